@@ -1,0 +1,96 @@
+package core
+
+import (
+	"fmt"
+	"math"
+)
+
+// Load widens elements [from, from+len(dst)) of a floating-point tensor to float32.
+// It is how kernels read bfloat16 and float16 storage; float64 is rounded.
+func (t Tensor) Load(dst []float32, from int) {
+	switch t.DType {
+	case Float32:
+		copy(dst, t.Float32s()[from:from+len(dst)])
+	case BFloat16:
+		for i, b := range t.Uint16s()[from : from+len(dst)] {
+			dst[i] = BFloat16ToFloat32(b)
+		}
+	case Float16:
+		for i, h := range t.Uint16s()[from : from+len(dst)] {
+			dst[i] = Float16ToFloat32(h)
+		}
+	case Float64:
+		for i, v := range t.Float64s()[from : from+len(dst)] {
+			dst[i] = float32(v)
+		}
+	default:
+		panic(fmt.Sprintf("core: Load from a %s tensor", t.DType))
+	}
+}
+
+// Store narrows src to the tensor's dtype, rounding to nearest even, into
+// elements [to, to+len(src)). It is the inverse of Load.
+func (t Tensor) Store(src []float32, to int) {
+	switch t.DType {
+	case Float32:
+		copy(t.Float32s()[to:to+len(src)], src)
+	case BFloat16:
+		for i, dst := 0, t.Uint16s()[to:to+len(src)]; i < len(src); i++ {
+			dst[i] = Float32ToBFloat16(src[i])
+		}
+	case Float16:
+		for i, dst := 0, t.Uint16s()[to:to+len(src)]; i < len(src); i++ {
+			dst[i] = Float32ToFloat16(src[i])
+		}
+	case Float64:
+		for i, dst := 0, t.Float64s()[to:to+len(src)]; i < len(src); i++ {
+			dst[i] = float64(src[i])
+		}
+	default:
+		panic(fmt.Sprintf("core: Store to a %s tensor", t.DType))
+	}
+}
+
+// BFloat16ToFloat32 widens; every bfloat16 is exactly a float32.
+func BFloat16ToFloat32(b uint16) float32 { return math.Float32frombits(uint32(b) << 16) }
+
+// Float32ToBFloat16 rounds to nearest even; a NaN stays a (quiet) NaN.
+func Float32ToBFloat16(f float32) uint16 {
+	u := math.Float32bits(f)
+	if u&0x7fffffff > 0x7f800000 {
+		return uint16(u>>16) | 0x40
+	}
+	return uint16((u + 0x7fff + u>>16&1) >> 16)
+}
+
+// Float16ToFloat32 widens an IEEE 754 binary16; the result is exact.
+func Float16ToFloat32(h uint16) float32 {
+	sign, exp, man := uint32(h&0x8000)<<16, uint32(h>>10&0x1f), uint32(h&0x3ff)
+	switch exp {
+	case 0: // zero and subnormals: man * 2^-24
+		f := float32(man) * (1.0 / (1 << 24))
+		return math.Float32frombits(math.Float32bits(f) | sign)
+	case 0x1f: // infinity and NaN
+		if man != 0 {
+			man |= 0x200
+		}
+		return math.Float32frombits(sign | 0x7f800000 | man<<13)
+	}
+	return math.Float32frombits(sign | (exp+112)<<23 | man<<13)
+}
+
+// Float32ToFloat16 rounds to nearest even; what is too large becomes infinity.
+func Float32ToFloat16(f float32) uint16 {
+	u := math.Float32bits(f)
+	sign, u := uint16(u>>16&0x8000), u&0x7fffffff
+	switch {
+	case u > 0x7f800000: // NaN, kept quiet
+		return sign | 0x7e00 | uint16(u>>13&0x3ff)
+	case u >= 0x47800000: // 65536 and above
+		return sign | 0x7c00
+	case u < 0x38800000: // below the smallest normal: let float32 addition round to 2^-24
+		r := math.Float32frombits(u) + 0.5
+		return sign | uint16(math.Float32bits(r)-math.Float32bits(0.5))
+	}
+	return sign | uint16((u-0x38000000+0xfff+u>>13&1)>>13)
+}

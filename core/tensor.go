@@ -1,0 +1,187 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unsafe"
+)
+
+// DType is the storage type of a tensor's elements.
+type DType uint8
+
+// The storage types of the contract. Arithmetic on the half-precision types is
+// always carried out in float32 or better; see Tensor.Load and Tensor.Store.
+const (
+	InvalidDType DType = iota
+	Float32
+	BFloat16
+	Float16
+	Int32
+	Float64
+	Int64
+)
+
+var dtypeNames = [...]string{"invalid", "float32", "bfloat16", "float16", "int32", "float64", "int64"}
+var dtypeSizes = [...]int{0, 4, 2, 2, 4, 8, 8}
+
+// String returns the lower-case name, such as "bfloat16".
+func (d DType) String() string {
+	if int(d) < len(dtypeNames) {
+		return dtypeNames[d]
+	}
+	return "dtype(" + strconv.Itoa(int(d)) + ")"
+}
+
+// Size returns the bytes of one element, 0 for an invalid type.
+func (d DType) Size() int {
+	if int(d) < len(dtypeSizes) {
+		return dtypeSizes[d]
+	}
+	return 0
+}
+
+// ParseDType is the inverse of DType.String.
+func ParseDType(s string) (DType, error) {
+	if i := slices.Index(dtypeNames[1:], s); i >= 0 {
+		return DType(i + 1), nil
+	}
+	return InvalidDType, fmt.Errorf("core: unknown dtype %q; known: %s", s, strings.Join(dtypeNames[1:], ", "))
+}
+
+// MarshalText writes the name, so that JSON shows "float32" and not a number.
+func (d DType) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (d *DType) UnmarshalText(b []byte) error {
+	v, err := ParseDType(string(b))
+	if err == nil {
+		*d = v
+	}
+	return err
+}
+
+// Shape lists the sizes of a tensor's axes, slowest first. A scalar has none.
+type Shape []int
+
+// Elems returns the number of elements, 1 for a scalar.
+func (s Shape) Elems() int {
+	n := 1
+	for _, d := range s {
+		n *= d
+	}
+	return n
+}
+
+// Equal reports whether both shapes have the same axes.
+func (s Shape) Equal(t Shape) bool { return slices.Equal(s, t) }
+
+// String returns the shape as [2 3].
+func (s Shape) String() string { return fmt.Sprint([]int(s)) }
+
+// Tensor is a typed, dense, row-major view over memory that somebody else owns:
+// a parameter, an activation, a gradient. It does no arithmetic. Copying a Tensor
+// copies the view, never the elements. Data may start at any multiple of the
+// element size.
+type Tensor struct {
+	DType DType
+	Shape Shape
+	Data  []byte // len(Data) == Shape.Elems() * DType.Size()
+}
+
+// NewTensor allocates a zeroed tensor on the Go heap. Tensors that kernels in
+// plugins read and write belong in shared memory instead; heap tensors still work
+// there, at the price of a copy.
+func NewTensor(d DType, shape ...int) Tensor {
+	s := Shape(slices.Clone(shape))
+	// Back the bytes by 8-byte words so that every element type is aligned.
+	n := s.Elems() * d.Size()
+	words := make([]uint64, (n+7)/8)
+	return Tensor{DType: d, Shape: s, Data: bytesOf(words)[:n:n]}
+}
+
+// FromFloat32 views v, without copying, as a float32 tensor of the given shape.
+func FromFloat32(v []float32, shape ...int) Tensor {
+	return Tensor{DType: Float32, Shape: slices.Clone(shape), Data: bytesOf(v)}
+}
+
+// FromInt32 views v, without copying, as an int32 tensor of the given shape.
+func FromInt32(v []int32, shape ...int) Tensor {
+	return Tensor{DType: Int32, Shape: slices.Clone(shape), Data: bytesOf(v)}
+}
+
+// Valid reports whether shape, dtype and data agree and the data is aligned.
+func (t Tensor) Valid() error {
+	switch {
+	case t.DType.Size() == 0:
+		return fmt.Errorf("core: tensor has no dtype")
+	case slices.ContainsFunc(t.Shape, func(d int) bool { return d < 0 }):
+		return fmt.Errorf("core: tensor shape %v has a negative axis", t.Shape)
+	case len(t.Data) != t.Shape.Elems()*t.DType.Size():
+		return fmt.Errorf("core: tensor %s%v needs %d bytes, has %d", t.DType, t.Shape, t.Shape.Elems()*t.DType.Size(), len(t.Data))
+	case uintptr(unsafe.Pointer(unsafe.SliceData(t.Data)))%uintptr(t.DType.Size()) != 0:
+		return fmt.Errorf("core: tensor %s%v is not aligned to its element size", t.DType, t.Shape)
+	}
+	return nil
+}
+
+// IsZero reports whether the tensor is absent (an optional argument not given).
+func (t Tensor) IsZero() bool { return t.DType == InvalidDType }
+
+// Elems returns the number of elements.
+func (t Tensor) Elems() int { return t.Shape.Elems() }
+
+// Rows returns the product of all axes but the last.
+func (t Tensor) Rows() int {
+	if len(t.Shape) == 0 {
+		return 1
+	}
+	return t.Shape[:len(t.Shape)-1].Elems()
+}
+
+// Float32s views the elements of a float32 tensor. It panics on another dtype.
+func (t Tensor) Float32s() []float32 { return viewAs[float32](t, Float32) }
+
+// Float64s views the elements of a float64 tensor. It panics on another dtype.
+func (t Tensor) Float64s() []float64 { return viewAs[float64](t, Float64) }
+
+// Int32s views the elements of an int32 tensor. It panics on another dtype.
+func (t Tensor) Int32s() []int32 { return viewAs[int32](t, Int32) }
+
+// Int64s views the elements of an int64 tensor. It panics on another dtype.
+func (t Tensor) Int64s() []int64 { return viewAs[int64](t, Int64) }
+
+// Uint16s views the raw bits of a bfloat16 or float16 tensor. It panics on another dtype.
+func (t Tensor) Uint16s() []uint16 {
+	if t.DType != BFloat16 && t.DType != Float16 {
+		panic("core: Uint16s of a " + t.DType.String() + " tensor")
+	}
+	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(t.Data))), len(t.Data)/2)
+}
+
+// Slice returns the view of elements [from, to) as a tensor of the given shape.
+func (t Tensor) Slice(from, to int, shape ...int) Tensor {
+	s := t.DType.Size()
+	return Tensor{DType: t.DType, Shape: slices.Clone(shape), Data: t.Data[from*s : to*s : to*s]}
+}
+
+// Reshape returns the same elements under another shape of the same size.
+func (t Tensor) Reshape(shape ...int) Tensor {
+	if Shape(shape).Elems() != t.Elems() {
+		panic(fmt.Sprintf("core: cannot view %v as %v", t.Shape, shape))
+	}
+	return Tensor{DType: t.DType, Shape: slices.Clone(shape), Data: t.Data}
+}
+
+func viewAs[E any](t Tensor, want DType) []E {
+	if t.DType != want {
+		panic("core: " + t.DType.String() + " tensor read as " + want.String())
+	}
+	return unsafe.Slice((*E)(unsafe.Pointer(unsafe.SliceData(t.Data))), len(t.Data)/want.Size())
+}
+
+func bytesOf[E any](v []E) []byte {
+	var e E
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*int(unsafe.Sizeof(e)))
+}

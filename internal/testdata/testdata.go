@@ -1,0 +1,42 @@
+// Package testdata finds the reference data that lives beside a checkout.
+//
+// Some tests compare with outputs of the models' own published code, with real
+// tokenizers or with real models. Those files are large and not ours to ship, so a
+// user's checkout does not have them: such tests skip, and say what is missing.
+package testdata
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Shared returns the path of elem below the folder "shared" that lies beside the
+// repository root, and skips the test when it is not there.
+func Shared(t testing.TB, elem ...string) string {
+	t.Helper()
+	p := filepath.Join(append([]string{filepath.Dir(Root(t)), "shared"}, elem...)...)
+	if _, err := os.Stat(p); err != nil {
+		t.Skipf("reference data is absent (%v); it lies beside the repository, not in it", err)
+	}
+	return p
+}
+
+// Root returns the folder that holds go.mod.
+func Root(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			t.Fatal("no go.mod above the working directory")
+		}
+		dir = parent
+	}
+}
