@@ -1,0 +1,142 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Layout says how a pair or a set of matrices lies in memory.
+type Layout string
+
+// The layouts. Packed always has the gate first: rows [0, I) gate, [I, 2I) up.
+const (
+	Separate  Layout = "separate"   // swiglu: gate [T, I] and up [T, I]
+	Packed    Layout = "packed"     // swiglu: gate_up [T, 2I]; moe_experts: gate_up [E, 2I, D], down [E, D, I]
+	PerExpert Layout = "per_expert" // moe_experts: gate, up and down of each expert on their own
+)
+
+// Pairing says which elements of a head rotate together.
+type Pairing string
+
+// The rotary pairings.
+const (
+	Half        Pairing = "half"        // element i with i + rotary_dim/2 (Llama, Qwen, GLM-4.5)
+	Interleaved Pairing = "interleaved" // element 2i with 2i + 1 (GLM-4)
+)
+
+// CastOrder says where rms_norm rounds to the storage dtype.
+type CastOrder string
+
+// The cast orders. They differ in half precision only.
+const (
+	CastBeforeWeight CastOrder = "before_weight" // round x*rstd, then multiply by the weight (Llama, Qwen, GLM)
+	CastAfterWeight  CastOrder = "after_weight"  // everything in float32, round once (Gemma)
+)
+
+// Routing says what the routing weights of moe_experts are. The op multiplies by
+// them either way; a kernel that relies on rows summing to 1 may say so.
+type Routing string
+
+// The routing weights.
+const (
+	RoutingSoftmax    Routing = "softmax"    // softmax over all experts, cut to the top k: rows sum to at most 1
+	RoutingNormalized Routing = "normalized" // divided by their sum: rows sum to 1
+)
+
+// Facts distinguish one use of an op from another. A field that the op does not have
+// is zero. Facts are comparable, so they can key a map, and they say all that a
+// kernel may decide on: never a class name, never the values of weights.
+type Facts struct {
+	DType       DType `json:"dtype"`                  // storage of activations
+	WeightDType DType `json:"weight_dtype,omitempty"` // storage of weights
+
+	Dim          int `json:"dim,omitempty"`          // rms_norm, moe_experts: D, size of the last axis
+	Intermediate int `json:"intermediate,omitempty"` // swiglu, moe_experts: I
+
+	Eps    float64   `json:"eps,omitempty"`    // rms_norm
+	Offset int       `json:"offset,omitempty"` // rms_norm: 0, or 1 for weights stored around zero
+	Cast   CastOrder `json:"cast,omitempty"`   // rms_norm
+
+	Activation string `json:"activation,omitempty"` // swiglu, moe_experts: "silu"
+	Layout     Layout `json:"layout,omitempty"`     // swiglu, moe_experts
+
+	Pairing   Pairing `json:"pairing,omitempty"`    // rope
+	RotaryDim int     `json:"rotary_dim,omitempty"` // rope: even, at most HeadDim
+	HeadDim   int     `json:"head_dim,omitempty"`   // rope
+	Heads     int     `json:"heads,omitempty"`      // rope: heads of q
+	KVHeads   int     `json:"kv_heads,omitempty"`   // rope: heads of k
+
+	Experts int     `json:"experts,omitempty"` // moe_experts: E
+	TopK    int     `json:"top_k,omitempty"`   // moe_experts: K, experts per token
+	Routing Routing `json:"routing,omitempty"` // moe_experts
+}
+
+// Validate reports whether the facts describe a use of op.
+func (f Facts) Validate(op Op) error {
+	var bad []string
+	need := func(ok bool, what string) {
+		if !ok {
+			bad = append(bad, what)
+		}
+	}
+	isFloat := func(d DType) bool { return d == Float32 || d == BFloat16 || d == Float16 || d == Float64 }
+	need(isFloat(f.DType), "dtype must be a floating-point type")
+	switch op {
+	case RMSNorm:
+		need(isFloat(f.WeightDType), "weight_dtype must be a floating-point type")
+		need(f.Dim > 0, "dim must be positive")
+		need(f.Eps >= 0, "eps must not be negative")
+		need(f.Offset == 0 || f.Offset == 1, "offset must be 0 or 1")
+		need(f.Cast == CastBeforeWeight || f.Cast == CastAfterWeight, "cast must be before_weight or after_weight")
+	case SwiGLU:
+		need(f.Intermediate > 0, "intermediate must be positive")
+		need(f.Layout == Separate || f.Layout == Packed, "layout must be separate or packed")
+	case RoPE:
+		need(f.HeadDim > 0 && f.Heads > 0 && f.KVHeads > 0, "head_dim, heads and kv_heads must be positive")
+		need(f.RotaryDim > 0 && f.RotaryDim%2 == 0 && f.RotaryDim <= f.HeadDim, "rotary_dim must be even and within head_dim")
+		need(f.Pairing == Half || f.Pairing == Interleaved, "pairing must be half or interleaved")
+	case MoEExperts:
+		need(isFloat(f.WeightDType), "weight_dtype must be a floating-point type")
+		need(f.Dim > 0 && f.Intermediate > 0, "dim and intermediate must be positive")
+		need(f.Experts > 0 && f.TopK > 0 && f.TopK <= f.Experts, "top_k must be between 1 and experts")
+		need(f.Layout == Packed || f.Layout == PerExpert, "layout must be packed or per_expert")
+		need(f.Routing == RoutingSoftmax || f.Routing == RoutingNormalized, "routing must be softmax or normalized")
+	default:
+		return fmt.Errorf("core: unknown op %q; known: %v", op, Ops())
+	}
+	if op == SwiGLU || op == MoEExperts {
+		need(f.Activation != "", "activation must be named")
+	}
+	if bad != nil {
+		return fmt.Errorf("core: facts of %s: %w", op, errors.New(strings.Join(bad, "; ")))
+	}
+	return nil
+}
+
+// String lists the facts that are set, as in "float32 dim=64 eps=1e-05".
+func (f Facts) String() string {
+	s := []string{f.DType.String()}
+	add := func(name string, v any, set bool) {
+		if set {
+			s = append(s, fmt.Sprintf("%s=%v", name, v))
+		}
+	}
+	add("weight_dtype", f.WeightDType, f.WeightDType != InvalidDType && f.WeightDType != f.DType)
+	add("dim", f.Dim, f.Dim != 0)
+	add("intermediate", f.Intermediate, f.Intermediate != 0)
+	add("eps", f.Eps, f.Eps != 0)
+	add("offset", f.Offset, f.Offset != 0)
+	add("cast", f.Cast, f.Cast != "" && f.DType != Float32)
+	add("activation", f.Activation, f.Activation != "")
+	add("layout", f.Layout, f.Layout != "")
+	add("pairing", f.Pairing, f.Pairing != "")
+	add("rotary_dim", f.RotaryDim, f.RotaryDim != 0)
+	add("head_dim", f.HeadDim, f.HeadDim != 0)
+	add("heads", f.Heads, f.Heads != 0)
+	add("kv_heads", f.KVHeads, f.KVHeads != 0)
+	add("experts", f.Experts, f.Experts != 0)
+	add("top_k", f.TopK, f.TopK != 0)
+	add("routing", f.Routing, f.Routing != "")
+	return strings.Join(s, " ")
+}

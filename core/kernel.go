@@ -1,0 +1,90 @@
+package core
+
+import "context"
+
+// Info says what a kernel is. A plugin that offers several ops has one Info for
+// each, all under the plugin's name.
+type Info struct {
+	Name     string  `json:"name"` // the plugin's name, such as npu_fused_rmsnorm; what --kernels takes
+	Op       Op      `json:"op"`
+	Version  string  `json:"version"`
+	Summary  string  `json:"summary"` // one line for people
+	DTypes   []DType `json:"dtypes"`
+	Backward bool    `json:"backward"` // false: inference only, never placed in training
+}
+
+// Kernel is an implementation of one op. Implementations must be safe for one call
+// at a time; callers never run one kernel concurrently.
+type Kernel interface {
+	Info() Info
+	// Supports returns nil, or an error that wraps ErrNotSupported and says which fact
+	// is at fault. It must be cheap and depend on nothing but the facts.
+	Supports(f Facts) error
+	// Forward and Backward run a pass. They write every element of every output, read
+	// nothing from outputs, and never write to inputs. The same call twice gives the
+	// same bits.
+	Forward(ctx context.Context, c *Call) error
+	Backward(ctx context.Context, c *Call) error
+}
+
+// Run runs the pass that the call names.
+func Run(ctx context.Context, k Kernel, c *Call) error {
+	if c.Pass == Backward {
+		return k.Backward(ctx, c)
+	}
+	return k.Forward(ctx, c)
+}
+
+// Verifier is an optional ability of a kernel: to prove itself against the reference,
+// forward and every gradient, on small random data with these facts. A plan asks
+// before it places the kernel. Errors wrap ErrWrongResult and give the numbers.
+type Verifier interface {
+	Verify(f Facts) error
+}
+
+// Memory hands out memory for tensors: 64-byte aligned, shared with whoever needs it.
+type Memory interface {
+	Alloc(bytes int) ([]byte, error)
+	Free(b []byte)
+}
+
+// OutputMemory is an optional ability of a kernel: it names the only memory that its
+// process may write, so that outputs placed there need no copy.
+type OutputMemory interface {
+	OutputMemory() Memory
+}
+
+// Health counts what happened to a kernel since it was opened.
+type Health struct {
+	Calls     uint64 `json:"calls"`     // passes run, either direction
+	Deaths    uint64 `json:"deaths"`    // times its process died or was stopped after a deadline
+	Repeats   uint64 `json:"repeats"`   // calls that were run again after a death
+	Fallbacks uint64 `json:"fallbacks"` // calls that the reference answered instead
+	Copies    uint64 `json:"copies"`    // tensors that had to be copied because they were not in shared memory
+	LastError string `json:"last_error,omitempty"`
+}
+
+// HealthReporter is an optional ability of a kernel.
+type HealthReporter interface {
+	Health() Health
+}
+
+// Manifest says who a plugin is.
+type Manifest struct {
+	Name     string `json:"name"`
+	Version  string `json:"version"`
+	Path     string `json:"path"`     // the executable
+	Checksum string `json:"checksum"` // SHA-256 of the executable, hexadecimal
+	Kernels  []Info `json:"kernels"`
+}
+
+// Plugin is an executable that offers kernels, opened.
+type Plugin interface {
+	Manifest() Manifest
+	Kernels() []Kernel
+	Close() error
+}
+
+// Opener starts the executable at path and asks it who it is. The transport
+// implements it: transport.Open.
+type Opener func(ctx context.Context, path string) (Plugin, error)

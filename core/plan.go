@@ -1,0 +1,270 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Selection says which kernels a plan may place, as --kernels does.
+type Selection struct {
+	Auto  bool     // every kernel that is worth it on this machine
+	All   bool     // every kernel that some site supports
+	Names []string // these, and each of them on at least one site
+	Not   []string // never these
+}
+
+// ParseSelection reads "auto", "all", "none", names, or a list such as
+// "auto,-npu_fused_rope", separated by commas.
+func ParseSelection(s string) (Selection, error) {
+	var sel Selection
+	var none bool
+	for _, word := range strings.Split(s, ",") {
+		word = strings.TrimSpace(word)
+		switch {
+		case word == "":
+			return sel, fmt.Errorf("core: kernel selection %q has an empty name; use none for no kernels", s)
+		case word == "auto":
+			sel.Auto = true
+		case word == "all":
+			sel.All = true
+		case word == "none":
+			none = true
+		case strings.HasPrefix(word, "-"):
+			sel.Not = append(sel.Not, strings.TrimPrefix(word, "-"))
+		case !slices.Contains(sel.Names, word):
+			sel.Names = append(sel.Names, word)
+		}
+	}
+	switch {
+	case none && (sel.Auto || sel.All || sel.Names != nil || sel.Not != nil):
+		return sel, fmt.Errorf("core: kernel selection %q: none stands alone", s)
+	case sel.Auto && sel.All:
+		return sel, fmt.Errorf("core: kernel selection %q: auto and all exclude each other", s)
+	case sel.Not != nil && !sel.Auto && !sel.All:
+		return sel, fmt.Errorf("core: kernel selection %q: exclusions need auto or all, as in auto,-%s", s, sel.Not[0])
+	}
+	for _, name := range sel.Names {
+		if slices.Contains(sel.Not, name) {
+			return sel, fmt.Errorf("core: kernel selection %q both names and excludes %s", s, name)
+		}
+	}
+	return sel, nil
+}
+
+// Option changes how a plan is made.
+type Option func(*options)
+
+type options struct{ inference bool }
+
+// Inference allows kernels without a backward pass.
+func Inference() Option { return func(o *options) { o.inference = true } }
+
+// Action is what a plan does at one site: the kernel chosen, or the reason why none.
+type Action struct {
+	Site   Site
+	Kernel Kernel // nil: the plain forward stays
+	Reason string // why no kernel, or that it was in place already
+}
+
+// Plan is pure data: nothing is swapped until Apply.
+type Plan struct {
+	Actions []Action // one for each site, in the model's order
+}
+
+// NewPlan decides for each site of the model which kernel it gets. Explicit names come
+// before auto and all. It returns an error, and no plan, for an unknown name, a named
+// kernel that matches no site or does not support a site of its op, two kernels of
+// equal rank on one site, and facts that no op has.
+func NewPlan(m Model, r *Registry, sel Selection, opts ...Option) (*Plan, error) {
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	for _, name := range append(slices.Clone(sel.Names), sel.Not...) {
+		if _, err := r.Lookup(name); err != nil {
+			return nil, err
+		}
+	}
+	p := &Plan{}
+	verified := map[verifyKey]error{}
+	for _, site := range m.Sites() {
+		if err := site.Facts.Validate(site.Op); err != nil {
+			return nil, fmt.Errorf("core: site %s: %w", site.Path, err)
+		}
+		a, err := choose(site, r, sel, o, verified)
+		if err != nil {
+			return nil, err
+		}
+		p.Actions = append(p.Actions, a)
+	}
+	return p, p.checkNamed(r, sel)
+}
+
+type verifyKey struct {
+	name  string
+	op    Op
+	facts Facts
+}
+
+// choose picks the kernel of one site: a named one, else one of auto or all.
+func choose(site Site, r *Registry, sel Selection, o options, verified map[verifyKey]error) (Action, error) {
+	var named, general []Kernel
+	var reasons []string
+	for _, k := range r.kernels {
+		info := k.Info()
+		isNamed := slices.Contains(sel.Names, info.Name)
+		if info.Op != site.Op || !isNamed && (!sel.Auto && !sel.All || slices.Contains(sel.Not, info.Name)) {
+			continue
+		}
+		if err := usable(k, site, o, verified); err != nil {
+			if isNamed {
+				return Action{}, fmt.Errorf("core: kernel %s was named but cannot take %s: %w", info.Name, site.Path, err)
+			}
+			reasons = append(reasons, fmt.Sprintf("%s: %v", info.Name, err))
+			continue
+		}
+		if isNamed {
+			named = append(named, k)
+		} else {
+			general = append(general, k)
+		}
+	}
+	candidates := named
+	if named == nil {
+		candidates = general
+	}
+	switch {
+	case len(candidates) > 1:
+		a, b := candidates[0].Info().Name, candidates[1].Info().Name
+		return Action{}, fmt.Errorf("core: site %s (%s): %w: %s and %s; exclude one, as in auto,-%s",
+			site.Path, site.Op, ErrConflict, a, b, b)
+	case len(candidates) == 1:
+		return Action{Site: site, Kernel: candidates[0]}, nil
+	case reasons != nil:
+		return Action{Site: site, Reason: strings.Join(reasons, "; ")}, nil
+	}
+	return Action{Site: site, Reason: absence(site.Op, r, sel)}, nil
+}
+
+// absence says why no kernel was even considered for an op.
+func absence(op Op, r *Registry, sel Selection) string {
+	for _, k := range r.kernels {
+		if k.Info().Op == op {
+			return "not selected"
+		}
+	}
+	if !sel.Auto && !sel.All && sel.Names == nil {
+		return "kernels are off"
+	}
+	return fmt.Sprintf("no kernel offers %s", op)
+}
+
+// usable reports why a kernel may not take a site.
+func usable(k Kernel, site Site, o options, verified map[verifyKey]error) error {
+	info := k.Info()
+	if !info.Backward && !o.inference {
+		return fmt.Errorf("%w: it has no backward pass, and this is training", ErrNotSupported)
+	}
+	if err := k.Supports(site.Facts); err != nil {
+		return err
+	}
+	v, ok := k.(Verifier)
+	if !ok {
+		return nil
+	}
+	key := verifyKey{info.Name, info.Op, site.Facts}
+	err, seen := verified[key]
+	if !seen {
+		err = v.Verify(site.Facts)
+		verified[key] = err
+	}
+	return err
+}
+
+// checkNamed makes sure that every kernel named explicitly is placed somewhere.
+func (p *Plan) checkNamed(r *Registry, sel Selection) error {
+	for _, name := range sel.Names {
+		placed := slices.ContainsFunc(p.Actions, func(a Action) bool {
+			return a.Kernel != nil && a.Kernel.Info().Name == name
+		})
+		if placed {
+			continue
+		}
+		ks, err := r.Lookup(name)
+		if err != nil {
+			return err
+		}
+		var ops []string
+		for _, k := range ks {
+			ops = append(ops, string(k.Info().Op))
+		}
+		return fmt.Errorf("core: kernel %s: %w: it offers %s; the model uses %s",
+			name, ErrNoSite, strings.Join(ops, ", "), p.ops())
+	}
+	return nil
+}
+
+func (p *Plan) ops() string {
+	var ops []string
+	for _, a := range p.Actions {
+		if !slices.Contains(ops, string(a.Site.Op)) {
+			ops = append(ops, string(a.Site.Op))
+		}
+	}
+	if ops == nil {
+		return "none of the ops"
+	}
+	return strings.Join(ops, ", ")
+}
+
+// Apply carries the plan out, all of it or nothing. A site that holds the planned
+// kernel already stays as it is; one that holds another is an error that names both.
+func (p *Plan) Apply() (*Report, error) {
+	report := &Report{}
+	for _, a := range p.Actions {
+		old := a.Site.Hook.Kernel()
+		switch {
+		case a.Kernel == nil && old != nil:
+			a.Kernel, a.Reason = old, "in place already"
+		case a.Kernel != nil && old == a.Kernel:
+			a.Reason = "in place already"
+		case a.Kernel != nil && old != nil:
+			err := fmt.Errorf("core: site %s: %w: it holds %s, and %s was planned; restore the first report before",
+				a.Site.Path, ErrConflict, old.Info().Name, a.Kernel.Info().Name)
+			return nil, errors.Join(err, report.Restore())
+		case a.Kernel != nil:
+			if err := a.Site.Hook.Swap(a.Kernel); err != nil {
+				err = fmt.Errorf("core: put %s on %s: %w", a.Kernel.Info().Name, a.Site.Path, err)
+				return nil, errors.Join(err, report.Restore())
+			}
+			report.swapped = append(report.swapped, a.Site)
+		}
+		report.Actions = append(report.Actions, a)
+	}
+	return report, nil
+}
+
+// ApplyDefaultKernels plans and applies a selection as --kernels takes it: "auto",
+// "all", "none", names, "auto,-npu_fused_rope".
+func ApplyDefaultKernels(m Model, r *Registry, selection string, opts ...Option) (*Report, error) {
+	sel, err := ParseSelection(selection)
+	if err != nil {
+		return nil, err
+	}
+	p, err := NewPlan(m, r, sel, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return p.Apply()
+}
+
+// ApplyKernel places one kernel by name, on every site of its ops; none is an error.
+func ApplyKernel(name string, m Model, r *Registry, opts ...Option) (*Report, error) {
+	p, err := NewPlan(m, r, Selection{Names: []string{name}}, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return p.Apply()
+}

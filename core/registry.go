@@ -1,0 +1,137 @@
+package core
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Found is one line of a registry's listing: a plugin or a linked kernel that can be
+// used, or a file that cannot, with its reason.
+type Found struct {
+	Path     string   // the executable; "(linked)" for a kernel in this program
+	Manifest Manifest // zero when Err is set before the plugin said who it is
+	Err      error    // why it cannot be used; nil for a usable one
+}
+
+// Registry holds the kernels that a program can place, found by ScanAllKernels or
+// linked in by Register. It owns the plugins' processes until Close.
+type Registry struct {
+	found   []Found
+	plugins []Plugin
+	kernels []Kernel // sorted by name, then op
+}
+
+// NewRegistry returns an empty registry.
+func NewRegistry() *Registry { return &Registry{} }
+
+const linked = "(linked)"
+
+// Register adds a kernel that is linked into this program and runs without a process
+// of its own. A name and op that are taken already give an error that wraps ErrDuplicate.
+func (r *Registry) Register(k Kernel) error {
+	info := k.Info()
+	for _, have := range r.kernels {
+		if i := have.Info(); i.Name == info.Name && i.Op == info.Op {
+			return fmt.Errorf("core: register %s for %s: %w: it is registered already, from %s",
+				info.Name, info.Op, ErrDuplicate, r.origin(info.Name))
+		}
+	}
+	r.found = append(r.found, Found{Path: linked, Manifest: Manifest{Name: info.Name, Version: info.Version, Path: linked, Kernels: []Info{info}}})
+	r.add(k)
+	return nil
+}
+
+func (r *Registry) add(kernels ...Kernel) {
+	r.kernels = append(r.kernels, kernels...)
+	slices.SortStableFunc(r.kernels, func(a, b Kernel) int {
+		return cmp.Or(cmp.Compare(a.Info().Name, b.Info().Name), cmp.Compare(a.Info().Op, b.Info().Op))
+	})
+}
+
+func (r *Registry) origin(name string) string {
+	for _, f := range r.found {
+		if f.Err == nil && f.Manifest.Name == name {
+			return f.Path
+		}
+	}
+	return linked
+}
+
+// Kernels returns every usable kernel, sorted by name, then op.
+func (r *Registry) Kernels() []Kernel { return slices.Clone(r.kernels) }
+
+// Names returns the distinct names of the usable kernels, sorted.
+func (r *Registry) Names() []string {
+	var names []string
+	for _, k := range r.kernels {
+		names = append(names, k.Info().Name)
+	}
+	return slices.Compact(names)
+}
+
+// Lookup returns the kernels of that name, one for each op that the plugin offers.
+// An unknown name gives an error that wraps ErrUnknownKernel and lists the known
+// names, the nearest first; a plugin that was found but cannot be used gives its reason.
+func (r *Registry) Lookup(name string) ([]Kernel, error) {
+	var ks []Kernel
+	for _, k := range r.kernels {
+		if k.Info().Name == name {
+			ks = append(ks, k)
+		}
+	}
+	if ks != nil {
+		return ks, nil
+	}
+	for _, f := range r.found {
+		if f.Err != nil && (f.Manifest.Name == name || baseName(f.Path) == name) {
+			return nil, fmt.Errorf("core: kernel %q was found but cannot be used: %w", name, f.Err)
+		}
+	}
+	names := r.Names()
+	if len(names) == 0 {
+		return nil, fmt.Errorf("core: %w %q: no kernels were found; build the plugins or name their folder", ErrUnknownKernel, name)
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(distance(name, a), distance(name, b)) })
+	return nil, fmt.Errorf("core: %w %q; known, nearest first: %s", ErrUnknownKernel, name, strings.Join(names, ", "))
+}
+
+// Listing returns everything that was found, usable or not, sorted by path.
+func (r *Registry) Listing() []Found {
+	out := slices.Clone(r.found)
+	slices.SortStableFunc(out, func(a, b Found) int { return cmp.Compare(a.Path, b.Path) })
+	return out
+}
+
+// Close ends the plugins' processes. Kernels of plugins must not be used afterwards.
+func (r *Registry) Close() error {
+	var errs []error
+	for _, p := range r.plugins {
+		errs = append(errs, p.Close())
+	}
+	r.plugins, r.kernels = nil, nil
+	return errors.Join(errs...)
+}
+
+// distance is the Levenshtein edit distance between two names.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diagonal := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			substitute := diagonal
+			if a[i-1] != b[j-1] {
+				substitute++
+			}
+			diagonal = row[j]
+			row[j] = min(row[j]+1, row[j-1]+1, substitute)
+		}
+	}
+	return row[len(b)]
+}

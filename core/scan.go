@@ -1,0 +1,141 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+)
+
+// ScanAllKernels starts every executable in the folders and asks it who it is; a file
+// name is never trusted. It opens the files concurrently and lists them in sorted
+// order, folder by folder. A file that cannot be used is listed with its reason and
+// never stops the others; of two plugins with one name the first stays, and the second
+// is listed with an error that names both paths. A folder that does not exist is an
+// error; hidden files, folders and data files are passed over.
+//
+// Close the registry to end the plugins.
+func ScanAllKernels(ctx context.Context, dirs []string, open Opener) (*Registry, error) {
+	var paths []string
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return nil, fmt.Errorf("core: scan for kernels: %w", err)
+		}
+		for _, e := range entries {
+			if strings.HasPrefix(e.Name(), ".") {
+				continue
+			}
+			paths = append(paths, filepath.Join(dir, e.Name()))
+		}
+	}
+	opened := openAll(ctx, paths, open)
+	r := NewRegistry()
+	for i, path := range paths {
+		switch o := opened[i]; {
+		case errors.Is(o.err, errSkip):
+		case o.err != nil:
+			r.found = append(r.found, Found{Path: path, Err: o.err})
+		default:
+			r.admit(path, o.plugin)
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, errors.Join(fmt.Errorf("core: scan for kernels: %w", err), r.Close())
+	}
+	return r, nil
+}
+
+// errSkip marks what is not meant to be a plugin, such as a folder.
+var errSkip = errors.New("not a plugin")
+
+type opening struct {
+	plugin Plugin
+	err    error
+}
+
+func openAll(ctx context.Context, paths []string, open Opener) []opening {
+	out := make([]opening, len(paths))
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 4)
+	for i, path := range paths {
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			if out[i].err = executable(path); out[i].err == nil {
+				out[i].plugin, out[i].err = open(ctx, path)
+			}
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+// executable returns nil for a file that can be started, errSkip for what is passed
+// over, and otherwise the reason why not.
+func executable(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case info.IsDir():
+		return errSkip
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a regular file", path)
+	case runtime.GOOS == "windows" && !strings.EqualFold(filepath.Ext(path), ".exe"):
+		return fmt.Errorf("%s is not executable: a plugin's name ends in .exe here", path)
+	case runtime.GOOS != "windows" && info.Mode()&fs.FileMode(0o111) == 0:
+		return fmt.Errorf("%s is not executable: chmod +x it, or move it out of the plugins folder", path)
+	}
+	return nil
+}
+
+// admit adds an opened plugin, or lists it with its reason and closes it.
+func (r *Registry) admit(path string, p Plugin) {
+	m := p.Manifest()
+	err := validateManifest(m)
+	if err == nil {
+		for _, f := range r.found {
+			if f.Err == nil && f.Manifest.Name == m.Name {
+				err = fmt.Errorf("%w %q: %s and %s both offer it; remove one", ErrDuplicate, m.Name, f.Path, path)
+			}
+		}
+	}
+	r.found = append(r.found, Found{Path: path, Manifest: m, Err: err})
+	if err != nil {
+		p.Close() // its own complaint would only hide the reason above
+		return
+	}
+	r.plugins = append(r.plugins, p)
+	r.add(p.Kernels()...)
+}
+
+func validateManifest(m Manifest) error {
+	if m.Name == "" || strings.ContainsAny(m.Name, " ,\t\n") || strings.HasPrefix(m.Name, "-") {
+		return fmt.Errorf("%w: %s calls itself %q; a name has no blanks or commas and no leading dash", ErrIncompatible, m.Path, m.Name)
+	}
+	for _, reserved := range []string{"auto", "all", "none"} {
+		if m.Name == reserved {
+			return fmt.Errorf("%w: %s calls itself %q, which --kernels reserves", ErrIncompatible, m.Path, m.Name)
+		}
+	}
+	if len(m.Kernels) == 0 {
+		return fmt.Errorf("%w: %s offers no kernels", ErrIncompatible, m.Path)
+	}
+	for _, k := range m.Kernels {
+		if k.Name != m.Name {
+			return fmt.Errorf("%w: plugin %s offers a kernel named %q; a plugin's kernels carry its name", ErrIncompatible, m.Name, k.Name)
+		}
+	}
+	return nil
+}
+
+// baseName is the file name without folder and .exe.
+func baseName(path string) string {
+	return strings.TrimSuffix(filepath.Base(path), ".exe")
+}

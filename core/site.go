@@ -1,0 +1,25 @@
+package core
+
+// Site is one place in a model that uses an op.
+type Site struct {
+	Path  string // such as "layers.3.mlp"
+	Op    Op
+	Facts Facts
+	Hook  Hook
+}
+
+// Hook swaps the forward of one site. The module keeps its parameters whatever the
+// hook does: the same tensors under the same names.
+type Hook interface {
+	// Kernel returns the kernel in place, nil for the plain forward.
+	Kernel() Kernel
+	// Swap puts a kernel in place, nil to restore the plain forward. It returns an
+	// error that wraps ErrCompiled when the graph exists already.
+	Swap(k Kernel) error
+}
+
+// Model is all that the patcher knows of a model.
+type Model interface {
+	// Sites lists the places where a kernel could go, in the order of the forward pass.
+	Sites() []Site
+}
