@@ -1,0 +1,197 @@
+package autograd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	// gorgonia panics at start-up on a current Go unless this module is recent; naming
+	// it here keeps the version in go.mod.
+	_ "go4.org/unsafe/assume-no-moving-gc"
+	"gorgonia.org/gorgonia"
+
+	"github.com/seed98097648/tune/core"
+)
+
+// Spec is the form of a value.
+type Spec struct {
+	DType core.DType
+	Shape core.Shape
+}
+
+func (s Spec) bytes() int { return s.Shape.Elems() * s.DType.Size() }
+
+// Float32 returns the spec of a float32 value.
+func Float32(shape ...int) Spec { return Spec{core.Float32, shape} }
+
+// Int32 returns the spec of an int32 value; no gradient passes through it.
+func Int32(shape ...int) Spec { return Spec{core.Int32, shape} }
+
+// Op is one operation: what it gives, how to compute it, and its gradient.
+type Op struct {
+	Name    string      // the kind, such as "linear"; the key of profiles
+	Kernel  string      // the fused kernel behind it, empty for a plain operation
+	Outputs []Spec      // output 0 is the value; see Diff for the others
+	Diff    int         // how many leading outputs a gradient passes through; 0 means 1
+	Memory  core.Memory // where outputs and gradients lie; nil for the graph's memory
+	InPlace bool        // output 0 may overwrite input 0 when nothing needs it afterwards
+
+	// Forward writes every element of every output.
+	Forward func(ctx context.Context, in, out []core.Tensor) error
+	// Backward is nil when no gradient passes through.
+	Backward *Backward
+}
+
+// Backward computes all gradients of an operation in one call.
+type Backward struct {
+	Inputs  []int // forward inputs that Run reads
+	Outputs []int // forward outputs that Run reads
+	Wrt     []int // inputs that Run gives the gradient of
+	Through []int // inputs whose gradient is that of output 0, as it is
+	All     bool  // Run always gets every gradient in Wrt to write, needed or not
+	// Run writes every element of every gradient in DIn that is present. It may be nil
+	// when Wrt is empty.
+	Run func(ctx context.Context, g *Grads) error
+}
+
+// Grads are the tensors of one backward call, under the indices of the forward.
+type Grads struct {
+	In   []core.Tensor // those listed in Backward.Inputs
+	Out  []core.Tensor // those listed in Backward.Outputs
+	DOut []core.Tensor // the gradient of each differentiable output; absent if none reached it
+	DIn  []core.Tensor // to be written; absent for inputs that need no gradient
+}
+
+// Graph is a computation under construction. It is not safe for concurrent use.
+type Graph struct {
+	expr  *gorgonia.ExprGraph
+	mem   core.Memory
+	tape  []*instr
+	slots []*slot
+	bySym map[*gorgonia.Node]*slot // the buffer behind each node
+	added map[*gorgonia.Node]bool  // gorgonia's additions seen so far
+	path  []string
+	err   error
+}
+
+// New returns an empty graph whose buffers lie in mem.
+func New(mem core.Memory) *Graph {
+	return &Graph{
+		expr:  gorgonia.NewGraph(),
+		mem:   mem,
+		bySym: map[*gorgonia.Node]*slot{},
+		added: map[*gorgonia.Node]bool{},
+	}
+}
+
+// Value is a node of the graph: the output of an operation, a parameter or an input.
+type Value struct {
+	g     *Graph
+	node  *gorgonia.Node
+	slot  *slot
+	shape core.Shape
+	diff  bool // a gradient passes through it
+}
+
+// Shape returns the value's shape.
+func (v *Value) Shape() core.Shape { return v.shape }
+
+// Reshape views the value under another shape of the same size.
+func (v *Value) Reshape(shape ...int) *Value {
+	if core.Shape(shape).Elems() != v.shape.Elems() {
+		v.g.fail(fmt.Errorf("autograd: cannot view %v as %v", v.shape, shape))
+		return v
+	}
+	w := *v
+	w.shape = slices.Clone(shape)
+	return &w
+}
+
+// Keep makes the value's buffer outlive the run, so that Program.Tensor can read it.
+func (v *Value) Keep() *Value { v.slot.keep = true; return v }
+
+// Param adds a trainable leaf. The graph reads t's memory at every run.
+func (g *Graph) Param(name string, t core.Tensor) *Value { return g.leaf(name, t, true) }
+
+// Input adds a leaf that needs no gradient. The graph reads t's memory at every run.
+func (g *Graph) Input(name string, t core.Tensor) *Value { return g.leaf(name, t, false) }
+
+func (g *Graph) leaf(name string, t core.Tensor, diff bool) *Value {
+	node := gorgonia.NewVector(g.expr, gorgonia.Float32, gorgonia.WithShape(nominal(t.Shape)),
+		gorgonia.WithName(fmt.Sprintf("%s#%d", name, len(g.slots))))
+	s := &slot{spec: Spec{t.DType, t.Shape}, tensor: t, leaf: true}
+	g.slots = append(g.slots, s)
+	g.bySym[node] = s
+	return &Value{g: g, node: node, slot: s, shape: t.Shape, diff: diff}
+}
+
+// Enter adds an element to the path under which operations are recorded, until the
+// function that it returns is called.
+func (g *Graph) Enter(name string) func() {
+	g.path = append(g.path, name)
+	return func() { g.path = g.path[:len(g.path)-1] }
+}
+
+// Path returns the current path, joined by dots.
+func (g *Graph) Path() string { return strings.Join(g.path, ".") }
+
+// Apply adds an operation and returns its value.
+func (g *Graph) Apply(op Op, in ...*Value) *Value { return g.ApplyAll(op, in...)[0] }
+
+// ApplyAll adds an operation and returns all its outputs. Errors are kept and
+// returned by Compile.
+func (g *Graph) ApplyAll(op Op, in ...*Value) []*Value {
+	s := &symbol{g: g, op: op, path: g.Path(), kind: forward, index: len(g.tape), wrt: make([]bool, len(in))}
+	op.Diff = max(op.Diff, 1)
+	s.op.Diff = op.Diff
+	children := make(gorgonia.Nodes, len(in))
+	for i, v := range in {
+		children[i] = v.node
+		s.in = append(s.in, ref{v.slot, v.shape})
+		s.wrt[i] = v.diff && op.Backward != nil &&
+			(slices.Contains(op.Backward.Wrt, i) || slices.Contains(op.Backward.Through, i))
+		s.diff = s.diff || s.wrt[i]
+	}
+	for _, spec := range op.Outputs {
+		s.out = append(s.out, g.newSlot(spec, op.Memory))
+	}
+	node := g.add(s, children...)
+	values := make([]*Value, len(op.Outputs))
+	if node == nil {
+		for i, spec := range op.Outputs {
+			values[i] = &Value{g: g, slot: s.out[i], shape: spec.Shape}
+		}
+		return values
+	}
+	g.bySym[node] = s.out[0]
+	g.tape = append(g.tape, newForward(s))
+	for i, spec := range op.Outputs {
+		n := node
+		if i > 0 || op.Diff > 1 {
+			n = g.pick(node, i, s.out[i])
+		}
+		values[i] = &Value{g: g, node: n, slot: s.out[i], shape: spec.Shape, diff: s.diff && i < op.Diff}
+	}
+	return values
+}
+
+func (g *Graph) newSlot(spec Spec, mem core.Memory) *slot {
+	if mem == nil {
+		mem = g.mem
+	}
+	s := &slot{spec: spec, mem: mem}
+	g.slots = append(g.slots, s)
+	return s
+}
+
+// fail keeps the first error; Compile returns it.
+func (g *Graph) fail(err error) {
+	if g.err == nil {
+		g.err = err
+	}
+}
+
+// nominal is the length of the vector that stands for a value in gorgonia's graph,
+// where shapes are only compared. It avoids lengths that gorgonia takes for scalars.
+func nominal(s core.Shape) int { return max(s.Elems(), 2) }

@@ -1,0 +1,104 @@
+package autograd
+
+import (
+	"context"
+	"slices"
+
+	"github.com/seed98097648/tune/core"
+)
+
+// Kernel returns the operation that calls a fused kernel: one node forward, one
+// backward, whatever the plain form is made of. Its inputs are those of the op's
+// forward signature, in order; tokens and positions bind the symbolic axes. Outputs and
+// gradients lie in the kernel's own memory, if it has one.
+func Kernel(k core.Kernel, op core.Op, f core.Facts, site string, tokens, positions int) (Op, error) {
+	fwd, err := core.NewCall(op, core.Forward, f)
+	if err != nil {
+		return Op{}, err
+	}
+	bwd, err := core.NewCall(op, core.Backward, f)
+	if err != nil {
+		return Op{}, err
+	}
+	fwd.Site, bwd.Site = site, site
+	o := Op{Name: string(op), Kernel: k.Info().Name}
+	if m, ok := k.(core.OutputMemory); ok {
+		o.Memory = m.OutputMemory()
+	}
+	for _, a := range expand(fwd.Sig.Out) {
+		o.Outputs = append(o.Outputs, Spec{a.DType, a.Shape.Bind(tokens, positions)})
+		if !a.Saved {
+			o.Diff++
+		}
+	}
+	o.Forward = func(ctx context.Context, in, out []core.Tensor) error {
+		copy(fwd.In, in)
+		copy(fwd.Out, out)
+		return k.Forward(ctx, fwd)
+	}
+	o.Backward = kernelBackward(k, fwd, bwd)
+	return o, nil
+}
+
+// kernelBackward connects the tensors of the backward call with those of the forward
+// by their names: dy is the gradient of y, dx that of x.
+func kernelBackward(k core.Kernel, fwd, bwd *core.Call) *Backward {
+	in, out := names(fwd.Sig.In), names(fwd.Sig.Out)
+	b := &Backward{All: true}
+	var sources []func(*Grads) core.Tensor
+	for _, name := range names(bwd.Sig.In) {
+		if i := slices.Index(in, name); i >= 0 {
+			b.Inputs = append(b.Inputs, i)
+			sources = append(sources, func(g *Grads) core.Tensor { return g.In[i] })
+		} else if i := slices.Index(out, name); i >= 0 {
+			b.Outputs = append(b.Outputs, i)
+			sources = append(sources, func(g *Grads) core.Tensor { return g.Out[i] })
+		} else {
+			i := slices.Index(out, name.gradientOf())
+			sources = append(sources, func(g *Grads) core.Tensor { return g.DOut[i] })
+		}
+	}
+	for _, name := range names(bwd.Sig.Out) {
+		b.Wrt = append(b.Wrt, slices.Index(in, name.gradientOf()))
+	}
+	b.Run = func(ctx context.Context, g *Grads) error {
+		for i, source := range sources {
+			bwd.In[i] = source(g)
+		}
+		for i, w := range b.Wrt {
+			bwd.Out[i] = g.DIn[w]
+		}
+		return k.Backward(ctx, bwd)
+	}
+	return b
+}
+
+// argName is a tensor of a call: the name, and which one of those that share it.
+type argName struct {
+	name string
+	i    int
+}
+
+// gradientOf returns the tensor whose gradient this one is, by the convention d + name.
+func (a argName) gradientOf() argName { return argName{a.name[1:], a.i} }
+
+func names(args []core.Arg) []argName {
+	var out []argName
+	for _, a := range args {
+		for i := range a.Count {
+			out = append(out, argName{a.Name, i})
+		}
+	}
+	return out
+}
+
+// expand repeats the arguments that have a count.
+func expand(args []core.Arg) []core.Arg {
+	var out []core.Arg
+	for _, a := range args {
+		for range a.Count {
+			out = append(out, a)
+		}
+	}
+	return out
+}

@@ -1,0 +1,209 @@
+package autograd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"gorgonia.org/gorgonia"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/simd"
+)
+
+// Program is a compiled graph: a tape of instructions over planned buffers.
+type Program struct {
+	tape   []*instr
+	split  int // the first backward instruction
+	loss   *slot
+	grads  map[*slot]*slot // of each parameter
+	blocks []block
+	stats  []*Stat
+}
+
+// Stat says what the instructions of one kind cost.
+type Stat struct {
+	Op     string        `json:"op"`
+	Kernel string        `json:"kernel,omitempty"` // the fused kernel, empty for plain operations
+	Pass   core.Pass     `json:"-"`
+	Calls  int           `json:"calls"`
+	Time   time.Duration `json:"-"`
+}
+
+// Compile differentiates loss, a scalar, with respect to the parameters and plans the
+// memory. Without parameters the program has no backward pass. Values read after a
+// run must have been kept. Close gives the memory back.
+func (g *Graph) Compile(loss *Value, params ...*Value) (*Program, error) {
+	if g.err != nil {
+		return nil, g.err
+	}
+	if len(loss.shape) != 0 {
+		return nil, fmt.Errorf("autograd: the loss must be a scalar, not %v", loss.shape)
+	}
+	loss.Keep()
+	p := &Program{loss: loss.slot, grads: map[*slot]*slot{}}
+	forwardEnd := len(g.tape)
+	if err := g.differentiate(loss, params, p.grads); err != nil {
+		return nil, err
+	}
+	for i, in := range g.tape {
+		if i >= forwardEnd {
+			in.pass = core.Backward
+		}
+	}
+	p.tape = live(g.tape)
+	p.split = slices.IndexFunc(p.tape, func(in *instr) bool { return in.pass == core.Backward })
+	if p.split < 0 {
+		p.split = len(p.tape)
+	}
+	var err error
+	if p.blocks, err = place(p.tape); err != nil {
+		return nil, err
+	}
+	byKind := map[Stat]*Stat{}
+	for _, in := range p.tape {
+		in.run = in.bind()
+		key := Stat{Op: in.op, Kernel: in.kernel, Pass: in.pass}
+		if byKind[key] == nil {
+			s := key
+			byKind[key] = &s
+			p.stats = append(p.stats, &s)
+		}
+		in.stat = byKind[key]
+	}
+	return p, nil
+}
+
+// differentiate lets gorgonia record the backward pass on the tape.
+func (g *Graph) differentiate(loss *Value, params []*Value, grads map[*slot]*slot) error {
+	if len(params) == 0 {
+		return nil
+	}
+	nodes := make(gorgonia.Nodes, len(params))
+	for i, v := range params {
+		nodes[i] = v.node
+	}
+	derivs, err := gorgonia.Grad(loss.node, nodes...)
+	if err = cmp.Or(g.err, err); err != nil {
+		return fmt.Errorf("autograd: differentiate: %w", err)
+	}
+	for i, d := range derivs {
+		var terms []*slot
+		for _, n := range g.addends(d, nil) {
+			t, err := g.resolve(n)
+			if err != nil {
+				return err
+			}
+			terms = append(terms, t)
+		}
+		s := g.sum(terms, "")
+		s.keep = true
+		grads[params[i].slot] = s
+	}
+	return g.err
+}
+
+// Forward runs the forward pass and returns the loss.
+func (p *Program) Forward(ctx context.Context) (float64, error) {
+	if err := p.exec(ctx, p.tape[:p.split]); err != nil {
+		return 0, err
+	}
+	return float64(p.loss.tensor.Float32s()[0]), nil
+}
+
+// Backward runs the backward pass; Forward must have run before on the same leaves.
+func (p *Program) Backward(ctx context.Context) error { return p.exec(ctx, p.tape[p.split:]) }
+
+func (p *Program) exec(ctx context.Context, tape []*instr) error {
+	start := time.Now()
+	for _, in := range tape {
+		if err := in.run(ctx); err != nil {
+			return fmt.Errorf("autograd: %s %s at %s: %w", in.op, in.pass, in.path, err)
+		}
+		now := time.Now()
+		in.stat.Calls++
+		in.stat.Time += now.Sub(start)
+		start = now
+	}
+	return ctx.Err()
+}
+
+// ErrFinite is returned by FirstNonFinite when every value is finite.
+var ErrFinite = errors.New("every value is finite")
+
+// FirstNonFinite runs both passes again and returns the path and kind of the first
+// instruction that writes a NaN or an infinity. The leaves must not have changed.
+func (p *Program) FirstNonFinite(ctx context.Context) (path, op string, err error) {
+	for _, in := range p.tape {
+		if err := in.run(ctx); err != nil {
+			return "", "", err
+		}
+		for _, r := range in.out {
+			if r.slot.spec.DType == core.Float32 && slices.ContainsFunc(r.slot.tensor.Float32s(), nonFinite) {
+				return in.path, in.op + " " + in.pass.String(), nil
+			}
+		}
+	}
+	return "", "", ErrFinite
+}
+
+func nonFinite(f float32) bool { return math.Float32bits(f)&0x7f800000 == 0x7f800000 }
+
+// Tensor returns the buffer of a kept value or a leaf, valid until the next run.
+func (p *Program) Tensor(v *Value) core.Tensor { return v.slot.tensor.Reshape(v.shape...) }
+
+// Grad returns the gradient of a parameter, valid until the next run. It panics when
+// the program was not compiled for it.
+func (p *Program) Grad(param *Value) core.Tensor {
+	return p.grads[param.slot].tensor.Reshape(param.shape...)
+}
+
+// Stats returns what each kind of instruction has cost since ResetStats, in the order
+// of first use. Do not change it.
+func (p *Program) Stats() []*Stat { return p.stats }
+
+// ResetStats sets the counters to zero.
+func (p *Program) ResetStats() {
+	for _, s := range p.stats {
+		s.Calls, s.Time = 0, 0
+	}
+}
+
+// Bytes returns the memory that the program holds for activations and gradients.
+func (p *Program) Bytes() int {
+	n := 0
+	for _, b := range p.blocks {
+		n += len(b.data)
+	}
+	return n
+}
+
+// Len returns the number of instructions.
+func (p *Program) Len() int { return len(p.tape) }
+
+// Close gives the memory back; the program must not be used afterwards.
+func (p *Program) Close() {
+	release(p.blocks)
+	p.blocks, p.tape = nil, nil
+}
+
+// sumInto writes the sum of the terms, added from left to right; dst may be the first.
+func sumInto(dst []float32, terms [][]float32) {
+	simd.Parallel(len(dst), 1<<14, func(lo, hi int) {
+		first, second := terms[0][lo:hi], terms[1][lo:hi]
+		d := dst[lo:hi]
+		for i := range d {
+			d[i] = first[i] + second[i]
+		}
+		for _, t := range terms[2:] {
+			t = t[lo:hi]
+			for i := range d {
+				d[i] += t[i]
+			}
+		}
+	})
+}
