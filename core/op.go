@@ -203,13 +203,18 @@ func (c *Call) Inputs(name string) []Tensor { return pick(c, c.Sig.In, c.In, nam
 // Outputs returns the tensors of an output with a Count.
 func (c *Call) Outputs(name string) []Tensor { return pick(c, c.Sig.Out, c.Out, name) }
 
-// Set gives the input or output of that name its tensors.
+// Set gives the input or output of that name its tensors. It panics on a name that the
+// op does not have, and on another number of tensors than the argument's Count.
 func (c *Call) Set(name string, t ...Tensor) {
-	if i := argOffset(c.Sig.In, name); i >= 0 {
-		copy(c.In[i:], t)
-		return
+	args, tensors := c.Sig.Out, c.Out
+	if argOffset(c.Sig.In, name) >= 0 {
+		args, tensors = c.Sig.In, c.In
 	}
-	copy(c.Outputs(name), t)
+	dst := pick(c, args, tensors, name)
+	if len(t) != len(dst) {
+		panic(fmt.Sprintf("core: %s %s takes %d tensors as %q, got %d", c.Op, c.Pass, len(dst), name, len(t)))
+	}
+	copy(dst, t)
 }
 
 // Tokens returns T, the number of tokens, from the first input.
@@ -222,7 +227,7 @@ func (c *Call) Check() error {
 		return fmt.Errorf("%w: %s %s takes %d tensors and gives %d, got %d and %d", ErrBadCall,
 			c.Op, c.Pass, count(c.Sig.In), count(c.Sig.Out), len(c.In), len(c.Out))
 	}
-	var bound [2]int // values of DimT and DimP, 0 while free
+	bound := [2]int{unbound, unbound} // values of DimT and DimP
 	if err := checkArgs(c.Sig.In, c.In, &bound); err != nil {
 		return fmt.Errorf("%w: %s %s: input %w", ErrBadCall, c.Op, c.Pass, err)
 	}
@@ -251,6 +256,9 @@ func checkArgs(args []Arg, tensors []Tensor, bound *[2]int) error {
 	return nil
 }
 
+// unbound marks a symbolic axis that no tensor has bound yet; 0 is a size.
+const unbound = -1
+
 // bindShape matches a shape with its pattern and binds symbolic axes on first sight.
 func bindShape(want, got Shape, bound *[2]int) bool {
 	if len(want) != len(got) {
@@ -258,7 +266,7 @@ func bindShape(want, got Shape, bound *[2]int) bool {
 	}
 	for i, d := range want {
 		if d < 0 {
-			if bound[-d-1] == 0 {
+			if bound[-d-1] == unbound {
 				bound[-d-1] = got[i]
 			}
 			d = bound[-d-1]

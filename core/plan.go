@@ -32,7 +32,11 @@ func ParseSelection(s string) (Selection, error) {
 		case word == "none":
 			none = true
 		case strings.HasPrefix(word, "-"):
-			sel.Not = append(sel.Not, strings.TrimPrefix(word, "-"))
+			name := strings.TrimSpace(strings.TrimPrefix(word, "-"))
+			if name == "" {
+				return sel, fmt.Errorf("core: kernel selection %q has an empty name after a dash", s)
+			}
+			sel.Not = append(sel.Not, name)
 		case !slices.Contains(sel.Names, word):
 			sel.Names = append(sel.Names, word)
 		}
@@ -82,8 +86,14 @@ func NewPlan(m Model, r *Registry, sel Selection, opts ...Option) (*Plan, error)
 	for _, opt := range opts {
 		opt(&o)
 	}
-	for _, name := range append(slices.Clone(sel.Names), sel.Not...) {
+	for _, name := range sel.Names {
 		if _, err := r.Lookup(name); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range sel.Not {
+		// A plugin that cannot be used may well be excluded; a name that nobody has may not.
+		if _, err := r.Lookup(name); errors.Is(err, ErrUnknownKernel) {
 			return nil, err
 		}
 	}
@@ -99,7 +109,10 @@ func NewPlan(m Model, r *Registry, sel Selection, opts ...Option) (*Plan, error)
 		}
 		p.Actions = append(p.Actions, a)
 	}
-	return p, p.checkNamed(r, sel)
+	if err := p.checkNamed(r, sel); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 type verifyKey struct {
@@ -150,13 +163,13 @@ func choose(site Site, r *Registry, sel Selection, o options, verified map[verif
 
 // absence says why no kernel was even considered for an op.
 func absence(op Op, r *Registry, sel Selection) string {
+	if !sel.Auto && !sel.All && sel.Names == nil {
+		return "kernels are off"
+	}
 	for _, k := range r.kernels {
 		if k.Info().Op == op {
 			return "not selected"
 		}
-	}
-	if !sel.Auto && !sel.All && sel.Names == nil {
-		return "kernels are off"
 	}
 	return fmt.Sprintf("no kernel offers %s", op)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -30,16 +31,25 @@ func NewRegistry() *Registry { return &Registry{} }
 const linked = "(linked)"
 
 // Register adds a kernel that is linked into this program and runs without a process
-// of its own. A name and op that are taken already give an error that wraps ErrDuplicate.
+// of its own. A name and op that are taken already give an error that wraps ErrDuplicate;
+// a name that a selection cannot say gives one that wraps ErrIncompatible. Patching
+// compares kernels, so k is a pointer or another comparable value.
 func (r *Registry) Register(k Kernel) error {
 	info := k.Info()
+	if !reflect.TypeOf(k).Comparable() {
+		return fmt.Errorf("core: register %s: a %T cannot be compared; register a pointer to it", info.Name, k)
+	}
+	m := Manifest{Name: info.Name, Version: info.Version, Path: linked, Kernels: []Info{info}}
+	if err := validateManifest(m); err != nil {
+		return fmt.Errorf("core: register: %w", err)
+	}
 	for _, have := range r.kernels {
 		if i := have.Info(); i.Name == info.Name && i.Op == info.Op {
 			return fmt.Errorf("core: register %s for %s: %w: it is registered already, from %s",
 				info.Name, info.Op, ErrDuplicate, r.origin(info.Name))
 		}
 	}
-	r.found = append(r.found, Found{Path: linked, Manifest: Manifest{Name: info.Name, Version: info.Version, Path: linked, Kernels: []Info{info}}})
+	r.found = append(r.found, Found{Path: linked, Manifest: m})
 	r.add(k)
 	return nil
 }

@@ -127,10 +127,15 @@ func validateManifest(m Manifest) error {
 	if len(m.Kernels) == 0 {
 		return fmt.Errorf("%w: %s offers no kernels", ErrIncompatible, m.Path)
 	}
+	seen := map[Op]bool{}
 	for _, k := range m.Kernels {
 		if k.Name != m.Name {
 			return fmt.Errorf("%w: plugin %s offers a kernel named %q; a plugin's kernels carry its name", ErrIncompatible, m.Name, k.Name)
 		}
+		if seen[k.Op] {
+			return fmt.Errorf("%w: plugin %s offers %s twice", ErrIncompatible, m.Name, k.Op)
+		}
+		seen[k.Op] = true
 	}
 	return nil
 }

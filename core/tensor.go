@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,6 +75,20 @@ func (s Shape) Elems() int {
 	return n
 }
 
+// overflows reports whether elements of that many bytes are more than an int can count.
+func (s Shape) overflows(size int) bool {
+	if slices.Contains(s, 0) {
+		return false
+	}
+	for _, d := range s {
+		if size > math.MaxInt/d {
+			return true
+		}
+		size *= d
+	}
+	return false
+}
+
 // Equal reports whether both shapes have the same axes.
 func (s Shape) Equal(t Shape) bool { return slices.Equal(s, t) }
 
@@ -118,6 +133,8 @@ func (t Tensor) Valid() error {
 		return fmt.Errorf("core: tensor has no dtype")
 	case slices.ContainsFunc(t.Shape, func(d int) bool { return d < 0 }):
 		return fmt.Errorf("core: tensor shape %v has a negative axis", t.Shape)
+	case t.Shape.overflows(t.DType.Size()):
+		return fmt.Errorf("core: tensor %s%v is too large for this machine", t.DType, t.Shape)
 	case len(t.Data) != t.Shape.Elems()*t.DType.Size():
 		return fmt.Errorf("core: tensor %s%v needs %d bytes, has %d", t.DType, t.Shape, t.Shape.Elems()*t.DType.Size(), len(t.Data))
 	case uintptr(unsafe.Pointer(unsafe.SliceData(t.Data)))%uintptr(t.DType.Size()) != 0:

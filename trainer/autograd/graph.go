@@ -45,11 +45,12 @@ type Op struct {
 
 // Backward computes all gradients of an operation in one call.
 type Backward struct {
-	Inputs  []int // forward inputs that Run reads
-	Outputs []int // forward outputs that Run reads
-	Wrt     []int // inputs that Run gives the gradient of
-	Through []int // inputs whose gradient is that of output 0, as it is
-	All     bool  // Run always gets every gradient in Wrt to write, needed or not
+	Inputs  []int  // forward inputs that Run reads
+	Outputs []int  // forward outputs that Run reads
+	Wrt     []int  // inputs that Run gives the gradient of
+	Through []int  // inputs whose gradient is that of output 0, as it is
+	All     bool   // Run always gets every gradient in Wrt to write, needed or not
+	Scratch []Spec // memory that Run may use while it runs
 	// Run writes every element of every gradient in DIn that is present. It may be nil
 	// when Wrt is empty.
 	Run func(ctx context.Context, g *Grads) error
@@ -61,6 +62,8 @@ type Grads struct {
 	Out  []core.Tensor // those listed in Backward.Outputs
 	DOut []core.Tensor // the gradient of each differentiable output; absent if none reached it
 	DIn  []core.Tensor // to be written; absent for inputs that need no gradient
+
+	Scratch []core.Tensor // those of Backward.Scratch
 }
 
 // Graph is a computation under construction. It is not safe for concurrent use.
@@ -72,6 +75,7 @@ type Graph struct {
 	bySym map[*gorgonia.Node]*slot // the buffer behind each node
 	added map[*gorgonia.Node]bool  // gorgonia's additions seen so far
 	path  []string
+	owned []block // memory of leaves that belong to the graph
 	err   error
 }
 
@@ -124,6 +128,16 @@ func (g *Graph) leaf(name string, t core.Tensor, diff bool) *Value {
 	g.slots = append(g.slots, s)
 	g.bySym[node] = s
 	return &Value{g: g, node: node, slot: s, shape: t.Shape, diff: diff}
+}
+
+// Alloc returns memory for a leaf that belongs to the graph, such as a table; it is
+// given back when the program is closed.
+func (g *Graph) Alloc(n int) ([]byte, error) {
+	b, err := g.mem.Alloc(n)
+	if err == nil {
+		g.owned = append(g.owned, block{g.mem, b})
+	}
+	return b, err
 }
 
 // Enter adds an element to the path under which operations are recorded, until the

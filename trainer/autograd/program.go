@@ -64,6 +64,7 @@ func (g *Graph) Compile(loss *Value, params ...*Value) (*Program, error) {
 	if p.blocks, err = place(p.tape); err != nil {
 		return nil, err
 	}
+	p.blocks = append(p.blocks, g.owned...)
 	byKind := map[Stat]*Stat{}
 	for _, in := range p.tape {
 		in.run = in.bind()

@@ -68,10 +68,14 @@ func newBackward(s *symbol, dout, din []ref) *instr {
 	for _, i := range b.Outputs {
 		out[i] = ref{s.out[i], s.out[i].spec.Shape}
 	}
+	scratch := make([]ref, len(b.Scratch))
+	for i, spec := range b.Scratch {
+		scratch[i] = ref{s.g.newSlot(spec, nil), spec.Shape}
+	}
 	return &instr{op: s.op.Name, kernel: s.op.Kernel, path: s.path, pass: core.Backward,
-		in: present(dout, in, out), out: present(din),
+		in: present(dout, in, out), out: present(din, scratch),
 		bind: func() func(context.Context) error {
-			g := &Grads{In: tensors(in), Out: tensors(out), DOut: tensors(dout), DIn: tensors(din)}
+			g := &Grads{In: tensors(in), Out: tensors(out), DOut: tensors(dout), DIn: tensors(din), Scratch: tensors(scratch)}
 			return func(ctx context.Context) error { return b.Run(ctx, g) }
 		}}
 }

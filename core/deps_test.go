@@ -1,0 +1,187 @@
+package core_test
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/internal/testdata"
+)
+
+const module = "github.com/seed98097648/tune"
+
+// policy says who may import whom, as data: a package, what it may import directly
+// besides the standard library, and what its tests may import on top of that. Because
+// every package of the module has a row, the rows together also bound what a package
+// reaches indirectly: core reaches nothing, and nothing of the trainer reaches a plugin
+// or the transport.
+//
+// A name with a dot in its first element is another module, with all its packages; any
+// other is a package of this one. A name that ends in /... stands for a whole subtree.
+// Each other module should have one importer, and the row says which.
+var policy = []struct{ pkg, imports, tests string }{
+	// Leaves: the machine.
+	{"internal/shm", "golang.org/x/sys", ""},
+	{"internal/simd", "golang.org/x/sys", ""},
+	{"internal/testdata", "golang.org/x/sys", ""},
+	{"internal/golden", "core internal/testdata", ""},
+
+	// The patcher. core itself stays with the standard library.
+	{"core", "", ""},
+	{"core/reference", "core", ""},
+	{"core/kerneltest", "core core/reference", ""},
+	{"core/transport", "core core/reference core/kerneltest core/transport/proto internal/shm golang.org/x/sys " +
+		"github.com/hashicorp/go-plugin github.com/hashicorp/go-hclog google.golang.org/grpc google.golang.org/protobuf", "core/transport/..."},
+	{"core/transport/proto", "google.golang.org/grpc google.golang.org/protobuf", ""},
+
+	// Plugins stand on the contract alone.
+	{"plugins/...", "core core/transport internal/simd", "core/kerneltest core/reference"},
+
+	// The trainer gets a *core.Registry and never knows where kernels come from.
+	{"trainer/autograd", "core internal/shm internal/simd gorgonia.org/gorgonia gorgonia.org/tensor github.com/chewxy/hm " +
+		"go4.org/unsafe/assume-no-moving-gc", "core/reference"},
+	{"trainer/tokenizer", "github.com/dlclark/regexp2/v2 golang.org/x/text", ""},
+	{"trainer/data", "", "trainer/tokenizer"},
+	{"trainer/checkpoint", "core golang.org/x/sys", ""},
+	{"trainer/optim", "internal/simd", "core trainer/checkpoint"},
+	{"trainer/nn", "core internal/simd trainer/autograd trainer/data", "core/reference core/kerneltest trainer/checkpoint"},
+	{"trainer/models", "core trainer/autograd trainer/checkpoint trainer/data trainer/nn trainer/models/...", "core/reference trainer/optim"},
+	{"trainer/models/...", "core trainer/autograd trainer/checkpoint trainer/data trainer/nn trainer/models/...", "core/reference trainer/optim"},
+	{"trainer/lora", "core trainer/autograd trainer/checkpoint trainer/data trainer/nn", "trainer/optim"},
+	{"trainer/report", "core", ""},
+	{"trainer/progress", "github.com/schollz/progressbar/v3 golang.org/x/term trainer", ""},
+	{"trainer", "core internal/shm internal/simd trainer/...", "core/reference"},
+
+	// Programs put the parts together.
+	{"cmd/tune", "core core/... internal/shm internal/simd trainer trainer/... github.com/spf13/pflag golang.org/x/term golang.org/x/sys",
+		"github.com/rogpeppe/go-internal"},
+	{"examples", "", "core core/... trainer trainer/..."},
+	{"examples/...", "core core/... trainer trainer/...", ""},
+}
+
+// anyTest is what every test may import.
+const anyTest = "internal/golden internal/testdata github.com/google/go-cmp go.uber.org/goleak golang.org/x/sys"
+
+func TestImportsFollowThePolicy(t *testing.T) {
+	// Files are chosen by operating system, and so are imports.
+	for _, goos := range []string{"linux", "darwin", "windows"} {
+		t.Run(goos, func(t *testing.T) {
+			for _, p := range listPackages(t, goos) {
+				name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+				imports, tests, ok := rule(name)
+				if !ok {
+					t.Errorf("package %q has no row in the table of core/deps_test.go: add one that says what it may import", cmp.Or(name, "."))
+					continue
+				}
+				for _, bad := range forbidden(p.Imports, imports) {
+					t.Errorf("%s imports %s, which its row in core/deps_test.go does not allow", name, bad)
+				}
+				for _, bad := range forbidden(append(p.TestImports, p.XTestImports...), imports+" "+tests+" "+anyTest+" "+name) {
+					t.Errorf("a test of %s imports %s, which its row in core/deps_test.go does not allow", name, bad)
+				}
+			}
+		})
+	}
+}
+
+// rule returns the row of a package: its own before one of a subtree.
+func rule(name string) (imports, tests string, ok bool) {
+	for _, row := range policy {
+		if row.pkg == name {
+			return row.imports, row.tests, true
+		}
+		if tree, isTree := strings.CutSuffix(row.pkg, "/..."); isTree && strings.HasPrefix(name, tree+"/") {
+			imports, tests, ok = row.imports, row.tests, true
+		}
+	}
+	return imports, tests, ok
+}
+
+// forbidden returns the imports that are neither in the standard library nor allowed.
+func forbidden(imports []string, allowed string) []string {
+	var bad []string
+	for _, imp := range imports {
+		if !strings.Contains(firstElement(imp), ".") || permits(allowed, strings.TrimPrefix(imp, module+"/")) {
+			continue
+		}
+		bad = append(bad, imp)
+	}
+	return bad
+}
+
+func permits(allowed, imp string) bool {
+	for _, a := range strings.Fields(allowed) {
+		tree, isTree := strings.CutSuffix(a, "/...")
+		isTree = isTree || strings.Contains(firstElement(a), ".")
+		if a == imp || isTree && strings.HasPrefix(imp, tree+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func firstElement(imp string) string {
+	first, _, _ := strings.Cut(imp, "/")
+	return first
+}
+
+func TestPolicyCheckNoticesViolations(t *testing.T) {
+	tests := []struct {
+		name, imp, allowed string
+		bad                bool
+	}{
+		{"standard library", "net/http", "", false},
+		{"a package of the row", module + "/core", "core", false},
+		{"a package below one of the row", module + "/core/transport", "core", true},
+		{"a package of a subtree", module + "/core/transport", "core/...", false},
+		{"another module of the row", "google.golang.org/grpc/codes", "google.golang.org/grpc", false},
+		{"another module with the same beginning", "google.golang.org/grpcx", "google.golang.org/grpc", true},
+		{"another module", "gorgonia.org/tensor", "core", true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := len(forbidden([]string{tt.imp}, tt.allowed)) == 1; got != tt.bad {
+				t.Errorf("%s with %q allowed: forbidden is %v, want %v", tt.imp, tt.allowed, got, tt.bad)
+			}
+		})
+	}
+}
+
+type listed struct {
+	ImportPath                         string
+	Imports, TestImports, XTestImports []string
+}
+
+// listPackages asks the go command for every package of the module, as built for goos.
+func listPackages(t *testing.T, goos string) []listed {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Imports,TestImports,XTestImports", "./...")
+	cmd.Dir = testdata.Root(t)
+	cmd.Env = append(os.Environ(), "GOOS="+goos, "CGO_ENABLED=0")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.Bytes())
+	}
+	var packages []listed
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("go list: %v", err)
+		}
+		packages = append(packages, p)
+	}
+	if len(packages) == 0 {
+		t.Fatal("go list found no packages")
+	}
+	return packages
+}

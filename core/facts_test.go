@@ -1,0 +1,86 @@
+package core_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+)
+
+func TestValidFactsOfEveryOp(t *testing.T) {
+	for name, u := range uses() {
+		if err := u.facts.Validate(u.op); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestValidateNamesTheFactThatIsWrong(t *testing.T) {
+	tests := []struct {
+		op    core.Op
+		want  string
+		spoil func(f *core.Facts)
+	}{
+		{core.RMSNorm, "dtype must", func(f *core.Facts) { f.DType = core.Int32 }},
+		{core.RMSNorm, "weight_dtype must", func(f *core.Facts) { f.WeightDType = core.InvalidDType }},
+		{core.RMSNorm, "dim must", func(f *core.Facts) { f.Dim = 0 }},
+		{core.RMSNorm, "eps must", func(f *core.Facts) { f.Eps = -1e-6 }},
+		{core.RMSNorm, "eps must", func(f *core.Facts) { f.Eps = math.NaN() }},
+		{core.RMSNorm, "offset must", func(f *core.Facts) { f.Offset = 2 }},
+		{core.RMSNorm, "cast must", func(f *core.Facts) { f.Cast = "" }},
+		{core.SwiGLU, "dtype must", func(f *core.Facts) { f.DType = core.InvalidDType }},
+		{core.SwiGLU, "intermediate must", func(f *core.Facts) { f.Intermediate = -1 }},
+		{core.SwiGLU, "layout must", func(f *core.Facts) { f.Layout = core.PerExpert }},
+		{core.SwiGLU, "activation must", func(f *core.Facts) { f.Activation = "" }},
+		{core.RoPE, "head_dim, heads and kv_heads must", func(f *core.Facts) { f.HeadDim = 0 }},
+		{core.RoPE, "head_dim, heads and kv_heads must", func(f *core.Facts) { f.Heads = 0 }},
+		{core.RoPE, "head_dim, heads and kv_heads must", func(f *core.Facts) { f.KVHeads = 0 }},
+		{core.RoPE, "rotary_dim must", func(f *core.Facts) { f.RotaryDim = 0 }},
+		{core.RoPE, "rotary_dim must", func(f *core.Facts) { f.RotaryDim = 3 }},
+		{core.RoPE, "rotary_dim must", func(f *core.Facts) { f.RotaryDim = f.HeadDim + 2 }},
+		{core.RoPE, "pairing must", func(f *core.Facts) { f.Pairing = "" }},
+		{core.MoEExperts, "weight_dtype must", func(f *core.Facts) { f.WeightDType = core.Int32 }},
+		{core.MoEExperts, "dim and intermediate must", func(f *core.Facts) { f.Dim = 0 }},
+		{core.MoEExperts, "dim and intermediate must", func(f *core.Facts) { f.Intermediate = 0 }},
+		{core.MoEExperts, "top_k must", func(f *core.Facts) { f.TopK = 0 }},
+		{core.MoEExperts, "top_k must", func(f *core.Facts) { f.TopK = f.Experts + 1 }},
+		{core.MoEExperts, "layout must", func(f *core.Facts) { f.Layout = core.Separate }},
+		{core.MoEExperts, "routing must", func(f *core.Facts) { f.Routing = "" }},
+		{core.MoEExperts, "activation must", func(f *core.Facts) { f.Activation = "" }},
+		{"softmax", `unknown op "softmax"; known: [rms_norm`, func(*core.Facts) {}},
+	}
+	for _, tt := range tests {
+		t.Run(string(tt.op)+" "+tt.want, func(t *testing.T) {
+			f := core.Facts{DType: core.Float32}
+			if tt.op != "softmax" {
+				f = validFacts(tt.op)
+			}
+			tt.spoil(&f)
+			err := f.Validate(tt.op)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want %q in it", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestValidateNamesEveryFault(t *testing.T) {
+	err := core.Facts{}.Validate(core.RMSNorm)
+	if err == nil || strings.Count(err.Error(), ";") != 3 {
+		t.Errorf("error %v, want dtype, weight_dtype, dim and cast", err)
+	}
+}
+
+func TestFactsStringShowsWhatIsSet(t *testing.T) {
+	for op, want := range map[core.Op]string{
+		core.RMSNorm:    "float32 weight_dtype=bfloat16 dim=8 eps=1e-05",
+		core.SwiGLU:     "bfloat16 intermediate=6 activation=silu layout=separate",
+		core.RoPE:       "float32 pairing=half rotary_dim=4 head_dim=6 heads=4 kv_heads=2",
+		core.MoEExperts: "float32 dim=4 intermediate=6 activation=silu layout=per_expert experts=3 top_k=2 routing=normalized",
+	} {
+		if got := validFacts(op).String(); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package kerneltest
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/seed98097648/tune/core"
+)
+
+// Cases returns the standard cases of op: CasesFor on a range of facts that covers the
+// op's variants, in odd and even sizes, for each storage type.
+func Cases(op core.Op) []Case {
+	var cases []Case
+	for _, d := range []core.DType{core.Float32, core.BFloat16, core.Float16} {
+		for _, f := range variants(op) {
+			f.DType = d
+			if f.WeightDType == core.InvalidDType && (op == core.RMSNorm || op == core.MoEExperts) {
+				f.WeightDType = d
+			}
+			cases = append(cases, CasesFor(op, f)...)
+		}
+	}
+	return cases
+}
+
+// variants returns facts without DType; WeightDType is set only where it is to differ
+// from DType.
+func variants(op core.Op) []core.Facts {
+	switch op {
+	case core.RMSNorm:
+		norm := func(dim, offset int, cast core.CastOrder) core.Facts {
+			return core.Facts{Dim: dim, Eps: 1e-5, Offset: offset, Cast: cast}
+		}
+		mixed := norm(65, 0, core.CastBeforeWeight)
+		mixed.WeightDType = core.Float32
+		return []core.Facts{
+			norm(1, 0, core.CastBeforeWeight), norm(7, 1, core.CastBeforeWeight), norm(64, 0, core.CastAfterWeight),
+			norm(129, 1, core.CastAfterWeight), norm(256, 0, core.CastBeforeWeight), mixed,
+		}
+	case core.SwiGLU:
+		var all []core.Facts
+		for _, layout := range []core.Layout{core.Separate, core.Packed} {
+			for _, I := range []int{1, 7, 64, 131} {
+				all = append(all, core.Facts{Intermediate: I, Activation: "silu", Layout: layout})
+			}
+		}
+		return all
+	case core.RoPE:
+		var all []core.Facts
+		for _, pairing := range []core.Pairing{core.Half, core.Interleaved} {
+			for _, s := range [][4]int{{2, 2, 1, 1}, {16, 16, 4, 2}, {10, 4, 3, 1}, {7, 6, 6, 3}, {64, 32, 2, 2}} {
+				all = append(all, core.Facts{Pairing: pairing, HeadDim: s[0], RotaryDim: s[1], Heads: s[2], KVHeads: s[3]})
+			}
+		}
+		return all
+	case core.MoEExperts:
+		var all []core.Facts
+		for i, layout := range []core.Layout{core.Packed, core.PerExpert} {
+			routing := []core.Routing{core.RoutingNormalized, core.RoutingSoftmax}
+			for j, s := range [][4]int{{5, 3, 4, 2}, {8, 4, 3, 1}, {6, 5, 3, 3}, {3, 2, 1, 1}, {33, 17, 8, 3}} {
+				all = append(all, core.Facts{Dim: s[0], Intermediate: s[1], Activation: "silu", Layout: layout,
+					Experts: s[2], TopK: s[3], Routing: routing[(i+j)%2]})
+			}
+		}
+		return all
+	}
+	return nil
+}
+
+// CasesFor returns the standard cases of op with these facts: one token, an odd number
+// of tokens, enough of them for several blocks, NaN and infinity, and what is special
+// about the op, such as very large values or experts without token.
+func CasesFor(op core.Op, f core.Facts) []Case {
+	base := func(name string, tokens int, edit func(in map[string][]core.Tensor)) Case {
+		c := Case{Op: op, Facts: f, Tokens: tokens, Edit: edit, Seed: uint64(tokens)}
+		c.Name = fmt.Sprintf("%s %v T=%d %s", op, f, tokens, name)
+		if op == core.RoPE {
+			c.Positions = 11
+		}
+		return c
+	}
+	cases := []Case{
+		base("one token", 1, nil), base("random", 13, nil), base("random", 70, nil),
+		base("nan and inf", 9, notFinite),
+	}
+	switch op {
+	case core.RMSNorm:
+		large, small := float32(1e12), float32(1e-12)
+		if f.DType == core.Float16 {
+			large, small = 1e4, 1e-4
+		}
+		cases = append(cases, base("large", 5, scaled("x", large)), base("small", 5, scaled("x", small)))
+	case core.SwiGLU:
+		name := "gate"
+		if f.Layout == core.Packed {
+			name = "gate_up"
+		}
+		cases = append(cases, base("large", 5, scaled(name, 75)))
+	case core.RoPE:
+		cases = append(cases, refused(base("position past the tables", 3, last("positions", 11))),
+			refused(base("negative position", 3, last("positions", -1))))
+	case core.MoEExperts:
+		cases = append(cases, base("all to the first expert", 6, routed(func(t, k int) int { return k })),
+			base("all to the last expert", 6, routed(func(t, k int) int { return f.Experts - 1 - k })),
+			base("experts in turn", 10, routed(func(t, k int) int { return (t + k) % f.Experts })),
+			refused(base("expert that is not there", 3, last("expert_ids", int32(f.Experts)))),
+			refused(base("negative expert", 3, last("expert_ids", -1))))
+	}
+	return cases
+}
+
+func refused(c Case) Case {
+	c.WantErr = core.ErrBadCall
+	return c
+}
+
+// scaled multiplies an input; with a standard deviation of 1 before, the largest of a
+// few hundred values is about three times the factor.
+func scaled(name string, by float32) func(map[string][]core.Tensor) {
+	return func(in map[string][]core.Tensor) {
+		for _, x := range in[name] {
+			v := make([]float32, x.Elems())
+			x.Load(v, 0)
+			for i := range v {
+				v[i] *= by
+			}
+			x.Store(v, 0)
+		}
+	}
+}
+
+// last sets the last element of an input of indices.
+func last(name string, to int32) func(map[string][]core.Tensor) {
+	return func(in map[string][]core.Tensor) {
+		v := in[name][0].Int32s()
+		v[len(v)-1] = to
+	}
+}
+
+// routed sends choice k of token t to expert f(t, k).
+func routed(f func(t, k int) int) func(map[string][]core.Tensor) {
+	return func(in map[string][]core.Tensor) {
+		ids := in["expert_ids"][0]
+		K := ids.Shape[1]
+		for i := range ids.Int32s() {
+			ids.Int32s()[i] = int32(f(i/K, i%K))
+		}
+	}
+}
+
+// notFinite puts a NaN and infinities into single elements of activations and upstream
+// gradients, each in a row of its own; other rows stay finite.
+func notFinite(in map[string][]core.Tensor) {
+	row := 0
+	for _, name := range []string{"x", "gate", "up", "gate_up", "q", "k", "dy", "dq_out", "dk_out"} {
+		tensors := in[name]
+		if len(tensors) == 0 || in["x"] != nil && name != "x" && name != "dy" {
+			continue
+		}
+		x := tensors[0]
+		width := x.Elems() / x.Shape[0]
+		for i, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+			at := row%x.Shape[0]*width + (i+row)%width
+			x.Store([]float32{float32(v)}, at)
+			row++
+		}
+	}
+}

@@ -1,0 +1,137 @@
+// Package kerneltest is the conformance kit for kernels: it vets an implementation of an
+// op against package reference, forward and every gradient. Authors of plugins run it
+// in a test, users run it on a plugin that somebody else built:
+//
+//	func TestKernel(t *testing.T) { kerneltest.Run(t, kernel{}, kerneltest.Cases(core.SwiGLU)) }
+//	err := kerneltest.Check(k, kerneltest.Cases(core.SwiGLU))
+//
+// Each case gives the kernel random, non-uniform data, also as upstream gradients, in
+// tensors that start anywhere and lie between guard bytes. It checks that
+//
+//   - every output is as close to the reference as float32 arithmetic on that storage
+//     type can be expected to come (see limit), with NaN and infinity in the same places;
+//   - every element of every output is written, and nothing else: no input, no guard;
+//   - the same call twice gives the same bits;
+//   - facts that the kernel does not support are refused with core.ErrNotSupported, which
+//     skips the case, and calls that point outside their tables with core.ErrBadCall.
+package kerneltest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+)
+
+// Case is one use of an op on reproducible random data.
+type Case struct {
+	Name      string
+	Op        core.Op
+	Facts     core.Facts
+	Tokens    int    // T
+	Positions int    // P, rows of the rope tables; 0 for other ops
+	Seed      uint64 // of the random data
+	// Edit, when set, changes the inputs after they were filled: the tensors of both
+	// passes by name, without those that the forward pass saves.
+	Edit func(in map[string][]core.Tensor)
+	// WantErr, when set, is what the kernel's error must wrap; results are not looked at.
+	WantErr error
+}
+
+// errSkip is returned for facts that the kernel says it does not support.
+var errSkip = errors.New("case skipped")
+
+// Check runs the cases on k and joins all violations; each says in which case, pass and
+// tensor, by how much and where. It wraps core.ErrWrongResult where a result is wrong.
+// Cases that k does not support are skipped, but one that supports no case at all is
+// an error, because then nothing was checked.
+func Check(k core.Kernel, cases []Case) error {
+	var violations []error
+	checked := 0
+	for _, c := range cases {
+		err := check(context.Background(), k, c)
+		if errors.Is(err, errSkip) {
+			continue
+		}
+		checked++
+		if err != nil {
+			violations = append(violations, fmt.Errorf("%s: %w", c.Name, err))
+		}
+	}
+	if checked == 0 {
+		return fmt.Errorf("kerneltest: %s supports none of the %d cases: %w", k.Info().Name, len(cases), core.ErrNotSupported)
+	}
+	return errors.Join(violations...)
+}
+
+// Run is Check with one subtest for each case.
+func Run(t *testing.T, k core.Kernel, cases []Case) {
+	t.Helper()
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			switch err := check(t.Context(), k, c); {
+			case errors.Is(err, errSkip):
+				t.Skip(err)
+			case err != nil:
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// verifyElems is the most weight elements that Verify allocates: 16 MiB of float32.
+const verifyElems = 4 << 20
+
+// Verify checks k with exactly these facts on three tokens, forward and every gradient.
+// The facts' sizes are kept, except that of moe_experts with large weights it takes
+// fewer experts, at least two, so that weights and gradients together stay near 64 MiB
+// where two experts do. Errors wrap core.ErrWrongResult and give the numbers, or
+// core.ErrNotSupported.
+func Verify(k core.Kernel, f core.Facts) error {
+	op := k.Info().Op
+	if err := k.Supports(f); err != nil {
+		return err
+	}
+	if op == core.MoEExperts {
+		fit := max(2, verifyElems/max(1, 3*f.Dim*f.Intermediate))
+		f.Experts = min(f.Experts, fit)
+		f.TopK = min(f.TopK, f.Experts)
+	}
+	c := Case{Name: "verify", Op: op, Facts: f, Tokens: 3, Seed: 1}
+	if op == core.RoPE {
+		c.Positions = 5
+	}
+	err := check(context.Background(), k, c)
+	if err != nil {
+		return fmt.Errorf("kerneltest: %s with %v: %w", k.Info().Name, f, err)
+	}
+	return nil
+}
+
+// check runs one case: nil, errSkip, or all its violations.
+func check(ctx context.Context, k core.Kernel, c Case) (err error) {
+	if err := k.Supports(c.Facts); errors.Is(err, core.ErrNotSupported) {
+		return fmt.Errorf("%w: %w", errSkip, err)
+	} else if err != nil {
+		return fmt.Errorf("supports %v: error %w; want one that wraps ErrNotSupported", c.Facts, err)
+	}
+	m := newMemory(k)
+	defer m.free()
+	in, err := newInputs(c, m)
+	if err != nil {
+		return err
+	}
+	passes := []core.Pass{core.Forward, core.Backward}
+	if !k.Info().Backward {
+		passes = passes[:1]
+	}
+	var violations []error
+	for _, pass := range passes {
+		for _, v := range in.checkPass(ctx, k, pass) {
+			violations = append(violations, fmt.Errorf("%s %w", pass, v))
+		}
+	}
+	return errors.Join(violations...)
+}

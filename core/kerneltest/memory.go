@@ -1,0 +1,93 @@
+package kerneltest
+
+import (
+	"unsafe"
+
+	"github.com/seed98097648/tune/core"
+)
+
+const (
+	guardBytes = 128
+	guardByte  = 0xc3
+	alignment  = 64
+)
+
+// guarded is a tensor between guard bytes.
+type guarded struct {
+	core.Tensor
+	name   string
+	whole  []byte // guard, data, guard
+	start  int    // of the data in whole
+	before []byte // a copy of whole, for inputs
+}
+
+// newGuarded places a tensor in memory; shift moves its start off the 64-byte boundary
+// by that many elements.
+func newGuarded(m core.Memory, name string, d core.DType, shape core.Shape, shift int) (guarded, error) {
+	n := shape.Elems() * d.Size()
+	whole, err := m.Alloc(n + 2*guardBytes + alignment)
+	if err != nil {
+		return guarded{}, err
+	}
+	fill(whole, guardByte)
+	misfit := int(uintptr(unsafe.Pointer(unsafe.SliceData(whole))) % alignment)
+	start := guardBytes/2 + (alignment-misfit)%alignment + shift*d.Size()
+	data := whole[start : start+n : start+n]
+	return guarded{Tensor: core.Tensor{DType: d, Shape: shape, Data: data}, name: name, whole: whole, start: start}, nil
+}
+
+// intact reports whether the guards are as they were, or else where, relative to the
+// data, they are not.
+func (g guarded) intact() (at int, ok bool) {
+	for i, b := range g.whole {
+		if b != guardByte && (i < g.start || i >= g.start+len(g.Data)) {
+			return i - g.start, false
+		}
+	}
+	return 0, true
+}
+
+func fill(b []byte, v byte) {
+	for i := range b {
+		b[i] = v
+	}
+}
+
+// heap is core.Memory on the Go heap.
+type heap struct{}
+
+func (heap) Alloc(n int) ([]byte, error) {
+	return core.NewTensor(core.Int64, (n+7)/8).Data[:n], nil
+}
+
+func (heap) Free([]byte) {}
+
+// memory is the kernel's own memory, if it has one, so that a plugin is tested without
+// copies between it and its host; else the heap.
+type memory struct {
+	core.Memory
+	blocks [][]byte
+}
+
+func newMemory(k core.Kernel) *memory {
+	if o, ok := k.(core.OutputMemory); ok {
+		if m := o.OutputMemory(); m != nil {
+			return &memory{Memory: m}
+		}
+	}
+	return &memory{Memory: heap{}}
+}
+
+func (m *memory) Alloc(n int) ([]byte, error) {
+	b, err := m.Memory.Alloc(n)
+	if err == nil {
+		m.blocks = append(m.blocks, b)
+	}
+	return b, err
+}
+
+func (m *memory) free() {
+	for _, b := range m.blocks {
+		m.Memory.Free(b)
+	}
+}

@@ -1,0 +1,257 @@
+package core_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+)
+
+var passes = []core.Pass{core.Forward, core.Backward}
+
+// uses returns every op under every layout, with facts small enough to write out.
+func uses() map[string]use {
+	all := map[string]use{}
+	for _, op := range core.Ops() {
+		all[string(op)] = use{op, validFacts(op)}
+	}
+	packed := validFacts(core.SwiGLU)
+	packed.Layout = core.Packed
+	all["swiglu packed"] = use{core.SwiGLU, packed}
+	moe := validFacts(core.MoEExperts)
+	moe.Layout = core.Packed
+	all["moe_experts packed"] = use{core.MoEExperts, moe}
+	return all
+}
+
+type use struct {
+	op    core.Op
+	facts core.Facts
+}
+
+func TestSignature(t *testing.T) {
+	tests := []struct {
+		use     string
+		pass    core.Pass
+		in, out string
+	}{
+		{"rms_norm", core.Forward,
+			"x float32[T 8], weight bfloat16[8]",
+			"y float32[T 8], saved rstd float32[T]"},
+		{"rms_norm", core.Backward,
+			"dy float32[T 8], x float32[T 8], weight bfloat16[8], saved rstd float32[T]",
+			"dx float32[T 8], dweight float32[8]"},
+		{"swiglu", core.Forward,
+			"gate bfloat16[T 6], up bfloat16[T 6]",
+			"y bfloat16[T 6]"},
+		{"swiglu", core.Backward,
+			"dy bfloat16[T 6], gate bfloat16[T 6], up bfloat16[T 6]",
+			"dgate bfloat16[T 6], dup bfloat16[T 6]"},
+		{"swiglu packed", core.Forward,
+			"gate_up bfloat16[T 12]",
+			"y bfloat16[T 6]"},
+		{"swiglu packed", core.Backward,
+			"dy bfloat16[T 6], gate_up bfloat16[T 12]",
+			"dgate_up bfloat16[T 12]"},
+		{"rope", core.Forward,
+			"q float32[T 4 6], k float32[T 2 6], cos float32[P 2], sin float32[P 2], positions int32[T]",
+			"q_out float32[T 4 6], k_out float32[T 2 6]"},
+		{"rope", core.Backward,
+			"dq_out float32[T 4 6], dk_out float32[T 2 6], cos float32[P 2], sin float32[P 2], positions int32[T]",
+			"dq float32[T 4 6], dk float32[T 2 6]"},
+		{"moe_experts", core.Forward,
+			"x float32[T 4], expert_ids int32[T 2], routing_weights float32[T 2], 3 gate float32[6 4], 3 up float32[6 4], 3 down float32[4 6]",
+			"y float32[T 4], saved gate_up_out float32[T 2 12]"},
+		{"moe_experts", core.Backward,
+			"dy float32[T 4], x float32[T 4], expert_ids int32[T 2], routing_weights float32[T 2], 3 gate float32[6 4], 3 up float32[6 4], 3 down float32[4 6], saved gate_up_out float32[T 2 12]",
+			"dx float32[T 4], drouting_weights float32[T 2], 3 dgate float32[6 4], 3 dup float32[6 4], 3 ddown float32[4 6]"},
+		{"moe_experts packed", core.Forward,
+			"x float32[T 4], expert_ids int32[T 2], routing_weights float32[T 2], gate_up float32[3 12 4], down float32[3 4 6]",
+			"y float32[T 4], saved gate_up_out float32[T 2 12]"},
+		{"moe_experts packed", core.Backward,
+			"dy float32[T 4], x float32[T 4], expert_ids int32[T 2], routing_weights float32[T 2], gate_up float32[3 12 4], down float32[3 4 6], saved gate_up_out float32[T 2 12]",
+			"dx float32[T 4], drouting_weights float32[T 2], dgate_up float32[3 12 4], ddown float32[3 4 6]"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.use+" "+tt.pass.String(), func(t *testing.T) {
+			u := uses()[tt.use]
+			sig, err := core.NewSignature(u.op, tt.pass, u.facts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := formatArgs(sig.In); got != tt.in {
+				t.Errorf("takes %s\nwant  %s", got, tt.in)
+			}
+			if got := formatArgs(sig.Out); got != tt.out {
+				t.Errorf("gives %s\nwant  %s", got, tt.out)
+			}
+		})
+	}
+}
+
+func formatArgs(args []core.Arg) string {
+	var words []string
+	for _, a := range args {
+		shape := strings.NewReplacer("-1", "T", "-2", "P").Replace(a.Shape.String())
+		word := fmt.Sprintf("%s %s%s", a.Name, a.DType, shape)
+		if a.Count != 1 {
+			word = fmt.Sprintf("%d %s", a.Count, word)
+		}
+		if a.Saved {
+			word = "saved " + word
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, ", ")
+}
+
+func TestSignatureNeedsValidFacts(t *testing.T) {
+	if _, err := core.NewSignature(core.RMSNorm, core.Forward, core.Facts{}); err == nil {
+		t.Error("no error")
+	}
+	if _, err := core.NewCall("softmax", core.Forward, core.Facts{DType: core.Float32}); err == nil {
+		t.Error("no error for an op that does not exist")
+	}
+}
+
+// eachCall runs f on a call that is right, for every op, layout and pass.
+func eachCall(t *testing.T, f func(t *testing.T, c *core.Call)) {
+	for name, u := range uses() {
+		for _, pass := range passes {
+			t.Run(name+" "+pass.String(), func(t *testing.T) { f(t, newCall(t, u, pass, 5)) })
+		}
+	}
+}
+
+// newCall returns a call on zeroed tensors.
+func newCall(t *testing.T, u use, pass core.Pass, tokens int) *core.Call {
+	t.Helper()
+	c, err := core.NewCall(u.op, pass, u.facts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range slices.Concat(c.Sig.In, c.Sig.Out) {
+		tensors := make([]core.Tensor, a.Count)
+		for i := range tensors {
+			tensors[i] = core.NewTensor(a.DType, a.Shape.Bind(tokens, 9)...)
+		}
+		c.Set(a.Name, tensors...)
+	}
+	return c
+}
+
+func TestCheckAcceptsEveryRightCall(t *testing.T) {
+	eachCall(t, func(t *testing.T, c *core.Call) {
+		if err := c.Check(); err != nil {
+			t.Error(err)
+		}
+		if c.Tokens() != 5 {
+			t.Errorf("%d tokens, want 5", c.Tokens())
+		}
+	})
+}
+
+func TestCheckAcceptsNoTokensAtAll(t *testing.T) {
+	for name, u := range uses() {
+		if err := newCall(t, u, core.Forward, 0).Check(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestCheckNoticesEveryWrongTensor(t *testing.T) {
+	faults := map[string]func(core.Tensor) core.Tensor{
+		"missing":       func(core.Tensor) core.Tensor { return core.Tensor{} },
+		"other dtype":   func(x core.Tensor) core.Tensor { return core.NewTensor(core.Int64, x.Shape...) },
+		"one axis more": func(x core.Tensor) core.Tensor { return core.NewTensor(x.DType, append(slices.Clone(x.Shape), 1)...) },
+		"one axis less": func(x core.Tensor) core.Tensor { return core.NewTensor(x.DType, x.Shape[1:]...) },
+		"no elements":   func(x core.Tensor) core.Tensor { return core.NewTensor(x.DType, make([]int, len(x.Shape))...) },
+		"short data":    func(x core.Tensor) core.Tensor { x.Data = x.Data[1:]; return x },
+	}
+	for i := range 3 {
+		faults[fmt.Sprintf("axis %d longer", i)] = func(x core.Tensor) core.Tensor {
+			shape := slices.Clone(x.Shape)
+			shape[min(i, len(shape)-1)]++
+			return core.NewTensor(x.DType, shape...)
+		}
+	}
+	eachCall(t, func(t *testing.T, c *core.Call) {
+		for _, tensors := range [][]core.Tensor{c.In, c.Out} {
+			for i, right := range tensors {
+				for fault, spoil := range faults {
+					tensors[i] = spoil(right)
+					if err := c.Check(); !errors.Is(err, core.ErrBadCall) {
+						t.Errorf("tensor %d, %s: error %v, want ErrBadCall", i, fault, err)
+					}
+				}
+				tensors[i] = right
+			}
+		}
+	})
+}
+
+func TestCheckSaysWhichTensorIsWrongAndWhatIsWanted(t *testing.T) {
+	c := newCall(t, uses()["moe_experts"], core.Backward, 5)
+	c.Inputs("up")[2] = core.NewTensor(core.Float32, 4, 6)
+	if got, want := c.Check().Error(), "bad call: moe_experts backward: input up[2] is float32[4 6], want float32[6 4]"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	c = newCall(t, uses()["rms_norm"], core.Forward, 5)
+	c.Set("rstd", core.NewTensor(core.Float32, 4))
+	if got, want := c.Check().Error(), "bad call: rms_norm forward: output rstd is float32[4], want float32[T]"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestCheckBindsNoTokensLikeAnyNumber(t *testing.T) {
+	c := newCall(t, uses()["rms_norm"], core.Forward, 0)
+	c.Set("rstd", core.NewTensor(core.Float32, 7))
+	wantErrorIs(t, c.Check(), core.ErrBadCall)
+}
+
+func TestCheckNoticesAWrongNumberOfTensors(t *testing.T) {
+	eachCall(t, func(t *testing.T, c *core.Call) {
+		c.Out = c.Out[1:]
+		wantErrorIs(t, c.Check(), core.ErrBadCall)
+	})
+}
+
+func TestCallFindsTensorsByName(t *testing.T) {
+	c := newCall(t, uses()["moe_experts"], core.Forward, 5)
+	x := core.NewTensor(core.Float32, 5, 4)
+	c.Set("x", x)
+	if &c.Input("x").Data[0] != &x.Data[0] || &c.In[0].Data[0] != &x.Data[0] {
+		t.Error("x is not where the signature says")
+	}
+	// Three tensors come before the experts' gates, three gates before the ups.
+	if &c.Inputs("up")[1].Data[0] != &c.In[3+3+1].Data[0] {
+		t.Error("up[1] is not where the signature says")
+	}
+	if &c.Output("gate_up_out").Data[0] != &c.Out[1].Data[0] {
+		t.Error("gate_up_out is not where the signature says")
+	}
+}
+
+func TestMistakesWithNamesPanic(t *testing.T) {
+	c := newCall(t, uses()["moe_experts"], core.Forward, 5)
+	x := core.NewTensor(core.Float32, 5, 4)
+	for name, f := range map[string]func(){
+		"unknown input":   func() { c.Input("gate_up") },
+		"unknown output":  func() { c.Output("x") },
+		"unknown to set":  func() { c.Set("dx", x) },
+		"too few to set":  func() { c.Set("gate", x) },
+		"too many to set": func() { c.Set("x", x, x) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			f()
+		})
+	}
+}

@@ -1,0 +1,207 @@
+package core_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+)
+
+func plan(t *testing.T, m core.Model, r *core.Registry, selection string, opts ...core.Option) (*core.Plan, error) {
+	t.Helper()
+	sel, err := core.ParseSelection(selection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return core.NewPlan(m, r, sel, opts...)
+}
+
+// planned returns the kernel's name or the reason, site by site.
+func planned(p *core.Plan) []string {
+	var lines []string
+	for _, a := range p.Actions {
+		if a.Kernel != nil {
+			lines = append(lines, a.Kernel.Info().Name)
+		} else {
+			lines = append(lines, "plain: "+a.Reason)
+		}
+	}
+	return lines
+}
+
+func TestPlanAnswersForEverySite(t *testing.T) {
+	norm, rope := newKernel("norm", core.RMSNorm), refuse(newKernel("rope", core.RoPE), "rotary_dim=4")
+	model := newModel(core.RMSNorm, core.RoPE, core.SwiGLU, core.RMSNorm)
+	tests := []struct {
+		selection string
+		want      []string
+	}{
+		{"auto", []string{"norm", "plain: rope: not supported: rotary_dim=4", "plain: no kernel offers swiglu", "norm"}},
+		{"all", []string{"norm", "plain: rope: not supported: rotary_dim=4", "plain: no kernel offers swiglu", "norm"}},
+		{"norm", []string{"norm", "plain: not selected", "plain: no kernel offers swiglu", "norm"}},
+		{"auto,-norm", []string{"plain: not selected", "plain: rope: not supported: rotary_dim=4", "plain: no kernel offers swiglu", "plain: not selected"}},
+		{"none", []string{"plain: kernels are off", "plain: kernels are off", "plain: kernels are off", "plain: kernels are off"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.selection, func(t *testing.T) {
+			p, err := plan(t, model, newRegistry(t, norm, rope), tt.selection)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := planned(p); !slices.Equal(got, tt.want) {
+				t.Errorf("got %q\nwant %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestPlanSwapsNothing(t *testing.T) {
+	m := newModel(core.RMSNorm)
+	if _, err := plan(t, m, newRegistry(t, newKernel("norm", core.RMSNorm)), "auto"); err != nil {
+		t.Fatal(err)
+	}
+	if m.hook(0).swaps != 0 {
+		t.Error("planning swapped a forward")
+	}
+}
+
+func TestPlanRefusesUnknownNamesEvenWhenExcluded(t *testing.T) {
+	r := newRegistry(t, newKernel("norm", core.RMSNorm))
+	for _, selection := range []string{"nrom", "auto,-nrom"} {
+		p, err := plan(t, newModel(core.RMSNorm), r, selection)
+		wantErrorIs(t, err, core.ErrUnknownKernel)
+		if p != nil {
+			t.Error("there is a plan besides the error")
+		}
+	}
+}
+
+func TestPlanCanExcludeAPluginThatIsBroken(t *testing.T) {
+	r := scan(t, new(fakeOpener).open, writePlugins(t, map[string]string{"rope": "broken", "norm": "norm"}))
+	p, err := plan(t, newModel(core.RMSNorm), r, "auto,-rope")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := planned(p); got[0] != "norm" {
+		t.Errorf("got %q, want norm", got)
+	}
+}
+
+func TestNamedKernelWithoutASiteIsAnError(t *testing.T) {
+	p, err := plan(t, newModel(core.RMSNorm), newRegistry(t, newKernel("rope", core.RoPE)), "rope")
+	wantErrorIs(t, err, core.ErrNoSite)
+	if want := "it offers rope; the model uses rms_norm"; !strings.Contains(err.Error(), want) {
+		t.Errorf("error %q, want %q in it", err, want)
+	}
+	if p != nil {
+		t.Error("there is a plan besides the error")
+	}
+}
+
+func TestNamedKernelMustTakeEverySiteOfItsOp(t *testing.T) {
+	picky := newKernel("norm", core.RMSNorm)
+	picky.supports = func(f core.Facts) error {
+		if f.Offset == 1 {
+			return fmt.Errorf("%w: offset=1", core.ErrNotSupported)
+		}
+		return nil
+	}
+	m := newModel(core.RMSNorm, core.RMSNorm)
+	m[1].Facts.Offset = 1
+	_, err := plan(t, m, newRegistry(t, picky), "norm")
+	wantErrorIs(t, err, core.ErrNotSupported)
+	if !strings.Contains(err.Error(), "norm") || !strings.Contains(err.Error(), m[1].Path) {
+		t.Errorf("error %q names not both kernel and site", err)
+	}
+}
+
+func TestKernelWithoutBackwardIsForInferenceOnly(t *testing.T) {
+	k := newKernel("norm", core.RMSNorm)
+	k.info.Backward = false
+	r, m := newRegistry(t, k), newModel(core.RMSNorm)
+
+	p, err := plan(t, m, r, "auto")
+	if err != nil || p.Actions[0].Kernel != nil || !strings.Contains(p.Actions[0].Reason, "no backward pass") {
+		t.Errorf("auto in training: %+v, %v, want a reason", p, err)
+	}
+	_, err = plan(t, m, r, "norm")
+	wantErrorIs(t, err, core.ErrNotSupported)
+	p, err = plan(t, m, r, "norm", core.Inference())
+	if err != nil || p.Actions[0].Kernel == nil {
+		t.Errorf("for inference: %+v, %v, want the kernel", p, err)
+	}
+}
+
+func TestWrongKernelIsKeptOut(t *testing.T) {
+	wrong := &verifiedKernel{fakeKernel: *newKernel("norm", core.RMSNorm), err: fmt.Errorf("%w: dx off by 0.3", core.ErrWrongResult)}
+	r, m := newRegistry(t, wrong), newModel(core.RMSNorm)
+	p, err := plan(t, m, r, "auto")
+	if err != nil || p.Actions[0].Kernel != nil || !strings.Contains(p.Actions[0].Reason, "dx off by 0.3") {
+		t.Errorf("auto: %+v, %v, want the numbers as the reason", p, err)
+	}
+	_, err = plan(t, m, r, "norm")
+	wantErrorIs(t, err, core.ErrWrongResult)
+}
+
+func TestVerificationRunsOnceForEachFacts(t *testing.T) {
+	k := &verifiedKernel{fakeKernel: *newKernel("norm", core.RMSNorm)}
+	m := newModel(core.RMSNorm, core.RMSNorm, core.RMSNorm)
+	m[2].Facts.Dim = 16
+	if _, err := plan(t, m, newRegistry(t, k), "auto"); err != nil {
+		t.Fatal(err)
+	}
+	if k.calls != 2 {
+		t.Errorf("verified %d times, want 2", k.calls)
+	}
+}
+
+func TestVerificationWaitsUntilTheFactsAreSupported(t *testing.T) {
+	k := &verifiedKernel{fakeKernel: *refuse(newKernel("norm", core.RMSNorm), "no")}
+	if _, err := plan(t, newModel(core.RMSNorm), newRegistry(t, k), "auto"); err != nil {
+		t.Fatal(err)
+	}
+	if k.calls != 0 {
+		t.Error("a kernel was run on facts that it does not support")
+	}
+}
+
+func TestTwoKernelsOnOneSiteConflict(t *testing.T) {
+	r := newRegistry(t, newKernel("norm_a", core.RMSNorm), newKernel("norm_b", core.RMSNorm))
+	m := newModel(core.RMSNorm)
+	for _, selection := range []string{"auto", "all", "norm_a,norm_b"} {
+		_, err := plan(t, m, r, selection)
+		wantErrorIs(t, err, core.ErrConflict)
+		for _, want := range []string{"norm_a", "norm_b", m[0].Path} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: error %q does not name %s", selection, err, want)
+			}
+		}
+	}
+	for selection, want := range map[string]string{"auto,-norm_a": "norm_b", "all,-norm_b": "norm_a", "auto,norm_b": "norm_b", "norm_a": "norm_a"} {
+		p, err := plan(t, m, r, selection)
+		if err != nil {
+			t.Errorf("%s: %v", selection, err)
+		} else if got := planned(p)[0]; got != want {
+			t.Errorf("%s: got %s, want %s", selection, got, want)
+		}
+	}
+}
+
+func TestOnlyKernelsThatCanTakeASiteConflict(t *testing.T) {
+	r := newRegistry(t, refuse(newKernel("norm_a", core.RMSNorm), "no"), newKernel("norm_b", core.RMSNorm))
+	p, err := plan(t, newModel(core.RMSNorm), r, "auto")
+	if err != nil || planned(p)[0] != "norm_b" {
+		t.Errorf("got %v, %v, want norm_b", p, err)
+	}
+}
+
+func TestPlanRefusesFactsThatDescribeNoOp(t *testing.T) {
+	m := newModel(core.RMSNorm)
+	m[0].Facts.Dim = 0
+	_, err := plan(t, m, core.NewRegistry(), "none")
+	if err == nil || !strings.Contains(err.Error(), m[0].Path) || !strings.Contains(err.Error(), "dim must be positive") {
+		t.Errorf("error %v, want the site and the fact", err)
+	}
+}

@@ -1,0 +1,88 @@
+package core_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+)
+
+func TestLookupListsKnownNamesNearestFirst(t *testing.T) {
+	r := newRegistry(t, newKernel("npu_fused_moe", core.MoEExperts), newKernel("npu_fused_rmsnorm", core.RMSNorm), newKernel("npu_fused_rope", core.RoPE))
+	_, err := r.Lookup("npu_fused_ropee")
+	wantErrorIs(t, err, core.ErrUnknownKernel)
+	if want := "nearest first: npu_fused_rope, npu_fused_moe, npu_fused_rmsnorm"; !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("error %q, want it to end in %q", err, want)
+	}
+}
+
+func TestLookupWithoutKernelsSaysWhatToDo(t *testing.T) {
+	_, err := core.NewRegistry().Lookup("any")
+	wantErrorIs(t, err, core.ErrUnknownKernel)
+	if !strings.Contains(err.Error(), "build the plugins") {
+		t.Errorf("error %q gives no remedy", err)
+	}
+}
+
+func TestLookupOfAPluginThatCannotBeUsedGivesItsReason(t *testing.T) {
+	r := scan(t, new(fakeOpener).open, writePlugins(t, map[string]string{"npu_fused_rope": "broken", "other": "norm"}))
+	_, err := r.Lookup("npu_fused_rope")
+	if err == nil || !strings.Contains(err.Error(), "no handshake") {
+		t.Errorf("error %v, want the reason of the broken file", err)
+	}
+}
+
+func TestLookupReturnsEveryOpOfAName(t *testing.T) {
+	r := newRegistry(t, newKernel("both", core.SwiGLU), newKernel("other", core.RoPE), newKernel("both", core.RMSNorm))
+	ks, err := r.Lookup("both")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(ks) != 2 || ks[0].Info().Op != core.RMSNorm || ks[1].Info().Op != core.SwiGLU {
+		t.Errorf("got %d kernels, want those of rms_norm and swiglu", len(ks))
+	}
+}
+
+func TestRegisterRefusesATakenName(t *testing.T) {
+	r := newRegistry(t, newKernel("norm", core.RMSNorm))
+	wantErrorIs(t, r.Register(newKernel("norm", core.RMSNorm)), core.ErrDuplicate)
+	if n := len(r.Kernels()); n != 1 {
+		t.Errorf("%d kernels after the refusal, want 1", n)
+	}
+}
+
+func TestRegisterRefusesNamesThatSelectionsCannotSay(t *testing.T) {
+	for _, name := range []string{"", "auto", "all", "none", "a b", "a,b", "-a"} {
+		if err := core.NewRegistry().Register(newKernel(name, core.RMSNorm)); err == nil {
+			t.Errorf("name %q was taken", name)
+		}
+	}
+}
+
+// valueKernel cannot be compared, and patching compares kernels.
+type valueKernel struct {
+	*fakeKernel
+	sizes []int
+}
+
+func TestRegisterRefusesAKernelThatCannotBeCompared(t *testing.T) {
+	err := core.NewRegistry().Register(valueKernel{newKernel("norm", core.RMSNorm), nil})
+	if err == nil || !strings.Contains(err.Error(), "pointer") {
+		t.Errorf("error %v, want one that asks for a pointer", err)
+	}
+}
+
+func TestNamesAreSortedAndDistinct(t *testing.T) {
+	r := newRegistry(t, newKernel("b", core.SwiGLU), newKernel("a", core.RoPE), newKernel("b", core.RMSNorm))
+	if got := r.Names(); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("got %q, want a and b", got)
+	}
+}
+
+func TestListingShowsLinkedKernels(t *testing.T) {
+	l := newRegistry(t, newKernel("norm", core.RMSNorm)).Listing()
+	if len(l) != 1 || l[0].Path != "(linked)" || l[0].Manifest.Name != "norm" || l[0].Err != nil {
+		t.Errorf("got %+v", l)
+	}
+}

@@ -1,0 +1,99 @@
+package core_test
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+)
+
+func TestDTypeNamesAndSizes(t *testing.T) {
+	for d, size := range map[core.DType]int{core.Float32: 4, core.BFloat16: 2, core.Float16: 2, core.Int32: 4, core.Float64: 8, core.Int64: 8} {
+		if got := d.Size(); got != size {
+			t.Errorf("%s has %d bytes, want %d", d, got, size)
+		}
+		data, err := json.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back core.DType
+		if err := json.Unmarshal(data, &back); err != nil || back != d {
+			t.Errorf("%s is %s in JSON, which reads as %s, %v", d, data, back, err)
+		}
+	}
+	if got := core.DType(99); got.Size() != 0 || got.String() != "dtype(99)" {
+		t.Errorf("an unknown dtype is %s of %d bytes", got, got.Size())
+	}
+	for _, name := range []string{"", "invalid", "float8"} {
+		if _, err := core.ParseDType(name); err == nil || !strings.Contains(err.Error(), "known: float32") {
+			t.Errorf("ParseDType(%q): %v, want an error that lists the known", name, err)
+		}
+	}
+}
+
+func TestValid(t *testing.T) {
+	good := core.NewTensor(core.Float32, 2, 3)
+	odd := core.NewTensor(core.Float32, 3).Data[2:10]
+	tests := []struct {
+		name   string
+		tensor core.Tensor
+		want   string // in the error; "" for none
+	}{
+		{"whole", good, ""},
+		{"scalar", core.NewTensor(core.Int64), ""},
+		{"empty", core.NewTensor(core.Float16, 0, 4), ""},
+		{"view at an odd element", good.Slice(1, 3, 2), ""},
+		{"no dtype", core.Tensor{}, "no dtype"},
+		{"negative axes", core.Tensor{DType: core.Float32, Shape: core.Shape{-1, -1}, Data: make([]byte, 4)}, "negative axis"},
+		{"too few bytes", core.Tensor{DType: core.Float32, Shape: core.Shape{2}, Data: good.Data[:4]}, "needs 8 bytes, has 4"},
+		{"not aligned", core.Tensor{DType: core.Float32, Shape: core.Shape{2}, Data: odd}, "not aligned"},
+		{"size overflows", core.Tensor{DType: core.Float32, Shape: core.Shape{math.MaxInt/2 + 1, 4}}, "too large"},
+		{"size overflows behind no elements", core.Tensor{DType: core.Float32, Shape: core.Shape{0, math.MaxInt, math.MaxInt}}, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			err := tt.tensor.Valid()
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("error %v, want %q in it", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestViewsShareMemory(t *testing.T) {
+	x := core.FromFloat32([]float32{0, 1, 2, 3, 4, 5}, 2, 3)
+	row := x.Slice(3, 6, 3)
+	row.Float32s()[0] = 30
+	if got := x.Reshape(6).Float32s()[3]; got != 30 {
+		t.Errorf("element 3 is %v, want 30", got)
+	}
+	if cap(row.Data) != 12 {
+		t.Errorf("the view reaches %d bytes, want 12: it could grow into what follows", cap(row.Data))
+	}
+	if x.Rows() != 2 || x.Elems() != 6 || core.NewTensor(core.Float32).Rows() != 1 {
+		t.Error("wrong number of rows or elements")
+	}
+}
+
+func TestViewsOfAnotherDTypePanic(t *testing.T) {
+	x := core.NewTensor(core.Float32, 4)
+	for name, f := range map[string]func(){
+		"float64s": func() { x.Float64s() },
+		"int32s":   func() { x.Int32s() },
+		"int64s":   func() { x.Int64s() },
+		"uint16s":  func() { x.Uint16s() },
+		"float32s": func() { core.NewTensor(core.Int32, 4).Float32s() },
+		"reshape":  func() { x.Reshape(5) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			f()
+		})
+	}
+}

@@ -1,0 +1,212 @@
+//go:build unix
+
+package transport
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+)
+
+func TestCallGivesTheReferencesBits(t *testing.T) {
+	cases := []struct {
+		name string
+		op   core.Op
+		f    core.Facts
+	}{
+		{"rms_norm", core.RMSNorm, normFacts()},
+		{"moe_experts of 4", core.MoEExperts, moeFacts(4)},
+		{"moe_experts of 300", core.MoEExperts, moeFacts(300)},
+	}
+	onEachPath(t, func(t *testing.T, o Options) {
+		p := open(t, o)
+		for _, tc := range cases {
+			for _, pass := range []core.Pass{core.Forward, core.Backward} {
+				t.Run(tc.name+" "+pass.String(), func(t *testing.T) {
+					k := p.norm
+					if tc.op == core.MoEExperts {
+						k = p.moe
+					}
+					c := makeCall(t, tc.op, pass, tc.f, p.host, k.OutputMemory())
+					for range 3 {
+						if err := core.Run(context.Background(), k, c); err != nil {
+							t.Fatal(err)
+						}
+					}
+					wantReference(t, c)
+				})
+			}
+		}
+		for _, k := range p.kernels {
+			if h := k.Health(); h.Copies != 0 || h.Deaths != 0 || h.Fallbacks != 0 || h.Calls == 0 {
+				t.Errorf("health of %s: %+v", k.info.Op, h)
+			}
+		}
+	})
+}
+
+func TestTensorsOutsideSharedMemoryAreCopied(t *testing.T) {
+	onEachPath(t, func(t *testing.T, o Options) {
+		p := open(t, o)
+		before := p.output.InUse()
+		heap := makeCall(t, core.RMSNorm, core.Forward, normFacts(), nil, nil)
+		if err := p.norm.Forward(context.Background(), heap); err != nil {
+			t.Fatal(err)
+		}
+		wantReference(t, heap)
+		if h := p.norm.Health(); h.Copies != 4 {
+			t.Errorf("%d copies, want the 2 inputs and 2 outputs", h.Copies)
+		}
+		// The host's memory serves inputs, but the plugin cannot write to it.
+		host := makeCall(t, core.RMSNorm, core.Forward, normFacts(), p.host, p.host)
+		if err := p.norm.Forward(context.Background(), host); err != nil {
+			t.Fatal(err)
+		}
+		wantReference(t, host)
+		if h := p.norm.Health(); h.Copies != 6 {
+			t.Errorf("%d copies, want 2 outputs more", h.Copies)
+		}
+		if now := p.output.InUse(); now != before {
+			t.Errorf("%d bytes of output memory in use, %d before", now, before)
+		}
+	})
+}
+
+// TestOutputOfOnePluginIsInputOfAnother: without a copy, and the reader cannot write it.
+func TestOutputOfOnePluginIsInputOfAnother(t *testing.T) {
+	onEachPath(t, func(t *testing.T, o Options) {
+		first, second := open(t, o), open(t, o)
+		c := makeCall(t, core.RMSNorm, core.Forward, normFacts(), first.OutputMemoryOf(), second.OutputMemoryOf())
+		if err := second.norm.Forward(context.Background(), c); err != nil {
+			t.Fatal(err)
+		}
+		wantReference(t, c)
+		if h := second.norm.Health(); h.Copies != 0 {
+			t.Errorf("%d copies", h.Copies)
+		}
+		c.Site = "write input"
+		if err := second.norm.Forward(context.Background(), c); err != nil {
+			t.Fatal(err)
+		}
+		wantReference(t, c)
+		if h := second.norm.Health(); h.Deaths != maxDeaths || h.Fallbacks != 1 {
+			t.Errorf("writing into another plugin's memory: health %+v", h)
+		}
+	})
+}
+
+// OutputMemoryOf returns the plugin's memory.
+func (p opened) OutputMemoryOf() core.Memory { return p.norm.OutputMemory() }
+
+func TestErrorsOfKernelsComeBack(t *testing.T) {
+	onEachPath(t, func(t *testing.T, o Options) {
+		o.Strict = true
+		p := open(t, o)
+		cases := map[string]struct {
+			site string
+			is   error
+			text string
+		}{
+			"an error":      {"error", nil, "the device is on fire"},
+			"a panic":       {"panic", nil, "panic: index out of luck"},
+			"not supported": {"not supported", core.ErrNotSupported, "only even days"},
+		}
+		for name, tc := range cases {
+			t.Run(name, func(t *testing.T) {
+				c := makeCall(t, core.RMSNorm, core.Forward, normFacts(), p.host, p.output)
+				c.Site = tc.site
+				err := p.norm.Forward(context.Background(), c)
+				var ke *core.KernelError
+				if !errors.As(err, &ke) || ke.Kernel != "test_kernels" || ke.Site != tc.site || ke.Op != core.RMSNorm {
+					t.Fatalf("error %v is not a KernelError of this call", err)
+				}
+				if tc.is != nil && !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.text) {
+					t.Errorf("error %v", err)
+				}
+			})
+		}
+		if h := p.norm.Health(); h.Deaths != 0 || h.Fallbacks != 0 || h.LastError == "" {
+			t.Errorf("health %+v", h)
+		}
+	})
+}
+
+func TestNotSupportedFallsBack(t *testing.T) {
+	p := open(t, quiet(Options{}))
+	c := makeCall(t, core.RMSNorm, core.Backward, normFacts(), p.host, p.output)
+	c.Site = "not supported"
+	if err := p.norm.Backward(context.Background(), c); err != nil {
+		t.Fatal(err)
+	}
+	wantReference(t, c)
+	if h := p.norm.Health(); h.Fallbacks != 1 || h.Deaths != 0 {
+		t.Errorf("health %+v", h)
+	}
+}
+
+func TestBadCallsAreRefused(t *testing.T) {
+	p := open(t, quiet(Options{}))
+	good := func() *core.Call {
+		return makeCall(t, core.RMSNorm, core.Forward, normFacts(), p.output, p.output)
+	}
+	cases := map[string]func(c *core.Call){
+		"missing tensor":         func(c *core.Call) { c.Out[0] = core.Tensor{} },
+		"other op":               func(c *core.Call) { c.Op = core.SwiGLU },
+		"other pass":             func(c *core.Call) { c.Pass = core.Backward },
+		"output over the input":  func(c *core.Call) { c.Out[0].Data = c.In[0].Data },
+		"output over the weight": func(c *core.Call) { c.Out[1].Data = c.In[1].Data[:len(c.Out[1].Data)] },
+	}
+	for name, spoil := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := good()
+			spoil(c)
+			if err := p.norm.Forward(context.Background(), c); !errors.Is(err, core.ErrBadCall) {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+	c := good()
+	if err := p.norm.Forward(context.Background(), c); err != nil {
+		t.Errorf("a good call afterwards: %v", err)
+	}
+	wantReference(t, c)
+}
+
+func TestSupportsAsksThePlugin(t *testing.T) {
+	onEachPath(t, func(t *testing.T, o Options) {
+		p := open(t, o)
+		if err := p.norm.Supports(normFacts()); err != nil {
+			t.Error(err)
+		}
+		f := normFacts()
+		f.Dim = 13
+		if err := p.norm.Supports(f); !errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(), "bad luck") {
+			t.Errorf("dim 13: %v", err)
+		}
+		if err := p.norm.Supports(core.Facts{}); !errors.Is(err, core.ErrNotSupported) {
+			t.Errorf("no facts: %v", err)
+		}
+	})
+}
+
+func BenchmarkRoundTrip(b *testing.B) { benchmarkCall(b, Options{}) }
+func BenchmarkInvoke(b *testing.B)    { benchmarkCall(b, Options{Portable: true}) }
+
+// BenchmarkRoundTripNoSpin is better than BenchmarkRoundTrip on a busy machine.
+func BenchmarkRoundTripNoSpin(b *testing.B) { benchmarkCall(b, Options{Spin: -1}) }
+
+// benchmarkCall measures a call with so little to compute that the way there and back
+// is what counts.
+func benchmarkCall(b *testing.B, o Options) {
+	p := open(b, quiet(o))
+	c := makeCall(b, core.RMSNorm, core.Forward, normFacts(), p.host, p.output)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := p.norm.Forward(context.Background(), c); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

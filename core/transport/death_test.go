@@ -1,0 +1,257 @@
+//go:build unix
+
+package transport
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/seed98097648/tune/core"
+)
+
+// counted gives plugins a folder to count in; it returns how often a behaviour was
+// asked for.
+func counted(t *testing.T) func(what string) int {
+	dir := t.TempDir()
+	t.Setenv(countDir, dir)
+	return func(what string) int {
+		b, err := os.ReadFile(filepath.Join(dir, what))
+		if err != nil {
+			return 0
+		}
+		return len(b)
+	}
+}
+
+func (p opened) forward(t *testing.T, site string) (*core.Call, error) {
+	t.Helper()
+	c := makeCall(t, core.RMSNorm, core.Forward, normFacts(), p.host, p.output)
+	c.Site = site
+	return c, p.norm.Forward(context.Background(), c)
+}
+
+// mustForward makes a call that has to succeed with the reference's bits.
+func (p opened) mustForward(t *testing.T, site string) {
+	t.Helper()
+	c, err := p.forward(t, site)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantReference(t, c)
+}
+
+func (p opened) wantHealth(t *testing.T, want core.Health) {
+	t.Helper()
+	h := p.norm.Health()
+	h.LastError = ""
+	if h != want {
+		t.Errorf("health %+v, want %+v", h, want)
+	}
+}
+
+func TestDeathDuringACallIsRepeated(t *testing.T) {
+	onEachPath(t, func(t *testing.T, o Options) {
+		counted(t)
+		p := open(t, o)
+		p.mustForward(t, "")
+		p.mustForward(t, "die once")
+		p.mustForward(t, "")
+		p.wantHealth(t, core.Health{Calls: 3, Deaths: 1, Repeats: 1})
+		if h := p.norm.Health(); !strings.Contains(h.LastError, "exit status 7") {
+			t.Errorf("last error %q does not say how it died", h.LastError)
+		}
+	})
+}
+
+func TestKillBetweenCallsIsNoticed(t *testing.T) {
+	onEachPath(t, func(t *testing.T, o Options) {
+		p := open(t, o)
+		p.mustForward(t, "")
+		if err := syscall.Kill(p.pid(), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "noticing the death", p.proc.gone)
+		p.mustForward(t, "")
+		p.wantHealth(t, core.Health{Calls: 2, Deaths: 1})
+	})
+}
+
+func TestKillDuringACallIsRepeated(t *testing.T) {
+	onEachPath(t, func(t *testing.T, o Options) {
+		calls := counted(t)
+		p := open(t, o)
+		pid := p.pid()
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			eventually(t, "the call", func() bool { return calls("slow") == 1 })
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				t.Error(err)
+			}
+		})
+		p.mustForward(t, "slow")
+		wg.Wait()
+		p.wantHealth(t, core.Health{Calls: 1, Deaths: 1, Repeats: 1})
+		if calls("slow") != 2 {
+			t.Errorf("the kernel ran %d times, want 2", calls("slow"))
+		}
+	})
+}
+
+func TestThreeDeathsOnOneCallFallBack(t *testing.T) {
+	onEachPath(t, func(t *testing.T, o Options) {
+		calls := counted(t)
+		var log bytes.Buffer
+		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		p := open(t, o)
+		p.mustForward(t, "die")
+		p.wantHealth(t, core.Health{Calls: 1, Deaths: 3, Repeats: 2, Fallbacks: 1})
+		p.mustForward(t, "die") // not even tried any more
+		p.wantHealth(t, core.Health{Calls: 2, Deaths: 3, Repeats: 2, Fallbacks: 2})
+		if calls("die") != 3 {
+			t.Errorf("the kernel ran %d times, want 3", calls("die"))
+		}
+		if n := strings.Count(log.String(), "is given up"); n != 1 {
+			t.Errorf("given up %d times in the log:\n%s", n, &log)
+		}
+		if err := p.norm.Supports(normFacts()); !errors.Is(err, core.ErrPluginExited) {
+			t.Errorf("Supports of a plugin that is given up: %v", err)
+		}
+	})
+}
+
+func TestStrictMakesErrorsOfDeaths(t *testing.T) {
+	counted(t)
+	p := open(t, quiet(Options{Strict: true}))
+	for range 2 {
+		_, err := p.forward(t, "die")
+		var ke *core.KernelError
+		if !errors.Is(err, core.ErrPluginExited) || !errors.As(err, &ke) || !strings.Contains(err.Error(), "3 times") {
+			t.Errorf("error %v", err)
+		}
+	}
+	p.wantHealth(t, core.Health{Calls: 2, Deaths: 3, Repeats: 2})
+}
+
+func TestDeadlineEndsAHungCall(t *testing.T) {
+	onEachPath(t, func(t *testing.T, o Options) {
+		counted(t)
+		o.CallTimeout = 300 * time.Millisecond
+		p := open(t, o)
+		p.mustForward(t, "hang once")
+		p.wantHealth(t, core.Health{Calls: 1, Deaths: 1, Repeats: 1})
+		if h := p.norm.Health(); !strings.Contains(h.LastError, "longer than 300ms") {
+			t.Errorf("last error %q", h.LastError)
+		}
+	})
+}
+
+// TestWritingAnInputKillsThePlugin: the memory of the host cannot be written, so a
+// kernel that tries dies of it, and what it wanted to spoil is intact.
+func TestWritingAnInputKillsThePlugin(t *testing.T) {
+	onEachPath(t, func(t *testing.T, o Options) {
+		p := open(t, o)
+		p.mustForward(t, "write input")
+		p.wantHealth(t, core.Health{Calls: 1, Deaths: 3, Repeats: 2, Fallbacks: 1})
+		if h := p.norm.Health(); !strings.Contains(h.LastError, "unexpected fault address") {
+			t.Errorf("last error %q does not name the fault", h.LastError)
+		}
+	})
+}
+
+func TestCancelDuringAHungCall(t *testing.T) {
+	onEachPath(t, func(t *testing.T, o Options) {
+		calls := counted(t)
+		p := open(t, o)
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			eventually(t, "the call", func() bool { return calls("hang") == 1 })
+			cancel()
+		})
+		c := makeCall(t, core.RMSNorm, core.Forward, normFacts(), p.host, p.output)
+		c.Site = "hang"
+		if err := p.norm.Forward(ctx, c); err != context.Canceled {
+			t.Errorf("error %v, want context.Canceled", err)
+		}
+		wg.Wait()
+		p.mustForward(t, "")
+		p.wantHealth(t, core.Health{Calls: 2})
+	})
+}
+
+func TestCancelDuringAShortCallKeepsTheProcess(t *testing.T) {
+	onEachPath(t, func(t *testing.T, o Options) {
+		calls := counted(t)
+		p := open(t, o)
+		pid := p.pid()
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			eventually(t, "the call", func() bool { return calls("slow") == 1 })
+			cancel()
+		})
+		c := makeCall(t, core.RMSNorm, core.Forward, normFacts(), p.host, p.output)
+		c.Site = "slow"
+		if err := p.norm.Forward(ctx, c); err != context.Canceled {
+			t.Errorf("error %v, want context.Canceled", err)
+		}
+		wg.Wait()
+		p.mustForward(t, "")
+		if p.pid() != pid {
+			t.Error("the process was started again, though the call ended in time")
+		}
+		if err := p.norm.Forward(ctx, c); err != context.Canceled {
+			t.Errorf("a call with a context that is done: %v", err)
+		}
+	})
+}
+
+func TestAReplacedExecutableIsNotStartedAgain(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		counted(t)
+		p := open(t, quiet(Options{Strict: strict}))
+		path := p.manifest.Path
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("#!/bin/true\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if !strict {
+			p.mustForward(t, "die once")
+			p.wantHealth(t, core.Health{Calls: 1, Deaths: 1, Repeats: 1, Fallbacks: 1})
+		} else if _, err := p.forward(t, "die once"); !errors.Is(err, core.ErrPluginExited) {
+			t.Errorf("error %v", err)
+		}
+		if h := p.norm.Health(); !strings.Contains(h.LastError, "has changed since it was scanned") {
+			t.Errorf("last error %q", h.LastError)
+		}
+	}
+}
+
+func TestCallsAfterCloseFail(t *testing.T) {
+	p := open(t, quiet(Options{}))
+	c := makeCall(t, core.RMSNorm, core.Forward, normFacts(), nil, nil)
+	for range 2 {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := p.norm.Forward(context.Background(), c); err == nil || !strings.Contains(err.Error(), "is closed") {
+		t.Errorf("Forward: %v", err)
+	}
+	if err := p.norm.Supports(normFacts()); err == nil || !strings.Contains(err.Error(), "is closed") {
+		t.Errorf("Supports: %v", err)
+	}
+}

@@ -1,0 +1,110 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/seed98097648/tune/core/transport/proto"
+	"github.com/seed98097648/tune/internal/shm"
+)
+
+const hasDoorbell = true
+
+// doorbell is the host's side of the link through shared memory. The plugin's side is
+// doorman.
+type doorbell struct {
+	control *shm.Region
+	life    *lifeline
+	words
+	spin    spinner
+	number  uint32 // of the latest request
+	waiting bool   // wait has been called for this request
+}
+
+// words are the parts of the control memory that both sides use.
+type words struct {
+	request, reply, pluginAsleep, hostAsleep *uint32
+	mem                                      []byte
+}
+
+func newWords(mem []byte) words {
+	at := func(off int) *uint32 { return (*uint32)(unsafe.Pointer(&mem[off])) }
+	return words{at(offRequest), at(offReply), at(offPluginAsleep), at(offHostAsleep), mem}
+}
+
+// newDoorbell makes the control memory. The file is for the plugin to inherit; the
+// doorbell owns it.
+func newDoorbell(life *lifeline, spin time.Duration) (*doorbell, *os.File, error) {
+	control, err := shm.New("control", controlSize, shm.Shared)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &doorbell{control: control, life: life, words: newWords(control.Bytes()), spin: spinner{limit: spin}}, control.File(), nil
+}
+
+// share passes a descriptor of the region over the lifeline: a writable one to the
+// plugin whose outputs lie there, a read-only one to all others.
+func (d *doorbell) share(ctx context.Context, r *shm.Region, writable bool) error {
+	if writable {
+		return d.life.pass(ctx, r.File(), r.ID(), r.Size(), true)
+	}
+	f, err := r.ReadOnly()
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.life.pass(ctx, f, r.ID(), r.Size(), false), f.Close())
+}
+
+func (d *doorbell) record() []byte { return d.mem[offRecord:] }
+
+func (d *doorbell) start(int) {
+	d.number++
+	d.waiting = false
+	ring(d.request, d.pluginAsleep, d.number)
+}
+
+func (d *doorbell) wait(limit time.Duration) (answer, bool) {
+	spin := &d.spin
+	if d.waiting {
+		spin = &spinner{}
+	}
+	d.waiting = true
+	old := d.number - 1
+	if await(d.reply, d.hostAsleep, old, spin, limit) == old {
+		return answer{}, false
+	}
+	a := answer{status: proto.Status(order.Uint32(d.mem[offStatus:]))}
+	if a.status != proto.Status_STATUS_OK {
+		n := min(order.Uint32(d.mem[offTextLength:]), offRecord-offText)
+		a.text = string(d.mem[offText : offText+n])
+	}
+	return a, true
+}
+
+func (d *doorbell) close() error { return d.control.Close() }
+
+// doorman answers the doorbell in the plugin's process, for as long as that lives.
+func doorman(s *server, spin time.Duration) error {
+	f := os.NewFile(controlFD, "control")
+	view, err := shm.Map(f, controlSize, true)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("transport: control memory: %w", err)
+	}
+	w := newWords(view.Bytes())
+	go func() {
+		spin := &spinner{limit: spin}
+		for number := atomic.LoadUint32(w.reply); ; {
+			number = await(w.request, w.pluginAsleep, number, spin, 0)
+			status, text := s.answer(context.Background(), w.mem[offRecord:])
+			order.PutUint32(w.mem[offStatus:], uint32(status))
+			order.PutUint32(w.mem[offTextLength:], uint32(copy(w.mem[offText:offRecord], text)))
+			ring(w.reply, w.hostAsleep, number)
+		}
+	}()
+	return nil
+}

@@ -1,0 +1,85 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed98097648/tune/internal/shm"
+)
+
+// A descriptor travels with a message of passSize bytes: region (4), writable (4),
+// size (8). The plugin answers with an ack. Only one is under way at a time.
+const passSize = 16
+
+// pass sends the descriptor of a region to the plugin and waits until it is mapped.
+func (l *lifeline) pass(ctx context.Context, f *os.File, region uint32, size int64, writable bool) error {
+	var msg [passSize]byte
+	order.PutUint32(msg[0:], region)
+	if writable {
+		msg[4] = 1
+	}
+	order.PutUint64(msg[8:], uint64(size))
+	if _, _, err := l.conn.WriteMsgUnix(msg[:], unix.UnixRights(int(f.Fd())), nil); err != nil {
+		return fmt.Errorf("transport: pass region %d: %w", region, err)
+	}
+	select {
+	case a := <-l.acks:
+		return a.err
+	case <-l.gone:
+		return fmt.Errorf("transport: pass region %d: %w", region, net.ErrClosed)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// receive maps the regions that come in until the host is gone.
+func receive(conn *net.UnixConn, s *server) {
+	var msg [passSize]byte
+	oob := make([]byte, unix.CmsgSpace(4))
+	for {
+		n, oobn, _, _, err := conn.ReadMsgUnix(msg[:], oob)
+		if err != nil || n == 0 {
+			return
+		}
+		err = s.takeDescriptor(msg[:n], oob[:oobn])
+		if _, werr := conn.Write(formatAck(err)); werr != nil {
+			return
+		}
+	}
+}
+
+// takeDescriptor maps the region of one message.
+func (s *server) takeDescriptor(msg, oob []byte) error {
+	f, err := descriptor(oob)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if len(msg) != passSize {
+		return fmt.Errorf("transport: message of %d bytes about a region", len(msg))
+	}
+	writable := msg[4] == 1
+	view, err := shm.Map(f, int64(order.Uint64(msg[8:])), writable)
+	if err != nil {
+		return err
+	}
+	return s.addRegion(order.Uint32(msg[0:]), view, writable)
+}
+
+// descriptor takes the one file out of a control message.
+func descriptor(oob []byte) (*os.File, error) {
+	messages, err := unix.ParseSocketControlMessage(oob)
+	if err != nil || len(messages) != 1 {
+		return nil, errors.Join(errors.New("transport: a region came without its descriptor"), err)
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil || len(fds) != 1 {
+		return nil, errors.Join(errors.New("transport: a region came without its descriptor"), err)
+	}
+	return os.NewFile(uintptr(fds[0]), "region"), nil
+}

@@ -1,0 +1,163 @@
+//go:build unix
+
+package transport
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/reference"
+	"github.com/seed98097648/tune/internal/shm"
+)
+
+// onEachPath runs a test over the doorbell, where there is one, and over RPC.
+func onEachPath(t *testing.T, test func(t *testing.T, o Options)) {
+	for _, portable := range []bool{false, true} {
+		name := "doorbell"
+		if portable {
+			name = "portable"
+		} else if !hasDoorbell {
+			continue
+		}
+		t.Run(name, func(t *testing.T) { test(t, quiet(Options{Portable: portable})) })
+	}
+}
+
+// quiet keeps logs and caches of a test to itself.
+func quiet(o Options) Options {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	o.CacheDir = "off"
+	o.OutputSize = 1 << 26
+	return o
+}
+
+// opened is a plugin of the tests, with what they look at.
+type opened struct {
+	*plugin
+	norm *kernel // rms_norm
+	moe  *kernel
+	host *shm.Region
+}
+
+func open(t testing.TB, o Options) opened {
+	t.Helper()
+	p, err := o.Open(context.Background(), pluginPath(t, "plugin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := shm.New("host", 1<<26, shm.HostOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := host.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	pl := p.(*plugin)
+	return opened{pl, pl.kernels[0], pl.kernels[1], host}
+}
+
+// pid returns the plugin's process, which must have been started.
+func (p opened) pid() int { return p.proc.cmd.Process.Pid }
+
+func normFacts() core.Facts {
+	return core.Facts{DType: core.Float32, WeightDType: core.Float32, Dim: 24, Eps: 1e-5, Cast: core.CastBeforeWeight}
+}
+
+func moeFacts(experts int) core.Facts {
+	return core.Facts{DType: core.Float32, WeightDType: core.Float32, Dim: 8, Intermediate: 4, Activation: "silu",
+		Layout: core.PerExpert, Experts: experts, TopK: 2, Routing: core.RoutingNormalized}
+}
+
+const tokens = 5
+
+// makeCall returns a call with random inputs, from a fixed seed, in memory of in and
+// outputs in memory of out; nil means the heap.
+func makeCall(t testing.TB, op core.Op, pass core.Pass, f core.Facts, in, out core.Memory) *core.Call {
+	t.Helper()
+	c, err := core.NewCall(op, pass, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	fill := func(args []core.Arg, to []core.Tensor, m core.Memory) {
+		i := 0
+		for _, a := range args {
+			for range a.Count {
+				to[i] = makeTensor(t, rng, a, m, f)
+				i++
+			}
+		}
+	}
+	fill(c.Sig.In, c.In, in)
+	fill(c.Sig.Out, c.Out, out)
+	return c
+}
+
+func makeTensor(t testing.TB, rng *rand.Rand, a core.Arg, m core.Memory, f core.Facts) core.Tensor {
+	t.Helper()
+	x := core.NewTensor(a.DType, a.Shape.Bind(tokens, tokens)...)
+	if m != nil {
+		b, err := m.Alloc(len(x.Data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.Data = b
+	}
+	switch a.DType {
+	case core.Int32:
+		for i := range x.Int32s() {
+			x.Int32s()[i] = int32((i*3 + i/2) % f.Experts)
+		}
+	case core.Float32:
+		for i := range x.Float32s() {
+			x.Float32s()[i] = float32(math.Abs(rng.NormFloat64())) + 0.1
+		}
+	}
+	return x
+}
+
+// wantReference checks that the outputs of a call hold what the reference gives for
+// its inputs, bit for bit: the kernels of the tests are the references.
+func wantReference(t *testing.T, c *core.Call) {
+	t.Helper()
+	want := makeCall(t, c.Op, c.Pass, c.Facts, nil, nil)
+	if err := core.Run(context.Background(), reference.Kernel(c.Op), want); err != nil {
+		t.Fatal(err)
+	}
+	for i := range want.In {
+		if !bytes.Equal(c.In[i].Data, want.In[i].Data) {
+			t.Errorf("input %d was changed", i)
+		}
+	}
+	for i := range want.Out {
+		if !bytes.Equal(c.Out[i].Data, want.Out[i].Data) {
+			t.Errorf("output %d differs from the reference", i)
+		}
+	}
+}
+
+// eventually waits for something that happens in another process.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for range 500 {
+		if ok() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("%s did not happen in 5 s", what)
+}

@@ -1,0 +1,81 @@
+package transport
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/seed98097648/tune/core"
+)
+
+// kernel is the host's side of a kernel in a plugin.
+type kernel struct {
+	plugin *plugin
+	number uint32 // its index in the plugin's list
+	info   core.Info
+
+	mu     sync.Mutex
+	health core.Health
+}
+
+var (
+	_ core.Kernel         = (*kernel)(nil)
+	_ core.Verifier       = (*kernel)(nil)
+	_ core.OutputMemory   = (*kernel)(nil)
+	_ core.HealthReporter = (*kernel)(nil)
+)
+
+// Info implements core.Kernel.
+func (k *kernel) Info() core.Info { return k.info }
+
+// Supports implements core.Kernel by asking the plugin.
+func (k *kernel) Supports(f core.Facts) error { return k.plugin.supports(k, f) }
+
+// Forward implements core.Kernel.
+func (k *kernel) Forward(ctx context.Context, c *core.Call) error {
+	return k.run(ctx, c, core.Forward, k.plugin.opts.Strict)
+}
+
+// Backward implements core.Kernel.
+func (k *kernel) Backward(ctx context.Context, c *core.Call) error {
+	return k.run(ctx, c, core.Backward, k.plugin.opts.Strict)
+}
+
+// OutputMemory implements core.OutputMemory: the memory that the plugin may write.
+func (k *kernel) OutputMemory() core.Memory { return k.plugin.output }
+
+// Health implements core.HealthReporter.
+func (k *kernel) Health() core.Health {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.health
+}
+
+func (k *kernel) count(change func(*core.Health)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	change(&k.health)
+}
+
+// run checks a call before the plugin sees it, and says whose error comes back.
+func (k *kernel) run(ctx context.Context, c *core.Call, pass core.Pass, strict bool) error {
+	err := ctx.Err()
+	if err != nil {
+		return err
+	}
+	switch {
+	case c.Op != k.info.Op || c.Pass != pass:
+		err = fmt.Errorf("%w: it is for %s %s", core.ErrBadCall, c.Op, c.Pass)
+	case len(c.In)+len(c.Out) > maxTensors:
+		err = fmt.Errorf("%w: %d tensors, at most %d fit a call", core.ErrBadCall, len(c.In)+len(c.Out), maxTensors)
+	default:
+		err = c.Check()
+	}
+	if err == nil {
+		err = k.plugin.run(ctx, k, c, strict)
+	}
+	if err == nil || err == ctx.Err() {
+		return err
+	}
+	return &core.KernelError{Kernel: k.info.Name, Op: k.info.Op, Pass: pass, Site: c.Site, Err: err}
+}

@@ -1,0 +1,135 @@
+package transport
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// hostOfPlugin is a program that opens plugins and is then killed.
+func hostOfPlugin() {
+	for _, portable := range []bool{false, true} {
+		p, err := quiet(Options{Portable: portable}).Open(context.Background(), os.Args[1])
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		fmt.Println(p.(*plugin).proc.cmd.Process.Pid)
+	}
+	time.Sleep(time.Hour)
+}
+
+// running reports whether a process exists and is no zombie.
+func running(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(state, "Z")
+}
+
+func TestPluginsEndWithTheirHost(t *testing.T) {
+	path := pluginPath(t, "plugin")
+	cmd := exec.Command(pluginPath(t, "host_of_plugin"), path)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pids []int
+	for lines := bufio.NewScanner(out); len(pids) < 2 && lines.Scan(); {
+		pid, err := strconv.Atoi(lines.Text())
+		if err != nil {
+			t.Fatal(lines.Text())
+		}
+		pids = append(pids, pid)
+	}
+	for _, pid := range pids {
+		if !running(pid) {
+			t.Errorf("plugin %d does not run", pid)
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil || len(pids) != 2 {
+		t.Fatalf("host: %v, plugins %v", err, pids)
+	}
+	for _, pid := range pids {
+		eventually(t, "the end of a plugin", func() bool { return !running(pid) })
+	}
+}
+
+// TestLifelineAloneEndsAPlugin: without the operating system's help, as on other
+// systems, the end of the lifeline is enough.
+func TestLifelineAloneEndsAPlugin(t *testing.T) {
+	p := open(t, quiet(Options{}))
+	if err := p.proc.life.conn.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the end of the plugin", p.proc.gone)
+}
+
+func TestCloseEndsTheProcess(t *testing.T) {
+	onEachPath(t, func(t *testing.T, o Options) {
+		p := open(t, o)
+		pid := p.pid()
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+		if running(pid) {
+			t.Errorf("process %d still runs", pid)
+		}
+	})
+}
+
+// TestRestartsLeakNothing restarts a plugin often and counts this process's open files
+// and what is left in the folder for temporary files.
+func TestRestartsLeakNothing(t *testing.T) {
+	onEachPath(t, func(t *testing.T, o Options) {
+		tmp, err := os.MkdirTemp("", "") // short: the name of a socket in it is limited
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(tmp)
+		t.Setenv("TMPDIR", tmp)
+		p := open(t, o)
+		restart := func() {
+			if err := syscall.Kill(p.pid(), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "noticing the death", p.proc.gone)
+			p.mustForward(t, "")
+		}
+		restart()
+		before := openFiles(t)
+		for range 20 {
+			restart()
+		}
+		eventually(t, "closing all files", func() bool { return openFiles(t) <= before })
+		// tune-* and plugin* are ours and go-plugin's; the test has folders of its own.
+		if left, err := filepath.Glob(filepath.Join(tmp, "[tp][ul]*")); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v %v", left, err)
+		}
+	})
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(files)
+}

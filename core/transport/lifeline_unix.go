@@ -1,0 +1,119 @@
+//go:build unix
+
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// lifeline is the host's end of a socket pair whose other end a plugin inherits. When
+// either process ends, however it ends, the other one reads the end of the stream. On
+// Linux it also carries descriptors of memory regions.
+type lifeline struct {
+	conn *net.UnixConn
+	gone chan struct{} // closed when the plugin's end is
+	acks chan ack // room for one, as one request is under way at a time
+}
+
+// newLifeline also returns the plugin's end, which the caller closes after the start.
+func newLifeline() (*lifeline, *os.File, error) {
+	// The lock keeps a process started elsewhere from inheriting the descriptors
+	// before they are marked.
+	syscall.ForkLock.RLock()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err == nil {
+		unix.CloseOnExec(fds[0])
+		unix.CloseOnExec(fds[1])
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, nil, fmt.Errorf("transport: socketpair: %w", err)
+	}
+	host, plugin := os.NewFile(uintptr(fds[0]), "lifeline"), os.NewFile(uintptr(fds[1]), "lifeline")
+	conn, err := unixConn(host)
+	if err != nil {
+		return nil, nil, errors.Join(err, plugin.Close())
+	}
+	l := &lifeline{conn: conn, gone: make(chan struct{}), acks: make(chan ack, 1)}
+	go l.listen()
+	return l, plugin, nil
+}
+
+// listen reads acknowledgements until the plugin's end is closed, or this one.
+func (l *lifeline) listen() {
+	defer close(l.gone)
+	var buf [ackSize]byte
+	for {
+		n, err := l.conn.Read(buf[:])
+		if err != nil || n == 0 {
+			return
+		}
+		select {
+		case l.acks <- parseAck(buf[:n]):
+		default: // nobody asked
+		}
+	}
+}
+
+// close ends the lifeline and waits for listen to end.
+func (l *lifeline) close() error {
+	err := l.conn.Close()
+	<-l.gone
+	return err
+}
+
+// unixConn takes the file over.
+func unixConn(f *os.File) (*net.UnixConn, error) {
+	c, err := net.FileConn(f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, fmt.Errorf("transport: lifeline: %w", err)
+	}
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return nil, errors.Join(errors.New("transport: lifeline is not a local socket"), c.Close())
+	}
+	return u, nil
+}
+
+// extraFiles are the files that a plugin inherits as lifelineFD and controlFD.
+func extraFiles(lifeline, control *os.File) []*os.File {
+	if control == nil {
+		return []*os.File{lifeline}
+	}
+	return []*os.File{lifeline, control}
+}
+
+// followHost ends this process, a plugin's, when its host does. Until then it takes
+// in the regions that the host passes.
+func followHost(s *server) error {
+	for _, fd := range []int{lifelineFD, controlFD} {
+		unix.CloseOnExec(fd) // children of this process must not keep the lifeline open
+	}
+	conn, err := unixConn(os.NewFile(lifelineFD, "lifeline"))
+	if err != nil {
+		return err
+	}
+	go func() {
+		receive(conn, s)
+		os.Exit(0)
+	}()
+	return nil
+}
+
+// checkExecutable says what is wrong with a file that cannot be a plugin.
+func checkExecutable(path string, info os.FileInfo) error {
+	switch {
+	case !info.Mode().IsRegular():
+		return errors.New("it is not a regular file")
+	case info.Mode().Perm()&0o111 == 0:
+		return fmt.Errorf("it is not executable; run chmod +x %s, or move it out of the plugin folder", filepath.Base(path))
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package transport
+
+import (
+	"context"
+	"time"
+
+	"github.com/seed98097648/tune/core/transport/proto"
+	"github.com/seed98097648/tune/internal/shm"
+)
+
+// link is the way calls take to a plugin's process: a doorbell in shared memory, or
+// RPC. Only one call is under way at a time.
+type link interface {
+	// share lets the plugin map a region. It fails when the process is gone.
+	share(ctx context.Context, r *shm.Region, writable bool) error
+	// record is where the next call's record is written.
+	record() []byte
+	// start hands over the first n bytes of the record.
+	start(n int)
+	// wait waits for the answer, not much longer than d. It may be called again.
+	wait(d time.Duration) (answer, bool)
+	close() error
+}
+
+// answer is the outcome of a call.
+type answer struct {
+	status proto.Status
+	text   string
+	broken error // the link broke before there was an answer
+}
+
+// rpcLink carries call records in RPCs. The plugin maps regions by their path.
+type rpcLink struct {
+	kernels proto.KernelsClient
+	buf     []byte
+	done    chan answer
+}
+
+func newRPCLink(k proto.KernelsClient) *rpcLink {
+	return &rpcLink{kernels: k, buf: make([]byte, maxRecord), done: make(chan answer, 1)}
+}
+
+func (l *rpcLink) share(ctx context.Context, r *shm.Region, writable bool) error {
+	_, err := l.kernels.MapRegion(ctx, &proto.MapRegionRequest{
+		Region: r.ID(), Size: uint64(r.Size()), Path: r.Path(), Writable: writable})
+	return err
+}
+
+func (l *rpcLink) record() []byte { return l.buf }
+
+// start runs the RPC without the caller's context: giving up on a call does not stop
+// the kernel, so the answer has to be awaited or the process ended. Either ends the RPC.
+func (l *rpcLink) start(n int) {
+	go func() {
+		r, err := l.kernels.Invoke(context.Background(), &proto.InvokeRequest{Record: l.buf[:n]})
+		if err != nil {
+			l.done <- answer{broken: err}
+			return
+		}
+		l.done <- answer{status: r.GetStatus(), text: r.GetText()}
+	}()
+}
+
+func (l *rpcLink) wait(d time.Duration) (answer, bool) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case a := <-l.done:
+		return a, true
+	case <-t.C:
+		return answer{}, false
+	}
+}
+
+func (l *rpcLink) close() error { return nil }

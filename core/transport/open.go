@@ -1,0 +1,150 @@
+package transport
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/transport/proto"
+	"github.com/seed98097648/tune/internal/shm"
+)
+
+// Open starts the plugin at path with default options. It is a core.Opener.
+func Open(ctx context.Context, path string) (core.Plugin, error) {
+	return Options{}.Open(ctx, path)
+}
+
+var _ core.Opener = Open
+
+// Open starts the plugin at path and asks it who it is. It is a core.Opener. Errors
+// wrap core.ErrIncompatible if the file is not a plugin that this host understands,
+// and core.ErrPluginExited if the process ended or had to be stopped; they name the
+// path and what to do.
+func (o Options) Open(ctx context.Context, path string) (core.Plugin, error) {
+	o = o.withDefaults()
+	sum, err := checksum(path)
+	if err != nil {
+		return nil, err
+	}
+	proc, err := startProcess(ctx, o, path, sum)
+	if err != nil {
+		return nil, err
+	}
+	p, err := newPlugin(o, path, sum, proc)
+	if err != nil {
+		proc.end()
+		return nil, err
+	}
+	return p, nil
+}
+
+// newPlugin asks the process who it is, and gives it memory for its outputs.
+func newPlugin(o Options, path, sum string, proc *process) (*plugin, error) {
+	d, err := proc.describe()
+	if err != nil {
+		return nil, fmt.Errorf("transport: ask %s who it is: %w", path, err)
+	}
+	if d.GetName() == "" || len(d.GetKernels()) == 0 {
+		return nil, fmt.Errorf("transport: %s: %w: it offers no kernel, or has no name; its author must pass both to transport.Serve",
+			path, core.ErrIncompatible)
+	}
+	p := &plugin{opts: o, proc: proc,
+		manifest: core.Manifest{Name: d.GetName(), Version: d.GetVersion(), Path: path, Checksum: sum}}
+	for i, k := range d.GetKernels() {
+		info, err := kernelInfo(d, k)
+		if err != nil {
+			return nil, fmt.Errorf("transport: %s: %w: %w; rebuild the plugin with this version of tune", path, core.ErrIncompatible, err)
+		}
+		p.manifest.Kernels = append(p.manifest.Kernels, info)
+		p.kernels = append(p.kernels, &kernel{plugin: p, number: uint32(i), info: info})
+	}
+	if p.output, err = shm.New(d.GetName(), o.OutputSize, shm.Shared); err != nil {
+		return nil, fmt.Errorf("transport: memory for the outputs of %s: %w", path, err)
+	}
+	return p, nil
+}
+
+func kernelInfo(d *proto.DescribeReply, k *proto.KernelInfo) (core.Info, error) {
+	info := core.Info{Name: d.GetName(), Op: core.Op(k.GetOp()), Version: d.GetVersion(), Summary: k.GetSummary(), Backward: k.GetBackward()}
+	for _, name := range k.GetDtypes() {
+		t, err := core.ParseDType(name)
+		if err != nil {
+			return core.Info{}, fmt.Errorf("its kernel for %s: %w", info.Op, err)
+		}
+		info.DTypes = append(info.DTypes, t)
+	}
+	return info, nil
+}
+
+// checksum returns the SHA-256 of an executable, or why it cannot be one.
+func checksum(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("transport: open plugin: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", fmt.Errorf("transport: open plugin: %w", err)
+	}
+	if err := checkExecutable(path, info); err != nil {
+		return "", fmt.Errorf("transport: %s: %w: %w", path, core.ErrIncompatible, err)
+	}
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("transport: read plugin: %w", err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// startErrors tells the reasons apart that go-plugin gives for a start that failed,
+// as texts only. Tests hold them against the pinned version.
+var startErrors = []struct {
+	text   string
+	is     error
+	remedy string
+}{
+	{"checksums did not match", core.ErrIncompatible, "the executable has changed since it was scanned; scan again, and do not replace plugins during a run"},
+	{"timeout while waiting for plugin to start", core.ErrPluginExited, "it did not shake hands in time; is it a kernel plugin? If it is slow to start, raise Options.StartTimeout"},
+	{"Failed to read any lines", core.ErrPluginExited, "it ended before the handshake; run it by hand to see why"},
+	{"plugin exited before we could connect", core.ErrPluginExited, "it ended before the handshake; run it by hand to see why"},
+	{"Unrecognized remote plugin message", core.ErrIncompatible, "it is not a kernel plugin; move it out of the plugin folder"},
+	{"ncompatible API version", core.ErrIncompatible, fmt.Sprintf("this host speaks protocol version %d; rebuild the plugin with this version of tune", ProtocolVersion)},
+	{"exec format error", core.ErrIncompatible, "it is not a program for this machine; rebuild it, or move it out of the plugin folder"},
+	{"permission denied", core.ErrIncompatible, "it may not be run; check the permissions of the file and of its folder"},
+}
+
+// notOurs is in what go-plugin prints in a plugin that misses its cookie.
+const notOurs = "This binary is a plugin"
+
+// startError ends the process and explains why it could not be started.
+func (p *process) startError(ctx context.Context, cause error) error {
+	p.end()
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("transport: start %s: %w", p.path, err)
+	}
+	if errors.Is(cause, core.ErrPluginExited) {
+		return fmt.Errorf("transport: start %s: %w", p.path, cause)
+	}
+	words := p.words.String()
+	is, remedy := core.ErrIncompatible, "it is not a kernel plugin; move it out of the plugin folder"
+	if !strings.Contains(words, notOurs) {
+		for _, e := range startErrors {
+			if strings.Contains(cause.Error(), e.text) {
+				is, remedy = e.is, e.remedy
+				break
+			}
+		}
+	}
+	reason, _, _ := strings.Cut(cause.Error(), "\n")
+	if words != "" {
+		reason += "; its last words: " + words
+	}
+	return fmt.Errorf("transport: start %s: %w: %s: %s", p.path, is, remedy, reason)
+}

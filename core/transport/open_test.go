@@ -1,0 +1,108 @@
+//go:build unix
+
+package transport
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed98097648/tune/core"
+)
+
+func TestOpenAsksThePluginWhoItIs(t *testing.T) {
+	onEachPath(t, func(t *testing.T, o Options) {
+		p := open(t, o)
+		m := p.Manifest()
+		if m.Name != "test_kernels" || m.Version != "1.2.3" || filepath.Base(m.Path) != "plugin" || len(m.Checksum) != 64 {
+			t.Errorf("manifest %+v", m)
+		}
+		if len(m.Kernels) != 2 || len(p.Kernels()) != 2 {
+			t.Fatalf("%d kernels", len(m.Kernels))
+		}
+		for i, k := range testKernels() {
+			want := k.Info()
+			want.Name, want.Version = "test_kernels", "1.2.3"
+			for _, got := range []core.Info{m.Kernels[i], p.Kernels()[i].Info()} {
+				if d := cmp.Diff(want, got); d != "" {
+					t.Errorf("kernel %d (-want +got):\n%s", i, d)
+				}
+			}
+		}
+	})
+}
+
+func TestOpenSaysWhatIsWrongWithAFile(t *testing.T) {
+	file := func(content string, mode os.FileMode) func(t *testing.T) string {
+		return func(t *testing.T) string {
+			path := filepath.Join(t.TempDir(), "file")
+			if err := os.WriteFile(path, []byte(content), mode); err != nil {
+				t.Fatal(err)
+			}
+			return path
+		}
+	}
+	role := func(role string) func(t *testing.T) string {
+		return func(t *testing.T) string { return pluginPath(t, role) }
+	}
+	cases := map[string]struct {
+		path func(t *testing.T) string
+		is   error
+		text string
+	}{
+		"absent":               {func(t *testing.T) string { return filepath.Join(t.TempDir(), "file") }, os.ErrNotExist, "file"},
+		"a folder":             {func(t *testing.T) string { return t.TempDir() }, core.ErrIncompatible, "not a regular file"},
+		"not executable":       {file("text", 0o600), core.ErrIncompatible, "chmod +x"},
+		"not a program":        {file("\x7fELFish", 0o700), core.ErrIncompatible, "not a program for this machine"},
+		"prints another thing": {role("prints"), core.ErrIncompatible, "not a kernel plugin"},
+		"exits":                {role("exits"), core.ErrPluginExited, "ended before the handshake"},
+		"panics":               {role("panics"), core.ErrPluginExited, "panic: no such device"},
+		"hangs":                {role("hangs"), core.ErrPluginExited, "raise Options.StartTimeout"},
+		"another version":      {role("other_version"), core.ErrIncompatible, "rebuild the plugin"},
+		"another cookie":       {role("other_cookie"), core.ErrIncompatible, "not a kernel plugin"},
+		"no kernels":           {role("no_kernels"), core.ErrIncompatible, "offers no kernel"},
+		"leaves a child":       {file("#!/bin/sh\nsleep 1000\n", 0o700), core.ErrPluginExited, "raise Options.StartTimeout"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := quiet(Options{})
+			if tc.is == core.ErrPluginExited {
+				o.StartTimeout = time.Second
+			}
+			path := tc.path(t)
+			p, err := o.Open(context.Background(), path)
+			if err == nil {
+				t.Fatalf("opened %v, %v", p.Manifest(), p.Close())
+			}
+			for _, want := range []string{path, tc.text} {
+				if !errors.Is(err, tc.is) || !strings.Contains(err.Error(), want) {
+					t.Errorf("error %q is not %q, or does not say %q", err, tc.is, want)
+				}
+			}
+		})
+	}
+}
+
+func TestOpenStopsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	_, err := quiet(Options{}).Open(ctx, pluginPath(t, "hangs"))
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestServeByHandHelps(t *testing.T) {
+	out, err := exec.Command(pluginPath(t, "plugin")).CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), "test_kernels 1.2.3 is a kernel plugin of tune") {
+		t.Errorf("%v: %s", err, out)
+	}
+}

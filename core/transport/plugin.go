@@ -1,0 +1,136 @@
+package transport
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/transport/proto"
+	"github.com/seed98097648/tune/internal/shm"
+)
+
+// plugin is an executable and, most of the time, a process that runs it.
+type plugin struct {
+	opts     Options
+	manifest core.Manifest
+	kernels  []*kernel
+	output   *shm.Region // all that the process may write; it outlives the process
+
+	mu     sync.Mutex // held during a call: a process runs one at a time
+	proc   *process   // nil while there is none
+	stage  staging
+	lost   error // why the process is not started again, nil while it may be
+	closed bool
+}
+
+var _ core.Plugin = (*plugin)(nil)
+
+// Manifest implements core.Plugin.
+func (p *plugin) Manifest() core.Manifest { return p.manifest }
+
+// Kernels implements core.Plugin.
+func (p *plugin) Kernels() []core.Kernel {
+	out := make([]core.Kernel, len(p.kernels))
+	for i, k := range p.kernels {
+		out[i] = k
+	}
+	return out
+}
+
+// Close ends the process and gives its memory back. Tensors that lie in the plugin's
+// memory must not be used any more.
+func (p *plugin) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil
+	}
+	p.closed = true
+	p.drop()
+	return errors.Join(p.stage.close(), p.output.Close())
+}
+
+// drop forgets the process, ending it if it still runs.
+func (p *plugin) drop() {
+	if p.proc != nil {
+		p.proc.close()
+		p.proc = nil
+	}
+}
+
+// ensure starts the process unless it runs. died reports that one has died since it
+// was last used.
+func (p *plugin) ensure(ctx context.Context) (died bool, err error) {
+	if p.closed {
+		return false, fmt.Errorf("transport: plugin %s is closed", p.manifest.Name)
+	}
+	if p.lost != nil {
+		return false, p.lost
+	}
+	if p.proc != nil && p.proc.gone() {
+		died = true
+		p.opts.Logger.Warn("a plugin died between calls; it is started again", "plugin", p.manifest.Name, "error", p.proc.died("its process ended"))
+		p.drop()
+	}
+	if p.proc == nil {
+		p.proc, err = startProcess(ctx, p.opts, p.manifest.Path, p.manifest.Checksum)
+	}
+	return died, err
+}
+
+// supports asks the process whether a kernel takes the facts.
+func (p *plugin) supports(k *kernel, f core.Facts) error {
+	if err := f.Validate(k.info.Op); err != nil {
+		return fmt.Errorf("%w: %w", core.ErrNotSupported, err)
+	}
+	facts, err := json.Marshal(f)
+	if err != nil {
+		return fmt.Errorf("transport: facts %v: %w", f, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	died, err := p.ensure(context.Background())
+	if died {
+		k.count(func(h *core.Health) { h.Deaths++ })
+	}
+	if err != nil {
+		return err
+	}
+	r, err := rpc(p.proc, p.proc.kernels.Supports, &proto.SupportsRequest{Kernel: k.number, Facts: facts})
+	if errors.Is(err, core.ErrPluginExited) {
+		p.drop()
+		k.count(func(h *core.Health) { h.Deaths++ })
+	}
+	if err != nil {
+		return fmt.Errorf("transport: ask %s about %s: %w", p.manifest.Name, k.info.Op, err)
+	}
+	return statusError(r.GetStatus(), r.GetReason())
+}
+
+// remoteError is an error that a plugin's process reported.
+type remoteError struct {
+	text string
+	is   error // the sentinel that the status stands for, or nil
+}
+
+// Error implements error. The text already names the sentinel if the plugin wrapped it.
+func (e *remoteError) Error() string { return e.text }
+
+// Unwrap returns the sentinel.
+func (e *remoteError) Unwrap() error { return e.is }
+
+// statusError is the inverse of outcome.
+func statusError(s proto.Status, text string) error {
+	switch s {
+	case proto.Status_STATUS_OK:
+		return nil
+	case proto.Status_STATUS_NOT_SUPPORTED:
+		return &remoteError{text, core.ErrNotSupported}
+	case proto.Status_STATUS_BAD_CALL:
+		return &remoteError{text, core.ErrBadCall}
+	}
+	return &remoteError{text, nil}
+}

@@ -1,0 +1,159 @@
+//go:build unix
+
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	goplugin "github.com/hashicorp/go-plugin"
+	"go.uber.org/goleak"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/reference"
+)
+
+// The test binary is also every plugin of the tests: which one depends on the name
+// under which it is started. See pluginPath.
+func roles() map[string]func() {
+	return map[string]func(){
+		"plugin":         func() { Serve("test_kernels", "1.2.3", testKernels()...) },
+		"no_kernels":     func() { Serve("empty", "1.0.0") },
+		"prints":         func() { fmt.Println("hello, I am something else") },
+		"exits":          func() { os.Exit(3) },
+		"panics":         func() { panic("no such device") },
+		"hangs":          func() { select {} },
+		"other_version":  func() { serveAs(ProtocolVersion+1, cookieKey) },
+		"other_cookie":   func() { serveAs(ProtocolVersion, "ANOTHER_PLUGIN") },
+		"host_of_plugin": hostOfPlugin,
+	}
+}
+
+func TestMain(m *testing.M) {
+	if play, ok := roles()[filepath.Base(os.Args[0])]; ok {
+		play()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// pluginPath returns an executable that plays the role.
+func pluginPath(t testing.TB, role string) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), role)
+	if err := os.Symlink(self, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// serveAs is a go-plugin that is not one of ours.
+func serveAs(version uint, cookie string) {
+	h := handshake()
+	h.ProtocolVersion, h.MagicCookieKey = version, cookie
+	goplugin.Serve(&goplugin.ServeConfig{HandshakeConfig: h, GRPCServer: goplugin.DefaultGRPCServer,
+		Plugins: goplugin.PluginSet{service: &glue{server: newServer("odd", "1", nil)}}})
+}
+
+// countDir names the folder in which plugins count what they did: they do not
+// remember it when they are started again.
+const countDir = "TUNE_TEST_DIR"
+
+// testKernels are the references, with behaviours that a call's site asks for.
+func testKernels() []core.Kernel {
+	var ks []core.Kernel
+	for _, op := range []core.Op{core.RMSNorm, core.MoEExperts} {
+		ks = append(ks, moody{reference.Kernel(op)})
+	}
+	return ks
+}
+
+// moody is a kernel that does what the site of a call says before it works.
+type moody struct{ core.Kernel }
+
+func (m moody) Supports(f core.Facts) error {
+	if f.Dim == 13 {
+		return fmt.Errorf("%w: dim 13 brings bad luck", core.ErrNotSupported)
+	}
+	return m.Kernel.Supports(f)
+}
+
+func (m moody) Forward(ctx context.Context, c *core.Call) error {
+	if err := behave(c); err != nil {
+		return err
+	}
+	return m.Kernel.Forward(ctx, c)
+}
+
+func (m moody) Backward(ctx context.Context, c *core.Call) error {
+	if err := behave(c); err != nil {
+		return err
+	}
+	return m.Kernel.Backward(ctx, c)
+}
+
+func behave(c *core.Call) error {
+	for _, t := range c.Out {
+		for i := range t.Data {
+			t.Data[i] = 0xA5 // a repeated call must not depend on what a dead one left
+		}
+	}
+	switch c.Site {
+	case "die once":
+		if times(c.Site) == 1 {
+			os.Exit(7)
+		}
+	case "die":
+		times(c.Site)
+		os.Exit(7)
+	case "hang once":
+		if times(c.Site) == 1 {
+			select {}
+		}
+	case "hang":
+		times(c.Site)
+		time.Sleep(time.Hour)
+	case "slow":
+		times(c.Site)
+		time.Sleep(100 * time.Millisecond)
+	case "write input":
+		c.In[0].Data[0]++
+	case "error":
+		return errors.New("the device is on fire")
+	case "panic":
+		panic("index out of luck")
+	case "not supported":
+		return fmt.Errorf("%w: only even days", core.ErrNotSupported)
+	}
+	return nil
+}
+
+// times counts a call of a behaviour and returns how many there have been.
+func times(what string) int {
+	dir := os.Getenv(countDir)
+	if dir == "" {
+		return 0
+	}
+	f, err := os.OpenFile(filepath.Join(dir, what), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		panic(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString("x"); err != nil {
+		panic(err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		panic(err)
+	}
+	return int(info.Size())
+}

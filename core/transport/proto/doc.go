@@ -1,0 +1,9 @@
+// Package proto holds the generated code of kernel.proto, the control protocol between
+// a host and a kernel plugin. It is used by package transport alone.
+//
+// To regenerate, install protoc (Debian's protobuf-compiler, 3.21.12), then
+// google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12 and
+// google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2 on the PATH, and run go generate.
+package proto
+
+//go:generate protoc --go_out=. --go_opt=paths=source_relative --go-grpc_out=. --go-grpc_opt=paths=source_relative kernel.proto

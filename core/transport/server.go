@@ -1,0 +1,232 @@
+package transport
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"sync"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/transport/proto"
+	"github.com/seed98097648/tune/internal/shm"
+)
+
+// server is the plugin's side: it knows the kernels, the regions that the host passed
+// and the passes that were bound.
+type server struct {
+	proto.UnimplementedKernelsServer
+	name, version string
+	kernels       []core.Kernel
+
+	mu      sync.RWMutex
+	regions map[uint32]region
+	bound   []*boundPass
+}
+
+var _ proto.KernelsServer = (*server)(nil)
+
+// region is a region of the host, mapped here.
+type region struct {
+	data     []byte
+	writable bool
+}
+
+// boundPass is a pass of a kernel for some facts, and the Call that is used for it
+// again and again: one call at a time is under way.
+type boundPass struct {
+	kernel core.Kernel
+	call   *core.Call
+	shapes []int // room for the shapes of all tensors
+}
+
+func newServer(name, version string, kernels []core.Kernel) *server {
+	return &server{name: name, version: version, kernels: kernels, regions: map[uint32]region{}}
+}
+
+// Describe implements proto.KernelsServer.
+func (s *server) Describe(context.Context, *proto.DescribeRequest) (*proto.DescribeReply, error) {
+	d := &proto.DescribeReply{Name: s.name, Version: s.version}
+	for _, k := range s.kernels {
+		i := k.Info()
+		p := &proto.KernelInfo{Op: string(i.Op), Summary: i.Summary, Backward: i.Backward}
+		for _, t := range i.DTypes {
+			p.Dtypes = append(p.Dtypes, t.String())
+		}
+		d.Kernels = append(d.Kernels, p)
+	}
+	return d, nil
+}
+
+// Supports implements proto.KernelsServer.
+func (s *server) Supports(_ context.Context, r *proto.SupportsRequest) (*proto.SupportsReply, error) {
+	k, f, err := s.use(r.GetKernel(), r.GetFacts())
+	if err != nil {
+		return nil, err
+	}
+	st, reason := outcome(guard(func() error { return k.Supports(f) }))
+	return &proto.SupportsReply{Status: st, Reason: reason}, nil
+}
+
+// Bind implements proto.KernelsServer.
+func (s *server) Bind(_ context.Context, r *proto.BindRequest) (*proto.BindReply, error) {
+	k, f, err := s.use(r.GetKernel(), r.GetFacts())
+	if err != nil {
+		return nil, err
+	}
+	pass := core.Forward
+	if r.GetBackward() {
+		pass = core.Backward
+	}
+	c, err := core.NewCall(k.Info().Op, pass, f)
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	n := len(c.In) + len(c.Out)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bound = append(s.bound, &boundPass{kernel: k, call: c, shapes: make([]int, 0, n*maxRank)})
+	return &proto.BindReply{Handle: uint32(len(s.bound) - 1)}, nil
+}
+
+// MapRegion implements proto.KernelsServer.
+func (s *server) MapRegion(_ context.Context, r *proto.MapRegionRequest) (*proto.MapRegionReply, error) {
+	view, err := shm.MapPath(r.GetPath(), int64(r.GetSize()), r.GetWritable())
+	if err == nil {
+		err = s.addRegion(r.GetRegion(), view, r.GetWritable())
+	}
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	return &proto.MapRegionReply{}, nil
+}
+
+// Invoke implements proto.KernelsServer.
+func (s *server) Invoke(ctx context.Context, r *proto.InvokeRequest) (*proto.InvokeReply, error) {
+	st, text := s.answer(ctx, r.GetRecord())
+	return &proto.InvokeReply{Status: st, Text: text}, nil
+}
+
+// use finds a kernel by number and reads facts.
+func (s *server) use(number uint32, facts []byte) (core.Kernel, core.Facts, error) {
+	if int(number) >= len(s.kernels) {
+		return nil, core.Facts{}, status.Errorf(codes.NotFound, "plugin %s has %d kernels, none has number %d", s.name, len(s.kernels), number)
+	}
+	var f core.Facts
+	if err := json.Unmarshal(facts, &f); err != nil {
+		return nil, core.Facts{}, status.Errorf(codes.InvalidArgument, "facts %q: %v", facts, err)
+	}
+	return s.kernels[number], f, nil
+}
+
+// addRegion makes a mapped region known to calls. Regions stay until the process ends.
+func (s *server) addRegion(id uint32, v *shm.View, writable bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.regions[id]; ok || id == 0 {
+		return errors.Join(fmt.Errorf("transport: region %d came twice", id), v.Close())
+	}
+	s.regions[id] = region{v.Bytes(), writable}
+	return nil
+}
+
+// answer runs the call of a record.
+func (s *server) answer(ctx context.Context, rec []byte) (proto.Status, string) {
+	b, err := s.rebuild(rec)
+	if err == nil {
+		err = guard(func() error { return core.Run(ctx, b.kernel, b.call) })
+	}
+	return outcome(err)
+}
+
+// rebuild turns a record into the Call that it stands for, with tensors that lie in
+// this process's mappings.
+func (s *server) rebuild(rec []byte) (*boundPass, error) {
+	h, err := readHeader(rec)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if int64(h.handle) >= int64(len(s.bound)) {
+		return nil, fmt.Errorf("%w: handle %d was not bound", core.ErrBadCall, h.handle)
+	}
+	b := s.bound[h.handle]
+	c := b.call
+	if h.inputs != len(c.In) || h.outputs != len(c.Out) {
+		return nil, fmt.Errorf("%w: %s %s takes %d tensors and gives %d, the record has %d and %d", core.ErrBadCall,
+			c.Op, c.Pass, len(c.In), len(c.Out), h.inputs, h.outputs)
+	}
+	if string(h.site) != c.Site {
+		c.Site = string(h.site)
+	}
+	b.shapes = b.shapes[:0]
+	for i := range c.In {
+		if c.In[i], err = s.tensor(b, entry(rec, i), false); err != nil {
+			return nil, fmt.Errorf("input %d: %w", i, err)
+		}
+	}
+	for i := range c.Out {
+		if c.Out[i], err = s.tensor(b, entry(rec, h.inputs+i), true); err != nil {
+			return nil, fmt.Errorf("output %d: %w", i, err)
+		}
+	}
+	return b, c.Check()
+}
+
+// tensor returns the tensor of an entry, after making sure that it lies in a region
+// and, for an output, in one that this process may write.
+func (s *server) tensor(b *boundPass, e []byte, output bool) (core.Tensor, error) {
+	at := len(b.shapes)
+	id, offset, n, dtype, shapes, err := readEntry(e, b.shapes)
+	if err != nil {
+		return core.Tensor{}, err
+	}
+	b.shapes = shapes
+	t := core.Tensor{DType: dtype, Shape: core.Shape(shapes[at:len(shapes):len(shapes)])}
+	if n == 0 {
+		return t, nil
+	}
+	r, ok := s.regions[id]
+	switch {
+	case !ok:
+		return t, fmt.Errorf("%w: region %d was not passed", core.ErrBadCall, id)
+	case offset > uint64(len(r.data)) || n > uint64(len(r.data))-offset:
+		return t, fmt.Errorf("%w: %d bytes at %d are outside region %d", core.ErrBadCall, n, offset, id)
+	case output && !r.writable:
+		return t, fmt.Errorf("%w: region %d may not be written", core.ErrBadCall, id)
+	}
+	t.Data = r.data[offset : offset+n : offset+n]
+	return t, nil
+}
+
+// guard runs f and turns a panic into an error. The stack goes to standard error, which
+// the host logs. A fault in memory that may not be written is no panic: it ends the
+// process.
+func guard(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+			fmt.Fprintf(os.Stderr, "kernel panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	return f()
+}
+
+// outcome is what the host hears of an error.
+func outcome(err error) (proto.Status, string) {
+	switch {
+	case err == nil:
+		return proto.Status_STATUS_OK, ""
+	case errors.Is(err, core.ErrNotSupported):
+		return proto.Status_STATUS_NOT_SUPPORTED, err.Error()
+	case errors.Is(err, core.ErrBadCall):
+		return proto.Status_STATUS_BAD_CALL, err.Error()
+	}
+	return proto.Status_STATUS_FAILED, err.Error()
+}

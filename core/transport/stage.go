@@ -1,0 +1,170 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/shm"
+)
+
+// staging is where tensors go that the plugin cannot reach where they are. Inputs are
+// copied one behind the other into a region of the host's, which is made when it is
+// first needed; the room is used again by the next call.
+type staging struct {
+	region  *shm.Region
+	used    int
+	outputs []stagedOutput
+}
+
+// stagedOutput is an output that the plugin writes elsewhere, to be copied back.
+type stagedOutput struct{ to, from []byte }
+
+func (s *staging) close() error {
+	if s.region == nil {
+		return nil
+	}
+	return s.region.Close()
+}
+
+// input copies an input into the staging region and returns where.
+func (s *staging) input(b []byte) (offset int64, err error) {
+	if s.region == nil {
+		if s.region, err = shm.New("staging", 0, shm.HostOnly); err != nil {
+			return 0, err
+		}
+	}
+	room := s.region.Bytes()[s.used:]
+	if len(room) < len(b) {
+		return 0, fmt.Errorf("transport: inputs of more than %d bytes lie outside shared memory; allocate them with NewMemory", s.region.Size())
+	}
+	offset = int64(s.used)
+	s.used += (copy(room, b) + shm.Align - 1) &^ (shm.Align - 1)
+	return offset, nil
+}
+
+// invoke writes the record of a call, has the process run it, and brings home what
+// had to be staged. It returns how many tensors had to be.
+func (p *plugin) invoke(ctx context.Context, k *kernel, c *core.Call) (copies int, err error) {
+	handle, err := p.proc.bind(binding{k.number, c.Pass, c.Facts})
+	if err != nil {
+		return 0, err
+	}
+	defer p.unstage()
+	rec := p.proc.link.record()
+	putHeader(rec, handle, c)
+	for i, t := range c.In {
+		if err := p.putInput(entry(rec, i), c, t, &copies); err != nil {
+			return copies, err
+		}
+	}
+	for i, t := range c.Out {
+		if err := p.putOutput(entry(rec, len(c.In)+i), t, &copies); err != nil {
+			return copies, err
+		}
+	}
+	a, err := p.proc.call(ctx, headerSize+(len(c.In)+len(c.Out))*entrySize)
+	if err == nil {
+		err = statusError(a.status, a.text)
+	}
+	if err != nil {
+		return copies, err
+	}
+	for _, o := range p.stage.outputs {
+		copy(o.to, o.from)
+	}
+	return copies, nil
+}
+
+// unstage makes the staged room free again.
+func (p *plugin) unstage() {
+	p.stage.used = 0
+	for _, o := range p.stage.outputs {
+		p.output.Free(o.from)
+	}
+	clear(p.stage.outputs)
+	p.stage.outputs = p.stage.outputs[:0]
+}
+
+// putInput writes the entry of an input, and copies it if the plugin cannot map it.
+func (p *plugin) putInput(e []byte, c *core.Call, t core.Tensor, copies *int) error {
+	if err := checkRank(t); err != nil {
+		return err
+	}
+	if len(t.Data) == 0 {
+		putEntry(e, 0, 0, t)
+		return nil
+	}
+	r, offset, ok := p.locate(t.Data)
+	if ok && r == p.output && overlapsOutput(c, t.Data) {
+		return fmt.Errorf("%w: an output overlaps the input %s%v; a call that dies could not be repeated", core.ErrBadCall, t.DType, t.Shape)
+	}
+	if !ok {
+		*copies++
+		var err error
+		if offset, err = p.stage.input(t.Data); err != nil {
+			return err
+		}
+		r = p.stage.region
+	}
+	if err := p.proc.share(r, r == p.output); err != nil {
+		return err
+	}
+	putEntry(e, r.ID(), offset, t)
+	return nil
+}
+
+// putOutput writes the entry of an output, and finds it another place if the plugin
+// cannot write where it is.
+func (p *plugin) putOutput(e []byte, t core.Tensor, copies *int) error {
+	if err := checkRank(t); err != nil {
+		return err
+	}
+	if len(t.Data) == 0 {
+		putEntry(e, 0, 0, t)
+		return nil
+	}
+	r, offset, ok := p.locate(t.Data)
+	if !ok || r != p.output {
+		*copies++
+		b, err := p.output.Alloc(len(t.Data))
+		if err != nil {
+			return fmt.Errorf("transport: room for an output: %w", err)
+		}
+		p.stage.outputs = append(p.stage.outputs, stagedOutput{t.Data, b})
+		if r, offset, ok = p.locate(b); !ok {
+			return errors.New("transport: the plugin's output memory is gone")
+		}
+	}
+	if err := p.proc.share(r, true); err != nil {
+		return err
+	}
+	putEntry(e, r.ID(), offset, t)
+	return nil
+}
+
+// locate finds the region of a slice, if it is one that the plugin can map.
+func (p *plugin) locate(b []byte) (*shm.Region, int64, bool) {
+	r, offset, ok := shm.Locate(b)
+	if ok && p.opts.Portable && r.Path() == "" {
+		return nil, 0, false
+	}
+	return r, offset, ok
+}
+
+func overlapsOutput(c *core.Call, in []byte) bool {
+	for _, t := range c.Out {
+		if shm.Overlap(in, t.Data) {
+			return true
+		}
+	}
+	return false
+}
+
+func checkRank(t core.Tensor) error {
+	if len(t.Shape) > maxRank {
+		return fmt.Errorf("%w: tensor of shape %v has more than %d axes", core.ErrBadCall, t.Shape, maxRank)
+	}
+	return nil
+}

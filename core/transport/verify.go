@@ -1,0 +1,111 @@
+package transport
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/seed98097648/tune/core"
+)
+
+// strictKernel is a kernel whose calls never fall back: a reference that answers for a
+// broken plugin would always be found correct.
+type strictKernel struct{ *kernel }
+
+// Forward implements core.Kernel.
+func (k strictKernel) Forward(ctx context.Context, c *core.Call) error {
+	return k.run(ctx, c, core.Forward, true)
+}
+
+// Backward implements core.Kernel.
+func (k strictKernel) Backward(ctx context.Context, c *core.Call) error {
+	return k.run(ctx, c, core.Backward, true)
+}
+
+// Verify implements core.Verifier. That a kernel was found correct is remembered on
+// disk, for this executable on this kind of machine; failures are not.
+func (k *kernel) Verify(f core.Facts) error {
+	record, err := k.verifiedPath(f)
+	if err != nil {
+		return err
+	}
+	if record != "" {
+		if _, err := os.Stat(record); err == nil {
+			return nil
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			k.plugin.opts.Logger.Warn("cannot read the record of verified kernels", "error", err)
+		}
+	}
+	if err := k.plugin.opts.Verify(strictKernel{k}, f); err != nil {
+		return err
+	}
+	if record == "" {
+		return nil
+	}
+	// Without the record, the next run verifies again: slower, never wrong.
+	if err := k.recordVerified(record, f); err != nil {
+		k.plugin.opts.Logger.Warn("cannot record a verified kernel", "error", err)
+	}
+	return nil
+}
+
+func (k *kernel) recordVerified(path string, f core.Facts) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	text := fmt.Sprintf("%s %s: %s %s\n", k.info.Name, k.info.Version, k.info.Op, f)
+	return os.WriteFile(path, []byte(text), 0o644)
+}
+
+// verifiedPath names the file whose existence says that the kernel was found correct
+// for the facts. The name hashes all that the outcome depends on. It is "" if nothing
+// is to be remembered.
+func (k *kernel) verifiedPath(f core.Facts) (string, error) {
+	dir := k.plugin.opts.CacheDir
+	if dir == "off" {
+		return "", nil
+	}
+	if dir == "" {
+		base, err := os.UserCacheDir()
+		if err != nil {
+			return "", nil // no home: verify in every run
+		}
+		dir = filepath.Join(base, "tune", "verified")
+	}
+	key, err := json.Marshal(struct {
+		Protocol       int
+		Checksum, Arch string
+		CPU            string
+		Op             core.Op
+		Facts          core.Facts
+	}{ProtocolVersion, k.plugin.manifest.Checksum, runtime.GOOS + "/" + runtime.GOARCH, cpuModel(), k.info.Op, f})
+	if err != nil {
+		return "", fmt.Errorf("transport: facts %v: %w", f, err)
+	}
+	sum := sha256.Sum256(key)
+	return filepath.Join(dir, hex.EncodeToString(sum[:])), nil
+}
+
+// cpuModel returns the processor's name where the system tells it in a file, else "".
+func cpuModel() string {
+	f, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if name, value, ok := strings.Cut(s.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}

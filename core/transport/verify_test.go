@@ -1,0 +1,73 @@
+//go:build unix
+
+package transport
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+)
+
+func TestVerifyUsesTheConformanceKit(t *testing.T) {
+	p := open(t, quiet(Options{}))
+	if err := p.norm.Verify(normFacts()); err != nil {
+		t.Error(err)
+	}
+	if h := p.norm.Health(); h.Calls == 0 || h.Fallbacks != 0 {
+		t.Errorf("health %+v", h)
+	}
+}
+
+func TestVerifyRemembersSuccessOnly(t *testing.T) {
+	result, asked := errors.New("wrong"), 0
+	o := quiet(Options{Verify: func(core.Kernel, core.Facts) error { asked++; return result }})
+	o.CacheDir = filepath.Join(t.TempDir(), "cache")
+	p := open(t, o)
+	other := normFacts()
+	other.Dim++
+	steps := []struct {
+		name   string
+		f      core.Facts
+		result error
+		asked  int
+	}{
+		{"a failure", normFacts(), result, 1},
+		{"a failure again", normFacts(), result, 2},
+		{"a success", normFacts(), nil, 3},
+		{"a success again", normFacts(), nil, 3},
+		{"other facts", other, nil, 4},
+	}
+	for _, s := range steps {
+		result = s.result
+		if err := p.norm.Verify(s.f); !errors.Is(err, s.result) || asked != s.asked {
+			t.Errorf("%s: error %v, asked %d times, want %d", s.name, err, asked, s.asked)
+		}
+	}
+	if again := open(t, o); again.norm.Verify(normFacts()) != nil || asked != 4 {
+		t.Errorf("a second process asked again: %d", asked)
+	}
+	if files, err := os.ReadDir(o.CacheDir); err != nil || len(files) != 2 {
+		t.Errorf("%d records, %v", len(files), err)
+	}
+}
+
+// TestVerifyNeverAsksTheReferenceInstead: a plugin that is given up must not be found
+// correct because the reference answers for it.
+func TestVerifyNeverAsksTheReferenceInstead(t *testing.T) {
+	counted(t)
+	o := quiet(Options{})
+	o.Verify = func(k core.Kernel, f core.Facts) error {
+		c := makeCall(t, core.RMSNorm, core.Forward, f, nil, nil)
+		c.Site = "die"
+		return k.Forward(context.Background(), c)
+	}
+	p := open(t, o)
+	if err := p.norm.Verify(normFacts()); !errors.Is(err, core.ErrPluginExited) {
+		t.Errorf("error %v", err)
+	}
+	p.wantHealth(t, core.Health{Calls: 1, Deaths: 3, Repeats: 2, Copies: 12})
+}

@@ -1,0 +1,53 @@
+package shm
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+const hasAnonymous = true
+
+// anonymousFile makes a sparse memfd. It takes no memory until it is touched.
+func anonymousFile(name string, size int64) (*os.File, error) {
+	fd, err := unix.MemfdCreate("tune-"+name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, fmt.Errorf("shm: region %s: memfd_create: %w", name, err)
+	}
+	f := os.NewFile(uintptr(fd), "memfd:tune-"+name)
+	if err := f.Truncate(size); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("shm: region %s: reserve %d bytes: %w", name, size, err)
+	}
+	return f, nil
+}
+
+// seal fixes the size of an anonymous file and, for HostOnly, forbids every writable
+// mapping and every write from now on; the mapping made before stays writable.
+func seal(f *os.File, kind Kind) error {
+	seals := unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
+	if kind == HostOnly {
+		seals |= unix.F_SEAL_FUTURE_WRITE // Linux 5.1
+	}
+	_, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, seals)
+	if err != nil {
+		return fmt.Errorf("seal: %w", err)
+	}
+	return nil
+}
+
+// descriptorPath names an open file so that other processes of the user can open it.
+func descriptorPath(f *os.File) string {
+	return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd())
+}
+
+// ReadOnly opens the region's file again, for reading only. Pass this descriptor to a
+// process that must not write to a Shared region.
+func (r *Region) ReadOnly() (*os.File, error) {
+	f, err := os.Open(r.Path())
+	if err != nil {
+		return nil, fmt.Errorf("shm: region %s: %w", r.name, err)
+	}
+	return f, nil
+}

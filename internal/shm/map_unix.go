@@ -1,0 +1,20 @@
+//go:build unix
+
+package shm
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// mapFile maps the file without reserving swap for it.
+func mapFile(f *os.File, size int64, writable bool) ([]byte, error) {
+	prot := unix.PROT_READ
+	if writable {
+		prot |= unix.PROT_WRITE
+	}
+	return unix.Mmap(int(f.Fd()), 0, int(size), prot, unix.MAP_SHARED|mapNoReserve)
+}
+
+func unmap(data []byte) error { return unix.Munmap(data) }

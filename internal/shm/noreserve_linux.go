@@ -1,0 +1,5 @@
+package shm
+
+import "golang.org/x/sys/unix"
+
+const mapNoReserve = unix.MAP_NORESERVE

@@ -1,0 +1,227 @@
+package simd
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+)
+
+var variants = []struct {
+	name           string
+	transA, transB bool
+	gemm           func(m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int, accumulate bool)
+}{
+	{"NN", false, false, GemmNN},
+	{"NT", false, true, GemmNT},
+	{"TN", true, false, GemmTN},
+}
+
+func random(rng *rand.Rand, n int) []float32 {
+	v := make([]float32, n)
+	for i := range v {
+		v[i] = rng.Float32()*2 - 1
+	}
+	return v
+}
+
+// operand returns a random matrix with padding after each row; the padding is NaN, so
+// that reading it shows.
+func operand(rng *rand.Rand, rows, cols, pad int, trans bool) Matrix {
+	if trans {
+		rows, cols = cols, rows
+	}
+	x := Matrix{Data: random(rng, rows*(cols+pad)), Stride: cols + pad}
+	for r := range rows {
+		for c := cols; c < cols+pad; c++ {
+			x.Data[r*x.Stride+c] = float32(math.NaN())
+		}
+	}
+	return x
+}
+
+func at(x Matrix, i, j int, trans bool) float64 {
+	if trans {
+		i, j = j, i
+	}
+	return float64(x.Data[i*x.Stride+j])
+}
+
+func sizes() [][3]int {
+	s := [][3]int{{1, 1, 1}, {1, 7, 300}, {97, 1, 5}, {100, 101, 257}, {3, 200, 513}, {193, 98, 31}, {2, 2, 0}}
+	for n := 1; n <= 10; n++ {
+		s = append(s, [3]int{n, 11 - n, 2*n + 1})
+	}
+	return s
+}
+
+// TestGemmAgreesWithFloat64Sums compares every variant with sums in float64. The limit
+// is the rounding bound of a float32 sum of k products of numbers below 1.
+func TestGemmAgreesWithFloat64Sums(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, v := range variants {
+		for _, s := range sizes() {
+			for _, accumulate := range []bool{false, true} {
+				m, n, k := s[0], s[1], s[2]
+				a, b := operand(rng, m, k, 3, v.transA), operand(rng, k, n, 5, v.transB)
+				c := random(rng, m*(n+2))
+				before := slices.Clone(c)
+				v.gemm(m, n, k, a.Data, a.Stride, b.Data, b.Stride, c, n+2, accumulate)
+				limit := float64(k+2) * float64(k+1) * 0x1p-24
+				for i := range m {
+					for j := range n + 2 {
+						want := float64(before[i*(n+2)+j])
+						if j < n {
+							if !accumulate {
+								want = 0
+							}
+							for p := range k {
+								want += at(a, i, p, v.transA) * at(b, p, j, v.transB)
+							}
+						}
+						if got := float64(c[i*(n+2)+j]); !(math.Abs(got-want) <= limit) {
+							t.Fatalf("%s %v accumulate %v: c[%d,%d] = %v, want %v", v.name, s, accumulate, i, j, got, want)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestGemmIsBitIdenticalForAnyNumberOfThreads(t *testing.T) {
+	defer SetThreads(0)
+	rng := rand.New(rand.NewPCG(3, 4))
+	const m, n, k = 130, 110, 600
+	for _, v := range variants {
+		a, b := operand(rng, m, k, 0, v.transA), operand(rng, k, n, 0, v.transB)
+		var first []float32
+		for _, threads := range []int{1, 2, 3, 7, 16} {
+			SetThreads(threads)
+			c := make([]float32, m*n)
+			v.gemm(m, n, k, a.Data, a.Stride, b.Data, b.Stride, c, n, false)
+			if first == nil {
+				first = c
+			} else if !slices.Equal(c, first) {
+				t.Errorf("%s: %d threads give other bits than 1", v.name, threads)
+			}
+		}
+	}
+}
+
+func TestMultiplyComputesGroupsAsIfOneByOne(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	var group []Product
+	var want [][]float32
+	for _, s := range [][3]int{{5, 70, 33}, {0, 70, 33}, {64, 70, 33}, {1, 70, 33}, {4, 9, 0}} {
+		a, b := operand(rng, s[0], s[2], 0, false), operand(rng, s[2], s[1], 0, true)
+		c := random(rng, s[0]*s[1])
+		group = append(group, Product{M: s[0], N: s[1], K: s[2], A: a, B: b, TransB: true, C: c, StrideC: s[1]})
+		w := random(rng, len(c))
+		GemmNT(s[0], s[1], s[2], a.Data, a.Stride, b.Data, b.Stride, w, s[1], false)
+		want = append(want, w)
+	}
+	Multiply(group...)
+	for i := range group {
+		if !slices.Equal(group[i].C, want[i]) {
+			t.Errorf("product %d of the group differs from the same product alone", i)
+		}
+	}
+}
+
+func TestLoadWidensOperands(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	for _, v := range variants {
+		const m, n, k = 50, 100, 300
+		a, b := operand(rng, m, k, 1, v.transA), operand(rng, k, n, 2, v.transB)
+		want, got := make([]float32, m*n), make([]float32, m*n)
+		v.gemm(m, n, k, a.Data, a.Stride, b.Data, b.Stride, want, n, false)
+		from := func(x Matrix) Matrix {
+			return Matrix{Stride: x.Stride, Load: func(dst []float32, from int) { copy(dst, x.Data[from:from+len(dst)]) }}
+		}
+		Multiply(Product{M: m, N: n, K: k, A: from(a), B: from(b), TransA: v.transA, TransB: v.transB, C: got, StrideC: n})
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: operands given by Load and by Data give different products", v.name)
+		}
+	}
+}
+
+func TestShortSlicesPanic(t *testing.T) {
+	full := make([]float32, 12)
+	cases := []struct {
+		name, want string
+		f          func()
+	}{
+		{"a", shortA, func() { GemmNN(3, 4, 3, full[:8], 3, full, 4, full, 4, false) }},
+		{"b", shortB, func() { GemmNT(3, 4, 3, full, 3, full[:11], 3, full, 4, false) }},
+		{"c", shortC, func() { GemmTN(3, 4, 3, full, 3, full, 4, full[:11], 4, false) }},
+		{"stride", badStride, func() { GemmNN(3, 4, 3, full, 2, full, 4, full, 4, false) }},
+		{"size", negSize, func() { GemmNN(-1, 4, 3, full, 3, full, 4, full, 4, false) }},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			defer func() {
+				if r := recover(); r != c.want {
+					t.Errorf("panic %v, want %q", r, c.want)
+				}
+			}()
+			c.f()
+		})
+	}
+}
+
+func TestParallelCoversEachElementOnce(t *testing.T) {
+	defer SetThreads(0)
+	for _, threads := range []int{1, 2, 5} {
+		for _, n := range []int{0, 1, 2, 7, 100} {
+			for _, grain := range []int{0, 1, 3, 1000} {
+				SetThreads(threads)
+				seen := make([]atomic.Int32, n)
+				Parallel(n, grain, func(lo, hi int) {
+					if hi-lo < min(grain, n) {
+						t.Errorf("n %d grain %d: range [%d,%d) is too short", n, grain, lo, hi)
+					}
+					for i := lo; i < hi; i++ {
+						seen[i].Add(1)
+					}
+				})
+				for i := range seen {
+					if seen[i].Load() != 1 {
+						t.Fatalf("n %d grain %d threads %d: element %d seen %d times", n, grain, threads, i, seen[i].Load())
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestParallelRaisesPanicsInTheCaller(t *testing.T) {
+	SetThreads(4)
+	defer SetThreads(0)
+	defer func() {
+		if r := recover(); r != "boom" {
+			t.Errorf("recovered %v, want the panic of the worker", r)
+		}
+	}()
+	Parallel(4, 1, func(lo, hi int) {
+		if lo == 1 {
+			panic("boom")
+		}
+	})
+}
+
+func BenchmarkGemm(b *testing.B) {
+	for _, v := range variants {
+		for _, n := range []int{16, 64, 256, 512} {
+			b.Run(fmt.Sprintf("%s/%d", v.name, n), func(b *testing.B) {
+				x, y, c := make([]float32, n*n), make([]float32, n*n), make([]float32, n*n)
+				for b.Loop() {
+					v.gemm(n, n, n, x, n, y, n, c, n, false)
+				}
+				b.ReportMetric(2*float64(n*n*n)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+			})
+		}
+	}
+}

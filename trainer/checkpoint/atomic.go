@@ -1,0 +1,74 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+)
+
+// WriteFileAtomic is os.WriteFile, except that path always holds either its old
+// content or all of data, even after a crash. On error the old content stays, and
+// nothing else is left behind. A symbolic link at path is replaced, not followed.
+func WriteFileAtomic(path string, data []byte, perm fs.FileMode) error {
+	err := replaceFile(path, perm, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("checkpoint: cannot write %s: %w", path, err)
+	}
+	return nil
+}
+
+// replaceFile lets fill write a temporary file beside path, brings it to the disk and
+// renames it to path.
+func replaceFile(path string, perm fs.FileMode, fill func(io.Writer) error) error {
+	tmp := unusedName(path, "partial")
+	// Not os.CreateTemp: its files are private, whatever the user's umask says.
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	if err != nil {
+		return err
+	}
+	err = fill(f)
+	if err == nil {
+		err = f.Sync()
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(tmp, path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(tmp))
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// unusedName returns a name beside path that nothing has, but for bad luck.
+func unusedName(path, what string) string {
+	return fmt.Sprintf("%s.%s-%08x", path, what, rand.Uint32())
+}
+
+// syncDir brings the names in a folder to the disk: a rename is not durable without.
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil // folders cannot be opened for it there
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	// Some file systems cannot sync a folder; then there is nothing more to do.
+	if err := d.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EINVAL) {
+		return err
+	}
+	return nil
+}

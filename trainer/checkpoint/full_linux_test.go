@@ -1,0 +1,36 @@
+package checkpoint
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+	"golang.org/x/sys/unix"
+)
+
+// TestDiskReallyFull repeats the disk-full test on a file system of 64 KiB. Mounting
+// one takes privileges that most users do not have.
+func TestDiskReallyFull(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skipf("cannot mount a small file system: %v", err)
+	}
+	defer func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	}()
+	path := writeImage(t, filepath.Join(dir, "m.safetensors"), []byte("old"))
+	if err := Write(path, []Named{{"w", random(core.Float32, 1<<15)}}, nil); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("error %v, want %v", err, unix.ENOSPC)
+	}
+	if got, _ := os.ReadFile(path); string(got) != "old" {
+		t.Error("the old file is gone")
+	}
+	if names := folderNames(t, dir); !slices.Equal(names, []string{"m.safetensors"}) {
+		t.Errorf("left over: %q", names)
+	}
+}

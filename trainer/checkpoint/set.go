@@ -1,0 +1,167 @@
+package checkpoint
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/seed98097648/tune/core"
+)
+
+// The file names that Hugging Face model folders use.
+const (
+	SingleFile = "model.safetensors"
+	IndexFile  = "model.safetensors.index.json"
+)
+
+// Set is the weights of one model: a single file, or the shards that an index lists.
+// Its methods may be called from several goroutines at once, except Close.
+type Set struct {
+	files []*File          // in the order of their names
+	where map[string]*File // tensor name -> its file
+}
+
+// OpenDir opens the weights in a model folder: SingleFile if it is there, else the
+// shards of IndexFile. Every tensor that the index names must be in the shard that it
+// names; a tensor that only a shard knows is part of the model as well. A tensor in
+// two shards is an error. The caller closes the Set.
+func OpenDir(dir string) (*Set, error) {
+	single := filepath.Join(dir, SingleFile)
+	if _, err := os.Stat(single); err == nil {
+		return openAll([]string{single})
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	path := filepath.Join(dir, IndexFile)
+	raw, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("checkpoint: no weights in %s: looked for %s and %s; "+
+			"a model in another format must be saved as safetensors first", dir, SingleFile, IndexFile)
+	case err != nil:
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	index, err := parseIndex(raw)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: cannot read %s: %w", path, err)
+	}
+	s, err := openAll(index.shards(dir))
+	if err != nil {
+		return nil, fmt.Errorf("%w (a shard of %s)", err, path)
+	}
+	if err := s.checkIndex(dir, index); err != nil {
+		return nil, errors.Join(fmt.Errorf("checkpoint: cannot use %s: %w", path, err), s.Close())
+	}
+	return s, nil
+}
+
+// Names returns the names of all tensors in sorted order.
+func (s *Set) Names() []string { return slices.Sorted(maps.Keys(s.where)) }
+
+// Tensor returns the tensor of the given name, and false if the model has none. It
+// is a read-only view, valid until Close; see File.Tensor.
+func (s *Set) Tensor(name string) (core.Tensor, bool) {
+	f, ok := s.where[name]
+	if !ok {
+		return core.Tensor{}, false
+	}
+	return f.Tensor(name)
+}
+
+// Metadata returns the metadata of all files together. Where two files disagree, the
+// one whose name sorts first wins.
+func (s *Set) Metadata() map[string]string {
+	all := map[string]string{}
+	for _, f := range slices.Backward(s.files) {
+		maps.Copy(all, f.header.metadata)
+	}
+	return all
+}
+
+// Close releases all files. No tensor of them may be used afterwards. A second Close
+// does nothing.
+func (s *Set) Close() error {
+	var errs []error
+	for _, f := range s.files {
+		errs = append(errs, f.Close())
+	}
+	s.files, s.where = nil, nil
+	return errors.Join(errs...)
+}
+
+// openAll opens the files and refuses a name that two of them use.
+func openAll(paths []string) (*Set, error) {
+	s := &Set{where: map[string]*File{}}
+	for _, path := range paths {
+		f, err := Open(path)
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		s.files = append(s.files, f)
+		for _, name := range f.Names() {
+			if other, taken := s.where[name]; taken {
+				err := fmt.Errorf("checkpoint: tensor %q is in two files, %s and %s; remove one of them", name, other.path, path)
+				return nil, errors.Join(err, s.Close())
+			}
+			s.where[name] = f
+		}
+	}
+	return s, nil
+}
+
+// checkIndex reports the first tensor that is not where the index says.
+func (s *Set) checkIndex(dir string, index index) error {
+	for _, name := range slices.Sorted(maps.Keys(index)) {
+		f, ok := s.where[name]
+		if want := filepath.Join(dir, index[name]); !ok || f.path != want {
+			return fmt.Errorf("tensor %q is not in its shard %s; download or save the model again", name, want)
+		}
+	}
+	return nil
+}
+
+// index maps tensor names to shard files, as paths relative to the model's folder.
+type index map[string]string
+
+func parseIndex(raw []byte) (index, error) {
+	x := index{}
+	dec := newDecoder(raw)
+	err := eachField(dec, func(field string) error {
+		if field != "weight_map" {
+			return dec.Decode(new(json.RawMessage)) // sizes and notes that we do not need
+		}
+		if err := eachString(dec, x.add); err != nil {
+			return fmt.Errorf("weight_map: %w", err)
+		}
+		return nil
+	})
+	if err == nil && len(x) == 0 {
+		err = errors.New("it names no tensor in \"weight_map\"")
+	}
+	return x, err
+}
+
+// add records one line of the weight map. A model folder has no business with files
+// outside itself.
+func (x index) add(name, shard string) error {
+	local, err := filepath.Localize(shard)
+	if err != nil {
+		return fmt.Errorf("tensor %q: shard %q is not a path inside the model's folder", name, shard)
+	}
+	x[name] = local
+	return nil
+}
+
+// shards returns the path of each shard once, sorted.
+func (x index) shards(dir string) []string {
+	unique := slices.Compact(slices.Sorted(maps.Values(x)))
+	for i, name := range unique {
+		unique[i] = filepath.Join(dir, name)
+	}
+	return unique
+}

@@ -1,0 +1,140 @@
+package checkpoint
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/seed98097648/tune/core"
+)
+
+// Named is a tensor and the name that it has in a checkpoint.
+type Named struct {
+	Name   string
+	Tensor core.Tensor
+}
+
+// Write writes a safetensors file, atomically: whatever goes wrong before the new
+// file is complete and on disk, path keeps its old content and no other file is left
+// behind. The tensors are stored in the order of their element size, largest first,
+// then of their name, so that each is aligned in the file. Metadata gets
+// "format": "pt" unless it has a format; transformers refuses files without one.
+func Write(path string, tensors []Named, metadata map[string]string) error {
+	if err := write(path, tensors, metadata); err != nil {
+		return fmt.Errorf("checkpoint: cannot write %s: %w", path, err)
+	}
+	return nil
+}
+
+func write(path string, tensors []Named, metadata map[string]string) error {
+	if !littleEndian() {
+		return errBigEndian
+	}
+	tensors = slices.SortedFunc(slices.Values(tensors), func(a, b Named) int {
+		return cmp.Or(cmp.Compare(b.Tensor.DType.Size(), a.Tensor.DType.Size()), cmp.Compare(a.Name, b.Name))
+	})
+	if err := checkNamed(tensors); err != nil {
+		return err
+	}
+	head, err := encodeHeader(tensors, metadata)
+	if err != nil {
+		return err
+	}
+	return replaceFile(path, 0o644, func(w io.Writer) error { return writeTo(w, head, tensors) })
+}
+
+// writeTo writes the file: header length, header, data.
+func writeTo(w io.Writer, head []byte, tensors []Named) error {
+	if err := binary.Write(w, binary.LittleEndian, uint64(len(head))); err != nil {
+		return err
+	}
+	if _, err := w.Write(head); err != nil {
+		return err
+	}
+	for _, t := range tensors {
+		if _, err := w.Write(t.Tensor.Data); err != nil {
+			return fmt.Errorf("tensor %q: %w", t.Name, err)
+		}
+	}
+	return nil
+}
+
+// checkNamed refuses what Open would refuse in the file.
+func checkNamed(tensors []Named) error {
+	seen := map[string]bool{}
+	for _, t := range tensors {
+		switch {
+		case t.Name == "" || t.Name == metadataKey || !utf8.ValidString(t.Name):
+			return fmt.Errorf("%q cannot be the name of a tensor", t.Name)
+		case seen[t.Name]:
+			return fmt.Errorf("two tensors are called %q", t.Name)
+		}
+		seen[t.Name] = true
+		_, err := byteSize(t.Tensor.DType, t.Tensor.Shape)
+		if err := cmp.Or(err, t.Tensor.Valid()); err != nil {
+			return fmt.Errorf("tensor %q: %w", t.Name, err)
+		}
+	}
+	return nil
+}
+
+// encodeHeader returns the JSON header for tensors that lie one after the other,
+// padded with spaces to a multiple of 8 bytes to keep the data aligned.
+func encodeHeader(tensors []Named, metadata map[string]string) ([]byte, error) {
+	meta, err := withFormat(metadata)
+	if err != nil {
+		return nil, err
+	}
+	names := map[core.DType]string{}
+	for name, d := range dtypes() {
+		names[d] = name
+	}
+	head := append([]byte(`{"`+metadataKey+`":`), marshal(meta)...)
+	begin := 0
+	for _, t := range tensors {
+		end := begin + len(t.Tensor.Data)
+		head = append(append(append(head, ','), marshal(t.Name)...), ':')
+		head = append(head, marshal(struct {
+			DType   string `json:"dtype"`
+			Shape   []int  `json:"shape"`
+			Offsets [2]int `json:"data_offsets"`
+		}{names[t.Tensor.DType], append([]int{}, t.Tensor.Shape...), [2]int{begin, end}})...)
+		begin = end
+	}
+	head = append(head, '}')
+	head = append(head, bytes.Repeat([]byte{' '}, -len(head)&7)...)
+	if len(head) > maxHeaderBytes {
+		return nil, fmt.Errorf("the header would have %d bytes, more than the format's limit of %d", len(head), maxHeaderBytes)
+	}
+	return head, nil
+}
+
+func withFormat(metadata map[string]string) (map[string]string, error) {
+	meta := map[string]string{"format": "pt"}
+	for k, v := range metadata {
+		if !utf8.ValidString(k) || !utf8.ValidString(v) {
+			return nil, errors.New("metadata is not valid UTF-8")
+		}
+	}
+	maps.Copy(meta, metadata)
+	return meta, nil
+}
+
+// marshal is json.Marshal for strings, numbers and maps of them, which cannot fail,
+// and without its HTML escapes.
+func marshal(v any) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic(err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}

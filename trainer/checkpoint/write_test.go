@@ -1,0 +1,182 @@
+package checkpoint
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+)
+
+// random returns a tensor of random bits: NaNs, infinities, subnormals and all.
+func random(d core.DType, shape ...int) core.Tensor {
+	t := core.NewTensor(d, shape...)
+	rng := rand.New(rand.NewPCG(1, uint64(d)))
+	for i := range t.Data {
+		t.Data[i] = byte(rng.Uint32())
+	}
+	return t
+}
+
+// folderNames returns the names in a folder, to show that nothing is left over.
+func folderNames(t testing.TB, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func TestWriteThenOpenIsBitExact(t *testing.T) {
+	var list []Named
+	for _, d := range dtypes() {
+		list = append(list, Named{d.String() + ".matrix", random(d, 3, 5)}, Named{d.String() + ".scalar", random(d)},
+			Named{d.String() + ".empty", random(d, 0, 4)})
+	}
+	list = append(list, Named{"odd <name> \"quoted\" \u00e9\u2028", random(core.BFloat16, 7)})
+	path := filepath.Join(t.TempDir(), "m.safetensors")
+	if err := Write(path, list, map[string]string{"step": "12"}); err != nil {
+		t.Fatal(err)
+	}
+	f := mustOpen(t, path)
+	if got := len(f.Names()); got != len(list) {
+		t.Fatalf("%d tensors, want %d", got, len(list))
+	}
+	for _, want := range list {
+		got, ok := f.Tensor(want.Name)
+		if !ok || got.DType != want.Tensor.DType || !got.Shape.Equal(want.Tensor.Shape) || !bytes.Equal(got.Data, want.Tensor.Data) {
+			t.Errorf("%s: %v %v, want %v %v with the same bytes", want.Name, got.DType, got.Shape, want.Tensor.DType, want.Tensor.Shape)
+		}
+	}
+	if m := f.Metadata(); len(m) != 2 || m["format"] != "pt" || m["step"] != "12" {
+		t.Errorf("metadata %v", m)
+	}
+}
+
+func TestWriteAlignsEveryTensor(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.safetensors")
+	list := []Named{{"a", random(core.BFloat16, 3)}, {"b", random(core.Float32, 3)}, {"c", random(core.Float64, 1)}}
+	if err := Write(path, list, nil); err != nil {
+		t.Fatal(err)
+	}
+	f := mustOpen(t, path)
+	at := 0
+	for _, name := range []string{"c", "b", "a"} { // largest elements first
+		x, _ := f.Tensor(name)
+		if &x.Data[0] != &f.data[at] {
+			t.Errorf("%s is not a view at byte %d of the data", name, at)
+		}
+		at += len(x.Data)
+	}
+}
+
+func TestWriteRefusesWhatCannotBeRead(t *testing.T) {
+	one := core.FromFloat32([]float32{1}, 1)
+	for name, c := range map[string]struct {
+		list []Named
+		meta map[string]string
+		want string
+	}{
+		"no name":        {[]Named{{"", one}}, nil, "name of a tensor"},
+		"reserved name":  {[]Named{{metadataKey, one}}, nil, "name of a tensor"},
+		"invalid name":   {[]Named{{"\xff", one}}, nil, "name of a tensor"},
+		"same name":      {[]Named{{"w", one}, {"w", one}}, nil, `two tensors are called "w"`},
+		"zero tensor":    {[]Named{{"w", core.Tensor{}}}, nil, `tensor "w"`},
+		"wrong size":     {[]Named{{"w", core.Tensor{DType: core.Float32, Shape: core.Shape{2}, Data: make([]byte, 4)}}}, nil, `tensor "w"`},
+		"wrapping shape": {[]Named{{"w", core.Tensor{DType: core.Float32, Shape: core.Shape{math.MaxInt, 2}}}}, nil, `too large`},
+		"invalid meta":   {[]Named{{"w", one}}, map[string]string{"a": "\xff"}, "metadata"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "m.safetensors")
+			err := Write(path, c.list, c.meta)
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
+				t.Errorf("error %v, want it to name %q and the file", err, c.want)
+			}
+			if names := folderNames(t, filepath.Dir(path)); len(names) != 0 {
+				t.Errorf("left over: %q", names)
+			}
+		})
+	}
+}
+
+// full is a disk with room for n more bytes.
+type full struct {
+	io.Writer
+	n int
+}
+
+var errFull = errors.New("no space left")
+
+func (f *full) Write(b []byte) (int, error) {
+	if len(b) <= f.n {
+		f.n -= len(b)
+		return f.Writer.Write(b)
+	}
+	n, err := f.Writer.Write(b[:f.n])
+	f.n = 0
+	return n, errors.Join(err, errFull)
+}
+
+func TestDiskFullKeepsTheOldFileAndNothingElse(t *testing.T) {
+	list := []Named{{"w", random(core.Float32, 64)}}
+	head, err := encodeHeader(list, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := lengthBytes + len(head) + 256
+	for room := 0; room < size; room += 9 {
+		dir := t.TempDir()
+		path := writeImage(t, filepath.Join(dir, "m.safetensors"), []byte("old"))
+		err := replaceFile(path, 0o644, func(w io.Writer) error { return writeTo(&full{w, room}, head, list) })
+		if !errors.Is(err, errFull) {
+			t.Fatalf("room for %d bytes: %v", room, err)
+		}
+		if got, _ := os.ReadFile(path); string(got) != "old" {
+			t.Errorf("room for %d bytes: the old file is gone", room)
+		}
+		if names := folderNames(t, dir); !slices.Equal(names, []string{"m.safetensors"}) {
+			t.Errorf("room for %d bytes: left over: %q", room, names)
+		}
+	}
+}
+
+func TestWriteFileAtomic(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "config.json")
+	for _, want := range []string{"first, and longer", "second"} {
+		if err := WriteFileAtomic(path, []byte(want), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != want {
+			t.Errorf("read %q, %v; want %q", got, err, want)
+		}
+	}
+	if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteFileAtomic(filepath.Join(dir, "folder"), nil, 0o600); err == nil {
+		t.Error("a folder was replaced by a file")
+	}
+	if err := WriteFileAtomic(filepath.Join(dir, "absent", "f"), nil, 0o600); err == nil {
+		t.Error("a file was written to a folder that does not exist")
+	}
+	if names := folderNames(t, dir); !slices.Equal(names, []string{"config.json", "folder"}) {
+		t.Errorf("left over: %q", names)
+	}
+}

@@ -1,0 +1,229 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/models"
+	"github.com/seed98097648/tune/trainer/nn"
+	"github.com/seed98097648/tune/trainer/optim"
+)
+
+// EngineConfig sizes the compiled graphs and sets the optimizer.
+type EngineConfig struct {
+	Batch, Seq  int
+	MaxPosition int // positions in batches stay below; 0 means Seq
+	Accumulate  int // batches whose gradients make one step; 0 means 1
+	Clip        float64
+	Optim       optim.Config
+	NoDecay     func(p *nn.Param) bool // parameters without weight decay; nil for none
+}
+
+// Engine runs training steps on one model: forward, backward, clipping, optimizer. Patch
+// the model before the engine exists; Close the engine before patching again.
+type Engine struct {
+	cfg     EngineConfig
+	model   *models.Model
+	mem     core.Memory
+	program *nn.Compiled
+	eval    *nn.Compiled // made at the first Evaluate
+	opt     *optim.AdamW
+	grads   [][]float32 // what the optimizer reads: the graph's, or the accumulated
+	direct  [][]float32 // the graph's gradients
+	freed   [][]byte
+}
+
+// StepResult says what a step did.
+type StepResult struct {
+	Loss     float64 // mean over the step's targets, before the update
+	GradNorm float64 // before clipping
+	Tokens   int     // positions processed, padding included
+	Targets  int
+
+	Forward, Backward, Optimizer time.Duration
+}
+
+// ErrNonFinite is wrapped by the error of a step whose loss or gradients are not finite.
+var ErrNonFinite = errors.New("not a finite number")
+
+// NewEngine compiles the model's graph, with the kernels that its sites hold.
+func NewEngine(m *models.Model, mem core.Memory, cfg EngineConfig) (*Engine, error) {
+	cfg.Accumulate = max(cfg.Accumulate, 1)
+	if cfg.MaxPosition == 0 {
+		cfg.MaxPosition = cfg.Seq
+	}
+	e := &Engine{cfg: cfg, model: m, mem: mem}
+	c, err := nn.NewContext(mem, cfg.Batch, cfg.Seq, cfg.MaxPosition)
+	if err != nil {
+		return nil, err
+	}
+	if e.program, err = m.Compile(c, m.Forward(c).Loss, false); err != nil {
+		return nil, err
+	}
+	if err := e.buildOptimizer(); err != nil {
+		e.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *Engine) buildOptimizer() error {
+	var params []optim.Param
+	for _, p := range e.model.Params() {
+		grad := e.program.Gradient(p)
+		e.direct = append(e.direct, grad)
+		if e.cfg.Accumulate > 1 {
+			b, err := e.mem.Alloc(4 * len(grad))
+			if err != nil {
+				return fmt.Errorf("trainer: accumulated gradients: %w", err)
+			}
+			e.freed = append(e.freed, b)
+			grad = core.Tensor{DType: core.Float32, Shape: core.Shape{len(grad)}, Data: b}.Float32s()
+		}
+		e.grads = append(e.grads, grad)
+		decay := e.cfg.NoDecay == nil || !e.cfg.NoDecay(p)
+		params = append(params, optim.Param{Name: p.Name, Value: p.Tensor.Float32s(), Grad: grad, Decay: decay})
+	}
+	var err error
+	e.opt, err = optim.NewAdamW(e.cfg.Optim, params)
+	return err
+}
+
+// Step runs one optimizer step over as many batches as are accumulated. A loss or a norm
+// that is not finite gives an error that wraps ErrNonFinite and names the first module
+// that produced it; the parameters are then unchanged.
+func (e *Engine) Step(ctx context.Context, batches []data.Batch, lr float64) (StepResult, error) {
+	var r StepResult
+	if len(batches) != e.cfg.Accumulate {
+		return r, fmt.Errorf("trainer: a step takes %d batches, got %d", e.cfg.Accumulate, len(batches))
+	}
+	for _, b := range batches {
+		r.Targets += b.Targets()
+		r.Tokens += b.B * b.S
+	}
+	if r.Targets == 0 {
+		return r, errors.New("trainer: the batch has no targets; every label is ignored")
+	}
+	for i, b := range batches {
+		if err := e.accumulate(ctx, i, b, &r); err != nil {
+			return r, err
+		}
+	}
+	start := time.Now()
+	r.GradNorm = optim.GlobalNorm(e.grads)
+	if !finite(r.GradNorm) {
+		return r, e.blame(ctx, "gradient norm", r.GradNorm)
+	}
+	e.opt.Step(lr, optim.ClipCoefficient(r.GradNorm, e.cfg.Clip))
+	r.Optimizer = time.Since(start)
+	return r, nil
+}
+
+func (e *Engine) accumulate(ctx context.Context, i int, b data.Batch, r *StepResult) error {
+	if err := e.program.Batch.Fill(b, r.Targets); err != nil {
+		return err
+	}
+	start := time.Now()
+	loss, err := e.program.Forward(ctx)
+	if err != nil {
+		return err
+	}
+	r.Loss += loss
+	if !finite(loss) {
+		return e.blame(ctx, "loss", loss)
+	}
+	forward := time.Now()
+	if err := e.program.Backward(ctx); err != nil {
+		return err
+	}
+	if e.cfg.Accumulate > 1 {
+		for j, g := range e.direct {
+			addTo(e.grads[j], g, i == 0)
+		}
+	}
+	r.Forward += forward.Sub(start)
+	r.Backward += time.Since(forward)
+	return nil
+}
+
+func addTo(dst, src []float32, first bool) {
+	simd.Parallel(len(dst), 1<<14, func(lo, hi int) {
+		if first {
+			copy(dst[lo:hi], src[lo:hi])
+			return
+		}
+		for i := lo; i < hi; i++ {
+			dst[i] += src[i]
+		}
+	})
+}
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+// blame runs the last batch again to find where the first bad value appears.
+func (e *Engine) blame(ctx context.Context, what string, value float64) error {
+	path, op, err := e.program.FirstNonFinite(ctx)
+	switch {
+	case errors.Is(err, autograd.ErrFinite):
+		return fmt.Errorf("trainer: %s is %g: %w; it appeared while summing: lower the learning rate", what, value, ErrNonFinite)
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("trainer: %s is %g: %w; first produced by %s (%s): lower the learning rate or look at the data", what, value, ErrNonFinite, path, op)
+}
+
+// Evaluate returns the mean loss over the targets of all batches, and their number.
+func (e *Engine) Evaluate(ctx context.Context, batches func(yield func(data.Batch) bool)) (loss float64, targets int, err error) {
+	if e.eval == nil {
+		c, err := nn.NewContext(e.mem, e.cfg.Batch, e.cfg.Seq, e.cfg.MaxPosition)
+		if err != nil {
+			return 0, 0, err
+		}
+		if e.eval, err = e.model.Compile(c, e.model.Forward(c).Loss, true); err != nil {
+			return 0, 0, err
+		}
+	}
+	sum := 0.0
+	for b := range batches {
+		n := b.Targets()
+		if n == 0 {
+			continue
+		}
+		if err := e.eval.Batch.Fill(b, n); err != nil {
+			return 0, 0, err
+		}
+		l, err := e.eval.Forward(ctx)
+		if err != nil {
+			return 0, 0, err
+		}
+		sum += l * float64(n)
+		targets += n
+	}
+	if targets == 0 {
+		return 0, 0, errors.New("trainer: the evaluation data has no targets")
+	}
+	return sum / float64(targets), targets, nil
+}
+
+// Program returns the compiled training graph, for its statistics.
+func (e *Engine) Program() *nn.Compiled { return e.program }
+
+// Close gives the graphs' memory back and lets the model be patched again.
+func (e *Engine) Close() {
+	for _, p := range []*nn.Compiled{e.program, e.eval} {
+		if p != nil {
+			p.Close()
+		}
+	}
+	for _, b := range e.freed {
+		e.mem.Free(b)
+	}
+	e.program, e.eval, e.freed = nil, nil, nil
+}

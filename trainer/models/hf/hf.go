@@ -1,0 +1,142 @@
+// Package hf reads the config.json of a Hugging Face model folder: the fields that the
+// decoder families share, with their defaults, and the rotary embedding's variants.
+//
+// A value that is not supported is an error that names the field, never a guess.
+package hf
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/nn"
+)
+
+// Config holds the shared fields. Fields that a family adds are read by its own
+// package, which embeds this one.
+type Config struct {
+	ModelType             string          `json:"model_type"`
+	VocabSize             int             `json:"vocab_size"`
+	HiddenSize            int             `json:"hidden_size"`
+	IntermediateSize      int             `json:"intermediate_size"`
+	NumHiddenLayers       int             `json:"num_hidden_layers"`
+	NumAttentionHeads     int             `json:"num_attention_heads"`
+	NumKeyValueHeads      int             `json:"num_key_value_heads"`
+	HeadDim               int             `json:"head_dim"`
+	HiddenAct             string          `json:"hidden_act"`
+	MaxPositionEmbeddings int             `json:"max_position_embeddings"`
+	RMSNormEps            *float64        `json:"rms_norm_eps"`
+	RopeTheta             float64         `json:"rope_theta"`
+	RopeScaling           *RopeScaling    `json:"rope_scaling"`
+	RopeParameters        *RopeScaling    `json:"rope_parameters"`
+	PartialRotaryFactor   *float64        `json:"partial_rotary_factor"`
+	TieWordEmbeddings     bool            `json:"tie_word_embeddings"`
+	AttentionBias         bool            `json:"attention_bias"`
+	AttentionDropout      float64         `json:"attention_dropout"`
+	MLPBias               bool            `json:"mlp_bias"`
+	PadTokenID            *int            `json:"pad_token_id"`
+	UseSlidingWindow      bool            `json:"use_sliding_window"`
+	InitializerRange      *float64        `json:"initializer_range"`
+	PretrainingTP         int             `json:"pretraining_tp"`
+	Quantization          json.RawMessage `json:"quantization_config"`
+}
+
+// Decode reads JSON into a configuration; errors name the field and where it is.
+func Decode(data []byte, into any) error {
+	err := json.NewDecoder(bytes.NewReader(data)).Decode(into)
+	var wrongType *json.UnmarshalTypeError
+	if errors.As(err, &wrongType) {
+		return fmt.Errorf("config.json: field %s: a %s does not fit, want %s", wrongType.Field, wrongType.Value, wrongType.Type)
+	}
+	if err != nil {
+		return fmt.Errorf("config.json: %w", err)
+	}
+	return nil
+}
+
+// Complete fills in defaults that follow from other fields and checks every value.
+func (c *Config) Complete() error {
+	var bad []string
+	need := func(ok bool, format string, args ...any) {
+		if !ok {
+			bad = append(bad, fmt.Sprintf(format, args...))
+		}
+	}
+	positive := func(name string, v int) { need(v > 0, "%s is %d, must be positive", name, v) }
+	positive("vocab_size", c.VocabSize)
+	positive("hidden_size", c.HiddenSize)
+	positive("num_hidden_layers", c.NumHiddenLayers)
+	positive("num_attention_heads", c.NumAttentionHeads)
+	if bad != nil {
+		return fmt.Errorf("config.json: %s", strings.Join(bad, "; "))
+	}
+	if c.NumKeyValueHeads == 0 {
+		c.NumKeyValueHeads = c.NumAttentionHeads
+	}
+	if c.HeadDim == 0 {
+		c.HeadDim = c.HiddenSize / c.NumAttentionHeads
+	}
+	if c.MaxPositionEmbeddings == 0 {
+		c.MaxPositionEmbeddings = 2048
+	}
+	if c.RMSNormEps == nil {
+		eps := 1e-6
+		c.RMSNormEps = &eps
+	}
+	if c.HiddenAct == "" {
+		c.HiddenAct = "silu"
+	}
+	positive("head_dim", c.HeadDim)
+	need(c.NumKeyValueHeads > 0 && c.NumAttentionHeads%c.NumKeyValueHeads == 0,
+		"num_attention_heads (%d) must be a multiple of num_key_value_heads (%d)", c.NumAttentionHeads, c.NumKeyValueHeads)
+	need(c.MaxPositionEmbeddings > 0, "max_position_embeddings is %d, must be positive", c.MaxPositionEmbeddings)
+	need(*c.RMSNormEps >= 0, "rms_norm_eps is %g, must not be negative", *c.RMSNormEps)
+	need(c.HiddenAct == "silu", "hidden_act %q is not supported; supported: silu", c.HiddenAct)
+	need(c.AttentionDropout == 0, "attention_dropout %g is not supported; supported: 0", c.AttentionDropout)
+	need(!c.UseSlidingWindow, "use_sliding_window is not supported")
+	need(c.PretrainingTP <= 1, "pretraining_tp %d is not supported; supported: 1", c.PretrainingTP)
+	need(len(c.Quantization) == 0 || string(c.Quantization) == "null", "quantization_config is not supported: train from the unquantised weights")
+	need(c.PadTokenID == nil || *c.PadTokenID < c.VocabSize, "pad_token_id is outside the vocabulary")
+	if bad != nil {
+		return fmt.Errorf("config.json: %s", strings.Join(bad, "; "))
+	}
+	return nil
+}
+
+// Padding returns the padding token whose embedding gets no gradient, -1 for none.
+func (c *Config) Padding() int {
+	if c.PadTokenID == nil {
+		return -1
+	}
+	return *c.PadTokenID
+}
+
+// InitStd returns the standard deviation of random weights.
+func (c *Config) InitStd() float64 {
+	if c.InitializerRange == nil {
+		return 0.02
+	}
+	return *c.InitializerRange
+}
+
+// Decoder translates the shared fields; the family adds its own.
+func (c *Config) Decoder() (nn.DecoderConfig, error) {
+	table, err := c.RopeTable()
+	if err != nil {
+		return nn.DecoderConfig{}, err
+	}
+	return nn.DecoderConfig{
+		Vocab: c.VocabSize, Hidden: c.HiddenSize, Layers: c.NumHiddenLayers,
+		Eps: *c.RMSNormEps, Tied: c.TieWordEmbeddings, Padding: c.Padding(),
+		Attention: nn.AttentionConfig{
+			Hidden: c.HiddenSize, Heads: c.NumAttentionHeads, KVHeads: c.NumKeyValueHeads, HeadDim: c.HeadDim,
+			Bias: c.AttentionBias, OutBias: c.AttentionBias, Eps: *c.RMSNormEps, Rope: table, Pairing: core.Half,
+		},
+		Block: func(b *nn.Builder, _ int, path, site string) nn.Block {
+			return nn.NewMLP(b, path, site, c.HiddenSize, c.IntermediateSize, c.MLPBias)
+		},
+	}, nil
+}

@@ -1,0 +1,94 @@
+// Package models finds the model for a config.json by its model_type and fills it with
+// weights: random ones, or those of a Hugging Face model folder.
+//
+// A family is one folder and one line in the table below.
+package models
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/models/hf"
+	"github.com/seed98097648/tune/trainer/models/llama"
+	"github.com/seed98097648/tune/trainer/models/qwen3"
+	"github.com/seed98097648/tune/trainer/models/qwen3moe"
+	"github.com/seed98097648/tune/trainer/nn"
+)
+
+type builder func(config []byte, b *nn.Builder) (*nn.Decoder, *hf.Config, error)
+
+// families is the router by model_type.
+var families = map[string]builder{
+	"llama":     llama.New,
+	"qwen3":     qwen3.New,
+	"qwen3_moe": qwen3moe.New,
+}
+
+// Supported returns the model types that can be built, sorted.
+func Supported() []string {
+	var names []string
+	for name := range families {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Model is a model with what its folder says about it.
+type Model struct {
+	*nn.Decoder
+	Config    *hf.Config
+	RawConfig []byte                // config.json as it was read
+	stored    map[string]core.DType // dtype of each tensor in the files; empty for random weights
+}
+
+// New builds the model that config.json describes, in mem, with weights of zero.
+func New(config []byte, mem core.Memory) (*Model, error) {
+	var head struct {
+		ModelType string `json:"model_type"`
+	}
+	if err := hf.Decode(config, &head); err != nil {
+		return nil, err
+	}
+	build, ok := families[head.ModelType]
+	if !ok {
+		return nil, fmt.Errorf("config.json: model_type %q is not supported; supported: %s", head.ModelType, strings.Join(Supported(), ", "))
+	}
+	d, c, err := build(config, nn.NewBuilder(mem))
+	if err != nil {
+		return nil, err
+	}
+	return &Model{Decoder: d, Config: c, RawConfig: config, stored: map[string]core.DType{}}, nil
+}
+
+// Init fills the weights as transformers initialises a new model: matrices from a normal
+// distribution with the configured standard deviation, norms with one, biases with zero.
+func (m *Model) Init(seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	std := float32(m.Config.InitStd())
+	for _, p := range m.Params() {
+		v := p.Tensor.Float32s()
+		for i := range v {
+			switch {
+			case len(p.Tensor.Shape) > 1:
+				v[i] = std * float32(rng.NormFloat64())
+			case strings.HasSuffix(p.Name, ".bias"):
+				v[i] = 0
+			default:
+				v[i] = 1
+			}
+		}
+	}
+}
+
+// Elems returns the number of trainable elements.
+func (m *Model) Elems() int {
+	n := 0
+	for _, p := range m.Params() {
+		n += p.Tensor.Elems()
+	}
+	return n
+}

@@ -1,0 +1,31 @@
+// Package qwen3moe builds Qwen3 mixture-of-experts models: the Qwen3 decoder whose MLPs
+// are top-k experts in the layers that the configuration makes sparse.
+package qwen3moe
+
+import (
+	"github.com/seed98097648/tune/trainer/models/hf"
+	"github.com/seed98097648/tune/trainer/nn"
+)
+
+// New builds the model that config.json describes.
+func New(data []byte, b *nn.Builder) (*nn.Decoder, *hf.Config, error) {
+	c, err := parse(data)
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := c.Decoder()
+	if err != nil {
+		return nil, nil, err
+	}
+	d.Attention.QKNorm = true
+	dense := d.Block
+	d.Block = func(b *nn.Builder, layer int, path, site string) nn.Block {
+		if !c.sparse(layer) {
+			return dense(b, layer, path, site)
+		}
+		return nn.NewMoE(b, path, site+".experts", nn.MoEConfig{Hidden: c.HiddenSize, Intermediate: c.MoEIntermediateSize,
+			Experts: c.NumExperts, TopK: c.NumExpertsPerTok, NormTopK: c.NormTopKProb})
+	}
+	m, err := nn.NewDecoder(b, d)
+	return m, &c.Config, err
+}

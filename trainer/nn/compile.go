@@ -1,0 +1,40 @@
+package nn
+
+import "github.com/seed98097648/tune/trainer/autograd"
+
+// Compiled is a model's graph for one size of batch, ready to run.
+type Compiled struct {
+	*autograd.Program
+	Batch  *Batch
+	leaves map[*Param]*autograd.Value
+	graphs *int
+}
+
+// Compile differentiates the loss with respect to every parameter, unless forwardOnly,
+// and plans the memory. Until Close, the model's sites cannot be patched.
+func (b *Body) Compile(c *Context, loss *autograd.Value, forwardOnly bool) (*Compiled, error) {
+	if c.err != nil {
+		return nil, c.err
+	}
+	var wrt []*autograd.Value
+	if !forwardOnly {
+		for _, p := range b.params {
+			wrt = append(wrt, c.Leaf(p))
+		}
+	}
+	program, err := c.G.Compile(loss, wrt...)
+	if err != nil {
+		return nil, err
+	}
+	*b.graphs++
+	return &Compiled{program, c.batch, c.leaves, b.graphs}, nil
+}
+
+// Gradient returns the gradient of a parameter, valid until the next run.
+func (c *Compiled) Gradient(p *Param) []float32 { return c.Grad(c.leaves[p]).Float32s() }
+
+// Close gives the memory back and lets the model be patched again.
+func (c *Compiled) Close() {
+	c.Program.Close()
+	*c.graphs--
+}

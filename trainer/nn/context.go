@@ -1,0 +1,90 @@
+package nn
+
+import (
+	"fmt"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/data"
+)
+
+// Batch is the memory that a compiled graph reads its input from: fill it, then run.
+type Batch struct {
+	data.Batch
+	// Divisor, one element, divides the summed loss: the number of targets of this batch,
+	// or of all the batches whose gradients are accumulated.
+	Divisor []float32
+}
+
+// Fill copies a batch of the same size in.
+func (b *Batch) Fill(from data.Batch, divisor int) error {
+	if from.B != b.B || from.S != b.S {
+		return fmt.Errorf("nn: a batch of %dx%d for a graph of %dx%d", from.B, from.S, b.B, b.S)
+	}
+	copy(b.IDs, from.IDs)
+	copy(b.Labels, from.Labels)
+	copy(b.Positions, from.Positions)
+	copy(b.Segments, from.Segments)
+	b.Divisor[0] = float32(divisor)
+	return nil
+}
+
+// Context is one graph under construction: the batch it reads and the leaves it has.
+type Context struct {
+	G         *autograd.Graph
+	B, S      int
+	batch     *Batch
+	positions int // rows of the rope tables
+	ids       *autograd.Value
+	labels    *autograd.Value
+	pos       *autograd.Value
+	segments  *autograd.Value
+	divisor   *autograd.Value
+	leaves    map[*Param]*autograd.Value
+	tables    map[*RopeTable][2]*autograd.Value
+	err       error
+}
+
+// NewContext starts a graph for B rows of S positions, none at or above maxPosition,
+// with its own batch in mem.
+func NewContext(mem core.Memory, b, s, maxPosition int) (*Context, error) {
+	n := b * s
+	g := autograd.New(mem)
+	block, err := g.Alloc(4 * (4*n + 1))
+	if err != nil {
+		return nil, fmt.Errorf("nn: batch: %w", err)
+	}
+	ints := core.Tensor{DType: core.Int32, Shape: core.Shape{4*n + 1}, Data: block}
+	part := func(i int) core.Tensor { return ints.Slice(i*n, (i+1)*n, n) }
+	divisor := core.Tensor{DType: core.Float32, Shape: core.Shape{1}, Data: block[16*n : 16*n+4]}
+	c := &Context{G: g, B: b, S: s, positions: maxPosition,
+		leaves: map[*Param]*autograd.Value{}, tables: map[*RopeTable][2]*autograd.Value{},
+		batch: &Batch{data.Batch{B: b, S: s, IDs: part(0).Int32s(), Labels: part(1).Int32s(), Positions: part(2).Int32s(), Segments: part(3).Int32s()}, divisor.Float32s()}}
+	c.ids, c.labels = c.G.Input("input_ids", part(0)), c.G.Input("labels", part(1))
+	c.pos, c.segments = c.G.Input("positions", part(2)), c.G.Input("segments", part(3))
+	c.divisor = c.G.Input("divisor", divisor)
+	return c, nil
+}
+
+// Batch returns the memory that the graph reads.
+func (c *Context) Batch() *Batch { return c.batch }
+
+// T returns the number of tokens.
+func (c *Context) T() int { return c.B * c.S }
+
+// Err returns the first error of a module.
+func (c *Context) Err() error { return c.err }
+
+func (c *Context) fail(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+// Leaf returns the parameter's value in this graph.
+func (c *Context) Leaf(p *Param) *autograd.Value {
+	if c.leaves[p] == nil {
+		c.leaves[p] = c.G.Param(p.Name, p.Tensor)
+	}
+	return c.leaves[p]
+}

@@ -1,0 +1,101 @@
+package nn
+
+import (
+	"fmt"
+
+	"github.com/seed98097648/tune/trainer/autograd"
+)
+
+// Block is a feed-forward block: an MLP or a MoE.
+type Block interface {
+	Forward(c *Context, x *autograd.Value) *autograd.Value
+}
+
+// DecoderConfig describes a pre-norm decoder as Llama and Qwen build it: in every layer
+// h += attention(norm(h)), then h += block(norm(h)); a last norm; a head that may share
+// the embedding's weight.
+type DecoderConfig struct {
+	Vocab, Hidden, Layers int
+	Eps                   float64
+	Tied                  bool // the head is the embedding
+	Padding               int  // token whose embedding gets no gradient; negative for none
+	Attention             AttentionConfig
+	// Block builds the feed-forward block of a layer: parameters below path, the site at
+	// or below sitePath.
+	Block func(b *Builder, layer int, path, sitePath string) Block
+}
+
+// Decoder is a causal language model.
+type Decoder struct {
+	Body
+	cfg    DecoderConfig
+	embed  *Embedding
+	layers []decoderLayer
+	norm   *RMSNorm
+	head   *Linear
+}
+
+type decoderLayer struct {
+	attentionNorm, blockNorm *RMSNorm
+	attention                *Attention
+	block                    Block
+}
+
+// NewDecoder builds the model with the tensor names of Hugging Face.
+func NewDecoder(b *Builder, cfg DecoderConfig) (*Decoder, error) {
+	d := &Decoder{cfg: cfg, embed: NewEmbedding(b, "model.embed_tokens", cfg.Vocab, cfg.Hidden, cfg.Padding)}
+	for i := range cfg.Layers {
+		path, site := fmt.Sprintf("model.layers.%d", i), fmt.Sprintf("layers.%d", i)
+		d.layers = append(d.layers, decoderLayer{
+			attentionNorm: NewRMSNorm(b, path+".input_layernorm", site+".input_layernorm", cfg.Hidden, cfg.Eps),
+			attention:     NewAttention(b, path+".self_attn", site+".self_attn", cfg.Attention),
+			blockNorm:     NewRMSNorm(b, path+".post_attention_layernorm", site+".post_attention_layernorm", cfg.Hidden, cfg.Eps),
+			block:         cfg.Block(b, i, path+".mlp", site+".mlp"),
+		})
+	}
+	d.norm = NewRMSNorm(b, "model.norm", "norm", cfg.Hidden, cfg.Eps)
+	if cfg.Tied {
+		d.head = &Linear{Weight: d.embed.Weight}
+	} else {
+		d.head = NewLinear(b, "lm_head", cfg.Hidden, cfg.Vocab, false)
+	}
+	d.Body = b.Body()
+	return d, b.Err()
+}
+
+// Vocab returns the number of tokens that the model knows.
+func (d *Decoder) Vocab() int { return d.cfg.Vocab }
+
+// Output is what a forward pass records.
+type Output struct {
+	Embedded *autograd.Value   // [T, D]
+	Hidden   []*autograd.Value // the residual stream after each layer [T, D]
+	Normed   *autograd.Value   // after the last norm [T, D]
+	Logits   *autograd.Value   // [T, V]
+	Loss     *autograd.Value   // scalar
+}
+
+// Forward records the model.
+func (d *Decoder) Forward(c *Context) *Output {
+	var out Output
+	h := inPath(c, "embed_tokens", func() *autograd.Value { return d.embed.Forward(c) })
+	out.Embedded = h
+	for i, l := range d.layers {
+		leave := c.G.Enter(fmt.Sprintf("layers.%d", i))
+		x := inPath(c, "input_layernorm", func() *autograd.Value { return l.attentionNorm.Forward(c, h) })
+		h = Add(c.G, h, inPath(c, "self_attn", func() *autograd.Value { return l.attention.Forward(c, x) }))
+		x = inPath(c, "post_attention_layernorm", func() *autograd.Value { return l.blockNorm.Forward(c, h) })
+		h = Add(c.G, h, inPath(c, "mlp", func() *autograd.Value { return l.block.Forward(c, x) }))
+		out.Hidden = append(out.Hidden, h)
+		leave()
+	}
+	out.Normed = inPath(c, "norm", func() *autograd.Value { return d.norm.Forward(c, h) })
+	out.Logits = inPath(c, "lm_head", func() *autograd.Value { return d.head.Forward(c, out.Normed) })
+	out.Loss = inPath(c, "loss", func() *autograd.Value { return CrossEntropy(c, out.Logits) })
+	return &out
+}
+
+func inPath(c *Context, name string, f func() *autograd.Value) *autograd.Value {
+	defer c.G.Enter(name)()
+	return f()
+}

@@ -1,0 +1,131 @@
+package nn
+
+import (
+	"context"
+	"math"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/trainer/autograd"
+)
+
+// grain is how many elements make it worth another goroutine.
+const grain = 1 << 13
+
+// Add records y = a + b.
+func Add(g *autograd.Graph, a, b *autograd.Value) *autograd.Value {
+	return g.Apply(autograd.Op{Name: "add", Outputs: []autograd.Spec{autograd.Float32(a.Shape()...)}, InPlace: true,
+		Forward: func(_ context.Context, in, out []core.Tensor) error {
+			a, b, y := in[0].Float32s(), in[1].Float32s(), out[0].Float32s()
+			simd.Parallel(len(y), grain, func(lo, hi int) {
+				for i := lo; i < hi; i++ {
+					y[i] = a[i] + b[i]
+				}
+			})
+			return nil
+		},
+		Backward: &autograd.Backward{Through: []int{0, 1}},
+	}, a, b)
+}
+
+// mul records y = a * b.
+func mul(g *autograd.Graph, a, b *autograd.Value) *autograd.Value {
+	return g.Apply(autograd.Op{Name: "mul", Outputs: []autograd.Spec{autograd.Float32(a.Shape()...)},
+		Forward: func(_ context.Context, in, out []core.Tensor) error {
+			multiply(out[0].Float32s(), in[0].Float32s(), in[1].Float32s())
+			return nil
+		},
+		Backward: &autograd.Backward{Inputs: []int{0, 1}, Wrt: []int{0, 1}, Run: func(_ context.Context, g *autograd.Grads) error {
+			for i, d := range g.DIn {
+				if !d.IsZero() {
+					multiply(d.Float32s(), g.DOut[0].Float32s(), g.In[1-i].Float32s())
+				}
+			}
+			return nil
+		}},
+	}, a, b)
+}
+
+func multiply(y, a, b []float32) {
+	simd.Parallel(len(y), grain, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			y[i] = a[i] * b[i]
+		}
+	})
+}
+
+// silu records y = x * sigmoid(x).
+func silu(g *autograd.Graph, x *autograd.Value) *autograd.Value {
+	return g.Apply(autograd.Op{Name: "silu", Outputs: []autograd.Spec{autograd.Float32(x.Shape()...)},
+		Forward: func(_ context.Context, in, out []core.Tensor) error {
+			x, y := in[0].Float32s(), out[0].Float32s()
+			simd.Parallel(len(y), grain, func(lo, hi int) {
+				for i := lo; i < hi; i++ {
+					y[i] = x[i] * sigmoid(x[i])
+				}
+			})
+			return nil
+		},
+		Backward: &autograd.Backward{Inputs: []int{0}, Wrt: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {
+			x, dy, dx := g.In[0].Float32s(), g.DOut[0].Float32s(), g.DIn[0].Float32s()
+			simd.Parallel(len(dx), grain, func(lo, hi int) {
+				for i := lo; i < hi; i++ {
+					s := sigmoid(x[i])
+					dx[i] = dy[i] * (s + x[i]*s*(1-s))
+				}
+			})
+			return nil
+		}},
+	}, x)
+}
+
+func sigmoid(x float32) float32 { return float32(1 / (1 + math.Exp(-float64(x)))) }
+
+// halve records (a, b) = the first and the second half of every row of x [N, 2I].
+func halve(g *autograd.Graph, x *autograd.Value) (a, b *autograd.Value) {
+	n, i := x.Shape()[0], x.Shape()[1]/2
+	half := autograd.Float32(n, i)
+	out := g.ApplyAll(autograd.Op{Name: "split", Outputs: []autograd.Spec{half, half}, Diff: 2,
+		Forward: func(_ context.Context, in, out []core.Tensor) error {
+			x, a, b := in[0].Float32s(), out[0].Float32s(), out[1].Float32s()
+			eachRow(n, i, func(r int) {
+				copy(a[r*i:(r+1)*i], x[2*r*i:])
+				copy(b[r*i:(r+1)*i], x[(2*r+1)*i:])
+			})
+			return nil
+		},
+		Backward: &autograd.Backward{Wrt: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {
+			dx, da, db := g.DIn[0].Float32s(), g.DOut[0].Float32s(), g.DOut[1].Float32s()
+			eachRow(n, i, func(r int) {
+				copy(dx[2*r*i:], da[r*i:(r+1)*i])
+				copy(dx[(2*r+1)*i:], db[r*i:(r+1)*i])
+			})
+			return nil
+		}},
+	}, x)
+	return out[0], out[1]
+}
+
+// eachRow calls f for rows [0, rows) of the given width, in parallel.
+func eachRow(rows, width int, f func(r int)) {
+	simd.Parallel(rows, max(1, grain/max(width, 1)), func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			f(r)
+		}
+	})
+}
+
+// columnSums writes the sum of f(r, c) over the rows to each column, in float64, in
+// the order of the rows whatever the number of threads. add must add row r, columns
+// [lo, lo+len(sum)), to sum.
+func columnSums(dst []float32, rows int, add func(sum []float64, r, lo int)) {
+	simd.Parallel(len(dst), max(1, grain/max(rows, 1)), func(lo, hi int) {
+		sum := make([]float64, hi-lo)
+		for r := range rows {
+			add(sum, r, lo)
+		}
+		for i, s := range sum {
+			dst[lo+i] = float32(s)
+		}
+	})
+}

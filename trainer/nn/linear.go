@@ -1,0 +1,111 @@
+package nn
+
+import (
+	"context"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/trainer/autograd"
+)
+
+// Linear is y = x * weight^T + bias: x [T, in], weight [out, in], y [T, out].
+type Linear struct {
+	Weight, Bias *Param // Bias may be nil
+}
+
+// NewLinear adds the parameters path.weight and, if asked, path.bias.
+func NewLinear(b *Builder, path string, in, out int, bias bool) *Linear {
+	l := &Linear{Weight: b.Param(path+".weight", out, in)}
+	if bias {
+		l.Bias = b.Param(path+".bias", out)
+	}
+	return l
+}
+
+// Forward records the layer.
+func (l *Linear) Forward(c *Context, x *autograd.Value) *autograd.Value {
+	in := []*autograd.Value{x, c.Leaf(l.Weight)}
+	if l.Bias != nil {
+		in = append(in, c.Leaf(l.Bias))
+	}
+	return c.G.Apply(linearOp(x.Shape()[0], in[1].Shape(), l.Bias != nil), in...)
+}
+
+func linearOp(t int, weight core.Shape, bias bool) autograd.Op {
+	out, in := weight[0], weight[1]
+	wrt := []int{0, 1}
+	if bias {
+		wrt = append(wrt, 2)
+	}
+	return autograd.Op{Name: "linear", Outputs: []autograd.Spec{autograd.Float32(t, out)},
+		Forward: func(_ context.Context, args, y []core.Tensor) error {
+			dst := y[0].Float32s()
+			if bias {
+				b := args[2].Float32s()
+				eachRow(t, out, func(r int) { copy(dst[r*out:(r+1)*out], b) })
+			}
+			simd.GemmNT(t, out, in, args[0].Float32s(), in, args[1].Float32s(), in, dst, out, bias)
+			return nil
+		},
+		Backward: &autograd.Backward{Inputs: []int{0, 1}, Wrt: wrt, Run: func(_ context.Context, g *autograd.Grads) error {
+			dy := g.DOut[0].Float32s()
+			if d := g.DIn[0]; !d.IsZero() {
+				simd.GemmNN(t, in, out, dy, out, g.In[1].Float32s(), in, d.Float32s(), in, false)
+			}
+			if d := g.DIn[1]; !d.IsZero() {
+				simd.GemmTN(out, in, t, dy, out, g.In[0].Float32s(), in, d.Float32s(), in, false)
+			}
+			if bias && !g.DIn[2].IsZero() {
+				columnSums(g.DIn[2].Float32s(), t, func(sum []float64, r, lo int) {
+					for i, v := range dy[r*out+lo : r*out+lo+len(sum)] {
+						sum[i] += float64(v)
+					}
+				})
+			}
+			return nil
+		}},
+	}
+}
+
+// Embedding looks rows of its weight [V, D] up by token id.
+type Embedding struct {
+	Weight  *Param
+	Padding int // a token whose row gets no gradient from here; negative for none
+}
+
+// NewEmbedding adds the parameter path.weight.
+func NewEmbedding(b *Builder, path string, vocab, dim, padding int) *Embedding {
+	return &Embedding{Weight: b.Param(path+".weight", vocab, dim), Padding: padding}
+}
+
+// Forward records the look-up of the batch's ids: y [T, D].
+func (e *Embedding) Forward(c *Context) *autograd.Value {
+	t, v, d := c.T(), e.Weight.Tensor.Shape[0], e.Weight.Tensor.Shape[1]
+	return c.G.Apply(autograd.Op{Name: "embedding", Outputs: []autograd.Spec{autograd.Float32(t, d)},
+		Forward: func(_ context.Context, in, out []core.Tensor) error {
+			w, ids, y := in[0].Float32s(), in[1].Int32s(), out[0].Float32s()
+			if err := inRange("token id", ids, v, c.S); err != nil {
+				return err
+			}
+			eachRow(t, d, func(r int) { copy(y[r*d:(r+1)*d], w[int(ids[r])*d:]) })
+			return nil
+		},
+		Backward: &autograd.Backward{Inputs: []int{1}, Wrt: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {
+			dw, ids, dy := g.DIn[0].Float32s(), g.In[1].Int32s(), g.DOut[0].Float32s()
+			simd.Parallel(len(dw), grain, func(lo, hi int) { clear(dw[lo:hi]) })
+			// Each goroutine has some columns: rows of one token are summed in order.
+			simd.Parallel(d, max(1, grain/max(t, 1)), func(lo, hi int) {
+				for r, id := range ids {
+					if int(id) == e.Padding {
+						continue
+					}
+					src, dst := dy[r*d+lo:r*d+hi], dw[int(id)*d+lo:int(id)*d+hi]
+					for i := range dst {
+						dst[i] += src[i]
+					}
+				}
+			})
+			return nil
+		}},
+	}, c.Leaf(e.Weight), c.ids)
+}

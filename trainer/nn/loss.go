@@ -1,0 +1,74 @@
+package nn
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/data"
+)
+
+// CrossEntropy records the causal language-model loss: position t is scored against
+// label t+1 of its row, ignored labels are left out, and the sum is divided by the
+// batch's Divisor: logits [T, V].
+func CrossEntropy(c *Context, logits *autograd.Value) *autograd.Value {
+	t, v := logits.Shape()[0], logits.Shape()[1]
+	return c.G.ApplyAll(autograd.Op{Name: "cross_entropy", Outputs: []autograd.Spec{autograd.Float32(), autograd.Float32(t), autograd.Float32(t)},
+		Forward: func(_ context.Context, in, out []core.Tensor) error {
+			x, labels, divisor := in[0].Float32s(), in[1].Int32s(), in[2].Float32s()[0]
+			lse, losses := out[1].Float32s(), out[2].Float32s()
+			if err := labelsInRange(labels, v, c.S); err != nil {
+				return err
+			}
+			eachRow(t, v, func(r int) {
+				lse[r], losses[r] = 0, 0
+				if y := target(labels, r, c.S); y >= 0 {
+					l := logSumExp(x[r*v : (r+1)*v])
+					lse[r], losses[r] = float32(l), float32(l-float64(x[r*v+y]))
+				}
+			})
+			out[0].Float32s()[0] = float32(sum64(losses) / float64(divisor))
+			return nil
+		},
+		Backward: &autograd.Backward{Inputs: []int{0, 1, 2}, Outputs: []int{1}, Wrt: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {
+			x, labels, lse, dx := g.In[0].Float32s(), g.In[1].Int32s(), g.Out[1].Float32s(), g.DIn[0].Float32s()
+			scale := float64(g.DOut[0].Float32s()[0]) / float64(g.In[2].Float32s()[0])
+			simd.Parallel(t, max(1, grain/v), func(lo, hi int) {
+				for r := lo; r < hi; r++ {
+					row := dx[r*v : (r+1)*v]
+					y := target(labels, r, c.S)
+					if y < 0 {
+						clear(row)
+						continue
+					}
+					for i := range row {
+						row[i] = float32(math.Exp(float64(x[r*v+i])-float64(lse[r])) * scale)
+					}
+					row[y] -= float32(scale)
+				}
+			})
+			return nil
+		}},
+	}, logits, c.labels, c.divisor)[0]
+}
+
+// target returns the label that position r of the flattened batch is scored against,
+// negative for none: the last position of a row predicts nothing.
+func target(labels []int32, r, s int) int {
+	if r%s == s-1 {
+		return -1
+	}
+	return int(labels[r+1])
+}
+
+func labelsInRange(labels []int32, vocab, s int) error {
+	for i, y := range labels {
+		if y != data.Ignore && (y < 0 || int(y) >= vocab) {
+			return fmt.Errorf("nn: label %d in row %d, position %d is neither %d nor within the vocabulary of %d", y, i/s, i%s, data.Ignore, vocab)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package nn
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/trainer/autograd"
+)
+
+// MoEConfig sizes a sparse block.
+type MoEConfig struct {
+	Hidden, Intermediate, Experts, TopK int
+	NormTopK                            bool // divide the weights of a token's experts by their sum
+}
+
+// MoE sends every token through its top-k experts: a linear router, softmax over all
+// experts, the k largest, and the weighted sum of those experts' MLPs. The site of the
+// experts offers moe_experts.
+//
+// The experts of a layer lie packed in two parameters; files keep one tensor for each.
+type MoE struct {
+	cfg          MoEConfig
+	router       *Linear
+	gateUp, down *Param // [E, 2I, D], gate first; [E, D, I]
+	*site
+}
+
+// NewMoE adds the parameters below path and the site.
+func NewMoE(b *Builder, path, sitePath string, cfg MoEConfig) *MoE {
+	e, i, d := cfg.Experts, cfg.Intermediate, cfg.Hidden
+	var gateUp, down []Entry
+	for x := range e {
+		name := fmt.Sprintf("%s.experts.%d.", path, x)
+		gateUp = append(gateUp,
+			Entry{name + "gate_proj.weight", 2 * x * i * d, core.Shape{i, d}},
+			Entry{name + "up_proj.weight", (2*x + 1) * i * d, core.Shape{i, d}})
+		down = append(down, Entry{name + "down_proj.weight", x * d * i, core.Shape{d, i}})
+	}
+	routing := core.RoutingSoftmax
+	if cfg.NormTopK {
+		routing = core.RoutingNormalized
+	}
+	return &MoE{
+		cfg:    cfg,
+		router: NewLinear(b, path+".gate", d, e, false),
+		gateUp: b.packed(path+".experts.gate_up", gateUp, e, 2*i, d),
+		down:   b.packed(path+".experts.down", down, e, d, i),
+		site: b.site(sitePath, core.MoEExperts, core.Facts{WeightDType: core.Float32, Dim: d, Intermediate: i,
+			Activation: "silu", Layout: core.Packed, Experts: e, TopK: cfg.TopK, Routing: routing}),
+	}
+}
+
+// Forward records the block: x [T, D], y [T, D].
+func (m *MoE) Forward(c *Context, x *autograd.Value) *autograd.Value {
+	weights, ids := topK(c.G, softmaxRows(c.G, m.router.Forward(c, x)), m.cfg.TopK)
+	if m.cfg.NormTopK {
+		weights = normalizeRows(c.G, weights)
+	}
+	gateUp, down := c.Leaf(m.gateUp), c.Leaf(m.down)
+	if m.kernel != nil {
+		return m.fused(c, c.T(), x, ids, weights, gateUp, down)[0]
+	}
+	rows := permute(c.G, x, ids, m.cfg.Experts)
+	gate, up := halve(c.G, groupedLinear(c.G, rows.x, gateUp, rows.offsets))
+	z := groupedLinear(c.G, mul(c.G, silu(c.G, gate), up), down, rows.offsets)
+	return unpermute(c.G, z, weights, rows.where)
+}
+
+// permuted are tokens sorted by expert; assignment t*K + k became row where[t, k], and
+// the rows of expert e are [offsets[e], offsets[e+1]).
+type permuted struct {
+	x, where, offsets *autograd.Value
+}
+
+// permute records the copy of every token to a row of each of its experts: x [T, D],
+// ids [T, K], rows [N, D]. Rows of one expert keep the order of the tokens.
+func permute(g *autograd.Graph, x, ids *autograd.Value, experts int) permuted {
+	t, d, k := x.Shape()[0], x.Shape()[1], ids.Shape()[1]
+	out := g.ApplyAll(autograd.Op{Name: "permute", Outputs: []autograd.Spec{autograd.Float32(t*k, d), autograd.Int32(t, k), autograd.Int32(experts + 1)},
+		Forward: func(_ context.Context, in, out []core.Tensor) error {
+			x, ids := in[0].Float32s(), in[1].Int32s()
+			y, where, offsets := out[0].Float32s(), out[1].Int32s(), out[2].Int32s()
+			countingSort(ids, where, offsets)
+			eachRow(t*k, d, func(a int) { copy(y[int(where[a])*d:(int(where[a])+1)*d], x[a/k*d:]) })
+			return nil
+		},
+		Backward: &autograd.Backward{Outputs: []int{1}, Wrt: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {
+			dy, where, dx := g.DOut[0].Float32s(), g.Out[1].Int32s(), g.DIn[0].Float32s()
+			eachRow(t, k*d, func(r int) {
+				dst := dx[r*d : (r+1)*d]
+				clear(dst)
+				for _, row := range where[r*k : (r+1)*k] {
+					for i, v := range dy[int(row)*d : (int(row)+1)*d] {
+						dst[i] += v
+					}
+				}
+			})
+			return nil
+		}},
+	}, x, ids)
+	return permuted{out[0], out[1], out[2]}
+}
+
+// countingSort gives every assignment its row, sorted by expert and stable.
+func countingSort(ids, where, offsets []int32) {
+	clear(offsets)
+	for _, e := range ids {
+		offsets[e+1]++
+	}
+	for e := 1; e < len(offsets); e++ {
+		offsets[e] += offsets[e-1]
+	}
+	for a, e := range ids {
+		where[a] = offsets[e]
+		offsets[e]++
+	}
+	copy(offsets[1:], offsets) // the sort moved every offset to the next expert's
+	offsets[0] = 0
+}
+
+// groupedLinear records y = x * weight[e]^T for the rows of each expert e:
+// x [N, in], weight [E, out, in], y [N, out].
+func groupedLinear(g *autograd.Graph, x, weight, offsets *autograd.Value) *autograd.Value {
+	n, e, out, in := x.Shape()[0], weight.Shape()[0], weight.Shape()[1], weight.Shape()[2]
+	each := func(offsets []int32, make func(e, from, rows int) simd.Product) {
+		ps := []simd.Product{}
+		for x := range e {
+			from, to := int(offsets[x]), int(offsets[x+1])
+			ps = append(ps, make(x, from, to-from))
+		}
+		simd.Multiply(ps...)
+	}
+	rows := func(t core.Tensor, from, width int) simd.Matrix {
+		return simd.Matrix{Data: t.Float32s()[from*width:], Stride: width}
+	}
+	return g.Apply(autograd.Op{Name: "grouped_linear", Outputs: []autograd.Spec{autograd.Float32(n, out)},
+		Forward: func(_ context.Context, args, y []core.Tensor) error {
+			each(args[2].Int32s(), func(e, from, m int) simd.Product {
+				return simd.Product{M: m, N: out, K: in, A: rows(args[0], from, in), B: rows(args[1], e*out, in), TransB: true,
+					C: y[0].Float32s()[from*out:], StrideC: out}
+			})
+			return nil
+		},
+		Backward: &autograd.Backward{Inputs: []int{0, 1, 2}, Wrt: []int{0, 1}, All: true, Run: func(_ context.Context, g *autograd.Grads) error {
+			each(g.In[2].Int32s(), func(e, from, m int) simd.Product {
+				return simd.Product{M: m, N: in, K: out, A: rows(g.DOut[0], from, out), B: rows(g.In[1], e*out, in),
+					C: g.DIn[0].Float32s()[from*in:], StrideC: in}
+			})
+			each(g.In[2].Int32s(), func(e, from, m int) simd.Product {
+				return simd.Product{M: out, N: in, K: m, A: rows(g.DOut[0], from, out), TransA: true, B: rows(g.In[0], from, in),
+					C: g.DIn[1].Float32s()[e*out*in:], StrideC: in}
+			})
+			return nil
+		}},
+	}, x, weight, offsets)
+}
+
+// unpermute records y[t] = sum over k of weights[t, k] * z[where[t, k]]: z [N, D], y [T, D].
+func unpermute(g *autograd.Graph, z, weights, where *autograd.Value) *autograd.Value {
+	t, k, d := weights.Shape()[0], weights.Shape()[1], z.Shape()[1]
+	return g.Apply(autograd.Op{Name: "unpermute", Outputs: []autograd.Spec{autograd.Float32(t, d)},
+		Forward: func(_ context.Context, in, out []core.Tensor) error {
+			z, w, where, y := in[0].Float32s(), in[1].Float32s(), in[2].Int32s(), out[0].Float32s()
+			eachRow(t, k*d, func(r int) {
+				dst := y[r*d : (r+1)*d]
+				clear(dst)
+				for a := r * k; a < (r+1)*k; a++ {
+					for i, v := range z[int(where[a])*d : (int(where[a])+1)*d] {
+						dst[i] += w[a] * v
+					}
+				}
+			})
+			return nil
+		},
+		Backward: &autograd.Backward{Inputs: []int{0, 1, 2}, Wrt: []int{0, 1}, All: true, Run: func(_ context.Context, g *autograd.Grads) error {
+			z, w, where, dy := g.In[0].Float32s(), g.In[1].Float32s(), g.In[2].Int32s(), g.DOut[0].Float32s()
+			dz, dw := g.DIn[0].Float32s(), g.DIn[1].Float32s()
+			eachRow(t*k, d, func(a int) {
+				row, src := int(where[a]), dy[a/k*d:(a/k+1)*d]
+				var dot float64
+				for i, v := range z[row*d : (row+1)*d] {
+					dot += float64(v) * float64(src[i])
+					dz[row*d+i] = w[a] * src[i]
+				}
+				dw[a] = float32(dot)
+			})
+			return nil
+		}},
+	}, z, weights, where)
+}

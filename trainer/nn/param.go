@@ -1,0 +1,135 @@
+package nn
+
+import (
+	"fmt"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/autograd"
+)
+
+// Param is a trainable tensor, float32 in memory. It may hold several tensors of a
+// checkpoint side by side, such as the experts of a layer, so that kernels see one
+// packed matrix and files keep their names.
+type Param struct {
+	Name    string
+	Tensor  core.Tensor
+	Entries []Entry
+}
+
+// Entry is a tensor of a checkpoint within a parameter.
+type Entry struct {
+	Name   string
+	Offset int // elements from the parameter's start
+	Shape  core.Shape
+}
+
+// View returns the entry's part of a tensor laid out like the parameter: the parameter
+// itself, or its gradient.
+func (e Entry) View(t core.Tensor) core.Tensor {
+	return t.Slice(e.Offset, e.Offset+e.Shape.Elems(), e.Shape...)
+}
+
+// Builder collects the parameters and sites of a model under construction. The first
+// error is kept; see Err.
+type Builder struct {
+	mem    core.Memory
+	params []*Param
+	sites  []core.Site
+	graphs *int
+	err    error
+}
+
+// NewBuilder returns a builder that allocates parameters in mem.
+func NewBuilder(mem core.Memory) *Builder { return &Builder{mem: mem, graphs: new(int)} }
+
+// Err returns the first error.
+func (b *Builder) Err() error { return b.err }
+
+// Param adds a parameter that is one tensor of the checkpoint.
+func (b *Builder) Param(name string, shape ...int) *Param {
+	return b.packed(name, []Entry{{Name: name, Shape: shape}}, shape...)
+}
+
+// packed adds a parameter that holds several tensors of the checkpoint.
+func (b *Builder) packed(name string, entries []Entry, shape ...int) *Param {
+	p := &Param{Name: name, Entries: entries}
+	n := core.Shape(shape).Elems() * core.Float32.Size()
+	data, err := b.mem.Alloc(n)
+	if err != nil {
+		if b.err == nil {
+			b.err = fmt.Errorf("nn: parameter %s: %w", name, err)
+		}
+		p.Tensor = core.NewTensor(core.Float32, shape...)
+		return p
+	}
+	p.Tensor = core.Tensor{DType: core.Float32, Shape: shape, Data: data}
+	b.params = append(b.params, p)
+	return p
+}
+
+// Body is what every model has: its parameters and its sites. It implements core.Model.
+type Body struct {
+	mem    core.Memory
+	params []*Param
+	sites  []core.Site
+	graphs *int
+}
+
+var _ core.Model = (*Body)(nil)
+
+// Body returns what was built.
+func (b *Builder) Body() Body { return Body{b.mem, b.params, b.sites, b.graphs} }
+
+// Params returns the parameters, in the order in which they were built.
+func (b *Body) Params() []*Param { return b.params }
+
+// Sites implements core.Model.
+func (b *Body) Sites() []core.Site { return b.sites }
+
+// Free gives the parameters' memory back.
+func (b *Body) Free() {
+	for _, p := range b.params {
+		b.mem.Free(p.Tensor.Data)
+	}
+	b.params = nil
+}
+
+// site is a place where a kernel can go. It implements core.Hook.
+type site struct {
+	path   string
+	op     core.Op
+	facts  core.Facts
+	kernel core.Kernel
+	graphs *int // live graphs of the model
+}
+
+var _ core.Hook = (*site)(nil)
+
+func (b *Builder) site(path string, op core.Op, facts core.Facts) *site {
+	facts.DType = core.Float32
+	s := &site{path: path, op: op, facts: facts, graphs: b.graphs}
+	b.sites = append(b.sites, core.Site{Path: path, Op: op, Facts: facts, Hook: s})
+	return s
+}
+
+// Kernel implements core.Hook.
+func (s *site) Kernel() core.Kernel { return s.kernel }
+
+// Swap implements core.Hook.
+func (s *site) Swap(k core.Kernel) error {
+	if *s.graphs > 0 {
+		return fmt.Errorf("%w: close its programs first, or patch before compiling", core.ErrCompiled)
+	}
+	s.kernel = k
+	return nil
+}
+
+// fused records the kernel's operation.
+func (s *site) fused(c *Context, tokens int, in ...*autograd.Value) []*autograd.Value {
+	op, err := autograd.Kernel(s.kernel, s.op, s.facts, s.path, tokens, c.positions)
+	if err != nil {
+		c.fail(fmt.Errorf("nn: %s: %w", s.path, err))
+		return in
+	}
+	return c.G.ApplyAll(op, in...)
+}

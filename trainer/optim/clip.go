@@ -1,0 +1,53 @@
+package optim
+
+import (
+	"math"
+
+	"github.com/seed98097648/tune/internal/simd"
+)
+
+// normBlock is how many elements are summed on their own. It is fixed, so that the
+// order of the additions, and with it the last bit, never depends on the threads.
+const normBlock = 1 << 14
+
+// GlobalNorm returns the Euclidean norm of all gradients together, summed in float64.
+// A NaN or an infinity in a gradient gives a norm that is not finite.
+func GlobalNorm(grads [][]float32) float64 {
+	var blocks [][]float32
+	for _, g := range grads {
+		for len(g) > normBlock {
+			blocks = append(blocks, g[:normBlock])
+			g = g[normBlock:]
+		}
+		blocks = append(blocks, g)
+	}
+	sums := make([]float64, len(blocks))
+	simd.Parallel(len(blocks), 1, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			sums[i] = sumSquares(blocks[i])
+		}
+	})
+	total := 0.0
+	for _, s := range sums {
+		total += s
+	}
+	return math.Sqrt(total)
+}
+
+func sumSquares(x []float32) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += float64(v) * float64(v)
+	}
+	return sum
+}
+
+// ClipCoefficient returns the factor that brings gradients of this norm down to max,
+// as torch.nn.utils.clip_grad_norm_ does: min(1, max/(norm+1e-6)). A max of 0 or less
+// turns clipping off. A norm that is NaN gives NaN: such gradients must not be used.
+func ClipCoefficient(norm, max float64) float64 {
+	if max <= 0 {
+		return 1
+	}
+	return min(1, max/(norm+1e-6))
+}

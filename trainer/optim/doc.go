@@ -1,0 +1,12 @@
+// Package optim changes parameters from gradients: AdamW with decoupled weight decay,
+// clipping by the global norm, and learning-rate schedules.
+//
+// A step is three calls, because the norm is also a number that people watch:
+//
+//	norm := optim.GlobalNorm(grads)
+//	opt.Step(schedule.At(t), optim.ClipCoefficient(norm, 1.0))
+//
+// Parameters, gradients and moments are float32; whatever is computed once a step,
+// such as bias corrections and the norm, is float64. Results are the same bits for
+// any number of threads.
+package optim

@@ -1,0 +1,171 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// addedToken is one entry of the field "added_tokens": a text that is always one
+// token.
+type addedToken struct {
+	ID         int32
+	Content    string
+	SingleWord bool // only where it is not part of a longer word
+	LStrip     bool // takes the white space before it along
+	RStrip     bool // takes the white space after it along
+	Normalized bool // looked for after normalization, not before
+	Special    bool // carries no text: left out by Decode on demand
+}
+
+// UnmarshalJSON reads the entry; "normalized" is by default what "special" is not.
+func (a *addedToken) UnmarshalJSON(data []byte) error {
+	var v struct {
+		ID         int32  `json:"id"`
+		Content    string `json:"content"`
+		SingleWord bool   `json:"single_word"`
+		LStrip     bool   `json:"lstrip"`
+		RStrip     bool   `json:"rstrip"`
+		Normalized *bool  `json:"normalized"`
+		Special    bool   `json:"special"`
+	}
+	if err := json.Unmarshal(data, &v); err != nil {
+		return err
+	}
+	*a = addedToken{v.ID, v.Content, v.SingleWord, v.LStrip, v.RStrip, !v.Special, v.Special}
+	if v.Normalized != nil {
+		a.Normalized = *v.Normalized
+	}
+	return nil
+}
+
+// addedTokens finds added tokens in a text.
+type addedTokens struct {
+	exact      matcher         // before normalization
+	normalized matcher         // after it
+	special    map[string]bool // contents of the special tokens
+}
+
+// newAddedTokens prepares the search for tokens. Special tokens come first where
+// two read the same after normalization.
+func newAddedTokens(tokens []addedToken, normalize normalizer) addedTokens {
+	a := addedTokens{special: make(map[string]bool)}
+	for _, special := range []bool{true, false} {
+		for i := range tokens {
+			t := &tokens[i]
+			switch {
+			case t.Special != special:
+				continue
+			case t.Normalized:
+				a.normalized.add(normalize(t.Content), t)
+			default:
+				a.exact.add(t.Content, t)
+			}
+			if special {
+				a.special[t.Content] = true
+			}
+		}
+	}
+	return a
+}
+
+// matcher finds the leftmost token in a text, and the longest of those: a trie.
+type matcher struct{ root trieNode }
+
+// trieNode is reached by the bytes of a prefix of some token.
+type trieNode struct {
+	next  map[byte]*trieNode
+	token *addedToken // the token that ends here
+}
+
+// add enters token under the text it is found by; the first one under a text stays.
+func (m *matcher) add(text string, token *addedToken) {
+	if text == "" {
+		return
+	}
+	n := &m.root
+	for i := range len(text) {
+		if n.next == nil {
+			n.next = make(map[byte]*trieNode)
+		}
+		child := n.next[text[i]]
+		if child == nil {
+			child = new(trieNode)
+			n.next[text[i]] = child
+		}
+		n = child
+	}
+	if n.token == nil {
+		n.token = token
+	}
+}
+
+// find returns the first token in s at or after from, nil if there is none, and
+// where it begins and ends.
+func (m *matcher) find(s string, from int) (token *addedToken, start, end int) {
+	for start = from; start < len(s); start++ {
+		n := m.root.next[s[start]]
+		for i := start + 1; n != nil; i++ {
+			if n.token != nil {
+				token, end = n.token, i
+			}
+			if i == len(s) {
+				break
+			}
+			n = n.next[s[i]]
+		}
+		if token != nil {
+			return token, start, end
+		}
+	}
+	return nil, len(s), len(s)
+}
+
+// segment is a part of a text: an added token, or what is between two of them.
+type segment struct {
+	token *addedToken
+	text  string // if token is nil
+	start int    // byte offset of text in the whole
+}
+
+// split calls emit for the segments of s in order; none is empty.
+func (m *matcher) split(s string, emit func(segment)) {
+	done := 0 // s[:done] has been emitted
+	for from := 0; ; {
+		token, start, end := m.find(s, from)
+		if token == nil {
+			break
+		}
+		from = end
+		if token.SingleWord && (endsInWord(s[:start]) || beginsWithWord(s[end:])) {
+			continue
+		}
+		if token.LStrip {
+			start = len(strings.TrimRightFunc(s[:start], unicode.IsSpace))
+		}
+		if token.RStrip {
+			end = len(s) - len(strings.TrimLeftFunc(s[end:], unicode.IsSpace))
+		}
+		if done < start {
+			emit(segment{text: s[done:start], start: done})
+		}
+		emit(segment{token: token})
+		done = end
+	}
+	if done < len(s) {
+		emit(segment{text: s[done:], start: done})
+	}
+}
+
+// endsInWord reports whether the last character of s is part of a word.
+func endsInWord(s string) bool {
+	r, n := utf8.DecodeLastRuneInString(s)
+	return n > 0 && isWord(r)
+}
+
+// beginsWithWord reports whether the first character of s is part of a word.
+func beginsWithWord(s string) bool {
+	r, n := utf8.DecodeRuneInString(s)
+	return n > 0 && isWord(r)
+}

@@ -1,0 +1,126 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// file is tokenizer.json.
+type file struct {
+	AddedTokens   []addedToken       `json:"added_tokens"`
+	Normalizer    *normalizerSpec    `json:"normalizer"`
+	PreTokenizer  *preTokenizerSpec  `json:"pre_tokenizer"`
+	Model         modelSpec          `json:"model"`
+	PostProcessor *postProcessorSpec `json:"post_processor"`
+	Decoder       *decoderSpec       `json:"decoder"`
+}
+
+// parse builds a tokenizer without roles; its errors begin with the JSON field.
+func parse(data []byte) (*Tokenizer, error) {
+	var f file
+	if err := json.Unmarshal(data, &f); err != nil {
+		return nil, err
+	}
+	t := new(Tokenizer)
+	var err error
+	if t.model, err = newBPE(&f.Model, f.AddedTokens); err != nil {
+		return nil, fmt.Errorf("model.%w", err)
+	}
+	if err = t.index(f.AddedTokens); err != nil {
+		return nil, err
+	}
+	if t.normalize, err = newNormalizer(f.Normalizer, "normalizer"); err != nil {
+		return nil, err
+	}
+	t.added = newAddedTokens(f.AddedTokens, t.normalize)
+	if t.preTokenize, err = newPreTokenizer(f.PreTokenizer, "pre_tokenizer"); err != nil {
+		return nil, err
+	}
+	if t.postProcess, err = newPostProcessor(f.PostProcessor, "post_processor", t.tokens); err != nil {
+		return nil, err
+	}
+	if t.decode, err = newDecoder(f.Decoder, "decoder"); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// unsupported reports a value that tokenizer.json may have and this package lacks.
+func unsupported(field, value string, supported ...string) error {
+	return fmt.Errorf("%s: %q is not supported; supported: %s", field, value, strings.Join(supported, ", "))
+}
+
+// at names the i-th component of the list called list in the component called path.
+func at(path, list string, i int) string { return fmt.Sprintf("%s.%s[%d]", path, list, i) }
+
+// orTrue is the value of a flag that is true when the file does not have it.
+func orTrue(flag *bool) bool { return flag == nil || *flag }
+
+// roles are the fields of tokenizer_config.json and special_tokens_map.json that
+// say which token has which role.
+type roles struct {
+	BOS *roleToken `json:"bos_token"`
+	EOS *roleToken `json:"eos_token"`
+	Pad *roleToken `json:"pad_token"`
+}
+
+// roleToken is a token's text, written as a string or as an object with "content".
+type roleToken string
+
+// UnmarshalJSON reads both ways of writing a token.
+func (r *roleToken) UnmarshalJSON(data []byte) error {
+	if data[0] == '{' {
+		var object struct{ Content string }
+		err := json.Unmarshal(data, &object)
+		*r = roleToken(object.Content)
+		return err
+	}
+	return json.Unmarshal(data, (*string)(r))
+}
+
+// loadRoles sets the roles from the files in dir; a token that the first file does
+// not name is looked for in the second.
+func (t *Tokenizer) loadRoles(dir string) error {
+	for _, name := range []string{configFile, specialTokensFile} {
+		path := filepath.Join(dir, name)
+		data, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := t.setRoles(data); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+// setRoles sets the roles that data names and that are not set yet.
+func (t *Tokenizer) setRoles(data []byte) error {
+	var r roles
+	if err := json.Unmarshal(data, &r); err != nil {
+		return err
+	}
+	for _, role := range []struct {
+		field string
+		token *roleToken
+		dst   *specialID
+	}{{"bos_token", r.BOS, &t.bos}, {"eos_token", r.EOS, &t.eos}, {"pad_token", r.Pad, &t.pad}} {
+		if role.token == nil || role.dst.ok {
+			continue
+		}
+		id, ok := t.TokenID(string(*role.token))
+		if !ok {
+			return fmt.Errorf("%s: %q is not a token of tokenizer.json; add it to added_tokens there or set it to null", role.field, *role.token)
+		}
+		*role.dst = specialID{id, true}
+	}
+	return nil
+}
