@@ -1,31 +1,62 @@
 package tokenizer
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"unicode/utf8"
 )
 
 // modelSpec is the field "model".
 type modelSpec struct {
-	Type                    *string    `json:"type"`
-	Dropout                 *float64   `json:"dropout"`
-	UnkToken                *string    `json:"unk_token"`
-	ContinuingSubwordPrefix *string    `json:"continuing_subword_prefix"`
-	EndOfWordSuffix         *string    `json:"end_of_word_suffix"`
-	FuseUnk                 bool       `json:"fuse_unk"`
-	ByteFallback            bool       `json:"byte_fallback"`
-	IgnoreMerges            bool       `json:"ignore_merges"`
-	Vocab                   vocabulary `json:"vocab"`
-	Merges                  mergeList  `json:"merges"`
+	Type                    *string          `json:"type"`
+	Dropout                 *float64         `json:"dropout"`
+	UnkToken                *string          `json:"unk_token"`
+	ContinuingSubwordPrefix *string          `json:"continuing_subword_prefix"`
+	EndOfWordSuffix         *string          `json:"end_of_word_suffix"`
+	FuseUnk                 bool             `json:"fuse_unk"`
+	ByteFallback            bool             `json:"byte_fallback"`
+	IgnoreMerges            bool             `json:"ignore_merges"`
+	Vocab                   map[string]int32 `json:"vocab"`
+	Merges                  mergeList        `json:"merges"`
+}
+
+// mergeList is the model's merges, the strongest first. Old files write one as
+// "a b", new ones as ["a", "b"].
+type mergeList [][2]string
+
+// UnmarshalJSON reads a list of either form.
+func (m *mergeList) UnmarshalJSON(data []byte) error {
+	first := bytes.TrimLeft(bytes.TrimPrefix(data, []byte("[")), " \t\r\n")
+	if bytes.HasPrefix(first, []byte("[")) {
+		return json.Unmarshal(data, (*[][2]string)(m))
+	}
+	var lines []string
+	if err := json.Unmarshal(data, &lines); err != nil {
+		return err
+	}
+	if lines == nil { // null
+		return nil
+	}
+	*m = make(mergeList, len(lines))
+	for i, line := range lines {
+		left, right, ok := strings.Cut(line, " ")
+		if !ok || strings.Contains(right, " ") {
+			return fmt.Errorf("model.merges[%d]: %q is not two tokens with a space between", i, line)
+		}
+		(*m)[i] = [2]string{left, right}
+	}
+	return nil
 }
 
 // bpe is a byte pair encoding model (Sennrich et al., https://aclanthology.org/P16-1162):
 // a word begins as its characters, and the two neighbours whose merge ranks first
 // become one token, until no two neighbours merge.
 type bpe struct {
-	vocab        vocabulary
+	vocab        map[string]int32
 	merges       map[pair]merge
 	bytes        *[256]int32 // the tokens <0x00> to <0xFF>, -1 where absent; nil without byte fallback
 	unk          specialID   // stands for a character that is in no token
@@ -109,7 +140,7 @@ func (m *bpe) setUnk(token *string, added []addedToken) error {
 }
 
 // byteTokens returns the ids of the tokens that stand for one byte.
-func byteTokens(v vocabulary) *[256]int32 {
+func byteTokens(v map[string]int32) *[256]int32 {
 	ids := new([256]int32)
 	for b := range ids {
 		id, ok := v[fmt.Sprintf("<0x%02X>", b)]

@@ -10,7 +10,7 @@ import (
 
 // components is testdata/components.json: small tokenizers that differ in one
 // component each, and what Hugging Face's Rust library makes of some texts with
-// each of them.
+// each of them; its field "generator" names the exact library.
 type components struct {
 	Texts    []string
 	Models   map[string]map[string]any

@@ -36,7 +36,7 @@ const gpt2Words = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|
 // newPreTokenizer builds the pre-tokenizer that the field at path describes.
 func newPreTokenizer(s *preTokenizerSpec, path string) (preTokenizer, error) {
 	if s == nil {
-		return func(p piece, emit func(piece)) { emit(p) }, nil
+		return whole, nil
 	}
 	switch s.Type {
 	case "Sequence":
@@ -59,17 +59,16 @@ func newPreTokenizer(s *preTokenizerSpec, path string) (preTokenizer, error) {
 	return nil, unsupported(path+".type", s.Type, "Split", "ByteLevel", "Digits", "Whitespace", "Metaspace", "Sequence")
 }
 
+// whole does not cut.
+func whole(p piece, emit func(piece)) { emit(p) }
+
 // newPreTokenizers cuts by one pre-tokenizer after the other.
 func newPreTokenizers(specs []preTokenizerSpec, path string) (preTokenizer, error) {
-	all, _ := newPreTokenizer(nil, path)
+	all := whole
 	for i := range specs {
 		step, err := newPreTokenizer(&specs[i], at(path, "pretokenizers", i))
 		if err != nil {
 			return nil, err
-		}
-		if i == 0 {
-			all = step
-			continue
 		}
 		before := all
 		all = func(p piece, emit func(piece)) {
@@ -148,10 +147,12 @@ func splitWords(p piece, emit func(piece)) {
 // newByteLevel writes each byte as one visible character, after cutting like GPT-2
 // did if words is set.
 func newByteLevel(prefixSpace, words bool) (preTokenizer, error) {
-	cut, err := newPreTokenizer(nil, "")
+	cut := whole
 	if words {
-		var find pattern
-		find, err = newRegex(gpt2Words)
+		find, err := newRegex(gpt2Words)
+		if err != nil {
+			return nil, err
+		}
 		cut = splitter(find, isolated)
 	}
 	return func(p piece, emit func(piece)) {
@@ -159,7 +160,7 @@ func newByteLevel(prefixSpace, words bool) (preTokenizer, error) {
 			p.text = " " + p.text
 		}
 		cut(p, func(q piece) { emit(piece{bytesToChars(q.text), q.first}) })
-	}, err
+	}, nil
 }
 
 // metaspaceSpec is the part that the pre-tokenizer and the decoder Metaspace share.
@@ -205,9 +206,9 @@ func (s metaspaceSpec) preTokenizer(prefixSpace *bool, path string) (preTokenize
 	if err != nil {
 		return nil, err
 	}
-	cut := splitter(literal(replacement), mergedWithNext)
-	if !orTrue(s.Split) {
-		cut, err = newPreTokenizer(nil, path)
+	cut := whole
+	if orTrue(s.Split) {
+		cut = splitter(literal(replacement), mergedWithNext)
 	}
 	return func(p piece, emit func(piece)) {
 		p.text = strings.ReplaceAll(p.text, " ", replacement)
@@ -215,5 +216,5 @@ func (s metaspaceSpec) preTokenizer(prefixSpace *bool, path string) (preTokenize
 			p.text = replacement + p.text
 		}
 		cut(p, emit)
-	}, err
+	}, nil
 }
