@@ -29,19 +29,21 @@ var policy = []struct{ pkg, imports, tests string }{
 	// Leaves: the machine.
 	{"internal/shm", "golang.org/x/sys", ""},
 	{"internal/simd", "golang.org/x/sys", ""},
+	{"internal/simd/simdtest", "core core/kerneltest internal/simd", "core/reference"},
 	{"internal/testdata", "golang.org/x/sys", ""},
 	{"internal/golden", "core internal/testdata", ""},
+	{"internal/plugintest", "core core/transport internal/testdata", ""},
 
 	// The patcher. core itself stays with the standard library.
 	{"core", "", ""},
 	{"core/reference", "core", ""},
 	{"core/kerneltest", "core core/reference", ""},
 	{"core/transport", "core core/reference core/kerneltest core/transport/proto internal/shm golang.org/x/sys " +
-		"github.com/hashicorp/go-plugin github.com/hashicorp/go-hclog google.golang.org/grpc google.golang.org/protobuf", "core/transport/..."},
+		"github.com/hashicorp/go-plugin github.com/hashicorp/go-hclog google.golang.org/grpc google.golang.org/protobuf", "core/transport/... internal/plugintest"},
 	{"core/transport/proto", "google.golang.org/grpc google.golang.org/protobuf", ""},
 
 	// Plugins stand on the contract alone.
-	{"plugins/...", "core core/transport internal/simd", "core/kerneltest core/reference"},
+	{"plugins/...", "core core/transport internal/simd", "core/kerneltest core/reference internal/plugintest internal/simd/simdtest"},
 
 	// The trainer gets a *core.Registry and never knows where kernels come from.
 	{"trainer/autograd", "core internal/shm internal/simd gorgonia.org/gorgonia gorgonia.org/tensor github.com/chewxy/hm " +
@@ -56,13 +58,15 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/lora", "core trainer/autograd trainer/checkpoint trainer/data trainer/nn", "trainer/optim"},
 	{"trainer/report", "core", ""},
 	{"trainer/progress", "github.com/schollz/progressbar/v3 golang.org/x/term trainer", ""},
-	{"trainer", "core internal/shm internal/simd trainer/...", "core/reference"},
+	{"trainer/bench", "core internal/simd trainer trainer/...", "core/reference core/transport internal/plugintest"},
+	{"trainer/parity", "core trainer trainer/...", "core/reference core/transport internal/plugintest"},
+	{"trainer", "core internal/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest"},
 
 	// Programs put the parts together.
 	{"cmd/tune", "core core/... internal/shm internal/simd trainer trainer/... github.com/spf13/pflag golang.org/x/term golang.org/x/sys",
-		"github.com/rogpeppe/go-internal"},
-	{"examples", "", "core core/... trainer trainer/..."},
-	{"examples/...", "core core/... trainer trainer/...", ""},
+		"internal/plugintest github.com/rogpeppe/go-internal"},
+	{"examples", "", "core core/... internal/plugintest trainer trainer/..."},
+	{"examples/...", "core core/... trainer trainer/...", "internal/plugintest"},
 }
 
 // anyTest is what every test may import.

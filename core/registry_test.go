@@ -9,11 +9,30 @@ import (
 )
 
 func TestLookupListsKnownNamesNearestFirst(t *testing.T) {
-	r := newRegistry(t, newKernel("npu_fused_moe", core.MoEExperts), newKernel("npu_fused_rmsnorm", core.RMSNorm), newKernel("npu_fused_rope", core.RoPE))
-	_, err := r.Lookup("npu_fused_ropee")
-	wantErrorIs(t, err, core.ErrUnknownKernel)
-	if want := "nearest first: npu_fused_rope, npu_fused_moe, npu_fused_rmsnorm"; !strings.HasSuffix(err.Error(), want) {
-		t.Errorf("error %q, want it to end in %q", err, want)
+	tests := []struct {
+		name  string
+		known []string // nearest first
+	}{
+		{"npu_fused_ropee", []string{"npu_fused_rope", "npu_fused_moe", "npu_fused_rmsnorm"}},
+		{"rope", []string{"npu_fused_rope", "npu_fused_moe", "npu_fused_rmsnorm"}},
+		{"abcd", []string{"abxd", "abcdef"}}, // one letter replaced is nearer than two added
+		{"abcd", []string{"abc", "ab", "a"}},
+		{"", []string{"a", "ab"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := core.NewRegistry()
+			for _, known := range tt.known {
+				if err := r.Register(newKernel(known, core.RMSNorm)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err := r.Lookup(tt.name)
+			wantErrorIs(t, err, core.ErrUnknownKernel)
+			if want := "nearest first: " + strings.Join(tt.known, ", "); !strings.HasSuffix(err.Error(), want) {
+				t.Errorf("error %q, want it to end in %q", err, want)
+			}
+		})
 	}
 }
 

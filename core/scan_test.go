@@ -148,27 +148,26 @@ func TestScanPassesOverFoldersAndHiddenFiles(t *testing.T) {
 	}
 }
 
-func TestScanKeepsTheFirstOfTwoPluginsWithOneName(t *testing.T) {
+func TestScanKeepsTheFirstOfPluginsWithOneName(t *testing.T) {
 	first := writePlugins(t, map[string]string{"z": "norm"})
-	second := writePlugins(t, map[string]string{"a": "norm"})
+	second := writePlugins(t, map[string]string{"a": "norm", "b": "norm"})
 	opener := new(fakeOpener)
 	r := scan(t, opener.open, first, second)
-	kept, lost := filepath.Join(first, plugin("z")), filepath.Join(second, plugin("a"))
+	kept := filepath.Join(first, plugin("z"))
 	for _, f := range r.Listing() {
-		switch f.Path {
-		case kept:
+		if f.Path == kept {
 			if f.Err != nil {
 				t.Errorf("the first was refused: %v", f.Err)
 			}
-		case lost:
+		} else {
 			wantErrorIs(t, f.Err, core.ErrDuplicate)
-			if text := f.Err.Error(); !strings.Contains(text, kept) || !strings.Contains(text, lost) {
-				t.Errorf("error %q does not name both paths", text)
+			if text := f.Err.Error(); !strings.Contains(text, kept) || !strings.Contains(text, f.Path) {
+				t.Errorf("error %q does not name both %s and %s", text, kept, f.Path)
 			}
 		}
-	}
-	if !opener.opened[lost].closed || opener.opened[kept].closed {
-		t.Error("the duplicate, and only that, should be closed")
+		if closed := opener.opened[f.Path].closed; closed != (f.Path != kept) {
+			t.Errorf("%s: closed is %v; the duplicates, and only those, should be", f.Path, closed)
+		}
 	}
 }
 

@@ -140,7 +140,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 				copy(v[len(v)-D:], v[len(v)-2*D:len(v)-D])
 			}
 		}), nil},
-		{"NaN swallowed", core.RMSNorm, "want NaN", after("y", func(c *core.Call, v []float32) {
+		{"NaN swallowed", core.RMSNorm, ": 0, want NaN", after("y", func(c *core.Call, v []float32) {
 			for i := range v {
 				if v[i] != v[i] {
 					v[i] = 0

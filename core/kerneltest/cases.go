@@ -102,6 +102,7 @@ func CasesFor(op core.Op, f core.Facts) []Case {
 	case core.MoEExperts:
 		cases = append(cases, base("all to the first expert", 6, routed(func(t, k int) int { return k })),
 			base("all to the last expert", 6, routed(func(t, k int) int { return f.Experts - 1 - k })),
+			base("one expert for every choice", 5, routed(func(t, k int) int { return f.Experts - 1 })),
 			base("experts in turn", 10, routed(func(t, k int) int { return (t + k) % f.Experts })),
 			refused(base("expert that is not there", 3, last("expert_ids", int32(f.Experts)))),
 			refused(base("negative expert", 3, last("expert_ids", -1))))

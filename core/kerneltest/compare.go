@@ -47,15 +47,20 @@ func limit(f core.Facts, rounding float64) float64 {
 
 // compare checks one output against the reference in float64 and in float32.
 func compare(f core.Facts, name string, got, want, single core.Tensor) error {
-	g, w, s := values(got), values(want), values(single)
-	if at := differentKind(g, w); at >= 0 {
-		return fmt.Errorf("%s: %w: %v is %v, want %v", name, core.ErrWrongResult, index(got.Shape, at), g[at], w[at])
+	var rounding, d distance
+	forChunks(func(v ...[]float64) {
+		d.add(v[0], v[1])
+		rounding.add(v[2], v[1])
+	}, got, want, single)
+	show := func(i int) string {
+		return fmt.Sprintf("%v: %v, want %v", index(got.Shape, i), values(got.Slice(i, i+1, 1))[0], values(want.Slice(i, i+1, 1))[0])
 	}
-	rounding, _ := distance(s, w)
-	d, at := distance(g, w)
-	if max := limit(f, rounding); !(d <= max) {
-		return fmt.Errorf("%s: %w: error %.3g, limit %.3g, relative to the largest element; worst at %v: %v, want %v",
-			name, core.ErrWrongResult, d, max, index(got.Shape, at), g[at], w[at])
+	if d.mismatch {
+		return fmt.Errorf("%s: %w: not finite in the same places; %s", name, core.ErrWrongResult, show(d.mismatchAt))
+	}
+	if max := limit(f, rounding.relative()); !(d.relative() <= max) {
+		return fmt.Errorf("%s: %w: error %.3g, limit %.3g, relative to the largest element; worst at %s",
+			name, core.ErrWrongResult, d.relative(), max, show(d.at))
 	}
 	if name == "y" && f.Cast != "" && f.DType != core.Float32 {
 		return compareRounding(name, got, want)
@@ -79,34 +84,51 @@ func compareRounding(name string, got, want core.Tensor) error {
 	return nil
 }
 
-// distance returns max|a-b| / max|b| over the elements that are finite in both, and
-// where it is reached.
-func distance(a, b []float64) (d float64, at int) {
-	var diff, scale float64
-	for i, v := range b {
-		if isFinite(v) && isFinite(a[i]) {
-			scale = max(scale, math.Abs(v))
-			if e := math.Abs(a[i] - v); e > diff {
-				diff, at = e, i
-			}
-		}
-	}
-	if diff == 0 {
-		return 0, at
-	}
-	return diff / scale, at
+// distance measures max|a-b| and max|b| over the elements that are finite in both.
+type distance struct {
+	diff, scale float64
+	at          int // where diff is reached
+	mismatch    bool
+	mismatchAt  int // the first place where the two are not finite in the same way
+	n           int // elements seen
 }
 
-// differentKind returns the first place where one is finite and the other not, or both
-// are not finite in different ways; -1 if there is none.
-func differentKind(a, b []float64) int {
-	for i := range a {
-		if isFinite(a[i]) && isFinite(b[i]) || a[i] == b[i] || a[i] != a[i] && b[i] != b[i] {
-			continue
+func (d *distance) add(a, b []float64) {
+	for i, v := range b {
+		switch {
+		case isFinite(v) && isFinite(a[i]):
+			d.scale = max(d.scale, math.Abs(v))
+			if e := math.Abs(a[i] - v); e > d.diff {
+				d.diff, d.at = e, d.n+i
+			}
+		case a[i] == v || a[i] != a[i] && v != v:
+		case !d.mismatch:
+			d.mismatch, d.mismatchAt = true, d.n+i
 		}
-		return i
 	}
-	return -1
+	d.n += len(b)
+}
+
+func (d *distance) relative() float64 {
+	if d.diff == 0 {
+		return 0
+	}
+	return d.diff / d.scale
+}
+
+// forChunks calls f with consecutive pieces of tensors of one shape, so that large ones
+// need not be widened whole.
+func forChunks(f func(v ...[]float64), tensors ...core.Tensor) {
+	const chunk = 1 << 13
+	n := tensors[0].Elems()
+	v := make([][]float64, len(tensors))
+	for from := 0; from < n; from += chunk {
+		to := min(from+chunk, n)
+		for i, t := range tensors {
+			v[i] = values(t.Slice(from, to, to-from))
+		}
+		f(v...)
+	}
 }
 
 func isFinite(v float64) bool { return v-v == 0 }

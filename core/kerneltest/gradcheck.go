@@ -60,10 +60,12 @@ func GradCheck(k core.Kernel, c Case) error {
 				return err
 			}
 			g := values(got)
-			if d, at := distance(g, want); !(d <= gradLimit) && !(math.Abs(g[at]-want[at]) <= noise) {
-				return fmt.Errorf("%s: %s[%d]: %w: error %.3g, limit %.3g; worst at %v: %v, differences give %v",
-					c.Name, a.Name, i, core.ErrWrongResult, d, gradLimit, index(got.Shape, at), g[at], want[at])
+			var d distance
+			if d.add(g, want); !d.mismatch && (d.diff <= noise || d.relative() <= gradLimit) {
+				continue
 			}
+			return fmt.Errorf("%s: %s[%d]: %w: error %.3g, limit %.3g; worst at %v: %v, differences give %v",
+				c.Name, a.Name, i, core.ErrWrongResult, d.relative(), gradLimit, index(got.Shape, d.at), g[d.at], want[d.at])
 		}
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/seed98097648/tune/core"
 )
@@ -43,7 +42,7 @@ func newInputs(c Case, m *memory) (*inputs, error) {
 		c.Edit(in.byName)
 	}
 	for i := range in.tensors {
-		in.tensors[i].before = slices.Clone(in.tensors[i].whole)
+		in.tensors[i].before = in.tensors[i].sum()
 	}
 	return in, nil
 }
@@ -72,7 +71,7 @@ func (in *inputs) save(c *core.Call) error {
 		}
 		copy(x.Data, c.Output(a.Name).Data)
 		g := &in.tensors[len(in.tensors)-1]
-		g.before = slices.Clone(g.whole)
+		g.before = g.sum()
 	}
 	return nil
 }

@@ -86,8 +86,8 @@ const verifyElems = 4 << 20
 
 // Verify checks k with exactly these facts on three tokens, forward and every gradient.
 // The facts' sizes are kept, except that of moe_experts with large weights it takes
-// fewer experts, at least two, so that weights and gradients together stay near 64 MiB
-// where two experts do. Errors wrap core.ErrWrongResult and give the numbers, or
+// fewer experts, but at least two: it needs about ten times the memory of the
+// weights that are left. Errors wrap core.ErrWrongResult and give the numbers, or
 // core.ErrNotSupported.
 func Verify(k core.Kernel, f core.Facts) error {
 	op := k.Info().Op

@@ -1,6 +1,7 @@
 package kerneltest
 
 import (
+	"hash/crc32"
 	"unsafe"
 
 	"github.com/seed98097648/tune/core"
@@ -18,7 +19,7 @@ type guarded struct {
 	name   string
 	whole  []byte // guard, data, guard
 	start  int    // of the data in whole
-	before []byte // a copy of whole, for inputs
+	before uint32 // what sum returned once an input was filled
 }
 
 // newGuarded places a tensor in memory; shift moves its start off the 64-byte boundary
@@ -35,6 +36,9 @@ func newGuarded(m core.Memory, name string, d core.DType, shape core.Shape, shif
 	data := whole[start : start+n : start+n]
 	return guarded{Tensor: core.Tensor{DType: d, Shape: shape, Data: data}, name: name, whole: whole, start: start}, nil
 }
+
+// sum changes when data or guards do.
+func (g guarded) sum() uint32 { return crc32.ChecksumIEEE(g.whole) }
 
 // intact reports whether the guards are as they were, or else where, relative to the
 // data, they are not.

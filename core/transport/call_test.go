@@ -5,10 +5,12 @@ package transport
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/shm"
 )
 
 func TestCallGivesTheReferencesBits(t *testing.T) {
@@ -79,7 +81,7 @@ func TestTensorsOutsideSharedMemoryAreCopied(t *testing.T) {
 func TestOutputOfOnePluginIsInputOfAnother(t *testing.T) {
 	onEachPath(t, func(t *testing.T, o Options) {
 		first, second := open(t, o), open(t, o)
-		c := makeCall(t, core.RMSNorm, core.Forward, normFacts(), first.OutputMemoryOf(), second.OutputMemoryOf())
+		c := makeCall(t, core.RMSNorm, core.Forward, normFacts(), first.output, second.output)
 		if err := second.norm.Forward(context.Background(), c); err != nil {
 			t.Fatal(err)
 		}
@@ -98,12 +100,9 @@ func TestOutputOfOnePluginIsInputOfAnother(t *testing.T) {
 	})
 }
 
-// OutputMemoryOf returns the plugin's memory.
-func (p opened) OutputMemoryOf() core.Memory { return p.norm.OutputMemory() }
-
 func TestErrorsOfKernelsComeBack(t *testing.T) {
 	onEachPath(t, func(t *testing.T, o Options) {
-		o.Strict = true
+		o.Strict, o.Threads = true, 1
 		p := open(t, o)
 		cases := map[string]struct {
 			site string
@@ -112,6 +111,7 @@ func TestErrorsOfKernelsComeBack(t *testing.T) {
 		}{
 			"an error":      {"error", nil, "the device is on fire"},
 			"a panic":       {"panic", nil, "panic: index out of luck"},
+			"its threads":   {"threads", nil, "GOMAXPROCS is 1"},
 			"not supported": {"not supported", core.ErrNotSupported, "only even days"},
 		}
 		for name, tc := range cases {
@@ -131,6 +131,33 @@ func TestErrorsOfKernelsComeBack(t *testing.T) {
 		if h := p.norm.Health(); h.Deaths != 0 || h.Fallbacks != 0 || h.LastError == "" {
 			t.Errorf("health %+v", h)
 		}
+	})
+}
+
+// TestMappedFilesNeedNoCopy is the way of systems without anonymous shared memory.
+func TestMappedFilesNeedNoCopy(t *testing.T) {
+	p := open(t, quiet(Options{Portable: true}))
+	host, err := shm.NewFile("host", 1<<20, shm.HostOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	c := makeCall(t, core.RMSNorm, core.Forward, normFacts(), host, p.output)
+	if err := p.norm.Forward(context.Background(), c); err != nil {
+		t.Fatal(err)
+	}
+	wantReference(t, c)
+	if h := p.norm.Health(); h.Copies != 0 {
+		t.Errorf("%d copies", h.Copies)
+	}
+}
+
+func TestWhatPluginsPrintIsLogged(t *testing.T) {
+	var log lockedBuffer
+	p := open(t, quiet(Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}))
+	p.mustForward(t, "print")
+	eventually(t, "the log record", func() bool {
+		return strings.Contains(log.String(), `level=DEBUG msg="a word from the kernel"`)
 	})
 }
 
@@ -198,11 +225,11 @@ func BenchmarkInvoke(b *testing.B)    { benchmarkCall(b, Options{Portable: true}
 // BenchmarkRoundTripNoSpin is better than BenchmarkRoundTrip on a busy machine.
 func BenchmarkRoundTripNoSpin(b *testing.B) { benchmarkCall(b, Options{Spin: -1}) }
 
-// benchmarkCall measures a call with so little to compute that the way there and back
-// is what counts.
+// benchmarkCall measures the way there and back: the kernel does nothing.
 func benchmarkCall(b *testing.B, o Options) {
 	p := open(b, quiet(o))
 	c := makeCall(b, core.RMSNorm, core.Forward, normFacts(), p.host, p.output)
+	c.Site = "nothing"
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := p.norm.Forward(context.Background(), c); err != nil {

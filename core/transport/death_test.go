@@ -3,7 +3,6 @@
 package transport
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -109,7 +108,7 @@ func TestKillDuringACallIsRepeated(t *testing.T) {
 func TestThreeDeathsOnOneCallFallBack(t *testing.T) {
 	onEachPath(t, func(t *testing.T, o Options) {
 		calls := counted(t)
-		var log bytes.Buffer
+		var log lockedBuffer
 		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		p := open(t, o)
 		p.mustForward(t, "die")

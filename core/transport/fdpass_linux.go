@@ -13,7 +13,8 @@ import (
 )
 
 // A descriptor travels with a message of passSize bytes: region (4), writable (4),
-// size (8). The plugin answers with an ack. Only one is under way at a time.
+// size (8). The plugin answers with one byte, 0 or 1, and the text of the error. Only
+// one is under way at a time.
 const passSize = 16
 
 // pass sends the descriptor of a region to the plugin and waits until it is mapped.
@@ -25,11 +26,14 @@ func (l *lifeline) pass(ctx context.Context, f *os.File, region uint32, size int
 	}
 	order.PutUint64(msg[8:], uint64(size))
 	if _, _, err := l.conn.WriteMsgUnix(msg[:], unix.UnixRights(int(f.Fd())), nil); err != nil {
-		return fmt.Errorf("transport: pass region %d: %w", region, err)
+		return fmt.Errorf("transport: pass region %d: %w: %w", region, net.ErrClosed, err)
 	}
 	select {
-	case a := <-l.acks:
-		return a.err
+	case answer := <-l.said:
+		if len(answer) == 1 && answer[0] == 0 {
+			return nil
+		}
+		return errors.New(string(answer[1:]))
 	case <-l.gone:
 		return fmt.Errorf("transport: pass region %d: %w", region, net.ErrClosed)
 	case <-ctx.Done():
@@ -46,8 +50,12 @@ func receive(conn *net.UnixConn, s *server) {
 		if err != nil || n == 0 {
 			return
 		}
-		err = s.takeDescriptor(msg[:n], oob[:oobn])
-		if _, werr := conn.Write(formatAck(err)); werr != nil {
+		answer := []byte{0}
+		if err := s.takeDescriptor(msg[:n], oob[:oobn]); err != nil {
+			text := err.Error()
+			answer = append([]byte{1}, text[:min(len(text), maxAnswer-1)]...)
+		}
+		if _, err := conn.Write(answer); err != nil {
 			return
 		}
 	}

@@ -35,12 +35,6 @@ const (
 	linkRPC      = "rpc"
 )
 
-// Descriptors that a plugin inherits.
-const (
-	lifelineFD = 3 // one end of a socket pair; see lifeline
-	controlFD  = 4 // the control memory of a doorbell
-)
-
 // service is the one thing a plugin serves, in go-plugin's terms.
 const service = "kernels"
 

@@ -9,12 +9,12 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/reference"
-	"github.com/seed98097648/tune/internal/shm"
 )
 
 // onEachPath runs a test over the doorbell, where there is one, and over RPC.
@@ -45,7 +45,7 @@ type opened struct {
 	*plugin
 	norm *kernel // rms_norm
 	moe  *kernel
-	host *shm.Region
+	host Memory
 }
 
 func open(t testing.TB, o Options) opened {
@@ -54,7 +54,7 @@ func open(t testing.TB, o Options) opened {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, err := shm.New("host", 1<<26, shm.HostOnly)
+	host, err := NewMemory("host", 1<<26)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,6 +148,24 @@ func wantReference(t *testing.T, c *core.Call) {
 			t.Errorf("output %d differs from the reference", i)
 		}
 	}
+}
+
+// lockedBuffer is a buffer that is written in the background.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
 }
 
 // eventually waits for something that happens in another process.

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,21 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
-
-// hostOfPlugin is a program that opens plugins and is then killed.
-func hostOfPlugin() {
-	for _, portable := range []bool{false, true} {
-		p, err := quiet(Options{Portable: portable}).Open(context.Background(), os.Args[1])
-		if err != nil {
-			fmt.Println(err)
-			os.Exit(1)
-		}
-		fmt.Println(p.(*plugin).proc.cmd.Process.Pid)
-	}
-	time.Sleep(time.Hour)
-}
 
 // running reports whether a process exists and is no zombie.
 func running(pid int) bool {

@@ -3,6 +3,7 @@
 package transport
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -13,13 +14,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Descriptors that a plugin inherits.
+const (
+	lifelineFD = 3 // one end of a socket pair; see lifeline
+	controlFD  = 4 // the control memory of a doorbell
+)
+
+// maxAnswer bounds what a plugin answers over the lifeline, in bytes.
+const maxAnswer = 512
+
 // lifeline is the host's end of a socket pair whose other end a plugin inherits. When
 // either process ends, however it ends, the other one reads the end of the stream. On
 // Linux it also carries descriptors of memory regions.
 type lifeline struct {
 	conn *net.UnixConn
 	gone chan struct{} // closed when the plugin's end is
-	acks chan ack // room for one, as one request is under way at a time
+	said chan []byte   // what the plugin answers; room for one, as one request is under way at a time
 }
 
 // newLifeline also returns the plugin's end, which the caller closes after the start.
@@ -41,22 +51,22 @@ func newLifeline() (*lifeline, *os.File, error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, plugin.Close())
 	}
-	l := &lifeline{conn: conn, gone: make(chan struct{}), acks: make(chan ack, 1)}
+	l := &lifeline{conn: conn, gone: make(chan struct{}), said: make(chan []byte, 1)}
 	go l.listen()
 	return l, plugin, nil
 }
 
-// listen reads acknowledgements until the plugin's end is closed, or this one.
+// listen reads answers until the plugin's end is closed, or this one.
 func (l *lifeline) listen() {
 	defer close(l.gone)
-	var buf [ackSize]byte
+	var buf [maxAnswer]byte
 	for {
 		n, err := l.conn.Read(buf[:])
 		if err != nil || n == 0 {
 			return
 		}
 		select {
-		case l.acks <- parseAck(buf[:n]):
+		case l.said <- bytes.Clone(buf[:n]):
 		default: // nobody asked
 		}
 	}

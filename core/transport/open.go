@@ -20,7 +20,10 @@ func Open(ctx context.Context, path string) (core.Plugin, error) {
 	return Options{}.Open(ctx, path)
 }
 
-var _ core.Opener = Open
+var (
+	_ core.Opener = Open
+	_ core.Opener = Options{}.Open
+)
 
 // Open starts the plugin at path and asks it who it is. It is a core.Opener. Errors
 // wrap core.ErrIncompatible if the file is not a plugin that this host understands,
@@ -44,12 +47,9 @@ func (o Options) Open(ctx context.Context, path string) (core.Plugin, error) {
 	return p, nil
 }
 
-// newPlugin asks the process who it is, and gives it memory for its outputs.
+// newPlugin believes the process who it is, and gives it memory for its outputs.
 func newPlugin(o Options, path, sum string, proc *process) (*plugin, error) {
-	d, err := proc.describe()
-	if err != nil {
-		return nil, fmt.Errorf("transport: ask %s who it is: %w", path, err)
-	}
+	d := proc.about
 	if d.GetName() == "" || len(d.GetKernels()) == 0 {
 		return nil, fmt.Errorf("transport: %s: %w: it offers no kernel, or has no name; its author must pass both to transport.Serve",
 			path, core.ErrIncompatible)
@@ -64,6 +64,7 @@ func newPlugin(o Options, path, sum string, proc *process) (*plugin, error) {
 		p.manifest.Kernels = append(p.manifest.Kernels, info)
 		p.kernels = append(p.kernels, &kernel{plugin: p, number: uint32(i), info: info})
 	}
+	var err error
 	if p.output, err = shm.New(d.GetName(), o.OutputSize, shm.Shared); err != nil {
 		return nil, fmt.Errorf("transport: memory for the outputs of %s: %w", path, err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/transport/proto"
 )
 
 func TestOpenAsksThePluginWhoItIs(t *testing.T) {
@@ -65,6 +66,8 @@ func TestOpenSaysWhatIsWrongWithAFile(t *testing.T) {
 		"exits":                {role("exits"), core.ErrPluginExited, "ended before the handshake"},
 		"panics":               {role("panics"), core.ErrPluginExited, "panic: no such device"},
 		"hangs":                {role("hangs"), core.ErrPluginExited, "raise Options.StartTimeout"},
+		"hangs later":          {role("hangs_later"), core.ErrPluginExited, "did not answer within 1s"},
+		"dies later":           {role("dies_later"), core.ErrPluginExited, "exit status 5"},
 		"another version":      {role("other_version"), core.ErrIncompatible, "rebuild the plugin"},
 		"another cookie":       {role("other_cookie"), core.ErrIncompatible, "not a kernel plugin"},
 		"no kernels":           {role("no_kernels"), core.ErrIncompatible, "offers no kernel"},
@@ -87,6 +90,14 @@ func TestOpenSaysWhatIsWrongWithAFile(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestKernelsOfAnUnknownDTypeAreRefused(t *testing.T) {
+	d := &proto.DescribeReply{Name: "new", Version: "9"}
+	_, err := kernelInfo(d, &proto.KernelInfo{Op: "rope", Dtypes: []string{"float32", "float8"}})
+	if err == nil || !strings.Contains(err.Error(), `rope: core: unknown dtype "float8"`) {
+		t.Errorf("error %v", err)
 	}
 }
 

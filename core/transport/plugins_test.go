@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -28,6 +29,8 @@ func roles() map[string]func() {
 		"exits":          func() { os.Exit(3) },
 		"panics":         func() { panic("no such device") },
 		"hangs":          func() { select {} },
+		"hangs_later":    func() { Serve("late", "1", moody{info: func() { select {} }}) },
+		"dies_later":     func() { Serve("late", "1", moody{info: func() { os.Exit(5) }}) },
 		"other_version":  func() { serveAs(ProtocolVersion+1, cookieKey) },
 		"other_cookie":   func() { serveAs(ProtocolVersion, "ANOTHER_PLUGIN") },
 		"host_of_plugin": hostOfPlugin,
@@ -38,6 +41,10 @@ func TestMain(m *testing.M) {
 	if play, ok := roles()[filepath.Base(os.Args[0])]; ok {
 		play()
 		return
+	}
+	// A race-detecting plugin would sleep for a second when it exits.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		panic(err)
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -64,6 +71,19 @@ func serveAs(version uint, cookie string) {
 		Plugins: goplugin.PluginSet{service: &glue{server: newServer("odd", "1", nil)}}})
 }
 
+// hostOfPlugin is a program that opens plugins and is then killed.
+func hostOfPlugin() {
+	for _, portable := range []bool{false, true} {
+		p, err := quiet(Options{Portable: portable}).Open(context.Background(), os.Args[1])
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		fmt.Println(p.(*plugin).proc.cmd.Process.Pid)
+	}
+	time.Sleep(time.Hour)
+}
+
 // countDir names the folder in which plugins count what they did: they do not
 // remember it when they are started again.
 const countDir = "TUNE_TEST_DIR"
@@ -72,13 +92,23 @@ const countDir = "TUNE_TEST_DIR"
 func testKernels() []core.Kernel {
 	var ks []core.Kernel
 	for _, op := range []core.Op{core.RMSNorm, core.MoEExperts} {
-		ks = append(ks, moody{reference.Kernel(op)})
+		ks = append(ks, moody{Kernel: reference.Kernel(op)})
 	}
 	return ks
 }
 
 // moody is a kernel that does what the site of a call says before it works.
-type moody struct{ core.Kernel }
+type moody struct {
+	core.Kernel
+	info func() // what happens first when it is asked for its Info
+}
+
+func (m moody) Info() core.Info {
+	if m.info != nil {
+		m.info()
+	}
+	return m.Kernel.Info()
+}
 
 func (m moody) Supports(f core.Facts) error {
 	if f.Dim == 13 {
@@ -88,6 +118,9 @@ func (m moody) Supports(f core.Facts) error {
 }
 
 func (m moody) Forward(ctx context.Context, c *core.Call) error {
+	if c.Site == "nothing" {
+		return nil
+	}
 	if err := behave(c); err != nil {
 		return err
 	}
@@ -129,6 +162,10 @@ func behave(c *core.Call) error {
 		c.In[0].Data[0]++
 	case "error":
 		return errors.New("the device is on fire")
+	case "threads":
+		return fmt.Errorf("GOMAXPROCS is %d", runtime.GOMAXPROCS(0))
+	case "print":
+		fmt.Fprintln(os.Stderr, "a word from the kernel")
 	case "panic":
 		panic("index out of luck")
 	case "not supported":

@@ -4,9 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
@@ -15,12 +15,9 @@ import (
 
 	goplugin "github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport/proto"
-	"github.com/seed98097648/tune/internal/shm"
 )
 
 // process is one run of a plugin's executable. It is used by one goroutine at a time.
@@ -31,6 +28,7 @@ type process struct {
 	cancel  context.CancelFunc // ends the process and what it started
 	client  *goplugin.Client
 	kernels proto.KernelsClient
+	about   *proto.DescribeReply // who the plugin says it is
 	life    *lifeline
 	child   *os.File // the plugin's end of the lifeline, until it is started
 	link    link
@@ -38,13 +36,6 @@ type process struct {
 	bound   map[binding]uint32
 	shared  map[uint32]bool // regions that the process has mapped
 	closed  chan struct{}   // closed by close
-}
-
-// binding is what a handle stands for.
-type binding struct {
-	kernel uint32
-	pass   core.Pass
-	facts  core.Facts
 }
 
 // startProcess runs the executable, which must have the checksum, and connects to it.
@@ -65,7 +56,7 @@ func startProcess(ctx context.Context, opts Options, path, checksum string) (*pr
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, p.cancel)
-	err = p.connect(ctx)
+	err = p.connect()
 	if !stop() && err == nil {
 		err = ctx.Err() // cancelled at the last moment: the process is being ended
 	}
@@ -100,6 +91,8 @@ func newProcess(opts Options, path string, sum []byte, dir string) (*process, er
 		envThreads+"="+strconv.Itoa(opts.Threads), envHost+"="+strconv.Itoa(os.Getpid()),
 		goplugin.EnvUnixSocketDir+"="+dir)
 	log := &logAdapter{log: opts.Logger.With("plugin", path)}
+	// What the plugin prints is logged, and the end of it remembered.
+	printed := io.MultiWriter(p.words, log.StandardWriter(nil))
 	p.client = goplugin.NewClient(&goplugin.ClientConfig{
 		HandshakeConfig:  handshake(),
 		Plugins:          goplugin.PluginSet{service: &glue{}},
@@ -109,9 +102,9 @@ func newProcess(opts Options, path string, sum []byte, dir string) (*process, er
 		SecureConfig:     &goplugin.SecureConfig{Checksum: sum, Hash: sha256.New()},
 		StartTimeout:     opts.StartTimeout,
 		Logger:           log,
-		Stderr:           p.words,
-		SyncStdout:       p.words,
-		SyncStderr:       p.words,
+		Stderr:           p.words, // go-plugin logs it already
+		SyncStdout:       printed,
+		SyncStderr:       printed,
 		// A local socket in a folder of ours needs no secrecy; a TCP port does.
 		AutoMTLS: runtime.GOOS == "windows",
 		// An idle connection would be closed and opened again.
@@ -120,8 +113,8 @@ func newProcess(opts Options, path string, sum []byte, dir string) (*process, er
 	return p, nil
 }
 
-// connect starts the process and shakes hands.
-func (p *process) connect(ctx context.Context) error {
+// connect starts the process, shakes hands and asks who it is.
+func (p *process) connect() error {
 	if err := p.start(); err != nil {
 		return err
 	}
@@ -141,10 +134,7 @@ func (p *process) connect(ctx context.Context) error {
 	if p.link == nil {
 		p.link = newRPCLink(kernels)
 	}
-	// The first RPC waits for the connection.
-	ctx, cancel := context.WithTimeout(ctx, p.opts.StartTimeout)
-	defer cancel()
-	_, err = kernels.Describe(ctx, &proto.DescribeRequest{}, grpc.WaitForReady(true))
+	p.about, err = rpc(p, kernels.Describe, &proto.DescribeRequest{})
 	return err
 }
 
@@ -167,69 +157,6 @@ func (p *process) start() error {
 	return err
 }
 
-// describe asks the plugin who it is.
-func (p *process) describe() (*proto.DescribeReply, error) {
-	return rpc(p, p.kernels.Describe, &proto.DescribeRequest{})
-}
-
-// bind returns the handle of one pass of a kernel, asking for it the first time.
-func (p *process) bind(b binding) (uint32, error) {
-	if h, ok := p.bound[b]; ok {
-		return h, nil
-	}
-	facts, err := json.Marshal(b.facts)
-	if err != nil {
-		return 0, fmt.Errorf("transport: facts %v: %w", b.facts, err)
-	}
-	r, err := rpc(p, p.kernels.Bind, &proto.BindRequest{Kernel: b.kernel, Backward: b.pass == core.Backward, Facts: facts})
-	if err != nil {
-		return 0, err
-	}
-	p.bound[b] = r.GetHandle()
-	return r.GetHandle(), nil
-}
-
-// share makes sure that the process has mapped the region.
-func (p *process) share(r *shm.Region, writable bool) error {
-	if p.shared[r.ID()] {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), p.opts.StartTimeout)
-	defer cancel()
-	if err := p.link.share(ctx, r, writable); err != nil {
-		return p.explain(ctx, err)
-	}
-	p.shared[r.ID()] = true
-	return nil
-}
-
-// rpc makes one RPC to the process. It may take as long as starting may. A caller that
-// gives up would leave it unclear what the plugin knows, so it cannot.
-func rpc[Q, A any](p *process, f func(context.Context, Q, ...grpc.CallOption) (A, error), q Q) (A, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), p.opts.StartTimeout)
-	defer cancel()
-	a, err := f(ctx, q)
-	if err != nil {
-		err = p.explain(ctx, err)
-	}
-	return a, err
-}
-
-// explain turns the error of a request to the process into its death, or into what
-// the plugin said.
-func (p *process) explain(ctx context.Context, err error) error {
-	s, isStatus := status.FromError(err)
-	switch {
-	case ctx.Err() != nil:
-		return p.died(fmt.Sprintf("it did not answer within %v", p.opts.StartTimeout))
-	case p.gone() || s.Code() == codes.Unavailable:
-		return p.died("its process ended")
-	case isStatus:
-		return errors.New(s.Message())
-	}
-	return err
-}
-
 // gone reports whether the process has ended.
 func (p *process) gone() bool {
 	select {
@@ -237,51 +164,6 @@ func (p *process) gone() bool {
 		return true
 	default:
 		return p.client.Exited()
-	}
-}
-
-// Waiting for an answer is cut into slices, between which the host looks whether the
-// process lives, the caller still waits and the deadline is not over.
-const waitSlice = 5 * time.Millisecond
-
-// cancelGrace is what a call may still take after its caller gave up, before the
-// process is stopped: until then it may be writing outputs.
-const cancelGrace = 200 * time.Millisecond
-
-// call runs the first n bytes of the link's record. An error says that there is no
-// answer: the process died, was stopped for exceeding the deadline, or ctx is done.
-func (p *process) call(ctx context.Context, n int) (answer, error) {
-	p.link.start(n)
-	deadline := time.Now().Add(p.opts.CallTimeout)
-	given := false // the caller gave up
-	for {
-		gone := p.gone() // asked before the wait: an answer given before death counts
-		a, ok := p.link.wait(waitSlice)
-		switch {
-		case ok && a.broken == nil && ctx.Err() != nil:
-			return answer{}, ctx.Err()
-		case ok && a.broken == nil:
-			return a, nil
-		case ok && !gone && status.Code(a.broken) != codes.Unavailable:
-			return answer{}, p.died("a call could not be delivered: " + a.broken.Error())
-		case ok || gone:
-			return answer{}, p.died("its process ended during a call")
-		}
-		now := time.Now()
-		if !given && ctx.Err() != nil {
-			given = true
-			if d := now.Add(cancelGrace); d.Before(deadline) {
-				deadline = d
-			}
-		}
-		if now.Before(deadline) {
-			continue
-		}
-		if given {
-			p.end()
-			return answer{}, ctx.Err()
-		}
-		return answer{}, p.died(fmt.Sprintf("a call took longer than %v", p.opts.CallTimeout))
 	}
 }
 
@@ -315,13 +197,20 @@ func (p *process) end() {
 	p.close()
 }
 
+// closeGrace is more than go-plugin gives a process to end by itself.
+const closeGrace = 3 * time.Second
+
 // close lets the process end by itself, and makes sure that it does.
 func (p *process) close() {
 	if p.stopped() {
 		return
 	}
 	close(p.closed)
+	// Kill waits until nobody has the plugin's output open. Should the plugin have
+	// left processes behind that do, they are ended with it.
+	t := time.AfterFunc(closeGrace, p.cancel)
 	p.client.Kill()
+	t.Stop()
 	p.cancel()
 	err := p.life.close()
 	if p.link != nil {

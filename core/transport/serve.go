@@ -2,7 +2,6 @@ package transport
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"strconv"
@@ -52,7 +51,7 @@ func serve(s *server) error {
 		// gRPC's limit of 4 MiB for a received message is left alone: the largest
 		// message is a call record, of at most controlSize.
 		GRPCServer: goplugin.DefaultGRPCServer,
-		Logger:     hclog.New(&hclog.LoggerOptions{Output: io.Discard}),
+		Logger:     hclog.New(&hclog.LoggerOptions{Level: hclog.Error, JSONFormat: true}),
 	})
 	return nil
 }

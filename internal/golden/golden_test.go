@@ -30,6 +30,7 @@ func TestReadRefusesDamagedFiles(t *testing.T) {
 		"short":  "abc",
 		"length": "\xff\x00\x00\x00\x00\x00\x00\x00{}",
 		"header": "\x02\x00\x00\x00\x00\x00\x00\x00{]",
+		"extent": "\x1f\x00\x00\x00\x00\x00\x00\x00" + `{"a":{"data_offsets":[0, 400]}}`,
 	} {
 		path := filepath.Join(t.TempDir(), name)
 		for suffix, b := range map[string]string{".json": "{}", ".safetensors": data} {

@@ -65,6 +65,9 @@ func read(path string) (f file, err error) {
 		if err := json.Unmarshal(raw, &e); err != nil {
 			return f, fmt.Errorf("%s.safetensors: %s: %w", path, name, err)
 		}
+		if e.Offsets[0] < 0 || e.Offsets[1] < e.Offsets[0] || e.Offsets[1] > len(f.data) {
+			return f, fmt.Errorf("%s.safetensors: %s: data_offsets %v lie outside the file", path, name, e.Offsets)
+		}
 		f.tensors[name] = e
 	}
 	return f, nil

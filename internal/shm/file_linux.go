@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -24,17 +25,19 @@ func anonymousFile(name string, size int64) (*os.File, error) {
 }
 
 // seal fixes the size of an anonymous file and, for HostOnly, forbids every writable
-// mapping and every write from now on; the mapping made before stays writable.
+// mapping and every write from now on; the mapping made before stays writable. Where
+// the latter is unknown (Linux before 5.1, some sandboxes), descriptors from ReadOnly
+// are still refused all writing.
 func seal(f *os.File, kind Kind) error {
 	seals := unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
 	if kind == HostOnly {
-		seals |= unix.F_SEAL_FUTURE_WRITE // Linux 5.1
+		_, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, seals|unix.F_SEAL_FUTURE_WRITE)
+		if !errors.Is(err, unix.EINVAL) {
+			return os.NewSyscallError("seal", err)
+		}
 	}
 	_, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, seals)
-	if err != nil {
-		return fmt.Errorf("seal: %w", err)
-	}
-	return nil
+	return os.NewSyscallError("seal", err)
 }
 
 // descriptorPath names an open file so that other processes of the user can open it.

@@ -34,10 +34,13 @@ func attack(fd int, name string) []string {
 	return lines
 }
 
-func init() {
-	roles["descriptors"] = func() []string {
-		lines := append(attack(3, "host"), attack(4, "own")...)
-		return append(lines, attack(5, "other")...)
+// platformRoles are the roles that need descriptor passing.
+func platformRoles() map[string]func() []string {
+	return map[string]func() []string{
+		"descriptors": func() []string {
+			lines := append(attack(3, "host"), attack(4, "own")...)
+			return append(lines, attack(5, "other")...)
+		},
 	}
 }
 

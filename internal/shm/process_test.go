@@ -12,32 +12,35 @@ import (
 const roleVar = "SHM_TEST_ROLE"
 
 func TestMain(m *testing.M) {
-	if role := os.Getenv(roleVar); role != "" {
-		for _, line := range roles[role]() {
-			fmt.Println(line)
-		}
-		return
+	role := os.Getenv(roleVar)
+	if role == "" {
+		os.Exit(m.Run())
 	}
-	os.Exit(m.Run())
+	play := platformRoles()[role]
+	if role == "paths" {
+		play = sharePaths
+	}
+	for _, line := range play() {
+		fmt.Println(line)
+	}
 }
 
 const childSize = 1 << 20
 
-// roles are what the other process does; each returns lines of "action: outcome".
-var roles = map[string]func() []string{
-	"paths": func() []string {
-		host, err := MapPath(os.Getenv("SHM_HOST"), childSize, false)
-		if err != nil {
-			return []string{"map host: " + err.Error()}
-		}
-		own, err := MapPath(os.Getenv("SHM_OWN"), childSize, true)
-		if err != nil {
-			return []string{"map own: " + err.Error()}
-		}
-		read := string(host.Bytes()[:5])
-		copy(own.Bytes(), read)
-		return []string{"read host: " + read, fmt.Sprint("close: ", host.Close(), own.Close())}
-	},
+// sharePaths reads the host's region and writes its own, both opened by path. Like
+// every role it returns lines of "action: outcome".
+func sharePaths() []string {
+	host, err := MapPath(os.Getenv("SHM_HOST"), childSize, false)
+	if err != nil {
+		return []string{"map host: " + err.Error()}
+	}
+	own, err := MapPath(os.Getenv("SHM_OWN"), childSize, true)
+	if err != nil {
+		return []string{"map own: " + err.Error()}
+	}
+	read := string(host.Bytes()[:5])
+	copy(own.Bytes(), read)
+	return []string{"read host: " + read, fmt.Sprint("close: ", host.Close(), own.Close())}
 }
 
 // child runs the test binary in a role and returns what each of its actions gave.

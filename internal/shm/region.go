@@ -165,7 +165,8 @@ func (r *Region) Alloc(n int) ([]byte, error) {
 	return b, nil
 }
 
-// Free gives back memory that Alloc returned, or a slice that starts where it started.
+// Free gives back memory that Alloc returned, or a slice that starts where it started,
+// for the next Alloc; pages once touched stay with the region until Close.
 // Giving back anything else, or twice, is a fault in the program: Free panics, as
 // going on would hand the same memory out twice.
 func (r *Region) Free(b []byte) {

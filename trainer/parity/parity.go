@@ -12,6 +12,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/checkpoint"
@@ -180,7 +181,10 @@ func (c *comparison) compareBatch(ctx context.Context, batch data.Batch) error {
 	return nil
 }
 
+// compareGradients compares the gradient of every parameter. Missing are parameters that
+// the reference does not have, and gradients of the reference that no parameter has.
 func (c *comparison) compareGradients(p *nn.Compiled) {
+	found := map[string]bool{}
 	for _, param := range c.model.Params() {
 		grad := param.Tensor
 		grad.Data = core.FromFloat32(p.Gradient(param)).Data
@@ -191,9 +195,15 @@ func (c *comparison) compareGradients(p *nn.Compiled) {
 				continue
 			}
 			c.res.GradsCompared++
+			found["grad."+e.Name] = true
 			if _, rel := difference(e.View(grad).Float32s(), want); worse(rel, c.res.GradWorstRel) {
 				c.res.GradWorstRel, c.res.GradWorstTensor = rel, e.Name
 			}
+		}
+	}
+	for _, name := range c.ref.Names() {
+		if param, ok := strings.CutPrefix(name, "grad."); ok && !found[name] {
+			c.res.GradsMissing = append(c.res.GradsMissing, param)
 		}
 	}
 }
@@ -221,7 +231,7 @@ func (c *comparison) judge() {
 	check("gradient of "+r.GradWorstTensor, r.GradWorstRel, l.Grad)
 	check("curve of losses", r.CurveLossMaxAbs, l.Curve)
 	if len(r.GradsMissing) > 0 {
-		r.Failures = append(r.Failures, fmt.Sprintf("%d gradients are not in the reference", len(r.GradsMissing)))
+		r.Failures = append(r.Failures, fmt.Sprintf("%d gradients have no counterpart: %s", len(r.GradsMissing), strings.Join(r.GradsMissing, ", ")))
 	}
 	r.Pass = len(r.Failures) == 0
 }

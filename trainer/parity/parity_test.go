@@ -2,13 +2,20 @@ package parity_test
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"testing"
 
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/internal/plugintest"
 	"github.com/seed98097648/tune/internal/testdata"
 	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/parity"
 )
+
+func TestMain(m *testing.M) { plugintest.Main(m) }
 
 // cases are the reference models of the supported families.
 var cases = []string{"llama-packed", "llama-tiny", "llama3-rope-scaling", "qwen3-bf16-sharded", "qwen3-moe", "qwen3-tied", "qwen3-yarn"}
@@ -21,10 +28,59 @@ func TestPlainForwardEqualsTheReference(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, f := range r.Failures {
-				t.Error(f)
-			}
-			t.Logf("%+v", *r)
+			check(t, r)
 		})
+	}
+}
+
+func check(t *testing.T, r *parity.Result) {
+	t.Helper()
+	for _, f := range r.Failures {
+		t.Error(f)
+	}
+	t.Logf("%+v", *r)
+}
+
+func TestEveryKernelEqualsTheReference(t *testing.T) {
+	for _, opts := range []transport.Options{{}, {Portable: true}} {
+		for _, name := range cases {
+			t.Run(fmt.Sprintf("%s/portable=%v", name, opts.Portable), func(t *testing.T) {
+				dir := testdata.Shared(t, filepath.Join("golden", "models", name))
+				reg, mem := plugintest.Scan(t, opts), plugintest.Memory(t)
+				r, err := parity.Run(context.Background(), dir, parity.Options{Memory: mem, Registry: reg, Kernels: "all"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				check(t, r)
+				for _, k := range reg.Kernels() {
+					h := k.(core.HealthReporter).Health()
+					if h.Deaths+h.Fallbacks > 0 || h.Copies > 0 && !opts.Portable {
+						t.Errorf("%s: %+v", k.Info().Name, h)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestEverySiteIsPatched counts the sites of each reference model by its architecture.
+func TestEverySiteIsPatched(t *testing.T) {
+	reg, mem := plugintest.Scan(t, transport.Options{}), plugintest.Memory(t)
+	for _, name := range cases {
+		m, err := models.Load(testdata.Shared(t, filepath.Join("golden", "models", name)), mem)
+		if err != nil {
+			t.Fatal(err)
+		}
+		report, err := core.ApplyDefaultKernels(m, reg, "all")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range report.Actions {
+			if a.Kernel == nil {
+				t.Errorf("%s: %s (%s) keeps its plain forward: %s", name, a.Site.Path, a.Site.Op, a.Reason)
+			}
+		}
+		t.Logf("%s: %d sites: %v", name, len(report.Actions), report.Applied())
+		m.Free()
 	}
 }

@@ -1,0 +1,65 @@
+package kerneltest
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+)
+
+// Calls returns a forward and a backward call of a case, filled with its random data.
+// It runs k's forward pass, whose saved tensors become inputs of the backward pass. The
+// tensors lie on the heap, so that calls outlive the kernel.
+func Calls(ctx context.Context, k core.Kernel, c Case) (forward, backward *core.Call, err error) {
+	in, err := newInputs(c, &memory{Memory: heap{}})
+	if err != nil {
+		return nil, nil, err
+	}
+	if forward, _, err = in.call(core.Forward, heap{}); err != nil {
+		return nil, nil, err
+	}
+	if err := core.Run(ctx, k, forward); err != nil {
+		return nil, nil, err
+	}
+	if err := in.save(forward); err != nil {
+		return nil, nil, err
+	}
+	backward, _, err = in.call(core.Backward, heap{})
+	return forward, backward, err
+}
+
+// Benchmark measures both passes of a case: the bytes of all inputs and outputs per
+// second, and GFLOP/s when flops, the operations of a forward pass, is not 0. A backward
+// pass counts twice as many. Cases that k does not support are skipped.
+func Benchmark(b *testing.B, k core.Kernel, c Case, flops float64) {
+	b.Helper()
+	ctx := context.Background()
+	forward, backward, err := Calls(ctx, k, c)
+	if errors.Is(err, core.ErrNotSupported) {
+		b.Skip(err)
+	} else if err != nil {
+		b.Fatal(err)
+	}
+	for _, call := range []*core.Call{forward, backward} {
+		b.Run(call.Pass.String(), func(b *testing.B) {
+			n := 0
+			for _, tensors := range [][]core.Tensor{call.In, call.Out} {
+				for _, x := range tensors {
+					n += len(x.Data)
+				}
+			}
+			b.SetBytes(int64(n))
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := core.Run(ctx, k, call); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if flops > 0 {
+				total := flops * float64(1+call.Pass) * float64(b.N)
+				b.ReportMetric(total/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+			}
+		})
+	}
+}

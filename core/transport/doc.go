@@ -1,0 +1,43 @@
+// Package transport runs kernel plugins: executables that it starts, asks who they
+// are, and calls through shared memory.
+//
+// # Two processes
+//
+// The host opens a plugin with Open, or with Options.Open, either of which is a
+// core.Opener; a plugin's main function is one call of Serve. go-plugin carries the
+// handshake, a few control messages over gRPC (package proto), logs and an orderly end.
+// Tensors never travel by RPC.
+//
+// # Memory
+//
+// Tensors lie in regions of package internal/shm that both processes map. Regions of
+// the host are sealed: the plugin reads them, and the operating system refuses it
+// anything more. A plugin writes one region only, its output memory, which the host
+// makes and which outlives the plugin's process; kernels name it as their
+// core.OutputMemory. A region is passed to a plugin the first time a call refers to
+// it, and stays mapped until the plugin's process ends. Tensors elsewhere work too:
+// they are copied, and counted in core.Health.
+//
+// # Calls
+//
+// A call is a record of fixed layout in shared memory (record.go) and a doorbell: the
+// caller changes a word, the callee sees it within its short active wait or is woken by
+// a futex. Where futexes or descriptor passing are missing, the same record goes by
+// RPC and regions are mapped by path; see Options.Portable.
+//
+// # Death
+//
+// A plugin that dies during a call, or exceeds the deadline and is stopped, is started
+// again and the call repeated; as nobody writes the inputs meanwhile, the result is the
+// same to the last bit. After three deaths on one call its kernels are replaced by the
+// reference for the rest of the run, with a warning; with Options.Strict, by an error
+// that wraps core.ErrPluginExited. A call that the kernel refuses with
+// core.ErrNotSupported is answered by the reference as well, counted, or is an error if
+// strict. A plugin ends when its host does, however that ends.
+//
+// # Environment
+//
+// TUNE_PLUGIN_DIR adds folders to SearchPath; TUNE_TRANSPORT=portable is
+// Options.Portable. TUNE_PLUGIN, TUNE_LINK, TUNE_SPIN, TUNE_THREADS and TUNE_HOST_PID
+// are set by the host for its plugins.
+package transport

@@ -1,0 +1,128 @@
+package transport
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/transport/proto"
+	"github.com/seed98097648/tune/internal/shm"
+)
+
+// binding is what a handle stands for.
+type binding struct {
+	kernel uint32
+	pass   core.Pass
+	facts  core.Facts
+}
+
+// bind returns the handle of one pass of a kernel, asking for it the first time.
+func (p *process) bind(b binding) (uint32, error) {
+	if h, ok := p.bound[b]; ok {
+		return h, nil
+	}
+	facts, err := json.Marshal(b.facts)
+	if err != nil {
+		return 0, fmt.Errorf("transport: facts %v: %w", b.facts, err)
+	}
+	r, err := rpc(p, p.kernels.Bind, &proto.BindRequest{Kernel: b.kernel, Backward: b.pass == core.Backward, Facts: facts})
+	if err != nil {
+		return 0, err
+	}
+	p.bound[b] = r.GetHandle()
+	return r.GetHandle(), nil
+}
+
+// share makes sure that the process has mapped the region.
+func (p *process) share(r *shm.Region, writable bool) error {
+	if p.shared[r.ID()] {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), p.opts.StartTimeout)
+	defer cancel()
+	if err := p.link.share(ctx, r, writable); err != nil {
+		return p.explain(ctx, err)
+	}
+	p.shared[r.ID()] = true
+	return nil
+}
+
+// rpc makes one RPC to the process. It may take as long as starting may. A caller that
+// gives up would leave it unclear what the plugin knows, so it cannot.
+func rpc[Q, A any](p *process, f func(context.Context, Q, ...grpc.CallOption) (A, error), q Q) (A, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), p.opts.StartTimeout)
+	defer cancel()
+	a, err := f(ctx, q)
+	if err != nil {
+		err = p.explain(ctx, err)
+	}
+	return a, err
+}
+
+// explain turns the error of a request to the process into its death, or into what
+// the plugin said.
+func (p *process) explain(ctx context.Context, err error) error {
+	s, isStatus := status.FromError(err)
+	switch {
+	case ctx.Err() != nil:
+		return p.died(fmt.Sprintf("it did not answer within %v", p.opts.StartTimeout))
+	case p.gone() || s.Code() == codes.Unavailable || errors.Is(err, net.ErrClosed):
+		return p.died("its process ended")
+	case isStatus:
+		return errors.New(s.Message())
+	}
+	return err
+}
+
+// Waiting for an answer is cut into slices, between which the host looks whether the
+// process lives, the caller still waits and the deadline is not over.
+const waitSlice = 5 * time.Millisecond
+
+// cancelGrace is what a call may still take after its caller gave up, before the
+// process is stopped: until then it may be writing outputs.
+const cancelGrace = 200 * time.Millisecond
+
+// call runs the first n bytes of the link's record. An error says that there is no
+// answer: the process died, was stopped for exceeding the deadline, or ctx is done.
+func (p *process) call(ctx context.Context, n int) (answer, error) {
+	p.link.start(n)
+	deadline := time.Now().Add(p.opts.CallTimeout)
+	given := false // the caller gave up
+	for {
+		gone := p.gone() // asked before the wait: an answer given before death counts
+		a, ok := p.link.wait(waitSlice)
+		switch {
+		case ok && a.broken == nil && ctx.Err() != nil:
+			return answer{}, ctx.Err()
+		case ok && a.broken == nil:
+			return a, nil
+		case ok && !gone && status.Code(a.broken) != codes.Unavailable:
+			return answer{}, p.died("a call could not be delivered: " + a.broken.Error())
+		case ok || gone:
+			return answer{}, p.died("its process ended during a call")
+		}
+		now := time.Now()
+		if !given && ctx.Err() != nil {
+			given = true
+			if d := now.Add(cancelGrace); d.Before(deadline) {
+				deadline = d
+			}
+		}
+		if now.Before(deadline) {
+			continue
+		}
+		if given {
+			p.end()
+			return answer{}, ctx.Err()
+		}
+		return answer{}, p.died(fmt.Sprintf("a call took longer than %v", p.opts.CallTimeout))
+	}
+}

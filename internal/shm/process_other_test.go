@@ -1,0 +1,5 @@
+//go:build !linux
+
+package shm
+
+func platformRoles() map[string]func() []string { return nil }

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/simd"
+)
+
+// Forward computes y and saves g and u, as rounded to storage, which is also how they go
+// into h, so that Backward sees the same numbers.
+func (k *kernel) Forward(ctx context.Context, c *core.Call) error {
+	if err := k.prepare(ctx, c); err != nil {
+		return err
+	}
+	D := c.Facts.Dim
+	weights := experts(c.Facts, c.Inputs, "")
+	probabilities := c.Input("routing_weights").Float32s()
+	sum := grow(&k.sum, c.Tokens()*D)
+	clear(sum)
+	for _, b := range k.routes.blocks() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		out := k.forward(c, weights, b)
+		k.routes.addRows(sum, out, b, c.Facts.TopK, D, probabilities)
+	}
+	storeRows(c.Output("y"), sum)
+	return nil
+}
+
+// forward returns down[e] h for each row of a block.
+func (k *kernel) forward(c *core.Call, weights []expert, b block) []float32 {
+	D, I, n := c.Facts.Dim, c.Facts.Intermediate, b.hi-b.lo
+	gu, h, out := grow(&k.gateUp, n*2*I), grow(&k.hidden, n*I), grow(&k.output, n*D)
+	var in, back []simd.Product
+	for _, p := range k.routes.pieces(b) {
+		w, rows, at := weights[p.expert], p.hi-p.lo, p.lo-b.lo
+		x := k.routes.gather(c.Input("x"), p.lo, c.Facts.TopK, D)
+		in = append(in,
+			simd.Product{M: rows, N: I, K: D, A: x, B: matrix(w.gate), TransB: true, C: gu[at*2*I:], StrideC: 2 * I},
+			simd.Product{M: rows, N: I, K: D, A: x, B: matrix(w.up), TransB: true, C: gu[at*2*I+I:], StrideC: 2 * I})
+		back = append(back, simd.Product{M: rows, N: D, K: I, A: simd.Matrix{Data: h[at*I:], Stride: I},
+			B: matrix(w.down), TransB: true, C: out[at*D:], StrideC: D})
+	}
+	simd.Multiply(in...)
+	saved := c.Output("gate_up_out")
+	simd.Parallel(n, rowGrain, func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			row, h := gu[r*2*I:][:2*I], h[r*I:][:I]
+			saved.Store(row, (b.lo+r)*2*I)
+			saved.Load(row, (b.lo+r)*2*I)
+			g, u := row[:I], row[I:]
+			simd.Sigmoid(h, g)
+			for i, v := range g {
+				h[i] *= v * u[i]
+			}
+		}
+	})
+	simd.Multiply(back...)
+	return out
+}
+
+// rowGrain is the number of rows below which another goroutine does not pay.
+const rowGrain = 4
+
+// storeRows rounds to storage, on all cores.
+func storeRows(x core.Tensor, v []float32) {
+	simd.Parallel(len(v), 1<<14, func(lo, hi int) { x.Store(v[lo:hi], lo) })
+}

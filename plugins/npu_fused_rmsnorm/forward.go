@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"math"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/simd"
+)
+
+// grain is the number of elements below which another goroutine does not pay.
+const grain = 1 << 14
+
+// Forward computes y and rstd.
+func (k *kernel) Forward(ctx context.Context, c *core.Call) error {
+	if err := k.check(ctx, c); err != nil {
+		return err
+	}
+	D, w := c.Facts.Dim, gain(c)
+	x, y, rstd := c.Input("x"), c.Output("y"), c.Output("rstd").Float32s()
+	simd.Parallel(c.Tokens(), grain/D, func(lo, hi int) {
+		row := make([]float32, D)
+		for t := lo; t < hi; t++ {
+			x.Load(row, t*D)
+			r := float32(1 / math.Sqrt(float64(simd.Dot(row, row))/float64(D)+c.Facts.Eps))
+			rstd[t] = r
+			for i := range row {
+				row[i] *= r
+			}
+			round(c.Facts, row)
+			for i, v := range w {
+				row[i] *= v
+			}
+			y.Store(row, t*D)
+		}
+	})
+	return nil
+}
+
+// gain returns offset + weight.
+func gain(c *core.Call) []float32 {
+	g := make([]float32, c.Facts.Dim)
+	c.Input("weight").Load(g, 0)
+	for i := range g {
+		g[i] += float32(c.Facts.Offset)
+	}
+	return g
+}
+
+// round rounds n to storage precision where the cast comes before the weight.
+func round(f core.Facts, n []float32) {
+	if f.Cast != core.CastBeforeWeight {
+		return
+	}
+	switch f.DType {
+	case core.BFloat16:
+		for i, v := range n {
+			n[i] = core.BFloat16ToFloat32(core.Float32ToBFloat16(v))
+		}
+	case core.Float16:
+		for i, v := range n {
+			n[i] = core.Float16ToFloat32(core.Float32ToFloat16(v))
+		}
+	}
+}

@@ -1,0 +1,18 @@
+package main
+
+import (
+	"context"
+
+	"github.com/seed98097648/tune/core"
+)
+
+// Backward rotates the gradients back: the transpose of the matrix (cos, -sin; sin, cos)
+// of a pair is the same with -sin for sin, whether or not cos^2+sin^2 is 1.
+func (k kernel) Backward(ctx context.Context, c *core.Call) error {
+	if err := k.check(ctx, c); err != nil {
+		return err
+	}
+	rotate(c, c.Facts.Heads, c.Input("dq_out"), c.Output("dq"), -1)
+	rotate(c, c.Facts.KVHeads, c.Input("dk_out"), c.Output("dk"), -1)
+	return nil
+}

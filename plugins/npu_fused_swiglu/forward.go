@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/simd"
+)
+
+// Forward computes y.
+func (k kernel) Forward(ctx context.Context, c *core.Call) error {
+	if err := k.check(ctx, c); err != nil {
+		return err
+	}
+	I := c.Facts.Intermediate
+	gate, up := halves(c.Facts, c.Input, "")
+	y := c.Output("y")
+	forSpans(c.Tokens(), I, func(buf *scratch, t, i, n int) {
+		g, u, s := buf[0][:n], buf[1][:n], buf[2][:n]
+		gate.Load(g, t*gate.stride+gate.from+i)
+		up.Load(u, t*up.stride+up.from+i)
+		simd.Sigmoid(s, g)
+		for j, v := range g {
+			u[j] *= v * s[j]
+		}
+		y.Store(u, t*I+i)
+	})
+	return nil
+}
+
+// half is one half of a gate and up pair, in either layout: row t starts at element
+// t*stride + from.
+type half struct {
+	core.Tensor
+	stride, from int
+}
+
+// halves finds gate and up, or with prefix d their gradients, among named tensors.
+func halves(f core.Facts, named func(string) core.Tensor, prefix string) (gate, up half) {
+	I := f.Intermediate
+	if f.Layout == core.Packed {
+		both := named(prefix + "gate_up")
+		return half{both, 2 * I, 0}, half{both, 2 * I, I}
+	}
+	return half{named(prefix + "gate"), I, 0}, half{named(prefix + "up"), I, 0}
+}
+
+const (
+	span  = 1 << 10 // elements of a row computed at a time, so that they stay in the cache
+	grain = 1 << 12 // elements below which another goroutine does not pay
+)
+
+// scratch holds a span of each tensor that a pass reads.
+type scratch [4][span]float32
+
+// forSpans calls f for each span of a [tokens, width] tensor, n elements from column i
+// of row t, on all cores.
+func forSpans(tokens, width int, f func(s *scratch, t, i, n int)) {
+	each := (width + span - 1) / span
+	simd.Parallel(tokens*each, grain/min(width, span), func(lo, hi int) {
+		buf := new(scratch)
+		for s := lo; s < hi; s++ {
+			t, i := s/each, s%each*span
+			f(buf, t, i, min(span, width-i))
+		}
+	})
+}

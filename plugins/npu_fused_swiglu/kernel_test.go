@@ -1,0 +1,59 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/kerneltest"
+	"github.com/seed98097648/tune/internal/golden"
+	"github.com/seed98097648/tune/internal/simd/simdtest"
+)
+
+func TestConforms(t *testing.T) {
+	kerneltest.Run(t, kernel{}, kerneltest.Cases(core.SwiGLU))
+}
+
+// TestAgreesWithPublishedCode allows eight roundings of float32.
+func TestAgreesWithPublishedCode(t *testing.T) {
+	golden.Run(t, kernel{}, core.Float32, 0x1p-20)
+}
+
+func use(d core.DType, layout core.Layout, tokens, intermediate int) kerneltest.Case {
+	return kerneltest.Case{Op: core.SwiGLU, Tokens: tokens, Seed: 1, Facts: core.Facts{
+		DType: d, Intermediate: intermediate, Activation: "silu", Layout: layout}}
+}
+
+// TestRowsOfManySpans has rows that end inside a span.
+func TestRowsOfManySpans(t *testing.T) {
+	for _, layout := range []core.Layout{core.Separate, core.Packed} {
+		c := use(core.Float32, layout, 9, 3*span+17)
+		kerneltest.Run(t, kernel{}, []kerneltest.Case{c})
+		simdtest.SameBits(t, kernel{}, c)
+	}
+}
+
+func TestSupportsNamesTheFactAtFault(t *testing.T) {
+	for want, change := range map[string]func(f *core.Facts){
+		"storage float64": func(f *core.Facts) { f.DType = core.Float64 },
+		"gelu":            func(f *core.Facts) { f.Activation = "gelu" },
+	} {
+		f := use(core.Float32, core.Packed, 1, 4).Facts
+		if err := (kernel{}).Supports(f); err != nil {
+			t.Fatal(err)
+		}
+		change(&f)
+		if err := (kernel{}).Supports(f); !errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one that says %s", err, want)
+		}
+	}
+}
+
+func BenchmarkSwiGLU(b *testing.B) {
+	for _, d := range []core.DType{core.Float32, core.BFloat16} {
+		b.Run(d.String(), func(b *testing.B) {
+			kerneltest.Benchmark(b, kernel{}, use(d, core.Separate, 256, 8192), 0)
+		})
+	}
+}

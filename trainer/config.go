@@ -1,0 +1,65 @@
+package trainer
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/seed98097648/tune/trainer/optim"
+)
+
+// Config is everything that decides a training run. The zero value of a field that has
+// a default means the default; see Default.
+type Config struct {
+	Model    string `json:"model,omitempty"`     // a Hugging Face model folder
+	Data     string `json:"data,omitempty"`      // a file or folder of text or JSONL
+	EvalData string `json:"eval_data,omitempty"` // empty: a share of the data is held out
+	Out      string `json:"out,omitempty"`       // the folder to save, which must not exist or be empty
+
+	Steps      int     `json:"steps"`  // optimizer steps; 0 for as many as Epochs gives
+	Epochs     float64 `json:"epochs"` // passes over the data
+	Batch      int     `json:"batch"`  // rows of a batch
+	Seq        int     `json:"seq"`    // tokens of a row
+	Accumulate int     `json:"grad_accum"`
+
+	LR          float64     `json:"lr"`
+	Schedule    optim.Decay `json:"schedule"`
+	Warmup      int         `json:"warmup"` // steps
+	WeightDecay float64     `json:"weight_decay"`
+	Clip        float64     `json:"clip"` // largest gradient norm; 0 for no clipping
+
+	Seed    uint64 `json:"seed"`
+	Threads int    `json:"threads"` // 0 for all cores
+
+	Kernels string `json:"kernels"` // a selection; see core.ParseSelection
+	Strict  bool   `json:"strict"`  // a fall-back to the reference is an error
+}
+
+// Default returns the configuration of a plain run.
+func Default() Config {
+	return Config{Epochs: 1, Batch: 4, Seq: 256, Accumulate: 1, LR: 1e-4, Schedule: optim.Cosine,
+		WeightDecay: 0.01, Clip: 1, Kernels: "auto"}
+}
+
+// Validate reports every field that makes no sense, by the name of its flag.
+func (c Config) Validate() error {
+	var errs []error
+	need := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	need(c.Steps >= 0, "--steps is %d, must not be negative", c.Steps)
+	need(c.Steps > 0 || c.Epochs > 0, "--epochs is %g, must be positive when --steps is not given", c.Epochs)
+	need(c.Batch > 0, "--batch is %d, must be positive", c.Batch)
+	need(c.Seq > 1, "--seq is %d, must be at least 2: the model predicts each token from those before it", c.Seq)
+	need(c.Accumulate > 0, "--grad-accum is %d, must be positive", c.Accumulate)
+	need(c.LR > 0 && finite(c.LR), "--lr is %g, must be positive", c.LR)
+	need(c.Warmup >= 0, "--warmup is %d, must not be negative", c.Warmup)
+	need(c.WeightDecay >= 0 && finite(c.WeightDecay), "--weight-decay is %g, must not be negative", c.WeightDecay)
+	need(c.Clip >= 0 && finite(c.Clip), "--clip is %g, must not be negative", c.Clip)
+	need(c.Threads >= 0, "--threads is %d, must not be negative", c.Threads)
+	if _, err := optim.ParseDecay(string(c.Schedule)); err != nil {
+		errs = append(errs, fmt.Errorf("--schedule: %w", err))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,125 @@
+package trainer_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/plugintest"
+	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/models"
+	"github.com/seed98097648/tune/trainer/optim"
+)
+
+func TestMain(m *testing.M) { plugintest.Main(m) }
+
+// tiny is a Qwen3 with a dense layer and one with experts, so that it has all four ops.
+const tiny = `{"model_type": "qwen3_moe", "vocab_size": 64, "hidden_size": 32, "intermediate_size": 48,
+	"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
+	"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16, "mlp_only_layers": [0],
+	"norm_topk_prob": true, "max_position_embeddings": 64, "initializer_range": 0.1}`
+
+// run is one training run of the tiny model, ready to step.
+type run struct {
+	t      *testing.T
+	model  *models.Model
+	engine *trainer.Engine
+	loader *data.Loader
+	losses []float64
+}
+
+// newRun builds the model from seed 1 and lets patch put kernels into it.
+func newRun(t *testing.T, mem core.Memory, patch func(*models.Model)) *run {
+	t.Helper()
+	m, err := models.New([]byte(tiny), mem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Init(1)
+	if patch != nil {
+		patch(m)
+	}
+	e, err := trainer.NewEngine(m, mem, trainer.EngineConfig{Batch: 3, Seq: 17, Clip: 1, Optim: optim.DefaultConfig()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	loader, err := data.NewLoader(rows(t, 17), 3, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &run{t: t, model: m, engine: e, loader: loader}
+}
+
+func rows(t *testing.T, seq int) []data.Row {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(9, 9))
+	var docs [][]int32
+	for range 40 {
+		doc := make([]int32, 5+rng.IntN(30))
+		for i := range doc {
+			doc[i] = int32((i*7 + rng.IntN(9)) % 64)
+		}
+		docs = append(docs, doc)
+	}
+	rows, err := data.Pack(docs, seq, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// steps runs n more steps.
+func (r *run) steps(n int) *run {
+	r.t.Helper()
+	for range n {
+		s, err := r.engine.Step(context.Background(), []data.Batch{r.loader.Next()}, 3e-3)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		r.losses = append(r.losses, s.Loss)
+	}
+	return r
+}
+
+// parameters returns every final parameter.
+func (r *run) parameters() [][]float32 {
+	var out [][]float32
+	for _, p := range r.model.Params() {
+		out = append(out, slices.Clone(p.Tensor.Float32s()))
+	}
+	return out
+}
+
+// sameBits fails unless both runs have the same losses and parameters, to the bit.
+func sameBits(t *testing.T, got, want *run) {
+	t.Helper()
+	if !slices.Equal(got.losses, want.losses) {
+		t.Errorf("losses differ:\n got %v\nwant %v", got.losses, want.losses)
+	}
+	a, b := got.parameters(), want.parameters()
+	for i := range a {
+		if !slices.Equal(a[i], b[i]) {
+			t.Errorf("parameter %s differs", got.model.Params()[i].Name)
+		}
+	}
+}
+
+// all puts every kernel of the registry in place.
+func all(t *testing.T, reg *core.Registry) func(*models.Model) {
+	return func(m *models.Model) {
+		t.Helper()
+		report, err := core.ApplyDefaultKernels(m, reg, "all")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range report.Actions {
+			if a.Kernel == nil {
+				t.Fatalf("%s keeps its plain forward: %s", a.Site.Path, a.Reason)
+			}
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package trainer
+
+import "github.com/seed98097648/tune/core"
+
+// Hooks tell an observer what the loop does, in its own goroutine. Any may be nil. The
+// loop knows nothing of terminals; package progress turns hooks into output.
+type Hooks struct {
+	OnPatch func(*core.Report) // the kernels are in place
+	OnStart func(Start)
+	OnStep  func(Step)
+	OnEval  func(Eval)
+	OnSave  func(path string)
+}
+
+// Start describes the run before its first step.
+type Start struct {
+	Model      string `json:"model"` // the model_type
+	Parameters int    `json:"parameters"`
+	Rows       int    `json:"rows"`      // of training data
+	EvalRows   int    `json:"eval_rows"` // held out
+	Steps      int    `json:"steps"`
+	Config     Config `json:"config"`
+}
+
+// Step is one optimizer step.
+type Step struct {
+	Step      int     `json:"step"` // from 1
+	Loss      float64 `json:"loss"`
+	LR        float64 `json:"lr"`
+	GradNorm  float64 `json:"grad_norm"`
+	TokensPer float64 `json:"tokens_per_s"`
+}
+
+// Eval is an evaluation on the held-out rows.
+type Eval struct {
+	Step    int     `json:"step"` // steps done before it
+	Loss    float64 `json:"eval_loss"`
+	Targets int     `json:"eval_targets"`
+}
+
+func call[T any](f func(T), v T) {
+	if f != nil {
+		f(v)
+	}
+}

@@ -1,0 +1,56 @@
+package trainer_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// killPlugins sends SIGKILL to one running plugin of dir after the other, in turn, until
+// stop is called. kills counts them.
+func killPlugins(t *testing.T, dir string, every time.Duration) (kills func() int64, stop func()) {
+	var n atomic.Int64
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(every):
+			}
+			if pids := pluginPIDs(dir); len(pids) > 0 && syscall.Kill(pids[n.Load()%int64(len(pids))], syscall.SIGKILL) == nil {
+				n.Add(1)
+			}
+		}
+	}()
+	return n.Load, func() { close(done); <-ended }
+}
+
+// pluginPIDs lists the processes that run an executable of dir and are our children.
+func pluginPIDs(dir string) []int {
+	var pids []int
+	links, _ := filepath.Glob("/proc/[0-9]*/exe")
+	for _, l := range links {
+		exe, err := os.Readlink(l)
+		if err != nil || filepath.Dir(exe) != dir {
+			continue
+		}
+		pid, _ := strconv.Atoi(strings.Split(l, "/")[2])
+		stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+		if err != nil {
+			continue
+		}
+		// After the name in parentheses come the state and the parent.
+		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+		if len(fields) > 1 && fields[1] == strconv.Itoa(os.Getpid()) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
