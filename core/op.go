@@ -240,20 +240,24 @@ func (c *Call) Check() error {
 func checkArgs(args []Arg, tensors []Tensor, bound *[2]int) error {
 	for _, a := range args {
 		for i, t := range tensors[:a.Count] {
-			name := a.Name
-			if a.Count > 1 {
-				name = fmt.Sprintf("%s[%d]", a.Name, i)
-			}
 			if err := t.Valid(); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
+				return fmt.Errorf("%s: %w", a.label(i), err)
 			}
 			if t.DType != a.DType || !bindShape(a.Shape, t.Shape, bound) {
-				return fmt.Errorf("%s is %s%v, want %s%s", name, t.DType, t.Shape, a.DType, symbolic(a.Shape))
+				return fmt.Errorf("%s is %s%v, want %s%s", a.label(i), t.DType, t.Shape, a.DType, symbolic(a.Shape))
 			}
 		}
 		tensors = tensors[a.Count:]
 	}
 	return nil
+}
+
+// label names tensor i of the argument.
+func (a Arg) label(i int) string {
+	if a.Count == 1 {
+		return a.Name
+	}
+	return fmt.Sprintf("%s[%d]", a.Name, i)
 }
 
 // unbound marks a symbolic axis that no tensor has bound yet; 0 is a size.

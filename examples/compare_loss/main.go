@@ -24,7 +24,8 @@ import (
 // config is a Qwen3 of two layers, one dense and one with experts: it has all four ops.
 const config = `{"model_type": "qwen3_moe", "vocab_size": 64, "hidden_size": 32, "intermediate_size": 48,
 	"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
-	"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16, "mlp_only_layers": [0]}`
+	"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16, "mlp_only_layers": [0],
+	"initializer_range": 0.2}`
 
 func main() {
 	if len(os.Args) != 2 {
@@ -73,7 +74,7 @@ func losses(reg *core.Registry, kernels string) ([]float64, error) {
 	if _, err := core.ApplyDefaultKernels(m, reg, kernels); err != nil {
 		return nil, err
 	}
-	e, err := trainer.NewEngine(m, mem, trainer.EngineConfig{Batch: 2, Seq: 16, Clip: 1, Optim: optim.DefaultConfig()})
+	e, err := trainer.NewEngine(m, mem, trainer.EngineConfig{Batch: 4, Seq: 16, Clip: 1, Optim: optim.DefaultConfig()})
 	if err != nil {
 		return nil, err
 	}
@@ -86,11 +87,11 @@ func losses(reg *core.Registry, kernels string) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	loader, err := data.NewLoader(rows, 2, 7)
+	loader, err := data.NewLoader(rows, 4, 7)
 	var out []float64
-	for err == nil && len(out) < 12 {
+	for err == nil && len(out) < 20 {
 		var r trainer.StepResult
-		r, err = e.Step(context.Background(), []data.Batch{loader.Next()}, 3e-3)
+		r, err = e.Step(context.Background(), []data.Batch{loader.Next()}, 1e-2)
 		out = append(out, r.Loss)
 	}
 	return out, err
