@@ -55,10 +55,9 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/nn", "core internal/simd trainer/autograd trainer/data", "core/reference core/kerneltest trainer/checkpoint"},
 	{"trainer/models", "core trainer/autograd trainer/checkpoint trainer/data trainer/nn trainer/models/...", "core/reference trainer/optim"},
 	{"trainer/models/...", "core trainer/autograd trainer/checkpoint trainer/data trainer/nn trainer/models/...", "core/reference trainer/optim"},
-	{"trainer/lora", "core trainer/autograd trainer/checkpoint trainer/data trainer/nn", "trainer/optim"},
-	{"trainer/report", "core", ""},
 	{"trainer/progress", "github.com/schollz/progressbar/v3 golang.org/x/term trainer", ""},
 	{"trainer/bench", "core internal/simd trainer trainer/...", "core/reference core/transport internal/plugintest"},
+	{"trainer/demo", "core trainer trainer/autograd trainer/data trainer/models trainer/nn trainer/tokenizer", "core/reference trainer/optim"},
 	{"trainer/parity", "core trainer trainer/...", "core/reference core/transport internal/plugintest"},
 	{"trainer", "core internal/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest"},
 

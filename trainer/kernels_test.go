@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -77,28 +78,30 @@ func TestNothingIsCopied(t *testing.T) {
 	}
 }
 
-// TestKilledPluginsChangeNothing kills plugins over and over while a run goes on.
+// TestKilledPluginsChangeNothing kills plugins over and over while a run goes on, until
+// several deaths were noticed, and compares with a run of as many steps in peace.
 func TestKilledPluginsChangeNothing(t *testing.T) {
-	mem := plugintest.Memory(t)
-	want := newRun(t, mem, all(t, plugintest.Scan(t, transport.Options{}))).steps(25)
-	reg := plugintest.Scan(t, transport.Options{})
+	if runtime.GOOS != "linux" {
+		t.Skip("finding the plugins' processes needs /proc")
+	}
+	mem, reg := plugintest.Memory(t), plugintest.Scan(t, transport.Options{})
 	killed := newRun(t, mem, all(t, reg))
-	kills, stop := killPlugins(t, plugintest.Dir(t), 60*time.Millisecond)
-	killed.steps(25)
-	for kills() < 4 { // a fast machine may be done before enough have died
-		killed.steps(25)
-		want.steps(25)
+	stop := killPlugins(plugintest.Dir(t), 60*time.Millisecond)
+	var deaths, fallbacks uint64
+	for deaths < 4 {
+		killed.steps(5)
+		deaths, fallbacks = 0, 0
+		for _, k := range reg.Kernels() {
+			h := k.(core.HealthReporter).Health()
+			deaths, fallbacks = deaths+h.Deaths, fallbacks+h.Fallbacks
+		}
 	}
 	stop()
+	if fallbacks != 0 {
+		t.Errorf("%d fall-backs", fallbacks)
+	}
+	want := newRun(t, mem, all(t, plugintest.Scan(t, transport.Options{}))).steps(len(killed.losses))
 	sameBits(t, killed, want)
-	var deaths, fallbacks uint64
-	for _, k := range reg.Kernels() {
-		h := k.(core.HealthReporter).Health()
-		deaths, fallbacks = deaths+h.Deaths, fallbacks+h.Fallbacks
-	}
-	if deaths == 0 || fallbacks != 0 {
-		t.Errorf("%d deaths noticed and %d fall-backs after %d kills", deaths, fallbacks, kills())
-	}
 }
 
 // TestWritingOutsideKillsThePluginAndNotTheRun lets a plugin write into a tensor of the

@@ -5,31 +5,28 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
-	"testing"
 	"time"
 )
 
 // killPlugins sends SIGKILL to one running plugin of dir after the other, in turn, until
-// stop is called. kills counts them.
-func killPlugins(t *testing.T, dir string, every time.Duration) (kills func() int64, stop func()) {
-	var n atomic.Int64
+// stop is called.
+func killPlugins(dir string, every time.Duration) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		for {
+		for i := 0; ; i++ {
 			select {
 			case <-done:
 				return
 			case <-time.After(every):
 			}
-			if pids := pluginPIDs(dir); len(pids) > 0 && syscall.Kill(pids[n.Load()%int64(len(pids))], syscall.SIGKILL) == nil {
-				n.Add(1)
+			if pids := pluginPIDs(dir); len(pids) > 0 {
+				syscall.Kill(pids[i%len(pids)], syscall.SIGKILL) // one that has just ended is no matter
 			}
 		}
 	}()
-	return n.Load, func() { close(done); <-ended }
+	return func() { close(done); <-ended }
 }
 
 // pluginPIDs lists the processes that run an executable of dir and are our children.

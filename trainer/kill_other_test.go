@@ -2,12 +2,8 @@
 
 package trainer_test
 
-import (
-	"testing"
-	"time"
-)
+import "time"
 
-func killPlugins(t *testing.T, _ string, _ time.Duration) (kills func() int64, stop func()) {
-	t.Skip("finding the plugins' processes needs /proc")
-	return nil, nil
-}
+// killPlugins does nothing here: finding the plugins' processes needs /proc. The test
+// that uses it is skipped.
+func killPlugins(string, time.Duration) (stop func()) { return func() {} }

@@ -107,7 +107,9 @@ func (j *Job) loop(ctx context.Context, e *Engine, out *output, s *Summary) erro
 		}
 	}
 	s.Interrupted = s.Steps < steps
-	s.After, err = j.evaluate(whole, e, out, s.Steps)
+	if s.After, err = j.evaluate(whole, e, out, s.Steps); err == nil {
+		err = whole.Err() // set if Abort was closed meanwhile
+	}
 	return err
 }
 

@@ -140,6 +140,12 @@ func (g *Graph) Alloc(n int) ([]byte, error) {
 	return b, err
 }
 
+// Release gives back what Alloc has handed out, for a graph that will not be compiled.
+func (g *Graph) Release() {
+	release(g.owned)
+	g.owned = nil
+}
+
 // Enter adds an element to the path under which operations are recorded, until the
 // function that it returns is called.
 func (g *Graph) Enter(name string) func() {

@@ -36,8 +36,14 @@ type Stat struct {
 
 // Compile differentiates loss, a scalar, with respect to the parameters and plans the
 // memory. Without parameters the program has no backward pass. Values read after a
-// run must have been kept. Close gives the memory back.
-func (g *Graph) Compile(loss *Value, params ...*Value) (*Program, error) {
+// run must have been kept. Close gives the memory back. A graph is compiled once; after
+// an error it holds no memory.
+func (g *Graph) Compile(loss *Value, params ...*Value) (_ *Program, err error) {
+	defer func() {
+		if err != nil {
+			g.Release()
+		}
+	}()
 	if g.err != nil {
 		return nil, g.err
 	}
@@ -60,11 +66,11 @@ func (g *Graph) Compile(loss *Value, params ...*Value) (*Program, error) {
 	if p.split < 0 {
 		p.split = len(p.tape)
 	}
-	var err error
 	if p.blocks, err = place(p.tape); err != nil {
 		return nil, err
 	}
 	p.blocks = append(p.blocks, g.owned...)
+	g.owned = nil
 	byKind := map[Stat]*Stat{}
 	for _, in := range p.tape {
 		in.run = in.bind()

@@ -11,9 +11,11 @@ type Compiled struct {
 }
 
 // Compile differentiates the loss with respect to every parameter, unless forwardOnly,
-// and plans the memory. Until Close, the model's sites cannot be patched.
+// and plans the memory. Until Close, the model's sites cannot be patched. The context
+// cannot be used again, whether it succeeds or not.
 func (b *Body) Compile(c *Context, loss *autograd.Value, forwardOnly bool) (*Compiled, error) {
 	if c.err != nil {
+		c.G.Release()
 		return nil, c.err
 	}
 	var wrt []*autograd.Value
@@ -33,8 +35,13 @@ func (b *Body) Compile(c *Context, loss *autograd.Value, forwardOnly bool) (*Com
 // Gradient returns the gradient of a parameter, valid until the next run.
 func (c *Compiled) Gradient(p *Param) []float32 { return c.Grad(c.leaves[p]).Float32s() }
 
-// Close gives the memory back and lets the model be patched again.
+// Close gives the memory back and lets the model be patched again. Closing twice does
+// nothing more.
 func (c *Compiled) Close() {
+	if c.graphs == nil {
+		return
+	}
 	c.Program.Close()
 	*c.graphs--
+	c.graphs = nil
 }

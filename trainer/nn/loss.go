@@ -16,25 +16,26 @@ import (
 // batch's Divisor: logits [T, V].
 func CrossEntropy(c *Context, logits *autograd.Value) *autograd.Value {
 	t, v := logits.Shape()[0], logits.Shape()[1]
-	return c.G.ApplyAll(autograd.Op{Name: "cross_entropy", Outputs: []autograd.Spec{autograd.Float32(), autograd.Float32(t), autograd.Float32(t)},
+	return c.G.ApplyAll(autograd.Op{Name: "cross_entropy", Outputs: []autograd.Spec{autograd.Float32(), autograd.Float32(t, 2), autograd.Float32(t)},
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
 			x, labels, divisor := in[0].Float32s(), in[1].Int32s(), in[2].Float32s()[0]
-			lse, losses := out[1].Float32s(), out[2].Float32s()
+			saved, losses := out[1].Float32s(), out[2].Float32s() // per row: the largest logit, and what expSum says
 			if err := labelsInRange(labels, v, c.S); err != nil {
 				return err
 			}
 			eachRow(t, v, func(r int) {
-				lse[r], losses[r] = 0, 0
+				saved[2*r], saved[2*r+1], losses[r] = 0, 0, 0
 				if y := target(labels, r, c.S); y >= 0 {
-					l := logSumExp(x[r*v : (r+1)*v])
-					lse[r], losses[r] = float32(l), float32(l-float64(x[r*v+y]))
+					high, sum := expSum(x[r*v : (r+1)*v])
+					saved[2*r], saved[2*r+1] = float32(high), float32(sum)
+					losses[r] = float32(high - float64(x[r*v+y]) + math.Log(sum))
 				}
 			})
 			out[0].Float32s()[0] = float32(sum64(losses) / float64(divisor))
 			return nil
 		},
 		Backward: &autograd.Backward{Inputs: []int{0, 1, 2}, Outputs: []int{1}, Wrt: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {
-			x, labels, lse, dx := g.In[0].Float32s(), g.In[1].Int32s(), g.Out[1].Float32s(), g.DIn[0].Float32s()
+			x, labels, saved, dx := g.In[0].Float32s(), g.In[1].Int32s(), g.Out[1].Float32s(), g.DIn[0].Float32s()
 			scale := float64(g.DOut[0].Float32s()[0]) / float64(g.In[2].Float32s()[0])
 			simd.Parallel(t, max(1, grain/v), func(lo, hi int) {
 				for r := lo; r < hi; r++ {
@@ -44,8 +45,10 @@ func CrossEntropy(c *Context, logits *autograd.Value) *autograd.Value {
 						clear(row)
 						continue
 					}
+					// Not exp(x - log sum): a logarithm near a large logit has few digits left.
+					high, factor := float64(saved[2*r]), scale/float64(saved[2*r+1])
 					for i := range row {
-						row[i] = float32(math.Exp(float64(x[r*v+i])-float64(lse[r])) * scale)
+						row[i] = float32(math.Exp(float64(x[r*v+i])-high) * factor)
 					}
 					row[y] -= float32(scale)
 				}

@@ -15,9 +15,9 @@ func softmaxRows(g *autograd.Graph, x *autograd.Value) *autograd.Value {
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
 			x, y := in[0].Float32s(), out[0].Float32s()
 			eachRow(t, e, func(r int) {
-				lse := logSumExp(x[r*e : (r+1)*e])
+				high, sum := expSum(x[r*e : (r+1)*e])
 				for i := r * e; i < (r+1)*e; i++ {
-					y[i] = float32(math.Exp(float64(x[i]) - lse))
+					y[i] = float32(math.Exp(float64(x[i])-high) / sum)
 				}
 			})
 			return nil
@@ -38,16 +38,16 @@ func softmaxRows(g *autograd.Graph, x *autograd.Value) *autograd.Value {
 	}, x)
 }
 
-func logSumExp(x []float32) float64 {
-	high := math.Inf(-1)
+// expSum returns the largest element and the sum of exp(x - largest).
+func expSum(x []float32) (high, sum float64) {
+	high = math.Inf(-1)
 	for _, v := range x {
 		high = math.Max(high, float64(v))
 	}
-	var sum float64
 	for _, v := range x {
 		sum += math.Exp(float64(v) - high)
 	}
-	return high + math.Log(sum)
+	return high, sum
 }
 
 // topK records the k largest of every row, largest first, and their columns; of equal

@@ -5,7 +5,6 @@
 package hf
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,10 +45,11 @@ type Config struct {
 
 // Decode reads JSON into a configuration; errors name the field and where it is.
 func Decode(data []byte, into any) error {
-	err := json.NewDecoder(bytes.NewReader(data)).Decode(into)
+	err := json.Unmarshal(data, into)
 	var wrongType *json.UnmarshalTypeError
 	if errors.As(err, &wrongType) {
-		return fmt.Errorf("config.json: field %s: a %s does not fit, want %s", wrongType.Field, wrongType.Value, wrongType.Type)
+		field := strings.TrimPrefix(wrongType.Field, "Config.") // of the embedded struct, which is no field of the file
+		return fmt.Errorf("config.json: field %s: a %s does not fit, want %s", field, wrongType.Value, wrongType.Type)
 	}
 	if err != nil {
 		return fmt.Errorf("config.json: %w", err)
@@ -68,6 +68,7 @@ func (c *Config) Complete() error {
 	positive := func(name string, v int) { need(v > 0, "%s is %d, must be positive", name, v) }
 	positive("vocab_size", c.VocabSize)
 	positive("hidden_size", c.HiddenSize)
+	positive("intermediate_size", c.IntermediateSize)
 	positive("num_hidden_layers", c.NumHiddenLayers)
 	positive("num_attention_heads", c.NumAttentionHeads)
 	if bad != nil {
@@ -99,17 +100,21 @@ func (c *Config) Complete() error {
 	need(!c.UseSlidingWindow, "use_sliding_window is not supported")
 	need(c.PretrainingTP <= 1, "pretraining_tp %d is not supported; supported: 1", c.PretrainingTP)
 	need(len(c.Quantization) == 0 || string(c.Quantization) == "null", "quantization_config is not supported: train from the unquantised weights")
-	need(c.PadTokenID == nil || *c.PadTokenID < c.VocabSize, "pad_token_id is outside the vocabulary")
+	need(c.PadTokenID == nil || *c.PadTokenID < c.VocabSize && *c.PadTokenID >= -c.VocabSize, "pad_token_id is outside the vocabulary")
 	if bad != nil {
 		return fmt.Errorf("config.json: %s", strings.Join(bad, "; "))
 	}
 	return nil
 }
 
-// Padding returns the padding token whose embedding gets no gradient, -1 for none.
+// Padding returns the padding token whose embedding gets no gradient, -1 for none. A
+// negative pad_token_id counts from the end of the vocabulary, as in torch.nn.Embedding.
 func (c *Config) Padding() int {
-	if c.PadTokenID == nil {
+	switch {
+	case c.PadTokenID == nil:
 		return -1
+	case *c.PadTokenID < 0:
+		return *c.PadTokenID + c.VocabSize
 	}
 	return *c.PadTokenID
 }

@@ -9,7 +9,7 @@ import (
 
 // New builds the model that config.json describes.
 func New(config []byte, b *nn.Builder) (*nn.Decoder, *hf.Config, error) {
-	c := hf.Config{HeadDim: 128, NumKeyValueHeads: 32} // the family's defaults
+	c := hf.Config{HeadDim: 128, NumKeyValueHeads: 32, MaxPositionEmbeddings: 32768} // the family's defaults
 	if err := hf.Decode(config, &c); err != nil {
 		return nil, nil, err
 	}

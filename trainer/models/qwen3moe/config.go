@@ -20,7 +20,7 @@ type config struct {
 }
 
 func parse(data []byte) (*config, error) {
-	c := &config{Config: hf.Config{NumKeyValueHeads: 4}, NumExperts: 128, NumExpertsPerTok: 8,
+	c := &config{Config: hf.Config{NumKeyValueHeads: 4, IntermediateSize: 6144, MaxPositionEmbeddings: 32768}, NumExperts: 128, NumExpertsPerTok: 8,
 		MoEIntermediateSize: 768, DecoderSparseStep: 1} // the family's defaults
 	if err := hf.Decode(data, c); err != nil {
 		return nil, err

@@ -1,0 +1,138 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/data"
+)
+
+// Options say what to measure.
+type Options struct {
+	ModelDir string // a model folder; empty for random weights
+	Config   []byte // a config.json, used without a ModelDir
+
+	Batch, Seq int      // rows of a batch, tokens of a row
+	Steps      int      // measured steps of each variant; one more warms up
+	Threads    int      // of the trainer's own loops; 0 for all cores
+	Kernels    []string // the variants: selections as --kernels takes them
+	Seed       uint64   // of random weights and of the batches
+
+	Registry *core.Registry // the kernels; nil for none
+	Memory   core.Memory    // parameters, activations and gradients; nil for the Go heap
+	Progress func(Progress) // called after every step; may be nil
+}
+
+// Progress is a step that was made.
+type Progress struct {
+	Kernels string        // the variant
+	Round   int           // from 1; 0 is the warm-up
+	Rounds  int           // in all
+	Step    time.Duration // how long it took
+}
+
+// learningRate is small, so that the losses of all variants stay comparable, and not
+// zero, so that the optimizer does its work.
+const learningRate = 1e-4
+
+func (o Options) validate() error {
+	switch {
+	case o.Batch < 1:
+		return fmt.Errorf("bench: the batch size is %d, must be positive", o.Batch)
+	case o.Seq < 2:
+		return fmt.Errorf("bench: the sequence length is %d, must be at least 2: the model predicts each token from those before it", o.Seq)
+	case o.Steps < 1:
+		return fmt.Errorf("bench: %d steps, must be at least 1", o.Steps)
+	case len(o.Kernels) == 0:
+		return fmt.Errorf("bench: no variants; name selections of kernels, such as none and auto")
+	case o.ModelDir == "" && len(o.Config) == 0:
+		return fmt.Errorf("bench: neither a model folder nor a config.json is given")
+	}
+	for i, k := range o.Kernels {
+		if slices.Contains(o.Kernels[:i], k) {
+			return fmt.Errorf("bench: variant %s is named twice", k)
+		}
+	}
+	return nil
+}
+
+// Run builds one model for each variant, all with equal weights, lets each make one step
+// to warm up, and then measures: in every round each variant makes one step on the same
+// batch, and every other round goes through the variants backwards. It sets the number
+// of threads of the whole program. When ctx ends, so does Run, with its error.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	if o.Memory == nil {
+		o.Memory = autograd.Heap{}
+	}
+	o.Registry = cmp.Or(o.Registry, core.NewRegistry())
+	simd.SetThreads(o.Threads)
+
+	var variants []*variant
+	defer func() {
+		for _, v := range variants {
+			v.close()
+		}
+	}()
+	batches := rand.New(rand.NewPCG(o.Seed, 1))
+	var warmUp data.Batch
+	idle := footprint()
+	before := idle
+	for _, selection := range o.Kernels {
+		v, err := newVariant(o, selection)
+		if err != nil {
+			return nil, fmt.Errorf("bench: variant %s: %w", selection, err)
+		}
+		variants = append(variants, v)
+		if warmUp.B == 0 {
+			warmUp = randomBatch(batches, o.Batch, o.Seq, v.model.Vocab())
+		}
+		if err := v.warmUp(ctx, o, warmUp); err != nil {
+			return nil, err
+		}
+		after := footprint()
+		if before > 0 && after > 0 {
+			v.peak = idle + max(after-before, 0)
+		}
+		before = after
+	}
+	for round := 1; round <= o.Steps; round++ {
+		b := randomBatch(batches, o.Batch, o.Seq, variants[0].model.Vocab())
+		for _, v := range order(variants, round) {
+			if err := v.step(ctx, o, b, round); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return newResult(o, variants), nil
+}
+
+// order returns the variants as one round goes through them.
+func order(variants []*variant, round int) []*variant {
+	if round%2 == 1 {
+		return variants
+	}
+	back := slices.Clone(variants)
+	slices.Reverse(back)
+	return back
+}
+
+// randomBatch fills rows of one document each with random tokens.
+func randomBatch(rng *rand.Rand, b, s, vocab int) data.Batch {
+	n := b * s
+	out := data.Batch{B: b, S: s, IDs: make([]int32, n), Positions: make([]int32, n), Segments: make([]int32, n)}
+	for i := range n {
+		out.IDs[i], out.Positions[i], out.Segments[i] = rng.Int32N(int32(vocab)), int32(i%s), 1
+	}
+	out.Labels = out.IDs
+	return out
+}

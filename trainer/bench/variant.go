@@ -1,0 +1,117 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/models"
+	"github.com/seed98097648/tune/trainer/optim"
+)
+
+// variant is one model under measurement.
+type variant struct {
+	kernels string
+	model   *models.Model
+	engine  *trainer.Engine
+	report  *core.Report
+
+	whole, forward, backward, optimizer []time.Duration // of every measured step
+	losses                              []float64
+	fallbacks                           uint64
+	peak                                int64 // bytes; 0 if unknown
+}
+
+// newVariant builds the model, patches it and compiles its graph.
+func newVariant(o Options, selection string) (*variant, error) {
+	v := &variant{kernels: selection}
+	var err error
+	if o.ModelDir != "" {
+		v.model, err = models.Load(o.ModelDir, o.Memory)
+	} else if v.model, err = models.New(o.Config, o.Memory); err == nil {
+		v.model.Init(o.Seed)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := v.build(o); err != nil {
+		v.close()
+		return nil, err
+	}
+	return v, nil
+}
+
+func (v *variant) build(o Options) error {
+	if limit := v.model.Config.MaxPositionEmbeddings; o.Seq > limit {
+		return fmt.Errorf("the sequence length is %d, but the model's max_position_embeddings is %d: choose at most that", o.Seq, limit)
+	}
+	var err error
+	if v.report, err = core.ApplyDefaultKernels(v.model, o.Registry, v.kernels); err != nil {
+		return err
+	}
+	v.engine, err = trainer.NewEngine(v.model, o.Memory, trainer.EngineConfig{Batch: o.Batch, Seq: o.Seq, Clip: 1,
+		Optim: optim.Config{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.01}})
+	return err
+}
+
+// warmUp makes a step that is not measured: it touches all memory for the first time.
+func (v *variant) warmUp(ctx context.Context, o Options, b data.Batch) error {
+	if err := v.step(ctx, o, b, 0); err != nil {
+		return err
+	}
+	v.whole, v.forward, v.backward, v.optimizer, v.losses = nil, nil, nil, nil, nil
+	v.engine.Program().ResetStats()
+	return nil
+}
+
+// step makes one step and keeps its figures.
+func (v *variant) step(ctx context.Context, o Options, b data.Batch, round int) error {
+	fallbacks := v.countFallbacks()
+	start := time.Now()
+	r, err := v.engine.Step(ctx, []data.Batch{b}, learningRate)
+	took := time.Since(start)
+	if err != nil {
+		return fmt.Errorf("bench: variant %s, step %d: %w", v.kernels, round, err)
+	}
+	v.whole = append(v.whole, took)
+	v.forward = append(v.forward, r.Forward)
+	v.backward = append(v.backward, r.Backward)
+	v.optimizer = append(v.optimizer, r.Optimizer)
+	v.losses = append(v.losses, r.Loss)
+	v.fallbacks += v.countFallbacks() - fallbacks
+	if o.Progress != nil {
+		o.Progress(Progress{Kernels: v.kernels, Round: round, Rounds: o.Steps, Step: took})
+	}
+	return nil
+}
+
+// countFallbacks returns how often the reference has stood in for a kernel so far.
+func (v *variant) countFallbacks() uint64 {
+	n, seen := uint64(0), map[core.Kernel]bool{}
+	for _, a := range v.report.Actions {
+		if h, ok := a.Kernel.(core.HealthReporter); ok && !seen[a.Kernel] {
+			seen[a.Kernel] = true
+			n += h.Health().Fallbacks
+		}
+	}
+	return n
+}
+
+// bytes returns what the variant holds: its parameters, the two moments of AdamW, and
+// the planned memory of activations and gradients, which includes that in plugins.
+func (v *variant) bytes() Memory {
+	p := int64(v.model.Elems()) * int64(core.Float32.Size())
+	m := Memory{Parameters: p, Optimizer: 2 * p, Program: int64(v.engine.Program().Bytes())}
+	m.Total = m.Parameters + m.Optimizer + m.Program
+	return m
+}
+
+func (v *variant) close() {
+	if v.engine != nil {
+		v.engine.Close()
+	}
+	v.model.Free()
+}

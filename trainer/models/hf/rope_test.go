@@ -1,0 +1,158 @@
+package hf_test
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/internal/testdata"
+	"github.com/seed98097648/tune/trainer/checkpoint"
+	"github.com/seed98097648/tune/trainer/models/hf"
+)
+
+// TestRopeTableEqualsPublishedCode compares with frequencies computed in float64.
+func TestRopeTableEqualsPublishedCode(t *testing.T) {
+	base := filepath.Join(testdata.Shared(t, "golden", "ops"), "rope_init")
+	text, err := os.ReadFile(base + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var index struct {
+		Variants map[string]struct {
+			Params map[string]any `json:"params"`
+		} `json:"variants"`
+	}
+	if err := json.Unmarshal(text, &index); err != nil {
+		t.Fatal(err)
+	}
+	f, err := checkpoint.Open(base + ".safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for name, v := range index.Variants {
+		t.Run(name, func(t *testing.T) {
+			v.Params["vocab_size"], v.Params["num_hidden_layers"], v.Params["intermediate_size"] = 8, 1, 8
+			config, err := json.Marshal(v.Params)
+			if err != nil {
+				t.Fatal(err)
+			}
+			table, err := parse(t, string(config)).RopeTable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			freq, ok := f.Tensor(name + ".f64.inv_freq")
+			scale, ok2 := f.Tensor(name + ".f64.attention_scaling")
+			if !ok || !ok2 {
+				t.Fatal("the recording is incomplete")
+			}
+			if len(table.InvFreq) != freq.Elems() {
+				t.Fatalf("%d frequencies, want %d", len(table.InvFreq), freq.Elems())
+			}
+			for i, want := range freq.Float64s() {
+				if got := table.InvFreq[i]; !(math.Abs(got-want) <= 1e-14*want) {
+					t.Errorf("frequency %d is %v, want %v", i, got, want)
+				}
+			}
+			if want := scale.Float64s()[0]; !(math.Abs(table.Scale-want) <= 1e-14) {
+				t.Errorf("scale is %v, want %v", table.Scale, want)
+			}
+		})
+	}
+}
+
+// parse reads a configuration that is in order.
+func parse(t *testing.T, config string) *hf.Config {
+	t.Helper()
+	var c hf.Config
+	if err := hf.Decode([]byte(config), &c); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	return &c
+}
+
+const sizes = `"vocab_size": 10, "hidden_size": 16, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2`
+
+func TestRopeTableOfNewAndOldFieldsIsTheSame(t *testing.T) {
+	want, err := parse(t, `{`+sizes+`, "rope_theta": 5e5, "rope_scaling": {"rope_type": "linear", "factor": 2}}`).RopeTable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, config := range map[string]string{
+		"the older name of the type": `{` + sizes + `, "rope_theta": 5e5, "rope_scaling": {"type": "linear", "factor": 2}}`,
+		"rope_parameters":            `{` + sizes + `, "rope_parameters": {"rope_theta": 5e5, "rope_type": "linear", "factor": 2}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := parse(t, config).RopeTable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range want.InvFreq {
+				if got.InvFreq[i] != want.InvFreq[i] {
+					t.Errorf("frequency %d is %v, want %v", i, got.InvFreq[i], want.InvFreq[i])
+				}
+			}
+		})
+	}
+}
+
+func TestYarnOptionsChangeTheTable(t *testing.T) {
+	yarn := func(more string) (freq, scale float64) {
+		table, err := parse(t, `{`+sizes+`, "head_dim": 64, "rope_scaling": {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 4096`+more+`}}`).RopeTable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := 0.0
+		for _, f := range table.InvFreq {
+			sum += f
+		}
+		return sum, table.Scale
+	}
+	freq, scale := yarn("")
+	if want := 0.1*math.Log(4) + 1; scale != want {
+		t.Errorf("scale %v, want %v", scale, want)
+	}
+	if _, s := yarn(`, "attention_factor": 0.75`); s != 0.75 {
+		t.Errorf("with attention_factor 0.75: scale %v", s)
+	}
+	if _, s := yarn(`, "mscale": 2, "mscale_all_dim": 1`); s != (0.2*math.Log(4)+1)/(0.1*math.Log(4)+1) {
+		t.Errorf("with mscale: scale %v", s)
+	}
+	for _, more := range []string{`, "beta_fast": 8`, `, "beta_slow": 0.1`, `, "truncate": false`} {
+		if f, _ := yarn(more); f == freq {
+			t.Errorf("%s changes nothing", more)
+		}
+	}
+}
+
+func TestRopeErrorsNameTheField(t *testing.T) {
+	tests := []struct{ name, fields, want string }{
+		{"unknown type", `"rope_scaling": {"rope_type": "longrope", "factor": 2}`, `rope_type "longrope" is not supported; supported: default, linear, llama3, yarn`},
+		{"no factor", `"rope_scaling": {"rope_type": "linear"}`, "factor is 0"},
+		{"llama3 without its fields", `"rope_scaling": {"rope_type": "llama3", "factor": 8}`, "low_freq_factor"},
+		{"odd part of a head", `"partial_rotary_factor": 0.4`, "partial_rotary_factor 0.4 of head_dim 8"},
+		{"more than a head", `"partial_rotary_factor": 2`, "partial_rotary_factor 2"},
+		{"negative base", `"rope_theta": -1`, "rope_theta -1"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := parse(t, `{`+sizes+`, `+tt.fields+`}`).RopeTable(); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want one with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestPaddingCountsFromEitherEnd(t *testing.T) {
+	for field, want := range map[string]int{`"pad_token_id": null`: -1, `"pad_token_id": 0`: 0, `"pad_token_id": 9`: 9, `"pad_token_id": -1`: 9} {
+		if got := parse(t, `{`+sizes+`, `+field+`}`).Padding(); got != want {
+			t.Errorf("%s: padding %d, want %d", field, got, want)
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package models_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/checkpoint"
+	"github.com/seed98097648/tune/trainer/models"
+)
+
+// folder writes a model folder.
+func folder(t *testing.T, config []byte, tensors []checkpoint.Named) string {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, dir, "config.json", config)
+	if err := checkpoint.Write(filepath.Join(dir, checkpoint.SingleFile), tensors, nil); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func write(t *testing.T, dir, name string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func load(t *testing.T, dir string) *models.Model {
+	t.Helper()
+	m, err := models.Load(dir, autograd.Heap{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// same fails unless both models have the same parameters, to the bit.
+func same(t *testing.T, got, want *models.Model) {
+	t.Helper()
+	for i, p := range want.Params() {
+		if q := got.Params()[i]; q.Name != p.Name || !slices.Equal(q.Tensor.Float32s(), p.Tensor.Float32s()) {
+			t.Errorf("%s differs", p.Name)
+		}
+	}
+}
+
+func TestSavedModelLoadsAgain(t *testing.T) {
+	for _, name := range models.Supported() {
+		t.Run(name, func(t *testing.T) {
+			m := newModel(t, family(name), 1)
+			same(t, load(t, folder(t, m.RawConfig, m.Named())), m)
+		})
+	}
+}
+
+func TestNamesAreThoseOfTheFamily(t *testing.T) {
+	var names []string
+	for _, n := range newModel(t, family("qwen3_moe"), 1).Named() {
+		names = append(names, n.Name)
+	}
+	for _, want := range []string{"model.embed_tokens.weight", "model.layers.1.self_attn.q_norm.weight", "model.layers.0.mlp.gate_proj.weight",
+		"model.layers.1.mlp.gate.weight", "model.layers.1.mlp.experts.3.up_proj.weight", "model.norm.weight", "lm_head.weight"} {
+		if !slices.Contains(names, want) {
+			t.Errorf("no tensor is called %s: %v", want, names)
+		}
+	}
+	for _, n := range newModel(t, family("qwen3"), 1).Named() {
+		if n.Name == "lm_head.weight" {
+			t.Error("a tied model saves its head a second time")
+		}
+	}
+}
+
+func TestHalfPrecisionKeepsItsDTypeAndItsValues(t *testing.T) {
+	for _, dtype := range []core.DType{core.BFloat16, core.Float16} {
+		t.Run(dtype.String(), func(t *testing.T) {
+			m := newModel(t, family("qwen3_moe"), 1)
+			stored := m.Named()
+			for i, n := range stored {
+				if strings.HasSuffix(n.Name, "norm.weight") { // mixed, as some files are
+					continue
+				}
+				half := core.NewTensor(dtype, n.Tensor.Shape...)
+				half.Store(n.Tensor.Float32s(), 0)
+				stored[i].Tensor = half
+			}
+			again := load(t, folder(t, m.RawConfig, stored)).Named()
+			if len(again) != len(stored) {
+				t.Fatalf("%d tensors, want %d", len(again), len(stored))
+			}
+			for i, n := range again {
+				want := stored[i]
+				if n.Name != want.Name || n.Tensor.DType != want.Tensor.DType || !slices.Equal(n.Tensor.Data, want.Tensor.Data) {
+					t.Errorf("%s (%s) became %s (%s), or other values", want.Name, want.Tensor.DType, n.Name, n.Tensor.DType)
+				}
+			}
+		})
+	}
+}
+
+func TestShardedModelLoads(t *testing.T) {
+	m := newModel(t, family("qwen3_moe"), 1)
+	dir, all := t.TempDir(), m.Named()
+	write(t, dir, "config.json", m.RawConfig)
+	where := map[string]string{}
+	for i, part := range slices.Collect(slices.Chunk(all, (len(all)+2)/3)) {
+		name := []string{"model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors", "model-00003-of-00003.safetensors"}[i]
+		if err := checkpoint.Write(filepath.Join(dir, name), part, nil); err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range part {
+			where[n.Name] = name
+		}
+	}
+	index, err := json.Marshal(map[string]any{"metadata": map[string]any{}, "weight_map": where})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, checkpoint.IndexFile, index)
+	same(t, load(t, dir), m)
+}
+
+func TestCopiesThatCarryNothingAreIgnored(t *testing.T) {
+	m := newModel(t, family("qwen3"), 1)
+	extra := append(m.Named(),
+		checkpoint.Named{Name: "lm_head.weight", Tensor: core.NewTensor(core.Float32, 29, 12)},
+		checkpoint.Named{Name: "model.layers.0.self_attn.rotary_emb.inv_freq", Tensor: core.NewTensor(core.Float32, 3)})
+	again := load(t, folder(t, m.RawConfig, extra))
+	same(t, again, m)
+	if len(again.Named()) != len(m.Named()) {
+		t.Error("the copies are saved")
+	}
+}
+
+func TestLoadNamesEveryTensorThatDoesNotFit(t *testing.T) {
+	config := family("qwen3_moe")
+	all := newModel(t, config, 1).Named()
+	without := func(names ...string) []checkpoint.Named {
+		return slices.DeleteFunc(slices.Clone(all), func(n checkpoint.Named) bool { return slices.Contains(names, n.Name) })
+	}
+	tensor := func(name string, dtype core.DType, shape ...int) checkpoint.Named {
+		return checkpoint.Named{Name: name, Tensor: core.NewTensor(dtype, shape...)}
+	}
+	tests := []struct {
+		name    string
+		tensors []checkpoint.Named
+		want    []string
+	}{
+		{"missing", without("model.norm.weight", "model.layers.1.mlp.experts.2.up_proj.weight"),
+			[]string{"2 tensors are missing from the files", "model.norm.weight", "model.layers.1.mlp.experts.2.up_proj.weight"}},
+		{"extra", append(slices.Clone(all), tensor("model.layers.7.mlp.gate.weight", core.Float32, 2), tensor("a.bias", core.Float32, 1)),
+			[]string{"2 tensors of the files have no place in this model: a.bias, model.layers.7.mlp.gate.weight"}},
+		{"another shape", append(without("model.norm.weight", "lm_head.weight"), tensor("model.norm.weight", core.Float32, 13), tensor("lm_head.weight", core.Float32, 12, 29)),
+			[]string{"2 tensors do not fit", "model.norm.weight is [13], want [12]", "lm_head.weight is [12 29], want [29 12]"}},
+		{"another dtype", append(without("model.norm.weight"), tensor("model.norm.weight", core.Int64, 12)),
+			[]string{"model.norm.weight is int64; supported: float32, bfloat16, float16"}},
+		{"everything at once", append(without("model.norm.weight", "lm_head.weight"), tensor("lm_head.weight", core.Float32, 1), tensor("x", core.Float32, 1)),
+			[]string{"1 tensors are missing from the files: model.norm.weight", "no place in this model: x", "lm_head.weight is [1]"}},
+		{"nothing of it", []checkpoint.Named{tensor("x", core.Float32, 1)}, []string{"and", "more", "no place in this model: x"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := folder(t, config, tt.tensors)
+			_, err := models.Load(dir, autograd.Heap{})
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, want := range append(tt.want, dir) {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error %q lacks %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestAFolderThatHoldsNoModelIsRefused(t *testing.T) {
+	config := family("llama")
+	tests := []struct {
+		name  string
+		files map[string]string
+		want  string
+	}{
+		{"empty", nil, "has no config.json"},
+		{"no weights", map[string]string{"config.json": string(config)}, "no weights in"},
+		{"unknown type", map[string]string{"config.json": string(family("mamba"))}, `model_type "mamba" is not supported`},
+		{"a truncated file", map[string]string{"config.json": string(config), checkpoint.SingleFile: "\xff\xff\x00\x00\x00\x00\x00\x00{"}, checkpoint.SingleFile},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			for name, text := range tt.files {
+				write(t, dir, name, []byte(text))
+			}
+			if _, err := models.Load(dir, autograd.Heap{}); err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), dir) {
+				t.Errorf("error %v, want one with %q and the folder", err, tt.want)
+			}
+		})
+	}
+}
+
+// counted counts what was allocated and not given back.
+type counted struct{ live int }
+
+func (c *counted) Alloc(n int) ([]byte, error) { c.live++; return autograd.Heap{}.Alloc(n) }
+func (c *counted) Free([]byte)                 { c.live-- }
+
+func TestALoadThatFailsGivesItsMemoryBack(t *testing.T) {
+	mem := &counted{}
+	if _, err := models.Load(folder(t, family("llama"), nil), mem); err == nil || mem.live != 0 {
+		t.Errorf("%d allocations are left after %v", mem.live, err)
+	}
+	m := newModel(t, family("llama"), 1)
+	loaded, err := models.Load(folder(t, m.RawConfig, m.Named()), mem)
+	if err != nil || mem.live == 0 {
+		t.Fatalf("%d allocations, %v", mem.live, err)
+	}
+	if loaded.Free(); mem.live != 0 {
+		t.Errorf("%d allocations are left", mem.live)
+	}
+}

@@ -1,0 +1,253 @@
+package models_test
+
+import (
+	"errors"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/reference"
+	"github.com/seed98097648/tune/trainer/models"
+)
+
+// linked is a reference kernel under the name of a fused one.
+type linked struct {
+	core.Kernel
+	name string
+}
+
+func (l *linked) Info() core.Info {
+	i := l.Kernel.Info()
+	i.Name = l.name
+	return i
+}
+
+// kernels registers a kernel for every op, such as reference.Kernel.
+func kernels(t *testing.T, of func(core.Op) core.Kernel) *core.Registry {
+	t.Helper()
+	r := core.NewRegistry()
+	for op, name := range map[core.Op]string{core.RMSNorm: "npu_fused_rmsnorm", core.SwiGLU: "npu_fused_swiglu",
+		core.RoPE: "npu_fused_rope", core.MoEExperts: "npu_fused_moe"} {
+		if err := r.Register(&linked{of(op), name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
+func apply(t *testing.T, m *models.Model, selection string, r *core.Registry) *core.Report {
+	t.Helper()
+	report, err := core.ApplyDefaultKernels(m, r, selection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// farthest returns the largest distance of two runs: of a loss, absolute, and of a
+// parameter, relative to the tensor's largest element.
+func farthest(la, lb []float64, a, b *models.Model) (loss, param float64, name string) {
+	for i := range la {
+		loss = math.Max(loss, math.Abs(la[i]-lb[i]))
+	}
+	for i, p := range a.Params() {
+		diff, scale := 0.0, 0.0
+		for j, v := range p.Tensor.Float32s() {
+			diff = math.Max(diff, math.Abs(float64(v)-float64(b.Params()[i].Tensor.Float32s()[j])))
+			scale = math.Max(scale, math.Abs(float64(v)))
+		}
+		if !(diff/scale <= param) {
+			param, name = diff/scale, p.Name
+		}
+	}
+	return loss, param, name
+}
+
+// TestPatchedModelTrainsLikeThePlainOne allows a small multiple of what rounding does to
+// the patched model itself: its kernels in float32 against the same in float64.
+func TestPatchedModelTrainsLikeThePlainOne(t *testing.T) {
+	for _, name := range models.Supported() {
+		t.Run(name, func(t *testing.T) {
+			const steps = 32
+			config := family(name)
+			plain, fused, single := newModel(t, config, 1), newModel(t, config, 1), newModel(t, config, 1)
+			apply(t, fused, "all", kernels(t, reference.Kernel))
+			apply(t, single, "all", kernels(t, reference.Single))
+			lp, lf, ls := train(t, plain, steps), train(t, fused, steps), train(t, single, steps)
+			loss, param, worst := farthest(lp, lf, plain, fused)
+			roundLoss, roundParam, _ := farthest(ls, lf, single, fused)
+			t.Logf("losses differ by %.3g, rounding %.3g; parameters by %.3g (%s), rounding %.3g", loss, roundLoss, param, worst, roundParam)
+			if !(loss <= 4*(roundLoss+0x1p-22)) {
+				t.Errorf("losses differ by %.3g, rounding explains %.3g", loss, roundLoss)
+			}
+			if !(param <= 4*(roundParam+0x1p-23)) {
+				t.Errorf("%s differs by %.3g of its largest element, rounding explains %.3g", worst, param, roundParam)
+			}
+			if lp[0] == lp[1] || loss == 0 {
+				t.Errorf("losses %v and %v: were both trained, and with other arithmetic?", lp[:2], lf[:2])
+			}
+		})
+	}
+}
+
+func TestAllPatchesEverySite(t *testing.T) {
+	for _, name := range models.Supported() {
+		t.Run(name, func(t *testing.T) {
+			m := newModel(t, family(name), 1)
+			report := apply(t, m, "all", kernels(t, reference.Kernel))
+			sites := 0
+			for _, n := range report.Applied() {
+				sites += n
+			}
+			if sites != len(m.Sites()) {
+				t.Errorf("%d of %d sites are patched: %s", sites, len(m.Sites()), report)
+			}
+			for _, s := range m.Sites() {
+				if s.Hook.Kernel() == nil {
+					t.Errorf("%s is plain", s.Path)
+				}
+			}
+			prog := compile(t, m)
+			defer prog.Close()
+			b := batch(rand.New(rand.NewPCG(1, 0)), m.Vocab())
+			if err := prog.Batch.Fill(b, b.Targets()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := prog.Forward(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			calls := map[string]int{}
+			for _, s := range prog.Stats() {
+				if s.Kernel != "" && s.Pass == core.Forward {
+					calls[s.Kernel] += s.Calls
+				}
+			}
+			if !maps.Equal(calls, report.Applied()) {
+				t.Errorf("calls of a forward pass %v, sites %v", calls, report.Applied())
+			}
+		})
+	}
+}
+
+func TestPatchingKeepsTheParameters(t *testing.T) {
+	m := newModel(t, family("qwen3_moe"), 1)
+	before := m.Named()
+	apply(t, m, "all", kernels(t, reference.Kernel))
+	for i, n := range m.Named() {
+		if n.Name != before[i].Name || &n.Tensor.Data[0] != &before[i].Tensor.Data[0] {
+			t.Errorf("%s became %s, or moved", before[i].Name, n.Name)
+		}
+	}
+}
+
+func TestEveryParameterOfAPatchedModelGetsAGradient(t *testing.T) {
+	for _, name := range models.Supported() {
+		t.Run(name, func(t *testing.T) {
+			m := newModel(t, family(name), 1)
+			apply(t, m, "all", kernels(t, reference.Kernel))
+			prog := compile(t, m)
+			defer prog.Close()
+			b := batch(rand.New(rand.NewPCG(1, 0)), m.Vocab())
+			if err := prog.Batch.Fill(b, b.Targets()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := prog.Forward(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := prog.Backward(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range m.Params() {
+				if !slices.ContainsFunc(prog.Gradient(p), func(g float32) bool { return g != 0 }) {
+					t.Errorf("%s gets no gradient", p.Name)
+				}
+			}
+		})
+	}
+}
+
+func TestRestoreGivesTheSameBitsAsNeverApplying(t *testing.T) {
+	for _, name := range models.Supported() {
+		t.Run(name, func(t *testing.T) {
+			untouched, restored := newModel(t, family(name), 1), newModel(t, family(name), 1)
+			report := apply(t, restored, "all", kernels(t, reference.Kernel))
+			if err := report.Restore(); err != nil {
+				t.Fatal(err)
+			}
+			if a, b := train(t, untouched, 4), train(t, restored, 4); !slices.Equal(a, b) {
+				t.Errorf("losses %v, without ever applying %v", b, a)
+			}
+			same(t, restored, untouched)
+		})
+	}
+}
+
+func TestApplyingTwiceChangesNothing(t *testing.T) {
+	r := kernels(t, reference.Kernel)
+	once, twice := newModel(t, family("qwen3_moe"), 1), newModel(t, family("qwen3_moe"), 1)
+	apply(t, once, "all", r)
+	apply(t, twice, "all", r)
+	apply(t, twice, "all", r)
+	if a, b := train(t, once, 3), train(t, twice, 3); !slices.Equal(a, b) {
+		t.Errorf("losses %v and %v", a, b)
+	}
+}
+
+func TestOneSeedGivesTheSameBits(t *testing.T) {
+	for _, selection := range []string{"none", "all", "npu_fused_moe", "all,-npu_fused_rope"} {
+		t.Run(selection, func(t *testing.T) {
+			var runs [2]*models.Model
+			var losses [2][]float64
+			for i := range runs {
+				runs[i] = newModel(t, family("qwen3_moe"), 1)
+				apply(t, runs[i], selection, kernels(t, reference.Kernel))
+				losses[i] = train(t, runs[i], 4)
+			}
+			if !slices.Equal(losses[0], losses[1]) {
+				t.Errorf("losses %v and %v", losses[0], losses[1])
+			}
+			same(t, runs[1], runs[0])
+		})
+	}
+}
+
+func TestPatchesLiveOnOneModel(t *testing.T) {
+	a, b := newModel(t, family("llama"), 1), newModel(t, family("llama"), 1)
+	apply(t, a, "all", kernels(t, reference.Kernel))
+	for _, s := range b.Sites() {
+		if s.Hook.Kernel() != nil {
+			t.Errorf("%s of another model is patched", s.Path)
+		}
+	}
+}
+
+func TestACompiledModelCannotBePatched(t *testing.T) {
+	r := kernels(t, reference.Kernel)
+	m := newModel(t, family("llama"), 1)
+	first, second := compile(t, m), compile(t, m)
+	if _, err := core.ApplyDefaultKernels(m, r, "all"); !errors.Is(err, core.ErrCompiled) {
+		t.Errorf("applied to a compiled model: %v", err)
+	}
+	first.Close()
+	if _, err := core.ApplyDefaultKernels(m, r, "all"); !errors.Is(err, core.ErrCompiled) {
+		t.Errorf("applied while another graph is left: %v", err)
+	}
+	for _, s := range m.Sites() {
+		if s.Hook.Kernel() != nil {
+			t.Errorf("%s was patched by an application that failed", s.Path)
+		}
+	}
+	second.Close()
+	report := apply(t, m, "all", r)
+	prog := compile(t, m)
+	if err := report.Restore(); !errors.Is(err, core.ErrCompiled) {
+		t.Errorf("restored a compiled model: %v", err)
+	}
+	prog.Close()
+	if err := report.Restore(); err != nil {
+		t.Error(err)
+	}
+}

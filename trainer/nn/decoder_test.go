@@ -1,0 +1,238 @@
+package nn
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/autograd"
+)
+
+// tiny returns the configuration of a small model whose sizes all differ.
+func tiny(change ...func(*DecoderConfig)) DecoderConfig {
+	table := &RopeTable{InvFreq: []float64{1, 0.3, 0.1}, Scale: 1}
+	cfg := DecoderConfig{Vocab: 23, Hidden: 10, Layers: 2, Eps: 1e-5, Padding: -1,
+		Attention: AttentionConfig{Hidden: 10, Heads: 4, KVHeads: 2, HeadDim: 6, Eps: 1e-6, Rope: table, Pairing: core.Half},
+		Block: func(b *Builder, _ int, path, site string) Block {
+			return NewMLP(b, path, site, 10, 14, false)
+		}}
+	for _, f := range change {
+		f(&cfg)
+	}
+	return cfg
+}
+
+func withBiases(cfg *DecoderConfig) {
+	cfg.Attention.Bias, cfg.Attention.OutBias = true, true
+	cfg.Block = func(b *Builder, _ int, path, site string) Block { return NewMLP(b, path, site, 10, 14, true) }
+}
+
+func withQKNorm(cfg *DecoderConfig) { cfg.Attention.QKNorm = true }
+
+func tied(cfg *DecoderConfig) { cfg.Tied = true }
+
+func partialInterleaved(cfg *DecoderConfig) {
+	cfg.Attention.Rope = &RopeTable{InvFreq: []float64{1, 0.2}, Scale: 1.3}
+	cfg.Attention.Pairing = core.Interleaved
+}
+
+// oneLayer leaves few places where a token could change its experts.
+func oneLayer(cfg *DecoderConfig) { cfg.Layers = 1 }
+
+func withExperts(k int, normalized bool) func(*DecoderConfig) {
+	return func(cfg *DecoderConfig) {
+		cfg.Block = func(b *Builder, _ int, path, site string) Block {
+			return NewMoE(b, path, site+".experts", MoEConfig{Hidden: 10, Intermediate: 7, Experts: 4, TopK: k, NormTopK: normalized})
+		}
+	}
+}
+
+// newDecoder builds a model with random weights; norms are around 1, not at it.
+func newDecoder(t *testing.T, cfg DecoderConfig, seed uint64) *Decoder {
+	t.Helper()
+	d, err := NewDecoder(NewBuilder(autograd.Heap{}), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := newRand(seed)
+	for _, p := range d.Params() {
+		for i := range p.Tensor.Float32s() {
+			p.Tensor.Float32s()[i] = 0.3 * float32(rng.NormFloat64())
+			switch {
+			case strings.Contains(p.Name, "norm"):
+				p.Tensor.Float32s()[i]++
+			case strings.Contains(p.Name, "embed"):
+				p.Tensor.Float32s()[i] *= 3
+			}
+		}
+	}
+	return d
+}
+
+// TestEveryParameterHasItsGradient compares with differences of the forward pass along
+// random directions: (f(p+h) - f(p-h)) / 2h with the terms in h^2 and h^4 extrapolated
+// away. Its error is that of a float32 forward over 2h, some 1e-4 of the gradient's
+// norm. Tokens are few, so that none changes its experts on the way.
+func TestEveryParameterHasItsGradient(t *testing.T) {
+	tests := map[string]DecoderConfig{
+		"plain":                          tiny(),
+		"tied":                           tiny(tied),
+		"biases and partial interleaved": tiny(withBiases, partialInterleaved),
+		"norms of queries and keys":      tiny(withQKNorm),
+		"experts, softmax":               tiny(withQKNorm, oneLayer, withExperts(2, false)),
+		"experts, normalized, tied":      tiny(tied, oneLayer, withExperts(3, true)),
+		"all experts":                    tiny(withExperts(4, true)),
+		"one expert":                     tiny(oneLayer, withExperts(1, false)),
+	}
+	for name, cfg := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := newDecoder(t, cfg, 14)
+			c := newContext(t, 2, 3)
+			rng := newRand(2)
+			fill(t, c, randomBatch(rng, 2, 3, cfg.Vocab))
+			out := d.Forward(c)
+			var total float64
+			outs := []*autograd.Value{out.Logits, out.Loss.Reshape(1)}
+			loss := sums(c, outs, [][]float32{normal(rng, out.Logits.Shape().Elems()), {1.5}}, &total)
+			prog, err := d.Compile(c, loss, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := func() float64 {
+				if _, err := prog.Forward(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				return total
+			}
+			f()
+			if err := prog.Backward(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			grads := map[*Param][]float32{} // the next run overwrites them
+			for _, p := range d.Params() {
+				grads[p] = slices.Clone(prog.Gradient(p))
+			}
+			for _, p := range d.Params() {
+				got, norm := 0.0, 0.0
+				direction := normal(rng, len(grads[p]))
+				for i, g := range grads[p] {
+					got += float64(g) * float64(direction[i])
+					norm += float64(g) * float64(g)
+				}
+				if want := slope(f, p.Tensor.Float32s(), direction); !(math.Abs(got-want) <= 1e-3*math.Sqrt(norm)) || norm == 0 {
+					t.Errorf("%s: slope %v, want %v; the gradient's norm is %.3g", p.Name, got, want, math.Sqrt(norm))
+				}
+			}
+		})
+	}
+}
+
+// slope returns the derivative of f when x moves along direction.
+func slope(f func() float64, x, direction []float32) float64 {
+	start := slices.Clone(x)
+	at := func(h float64) float64 {
+		for i := range x {
+			x[i] = start[i] + float32(h*float64(direction[i]))
+		}
+		return f()
+	}
+	central := func(h float64) float64 { return (at(h) - at(-h)) / (2 * h) }
+	a, b, c := central(0.02), central(0.01), central(0.005)
+	copy(x, start)
+	ab, bc := (4*b-a)/3, (4*c-b)/3
+	return (16*bc - ab) / 15
+}
+
+// logits runs the model forward on a batch that b may change first: [B*S, V].
+func logits(t *testing.T, d *Decoder, b, s int, change func(*Batch)) []float32 {
+	t.Helper()
+	c := newContext(t, b, s)
+	fill(t, c, randomBatch(newRand(3), b, s, d.Vocab()))
+	if change != nil {
+		change(c.Batch())
+	}
+	return forward(t, c, d.Forward(c).Logits)
+}
+
+func TestALaterTokenChangesNoEarlierLogit(t *testing.T) {
+	d := newDecoder(t, tiny(withQKNorm, withExperts(2, true)), 1)
+	const s = 9
+	before := logits(t, d, 2, s, nil)
+	for at := range s {
+		after := logits(t, d, 2, s, func(b *Batch) { b.IDs[at] = (b.IDs[at] + 1) % 23 })
+		v := d.Vocab()
+		equal(t, "logits before the token", after[:at*v], before[:at*v])
+		equal(t, "logits of the other row", after[s*v:], before[s*v:])
+		if slices.Equal(after[at*v:(at+1)*v], before[at*v:(at+1)*v]) {
+			t.Errorf("token %d has no influence on its own logits", at)
+		}
+		if at < s-1 && slices.Equal(after[(s-1)*v:s*v], before[(s-1)*v:s*v]) {
+			t.Errorf("token %d has no influence on the last logits", at)
+		}
+	}
+}
+
+func TestPackedDocumentsEqualSeparateOnes(t *testing.T) {
+	d := newDecoder(t, tiny(withQKNorm), 1)
+	lengths := []int{3, 5, 1, 4}
+	total := 0
+	for _, n := range lengths {
+		total += n
+	}
+	packed := logits(t, d, 1, total, func(b *Batch) {
+		at := 0
+		for doc, n := range lengths {
+			for i := range n {
+				b.Segments[at], b.Positions[at] = int32(doc+1), int32(i)
+				at++
+			}
+		}
+	})
+	ids := randomBatch(newRand(3), 1, total, d.Vocab()).IDs
+	at, v := 0, d.Vocab()
+	for _, n := range lengths {
+		alone := logits(t, d, 1, n, func(b *Batch) { copy(b.IDs, ids[at:at+n]) })
+		// The sums over keys have another length, and so another order.
+		near(t, "document", packed[at*v:(at+n)*v], alone, 0x1p-20)
+		at += n
+	}
+}
+
+func TestRightPaddingChangesNoRealLogit(t *testing.T) {
+	d := newDecoder(t, tiny(), 1)
+	const s, padded = 8, 3
+	pad := func(token int32) []float32 {
+		return logits(t, d, 1, s, func(b *Batch) {
+			for i := s - padded; i < s; i++ {
+				b.IDs[i], b.Segments[i] = token, 0
+			}
+		})
+	}
+	v := d.Vocab()
+	zero, five, real := pad(0), pad(5), logits(t, d, 1, s, nil)
+	equal(t, "logits beside other padding", five[:(s-padded)*v], zero[:(s-padded)*v])
+	equal(t, "logits beside real tokens", real[:(s-padded)*v], zero[:(s-padded)*v])
+	if slices.Equal(five[(s-padded)*v:], zero[(s-padded)*v:]) {
+		t.Error("logits at the padding do not depend on it")
+	}
+}
+
+func TestPositionsMatterOnlyRelativeToEachOther(t *testing.T) {
+	d := newDecoder(t, tiny(), 1)
+	at := func(positions ...int32) []float32 {
+		return logits(t, d, 1, 6, func(b *Batch) { copy(b.Positions, positions) })
+	}
+	near(t, "shifted by one", at(1, 2, 3, 4, 5, 5), at(0, 1, 2, 3, 4, 4), 0x1p-18)
+	if slices.Equal(at(0, 1, 2, 3, 4, 5), at(0, 2, 3, 3, 4, 5)) {
+		t.Error("positions have no influence")
+	}
+}
+
+func TestOneModelKeepsAnothersGraphApart(t *testing.T) {
+	a, b := newDecoder(t, tiny(), 1), newDecoder(t, tiny(), 2)
+	before := logits(t, a, 1, 4, nil)
+	logits(t, b, 1, 4, nil)
+	equal(t, "logits after another model ran", logits(t, a, 1, 4, nil), before)
+}

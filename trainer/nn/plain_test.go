@@ -1,0 +1,156 @@
+package nn
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/kerneltest"
+	"github.com/seed98097648/tune/core/reference"
+	"github.com/seed98097648/tune/internal/golden"
+	"github.com/seed98097648/tune/trainer/autograd"
+)
+
+// plain offers the modules' plain forms as a kernel, so that the conformance suite for
+// fused kernels vets what they are compared with.
+type plain struct {
+	t  *testing.T
+	op core.Op
+}
+
+func (p plain) Info() core.Info {
+	return core.Info{Name: "plain", Op: p.op, DTypes: []core.DType{core.Float32}, Backward: true}
+}
+
+func (p plain) Supports(f core.Facts) error {
+	if f.DType != core.Float32 || f.WeightDType > core.Float32 || f.Offset != 0 || f.Layout == core.PerExpert {
+		return fmt.Errorf("%w: the modules have no such site", core.ErrNotSupported)
+	}
+	return nil
+}
+
+// Forward lets the reference fill in what only a fused backward needs.
+func (p plain) Forward(ctx context.Context, call *core.Call) error {
+	if err := reference.Kernel(p.op).Forward(ctx, call); err != nil {
+		return err
+	}
+	values, _ := p.run(call)
+	for i, v := range values {
+		copy(call.Out[i].Float32s(), v)
+	}
+	return nil
+}
+
+func (p plain) Backward(_ context.Context, call *core.Call) error {
+	_, grads := p.run(call)
+	for i, g := range grads {
+		copy(call.Out[i].Float32s(), g)
+	}
+	return nil
+}
+
+// run records the plain form and runs both passes; in a forward call the upstream
+// gradients are zero.
+func (p plain) run(call *core.Call) (values, grads [][]float32) {
+	c := newContext(p.t, 1, call.Tokens())
+	outs, wrt := map[core.Op]func(*Context, *core.Call) (outs, wrt []*autograd.Value){
+		core.RMSNorm: plainNorm, core.SwiGLU: plainSwiGLU, core.RoPE: plainRope, core.MoEExperts: plainExperts,
+	}[p.op](c, call)
+	var upstream [][]float32
+	for i, o := range outs {
+		d := make([]float32, o.Shape().Elems())
+		if call.Pass == core.Backward {
+			d = call.In[i].Float32s() // they come first in every signature
+		}
+		upstream = append(upstream, d)
+	}
+	return run(p.t, c, outs, upstream, wrt...)
+}
+
+// leaves makes trainable leaves of inputs; one that the pass does not have is zero.
+func leaves(c *Context, call *core.Call, args ...core.Arg) []*autograd.Value {
+	var out []*autograd.Value
+	for _, a := range args {
+		x := core.NewTensor(core.Float32, a.Shape.Bind(call.Tokens(), 0)...)
+		if slices.ContainsFunc(call.Sig.In, func(in core.Arg) bool { return in.Name == a.Name }) {
+			x = call.Input(a.Name)
+		}
+		out = append(out, c.G.Param(a.Name, x))
+	}
+	return out
+}
+
+func plainNorm(c *Context, call *core.Call) (outs, wrt []*autograd.Value) {
+	norm := NewRMSNorm(NewBuilder(autograd.Heap{}), "norm", "norm", call.Facts.Dim, call.Facts.Eps)
+	copy(norm.Weight.Tensor.Data, call.Input("weight").Data)
+	wrt = append(leaves(c, call, core.Arg{Name: "x"}), c.Leaf(norm.Weight))
+	return []*autograd.Value{norm.Forward(c, wrt[0])}, wrt
+}
+
+func plainSwiGLU(c *Context, call *core.Call) (outs, wrt []*autograd.Value) {
+	var gate, up *autograd.Value
+	if call.Facts.Layout == core.Packed {
+		wrt = leaves(c, call, core.Arg{Name: "gate_up"})
+		gate, up = halve(c.G, wrt[0])
+	} else {
+		wrt = leaves(c, call, core.Arg{Name: "gate"}, core.Arg{Name: "up"})
+		gate, up = wrt[0], wrt[1]
+	}
+	return []*autograd.Value{mul(c.G, silu(c.G, gate), up)}, wrt
+}
+
+func plainRope(c *Context, call *core.Call) (outs, wrt []*autograd.Value) {
+	f := call.Facts
+	table := &RopeTable{InvFreq: make([]float64, f.RotaryDim/2)}
+	c.positions = call.Input("cos").Shape[0]
+	c.tables[table] = [2]*autograd.Value{c.G.Input("cos", call.Input("cos")), c.G.Input("sin", call.Input("sin"))}
+	copy(c.batch.Positions, call.Input("positions").Int32s())
+	wrt = leaves(c, call, core.Arg{Name: "q", Shape: core.Shape{core.DimT, f.Heads, f.HeadDim}},
+		core.Arg{Name: "k", Shape: core.Shape{core.DimT, f.KVHeads, f.HeadDim}})
+	rope := NewRope(NewBuilder(autograd.Heap{}), "rope", table, f.Pairing, f.Heads, f.KVHeads, f.HeadDim)
+	q, k := rope.Forward(c, wrt[0], wrt[1])
+	return []*autograd.Value{q, k}, wrt
+}
+
+func plainExperts(c *Context, call *core.Call) (outs, wrt []*autograd.Value) {
+	wrt = leaves(c, call, core.Arg{Name: "x"}, core.Arg{Name: "routing_weights"}, core.Arg{Name: "gate_up"}, core.Arg{Name: "down"})
+	rows := permute(c.G, wrt[0], c.G.Input("expert_ids", call.Input("expert_ids")), call.Facts.Experts)
+	gate, up := halve(c.G, groupedLinear(c.G, rows.x, wrt[2], rows.offsets))
+	z := groupedLinear(c.G, mul(c.G, silu(c.G, gate), up), wrt[3], rows.offsets)
+	return []*autograd.Value{unpermute(c.G, z, wrt[1], rows.where)}, wrt
+}
+
+// elsewhere reports the cases in which small operations rightly differ from one formula.
+func elsewhere(c kerneltest.Case) bool {
+	switch {
+	case c.WantErr != nil: // indices are checked where they enter a model
+		return true
+	case c.Op == core.RMSNorm && c.Facts.Dim == 1: // dx is a difference of equals, summed by autograd
+		return true
+	case c.Op == core.MoEExperts && strings.HasSuffix(c.Name, "nan and inf"):
+		// The gradient of a routing weight is dy.(down h), and (down^T dy).h in the formula:
+		// equal numbers, but infinities in them meet different zeros.
+		return true
+	}
+	return false
+}
+
+func TestPlainFormsConformToTheContract(t *testing.T) {
+	for _, op := range core.Ops() {
+		t.Run(string(op), func(t *testing.T) {
+			if err := kerneltest.Check(plain{t, op}, slices.DeleteFunc(kerneltest.Cases(op), elsewhere)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestPlainFormsEqualPublishedCode allows eight roundings of float32.
+func TestPlainFormsEqualPublishedCode(t *testing.T) {
+	for _, op := range core.Ops() {
+		t.Run(string(op), func(t *testing.T) { golden.Run(t, plain{t, op}, core.Float32, 0x1p-20) })
+	}
+}

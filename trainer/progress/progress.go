@@ -1,0 +1,212 @@
+// Package progress shows a training run: a bar on a terminal, plain lines elsewhere, or
+// JSON lines for programs. It turns the trainer's hooks into output and is the only
+// package that knows of bars.
+package progress
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+
+	"github.com/seed98097648/tune/trainer"
+)
+
+// Format is how steps are written.
+type Format string
+
+// The formats.
+const (
+	// Text is for people: lines, and a bar on a terminal.
+	Text Format = "text"
+	// JSON is one object on a line for each step, with the fields of trainer.Step and
+	// nothing else; what is not a step goes to the other stream, as text.
+	JSON Format = "json"
+)
+
+// Formats returns the names of the formats.
+func Formats() []string { return []string{string(Text), string(JSON)} }
+
+// Printer writes a run's progress to one stream, and notes and the bar to another. As an
+// io.Writer it takes notes from anybody, also while the bar is drawn, from any goroutine.
+type Printer struct {
+	out, notes io.Writer
+
+	mu        sync.Mutex
+	bar       *progressbar.ProgressBar // nil without one, or while it is not shown
+	drawn     time.Time                // when the bar was drawn
+	lines     bool                     // a line for a step
+	format    Format
+	start     trainer.Start
+	stepping  time.Duration // time spent in steps
+	stepsSeen int
+}
+
+// New returns a Printer that writes results to out and everything else to notes.
+func New(out, notes io.Writer) *Printer { return &Printer{out: out, notes: notes, format: Text} }
+
+// Write writes a note.
+func (p *Printer) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hideBar()
+	return p.notes.Write(b)
+}
+
+// Attach makes the printer follow a run. Hooks that are set already are called as well,
+// before it prints.
+func (p *Printer) Attach(h *trainer.Hooks, f Format) {
+	p.format = f
+	chain(&h.OnStart, p.onStart)
+	chain(&h.OnStep, p.onStep)
+	chain(&h.OnEval, p.onEval)
+}
+
+func chain[T any](hook *func(T), next func(T)) {
+	first := *hook
+	*hook = func(v T) {
+		if first != nil {
+			first(v)
+		}
+		next(v)
+	}
+}
+
+func (p *Printer) onStart(s trainer.Start) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.start = s
+	what := "built-in examples"
+	if s.Config.Data != "" {
+		what = filepath.Base(s.Config.Data)
+	}
+	fmt.Fprintf(p.text(), "%s, %s parameters; %s: %d rows of %d tokens, %d held out\n",
+		s.Model, count(float64(s.Parameters)), what, s.Rows, s.Config.Seq, s.EvalRows)
+	onTerminal := isTerminal(p.notes)
+	p.lines = !onTerminal || !isTerminal(p.out)
+	if p.format == Text && onTerminal {
+		p.bar = newBar(s.Steps, p.notes)
+	}
+}
+
+func newBar(steps int, w io.Writer) *progressbar.ProgressBar {
+	return progressbar.NewOptions(steps,
+		progressbar.OptionSetWriter(w),
+		progressbar.OptionSetWidth(20),
+		progressbar.OptionShowCount(),
+		progressbar.OptionSetPredictTime(true),
+		progressbar.OptionShowDescriptionAtLineEnd(),
+		progressbar.OptionClearOnFinish())
+}
+
+func (p *Printer) onStep(s trainer.Step) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.start.Config
+	p.stepsSeen++
+	p.stepping += time.Duration(float64(c.Batch*c.Seq*c.Accumulate) / s.TokensPer * float64(time.Second))
+	if p.format == JSON {
+		// Steps hold finite numbers only, which always marshal.
+		b, _ := json.Marshal(s)
+		fmt.Fprintf(p.out, "%s\n", b)
+		return
+	}
+	if p.lines && worthALine(s.Step, p.start.Steps) {
+		p.hideBar()
+		fmt.Fprintf(p.out, "step %*d/%d  loss %.4f  lr %.2e  grad norm %.3g  %s tokens/s\n",
+			len(fmt.Sprint(p.start.Steps)), s.Step, p.start.Steps, s.Loss, s.LR, s.GradNorm, count(s.TokensPer))
+	}
+	// The bar's own throttle would show a count and a loss of different steps.
+	const redraw = 100 * time.Millisecond
+	if p.bar != nil && time.Since(p.drawn) >= redraw {
+		p.drawn = time.Now()
+		// What a bar has to complain about is the terminal, and not worth a run.
+		p.bar.Describe(fmt.Sprintf("loss %.3f lr %.1e norm %.2g %s tok/s", s.Loss, s.LR, s.GradNorm, count(s.TokensPer)))
+		p.bar.Set(s.Step)
+	}
+}
+
+// worthALine picks every step of a short run, and of a longer one the first, the last and
+// about twenty between them.
+func worthALine(step, steps int) bool {
+	const most = 20
+	every := (steps + most - 1) / most
+	return step == 1 || step == steps || step%every == 0
+}
+
+func (p *Printer) onEval(e trainer.Eval) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hideBar()
+	when := "before training"
+	if e.Step > 0 {
+		when = fmt.Sprintf("after step %d", e.Step)
+	}
+	fmt.Fprintf(p.text(), "held-out loss %.4f (perplexity %.4g) %s\n", e.Loss, math.Exp(e.Loss), when)
+}
+
+// Summary prints what a run came to.
+func (p *Printer) Summary(s *trainer.Summary) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hideBar()
+	w := p.text()
+	head := fmt.Sprintf("done: %d", s.Steps)
+	if s.Interrupted {
+		head = fmt.Sprintf("interrupted: %d of %d", s.Steps, p.start.Steps)
+	}
+	c := p.start.Config
+	fmt.Fprintf(w, "\n%s steps in %s", head, s.Elapsed.Round(100*time.Millisecond))
+	if p.stepping > 0 {
+		fmt.Fprintf(w, ", %s tokens/s", count(float64(p.stepsSeen*c.Batch*c.Seq*c.Accumulate)/p.stepping.Seconds()))
+	}
+	fmt.Fprintln(w)
+	if s.Steps > 0 {
+		fmt.Fprintf(w, "  training loss  %.4f -> %.4f\n", s.First.Loss, s.Last.Loss)
+	}
+	if s.Before != nil && s.After != nil {
+		fmt.Fprintf(w, "  held-out loss  %.4f -> %.4f\n", s.Before.Loss, s.After.Loss)
+	}
+}
+
+// text is the stream for lines that are for people.
+func (p *Printer) text() io.Writer {
+	if p.format == JSON {
+		return p.notes
+	}
+	return p.out
+}
+
+// hideBar makes room for a line. The next step draws the bar again.
+func (p *Printer) hideBar() {
+	if p.bar != nil {
+		p.bar.Clear()
+	}
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// count prints a large number with three digits: 1.23k, 45.6M.
+func count(v float64) string {
+	unit := ""
+	for _, u := range []string{"k", "M", "B"} {
+		if v < 999.5 {
+			break
+		}
+		v, unit = v/1000, u
+	}
+	if v >= 100 || unit == "" {
+		return fmt.Sprintf("%.0f%s", v, unit)
+	}
+	return fmt.Sprintf("%.3g%s", v, unit)
+}
