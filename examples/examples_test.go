@@ -1,0 +1,91 @@
+// Package examples_test runs every example as a user would, against freshly built
+// plugins.
+package examples_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/internal/plugintest"
+	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/demo"
+)
+
+func TestMain(m *testing.M) { plugintest.Main(m) }
+
+// output builds and runs an example.
+func output(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	plugintest.Compile(t, dir, "./examples/"+name)
+	cmd := exec.Command(filepath.Join(dir, name), args...)
+	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+t.TempDir())
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %v: %v\n%s", name, args, err, out)
+	}
+	return string(out)
+}
+
+func wantLines(t *testing.T, out string, patterns ...string) {
+	t.Helper()
+	for _, p := range patterns {
+		if !regexp.MustCompile(`(?m)` + p).MatchString(out) {
+			t.Errorf("no line matches %q in:\n%s", p, out)
+		}
+	}
+}
+
+func TestPatchOneLayer(t *testing.T) {
+	wantLines(t, output(t, "patch_one_layer", plugintest.Dir(t)),
+		`layers\.\*\.mlp +swiglu +plain -> npu_fused_swiglu`, `^1 of 1 sites`, `layers\.0\.mlp uses a kernel: false`)
+}
+
+func TestCompareLoss(t *testing.T) {
+	wantLines(t, output(t, "compare_loss", plugintest.Dir(t)), `^step 20 `, `^largest difference [0-9.]+e-0[5-9]$`)
+}
+
+func TestFinetuneFolder(t *testing.T) {
+	model := t.TempDir()
+	c := trainer.Default()
+	c.Out, c.Kernels, c.Steps = filepath.Join(model, "demo"), "none", 1
+	d, err := demo.New(demo.Config(c, func(flag string) bool { return flag == "steps" }), autograd.Heap{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Job.Eval = nil
+	if _, err := d.Job.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	text, out := filepath.Join(model, "text.jsonl"), filepath.Join(model, "out")
+	lines := strings.Repeat(`{"text": "one cat, two cats, and to bark, it barked and then to jump, it jumped over"}`+"\n", 60)
+	if err := os.WriteFile(text, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := output(t, "finetune_folder", filepath.Join(model, "demo"), text, out, plugintest.Dir(t))
+	wantLines(t, got, `moe_experts +plain -> npu_fused_moe`, `^step 20 +loss`, `^held-out loss`, `^saved `)
+	for _, name := range []string{"config.json", "model.safetensors", "tokenizer.json", trainer.LogFile} {
+		if _, err := os.Stat(filepath.Join(out, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestWriteAKernel puts the example's plugin beside the project's and names it.
+func TestWriteAKernel(t *testing.T) {
+	dir := t.TempDir()
+	plugintest.Compile(t, dir, "./cmd/tune")
+	plugins := filepath.Join(dir, "plugins")
+	plugintest.Compile(t, plugins, "./examples/write_a_kernel", "./plugins/npu_fused_swiglu")
+	cmd := exec.Command(filepath.Join(dir, "tune"), "kernels", "list", "--plugin-dir", plugins)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	wantLines(t, string(out), `my_swiglu`, `npu_fused_swiglu`)
+}
