@@ -1,0 +1,202 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// Command is a verb.
+type Command struct {
+	Name     string // such as "kernels list"
+	Usage    string // what follows the name on the command line
+	Short    string // one line
+	Long     string // what it does, wrapped at 80 columns
+	Examples string // lines of shell
+	Flags    *pflag.FlagSet
+	Groups   []Group // the flags again, in the order of the help
+	Run      func(ctx context.Context, args []string) error
+}
+
+// Group is a set of flags that belong together.
+type Group struct {
+	Title string
+	Flags *pflag.FlagSet
+}
+
+// Group starts a group of flags. Flags added to it become flags of the command when the
+// command is parsed or printed; see finish.
+func (c *Command) Group(title string) *pflag.FlagSet {
+	f := pflag.NewFlagSet(title, pflag.ContinueOnError)
+	f.SortFlags = false
+	c.Groups = append(c.Groups, Group{title, f})
+	return f
+}
+
+// finish gathers the groups in Flags.
+func (c *Command) finish() *Command {
+	c.Flags = pflag.NewFlagSet("tune "+c.Name, pflag.ContinueOnError)
+	c.Flags.SortFlags = false
+	c.Flags.Usage = func() {} // dispatch prints it
+	for _, g := range c.Groups {
+		c.Flags.AddFlagSet(g.Flags)
+	}
+	return c
+}
+
+// usageError is a mistake on the command line.
+type usageError struct {
+	err  error
+	help string // the command that would have helped
+}
+
+// Error implements error.
+func (e *usageError) Error() string { return e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *usageError) Unwrap() error { return e.err }
+
+// usagef returns a usageError.
+func (c *Command) usagef(format string, args ...any) error {
+	return &usageError{fmt.Errorf(format, args...), "tune " + c.Name + " --help"}
+}
+
+// dispatch finds the verb and runs it. Flags without a verb belong to train.
+func (a *app) dispatch(ctx context.Context, args []string) error {
+	commands := a.commands()
+	if len(args) > 0 {
+		switch args[0] {
+		case "help":
+			return a.help(commands, args[1:])
+		case "-h", "--help":
+			return a.help(commands, nil)
+		case "--version":
+			args[0] = "version"
+		}
+	}
+	if len(args) == 2 && slices.Contains([]string{"-h", "--help"}, args[1]) && below(commands, args[0]) != nil {
+		return a.help(commands, args[:1])
+	}
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		args = append([]string{"train"}, args...)
+	}
+	c, rest, err := find(commands, args)
+	if err != nil {
+		return err
+	}
+	err = c.Flags.Parse(rest)
+	if errors.Is(err, pflag.ErrHelp) {
+		a.printHelp(c)
+		return nil
+	}
+	if err != nil {
+		return c.flagError(err)
+	}
+	return c.Run(ctx, c.Flags.Args())
+}
+
+// find returns the command whose name starts the arguments, and the arguments after it.
+func find(commands []*Command, args []string) (*Command, []string, error) {
+	var verbs []string
+	for _, c := range commands {
+		words := strings.Fields(c.Name)
+		if len(args) >= len(words) && slices.Equal(words, args[:len(words)]) {
+			return c, args[len(words):], nil
+		}
+		if words[0] == args[0] {
+			verbs = append(verbs, words[1])
+		}
+	}
+	if verbs == nil {
+		return nil, nil, &usageError{fmt.Errorf("unknown command %q; did you mean %q?", args[0], nearestCommand(commands, args[0])), "tune help"}
+	}
+	help := "tune help " + args[0]
+	if len(args) == 1 || strings.HasPrefix(args[1], "-") {
+		return nil, nil, &usageError{fmt.Errorf("%s needs one of: %s", args[0], strings.Join(verbs, ", ")), help}
+	}
+	return nil, nil, &usageError{fmt.Errorf("unknown command %q; did you mean %q?",
+		args[0]+" "+args[1], args[0]+" "+nearest(args[1], verbs)), help}
+}
+
+// nearestCommand returns the name of the command with the word that is nearest.
+func nearestCommand(commands []*Command, typed string) string {
+	names := map[string]string{}
+	var words []string
+	for _, c := range commands {
+		for _, w := range strings.Fields(c.Name) {
+			if names[w] == "" {
+				names[w] = c.Name
+				words = append(words, w)
+			}
+		}
+	}
+	return names[nearest(typed, words)]
+}
+
+// flagError turns an error of pflag into one that says what to do.
+func (c *Command) flagError(err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return c.usagef("%w", err)
+	}
+	name := unknown.GetSpecifiedName()
+	if unknown.GetSpecifiedShortnames() != "" {
+		return c.usagef("unknown flag -%s; flags have two dashes, as in --%s", name, nearest(name, c.flagNames()))
+	}
+	return c.usagef("unknown flag --%s; did you mean --%s?", name, nearest(name, c.flagNames()))
+}
+
+func (c *Command) flagNames() []string {
+	names := []string{"help"}
+	c.Flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return names
+}
+
+// noArguments is the check of a command that takes flags only.
+func (c *Command) noArguments(args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return c.usagef("unexpected argument %q; tune %s takes flags only", args[0], c.Name)
+}
+
+// oneOf reports a value of a flag that is none of the known ones.
+func (c *Command) oneOf(flag, value string, known ...string) error {
+	if slices.Contains(known, value) {
+		return nil
+	}
+	return c.usagef("--%s is %q; it takes %s; did you mean %s?", flag, value, strings.Join(known, ", "), nearest(value, known))
+}
+
+// nearest returns the known name with the smallest edit distance.
+func nearest(name string, known []string) string {
+	return slices.MinFunc(known, func(a, b string) int { return cmp.Compare(distance(name, a), distance(name, b)) })
+}
+
+// distance is the Levenshtein distance, with insertions at half price so that what was
+// typed counts as near to a name that starts with it.
+func distance(typed, name string) int {
+	const insert, other = 1, 2
+	row := make([]int, len(name)+1)
+	for j := range row {
+		row[j] = j * insert
+	}
+	for i := 1; i <= len(typed); i++ {
+		diagonal := row[0]
+		row[0] = i * other
+		for j := 1; j <= len(name); j++ {
+			replace := diagonal
+			if typed[i-1] != name[j-1] {
+				replace += other
+			}
+			diagonal = row[j]
+			row[j] = min(row[j]+other, row[j-1]+insert, replace)
+		}
+	}
+	return row[len(name)]
+}

@@ -1,0 +1,195 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// startLong starts a run that would take very long, and waits for its third step.
+func startLong(t *testing.T, dir string) (cmd *exec.Cmd, stderr func() string) {
+	t.Helper()
+	if err := writeModel(filepath.Join(dir, "m"), "qwen3_moe"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "text.txt"), []byte(corpus()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	cmd = exec.Command("tune", "--kernels", "auto", "--plugin-dir", pluginDir(t), "--model", "m", "--data", "text.txt",
+		"--steps", "1000000", "--seq", "16", "--log", "json", "--out", "saved")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))
+	log, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { log.Close() })
+	cmd.Stderr = log
+	stderr = func() string {
+		b, err := os.ReadFile(log.Name())
+		if err != nil {
+			t.Error(err)
+		}
+		return string(b)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill() }) // in case the test fails before it ends
+	lines := bufio.NewScanner(out)
+	for range 3 {
+		if !lines.Scan() {
+			t.Fatalf("the run ended before its third step: %v\n%s", cmd.Wait(), stderr())
+		}
+	}
+	go func() { // reads on, so that the run does not block
+		for lines.Scan() {
+		}
+	}()
+	return cmd, stderr
+}
+
+func send(t *testing.T, cmd *exec.Cmd, s os.Signal) {
+	t.Helper()
+	if err := cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// entries returns the names in dir, without the model, the text and the cache.
+func entries(t *testing.T, dir string) string {
+	t.Helper()
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range all {
+		if n := e.Name(); n != "m" && n != "text.txt" && n != "cache" {
+			names = append(names, n)
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+func TestAnInterruptSavesAndSucceeds(t *testing.T) {
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		t.Run(s.String(), func(t *testing.T) {
+			dir := t.TempDir()
+			cmd, stderr := startLong(t, dir)
+			plugins := children(t, cmd.Process.Pid)
+			send(t, cmd, s)
+			if err := cmd.Wait(); err != nil {
+				t.Fatalf("%v\n%s", err, stderr())
+			}
+			for _, want := range []string{"tune: interrupted: finishing the step", "of 1000000 steps", "saved          saved"} {
+				if !strings.Contains(stderr(), want) {
+					t.Errorf("standard error lacks %q:\n%s", want, stderr())
+				}
+			}
+			if got := entries(t, dir); got != "saved" {
+				t.Errorf("the run left %q, want saved", got)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "saved", "model.safetensors")); err != nil {
+				t.Error(err)
+			}
+			gone(t, plugins)
+		})
+	}
+}
+
+func TestASecondInterruptLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	cmd, stderr := startLong(t, dir)
+	plugins := children(t, cmd.Process.Pid)
+	// Whether the first one is still being dealt with when the second one comes is a
+	// race, so the process is stopped meanwhile.
+	send(t, cmd, syscall.SIGSTOP)
+	send(t, cmd, syscall.SIGINT)
+	send(t, cmd, syscall.SIGTERM)
+	send(t, cmd, syscall.SIGCONT)
+	err := cmd.Wait()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
+		t.Fatalf("the run ended with %v, want exit code %d\n%s", err, exitInterrupted, stderr())
+	}
+	if !strings.Contains(stderr(), "nothing was saved") {
+		t.Errorf("standard error does not say that nothing was saved:\n%s", stderr())
+	}
+	if got := entries(t, dir); got != "" {
+		t.Errorf("the run left %q", got)
+	}
+	gone(t, plugins)
+}
+
+func TestADeadPluginIsReported(t *testing.T) {
+	dir := t.TempDir()
+	cmd, stderr := startLong(t, dir)
+	plugins := children(t, cmd.Process.Pid)
+	if plugins == nil {
+		t.Skip("without a list of processes there is nothing to kill")
+	}
+	if err := syscall.Kill(plugins[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(stderr(), "it is started again"); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("nothing is said about the death of a plugin:\n%s", stderr())
+		}
+	}
+	send(t, cmd, syscall.SIGINT)
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, stderr())
+	}
+	if want := " 1 deaths, "; !strings.Contains(stderr(), want) {
+		t.Errorf("the summary lacks %q:\n%s", want, stderr())
+	}
+}
+
+// gone fails if one of the processes still runs a while later.
+func gone(t *testing.T, pids []int) {
+	t.Helper()
+	for _, pid := range pids {
+		for deadline := time.Now().Add(5 * time.Second); syscall.Kill(pid, 0) == nil; time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Errorf("plugin process %d outlives the run", pid)
+				break
+			}
+		}
+	}
+}
+
+// children returns the processes that pid has started, where the system tells.
+func children(t *testing.T, pid int) []int {
+	t.Helper()
+	out, err := exec.Command("pgrep", "-P", strconv.Itoa(pid)).Output()
+	if err != nil {
+		t.Logf("cannot list processes, so plugins are not looked for: %v", err)
+		return nil
+	}
+	var pids []int
+	for _, f := range strings.Fields(string(out)) {
+		pid, err := strconv.Atoi(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, pid)
+	}
+	if len(pids) == 0 {
+		t.Error("the run has no plugin processes")
+	}
+	return pids
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/transport"
+)
+
+const kernelsInspectLong = `Show what a plugin says about itself, and which uses of its ops it supports:
+each kernel is asked about every kind of use that this program knows.`
+
+func (a *app) kernelsInspectCommand() *Command {
+	c := &Command{Name: "kernels inspect", Usage: "NAME [FLAGS]", Short: "show one plugin: who it is and what it supports", Long: kernelsInspectLong,
+		Examples: "tune kernels inspect npu_fused_rope\n"}
+	var dir string
+	var asJSON bool
+	addListing(c.Group("Flags"), &dir, &asJSON)
+	c.finish()
+	c.Run = func(ctx context.Context, args []string) (err error) {
+		if len(args) != 1 {
+			return c.usagef("inspect takes one name; \"tune kernels list\" shows them")
+		}
+		reg, err := a.scan(ctx, dir, transport.Options{})
+		if err != nil {
+			return err
+		}
+		defer closing(reg, &err)
+		i, err := inspect(reg, args[0])
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return a.writeJSON(i)
+		}
+		i.print(a)
+		return nil
+	}
+	return c
+}
+
+// inspection is what "kernels inspect --json" writes.
+type inspection struct {
+	core.Manifest
+	Supports []support `json:"supports"`
+}
+
+// support is the answer of a kernel to one kind of use.
+type support struct {
+	Op     core.Op    `json:"op"`
+	Facts  core.Facts `json:"facts"`
+	OK     bool       `json:"supported"`
+	Reason string     `json:"reason,omitempty"`
+}
+
+func inspect(reg *core.Registry, name string) (*inspection, error) {
+	kernels, err := reg.Lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	listing := reg.Listing()
+	at := slices.IndexFunc(listing, func(f core.Found) bool { return f.Err == nil && f.Manifest.Name == name })
+	i := &inspection{Manifest: listing[at].Manifest}
+	for _, k := range kernels {
+		for _, f := range uses(k.Info().Op) {
+			s := support{Op: k.Info().Op, Facts: f, OK: true}
+			if err := k.Supports(f); err != nil {
+				s.OK, s.Reason = false, err.Error()
+			}
+			i.Supports = append(i.Supports, s)
+		}
+	}
+	return i, nil
+}
+
+func (i *inspection) print(a *app) {
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "name\t%s\nversion\t%s\npath\t%s\nsha256\t%s\n", i.Name, i.Version, short(i.Path), i.Checksum)
+	w.Flush()
+	for _, k := range i.Kernels {
+		fmt.Fprintf(a.stdout, "\n%s: %s\n  backward pass: %s\n  storage: %s\n", k.Op, k.Summary, yesNo(k.Backward), names(k.DTypes))
+		for _, s := range i.Supports {
+			if s.Op != k.Op {
+				continue
+			}
+			answer := "yes"
+			if !s.OK {
+				answer = "no, " + s.Reason
+			}
+			fmt.Fprintf(a.stdout, "  %s: %s\n", s.Facts, answer)
+		}
+	}
+}

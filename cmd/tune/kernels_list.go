@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/pflag"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/transport"
+)
+
+const kernelsListLong = `List the plugins that are found and the kernels that they offer. A file that
+cannot be used is listed with its reason.`
+
+func (a *app) kernelsListCommand() *Command {
+	c := &Command{Name: "kernels list", Usage: "[FLAGS]", Short: "list the plugins found, the broken ones with their reasons", Long: kernelsListLong,
+		Examples: "tune kernels list\ntune kernels list --plugin-dir ./my-plugins --json\n"}
+	var dir string
+	var asJSON bool
+	addListing(c.Group("Flags"), &dir, &asJSON)
+	c.finish()
+	c.Run = func(ctx context.Context, args []string) (err error) {
+		if err := c.noArguments(args); err != nil {
+			return err
+		}
+		reg, err := a.scan(ctx, dir, transport.Options{})
+		if err != nil {
+			return err
+		}
+		defer closing(reg, &err)
+		l := newListing(reg, dir)
+		if asJSON {
+			return a.writeJSON(l)
+		}
+		l.print(a)
+		return nil
+	}
+	return c
+}
+
+func addListing(f *pflag.FlagSet, dir *string, asJSON *bool) {
+	f.StringVar(dir, "plugin-dir", "", pluginDirUsage)
+	f.BoolVar(asJSON, "json", false, "write JSON")
+}
+
+// listing is what "kernels list --json" writes.
+type listing struct {
+	Kernels  []kernelLine `json:"kernels"`
+	Broken   []brokenFile `json:"broken"`
+	Searched []string     `json:"searched"`
+}
+
+// kernelLine is one kernel of a usable plugin.
+type kernelLine struct {
+	core.Info
+	Path     string `json:"path"`
+	Checksum string `json:"checksum"`
+}
+
+// brokenFile is a file that cannot be used, and why.
+type brokenFile struct {
+	Path   string `json:"path"`
+	Name   string `json:"name,omitempty"` // if the plugin got as far as saying it
+	Reason string `json:"reason"`
+}
+
+func newListing(reg *core.Registry, dir string) listing {
+	l := listing{Kernels: []kernelLine{}, Broken: []brokenFile{}, Searched: transport.SearchPath(dir)}
+	for _, f := range reg.Listing() {
+		if f.Err != nil {
+			l.Broken = append(l.Broken, brokenFile{f.Path, f.Manifest.Name, f.Err.Error()})
+			continue
+		}
+		for _, k := range f.Manifest.Kernels {
+			l.Kernels = append(l.Kernels, kernelLine{k, f.Path, f.Manifest.Checksum})
+		}
+	}
+	return l
+}
+
+func (l listing) print(a *app) {
+	if len(l.Kernels) == 0 {
+		fmt.Fprintln(a.stdout, "no kernels found; searched:")
+		for _, dir := range l.Searched {
+			fmt.Fprintf(a.stdout, "  %s\n", dir)
+		}
+		fmt.Fprintln(a.stdout, "Build the plugins (go build -o bin/plugins/ ./plugins/...) or name their folder with --plugin-dir.")
+	} else {
+		l.printKernels(a)
+	}
+	for i, b := range l.Broken {
+		if i == 0 {
+			fmt.Fprintln(a.stdout, "\ncannot be used:")
+		}
+		fmt.Fprintf(a.stdout, "  %s\n    %s\n", short(b.Path), b.Reason)
+	}
+}
+
+// printKernels prints a table for each folder.
+func (l listing) printKernels(a *app) {
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	folder := ""
+	for _, k := range l.Kernels {
+		if dir := filepath.Dir(k.Path); dir != folder {
+			folder = dir
+			fmt.Fprintf(w, "%s\n  NAME\tOP\tVERSION\tDTYPES\tBACKWARD\n", short(dir))
+		}
+		name := k.Name
+		if file := strings.TrimSuffix(filepath.Base(k.Path), ".exe"); file != name {
+			name += " (" + file + ")"
+		}
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", name, k.Op, k.Version, names(k.DTypes), yesNo(k.Backward))
+	}
+	w.Flush()
+}
+
+func names(dtypes []core.DType) string {
+	var s []string
+	for _, d := range dtypes {
+		s = append(s, d.String())
+	}
+	return strings.Join(s, ",")
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// short returns the path relative to the working directory, if that is shorter.
+func short(path string) string {
+	wd, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	if rel, err := filepath.Rel(wd, path); err == nil && len(rel) < len(path) {
+		return rel
+	}
+	return path
+}
+
+// writeJSON writes one value, indented.
+func (a *app) writeJSON(v any) error {
+	e := json.NewEncoder(a.stdout)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}

@@ -1,0 +1,90 @@
+// Command tune fine-tunes language models on the machine at hand, with fused kernels
+// from plugins. "tune help" tells what it can do; docs/cli.md has the same text.
+//
+// Each verb is one file here and one line in the table below.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/progress"
+)
+
+//go:generate go run . help --markdown ../../docs/cli.md
+
+// Exit codes.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 130 // as a shell reports a program that SIGINT ended
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// app is what the verbs share: where they write, and how they are interrupted.
+type app struct {
+	stdout   io.Writer
+	stderr   io.Writer         // the printer, so that notes and the bar do not mix
+	progress *progress.Printer // for train
+	abort    <-chan struct{}   // closed by the second interrupt
+}
+
+// commands is the table of verbs, in the order of the help.
+func (a *app) commands() []*Command {
+	return []*Command{
+		a.trainCommand(),
+		a.kernelsListCommand(),
+		a.kernelsInspectCommand(),
+		a.kernelsPlanCommand(),
+		a.parityCommand(),
+		a.benchCommand(),
+		a.versionCommand(),
+	}
+}
+
+// run is main with its surroundings as arguments. It returns the exit code.
+func run(args []string, stdout, stderr io.Writer) int {
+	p := progress.New(stdout, stderr)
+	ctx, abort, stop := interrupts()
+	defer stop()
+	a := &app{stdout: stdout, stderr: p, progress: p, abort: abort}
+	return a.report(a.dispatch(ctx, args))
+}
+
+// report prints an error, one line for each cause, and chooses the exit code.
+func (a *app) report(err error) int {
+	if err == nil {
+		return exitOK
+	}
+	var usage *usageError
+	switch {
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(a.stderr, "tune: interrupted; nothing was saved")
+		return exitInterrupted
+	case errors.Is(err, errReported):
+		return exitFailed
+	}
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintln(a.stderr, "tune:", strings.TrimSpace(line))
+	}
+	switch {
+	case errors.As(err, &usage):
+		if usage.help != "" {
+			fmt.Fprintf(a.stderr, "Run %q for help.\n", usage.help)
+		}
+		return exitUsage
+	case errors.Is(err, core.ErrUnknownKernel):
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// errReported is for a failure that the output already tells.
+var errReported = errors.New("failed, as reported")

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+)
+
+// noteHandler writes log records as lines for people: what happens to a plugin in the
+// middle of a run.
+type noteHandler struct {
+	w     io.Writer
+	attrs []slog.Attr
+}
+
+var _ slog.Handler = (*noteHandler)(nil)
+
+// Enabled implements slog.Handler: warnings and errors matter to the user of a command.
+func (h *noteHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
+
+// Handle implements slog.Handler.
+func (h *noteHandler) Handle(_ context.Context, r slog.Record) error {
+	details := make([]string, 0, len(h.attrs)+r.NumAttrs())
+	add := func(a slog.Attr) bool {
+		details = append(details, a.Key+": "+a.Value.String())
+		return true
+	}
+	for _, a := range h.attrs {
+		add(a)
+	}
+	r.Attrs(add)
+	text := r.Message
+	if len(details) > 0 {
+		text += " (" + strings.Join(details, ", ") + ")"
+	}
+	_, err := fmt.Fprintf(h.w, "tune: %s\n", strings.ReplaceAll(text, "\n", " "))
+	return err
+}
+
+// WithAttrs implements slog.Handler.
+func (h *noteHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &noteHandler{h.w, append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
+}
+
+// WithGroup implements slog.Handler. Groups would only lengthen the lines.
+func (h *noteHandler) WithGroup(string) slog.Handler { return h }

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/transport"
+)
+
+const (
+	kernelsEnv   = "TUNE_KERNELS"
+	pluginDirEnv = "TUNE_PLUGIN_DIR"
+	kernelsUsage = "which fused `KERNELS` to use: none; all (each that fits); auto (those that are worth it); names; " +
+		"or auto,-name. $" + kernelsEnv + " sets another default"
+	pluginDirUsage = "the only `FOLDER` to look for plugins in; otherwise $" + pluginDirEnv + ", plugins beside the executable, " +
+		"bin/plugins of the checkout, and the user's config folder"
+)
+
+// kernelFlags are the flags of a command that uses kernels.
+type kernelFlags struct {
+	kernels, dir string
+}
+
+func (k *kernelFlags) add(f *pflag.FlagSet, fallback string) {
+	f.StringVar(&k.kernels, "kernels", fallback, kernelsUsage)
+	f.StringVar(&k.dir, "plugin-dir", "", pluginDirUsage)
+}
+
+// resolve fills in $TUNE_KERNELS and checks the form of the selection.
+func (k *kernelFlags) resolve(c *Command) error {
+	source := "--kernels"
+	if v := os.Getenv(kernelsEnv); v != "" && !c.Flags.Changed("kernels") {
+		k.kernels, source = v, "$"+kernelsEnv
+	}
+	if _, err := core.ParseSelection(k.kernels); err != nil {
+		return c.usagef("%s: %w", source, err)
+	}
+	return nil
+}
+
+// open finds the kernels, building the plugins of a checkout before. It returns nil when
+// the selection is none. The caller closes the registry.
+func (k *kernelFlags) open(ctx context.Context, a *app, o transport.Options) (*core.Registry, error) {
+	if k.kernels == "none" {
+		return nil, nil
+	}
+	reg, err := a.scan(ctx, k.dir, o)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range reg.Listing() {
+		if f.Err != nil {
+			a.note("a plugin cannot be used: %v", f.Err)
+		}
+	}
+	if len(reg.Kernels()) == 0 {
+		a.note("no usable plugin was found; \"tune kernels list\" says where they are looked for")
+	}
+	return reg, nil
+}
+
+// scan builds the plugins of a checkout, unless a folder is named, and asks all that are
+// found who they are.
+func (a *app) scan(ctx context.Context, dir string, o transport.Options) (*core.Registry, error) {
+	if dir == "" && os.Getenv(pluginDirEnv) == "" {
+		if err := a.buildPlugins(ctx); err != nil {
+			return nil, err
+		}
+	}
+	o.Logger = slog.New(&noteHandler{w: a.stderr})
+	return core.ScanAllKernels(ctx, pluginDirs(dir), o.Open)
+}
+
+// pluginDirs returns the folders of the search path, each once. Those that nobody named
+// need not exist; a missing one that somebody did name is for the scan to report.
+func pluginDirs(explicit string) []string {
+	named := filepath.SplitList(os.Getenv(pluginDirEnv))
+	var dirs []string
+	var seen []os.FileInfo
+	for _, dir := range transport.SearchPath(explicit) {
+		info, err := os.Stat(dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && explicit == "" && !slices.Contains(named, dir):
+			continue
+		case err == nil && slices.ContainsFunc(seen, func(s os.FileInfo) bool { return os.SameFile(s, info) }):
+			continue
+		case err == nil:
+			seen = append(seen, info)
+		}
+		dirs = append(dirs, dir)
+	}
+	return dirs
+}
+
+// note writes a line that is not a result.
+func (a *app) note(format string, args ...any) {
+	fmt.Fprintf(a.stderr, "tune: "+format+"\n", args...)
+}
+
+// newMemory makes the memory for tensors. Plugins read it without a copy.
+func newMemory() (transport.Memory, error) { return transport.NewMemory("tensors", 0) }

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestScripts runs the command as a user does. Beside the usual commands, scripts have:
+//
+//	status N ARGS...    run tune, which must exit with N
+//	model DIR TYPE      make a tiny model folder
+//	steps N             stdout must be N JSON lines of --log json and nothing else
+//	json KEYS...        stdout must be one JSON value; an object with exactly these keys
+//
+// $PLUGINS is a folder with the project's plugins and $TUNE the command's path; in $WORK are text.txt, a corpus, and
+// nothing else that a script did not make.
+func TestScripts(t *testing.T) {
+	dir := pluginDir(t)
+	gocache, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tune, err := exec.LookPath("tune")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                filepath.Join("testdata", "script"),
+		RequireUniqueNames: true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("PLUGINS", dir)
+			e.Setenv("TUNE", tune)
+			e.Setenv("XDG_CACHE_HOME", filepath.Join(filepath.Dir(dir), "cache"))
+			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, "config"))
+			e.Setenv("GOCACHE", strings.TrimSpace(string(gocache)))
+			return os.WriteFile(filepath.Join(e.WorkDir, "text.txt"), []byte(corpus()), 0o666)
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"status": status,
+			"model": func(ts *testscript.TestScript, _ bool, args []string) {
+				ts.Check(writeModel(ts.MkAbs(args[0]), args[1]))
+			},
+			"steps": checkSteps,
+			"json":  checkJSON,
+		},
+	})
+}
+
+// status runs tune and compares its exit code.
+func status(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec("tune", args[1:]...); err != nil {
+		exit, ok := err.(*exec.ExitError)
+		if !ok {
+			ts.Fatalf("tune: %v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+func checkSteps(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	lines := bytes.Split(bytes.TrimSpace([]byte(ts.ReadFile("stdout"))), []byte("\n"))
+	if len(lines) != want {
+		ts.Fatalf("%d lines, want %d", len(lines), want)
+	}
+	for i, line := range lines {
+		keys := keysOf(ts, line)
+		if !slices.Equal(keys, []string{"grad_norm", "loss", "lr", "step", "tokens_per_s"}) {
+			ts.Fatalf("line %d has the keys %v", i+1, keys)
+		}
+	}
+}
+
+func checkJSON(ts *testscript.TestScript, _ bool, args []string) {
+	got := keysOf(ts, []byte(ts.ReadFile("stdout")))
+	slices.Sort(args)
+	if !slices.Equal(got, args) {
+		ts.Fatalf("the object has the keys %v, want %v", got, args)
+	}
+}
+
+// keysOf returns the keys of a JSON object, sorted.
+func keysOf(ts *testscript.TestScript, b []byte) []string {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(b, &object); err != nil {
+		ts.Fatalf("not a JSON object: %v\n%s", err, b)
+	}
+	keys := []string{}
+	for k := range object {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

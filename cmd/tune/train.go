@@ -1,0 +1,250 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/demo"
+	"github.com/seed98097648/tune/trainer/progress"
+)
+
+const trainLong = `Fine-tune a model on text and save it as a model folder that tune and
+transformers can load.
+
+--model is a Hugging Face model folder: config.json, model.safetensors or its
+shards, tokenizer.json. --data is text, or JSONL with a field "text", or a
+folder of such files; a part of it is held out and evaluated before, during and
+after, unless --eval-data is given. Without --model and --data, tune trains a
+small model on examples of its own, to show that everything works; flags that
+are given change that run too.
+
+Ctrl-C finishes the step, evaluates and saves; a second one gives up at once
+and leaves nothing behind.
+
+With --log json, standard output has one JSON object on a line for each step,
+with exactly the fields step, loss, lr, grad_norm and tokens_per_s; everything
+else goes to standard error. The saved training_log.jsonl has the evaluations
+too, with eval_loss.`
+
+const trainExamples = `tune --kernels auto
+tune --kernels auto --model DIR --data notes.txt --epochs 3 --out my-model
+tune train --model DIR --data train.jsonl --eval-data test.jsonl --steps 200 \
+  --batch 8 --seq 512 --lr 5e-5 --warmup 20 --log json
+`
+
+// trainFlags are the values of train's flags.
+type trainFlags struct {
+	config  trainer.Config
+	kernels kernelFlags
+	log     string
+	changed func(flag string) bool
+}
+
+func (a *app) trainCommand() *Command {
+	c := &Command{Name: "train", Usage: "[--model DIR --data FILE] [FLAGS]", Short: "fine-tune a model (what tune does without a command)",
+		Long: trainLong, Examples: trainExamples}
+	t := &trainFlags{config: trainer.Default()}
+	t.addData(c.Group("Model and data"))
+	t.addLength(c.Group("Length of the run"))
+	t.addOptimizer(c.Group("Optimizer"))
+	kernels := c.Group("Kernels")
+	t.kernels.add(kernels, t.config.Kernels)
+	kernels.BoolVar(&t.config.Strict, "strict", false, "fail where a plugin that is given up would be replaced by the plain implementation")
+	machine := c.Group("Machine and output")
+	machine.IntVar(&t.config.Threads, "threads", t.config.Threads, "`THREADS` to compute with; 0 for all cores")
+	machine.StringVar(&t.log, "log", string(progress.Text), "`FORMAT` of the progress on standard output: text or json")
+	c.finish()
+	t.changed = c.Flags.Changed
+	c.Run = func(ctx context.Context, args []string) error { return a.train(ctx, c, t, args) }
+	return c
+}
+
+func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []string) (err error) {
+	if err := t.check(c, args); err != nil {
+		return err
+	}
+	if t.config.Out, err = chooseOut(t.config.Out, t.changed("out")); err != nil {
+		return err
+	}
+	if err := t.fitModel(); err != nil {
+		return err
+	}
+	mem, err := newMemory()
+	if err != nil {
+		return err
+	}
+	defer closing(mem, &err)
+	job, example, err := t.load(mem)
+	if err != nil {
+		return err
+	}
+	reg, err := t.kernels.open(ctx, a, transport.Options{Threads: t.config.Threads, Strict: t.config.Strict})
+	if err != nil {
+		return err
+	}
+	if reg != nil {
+		defer closing(reg, &err)
+	}
+	if err := ctx.Err(); err != nil {
+		return err // interrupted while loading: there is nothing to save
+	}
+	return a.runJob(ctx, job, reg, progress.Format(t.log), example)
+}
+
+// check validates everything that needs no file.
+func (t *trainFlags) check(c *Command, args []string) error {
+	if err := c.noArguments(args); err != nil {
+		return err
+	}
+	if err := t.kernels.resolve(c); err != nil {
+		return err
+	}
+	t.config.Kernels = t.kernels.kernels
+	if err := c.oneOf("log", t.log, progress.Formats()...); err != nil {
+		return err
+	}
+	if err := c.oneOf("schedule", string(t.config.Schedule), schedules()...); err != nil {
+		return err
+	}
+	switch {
+	case t.config.Model != "" && t.config.Data == "":
+		return c.usagef("--model is given without --data: name the text to train on, or leave both out for the built-in example")
+	case t.config.Model == "" && t.config.Data != "":
+		return c.usagef("--data is given without --model: name the model folder to train, or leave both out for the built-in example")
+	case t.config.Model == "" && t.config.EvalData != "":
+		return c.usagef("--eval-data is given without --model and --data: the built-in example has its own")
+	}
+	if t.config.Out == "" {
+		return c.usagef("--out is empty: name the folder to save, or leave the flag out")
+	}
+	if t.config.Model == "" {
+		t.config = demo.Config(t.config, t.changed)
+	}
+	if err := t.config.Validate(); err != nil {
+		return c.usagef("%w", err)
+	}
+	return nil
+}
+
+// fitModel reads the model's config.json: whether there is one, and how long its
+// sequences may be.
+func (t *trainFlags) fitModel() error {
+	if t.config.Model == "" {
+		return nil
+	}
+	config, err := readConfig(t.config.Model)
+	if err == nil && !t.changed("seq") {
+		t.config.Seq = fitSeq(t.config.Seq, config)
+	}
+	return err
+}
+
+// chooseOut returns the folder to save: the one given, which must be free, or else the
+// first of tune-out, tune-out-2, ... that does not exist.
+func chooseOut(given string, isGiven bool) (string, error) {
+	if isGiven {
+		entries, err := os.ReadDir(given)
+		switch {
+		case err == nil && len(entries) > 0:
+			return "", fmt.Errorf("--out: %s exists and is not empty; choose another folder, or remove it", given)
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return "", fmt.Errorf("--out: %w; choose another folder", err)
+		}
+		return given, nil
+	}
+	for i := 1; ; i++ {
+		name := given
+		if i > 1 {
+			name = fmt.Sprintf("%s-%d", given, i)
+		}
+		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+			return name, nil
+		} else if err != nil {
+			return "", fmt.Errorf("choose an output folder: %w; name one with --out", err)
+		}
+	}
+}
+
+// runJob runs a job and reports on it.
+func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, f progress.Format, example *demo.Demo) error {
+	job.Registry, job.Abort = reg, a.abort
+	text := a.stdout
+	if f == progress.JSON {
+		text = a.stderr
+	}
+	if reg == nil {
+		fmt.Fprintln(text, "kernels: none, every site keeps its plain forward")
+	}
+	if example != nil {
+		fmt.Fprint(text, demoIntro)
+		if err := checkDemo(ctx, text, example, "Unseen words before training"); err != nil {
+			return err
+		}
+		fmt.Fprintln(text)
+	}
+	job.Hooks.OnPatch = func(r *core.Report) { fmt.Fprint(text, r) }
+	a.progress.Attach(&job.Hooks, f)
+	forget := context.AfterFunc(ctx, func() {
+		a.note("interrupted: finishing the step and saving; interrupt again to give up at once")
+	})
+	defer forget()
+	s, err := job.Run(ctx)
+	if err != nil {
+		return err
+	}
+	a.progress.Summary(s)
+	if reg != nil {
+		printHealth(text, reg)
+	}
+	fmt.Fprintf(text, "  saved          %s\n", s.Out)
+	if example != nil {
+		if err := checkDemo(context.WithoutCancel(ctx), text, example, "Unseen words after training"); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(text, "\nTrain it further, or a model of your own:\n  tune --kernels %s --model %s --data FILE\n", job.Config.Kernels, s.Out)
+	return nil
+}
+
+// printHealth says what went wrong with plugins and was dealt with, if anything was.
+func printHealth(w io.Writer, reg *core.Registry) {
+	for _, k := range reg.Kernels() {
+		r, ok := k.(core.HealthReporter)
+		if !ok {
+			continue
+		}
+		h, i := r.Health(), k.Info()
+		if h.Deaths+h.Repeats+h.Fallbacks+h.Copies == 0 {
+			continue
+		}
+		fmt.Fprintf(w, "%s, %s: %d calls, %d deaths, %d repeats, %d fall-backs to the plain form, %d tensors copied\n",
+			i.Name, i.Op, h.Calls, h.Deaths, h.Repeats, h.Fallbacks, h.Copies)
+		if h.LastError != "" {
+			fmt.Fprintf(w, "  last error: %s\n", h.LastError)
+		}
+	}
+}
+
+// closing closes c when a function returns, and lets it tell of a failure.
+func closing(c io.Closer, err *error) { *err = errors.Join(*err, c.Close()) }
+
+// load reads the model and the data that the flags name. Without any it makes the
+// built-in example, and returns that too.
+func (t *trainFlags) load(mem core.Memory) (*trainer.Job, *demo.Demo, error) {
+	if t.config.Model != "" {
+		job, err := trainer.Load(t.config, mem)
+		return job, nil, err
+	}
+	d, err := demo.New(t.config, mem)
+	if err != nil {
+		return nil, nil, err
+	}
+	return d.Job, d, nil
+}

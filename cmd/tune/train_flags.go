@@ -1,0 +1,41 @@
+package main
+
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/seed98097648/tune/trainer/optim"
+)
+
+const defaultOut = "tune-out"
+
+func (t *trainFlags) addData(f *pflag.FlagSet) {
+	c := &t.config
+	f.StringVar(&c.Model, "model", "", "the model `FOLDER`")
+	f.StringVar(&c.Data, "data", "", "a text or JSONL `FILE`, or a folder of them, to train on")
+	f.StringVar(&c.EvalData, "eval-data", "", "a `FILE` to evaluate on; otherwise a part of the data is held out")
+	f.StringVar(&c.Out, "out", defaultOut, "the `FOLDER` to save, which must not exist or be empty; unless given, the first of "+
+		defaultOut+", "+defaultOut+"-2, ... that does not exist")
+}
+
+func (t *trainFlags) addLength(f *pflag.FlagSet) {
+	c := &t.config
+	f.IntVar(&c.Steps, "steps", c.Steps, "optimizer `STEPS`; 0 for as many as --epochs gives")
+	f.Float64Var(&c.Epochs, "epochs", c.Epochs, "`PASSES` over the data, may be a fraction; --steps comes before it")
+	f.IntVar(&c.Batch, "batch", c.Batch, "`ROWS` of a batch")
+	f.IntVar(&c.Seq, "seq", c.Seq, "`TOKENS` of a row, into which documents are packed that do not see each other; by default no more than the model can take")
+	f.IntVar(&c.Accumulate, "grad-accum", c.Accumulate, "`BATCHES` whose gradients make one step")
+}
+
+func (t *trainFlags) addOptimizer(f *pflag.FlagSet) {
+	c := &t.config
+	f.Float64Var(&c.LR, "lr", c.LR, "`PEAK` of the learning rate")
+	f.StringVar((*string)(&c.Schedule), "schedule", string(c.Schedule), "the `SHAPE` of the learning rate after the warm-up: cosine, linear or constant")
+	f.IntVar(&c.Warmup, "warmup", c.Warmup, "`STEPS` of linear warm-up")
+	f.Float64Var(&c.WeightDecay, "weight-decay", c.WeightDecay, "decoupled weight `DECAY` of AdamW")
+	f.Float64Var(&c.Clip, "clip", c.Clip, "largest `NORM` of the gradient; 0 for no clipping")
+	f.Uint64Var(&c.Seed, "seed", c.Seed, "`SEED` of everything random: the same seed gives the same losses")
+}
+
+func schedules() []string {
+	return []string{string(optim.Cosine), string(optim.Linear), string(optim.Constant)}
+}
