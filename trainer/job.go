@@ -28,9 +28,18 @@ type File struct {
 	Data []byte
 }
 
-// heldOut is the share of the documents, or of the rows of a single document, that is
-// kept for evaluation when there is no evaluation data.
-const heldOut = 0.05
+// When there is no evaluation data, a twentieth of the documents is kept for it, or of
+// the rows of a single document; but no more than this many, because evaluations take
+// time and the loss of so many hardly moves with more.
+const (
+	heldOut     = 0.05
+	mostHeldOut = 100
+)
+
+// holdOut splits items into those to train on and those kept for evaluation.
+func holdOut[T any](items []T, seed uint64) (train, eval []T, err error) {
+	return data.HoldOut(items, min(heldOut, mostHeldOut/float64(len(items))), seed)
+}
 
 // Load reads the model folder and the data that the configuration names.
 func Load(c Config, mem core.Memory) (*Job, error) {
@@ -74,7 +83,7 @@ func (j *Job) read(tok *tokenizer.Tokenizer) error {
 			return fmt.Errorf("evaluation data: %w", err)
 		}
 	} else if len(j.Train) > 1 {
-		if j.Train, j.Eval, err = data.HoldOut(j.Train, heldOut, c.Seed); err != nil {
+		if j.Train, j.Eval, err = holdOut(j.Train, c.Seed); err != nil {
 			return err
 		}
 	}
@@ -96,7 +105,7 @@ func documents(c Config) (train, eval []data.Document, err error) {
 	if len(train) < enough {
 		return train, nil, nil
 	}
-	return data.HoldOut(train, heldOut, c.Seed)
+	return holdOut(train, c.Seed)
 }
 
 func rows(tok *tokenizer.Tokenizer, docs []data.Document, seq int) ([]data.Row, error) {

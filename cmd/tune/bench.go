@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -56,7 +57,7 @@ func (b *benchFlags) add(f *pflag.FlagSet) {
 	f.IntVar(&b.seq, "seq", 256, "`TOKENS` of a row; by default no more than the model can take")
 	f.IntVar(&b.steps, "steps", 10, "measured `STEPS` of each variant")
 	f.IntVar(&b.threads, "threads", 0, "`THREADS` to compute with; 0 for all cores")
-	f.StringSliceVar(&b.kernels, "kernels", []string{"none", "auto"}, "the `VARIANTS`: selections of kernels, separated by commas")
+	f.StringSliceVar(&b.kernels, "kernels", []string{"none", "auto"}, "the `VARIANTS`: selections of kernels, separated by commas; -name belongs to the one before it, as in none,auto,-npu_fused_rope")
 	f.StringVar(&b.dir, "plugin-dir", "", pluginDirUsage)
 	f.StringVar(&b.json, "json", "", "also write the result to this `FILE`; - for standard output, in place of the table")
 }
@@ -77,13 +78,27 @@ func (b *benchFlags) check(c *Command) error {
 	case b.threads < 0:
 		return c.usagef("--threads is %d, must not be negative", b.threads)
 	}
-	for i, k := range b.kernels {
-		b.kernels[i] = strings.TrimSpace(k)
-		if _, err := core.ParseSelection(b.kernels[i]); err != nil {
+	b.kernels = joinExclusions(b.kernels)
+	for _, k := range b.kernels {
+		if _, err := core.ParseSelection(k); err != nil {
 			return c.usagef("--kernels: %w", err)
 		}
 	}
 	return nil
+}
+
+// joinExclusions joins exclusions to the selection before them.
+func joinExclusions(words []string) []string {
+	var out []string
+	for _, w := range words {
+		w = strings.TrimSpace(w)
+		if n := len(out); n > 0 && strings.HasPrefix(w, "-") {
+			out[n-1] += "," + w
+			continue
+		}
+		out = append(out, w)
+	}
+	return out
 }
 
 func (a *app) bench(ctx context.Context, b *benchFlags) (err error) {
@@ -106,7 +121,10 @@ func (a *app) bench(ctx context.Context, b *benchFlags) (err error) {
 	defer closing(mem, &err)
 	o.Memory = mem
 	// All variants share the plugins; none of them alone needs any.
-	k := kernelFlags{kernels: strings.Join(b.kernels, ","), dir: b.dir}
+	k := kernelFlags{kernels: "none", dir: b.dir}
+	if slices.ContainsFunc(b.kernels, func(v string) bool { return v != "none" }) {
+		k.kernels = "all"
+	}
 	if o.Registry, err = k.open(ctx, a, transport.Options{Threads: b.threads}); err != nil {
 		return err
 	}

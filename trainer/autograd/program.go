@@ -128,6 +128,9 @@ func (p *Program) Backward(ctx context.Context) error { return p.exec(ctx, p.tap
 func (p *Program) exec(ctx context.Context, tape []*instr) error {
 	start := time.Now()
 	for _, in := range tape {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if err := in.run(ctx); err != nil {
 			return fmt.Errorf("autograd: %s %s at %s: %w", in.op, in.pass, in.path, err)
 		}
@@ -136,7 +139,7 @@ func (p *Program) exec(ctx context.Context, tape []*instr) error {
 		in.stat.Time += now.Sub(start)
 		start = now
 	}
-	return ctx.Err()
+	return nil
 }
 
 // ErrFinite is returned by FirstNonFinite when every value is finite.
