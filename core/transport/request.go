@@ -71,8 +71,10 @@ func rpc[Q, A any](p *process, f func(context.Context, Q, ...grpc.CallOption) (A
 // the plugin said.
 func (p *process) explain(ctx context.Context, err error) error {
 	s, isStatus := status.FromError(err)
+	// The other end sees the deadline too, and may say so before this clock does.
+	late := s.Code() == codes.DeadlineExceeded || s.Code() == codes.Canceled
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil || late:
 		return p.died(fmt.Sprintf("it did not answer within %v", p.opts.StartTimeout))
 	case p.gone() || s.Code() == codes.Unavailable || errors.Is(err, net.ErrClosed):
 		return p.died("its process ended")
