@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,7 +32,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/simd", "golang.org/x/sys", ""},
 	{"internal/simd/simdtest", "core core/kerneltest internal/simd", "core/reference"},
 	{"internal/testdata", "golang.org/x/sys", ""},
-	{"internal/golden", "core internal/testdata", ""},
+	{"internal/golden", "core internal/testdata trainer/checkpoint", ""},
 	{"internal/plugintest", "core core/transport internal/testdata", ""},
 
 	// The patcher. core itself stays with the standard library.
@@ -91,6 +92,31 @@ func TestImportsFollowThePolicy(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPolicyHasNoStaleRows: every name of this module in the table stands for a package
+// that exists, so that no permission outlives what it was given to.
+func TestPolicyHasNoStaleRows(t *testing.T) {
+	var packages []string
+	for _, p := range listPackages(t, "linux") {
+		packages = append(packages, strings.TrimPrefix(p.ImportPath, module+"/"))
+	}
+	for _, row := range policy {
+		for _, name := range stale(row.pkg+" "+row.imports+" "+row.tests, packages) {
+			t.Errorf("the row of %s in core/deps_test.go has %s, which matches no package: remove it", row.pkg, name)
+		}
+	}
+	for _, name := range stale(anyTest, packages) {
+		t.Errorf("anyTest in core/deps_test.go has %s, which matches no package: remove it", name)
+	}
+}
+
+// stale returns the names of this module that stand for none of the packages.
+func stale(names string, packages []string) []string {
+	return slices.DeleteFunc(strings.Fields(names), func(name string) bool {
+		matches := func(p string) bool { return permits(name, p) }
+		return strings.Contains(firstElement(name), ".") || slices.ContainsFunc(packages, matches)
+	})
 }
 
 // rule returns the row of a package: its own before one of a subtree.
@@ -156,6 +182,15 @@ func TestPolicyCheckNoticesViolations(t *testing.T) {
 	}
 }
 
+func TestStaleRowsAreNoticed(t *testing.T) {
+	packages := []string{"core", "core/transport", "trainer"}
+	names := "core core/... core/transport cor core/transport/... trainer/... trainer/nn google.golang.org/grpc"
+	want := []string{"cor", "core/transport/...", "trainer/...", "trainer/nn"}
+	if got := stale(names, packages); !slices.Equal(got, want) {
+		t.Errorf("stale: %v, want %v", got, want)
+	}
+}
+
 type listed struct {
 	ImportPath                         string
 	Imports, TestImports, XTestImports []string
@@ -164,7 +199,8 @@ type listed struct {
 // listPackages asks the go command for every package of the module, as built for goos.
 func listPackages(t *testing.T, goos string) []listed {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Imports,TestImports,XTestImports", "./...")
+	// A folder called testdata is not in ./..., whatever it holds.
+	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Imports,TestImports,XTestImports", "./...", "./internal/testdata")
 	cmd.Dir = testdata.Root(t)
 	cmd.Env = append(os.Environ(), "GOOS="+goos, "CGO_ENABLED=0")
 	var stderr bytes.Buffer

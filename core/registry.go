@@ -34,6 +34,10 @@ const linked = "(linked)"
 // of its own. A name and op that are taken already give an error that wraps ErrDuplicate;
 // a name that a selection cannot say gives one that wraps ErrIncompatible. Patching
 // compares kernels, so k is a pointer or another comparable value.
+//
+// A plan takes a kernel that is no Verifier at its word. Plugins all verify themselves;
+// for a linked kernel, register kerneltest.Verified(k), and a plan refuses it where it
+// differs from the reference.
 func (r *Registry) Register(k Kernel) error {
 	info := k.Info()
 	if !reflect.TypeOf(k).Comparable() {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/seed98097648/tune/trainer/nn"
 	"github.com/seed98097648/tune/trainer/optim"
 )
 
@@ -40,6 +41,8 @@ func Default() Config {
 		WeightDecay: 0.01, Clip: 1, Kernels: "auto"}
 }
 
+const mostEpochs = 1e6
+
 // Validate reports every field that makes no sense, by the name of its flag.
 func (c Config) Validate() error {
 	var errs []error
@@ -50,8 +53,10 @@ func (c Config) Validate() error {
 	}
 	need(c.Steps >= 0, "--steps is %d, must not be negative", c.Steps)
 	need(c.Steps > 0 || c.Epochs > 0, "--epochs is %g, must be positive when --steps is not given", c.Epochs)
+	need(c.Epochs <= mostEpochs, "--epochs is %g, at most %g make sense", c.Epochs, float64(mostEpochs))
 	need(c.Batch > 0, "--batch is %d, must be positive", c.Batch)
 	need(c.Seq > 1, "--seq is %d, must be at least 2: the model predicts each token from those before it", c.Seq)
+	need(c.Batch <= nn.MaxTokens/max(c.Seq, 1), "--batch %d of --seq %d is more than %d tokens at once", c.Batch, c.Seq, nn.MaxTokens)
 	need(c.Accumulate > 0, "--grad-accum is %d, must be positive", c.Accumulate)
 	need(c.LR > 0 && finite(c.LR), "--lr is %g, must be positive", c.LR)
 	need(c.Warmup >= 0, "--warmup is %d, must not be negative", c.Warmup)

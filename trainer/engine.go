@@ -119,7 +119,7 @@ func (e *Engine) Step(ctx context.Context, batches []data.Batch, lr float64) (St
 	start := time.Now()
 	r.GradNorm = optim.GlobalNorm(e.grads)
 	if !finite(r.GradNorm) {
-		return r, e.blame(ctx, "gradient norm", r.GradNorm)
+		return r, e.blame(ctx, e.program, "gradient norm", r.GradNorm)
 	}
 	e.opt.Step(lr, optim.ClipCoefficient(r.GradNorm, e.cfg.Clip))
 	r.Optimizer = time.Since(start)
@@ -137,13 +137,17 @@ func (e *Engine) accumulate(ctx context.Context, i int, b data.Batch, r *StepRes
 	}
 	r.Loss += loss
 	if !finite(loss) {
-		return e.blame(ctx, "loss", loss)
+		return e.blame(ctx, e.program, "loss", loss)
 	}
 	forward := time.Now()
 	if err := e.program.Backward(ctx); err != nil {
 		return err
 	}
 	if e.cfg.Accumulate > 1 {
+		// Asked here, while the batch at fault can still be run again.
+		if norm := optim.GlobalNorm(e.direct); !finite(norm) {
+			return e.blame(ctx, e.program, "gradient norm", norm)
+		}
 		for j, g := range e.direct {
 			addTo(e.grads[j], g, i == 0)
 		}
@@ -167,9 +171,9 @@ func addTo(dst, src []float32, first bool) {
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// blame runs the last batch again to find where the first bad value appears.
-func (e *Engine) blame(ctx context.Context, what string, value float64) error {
-	path, op, err := e.program.FirstNonFinite(ctx)
+// blame runs the program's batch again to find where the first bad value appears.
+func (e *Engine) blame(ctx context.Context, p *nn.Compiled, what string, value float64) error {
+	path, op, err := p.FirstNonFinite(ctx)
 	switch {
 	case errors.Is(err, autograd.ErrFinite):
 		return fmt.Errorf("trainer: %s is %g: %w; it appeared while summing: lower the learning rate", what, value, ErrNonFinite)
@@ -179,7 +183,8 @@ func (e *Engine) blame(ctx context.Context, what string, value float64) error {
 	return fmt.Errorf("trainer: %s is %g: %w; first produced by %s (%s): lower the learning rate or look at the data", what, value, ErrNonFinite, path, op)
 }
 
-// Evaluate returns the mean loss over the targets of all batches, and their number.
+// Evaluate returns the mean loss over the targets of all batches, and their number. A
+// loss that is not finite gives an error that wraps ErrNonFinite, as in Step.
 func (e *Engine) Evaluate(ctx context.Context, batches func(yield func(data.Batch) bool)) (loss float64, targets int, err error) {
 	if e.eval == nil {
 		c, err := nn.NewContext(e.mem, e.cfg.Batch, e.cfg.Seq, e.cfg.MaxPosition)
@@ -202,6 +207,9 @@ func (e *Engine) Evaluate(ctx context.Context, batches func(yield func(data.Batc
 		l, err := e.eval.Forward(ctx)
 		if err != nil {
 			return 0, 0, err
+		}
+		if !finite(l) {
+			return 0, 0, e.blame(ctx, e.eval, "loss", l)
 		}
 		sum += l * float64(n)
 		targets += n

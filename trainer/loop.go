@@ -2,7 +2,6 @@ package trainer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -20,9 +19,9 @@ type Summary struct {
 	Interrupted bool          // the context ended before the last step
 	First, Last Step          // zero without steps
 	Before      *Eval         // nil without held-out rows
-	After       *Eval         // likewise
+	After       *Eval         // likewise, and nil when interrupted
 	Out         string        // the folder saved; empty without one
-	Report      *core.Report  // nil without a registry
+	Report      *core.Report  // which kernel went where
 	Elapsed     time.Duration // training and evaluation, without loading
 }
 
@@ -42,12 +41,14 @@ func (j *Job) Run(ctx context.Context) (*Summary, error) {
 	}
 	defer out.abort()
 	s := &Summary{}
-	if j.Registry != nil {
-		if s.Report, err = core.ApplyDefaultKernels(j.Model, j.Registry, c.Kernels); err != nil {
-			return nil, err
-		}
-		call(j.Hooks.OnPatch, s.Report)
+	reg := j.Registry
+	if reg == nil {
+		reg = core.NewRegistry()
 	}
+	if s.Report, err = core.ApplyDefaultKernels(j.Model, reg, c.Kernels); err != nil {
+		return nil, err
+	}
+	call(j.Hooks.OnPatch, s.Report)
 	e, err := NewEngine(j.Model, j.Memory, EngineConfig{Batch: c.Batch, Seq: c.Seq, Accumulate: c.Accumulate, Clip: c.Clip,
 		Optim: optim.Config{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: c.WeightDecay}})
 	if err != nil {
@@ -106,7 +107,10 @@ func (j *Job) loop(ctx context.Context, e *Engine, out *output, s *Summary) erro
 			}
 		}
 	}
-	s.Interrupted = s.Steps < steps
+	if s.Steps < steps { // whoever interrupts wants the end: what there is is saved at once
+		s.Interrupted = true
+		return whole.Err()
+	}
 	if s.After, err = j.evaluate(whole, e, out, s.Steps); err == nil {
 		err = whole.Err() // set if Abort was closed meanwhile
 	}
@@ -134,10 +138,26 @@ func (j *Job) step(ctx context.Context, e *Engine, loader *data.Loader, i int, l
 		batches[k] = loader.Next()
 	}
 	r, err := e.Step(ctx, batches, lr)
+	if err == nil && j.Config.Strict {
+		err = j.fellBack()
+	}
 	if err != nil {
 		return Step{}, err
 	}
 	return Step{Step: i + 1, Loss: r.Loss, LR: lr, GradNorm: r.GradNorm, TokensPer: float64(r.Tokens) / time.Since(begin).Seconds()}, nil
+}
+
+// fellBack is the error of a strict run in which the reference answered for a kernel.
+func (j *Job) fellBack() error {
+	if j.Registry == nil {
+		return nil
+	}
+	for _, k := range j.Registry.Kernels() {
+		if r, ok := k.(core.HealthReporter); ok && r.Health().Fallbacks > 0 {
+			return fmt.Errorf("trainer: strict: kernel %s fell back to the reference: %s", k.Info().Name, r.Health().LastError)
+		}
+	}
+	return nil
 }
 
 // evaluate returns nil without held-out rows, and when ctx ends meanwhile.
@@ -146,7 +166,7 @@ func (j *Job) evaluate(ctx context.Context, e *Engine, out *output, step int) (*
 		return nil, nil
 	}
 	loss, targets, err := e.Evaluate(ctx, data.Batches(j.Eval, j.Config.Batch))
-	if errors.Is(err, context.Canceled) {
+	if err != nil && ctx.Err() != nil {
 		return nil, nil
 	}
 	if err != nil {

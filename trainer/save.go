@@ -61,7 +61,11 @@ func (o *output) commit(j *Job) (string, error) {
 			return "", fmt.Errorf("trainer: save %s: %w", o.path, err)
 		}
 	}
-	if err := checkpoint.Write(o.folder.Path(checkpoint.SingleFile), j.Model.Named(), nil); err != nil {
+	tensors, err := j.Model.Named()
+	if err != nil {
+		return "", fmt.Errorf("trainer: save %s: %w", o.path, err)
+	}
+	if err := checkpoint.Write(o.folder.Path(checkpoint.SingleFile), tensors, nil); err != nil {
 		return "", fmt.Errorf("trainer: save %s: %w", o.path, err)
 	}
 	return o.path, o.folder.Commit()

@@ -78,7 +78,11 @@ func writeModel(dir, modelType string) error {
 			return err
 		}
 	}
-	return checkpoint.Write(filepath.Join(dir, checkpoint.SingleFile), m.Named(), nil)
+	tensors, err := m.Named()
+	if err != nil {
+		return err
+	}
+	return checkpoint.Write(filepath.Join(dir, checkpoint.SingleFile), tensors, nil)
 }
 
 // byteTokenizer is a byte-level tokenizer without merges: token b is byte b, and 256 ends

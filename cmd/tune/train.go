@@ -25,7 +25,7 @@ after, unless --eval-data is given. Without --model and --data, tune trains a
 small model on examples of its own, to show that everything works; flags that
 are given change that run too.
 
-Ctrl-C finishes the step, evaluates and saves; a second one gives up at once
+Ctrl-C finishes the step and saves; a second one gives up at once
 and leaves nothing behind.
 
 With --log json, standard output has one JSON object on a line for each step,
@@ -179,9 +179,6 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 	if f == progress.JSON {
 		text = a.stderr
 	}
-	if reg == nil {
-		fmt.Fprintln(text, "kernels: none, every site keeps its plain forward")
-	}
 	if example != nil {
 		fmt.Fprint(text, demoIntro)
 		if err := checkDemo(ctx, text, example, "Unseen words before training"); err != nil {
@@ -189,7 +186,13 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 		}
 		fmt.Fprintln(text)
 	}
-	job.Hooks.OnPatch = func(r *core.Report) { fmt.Fprint(text, r) }
+	job.Hooks.OnPatch = func(r *core.Report) {
+		if reg == nil {
+			fmt.Fprintln(text, "kernels: none, every site keeps its plain forward")
+			return
+		}
+		fmt.Fprint(text, r)
+	}
 	a.progress.Attach(&job.Hooks, f)
 	forget := context.AfterFunc(ctx, func() {
 		a.note("interrupted: finishing the step and saving; interrupt again to give up at once")
@@ -204,8 +207,8 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 		printHealth(text, reg)
 	}
 	fmt.Fprintf(text, "  saved          %s\n", s.Out)
-	if example != nil {
-		if err := checkDemo(context.WithoutCancel(ctx), text, example, "Unseen words after training"); err != nil {
+	if example != nil && !s.Interrupted {
+		if err := checkDemo(ctx, text, example, "Unseen words after training"); err != nil {
 			return err
 		}
 	}

@@ -239,6 +239,37 @@ func TestAReplacedExecutableIsNotStartedAgain(t *testing.T) {
 	}
 }
 
+func TestARemovedExecutableIsNotTakenForAnotherProgram(t *testing.T) {
+	counted(t)
+	p := open(t, quiet(Options{Strict: true}))
+	if err := os.Remove(p.manifest.Path); err != nil {
+		t.Fatal(err)
+	}
+	_, err := p.forward(t, "die once")
+	if !errors.Is(err, core.ErrPluginExited) || !errors.Is(err, os.ErrNotExist) || errors.Is(err, core.ErrIncompatible) {
+		t.Errorf("error %v", err)
+	}
+	for _, want := range []string{p.manifest.Path, "put it back or rebuild it"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %q does not say %q", err, want)
+		}
+	}
+}
+
+// TestMemoryIsGivenBackAfterClose: whoever has outputs in the plugin's memory may be
+// closed after the plugin.
+func TestMemoryIsGivenBackAfterClose(t *testing.T) {
+	p := open(t, quiet(Options{}))
+	b, err := p.norm.OutputMemory().Alloc(100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p.norm.OutputMemory().Free(b)
+}
+
 func TestCallsAfterCloseFail(t *testing.T) {
 	p := open(t, quiet(Options{}))
 	c := makeCall(t, core.RMSNorm, core.Forward, normFacts(), nil, nil)

@@ -15,8 +15,9 @@
 // anything more. A plugin writes one region only, its output memory, which the host
 // makes and which outlives the plugin's process; kernels name it as their
 // core.OutputMemory. A region is passed to a plugin the first time a call refers to
-// it, and stays mapped until the plugin's process ends. Tensors elsewhere work too:
-// they are copied, and counted in core.Health.
+// it, and stays mapped until the plugin's process ends or, once the host has closed the
+// region, until the next call of the plugin. Tensors elsewhere work too: they are
+// copied, and counted in core.Health.
 //
 // # Calls
 //

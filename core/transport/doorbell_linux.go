@@ -60,6 +60,10 @@ func (d *doorbell) share(ctx context.Context, r *shm.Region, writable bool) erro
 	return errors.Join(d.life.pass(ctx, f, r.ID(), r.Size(), false), f.Close())
 }
 
+func (d *doorbell) forget(ctx context.Context, region uint32) error {
+	return d.life.takeBack(ctx, region)
+}
+
 func (d *doorbell) record() []byte { return d.mem[offRecord:] }
 
 func (d *doorbell) start(int) {

@@ -12,20 +12,40 @@ import (
 	"github.com/seed98097648/tune/internal/shm"
 )
 
-// A descriptor travels with a message of passSize bytes: region (4), writable (4),
-// size (8). The plugin answers with one byte, 0 or 1, and the text of the error. Only
-// one is under way at a time.
+// A message about a region has passSize bytes: region (4), what to do with it (4), size
+// (8). The region's descriptor travels with it, unless it is to be unmapped. The plugin
+// answers with one byte, 0 or 1, and the text of the error. Only one is under way at a
+// time.
 const passSize = 16
+
+// What a message asks of the plugin.
+const (
+	mapReadOnly uint32 = iota
+	mapWritable
+	unmapRegion
+)
 
 // pass sends the descriptor of a region to the plugin and waits until it is mapped.
 func (l *lifeline) pass(ctx context.Context, f *os.File, region uint32, size int64, writable bool) error {
+	what := mapReadOnly
+	if writable {
+		what = mapWritable
+	}
+	return l.ask(ctx, region, what, size, unix.UnixRights(int(f.Fd())))
+}
+
+// takeBack waits until the plugin has unmapped a region.
+func (l *lifeline) takeBack(ctx context.Context, region uint32) error {
+	return l.ask(ctx, region, unmapRegion, 0, nil)
+}
+
+// ask sends a message about a region and waits until the plugin has done it.
+func (l *lifeline) ask(ctx context.Context, region, what uint32, size int64, rights []byte) error {
 	var msg [passSize]byte
 	order.PutUint32(msg[0:], region)
-	if writable {
-		msg[4] = 1
-	}
+	order.PutUint32(msg[4:], what)
 	order.PutUint64(msg[8:], uint64(size))
-	if _, _, err := l.conn.WriteMsgUnix(msg[:], unix.UnixRights(int(f.Fd())), nil); err != nil {
+	if _, _, err := l.conn.WriteMsgUnix(msg[:], rights, nil); err != nil {
 		return fmt.Errorf("transport: pass region %d: %w: %w", region, net.ErrClosed, err)
 	}
 	select {
@@ -41,7 +61,7 @@ func (l *lifeline) pass(ctx context.Context, f *os.File, region uint32, size int
 	}
 }
 
-// receive maps the regions that come in until the host is gone.
+// receive does what comes in about regions until the host is gone.
 func receive(conn *net.UnixConn, s *server) {
 	var msg [passSize]byte
 	oob := make([]byte, unix.CmsgSpace(4))
@@ -51,7 +71,7 @@ func receive(conn *net.UnixConn, s *server) {
 			return
 		}
 		answer := []byte{0}
-		if err := s.takeDescriptor(msg[:n], oob[:oobn]); err != nil {
+		if err := s.obey(msg[:n], oob[:oobn]); err != nil {
 			text := err.Error()
 			answer = append([]byte{1}, text[:min(len(text), maxAnswer-1)]...)
 		}
@@ -61,22 +81,26 @@ func receive(conn *net.UnixConn, s *server) {
 	}
 }
 
-// takeDescriptor maps the region of one message.
-func (s *server) takeDescriptor(msg, oob []byte) error {
+// obey maps or unmaps the region of one message.
+func (s *server) obey(msg, oob []byte) error {
+	if len(msg) != passSize {
+		return fmt.Errorf("transport: message of %d bytes about a region", len(msg))
+	}
+	region, what := order.Uint32(msg[0:]), order.Uint32(msg[4:])
+	if what == unmapRegion {
+		return s.dropRegion(region)
+	}
 	f, err := descriptor(oob)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if len(msg) != passSize {
-		return fmt.Errorf("transport: message of %d bytes about a region", len(msg))
-	}
-	writable := msg[4] == 1
+	writable := what == mapWritable
 	view, err := shm.Map(f, int64(order.Uint64(msg[8:])), writable)
 	if err != nil {
 		return err
 	}
-	return s.addRegion(order.Uint32(msg[0:]), view, writable)
+	return s.addRegion(region, view, writable)
 }
 
 // descriptor takes the one file out of a control message.

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/seed98097648/tune/core"
 )
 
 // running reports whether a process exists and is no zombie.
@@ -108,6 +111,50 @@ func TestRestartsLeakNothing(t *testing.T) {
 			t.Errorf("left behind: %v %v", left, err)
 		}
 	})
+}
+
+// TestPluginsUnmapClosedRegions: a plugin that outlives many runs keeps nothing of
+// those that are over; what is still open stays.
+func TestPluginsUnmapClosedRegions(t *testing.T) {
+	onEachPath(t, func(t *testing.T, o Options) {
+		p := open(t, o)
+		p.mustForward(t, "")
+		for range 5 {
+			run, err := NewMemory("run", 1<<20)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := makeCall(t, core.RMSNorm, core.Forward, normFacts(), run, p.output)
+			if err := p.norm.Forward(context.Background(), c); err != nil {
+				t.Fatal(err)
+			}
+			wantReference(t, c)
+			if n := mappings(t, p.pid(), "memfd:tune-run"); n != 1 {
+				t.Errorf("%d regions of runs are mapped, want that of the present one", n)
+			}
+			if err := run.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.mustForward(t, "")
+		if n := mappings(t, p.pid(), "memfd:tune-run"); n != 0 {
+			t.Errorf("%d regions of runs are mapped after the last one", n)
+		}
+		if n := mappings(t, p.pid(), "memfd:tune-host"); n != 1 {
+			t.Errorf("the host's region, still open, is mapped %d times", n)
+		}
+		p.wantHealth(t, core.Health{Calls: 7})
+	})
+}
+
+// mappings counts the mappings of a process whose names contain the text.
+func mappings(t *testing.T, pid int, name string) int {
+	t.Helper()
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Count(string(maps), name)
 }
 
 func openFiles(t *testing.T) int {

@@ -13,6 +13,8 @@ import (
 type link interface {
 	// share lets the plugin map a region. It fails when the process is gone.
 	share(ctx context.Context, r *shm.Region, writable bool) error
+	// forget has the plugin unmap a region that it was given.
+	forget(ctx context.Context, region uint32) error
 	// record is where the next call's record is written.
 	record() []byte
 	// start hands over the first n bytes of the record.
@@ -43,6 +45,11 @@ func newRPCLink(k proto.KernelsClient) *rpcLink {
 func (l *rpcLink) share(ctx context.Context, r *shm.Region, writable bool) error {
 	_, err := l.kernels.MapRegion(ctx, &proto.MapRegionRequest{
 		Region: r.ID(), Size: uint64(r.Size()), Path: r.Path(), Writable: writable})
+	return err
+}
+
+func (l *rpcLink) forget(ctx context.Context, region uint32) error {
+	_, err := l.kernels.UnmapRegion(ctx, &proto.UnmapRegionRequest{Region: region})
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -27,8 +28,8 @@ var (
 
 // Open starts the plugin at path and asks it who it is. It is a core.Opener. Errors
 // wrap core.ErrIncompatible if the file is not a plugin that this host understands,
-// and core.ErrPluginExited if the process ended or had to be stopped; they name the
-// path and what to do.
+// core.ErrPluginExited if the process ended or had to be stopped, and fs.ErrNotExist if
+// the file is not there; they name the path and what to do.
 func (o Options) Open(ctx context.Context, path string) (core.Plugin, error) {
 	o = o.withDefaults()
 	sum, err := checksum(path)
@@ -104,6 +105,10 @@ func checksum(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
+// missing is the remedy for a file that was there when it was scanned, and for one that
+// names an interpreter or loader that this machine lacks: the system does not tell.
+const missing = "the executable, or the interpreter that it names, is missing; put it back or rebuild it, and do not remove plugins during a run"
+
 // startErrors tells the reasons apart that go-plugin gives for a start that failed,
 // as texts only. Tests hold them against the pinned version.
 var startErrors = []struct {
@@ -119,6 +124,8 @@ var startErrors = []struct {
 	{"ncompatible API version", core.ErrIncompatible, fmt.Sprintf("this host speaks protocol version %d; rebuild the plugin with this version of tune", ProtocolVersion)},
 	{"exec format error", core.ErrIncompatible, "it is not a program for this machine; rebuild it, or move it out of the plugin folder"},
 	{"permission denied", core.ErrIncompatible, "it may not be run; check the permissions of the file and of its folder"},
+	{"no such file or directory", fs.ErrNotExist, missing},
+	{"cannot find the file", fs.ErrNotExist, missing}, // Windows
 }
 
 // notOurs is in what go-plugin prints in a plugin that misses its cookie.

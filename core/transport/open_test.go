@@ -63,6 +63,7 @@ func TestOpenSaysWhatIsWrongWithAFile(t *testing.T) {
 		"not executable":       {file("text", 0o600), core.ErrIncompatible, "chmod +x"},
 		"not a program":        {file("\x7fELFish", 0o700), core.ErrIncompatible, "not a program for this machine"},
 		"prints another thing": {role("prints"), core.ErrIncompatible, "not a kernel plugin"},
+		"no interpreter":       {file("#!/no/such/program\n", 0o700), os.ErrNotExist, "the interpreter that it names"},
 		"exits":                {role("exits"), core.ErrPluginExited, "ended before the handshake"},
 		"panics":               {role("panics"), core.ErrPluginExited, "panic: no such device"},
 		"hangs":                {role("hangs"), core.ErrPluginExited, "raise Options.StartTimeout"},

@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport/proto"
+	"github.com/seed98097648/tune/internal/shm"
 )
 
 // process is one run of a plugin's executable. It is used by one goroutine at a time.
@@ -34,8 +35,8 @@ type process struct {
 	link    link
 	words   *lastWords
 	bound   map[binding]uint32
-	shared  map[uint32]bool // regions that the process has mapped
-	closed  chan struct{}   // closed by close
+	shared  []*shm.Region // regions that the process has mapped: a handful
+	closed  chan struct{} // closed by close
 }
 
 // startProcess runs the executable, which must have the checksum, and connects to it.
@@ -84,7 +85,7 @@ func newProcess(opts Options, path string, sum []byte, dir string) (*process, er
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &process{opts: opts, path: path, cmd: exec.CommandContext(ctx, path), cancel: cancel,
 		life: life, child: child, link: bell, words: &lastWords{},
-		bound: map[binding]uint32{}, shared: map[uint32]bool{}, closed: make(chan struct{})}
+		bound: map[binding]uint32{}, closed: make(chan struct{})}
 	isolate(p.cmd)
 	p.cmd.ExtraFiles = extraFiles(child, control)
 	p.cmd.Env = append(os.Environ(), envLink+"="+linkName, envSpin+"="+opts.Spin.String(),

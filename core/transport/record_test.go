@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,6 +12,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/reference"
 	"github.com/seed98097648/tune/core/transport/proto"
+	"github.com/seed98097648/tune/internal/shm"
 )
 
 func TestEntryRoundTrip(t *testing.T) {
@@ -58,14 +60,33 @@ func TestHeaderRoundTrip(t *testing.T) {
 func testServer(t testing.TB) *server {
 	t.Helper()
 	s := newServer("test", "1", []core.Kernel{reference.Kernel(core.RMSNorm)})
-	s.regions[1] = region{data: make([]byte, 4096)}
-	s.regions[2] = region{data: make([]byte, 4096), writable: true}
+	mapTestRegion(t, s, 1, false)
+	mapTestRegion(t, s, 2, true)
 	_, err := s.Bind(context.Background(), &proto.BindRequest{Facts: []byte(
 		`{"dtype":"float32","weight_dtype":"float32","dim":8,"cast":"after_weight"}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// mapTestRegion has the server map a new region of 4096 bytes.
+func mapTestRegion(t testing.TB, s *server, id uint32, writable bool) {
+	t.Helper()
+	r, err := shm.NewFile("test", 4096, shm.Shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.MapRegion(context.Background(), &proto.MapRegionRequest{Region: id, Size: 4096, Path: r.Path(), Writable: writable})
+	if err != nil {
+		t.Fatal(err)
+	}
+	view := s.regions[id].view
+	t.Cleanup(func() {
+		if err := errors.Join(view.Close(), r.Close()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // testRecord is a valid record for testServer.
@@ -118,6 +139,35 @@ func TestServerTrustsNoRecord(t *testing.T) {
 				t.Errorf("%v %s", st, text)
 			}
 		})
+	}
+}
+
+func TestAnUnmappedRegionCannotBeNamed(t *testing.T) {
+	s, ctx := testServer(t), context.Background()
+	if st, text := s.answer(ctx, testRecord()); st != proto.Status_STATUS_OK {
+		t.Fatalf("before: %v %s", st, text)
+	}
+	view := s.regions[1].view
+	if _, err := s.UnmapRegion(ctx, &proto.UnmapRegionRequest{Region: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if view.Bytes() != nil {
+		t.Error("the region is still mapped")
+	}
+	for _, x := range append(s.bound[0].call.In, s.bound[0].call.Out...) {
+		if x.Data != nil {
+			t.Error("a tensor of the latest call still points at memory that may be unmapped")
+		}
+	}
+	if st, text := s.answer(ctx, testRecord()); st != proto.Status_STATUS_BAD_CALL || !strings.Contains(text, "region 1") {
+		t.Errorf("a call afterwards: %v %s", st, text)
+	}
+	if _, err := s.UnmapRegion(ctx, &proto.UnmapRegionRequest{Region: 1}); err == nil {
+		t.Error("it was unmapped twice")
+	}
+	mapTestRegion(t, s, 1, false)
+	if st, text := s.answer(ctx, testRecord()); st != proto.Status_STATUS_OK {
+		t.Errorf("after mapping it again: %v %s", st, text)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -41,9 +42,30 @@ func (p *process) bind(b binding) (uint32, error) {
 	return r.GetHandle(), nil
 }
 
+// forget has the process unmap the regions that were closed since it mapped them.
+func (p *process) forget() error {
+	for i := 0; i < len(p.shared); {
+		if !p.shared[i].Closed() {
+			i++
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), p.opts.StartTimeout)
+		err := p.link.forget(ctx, p.shared[i].ID())
+		if err != nil {
+			err = p.explain(ctx, err)
+		}
+		cancel()
+		if err != nil {
+			return err
+		}
+		p.shared = slices.Delete(p.shared, i, i+1)
+	}
+	return nil
+}
+
 // share makes sure that the process has mapped the region.
 func (p *process) share(r *shm.Region, writable bool) error {
-	if p.shared[r.ID()] {
+	if slices.Contains(p.shared, r) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), p.opts.StartTimeout)
@@ -51,7 +73,7 @@ func (p *process) share(r *shm.Region, writable bool) error {
 	if err := p.link.share(ctx, r, writable); err != nil {
 		return p.explain(ctx, err)
 	}
-	p.shared[r.ID()] = true
+	p.shared = append(p.shared, r)
 	return nil
 }
 

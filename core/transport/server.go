@@ -33,7 +33,7 @@ var _ proto.KernelsServer = (*server)(nil)
 
 // region is a region of the host, mapped here.
 type region struct {
-	data     []byte
+	view     *shm.View
 	writable bool
 }
 
@@ -106,6 +106,14 @@ func (s *server) MapRegion(_ context.Context, r *proto.MapRegionRequest) (*proto
 	return &proto.MapRegionReply{}, nil
 }
 
+// UnmapRegion implements proto.KernelsServer.
+func (s *server) UnmapRegion(_ context.Context, r *proto.UnmapRegionRequest) (*proto.UnmapRegionReply, error) {
+	if err := s.dropRegion(r.GetRegion()); err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	return &proto.UnmapRegionReply{}, nil
+}
+
 // Invoke implements proto.KernelsServer.
 func (s *server) Invoke(ctx context.Context, r *proto.InvokeRequest) (*proto.InvokeReply, error) {
 	st, text := s.answer(ctx, r.GetRecord())
@@ -124,15 +132,32 @@ func (s *server) use(number uint32, facts []byte) (core.Kernel, core.Facts, erro
 	return s.kernels[number], f, nil
 }
 
-// addRegion makes a mapped region known to calls. Regions stay until the process ends.
+// addRegion makes a mapped region known to calls.
 func (s *server) addRegion(id uint32, v *shm.View, writable bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.regions[id]; ok || id == 0 {
 		return errors.Join(fmt.Errorf("transport: region %d came twice", id), v.Close())
 	}
-	s.regions[id] = region{v.Bytes(), writable}
+	s.regions[id] = region{v, writable}
 	return nil
+}
+
+// dropRegion unmaps a region, which no call may name any more. The host asks between
+// calls only.
+func (s *server) dropRegion(id uint32) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, ok := s.regions[id]
+	if !ok {
+		return fmt.Errorf("transport: region %d is to be unmapped and was not passed", id)
+	}
+	delete(s.regions, id)
+	for _, b := range s.bound { // the tensors of their latest calls may lie there
+		clear(b.call.In)
+		clear(b.call.Out)
+	}
+	return r.view.Close()
 }
 
 // answer runs the call of a record.
@@ -193,15 +218,17 @@ func (s *server) tensor(b *boundPass, e []byte, output bool) (core.Tensor, error
 		return t, nil
 	}
 	r, ok := s.regions[id]
-	switch {
-	case !ok:
+	if !ok {
 		return t, fmt.Errorf("%w: region %d was not passed", core.ErrBadCall, id)
-	case offset > uint64(len(r.data)) || n > uint64(len(r.data))-offset:
+	}
+	data := r.view.Bytes()
+	switch {
+	case offset > uint64(len(data)) || n > uint64(len(data))-offset:
 		return t, fmt.Errorf("%w: %d bytes at %d are outside region %d", core.ErrBadCall, n, offset, id)
 	case output && !r.writable:
 		return t, fmt.Errorf("%w: region %d may not be written", core.ErrBadCall, id)
 	}
-	t.Data = r.data[offset : offset+n : offset+n]
+	t.Data = data[offset : offset+n : offset+n]
 	return t, nil
 }
 

@@ -47,6 +47,9 @@ func (s *staging) input(b []byte) (offset int64, err error) {
 // invoke writes the record of a call, has the process run it, and brings home what
 // had to be staged. It returns how many tensors had to be.
 func (p *plugin) invoke(ctx context.Context, k *kernel, c *core.Call) (copies int, err error) {
+	if err := p.proc.forget(); err != nil {
+		return 0, err
+	}
 	handle, err := p.proc.bind(binding{k.number, c.Pass, c.Facts})
 	if err != nil {
 		return 0, err

@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -26,20 +27,21 @@ func TestDistanceIsRelativeToTheLargestElement(t *testing.T) {
 }
 
 func TestReadRefusesDamagedFiles(t *testing.T) {
-	for name, data := range map[string]string{
-		"short":  "abc",
-		"length": "\xff\x00\x00\x00\x00\x00\x00\x00{}",
-		"header": "\x02\x00\x00\x00\x00\x00\x00\x00{]",
-		"extent": "\x1f\x00\x00\x00\x00\x00\x00\x00" + `{"a":{"data_offsets":[0, 400]}}`,
+	const empty = "\x02\x00\x00\x00\x00\x00\x00\x00{}"
+	for name, tt := range map[string]struct {
+		notes, tensors, want string
+	}{
+		"notes":   {"{", empty, "notes.json"},
+		"tensors": {"{}", empty[:9], "tensors.safetensors"},
 	} {
 		path := filepath.Join(t.TempDir(), name)
-		for suffix, b := range map[string]string{".json": "{}", ".safetensors": data} {
-			if err := os.WriteFile(path+suffix, []byte(b), 0o600); err != nil {
+		for suffix, text := range map[string]string{".json": tt.notes, ".safetensors": tt.tensors} {
+			if err := os.WriteFile(path+suffix, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := read(path); err == nil {
-			t.Errorf("%s: no error", name)
+		if _, err := read(path); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("damaged %s: error %v does not name the file", name, err)
 		}
 	}
 }

@@ -37,9 +37,9 @@ type Region struct {
 	base uintptr
 	size int
 
-	mu     sync.Mutex
+	mu     sync.Mutex // held for changes of what follows
 	heap   heap
-	closed bool
+	closed atomic.Bool
 }
 
 // lastID numbers the regions of a process. Numbers are not used again.
@@ -152,7 +152,7 @@ func (r *Region) Alloc(n int) ([]byte, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed {
+	if r.closed.Load() {
 		return nil, fmt.Errorf("shm: region %s: %w", r.name, os.ErrClosed)
 	}
 	from, dirty, ok := r.heap.alloc(n)
@@ -168,15 +168,19 @@ func (r *Region) Alloc(n int) ([]byte, error) {
 // Free gives back memory that Alloc returned, or a slice that starts where it started,
 // for the next Alloc; pages once touched stay with the region until Close.
 // Giving back anything else, or twice, is a fault in the program: Free panics, as
-// going on would hand the same memory out twice.
+// going on would hand the same memory out twice. Free on a closed region does nothing:
+// Close has given all of its memory back, so owners may be closed in any order.
 func (r *Region) Free(b []byte) {
 	if len(b) == 0 {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.closed.Load() {
+		return
+	}
 	from, ok := r.offset(b)
-	if r.closed || !ok || !r.heap.free(from) {
+	if !ok || !r.heap.free(from) {
 		panic(fmt.Sprintf("shm: region %s: Free of %d bytes that are not allocated", r.name, len(b)))
 	}
 }
@@ -201,16 +205,19 @@ func (r *Region) Peak() int64 {
 func (r *Region) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed {
+	if r.closed.Swap(true) {
 		return nil
 	}
-	r.closed = true
 	unlist(r)
 	if err := r.release(); err != nil {
 		return fmt.Errorf("shm: close region %s: %w", r.name, err)
 	}
 	return nil
 }
+
+// Closed reports whether Close was called: other processes that map the region should
+// unmap it then, as its memory is in use until they do.
+func (r *Region) Closed() bool { return r.closed.Load() }
 
 // release undoes open, however far that got.
 func (r *Region) release() error {

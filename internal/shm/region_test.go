@@ -182,6 +182,9 @@ func TestCloseRemovesTheRegion(t *testing.T) {
 				if err := r.Close(); err != nil {
 					t.Error(err)
 				}
+				if !r.Closed() {
+					t.Error("a closed region does not say so")
+				}
 			}
 			if _, _, ok := Locate(b); ok {
 				t.Error("a slice of a closed region is still found")
@@ -189,6 +192,7 @@ func TestCloseRemovesTheRegion(t *testing.T) {
 			if _, err := r.Alloc(8); err == nil {
 				t.Error("a closed region allocates")
 			}
+			r.Free(b) // its owner may be closed after the region
 			if _, err := os.Stat(file); err == nil {
 				t.Errorf("%s was left behind", file)
 			}

@@ -320,3 +320,47 @@ func BenchmarkOverhead(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*p.Len()), "ns/instr")
 }
+
+// TestOnlyWhatDiesIsOverwritten asks the planner about every reason not to reuse the
+// first input's place.
+func TestOnlyWhatDiesIsOverwritten(t *testing.T) {
+	var other core.Memory = &struct{ Heap }{}
+	for name, c := range map[string]struct {
+		change func(in, out *slot) []ref
+		want   bool
+	}{
+		"a dying buffer":             {func(in, _ *slot) []ref { return []ref{{slot: in}} }, true},
+		"one that is read later":     {func(in, _ *slot) []ref { in.last = 9; return []ref{{slot: in}} }, false},
+		"one of another size":        {func(in, _ *slot) []ref { in.spec = Float32(7); return []ref{{slot: in}} }, false},
+		"a leaf":                     {func(in, _ *slot) []ref { in.leaf = true; return []ref{{slot: in}} }, false},
+		"memory that a plugin owns":  {func(in, _ *slot) []ref { in.mem = other; return []ref{{slot: in}} }, false},
+		"one that comes twice":       {func(in, _ *slot) []ref { return []ref{{slot: in}, {slot: in}} }, false},
+		"one whose place lives on":   {func(in, _ *slot) []ref { in.root = &slot{last: 9}; return []ref{{slot: in}} }, false},
+		"beside another that stays":  {func(in, _ *slot) []ref { o := &slot{last: 9}; o.root = o; return []ref{{slot: in}, {slot: o}} }, true},
+		"beside a leaf that is read": {func(in, _ *slot) []ref { return []ref{{slot: in}, {slot: &slot{leaf: true}}} }, true},
+	} {
+		mem := core.Memory(Heap{})
+		in, out := &slot{spec: Float32(8), mem: mem, last: 5}, &slot{spec: Float32(8), mem: mem}
+		in.root = in
+		if got := overwritable(c.change(in, out), out, 5); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestASumOfOneValueWithItself adds a gradient that arrives three times from one place.
+func TestASumOfOneValueWithItself(t *testing.T) {
+	g := New(Heap{})
+	x := g.Param("x", values(rand.New(rand.NewPCG(1, 1)), 5))
+	y := g.Apply(mul(5), x, x)
+	p, err := g.Compile(g.Apply(total(), g.Apply(add(5), g.Apply(add(5), y, y), y)), x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, p)
+	for i, d := range p.Grad(x).Float32s() {
+		if want := 6 * x.slot.tensor.Float32s()[i]; math.Abs(float64(d-want)) > 1e-6 {
+			t.Errorf("gradient %d is %g, want %g", i, d, want)
+		}
+	}
+}

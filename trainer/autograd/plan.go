@@ -49,7 +49,7 @@ func live(tape []*instr) []*instr {
 // overwritable reports whether instruction i may write out over its first input.
 func overwritable(in []ref, out *slot, i int) bool {
 	s := in[0].slot
-	if s.leaf || s.keep || s.last != i || s.root.last != i || s.mem != out.mem || s.spec.bytes() != out.spec.bytes() {
+	if s.leaf || s.last != i || s.root.last != i || s.mem != out.mem || s.spec.bytes() != out.spec.bytes() {
 		return false
 	}
 	for _, r := range in[1:] { // an input that comes twice is still being read

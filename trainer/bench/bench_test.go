@@ -118,7 +118,11 @@ func TestAModelFolderIsMeasuredWithItsOwnWeights(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "config.json"), m.RawConfig, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if err := checkpoint.Write(filepath.Join(dir, checkpoint.SingleFile), m.Named(), nil); err != nil {
+	tensors, err := m.Named()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := checkpoint.Write(filepath.Join(dir, checkpoint.SingleFile), tensors, nil); err != nil {
 		t.Fatal(err)
 	}
 	random := run(t, o)

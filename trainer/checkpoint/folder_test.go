@@ -48,7 +48,7 @@ func TestFolderAppearsAtCommitAndNotBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantText(t, out, "new")
-	wantNames(t, out, markerName, "config.json", "sub")
+	wantNames(t, out, "config.json", "sub")
 	wantNames(t, filepath.Dir(out), "out")
 
 	if err := f.Abort(); err != nil {
@@ -108,11 +108,9 @@ func TestUsersFilesAreNeverReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeImage(t, filepath.Join(out, "config.json"), []byte("mine"))
-	for path, want := range map[string]string{out: "not empty", filepath.Join(out, "config.json"): "config.json"} {
-		for name, start := range map[string]func(string) (*Folder, error){"NewFolder": NewFolder, "NewReplacement": NewReplacement} {
-			if _, err := start(path); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
-				t.Errorf("%s of %s: error %v, want it to say %q", name, path, err, want)
-			}
+	for path, want := range map[string]string{out: "choose another folder or remove it", filepath.Join(out, "config.json"): "config.json"} {
+		if _, err := NewFolder(path); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("NewFolder(%s): error %v, want it to say %q", path, err, want)
 		}
 	}
 	wantText(t, out, "mine")
@@ -121,59 +119,22 @@ func TestUsersFilesAreNeverReplaced(t *testing.T) {
 
 // What appears at the path between start and commit is not overwritten either.
 func TestCommitLooksAgain(t *testing.T) {
-	for name, commit := range map[string]func(*Folder) error{"Commit": (*Folder).Commit, "CommitReplacing": (*Folder).CommitReplacing} {
-		out := filepath.Join(t.TempDir(), "out")
-		f, err := NewFolder(out)
-		fill(t, f, err, "new")
-		if err := os.Mkdir(out, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		writeImage(t, filepath.Join(out, "config.json"), []byte("mine"))
-		if err := commit(f); err == nil {
-			t.Errorf("%s overwrote a folder", name)
-		}
-		wantText(t, out, "mine")
-		if err := os.RemoveAll(out); err != nil {
-			t.Fatal(err)
-		}
-		if err := commit(f); err != nil {
-			t.Errorf("%s after the remedy: %v", name, err)
-		}
-		wantText(t, out, "new")
-	}
-}
-
-func TestCommitReplacingSwapsOurOwnFolder(t *testing.T) {
-	root := t.TempDir()
-	out := filepath.Join(root, "out")
-	for _, text := range []string{"step 10", "step 20", "step 30"} {
-		f, err := NewReplacement(out)
-		if err := fill(t, f, err, text).CommitReplacing(); err != nil {
-			t.Fatal(err)
-		}
-		wantText(t, out, text)
-		wantNames(t, root, "out")
-	}
-	if _, err := NewFolder(out); err == nil {
-		t.Error("NewFolder accepts a folder that is there")
-	}
-	f, err := NewReplacement(out)
-	if err := fill(t, f, err, "step 40").Commit(); err == nil {
-		t.Error("Commit replaced a folder")
-	}
-	wantText(t, out, "step 30")
-}
-
-func TestFailedSwapPutsTheOldFolderBack(t *testing.T) {
-	root := t.TempDir()
-	out := filepath.Join(root, "out")
+	out := filepath.Join(t.TempDir(), "out")
 	f, err := NewFolder(out)
-	if err := fill(t, f, err, "old").Commit(); err != nil {
+	fill(t, f, err, "new")
+	if err := os.Mkdir(out, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := swap(filepath.Join(root, "absent"), out, filepath.Join(root, "aside")); err == nil {
-		t.Error("a folder that does not exist took the place of another")
+	writeImage(t, filepath.Join(out, "config.json"), []byte("mine"))
+	if err := f.Commit(); err == nil {
+		t.Error("Commit overwrote a folder")
 	}
-	wantText(t, out, "old")
-	wantNames(t, root, "out")
+	wantText(t, out, "mine")
+	if err := os.RemoveAll(out); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Commit(); err != nil {
+		t.Errorf("Commit after the remedy: %v", err)
+	}
+	wantText(t, out, "new")
 }

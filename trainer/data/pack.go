@@ -25,9 +25,9 @@ type Row struct {
 
 // Pack lays the documents end to end and cuts the result into rows of seq tokens. A
 // document that meets the end of a row goes on in the next one, as a part of its own
-// that cannot see the first. The last row is filled up with pad; it is dropped if it
-// has a single token, which nothing could predict. Empty documents are left out. What
-// pad is does not matter to training, but it must be in the vocabulary; None means 0.
+// that cannot see the first. The last row is filled up with pad. A row without anything
+// to predict is dropped, such as one whose documents have a single token each. What pad
+// is does not matter to training, but it must be in the vocabulary; None means 0.
 //
 // It is an error if seq is below 2 or no row has anything to predict.
 func Pack(docs [][]int32, seq int, pad int32) ([]Row, error) {
@@ -39,7 +39,7 @@ func Pack(docs [][]int32, seq int, pad int32) ([]Row, error) {
 	for _, ids := range docs {
 		for len(ids) > 0 {
 			if len(row.IDs) == seq {
-				rows = append(rows, row)
+				rows = row.appendTo(rows)
 				row, segment = newRow(seq), 0
 			}
 			segment++
@@ -48,11 +48,8 @@ func Pack(docs [][]int32, seq int, pad int32) ([]Row, error) {
 			ids = ids[len(part):]
 		}
 	}
-	if len(row.IDs) >= 2 {
-		row.fill(max(pad, 0))
-		rows = append(rows, row)
-	}
-	if !slices.ContainsFunc(rows, Row.learns) {
+	row.fill(max(pad, 0))
+	if rows = row.appendTo(rows); len(rows) == 0 {
 		return nil, errors.New("data: the documents are too short to learn from: none has two tokens in a row")
 	}
 	return rows, nil
@@ -84,7 +81,10 @@ func (r *Row) fill(pad int32) {
 	}
 }
 
-// learns reports whether the row has a token to predict.
-func (r Row) learns() bool {
-	return slices.ContainsFunc(r.Labels, func(l int32) bool { return l != Ignore })
+// appendTo appends the row, unless it has no token to predict.
+func (r Row) appendTo(rows []Row) []Row {
+	if !slices.ContainsFunc(r.Labels, func(l int32) bool { return l != Ignore }) {
+		return rows
+	}
+	return append(rows, r)
 }

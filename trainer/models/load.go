@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -107,13 +108,21 @@ func list(what string, names []string) error {
 }
 
 // Named returns the tensors as files keep them: original names, and original dtypes for
-// a model that was loaded. The tensors of half precision are copies.
-func (m *Model) Named() []checkpoint.Named {
+// a model that was loaded. The tensors of half precision are copies. A value that is not
+// finite, or that its dtype cannot hold, is an error that names the tensor.
+func (m *Model) Named() ([]checkpoint.Named, error) {
 	var out []checkpoint.Named
 	for _, p := range m.Params() {
 		for _, e := range p.Entries {
 			t := e.View(p.Tensor)
+			largest := largest(t.Float32s())
+			if !(largest <= math.MaxFloat32) {
+				return nil, fmt.Errorf("%s has values that are not finite: the training diverged; lower the learning rate", e.Name)
+			}
 			if d := m.stored[e.Name]; d != core.InvalidDType && d != core.Float32 {
+				if d == core.Float16 && largest >= float16Limit {
+					return nil, fmt.Errorf("%s has grown to %g, which its float16 cannot hold: lower the learning rate, or start from float32 or bfloat16 files", e.Name, largest)
+				}
 				narrow := core.NewTensor(d, e.Shape...)
 				narrow.Store(t.Float32s(), 0)
 				t = narrow
@@ -121,5 +130,21 @@ func (m *Model) Named() []checkpoint.Named {
 			out = append(out, checkpoint.Named{Name: e.Name, Tensor: t})
 		}
 	}
-	return out
+	return out, nil
+}
+
+// float16Limit is the least magnitude that rounds to infinity.
+const float16Limit = 65520
+
+// largest returns the largest magnitude; NaN if there is one.
+func largest(v []float32) float32 {
+	var m float32
+	for _, x := range v {
+		if x = float32(math.Abs(float64(x))); !(x <= m) {
+			if m = x; x != x {
+				return x
+			}
+		}
+	}
+	return m
 }

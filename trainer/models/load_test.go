@@ -2,6 +2,7 @@ package models_test
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,14 +56,14 @@ func TestSavedModelLoadsAgain(t *testing.T) {
 	for _, name := range models.Supported() {
 		t.Run(name, func(t *testing.T) {
 			m := newModel(t, family(name), 1)
-			same(t, load(t, folder(t, m.RawConfig, m.Named())), m)
+			same(t, load(t, folder(t, m.RawConfig, named(t, m))), m)
 		})
 	}
 }
 
 func TestNamesAreThoseOfTheFamily(t *testing.T) {
 	var names []string
-	for _, n := range newModel(t, family("qwen3_moe"), 1).Named() {
+	for _, n := range named(t, newModel(t, family("qwen3_moe"), 1)) {
 		names = append(names, n.Name)
 	}
 	for _, want := range []string{"model.embed_tokens.weight", "model.layers.1.self_attn.q_norm.weight", "model.layers.0.mlp.gate_proj.weight",
@@ -71,7 +72,7 @@ func TestNamesAreThoseOfTheFamily(t *testing.T) {
 			t.Errorf("no tensor is called %s: %v", want, names)
 		}
 	}
-	for _, n := range newModel(t, family("qwen3"), 1).Named() {
+	for _, n := range named(t, newModel(t, family("qwen3"), 1)) {
 		if n.Name == "lm_head.weight" {
 			t.Error("a tied model saves its head a second time")
 		}
@@ -82,7 +83,7 @@ func TestHalfPrecisionKeepsItsDTypeAndItsValues(t *testing.T) {
 	for _, dtype := range []core.DType{core.BFloat16, core.Float16} {
 		t.Run(dtype.String(), func(t *testing.T) {
 			m := newModel(t, family("qwen3_moe"), 1)
-			stored := m.Named()
+			stored := named(t, m)
 			for i, n := range stored {
 				if strings.HasSuffix(n.Name, "norm.weight") { // mixed, as some files are
 					continue
@@ -91,7 +92,7 @@ func TestHalfPrecisionKeepsItsDTypeAndItsValues(t *testing.T) {
 				half.Store(n.Tensor.Float32s(), 0)
 				stored[i].Tensor = half
 			}
-			again := load(t, folder(t, m.RawConfig, stored)).Named()
+			again := named(t, load(t, folder(t, m.RawConfig, stored)))
 			if len(again) != len(stored) {
 				t.Fatalf("%d tensors, want %d", len(again), len(stored))
 			}
@@ -107,7 +108,7 @@ func TestHalfPrecisionKeepsItsDTypeAndItsValues(t *testing.T) {
 
 func TestShardedModelLoads(t *testing.T) {
 	m := newModel(t, family("qwen3_moe"), 1)
-	dir, all := t.TempDir(), m.Named()
+	dir, all := t.TempDir(), named(t, m)
 	write(t, dir, "config.json", m.RawConfig)
 	where := map[string]string{}
 	for i, part := range slices.Collect(slices.Chunk(all, (len(all)+2)/3)) {
@@ -129,19 +130,19 @@ func TestShardedModelLoads(t *testing.T) {
 
 func TestCopiesThatCarryNothingAreIgnored(t *testing.T) {
 	m := newModel(t, family("qwen3"), 1)
-	extra := append(m.Named(),
+	extra := append(named(t, m),
 		checkpoint.Named{Name: "lm_head.weight", Tensor: core.NewTensor(core.Float32, 29, 12)},
 		checkpoint.Named{Name: "model.layers.0.self_attn.rotary_emb.inv_freq", Tensor: core.NewTensor(core.Float32, 3)})
 	again := load(t, folder(t, m.RawConfig, extra))
 	same(t, again, m)
-	if len(again.Named()) != len(m.Named()) {
+	if len(named(t, again)) != len(named(t, m)) {
 		t.Error("the copies are saved")
 	}
 }
 
 func TestLoadNamesEveryTensorThatDoesNotFit(t *testing.T) {
 	config := family("qwen3_moe")
-	all := newModel(t, config, 1).Named()
+	all := named(t, newModel(t, config, 1))
 	without := func(names ...string) []checkpoint.Named {
 		return slices.DeleteFunc(slices.Clone(all), func(n checkpoint.Named) bool { return slices.Contains(names, n.Name) })
 	}
@@ -218,11 +219,39 @@ func TestALoadThatFailsGivesItsMemoryBack(t *testing.T) {
 		t.Errorf("%d allocations are left after %v", mem.live, err)
 	}
 	m := newModel(t, family("llama"), 1)
-	loaded, err := models.Load(folder(t, m.RawConfig, m.Named()), mem)
+	loaded, err := models.Load(folder(t, m.RawConfig, named(t, m)), mem)
 	if err != nil || mem.live == 0 {
 		t.Fatalf("%d allocations, %v", mem.live, err)
 	}
 	if loaded.Free(); mem.live != 0 {
 		t.Errorf("%d allocations are left", mem.live)
+	}
+}
+
+// named returns what a model would save.
+func named(t *testing.T, m *models.Model) []checkpoint.Named {
+	t.Helper()
+	out, err := m.Named()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestSavingRefusesWhatItCannotHold(t *testing.T) {
+	m := newModel(t, family("qwen3"), 1)
+	half := named(t, m)
+	for i, n := range half {
+		half[i].Tensor = core.NewTensor(core.Float16, n.Tensor.Shape...)
+		half[i].Tensor.Store(n.Tensor.Float32s(), 0)
+	}
+	for value, want := range map[float64]string{65519: "", 65520: "float16 cannot hold", math.Inf(-1): "not finite", math.NaN(): "not finite"} {
+		m := load(t, folder(t, m.RawConfig, half))
+		p := m.Params()[3]
+		p.Tensor.Float32s()[5] = float32(value)
+		_, err := m.Named()
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), p.Name)) {
+			t.Errorf("%g: %v, want %q and the name %s", value, err, want, p.Name)
+		}
 	}
 }

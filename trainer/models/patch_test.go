@@ -134,9 +134,9 @@ func TestAllPatchesEverySite(t *testing.T) {
 
 func TestPatchingKeepsTheParameters(t *testing.T) {
 	m := newModel(t, family("qwen3_moe"), 1)
-	before := m.Named()
+	before := named(t, m)
 	apply(t, m, "all", kernels(t, reference.Kernel))
-	for i, n := range m.Named() {
+	for i, n := range named(t, m) {
 		if n.Name != before[i].Name || &n.Tensor.Data[0] != &before[i].Tensor.Data[0] {
 			t.Errorf("%s became %s, or moved", before[i].Name, n.Name)
 		}

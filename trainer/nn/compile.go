@@ -1,19 +1,26 @@
 package nn
 
-import "github.com/seed98097648/tune/trainer/autograd"
+import (
+	"errors"
+
+	"github.com/seed98097648/tune/trainer/autograd"
+)
 
 // Compiled is a model's graph for one size of batch, ready to run.
 type Compiled struct {
 	*autograd.Program
 	Batch  *Batch
 	leaves map[*Param]*autograd.Value
-	graphs *int
+	use    *use // nil once closed
 }
 
 // Compile differentiates the loss with respect to every parameter, unless forwardOnly,
 // and plans the memory. Until Close, the model's sites cannot be patched. The context
 // cannot be used again, whether it succeeds or not.
 func (b *Body) Compile(c *Context, loss *autograd.Value, forwardOnly bool) (*Compiled, error) {
+	if c.err == nil && c.swaps != b.use.swaps {
+		c.err = errors.New("nn: the model was patched after its forward was recorded; record it again")
+	}
 	if c.err != nil {
 		c.G.Release()
 		return nil, c.err
@@ -28,8 +35,8 @@ func (b *Body) Compile(c *Context, loss *autograd.Value, forwardOnly bool) (*Com
 	if err != nil {
 		return nil, err
 	}
-	*b.graphs++
-	return &Compiled{program, c.batch, c.leaves, b.graphs}, nil
+	b.use.graphs++
+	return &Compiled{program, c.batch, c.leaves, b.use}, nil
 }
 
 // Gradient returns the gradient of a parameter, valid until the next run.
@@ -38,10 +45,10 @@ func (c *Compiled) Gradient(p *Param) []float32 { return c.Grad(c.leaves[p]).Flo
 // Close gives the memory back and lets the model be patched again. Closing twice does
 // nothing more.
 func (c *Compiled) Close() {
-	if c.graphs == nil {
+	if c.use == nil {
 		return
 	}
 	c.Program.Close()
-	*c.graphs--
-	c.graphs = nil
+	c.use.graphs--
+	c.use = nil
 }

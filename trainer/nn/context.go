@@ -42,12 +42,19 @@ type Context struct {
 	divisor   *autograd.Value
 	leaves    map[*Param]*autograd.Value
 	tables    map[*RopeTable][2]*autograd.Value
+	swaps     int // of the model's sites when its forward was recorded
 	err       error
 }
+
+// MaxTokens is the most tokens that a batch may have.
+const MaxTokens = 1 << 28
 
 // NewContext starts a graph for B rows of S positions, none at or above maxPosition,
 // with its own batch in mem.
 func NewContext(mem core.Memory, b, s, maxPosition int) (*Context, error) {
+	if b < 1 || s < 1 || b > MaxTokens/s {
+		return nil, fmt.Errorf("nn: a batch of %d rows of %d tokens; both must be positive, and at most %d tokens in all", b, s, MaxTokens)
+	}
 	n := b * s
 	g := autograd.New(mem)
 	block, err := g.Alloc(4 * (4*n + 1))

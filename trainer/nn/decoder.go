@@ -45,6 +45,9 @@ type decoderLayer struct {
 func NewDecoder(b *Builder, cfg DecoderConfig) (*Decoder, error) {
 	d := &Decoder{cfg: cfg, embed: NewEmbedding(b, "model.embed_tokens", cfg.Vocab, cfg.Hidden, cfg.Padding)}
 	for i := range cfg.Layers {
+		if b.Err() != nil {
+			break
+		}
 		path, site := fmt.Sprintf("model.layers.%d", i), fmt.Sprintf("layers.%d", i)
 		d.layers = append(d.layers, decoderLayer{
 			attentionNorm: NewRMSNorm(b, path+".input_layernorm", site+".input_layernorm", cfg.Hidden, cfg.Eps),
@@ -60,7 +63,11 @@ func NewDecoder(b *Builder, cfg DecoderConfig) (*Decoder, error) {
 		d.head = NewLinear(b, "lm_head", cfg.Hidden, cfg.Vocab, false)
 	}
 	d.Body = b.Body()
-	return d, b.Err()
+	if err := b.Err(); err != nil {
+		d.Free()
+		return nil, err
+	}
+	return d, nil
 }
 
 // Vocab returns the number of tokens that the model knows.
@@ -78,6 +85,7 @@ type Output struct {
 // Forward records the model.
 func (d *Decoder) Forward(c *Context) *Output {
 	var out Output
+	c.swaps = d.use.swaps
 	h := inPath(c, "embed_tokens", func() *autograd.Value { return d.embed.Forward(c) })
 	out.Embedded = h
 	for i, l := range d.layers {

@@ -2,6 +2,7 @@ package nn
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/autograd"
@@ -35,12 +36,18 @@ type Builder struct {
 	mem    core.Memory
 	params []*Param
 	sites  []core.Site
-	graphs *int
+	use    *use
 	err    error
 }
 
+// use is what a model's sites and its graphs have to know of each other.
+type use struct {
+	graphs int // compiled and not closed
+	swaps  int // changes of any site's kernel so far
+}
+
 // NewBuilder returns a builder that allocates parameters in mem.
-func NewBuilder(mem core.Memory) *Builder { return &Builder{mem: mem, graphs: new(int)} }
+func NewBuilder(mem core.Memory) *Builder { return &Builder{mem: mem, use: new(use)} }
 
 // Err returns the first error.
 func (b *Builder) Err() error { return b.err }
@@ -52,19 +59,32 @@ func (b *Builder) Param(name string, shape ...int) *Param {
 
 // packed adds a parameter that holds several tensors of the checkpoint.
 func (b *Builder) packed(name string, entries []Entry, shape ...int) *Param {
-	p := &Param{Name: name, Entries: entries}
-	n := core.Shape(shape).Elems() * core.Float32.Size()
-	data, err := b.mem.Alloc(n)
+	p := &Param{Name: name, Entries: entries, Tensor: core.Tensor{DType: core.Float32, Shape: shape}}
+	if b.err != nil {
+		return p // the model will not be used
+	}
+	n, err := bytesOf(shape)
+	if err == nil {
+		p.Tensor.Data, err = b.mem.Alloc(n)
+	}
 	if err != nil {
-		if b.err == nil {
-			b.err = fmt.Errorf("nn: parameter %s: %w", name, err)
-		}
-		p.Tensor = core.NewTensor(core.Float32, shape...)
+		b.err = fmt.Errorf("nn: parameter %s %v: %w", name, shape, err)
 		return p
 	}
-	p.Tensor = core.Tensor{DType: core.Float32, Shape: shape, Data: data}
 	b.params = append(b.params, p)
 	return p
+}
+
+// bytesOf returns the size of a float32 tensor, whose shape may be nonsense from a file.
+func bytesOf(shape core.Shape) (int, error) {
+	n := core.Float32.Size()
+	for _, d := range shape {
+		if d < 1 || n > math.MaxInt/d {
+			return 0, fmt.Errorf("no memory can hold it")
+		}
+		n *= d
+	}
+	return n, nil
 }
 
 // Body is what every model has: its parameters and its sites. It implements core.Model.
@@ -72,13 +92,13 @@ type Body struct {
 	mem    core.Memory
 	params []*Param
 	sites  []core.Site
-	graphs *int
+	use    *use
 }
 
 var _ core.Model = (*Body)(nil)
 
 // Body returns what was built.
-func (b *Builder) Body() Body { return Body{b.mem, b.params, b.sites, b.graphs} }
+func (b *Builder) Body() Body { return Body{b.mem, b.params, b.sites, b.use} }
 
 // Params returns the parameters, in the order in which they were built.
 func (b *Body) Params() []*Param { return b.params }
@@ -100,14 +120,14 @@ type site struct {
 	op     core.Op
 	facts  core.Facts
 	kernel core.Kernel
-	graphs *int // live graphs of the model
+	use    *use
 }
 
 var _ core.Hook = (*site)(nil)
 
 func (b *Builder) site(path string, op core.Op, facts core.Facts) *site {
 	facts.DType = core.Float32
-	s := &site{path: path, op: op, facts: facts, graphs: b.graphs}
+	s := &site{path: path, op: op, facts: facts, use: b.use}
 	b.sites = append(b.sites, core.Site{Path: path, Op: op, Facts: facts, Hook: s})
 	return s
 }
@@ -117,10 +137,11 @@ func (s *site) Kernel() core.Kernel { return s.kernel }
 
 // Swap implements core.Hook.
 func (s *site) Swap(k core.Kernel) error {
-	if *s.graphs > 0 {
+	if s.use.graphs > 0 {
 		return fmt.Errorf("%w: close its programs first, or patch before compiling", core.ErrCompiled)
 	}
 	s.kernel = k
+	s.use.swaps++
 	return nil
 }
 

@@ -554,6 +554,86 @@ func (*MapRegionReply) Descriptor() ([]byte, []int) {
 	return file_kernel_proto_rawDescGZIP(), []int{8}
 }
 
+type UnmapRegionRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Region        uint32                 `protobuf:"varint,1,opt,name=region,proto3" json:"region,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnmapRegionRequest) Reset() {
+	*x = UnmapRegionRequest{}
+	mi := &file_kernel_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnmapRegionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnmapRegionRequest) ProtoMessage() {}
+
+func (x *UnmapRegionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kernel_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnmapRegionRequest.ProtoReflect.Descriptor instead.
+func (*UnmapRegionRequest) Descriptor() ([]byte, []int) {
+	return file_kernel_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *UnmapRegionRequest) GetRegion() uint32 {
+	if x != nil {
+		return x.Region
+	}
+	return 0
+}
+
+type UnmapRegionReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnmapRegionReply) Reset() {
+	*x = UnmapRegionReply{}
+	mi := &file_kernel_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnmapRegionReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnmapRegionReply) ProtoMessage() {}
+
+func (x *UnmapRegionReply) ProtoReflect() protoreflect.Message {
+	mi := &file_kernel_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnmapRegionReply.ProtoReflect.Descriptor instead.
+func (*UnmapRegionReply) Descriptor() ([]byte, []int) {
+	return file_kernel_proto_rawDescGZIP(), []int{10}
+}
+
 type InvokeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Record        []byte                 `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
@@ -563,7 +643,7 @@ type InvokeRequest struct {
 
 func (x *InvokeRequest) Reset() {
 	*x = InvokeRequest{}
-	mi := &file_kernel_proto_msgTypes[9]
+	mi := &file_kernel_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -575,7 +655,7 @@ func (x *InvokeRequest) String() string {
 func (*InvokeRequest) ProtoMessage() {}
 
 func (x *InvokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kernel_proto_msgTypes[9]
+	mi := &file_kernel_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -588,7 +668,7 @@ func (x *InvokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvokeRequest.ProtoReflect.Descriptor instead.
 func (*InvokeRequest) Descriptor() ([]byte, []int) {
-	return file_kernel_proto_rawDescGZIP(), []int{9}
+	return file_kernel_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *InvokeRequest) GetRecord() []byte {
@@ -608,7 +688,7 @@ type InvokeReply struct {
 
 func (x *InvokeReply) Reset() {
 	*x = InvokeReply{}
-	mi := &file_kernel_proto_msgTypes[10]
+	mi := &file_kernel_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -620,7 +700,7 @@ func (x *InvokeReply) String() string {
 func (*InvokeReply) ProtoMessage() {}
 
 func (x *InvokeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_kernel_proto_msgTypes[10]
+	mi := &file_kernel_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -633,7 +713,7 @@ func (x *InvokeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InvokeReply.ProtoReflect.Descriptor instead.
 func (*InvokeReply) Descriptor() ([]byte, []int) {
-	return file_kernel_proto_rawDescGZIP(), []int{10}
+	return file_kernel_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *InvokeReply) GetStatus() Status {
@@ -683,7 +763,10 @@ const file_kernel_proto_rawDesc = "" +
 	"\x04size\x18\x02 \x01(\x04R\x04size\x12\x12\n" +
 	"\x04path\x18\x03 \x01(\tR\x04path\x12\x1a\n" +
 	"\bwritable\x18\x04 \x01(\bR\bwritable\"\x10\n" +
-	"\x0eMapRegionReply\"'\n" +
+	"\x0eMapRegionReply\",\n" +
+	"\x12UnmapRegionRequest\x12\x16\n" +
+	"\x06region\x18\x01 \x01(\rR\x06region\"\x12\n" +
+	"\x10UnmapRegionReply\"'\n" +
 	"\rInvokeRequest\x12\x16\n" +
 	"\x06record\x18\x01 \x01(\fR\x06record\"Q\n" +
 	"\vInvokeReply\x12.\n" +
@@ -693,12 +776,13 @@ const file_kernel_proto_rawDesc = "" +
 	"\tSTATUS_OK\x10\x00\x12\x11\n" +
 	"\rSTATUS_FAILED\x10\x01\x12\x18\n" +
 	"\x14STATUS_NOT_SUPPORTED\x10\x02\x12\x13\n" +
-	"\x0fSTATUS_BAD_CALL\x10\x032\xf6\x02\n" +
+	"\x0fSTATUS_BAD_CALL\x10\x032\xcb\x03\n" +
 	"\aKernels\x12J\n" +
 	"\bDescribe\x12\x1f.tune.kernel.v1.DescribeRequest\x1a\x1d.tune.kernel.v1.DescribeReply\x12J\n" +
 	"\bSupports\x12\x1f.tune.kernel.v1.SupportsRequest\x1a\x1d.tune.kernel.v1.SupportsReply\x12>\n" +
 	"\x04Bind\x12\x1b.tune.kernel.v1.BindRequest\x1a\x19.tune.kernel.v1.BindReply\x12M\n" +
-	"\tMapRegion\x12 .tune.kernel.v1.MapRegionRequest\x1a\x1e.tune.kernel.v1.MapRegionReply\x12D\n" +
+	"\tMapRegion\x12 .tune.kernel.v1.MapRegionRequest\x1a\x1e.tune.kernel.v1.MapRegionReply\x12S\n" +
+	"\vUnmapRegion\x12\".tune.kernel.v1.UnmapRegionRequest\x1a .tune.kernel.v1.UnmapRegionReply\x12D\n" +
 	"\x06Invoke\x12\x1d.tune.kernel.v1.InvokeRequest\x1a\x1b.tune.kernel.v1.InvokeReplyB3Z1github.com/seed98097648/tune/core/transport/protob\x06proto3"
 
 var (
@@ -714,20 +798,22 @@ func file_kernel_proto_rawDescGZIP() []byte {
 }
 
 var file_kernel_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_kernel_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_kernel_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_kernel_proto_goTypes = []any{
-	(Status)(0),              // 0: tune.kernel.v1.Status
-	(*DescribeRequest)(nil),  // 1: tune.kernel.v1.DescribeRequest
-	(*DescribeReply)(nil),    // 2: tune.kernel.v1.DescribeReply
-	(*KernelInfo)(nil),       // 3: tune.kernel.v1.KernelInfo
-	(*SupportsRequest)(nil),  // 4: tune.kernel.v1.SupportsRequest
-	(*SupportsReply)(nil),    // 5: tune.kernel.v1.SupportsReply
-	(*BindRequest)(nil),      // 6: tune.kernel.v1.BindRequest
-	(*BindReply)(nil),        // 7: tune.kernel.v1.BindReply
-	(*MapRegionRequest)(nil), // 8: tune.kernel.v1.MapRegionRequest
-	(*MapRegionReply)(nil),   // 9: tune.kernel.v1.MapRegionReply
-	(*InvokeRequest)(nil),    // 10: tune.kernel.v1.InvokeRequest
-	(*InvokeReply)(nil),      // 11: tune.kernel.v1.InvokeReply
+	(Status)(0),                // 0: tune.kernel.v1.Status
+	(*DescribeRequest)(nil),    // 1: tune.kernel.v1.DescribeRequest
+	(*DescribeReply)(nil),      // 2: tune.kernel.v1.DescribeReply
+	(*KernelInfo)(nil),         // 3: tune.kernel.v1.KernelInfo
+	(*SupportsRequest)(nil),    // 4: tune.kernel.v1.SupportsRequest
+	(*SupportsReply)(nil),      // 5: tune.kernel.v1.SupportsReply
+	(*BindRequest)(nil),        // 6: tune.kernel.v1.BindRequest
+	(*BindReply)(nil),          // 7: tune.kernel.v1.BindReply
+	(*MapRegionRequest)(nil),   // 8: tune.kernel.v1.MapRegionRequest
+	(*MapRegionReply)(nil),     // 9: tune.kernel.v1.MapRegionReply
+	(*UnmapRegionRequest)(nil), // 10: tune.kernel.v1.UnmapRegionRequest
+	(*UnmapRegionReply)(nil),   // 11: tune.kernel.v1.UnmapRegionReply
+	(*InvokeRequest)(nil),      // 12: tune.kernel.v1.InvokeRequest
+	(*InvokeReply)(nil),        // 13: tune.kernel.v1.InvokeReply
 }
 var file_kernel_proto_depIdxs = []int32{
 	3,  // 0: tune.kernel.v1.DescribeReply.kernels:type_name -> tune.kernel.v1.KernelInfo
@@ -737,14 +823,16 @@ var file_kernel_proto_depIdxs = []int32{
 	4,  // 4: tune.kernel.v1.Kernels.Supports:input_type -> tune.kernel.v1.SupportsRequest
 	6,  // 5: tune.kernel.v1.Kernels.Bind:input_type -> tune.kernel.v1.BindRequest
 	8,  // 6: tune.kernel.v1.Kernels.MapRegion:input_type -> tune.kernel.v1.MapRegionRequest
-	10, // 7: tune.kernel.v1.Kernels.Invoke:input_type -> tune.kernel.v1.InvokeRequest
-	2,  // 8: tune.kernel.v1.Kernels.Describe:output_type -> tune.kernel.v1.DescribeReply
-	5,  // 9: tune.kernel.v1.Kernels.Supports:output_type -> tune.kernel.v1.SupportsReply
-	7,  // 10: tune.kernel.v1.Kernels.Bind:output_type -> tune.kernel.v1.BindReply
-	9,  // 11: tune.kernel.v1.Kernels.MapRegion:output_type -> tune.kernel.v1.MapRegionReply
-	11, // 12: tune.kernel.v1.Kernels.Invoke:output_type -> tune.kernel.v1.InvokeReply
-	8,  // [8:13] is the sub-list for method output_type
-	3,  // [3:8] is the sub-list for method input_type
+	10, // 7: tune.kernel.v1.Kernels.UnmapRegion:input_type -> tune.kernel.v1.UnmapRegionRequest
+	12, // 8: tune.kernel.v1.Kernels.Invoke:input_type -> tune.kernel.v1.InvokeRequest
+	2,  // 9: tune.kernel.v1.Kernels.Describe:output_type -> tune.kernel.v1.DescribeReply
+	5,  // 10: tune.kernel.v1.Kernels.Supports:output_type -> tune.kernel.v1.SupportsReply
+	7,  // 11: tune.kernel.v1.Kernels.Bind:output_type -> tune.kernel.v1.BindReply
+	9,  // 12: tune.kernel.v1.Kernels.MapRegion:output_type -> tune.kernel.v1.MapRegionReply
+	11, // 13: tune.kernel.v1.Kernels.UnmapRegion:output_type -> tune.kernel.v1.UnmapRegionReply
+	13, // 14: tune.kernel.v1.Kernels.Invoke:output_type -> tune.kernel.v1.InvokeReply
+	9,  // [9:15] is the sub-list for method output_type
+	3,  // [3:9] is the sub-list for method input_type
 	3,  // [3:3] is the sub-list for extension type_name
 	3,  // [3:3] is the sub-list for extension extendee
 	0,  // [0:3] is the sub-list for field type_name
@@ -761,7 +849,7 @@ func file_kernel_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kernel_proto_rawDesc), len(file_kernel_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   11,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

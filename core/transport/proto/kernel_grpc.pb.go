@@ -23,11 +23,12 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Kernels_Describe_FullMethodName  = "/tune.kernel.v1.Kernels/Describe"
-	Kernels_Supports_FullMethodName  = "/tune.kernel.v1.Kernels/Supports"
-	Kernels_Bind_FullMethodName      = "/tune.kernel.v1.Kernels/Bind"
-	Kernels_MapRegion_FullMethodName = "/tune.kernel.v1.Kernels/MapRegion"
-	Kernels_Invoke_FullMethodName    = "/tune.kernel.v1.Kernels/Invoke"
+	Kernels_Describe_FullMethodName    = "/tune.kernel.v1.Kernels/Describe"
+	Kernels_Supports_FullMethodName    = "/tune.kernel.v1.Kernels/Supports"
+	Kernels_Bind_FullMethodName        = "/tune.kernel.v1.Kernels/Bind"
+	Kernels_MapRegion_FullMethodName   = "/tune.kernel.v1.Kernels/MapRegion"
+	Kernels_UnmapRegion_FullMethodName = "/tune.kernel.v1.Kernels/UnmapRegion"
+	Kernels_Invoke_FullMethodName      = "/tune.kernel.v1.Kernels/Invoke"
 )
 
 // KernelsClient is the client API for Kernels service.
@@ -46,6 +47,9 @@ type KernelsClient interface {
 	// MapRegion maps a memory region that the host made as a file. Only where
 	// descriptors cannot be passed.
 	MapRegion(ctx context.Context, in *MapRegionRequest, opts ...grpc.CallOption) (*MapRegionReply, error)
+	// UnmapRegion gives a region up that the host has closed: its memory is in use for as
+	// long as somebody maps it. Only where descriptors cannot be passed.
+	UnmapRegion(ctx context.Context, in *UnmapRegionRequest, opts ...grpc.CallOption) (*UnmapRegionReply, error)
 	// Invoke runs a call record. Only where the doorbell in shared memory is missing.
 	Invoke(ctx context.Context, in *InvokeRequest, opts ...grpc.CallOption) (*InvokeReply, error)
 }
@@ -98,6 +102,16 @@ func (c *kernelsClient) MapRegion(ctx context.Context, in *MapRegionRequest, opt
 	return out, nil
 }
 
+func (c *kernelsClient) UnmapRegion(ctx context.Context, in *UnmapRegionRequest, opts ...grpc.CallOption) (*UnmapRegionReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UnmapRegionReply)
+	err := c.cc.Invoke(ctx, Kernels_UnmapRegion_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *kernelsClient) Invoke(ctx context.Context, in *InvokeRequest, opts ...grpc.CallOption) (*InvokeReply, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(InvokeReply)
@@ -124,6 +138,9 @@ type KernelsServer interface {
 	// MapRegion maps a memory region that the host made as a file. Only where
 	// descriptors cannot be passed.
 	MapRegion(context.Context, *MapRegionRequest) (*MapRegionReply, error)
+	// UnmapRegion gives a region up that the host has closed: its memory is in use for as
+	// long as somebody maps it. Only where descriptors cannot be passed.
+	UnmapRegion(context.Context, *UnmapRegionRequest) (*UnmapRegionReply, error)
 	// Invoke runs a call record. Only where the doorbell in shared memory is missing.
 	Invoke(context.Context, *InvokeRequest) (*InvokeReply, error)
 	mustEmbedUnimplementedKernelsServer()
@@ -147,6 +164,9 @@ func (UnimplementedKernelsServer) Bind(context.Context, *BindRequest) (*BindRepl
 }
 func (UnimplementedKernelsServer) MapRegion(context.Context, *MapRegionRequest) (*MapRegionReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method MapRegion not implemented")
+}
+func (UnimplementedKernelsServer) UnmapRegion(context.Context, *UnmapRegionRequest) (*UnmapRegionReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method UnmapRegion not implemented")
 }
 func (UnimplementedKernelsServer) Invoke(context.Context, *InvokeRequest) (*InvokeReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Invoke not implemented")
@@ -244,6 +264,24 @@ func _Kernels_MapRegion_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Kernels_UnmapRegion_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UnmapRegionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(KernelsServer).UnmapRegion(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Kernels_UnmapRegion_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(KernelsServer).UnmapRegion(ctx, req.(*UnmapRegionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Kernels_Invoke_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(InvokeRequest)
 	if err := dec(in); err != nil {
@@ -284,6 +322,10 @@ var Kernels_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "MapRegion",
 			Handler:    _Kernels_MapRegion_Handler,
+		},
+		{
+			MethodName: "UnmapRegion",
+			Handler:    _Kernels_UnmapRegion_Handler,
 		},
 		{
 			MethodName: "Invoke",

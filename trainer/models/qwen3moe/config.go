@@ -19,6 +19,8 @@ type config struct {
 	OutputRouterLogits  bool  `json:"output_router_logits"`
 }
 
+const mostExperts = 1 << 16
+
 func parse(data []byte) (*config, error) {
 	c := &config{Config: hf.Config{NumKeyValueHeads: 4, IntermediateSize: 6144, MaxPositionEmbeddings: 32768}, NumExperts: 128, NumExpertsPerTok: 8,
 		MoEIntermediateSize: 768, DecoderSparseStep: 1} // the family's defaults
@@ -31,6 +33,8 @@ func parse(data []byte) (*config, error) {
 	switch {
 	case c.NumExperts < 1 || c.NumExpertsPerTok < 1 || c.NumExpertsPerTok > c.NumExperts:
 		return nil, fmt.Errorf("config.json: num_experts_per_tok (%d) must be between 1 and num_experts (%d)", c.NumExpertsPerTok, c.NumExperts)
+	case c.NumExperts > mostExperts:
+		return nil, fmt.Errorf("config.json: num_experts is %d, at most %d make sense", c.NumExperts, mostExperts)
 	case c.MoEIntermediateSize < 1:
 		return nil, fmt.Errorf("config.json: moe_intermediate_size is %d, must be positive", c.MoEIntermediateSize)
 	case c.DecoderSparseStep < 1:

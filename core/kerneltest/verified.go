@@ -1,0 +1,51 @@
+package kerneltest
+
+import "github.com/seed98097648/tune/core"
+
+// Verified returns k with the ability to verify itself, core.Verifier, by way of Verify:
+// a plan then compares k with the reference before it places it. Register kernels that
+// are linked into the program like this, as nothing else checks them:
+//
+//	err := registry.Register(kerneltest.Verified(k))
+//
+// A kernel that is a core.Verifier already is returned as it is. What else k can do,
+// core.OutputMemory and core.HealthReporter, the result can too.
+func Verified(k core.Kernel) core.Kernel {
+	if _, ok := k.(core.Verifier); ok {
+		return k
+	}
+	v := &verified{k}
+	memory, hasMemory := k.(core.OutputMemory)
+	health, hasHealth := k.(core.HealthReporter)
+	switch {
+	case hasMemory && hasHealth:
+		return &struct {
+			*verified
+			memoryOwner
+			core.HealthReporter
+		}{v, memory, health}
+	case hasMemory:
+		return &struct {
+			*verified
+			memoryOwner
+		}{v, memory}
+	case hasHealth:
+		return &struct {
+			*verified
+			core.HealthReporter
+		}{v, health}
+	}
+	return v
+}
+
+// memoryOwner is core.OutputMemory under a name that, as an embedded field's, does not
+// hide the method.
+type memoryOwner = core.OutputMemory
+
+// verified is a kernel that lacks nothing but verification.
+type verified struct{ core.Kernel }
+
+var _ core.Verifier = (*verified)(nil)
+
+// Verify implements core.Verifier.
+func (v *verified) Verify(f core.Facts) error { return Verify(v.Kernel, f) }

@@ -1,0 +1,111 @@
+package kerneltest_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/kerneltest"
+	"github.com/seed98097648/tune/core/reference"
+)
+
+// oneSite is a model with one rms_norm; it is its own hook.
+type oneSite struct{ placed core.Kernel }
+
+func (m *oneSite) Sites() []core.Site {
+	return []core.Site{{Path: "norm", Op: core.RMSNorm, Facts: facts[core.RMSNorm], Hook: m}}
+}
+
+func (m *oneSite) Kernel() core.Kernel { return m.placed }
+
+func (m *oneSite) Swap(k core.Kernel) error {
+	m.placed = k
+	return nil
+}
+
+// TestAPlanRefusesALinkedKernelThatIsWrong: one that gives zeros is not placed by auto,
+// and one that is named is an error; a correct one is placed.
+func TestAPlanRefusesALinkedKernelThatIsWrong(t *testing.T) {
+	zeros := faulty{reference.Single(core.RMSNorm), func(_ runFunc, c *core.Call) error {
+		for _, out := range c.Out {
+			clear(out.Data)
+		}
+		return nil
+	}}
+	for name, tt := range map[string]struct {
+		kernel  core.Kernel
+		correct bool
+	}{
+		"zeros":     {zeros, false},
+		"reference": {reference.Single(core.RMSNorm), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := kerneltest.Verified(tt.kernel)
+			r := core.NewRegistry()
+			if err := r.Register(k); err != nil {
+				t.Fatal(err)
+			}
+			m := &oneSite{}
+			if _, err := core.ApplyDefaultKernels(m, r, "auto"); err != nil {
+				t.Fatal(err)
+			}
+			if (m.placed == k) != tt.correct {
+				t.Errorf("auto placed %v", m.placed)
+			}
+			_, err := core.ApplyKernel(k.Info().Name, &oneSite{}, r)
+			if tt.correct && err != nil || !tt.correct && !errors.Is(err, core.ErrWrongResult) {
+				t.Errorf("by name: error %v", err)
+			}
+		})
+	}
+}
+
+// Kernels with optional abilities.
+type (
+	reports     struct{ core.Kernel }
+	reportsHas  struct{ withMemory }
+	selfChecked struct{ core.Kernel }
+)
+
+func (reports) Health() core.Health           { return core.Health{Calls: 7} }
+func (reportsHas) Health() core.Health        { return core.Health{Calls: 7} }
+func (selfChecked) Verify(f core.Facts) error { return errors.New("checked itself") }
+
+func TestVerifiedKeepsAbilities(t *testing.T) {
+	plain := reference.Kernel(core.RMSNorm)
+	remembers := withMemory{plain, new(counting)}
+	for name, tt := range map[string]struct {
+		kernel         core.Kernel
+		memory, health bool
+	}{
+		"none":   {plain, false, false},
+		"memory": {remembers, true, false},
+		"health": {reports{plain}, false, true},
+		"both":   {reportsHas{remembers}, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := kerneltest.Verified(tt.kernel)
+			if _, ok := k.(core.Verifier); !ok {
+				t.Error("it cannot verify itself")
+			}
+			m, ok := k.(core.OutputMemory)
+			if ok != tt.memory || ok && m.OutputMemory() != core.Memory(remembers.m) {
+				t.Errorf("output memory: %v", ok)
+			}
+			h, ok := k.(core.HealthReporter)
+			if ok != tt.health || ok && h.Health().Calls != 7 {
+				t.Errorf("health: %v", ok)
+			}
+			if k.Info().Name != plain.Info().Name {
+				t.Errorf("it is called %s", k.Info().Name)
+			}
+			if err := core.NewRegistry().Register(k); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	own := kerneltest.Verified(selfChecked{plain})
+	if err := own.(core.Verifier).Verify(core.Facts{}); err == nil || err.Error() != "checked itself" {
+		t.Errorf("a kernel's own Verify was replaced: %v", err)
+	}
+}

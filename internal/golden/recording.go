@@ -1,0 +1,71 @@
+package golden
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/checkpoint"
+)
+
+// file is a recording: tensors by name, and the parameters of each variant.
+type file struct {
+	*checkpoint.File
+	t     testing.TB
+	notes struct {
+		Variants map[string]struct{ Params json.RawMessage }
+	}
+}
+
+// open reads path.safetensors and path.json, until the test ends.
+func open(t testing.TB, path string) file {
+	t.Helper()
+	f, err := read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.t = t
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+func read(path string) (f file, err error) {
+	notes, err := os.ReadFile(path + ".json")
+	if err != nil {
+		return f, err
+	}
+	if err := json.Unmarshal(notes, &f.notes); err != nil {
+		return f, fmt.Errorf("%s.json: %w", path, err)
+	}
+	f.File, err = checkpoint.Open(path + ".safetensors")
+	return f, err
+}
+
+func (f file) variants() []string { return slices.Sorted(maps.Keys(f.notes.Variants)) }
+
+func (f file) params(variant string, into any) {
+	if err := json.Unmarshal(f.notes.Variants[variant].Params, into); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f file) tensor(name string) core.Tensor {
+	x, ok := f.Tensor(name)
+	if !ok {
+		f.t.Fatalf("the recording has no tensor %s", name)
+	}
+	return x
+}
+
+func (f file) shape(name string) []int { return f.tensor(name).Shape }
+
+// values returns a copy: the recording's own memory cannot be written.
+func (f file) values(name string) []float64 { return slices.Clone(float64s(f.tensor(name))) }

@@ -1,0 +1,149 @@
+package trainer_test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/models"
+	"github.com/seed98097648/tune/trainer/optim"
+)
+
+// engine compiles a fresh tiny model for batches of n rows.
+func engine(t *testing.T, n, accumulate int) (*models.Model, *trainer.Engine) {
+	t.Helper()
+	m, err := models.New([]byte(tiny), autograd.Heap{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Init(1)
+	e, err := trainer.NewEngine(m, autograd.Heap{}, trainer.EngineConfig{Batch: n, Seq: 17, Accumulate: accumulate, Clip: 1, Optim: optim.DefaultConfig()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	return m, e
+}
+
+// TestAccumulatedBatchesEqualOneLargeBatch splits four rows with unequal numbers of
+// targets in every way. The sums are the same numbers in another order.
+func TestAccumulatedBatchesEqualOneLargeBatch(t *testing.T) {
+	all := rows(t, 17)[:4]
+	for i := range all[1].Labels[:12] {
+		all[1].Labels[i] = data.Ignore
+	}
+	type outcome struct {
+		loss, norm float64
+		params     [][]float32
+	}
+	var want outcome
+	for _, split := range []int{1, 2, 4} {
+		m, e := engine(t, 4/split, split)
+		var batches []data.Batch
+		for b := range data.Batches(all, 4/split) {
+			batches = append(batches, b)
+		}
+		r, err := e.Step(t.Context(), batches, 1e-3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := outcome{loss: r.Loss, norm: r.GradNorm}
+		for _, p := range m.Params() {
+			got.params = append(got.params, p.Tensor.Float32s())
+		}
+		if split == 1 {
+			want = got
+			continue
+		}
+		if math.Abs(got.loss-want.loss) > 1e-6 || math.Abs(got.norm/want.norm-1) > 1e-6 {
+			t.Errorf("%d batches: loss %g and norm %g, one batch: %g and %g", split, got.loss, got.norm, want.loss, want.norm)
+		}
+	}
+}
+
+func TestAStepTakesAsManyBatchesAsItAccumulates(t *testing.T) {
+	_, e := engine(t, 2, 2)
+	for b := range data.Batches(rows(t, 17)[:2], 2) {
+		if _, err := e.Step(t.Context(), []data.Batch{b}, 1e-3); err == nil {
+			t.Error("one batch was accepted where two make a step")
+		}
+	}
+}
+
+// TestNaNStopsTheStepAndNamesTheModule poisons one weight: the norm of the second layer,
+// a token's embedding that only the first micro-batch has, the head.
+func TestNaNStopsTheStepAndNamesTheModule(t *testing.T) {
+	for name, c := range map[string]struct {
+		param string
+		value float32
+		want  string
+	}{
+		"NaN in a norm":           {"model.layers.1.input_layernorm.weight", float32(math.NaN()), "layers.1.input_layernorm"},
+		"infinity in a matrix":    {"model.layers.0.mlp.down_proj.weight", float32(math.Inf(1)), "layers.0.mlp"},
+		"overflow in the experts": {"model.layers.1.mlp.experts.down", math.MaxFloat32, "layers.1.mlp"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, e := engine(t, 2, 1)
+			for _, p := range m.Params() {
+				if p.Name == c.param {
+					v := p.Tensor.Float32s()
+					for i := range v {
+						v[i] = c.value
+					}
+				}
+			}
+			for b := range data.Batches(rows(t, 17)[:2], 2) {
+				_, err := e.Step(t.Context(), []data.Batch{b}, 1e-3)
+				if !errors.Is(err, trainer.ErrNonFinite) || !strings.Contains(err.Error(), "first produced by "+c.want) {
+					t.Errorf("%v, want that %s is to blame", err, c.want)
+				}
+				if _, _, err := e.Evaluate(t.Context(), data.Batches(rows(t, 17)[:2], 2)); !errors.Is(err, trainer.ErrNonFinite) {
+					t.Errorf("evaluation: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// TestOverflowInTheGradientStopsTheStep has logits of moderate size, made of a norm's tiny
+// weight and a huge head, so that the loss is finite and the norm's gradient is not; in the
+// first of two micro-batches too, where the second is innocent.
+func TestOverflowInTheGradientStopsTheStep(t *testing.T) {
+	for _, accumulate := range []int{1, 2} {
+		m, e := engine(t, 1, accumulate)
+		for _, p := range m.Params() {
+			v := p.Tensor.Float32s()
+			switch p.Name {
+			case "model.norm.weight":
+				for i := range v {
+					v[i] = 1e-36
+				}
+			case "lm_head.weight": // one of the first two tokens is always certain
+				clear(v)
+				for i := range 32 {
+					v[i], v[32+i] = math.MaxFloat32, -math.MaxFloat32
+				}
+			}
+		}
+		var batches []data.Batch
+		for b := range data.Batches(rows(t, 17)[:accumulate], 1) {
+			for i := range b.Labels {
+				b.Labels[i] = data.Ignore
+			}
+			b.Labels[1] = int32(5 * (1 - len(batches))) // the second is right to expect token 0 or 1
+			batches = append(batches, b)
+		}
+		before := m.Params()[0].Tensor.Float32s()[7]
+		_, err := e.Step(t.Context(), batches, 1e-3)
+		if !errors.Is(err, trainer.ErrNonFinite) || !strings.Contains(err.Error(), "gradient norm") || !strings.Contains(err.Error(), "backward") {
+			t.Errorf("%d micro-batches: %v", accumulate, err)
+		}
+		if after := m.Params()[0].Tensor.Float32s()[7]; after != before {
+			t.Error("a parameter was changed")
+		}
+	}
+}
