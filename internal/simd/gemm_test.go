@@ -1,15 +1,15 @@
 package simd
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"testing"
+	"unsafe"
 )
 
-var variants = []struct {
+var forms = []struct {
 	name           string
 	transA, transB bool
 	gemm           func(m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int, accumulate bool)
@@ -17,6 +17,28 @@ var variants = []struct {
 	{"NN", false, false, GemmNN},
 	{"NT", false, true, GemmNT},
 	{"TN", true, false, GemmTN},
+}
+
+// eachVariant runs a test with every implementation that this CPU can run.
+func eachVariant(t *testing.T, f func(t *testing.T)) {
+	defer func(v *variant) { active = v }(active)
+	for _, v := range variants {
+		active = v
+		t.Run(v.name, f)
+	}
+}
+
+// guarded returns a copy of x that ends where memory ends.
+func guarded[T any](t testing.TB, x []T) []T {
+	y := tail[T](guardedBytes(t, len(x)*int(unsafe.Sizeof(*new(T)))), len(x))
+	copy(y, x)
+	return y
+}
+
+// tail views the end of a buffer as n elements.
+func tail[T any](buf []byte, n int) []T {
+	size := n * int(unsafe.Sizeof(*new(T)))
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(buf[len(buf)-size:]))), n)
 }
 
 func random(rng *rand.Rand, n int) []float32 {
@@ -28,13 +50,13 @@ func random(rng *rand.Rand, n int) []float32 {
 }
 
 // operand returns a random matrix with padding after each row; the padding is NaN, so
-// that reading it shows.
-func operand(rng *rand.Rand, rows, cols, pad int, trans bool) Matrix {
+// that reading it shows. The last row ends where memory ends.
+func operand(t testing.TB, rng *rand.Rand, rows, cols, pad int, trans bool) Matrix {
 	if trans {
 		rows, cols = cols, rows
 	}
-	x := Matrix{Data: random(rng, rows*(cols+pad)), Stride: cols + pad}
-	for r := range rows {
+	x := Matrix{Data: guarded(t, random(rng, max(rows*(cols+pad)-pad, 0))), Stride: cols + pad}
+	for r := range rows - 1 {
 		for c := cols; c < cols+pad; c++ {
 			x.Data[r*x.Stride+c] = float32(math.NaN())
 		}
@@ -50,7 +72,7 @@ func at(x Matrix, i, j int, trans bool) float64 {
 }
 
 func sizes() [][3]int {
-	s := [][3]int{{1, 1, 1}, {1, 7, 300}, {97, 1, 5}, {100, 101, 257}, {3, 200, 513}, {193, 98, 31}, {2, 2, 0}}
+	s := [][3]int{{1, 1, 1}, {1, 7, 300}, {97, 1, 5}, {100, 101, 257}, {3, 200, 513}, {193, 98, 31}, {2, 2, 0}, {113, 417, 385}, {14, 384, 8}, {29, 801, 17}}
 	for n := 1; n <= 10; n++ {
 		s = append(s, [3]int{n, 11 - n, 2*n + 1})
 	}
@@ -60,92 +82,100 @@ func sizes() [][3]int {
 // TestGemmAgreesWithFloat64Sums compares every variant with sums in float64. The limit
 // is the rounding bound of a float32 sum of k products of numbers below 1.
 func TestGemmAgreesWithFloat64Sums(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	for _, v := range variants {
-		for _, s := range sizes() {
-			for _, accumulate := range []bool{false, true} {
-				m, n, k := s[0], s[1], s[2]
-				a, b := operand(rng, m, k, 3, v.transA), operand(rng, k, n, 5, v.transB)
-				c := random(rng, m*(n+2))
-				before := slices.Clone(c)
-				v.gemm(m, n, k, a.Data, a.Stride, b.Data, b.Stride, c, n+2, accumulate)
-				limit := float64(k+2) * float64(k+1) * 0x1p-24
-				for i := range m {
-					for j := range n + 2 {
-						want := float64(before[i*(n+2)+j])
-						if j < n {
-							if !accumulate {
-								want = 0
+	eachVariant(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(1, 2))
+		for _, v := range forms {
+			for _, s := range sizes() {
+				for _, accumulate := range []bool{false, true} {
+					m, n, k := s[0], s[1], s[2]
+					a, b := operand(t, rng, m, k, 3, v.transA), operand(t, rng, k, n, 5, v.transB)
+					c := guarded(t, random(rng, m*(n+2)))
+					before := slices.Clone(c)
+					v.gemm(m, n, k, a.Data, a.Stride, b.Data, b.Stride, c, n+2, accumulate)
+					limit := float64(k+2) * float64(k+1) * 0x1p-24
+					for i := range m {
+						for j := range n + 2 {
+							want := float64(before[i*(n+2)+j])
+							if j < n {
+								if !accumulate {
+									want = 0
+								}
+								for p := range k {
+									want += at(a, i, p, v.transA) * at(b, p, j, v.transB)
+								}
 							}
-							for p := range k {
-								want += at(a, i, p, v.transA) * at(b, p, j, v.transB)
+							if got := float64(c[i*(n+2)+j]); !(math.Abs(got-want) <= limit) {
+								t.Fatalf("%s %v accumulate %v: c[%d,%d] = %v, want %v", v.name, s, accumulate, i, j, got, want)
 							}
-						}
-						if got := float64(c[i*(n+2)+j]); !(math.Abs(got-want) <= limit) {
-							t.Fatalf("%s %v accumulate %v: c[%d,%d] = %v, want %v", v.name, s, accumulate, i, j, got, want)
 						}
 					}
 				}
 			}
 		}
-	}
+	})
 }
 
 func TestGemmIsBitIdenticalForAnyNumberOfThreads(t *testing.T) {
-	defer SetThreads(0)
-	rng := rand.New(rand.NewPCG(3, 4))
-	const m, n, k = 130, 110, 600
-	for _, v := range variants {
-		a, b := operand(rng, m, k, 0, v.transA), operand(rng, k, n, 0, v.transB)
-		var first []float32
-		for _, threads := range []int{1, 2, 3, 7, 16} {
-			SetThreads(threads)
-			c := make([]float32, m*n)
-			v.gemm(m, n, k, a.Data, a.Stride, b.Data, b.Stride, c, n, false)
-			if first == nil {
-				first = c
-			} else if !slices.Equal(c, first) {
-				t.Errorf("%s: %d threads give other bits than 1", v.name, threads)
+	eachVariant(t, func(t *testing.T) {
+		defer SetThreads(0)
+		rng := rand.New(rand.NewPCG(3, 4))
+		const m, n, k = 130, 110, 600
+		for _, v := range forms {
+			a, b := operand(t, rng, m, k, 0, v.transA), operand(t, rng, k, n, 0, v.transB)
+			var first []float32
+			for _, threads := range []int{1, 2, 3, 7, 16} {
+				SetThreads(threads)
+				c := make([]float32, m*n)
+				v.gemm(m, n, k, a.Data, a.Stride, b.Data, b.Stride, c, n, false)
+				if first == nil {
+					first = c
+				} else if !slices.Equal(c, first) {
+					t.Errorf("%s: %d threads give other bits than 1", v.name, threads)
+				}
 			}
 		}
-	}
+	})
 }
 
 func TestMultiplyComputesGroupsAsIfOneByOne(t *testing.T) {
-	rng := rand.New(rand.NewPCG(5, 6))
-	var group []Product
-	var want [][]float32
-	for _, s := range [][3]int{{5, 70, 33}, {0, 70, 33}, {64, 70, 33}, {1, 70, 33}, {4, 9, 0}} {
-		a, b := operand(rng, s[0], s[2], 0, false), operand(rng, s[2], s[1], 0, true)
-		c := random(rng, s[0]*s[1])
-		group = append(group, Product{M: s[0], N: s[1], K: s[2], A: a, B: b, TransB: true, C: c, StrideC: s[1]})
-		w := random(rng, len(c))
-		GemmNT(s[0], s[1], s[2], a.Data, a.Stride, b.Data, b.Stride, w, s[1], false)
-		want = append(want, w)
-	}
-	Multiply(group...)
-	for i := range group {
-		if !slices.Equal(group[i].C, want[i]) {
-			t.Errorf("product %d of the group differs from the same product alone", i)
+	eachVariant(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(5, 6))
+		var group []Product
+		var want [][]float32
+		for _, s := range [][3]int{{5, 70, 33}, {0, 70, 33}, {64, 70, 33}, {1, 70, 33}, {4, 9, 0}} {
+			a, b := operand(t, rng, s[0], s[2], 0, false), operand(t, rng, s[2], s[1], 0, true)
+			c := random(rng, s[0]*s[1])
+			group = append(group, Product{M: s[0], N: s[1], K: s[2], A: a, B: b, TransB: true, C: c, StrideC: s[1]})
+			w := random(rng, len(c))
+			GemmNT(s[0], s[1], s[2], a.Data, a.Stride, b.Data, b.Stride, w, s[1], false)
+			want = append(want, w)
 		}
-	}
+		Multiply(group...)
+		for i := range group {
+			if !slices.Equal(group[i].C, want[i]) {
+				t.Errorf("product %d of the group differs from the same product alone", i)
+			}
+		}
+	})
 }
 
 func TestLoadWidensOperands(t *testing.T) {
-	rng := rand.New(rand.NewPCG(7, 8))
-	for _, v := range variants {
-		const m, n, k = 50, 100, 300
-		a, b := operand(rng, m, k, 1, v.transA), operand(rng, k, n, 2, v.transB)
-		want, got := make([]float32, m*n), make([]float32, m*n)
-		v.gemm(m, n, k, a.Data, a.Stride, b.Data, b.Stride, want, n, false)
-		from := func(x Matrix) Matrix {
-			return Matrix{Stride: x.Stride, Load: func(dst []float32, from int) { copy(dst, x.Data[from:from+len(dst)]) }}
+	eachVariant(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(7, 8))
+		for _, v := range forms {
+			const m, n, k = 50, 100, 300
+			a, b := operand(t, rng, m, k, 1, v.transA), operand(t, rng, k, n, 2, v.transB)
+			want, got := make([]float32, m*n), make([]float32, m*n)
+			v.gemm(m, n, k, a.Data, a.Stride, b.Data, b.Stride, want, n, false)
+			from := func(x Matrix) Matrix {
+				return Matrix{Stride: x.Stride, Load: func(dst []float32, from int) { copy(dst, x.Data[from:from+len(dst)]) }}
+			}
+			Multiply(Product{M: m, N: n, K: k, A: from(a), B: from(b), TransA: v.transA, TransB: v.transB, C: got, StrideC: n})
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: operands given by Load and by Data give different products", v.name)
+			}
 		}
-		Multiply(Product{M: m, N: n, K: k, A: from(a), B: from(b), TransA: v.transA, TransB: v.transB, C: got, StrideC: n})
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: operands given by Load and by Data give different products", v.name)
-		}
-	}
+	})
 }
 
 func TestShortSlicesPanic(t *testing.T) {
@@ -210,18 +240,4 @@ func TestParallelRaisesPanicsInTheCaller(t *testing.T) {
 			panic("boom")
 		}
 	})
-}
-
-func BenchmarkGemm(b *testing.B) {
-	for _, v := range variants {
-		for _, n := range []int{16, 64, 256, 512} {
-			b.Run(fmt.Sprintf("%s/%d", v.name, n), func(b *testing.B) {
-				x, y, c := make([]float32, n*n), make([]float32, n*n), make([]float32, n*n)
-				for b.Loop() {
-					v.gemm(n, n, n, x, n, y, n, c, n, false)
-				}
-				b.ReportMetric(2*float64(n*n*n)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
-			})
-		}
-	}
 }

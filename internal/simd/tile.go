@@ -1,0 +1,110 @@
+package simd
+
+import (
+	"sync"
+	"unsafe"
+)
+
+// gemmKernel is one implementation of the innermost part of a product and the shape of
+// the packed panels that it reads.
+type gemmKernel struct {
+	rows, cols int // of the largest block of c that it computes at once
+	step       int // elements of a panel of a for each step of the inner dimension; at least rows
+	unit       int // elements that copyRows moves at once; step is a multiple
+	// block sets c, or adds to it, the product of the first rows rows of a panel of a
+	// and all columns of a panel of b.
+	block func(rows, k int, a, b, c *float32, stride int, add bool)
+	// transpose packs rows whose elements are to lie across a panel: for p < n and
+	// r < rows <= 8, dst[p*step+r] = src[r*stride+p]. It may write up to r = 7.
+	transpose func(dst *float32, step int, src *float32, stride, rows, n int)
+	// copyRows packs rows that lie as the panel wants them: for p < n and i < width,
+	// a multiple of unit, dst[p*step+i] = src[p*stride+i].
+	copyRows func(dst *float32, step int, src *float32, stride, width, n int)
+}
+
+// The packed operands of a tile, tileK by tileN of b and tileK by blockM of a, stay in
+// the second-level cache of a core, which has a megabyte on the machines that matter;
+// the third level is hardly faster than memory there. tileK also fixes the order of
+// every sum, so it must not depend on the number of threads; how c is cut may.
+const (
+	tileK  = 384
+	tileN  = 384
+	blockM = 8 * 14
+)
+
+// scratch holds what one goroutine needs for its tiles.
+type scratch struct {
+	a, b  []float32          // packed panels, on a boundary of 64 bytes
+	wide  [8 * tileK]float32 // rows of an operand, widened
+	block [14 * 32]float32   // a block of c that crosses the right edge
+}
+
+var scratches = sync.Pool{New: func() any {
+	return &scratch{a: aligned(tileK * blockM / 3 * 4), b: aligned(tileK * tileN)}
+}}
+
+// aligned returns n elements that start on a boundary of 64 bytes, a cache line.
+func aligned(n int) []float32 {
+	x := make([]float32, n+16)
+	skip := -uintptr(unsafe.Pointer(&x[0])) % 64 / 4
+	return x[skip : skip+uintptr(n)]
+}
+
+// tile is rows [i0, i1) and columns [j0, j1) of a product, computed by one goroutine.
+type tile struct {
+	*Product
+	i0, i1, j0, j1 int
+}
+
+// compute adds up the tile in steps of tileK. A panel of a stays in the first-level
+// cache while the panels of b pass by.
+func (t tile) compute(kernel *gemmKernel, s *scratch) {
+	if t.K == 0 && !t.Accumulate {
+		for i := t.i0; i < t.i1; i++ {
+			clear(t.C[i*t.StrideC+t.j0 : i*t.StrideC+t.j1])
+		}
+	}
+	for k0 := 0; k0 < t.K; k0 += tileK {
+		kn := min(tileK, t.K-k0)
+		b := packing{kernel, s, s.b, t.B, t.N, kernel.cols, kernel.cols, k0, kn}
+		b.pack(t.j0, t.j1, t.TransB)
+		mc := blockM / kernel.rows * kernel.rows
+		for i0 := t.i0; i0 < t.i1; i0 += mc {
+			i1 := min(i0+mc, t.i1)
+			a := packing{kernel, s, s.a, t.A, t.M, kernel.rows, kernel.step, k0, kn}
+			a.pack(i0, i1, !t.TransA)
+			t.multiply(kernel, s, i0, i1, kn, t.Accumulate || k0 > 0)
+		}
+	}
+}
+
+// multiply computes rows [i0, i1) of the tile from the packed panels.
+func (t tile) multiply(kernel *gemmKernel, s *scratch, i0, i1, kn int, add bool) {
+	for i := i0; i < i1; i += kernel.rows {
+		rows := min(kernel.rows, i1-i)
+		a := &s.a[(i-i0)/kernel.rows*kernel.step*kn]
+		for j := t.j0; j < t.j1; j += kernel.cols {
+			b := &s.b[(j-t.j0)*kn]
+			if cols := t.j1 - j; cols < kernel.cols {
+				kernel.block(rows, kn, a, b, &s.block[0], kernel.cols, false)
+				t.store(s.block[:], kernel.cols, i, j, rows, cols, add)
+				continue
+			}
+			kernel.block(rows, kn, a, b, &t.C[i*t.StrideC+j], t.StrideC, add)
+		}
+	}
+}
+
+// store writes the first columns of a block to c, or adds them.
+func (t tile) store(block []float32, stride, i, j, rows, cols int, add bool) {
+	for r := range rows {
+		c, sums := t.C[(i+r)*t.StrideC+j:][:cols], block[r*stride:][:cols]
+		if !add {
+			copy(c, sums)
+			continue
+		}
+		for q, v := range sums {
+			c[q] += v
+		}
+	}
+}
