@@ -385,3 +385,497 @@ func transpose8AVX2(dst *float32, step int, src *float32, stride int, rows int, 
 //
 //go:noescape
 func copyRowsAVX2(dst *float32, step int, src *float32, stride int, width int, n int)
+
+// addAVX512 is
+//
+//	for i := range dst {
+//		dst[i] = a[i] + b[i]
+//	}
+//
+//go:noescape
+func addAVX512(dst []float32, a []float32, b []float32)
+
+// mulAVX512 is
+//
+//	for i := range dst {
+//		dst[i] = a[i] * b[i]
+//	}
+//
+//go:noescape
+func mulAVX512(dst []float32, a []float32, b []float32)
+
+// mulAddAVX512 is
+//
+//	for i := range dst {
+//		dst[i] += a[i] * b[i]
+//	}
+//
+//go:noescape
+func mulAddAVX512(dst []float32, a []float32, b []float32)
+
+// scaleAVX512 is
+//
+//	for i := range dst {
+//		dst[i] = s * x[i]
+//	}
+//
+//go:noescape
+func scaleAVX512(dst []float32, x []float32, s float32)
+
+// axpyAVX512 is
+//
+//	for i := range x {
+//		y[i] += alpha * x[i]
+//	}
+//
+//go:noescape
+func axpyAVX512(alpha float32, x []float32, y []float32)
+
+// dotAVX512 is
+//
+//	var sum [4][lanes]float32
+//	for i := range a {
+//		sum[i/lanes%4][i%lanes] += a[i] * b[i]
+//	}
+//	return the sum of all in sum
+//
+//go:noescape
+func dotAVX512(a []float32, b []float32) float32
+
+// dot3AVX512 is
+//
+//	var sum [4][lanes]float32
+//	for i := range a {
+//		sum[i/lanes%4][i%lanes] += a[i] * b[i] * c[i]
+//	}
+//	return the sum of all in sum
+//
+//go:noescape
+func dot3AVX512(a []float32, b []float32, c []float32) float32
+
+// maximumAVX512 is
+//
+//	m := x[0]
+//	for _, v := range x {
+//		if v > m {
+//			m = v
+//		}
+//	}
+//	return m
+//
+//go:noescape
+func maximumAVX512(x []float32) float32
+
+// sumSquaresAVX512 is
+//
+//	var sum [4][lanes]float64
+//	for i, v := range x {
+//		sum[i/lanes%4][i%lanes] += float64(v) * float64(v)
+//	}
+//	return the sum of all in sum
+//
+//go:noescape
+func sumSquaresAVX512(x []float32) float64
+
+// expAVX512 is
+//
+//	for i := range dst {
+//		dst[i] = exp(x[i])
+//	}
+//
+//go:noescape
+func expAVX512(dst []float32, x []float32)
+
+// expSumAVX512 is
+//
+//	var sum [4][lanes]float32
+//	for i := range dst {
+//		dst[i] = exp(fma(scale, x[i], -shift))
+//		sum[i/lanes%4][i%lanes] += dst[i]
+//	}
+//	return the sum of all in sum
+//
+//go:noescape
+func expSumAVX512(dst []float32, x []float32, scale float32, shift float32) float32
+
+// sigmoidAVX512 is
+//
+//	for i := range dst {
+//		dst[i] = 1 / (1 + exp(-x[i]))
+//	}
+//
+//go:noescape
+func sigmoidAVX512(dst []float32, x []float32)
+
+// siluAVX512 is
+//
+//	for i := range dst {
+//		dst[i] = x[i] * sigmoid(x[i])
+//	}
+//
+//go:noescape
+func siluAVX512(dst []float32, x []float32)
+
+// siluGradAVX512 is
+//
+//	for i := range dx {
+//		s := sigmoid(x[i])
+//		dx[i] = dy[i] * (s + x[i]*s*(1-s))
+//	}
+//
+//go:noescape
+func siluGradAVX512(dx []float32, dy []float32, x []float32)
+
+// swigluAVX512 is
+//
+//	for i := range dst {
+//		dst[i] = gate[i] * sigmoid(gate[i]) * up[i]
+//	}
+//
+//go:noescape
+func swigluAVX512(dst []float32, gate []float32, up []float32)
+
+// swigluGradAVX512 is
+//
+//	for i := range dgate {
+//		g, s := gate[i], sigmoid(gate[i])
+//		silu, d, u := g*s, dy[i], up[i]
+//		dup[i] = d * silu
+//		dgate[i] = d * u * (s + silu*(1-s))
+//	}
+//
+//go:noescape
+func swigluGradAVX512(dgate []float32, dup []float32, dy []float32, gate []float32, up []float32)
+
+// scaleMulAVX512 is
+//
+//	for i := range dst {
+//		dst[i] = s * x[i] * w[i]
+//	}
+//
+//go:noescape
+func scaleMulAVX512(dst []float32, x []float32, w []float32, s float32)
+
+// normGradAVX512 is
+//
+//	for i := range dx {
+//		n := rstd * x[i]
+//		dw[i] += dy[i] * n
+//		dx[i] = rstd * (dy[i]*w[i] - n*mean)
+//	}
+//
+//go:noescape
+func normGradAVX512(dx []float32, dw []float32, dy []float32, x []float32, w []float32, rstd float32, mean float32)
+
+// rotateHalvesAVX512 is
+//
+//	for i := range lo {
+//		lo[i], hi[i] = a[i]*cos[i]-b[i]*sin[i], b[i]*cos[i]+a[i]*sin[i]
+//	}
+//
+//go:noescape
+func rotateHalvesAVX512(lo []float32, hi []float32, a []float32, b []float32, cos []float32, sin []float32)
+
+// softmaxGradAVX512 is
+//
+//	for i := range dst {
+//		dst[i] = p[i] * (dp[i] - dot) * scale
+//	}
+//
+//go:noescape
+func softmaxGradAVX512(dst []float32, p []float32, dp []float32, dot float32, scale float32)
+
+// adamWAVX512 is
+//
+//	for i := range p {
+//		x := scale * g[i]
+//		m[i] = beta1*m[i] + new1*x
+//		v[i] = beta2*v[i] + new2*x*x
+//		p[i] = keep*p[i] - step*m[i]/(sqrt(v[i])/root2+eps)
+//	}
+//
+//go:noescape
+func adamWAVX512(p []float32, g []float32, m []float32, v []float32, scale float32, keep float32, beta1 float32, new1 float32, beta2 float32, new2 float32, step float32, root2 float32, eps float32)
+
+// fromBFloat16AVX512 is
+//
+//	for i := range dst {
+//		dst[i] = float32(src[i])
+//	}
+//
+//go:noescape
+func fromBFloat16AVX512(dst []float32, src []uint16)
+
+// fromFloat16AVX512 is
+//
+//	for i := range dst {
+//		dst[i] = float32(src[i])
+//	}
+//
+//go:noescape
+func fromFloat16AVX512(dst []float32, src []uint16)
+
+// toFloat16AVX512 is
+//
+//	for i := range dst {
+//		dst[i] = float16(src[i])
+//	}
+//
+//go:noescape
+func toFloat16AVX512(dst []uint16, src []float32)
+
+// toBFloat16AVX512 is
+//
+//	for i := range dst {
+//		dst[i] = bfloat16(src[i])
+//	}
+//
+//go:noescape
+func toBFloat16AVX512(dst []uint16, src []float32)
+
+// addAVX2 is
+//
+//	for i := range dst {
+//		dst[i] = a[i] + b[i]
+//	}
+//
+//go:noescape
+func addAVX2(dst []float32, a []float32, b []float32)
+
+// mulAVX2 is
+//
+//	for i := range dst {
+//		dst[i] = a[i] * b[i]
+//	}
+//
+//go:noescape
+func mulAVX2(dst []float32, a []float32, b []float32)
+
+// mulAddAVX2 is
+//
+//	for i := range dst {
+//		dst[i] += a[i] * b[i]
+//	}
+//
+//go:noescape
+func mulAddAVX2(dst []float32, a []float32, b []float32)
+
+// scaleAVX2 is
+//
+//	for i := range dst {
+//		dst[i] = s * x[i]
+//	}
+//
+//go:noescape
+func scaleAVX2(dst []float32, x []float32, s float32)
+
+// axpyAVX2 is
+//
+//	for i := range x {
+//		y[i] += alpha * x[i]
+//	}
+//
+//go:noescape
+func axpyAVX2(alpha float32, x []float32, y []float32)
+
+// dotAVX2 is
+//
+//	var sum [4][lanes]float32
+//	for i := range a {
+//		sum[i/lanes%4][i%lanes] += a[i] * b[i]
+//	}
+//	return the sum of all in sum
+//
+//go:noescape
+func dotAVX2(a []float32, b []float32) float32
+
+// dot3AVX2 is
+//
+//	var sum [4][lanes]float32
+//	for i := range a {
+//		sum[i/lanes%4][i%lanes] += a[i] * b[i] * c[i]
+//	}
+//	return the sum of all in sum
+//
+//go:noescape
+func dot3AVX2(a []float32, b []float32, c []float32) float32
+
+// maximumAVX2 is
+//
+//	m := x[0]
+//	for _, v := range x {
+//		if v > m {
+//			m = v
+//		}
+//	}
+//	return m
+//
+//go:noescape
+func maximumAVX2(x []float32) float32
+
+// sumSquaresAVX2 is
+//
+//	var sum [4][lanes]float64
+//	for i, v := range x {
+//		sum[i/lanes%4][i%lanes] += float64(v) * float64(v)
+//	}
+//	return the sum of all in sum
+//
+//go:noescape
+func sumSquaresAVX2(x []float32) float64
+
+// expAVX2 is
+//
+//	for i := range dst {
+//		dst[i] = exp(x[i])
+//	}
+//
+//go:noescape
+func expAVX2(dst []float32, x []float32)
+
+// expSumAVX2 is
+//
+//	var sum [4][lanes]float32
+//	for i := range dst {
+//		dst[i] = exp(fma(scale, x[i], -shift))
+//		sum[i/lanes%4][i%lanes] += dst[i]
+//	}
+//	return the sum of all in sum
+//
+//go:noescape
+func expSumAVX2(dst []float32, x []float32, scale float32, shift float32) float32
+
+// sigmoidAVX2 is
+//
+//	for i := range dst {
+//		dst[i] = 1 / (1 + exp(-x[i]))
+//	}
+//
+//go:noescape
+func sigmoidAVX2(dst []float32, x []float32)
+
+// siluAVX2 is
+//
+//	for i := range dst {
+//		dst[i] = x[i] * sigmoid(x[i])
+//	}
+//
+//go:noescape
+func siluAVX2(dst []float32, x []float32)
+
+// siluGradAVX2 is
+//
+//	for i := range dx {
+//		s := sigmoid(x[i])
+//		dx[i] = dy[i] * (s + x[i]*s*(1-s))
+//	}
+//
+//go:noescape
+func siluGradAVX2(dx []float32, dy []float32, x []float32)
+
+// swigluAVX2 is
+//
+//	for i := range dst {
+//		dst[i] = gate[i] * sigmoid(gate[i]) * up[i]
+//	}
+//
+//go:noescape
+func swigluAVX2(dst []float32, gate []float32, up []float32)
+
+// swigluGradAVX2 is
+//
+//	for i := range dgate {
+//		g, s := gate[i], sigmoid(gate[i])
+//		silu, d, u := g*s, dy[i], up[i]
+//		dup[i] = d * silu
+//		dgate[i] = d * u * (s + silu*(1-s))
+//	}
+//
+//go:noescape
+func swigluGradAVX2(dgate []float32, dup []float32, dy []float32, gate []float32, up []float32)
+
+// scaleMulAVX2 is
+//
+//	for i := range dst {
+//		dst[i] = s * x[i] * w[i]
+//	}
+//
+//go:noescape
+func scaleMulAVX2(dst []float32, x []float32, w []float32, s float32)
+
+// normGradAVX2 is
+//
+//	for i := range dx {
+//		n := rstd * x[i]
+//		dw[i] += dy[i] * n
+//		dx[i] = rstd * (dy[i]*w[i] - n*mean)
+//	}
+//
+//go:noescape
+func normGradAVX2(dx []float32, dw []float32, dy []float32, x []float32, w []float32, rstd float32, mean float32)
+
+// rotateHalvesAVX2 is
+//
+//	for i := range lo {
+//		lo[i], hi[i] = a[i]*cos[i]-b[i]*sin[i], b[i]*cos[i]+a[i]*sin[i]
+//	}
+//
+//go:noescape
+func rotateHalvesAVX2(lo []float32, hi []float32, a []float32, b []float32, cos []float32, sin []float32)
+
+// softmaxGradAVX2 is
+//
+//	for i := range dst {
+//		dst[i] = p[i] * (dp[i] - dot) * scale
+//	}
+//
+//go:noescape
+func softmaxGradAVX2(dst []float32, p []float32, dp []float32, dot float32, scale float32)
+
+// adamWAVX2 is
+//
+//	for i := range p {
+//		x := scale * g[i]
+//		m[i] = beta1*m[i] + new1*x
+//		v[i] = beta2*v[i] + new2*x*x
+//		p[i] = keep*p[i] - step*m[i]/(sqrt(v[i])/root2+eps)
+//	}
+//
+//go:noescape
+func adamWAVX2(p []float32, g []float32, m []float32, v []float32, scale float32, keep float32, beta1 float32, new1 float32, beta2 float32, new2 float32, step float32, root2 float32, eps float32)
+
+// fromBFloat16AVX2 is
+//
+//	for i := range dst {
+//		dst[i] = float32(src[i])
+//	}, len(dst) a multiple of 8
+//
+//go:noescape
+func fromBFloat16AVX2(dst []float32, src []uint16)
+
+// fromFloat16AVX2 is
+//
+//	for i := range dst {
+//		dst[i] = float32(src[i])
+//	}, len(dst) a multiple of 8
+//
+//go:noescape
+func fromFloat16AVX2(dst []float32, src []uint16)
+
+// toFloat16AVX2 is
+//
+//	for i := range dst {
+//		dst[i] = float16(src[i])
+//	}, len(dst) a multiple of 8
+//
+//go:noescape
+func toFloat16AVX2(dst []uint16, src []float32)
+
+// toBFloat16AVX2 is
+//
+//	for i := range dst {
+//		dst[i] = bfloat16(src[i])
+//	}, len(dst) a multiple of 8
+//
+//go:noescape
+func toBFloat16AVX2(dst []uint16, src []float32)

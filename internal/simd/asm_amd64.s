@@ -2812,3 +2812,3464 @@ four:
 done:
 	VZEROUPPER
 	RET
+
+// func addAVX512(dst []float32, a []float32, b []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·addAVX512(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), CX
+	MOVQ a_base+24(FP), DX
+	MOVQ b_base+48(FP), BX
+	MOVQ dst_len+8(FP), SI
+	XORQ AX, AX
+	MOVQ SI, DI
+	SUBQ $0x00000010, DI
+
+vectors:
+	CMPQ    AX, DI
+	JG      vectorsend
+	VMOVUPS (DX)(AX*4), Z0
+	VMOVUPS (BX)(AX*4), Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, (CX)(AX*4)
+	ADDQ    $0x00000010, AX
+	JMP     vectors
+
+vectorsend:
+	SUBQ      AX, SI
+	JZ        done
+	MOVL      $0x0000ffff, DI
+	MOVL      $0x00000010, R8
+	SUBL      SI, R8
+	SHRXL     R8, DI, DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (DX)(AX*4), K1, Z0
+	VMOVUPS.Z (BX)(AX*4), K1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   Z0, K1, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func mulAVX512(dst []float32, a []float32, b []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·mulAVX512(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), CX
+	MOVQ a_base+24(FP), DX
+	MOVQ b_base+48(FP), BX
+	MOVQ dst_len+8(FP), SI
+	XORQ AX, AX
+	MOVQ SI, DI
+	SUBQ $0x00000010, DI
+
+vectors:
+	CMPQ    AX, DI
+	JG      vectorsend
+	VMOVUPS (DX)(AX*4), Z0
+	VMOVUPS (BX)(AX*4), Z1
+	VMULPS  Z1, Z0, Z0
+	VMOVUPS Z0, (CX)(AX*4)
+	ADDQ    $0x00000010, AX
+	JMP     vectors
+
+vectorsend:
+	SUBQ      AX, SI
+	JZ        done
+	MOVL      $0x0000ffff, DI
+	MOVL      $0x00000010, R8
+	SUBL      SI, R8
+	SHRXL     R8, DI, DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (DX)(AX*4), K1, Z0
+	VMOVUPS.Z (BX)(AX*4), K1, Z1
+	VMULPS    Z1, Z0, Z0
+	VMOVUPS   Z0, K1, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func mulAddAVX512(dst []float32, a []float32, b []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·mulAddAVX512(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), CX
+	MOVQ a_base+24(FP), DX
+	MOVQ b_base+48(FP), BX
+	MOVQ dst_len+8(FP), SI
+	XORQ AX, AX
+	MOVQ SI, DI
+	SUBQ $0x00000010, DI
+
+vectors:
+	CMPQ    AX, DI
+	JG      vectorsend
+	VMOVUPS (DX)(AX*4), Z0
+	VMOVUPS (BX)(AX*4), Z1
+	VMULPS  Z1, Z0, Z0
+	VMOVUPS (CX)(AX*4), Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, (CX)(AX*4)
+	ADDQ    $0x00000010, AX
+	JMP     vectors
+
+vectorsend:
+	SUBQ      AX, SI
+	JZ        done
+	MOVL      $0x0000ffff, DI
+	MOVL      $0x00000010, R8
+	SUBL      SI, R8
+	SHRXL     R8, DI, DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (DX)(AX*4), K1, Z0
+	VMOVUPS.Z (BX)(AX*4), K1, Z1
+	VMULPS    Z1, Z0, Z0
+	VMOVUPS.Z (CX)(AX*4), K1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   Z0, K1, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func scaleAVX512(dst []float32, x []float32, s float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·scaleAVX512(SB), NOSPLIT, $0-52
+	MOVQ         dst_base+0(FP), CX
+	MOVQ         x_base+24(FP), DX
+	MOVQ         dst_len+8(FP), BX
+	XORQ         AX, AX
+	VBROADCASTSS s+48(FP), Z0
+	MOVQ         BX, SI
+	SUBQ         $0x00000010, SI
+
+vectors:
+	CMPQ    AX, SI
+	JG      vectorsend
+	VMOVUPS (DX)(AX*4), Z1
+	VMULPS  Z0, Z1, Z1
+	VMOVUPS Z1, (CX)(AX*4)
+	ADDQ    $0x00000010, AX
+	JMP     vectors
+
+vectorsend:
+	SUBQ      AX, BX
+	JZ        done
+	MOVL      $0x0000ffff, SI
+	MOVL      $0x00000010, DI
+	SUBL      BX, DI
+	SHRXL     DI, SI, SI
+	KMOVW     SI, K1
+	VMOVUPS.Z (DX)(AX*4), K1, Z1
+	VMULPS    Z0, Z1, Z1
+	VMOVUPS   Z1, K1, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func axpyAVX512(alpha float32, x []float32, y []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·axpyAVX512(SB), NOSPLIT, $0-56
+	MOVQ         x_base+8(FP), CX
+	MOVQ         y_base+32(FP), DX
+	MOVQ         x_len+16(FP), BX
+	XORQ         AX, AX
+	VBROADCASTSS alpha+0(FP), Z0
+	MOVQ         BX, SI
+	SUBQ         $0x00000010, SI
+
+vectors:
+	CMPQ    AX, SI
+	JG      vectorsend
+	VMOVUPS (CX)(AX*4), Z1
+	VMULPS  Z0, Z1, Z1
+	VMOVUPS (DX)(AX*4), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS Z1, (DX)(AX*4)
+	ADDQ    $0x00000010, AX
+	JMP     vectors
+
+vectorsend:
+	SUBQ      AX, BX
+	JZ        done
+	MOVL      $0x0000ffff, SI
+	MOVL      $0x00000010, DI
+	SUBL      BX, DI
+	SHRXL     DI, SI, SI
+	KMOVW     SI, K1
+	VMOVUPS.Z (CX)(AX*4), K1, Z1
+	VMULPS    Z0, Z1, Z1
+	VMOVUPS.Z (DX)(AX*4), K1, Z0
+	VADDPS    Z0, Z1, Z1
+	VMOVUPS   Z1, K1, (DX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func dotAVX512(a []float32, b []float32) float32
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·dotAVX512(SB), NOSPLIT, $0-52
+	MOVQ   a_base+0(FP), CX
+	MOVQ   b_base+24(FP), DX
+	MOVQ   a_len+8(FP), BX
+	XORQ   AX, AX
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	MOVQ   BX, SI
+	SUBQ   $0x00000040, SI
+
+blocks:
+	CMPQ        AX, SI
+	JG          blocksend
+	VMOVUPS     (DX)(AX*4), Z4
+	VMOVUPS     (CX)(AX*4), Z5
+	VFMADD231PS Z4, Z5, Z0
+	VMOVUPS     64(DX)(AX*4), Z4
+	VMOVUPS     64(CX)(AX*4), Z5
+	VFMADD231PS Z4, Z5, Z1
+	VMOVUPS     128(DX)(AX*4), Z4
+	VMOVUPS     128(CX)(AX*4), Z5
+	VFMADD231PS Z4, Z5, Z2
+	VMOVUPS     192(DX)(AX*4), Z4
+	VMOVUPS     192(CX)(AX*4), Z5
+	VFMADD231PS Z4, Z5, Z3
+	ADDQ        $0x00000040, AX
+	JMP         blocks
+
+blocksend:
+	MOVQ BX, SI
+	SUBQ $0x00000010, SI
+
+vectors:
+	CMPQ        AX, SI
+	JG          vectorsend
+	VMOVUPS     (DX)(AX*4), Z4
+	VMOVUPS     (CX)(AX*4), Z5
+	VFMADD231PS Z4, Z5, Z0
+	ADDQ        $0x00000010, AX
+	JMP         vectors
+
+vectorsend:
+	SUBQ        AX, BX
+	JZ          done
+	MOVL        $0x0000ffff, SI
+	MOVL        $0x00000010, DI
+	SUBL        BX, DI
+	SHRXL       DI, SI, SI
+	KMOVW       SI, K1
+	VMOVUPS.Z   (DX)(AX*4), K1, Z4
+	VMOVUPS.Z   (CX)(AX*4), K1, Z5
+	VFMADD231PS Z4, Z5, Z0
+
+done:
+	VADDPS        Z1, Z0, Z0
+	VADDPS        Z3, Z2, Z2
+	VADDPS        Z2, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VMOVHLPS      X0, X0, X1
+	VADDPS        X1, X0, X0
+	VMOVSHDUP     X0, X1
+	VADDPS        X1, X0, X0
+	MOVSS         X0, ret+48(FP)
+	VZEROUPPER
+	RET
+
+// func dot3AVX512(a []float32, b []float32, c []float32) float32
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·dot3AVX512(SB), NOSPLIT, $0-76
+	MOVQ   a_base+0(FP), CX
+	MOVQ   b_base+24(FP), DX
+	MOVQ   c_base+48(FP), BX
+	MOVQ   a_len+8(FP), SI
+	XORQ   AX, AX
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	MOVQ   SI, DI
+	SUBQ   $0x00000040, DI
+
+blocks:
+	CMPQ        AX, DI
+	JG          blocksend
+	VMOVUPS     (CX)(AX*4), Z4
+	VMOVUPS     (DX)(AX*4), Z5
+	VMULPS      Z5, Z4, Z4
+	VMOVUPS     (BX)(AX*4), Z5
+	VFMADD231PS Z5, Z4, Z0
+	VMOVUPS     64(CX)(AX*4), Z4
+	VMOVUPS     64(DX)(AX*4), Z5
+	VMULPS      Z5, Z4, Z4
+	VMOVUPS     64(BX)(AX*4), Z5
+	VFMADD231PS Z5, Z4, Z1
+	VMOVUPS     128(CX)(AX*4), Z4
+	VMOVUPS     128(DX)(AX*4), Z5
+	VMULPS      Z5, Z4, Z4
+	VMOVUPS     128(BX)(AX*4), Z5
+	VFMADD231PS Z5, Z4, Z2
+	VMOVUPS     192(CX)(AX*4), Z4
+	VMOVUPS     192(DX)(AX*4), Z5
+	VMULPS      Z5, Z4, Z4
+	VMOVUPS     192(BX)(AX*4), Z5
+	VFMADD231PS Z5, Z4, Z3
+	ADDQ        $0x00000040, AX
+	JMP         blocks
+
+blocksend:
+	MOVQ SI, DI
+	SUBQ $0x00000010, DI
+
+vectors:
+	CMPQ        AX, DI
+	JG          vectorsend
+	VMOVUPS     (CX)(AX*4), Z4
+	VMOVUPS     (DX)(AX*4), Z5
+	VMULPS      Z5, Z4, Z4
+	VMOVUPS     (BX)(AX*4), Z5
+	VFMADD231PS Z5, Z4, Z0
+	ADDQ        $0x00000010, AX
+	JMP         vectors
+
+vectorsend:
+	SUBQ        AX, SI
+	JZ          done
+	MOVL        $0x0000ffff, DI
+	MOVL        $0x00000010, R8
+	SUBL        SI, R8
+	SHRXL       R8, DI, DI
+	KMOVW       DI, K1
+	VMOVUPS.Z   (CX)(AX*4), K1, Z4
+	VMOVUPS.Z   (DX)(AX*4), K1, Z5
+	VMULPS      Z5, Z4, Z4
+	VMOVUPS.Z   (BX)(AX*4), K1, Z5
+	VFMADD231PS Z5, Z4, Z0
+
+done:
+	VADDPS        Z1, Z0, Z0
+	VADDPS        Z3, Z2, Z2
+	VADDPS        Z2, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VMOVHLPS      X0, X0, X1
+	VADDPS        X1, X0, X0
+	VMOVSHDUP     X0, X1
+	VADDPS        X1, X0, X0
+	MOVSS         X0, ret+72(FP)
+	VZEROUPPER
+	RET
+
+// func maximumAVX512(x []float32) float32
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·maximumAVX512(SB), NOSPLIT, $0-28
+	MOVQ         x_base+0(FP), CX
+	MOVQ         x_len+8(FP), DX
+	XORQ         AX, AX
+	VBROADCASTSS (CX), Z0
+	VBROADCASTSS (CX), Z1
+	VBROADCASTSS (CX), Z2
+	VBROADCASTSS (CX), Z3
+	MOVQ         DX, BX
+	SUBQ         $0x00000040, BX
+
+blocks:
+	CMPQ    AX, BX
+	JG      blocksend
+	VMOVUPS (CX)(AX*4), Z4
+	VMAXPS  Z0, Z4, Z0
+	VMOVUPS 64(CX)(AX*4), Z4
+	VMAXPS  Z1, Z4, Z1
+	VMOVUPS 128(CX)(AX*4), Z4
+	VMAXPS  Z2, Z4, Z2
+	VMOVUPS 192(CX)(AX*4), Z4
+	VMAXPS  Z3, Z4, Z3
+	ADDQ    $0x00000040, AX
+	JMP     blocks
+
+blocksend:
+	MOVQ DX, BX
+	SUBQ $0x00000010, BX
+
+vectors:
+	CMPQ    AX, BX
+	JG      vectorsend
+	VMOVUPS (CX)(AX*4), Z4
+	VMAXPS  Z0, Z4, Z0
+	ADDQ    $0x00000010, AX
+	JMP     vectors
+
+vectorsend:
+	SUBQ      AX, DX
+	JZ        done
+	MOVL      $0x0000ffff, BX
+	MOVL      $0x00000010, SI
+	SUBL      DX, SI
+	SHRXL     SI, BX, BX
+	KMOVW     BX, K1
+	VMOVUPS.Z (CX)(AX*4), K1, Z4
+	VBLENDMPS Z4, Z0, K1, Z4
+	VMAXPS    Z0, Z4, Z0
+
+done:
+	VMAXPS        Z1, Z0, Z0
+	VMAXPS        Z3, Z2, Z2
+	VMAXPS        Z2, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VMAXPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VMAXPS        X1, X0, X0
+	VMOVHLPS      X0, X0, X1
+	VMAXPS        X1, X0, X0
+	VMOVSHDUP     X0, X1
+	VMAXPS        X1, X0, X0
+	MOVSS         X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func sumSquaresAVX512(x []float32) float64
+// Requires: AVX, AVX512F, BMI2, SSE2
+TEXT ·sumSquaresAVX512(SB), NOSPLIT, $0-32
+	MOVQ   x_base+0(FP), CX
+	MOVQ   x_len+8(FP), DX
+	XORQ   AX, AX
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	MOVQ   DX, BX
+	SUBQ   $0x00000020, BX
+
+blocks:
+	CMPQ          AX, BX
+	JG            blocksend
+	VMOVUPS       (CX)(AX*4), Z4
+	VCVTPS2PD     Y4, Z5
+	VFMADD231PD   Z5, Z5, Z0
+	VEXTRACTF64X4 $0x01, Z4, Y4
+	VCVTPS2PD     Y4, Z4
+	VFMADD231PD   Z4, Z4, Z1
+	VMOVUPS       64(CX)(AX*4), Z4
+	VCVTPS2PD     Y4, Z5
+	VFMADD231PD   Z5, Z5, Z2
+	VEXTRACTF64X4 $0x01, Z4, Y4
+	VCVTPS2PD     Y4, Z4
+	VFMADD231PD   Z4, Z4, Z3
+	ADDQ          $0x00000020, AX
+	JMP           blocks
+
+blocksend:
+	MOVQ DX, BX
+	SUBQ $0x00000010, BX
+
+vectors:
+	CMPQ          AX, BX
+	JG            vectorsend
+	VMOVUPS       (CX)(AX*4), Z4
+	VCVTPS2PD     Y4, Z5
+	VFMADD231PD   Z5, Z5, Z0
+	VEXTRACTF64X4 $0x01, Z4, Y4
+	VCVTPS2PD     Y4, Z4
+	VFMADD231PD   Z4, Z4, Z1
+	ADDQ          $0x00000010, AX
+	JMP           vectors
+
+vectorsend:
+	SUBQ          AX, DX
+	JZ            done
+	MOVL          $0x0000ffff, BX
+	MOVL          $0x00000010, SI
+	SUBL          DX, SI
+	SHRXL         SI, BX, BX
+	KMOVW         BX, K1
+	VMOVUPS.Z     (CX)(AX*4), K1, Z4
+	VCVTPS2PD     Y4, Z5
+	VFMADD231PD   Z5, Z5, Z0
+	VEXTRACTF64X4 $0x01, Z4, Y4
+	VCVTPS2PD     Y4, Z4
+	VFMADD231PD   Z4, Z4, Z1
+
+done:
+	VADDPD        Z1, Z0, Z0
+	VADDPD        Z3, Z2, Z2
+	VADDPD        Z2, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPD        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPD        X1, X0, X0
+	VMOVHLPS      X0, X0, X1
+	VADDSD        X1, X0, X0
+	MOVSD         X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func expAVX512(dst []float32, x []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·expAVX512(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), CX
+	MOVQ x_base+24(FP), DX
+	MOVQ dst_len+8(FP), BX
+	XORQ AX, AX
+	MOVQ BX, SI
+	SUBQ $0x00000010, SI
+
+vectors:
+	CMPQ         AX, SI
+	JG           vectorsend
+	VMOVUPS      (DX)(AX*4), Z0
+	VMOVUPS      c42b20000<>+0(SB), Z1
+	VMINPS       Z0, Z1, Z0
+	VMOVUPS      cc2d00000<>+0(SB), Z1
+	VMAXPS       Z0, Z1, Z0
+	VMULPS       c3fb8aa3b<>+0(SB), Z0, Z1
+	VRNDSCALEPS  $0x08, Z1, Z1
+	VFNMADD231PS c3f317200<>+0(SB), Z1, Z0
+	VFNMADD231PS c35bfbe8e<>+0(SB), Z1, Z0
+	VMOVUPS      c39500d01<>+0(SB), Z2
+	VFMADD213PS  c3ab60b61<>+0(SB), Z0, Z2
+	VFMADD213PS  c3c088889<>+0(SB), Z0, Z2
+	VFMADD213PS  c3d2aaaab<>+0(SB), Z0, Z2
+	VFMADD213PS  c3e2aaaab<>+0(SB), Z0, Z2
+	VFMADD213PS  c3f000000<>+0(SB), Z0, Z2
+	VFMADD213PS  c3f800000<>+0(SB), Z0, Z2
+	VFMADD213PS  c3f800000<>+0(SB), Z0, Z2
+	VSCALEFPS    Z1, Z2, Z0
+	VMOVUPS      Z0, (CX)(AX*4)
+	ADDQ         $0x00000010, AX
+	JMP          vectors
+
+vectorsend:
+	SUBQ         AX, BX
+	JZ           done
+	MOVL         $0x0000ffff, SI
+	MOVL         $0x00000010, DI
+	SUBL         BX, DI
+	SHRXL        DI, SI, SI
+	KMOVW        SI, K1
+	VMOVUPS.Z    (DX)(AX*4), K1, Z0
+	VMOVUPS      c42b20000<>+0(SB), Z1
+	VMINPS       Z0, Z1, Z0
+	VMOVUPS      cc2d00000<>+0(SB), Z1
+	VMAXPS       Z0, Z1, Z0
+	VMULPS       c3fb8aa3b<>+0(SB), Z0, Z1
+	VRNDSCALEPS  $0x08, Z1, Z1
+	VFNMADD231PS c3f317200<>+0(SB), Z1, Z0
+	VFNMADD231PS c35bfbe8e<>+0(SB), Z1, Z0
+	VMOVUPS      c39500d01<>+0(SB), Z2
+	VFMADD213PS  c3ab60b61<>+0(SB), Z0, Z2
+	VFMADD213PS  c3c088889<>+0(SB), Z0, Z2
+	VFMADD213PS  c3d2aaaab<>+0(SB), Z0, Z2
+	VFMADD213PS  c3e2aaaab<>+0(SB), Z0, Z2
+	VFMADD213PS  c3f000000<>+0(SB), Z0, Z2
+	VFMADD213PS  c3f800000<>+0(SB), Z0, Z2
+	VFMADD213PS  c3f800000<>+0(SB), Z0, Z2
+	VSCALEFPS    Z1, Z2, Z0
+	VMOVUPS      Z0, K1, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+DATA c42b20000<>+0(SB)/8, $0x42b2000042b20000
+DATA c42b20000<>+8(SB)/8, $0x42b2000042b20000
+DATA c42b20000<>+16(SB)/8, $0x42b2000042b20000
+DATA c42b20000<>+24(SB)/8, $0x42b2000042b20000
+DATA c42b20000<>+32(SB)/8, $0x42b2000042b20000
+DATA c42b20000<>+40(SB)/8, $0x42b2000042b20000
+DATA c42b20000<>+48(SB)/8, $0x42b2000042b20000
+DATA c42b20000<>+56(SB)/8, $0x42b2000042b20000
+GLOBL c42b20000<>(SB), RODATA|NOPTR, $64
+
+DATA cc2d00000<>+0(SB)/8, $0xc2d00000c2d00000
+DATA cc2d00000<>+8(SB)/8, $0xc2d00000c2d00000
+DATA cc2d00000<>+16(SB)/8, $0xc2d00000c2d00000
+DATA cc2d00000<>+24(SB)/8, $0xc2d00000c2d00000
+DATA cc2d00000<>+32(SB)/8, $0xc2d00000c2d00000
+DATA cc2d00000<>+40(SB)/8, $0xc2d00000c2d00000
+DATA cc2d00000<>+48(SB)/8, $0xc2d00000c2d00000
+DATA cc2d00000<>+56(SB)/8, $0xc2d00000c2d00000
+GLOBL cc2d00000<>(SB), RODATA|NOPTR, $64
+
+DATA c3fb8aa3b<>+0(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA c3fb8aa3b<>+8(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA c3fb8aa3b<>+16(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA c3fb8aa3b<>+24(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA c3fb8aa3b<>+32(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA c3fb8aa3b<>+40(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA c3fb8aa3b<>+48(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA c3fb8aa3b<>+56(SB)/8, $0x3fb8aa3b3fb8aa3b
+GLOBL c3fb8aa3b<>(SB), RODATA|NOPTR, $64
+
+DATA c3f317200<>+0(SB)/8, $0x3f3172003f317200
+DATA c3f317200<>+8(SB)/8, $0x3f3172003f317200
+DATA c3f317200<>+16(SB)/8, $0x3f3172003f317200
+DATA c3f317200<>+24(SB)/8, $0x3f3172003f317200
+DATA c3f317200<>+32(SB)/8, $0x3f3172003f317200
+DATA c3f317200<>+40(SB)/8, $0x3f3172003f317200
+DATA c3f317200<>+48(SB)/8, $0x3f3172003f317200
+DATA c3f317200<>+56(SB)/8, $0x3f3172003f317200
+GLOBL c3f317200<>(SB), RODATA|NOPTR, $64
+
+DATA c35bfbe8e<>+0(SB)/8, $0x35bfbe8e35bfbe8e
+DATA c35bfbe8e<>+8(SB)/8, $0x35bfbe8e35bfbe8e
+DATA c35bfbe8e<>+16(SB)/8, $0x35bfbe8e35bfbe8e
+DATA c35bfbe8e<>+24(SB)/8, $0x35bfbe8e35bfbe8e
+DATA c35bfbe8e<>+32(SB)/8, $0x35bfbe8e35bfbe8e
+DATA c35bfbe8e<>+40(SB)/8, $0x35bfbe8e35bfbe8e
+DATA c35bfbe8e<>+48(SB)/8, $0x35bfbe8e35bfbe8e
+DATA c35bfbe8e<>+56(SB)/8, $0x35bfbe8e35bfbe8e
+GLOBL c35bfbe8e<>(SB), RODATA|NOPTR, $64
+
+DATA c39500d01<>+0(SB)/8, $0x39500d0139500d01
+DATA c39500d01<>+8(SB)/8, $0x39500d0139500d01
+DATA c39500d01<>+16(SB)/8, $0x39500d0139500d01
+DATA c39500d01<>+24(SB)/8, $0x39500d0139500d01
+DATA c39500d01<>+32(SB)/8, $0x39500d0139500d01
+DATA c39500d01<>+40(SB)/8, $0x39500d0139500d01
+DATA c39500d01<>+48(SB)/8, $0x39500d0139500d01
+DATA c39500d01<>+56(SB)/8, $0x39500d0139500d01
+GLOBL c39500d01<>(SB), RODATA|NOPTR, $64
+
+DATA c3ab60b61<>+0(SB)/8, $0x3ab60b613ab60b61
+DATA c3ab60b61<>+8(SB)/8, $0x3ab60b613ab60b61
+DATA c3ab60b61<>+16(SB)/8, $0x3ab60b613ab60b61
+DATA c3ab60b61<>+24(SB)/8, $0x3ab60b613ab60b61
+DATA c3ab60b61<>+32(SB)/8, $0x3ab60b613ab60b61
+DATA c3ab60b61<>+40(SB)/8, $0x3ab60b613ab60b61
+DATA c3ab60b61<>+48(SB)/8, $0x3ab60b613ab60b61
+DATA c3ab60b61<>+56(SB)/8, $0x3ab60b613ab60b61
+GLOBL c3ab60b61<>(SB), RODATA|NOPTR, $64
+
+DATA c3c088889<>+0(SB)/8, $0x3c0888893c088889
+DATA c3c088889<>+8(SB)/8, $0x3c0888893c088889
+DATA c3c088889<>+16(SB)/8, $0x3c0888893c088889
+DATA c3c088889<>+24(SB)/8, $0x3c0888893c088889
+DATA c3c088889<>+32(SB)/8, $0x3c0888893c088889
+DATA c3c088889<>+40(SB)/8, $0x3c0888893c088889
+DATA c3c088889<>+48(SB)/8, $0x3c0888893c088889
+DATA c3c088889<>+56(SB)/8, $0x3c0888893c088889
+GLOBL c3c088889<>(SB), RODATA|NOPTR, $64
+
+DATA c3d2aaaab<>+0(SB)/8, $0x3d2aaaab3d2aaaab
+DATA c3d2aaaab<>+8(SB)/8, $0x3d2aaaab3d2aaaab
+DATA c3d2aaaab<>+16(SB)/8, $0x3d2aaaab3d2aaaab
+DATA c3d2aaaab<>+24(SB)/8, $0x3d2aaaab3d2aaaab
+DATA c3d2aaaab<>+32(SB)/8, $0x3d2aaaab3d2aaaab
+DATA c3d2aaaab<>+40(SB)/8, $0x3d2aaaab3d2aaaab
+DATA c3d2aaaab<>+48(SB)/8, $0x3d2aaaab3d2aaaab
+DATA c3d2aaaab<>+56(SB)/8, $0x3d2aaaab3d2aaaab
+GLOBL c3d2aaaab<>(SB), RODATA|NOPTR, $64
+
+DATA c3e2aaaab<>+0(SB)/8, $0x3e2aaaab3e2aaaab
+DATA c3e2aaaab<>+8(SB)/8, $0x3e2aaaab3e2aaaab
+DATA c3e2aaaab<>+16(SB)/8, $0x3e2aaaab3e2aaaab
+DATA c3e2aaaab<>+24(SB)/8, $0x3e2aaaab3e2aaaab
+DATA c3e2aaaab<>+32(SB)/8, $0x3e2aaaab3e2aaaab
+DATA c3e2aaaab<>+40(SB)/8, $0x3e2aaaab3e2aaaab
+DATA c3e2aaaab<>+48(SB)/8, $0x3e2aaaab3e2aaaab
+DATA c3e2aaaab<>+56(SB)/8, $0x3e2aaaab3e2aaaab
+GLOBL c3e2aaaab<>(SB), RODATA|NOPTR, $64
+
+DATA c3f000000<>+0(SB)/8, $0x3f0000003f000000
+DATA c3f000000<>+8(SB)/8, $0x3f0000003f000000
+DATA c3f000000<>+16(SB)/8, $0x3f0000003f000000
+DATA c3f000000<>+24(SB)/8, $0x3f0000003f000000
+DATA c3f000000<>+32(SB)/8, $0x3f0000003f000000
+DATA c3f000000<>+40(SB)/8, $0x3f0000003f000000
+DATA c3f000000<>+48(SB)/8, $0x3f0000003f000000
+DATA c3f000000<>+56(SB)/8, $0x3f0000003f000000
+GLOBL c3f000000<>(SB), RODATA|NOPTR, $64
+
+DATA c3f800000<>+0(SB)/8, $0x3f8000003f800000
+DATA c3f800000<>+8(SB)/8, $0x3f8000003f800000
+DATA c3f800000<>+16(SB)/8, $0x3f8000003f800000
+DATA c3f800000<>+24(SB)/8, $0x3f8000003f800000
+DATA c3f800000<>+32(SB)/8, $0x3f8000003f800000
+DATA c3f800000<>+40(SB)/8, $0x3f8000003f800000
+DATA c3f800000<>+48(SB)/8, $0x3f8000003f800000
+DATA c3f800000<>+56(SB)/8, $0x3f8000003f800000
+GLOBL c3f800000<>(SB), RODATA|NOPTR, $64
+
+// func expSumAVX512(dst []float32, x []float32, scale float32, shift float32) float32
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·expSumAVX512(SB), NOSPLIT, $0-60
+	MOVQ         dst_base+0(FP), CX
+	MOVQ         x_base+24(FP), DX
+	MOVQ         dst_len+8(FP), BX
+	XORQ         AX, AX
+	VBROADCASTSS scale+48(FP), Z0
+	VBROADCASTSS shift+52(FP), Z1
+	VXORPS       X2, X2, X2
+	VXORPS       X3, X3, X3
+	VXORPS       X4, X4, X4
+	VXORPS       X5, X5, X5
+	VXORPS       X6, X6, X6
+	MOVQ         BX, SI
+	SUBQ         $0x00000040, SI
+
+blocks:
+	CMPQ         AX, SI
+	JG           blocksend
+	VMOVUPS      (DX)(AX*4), Z7
+	VFMSUB213PS  Z1, Z0, Z7
+	VMOVUPS      c42b20000<>+0(SB), Z8
+	VMINPS       Z7, Z8, Z7
+	VMOVUPS      cc2d00000<>+0(SB), Z8
+	VMAXPS       Z7, Z8, Z7
+	VMULPS       c3fb8aa3b<>+0(SB), Z7, Z8
+	VRNDSCALEPS  $0x08, Z8, Z8
+	VFNMADD231PS c3f317200<>+0(SB), Z8, Z7
+	VFNMADD231PS c35bfbe8e<>+0(SB), Z8, Z7
+	VMOVUPS      c39500d01<>+0(SB), Z9
+	VFMADD213PS  c3ab60b61<>+0(SB), Z7, Z9
+	VFMADD213PS  c3c088889<>+0(SB), Z7, Z9
+	VFMADD213PS  c3d2aaaab<>+0(SB), Z7, Z9
+	VFMADD213PS  c3e2aaaab<>+0(SB), Z7, Z9
+	VFMADD213PS  c3f000000<>+0(SB), Z7, Z9
+	VFMADD213PS  c3f800000<>+0(SB), Z7, Z9
+	VFMADD213PS  c3f800000<>+0(SB), Z7, Z9
+	VSCALEFPS    Z8, Z9, Z7
+	VMOVUPS      Z7, (CX)(AX*4)
+	VADDPS       Z7, Z3, Z3
+	VMOVUPS      64(DX)(AX*4), Z7
+	VFMSUB213PS  Z1, Z0, Z7
+	VMOVUPS      c42b20000<>+0(SB), Z8
+	VMINPS       Z7, Z8, Z7
+	VMOVUPS      cc2d00000<>+0(SB), Z8
+	VMAXPS       Z7, Z8, Z7
+	VMULPS       c3fb8aa3b<>+0(SB), Z7, Z8
+	VRNDSCALEPS  $0x08, Z8, Z8
+	VFNMADD231PS c3f317200<>+0(SB), Z8, Z7
+	VFNMADD231PS c35bfbe8e<>+0(SB), Z8, Z7
+	VMOVUPS      c39500d01<>+0(SB), Z9
+	VFMADD213PS  c3ab60b61<>+0(SB), Z7, Z9
+	VFMADD213PS  c3c088889<>+0(SB), Z7, Z9
+	VFMADD213PS  c3d2aaaab<>+0(SB), Z7, Z9
+	VFMADD213PS  c3e2aaaab<>+0(SB), Z7, Z9
+	VFMADD213PS  c3f000000<>+0(SB), Z7, Z9
+	VFMADD213PS  c3f800000<>+0(SB), Z7, Z9
+	VFMADD213PS  c3f800000<>+0(SB), Z7, Z9
+	VSCALEFPS    Z8, Z9, Z7
+	VMOVUPS      Z7, 64(CX)(AX*4)
+	VADDPS       Z7, Z4, Z4
+	VMOVUPS      128(DX)(AX*4), Z7
+	VFMSUB213PS  Z1, Z0, Z7
+	VMOVUPS      c42b20000<>+0(SB), Z8
+	VMINPS       Z7, Z8, Z7
+	VMOVUPS      cc2d00000<>+0(SB), Z8
+	VMAXPS       Z7, Z8, Z7
+	VMULPS       c3fb8aa3b<>+0(SB), Z7, Z8
+	VRNDSCALEPS  $0x08, Z8, Z8
+	VFNMADD231PS c3f317200<>+0(SB), Z8, Z7
+	VFNMADD231PS c35bfbe8e<>+0(SB), Z8, Z7
+	VMOVUPS      c39500d01<>+0(SB), Z9
+	VFMADD213PS  c3ab60b61<>+0(SB), Z7, Z9
+	VFMADD213PS  c3c088889<>+0(SB), Z7, Z9
+	VFMADD213PS  c3d2aaaab<>+0(SB), Z7, Z9
+	VFMADD213PS  c3e2aaaab<>+0(SB), Z7, Z9
+	VFMADD213PS  c3f000000<>+0(SB), Z7, Z9
+	VFMADD213PS  c3f800000<>+0(SB), Z7, Z9
+	VFMADD213PS  c3f800000<>+0(SB), Z7, Z9
+	VSCALEFPS    Z8, Z9, Z7
+	VMOVUPS      Z7, 128(CX)(AX*4)
+	VADDPS       Z7, Z5, Z5
+	VMOVUPS      192(DX)(AX*4), Z7
+	VFMSUB213PS  Z1, Z0, Z7
+	VMOVUPS      c42b20000<>+0(SB), Z8
+	VMINPS       Z7, Z8, Z7
+	VMOVUPS      cc2d00000<>+0(SB), Z8
+	VMAXPS       Z7, Z8, Z7
+	VMULPS       c3fb8aa3b<>+0(SB), Z7, Z8
+	VRNDSCALEPS  $0x08, Z8, Z8
+	VFNMADD231PS c3f317200<>+0(SB), Z8, Z7
+	VFNMADD231PS c35bfbe8e<>+0(SB), Z8, Z7
+	VMOVUPS      c39500d01<>+0(SB), Z9
+	VFMADD213PS  c3ab60b61<>+0(SB), Z7, Z9
+	VFMADD213PS  c3c088889<>+0(SB), Z7, Z9
+	VFMADD213PS  c3d2aaaab<>+0(SB), Z7, Z9
+	VFMADD213PS  c3e2aaaab<>+0(SB), Z7, Z9
+	VFMADD213PS  c3f000000<>+0(SB), Z7, Z9
+	VFMADD213PS  c3f800000<>+0(SB), Z7, Z9
+	VFMADD213PS  c3f800000<>+0(SB), Z7, Z9
+	VSCALEFPS    Z8, Z9, Z7
+	VMOVUPS      Z7, 192(CX)(AX*4)
+	VADDPS       Z7, Z6, Z6
+	ADDQ         $0x00000040, AX
+	JMP          blocks
+
+blocksend:
+	MOVQ BX, SI
+	SUBQ $0x00000010, SI
+
+vectors:
+	CMPQ         AX, SI
+	JG           vectorsend
+	VMOVUPS      (DX)(AX*4), Z7
+	VFMSUB213PS  Z1, Z0, Z7
+	VMOVUPS      c42b20000<>+0(SB), Z8
+	VMINPS       Z7, Z8, Z7
+	VMOVUPS      cc2d00000<>+0(SB), Z8
+	VMAXPS       Z7, Z8, Z7
+	VMULPS       c3fb8aa3b<>+0(SB), Z7, Z8
+	VRNDSCALEPS  $0x08, Z8, Z8
+	VFNMADD231PS c3f317200<>+0(SB), Z8, Z7
+	VFNMADD231PS c35bfbe8e<>+0(SB), Z8, Z7
+	VMOVUPS      c39500d01<>+0(SB), Z9
+	VFMADD213PS  c3ab60b61<>+0(SB), Z7, Z9
+	VFMADD213PS  c3c088889<>+0(SB), Z7, Z9
+	VFMADD213PS  c3d2aaaab<>+0(SB), Z7, Z9
+	VFMADD213PS  c3e2aaaab<>+0(SB), Z7, Z9
+	VFMADD213PS  c3f000000<>+0(SB), Z7, Z9
+	VFMADD213PS  c3f800000<>+0(SB), Z7, Z9
+	VFMADD213PS  c3f800000<>+0(SB), Z7, Z9
+	VSCALEFPS    Z8, Z9, Z7
+	VMOVUPS      Z7, (CX)(AX*4)
+	VADDPS       Z7, Z3, Z3
+	ADDQ         $0x00000010, AX
+	JMP          vectors
+
+vectorsend:
+	SUBQ         AX, BX
+	JZ           done
+	MOVL         $0x0000ffff, SI
+	MOVL         $0x00000010, DI
+	SUBL         BX, DI
+	SHRXL        DI, SI, SI
+	KMOVW        SI, K1
+	VMOVUPS.Z    (DX)(AX*4), K1, Z7
+	VFMSUB213PS  Z1, Z0, Z7
+	VMOVUPS      c42b20000<>+0(SB), Z0
+	VMINPS       Z7, Z0, Z7
+	VMOVUPS      cc2d00000<>+0(SB), Z0
+	VMAXPS       Z7, Z0, Z7
+	VMULPS       c3fb8aa3b<>+0(SB), Z7, Z0
+	VRNDSCALEPS  $0x08, Z0, Z0
+	VFNMADD231PS c3f317200<>+0(SB), Z0, Z7
+	VFNMADD231PS c35bfbe8e<>+0(SB), Z0, Z7
+	VMOVUPS      c39500d01<>+0(SB), Z1
+	VFMADD213PS  c3ab60b61<>+0(SB), Z7, Z1
+	VFMADD213PS  c3c088889<>+0(SB), Z7, Z1
+	VFMADD213PS  c3d2aaaab<>+0(SB), Z7, Z1
+	VFMADD213PS  c3e2aaaab<>+0(SB), Z7, Z1
+	VFMADD213PS  c3f000000<>+0(SB), Z7, Z1
+	VFMADD213PS  c3f800000<>+0(SB), Z7, Z1
+	VFMADD213PS  c3f800000<>+0(SB), Z7, Z1
+	VSCALEFPS    Z0, Z1, Z7
+	VMOVUPS      Z7, K1, (CX)(AX*4)
+	VBLENDMPS    Z7, Z2, K1, Z7
+	VADDPS       Z7, Z3, Z3
+
+done:
+	VADDPS        Z4, Z3, Z3
+	VADDPS        Z6, Z5, Z5
+	VADDPS        Z5, Z3, Z3
+	VEXTRACTF64X4 $0x01, Z3, Y0
+	VADDPS        Y0, Y3, Y3
+	VEXTRACTF128  $0x01, Y3, X0
+	VADDPS        X0, X3, X3
+	VMOVHLPS      X3, X3, X0
+	VADDPS        X0, X3, X3
+	VMOVSHDUP     X3, X0
+	VADDPS        X0, X3, X3
+	MOVSS         X3, ret+56(FP)
+	VZEROUPPER
+	RET
+
+// func sigmoidAVX512(dst []float32, x []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·sigmoidAVX512(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), CX
+	MOVQ x_base+24(FP), DX
+	MOVQ dst_len+8(FP), BX
+	XORQ AX, AX
+	MOVQ BX, SI
+	SUBQ $0x00000010, SI
+
+vectors:
+	CMPQ         AX, SI
+	JG           vectorsend
+	VMOVUPS      (DX)(AX*4), Z0
+	VXORPS       X1, X1, X1
+	VSUBPS       Z0, Z1, Z1
+	VMOVUPS      c42b20000<>+0(SB), Z0
+	VMINPS       Z1, Z0, Z1
+	VMOVUPS      cc2d00000<>+0(SB), Z0
+	VMAXPS       Z1, Z0, Z1
+	VMULPS       c3fb8aa3b<>+0(SB), Z1, Z0
+	VRNDSCALEPS  $0x08, Z0, Z0
+	VFNMADD231PS c3f317200<>+0(SB), Z0, Z1
+	VFNMADD231PS c35bfbe8e<>+0(SB), Z0, Z1
+	VMOVUPS      c39500d01<>+0(SB), Z3
+	VFMADD213PS  c3ab60b61<>+0(SB), Z1, Z3
+	VFMADD213PS  c3c088889<>+0(SB), Z1, Z3
+	VFMADD213PS  c3d2aaaab<>+0(SB), Z1, Z3
+	VFMADD213PS  c3e2aaaab<>+0(SB), Z1, Z3
+	VFMADD213PS  c3f000000<>+0(SB), Z1, Z3
+	VFMADD213PS  c3f800000<>+0(SB), Z1, Z3
+	VFMADD213PS  c3f800000<>+0(SB), Z1, Z3
+	VSCALEFPS    Z0, Z3, Z1
+	VMOVUPS      c3f800000<>+0(SB), Z0
+	VADDPS       Z0, Z1, Z1
+	VDIVPS       Z1, Z0, Z1
+	VMOVUPS      Z1, (CX)(AX*4)
+	ADDQ         $0x00000010, AX
+	JMP          vectors
+
+vectorsend:
+	SUBQ         AX, BX
+	JZ           done
+	MOVL         $0x0000ffff, SI
+	MOVL         $0x00000010, DI
+	SUBL         BX, DI
+	SHRXL        DI, SI, SI
+	KMOVW        SI, K1
+	VMOVUPS.Z    (DX)(AX*4), K1, Z0
+	VXORPS       X2, X2, X2
+	VSUBPS       Z0, Z2, Z2
+	VMOVUPS      c42b20000<>+0(SB), Z0
+	VMINPS       Z2, Z0, Z2
+	VMOVUPS      cc2d00000<>+0(SB), Z0
+	VMAXPS       Z2, Z0, Z2
+	VMULPS       c3fb8aa3b<>+0(SB), Z2, Z0
+	VRNDSCALEPS  $0x08, Z0, Z0
+	VFNMADD231PS c3f317200<>+0(SB), Z0, Z2
+	VFNMADD231PS c35bfbe8e<>+0(SB), Z0, Z2
+	VMOVUPS      c39500d01<>+0(SB), Z1
+	VFMADD213PS  c3ab60b61<>+0(SB), Z2, Z1
+	VFMADD213PS  c3c088889<>+0(SB), Z2, Z1
+	VFMADD213PS  c3d2aaaab<>+0(SB), Z2, Z1
+	VFMADD213PS  c3e2aaaab<>+0(SB), Z2, Z1
+	VFMADD213PS  c3f000000<>+0(SB), Z2, Z1
+	VFMADD213PS  c3f800000<>+0(SB), Z2, Z1
+	VFMADD213PS  c3f800000<>+0(SB), Z2, Z1
+	VSCALEFPS    Z0, Z1, Z2
+	VMOVUPS      c3f800000<>+0(SB), Z0
+	VADDPS       Z0, Z2, Z2
+	VDIVPS       Z2, Z0, Z2
+	VMOVUPS      Z2, K1, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func siluAVX512(dst []float32, x []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·siluAVX512(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), CX
+	MOVQ x_base+24(FP), DX
+	MOVQ dst_len+8(FP), BX
+	XORQ AX, AX
+	MOVQ BX, SI
+	SUBQ $0x00000010, SI
+
+vectors:
+	CMPQ         AX, SI
+	JG           vectorsend
+	VMOVUPS      (DX)(AX*4), Z0
+	VXORPS       X1, X1, X1
+	VSUBPS       Z0, Z1, Z1
+	VMOVUPS      c42b20000<>+0(SB), Z2
+	VMINPS       Z1, Z2, Z1
+	VMOVUPS      cc2d00000<>+0(SB), Z2
+	VMAXPS       Z1, Z2, Z1
+	VMULPS       c3fb8aa3b<>+0(SB), Z1, Z2
+	VRNDSCALEPS  $0x08, Z2, Z2
+	VFNMADD231PS c3f317200<>+0(SB), Z2, Z1
+	VFNMADD231PS c35bfbe8e<>+0(SB), Z2, Z1
+	VMOVUPS      c39500d01<>+0(SB), Z4
+	VFMADD213PS  c3ab60b61<>+0(SB), Z1, Z4
+	VFMADD213PS  c3c088889<>+0(SB), Z1, Z4
+	VFMADD213PS  c3d2aaaab<>+0(SB), Z1, Z4
+	VFMADD213PS  c3e2aaaab<>+0(SB), Z1, Z4
+	VFMADD213PS  c3f000000<>+0(SB), Z1, Z4
+	VFMADD213PS  c3f800000<>+0(SB), Z1, Z4
+	VFMADD213PS  c3f800000<>+0(SB), Z1, Z4
+	VSCALEFPS    Z2, Z4, Z1
+	VMOVUPS      c3f800000<>+0(SB), Z2
+	VADDPS       Z2, Z1, Z1
+	VDIVPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z1
+	VMOVUPS      Z1, (CX)(AX*4)
+	ADDQ         $0x00000010, AX
+	JMP          vectors
+
+vectorsend:
+	SUBQ         AX, BX
+	JZ           done
+	MOVL         $0x0000ffff, SI
+	MOVL         $0x00000010, DI
+	SUBL         BX, DI
+	SHRXL        DI, SI, SI
+	KMOVW        SI, K1
+	VMOVUPS.Z    (DX)(AX*4), K1, Z0
+	VXORPS       X3, X3, X3
+	VSUBPS       Z0, Z3, Z3
+	VMOVUPS      c42b20000<>+0(SB), Z1
+	VMINPS       Z3, Z1, Z3
+	VMOVUPS      cc2d00000<>+0(SB), Z1
+	VMAXPS       Z3, Z1, Z3
+	VMULPS       c3fb8aa3b<>+0(SB), Z3, Z1
+	VRNDSCALEPS  $0x08, Z1, Z1
+	VFNMADD231PS c3f317200<>+0(SB), Z1, Z3
+	VFNMADD231PS c35bfbe8e<>+0(SB), Z1, Z3
+	VMOVUPS      c39500d01<>+0(SB), Z2
+	VFMADD213PS  c3ab60b61<>+0(SB), Z3, Z2
+	VFMADD213PS  c3c088889<>+0(SB), Z3, Z2
+	VFMADD213PS  c3d2aaaab<>+0(SB), Z3, Z2
+	VFMADD213PS  c3e2aaaab<>+0(SB), Z3, Z2
+	VFMADD213PS  c3f000000<>+0(SB), Z3, Z2
+	VFMADD213PS  c3f800000<>+0(SB), Z3, Z2
+	VFMADD213PS  c3f800000<>+0(SB), Z3, Z2
+	VSCALEFPS    Z1, Z2, Z3
+	VMOVUPS      c3f800000<>+0(SB), Z1
+	VADDPS       Z1, Z3, Z3
+	VDIVPS       Z3, Z1, Z3
+	VMULPS       Z0, Z3, Z3
+	VMOVUPS      Z3, K1, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func siluGradAVX512(dx []float32, dy []float32, x []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·siluGradAVX512(SB), NOSPLIT, $0-72
+	MOVQ dx_base+0(FP), CX
+	MOVQ dy_base+24(FP), DX
+	MOVQ x_base+48(FP), BX
+	MOVQ dx_len+8(FP), SI
+	XORQ AX, AX
+	MOVQ SI, DI
+	SUBQ $0x00000010, DI
+
+vectors:
+	CMPQ         AX, DI
+	JG           vectorsend
+	VMOVUPS      (BX)(AX*4), Z0
+	VXORPS       X1, X1, X1
+	VSUBPS       Z0, Z1, Z1
+	VMOVUPS      c42b20000<>+0(SB), Z2
+	VMINPS       Z1, Z2, Z1
+	VMOVUPS      cc2d00000<>+0(SB), Z2
+	VMAXPS       Z1, Z2, Z1
+	VMULPS       c3fb8aa3b<>+0(SB), Z1, Z2
+	VRNDSCALEPS  $0x08, Z2, Z2
+	VFNMADD231PS c3f317200<>+0(SB), Z2, Z1
+	VFNMADD231PS c35bfbe8e<>+0(SB), Z2, Z1
+	VMOVUPS      c39500d01<>+0(SB), Z4
+	VFMADD213PS  c3ab60b61<>+0(SB), Z1, Z4
+	VFMADD213PS  c3c088889<>+0(SB), Z1, Z4
+	VFMADD213PS  c3d2aaaab<>+0(SB), Z1, Z4
+	VFMADD213PS  c3e2aaaab<>+0(SB), Z1, Z4
+	VFMADD213PS  c3f000000<>+0(SB), Z1, Z4
+	VFMADD213PS  c3f800000<>+0(SB), Z1, Z4
+	VFMADD213PS  c3f800000<>+0(SB), Z1, Z4
+	VSCALEFPS    Z2, Z4, Z1
+	VMOVUPS      c3f800000<>+0(SB), Z2
+	VADDPS       Z2, Z1, Z1
+	VDIVPS       Z1, Z2, Z1
+	VMULPS       Z1, Z0, Z0
+	VMOVUPS      c3f800000<>+0(SB), Z2
+	VSUBPS       Z1, Z2, Z2
+	VMULPS       Z0, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      (DX)(AX*4), Z0
+	VMULPS       Z0, Z1, Z1
+	VMOVUPS      Z1, (CX)(AX*4)
+	ADDQ         $0x00000010, AX
+	JMP          vectors
+
+vectorsend:
+	SUBQ         AX, SI
+	JZ           done
+	MOVL         $0x0000ffff, DI
+	MOVL         $0x00000010, R8
+	SUBL         SI, R8
+	SHRXL        R8, DI, DI
+	KMOVW        DI, K1
+	VMOVUPS.Z    (BX)(AX*4), K1, Z0
+	VXORPS       X3, X3, X3
+	VSUBPS       Z0, Z3, Z3
+	VMOVUPS      c42b20000<>+0(SB), Z1
+	VMINPS       Z3, Z1, Z3
+	VMOVUPS      cc2d00000<>+0(SB), Z1
+	VMAXPS       Z3, Z1, Z3
+	VMULPS       c3fb8aa3b<>+0(SB), Z3, Z1
+	VRNDSCALEPS  $0x08, Z1, Z1
+	VFNMADD231PS c3f317200<>+0(SB), Z1, Z3
+	VFNMADD231PS c35bfbe8e<>+0(SB), Z1, Z3
+	VMOVUPS      c39500d01<>+0(SB), Z2
+	VFMADD213PS  c3ab60b61<>+0(SB), Z3, Z2
+	VFMADD213PS  c3c088889<>+0(SB), Z3, Z2
+	VFMADD213PS  c3d2aaaab<>+0(SB), Z3, Z2
+	VFMADD213PS  c3e2aaaab<>+0(SB), Z3, Z2
+	VFMADD213PS  c3f000000<>+0(SB), Z3, Z2
+	VFMADD213PS  c3f800000<>+0(SB), Z3, Z2
+	VFMADD213PS  c3f800000<>+0(SB), Z3, Z2
+	VSCALEFPS    Z1, Z2, Z3
+	VMOVUPS      c3f800000<>+0(SB), Z1
+	VADDPS       Z1, Z3, Z3
+	VDIVPS       Z3, Z1, Z3
+	VMULPS       Z3, Z0, Z0
+	VMOVUPS      c3f800000<>+0(SB), Z1
+	VSUBPS       Z3, Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VADDPS       Z1, Z3, Z3
+	VMOVUPS.Z    (DX)(AX*4), K1, Z0
+	VMULPS       Z0, Z3, Z3
+	VMOVUPS      Z3, K1, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func swigluAVX512(dst []float32, gate []float32, up []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·swigluAVX512(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), CX
+	MOVQ gate_base+24(FP), DX
+	MOVQ up_base+48(FP), BX
+	MOVQ dst_len+8(FP), SI
+	XORQ AX, AX
+	MOVQ SI, DI
+	SUBQ $0x00000010, DI
+
+vectors:
+	CMPQ         AX, DI
+	JG           vectorsend
+	VMOVUPS      (DX)(AX*4), Z0
+	VXORPS       X1, X1, X1
+	VSUBPS       Z0, Z1, Z1
+	VMOVUPS      c42b20000<>+0(SB), Z2
+	VMINPS       Z1, Z2, Z1
+	VMOVUPS      cc2d00000<>+0(SB), Z2
+	VMAXPS       Z1, Z2, Z1
+	VMULPS       c3fb8aa3b<>+0(SB), Z1, Z2
+	VRNDSCALEPS  $0x08, Z2, Z2
+	VFNMADD231PS c3f317200<>+0(SB), Z2, Z1
+	VFNMADD231PS c35bfbe8e<>+0(SB), Z2, Z1
+	VMOVUPS      c39500d01<>+0(SB), Z4
+	VFMADD213PS  c3ab60b61<>+0(SB), Z1, Z4
+	VFMADD213PS  c3c088889<>+0(SB), Z1, Z4
+	VFMADD213PS  c3d2aaaab<>+0(SB), Z1, Z4
+	VFMADD213PS  c3e2aaaab<>+0(SB), Z1, Z4
+	VFMADD213PS  c3f000000<>+0(SB), Z1, Z4
+	VFMADD213PS  c3f800000<>+0(SB), Z1, Z4
+	VFMADD213PS  c3f800000<>+0(SB), Z1, Z4
+	VSCALEFPS    Z2, Z4, Z1
+	VMOVUPS      c3f800000<>+0(SB), Z2
+	VADDPS       Z2, Z1, Z1
+	VDIVPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z1
+	VMOVUPS      (BX)(AX*4), Z0
+	VMULPS       Z0, Z1, Z1
+	VMOVUPS      Z1, (CX)(AX*4)
+	ADDQ         $0x00000010, AX
+	JMP          vectors
+
+vectorsend:
+	SUBQ         AX, SI
+	JZ           done
+	MOVL         $0x0000ffff, DI
+	MOVL         $0x00000010, R8
+	SUBL         SI, R8
+	SHRXL        R8, DI, DI
+	KMOVW        DI, K1
+	VMOVUPS.Z    (DX)(AX*4), K1, Z0
+	VXORPS       X3, X3, X3
+	VSUBPS       Z0, Z3, Z3
+	VMOVUPS      c42b20000<>+0(SB), Z1
+	VMINPS       Z3, Z1, Z3
+	VMOVUPS      cc2d00000<>+0(SB), Z1
+	VMAXPS       Z3, Z1, Z3
+	VMULPS       c3fb8aa3b<>+0(SB), Z3, Z1
+	VRNDSCALEPS  $0x08, Z1, Z1
+	VFNMADD231PS c3f317200<>+0(SB), Z1, Z3
+	VFNMADD231PS c35bfbe8e<>+0(SB), Z1, Z3
+	VMOVUPS      c39500d01<>+0(SB), Z2
+	VFMADD213PS  c3ab60b61<>+0(SB), Z3, Z2
+	VFMADD213PS  c3c088889<>+0(SB), Z3, Z2
+	VFMADD213PS  c3d2aaaab<>+0(SB), Z3, Z2
+	VFMADD213PS  c3e2aaaab<>+0(SB), Z3, Z2
+	VFMADD213PS  c3f000000<>+0(SB), Z3, Z2
+	VFMADD213PS  c3f800000<>+0(SB), Z3, Z2
+	VFMADD213PS  c3f800000<>+0(SB), Z3, Z2
+	VSCALEFPS    Z1, Z2, Z3
+	VMOVUPS      c3f800000<>+0(SB), Z1
+	VADDPS       Z1, Z3, Z3
+	VDIVPS       Z3, Z1, Z3
+	VMULPS       Z0, Z3, Z3
+	VMOVUPS.Z    (BX)(AX*4), K1, Z0
+	VMULPS       Z0, Z3, Z3
+	VMOVUPS      Z3, K1, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func swigluGradAVX512(dgate []float32, dup []float32, dy []float32, gate []float32, up []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·swigluGradAVX512(SB), NOSPLIT, $0-120
+	MOVQ dgate_base+0(FP), CX
+	MOVQ dup_base+24(FP), DX
+	MOVQ dy_base+48(FP), BX
+	MOVQ gate_base+72(FP), SI
+	MOVQ up_base+96(FP), DI
+	MOVQ dgate_len+8(FP), R8
+	XORQ AX, AX
+	MOVQ R8, R9
+	SUBQ $0x00000010, R9
+
+vectors:
+	CMPQ         AX, R9
+	JG           vectorsend
+	VMOVUPS      (SI)(AX*4), Z0
+	VXORPS       X1, X1, X1
+	VSUBPS       Z0, Z1, Z1
+	VMOVUPS      c42b20000<>+0(SB), Z2
+	VMINPS       Z1, Z2, Z1
+	VMOVUPS      cc2d00000<>+0(SB), Z2
+	VMAXPS       Z1, Z2, Z1
+	VMULPS       c3fb8aa3b<>+0(SB), Z1, Z2
+	VRNDSCALEPS  $0x08, Z2, Z2
+	VFNMADD231PS c3f317200<>+0(SB), Z2, Z1
+	VFNMADD231PS c35bfbe8e<>+0(SB), Z2, Z1
+	VMOVUPS      c39500d01<>+0(SB), Z4
+	VFMADD213PS  c3ab60b61<>+0(SB), Z1, Z4
+	VFMADD213PS  c3c088889<>+0(SB), Z1, Z4
+	VFMADD213PS  c3d2aaaab<>+0(SB), Z1, Z4
+	VFMADD213PS  c3e2aaaab<>+0(SB), Z1, Z4
+	VFMADD213PS  c3f000000<>+0(SB), Z1, Z4
+	VFMADD213PS  c3f800000<>+0(SB), Z1, Z4
+	VFMADD213PS  c3f800000<>+0(SB), Z1, Z4
+	VSCALEFPS    Z2, Z4, Z1
+	VMOVUPS      c3f800000<>+0(SB), Z2
+	VADDPS       Z2, Z1, Z1
+	VDIVPS       Z1, Z2, Z1
+	VMULPS       Z1, Z0, Z0
+	VMOVUPS      c3f800000<>+0(SB), Z2
+	VSUBPS       Z1, Z2, Z2
+	VMULPS       Z0, Z2, Z2
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      (BX)(AX*4), Z2
+	VMOVUPS      (DI)(AX*4), Z4
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z4, Z1, Z1
+	VMULPS       Z2, Z0, Z0
+	VMOVUPS      Z0, (DX)(AX*4)
+	VMOVUPS      Z1, (CX)(AX*4)
+	ADDQ         $0x00000010, AX
+	JMP          vectors
+
+vectorsend:
+	SUBQ         AX, R8
+	JZ           done
+	MOVL         $0x0000ffff, R9
+	MOVL         $0x00000010, R10
+	SUBL         R8, R10
+	SHRXL        R10, R9, R9
+	KMOVW        R9, K1
+	VMOVUPS.Z    (SI)(AX*4), K1, Z0
+	VXORPS       X3, X3, X3
+	VSUBPS       Z0, Z3, Z3
+	VMOVUPS      c42b20000<>+0(SB), Z1
+	VMINPS       Z3, Z1, Z3
+	VMOVUPS      cc2d00000<>+0(SB), Z1
+	VMAXPS       Z3, Z1, Z3
+	VMULPS       c3fb8aa3b<>+0(SB), Z3, Z1
+	VRNDSCALEPS  $0x08, Z1, Z1
+	VFNMADD231PS c3f317200<>+0(SB), Z1, Z3
+	VFNMADD231PS c35bfbe8e<>+0(SB), Z1, Z3
+	VMOVUPS      c39500d01<>+0(SB), Z2
+	VFMADD213PS  c3ab60b61<>+0(SB), Z3, Z2
+	VFMADD213PS  c3c088889<>+0(SB), Z3, Z2
+	VFMADD213PS  c3d2aaaab<>+0(SB), Z3, Z2
+	VFMADD213PS  c3e2aaaab<>+0(SB), Z3, Z2
+	VFMADD213PS  c3f000000<>+0(SB), Z3, Z2
+	VFMADD213PS  c3f800000<>+0(SB), Z3, Z2
+	VFMADD213PS  c3f800000<>+0(SB), Z3, Z2
+	VSCALEFPS    Z1, Z2, Z3
+	VMOVUPS      c3f800000<>+0(SB), Z1
+	VADDPS       Z1, Z3, Z3
+	VDIVPS       Z3, Z1, Z3
+	VMULPS       Z3, Z0, Z0
+	VMOVUPS      c3f800000<>+0(SB), Z1
+	VSUBPS       Z3, Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VADDPS       Z1, Z3, Z3
+	VMOVUPS.Z    (BX)(AX*4), K1, Z1
+	VMOVUPS.Z    (DI)(AX*4), K1, Z2
+	VMULPS       Z1, Z2, Z2
+	VMULPS       Z2, Z3, Z3
+	VMULPS       Z1, Z0, Z0
+	VMOVUPS      Z0, K1, (DX)(AX*4)
+	VMOVUPS      Z3, K1, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func scaleMulAVX512(dst []float32, x []float32, w []float32, s float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·scaleMulAVX512(SB), NOSPLIT, $0-76
+	MOVQ         dst_base+0(FP), CX
+	MOVQ         x_base+24(FP), DX
+	MOVQ         w_base+48(FP), BX
+	MOVQ         dst_len+8(FP), SI
+	XORQ         AX, AX
+	VBROADCASTSS s+72(FP), Z0
+	MOVQ         SI, DI
+	SUBQ         $0x00000010, DI
+
+vectors:
+	CMPQ    AX, DI
+	JG      vectorsend
+	VMOVUPS (DX)(AX*4), Z1
+	VMULPS  Z0, Z1, Z1
+	VMOVUPS (BX)(AX*4), Z2
+	VMULPS  Z2, Z1, Z1
+	VMOVUPS Z1, (CX)(AX*4)
+	ADDQ    $0x00000010, AX
+	JMP     vectors
+
+vectorsend:
+	SUBQ      AX, SI
+	JZ        done
+	MOVL      $0x0000ffff, DI
+	MOVL      $0x00000010, R8
+	SUBL      SI, R8
+	SHRXL     R8, DI, DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (DX)(AX*4), K1, Z1
+	VMULPS    Z0, Z1, Z1
+	VMOVUPS.Z (BX)(AX*4), K1, Z0
+	VMULPS    Z0, Z1, Z1
+	VMOVUPS   Z1, K1, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func normGradAVX512(dx []float32, dw []float32, dy []float32, x []float32, w []float32, rstd float32, mean float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·normGradAVX512(SB), NOSPLIT, $0-128
+	MOVQ         dx_base+0(FP), CX
+	MOVQ         dw_base+24(FP), DX
+	MOVQ         dy_base+48(FP), BX
+	MOVQ         x_base+72(FP), SI
+	MOVQ         w_base+96(FP), DI
+	MOVQ         dx_len+8(FP), R8
+	XORQ         AX, AX
+	VBROADCASTSS rstd+120(FP), Z0
+	VBROADCASTSS mean+124(FP), Z1
+	MOVQ         R8, R9
+	SUBQ         $0x00000010, R9
+
+vectors:
+	CMPQ    AX, R9
+	JG      vectorsend
+	VMOVUPS (SI)(AX*4), Z2
+	VMOVUPS (BX)(AX*4), Z3
+	VMULPS  Z0, Z2, Z2
+	VMULPS  Z3, Z2, Z4
+	VMOVUPS (DX)(AX*4), Z5
+	VADDPS  Z5, Z4, Z4
+	VMOVUPS (DI)(AX*4), Z5
+	VMULPS  Z5, Z3, Z3
+	VMULPS  Z1, Z2, Z2
+	VSUBPS  Z2, Z3, Z3
+	VMULPS  Z0, Z3, Z3
+	VMOVUPS Z4, (DX)(AX*4)
+	VMOVUPS Z3, (CX)(AX*4)
+	ADDQ    $0x00000010, AX
+	JMP     vectors
+
+vectorsend:
+	SUBQ      AX, R8
+	JZ        done
+	MOVL      $0x0000ffff, R9
+	MOVL      $0x00000010, R10
+	SUBL      R8, R10
+	SHRXL     R10, R9, R9
+	KMOVW     R9, K1
+	VMOVUPS.Z (SI)(AX*4), K1, Z2
+	VMOVUPS.Z (BX)(AX*4), K1, Z3
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z3, Z2, Z4
+	VMOVUPS.Z (DX)(AX*4), K1, Z5
+	VADDPS    Z5, Z4, Z4
+	VMOVUPS.Z (DI)(AX*4), K1, Z5
+	VMULPS    Z5, Z3, Z3
+	VMULPS    Z1, Z2, Z2
+	VSUBPS    Z2, Z3, Z3
+	VMULPS    Z0, Z3, Z3
+	VMOVUPS   Z4, K1, (DX)(AX*4)
+	VMOVUPS   Z3, K1, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func rotateHalvesAVX512(lo []float32, hi []float32, a []float32, b []float32, cos []float32, sin []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·rotateHalvesAVX512(SB), NOSPLIT, $0-144
+	MOVQ lo_base+0(FP), CX
+	MOVQ hi_base+24(FP), DX
+	MOVQ a_base+48(FP), BX
+	MOVQ b_base+72(FP), SI
+	MOVQ cos_base+96(FP), DI
+	MOVQ sin_base+120(FP), R8
+	MOVQ lo_len+8(FP), R9
+	XORQ AX, AX
+	MOVQ R9, R10
+	SUBQ $0x00000010, R10
+
+vectors:
+	CMPQ    AX, R10
+	JG      vectorsend
+	VMOVUPS (BX)(AX*4), Z0
+	VMOVUPS (SI)(AX*4), Z1
+	VMOVUPS (DI)(AX*4), Z2
+	VMOVUPS (R8)(AX*4), Z3
+	VMULPS  Z2, Z0, Z4
+	VMULPS  Z3, Z1, Z5
+	VSUBPS  Z5, Z4, Z4
+	VMULPS  Z2, Z1, Z1
+	VMULPS  Z3, Z0, Z0
+	VADDPS  Z0, Z1, Z1
+	VMOVUPS Z4, (CX)(AX*4)
+	VMOVUPS Z1, (DX)(AX*4)
+	ADDQ    $0x00000010, AX
+	JMP     vectors
+
+vectorsend:
+	SUBQ      AX, R9
+	JZ        done
+	MOVL      $0x0000ffff, R10
+	MOVL      $0x00000010, R11
+	SUBL      R9, R11
+	SHRXL     R11, R10, R10
+	KMOVW     R10, K1
+	VMOVUPS.Z (BX)(AX*4), K1, Z0
+	VMOVUPS.Z (SI)(AX*4), K1, Z1
+	VMOVUPS.Z (DI)(AX*4), K1, Z2
+	VMOVUPS.Z (R8)(AX*4), K1, Z3
+	VMULPS    Z2, Z0, Z4
+	VMULPS    Z3, Z1, Z5
+	VSUBPS    Z5, Z4, Z4
+	VMULPS    Z2, Z1, Z1
+	VMULPS    Z3, Z0, Z0
+	VADDPS    Z0, Z1, Z1
+	VMOVUPS   Z4, K1, (CX)(AX*4)
+	VMOVUPS   Z1, K1, (DX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func softmaxGradAVX512(dst []float32, p []float32, dp []float32, dot float32, scale float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·softmaxGradAVX512(SB), NOSPLIT, $0-80
+	MOVQ         dst_base+0(FP), CX
+	MOVQ         p_base+24(FP), DX
+	MOVQ         dp_base+48(FP), BX
+	MOVQ         dst_len+8(FP), SI
+	XORQ         AX, AX
+	VBROADCASTSS dot+72(FP), Z0
+	VBROADCASTSS scale+76(FP), Z1
+	MOVQ         SI, DI
+	SUBQ         $0x00000010, DI
+
+vectors:
+	CMPQ    AX, DI
+	JG      vectorsend
+	VMOVUPS (BX)(AX*4), Z2
+	VSUBPS  Z0, Z2, Z2
+	VMOVUPS (DX)(AX*4), Z3
+	VMULPS  Z3, Z2, Z2
+	VMULPS  Z1, Z2, Z2
+	VMOVUPS Z2, (CX)(AX*4)
+	ADDQ    $0x00000010, AX
+	JMP     vectors
+
+vectorsend:
+	SUBQ      AX, SI
+	JZ        done
+	MOVL      $0x0000ffff, DI
+	MOVL      $0x00000010, R8
+	SUBL      SI, R8
+	SHRXL     R8, DI, DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (BX)(AX*4), K1, Z2
+	VSUBPS    Z0, Z2, Z2
+	VMOVUPS.Z (DX)(AX*4), K1, Z0
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z1, Z2, Z2
+	VMOVUPS   Z2, K1, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func adamWAVX512(p []float32, g []float32, m []float32, v []float32, scale float32, keep float32, beta1 float32, new1 float32, beta2 float32, new2 float32, step float32, root2 float32, eps float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·adamWAVX512(SB), NOSPLIT, $0-132
+	MOVQ         p_base+0(FP), CX
+	MOVQ         g_base+24(FP), DX
+	MOVQ         m_base+48(FP), BX
+	MOVQ         v_base+72(FP), SI
+	MOVQ         p_len+8(FP), DI
+	XORQ         AX, AX
+	VBROADCASTSS scale+96(FP), Z0
+	VBROADCASTSS keep+100(FP), Z1
+	VBROADCASTSS beta1+104(FP), Z2
+	VBROADCASTSS new1+108(FP), Z3
+	VBROADCASTSS beta2+112(FP), Z4
+	VBROADCASTSS new2+116(FP), Z5
+	VBROADCASTSS step+120(FP), Z6
+	VBROADCASTSS root2+124(FP), Z7
+	VBROADCASTSS eps+128(FP), Z8
+	MOVQ         DI, R8
+	SUBQ         $0x00000010, R8
+
+vectors:
+	CMPQ    AX, R8
+	JG      vectorsend
+	VMOVUPS (DX)(AX*4), Z9
+	VMOVUPS (BX)(AX*4), Z10
+	VMULPS  Z0, Z9, Z9
+	VMULPS  Z2, Z10, Z10
+	VMULPS  Z3, Z9, Z11
+	VADDPS  Z11, Z10, Z10
+	VMOVUPS Z10, (BX)(AX*4)
+	VMULPS  Z5, Z9, Z11
+	VMULPS  Z9, Z11, Z11
+	VMOVUPS (SI)(AX*4), Z9
+	VMULPS  Z4, Z9, Z9
+	VADDPS  Z11, Z9, Z9
+	VMOVUPS Z9, (SI)(AX*4)
+	VSQRTPS Z9, Z9
+	VDIVPS  Z7, Z9, Z9
+	VADDPS  Z8, Z9, Z9
+	VMULPS  Z6, Z10, Z10
+	VDIVPS  Z9, Z10, Z10
+	VMOVUPS (CX)(AX*4), Z9
+	VMULPS  Z1, Z9, Z9
+	VSUBPS  Z10, Z9, Z9
+	VMOVUPS Z9, (CX)(AX*4)
+	ADDQ    $0x00000010, AX
+	JMP     vectors
+
+vectorsend:
+	SUBQ      AX, DI
+	JZ        done
+	MOVL      $0x0000ffff, R8
+	MOVL      $0x00000010, R9
+	SUBL      DI, R9
+	SHRXL     R9, R8, R8
+	KMOVW     R8, K1
+	VMOVUPS.Z (DX)(AX*4), K1, Z9
+	VMOVUPS.Z (BX)(AX*4), K1, Z10
+	VMULPS    Z0, Z9, Z9
+	VMULPS    Z2, Z10, Z10
+	VMULPS    Z3, Z9, Z0
+	VADDPS    Z0, Z10, Z10
+	VMOVUPS   Z10, K1, (BX)(AX*4)
+	VMULPS    Z5, Z9, Z0
+	VMULPS    Z9, Z0, Z0
+	VMOVUPS.Z (SI)(AX*4), K1, Z2
+	VMULPS    Z4, Z2, Z2
+	VADDPS    Z0, Z2, Z2
+	VMOVUPS   Z2, K1, (SI)(AX*4)
+	VSQRTPS   Z2, Z2
+	VDIVPS    Z7, Z2, Z2
+	VADDPS    Z8, Z2, Z2
+	VMULPS    Z6, Z10, Z10
+	VDIVPS    Z2, Z10, Z10
+	VMOVUPS.Z (CX)(AX*4), K1, Z0
+	VMULPS    Z1, Z0, Z0
+	VSUBPS    Z10, Z0, Z0
+	VMOVUPS   Z0, K1, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func fromBFloat16AVX512(dst []float32, src []uint16)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·fromBFloat16AVX512(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), CX
+	MOVQ src_base+24(FP), DX
+	MOVQ dst_len+8(FP), BX
+	XORQ AX, AX
+	MOVQ BX, SI
+	SUBQ $0x00000010, SI
+
+vectors:
+	CMPQ      AX, SI
+	JG        vectorsend
+	VPMOVZXWD (DX)(AX*2), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVUPS   Z0, (CX)(AX*4)
+	ADDQ      $0x00000010, AX
+	JMP       vectors
+
+vectorsend:
+	SUBQ        AX, BX
+	JZ          done
+	MOVL        $0x0000ffff, SI
+	MOVL        $0x00000010, DI
+	SUBL        BX, DI
+	SHRXL       DI, SI, SI
+	KMOVW       SI, K1
+	VPMOVZXWD.Z (DX)(AX*2), K1, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VMOVUPS     Z0, K1, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func fromFloat16AVX512(dst []float32, src []uint16)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·fromFloat16AVX512(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), CX
+	MOVQ src_base+24(FP), DX
+	MOVQ dst_len+8(FP), BX
+	XORQ AX, AX
+	MOVQ BX, SI
+	SUBQ $0x00000010, SI
+
+vectors:
+	CMPQ      AX, SI
+	JG        vectorsend
+	VCVTPH2PS (DX)(AX*2), Z0
+	VMOVUPS   Z0, (CX)(AX*4)
+	ADDQ      $0x00000010, AX
+	JMP       vectors
+
+vectorsend:
+	SUBQ        AX, BX
+	JZ          done
+	MOVL        $0x0000ffff, SI
+	MOVL        $0x00000010, DI
+	SUBL        BX, DI
+	SHRXL       DI, SI, SI
+	KMOVW       SI, K1
+	VCVTPH2PS.Z (DX)(AX*2), K1, Z0
+	VMOVUPS     Z0, K1, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func toFloat16AVX512(dst []uint16, src []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·toFloat16AVX512(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), CX
+	MOVQ src_base+24(FP), DX
+	MOVQ dst_len+8(FP), BX
+	XORQ AX, AX
+	MOVQ BX, SI
+	SUBQ $0x00000010, SI
+
+vectors:
+	CMPQ      AX, SI
+	JG        vectorsend
+	VMOVUPS   (DX)(AX*4), Z0
+	VCVTPS2PH $0x00, Z0, (CX)(AX*2)
+	ADDQ      $0x00000010, AX
+	JMP       vectors
+
+vectorsend:
+	SUBQ      AX, BX
+	JZ        done
+	MOVL      $0x0000ffff, SI
+	MOVL      $0x00000010, DI
+	SUBL      BX, DI
+	SHRXL     DI, SI, SI
+	KMOVW     SI, K1
+	VMOVUPS.Z (DX)(AX*4), K1, Z0
+	VCVTPS2PH $0x00, Z0, K1, (CX)(AX*2)
+
+done:
+	VZEROUPPER
+	RET
+
+// func toBFloat16AVX512(dst []uint16, src []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·toBFloat16AVX512(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), CX
+	MOVQ src_base+24(FP), DX
+	MOVQ dst_len+8(FP), BX
+	XORQ AX, AX
+	MOVQ BX, SI
+	SUBQ $0x00000010, SI
+
+vectors:
+	CMPQ      AX, SI
+	JG        vectorsend
+	VMOVUPS   (DX)(AX*4), Z0
+	VPSRLD    $0x10, Z0, Z1
+	VPANDD    c00000001<>+0(SB), Z1, Z2
+	VPADDD    c00007fff<>+0(SB), Z2, Z2
+	VPADDD    Z0, Z2, Z2
+	VPSRLD    $0x10, Z2, Z2
+	VPORD     c00000040<>+0(SB), Z1, Z1
+	VCMPPS    $0x03, Z0, Z0, K1
+	VPBLENDMD Z1, Z2, K1, Z2
+	VPMOVDW   Z2, (CX)(AX*2)
+	ADDQ      $0x00000010, AX
+	JMP       vectors
+
+vectorsend:
+	SUBQ      AX, BX
+	JZ        done
+	MOVL      $0x0000ffff, SI
+	MOVL      $0x00000010, DI
+	SUBL      BX, DI
+	SHRXL     DI, SI, SI
+	KMOVW     SI, K1
+	VMOVUPS.Z (DX)(AX*4), K1, Z0
+	VPSRLD    $0x10, Z0, Z1
+	VPANDD    c00000001<>+0(SB), Z1, Z2
+	VPADDD    c00007fff<>+0(SB), Z2, Z2
+	VPADDD    Z0, Z2, Z2
+	VPSRLD    $0x10, Z2, Z2
+	VPORD     c00000040<>+0(SB), Z1, Z1
+	VCMPPS    $0x03, Z0, Z0, K2
+	VPBLENDMD Z1, Z2, K2, Z2
+	VPMOVDW   Z2, K1, (CX)(AX*2)
+
+done:
+	VZEROUPPER
+	RET
+
+DATA c00000001<>+0(SB)/8, $0x0000000100000001
+DATA c00000001<>+8(SB)/8, $0x0000000100000001
+DATA c00000001<>+16(SB)/8, $0x0000000100000001
+DATA c00000001<>+24(SB)/8, $0x0000000100000001
+DATA c00000001<>+32(SB)/8, $0x0000000100000001
+DATA c00000001<>+40(SB)/8, $0x0000000100000001
+DATA c00000001<>+48(SB)/8, $0x0000000100000001
+DATA c00000001<>+56(SB)/8, $0x0000000100000001
+GLOBL c00000001<>(SB), RODATA|NOPTR, $64
+
+DATA c00007fff<>+0(SB)/8, $0x00007fff00007fff
+DATA c00007fff<>+8(SB)/8, $0x00007fff00007fff
+DATA c00007fff<>+16(SB)/8, $0x00007fff00007fff
+DATA c00007fff<>+24(SB)/8, $0x00007fff00007fff
+DATA c00007fff<>+32(SB)/8, $0x00007fff00007fff
+DATA c00007fff<>+40(SB)/8, $0x00007fff00007fff
+DATA c00007fff<>+48(SB)/8, $0x00007fff00007fff
+DATA c00007fff<>+56(SB)/8, $0x00007fff00007fff
+GLOBL c00007fff<>(SB), RODATA|NOPTR, $64
+
+DATA c00000040<>+0(SB)/8, $0x0000004000000040
+DATA c00000040<>+8(SB)/8, $0x0000004000000040
+DATA c00000040<>+16(SB)/8, $0x0000004000000040
+DATA c00000040<>+24(SB)/8, $0x0000004000000040
+DATA c00000040<>+32(SB)/8, $0x0000004000000040
+DATA c00000040<>+40(SB)/8, $0x0000004000000040
+DATA c00000040<>+48(SB)/8, $0x0000004000000040
+DATA c00000040<>+56(SB)/8, $0x0000004000000040
+GLOBL c00000040<>(SB), RODATA|NOPTR, $64
+
+// func addAVX2(dst []float32, a []float32, b []float32)
+// Requires: AVX
+TEXT ·addAVX2(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), CX
+	MOVQ a_base+24(FP), DX
+	MOVQ b_base+48(FP), BX
+	MOVQ dst_len+8(FP), SI
+	XORQ AX, AX
+	MOVQ SI, DI
+	SUBQ $0x00000008, DI
+
+vectors:
+	CMPQ    AX, DI
+	JG      vectorsend
+	VMOVUPS (DX)(AX*4), Y0
+	VMOVUPS (BX)(AX*4), Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, (CX)(AX*4)
+	ADDQ    $0x00000008, AX
+	JMP     vectors
+
+vectorsend:
+	SUBQ       AX, SI
+	JZ         done
+	LEAQ       mask<>+0(SB), DI
+	NEGQ       SI
+	VMOVUPS    32(DI)(SI*4), Y0
+	VMASKMOVPS (DX)(AX*4), Y0, Y1
+	VMASKMOVPS (BX)(AX*4), Y0, Y2
+	VADDPS     Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+DATA mask<>+0(SB)/8, $0xffffffffffffffff
+DATA mask<>+8(SB)/8, $0xffffffffffffffff
+DATA mask<>+16(SB)/8, $0xffffffffffffffff
+DATA mask<>+24(SB)/8, $0xffffffffffffffff
+DATA mask<>+32(SB)/8, $0x0000000000000000
+DATA mask<>+40(SB)/8, $0x0000000000000000
+DATA mask<>+48(SB)/8, $0x0000000000000000
+DATA mask<>+56(SB)/8, $0x0000000000000000
+GLOBL mask<>(SB), RODATA|NOPTR, $64
+
+// func mulAVX2(dst []float32, a []float32, b []float32)
+// Requires: AVX
+TEXT ·mulAVX2(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), CX
+	MOVQ a_base+24(FP), DX
+	MOVQ b_base+48(FP), BX
+	MOVQ dst_len+8(FP), SI
+	XORQ AX, AX
+	MOVQ SI, DI
+	SUBQ $0x00000008, DI
+
+vectors:
+	CMPQ    AX, DI
+	JG      vectorsend
+	VMOVUPS (DX)(AX*4), Y0
+	VMOVUPS (BX)(AX*4), Y1
+	VMULPS  Y1, Y0, Y0
+	VMOVUPS Y0, (CX)(AX*4)
+	ADDQ    $0x00000008, AX
+	JMP     vectors
+
+vectorsend:
+	SUBQ       AX, SI
+	JZ         done
+	LEAQ       mask<>+0(SB), DI
+	NEGQ       SI
+	VMOVUPS    32(DI)(SI*4), Y0
+	VMASKMOVPS (DX)(AX*4), Y0, Y1
+	VMASKMOVPS (BX)(AX*4), Y0, Y2
+	VMULPS     Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func mulAddAVX2(dst []float32, a []float32, b []float32)
+// Requires: AVX
+TEXT ·mulAddAVX2(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), CX
+	MOVQ a_base+24(FP), DX
+	MOVQ b_base+48(FP), BX
+	MOVQ dst_len+8(FP), SI
+	XORQ AX, AX
+	MOVQ SI, DI
+	SUBQ $0x00000008, DI
+
+vectors:
+	CMPQ    AX, DI
+	JG      vectorsend
+	VMOVUPS (DX)(AX*4), Y0
+	VMOVUPS (BX)(AX*4), Y1
+	VMULPS  Y1, Y0, Y0
+	VMOVUPS (CX)(AX*4), Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, (CX)(AX*4)
+	ADDQ    $0x00000008, AX
+	JMP     vectors
+
+vectorsend:
+	SUBQ       AX, SI
+	JZ         done
+	LEAQ       mask<>+0(SB), DI
+	NEGQ       SI
+	VMOVUPS    32(DI)(SI*4), Y0
+	VMASKMOVPS (DX)(AX*4), Y0, Y1
+	VMASKMOVPS (BX)(AX*4), Y0, Y2
+	VMULPS     Y2, Y1, Y1
+	VMASKMOVPS (CX)(AX*4), Y0, Y2
+	VADDPS     Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func scaleAVX2(dst []float32, x []float32, s float32)
+// Requires: AVX
+TEXT ·scaleAVX2(SB), NOSPLIT, $0-52
+	MOVQ         dst_base+0(FP), CX
+	MOVQ         x_base+24(FP), DX
+	MOVQ         dst_len+8(FP), BX
+	XORQ         AX, AX
+	VBROADCASTSS s+48(FP), Y0
+	MOVQ         BX, SI
+	SUBQ         $0x00000008, SI
+
+vectors:
+	CMPQ    AX, SI
+	JG      vectorsend
+	VMOVUPS (DX)(AX*4), Y1
+	VMULPS  Y0, Y1, Y1
+	VMOVUPS Y1, (CX)(AX*4)
+	ADDQ    $0x00000008, AX
+	JMP     vectors
+
+vectorsend:
+	SUBQ       AX, BX
+	JZ         done
+	LEAQ       mask<>+0(SB), SI
+	NEGQ       BX
+	VMOVUPS    32(SI)(BX*4), Y1
+	VMASKMOVPS (DX)(AX*4), Y1, Y2
+	VMULPS     Y0, Y2, Y2
+	VMASKMOVPS Y2, Y1, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func axpyAVX2(alpha float32, x []float32, y []float32)
+// Requires: AVX
+TEXT ·axpyAVX2(SB), NOSPLIT, $0-56
+	MOVQ         x_base+8(FP), CX
+	MOVQ         y_base+32(FP), DX
+	MOVQ         x_len+16(FP), BX
+	XORQ         AX, AX
+	VBROADCASTSS alpha+0(FP), Y0
+	MOVQ         BX, SI
+	SUBQ         $0x00000008, SI
+
+vectors:
+	CMPQ    AX, SI
+	JG      vectorsend
+	VMOVUPS (CX)(AX*4), Y1
+	VMULPS  Y0, Y1, Y1
+	VMOVUPS (DX)(AX*4), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS Y1, (DX)(AX*4)
+	ADDQ    $0x00000008, AX
+	JMP     vectors
+
+vectorsend:
+	SUBQ       AX, BX
+	JZ         done
+	LEAQ       mask<>+0(SB), SI
+	NEGQ       BX
+	VMOVUPS    32(SI)(BX*4), Y1
+	VMASKMOVPS (CX)(AX*4), Y1, Y2
+	VMULPS     Y0, Y2, Y2
+	VMASKMOVPS (DX)(AX*4), Y1, Y0
+	VADDPS     Y0, Y2, Y2
+	VMASKMOVPS Y2, Y1, (DX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func dotAVX2(a []float32, b []float32) float32
+// Requires: AVX, FMA3, SSE
+TEXT ·dotAVX2(SB), NOSPLIT, $0-52
+	MOVQ   a_base+0(FP), CX
+	MOVQ   b_base+24(FP), DX
+	MOVQ   a_len+8(FP), BX
+	XORQ   AX, AX
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	MOVQ   BX, SI
+	SUBQ   $0x00000020, SI
+
+blocks:
+	CMPQ        AX, SI
+	JG          blocksend
+	VMOVUPS     (DX)(AX*4), Y4
+	VMOVUPS     (CX)(AX*4), Y5
+	VFMADD231PS Y4, Y5, Y0
+	VMOVUPS     32(DX)(AX*4), Y4
+	VMOVUPS     32(CX)(AX*4), Y5
+	VFMADD231PS Y4, Y5, Y1
+	VMOVUPS     64(DX)(AX*4), Y4
+	VMOVUPS     64(CX)(AX*4), Y5
+	VFMADD231PS Y4, Y5, Y2
+	VMOVUPS     96(DX)(AX*4), Y4
+	VMOVUPS     96(CX)(AX*4), Y5
+	VFMADD231PS Y4, Y5, Y3
+	ADDQ        $0x00000020, AX
+	JMP         blocks
+
+blocksend:
+	MOVQ BX, SI
+	SUBQ $0x00000008, SI
+
+vectors:
+	CMPQ        AX, SI
+	JG          vectorsend
+	VMOVUPS     (DX)(AX*4), Y4
+	VMOVUPS     (CX)(AX*4), Y5
+	VFMADD231PS Y4, Y5, Y0
+	ADDQ        $0x00000008, AX
+	JMP         vectors
+
+vectorsend:
+	SUBQ        AX, BX
+	JZ          done
+	LEAQ        mask<>+0(SB), SI
+	NEGQ        BX
+	VMOVUPS     32(SI)(BX*4), Y4
+	VMASKMOVPS  (DX)(AX*4), Y4, Y5
+	VMASKMOVPS  (CX)(AX*4), Y4, Y4
+	VFMADD231PS Y5, Y4, Y0
+
+done:
+	VADDPS       Y1, Y0, Y0
+	VADDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VMOVHLPS     X0, X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSHDUP    X0, X1
+	VADDPS       X1, X0, X0
+	MOVSS        X0, ret+48(FP)
+	VZEROUPPER
+	RET
+
+// func dot3AVX2(a []float32, b []float32, c []float32) float32
+// Requires: AVX, FMA3, SSE
+TEXT ·dot3AVX2(SB), NOSPLIT, $0-76
+	MOVQ   a_base+0(FP), CX
+	MOVQ   b_base+24(FP), DX
+	MOVQ   c_base+48(FP), BX
+	MOVQ   a_len+8(FP), SI
+	XORQ   AX, AX
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	MOVQ   SI, DI
+	SUBQ   $0x00000020, DI
+
+blocks:
+	CMPQ        AX, DI
+	JG          blocksend
+	VMOVUPS     (CX)(AX*4), Y4
+	VMOVUPS     (DX)(AX*4), Y5
+	VMULPS      Y5, Y4, Y4
+	VMOVUPS     (BX)(AX*4), Y5
+	VFMADD231PS Y5, Y4, Y0
+	VMOVUPS     32(CX)(AX*4), Y4
+	VMOVUPS     32(DX)(AX*4), Y5
+	VMULPS      Y5, Y4, Y4
+	VMOVUPS     32(BX)(AX*4), Y5
+	VFMADD231PS Y5, Y4, Y1
+	VMOVUPS     64(CX)(AX*4), Y4
+	VMOVUPS     64(DX)(AX*4), Y5
+	VMULPS      Y5, Y4, Y4
+	VMOVUPS     64(BX)(AX*4), Y5
+	VFMADD231PS Y5, Y4, Y2
+	VMOVUPS     96(CX)(AX*4), Y4
+	VMOVUPS     96(DX)(AX*4), Y5
+	VMULPS      Y5, Y4, Y4
+	VMOVUPS     96(BX)(AX*4), Y5
+	VFMADD231PS Y5, Y4, Y3
+	ADDQ        $0x00000020, AX
+	JMP         blocks
+
+blocksend:
+	MOVQ SI, DI
+	SUBQ $0x00000008, DI
+
+vectors:
+	CMPQ        AX, DI
+	JG          vectorsend
+	VMOVUPS     (CX)(AX*4), Y4
+	VMOVUPS     (DX)(AX*4), Y5
+	VMULPS      Y5, Y4, Y4
+	VMOVUPS     (BX)(AX*4), Y5
+	VFMADD231PS Y5, Y4, Y0
+	ADDQ        $0x00000008, AX
+	JMP         vectors
+
+vectorsend:
+	SUBQ        AX, SI
+	JZ          done
+	LEAQ        mask<>+0(SB), DI
+	NEGQ        SI
+	VMOVUPS     32(DI)(SI*4), Y4
+	VMASKMOVPS  (CX)(AX*4), Y4, Y5
+	VMASKMOVPS  (DX)(AX*4), Y4, Y6
+	VMULPS      Y6, Y5, Y5
+	VMASKMOVPS  (BX)(AX*4), Y4, Y4
+	VFMADD231PS Y4, Y5, Y0
+
+done:
+	VADDPS       Y1, Y0, Y0
+	VADDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VMOVHLPS     X0, X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSHDUP    X0, X1
+	VADDPS       X1, X0, X0
+	MOVSS        X0, ret+72(FP)
+	VZEROUPPER
+	RET
+
+// func maximumAVX2(x []float32) float32
+// Requires: AVX, SSE
+TEXT ·maximumAVX2(SB), NOSPLIT, $0-28
+	MOVQ         x_base+0(FP), CX
+	MOVQ         x_len+8(FP), DX
+	XORQ         AX, AX
+	VBROADCASTSS (CX), Y0
+	VBROADCASTSS (CX), Y1
+	VBROADCASTSS (CX), Y2
+	VBROADCASTSS (CX), Y3
+	MOVQ         DX, BX
+	SUBQ         $0x00000020, BX
+
+blocks:
+	CMPQ    AX, BX
+	JG      blocksend
+	VMOVUPS (CX)(AX*4), Y4
+	VMAXPS  Y0, Y4, Y0
+	VMOVUPS 32(CX)(AX*4), Y4
+	VMAXPS  Y1, Y4, Y1
+	VMOVUPS 64(CX)(AX*4), Y4
+	VMAXPS  Y2, Y4, Y2
+	VMOVUPS 96(CX)(AX*4), Y4
+	VMAXPS  Y3, Y4, Y3
+	ADDQ    $0x00000020, AX
+	JMP     blocks
+
+blocksend:
+	MOVQ DX, BX
+	SUBQ $0x00000008, BX
+
+vectors:
+	CMPQ    AX, BX
+	JG      vectorsend
+	VMOVUPS (CX)(AX*4), Y4
+	VMAXPS  Y0, Y4, Y0
+	ADDQ    $0x00000008, AX
+	JMP     vectors
+
+vectorsend:
+	SUBQ       AX, DX
+	JZ         done
+	LEAQ       mask<>+0(SB), BX
+	NEGQ       DX
+	VMOVUPS    32(BX)(DX*4), Y4
+	VMASKMOVPS (CX)(AX*4), Y4, Y5
+	VBLENDVPS  Y4, Y5, Y0, Y5
+	VMAXPS     Y0, Y5, Y0
+
+done:
+	VMAXPS       Y1, Y0, Y0
+	VMAXPS       Y3, Y2, Y2
+	VMAXPS       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VMAXPS       X1, X0, X0
+	VMOVHLPS     X0, X0, X1
+	VMAXPS       X1, X0, X0
+	VMOVSHDUP    X0, X1
+	VMAXPS       X1, X0, X0
+	MOVSS        X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func sumSquaresAVX2(x []float32) float64
+// Requires: AVX, FMA3, SSE2
+TEXT ·sumSquaresAVX2(SB), NOSPLIT, $0-32
+	MOVQ   x_base+0(FP), CX
+	MOVQ   x_len+8(FP), DX
+	XORQ   AX, AX
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	MOVQ   DX, BX
+	SUBQ   $0x00000010, BX
+
+blocks:
+	CMPQ         AX, BX
+	JG           blocksend
+	VMOVUPS      (CX)(AX*4), Y4
+	VCVTPS2PD    X4, Y5
+	VFMADD231PD  Y5, Y5, Y0
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTPS2PD    X4, Y4
+	VFMADD231PD  Y4, Y4, Y1
+	VMOVUPS      32(CX)(AX*4), Y4
+	VCVTPS2PD    X4, Y5
+	VFMADD231PD  Y5, Y5, Y2
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTPS2PD    X4, Y4
+	VFMADD231PD  Y4, Y4, Y3
+	ADDQ         $0x00000010, AX
+	JMP          blocks
+
+blocksend:
+	MOVQ DX, BX
+	SUBQ $0x00000008, BX
+
+vectors:
+	CMPQ         AX, BX
+	JG           vectorsend
+	VMOVUPS      (CX)(AX*4), Y4
+	VCVTPS2PD    X4, Y5
+	VFMADD231PD  Y5, Y5, Y0
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTPS2PD    X4, Y4
+	VFMADD231PD  Y4, Y4, Y1
+	ADDQ         $0x00000008, AX
+	JMP          vectors
+
+vectorsend:
+	SUBQ         AX, DX
+	JZ           done
+	LEAQ         mask<>+0(SB), BX
+	NEGQ         DX
+	VMOVUPS      32(BX)(DX*4), Y4
+	VMASKMOVPS   (CX)(AX*4), Y4, Y4
+	VCVTPS2PD    X4, Y5
+	VFMADD231PD  Y5, Y5, Y0
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTPS2PD    X4, Y4
+	VFMADD231PD  Y4, Y4, Y1
+
+done:
+	VADDPD       Y1, Y0, Y0
+	VADDPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X1, X0, X0
+	VMOVHLPS     X0, X0, X1
+	VADDSD       X1, X0, X0
+	MOVSD        X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func expAVX2(dst []float32, x []float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·expAVX2(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), CX
+	MOVQ x_base+24(FP), DX
+	MOVQ dst_len+8(FP), BX
+	XORQ AX, AX
+	MOVQ BX, SI
+	SUBQ $0x00000008, SI
+
+vectors:
+	CMPQ         AX, SI
+	JG           vectorsend
+	VMOVUPS      (DX)(AX*4), Y0
+	VMOVUPS      c42b20000<>+0(SB), Y1
+	VMINPS       Y0, Y1, Y0
+	VMOVUPS      cc2d00000<>+0(SB), Y1
+	VMAXPS       Y0, Y1, Y0
+	VMULPS       c3fb8aa3b<>+0(SB), Y0, Y1
+	VROUNDPS     $0x08, Y1, Y1
+	VFNMADD231PS c3f317200<>+0(SB), Y1, Y0
+	VFNMADD231PS c35bfbe8e<>+0(SB), Y1, Y0
+	VMOVUPS      c39500d01<>+0(SB), Y2
+	VFMADD213PS  c3ab60b61<>+0(SB), Y0, Y2
+	VFMADD213PS  c3c088889<>+0(SB), Y0, Y2
+	VFMADD213PS  c3d2aaaab<>+0(SB), Y0, Y2
+	VFMADD213PS  c3e2aaaab<>+0(SB), Y0, Y2
+	VFMADD213PS  c3f000000<>+0(SB), Y0, Y2
+	VFMADD213PS  c3f800000<>+0(SB), Y0, Y2
+	VFMADD213PS  c3f800000<>+0(SB), Y0, Y2
+	VCVTPS2DQ    Y1, Y1
+	VPSRAD       $0x01, Y1, Y0
+	VPSUBD       Y0, Y1, Y1
+	VPADDD       c0000007f<>+0(SB), Y0, Y0
+	VPSLLD       $0x17, Y0, Y0
+	VMULPS       Y0, Y2, Y2
+	VPADDD       c0000007f<>+0(SB), Y1, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y2, Y2
+	VMOVAPS      Y2, Y0
+	VMOVUPS      Y0, (CX)(AX*4)
+	ADDQ         $0x00000008, AX
+	JMP          vectors
+
+vectorsend:
+	SUBQ         AX, BX
+	JZ           done
+	LEAQ         mask<>+0(SB), SI
+	NEGQ         BX
+	VMOVUPS      32(SI)(BX*4), Y0
+	VMASKMOVPS   (DX)(AX*4), Y0, Y1
+	VMOVUPS      c42b20000<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y1
+	VMOVUPS      cc2d00000<>+0(SB), Y2
+	VMAXPS       Y1, Y2, Y1
+	VMULPS       c3fb8aa3b<>+0(SB), Y1, Y2
+	VROUNDPS     $0x08, Y2, Y2
+	VFNMADD231PS c3f317200<>+0(SB), Y2, Y1
+	VFNMADD231PS c35bfbe8e<>+0(SB), Y2, Y1
+	VMOVUPS      c39500d01<>+0(SB), Y3
+	VFMADD213PS  c3ab60b61<>+0(SB), Y1, Y3
+	VFMADD213PS  c3c088889<>+0(SB), Y1, Y3
+	VFMADD213PS  c3d2aaaab<>+0(SB), Y1, Y3
+	VFMADD213PS  c3e2aaaab<>+0(SB), Y1, Y3
+	VFMADD213PS  c3f000000<>+0(SB), Y1, Y3
+	VFMADD213PS  c3f800000<>+0(SB), Y1, Y3
+	VFMADD213PS  c3f800000<>+0(SB), Y1, Y3
+	VCVTPS2DQ    Y2, Y2
+	VPSRAD       $0x01, Y2, Y1
+	VPSUBD       Y1, Y2, Y2
+	VPADDD       c0000007f<>+0(SB), Y1, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y3, Y3
+	VPADDD       c0000007f<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y3, Y3
+	VMOVAPS      Y3, Y1
+	VMASKMOVPS   Y1, Y0, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+DATA c0000007f<>+0(SB)/8, $0x0000007f0000007f
+DATA c0000007f<>+8(SB)/8, $0x0000007f0000007f
+DATA c0000007f<>+16(SB)/8, $0x0000007f0000007f
+DATA c0000007f<>+24(SB)/8, $0x0000007f0000007f
+DATA c0000007f<>+32(SB)/8, $0x0000007f0000007f
+DATA c0000007f<>+40(SB)/8, $0x0000007f0000007f
+DATA c0000007f<>+48(SB)/8, $0x0000007f0000007f
+DATA c0000007f<>+56(SB)/8, $0x0000007f0000007f
+GLOBL c0000007f<>(SB), RODATA|NOPTR, $64
+
+// func expSumAVX2(dst []float32, x []float32, scale float32, shift float32) float32
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·expSumAVX2(SB), NOSPLIT, $0-60
+	MOVQ         dst_base+0(FP), CX
+	MOVQ         x_base+24(FP), DX
+	MOVQ         dst_len+8(FP), BX
+	XORQ         AX, AX
+	VBROADCASTSS scale+48(FP), Y0
+	VBROADCASTSS shift+52(FP), Y1
+	VXORPS       X2, X2, X2
+	VXORPS       X3, X3, X3
+	VXORPS       X4, X4, X4
+	VXORPS       X5, X5, X5
+	VXORPS       X6, X6, X6
+	MOVQ         BX, SI
+	SUBQ         $0x00000020, SI
+
+blocks:
+	CMPQ         AX, SI
+	JG           blocksend
+	VMOVUPS      (DX)(AX*4), Y7
+	VFMSUB213PS  Y1, Y0, Y7
+	VMOVUPS      c42b20000<>+0(SB), Y8
+	VMINPS       Y7, Y8, Y7
+	VMOVUPS      cc2d00000<>+0(SB), Y8
+	VMAXPS       Y7, Y8, Y7
+	VMULPS       c3fb8aa3b<>+0(SB), Y7, Y8
+	VROUNDPS     $0x08, Y8, Y8
+	VFNMADD231PS c3f317200<>+0(SB), Y8, Y7
+	VFNMADD231PS c35bfbe8e<>+0(SB), Y8, Y7
+	VMOVUPS      c39500d01<>+0(SB), Y9
+	VFMADD213PS  c3ab60b61<>+0(SB), Y7, Y9
+	VFMADD213PS  c3c088889<>+0(SB), Y7, Y9
+	VFMADD213PS  c3d2aaaab<>+0(SB), Y7, Y9
+	VFMADD213PS  c3e2aaaab<>+0(SB), Y7, Y9
+	VFMADD213PS  c3f000000<>+0(SB), Y7, Y9
+	VFMADD213PS  c3f800000<>+0(SB), Y7, Y9
+	VFMADD213PS  c3f800000<>+0(SB), Y7, Y9
+	VCVTPS2DQ    Y8, Y8
+	VPSRAD       $0x01, Y8, Y7
+	VPSUBD       Y7, Y8, Y8
+	VPADDD       c0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y7, Y9, Y9
+	VPADDD       c0000007f<>+0(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y7
+	VMOVUPS      Y7, (CX)(AX*4)
+	VADDPS       Y7, Y3, Y3
+	VMOVUPS      32(DX)(AX*4), Y7
+	VFMSUB213PS  Y1, Y0, Y7
+	VMOVUPS      c42b20000<>+0(SB), Y8
+	VMINPS       Y7, Y8, Y7
+	VMOVUPS      cc2d00000<>+0(SB), Y8
+	VMAXPS       Y7, Y8, Y7
+	VMULPS       c3fb8aa3b<>+0(SB), Y7, Y8
+	VROUNDPS     $0x08, Y8, Y8
+	VFNMADD231PS c3f317200<>+0(SB), Y8, Y7
+	VFNMADD231PS c35bfbe8e<>+0(SB), Y8, Y7
+	VMOVUPS      c39500d01<>+0(SB), Y9
+	VFMADD213PS  c3ab60b61<>+0(SB), Y7, Y9
+	VFMADD213PS  c3c088889<>+0(SB), Y7, Y9
+	VFMADD213PS  c3d2aaaab<>+0(SB), Y7, Y9
+	VFMADD213PS  c3e2aaaab<>+0(SB), Y7, Y9
+	VFMADD213PS  c3f000000<>+0(SB), Y7, Y9
+	VFMADD213PS  c3f800000<>+0(SB), Y7, Y9
+	VFMADD213PS  c3f800000<>+0(SB), Y7, Y9
+	VCVTPS2DQ    Y8, Y8
+	VPSRAD       $0x01, Y8, Y7
+	VPSUBD       Y7, Y8, Y8
+	VPADDD       c0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y7, Y9, Y9
+	VPADDD       c0000007f<>+0(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y7
+	VMOVUPS      Y7, 32(CX)(AX*4)
+	VADDPS       Y7, Y4, Y4
+	VMOVUPS      64(DX)(AX*4), Y7
+	VFMSUB213PS  Y1, Y0, Y7
+	VMOVUPS      c42b20000<>+0(SB), Y8
+	VMINPS       Y7, Y8, Y7
+	VMOVUPS      cc2d00000<>+0(SB), Y8
+	VMAXPS       Y7, Y8, Y7
+	VMULPS       c3fb8aa3b<>+0(SB), Y7, Y8
+	VROUNDPS     $0x08, Y8, Y8
+	VFNMADD231PS c3f317200<>+0(SB), Y8, Y7
+	VFNMADD231PS c35bfbe8e<>+0(SB), Y8, Y7
+	VMOVUPS      c39500d01<>+0(SB), Y9
+	VFMADD213PS  c3ab60b61<>+0(SB), Y7, Y9
+	VFMADD213PS  c3c088889<>+0(SB), Y7, Y9
+	VFMADD213PS  c3d2aaaab<>+0(SB), Y7, Y9
+	VFMADD213PS  c3e2aaaab<>+0(SB), Y7, Y9
+	VFMADD213PS  c3f000000<>+0(SB), Y7, Y9
+	VFMADD213PS  c3f800000<>+0(SB), Y7, Y9
+	VFMADD213PS  c3f800000<>+0(SB), Y7, Y9
+	VCVTPS2DQ    Y8, Y8
+	VPSRAD       $0x01, Y8, Y7
+	VPSUBD       Y7, Y8, Y8
+	VPADDD       c0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y7, Y9, Y9
+	VPADDD       c0000007f<>+0(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y7
+	VMOVUPS      Y7, 64(CX)(AX*4)
+	VADDPS       Y7, Y5, Y5
+	VMOVUPS      96(DX)(AX*4), Y7
+	VFMSUB213PS  Y1, Y0, Y7
+	VMOVUPS      c42b20000<>+0(SB), Y8
+	VMINPS       Y7, Y8, Y7
+	VMOVUPS      cc2d00000<>+0(SB), Y8
+	VMAXPS       Y7, Y8, Y7
+	VMULPS       c3fb8aa3b<>+0(SB), Y7, Y8
+	VROUNDPS     $0x08, Y8, Y8
+	VFNMADD231PS c3f317200<>+0(SB), Y8, Y7
+	VFNMADD231PS c35bfbe8e<>+0(SB), Y8, Y7
+	VMOVUPS      c39500d01<>+0(SB), Y9
+	VFMADD213PS  c3ab60b61<>+0(SB), Y7, Y9
+	VFMADD213PS  c3c088889<>+0(SB), Y7, Y9
+	VFMADD213PS  c3d2aaaab<>+0(SB), Y7, Y9
+	VFMADD213PS  c3e2aaaab<>+0(SB), Y7, Y9
+	VFMADD213PS  c3f000000<>+0(SB), Y7, Y9
+	VFMADD213PS  c3f800000<>+0(SB), Y7, Y9
+	VFMADD213PS  c3f800000<>+0(SB), Y7, Y9
+	VCVTPS2DQ    Y8, Y8
+	VPSRAD       $0x01, Y8, Y7
+	VPSUBD       Y7, Y8, Y8
+	VPADDD       c0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y7, Y9, Y9
+	VPADDD       c0000007f<>+0(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y7
+	VMOVUPS      Y7, 96(CX)(AX*4)
+	VADDPS       Y7, Y6, Y6
+	ADDQ         $0x00000020, AX
+	JMP          blocks
+
+blocksend:
+	MOVQ BX, SI
+	SUBQ $0x00000008, SI
+
+vectors:
+	CMPQ         AX, SI
+	JG           vectorsend
+	VMOVUPS      (DX)(AX*4), Y7
+	VFMSUB213PS  Y1, Y0, Y7
+	VMOVUPS      c42b20000<>+0(SB), Y8
+	VMINPS       Y7, Y8, Y7
+	VMOVUPS      cc2d00000<>+0(SB), Y8
+	VMAXPS       Y7, Y8, Y7
+	VMULPS       c3fb8aa3b<>+0(SB), Y7, Y8
+	VROUNDPS     $0x08, Y8, Y8
+	VFNMADD231PS c3f317200<>+0(SB), Y8, Y7
+	VFNMADD231PS c35bfbe8e<>+0(SB), Y8, Y7
+	VMOVUPS      c39500d01<>+0(SB), Y9
+	VFMADD213PS  c3ab60b61<>+0(SB), Y7, Y9
+	VFMADD213PS  c3c088889<>+0(SB), Y7, Y9
+	VFMADD213PS  c3d2aaaab<>+0(SB), Y7, Y9
+	VFMADD213PS  c3e2aaaab<>+0(SB), Y7, Y9
+	VFMADD213PS  c3f000000<>+0(SB), Y7, Y9
+	VFMADD213PS  c3f800000<>+0(SB), Y7, Y9
+	VFMADD213PS  c3f800000<>+0(SB), Y7, Y9
+	VCVTPS2DQ    Y8, Y8
+	VPSRAD       $0x01, Y8, Y7
+	VPSUBD       Y7, Y8, Y8
+	VPADDD       c0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y7, Y9, Y9
+	VPADDD       c0000007f<>+0(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y7
+	VMOVUPS      Y7, (CX)(AX*4)
+	VADDPS       Y7, Y3, Y3
+	ADDQ         $0x00000008, AX
+	JMP          vectors
+
+vectorsend:
+	SUBQ         AX, BX
+	JZ           done
+	LEAQ         mask<>+0(SB), SI
+	NEGQ         BX
+	VMOVUPS      32(SI)(BX*4), Y7
+	VMASKMOVPS   (DX)(AX*4), Y7, Y8
+	VFMSUB213PS  Y1, Y0, Y8
+	VMOVUPS      c42b20000<>+0(SB), Y0
+	VMINPS       Y8, Y0, Y8
+	VMOVUPS      cc2d00000<>+0(SB), Y0
+	VMAXPS       Y8, Y0, Y8
+	VMULPS       c3fb8aa3b<>+0(SB), Y8, Y0
+	VROUNDPS     $0x08, Y0, Y0
+	VFNMADD231PS c3f317200<>+0(SB), Y0, Y8
+	VFNMADD231PS c35bfbe8e<>+0(SB), Y0, Y8
+	VMOVUPS      c39500d01<>+0(SB), Y1
+	VFMADD213PS  c3ab60b61<>+0(SB), Y8, Y1
+	VFMADD213PS  c3c088889<>+0(SB), Y8, Y1
+	VFMADD213PS  c3d2aaaab<>+0(SB), Y8, Y1
+	VFMADD213PS  c3e2aaaab<>+0(SB), Y8, Y1
+	VFMADD213PS  c3f000000<>+0(SB), Y8, Y1
+	VFMADD213PS  c3f800000<>+0(SB), Y8, Y1
+	VFMADD213PS  c3f800000<>+0(SB), Y8, Y1
+	VCVTPS2DQ    Y0, Y0
+	VPSRAD       $0x01, Y0, Y8
+	VPSUBD       Y8, Y0, Y0
+	VPADDD       c0000007f<>+0(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VMULPS       Y8, Y1, Y1
+	VPADDD       c0000007f<>+0(SB), Y0, Y0
+	VPSLLD       $0x17, Y0, Y0
+	VMULPS       Y0, Y1, Y1
+	VMOVAPS      Y1, Y8
+	VMASKMOVPS   Y8, Y7, (CX)(AX*4)
+	VBLENDVPS    Y7, Y8, Y2, Y8
+	VADDPS       Y8, Y3, Y3
+
+done:
+	VADDPS       Y4, Y3, Y3
+	VADDPS       Y6, Y5, Y5
+	VADDPS       Y5, Y3, Y3
+	VEXTRACTF128 $0x01, Y3, X0
+	VADDPS       X0, X3, X3
+	VMOVHLPS     X3, X3, X0
+	VADDPS       X0, X3, X3
+	VMOVSHDUP    X3, X0
+	VADDPS       X0, X3, X3
+	MOVSS        X3, ret+56(FP)
+	VZEROUPPER
+	RET
+
+// func sigmoidAVX2(dst []float32, x []float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·sigmoidAVX2(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), CX
+	MOVQ x_base+24(FP), DX
+	MOVQ dst_len+8(FP), BX
+	XORQ AX, AX
+	MOVQ BX, SI
+	SUBQ $0x00000008, SI
+
+vectors:
+	CMPQ         AX, SI
+	JG           vectorsend
+	VMOVUPS      (DX)(AX*4), Y0
+	VXORPS       X1, X1, X1
+	VSUBPS       Y0, Y1, Y1
+	VMOVUPS      c42b20000<>+0(SB), Y0
+	VMINPS       Y1, Y0, Y1
+	VMOVUPS      cc2d00000<>+0(SB), Y0
+	VMAXPS       Y1, Y0, Y1
+	VMULPS       c3fb8aa3b<>+0(SB), Y1, Y0
+	VROUNDPS     $0x08, Y0, Y0
+	VFNMADD231PS c3f317200<>+0(SB), Y0, Y1
+	VFNMADD231PS c35bfbe8e<>+0(SB), Y0, Y1
+	VMOVUPS      c39500d01<>+0(SB), Y3
+	VFMADD213PS  c3ab60b61<>+0(SB), Y1, Y3
+	VFMADD213PS  c3c088889<>+0(SB), Y1, Y3
+	VFMADD213PS  c3d2aaaab<>+0(SB), Y1, Y3
+	VFMADD213PS  c3e2aaaab<>+0(SB), Y1, Y3
+	VFMADD213PS  c3f000000<>+0(SB), Y1, Y3
+	VFMADD213PS  c3f800000<>+0(SB), Y1, Y3
+	VFMADD213PS  c3f800000<>+0(SB), Y1, Y3
+	VCVTPS2DQ    Y0, Y0
+	VPSRAD       $0x01, Y0, Y1
+	VPSUBD       Y1, Y0, Y0
+	VPADDD       c0000007f<>+0(SB), Y1, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y3, Y3
+	VPADDD       c0000007f<>+0(SB), Y0, Y0
+	VPSLLD       $0x17, Y0, Y0
+	VMULPS       Y0, Y3, Y3
+	VMOVAPS      Y3, Y1
+	VMOVUPS      c3f800000<>+0(SB), Y0
+	VADDPS       Y0, Y1, Y1
+	VDIVPS       Y1, Y0, Y1
+	VMOVUPS      Y1, (CX)(AX*4)
+	ADDQ         $0x00000008, AX
+	JMP          vectors
+
+vectorsend:
+	SUBQ         AX, BX
+	JZ           done
+	LEAQ         mask<>+0(SB), SI
+	NEGQ         BX
+	VMOVUPS      32(SI)(BX*4), Y0
+	VMASKMOVPS   (DX)(AX*4), Y0, Y1
+	VXORPS       X2, X2, X2
+	VSUBPS       Y1, Y2, Y2
+	VMOVUPS      c42b20000<>+0(SB), Y1
+	VMINPS       Y2, Y1, Y2
+	VMOVUPS      cc2d00000<>+0(SB), Y1
+	VMAXPS       Y2, Y1, Y2
+	VMULPS       c3fb8aa3b<>+0(SB), Y2, Y1
+	VROUNDPS     $0x08, Y1, Y1
+	VFNMADD231PS c3f317200<>+0(SB), Y1, Y2
+	VFNMADD231PS c35bfbe8e<>+0(SB), Y1, Y2
+	VMOVUPS      c39500d01<>+0(SB), Y3
+	VFMADD213PS  c3ab60b61<>+0(SB), Y2, Y3
+	VFMADD213PS  c3c088889<>+0(SB), Y2, Y3
+	VFMADD213PS  c3d2aaaab<>+0(SB), Y2, Y3
+	VFMADD213PS  c3e2aaaab<>+0(SB), Y2, Y3
+	VFMADD213PS  c3f000000<>+0(SB), Y2, Y3
+	VFMADD213PS  c3f800000<>+0(SB), Y2, Y3
+	VFMADD213PS  c3f800000<>+0(SB), Y2, Y3
+	VCVTPS2DQ    Y1, Y1
+	VPSRAD       $0x01, Y1, Y2
+	VPSUBD       Y2, Y1, Y1
+	VPADDD       c0000007f<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y3, Y3
+	VPADDD       c0000007f<>+0(SB), Y1, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y3, Y3
+	VMOVAPS      Y3, Y2
+	VMOVUPS      c3f800000<>+0(SB), Y1
+	VADDPS       Y1, Y2, Y2
+	VDIVPS       Y2, Y1, Y2
+	VMASKMOVPS   Y2, Y0, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func siluAVX2(dst []float32, x []float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·siluAVX2(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), CX
+	MOVQ x_base+24(FP), DX
+	MOVQ dst_len+8(FP), BX
+	XORQ AX, AX
+	MOVQ BX, SI
+	SUBQ $0x00000008, SI
+
+vectors:
+	CMPQ         AX, SI
+	JG           vectorsend
+	VMOVUPS      (DX)(AX*4), Y0
+	VXORPS       X1, X1, X1
+	VSUBPS       Y0, Y1, Y1
+	VMOVUPS      c42b20000<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y1
+	VMOVUPS      cc2d00000<>+0(SB), Y2
+	VMAXPS       Y1, Y2, Y1
+	VMULPS       c3fb8aa3b<>+0(SB), Y1, Y2
+	VROUNDPS     $0x08, Y2, Y2
+	VFNMADD231PS c3f317200<>+0(SB), Y2, Y1
+	VFNMADD231PS c35bfbe8e<>+0(SB), Y2, Y1
+	VMOVUPS      c39500d01<>+0(SB), Y4
+	VFMADD213PS  c3ab60b61<>+0(SB), Y1, Y4
+	VFMADD213PS  c3c088889<>+0(SB), Y1, Y4
+	VFMADD213PS  c3d2aaaab<>+0(SB), Y1, Y4
+	VFMADD213PS  c3e2aaaab<>+0(SB), Y1, Y4
+	VFMADD213PS  c3f000000<>+0(SB), Y1, Y4
+	VFMADD213PS  c3f800000<>+0(SB), Y1, Y4
+	VFMADD213PS  c3f800000<>+0(SB), Y1, Y4
+	VCVTPS2DQ    Y2, Y2
+	VPSRAD       $0x01, Y2, Y1
+	VPSUBD       Y1, Y2, Y2
+	VPADDD       c0000007f<>+0(SB), Y1, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y4, Y4
+	VPADDD       c0000007f<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y4, Y4
+	VMOVAPS      Y4, Y1
+	VMOVUPS      c3f800000<>+0(SB), Y2
+	VADDPS       Y2, Y1, Y1
+	VDIVPS       Y1, Y2, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, (CX)(AX*4)
+	ADDQ         $0x00000008, AX
+	JMP          vectors
+
+vectorsend:
+	SUBQ         AX, BX
+	JZ           done
+	LEAQ         mask<>+0(SB), SI
+	NEGQ         BX
+	VMOVUPS      32(SI)(BX*4), Y0
+	VMASKMOVPS   (DX)(AX*4), Y0, Y1
+	VXORPS       X3, X3, X3
+	VSUBPS       Y1, Y3, Y3
+	VMOVUPS      c42b20000<>+0(SB), Y2
+	VMINPS       Y3, Y2, Y3
+	VMOVUPS      cc2d00000<>+0(SB), Y2
+	VMAXPS       Y3, Y2, Y3
+	VMULPS       c3fb8aa3b<>+0(SB), Y3, Y2
+	VROUNDPS     $0x08, Y2, Y2
+	VFNMADD231PS c3f317200<>+0(SB), Y2, Y3
+	VFNMADD231PS c35bfbe8e<>+0(SB), Y2, Y3
+	VMOVUPS      c39500d01<>+0(SB), Y4
+	VFMADD213PS  c3ab60b61<>+0(SB), Y3, Y4
+	VFMADD213PS  c3c088889<>+0(SB), Y3, Y4
+	VFMADD213PS  c3d2aaaab<>+0(SB), Y3, Y4
+	VFMADD213PS  c3e2aaaab<>+0(SB), Y3, Y4
+	VFMADD213PS  c3f000000<>+0(SB), Y3, Y4
+	VFMADD213PS  c3f800000<>+0(SB), Y3, Y4
+	VFMADD213PS  c3f800000<>+0(SB), Y3, Y4
+	VCVTPS2DQ    Y2, Y2
+	VPSRAD       $0x01, Y2, Y3
+	VPSUBD       Y3, Y2, Y2
+	VPADDD       c0000007f<>+0(SB), Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y3, Y4, Y4
+	VPADDD       c0000007f<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y4, Y4
+	VMOVAPS      Y4, Y3
+	VMOVUPS      c3f800000<>+0(SB), Y2
+	VADDPS       Y2, Y3, Y3
+	VDIVPS       Y3, Y2, Y3
+	VMULPS       Y1, Y3, Y3
+	VMASKMOVPS   Y3, Y0, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func siluGradAVX2(dx []float32, dy []float32, x []float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·siluGradAVX2(SB), NOSPLIT, $0-72
+	MOVQ dx_base+0(FP), CX
+	MOVQ dy_base+24(FP), DX
+	MOVQ x_base+48(FP), BX
+	MOVQ dx_len+8(FP), SI
+	XORQ AX, AX
+	MOVQ SI, DI
+	SUBQ $0x00000008, DI
+
+vectors:
+	CMPQ         AX, DI
+	JG           vectorsend
+	VMOVUPS      (BX)(AX*4), Y0
+	VXORPS       X1, X1, X1
+	VSUBPS       Y0, Y1, Y1
+	VMOVUPS      c42b20000<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y1
+	VMOVUPS      cc2d00000<>+0(SB), Y2
+	VMAXPS       Y1, Y2, Y1
+	VMULPS       c3fb8aa3b<>+0(SB), Y1, Y2
+	VROUNDPS     $0x08, Y2, Y2
+	VFNMADD231PS c3f317200<>+0(SB), Y2, Y1
+	VFNMADD231PS c35bfbe8e<>+0(SB), Y2, Y1
+	VMOVUPS      c39500d01<>+0(SB), Y4
+	VFMADD213PS  c3ab60b61<>+0(SB), Y1, Y4
+	VFMADD213PS  c3c088889<>+0(SB), Y1, Y4
+	VFMADD213PS  c3d2aaaab<>+0(SB), Y1, Y4
+	VFMADD213PS  c3e2aaaab<>+0(SB), Y1, Y4
+	VFMADD213PS  c3f000000<>+0(SB), Y1, Y4
+	VFMADD213PS  c3f800000<>+0(SB), Y1, Y4
+	VFMADD213PS  c3f800000<>+0(SB), Y1, Y4
+	VCVTPS2DQ    Y2, Y2
+	VPSRAD       $0x01, Y2, Y1
+	VPSUBD       Y1, Y2, Y2
+	VPADDD       c0000007f<>+0(SB), Y1, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y4, Y4
+	VPADDD       c0000007f<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y4, Y4
+	VMOVAPS      Y4, Y1
+	VMOVUPS      c3f800000<>+0(SB), Y2
+	VADDPS       Y2, Y1, Y1
+	VDIVPS       Y1, Y2, Y1
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      c3f800000<>+0(SB), Y2
+	VSUBPS       Y1, Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	VMOVUPS      (DX)(AX*4), Y0
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, (CX)(AX*4)
+	ADDQ         $0x00000008, AX
+	JMP          vectors
+
+vectorsend:
+	SUBQ         AX, SI
+	JZ           done
+	LEAQ         mask<>+0(SB), DI
+	NEGQ         SI
+	VMOVUPS      32(DI)(SI*4), Y0
+	VMASKMOVPS   (BX)(AX*4), Y0, Y1
+	VXORPS       X3, X3, X3
+	VSUBPS       Y1, Y3, Y3
+	VMOVUPS      c42b20000<>+0(SB), Y2
+	VMINPS       Y3, Y2, Y3
+	VMOVUPS      cc2d00000<>+0(SB), Y2
+	VMAXPS       Y3, Y2, Y3
+	VMULPS       c3fb8aa3b<>+0(SB), Y3, Y2
+	VROUNDPS     $0x08, Y2, Y2
+	VFNMADD231PS c3f317200<>+0(SB), Y2, Y3
+	VFNMADD231PS c35bfbe8e<>+0(SB), Y2, Y3
+	VMOVUPS      c39500d01<>+0(SB), Y4
+	VFMADD213PS  c3ab60b61<>+0(SB), Y3, Y4
+	VFMADD213PS  c3c088889<>+0(SB), Y3, Y4
+	VFMADD213PS  c3d2aaaab<>+0(SB), Y3, Y4
+	VFMADD213PS  c3e2aaaab<>+0(SB), Y3, Y4
+	VFMADD213PS  c3f000000<>+0(SB), Y3, Y4
+	VFMADD213PS  c3f800000<>+0(SB), Y3, Y4
+	VFMADD213PS  c3f800000<>+0(SB), Y3, Y4
+	VCVTPS2DQ    Y2, Y2
+	VPSRAD       $0x01, Y2, Y3
+	VPSUBD       Y3, Y2, Y2
+	VPADDD       c0000007f<>+0(SB), Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y3, Y4, Y4
+	VPADDD       c0000007f<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y4, Y4
+	VMOVAPS      Y4, Y3
+	VMOVUPS      c3f800000<>+0(SB), Y2
+	VADDPS       Y2, Y3, Y3
+	VDIVPS       Y3, Y2, Y3
+	VMULPS       Y3, Y1, Y1
+	VMOVUPS      c3f800000<>+0(SB), Y2
+	VSUBPS       Y3, Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y3, Y3
+	VMASKMOVPS   (DX)(AX*4), Y0, Y1
+	VMULPS       Y1, Y3, Y3
+	VMASKMOVPS   Y3, Y0, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func swigluAVX2(dst []float32, gate []float32, up []float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·swigluAVX2(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), CX
+	MOVQ gate_base+24(FP), DX
+	MOVQ up_base+48(FP), BX
+	MOVQ dst_len+8(FP), SI
+	XORQ AX, AX
+	MOVQ SI, DI
+	SUBQ $0x00000008, DI
+
+vectors:
+	CMPQ         AX, DI
+	JG           vectorsend
+	VMOVUPS      (DX)(AX*4), Y0
+	VXORPS       X1, X1, X1
+	VSUBPS       Y0, Y1, Y1
+	VMOVUPS      c42b20000<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y1
+	VMOVUPS      cc2d00000<>+0(SB), Y2
+	VMAXPS       Y1, Y2, Y1
+	VMULPS       c3fb8aa3b<>+0(SB), Y1, Y2
+	VROUNDPS     $0x08, Y2, Y2
+	VFNMADD231PS c3f317200<>+0(SB), Y2, Y1
+	VFNMADD231PS c35bfbe8e<>+0(SB), Y2, Y1
+	VMOVUPS      c39500d01<>+0(SB), Y4
+	VFMADD213PS  c3ab60b61<>+0(SB), Y1, Y4
+	VFMADD213PS  c3c088889<>+0(SB), Y1, Y4
+	VFMADD213PS  c3d2aaaab<>+0(SB), Y1, Y4
+	VFMADD213PS  c3e2aaaab<>+0(SB), Y1, Y4
+	VFMADD213PS  c3f000000<>+0(SB), Y1, Y4
+	VFMADD213PS  c3f800000<>+0(SB), Y1, Y4
+	VFMADD213PS  c3f800000<>+0(SB), Y1, Y4
+	VCVTPS2DQ    Y2, Y2
+	VPSRAD       $0x01, Y2, Y1
+	VPSUBD       Y1, Y2, Y2
+	VPADDD       c0000007f<>+0(SB), Y1, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y4, Y4
+	VPADDD       c0000007f<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y4, Y4
+	VMOVAPS      Y4, Y1
+	VMOVUPS      c3f800000<>+0(SB), Y2
+	VADDPS       Y2, Y1, Y1
+	VDIVPS       Y1, Y2, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      (BX)(AX*4), Y0
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, (CX)(AX*4)
+	ADDQ         $0x00000008, AX
+	JMP          vectors
+
+vectorsend:
+	SUBQ         AX, SI
+	JZ           done
+	LEAQ         mask<>+0(SB), DI
+	NEGQ         SI
+	VMOVUPS      32(DI)(SI*4), Y0
+	VMASKMOVPS   (DX)(AX*4), Y0, Y1
+	VXORPS       X3, X3, X3
+	VSUBPS       Y1, Y3, Y3
+	VMOVUPS      c42b20000<>+0(SB), Y2
+	VMINPS       Y3, Y2, Y3
+	VMOVUPS      cc2d00000<>+0(SB), Y2
+	VMAXPS       Y3, Y2, Y3
+	VMULPS       c3fb8aa3b<>+0(SB), Y3, Y2
+	VROUNDPS     $0x08, Y2, Y2
+	VFNMADD231PS c3f317200<>+0(SB), Y2, Y3
+	VFNMADD231PS c35bfbe8e<>+0(SB), Y2, Y3
+	VMOVUPS      c39500d01<>+0(SB), Y4
+	VFMADD213PS  c3ab60b61<>+0(SB), Y3, Y4
+	VFMADD213PS  c3c088889<>+0(SB), Y3, Y4
+	VFMADD213PS  c3d2aaaab<>+0(SB), Y3, Y4
+	VFMADD213PS  c3e2aaaab<>+0(SB), Y3, Y4
+	VFMADD213PS  c3f000000<>+0(SB), Y3, Y4
+	VFMADD213PS  c3f800000<>+0(SB), Y3, Y4
+	VFMADD213PS  c3f800000<>+0(SB), Y3, Y4
+	VCVTPS2DQ    Y2, Y2
+	VPSRAD       $0x01, Y2, Y3
+	VPSUBD       Y3, Y2, Y2
+	VPADDD       c0000007f<>+0(SB), Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y3, Y4, Y4
+	VPADDD       c0000007f<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y4, Y4
+	VMOVAPS      Y4, Y3
+	VMOVUPS      c3f800000<>+0(SB), Y2
+	VADDPS       Y2, Y3, Y3
+	VDIVPS       Y3, Y2, Y3
+	VMULPS       Y1, Y3, Y3
+	VMASKMOVPS   (BX)(AX*4), Y0, Y1
+	VMULPS       Y1, Y3, Y3
+	VMASKMOVPS   Y3, Y0, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func swigluGradAVX2(dgate []float32, dup []float32, dy []float32, gate []float32, up []float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·swigluGradAVX2(SB), NOSPLIT, $0-120
+	MOVQ dgate_base+0(FP), CX
+	MOVQ dup_base+24(FP), DX
+	MOVQ dy_base+48(FP), BX
+	MOVQ gate_base+72(FP), SI
+	MOVQ up_base+96(FP), DI
+	MOVQ dgate_len+8(FP), R8
+	XORQ AX, AX
+	MOVQ R8, R9
+	SUBQ $0x00000008, R9
+
+vectors:
+	CMPQ         AX, R9
+	JG           vectorsend
+	VMOVUPS      (SI)(AX*4), Y0
+	VXORPS       X1, X1, X1
+	VSUBPS       Y0, Y1, Y1
+	VMOVUPS      c42b20000<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y1
+	VMOVUPS      cc2d00000<>+0(SB), Y2
+	VMAXPS       Y1, Y2, Y1
+	VMULPS       c3fb8aa3b<>+0(SB), Y1, Y2
+	VROUNDPS     $0x08, Y2, Y2
+	VFNMADD231PS c3f317200<>+0(SB), Y2, Y1
+	VFNMADD231PS c35bfbe8e<>+0(SB), Y2, Y1
+	VMOVUPS      c39500d01<>+0(SB), Y4
+	VFMADD213PS  c3ab60b61<>+0(SB), Y1, Y4
+	VFMADD213PS  c3c088889<>+0(SB), Y1, Y4
+	VFMADD213PS  c3d2aaaab<>+0(SB), Y1, Y4
+	VFMADD213PS  c3e2aaaab<>+0(SB), Y1, Y4
+	VFMADD213PS  c3f000000<>+0(SB), Y1, Y4
+	VFMADD213PS  c3f800000<>+0(SB), Y1, Y4
+	VFMADD213PS  c3f800000<>+0(SB), Y1, Y4
+	VCVTPS2DQ    Y2, Y2
+	VPSRAD       $0x01, Y2, Y1
+	VPSUBD       Y1, Y2, Y2
+	VPADDD       c0000007f<>+0(SB), Y1, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y4, Y4
+	VPADDD       c0000007f<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y4, Y4
+	VMOVAPS      Y4, Y1
+	VMOVUPS      c3f800000<>+0(SB), Y2
+	VADDPS       Y2, Y1, Y1
+	VDIVPS       Y1, Y2, Y1
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      c3f800000<>+0(SB), Y2
+	VSUBPS       Y1, Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	VMOVUPS      (BX)(AX*4), Y2
+	VMOVUPS      (DI)(AX*4), Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VMULPS       Y2, Y0, Y0
+	VMOVUPS      Y0, (DX)(AX*4)
+	VMOVUPS      Y1, (CX)(AX*4)
+	ADDQ         $0x00000008, AX
+	JMP          vectors
+
+vectorsend:
+	SUBQ         AX, R8
+	JZ           done
+	LEAQ         mask<>+0(SB), R9
+	NEGQ         R8
+	VMOVUPS      32(R9)(R8*4), Y0
+	VMASKMOVPS   (SI)(AX*4), Y0, Y1
+	VXORPS       X3, X3, X3
+	VSUBPS       Y1, Y3, Y3
+	VMOVUPS      c42b20000<>+0(SB), Y2
+	VMINPS       Y3, Y2, Y3
+	VMOVUPS      cc2d00000<>+0(SB), Y2
+	VMAXPS       Y3, Y2, Y3
+	VMULPS       c3fb8aa3b<>+0(SB), Y3, Y2
+	VROUNDPS     $0x08, Y2, Y2
+	VFNMADD231PS c3f317200<>+0(SB), Y2, Y3
+	VFNMADD231PS c35bfbe8e<>+0(SB), Y2, Y3
+	VMOVUPS      c39500d01<>+0(SB), Y4
+	VFMADD213PS  c3ab60b61<>+0(SB), Y3, Y4
+	VFMADD213PS  c3c088889<>+0(SB), Y3, Y4
+	VFMADD213PS  c3d2aaaab<>+0(SB), Y3, Y4
+	VFMADD213PS  c3e2aaaab<>+0(SB), Y3, Y4
+	VFMADD213PS  c3f000000<>+0(SB), Y3, Y4
+	VFMADD213PS  c3f800000<>+0(SB), Y3, Y4
+	VFMADD213PS  c3f800000<>+0(SB), Y3, Y4
+	VCVTPS2DQ    Y2, Y2
+	VPSRAD       $0x01, Y2, Y3
+	VPSUBD       Y3, Y2, Y2
+	VPADDD       c0000007f<>+0(SB), Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y3, Y4, Y4
+	VPADDD       c0000007f<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y4, Y4
+	VMOVAPS      Y4, Y3
+	VMOVUPS      c3f800000<>+0(SB), Y2
+	VADDPS       Y2, Y3, Y3
+	VDIVPS       Y3, Y2, Y3
+	VMULPS       Y3, Y1, Y1
+	VMOVUPS      c3f800000<>+0(SB), Y2
+	VSUBPS       Y3, Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y3, Y3
+	VMASKMOVPS   (BX)(AX*4), Y0, Y2
+	VMASKMOVPS   (DI)(AX*4), Y0, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VMULPS       Y2, Y1, Y1
+	VMASKMOVPS   Y1, Y0, (DX)(AX*4)
+	VMASKMOVPS   Y3, Y0, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func scaleMulAVX2(dst []float32, x []float32, w []float32, s float32)
+// Requires: AVX
+TEXT ·scaleMulAVX2(SB), NOSPLIT, $0-76
+	MOVQ         dst_base+0(FP), CX
+	MOVQ         x_base+24(FP), DX
+	MOVQ         w_base+48(FP), BX
+	MOVQ         dst_len+8(FP), SI
+	XORQ         AX, AX
+	VBROADCASTSS s+72(FP), Y0
+	MOVQ         SI, DI
+	SUBQ         $0x00000008, DI
+
+vectors:
+	CMPQ    AX, DI
+	JG      vectorsend
+	VMOVUPS (DX)(AX*4), Y1
+	VMULPS  Y0, Y1, Y1
+	VMOVUPS (BX)(AX*4), Y2
+	VMULPS  Y2, Y1, Y1
+	VMOVUPS Y1, (CX)(AX*4)
+	ADDQ    $0x00000008, AX
+	JMP     vectors
+
+vectorsend:
+	SUBQ       AX, SI
+	JZ         done
+	LEAQ       mask<>+0(SB), DI
+	NEGQ       SI
+	VMOVUPS    32(DI)(SI*4), Y1
+	VMASKMOVPS (DX)(AX*4), Y1, Y2
+	VMULPS     Y0, Y2, Y2
+	VMASKMOVPS (BX)(AX*4), Y1, Y0
+	VMULPS     Y0, Y2, Y2
+	VMASKMOVPS Y2, Y1, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func normGradAVX2(dx []float32, dw []float32, dy []float32, x []float32, w []float32, rstd float32, mean float32)
+// Requires: AVX
+TEXT ·normGradAVX2(SB), NOSPLIT, $0-128
+	MOVQ         dx_base+0(FP), CX
+	MOVQ         dw_base+24(FP), DX
+	MOVQ         dy_base+48(FP), BX
+	MOVQ         x_base+72(FP), SI
+	MOVQ         w_base+96(FP), DI
+	MOVQ         dx_len+8(FP), R8
+	XORQ         AX, AX
+	VBROADCASTSS rstd+120(FP), Y0
+	VBROADCASTSS mean+124(FP), Y1
+	MOVQ         R8, R9
+	SUBQ         $0x00000008, R9
+
+vectors:
+	CMPQ    AX, R9
+	JG      vectorsend
+	VMOVUPS (SI)(AX*4), Y2
+	VMOVUPS (BX)(AX*4), Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y3, Y2, Y4
+	VMOVUPS (DX)(AX*4), Y5
+	VADDPS  Y5, Y4, Y4
+	VMOVUPS (DI)(AX*4), Y5
+	VMULPS  Y5, Y3, Y3
+	VMULPS  Y1, Y2, Y2
+	VSUBPS  Y2, Y3, Y3
+	VMULPS  Y0, Y3, Y3
+	VMOVUPS Y4, (DX)(AX*4)
+	VMOVUPS Y3, (CX)(AX*4)
+	ADDQ    $0x00000008, AX
+	JMP     vectors
+
+vectorsend:
+	SUBQ       AX, R8
+	JZ         done
+	LEAQ       mask<>+0(SB), R9
+	NEGQ       R8
+	VMOVUPS    32(R9)(R8*4), Y2
+	VMASKMOVPS (SI)(AX*4), Y2, Y3
+	VMASKMOVPS (BX)(AX*4), Y2, Y4
+	VMULPS     Y0, Y3, Y3
+	VMULPS     Y4, Y3, Y5
+	VMASKMOVPS (DX)(AX*4), Y2, Y6
+	VADDPS     Y6, Y5, Y5
+	VMASKMOVPS (DI)(AX*4), Y2, Y6
+	VMULPS     Y6, Y4, Y4
+	VMULPS     Y1, Y3, Y3
+	VSUBPS     Y3, Y4, Y4
+	VMULPS     Y0, Y4, Y4
+	VMASKMOVPS Y5, Y2, (DX)(AX*4)
+	VMASKMOVPS Y4, Y2, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func rotateHalvesAVX2(lo []float32, hi []float32, a []float32, b []float32, cos []float32, sin []float32)
+// Requires: AVX
+TEXT ·rotateHalvesAVX2(SB), NOSPLIT, $0-144
+	MOVQ lo_base+0(FP), CX
+	MOVQ hi_base+24(FP), DX
+	MOVQ a_base+48(FP), BX
+	MOVQ b_base+72(FP), SI
+	MOVQ cos_base+96(FP), DI
+	MOVQ sin_base+120(FP), R8
+	MOVQ lo_len+8(FP), R9
+	XORQ AX, AX
+	MOVQ R9, R10
+	SUBQ $0x00000008, R10
+
+vectors:
+	CMPQ    AX, R10
+	JG      vectorsend
+	VMOVUPS (BX)(AX*4), Y0
+	VMOVUPS (SI)(AX*4), Y1
+	VMOVUPS (DI)(AX*4), Y2
+	VMOVUPS (R8)(AX*4), Y3
+	VMULPS  Y2, Y0, Y4
+	VMULPS  Y3, Y1, Y5
+	VSUBPS  Y5, Y4, Y4
+	VMULPS  Y2, Y1, Y1
+	VMULPS  Y3, Y0, Y0
+	VADDPS  Y0, Y1, Y1
+	VMOVUPS Y4, (CX)(AX*4)
+	VMOVUPS Y1, (DX)(AX*4)
+	ADDQ    $0x00000008, AX
+	JMP     vectors
+
+vectorsend:
+	SUBQ       AX, R9
+	JZ         done
+	LEAQ       mask<>+0(SB), R10
+	NEGQ       R9
+	VMOVUPS    32(R10)(R9*4), Y0
+	VMASKMOVPS (BX)(AX*4), Y0, Y1
+	VMASKMOVPS (SI)(AX*4), Y0, Y2
+	VMASKMOVPS (DI)(AX*4), Y0, Y3
+	VMASKMOVPS (R8)(AX*4), Y0, Y4
+	VMULPS     Y3, Y1, Y5
+	VMULPS     Y4, Y2, Y6
+	VSUBPS     Y6, Y5, Y5
+	VMULPS     Y3, Y2, Y2
+	VMULPS     Y4, Y1, Y1
+	VADDPS     Y1, Y2, Y2
+	VMASKMOVPS Y5, Y0, (CX)(AX*4)
+	VMASKMOVPS Y2, Y0, (DX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func softmaxGradAVX2(dst []float32, p []float32, dp []float32, dot float32, scale float32)
+// Requires: AVX
+TEXT ·softmaxGradAVX2(SB), NOSPLIT, $0-80
+	MOVQ         dst_base+0(FP), CX
+	MOVQ         p_base+24(FP), DX
+	MOVQ         dp_base+48(FP), BX
+	MOVQ         dst_len+8(FP), SI
+	XORQ         AX, AX
+	VBROADCASTSS dot+72(FP), Y0
+	VBROADCASTSS scale+76(FP), Y1
+	MOVQ         SI, DI
+	SUBQ         $0x00000008, DI
+
+vectors:
+	CMPQ    AX, DI
+	JG      vectorsend
+	VMOVUPS (BX)(AX*4), Y2
+	VSUBPS  Y0, Y2, Y2
+	VMOVUPS (DX)(AX*4), Y3
+	VMULPS  Y3, Y2, Y2
+	VMULPS  Y1, Y2, Y2
+	VMOVUPS Y2, (CX)(AX*4)
+	ADDQ    $0x00000008, AX
+	JMP     vectors
+
+vectorsend:
+	SUBQ       AX, SI
+	JZ         done
+	LEAQ       mask<>+0(SB), DI
+	NEGQ       SI
+	VMOVUPS    32(DI)(SI*4), Y2
+	VMASKMOVPS (BX)(AX*4), Y2, Y3
+	VSUBPS     Y0, Y3, Y3
+	VMASKMOVPS (DX)(AX*4), Y2, Y0
+	VMULPS     Y0, Y3, Y3
+	VMULPS     Y1, Y3, Y3
+	VMASKMOVPS Y3, Y2, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func adamWAVX2(p []float32, g []float32, m []float32, v []float32, scale float32, keep float32, beta1 float32, new1 float32, beta2 float32, new2 float32, step float32, root2 float32, eps float32)
+// Requires: AVX
+TEXT ·adamWAVX2(SB), NOSPLIT, $0-132
+	MOVQ         p_base+0(FP), CX
+	MOVQ         g_base+24(FP), DX
+	MOVQ         m_base+48(FP), BX
+	MOVQ         v_base+72(FP), SI
+	MOVQ         p_len+8(FP), DI
+	XORQ         AX, AX
+	VBROADCASTSS scale+96(FP), Y0
+	VBROADCASTSS keep+100(FP), Y1
+	VBROADCASTSS beta1+104(FP), Y2
+	VBROADCASTSS new1+108(FP), Y3
+	VBROADCASTSS beta2+112(FP), Y4
+	VBROADCASTSS new2+116(FP), Y5
+	VBROADCASTSS step+120(FP), Y6
+	VBROADCASTSS root2+124(FP), Y7
+	VBROADCASTSS eps+128(FP), Y8
+	MOVQ         DI, R8
+	SUBQ         $0x00000008, R8
+
+vectors:
+	CMPQ    AX, R8
+	JG      vectorsend
+	VMOVUPS (DX)(AX*4), Y9
+	VMOVUPS (BX)(AX*4), Y10
+	VMULPS  Y0, Y9, Y9
+	VMULPS  Y2, Y10, Y10
+	VMULPS  Y3, Y9, Y11
+	VADDPS  Y11, Y10, Y10
+	VMOVUPS Y10, (BX)(AX*4)
+	VMULPS  Y5, Y9, Y11
+	VMULPS  Y9, Y11, Y11
+	VMOVUPS (SI)(AX*4), Y9
+	VMULPS  Y4, Y9, Y9
+	VADDPS  Y11, Y9, Y9
+	VMOVUPS Y9, (SI)(AX*4)
+	VSQRTPS Y9, Y9
+	VDIVPS  Y7, Y9, Y9
+	VADDPS  Y8, Y9, Y9
+	VMULPS  Y6, Y10, Y10
+	VDIVPS  Y9, Y10, Y10
+	VMOVUPS (CX)(AX*4), Y9
+	VMULPS  Y1, Y9, Y9
+	VSUBPS  Y10, Y9, Y9
+	VMOVUPS Y9, (CX)(AX*4)
+	ADDQ    $0x00000008, AX
+	JMP     vectors
+
+vectorsend:
+	SUBQ       AX, DI
+	JZ         done
+	LEAQ       mask<>+0(SB), R8
+	NEGQ       DI
+	VMOVUPS    32(R8)(DI*4), Y9
+	VMASKMOVPS (DX)(AX*4), Y9, Y10
+	VMASKMOVPS (BX)(AX*4), Y9, Y11
+	VMULPS     Y0, Y10, Y10
+	VMULPS     Y2, Y11, Y11
+	VMULPS     Y3, Y10, Y0
+	VADDPS     Y0, Y11, Y11
+	VMASKMOVPS Y11, Y9, (BX)(AX*4)
+	VMULPS     Y5, Y10, Y0
+	VMULPS     Y10, Y0, Y0
+	VMASKMOVPS (SI)(AX*4), Y9, Y2
+	VMULPS     Y4, Y2, Y2
+	VADDPS     Y0, Y2, Y2
+	VMASKMOVPS Y2, Y9, (SI)(AX*4)
+	VSQRTPS    Y2, Y2
+	VDIVPS     Y7, Y2, Y2
+	VADDPS     Y8, Y2, Y2
+	VMULPS     Y6, Y11, Y11
+	VDIVPS     Y2, Y11, Y11
+	VMASKMOVPS (CX)(AX*4), Y9, Y0
+	VMULPS     Y1, Y0, Y0
+	VSUBPS     Y11, Y0, Y0
+	VMASKMOVPS Y0, Y9, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func fromBFloat16AVX2(dst []float32, src []uint16)
+// Requires: AVX, AVX2
+TEXT ·fromBFloat16AVX2(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), CX
+	MOVQ src_base+24(FP), DX
+	MOVQ dst_len+8(FP), BX
+	XORQ AX, AX
+	SUBQ $0x00000008, BX
+
+vectors:
+	CMPQ      AX, BX
+	JG        vectorsend
+	VPMOVZXWD (DX)(AX*2), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVUPS   Y0, (CX)(AX*4)
+	ADDQ      $0x00000008, AX
+	JMP       vectors
+
+vectorsend:
+	VZEROUPPER
+	RET
+
+// func fromFloat16AVX2(dst []float32, src []uint16)
+// Requires: AVX, F16C
+TEXT ·fromFloat16AVX2(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), CX
+	MOVQ src_base+24(FP), DX
+	MOVQ dst_len+8(FP), BX
+	XORQ AX, AX
+	SUBQ $0x00000008, BX
+
+vectors:
+	CMPQ      AX, BX
+	JG        vectorsend
+	VCVTPH2PS (DX)(AX*2), Y0
+	VMOVUPS   Y0, (CX)(AX*4)
+	ADDQ      $0x00000008, AX
+	JMP       vectors
+
+vectorsend:
+	VZEROUPPER
+	RET
+
+// func toFloat16AVX2(dst []uint16, src []float32)
+// Requires: AVX, F16C
+TEXT ·toFloat16AVX2(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), CX
+	MOVQ src_base+24(FP), DX
+	MOVQ dst_len+8(FP), BX
+	XORQ AX, AX
+	SUBQ $0x00000008, BX
+
+vectors:
+	CMPQ      AX, BX
+	JG        vectorsend
+	VMOVUPS   (DX)(AX*4), Y0
+	VCVTPS2PH $0x00, Y0, (CX)(AX*2)
+	ADDQ      $0x00000008, AX
+	JMP       vectors
+
+vectorsend:
+	VZEROUPPER
+	RET
+
+// func toBFloat16AVX2(dst []uint16, src []float32)
+// Requires: AVX, AVX2
+TEXT ·toBFloat16AVX2(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), CX
+	MOVQ src_base+24(FP), DX
+	MOVQ dst_len+8(FP), BX
+	XORQ AX, AX
+	SUBQ $0x00000008, BX
+
+vectors:
+	CMPQ         AX, BX
+	JG           vectorsend
+	VMOVUPS      (DX)(AX*4), Y0
+	VPSRLD       $0x10, Y0, Y1
+	VANDPS       c00000001<>+0(SB), Y1, Y2
+	VPADDD       c00007fff<>+0(SB), Y2, Y2
+	VPADDD       Y0, Y2, Y2
+	VPSRLD       $0x10, Y2, Y2
+	VORPS        c00000040<>+0(SB), Y1, Y1
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VPBLENDVB    Y0, Y1, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X0
+	VPACKUSDW    X0, X2, X0
+	VMOVDQU      X0, (CX)(AX*2)
+	ADDQ         $0x00000008, AX
+	JMP          vectors
+
+vectorsend:
+	VZEROUPPER
+	RET

@@ -4,35 +4,27 @@ import "math"
 
 // BFloat16ToFloat32 widens the bits of bfloat16 numbers, exactly.
 func BFloat16ToFloat32(dst []float32, src []uint16) {
-	if len(dst) != len(src) {
-		panic(badLength)
-	}
+	same(len(dst), len(src))
 	active.fromBFloat16(dst, src)
 }
 
 // Float32ToBFloat16 rounds to nearest even, into the bits of bfloat16 numbers. A NaN
 // stays one and becomes quiet.
 func Float32ToBFloat16(dst []uint16, src []float32) {
-	if len(dst) != len(src) {
-		panic(badLength)
-	}
+	same(len(dst), len(src))
 	active.toBFloat16(dst, src)
 }
 
 // Float16ToFloat32 widens the bits of IEEE 754 binary16 numbers, exactly.
 func Float16ToFloat32(dst []float32, src []uint16) {
-	if len(dst) != len(src) {
-		panic(badLength)
-	}
+	same(len(dst), len(src))
 	active.fromFloat16(dst, src)
 }
 
 // Float32ToFloat16 rounds to nearest even, into the bits of IEEE 754 binary16 numbers.
 // What is too large becomes infinity; a NaN stays one and becomes quiet.
 func Float32ToFloat16(dst []uint16, src []float32) {
-	if len(dst) != len(src) {
-		panic(badLength)
-	}
+	same(len(dst), len(src))
 	active.toFloat16(dst, src)
 }
 

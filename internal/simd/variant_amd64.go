@@ -12,7 +12,7 @@ func assembly() []*variant {
 	if !x.HasAVX2 || !x.HasFMA || !x.HasF16C {
 		return nil
 	}
-	if !x.HasAVX512F {
+	if !x.HasAVX512F || !x.HasAVX512VL || !x.HasBMI2 {
 		return []*variant{&variantAVX2}
 	}
 	return []*variant{&variantAVX512, &variantAVX2}
@@ -24,10 +24,35 @@ var variantAVX512 = variant{
 		block: func(rows, k int, a, b, c *float32, stride int, add bool) {
 			blocksAVX512[rows-1](k, a, b, c, stride, add)
 		}},
-	fromBFloat16: fromBFloat16Generic,
-	toBFloat16:   toBFloat16Generic,
-	fromFloat16:  fromFloat16Generic,
-	toFloat16:    toFloat16Generic,
+
+	dot:        dotAVX512,
+	dot3:       dot3AVX512,
+	maximum:    maximumAVX512,
+	sumSquares: sumSquaresAVX512,
+	add:        addAVX512,
+	mul:        mulAVX512,
+	mulAdd:     mulAddAVX512,
+	scale:      scaleAVX512,
+	axpy:       axpyAVX512,
+
+	exp:         expAVX512,
+	sigmoid:     sigmoidAVX512,
+	silu:        siluAVX512,
+	expSum:      expSumAVX512,
+	softmaxGrad: softmaxGradAVX512,
+	siluGrad:    siluGradAVX512,
+	swiglu:      swigluAVX512,
+	swigluGrad:  swigluGradAVX512,
+
+	scaleMul:     scaleMulAVX512,
+	normGrad:     normGradAVX512,
+	rotateHalves: rotateHalvesAVX512,
+	adamW:        adamWAVX512,
+
+	fromBFloat16: fromBFloat16AVX512,
+	fromFloat16:  fromFloat16AVX512,
+	toBFloat16:   toBFloat16AVX512,
+	toFloat16:    toFloat16AVX512,
 }
 
 var variantAVX2 = variant{
@@ -36,10 +61,44 @@ var variantAVX2 = variant{
 		block: func(rows, k int, a, b, c *float32, stride int, add bool) {
 			blocksAVX2[rows-1](k, a, b, c, stride, add)
 		}},
-	fromBFloat16: fromBFloat16Generic,
-	toBFloat16:   toBFloat16Generic,
-	fromFloat16:  fromFloat16Generic,
-	toFloat16:    toFloat16Generic,
+
+	dot:        dotAVX2,
+	dot3:       dot3AVX2,
+	maximum:    maximumAVX2,
+	sumSquares: sumSquaresAVX2,
+	add:        addAVX2,
+	mul:        mulAVX2,
+	mulAdd:     mulAddAVX2,
+	scale:      scaleAVX2,
+	axpy:       axpyAVX2,
+
+	exp:         expAVX2,
+	sigmoid:     sigmoidAVX2,
+	silu:        siluAVX2,
+	expSum:      expSumAVX2,
+	softmaxGrad: softmaxGradAVX2,
+	siluGrad:    siluGradAVX2,
+	swiglu:      swigluAVX2,
+	swigluGrad:  swigluGradAVX2,
+
+	scaleMul:     scaleMulAVX2,
+	normGrad:     normGradAVX2,
+	rotateHalves: rotateHalvesAVX2,
+	adamW:        adamWAVX2,
+
+	fromBFloat16: whole(fromBFloat16AVX2, fromBFloat16Generic),
+	fromFloat16:  whole(fromFloat16AVX2, fromFloat16Generic),
+	toBFloat16:   whole(toBFloat16AVX2, toBFloat16Generic),
+	toFloat16:    whole(toFloat16AVX2, toFloat16Generic),
+}
+
+// whole makes a conversion out of one for whole vectors of eight and one for the rest.
+func whole[D, S any](vectors, rest func(dst []D, src []S)) func(dst []D, src []S) {
+	return func(dst []D, src []S) {
+		n := len(src) &^ 7
+		vectors(dst[:n], src[:n])
+		rest(dst[n:], src[n:])
+	}
 }
 
 // The kernels of blocks of 1, 2, ... rows.

@@ -18,5 +18,12 @@ func main() {
 	}
 	transpose8()
 	copyRows()
+	for _, v := range []isa{avx512, avx2} {
+		elementwise(v)
+		reductions(v)
+		exponentials(v)
+		fused(v)
+		halves(v)
+	}
 	Generate()
 }
