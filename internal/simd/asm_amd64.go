@@ -375,16 +375,18 @@ func block6x16AVX2(k int, a *float32, b *float32, c *float32, stride int, add bo
 //go:noescape
 func transpose8AVX2(dst *float32, step int, src *float32, stride int, rows int, n int)
 
-// copyRowsAVX2 copies n rows of width elements, a multiple of 8:
+// copyPanelsAVX2 copies n rows, each to several panels, in pieces of 8, 16 or 32 elements:
 //
 //	for p := range n {
-//		for i := range width {
-//			dst[p*step+i] = src[p*stride+i]
+//		for q := range panels {
+//			for i := range width {
+//				dst[q*skip+p*step+i] = src[p*stride+q*pitch+i]
+//			}
 //		}
 //	}
 //
 //go:noescape
-func copyRowsAVX2(dst *float32, step int, src *float32, stride int, width int, n int)
+func copyPanelsAVX2(dst *float32, step int, skip int, src *float32, stride int, pitch int, width int, panels int, n int)
 
 // addAVX512 is
 //

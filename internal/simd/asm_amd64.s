@@ -2764,52 +2764,92 @@ done:
 	VZEROUPPER
 	RET
 
-// func copyRowsAVX2(dst *float32, step int, src *float32, stride int, width int, n int)
-// Requires: AVX
-TEXT ·copyRowsAVX2(SB), NOSPLIT, $0-48
-	MOVQ  dst+0(FP), AX
-	MOVQ  step+8(FP), CX
-	MOVQ  src+16(FP), DX
-	MOVQ  stride+24(FP), BX
-	MOVQ  width+32(FP), SI
-	MOVQ  n+40(FP), DI
-	SHLQ  $0x02, CX
-	SHLQ  $0x02, BX
-	TESTQ DI, DI
-	JZ    done
-	CMPQ  SI, $0x20
-	JE    four
+// func copyPanelsAVX2(dst *float32, step int, skip int, src *float32, stride int, pitch int, width int, panels int, n int)
+// Requires: AVX, MMX+
+TEXT ·copyPanelsAVX2(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ step+8(FP), CX
+	MOVQ skip+16(FP), DX
+	MOVQ src+24(FP), BX
+	MOVQ stride+32(FP), SI
+	MOVQ pitch+40(FP), DI
+	MOVQ width+48(FP), R8
+	MOVQ panels+56(FP), R9
+	MOVQ n+64(FP), R10
+	SHLQ $0x02, CX
+	SHLQ $0x02, DX
+	SHLQ $0x02, SI
+	SHLQ $0x02, DI
+	CMPQ R8, $0x10
+	JL   row1
+	JE   row2
 
-row:
-	XORQ R8, R8
+row4:
+	MOVQ AX, R8
+	MOVQ BX, R11
+	MOVQ R9, R12
 
-vector:
-	VMOVUPS (DX)(R8*4), Y0
-	VMOVUPS Y0, (AX)(R8*4)
-	ADDQ    $0x08, R8
-	CMPQ    R8, SI
-	JL      vector
-	ADDQ    BX, DX
-	ADDQ    CX, AX
-	DECQ    DI
-	JNZ     row
-	JMP     done
+panel4:
+	PREFETCHT0 (R11)(SI*4)
+	PREFETCHT0 64(R11)(SI*4)
+	VMOVUPS    (R11), Y0
+	VMOVUPS    32(R11), Y1
+	VMOVUPS    64(R11), Y2
+	VMOVUPS    96(R11), Y3
+	VMOVUPS    Y0, (R8)
+	VMOVUPS    Y1, 32(R8)
+	VMOVUPS    Y2, 64(R8)
+	VMOVUPS    Y3, 96(R8)
+	ADDQ       DI, R11
+	ADDQ       DX, R8
+	DECQ       R12
+	JNZ        panel4
+	ADDQ       SI, BX
+	ADDQ       CX, AX
+	DECQ       R10
+	JNZ        row4
+	VZEROUPPER
+	RET
 
-four:
-	VMOVUPS (DX), Y0
-	VMOVUPS 32(DX), Y1
-	VMOVUPS 64(DX), Y2
-	VMOVUPS 96(DX), Y3
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
-	VMOVUPS Y2, 64(AX)
-	VMOVUPS Y3, 96(AX)
-	ADDQ    BX, DX
-	ADDQ    CX, AX
-	DECQ    DI
-	JNZ     four
+row2:
+	MOVQ AX, R8
+	MOVQ BX, R11
+	MOVQ R9, R12
 
-done:
+panel2:
+	PREFETCHT0 (R11)(SI*4)
+	VMOVUPS    (R11), Y0
+	VMOVUPS    32(R11), Y1
+	VMOVUPS    Y0, (R8)
+	VMOVUPS    Y1, 32(R8)
+	ADDQ       DI, R11
+	ADDQ       DX, R8
+	DECQ       R12
+	JNZ        panel2
+	ADDQ       SI, BX
+	ADDQ       CX, AX
+	DECQ       R10
+	JNZ        row2
+	VZEROUPPER
+	RET
+
+row1:
+	MOVQ AX, R8
+	MOVQ BX, R11
+	MOVQ R9, R12
+
+panel1:
+	PREFETCHT0 (R11)(SI*4)
+	VMOVUPS    (R11), Y0
+	VMOVUPS    Y0, (R8)
+	ADDQ       DI, R11
+	ADDQ       DX, R8
+	DECQ       R12
+	JNZ        panel1
+	ADDQ       SI, BX
+	ADDQ       CX, AX
+	DECQ       R10
+	JNZ        row1
 	VZEROUPPER
 	RET
 

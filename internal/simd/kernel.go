@@ -8,7 +8,7 @@ import "unsafe"
 const genericBlock = 3
 
 var genericGemm = gemmKernel{rows: genericBlock, cols: genericBlock, step: genericBlock, unit: 1,
-	block: blockGeneric, transpose: transposeGeneric, copyRows: copyRowsGeneric}
+	block: blockGeneric, transpose: transposeGeneric, copyPanels: copyPanelsGeneric}
 
 // blockGeneric adds up the products of two panels over k in order:
 // c[i][j] = a[0][i]*b[0][j] + a[1][i]*b[1][j] + ...
@@ -58,9 +58,12 @@ func transposeGeneric(dst *float32, step int, src *float32, stride, rows, n int)
 	}
 }
 
-func copyRowsGeneric(dst *float32, step int, src *float32, stride, width, n int) {
-	out, in := unsafe.Slice(dst, (n-1)*step+width), unsafe.Slice(src, (n-1)*stride+width)
+func copyPanelsGeneric(dst *float32, step, skip int, src *float32, stride, pitch, width, panels, n int) {
+	out := unsafe.Slice(dst, (panels-1)*skip+(n-1)*step+width)
+	in := unsafe.Slice(src, (n-1)*stride+(panels-1)*pitch+width)
 	for p := range n {
-		copy(out[p*step:p*step+width], in[p*stride:])
+		for q := range panels {
+			copy(out[q*skip+p*step:][:width], in[p*stride+q*pitch:])
+		}
 	}
 }

@@ -35,33 +35,44 @@ func (p packing) packAlong(from, to int) {
 }
 
 func (p packing) packAcross(from, to int) {
-	for k := 0; k < p.kn; k += 8 {
-		n := min(8, p.kn-k)
+	group, safe := p.kn, p.lanes-from // safe is what may be read of each row
+	if !p.x.plain() {
+		group, safe = wideRows, tileK
+	}
+	for k := 0; k < p.kn; k += group {
+		n := min(group, p.kn-k)
 		src, stride := p.rows(p.k0+k, n, from, to-from)
-		safe := p.lanes - from // what may be read of each row
-		if !p.x.plain() {
-			safe = tileK
-		}
-		for i := 0; i < to-from; i += p.width {
-			p.copyRows(p.dst[(i/p.width*p.kn+k)*p.step:], src[i:], stride, min(p.width, to-from-i), safe-i, n)
-		}
+		p.copyPanels(p.dst[k*p.step:], src, stride, to-from, safe, n)
 	}
 }
 
-// copyRows copies n rows of width elements in full vectors, as far as that reads no
-// more than safe elements of a row.
-func (p packing) copyRows(dst, src []float32, stride, width, safe, n int) {
-	unit := p.kernel.unit
-	full := ceilDiv(width, unit) * unit
-	if full > safe {
-		full -= unit
+// copyPanels packs n rows of width elements. It copies more than that, as long as the
+// elements are there to be read: whole panels, then what whole vectors of the last one
+// there are, then single elements.
+func (p packing) copyPanels(dst, src []float32, stride, width, safe, n int) {
+	copyPanels, skip := p.kernel.copyPanels, p.kn*p.step
+	piece := min(p.step, ceilDiv(p.width, p.kernel.unit)*p.kernel.unit)
+	panels := 0
+	if safe >= piece {
+		panels = min(width/p.width, (safe-piece)/p.width+1)
 	}
-	if full > 0 {
-		p.kernel.copyRows(&dst[0], p.step, &src[0], stride, full, n)
+	if panels > 0 {
+		copyPanels(&dst[0], p.step, skip, &src[0], stride, p.width, piece, panels, n)
 	}
-	for k := range n {
-		for i := full; i < width; i++ {
-			dst[k*p.step+i] = src[k*stride+i]
+	for at := panels * p.width; at < width; at += p.width {
+		last, end := dst[at/p.width*skip:], min(p.width, width-at)
+		unit := p.kernel.unit
+		full := ceilDiv(end, unit) * unit
+		if at+full > safe {
+			full -= unit
+		}
+		if full > 0 {
+			copyPanels(&last[0], p.step, unit, &src[at], stride, unit, unit, full/unit, n)
+		}
+		for k := range n {
+			for i := full; i < end; i++ {
+				last[k*p.step+i] = src[k*stride+at+i]
+			}
 		}
 	}
 }

@@ -10,16 +10,17 @@ import (
 type gemmKernel struct {
 	rows, cols int // of the largest block of c that it computes at once
 	step       int // elements of a panel of a for each step of the inner dimension; at least rows
-	unit       int // elements that copyRows moves at once; step is a multiple
+	unit       int // elements that copyPanels moves at once; step is a multiple
 	// block sets c, or adds to it, the product of the first rows rows of a panel of a
 	// and all columns of a panel of b.
 	block func(rows, k int, a, b, c *float32, stride int, add bool)
 	// transpose packs rows whose elements are to lie across a panel: for p < n and
 	// r < rows <= 8, dst[p*step+r] = src[r*stride+p]. It may write up to r = 7.
 	transpose func(dst *float32, step int, src *float32, stride, rows, n int)
-	// copyRows packs rows that lie as the panel wants them: for p < n and i < width,
-	// a multiple of unit, dst[p*step+i] = src[p*stride+i].
-	copyRows func(dst *float32, step int, src *float32, stride, width, n int)
+	// copyPanels packs rows that lie as the panels want them: for p < n, q < panels and
+	// i < width, dst[q*skip+p*step+i] = src[p*stride+q*pitch+i]. width is that of a
+	// panel, rounded up to a multiple of unit, or unit.
+	copyPanels func(dst *float32, step, skip int, src *float32, stride, pitch, width, panels, n int)
 }
 
 // The packed operands of a tile, tileK by tileN of b and tileK by blockM of a, stay in
@@ -28,15 +29,18 @@ type gemmKernel struct {
 // every sum, so it must not depend on the number of threads; how c is cut may.
 const (
 	tileK  = 384
-	tileN  = 384
+	tileN  = 320
 	blockM = 8 * 14
+
+	// wideRows is how many rows are widened at a time: as many as are transposed at once.
+	wideRows = 8
 )
 
 // scratch holds what one goroutine needs for its tiles.
 type scratch struct {
-	a, b  []float32          // packed panels, on a boundary of 64 bytes
-	wide  [8 * tileK]float32 // rows of an operand, widened
-	block [14 * 32]float32   // a block of c that crosses the right edge
+	a, b  []float32                 // packed panels, on a boundary of 64 bytes
+	wide  [wideRows * tileK]float32 // rows of an operand, widened
+	block [14 * 32]float32          // a block of c that crosses the right edge
 }
 
 var scratches = sync.Pool{New: func() any {
@@ -56,19 +60,19 @@ type tile struct {
 	i0, i1, j0, j1 int
 }
 
-// compute adds up the tile in steps of tileK. A panel of a stays in the first-level
-// cache while the panels of b pass by.
+// compute adds up the tile in equal steps of the inner dimension, at most tileK.
 func (t tile) compute(kernel *gemmKernel, s *scratch) {
 	if t.K == 0 && !t.Accumulate {
 		for i := t.i0; i < t.i1; i++ {
 			clear(t.C[i*t.StrideC+t.j0 : i*t.StrideC+t.j1])
 		}
 	}
-	for k0 := 0; k0 < t.K; k0 += tileK {
-		kn := min(tileK, t.K-k0)
+	mc := blockM / kernel.rows * kernel.rows
+	step := ceilDiv(ceilDiv(t.K, max(1, ceilDiv(t.K, tileK))), 8) * 8 // 8 fit the packing
+	for k0 := 0; k0 < t.K; k0 += step {
+		kn := min(step, t.K-k0)
 		b := packing{kernel, s, s.b, t.B, t.N, kernel.cols, kernel.cols, k0, kn}
 		b.pack(t.j0, t.j1, t.TransB)
-		mc := blockM / kernel.rows * kernel.rows
 		for i0 := t.i0; i0 < t.i1; i0 += mc {
 			i1 := min(i0+mc, t.i1)
 			a := packing{kernel, s, s.a, t.A, t.M, kernel.rows, kernel.step, k0, kn}

@@ -20,7 +20,7 @@ func assembly() []*variant {
 
 var variantAVX512 = variant{
 	name: "avx512",
-	gemm: &gemmKernel{rows: 14, cols: 32, step: 16, unit: 8, transpose: transpose8AVX2, copyRows: copyRowsAVX2,
+	gemm: &gemmKernel{rows: 14, cols: 32, step: 16, unit: 8, transpose: transpose8AVX2, copyPanels: copyPanelsAVX2,
 		block: func(rows, k int, a, b, c *float32, stride int, add bool) {
 			blocksAVX512[rows-1](k, a, b, c, stride, add)
 		}},
@@ -57,7 +57,7 @@ var variantAVX512 = variant{
 
 var variantAVX2 = variant{
 	name: "avx2",
-	gemm: &gemmKernel{rows: 6, cols: 16, step: 8, unit: 8, transpose: transpose8AVX2, copyRows: copyRowsAVX2,
+	gemm: &gemmKernel{rows: 6, cols: 16, step: 8, unit: 8, transpose: transpose8AVX2, copyPanels: copyPanelsAVX2,
 		block: func(rows, k int, a, b, c *float32, stride int, add bool) {
 			blocksAVX2[rows-1](k, a, b, c, stride, add)
 		}},

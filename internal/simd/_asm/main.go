@@ -17,7 +17,7 @@ func main() {
 		block(avx2, rows, 8)
 	}
 	transpose8()
-	copyRows()
+	copyPanels()
 	for _, v := range []isa{avx512, avx2} {
 		elementwise(v)
 		reductions(v)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -88,57 +90,62 @@ func square(row [8]reg.GPVirtual, dst, step reg.Register) {
 	}
 }
 
-// copyRows emits the packing of rows that already lie as the panel wants them.
-func copyRows() {
-	TEXT("copyRowsAVX2", NOSPLIT, "func(dst *float32, step int, src *float32, stride, width, n int)")
-	Doc("copyRowsAVX2 copies n rows of width elements, a multiple of 8:",
+// copyPanels emits the packing of rows that already lie as the panels want them. It goes
+// along the rows, so that each is read once from end to end.
+func copyPanels() {
+	TEXT("copyPanelsAVX2", NOSPLIT, "func(dst *float32, step, skip int, src *float32, stride, pitch, width, panels, n int)")
+	Doc("copyPanelsAVX2 copies n rows, each to several panels, in pieces of 8, 16 or 32 elements:",
 		"",
 		"	for p := range n {",
-		"		for i := range width {",
-		"			dst[p*step+i] = src[p*stride+i]",
+		"		for q := range panels {",
+		"			for i := range width {",
+		"				dst[q*skip+p*step+i] = src[p*stride+q*pitch+i]",
+		"			}",
 		"		}",
 		"	}")
 	Pragma("noescape")
-	dst, step := Load(Param("dst"), GP64()), Load(Param("step"), GP64())
-	src, stride := Load(Param("src"), GP64()), Load(Param("stride"), GP64())
-	width, n := Load(Param("width"), GP64()), Load(Param("n"), GP64())
-	SHLQ(Imm(2), step)
-	SHLQ(Imm(2), stride)
-	TESTQ(n, n)
-	JZ(LabelRef("done"))
-	CMPQ(width, Imm(32))
-	JE(LabelRef("four"))
+	dst, step, skip := Load(Param("dst"), GP64()), Load(Param("step"), GP64()), Load(Param("skip"), GP64())
+	src, stride, pitch := Load(Param("src"), GP64()), Load(Param("stride"), GP64()), Load(Param("pitch"), GP64())
+	width, panels, n := Load(Param("width"), GP64()), Load(Param("panels"), GP64()), Load(Param("n"), GP64())
+	for _, r := range []reg.Register{step, skip, stride, pitch} {
+		SHLQ(Imm(2), r)
+	}
+	CMPQ(width, Imm(16))
+	JL(LabelRef("row1"))
+	JE(LabelRef("row2"))
+	for _, vectors := range []int{4, 2, 1} {
+		copyRow(vectors, dst, step, skip, src, stride, pitch, panels, n)
+	}
+}
 
-	Label("row")
-	i := GP64()
-	XORQ(i, i)
-	Label("vector")
-	y := YMM()
-	VMOVUPS(Mem{Base: src, Index: i, Scale: 4}, y)
-	VMOVUPS(y, Mem{Base: dst, Index: i, Scale: 4})
-	ADDQ(Imm(8), i)
-	CMPQ(i, width)
-	JL(LabelRef("vector"))
-	ADDQ(stride, src)
-	ADDQ(step, dst)
-	DECQ(n)
-	JNZ(LabelRef("row"))
-	JMP(LabelRef("done"))
-
-	Label("four") // the usual width of a panel of b
+func copyRow(vectors int, dst, step, skip, src, stride, pitch, panels, n reg.Register) {
+	row, panel := fmt.Sprintf("row%d", vectors), fmt.Sprintf("panel%d", vectors)
+	to, from, left := GP64(), GP64(), GP64()
+	Label(row)
+	MOVQ(dst, to)
+	MOVQ(src, from)
+	MOVQ(panels, left)
+	Label(panel)
+	PREFETCHT0(Mem{Base: from, Index: stride, Scale: 4}) // rows are too far apart to be guessed
+	if vectors == 4 {
+		PREFETCHT0(Mem{Base: from, Index: stride, Scale: 4, Disp: 64})
+	}
 	var q [4]reg.VecVirtual
-	for i := range q {
+	for i := range vectors {
 		q[i] = YMM()
-		VMOVUPS(Mem{Base: src, Disp: 32 * i}, q[i])
+		VMOVUPS(Mem{Base: from, Disp: 32 * i}, q[i])
 	}
-	for i := range q {
-		VMOVUPS(q[i], Mem{Base: dst, Disp: 32 * i})
+	for i := range vectors {
+		VMOVUPS(q[i], Mem{Base: to, Disp: 32 * i})
 	}
+	ADDQ(pitch, from)
+	ADDQ(skip, to)
+	DECQ(left)
+	JNZ(LabelRef(panel))
 	ADDQ(stride, src)
 	ADDQ(step, dst)
 	DECQ(n)
-	JNZ(LabelRef("four"))
-	Label("done")
+	JNZ(LabelRef(row))
 	VZEROUPPER()
 	RET()
 }
