@@ -29,7 +29,7 @@ type gemmKernel struct {
 // every sum, so it must not depend on the number of threads; how c is cut may.
 const (
 	tileK  = 384
-	tileN  = 320
+	tileN  = 288 // a multiple of the width of every kernel
 	blockM = 8 * 14
 
 	// wideRows is how many rows are widened at a time: as many as are transposed at once.
