@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"unsafe"
@@ -19,12 +20,16 @@ var forms = []struct {
 	{"TN", true, false, GemmTN},
 }
 
-// eachVariant runs a test with every implementation that this CPU can run.
-func eachVariant(t *testing.T, f func(t *testing.T)) {
+// eachVariant runs a test or a benchmark with every implementation that this CPU can
+// run, under its name after any others.
+func eachVariant[T interface {
+	testing.TB
+	Run(name string, f func(T)) bool
+}](t T, f func(T), names ...string) {
 	defer func(v *variant) { active = v }(active)
 	for _, v := range variants {
 		active = v
-		t.Run(v.name, f)
+		t.Run(strings.Join(append(names, v.name), "/"), f)
 	}
 }
 

@@ -8,28 +8,48 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
+const (
+	log2e = 1 / math.Ln2
+	ln2Hi = 0x1.62e4p-1 // so few bits that n*ln2Hi is exact
+	ln2Lo = math.Ln2 - ln2Hi
+)
+
+var (
+	expLimits = []float32{89, -104}
+	expSeries = []float32{1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 1.0 / 2, 1, 1}
+)
+
+// beginExp begins a function that uses exp.
+func beginExp(v isa, name, signature string, slices []string, doc ...string) *loop {
+	l := begin(v, name, signature, slices, doc...)
+	l.keep(log2e, ln2Hi, ln2Lo)
+	l.keep(expLimits...)
+	l.keep(expSeries[:len(expSeries)-1]...) // 1 is in it twice
+	return l
+}
+
 // exp emits x = e^x: with n the integer nearest to x/ln 2, it is 2^n times the Taylor
 // series of e^r at r = x - n ln 2. Beyond the limits the result is 0 or infinite, and a
 // NaN stays one: that is why x is the operand that the comparisons return then.
-func (v isa) exp(x reg.VecVirtual) {
-	const ln2Hi = 0x1.62e4p-1 // so few bits that n*ln2Hi is exact
+func (l *loop) exp(x reg.VecVirtual) {
+	v := l.v
 	limit, n, p := v.reg(), v.reg(), v.reg()
-	VMOVUPS(constant(89), limit)
+	VMOVUPS(l.constant(expLimits[0]), limit)
 	VMINPS(x, limit, x)
-	VMOVUPS(constant(-104), limit)
+	VMOVUPS(l.constant(expLimits[1]), limit)
 	VMAXPS(x, limit, x)
-	VMULPS(constant(1/math.Ln2), x, n)
+	VMULPS(l.constant(log2e), x, n)
 	const nearest = 8 // without raising the inexact exception
 	if v.lanes == 16 {
 		VRNDSCALEPS(Imm(nearest), n, n)
 	} else {
 		VROUNDPS(Imm(nearest), n, n)
 	}
-	VFNMADD231PS(constant(ln2Hi), n, x)
-	VFNMADD231PS(constant(math.Ln2-ln2Hi), n, x)
-	VMOVUPS(constant(1.0/5040), p)
-	for _, c := range []float32{1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 1.0 / 2, 1, 1} {
-		VFMADD213PS(constant(c), x, p)
+	VFNMADD231PS(l.constant(ln2Hi), n, x)
+	VFNMADD231PS(l.constant(ln2Lo), n, x)
+	VMOVUPS(l.constant(expSeries[0]), p)
+	for _, c := range expSeries[1:] {
+		VFMADD213PS(l.constant(c), x, p)
 	}
 	if v.lanes == 16 {
 		VSCALEFPS(n, p, x)
@@ -49,12 +69,12 @@ func (v isa) exp(x reg.VecVirtual) {
 }
 
 // sigmoid emits s = 1/(1+e^-x).
-func (v isa) sigmoid(x reg.VecVirtual) reg.VecVirtual {
-	s, one := v.reg(), v.reg()
+func (l *loop) sigmoid(x reg.VecVirtual) reg.VecVirtual {
+	s, one := l.v.reg(), l.v.reg()
 	zero(s)
 	VSUBPS(x, s, s)
-	v.exp(s)
-	VMOVUPS(constant(1), one)
+	l.exp(s)
+	VMOVUPS(l.constant(1), one)
 	VADDPS(one, s, s)
 	VDIVPS(s, one, s)
 	return s
@@ -62,16 +82,16 @@ func (v isa) sigmoid(x reg.VecVirtual) reg.VecVirtual {
 
 // exponentials emits functions built on exp.
 func exponentials(v isa) {
-	l := begin(v, "exp", "func(dst, x []float32)", []string{"dst", "x"},
+	l := beginExp(v, "exp", "func(dst, x []float32)", []string{"dst", "x"},
 		"for i := range dst {", "	dst[i] = exp(x[i])", "}")
 	l.run(1, func(int) {
 		r := l.load("x")
-		v.exp(r)
+		l.exp(r)
 		l.store(r, "dst")
 	})
 	l.end()
 
-	l = begin(v, "expSum", "func(dst, x []float32, scale, shift float32) float32", []string{"dst", "x"},
+	l = beginExp(v, "expSum", "func(dst, x []float32, scale, shift float32) float32", []string{"dst", "x"},
 		"var sum [4][lanes]float32", "for i := range dst {", "	dst[i] = exp(fma(scale, x[i], -shift))",
 		"	sum[i/lanes%4][i%lanes] += dst[i]", "}", "return the sum of all in sum")
 	scale, shift, none := l.scalar("scale"), l.scalar("shift"), v.reg()
@@ -80,53 +100,53 @@ func exponentials(v isa) {
 	l.run(4, func(copy int) {
 		r := l.load("x")
 		VFMSUB213PS(shift, scale, r)
-		v.exp(r)
+		l.exp(r)
 		l.store(r, "dst")
 		l.elseTake(none, r)
 		VADDPS(r, s[copy], s[copy])
 	})
 	l.finish(s, VADDPS)
 
-	l = begin(v, "sigmoid", "func(dst, x []float32)", []string{"dst", "x"},
+	l = beginExp(v, "sigmoid", "func(dst, x []float32)", []string{"dst", "x"},
 		"for i := range dst {", "	dst[i] = 1 / (1 + exp(-x[i]))", "}")
-	l.run(1, func(int) { l.store(v.sigmoid(l.load("x")), "dst") })
+	l.run(1, func(int) { l.store(l.sigmoid(l.load("x")), "dst") })
 	l.end()
 
-	l = begin(v, "silu", "func(dst, x []float32)", []string{"dst", "x"},
+	l = beginExp(v, "silu", "func(dst, x []float32)", []string{"dst", "x"},
 		"for i := range dst {", "	dst[i] = x[i] * sigmoid(x[i])", "}")
 	l.run(1, func(int) {
 		x := l.load("x")
-		s := v.sigmoid(x)
+		s := l.sigmoid(x)
 		VMULPS(x, s, s)
 		l.store(s, "dst")
 	})
 	l.end()
 
-	l = begin(v, "siluGrad", "func(dx, dy, x []float32)", []string{"dx", "dy", "x"},
+	l = beginExp(v, "siluGrad", "func(dx, dy, x []float32)", []string{"dx", "dy", "x"},
 		"for i := range dx {", "	s := sigmoid(x[i])", "	dx[i] = dy[i] * (s + x[i]*s*(1-s))", "}")
 	l.run(1, func(int) {
-		s, _ := v.siluGrad(l.load("x"))
+		s, _ := l.siluGrad(l.load("x"))
 		VMULPS(l.load("dy"), s, s)
 		l.store(s, "dx")
 	})
 	l.end()
 
-	l = begin(v, "swiglu", "func(dst, gate, up []float32)", []string{"dst", "gate", "up"},
+	l = beginExp(v, "swiglu", "func(dst, gate, up []float32)", []string{"dst", "gate", "up"},
 		"for i := range dst {", "	dst[i] = gate[i] * sigmoid(gate[i]) * up[i]", "}")
 	l.run(1, func(int) {
 		g := l.load("gate")
-		s := v.sigmoid(g)
+		s := l.sigmoid(g)
 		VMULPS(g, s, s)
 		VMULPS(l.load("up"), s, s)
 		l.store(s, "dst")
 	})
 	l.end()
 
-	l = begin(v, "swigluGrad", "func(dgate, dup, dy, gate, up []float32)", []string{"dgate", "dup", "dy", "gate", "up"},
+	l = beginExp(v, "swigluGrad", "func(dgate, dup, dy, gate, up []float32)", []string{"dgate", "dup", "dy", "gate", "up"},
 		"for i := range dgate {", "	g, s := gate[i], sigmoid(gate[i])", "	silu, d, u := g*s, dy[i], up[i]",
 		"	dup[i] = d * silu", "	dgate[i] = d * u * (s + silu*(1-s))", "}")
 	l.run(1, func(int) {
-		slope, silu := v.siluGrad(l.load("gate"))
+		slope, silu := l.siluGrad(l.load("gate"))
 		d, u := l.load("dy"), l.load("up")
 		VMULPS(d, u, u)
 		VMULPS(u, slope, slope)
@@ -138,10 +158,10 @@ func exponentials(v isa) {
 }
 
 // siluGrad emits silu = x*s and its derivative s + silu*(1-s), where s is sigmoid(x).
-func (v isa) siluGrad(x reg.VecVirtual) (slope, silu reg.VecVirtual) {
-	s, rest := v.sigmoid(x), v.reg()
+func (l *loop) siluGrad(x reg.VecVirtual) (slope, silu reg.VecVirtual) {
+	s, rest := l.sigmoid(x), l.v.reg()
 	VMULPS(s, x, x)
-	VMOVUPS(constant(1), rest)
+	VMOVUPS(l.constant(1), rest)
 	VSUBPS(s, rest, rest)
 	VMULPS(x, rest, rest)
 	VADDPS(rest, s, s)

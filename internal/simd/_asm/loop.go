@@ -19,6 +19,7 @@ type loop struct {
 	masked bool
 	mask   reg.Register
 	whole  bool // only whole vectors are wanted
+	kept   map[float32]reg.VecVirtual
 }
 
 // Register is what the parameters are loaded to.
@@ -34,7 +35,7 @@ func begin(v isa, name, signature string, slices []string, doc ...string) *loop 
 	}
 	Doc(lines...)
 	Pragma("noescape")
-	l := &loop{v: v, base: map[string]Register{}, at: GP64()}
+	l := &loop{v: v, base: map[string]Register{}, at: GP64(), kept: map[float32]reg.VecVirtual{}}
 	for _, s := range slices {
 		l.base[s] = Load(Param(s).Base(), GP64())
 	}
@@ -134,8 +135,28 @@ func table(name string, word func(i int) uint32) Mem {
 	return m
 }
 
-// constant returns a number in every lane of a vector in memory.
-func constant(x float32) Mem { return bits(math.Float32bits(x)) }
+// constant returns a number in every lane: in a register if it is kept there, else in
+// memory.
+func (l *loop) constant(x float32) Op {
+	if r, ok := l.kept[x]; ok {
+		return r
+	}
+	return bits(math.Float32bits(x))
+}
+
+// keep puts numbers into registers before the loop, with AVX-512, which has plenty: a
+// vector in memory would cross a cache line half of the time, since the linker aligns to
+// 32 bytes at most.
+func (l *loop) keep(numbers ...float32) {
+	if l.v.lanes < 16 {
+		return
+	}
+	for _, x := range numbers {
+		r := l.v.reg()
+		VBROADCASTSS(bits(math.Float32bits(x)), r)
+		l.kept[x] = r
+	}
+}
 
 func bits(u uint32) Mem { return table(fmt.Sprintf("c%08x", u), func(int) uint32 { return u }) }
 
