@@ -578,6 +578,16 @@ func normGradAVX512(dx []float32, dw []float32, dy []float32, x []float32, w []f
 //go:noescape
 func rotateHalvesAVX512(lo []float32, hi []float32, a []float32, b []float32, cos []float32, sin []float32)
 
+// rotatePairsAVX512 is
+//
+//	for i := range cos {
+//		a, b := x[2*i], x[2*i+1]
+//		dst[2*i], dst[2*i+1] = a*cos[i]-b*sin[i], b*cos[i]+a*sin[i]
+//	}, len(cos) a multiple of 8
+//
+//go:noescape
+func rotatePairsAVX512(cos []float32, sin []float32, dst []float32, x []float32)
+
 // softmaxGradAVX512 is
 //
 //	for i := range dst {
@@ -824,6 +834,16 @@ func normGradAVX2(dx []float32, dw []float32, dy []float32, x []float32, w []flo
 //
 //go:noescape
 func rotateHalvesAVX2(lo []float32, hi []float32, a []float32, b []float32, cos []float32, sin []float32)
+
+// rotatePairsAVX2 is
+//
+//	for i := range cos {
+//		a, b := x[2*i], x[2*i+1]
+//		dst[2*i], dst[2*i+1] = a*cos[i]-b*sin[i], b*cos[i]+a*sin[i]
+//	}, len(cos) a multiple of 8
+//
+//go:noescape
+func rotatePairsAVX2(cos []float32, sin []float32, dst []float32, x []float32)
 
 // softmaxGradAVX2 is
 //

@@ -4397,6 +4397,49 @@ done:
 	VZEROUPPER
 	RET
 
+// func rotatePairsAVX512(cos []float32, sin []float32, dst []float32, x []float32)
+// Requires: AVX, AVX512F
+TEXT ·rotatePairsAVX512(SB), NOSPLIT, $0-96
+	MOVQ    cos_base+0(FP), CX
+	MOVQ    sin_base+24(FP), DX
+	MOVQ    dst_base+48(FP), BX
+	MOVQ    x_base+72(FP), SI
+	MOVQ    cos_len+8(FP), DI
+	XORQ    AX, AX
+	VMOVUPS signs<>+0(SB), Z0
+	SUBQ    $0x00000008, DI
+
+vectors:
+	CMPQ      AX, DI
+	JG        vectorsend
+	VPMOVZXDQ (CX)(AX*4), Z3
+	VMOVSLDUP Z3, Z3
+	VPMOVZXDQ (DX)(AX*4), Z4
+	VMOVSLDUP Z4, Z4
+	VMOVUPS   (SI)(AX*8), Z1
+	VPERMILPS $0xb1, Z1, Z2
+	VPXORD    Z0, Z4, Z4
+	VMULPS    Z3, Z1, Z1
+	VMULPS    Z4, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   Z1, (BX)(AX*8)
+	ADDQ      $0x00000008, AX
+	JMP       vectors
+
+vectorsend:
+	VZEROUPPER
+	RET
+
+DATA signs<>+0(SB)/8, $0x0000000080000000
+DATA signs<>+8(SB)/8, $0x0000000080000000
+DATA signs<>+16(SB)/8, $0x0000000080000000
+DATA signs<>+24(SB)/8, $0x0000000080000000
+DATA signs<>+32(SB)/8, $0x0000000080000000
+DATA signs<>+40(SB)/8, $0x0000000080000000
+DATA signs<>+48(SB)/8, $0x0000000080000000
+DATA signs<>+56(SB)/8, $0x0000000080000000
+GLOBL signs<>(SB), RODATA|NOPTR, $64
+
 // func softmaxGradAVX512(dst []float32, p []float32, dp []float32, dot float32, scale float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·softmaxGradAVX512(SB), NOSPLIT, $0-80
@@ -6176,6 +6219,39 @@ vectorsend:
 	VMASKMOVPS Y2, Y0, (DX)(AX*4)
 
 done:
+	VZEROUPPER
+	RET
+
+// func rotatePairsAVX2(cos []float32, sin []float32, dst []float32, x []float32)
+// Requires: AVX, AVX2
+TEXT ·rotatePairsAVX2(SB), NOSPLIT, $0-96
+	MOVQ    cos_base+0(FP), CX
+	MOVQ    sin_base+24(FP), DX
+	MOVQ    dst_base+48(FP), BX
+	MOVQ    x_base+72(FP), SI
+	MOVQ    cos_len+8(FP), DI
+	XORQ    AX, AX
+	VMOVUPS signs<>+0(SB), Y0
+	SUBQ    $0x00000004, DI
+
+vectors:
+	CMPQ      AX, DI
+	JG        vectorsend
+	VPMOVZXDQ (CX)(AX*4), Y3
+	VMOVSLDUP Y3, Y3
+	VPMOVZXDQ (DX)(AX*4), Y4
+	VMOVSLDUP Y4, Y4
+	VMOVUPS   (SI)(AX*8), Y1
+	VPERMILPS $0xb1, Y1, Y2
+	VXORPS    Y0, Y4, Y4
+	VMULPS    Y3, Y1, Y1
+	VMULPS    Y4, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   Y1, (BX)(AX*8)
+	ADDQ      $0x00000004, AX
+	JMP       vectors
+
+vectorsend:
 	VZEROUPPER
 	RET
 

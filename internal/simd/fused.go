@@ -25,6 +25,13 @@ func RotateHalves(lo, hi, a, b, cos, sin []float32) {
 	active.rotateHalves(lo, hi, a, b, cos, sin)
 }
 
+// RotatePairs rotates the pairs (x[2*i], x[2*i+1]) by the angles of cos and sin, half as
+// long, as RotateHalves does. dst may be x.
+func RotatePairs(dst, x, cos, sin []float32) {
+	same(len(dst), len(x), 2*len(cos), 2*len(sin))
+	active.rotatePairs(cos, sin, dst, x)
+}
+
 // AdamWStep holds what all elements share in one step of AdamW.
 type AdamWStep struct {
 	Scale       float32 // of the gradient

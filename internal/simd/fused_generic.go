@@ -27,6 +27,14 @@ func rotateHalvesGeneric(lo, hi, a, b, cos, sin []float32) {
 	}
 }
 
+func rotatePairsGeneric(cos, sin, dst, x []float32) {
+	sin, dst, x = sin[:len(cos)], dst[:2*len(cos)], x[:2*len(cos)]
+	for i, c := range cos {
+		a, b, s := x[2*i], x[2*i+1], sin[i]
+		dst[2*i], dst[2*i+1] = a*c-b*s, b*c+a*s
+	}
+}
+
 func adamWGeneric(p, g, m, v []float32, scale, keep, beta1, new1, beta2, new2, step, root2, eps float32) {
 	g, m, v = g[:len(p)], m[:len(p)], v[:len(p)]
 	for i := range p {

@@ -49,6 +49,12 @@ type Product struct {
 	C              []float32
 	StrideC        int
 	Accumulate     bool
+	// Finish, when set, is called once for every piece of a row of C, from (row, col) on,
+	// as soon as its sums are complete and while it is in the first-level cache: to add a
+	// bias, to apply an activation, to round it to storage. It is called from several
+	// goroutines, and where C is cut depends on their number, so it must treat each
+	// element by itself.
+	Finish func(c []float32, row, col int)
 }
 
 // Multiply computes independent products together, so that many small ones, such as

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"unsafe"
 )
@@ -183,6 +182,35 @@ func TestLoadWidensOperands(t *testing.T) {
 	})
 }
 
+func TestFinishSeesEveryElementOnceWhenItIsComplete(t *testing.T) {
+	defer SetThreads(0)
+	rng := rand.New(rand.NewPCG(2, 8))
+	eachVariant(t, func(t *testing.T) {
+		for _, s := range [][3]int{{130, 300, 500}, {5, 7, 0}, {1, 1, 1}} {
+			for _, accumulate := range []bool{false, true} {
+				m, n, k := s[0], s[1], s[2]
+				a, b, bias := operand(t, rng, m, k, 0, false), operand(t, rng, k, n, 0, false), random(rng, n)
+				want := random(rng, m*n)
+				p := Product{M: m, N: n, K: k, A: a, B: b, C: slices.Clone(want), StrideC: n, Accumulate: accumulate,
+					Finish: func(c []float32, _, col int) { Add(c, c, bias[col:][:len(c)]) }}
+				GemmNN(m, n, k, a.Data, max(k, 1), b.Data, n, want, n, accumulate)
+				for i := range m {
+					Add(want[i*n:][:n], want[i*n:][:n], bias)
+				}
+				for _, threads := range []int{1, 3} {
+					SetThreads(threads)
+					q := p
+					q.C = slices.Clone(p.C)
+					Multiply(q)
+					if !slices.Equal(q.C, want) {
+						t.Errorf("%v accumulate %v, %d threads: not the product plus the bias", s, accumulate, threads)
+					}
+				}
+			}
+		}
+	})
+}
+
 func TestShortSlicesPanic(t *testing.T) {
 	full := make([]float32, 12)
 	cases := []struct {
@@ -205,44 +233,4 @@ func TestShortSlicesPanic(t *testing.T) {
 			c.f()
 		})
 	}
-}
-
-func TestParallelCoversEachElementOnce(t *testing.T) {
-	defer SetThreads(0)
-	for _, threads := range []int{1, 2, 5} {
-		for _, n := range []int{0, 1, 2, 7, 100} {
-			for _, grain := range []int{0, 1, 3, 1000} {
-				SetThreads(threads)
-				seen := make([]atomic.Int32, n)
-				Parallel(n, grain, func(lo, hi int) {
-					if hi-lo < min(grain, n) {
-						t.Errorf("n %d grain %d: range [%d,%d) is too short", n, grain, lo, hi)
-					}
-					for i := lo; i < hi; i++ {
-						seen[i].Add(1)
-					}
-				})
-				for i := range seen {
-					if seen[i].Load() != 1 {
-						t.Fatalf("n %d grain %d threads %d: element %d seen %d times", n, grain, threads, i, seen[i].Load())
-					}
-				}
-			}
-		}
-	}
-}
-
-func TestParallelRaisesPanicsInTheCaller(t *testing.T) {
-	SetThreads(4)
-	defer SetThreads(0)
-	defer func() {
-		if r := recover(); r != "boom" {
-			t.Errorf("recovered %v, want the panic of the worker", r)
-		}
-	}()
-	Parallel(4, 1, func(lo, hi int) {
-		if lo == 1 {
-			panic("boom")
-		}
-	})
 }

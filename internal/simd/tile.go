@@ -62,10 +62,11 @@ type tile struct {
 
 // compute adds up the tile in equal steps of the inner dimension, at most tileK.
 func (t tile) compute(kernel *gemmKernel, s *scratch) {
-	if t.K == 0 && !t.Accumulate {
-		for i := t.i0; i < t.i1; i++ {
+	if t.K == 0 {
+		for i := t.i0; i < t.i1 && !t.Accumulate; i++ {
 			clear(t.C[i*t.StrideC+t.j0 : i*t.StrideC+t.j1])
 		}
+		t.finish(t.i0, t.i1)
 	}
 	mc := blockM / kernel.rows * kernel.rows
 	step := ceilDiv(ceilDiv(t.K, max(1, ceilDiv(t.K, tileK))), 8) * 8 // 8 fit the packing
@@ -77,13 +78,15 @@ func (t tile) compute(kernel *gemmKernel, s *scratch) {
 			i1 := min(i0+mc, t.i1)
 			a := packing{kernel, s, s.a, t.A, t.M, kernel.rows, kernel.step, k0, kn}
 			a.pack(i0, i1, !t.TransA)
-			t.multiply(kernel, s, i0, i1, kn, t.Accumulate || k0 > 0)
+			t.multiply(kernel, s, i0, i1, kn, k0)
 		}
 	}
 }
 
-// multiply computes rows [i0, i1) of the tile from the packed panels.
-func (t tile) multiply(kernel *gemmKernel, s *scratch, i0, i1, kn int, add bool) {
+// multiply computes rows [i0, i1) of the tile from the packed panels, which hold steps
+// [k0, k0+kn) of the inner dimension.
+func (t tile) multiply(kernel *gemmKernel, s *scratch, i0, i1, kn, k0 int) {
+	add := t.Accumulate || k0 > 0
 	for i := i0; i < i1; i += kernel.rows {
 		rows := min(kernel.rows, i1-i)
 		a := &s.a[(i-i0)/kernel.rows*kernel.step*kn]
@@ -96,6 +99,19 @@ func (t tile) multiply(kernel *gemmKernel, s *scratch, i0, i1, kn int, add bool)
 			}
 			kernel.block(rows, kn, a, b, &t.C[i*t.StrideC+j], t.StrideC, add)
 		}
+		if k0+kn == t.K {
+			t.finish(i, i+rows)
+		}
+	}
+}
+
+// finish hands rows [i0, i1) of the tile to Finish.
+func (t tile) finish(i0, i1 int) {
+	if t.Finish == nil {
+		return
+	}
+	for i := i0; i < i1; i++ {
+		t.Finish(t.C[i*t.StrideC+t.j0:i*t.StrideC+t.j1], i, t.j0)
 	}
 }
 

@@ -24,6 +24,7 @@ type variant struct {
 	scaleMul     func(dst, x, w []float32, s float32)
 	normGrad     func(dx, dw, dy, x, w []float32, rstd, mean float32)
 	rotateHalves func(lo, hi, a, b, cos, sin []float32)
+	rotatePairs  func(cos, sin, dst, x []float32)
 	adamW        func(p, g, m, v []float32, scale, keep, beta1, new1, beta2, new2, step, root2, eps float32)
 
 	fromBFloat16, fromFloat16 func(dst []float32, src []uint16)
@@ -56,6 +57,7 @@ var generic = variant{
 	scaleMul:     scaleMulGeneric,
 	normGrad:     normGradGeneric,
 	rotateHalves: rotateHalvesGeneric,
+	rotatePairs:  rotatePairsGeneric,
 	adamW:        adamWGeneric,
 
 	fromBFloat16: fromBFloat16Generic,

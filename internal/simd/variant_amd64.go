@@ -47,6 +47,7 @@ var variantAVX512 = variant{
 	scaleMul:     scaleMulAVX512,
 	normGrad:     normGradAVX512,
 	rotateHalves: rotateHalvesAVX512,
+	rotatePairs:  wholePairs(rotatePairsAVX512),
 	adamW:        adamWAVX512,
 
 	fromBFloat16: fromBFloat16AVX512,
@@ -84,6 +85,7 @@ var variantAVX2 = variant{
 	scaleMul:     scaleMulAVX2,
 	normGrad:     normGradAVX2,
 	rotateHalves: rotateHalvesAVX2,
+	rotatePairs:  wholePairs(rotatePairsAVX2),
 	adamW:        adamWAVX2,
 
 	fromBFloat16: whole(fromBFloat16AVX2, fromBFloat16Generic),
@@ -98,6 +100,15 @@ func whole[D, S any](vectors, rest func(dst []D, src []S)) func(dst []D, src []S
 		n := len(src) &^ 7
 		vectors(dst[:n], src[:n])
 		rest(dst[n:], src[n:])
+	}
+}
+
+// wholePairs makes a rotation out of one for multiples of eight pairs.
+func wholePairs(vectors func(cos, sin, dst, x []float32)) func(cos, sin, dst, x []float32) {
+	return func(cos, sin, dst, x []float32) {
+		n := len(cos) &^ 7
+		vectors(cos[:n], sin[:n], dst[:2*n], x[:2*n])
+		rotatePairsGeneric(cos[n:], sin[n:], dst[2*n:], x[2*n:])
 	}
 }
 

@@ -187,6 +187,41 @@ func TestVariantsGiveTheSameBits(t *testing.T) {
 	}
 }
 
+// TestRotatePairsIsRotateHalvesInAnotherOrder compares the two bit by bit, on slices
+// that end where memory ends, in place and not.
+func TestRotatePairsIsRotateHalvesInAnotherOrder(t *testing.T) {
+	const room = 130
+	buffers := make([][]byte, 4)
+	for i := range buffers {
+		buffers[i] = guardedBytes(t, 8*room)
+	}
+	rng := rand.New(rand.NewPCG(6, 6))
+	eachVariant(t, func(t *testing.T) {
+		for n := range room {
+			x, dst := tail[float32](buffers[0], 2*n), tail[float32](buffers[1], 2*n)
+			cos, sin := tail[float32](buffers[2], n), tail[float32](buffers[3], n)
+			copy(x, random(rng, 2*n))
+			copy(cos, random(rng, n))
+			copy(sin, random(rng, n))
+			a, b := make([]float32, n), make([]float32, n)
+			for i := range n {
+				a[i], b[i] = x[2*i], x[2*i+1]
+			}
+			RotateHalves(a, b, a, b, cos, sin)
+			RotatePairs(dst, x, cos, sin)
+			RotatePairs(x, x, cos, sin)
+			for i := range n {
+				if dst[2*i] != a[i] || dst[2*i+1] != b[i] {
+					t.Fatalf("length %d, pair %d: (%v, %v), want (%v, %v)", n, i, dst[2*i], dst[2*i+1], a[i], b[i])
+				}
+			}
+			if !slices.Equal(x, dst) {
+				t.Fatalf("length %d: in place it gives other bits", n)
+			}
+		}
+	})
+}
+
 func TestMaxFindsTheLargestAtEveryPlace(t *testing.T) {
 	buffer := guardedBytes(t, 4*256)
 	eachVariant(t, func(t *testing.T) {

@@ -1,6 +1,10 @@
 package main
 
-import . "github.com/mmcloughlin/avo/build"
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
 
 // fused emits the passes of whole operations that are limited by memory: all that
 // happens to an element while it is in a register.
@@ -48,6 +52,8 @@ func fused(v isa) {
 		l.store(b, "hi")
 	})
 	l.end()
+
+	rotatePairs(v)
 
 	l = begin(v, "softmaxGrad", "func(dst, p, dp []float32, dot, scale float32)", []string{"dst", "p", "dp"},
 		"for i := range dst {", "	dst[i] = p[i] * (dp[i] - dot) * scale", "}")
@@ -99,4 +105,37 @@ func (l *loop) adamW() {
 		VSUBPS(m, p, p)
 		l.store(p, "p")
 	})
+}
+
+// rotatePairs emits the rotation of neighbours. Each angle is spread over two lanes; the
+// other element of each pair comes from a swap, and its sign goes with the sine.
+func rotatePairs(v isa) {
+	l := begin(v, "rotatePairs", "func(cos, sin, dst, x []float32)", []string{"cos", "sin", "dst", "x"},
+		"for i := range cos {", "	a, b := x[2*i], x[2*i+1]",
+		"	dst[2*i], dst[2*i+1] = a*cos[i]-b*sin[i], b*cos[i]+a*sin[i]", "}, len(cos) a multiple of 8")
+	l.whole, l.stride = true, v.lanes/2
+	twice := func(name string) reg.VecVirtual {
+		r := v.reg()
+		VPMOVZXDQ(l.mem(name), r)
+		VMOVSLDUP(r, r)
+		return r
+	}
+	signs := v.reg()
+	VMOVUPS(table("signs", func(i int) uint32 { return uint32(1-i%2) << 31 }), signs)
+	l.run(1, func(int) {
+		at := func(name string) Mem { return Mem{Base: l.base[name], Index: l.at, Scale: 8} }
+		x, other, cos, sin := v.reg(), v.reg(), twice("cos"), twice("sin")
+		VMOVUPS(at("x"), x)
+		VPERMILPS(Imm(0xb1), x, other)
+		if v.lanes == 16 {
+			VPXORD(signs, sin, sin)
+		} else {
+			VXORPS(signs, sin, sin)
+		}
+		VMULPS(cos, x, x)
+		VMULPS(sin, other, other)
+		VADDPS(other, x, x)
+		VMOVUPS(x, at("dst"))
+	})
+	l.end()
 }

@@ -19,6 +19,7 @@ type loop struct {
 	masked bool
 	mask   reg.Register
 	whole  bool // only whole vectors are wanted
+	stride int  // elements of the first slice in a vector
 	kept   map[float32]reg.VecVirtual
 }
 
@@ -35,7 +36,7 @@ func begin(v isa, name, signature string, slices []string, doc ...string) *loop 
 	}
 	Doc(lines...)
 	Pragma("noescape")
-	l := &loop{v: v, base: map[string]Register{}, at: GP64(), kept: map[float32]reg.VecVirtual{}}
+	l := &loop{v: v, base: map[string]Register{}, at: GP64(), kept: map[float32]reg.VecVirtual{}, stride: v.lanes}
 	for _, s := range slices {
 		l.base[s] = Load(Param(s).Base(), GP64())
 	}
@@ -62,7 +63,7 @@ func (l *loop) run(unroll int, body func(copy int)) {
 	limit := GP64()
 	step := func(label string, copies int) {
 		MOVQ(length, limit)
-		SUBQ(U32(uint64(copies*l.v.lanes)), limit)
+		SUBQ(U32(uint64(copies*l.stride)), limit)
 		Label(label)
 		CMPQ(l.at, limit)
 		JG(LabelRef(label + "end"))
@@ -70,7 +71,7 @@ func (l *loop) run(unroll int, body func(copy int)) {
 			body(l.offset)
 		}
 		l.offset = 0
-		ADDQ(U32(uint64(copies*l.v.lanes)), l.at)
+		ADDQ(U32(uint64(copies*l.stride)), l.at)
 		JMP(LabelRef(label))
 		Label(label + "end")
 	}
