@@ -6,7 +6,7 @@ package simd
 // where step exceeds width, are undefined; the sums they end up in are thrown away.
 type packing struct {
 	kernel      *gemmKernel
-	s           *scratch
+	wide        []float32 // room for wideRows rows of tileK
 	dst         []float32
 	x           Matrix
 	lanes       int // of the whole operand
@@ -23,6 +23,7 @@ func (p packing) pack(from, to int, along bool) {
 	}
 }
 
+// packAlong transposes.
 func (p packing) packAlong(from, to int) {
 	for i := from; i < to; i += p.width {
 		panel := p.dst[(i-from)/p.width*p.step*p.kn:]
@@ -34,6 +35,7 @@ func (p packing) packAlong(from, to int) {
 	}
 }
 
+// packAcross copies.
 func (p packing) packAcross(from, to int) {
 	group, safe := p.kn, p.lanes-from // safe is what may be read of each row
 	if !p.x.plain() {
@@ -51,8 +53,8 @@ func (p packing) packAcross(from, to int) {
 // there are, then single elements.
 func (p packing) copyPanels(dst, src []float32, stride, width, safe, n int) {
 	copyPanels, skip := p.kernel.copyPanels, p.kn*p.step
-	piece := min(p.step, ceilDiv(p.width, p.kernel.unit)*p.kernel.unit)
-	panels := 0
+	unit := p.kernel.unit
+	piece, panels := ceilDiv(p.width, unit)*unit, 0
 	if safe >= piece {
 		panels = min(width/p.width, (safe-piece)/p.width+1)
 	}
@@ -61,7 +63,6 @@ func (p packing) copyPanels(dst, src []float32, stride, width, safe, n int) {
 	}
 	for at := panels * p.width; at < width; at += p.width {
 		last, end := dst[at/p.width*skip:], min(p.width, width-at)
-		unit := p.kernel.unit
 		full := ceilDiv(end, unit) * unit
 		if at+full > safe {
 			full -= unit
@@ -85,9 +86,9 @@ func (p packing) rows(row, n, col, length int) ([]float32, int) {
 		return x.Data[row*x.Stride+col:], x.Stride
 	}
 	for r := range n {
-		x.widen(p.s.wide[r*tileK:][:length], (row+r)*x.Stride+col)
+		x.widen(p.wide[r*tileK:][:length], (row+r)*x.Stride+col)
 	}
-	return p.s.wide[:], tileK
+	return p.wide, tileK
 }
 
 // plain reports whether the elements are stored as float32.

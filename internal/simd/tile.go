@@ -72,11 +72,11 @@ func (t tile) compute(kernel *gemmKernel, s *scratch) {
 	step := ceilDiv(ceilDiv(t.K, max(1, ceilDiv(t.K, tileK))), 8) * 8 // 8 fit the packing
 	for k0 := 0; k0 < t.K; k0 += step {
 		kn := min(step, t.K-k0)
-		b := packing{kernel, s, s.b, t.B, t.N, kernel.cols, kernel.cols, k0, kn}
+		b := packing{kernel: kernel, wide: s.wide[:], dst: s.b, x: t.B, lanes: t.N, width: kernel.cols, step: kernel.cols, k0: k0, kn: kn}
 		b.pack(t.j0, t.j1, t.TransB)
 		for i0 := t.i0; i0 < t.i1; i0 += mc {
 			i1 := min(i0+mc, t.i1)
-			a := packing{kernel, s, s.a, t.A, t.M, kernel.rows, kernel.step, k0, kn}
+			a := packing{kernel: kernel, wide: s.wide[:], dst: s.a, x: t.A, lanes: t.M, width: kernel.rows, step: kernel.step, k0: k0, kn: kn}
 			a.pack(i0, i1, !t.TransA)
 			t.multiply(kernel, s, i0, i1, kn, k0)
 		}
