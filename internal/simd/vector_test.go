@@ -122,7 +122,7 @@ func TestVectorsAgreeWithFloat64(t *testing.T) {
 					op.check(t, buffers, before, s, n)
 				}
 			}
-		})
+		}, op.name)
 	}
 }
 
@@ -183,7 +183,7 @@ func TestVariantsGiveTheSameBits(t *testing.T) {
 					t.Errorf("%s: output %d has other bits than that of %s", op.name, i, variants[0].name)
 				}
 			}
-		})
+		}, op.name)
 	}
 }
 
