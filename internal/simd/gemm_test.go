@@ -1,15 +1,15 @@
 package simd
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"sync/atomic"
+	"strings"
 	"testing"
+	"unsafe"
 )
 
-var variants = []struct {
+var forms = []struct {
 	name           string
 	transA, transB bool
 	gemm           func(m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int, accumulate bool)
@@ -17,6 +17,32 @@ var variants = []struct {
 	{"NN", false, false, GemmNN},
 	{"NT", false, true, GemmNT},
 	{"TN", true, false, GemmTN},
+}
+
+// eachVariant runs a test or a benchmark with every implementation that this CPU can
+// run, under its name after any others.
+func eachVariant[T interface {
+	testing.TB
+	Run(name string, f func(T)) bool
+}](t T, f func(T), names ...string) {
+	defer func(v *variant) { active = v }(active)
+	for _, v := range variants {
+		active = v
+		t.Run(strings.Join(append(names, v.name), "/"), f)
+	}
+}
+
+// guarded returns a copy of x that ends where memory ends.
+func guarded[T any](t testing.TB, x []T) []T {
+	y := tail[T](guardedBytes(t, len(x)*int(unsafe.Sizeof(*new(T)))), len(x))
+	copy(y, x)
+	return y
+}
+
+// tail views the end of a buffer as n elements.
+func tail[T any](buf []byte, n int) []T {
+	size := n * int(unsafe.Sizeof(*new(T)))
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(buf[len(buf)-size:]))), n)
 }
 
 func random(rng *rand.Rand, n int) []float32 {
@@ -28,13 +54,13 @@ func random(rng *rand.Rand, n int) []float32 {
 }
 
 // operand returns a random matrix with padding after each row; the padding is NaN, so
-// that reading it shows.
-func operand(rng *rand.Rand, rows, cols, pad int, trans bool) Matrix {
+// that reading it shows. The last row ends where memory ends.
+func operand(t testing.TB, rng *rand.Rand, rows, cols, pad int, trans bool) Matrix {
 	if trans {
 		rows, cols = cols, rows
 	}
-	x := Matrix{Data: random(rng, rows*(cols+pad)), Stride: cols + pad}
-	for r := range rows {
+	x := Matrix{Data: guarded(t, random(rng, max(rows*(cols+pad)-pad, 0))), Stride: cols + pad}
+	for r := range rows - 1 {
 		for c := cols; c < cols+pad; c++ {
 			x.Data[r*x.Stride+c] = float32(math.NaN())
 		}
@@ -50,7 +76,7 @@ func at(x Matrix, i, j int, trans bool) float64 {
 }
 
 func sizes() [][3]int {
-	s := [][3]int{{1, 1, 1}, {1, 7, 300}, {97, 1, 5}, {100, 101, 257}, {3, 200, 513}, {193, 98, 31}, {2, 2, 0}}
+	s := [][3]int{{1, 1, 1}, {1, 7, 300}, {97, 1, 5}, {100, 101, 257}, {3, 200, 513}, {193, 98, 31}, {2, 2, 0}, {113, 417, 385}, {14, 384, 8}, {29, 801, 17}, {5, 288, 9}, {4, 289, 9}, {15, 320, 3}}
 	for n := 1; n <= 10; n++ {
 		s = append(s, [3]int{n, 11 - n, 2*n + 1})
 	}
@@ -60,92 +86,150 @@ func sizes() [][3]int {
 // TestGemmAgreesWithFloat64Sums compares every variant with sums in float64. The limit
 // is the rounding bound of a float32 sum of k products of numbers below 1.
 func TestGemmAgreesWithFloat64Sums(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	for _, v := range variants {
-		for _, s := range sizes() {
-			for _, accumulate := range []bool{false, true} {
-				m, n, k := s[0], s[1], s[2]
-				a, b := operand(rng, m, k, 3, v.transA), operand(rng, k, n, 5, v.transB)
-				c := random(rng, m*(n+2))
-				before := slices.Clone(c)
-				v.gemm(m, n, k, a.Data, a.Stride, b.Data, b.Stride, c, n+2, accumulate)
-				limit := float64(k+2) * float64(k+1) * 0x1p-24
-				for i := range m {
-					for j := range n + 2 {
-						want := float64(before[i*(n+2)+j])
-						if j < n {
-							if !accumulate {
-								want = 0
+	eachVariant(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(1, 2))
+		for _, v := range forms {
+			for _, s := range sizes() {
+				for _, accumulate := range []bool{false, true} {
+					m, n, k := s[0], s[1], s[2]
+					a, b := operand(t, rng, m, k, 3, v.transA), operand(t, rng, k, n, 5, v.transB)
+					c := guarded(t, random(rng, m*(n+2)-2)) // two of padding between rows
+					before := slices.Clone(c)
+					v.gemm(m, n, k, a.Data, a.Stride, b.Data, b.Stride, c, n+2, accumulate)
+					limit := float64(k+2) * float64(k+1) * 0x1p-24
+					for i := range m {
+						for j := range min(n+2, len(c)-i*(n+2)) {
+							want := float64(before[i*(n+2)+j])
+							if j < n {
+								if !accumulate {
+									want = 0
+								}
+								for p := range k {
+									want += at(a, i, p, v.transA) * at(b, p, j, v.transB)
+								}
 							}
-							for p := range k {
-								want += at(a, i, p, v.transA) * at(b, p, j, v.transB)
+							if got := float64(c[i*(n+2)+j]); !(math.Abs(got-want) <= limit) {
+								t.Fatalf("%s %v accumulate %v: c[%d,%d] = %v, want %v", v.name, s, accumulate, i, j, got, want)
 							}
-						}
-						if got := float64(c[i*(n+2)+j]); !(math.Abs(got-want) <= limit) {
-							t.Fatalf("%s %v accumulate %v: c[%d,%d] = %v, want %v", v.name, s, accumulate, i, j, got, want)
 						}
 					}
 				}
 			}
 		}
-	}
+	})
 }
 
 func TestGemmIsBitIdenticalForAnyNumberOfThreads(t *testing.T) {
-	defer SetThreads(0)
-	rng := rand.New(rand.NewPCG(3, 4))
-	const m, n, k = 130, 110, 600
-	for _, v := range variants {
-		a, b := operand(rng, m, k, 0, v.transA), operand(rng, k, n, 0, v.transB)
-		var first []float32
-		for _, threads := range []int{1, 2, 3, 7, 16} {
-			SetThreads(threads)
-			c := make([]float32, m*n)
-			v.gemm(m, n, k, a.Data, a.Stride, b.Data, b.Stride, c, n, false)
-			if first == nil {
-				first = c
-			} else if !slices.Equal(c, first) {
-				t.Errorf("%s: %d threads give other bits than 1", v.name, threads)
+	eachVariant(t, func(t *testing.T) {
+		defer SetThreads(0)
+		rng := rand.New(rand.NewPCG(3, 4))
+		const m, n, k = 130, 110, 600
+		for _, v := range forms {
+			a, b := operand(t, rng, m, k, 0, v.transA), operand(t, rng, k, n, 0, v.transB)
+			var first []float32
+			for _, threads := range []int{1, 2, 3, 7, 16} {
+				SetThreads(threads)
+				c := make([]float32, m*n)
+				v.gemm(m, n, k, a.Data, a.Stride, b.Data, b.Stride, c, n, false)
+				if first == nil {
+					first = c
+				} else if !slices.Equal(c, first) {
+					t.Errorf("%s: %d threads give other bits than 1", v.name, threads)
+				}
 			}
 		}
-	}
+	})
 }
 
 func TestMultiplyComputesGroupsAsIfOneByOne(t *testing.T) {
-	rng := rand.New(rand.NewPCG(5, 6))
-	var group []Product
-	var want [][]float32
-	for _, s := range [][3]int{{5, 70, 33}, {0, 70, 33}, {64, 70, 33}, {1, 70, 33}, {4, 9, 0}} {
-		a, b := operand(rng, s[0], s[2], 0, false), operand(rng, s[2], s[1], 0, true)
-		c := random(rng, s[0]*s[1])
-		group = append(group, Product{M: s[0], N: s[1], K: s[2], A: a, B: b, TransB: true, C: c, StrideC: s[1]})
-		w := random(rng, len(c))
-		GemmNT(s[0], s[1], s[2], a.Data, a.Stride, b.Data, b.Stride, w, s[1], false)
-		want = append(want, w)
-	}
-	Multiply(group...)
-	for i := range group {
-		if !slices.Equal(group[i].C, want[i]) {
-			t.Errorf("product %d of the group differs from the same product alone", i)
+	eachVariant(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(5, 6))
+		var group []Product
+		var want [][]float32
+		for _, s := range [][3]int{{5, 70, 33}, {0, 70, 33}, {64, 70, 33}, {1, 70, 33}, {4, 9, 0}} {
+			a, b := operand(t, rng, s[0], s[2], 0, false), operand(t, rng, s[2], s[1], 0, true)
+			c := random(rng, s[0]*s[1])
+			group = append(group, Product{M: s[0], N: s[1], K: s[2], A: a, B: b, TransB: true, C: c, StrideC: s[1]})
+			w := random(rng, len(c))
+			GemmNT(s[0], s[1], s[2], a.Data, a.Stride, b.Data, b.Stride, w, s[1], false)
+			want = append(want, w)
 		}
+		Multiply(group...)
+		for i := range group {
+			if !slices.Equal(group[i].C, want[i]) {
+				t.Errorf("product %d of the group differs from the same product alone", i)
+			}
+		}
+	})
+}
+
+// TestOperandsAreWidened compares operands in half precision, and ones that a function
+// loads, with the same numbers in float32.
+func TestOperandsAreWidened(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	ways := map[string]func(Matrix) Matrix{
+		"BFloat16": func(x Matrix) Matrix {
+			h := make([]uint16, len(x.Data))
+			Float32ToBFloat16(h, x.Data)
+			BFloat16ToFloat32(x.Data, h)
+			return Matrix{Stride: x.Stride, BFloat16: guarded(t, h)}
+		},
+		"Float16": func(x Matrix) Matrix {
+			h := make([]uint16, len(x.Data))
+			Float32ToFloat16(h, x.Data)
+			Float16ToFloat32(x.Data, h)
+			return Matrix{Stride: x.Stride, Float16: guarded(t, h)}
+		},
+		"Load": func(x Matrix) Matrix {
+			return Matrix{Stride: x.Stride, Load: func(dst []float32, from int) { copy(dst, x.Data[from:from+len(dst)]) }}
+		},
+	}
+	for name, narrow := range ways {
+		eachVariant(t, func(t *testing.T) {
+			for _, f := range forms {
+				for _, s := range [][3]int{{50, 100, 300}, {15, 33, 17}, {300, 290, 400}, {1, 1, 1}} {
+					m, n, k := s[0], s[1], s[2]
+					a, b := operand(t, rng, m, k, 1, f.transA), operand(t, rng, k, n, 2, f.transB)
+					p := Product{M: m, N: n, K: k, A: narrow(a), B: narrow(b), TransA: f.transA, TransB: f.transB, C: make([]float32, m*n), StrideC: n}
+					Multiply(p)
+					want := make([]float32, m*n)
+					f.gemm(m, n, k, a.Data, a.Stride, b.Data, b.Stride, want, n, false)
+					if !slices.Equal(p.C, want) {
+						t.Errorf("%s %v: not the product of the same numbers in float32", f.name, s)
+					}
+				}
+			}
+		}, name)
 	}
 }
 
-func TestLoadWidensOperands(t *testing.T) {
-	rng := rand.New(rand.NewPCG(7, 8))
-	for _, v := range variants {
-		const m, n, k = 50, 100, 300
-		a, b := operand(rng, m, k, 1, v.transA), operand(rng, k, n, 2, v.transB)
-		want, got := make([]float32, m*n), make([]float32, m*n)
-		v.gemm(m, n, k, a.Data, a.Stride, b.Data, b.Stride, want, n, false)
-		from := func(x Matrix) Matrix {
-			return Matrix{Stride: x.Stride, Load: func(dst []float32, from int) { copy(dst, x.Data[from:from+len(dst)]) }}
+func TestFinishSeesEveryElementOnceWhenItIsComplete(t *testing.T) {
+	defer SetThreads(0)
+	rng := rand.New(rand.NewPCG(2, 8))
+	eachVariant(t, func(t *testing.T) {
+		for _, s := range [][3]int{{130, 300, 500}, {5, 7, 0}, {1, 1, 1}} {
+			for _, accumulate := range []bool{false, true} {
+				m, n, k := s[0], s[1], s[2]
+				a, b, bias := operand(t, rng, m, k, 0, false), operand(t, rng, k, n, 0, false), random(rng, n)
+				want := random(rng, m*n)
+				p := Product{M: m, N: n, K: k, A: a, B: b, C: slices.Clone(want), StrideC: n, Accumulate: accumulate,
+					Finish: func(c []float32, _, col int) { Add(c, c, bias[col:][:len(c)]) }}
+				GemmNN(m, n, k, a.Data, max(k, 1), b.Data, n, want, n, accumulate)
+				for i := range m {
+					Add(want[i*n:][:n], want[i*n:][:n], bias)
+				}
+				for _, threads := range []int{1, 3} {
+					SetThreads(threads)
+					q := p
+					q.C = slices.Clone(p.C)
+					Multiply(q)
+					if !slices.Equal(q.C, want) {
+						t.Errorf("%v accumulate %v, %d threads: not the product plus the bias", s, accumulate, threads)
+					}
+				}
+			}
 		}
-		Multiply(Product{M: m, N: n, K: k, A: from(a), B: from(b), TransA: v.transA, TransB: v.transB, C: got, StrideC: n})
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: operands given by Load and by Data give different products", v.name)
-		}
-	}
+	})
 }
 
 func TestShortSlicesPanic(t *testing.T) {
@@ -169,59 +253,5 @@ func TestShortSlicesPanic(t *testing.T) {
 			}()
 			c.f()
 		})
-	}
-}
-
-func TestParallelCoversEachElementOnce(t *testing.T) {
-	defer SetThreads(0)
-	for _, threads := range []int{1, 2, 5} {
-		for _, n := range []int{0, 1, 2, 7, 100} {
-			for _, grain := range []int{0, 1, 3, 1000} {
-				SetThreads(threads)
-				seen := make([]atomic.Int32, n)
-				Parallel(n, grain, func(lo, hi int) {
-					if hi-lo < min(grain, n) {
-						t.Errorf("n %d grain %d: range [%d,%d) is too short", n, grain, lo, hi)
-					}
-					for i := lo; i < hi; i++ {
-						seen[i].Add(1)
-					}
-				})
-				for i := range seen {
-					if seen[i].Load() != 1 {
-						t.Fatalf("n %d grain %d threads %d: element %d seen %d times", n, grain, threads, i, seen[i].Load())
-					}
-				}
-			}
-		}
-	}
-}
-
-func TestParallelRaisesPanicsInTheCaller(t *testing.T) {
-	SetThreads(4)
-	defer SetThreads(0)
-	defer func() {
-		if r := recover(); r != "boom" {
-			t.Errorf("recovered %v, want the panic of the worker", r)
-		}
-	}()
-	Parallel(4, 1, func(lo, hi int) {
-		if lo == 1 {
-			panic("boom")
-		}
-	})
-}
-
-func BenchmarkGemm(b *testing.B) {
-	for _, v := range variants {
-		for _, n := range []int{16, 64, 256, 512} {
-			b.Run(fmt.Sprintf("%s/%d", v.name, n), func(b *testing.B) {
-				x, y, c := make([]float32, n*n), make([]float32, n*n), make([]float32, n*n)
-				for b.Loop() {
-					v.gemm(n, n, n, x, n, y, n, c, n, false)
-				}
-				b.ReportMetric(2*float64(n*n*n)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
-			})
-		}
 	}
 }

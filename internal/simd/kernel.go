@@ -1,16 +1,33 @@
 package simd
 
-// The register block of the kernel. Nine sums, three elements of b, one of a and one
-// product just fit the sixteen vector registers of amd64, of which Go keeps one; a
-// block of four by four spills and runs at three quarters of the speed.
-const (
-	mr = 3
-	nr = 3
-)
+import "unsafe"
 
-// kernel returns the products of a packed panel of a and one of b, summed over p in
-// order: sum[i][j] = a[0][i]*b[0][j] + a[1][i]*b[1][j] + ...
-func kernel(a [][mr]float32, b [][nr]float32) (sum [mr][nr]float32) {
+// The register block of the generic kernel. Nine sums, three elements of b, one of a and
+// one product just fit the sixteen vector registers of amd64, of which Go keeps one; a
+// block of four by four spills and runs at three quarters of the speed.
+const genericBlock = 3
+
+var genericGemm = gemmKernel{rows: genericBlock, cols: genericBlock, step: genericBlock, unit: 1,
+	block: blockGeneric, transpose: transposeGeneric, copyPanels: copyPanelsGeneric}
+
+// blockGeneric adds up the products of two panels over k in order:
+// c[i][j] = a[0][i]*b[0][j] + a[1][i]*b[1][j] + ...
+func blockGeneric(rows, k int, a, b, c *float32, stride int, add bool) {
+	as := unsafe.Slice((*[genericBlock]float32)(unsafe.Pointer(a)), k)
+	bs := unsafe.Slice((*[genericBlock]float32)(unsafe.Pointer(b)), k)
+	sum := sumGeneric(as, bs)
+	out := unsafe.Slice(c, (rows-1)*stride+genericBlock)
+	for i := range rows {
+		for j, v := range sum[i] {
+			if add {
+				v = out[i*stride+j] + v
+			}
+			out[i*stride+j] = v
+		}
+	}
+}
+
+func sumGeneric(a, b [][genericBlock]float32) [genericBlock][genericBlock]float32 {
 	b = b[:len(a)] // one bounds check here, none in the loop
 	var s00, s01, s02, s10, s11, s12, s20, s21, s22 float32
 	for p := range a {
@@ -29,5 +46,24 @@ func kernel(a [][mr]float32, b [][nr]float32) (sum [mr][nr]float32) {
 		s21 += v * b1
 		s22 += v * b2
 	}
-	return [mr][nr]float32{{s00, s01, s02}, {s10, s11, s12}, {s20, s21, s22}}
+	return [genericBlock][genericBlock]float32{{s00, s01, s02}, {s10, s11, s12}, {s20, s21, s22}}
+}
+
+func transposeGeneric(dst *float32, step int, src *float32, stride, rows, n int) {
+	out, in := unsafe.Slice(dst, (n-1)*step+rows), unsafe.Slice(src, (rows-1)*stride+n)
+	for r := range rows {
+		for p, v := range in[r*stride:][:n] {
+			out[p*step+r] = v
+		}
+	}
+}
+
+func copyPanelsGeneric(dst *float32, step, skip int, src *float32, stride, pitch, width, panels, n int) {
+	out := unsafe.Slice(dst, (panels-1)*skip+(n-1)*step+width)
+	in := unsafe.Slice(src, (n-1)*stride+(panels-1)*pitch+width)
+	for p := range n {
+		for q := range panels {
+			copy(out[q*skip+p*step:][:width], in[p*stride+q*pitch:])
+		}
+	}
 }

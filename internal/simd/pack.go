@@ -1,51 +1,107 @@
 package simd
 
-// A panel holds three rows of op(a), or three columns of op(b), side by side: its
-// element p is what the kernel needs at step p. Missing rows of the last panel are
-// zero; their sums are computed and thrown away. mr and nr are equal, so that one
-// packing serves both operands.
+// packing cuts an operand into panels. A panel holds a few rows of op(a), or columns of
+// op(b), its lanes, side by side: its p-th group of step elements is what the kernel
+// needs at step p. Elements of a group that stand for no lane, in the last panel and
+// where step exceeds width, are undefined; the sums they end up in are thrown away.
+type packing struct {
+	kernel      *gemmKernel
+	wide        []float32 // room for wideRows rows of tileK
+	dst         []float32
+	x           Matrix
+	lanes       int // of the whole operand
+	width, step int // lanes and elements of a group
+	k0, kn      int // the part of the inner dimension
+}
 
-// packRows packs rows [from, to) of a matrix stored with the inner dimension along its
-// rows, elements [k0, k0+kn) of each.
-func (s *scratch) packRows(dst [][mr]float32, x Matrix, from, to, k0, kn int) {
-	var zero [tileK]float32
-	for i := from; i < to; i += mr {
-		r := [mr][]float32{zero[:kn], zero[:kn], zero[:kn]}
-		for q := range min(mr, to-i) {
-			r[q] = x.segment((i+q)*x.Stride+k0, kn, s.rows[q][:])
-		}
-		r0, r1, r2 := r[0][:kn], r[1][:kn], r[2][:kn]
-		panel := dst[(i-from)/mr*kn:][:kn]
-		for p := range panel {
-			panel[p] = [mr]float32{r0[p], r1[p], r2[p]}
+// pack packs lanes [from, to). along tells that each lane is a row of the stored matrix.
+func (p packing) pack(from, to int, along bool) {
+	if along {
+		p.packAlong(from, to)
+	} else {
+		p.packAcross(from, to)
+	}
+}
+
+// packAlong transposes.
+func (p packing) packAlong(from, to int) {
+	for i := from; i < to; i += p.width {
+		panel := p.dst[(i-from)/p.width*p.step*p.kn:]
+		for r := 0; r < min(p.width, to-i); r += 8 {
+			rows := min(8, p.width-r, to-i-r)
+			src, stride := p.rows(i+r, rows, p.k0, p.kn)
+			p.kernel.transpose(&panel[r], p.step, &src[0], stride, rows, p.kn)
 		}
 	}
 }
 
-// packColumns packs columns [from, to) of a matrix stored with the inner dimension
-// across its rows: rows [k0, k0+kn).
-func (s *scratch) packColumns(dst [][mr]float32, x Matrix, from, to, k0, kn int) {
-	n := to - from
-	for p := range kn {
-		row := x.segment((k0+p)*x.Stride+from, n, s.rows[0][:])
-		at := p
-		for ; len(row) >= mr; row = row[mr:] {
-			dst[at] = [mr]float32{row[0], row[1], row[2]}
-			at += kn
+// packAcross copies.
+func (p packing) packAcross(from, to int) {
+	group, safe := p.kn, p.lanes-from // safe is what may be read of each row
+	if !p.x.plain() {
+		group, safe = wideRows, tileK
+	}
+	for k := 0; k < p.kn; k += group {
+		n := min(group, p.kn-k)
+		src, stride := p.rows(p.k0+k, n, from, to-from)
+		p.copyPanels(p.dst[k*p.step:], src, stride, to-from, safe, n)
+	}
+}
+
+// copyPanels packs n rows of width elements. It copies more than that, as long as the
+// elements are there to be read: whole panels, then what whole vectors of the last one
+// there are, then single elements.
+func (p packing) copyPanels(dst, src []float32, stride, width, safe, n int) {
+	copyPanels, skip := p.kernel.copyPanels, p.kn*p.step
+	unit := p.kernel.unit
+	piece, panels := ceilDiv(p.width, unit)*unit, 0
+	if safe >= piece {
+		panels = min(width/p.width, (safe-piece)/p.width+1)
+	}
+	if panels > 0 {
+		copyPanels(&dst[0], p.step, skip, &src[0], stride, p.width, piece, panels, n)
+	}
+	for at := panels * p.width; at < width; at += p.width {
+		last, end := dst[at/p.width*skip:], min(p.width, width-at)
+		full := ceilDiv(end, unit) * unit
+		if at+full > safe {
+			full -= unit
 		}
-		if len(row) > 0 {
-			var last [mr]float32
-			copy(last[:], row)
-			dst[at] = last
+		if full > 0 {
+			copyPanels(&last[0], p.step, unit, &src[at], stride, unit, unit, full/unit, n)
+		}
+		for k := range n {
+			for i := full; i < end; i++ {
+				last[k*p.step+i] = src[k*stride+at+i]
+			}
 		}
 	}
 }
 
-// segment returns n consecutive elements, widened into buf unless stored as float32.
-func (x Matrix) segment(from, n int, buf []float32) []float32 {
-	if x.Load == nil {
-		return x.Data[from : from+n]
+// rows returns n rows of the stored matrix, from column col on, and their stride,
+// widened unless stored as float32.
+func (p packing) rows(row, n, col, length int) ([]float32, int) {
+	x := p.x
+	if x.plain() {
+		return x.Data[row*x.Stride+col:], x.Stride
 	}
-	x.Load(buf[:n], from)
-	return buf[:n]
+	for r := range n {
+		x.widen(p.wide[r*tileK:][:length], (row+r)*x.Stride+col)
+	}
+	return p.wide, tileK
+}
+
+// plain reports whether the elements are stored as float32.
+func (x Matrix) plain() bool { return x.BFloat16 == nil && x.Float16 == nil && x.Load == nil }
+
+// widen writes stored elements [from, from+len(dst)), which are not float32, to dst.
+func (x Matrix) widen(dst []float32, from int) {
+	switch {
+	case x.Load != nil:
+		x.Load(dst, from)
+	case x.BFloat16 != nil:
+		BFloat16ToFloat32(dst, x.BFloat16[from:from+len(dst)])
+	default:
+		Float16ToFloat32(dst, x.Float16[from:from+len(dst)])
+	}
 }

@@ -1,18 +1,7 @@
-// Package simd holds the float32 arithmetic that everything fast in this module is
-// built from: matrix products and the loop that spreads work over the cores.
-//
-// It is plain Go now. Vector code generated for AVX2 and AVX-512 belongs behind the
-// same functions, chosen once by what the CPU has, with the Go loops kept as the form
-// that every variant is tested against.
-//
-// Results do not depend on the number of threads: the terms of each sum are added in
-// an order that is fixed by the sizes alone. Functions panic when a slice is shorter
-// than its sizes say, because that is a mistake of the programmer and never of input.
 package simd
 
 import (
 	"runtime"
-	"sync"
 	"sync/atomic"
 )
 
@@ -48,21 +37,34 @@ func Parallel(n, grain int, f func(lo, hi int)) {
 
 // run calls f(0), ..., f(workers-1) at once, the last one in the caller, and waits.
 func run(workers int, f func(worker int)) {
-	var wg sync.WaitGroup
+	if workers <= 1 {
+		if workers == 1 {
+			f(0)
+		}
+		return
+	}
+	var left atomic.Int32
 	var failed atomic.Pointer[any]
+	done := make(chan struct{})
 	guarded := func(i int) {
 		defer func() {
 			if r := recover(); r != nil {
 				failed.CompareAndSwap(nil, &r)
 			}
+			if left.Add(-1) == 0 {
+				close(done)
+			}
 		}()
 		f(i)
 	}
+	left.Store(int32(workers))
 	for i := range workers - 1 {
-		wg.Go(func() { guarded(i) })
+		start(func() { guarded(i) })
 	}
 	guarded(workers - 1)
-	wg.Wait()
+	if !spin(func() bool { return left.Load() == 0 }) {
+		<-done
+	}
 	if r := failed.Load(); r != nil {
 		panic(*r)
 	}

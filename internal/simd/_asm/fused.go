@@ -1,0 +1,141 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// fused emits the passes of whole operations that are limited by memory: all that
+// happens to an element while it is in a register.
+func fused(v isa) {
+	l := begin(v, "scaleMul", "func(dst, x, w []float32, s float32)", []string{"dst", "x", "w"},
+		"for i := range dst {", "	dst[i] = s * x[i] * w[i]", "}")
+	s := l.scalar("s")
+	l.run(1, func(int) {
+		r := l.load("x")
+		VMULPS(s, r, r)
+		VMULPS(l.load("w"), r, r)
+		l.store(r, "dst")
+	})
+	l.end()
+
+	l = begin(v, "normGrad", "func(dx, dw, dy, x, w []float32, rstd, mean float32)", []string{"dx", "dw", "dy", "x", "w"},
+		"for i := range dx {", "	n := rstd * x[i]", "	dw[i] += dy[i] * n", "	dx[i] = rstd * (dy[i]*w[i] - n*mean)", "}")
+	rstd, mean := l.scalar("rstd"), l.scalar("mean")
+	l.run(1, func(int) {
+		n, dy, dw, dx := l.load("x"), l.load("dy"), v.reg(), v.reg()
+		VMULPS(rstd, n, n)
+		VMULPS(dy, n, dw)
+		VADDPS(l.load("dw"), dw, dw)
+		VMULPS(l.load("w"), dy, dx)
+		VMULPS(mean, n, n)
+		VSUBPS(n, dx, dx)
+		VMULPS(rstd, dx, dx)
+		l.store(dw, "dw")
+		l.store(dx, "dx")
+	})
+	l.end()
+
+	l = begin(v, "rotateHalves", "func(lo, hi, a, b, cos, sin []float32)", []string{"lo", "hi", "a", "b", "cos", "sin"},
+		"for i := range lo {", "	lo[i], hi[i] = a[i]*cos[i]-b[i]*sin[i], b[i]*cos[i]+a[i]*sin[i]", "}")
+	l.run(1, func(int) {
+		a, b, cos, sin := l.load("a"), l.load("b"), l.load("cos"), l.load("sin")
+		x, y := v.reg(), v.reg()
+		VMULPS(cos, a, x)
+		VMULPS(sin, b, y)
+		VSUBPS(y, x, x)
+		VMULPS(cos, b, b)
+		VMULPS(sin, a, a)
+		VADDPS(a, b, b)
+		l.store(x, "lo")
+		l.store(b, "hi")
+	})
+	l.end()
+
+	rotatePairs(v)
+
+	l = begin(v, "softmaxGrad", "func(dst, p, dp []float32, dot, scale float32)", []string{"dst", "p", "dp"},
+		"for i := range dst {", "	dst[i] = p[i] * (dp[i] - dot) * scale", "}")
+	dot, scale := l.scalar("dot"), l.scalar("scale")
+	l.run(1, func(int) {
+		r := l.load("dp")
+		VSUBPS(dot, r, r)
+		VMULPS(l.load("p"), r, r)
+		VMULPS(scale, r, r)
+		l.store(r, "dst")
+	})
+	l.end()
+
+	l = begin(v, "adamW", "func(p, g, m, v []float32, scale, keep, beta1, new1, beta2, new2, step, root2, eps float32)",
+		[]string{"p", "g", "m", "v"},
+		"for i := range p {", "	x := scale * g[i]", "	m[i] = beta1*m[i] + new1*x", "	v[i] = beta2*v[i] + new2*x*x",
+		"	p[i] = keep*p[i] - step*m[i]/(sqrt(v[i])/root2+eps)", "}")
+	l.adamW()
+	l.end()
+}
+
+// adamW emits the body of an optimizer step, operation by operation as the Go loop has
+// them, so that it gives the same bits.
+func (l *loop) adamW() {
+	scale, keep, beta1, new1 := l.scalar("scale"), l.scalar("keep"), l.scalar("beta1"), l.scalar("new1")
+	beta2, new2 := l.scalar("beta2"), l.scalar("new2")
+	step, root2, eps := l.scalar("step"), l.scalar("root2"), l.scalar("eps")
+	l.run(1, func(int) {
+		x, m := l.load("g"), l.load("m")
+		VMULPS(scale, x, x)
+		t := l.v.reg()
+		VMULPS(beta1, m, m)
+		VMULPS(new1, x, t)
+		VADDPS(t, m, m)
+		l.store(m, "m")
+		VMULPS(new2, x, t)
+		VMULPS(x, t, t)
+		v := l.load("v")
+		VMULPS(beta2, v, v)
+		VADDPS(t, v, v)
+		l.store(v, "v")
+		VSQRTPS(v, v)
+		VDIVPS(root2, v, v)
+		VADDPS(eps, v, v)
+		VMULPS(step, m, m)
+		VDIVPS(v, m, m)
+		p := l.load("p")
+		VMULPS(keep, p, p)
+		VSUBPS(m, p, p)
+		l.store(p, "p")
+	})
+}
+
+// rotatePairs emits the rotation of neighbours. Each angle is spread over two lanes; the
+// other element of each pair comes from a swap, and its sign goes with the sine.
+func rotatePairs(v isa) {
+	l := begin(v, "rotatePairs", "func(cos, sin, dst, x []float32)", []string{"cos", "sin", "dst", "x"},
+		"for i := range cos {", "	a, b := x[2*i], x[2*i+1]",
+		"	dst[2*i], dst[2*i+1] = a*cos[i]-b*sin[i], b*cos[i]+a*sin[i]", "}, len(cos) a multiple of 8")
+	l.whole, l.stride = true, v.lanes/2
+	twice := func(name string) reg.VecVirtual {
+		r := v.reg()
+		VPMOVZXDQ(l.mem(name), r)
+		VMOVSLDUP(r, r)
+		return r
+	}
+	signs := v.reg()
+	VMOVUPS(table("signs", func(i int) uint32 { return uint32(1-i%2) << 31 }), signs)
+	l.run(1, func(int) {
+		at := func(name string) Mem { return Mem{Base: l.base[name], Index: l.at, Scale: 8} }
+		x, other, cos, sin := v.reg(), v.reg(), twice("cos"), twice("sin")
+		VMOVUPS(at("x"), x)
+		VPERMILPS(Imm(0xb1), x, other)
+		if v.lanes == 16 {
+			VPXORD(signs, sin, sin)
+		} else {
+			VXORPS(signs, sin, sin)
+		}
+		VMULPS(cos, x, x)
+		VMULPS(sin, other, other)
+		VADDPS(other, x, x)
+		VMOVUPS(x, at("dst"))
+	})
+	l.end()
+}

@@ -1,0 +1,32 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// isa is an instruction set with its vectors of float32.
+type isa struct {
+	name  string // ends the names of its functions
+	lanes int
+}
+
+var (
+	avx2   = isa{"AVX2", 8}
+	avx512 = isa{"AVX512", 16}
+)
+
+// bytes returns the size of a vector.
+func (v isa) bytes() int { return 4 * v.lanes }
+
+// reg returns a new vector register.
+func (v isa) reg() reg.VecVirtual {
+	if v.lanes == 16 {
+		return ZMM()
+	}
+	return YMM()
+}
+
+// zero clears a register. The short form of the instruction clears the whole register
+// and needs no more than AVX.
+func zero(r reg.VecVirtual) { VXORPS(r.AsX(), r.AsX(), r.AsX()) }

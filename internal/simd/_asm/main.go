@@ -1,0 +1,29 @@
+// Command asm generates the assembly of package simd, one file for everything:
+//
+//	go run . -out ../asm_amd64.s -stubs ../asm_amd64.go -pkg simd
+//
+// Each function is emitted once for every instruction set that it is worth having for;
+// its comment is the Go loop that it equals.
+package main
+
+import . "github.com/mmcloughlin/avo/build"
+
+func main() {
+	ConstraintExpr("amd64,!noasm")
+	for rows := 1; rows <= 14; rows++ {
+		block(avx512, rows, 16)
+	}
+	for rows := 1; rows <= 6; rows++ {
+		block(avx2, rows, 8)
+	}
+	transpose8()
+	copyPanels()
+	for _, v := range []isa{avx512, avx2} {
+		elementwise(v)
+		reductions(v)
+		exponentials(v)
+		fused(v)
+		halves(v)
+	}
+	Generate()
+}

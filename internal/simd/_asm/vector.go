@@ -1,0 +1,158 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// elementwise emits functions that read and write each element once.
+func elementwise(v isa) {
+	l := begin(v, "add", "func(dst, a, b []float32)", []string{"dst", "a", "b"},
+		"for i := range dst {", "	dst[i] = a[i] + b[i]", "}")
+	l.run(1, func(int) {
+		r := l.load("a")
+		VADDPS(l.load("b"), r, r)
+		l.store(r, "dst")
+	})
+	l.end()
+
+	l = begin(v, "mul", "func(dst, a, b []float32)", []string{"dst", "a", "b"},
+		"for i := range dst {", "	dst[i] = a[i] * b[i]", "}")
+	l.run(1, func(int) {
+		r := l.load("a")
+		VMULPS(l.load("b"), r, r)
+		l.store(r, "dst")
+	})
+	l.end()
+
+	l = begin(v, "mulAdd", "func(dst, a, b []float32)", []string{"dst", "a", "b"},
+		"for i := range dst {", "	dst[i] += a[i] * b[i]", "}")
+	l.run(1, func(int) {
+		r := l.load("a")
+		VMULPS(l.load("b"), r, r)
+		VADDPS(l.load("dst"), r, r)
+		l.store(r, "dst")
+	})
+	l.end()
+
+	l = begin(v, "scale", "func(dst, x []float32, s float32)", []string{"dst", "x"},
+		"for i := range dst {", "	dst[i] = s * x[i]", "}")
+	s := l.scalar("s")
+	l.run(1, func(int) {
+		r := l.load("x")
+		VMULPS(s, r, r)
+		l.store(r, "dst")
+	})
+	l.end()
+
+	l = begin(v, "axpy", "func(alpha float32, x, y []float32)", []string{"x", "y"},
+		"for i := range x {", "	y[i] += alpha * x[i]", "}")
+	alpha := l.scalar("alpha")
+	l.run(1, func(int) {
+		r := l.load("x")
+		VMULPS(alpha, r, r)
+		VADDPS(l.load("y"), r, r)
+		l.store(r, "y")
+	})
+	l.end()
+}
+
+// reductions emits functions that add up or compare all elements. Four sums are kept
+// apart, since each addition waits for the one before.
+func reductions(v isa) {
+	l := begin(v, "dot", "func(a, b []float32) float32", []string{"a", "b"},
+		"var sum [4][lanes]float32", "for i := range a {", "	sum[i/lanes%4][i%lanes] += a[i] * b[i]", "}", "return the sum of all in sum")
+	s := l.sums(4)
+	l.run(4, func(copy int) { VFMADD231PS(l.load("b"), l.load("a"), s[copy]) })
+	l.finish(s, VADDPS)
+
+	l = begin(v, "dot3", "func(a, b, c []float32) float32", []string{"a", "b", "c"},
+		"var sum [4][lanes]float32", "for i := range a {", "	sum[i/lanes%4][i%lanes] += a[i] * b[i] * c[i]", "}", "return the sum of all in sum")
+	s = l.sums(4)
+	l.run(4, func(copy int) {
+		r := l.load("a")
+		VMULPS(l.load("b"), r, r)
+		VFMADD231PS(l.load("c"), r, s[copy])
+	})
+	l.finish(s, VADDPS)
+
+	l = begin(v, "maximum", "func(x []float32) float32", []string{"x"},
+		"m := x[0]", "for _, v := range x {", "	if v > m {", "		m = v", "	}", "}", "return m")
+	s = make([]reg.VecVirtual, 4)
+	for i := range s {
+		s[i] = v.reg()
+		VBROADCASTSS(Mem{Base: l.base["x"]}, s[i])
+	}
+	l.run(4, func(copy int) {
+		r := l.load("x")
+		l.elseTake(s[copy], r)
+		VMAXPS(s[copy], r, s[copy])
+	})
+	l.finish(s, VMAXPS)
+
+	l = begin(v, "sumSquares", "func(x []float32) float64", []string{"x"},
+		"var sum [4][lanes]float64", "for i, v := range x {", "	sum[i/lanes%4][i%lanes] += float64(v) * float64(v)", "}", "return the sum of all in sum")
+	s = l.sums(4)
+	l.run(2, func(copy int) {
+		x := l.load("x")
+		for h := range 2 {
+			d := v.reg()
+			VCVTPS2PD(v.half(x, h), d)
+			VFMADD231PD(d, d, s[2*copy+h])
+		}
+	})
+	l.finish64(s)
+}
+
+// half returns half h, 0 or 1, of a vector.
+func (v isa) half(x reg.VecVirtual, h int) reg.Register {
+	switch {
+	case h == 0 && v.lanes == 16:
+		return x.AsY()
+	case h == 0:
+		return x.AsX()
+	case v.lanes == 16:
+		y := YMM()
+		VEXTRACTF64X4(Imm(1), x, y)
+		return y
+	}
+	y := XMM()
+	VEXTRACTF128(Imm(1), x, y)
+	return y
+}
+
+// fold joins four vectors and then the halves of the result, down to 128 bits.
+func (l *loop) fold(s []reg.VecVirtual, join func(...Op)) reg.Register {
+	join(s[1], s[0], s[0])
+	join(s[3], s[2], s[2])
+	join(s[2], s[0], s[0])
+	if l.v.lanes == 16 {
+		y := l.v.half(s[0], 1)
+		join(y, s[0].AsY(), s[0].AsY())
+	}
+	x := XMM()
+	VEXTRACTF128(Imm(1), s[0].AsY(), x)
+	join(x, s[0].AsX(), s[0].AsX())
+	return s[0].AsX()
+}
+
+// finish returns four vectors of float32, joined.
+func (l *loop) finish(s []reg.VecVirtual, join func(...Op)) {
+	x, y := l.fold(s, join), XMM()
+	VMOVHLPS(x, x, y)
+	join(y, x, x)
+	VMOVSHDUP(x, y)
+	join(y, x, x)
+	Store(x, ReturnIndex(0))
+	l.end()
+}
+
+// finish64 returns the sum of four vectors of float64.
+func (l *loop) finish64(s []reg.VecVirtual) {
+	x, y := l.fold(s, VADDPD), XMM()
+	VMOVHLPS(x, x, y)
+	VADDSD(y, x, x)
+	Store(x, ReturnIndex(0))
+	l.end()
+}

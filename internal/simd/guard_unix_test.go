@@ -1,0 +1,24 @@
+//go:build unix
+
+package simd
+
+import (
+	"syscall"
+	"testing"
+)
+
+// guardedBytes returns memory that ends where that of the process ends: the byte after
+// it cannot be read or written.
+func guardedBytes(t testing.TB, size int) []byte {
+	page := syscall.Getpagesize()
+	room := (size + page - 1) / page * page
+	m, err := syscall.Mmap(-1, 0, room+page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Munmap(m) })
+	if err := syscall.Mprotect(m[room:], syscall.PROT_NONE); err != nil {
+		t.Fatal(err)
+	}
+	return m[room-size : room]
+}

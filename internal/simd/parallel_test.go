@@ -1,0 +1,82 @@
+package simd
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func TestParallelCoversEachElementOnce(t *testing.T) {
+	defer SetThreads(0)
+	for _, threads := range []int{1, 2, 5} {
+		for _, n := range []int{0, 1, 2, 7, 100} {
+			for _, grain := range []int{0, 1, 3, 1000} {
+				SetThreads(threads)
+				seen := make([]atomic.Int32, n)
+				Parallel(n, grain, func(lo, hi int) {
+					if hi-lo < min(grain, n) {
+						t.Errorf("n %d grain %d: range [%d,%d) is too short", n, grain, lo, hi)
+					}
+					for i := lo; i < hi; i++ {
+						seen[i].Add(1)
+					}
+				})
+				for i := range seen {
+					if seen[i].Load() != 1 {
+						t.Fatalf("n %d grain %d threads %d: element %d seen %d times", n, grain, threads, i, seen[i].Load())
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestParallelRaisesPanicsInTheCaller(t *testing.T) {
+	SetThreads(4)
+	defer SetThreads(0)
+	defer func() {
+		if r := recover(); r != "boom" {
+			t.Errorf("recovered %v, want the panic of the worker", r)
+		}
+	}()
+	Parallel(4, 1, func(lo, hi int) {
+		if lo == 1 {
+			panic("boom")
+		}
+	})
+}
+
+// TestParallelFromSeveralGoroutines lets callers compete for the workers that are awake.
+func TestParallelFromSeveralGoroutines(t *testing.T) {
+	SetThreads(3)
+	defer SetThreads(0)
+	var wg sync.WaitGroup
+	var sum atomic.Int64
+	for range 8 {
+		wg.Go(func() {
+			for range 500 {
+				Parallel(3, 1, func(lo, hi int) { sum.Add(int64(hi - lo)) })
+			}
+		})
+	}
+	wg.Wait()
+	if sum.Load() != 8*500*3 {
+		t.Errorf("%d elements, want %d", sum.Load(), 8*500*3)
+	}
+}
+
+func TestWorkersEndWhenThereIsNothingToDo(t *testing.T) {
+	SetThreads(4)
+	defer SetThreads(0)
+	before := runtime.NumGoroutine()
+	Parallel(4, 1, func(lo, hi int) {})
+	for range 1000 {
+		if runtime.NumGoroutine() <= before && waiting.Load() == 0 {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Errorf("%d goroutines, %d before; %d workers wait", runtime.NumGoroutine(), before, waiting.Load())
+}

@@ -1,0 +1,73 @@
+package simd
+
+// variant is one implementation of everything that has several. Which slices have the
+// same length, and that the ones of maximum have any, is checked before.
+type variant struct {
+	name string
+	gemm *gemmKernel
+
+	dot              func(a, b []float32) float32
+	dot3             func(a, b, c []float32) float32
+	maximum          func(x []float32) float32
+	sumSquares       func(x []float32) float64
+	add, mul, mulAdd func(dst, a, b []float32)
+	scale            func(dst, x []float32, s float32)
+	axpy             func(alpha float32, x, y []float32)
+
+	exp, sigmoid, silu func(dst, x []float32)
+	expSum             func(dst, x []float32, scale, shift float32) float32
+	softmaxGrad        func(dst, p, dp []float32, dot, scale float32)
+	siluGrad           func(dx, dy, x []float32)
+	swiglu             func(dst, gate, up []float32)
+	swigluGrad         func(dgate, dup, dy, gate, up []float32)
+
+	scaleMul     func(dst, x, w []float32, s float32)
+	normGrad     func(dx, dw, dy, x, w []float32, rstd, mean float32)
+	rotateHalves func(lo, hi, a, b, cos, sin []float32)
+	rotatePairs  func(cos, sin, dst, x []float32)
+	adamW        func(p, g, m, v []float32, scale, keep, beta1, new1, beta2, new2, step, root2, eps float32)
+
+	fromBFloat16, fromFloat16 func(dst []float32, src []uint16)
+	toBFloat16, toFloat16     func(dst []uint16, src []float32)
+}
+
+var generic = variant{
+	name: "generic",
+	gemm: &genericGemm,
+
+	dot:        dotGeneric,
+	dot3:       dot3Generic,
+	maximum:    maximumGeneric,
+	sumSquares: sumSquaresGeneric,
+	add:        addGeneric,
+	mul:        mulGeneric,
+	mulAdd:     mulAddGeneric,
+	scale:      scaleGeneric,
+	axpy:       axpyGeneric,
+
+	exp:         expGeneric,
+	sigmoid:     sigmoidGeneric,
+	silu:        siluGeneric,
+	expSum:      expSumGeneric,
+	softmaxGrad: softmaxGradGeneric,
+	siluGrad:    siluGradGeneric,
+	swiglu:      swigluGeneric,
+	swigluGrad:  swigluGradGeneric,
+
+	scaleMul:     scaleMulGeneric,
+	normGrad:     normGradGeneric,
+	rotateHalves: rotateHalvesGeneric,
+	rotatePairs:  rotatePairsGeneric,
+	adamW:        adamWGeneric,
+
+	fromBFloat16: fromBFloat16Generic,
+	fromFloat16:  fromFloat16Generic,
+	toBFloat16:   toBFloat16Generic,
+	toFloat16:    toFloat16Generic,
+}
+
+// variants are those that this CPU can run, the fastest first.
+var variants = append(assembly(), &generic)
+
+// active is the variant in use. Only tests set it again.
+var active = variants[0]

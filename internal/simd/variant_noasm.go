@@ -1,0 +1,6 @@
+//go:build !amd64 || noasm
+
+package simd
+
+// assembly returns the variants in assembly: none on this machine.
+func assembly() []*variant { return nil }
