@@ -163,9 +163,7 @@ func addTo(dst, src []float32, first bool) {
 			copy(dst[lo:hi], src[lo:hi])
 			return
 		}
-		for i := lo; i < hi; i++ {
-			dst[i] += src[i]
-		}
+		simd.Add(dst[lo:hi], dst[lo:hi], src[lo:hi])
 	})
 }
 

@@ -204,16 +204,10 @@ func (p *Program) Close() {
 // sumInto writes the sum of the terms, added from left to right; dst may be the first.
 func sumInto(dst []float32, terms [][]float32) {
 	simd.Parallel(len(dst), 1<<14, func(lo, hi int) {
-		first, second := terms[0][lo:hi], terms[1][lo:hi]
 		d := dst[lo:hi]
-		for i := range d {
-			d[i] = first[i] + second[i]
-		}
+		simd.Add(d, terms[0][lo:hi], terms[1][lo:hi])
 		for _, t := range terms[2:] {
-			t = t[lo:hi]
-			for i := range d {
-				d[i] += t[i]
-			}
+			simd.Add(d, d, t[lo:hi])
 		}
 	})
 }

@@ -105,34 +105,32 @@ func (a attentionShape) products(make func(h, g int) simd.Product) []simd.Produc
 	return out
 }
 
-// softmax turns scores into probabilities in place, in float64 within a row.
+// softmax turns scores into probabilities in place.
 func (a attentionShape) softmax(p []float32, segments []int32) {
-	s, scale := a.s, 1/math.Sqrt(float64(a.c))
+	s, scale := a.s, a.scale()
 	eachRow(a.b*a.heads*s, s, func(r int) {
 		b, i := r/s/a.heads, r%s
-		seg, row := segments[b*s:(b+1)*s], p[r*s:(r+1)*s]
-		high := math.Inf(-1)
-		for j := range i + 1 {
-			if visible(seg, i, j) {
-				high = math.Max(high, float64(row[j])*scale)
-			}
-		}
-		var sum float64
+		seg, row := segments[b*s:(b+1)*s], p[r*s:r*s+i+1]
+		clear(p[r*s+i+1 : (r+1)*s])
+		seen := false
 		for j := range row {
-			e := 0.0
-			if j <= i && visible(seg, i, j) {
-				e = math.Exp(float64(row[j])*scale - high)
-			}
-			row[j] = float32(e)
-			sum += e
-		}
-		if sum > 0 || sum != sum { // a query that sees nothing gives zero; NaN stays
-			for j := range row {
-				row[j] = float32(float64(row[j]) / sum)
+			if visible(seg, i, j) {
+				seen = true
+			} else {
+				row[j] = float32(math.Inf(-1))
 			}
 		}
+		if !seen {
+			clear(row)
+			return
+		}
+		sum := simd.ExpSum(row, row, scale, scale*simd.Max(row))
+		simd.Scale(row, row, float32(1/sum))
 	})
 }
+
+// scale is what scores are multiplied by.
+func (a attentionShape) scale() float32 { return float32(1 / math.Sqrt(float64(a.c))) }
 
 // visible reports whether query i may see key j <= i.
 func visible(seg []int32, i, j int) bool {
@@ -150,16 +148,11 @@ func (a attentionShape) backward(g *autograd.Grads) {
 	simd.Multiply(a.products(func(h, g int) simd.Product {
 		return simd.Product{M: s, N: s, K: a.c, A: a.head(dy, h, a.heads), B: a.head(v, g, a.kv), TransB: true, C: ds[h*s*s:], StrideC: s}
 	})...)
-	scale := 1 / math.Sqrt(float64(a.c))
 	eachRow(a.b*a.heads*s, s, func(r int) {
-		p, ds := p[r*s:(r+1)*s], ds[r*s:(r+1)*s]
-		var dot float64
-		for j := range p {
-			dot += float64(p[j]) * float64(ds[j])
-		}
-		for j := range p {
-			ds[j] = float32(float64(p[j]) * (float64(ds[j]) - dot) * scale)
-		}
+		n := r%s + 1 // later keys have no part in it
+		p, row := p[r*s:r*s+n], ds[r*s:r*s+n]
+		simd.SoftmaxGrad(row, p, row, simd.Dot(p, row), a.scale())
+		clear(ds[r*s+n : (r+1)*s])
 	})
 	simd.Multiply(a.products(func(h, g int) simd.Product {
 		d := a.head(dq, h, a.heads)

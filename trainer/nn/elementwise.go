@@ -2,7 +2,6 @@ package nn
 
 import (
 	"context"
-	"math"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
@@ -18,9 +17,7 @@ func Add(g *autograd.Graph, a, b *autograd.Value) *autograd.Value {
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
 			a, b, y := in[0].Float32s(), in[1].Float32s(), out[0].Float32s()
 			simd.Parallel(len(y), grain, func(lo, hi int) {
-				for i := lo; i < hi; i++ {
-					y[i] = a[i] + b[i]
-				}
+				simd.Add(y[lo:hi], a[lo:hi], b[lo:hi])
 			})
 			return nil
 		},
@@ -48,9 +45,7 @@ func mul(g *autograd.Graph, a, b *autograd.Value) *autograd.Value {
 
 func multiply(y, a, b []float32) {
 	simd.Parallel(len(y), grain, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			y[i] = a[i] * b[i]
-		}
+		simd.Mul(y[lo:hi], a[lo:hi], b[lo:hi])
 	})
 }
 
@@ -60,26 +55,19 @@ func silu(g *autograd.Graph, x *autograd.Value) *autograd.Value {
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
 			x, y := in[0].Float32s(), out[0].Float32s()
 			simd.Parallel(len(y), grain, func(lo, hi int) {
-				for i := lo; i < hi; i++ {
-					y[i] = x[i] * sigmoid(x[i])
-				}
+				simd.SiLU(y[lo:hi], x[lo:hi])
 			})
 			return nil
 		},
 		Backward: &autograd.Backward{Inputs: []int{0}, Wrt: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {
 			x, dy, dx := g.In[0].Float32s(), g.DOut[0].Float32s(), g.DIn[0].Float32s()
 			simd.Parallel(len(dx), grain, func(lo, hi int) {
-				for i := lo; i < hi; i++ {
-					s := sigmoid(x[i])
-					dx[i] = dy[i] * (s + x[i]*s*(1-s))
-				}
+				simd.SiLUGrad(dx[lo:hi], dy[lo:hi], x[lo:hi])
 			})
 			return nil
 		}},
 	}, x)
 }
-
-func sigmoid(x float32) float32 { return float32(1 / (1 + math.Exp(-float64(x)))) }
 
 // halve records (a, b) = the first and the second half of every row of x [N, 2I].
 func halve(g *autograd.Graph, x *autograd.Value) (a, b *autograd.Value) {

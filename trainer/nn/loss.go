@@ -23,12 +23,15 @@ func CrossEntropy(c *Context, logits *autograd.Value) *autograd.Value {
 			if err := labelsInRange(labels, v, c.S); err != nil {
 				return err
 			}
-			eachRow(t, v, func(r int) {
-				saved[2*r], saved[2*r+1], losses[r] = 0, 0, 0
-				if y := target(labels, r, c.S); y >= 0 {
-					high, sum := expSum(x[r*v : (r+1)*v])
-					saved[2*r], saved[2*r+1] = float32(high), float32(sum)
-					losses[r] = float32(high - float64(x[r*v+y]) + math.Log(sum))
+			simd.Parallel(t, max(1, grain/v), func(lo, hi int) {
+				buf := make([]float32, 1<<10)
+				for r := lo; r < hi; r++ {
+					saved[2*r], saved[2*r+1], losses[r] = 0, 0, 0
+					if y := target(labels, r, c.S); y >= 0 {
+						high, sum := expSum(x[r*v:(r+1)*v], buf)
+						saved[2*r], saved[2*r+1] = high, float32(sum)
+						losses[r] = float32(float64(high-x[r*v+y]) + math.Log(sum))
+					}
 				}
 			})
 			out[0].Float32s()[0] = float32(sum64(losses) / float64(divisor))
@@ -46,16 +49,26 @@ func CrossEntropy(c *Context, logits *autograd.Value) *autograd.Value {
 						continue
 					}
 					// Not exp(x - log sum): a logarithm near a large logit has few digits left.
-					high, factor := float64(saved[2*r]), scale/float64(saved[2*r+1])
-					for i := range row {
-						row[i] = float32(math.Exp(float64(x[r*v+i])-high) * factor)
-					}
+					simd.ExpSum(row, x[r*v:(r+1)*v], 1, saved[2*r])
+					simd.Scale(row, row, float32(scale/float64(saved[2*r+1])))
 					row[y] -= float32(scale)
 				}
 			})
 			return nil
 		}},
 	}, logits, c.labels, c.divisor)[0]
+}
+
+// expSum returns the largest element and the sum of exp(x - largest), a piece of the row
+// at a time.
+func expSum(x, buf []float32) (high float32, sum float64) {
+	high = simd.Max(x)
+	for len(x) > 0 {
+		n := min(len(x), len(buf))
+		sum += simd.ExpSum(buf[:n], x[:n], 1, high)
+		x = x[n:]
+	}
+	return high, sum
 }
 
 // target returns the label that position r of the flattened batch is scored against,

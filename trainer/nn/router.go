@@ -2,9 +2,9 @@ package nn
 
 import (
 	"context"
-	"math"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/autograd"
 )
 
@@ -15,10 +15,9 @@ func softmaxRows(g *autograd.Graph, x *autograd.Value) *autograd.Value {
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
 			x, y := in[0].Float32s(), out[0].Float32s()
 			eachRow(t, e, func(r int) {
-				high, sum := expSum(x[r*e : (r+1)*e])
-				for i := r * e; i < (r+1)*e; i++ {
-					y[i] = float32(math.Exp(float64(x[i])-high) / sum)
-				}
+				x, y := x[r*e:(r+1)*e], y[r*e:(r+1)*e]
+				sum := simd.ExpSum(y, x, 1, simd.Max(x))
+				simd.Scale(y, y, float32(1/sum))
 			})
 			return nil
 		},
@@ -36,18 +35,6 @@ func softmaxRows(g *autograd.Graph, x *autograd.Value) *autograd.Value {
 			return nil
 		}},
 	}, x)
-}
-
-// expSum returns the largest element and the sum of exp(x - largest).
-func expSum(x []float32) (high, sum float64) {
-	high = math.Inf(-1)
-	for _, v := range x {
-		high = math.Max(high, float64(v))
-	}
-	for _, v := range x {
-		sum += math.Exp(float64(v) - high)
-	}
-	return high, sum
 }
 
 // topK records the k largest of every row, largest first, and their columns; of equal

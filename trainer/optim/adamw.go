@@ -118,47 +118,28 @@ func (a *AdamW) Step(lr, gradScale float64) {
 	a.state.T++
 	plain := a.coefficients(lr, gradScale)
 	decayed := plain
-	decayed.keep = float32(1 - lr*a.config.WeightDecay)
+	decayed.Keep = float32(1 - lr*a.config.WeightDecay)
 	for i, p := range a.params {
 		c, m, v := plain, a.state.M[i], a.state.V[i]
 		if p.Decay {
 			c = decayed
 		}
 		simd.Parallel(len(p.Value), grain, func(lo, hi int) {
-			c.update(p.Value[lo:hi], p.Grad[lo:hi], m[lo:hi], v[lo:hi])
+			c.Update(p.Value[lo:hi], p.Grad[lo:hi], m[lo:hi], v[lo:hi])
 		})
 	}
 }
 
 // coefficients are the numbers of one step that all elements share.
-type coefficients struct {
-	scale                float32 // of the gradient
-	keep                 float32 // 1 - lr*decay
-	beta1, beta2         float32
-	new1, new2           float32 // 1 - beta1, 1 - beta2
-	stepSize, root2, eps float32 // lr/(1-beta1^t), sqrt(1-beta2^t), eps
-}
-
-func (a *AdamW) coefficients(lr, gradScale float64) coefficients {
+func (a *AdamW) coefficients(lr, gradScale float64) simd.AdamWStep {
 	c, t := a.config, float64(a.state.T)
-	return coefficients{
-		scale: float32(gradScale),
-		keep:  1,
-		beta1: float32(c.Beta1), new1: float32(1 - c.Beta1),
-		beta2: float32(c.Beta2), new2: float32(1 - c.Beta2),
-		stepSize: float32(lr / (1 - math.Pow(c.Beta1, t))),
-		root2:    float32(math.Sqrt(1 - math.Pow(c.Beta2, t))),
-		eps:      float32(c.Eps),
-	}
-}
-
-func (c coefficients) update(p, g, m, v []float32) {
-	g, m, v = g[:len(p)], m[:len(p)], v[:len(p)] // one bounds check here, none in the loop
-	for i := range p {
-		x := c.scale * g[i]
-		m[i] = c.beta1*m[i] + c.new1*x
-		v[i] = c.beta2*v[i] + c.new2*x*x
-		root := float32(math.Sqrt(float64(v[i])))
-		p[i] = c.keep*p[i] - c.stepSize*m[i]/(root/c.root2+c.eps)
+	return simd.AdamWStep{
+		Scale: float32(gradScale),
+		Keep:  1,
+		Beta1: float32(c.Beta1), New1: float32(1 - c.Beta1),
+		Beta2: float32(c.Beta2), New2: float32(1 - c.Beta2),
+		Step:  float32(lr / (1 - math.Pow(c.Beta1, t))),
+		Root2: float32(math.Sqrt(1 - math.Pow(c.Beta2, t))),
+		Eps:   float32(c.Eps),
 	}
 }

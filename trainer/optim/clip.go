@@ -24,7 +24,7 @@ func GlobalNorm(grads [][]float32) float64 {
 	sums := make([]float64, len(blocks))
 	simd.Parallel(len(blocks), 1, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			sums[i] = sumSquares(blocks[i])
+			sums[i] = simd.SumSquares(blocks[i])
 		}
 	})
 	total := 0.0
@@ -32,14 +32,6 @@ func GlobalNorm(grads [][]float32) float64 {
 		total += s
 	}
 	return math.Sqrt(total)
-}
-
-func sumSquares(x []float32) float64 {
-	sum := 0.0
-	for _, v := range x {
-		sum += float64(v) * float64(v)
-	}
-	return sum
 }
 
 // ClipCoefficient returns the factor that brings gradients of this norm down to max,
