@@ -61,30 +61,23 @@ func (k *kernel) backwardHidden(c *core.Call, weights []expert, b block, pieces 
 
 	saved, p, dp := c.Input("gate_up_out"), c.Input("routing_weights").Float32s(), c.Output("drouting_weights").Float32s()
 	simd.Parallel(n, rowGrain, func(lo, hi int) {
-		s := make([]float32, I)
 		for r := lo; r < hi; r++ {
 			row, h, v := gu[r*2*I:][:2*I], h[r*I:][:I], dh[r*I:][:I]
 			saved.Load(row, (b.lo+r)*2*I)
 			a := k.routes.order[b.lo+r]
-			dp[a] = backwardRow(row[:I], row[I:], s, h, v, p[a])
+			dp[a] = backwardRow(row[:I], row[I:], h, v, p[a])
 		}
 	})
 }
 
-// backwardRow turns g and u into their gradients, sets h to p*h, and returns h . v.
-func backwardRow(g, u, s, h, v []float32, p float32) (dp float32) {
-	simd.Sigmoid(s, g)
-	u, s, v = u[:len(g)], s[:len(g)], v[:len(g)]
-	for i, x := range g {
-		h[i] = x * s[i] * u[i]
-	}
+// backwardRow turns g and u into their gradients, sets h to p*h and v to p*v, and returns
+// h . v.
+func backwardRow(g, u, h, v []float32, p float32) (dp float32) {
+	simd.SwiGLU(h, g, u)
 	dp = simd.Dot(h, v)
-	for i, x := range g {
-		silu, d := x*s[i], p*v[i]
-		g[i] = d * u[i] * (s[i] + silu*(1-s[i]))
-		u[i] = d * silu
-		h[i] *= p
-	}
+	simd.Scale(v, v, p)
+	simd.SwiGLUGrad(g, u, v, g, u)
+	simd.Scale(h, h, p)
 	return dp
 }
 

@@ -47,14 +47,12 @@ func (k *kernel) forward(c *core.Call, weights []expert, b block) []float32 {
 	saved := c.Output("gate_up_out")
 	simd.Parallel(n, rowGrain, func(lo, hi int) {
 		for r := lo; r < hi; r++ {
-			row, h := gu[r*2*I:][:2*I], h[r*I:][:I]
+			row := gu[r*2*I:][:2*I]
 			saved.Store(row, (b.lo+r)*2*I)
-			saved.Load(row, (b.lo+r)*2*I)
-			g, u := row[:I], row[I:]
-			simd.Sigmoid(h, g)
-			for i, v := range g {
-				h[i] *= v * u[i]
+			if c.Facts.DType != core.Float32 {
+				saved.Load(row, (b.lo+r)*2*I)
 			}
+			simd.SwiGLU(h[r*I:][:I], row[:I], row[I:])
 		}
 	})
 	simd.Multiply(back...)

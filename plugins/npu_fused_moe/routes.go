@@ -117,10 +117,13 @@ func experts(f core.Facts, named func(string) []core.Tensor, prefix string) []ex
 // matrix makes a weight an operand, widened while it is packed.
 func matrix(w core.Tensor) simd.Matrix {
 	m := simd.Matrix{Stride: w.Shape[1]}
-	if w.DType == core.Float32 {
+	switch w.DType {
+	case core.BFloat16:
+		m.BFloat16 = w.Uint16s()
+	case core.Float16:
+		m.Float16 = w.Uint16s()
+	default:
 		m.Data = w.Float32s()
-	} else {
-		m.Load = w.Load
 	}
 	return m
 }

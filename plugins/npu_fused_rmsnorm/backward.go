@@ -66,6 +66,11 @@ func newRows(c *core.Call, w []float32) *rows {
 // backward writes dx of token t and adds its share of dweight to sum.
 func (r *rows) backward(t int, sum []float32) {
 	D := len(r.w)
+	if r.f.DType == core.Float32 { // where rounding to storage does nothing
+		dy, x, dx := r.dy.Float32s()[t*D:][:D], r.x.Float32s()[t*D:][:D], r.dx.Float32s()[t*D:][:D]
+		simd.NormGrad(dx, sum, dy, x, r.w, r.rstd[t], r.rstd[t]*simd.Dot3(dy, r.w, x)/float32(D))
+		return
+	}
 	w, g, n, d := r.w, r.g[:D], r.n[:D], r.d[:D]
 	r.dy.Load(d, t*D)
 	r.x.Load(n, t*D)

@@ -21,16 +21,17 @@ func (k *kernel) Forward(ctx context.Context, c *core.Call) error {
 	simd.Parallel(c.Tokens(), grain/D, func(lo, hi int) {
 		row := make([]float32, D)
 		for t := lo; t < hi; t++ {
+			if c.Facts.DType == core.Float32 { // where rounding to storage does nothing
+				x, y := x.Float32s()[t*D:][:D], y.Float32s()[t*D:][:D]
+				rstd[t] = reciprocalRoot(c.Facts, x)
+				simd.ScaleMul(y, x, w, rstd[t])
+				continue
+			}
 			x.Load(row, t*D)
-			r := float32(1 / math.Sqrt(float64(simd.Dot(row, row))/float64(D)+c.Facts.Eps))
-			rstd[t] = r
-			for i := range row {
-				row[i] *= r
-			}
+			rstd[t] = reciprocalRoot(c.Facts, row)
+			simd.Scale(row, row, rstd[t])
 			round(c.Facts, row)
-			for i, v := range w {
-				row[i] *= v
-			}
+			simd.Mul(row, row, w)
 			y.Store(row, t*D)
 		}
 	})
@@ -62,4 +63,9 @@ func round(f core.Facts, n []float32) {
 			n[i] = core.Float16ToFloat32(core.Float32ToFloat16(v))
 		}
 	}
+}
+
+// reciprocalRoot returns rstd of one row.
+func reciprocalRoot(f core.Facts, x []float32) float32 {
+	return float32(1 / math.Sqrt(simd.SumSquares(x)/float64(f.Dim)+f.Eps))
 }

@@ -32,29 +32,27 @@ func rotate(c *core.Call, heads int, in, out core.Tensor, direction float32) {
 			for i, v := range sin[at : at+half] {
 				s[i] = direction * v
 			}
-			in.Load(row, t*width)
-			for h := 0; h < width; h += c.Facts.HeadDim {
-				rotateHead(c.Facts.Pairing, row[h:h+2*half], cos[at:at+half], s)
+			if c.Facts.DType == core.Float32 {
+				rotateRow(c.Facts, out.Float32s()[t*width:][:width], in.Float32s()[t*width:][:width], cos[at:at+half], s)
+				continue
 			}
+			in.Load(row, t*width)
+			rotateRow(c.Facts, row, row, cos[at:at+half], s)
 			out.Store(row, t*width)
 		}
 	})
 }
 
-// rotateHead rotates the pairs of x, twice as long as cos and sin, in place.
-func rotateHead(pairing core.Pairing, x, cos, sin []float32) {
-	n := len(cos)
-	sin = sin[:n]
-	if pairing == core.Interleaved {
-		for i, c := range cos {
-			a, b := x[2*i], x[2*i+1]
-			x[2*i], x[2*i+1] = a*c-b*sin[i], b*c+a*sin[i]
+// rotateRow rotates every head of one token; y may be x.
+func rotateRow(f core.Facts, y, x, cos, sin []float32) {
+	n, r := len(cos), f.RotaryDim
+	for h := 0; h < len(x); h += f.HeadDim {
+		y, x := y[h:h+f.HeadDim], x[h:h+f.HeadDim]
+		if f.Pairing == core.Interleaved {
+			simd.RotatePairs(y[:r], x[:r], cos, sin)
+		} else {
+			simd.RotateHalves(y[:n], y[n:r], x[:n], x[n:r], cos, sin)
 		}
-		return
-	}
-	low, high := x[:n], x[n:2*n]
-	for i, c := range cos {
-		a, b := low[i], high[i]
-		low[i], high[i] = a*c-b*sin[i], b*c+a*sin[i]
+		copy(y[r:], x[r:])
 	}
 }

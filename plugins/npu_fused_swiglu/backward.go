@@ -20,18 +20,17 @@ func (k kernel) Backward(ctx context.Context, c *core.Call) error {
 	dgate, dup := halves(c.Facts, c.Output, "d")
 	dy := c.Input("dy")
 	forSpans(c.Tokens(), I, func(buf *scratch, t, i, n int) {
-		g, u, s, d := buf[0][:n], buf[1][:n], buf[2][:n], buf[3][:n]
-		gate.Load(g, t*gate.stride+gate.from+i)
-		up.Load(u, t*up.stride+up.from+i)
-		dy.Load(d, t*I+i)
-		simd.Sigmoid(s, g)
-		for j, v := range g {
-			silu := v * s[j]
-			g[j] = d[j] * u[j] * (s[j] + silu*(1-s[j]))
-			u[j] = d[j] * silu
+		if c.Facts.DType == core.Float32 {
+			simd.SwiGLUGrad(dgate.at(t, i, n), dup.at(t, i, n), dy.Float32s()[t*I+i:][:n], gate.at(t, i, n), up.at(t, i, n))
+			return
 		}
-		dgate.Store(g, t*dgate.stride+dgate.from+i)
-		dup.Store(u, t*dup.stride+dup.from+i)
+		g, u, d := buf[0][:n], buf[1][:n], buf[2][:n]
+		gate.Load(g, gate.index(t, i))
+		up.Load(u, up.index(t, i))
+		dy.Load(d, t*I+i)
+		simd.SwiGLUGrad(g, u, d, g, u)
+		dgate.Store(g, dgate.index(t, i))
+		dup.Store(u, dup.index(t, i))
 	})
 	return nil
 }

@@ -16,13 +16,14 @@ func (k kernel) Forward(ctx context.Context, c *core.Call) error {
 	gate, up := halves(c.Facts, c.Input, "")
 	y := c.Output("y")
 	forSpans(c.Tokens(), I, func(buf *scratch, t, i, n int) {
-		g, u, s := buf[0][:n], buf[1][:n], buf[2][:n]
-		gate.Load(g, t*gate.stride+gate.from+i)
-		up.Load(u, t*up.stride+up.from+i)
-		simd.Sigmoid(s, g)
-		for j, v := range g {
-			u[j] *= v * s[j]
+		if c.Facts.DType == core.Float32 {
+			simd.SwiGLU(y.Float32s()[t*I+i:][:n], gate.at(t, i, n), up.at(t, i, n))
+			return
 		}
+		g, u := buf[0][:n], buf[1][:n]
+		gate.Load(g, gate.index(t, i))
+		up.Load(u, up.index(t, i))
+		simd.SwiGLU(u, g, u)
 		y.Store(u, t*I+i)
 	})
 	return nil
@@ -34,6 +35,12 @@ type half struct {
 	core.Tensor
 	stride, from int
 }
+
+// index returns where column i of row t is.
+func (h half) index(t, i int) int { return t*h.stride + h.from + i }
+
+// at returns n columns of row t, from column i, of a float32 tensor.
+func (h half) at(t, i, n int) []float32 { return h.Float32s()[h.index(t, i):][:n] }
 
 // halves finds gate and up, or with prefix d their gradients, among named tensors.
 func halves(f core.Facts, named func(string) core.Tensor, prefix string) (gate, up half) {
@@ -50,8 +57,8 @@ const (
 	grain = 1 << 12 // elements below which another goroutine does not pay
 )
 
-// scratch holds a span of each tensor that a pass reads.
-type scratch [4][span]float32
+// scratch holds a span of each tensor that a pass reads, in float32.
+type scratch [3][span]float32
 
 // forSpans calls f for each span of a [tokens, width] tensor, n elements from column i
 // of row t, on all cores.
