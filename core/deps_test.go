@@ -65,6 +65,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	// Programs put the parts together.
 	{"cmd/tune", "core core/... internal/shm internal/simd trainer trainer/... github.com/spf13/pflag golang.org/x/term golang.org/x/sys",
 		"internal/plugintest github.com/rogpeppe/go-internal"},
+	{"docs", "", ""},
 	{"examples", "", "core core/... internal/plugintest trainer trainer/..."},
 	{"examples/...", "core core/... trainer trainer/...", "internal/plugintest"},
 }

@@ -9,14 +9,14 @@ import (
 
 // Selection says which kernels a plan may place, as --kernels does.
 type Selection struct {
-	Auto  bool     // every kernel that is worth it on this machine
+	Auto  bool     // what is worth it on this machine: for now every kernel, as All
 	All   bool     // every kernel that some site supports
 	Names []string // these, and each of them on at least one site
 	Not   []string // never these
 }
 
-// ParseSelection reads "auto", "all", "none", names, or a list such as
-// "auto,-npu_fused_rope", separated by commas.
+// ParseSelection reads "auto" (for now the same as "all"), "all", "none", names, or a
+// list such as "auto,-npu_fused_rope", separated by commas.
 func ParseSelection(s string) (Selection, error) {
 	var sel Selection
 	var none bool

@@ -102,6 +102,9 @@ func joinExclusions(words []string) []string {
 }
 
 func (a *app) bench(ctx context.Context, b *benchFlags) (err error) {
+	if err := checkWritable(b.json); err != nil {
+		return fmt.Errorf("--json: %w", err)
+	}
 	o := bench.Options{ModelDir: b.model, Batch: b.batch, Seq: b.seq, Steps: b.steps, Threads: b.threads, Kernels: b.kernels}
 	if b.model != "" {
 		o.Config, err = readConfig(b.model)

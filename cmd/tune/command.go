@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -113,17 +114,17 @@ func find(commands []*Command, args []string) (*Command, []string, error) {
 		}
 	}
 	if verbs == nil {
-		return nil, nil, &usageError{fmt.Errorf("unknown command %q; did you mean %q?", args[0], nearestCommand(commands, args[0])), "tune help"}
+		return nil, nil, &usageError{fmt.Errorf("unknown command %q%s", args[0], nearestCommand(commands, args[0])), "tune help"}
 	}
 	help := "tune help " + args[0]
 	if len(args) == 1 || strings.HasPrefix(args[1], "-") {
 		return nil, nil, &usageError{fmt.Errorf("%s needs one of: %s", args[0], strings.Join(verbs, ", ")), help}
 	}
-	return nil, nil, &usageError{fmt.Errorf("unknown command %q; did you mean %q?",
-		args[0]+" "+args[1], args[0]+" "+nearest(args[1], verbs)), help}
+	return nil, nil, &usageError{fmt.Errorf("unknown command %q%s",
+		args[0]+" "+args[1], didYouMean(args[1], verbs, func(verb string) string { return strconv.Quote(args[0] + " " + verb) })), help}
 }
 
-// nearestCommand returns the name of the command with the word that is nearest.
+// nearestCommand suggests the command with the word that is nearest, if any is near.
 func nearestCommand(commands []*Command, typed string) string {
 	names := map[string]string{}
 	var words []string
@@ -135,20 +136,34 @@ func nearestCommand(commands []*Command, typed string) string {
 			}
 		}
 	}
-	return names[nearest(typed, words)]
+	return didYouMean(typed, words, func(word string) string { return strconv.Quote(names[word]) })
 }
 
 // flagError turns an error of pflag into one that says what to do.
 func (c *Command) flagError(err error) error {
 	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) {
+	var invalid *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &invalid) && valueKinds[invalid.GetFlag().Value.Type()] != "":
+		f := invalid.GetFlag()
+		return c.usagef("--%s is %q; it must be %s", f.Name, invalid.GetValue(), valueKinds[f.Value.Type()])
+	case !errors.As(err, &unknown):
 		return c.usagef("%w", err)
 	}
-	name := unknown.GetSpecifiedName()
+	name, dashes := unknown.GetSpecifiedName(), "--"
+	hint := didYouMean(name, c.flagNames(), func(flag string) string { return "--" + flag })
 	if unknown.GetSpecifiedShortnames() != "" {
-		return c.usagef("unknown flag -%s; flags have two dashes, as in --%s", name, nearest(name, c.flagNames()))
+		dashes, hint = "-", "; flags have two dashes"+hint
 	}
-	return c.usagef("unknown flag --%s; did you mean --%s?", name, nearest(name, c.flagNames()))
+	return c.usagef("unknown flag %s%s%s", dashes, name, hint)
+}
+
+// valueKinds says what the types of flags take. The texts of the strconv package, which
+// pflag passes on, are for programmers.
+var valueKinds = map[string]string{
+	"int":     "a whole number",
+	"uint64":  "a whole number, not negative",
+	"float64": "a number",
 }
 
 func (c *Command) flagNames() []string {
@@ -170,12 +185,18 @@ func (c *Command) oneOf(flag, value string, known ...string) error {
 	if slices.Contains(known, value) {
 		return nil
 	}
-	return c.usagef("--%s is %q; it takes %s; did you mean %s?", flag, value, strings.Join(known, ", "), nearest(value, known))
+	return c.usagef("--%s is %q; it takes %s%s", flag, value, strings.Join(known, ", "), didYouMean(value, known, strings.Clone))
 }
 
-// nearest returns the known name with the smallest edit distance.
-func nearest(name string, known []string) string {
-	return slices.MinFunc(known, func(a, b string) int { return cmp.Compare(distance(name, a), distance(name, b)) })
+// didYouMean suggests the known name with the smallest edit distance, formatted by show.
+// It returns nothing when no name is near: one that starts with what was typed, or that
+// differs from it in no more than half of its letters.
+func didYouMean(typed string, known []string, show func(name string) string) string {
+	name := slices.MinFunc(known, func(a, b string) int { return cmp.Compare(distance(typed, a), distance(typed, b)) })
+	if typed == "" || !strings.HasPrefix(name, typed) && distance(typed, name) > len(typed) {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %s?", show(name))
 }
 
 // distance is the Levenshtein distance, with insertions at half price so that what was

@@ -41,7 +41,7 @@ func TestHelpFitsATerminal(t *testing.T) {
 	}
 }
 
-func TestNearestName(t *testing.T) {
+func TestDidYouMeanSuggestsOnlyWhatIsNear(t *testing.T) {
 	for _, tt := range []struct {
 		typed, want string
 		known       []string
@@ -50,9 +50,18 @@ func TestNearestName(t *testing.T) {
 		{"lr-schedule", "schedule", []string{"lr", "schedule", "seed"}},
 		{"step", "steps", []string{"seed", "seq", "steps"}},
 		{"cosin", "cosine", []string{"linear", "cosine"}},
+		{"eval", "eval-data", []string{"epochs", "eval-data"}},
+		{"m", "model", []string{"data", "model"}},
+		{"yaml", "", []string{"text", "json"}},
+		{"serve", "", []string{"parity", "train", "version", "bench"}},
+		{"", "", []string{"train"}},
 	} {
-		if got := nearest(tt.typed, tt.known); got != tt.want {
-			t.Errorf("nearest(%q) = %q, want %q", tt.typed, got, tt.want)
+		want := ""
+		if tt.want != "" {
+			want = "; did you mean " + tt.want + "?"
+		}
+		if got := didYouMean(tt.typed, tt.known, strings.Clone); got != want {
+			t.Errorf("%q: got %q, want %q", tt.typed, got, want)
 		}
 	}
 }

@@ -12,23 +12,36 @@ import (
 // abortGrace is how long a run may take to clean up after the second interrupt.
 const abortGrace = 5 * time.Second
 
-// interrupts turns SIGINT and SIGTERM into the end of a context, which lets a run finish
-// its step and save, and the second of them into a closed channel, which makes it give
-// up. What has not given up in time, because it is in the middle of a long computation,
-// ends with the process; plugins notice that and end too.
+// interrupts turns SIGINT, SIGTERM and SIGHUP into the end of a context, which lets a run
+// finish its step and save, and a SIGINT or SIGTERM after that into a closed channel,
+// which makes it give up. What has not given up in time, because it is in the middle of a
+// long computation, ends with the process; plugins notice that and end too.
+//
+// A terminal that is closed sends SIGHUP more than once, from the system and from the
+// shell, so that only the first counts; under nohup none does. SIGPIPE is taken and
+// dropped: a run whose output nobody reads any more goes on and saves.
 func interrupts() (ctx context.Context, abort <-chan struct{}, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	signals := make(chan os.Signal, 2)
+	signals, hangup, pipe := make(chan os.Signal, 2), make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(hangup, syscall.SIGHUP)
+	}
+	signal.Notify(pipe, syscall.SIGPIPE)
 	second, done := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		defer cancel()
-		if !next(signals, done) {
+		select {
+		case <-signals:
+		case <-hangup:
+		case <-done:
 			return
 		}
 		cancel()
-		if !next(signals, done) {
+		select {
+		case <-signals:
+		case <-done:
 			return
 		}
 		close(second)
@@ -38,15 +51,11 @@ func interrupts() (ctx context.Context, abort <-chan struct{}, stop func()) {
 			os.Exit(exitInterrupted)
 		}
 	})
-	return ctx, second, func() { signal.Stop(signals); close(done); wg.Wait() }
-}
-
-// next waits for a signal; it reports false when the program is done before.
-func next(signals <-chan os.Signal, done <-chan struct{}) bool {
-	select {
-	case <-signals:
-		return true
-	case <-done:
-		return false
+	return ctx, second, func() {
+		for _, c := range []chan os.Signal{signals, hangup, pipe} {
+			signal.Stop(c)
+		}
+		close(done)
+		wg.Wait()
 	}
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,14 @@ import (
 
 // startLong starts a run that would take very long, and waits for its third step.
 func startLong(t *testing.T, dir string) (cmd *exec.Cmd, stderr func() string) {
+	t.Helper()
+	cmd, out, stderr := startUnread(t, dir)
+	go io.Copy(io.Discard, out) // so that the run does not block
+	return cmd, stderr
+}
+
+// startUnread is startLong for a test that deals with the rest of standard output.
+func startUnread(t *testing.T, dir string) (cmd *exec.Cmd, out io.ReadCloser, stderr func() string) {
 	t.Helper()
 	if err := writeModel(filepath.Join(dir, "m"), "qwen3_moe"); err != nil {
 		t.Fatal(err)
@@ -41,8 +50,7 @@ func startLong(t *testing.T, dir string) (cmd *exec.Cmd, stderr func() string) {
 		}
 		return string(b)
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
+	if out, err = cmd.StdoutPipe(); err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
@@ -55,11 +63,7 @@ func startLong(t *testing.T, dir string) (cmd *exec.Cmd, stderr func() string) {
 			t.Fatalf("the run ended before its third step: %v\n%s", cmd.Wait(), stderr())
 		}
 	}
-	go func() { // reads on, so that the run does not block
-		for lines.Scan() {
-		}
-	}()
-	return cmd, stderr
+	return cmd, out, stderr
 }
 
 func send(t *testing.T, cmd *exec.Cmd, s os.Signal) {
@@ -86,7 +90,7 @@ func entries(t *testing.T, dir string) string {
 }
 
 func TestAnInterruptSavesAndSucceeds(t *testing.T) {
-	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(s.String(), func(t *testing.T) {
 			dir := t.TempDir()
 			cmd, stderr := startLong(t, dir)
@@ -135,6 +139,44 @@ func TestASecondInterruptLeavesNothing(t *testing.T) {
 	gone(t, plugins)
 }
 
+// TestClosingTheTerminalSaves sends what a terminal that goes away sends.
+func TestClosingTheTerminalSaves(t *testing.T) {
+	dir := t.TempDir()
+	cmd, out, stderr := startUnread(t, dir)
+	send(t, cmd, syscall.SIGSTOP)
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	send(t, cmd, syscall.SIGHUP)
+	send(t, cmd, syscall.SIGCONT)
+	for range 5 { // the shell's, and more
+		time.Sleep(time.Millisecond)
+		send(t, cmd, syscall.SIGHUP)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, stderr())
+	}
+	if got := entries(t, dir); got != "saved" {
+		t.Errorf("the run left %q, want saved", got)
+	}
+}
+
+func TestAClosedOutputEndsNoRun(t *testing.T) {
+	dir := t.TempDir()
+	cmd, out, stderr := startUnread(t, dir)
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond) // some more steps, which nobody reads
+	send(t, cmd, syscall.SIGINT)
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, stderr())
+	}
+	if got := entries(t, dir); got != "saved" {
+		t.Errorf("the run left %q, want saved", got)
+	}
+}
+
 func TestADeadPluginIsReported(t *testing.T) {
 	dir := t.TempDir()
 	cmd, stderr := startLong(t, dir)
@@ -154,7 +196,7 @@ func TestADeadPluginIsReported(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Fatalf("%v\n%s", err, stderr())
 	}
-	if want := " 1 deaths, "; !strings.Contains(stderr(), want) {
+	if want := " 1 death, "; !strings.Contains(stderr(), want) {
 		t.Errorf("the summary lacks %q:\n%s", want, stderr())
 	}
 }

@@ -63,7 +63,7 @@ func (a *app) plan(ctx context.Context, dir string, k kernelFlags, asJSON bool) 
 	}
 	p, err := core.NewPlan(m, reg, sel)
 	if err != nil {
-		return err
+		return k.blame(err)
 	}
 	if asJSON {
 		return a.writeJSON(newPlanned(p))

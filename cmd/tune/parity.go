@@ -6,10 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"text/tabwriter"
 
-	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/trainer/parity"
 )
@@ -20,7 +21,8 @@ losses of a few optimizer steps. Each DIR is a model folder with the reference
 beside it; docs/parity.md has the format. Use it to check a port of a model, or
 a kernel.
 
-With --json there is one object on a line for each DIR. The command fails when
+With --json there is one object on a line for each DIR; one that could not be
+compared has only "case", "kernels", "pass" and "error". The command fails when
 any of them does not pass.`
 
 func (a *app) parityCommand() *Command {
@@ -57,44 +59,82 @@ func (a *app) parity(ctx context.Context, dirs []string, k kernelFlags, asJSON b
 	if reg != nil {
 		defer closing(reg, &err)
 	}
-	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	if !asJSON {
-		fmt.Fprintln(table, "CASE\tKERNELS\tLOSS\tLOGITS\tHIDDEN\tGRAD\tCURVE\t")
-	}
+	p := &parityPrinter{json: asJSON, out: json.NewEncoder(a.stdout), table: tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)}
 	var failures []string
 	var errs []error
 	for _, dir := range dirs {
-		r, err := parity.Run(ctx, dir, parity.Options{Kernels: k.kernels, Registry: reg, Memory: mem})
-		if errors.Is(err, context.Canceled) || errors.Is(err, core.ErrUnknownKernel) {
+		r, err := compare(ctx, dir, parity.Options{Kernels: k.kernels, Registry: reg, Memory: mem})
+		if errors.Is(err, context.Canceled) {
 			return err
 		}
+		if err == nil {
+			for _, f := range r.Failures {
+				failures = append(failures, fmt.Sprintf("%s: %s", r.Case, f))
+			}
+			err = p.print(r) // JSON has no NaN
+		}
 		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		for _, f := range r.Failures {
-			failures = append(failures, fmt.Sprintf("%s: %s", r.Case, f))
-		}
-		if asJSON {
-			err = json.NewEncoder(a.stdout).Encode(r)
-		} else {
-			err = printParity(table, r)
-		}
-		if err != nil { // JSON has no NaN
-			errs = append(errs, fmt.Errorf("%s: %w", r.Case, err))
+			err = k.blame(err)
+			errs = append(errs, err, p.printError(dir, k.kernels, err))
 		}
 	}
-	table.Flush()
+	p.table.Flush()
 	for _, f := range failures {
 		a.note("%s", f)
 	}
-	if errs == nil && failures != nil {
-		return errReported
+	if err := errors.Join(errs...); err != nil || failures == nil {
+		return err
 	}
-	return errors.Join(errs...)
+	return errReported
 }
 
-func printParity(w io.Writer, r *parity.Result) error {
+// compare is parity.Run for a folder that may be none with a reference.
+func compare(ctx context.Context, dir string, o parity.Options) (*parity.Result, error) {
+	if _, err := os.Stat(dir); err != nil {
+		return nil, err
+	}
+	const reference = "golden_f64.safetensors"
+	if _, err := os.Stat(filepath.Join(dir, reference)); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s has no %s; docs/parity.md describes the folder", dir, reference)
+	}
+	return parity.Run(ctx, dir, o)
+}
+
+// parityPrinter writes results, as rows of a table or as lines of JSON.
+type parityPrinter struct {
+	json  bool
+	out   *json.Encoder
+	table *tabwriter.Writer
+	rows  int
+}
+
+// notCompared is the JSON line for a folder without a result.
+type notCompared struct {
+	Case    string `json:"case"`
+	Kernels string `json:"kernels"`
+	Pass    bool   `json:"pass"`
+	Error   string `json:"error"`
+}
+
+// printError writes what there is to say about a folder without a result. A table has no
+// row for it.
+func (p *parityPrinter) printError(dir, kernels string, cause error) error {
+	if !p.json {
+		return nil
+	}
+	return p.out.Encode(notCompared{Case: filepath.Base(filepath.Clean(dir)), Kernels: kernels, Error: cause.Error()})
+}
+
+func (p *parityPrinter) print(r *parity.Result) error {
+	if p.json {
+		if err := p.out.Encode(r); err != nil {
+			return fmt.Errorf("%s: %w", r.Case, err)
+		}
+		return nil
+	}
+	if p.rows++; p.rows == 1 {
+		fmt.Fprintln(p.table, "CASE\tKERNELS\tLOSS\tLOGITS\tHIDDEN\tGRAD\tCURVE\t")
+	}
 	applied := 0
 	for _, n := range r.KernelsApplied {
 		applied += n
@@ -103,7 +143,7 @@ func printParity(w io.Writer, r *parity.Result) error {
 	if !r.Pass {
 		verdict = "FAIL"
 	}
-	_, err := fmt.Fprintf(w, "%s\t%s (%d sites)\t%.1e\t%.1e\t%.1e\t%.1e\t%.1e\t%s\n", r.Case, cmp.Or(r.Kernels, "none"), applied,
+	_, err := fmt.Fprintf(p.table, "%s\t%s (%d sites)\t%.1e\t%.1e\t%.1e\t%.1e\t%.1e\t%s\n", r.Case, cmp.Or(r.Kernels, "none"), applied,
 		r.LossAbs, r.LogitsAbs, r.HiddenRel, r.GradWorstRel, r.CurveLossMaxAbs, verdict)
 	return err
 }

@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -19,15 +21,16 @@ import (
 const (
 	kernelsEnv   = "TUNE_KERNELS"
 	pluginDirEnv = "TUNE_PLUGIN_DIR"
-	kernelsUsage = "which fused `KERNELS` to use: none; all (each that fits); auto (those that are worth it); names; " +
+	kernelsUsage = "which fused `KERNELS` to use: none; all (each that fits); auto (for now the same as all); names; " +
 		"or auto,-name. $" + kernelsEnv + " sets another default"
 	pluginDirUsage = "the only `FOLDER` to look for plugins in; otherwise $" + pluginDirEnv + ", plugins beside the executable, " +
-		"bin/plugins of the checkout, and the user's config folder"
+		"bin/plugins of the checkout, and tune/plugins in the user's config folder (~/.config on Linux)"
 )
 
 // kernelFlags are the flags of a command that uses kernels.
 type kernelFlags struct {
 	kernels, dir string
+	source       string // where the selection comes from, for errors
 }
 
 func (k *kernelFlags) add(f *pflag.FlagSet, fallback string) {
@@ -37,12 +40,36 @@ func (k *kernelFlags) add(f *pflag.FlagSet, fallback string) {
 
 // resolve fills in $TUNE_KERNELS and checks the form of the selection.
 func (k *kernelFlags) resolve(c *Command) error {
-	source := "--kernels"
+	k.source = "--kernels"
 	if v := os.Getenv(kernelsEnv); v != "" && !c.Flags.Changed("kernels") {
-		k.kernels, source = v, "$"+kernelsEnv
+		k.kernels, k.source = v, "$"+kernelsEnv
 	}
 	if _, err := core.ParseSelection(k.kernels); err != nil {
-		return c.usagef("%s: %w", source, err)
+		return c.usagef("%s: %w", k.source, err)
+	}
+	return nil
+}
+
+// blame names the source of the selection in an error that is the selection's fault.
+func (k *kernelFlags) blame(err error) error {
+	if errors.Is(err, core.ErrNoSite) || errors.Is(err, core.ErrConflict) {
+		return fmt.Errorf("%s: %w", k.source, err)
+	}
+	return err
+}
+
+// checkNames reports a name that nobody has, or a selected one that cannot be used, before
+// a model is run for nothing. Everything else about a selection depends on the model.
+func (k *kernelFlags) checkNames(reg *core.Registry) error {
+	sel, err := core.ParseSelection(k.kernels)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Concat(sel.Names, sel.Not) {
+		_, err := reg.Lookup(name)
+		if errors.Is(err, core.ErrUnknownKernel) || err != nil && slices.Contains(sel.Names, name) {
+			return fmt.Errorf("%s: %w", k.source, err)
+		}
 	}
 	return nil
 }
@@ -58,14 +85,30 @@ func (k *kernelFlags) open(ctx context.Context, a *app, o transport.Options) (*c
 		return nil, err
 	}
 	for _, f := range reg.Listing() {
-		if f.Err != nil {
+		if f.Err != nil && !isData(f.Path) {
 			a.note("a plugin cannot be used: %v", f.Err)
 		}
 	}
 	if len(reg.Kernels()) == 0 {
 		a.note("no usable plugin was found; \"tune kernels list\" says where they are looked for")
 	}
+	if err := k.checkNames(reg); err != nil {
+		return nil, errors.Join(err, reg.Close())
+	}
 	return reg, nil
+}
+
+// isData reports whether a file in a plugin folder cannot be meant as a plugin, such as a
+// README: "kernels list" has it, a run need not warn of it.
+func isData(path string) bool {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil || !info.Mode().IsRegular():
+		return false
+	case runtime.GOOS == "windows":
+		return !strings.EqualFold(filepath.Ext(path), ".exe")
+	}
+	return info.Mode()&0o111 == 0
 }
 
 // scan builds the plugins of a checkout, unless a folder is named, and asks all that are
@@ -76,7 +119,7 @@ func (a *app) scan(ctx context.Context, dir string, o transport.Options) (*core.
 			return nil, err
 		}
 	}
-	o.Logger = slog.New(&noteHandler{w: a.stderr})
+	o.Logger = slog.New(newNoteHandler(a.stderr))
 	return core.ScanAllKernels(ctx, pluginDirs(dir), o.Open)
 }
 

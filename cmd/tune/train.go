@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
+	"strings"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/demo"
 	"github.com/seed98097648/tune/trainer/progress"
 )
@@ -25,8 +25,8 @@ after, unless --eval-data is given. Without --model and --data, tune trains a
 small model on examples of its own, to show that everything works; flags that
 are given change that run too.
 
-Ctrl-C finishes the step and saves; a second one gives up at once
-and leaves nothing behind.
+Ctrl-C, or closing the terminal, finishes the step and saves; a second Ctrl-C
+gives up at once and leaves nothing behind.
 
 With --log json, standard output has one JSON object on a line for each step,
 with exactly the fields step, loss, lr, grad_norm and tokens_per_s; everything
@@ -56,7 +56,7 @@ func (a *app) trainCommand() *Command {
 	t.addOptimizer(c.Group("Optimizer"))
 	kernels := c.Group("Kernels")
 	t.kernels.add(kernels, t.config.Kernels)
-	kernels.BoolVar(&t.config.Strict, "strict", false, "fail where a plugin that is given up would be replaced by the plain implementation")
+	kernels.BoolVar(&t.config.Strict, "strict", false, "fail where the plain implementation would replace a plugin, which is given up after three deaths on one call")
 	machine := c.Group("Machine and output")
 	machine.IntVar(&t.config.Threads, "threads", t.config.Threads, "`THREADS` to compute with; 0 for all cores")
 	machine.StringVar(&t.log, "log", string(progress.Text), "`FORMAT` of the progress on standard output: text or json")
@@ -73,6 +73,9 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []strin
 	if t.config.Out, err = chooseOut(t.config.Out, t.changed("out")); err != nil {
 		return err
 	}
+	if left := unfinished(t.config.Out); left != nil {
+		a.note("%s: left by a run that was killed, and can be removed unless that run still goes on", strings.Join(left, ", "))
+	}
 	if err := t.fitModel(); err != nil {
 		return err
 	}
@@ -85,6 +88,9 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []strin
 	if err != nil {
 		return err
 	}
+	if err := a.noteSkipped(t.config.Data, t.config.EvalData); err != nil {
+		return err
+	}
 	reg, err := t.kernels.open(ctx, a, transport.Options{Threads: t.config.Threads, Strict: t.config.Strict})
 	if err != nil {
 		return err
@@ -95,7 +101,10 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []strin
 	if err := ctx.Err(); err != nil {
 		return err // interrupted while loading: there is nothing to save
 	}
-	return a.runJob(ctx, job, reg, progress.Format(t.log), example)
+	if t.changed("warmup") {
+		job.Hooks.OnStart = a.noteWarmup
+	}
+	return t.kernels.blame(a.runJob(ctx, job, reg, progress.Format(t.log), example))
 }
 
 // check validates everything that needs no file.
@@ -146,29 +155,10 @@ func (t *trainFlags) fitModel() error {
 	return err
 }
 
-// chooseOut returns the folder to save: the one given, which must be free, or else the
-// first of tune-out, tune-out-2, ... that does not exist.
-func chooseOut(given string, isGiven bool) (string, error) {
-	if isGiven {
-		entries, err := os.ReadDir(given)
-		switch {
-		case err == nil && len(entries) > 0:
-			return "", fmt.Errorf("--out: %s exists and is not empty; choose another folder, or remove it", given)
-		case err != nil && !errors.Is(err, fs.ErrNotExist):
-			return "", fmt.Errorf("--out: %w; choose another folder", err)
-		}
-		return given, nil
-	}
-	for i := 1; ; i++ {
-		name := given
-		if i > 1 {
-			name = fmt.Sprintf("%s-%d", given, i)
-		}
-		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
-			return name, nil
-		} else if err != nil {
-			return "", fmt.Errorf("choose an output folder: %w; name one with --out", err)
-		}
+// noteWarmup says that a run never leaves its warm-up, which is hardly meant.
+func (a *app) noteWarmup(s trainer.Start) {
+	if w := s.Config.Warmup; w > s.Steps {
+		a.note("--warmup is %d, but the run has %s: all of it is warm-up", w, plural(s.Steps, "step"))
 	}
 }
 
@@ -212,7 +202,7 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 			return err
 		}
 	}
-	fmt.Fprintf(text, "\nTrain it further, or a model of your own:\n  tune --kernels %s --model %s --data FILE\n", job.Config.Kernels, s.Out)
+	fmt.Fprintf(text, "\nTrain it further, or a model of your own:\n  %s --kernels %s --model %s --data FILE\n", invocation(), job.Config.Kernels, s.Out)
 	return nil
 }
 
@@ -227,16 +217,41 @@ func printHealth(w io.Writer, reg *core.Registry) {
 		if h.Deaths+h.Repeats+h.Fallbacks+h.Copies == 0 {
 			continue
 		}
-		fmt.Fprintf(w, "%s, %s: %d calls, %d deaths, %d repeats, %d fall-backs to the plain form, %d tensors copied\n",
-			i.Name, i.Op, h.Calls, h.Deaths, h.Repeats, h.Fallbacks, h.Copies)
+		fmt.Fprintf(w, "%s, %s: %s, %s, %s, %s to the plain form, %s copied\n", i.Name, i.Op, plural(h.Calls, "call"),
+			plural(h.Deaths, "death"), plural(h.Repeats, "repeat"), plural(h.Fallbacks, "fall-back"), plural(h.Copies, "tensor"))
 		if h.LastError != "" {
 			fmt.Fprintf(w, "  last error: %s\n", h.LastError)
 		}
 	}
 }
 
+// plural returns a count with its noun.
+func plural[N int | uint64](n N, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprint(n, " ", noun)
+}
+
 // closing closes c when a function returns, and lets it tell of a failure.
 func closing(c io.Closer, err *error) { *err = errors.Join(*err, c.Close()) }
+
+// noteSkipped names the files of data folders that are neither text nor JSONL.
+func (a *app) noteSkipped(folders ...string) error {
+	for _, folder := range folders {
+		if folder == "" {
+			continue
+		}
+		skipped, err := data.Skipped(folder)
+		if err != nil {
+			return err
+		}
+		if len(skipped) > 0 {
+			a.note("%s: read .txt and .jsonl only; skipped %s", folder, strings.Join(skipped, ", "))
+		}
+	}
+	return nil
+}
 
 // load reads the model and the data that the flags name. Without any it makes the
 // built-in example, and returns that too.

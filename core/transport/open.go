@@ -117,7 +117,7 @@ var startErrors = []struct {
 	remedy string
 }{
 	{"checksums did not match", core.ErrIncompatible, "the executable has changed since it was scanned; scan again, and do not replace plugins during a run"},
-	{"timeout while waiting for plugin to start", core.ErrPluginExited, "it did not shake hands in time; is it a kernel plugin? If it is slow to start, raise Options.StartTimeout"},
+	{"timeout while waiting for plugin to start", core.ErrPluginExited, "it did not shake hands in time; is it a kernel plugin? If not, move it out of the plugin folder"},
 	{"Failed to read any lines", core.ErrPluginExited, "it ended before the handshake; run it by hand to see why"},
 	{"plugin exited before we could connect", core.ErrPluginExited, "it ended before the handshake; run it by hand to see why"},
 	{"Unrecognized remote plugin message", core.ErrIncompatible, "it is not a kernel plugin; move it out of the plugin folder"},
@@ -151,6 +151,7 @@ func (p *process) startError(ctx context.Context, cause error) error {
 		}
 	}
 	reason, _, _ := strings.Cut(cause.Error(), "\n")
+	reason = strings.TrimRight(reason, ": ") // go-plugin quotes what was printed, which may be nothing
 	if words != "" {
 		reason += "; its last words: " + words
 	}

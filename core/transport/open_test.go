@@ -66,13 +66,13 @@ func TestOpenSaysWhatIsWrongWithAFile(t *testing.T) {
 		"no interpreter":       {file("#!/no/such/program\n", 0o700), os.ErrNotExist, "the interpreter that it names"},
 		"exits":                {role("exits"), core.ErrPluginExited, "ended before the handshake"},
 		"panics":               {role("panics"), core.ErrPluginExited, "panic: no such device"},
-		"hangs":                {role("hangs"), core.ErrPluginExited, "raise Options.StartTimeout"},
+		"hangs":                {role("hangs"), core.ErrPluginExited, "did not shake hands in time"},
 		"hangs later":          {role("hangs_later"), core.ErrPluginExited, "did not answer within 1s"},
 		"dies later":           {role("dies_later"), core.ErrPluginExited, "exit status 5"},
 		"another version":      {role("other_version"), core.ErrIncompatible, "rebuild the plugin"},
 		"another cookie":       {role("other_cookie"), core.ErrIncompatible, "not a kernel plugin"},
 		"no kernels":           {role("no_kernels"), core.ErrIncompatible, "offers no kernel"},
-		"leaves a child":       {file("#!/bin/sh\nsleep 1000\n", 0o700), core.ErrPluginExited, "raise Options.StartTimeout"},
+		"leaves a child":       {file("#!/bin/sh\nsleep 1000\n", 0o700), core.ErrPluginExited, "did not shake hands in time"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

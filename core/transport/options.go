@@ -15,8 +15,9 @@ import (
 
 // Options say how plugins are run. The zero value is right for most programs.
 type Options struct {
-	// Logger receives what happens to plugins: deaths and fallbacks as warnings, what
-	// plugins themselves write at debug level. nil means slog.Default().
+	// Logger receives what happens to plugins: deaths and fallbacks as warnings, a
+	// CacheDir that cannot be written as information, what plugins themselves write at
+	// debug level. nil means slog.Default().
 	Logger *slog.Logger
 	// Threads limits the threads a plugin computes with; 0 means all cores.
 	Threads int

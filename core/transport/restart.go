@@ -25,7 +25,7 @@ func (p *plugin) run(ctx context.Context, k *kernel, c *core.Call, strict bool) 
 			p.giveUp(fmt.Errorf("%w; it died %d times on one call", err, maxDeaths))
 			break
 		}
-		p.opts.Logger.Warn("a plugin died during a call; it is started again and the call repeated",
+		p.opts.Logger.Warn(fmt.Sprintf("a plugin died during a call; it is started again and the call repeated (after %d deaths on one call the plugin is not used any more)", maxDeaths),
 			"plugin", p.manifest.Name, "op", c.Op, "pass", c.Pass, "site", c.Site, "error", err)
 		k.count(func(h *core.Health) { h.Repeats++ })
 		err = p.attempt(ctx, k, c)

@@ -41,8 +41,6 @@ func (k *kernel) Verify(f core.Facts) error {
 	if record != "" {
 		if _, err := os.Stat(record); err == nil {
 			return nil
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			k.plugin.opts.Logger.Warn("cannot read the record of verified kernels", "error", err)
 		}
 	}
 	if err := k.plugin.opts.Verify(strictKernel{k}, f); err != nil {
@@ -53,7 +51,12 @@ func (k *kernel) Verify(f core.Facts) error {
 	}
 	// Without the record, the next run verifies again: slower, never wrong.
 	if err := k.recordVerified(record, f); err != nil {
-		k.plugin.opts.Logger.Warn("cannot record a verified kernel", "error", err)
+		var cause *fs.PathError // without its path, the text is the same for every kernel
+		if errors.As(err, &cause) {
+			err = cause.Err
+		}
+		k.plugin.opts.Logger.Info("kernels that were found correct cannot be remembered; the next run verifies them again",
+			"folder", filepath.Dir(record), "error", err)
 	}
 	return nil
 }

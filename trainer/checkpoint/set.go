@@ -63,6 +63,15 @@ func OpenDir(dir string) (*Set, error) {
 // Names returns the names of all tensors in sorted order.
 func (s *Set) Names() []string { return slices.Sorted(maps.Keys(s.where)) }
 
+// Elems returns the number of elements of all tensors together. It reads no data.
+func (s *Set) Elems() int {
+	n := 0
+	for name, f := range s.where {
+		n += f.header.entries[name].shape.Elems()
+	}
+	return n
+}
+
 // Tensor returns the tensor of the given name, and false if the model has none. It
 // is a read-only view, valid until Close; see File.Tensor.
 func (s *Set) Tensor(name string) (core.Tensor, bool) {

@@ -35,6 +35,28 @@ func TestOpenDirPrefersTheSingleFile(t *testing.T) {
 	}
 }
 
+func TestElemsCountsTheElementsOfAllShards(t *testing.T) {
+	dir := t.TempDir()
+	for shard, shapes := range map[string][]core.Shape{"1.safetensors": {{2, 3}, {0, 7}}, "2.safetensors": {{}, {5}}} {
+		var list []Named
+		for i, shape := range shapes {
+			list = append(list, Named{shard + string(rune('a'+i)), core.NewTensor(core.Float16, shape...)})
+		}
+		if err := Write(filepath.Join(dir, shard), list, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeImage(t, filepath.Join(dir, IndexFile), []byte(`{"weight_map":{"1.safetensorsa":"1.safetensors","2.safetensorsa":"2.safetensors"}}`))
+	s, err := OpenDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if got, want := s.Elems(), 2*3+0+1+5; got != want {
+		t.Errorf("Elems() = %d, want %d", got, want)
+	}
+}
+
 func TestOpenDirJoinsShards(t *testing.T) {
 	dir := t.TempDir()
 	mustWrite(t, filepath.Join(dir, "1.safetensors"), map[string]string{"from": "1"}, "b", "unlisted")

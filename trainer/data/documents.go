@@ -23,7 +23,8 @@ type Document struct {
 // In a .jsonl file each line is a JSON object with the document in its field "text".
 // Any other file is plain text: one document, or several with a line <|endoftext|>
 // between them. Blank documents and blank lines of JSONL are left out. All text must
-// be UTF-8; a byte order mark at the start of a file is ignored.
+// be UTF-8; a byte order mark at the start of a file is ignored. Formats that hold text
+// but are not prose, such as .json, are refused.
 //
 // Errors name the file and, where there is one, the line. Finding no document at all
 // is an error.
@@ -46,6 +47,23 @@ func ReadDocuments(path string) ([]Document, error) {
 	return docs, nil
 }
 
+// Skipped returns the names of what ReadDocuments leaves out of a folder, sorted, those
+// of subfolders with a slash at the end. Nothing is left out of a path to a file.
+func Skipped(path string) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("data: %w", err)
+	}
+	if !info.IsDir() {
+		return nil, nil
+	}
+	_, others, err := scanFolder(path)
+	if err != nil {
+		return nil, fmt.Errorf("data: %w", err)
+	}
+	return others, nil
+}
+
 // dataFiles returns path itself, or the data files in the folder at path.
 func dataFiles(path string) ([]string, error) {
 	info, err := os.Stat(path)
@@ -55,29 +73,60 @@ func dataFiles(path string) ([]string, error) {
 	if !info.IsDir() {
 		return []string{path}, nil
 	}
-	entries, err := os.ReadDir(path) // sorted by name
+	files, others, err := scanFolder(path)
 	if err != nil {
 		return nil, err
 	}
-	var files []string
-	for _, e := range entries {
-		if !e.IsDir() && slices.Contains([]string{".txt", ".jsonl"}, extension(e.Name())) {
-			files = append(files, filepath.Join(path, e.Name()))
-		}
-	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("folder %s holds no *.txt or *.jsonl file", path)
+		return nil, fmt.Errorf("folder %s holds no *.txt or *.jsonl file, %s", path, found(others))
 	}
 	return files, nil
 }
 
+// scanFolder returns the paths of a folder's data files and the names of all else.
+func scanFolder(path string) (files, others []string, err error) {
+	entries, err := os.ReadDir(path) // sorted by name
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, e := range entries {
+		switch {
+		case e.IsDir():
+			others = append(others, e.Name()+"/")
+		case slices.Contains([]string{".txt", ".jsonl"}, extension(e.Name())):
+			files = append(files, filepath.Join(path, e.Name()))
+		default:
+			others = append(others, e.Name())
+		}
+	}
+	return files, others, nil
+}
+
+// found says what a folder without data has instead.
+func found(names []string) string {
+	const most = 8
+	switch n := len(names); {
+	case n == 0:
+		return "it is empty"
+	case n > most:
+		return fmt.Sprintf("only %s and %d more", strings.Join(names[:most], ", "), n-most)
+	}
+	return "only " + strings.Join(names, ", ")
+}
+
 func extension(name string) string { return strings.ToLower(filepath.Ext(name)) }
 
-// readFile reads one file. Its errors start with "file:line:".
+// readFile reads one file. Its errors start with the file, then the line if there is one.
 func readFile(path string) ([]Document, error) {
+	if err := checkFormat(path); err != nil {
+		return nil, err
+	}
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
+	}
+	if isBinary(raw) {
+		return nil, fmt.Errorf("%s is binary; want text (.txt) or JSONL (.jsonl)", path)
 	}
 	raw = bytes.TrimPrefix(raw, []byte("\ufeff"))
 	if err := checkUTF8(raw); err != nil {
@@ -95,6 +144,31 @@ func readFile(path string) ([]Document, error) {
 		docs[i].File = path
 	}
 	return docs, nil
+}
+
+// checkFormat refuses formats whose braces, commas or bytes would be learned as prose.
+func checkFormat(path string) error {
+	const convert = `convert it to .jsonl, with a line {"text": "..."} for each document`
+	switch ext := extension(path); ext {
+	case ".json", ".csv":
+		return fmt.Errorf("%s: a %s file would be trained on as prose: %s, or rename it to .txt to train on it as it is", path, ext, convert)
+	case ".parquet":
+		return fmt.Errorf("%s: %s files cannot be read: %s", path, ext, convert)
+	}
+	return nil
+}
+
+// isBinary recognizes Parquet, gzip, and whatever else has a zero byte near its start.
+// Text in UTF-16 is full of those as well: its byte order mark leaves it to checkUTF8,
+// which knows what to do about it.
+func isBinary(raw []byte) bool {
+	starts := func(magic string) bool { return bytes.HasPrefix(raw, []byte(magic)) }
+	if starts("\xff\xfe") || starts("\xfe\xff") {
+		return false
+	}
+	const near = 8000 // as far as git looks
+	return starts("PAR1") && bytes.HasSuffix(raw, []byte("PAR1")) || starts("\x1f\x8b\x08") ||
+		bytes.IndexByte(raw[:min(len(raw), near)], 0) >= 0
 }
 
 // checkUTF8 returns an error that starts with the line and column of the first

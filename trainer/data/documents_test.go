@@ -81,8 +81,16 @@ func TestReadDocumentsNamesWhatIsWrong(t *testing.T) {
 		"no text field":               {"a.jsonl", `{"Text":"a","messages":[]}`, []string{"a.jsonl:1:", `no field "text"`, `"Text" "messages"`}},
 		"text is null":                {"a.jsonl", `{"text":null}`, []string{"a.jsonl:1:", "not a string", "null"}},
 		"text is a list":              {"a.jsonl", `{"text":["a"]}`, []string{"a.jsonl:1:", "not a string"}},
-		"folder with no data":         {"a.csv", "a,b", []string{"*.txt or *.jsonl"}},
-		"folder with data only below": {"sub/a.txt", "a", []string{"*.txt or *.jsonl"}},
+		"JSON":                        {"a.json", `[{"text":"a"}]`, []string{"prose", `.jsonl, with a line {"text": "..."}`, "rename it to .txt"}},
+		"JSON in capitals":            {"a.JSON", `{}`, []string{".jsonl", "rename it to .txt"}},
+		"CSV":                         {"a.csv", "text\na", []string{"prose", ".jsonl", "rename it to .txt"}},
+		"Parquet":                     {"a.parquet", "PAR1", []string{"cannot be read", "convert it to .jsonl"}},
+		"Parquet by another name":     {"a.txt", "PAR1 and so on PAR1", []string{"is binary; want text (.txt) or JSONL (.jsonl)"}},
+		"gzip":                        {"a.jsonl", "\x1f\x8b\x08 and so on", []string{"is binary; want text (.txt) or JSONL (.jsonl)"}},
+		"zero bytes":                  {"a.bin", "ELF\x00", []string{"is binary; want text (.txt) or JSONL (.jsonl)"}},
+		"UTF-16":                      {"a.txt", "\xff\xfea\x00", []string{"a.txt:1:1:", "convert the file to UTF-8"}},
+		"folder with no data":         {"a.csv", "a,b", []string{"*.txt or *.jsonl", "only a.csv"}},
+		"folder with data only below": {"sub/a.txt", "a", []string{"*.txt or *.jsonl", "only sub/"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := folder(t, map[string]string{c.file: c.text})
@@ -114,6 +122,32 @@ func TestReadDocumentsOfAFolderInOrder(t *testing.T) {
 	}
 	if err != nil || !slices.Equal(texts, []string{"1", "2", "3"}) {
 		t.Errorf("got %q, %v; want 1, 2, 3", texts, err)
+	}
+}
+
+func TestFolderWithoutDataSaysWhatItHas(t *testing.T) {
+	if _, err := ReadDocuments(t.TempDir()); err == nil || !strings.Contains(err.Error(), "it is empty") {
+		t.Errorf("empty folder: %v", err)
+	}
+	files := map[string]string{}
+	for _, name := range strings.Split("abcdefghij", "") {
+		files[name+".json"] = "{}"
+	}
+	if _, err := ReadDocuments(folder(t, files)); err == nil || !strings.Contains(err.Error(), "only a.json, b.json") || !strings.HasSuffix(err.Error(), "h.json and 2 more") {
+		t.Errorf("ten other files: %v", err)
+	}
+}
+
+func TestSkippedNamesWhatIsNotRead(t *testing.T) {
+	dir := folder(t, map[string]string{"b.txt": "2", "a.jsonl": "", "d.json": "4", "README": "5", "sub.txt/e.txt": "6"})
+	if got, err := Skipped(dir); err != nil || !slices.Equal(got, []string{"README", "d.json", "sub.txt/"}) {
+		t.Errorf("of a folder: %v, %v", got, err)
+	}
+	if got, err := Skipped(filepath.Join(dir, "d.json")); err != nil || got != nil {
+		t.Errorf("of a file: %v, %v", got, err)
+	}
+	if _, err := Skipped(filepath.Join(dir, "absent")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("of an absent path: %v", err)
 	}
 }
 

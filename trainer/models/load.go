@@ -26,16 +26,19 @@ func Load(dir string, mem core.Memory) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("models: %w", err)
 	}
-	m, err := New(config, mem)
+	build, err := route(config)
 	if err != nil {
 		return nil, fmt.Errorf("models: %s: %w", dir, err)
 	}
 	set, err := checkpoint.OpenDir(dir)
 	if err != nil {
-		m.Free()
 		return nil, fmt.Errorf("models: %w", err)
 	}
 	defer set.Close()
+	m, err := construct(build, config, newAllowance(mem, set))
+	if err != nil {
+		return nil, fmt.Errorf("models: %s: %w", dir, err)
+	}
 	if err := m.fill(set); err != nil {
 		m.Free()
 		return nil, fmt.Errorf("models: %s: %w", dir, err)

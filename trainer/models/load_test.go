@@ -207,11 +207,50 @@ func TestAFolderThatHoldsNoModelIsRefused(t *testing.T) {
 	}
 }
 
-// counted counts what was allocated and not given back.
-type counted struct{ live int }
+func TestAConfigurationFarLargerThanItsFilesIsRefusedAtOnce(t *testing.T) {
+	const billion, apart = 1_000_000_000, "they do not belong together"
+	// The least of everything: all that such a model has many of is layers.
+	thin := []func(map[string]any){with("vocab_size", 1), with("hidden_size", 1), with("intermediate_size", 1), with("num_attention_heads", 1),
+		with("num_key_value_heads", 1), with("head_dim", 2), with("attention_bias", false), with("mlp_bias", false)}
+	tests := []struct {
+		name, family string
+		change       []func(map[string]any)
+		want         string
+	}{
+		{"layers", "llama", []func(map[string]any){with("num_hidden_layers", billion)}, apart},
+		{"thin layers", "llama", append(thin, with("num_hidden_layers", billion)), apart},
+		{"width", "qwen3", []func(map[string]any){with("hidden_size", billion/10)}, apart},
+		{"vocabulary", "qwen3", []func(map[string]any){with("vocab_size", billion)}, apart},
+		{"experts", "qwen3_moe", []func(map[string]any){with("num_experts", 1<<16), with("moe_intermediate_size", billion)}, apart},
+		{"more bytes than there are", "llama", []func(map[string]any){with("hidden_size", 1<<40), with("vocab_size", 1<<40)}, "no memory can hold it"},
+		{"head size", "llama", []func(map[string]any){with("head_dim", 1<<60)}, "head_dim is 1152921504606846976"},
+		{"head size that follows from the width", "llama", []func(map[string]any){with("head_dim", nil), with("hidden_size", billion)}, "head_dim is 250000000"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := folder(t, family(tt.family, tt.change...), named(t, newModel(t, family(tt.family), 1)))
+			mem := &counted{}
+			_, err := models.Load(dir, mem)
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), dir) {
+				t.Errorf("error %v, want one with %q and the folder", err, tt.want)
+			}
+			if mem.live != 0 || mem.total > 8<<20 {
+				t.Errorf("%d allocations are left; %d bytes were allocated for files of a few kilobytes", mem.live, mem.total)
+			}
+		})
+	}
+}
 
-func (c *counted) Alloc(n int) ([]byte, error) { c.live++; return autograd.Heap{}.Alloc(n) }
-func (c *counted) Free([]byte)                 { c.live-- }
+// counted counts the allocations that were not given back, and the bytes of all.
+type counted struct{ live, total int }
+
+func (c *counted) Alloc(n int) ([]byte, error) {
+	c.live++
+	c.total += n
+	return autograd.Heap{}.Alloc(n)
+}
+
+func (c *counted) Free([]byte) { c.live-- }
 
 func TestALoadThatFailsGivesItsMemoryBack(t *testing.T) {
 	mem := &counted{}

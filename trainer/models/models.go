@@ -47,6 +47,15 @@ type Model struct {
 
 // New builds the model that config.json describes, in mem, with weights of zero.
 func New(config []byte, mem core.Memory) (*Model, error) {
+	build, err := route(config)
+	if err != nil {
+		return nil, err
+	}
+	return construct(build, config, mem)
+}
+
+// route returns the builder for the configuration's model_type.
+func route(config []byte) (builder, error) {
 	var head struct {
 		ModelType string `json:"model_type"`
 	}
@@ -57,6 +66,10 @@ func New(config []byte, mem core.Memory) (*Model, error) {
 	if !ok {
 		return nil, fmt.Errorf("config.json: model_type %q is not supported; supported: %s", head.ModelType, strings.Join(Supported(), ", "))
 	}
+	return build, nil
+}
+
+func construct(build builder, config []byte, mem core.Memory) (*Model, error) {
 	d, c, err := build(config, nn.NewBuilder(mem))
 	if err != nil {
 		return nil, err

@@ -83,7 +83,7 @@ func (p *Printer) onStart(s trainer.Start) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.start = s
-	what := "built-in examples"
+	what := "examples"
 	if s.Config.Data != "" {
 		what = filepath.Base(s.Config.Data)
 	}
@@ -128,9 +128,13 @@ func (p *Printer) onStep(s trainer.Step) {
 	if p.bar != nil && time.Since(p.drawn) >= redraw {
 		p.drawn = time.Now()
 		// What a bar has to complain about is the terminal, and not worth a run.
-		p.bar.Describe(fmt.Sprintf("loss %.3f lr %.1e norm %.2g %s tok/s", s.Loss, s.LR, s.GradNorm, count(s.TokensPer)))
+		p.bar.Describe(describe(s))
 		p.bar.Set(s.Step)
 	}
+}
+
+func describe(s trainer.Step) string {
+	return fmt.Sprintf("loss %.3f lr %.1e norm %.2g %s tok/s", s.Loss, s.LR, s.GradNorm, count(s.TokensPer))
 }
 
 // worthALine picks every step of a short run, and of a longer one the first, the last and
@@ -161,6 +165,7 @@ func (p *Printer) Summary(s *trainer.Summary) {
 	head := fmt.Sprintf("done: %d", s.Steps)
 	if s.Interrupted {
 		head = fmt.Sprintf("interrupted: %d of %d", s.Steps, p.start.Steps)
+		p.leaveBar(s.Last)
 	}
 	c := p.start.Config
 	fmt.Fprintf(w, "\n%s steps in %s", head, s.Elapsed.Round(100*time.Millisecond))
@@ -189,6 +194,16 @@ func (p *Printer) hideBar() {
 	if p.bar != nil {
 		p.bar.Clear()
 	}
+}
+
+// leaveBar draws the bar once more, as it was after the last step, to stay.
+func (p *Printer) leaveBar(s trainer.Step) {
+	if p.bar == nil || s.Step == 0 {
+		return
+	}
+	p.bar.Set(s.Step)
+	p.bar.Describe(describe(s))
+	fmt.Fprintln(p.notes)
 }
 
 func isTerminal(w io.Writer) bool {

@@ -57,6 +57,9 @@ func Decode(data []byte, into any) error {
 	return nil
 }
 
+// mostHeadDim keeps the rotary table, which is made before any weight is looked at, small.
+const mostHeadDim = 1 << 16
+
 // Complete fills in defaults that follow from other fields and checks every value.
 func (c *Config) Complete() error {
 	var bad []string
@@ -91,6 +94,7 @@ func (c *Config) Complete() error {
 		c.HiddenAct = "silu"
 	}
 	positive("head_dim", c.HeadDim)
+	need(c.HeadDim <= mostHeadDim, "head_dim is %d, at most %d make sense", c.HeadDim, mostHeadDim)
 	need(c.NumKeyValueHeads > 0 && c.NumAttentionHeads%c.NumKeyValueHeads == 0,
 		"num_attention_heads (%d) must be a multiple of num_key_value_heads (%d)", c.NumAttentionHeads, c.NumKeyValueHeads)
 	need(c.MaxPositionEmbeddings > 0, "max_position_embeddings is %d, must be positive", c.MaxPositionEmbeddings)

@@ -1,0 +1,43 @@
+package models
+
+import (
+	"fmt"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/checkpoint"
+)
+
+// allowance is a core.Memory that refuses a model far larger than its files. Without it
+// a wrong or hostile config.json would be found out only when the machine has no memory
+// left, because names and shapes are compared after the model is built. It is generous,
+// so that a model that fits just badly is built and every tensor at fault gets named.
+type allowance struct {
+	core.Memory
+	tensors, bytes int // in the files, as float32
+	params, taken  int // given out so far: allocations, and their bytes
+}
+
+const (
+	// perParam is charged for every parameter besides its bytes: sites, names and layers
+	// take memory too, and a billion layers may have hardly any weights.
+	perParam = 4 << 10
+	// factor and spare are how much more than the files a model may take.
+	factor = 4
+	spare  = 1 << 20
+)
+
+func newAllowance(mem core.Memory, files *checkpoint.Set) *allowance {
+	return &allowance{Memory: mem, tensors: len(files.Names()), bytes: core.Float32.Size() * files.Elems()}
+}
+
+// Alloc implements core.Memory.
+func (a *allowance) Alloc(n int) ([]byte, error) {
+	left := factor*(a.bytes+perParam*a.tensors) + spare - a.taken - perParam*a.params
+	if n > left-perParam {
+		return nil, fmt.Errorf("config.json describes a model of more than %d parameters and %d bytes but the files hold %d tensors and %d bytes, as float32: "+
+			"they do not belong together", a.params, uint64(a.taken)+uint64(n), a.tensors, a.bytes)
+	}
+	a.params++
+	a.taken += n
+	return a.Memory.Alloc(n)
+}
