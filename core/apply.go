@@ -44,7 +44,8 @@ func (r *Report) Applied() map[string]int {
 func (r *Report) String() string { return FormatActions(r.Actions) }
 
 // FormatActions prints one line for each group of sites that differ only in their
-// numbers and got the same answer: how many, where, which op, the kernel or the reason.
+// numbers and got the same answer: how many, where, which op, the kernel or the reason. The
+// names of the project's models and kernels fit 80 columns.
 func FormatActions(actions []Action) string {
 	type group struct {
 		pattern, op, kernel, reason string
@@ -63,7 +64,7 @@ func FormatActions(actions []Action) string {
 	}
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "SITES\tPATH\tOP\tFORWARD")
+	fmt.Fprintln(w, "N\tPATH\tOP\tFORWARD")
 	patched := 0
 	for _, g := range order {
 		answer := "plain -> " + g.kernel
