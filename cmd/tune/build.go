@@ -13,10 +13,9 @@ import (
 	"slices"
 	"strings"
 	"time"
-)
 
-// module is the path of this module, by which a checkout of it is known.
-const module = "github.com/seed98097648/tune"
+	"github.com/seed98097648/tune/core/transport"
+)
 
 // buildPlugins builds the plugins of the checkout that the working directory is in, if
 // there is one and any of them is missing or older than its sources. Without the go
@@ -58,27 +57,19 @@ func (a *app) buildPlugins(ctx context.Context) error {
 	return nil
 }
 
-// checkout returns the root of this module's source, if the working directory is in it.
+// checkout returns the root of this module's source, plugins included, if the working
+// directory is in it.
 func checkout() (string, bool) {
 	dir, err := os.Getwd()
-	for ; err == nil; dir = filepath.Dir(dir) {
-		if isCheckout(dir) {
-			return dir, true
-		}
-		if filepath.Dir(dir) == dir {
-			break
-		}
+	if err != nil {
+		return "", false
 	}
-	return "", false
-}
-
-func isCheckout(dir string) bool {
-	b, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-	if err != nil || !strings.HasPrefix(string(b), "module "+module+"\n") {
-		return false
+	root, ok := transport.Checkout(dir)
+	if !ok {
+		return "", false
 	}
-	info, err := os.Stat(filepath.Join(dir, "plugins"))
-	return err == nil && info.IsDir()
+	info, err := os.Stat(filepath.Join(root, "plugins"))
+	return root, err == nil && info.IsDir()
 }
 
 // stale says which plugin has to be built and why, or "".

@@ -23,7 +23,7 @@ func SearchPath(explicit string) []string {
 		dirs = append(dirs, filepath.Join(filepath.Dir(exe), "plugins"))
 	}
 	if wd, err := os.Getwd(); err == nil {
-		if root, ok := checkout(wd); ok {
+		if root, ok := Checkout(wd); ok {
 			dirs = append(dirs, filepath.Join(root, "bin", "plugins"))
 		}
 	}
@@ -33,8 +33,8 @@ func SearchPath(explicit string) []string {
 	return dirs
 }
 
-// checkout returns the root of this module's checkout that dir lies in.
-func checkout(dir string) (string, bool) {
+// Checkout returns the root of this module's checkout that dir lies in, if it does.
+func Checkout(dir string) (string, bool) {
 	for {
 		if isModule(filepath.Join(dir, "go.mod")) {
 			return dir, true

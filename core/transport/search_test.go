@@ -31,7 +31,7 @@ func TestSearchPathOutsideACheckout(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example.com/other\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if root, ok := checkout(dir); ok {
+	if root, ok := Checkout(dir); ok {
 		t.Errorf("another module at %s was taken for ours", root)
 	}
 }
