@@ -1,4 +1,4 @@
-package main
+package rmsnorm
 
 import (
 	"context"
@@ -17,7 +17,7 @@ const maxBlocks = 64
 //
 // The sum goes over blocks of tokens whose size depends on T alone, and then over the
 // blocks in order, so that it has the same bits for any number of threads.
-func (k *kernel) Backward(ctx context.Context, c *core.Call) error {
+func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
 	if err := k.check(ctx, c); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package main
+package moe
 
 import (
 	"github.com/seed98097648/tune/core"

@@ -1,4 +1,4 @@
-package main
+package rmsnorm
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 const grain = 1 << 14
 
 // Forward computes y and rstd.
-func (k *kernel) Forward(ctx context.Context, c *core.Call) error {
+func (k *Kernel) Forward(ctx context.Context, c *core.Call) error {
 	if err := k.check(ctx, c); err != nil {
 		return err
 	}

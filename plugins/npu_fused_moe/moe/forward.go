@@ -1,4 +1,4 @@
-package main
+package moe
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 
 // Forward computes y and saves g and u, as rounded to storage, which is also how they go
 // into h, so that Backward sees the same numbers.
-func (k *kernel) Forward(ctx context.Context, c *core.Call) error {
+func (k *Kernel) Forward(ctx context.Context, c *core.Call) error {
 	if err := k.prepare(ctx, c); err != nil {
 		return err
 	}
@@ -30,7 +30,7 @@ func (k *kernel) Forward(ctx context.Context, c *core.Call) error {
 }
 
 // forward returns down[e] h for each row of a block.
-func (k *kernel) forward(c *core.Call, weights []expert, b block) []float32 {
+func (k *Kernel) forward(c *core.Call, weights []expert, b block) []float32 {
 	D, I, n := c.Facts.Dim, c.Facts.Intermediate, b.hi-b.lo
 	gu, h, out := grow(&k.gateUp, n*2*I), grow(&k.hidden, n*I), grow(&k.output, n*D)
 	var in, back []simd.Product

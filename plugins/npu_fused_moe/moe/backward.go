@@ -1,4 +1,4 @@
-package main
+package moe
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 //	dgate[e] = sum of dg x_t^T    dup[e] = sum of du x_t^T    ddown[e] = sum of dy_t (p h)^T
 //
 // An expert without token has zero gradients.
-func (k *kernel) Backward(ctx context.Context, c *core.Call) error {
+func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
 	if err := k.prepare(ctx, c); err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (k *kernel) Backward(ctx context.Context, c *core.Call) error {
 }
 
 // backwardHidden computes dp and, in scratch memory, p*h, dg and du of a block.
-func (k *kernel) backwardHidden(c *core.Call, weights []expert, b block, pieces []piece) {
+func (k *Kernel) backwardHidden(c *core.Call, weights []expert, b block, pieces []piece) {
 	D, I, n := c.Facts.Dim, c.Facts.Intermediate, b.hi-b.lo
 	gu, h, dh := grow(&k.gateUp, n*2*I), grow(&k.hidden, n*I), grow(&k.dhidden, n*I)
 	var products []simd.Product
@@ -82,7 +82,7 @@ func backwardRow(g, u, h, v []float32, p float32) (dp float32) {
 }
 
 // backwardWeights adds a block's share to the gradients of the experts in it.
-func (k *kernel) backwardWeights(c *core.Call, gradients []expert, b block, pieces []piece) {
+func (k *Kernel) backwardWeights(c *core.Call, gradients []expert, b block, pieces []piece) {
 	D, I := c.Facts.Dim, c.Facts.Intermediate
 	var products []simd.Product
 	for _, p := range pieces {
@@ -102,7 +102,7 @@ func (k *kernel) backwardWeights(c *core.Call, gradients []expert, b block, piec
 }
 
 // backwardInput returns gate[e]^T dg + up[e]^T du for each row of a block.
-func (k *kernel) backwardInput(c *core.Call, weights []expert, b block, pieces []piece) []float32 {
+func (k *Kernel) backwardInput(c *core.Call, weights []expert, b block, pieces []piece) []float32 {
 	D, I := c.Facts.Dim, c.Facts.Intermediate
 	out := grow(&k.output, (b.hi-b.lo)*D)
 	var gates, ups []simd.Product // one after the other, as they add to the same rows

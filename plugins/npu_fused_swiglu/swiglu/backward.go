@@ -1,4 +1,4 @@
-package main
+package swiglu
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 //
 //	dgate = dy*up*(s + gate*s*(1-s))
 //	dup = dy*gate*s
-func (k kernel) Backward(ctx context.Context, c *core.Call) error {
+func (k Kernel) Backward(ctx context.Context, c *core.Call) error {
 	if err := k.check(ctx, c); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package main
+package swiglu
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 )
 
 // Forward computes y.
-func (k kernel) Forward(ctx context.Context, c *core.Call) error {
+func (k Kernel) Forward(ctx context.Context, c *core.Call) error {
 	if err := k.check(ctx, c); err != nil {
 		return err
 	}
