@@ -26,8 +26,9 @@ func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
 	weights, gradients := experts(c.Facts, c.Inputs, ""), experts(c.Facts, c.Outputs, "d")
 	for e, g := range gradients {
 		if k.routes.start[e] == k.routes.start[e+1] {
-			clear(g.gate.Float32s())
-			clear(g.up.Float32s())
+			for _, part := range g.in {
+				clear(part.Float32s())
+			}
 			clear(g.down.Float32s())
 		}
 	}
@@ -50,53 +51,59 @@ func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
 // backwardHidden computes dp and, in scratch memory, p*h, dg and du of a block.
 func (k *Kernel) backwardHidden(c *core.Call, weights []expert, b block, pieces []piece) {
 	D, I, n := c.Facts.Dim, c.Facts.Intermediate, b.hi-b.lo
-	gu, h, dh := grow(&k.gateUp, n*2*I), grow(&k.hidden, n*I), grow(&k.dhidden, n*I)
+	dgu, h, dh, dy := grow(&k.gateUp, n*2*I), grow(&k.hidden, n*I), grow(&k.dhidden, n*I), grow(&k.dy, n*D)
+	k.routes.gather(dy, c.Input("dy"), b, c.Facts.TopK, D)
 	var products []simd.Product
 	for _, p := range pieces {
+		at := p.lo - b.lo
 		products = append(products, simd.Product{M: p.hi - p.lo, N: I, K: D,
-			A: k.routes.gather(c.Input("dy"), p.lo, c.Facts.TopK, D), B: matrix(weights[p.expert].down),
-			C: dh[(p.lo-b.lo)*I:], StrideC: I})
+			A: simd.Matrix{Data: dy[at*D:], Stride: D}, B: matrix(weights[p.expert].down), C: dh[at*I:], StrideC: I})
 	}
 	simd.Multiply(products...)
 
 	saved, p, dp := c.Input("gate_up_out"), c.Input("routing_weights").Float32s(), c.Output("drouting_weights").Float32s()
 	simd.Parallel(n, rowGrain, func(lo, hi int) {
 		for r := lo; r < hi; r++ {
-			row, h, v := gu[r*2*I:][:2*I], h[r*I:][:I], dh[r*I:][:I]
-			saved.Load(row, (b.lo+r)*2*I)
+			d, h, v := dgu[r*2*I:][:2*I], h[r*I:][:I], dh[r*I:][:I]
+			gu, at := d, (b.lo+r)*2*I
+			if saved.DType == core.Float32 {
+				gu = saved.Float32s()[at:][:2*I]
+			} else {
+				saved.Load(d, at)
+			}
 			a := k.routes.order[b.lo+r]
-			dp[a] = backwardRow(row[:I], row[I:], h, v, p[a])
+			dp[a] = backwardRow(d, gu[:I], gu[I:], h, v, p[a])
 		}
 	})
 }
 
-// backwardRow turns g and u into their gradients, sets h to p*h and v to p*v, and returns
-// h . v.
-func backwardRow(g, u, h, v []float32, p float32) (dp float32) {
+// backwardRow sets d, which may be g and u, to the gradients of g and u, h to p*h and v
+// to p*v, and returns h . v.
+func backwardRow(d, g, u, h, v []float32, p float32) (dp float32) {
+	I := len(h)
 	simd.SwiGLU(h, g, u)
 	dp = simd.Dot(h, v)
 	simd.Scale(v, v, p)
-	simd.SwiGLUGrad(g, u, v, g, u)
+	simd.SwiGLUGrad(d[:I], d[I:], v, g, u)
 	simd.Scale(h, h, p)
 	return dp
 }
 
 // backwardWeights adds a block's share to the gradients of the experts in it.
 func (k *Kernel) backwardWeights(c *core.Call, gradients []expert, b block, pieces []piece) {
-	D, I := c.Facts.Dim, c.Facts.Intermediate
+	D, I, n := c.Facts.Dim, c.Facts.Intermediate, b.hi-b.lo
+	x := grow(&k.x, n*D)
+	k.routes.gather(x, c.Input("x"), b, c.Facts.TopK, D)
 	var products []simd.Product
 	for _, p := range pieces {
 		d, rows, at := gradients[p.expert], p.hi-p.lo, p.lo-b.lo
-		x := k.routes.gather(c.Input("x"), p.lo, c.Facts.TopK, D)
-		dy := k.routes.gather(c.Input("dy"), p.lo, c.Facts.TopK, D)
-		h := simd.Matrix{Data: k.hidden[at*I:], Stride: I}
-		dg := simd.Matrix{Data: k.gateUp[at*2*I:], Stride: 2 * I}
-		du := simd.Matrix{Data: k.gateUp[at*2*I+I:], Stride: 2 * I}
-		add := !p.first
-		products = append(products,
-			simd.Product{M: I, N: D, K: rows, A: dg, TransA: true, B: x, C: d.gate.Float32s(), StrideC: D, Accumulate: add},
-			simd.Product{M: I, N: D, K: rows, A: du, TransA: true, B: x, C: d.up.Float32s(), StrideC: D, Accumulate: add},
-			simd.Product{M: D, N: I, K: rows, A: dy, TransA: true, B: h, C: d.down.Float32s(), StrideC: I, Accumulate: add})
+		for i, part := range d.in {
+			width := part.Shape[0]
+			products = append(products, simd.Product{M: width, N: D, K: rows, A: simd.Matrix{Data: k.gateUp[at*2*I+i*width:], Stride: 2 * I}, TransA: true,
+				B: simd.Matrix{Data: x[at*D:], Stride: D}, C: part.Float32s(), StrideC: D, Accumulate: !p.first})
+		}
+		products = append(products, simd.Product{M: D, N: I, K: rows, A: simd.Matrix{Data: k.dy[at*D:], Stride: D}, TransA: true,
+			B: simd.Matrix{Data: k.hidden[at*I:], Stride: I}, C: d.down.Float32s(), StrideC: I, Accumulate: !p.first})
 	}
 	simd.Multiply(products...)
 }
@@ -105,15 +112,16 @@ func (k *Kernel) backwardWeights(c *core.Call, gradients []expert, b block, piec
 func (k *Kernel) backwardInput(c *core.Call, weights []expert, b block, pieces []piece) []float32 {
 	D, I := c.Facts.Dim, c.Facts.Intermediate
 	out := grow(&k.output, (b.hi-b.lo)*D)
-	var gates, ups []simd.Product // one after the other, as they add to the same rows
-	for _, p := range pieces {
-		w, rows, at := weights[p.expert], p.hi-p.lo, p.lo-b.lo
-		dg := simd.Matrix{Data: k.gateUp[at*2*I:], Stride: 2 * I}
-		du := simd.Matrix{Data: k.gateUp[at*2*I+I:], Stride: 2 * I}
-		gates = append(gates, simd.Product{M: rows, N: D, K: I, A: dg, B: matrix(w.gate), C: out[at*D:], StrideC: D})
-		ups = append(ups, simd.Product{M: rows, N: D, K: I, A: du, B: matrix(w.up), C: out[at*D:], StrideC: D, Accumulate: true})
+	for i := range weights[0].in { // one after the other, as they add to the same rows
+		var products []simd.Product
+		for _, p := range pieces {
+			part, at := weights[p.expert].in[i], p.lo-b.lo
+			width := part.Shape[0]
+			products = append(products, simd.Product{M: p.hi - p.lo, N: D, K: width,
+				A: simd.Matrix{Data: k.gateUp[at*2*I+i*width:], Stride: 2 * I}, B: matrix(part),
+				C: out[at*D:], StrideC: D, Accumulate: i > 0})
+		}
+		simd.Multiply(products...)
 	}
-	simd.Multiply(gates...)
-	simd.Multiply(ups...)
 	return out
 }

@@ -13,7 +13,7 @@
 //	saved: gate_up_out [T,K,2I], g and u of the assignments sorted by expert, stably
 //
 // Assignments are sorted by expert once. Then the products of all experts run together
-// over all cores, in blocks of rows of bounded size, reading tokens where they are.
+// over all cores, in blocks of rows of bounded size.
 package moe
 
 import (
@@ -35,6 +35,7 @@ var dtypes = []core.DType{core.Float32, core.BFloat16, core.Float16}
 // Kernel implements core.Kernel; its zero value is ready. It keeps its scratch memory from call to call.
 type Kernel struct {
 	routes  routes
+	x, dy   []float32 // [rows of a block, D]: the tokens' rows in the order of experts
 	gateUp  []float32 // [rows of a block, 2I]: g and u, or their gradients
 	hidden  []float32 // [rows of a block, I]: h
 	dhidden []float32 // [rows of a block, I]: gradient of h

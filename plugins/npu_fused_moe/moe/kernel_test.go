@@ -70,7 +70,7 @@ func TestSupportsNamesTheFactAtFault(t *testing.T) {
 
 // BenchmarkMoE is a layer of 32 experts, a quarter as wide as published ones.
 func BenchmarkMoE(b *testing.B) {
-	const T, D, I, E, K = 128, 512, 192, 32, 4
+	const T, D, I, E, K = 2048, 512, 384, 32, 4
 	for _, d := range []core.DType{core.Float32, core.BFloat16} {
 		b.Run(d.String(), func(b *testing.B) {
 			kerneltest.Benchmark(b, new(Kernel), use(d, T, D, I, E, K), 2*T*K*3*D*I)
