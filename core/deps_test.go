@@ -33,6 +33,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/simd", "golang.org/x/sys", ""},
 	{"internal/simd/simdtest", "core core/kerneltest internal/simd", "core/reference"},
 	{"internal/ceiling", "internal/simd", ""},
+	{"internal/storage", "core internal/simd", ""},
 	{"internal/testdata", "golang.org/x/sys", ""},
 	{"internal/golden", "core internal/testdata trainer/checkpoint", ""},
 	{"internal/plugintest", "core core/transport internal/testdata", ""},
@@ -46,7 +47,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"core/transport/proto", "google.golang.org/grpc google.golang.org/protobuf", ""},
 
 	// Plugins stand on the contract alone: a program and, below it, its kernel.
-	{"plugins/...", "core core/transport internal/simd ./...", "core/kerneltest core/reference internal/plugintest internal/simd/simdtest"},
+	{"plugins/...", "core core/transport internal/simd internal/storage ./...", "core/kerneltest core/reference internal/plugintest internal/simd/simdtest"},
 	{"plugins/linked", "core plugins/...", ""},
 
 	// The trainer gets a *core.Registry and never knows where kernels come from.

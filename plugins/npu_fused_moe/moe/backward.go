@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/internal/storage"
 )
 
 // Backward computes, for each assignment of token t to expert e with routing weight p,
@@ -69,7 +70,7 @@ func (k *Kernel) backwardHidden(c *core.Call, weights []expert, b block, pieces 
 			if saved.DType == core.Float32 {
 				gu = saved.Float32s()[at:][:2*I]
 			} else {
-				saved.Load(d, at)
+				storage.Load(d, saved, at)
 			}
 			a := k.routes.order[b.lo+r]
 			dp[a] = backwardRow(d, gu[:I], gu[I:], h, v, p[a])

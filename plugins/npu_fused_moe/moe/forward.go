@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/internal/storage"
 )
 
 // Forward computes y and saves g and u, as rounded to storage, which is also how they go
@@ -52,8 +53,8 @@ func (k *Kernel) forward(c *core.Call, weights []expert, b block) []float32 {
 		for r := lo; r < hi; r++ {
 			row := gu[r*2*I:][:2*I]
 			if !direct {
-				saved.Store(row, (b.lo+r)*2*I)
-				saved.Load(row, (b.lo+r)*2*I)
+				storage.Store(saved, row, (b.lo+r)*2*I)
+				storage.Load(row, saved, (b.lo+r)*2*I)
 			}
 			simd.SwiGLU(h[r*I:][:I], row[:I], row[I:])
 		}
@@ -76,5 +77,5 @@ const rowGrain = 4
 
 // storeRows rounds to storage, on all cores.
 func storeRows(x core.Tensor, v []float32) {
-	simd.Parallel(len(v), 1<<14, func(lo, hi int) { x.Store(v[lo:hi], lo) })
+	simd.Parallel(len(v), 1<<14, func(lo, hi int) { storage.Store(x, v[lo:hi], lo) })
 }

@@ -3,6 +3,7 @@ package moe
 import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/internal/storage"
 )
 
 // blockRows bounds the rows computed at a time, and so the scratch memory. It is part of
@@ -69,7 +70,7 @@ func (r *routes) pieces(b block) []piece {
 func (r *routes) gather(dst []float32, x core.Tensor, b block, topK, dim int) {
 	simd.Parallel(b.hi-b.lo, rowGrain, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			x.Load(dst[i*dim:][:dim], r.order[b.lo+i]/topK*dim)
+			storage.Load(dst[i*dim:][:dim], x, r.order[b.lo+i]/topK*dim)
 		}
 	})
 }

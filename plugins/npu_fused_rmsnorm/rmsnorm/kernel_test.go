@@ -2,6 +2,7 @@ package rmsnorm
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -50,8 +51,10 @@ func TestSupportsNamesTheFactAtFault(t *testing.T) {
 
 func BenchmarkRMSNorm(b *testing.B) {
 	for _, d := range []core.DType{core.Float32, core.BFloat16} {
-		b.Run(d.String(), func(b *testing.B) {
-			kerneltest.Benchmark(b, new(Kernel), use(d, 1024, 2048), 0)
-		})
+		for _, dim := range []int{1024, 4096} {
+			b.Run(fmt.Sprintf("%s/2048x%d", d, dim), func(b *testing.B) {
+				kerneltest.Benchmark(b, new(Kernel), use(d, 2048, dim), 0)
+			})
+		}
 	}
 }

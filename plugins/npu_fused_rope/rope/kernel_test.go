@@ -49,7 +49,7 @@ func BenchmarkRoPE(b *testing.B) {
 	for _, pairing := range []core.Pairing{core.Half, core.Interleaved} {
 		for _, d := range []core.DType{core.Float32, core.BFloat16} {
 			b.Run(string(pairing)+"/"+d.String(), func(b *testing.B) {
-				kerneltest.Benchmark(b, Kernel{}, use(d, pairing, 512), 0)
+				kerneltest.Benchmark(b, Kernel{}, use(d, pairing, 2048), 0)
 			})
 		}
 	}

@@ -53,7 +53,7 @@ func TestSupportsNamesTheFactAtFault(t *testing.T) {
 func BenchmarkSwiGLU(b *testing.B) {
 	for _, d := range []core.DType{core.Float32, core.BFloat16} {
 		b.Run(d.String(), func(b *testing.B) {
-			kerneltest.Benchmark(b, Kernel{}, use(d, core.Separate, 256, 8192), 0)
+			kerneltest.Benchmark(b, Kernel{}, use(d, core.Separate, 2048, 3072), 0)
 		})
 	}
 }
