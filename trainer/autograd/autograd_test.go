@@ -342,7 +342,7 @@ func TestOnlyWhatDiesIsOverwritten(t *testing.T) {
 		mem := core.Memory(Heap{})
 		in, out := &slot{spec: Float32(8), mem: mem, last: 5}, &slot{spec: Float32(8), mem: mem}
 		in.root = in
-		if got := overwritable(c.change(in, out), out, 5); got != c.want {
+		if got := overwritable(c.change(in, out), in, out, 5); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -51,8 +51,12 @@ type Backward struct {
 	Through []int  // inputs whose gradient is that of output 0, as it is
 	All     bool   // Run always gets every gradient in Wrt to write, needed or not
 	Scratch []Spec // memory that Run may use while it runs
-	// Run writes every element of every gradient in DIn that is present. It may be nil
-	// when Wrt is empty.
+	// Accumulate lists inputs whose gradient Run can add to what is there, when Grads.Add
+	// tells it to: gradients that meet at one value then need neither a buffer each nor
+	// an instruction that adds them.
+	Accumulate []int
+	// Run writes every element of every gradient in DIn that is present, or adds to it.
+	// It may be nil when Wrt is empty.
 	Run func(ctx context.Context, g *Grads) error
 }
 
@@ -62,6 +66,7 @@ type Grads struct {
 	Out  []core.Tensor // those listed in Backward.Outputs
 	DOut []core.Tensor // the gradient of each differentiable output; absent if none reached it
 	DIn  []core.Tensor // to be written; absent for inputs that need no gradient
+	Add  []bool        // of each DIn: add to it, do not overwrite it
 
 	Scratch []core.Tensor // those of Backward.Scratch
 }

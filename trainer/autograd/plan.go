@@ -16,51 +16,60 @@ type block struct {
 	data []byte
 }
 
-// live finds the life of every buffer, lets instructions overwrite buffers that die
-// with them, and drops instructions whose outputs nobody reads.
-func live(tape []*instr) []*instr {
-	tape = dropDead(tape)
+// live finds the life of every buffer and lets instructions overwrite buffers that die
+// with them.
+func live(tape []*instr) {
 	forever := len(tape)
 	for i, in := range tape {
-		for _, r := range in.out {
-			r.slot.first, r.slot.last, r.slot.root = i, i, r.slot
-		}
-		for _, r := range in.in {
-			r.slot.last = max(r.slot.last, i)
-		}
-	}
-	for _, in := range tape {
-		for _, r := range in.out {
-			if r.slot.keep {
-				r.slot.last = forever
+		for _, s := range in.writes {
+			s.first, s.last, s.root = i, i, s
+			if s.keep {
+				s.last = forever
 			}
+		}
+		for s := range in.reads {
+			s.last = max(s.last, i)
 		}
 	}
 	for i, in := range tape {
-		if in.inPlace && overwritable(in.in, in.out[0].slot, i) {
-			from := in.in[0].slot.root
-			in.out[0].slot.root = from
-			from.last = max(from.last, in.out[0].slot.last)
+		for k, s := range in.writes {
+			if in.addsTo(k) {
+				takeOver(in.over[k], s)
+			}
+		}
+		if !in.inPlace {
+			continue
+		}
+		if in.sum { // the terms may come in any order
+			if k := slices.IndexFunc(in.in, func(r ref) bool { return overwritable(in.in, r.slot, in.out[0].slot, i) }); k > 0 {
+				in.in[0], in.in[k] = in.in[k], in.in[0]
+			}
+		}
+		if overwritable(in.in, in.in[0].slot, in.out[0].slot, i) {
+			takeOver(in.in[0].slot, in.out[0].slot)
 		}
 	}
-	return tape
 }
 
-// overwritable reports whether instruction i may write out over its first input.
-func overwritable(in []ref, out *slot, i int) bool {
-	s := in[0].slot
+// takeOver gives s the place of a buffer that is not read as it was any more.
+func takeOver(from, s *slot) {
+	s.root = from.root
+	s.root.last = max(s.root.last, s.last)
+}
+
+// overwritable reports whether instruction i, which reads in, may write out over s, one
+// of what it reads.
+func overwritable(in []ref, s, out *slot, i int) bool {
 	if s.leaf || s.last != i || s.root.last != i || s.mem != out.mem || s.spec.bytes() != out.spec.bytes() {
 		return false
 	}
-	for _, r := range in[1:] { // an input that comes twice is still being read
-		if r.slot.leaf {
-			continue
-		}
-		if r.slot.root == s.root {
-			return false
+	times := 0 // an input that comes twice is still being read
+	for _, r := range in {
+		if !r.slot.leaf && r.slot.root == s.root {
+			times++
 		}
 	}
-	return true
+	return times == 1
 }
 
 // dropDead keeps the instructions on which a kept buffer depends.
@@ -68,11 +77,15 @@ func dropDead(tape []*instr) []*instr {
 	needed := map[*slot]bool{}
 	var kept []*instr
 	for _, in := range slices.Backward(tape) {
-		if !slices.ContainsFunc(in.out, func(r ref) bool { return r.slot.keep || needed[r.slot] }) {
+		used := false
+		for _, s := range in.writes {
+			used = used || s.keep || needed[s]
+		}
+		if !used {
 			continue
 		}
-		for _, r := range in.in {
-			needed[r.slot] = true
+		for s := range in.reads {
+			needed[s] = true
 		}
 		kept = append(kept, in)
 	}
@@ -88,15 +101,15 @@ func place(tape []*instr) ([]block, error) {
 	var order []core.Memory
 	var all []*slot
 	for _, in := range tape {
-		for _, r := range in.out {
-			all = append(all, r.slot)
-			if r.slot.root != r.slot {
+		for _, s := range in.writes {
+			all = append(all, s)
+			if s.root != s {
 				continue
 			}
-			if byMem[r.slot.mem] == nil {
-				order = append(order, r.slot.mem)
+			if byMem[s.mem] == nil {
+				order = append(order, s.mem)
 			}
-			byMem[r.slot.mem] = append(byMem[r.slot.mem], r.slot)
+			byMem[s.mem] = append(byMem[s.mem], s)
 		}
 	}
 	var blocks []block

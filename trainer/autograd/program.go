@@ -61,7 +61,8 @@ func (g *Graph) Compile(loss *Value, params ...*Value) (_ *Program, err error) {
 			in.pass = core.Backward
 		}
 	}
-	p.tape = live(g.tape)
+	p.tape = accumulate(dropDead(g.tape))
+	live(p.tape)
 	p.split = slices.IndexFunc(p.tape, func(in *instr) bool { return in.pass == core.Backward })
 	if p.split < 0 {
 		p.split = len(p.tape)
@@ -73,7 +74,7 @@ func (g *Graph) Compile(loss *Value, params ...*Value) (_ *Program, err error) {
 	g.owned = nil
 	byKind := map[Stat]*Stat{}
 	for _, in := range p.tape {
-		in.run = in.bind()
+		in.run = in.bind(in)
 		key := Stat{Op: in.op, Kernel: in.kernel, Pass: in.pass}
 		if byKind[key] == nil {
 			s := key
@@ -152,8 +153,8 @@ func (p *Program) FirstNonFinite(ctx context.Context) (path, op string, err erro
 		if err := in.run(ctx); err != nil {
 			return "", "", err
 		}
-		for _, r := range in.out {
-			if r.slot.spec.DType == core.Float32 && slices.ContainsFunc(r.slot.tensor.Float32s(), nonFinite) {
+		for _, s := range in.writes {
+			if s.spec.DType == core.Float32 && slices.ContainsFunc(s.tensor.Float32s(), nonFinite) {
 				return in.path, in.op + " " + in.pass.String(), nil
 			}
 		}

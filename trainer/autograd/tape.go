@@ -2,6 +2,7 @@ package autograd
 
 import (
 	"context"
+	"slices"
 
 	"github.com/seed98097648/tune/core"
 )
@@ -37,28 +38,58 @@ func (r ref) tensor() core.Tensor {
 type instr struct {
 	op, kernel, path string
 	pass             core.Pass
-	in, out          []ref // every buffer read and written, for the planner
-	inPlace          bool  // out[0] may take the place of in[0]
+	// in and out are the buffers that it reads and writes, some absent. Passes over the
+	// tape may put other buffers of the same size in their place before it is bound.
+	in, out []ref
+	// over has, for the outputs that are added to a sum instead of being written, the
+	// buffer of the sum so far, which is the output's own place; nil if there are none.
+	over    []*slot
+	adds    []int // the outputs for which that is possible
+	sum     bool  // out[0] is the sum of in
+	inPlace bool  // out[0] may take the place of in[0]
 
 	// bind resolves the buffers to tensors, once they are planned.
-	bind func() (run func(ctx context.Context) error)
+	bind func(in *instr) (run func(ctx context.Context) error)
 	run  func(ctx context.Context) error
 	stat *Stat
 }
 
-func newForward(s *symbol) *instr {
-	in := s.in
-	out := make([]ref, len(s.out))
-	for i, o := range s.out {
-		out[i] = ref{o, o.spec.Shape}
+// reads yields every buffer that the instruction reads, those it adds to among them.
+func (in *instr) reads(yield func(*slot) bool) {
+	for _, r := range in.in {
+		if r.slot != nil && !yield(r.slot) {
+			return
+		}
 	}
-	return &instr{op: s.op.Name, kernel: s.op.Kernel, path: s.path, in: in, out: out, inPlace: s.op.InPlace,
-		bind: func() func(context.Context) error {
-			inT, outT := tensors(in), tensors(out)
+	for _, s := range in.over {
+		if s != nil && !yield(s) {
+			return
+		}
+	}
+}
+
+// writes yields every buffer that the instruction writes, and its place among the outputs.
+func (in *instr) writes(yield func(int, *slot) bool) {
+	for k, r := range in.out {
+		if r.slot != nil && !yield(k, r.slot) {
+			return
+		}
+	}
+}
+
+// addsTo reports whether output k is added to a sum.
+func (in *instr) addsTo(k int) bool { return in.over != nil && in.over[k] != nil }
+
+func newForward(s *symbol) *instr {
+	return &instr{op: s.op.Name, kernel: s.op.Kernel, path: s.path, in: s.in, out: refs(s.out), inPlace: s.op.InPlace,
+		bind: func(in *instr) func(context.Context) error {
+			inT, outT := tensors(in.in), tensors(in.out)
 			return func(ctx context.Context) error { return s.op.Forward(ctx, inT, outT) }
 		}}
 }
 
+// newBackward reads the gradients of the outputs, then the forward's inputs and outputs;
+// it writes the gradients of the inputs, then the scratch memory.
 func newBackward(s *symbol, dout, din []ref) *instr {
 	b := s.op.Backward
 	in, out := make([]ref, len(s.in)), make([]ref, len(s.out))
@@ -68,14 +99,19 @@ func newBackward(s *symbol, dout, din []ref) *instr {
 	for _, i := range b.Outputs {
 		out[i] = ref{s.out[i], s.out[i].spec.Shape}
 	}
-	scratch := make([]ref, len(b.Scratch))
+	scratch := make([]*slot, len(b.Scratch))
 	for i, spec := range b.Scratch {
-		scratch[i] = ref{s.g.newSlot(spec, nil), spec.Shape}
+		scratch[i] = s.g.newSlot(spec, nil)
 	}
 	return &instr{op: s.op.Name, kernel: s.op.Kernel, path: s.path, pass: core.Backward,
-		in: present(dout, in, out), out: present(din, scratch),
-		bind: func() func(context.Context) error {
-			g := &Grads{In: tensors(in), Out: tensors(out), DOut: tensors(dout), DIn: tensors(din), Scratch: tensors(scratch)}
+		in: slices.Concat(dout, in, out), out: slices.Concat(din, refs(scratch)), adds: b.Accumulate,
+		bind: func(i *instr) func(context.Context) error {
+			read, written := tensors(i.in), tensors(i.out)
+			g := &Grads{DOut: read[:len(dout)], In: read[len(dout):][:len(in)], Out: read[len(dout)+len(in):],
+				DIn: written[:len(din)], Add: make([]bool, len(din)), Scratch: written[len(din):]}
+			for k := range g.Add {
+				g.Add[k] = i.addsTo(k)
+			}
 			return func(ctx context.Context) error { return b.Run(ctx, g) }
 		}}
 }
@@ -86,40 +122,33 @@ func (g *Graph) sum(terms []*slot, path string) *slot {
 	if len(terms) == 1 {
 		return terms[0]
 	}
-	spec := terms[0].spec
-	in := make([]ref, len(terms))
-	for i, t := range terms {
-		in[i] = ref{t, spec.Shape}
-	}
-	total := g.newSlot(spec, nil)
-	out := []ref{{total, spec.Shape}}
-	g.tape = append(g.tape, &instr{op: "sum", path: path, pass: core.Backward, in: in, out: out, inPlace: true,
-		bind: func() func(context.Context) error {
-			dst, src := out[0].tensor().Float32s(), make([][]float32, len(in))
-			for i, r := range in {
-				src[i] = r.tensor().Float32s()
-			}
-			return func(context.Context) error { sumInto(dst, src); return nil }
-		}})
+	total := g.newSlot(terms[0].spec, nil)
+	g.tape = append(g.tape, &instr{op: "sum", path: path, pass: core.Backward, in: refs(terms), out: refs([]*slot{total}),
+		sum: true, inPlace: true, bind: bindSum})
 	return total
+}
+
+func bindSum(in *instr) func(context.Context) error {
+	dst, src := in.out[0].tensor().Float32s(), make([][]float32, len(in.in))
+	for i, t := range tensors(in.in) {
+		src[i] = t.Float32s()
+	}
+	return func(context.Context) error { sumInto(dst, src); return nil }
+}
+
+// refs sees slots under their own shapes.
+func refs(slots []*slot) []ref {
+	out := make([]ref, len(slots))
+	for i, s := range slots {
+		out[i] = ref{s, s.spec.Shape}
+	}
+	return out
 }
 
 func tensors(refs []ref) []core.Tensor {
 	out := make([]core.Tensor, len(refs))
 	for i, r := range refs {
 		out[i] = r.tensor()
-	}
-	return out
-}
-
-func present(lists ...[]ref) []ref {
-	var out []ref
-	for _, list := range lists {
-		for _, r := range list {
-			if r.slot != nil {
-				out = append(out, r)
-			}
-		}
 	}
 	return out
 }

@@ -47,13 +47,13 @@ func linearOp(t int, weight core.Shape, bias bool) autograd.Op {
 			simd.GemmNT(t, out, in, args[0].Float32s(), in, args[1].Float32s(), in, dst, out, bias)
 			return nil
 		},
-		Backward: &autograd.Backward{Inputs: []int{0, 1}, Wrt: wrt, Run: func(_ context.Context, g *autograd.Grads) error {
+		Backward: &autograd.Backward{Inputs: []int{0, 1}, Wrt: wrt, Accumulate: []int{0, 1}, Run: func(_ context.Context, g *autograd.Grads) error {
 			dy := g.DOut[0].Float32s()
 			if d := g.DIn[0]; !d.IsZero() {
-				simd.GemmNN(t, in, out, dy, out, g.In[1].Float32s(), in, d.Float32s(), in, false)
+				simd.GemmNN(t, in, out, dy, out, g.In[1].Float32s(), in, d.Float32s(), in, g.Add[0])
 			}
 			if d := g.DIn[1]; !d.IsZero() {
-				simd.GemmTN(out, in, t, dy, out, g.In[0].Float32s(), in, d.Float32s(), in, false)
+				simd.GemmTN(out, in, t, dy, out, g.In[0].Float32s(), in, d.Float32s(), in, g.Add[1])
 			}
 			if bias && !g.DIn[2].IsZero() {
 				columnSums(g.DIn[2].Float32s(), t, func(sum []float64, r, lo int) {
@@ -90,19 +90,19 @@ func (e *Embedding) Forward(c *Context) *autograd.Value {
 			eachRow(t, d, func(r int) { copy(y[r*d:(r+1)*d], w[int(ids[r])*d:]) })
 			return nil
 		},
-		Backward: &autograd.Backward{Inputs: []int{1}, Wrt: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {
+		Backward: &autograd.Backward{Inputs: []int{1}, Wrt: []int{0}, Accumulate: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {
 			dw, ids, dy := g.DIn[0].Float32s(), g.In[1].Int32s(), g.DOut[0].Float32s()
-			simd.Parallel(len(dw), grain, func(lo, hi int) { clear(dw[lo:hi]) })
+			if !g.Add[0] {
+				simd.Parallel(len(dw), grain, func(lo, hi int) { clear(dw[lo:hi]) })
+			}
 			// Each goroutine has some columns: rows of one token are summed in order.
 			simd.Parallel(d, max(1, grain/max(t, 1)), func(lo, hi int) {
 				for r, id := range ids {
 					if int(id) == e.Padding {
 						continue
 					}
-					src, dst := dy[r*d+lo:r*d+hi], dw[int(id)*d+lo:int(id)*d+hi]
-					for i := range dst {
-						dst[i] += src[i]
-					}
+					dst := dw[int(id)*d+lo : int(id)*d+hi]
+					simd.Add(dst, dst, dy[r*d+lo:r*d+hi])
 				}
 			})
 			return nil

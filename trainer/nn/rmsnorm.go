@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/autograd"
 )
 
@@ -48,13 +49,10 @@ func meanSquare(g *autograd.Graph, x *autograd.Value) *autograd.Value {
 			})
 			return nil
 		},
-		Backward: &autograd.Backward{Inputs: []int{0}, Wrt: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {
+		Backward: &autograd.Backward{Inputs: []int{0}, Wrt: []int{0}, Accumulate: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {
 			x, dy, dx := g.In[0].Float32s(), g.DOut[0].Float32s(), g.DIn[0].Float32s()
 			eachRow(t, d, func(r int) {
-				s := 2 * dy[r] / float32(d)
-				for i := r * d; i < (r+1)*d; i++ {
-					dx[i] = s * x[i]
-				}
+				scaleInto(dx[r*d:(r+1)*d], x[r*d:(r+1)*d], 2*dy[r]/float32(d), g.Add[0])
 			})
 			return nil
 		}},
@@ -87,22 +85,20 @@ func scaleRows(g *autograd.Graph, x, s *autograd.Value) *autograd.Value {
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
 			x, s, y := in[0].Float32s(), in[1].Float32s(), out[0].Float32s()
 			eachRow(t, d, func(r int) {
-				for i := r * d; i < (r+1)*d; i++ {
-					y[i] = x[i] * s[r]
-				}
+				simd.Scale(y[r*d:(r+1)*d], x[r*d:(r+1)*d], s[r])
 			})
 			return nil
 		},
-		Backward: &autograd.Backward{Inputs: []int{0, 1}, Wrt: []int{0, 1}, All: true, Run: func(_ context.Context, g *autograd.Grads) error {
+		Backward: &autograd.Backward{Inputs: []int{0, 1}, Wrt: []int{0, 1}, All: true, Accumulate: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {
 			x, s, dy := g.In[0].Float32s(), g.In[1].Float32s(), g.DOut[0].Float32s()
 			dx, ds := g.DIn[0].Float32s(), g.DIn[1].Float32s()
 			eachRow(t, d, func(r int) {
 				var sum float64
 				for i := r * d; i < (r+1)*d; i++ {
 					sum += float64(dy[i]) * float64(x[i])
-					dx[i] = dy[i] * s[r]
 				}
 				ds[r] = float32(sum)
+				scaleInto(dx[r*d:(r+1)*d], dy[r*d:(r+1)*d], s[r], g.Add[0])
 			})
 			return nil
 		}},
@@ -132,6 +128,15 @@ func scaleColumns(g *autograd.Graph, x, w *autograd.Value) *autograd.Value {
 			return nil
 		}},
 	}, x, w)
+}
+
+// scaleInto writes s*x to dst, or adds it.
+func scaleInto(dst, x []float32, s float32, add bool) {
+	if !add {
+		simd.Scale(dst, x, s)
+		return
+	}
+	simd.Axpy(s, x, dst)
 }
 
 func scaleByRow(y, x, w []float32, t, d int) {
