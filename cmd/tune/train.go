@@ -59,6 +59,7 @@ func (a *app) trainCommand() *Command {
 	kernels.BoolVar(&t.config.Strict, "strict", false, "fail where the plain implementation would replace a plugin, which is given up after three deaths on one call")
 	machine := c.Group("Machine and output")
 	machine.IntVar(&t.config.Threads, "threads", t.config.Threads, "`THREADS` to compute with; 0 for all cores")
+	t.addMemory(machine)
 	machine.StringVar(&t.log, "log", string(progress.Text), "`FORMAT` of the progress on standard output: text or json")
 	c.finish()
 	t.changed = c.Flags.Changed

@@ -73,15 +73,16 @@ type Grads struct {
 
 // Graph is a computation under construction. It is not safe for concurrent use.
 type Graph struct {
-	expr  *gorgonia.ExprGraph
-	mem   core.Memory
-	tape  []*instr
-	slots []*slot
-	bySym map[*gorgonia.Node]*slot // the buffer behind each node
-	added map[*gorgonia.Node]bool  // gorgonia's additions seen so far
-	path  []string
-	owned []block // memory of leaves that belong to the graph
-	err   error
+	expr   *gorgonia.ExprGraph
+	mem    core.Memory
+	tape   []*instr
+	slots  []*slot
+	bySym  map[*gorgonia.Node]*slot // the buffer behind each node
+	added  map[*gorgonia.Node]bool  // gorgonia's additions seen so far
+	path   []string
+	region *region // the innermost of Checkpoint
+	owned  []block // memory of leaves that belong to the graph
+	err    error
 }
 
 // New returns an empty graph whose buffers lie in mem.
@@ -167,7 +168,7 @@ func (g *Graph) Apply(op Op, in ...*Value) *Value { return g.ApplyAll(op, in...)
 // ApplyAll adds an operation and returns all its outputs. Errors are kept and
 // returned by Compile.
 func (g *Graph) ApplyAll(op Op, in ...*Value) []*Value {
-	s := &symbol{g: g, op: op, path: g.Path(), kind: forward, index: len(g.tape), wrt: make([]bool, len(in))}
+	s := &symbol{g: g, op: op, path: g.Path(), region: g.region, kind: forward, index: len(g.tape), wrt: make([]bool, len(in))}
 	op.Diff = max(op.Diff, 1)
 	s.op.Diff = op.Diff
 	children := make(gorgonia.Nodes, len(in))

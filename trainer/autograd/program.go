@@ -30,8 +30,19 @@ type Stat struct {
 	Op     string        `json:"op"`
 	Kernel string        `json:"kernel,omitempty"` // the fused kernel, empty for plain operations
 	Pass   core.Pass     `json:"-"`
+	Again  bool          `json:"-"` // a forward computed again, which is part of the backward pass; see Graph.Checkpoint
 	Calls  int           `json:"calls"`
 	Time   time.Duration `json:"-"`
+}
+
+// PassName returns "forward", "backward", or "recompute" for a forward computed again.
+func (s *Stat) PassName() string { return passName(s.Pass, s.Again) }
+
+func passName(p core.Pass, again bool) string {
+	if again {
+		return "recompute"
+	}
+	return p.String()
 }
 
 // Compile differentiates loss, a scalar, with respect to the parameters and plans the
@@ -61,7 +72,7 @@ func (g *Graph) Compile(loss *Value, params ...*Value) (_ *Program, err error) {
 			in.pass = core.Backward
 		}
 	}
-	p.tape = accumulate(dropDead(g.tape))
+	p.tape = recompute(accumulate(dropDead(g.tape)))
 	live(p.tape)
 	p.split = slices.IndexFunc(p.tape, func(in *instr) bool { return in.pass == core.Backward })
 	if p.split < 0 {
@@ -75,7 +86,7 @@ func (g *Graph) Compile(loss *Value, params ...*Value) (_ *Program, err error) {
 	byKind := map[Stat]*Stat{}
 	for _, in := range p.tape {
 		in.run = in.bind(in)
-		key := Stat{Op: in.op, Kernel: in.kernel, Pass: in.pass}
+		key := Stat{Op: in.op, Kernel: in.kernel, Pass: in.pass, Again: in.again}
 		if byKind[key] == nil {
 			s := key
 			byKind[key] = &s
@@ -133,7 +144,7 @@ func (p *Program) exec(ctx context.Context, tape []*instr) error {
 			return err
 		}
 		if err := in.run(ctx); err != nil {
-			return fmt.Errorf("autograd: %s %s at %s: %w", in.op, in.pass, in.path, err)
+			return fmt.Errorf("autograd: %s %s at %s: %w", in.op, passName(in.pass, in.again), in.path, err)
 		}
 		now := time.Now()
 		in.stat.Calls++
@@ -155,7 +166,7 @@ func (p *Program) FirstNonFinite(ctx context.Context) (path, op string, err erro
 		}
 		for _, s := range in.writes {
 			if s.spec.DType == core.Float32 && slices.ContainsFunc(s.tensor.Float32s(), nonFinite) {
-				return in.path, in.op + " " + in.pass.String(), nil
+				return in.path, in.op + " " + passName(in.pass, in.again), nil
 			}
 		}
 	}

@@ -25,12 +25,13 @@ type symbol struct {
 	name  string
 
 	// forward only
-	op   Op
-	path string
-	in   []ref
-	out  []*slot
-	wrt  []bool // inputs that get a gradient
-	diff bool   // any of wrt
+	op     Op
+	path   string
+	region *region
+	in     []ref
+	out    []*slot
+	wrt    []bool // inputs that get a gradient
+	diff   bool   // any of wrt
 }
 
 type kind string

@@ -38,6 +38,8 @@ func (r ref) tensor() core.Tensor {
 type instr struct {
 	op, kernel, path string
 	pass             core.Pass
+	region           *region // of the forward pass
+	again            bool    // it computes a value of the forward pass again, during the backward pass
 	// in and out are the buffers that it reads and writes, some absent. Passes over the
 	// tape may put other buffers of the same size in their place before it is bound.
 	in, out []ref
@@ -81,7 +83,7 @@ func (in *instr) writes(yield func(int, *slot) bool) {
 func (in *instr) addsTo(k int) bool { return in.over != nil && in.over[k] != nil }
 
 func newForward(s *symbol) *instr {
-	return &instr{op: s.op.Name, kernel: s.op.Kernel, path: s.path, in: s.in, out: refs(s.out), inPlace: s.op.InPlace,
+	return &instr{op: s.op.Name, kernel: s.op.Kernel, path: s.path, region: s.region, in: s.in, out: refs(s.out), inPlace: s.op.InPlace,
 		bind: func(in *instr) func(context.Context) error {
 			inT, outT := tensors(in.in), tensors(in.out)
 			return func(ctx context.Context) error { return s.op.Forward(ctx, inT, outT) }

@@ -106,7 +106,7 @@ func (v *variant) result(o Options, first *variant) Measured {
 	}
 	r.Tokens = 1000 * float64(o.Batch*o.Seq) / r.Step.Median
 	for _, s := range v.engine.Program().Stats() {
-		c := Call{Op: s.Op, Kernel: s.Kernel, Pass: s.Pass.String(), Calls: s.Calls, MS: ms(s.Time)}
+		c := Call{Op: s.Op, Kernel: s.Kernel, Pass: s.PassName(), Calls: s.Calls, MS: ms(s.Time)}
 		if s.Kernel != "" {
 			r.KernelCalls = append(r.KernelCalls, c)
 		} else {
