@@ -95,7 +95,8 @@ func (j *job) run(workers int) {
 func (j *job) part(i int) {
 	defer func() {
 		if r := recover(); r != nil {
-			j.failed.CompareAndSwap(nil, &r)
+			failed := r // a variable of its own, as r would be allocated in every call
+			j.failed.CompareAndSwap(nil, &failed)
 		}
 		if j.left.Add(-1) == asleep {
 			j.done <- struct{}{}

@@ -12,7 +12,6 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/simd"
 )
 
 // Program is a compiled graph: a tape of instructions over planned buffers.
@@ -211,15 +210,4 @@ func (p *Program) Len() int { return len(p.tape) }
 func (p *Program) Close() {
 	release(p.blocks)
 	p.blocks, p.tape = nil, nil
-}
-
-// sumInto writes the sum of the terms, added from left to right; dst may be the first.
-func sumInto(dst []float32, terms [][]float32) {
-	simd.Parallel(len(dst), 1<<14, func(lo, hi int) {
-		d := dst[lo:hi]
-		simd.Add(d, terms[0][lo:hi], terms[1][lo:hi])
-		for _, t := range terms[2:] {
-			simd.Add(d, d, t[lo:hi])
-		}
-	})
 }

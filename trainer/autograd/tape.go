@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/simd"
 )
 
 // slot is a buffer of the program: a leaf's own memory, or a place in a planned block.
@@ -130,12 +131,20 @@ func (g *Graph) sum(terms []*slot, path string) *slot {
 	return total
 }
 
+// bindSum adds the terms from left to right; the sum may take the place of the first.
 func bindSum(in *instr) func(context.Context) error {
-	dst, src := in.out[0].tensor().Float32s(), make([][]float32, len(in.in))
+	dst, terms := in.out[0].tensor().Float32s(), make([][]float32, len(in.in))
 	for i, t := range tensors(in.in) {
-		src[i] = t.Float32s()
+		terms[i] = t.Float32s()
 	}
-	return func(context.Context) error { sumInto(dst, src); return nil }
+	part := func(lo, hi int) {
+		d := dst[lo:hi]
+		simd.Add(d, terms[0][lo:hi], terms[1][lo:hi])
+		for _, t := range terms[2:] {
+			simd.Add(d, d, t[lo:hi])
+		}
+	}
+	return func(context.Context) error { simd.Parallel(len(dst), 1<<14, part); return nil }
 }
 
 // refs sees slots under their own shapes.

@@ -120,9 +120,9 @@ func (a *AdamW) Step(lr, gradScale float64) {
 	decayed := plain
 	decayed.Keep = float32(1 - lr*a.config.WeightDecay)
 	for i, p := range a.params {
-		c, m, v := plain, a.state.M[i], a.state.V[i]
+		c, m, v := &plain, a.state.M[i], a.state.V[i]
 		if p.Decay {
-			c = decayed
+			c = &decayed
 		}
 		simd.Parallel(len(p.Value), grain, func(lo, hi int) {
 			c.Update(p.Value[lo:hi], p.Grad[lo:hi], m[lo:hi], v[lo:hi])
