@@ -30,6 +30,7 @@ const module = "github.com/seed98097648/tune"
 var policy = []struct{ pkg, imports, tests string }{
 	// Leaves: the machine.
 	{"internal/shm", "golang.org/x/sys", ""},
+	{"internal/hugepage", "golang.org/x/sys", "internal/shm internal/simd"},
 	{"internal/simd", "golang.org/x/sys", ""},
 	{"internal/simd/simdtest", "core core/kerneltest internal/simd", "core/reference"},
 	{"internal/ceiling", "internal/simd", ""},
@@ -64,7 +65,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/bench", "core internal/ceiling internal/simd trainer trainer/...", "core/reference core/transport internal/plugintest"},
 	{"trainer/demo", "core trainer trainer/autograd trainer/data trainer/models trainer/nn trainer/tokenizer", "core/reference trainer/optim"},
 	{"trainer/parity", "core trainer trainer/...", "core/reference core/transport internal/plugintest"},
-	{"trainer", "core internal/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest"},
+	{"trainer", "core internal/hugepage internal/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest"},
 
 	// Programs put the parts together.
 	{"cmd/tune", "core core/... internal/shm internal/simd trainer trainer/... github.com/spf13/pflag golang.org/x/term golang.org/x/sys",
