@@ -61,7 +61,7 @@ func TestTheHeapDoesNotGrowWithTheModel(t *testing.T) {
 			t.Errorf("%d instructions allocate %g times, want at most 4 each", instructions, n)
 		}
 	}
-	if small, large := allocs[[3]int{2, 32, 16}], allocs[[3]int{2, 64, 64}]; large > small+4 {
+	if small, large := allocs[[3]int{2, 32, 16}], allocs[[3]int{2, 64, 64}]; large > 1.2*small {
 		t.Errorf("larger tensors make a step allocate %g times instead of %g", large, small)
 	}
 }

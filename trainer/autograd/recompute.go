@@ -37,7 +37,7 @@ func recompute(tape []*instr) []*instr {
 			out = append(out, in)
 			continue
 		}
-		for _, s := range slices.Collect(in.reads) {
+		for s := range in.reads {
 			if home := r.inner[s]; home != nil && !r.done[home] {
 				r.done[home] = true
 				out = append(out, r.repeat(home, tape)...)
