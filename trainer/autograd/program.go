@@ -32,6 +32,7 @@ type Stat struct {
 	Pass   core.Pass     `json:"-"`
 	Calls  int           `json:"calls"`
 	Time   time.Duration `json:"-"`
+	Work   core.Work     `json:"-"` // of all calls
 }
 
 // Compile differentiates loss, a scalar, with respect to the parameters and plans the
@@ -136,6 +137,7 @@ func (p *Program) exec(ctx context.Context, tape []*instr) error {
 		}
 		now := time.Now()
 		in.stat.Calls++
+		in.stat.Work = in.stat.Work.Plus(in.work)
 		in.stat.Time += now.Sub(start)
 		start = now
 	}
@@ -179,7 +181,7 @@ func (p *Program) Stats() []*Stat { return p.stats }
 // ResetStats sets the counters to zero.
 func (p *Program) ResetStats() {
 	for _, s := range p.stats {
-		s.Calls, s.Time = 0, 0
+		s.Calls, s.Time, s.Work = 0, 0, core.Work{}
 	}
 }
 

@@ -39,6 +39,7 @@ type instr struct {
 	pass             core.Pass
 	in, out          []ref // every buffer read and written, for the planner
 	inPlace          bool  // out[0] may take the place of in[0]
+	work             core.Work
 
 	// bind resolves the buffers to tensors, once they are planned.
 	bind func() (run func(ctx context.Context) error)
@@ -53,6 +54,7 @@ func newForward(s *symbol) *instr {
 		out[i] = ref{o, o.spec.Shape}
 	}
 	return &instr{op: s.op.Name, kernel: s.op.Kernel, path: s.path, in: in, out: out, inPlace: s.op.InPlace,
+		work: withBytes(s.op.Work, in, out),
 		bind: func() func(context.Context) error {
 			inT, outT := tensors(in), tensors(out)
 			return func(ctx context.Context) error { return s.op.Forward(ctx, inT, outT) }
@@ -73,7 +75,7 @@ func newBackward(s *symbol, dout, din []ref) *instr {
 		scratch[i] = ref{s.g.newSlot(spec, nil), spec.Shape}
 	}
 	return &instr{op: s.op.Name, kernel: s.op.Kernel, path: s.path, pass: core.Backward,
-		in: present(dout, in, out), out: present(din, scratch),
+		in: present(dout, in, out), out: present(din, scratch), work: withBytes(b.Work, dout, in, out, din),
 		bind: func() func(context.Context) error {
 			g := &Grads{In: tensors(in), Out: tensors(out), DOut: tensors(dout), DIn: tensors(din), Scratch: tensors(scratch)}
 			return func(ctx context.Context) error { return b.Run(ctx, g) }
@@ -94,6 +96,7 @@ func (g *Graph) sum(terms []*slot, path string) *slot {
 	total := g.newSlot(spec, nil)
 	out := []ref{{total, spec.Shape}}
 	g.tape = append(g.tape, &instr{op: "sum", path: path, pass: core.Backward, in: in, out: out, inPlace: true,
+		work: withBytes(core.Work{Elementwise: float64((len(terms) - 1) * spec.Shape.Elems())}, in, out),
 		bind: func() func(context.Context) error {
 			dst, src := out[0].tensor().Float32s(), make([][]float32, len(in))
 			for i, r := range in {
@@ -102,6 +105,17 @@ func (g *Graph) sum(terms []*slot, path string) *slot {
 			return func(context.Context) error { sumInto(dst, src); return nil }
 		}})
 	return total
+}
+
+// withBytes adds the bytes of the buffers, unless the work says how many there are.
+func withBytes(w core.Work, lists ...[]ref) core.Work {
+	if w.Bytes > 0 {
+		return w
+	}
+	for _, r := range present(lists...) {
+		w.Bytes += int64(r.shape.Elems() * r.slot.spec.DType.Size())
+	}
+	return w
 }
 
 func tensors(refs []ref) []core.Tensor {
