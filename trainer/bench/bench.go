@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/ceiling"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/data"
@@ -24,6 +25,8 @@ type Options struct {
 	Threads    int      // of the trainer's own loops; 0 for all cores
 	Kernels    []string // the variants: selections as --kernels takes them
 	Seed       uint64   // of random weights and of the batches
+
+	Ceilings ceiling.Ceilings // of this machine, to compare with; zero if unknown
 
 	Registry *core.Registry // the kernels; nil for none
 	Memory   core.Memory    // parameters, activations and gradients; nil for the Go heap

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/reference"
+	"github.com/seed98097648/tune/internal/ceiling"
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/bench"
 	"github.com/seed98097648/tune/trainer/checkpoint"
@@ -169,6 +170,41 @@ func TestCallsAreCountedForEachKernelAndPass(t *testing.T) {
 	}
 }
 
+// TestWorkIsThatOfTheModel counts the products of the model by hand.
+func TestWorkIsThatOfTheModel(t *testing.T) {
+	r := run(t, options(t, "none", "all"))
+	const tokens, hidden, heads, kv, head, vocab = 24, 16, 4, 2, 8, 61
+	perToken := 2 * (2*hidden*heads*head + 2*hidden*kv*head) // q, o, k and v of two layers
+	perToken += 3 * hidden * 24                              // the dense layer
+	perToken += hidden*4 + 2*3*hidden*12                     // the router and two experts
+	perToken += hidden * vocab                               // the logits, tied or not
+	pairs := 2 * 12 * 13 / 2                                 // of query and key, in two rows
+	forward := float64(2*tokens*perToken + 2*2*(2*pairs*heads*head))
+	for _, v := range r.Runs {
+		if v.Products.Flops != 3*forward {
+			t.Errorf("%s: %g operations in products, want three times %g", v.Kernels, v.Products.Flops, forward)
+		}
+		if p := v.Products; p.Share <= 0 || p.Share >= 1 || p.Rate <= 0 || p.OfCeiling != 0 {
+			t.Errorf("%s: %+v without ceilings", v.Kernels, p)
+		}
+		if v.Boundary != (bench.Boundary{}) {
+			t.Errorf("%s: %+v, but no kernel is in another process", v.Kernels, v.Boundary)
+		}
+		for _, c := range append(append([]bench.Call{v.Update}, v.KernelCalls...), v.PlainCalls...) {
+			if c.Work.Bytes <= 0 {
+				t.Errorf("%s: %s %s moves %d bytes", v.Kernels, c.Op, c.Pass, c.Work.Bytes)
+			}
+		}
+	}
+	o := options(t, "all")
+	o.Ceilings = ceiling.Ceilings{Threads: 1, Bandwidth: 1e6, Products: 1e6} // a slow machine indeed
+	for _, c := range run(t, o).Runs[0].KernelCalls {
+		if c.OfCeiling <= 1 {
+			t.Errorf("%s %s: %g of the ceiling", c.Op, c.Pass, c.OfCeiling)
+		}
+	}
+}
+
 func TestMemoryIsThatOfTheVariant(t *testing.T) {
 	r := run(t, options(t, "none", "all"))
 	for _, v := range r.Runs {
@@ -196,11 +232,12 @@ func TestResultHasTheKeysOfTheFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys(t, "result", r, "machine", "config", "runs")
-	keys(t, "machine", r["machine"], "cpu", "cores", "os", "arch", "go")
+	keys(t, "machine", r["machine"], "cpu", "cores", "os", "arch", "go", "ceilings")
 	keys(t, "config", r["config"], "batch", "seq", "steps", "seed", "model_type", "parameters", "model_config")
 	for _, v := range r["runs"].([]any) {
 		keys(t, "run", v, "kernels", "threads", "step_ms", "forward_ms", "backward_ms", "optimizer_ms", "tokens_per_s",
-			"peak_rss_bytes", "memory_bytes", "losses", "kernel_calls", "kernels_applied", "plain_calls", "fallbacks", "speedup")
+			"peak_rss_bytes", "memory_bytes", "losses", "kernel_calls", "kernels_applied", "plain_calls", "fallbacks", "speedup",
+			"speedup_interval", "steps", "update", "boundary", "products")
 		for _, name := range []string{"step_ms", "forward_ms", "backward_ms", "optimizer_ms", "speedup"} {
 			s := v.(map[string]any)[name]
 			keys(t, name, s, "median", "p10", "p90")
@@ -209,7 +246,8 @@ func TestResultHasTheKeysOfTheFormat(t *testing.T) {
 			}
 		}
 		for _, c := range v.(map[string]any)["kernel_calls"].([]any) {
-			keys(t, "kernel call", c, "op", "kernel", "pass", "calls", "ms")
+			keys(t, "kernel call", c, "op", "kernel", "pass", "calls", "ms", "work", "of_ceiling")
+			keys(t, "work", c.(map[string]any)["work"], "bytes", "product_flops", "elementwise_flops")
 		}
 	}
 }
