@@ -21,8 +21,8 @@ first variant is what the others are compared with, round by round; a ratio
 below 1 is reported like any other, and a difference is only claimed when the
 95% interval of the ratio says so, which takes 6 steps or more. The machine's
 own ceilings, the bandwidth of memory and the rate of matrix products, are
-measured first; every operation is compared with the one that limits it. With
---config instead of --model, the weights are random.`
+measured before and after, and every operation is compared with the one that
+limits it. With --config instead of --model, the weights are random.`
 
 // benchFlags are the values of bench's flags.
 type benchFlags struct {
@@ -146,9 +146,7 @@ func (a *app) bench(ctx context.Context, b *benchFlags) (err error) {
 		defer closing(o.Registry, &err)
 	}
 	o.Progress = a.benchStep
-	if o.Ceilings, err = ceiling.Measure(ctx, b.threads); err != nil {
-		return err
-	}
+	o.Ceilings = func(ctx context.Context) (ceiling.Ceilings, error) { return ceiling.Measure(ctx, b.threads) }
 	r, err := bench.Run(ctx, o)
 	if err != nil {
 		return err

@@ -23,6 +23,13 @@ type Ceilings struct {
 	Products1  float64 `json:"products_1_thread_flop_per_s"`
 }
 
+// Best returns the higher of each of two measurements of one machine: a busy moment makes
+// a ceiling too low, and nothing makes it too high.
+func (c Ceilings) Best(d Ceilings) Ceilings {
+	return Ceilings{max(c.Threads, d.Threads), max(c.Bandwidth, d.Bandwidth), max(c.Products, d.Products),
+		max(c.Bandwidth1, d.Bandwidth1), max(c.Products1, d.Products1)}
+}
+
 // Floor returns the least time in which this machine moves so many bytes and does so
 // many operations, and whether the arithmetic sets it rather than memory. Less than that
 // is possible where data come from a cache.

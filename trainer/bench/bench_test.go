@@ -197,8 +197,16 @@ func TestWorkIsThatOfTheModel(t *testing.T) {
 		}
 	}
 	o := options(t, "all")
-	o.Ceilings = ceiling.Ceilings{Threads: 1, Bandwidth: 1e6, Products: 1e6} // a slow machine indeed
-	for _, c := range run(t, o).Runs[0].KernelCalls {
+	measured := 0
+	o.Ceilings = func(context.Context) (ceiling.Ceilings, error) {
+		measured++
+		return ceiling.Ceilings{Threads: 1, Bandwidth: 1e5 * float64(measured), Products: 2e6 / float64(measured)}, nil // a slow machine indeed
+	}
+	slow := run(t, o)
+	if got, want := slow.Machine.Ceilings, (ceiling.Ceilings{Threads: 1, Bandwidth: 2e5, Products: 2e6}); got != want {
+		t.Errorf("the ceilings are %+v, want the better of two measurements each: %+v", got, want)
+	}
+	for _, c := range slow.Runs[0].KernelCalls {
 		if c.OfCeiling <= 1 {
 			t.Errorf("%s %s: %g of the ceiling", c.Op, c.Pass, c.OfCeiling)
 		}
@@ -289,6 +297,23 @@ func TestRunRefusesWhatItCannotMeasure(t *testing.T) {
 				t.Errorf("error %v, want one with %q", err, tt.want)
 			}
 		})
+	}
+}
+
+func TestRunEndsWhenTheCeilingsCannotBeMeasured(t *testing.T) {
+	bad := errors.New("no machine")
+	for at := range 2 {
+		o := options(t, "none")
+		o.Ceilings = func(context.Context) (ceiling.Ceilings, error) {
+			at--
+			if at < 0 {
+				return ceiling.Ceilings{}, bad
+			}
+			return ceiling.Ceilings{}, nil
+		}
+		if _, err := bench.Run(t.Context(), o); !errors.Is(err, bad) {
+			t.Errorf("error %v, want that of the ceilings", err)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/ceiling"
 	"github.com/seed98097648/tune/internal/simd"
 )
 
@@ -112,21 +113,21 @@ type Products struct {
 	OfCeiling float64 `json:"of_ceiling"` // 0 where that was not measured
 }
 
-func newResult(o Options, variants []*variant) *Result {
+func newResult(o Options, variants []*variant, limits ceiling.Ceilings) *Result {
 	m := variants[0].model
 	r := &Result{
 		Machine: thisMachine(),
 		Config: Config{Model: o.ModelDir, ModelType: m.Config.ModelType, Parameters: m.Elems(), Batch: o.Batch, Seq: o.Seq,
 			Steps: o.Steps, Seed: o.Seed, ModelJSON: m.RawConfig},
 	}
-	r.Machine.Ceilings = o.Ceilings
+	r.Machine.Ceilings = limits
 	for _, v := range variants {
-		r.Runs = append(r.Runs, v.result(o, variants[0]))
+		r.Runs = append(r.Runs, v.result(o, limits, variants[0]))
 	}
 	return r
 }
 
-func (v *variant) result(o Options, first *variant) Measured {
+func (v *variant) result(o Options, limits ceiling.Ceilings, first *variant) Measured {
 	ratios := v.speedups(first)
 	r := Measured{
 		Kernels: v.kernels, Threads: simd.Threads(),
@@ -138,7 +139,7 @@ func (v *variant) result(o Options, first *variant) Measured {
 	}
 	r.Tokens = 1000 * float64(o.Batch*o.Seq) / r.Step.Median
 	for _, s := range v.engine.Program().Stats() {
-		c := newCall(Call{Op: s.Op, Kernel: s.Kernel, Pass: s.Pass.String(), Calls: s.Calls, MS: ms(s.Time), Work: s.Work}, o)
+		c := newCall(Call{Op: s.Op, Kernel: s.Kernel, Pass: s.Pass.String(), Calls: s.Calls, MS: ms(s.Time), Work: s.Work}, limits)
 		if s.Kernel != "" {
 			r.KernelCalls = append(r.KernelCalls, c)
 		} else {
@@ -146,14 +147,14 @@ func (v *variant) result(o Options, first *variant) Measured {
 		}
 	}
 	r.Update = newCall(Call{Op: "adamw", Pass: "update", Calls: len(v.steps), MS: sum(v.steps, optimizer),
-		Work: updateWork(v.model.Elems(), len(v.steps))}, o)
-	r.Products = r.newProducts(o)
+		Work: updateWork(v.model.Elems(), len(v.steps))}, limits)
+	r.Products = r.newProducts(limits)
 	return r
 }
 
 // newCall adds to a call how near it came to the ceiling.
-func newCall(c Call, o Options) Call {
-	floor, _ := o.Ceilings.Floor(float64(c.Work.Bytes), c.Work.Flops())
+func newCall(c Call, limits ceiling.Ceilings) Call {
+	floor, _ := limits.Floor(float64(c.Work.Bytes), c.Work.Flops())
 	if c.MS > 0 {
 		c.OfCeiling = ms(floor) / c.MS
 	}
@@ -168,7 +169,7 @@ func updateWork(params, steps int) core.Work {
 	return core.Work{Bytes: 8 * 4 * n, Elementwise: 17 * float64(n)}
 }
 
-func (v *Measured) newProducts(o Options) Products {
+func (v *Measured) newProducts(limits ceiling.Ceilings) Products {
 	var p Products
 	spent := 0.0
 	for _, c := range v.calls() {
@@ -181,8 +182,8 @@ func (v *Measured) newProducts(o Options) Products {
 		p.Rate = 1000 * p.Flops / spent
 		p.Share = spent / v.total()
 	}
-	if o.Ceilings.Products > 0 {
-		p.OfCeiling = p.Rate / o.Ceilings.Products
+	if limits.Products > 0 {
+		p.OfCeiling = p.Rate / limits.Products
 	}
 	p.Flops /= float64(len(v.Steps))
 	return p
