@@ -13,7 +13,8 @@ type Ceilings struct {
 	Threads int `json:"threads"` // of the first two figures
 	// Bandwidth is that of memory, in bytes per second, counted as the STREAM benchmark
 	// counts it: the bytes that a loop reads and writes, without those that the processor
-	// reads only to overwrite them.
+	// reads only to overwrite them. So a loop that overwrites what it has read, and one that
+	// stores past the cache, can do better by up to a third.
 	Bandwidth float64 `json:"bandwidth_bytes_per_s"`
 	// Products is the rate of a float32 matrix product, in operations per second: a
 	// multiplication and an addition are two.

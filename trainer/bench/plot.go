@@ -33,7 +33,7 @@ func (r *Result) roundPlot() plot {
 		low -= 0.2 * (high - low)
 	}
 	high += 0.05 * (high - low)
-	p := plot{Low: millis(low), High: millis(high), Last: len(r.Runs[0].Steps)}
+	p := plot{Low: strings.Replace(millis(low), "0.00 ", "0 ", 1), High: millis(high), Last: len(r.Runs[0].Steps)}
 	for i, v := range r.Runs {
 		var line, dots strings.Builder
 		for j, s := range v.Steps {

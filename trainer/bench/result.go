@@ -89,8 +89,8 @@ type Call struct {
 	MS     float64   `json:"ms"`
 	Work   core.Work `json:"work"`
 	// OfCeiling is the least time in which the machine can do the work, by its own
-	// ceilings, divided by the time that it took: above 1 where data come from a cache, 0
-	// where the ceilings were not measured.
+	// ceilings, divided by the time that it took: above 1 where data come from a cache or,
+	// by a little, are overwritten in place; 0 where the ceilings were not measured.
 	OfCeiling float64 `json:"of_ceiling"`
 }
 
