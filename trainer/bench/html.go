@@ -40,7 +40,7 @@ type account struct {
 // HTML returns the result as one page with charts, which loads nothing from elsewhere:
 // it can be sent, kept and opened anywhere.
 func (r *Result) HTML() ([]byte, error) {
-	t, err := template.New("report").Funcs(template.FuncMap{"digits": digits, "percent": percent,
+	t, err := template.New("report").Funcs(template.FuncMap{"digits": digits, "percent": percent, "breakable": breakable,
 		"clip": func(share float64) float64 { return 100 * min(share, 1) }}).Parse(reportHTML)
 	if err != nil {
 		return nil, fmt.Errorf("bench: page: %w", err)
@@ -55,6 +55,11 @@ func (r *Result) HTML() ([]byte, error) {
 		return nil, fmt.Errorf("bench: page: %w", err)
 	}
 	return b.Bytes(), nil
+}
+
+// breakable lets the lines of a narrow screen end within a long name.
+func breakable(name string) template.HTML {
+	return template.HTML(strings.NewReplacer(",", ",<wbr/>", "_", "_<wbr/>").Replace(template.HTMLEscapeString(name)))
 }
 
 // headlines compares every variant with the first; alone, that has its own.
