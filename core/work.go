@@ -1,7 +1,8 @@
 package core
 
-// Work is what an operation has to do at least, from its sizes alone, whoever does it
-// and however: the measure of how near to a machine's limits a kernel comes.
+// Work is what a pass of an operation has to do at least, to get from its inputs to its
+// outputs, whoever does it and however: the measure of how near to a machine's limits a
+// kernel comes.
 type Work struct {
 	// Bytes are those of each input, read once, and of each output, written once.
 	Bytes int64 `json:"bytes"`
@@ -22,7 +23,10 @@ func (w Work) Plus(v Work) Work {
 
 // Work returns what the call has to do. Its tensors must be set.
 func (c *Call) Work() Work {
-	w := NewWork(c.Op, c.Pass, c.Facts, c.Tokens())
+	w := NewWork(c.Op, c.Pass, c.Facts, c.Tokens(), c.Tokens())
+	if c.Op == Attention {
+		w = attentionWork(c.Pass, c.Facts, seen(c.Input("keys").Int32s()))
+	}
 	for _, tensors := range [][]Tensor{c.In, c.Out} {
 		for _, t := range tensors {
 			w.Bytes += int64(len(t.Data))
@@ -32,9 +36,10 @@ func (c *Call) Work() Work {
 }
 
 // NewWork returns the operations of a pass of op over so many tokens, by the formulas of
-// docs/ops.md, without the bytes. Nothing that a kernel computes again counts twice. An
-// op without a case here counts none, and is judged by its bytes alone.
-func NewWork(op Op, pass Pass, f Facts, tokens int) Work {
+// docs/ops.md, without the bytes. Attention depends on its input too, as Call.Work counts
+// it: here, tokens lie in rows of so many positions, and see those before them in their
+// row. An op without a case here counts nothing, and is judged by its bytes alone.
+func NewWork(op Op, pass Pass, f Facts, tokens, positions int) Work {
 	t := float64(tokens)
 	switch op {
 	case RMSNorm:
@@ -45,6 +50,10 @@ func NewWork(op Op, pass Pass, f Facts, tokens int) Work {
 		return elementwise(pass, t*float64(f.Heads+f.KVHeads)*float64(f.RotaryDim), 3, 3)
 	case MoEExperts:
 		return moeWork(pass, t*float64(f.TopK), float64(f.Dim), float64(f.Intermediate))
+	case Attention:
+		return attentionWork(pass, f, t*float64(min(tokens, positions)+1)/2)
+	case LinearCrossEntropy:
+		return lossWork(pass, t*float64(f.Vocab), float64(f.Dim))
 	}
 	return Work{}
 }
@@ -65,4 +74,33 @@ func moeWork(pass Pass, assignments, dim, intermediate float64) Work {
 		return Work{Products: 12 * assignments * dim * intermediate, Elementwise: assignments * (12*intermediate + 2*dim)}
 	}
 	return Work{Products: 6 * assignments * dim * intermediate, Elementwise: assignments * (5*intermediate + 2*dim)}
+}
+
+// seen returns how many pairs of a query and a key the ranges of attention have.
+func seen(keys []int32) float64 {
+	n := 0.0
+	for i := 0; i+1 < len(keys); i += 2 {
+		n += float64(max(keys[i+1]-keys[i], 0))
+	}
+	return n
+}
+
+// attentionWork: for every head and every pair of a query and a key that it sees, forward
+// has a product with q and one with v; backward has the first again, because the scores
+// are not saved, and two for each. Between them is a softmax.
+func attentionWork(pass Pass, f Facts, pairs float64) Work {
+	pairs *= float64(f.Heads)
+	if pass == Backward {
+		return Work{Products: 10 * pairs * float64(f.HeadDim), Elementwise: 6 * pairs}
+	}
+	return Work{Products: 4 * pairs * float64(f.HeadDim), Elementwise: 4 * pairs}
+}
+
+// lossWork: every logit is a product with a row of the weight, in both passes, because
+// logits are not saved; backward has one more for each gradient.
+func lossWork(pass Pass, logits, dim float64) Work {
+	if pass == Backward {
+		return Work{Products: 6 * logits * dim, Elementwise: 4 * logits}
+	}
+	return Work{Products: 2 * logits * dim, Elementwise: 3 * logits}
 }

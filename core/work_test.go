@@ -12,6 +12,8 @@ func TestWorkFollowsTheFormulas(t *testing.T) {
 	rope := core.Facts{DType: core.Float32, HeadDim: 8, RotaryDim: 4, Heads: 4, KVHeads: 2, Pairing: core.Half}
 	moe := core.Facts{DType: core.Float32, WeightDType: core.Float32, Dim: 8, Intermediate: 16, Experts: 4, TopK: 2,
 		Activation: "silu", Layout: core.Packed, Routing: core.RoutingSoftmax}
+	attention := core.Facts{DType: core.Float32, HeadDim: 8, Heads: 4, KVHeads: 2}
+	loss := core.Facts{DType: core.Float32, WeightDType: core.Float32, Dim: 8, Vocab: 16}
 	for _, tt := range []struct {
 		op   core.Op
 		pass core.Pass
@@ -26,17 +28,44 @@ func TestWorkFollowsTheFormulas(t *testing.T) {
 		{core.RoPE, core.Backward, rope, core.Work{Elementwise: 3 * 6 * 2 * 6}},
 		{core.MoEExperts, core.Forward, moe, core.Work{Products: 3 * 2 * 2 * 3 * 8 * 16, Elementwise: 6 * (5*16 + 2*8)}},
 		{core.MoEExperts, core.Backward, moe, core.Work{Products: 3 * 2 * 2 * 6 * 8 * 16, Elementwise: 6 * (12*16 + 2*8)}},
+		{core.Attention, core.Forward, attention, core.Work{Products: 6 * 4 * 2 * 2 * 8, Elementwise: 6 * 4 * 4}}, // six pairs
+		{core.Attention, core.Backward, attention, core.Work{Products: 6 * 4 * 5 * 2 * 8, Elementwise: 6 * 4 * 6}},
+		{core.LinearCrossEntropy, core.Forward, loss, core.Work{Products: 3 * 2 * 8 * 16, Elementwise: 3 * 16 * 3}},
+		{core.LinearCrossEntropy, core.Backward, loss, core.Work{Products: 3 * 6 * 8 * 16, Elementwise: 3 * 16 * 4}},
 		{"unknown", core.Forward, norm, core.Work{}},
 	} {
-		if got := core.NewWork(tt.op, tt.pass, tt.f, 3); got != tt.want {
+		if got := core.NewWork(tt.op, tt.pass, tt.f, 3, 3); got != tt.want {
 			t.Errorf("%s %s: %+v, want %+v", tt.op, tt.pass, got, tt.want)
 		}
 	}
 	for _, op := range core.Ops() {
-		f := map[core.Op]core.Facts{core.RMSNorm: norm, core.SwiGLU: glu, core.RoPE: rope, core.MoEExperts: moe}[op]
-		if core.NewWork(op, core.Forward, f, 3).Flops() <= 0 {
+		f := map[core.Op]core.Facts{core.RMSNorm: norm, core.SwiGLU: glu, core.RoPE: rope, core.MoEExperts: moe,
+			core.Attention: attention, core.LinearCrossEntropy: loss}[op]
+		if core.NewWork(op, core.Forward, f, 3, 3).Flops() <= 0 {
 			t.Errorf("%s counts no operations", op)
 		}
+	}
+}
+
+func TestWorkOfAttentionIsThatOfTheKeysThatAreSeen(t *testing.T) {
+	f := core.Facts{DType: core.Float32, HeadDim: 8, Heads: 4, KVHeads: 2}
+	c, err := core.NewCall(core.Attention, core.Forward, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range c.Sig.In {
+		c.In[i] = core.NewTensor(a.DType, a.Shape.Bind(4, 4)...)
+	}
+	for i, a := range c.Sig.Out {
+		c.Out[i] = core.NewTensor(a.DType, a.Shape.Bind(4, 4)...)
+	}
+	// Two documents of two tokens, one of which sees nothing.
+	copy(c.Input("keys").Int32s(), []int32{0, 1, 0, 2, 2, 2, 2, 4})
+	if got, want := c.Work().Products, 5.0*4*2*2*8; got != want {
+		t.Errorf("%g operations in products, want %g", got, want)
+	}
+	if got := core.NewWork(core.Attention, core.Forward, f, 4, 2).Products; got != 6*4*2*2*8 {
+		t.Errorf("two rows of two positions have %g operations, want those of six pairs", got)
 	}
 }
 
