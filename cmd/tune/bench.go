@@ -63,7 +63,7 @@ func (b *benchFlags) add(f *pflag.FlagSet) {
 	f.IntVar(&b.seq, "seq", 256, "`TOKENS` of a row; by default no more than the model can take")
 	f.IntVar(&b.steps, "steps", 10, "measured `STEPS` of each variant")
 	f.IntVar(&b.threads, "threads", 0, "`THREADS` to compute with; 0 for all cores")
-	f.StringSliceVar(&b.kernels, "kernels", []string{"none", "auto"}, "the `VARIANTS`: selections of kernels, separated by commas; -name belongs to the one before it, as in none,auto,-npu_fused_rope")
+	f.StringSliceVar(&b.kernels, "kernels", []string{"none", "auto"}, "the `VARIANTS`: selections of kernels, separated by commas; -name belongs to the one before it, as in none,auto,-npu_fused_rope; linked:SELECTION takes this program's own kernels, without processes")
 	f.StringVar(&b.dir, "plugin-dir", "", pluginDirUsage)
 	f.StringVar(&b.json, "json", "", "also write the result to this `FILE`; - for standard output, in place of the table")
 	f.StringVar(&b.gobench, "gobench", "", "also write each step to this `FILE` in the Go benchmark format, for benchstat; - as above")
@@ -91,7 +91,7 @@ func (b *benchFlags) check(c *Command) error {
 	}
 	b.kernels = joinExclusions(b.kernels)
 	for _, k := range b.kernels {
-		if _, err := core.ParseSelection(k); err != nil {
+		if _, err := core.ParseSelection(strings.TrimPrefix(k, bench.LinkedPrefix)); err != nil {
 			return c.usagef("--kernels: %w", err)
 		}
 	}
@@ -136,7 +136,7 @@ func (a *app) bench(ctx context.Context, b *benchFlags) (err error) {
 	o.Memory = mem
 	// All variants share the plugins; none of them alone needs any.
 	k := kernelFlags{kernels: "none", dir: b.dir}
-	if slices.ContainsFunc(b.kernels, func(v string) bool { return v != "none" }) {
+	if slices.ContainsFunc(b.kernels, needsPlugins) {
 		k.kernels = "all"
 	}
 	if o.Registry, err = k.open(ctx, a, transport.Options{Threads: b.threads}); err != nil {
@@ -144,6 +144,9 @@ func (a *app) bench(ctx context.Context, b *benchFlags) (err error) {
 	}
 	if o.Registry != nil {
 		defer closing(o.Registry, &err)
+	}
+	if o.Linked, err = linkedRegistry(); err != nil {
+		return err
 	}
 	o.Progress = a.benchStep
 	o.Ceilings = func(ctx context.Context) (ceiling.Ceilings, error) { return ceiling.Measure(ctx, b.threads) }

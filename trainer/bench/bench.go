@@ -31,6 +31,7 @@ type Options struct {
 	Ceilings func(context.Context) (ceiling.Ceilings, error)
 
 	Registry *core.Registry // the kernels; nil for none
+	Linked   *core.Registry // those of variants that begin with LinkedPrefix; nil for none
 	Memory   core.Memory    // parameters, activations and gradients; nil for the Go heap
 	Progress func(Progress) // called after every step; may be nil
 }
@@ -80,6 +81,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		o.Memory = autograd.Heap{}
 	}
 	o.Registry = cmp.Or(o.Registry, core.NewRegistry())
+	o.Linked = cmp.Or(o.Linked, core.NewRegistry())
 	simd.SetThreads(o.Threads)
 
 	before, err := o.limits(ctx)

@@ -49,7 +49,8 @@ func (v *variant) build(o Options) error {
 		return fmt.Errorf("the sequence length is %d, but the model's max_position_embeddings is %d: choose at most that", o.Seq, limit)
 	}
 	var err error
-	if v.report, err = core.ApplyDefaultKernels(v.model, o.Registry, v.kernels); err != nil {
+	reg, selection := o.kernelsOf(v.kernels)
+	if v.report, err = core.ApplyDefaultKernels(v.model, reg, selection); err != nil {
 		return err
 	}
 	v.engine, err = trainer.NewEngine(v.model, o.Memory, trainer.EngineConfig{Batch: o.Batch, Seq: o.Seq, Clip: 1,
