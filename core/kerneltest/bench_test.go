@@ -38,7 +38,7 @@ func TestCallsInPlacesAlignedTensors(t *testing.T) {
 	for _, op := range core.Ops() {
 		t.Run(string(op), func(t *testing.T) {
 			in, out := counted{}, counted{}
-			c := kerneltest.CasesFor(op, facts[op])[1]
+			c := kerneltest.Cases(op)[1]
 			forward, backward, err := kerneltest.CallsIn(t.Context(), reference.Kernel(op), c, in, out)
 			if err != nil {
 				t.Fatal(err)

@@ -18,7 +18,7 @@ type Options struct {
 	Linked   []core.Kernel     // of this program; those with name and op of a plugin's are measured beside it
 	Memory   core.Memory       // for inputs
 	DType    core.DType        // of activations and weights; float32 if not set
-	Tokens   []int             // the numbers of them that each shape is measured with
+	Tokens   []int             // the numbers of them that each shape is measured with; nil for the op's own
 	Rounds   int               // measurements of each side
 	Ceilings ceiling.Ceilings  // what times are judged by, with the same number of threads
 	CPU      string            // the processor's name, for the result
@@ -124,7 +124,7 @@ func (r *Result) measure(ctx context.Context, o Options, k core.Kernel, u use) e
 		{"backward", []*core.Call{backward}},
 		{"both", []*core.Call{forward, backward}},
 	} {
-		if p.name != "forward" && !info.Backward {
+		if p.name != "forward" && !info.Backward || p.name == "both" && u.lossToo {
 			break
 		}
 		row := Row{Kernel: info.Name, Op: u.Op, Shape: u.shape, Tokens: u.Tokens, Facts: u.Facts,

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/reference"
 	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/internal/ceiling"
 	"github.com/seed98097648/tune/internal/plugintest"
@@ -48,6 +49,43 @@ func TestPluginsAreMeasuredBesideTheirLinkedTwins(t *testing.T) {
 		if row.MS.Median <= 0 || row.GBs <= 0 || row.CeilingPercent <= 0 || row.Calls < 1 || len(row.ns) != 2 {
 			t.Errorf("%s %s %s: %+v", row.Op, row.Pass, row.Side, row)
 		}
+	}
+}
+
+func TestEveryOpHasShapes(t *testing.T) {
+	for _, op := range core.Ops() {
+		all := uses(op, core.Float32, nil)
+		if len(all) == 0 {
+			t.Errorf("%s has none", op)
+		}
+		for _, u := range all {
+			if err := u.Facts.Validate(op); err != nil {
+				t.Errorf("%s %s: %v", op, u.shape, err)
+			}
+		}
+	}
+}
+
+// TestAttentionIsCausal: three tokens see six keys. The reference stands for a plugin.
+func TestAttentionIsCausal(t *testing.T) {
+	r, err := Run(t.Context(), Options{Kernels: []core.Kernel{reference.Single(core.Attention)}, Memory: plugintest.Memory(t),
+		Tokens: []int{3}, Rounds: 1, Ceilings: limits})
+	if err != nil || len(r.Rows) != 6 {
+		t.Fatalf("%d rows, %v; want three passes of two shapes", len(r.Rows), err)
+	}
+	for i, want := range []float64{6 * 4 * 16 * 64, 6 * 8 * 16 * 64, 6 * 12 * 16 * 64} {
+		if got := r.Rows[i].Products; got != want {
+			t.Errorf("%s: %g operations, want %g", r.Rows[i].Pass, got, want)
+		}
+	}
+}
+
+func TestEveryTokenHasALabel(t *testing.T) {
+	labels := core.NewTensor(core.Int32, 3)
+	copy(labels.Int32s(), []int32{7, -100, 0})
+	noneIgnored(map[string][]core.Tensor{"labels": {labels}})
+	if want := []int32{7, 0, 0}; !slices.Equal(labels.Int32s(), want) {
+		t.Errorf("labels %v, want %v", labels.Int32s(), want)
 	}
 }
 
