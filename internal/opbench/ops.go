@@ -127,8 +127,7 @@ func (r *Result) measure(ctx context.Context, o Options, k core.Kernel, u use) e
 		if p.name != "forward" && !info.Backward || p.name == "both" && u.lossToo {
 			break
 		}
-		row := Row{Kernel: info.Name, Op: u.Op, Shape: u.shape, Tokens: u.Tokens, Facts: u.Facts,
-			Pass: p.name}
+		row := Row{Kernel: info.Name, Op: u.Op, Shape: u.shape, Tokens: u.Tokens, Facts: u.Facts, Pass: p.name}
 		for _, c := range p.calls {
 			row.Work = row.Work.Plus(c.Work())
 		}

@@ -21,7 +21,8 @@ type Machine struct {
 	Ceilings ceiling.Ceilings `json:"ceilings"`
 }
 
-func thisMachine() Machine {
+// ThisMachine describes the machine that this program runs on, without ceilings.
+func ThisMachine() Machine {
 	return Machine{CPU: cpuName(), Cores: runtime.NumCPU(), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version()}
 }
 

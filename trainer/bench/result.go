@@ -116,7 +116,7 @@ type Products struct {
 func newResult(o Options, variants []*variant, limits ceiling.Ceilings) *Result {
 	m := variants[0].model
 	r := &Result{
-		Machine: thisMachine(),
+		Machine: ThisMachine(),
 		Config: Config{Model: o.ModelDir, ModelType: m.Config.ModelType, Parameters: m.Elems(), Batch: o.Batch, Seq: o.Seq,
 			Steps: o.Steps, Seed: o.Seed, ModelJSON: m.RawConfig},
 	}

@@ -1,4 +1,0 @@
-package bench
-
-// ThisMachine describes the machine that this program runs on.
-func ThisMachine() Machine { return thisMachine() }
