@@ -36,6 +36,7 @@ type Op struct {
 	Diff    int         // how many leading outputs a gradient passes through; 0 means 1
 	Memory  core.Memory // where outputs and gradients lie; nil for the graph's memory
 	InPlace bool        // output 0 may overwrite input 0 when nothing needs it afterwards
+	Work    core.Work   // of the forward; without Bytes, each input and output counts once
 
 	// Forward writes every element of every output.
 	Forward func(ctx context.Context, in, out []core.Tensor) error
@@ -45,12 +46,13 @@ type Op struct {
 
 // Backward computes all gradients of an operation in one call.
 type Backward struct {
-	Inputs  []int  // forward inputs that Run reads
-	Outputs []int  // forward outputs that Run reads
-	Wrt     []int  // inputs that Run gives the gradient of
-	Through []int  // inputs whose gradient is that of output 0, as it is
-	All     bool   // Run always gets every gradient in Wrt to write, needed or not
-	Scratch []Spec // memory that Run may use while it runs
+	Inputs  []int     // forward inputs that Run reads
+	Outputs []int     // forward outputs that Run reads
+	Wrt     []int     // inputs that Run gives the gradient of
+	Through []int     // inputs whose gradient is that of output 0, as it is
+	All     bool      // Run always gets every gradient in Wrt to write, needed or not
+	Scratch []Spec    // memory that Run may use while it runs
+	Work    core.Work // of Run; without Bytes, each tensor of Grads but Scratch counts once
 	// Accumulate lists inputs whose gradient Run can add to what is there, when Grads.Add
 	// tells it to: gradients that meet at one value then need neither a buffer each nor
 	// an instruction that adds them.

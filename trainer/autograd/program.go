@@ -32,6 +32,7 @@ type Stat struct {
 	Again  bool          `json:"-"` // a forward computed again, which is part of the backward pass; see Graph.Checkpoint
 	Calls  int           `json:"calls"`
 	Time   time.Duration `json:"-"`
+	Work   core.Work     `json:"-"` // of all calls
 }
 
 // PassName returns "forward", "backward", or "recompute" for a forward computed again.
@@ -84,7 +85,7 @@ func (g *Graph) Compile(loss *Value, params ...*Value) (_ *Program, err error) {
 	g.owned = nil
 	byKind := map[Stat]*Stat{}
 	for _, in := range p.tape {
-		in.run = in.bind(in)
+		in.run, in.work = in.bind(in), in.done()
 		key := Stat{Op: in.op, Kernel: in.kernel, Pass: in.pass, Again: in.again}
 		if byKind[key] == nil {
 			s := key
@@ -147,6 +148,7 @@ func (p *Program) exec(ctx context.Context, tape []*instr) error {
 		}
 		now := time.Now()
 		in.stat.Calls++
+		in.stat.Work = in.stat.Work.Plus(in.work)
 		in.stat.Time += now.Sub(start)
 		start = now
 	}
@@ -190,7 +192,7 @@ func (p *Program) Stats() []*Stat { return p.stats }
 // ResetStats sets the counters to zero.
 func (p *Program) ResetStats() {
 	for _, s := range p.stats {
-		s.Calls, s.Time = 0, 0
+		s.Calls, s.Time, s.Work = 0, 0, core.Work{}
 	}
 }
 
