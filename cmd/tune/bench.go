@@ -30,6 +30,7 @@ type benchFlags struct {
 	batch, seq, steps int
 	threads           int
 	seqGiven          bool
+	checkpointing     bool
 	kernels           []string
 	dir               string
 
@@ -63,6 +64,7 @@ func (b *benchFlags) add(f *pflag.FlagSet) {
 	f.IntVar(&b.seq, "seq", 256, "`TOKENS` of a row; by default no more than the model can take")
 	f.IntVar(&b.steps, "steps", 10, "measured `STEPS` of each variant")
 	f.IntVar(&b.threads, "threads", 0, "`THREADS` to compute with; 0 for all cores")
+	f.BoolVar(&b.checkpointing, "gradient-checkpointing", false, "compute each layer's activations again for the backward pass, as tune train does")
 	f.StringSliceVar(&b.kernels, "kernels", []string{"none", "auto"}, "the `VARIANTS`: selections of kernels, separated by commas; -name belongs to the one before it, as in none,auto,-npu_fused_rope; linked:SELECTION takes this program's own kernels, without processes")
 	f.StringVar(&b.dir, "plugin-dir", "", pluginDirUsage)
 	f.StringVar(&b.json, "json", "", "also write the result to this `FILE`; - for standard output, in place of the table")
@@ -116,7 +118,8 @@ func (a *app) bench(ctx context.Context, b *benchFlags) (err error) {
 	if err := b.writable(); err != nil {
 		return err
 	}
-	o := bench.Options{ModelDir: b.model, Batch: b.batch, Seq: b.seq, Steps: b.steps, Threads: b.threads, Kernels: b.kernels}
+	o := bench.Options{ModelDir: b.model, Batch: b.batch, Seq: b.seq, Steps: b.steps, Threads: b.threads, Kernels: b.kernels,
+		GradientCheckpointing: b.checkpointing}
 	if b.model != "" {
 		o.Config, err = readConfig(b.model)
 	} else if o.Config, err = os.ReadFile(b.config); err != nil {

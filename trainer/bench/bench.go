@@ -26,6 +26,9 @@ type Options struct {
 	Kernels    []string // the variants: selections as --kernels takes them
 	Seed       uint64   // of random weights and of the batches
 
+	// GradientCheckpointing is that of trainer.EngineConfig, for every variant.
+	GradientCheckpointing bool
+
 	// Ceilings measures those of this machine, before the steps and after them; nil to do
 	// without.
 	Ceilings func(context.Context) (ceiling.Ceilings, error)

@@ -197,7 +197,7 @@ func TestResultHasTheKeysOfTheFormat(t *testing.T) {
 	}
 	keys(t, "result", r, "machine", "config", "runs")
 	keys(t, "machine", r["machine"], "cpu", "cores", "os", "arch", "go", "ceilings")
-	keys(t, "config", r["config"], "batch", "seq", "steps", "seed", "model_type", "parameters", "model_config")
+	keys(t, "config", r["config"], "batch", "seq", "steps", "seed", "model_type", "parameters", "model_config", "gradient_checkpointing")
 	for _, v := range r["runs"].([]any) {
 		keys(t, "run", v, "kernels", "threads", "step_ms", "forward_ms", "backward_ms", "optimizer_ms", "tokens_per_s",
 			"peak_rss_bytes", "memory_bytes", "losses", "kernel_calls", "kernels_applied", "plain_calls", "fallbacks", "speedup",

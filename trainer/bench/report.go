@@ -67,8 +67,12 @@ func (c Call) rate(limits ceiling.Ceilings) string {
 // title says what was measured.
 func (r *Result) title() string {
 	c := r.Config
-	return fmt.Sprintf("%s, %s parameters, batch %d x %d tokens, %d steps, %d threads", cmp.Or(c.Model, c.ModelType),
+	title := fmt.Sprintf("%s, %s parameters, batch %d x %d tokens, %d steps, %d threads", cmp.Or(c.Model, c.ModelType),
 		count(c.Parameters), c.Batch, c.Seq, c.Steps, r.Runs[0].Threads)
+	if c.GradientCheckpointing {
+		title += ",\nwith gradient checkpointing"
+	}
+	return title
 }
 
 // String says what the machine is, and what that machine can do.

@@ -25,6 +25,8 @@ type Config struct {
 	Steps      int             `json:"steps"`
 	Seed       uint64          `json:"seed"`
 	ModelJSON  json.RawMessage `json:"model_config"` // config.json as it was read
+
+	GradientCheckpointing bool `json:"gradient_checkpointing"`
 }
 
 // Measured is what one variant came to.
@@ -118,7 +120,7 @@ func newResult(o Options, variants []*variant, limits ceiling.Ceilings) *Result 
 	r := &Result{
 		Machine: ThisMachine(),
 		Config: Config{Model: o.ModelDir, ModelType: m.Config.ModelType, Parameters: m.Elems(), Batch: o.Batch, Seq: o.Seq,
-			Steps: o.Steps, Seed: o.Seed, ModelJSON: m.RawConfig},
+			Steps: o.Steps, Seed: o.Seed, ModelJSON: m.RawConfig, GradientCheckpointing: o.GradientCheckpointing},
 	}
 	r.Machine.Ceilings = limits
 	for _, v := range variants {

@@ -9,7 +9,7 @@ import (
 const (
 	nameWidth  = 21
 	ratioWidth = 18 // where speeds are compared
-	opWidth    = 30
+	opWidth    = 29
 )
 
 // Table returns the result for people: the variants side by side, how each compares
@@ -64,7 +64,7 @@ func (r *Result) comparison(b *strings.Builder) {
 
 // account prints where the time of a mean step goes.
 func (v *Measured) account(b *strings.Builder, m Machine) {
-	fmt.Fprintf(b, "\n%-*s %-8s %5s %7s %5s %12s %7s\n", opWidth, cut(v.Kernels, opWidth-13)+": a mean step", "pass", "calls", "ms", "share", "rate", "ceiling")
+	fmt.Fprintf(b, "\n%-*s %-9s %5s %7s %5s %12s %7s\n", opWidth, cut(v.Kernels, opWidth-13)+": a mean step", "pass", "calls", "ms", "share", "rate", "ceiling")
 	for _, r := range v.rows(m.Ceilings) {
 		calls, ceiling := "", ""
 		if r.Calls > 0 {
@@ -73,7 +73,7 @@ func (v *Measured) account(b *strings.Builder, m Machine) {
 		if r.OfCeiling > 0 {
 			ceiling = percent(r.OfCeiling)
 		}
-		line := fmt.Sprintf("%-*s %-8s %5s %7s %5s %12s %7s", opWidth, cut(r.Name, opWidth), r.Pass, calls, digits(r.MS), percent(r.Share), r.Rate, ceiling)
+		line := fmt.Sprintf("%-*s %-9s %5s %7s %5s %12s %7s", opWidth, cut(r.Name, opWidth), r.Pass, calls, digits(r.MS), percent(r.Share), r.Rate, ceiling)
 		fmt.Fprintln(b, strings.TrimRight(line, " "))
 	}
 	if v.Products.Flops > 0 {

@@ -53,7 +53,7 @@ func (v *variant) build(o Options) error {
 	if v.report, err = core.ApplyDefaultKernels(v.model, reg, selection); err != nil {
 		return err
 	}
-	v.engine, err = trainer.NewEngine(v.model, o.Memory, trainer.EngineConfig{Batch: o.Batch, Seq: o.Seq, Clip: 1,
+	v.engine, err = trainer.NewEngine(v.model, o.Memory, trainer.EngineConfig{Batch: o.Batch, Seq: o.Seq, Clip: 1, GradientCheckpointing: o.GradientCheckpointing,
 		Optim: optim.Config{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.01}})
 	return err
 }

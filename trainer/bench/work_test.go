@@ -3,6 +3,8 @@ package bench_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/seed98097648/tune/internal/ceiling"
@@ -34,6 +36,28 @@ func TestWorkIsThatOfTheModel(t *testing.T) {
 				t.Errorf("%s: %s %s moves %d bytes", v.Kernels, c.Op, c.Pass, c.Work.Bytes)
 			}
 		}
+	}
+}
+
+// TestGradientCheckpointingIsShown: layers are computed again, in less memory and with the
+// same losses, and the result says so.
+func TestGradientCheckpointingIsShown(t *testing.T) {
+	o := options(t, "none")
+	plain := run(t, o)
+	o.GradientCheckpointing = true
+	r := run(t, o)
+	again := slices.ContainsFunc(r.Runs[0].PlainCalls, func(c bench.Call) bool { return c.Op == "linear" && c.Pass == "recompute" && c.Work.Products > 0 })
+	if !again || !r.Config.GradientCheckpointing || plain.Config.GradientCheckpointing {
+		t.Errorf("%+v with the calls %+v", r.Config, r.Runs[0].PlainCalls)
+	}
+	if r.Runs[0].Memory.Program >= plain.Runs[0].Memory.Program {
+		t.Errorf("%d bytes, without it %d", r.Runs[0].Memory.Program, plain.Runs[0].Memory.Program)
+	}
+	if !strings.Contains(r.Table(), "with gradient checkpointing\n") || strings.Contains(plain.Table(), "checkpointing") {
+		t.Error("the table does not say so")
+	}
+	if !slices.Equal(r.Runs[0].Losses, plain.Runs[0].Losses) {
+		t.Errorf("losses %v, without it %v", r.Runs[0].Losses, plain.Runs[0].Losses)
 	}
 }
 
