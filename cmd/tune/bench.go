@@ -134,7 +134,7 @@ func (a *app) bench(ctx context.Context, b *benchFlags) (err error) {
 	if o.Registry != nil {
 		defer closing(o.Registry, &err)
 	}
-	o.Progress = a.benchStep
+	o.Progress, o.Measure.Logger = a.benchStep, a.logger()
 	r, err := bench.Run(ctx, o)
 	if err != nil {
 		return err

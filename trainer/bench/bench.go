@@ -12,6 +12,7 @@ import (
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/measure"
 )
 
 // Options say what to measure.
@@ -25,9 +26,10 @@ type Options struct {
 	Kernels    []string // the variants: selections as --kernels takes them
 	Seed       uint64   // of random weights and of the batches
 
-	Registry *core.Registry // the kernels; nil for none
-	Memory   core.Memory    // parameters, activations and gradients; nil for the Go heap
-	Progress func(Progress) // called after every step; may be nil
+	Registry *core.Registry  // the kernels; nil for none
+	Memory   core.Memory     // parameters, activations and gradients; nil for the Go heap
+	Measure  measure.Options // how auto measures the kernels
+	Progress func(Progress)  // called after every step; may be nil
 }
 
 // Progress is a step that was made.
@@ -88,7 +90,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	idle := footprint()
 	before := idle
 	for _, selection := range o.Kernels {
-		v, err := newVariant(o, selection)
+		v, err := newVariant(ctx, o, selection)
 		if err != nil {
 			return nil, fmt.Errorf("bench: variant %s: %w", selection, err)
 		}
