@@ -12,9 +12,9 @@ import (
 
 const (
 	neighbour = "neighbour" // the name of the operations beside the op that is measured
-	// neighbourWidth makes the products take about as long as the ops that are one pass
-	// over memory: a few milliseconds for a thousand tokens of a small model.
-	neighbourWidth = 128
+	// neighbourWidth makes the products of a program take about as long together as an op
+	// that is one pass over memory. Longer, their noise would hide the op.
+	neighbourWidth = 32
 )
 
 // RowsPerToken returns how many rows the op of a site has for each token of a batch: one,
