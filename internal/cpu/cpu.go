@@ -3,6 +3,7 @@ package cpu
 
 import (
 	"bufio"
+	"io"
 	"os"
 	"strings"
 )
@@ -15,7 +16,12 @@ func Name() string {
 		return os.Getenv("PROCESSOR_IDENTIFIER") // Windows
 	}
 	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
+	return modelName(f)
+}
+
+// modelName finds the name in the text of /proc/cpuinfo.
+func modelName(cpuinfo io.Reader) string {
+	for s := bufio.NewScanner(cpuinfo); s.Scan(); {
 		if key, value, _ := strings.Cut(s.Text(), ":"); strings.TrimSpace(key) == "model name" {
 			return strings.TrimSpace(value)
 		}

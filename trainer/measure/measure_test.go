@@ -22,6 +22,7 @@ type sleeper struct {
 	name   string
 	takes  time.Duration
 	fail   error
+	hook   func() // at every call
 	health core.Health
 	calls  int
 }
@@ -35,6 +36,9 @@ func (k *sleeper) Backward(ctx context.Context, c *core.Call) error {
 func (k *sleeper) Forward(context.Context, *core.Call) error {
 	k.calls++
 	time.Sleep(k.takes)
+	if k.hook != nil {
+		k.hook()
+	}
 	if k.fail != nil {
 		k.health = core.Health{Deaths: 1, LastError: k.fail.Error()}
 	}
@@ -184,10 +188,13 @@ func TestAPluginThatDiesLeavesTheSiteAlone(t *testing.T) {
 
 func TestTheEndOfTheContextEndsThePlan(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := measure.Plan(ctx, model(t), scan(t, &sleeper{name: "k"}), "auto", run, measure.Options{CacheDir: "off"})
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v, want context.Canceled", err)
+	k := &sleeper{name: "k", hook: cancel}
+	for _, calls := range []int{1, 0} { // in the middle of measuring, and before
+		k.calls = 0
+		_, err := measure.Plan(ctx, model(t), scan(t, k), "auto", run, measure.Options{CacheDir: "off"})
+		if !errors.Is(err, context.Canceled) || k.calls != calls {
+			t.Errorf("error %v after %d calls, want context.Canceled after %d", err, k.calls, calls)
+		}
 	}
 }
 
