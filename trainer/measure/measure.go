@@ -49,7 +49,7 @@ func Plan(ctx context.Context, m core.Model, reg *core.Registry, selection strin
 	}
 	s := &session{ctx: ctx, run: r, opts: o, cache: newCache(o), manifests: manifests(reg), seen: map[use]outcome{}}
 	p, err := core.NewPlan(m, reg, sel, core.Measured(s.measure))
-	if s.fresh > 0 {
+	if err == nil && s.fresh > 0 {
 		o.Logger.Info("measured kernels against the plain forward, for auto", "uses", s.fresh, "took", time.Since(s.start).Round(time.Millisecond))
 	}
 	return p, err
