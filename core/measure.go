@@ -90,9 +90,9 @@ func (o options) weigh(a Action) (Action, error) {
 	}
 	a.Measured = &m
 	if !m.Worth() {
-		verdict := "slower"
-		if m.Kernel <= m.Plain {
-			verdict = "no faster"
+		verdict := "no faster"
+		if float64(m.Kernel) > (1+noise)*float64(m.Plain) {
+			verdict = "slower"
 		}
 		a.Kernel, a.Reason = nil, fmt.Sprintf("%s is %s: %s", name, verdict, m)
 	}

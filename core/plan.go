@@ -271,7 +271,7 @@ func (p *Plan) Apply() (*Report, error) {
 }
 
 // ApplyDefaultKernels plans and applies a selection as --kernels takes it: "auto",
-// "all", "none", names, "auto,-npu_fused_rope".
+// "all", "none", names, "auto,-npu_fused_rope". Without the option Measured, auto is all.
 func ApplyDefaultKernels(m Model, r *Registry, selection string, opts ...Option) (*Report, error) {
 	sel, err := ParseSelection(selection)
 	if err != nil {
