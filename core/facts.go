@@ -51,7 +51,7 @@ type Facts struct {
 	DType       DType `json:"dtype"`                  // storage of activations
 	WeightDType DType `json:"weight_dtype,omitempty"` // storage of weights
 
-	Dim          int `json:"dim,omitempty"`          // rms_norm, moe_experts: D, size of the last axis
+	Dim          int `json:"dim,omitempty"`          // rms_norm, moe_experts, linear_cross_entropy: D, size of the last axis
 	Intermediate int `json:"intermediate,omitempty"` // swiglu, moe_experts: I
 
 	Eps    float64   `json:"eps,omitempty"`    // rms_norm
@@ -63,13 +63,15 @@ type Facts struct {
 
 	Pairing   Pairing `json:"pairing,omitempty"`    // rope
 	RotaryDim int     `json:"rotary_dim,omitempty"` // rope: even, at most HeadDim
-	HeadDim   int     `json:"head_dim,omitempty"`   // rope
-	Heads     int     `json:"heads,omitempty"`      // rope: heads of q
-	KVHeads   int     `json:"kv_heads,omitempty"`   // rope: heads of k
+	HeadDim   int     `json:"head_dim,omitempty"`   // rope, attention
+	Heads     int     `json:"heads,omitempty"`      // rope, attention: heads of q
+	KVHeads   int     `json:"kv_heads,omitempty"`   // rope, attention: heads of k and v
 
 	Experts int     `json:"experts,omitempty"` // moe_experts: E
 	TopK    int     `json:"top_k,omitempty"`   // moe_experts: K, experts per token
 	Routing Routing `json:"routing,omitempty"` // moe_experts
+
+	Vocab int `json:"vocab,omitempty"` // linear_cross_entropy: V, rows of the weight
 }
 
 // Validate reports whether the facts describe a use of op.
@@ -102,6 +104,12 @@ func (f Facts) Validate(op Op) error {
 		need(f.Experts > 0 && f.TopK > 0 && f.TopK <= f.Experts, "top_k must be between 1 and experts")
 		need(f.Layout == Packed || f.Layout == PerExpert, "layout must be packed or per_expert")
 		need(f.Routing == RoutingSoftmax || f.Routing == RoutingNormalized, "routing must be softmax or normalized")
+	case Attention:
+		need(f.HeadDim > 0 && f.Heads > 0 && f.KVHeads > 0, "head_dim, heads and kv_heads must be positive")
+		need(f.KVHeads > 0 && f.Heads%f.KVHeads == 0, "heads must be a multiple of kv_heads")
+	case LinearCrossEntropy:
+		need(isFloat(f.WeightDType), "weight_dtype must be a floating-point type")
+		need(f.Dim > 0 && f.Vocab > 0, "dim and vocab must be positive")
 	default:
 		return fmt.Errorf("core: unknown op %q; known: %v", op, Ops())
 	}
@@ -138,5 +146,6 @@ func (f Facts) String() string {
 	add("experts", f.Experts, f.Experts != 0)
 	add("top_k", f.TopK, f.TopK != 0)
 	add("routing", f.Routing, f.Routing != "")
+	add("vocab", f.Vocab, f.Vocab != 0)
 	return strings.Join(s, " ")
 }

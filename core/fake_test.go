@@ -98,6 +98,10 @@ func validFacts(op core.Op) core.Facts {
 	case core.MoEExperts:
 		return core.Facts{DType: core.Float32, WeightDType: core.Float32, Dim: 4, Intermediate: 6, Activation: "silu",
 			Layout: core.PerExpert, Experts: 3, TopK: 2, Routing: core.RoutingNormalized}
+	case core.Attention:
+		return core.Facts{DType: core.Float32, HeadDim: 6, Heads: 4, KVHeads: 2}
+	case core.LinearCrossEntropy:
+		return core.Facts{DType: core.Float32, WeightDType: core.Float32, Dim: 4, Vocab: 9}
 	}
 	panic("no facts for " + op)
 }

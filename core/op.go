@@ -14,10 +14,16 @@ const (
 	RoPE Op = "rope"
 	// MoEExperts sends each token through its top-k experts and sums their weighted outputs.
 	MoEExperts Op = "moe_experts"
+	// Attention is y = softmax(q k^T / sqrt(head_dim)) v over a range of keys for each query.
+	Attention Op = "attention"
+	// LinearCrossEntropy is -log softmax(x weight^T)[label], without the logits.
+	LinearCrossEntropy Op = "linear_cross_entropy"
 )
 
 // Ops returns every op of the contract.
-func Ops() []Op { return []Op{RMSNorm, SwiGLU, RoPE, MoEExperts} }
+func Ops() []Op {
+	return []Op{RMSNorm, SwiGLU, RoPE, MoEExperts, Attention, LinearCrossEntropy}
+}
 
 // Pass is a direction of an op.
 type Pass uint8
@@ -48,7 +54,9 @@ type Arg struct {
 	DType DType
 	Shape Shape // an axis is a size, DimT or DimP
 	Count int   // tensors under this name: 1, or the number of experts
-	Saved bool  // an output of forward that exists only to be an input of backward
+	// Saved marks an output of forward that exists only to be an input of backward, and
+	// an input of backward that is an output of forward.
+	Saved bool
 }
 
 // Signature lists the tensors of one pass of an op, in the order of Call.In and Call.Out.
@@ -73,6 +81,10 @@ func NewSignature(op Op, pass Pass, f Facts) (Signature, error) {
 		s = ropeSignature(pass, f)
 	case MoEExperts:
 		s = moeSignature(pass, f)
+	case Attention:
+		s = attentionSignature(pass, f)
+	case LinearCrossEntropy:
+		s = linearCrossEntropySignature(pass, f)
 	}
 	for _, args := range [][]Arg{s.In, s.Out} {
 		for i := range args {
@@ -154,6 +166,40 @@ func moeSignature(pass Pass, f Facts) Signature {
 		out = append(out, gradient(w))
 	}
 	return Signature{In: append(append([]Arg{named(x, "dy")}, in...), saved), Out: out}
+}
+
+// attentionSignature: keys holds the range [first, end) of keys that each query sees, as
+// indices of tokens. A causal mask, packed documents, a batch of rows, padding and a
+// sliding window are all ranges.
+func attentionSignature(pass Pass, f Facts) Signature {
+	q := Arg{Name: "q", DType: f.DType, Shape: Shape{DimT, f.Heads, f.HeadDim}}
+	k := Arg{Name: "k", DType: f.DType, Shape: Shape{DimT, f.KVHeads, f.HeadDim}}
+	in := []Arg{q, k, named(k, "v"), {Name: "keys", DType: Int32, Shape: Shape{DimT, 2}}}
+	y := named(q, "y")
+	lse := Arg{Name: "lse", DType: Float32, Shape: Shape{DimT, f.Heads}, Saved: true}
+	if pass == Forward {
+		return Signature{In: in, Out: []Arg{y, lse}}
+	}
+	dy := named(y, "dy")
+	y.Saved = true
+	return Signature{In: append(append([]Arg{dy}, in...), y, lse), Out: []Arg{named(q, "dq"), named(k, "dk"), named(k, "dv")}}
+}
+
+// linearCrossEntropySignature: backward gives the losses too, because it computes them
+// on its way. Who needs both passes at once runs backward alone.
+func linearCrossEntropySignature(pass Pass, f Facts) Signature {
+	x := Arg{Name: "x", DType: f.DType, Shape: Shape{DimT, f.Dim}}
+	weight := Arg{Name: "weight", DType: f.WeightDType, Shape: Shape{f.Vocab, f.Dim}}
+	labels := Arg{Name: "labels", DType: Int32, Shape: Shape{DimT}}
+	losses := Arg{Name: "losses", DType: Float32, Shape: Shape{DimT}}
+	if f.DType == Float64 {
+		losses.DType = Float64
+	}
+	if pass == Forward {
+		return Signature{In: []Arg{x, weight, labels}, Out: []Arg{losses}}
+	}
+	return Signature{In: []Arg{named(losses, "dlosses"), x, weight, labels},
+		Out: []Arg{named(x, "dx"), gradient(weight), losses}}
 }
 
 func named(a Arg, name string) Arg { a.Name = name; return a }

@@ -14,7 +14,7 @@ func Cases(op core.Op) []Case {
 	for _, d := range []core.DType{core.Float32, core.BFloat16, core.Float16} {
 		for _, f := range variants(op) {
 			f.DType = d
-			if f.WeightDType == core.InvalidDType && (op == core.RMSNorm || op == core.MoEExperts) {
+			if f.WeightDType == core.InvalidDType && (op == core.RMSNorm || op == core.MoEExperts || op == core.LinearCrossEntropy) {
 				f.WeightDType = d
 			}
 			cases = append(cases, CasesFor(op, f)...)
@@ -63,6 +63,15 @@ func variants(op core.Op) []core.Facts {
 			}
 		}
 		return all
+	case core.Attention:
+		var all []core.Facts
+		for _, s := range [][3]int{{1, 1, 1}, {7, 3, 1}, {16, 4, 2}, {33, 2, 2}, {64, 6, 3}} {
+			all = append(all, core.Facts{HeadDim: s[0], Heads: s[1], KVHeads: s[2]})
+		}
+		return all
+	case core.LinearCrossEntropy:
+		mixed := core.Facts{Dim: 16, Vocab: 70, WeightDType: core.Float32}
+		return []core.Facts{{Dim: 1, Vocab: 1}, {Dim: 5, Vocab: 7}, {Dim: 33, Vocab: 131}, {Dim: 64, Vocab: 600}, mixed}
 	}
 	return nil
 }
@@ -106,8 +115,48 @@ func CasesFor(op core.Op, f core.Facts) []Case {
 			base("experts in turn", 10, routed(func(t, k int) int { return (t + k) % f.Experts })),
 			refused(base("expert that is not there", 3, last("expert_ids", int32(f.Experts)))),
 			refused(base("negative expert", 3, last("expert_ids", -1))))
+	case core.Attention:
+		cases = append(cases, base("causal", 40, ranges(func(t, T int) (int, int) { return 0, t + 1 })),
+			base("several blocks", 300, ranges(func(t, T int) (int, int) { return t / 170 * 170, t + 1 })),
+			base("sliding window", 45, ranges(func(t, T int) (int, int) { return max(0, t-6), t + 1 })),
+			base("every key", 9, ranges(func(t, T int) (int, int) { return 0, T })),
+			base("no key", 9, ranges(func(t, T int) (int, int) { return t, t + t%2 })),
+			base("sharp", 20, scaled("q", 100)),
+			refused(base("key past the end", 3, last("keys", 4))),
+			refused(base("negative key", 3, ranges(func(t, T int) (int, int) { return -1, 1 }))),
+			refused(base("range turned round", 3, ranges(func(t, T int) (int, int) { return 2, 1 }))))
+	case core.LinearCrossEntropy:
+		cases = append(cases, base("several blocks", 150, nil), base("sharp", 11, scaled("x", 100)),
+			base("no target", 5, labelled(func(t int) int { return -100 })),
+			base("one target", 9, labelled(func(t int) int { return t*t - 16 })),
+			base("last of the vocabulary", 5, labelled(func(t int) int { return f.Vocab - 1 })),
+			refused(base("label past the vocabulary", 3, last("labels", int32(f.Vocab)))))
 	}
 	return cases
+}
+
+// ranges gives query t of T the keys [first, end).
+func ranges(f func(t, T int) (first, end int)) func(map[string][]core.Tensor) {
+	return func(in map[string][]core.Tensor) {
+		v := in["keys"][0].Int32s()
+		for t := range len(v) / 2 {
+			first, end := f(t, len(v)/2)
+			v[2*t], v[2*t+1] = int32(first), int32(end)
+		}
+	}
+}
+
+// labelled gives position t the label f(t), or none where that is negative or too large.
+func labelled(f func(t int) int) func(map[string][]core.Tensor) {
+	return func(in map[string][]core.Tensor) {
+		vocab := in["weight"][0].Shape[0]
+		for t, v := 0, in["labels"][0].Int32s(); t < len(v); t++ {
+			v[t] = int32(f(t))
+			if int(v[t]) >= vocab {
+				v[t] = -1
+			}
+		}
+	}
 }
 
 func refused(c Case) Case {
@@ -150,8 +199,20 @@ func routed(f func(t, k int) int) func(map[string][]core.Tensor) {
 }
 
 // notFinite puts a NaN and infinities into single elements of activations and upstream
-// gradients, each in a row of its own; other rows stay finite.
+// gradients, each in a row of its own; other rows stay finite. In attention they are
+// where every query that they could touch through a block of keys sees them anyway.
 func notFinite(in map[string][]core.Tensor) {
+	if keys := in["keys"]; keys != nil {
+		ranges(func(t, T int) (int, int) { return 0, t + 1 })(in)
+		T := keys[0].Shape[0]
+		last := in["q"][0].Elems() / T * (T - 1)
+		in["q"][0].Store([]float32{float32(math.NaN())}, last)
+		in["v"][0].Store([]float32{float32(math.Inf(1))}, 0)
+		return
+	}
+	if labels := in["labels"]; labels != nil {
+		clear(labels[0].Int32s())
+	}
 	row := 0
 	for _, name := range []string{"x", "gate", "up", "gate_up", "q", "k", "dy", "dq_out", "dk_out"} {
 		tensors := in[name]

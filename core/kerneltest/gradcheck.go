@@ -54,6 +54,9 @@ func GradCheck(k core.Kernel, c Case) error {
 	// The subtraction of two losses loses this much, whatever the gradient.
 	noise := 4 * 0x1p-52 * math.Abs(weighted(fwd, in.byName)) / gradStep
 	for _, a := range bwd.Sig.Out {
+		if in.byName["d"+a.Name] != nil {
+			continue // an output of forward, given once more
+		}
 		for i, got := range bwd.Outputs(a.Name) {
 			want, err := differences(in.byName[strings.TrimPrefix(a.Name, "d")][i], loss)
 			if err != nil {

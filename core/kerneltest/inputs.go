@@ -59,9 +59,16 @@ func (in *inputs) add(a core.Arg) (core.Tensor, error) {
 	return g.Tensor, nil
 }
 
-// save makes the saved outputs of a forward call inputs of the backward pass.
+// save makes the outputs of a forward call that the backward pass reads its inputs.
 func (in *inputs) save(c *core.Call) error {
-	for _, a := range c.Sig.Out {
+	if c.Pass == core.Backward {
+		return nil
+	}
+	backward, err := core.NewSignature(c.Op, core.Backward, c.Facts)
+	if err != nil {
+		return err
+	}
+	for _, a := range backward.In {
 		if !a.Saved {
 			continue
 		}
@@ -118,15 +125,38 @@ func (in *inputs) random(rng *rand.Rand, a core.Arg, x core.Tensor) {
 			}
 		}
 		return
+	case "keys": // documents one after the other; some queries see nothing
+		first := 0
+		for t, v := 0, x.Int32s(); t < len(v)/2; t++ {
+			if rng.IntN(8) == 0 {
+				first = t
+			}
+			v[2*t], v[2*t+1] = int32(first), int32(t+1)
+			if rng.IntN(16) == 0 {
+				v[2*t+1] = v[2*t]
+			}
+		}
+		return
+	case "labels": // some ignored
+		for t, v := 0, x.Int32s(); t < len(v); t++ {
+			if v[t] = int32(rng.IntN(in.Facts.Vocab)); rng.IntN(4) == 0 {
+				v[t] = -100
+			}
+		}
+		return
 	}
 	v := make([]float32, x.Elems())
 	for i := range v {
 		v[i] = float32(rng.NormFloat64())
 	}
 	switch a.Name {
-	case "weight": // of a norm: offset + weight is around 1
+	case "weight":
 		for i := range v {
-			v[i] = v[i]/2 + float32(1-in.Facts.Offset)
+			if in.Op == core.RMSNorm { // offset + weight is around 1
+				v[i] = v[i]/2 + float32(1-in.Facts.Offset)
+			} else {
+				v[i] *= 2 / float32(math.Sqrt(float64(in.Facts.Dim)))
+			}
 		}
 	case "gate", "up", "gate_up", "down":
 		if in.Op == core.MoEExperts {

@@ -15,6 +15,14 @@
 //	             v = down[e]^T dy_t;  dp = h . v;  ddown[e] += p * dy_t h^T
 //	             dg, du = gradient of swiglu for p*v;  dgate[e] += dg x_t^T, and so up;
 //	             dx_t += gate[e]^T dg + up[e]^T du
+//	attention    query t and key j in [first_t, end_t):  s = q_t . k_j / sqrt(head_dim);
+//	             lse_t = log(sum over j of exp(s));  p = exp(s - lse_t);  y_t = sum of p*v_j
+//	             ds = p*(dy_t . v_j - dy_t . y_t)/sqrt(head_dim);  dv_j += p*dy_t
+//	             dq_t += ds*k_j;  dk_j += ds*q_t
+//	linear_cross_entropy
+//	             z = weight x_t;  lse = log(sum of exp(z));  loss_t = lse - z[label_t]
+//	             dz = dloss_t*(exp(z - lse) - [v = label_t])
+//	             dx_t = weight^T dz;  dweight += dz x_t^T;  nothing for a negative label
 //
 // Storage is rounded where the op says so and nowhere else: at each output, at
 // rms_norm's n when the cast comes before the weight, and at moe_experts' g and u, which
@@ -103,6 +111,10 @@ func compute[F float](c *core.Call) error {
 		return runRoPE[F](c)
 	case core.MoEExperts:
 		return runMoE[F](c)
+	case core.Attention:
+		return runAttention[F](c)
+	case core.LinearCrossEntropy:
+		return runLinearCrossEntropy[F](c)
 	}
 	return nil
 }

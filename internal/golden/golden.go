@@ -27,7 +27,8 @@ type example struct {
 
 // Run runs k forward and backward on every recorded example of its op, with activations
 // and weights stored as dtype, and fails where a result is further from the recording
-// than what limit allows, relative to the largest element.
+// than what limit allows, relative to the largest element, and in float32 further than
+// the published code's own float32 result.
 func Run(t *testing.T, k core.Kernel, dtype core.DType, limit float64) {
 	builders := map[core.Op]struct {
 		file  string
@@ -37,6 +38,9 @@ func Run(t *testing.T, k core.Kernel, dtype core.DType, limit float64) {
 		core.SwiGLU:     {"swiglu", swiglu},
 		core.RoPE:       {"rope", rope},
 		core.MoEExperts: {"moe_qwen3", moe},
+		core.Attention:  {"attention", attention},
+
+		core.LinearCrossEntropy: {"cross_entropy", linearCrossEntropy},
 	}
 	b := builders[k.Info().Op]
 	f := open(t, filepath.Join(testdata.Shared(t, "golden", "ops"), b.file))
@@ -53,6 +57,10 @@ func Run(t *testing.T, k core.Kernel, dtype core.DType, limit float64) {
 			out := e.run(t, k)
 			if e.got != nil {
 				out = e.got(out)
+			}
+			limit := limit
+			if dtype != core.Float64 {
+				limit = max(limit, f.rounding(variant))
 			}
 			for name, want := range e.want {
 				if d := Distance(out[name], want); !(d <= limit) {

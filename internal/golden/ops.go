@@ -50,18 +50,7 @@ func rope(f file, v string) example {
 	if v == "partial_interleaved" || v == "full_interleaved" {
 		facts.Pairing = core.Interleaved
 	}
-	tokensFirst := func(name string, shape []int) []float64 {
-		src, dst := f.values(v+name), []float64{}
-		B, H, S, D := shape[0], shape[1], shape[2], shape[3]
-		for b := range B {
-			for s := range S {
-				for h := range H {
-					dst = append(dst, src[((b*H+h)*S+s)*D:][:D]...)
-				}
-			}
-		}
-		return dst
-	}
+	tokensFirst := func(name string, shape []int) []float64 { return tokensFirst(f.values(v+name), shape) }
 	firstHalf := func(name string) []float64 {
 		var dst []float64
 		for src := f.values(v + name); len(src) > 0; src = src[width:] {
@@ -86,6 +75,19 @@ func rope(f file, v string) example {
 			"dq": tokensFirst(".f64.grad.q", q), "dk": tokensFirst(".f64.grad.k", k),
 		},
 	}
+}
+
+// tokensFirst turns [B, heads, S, D] into [B*S, heads, D].
+func tokensFirst(src []float64, shape []int) (dst []float64) {
+	B, H, S, D := shape[0], shape[1], shape[2], shape[3]
+	for b := range B {
+		for s := range S {
+			for h := range H {
+				dst = append(dst, src[((b*H+h)*S+s)*D:][:D]...)
+			}
+		}
+	}
+	return dst
 }
 
 // moe adds the router, which the recording has and the op does not: softmax over all

@@ -17,7 +17,10 @@ type file struct {
 	*checkpoint.File
 	t     testing.TB
 	notes struct {
-		Variants map[string]struct{ Params json.RawMessage }
+		Variants map[string]struct {
+			Params   json.RawMessage
+			Rounding map[string]float64 `json:"f32_vs_f64_rel"`
+		}
 	}
 }
 
@@ -50,6 +53,16 @@ func read(path string) (f file, err error) {
 }
 
 func (f file) variants() []string { return slices.Sorted(maps.Keys(f.notes.Variants)) }
+
+// rounding returns how far the published code in float32 is from itself in float64, in
+// the worst of a variant's tensors.
+func (f file) rounding(variant string) float64 {
+	worst := 0.0
+	for _, d := range f.notes.Variants[variant].Rounding {
+		worst = max(worst, d)
+	}
+	return worst
+}
 
 func (f file) params(variant string, into any) {
 	if err := json.Unmarshal(f.notes.Variants[variant].Params, into); err != nil {

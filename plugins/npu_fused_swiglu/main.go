@@ -1,14 +1,9 @@
-// Npu_fused_swiglu is a kernel plugin for the op swiglu. T tokens, I intermediate:
-//
-//	y = gate*s*up, s = 1/(1+exp(-gate))
-//
-//	gate, up, y and their gradients [T,I] in storage precision; in the packed layout
-//	gate_up [T,2I], the gate first
-//	saved: nothing but the inputs
-//
-// Each element is read once and written once, with float32 arithmetic in between.
+// Npu_fused_swiglu is a kernel plugin for the op swiglu. Package swiglu is the kernel.
 package main
 
-import "github.com/seed98097648/tune/core/transport"
+import (
+	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/plugins/npu_fused_swiglu/swiglu"
+)
 
-func main() { transport.Serve(name, version, kernel{}) }
+func main() { transport.Serve(swiglu.Name, swiglu.Version, new(swiglu.Kernel)) }

@@ -153,12 +153,17 @@ func TestProbeRefusesWhatItCannotBuild(t *testing.T) {
 	}
 }
 
-// TestEveryOpOfAModelCanBeMeasured holds for ops to come: a module that offers an op has a
-// function in probers.
-func TestEveryOpOfAModelCanBeMeasured(t *testing.T) {
-	for _, op := range core.Ops() {
-		if probers()[op] == nil {
-			t.Errorf("%s cannot be measured: add a function to probers", op)
+// TestEverySiteOfAModelCanBeMeasured holds for ops to come: a module that offers a site has
+// a function in probers.
+func TestEverySiteOfAModelCanBeMeasured(t *testing.T) {
+	for name, cfg := range map[string]DecoderConfig{"dense": tiny(withQKNorm), "experts": tiny(withExperts(2, true))} {
+		for _, site := range newDecoder(t, cfg, 1).Sites() {
+			p, err := NewProbe(autograd.Heap{}, site, counting(site.Op), 1, 4, 4)
+			if err != nil {
+				t.Errorf("%s, %s: %v: add a function to probers", name, site.Op, err)
+				continue
+			}
+			p.Close()
 		}
 	}
 }

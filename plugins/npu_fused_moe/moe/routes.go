@@ -1,8 +1,9 @@
-package main
+package moe
 
 import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/internal/storage"
 )
 
 // blockRows bounds the rows computed at a time, and so the scratch memory. It is part of
@@ -64,13 +65,14 @@ func (r *routes) pieces(b block) []piece {
 	return all
 }
 
-// gather returns the tokens' rows of x as a matrix whose row 0 is that of assignment
-// order[lo]: the permutation happens while a product reads its operand.
-func (r *routes) gather(x core.Tensor, lo, topK, dim int) simd.Matrix {
-	return simd.Matrix{Stride: dim, Load: func(dst []float32, from int) {
-		token := r.order[lo+from/dim] / topK
-		x.Load(dst, token*dim+from%dim)
-	}}
+// gather copies the tokens' rows of x that rows [b.lo, b.hi) stand for to dst, widened.
+// The products read each of them several times.
+func (r *routes) gather(dst []float32, x core.Tensor, b block, topK, dim int) {
+	simd.Parallel(b.hi-b.lo, rowGrain, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			storage.Load(dst[i*dim:][:dim], x, r.order[b.lo+i]/topK*dim)
+		}
+	})
 }
 
 // addRows adds to each token's row of sum its assignments' rows of out, those in block
@@ -91,8 +93,13 @@ func (r *routes) addRows(sum, out []float32, b block, topK, dim int, weights []f
 	})
 }
 
-// expert holds the matrices of one expert in either layout: gate and up [I,D], down [D,I].
-type expert struct{ gate, up, down core.Tensor }
+// expert holds the matrices of one expert: in, whose product with x is g and u side by
+// side, is one of [2I,D] in the packed layout, or gate and up [I,D] on their own; down is
+// [D,I].
+type expert struct {
+	in   []core.Tensor
+	down core.Tensor
+}
 
 // experts finds them among named tensors, the gradients with prefix d.
 func experts(f core.Facts, named func(string) []core.Tensor, prefix string) []expert {
@@ -102,14 +109,13 @@ func experts(f core.Facts, named func(string) []core.Tensor, prefix string) []ex
 	if f.Layout == core.PerExpert {
 		gate, up := named(prefix+"gate"), named(prefix+"up")
 		for e := range all {
-			all[e] = expert{gate[e], up[e], down[e]}
+			all[e] = expert{[]core.Tensor{gate[e], up[e]}, down[e]}
 		}
 		return all
 	}
 	both := named(prefix + "gate_up")[0]
 	for e := range all {
-		at := 2 * e * I * D
-		all[e] = expert{both.Slice(at, at+I*D, I, D), both.Slice(at+I*D, at+2*I*D, I, D), down[0].Slice(e*I*D, (e+1)*I*D, D, I)}
+		all[e] = expert{[]core.Tensor{both.Slice(2*e*I*D, 2*(e+1)*I*D, 2*I, D)}, down[0].Slice(e*I*D, (e+1)*I*D, D, I)}
 	}
 	return all
 }

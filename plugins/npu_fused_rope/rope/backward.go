@@ -1,4 +1,4 @@
-package main
+package rope
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 
 // Backward rotates the gradients back: the transpose of the matrix (cos, -sin; sin, cos)
 // of a pair is the same with -sin for sin, whether or not cos^2+sin^2 is 1.
-func (k kernel) Backward(ctx context.Context, c *core.Call) error {
+func (k Kernel) Backward(ctx context.Context, c *core.Call) error {
 	if err := k.check(ctx, c); err != nil {
 		return err
 	}

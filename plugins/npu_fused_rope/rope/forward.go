@@ -1,14 +1,15 @@
-package main
+package rope
 
 import (
 	"context"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/internal/storage"
 )
 
 // Forward rotates q and k.
-func (k kernel) Forward(ctx context.Context, c *core.Call) error {
+func (k Kernel) Forward(ctx context.Context, c *core.Call) error {
 	if err := k.check(ctx, c); err != nil {
 		return err
 	}
@@ -36,9 +37,9 @@ func rotate(c *core.Call, heads int, in, out core.Tensor, direction float32) {
 				rotateRow(c.Facts, out.Float32s()[t*width:][:width], in.Float32s()[t*width:][:width], cos[at:at+half], s)
 				continue
 			}
-			in.Load(row, t*width)
+			storage.Load(row, in, t*width)
 			rotateRow(c.Facts, row, row, cos[at:at+half], s)
-			out.Store(row, t*width)
+			storage.Store(out, row, t*width)
 		}
 	})
 }

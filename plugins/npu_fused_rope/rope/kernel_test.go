@@ -1,4 +1,4 @@
-package main
+package rope
 
 import (
 	"errors"
@@ -12,12 +12,12 @@ import (
 )
 
 func TestConforms(t *testing.T) {
-	kerneltest.Run(t, kernel{}, kerneltest.Cases(core.RoPE))
+	kerneltest.Run(t, Kernel{}, kerneltest.Cases(core.RoPE))
 }
 
 // TestAgreesWithPublishedCode allows eight roundings of float32.
 func TestAgreesWithPublishedCode(t *testing.T) {
-	golden.Run(t, kernel{}, core.Float32, 0x1p-20)
+	golden.Run(t, Kernel{}, core.Float32, 0x1p-20)
 }
 
 func use(d core.DType, pairing core.Pairing, tokens int) kerneltest.Case {
@@ -26,7 +26,7 @@ func use(d core.DType, pairing core.Pairing, tokens int) kerneltest.Case {
 }
 
 func TestBitsDoNotDependOnThreads(t *testing.T) {
-	simdtest.SameBits(t, kernel{}, use(core.Float32, core.Half, 50))
+	simdtest.SameBits(t, Kernel{}, use(core.Float32, core.Half, 50))
 }
 
 func TestSupportsNamesTheFactAtFault(t *testing.T) {
@@ -35,11 +35,11 @@ func TestSupportsNamesTheFactAtFault(t *testing.T) {
 		"rotary_dim":      func(f *core.Facts) { f.RotaryDim = 3 },
 	} {
 		f := use(core.Float32, core.Half, 1).Facts
-		if err := (kernel{}).Supports(f); err != nil {
+		if err := (Kernel{}).Supports(f); err != nil {
 			t.Fatal(err)
 		}
 		change(&f)
-		if err := (kernel{}).Supports(f); !errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(), want) {
+		if err := (Kernel{}).Supports(f); !errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one that says %s", err, want)
 		}
 	}
@@ -49,7 +49,7 @@ func BenchmarkRoPE(b *testing.B) {
 	for _, pairing := range []core.Pairing{core.Half, core.Interleaved} {
 		for _, d := range []core.DType{core.Float32, core.BFloat16} {
 			b.Run(string(pairing)+"/"+d.String(), func(b *testing.B) {
-				kerneltest.Benchmark(b, kernel{}, use(d, pairing, 512), 0)
+				kerneltest.Benchmark(b, Kernel{}, use(d, pairing, 2048), 0)
 			})
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package moe
 
 import (
 	"errors"
@@ -13,12 +13,12 @@ import (
 )
 
 func TestConforms(t *testing.T) {
-	kerneltest.Run(t, new(kernel), kerneltest.Cases(core.MoEExperts))
+	kerneltest.Run(t, new(Kernel), kerneltest.Cases(core.MoEExperts))
 }
 
 // TestAgreesWithPublishedCode allows eight roundings of float32.
 func TestAgreesWithPublishedCode(t *testing.T) {
-	golden.Run(t, new(kernel), core.Float32, 0x1p-20)
+	golden.Run(t, new(Kernel), core.Float32, 0x1p-20)
 }
 
 func use(d core.DType, tokens, dim, intermediate, experts, topK int) kerneltest.Case {
@@ -31,8 +31,8 @@ func use(d core.DType, tokens, dim, intermediate, experts, topK int) kerneltest.
 // two of them in more than one block.
 func TestExpertsThatSpanBlocks(t *testing.T) {
 	c := use(core.Float32, blockRows+100, 6, 5, 3, 2)
-	kerneltest.Run(t, new(kernel), []kerneltest.Case{c})
-	simdtest.SameBits(t, new(kernel), c)
+	kerneltest.Run(t, new(Kernel), []kerneltest.Case{c})
+	simdtest.SameBits(t, new(Kernel), c)
 }
 
 func TestSortIsStableByExpert(t *testing.T) {
@@ -58,11 +58,11 @@ func TestSupportsNamesTheFactAtFault(t *testing.T) {
 		"top_k":           func(f *core.Facts) { f.TopK = 3 },
 	} {
 		f := use(core.Float32, 1, 4, 4, 2, 1).Facts
-		if err := new(kernel).Supports(f); err != nil {
+		if err := new(Kernel).Supports(f); err != nil {
 			t.Fatal(err)
 		}
 		change(&f)
-		if err := new(kernel).Supports(f); !errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(), want) {
+		if err := new(Kernel).Supports(f); !errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one that says %s", err, want)
 		}
 	}
@@ -70,10 +70,10 @@ func TestSupportsNamesTheFactAtFault(t *testing.T) {
 
 // BenchmarkMoE is a layer of 32 experts, a quarter as wide as published ones.
 func BenchmarkMoE(b *testing.B) {
-	const T, D, I, E, K = 128, 512, 192, 32, 4
+	const T, D, I, E, K = 2048, 512, 384, 32, 4
 	for _, d := range []core.DType{core.Float32, core.BFloat16} {
 		b.Run(d.String(), func(b *testing.B) {
-			kerneltest.Benchmark(b, new(kernel), use(d, T, D, I, E, K), 2*T*K*3*D*I)
+			kerneltest.Benchmark(b, new(Kernel), use(d, T, D, I, E, K), 2*T*K*3*D*I)
 		})
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package swiglu
 
 import (
 	"errors"
@@ -12,12 +12,12 @@ import (
 )
 
 func TestConforms(t *testing.T) {
-	kerneltest.Run(t, kernel{}, kerneltest.Cases(core.SwiGLU))
+	kerneltest.Run(t, Kernel{}, kerneltest.Cases(core.SwiGLU))
 }
 
 // TestAgreesWithPublishedCode allows eight roundings of float32.
 func TestAgreesWithPublishedCode(t *testing.T) {
-	golden.Run(t, kernel{}, core.Float32, 0x1p-20)
+	golden.Run(t, Kernel{}, core.Float32, 0x1p-20)
 }
 
 func use(d core.DType, layout core.Layout, tokens, intermediate int) kerneltest.Case {
@@ -29,8 +29,8 @@ func use(d core.DType, layout core.Layout, tokens, intermediate int) kerneltest.
 func TestRowsOfManySpans(t *testing.T) {
 	for _, layout := range []core.Layout{core.Separate, core.Packed} {
 		c := use(core.Float32, layout, 9, 3*span+17)
-		kerneltest.Run(t, kernel{}, []kerneltest.Case{c})
-		simdtest.SameBits(t, kernel{}, c)
+		kerneltest.Run(t, Kernel{}, []kerneltest.Case{c})
+		simdtest.SameBits(t, Kernel{}, c)
 	}
 }
 
@@ -40,11 +40,11 @@ func TestSupportsNamesTheFactAtFault(t *testing.T) {
 		"gelu":            func(f *core.Facts) { f.Activation = "gelu" },
 	} {
 		f := use(core.Float32, core.Packed, 1, 4).Facts
-		if err := (kernel{}).Supports(f); err != nil {
+		if err := (Kernel{}).Supports(f); err != nil {
 			t.Fatal(err)
 		}
 		change(&f)
-		if err := (kernel{}).Supports(f); !errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(), want) {
+		if err := (Kernel{}).Supports(f); !errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one that says %s", err, want)
 		}
 	}
@@ -53,7 +53,7 @@ func TestSupportsNamesTheFactAtFault(t *testing.T) {
 func BenchmarkSwiGLU(b *testing.B) {
 	for _, d := range []core.DType{core.Float32, core.BFloat16} {
 		b.Run(d.String(), func(b *testing.B) {
-			kerneltest.Benchmark(b, kernel{}, use(d, core.Separate, 256, 8192), 0)
+			kerneltest.Benchmark(b, Kernel{}, use(d, core.Separate, 2048, 3072), 0)
 		})
 	}
 }

@@ -1,17 +1,18 @@
-package main
+package swiglu
 
 import (
 	"context"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/internal/storage"
 )
 
 // Backward computes, with s as in Forward and its derivative s*(1-s),
 //
 //	dgate = dy*up*(s + gate*s*(1-s))
 //	dup = dy*gate*s
-func (k kernel) Backward(ctx context.Context, c *core.Call) error {
+func (k Kernel) Backward(ctx context.Context, c *core.Call) error {
 	if err := k.check(ctx, c); err != nil {
 		return err
 	}
@@ -25,12 +26,12 @@ func (k kernel) Backward(ctx context.Context, c *core.Call) error {
 			return
 		}
 		g, u, d := buf[0][:n], buf[1][:n], buf[2][:n]
-		gate.Load(g, gate.index(t, i))
-		up.Load(u, up.index(t, i))
-		dy.Load(d, t*I+i)
+		storage.Load(g, gate.Tensor, gate.index(t, i))
+		storage.Load(u, up.Tensor, up.index(t, i))
+		storage.Load(d, dy, t*I+i)
 		simd.SwiGLUGrad(g, u, d, g, u)
-		dgate.Store(g, dgate.index(t, i))
-		dup.Store(u, dup.index(t, i))
+		storage.Store(dgate.Tensor, g, dgate.index(t, i))
+		storage.Store(dup.Tensor, u, dup.index(t, i))
 	})
 	return nil
 }

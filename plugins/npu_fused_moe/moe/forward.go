@@ -1,15 +1,16 @@
-package main
+package moe
 
 import (
 	"context"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/internal/storage"
 )
 
 // Forward computes y and saves g and u, as rounded to storage, which is also how they go
 // into h, so that Backward sees the same numbers.
-func (k *kernel) Forward(ctx context.Context, c *core.Call) error {
+func (k *Kernel) Forward(ctx context.Context, c *core.Call) error {
 	if err := k.prepare(ctx, c); err != nil {
 		return err
 	}
@@ -30,27 +31,30 @@ func (k *kernel) Forward(ctx context.Context, c *core.Call) error {
 }
 
 // forward returns down[e] h for each row of a block.
-func (k *kernel) forward(c *core.Call, weights []expert, b block) []float32 {
+func (k *Kernel) forward(c *core.Call, weights []expert, b block) []float32 {
 	D, I, n := c.Facts.Dim, c.Facts.Intermediate, b.hi-b.lo
-	gu, h, out := grow(&k.gateUp, n*2*I), grow(&k.hidden, n*I), grow(&k.output, n*D)
+	x, h, out := grow(&k.x, n*D), grow(&k.hidden, n*I), grow(&k.output, n*D)
+	k.routes.gather(x, c.Input("x"), b, c.Facts.TopK, D)
+	saved := c.Output("gate_up_out")
+	gu, direct := k.saved(saved, b, 2*I)
 	var in, back []simd.Product
 	for _, p := range k.routes.pieces(b) {
 		w, rows, at := weights[p.expert], p.hi-p.lo, p.lo-b.lo
-		x := k.routes.gather(c.Input("x"), p.lo, c.Facts.TopK, D)
-		in = append(in,
-			simd.Product{M: rows, N: I, K: D, A: x, B: matrix(w.gate), TransB: true, C: gu[at*2*I:], StrideC: 2 * I},
-			simd.Product{M: rows, N: I, K: D, A: x, B: matrix(w.up), TransB: true, C: gu[at*2*I+I:], StrideC: 2 * I})
+		for i, part := range w.in {
+			width := part.Shape[0]
+			in = append(in, simd.Product{M: rows, N: width, K: D, A: simd.Matrix{Data: x[at*D:], Stride: D},
+				B: matrix(part), TransB: true, C: gu[at*2*I+i*width:], StrideC: 2 * I})
+		}
 		back = append(back, simd.Product{M: rows, N: D, K: I, A: simd.Matrix{Data: h[at*I:], Stride: I},
 			B: matrix(w.down), TransB: true, C: out[at*D:], StrideC: D})
 	}
 	simd.Multiply(in...)
-	saved := c.Output("gate_up_out")
 	simd.Parallel(n, rowGrain, func(lo, hi int) {
 		for r := lo; r < hi; r++ {
 			row := gu[r*2*I:][:2*I]
-			saved.Store(row, (b.lo+r)*2*I)
-			if c.Facts.DType != core.Float32 {
-				saved.Load(row, (b.lo+r)*2*I)
+			if !direct {
+				storage.Store(saved, row, (b.lo+r)*2*I)
+				storage.Load(row, saved, (b.lo+r)*2*I)
 			}
 			simd.SwiGLU(h[r*I:][:I], row[:I], row[I:])
 		}
@@ -59,10 +63,19 @@ func (k *kernel) forward(c *core.Call, weights []expert, b block) []float32 {
 	return out
 }
 
+// saved returns where to compute g and u of a block, width elements a row: in the tensor
+// itself if that is float32, else in scratch memory.
+func (k *Kernel) saved(x core.Tensor, b block, width int) (gu []float32, direct bool) {
+	if x.DType == core.Float32 {
+		return x.Float32s()[b.lo*width : b.hi*width], true
+	}
+	return grow(&k.gateUp, (b.hi-b.lo)*width), false
+}
+
 // rowGrain is the number of rows below which another goroutine does not pay.
 const rowGrain = 4
 
 // storeRows rounds to storage, on all cores.
 func storeRows(x core.Tensor, v []float32) {
-	simd.Parallel(len(v), 1<<14, func(lo, hi int) { x.Store(v[lo:hi], lo) })
+	simd.Parallel(len(v), 1<<14, func(lo, hi int) { storage.Store(x, v[lo:hi], lo) })
 }

@@ -1,7 +1,8 @@
-package main
+package rmsnorm
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -12,12 +13,12 @@ import (
 )
 
 func TestConforms(t *testing.T) {
-	kerneltest.Run(t, new(kernel), kerneltest.Cases(core.RMSNorm))
+	kerneltest.Run(t, new(Kernel), kerneltest.Cases(core.RMSNorm))
 }
 
 // TestAgreesWithPublishedCode allows eight roundings of float32.
 func TestAgreesWithPublishedCode(t *testing.T) {
-	golden.Run(t, new(kernel), core.Float32, 0x1p-20)
+	golden.Run(t, new(Kernel), core.Float32, 0x1p-20)
 }
 
 func use(d core.DType, tokens, dim int) kerneltest.Case {
@@ -28,8 +29,8 @@ func use(d core.DType, tokens, dim int) kerneltest.Case {
 // TestManyBlocks has more tokens than blocks of 16 cover.
 func TestManyBlocks(t *testing.T) {
 	c := use(core.Float32, 16*maxBlocks+77, 40)
-	kerneltest.Run(t, new(kernel), []kerneltest.Case{c})
-	simdtest.SameBits(t, new(kernel), c)
+	kerneltest.Run(t, new(Kernel), []kerneltest.Case{c})
+	simdtest.SameBits(t, new(Kernel), c)
 }
 
 func TestSupportsNamesTheFactAtFault(t *testing.T) {
@@ -38,11 +39,11 @@ func TestSupportsNamesTheFactAtFault(t *testing.T) {
 		"offset":          func(f *core.Facts) { f.Offset = 2 },
 	} {
 		f := use(core.Float32, 1, 4).Facts
-		if err := new(kernel).Supports(f); err != nil {
+		if err := new(Kernel).Supports(f); err != nil {
 			t.Fatal(err)
 		}
 		change(&f)
-		if err := new(kernel).Supports(f); !errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(), want) {
+		if err := new(Kernel).Supports(f); !errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one that says %s", err, want)
 		}
 	}
@@ -50,8 +51,10 @@ func TestSupportsNamesTheFactAtFault(t *testing.T) {
 
 func BenchmarkRMSNorm(b *testing.B) {
 	for _, d := range []core.DType{core.Float32, core.BFloat16} {
-		b.Run(d.String(), func(b *testing.B) {
-			kerneltest.Benchmark(b, new(kernel), use(d, 1024, 2048), 0)
-		})
+		for _, dim := range []int{1024, 4096} {
+			b.Run(fmt.Sprintf("%s/2048x%d", d, dim), func(b *testing.B) {
+				kerneltest.Benchmark(b, new(Kernel), use(d, 2048, dim), 0)
+			})
+		}
 	}
 }

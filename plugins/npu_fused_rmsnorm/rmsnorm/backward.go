@@ -1,10 +1,11 @@
-package main
+package rmsnorm
 
 import (
 	"context"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/internal/storage"
 )
 
 // maxBlocks bounds the partial sums of dweight.
@@ -17,7 +18,7 @@ const maxBlocks = 64
 //
 // The sum goes over blocks of tokens whose size depends on T alone, and then over the
 // blocks in order, so that it has the same bits for any number of threads.
-func (k *kernel) Backward(ctx context.Context, c *core.Call) error {
+func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
 	if err := k.check(ctx, c); err != nil {
 		return err
 	}
@@ -38,54 +39,67 @@ func (k *kernel) Backward(ctx context.Context, c *core.Call) error {
 			}
 		}
 	})
-	dweight := c.Output("dweight").Float32s()
-	for i := range dweight {
-		var sum float64
-		for b := range blocks {
-			sum += float64(partial[b*D+i])
-		}
-		dweight[i] = float32(sum)
-	}
+	addRows(c.Output("dweight").Float32s(), partial)
 	return nil
+}
+
+// addRows writes the sum of the rows of x to dst, adding neighbours first: the error of
+// such a sum grows with the logarithm of the number of rows. It overwrites x.
+func addRows(dst, x []float32) {
+	D := len(dst)
+	for n := len(x) / D; n > 1; n = (n + 1) / 2 {
+		for i := range n / 2 {
+			simd.Add(x[i*D:][:D], x[2*i*D:][:D], x[(2*i+1)*D:][:D])
+		}
+		if n%2 == 1 {
+			copy(x[n/2*D:][:D], x[(n-1)*D:])
+		}
+	}
+	if len(x) == 0 {
+		clear(dst)
+	} else {
+		copy(dst, x)
+	}
 }
 
 // rows computes one row of dx at a time.
 type rows struct {
-	f          core.Facts
-	dy, x, dx  core.Tensor
-	rstd       []float32
-	w, g, n, d []float32 // [D]; d holds dy
+	f         core.Facts
+	dy, x, dx core.Tensor
+	rstd      []float32
+	w         []float32 // [D]
+	d, n, g   []float32 // [D]: dy, x and then n, and dx, widened
+	bits      []uint16  // [D]
 }
 
 func newRows(c *core.Call, w []float32) *rows {
 	D := c.Facts.Dim
 	return &rows{f: c.Facts, dy: c.Input("dy"), x: c.Input("x"), dx: c.Output("dx"), rstd: c.Input("rstd").Float32s(),
-		w: w, g: make([]float32, D), n: make([]float32, D), d: make([]float32, D)}
+		w: w, d: make([]float32, D), n: make([]float32, D), g: make([]float32, D), bits: make([]uint16, D)}
 }
 
 // backward writes dx of token t and adds its share of dweight to sum.
 func (r *rows) backward(t int, sum []float32) {
-	D := len(r.w)
+	D, rstd := len(r.w), r.rstd[t]
 	if r.f.DType == core.Float32 { // where rounding to storage does nothing
 		dy, x, dx := r.dy.Float32s()[t*D:][:D], r.x.Float32s()[t*D:][:D], r.dx.Float32s()[t*D:][:D]
-		simd.NormGrad(dx, sum, dy, x, r.w, r.rstd[t], r.rstd[t]*simd.Dot3(dy, r.w, x)/float32(D))
+		simd.NormGrad(dx, sum, dy, x, r.w, rstd, rstd*simd.Dot3(dy, r.w, x)/float32(D))
 		return
 	}
-	w, g, n, d := r.w, r.g[:D], r.n[:D], r.d[:D]
-	r.dy.Load(d, t*D)
-	r.x.Load(n, t*D)
-	rstd := r.rstd[t]
-	for i, v := range w {
-		n[i] *= rstd
-		g[i] = d[i] * v
+	storage.Load(r.d, r.dy, t*D)
+	storage.Load(r.n, r.x, t*D)
+	mean := rstd * simd.Dot3(r.d, r.w, r.n) / float32(D)
+	if r.f.Cast != core.CastBeforeWeight {
+		simd.NormGrad(r.g, sum, r.d, r.n, r.w, rstd, mean)
+		storage.Store(r.dx, r.g, t*D)
+		return
 	}
-	mean := simd.Dot(g, n) / float32(D)
-	for i, v := range n {
-		g[i] = rstd * (g[i] - v*mean)
-	}
-	r.dx.Store(g, t*D)
-	round(r.f, n)
-	for i, v := range n {
-		sum[i] += d[i] * v
-	}
+	// dx takes n unrounded, dweight as it was multiplied.
+	simd.Scale(r.n, r.n, rstd)
+	simd.Mul(r.g, r.d, r.w)
+	simd.Scale(r.g, r.g, rstd)
+	simd.Axpy(-rstd*mean, r.n, r.g)
+	storage.Store(r.dx, r.g, t*D)
+	round(r.f, r.n, r.bits)
+	simd.MulAdd(sum, r.d, r.n)
 }

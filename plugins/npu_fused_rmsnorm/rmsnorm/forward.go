@@ -1,4 +1,4 @@
-package main
+package rmsnorm
 
 import (
 	"context"
@@ -6,20 +6,21 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/internal/storage"
 )
 
 // grain is the number of elements below which another goroutine does not pay.
 const grain = 1 << 14
 
 // Forward computes y and rstd.
-func (k *kernel) Forward(ctx context.Context, c *core.Call) error {
+func (k *Kernel) Forward(ctx context.Context, c *core.Call) error {
 	if err := k.check(ctx, c); err != nil {
 		return err
 	}
 	D, w := c.Facts.Dim, gain(c)
 	x, y, rstd := c.Input("x"), c.Output("y"), c.Output("rstd").Float32s()
 	simd.Parallel(c.Tokens(), grain/D, func(lo, hi int) {
-		row := make([]float32, D)
+		row, bits := make([]float32, D), make([]uint16, D)
 		for t := lo; t < hi; t++ {
 			if c.Facts.DType == core.Float32 { // where rounding to storage does nothing
 				x, y := x.Float32s()[t*D:][:D], y.Float32s()[t*D:][:D]
@@ -27,12 +28,12 @@ func (k *kernel) Forward(ctx context.Context, c *core.Call) error {
 				simd.ScaleMul(y, x, w, rstd[t])
 				continue
 			}
-			x.Load(row, t*D)
+			storage.Load(row, x, t*D)
 			rstd[t] = reciprocalRoot(c.Facts, row)
 			simd.Scale(row, row, rstd[t])
-			round(c.Facts, row)
+			round(c.Facts, row, bits)
 			simd.Mul(row, row, w)
-			y.Store(row, t*D)
+			storage.Store(y, row, t*D)
 		}
 	})
 	return nil
@@ -49,19 +50,9 @@ func gain(c *core.Call) []float32 {
 }
 
 // round rounds n to storage precision where the cast comes before the weight.
-func round(f core.Facts, n []float32) {
-	if f.Cast != core.CastBeforeWeight {
-		return
-	}
-	switch f.DType {
-	case core.BFloat16:
-		for i, v := range n {
-			n[i] = core.BFloat16ToFloat32(core.Float32ToBFloat16(v))
-		}
-	case core.Float16:
-		for i, v := range n {
-			n[i] = core.Float16ToFloat32(core.Float32ToFloat16(v))
-		}
+func round(f core.Facts, n []float32, bits []uint16) {
+	if f.Cast == core.CastBeforeWeight {
+		storage.Round(n, f.DType, bits)
 	}
 }
 

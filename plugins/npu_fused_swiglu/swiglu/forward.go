@@ -1,14 +1,15 @@
-package main
+package swiglu
 
 import (
 	"context"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/internal/storage"
 )
 
 // Forward computes y.
-func (k kernel) Forward(ctx context.Context, c *core.Call) error {
+func (k Kernel) Forward(ctx context.Context, c *core.Call) error {
 	if err := k.check(ctx, c); err != nil {
 		return err
 	}
@@ -21,10 +22,10 @@ func (k kernel) Forward(ctx context.Context, c *core.Call) error {
 			return
 		}
 		g, u := buf[0][:n], buf[1][:n]
-		gate.Load(g, gate.index(t, i))
-		up.Load(u, up.index(t, i))
+		storage.Load(g, gate.Tensor, gate.index(t, i))
+		storage.Load(u, up.Tensor, up.index(t, i))
 		simd.SwiGLU(u, g, u)
-		y.Store(u, t*I+i)
+		storage.Store(y, u, t*I+i)
 	})
 	return nil
 }

@@ -1,0 +1,40 @@
+// Package ceiling measures what a machine can do at best with the arithmetic of package
+// simd: how fast memory can be read and written, and how fast matrices can be
+// multiplied. Everything else is judged against these two, by the roofline model of
+// Williams, Waterman and Patterson (2009): an operation takes at least as long as its
+// bytes take at the bandwidth of memory, and as its arithmetic takes at the rate of
+// matrix products.
+package ceiling
+
+import "time"
+
+// Ceilings are the limits of a machine.
+type Ceilings struct {
+	Threads int `json:"threads"` // of the first two figures
+	// Bandwidth is that of memory, in bytes per second, counted as the STREAM benchmark
+	// counts it: the bytes that a loop reads and writes, without those that the processor
+	// reads only to overwrite them.
+	Bandwidth float64 `json:"bandwidth_bytes_per_s"`
+	// Products is the rate of a float32 matrix product, in operations per second: a
+	// multiplication and an addition are two.
+	Products float64 `json:"products_flop_per_s"`
+	// Bandwidth1 and Products1 are the same with one thread.
+	Bandwidth1 float64 `json:"bandwidth_1_thread_bytes_per_s"`
+	Products1  float64 `json:"products_1_thread_flop_per_s"`
+}
+
+// Floor returns the least time in which this machine moves so many bytes and does so
+// many operations, and whether the arithmetic sets it rather than memory. Less than that
+// is possible where data come from a cache.
+func (c Ceilings) Floor(bytes, flops float64) (d time.Duration, compute bool) {
+	move, calculate := ratio(bytes, c.Bandwidth), ratio(flops, c.Products)
+	return time.Duration(max(move, calculate) * float64(time.Second)), calculate > move
+}
+
+// ratio is a/b, 0 where b was not measured.
+func ratio(a, b float64) float64 {
+	if b <= 0 {
+		return 0
+	}
+	return a / b
+}

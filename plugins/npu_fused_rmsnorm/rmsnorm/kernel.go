@@ -1,0 +1,62 @@
+// Package rmsnorm is the kernel of the plugin npu_fused_rmsnorm, for the op rms_norm.
+// T tokens, D dim:
+//
+//	rstd = 1/sqrt(mean(x^2) + eps)
+//	n = x*rstd                         rounded to storage if the cast comes before the weight
+//	y = n*(offset + weight)
+//
+//	x, y, dy, dx [T,D] in storage precision; weight [D]; dweight [D] float32
+//	saved: rstd [T] float32
+//
+// Each row is read once and written once, with float32 arithmetic in between.
+package rmsnorm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/seed98097648/tune/core"
+)
+
+// Name and Version are the plugin's, and of the kernel when it is linked into a program.
+const (
+	Name    = "npu_fused_rmsnorm"
+	Version = "0.1.0"
+)
+
+var dtypes = []core.DType{core.Float32, core.BFloat16, core.Float16}
+
+// Kernel implements core.Kernel; its zero value is ready. It keeps its scratch memory from call to call.
+type Kernel struct {
+	partial []float32 // sums of dweight, one row for each block of tokens
+}
+
+// Info implements core.Kernel.
+func (*Kernel) Info() core.Info {
+	return core.Info{Name: Name, Op: core.RMSNorm, Version: Version,
+		Summary: "root mean square norm, one pass over memory", DTypes: dtypes, Backward: true}
+}
+
+// Supports implements core.Kernel: all valid facts in float32, bfloat16 and float16.
+func (*Kernel) Supports(f core.Facts) error {
+	if err := f.Validate(core.RMSNorm); err != nil {
+		return fmt.Errorf("%s: %w: %w", Name, core.ErrNotSupported, err)
+	}
+	for _, d := range []core.DType{f.DType, f.WeightDType} {
+		if !slices.Contains(dtypes, d) {
+			return fmt.Errorf("%s: %w: storage %s; it can be %v", Name, core.ErrNotSupported, d, dtypes)
+		}
+	}
+	return nil
+}
+
+func (k *Kernel) check(ctx context.Context, c *core.Call) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := k.Supports(c.Facts); err != nil {
+		return err
+	}
+	return c.Check()
+}
