@@ -29,6 +29,7 @@ const module = "github.com/seed98097648/tune"
 // Each other module should have one importer, and the row says which.
 var policy = []struct{ pkg, imports, tests string }{
 	// Leaves: the machine.
+	{"internal/cpu", "", ""},
 	{"internal/shm", "golang.org/x/sys", ""},
 	{"internal/hugepage", "golang.org/x/sys", "internal/shm internal/simd"},
 	{"internal/simd", "golang.org/x/sys", ""},
@@ -44,7 +45,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"core", "", ""},
 	{"core/reference", "core", ""},
 	{"core/kerneltest", "core core/reference", ""},
-	{"core/transport", "core core/reference core/kerneltest core/transport/proto internal/shm golang.org/x/sys " +
+	{"core/transport", "core core/reference core/kerneltest core/transport/proto internal/cpu internal/shm golang.org/x/sys " +
 		"github.com/hashicorp/go-plugin github.com/hashicorp/go-hclog google.golang.org/grpc google.golang.org/protobuf", "core/transport/... internal/plugintest"},
 	{"core/transport/proto", "google.golang.org/grpc google.golang.org/protobuf", ""},
 
@@ -62,6 +63,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/nn", "core internal/simd trainer/autograd trainer/data", "core/reference core/kerneltest trainer/checkpoint"},
 	{"trainer/models", "core trainer/autograd trainer/checkpoint trainer/data trainer/nn trainer/models/...", "core/reference trainer/optim"},
 	{"trainer/models/...", "core trainer/autograd trainer/checkpoint trainer/data trainer/nn trainer/models/...", "core/reference trainer/optim"},
+	{"trainer/measure", "core internal/cpu internal/simd trainer/nn", "trainer/autograd"},
 	{"trainer/progress", "github.com/schollz/progressbar/v3 golang.org/x/term trainer", ""},
 	{"trainer/bench", "core internal/ceiling internal/simd trainer trainer/...", "core/reference core/transport internal/plugintest"},
 	{"trainer/demo", "core trainer trainer/autograd trainer/data trainer/models trainer/nn trainer/tokenizer", "core/reference trainer/optim"},

@@ -151,7 +151,7 @@ func (a *app) bench(ctx context.Context, b *benchFlags) (err error) {
 	if o.Linked, err = linkedRegistry(); err != nil {
 		return err
 	}
-	o.Progress = a.benchStep
+	o.Progress, o.Measure.Logger = a.benchStep, a.logger()
 	o.Ceilings = func(ctx context.Context) (ceiling.Ceilings, error) { return ceiling.Measure(ctx, b.threads) }
 	r, err := bench.Run(ctx, o)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/measure"
 )
 
 // Options say what to measure.
@@ -33,10 +34,11 @@ type Options struct {
 	// without.
 	Ceilings func(context.Context) (ceiling.Ceilings, error)
 
-	Registry *core.Registry // the kernels; nil for none
-	Linked   *core.Registry // those of variants that begin with LinkedPrefix; nil for none
-	Memory   core.Memory    // parameters, activations and gradients; nil for the Go heap
-	Progress func(Progress) // called after every step; may be nil
+	Registry *core.Registry  // the kernels; nil for none
+	Linked   *core.Registry  // those of variants that begin with LinkedPrefix; nil for none
+	Memory   core.Memory     // parameters, activations and gradients; nil for the Go heap
+	Measure  measure.Options // how auto measures the kernels
+	Progress func(Progress)  // called after every step; may be nil
 }
 
 // Progress is a step that was made.
@@ -124,7 +126,7 @@ func (o Options) measure(ctx context.Context) ([]*variant, error) {
 	idle := footprint()
 	before := idle
 	for _, selection := range o.Kernels {
-		v, err := newVariant(o, selection)
+		v, err := newVariant(ctx, o, selection)
 		if err != nil {
 			return variants, fmt.Errorf("bench: variant %s: %w", selection, err)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/measure"
 	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/optim"
 )
@@ -26,7 +27,7 @@ type variant struct {
 }
 
 // newVariant builds the model, patches it and compiles its graph.
-func newVariant(o Options, selection string) (*variant, error) {
+func newVariant(ctx context.Context, o Options, selection string) (*variant, error) {
 	v := &variant{kernels: selection}
 	var err error
 	if o.ModelDir != "" {
@@ -37,20 +38,23 @@ func newVariant(o Options, selection string) (*variant, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := v.build(o); err != nil {
+	if err := v.build(ctx, o); err != nil {
 		v.close()
 		return nil, err
 	}
 	return v, nil
 }
 
-func (v *variant) build(o Options) error {
+func (v *variant) build(ctx context.Context, o Options) error {
 	if limit := v.model.Config.MaxPositionEmbeddings; o.Seq > limit {
 		return fmt.Errorf("the sequence length is %d, but the model's max_position_embeddings is %d: choose at most that", o.Seq, limit)
 	}
-	var err error
 	reg, selection := o.kernelsOf(v.kernels)
-	if v.report, err = core.ApplyDefaultKernels(v.model, reg, selection); err != nil {
+	plan, err := measure.Plan(ctx, v.model, reg, selection, measure.Run{Memory: o.Memory, Batch: o.Batch, Seq: o.Seq}, o.Measure)
+	if err != nil {
+		return err
+	}
+	if v.report, err = plan.Apply(); err != nil {
 		return err
 	}
 	v.engine, err = trainer.NewEngine(v.model, o.Memory, trainer.EngineConfig{Batch: o.Batch, Seq: o.Seq, Clip: 1, GradientCheckpointing: o.GradientCheckpointing,

@@ -38,6 +38,7 @@ func NewAttention(b *Builder, path, sitePath string, cfg AttentionConfig) *Atten
 	if cfg.QKNorm {
 		a.qNorm = NewRMSNorm(b, path+".q_norm", sitePath+".q_norm", cfg.HeadDim, cfg.Eps)
 		a.kNorm = NewRMSNorm(b, path+".k_norm", sitePath+".k_norm", cfg.HeadDim, cfg.Eps)
+		a.qNorm.perToken, a.kNorm.perToken = cfg.Heads, cfg.KVHeads
 	}
 	a.rope = NewRope(b, sitePath+".rope", cfg.Rope, cfg.Pairing, cfg.Heads, cfg.KVHeads, cfg.HeadDim)
 	return a

@@ -58,6 +58,11 @@ func (m *MoE) Forward(c *Context, x *autograd.Value) *autograd.Value {
 	if m.cfg.NormTopK {
 		weights = normalizeRows(c.G, weights)
 	}
+	return m.experts(c, x, weights, ids)
+}
+
+// experts records what the experts of each token make of it: weights and ids [T, K].
+func (m *MoE) experts(c *Context, x, weights, ids *autograd.Value) *autograd.Value {
 	gateUp, down := c.Leaf(m.gateUp), c.Leaf(m.down)
 	if m.kernel != nil {
 		return m.fused(c, c.T(), x, ids, weights, gateUp, down)[0]
