@@ -59,6 +59,41 @@ func CrossEntropy(c *Context, logits *autograd.Value) *autograd.Value {
 	}, logits, c.labels, c.divisor)[0]
 }
 
+// fusedCrossEntropy records the loss of CrossEntropy for the logits x*weight^T, in one
+// operation that has no logits: x [T, D], weight [V, D].
+func fusedCrossEntropy(c *Context, s *site, x, weight *autograd.Value) *autograd.Value {
+	op, err := autograd.KernelLoss(s.kernel, s.facts, s.path, c.T())
+	if err != nil {
+		c.fail(fmt.Errorf("nn: %s: %w", s.path, err))
+		return x
+	}
+	labels, share := targets(c, s.facts.Vocab)
+	return c.G.Apply(op, x, weight, labels, share)
+}
+
+// targets records the label that every position is scored against, negative for none,
+// and its share of the loss: 1/Divisor, or 0. Both are [T].
+func targets(c *Context, vocab int) (labels, share *autograd.Value) {
+	t := c.T()
+	out := c.G.ApplyAll(autograd.Op{Name: "targets", Outputs: []autograd.Spec{autograd.Int32(t), autograd.Float32(t)},
+		Forward: func(_ context.Context, in, out []core.Tensor) error {
+			labels, divisor := in[0].Int32s(), in[1].Float32s()[0]
+			if err := labelsInRange(labels, vocab, c.S); err != nil {
+				return err
+			}
+			for r := range t {
+				y, share := target(labels, r, c.S), float32(0)
+				if y >= 0 {
+					share = 1 / divisor
+				}
+				out[0].Int32s()[r], out[1].Float32s()[r] = int32(y), share
+			}
+			return nil
+		},
+	}, c.labels, c.divisor)
+	return out[0], out[1]
+}
+
 // expSum returns the largest element and the sum of exp(x - largest), a piece of the row
 // at a time.
 func expSum(x, buf []float32) (high float32, sum float64) {

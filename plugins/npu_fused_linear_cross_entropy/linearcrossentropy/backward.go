@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/internal/storage"
 )
 
 // Backward computes the losses as Forward does, and of the logits' gradient
@@ -41,7 +42,7 @@ func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
 			C: dweight, StrideC: D, Accumulate: !first})
 		simd.Multiply(simd.Product{M: n, N: D, K: V, A: dz, B: matrix(c.Input("weight")), C: rows, StrideC: D})
 		for r, t := range targets {
-			dx.Store(rows[r*D:(r+1)*D], t*D)
+			storage.Store(dx, rows[r*D:(r+1)*D], t*D)
 		}
 		first = false
 	})

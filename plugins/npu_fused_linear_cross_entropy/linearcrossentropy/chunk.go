@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/internal/storage"
 )
 
 const (
@@ -36,7 +37,7 @@ func (k *Kernel) chunks(ctx context.Context, c *core.Call, f func(targets []int,
 		n := len(targets)
 		x, logits := grow(&k.x, n*D), grow(&k.logits, n*V)
 		for r, t := range targets {
-			c.Input("x").Load(x[r*D:(r+1)*D], t*D)
+			storage.Load(x[r*D:(r+1)*D], c.Input("x"), t*D)
 		}
 		simd.Multiply(simd.Product{M: n, N: V, K: D, A: simd.Matrix{Data: x, Stride: D},
 			B: matrix(c.Input("weight")), TransB: true, C: logits, StrideC: V})
