@@ -1,61 +1,99 @@
 package linearcrossentropy
 
 import (
-	"context"
+	"math"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/internal/storage"
 )
 
+// target is a token that has a label, and what is known of its logits.
+type target struct {
+	token, label int
+	logit        float32 // of the label
+	high         float32 // the largest
+	sum          float64 // of exp(z - high)
+}
+
+// loss is the logarithm of the sum of exp(z), less the logit of the label.
+func (t *target) loss() float32 {
+	return float32(math.Log(t.sum) + float64(t.high) - float64(t.logit))
+}
+
 const (
-	// chunkRows is the fewest tokens worked on at a time, unless there are fewer. Every
-	// chunk packs the whole weight twice, and reads and writes the whole of its gradient:
-	// fewer rows make the products slower, more rows make the logits larger. Of 512 tokens
-	// with D = 1024 and V = 151936, the backward pass runs at 324 GFLOP/s with chunks of
-	// 56 (34 MB of logits), at 397 with 112 (68 MB), at 445 with 256 (156 MB) and at 465
-	// with all at once (311 MB), on two cores.
-	chunkRows = 112
-	// chunkBytes is what the logits of a chunk may take when more rows fit than these.
-	chunkBytes = 16 << 20
+	// tileElems is how many logits are worked on at a time: 4 MiB, little beside a head's
+	// weight, and enough for products at full speed.
+	tileElems = 1 << 20
+	minWidth  = 512 // of a tile, however many targets there are
 
 	rowGrain = 1 << 14 // elements below which another goroutine does not pay
 )
 
-// rowsOf returns how many tokens make a chunk. It depends on the vocabulary alone, being
-// part of the order in which the weight's gradient is summed.
-func rowsOf(vocab int) int { return max(chunkRows, chunkBytes/4/vocab) }
+// span is the part [lo, hi) of the vocabulary.
+type span struct{ lo, hi int }
 
-// chunks calls f with the targets of each chunk and the logits that they have.
-func (k *Kernel) chunks(ctx context.Context, c *core.Call, f func(targets []int, x, logits []float32)) error {
-	D, V := c.Facts.Dim, c.Facts.Vocab
-	for lo := 0; lo < len(k.targets); lo += rowsOf(V) {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		targets := k.targets[lo:min(lo+rowsOf(V), len(k.targets))]
-		n := len(targets)
-		x, logits := grow(&k.x, n*D), grow(&k.logits, n*V)
-		for r, t := range targets {
-			storage.Load(x[r*D:(r+1)*D], c.Input("x"), t*D)
-		}
-		simd.Multiply(simd.Product{M: n, N: V, K: D, A: simd.Matrix{Data: x, Stride: D},
-			B: matrix(c.Input("weight")), TransB: true, C: logits, StrideC: V})
-		f(targets, x, logits)
+// spans cuts the vocabulary. The widths depend on the sizes alone, being part of the
+// order in which sums are made.
+func spans(targets, vocab int) []span {
+	width := max(tileElems/targets, minWidth)
+	var all []span
+	for lo := 0; lo < vocab; lo += width {
+		all = append(all, span{lo, min(lo+width, vocab)})
 	}
-	return nil
+	return all
 }
 
-// matrix makes the weight an operand, widened while it is packed.
-func matrix(w core.Tensor) simd.Matrix {
-	m := simd.Matrix{Stride: w.Shape[1]}
+// chunk is a few targets, whose products with the weight are made together.
+type chunk struct {
+	*core.Call
+	targets []target
+	x       []float32 // [targets, D]: their rows of x
+}
+
+// gather makes a chunk of targets.
+func (k *Kernel) gather(c *core.Call, targets []target) chunk {
+	D := c.Facts.Dim
+	x := grow(&k.x, len(targets)*D)
+	for r, t := range targets {
+		storage.Load(x[r*D:(r+1)*D], c.Input("x"), t.token*D)
+	}
+	return chunk{c, targets, x}
+}
+
+// score writes the logits of a span to z [targets, width of the span].
+func (c chunk) score(s span, z []float32) {
+	D := c.Facts.Dim
+	simd.Multiply(simd.Product{M: len(c.targets), N: s.hi - s.lo, K: D, A: simd.Matrix{Data: c.x, Stride: D},
+		B: matrix(c.Input("weight"), s), TransB: true, C: z, StrideC: s.hi - s.lo})
+}
+
+// eachRow calls f for every target and its row of z, the logits of a span. It notes the
+// logit of the label on the way if it is among them.
+func (c chunk) eachRow(s span, z []float32, f func(t *target, z []float32)) {
+	width := s.hi - s.lo
+	simd.Parallel(len(c.targets), rowGrain/width, func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			t, row := &c.targets[r], z[r*width:(r+1)*width]
+			if s.lo <= t.label && t.label < s.hi {
+				t.logit = row[t.label-s.lo]
+			}
+			f(t, row)
+		}
+	})
+}
+
+// matrix makes rows of the weight an operand, widened while it is packed.
+func matrix(w core.Tensor, s span) simd.Matrix {
+	D := w.Shape[1]
+	m := simd.Matrix{Stride: D}
 	switch w.DType {
 	case core.BFloat16:
-		m.BFloat16 = w.Uint16s()
+		m.BFloat16 = w.Uint16s()[s.lo*D : s.hi*D]
 	case core.Float16:
-		m.Float16 = w.Uint16s()
+		m.Float16 = w.Uint16s()[s.lo*D : s.hi*D]
 	default:
-		m.Data = w.Float32s()
+		m.Data = w.Float32s()[s.lo*D : s.hi*D]
 	}
 	return m
 }

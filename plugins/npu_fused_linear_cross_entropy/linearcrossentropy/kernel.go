@@ -10,14 +10,17 @@
 //	losses, dlosses [T] and dweight [V,D] float32
 //	saved: nothing; the backward pass gives the losses too
 //
-// A token without a label costs nothing: the rows of the others are gathered. They are
-// worked on a chunk at a time, so that scratch memory is bounded: the logits of a chunk
-// become their own gradient where they are, and then are a factor of two products.
+// A token without a label costs nothing: the rows of the others are gathered. The logits
+// of as many of them as D lie in dweight while it is not needed for anything else: row v
+// of dweight is made of the logits of v alone, so that a part of the vocabulary after the
+// other becomes its gradient where it is. The tokens that are left come in chunks with
+// scratch memory of bounded size.
 package linearcrossentropy
 
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/seed98097648/tune/core"
@@ -34,10 +37,10 @@ var dtypes = []core.DType{core.Float32, core.BFloat16, core.Float16}
 // Kernel implements core.Kernel; its zero value is ready. It keeps its scratch memory
 // from call to call.
 type Kernel struct {
-	targets []int     // the tokens that have a label
-	x       []float32 // [rows of a chunk, D]: their rows of x
-	dx      []float32 // [rows of a chunk, D]
-	logits  []float32 // [rows of a chunk, V], or their gradient
+	targets []target
+	x, dx   []float32 // [targets of a chunk, D]
+	tile    []float32 // [targets of a chunk, width of a span]: logits, or their gradient
+	logits  []float32 // those of a chunk that has no room in dweight
 }
 
 // Info implements core.Kernel.
@@ -76,7 +79,7 @@ func (k *Kernel) prepare(ctx context.Context, c *core.Call) error {
 			return fmt.Errorf("%s: %w: labels[%d] is %d, the vocabulary has %d", Name, core.ErrBadCall, t, label, c.Facts.Vocab)
 		}
 		if label >= 0 {
-			k.targets = append(k.targets, t)
+			k.targets = append(k.targets, target{token: t, label: int(label), high: float32(math.Inf(-1))})
 		}
 	}
 	return nil

@@ -59,11 +59,12 @@ func TestSupportsNamesTheFactAtFault(t *testing.T) {
 	}
 }
 
-// chunked is a use whose chunks have chunkRows rows and are many even in small tests.
+// chunked is a use with dim 3, so that all targets but three are in chunks of chunkRows
+// with scratch memory. Two tokens have no label.
 func chunked(targets int) kerneltest.Case {
 	const vocab = chunkBytes / 4 / chunkRows
-	c := use(core.Float32, 0, 3, vocab)
-	c.Tokens, c.Name = targets+2, fmt.Sprint(targets, " targets")
+	c := use(core.Float32, targets+2, 3, vocab)
+	c.Name = fmt.Sprint(targets, " targets")
 	c.Edit = func(in map[string][]core.Tensor) {
 		labels := in["labels"][0].Int32s()
 		for t := range labels {
@@ -80,13 +81,46 @@ func TestTargetsThatFillChunksOrDoNot(t *testing.T) {
 	}
 	k := new(Kernel) // whose scratch memory still has what the case before left there
 	kerneltest.Run(t, k, []kerneltest.Case{
-		chunked(2 * chunkRows), chunked(2*chunkRows + 1), chunked(chunkRows - 1), chunked(1),
+		chunked(3 + 2*chunkRows), chunked(3 + 2*chunkRows + 1), chunked(2 + chunkRows), chunked(4), chunked(3), chunked(2), chunked(1),
 	})
+}
+
+// spanned is a use whose logits are in dweight, in two spans, the second one narrow. The
+// labels are at both ends of each.
+func spanned(d core.DType) kerneltest.Case {
+	const targets, width = 8, tileElems / 8
+	c := use(d, targets+1, targets, width+7)
+	c.Name = d.String()
+	c.Edit = func(in map[string][]core.Tensor) {
+		copy(in["labels"][0].Int32s(), []int32{0, width - 1, width, width + 6, -100, 5, width, width + 3, width - 1})
+	}
+	return c
+}
+
+func TestVocabulariesOfSeveralSpans(t *testing.T) {
+	kerneltest.Run(t, new(Kernel), []kerneltest.Case{spanned(core.Float32), spanned(core.BFloat16), spanned(core.Float16)})
+}
+
+// TestASpanWithoutAFiniteLogit: the logits of the first span are all -Inf.
+func TestASpanWithoutAFiniteLogit(t *testing.T) {
+	c := spanned(core.Float32)
+	labels := c.Edit
+	c.Edit = func(in map[string][]core.Tensor) {
+		labels(in)
+		x, weight := in["x"][0].Float32s(), in["weight"][0].Float32s()
+		for i := range x {
+			x[i] = 1
+		}
+		for i := range tileElems {
+			weight[i] = float32(math.Inf(-1))
+		}
+	}
+	kerneltest.Run(t, new(Kernel), []kerneltest.Case{c})
 }
 
 func TestBitsDoNotDependOnThreads(t *testing.T) {
 	simdtest.SameBits(t, new(Kernel), chunked(chunkRows+9))
-	simdtest.SameBits(t, new(Kernel), use(core.BFloat16, 90, 40, 700))
+	simdtest.SameBits(t, new(Kernel), spanned(core.BFloat16))
 }
 
 // TestATokenWithoutALabelTouchesNothing: its x may be anything, and the bits of all
@@ -126,7 +160,7 @@ func TestScratchMemoryIsThatOfAChunk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := 4 * (cap(k.logits) + cap(k.x) + cap(k.dx)); n > chunkBytes+8*chunkRows*c.Facts.Dim {
+	if n := 4 * (cap(k.logits) + cap(k.tile) + cap(k.x) + cap(k.dx)); n > chunkBytes+4*tileElems+4*forwardRows*2*c.Facts.Dim {
 		t.Errorf("%d bytes of scratch memory", n)
 	}
 }
