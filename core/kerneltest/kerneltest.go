@@ -85,10 +85,10 @@ func Run(t *testing.T, k core.Kernel, cases []Case) {
 const verifyElems = 4 << 20
 
 // Verify checks k with exactly these facts on three tokens, forward and every gradient.
-// The facts' sizes are kept, except that of moe_experts with large weights it takes
-// fewer experts, but at least two: it needs about ten times the memory of the
-// weights that are left. Errors wrap core.ErrWrongResult and give the numbers, or
-// core.ErrNotSupported.
+// The facts' sizes are kept, except that of large weights it takes a part: fewer experts
+// of moe_experts, a smaller vocabulary of linear_cross_entropy, but at least two. It needs
+// about ten times the memory of the weights that are left. Errors wrap
+// core.ErrWrongResult and give the numbers, or core.ErrNotSupported.
 func Verify(k core.Kernel, f core.Facts) error {
 	op := k.Info().Op
 	if err := k.Supports(f); err != nil {
@@ -98,6 +98,9 @@ func Verify(k core.Kernel, f core.Facts) error {
 		fit := max(2, verifyElems/max(1, 3*f.Dim*f.Intermediate))
 		f.Experts = min(f.Experts, fit)
 		f.TopK = min(f.TopK, f.Experts)
+	}
+	if op == core.LinearCrossEntropy {
+		f.Vocab = min(f.Vocab, max(2, verifyElems/max(1, f.Dim)))
 	}
 	c := Case{Name: "verify", Op: op, Facts: f, Tokens: 3, Seed: 1}
 	if op == core.RoPE {

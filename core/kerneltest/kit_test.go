@@ -46,6 +46,18 @@ func TestGradCheckFindsAWrongGradient(t *testing.T) {
 	}
 }
 
+func TestVerifyTakesPartOfAHugeVocabulary(t *testing.T) {
+	k := faulty{reference.Single(core.LinearCrossEntropy), func(run runFunc, c *core.Call) error {
+		if c.Facts.Dim != 512 || c.Facts.Vocab != 8192 {
+			t.Errorf("verified with %v", c.Facts)
+		}
+		return errors.New("stop here")
+	}}
+	if err := kerneltest.Verify(k, core.Facts{DType: core.Float32, WeightDType: core.Float32, Dim: 512, Vocab: 1 << 20}); err == nil {
+		t.Error("a kernel that fails passes Verify")
+	}
+}
+
 func TestVerifyKeepsFactsAndShrinksHugeExperts(t *testing.T) {
 	if err := kerneltest.Verify(reference.Single(core.RMSNorm), facts[core.RMSNorm]); err != nil {
 		t.Error(err)

@@ -94,9 +94,12 @@ func (f *folding) terms(sum *instr) []*slot {
 	return terms
 }
 
-// base reports whether others may be added to a term, once nothing else reads it.
+// base reports whether others may be added to a term, once nothing else reads it. A sum
+// that instructions read stays out of reach of the plugins, so that a call of theirs can
+// be repeated; one that is kept, which is the gradient of a parameter, may be completed
+// in the memory of the plugin that began it. It can be large.
 func (f *folding) base(t, total *slot) bool {
-	return f.uses[t] != nil && !t.keep && t.mem == total.mem && f.times(t) == 1
+	return f.uses[t] != nil && !t.keep && (t.mem == total.mem || total.keep) && f.times(t) == 1
 }
 
 // times returns how often the sum reads a term.
@@ -138,7 +141,7 @@ func (f *folding) add(t, last *slot) {
 	if in.over == nil {
 		in.over = make([]*slot, len(in.out))
 	}
-	in.over[u.out] = last
+	in.over[u.out], t.mem = last, last.mem
 	from.readers[slices.Index(from.readers, f.at)] = u.writer
 	slices.Sort(from.readers)
 }
@@ -146,6 +149,6 @@ func (f *folding) add(t, last *slot) {
 // rename makes the instruction that completes the sum write it under the sum's name.
 func (f *folding) rename(last, total *slot) {
 	w := f.uses[last]
-	f.tape[w.writer].out[w.out].slot = total
+	f.tape[w.writer].out[w.out].slot, total.mem = total, last.mem
 	f.uses[total].writer, f.uses[total].out = w.writer, w.out
 }

@@ -10,7 +10,8 @@
 // One backward instruction computes every gradient of an operation; "pick" nodes hand
 // them out, each a buffer of its own, without a copy. Where gradients
 // meet at a fan-out, the first is written and the operations of the others add theirs to
-// it, if they can; one n-ary sum adds the rest.
+// it, if they can; one n-ary sum adds the rest. A loss may have computed its gradients
+// together with its value, since what reaches it is always 1.
 //
 // Buffers are planned before the first run: an instruction's outputs live from the
 // instruction that writes them to the last that reads them, and buffers whose lives do

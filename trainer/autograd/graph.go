@@ -53,6 +53,11 @@ type Backward struct {
 	All     bool      // Run always gets every gradient in Wrt to write, needed or not
 	Scratch []Spec    // memory that Run may use while it runs
 	Work    core.Work // of Run; without Bytes, each tensor of Grads but Scratch counts once
+	// Ahead lists inputs whose gradients Forward computes itself: when the graph has a
+	// backward pass, its out has one more tensor for each of them. That is for a loss
+	// alone, whose own gradient is known beforehand to be 1; Compile refuses to
+	// differentiate the operation as a part of anything else. Run is then nil.
+	Ahead []int
 	// Accumulate lists inputs whose gradient Run can add to what is there, when Grads.Add
 	// tells it to: gradients that meet at one value then need neither a buffer each nor
 	// an instruction that adds them.
@@ -84,6 +89,7 @@ type Graph struct {
 	path   []string
 	region *region // the innermost of Checkpoint
 	owned  []block // memory of leaves that belong to the graph
+	one    *slot   // the gradient of the loss
 	err    error
 }
 
@@ -178,7 +184,7 @@ func (g *Graph) ApplyAll(op Op, in ...*Value) []*Value {
 		children[i] = v.node
 		s.in = append(s.in, ref{v.slot, v.shape})
 		s.wrt[i] = v.diff && op.Backward != nil &&
-			(slices.Contains(op.Backward.Wrt, i) || slices.Contains(op.Backward.Through, i))
+			(slices.Contains(op.Backward.Wrt, i) || slices.Contains(op.Backward.Through, i) || slices.Contains(op.Backward.Ahead, i))
 		s.diff = s.diff || s.wrt[i]
 	}
 	for _, spec := range op.Outputs {
@@ -193,7 +199,8 @@ func (g *Graph) ApplyAll(op Op, in ...*Value) []*Value {
 		return values
 	}
 	g.bySym[node] = s.out[0]
-	g.tape = append(g.tape, newForward(s))
+	s.instr = newForward(s)
+	g.tape = append(g.tape, s.instr)
 	for i, spec := range op.Outputs {
 		n := node
 		if i > 0 || op.Diff > 1 {

@@ -32,6 +32,8 @@ type symbol struct {
 	out    []*slot
 	wrt    []bool // inputs that get a gradient
 	diff   bool   // any of wrt
+	// instr computes it.
+	instr *instr
 }
 
 type kind string
@@ -42,6 +44,7 @@ const (
 	pickOut  kind = "pick"    // one output of a forward or backward operation
 	placeIn  kind = "place"   // the gradient of one output, on its way to the operation
 	through  kind = "through" // a gradient that an operation passes on as it is
+	ahead    kind = "ahead"   // a gradient that an operation has computed in its forward pass
 )
 
 var vector hm.Type = gorgonia.TensorType{Dims: 1, Of: tensor.Float32}
@@ -161,6 +164,9 @@ func (s *symbol) differentiate(inputs gorgonia.Nodes, output, grad *gorgonia.Nod
 			g.bySym[result[i]] = dout[0].slot
 		}
 	}
+	if len(b.Ahead) > 0 {
+		return result, s.ahead(result, dout[0].slot, output, grad)
+	}
 	if b.Run == nil {
 		return result, g.err
 	}
@@ -178,6 +184,26 @@ func (s *symbol) differentiate(inputs gorgonia.Nodes, output, grad *gorgonia.Nod
 	}
 	g.tape = append(g.tape, newBackward(s, dout, din))
 	return result, g.err
+}
+
+// ahead makes the gradients outputs of the operation's forward instruction, given that
+// its own gradient is dout.
+func (s *symbol) ahead(result gorgonia.Nodes, dout *slot, output, grad *gorgonia.Node) error {
+	g := s.g
+	if dout != g.one {
+		return fmt.Errorf("autograd: %s at %s has its gradients computed ahead, as the loss itself; it cannot be a part of another loss", s.op.Name, s.path)
+	}
+	for _, i := range s.op.Backward.Ahead {
+		d := g.newSlot(Spec{core.Float32, s.in[i].shape}, s.op.Memory)
+		s.instr.out = append(s.instr.out, ref{d, d.spec.Shape})
+		if !s.wrt[i] {
+			continue
+		}
+		if result[i] = g.add(&symbol{g: g, kind: ahead, index: i, op: Op{Name: s.name}, shape: s.in[i].shape}, output, grad); result[i] != nil {
+			g.bySym[result[i]] = d
+		}
+	}
+	return g.err
 }
 
 // incoming finds the gradient of each differentiable output in the sum that gorgonia
@@ -254,10 +280,10 @@ func (g *Graph) resolve(n *gorgonia.Node) (*slot, error) {
 		return s, nil
 	}
 	if n.IsScalar() && n.Op() != nil && n.Op().Arity() == 0 { // the 1 that Grad starts from
-		one := &slot{spec: Float32(), tensor: core.FromFloat32([]float32{1}), leaf: true}
-		g.slots = append(g.slots, one)
-		g.bySym[n] = one
-		return one, nil
+		g.one = &slot{spec: Float32(), tensor: core.FromFloat32([]float32{1}), leaf: true}
+		g.slots = append(g.slots, g.one)
+		g.bySym[n] = g.one
+		return g.one, nil
 	}
 	return nil, fmt.Errorf("autograd: gorgonia made a node that is neither ours nor a sum: %v", n)
 }

@@ -141,7 +141,8 @@ func newBackward(s *symbol, dout, din []ref) *instr {
 }
 
 // sum returns the buffer that holds the sum of the terms; one term is its own sum.
-// Sums lie in the graph's memory, out of reach of the plugins.
+// Sums lie in the graph's memory, out of reach of the plugins; see folding.base for one
+// exception.
 func (g *Graph) sum(terms []*slot, path string) *slot {
 	if len(terms) == 1 {
 		return terms[0]

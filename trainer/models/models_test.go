@@ -101,9 +101,9 @@ func TestConfigurationErrorsNameTheField(t *testing.T) {
 // TestSitesDeclareTheirFacts counts sites by op and looks at what tells them apart.
 func TestSitesDeclareTheirFacts(t *testing.T) {
 	tests := map[string]map[core.Op]int{
-		"llama":     {core.RMSNorm: 5, core.RoPE: 2, core.SwiGLU: 2},
-		"qwen3":     {core.RMSNorm: 9, core.RoPE: 2, core.SwiGLU: 2},
-		"qwen3_moe": {core.RMSNorm: 9, core.RoPE: 2, core.SwiGLU: 1, core.MoEExperts: 1},
+		"llama":     {core.RMSNorm: 5, core.RoPE: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
+		"qwen3":     {core.RMSNorm: 9, core.RoPE: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
+		"qwen3_moe": {core.RMSNorm: 9, core.RoPE: 2, core.SwiGLU: 1, core.MoEExperts: 1, core.LinearCrossEntropy: 1},
 	}
 	for name, want := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -130,6 +130,10 @@ func TestSitesDeclareTheirFacts(t *testing.T) {
 				case core.SwiGLU:
 					if s.Facts.Intermediate != 20 || s.Facts.Layout != core.Separate {
 						t.Errorf("%s has %v", s.Path, s.Facts)
+					}
+				case core.LinearCrossEntropy:
+					if f := s.Facts; f.Dim != 12 || f.Vocab != newModel(t, family(name), 1).Vocab() || s.Path != "loss" {
+						t.Errorf("%s has %v", s.Path, f)
 					}
 				case core.MoEExperts:
 					if f := s.Facts; f.Experts != 4 || f.TopK != 2 || f.Intermediate != 10 || f.Routing != core.RoutingNormalized || s.Path != "layers.1.mlp.experts" {

@@ -3,6 +3,7 @@ package nn
 import (
 	"fmt"
 
+	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/autograd"
 )
 
@@ -33,6 +34,7 @@ type Decoder struct {
 	layers []decoderLayer
 	norm   *RMSNorm
 	head   *Linear
+	loss   *site // the head and the loss together
 }
 
 type decoderLayer struct {
@@ -62,6 +64,7 @@ func NewDecoder(b *Builder, cfg DecoderConfig) (*Decoder, error) {
 	} else {
 		d.head = NewLinear(b, "lm_head", cfg.Hidden, cfg.Vocab, false)
 	}
+	d.loss = b.site("loss", core.LinearCrossEntropy, core.Facts{WeightDType: core.Float32, Dim: cfg.Hidden, Vocab: cfg.Vocab})
 	d.Body = b.Body()
 	if err := b.Err(); err != nil {
 		d.Free()
@@ -78,7 +81,7 @@ type Output struct {
 	Embedded *autograd.Value   // [T, D]
 	Hidden   []*autograd.Value // the residual stream after each layer [T, D]
 	Normed   *autograd.Value   // after the last norm [T, D]
-	Logits   *autograd.Value   // [T, V]
+	Logits   *autograd.Value   // [T, V]; never computed if nobody keeps it and the loss is fused
 	Loss     *autograd.Value   // scalar
 }
 
@@ -94,7 +97,12 @@ func (d *Decoder) Forward(c *Context) *Output {
 	}
 	out.Normed = inPath(c, "norm", func() *autograd.Value { return d.norm.Forward(c, h) })
 	out.Logits = inPath(c, "lm_head", func() *autograd.Value { return d.head.Forward(c, out.Normed) })
-	out.Loss = inPath(c, "loss", func() *autograd.Value { return CrossEntropy(c, out.Logits) })
+	out.Loss = inPath(c, "loss", func() *autograd.Value {
+		if d.loss.kernel != nil {
+			return fusedCrossEntropy(c, d.loss, out.Normed, c.Leaf(d.head.Weight))
+		}
+		return CrossEntropy(c, out.Logits)
+	})
 	return &out
 }
 

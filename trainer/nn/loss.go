@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"sync"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
@@ -16,6 +17,7 @@ import (
 // batch's Divisor: logits [T, V].
 func CrossEntropy(c *Context, logits *autograd.Value) *autograd.Value {
 	t, v := logits.Shape()[0], logits.Shape()[1]
+	bufs := sync.Pool{New: func() any { return new([1 << 10]float32) }}
 	return c.G.ApplyAll(autograd.Op{Name: "cross_entropy", Outputs: []autograd.Spec{autograd.Float32(), autograd.Float32(t, 2), autograd.Float32(t)},
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
 			x, labels, divisor := in[0].Float32s(), in[1].Int32s(), in[2].Float32s()[0]
@@ -24,11 +26,12 @@ func CrossEntropy(c *Context, logits *autograd.Value) *autograd.Value {
 				return err
 			}
 			simd.Parallel(t, max(1, grain/v), func(lo, hi int) {
-				buf := make([]float32, 1<<10)
+				buf := bufs.Get().(*[1 << 10]float32)
+				defer bufs.Put(buf)
 				for r := lo; r < hi; r++ {
 					saved[2*r], saved[2*r+1], losses[r] = 0, 0, 0
 					if y := target(labels, r, c.S); y >= 0 {
-						high, sum := expSum(x[r*v:(r+1)*v], buf)
+						high, sum := expSum(x[r*v:(r+1)*v], buf[:])
 						saved[2*r], saved[2*r+1] = high, float32(sum)
 						losses[r] = float32(float64(high-x[r*v+y]) + math.Log(sum))
 					}
@@ -57,6 +60,41 @@ func CrossEntropy(c *Context, logits *autograd.Value) *autograd.Value {
 			return nil
 		}},
 	}, logits, c.labels, c.divisor)[0]
+}
+
+// fusedCrossEntropy records the loss of CrossEntropy for the logits x*weight^T, in one
+// operation that has no logits: x [T, D], weight [V, D].
+func fusedCrossEntropy(c *Context, s *site, x, weight *autograd.Value) *autograd.Value {
+	op, err := autograd.KernelLoss(s.kernel, s.facts, s.path, c.T())
+	if err != nil {
+		c.fail(fmt.Errorf("nn: %s: %w", s.path, err))
+		return x
+	}
+	labels, share := targets(c, s.facts.Vocab)
+	return c.G.Apply(op, x, weight, labels, share)
+}
+
+// targets records the label that every position is scored against, negative for none,
+// and its share of the loss: 1/Divisor, or 0. Both are [T].
+func targets(c *Context, vocab int) (labels, share *autograd.Value) {
+	t := c.T()
+	out := c.G.ApplyAll(autograd.Op{Name: "targets", Outputs: []autograd.Spec{autograd.Int32(t), autograd.Float32(t)},
+		Forward: func(_ context.Context, in, out []core.Tensor) error {
+			labels, divisor := in[0].Int32s(), in[1].Float32s()[0]
+			if err := labelsInRange(labels, vocab, c.S); err != nil {
+				return err
+			}
+			for r := range t {
+				y, share := target(labels, r, c.S), float32(0)
+				if y >= 0 {
+					share = 1 / divisor
+				}
+				out[0].Int32s()[r], out[1].Float32s()[r] = int32(y), share
+			}
+			return nil
+		},
+	}, c.labels, c.divisor)
+	return out[0], out[1]
 }
 
 // expSum returns the largest element and the sum of exp(x - largest), a piece of the row

@@ -1,0 +1,107 @@
+package linearcrossentropy
+
+import (
+	"math"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/internal/storage"
+)
+
+// target is a token that has a label, and what is known of its logits.
+type target struct {
+	token, label int
+	logit        float32 // of the label
+	high         float32 // the largest
+	sum          float64 // of exp(z - high)
+}
+
+// loss is the logarithm of the sum of exp(z), less the logit of the label.
+func (t *target) loss() float32 {
+	return float32(math.Log(t.sum) + float64(t.high) - float64(t.logit))
+}
+
+const (
+	// tileElems is how many logits are worked on at a time: 4 MiB, little beside a head's
+	// weight, and enough for products at full speed.
+	tileElems = 1 << 20
+	minWidth  = 512 // of a tile, however many targets there are
+
+	rowGrain = 1 << 14 // elements below which another goroutine does not pay
+)
+
+// span is the part [lo, hi) of the vocabulary.
+type span struct{ lo, hi int }
+
+// spans cuts the vocabulary. The widths depend on the sizes alone, being part of the
+// order in which sums are made.
+func spans(targets, vocab int) []span {
+	width := max(tileElems/targets, minWidth)
+	var all []span
+	for lo := 0; lo < vocab; lo += width {
+		all = append(all, span{lo, min(lo+width, vocab)})
+	}
+	return all
+}
+
+// chunk is a few targets, whose products with the weight are made together.
+type chunk struct {
+	*core.Call
+	targets []target
+	x       []float32 // [targets, D]: their rows of x
+}
+
+// gather makes a chunk of targets.
+func (k *Kernel) gather(c *core.Call, targets []target) chunk {
+	D := c.Facts.Dim
+	x := grow(&k.x, len(targets)*D)
+	for r, t := range targets {
+		storage.Load(x[r*D:(r+1)*D], c.Input("x"), t.token*D)
+	}
+	return chunk{c, targets, x}
+}
+
+// score writes the logits of a span to z [targets, width of the span].
+func (c chunk) score(s span, z []float32) {
+	D := c.Facts.Dim
+	simd.Multiply(simd.Product{M: len(c.targets), N: s.hi - s.lo, K: D, A: simd.Matrix{Data: c.x, Stride: D},
+		B: matrix(c.Input("weight"), s), TransB: true, C: z, StrideC: s.hi - s.lo})
+}
+
+// eachRow calls f for every target and its row of z, the logits of a span. It notes the
+// logit of the label on the way if it is among them.
+func (c chunk) eachRow(s span, z []float32, f func(t *target, z []float32)) {
+	width := s.hi - s.lo
+	simd.Parallel(len(c.targets), rowGrain/width, func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			t, row := &c.targets[r], z[r*width:(r+1)*width]
+			if s.lo <= t.label && t.label < s.hi {
+				t.logit = row[t.label-s.lo]
+			}
+			f(t, row)
+		}
+	})
+}
+
+// matrix makes rows of the weight an operand, widened while it is packed.
+func matrix(w core.Tensor, s span) simd.Matrix {
+	D := w.Shape[1]
+	m := simd.Matrix{Stride: D}
+	switch w.DType {
+	case core.BFloat16:
+		m.BFloat16 = w.Uint16s()[s.lo*D : s.hi*D]
+	case core.Float16:
+		m.Float16 = w.Uint16s()[s.lo*D : s.hi*D]
+	default:
+		m.Data = w.Float32s()[s.lo*D : s.hi*D]
+	}
+	return m
+}
+
+// grow returns n elements of scratch memory, with what they held before.
+func grow(buf *[]float32, n int) []float32 {
+	if cap(*buf) < n {
+		*buf = make([]float32, n)
+	}
+	return (*buf)[:n]
+}

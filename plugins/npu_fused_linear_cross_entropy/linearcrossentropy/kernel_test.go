@@ -1,0 +1,178 @@
+package linearcrossentropy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/kerneltest"
+	"github.com/seed98097648/tune/internal/golden"
+	"github.com/seed98097648/tune/internal/simd/simdtest"
+)
+
+func TestConforms(t *testing.T) {
+	kerneltest.Run(t, new(Kernel), kerneltest.Cases(core.LinearCrossEntropy))
+}
+
+// TestAgreesWithPublishedCode allows eight roundings of float32.
+func TestAgreesWithPublishedCode(t *testing.T) {
+	golden.Run(t, new(Kernel), core.Float32, 0x1p-20)
+}
+
+func use(d core.DType, tokens, dim, vocab int) kerneltest.Case {
+	return kerneltest.Case{Op: core.LinearCrossEntropy, Tokens: tokens, Seed: 1, Facts: core.Facts{
+		DType: d, WeightDType: d, Dim: dim, Vocab: vocab}}
+}
+
+// BenchmarkLinearCrossEntropy has a vocabulary of many chunks, and one of a single chunk.
+func BenchmarkLinearCrossEntropy(b *testing.B) {
+	for _, s := range [][3]int{{512, 1024, 32000}, {1024, 512, 8192}} {
+		T, D, V := s[0], s[1], s[2]
+		for _, d := range []core.DType{core.Float32, core.BFloat16} {
+			b.Run(fmt.Sprintf("%dx%dx%d/%s", T, D, V, d), func(b *testing.B) {
+				c := use(d, T, D, V)
+				// A quarter of the kit's labels are ignored. Backward has three products, and
+				// the kit counts two.
+				kerneltest.Benchmark(b, new(Kernel), c, 2*0.75*float64(T*D)*float64(V))
+			})
+		}
+	}
+}
+
+func TestSupportsNamesTheFactAtFault(t *testing.T) {
+	for want, change := range map[string]func(f *core.Facts){
+		"storage float64": func(f *core.Facts) { f.DType = core.Float64 },
+		"vocab":           func(f *core.Facts) { f.Vocab = 0 },
+	} {
+		f := use(core.Float32, 1, 4, 4).Facts
+		if err := new(Kernel).Supports(f); err != nil {
+			t.Fatal(err)
+		}
+		change(&f)
+		if err := new(Kernel).Supports(f); !errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one that says %s", err, want)
+		}
+	}
+}
+
+// chunked is a use with dim 3, so that all targets but three are in chunks of chunkRows
+// with scratch memory. Two tokens have no label.
+func chunked(targets int) kerneltest.Case {
+	const vocab = chunkBytes / 4 / chunkRows
+	c := use(core.Float32, targets+2, 3, vocab)
+	c.Name = fmt.Sprint(targets, " targets")
+	c.Edit = func(in map[string][]core.Tensor) {
+		labels := in["labels"][0].Int32s()
+		for t := range labels {
+			labels[t] = int32(t * 37 % vocab)
+		}
+		labels[0], labels[targets] = -100, -1
+	}
+	return c
+}
+
+func TestTargetsThatFillChunksOrDoNot(t *testing.T) {
+	if got := rowsOf(chunked(1).Facts.Vocab); got != chunkRows {
+		t.Fatalf("chunks of %d rows, the tests want %d", got, chunkRows)
+	}
+	k := new(Kernel) // whose scratch memory still has what the case before left there
+	kerneltest.Run(t, k, []kerneltest.Case{
+		chunked(3 + 2*chunkRows), chunked(3 + 2*chunkRows + 1), chunked(2 + chunkRows), chunked(4), chunked(3), chunked(2), chunked(1),
+	})
+}
+
+// spanned is a use whose logits are in dweight, in two spans, the second one narrow. The
+// labels are at both ends of each.
+func spanned(d core.DType) kerneltest.Case {
+	const targets, width = 8, tileElems / 8
+	c := use(d, targets+1, targets, width+7)
+	c.Name = d.String()
+	c.Edit = func(in map[string][]core.Tensor) {
+		copy(in["labels"][0].Int32s(), []int32{0, width - 1, width, width + 6, -100, 5, width, width + 3, width - 1})
+	}
+	return c
+}
+
+func TestVocabulariesOfSeveralSpans(t *testing.T) {
+	kerneltest.Run(t, new(Kernel), []kerneltest.Case{spanned(core.Float32), spanned(core.BFloat16), spanned(core.Float16)})
+}
+
+// TestASpanWithoutAFiniteLogit: the logits of the first span are all -Inf.
+func TestASpanWithoutAFiniteLogit(t *testing.T) {
+	c := spanned(core.Float32)
+	labels := c.Edit
+	c.Edit = func(in map[string][]core.Tensor) {
+		labels(in)
+		x, weight := in["x"][0].Float32s(), in["weight"][0].Float32s()
+		for i := range x {
+			x[i] = 1
+		}
+		for i := range tileElems {
+			weight[i] = float32(math.Inf(-1))
+		}
+	}
+	kerneltest.Run(t, new(Kernel), []kerneltest.Case{c})
+}
+
+func TestBitsDoNotDependOnThreads(t *testing.T) {
+	simdtest.SameBits(t, new(Kernel), chunked(chunkRows+9))
+	simdtest.SameBits(t, new(Kernel), spanned(core.BFloat16))
+}
+
+// TestATokenWithoutALabelTouchesNothing: its x may be anything, and the bits of all
+// others' outputs are as if it were not there.
+func TestATokenWithoutALabelTouchesNothing(t *testing.T) {
+	run := func(ignored float32) *core.Call {
+		c := use(core.Float32, 9, 5, 11)
+		c.Edit = func(in map[string][]core.Tensor) {
+			in["labels"][0].Int32s()[4] = -100
+			in["x"][0].Store([]float32{ignored, ignored, ignored, ignored, ignored}, 4*5)
+		}
+		_, backward, err := kerneltest.Calls(t.Context(), new(Kernel), c)
+		if err == nil {
+			err = new(Kernel).Backward(t.Context(), backward)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return backward
+	}
+	finite, nan := run(1), run(float32(math.NaN()))
+	for i, x := range finite.Out {
+		if !bytes.Equal(x.Data, nan.Out[i].Data) {
+			t.Errorf("%s depends on a token that has no label", finite.Sig.Out[i].Name)
+		}
+	}
+}
+
+// TestScratchMemoryIsThatOfAChunk gives the kernel many more tokens than a chunk has.
+func TestScratchMemoryIsThatOfAChunk(t *testing.T) {
+	k := new(Kernel)
+	c := chunked(4 * chunkRows)
+	_, backward, err := kerneltest.Calls(t.Context(), k, c)
+	if err == nil {
+		err = k.Backward(t.Context(), backward)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := 4 * (cap(k.logits) + cap(k.tile) + cap(k.x) + cap(k.dx)); n > chunkBytes+4*tileElems+4*forwardRows*2*c.Facts.Dim {
+		t.Errorf("%d bytes of scratch memory", n)
+	}
+}
+
+func TestALabelPastTheVocabularyIsNamed(t *testing.T) {
+	_, backward, err := kerneltest.Calls(t.Context(), new(Kernel), use(core.Float32, 5, 4, 6))
+	if err != nil {
+		t.Fatal(err)
+	}
+	backward.Input("labels").Int32s()[3] = 6
+	err = new(Kernel).Backward(t.Context(), backward)
+	if !errors.Is(err, core.ErrBadCall) || !strings.Contains(err.Error(), "labels[3] is 6, the vocabulary has 6") {
+		t.Errorf("error %v", err)
+	}
+}
