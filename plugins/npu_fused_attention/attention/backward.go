@@ -11,6 +11,8 @@ import (
 // that all that they need stays in the second-level cache.
 const backwardKeys = 256
 
+var backwardRows = 112
+
 // Backward computes, with p_tj = exp(s_tj - lse_t), delta_t = dy_t . y_t and
 // ds_tj = p_tj * (dy_t . v_j - delta_t) / sqrt(C),
 //
@@ -87,93 +89,137 @@ func (w *worker) backward(t task) {
 	}
 	sum = sum[:2*n*C]
 	clear(sum)
-	t.blocks(w.facts, func(head, from, to int) { w.backwardQueries(t, sum, head, from, to) })
+	t.blocks(w.facts, func(head, from, to int) {
+		for at := from; at < to; at += backwardRows {
+			w.backwardQueries(t, sum, head, at, min(at+backwardRows, to))
+		}
+	})
 	if t.parts == 1 {
 		w.store(t, sum)
 	}
 }
 
 // backwardQueries computes dq of a block of queries, and adds their share to dk and dv.
+// The sums that make exponentials probabilities, and delta, are those of the exponentials
+// themselves: lse and y, rounded as they are, would leave a trace where exact sums
+// cancel, as in a row that sees one key.
 func (w *worker) backwardQueries(t task, sum []float32, head, from, to int) {
-	C, dy, y := w.facts.HeadDim, w.call.Input("dy"), w.call.Input("y")
-	g := w.load(&w.gradients, dy, head, from, to, 1)
-	out := w.load(&w.y, y, head, from, to, 1)
-	for r := range to - from {
-		w.delta[r] = simd.Dot(g[r*C:][:C], out[r*C:][:C])
+	b := block{task: t, head: head, from: from, to: to}
+	b.first, b.end = w.keys.union(from, to, t.lo, t.hi)
+	b.first = simd.PanelStart(b.first)
+	n, C := to-from, w.facts.HeadDim
+	b.stride = b.end - b.first + gap
+	b.q = w.load(&w.queries, w.call.Input("q"), head, from, to, w.scale())
+	b.dy = w.load(&w.gradients, w.call.Input("dy"), head, from, to, 1)
+	b.p, b.ds, b.dq = grow(&w.scores, n*b.stride), grow(&w.dscores, n*b.stride), grow(&w.y, n*C)
+	clear(b.dq)
+	clear(w.total[:n])
+	clear(w.delta[:n])
+	b.chunks(func(at, last int) { w.exponentials(b, at, last) })
+	for r := range n {
+		if first, end := w.keys.of(from + r); first < end {
+			w.total[r] = 1 / w.total[r]
+			w.delta[r] *= w.total[r]
+		}
 	}
-	q := w.load(&w.queries, w.call.Input("q"), head, from, to, w.scale())
-	w.queriesPacked.Pack(to-from, C, q, C, false)
-	w.gradientPanel.Pack(to-from, C, g, C, false)
-
-	dq := out // y is not needed any more
-	clear(dq)
-	chunk := simd.PanelStart(backwardKeys)
-	first, end := w.keys.union(from, to, t.lo, t.hi)
-	for at := simd.PanelStart(first); at < end; at += chunk {
-		last := min(at+chunk, end)
-		w.scoreGradients(t, dq, head, from, to, at, last)
-		w.keyGradients(t, sum, from, to, at, last)
+	w.queriesPacked.Pack(n, C, b.q, C, false)
+	for r := range n { // the factor of p that is missing
+		simd.Scale(b.dy[r*C:][:C], b.dy[r*C:][:C], float32(w.total[r]))
 	}
-	for r := range to - from {
-		row := dq[r*C:][:C]
+	w.gradientPanel.Pack(n, C, b.dy, C, false)
+	b.chunks(func(at, last int) {
+		w.queryGradients(b, at, last)
+		w.keyGradients(b, sum, at, last)
+	})
+	for r := range n {
+		row := b.dq[r*C:][:C]
 		simd.Scale(row, row, w.scale())
 		w.call.Output("dq").Store(row, w.at(from+r, head))
 	}
 }
 
-// scoreGradients computes p and ds, up to its factor, of a block of queries with keys
-// [at, last) of the segment, 0 where a query does not see a key, and adds to dq.
-func (w *worker) scoreGradients(t task, dq []float32, head, from, to, at, last int) {
-	C, stride := w.facts.HeadDim, simd.PanelStart(backwardKeys)+gap
-	scores, dscores := grow(&w.scores, (to-from)*stride), grow(&w.dscores, (to-from)*stride)
-	for lo := from; lo < to; lo += simd.PanelRows() {
-		hi, r := min(lo+simd.PanelRows(), to), lo-from
-		p, ds := scores[r*stride:], dscores[r*stride:]
-		first, end := w.keys.union(lo, hi, t.lo+at, t.lo+last)
-		start := simd.PanelStart(at+first) - at
-		s := simd.Strip{M: hi - lo, K1: C, N0: at + start, N1: at + end, StrideA: C, StrideC: stride}
-		s.A, s.C = w.queries[r*C:], p[start:]
-		w.keysAcross.Multiply(s)
-		s.A, s.C = w.gradients[r*C:], ds[start:]
-		w.valuesAcross.Multiply(s)
-		for i := range hi - lo {
-			w.softmaxGradient(r+i, p[i*stride:][:last-at], ds[i*stride:][:last-at], head, lo+i, t.lo+at)
-		}
-		w.keysAlong.Multiply(simd.Strip{M: hi - lo, K0: at + first, K1: at + end, N1: C, A: ds[first:], StrideA: stride,
-			C: dq[r*C:], StrideC: C, Accumulate: true})
+// block is some queries of a head, and what they have to do with all keys they see.
+type block struct {
+	task
+	head, from, to int
+	first, end     int       // keys of the segment, from the start of a panel on
+	q, dy, dq      []float32 // [b,C]
+	p, ds          []float32 // [b,stride]: of keys first, first+1, ...
+	stride         int
+}
+
+// chunks calls do for pieces [at, last) of the keys.
+func (b block) chunks(do func(at, last int)) {
+	chunk := simd.PanelStart(backwardKeys)
+	for at := b.first; at < b.end; at += chunk {
+		do(at, min(at+chunk, b.end))
 	}
 }
 
-// softmaxGradient turns scores into probabilities p, and the gradients of those into the
-// ones of the scores; at is the first key.
-func (w *worker) softmaxGradient(r int, p, ds []float32, head, t, at int) {
-	first, end := w.keys.within(t, at, at+len(p))
-	for _, x := range [][]float32{p, ds} {
-		clear(x[:first])
-		clear(x[end:])
+// exponentials computes exponentials p and the gradients of probabilities dp, adds up
+// what makes p probabilities and delta, and sets to 0 what a query does not see.
+func (w *worker) exponentials(b block, at, last int) {
+	C, lse := w.facts.HeadDim, w.call.Input("lse").Float32s()
+	for lo := b.from; lo < b.to; lo += simd.PanelRows() {
+		hi, r := min(lo+simd.PanelRows(), b.to), lo-b.from
+		first, end := w.keys.union(lo, hi, b.lo+at, b.lo+last)
+		start := simd.PanelStart(at + first)
+		to := r*b.stride + start - b.first
+		s := simd.Strip{M: hi - lo, K1: C, N0: start, N1: at + end, StrideA: C, StrideC: b.stride}
+		s.A, s.C = b.q[r*C:], b.p[to:]
+		w.keysAcross.Multiply(s)
+		s.A, s.C = b.dy[r*C:], b.ds[to:]
+		w.valuesAcross.Multiply(s)
+		for t := lo; t < hi; t++ {
+			r, n := t-b.from, last-at
+			p, dp := b.p[r*b.stride+at-b.first:][:n], b.ds[r*b.stride+at-b.first:][:n]
+			first, end := w.keys.within(t, b.lo+at, b.lo+last)
+			for _, x := range [][]float32{p, dp} {
+				clear(x[:first])
+				clear(x[end:])
+			}
+			p, dp = p[first:end], dp[first:end]
+			w.total[r] += simd.ExpSum(p, p, 1, lse[t*w.facts.Heads+b.head])
+			w.delta[r] += float64(simd.Dot(p, dp))
+		}
 	}
-	p, ds = p[first:end], ds[first:end]
-	simd.ExpSum(p, p, 1, w.call.Input("lse").Float32s()[t*w.facts.Heads+head])
-	simd.SoftmaxGrad(ds, p, ds, w.delta[r], 1)
+}
+
+// queryGradients computes the gradients of scores, up to the factor that they share, and
+// adds to dq.
+func (w *worker) queryGradients(b block, at, last int) {
+	C := w.facts.HeadDim
+	for lo := b.from; lo < b.to; lo += simd.PanelRows() {
+		hi, r := min(lo+simd.PanelRows(), b.to), lo-b.from
+		for t := lo; t < hi; t++ {
+			first, end := w.keys.within(t, b.lo+at, b.lo+last)
+			r := t - b.from
+			row := r*b.stride + at - b.first + first
+			p, ds := b.p[row:][:end-first], b.ds[row:][:end-first]
+			simd.SoftmaxGrad(ds, p, ds, float32(w.delta[r]), float32(w.total[r]))
+		}
+		first, end := w.keys.union(lo, hi, b.lo+at, b.lo+last)
+		w.keysAlong.Multiply(simd.Strip{M: hi - lo, K0: at + first, K1: at + end, N1: C,
+			A: b.ds[r*b.stride+at-b.first+first:], StrideA: b.stride, C: b.dq[r*C:], StrideC: C, Accumulate: true})
+	}
 }
 
 // keyGradients adds a block's share to dk and dv of keys [at, last) of the segment. The
 // factor of ds is in the queries.
-func (w *worker) keyGradients(t task, sum []float32, from, to, at, last int) {
-	C, stride := w.facts.HeadDim, simd.PanelStart(backwardKeys)+gap
-	dk, dv := sum[:len(sum)/2], sum[len(sum)/2:]
+func (w *worker) keyGradients(b block, sum []float32, at, last int) {
+	C, dk, dv := w.facts.HeadDim, sum[:len(sum)/2], sum[len(sum)/2:]
 	strip := 4 * simd.PanelRows() // keys at a time, for what is seen by none of them is left out
 	for lo := at; lo < last; lo += strip {
 		hi := min(lo+strip, last)
-		first, end := w.keys.seen(from, to, t.lo+lo, t.lo+hi)
+		first, end := w.keys.seen(b.from, b.to, b.lo+lo, b.lo+hi)
 		if first == end {
 			continue
 		}
-		a := first*stride + lo - at
-		s := simd.Strip{M: hi - lo, K0: first, K1: end, N1: C, StrideA: stride, TransA: true, StrideC: C, Accumulate: true}
-		s.A, s.C = w.scores[a:], dv[lo*C:]
+		a := first*b.stride + lo - b.first
+		s := simd.Strip{M: hi - lo, K0: first, K1: end, N1: C, StrideA: b.stride, TransA: true, StrideC: C, Accumulate: true}
+		s.A, s.C = b.p[a:], dv[lo*C:]
 		w.gradientPanel.Multiply(s)
-		s.A, s.C = w.dscores[a:], dk[lo*C:]
+		s.A, s.C = b.ds[a:], dk[lo*C:]
 		w.queriesPacked.Multiply(s)
 	}
 }

@@ -72,15 +72,15 @@ func (w *worker) softmax(r int, scores, y []float32, t, at int) {
 	seen := scores[first:end]
 	high := max(w.high[r], simd.Max(seen))
 	if w.total[r] != 0 && high != w.high[r] {
-		shrink := float32(math.Exp(float64(w.high[r] - high)))
-		simd.Scale(y, y, shrink)
+		shrink := math.Exp(float64(w.high[r] - high))
+		simd.Scale(y, y, float32(shrink))
 		w.total[r] *= shrink
 	}
 	w.high[r] = high
 	if math.IsInf(float64(high), -1) {
 		high = 0 // so that all become 0, and not NaN: a finite score may follow
 	}
-	w.total[r] += float32(simd.ExpSum(seen, seen, 1, high))
+	w.total[r] += simd.ExpSum(seen, seen, 1, high)
 }
 
 // finish writes the row of a query.
@@ -89,10 +89,10 @@ func (w *worker) finish(r int, y []float32, head, t int) {
 	if first, end := w.keys.of(t); first < end {
 		total := w.total[r]
 		if total == 0 { // every score is -Inf
-			total = float32(math.NaN())
+			total = math.NaN()
 		}
-		simd.Scale(y, y, 1/total)
-		lse = w.high[r] + float32(math.Log(float64(total)))
+		simd.Scale(y, y, float32(1/total))
+		lse = float32(float64(w.high[r]) + math.Log(total))
 	}
 	w.call.Output("y").Store(y, w.at(t, head))
 	w.call.Output("lse").Float32s()[t*w.facts.Heads+head] = lse

@@ -23,7 +23,8 @@ type worker struct {
 	scores, dscores              []float32   // [b,chunk+gap]
 	sum                          []float32   // [2,n,C]: dk and dv
 
-	high, total, delta [blockRows]float32
+	high         [blockRows]float32
+	total, delta [blockRows]float64
 }
 
 // grow returns n elements of scratch memory, with what they held before.
