@@ -11,8 +11,6 @@ import (
 // that all that they need stays in the second-level cache.
 const backwardKeys = 256
 
-var backwardRows = 112
-
 // Backward computes, with p_tj = exp(s_tj - lse_t), delta_t = dy_t . y_t and
 // ds_tj = p_tj * (dy_t . v_j - delta_t) / sqrt(C),
 //
@@ -89,11 +87,7 @@ func (w *worker) backward(t task) {
 	}
 	sum = sum[:2*n*C]
 	clear(sum)
-	t.blocks(w.facts, func(head, from, to int) {
-		for at := from; at < to; at += backwardRows {
-			w.backwardQueries(t, sum, head, at, min(at+backwardRows, to))
-		}
-	})
+	t.blocks(w.facts, func(head, from, to int) { w.backwardQueries(t, sum, head, from, to) })
 	if t.parts == 1 {
 		w.store(t, sum)
 	}
