@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/internal/storage"
 )
 
 // backwardKeys is about how many keys meet a block of queries at a time in Backward, so
@@ -69,8 +70,8 @@ func (w *worker) store(t task, sum []float32) {
 	dk, dv := w.call.Output("dk"), w.call.Output("dv")
 	for j := range t.hi - t.lo {
 		at := ((t.lo+j)*KV + t.group) * C
-		dk.Store(sum[j*C:][:C], at)
-		dv.Store(sum[len(sum)/2+j*C:][:C], at)
+		storage.Store(dk, sum[j*C:][:C], at)
+		storage.Store(dv, sum[len(sum)/2+j*C:][:C], at)
 	}
 }
 
@@ -106,6 +107,8 @@ func (w *worker) backwardQueries(t task, sum []float32, head, from, to int) {
 	b.q = w.load(&w.queries, w.call.Input("q"), head, from, to, w.scale())
 	b.dy = w.load(&w.gradients, w.call.Input("dy"), head, from, to, 1)
 	b.p, b.ds, b.dq = grow(&w.scores, n*b.stride), grow(&w.dscores, n*b.stride), grow(&w.y, n*C)
+	w.queriesPacked.Pack(n, C, b.q, C, false)
+	w.gradientsPacked.Pack(n, C, b.dy, C, false)
 	clear(b.dq)
 	clear(w.total[:n])
 	clear(w.delta[:n])
@@ -116,11 +119,6 @@ func (w *worker) backwardQueries(t task, sum []float32, head, from, to int) {
 			w.delta[r] *= w.total[r]
 		}
 	}
-	w.queriesPacked.Pack(n, C, b.q, C, false)
-	for r := range n { // the factor of p that is missing
-		simd.Scale(b.dy[r*C:][:C], b.dy[r*C:][:C], float32(w.total[r]))
-	}
-	w.gradientPanel.Pack(n, C, b.dy, C, false)
 	b.chunks(func(at, last int) {
 		w.queryGradients(b, at, last)
 		w.keyGradients(b, sum, at, last)
@@ -128,7 +126,7 @@ func (w *worker) backwardQueries(t task, sum []float32, head, from, to int) {
 	for r := range n {
 		row := b.dq[r*C:][:C]
 		simd.Scale(row, row, w.scale())
-		w.call.Output("dq").Store(row, w.at(from+r, head))
+		storage.Store(w.call.Output("dq"), row, w.at(from+r, head))
 	}
 }
 
@@ -179,8 +177,8 @@ func (w *worker) exponentials(b block, at, last int) {
 	}
 }
 
-// queryGradients computes the gradients of scores, up to the factor that they share, and
-// adds to dq.
+// queryGradients computes probabilities and the gradients of scores, up to the factor
+// that they share, and adds to dq.
 func (w *worker) queryGradients(b block, at, last int) {
 	C := w.facts.HeadDim
 	for lo := b.from; lo < b.to; lo += simd.PanelRows() {
@@ -190,7 +188,8 @@ func (w *worker) queryGradients(b block, at, last int) {
 			r := t - b.from
 			row := r*b.stride + at - b.first + first
 			p, ds := b.p[row:][:end-first], b.ds[row:][:end-first]
-			simd.SoftmaxGrad(ds, p, ds, float32(w.delta[r]), float32(w.total[r]))
+			simd.Scale(p, p, float32(w.total[r]))
+			simd.SoftmaxGrad(ds, p, ds, float32(w.delta[r]), 1)
 		}
 		first, end := w.keys.union(lo, hi, b.lo+at, b.lo+last)
 		w.keysAlong.Multiply(simd.Strip{M: hi - lo, K0: at + first, K1: at + end, N1: C,
@@ -212,7 +211,7 @@ func (w *worker) keyGradients(b block, sum []float32, at, last int) {
 		a := first*b.stride + lo - b.first
 		s := simd.Strip{M: hi - lo, K0: first, K1: end, N1: C, StrideA: b.stride, TransA: true, StrideC: C, Accumulate: true}
 		s.A, s.C = b.p[a:], dv[lo*C:]
-		w.gradientPanel.Multiply(s)
+		w.gradientsPacked.Multiply(s)
 		s.A, s.C = b.ds[a:], dk[lo*C:]
 		w.queriesPacked.Multiply(s)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/internal/storage"
 )
 
 // forwardKeys is about how many keys meet queries at a time in Forward, so that the
@@ -94,6 +95,6 @@ func (w *worker) finish(r int, y []float32, head, t int) {
 		simd.Scale(y, y, float32(1/total))
 		lse = float32(float64(w.high[r]) + math.Log(total))
 	}
-	w.call.Output("y").Store(y, w.at(t, head))
+	storage.Store(w.call.Output("y"), y, w.at(t, head))
 	w.call.Output("lse").Float32s()[t*w.facts.Heads+head] = lse
 }

@@ -5,23 +5,26 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/internal/storage"
 )
 
 // worker is what one goroutine needs for its tasks. n is the tokens of a segment, b the
-// queries of a block, at most blockRows; a chunk is the keys that meet queries at a time.
+// queries of a block, at most blockRows.
 type worker struct {
 	call  *core.Call
 	facts core.Facts
 	keys  ranges
 
-	wide                         []float32   // [n,C]: a head of k or v that is not stored as float32
-	keysAcross, keysAlong        simd.Panels // k^T [C,n] and k [n,C]
-	valuesAcross, valuesAlong    simd.Panels // v^T [C,n] and v [n,C]
-	queries, gradients           []float32   // [b,C]: q/sqrt(C) and dy
-	queriesPacked, gradientPanel simd.Panels // the same
-	y                            []float32   // [b,C]: y or dq
-	scores, dscores              []float32   // [b,chunk+gap]
-	sum                          []float32   // [2,n,C]: dk and dv
+	wide                  []float32   // [n,C]: a head of k or v that is not stored as float32
+	keysAcross, keysAlong simd.Panels // k^T [C,n] and k [n,C]
+	valuesAcross          simd.Panels // v^T [C,n], of Backward
+	valuesAlong           simd.Panels // v [n,C], of Forward
+	queries, gradients    []float32   // [b,C]: q/sqrt(C) and dy
+	queriesPacked         simd.Panels // the same, of Backward
+	gradientsPacked       simd.Panels
+	y                     []float32 // [b,C]: y or dq
+	scores, dscores       []float32 // [b,keys+gap]
+	sum                   []float32 // [2,n,C]: dk and dv
 
 	high         [blockRows]float32
 	total, delta [blockRows]float64
@@ -43,7 +46,7 @@ func (w *worker) head(x core.Tensor, t task) (rows []float32, stride int) {
 	}
 	rows = grow(&w.wide, (t.hi-t.lo)*C)
 	for j := range t.hi - t.lo {
-		x.Load(rows[j*C:][:C], ((t.lo+j)*KV+t.group)*C)
+		storage.Load(rows[j*C:][:C], x, ((t.lo+j)*KV+t.group)*C)
 	}
 	return rows, C
 }
@@ -54,7 +57,7 @@ func (w *worker) load(buf *[]float32, x core.Tensor, head, from, to int, s float
 	rows := grow(buf, (to-from)*C)
 	for t := from; t < to; t++ {
 		row := rows[(t-from)*C:][:C]
-		x.Load(row, w.at(t, head))
+		storage.Load(row, x, w.at(t, head))
 		if s != 1 {
 			simd.Scale(row, row, s)
 		}
