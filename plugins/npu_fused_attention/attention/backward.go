@@ -5,7 +5,6 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
-	"github.com/seed98097648/tune/internal/storage"
 )
 
 // backwardKeys is about how many keys meet a block of queries at a time in Backward, so
@@ -19,13 +18,13 @@ const backwardKeys = 256
 //	dk_j = sum over t of ds_tj * q_t
 //	dv_j = sum over t of p_tj * dy_t
 func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
-	keys, err := k.check(ctx, c)
+	call, err := k.check(ctx, c)
 	if err != nil {
 		return err
 	}
-	all := tasks(c.Facts, keys)
+	all := tasks(c.Facts, call.keys)
 	k.share(all, c.Facts.HeadDim)
-	if err := k.run(ctx, c, keys, all, (*worker).backward); err != nil {
+	if err := k.run(ctx, call, all, (*worker).backward); err != nil {
 		return err
 	}
 	var shared []task
@@ -34,7 +33,7 @@ func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
 			shared = append(shared, t)
 		}
 	}
-	return k.run(ctx, c, keys, shared, (*worker).join)
+	return k.run(ctx, call, shared, (*worker).join)
 }
 
 // share gives tasks that share a key head room for their parts of dk and dv, those of a
@@ -66,21 +65,19 @@ func (w *worker) join(t task) {
 
 // store writes the gradients of a key head.
 func (w *worker) store(t task, sum []float32) {
-	C, KV := w.facts.HeadDim, w.facts.KVHeads
-	dk, dv := w.call.Output("dk"), w.call.Output("dv")
-	for j := range t.hi - t.lo {
-		at := ((t.lo+j)*KV + t.group) * C
-		storage.Store(dk, sum[j*C:][:C], at)
-		storage.Store(dv, sum[len(sum)/2+j*C:][:C], at)
+	n, C := t.hi-t.lo, w.facts.HeadDim
+	for j := range n {
+		w.dk.store(sum[j*C:][:C], t.lo+j, t.group, 1)
+		w.dv.store(sum[(n+j)*C:][:C], t.lo+j, t.group, 1)
 	}
 }
 
 func (w *worker) backward(t task) {
 	n, C := t.hi-t.lo, w.facts.HeadDim
-	rows, stride := w.head(w.call.Input("k"), t)
+	rows, stride := w.k.keyRows(&w.wide, t)
 	w.keysAcross.Pack(C, n, rows, stride, true)
 	w.keysAlong.Pack(n, C, rows, stride, false)
-	rows, stride = w.head(w.call.Input("v"), t)
+	rows, stride = w.v.keyRows(&w.wide, t)
 	w.valuesAcross.Pack(C, n, rows, stride, true)
 	sum := t.sum
 	if t.parts == 1 {
@@ -104,9 +101,9 @@ func (w *worker) backwardQueries(t task, sum []float32, head, from, to int) {
 	b.first = simd.PanelStart(b.first)
 	n, C := to-from, w.facts.HeadDim
 	b.stride = b.end - b.first + gap
-	b.q = w.load(&w.queries, w.call.Input("q"), head, from, to, w.scale())
-	b.dy = w.load(&w.gradients, w.call.Input("dy"), head, from, to, 1)
-	b.p, b.ds, b.dq = grow(&w.scores, n*b.stride), grow(&w.dscores, n*b.stride), grow(&w.y, n*C)
+	b.q = w.q.queryRows(&w.queries, head, from, to, w.scale)
+	b.dy = w.dy.queryRows(&w.gradients, head, from, to, 1)
+	b.p, b.ds, b.dq = grow(&w.scores, n*b.stride), grow(&w.dscores, n*b.stride), grow(&w.out, n*C)
 	w.queriesPacked.Pack(n, C, b.q, C, false)
 	w.gradientsPacked.Pack(n, C, b.dy, C, false)
 	clear(b.dq)
@@ -124,9 +121,7 @@ func (w *worker) backwardQueries(t task, sum []float32, head, from, to int) {
 		w.keyGradients(b, sum, at, last)
 	})
 	for r := range n {
-		row := b.dq[r*C:][:C]
-		simd.Scale(row, row, w.scale())
-		storage.Store(w.call.Output("dq"), row, w.at(from+r, head))
+		w.dq.store(b.dq[r*C:][:C], from+r, head, w.scale)
 	}
 }
 
@@ -151,7 +146,7 @@ func (b block) chunks(do func(at, last int)) {
 // exponentials computes exponentials p and the gradients of probabilities dp, adds up
 // what makes p probabilities and delta, and sets to 0 what a query does not see.
 func (w *worker) exponentials(b block, at, last int) {
-	C, lse := w.facts.HeadDim, w.call.Input("lse").Float32s()
+	C := w.facts.HeadDim
 	for lo := b.from; lo < b.to; lo += simd.PanelRows() {
 		hi, r := min(lo+simd.PanelRows(), b.to), lo-b.from
 		first, end := w.keys.union(lo, hi, b.lo+at, b.lo+last)
@@ -171,7 +166,7 @@ func (w *worker) exponentials(b block, at, last int) {
 				clear(x[end:])
 			}
 			p, dp = p[first:end], dp[first:end]
-			w.total[r] += simd.ExpSum(p, p, 1, lse[t*w.facts.Heads+b.head])
+			w.total[r] += simd.ExpSum(p, p, 1, w.lse[t*w.facts.Heads+b.head])
 			w.delta[r] += float64(simd.Dot(p, dp))
 		}
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
-	"github.com/seed98097648/tune/internal/storage"
 )
 
 // forwardKeys is about how many keys meet queries at a time in Forward, so that the
@@ -15,21 +14,21 @@ const forwardKeys = 512
 
 // Forward computes y and lse.
 func (k *Kernel) Forward(ctx context.Context, c *core.Call) error {
-	keys, err := k.check(ctx, c)
+	call, err := k.check(ctx, c)
 	if err != nil {
 		return err
 	}
-	return k.run(ctx, c, keys, tasks(c.Facts, keys), (*worker).forward)
+	return k.run(ctx, call, tasks(c.Facts, call.keys), (*worker).forward)
 }
 
 func (w *worker) forward(t task) {
 	n, C := t.hi-t.lo, w.facts.HeadDim
-	rows, stride := w.head(w.call.Input("k"), t)
+	rows, stride := w.k.keyRows(&w.wide, t)
 	w.keysAcross.Pack(C, n, rows, stride, true)
-	rows, stride = w.head(w.call.Input("v"), t)
+	rows, stride = w.v.keyRows(&w.wide, t)
 	w.valuesAlong.Pack(n, C, rows, stride, false)
 	t.blocks(w.facts, func(head, from, to int) {
-		q := w.load(&w.queries, w.call.Input("q"), head, from, to, w.scale())
+		q := w.q.queryRows(&w.queries, head, from, to, w.scale)
 		for at := from; at < to; at += simd.PanelRows() {
 			w.forwardQueries(t, q[(at-from)*C:], head, at, min(at+simd.PanelRows(), to))
 		}
@@ -40,7 +39,7 @@ func (w *worker) forward(t task) {
 func (w *worker) forwardQueries(t task, q []float32, head, from, to int) {
 	C, chunk := w.facts.HeadDim, simd.PanelStart(forwardKeys)
 	stride := chunk + gap
-	scores, y := grow(&w.scores, (to-from)*stride), grow(&w.y, (to-from)*C)
+	scores, y := grow(&w.scores, (to-from)*stride), grow(&w.out, (to-from)*C)
 	clear(y)
 	for r := range to - from {
 		w.high[r], w.total[r] = float32(math.Inf(-1)), 0
@@ -86,15 +85,15 @@ func (w *worker) softmax(r int, scores, y []float32, t, at int) {
 
 // finish writes the row of a query.
 func (w *worker) finish(r int, y []float32, head, t int) {
-	var lse float32
+	var lse, factor float32
 	if first, end := w.keys.of(t); first < end {
 		total := w.total[r]
 		if total == 0 { // every score is -Inf
 			total = math.NaN()
 		}
-		simd.Scale(y, y, float32(1/total))
+		factor = float32(1 / total)
 		lse = float32(float64(w.high[r]) + math.Log(total))
 	}
-	storage.Store(w.call.Output("y"), y, w.at(t, head))
-	w.call.Output("lse").Float32s()[t*w.facts.Heads+head] = lse
+	w.y.store(y, t, head, factor)
+	w.lse[t*w.facts.Heads+head] = lse
 }

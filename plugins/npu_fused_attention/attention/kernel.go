@@ -56,8 +56,8 @@ func (*Kernel) Supports(f core.Facts) error {
 	return nil
 }
 
-// check checks a call and returns the keys of its queries.
-func (k *Kernel) check(ctx context.Context, c *core.Call) (ranges, error) {
+// check checks a call and finds its tensors.
+func (k *Kernel) check(ctx context.Context, c *core.Call) (*call, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -73,5 +73,5 @@ func (k *Kernel) check(ctx context.Context, c *core.Call) (ranges, error) {
 			return nil, fmt.Errorf("%s: %w: keys[%d] is [%d, %d), not a range of the %d tokens", Name, core.ErrBadCall, t, first, end, keys.len())
 		}
 	}
-	return keys, nil
+	return newCall(c, keys), nil
 }

@@ -64,9 +64,9 @@ func (t task) blocks(f core.Facts, do func(head, from, to int)) {
 }
 
 // run does all tasks, on all cores, each with the memory of a worker.
-func (k *Kernel) run(ctx context.Context, c *core.Call, keys ranges, all []task, do func(*worker, task)) error {
+func (k *Kernel) run(ctx context.Context, c *call, all []task, do func(*worker, task)) error {
 	threads := min(simd.Threads(), len(all))
-	if keys.pairs()*c.Facts.Heads*c.Facts.HeadDim < serialWork {
+	if c.keys.pairs()*c.facts.Heads*c.facts.HeadDim < serialWork {
 		threads = 1
 	}
 	for len(k.workers) < threads {
@@ -75,7 +75,7 @@ func (k *Kernel) run(ctx context.Context, c *core.Call, keys ranges, all []task,
 	var next atomic.Int64
 	simd.Parallel(threads, 1, func(lo, hi int) {
 		for _, w := range k.workers[lo:hi] {
-			w.call, w.facts, w.keys = c, c.Facts, keys
+			w.call = c
 			for i := next.Add(1) - 1; i < int64(len(all)) && ctx.Err() == nil; i = next.Add(1) - 1 {
 				do(w, all[i])
 			}
