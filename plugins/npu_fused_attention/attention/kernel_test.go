@@ -3,6 +3,7 @@ package attention
 import (
 	"errors"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -44,6 +45,23 @@ func TestKeysOfManyChunks(t *testing.T) {
 	} {
 		kerneltest.Run(t, new(Kernel), []kerneltest.Case{c})
 		simdtest.SameBits(t, new(Kernel), c)
+	}
+}
+
+// TestAnyRanges has queries that see anything, in any order, so that what blocks of them
+// see has gaps and most of it is masked.
+func TestAnyRanges(t *testing.T) {
+	for seed := range uint64(6) {
+		c := use(core.Float32, 1, 150+40*int(seed), 4, 2, 6)
+		c.Edit = func(in map[string][]core.Tensor) {
+			rng, keys := rand.New(rand.NewPCG(seed, 1)), in["keys"][0].Int32s()
+			T := len(keys) / 2
+			for t := range T {
+				first := rng.IntN(T + 1)
+				keys[2*t], keys[2*t+1] = int32(first), int32(first+rng.IntN(min(T-first, 1+int(seed)*30)+1))
+			}
+		}
+		kerneltest.Run(t, new(Kernel), []kerneltest.Case{c})
 	}
 }
 
