@@ -64,29 +64,43 @@ func FormatActions(actions []Action) string {
 	}
 	var table, out strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "N\tPATH\tOP\tFORWARD")
+	fmt.Fprintln(w, "N\tPATH\tFORWARD")
 	for _, g := range order {
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", counts[g], g.pattern, g.op, g.forward)
+		fmt.Fprintf(w, "%d\t%s\t%s\n", counts[g], g.pattern, g.forward)
 	}
 	w.Flush() // a strings.Builder never fails
 	for i, line := range slices.Collect(strings.Lines(table.String())) {
-		out.WriteString(line)
+		wrap(&out, strings.TrimRight(line, "\n"))
 		if i > 0 && order[i-1].figures != "" {
-			fmt.Fprintf(&out, "    %s\n", order[i-1].figures)
+			wrap(&out, "    "+order[i-1].figures)
 		}
 	}
 	fmt.Fprintf(&out, "%d of %d sites use a fused kernel\n", patched, len(actions))
 	return out.String()
 }
 
+// wrap writes a line, broken at spaces so that it fits 80 columns if that is possible.
+func wrap(out *strings.Builder, line string) {
+	const width, indent = 80, "      "
+	for len(line) > width {
+		at := strings.LastIndex(line[:width+1], " ")
+		if strings.TrimSpace(line[:max(at, 0)]) == "" {
+			break
+		}
+		fmt.Fprintln(out, strings.TrimRight(line[:at], " "))
+		line = indent + strings.TrimLeft(line[at:], " ")
+	}
+	fmt.Fprintln(out, line)
+}
+
 // answer is what a plan says of a group of sites.
 type answer struct {
-	pattern, op, forward string
-	figures              string // "" where nothing was measured
+	pattern, forward string
+	figures          string // "" where nothing was measured
 }
 
 func newAnswer(a Action) answer {
-	g := answer{pattern: pathPattern(a.Site.Path), op: string(a.Site.Op), forward: "plain"}
+	g := answer{pattern: pathPattern(a.Site.Path), forward: "plain " + string(a.Site.Op)}
 	if a.Kernel != nil {
 		g.forward = "plain -> " + a.Kernel.Info().Name
 	}

@@ -40,10 +40,11 @@ func ExampleApplyDefaultKernels() {
 	fmt.Print(report)
 	fmt.Println("restored:", report.Restore() == nil)
 	// Output:
-	// N   PATH                      OP        FORWARD
-	// 12  layers.*.input_layernorm  rms_norm  plain -> npu_fused_rmsnorm
-	// 12  layers.*.self_attn        rope      plain (npu_fused_rope: not supported: rotary_dim=4 of head_dim=6)
-	// 12  layers.*.mlp              swiglu    plain (no kernel offers swiglu)
+	// N   PATH                      FORWARD
+	// 12  layers.*.input_layernorm  plain -> npu_fused_rmsnorm
+	// 12  layers.*.self_attn        plain rope (npu_fused_rope: not supported:
+	//       rotary_dim=4 of head_dim=6)
+	// 12  layers.*.mlp              plain swiglu (no kernel offers swiglu)
 	// 12 of 36 sites use a fused kernel
 	// restored: true
 }

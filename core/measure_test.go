@@ -133,12 +133,12 @@ func TestReportShowsTheFiguresBelowEachAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := strings.Join([]string{
-		"N  PATH               OP        FORWARD",
-		"2  layers.*.rms_norm  rms_norm  plain -> norm",
+		"N  PATH               FORWARD",
+		"2  layers.*.rms_norm  plain -> norm",
 		"    2.0x: 5.00 ms against 10.0 ms plain, 1024 tokens",
-		"1  layers.*.rms_norm  rms_norm  plain",
+		"1  layers.*.rms_norm  plain rms_norm",
 		"    norm is slower: 20.0 ms against 10.0 ms plain, 1024 tokens",
-		"1  layers.*.swiglu    swiglu    plain (no kernel offers swiglu)",
+		"1  layers.*.swiglu    plain swiglu (no kernel offers swiglu)",
 		"2 of 4 sites use a fused kernel",
 		"",
 	}, "\n")

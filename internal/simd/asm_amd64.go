@@ -22,6 +22,24 @@ package simd
 //go:noescape
 func block1x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
 
+// loose1x32AVX512 computes 1 rows of two vectors each: with b of 32 and c of stride elements a row,
+//
+//	for i := range 1 {
+//		for j := range 32 {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func loose1x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
+
 // block2x32AVX512 computes 2 rows of two vectors each: with a of 16, b of 32 and c of stride elements a row,
 //
 //	for i := range 2 {
@@ -39,6 +57,24 @@ func block1x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add 
 //
 //go:noescape
 func block2x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
+
+// loose2x32AVX512 computes 2 rows of two vectors each: with b of 32 and c of stride elements a row,
+//
+//	for i := range 2 {
+//		for j := range 32 {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func loose2x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
 
 // block3x32AVX512 computes 3 rows of two vectors each: with a of 16, b of 32 and c of stride elements a row,
 //
@@ -58,6 +94,24 @@ func block2x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add 
 //go:noescape
 func block3x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
 
+// loose3x32AVX512 computes 3 rows of two vectors each: with b of 32 and c of stride elements a row,
+//
+//	for i := range 3 {
+//		for j := range 32 {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func loose3x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
+
 // block4x32AVX512 computes 4 rows of two vectors each: with a of 16, b of 32 and c of stride elements a row,
 //
 //	for i := range 4 {
@@ -75,6 +129,24 @@ func block3x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add 
 //
 //go:noescape
 func block4x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
+
+// loose4x32AVX512 computes 4 rows of two vectors each: with b of 32 and c of stride elements a row,
+//
+//	for i := range 4 {
+//		for j := range 32 {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func loose4x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
 
 // block5x32AVX512 computes 5 rows of two vectors each: with a of 16, b of 32 and c of stride elements a row,
 //
@@ -94,6 +166,24 @@ func block4x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add 
 //go:noescape
 func block5x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
 
+// loose5x32AVX512 computes 5 rows of two vectors each: with b of 32 and c of stride elements a row,
+//
+//	for i := range 5 {
+//		for j := range 32 {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func loose5x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
+
 // block6x32AVX512 computes 6 rows of two vectors each: with a of 16, b of 32 and c of stride elements a row,
 //
 //	for i := range 6 {
@@ -111,6 +201,24 @@ func block5x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add 
 //
 //go:noescape
 func block6x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
+
+// loose6x32AVX512 computes 6 rows of two vectors each: with b of 32 and c of stride elements a row,
+//
+//	for i := range 6 {
+//		for j := range 32 {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func loose6x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
 
 // block7x32AVX512 computes 7 rows of two vectors each: with a of 16, b of 32 and c of stride elements a row,
 //
@@ -130,6 +238,24 @@ func block6x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add 
 //go:noescape
 func block7x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
 
+// loose7x32AVX512 computes 7 rows of two vectors each: with b of 32 and c of stride elements a row,
+//
+//	for i := range 7 {
+//		for j := range 32 {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func loose7x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
+
 // block8x32AVX512 computes 8 rows of two vectors each: with a of 16, b of 32 and c of stride elements a row,
 //
 //	for i := range 8 {
@@ -147,6 +273,24 @@ func block7x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add 
 //
 //go:noescape
 func block8x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
+
+// loose8x32AVX512 computes 8 rows of two vectors each: with b of 32 and c of stride elements a row,
+//
+//	for i := range 8 {
+//		for j := range 32 {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func loose8x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
 
 // block9x32AVX512 computes 9 rows of two vectors each: with a of 16, b of 32 and c of stride elements a row,
 //
@@ -166,6 +310,24 @@ func block8x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add 
 //go:noescape
 func block9x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
 
+// loose9x32AVX512 computes 9 rows of two vectors each: with b of 32 and c of stride elements a row,
+//
+//	for i := range 9 {
+//		for j := range 32 {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func loose9x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
+
 // block10x32AVX512 computes 10 rows of two vectors each: with a of 16, b of 32 and c of stride elements a row,
 //
 //	for i := range 10 {
@@ -183,6 +345,24 @@ func block9x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add 
 //
 //go:noescape
 func block10x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
+
+// loose10x32AVX512 computes 10 rows of two vectors each: with b of 32 and c of stride elements a row,
+//
+//	for i := range 10 {
+//		for j := range 32 {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func loose10x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
 
 // block11x32AVX512 computes 11 rows of two vectors each: with a of 16, b of 32 and c of stride elements a row,
 //
@@ -202,6 +382,24 @@ func block10x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add
 //go:noescape
 func block11x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
 
+// loose11x32AVX512 computes 11 rows of two vectors each: with b of 32 and c of stride elements a row,
+//
+//	for i := range 11 {
+//		for j := range 32 {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func loose11x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
+
 // block12x32AVX512 computes 12 rows of two vectors each: with a of 16, b of 32 and c of stride elements a row,
 //
 //	for i := range 12 {
@@ -219,6 +417,24 @@ func block11x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add
 //
 //go:noescape
 func block12x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
+
+// loose12x32AVX512 computes 12 rows of two vectors each: with b of 32 and c of stride elements a row,
+//
+//	for i := range 12 {
+//		for j := range 32 {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func loose12x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
 
 // block13x32AVX512 computes 13 rows of two vectors each: with a of 16, b of 32 and c of stride elements a row,
 //
@@ -238,6 +454,24 @@ func block12x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add
 //go:noescape
 func block13x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
 
+// loose13x32AVX512 computes 13 rows of two vectors each: with b of 32 and c of stride elements a row,
+//
+//	for i := range 13 {
+//		for j := range 32 {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func loose13x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
+
 // block14x32AVX512 computes 14 rows of two vectors each: with a of 16, b of 32 and c of stride elements a row,
 //
 //	for i := range 14 {
@@ -255,6 +489,24 @@ func block13x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add
 //
 //go:noescape
 func block14x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
+
+// loose14x32AVX512 computes 14 rows of two vectors each: with b of 32 and c of stride elements a row,
+//
+//	for i := range 14 {
+//		for j := range 32 {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func loose14x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
 
 // block1x16AVX2 computes 1 rows of two vectors each: with a of 8, b of 16 and c of stride elements a row,
 //
@@ -274,6 +526,24 @@ func block14x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add
 //go:noescape
 func block1x16AVX2(k int, a *float32, b *float32, c *float32, stride int, add bool)
 
+// loose1x16AVX2 computes 1 rows of two vectors each: with b of 16 and c of stride elements a row,
+//
+//	for i := range 1 {
+//		for j := range 16 {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func loose1x16AVX2(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
+
 // block2x16AVX2 computes 2 rows of two vectors each: with a of 8, b of 16 and c of stride elements a row,
 //
 //	for i := range 2 {
@@ -291,6 +561,24 @@ func block1x16AVX2(k int, a *float32, b *float32, c *float32, stride int, add bo
 //
 //go:noescape
 func block2x16AVX2(k int, a *float32, b *float32, c *float32, stride int, add bool)
+
+// loose2x16AVX2 computes 2 rows of two vectors each: with b of 16 and c of stride elements a row,
+//
+//	for i := range 2 {
+//		for j := range 16 {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func loose2x16AVX2(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
 
 // block3x16AVX2 computes 3 rows of two vectors each: with a of 8, b of 16 and c of stride elements a row,
 //
@@ -310,6 +598,24 @@ func block2x16AVX2(k int, a *float32, b *float32, c *float32, stride int, add bo
 //go:noescape
 func block3x16AVX2(k int, a *float32, b *float32, c *float32, stride int, add bool)
 
+// loose3x16AVX2 computes 3 rows of two vectors each: with b of 16 and c of stride elements a row,
+//
+//	for i := range 3 {
+//		for j := range 16 {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func loose3x16AVX2(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
+
 // block4x16AVX2 computes 4 rows of two vectors each: with a of 8, b of 16 and c of stride elements a row,
 //
 //	for i := range 4 {
@@ -327,6 +633,24 @@ func block3x16AVX2(k int, a *float32, b *float32, c *float32, stride int, add bo
 //
 //go:noescape
 func block4x16AVX2(k int, a *float32, b *float32, c *float32, stride int, add bool)
+
+// loose4x16AVX2 computes 4 rows of two vectors each: with b of 16 and c of stride elements a row,
+//
+//	for i := range 4 {
+//		for j := range 16 {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func loose4x16AVX2(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
 
 // block5x16AVX2 computes 5 rows of two vectors each: with a of 8, b of 16 and c of stride elements a row,
 //
@@ -346,6 +670,24 @@ func block4x16AVX2(k int, a *float32, b *float32, c *float32, stride int, add bo
 //go:noescape
 func block5x16AVX2(k int, a *float32, b *float32, c *float32, stride int, add bool)
 
+// loose5x16AVX2 computes 5 rows of two vectors each: with b of 16 and c of stride elements a row,
+//
+//	for i := range 5 {
+//		for j := range 16 {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func loose5x16AVX2(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
+
 // block6x16AVX2 computes 6 rows of two vectors each: with a of 8, b of 16 and c of stride elements a row,
 //
 //	for i := range 6 {
@@ -363,6 +705,24 @@ func block5x16AVX2(k int, a *float32, b *float32, c *float32, stride int, add bo
 //
 //go:noescape
 func block6x16AVX2(k int, a *float32, b *float32, c *float32, stride int, add bool)
+
+// loose6x16AVX2 computes 6 rows of two vectors each: with b of 16 and c of stride elements a row,
+//
+//	for i := range 6 {
+//		for j := range 16 {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func loose6x16AVX2(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
 
 // transpose8AVX2 writes rows 0 to rows-1 (1 to 8) of src side by side; what it writes for the rows up to 8 is undefined:
 //

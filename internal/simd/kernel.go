@@ -8,7 +8,7 @@ import "unsafe"
 const genericBlock = 3
 
 var genericGemm = gemmKernel{rows: genericBlock, cols: genericBlock, step: genericBlock, unit: 1,
-	block: blockGeneric, transpose: transposeGeneric, copyPanels: copyPanelsGeneric}
+	block: blockGeneric, loose: looseGeneric, transpose: transposeGeneric, copyPanels: copyPanelsGeneric}
 
 // blockGeneric adds up the products of two panels over k in order:
 // c[i][j] = a[0][i]*b[0][j] + a[1][i]*b[1][j] + ...
@@ -47,6 +47,28 @@ func sumGeneric(a, b [][genericBlock]float32) [genericBlock][genericBlock]float3
 		s22 += v * b2
 	}
 	return [genericBlock][genericBlock]float32{{s00, s01, s02}, {s10, s11, s12}, {s20, s21, s22}}
+}
+
+// looseGeneric is blockGeneric for a left operand of which only the given rows are there.
+func looseGeneric(rows, k int, a *float32, lane, step int, b, c *float32, stride int, add bool) {
+	in := unsafe.Slice(a, (rows-1)*lane+(k-1)*step+1)
+	bs := unsafe.Slice((*[genericBlock]float32)(unsafe.Pointer(b)), k)
+	out := unsafe.Slice(c, (rows-1)*stride+genericBlock)
+	for i := range rows {
+		var s0, s1, s2 float32
+		for p, y := range bs {
+			v := in[i*lane+p*step]
+			s0 += v * y[0]
+			s1 += v * y[1]
+			s2 += v * y[2]
+		}
+		for j, v := range [...]float32{s0, s1, s2} {
+			if add {
+				v = out[i*stride+j] + v
+			}
+			out[i*stride+j] = v
+		}
+	}
 }
 
 func transposeGeneric(dst *float32, step int, src *float32, stride, rows, n int) {

@@ -14,6 +14,9 @@ type gemmKernel struct {
 	// block sets c, or adds to it, the product of the first rows rows of a panel of a
 	// and all columns of a panel of b.
 	block func(rows, k int, a, b, c *float32, stride int, add bool)
+	// loose is block for a left operand that is not packed: element p of row i is
+	// a[i*lane+p*step].
+	loose func(rows, k int, a *float32, lane, step int, b, c *float32, stride int, add bool)
 	// transpose packs rows whose elements are to lie across a panel: for p < n and
 	// r < rows <= 8, dst[p*step+r] = src[r*stride+p]. It may write up to r = 7.
 	transpose func(dst *float32, step int, src *float32, stride, rows, n int)

@@ -23,6 +23,9 @@ var variantAVX512 = variant{
 	gemm: &gemmKernel{rows: 14, cols: 32, step: 16, unit: 8, transpose: transpose8AVX2, copyPanels: copyPanelsAVX2,
 		block: func(rows, k int, a, b, c *float32, stride int, add bool) {
 			blocksAVX512[rows-1](k, a, b, c, stride, add)
+		},
+		loose: func(rows, k int, a *float32, lane, step int, b, c *float32, stride int, add bool) {
+			looseAVX512[rows-1](k, a, lane, step, b, c, stride, add)
 		}},
 
 	dot:        dotAVX512,
@@ -61,6 +64,9 @@ var variantAVX2 = variant{
 	gemm: &gemmKernel{rows: 6, cols: 16, step: 8, unit: 8, transpose: transpose8AVX2, copyPanels: copyPanelsAVX2,
 		block: func(rows, k int, a, b, c *float32, stride int, add bool) {
 			blocksAVX2[rows-1](k, a, b, c, stride, add)
+		},
+		loose: func(rows, k int, a *float32, lane, step int, b, c *float32, stride int, add bool) {
+			looseAVX2[rows-1](k, a, lane, step, b, c, stride, add)
 		}},
 
 	dot:        dotAVX2,
@@ -119,4 +125,9 @@ var (
 		block8x32AVX512, block9x32AVX512, block10x32AVX512, block11x32AVX512, block12x32AVX512, block13x32AVX512, block14x32AVX512}
 	blocksAVX2 = [6]func(k int, a, b, c *float32, stride int, add bool){
 		block1x16AVX2, block2x16AVX2, block3x16AVX2, block4x16AVX2, block5x16AVX2, block6x16AVX2}
+	looseAVX512 = [14]func(k int, a *float32, lane, step int, b, c *float32, stride int, add bool){
+		loose1x32AVX512, loose2x32AVX512, loose3x32AVX512, loose4x32AVX512, loose5x32AVX512, loose6x32AVX512, loose7x32AVX512,
+		loose8x32AVX512, loose9x32AVX512, loose10x32AVX512, loose11x32AVX512, loose12x32AVX512, loose13x32AVX512, loose14x32AVX512}
+	looseAVX2 = [6]func(k int, a *float32, lane, step int, b, c *float32, stride int, add bool){
+		loose1x16AVX2, loose2x16AVX2, loose3x16AVX2, loose4x16AVX2, loose5x16AVX2, loose6x16AVX2}
 )

@@ -193,6 +193,7 @@ func (s *symbol) ahead(result gorgonia.Nodes, dout *slot, output, grad *gorgonia
 	if dout != g.one {
 		return fmt.Errorf("autograd: %s at %s has its gradients computed ahead, as the loss itself; it cannot be a part of another loss", s.op.Name, s.path)
 	}
+	s.instr.work = s.op.Backward.Work
 	for _, i := range s.op.Backward.Ahead {
 		d := g.newSlot(Spec{core.Float32, s.in[i].shape}, s.op.Memory)
 		s.instr.out = append(s.instr.out, ref{d, d.spec.Shape})

@@ -145,7 +145,7 @@ func TestCallsAreCountedForEachKernelAndPass(t *testing.T) {
 		t.Errorf("without kernels: calls %v, applied %v", plain.KernelCalls, plain.KernelsApplied)
 	}
 	// Two layers, the first dense: two norms each, two more of heads, and the last one.
-	sites := map[string]int{"fused_rms_norm": 9, "fused_rope": 2, "fused_swiglu": 1, "fused_moe_experts": 1, "fused_linear_cross_entropy": 1}
+	sites := map[string]int{"fused_rms_norm": 9, "fused_rope": 2, "fused_swiglu": 1, "fused_moe_experts": 1, "fused_attention": 2, "fused_linear_cross_entropy": 1}
 	calls := map[string]int{}
 	for _, c := range fused.KernelCalls {
 		calls[c.Kernel+" "+c.Pass] = c.Calls

@@ -57,6 +57,7 @@ func (d *Demo) Check(ctx context.Context) (*Score, error) {
 type writer struct {
 	program *nn.Compiled
 	logits  *autograd.Value // [B*S, V]
+	batch   data.Batch
 	eos     int32
 }
 
@@ -71,8 +72,10 @@ func (d *Demo) newWriter() (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	program.Batch.Divisor[0] = 1 // of a loss that is zero, for nothing is labelled
-	return &writer{program, out.Logits, d.eos}, nil
+	n := c.T()
+	batch := data.Batch{B: c.B, S: c.S, IDs: make([]int32, n), Labels: slices.Repeat([]int32{data.Ignore}, n),
+		Positions: make([]int32, n), Segments: make([]int32, n)}
+	return &writer{program, out.Logits, batch, d.eos}, nil
 }
 
 // goOn returns the tokens that follow each text, up to the one that ends it or to the end
@@ -81,7 +84,9 @@ func (d *Demo) newWriter() (*writer, error) {
 func (w *writer) goOn(ctx context.Context, texts [][]int32) ([][]int32, error) {
 	whole := slices.Clone(texts)
 	for slices.ContainsFunc(whole, w.open) {
-		w.fill(whole)
+		if err := w.fill(whole); err != nil {
+			return nil, err
+		}
 		if _, err := w.program.Forward(ctx); err != nil {
 			return nil, err
 		}
@@ -103,14 +108,11 @@ func (w *writer) open(text []int32) bool {
 }
 
 // fill makes each text a row of the batch; the rest is padding.
-func (w *writer) fill(texts [][]int32) {
-	b := w.program.Batch
+func (w *writer) fill(texts [][]int32) error {
+	b := w.batch
 	clear(b.IDs)
 	clear(b.Positions)
 	clear(b.Segments)
-	for i := range b.Labels {
-		b.Labels[i] = data.Ignore
-	}
 	for i, text := range texts {
 		row := i * b.S
 		copy(b.IDs[row:], text)
@@ -118,6 +120,7 @@ func (w *writer) fill(texts [][]int32) {
 			b.Positions[row+t], b.Segments[row+t] = int32(t), 1
 		}
 	}
+	return w.program.Batch.Fill(b, 1) // the loss is zero, for nothing is labelled
 }
 
 // likeliest returns the token with the largest logit after position t of row i.

@@ -101,9 +101,9 @@ func TestConfigurationErrorsNameTheField(t *testing.T) {
 // TestSitesDeclareTheirFacts counts sites by op and looks at what tells them apart.
 func TestSitesDeclareTheirFacts(t *testing.T) {
 	tests := map[string]map[core.Op]int{
-		"llama":     {core.RMSNorm: 5, core.RoPE: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
-		"qwen3":     {core.RMSNorm: 9, core.RoPE: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
-		"qwen3_moe": {core.RMSNorm: 9, core.RoPE: 2, core.SwiGLU: 1, core.MoEExperts: 1, core.LinearCrossEntropy: 1},
+		"llama":     {core.RMSNorm: 5, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
+		"qwen3":     {core.RMSNorm: 9, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
+		"qwen3_moe": {core.RMSNorm: 9, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 1, core.MoEExperts: 1, core.LinearCrossEntropy: 1},
 	}
 	for name, want := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -125,6 +125,10 @@ func TestSitesDeclareTheirFacts(t *testing.T) {
 					}
 				case core.RoPE:
 					if f := s.Facts; f.Pairing != core.Half || f.RotaryDim != 6 || f.HeadDim != 6 || f.Heads != 4 || f.KVHeads != 2 {
+						t.Errorf("%s has %v", s.Path, f)
+					}
+				case core.Attention:
+					if f := s.Facts; f.HeadDim != 6 || f.Heads != 4 || f.KVHeads != 2 {
 						t.Errorf("%s has %v", s.Path, f)
 					}
 				case core.SwiGLU:

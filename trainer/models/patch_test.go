@@ -30,7 +30,7 @@ func kernels(t *testing.T, of func(core.Op) core.Kernel) *core.Registry {
 	t.Helper()
 	r := core.NewRegistry()
 	for op, name := range map[core.Op]string{core.RMSNorm: "npu_fused_rmsnorm", core.SwiGLU: "npu_fused_swiglu",
-		core.RoPE: "npu_fused_rope", core.MoEExperts: "npu_fused_moe",
+		core.RoPE: "npu_fused_rope", core.MoEExperts: "npu_fused_moe", core.Attention: "npu_fused_attention",
 		core.LinearCrossEntropy: "npu_fused_linear_cross_entropy"} {
 		if err := r.Register(&linked{of(op), name}); err != nil {
 			t.Fatal(err)

@@ -19,12 +19,14 @@ type AttentionConfig struct {
 	Pairing                         core.Pairing
 }
 
-// Attention is causal self-attention with grouped queries and rotary positions.
+// Attention is causal self-attention with grouped queries and rotary positions. Its own
+// site offers attention; its rope and its norms have theirs.
 type Attention struct {
 	cfg          AttentionConfig
 	q, k, v, o   *Linear
 	qNorm, kNorm *RMSNorm // nil without QKNorm
 	rope         *Rope
+	*site
 }
 
 // NewAttention adds the parameters below path and the sites below sitePath.
@@ -41,6 +43,7 @@ func NewAttention(b *Builder, path, sitePath string, cfg AttentionConfig) *Atten
 		a.qNorm.perToken, a.kNorm.perToken = cfg.Heads, cfg.KVHeads
 	}
 	a.rope = NewRope(b, sitePath+".rope", cfg.Rope, cfg.Pairing, cfg.Heads, cfg.KVHeads, cfg.HeadDim)
+	a.site = b.site(sitePath+".attention", core.Attention, core.Facts{HeadDim: cfg.HeadDim, Heads: cfg.Heads, KVHeads: cfg.KVHeads})
 	return a
 }
 
@@ -54,13 +57,19 @@ func (a *Attention) Forward(c *Context, x *autograd.Value) *autograd.Value {
 		q, k = a.qNorm.Forward(c, q), a.kNorm.Forward(c, k)
 	}
 	q, k = a.rope.Forward(c, q, k)
-	y := c.G.ApplyAll(attentionOp(c.B, c.S, f), q, k, v, c.segments)[0]
-	return a.o.Forward(c, y.Reshape(t, f.Heads*f.HeadDim))
+	return a.o.Forward(c, a.attend(c, q, k, v).Reshape(t, f.Heads*f.HeadDim))
 }
 
-// attentionOp is softmax(q k^T / sqrt(C)) v, where a query sees the keys of its own
-// document up to itself; a padding query sees every real key before it, as it does in
-// Hugging Face's masks. It saves the probabilities [B, H, S, S] for the backward.
+// attend records what the site offers: q [T, H, C], k and v [T, KV, C], y [T, H, C].
+func (a *Attention) attend(c *Context, q, k, v *autograd.Value) *autograd.Value {
+	if a.kernel != nil {
+		return a.fused(c, c.T(), q, k, v, c.keys)[0]
+	}
+	return c.G.ApplyAll(attentionOp(c.B, c.S, a.cfg), q, k, v, c.keys)[0]
+}
+
+// attentionOp is softmax(q k^T / sqrt(C)) v, where a query sees a range of the keys of its
+// own row. It saves the probabilities [B, H, S, S] for the backward.
 func attentionOp(b, s int, f AttentionConfig) autograd.Op {
 	at := attentionShape{b: b, s: s, heads: f.Heads, kv: f.KVHeads, c: f.HeadDim}
 	probs := autograd.Float32(b, f.Heads, s, s)
@@ -78,7 +87,7 @@ func attentionOp(b, s int, f AttentionConfig) autograd.Op {
 			})...)
 			return nil
 		},
-		Backward: &autograd.Backward{Inputs: []int{0, 1, 2}, Outputs: []int{1}, Wrt: []int{0, 1, 2}, All: true, Scratch: []autograd.Spec{probs},
+		Backward: &autograd.Backward{Inputs: []int{0, 1, 2, 3}, Outputs: []int{1}, Wrt: []int{0, 1, 2}, All: true, Scratch: []autograd.Spec{probs},
 			Work: causal(4, b*f.Heads, s, f.HeadDim),
 			Run: func(_ context.Context, g *autograd.Grads) error {
 				at.backward(g)
@@ -113,36 +122,30 @@ func (a attentionShape) products(make func(h, g int) simd.Product) []simd.Produc
 }
 
 // softmax turns scores into probabilities in place.
-func (a attentionShape) softmax(p []float32, segments []int32) {
-	s, scale := a.s, a.scale()
-	eachRow(a.b*a.heads*s, s, func(r int) {
-		b, i := r/s/a.heads, r%s
-		seg, row := segments[b*s:(b+1)*s], p[r*s:r*s+i+1]
-		clear(p[r*s+i+1 : (r+1)*s])
-		seen := false
-		for j := range row {
-			if visible(seg, i, j) {
-				seen = true
-			} else {
-				row[j] = float32(math.Inf(-1))
-			}
+func (a attentionShape) softmax(p []float32, keys []int32) {
+	a.eachQuery(keys, func(at, first, end int) {
+		seen := p[at:][first:end]
+		clear(p[at:][:first])
+		clear(p[at:][end:a.s])
+		if first < end {
+			sum := simd.ExpSum(seen, seen, a.scale(), a.scale()*simd.Max(seen))
+			simd.Scale(seen, seen, float32(1/sum))
 		}
-		if !seen {
-			clear(row)
-			return
-		}
-		sum := simd.ExpSum(row, row, scale, scale*simd.Max(row))
-		simd.Scale(row, row, float32(1/sum))
+	})
+}
+
+// eachQuery calls f for every query of every head, whose scores begin at element at, and
+// the keys of its row that it sees.
+func (a attentionShape) eachQuery(keys []int32, f func(at, first, end int)) {
+	eachRow(a.b*a.heads*a.s, a.s, func(r int) {
+		row := r / (a.heads * a.s) * a.s // its first token
+		seen := keys[2*(row+r%a.s):][:2]
+		f(r*a.s, int(seen[0])-row, int(seen[1])-row)
 	})
 }
 
 // scale is what scores are multiplied by.
 func (a attentionShape) scale() float32 { return float32(1 / math.Sqrt(float64(a.c))) }
-
-// visible reports whether query i may see key j <= i.
-func visible(seg []int32, i, j int) bool {
-	return seg[j] != 0 && (seg[i] == seg[j] || seg[i] == 0)
-}
 
 // backward: with P the probabilities, dV = P^T dY, dP = dY V^T,
 // dS = P * (dP - rowsum(dP * P)) / sqrt(C), dQ = dS K, dK = dS^T Q; the key and value
@@ -155,11 +158,11 @@ func (a attentionShape) backward(g *autograd.Grads) {
 	simd.Multiply(a.products(func(h, g int) simd.Product {
 		return simd.Product{M: s, N: s, K: a.c, A: a.head(dy, h, a.heads), B: a.head(v, g, a.kv), TransB: true, C: ds[h*s*s:], StrideC: s}
 	})...)
-	eachRow(a.b*a.heads*s, s, func(r int) {
-		n := r%s + 1 // later keys have no part in it
-		p, row := p[r*s:r*s+n], ds[r*s:r*s+n]
+	a.eachQuery(g.In[3].Int32s(), func(at, first, end int) {
+		clear(ds[at:][:first])
+		clear(ds[at:][end:s])
+		p, row := p[at:][first:end], ds[at:][first:end]
 		simd.SoftmaxGrad(row, p, row, simd.Dot(p, row), a.scale())
-		clear(ds[r*s+n : (r+1)*s])
 	})
 	simd.Multiply(a.products(func(h, g int) simd.Product {
 		d := a.head(dq, h, a.heads)

@@ -10,21 +10,30 @@ import (
 
 // Batch is the memory that a compiled graph reads its input from: fill it, then run.
 type Batch struct {
-	data.Batch
+	data.Batch // without Segments
+	// Keys [B*S, 2] is what Segments come down to: the range of tokens, counted over the
+	// batch, that each token attends to.
+	Keys []int32
 	// Divisor, one element, divides the summed loss: the number of targets of this batch,
 	// or of all the batches whose gradients are accumulated.
 	Divisor []float32
 }
 
-// Fill copies a batch of the same size in.
+// Fill copies a batch of the same size in. The tokens of a document must follow each
+// other in their row, and so must the tokens before a padding token that are none.
 func (b *Batch) Fill(from data.Batch, divisor int) error {
 	if from.B != b.B || from.S != b.S {
 		return fmt.Errorf("nn: a batch of %dx%d for a graph of %dx%d", from.B, from.S, b.B, b.S)
 	}
+	for row := range b.B {
+		lo, hi := row*b.S, (row+1)*b.S
+		if err := setKeys(b.Keys[2*lo:2*hi], from.Segments[lo:hi], lo); err != nil {
+			return fmt.Errorf("nn: row %d of the batch: %w", row, err)
+		}
+	}
 	copy(b.IDs, from.IDs)
 	copy(b.Labels, from.Labels)
 	copy(b.Positions, from.Positions)
-	copy(b.Segments, from.Segments)
 	b.Divisor[0] = float32(divisor)
 	return nil
 }
@@ -40,7 +49,7 @@ type Context struct {
 	ids       *autograd.Value
 	labels    *autograd.Value
 	pos       *autograd.Value
-	segments  *autograd.Value
+	keys      *autograd.Value
 	divisor   *autograd.Value
 	leaves    map[*Param]*autograd.Value
 	tables    map[*RopeTable][2]*autograd.Value
@@ -59,18 +68,19 @@ func NewContext(mem core.Memory, b, s, maxPosition int) (*Context, error) {
 	}
 	n := b * s
 	g := autograd.New(mem)
-	block, err := g.Alloc(4 * (4*n + 1))
+	block, err := g.Alloc(4 * (5*n + 1))
 	if err != nil {
 		return nil, fmt.Errorf("nn: batch: %w", err)
 	}
-	ints := core.Tensor{DType: core.Int32, Shape: core.Shape{4*n + 1}, Data: block}
+	ints := core.Tensor{DType: core.Int32, Shape: core.Shape{5*n + 1}, Data: block}
 	part := func(i int) core.Tensor { return ints.Slice(i*n, (i+1)*n, n) }
-	divisor := core.Tensor{DType: core.Float32, Shape: core.Shape{1}, Data: block[16*n : 16*n+4]}
+	keys := ints.Slice(3*n, 5*n, n, 2)
+	divisor := core.Tensor{DType: core.Float32, Shape: core.Shape{1}, Data: block[20*n : 20*n+4]}
 	c := &Context{G: g, B: b, S: s, positions: maxPosition,
 		leaves: map[*Param]*autograd.Value{}, tables: map[*RopeTable][2]*autograd.Value{},
-		batch: &Batch{data.Batch{B: b, S: s, IDs: part(0).Int32s(), Labels: part(1).Int32s(), Positions: part(2).Int32s(), Segments: part(3).Int32s()}, divisor.Float32s()}}
+		batch: &Batch{data.Batch{B: b, S: s, IDs: part(0).Int32s(), Labels: part(1).Int32s(), Positions: part(2).Int32s()}, keys.Int32s(), divisor.Float32s()}}
 	c.ids, c.labels = c.G.Input("input_ids", part(0)), c.G.Input("labels", part(1))
-	c.pos, c.segments = c.G.Input("positions", part(2)), c.G.Input("segments", part(3))
+	c.pos, c.keys = c.G.Input("positions", part(2)), c.G.Input("keys", keys)
 	c.divisor = c.G.Input("divisor", divisor)
 	return c, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/data"
 )
 
 // tiny returns the configuration of a small model whose sizes all differ.
@@ -146,13 +147,14 @@ func slope(f func() float64, x, direction []float32) float64 {
 }
 
 // logits runs the model forward on a batch that b may change first: [B*S, V].
-func logits(t *testing.T, d *Decoder, b, s int, change func(*Batch)) []float32 {
+func logits(t *testing.T, d *Decoder, b, s int, change func(data.Batch)) []float32 {
 	t.Helper()
 	c := newContext(t, b, s)
-	fill(t, c, randomBatch(newRand(3), b, s, d.Vocab()))
+	batch := randomBatch(newRand(3), b, s, d.Vocab())
 	if change != nil {
-		change(c.Batch())
+		change(batch)
 	}
+	fill(t, c, batch)
 	return forward(t, c, d.Forward(c).Logits)
 }
 
@@ -161,7 +163,7 @@ func TestALaterTokenChangesNoEarlierLogit(t *testing.T) {
 	const s = 9
 	before := logits(t, d, 2, s, nil)
 	for at := range s {
-		after := logits(t, d, 2, s, func(b *Batch) { b.IDs[at] = (b.IDs[at] + 1) % 23 })
+		after := logits(t, d, 2, s, func(b data.Batch) { b.IDs[at] = (b.IDs[at] + 1) % 23 })
 		v := d.Vocab()
 		equal(t, "logits before the token", after[:at*v], before[:at*v])
 		equal(t, "logits of the other row", after[s*v:], before[s*v:])
@@ -181,7 +183,7 @@ func TestPackedDocumentsEqualSeparateOnes(t *testing.T) {
 	for _, n := range lengths {
 		total += n
 	}
-	packed := logits(t, d, 1, total, func(b *Batch) {
+	packed := logits(t, d, 1, total, func(b data.Batch) {
 		at := 0
 		for doc, n := range lengths {
 			for i := range n {
@@ -193,7 +195,7 @@ func TestPackedDocumentsEqualSeparateOnes(t *testing.T) {
 	ids := randomBatch(newRand(3), 1, total, d.Vocab()).IDs
 	at, v := 0, d.Vocab()
 	for _, n := range lengths {
-		alone := logits(t, d, 1, n, func(b *Batch) { copy(b.IDs, ids[at:at+n]) })
+		alone := logits(t, d, 1, n, func(b data.Batch) { copy(b.IDs, ids[at:at+n]) })
 		// The sums over keys have another length, and so another order.
 		near(t, "document", packed[at*v:(at+n)*v], alone, 0x1p-20)
 		at += n
@@ -204,7 +206,7 @@ func TestRightPaddingChangesNoRealLogit(t *testing.T) {
 	d := newDecoder(t, tiny(), 1)
 	const s, padded = 8, 3
 	pad := func(token int32) []float32 {
-		return logits(t, d, 1, s, func(b *Batch) {
+		return logits(t, d, 1, s, func(b data.Batch) {
 			for i := s - padded; i < s; i++ {
 				b.IDs[i], b.Segments[i] = token, 0
 			}
@@ -222,7 +224,7 @@ func TestRightPaddingChangesNoRealLogit(t *testing.T) {
 func TestPositionsMatterOnlyRelativeToEachOther(t *testing.T) {
 	d := newDecoder(t, tiny(), 1)
 	at := func(positions ...int32) []float32 {
-		return logits(t, d, 1, 6, func(b *Batch) { copy(b.Positions, positions) })
+		return logits(t, d, 1, 6, func(b data.Batch) { copy(b.Positions, positions) })
 	}
 	near(t, "shifted by one", at(1, 2, 3, 4, 5, 5), at(0, 1, 2, 3, 4, 4), 0x1p-18)
 	if slices.Equal(at(0, 1, 2, 3, 4, 5), at(0, 2, 3, 3, 4, 5)) {

@@ -16,24 +16,25 @@ func TestAttentionEqualsPublishedCode(t *testing.T) {
 		}
 		shape, kv := r.tensor("in.q").Shape, r.tensor("in.k").Shape[1]
 		b, heads, s, d := shape[0], shape[1], shape[2], shape[3]
-		c := newContext(t, b, s)
+		c, batch := newContext(t, b, s), plainBatch(b, s)
 		switch r.variant {
 		case "causal_right_padded":
-			copy(c.batch.Segments, r.ints("in.attention_mask"))
+			batch.Segments = r.ints("in.attention_mask")
 		case "packed":
-			copy(c.batch.Segments, r.ints("in.segment_ids"))
-			if low := slices.Min(c.batch.Segments); low < 1 {
-				for i := range c.batch.Segments {
-					c.batch.Segments[i] += 1 - low
+			batch.Segments = r.ints("in.segment_ids")
+			if low := slices.Min(batch.Segments); low < 1 {
+				for i := range batch.Segments {
+					batch.Segments[i] += 1 - low
 				}
 			}
 		}
+		fill(t, c, batch)
 		leaf := func(name string, heads int) *autograd.Value {
 			return param(c, name, swapped(r.tensor("in."+name).Float32s(), b, heads, s, d), b*s, heads, d)
 		}
 		wrt := []*autograd.Value{leaf("q", heads), leaf("k", kv), leaf("v", kv)}
 		op := attentionOp(b, s, AttentionConfig{Heads: heads, KVHeads: kv, HeadDim: d})
-		out := c.G.ApplyAll(op, append(slices.Clone(wrt), c.segments)...)[:1]
+		out := c.G.ApplyAll(op, append(slices.Clone(wrt), c.keys)...)[:1]
 		values, grads := run(t, c, out, [][]float32{r.tensor("in.d_out").Float32s()}, wrt...)
 		r.near("out", values[0])
 		for i, name := range []string{"q", "k", "v"} {

@@ -58,6 +58,7 @@ func (p plain) run(call *core.Call) (values, grads [][]float32) {
 	c := newContext(p.t, 1, call.Tokens())
 	outs, wrt := map[core.Op]func(*Context, *core.Call) (outs, wrt []*autograd.Value){
 		core.RMSNorm: plainNorm, core.SwiGLU: plainSwiGLU, core.RoPE: plainRope, core.MoEExperts: plainExperts,
+		core.Attention: plainAttention,
 	}[p.op](c, call)
 	var upstream [][]float32
 	for i, o := range outs {
@@ -121,6 +122,15 @@ func plainExperts(c *Context, call *core.Call) (outs, wrt []*autograd.Value) {
 	gate, up := halve(c.G, groupedLinear(c.G, rows.x, wrt[2], rows.offsets))
 	z := groupedLinear(c.G, mul(c.G, silu(c.G, gate), up), wrt[3], rows.offsets)
 	return []*autograd.Value{unpermute(c.G, z, wrt[1], rows.where)}, wrt
+}
+
+func plainAttention(c *Context, call *core.Call) (outs, wrt []*autograd.Value) {
+	f := call.Facts
+	copy(c.batch.Keys, call.Input("keys").Int32s())
+	kv := core.Shape{core.DimT, f.KVHeads, f.HeadDim}
+	wrt = leaves(c, call, core.Arg{Name: "q"}, core.Arg{Name: "k", Shape: kv}, core.Arg{Name: "v", Shape: kv})
+	op := attentionOp(1, c.S, AttentionConfig{Heads: f.Heads, KVHeads: f.KVHeads, HeadDim: f.HeadDim})
+	return c.G.ApplyAll(op, append(slices.Clone(wrt), c.keys)...)[:1], wrt
 }
 
 // elsewhere reports the cases in which small operations rightly differ from one formula.

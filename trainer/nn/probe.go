@@ -29,6 +29,9 @@ func probers() map[core.Op]func(*prober) []*autograd.Value {
 		core.SwiGLU:     probeSwiGLU,
 		core.RoPE:       probeRope,
 		core.MoEExperts: probeMoE,
+		core.Attention:  probeAttention,
+
+		core.LinearCrossEntropy: probeLoss,
 	}
 }
 
@@ -56,6 +59,26 @@ func probeMoE(p *prober) []*autograd.Value {
 		gateUp: p.input(f.Experts, 2*f.Intermediate, f.Dim), down: p.input(f.Experts, f.Dim, f.Intermediate)}
 	weights := p.Leaf(p.input(p.T(), f.TopK))
 	return []*autograd.Value{p.after(m.experts(p.Context, p.before(f.Dim), weights, p.choices(f.TopK, f.Experts)))}
+}
+
+func probeAttention(p *prober) []*autograd.Value {
+	f := p.site.facts
+	a := &Attention{cfg: AttentionConfig{Heads: f.Heads, KVHeads: f.KVHeads, HeadDim: f.HeadDim}, site: p.site}
+	return []*autograd.Value{p.after(a.attend(p.Context, p.before(f.Heads, f.HeadDim), p.before(f.KVHeads, f.HeadDim), p.before(f.KVHeads, f.HeadDim)))}
+}
+
+// probeVocab bounds the vocabulary that a loss is measured with. Both forms do the same
+// for each word, and a large one would take seconds and gigabytes.
+const probeVocab = 1 << 13
+
+func probeLoss(p *prober) []*autograd.Value {
+	f := &p.site.facts
+	f.Vocab = min(f.Vocab, probeVocab)
+	x, head := p.before(f.Dim), &Linear{Weight: p.input(f.Vocab, f.Dim)}
+	if p.site.kernel != nil {
+		return []*autograd.Value{fusedCrossEntropy(p.Context, p.site, x, p.Leaf(head.Weight))}
+	}
+	return []*autograd.Value{CrossEntropy(p.Context, head.Forward(p.Context, x))}
 }
 
 // NewProbe builds both programs for batches of b rows of s positions below maxPosition,

@@ -53,7 +53,8 @@ func (in *probeInputs) record(c *Context, s core.Site, k core.Kernel) (*autograd
 	}
 	b := c.batch
 	for i := range b.Positions {
-		b.Positions[i], b.Segments[i] = int32(i%c.S), 1
+		b.Positions[i], b.Labels[i] = int32(i%c.S), 0
+		b.Keys[2*i], b.Keys[2*i+1] = int32(i-i%c.S), int32(i+1)
 	}
 	b.Divisor[0] = float32(c.T())
 	p := &prober{Context: c, inputs: in, site: &site{path: s.Path, op: s.Op, facts: s.Facts, perToken: own.perToken, kernel: k, use: new(use)}}
@@ -164,6 +165,9 @@ func average(g *autograd.Graph, values []*autograd.Value) *autograd.Value {
 	}}
 	for i := range values {
 		b.Wrt = append(b.Wrt, i)
+	}
+	if len(values) == 1 && len(values[0].Shape()) == 0 {
+		return values[0] // a loss already
 	}
 	return g.Apply(autograd.Op{Name: neighbour, Outputs: []autograd.Spec{autograd.Float32()}, Backward: b,
 		Forward: func(_ context.Context, in, out []core.Tensor) error {

@@ -53,12 +53,14 @@ func TestResultsDoNotDependOnTheNumberOfThreads(t *testing.T) {
 
 func TestARowOfPaddingGivesZeroAttentionAndNoGradient(t *testing.T) {
 	c := newContext(t, 2, 3)
-	clear(c.batch.Segments[3:])
+	batch := plainBatch(2, 3)
+	clear(batch.Segments[3:])
+	fill(t, c, batch)
 	rng := newRand(1)
 	leaf := func() *autograd.Value { return param(c, "x", normal(rng, 6*2*4), 6, 2, 4) }
 	wrt := []*autograd.Value{leaf(), leaf(), leaf()}
 	op := attentionOp(2, 3, AttentionConfig{Heads: 2, KVHeads: 2, HeadDim: 4})
-	values, grads := run(t, c, c.G.ApplyAll(op, append(slices.Clone(wrt), c.segments)...)[:1], [][]float32{normal(rng, 48)}, wrt...)
+	values, grads := run(t, c, c.G.ApplyAll(op, append(slices.Clone(wrt), c.keys)...)[:1], [][]float32{normal(rng, 48)}, wrt...)
 	for i, v := range append(values, grads...) {
 		equal(t, "the padded row", v[24:], make([]float32, 24))
 		if slices.Equal(v[:24], make([]float32, 24)) {

@@ -8,28 +8,73 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// block emits the kernel of a block of c of the given height, two vectors wide. Every
-// row keeps two sums in registers; each step of the loop reads two vectors of b and one
-// element of a for each row. step is the distance between steps in the panel of a.
+// block emits the kernel of a block of c of the given height, two vectors wide, whose left
+// operand is a panel. Every row keeps two sums in registers; each step of the loop reads
+// two vectors of b and one element of a for each row. step is the distance between steps
+// in the panel of a.
 func block(v isa, rows, step int) {
-	TEXT(fmt.Sprintf("block%dx%d%s", rows, 2*v.lanes, v.name), NOSPLIT, "func(k int, a, b, c *float32, stride int, add bool)")
-	Doc(fmt.Sprintf("block%dx%d%s computes %d rows of two vectors each: with a of %d, b of %d and c of stride elements a row,", rows, 2*v.lanes, v.name, rows, step, 2*v.lanes),
-		"",
+	name := fmt.Sprintf("block%dx%d%s", rows, 2*v.lanes, v.name)
+	TEXT(name, NOSPLIT, "func(k int, a, b, c *float32, stride int, add bool)")
+	Doc(blockDoc(v, rows, fmt.Sprintf("%s computes %d rows of two vectors each: with a of %d, b of %d and c of stride elements a row,",
+		name, rows, step, 2*v.lanes), "a[p][i]")...)
+	Pragma("noescape")
+	k, a := Load(Param("k"), GP64()), Load(Param("a"), GP64())
+	element := func(i int) Mem { return Mem{Base: a, Disp: 4 * i} }
+	blockBody(v, rows, k, element, func() { ADDQ(Imm(uint64(4*step)), a) })
+}
+
+// looseBlock is block for a left operand in any order: two strides find its elements. One
+// register points to every third row, which addressing reaches the two after it from.
+func looseBlock(v isa, rows int) {
+	name := fmt.Sprintf("loose%dx%d%s", rows, 2*v.lanes, v.name)
+	TEXT(name, NOSPLIT, "func(k int, a *float32, lane, step int, b, c *float32, stride int, add bool)")
+	Doc(blockDoc(v, rows, fmt.Sprintf("%s computes %d rows of two vectors each: with b of %d and c of stride elements a row,",
+		name, rows, 2*v.lanes), "a[i*lane+p*step]")...)
+	Pragma("noescape")
+	k, a := Load(Param("k"), GP64()), []reg.Register{Load(Param("a"), GP64())}
+	lane, step := Load(Param("lane"), GP64()), Load(Param("step"), GP64())
+	SHLQ(Imm(2), lane)
+	SHLQ(Imm(2), step)
+	for i := 3; i < rows; i += 3 {
+		next := GP64()
+		LEAQ(Mem{Base: a[len(a)-1], Index: lane, Scale: 2}, next)
+		ADDQ(lane, next)
+		a = append(a, next)
+	}
+	element := func(i int) Mem {
+		m := Mem{Base: a[i/3]}
+		if i%3 > 0 {
+			m.Index, m.Scale = lane, uint8(i%3)
+		}
+		return m
+	}
+	blockBody(v, rows, k, element, func() {
+		for _, r := range a {
+			ADDQ(step, r)
+		}
+	})
+}
+
+func blockDoc(v isa, rows int, first, element string) []string {
+	return []string{first, "",
 		fmt.Sprintf("	for i := range %d {", rows),
 		fmt.Sprintf("		for j := range %d {", 2*v.lanes),
 		"			var sum float32",
 		"			for p := range k {",
-		"				sum = fma(a[p][i], b[p][j], sum)",
+		fmt.Sprintf("				sum = fma(%s, b[p][j], sum)", element),
 		"			}",
 		"			if add {",
 		"				sum = c[i][j] + sum",
 		"			}",
 		"			c[i][j] = sum",
 		"		}",
-		"	}")
-	Pragma("noescape")
-	k, a, b := Load(Param("k"), GP64()), Load(Param("a"), GP64()), Load(Param("b"), GP64())
-	c, stride := Load(Param("c"), GP64()), Load(Param("stride"), GP64())
+		"	}"}
+}
+
+// blockBody emits all but the addressing of a: element is where that of a row is, and
+// advance moves it on by a step.
+func blockBody(v isa, rows int, k reg.Register, element func(row int) Mem, advance func()) {
+	b, c, stride := Load(Param("b"), GP64()), Load(Param("c"), GP64()), Load(Param("stride"), GP64())
 	SHLQ(Imm(2), stride)
 
 	ahead := GP64()
@@ -58,11 +103,11 @@ func block(v isa, rows, step int) {
 		PREFETCHT0(Mem{Base: b, Disp: 1024 + line})
 	}
 	for i := range sums {
-		VBROADCASTSS(Mem{Base: a, Disp: 4 * i}, x[i%2])
+		VBROADCASTSS(element(i), x[i%2])
 		VFMADD231PS(b0, x[i%2], sums[i][0])
 		VFMADD231PS(b1, x[i%2], sums[i][1])
 	}
-	ADDQ(Imm(uint64(4*step)), a)
+	advance()
 	ADDQ(U32(2*v.bytes()), b)
 	DECQ(k)
 	JNZ(LabelRef("loop"))

@@ -12,9 +12,11 @@ func main() {
 	ConstraintExpr("amd64,!noasm")
 	for rows := 1; rows <= 14; rows++ {
 		block(avx512, rows, 16)
+		looseBlock(avx512, rows)
 	}
 	for rows := 1; rows <= 6; rows++ {
 		block(avx2, rows, 8)
+		looseBlock(avx2, rows)
 	}
 	transpose8()
 	copyPanels()

@@ -1,0 +1,96 @@
+package simd
+
+// Panels holds the right operand B [K,N] of a series of products, packed once. Its
+// products are for loops that spread larger pieces of work over the cores themselves:
+// each runs in the goroutine that asks for it, and packs nothing.
+type Panels struct {
+	k, n int
+	data []float32 // panels of all k rows and a few columns, on a boundary of 64 bytes
+}
+
+// Pack makes the panels those of b, which is stored row-major [k,n], or [n,k] if trans;
+// stride is the distance between its rows. It reuses the memory of what was there.
+func (p *Panels) Pack(k, n int, b []float32, stride int, trans bool) {
+	if k < 0 || n < 0 {
+		panic(negSize)
+	}
+	x, kernel := Matrix{Data: b, Stride: stride}, active.gemm
+	x.check(k, n, trans, shortB)
+	p.k, p.n = k, n
+	if size := ceilDiv(n, kernel.cols) * kernel.cols * k; size > len(p.data) {
+		p.data = aligned(size)
+	}
+	if k > 0 {
+		packing{kernel: kernel, dst: p.data, x: x, lanes: n, width: kernel.cols, step: kernel.cols, kn: k}.pack(0, n, trans)
+	}
+}
+
+// PanelRows returns of how many rows a product with panels makes the most: it computes
+// them at once, and fewer take longer each.
+func PanelRows() int { return active.gemm.rows }
+
+// PanelStart returns the largest column up to col that a product with panels may start at.
+func PanelStart(col int) int { return col / active.gemm.cols * active.gemm.cols }
+
+// Strip is a product with a part of some panels: C = op(A)*B[K0:K1,N0:N1], or C += that.
+// op(A) is M by K1-K0, C is M by N1-N0, and N0 is a PanelStart. A needs no packing, but
+// its rows should not lie a multiple of 4096 bytes apart, where caches have few places.
+type Strip struct {
+	M, K0, K1, N0, N1 int
+	A                 []float32
+	StrideA           int
+	TransA            bool // A is stored [K1-K0,M]
+	C                 []float32
+	StrideC           int
+	Accumulate        bool
+}
+
+// Multiply computes a strip.
+func (p *Panels) Multiply(s Strip) {
+	k, kernel := s.K1-s.K0, active.gemm
+	s.check(p, k, kernel.cols)
+	if s.M == 0 || s.N0 == s.N1 || k == 0 && s.Accumulate {
+		return
+	}
+	if k == 0 {
+		for i := range s.M {
+			clear(s.C[i*s.StrideC:][:s.N1-s.N0])
+		}
+		return
+	}
+	lane, step := s.StrideA, 1
+	if s.TransA {
+		lane, step = 1, s.StrideA
+	}
+	for i := 0; i < s.M; i += kernel.rows {
+		rows, a := min(kernel.rows, s.M-i), &s.A[i*lane]
+		for j := s.N0; j < s.N1; j += kernel.cols {
+			b := &p.data[j*p.k+s.K0*kernel.cols]
+			if j+kernel.cols > s.N1 {
+				s.edge(kernel, i, j, rows, k, a, lane, step, b)
+				continue
+			}
+			kernel.loose(rows, k, a, lane, step, b, &s.C[i*s.StrideC+j-s.N0], s.StrideC, s.Accumulate)
+		}
+	}
+}
+
+func (s *Strip) check(p *Panels, k, cols int) {
+	switch {
+	case s.M < 0 || k < 0 || s.N0 > s.N1:
+		panic(negSize)
+	case s.K0 < 0 || s.K1 > p.k || s.N0 < 0 || s.N1 > p.n || s.N0%cols != 0:
+		panic("simd: not a part of the panels")
+	}
+	Matrix{Data: s.A, Stride: s.StrideA}.check(s.M, k, s.TransA, shortA)
+	Matrix{Data: s.C, Stride: s.StrideC}.check(s.M, s.N1-s.N0, false, shortC)
+}
+
+// edge computes a block of which only the first columns belong to c.
+func (s *Strip) edge(kernel *gemmKernel, i, j, rows, k int, a *float32, lane, step int, b *float32) {
+	room := scratches.Get().(*scratch)
+	defer scratches.Put(room)
+	kernel.loose(rows, k, a, lane, step, b, &room.block[0], kernel.cols, false)
+	t := tile{Product: &Product{C: s.C, StrideC: s.StrideC}}
+	t.store(room.block[:], kernel.cols, i, j-s.N0, rows, s.N1-j, s.Accumulate)
+}

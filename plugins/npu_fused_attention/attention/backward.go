@@ -1,0 +1,213 @@
+package attention
+
+import (
+	"context"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/simd"
+)
+
+// backwardKeys is about how many keys meet a block of queries at a time in Backward, so
+// that all that they need stays in the second-level cache.
+const backwardKeys = 256
+
+// Backward computes, with p_tj = exp(s_tj - lse_t), delta_t = dy_t . y_t and
+// ds_tj = p_tj * (dy_t . v_j - delta_t) / sqrt(C),
+//
+//	dq_t = sum over j of ds_tj * k_j
+//	dk_j = sum over t of ds_tj * q_t
+//	dv_j = sum over t of p_tj * dy_t
+func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
+	call, err := k.check(ctx, c)
+	if err != nil {
+		return err
+	}
+	all := tasks(c.Facts, call.keys)
+	k.share(all, c.Facts.HeadDim)
+	if err := k.run(ctx, call, all, (*worker).backward); err != nil {
+		return err
+	}
+	var shared []task
+	for _, t := range all {
+		if t.parts > 1 && t.part == 0 {
+			shared = append(shared, t)
+		}
+	}
+	return k.run(ctx, call, shared, (*worker).join)
+}
+
+// share gives tasks that share a key head room for their parts of dk and dv, those of a
+// head one after the other.
+func (k *Kernel) share(all []task, C int) {
+	size := 0
+	for _, t := range all {
+		if t.parts > 1 {
+			size += 2 * (t.hi - t.lo) * C
+		}
+	}
+	room := grow(&k.parts, size)
+	for i, t := range all {
+		if t.parts > 1 {
+			n := 2 * (t.hi - t.lo) * C
+			all[i].sum, room = room[:n*(t.parts-t.part)], room[n:]
+		}
+	}
+}
+
+// join adds up the parts of a key head, to which the first part's room reaches.
+func (w *worker) join(t task) {
+	n := len(t.sum) / t.parts
+	for p := 1; p < t.parts; p++ {
+		simd.Add(t.sum[:n], t.sum[:n], t.sum[p*n:(p+1)*n])
+	}
+	w.store(t, t.sum[:n])
+}
+
+// store writes the gradients of a key head.
+func (w *worker) store(t task, sum []float32) {
+	n, C := t.hi-t.lo, w.facts.HeadDim
+	for j := range n {
+		w.dk.store(sum[j*C:][:C], t.lo+j, t.group, 1)
+		w.dv.store(sum[(n+j)*C:][:C], t.lo+j, t.group, 1)
+	}
+}
+
+func (w *worker) backward(t task) {
+	n, C := t.hi-t.lo, w.facts.HeadDim
+	rows, stride := w.k.keyRows(&w.wide, t)
+	w.keysAcross.Pack(C, n, rows, stride, true)
+	w.keysAlong.Pack(n, C, rows, stride, false)
+	rows, stride = w.v.keyRows(&w.wide, t)
+	w.valuesAcross.Pack(C, n, rows, stride, true)
+	sum := t.sum
+	if t.parts == 1 {
+		sum = grow(&w.sum, 2*n*C)
+	}
+	sum = sum[:2*n*C]
+	clear(sum)
+	t.blocks(w.facts, func(head, from, to int) { w.backwardQueries(t, sum, head, from, to) })
+	if t.parts == 1 {
+		w.store(t, sum)
+	}
+}
+
+// backwardQueries computes dq of a block of queries, and adds their share to dk and dv.
+// The sums that make exponentials probabilities, and delta, are those of the exponentials
+// themselves: lse and y, rounded as they are, would leave a trace where exact sums
+// cancel, as in a row that sees one key.
+func (w *worker) backwardQueries(t task, sum []float32, head, from, to int) {
+	b := block{task: t, head: head, from: from, to: to}
+	b.first, b.end = w.keys.union(from, to, t.lo, t.hi)
+	b.first = simd.PanelStart(b.first)
+	n, C := to-from, w.facts.HeadDim
+	b.stride = b.end - b.first + gap
+	b.q = w.q.queryRows(&w.queries, head, from, to, w.scale)
+	b.dy = w.dy.queryRows(&w.gradients, head, from, to, 1)
+	b.p, b.ds, b.dq = grow(&w.scores, n*b.stride), grow(&w.dscores, n*b.stride), grow(&w.out, n*C)
+	w.queriesPacked.Pack(n, C, b.q, C, false)
+	w.gradientsPacked.Pack(n, C, b.dy, C, false)
+	clear(b.dq)
+	clear(w.total[:n])
+	clear(w.delta[:n])
+	b.chunks(func(at, last int) { w.exponentials(b, at, last) })
+	for r := range n {
+		if first, end := w.keys.of(from + r); first < end {
+			w.total[r] = 1 / w.total[r]
+			w.delta[r] *= w.total[r]
+		}
+	}
+	b.chunks(func(at, last int) {
+		w.queryGradients(b, at, last)
+		w.keyGradients(b, sum, at, last)
+	})
+	for r := range n {
+		w.dq.store(b.dq[r*C:][:C], from+r, head, w.scale)
+	}
+}
+
+// block is some queries of a head, and what they have to do with all keys they see.
+type block struct {
+	task
+	head, from, to int
+	first, end     int       // keys of the segment, from the start of a panel on
+	q, dy, dq      []float32 // [b,C]
+	p, ds          []float32 // [b,stride]: of keys first, first+1, ...
+	stride         int
+}
+
+// chunks calls do for pieces [at, last) of the keys.
+func (b block) chunks(do func(at, last int)) {
+	chunk := simd.PanelStart(backwardKeys)
+	for at := b.first; at < b.end; at += chunk {
+		do(at, min(at+chunk, b.end))
+	}
+}
+
+// exponentials computes exponentials p and the gradients of probabilities dp, adds up
+// what makes p probabilities and delta, and sets to 0 what a query does not see.
+func (w *worker) exponentials(b block, at, last int) {
+	C := w.facts.HeadDim
+	for lo := b.from; lo < b.to; lo += simd.PanelRows() {
+		hi, r := min(lo+simd.PanelRows(), b.to), lo-b.from
+		first, end := w.keys.union(lo, hi, b.lo+at, b.lo+last)
+		start := simd.PanelStart(at + first)
+		to := r*b.stride + start - b.first
+		s := simd.Strip{M: hi - lo, K1: C, N0: start, N1: at + end, StrideA: C, StrideC: b.stride}
+		s.A, s.C = b.q[r*C:], b.p[to:]
+		w.keysAcross.Multiply(s)
+		s.A, s.C = b.dy[r*C:], b.ds[to:]
+		w.valuesAcross.Multiply(s)
+		for t := lo; t < hi; t++ {
+			r, n := t-b.from, last-at
+			p, dp := b.p[r*b.stride+at-b.first:][:n], b.ds[r*b.stride+at-b.first:][:n]
+			first, end := w.keys.within(t, b.lo+at, b.lo+last)
+			for _, x := range [][]float32{p, dp} {
+				clear(x[:first])
+				clear(x[end:])
+			}
+			p, dp = p[first:end], dp[first:end]
+			w.total[r] += simd.ExpSum(p, p, 1, w.lse[t*w.facts.Heads+b.head])
+			w.delta[r] += float64(simd.Dot(p, dp))
+		}
+	}
+}
+
+// queryGradients computes probabilities and the gradients of scores, up to the factor
+// that they share, and adds to dq.
+func (w *worker) queryGradients(b block, at, last int) {
+	C := w.facts.HeadDim
+	for lo := b.from; lo < b.to; lo += simd.PanelRows() {
+		hi, r := min(lo+simd.PanelRows(), b.to), lo-b.from
+		for t := lo; t < hi; t++ {
+			first, end := w.keys.within(t, b.lo+at, b.lo+last)
+			r := t - b.from
+			row := r*b.stride + at - b.first + first
+			p, ds := b.p[row:][:end-first], b.ds[row:][:end-first]
+			simd.Scale(p, p, float32(w.total[r]))
+			simd.SoftmaxGrad(ds, p, ds, float32(w.delta[r]), 1)
+		}
+		first, end := w.keys.union(lo, hi, b.lo+at, b.lo+last)
+		w.keysAlong.Multiply(simd.Strip{M: hi - lo, K0: at + first, K1: at + end, N1: C,
+			A: b.ds[r*b.stride+at-b.first+first:], StrideA: b.stride, C: b.dq[r*C:], StrideC: C, Accumulate: true})
+	}
+}
+
+// keyGradients adds a block's share to dk and dv of keys [at, last) of the segment. The
+// factor of ds is in the queries.
+func (w *worker) keyGradients(b block, sum []float32, at, last int) {
+	C, dk, dv := w.facts.HeadDim, sum[:len(sum)/2], sum[len(sum)/2:]
+	strip := 4 * simd.PanelRows() // keys at a time, for what is seen by none of them is left out
+	for lo := at; lo < last; lo += strip {
+		hi := min(lo+strip, last)
+		first, end := w.keys.seen(b.from, b.to, b.lo+lo, b.lo+hi)
+		if first == end {
+			continue
+		}
+		a := first*b.stride + lo - b.first
+		s := simd.Strip{M: hi - lo, K0: first, K1: end, N1: C, StrideA: b.stride, TransA: true, StrideC: C, Accumulate: true}
+		s.A, s.C = b.p[a:], dv[lo*C:]
+		w.gradientsPacked.Multiply(s)
+		s.A, s.C = b.ds[a:], dk[lo*C:]
+		w.queriesPacked.Multiply(s)
+	}
+}

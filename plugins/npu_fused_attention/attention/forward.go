@@ -1,0 +1,99 @@
+package attention
+
+import (
+	"context"
+	"math"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/simd"
+)
+
+// forwardKeys is about how many keys meet queries at a time in Forward, so that the
+// scores of a few queries stay in the first-level cache.
+const forwardKeys = 512
+
+// Forward computes y and lse.
+func (k *Kernel) Forward(ctx context.Context, c *core.Call) error {
+	call, err := k.check(ctx, c)
+	if err != nil {
+		return err
+	}
+	return k.run(ctx, call, tasks(c.Facts, call.keys), (*worker).forward)
+}
+
+func (w *worker) forward(t task) {
+	n, C := t.hi-t.lo, w.facts.HeadDim
+	rows, stride := w.k.keyRows(&w.wide, t)
+	w.keysAcross.Pack(C, n, rows, stride, true)
+	rows, stride = w.v.keyRows(&w.wide, t)
+	w.valuesAlong.Pack(n, C, rows, stride, false)
+	t.blocks(w.facts, func(head, from, to int) {
+		q := w.q.queryRows(&w.queries, head, from, to, w.scale)
+		for at := from; at < to; at += simd.PanelRows() {
+			w.forwardQueries(t, q[(at-from)*C:], head, at, min(at+simd.PanelRows(), to))
+		}
+	})
+}
+
+// forwardQueries computes the rows of y and lse of a few queries.
+func (w *worker) forwardQueries(t task, q []float32, head, from, to int) {
+	C, chunk := w.facts.HeadDim, simd.PanelStart(forwardKeys)
+	stride := chunk + gap
+	scores, y := grow(&w.scores, (to-from)*stride), grow(&w.out, (to-from)*C)
+	clear(y)
+	for r := range to - from {
+		w.high[r], w.total[r] = float32(math.Inf(-1)), 0
+	}
+	first, end := w.keys.union(from, to, t.lo, t.hi)
+	for at := simd.PanelStart(first); at < end; at += chunk {
+		last := min(at+chunk, end)
+		w.keysAcross.Multiply(simd.Strip{M: to - from, K1: C, N0: at, N1: last, A: q, StrideA: C, C: scores, StrideC: stride})
+		for r := range to - from {
+			w.softmax(r, scores[r*stride:][:last-at], y[r*C:][:C], from+r, t.lo+at)
+		}
+		lo := max(at, first)
+		w.valuesAlong.Multiply(simd.Strip{M: to - from, K0: lo, K1: last, N1: C, A: scores[lo-at:], StrideA: stride, C: y, StrideC: C, Accumulate: true})
+	}
+	for r := range to - from {
+		w.finish(r, y[r*C:][:C], head, from+r)
+	}
+}
+
+// softmax turns the scores of query t with some keys, the first of which is key at, into
+// exponentials relative to the highest score so far, and y and the sum of exponentials
+// into that. What the query does not see becomes 0.
+func (w *worker) softmax(r int, scores, y []float32, t, at int) {
+	first, end := w.keys.within(t, at, at+len(scores))
+	clear(scores[:first])
+	clear(scores[end:])
+	if first == end {
+		return
+	}
+	seen := scores[first:end]
+	high := max(w.high[r], simd.Max(seen))
+	if w.total[r] != 0 && high != w.high[r] {
+		shrink := math.Exp(float64(w.high[r] - high))
+		simd.Scale(y, y, float32(shrink))
+		w.total[r] *= shrink
+	}
+	w.high[r] = high
+	if math.IsInf(float64(high), -1) {
+		high = 0 // so that all become 0, and not NaN: a finite score may follow
+	}
+	w.total[r] += simd.ExpSum(seen, seen, 1, high)
+}
+
+// finish writes the row of a query.
+func (w *worker) finish(r int, y []float32, head, t int) {
+	var lse, factor float32
+	if first, end := w.keys.of(t); first < end {
+		total := w.total[r]
+		if total == 0 { // every score is -Inf
+			total = math.NaN()
+		}
+		factor = float32(1 / total)
+		lse = float32(float64(w.high[r]) + math.Log(total))
+	}
+	w.y.store(y, t, head, factor)
+	w.lse[t*w.facts.Heads+head] = lse
+}

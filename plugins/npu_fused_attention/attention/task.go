@@ -1,0 +1,86 @@
+package attention
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/simd"
+)
+
+const (
+	// blockRows is how many queries are a piece of work. It is the inner dimension of the
+	// products that give the gradients of keys, and their scores are there at once.
+	blockRows = 56
+	// leastTasks is how many tasks there should be, for threads to share: a key head of a
+	// segment is one, or several when that gives too few. It decides in which order
+	// gradients of keys are summed, so it must not depend on the number of threads.
+	leastTasks = 16
+	// serialWork is the number of multiplications below which starting goroutines costs
+	// more than it saves.
+	serialWork = 1 << 16
+	// gap is what lies between rows of scores, so that they do not lie a power of two
+	// apart.
+	gap = 16
+)
+
+// task is what a segment's queries have to do with one key head, or a part of that.
+type task struct {
+	segment
+	group       int // the key head
+	part, parts int
+	sum         []float32 // dk, then dv of the segment, or nil for a worker's own
+}
+
+// tasks returns those of one key head one after the other, in the order of its parts.
+func tasks(f core.Facts, keys ranges) []task {
+	segments := keys.segments(blockRows)
+	wanted := (leastTasks-1)/(len(segments)*f.KVHeads) + 1
+	var all []task
+	for _, s := range segments {
+		blocks := f.Heads / f.KVHeads * ((s.hi-s.lo-1)/blockRows + 1)
+		for g := range f.KVHeads {
+			parts := min(wanted, blocks)
+			for p := range parts {
+				all = append(all, task{segment: s, group: g, part: p, parts: parts})
+			}
+		}
+	}
+	return all
+}
+
+// blocks calls do for each block of queries [from, to) of a head that is the task's. The
+// parts take them in turn, because later ones often see more keys.
+func (t task) blocks(f core.Facts, do func(head, from, to int)) {
+	members, i := f.Heads/f.KVHeads, 0
+	for m := range members {
+		for from := t.lo; from < t.hi; from += blockRows {
+			if i%t.parts == t.part {
+				do(t.group*members+m, from, min(from+blockRows, t.hi))
+			}
+			i++
+		}
+	}
+}
+
+// run does all tasks, on all cores, each with the memory of a worker.
+func (k *Kernel) run(ctx context.Context, c *call, all []task, do func(*worker, task)) error {
+	threads := min(simd.Threads(), len(all))
+	if c.keys.pairs()*c.facts.Heads*c.facts.HeadDim < serialWork {
+		threads = 1
+	}
+	for len(k.workers) < threads {
+		k.workers = append(k.workers, new(worker))
+	}
+	var next atomic.Int64
+	simd.Parallel(threads, 1, func(lo, hi int) {
+		for _, w := range k.workers[lo:hi] {
+			w.call = c
+			for i := next.Add(1) - 1; i < int64(len(all)) && ctx.Err() == nil; i = next.Add(1) - 1 {
+				do(w, all[i])
+			}
+			w.call = nil
+		}
+	})
+	return ctx.Err()
+}

@@ -1,0 +1,37 @@
+package nn
+
+import (
+	"fmt"
+	"slices"
+)
+
+// setKeys sets keys [S, 2] to the range [first, end) of keys that each token of a row
+// sees: a token of a document the document's up to itself, a token of padding, segment 0,
+// all that is no padding before it, as in Hugging Face's masks. Token 0 of the row is
+// token base of the batch.
+func setKeys(keys, segments []int32, base int) error {
+	var document, first, end int // where the document and what is no padding began and ended so far
+	for i, s := range segments {
+		lo, hi := first, end
+		if s != 0 {
+			if i == 0 || s != segments[i-1] {
+				if slices.Contains(segments[:i], s) {
+					return fmt.Errorf("token %d goes on with document %d after other tokens; keep the tokens of a document together", i, s)
+				}
+				document = i
+			}
+			if i > end {
+				first = i
+			}
+			end = i + 1
+			lo, hi = document, end
+		} else if slices.ContainsFunc(segments[:first], real) {
+			return fmt.Errorf("the padding token %d has padding among the tokens before it; pad a row at its ends", i)
+		}
+		keys[2*i], keys[2*i+1] = int32(base+lo), int32(base+hi)
+	}
+	return nil
+}
+
+// real reports whether a token of this segment is no padding.
+func real(segment int32) bool { return segment != 0 }
