@@ -21,7 +21,7 @@ func TestWorkIsThatOfTheModel(t *testing.T) {
 	perToken += hidden*4 + 2*3*hidden*12                     // the router and two experts
 	perToken += hidden * vocab                               // the logits, tied or not
 	pairs := 2 * 12 * 13 / 2                                 // of query and key, in two rows
-	scores := 2 * 2 * pairs * heads * head // of two layers
+	scores := 2 * 2 * pairs * heads * head                   // of two layers
 	all := float64(3 * (2*tokens*perToken + 2*scores))
 	for i, v := range r.Runs {
 		if want := all + float64(i*scores); v.Products.Flops != want {
