@@ -3,6 +3,7 @@ package core
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -44,43 +45,62 @@ func (r *Report) Applied() map[string]int {
 func (r *Report) String() string { return FormatActions(r.Actions) }
 
 // FormatActions prints one line for each group of sites that differ only in their
-// numbers and got the same answer: how many, where, which op, the kernel or the reason. The
-// names of the project's models and kernels fit 80 columns.
+// numbers and got the same answer: how many, where, which op, the kernel or the reason;
+// and another line with the figures where auto has measured. The names of the project's
+// models and kernels fit 80 columns.
 func FormatActions(actions []Action) string {
-	type group struct {
-		pattern, op, kernel, reason string
-	}
-	var order []group
-	counts := map[group]int{}
+	var order []answer
+	counts := map[answer]int{}
+	patched := 0
 	for _, a := range actions {
-		g := group{pattern: pathPattern(a.Site.Path), op: string(a.Site.Op), kernel: "plain", reason: a.Reason}
-		if a.Kernel != nil {
-			g.kernel = a.Kernel.Info().Name
-		}
+		g := newAnswer(a)
 		if counts[g] == 0 {
 			order = append(order, g)
 		}
 		counts[g]++
+		if a.Kernel != nil {
+			patched++
+		}
 	}
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	var table, out strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "N\tPATH\tOP\tFORWARD")
-	patched := 0
 	for _, g := range order {
-		answer := "plain -> " + g.kernel
-		if g.kernel == "plain" {
-			answer = "plain"
-		} else {
-			patched += counts[g]
-		}
-		if g.reason != "" {
-			answer += " (" + g.reason + ")"
-		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", counts[g], g.pattern, g.op, answer)
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", counts[g], g.pattern, g.op, g.forward)
 	}
 	w.Flush() // a strings.Builder never fails
-	fmt.Fprintf(&b, "%d of %d sites use a fused kernel\n", patched, len(actions))
-	return b.String()
+	for i, line := range slices.Collect(strings.Lines(table.String())) {
+		out.WriteString(line)
+		if i > 0 && order[i-1].figures != "" {
+			fmt.Fprintf(&out, "    %s\n", order[i-1].figures)
+		}
+	}
+	fmt.Fprintf(&out, "%d of %d sites use a fused kernel\n", patched, len(actions))
+	return out.String()
+}
+
+// answer is what a plan says of a group of sites.
+type answer struct {
+	pattern, op, forward string
+	figures              string // "" where nothing was measured
+}
+
+func newAnswer(a Action) answer {
+	g := answer{pattern: pathPattern(a.Site.Path), op: string(a.Site.Op), forward: "plain"}
+	if a.Kernel != nil {
+		g.forward = "plain -> " + a.Kernel.Info().Name
+	}
+	reason := strings.Join(strings.Fields(a.Reason), " ") // on one line
+	switch {
+	case a.Measured != nil && a.Kernel == nil:
+		g.figures, reason = reason, ""
+	case a.Measured != nil:
+		g.figures = fmt.Sprintf("%.1fx: %s", a.Measured.Speedup(), a.Measured)
+	}
+	if reason != "" {
+		g.forward += " (" + reason + ")"
+	}
+	return g
 }
 
 // pathPattern replaces the numbers of a path by a star: layers.3.mlp is layers.*.mlp.

@@ -29,10 +29,13 @@ const module = "github.com/seed98097648/tune"
 // Each other module should have one importer, and the row says which.
 var policy = []struct{ pkg, imports, tests string }{
 	// Leaves: the machine.
+	{"internal/cpu", "", ""},
 	{"internal/shm", "golang.org/x/sys", ""},
+	{"internal/hugepage", "golang.org/x/sys", "internal/shm internal/simd"},
 	{"internal/simd", "golang.org/x/sys", ""},
 	{"internal/simd/simdtest", "core core/kerneltest internal/simd", "core/reference"},
 	{"internal/ceiling", "internal/simd", ""},
+	{"internal/opbench", "core core/kerneltest internal/ceiling", "core/reference core/transport internal/plugintest plugins/linked"},
 	{"internal/storage", "core internal/simd", ""},
 	{"internal/testdata", "golang.org/x/sys", ""},
 	{"internal/golden", "core internal/testdata trainer/checkpoint", ""},
@@ -42,7 +45,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"core", "", ""},
 	{"core/reference", "core", ""},
 	{"core/kerneltest", "core core/reference", ""},
-	{"core/transport", "core core/reference core/kerneltest core/transport/proto internal/shm golang.org/x/sys " +
+	{"core/transport", "core core/reference core/kerneltest core/transport/proto internal/cpu internal/shm golang.org/x/sys " +
 		"github.com/hashicorp/go-plugin github.com/hashicorp/go-hclog google.golang.org/grpc google.golang.org/protobuf", "core/transport/... internal/plugintest"},
 	{"core/transport/proto", "google.golang.org/grpc google.golang.org/protobuf", ""},
 
@@ -60,14 +63,15 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/nn", "core internal/simd trainer/autograd trainer/data", "core/reference core/kerneltest trainer/checkpoint"},
 	{"trainer/models", "core trainer/autograd trainer/checkpoint trainer/data trainer/nn trainer/models/...", "core/reference trainer/optim"},
 	{"trainer/models/...", "core trainer/autograd trainer/checkpoint trainer/data trainer/nn trainer/models/...", "core/reference trainer/optim"},
+	{"trainer/measure", "core internal/cpu internal/simd trainer/nn", "trainer/autograd"},
 	{"trainer/progress", "github.com/schollz/progressbar/v3 golang.org/x/term trainer", ""},
 	{"trainer/bench", "core internal/ceiling internal/simd trainer trainer/...", "core/reference core/transport internal/plugintest"},
 	{"trainer/demo", "core trainer trainer/autograd trainer/data trainer/models trainer/nn trainer/tokenizer", "core/reference trainer/optim"},
 	{"trainer/parity", "core trainer trainer/...", "core/reference core/transport internal/plugintest"},
-	{"trainer", "core internal/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest"},
+	{"trainer", "core internal/hugepage internal/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest"},
 
 	// Programs put the parts together.
-	{"cmd/tune", "core core/... internal/shm internal/simd trainer trainer/... github.com/spf13/pflag golang.org/x/term golang.org/x/sys",
+	{"cmd/tune", "core core/... internal/ceiling internal/opbench plugins/linked internal/shm internal/simd trainer trainer/... github.com/spf13/pflag golang.org/x/term golang.org/x/sys",
 		"internal/plugintest github.com/rogpeppe/go-internal"},
 	{"docs", "", ""},
 	{"examples", "", "core core/... internal/plugintest trainer trainer/..."},

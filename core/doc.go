@@ -21,6 +21,9 @@
 //	... train ...
 //	err = report.Restore()                                      // the exact forward of before
 //
+// "auto" takes the kernels that are worth it on this machine, by a measurement that the
+// caller brings (see [Measured]); "all" takes every kernel that fits.
+//
 // Kernels match declared facts, never class names and never the values of weights. A
 // kernel is verified against the reference, forward and every gradient, before its first
 // use with some facts (see [Verifier]). Parameters are never replaced: the same tensors

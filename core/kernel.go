@@ -1,6 +1,9 @@
 package core
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Info says what a kernel is. A plugin that offers several ops has one Info for
 // each, all under the plugin's name.
@@ -61,7 +64,11 @@ type Health struct {
 	Repeats   uint64 `json:"repeats"`   // calls that were run again after a death
 	Fallbacks uint64 `json:"fallbacks"` // calls that the reference answered instead
 	Copies    uint64 `json:"copies"`    // tensors that had to be copied because they were not in shared memory
-	LastError string `json:"last_error,omitempty"`
+	// Waited is how long the callers of the passes that succeeded in the plugin waited;
+	// for Busy of that its kernel ran. The rest went into crossing the boundary.
+	Waited    time.Duration `json:"waited_ns"`
+	Busy      time.Duration `json:"busy_ns"`
+	LastError string        `json:"last_error,omitempty"`
 }
 
 // HealthReporter is an optional ability of a kernel.

@@ -9,14 +9,14 @@ import (
 
 // Selection says which kernels a plan may place, as --kernels does.
 type Selection struct {
-	Auto  bool     // what is worth it on this machine: for now every kernel, as All
+	Auto  bool     // every kernel that is worth it on this machine; see Measured
 	All   bool     // every kernel that some site supports
 	Names []string // these, and each of them on at least one site
 	Not   []string // never these
 }
 
-// ParseSelection reads "auto" (for now the same as "all"), "all", "none", names, or a
-// list such as "auto,-npu_fused_rope", separated by commas.
+// ParseSelection reads "auto", "all", "none", names, or a list such as
+// "auto,-npu_fused_rope", separated by commas.
 func ParseSelection(s string) (Selection, error) {
 	var sel Selection
 	var none bool
@@ -60,7 +60,10 @@ func ParseSelection(s string) (Selection, error) {
 // Option changes how a plan is made.
 type Option func(*options)
 
-type options struct{ inference bool }
+type options struct {
+	inference bool
+	measure   func(Site, Kernel) (Measurement, error) // nil: nothing is measured
+}
 
 // Inference allows kernels without a backward pass.
 func Inference() Option { return func(o *options) { o.inference = true } }
@@ -70,6 +73,10 @@ type Action struct {
 	Site   Site
 	Kernel Kernel // nil: the plain forward stays
 	Reason string // why no kernel, or that it was in place already
+
+	// Measured is what auto has decided by: a comparison of the kernel, or of the one
+	// that the reason names, with the plain forward. nil where nothing was measured.
+	Measured *Measurement
 }
 
 // Plan is pure data: nothing is swapped until Apply.
@@ -80,7 +87,7 @@ type Plan struct {
 // NewPlan decides for each site of the model which kernel it gets. Explicit names come
 // before auto and all. It returns an error, and no plan, for an unknown name, a named
 // kernel that matches no site or does not support a site of its op, two kernels of
-// equal rank on one site, and facts that no op has.
+// equal rank on one site, and facts that no op has. See Measured for what auto leaves out.
 func NewPlan(m Model, r *Registry, sel Selection, opts ...Option) (*Plan, error) {
 	var o options
 	for _, opt := range opts {
@@ -154,7 +161,11 @@ func choose(site Site, r *Registry, sel Selection, o options, verified map[verif
 		return Action{}, fmt.Errorf("core: site %s (%s): %w: %s and %s; exclude one, as in auto,-%s",
 			site.Path, site.Op, ErrConflict, a, b, b)
 	case len(candidates) == 1:
-		return Action{Site: site, Kernel: candidates[0]}, nil
+		a := Action{Site: site, Kernel: candidates[0]}
+		if named == nil && sel.Auto && o.measure != nil {
+			return o.weigh(a)
+		}
+		return a, nil
 	case reasons != nil:
 		return Action{Site: site, Reason: strings.Join(reasons, "; ")}, nil
 	}
@@ -260,7 +271,7 @@ func (p *Plan) Apply() (*Report, error) {
 }
 
 // ApplyDefaultKernels plans and applies a selection as --kernels takes it: "auto",
-// "all", "none", names, "auto,-npu_fused_rope".
+// "all", "none", names, "auto,-npu_fused_rope". Without the option Measured, auto is all.
 func ApplyDefaultKernels(m Model, r *Registry, selection string, opts ...Option) (*Report, error) {
 	sel, err := ParseSelection(selection)
 	if err != nil {

@@ -68,7 +68,7 @@ func TestFinetuneFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := output(t, "finetune_folder", filepath.Join(model, "demo"), text, out, plugintest.Dir(t))
-	wantLines(t, got, `moe_experts +plain -> npu_fused_moe`, `^step 20 +loss`, `^held-out loss`, `^saved `)
+	wantLines(t, got, `moe_experts +plain`, `^    ([0-9.]+x: .*|npu_fused_moe is .*) ms plain, [0-9]+ tokens$`, `^step 20 +loss`, `^held-out loss`, `^saved `)
 	for _, name := range []string{"config.json", "model.safetensors", "tokenizer.json", trainer.LogFile} {
 		if _, err := os.Stat(filepath.Join(out, name)); err != nil {
 			t.Error(err)

@@ -31,6 +31,8 @@ type Config struct {
 	Seed    uint64 `json:"seed"`
 	Threads int    `json:"threads"` // 0 for all cores
 
+	GradientCheckpointing bool `json:"gradient_checkpointing,omitempty"` // see EngineConfig
+
 	Kernels string `json:"kernels"` // a selection; see core.ParseSelection
 	Strict  bool   `json:"strict"`  // a fall-back to the reference is an error
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/hugepage"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/data"
@@ -24,6 +25,11 @@ type EngineConfig struct {
 	Clip        float64
 	Optim       optim.Config
 	NoDecay     func(p *nn.Param) bool // parameters without weight decay; nil for none
+
+	// GradientCheckpointing keeps only the residual stream between layers for the backward
+	// pass and computes the rest of a layer again: less memory, up to a third more time,
+	// the same bits.
+	GradientCheckpointing bool
 }
 
 // Engine runs training steps on one model: forward, backward, clipping, optimizer. Patch
@@ -35,9 +41,10 @@ type Engine struct {
 	program *nn.Compiled
 	eval    *nn.Compiled // made at the first Evaluate
 	opt     *optim.AdamW
-	grads   [][]float32 // what the optimizer reads: the graph's, or the accumulated
-	direct  [][]float32 // the graph's gradients
-	freed   [][]byte
+	grads   [][]float32     // what the optimizer reads: the graph's, or the accumulated
+	direct  [][]float32     // the graph's gradients
+	host    hugepage.Memory // of what no kernel sees
+	freed   [][]byte        // of host
 }
 
 // StepResult says what a step did.
@@ -64,6 +71,7 @@ func NewEngine(m *models.Model, mem core.Memory, cfg EngineConfig) (*Engine, err
 	if err != nil {
 		return nil, err
 	}
+	c.Checkpoint = cfg.GradientCheckpointing
 	if e.program, err = m.Compile(c, m.Forward(c).Loss, false); err != nil {
 		return nil, err
 	}
@@ -80,20 +88,28 @@ func (e *Engine) buildOptimizer() error {
 		grad := e.program.Gradient(p)
 		e.direct = append(e.direct, grad)
 		if e.cfg.Accumulate > 1 {
-			b, err := e.mem.Alloc(4 * len(grad))
-			if err != nil {
+			var err error
+			if grad, err = e.allocHost(len(grad)); err != nil {
 				return fmt.Errorf("trainer: accumulated gradients: %w", err)
 			}
-			e.freed = append(e.freed, b)
-			grad = core.Tensor{DType: core.Float32, Shape: core.Shape{len(grad)}, Data: b}.Float32s()
 		}
 		e.grads = append(e.grads, grad)
 		decay := e.cfg.NoDecay == nil || !e.cfg.NoDecay(p)
 		params = append(params, optim.Param{Name: p.Name, Value: p.Tensor.Float32s(), Grad: grad, Decay: decay})
 	}
 	var err error
-	e.opt, err = optim.NewAdamW(e.cfg.Optim, params)
+	e.opt, err = optim.NewAdamWIn(e.cfg.Optim, params, e.allocHost)
 	return err
+}
+
+// allocHost returns zeros in memory that no kernel sees, until Close.
+func (e *Engine) allocHost(n int) ([]float32, error) {
+	b, err := e.host.Alloc(4 * n)
+	if err != nil {
+		return nil, err
+	}
+	e.freed = append(e.freed, b)
+	return core.Tensor{DType: core.Float32, Shape: core.Shape{n}, Data: b}.Float32s(), nil
 }
 
 // Step runs one optimizer step over as many batches as are accumulated. A loss or a norm
@@ -229,7 +245,7 @@ func (e *Engine) Close() {
 		}
 	}
 	for _, b := range e.freed {
-		e.mem.Free(b)
+		e.host.Free(b)
 	}
 	e.program, e.eval, e.freed = nil, nil, nil
 }

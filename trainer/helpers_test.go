@@ -32,7 +32,7 @@ type run struct {
 }
 
 // newRun builds the model from seed 1 and lets patch put kernels into it.
-func newRun(t *testing.T, mem core.Memory, patch func(*models.Model)) *run {
+func newRun(t *testing.T, mem core.Memory, patch func(*models.Model), change ...func(*trainer.EngineConfig)) *run {
 	t.Helper()
 	m, err := models.New([]byte(tiny), mem)
 	if err != nil {
@@ -42,7 +42,11 @@ func newRun(t *testing.T, mem core.Memory, patch func(*models.Model)) *run {
 	if patch != nil {
 		patch(m)
 	}
-	e, err := trainer.NewEngine(m, mem, trainer.EngineConfig{Batch: 3, Seq: 17, Clip: 1, Optim: optim.DefaultConfig()})
+	cfg := trainer.EngineConfig{Batch: 3, Seq: 17, Clip: 1, Optim: optim.DefaultConfig()}
+	for _, f := range change {
+		f(&cfg)
+	}
+	e, err := trainer.NewEngine(m, mem, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

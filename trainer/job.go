@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/measure"
 	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/tokenizer"
 )
@@ -13,8 +14,9 @@ import (
 type Job struct {
 	Config   Config
 	Model    *models.Model
-	Memory   core.Memory    // parameters, activations and gradients
-	Registry *core.Registry // the kernels; nil for none
+	Memory   core.Memory     // parameters, activations and gradients
+	Registry *core.Registry  // the kernels; nil for none
+	Measure  measure.Options // how auto measures them
 	Train    []data.Row
 	Eval     []data.Row
 	Files    []File // copied into the saved folder: the tokenizer and what belongs to it

@@ -12,6 +12,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/internal/plugintest"
+	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/models"
 )
 
@@ -65,6 +66,20 @@ func TestPlainAndFusedTrainAlike(t *testing.T) {
 				t.Errorf("the loss went from %g to %g", first, last)
 			}
 		})
+	}
+}
+
+// TestCheckpointingGivesTheSameBits calls the plugins' forward in the backward pass, too,
+// on memory that they share.
+func TestCheckpointingGivesTheSameBits(t *testing.T) {
+	mem, reg := plugintest.Memory(t), plugintest.Scan(t, transport.Options{})
+	again := func(c *trainer.EngineConfig) { c.GradientCheckpointing = true }
+	sameBits(t, newRun(t, mem, nil, again).steps(6), newRun(t, mem, nil).steps(6))
+	sameBits(t, newRun(t, mem, all(t, reg), again).steps(6), newRun(t, mem, all(t, reg)).steps(6))
+	for _, k := range reg.Kernels() {
+		if h := k.(core.HealthReporter).Health(); h.Copies != 0 {
+			t.Errorf("%s: %d tensors were copied", k.Info().Name, h.Copies)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/measure"
 	"github.com/seed98097648/tune/trainer/optim"
 )
 
@@ -27,7 +28,7 @@ type Summary struct {
 
 // Run patches the model, trains it, evaluates it before, on the way and after, and saves
 // it. When ctx ends, the step at hand is finished, and the model is saved as it is then;
-// that is not an error. The output folder is claimed before the first step, and appears
+// that is not an error, except while auto still measures kernels. The output folder is claimed before the first step, and appears
 // under its name only when it is complete.
 func (j *Job) Run(ctx context.Context) (*Summary, error) {
 	c := j.Config
@@ -45,12 +46,16 @@ func (j *Job) Run(ctx context.Context) (*Summary, error) {
 	if reg == nil {
 		reg = core.NewRegistry()
 	}
-	if s.Report, err = core.ApplyDefaultKernels(j.Model, reg, c.Kernels); err != nil {
+	plan, err := measure.Plan(ctx, j.Model, reg, c.Kernels, measure.Run{Memory: j.Memory, Batch: c.Batch, Seq: c.Seq}, j.Measure)
+	if err != nil {
+		return nil, err
+	}
+	if s.Report, err = plan.Apply(); err != nil {
 		return nil, err
 	}
 	call(j.Hooks.OnPatch, s.Report)
 	e, err := NewEngine(j.Model, j.Memory, EngineConfig{Batch: c.Batch, Seq: c.Seq, Accumulate: c.Accumulate, Clip: c.Clip,
-		Optim: optim.Config{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: c.WeightDecay}})
+		Optim: optim.Config{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: c.WeightDecay}, GradientCheckpointing: c.GradientCheckpointing})
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -12,14 +11,18 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/internal/ceiling"
 	"github.com/seed98097648/tune/trainer/bench"
 )
 
 const benchLong = `Measure what fused kernels are worth on this machine: the same model, weights
 and batches, trained with each variant in turn, step by step, in one run. The
 first variant is what the others are compared with, round by round; a ratio
-below 1 is reported like any other. With --config instead of --model, the
-weights are random.`
+below 1 is reported like any other, and a difference is only claimed when the
+95% interval of the ratio says so, which takes 6 steps or more. The machine's
+own ceilings, the bandwidth of memory and the rate of matrix products, are
+measured before and after, and every operation is compared with the one that
+limits it. With --config instead of --model, the weights are random.`
 
 // benchFlags are the values of bench's flags.
 type benchFlags struct {
@@ -27,13 +30,17 @@ type benchFlags struct {
 	batch, seq, steps int
 	threads           int
 	seqGiven          bool
+	checkpointing     bool
 	kernels           []string
-	dir, json         string
+	dir               string
+
+	json, gobench, html string // files to write
 }
 
 func (a *app) benchCommand() *Command {
 	c := &Command{Name: "bench", Usage: "(--model DIR | --config FILE) [FLAGS]", Short: "measure what the kernels are worth", Long: benchLong,
-		Examples: "tune bench --model DIR --batch 8 --seq 512\ntune bench --config config.json --kernels none,auto --json result.json\n"}
+		Examples: "tune bench --model DIR --batch 8 --seq 512\ntune bench --config config.json --kernels none,auto --html result.html\n" +
+			"tune bench --config c.json --kernels none,auto,auto,-npu_fused_rope\n"}
 	b := &benchFlags{}
 	b.add(c.Group("Flags"))
 	c.finish()
@@ -57,9 +64,12 @@ func (b *benchFlags) add(f *pflag.FlagSet) {
 	f.IntVar(&b.seq, "seq", 256, "`TOKENS` of a row; by default no more than the model can take")
 	f.IntVar(&b.steps, "steps", 10, "measured `STEPS` of each variant")
 	f.IntVar(&b.threads, "threads", 0, "`THREADS` to compute with; 0 for all cores")
-	f.StringSliceVar(&b.kernels, "kernels", []string{"none", "auto"}, "the `VARIANTS`: selections of kernels, separated by commas; -name belongs to the one before it, as in none,auto,-npu_fused_rope")
+	f.BoolVar(&b.checkpointing, "gradient-checkpointing", false, "compute each layer's activations again for the backward pass, as tune train does")
+	f.StringSliceVar(&b.kernels, "kernels", []string{"none", "auto"}, "the `VARIANTS`: selections of kernels, separated by commas; -name belongs to the one before it, as in none,auto,-npu_fused_rope; linked:SELECTION takes this program's own kernels, without processes")
 	f.StringVar(&b.dir, "plugin-dir", "", pluginDirUsage)
 	f.StringVar(&b.json, "json", "", "also write the result to this `FILE`; - for standard output, in place of the table")
+	f.StringVar(&b.gobench, "gobench", "", "also write each step to this `FILE` in the Go benchmark format, for benchstat; - as above")
+	f.StringVar(&b.html, "html", "", "also write a page with charts to this `FILE`, which needs nothing else; - as above")
 }
 
 // check validates everything that needs no file.
@@ -78,9 +88,12 @@ func (b *benchFlags) check(c *Command) error {
 	case b.threads < 0:
 		return c.usagef("--threads is %d, must not be negative", b.threads)
 	}
+	if err := b.checkOutputs(c); err != nil {
+		return err
+	}
 	b.kernels = joinExclusions(b.kernels)
 	for _, k := range b.kernels {
-		if _, err := core.ParseSelection(k); err != nil {
+		if _, err := core.ParseSelection(strings.TrimPrefix(k, bench.LinkedPrefix)); err != nil {
 			return c.usagef("--kernels: %w", err)
 		}
 	}
@@ -102,10 +115,11 @@ func joinExclusions(words []string) []string {
 }
 
 func (a *app) bench(ctx context.Context, b *benchFlags) (err error) {
-	if err := checkWritable(b.json); err != nil {
-		return fmt.Errorf("--json: %w", err)
+	if err := b.writable(); err != nil {
+		return err
 	}
-	o := bench.Options{ModelDir: b.model, Batch: b.batch, Seq: b.seq, Steps: b.steps, Threads: b.threads, Kernels: b.kernels}
+	o := bench.Options{ModelDir: b.model, Batch: b.batch, Seq: b.seq, Steps: b.steps, Threads: b.threads, Kernels: b.kernels,
+		GradientCheckpointing: b.checkpointing}
 	if b.model != "" {
 		o.Config, err = readConfig(b.model)
 	} else if o.Config, err = os.ReadFile(b.config); err != nil {
@@ -125,7 +139,7 @@ func (a *app) bench(ctx context.Context, b *benchFlags) (err error) {
 	o.Memory = mem
 	// All variants share the plugins; none of them alone needs any.
 	k := kernelFlags{kernels: "none", dir: b.dir}
-	if slices.ContainsFunc(b.kernels, func(v string) bool { return v != "none" }) {
+	if slices.ContainsFunc(b.kernels, needsPlugins) {
 		k.kernels = "all"
 	}
 	if o.Registry, err = k.open(ctx, a, transport.Options{Threads: b.threads}); err != nil {
@@ -134,12 +148,16 @@ func (a *app) bench(ctx context.Context, b *benchFlags) (err error) {
 	if o.Registry != nil {
 		defer closing(o.Registry, &err)
 	}
-	o.Progress = a.benchStep
+	if o.Linked, err = linkedRegistry(); err != nil {
+		return err
+	}
+	o.Progress, o.Measure.Logger = a.benchStep, a.logger()
+	o.Ceilings = func(ctx context.Context) (ceiling.Ceilings, error) { return ceiling.Measure(ctx, b.threads) }
 	r, err := bench.Run(ctx, o)
 	if err != nil {
 		return err
 	}
-	return a.printBench(r, b.json)
+	return a.printBench(r, b.outputs())
 }
 
 // benchStep notes each round of a long measurement.
@@ -149,27 +167,4 @@ func (a *app) benchStep(p bench.Progress) {
 		return
 	}
 	a.note("round %d/%d, %s: %.1f ms", p.Round, p.Rounds, p.Kernels, float64(p.Step.Microseconds())/1000)
-}
-
-func (a *app) printBench(r *bench.Result, file string) error {
-	if file != "-" {
-		fmt.Fprint(a.stdout, r.Table())
-	}
-	if file == "" {
-		return nil
-	}
-	b, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write the result: %w", err)
-	}
-	b = append(b, '\n')
-	if file == "-" {
-		_, err = a.stdout.Write(b)
-		return err
-	}
-	if err := os.WriteFile(file, b, 0o644); err != nil {
-		return fmt.Errorf("write the result: %w", err)
-	}
-	fmt.Fprintf(a.stdout, "wrote %s\n", file)
-	return nil
 }

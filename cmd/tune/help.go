@@ -120,9 +120,10 @@ func reference(commands []*Command) []byte {
 func row(f *pflag.Flag) string {
 	kind, usage := pflag.UnquoteUsage(f)
 	fallback := f.DefValue
-	if fallback == "" || fallback == "false" {
+	if fallback == "false" || fallback == "[]" {
 		fallback = ""
-	} else {
+	}
+	if fallback != "" {
 		fallback = "`" + fallback + "`"
 	}
 	return fmt.Sprintf("| `%s` | %s | %s |\n", strings.TrimSpace("--"+f.Name+" "+kind), fallback, strings.ReplaceAll(usage, "|", `\|`))

@@ -33,7 +33,7 @@ func startUnread(t *testing.T, dir string) (cmd *exec.Cmd, out io.ReadCloser, st
 	if err := os.WriteFile(filepath.Join(dir, "text.txt"), []byte(corpus()), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	cmd = exec.Command("tune", "--kernels", "auto", "--plugin-dir", pluginDir(t), "--model", "m", "--data", "text.txt",
+	cmd = exec.Command("tune", "--kernels", "all", "--plugin-dir", pluginDir(t), "--model", "m", "--data", "text.txt",
 		"--steps", "1000000", "--seq", "16", "--log", "json", "--out", "saved")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))

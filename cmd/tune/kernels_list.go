@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -147,9 +148,12 @@ func short(path string) string {
 	return path
 }
 
+// writeJSON writes one value to the standard output.
+func (a *app) writeJSON(v any) error { return writeJSON(a.stdout, v) }
+
 // writeJSON writes one value, indented.
-func (a *app) writeJSON(v any) error {
-	e := json.NewEncoder(a.stdout)
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
 	return e.Encode(v)

@@ -4,52 +4,100 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/spf13/pflag"
+
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/measure"
 	"github.com/seed98097648/tune/trainer/models"
 )
 
 const kernelsPlanLong = `Show what training would do at each site of a model: which kernel it would get,
 or why none. Only config.json is read, and nothing is changed; kernels are
-verified against the reference as before training.`
+verified against the reference as before training.
+
+With auto, each kernel is compared with the plain forward on this machine,
+forward and backward, for batches of --batch rows of --seq tokens: it is taken
+where it is faster, or spares much memory and is hardly slower. What was
+measured is remembered for these plugins, this processor and this program, and
+train, bench and parity use it too.`
+
+// planFlags are the values of kernels plan's flags.
+type planFlags struct {
+	kernels    kernelFlags
+	model      string
+	batch, seq int
+	seqGiven   bool
+	threads    int
+	again      bool
+	json       bool
+}
 
 func (a *app) kernelsPlanCommand() *Command {
 	c := &Command{Name: "kernels plan", Usage: "--model DIR [FLAGS]", Short: "show which kernels a model would get, and where", Long: kernelsPlanLong,
-		Examples: "tune kernels plan --model DIR\ntune kernels plan --model DIR --kernels all,-npu_fused_rope --json\n"}
-	var dir string
-	var asJSON bool
-	var k kernelFlags
-	f := c.Group("Flags")
-	f.StringVar(&dir, "model", "", "the model `FOLDER`, of which config.json is read")
-	k.add(f, "auto")
-	f.BoolVar(&asJSON, "json", false, "write JSON")
+		Examples: "tune kernels plan --model DIR --batch 8 --seq 512\ntune kernels plan --model DIR --kernels all,-npu_fused_rope --json\n"}
+	p := &planFlags{}
+	p.add(c.Group("Flags"))
 	c.finish()
 	c.Run = func(ctx context.Context, args []string) error {
 		if err := c.noArguments(args); err != nil {
 			return err
 		}
-		if dir == "" {
-			return c.usagef("--model is missing: name the model folder to plan for")
-		}
-		if err := k.resolve(c); err != nil {
+		if err := p.check(c); err != nil {
 			return err
 		}
-		return a.plan(ctx, dir, k, asJSON)
+		p.seqGiven = c.Flags.Changed("seq")
+		return a.plan(ctx, p)
 	}
 	return c
 }
 
-func (a *app) plan(ctx context.Context, dir string, k kernelFlags, asJSON bool) (err error) {
+func (p *planFlags) add(f *pflag.FlagSet) {
+	like := trainer.Default()
+	f.StringVar(&p.model, "model", "", "the model `FOLDER`, of which config.json is read")
+	p.kernels.add(f, "auto")
+	f.IntVar(&p.batch, "batch", like.Batch, "`ROWS` of a batch, for auto")
+	f.IntVar(&p.seq, "seq", like.Seq, "`TOKENS` of a row, for auto; by default no more than the model can take")
+	f.IntVar(&p.threads, "threads", 0, "`THREADS` to compute with, for auto; 0 for all cores")
+	f.BoolVar(&p.again, "remeasure", false, "measure also what is remembered, for auto")
+	f.BoolVar(&p.json, "json", false, "write JSON")
+}
+
+// check validates everything that needs no file.
+func (p *planFlags) check(c *Command) error {
+	switch {
+	case p.model == "":
+		return c.usagef("--model is missing: name the model folder to plan for")
+	case p.batch < 1:
+		return c.usagef("--batch is %d, must be positive", p.batch)
+	case p.seq < 1:
+		return c.usagef("--seq is %d, must be positive", p.seq)
+	case p.threads < 0:
+		return c.usagef("--threads is %d, must not be negative", p.threads)
+	}
+	return p.kernels.resolve(c)
+}
+
+func (a *app) plan(ctx context.Context, f *planFlags) (err error) {
 	mem, err := newMemory()
 	if err != nil {
 		return err
 	}
 	defer closing(mem, &err)
-	m, err := modelShape(dir, mem)
+	m, err := modelShape(f.model, mem)
 	if err != nil {
 		return err
 	}
-	reg, err := k.open(ctx, a, transport.Options{})
+	limit := m.Config.MaxPositionEmbeddings
+	if !f.seqGiven {
+		f.seq = min(f.seq, limit)
+	}
+	if f.seq > limit {
+		return fmt.Errorf("--seq is %d, but the model's max_position_embeddings is %d: choose at most that", f.seq, limit)
+	}
+	reg, err := f.kernels.open(ctx, a, transport.Options{Threads: f.threads})
 	if err != nil {
 		return err
 	}
@@ -57,16 +105,14 @@ func (a *app) plan(ctx context.Context, dir string, k kernelFlags, asJSON bool) 
 		reg = core.NewRegistry()
 	}
 	defer closing(reg, &err)
-	sel, err := core.ParseSelection(k.kernels)
+	simd.SetThreads(f.threads)
+	p, err := measure.Plan(ctx, m, reg, f.kernels.kernels, measure.Run{Memory: mem, Batch: f.batch, Seq: f.seq},
+		measure.Options{Again: f.again, Logger: a.logger()})
 	if err != nil {
-		return err
+		return f.kernels.blame(err)
 	}
-	p, err := core.NewPlan(m, reg, sel)
-	if err != nil {
-		return k.blame(err)
-	}
-	if asJSON {
-		return a.writeJSON(newPlanned(p))
+	if f.json {
+		return a.writeJSON(newPlanned(p, f))
 	}
 	_, err = fmt.Fprint(a.stdout, core.FormatActions(p.Actions))
 	return err
@@ -88,6 +134,8 @@ func modelShape(dir string, mem core.Memory) (*models.Model, error) {
 
 // planned is what "kernels plan --json" writes.
 type planned struct {
+	Batch   int            `json:"batch"`
+	Seq     int            `json:"seq"`
 	Sites   []plannedSite  `json:"sites"`
 	Applied map[string]int `json:"kernels_applied"` // sites of each kernel
 }
@@ -98,12 +146,14 @@ type plannedSite struct {
 	Facts  core.Facts `json:"facts"`
 	Kernel string     `json:"kernel"` // empty for the plain forward
 	Reason string     `json:"reason,omitempty"`
+
+	Measured *core.Measurement `json:"measured,omitempty"` // what auto has decided by
 }
 
-func newPlanned(p *core.Plan) planned {
-	out := planned{Sites: []plannedSite{}, Applied: map[string]int{}}
+func newPlanned(p *core.Plan, f *planFlags) planned {
+	out := planned{Batch: f.batch, Seq: f.seq, Sites: []plannedSite{}, Applied: map[string]int{}}
 	for _, action := range p.Actions {
-		s := plannedSite{Path: action.Site.Path, Op: action.Site.Op, Facts: action.Site.Facts, Reason: action.Reason}
+		s := plannedSite{Path: action.Site.Path, Op: action.Site.Op, Facts: action.Site.Facts, Reason: action.Reason, Measured: action.Measured}
 		if action.Kernel != nil {
 			s.Kernel = action.Kernel.Info().Name
 			out.Applied[s.Kernel]++

@@ -43,6 +43,7 @@ func (a *app) commands() []*Command {
 		a.kernelsListCommand(),
 		a.kernelsInspectCommand(),
 		a.kernelsPlanCommand(),
+		a.kernelsBenchCommand(),
 		a.parityCommand(),
 		a.benchCommand(),
 		a.versionCommand(),

@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/trainer/measure"
 	"github.com/seed98097648/tune/trainer/parity"
 )
 
@@ -59,11 +60,12 @@ func (a *app) parity(ctx context.Context, dirs []string, k kernelFlags, asJSON b
 	if reg != nil {
 		defer closing(reg, &err)
 	}
+	measuring := measure.Options{Logger: a.logger()}
 	p := &parityPrinter{json: asJSON, out: json.NewEncoder(a.stdout), table: tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)}
 	var failures []string
 	var errs []error
 	for _, dir := range dirs {
-		r, err := compare(ctx, dir, parity.Options{Kernels: k.kernels, Registry: reg, Memory: mem})
+		r, err := compare(ctx, dir, parity.Options{Kernels: k.kernels, Registry: reg, Measure: measuring, Memory: mem})
 		if errors.Is(err, context.Canceled) {
 			return err
 		}

@@ -21,7 +21,7 @@ import (
 const (
 	kernelsEnv   = "TUNE_KERNELS"
 	pluginDirEnv = "TUNE_PLUGIN_DIR"
-	kernelsUsage = "which fused `KERNELS` to use: none; all (each that fits); auto (for now the same as all); names; " +
+	kernelsUsage = "which fused `KERNELS` to use: none; all (each that fits); auto (each that is measured to be worth it here); names; " +
 		"or auto,-name. $" + kernelsEnv + " sets another default"
 	pluginDirUsage = "the only `FOLDER` to look for plugins in; otherwise $" + pluginDirEnv + ", plugins beside the executable, " +
 		"bin/plugins of the checkout, and tune/plugins in the user's config folder (~/.config on Linux)"
@@ -119,7 +119,7 @@ func (a *app) scan(ctx context.Context, dir string, o transport.Options) (*core.
 			return nil, err
 		}
 	}
-	o.Logger = slog.New(newNoteHandler(a.stderr))
+	o.Logger = a.logger()
 	return core.ScanAllKernels(ctx, pluginDirs(dir), o.Open)
 }
 
@@ -148,6 +148,9 @@ func pluginDirs(explicit string) []string {
 func (a *app) note(format string, args ...any) {
 	fmt.Fprintf(a.stderr, "tune: "+format+"\n", args...)
 }
+
+// logger writes what happens in the middle of a run as notes.
+func (a *app) logger() *slog.Logger { return slog.New(newNoteHandler(a.stderr)) }
 
 // newMemory makes the memory for tensors. Plugins read it without a copy.
 func newMemory() (transport.Memory, error) { return transport.NewMemory("tensors", 0) }

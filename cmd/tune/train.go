@@ -59,6 +59,7 @@ func (a *app) trainCommand() *Command {
 	kernels.BoolVar(&t.config.Strict, "strict", false, "fail where the plain implementation would replace a plugin, which is given up after three deaths on one call")
 	machine := c.Group("Machine and output")
 	machine.IntVar(&t.config.Threads, "threads", t.config.Threads, "`THREADS` to compute with; 0 for all cores")
+	t.addMemory(machine)
 	machine.StringVar(&t.log, "log", string(progress.Text), "`FORMAT` of the progress on standard output: text or json")
 	c.finish()
 	t.changed = c.Flags.Changed
@@ -164,7 +165,7 @@ func (a *app) noteWarmup(s trainer.Start) {
 
 // runJob runs a job and reports on it.
 func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, f progress.Format, example *demo.Demo) error {
-	job.Registry, job.Abort = reg, a.abort
+	job.Registry, job.Measure.Logger, job.Abort = reg, a.logger(), a.abort
 	text := a.stdout
 	if f == progress.JSON {
 		text = a.stderr
@@ -176,7 +177,12 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 		}
 		fmt.Fprintln(text)
 	}
+	forget := func() bool { return true }
+	defer func() { forget() }()
 	job.Hooks.OnPatch = func(r *core.Report) {
+		forget = context.AfterFunc(ctx, func() {
+			a.note("interrupted: finishing the step and saving; interrupt again to give up at once")
+		})
 		if reg == nil {
 			fmt.Fprintln(text, "kernels: none, every site keeps its plain forward")
 			return
@@ -184,10 +190,6 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 		fmt.Fprint(text, r)
 	}
 	a.progress.Attach(&job.Hooks, f)
-	forget := context.AfterFunc(ctx, func() {
-		a.note("interrupted: finishing the step and saving; interrupt again to give up at once")
-	})
-	defer forget()
 	s, err := job.Run(ctx)
 	if err != nil {
 		return err

@@ -36,6 +36,11 @@ func (t *trainFlags) addOptimizer(f *pflag.FlagSet) {
 	f.Uint64Var(&c.Seed, "seed", c.Seed, "`SEED` of everything random: the same seed gives the same losses")
 }
 
+func (t *trainFlags) addMemory(f *pflag.FlagSet) {
+	f.BoolVar(&t.config.GradientCheckpointing, "gradient-checkpointing", false, "compute each layer's activations again for the backward pass "+
+		"instead of keeping them: less memory, up to a third more time, the same losses to the bit")
+}
+
 func schedules() []string {
 	return []string{string(optim.Cosine), string(optim.Linear), string(optim.Constant)}
 }

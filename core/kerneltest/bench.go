@@ -12,11 +12,22 @@ import (
 // It runs k's forward pass, whose saved tensors become inputs of the backward pass. The
 // tensors lie on the heap, so that calls outlive the kernel.
 func Calls(ctx context.Context, k core.Kernel, c Case) (forward, backward *core.Call, err error) {
-	in, err := newInputs(c, &memory{Memory: heap{}})
+	return calls(ctx, k, c, heap{}, heap{}, false)
+}
+
+// CallsIn is Calls with the inputs and the outputs in memory of the caller's choice, who
+// also frees it. Every tensor starts at a multiple of 64 bytes, as those of a trainer do.
+// What the forward pass saves is copied to the inputs.
+func CallsIn(ctx context.Context, k core.Kernel, c Case, inputs, outputs core.Memory) (forward, backward *core.Call, err error) {
+	return calls(ctx, k, c, inputs, outputs, true)
+}
+
+func calls(ctx context.Context, k core.Kernel, c Case, inputs, outputs core.Memory, aligned bool) (forward, backward *core.Call, err error) {
+	in, err := newInputs(c, &memory{Memory: inputs}, aligned)
 	if err != nil {
 		return nil, nil, err
 	}
-	if forward, _, err = in.call(core.Forward, heap{}); err != nil {
+	if forward, _, err = in.call(core.Forward, outputs); err != nil {
 		return nil, nil, err
 	}
 	if err := core.Run(ctx, k, forward); err != nil {
@@ -25,7 +36,7 @@ func Calls(ctx context.Context, k core.Kernel, c Case) (forward, backward *core.
 	if err := in.save(forward); err != nil {
 		return nil, nil, err
 	}
-	backward, _, err = in.call(core.Backward, heap{})
+	backward, _, err = in.call(core.Backward, outputs)
 	return forward, backward, err
 }
 

@@ -29,7 +29,7 @@ func GradCheck(k core.Kernel, c Case) error {
 	if c.Facts.WeightDType != core.InvalidDType {
 		c.Facts.WeightDType = core.Float64
 	}
-	in, err := newInputs(c, &memory{Memory: heap{}})
+	in, err := newInputs(c, &memory{Memory: heap{}}, false)
 	if err != nil {
 		return err
 	}

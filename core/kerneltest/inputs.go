@@ -12,13 +12,14 @@ import (
 type inputs struct {
 	Case
 	memory  *memory
+	aligned bool // no tensor starts off the alignment of its memory
 	byName  map[string][]core.Tensor
 	tensors []guarded
 }
 
 // newInputs allocates and fills all inputs but those that the forward pass saves.
-func newInputs(c Case, m *memory) (*inputs, error) {
-	in := &inputs{Case: c, memory: m, byName: map[string][]core.Tensor{}}
+func newInputs(c Case, m *memory, aligned bool) (*inputs, error) {
+	in := &inputs{Case: c, memory: m, aligned: aligned, byName: map[string][]core.Tensor{}}
 	rng := rand.New(rand.NewPCG(c.Seed, 0x9e3779b97f4a7c15))
 	for _, pass := range []core.Pass{core.Forward, core.Backward} {
 		sig, err := core.NewSignature(c.Op, pass, c.Facts)
@@ -47,16 +48,24 @@ func newInputs(c Case, m *memory) (*inputs, error) {
 	return in, nil
 }
 
-// add allocates one input; every other one starts off the alignment of its memory.
+// add allocates one input; unless aligned, every other one starts off the alignment of
+// its memory.
 func (in *inputs) add(a core.Arg) (core.Tensor, error) {
-	shift := (len(in.tensors) + in.Tokens) % 2
-	g, err := newGuarded(in.memory, a.Name, a.DType, a.Shape.Bind(in.Tokens, in.Positions), shift)
+	g, err := newGuarded(in.memory, a.Name, a.DType, a.Shape.Bind(in.Tokens, in.Positions), in.shift(len(in.tensors)))
 	if err != nil {
 		return core.Tensor{}, fmt.Errorf("input %s: %w", a.Name, err)
 	}
 	in.tensors = append(in.tensors, g)
 	in.byName[a.Name] = append(in.byName[a.Name], g.Tensor)
 	return g.Tensor, nil
+}
+
+// shift returns by how many elements tensor i starts off the alignment of its memory.
+func (in *inputs) shift(i int) int {
+	if in.aligned {
+		return 0
+	}
+	return (i + in.Tokens) % 2
 }
 
 // save makes the outputs of a forward call that the backward pass reads its inputs.
@@ -97,7 +106,7 @@ func (in *inputs) call(pass core.Pass, m core.Memory) (*core.Call, []guarded, er
 	for _, a := range c.Sig.Out {
 		for range a.Count {
 			i := len(outputs)
-			g, err := newGuarded(m, all[i], a.DType, a.Shape.Bind(in.Tokens, in.Positions), (i+in.Tokens+1)%2)
+			g, err := newGuarded(m, all[i], a.DType, a.Shape.Bind(in.Tokens, in.Positions), in.shift(i+1))
 			if err != nil {
 				return nil, nil, fmt.Errorf("output %s: %w", all[i], err)
 			}

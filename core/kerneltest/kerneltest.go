@@ -122,7 +122,7 @@ func check(ctx context.Context, k core.Kernel, c Case) (err error) {
 	}
 	m := newMemory(k)
 	defer m.free()
-	in, err := newInputs(c, m)
+	in, err := newInputs(c, m, false)
 	if err != nil {
 		return err
 	}

@@ -43,8 +43,12 @@ func TestCallGivesTheReferencesBits(t *testing.T) {
 			}
 		}
 		for _, k := range p.kernels {
-			if h := k.Health(); h.Copies != 0 || h.Deaths != 0 || h.Fallbacks != 0 || h.Calls == 0 {
+			h := k.Health()
+			if h.Copies != 0 || h.Deaths != 0 || h.Fallbacks != 0 || h.Calls == 0 {
 				t.Errorf("health of %s: %+v", k.info.Op, h)
+			}
+			if h.Busy <= 0 || h.Waited <= h.Busy {
+				t.Errorf("%s: its callers waited %v, for %v of that it ran; both must be known, and crossing takes time", k.info.Op, h.Waited, h.Busy)
 			}
 		}
 	})

@@ -51,7 +51,7 @@ func (p opened) mustForward(t *testing.T, site string) {
 func (p opened) wantHealth(t *testing.T, want core.Health) {
 	t.Helper()
 	h := p.norm.Health()
-	h.LastError = ""
+	h.LastError, h.Waited, h.Busy = "", 0, 0
 	if h != want {
 		t.Errorf("health %+v, want %+v", h, want)
 	}

@@ -82,7 +82,7 @@ func (d *doorbell) wait(limit time.Duration) (answer, bool) {
 	if await(d.reply, d.hostAsleep, old, spin, limit) == old {
 		return answer{}, false
 	}
-	a := answer{status: proto.Status(order.Uint32(d.mem[offStatus:]))}
+	a := answer{status: proto.Status(order.Uint32(d.mem[offStatus:])), busy: nanoseconds(order.Uint64(d.mem[offBusy:]))}
 	if a.status != proto.Status_STATUS_OK {
 		n := min(order.Uint32(d.mem[offTextLength:]), offRecord-offText)
 		a.text = string(d.mem[offText : offText+n])
@@ -104,9 +104,10 @@ func doorman(s *server, spin time.Duration) error {
 		spin := &spinner{limit: spin}
 		for number := atomic.LoadUint32(w.reply); ; {
 			number = await(w.request, w.pluginAsleep, number, spin, 0)
-			status, text := s.answer(context.Background(), w.mem[offRecord:])
-			order.PutUint32(w.mem[offStatus:], uint32(status))
-			order.PutUint32(w.mem[offTextLength:], uint32(copy(w.mem[offText:offRecord], text)))
+			a := s.answer(context.Background(), w.mem[offRecord:])
+			order.PutUint32(w.mem[offStatus:], uint32(a.status))
+			order.PutUint32(w.mem[offTextLength:], uint32(copy(w.mem[offText:offRecord], a.text)))
+			order.PutUint64(w.mem[offBusy:], uint64(a.busy))
 			ring(w.reply, w.hostAsleep, number)
 		}
 	}()

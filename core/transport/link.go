@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/seed98097648/tune/core/transport/proto"
@@ -28,8 +29,12 @@ type link interface {
 type answer struct {
 	status proto.Status
 	text   string
-	broken error // the link broke before there was an answer
+	busy   time.Duration // that the kernel ran, by the plugin's clock
+	broken error         // the link broke before there was an answer
 }
+
+// nanoseconds is a duration that a plugin reports, which may be anything.
+func nanoseconds(n uint64) time.Duration { return time.Duration(min(n, uint64(math.MaxInt64))) }
 
 // rpcLink carries call records in RPCs. The plugin maps regions by their path.
 type rpcLink struct {
@@ -64,7 +69,7 @@ func (l *rpcLink) start(n int) {
 			l.done <- answer{broken: err}
 			return
 		}
-		l.done <- answer{status: r.GetStatus(), text: r.GetText()}
+		l.done <- answer{status: r.GetStatus(), text: r.GetText(), busy: nanoseconds(r.GetBusyNs())}
 	}()
 }
 

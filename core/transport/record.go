@@ -40,7 +40,8 @@ const (
 //	192     4     1 while the host sleeps on the reply
 //	256     4     status of the reply, a proto.Status
 //	260     4     length of the reply's text
-//	264     3832  the text, cut if longer
+//	264     8     nanoseconds that the kernel ran
+//	272     3824  the text, cut if longer
 //	4096    ...   the call record
 const (
 	offRequest      = 0
@@ -49,7 +50,8 @@ const (
 	offHostAsleep   = 192
 	offStatus       = 256
 	offTextLength   = 260
-	offText         = 264
+	offBusy         = 264
+	offText         = 272
 	offRecord       = 4096
 	controlSize     = 1 << 20
 )

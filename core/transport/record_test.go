@@ -109,8 +109,8 @@ func testRecord() []byte {
 // TestServerTrustsNoRecord spoils one field of a valid record at a time.
 func TestServerTrustsNoRecord(t *testing.T) {
 	s := testServer(t)
-	if st, text := s.answer(context.Background(), testRecord()); st != proto.Status_STATUS_OK {
-		t.Fatalf("the valid record: %v %s", st, text)
+	if a := s.answer(context.Background(), testRecord()); a.status != proto.Status_STATUS_OK {
+		t.Fatalf("the valid record: %v %s", a.status, a.text)
 	}
 	cases := map[string]func(rec []byte){
 		"unknown handle":           func(r []byte) { order.PutUint32(r, 1) },
@@ -135,8 +135,8 @@ func TestServerTrustsNoRecord(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rec := testRecord()
 			spoil(rec)
-			if st, text := s.answer(context.Background(), rec); st != proto.Status_STATUS_BAD_CALL {
-				t.Errorf("%v %s", st, text)
+			if a := s.answer(context.Background(), rec); a.status != proto.Status_STATUS_BAD_CALL {
+				t.Errorf("%v %s", a.status, a.text)
 			}
 		})
 	}
@@ -144,8 +144,8 @@ func TestServerTrustsNoRecord(t *testing.T) {
 
 func TestAnUnmappedRegionCannotBeNamed(t *testing.T) {
 	s, ctx := testServer(t), context.Background()
-	if st, text := s.answer(ctx, testRecord()); st != proto.Status_STATUS_OK {
-		t.Fatalf("before: %v %s", st, text)
+	if a := s.answer(ctx, testRecord()); a.status != proto.Status_STATUS_OK {
+		t.Fatalf("before: %v %s", a.status, a.text)
 	}
 	view := s.regions[1].view
 	if _, err := s.UnmapRegion(ctx, &proto.UnmapRegionRequest{Region: 1}); err != nil {
@@ -159,15 +159,15 @@ func TestAnUnmappedRegionCannotBeNamed(t *testing.T) {
 			t.Error("a tensor of the latest call still points at memory that may be unmapped")
 		}
 	}
-	if st, text := s.answer(ctx, testRecord()); st != proto.Status_STATUS_BAD_CALL || !strings.Contains(text, "region 1") {
-		t.Errorf("a call afterwards: %v %s", st, text)
+	if a := s.answer(ctx, testRecord()); a.status != proto.Status_STATUS_BAD_CALL || !strings.Contains(a.text, "region 1") {
+		t.Errorf("a call afterwards: %v %s", a.status, a.text)
 	}
 	if _, err := s.UnmapRegion(ctx, &proto.UnmapRegionRequest{Region: 1}); err == nil {
 		t.Error("it was unmapped twice")
 	}
 	mapTestRegion(t, s, 1, false)
-	if st, text := s.answer(ctx, testRecord()); st != proto.Status_STATUS_OK {
-		t.Errorf("after mapping it again: %v %s", st, text)
+	if a := s.answer(ctx, testRecord()); a.status != proto.Status_STATUS_OK {
+		t.Errorf("after mapping it again: %v %s", a.status, a.text)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -116,8 +117,8 @@ func (s *server) UnmapRegion(_ context.Context, r *proto.UnmapRegionRequest) (*p
 
 // Invoke implements proto.KernelsServer.
 func (s *server) Invoke(ctx context.Context, r *proto.InvokeRequest) (*proto.InvokeReply, error) {
-	st, text := s.answer(ctx, r.GetRecord())
-	return &proto.InvokeReply{Status: st, Text: text}, nil
+	a := s.answer(ctx, r.GetRecord())
+	return &proto.InvokeReply{Status: a.status, Text: a.text, BusyNs: uint64(a.busy)}, nil
 }
 
 // use finds a kernel by number and reads facts.
@@ -161,12 +162,15 @@ func (s *server) dropRegion(id uint32) error {
 }
 
 // answer runs the call of a record.
-func (s *server) answer(ctx context.Context, rec []byte) (proto.Status, string) {
+func (s *server) answer(ctx context.Context, rec []byte) (a answer) {
 	b, err := s.rebuild(rec)
 	if err == nil {
+		start := time.Now()
 		err = guard(func() error { return core.Run(ctx, b.kernel, b.call) })
+		a.busy = time.Since(start)
 	}
-	return outcome(err)
+	a.status, a.text = outcome(err)
+	return a
 }
 
 // rebuild turns a record into the Call that it stands for, with tensors that lie in

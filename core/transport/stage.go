@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/shm"
@@ -47,6 +48,7 @@ func (s *staging) input(b []byte) (offset int64, err error) {
 // invoke writes the record of a call, has the process run it, and brings home what
 // had to be staged. It returns how many tensors had to be.
 func (p *plugin) invoke(ctx context.Context, k *kernel, c *core.Call) (copies int, err error) {
+	start := time.Now()
 	if err := p.proc.forget(); err != nil {
 		return 0, err
 	}
@@ -77,6 +79,8 @@ func (p *plugin) invoke(ctx context.Context, k *kernel, c *core.Call) (copies in
 	for _, o := range p.stage.outputs {
 		copy(o.to, o.from)
 	}
+	waited := time.Since(start)
+	k.count(func(h *core.Health) { h.Waited += waited; h.Busy += min(a.busy, waited) }) // a plugin may claim anything
 	return copies, nil
 }
 

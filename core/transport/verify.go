@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,9 +11,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/cpu"
 )
 
 // strictKernel is a kernel whose calls never fall back: a reference that answers for a
@@ -90,25 +89,10 @@ func (k *kernel) verifiedPath(f core.Facts) (string, error) {
 		CPU            string
 		Op             core.Op
 		Facts          core.Facts
-	}{ProtocolVersion, k.plugin.manifest.Checksum, runtime.GOOS + "/" + runtime.GOARCH, cpuModel(), k.info.Op, f})
+	}{ProtocolVersion, k.plugin.manifest.Checksum, runtime.GOOS + "/" + runtime.GOARCH, cpu.Name(), k.info.Op, f})
 	if err != nil {
 		return "", fmt.Errorf("transport: facts %v: %w", f, err)
 	}
 	sum := sha256.Sum256(key)
 	return filepath.Join(dir, hex.EncodeToString(sum[:])), nil
-}
-
-// cpuModel returns the processor's name where the system tells it in a file, else "".
-func cpuModel() string {
-	f, err := os.Open("/proc/cpuinfo")
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		if name, value, ok := strings.Cut(s.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
 }

@@ -13,7 +13,8 @@ type Ceilings struct {
 	Threads int `json:"threads"` // of the first two figures
 	// Bandwidth is that of memory, in bytes per second, counted as the STREAM benchmark
 	// counts it: the bytes that a loop reads and writes, without those that the processor
-	// reads only to overwrite them.
+	// reads only to overwrite them. So a loop that overwrites what it has read, and one that
+	// stores past the cache, can do better by up to a third.
 	Bandwidth float64 `json:"bandwidth_bytes_per_s"`
 	// Products is the rate of a float32 matrix product, in operations per second: a
 	// multiplication and an addition are two.
@@ -21,6 +22,13 @@ type Ceilings struct {
 	// Bandwidth1 and Products1 are the same with one thread.
 	Bandwidth1 float64 `json:"bandwidth_1_thread_bytes_per_s"`
 	Products1  float64 `json:"products_1_thread_flop_per_s"`
+}
+
+// Best returns the higher of each of two measurements of one machine: a busy moment makes
+// a ceiling too low, and nothing makes it too high.
+func (c Ceilings) Best(d Ceilings) Ceilings {
+	return Ceilings{max(c.Threads, d.Threads), max(c.Bandwidth, d.Bandwidth), max(c.Products, d.Products),
+		max(c.Bandwidth1, d.Bandwidth1), max(c.Products1, d.Products1)}
 }
 
 // Floor returns the least time in which this machine moves so many bytes and does so

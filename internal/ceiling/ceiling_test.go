@@ -37,6 +37,13 @@ func TestMeasureEndsWithItsContext(t *testing.T) {
 	}
 }
 
+func TestBestIsTheHigherOfEach(t *testing.T) {
+	got := Ceilings{2, 10, 200, 5, 100}.Best(Ceilings{2, 20, 100, 4, 150})
+	if want := (Ceilings{2, 20, 200, 5, 150}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
 func TestFloorIsTheRoofThatApplies(t *testing.T) {
 	c := Ceilings{Bandwidth: 1e9, Products: 1e12}
 	for _, tt := range []struct {

@@ -12,9 +12,9 @@ const (
 	// length is that of each of the three arrays of the bandwidth's loop: with 192 MiB in
 	// all, last-level caches hold little of them.
 	length = 64 << 20 / 4
-	// share is how long each of the four figures is measured. The best round counts: what
-	// disturbs a round only ever makes it slower.
-	share = 250 * time.Millisecond
+	// long is how long the figures are measured. They take turns, and of each the best
+	// round counts: what disturbs a round only ever makes it slower.
+	long = time.Second
 	// edge is that of the matrices. Slow machines get smaller ones, so that a product
 	// takes no longer than a few times slow.
 	edge, leastEdge = 1024, 128
@@ -30,18 +30,21 @@ func Measure(ctx context.Context, threads int) (Ceilings, error) {
 	simd.SetThreads(threads)
 	c := Ceilings{Threads: simd.Threads()}
 	sum, product := newSum(), newProduct()
-	for _, f := range []struct {
-		threads int
-		work    work
-		rate    *float64
-	}{
-		{c.Threads, sum, &c.Bandwidth}, {c.Threads, product, &c.Products},
-		{1, sum, &c.Bandwidth1}, {1, product, &c.Products1},
-	} {
-		simd.SetThreads(f.threads)
-		var err error
-		if *f.rate, err = best(ctx, f.work); err != nil {
-			return Ceilings{}, fmt.Errorf("ceiling: measure the machine: %w", err)
+	sum.run() // the first time touches the memory
+	for begin := time.Now(); c.Bandwidth == 0 || time.Since(begin) < long; {
+		for _, f := range []struct {
+			threads int
+			work    work
+			rate    *float64
+		}{
+			{c.Threads, sum, &c.Bandwidth}, {c.Threads, product, &c.Products},
+			{1, sum, &c.Bandwidth1}, {1, product, &c.Products1},
+		} {
+			if err := ctx.Err(); err != nil {
+				return Ceilings{}, fmt.Errorf("ceiling: measure the machine: %w", err)
+			}
+			simd.SetThreads(f.threads)
+			*f.rate = max(*f.rate, f.work.rate())
 		}
 	}
 	return c, nil
@@ -53,21 +56,11 @@ type work struct {
 	amount float64
 }
 
-// best returns the amount per second of the fastest round.
-func best(ctx context.Context, w work) (float64, error) {
-	w.run() // memory is touched, the clock is up
-	fastest := time.Duration(0)
-	for begin := time.Now(); fastest == 0 || time.Since(begin) < share; {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		start := time.Now()
-		w.run()
-		if took := max(time.Since(start), 1); fastest == 0 || took < fastest {
-			fastest = took
-		}
-	}
-	return w.amount / fastest.Seconds(), nil
+// rate does the work once and returns how much of it there was for each second.
+func (w work) rate() float64 {
+	start := time.Now()
+	w.run()
+	return w.amount / max(time.Since(start), 1).Seconds()
 }
 
 // newSum is the loop a[i] = b[i] + c[i], STREAM's "add". It moves as many bytes as its

@@ -1,6 +1,9 @@
 package simd
 
-import "sync/atomic"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // What a product panics with.
 const (
@@ -61,19 +64,42 @@ type Product struct {
 // those of the experts of a layer, keep all cores busy. With K = 0 the sum is empty:
 // C becomes zero, or stays as it is when accumulating.
 func Multiply(products ...Product) {
-	for i := range products {
-		products[i].check()
+	m := multiplications.Get().(*multiplication)
+	m.products = append(m.products[:0], products...)
+	for i := range m.products {
+		m.products[i].check()
 	}
-	kernel := active.gemm
-	tiles, workers := split(products, Threads(), kernel)
-	var next atomic.Int64
-	run(workers, func(int) {
-		s := scratches.Get().(*scratch)
-		defer scratches.Put(s)
-		for i := next.Add(1) - 1; i < int64(len(tiles)); i = next.Add(1) - 1 {
-			tiles[i].compute(kernel, s)
-		}
-	})
+	m.kernel = active.gemm
+	workers := m.split(Threads())
+	m.next.Store(0)
+	run(workers, m.work)
+	clear(m.products) // they hold on to the operands
+	multiplications.Put(m)
+}
+
+// multiplication is one call of Multiply. They are used again, so that a call allocates
+// nothing.
+type multiplication struct {
+	products []Product
+	tiles    []tile
+	kernel   *gemmKernel
+	next     atomic.Int64
+	work     func(worker int)
+}
+
+var multiplications = sync.Pool{New: func() any {
+	m := &multiplication{}
+	m.work = func(int) { m.compute() }
+	return m
+}}
+
+// compute takes tiles until there are none.
+func (m *multiplication) compute() {
+	s := scratches.Get().(*scratch)
+	defer scratches.Put(s)
+	for i := m.next.Add(1) - 1; i < int64(len(m.tiles)); i = m.next.Add(1) - 1 {
+		m.tiles[i].compute(m.kernel, s)
+	}
 }
 
 func (p *Product) check() {

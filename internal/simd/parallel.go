@@ -2,6 +2,7 @@ package simd
 
 import (
 	"runtime"
+	"sync"
 	"sync/atomic"
 )
 
@@ -32,7 +33,9 @@ func Parallel(n, grain int, f func(lo, hi int)) {
 		}
 		return
 	}
-	run(chunks, func(i int) { f(i*n/chunks, (i+1)*n/chunks) })
+	j := jobs.Get().(*job)
+	j.ranges, j.n = f, n
+	j.run(chunks)
 }
 
 // run calls f(0), ..., f(workers-1) at once, the last one in the caller, and waits.
@@ -43,29 +46,65 @@ func run(workers int, f func(worker int)) {
 		}
 		return
 	}
-	var left atomic.Int32
-	var failed atomic.Pointer[any]
-	done := make(chan struct{})
-	guarded := func(i int) {
-		defer func() {
-			if r := recover(); r != nil {
-				failed.CompareAndSwap(nil, &r)
-			}
-			if left.Add(-1) == 0 {
-				close(done)
-			}
-		}()
-		f(i)
+	j := jobs.Get().(*job)
+	j.f = f
+	j.run(workers)
+}
+
+// job is one call of run or Parallel. Jobs are used again, so that a call allocates
+// nothing.
+type job struct {
+	f       func(worker int)
+	ranges  func(lo, hi int) // used instead of f when set: parts of n
+	n       int
+	workers int
+
+	parts  []func() // part i of whatever the job is
+	left   atomic.Int64
+	failed atomic.Pointer[any]
+	done   chan struct{}
+}
+
+// asleep is added to job.left by a caller that waits for done.
+const asleep = 1 << 32
+
+var jobs = sync.Pool{New: func() any { return &job{done: make(chan struct{})} }}
+
+func (j *job) run(workers int) {
+	for i := len(j.parts); i < workers; i++ {
+		j.parts = append(j.parts, func() { j.part(i) })
 	}
-	left.Store(int32(workers))
-	for i := range workers - 1 {
-		start(func() { guarded(i) })
+	j.left.Store(int64(workers))
+	j.workers = workers
+	for _, part := range j.parts[:workers-1] {
+		start(part)
 	}
-	guarded(workers - 1)
-	if !spin(func() bool { return left.Load() == 0 }) {
-		<-done
+	j.part(workers - 1)
+	// Nobody touches the job any more once nothing is left and the caller is awake.
+	if !spin(func() bool { return j.left.Load() == 0 }) && j.left.Add(asleep) != asleep {
+		<-j.done
 	}
-	if r := failed.Load(); r != nil {
-		panic(*r)
+	failed := j.failed.Swap(nil)
+	j.f, j.ranges = nil, nil
+	jobs.Put(j)
+	if failed != nil {
+		panic(*failed)
 	}
+}
+
+func (j *job) part(i int) {
+	defer func() {
+		if r := recover(); r != nil {
+			failed := r // a variable of its own, as r would be allocated in every call
+			j.failed.CompareAndSwap(nil, &failed)
+		}
+		if j.left.Add(-1) == asleep {
+			j.done <- struct{}{}
+		}
+	}()
+	if j.ranges != nil {
+		j.ranges(i*j.n/j.workers, (i+1)*j.n/j.workers)
+		return
+	}
+	j.f(i)
 }

@@ -5,30 +5,30 @@ import "math"
 // serialWork is the m*n*k below which starting goroutines costs more than it saves.
 const serialWork = 1 << 16
 
-// split cuts products into tiles and returns how many goroutines they are worth.
-func split(products []Product, threads int, kernel *gemmKernel) ([]tile, int) {
+// split cuts the products into tiles and returns how many goroutines they are worth.
+func (m *multiplication) split(threads int) int {
 	total := 0.0
-	for i := range products {
-		total += products[i].work()
+	for i := range m.products {
+		total += m.products[i].work()
 	}
 	if total < serialWork {
 		threads = 1
 	}
-	var tiles []tile
-	for i := range products {
-		p := &products[i]
+	m.tiles = m.tiles[:0]
+	for i := range m.products {
+		p := &m.products[i]
 		if p.M == 0 || p.N == 0 {
 			continue
 		}
 		// A product alone is cut for the threads; one of several for its share of them
 		// and finer, since the others have sizes of their own.
 		share := threads
-		if len(products) > 1 && threads > 1 {
+		if len(m.products) > 1 && threads > 1 {
 			share = int(math.Ceil(3 * float64(threads) * p.work() / total))
 		}
-		tiles = p.cut(tiles, max(share, 1), kernel)
+		m.tiles = p.cut(m.tiles, max(share, 1), m.kernel)
 	}
-	return tiles, min(threads, len(tiles))
+	return min(threads, len(m.tiles))
 }
 
 // work returns the number of multiplications, a float64 because it can be large.

@@ -71,3 +71,6 @@ var variants = append(assembly(), &generic)
 
 // active is the variant in use. Only tests set it again.
 var active = variants[0]
+
+// Variant names the instructions in use, such as "avx2".
+func Variant() string { return active.name }

@@ -364,3 +364,22 @@ func TestASumOfOneValueWithItself(t *testing.T) {
 		}
 	}
 }
+
+func TestARunAllocatesNothing(t *testing.T) {
+	g := New(Heap{})
+	rng := rand.New(rand.NewPCG(1, 2))
+	a, b := g.Param("a", values(rng, 5)), g.Param("b", values(rng, 5))
+	h := a
+	for range 50 {
+		leave := g.Checkpoint()
+		h = g.Apply(add(5), g.Apply(mul(5), h, b), g.Apply(double(5, true, nil), g.Apply(double(5, true, nil), h)))
+		leave()
+	}
+	p, err := g.Compile(g.Apply(total(), h), a, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(10, func() { run(t, p) }); n != 0 {
+		t.Errorf("a run of %d instructions allocates %g times", p.Len(), n)
+	}
+}

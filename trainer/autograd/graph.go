@@ -36,6 +36,7 @@ type Op struct {
 	Diff    int         // how many leading outputs a gradient passes through; 0 means 1
 	Memory  core.Memory // where outputs and gradients lie; nil for the graph's memory
 	InPlace bool        // output 0 may overwrite input 0 when nothing needs it afterwards
+	Work    core.Work   // of the forward; without Bytes, each input and output counts once
 
 	// Forward writes every element of every output.
 	Forward func(ctx context.Context, in, out []core.Tensor) error
@@ -45,16 +46,18 @@ type Op struct {
 
 // Backward computes all gradients of an operation in one call.
 type Backward struct {
-	Inputs  []int  // forward inputs that Run reads
-	Outputs []int  // forward outputs that Run reads
-	Wrt     []int  // inputs that Run gives the gradient of
-	Through []int  // inputs whose gradient is that of output 0, as it is
-	All     bool   // Run always gets every gradient in Wrt to write, needed or not
-	Scratch []Spec // memory that Run may use while it runs
+	Inputs  []int     // forward inputs that Run reads
+	Outputs []int     // forward outputs that Run reads
+	Wrt     []int     // inputs that Run gives the gradient of
+	Through []int     // inputs whose gradient is that of output 0, as it is
+	All     bool      // Run always gets every gradient in Wrt to write, needed or not
+	Scratch []Spec    // memory that Run may use while it runs
+	Work    core.Work // of Run; without Bytes, each tensor of Grads but Scratch counts once
 	// Ahead lists inputs whose gradients Forward computes itself: when the graph has a
 	// backward pass, its out has one more tensor for each of them. That is for a loss
 	// alone, whose own gradient is known beforehand to be 1; Compile refuses to
-	// differentiate the operation as a part of anything else. Run is then nil.
+	// differentiate the operation as a part of anything else. Run is then nil, and Work is
+	// that of Forward with these gradients.
 	Ahead []int
 	// Accumulate lists inputs whose gradient Run can add to what is there, when Grads.Add
 	// tells it to: gradients that meet at one value then need neither a buffer each nor
@@ -78,16 +81,17 @@ type Grads struct {
 
 // Graph is a computation under construction. It is not safe for concurrent use.
 type Graph struct {
-	expr  *gorgonia.ExprGraph
-	mem   core.Memory
-	tape  []*instr
-	slots []*slot
-	bySym map[*gorgonia.Node]*slot // the buffer behind each node
-	added map[*gorgonia.Node]bool  // gorgonia's additions seen so far
-	path  []string
-	owned []block // memory of leaves that belong to the graph
-	one   *slot   // the gradient of the loss
-	err   error
+	expr   *gorgonia.ExprGraph
+	mem    core.Memory
+	tape   []*instr
+	slots  []*slot
+	bySym  map[*gorgonia.Node]*slot // the buffer behind each node
+	added  map[*gorgonia.Node]bool  // gorgonia's additions seen so far
+	path   []string
+	region *region // the innermost of Checkpoint
+	owned  []block // memory of leaves that belong to the graph
+	one    *slot   // the gradient of the loss
+	err    error
 }
 
 // New returns an empty graph whose buffers lie in mem.
@@ -173,7 +177,7 @@ func (g *Graph) Apply(op Op, in ...*Value) *Value { return g.ApplyAll(op, in...)
 // ApplyAll adds an operation and returns all its outputs. Errors are kept and
 // returned by Compile.
 func (g *Graph) ApplyAll(op Op, in ...*Value) []*Value {
-	s := &symbol{g: g, op: op, path: g.Path(), kind: forward, index: len(g.tape), wrt: make([]bool, len(in))}
+	s := &symbol{g: g, op: op, path: g.Path(), region: g.region, kind: forward, index: len(g.tape), wrt: make([]bool, len(in))}
 	op.Diff = max(op.Diff, 1)
 	s.op.Diff = op.Diff
 	children := make(gorgonia.Nodes, len(in))

@@ -21,7 +21,7 @@ func Kernel(k core.Kernel, op core.Op, f core.Facts, site string, tokens, positi
 		return Op{}, err
 	}
 	fwd.Site, bwd.Site = site, site
-	o := Op{Name: string(op), Kernel: k.Info().Name}
+	o := Op{Name: string(op), Kernel: k.Info().Name, Work: core.NewWork(op, core.Forward, f, tokens, positions)}
 	if m, ok := k.(core.OutputMemory); ok {
 		o.Memory = m.OutputMemory()
 	}
@@ -37,6 +37,7 @@ func Kernel(k core.Kernel, op core.Op, f core.Facts, site string, tokens, positi
 		return k.Forward(ctx, fwd)
 	}
 	o.Backward = kernelBackward(k, fwd, bwd)
+	o.Backward.Work = core.NewWork(op, core.Backward, f, tokens, positions)
 	return o, nil
 }
 

@@ -12,7 +12,6 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/simd"
 )
 
 // Program is a compiled graph: a tape of instructions over planned buffers.
@@ -30,8 +29,20 @@ type Stat struct {
 	Op     string        `json:"op"`
 	Kernel string        `json:"kernel,omitempty"` // the fused kernel, empty for plain operations
 	Pass   core.Pass     `json:"-"`
+	Again  bool          `json:"-"` // a forward computed again, which is part of the backward pass; see Graph.Checkpoint
 	Calls  int           `json:"calls"`
 	Time   time.Duration `json:"-"`
+	Work   core.Work     `json:"-"` // of all calls
+}
+
+// PassName returns "forward", "backward", or "recompute" for a forward computed again.
+func (s *Stat) PassName() string { return passName(s.Pass, s.Again) }
+
+func passName(p core.Pass, again bool) string {
+	if again {
+		return "recompute"
+	}
+	return p.String()
 }
 
 // Compile differentiates loss, a scalar, with respect to the parameters and plans the
@@ -61,7 +72,7 @@ func (g *Graph) Compile(loss *Value, params ...*Value) (_ *Program, err error) {
 			in.pass = core.Backward
 		}
 	}
-	p.tape = accumulate(dropDead(g.tape))
+	p.tape = recompute(accumulate(dropDead(g.tape)))
 	live(p.tape)
 	p.split = slices.IndexFunc(p.tape, func(in *instr) bool { return in.pass == core.Backward })
 	if p.split < 0 {
@@ -74,8 +85,8 @@ func (g *Graph) Compile(loss *Value, params ...*Value) (_ *Program, err error) {
 	g.owned = nil
 	byKind := map[Stat]*Stat{}
 	for _, in := range p.tape {
-		in.run = in.bind(in)
-		key := Stat{Op: in.op, Kernel: in.kernel, Pass: in.pass}
+		in.run, in.work = in.bind(in), in.done()
+		key := Stat{Op: in.op, Kernel: in.kernel, Pass: in.pass, Again: in.again}
 		if byKind[key] == nil {
 			s := key
 			byKind[key] = &s
@@ -133,10 +144,11 @@ func (p *Program) exec(ctx context.Context, tape []*instr) error {
 			return err
 		}
 		if err := in.run(ctx); err != nil {
-			return fmt.Errorf("autograd: %s %s at %s: %w", in.op, in.pass, in.path, err)
+			return fmt.Errorf("autograd: %s %s at %s: %w", in.op, passName(in.pass, in.again), in.path, err)
 		}
 		now := time.Now()
 		in.stat.Calls++
+		in.stat.Work = in.stat.Work.Plus(in.work)
 		in.stat.Time += now.Sub(start)
 		start = now
 	}
@@ -155,7 +167,7 @@ func (p *Program) FirstNonFinite(ctx context.Context) (path, op string, err erro
 		}
 		for _, s := range in.writes {
 			if s.spec.DType == core.Float32 && slices.ContainsFunc(s.tensor.Float32s(), nonFinite) {
-				return in.path, in.op + " " + in.pass.String(), nil
+				return in.path, in.op + " " + passName(in.pass, in.again), nil
 			}
 		}
 	}
@@ -180,7 +192,7 @@ func (p *Program) Stats() []*Stat { return p.stats }
 // ResetStats sets the counters to zero.
 func (p *Program) ResetStats() {
 	for _, s := range p.stats {
-		s.Calls, s.Time = 0, 0
+		s.Calls, s.Time, s.Work = 0, 0, core.Work{}
 	}
 }
 
@@ -200,15 +212,4 @@ func (p *Program) Len() int { return len(p.tape) }
 func (p *Program) Close() {
 	release(p.blocks)
 	p.blocks, p.tape = nil, nil
-}
-
-// sumInto writes the sum of the terms, added from left to right; dst may be the first.
-func sumInto(dst []float32, terms [][]float32) {
-	simd.Parallel(len(dst), 1<<14, func(lo, hi int) {
-		d := dst[lo:hi]
-		simd.Add(d, terms[0][lo:hi], terms[1][lo:hi])
-		for _, t := range terms[2:] {
-			simd.Add(d, d, t[lo:hi])
-		}
-	})
 }

@@ -25,14 +25,14 @@ type symbol struct {
 	name  string
 
 	// forward only
-	op   Op
-	path string
-	in   []ref
-	out  []*slot
-	wrt  []bool // inputs that get a gradient
-	diff bool   // any of wrt
-	// instr computes it.
-	instr *instr
+	op     Op
+	path   string
+	region *region
+	in     []ref
+	out    []*slot
+	wrt    []bool // inputs that get a gradient
+	diff   bool   // any of wrt
+	instr  *instr // that computes it
 }
 
 type kind string
@@ -192,6 +192,7 @@ func (s *symbol) ahead(result gorgonia.Nodes, dout *slot, output, grad *gorgonia
 	if dout != g.one {
 		return fmt.Errorf("autograd: %s at %s has its gradients computed ahead, as the loss itself; it cannot be a part of another loss", s.op.Name, s.path)
 	}
+	s.instr.work = s.op.Backward.Work
 	for _, i := range s.op.Backward.Ahead {
 		d := g.newSlot(Spec{core.Float32, s.in[i].shape}, s.op.Memory)
 		s.instr.out = append(s.instr.out, ref{d, d.spec.Shape})

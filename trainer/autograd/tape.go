@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/simd"
 )
 
 // slot is a buffer of the program: a leaf's own memory, or a place in a planned block.
@@ -38,6 +39,8 @@ func (r ref) tensor() core.Tensor {
 type instr struct {
 	op, kernel, path string
 	pass             core.Pass
+	region           *region // of the forward pass
+	again            bool    // it computes a value of the forward pass again, during the backward pass
 	// in and out are the buffers that it reads and writes, some absent. Passes over the
 	// tape may put other buffers of the same size in their place before it is bound.
 	in, out []ref
@@ -46,7 +49,9 @@ type instr struct {
 	over    []*slot
 	adds    []int // the outputs for which that is possible
 	sum     bool  // out[0] is the sum of in
-	inPlace bool  // out[0] may take the place of in[0]
+	scratch int   // how many outputs, the last, are only used while it runs
+	work    core.Work
+	inPlace bool // out[0] may take the place of in[0]
 
 	// bind resolves the buffers to tensors, once they are planned.
 	bind func(in *instr) (run func(ctx context.Context) error)
@@ -80,8 +85,27 @@ func (in *instr) writes(yield func(int, *slot) bool) {
 // addsTo reports whether output k is added to a sum.
 func (in *instr) addsTo(k int) bool { return in.over != nil && in.over[k] != nil }
 
+// done returns the work of a run: what the operation says and, unless that has bytes,
+// each buffer once, those that are added to, too.
+func (in *instr) done() core.Work {
+	w := in.work
+	if in.sum {
+		w.Elementwise = float64((len(in.in) - 1) * in.out[0].shape.Elems())
+	}
+	if w.Bytes > 0 {
+		return w
+	}
+	for _, r := range slices.Concat(in.in, in.out[:len(in.out)-in.scratch]) {
+		if r.slot != nil {
+			w.Bytes += int64(r.slot.spec.bytes())
+		}
+	}
+	return w
+}
+
 func newForward(s *symbol) *instr {
-	return &instr{op: s.op.Name, kernel: s.op.Kernel, path: s.path, in: s.in, out: refs(s.out), inPlace: s.op.InPlace,
+	return &instr{op: s.op.Name, kernel: s.op.Kernel, path: s.path, region: s.region, in: s.in, out: refs(s.out), inPlace: s.op.InPlace,
+		work: s.op.Work,
 		bind: func(in *instr) func(context.Context) error {
 			inT, outT := tensors(in.in), tensors(in.out)
 			return func(ctx context.Context) error { return s.op.Forward(ctx, inT, outT) }
@@ -104,7 +128,7 @@ func newBackward(s *symbol, dout, din []ref) *instr {
 		scratch[i] = s.g.newSlot(spec, nil)
 	}
 	return &instr{op: s.op.Name, kernel: s.op.Kernel, path: s.path, pass: core.Backward,
-		in: slices.Concat(dout, in, out), out: slices.Concat(din, refs(scratch)), adds: b.Accumulate,
+		in: slices.Concat(dout, in, out), out: slices.Concat(din, refs(scratch)), adds: b.Accumulate, scratch: len(scratch), work: b.Work,
 		bind: func(i *instr) func(context.Context) error {
 			read, written := tensors(i.in), tensors(i.out)
 			g := &Grads{DOut: read[:len(dout)], In: read[len(dout):][:len(in)], Out: read[len(dout)+len(in):],
@@ -129,12 +153,20 @@ func (g *Graph) sum(terms []*slot, path string) *slot {
 	return total
 }
 
+// bindSum adds the terms from left to right; the sum may take the place of the first.
 func bindSum(in *instr) func(context.Context) error {
-	dst, src := in.out[0].tensor().Float32s(), make([][]float32, len(in.in))
+	dst, terms := in.out[0].tensor().Float32s(), make([][]float32, len(in.in))
 	for i, t := range tensors(in.in) {
-		src[i] = t.Float32s()
+		terms[i] = t.Float32s()
 	}
-	return func(context.Context) error { sumInto(dst, src); return nil }
+	part := func(lo, hi int) {
+		d := dst[lo:hi]
+		simd.Add(d, terms[0][lo:hi], terms[1][lo:hi])
+		for _, t := range terms[2:] {
+			simd.Add(d, d, t[lo:hi])
+		}
+	}
+	return func(context.Context) error { simd.Parallel(len(dst), 1<<14, part); return nil }
 }
 
 // refs sees slots under their own shapes.

@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/ceiling"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/measure"
 )
 
 // Options say what to measure.
@@ -25,9 +27,18 @@ type Options struct {
 	Kernels    []string // the variants: selections as --kernels takes them
 	Seed       uint64   // of random weights and of the batches
 
-	Registry *core.Registry // the kernels; nil for none
-	Memory   core.Memory    // parameters, activations and gradients; nil for the Go heap
-	Progress func(Progress) // called after every step; may be nil
+	// GradientCheckpointing is that of trainer.EngineConfig, for every variant.
+	GradientCheckpointing bool
+
+	// Ceilings measures those of this machine, before the steps and after them; nil to do
+	// without.
+	Ceilings func(context.Context) (ceiling.Ceilings, error)
+
+	Registry *core.Registry  // the kernels; nil for none
+	Linked   *core.Registry  // those of variants that begin with LinkedPrefix; nil for none
+	Memory   core.Memory     // parameters, activations and gradients; nil for the Go heap
+	Measure  measure.Options // how auto measures the kernels
+	Progress func(Progress)  // called after every step; may be nil
 }
 
 // Progress is a step that was made.
@@ -75,29 +86,56 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		o.Memory = autograd.Heap{}
 	}
 	o.Registry = cmp.Or(o.Registry, core.NewRegistry())
+	o.Linked = cmp.Or(o.Linked, core.NewRegistry())
 	simd.SetThreads(o.Threads)
 
-	var variants []*variant
+	before, err := o.limits(ctx)
+	if err != nil {
+		return nil, err
+	}
+	variants, err := o.measure(ctx)
 	defer func() {
 		for _, v := range variants {
 			v.close()
 		}
 	}()
+	if err != nil {
+		return nil, err
+	}
+	after, err := o.limits(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return newResult(o, variants, before.Best(after)), nil
+}
+
+// limits measures the machine, if that is asked for.
+func (o Options) limits(ctx context.Context) (ceiling.Ceilings, error) {
+	if o.Ceilings == nil {
+		return ceiling.Ceilings{}, nil
+	}
+	return o.Ceilings(ctx)
+}
+
+// measure sets the variants up and has them make their steps. They are to be closed, also
+// after an error.
+func (o Options) measure(ctx context.Context) ([]*variant, error) {
+	var variants []*variant
 	batches := rand.New(rand.NewPCG(o.Seed, 1))
 	var warmUp data.Batch
 	idle := footprint()
 	before := idle
 	for _, selection := range o.Kernels {
-		v, err := newVariant(o, selection)
+		v, err := newVariant(ctx, o, selection)
 		if err != nil {
-			return nil, fmt.Errorf("bench: variant %s: %w", selection, err)
+			return variants, fmt.Errorf("bench: variant %s: %w", selection, err)
 		}
 		variants = append(variants, v)
 		if warmUp.B == 0 {
 			warmUp = randomBatch(batches, o.Batch, o.Seq, v.model.Vocab())
 		}
 		if err := v.warmUp(ctx, o, warmUp); err != nil {
-			return nil, err
+			return variants, err
 		}
 		after := footprint()
 		if before > 0 && after > 0 {
@@ -109,11 +147,11 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		b := randomBatch(batches, o.Batch, o.Seq, variants[0].model.Vocab())
 		for _, v := range order(variants, round) {
 			if err := v.step(ctx, o, b, round); err != nil {
-				return nil, err
+				return variants, err
 			}
 		}
 	}
-	return newResult(o, variants), nil
+	return variants, nil
 }
 
 // order returns the variants as one round goes through them.

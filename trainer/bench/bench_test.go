@@ -200,11 +200,12 @@ func TestResultHasTheKeysOfTheFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys(t, "result", r, "machine", "config", "runs")
-	keys(t, "machine", r["machine"], "cpu", "cores", "os", "arch", "go")
-	keys(t, "config", r["config"], "batch", "seq", "steps", "seed", "model_type", "parameters", "model_config")
+	keys(t, "machine", r["machine"], "cpu", "cores", "os", "arch", "go", "ceilings")
+	keys(t, "config", r["config"], "batch", "seq", "steps", "seed", "model_type", "parameters", "model_config", "gradient_checkpointing")
 	for _, v := range r["runs"].([]any) {
 		keys(t, "run", v, "kernels", "threads", "step_ms", "forward_ms", "backward_ms", "optimizer_ms", "tokens_per_s",
-			"peak_rss_bytes", "memory_bytes", "losses", "kernel_calls", "kernels_applied", "plain_calls", "fallbacks", "speedup")
+			"peak_rss_bytes", "memory_bytes", "losses", "kernel_calls", "kernels_applied", "plain_calls", "fallbacks", "speedup",
+			"speedup_interval", "steps", "update", "boundary", "products")
 		for _, name := range []string{"step_ms", "forward_ms", "backward_ms", "optimizer_ms", "speedup"} {
 			s := v.(map[string]any)[name]
 			keys(t, name, s, "median", "p10", "p90")
@@ -213,7 +214,8 @@ func TestResultHasTheKeysOfTheFormat(t *testing.T) {
 			}
 		}
 		for _, c := range v.(map[string]any)["kernel_calls"].([]any) {
-			keys(t, "kernel call", c, "op", "kernel", "pass", "calls", "ms")
+			keys(t, "kernel call", c, "op", "kernel", "pass", "calls", "ms", "work", "of_ceiling")
+			keys(t, "work", c.(map[string]any)["work"], "bytes", "product_flops", "elementwise_flops")
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"runtime"
 	"strings"
+
+	"github.com/seed98097648/tune/internal/ceiling"
 )
 
 // Machine is where a measurement ran.
@@ -15,9 +17,12 @@ type Machine struct {
 	OS    string `json:"os"`
 	Arch  string `json:"arch"`
 	Go    string `json:"go"` // the version that built this program
+	// Ceilings are its limits as they were measured for this result; zero if they were not.
+	Ceilings ceiling.Ceilings `json:"ceilings"`
 }
 
-func thisMachine() Machine {
+// ThisMachine describes the machine that this program runs on, without ceilings.
+func ThisMachine() Machine {
 	return Machine{CPU: cpuName(), Cores: runtime.NumCPU(), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version()}
 }
 

@@ -2,10 +2,9 @@ package bench
 
 import (
 	"encoding/json"
-	"math"
-	"slices"
-	"time"
 
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/ceiling"
 	"github.com/seed98097648/tune/internal/simd"
 )
 
@@ -26,6 +25,8 @@ type Config struct {
 	Steps      int             `json:"steps"`
 	Seed       uint64          `json:"seed"`
 	ModelJSON  json.RawMessage `json:"model_config"` // config.json as it was read
+
+	GradientCheckpointing bool `json:"gradient_checkpointing"`
 }
 
 // Measured is what one variant came to.
@@ -37,11 +38,14 @@ type Measured struct {
 	Backward  Spread    `json:"backward_ms"`
 	Optimizer Spread    `json:"optimizer_ms"` // gradient norm, clipping and AdamW
 	Tokens    float64   `json:"tokens_per_s"` // of the median step
+	Steps     []Step    `json:"steps"`        // in the order they were made
 	Losses    []float64 `json:"losses"`       // before each measured step's update
 
 	// Speedup is the first variant's step divided by this one's, round by round: above 1
-	// this variant is faster, below 1 it is slower.
-	Speedup Spread `json:"speedup"`
+	// this variant is faster, below 1 it is slower. SpeedupInterval holds its true median;
+	// nil with too few rounds.
+	Speedup         Spread    `json:"speedup"`
+	SpeedupInterval *Interval `json:"speedup_interval"`
 
 	// PeakRSS is the memory that this program and its plugins would take with this
 	// variant alone, in bytes: what they took before any variant was set up, plus what
@@ -54,16 +58,20 @@ type Measured struct {
 	KernelsApplied map[string]int `json:"kernels_applied"` // sites that hold each kernel
 	KernelCalls    []Call         `json:"kernel_calls"`    // of the fused kernels
 	PlainCalls     []Call         `json:"plain_calls"`     // of everything else in the graph
+	Update         Call           `json:"update"`          // of the optimizer
+	Boundary       Boundary       `json:"boundary"`
+	Products       Products       `json:"products"`
 	// Fallbacks counts calls that the reference answered because a plugin could not; with
 	// any, the times are not the kernels' own.
 	Fallbacks uint64 `json:"fallbacks"`
 }
 
-// Spread describes the values of several steps: percentiles with linear interpolation.
-type Spread struct {
-	Median float64 `json:"median"`
-	P10    float64 `json:"p10"`
-	P90    float64 `json:"p90"`
+// Step is one measured step, in milliseconds. The whole is a little more than its parts.
+type Step struct {
+	Whole     float64 `json:"ms"`
+	Forward   float64 `json:"forward_ms"`
+	Backward  float64 `json:"backward_ms"`
+	Optimizer float64 `json:"optimizer_ms"`
 }
 
 // Memory is what a variant holds, exactly, as it was planned.
@@ -76,72 +84,109 @@ type Memory struct {
 
 // Call says what one kind of operation cost in one pass, over all measured steps.
 type Call struct {
-	Op     string  `json:"op"`
-	Kernel string  `json:"kernel,omitempty"` // empty for a plain operation
-	Pass   string  `json:"pass"`             // forward or backward
-	Calls  int     `json:"calls"`
-	MS     float64 `json:"ms"`
+	Op     string    `json:"op"`
+	Kernel string    `json:"kernel,omitempty"` // empty for a plain operation
+	Pass   string    `json:"pass"`             // forward, backward, recompute or update
+	Calls  int       `json:"calls"`
+	MS     float64   `json:"ms"`
+	Work   core.Work `json:"work"`
+	// OfCeiling is the least time in which the machine can do the work, by its own
+	// ceilings, divided by the time that it took: above 1 where data come from a cache or,
+	// by a little, are overwritten in place; 0 where the ceilings were not measured.
+	OfCeiling float64 `json:"of_ceiling"`
 }
 
-func newResult(o Options, variants []*variant) *Result {
+// Boundary says what it cost that kernels run in processes of their own, over all
+// measured steps. Both are 0 for kernels that are linked in.
+type Boundary struct {
+	WaitedMS float64 `json:"waited_ms"` // by the host, for calls into plugins
+	BusyMS   float64 `json:"busy_ms"`   // of that, the time in which the kernels ran
+}
+
+// MS returns the time that went into crossing the boundary.
+func (b Boundary) MS() float64 { return b.WaitedMS - b.BusyMS }
+
+// Products says what a variant spends on matrix products: all operations that have any,
+// with what else they do, such as the softmax of attention.
+type Products struct {
+	Flops     float64 `json:"flop_per_step"` // in products alone
+	Share     float64 `json:"share_of_step"`
+	Rate      float64 `json:"flop_per_s"`
+	OfCeiling float64 `json:"of_ceiling"` // 0 where that was not measured
+}
+
+func newResult(o Options, variants []*variant, limits ceiling.Ceilings) *Result {
 	m := variants[0].model
 	r := &Result{
-		Machine: thisMachine(),
+		Machine: ThisMachine(),
 		Config: Config{Model: o.ModelDir, ModelType: m.Config.ModelType, Parameters: m.Elems(), Batch: o.Batch, Seq: o.Seq,
-			Steps: o.Steps, Seed: o.Seed, ModelJSON: m.RawConfig},
+			Steps: o.Steps, Seed: o.Seed, ModelJSON: m.RawConfig, GradientCheckpointing: o.GradientCheckpointing},
 	}
+	r.Machine.Ceilings = limits
 	for _, v := range variants {
-		r.Runs = append(r.Runs, v.result(o, variants[0]))
+		r.Runs = append(r.Runs, v.result(o, limits, variants[0]))
 	}
 	return r
 }
 
-func (v *variant) result(o Options, first *variant) Measured {
+func (v *variant) result(o Options, limits ceiling.Ceilings, first *variant) Measured {
+	ratios := v.speedups(first)
 	r := Measured{
 		Kernels: v.kernels, Threads: simd.Threads(),
-		Step: spread(milliseconds(v.whole)), Forward: spread(milliseconds(v.forward)),
-		Backward: spread(milliseconds(v.backward)), Optimizer: spread(milliseconds(v.optimizer)),
-		Losses: v.losses, Speedup: v.speedup(first), PeakRSS: v.peak, Memory: v.bytes(),
-		KernelsApplied: v.report.Applied(), KernelCalls: []Call{}, PlainCalls: []Call{}, Fallbacks: v.fallbacks,
+		Step: v.spread(whole), Forward: v.spread(forward), Backward: v.spread(backward), Optimizer: v.spread(optimizer),
+		Steps: v.steps, Losses: v.losses, Speedup: newSpread(ratios), SpeedupInterval: newInterval(ratios),
+		PeakRSS: v.peak, Memory: v.bytes(),
+		KernelsApplied: v.report.Applied(), KernelCalls: []Call{}, PlainCalls: []Call{}, Fallbacks: v.health.Fallbacks,
+		Boundary: Boundary{WaitedMS: ms(v.health.Waited), BusyMS: ms(v.health.Busy)},
 	}
 	r.Tokens = 1000 * float64(o.Batch*o.Seq) / r.Step.Median
 	for _, s := range v.engine.Program().Stats() {
-		c := Call{Op: s.Op, Kernel: s.Kernel, Pass: s.Pass.String(), Calls: s.Calls, MS: ms(s.Time)}
+		c := newCall(Call{Op: s.Op, Kernel: s.Kernel, Pass: s.PassName(), Calls: s.Calls, MS: ms(s.Time), Work: s.Work}, limits)
 		if s.Kernel != "" {
 			r.KernelCalls = append(r.KernelCalls, c)
 		} else {
 			r.PlainCalls = append(r.PlainCalls, c)
 		}
 	}
+	r.Update = newCall(Call{Op: "adamw", Pass: "update", Calls: len(v.steps), MS: sum(v.steps, optimizer),
+		Work: updateWork(v.model.Elems(), len(v.steps))}, limits)
+	r.Products = r.newProducts(limits)
 	return r
 }
 
-// speedup pairs the steps that both variants made on the same batch.
-func (v *variant) speedup(first *variant) Spread {
-	ratios := make([]float64, len(v.whole))
-	for i := range ratios {
-		ratios[i] = float64(first.whole[i]) / float64(v.whole[i])
+// newCall adds to a call how near it came to the ceiling.
+func newCall(c Call, limits ceiling.Ceilings) Call {
+	floor, _ := limits.Floor(float64(c.Work.Bytes), c.Work.Flops())
+	if c.MS > 0 {
+		c.OfCeiling = ms(floor) / c.MS
 	}
-	return spread(ratios)
+	return c
 }
 
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
-func milliseconds(ds []time.Duration) []float64 {
-	out := make([]float64, len(ds))
-	for i, d := range ds {
-		out[i] = ms(d)
-	}
-	return out
+// updateWork is that of the optimizer for so many parameters: it reads each gradient to
+// find the norm of all, and then again with the parameter and two moments, which it
+// writes; it does 2 and 15 operations.
+func updateWork(params, steps int) core.Work {
+	n := int64(params) * int64(steps)
+	return core.Work{Bytes: 8 * 4 * n, Elementwise: 17 * float64(n)}
 }
 
-// spread needs at least one value.
-func spread(values []float64) Spread {
-	v := slices.Sorted(slices.Values(values))
-	at := func(q float64) float64 {
-		low, part := math.Modf(q * float64(len(v)-1))
-		i := int(low)
-		return v[i] + part*(v[min(i+1, len(v)-1)]-v[i])
+func (v *Measured) newProducts(limits ceiling.Ceilings) Products {
+	var p Products
+	spent := 0.0
+	for _, c := range v.calls() {
+		if c.Work.Products > 0 {
+			p.Flops += c.Work.Products
+			spent += c.MS
+		}
 	}
-	return Spread{Median: at(0.5), P10: at(0.1), P90: at(0.9)}
+	if spent > 0 {
+		p.Rate = 1000 * p.Flops / spent
+		p.Share = spent / v.total()
+	}
+	if limits.Products > 0 {
+		p.OfCeiling = p.Rate / limits.Products
+	}
+	p.Flops /= float64(len(v.Steps))
+	return p
 }

@@ -1,16 +1,15 @@
 package bench
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 )
 
 // The room for the name of a variant, and of an operation, in tables of 80 columns.
 const (
-	nameWidth = 21
-	opWidth   = 41
+	nameWidth  = 21
+	ratioWidth = 18 // where speeds are compared
+	opWidth    = 29
 )
 
 // Table returns the result for people: the variants side by side, how each compares
@@ -18,91 +17,74 @@ const (
 // is PeakRSS. Lines have at most 80 columns unless a machine's or a folder's name is long.
 func (r *Result) Table() string {
 	var b strings.Builder
-	c, m := r.Config, r.Machine
-	fmt.Fprintf(&b, "%s, %s parameters, batch %d x %d tokens, %d steps, %d threads\n", cmp.Or(c.Model, c.ModelType),
-		count(c.Parameters), c.Batch, c.Seq, c.Steps, r.Runs[0].Threads)
-	fmt.Fprintf(&b, "%s, %d cores, %s/%s, %s\n\n", m.CPU, m.Cores, m.OS, m.Arch, m.Go)
-
-	fmt.Fprintf(&b, "%-*s %8s %8s %8s %7s %8s %7s %6s\n", nameWidth, "median ms", "step", "forward", "backward", "optim.", "tokens/s", "planned", "peak")
-	for _, v := range r.Runs {
-		fmt.Fprintf(&b, "%-*s %8.2f %8.2f %8.2f %7.2f %8.0f %7s %6s\n", nameWidth, cut(v.Kernels, nameWidth), v.Step.Median,
-			v.Forward.Median, v.Backward.Median, v.Optimizer.Median, v.Tokens, size(v.Memory.Total), size(v.PeakRSS))
-	}
+	fmt.Fprintf(&b, "%s\n%s\n", r.title(), r.Machine)
+	r.times(&b)
+	r.memory(&b)
 	if len(r.Runs) > 1 {
-		fmt.Fprintf(&b, "\n%-*s %s\n", nameWidth, "speed", "against "+cut(r.Runs[0].Kernels, nameWidth)+", p10 to p90 of the rounds")
-		for _, v := range r.Runs[1:] {
-			fmt.Fprintf(&b, "%-*s %s\n", nameWidth, cut(v.Kernels, nameWidth), v.Speedup.verdict())
-		}
+		r.comparison(&b)
 	}
 	for _, v := range r.Runs {
-		b.WriteString("\n")
-		v.breakdown(&b, c.Steps)
+		v.account(&b, r.Machine)
 	}
 	return b.String()
 }
 
-// verdict says in words what a speed-up is. A spread that holds 1 is no difference that
-// this run could show.
-func (s Spread) verdict() string {
-	word := "faster"
-	switch {
-	case s.P10 <= 1 && s.P90 >= 1:
-		word = "no clear difference"
-	case s.Median < 1:
-		word = "SLOWER"
+func (r *Result) times(b *strings.Builder) {
+	fmt.Fprintf(b, "\n%-*s %8s %7s %7s %8s %8s %7s %7s\n", nameWidth, "median ms", "step", "p10", "p90", "forward", "backward", "optim.", "tok/s")
+	for _, v := range r.Runs {
+		fmt.Fprintf(b, "%-*s %8s %7s %7s %8s %8s %7s %7.0f\n", nameWidth, cut(v.Kernels, nameWidth), digits(v.Step.Median), digits(v.Step.P10),
+			digits(v.Step.P90), digits(v.Forward.Median), digits(v.Backward.Median), digits(v.Optimizer.Median), v.Tokens)
 	}
-	return fmt.Sprintf("%.3f x  (%.3f to %.3f)  %s", s.Median, s.P10, s.P90, word)
 }
 
-// line is one row of a breakdown: an operation in both passes.
-type line struct {
-	name              string
-	calls             int
-	forward, backward float64 // ms in all steps
+func (r *Result) memory(b *strings.Builder) {
+	fmt.Fprintf(b, "\n%-*s %11s %10s %12s %9s %9s\n", nameWidth, "bytes", "parameters", "optimizer", "activations", "planned", "peak")
+	for _, v := range r.Runs {
+		m := v.Memory
+		fmt.Fprintf(b, "%-*s %11s %10s %12s %9s %9s\n", nameWidth, cut(v.Kernels, nameWidth), size(m.Parameters), size(m.Optimizer),
+			size(m.Program), size(m.Total), size(v.PeakRSS))
+	}
 }
 
-// breakdown prints what each operation takes of the two passes of a mean step, the
-// largest first.
-func (v *Measured) breakdown(b *strings.Builder, steps int) {
-	lines := v.lines()
-	total, n := 0.0, float64(steps)
-	for _, l := range lines {
-		total += l.forward + l.backward
+// comparison prints speed-ups, and slow-downs as plainly.
+func (r *Result) comparison(b *strings.Builder) {
+	fmt.Fprintf(b, "\n%-*s %7s  %-14s  p10 to p90\n", ratioWidth, "against "+cut(r.Runs[0].Kernels, ratioWidth-8), "speed", "95% interval")
+	for _, v := range r.Runs[1:] {
+		interval := "-"
+		if i := v.SpeedupInterval; i != nil {
+			interval = fmt.Sprintf("%.3f to %.3f", i.Low, i.High)
+		}
+		spread := fmt.Sprintf("%.3f to %.3f", v.Speedup.P10, v.Speedup.P90)
+		fmt.Fprintf(b, "%-*s %5.3f x  %-14s  %-14s  %s\n", ratioWidth, cut(v.Kernels, ratioWidth), v.Speedup.Median, interval, spread, v.SpeedupInterval.verdict())
 	}
-	fmt.Fprintf(b, "%-*s %10s %9s %9s %6s\n", opWidth, cut(v.Kernels, opWidth-13)+": ms per step", "calls/step", "forward", "backward", "share")
-	for _, l := range lines {
-		fmt.Fprintf(b, "%-*s %10.4g %9.2f %9.2f %5.1f%%\n", opWidth, cut(l.name, opWidth), float64(l.calls)/n, l.forward/n, l.backward/n,
-			100*(l.forward+l.backward)/max(total, 1e-9))
+	if len(r.Runs[0].Steps) < leastRounds {
+		fmt.Fprintf(b, "A 95%% interval takes %d rounds or more: see --steps.\n", leastRounds)
+	}
+}
+
+// account prints where the time of a mean step goes.
+func (v *Measured) account(b *strings.Builder, m Machine) {
+	fmt.Fprintf(b, "\n%-*s %-9s %5s %7s %5s %12s %7s\n", opWidth, cut(v.Kernels, opWidth-13)+": a mean step", "pass", "calls", "ms", "share", "rate", "ceiling")
+	for _, r := range v.rows(m.Ceilings) {
+		calls, ceiling := "", ""
+		if r.Calls > 0 {
+			calls = fmt.Sprintf("%.4g", r.Calls)
+		}
+		if r.OfCeiling > 0 {
+			ceiling = percent(r.OfCeiling)
+		}
+		line := fmt.Sprintf("%-*s %-9s %5s %7s %5s %12s %7s", opWidth, cut(r.Name, opWidth), r.Pass, calls, digits(r.MS), percent(r.Share), r.Rate, ceiling)
+		fmt.Fprintln(b, strings.TrimRight(line, " "))
+	}
+	if v.Products.Flops > 0 {
+		fmt.Fprintln(b, v.Products)
+	}
+	if s := v.boundary(); s != "" {
+		fmt.Fprintln(b, s)
 	}
 	if v.Fallbacks > 0 {
 		fmt.Fprintf(b, "WARNING: the reference stood in for a kernel in %d calls\n", v.Fallbacks)
 	}
-}
-
-// lines joins the passes of each operation.
-func (v *Measured) lines() []line {
-	var lines []line
-	for _, c := range slices.Concat(v.KernelCalls, v.PlainCalls) {
-		name := c.Op
-		if c.Kernel != "" {
-			name = fmt.Sprintf("%s (%s)", c.Op, c.Kernel)
-		}
-		i := slices.IndexFunc(lines, func(l line) bool { return l.name == name })
-		if i < 0 {
-			i = len(lines)
-			lines = append(lines, line{name: name})
-		}
-		lines[i].calls += c.Calls
-		if c.Pass == "backward" {
-			lines[i].backward += c.MS
-		} else {
-			lines[i].forward += c.MS
-		}
-	}
-	slices.SortStableFunc(lines, func(a, b line) int {
-		return cmp.Compare(b.forward+b.backward, a.forward+a.backward)
-	})
-	return lines
 }
 
 // cut shortens a name to the width of its column.
@@ -111,22 +93,4 @@ func cut(name string, width int) string {
 		return name
 	}
 	return name[:width-3] + "..."
-}
-
-// size prints bytes with three digits, such as 1.25G, and a dash when they are unknown.
-func size(bytes int64) string {
-	if bytes == 0 {
-		return "-"
-	}
-	return scaled(float64(bytes), 1024, "B", "K", "M", "G", "T")
-}
-
-// count prints a number with three digits, such as 596M.
-func count(n int) string { return scaled(float64(n), 1000, "", "K", "M", "B") }
-
-func scaled(v, by float64, units ...string) string {
-	for ; v >= 999.5 && len(units) > 1; units = units[1:] {
-		v /= by
-	}
-	return fmt.Sprintf("%.3g%s", v, units[0])
 }

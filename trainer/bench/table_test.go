@@ -3,33 +3,62 @@ package bench
 import (
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/ceiling"
 )
 
-func TestTableSaysPlainlyWhatIsSlower(t *testing.T) {
-	call := func(op, kernel, pass string, ms float64) Call { return Call{op, kernel, pass, 20, ms} }
-	r := &Result{
-		Machine: Machine{"AMD EPYC", 2, "linux", "amd64", "go1.26"},
-		Config:  Config{ModelType: "llama", Parameters: 596_000_000, Batch: 4, Seq: 256, Steps: 10},
+// sample is a result whose figures are easy to follow: ten steps of each variant.
+func sample() *Result {
+	call := func(op, kernel, pass string, ms float64, work core.Work, ceiling float64) Call {
+		return Call{Op: op, Kernel: kernel, Pass: pass, Calls: 20, MS: ms, Work: work, OfCeiling: ceiling}
+	}
+	steps := func(ms float64) []Step {
+		s := make([]Step, 10)
+		for i := range s {
+			s[i] = Step{Whole: ms, Forward: 0.3 * ms, Backward: 0.6 * ms, Optimizer: 0.1 * ms}
+		}
+		return s
+	}
+	limits := ceiling.Ceilings{Threads: 2, Bandwidth: 2e10, Products: 2.5e11, Bandwidth1: 1e10, Products1: 1.25e11}
+	return &Result{
+		Machine: Machine{"AMD EPYC", 2, "linux", "amd64", "go1.26", limits},
+		Config:  Config{ModelType: "llama", Parameters: 596_000_000, Batch: 4, Seq: 256, Steps: 10, Seed: 9},
 		Runs: []Measured{
-			{Kernels: "none", Threads: 2, Step: Spread{2000, 1900, 2100}, Tokens: 512, Memory: Memory{Total: 5 << 30}, PeakRSS: 6 << 30,
-				PlainCalls: []Call{call("linear", "", "forward", 6000), call("linear", "", "backward", 12000)}},
-			{Kernels: "auto", Threads: 2, Step: Spread{1000, 900, 1100}, Speedup: Spread{2, 1.9, 2.125}, Memory: Memory{Total: 3 << 30},
-				KernelCalls: []Call{call("rms_norm", "npu_fused_rmsnorm", "forward", 30), call("rms_norm", "npu_fused_rmsnorm", "backward", 70)},
-				PlainCalls:  []Call{call("linear", "", "backward", 900)}},
-			{Kernels: "npu_fused_rmsnorm,npu_fused_rope", Step: Spread{4000, 3900, 4100}, Speedup: Spread{0.5, 0.45, 0.55}, Fallbacks: 3},
-			{Kernels: "all", Step: Spread{2000, 1900, 2100}, Speedup: Spread{1.01, 0.97, 1.05}},
+			{Kernels: "none", Threads: 2, Step: Spread{2000, 1900, 2100}, Forward: Spread{Median: 600}, Backward: Spread{Median: 1200},
+				Optimizer: Spread{Median: 199}, Tokens: 512, Memory: Memory{1 << 30, 2 << 30, 2 << 30, 5 << 30}, PeakRSS: 6 << 30, Steps: steps(2000),
+				PlainCalls: []Call{call("linear", "", "forward", 6000, core.Work{Bytes: 1e9, Products: 1.2e12}, 0.8),
+					call("linear", "", "backward", 12000, core.Work{Bytes: 2e9, Products: 2.4e12}, 0.8), call("permute", "", "forward", 3, core.Work{Bytes: 1e6}, 0.1)},
+				Update: call("adamw", "", "update", 1980, core.Work{Bytes: 2e10}, 0.5), Products: Products{3.6e11, 0.9, 2e11, 0.8}},
+			{Kernels: "auto", Threads: 2, Step: Spread{1000, 900, 1100}, Speedup: Spread{2, 1.9, 2.125}, SpeedupInterval: &Interval{1.95, 2.1, 0.97},
+				Memory: Memory{Total: 3 << 30}, Steps: steps(1000), Boundary: Boundary{WaitedMS: 105, BusyMS: 100},
+				KernelCalls: []Call{call("rms_norm", "npu_fused_rmsnorm", "backward", 70, core.Work{Bytes: 7e8}, 0.5)},
+				PlainCalls:  []Call{call("linear", "", "backward", 900, core.Work{Bytes: 1e9, Products: 1.8e11}, 0.8)}},
+			{Kernels: "npu_fused_rmsnorm,npu_fused_rope", Step: Spread{4000, 3900, 4100}, Forward: Spread{Median: 1300}, Backward: Spread{Median: 2600}, Optimizer: Spread{Median: 99},
+				Speedup:         Spread{0.5, 0.45, 0.55},
+				SpeedupInterval: &Interval{0.48, 0.53, 0.97}, Steps: steps(4000), Fallbacks: 3},
+			{Kernels: "all", Step: Spread{2000, 1900, 2100}, Speedup: Spread{1.01, 0.97, 1.05}, SpeedupInterval: &Interval{0.98, 1.03, 0.97}, Steps: steps(2000)},
 		},
 	}
-	got := r.Table()
+}
+
+func TestTableSaysPlainlyWhatIsSlower(t *testing.T) {
+	got := sample().Table()
 	for _, want := range []string{
 		"llama, 596M parameters, batch 4 x 256 tokens, 10 steps, 2 threads\nAMD EPYC, 2 cores, linux/amd64, go1.26\n",
-		"none                   2000.00     0.00     0.00    0.00      512      5G     6G\n",
-		"auto                  2.000 x  (1.900 to 2.125)  faster\n",
-		"npu_fused_rmsnorm,... 0.500 x  (0.450 to 0.550)  SLOWER\n",
-		"all                   1.010 x  (0.970 to 1.050)  no clear difference\n",
-		"linear                                             4    600.00   1200.00 100.0%\n",
-		"rms_norm (npu_fused_rmsnorm)                       4      3.00      7.00  10.0%\n",
+		"ceilings: memory 20.0 GB/s and products 250 GFLOP/s with 2 threads,\n          10.0 GB/s and 125 GFLOP/s with one\n",
+		"none                      2000    1900    2100      600     1200     199     512\n",
+		"none                           1G         2G           2G        5G        6G\n",
+		"auto               2.000 x  1.950 to 2.100  1.900 to 2.125  faster\n",
+		"npu_fused_rmsno... 0.500 x  0.480 to 0.530  0.450 to 0.550  SLOWER\n",
+		"all                1.010 x  0.980 to 1.030  0.970 to 1.050  no clear difference\n",
+		"linear                        backward      2    1200   60%  200 GFLOP/s     80%\n",
+		"adamw                         update        2     198  9.9%    10.1 GB/s     50%\n",
+		"others (1)                                  2    0.30  0.0%\n",
+		"outside of these                                 1.70  0.1%\n",
+		"rms_norm (npu_fused_rmsnorm)  backward      2    7.00  0.7%    10.0 GB/s     50%\n",
+		"matrix products: 360 GFLOP, 90% of the step, 200 GFLOP/s, 80% of the ceiling\n",
+		"boundary to the plugins: 0.50 ms a step, 0.05% of it\n",
 		"WARNING: the reference stood in for a kernel in 3 calls\n",
 	} {
 		if !strings.Contains(got, want) {
@@ -40,37 +69,22 @@ func TestTableSaysPlainlyWhatIsSlower(t *testing.T) {
 		if len(line) > 81 {
 			t.Errorf("%d columns: %s", len(line)-1, line)
 		}
+		if strings.TrimRight(line, " \n") != strings.TrimSuffix(line, "\n") {
+			t.Errorf("spaces at the end of %q", line)
+		}
 	}
 }
 
-func TestSpeedupPairsTheStepsOfARound(t *testing.T) {
-	first := &variant{whole: []time.Duration{100, 300, 200}}
-	v := &variant{whole: []time.Duration{50, 150, 400}} // twice as fast but for the last round
-	if got := v.speedup(first); got.Median != 2 || !(got.P10 < 2) {
-		t.Errorf("%v, want a median of 2 and a lower p10", got)
+func TestTooFewRoundsAreSaidToBeTooFew(t *testing.T) {
+	r := sample()
+	for i := range r.Runs {
+		r.Runs[i].Steps, r.Runs[i].SpeedupInterval = r.Runs[i].Steps[:5], nil
 	}
-}
-
-func TestSpreadInterpolates(t *testing.T) {
-	tests := []struct {
-		name   string
-		values []float64
-		want   Spread
-	}{
-		{"one value", []float64{3}, Spread{3, 3, 3}},
-		{"two values", []float64{20, 10}, Spread{15, 11, 19}},
-		{"an odd number", []float64{5, 1, 4, 2, 3}, Spread{3, 1.4, 4.6}},
-		{"eleven values", []float64{10, 0, 1, 9, 2, 8, 3, 7, 4, 6, 5}, Spread{5, 1, 9}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got := spread(tt.values)
-			for _, d := range []float64{got.Median - tt.want.Median, got.P10 - tt.want.P10, got.P90 - tt.want.P90} {
-				if d > 1e-12 || d < -1e-12 {
-					t.Errorf("%v, want %v", got, tt.want)
-				}
-			}
-		})
+	got := r.Table()
+	for _, want := range []string{"2.000 x  -               1.900 to 2.125  too few rounds\n", "A 95% interval takes 6 rounds or more: see --steps.\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the table lacks %q:\n%s", want, got)
+		}
 	}
 }
 

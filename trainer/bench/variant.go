@@ -8,6 +8,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/measure"
 	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/optim"
 )
@@ -19,14 +20,14 @@ type variant struct {
 	engine  *trainer.Engine
 	report  *core.Report
 
-	whole, forward, backward, optimizer []time.Duration // of every measured step
-	losses                              []float64
-	fallbacks                           uint64
-	peak                                int64 // bytes; 0 if unknown
+	steps  []Step // the measured ones
+	losses []float64
+	health core.Health // what happened to its kernels in these steps
+	peak   int64       // bytes; 0 if unknown
 }
 
 // newVariant builds the model, patches it and compiles its graph.
-func newVariant(o Options, selection string) (*variant, error) {
+func newVariant(ctx context.Context, o Options, selection string) (*variant, error) {
 	v := &variant{kernels: selection}
 	var err error
 	if o.ModelDir != "" {
@@ -37,22 +38,26 @@ func newVariant(o Options, selection string) (*variant, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := v.build(o); err != nil {
+	if err := v.build(ctx, o); err != nil {
 		v.close()
 		return nil, err
 	}
 	return v, nil
 }
 
-func (v *variant) build(o Options) error {
+func (v *variant) build(ctx context.Context, o Options) error {
 	if limit := v.model.Config.MaxPositionEmbeddings; o.Seq > limit {
 		return fmt.Errorf("the sequence length is %d, but the model's max_position_embeddings is %d: choose at most that", o.Seq, limit)
 	}
-	var err error
-	if v.report, err = core.ApplyDefaultKernels(v.model, o.Registry, v.kernels); err != nil {
+	reg, selection := o.kernelsOf(v.kernels)
+	plan, err := measure.Plan(ctx, v.model, reg, selection, measure.Run{Memory: o.Memory, Batch: o.Batch, Seq: o.Seq}, o.Measure)
+	if err != nil {
 		return err
 	}
-	v.engine, err = trainer.NewEngine(v.model, o.Memory, trainer.EngineConfig{Batch: o.Batch, Seq: o.Seq, Clip: 1,
+	if v.report, err = plan.Apply(); err != nil {
+		return err
+	}
+	v.engine, err = trainer.NewEngine(v.model, o.Memory, trainer.EngineConfig{Batch: o.Batch, Seq: o.Seq, Clip: 1, GradientCheckpointing: o.GradientCheckpointing,
 		Optim: optim.Config{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.01}})
 	return err
 }
@@ -62,42 +67,46 @@ func (v *variant) warmUp(ctx context.Context, o Options, b data.Batch) error {
 	if err := v.step(ctx, o, b, 0); err != nil {
 		return err
 	}
-	v.whole, v.forward, v.backward, v.optimizer, v.losses = nil, nil, nil, nil, nil
+	v.steps, v.losses, v.health = nil, nil, core.Health{}
 	v.engine.Program().ResetStats()
 	return nil
 }
 
 // step makes one step and keeps its figures.
 func (v *variant) step(ctx context.Context, o Options, b data.Batch, round int) error {
-	fallbacks := v.countFallbacks()
+	before := v.kernelHealth()
 	start := time.Now()
 	r, err := v.engine.Step(ctx, []data.Batch{b}, learningRate)
 	took := time.Since(start)
 	if err != nil {
 		return fmt.Errorf("bench: variant %s, step %d: %w", v.kernels, round, err)
 	}
-	v.whole = append(v.whole, took)
-	v.forward = append(v.forward, r.Forward)
-	v.backward = append(v.backward, r.Backward)
-	v.optimizer = append(v.optimizer, r.Optimizer)
+	v.steps = append(v.steps, Step{ms(took), ms(r.Forward), ms(r.Backward), ms(r.Optimizer)})
 	v.losses = append(v.losses, r.Loss)
-	v.fallbacks += v.countFallbacks() - fallbacks
+	after := v.kernelHealth()
+	v.health.Fallbacks += after.Fallbacks - before.Fallbacks
+	v.health.Waited += after.Waited - before.Waited
+	v.health.Busy += after.Busy - before.Busy
 	if o.Progress != nil {
 		o.Progress(Progress{Kernels: v.kernels, Round: round, Rounds: o.Steps, Step: took})
 	}
 	return nil
 }
 
-// countFallbacks returns how often the reference has stood in for a kernel so far.
-func (v *variant) countFallbacks() uint64 {
-	n, seen := uint64(0), map[core.Kernel]bool{}
+// kernelHealth adds up what has happened to the variant's kernels so far. Other variants
+// use the same kernels, so only what a step adds to it belongs to the variant.
+func (v *variant) kernelHealth() core.Health {
+	sum, seen := core.Health{}, map[core.Kernel]bool{}
 	for _, a := range v.report.Actions {
-		if h, ok := a.Kernel.(core.HealthReporter); ok && !seen[a.Kernel] {
+		if r, ok := a.Kernel.(core.HealthReporter); ok && !seen[a.Kernel] {
 			seen[a.Kernel] = true
-			n += h.Health().Fallbacks
+			h := r.Health()
+			sum.Fallbacks += h.Fallbacks
+			sum.Waited += h.Waited
+			sum.Busy += h.Busy
 		}
 	}
-	return n
+	return sum
 }
 
 // bytes returns what the variant holds: its parameters, the two moments of AdamW, and

@@ -38,6 +38,7 @@ func NewAttention(b *Builder, path, sitePath string, cfg AttentionConfig) *Atten
 	if cfg.QKNorm {
 		a.qNorm = NewRMSNorm(b, path+".q_norm", sitePath+".q_norm", cfg.HeadDim, cfg.Eps)
 		a.kNorm = NewRMSNorm(b, path+".k_norm", sitePath+".k_norm", cfg.HeadDim, cfg.Eps)
+		a.qNorm.perToken, a.kNorm.perToken = cfg.Heads, cfg.KVHeads
 	}
 	a.rope = NewRope(b, sitePath+".rope", cfg.Rope, cfg.Pairing, cfg.Heads, cfg.KVHeads, cfg.HeadDim)
 	return a
@@ -64,6 +65,7 @@ func attentionOp(b, s int, f AttentionConfig) autograd.Op {
 	at := attentionShape{b: b, s: s, heads: f.Heads, kv: f.KVHeads, c: f.HeadDim}
 	probs := autograd.Float32(b, f.Heads, s, s)
 	return autograd.Op{Name: "attention", Outputs: []autograd.Spec{autograd.Float32(b*s, f.Heads, f.HeadDim), probs},
+		Work: causal(2, b*f.Heads, s, f.HeadDim),
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
 			q, k, v, p := in[0].Float32s(), in[1].Float32s(), in[2].Float32s(), out[1].Float32s()
 			simd.Multiply(at.products(func(h, g int) simd.Product { // p = q k^T
@@ -77,12 +79,17 @@ func attentionOp(b, s int, f AttentionConfig) autograd.Op {
 			return nil
 		},
 		Backward: &autograd.Backward{Inputs: []int{0, 1, 2}, Outputs: []int{1}, Wrt: []int{0, 1, 2}, All: true, Scratch: []autograd.Spec{probs},
+			Work: causal(4, b*f.Heads, s, f.HeadDim),
 			Run: func(_ context.Context, g *autograd.Grads) error {
 				at.backward(g)
 				return nil
 			}},
 	}
 }
+
+// causal is the work of n products for each head over pairs of a query and a key: of the
+// s*s pairs, only those whose key is not later than the query have to be computed.
+func causal(n, heads, s, c int) core.Work { return products(n, heads, s*(s+1)/2, c) }
 
 type attentionShape struct{ b, s, heads, kv, c int }
 

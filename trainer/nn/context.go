@@ -31,8 +31,10 @@ func (b *Batch) Fill(from data.Batch, divisor int) error {
 
 // Context is one graph under construction: the batch it reads and the leaves it has.
 type Context struct {
-	G         *autograd.Graph
-	B, S      int
+	G          *autograd.Graph
+	B, S       int
+	Checkpoint bool // compute what lies within a decoder's layers again for the backward pass; see autograd.Graph.Checkpoint
+
 	batch     *Batch
 	positions int // rows of the rope tables
 	ids       *autograd.Value

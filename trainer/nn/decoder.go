@@ -92,23 +92,23 @@ func (d *Decoder) Forward(c *Context) *Output {
 	h := inPath(c, "embed_tokens", func() *autograd.Value { return d.embed.Forward(c) })
 	out.Embedded = h
 	for i, l := range d.layers {
-		leave := c.G.Enter(fmt.Sprintf("layers.%d", i))
-		x := inPath(c, "input_layernorm", func() *autograd.Value { return l.attentionNorm.Forward(c, h) })
-		h = Add(c.G, h, inPath(c, "self_attn", func() *autograd.Value { return l.attention.Forward(c, x) }))
-		x = inPath(c, "post_attention_layernorm", func() *autograd.Value { return l.blockNorm.Forward(c, h) })
-		h = Add(c.G, h, inPath(c, "mlp", func() *autograd.Value { return l.block.Forward(c, x) }))
+		h = inPath(c, fmt.Sprintf("layers.%d", i), func() *autograd.Value { return l.forward(c, h) })
 		out.Hidden = append(out.Hidden, h)
-		leave()
 	}
 	out.Normed = inPath(c, "norm", func() *autograd.Value { return d.norm.Forward(c, h) })
-	out.Logits = inPath(c, "lm_head", func() *autograd.Value { return d.head.Forward(c, out.Normed) })
-	out.Loss = inPath(c, "loss", func() *autograd.Value {
-		if d.loss.kernel != nil {
-			return fusedCrossEntropy(c, d.loss, out.Normed, c.Leaf(d.head.Weight))
-		}
-		return CrossEntropy(c, out.Logits)
-	})
+	out.Logits, out.Loss = d.loss.headLoss(c, d.head, out.Normed)
 	return &out
+}
+
+// forward records a layer: the residual stream before it and after it.
+func (l decoderLayer) forward(c *Context, h *autograd.Value) *autograd.Value {
+	if c.Checkpoint {
+		defer c.G.Checkpoint()()
+	}
+	x := inPath(c, "input_layernorm", func() *autograd.Value { return l.attentionNorm.Forward(c, h) })
+	h = Add(c.G, h, inPath(c, "self_attn", func() *autograd.Value { return l.attention.Forward(c, x) }))
+	x = inPath(c, "post_attention_layernorm", func() *autograd.Value { return l.blockNorm.Forward(c, h) })
+	return Add(c.G, h, inPath(c, "mlp", func() *autograd.Value { return l.block.Forward(c, x) }))
 }
 
 func inPath(c *Context, name string, f func() *autograd.Value) *autograd.Value {

@@ -2,6 +2,7 @@ package nn
 
 import (
 	"context"
+	"sync"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
@@ -108,12 +109,18 @@ func eachRow(rows, width int, f func(r int)) {
 // [lo, lo+len(sum)), to sum.
 func columnSums(dst []float32, rows int, add func(sum []float64, r, lo int)) {
 	simd.Parallel(len(dst), max(1, grain/max(rows, 1)), func(lo, hi int) {
-		sum := make([]float64, hi-lo)
+		buf := accumulators.Get().(*[]float64)
+		sum := append((*buf)[:0], make([]float64, hi-lo)...) // which allocates only if it has to grow
 		for r := range rows {
 			add(sum, r, lo)
 		}
 		for i, s := range sum {
 			dst[lo+i] = float32(s)
 		}
+		*buf = sum
+		accumulators.Put(buf)
 	})
 }
+
+// accumulators are what columnSums adds in, used again by the next.
+var accumulators = sync.Pool{New: func() any { return new([]float64) }}

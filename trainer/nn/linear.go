@@ -37,7 +37,7 @@ func linearOp(t int, weight core.Shape, bias bool) autograd.Op {
 	if bias {
 		wrt = append(wrt, 2)
 	}
-	return autograd.Op{Name: "linear", Outputs: []autograd.Spec{autograd.Float32(t, out)},
+	return autograd.Op{Name: "linear", Outputs: []autograd.Spec{autograd.Float32(t, out)}, Work: products(1, t, out, in),
 		Forward: func(_ context.Context, args, y []core.Tensor) error {
 			dst := y[0].Float32s()
 			if bias {
@@ -47,7 +47,7 @@ func linearOp(t int, weight core.Shape, bias bool) autograd.Op {
 			simd.GemmNT(t, out, in, args[0].Float32s(), in, args[1].Float32s(), in, dst, out, bias)
 			return nil
 		},
-		Backward: &autograd.Backward{Inputs: []int{0, 1}, Wrt: wrt, Accumulate: []int{0, 1}, Run: func(_ context.Context, g *autograd.Grads) error {
+		Backward: &autograd.Backward{Inputs: []int{0, 1}, Wrt: wrt, Accumulate: []int{0, 1}, Work: products(2, t, out, in), Run: func(_ context.Context, g *autograd.Grads) error {
 			dy := g.DOut[0].Float32s()
 			if d := g.DIn[0]; !d.IsZero() {
 				simd.GemmNN(t, in, out, dy, out, g.In[1].Float32s(), in, d.Float32s(), in, g.Add[0])
@@ -67,6 +67,11 @@ func linearOp(t int, weight core.Shape, bias bool) autograd.Op {
 	}
 }
 
+// products is the work of n matrix products of so many rows, columns and terms.
+func products(n, rows, cols, terms int) core.Work {
+	return core.Work{Products: 2 * float64(n) * float64(rows) * float64(cols) * float64(terms)}
+}
+
 // Embedding looks rows of its weight [V, D] up by token id.
 type Embedding struct {
 	Weight  *Param
@@ -81,7 +86,8 @@ func NewEmbedding(b *Builder, path string, vocab, dim, padding int) *Embedding {
 // Forward records the look-up of the batch's ids: y [T, D].
 func (e *Embedding) Forward(c *Context) *autograd.Value {
 	t, v, d := c.T(), e.Weight.Tensor.Shape[0], e.Weight.Tensor.Shape[1]
-	return c.G.Apply(autograd.Op{Name: "embedding", Outputs: []autograd.Spec{autograd.Float32(t, d)},
+	looked := core.Work{Bytes: int64(4 * (2*t*d + t))} // only the rows that are looked up
+	return c.G.Apply(autograd.Op{Name: "embedding", Outputs: []autograd.Spec{autograd.Float32(t, d)}, Work: looked,
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
 			w, ids, y := in[0].Float32s(), in[1].Int32s(), out[0].Float32s()
 			if err := inRange("token id", ids, v, c.S); err != nil {

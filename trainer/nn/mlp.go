@@ -23,9 +23,13 @@ func NewMLP(b *Builder, path, sitePath string, hidden, intermediate int, bias bo
 
 // Forward records the block: x [T, D], y [T, D].
 func (m *MLP) Forward(c *Context, x *autograd.Value) *autograd.Value {
-	gate, up := m.gate.Forward(c, x), m.up.Forward(c, x)
+	return m.down.Forward(c, m.activate(c, m.gate.Forward(c, x), m.up.Forward(c, x)))
+}
+
+// activate records silu(gate) * up.
+func (m *MLP) activate(c *Context, gate, up *autograd.Value) *autograd.Value {
 	if m.kernel != nil {
-		return m.down.Forward(c, m.fused(c, c.T(), gate, up)[0])
+		return m.fused(c, c.T(), gate, up)[0]
 	}
-	return m.down.Forward(c, mul(c.G, silu(c.G, gate), up))
+	return mul(c.G, silu(c.G, gate), up)
 }

@@ -58,6 +58,11 @@ func (m *MoE) Forward(c *Context, x *autograd.Value) *autograd.Value {
 	if m.cfg.NormTopK {
 		weights = normalizeRows(c.G, weights)
 	}
+	return m.experts(c, x, weights, ids)
+}
+
+// experts records what the experts of each token make of it: weights and ids [T, K].
+func (m *MoE) experts(c *Context, x, weights, ids *autograd.Value) *autograd.Value {
 	gateUp, down := c.Leaf(m.gateUp), c.Leaf(m.down)
 	if m.kernel != nil {
 		return m.fused(c, c.T(), x, ids, weights, gateUp, down)[0]
@@ -135,7 +140,7 @@ func groupedLinear(g *autograd.Graph, x, weight, offsets *autograd.Value) *autog
 	rows := func(t core.Tensor, from, width int) simd.Matrix {
 		return simd.Matrix{Data: t.Float32s()[from*width:], Stride: width}
 	}
-	return g.Apply(autograd.Op{Name: "grouped_linear", Outputs: []autograd.Spec{autograd.Float32(n, out)},
+	return g.Apply(autograd.Op{Name: "grouped_linear", Outputs: []autograd.Spec{autograd.Float32(n, out)}, Work: products(1, n, out, in),
 		Forward: func(_ context.Context, args, y []core.Tensor) error {
 			each(args[2].Int32s(), func(e, from, m int) simd.Product {
 				return simd.Product{M: m, N: out, K: in, A: rows(args[0], from, in), B: rows(args[1], e*out, in), TransB: true,
@@ -143,7 +148,7 @@ func groupedLinear(g *autograd.Graph, x, weight, offsets *autograd.Value) *autog
 			})
 			return nil
 		},
-		Backward: &autograd.Backward{Inputs: []int{0, 1, 2}, Wrt: []int{0, 1}, All: true, Run: func(_ context.Context, g *autograd.Grads) error {
+		Backward: &autograd.Backward{Inputs: []int{0, 1, 2}, Wrt: []int{0, 1}, All: true, Work: products(2, n, out, in), Run: func(_ context.Context, g *autograd.Grads) error {
 			each(g.In[2].Int32s(), func(e, from, m int) simd.Product {
 				return simd.Product{M: m, N: in, K: out, A: rows(g.DOut[0], from, out), B: rows(g.In[1], e*out, in),
 					C: g.DIn[0].Float32s()[from*in:], StrideC: in}

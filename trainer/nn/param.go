@@ -116,11 +116,12 @@ func (b *Body) Free() {
 
 // site is a place where a kernel can go. It implements core.Hook.
 type site struct {
-	path   string
-	op     core.Op
-	facts  core.Facts
-	kernel core.Kernel
-	use    *use
+	path     string
+	op       core.Op
+	facts    core.Facts
+	perToken int // rows of the op for each token; 0 means 1
+	kernel   core.Kernel
+	use      *use
 }
 
 var _ core.Hook = (*site)(nil)
@@ -131,6 +132,8 @@ func (b *Builder) site(path string, op core.Op, facts core.Facts) *site {
 	b.sites = append(b.sites, core.Site{Path: path, Op: op, Facts: facts, Hook: s})
 	return s
 }
+
+func (s *site) rowsPerToken() int { return max(s.perToken, 1) }
 
 // Kernel implements core.Hook.
 func (s *site) Kernel() core.Kernel { return s.kernel }

@@ -67,6 +67,12 @@ type State struct {
 // NewAdamW returns an optimizer of the parameters, with moments of zero. It keeps the
 // slices of the parameters and gradients, not copies. Errors name the parameter.
 func NewAdamW(config Config, params []Param) (*AdamW, error) {
+	return NewAdamWIn(config, params, func(n int) ([]float32, error) { return make([]float32, n), nil })
+}
+
+// NewAdamWIn is NewAdamW with moments in memory from alloc, which returns n zeros. The
+// caller gives that memory back, once the optimizer is used no more.
+func NewAdamWIn(config Config, params []Param, alloc func(n int) ([]float32, error)) (*AdamW, error) {
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("optim: adamw: %w", err)
 	}
@@ -80,8 +86,13 @@ func NewAdamW(config Config, params []Param) (*AdamW, error) {
 			return nil, fmt.Errorf("optim: parameter %s is given twice; give a tied matrix once", p.Name)
 		}
 		seen[p.Name] = true
-		a.state.M = append(a.state.M, make([]float32, len(p.Value)))
-		a.state.V = append(a.state.V, make([]float32, len(p.Value)))
+		for _, moments := range []*[][]float32{&a.state.M, &a.state.V} {
+			x, err := alloc(len(p.Value))
+			if err != nil {
+				return nil, fmt.Errorf("optim: moments of %s: %w", p.Name, err)
+			}
+			*moments = append(*moments, x)
+		}
 	}
 	return a, nil
 }
@@ -120,9 +131,9 @@ func (a *AdamW) Step(lr, gradScale float64) {
 	decayed := plain
 	decayed.Keep = float32(1 - lr*a.config.WeightDecay)
 	for i, p := range a.params {
-		c, m, v := plain, a.state.M[i], a.state.V[i]
+		c, m, v := &plain, a.state.M[i], a.state.V[i]
 		if p.Decay {
-			c = decayed
+			c = &decayed
 		}
 		simd.Parallel(len(p.Value), grain, func(lo, hi int) {
 			c.Update(p.Value[lo:hi], p.Grad[lo:hi], m[lo:hi], v[lo:hi])

@@ -1,6 +1,7 @@
 package optim
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -178,4 +179,30 @@ func randomParam(seed uint64, n int) Param {
 		p.Value[i], p.Grad[i] = float32(rng.NormFloat64()), float32(rng.NormFloat64())
 	}
 	return p
+}
+
+func TestMomentsLieWhereTheyAreAskedFor(t *testing.T) {
+	full := errors.New("full")
+	params := []Param{{Name: "a", Value: make([]float32, 3), Grad: []float32{1, 1, 1}}, {Name: "b", Value: make([]float32, 2), Grad: []float32{1, 1}}}
+	memory := make([]float32, 10)
+	alloc := func(n int) ([]float32, error) {
+		if n > len(memory) {
+			return nil, full
+		}
+		x := memory[:n:n]
+		memory = memory[n:]
+		return x, nil
+	}
+	all := memory
+	a, err := NewAdamWIn(DefaultConfig(), params, alloc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Step(0.1, 1)
+	if slices.Contains(all, 0) {
+		t.Errorf("after a step the memory holds %v, want only moments that have moved", all)
+	}
+	if _, err := NewAdamWIn(DefaultConfig(), params, alloc); !errors.Is(err, full) || !strings.Contains(err.Error(), "moments of a") {
+		t.Errorf("without memory: %v", err)
+	}
 }

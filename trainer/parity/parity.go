@@ -17,6 +17,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/measure"
 	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/nn"
 )
@@ -67,6 +68,7 @@ type Options struct {
 	Kernels string // a selection, as --kernels takes it; empty for none
 	// Registry may be nil when Kernels is none.
 	Registry *core.Registry
+	Measure  measure.Options // how auto measures the kernels
 	Memory   core.Memory
 	Limits   *Limits // nil for DefaultLimits
 }
@@ -100,7 +102,12 @@ func Run(ctx context.Context, dir string, o Options) (*Result, error) {
 	c := &comparison{ref: ref, model: m, mem: o.Memory, curve: curve, maxPosition: maxPosition(append(curve.batches, batch))}
 	c.res = Result{Case: filepath.Base(filepath.Clean(dir)), Kernels: cmp.Or(o.Kernels, "none"), KernelsApplied: map[string]int{}, GradsMissing: []string{}}
 	if o.Registry != nil {
-		report, err := core.ApplyDefaultKernels(m, o.Registry, c.res.Kernels)
+		run := measure.Run{Memory: o.Memory, Batch: batch.B, Seq: batch.S, MaxPosition: c.maxPosition + 1}
+		plan, err := measure.Plan(ctx, m, o.Registry, c.res.Kernels, run, o.Measure)
+		if err != nil {
+			return nil, err
+		}
+		report, err := plan.Apply()
 		if err != nil {
 			return nil, err
 		}

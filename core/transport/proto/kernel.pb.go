@@ -682,6 +682,7 @@ type InvokeReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Status        Status                 `protobuf:"varint,1,opt,name=status,proto3,enum=tune.kernel.v1.Status" json:"status,omitempty"`
 	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	BusyNs        uint64                 `protobuf:"varint,3,opt,name=busy_ns,json=busyNs,proto3" json:"busy_ns,omitempty"` // that the kernel ran
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -730,6 +731,13 @@ func (x *InvokeReply) GetText() string {
 	return ""
 }
 
+func (x *InvokeReply) GetBusyNs() uint64 {
+	if x != nil {
+		return x.BusyNs
+	}
+	return 0
+}
+
 var File_kernel_proto protoreflect.FileDescriptor
 
 const file_kernel_proto_rawDesc = "" +
@@ -768,10 +776,11 @@ const file_kernel_proto_rawDesc = "" +
 	"\x06region\x18\x01 \x01(\rR\x06region\"\x12\n" +
 	"\x10UnmapRegionReply\"'\n" +
 	"\rInvokeRequest\x12\x16\n" +
-	"\x06record\x18\x01 \x01(\fR\x06record\"Q\n" +
+	"\x06record\x18\x01 \x01(\fR\x06record\"j\n" +
 	"\vInvokeReply\x12.\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x16.tune.kernel.v1.StatusR\x06status\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text*Y\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x12\x17\n" +
+	"\abusy_ns\x18\x03 \x01(\x04R\x06busyNs*Y\n" +
 	"\x06Status\x12\r\n" +
 	"\tSTATUS_OK\x10\x00\x12\x11\n" +
 	"\rSTATUS_FAILED\x10\x01\x12\x18\n" +

@@ -1,0 +1,100 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Measurement compares a kernel with the plain forward of a site, on this machine.
+type Measurement struct {
+	Plain  time.Duration `json:"plain_ns"`  // forward and backward of the site without the kernel, a median
+	Kernel time.Duration `json:"kernel_ns"` // the same with it
+
+	PlainBytes  int `json:"plain_bytes"` // memory for activations, without gradients of weights
+	KernelBytes int `json:"kernel_bytes"`
+
+	Tokens int  `json:"tokens"` // of the batch that both ran on
+	Cached bool `json:"cached"` // remembered from an earlier run
+}
+
+// What makes a kernel worth it.
+const (
+	// noise is what two medians of the same work differ by on a machine that is otherwise
+	// idle. A gain below it may be none, and the plain forward needs no other process.
+	noise = 0.03
+	// memoryPrice is how much slower a kernel may be that spares much memory, because
+	// memory decides which batch and which model fit at all: it at least halves what the
+	// site takes, and by more than memoryFloor, below which nobody would notice.
+	memoryPrice = 0.10
+	memoryFloor = 16 << 20
+)
+
+// Worth reports whether auto takes the kernel: it is faster by more than noise, or not
+// much slower and spares much memory.
+func (m Measurement) Worth() bool {
+	if float64(m.Kernel) < (1-noise)*float64(m.Plain) {
+		return true
+	}
+	return m.sparesMemory() && float64(m.Kernel) <= (1+memoryPrice)*float64(m.Plain)
+}
+
+func (m Measurement) sparesMemory() bool {
+	return m.PlainBytes-m.KernelBytes > memoryFloor && 2*m.KernelBytes <= m.PlainBytes
+}
+
+// Speedup is how many times faster the kernel is; below 1 it is slower.
+func (m Measurement) Speedup() float64 { return float64(m.Plain) / float64(max(m.Kernel, 1)) }
+
+// String gives the figures, as in "0.60 ms against 1.26 ms plain, 1024 tokens".
+func (m Measurement) String() string {
+	s := fmt.Sprintf("%s against %s plain, %d tokens", milliseconds(m.Kernel), milliseconds(m.Plain), m.Tokens)
+	if m.sparesMemory() {
+		s += fmt.Sprintf(", %d MiB against %d MiB", m.KernelBytes>>20, m.PlainBytes>>20)
+	}
+	return s
+}
+
+// milliseconds prints a duration with about three digits.
+func milliseconds(d time.Duration) string {
+	ms := d.Seconds() * 1e3
+	digits := 0
+	for bound := 100.0; digits < 4 && ms < bound; bound /= 10 {
+		digits++
+	}
+	return fmt.Sprintf("%.*f ms", digits, ms)
+}
+
+// Measured lets auto take only kernels that are worth it: before it places a kernel that
+// was not named, a plan asks measure to compare it with the plain forward of the site.
+// Without this option auto takes every kernel that fits, as all does, which never
+// measures. An error leaves the site alone and becomes its reason, except for one that
+// wraps context.Canceled: that ends the planning.
+//
+// A plan asks once for every site. measure had better remember its answer for sites with
+// the same facts.
+func Measured(measure func(Site, Kernel) (Measurement, error)) Option {
+	return func(o *options) { o.measure = measure }
+}
+
+// weigh leaves the kernel out of an action that auto has chosen unless it is worth it.
+func (o options) weigh(a Action) (Action, error) {
+	name := a.Kernel.Info().Name
+	m, err := o.measure(a.Site, a.Kernel)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return a, fmt.Errorf("core: measure %s on %s: %w", name, a.Site.Path, err)
+	case err != nil:
+		return Action{Site: a.Site, Reason: fmt.Sprintf("%s: not measured: %v", name, err)}, nil
+	}
+	a.Measured = &m
+	if !m.Worth() {
+		verdict := "no faster"
+		if float64(m.Kernel) > (1+noise)*float64(m.Plain) {
+			verdict = "slower"
+		}
+		a.Kernel, a.Reason = nil, fmt.Sprintf("%s is %s: %s", name, verdict, m)
+	}
+	return a, nil
+}

@@ -1,0 +1,148 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed98097648/tune/core"
+)
+
+func TestWorthIsFasterOrMuchSmaller(t *testing.T) {
+	const ms, mib = time.Millisecond, 1 << 20
+	tests := []struct {
+		name                string
+		plain, kernel       time.Duration
+		plainMiB, kernelMiB int
+		want                bool
+	}{
+		{"twice as fast", 2 * ms, ms, 0, 0, true},
+		{"as fast", ms, ms, 0, 0, false},
+		{"faster within the noise", 100 * ms, 98 * ms, 0, 0, false},
+		{"faster beyond the noise", 100 * ms, 96 * ms, 0, 0, true},
+		{"faster and larger", 2 * ms, ms, 10, 100, true},
+		{"as fast with half the memory", ms, ms, 100, 50, true},
+		{"as fast with more than half the memory", ms, ms, 100, 51, false},
+		{"as fast with half of little memory", ms, ms, 32, 16, false},
+		{"a little slower with half the memory", 100 * ms, 109 * ms, 100, 50, true},
+		{"slower with half the memory", 100 * ms, 111 * ms, 100, 50, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := core.Measurement{Plain: tt.plain, Kernel: tt.kernel, PlainBytes: tt.plainMiB * mib, KernelBytes: tt.kernelMiB * mib}
+			if got := m.Worth(); got != tt.want {
+				t.Errorf("worth: %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestFiguresHaveAboutThreeDigits(t *testing.T) {
+	tests := map[string]core.Measurement{
+		"0.0123 ms against 0.246 ms plain, 8 tokens":                    {Kernel: 12300, Plain: 246000, Tokens: 8},
+		"1.31 ms against 1234 ms plain, 8 tokens":                       {Kernel: 1310 * time.Microsecond, Plain: 1234 * time.Millisecond, Tokens: 8},
+		"1.00 ms against 1.00 ms plain, 8 tokens, 1 MiB against 64 MiB": {Kernel: 1e6, Plain: 1e6, Tokens: 8, KernelBytes: 1 << 20, PlainBytes: 64 << 20},
+	}
+	for want, m := range tests {
+		if got := m.String(); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+// measured returns the option with a fake machine on which the kernels take what the
+// facts' dim says, in milliseconds, and the plain forward takes ten.
+func measured(asked *[]string) core.Option {
+	return core.Measured(func(s core.Site, k core.Kernel) (core.Measurement, error) {
+		*asked = append(*asked, k.Info().Name+" on "+s.Path)
+		if s.Facts.Dim == 13 {
+			return core.Measurement{}, errors.New("the plugin died")
+		}
+		return core.Measurement{Plain: 10 * time.Millisecond, Kernel: time.Duration(s.Facts.Dim) * time.Millisecond, Tokens: 1024}, nil
+	})
+}
+
+func TestAutoTakesWhatIsFasterHere(t *testing.T) {
+	m := newModel(core.RMSNorm, core.RMSNorm, core.RMSNorm, core.RMSNorm, core.SwiGLU)
+	m[0].Facts.Dim, m[1].Facts.Dim, m[2].Facts.Dim, m[3].Facts.Dim = 5, 20, 10, 13
+	var asked []string
+	p, err := plan(t, m, newRegistry(t, newKernel("norm", core.RMSNorm)), "auto", measured(&asked))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"norm",
+		"plain: norm is slower: 20.0 ms against 10.0 ms plain, 1024 tokens",
+		"plain: norm is no faster: 10.0 ms against 10.0 ms plain, 1024 tokens",
+		"plain: norm: not measured: the plugin died",
+		"plain: no kernel offers swiglu",
+	}
+	if got := planned(p); !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	for i, a := range p.Actions {
+		if has := a.Measured != nil; has != (i < 3) {
+			t.Errorf("site %d: measured is %v", i, a.Measured)
+		}
+	}
+}
+
+func TestOnlyWhatAutoChoosesIsMeasured(t *testing.T) {
+	tests := []struct {
+		selection string
+		asked     []string
+	}{
+		{"auto", []string{"norm on layers.0.rms_norm", "rope on layers.1.rope"}},
+		{"auto,-rope", []string{"norm on layers.0.rms_norm"}},
+		{"auto,norm", []string{"rope on layers.1.rope"}},
+		{"all", nil},
+		{"norm,rope", nil},
+		{"none", nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.selection, func(t *testing.T) {
+			r := newRegistry(t, newKernel("norm", core.RMSNorm), newKernel("rope", core.RoPE), refuse(newKernel("swiglu", core.SwiGLU), "no"))
+			var asked []string
+			if _, err := plan(t, newModel(core.RMSNorm, core.RoPE, core.SwiGLU), r, tt.selection, measured(&asked)); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(asked, tt.asked) {
+				t.Errorf("measured %q, want %q", asked, tt.asked)
+			}
+		})
+	}
+}
+
+func TestCancellingAMeasurementEndsThePlan(t *testing.T) {
+	_, err := plan(t, newModel(core.RMSNorm), newRegistry(t, newKernel("norm", core.RMSNorm)), "auto",
+		core.Measured(func(core.Site, core.Kernel) (core.Measurement, error) {
+			return core.Measurement{}, fmt.Errorf("measure: %w", context.Canceled)
+		}))
+	wantErrorIs(t, err, context.Canceled)
+}
+
+func TestReportShowsTheFiguresBelowEachAnswer(t *testing.T) {
+	m := newModel(core.RMSNorm, core.RMSNorm, core.RMSNorm, core.SwiGLU)
+	m[0].Facts.Dim, m[1].Facts.Dim, m[2].Facts.Dim = 5, 5, 20
+	p, err := plan(t, m, newRegistry(t, newKernel("norm", core.RMSNorm)), "auto", measured(new([]string)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Join([]string{
+		"N  PATH               OP        FORWARD",
+		"2  layers.*.rms_norm  rms_norm  plain -> norm",
+		"    2.0x: 5.00 ms against 10.0 ms plain, 1024 tokens",
+		"1  layers.*.rms_norm  rms_norm  plain",
+		"    norm is slower: 20.0 ms against 10.0 ms plain, 1024 tokens",
+		"1  layers.*.swiglu    swiglu    plain (no kernel offers swiglu)",
+		"2 of 4 sites use a fused kernel",
+		"",
+	}, "\n")
+	if got := core.FormatActions(p.Actions); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

@@ -1,0 +1,117 @@
+package autograd
+
+import (
+	"slices"
+
+	"github.com/seed98097648/tune/core"
+)
+
+// region is a part of the forward pass between Checkpoint and the function it returns.
+type region struct{ _ byte } // not empty, because each must have an address of its own
+
+// Checkpoint makes the values of the operations recorded from now on, until the function
+// that it returns is called, be computed a second time for the backward pass instead of
+// being kept in memory from the first. Kept are the values that operations outside read,
+// and those of Keep. It trades the time of these operations' forward pass for memory; a
+// program gives the same bits either way, as long as its operations do.
+func (g *Graph) Checkpoint() (leave func()) {
+	outer := g.region
+	g.region = &region{}
+	return func() { g.region = outer }
+}
+
+// recompute inserts, before the first backward instruction that needs a value that a
+// region does not keep, the instructions that compute the region's values again.
+func recompute(tape []*instr) []*instr {
+	r := &recomputing{inner: inner(tape), needed: map[*slot]bool{}, again: map[*slot]*slot{}, done: map[*region]bool{}}
+	for _, in := range slices.Backward(tape) {
+		if in.pass == core.Backward || r.needs(in) {
+			for s := range in.reads {
+				r.needed[s] = true
+			}
+		}
+	}
+	var out []*instr
+	for _, in := range tape {
+		if in.pass == core.Forward {
+			out = append(out, in)
+			continue
+		}
+		for s := range in.reads {
+			if home := r.inner[s]; home != nil && !r.done[home] {
+				r.done[home] = true
+				out = append(out, r.repeat(home, tape)...)
+			}
+		}
+		r.redirect(in.in)
+		out = append(out, in)
+	}
+	return dropDead(out)
+}
+
+type recomputing struct {
+	inner  map[*slot]*region // the values that are not kept, and where they belong
+	needed map[*slot]bool    // what the backward pass needs, directly or not
+	again  map[*slot]*slot   // the second place of a value
+	done   map[*region]bool
+}
+
+// inner finds the values that only their own region and the backward pass read.
+func inner(tape []*instr) map[*slot]*region {
+	home := map[*slot]*region{}
+	for _, in := range tape {
+		if in.pass == core.Backward {
+			break
+		}
+		for s := range in.reads {
+			if in.region != home[s] {
+				delete(home, s)
+			}
+		}
+		for _, s := range in.writes {
+			if in.region != nil && !s.keep {
+				home[s] = in.region
+			}
+		}
+	}
+	return home
+}
+
+// needs reports whether an instruction computes something that is needed again.
+func (r *recomputing) needs(in *instr) bool {
+	for _, s := range in.writes {
+		if r.inner[s] != nil && r.needed[s] {
+			return true
+		}
+	}
+	return false
+}
+
+// repeat returns the instructions that compute what is needed of a region again.
+func (r *recomputing) repeat(home *region, tape []*instr) []*instr {
+	var out []*instr
+	for _, in := range tape {
+		if in.region != home || !r.needs(in) {
+			continue
+		}
+		again := *in
+		again.pass, again.again = core.Backward, true
+		again.in, again.out = slices.Clone(in.in), slices.Clone(in.out)
+		r.redirect(again.in)
+		for k, s := range in.writes {
+			place := &slot{spec: s.spec, mem: s.mem}
+			again.out[k].slot, r.again[s] = place, place
+		}
+		out = append(out, &again)
+	}
+	return out
+}
+
+// redirect makes references to values that are computed again refer to their second place.
+func (r *recomputing) redirect(refs []ref) {
+	for i, x := range refs {
+		if s := r.again[x.slot]; s != nil && r.inner[x.slot] != nil {
+			refs[i].slot = s
+		}
+	}
+}

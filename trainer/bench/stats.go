@@ -1,0 +1,87 @@
+package bench
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Spread describes the values of several steps: percentiles with linear interpolation.
+type Spread struct {
+	Median float64 `json:"median"`
+	P10    float64 `json:"p10"`
+	P90    float64 `json:"p90"`
+}
+
+// newSpread needs at least one value.
+func newSpread(values []float64) Spread {
+	v := slices.Sorted(slices.Values(values))
+	at := func(q float64) float64 {
+		low, part := math.Modf(q * float64(len(v)-1))
+		i := int(low)
+		return v[i] + part*(v[min(i+1, len(v)-1)]-v[i])
+	}
+	return Spread{Median: at(0.5), P10: at(0.1), P90: at(0.9)}
+}
+
+// Interval holds the true median of a ratio with the probability of Confidence.
+type Interval struct {
+	Low        float64 `json:"low"`
+	High       float64 `json:"high"`
+	Confidence float64 `json:"confidence"` // at least 0.95
+}
+
+// confidence is what an interval must hold at least, and leastRounds how many values
+// that takes: an interval from the smallest to the largest of n misses the median if all
+// lie on one side of it, with probability 2/2^n.
+const (
+	confidence  = 0.95
+	leastRounds = 6
+)
+
+// newInterval returns the shortest interval between two order statistics, alike from
+// both ends, that holds the median of the distribution with a probability of at least
+// 95%; nil with fewer values than leastRounds. How many of n independent values lie below
+// the median is binomial with p = 1/2, whatever their distribution, so that is exact:
+//
+//	P(x_(j) <= median <= x_(n+1-j)) >= 1 - 2*P(Bin(n, 1/2) < j)
+//
+// (Conover, Practical Nonparametric Statistics, 3rd ed., section 3.2).
+func newInterval(values []float64) *Interval {
+	n := len(values)
+	if n < leastRounds {
+		return nil
+	}
+	v := slices.Sorted(slices.Values(values))
+	j, below := 0, 0.0 // below is P(Bin(n, 1/2) < j)
+	for {
+		next := below + binomial(n, j)
+		if 1-2*next < confidence {
+			break
+		}
+		j, below = j+1, next
+	}
+	return &Interval{Low: v[j-1], High: v[n-j], Confidence: 1 - 2*below}
+}
+
+// binomial returns P(Bin(n, 1/2) = k).
+func binomial(n, k int) float64 {
+	lg := func(n int) float64 { v, _ := math.Lgamma(float64(n + 1)); return v }
+	return math.Exp(lg(n) - lg(k) - lg(n-k) - float64(n)*math.Ln2)
+}
+
+// verdict says in words what an interval of speed-ups shows: one that holds 1 shows no
+// difference.
+func (i *Interval) verdict() string {
+	switch {
+	case i == nil:
+		return "too few rounds"
+	case i.Low > 1:
+		return "faster"
+	case i.High < 1:
+		return "SLOWER"
+	}
+	return "no clear difference"
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -1,0 +1,97 @@
+package bench_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/internal/ceiling"
+	"github.com/seed98097648/tune/trainer/bench"
+)
+
+// TestWorkIsThatOfTheModel counts the products of the model by hand.
+func TestWorkIsThatOfTheModel(t *testing.T) {
+	r := run(t, options(t, "none", "all"))
+	const tokens, hidden, heads, kv, head, vocab = 24, 16, 4, 2, 8, 61
+	perToken := 2 * (2*hidden*heads*head + 2*hidden*kv*head) // q, o, k and v of two layers
+	perToken += 3 * hidden * 24                              // the dense layer
+	perToken += hidden*4 + 2*3*hidden*12                     // the router and two experts
+	perToken += hidden * vocab                               // the logits, tied or not
+	pairs := 2 * 12 * 13 / 2                                 // of query and key, in two rows
+	forward := float64(2*tokens*perToken + 2*2*(2*pairs*heads*head))
+	for _, v := range r.Runs {
+		if v.Products.Flops != 3*forward {
+			t.Errorf("%s: %g operations in products, want three times %g", v.Kernels, v.Products.Flops, forward)
+		}
+		if p := v.Products; p.Share <= 0 || p.Share >= 1 || p.Rate <= 0 || p.OfCeiling != 0 {
+			t.Errorf("%s: %+v without ceilings", v.Kernels, p)
+		}
+		if v.Boundary != (bench.Boundary{}) {
+			t.Errorf("%s: %+v, but no kernel is in another process", v.Kernels, v.Boundary)
+		}
+		for _, c := range append(append([]bench.Call{v.Update}, v.KernelCalls...), v.PlainCalls...) {
+			if c.Work.Bytes <= 0 {
+				t.Errorf("%s: %s %s moves %d bytes", v.Kernels, c.Op, c.Pass, c.Work.Bytes)
+			}
+		}
+	}
+}
+
+// TestGradientCheckpointingIsShown: layers are computed again, in less memory and with the
+// same losses, and the result says so.
+func TestGradientCheckpointingIsShown(t *testing.T) {
+	o := options(t, "none")
+	plain := run(t, o)
+	o.GradientCheckpointing = true
+	r := run(t, o)
+	again := slices.ContainsFunc(r.Runs[0].PlainCalls, func(c bench.Call) bool { return c.Op == "linear" && c.Pass == "recompute" && c.Work.Products > 0 })
+	if !again || !r.Config.GradientCheckpointing || plain.Config.GradientCheckpointing {
+		t.Errorf("%+v with the calls %+v", r.Config, r.Runs[0].PlainCalls)
+	}
+	if r.Runs[0].Memory.Program >= plain.Runs[0].Memory.Program {
+		t.Errorf("%d bytes, without it %d", r.Runs[0].Memory.Program, plain.Runs[0].Memory.Program)
+	}
+	if !strings.Contains(r.Table(), "with gradient checkpointing\n") || strings.Contains(plain.Table(), "checkpointing") {
+		t.Error("the table does not say so")
+	}
+	if !slices.Equal(r.Runs[0].Losses, plain.Runs[0].Losses) {
+		t.Errorf("losses %v, without it %v", r.Runs[0].Losses, plain.Runs[0].Losses)
+	}
+}
+
+func TestTheBetterOfTwoMeasurementsIsTheCeiling(t *testing.T) {
+	o := options(t, "all")
+	measured := 0
+	o.Ceilings = func(context.Context) (ceiling.Ceilings, error) {
+		measured++
+		return ceiling.Ceilings{Threads: 1, Bandwidth: 1e5 * float64(measured), Products: 2e6 / float64(measured)}, nil // a slow machine indeed
+	}
+	slow := run(t, o)
+	if got, want := slow.Machine.Ceilings, (ceiling.Ceilings{Threads: 1, Bandwidth: 2e5, Products: 2e6}); got != want {
+		t.Errorf("the ceilings are %+v, want the better of two measurements each: %+v", got, want)
+	}
+	for _, c := range slow.Runs[0].KernelCalls {
+		if c.OfCeiling <= 1 {
+			t.Errorf("%s %s: %g of the ceiling", c.Op, c.Pass, c.OfCeiling)
+		}
+	}
+}
+
+func TestRunEndsWhenTheCeilingsCannotBeMeasured(t *testing.T) {
+	bad := errors.New("no machine")
+	for at := range 2 {
+		o := options(t, "none")
+		o.Ceilings = func(context.Context) (ceiling.Ceilings, error) {
+			at--
+			if at < 0 {
+				return ceiling.Ceilings{}, bad
+			}
+			return ceiling.Ceilings{}, nil
+		}
+		if _, err := bench.Run(t.Context(), o); !errors.Is(err, bad) {
+			t.Errorf("error %v, want that of the ceilings", err)
+		}
+	}
+}

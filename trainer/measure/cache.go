@@ -1,0 +1,163 @@
+package measure
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/cpu"
+	"github.com/seed98097648/tune/internal/simd"
+)
+
+// key is all that a measurement depends on. Its hash names the file of an entry.
+type key struct {
+	Plugin  string `json:"plugin"`  // SHA-256 of the executable with the kernel
+	Program string `json:"program"` // of the one with the plain forward: this one
+	CPU     string `json:"cpu"`
+	Variant string `json:"variant"` // of package simd
+	Threads int    `json:"threads"`
+
+	Kernel       string     `json:"kernel"`
+	Op           core.Op    `json:"op"`
+	Facts        core.Facts `json:"facts"`
+	RowsPerToken int        `json:"rows_per_token"`
+	Batch        int        `json:"batch"`
+	Seq          int        `json:"seq"`
+	MaxPosition  int        `json:"max_position"`
+}
+
+// entry is the content of a file.
+type entry struct {
+	Key         key              `json:"key"`
+	Measurement core.Measurement `json:"measurement"`
+}
+
+// key returns the key of a use, and false where nothing identifies the kernel, as when it
+// is linked in, or this program.
+func (s *session) key(u use) (key, bool) {
+	name := u.kernel.Info().Name
+	k := key{Plugin: s.manifests[name].Checksum, CPU: cpu.Name(), Variant: simd.Variant(), Threads: simd.Threads(),
+		Kernel: name, Op: u.op, Facts: u.facts, RowsPerToken: u.rowsPerToken,
+		Batch: s.run.Batch, Seq: s.run.Seq, MaxPosition: s.run.MaxPosition}
+	if s.cache.dir == "" || k.Plugin == "" {
+		return k, false
+	}
+	k.Program = s.cache.program()
+	return k, k.Program != ""
+}
+
+// cache is a folder of entries.
+type cache struct {
+	dir     string        // "" for none
+	program func() string // the checksum of this program, "" if unknown
+}
+
+func newCache(o Options) *cache {
+	c := &cache{dir: o.CacheDir, program: sync.OnceValue(ownChecksum)}
+	switch o.CacheDir {
+	case "off":
+		c.dir = ""
+	case "":
+		if base, err := os.UserCacheDir(); err == nil { // no home: measure in every run
+			c.dir = filepath.Join(base, "tune", "measured")
+		}
+	}
+	return c
+}
+
+func ownChecksum() string {
+	path, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return ""
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// path returns the file of a key.
+func (c *cache) path(k key) (string, error) {
+	text, err := json.Marshal(k)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return filepath.Join(c.dir, hex.EncodeToString(sum[:])+".json"), nil
+}
+
+// load returns the measurement of a key. One that is missing, or that anything has
+// happened to, is no measurement.
+func (c *cache) load(k key) (core.Measurement, bool) {
+	path, err := c.path(k)
+	if err != nil {
+		return core.Measurement{}, false
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return core.Measurement{}, false
+	}
+	return parse(b, k)
+}
+
+// parse reads an entry and checks that it is the key's and can be true.
+func parse(b []byte, k key) (core.Measurement, bool) {
+	var e entry
+	if err := json.Unmarshal(b, &e); err != nil || e.Key != k {
+		return core.Measurement{}, false
+	}
+	m := e.Measurement
+	if m.Plain <= 0 || m.Kernel <= 0 || m.PlainBytes < 0 || m.KernelBytes < 0 || m.Tokens != k.Batch*k.Seq {
+		return core.Measurement{}, false
+	}
+	return m, true
+}
+
+// store writes an entry. Whoever reads meanwhile, or writes the same, sees a whole file:
+// it appears under its name at once.
+func (c *cache) store(k key, m core.Measurement) error {
+	path, err := c.path(k)
+	if err == nil {
+		err = writeEntry(path, entry{k, m})
+	}
+	var cause *fs.PathError
+	if errors.As(err, &cause) {
+		err = cause.Err // without its path, the text is the same for every entry
+	}
+	return err
+}
+
+func writeEntry(path string, e entry) (err error) {
+	b, err := json.MarshalIndent(e, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(b, '\n'))
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}

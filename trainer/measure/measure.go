@@ -1,0 +1,158 @@
+// Package measure gives --kernels auto its meaning: a kernel is taken where it is faster
+// than the plain forward, or spares much memory, on this machine and for batches of this
+// size. Each use of an op that a model's sites have in common is run a few times both
+// ways, see nn.Probe, and the outcome is remembered on disk.
+package measure
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/nn"
+)
+
+// Options say how to measure. The zero value is right for most programs.
+type Options struct {
+	// CacheDir holds what was measured. "" means the folder tune/measured in
+	// os.UserCacheDir; "off" measures in every run.
+	CacheDir string
+	// Again measures also what is remembered, and replaces it.
+	Again bool
+	// Logger is told how long measuring took, and of a CacheDir that cannot be written.
+	// nil means slog.Default().
+	Logger *slog.Logger
+}
+
+// Run is what a measurement stands for: training on batches of one size.
+type Run struct {
+	Memory      core.Memory // for the programs that are measured
+	Batch, Seq  int         // rows of a batch, tokens of a row
+	MaxPosition int         // positions stay below; 0 means Seq
+}
+
+// Plan is core.NewPlan for a selection as --kernels takes it, except that auto takes only
+// the kernels that a measurement finds worth it. It measures with as many threads as
+// package simd is set to. When ctx ends, so does Plan, with its error.
+func Plan(ctx context.Context, m core.Model, reg *core.Registry, selection string, r Run, o Options) (*core.Plan, error) {
+	sel, err := core.ParseSelection(selection)
+	if err != nil {
+		return nil, err
+	}
+	if r.MaxPosition == 0 {
+		r.MaxPosition = r.Seq
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	s := &session{ctx: ctx, run: r, opts: o, cache: newCache(o), manifests: manifests(reg), seen: map[use]outcome{}}
+	p, err := core.NewPlan(m, reg, sel, core.Measured(s.measure))
+	if err == nil && s.fresh > 0 {
+		o.Logger.Info("measured kernels against the plain forward, for auto", "uses", s.fresh, "took", time.Since(s.start).Round(time.Millisecond))
+	}
+	return p, err
+}
+
+// session is the measuring for one plan.
+type session struct {
+	ctx       context.Context
+	run       Run
+	opts      Options
+	cache     *cache
+	manifests map[string]core.Manifest
+	seen      map[use]outcome
+	fresh     int       // measurements made
+	start     time.Time // of the first
+}
+
+// use is what sites that need only one measurement have in common.
+type use struct {
+	kernel       core.Kernel
+	op           core.Op
+	facts        core.Facts
+	rowsPerToken int
+}
+
+type outcome struct {
+	core.Measurement
+	err error
+}
+
+// measure compares a kernel with the plain forward of a site, or remembers how they
+// compared.
+func (s *session) measure(site core.Site, k core.Kernel) (core.Measurement, error) {
+	if err := s.ctx.Err(); err != nil {
+		return core.Measurement{}, err
+	}
+	u := use{k, site.Op, site.Facts, nn.RowsPerToken(site)}
+	done, ok := s.seen[u]
+	if !ok {
+		done.Measurement, done.err = s.remember(site, u)
+		s.seen[u] = done
+	}
+	return done.Measurement, done.err
+}
+
+// remember answers from the cache, or measures and puts the result there.
+func (s *session) remember(site core.Site, u use) (core.Measurement, error) {
+	k, known := s.key(u)
+	if known && !s.opts.Again {
+		if m, ok := s.cache.load(k); ok {
+			m.Cached = true
+			return m, nil
+		}
+	}
+	if s.fresh == 0 {
+		s.start = time.Now()
+	}
+	s.fresh++
+	m, err := s.compare(site, u.kernel)
+	if err != nil || !known {
+		return m, err
+	}
+	if err := s.cache.store(k, m); err != nil {
+		s.opts.Logger.Info("measurements cannot be remembered; the next run measures again", "folder", s.cache.dir, "error", err)
+	}
+	return m, nil
+}
+
+// compare measures.
+func (s *session) compare(site core.Site, k core.Kernel) (core.Measurement, error) {
+	before := health(k)
+	p, err := nn.NewProbe(s.run.Memory, site, k, s.run.Batch, s.run.Seq, s.run.MaxPosition)
+	if err != nil {
+		return core.Measurement{}, err
+	}
+	defer p.Close()
+	m, err := rounds(s.ctx, p)
+	if s.ctx.Err() != nil {
+		return m, s.ctx.Err()
+	}
+	if err != nil {
+		return m, err
+	}
+	if after := health(k); after.Deaths > before.Deaths || after.Fallbacks > before.Fallbacks {
+		return m, fmt.Errorf("its plugin failed: %s", after.LastError)
+	}
+	m.PlainBytes, m.KernelBytes, m.Tokens = p.Bytes(false), p.Bytes(true), s.run.Batch*s.run.Seq
+	return m, nil
+}
+
+func health(k core.Kernel) core.Health {
+	if r, ok := k.(core.HealthReporter); ok {
+		return r.Health()
+	}
+	return core.Health{}
+}
+
+func manifests(reg *core.Registry) map[string]core.Manifest {
+	all := map[string]core.Manifest{}
+	for _, f := range reg.Listing() {
+		if f.Err == nil {
+			all[f.Manifest.Name] = f.Manifest
+		}
+	}
+	return all
+}

@@ -1,0 +1,210 @@
+package measure_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/measure"
+	"github.com/seed98097648/tune/trainer/nn"
+)
+
+// sleeper is a kernel that computes nothing, in a known time.
+type sleeper struct {
+	name   string
+	takes  time.Duration
+	fail   error
+	hook   func() // at every call
+	health core.Health
+	calls  int
+}
+
+func (k *sleeper) Info() core.Info           { return core.Info{Name: k.name, Op: core.SwiGLU, Backward: true} }
+func (k *sleeper) Supports(core.Facts) error { return nil }
+func (k *sleeper) Health() core.Health       { return k.health }
+func (k *sleeper) Backward(ctx context.Context, c *core.Call) error {
+	return k.Forward(ctx, c)
+}
+func (k *sleeper) Forward(context.Context, *core.Call) error {
+	k.calls++
+	time.Sleep(k.takes)
+	if k.hook != nil {
+		k.hook()
+	}
+	if k.fail != nil {
+		k.health = core.Health{Deaths: 1, LastError: k.fail.Error()}
+	}
+	return nil
+}
+
+// plugin is one that a test's opener has found: its kernel, under a checksum.
+type plugin struct{ kernel *sleeper }
+
+func (p plugin) Manifest() core.Manifest {
+	return core.Manifest{Name: p.kernel.name, Checksum: "sum of " + p.kernel.name, Kernels: []core.Info{p.kernel.Info()}}
+}
+func (p plugin) Kernels() []core.Kernel { return []core.Kernel{p.kernel} }
+func (p plugin) Close() error           { return nil }
+
+// scan returns a registry with the kernel, as if it were a plugin's.
+func scan(t *testing.T, k *sleeper) *core.Registry {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, k.name), nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	reg, err := core.ScanAllKernels(t.Context(), []string{dir}, func(context.Context, string) (core.Plugin, error) { return plugin{k}, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reg
+}
+
+// model has two sites with the same facts, and a plain forward of several milliseconds.
+func model(t *testing.T) core.Model {
+	t.Helper()
+	b := nn.NewBuilder(autograd.Heap{})
+	nn.NewMLP(b, "0", "layers.0.mlp", 8, 2048, false)
+	nn.NewMLP(b, "1", "layers.1.mlp", 8, 2048, false)
+	if err := b.Err(); err != nil {
+		t.Fatal(err)
+	}
+	body := b.Body()
+	return &body
+}
+
+var run = measure.Run{Memory: autograd.Heap{}, Batch: 8, Seq: 128}
+
+func plan(t *testing.T, k *sleeper, selection string, o measure.Options) (*core.Plan, string) {
+	t.Helper()
+	var log bytes.Buffer
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	p, err := measure.Plan(t.Context(), model(t), scan(t, k), selection, run, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, log.String()
+}
+
+// The fakes are slower and faster than the plain forward by more than a busy machine
+// could be.
+func TestAutoTakesTheKernelThatIsFaster(t *testing.T) {
+	for _, tt := range []struct {
+		kernel sleeper
+		placed bool
+	}{
+		{sleeper{name: "fast"}, true},
+		{sleeper{name: "slow", takes: 200 * time.Millisecond}, false},
+	} {
+		t.Run(tt.kernel.name, func(t *testing.T) {
+			p, log := plan(t, &tt.kernel, "auto", measure.Options{CacheDir: "off"})
+			for _, a := range p.Actions {
+				if placed := a.Kernel != nil; placed != tt.placed || a.Measured == nil {
+					t.Errorf("%s: placed %v, %q, measured %+v", a.Site.Path, placed, a.Reason, a.Measured)
+				}
+			}
+			if m := p.Actions[0].Measured; m.Tokens != 1024 || m.PlainBytes <= m.KernelBytes || m.Cached {
+				t.Errorf("measured %+v; want 1024 tokens, and that the plain forward takes more memory", m)
+			}
+			if *p.Actions[0].Measured != *p.Actions[1].Measured || !strings.Contains(log, "uses=1 ") {
+				t.Errorf("sites with the same facts were not measured once: %s", log)
+			}
+		})
+	}
+}
+
+func TestNothingIsMeasuredUnlessAutoChooses(t *testing.T) {
+	for _, selection := range []string{"all", "k", "none", "auto,k", "auto,-k"} {
+		k := &sleeper{name: "k"}
+		p, log := plan(t, k, selection, measure.Options{CacheDir: "off"})
+		if k.calls != 0 || log != "" || p.Actions[0].Measured != nil {
+			t.Errorf("%s: %d calls, %q", selection, k.calls, log)
+		}
+	}
+}
+
+func TestMeasurementsAreRememberedOnDisk(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	k := &sleeper{name: "k"}
+	first, _ := plan(t, k, "auto", measure.Options{CacheDir: dir})
+	calls := k.calls
+	second, log := plan(t, k, "auto", measure.Options{CacheDir: dir})
+	want := *first.Actions[0].Measured
+	want.Cached = true
+	if k.calls != calls || log != "" || *second.Actions[0].Measured != want {
+		t.Errorf("%d more calls, %q, measured %+v, want %+v", k.calls-calls, log, *second.Actions[0].Measured, want)
+	}
+	again, _ := plan(t, k, "auto", measure.Options{CacheDir: dir, Again: true})
+	if k.calls == calls || again.Actions[0].Measured.Cached {
+		t.Error("not measured again")
+	}
+	calls = k.calls
+	other := run
+	other.Batch, other.Seq = run.Seq, run.Batch
+	if _, err := measure.Plan(t.Context(), model(t), scan(t, k), "auto", other, measure.Options{CacheDir: dir}); err != nil || k.calls == calls {
+		t.Errorf("%v, another batch was not measured on its own", err)
+	}
+}
+
+func TestLinkedKernelsAreMeasuredInEveryRun(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	k := &sleeper{name: "k"}
+	reg := core.NewRegistry()
+	if err := reg.Register(k); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		k.calls = 0
+		if _, err := measure.Plan(t.Context(), model(t), reg, "auto", run, measure.Options{CacheDir: dir}); err != nil || k.calls == 0 {
+			t.Errorf("%v, %d calls", err, k.calls)
+		}
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("remembered a kernel that no checksum identifies")
+	}
+}
+
+func TestAPluginThatDiesLeavesTheSiteAlone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	k := &sleeper{name: "k", fail: errors.New("signal: killed")}
+	p, _ := plan(t, k, "auto", measure.Options{CacheDir: dir})
+	for _, a := range p.Actions {
+		if a.Kernel != nil || !strings.Contains(a.Reason, "not measured: its plugin failed: signal: killed") {
+			t.Errorf("%s: kernel %v, reason %q", a.Site.Path, a.Kernel, a.Reason)
+		}
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("a failure was remembered")
+	}
+}
+
+func TestTheEndOfTheContextEndsThePlan(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	k := &sleeper{name: "k", hook: cancel}
+	for _, calls := range []int{1, 0} { // in the middle of measuring, and before
+		k.calls = 0
+		_, err := measure.Plan(ctx, model(t), scan(t, k), "auto", run, measure.Options{CacheDir: "off"})
+		if !errors.Is(err, context.Canceled) || k.calls != calls {
+			t.Errorf("error %v after %d calls, want context.Canceled after %d", err, k.calls, calls)
+		}
+	}
+}
+
+func TestACacheThatCannotBeWrittenIsSaid(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p, log := plan(t, &sleeper{name: "k"}, "auto", measure.Options{CacheDir: filepath.Join(file, "below")})
+	if p.Actions[0].Kernel == nil || !strings.Contains(log, "cannot be remembered") {
+		t.Errorf("kernel %v, log %q", p.Actions[0].Kernel, log)
+	}
+}

@@ -1,0 +1,57 @@
+package measure
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/seed98097648/tune/core"
+)
+
+// A measurement takes fewestRounds, however long they are, and then goes on until budget
+// is spent or mostRounds are made: more would hardly change the medians.
+const (
+	fewestRounds = 5
+	mostRounds   = 100
+	budget       = 150 * time.Millisecond
+)
+
+// probe is nn.Probe, as far as time is concerned.
+type probe interface {
+	// Run returns the time that the op took, and that what comes before and after took.
+	Run(ctx context.Context, fused bool) (op, neighbours time.Duration, err error)
+}
+
+// rounds runs both ways in turn and returns medians of the op's time. What the neighbours
+// of the kernel take longer than those of the plain forward counts as the kernel's time:
+// by the fastest runs of both, because a loss that the kernel causes is in all of them,
+// and what else the machine does is not.
+func rounds(ctx context.Context, p probe) (m core.Measurement, err error) {
+	var op, beside [2][]time.Duration // plain, kernel
+	var start time.Time
+	for round := 0; ; round++ {
+		for i := range 2 {
+			way := (round + i) % 2 // each goes first in every other round
+			took, neighbours, err := p.Run(ctx, way == 1)
+			if err != nil {
+				return m, err
+			}
+			op[way] = append(op[way], took)
+			beside[way] = append(beside[way], neighbours)
+		}
+		if round == 0 { // the first touch of all memory
+			op, beside, start = [2][]time.Duration{}, [2][]time.Duration{}, time.Now()
+			continue
+		}
+		if round >= fewestRounds && (round >= mostRounds || time.Since(start) > budget) {
+			break
+		}
+	}
+	lost := slices.Min(beside[1]) - slices.Min(beside[0])
+	return core.Measurement{Plain: median(op[0]), Kernel: median(op[1]) + max(0, lost)}, nil
+}
+
+func median(d []time.Duration) time.Duration {
+	d = slices.Sorted(slices.Values(d))
+	return (d[(len(d)-1)/2] + d[len(d)/2]) / 2
+}

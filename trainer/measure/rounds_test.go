@@ -1,0 +1,98 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+// fakeProbe says how long the runs of a program took, and remembers which ran.
+type fakeProbe struct {
+	took func(run int, fused bool) (op, neighbours time.Duration)
+	runs []bool
+	fail error
+}
+
+func (p *fakeProbe) Run(_ context.Context, fused bool) (op, neighbours time.Duration, err error) {
+	p.runs = append(p.runs, fused)
+	op, neighbours = p.took(len(p.runs), fused)
+	return op, neighbours, p.fail
+}
+
+func TestRoundsGiveMedians(t *testing.T) {
+	const ms = time.Millisecond
+	tests := []struct {
+		name          string
+		took          func(run int, fused bool) (op, neighbours time.Duration)
+		plain, kernel time.Duration
+	}{
+		{"the op alone", func(_ int, fused bool) (time.Duration, time.Duration) {
+			if fused {
+				return 2 * ms, 7 * ms
+			}
+			return 5 * ms, 7 * ms
+		}, 5 * ms, 2 * ms},
+		{"what the neighbours lose by the kernel is its time", func(_ int, fused bool) (time.Duration, time.Duration) {
+			if fused {
+				return 2 * ms, 11 * ms
+			}
+			return 5 * ms, 7 * ms
+		}, 5 * ms, 6 * ms},
+		{"what they gain is not", func(_ int, fused bool) (time.Duration, time.Duration) {
+			if fused {
+				return 2 * ms, 6 * ms
+			}
+			return 5 * ms, 7 * ms
+		}, 5 * ms, 2 * ms},
+		{"the first round and outliers do not count", func(run int, fused bool) (time.Duration, time.Duration) {
+			if run <= 2 || run%20 == 0 {
+				return 1000 * ms, 1000 * ms
+			}
+			return 3 * ms, 7 * ms
+		}, 3 * ms, 3 * ms},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m, err := rounds(t.Context(), &fakeProbe{took: tt.took})
+			if err != nil || m.Plain != tt.plain || m.Kernel != tt.kernel {
+				t.Errorf("plain %v, kernel %v, %v; want %v and %v", m.Plain, m.Kernel, err, tt.plain, tt.kernel)
+			}
+		})
+	}
+}
+
+func TestRoundsAlternateAndEnd(t *testing.T) {
+	p := &fakeProbe{took: func(int, bool) (time.Duration, time.Duration) { return 1, 1 }}
+	if _, err := rounds(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(p.runs); n < 2*fewestRounds || n > 2*(mostRounds+1) {
+		t.Errorf("%d runs", n)
+	}
+	for i := 0; i+3 < len(p.runs); i += 4 {
+		if got := [4]bool(p.runs[i : i+4]); got != [4]bool{false, true, true, false} {
+			t.Fatalf("the order of two rounds is %v", got)
+		}
+	}
+}
+
+func TestSlowOpsAreRunAFewTimes(t *testing.T) {
+	p := &fakeProbe{took: func(int, bool) (time.Duration, time.Duration) {
+		time.Sleep(budget)
+		return 1, 1
+	}}
+	if _, err := rounds(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if want := 2 * (fewestRounds + 1); len(p.runs) != want {
+		t.Errorf("%d runs, want %d", len(p.runs), want)
+	}
+}
+
+func TestRoundsEndWithTheFirstError(t *testing.T) {
+	p := &fakeProbe{took: func(int, bool) (time.Duration, time.Duration) { return 1, 1 }, fail: errors.New("broken")}
+	if _, err := rounds(t.Context(), p); !errors.Is(err, p.fail) || len(p.runs) != 1 {
+		t.Errorf("%v after %d runs, want the error of the first", err, len(p.runs))
+	}
+}

@@ -1,0 +1,94 @@
+package models_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/seed98097648/tune/core/reference"
+	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/models"
+	"github.com/seed98097648/tune/trainer/nn"
+)
+
+// compileWith compiles a training graph that computes layers again, or not.
+func compileWith(t *testing.T, m *models.Model, checkpoint bool) *nn.Compiled {
+	t.Helper()
+	c, err := nn.NewContext(autograd.Heap{}, rows, length, length)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Checkpoint = checkpoint
+	prog, err := m.Compile(c, m.Forward(c).Loss, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return prog
+}
+
+// gradients runs both passes and returns the loss and every gradient.
+func gradients(t *testing.T, m *models.Model, checkpoint bool) []float32 {
+	t.Helper()
+	prog := compileWith(t, m, checkpoint)
+	defer prog.Close()
+	b := batch(rand.New(rand.NewPCG(5, 0)), m.Vocab())
+	if err := prog.Batch.Fill(b, b.Targets()); err != nil {
+		t.Fatal(err)
+	}
+	loss, err := prog.Forward(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := prog.Backward(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	out := []float32{float32(loss)}
+	for _, p := range m.Params() {
+		out = append(out, prog.Gradient(p)...)
+	}
+	return out
+}
+
+func TestCheckpointingChangesNoBit(t *testing.T) {
+	for _, name := range models.Supported() {
+		for _, selection := range []string{"none", "all"} {
+			t.Run(name+" "+selection, func(t *testing.T) {
+				m := newModel(t, family(name), 1)
+				apply(t, m, selection, kernels(t, reference.Kernel))
+				if !slices.Equal(gradients(t, m, true), gradients(t, m, false)) {
+					t.Error("the loss or a gradient differs")
+				}
+			})
+		}
+	}
+}
+
+// TestCheckpointingHoldsOneLayerAndTheStream compares programs of 8 and 9 layers: the
+// ninth adds its gradients either way, and all its activations, or only the residual
+// stream between two layers.
+func TestCheckpointingHoldsOneLayerAndTheStream(t *testing.T) {
+	bytes := func(layers int, checkpoint bool) (program, gradients int) {
+		m := newModel(t, family("llama", with("num_hidden_layers", layers)), 1)
+		prog := compileWith(t, m, checkpoint)
+		defer prog.Close()
+		return prog.Bytes(), 4 * m.Elems()
+	}
+	more := func(checkpoint bool) int {
+		p8, g8 := bytes(8, checkpoint)
+		p9, g9 := bytes(9, checkpoint)
+		return p9 - p8 - (g9 - g8)
+	}
+	const stream, rounding = rows * length * 12 * 4, 64 * 20 // of every buffer to a cache line
+	if got := more(true); got > stream+rounding {
+		t.Errorf("a layer more takes %d bytes besides its gradients, want the stream's %d", got, stream)
+	}
+	if got := more(false); got < 10*stream {
+		t.Errorf("without checkpointing a layer more takes %d bytes besides its gradients; what is saved?", got)
+	}
+	with, _ := bytes(8, true)
+	without, _ := bytes(8, false)
+	t.Logf("8 layers: %d bytes, with checkpointing %d", without, with)
+	if with >= without/2 {
+		t.Errorf("8 layers take %d bytes, with checkpointing %d", without, with)
+	}
+}

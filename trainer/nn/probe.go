@@ -1,0 +1,149 @@
+package nn
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/autograd"
+)
+
+// Probe is the op of one site in two little programs of its own, with its plain forward
+// and with a kernel, on the same random inputs. A plugin is another process, whose threads
+// stay awake for a moment and take the cores from whatever comes next. So the op has the
+// neighbours that it has in a model: a matrix product of the host before it and another
+// after it, forward and backward.
+type Probe struct {
+	plain, fused *autograd.Program
+	inputs       probeInputs
+}
+
+// probers has a function for each op that modules of this package use: it makes a module
+// with the facts of the site, lets it record its forward between neighbours, and returns
+// the values that the loss depends on, or the loss itself.
+func probers() map[core.Op]func(*prober) []*autograd.Value {
+	return map[core.Op]func(*prober) []*autograd.Value{
+		core.RMSNorm:            probeRMSNorm,
+		core.SwiGLU:             probeSwiGLU,
+		core.RoPE:               probeRope,
+		core.MoEExperts:         probeMoE,
+		core.LinearCrossEntropy: probeLoss,
+	}
+}
+
+func probeRMSNorm(p *prober) []*autograd.Value {
+	n := &RMSNorm{p.input(p.site.facts.Dim), p.site}
+	return []*autograd.Value{p.after(n.Forward(p.Context, p.before(p.site.rowsPerToken(), p.site.facts.Dim)))}
+}
+
+func probeSwiGLU(p *prober) []*autograd.Value {
+	m := &MLP{site: p.site}
+	i := p.site.facts.Intermediate
+	return []*autograd.Value{p.after(m.activate(p.Context, p.before(i), p.before(i)))}
+}
+
+func probeRope(p *prober) []*autograd.Value {
+	f := p.site.facts
+	r := &Rope{&RopeTable{InvFreq: make([]float64, f.RotaryDim/2), Scale: 1}, p.site}
+	q, k := r.Forward(p.Context, p.before(f.Heads, f.HeadDim), p.before(f.KVHeads, f.HeadDim))
+	return []*autograd.Value{p.after(q), p.after(k)}
+}
+
+func probeMoE(p *prober) []*autograd.Value {
+	f := p.site.facts
+	m := &MoE{cfg: MoEConfig{Hidden: f.Dim, Intermediate: f.Intermediate, Experts: f.Experts, TopK: f.TopK}, site: p.site,
+		gateUp: p.input(f.Experts, 2*f.Intermediate, f.Dim), down: p.input(f.Experts, f.Dim, f.Intermediate)}
+	weights := p.Leaf(p.input(p.T(), f.TopK))
+	return []*autograd.Value{p.after(m.experts(p.Context, p.before(f.Dim), weights, p.choices(f.TopK, f.Experts)))}
+}
+
+// probeElems is how large a part of the head's weight is measured: 64 MiB of float32. Time
+// and memory are in proportion to it, plain or fused.
+const probeElems = 16 << 20
+
+// probeLoss gives each token a label, but for the last of a row. Nothing comes after it.
+func probeLoss(p *prober) []*autograd.Value {
+	f := &p.site.facts
+	f.Vocab = min(f.Vocab, max(2, probeElems/f.Dim))
+	for i := range p.batch.Labels {
+		p.batch.Labels[i] = int32(i * 7919 % f.Vocab)
+	}
+	_, loss := p.site.headLoss(p.Context, &Linear{Weight: p.input(f.Vocab, f.Dim)}, p.before(f.Dim))
+	return []*autograd.Value{loss}
+}
+
+// NewProbe builds both programs for batches of b rows of s positions below maxPosition,
+// with their memory in mem. The site belongs to a model of this package, which is only
+// asked for what the site is: it is not changed, and its parameters are not read.
+func NewProbe(mem core.Memory, at core.Site, k core.Kernel, b, s, maxPosition int) (_ *Probe, err error) {
+	p := &Probe{inputs: probeInputs{mem: mem, rng: rand.New(rand.NewPCG(1, 2))}}
+	defer func() {
+		if err != nil {
+			p.Close()
+			err = fmt.Errorf("nn: measure %s: %w", at.Path, err)
+		}
+	}()
+	record := func(k core.Kernel) (*autograd.Program, error) {
+		c, err := NewContext(mem, b, s, maxPosition)
+		if err != nil {
+			return nil, err
+		}
+		return p.inputs.record(c, at, k)
+	}
+	if p.plain, err = record(nil); err != nil {
+		return nil, err
+	}
+	if p.fused, err = record(k); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Run runs a program, forward and backward, and returns the time that the op took, and
+// that its neighbours took.
+func (p *Probe) Run(ctx context.Context, fused bool) (op, neighbours time.Duration, err error) {
+	program := p.program(fused)
+	program.ResetStats()
+	if _, err := program.Forward(ctx); err != nil {
+		return 0, 0, err
+	}
+	if err := program.Backward(ctx); err != nil {
+		return 0, 0, err
+	}
+	for _, s := range program.Stats() {
+		if s.Op == neighbour {
+			neighbours += s.Time
+		} else {
+			op += s.Time
+		}
+	}
+	return op, neighbours, nil
+}
+
+// Bytes returns the memory that a program plans for activations and their gradients.
+func (p *Probe) Bytes(fused bool) int {
+	program := p.program(fused)
+	return program.Bytes() - p.inputs.gradients
+}
+
+func (p *Probe) program(fused bool) *autograd.Program {
+	if fused {
+		return p.fused
+	}
+	return p.plain
+}
+
+// Close gives the memory back.
+func (p *Probe) Close() {
+	for _, program := range []*autograd.Program{p.plain, p.fused} {
+		if program != nil {
+			program.Close()
+		}
+	}
+	for _, in := range p.inputs.params {
+		p.inputs.mem.Free(in.Tensor.Data)
+	}
+	p.plain, p.fused, p.inputs.params = nil, nil, nil
+}

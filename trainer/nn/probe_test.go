@@ -1,0 +1,169 @@
+package nn
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/reference"
+	"github.com/seed98097648/tune/trainer/autograd"
+)
+
+// countingKernel is the reference, and counts.
+type countingKernel struct {
+	core.Kernel
+	rows, forwards, backwards int // rows of the first input
+	fail                      error
+}
+
+func (k *countingKernel) Forward(ctx context.Context, c *core.Call) error {
+	k.rows, k.forwards = c.In[0].Shape[0], k.forwards+1
+	if k.fail != nil {
+		return k.fail
+	}
+	return k.Kernel.Forward(ctx, c)
+}
+
+func (k *countingKernel) Backward(ctx context.Context, c *core.Call) error {
+	k.backwards++
+	return k.Kernel.Backward(ctx, c)
+}
+
+func counting(op core.Op) *countingKernel { return &countingKernel{Kernel: reference.Kernel(op)} }
+
+// probedSites are uses of every op, by the path of their site.
+func probedSites(t *testing.T) map[string]core.Site {
+	t.Helper()
+	b := NewBuilder(autograd.Heap{})
+	NewRMSNorm(b, "norm", "norm", 24, 1e-6)
+	NewAttention(b, "attn", "attn", AttentionConfig{Hidden: 24, Heads: 4, KVHeads: 2, HeadDim: 6, QKNorm: true, Eps: 1e-6,
+		Rope: &RopeTable{InvFreq: []float64{1, 0.1}, Scale: 1}, Pairing: core.Half})
+	NewMLP(b, "mlp", "mlp", 24, 40, false)
+	NewMoE(b, "moe", "moe", MoEConfig{Hidden: 24, Intermediate: 10, Experts: 5, TopK: 2})
+	if b.Err() != nil {
+		t.Fatal(b.Err())
+	}
+	sites := map[string]core.Site{}
+	for _, s := range b.sites {
+		sites[s.Path] = s
+	}
+	return sites
+}
+
+// TestProbeRunsTheSameWorkBothWays: the program with a kernel has the loss and the
+// gradients of the plain one, which it can only have if it is the same computation.
+func TestProbeRunsTheSameWorkBothWays(t *testing.T) {
+	const b, s = 2, 7
+	rows := map[string]int{"norm": b * s, "attn.q_norm": 4 * b * s, "attn.k_norm": 2 * b * s, "attn.rope": b * s, "mlp": b * s, "moe": b * s}
+	sites := probedSites(t)
+	for path, want := range rows {
+		t.Run(path, func(t *testing.T) {
+			site := sites[path]
+			k := counting(site.Op)
+			p, err := NewProbe(autograd.Heap{}, site, k, b, s, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			for _, fused := range []bool{false, true, false, true} {
+				op, neighbours, err := p.Run(t.Context(), fused)
+				if err != nil || op <= 0 || neighbours <= 0 {
+					t.Fatalf("fused %v: took %v and %v, %v", fused, op, neighbours, err)
+				}
+			}
+			if k.rows != want || k.forwards != 2 || k.backwards != 2 {
+				t.Errorf("%d rows, %d forwards, %d backwards, want %d, 2 and 2", k.rows, k.forwards, k.backwards, want)
+			}
+			if got := RowsPerToken(site); got*b*s != want {
+				t.Errorf("%d rows per token, want %d", got, want/b/s)
+			}
+			samePrograms(t, p)
+			if site.Hook.Kernel() != nil {
+				t.Error("the model's own site was swapped")
+			}
+		})
+	}
+}
+
+func samePrograms(t *testing.T, p *Probe) {
+	t.Helper()
+	var losses [2]float64
+	for i, program := range []*autograd.Program{p.plain, p.fused} {
+		var err error
+		if losses[i], err = program.Forward(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := program.Backward(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	near(t, "loss", []float32{float32(losses[1])}, []float64{losses[0]}, 1e-4)
+	if len(p.inputs.leaves[0]) == 0 {
+		t.Fatal("no gradients")
+	}
+	for i, leaf := range p.inputs.leaves[0] {
+		near(t, "gradient", p.fused.Grad(p.inputs.leaves[1][i]).Float32s(), p.plain.Grad(leaf).Float32s(), 1e-4)
+	}
+}
+
+func TestProbeBytesLeaveTheWeightsOut(t *testing.T) {
+	site := probedSites(t)["moe"]
+	p, err := NewProbe(autograd.Heap{}, site, counting(site.Op), 1, 8, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for _, fused := range []bool{false, true} {
+		if got, all := p.Bytes(fused), p.program(fused).Bytes(); got <= 0 || all-got < 4*5*30*24 {
+			t.Errorf("fused %v: %d of %d bytes, want those of the experts' gradients less", fused, got, all)
+		}
+	}
+}
+
+func TestProbeReportsTheKernelsError(t *testing.T) {
+	site := probedSites(t)["mlp"]
+	k := counting(site.Op)
+	k.fail = errors.New("out of order")
+	p, err := NewProbe(autograd.Heap{}, site, k, 1, 4, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if _, _, err := p.Run(t.Context(), true); !errors.Is(err, k.fail) {
+		t.Errorf("error %v, want the kernel's", err)
+	}
+}
+
+func TestProbeRefusesWhatItCannotBuild(t *testing.T) {
+	sites := probedSites(t)
+	k := counting(core.SwiGLU)
+	foreign := sites["mlp"]
+	foreign.Hook = nil
+	unknown := sites["mlp"]
+	unknown.Op = "convolution"
+	for name, site := range map[string]core.Site{"a site of another package": foreign, "an op that no module uses": unknown} {
+		if _, err := NewProbe(autograd.Heap{}, site, k, 1, 4, 4); err == nil || !strings.Contains(err.Error(), "mlp") {
+			t.Errorf("%s: error %v, want one that names the site", name, err)
+		}
+	}
+	if _, err := NewProbe(autograd.Heap{}, sites["mlp"], k, 0, 4, 4); err == nil {
+		t.Error("a batch without rows was accepted")
+	}
+}
+
+// TestEverySiteOfAModelCanBeMeasured holds for ops to come: a module that offers a site has
+// a function in probers.
+func TestEverySiteOfAModelCanBeMeasured(t *testing.T) {
+	for name, cfg := range map[string]DecoderConfig{"dense": tiny(withQKNorm), "experts": tiny(withExperts(2, true))} {
+		for _, site := range newDecoder(t, cfg, 1).Sites() {
+			p, err := NewProbe(autograd.Heap{}, site, counting(site.Op), 1, 4, 4)
+			if err != nil {
+				t.Errorf("%s, %s: %v: add a function to probers", name, site.Op, err)
+				continue
+			}
+			p.Close()
+		}
+	}
+}
