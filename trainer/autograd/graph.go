@@ -56,7 +56,8 @@ type Backward struct {
 	// Ahead lists inputs whose gradients Forward computes itself: when the graph has a
 	// backward pass, its out has one more tensor for each of them. That is for a loss
 	// alone, whose own gradient is known beforehand to be 1; Compile refuses to
-	// differentiate the operation as a part of anything else. Run is then nil.
+	// differentiate the operation as a part of anything else. Run is then nil, and Work is
+	// that of Forward with these gradients.
 	Ahead []int
 	// Accumulate lists inputs whose gradient Run can add to what is there, when Grads.Add
 	// tells it to: gradients that meet at one value then need neither a buffer each nor

@@ -24,8 +24,8 @@ func KernelLoss(k core.Kernel, f core.Facts, site string, tokens int) (Op, error
 	}
 	fwd.Site, bwd.Site = site, site
 	o := Op{Name: string(core.LinearCrossEntropy), Kernel: k.Info().Name, Outputs: []Spec{Float32(), Float32(tokens)},
-		Work:     core.NewWork(core.LinearCrossEntropy, core.Forward, f, tokens, 0),
-		Backward: &Backward{Ahead: []int{0, 1}, Work: core.NewWork(core.LinearCrossEntropy, core.Backward, f, tokens, 0)}}
+		Work:     core.NewWork(core.LinearCrossEntropy, core.Forward, f, tokens, tokens),
+		Backward: &Backward{Ahead: []int{0, 1}, Work: core.NewWork(core.LinearCrossEntropy, core.Backward, f, tokens, tokens)}}
 	if m, ok := k.(core.OutputMemory); ok {
 		o.Memory = m.OutputMemory()
 	}

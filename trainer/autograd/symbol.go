@@ -32,8 +32,7 @@ type symbol struct {
 	out    []*slot
 	wrt    []bool // inputs that get a gradient
 	diff   bool   // any of wrt
-	// instr computes it.
-	instr *instr
+	instr  *instr // that computes it
 }
 
 type kind string

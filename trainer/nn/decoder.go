@@ -96,13 +96,7 @@ func (d *Decoder) Forward(c *Context) *Output {
 		out.Hidden = append(out.Hidden, h)
 	}
 	out.Normed = inPath(c, "norm", func() *autograd.Value { return d.norm.Forward(c, h) })
-	out.Logits = inPath(c, "lm_head", func() *autograd.Value { return d.head.Forward(c, out.Normed) })
-	out.Loss = inPath(c, "loss", func() *autograd.Value {
-		if d.loss.kernel != nil {
-			return fusedCrossEntropy(c, d.loss, out.Normed, c.Leaf(d.head.Weight))
-		}
-		return CrossEntropy(c, out.Logits)
-	})
+	out.Logits, out.Loss = d.loss.headLoss(c, d.head, out.Normed)
 	return &out
 }
 

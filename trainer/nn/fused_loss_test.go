@@ -1,37 +1,19 @@
 package nn
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/core/reference"
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/data"
 )
 
-// counted counts a kernel's passes.
-type counted struct {
-	core.Kernel
-	forward, backward int
-}
-
-func (k *counted) Forward(ctx context.Context, c *core.Call) error {
-	k.forward++
-	return k.Kernel.Forward(ctx, c)
-}
-
-func (k *counted) Backward(ctx context.Context, c *core.Call) error {
-	k.backward++
-	return k.Kernel.Backward(ctx, c)
-}
-
 // fuseLoss gives the model's loss the reference as its kernel.
-func fuseLoss(t *testing.T, d *Decoder) *counted {
+func fuseLoss(t *testing.T, d *Decoder) *countingKernel {
 	t.Helper()
-	k := &counted{Kernel: reference.Kernel(core.LinearCrossEntropy)}
+	k := counting(core.LinearCrossEntropy)
 	at := slices.IndexFunc(d.Sites(), func(s core.Site) bool { return s.Op == core.LinearCrossEntropy && s.Path == "loss" })
 	if at < 0 {
 		t.Fatal("no site for the loss")
@@ -98,8 +80,8 @@ func TestFusedLossEqualsThePlainOne(t *testing.T) {
 				for i, g := range grads {
 					near(t, plain.Params()[i].Name, g, wantGrads[i], 0x1p-19)
 				}
-				if k.forward != 0 || k.backward != 1 {
-					t.Errorf("%d forward and %d backward passes of the kernel, want one backward pass", k.forward, k.backward)
+				if k.forwards != 0 || k.backwards != 1 {
+					t.Errorf("%d forward and %d backward passes of the kernel, want one backward pass", k.forwards, k.backwards)
 				}
 			})
 		}
@@ -154,8 +136,8 @@ func TestEvaluationNeedsNoGradient(t *testing.T) {
 		t.Fatal(err)
 	}
 	near(t, "loss", []float32{float32(got)}, []float64{want}, 0)
-	if k.forward != 1 || k.backward != 1 {
-		t.Errorf("%d forward and %d backward passes, want one of each", k.forward, k.backward)
+	if k.forwards != 1 || k.backwards != 1 {
+		t.Errorf("%d forward and %d backward passes, want one of each", k.forwards, k.backwards)
 	}
 	if p.Bytes() > 4*4000*10 {
 		t.Errorf("the program holds %d bytes", p.Bytes())
@@ -186,4 +168,31 @@ func TestFusedLossIsNoPartOfAnotherLoss(t *testing.T) {
 	if _, err := d.Compile(c, loss, false); err == nil || !strings.Contains(err.Error(), "cannot be a part of another loss") {
 		t.Errorf("error %v", err)
 	}
+}
+
+// TestProbeOfTheLoss: what is measured is the training of the head, in one call, with a
+// part of a vocabulary that is large.
+func TestProbeOfTheLoss(t *testing.T) {
+	d := newDecoder(t, tiny(), 1)
+	sites := d.Sites()
+	site := sites[slices.IndexFunc(sites, func(s core.Site) bool { return s.Op == core.LinearCrossEntropy })]
+	k := counting(site.Op)
+	p, err := NewProbe(autograd.Heap{}, site, k, 2, 7, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	samePrograms(t, p)
+	if k.forwards != 0 || k.backwards != 1 {
+		t.Errorf("%d forward and %d backward passes, want one backward pass", k.forwards, k.backwards)
+	}
+	if plain, fused := p.Bytes(false), p.Bytes(true); fused >= plain {
+		t.Errorf("%d bytes plain and %d fused", plain, fused)
+	}
+	site.Facts.Vocab = 1 << 40
+	large, err := NewProbe(autograd.Heap{}, site, k, 1, 2, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	large.Close()
 }

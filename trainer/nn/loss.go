@@ -62,6 +62,19 @@ func CrossEntropy(c *Context, logits *autograd.Value) *autograd.Value {
 	}, logits, c.labels, c.divisor)[0]
 }
 
+// headLoss records the logits of the head, x [T, D], and the loss of them. With a kernel
+// the loss does not need the logits: they are computed if somebody keeps them.
+func (s *site) headLoss(c *Context, head *Linear, x *autograd.Value) (logits, loss *autograd.Value) {
+	logits = inPath(c, "lm_head", func() *autograd.Value { return head.Forward(c, x) })
+	loss = inPath(c, "loss", func() *autograd.Value {
+		if s.kernel != nil {
+			return fusedCrossEntropy(c, s, x, c.Leaf(head.Weight))
+		}
+		return CrossEntropy(c, logits)
+	})
+	return logits, loss
+}
+
 // fusedCrossEntropy records the loss of CrossEntropy for the logits x*weight^T, in one
 // operation that has no logits: x [T, D], weight [V, D].
 func fusedCrossEntropy(c *Context, s *site, x, weight *autograd.Value) *autograd.Value {

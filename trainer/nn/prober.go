@@ -58,7 +58,11 @@ func (in *probeInputs) record(c *Context, s core.Site, k core.Kernel) (*autograd
 	}
 	b.Divisor[0] = float32(c.T())
 	p := &prober{Context: c, inputs: in, site: &site{path: s.Path, op: s.Op, facts: s.Facts, perToken: own.perToken, kernel: k, use: new(use)}}
-	loss := average(c.G, forward(p))
+	values := forward(p)
+	loss := values[0]
+	if len(loss.Shape()) > 0 {
+		loss = average(c.G, values)
+	}
 	if c.err != nil {
 		c.G.Release()
 		return nil, c.err
@@ -165,9 +169,6 @@ func average(g *autograd.Graph, values []*autograd.Value) *autograd.Value {
 	}}
 	for i := range values {
 		b.Wrt = append(b.Wrt, i)
-	}
-	if len(values) == 1 && len(values[0].Shape()) == 0 {
-		return values[0] // a loss already
 	}
 	return g.Apply(autograd.Op{Name: neighbour, Outputs: []autograd.Spec{autograd.Float32()}, Backward: b,
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
