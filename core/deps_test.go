@@ -30,7 +30,8 @@ const module = "github.com/seed98097648/tune"
 var policy = []struct{ pkg, imports, tests string }{
 	// Leaves: the machine.
 	{"internal/shm", "golang.org/x/sys", ""},
-	{"internal/simd", "golang.org/x/sys", ""},
+	{"internal/sched", "", ""},
+	{"internal/simd", "internal/sched golang.org/x/sys", ""},
 	{"internal/simd/simdtest", "core core/kerneltest internal/simd", "core/reference"},
 	{"internal/ceiling", "internal/simd", ""},
 	{"internal/storage", "core internal/simd", ""},
@@ -42,7 +43,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"core", "", ""},
 	{"core/reference", "core", ""},
 	{"core/kerneltest", "core core/reference", ""},
-	{"core/transport", "core core/reference core/kerneltest core/transport/proto internal/shm golang.org/x/sys " +
+	{"core/transport", "core core/reference core/kerneltest core/transport/proto internal/sched internal/shm golang.org/x/sys " +
 		"github.com/hashicorp/go-plugin github.com/hashicorp/go-hclog google.golang.org/grpc google.golang.org/protobuf", "core/transport/... internal/plugintest"},
 	{"core/transport/proto", "google.golang.org/grpc google.golang.org/protobuf", ""},
 
