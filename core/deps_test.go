@@ -32,7 +32,8 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/cpu", "", ""},
 	{"internal/shm", "golang.org/x/sys", ""},
 	{"internal/hugepage", "golang.org/x/sys", "internal/shm internal/simd"},
-	{"internal/simd", "golang.org/x/sys", ""},
+	{"internal/sched", "", ""},
+	{"internal/simd", "internal/sched golang.org/x/sys", ""},
 	{"internal/simd/simdtest", "core core/kerneltest internal/simd", "core/reference"},
 	{"internal/ceiling", "internal/simd", ""},
 	{"internal/opbench", "core core/kerneltest internal/ceiling", "core/reference core/transport internal/plugintest plugins/linked"},
@@ -45,7 +46,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"core", "", ""},
 	{"core/reference", "core", ""},
 	{"core/kerneltest", "core core/reference", ""},
-	{"core/transport", "core core/reference core/kerneltest core/transport/proto internal/cpu internal/shm golang.org/x/sys " +
+	{"core/transport", "core core/reference core/kerneltest core/transport/proto internal/cpu internal/sched internal/shm golang.org/x/sys " +
 		"github.com/hashicorp/go-plugin github.com/hashicorp/go-hclog google.golang.org/grpc google.golang.org/protobuf", "core/transport/... internal/plugintest"},
 	{"core/transport/proto", "google.golang.org/grpc google.golang.org/protobuf", ""},
 

@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/seed98097648/tune/internal/sched"
 )
 
 // Operations of futex(2). The private variants would not work between processes.
@@ -82,7 +84,7 @@ func (s *spinner) on(word *uint32, old uint32) uint32 {
 		return v
 	}
 	// Asking for the time costs more than a look.
-	for start := time.Now(); time.Since(start) < s.limit; {
+	for start := time.Now(); time.Since(start) < s.limit; sched.Yield() {
 		for range 100 {
 			if v := atomic.LoadUint32(word); v != old {
 				s.misses = 0

@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"github.com/seed98097648/tune/internal/sched"
 )
 
 // To wake a goroutine on a core that sleeps takes up to a tenth of a millisecond on
@@ -65,7 +67,8 @@ func spin(ready func() bool) bool {
 				return true
 			}
 		}
-		runtime.Gosched() // whatever else there is to do goes first
+		runtime.Gosched() // whatever else there is to do goes first,
+		sched.Yield()     // in other processes too
 	}
 	return ready()
 }
