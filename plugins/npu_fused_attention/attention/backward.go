@@ -9,7 +9,7 @@ import (
 
 // backwardKeys is about how many keys meet a block of queries at a time in Backward, so
 // that all that they need stays in the second-level cache.
-const backwardKeys = 256
+const backwardKeys = 512
 
 // Backward computes, with p_tj = exp(s_tj - lse_t), delta_t = dy_t . y_t and
 // ds_tj = p_tj * (dy_t . v_j - delta_t) / sqrt(C),
