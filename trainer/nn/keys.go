@@ -25,7 +25,7 @@ func setKeys(keys, segments []int32, base int) error {
 			}
 			end = i + 1
 			lo, hi = document, end
-		} else if slices.ContainsFunc(segments[:first], real) {
+		} else if slices.ContainsFunc(segments[:first], isReal) {
 			return fmt.Errorf("the padding token %d has padding among the tokens before it; pad a row at its ends", i)
 		}
 		keys[2*i], keys[2*i+1] = int32(base+lo), int32(base+hi)
@@ -33,5 +33,5 @@ func setKeys(keys, segments []int32, base int) error {
 	return nil
 }
 
-// real reports whether a token of this segment is no padding.
-func real(segment int32) bool { return segment != 0 }
+// isReal reports whether a token of this segment is no padding.
+func isReal(segment int32) bool { return segment != 0 }
