@@ -32,7 +32,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/cpu", "", ""},
 	{"internal/shm", "golang.org/x/sys", ""},
 	{"internal/hugepage", "golang.org/x/sys", "internal/shm internal/simd"},
-	{"internal/sched", "", ""},
+	{"internal/sched", "golang.org/x/sys", ""},
 	{"internal/simd", "internal/sched golang.org/x/sys", ""},
 	{"internal/simd/simdtest", "core core/kerneltest internal/simd", "core/reference"},
 	{"internal/ceiling", "internal/simd", ""},

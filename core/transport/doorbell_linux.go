@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/seed98097648/tune/core/transport/proto"
+	"github.com/seed98097648/tune/internal/sched"
 	"github.com/seed98097648/tune/internal/shm"
 )
 
@@ -69,6 +70,7 @@ func (d *doorbell) record() []byte { return d.mem[offRecord:] }
 func (d *doorbell) start(int) {
 	d.number++
 	d.waiting = false
+	sched.Rest()
 	ring(d.request, d.pluginAsleep, d.number)
 }
 
@@ -105,6 +107,7 @@ func doorman(s *server, spin time.Duration) error {
 		for number := atomic.LoadUint32(w.reply); ; {
 			number = await(w.request, w.pluginAsleep, number, spin, 0)
 			a := s.answer(context.Background(), w.mem[offRecord:])
+			sched.Rest()
 			order.PutUint32(w.mem[offStatus:], uint32(a.status))
 			order.PutUint32(w.mem[offTextLength:], uint32(copy(w.mem[offText:offRecord], a.text)))
 			order.PutUint64(w.mem[offBusy:], uint64(a.busy))

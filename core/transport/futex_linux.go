@@ -3,33 +3,9 @@ package transport
 import (
 	"sync/atomic"
 	"time"
-	"unsafe"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/seed98097648/tune/internal/sched"
 )
-
-// Operations of futex(2). The private variants would not work between processes.
-const (
-	futexWaitOp = 0
-	futexWakeOp = 1
-)
-
-// futexWait sleeps while *word is old, at most d; 0 means without limit. It may also
-// return early.
-func futexWait(word *uint32, old uint32, d time.Duration) {
-	var ts *unix.Timespec
-	if d > 0 {
-		limit := unix.NsecToTimespec(int64(d))
-		ts = &limit
-	}
-	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWaitOp, uintptr(old), uintptr(unsafe.Pointer(ts)), 0, 0)
-}
-
-func futexWake(word *uint32) {
-	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWakeOp, 1, 0, 0, 0)
-}
 
 // ring changes *word and wakes the other side if it sleeps. Both the store here and the
 // load of asleep are sequentially consistent, as is the sleeper's store of asleep
@@ -37,7 +13,7 @@ func futexWake(word *uint32) {
 func ring(word, asleep *uint32, value uint32) {
 	atomic.StoreUint32(word, value)
 	if atomic.LoadUint32(asleep) != 0 {
-		futexWake(word)
+		sched.Wake(word)
 	}
 }
 
@@ -53,7 +29,7 @@ func await(word, asleep *uint32, old uint32, spin *spinner, limit time.Duration)
 		if v := atomic.LoadUint32(word); v != old {
 			return v
 		}
-		futexWait(word, old, limit)
+		sched.Wait(word, old, limit)
 		if limit > 0 {
 			return atomic.LoadUint32(word)
 		}

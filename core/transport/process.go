@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport/proto"
+	"github.com/seed98097648/tune/internal/sched"
 	"github.com/seed98097648/tune/internal/shm"
 )
 
@@ -147,7 +148,9 @@ func (p *process) start() error {
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
+		precise := sched.CoarseTimers()
 		_, err := p.client.Start()
+		precise()
 		started <- err
 		<-p.closed
 	}()

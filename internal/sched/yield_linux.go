@@ -1,4 +1,3 @@
-// Package sched gives a core away for a moment.
 package sched
 
 import "syscall"

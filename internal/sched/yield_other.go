@@ -1,6 +1,5 @@
 //go:build !linux
 
-// Package sched gives a core away for a moment.
 package sched
 
 import "runtime"

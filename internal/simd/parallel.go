@@ -81,7 +81,7 @@ func (j *job) run(workers int) {
 	}
 	j.part(workers - 1)
 	// Nobody touches the job any more once nothing is left and the caller is awake.
-	if !spin(func() bool { return j.left.Load() == 0 }) && j.left.Add(asleep) != asleep {
+	if !spin(waiting, func() bool { return j.left.Load() == 0 }, never) && j.left.Add(asleep) != asleep {
 		<-j.done
 	}
 	failed := j.failed.Swap(nil)

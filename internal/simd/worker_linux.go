@@ -1,0 +1,98 @@
+package simd
+
+import (
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed98097648/tune/internal/sched"
+)
+
+// patience is how long a worker sleeps for a task before it ends.
+const patience = 200 * time.Millisecond
+
+// worker is a goroutine with a thread of its own: to wake the thread itself, on another
+// core than the caller's, is much faster than to have Go's scheduler find one.
+type worker struct {
+	thread sched.Thread
+	task   func()
+	given  uint32 // 1: there is a task
+	asleep uint32
+}
+
+// idle are the workers without a task; who has just become idle comes last.
+var idle struct {
+	sync.Mutex
+	workers []*worker
+}
+
+// start has a worker call task: one that is awake if possible, or one that sleeps, or
+// else a new one.
+func start(task func()) {
+	idle.Lock()
+	n := len(idle.workers)
+	if n == 0 {
+		idle.Unlock()
+		go work(task)
+		return
+	}
+	w := idle.workers[n-1]
+	idle.workers = idle.workers[:n-1]
+	idle.Unlock()
+
+	w.task = task
+	if atomic.LoadUint32(&w.asleep) != 0 {
+		w.thread.KeepOff()
+	}
+	atomic.StoreUint32(&w.given, 1) // from here on the worker is its own master
+	if atomic.LoadUint32(&w.asleep) != 0 {
+		sched.Wake(&w.given)
+	}
+}
+
+func work(task func()) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	w := &worker{thread: sched.ThisThread()}
+	defer w.thread.Free()
+	for task != nil {
+		task()
+		task = w.next()
+	}
+}
+
+// next waits for a task, first awake, then asleep; it returns nil if none comes.
+func (w *worker) next() func() {
+	idle.Lock()
+	idle.workers = append(idle.workers, w)
+	idle.Unlock()
+	given := func() bool { return atomic.LoadUint32(&w.given) != 0 }
+	rests := sched.Rests()
+	if !spin(awake, given, func() bool { return sched.Rests() != rests }) {
+		atomic.StoreUint32(&w.asleep, 1)
+		for !given() {
+			start := time.Now()
+			sched.Wait(&w.given, 0, patience)
+			if !given() && time.Since(start) >= patience && w.leave() {
+				return nil
+			}
+		}
+		atomic.StoreUint32(&w.asleep, 0)
+	}
+	atomic.StoreUint32(&w.given, 0)
+	return w.task
+}
+
+// leave takes the worker off the idle ones, unless a task is on its way to it.
+func (w *worker) leave() bool {
+	idle.Lock()
+	defer idle.Unlock()
+	i := slices.Index(idle.workers, w)
+	if i < 0 {
+		return false
+	}
+	idle.workers = slices.Delete(idle.workers, i, i+1)
+	return true
+}

@@ -1,0 +1,50 @@
+//go:build !linux
+
+package simd
+
+import "sync/atomic"
+
+var (
+	rested atomic.Int32            // workers awake without a task, less the tasks on their way
+	tasks  = make(chan func(), 64) // for them
+)
+
+// start calls task in a goroutine: a worker that is awake, or else a new one.
+func start(task func()) {
+	for n := rested.Load(); n > 0; n = rested.Load() {
+		if rested.CompareAndSwap(n, n-1) {
+			tasks <- task
+			return
+		}
+	}
+	go work(task)
+}
+
+func work(task func()) {
+	for task != nil {
+		task()
+		task = nextTask()
+	}
+}
+
+// nextTask returns nil if there is none for a while.
+func nextTask() (task func()) {
+	rested.Add(1)
+	received := func() bool {
+		select {
+		case task = <-tasks:
+			return true
+		default:
+			return false
+		}
+	}
+	if spin(awake, received, never) {
+		return task
+	}
+	for n := rested.Load(); n > 0; n = rested.Load() {
+		if rested.CompareAndSwap(n, n-1) {
+			return nil
+		}
+	}
+	return <-tasks // somebody counts on this worker
+}
