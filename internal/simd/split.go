@@ -37,7 +37,7 @@ func (p *Product) work() float64 { return float64(p.M) * float64(p.N) * float64(
 // cut appends the tiles of a product to be shared by so many goroutines.
 func (p *Product) cut(tiles []tile, share int, kernel *gemmKernel) []tile {
 	best, height, width := math.Inf(1), 0, 0
-	least := ceilDiv(p.N, tileN)
+	least := ceilDiv(p.N, p.widest(kernel))
 	for strips := least; strips <= least+share; strips++ {
 		w := ceilDiv(ceilDiv(p.N, strips), kernel.cols) * kernel.cols
 		for bands := 1; bands <= share; bands++ {
@@ -54,6 +54,17 @@ func (p *Product) cut(tiles []tile, share int, kernel *gemmKernel) []tile {
 		}
 	}
 	return tiles
+}
+
+// widest returns how many columns a tile may have: as many as keep its part of b in the
+// room of tileK by tileN. A short inner dimension makes them wide, so that a is packed
+// less often.
+func (p *Product) widest(kernel *gemmKernel) int {
+	width := tileK * tileN / innerStep(p.K)
+	if !p.B.plain() && !p.TransB {
+		width = min(width, tileK) // what a row may have to be widened
+	}
+	return max(tileN, width/kernel.cols*kernel.cols)
 }
 
 // tileTime estimates what a tile takes for each step of the inner dimension, in the time

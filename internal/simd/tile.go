@@ -72,7 +72,7 @@ func (t tile) compute(kernel *gemmKernel, s *scratch) {
 		t.finish(t.i0, t.i1)
 	}
 	mc := blockM / kernel.rows * kernel.rows
-	step := ceilDiv(ceilDiv(t.K, max(1, ceilDiv(t.K, tileK))), 8) * 8 // 8 fit the packing
+	step := innerStep(t.K)
 	for k0 := 0; k0 < t.K; k0 += step {
 		kn := min(step, t.K-k0)
 		b := packing{kernel: kernel, wide: s.wide[:], dst: s.b, x: t.B, lanes: t.N, width: kernel.cols, step: kernel.cols, k0: k0, kn: kn}
@@ -84,6 +84,12 @@ func (t tile) compute(kernel *gemmKernel, s *scratch) {
 			t.multiply(kernel, s, i0, i1, kn, k0)
 		}
 	}
+}
+
+// innerStep returns in what steps a tile adds up an inner dimension of k: equal ones of
+// at most tileK, in multiples of the 8 that fit the packing.
+func innerStep(k int) int {
+	return ceilDiv(ceilDiv(max(k, 1), max(1, ceilDiv(k, tileK))), 8) * 8
 }
 
 // multiply computes rows [i0, i1) of the tile from the packed panels, which hold steps
