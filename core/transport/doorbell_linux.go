@@ -104,7 +104,7 @@ func doorman(s *server, spin time.Duration) error {
 	w := newWords(view.Bytes())
 	go func() {
 		spin := &spinner{limit: spin}
-		for number := atomic.LoadUint32(w.reply); ; {
+		for calls, number := uint32(1), atomic.LoadUint32(w.reply); ; calls++ {
 			number = await(w.request, w.pluginAsleep, number, spin, 0)
 			a := s.answer(context.Background(), w.mem[offRecord:])
 			sched.Rest()
@@ -112,6 +112,9 @@ func doorman(s *server, spin time.Duration) error {
 			order.PutUint32(w.mem[offTextLength:], uint32(copy(w.mem[offText:offRecord], a.text)))
 			order.PutUint64(w.mem[offBusy:], uint64(a.busy))
 			ring(w.reply, w.hostAsleep, number)
+			if calls <= imageCalls && calls&(calls-1) == 0 {
+				rest()
+			}
 		}
 	}()
 	return nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -29,9 +30,16 @@ func Serve(name, version string, kernels ...core.Kernel) {
 	}
 }
 
+// garbage is how large the garbage of a plugin may be, in percent of what is in use. That
+// is mostly scratch memory, which stays: collecting is cheap, and memory is not.
+const garbage = 20
+
 func serve(s *server) error {
 	if n, err := strconv.Atoi(os.Getenv(envThreads)); err == nil && n > 0 {
 		runtime.GOMAXPROCS(n)
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(garbage)
 	}
 	if err := followHost(s); err != nil {
 		return err

@@ -53,6 +53,7 @@ func (a *Attention) Forward(c *Context, x *autograd.Value) *autograd.Value {
 	q := a.q.Forward(c, x).Reshape(t, f.Heads, f.HeadDim)
 	k := a.k.Forward(c, x).Reshape(t, f.KVHeads, f.HeadDim)
 	v := a.v.Forward(c, x).Reshape(t, f.KVHeads, f.HeadDim)
+	c.costly()
 	if f.QKNorm {
 		q, k = a.qNorm.Forward(c, q), a.kNorm.Forward(c, k)
 	}

@@ -53,7 +53,8 @@ type Context struct {
 	divisor   *autograd.Value
 	leaves    map[*Param]*autograd.Value
 	tables    map[*RopeTable][2]*autograd.Value
-	swaps     int // of the model's sites when its forward was recorded
+	leave     func() // ends what cheap began
+	swaps     int    // of the model's sites when its forward was recorded
 	err       error
 }
 
@@ -83,6 +84,26 @@ func NewContext(mem core.Memory, b, s, maxPosition int) (*Context, error) {
 	c.pos, c.keys = c.G.Input("positions", part(2)), c.G.Input("keys", keys)
 	c.divisor = c.G.Input("divisor", divisor)
 	return c, nil
+}
+
+// cheap says that the operations recorded from now on, until costly, cost little, except
+// for linear layers at the end: their values are computed again for the backward pass. So
+// the output of a norm or of an activation, as large as what it is computed from, need
+// not be kept for the linear layers that read it; those are not computed again, because
+// nothing in the backward pass needs their outputs. With Checkpoint the whole layer is
+// computed again anyway.
+func (c *Context) cheap() {
+	if !c.Checkpoint {
+		c.leave = c.G.Checkpoint()
+	}
+}
+
+// costly ends what cheap began.
+func (c *Context) costly() {
+	if c.leave != nil {
+		c.leave()
+		c.leave = nil
+	}
 }
 
 // Batch returns the memory that the graph reads.

@@ -105,8 +105,10 @@ func (l decoderLayer) forward(c *Context, h *autograd.Value) *autograd.Value {
 	if c.Checkpoint {
 		defer c.G.Checkpoint()()
 	}
+	c.cheap()
 	x := inPath(c, "input_layernorm", func() *autograd.Value { return l.attentionNorm.Forward(c, h) })
 	h = Add(c.G, h, inPath(c, "self_attn", func() *autograd.Value { return l.attention.Forward(c, x) }))
+	c.cheap()
 	x = inPath(c, "post_attention_layernorm", func() *autograd.Value { return l.blockNorm.Forward(c, h) })
 	return Add(c.G, h, inPath(c, "mlp", func() *autograd.Value { return l.block.Forward(c, x) }))
 }

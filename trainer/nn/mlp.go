@@ -23,7 +23,11 @@ func NewMLP(b *Builder, path, sitePath string, hidden, intermediate int, bias bo
 
 // Forward records the block: x [T, D], y [T, D].
 func (m *MLP) Forward(c *Context, x *autograd.Value) *autograd.Value {
-	return m.down.Forward(c, m.activate(c, m.gate.Forward(c, x), m.up.Forward(c, x)))
+	gate, up := m.gate.Forward(c, x), m.up.Forward(c, x)
+	c.costly()
+	c.cheap()
+	defer c.costly()
+	return m.down.Forward(c, m.activate(c, gate, up))
 }
 
 // activate records silu(gate) * up.

@@ -54,6 +54,7 @@ func NewMoE(b *Builder, path, sitePath string, cfg MoEConfig) *MoE {
 
 // Forward records the block: x [T, D], y [T, D].
 func (m *MoE) Forward(c *Context, x *autograd.Value) *autograd.Value {
+	c.costly()
 	weights, ids := topK(c.G, softmaxRows(c.G, m.router.Forward(c, x)), m.cfg.TopK)
 	if m.cfg.NormTopK {
 		weights = normalizeRows(c.G, weights)
