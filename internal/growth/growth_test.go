@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -132,7 +133,7 @@ func TestTableHasEverySizeAndTheSlopes(t *testing.T) {
 	}
 	for _, want := range []string{
 		"Layers. Kernels: npu_a, npu_b.\n\n| layers | step ms | predicted ms | memory MiB | predicted MiB |\n|---:|---:|---:|---:|---:|\n" +
-			"| 2 | 12.0 | 48.0 | 20.0 | 20.0 |\n| 4 | 48.0 | 96.0 | 32.0 | 40.0 |\n| 8 | 192 | 192 | 80.0 | 80.0 |\n\n",
+			"| 2 | 12.0 | 48.0 | 20.0 | 20.0 |\n| 4 | 48.0 | 96.0 | 32.0 | 40.0 |\n| 8 | 192.0 | 192.0 | 80.0 | 80.0 |\n\n",
 		"Time: slope 2.00 measured, 1.00 predicted. Memory: slope 1.00 measured, 1.00 predicted.",
 		"times 24.00 ", "without 80 MiB",
 	} {
@@ -155,7 +156,7 @@ func TestChartIsWellFormedAndHasTheNumbers(t *testing.T) {
 		}
 		want := []string{"Layers < & more", "measured", "predicted", r.time.growth(), r.memory.growth()}
 		for i := range n {
-			want = append(want, digits(r.time.measured[i]), digits(r.memory.measured[i]))
+			want = append(want, fmt.Sprintf("%.1f", r.time.measured[i]), fmt.Sprintf("%.1f", r.memory.measured[i]))
 		}
 		for _, w := range want {
 			if !slices.Contains(text, w) {
@@ -218,9 +219,9 @@ func TestNamesOfSeriesDoNotOverlap(t *testing.T) {
 
 func TestEverySweepMakesConfigsOfItsSizes(t *testing.T) {
 	field := map[string]string{"seq": "max_position_embeddings", "layers": "num_hidden_layers", "experts": "num_experts"}
-	all, err := choose("", 0)
-	if err != nil || len(all) != len(field) {
-		t.Fatalf("%d sweeps, error %v; want %d", len(all), err, len(field))
+	all := sweeps(0)
+	if len(all) != len(field) {
+		t.Fatalf("%d sweeps, want %d", len(all), len(field))
 	}
 	for _, w := range all {
 		for _, n := range w.sizes {
@@ -239,12 +240,10 @@ func TestEverySweepMakesConfigsOfItsSizes(t *testing.T) {
 	}
 }
 
-func TestChooseRestrictsSweepsAndSizes(t *testing.T) {
-	got, err := choose("layers", 2)
-	if err != nil || len(got) != 1 || got[0].name != "layers" || !slices.Equal(got[0].sizes, []int{2, 4}) {
-		t.Errorf("%+v, error %v; want layers 2 and 4", got, err)
-	}
-	if _, err := choose("width", 0); err == nil || !strings.Contains(err.Error(), "seq, layers, experts") {
-		t.Errorf("error %v, want one that lists the sweeps", err)
+func TestPointsKeepsTheSmallestSizes(t *testing.T) {
+	for points, want := range map[int][]int{0: {2, 4, 8, 16}, 2: {2, 4}, 9: {2, 4, 8, 16}} {
+		if w := sweeps(points)[1]; w.name != "layers" || !slices.Equal(w.sizes, want) {
+			t.Errorf("%d points: %s has %v, want layers with %v", points, w.name, w.sizes, want)
+		}
 	}
 }

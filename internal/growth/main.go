@@ -30,7 +30,6 @@ import (
 // settings are the values of the flags.
 type settings struct {
 	pluginDir, out string
-	only           string // the sweep to make; all if empty
 	steps, threads int
 	points         int // the most of each sweep, smallest first; 0 for all
 }
@@ -39,7 +38,6 @@ func main() {
 	var s settings
 	flag.StringVar(&s.pluginDir, "plugin-dir", filepath.FromSlash("bin/plugins"), "the `folder` of the plugins")
 	flag.StringVar(&s.out, "out", filepath.FromSlash("docs/growth"), "the `folder` for the charts")
-	flag.StringVar(&s.only, "only", "", "make only the sweep of this `name`: seq, layers or experts")
 	flag.IntVar(&s.steps, "steps", 5, "measured `steps` of each size")
 	flag.IntVar(&s.threads, "threads", 0, "`threads` to compute with; 0 for all cores")
 	flag.IntVar(&s.points, "points", 0, "measure only the smallest `sizes` of each sweep, at most so many; 0 for all")
@@ -56,10 +54,6 @@ func main() {
 
 // run makes the sweeps. Tables go to out, notes of each size to notes.
 func run(ctx context.Context, s settings, out, notes io.Writer) error {
-	chosen, err := choose(s.only, s.points)
-	if err != nil {
-		return err
-	}
 	if err := os.MkdirAll(s.out, 0o755); err != nil {
 		return fmt.Errorf("-out: %w", err)
 	}
@@ -68,7 +62,7 @@ func run(ctx context.Context, s settings, out, notes io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(out, "%d threads: %.1f GB/s, %.0f Gflop/s; measured steps of each size: %d\n", limits.Threads, limits.Bandwidth/1e9, limits.Products/1e9, s.steps)
-	for _, w := range chosen {
+	for _, w := range sweeps(s.points) {
 		points := make([]point, len(w.sizes))
 		for i, n := range w.sizes {
 			if points[i], err = s.measure(ctx, w, n, limits); err != nil {

@@ -129,8 +129,7 @@ func (r report) table() string {
 	fmt.Fprintf(&b, "\n%s. Kernels: %s.\n\n", r.title, strings.Join(r.kernels, ", "))
 	fmt.Fprintf(&b, "| %s | step ms | predicted ms | memory MiB | predicted MiB |\n|---:|---:|---:|---:|---:|\n", r.axis)
 	for i, n := range r.time.sizes {
-		fmt.Fprintf(&b, "| %.0f | %s | %s | %s | %s |\n", n, digits(r.time.measured[i]), digits(r.time.predicted[i]),
-			digits(r.memory.measured[i]), digits(r.memory.predicted[i]))
+		fmt.Fprintf(&b, "| %.0f | %.1f | %.1f | %.1f | %.1f |\n", n, r.time.measured[i], r.time.predicted[i], r.memory.measured[i], r.memory.predicted[i])
 	}
 	fmt.Fprintf(&b, "\nTime: %s. Memory: %s.\n%s\n", r.time.growth(), r.memory.growth(), strings.Join(r.caption(), "\n"))
 	return b.String()
@@ -139,19 +138,8 @@ func (r report) table() string {
 // caption says what the predictions are, in lines that fit below the chart.
 func (r report) caption() []string {
 	return []string{
-		fmt.Sprintf("Slopes are of the last %d sizes. Time is predicted as the floor that bytes and operations have by the", min(fitted, len(r.time.sizes))),
-		fmt.Sprintf("ceilings of the machine, times %.2f so that the largest size agrees. Memory is predicted as 16 bytes for each", r.scale),
-		fmt.Sprintf("parameter and the planned activations; measured is without %.0f MiB, so that the smallest size agrees.", r.apart),
+		fmt.Sprintf("Slopes are of the last %d sizes. Time is predicted as the floor that bytes and operations have by the ceilings of the machine,", min(fitted, len(r.time.sizes))),
+		fmt.Sprintf("times %.2f so that the largest size agrees. Memory is predicted as 16 bytes for each parameter and the planned activations,", r.scale),
+		fmt.Sprintf("without scratch memory inside of kernels; measured is without %.0f MiB, so that the smallest size agrees.", r.apart),
 	}
-}
-
-// digits prints a value with three digits.
-func digits(v float64) string {
-	switch {
-	case v >= 99.95:
-		return fmt.Sprintf("%.0f", v)
-	case v >= 9.995:
-		return fmt.Sprintf("%.1f", v)
-	}
-	return fmt.Sprintf("%.2f", v)
 }

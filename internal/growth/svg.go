@@ -72,9 +72,9 @@ func (b *canvas) series(across, up scale, c curve) {
 	fmt.Fprintf(b, `<path class="line" d="M%s"/>`+"\n", strings.Join(line, "L"))
 	for i, n := range c.sizes {
 		x, y := across.at(n), up.at(c.measured[i])
-		fmt.Fprintf(b, `<circle class="m" cx="%.1f" cy="%.1f" r="4"><title>%g: %s %s measured, %s predicted</title></circle>`+"\n",
-			x, y, n, digits(c.measured[i]), c.unit, digits(c.predicted[i]))
-		b.text(x-5, y-7, "value end", digits(c.measured[i]))
+		fmt.Fprintf(b, `<circle class="m" cx="%.1f" cy="%.1f" r="4"><title>%g: %.1f %s measured, %.1f predicted</title></circle>`+"\n",
+			x, y, n, c.measured[i], c.unit, c.predicted[i])
+		b.text(x-5, y-7, "value end", fmt.Sprintf("%.1f", c.measured[i]))
 	}
 	last := len(c.sizes) - 1
 	m, p := apart(up.at(c.measured[last]), up.at(c.predicted[last]))
