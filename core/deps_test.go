@@ -37,6 +37,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/simd/simdtest", "core core/kerneltest internal/simd", "core/reference"},
 	{"internal/ceiling", "internal/simd", ""},
 	{"internal/opbench", "core core/kerneltest internal/ceiling", "core/reference core/transport internal/plugintest plugins/linked"},
+	{"internal/growth", "core core/transport internal/ceiling trainer/bench", ""},
 	{"internal/storage", "core internal/simd", ""},
 	{"internal/testdata", "golang.org/x/sys", ""},
 	{"internal/golden", "core internal/testdata trainer/checkpoint", ""},
