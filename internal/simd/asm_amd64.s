@@ -5432,7 +5432,7 @@ set:
 	RET
 
 // func transpose8AVX2(dst *float32, step int, src *float32, stride int, rows int, n int)
-// Requires: AVX, CMOV
+// Requires: AVX, CMOV, MMX+
 TEXT ·transpose8AVX2(SB), NOSPLIT, $0-48
 	MOVQ    dst+0(FP), AX
 	MOVQ    step+8(FP), CX
@@ -5460,13 +5460,21 @@ TEXT ·transpose8AVX2(SB), NOSPLIT, $0-48
 	LEAQ    (R12)(DX*1), R13
 	CMPQ    BX, $0x06
 	CMOVQLE R12, R13
-	LEAQ    (R13)(DX*1), DX
+	LEAQ    (R13)(DX*1), R14
 	CMPQ    BX, $0x07
-	CMOVQLE R13, DX
+	CMOVQLE R13, R14
 
 squares:
 	CMPQ        SI, $0x08
 	JL          columns
+	PREFETCHT0  (DI)(DX*8)
+	PREFETCHT0  (R8)(DX*8)
+	PREFETCHT0  (R9)(DX*8)
+	PREFETCHT0  (R10)(DX*8)
+	PREFETCHT0  (R11)(DX*8)
+	PREFETCHT0  (R12)(DX*8)
+	PREFETCHT0  (R13)(DX*8)
+	PREFETCHT0  (R14)(DX*8)
 	VMOVUPS     (DI), X0
 	VINSERTF128 $0x01, (R11), Y0, Y0
 	VMOVUPS     (R8), X1
@@ -5474,7 +5482,7 @@ squares:
 	VMOVUPS     (R9), X2
 	VINSERTF128 $0x01, (R13), Y2, Y2
 	VMOVUPS     (R10), X3
-	VINSERTF128 $0x01, (DX), Y3, Y3
+	VINSERTF128 $0x01, (R14), Y3, Y3
 	VUNPCKLPS   Y1, Y0, Y4
 	VUNPCKHPS   Y1, Y0, Y5
 	VUNPCKLPS   Y3, Y2, Y6
@@ -5490,7 +5498,7 @@ squares:
 	VMOVUPS     16(R9), X11
 	VINSERTF128 $0x01, 16(R13), Y11, Y11
 	VMOVUPS     16(R10), X12
-	VINSERTF128 $0x01, 16(DX), Y12, Y12
+	VINSERTF128 $0x01, 16(R14), Y12, Y12
 	VUNPCKLPS   Y10, Y9, Y7
 	VUNPCKHPS   Y10, Y9, Y13
 	VUNPCKLPS   Y12, Y11, Y14
@@ -5522,7 +5530,7 @@ squares:
 	ADDQ        $0x20, R11
 	ADDQ        $0x20, R12
 	ADDQ        $0x20, R13
-	ADDQ        $0x20, DX
+	ADDQ        $0x20, R14
 	SUBQ        $0x08, SI
 	JMP         squares
 
@@ -5550,9 +5558,9 @@ columns:
 	VMOVSS (R13), X0
 	VMOVSS X0, 24(AX)
 	ADDQ   $0x04, R13
-	VMOVSS (DX), X0
+	VMOVSS (R14), X0
 	VMOVSS X0, 28(AX)
-	ADDQ   $0x04, DX
+	ADDQ   $0x04, R14
 	ADDQ   CX, AX
 	DECQ   SI
 	JMP    columns
