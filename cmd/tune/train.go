@@ -82,17 +82,17 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []strin
 	if err := t.check(c, args); err != nil {
 		return err
 	}
-	if err := t.fitModel(); err != nil {
-		return err
-	}
 	if t.file.print {
-		return t.file.write(a.stdout, c)
+		return errors.Join(t.fitModel(), t.file.write(a.stdout, c))
 	}
 	if t.config.Out, err = chooseOut(t.config.Out, t.changed("out")); err != nil {
 		return err
 	}
 	if left := unfinished(t.config.Out); left != nil {
 		a.note("%s: left by a run that was killed, and can be removed unless that run still goes on", strings.Join(left, ", "))
+	}
+	if err := t.fitModel(); err != nil {
+		return err
 	}
 	mem, err := newMemory()
 	if err != nil {
