@@ -43,6 +43,11 @@ func variants(op core.Op, f core.Facts) []core.Facts {
 			func(f *core.Facts) { f.Routing = core.RoutingSoftmax },
 			func(f *core.Facts) { f.Activation = "gelu" },
 		}
+	case core.Attention:
+		f.WeightDType, f.HeadDim, f.Heads, f.KVHeads = core.InvalidDType, 16, 4, 2
+		changes = []func(*core.Facts){func(f *core.Facts) { f.KVHeads = 4 }}
+	case core.LinearCrossEntropy:
+		f.Dim, f.Vocab = 64, 256
 	}
 	all := []core.Facts{f}
 	for _, change := range changes {
