@@ -160,8 +160,10 @@ func (w *jsonWriter) write(v any, depth int) error {
 		w.quote(v)
 	case markup:
 		w.quote(string(v))
-	case int64, jsonInt:
-		fmt.Fprint(w, v)
+	case int64:
+		w.WriteString(strconv.FormatInt(v, 10))
+	case jsonInt:
+		w.WriteString(string(v))
 	case float64:
 		w.WriteString(jsonFloat(v))
 	case []any:
