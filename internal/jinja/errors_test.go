@@ -42,7 +42,7 @@ func TestErrors(t *testing.T) {
 		{`{# open`, "the comment has no end"},
 		{`{% raw %}x`, "has no endraw"},
 		{`{{ a`, "the tag has no end; want }}"},
-		{`{{ [x]|tojson }}`, "Object of type Undefined is not JSON serializable"},
+		{`{{ [x]|tojson }}`, "object of type Undefined is not JSON serializable"},
 		{`{% macro f(a) %}{% endmacro %}{{ f(1, 2) }}`, "macro 'f' takes not more than 1 argument(s)"},
 		{`{% macro f(a) %}{% endmacro %}{{ f(q=2) }}`, "macro 'f' takes no keyword argument 'q'"},
 		{`{% macro f(a=1, b) %}{% endmacro %}`, "the parameter b has no default"},

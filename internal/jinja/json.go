@@ -173,7 +173,7 @@ func (w *jsonWriter) write(v any, depth int) error {
 	case *Dict:
 		return w.dict(v, depth)
 	default:
-		return fmt.Errorf("Object of type %s is not JSON serializable", TypeName(v)) //nolint:staticcheck // Python's words
+		return fmt.Errorf("object of type %s is not JSON serializable", TypeName(v))
 	}
 	return w.charge(w.Len() - before)
 }
