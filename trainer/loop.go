@@ -3,32 +3,31 @@ package trainer
 import (
 	"context"
 	"fmt"
-	"math"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
-	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/data"
-	"github.com/seed98097648/tune/trainer/measure"
 	"github.com/seed98097648/tune/trainer/optim"
 )
 
 // Summary is what a run came to. That of a run that was resumed is of the whole of it.
 type Summary struct {
-	Steps       int           // done
-	Interrupted bool          // the context ended before the last step
-	First, Last Step          // zero without steps
-	Before      *Eval         // nil without held-out rows
-	After       *Eval         // likewise, and nil when interrupted
-	Best        *Eval         // the best after a step, nil if there was none
-	Loaded      bool          // the model saved is that of Best
-	Out         string        // the folder saved; empty without one
-	Checkpoint  string        // the newest checkpoint; empty without one
-	Report      *core.Report  // which kernel went where
-	Elapsed     time.Duration // training and evaluation, without loading and what was done before resuming
+	Steps       int    // done
+	Interrupted bool   // the context ended before the last step
+	First, Last Step   // zero without steps
+	Before      *Eval  // nil without held-out rows
+	After       *Eval  // likewise, and nil when interrupted
+	Best        *Eval  // the best after a step, nil if there was none
+	Loaded      bool   // the model saved is that of Best
+	Out         string // the folder saved; empty without one
+	Checkpoint  string // the newest checkpoint; empty without one
+
+	BestCheckpoint string // that of Best; empty without one
+
+	Report  *core.Report  // which kernel went where
+	Elapsed time.Duration // training and evaluation, without loading and what was done before resuming
 }
 
 // session is one process's part of a run.
@@ -45,9 +44,10 @@ type session struct {
 
 // Run patches the model, trains it, evaluates it before, on the way and after, and saves
 // it. When ctx ends, the step at hand is finished, and the model is saved as it is then;
-// that is not an error, except while auto still measures kernels. The output folder is claimed before the first step, and appears
-// under its name only when it is complete; with checkpoints, it holds those meanwhile.
-// What resuming changes is told at Job.Resume.
+// that is not an error, except while auto still measures kernels. The output folder is
+// claimed before the first step, and appears under its name only when it is complete; with
+// checkpoints it is there from the start and holds those meanwhile. Job.Resume tells what
+// resuming changes.
 func (j *Job) Run(ctx context.Context) (*Summary, error) {
 	c := j.Config
 	if err := c.Validate(); err != nil {
@@ -85,96 +85,6 @@ func (j *Job) Run(ctx context.Context) (*Summary, error) {
 	return r.sum, r.finish()
 }
 
-// patch places the kernels: those of the run that is resumed, or those that the
-// configuration selects.
-func (r *session) patch(ctx context.Context) error {
-	j, c := r.job, r.job.Config
-	reg := j.Registry
-	if reg == nil {
-		reg = core.NewRegistry()
-	}
-	var plan *core.Plan
-	var err error
-	if j.Resume != nil {
-		plan, err = j.Resume.plan(j.Model, reg)
-	} else {
-		plan, err = measure.Plan(ctx, j.Model, reg, c.Kernels, measure.Run{Memory: j.Memory, Batch: c.Batch, Seq: c.Seq}, j.Measure)
-	}
-	if err != nil {
-		return err
-	}
-	if r.sum.Report, err = plan.Apply(); err != nil {
-		return err
-	}
-	call(j.Hooks.OnPatch, r.sum.Report)
-	r.state.Kernels = placements(r.sum.Report)
-	r.state.Machine = thisMachine(reg, r.state.Kernels)
-	return nil
-}
-
-// begin brings the run to where it starts, or goes on.
-func (r *session) begin() error {
-	j, c := r.job, r.job.Config
-	var err error
-	if r.loader, err = data.NewLoader(j.Train, c.Batch, c.Seed); err != nil {
-		return err
-	}
-	steps := c.Steps
-	if steps == 0 {
-		steps = max(1, int(math.Ceil(c.Epochs*float64(len(j.Train))/float64(c.Batch*c.Accumulate))))
-	}
-	r.schedule = optim.Schedule{Decay: c.Schedule, Peak: c.LR, Warmup: min(c.Warmup, steps), Steps: steps}
-	if err := r.schedule.Validate(); err != nil {
-		return err
-	}
-	if err := j.checkDisk(steps); err != nil {
-		return err
-	}
-	r.state.Version, r.state.Config, r.state.Steps, r.state.Rows = stateVersion, c, steps, len(j.Train)
-	if c.Checkpoints.SaveEvery > 0 || j.Resume != nil {
-		if r.state.Model, r.state.Data, err = j.fingerprint(); err != nil {
-			return err
-		}
-	}
-	start := Start{Model: j.Model.Config.ModelType, Parameters: j.Model.Elems(), Rows: len(j.Train), EvalRows: len(j.Eval), Steps: steps, Config: c}
-	if j.Resume == nil {
-		r.out.log(start)
-	} else if err := r.restore(j.Resume); err != nil {
-		return err
-	}
-	start.Resumed = r.state.Step
-	call(j.Hooks.OnStart, start)
-	return nil
-}
-
-// restore takes over what a checkpoint holds.
-func (r *session) restore(from *Resume) error {
-	if err := from.checkInputs(r.state.Model, r.state.Data); err != nil {
-		return err
-	}
-	was := from.State
-	if r.state.Steps < was.Step {
-		return fmt.Errorf("trainer: cannot resume from %s: it has done %d steps, and the run is to have %d", from.Dir, was.Step, r.state.Steps)
-	}
-	if err := from.checkMachine(r.state.Machine); err != nil {
-		call(r.job.Hooks.OnWarning, err)
-	}
-	if err := readWeights(r.job.Model, from.Dir); err != nil {
-		return fmt.Errorf("trainer: resume: %w", err)
-	}
-	if err := r.engine.readOptimizer(filepath.Join(from.Dir, optimizerFile), was.Step); err != nil {
-		return fmt.Errorf("trainer: resume: %w", err)
-	}
-	r.loader.Seek(was.Batches)
-	r.state.Step, r.state.Epoch, r.state.Batches = was.Step, was.Epoch, was.Batches
-	r.state.First, r.state.Last, r.state.Before, r.state.Eval, r.state.Best = was.First, was.Last, was.Before, was.Eval, was.Best
-	r.sum.Checkpoint = from.Dir
-	if same(from.Dir, checkpoint.StepDir(r.out.path, was.Step)) {
-		r.saved = was.Step
-	}
-	return nil
-}
-
 // loop runs the steps, the evaluations and the checkpoints that are left to do.
 func (r *session) loop(ctx context.Context) error {
 	// A step is never cut short by the end of ctx, which is seen between steps.
@@ -201,26 +111,6 @@ func (r *session) loop(ctx context.Context) error {
 			return fmt.Errorf("step %d: %w", r.state.Step+1, err)
 		}
 	}
-}
-
-// finish saves the model.
-func (r *session) finish() (err error) {
-	s, j := r.sum, r.job
-	s.Steps, s.First, s.Last = r.state.Step, r.state.First, r.state.Last
-	s.Before, s.Best = r.state.Before, r.state.Best
-	if e := r.state.Eval; e != nil && !s.Interrupted && e.Step == s.Steps {
-		s.After = e
-	}
-	if j.Config.Checkpoints.LoadBest && !s.Interrupted && s.Best != nil && s.Best.Step != s.Steps {
-		if err := readWeights(j.Model, checkpoint.StepDir(r.out.path, s.Best.Step)); err != nil {
-			return fmt.Errorf("trainer: load the best model: %w", err)
-		}
-		s.Loaded = true
-	}
-	if s.Out, err = r.out.commit(j); err == nil && s.Out != "" {
-		call(j.Hooks.OnSave, s.Out)
-	}
-	return err
 }
 
 // abortable returns a context that ends when abort is closed.

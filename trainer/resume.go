@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -26,7 +25,7 @@ type Resume struct {
 // OpenCheckpoint reads a checkpoint, or the newest one of a run's output folder.
 func OpenCheckpoint(path string) (*Resume, error) {
 	dir := path
-	if _, err := os.Stat(filepath.Join(path, StateFile)); errors.Is(err, fs.ErrNotExist) {
+	if !isCheckpoint(path) {
 		steps, err := checkpoint.Steps(path)
 		if err != nil {
 			return nil, fmt.Errorf("trainer: resume: %w", err)

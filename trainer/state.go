@@ -94,6 +94,11 @@ func (s *State) write(path string) error {
 	return checkpoint.WriteFileAtomic(path, append(b, '\n'), 0o644)
 }
 
+func isCheckpoint(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, StateFile))
+	return err == nil
+}
+
 func readState(dir string) (*State, error) {
 	path := filepath.Join(dir, StateFile)
 	b, err := os.ReadFile(path)
@@ -158,4 +163,3 @@ func modelSum(dir string, config []byte) (string, error) {
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
-

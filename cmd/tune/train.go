@@ -26,7 +26,11 @@ small model on examples of its own, to show that everything works; flags that
 are given change that run too.
 
 Ctrl-C, or closing the terminal, finishes the step and saves; a second Ctrl-C
-gives up at once and leaves nothing behind.
+gives up at once and leaves nothing behind but checkpoints.
+
+With --save-every, the run can be killed at any moment and resumed: "tune
+--resume --out DIR" takes everything else from the newest checkpoint in DIR and
+goes on to the same result, to the bit. It refuses flags that would change that.
 
 With --log json, standard output has one JSON object on a line for each step,
 with exactly the fields step, loss, lr, grad_norm and tokens_per_s; everything
@@ -37,6 +41,8 @@ const trainExamples = `tune --kernels auto
 tune --kernels auto --model DIR --data notes.txt --epochs 3 --out my-model
 tune train --model DIR --data train.jsonl --eval-data test.jsonl --steps 200 \
   --batch 8 --seq 512 --lr 5e-5 --warmup 20 --log json
+tune --model DIR --data notes.txt --out my-model --save-every 100
+tune --resume --out my-model
 `
 
 // trainFlags are the values of train's flags.
@@ -44,6 +50,8 @@ type trainFlags struct {
 	config  trainer.Config
 	kernels kernelFlags
 	log     string
+	from    string          // --resume
+	resume  *trainer.Resume // nil unless given
 	changed func(flag string) bool
 }
 
@@ -54,6 +62,7 @@ func (a *app) trainCommand() *Command {
 	t.addData(c.Group("Model and data"))
 	t.addLength(c.Group("Length of the run"))
 	t.addOptimizer(c.Group("Optimizer"))
+	t.addCheckpoints(c.Group("Checkpoints and evaluation"))
 	kernels := c.Group("Kernels")
 	t.kernels.add(kernels, t.config.Kernels)
 	kernels.BoolVar(&t.config.Strict, "strict", false, "fail where the plain implementation would replace a plugin, which is given up after three deaths on one call")
@@ -68,10 +77,7 @@ func (a *app) trainCommand() *Command {
 }
 
 func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []string) (err error) {
-	if err := t.check(c, args); err != nil {
-		return err
-	}
-	if t.config.Out, err = chooseOut(t.config.Out, t.changed("out")); err != nil {
+	if err := t.open(c, args); err != nil {
 		return err
 	}
 	if left := unfinished(t.config.Out); left != nil {
@@ -89,6 +95,7 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []strin
 	if err != nil {
 		return err
 	}
+	job.Resume, a.pluginDir = t.resume, t.kernels.dir
 	if err := a.noteSkipped(t.config.Data, t.config.EvalData); err != nil {
 		return err
 	}
@@ -106,6 +113,30 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []strin
 		job.Hooks.OnStart = a.noteWarmup
 	}
 	return t.kernels.blame(a.runJob(ctx, job, reg, progress.Format(t.log), example))
+}
+
+// open checks the flags and finds the output folder, or the checkpoint to go on from.
+func (t *trainFlags) open(c *Command, args []string) (err error) {
+	if t.from == "" {
+		if err := t.check(c, args); err != nil {
+			return err
+		}
+		t.config.Out, err = chooseOut(t.config.Out, t.changed("out"))
+		return err
+	}
+	if len(args) == 1 && t.from == newest {
+		return c.usagef("unexpected argument %q; write --resume=%s", args[0], args[0])
+	}
+	if err := t.adopt(c); err != nil {
+		return err
+	}
+	if err := t.check(c, args); err != nil {
+		return err
+	}
+	if err := t.resume.Check(t.config); err != nil {
+		return c.usagef("%w", err)
+	}
+	return nil
 }
 
 // check validates everything that needs no file.
@@ -177,6 +208,11 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 		}
 		fmt.Fprintln(text)
 	}
+	job.Hooks.OnWarning = func(err error) { a.note("warning: %v", err) }
+	job.Hooks.OnCheckpoint = func(c trainer.Checkpoint) { a.checkpoint = c.Path }
+	if job.Resume != nil {
+		a.checkpoint = job.Resume.Dir
+	}
 	forget := func() bool { return true }
 	defer func() { forget() }()
 	job.Hooks.OnPatch = func(r *core.Report) {
@@ -203,6 +239,9 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 		if err := checkDemo(ctx, text, example, "Unseen words after training"); err != nil {
 			return err
 		}
+	}
+	if s.Interrupted && s.Checkpoint != "" {
+		fmt.Fprintf(text, "\nGo on with the run:\n  %s\n", a.resumeCommand())
 	}
 	fmt.Fprintf(text, "\nTrain it further, or a model of your own:\n  %s --kernels %s --model %s --data FILE\n", invocation(), job.Config.Kernels, s.Out)
 	return nil
