@@ -157,6 +157,7 @@ func (r *Resume) plan(m core.Model, reg *core.Registry) (*core.Plan, error) {
 			return nil, err
 		}
 	}
+	reg.Rest(plan.Actions)
 	return plan, nil
 }
 

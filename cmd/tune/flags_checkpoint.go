@@ -25,8 +25,15 @@ func (t *trainFlags) addCheckpoints(f *pflag.FlagSet) {
 	f.Lookup("resume").NoOptDefVal = newest
 }
 
-// adopt finds the checkpoint to go on from, and takes every flag that is not given from it.
-func (t *trainFlags) adopt(c *Command) error {
+// adopt finds the checkpoint to go on from, if there is to be one, and takes every flag
+// that is not given from it.
+func (t *trainFlags) adopt(c *Command, args []string) error {
+	if t.from == "" {
+		return nil
+	}
+	if len(args) == 1 && t.from == newest {
+		return c.usagef("unexpected argument %q; write --resume=%s", args[0], args[0])
+	}
 	path, out := t.from, t.config.Out
 	if path == newest {
 		if !t.changed("out") {
@@ -54,6 +61,17 @@ func (t *trainFlags) adopt(c *Command) error {
 	t.config.Out = out
 	t.changed = func(string) bool { return true } // nothing is left to be chosen
 	return nil
+}
+
+// chooseOut returns the folder to save. A run that goes on must be the same run.
+func (t *trainFlags) chooseOut(c *Command) (string, error) {
+	if t.resume == nil {
+		return chooseOut(t.config.Out, t.changed("out"))
+	}
+	if err := t.resume.Check(t.config); err != nil {
+		return "", c.usagef("%w", err)
+	}
+	return t.config.Out, nil
 }
 
 // givenFlags returns what sets each flag that is given to its value once more, for when
