@@ -429,4 +429,3 @@ func TestDamagedCheckpointsAreErrors(t *testing.T) {
 		t.Errorf("a folder without checkpoints: %v", err)
 	}
 }
-

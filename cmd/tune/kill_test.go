@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -133,4 +135,54 @@ func loadable(t *testing.T, out string) (newest int) {
 		newest = step
 	}
 	return newest
+}
+
+// TestAnInterruptedRunSaysHowToGoOn interrupts a run that has checkpoints, once and twice.
+func TestAnInterruptedRunSaysHowToGoOn(t *testing.T) {
+	dir := t.TempDir()
+	if err := writeModel(filepath.Join(dir, "m"), "llama"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "text.txt"), []byte(corpus()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	const steps = "1000000"
+	first := []string{"--kernels", "none", "--model", "m", "--data", "text.txt", "--seq", "16", "--steps", steps, "--save-every", steps, "--out", "saved", "--log", "json"}
+	again := []string{"--resume", "--out", "saved", "--log", "json"}
+	for _, tt := range []struct {
+		args    []string
+		signals []os.Signal
+		code    int
+		want    string
+	}{
+		{first, []os.Signal{syscall.SIGINT}, exitOK, "Go on with the run:\n  tune --resume --out saved\n"},
+		{again, []os.Signal{syscall.SIGSTOP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGCONT}, exitInterrupted, "tune: interrupted; go on with: tune --resume --out saved\n"},
+		{again, []os.Signal{syscall.SIGINT}, exitOK, "Go on with the run:\n  tune --resume --out saved\n"},
+	} {
+		cmd := tuneIn(t, dir, tt.args...)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for lines, n := bufio.NewScanner(out), 0; n < 3 && lines.Scan(); n++ {
+		}
+		for _, s := range tt.signals {
+			send(t, cmd, s)
+		}
+		io.Copy(io.Discard, out)
+		cmd.Wait()
+		stderr := cmd.Stderr.(*bytes.Buffer).String()
+		if code := cmd.ProcessState.ExitCode(); code != tt.code || !strings.Contains(stderr, tt.want) {
+			t.Errorf("exit code %d, want %d; standard error should have %q:\n%s", code, tt.code, tt.want, stderr)
+		}
+	}
+	if loadable(t, filepath.Join(dir, "saved")) < 6 {
+		t.Error("the newest checkpoint is not that of the last interrupt")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "saved", "config.json")); err != nil {
+		t.Error(err)
+	}
 }

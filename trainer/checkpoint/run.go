@@ -30,6 +30,11 @@ func OpenRun(dir string, fresh bool) (*Run, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("checkpoint: output folder %s: %w", dir, err)
 	}
+	if made {
+		if err := syncDir(filepath.Dir(dir)); err != nil {
+			return nil, fmt.Errorf("checkpoint: output folder %s: %w", dir, err)
+		}
+	}
 	unlock, err := lock(dir)
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: output folder %s: %w", dir, err)
