@@ -95,10 +95,10 @@ func (r *session) writeCheckpoint(step int) (err error) {
 	if err := r.engine.writeOptimizer(f.Path(optimizerFile)); err != nil {
 		return err
 	}
-	if err := checkpoint.WriteFileAtomic(f.Path(LogFile), r.out.lines.Bytes(), 0o644); err != nil {
+	if err := f.WriteFile(LogFile, r.out.lines.Bytes()); err != nil {
 		return err
 	}
-	if err := r.state.write(f.Path(StateFile)); err != nil {
+	if err := r.state.write(f); err != nil {
 		return err
 	}
 	return f.Commit()

@@ -106,7 +106,7 @@ func (o *output) commit(j *Job) (string, error) {
 	}
 	err := j.writeModel(f)
 	if err == nil {
-		err = checkpoint.WriteFileAtomic(f.Path(LogFile), o.lines.Bytes(), 0o644)
+		err = f.WriteFile(LogFile, o.lines.Bytes())
 	}
 	if err != nil {
 		return "", fmt.Errorf("trainer: save %s: %w", o.path, err)
@@ -118,7 +118,7 @@ func (o *output) commit(j *Job) (string, error) {
 // that a saved folder and a checkpoint have in common.
 func (j *Job) writeModel(f *checkpoint.Folder) error {
 	for _, file := range append([]File{{configFile, j.Model.RawConfig}}, j.Files...) {
-		if err := checkpoint.WriteFileAtomic(f.Path(file.Name), file.Data, 0o644); err != nil {
+		if err := f.WriteFile(file.Name, file.Data); err != nil {
 			return err
 		}
 	}

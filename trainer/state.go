@@ -86,12 +86,12 @@ func thisMachine(reg *core.Registry, used []Placement) Machine {
 	return m
 }
 
-func (s *State) write(path string) error {
+func (s *State) write(f *checkpoint.Folder) error {
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return fmt.Errorf("trainer: %w", err)
 	}
-	return checkpoint.WriteFileAtomic(path, append(b, '\n'), 0o644)
+	return f.WriteFile(StateFile, append(b, '\n'))
 }
 
 func isCheckpoint(dir string) bool {

@@ -51,6 +51,14 @@ func NewFolder(path string) (*Folder, error) {
 // Path returns where to write the file of the given name until the commit.
 func (f *Folder) Path(name string) string { return filepath.Join(f.dir, name) }
 
+// WriteFile writes a file of the folder. It reaches the disk at the commit.
+func (f *Folder) WriteFile(name string, data []byte) error {
+	if err := os.WriteFile(f.Path(name), data, 0o644); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	return nil
+}
+
 // Commit brings all files to the disk and gives the folder its name. It removes
 // nothing: if something has appeared there since NewFolder, that is an error. After
 // an error the folder can be committed again or aborted.
