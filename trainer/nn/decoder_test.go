@@ -45,7 +45,7 @@ func oneLayer(cfg *DecoderConfig) { cfg.Layers = 1 }
 func withExperts(k int, normalized bool) func(*DecoderConfig) {
 	return func(cfg *DecoderConfig) {
 		cfg.Block = func(b *Builder, _ int, path, site string) Block {
-			return NewMoE(b, path, site+".experts", MoEConfig{Hidden: 10, Intermediate: 7, Experts: 4, TopK: k, NormTopK: normalized})
+			return NewMoE(b, path, site, MoEConfig{Hidden: 10, Intermediate: 7, Router: RouterConfig{Experts: 4, TopK: k, Normalize: normalized}})
 		}
 	}
 }

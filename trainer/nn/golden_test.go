@@ -101,13 +101,10 @@ func TestRouterEqualsPublishedCode(t *testing.T) {
 		rows := r.tensor("in.x").Shape[0]
 		c := newContext(t, 1, rows)
 		x := r.in(c, "x")
-		gate := NewLinear(NewBuilder(autograd.Heap{}), "gate", x.Shape()[1], r.tensor("in.gate").Shape[0], false)
-		copy(gate.Weight.Tensor.Data, r.tensor("in.gate").Data)
-		logits := gate.Forward(c, x)
-		weights, ids := topK(c.G, softmaxRows(c.G, logits), p.K)
-		if p.Norm {
-			weights = normalizeRows(c.G, weights)
-		}
+		gate := NewRouter(NewBuilder(autograd.Heap{}), "gate", x.Shape()[1], RouterConfig{Experts: r.tensor("in.gate").Shape[0], TopK: p.K, Normalize: p.Norm})
+		copy(gate.gate.Weight.Tensor.Data, r.tensor("in.gate").Data)
+		out := gate.Forward(c, x)
+		logits, weights, ids := out.logits, out.weights, out.ids
 		experts := logits.Shape()[1]
 		// Which experts are chosen is known beforehand, in order of their numbers.
 		index, dense := r.ints("out.topk_index"), r.tensor("f64.dense_weights").Float64s()
@@ -133,7 +130,7 @@ func TestRouterEqualsPublishedCode(t *testing.T) {
 			}
 		}
 		ids.Keep()
-		w := c.Leaf(gate.Weight)
+		w := c.Leaf(gate.gate.Weight)
 		prog := execute(t, c, []*autograd.Value{logits, weights}, [][]float32{make([]float32, rows*experts), upstream}, x, w)
 		equal(t, "experts", prog.Tensor(ids).Int32s(), order)
 		r.near("logits", prog.Tensor(logits).Float32s())
@@ -155,7 +152,7 @@ func TestMLPEqualsPublishedCode(t *testing.T) {
 		}
 		w := r.tensor("in.gate_proj").Shape
 		m := NewMLP(NewBuilder(autograd.Heap{}), "mlp", "mlp", w[1], w[0], false)
-		weights := map[string]*Param{"gate_proj": m.gate.Weight, "up_proj": m.up.Weight, "down_proj": m.down.Weight}
+		weights := map[string]*Param{"gate_proj": m.in[0].Weight, "up_proj": m.in[1].Weight, "down_proj": m.down.Weight}
 		r.block(m, weights, w[1])
 	})
 }
@@ -170,14 +167,14 @@ func TestMoEEqualsPublishedCode(t *testing.T) {
 		r.read(&p)
 		w := r.tensor("in.gate_proj").Shape
 		b := NewBuilder(autograd.Heap{})
-		m := NewMoE(b, "mlp", "mlp", MoEConfig{Hidden: w[2], Intermediate: w[1], Experts: w[0], TopK: p.K, NormTopK: p.Norm})
+		m := NewMoE(b, "mlp", "mlp", MoEConfig{Hidden: w[2], Intermediate: w[1], Router: RouterConfig{Experts: w[0], TopK: p.K, Normalize: p.Norm}})
 		// The recording stacks what the files keep one by one: entries of the same name.
 		for _, packed := range []*Param{m.gateUp, m.down} {
 			for _, e := range packed.Entries {
 				copy(e.View(packed.Tensor).Data, r.part("in.", e).Data)
 			}
 		}
-		r.block(m, map[string]*Param{"gate": m.router.Weight, "experts": m.gateUp, "down": m.down}, w[2])
+		r.block(m, map[string]*Param{"gate": m.router.gate.Weight, "experts": m.gateUp, "down": m.down}, w[2])
 	})
 }
 

@@ -104,7 +104,7 @@ func TestRopeTableOfNewAndOldFieldsIsTheSame(t *testing.T) {
 
 func TestYarnOptionsChangeTheTable(t *testing.T) {
 	yarn := func(more string) (freq, scale float64) {
-		table, err := parse(t, `{`+sizes+`, "head_dim": 64, "rope_scaling": {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 4096`+more+`}}`).RopeTable()
+		table, err := parse(t, `{`+sizes+`, "head_dim": 64, "max_position_embeddings": 16384, "rope_scaling": {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 4096`+more+`}}`).RopeTable()
 		if err != nil {
 			t.Fatal(err)
 		}
