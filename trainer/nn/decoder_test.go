@@ -50,6 +50,28 @@ func withExperts(k int, normalized bool) func(*DecoderConfig) {
 	}
 }
 
+// withSigmoids has GLM-4.5's router and a shared expert.
+func withSigmoids(cfg *DecoderConfig) {
+	cfg.Block = func(b *Builder, _ int, path, site string) Block {
+		return NewMoE(b, path, site, MoEConfig{Hidden: 10, Intermediate: 7, Shared: 9, Router: RouterConfig{Experts: 6, TopK: 2,
+			Sigmoid: true, Bias: true, Groups: 3, TopGroups: 2, Normalize: true, Scale: 2.5}})
+	}
+}
+
+// withSandwich has GLM-4-0414's norms and its packed MLP.
+func withSandwich(cfg *DecoderConfig) {
+	cfg.Sandwich = true
+	cfg.Block = func(b *Builder, _ int, path, site string) Block { return NewPackedMLP(b, path, site, 10, 14) }
+}
+
+func withWindow(n int) func(*DecoderConfig) {
+	return func(cfg *DecoderConfig) { cfg.Attention.Window = n }
+}
+
+func balanced(weight float64) func(*DecoderConfig) {
+	return func(cfg *DecoderConfig) { cfg.Balance = weight }
+}
+
 // newDecoder builds a model with random weights; norms are around 1, not at it.
 func newDecoder(t *testing.T, cfg DecoderConfig, seed uint64) *Decoder {
 	t.Helper()
@@ -69,6 +91,13 @@ func newDecoder(t *testing.T, cfg DecoderConfig, seed uint64) *Decoder {
 			}
 		}
 	}
+	// Biases that decide which experts are chosen, whatever the scores between 0 and 1 are:
+	// a small step of a parameter then changes no choice.
+	for _, p := range d.Buffers() {
+		for i, e := range rng.Perm(p.Tensor.Elems()) {
+			p.Tensor.Float32s()[i] = 2 * float32(e)
+		}
+	}
 	return d
 }
 
@@ -86,6 +115,10 @@ func TestEveryParameterHasItsGradient(t *testing.T) {
 		"experts, normalized, tied":      tiny(tied, oneLayer, withExperts(3, true)),
 		"all experts":                    tiny(withExperts(4, true)),
 		"one expert":                     tiny(oneLayer, withExperts(1, false)),
+		"norms on both sides":            tiny(withSandwich, partialInterleaved),
+		"sigmoids, groups, shared":       tiny(oneLayer, withSigmoids),
+		"a window":                       tiny(withWindow(2)),
+		"balanced experts":               tiny(oneLayer, withExperts(2, true), balanced(5)),
 	}
 	for name, cfg := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -176,6 +209,34 @@ func TestALaterTokenChangesNoEarlierLogit(t *testing.T) {
 	}
 }
 
+func TestATokenSeesNoFurtherThanItsWindow(t *testing.T) {
+	const s, window = 9, 3
+	d := newDecoder(t, tiny(oneLayer, withWindow(window)), 1)
+	v, before := d.Vocab(), logits(t, d, 2, s, nil)
+	for at := range s {
+		after := logits(t, d, 2, s, func(b data.Batch) { b.IDs[at] = (b.IDs[at] + 1) % 23 })
+		for i := range 2 * s {
+			changed := !slices.Equal(after[i*v:(i+1)*v], before[i*v:(i+1)*v])
+			if want := i >= at && i < min(at+window, s); changed != want {
+				t.Errorf("token %d depends on token %d: %v, want %v", i, at, changed, want)
+			}
+		}
+	}
+}
+
+func TestEachLayerHasItsOwnWindow(t *testing.T) {
+	const s = 8
+	// One layer that sees two tokens and one that sees three see four together.
+	d := newDecoder(t, tiny(func(cfg *DecoderConfig) { cfg.Window = func(layer int) int { return 2 + layer } }), 1)
+	v, before := d.Vocab(), logits(t, d, 1, s, nil)
+	after := logits(t, d, 1, s, func(b data.Batch) { b.IDs[0] = (b.IDs[0] + 1) % 23 })
+	for i := range s {
+		if changed := !slices.Equal(after[i*v:(i+1)*v], before[i*v:(i+1)*v]); changed != (i < 4) {
+			t.Errorf("token %d depends on token 0: %v", i, changed)
+		}
+	}
+}
+
 func TestPackedDocumentsEqualSeparateOnes(t *testing.T) {
 	d := newDecoder(t, tiny(withQKNorm), 1)
 	lengths := []int{3, 5, 1, 4}
@@ -203,7 +264,13 @@ func TestPackedDocumentsEqualSeparateOnes(t *testing.T) {
 }
 
 func TestRightPaddingChangesNoRealLogit(t *testing.T) {
-	d := newDecoder(t, tiny(), 1)
+	for name, cfg := range map[string]DecoderConfig{"plain": tiny(), "window": tiny(withWindow(2)), "sandwich": tiny(withSandwich), "experts": tiny(withSigmoids)} {
+		t.Run(name, func(t *testing.T) { rightPadding(t, newDecoder(t, cfg, 1)) })
+	}
+}
+
+func rightPadding(t *testing.T, d *Decoder) {
+	t.Helper()
 	const s, padded = 8, 3
 	pad := func(token int32) []float32 {
 		return logits(t, d, 1, s, func(b data.Batch) {

@@ -1,6 +1,8 @@
 package nn
 
 import (
+	"context"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -11,9 +13,10 @@ import (
 
 func TestAttentionEqualsPublishedCode(t *testing.T) {
 	recorded(t, "attention", func(t *testing.T, r recording) {
-		if r.variant == "sliding_window" {
-			t.Skip("no supported model has a window")
+		var p struct {
+			Window int `json:"sliding_window"`
 		}
+		r.read(&p)
 		shape, kv := r.tensor("in.q").Shape, r.tensor("in.k").Shape[1]
 		b, heads, s, d := shape[0], shape[1], shape[2], shape[3]
 		c, batch := newContext(t, b, s), plainBatch(b, s)
@@ -34,7 +37,7 @@ func TestAttentionEqualsPublishedCode(t *testing.T) {
 		}
 		wrt := []*autograd.Value{leaf("q", heads), leaf("k", kv), leaf("v", kv)}
 		op := attentionOp(b, s, AttentionConfig{Heads: heads, KVHeads: kv, HeadDim: d})
-		out := c.G.ApplyAll(op, append(slices.Clone(wrt), c.keys)...)[:1]
+		out := c.G.ApplyAll(op, append(slices.Clone(wrt), c.keysWithin(p.Window))...)[:1]
 		values, grads := run(t, c, out, [][]float32{r.tensor("in.d_out").Float32s()}, wrt...)
 		r.near("out", values[0])
 		for i, name := range []string{"q", "k", "v"} {
@@ -92,90 +95,187 @@ func TestEmbeddingEqualsPublishedCode(t *testing.T) {
 }
 
 func TestRouterEqualsPublishedCode(t *testing.T) {
-	recorded(t, "router_softmax", func(t *testing.T, r recording) {
-		var p struct {
-			K    int  `json:"top_k"`
-			Norm bool `json:"norm_topk_prob"`
+	for _, op := range []string{"router_softmax", "router_glm"} {
+		recorded(t, op, func(t *testing.T, r recording) { r.router(op == "router_glm") })
+	}
+}
+
+// routerConfig reads what the recordings of routers and of sparse blocks say.
+func (r recording) routerConfig(sigmoid bool) RouterConfig {
+	r.t.Helper()
+	var p struct {
+		Experts   int     `json:"experts"`
+		K         int     `json:"top_k"`
+		Normalize bool    `json:"norm_topk_prob"`
+		Groups    int     `json:"n_group"`
+		TopGroups int     `json:"topk_group"`
+		Scale     float64 `json:"routed_scaling_factor"`
+	}
+	r.read(&p)
+	return RouterConfig{Experts: p.Experts, TopK: p.K, Normalize: p.Normalize, Sigmoid: sigmoid, Bias: sigmoid,
+		Groups: p.Groups, TopGroups: p.TopGroups, Scale: p.Scale}
+}
+
+func (r recording) router(sigmoid bool) {
+	t, cfg := r.t, r.routerConfig(sigmoid)
+	rows := r.tensor("in.x").Shape[0]
+	c := newContext(t, 1, rows)
+	x := r.in(c, "x")
+	gate := NewRouter(NewBuilder(autograd.Heap{}), "gate", x.Shape()[1], cfg)
+	copy(gate.gate.Weight.Tensor.Data, r.tensor("in.gate").Data)
+	if sigmoid {
+		copy(gate.bias.Tensor.Data, r.tensor("in.bias").Data)
+	}
+	out := gate.Forward(c, x)
+	order, want, upstream := r.routed(cfg)
+	out.ids.Keep()
+	w := c.Leaf(gate.gate.Weight)
+	zeros := make([]float32, rows*cfg.Experts)
+	weights := sortRows(c, out)
+	prog := execute(t, c, []*autograd.Value{out.logits, weights}, [][]float32{zeros, upstream}, x, w)
+	r.near("logits", prog.Tensor(out.logits).Float32s())
+	ids, got := slices.Clone(prog.Tensor(out.ids).Int32s()), slices.Clone(prog.Tensor(weights).Float32s())
+	dx, same := prog.Grad(x).Float32s(), true
+	for row := range rows {
+		mine, theirs := ids[row*cfg.TopK:(row+1)*cfg.TopK], order[row*cfg.TopK:(row+1)*cfg.TopK]
+		slices.Sort(mine)
+		if slices.Equal(mine, theirs) {
+			continue
 		}
-		r.read(&p)
-		rows := r.tensor("in.x").Shape[0]
-		c := newContext(t, 1, rows)
-		x := r.in(c, "x")
-		gate := NewRouter(NewBuilder(autograd.Heap{}), "gate", x.Shape()[1], RouterConfig{Experts: r.tensor("in.gate").Shape[0], TopK: p.K, Normalize: p.Norm})
-		copy(gate.gate.Weight.Tensor.Data, r.tensor("in.gate").Data)
-		out := gate.Forward(c, x)
-		logits, weights, ids := out.logits, out.weights, out.ids
-		experts := logits.Shape()[1]
-		// Which experts are chosen is known beforehand, in order of their numbers.
-		index, dense := r.ints("out.topk_index"), r.tensor("f64.dense_weights").Float64s()
-		up := r.tensor("in.d_dense_weights").Float32s()
-		byWeight := func(row int) []int32 {
-			chosen := slices.Clone(index[row*p.K : (row+1)*p.K])
-			slices.SortFunc(chosen, func(a, b int32) int {
-				if dense[row*experts+int(a)] > dense[row*experts+int(b)] {
-					return -1
-				}
-				return 1
-			})
-			return chosen
+		if !r.tied(cfg, row, mine, theirs) {
+			t.Errorf("token %d goes to experts %v, want %v", row, mine, theirs)
 		}
-		var order []int32
-		var want []float64
-		var upstream []float32
-		for row := range rows {
-			for _, e := range byWeight(row) {
-				order = append(order, e)
-				want = append(want, dense[row*experts+int(e)])
-				upstream = append(upstream, up[row*experts+int(e)])
+		// Another of equal experts: nothing of this token can be compared.
+		same = false
+		for i := range mine {
+			got[row*cfg.TopK+i] = float32(want[row*cfg.TopK+i])
+		}
+		width := x.Shape()[1]
+		for i, v := range r.tensor("f64.grad.x").Float64s()[row*width : (row+1)*width] {
+			dx[row*width+i] = float32(v)
+		}
+	}
+	r.nearTo("dense_weights", got, want)
+	if cfg.TopK == 1 && cfg.Normalize { // the only weight is 1, whatever the logits; the recording has noise
+		equal(t, "grad.x", dx, make([]float32, x.Shape().Elems()))
+		equal(t, "grad.gate", prog.Grad(w).Float32s(), make([]float32, w.Shape().Elems()))
+		return
+	}
+	r.near("grad.x", dx)
+	if same {
+		r.near("grad.gate", prog.Grad(w).Float32s())
+	}
+}
+
+// tied reports whether two choices for a token differ only in experts outside of its
+// groups, whose scores are all 0: which of these comes first is nowhere said.
+func (r recording) tied(cfg RouterConfig, row int, a, b []int32) bool {
+	if cfg.Groups < 2 {
+		return false
+	}
+	size := cfg.Experts / cfg.Groups
+	logits, bias := r.tensor("f64.logits").Float64s()[row*cfg.Experts:][:cfg.Experts], r.tensor("in.bias").Float32s()
+	sums, kept := make([]float32, cfg.Groups), make([]int32, cfg.TopGroups)
+	for i := range sums {
+		var scores []float32
+		for e := i * size; e < (i+1)*size; e++ {
+			scores = append(scores, float32(1/(1+math.Exp(-logits[e])))+bias[e])
+		}
+		sums[i] = twoBest(scores)
+	}
+	largest(sums, make([]float32, cfg.TopGroups), kept)
+	for _, e := range slices.Concat(a, b) {
+		if slices.Contains(a, e) != slices.Contains(b, e) && slices.Contains(kept, int32(int(e)/size)) {
+			return false
+		}
+	}
+	return true
+}
+
+// routed returns the experts of each token in order of their numbers, their weights and
+// the gradients of these.
+func (r recording) routed(cfg RouterConfig) (ids []int32, weights []float64, upstream []float32) {
+	ids = r.ints("out.topk_index")
+	dense, up := r.tensor("f64.dense_weights").Float64s(), r.tensor("in.d_dense_weights").Float32s()
+	for i, e := range ids {
+		at := i/cfg.TopK*cfg.Experts + int(e)
+		weights, upstream = append(weights, dense[at]), append(upstream, up[at])
+	}
+	return ids, weights, upstream
+}
+
+// sortRows records the weights of each token in the order of its experts' numbers.
+func sortRows(c *Context, r routes) *autograd.Value {
+	t, k := r.ids.Shape()[0], r.ids.Shape()[1]
+	place := func(ids []int32, i int) int {
+		at := i / k * k
+		rank := at
+		for _, other := range ids[at : at+k] {
+			if other < ids[i] {
+				rank++
 			}
 		}
-		ids.Keep()
-		w := c.Leaf(gate.gate.Weight)
-		prog := execute(t, c, []*autograd.Value{logits, weights}, [][]float32{make([]float32, rows*experts), upstream}, x, w)
-		equal(t, "experts", prog.Tensor(ids).Int32s(), order)
-		r.near("logits", prog.Tensor(logits).Float32s())
-		r.nearTo("dense_weights", prog.Tensor(weights).Float32s(), want)
-		if p.K == 1 && p.Norm { // the only weight is 1, whatever the logits; the recording has noise
-			equal(t, "grad.x", prog.Grad(x).Float32s(), make([]float32, x.Shape().Elems()))
-			equal(t, "grad.gate", prog.Grad(w).Float32s(), make([]float32, w.Shape().Elems()))
-			return
-		}
-		r.near("grad.x", prog.Grad(x).Float32s())
-		r.near("grad.gate", prog.Grad(w).Float32s())
-	})
+		return rank
+	}
+	return c.G.Apply(autograd.Op{Name: "sort", Outputs: []autograd.Spec{autograd.Float32(t, k)},
+		Forward: func(_ context.Context, in, out []core.Tensor) error {
+			for i, w := range in[0].Float32s() {
+				out[0].Float32s()[place(in[1].Int32s(), i)] = w
+			}
+			return nil
+		},
+		Backward: &autograd.Backward{Inputs: []int{1}, Wrt: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {
+			for i := range g.DIn[0].Float32s() {
+				g.DIn[0].Float32s()[i] = g.DOut[0].Float32s()[place(g.In[1].Int32s(), i)]
+			}
+			return nil
+		}},
+	}, r.weights, r.ids)
 }
 
 func TestMLPEqualsPublishedCode(t *testing.T) {
 	recorded(t, "swiglu", func(t *testing.T, r recording) {
-		if r.variant != "mlp" {
-			t.Skip("not a whole block with separate projections")
+		b := NewBuilder(autograd.Heap{})
+		switch r.variant {
+		case "mlp":
+			w := r.tensor("in.gate_proj").Shape
+			m := NewMLP(b, "mlp", "mlp", w[1], w[0], false)
+			r.block(m, map[string]*Param{"gate_proj": m.in[0].Weight, "up_proj": m.in[1].Weight, "down_proj": m.down.Weight}, w[1])
+		case "mlp_fused":
+			w := r.tensor("in.gate_up_proj").Shape
+			m := NewPackedMLP(b, "mlp", "mlp", w[1], w[0]/2)
+			r.block(m, map[string]*Param{"gate_up_proj": m.in[0].Weight, "down_proj": m.down.Weight}, w[1])
+		default:
+			t.Skip("not a whole block")
 		}
-		w := r.tensor("in.gate_proj").Shape
-		m := NewMLP(NewBuilder(autograd.Heap{}), "mlp", "mlp", w[1], w[0], false)
-		weights := map[string]*Param{"gate_proj": m.in[0].Weight, "up_proj": m.in[1].Weight, "down_proj": m.down.Weight}
-		r.block(m, weights, w[1])
 	})
 }
 
 func TestMoEEqualsPublishedCode(t *testing.T) {
-	recorded(t, "moe_qwen3", func(t *testing.T, r recording) {
-		var p struct {
-			Experts int  `json:"experts"`
-			K       int  `json:"top_k"`
-			Norm    bool `json:"norm_topk_prob"`
-		}
-		r.read(&p)
-		w := r.tensor("in.gate_proj").Shape
-		b := NewBuilder(autograd.Heap{})
-		m := NewMoE(b, "mlp", "mlp", MoEConfig{Hidden: w[2], Intermediate: w[1], Router: RouterConfig{Experts: w[0], TopK: p.K, Normalize: p.Norm}})
-		// The recording stacks what the files keep one by one: entries of the same name.
-		for _, packed := range []*Param{m.gateUp, m.down} {
-			for _, e := range packed.Entries {
-				copy(e.View(packed.Tensor).Data, r.part("in.", e).Data)
+	for _, op := range []string{"moe_qwen3", "moe_glm"} {
+		recorded(t, op, func(t *testing.T, r recording) {
+			glm := op == "moe_glm"
+			w := r.tensor("in.gate_proj").Shape
+			cfg := MoEConfig{Hidden: w[2], Intermediate: w[1], Router: r.routerConfig(glm)}
+			if glm {
+				cfg.Shared = r.tensor("in.shared_gate_proj").Shape[0]
 			}
-		}
-		r.block(m, map[string]*Param{"gate": m.router.gate.Weight, "experts": m.gateUp, "down": m.down}, w[2])
-	})
+			m := NewMoE(NewBuilder(autograd.Heap{}), "mlp", "mlp", cfg)
+			weights := map[string]*Param{"gate": m.router.gate.Weight, "experts": m.gateUp, "down": m.down}
+			if glm {
+				copy(m.router.bias.Tensor.Data, r.tensor("in.bias").Data)
+				weights["shared_gate_proj"], weights["shared_up_proj"] = m.shared.in[0].Weight, m.shared.in[1].Weight
+				weights["shared_down_proj"] = m.shared.down.Weight
+			}
+			// The recording stacks what the files keep one by one: entries of the same name.
+			for _, packed := range []*Param{m.gateUp, m.down} {
+				for _, e := range packed.Entries {
+					copy(e.View(packed.Tensor).Data, r.part("in.", e).Data)
+				}
+			}
+			r.block(m, weights, w[2])
+		})
+	}
 }
 
 // part returns the tensor of one expert from a recorded stack.

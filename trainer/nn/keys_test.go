@@ -13,18 +13,21 @@ func visible(segments []int32, i, j int) bool {
 	return j <= i && segments[j] != 0 && (segments[i] == segments[j] || segments[i] == 0)
 }
 
+// rowsOfSegments are rows that can be told by ranges of keys.
+var rowsOfSegments = map[string][]int32{
+	"one document":              {1, 1, 1, 1},
+	"documents":                 {1, 1, 2, 3, 3, 3},
+	"numbered in any order":     {7, 7, 2, 5},
+	"padding on the right":      {1, 2, 2, 0, 0},
+	"padding on the left":       {0, 0, 1, 1},
+	"padding on both sides":     {0, 1, 2, 0},
+	"padding between documents": {1, 1, 0, 2, 2},
+	"nothing but padding":       {0, 0, 0},
+	"a single token":            {4},
+}
+
 func TestKeysAreWhatSegmentsSay(t *testing.T) {
-	for name, segments := range map[string][]int32{
-		"one document":              {1, 1, 1, 1},
-		"documents":                 {1, 1, 2, 3, 3, 3},
-		"numbered in any order":     {7, 7, 2, 5},
-		"padding on the right":      {1, 2, 2, 0, 0},
-		"padding on the left":       {0, 0, 1, 1},
-		"padding on both sides":     {0, 1, 2, 0},
-		"padding between documents": {1, 1, 0, 2, 2},
-		"nothing but padding":       {0, 0, 0},
-		"a single token":            {4},
-	} {
+	for name, segments := range rowsOfSegments {
 		const base = 30
 		n := len(segments)
 		keys := make([]int32, 2*n)
@@ -40,6 +43,35 @@ func TestKeysAreWhatSegmentsSay(t *testing.T) {
 			}
 			if keys[2*i] < base || keys[2*i] > keys[2*i+1] || int(keys[2*i+1]) > base+n {
 				t.Errorf("%s: keys of token %d are [%d, %d), not a range of the row", name, i, keys[2*i], keys[2*i+1])
+			}
+		}
+	}
+}
+
+func TestAWindowNarrowsTheKeys(t *testing.T) {
+	for name, segments := range rowsOfSegments {
+		for size := 1; size <= len(segments)+1; size++ {
+			// Two rows, so that the second does not see into the first.
+			n := len(segments)
+			keys := make([]int32, 4*n)
+			for row := range 2 {
+				if err := setKeys(keys[2*row*n:2*(row+1)*n], segments, row*n); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w := window{size, make([]int32, 4*n)}
+			w.fill(keys)
+			for i := range 2 * n {
+				first, end := int(w.keys[2*i]), int(w.keys[2*i+1])
+				for j := range 2 * n {
+					want := i/n == j/n && visible(segments, i%n, j%n) && i-j < size
+					if got := first <= j && j < end; got != want {
+						t.Errorf("%s, window of %d: token %d sees token %d: %v, want %v", name, size, i, j, got, want)
+					}
+				}
+				if first < i/n*n || first > end {
+					t.Errorf("%s, window of %d: keys of token %d are [%d, %d)", name, size, i, first, end)
+				}
 			}
 		}
 	}
