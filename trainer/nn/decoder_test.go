@@ -209,34 +209,6 @@ func TestALaterTokenChangesNoEarlierLogit(t *testing.T) {
 	}
 }
 
-func TestATokenSeesNoFurtherThanItsWindow(t *testing.T) {
-	const s, window = 9, 3
-	d := newDecoder(t, tiny(oneLayer, withWindow(window)), 1)
-	v, before := d.Vocab(), logits(t, d, 2, s, nil)
-	for at := range s {
-		after := logits(t, d, 2, s, func(b data.Batch) { b.IDs[at] = (b.IDs[at] + 1) % 23 })
-		for i := range 2 * s {
-			changed := !slices.Equal(after[i*v:(i+1)*v], before[i*v:(i+1)*v])
-			if want := i >= at && i < min(at+window, s); changed != want {
-				t.Errorf("token %d depends on token %d: %v, want %v", i, at, changed, want)
-			}
-		}
-	}
-}
-
-func TestEachLayerHasItsOwnWindow(t *testing.T) {
-	const s = 8
-	// One layer that sees two tokens and one that sees three see four together.
-	d := newDecoder(t, tiny(func(cfg *DecoderConfig) { cfg.Window = func(layer int) int { return 2 + layer } }), 1)
-	v, before := d.Vocab(), logits(t, d, 1, s, nil)
-	after := logits(t, d, 1, s, func(b data.Batch) { b.IDs[0] = (b.IDs[0] + 1) % 23 })
-	for i := range s {
-		if changed := !slices.Equal(after[i*v:(i+1)*v], before[i*v:(i+1)*v]); changed != (i < 4) {
-			t.Errorf("token %d depends on token 0: %v", i, changed)
-		}
-	}
-}
-
 func TestPackedDocumentsEqualSeparateOnes(t *testing.T) {
 	d := newDecoder(t, tiny(withQKNorm), 1)
 	lengths := []int{3, 5, 1, 4}

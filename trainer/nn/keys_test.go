@@ -48,35 +48,6 @@ func TestKeysAreWhatSegmentsSay(t *testing.T) {
 	}
 }
 
-func TestAWindowNarrowsTheKeys(t *testing.T) {
-	for name, segments := range rowsOfSegments {
-		for size := 1; size <= len(segments)+1; size++ {
-			// Two rows, so that the second does not see into the first.
-			n := len(segments)
-			keys := make([]int32, 4*n)
-			for row := range 2 {
-				if err := setKeys(keys[2*row*n:2*(row+1)*n], segments, row*n); err != nil {
-					t.Fatal(err)
-				}
-			}
-			w := window{size, make([]int32, 4*n)}
-			w.fill(keys)
-			for i := range 2 * n {
-				first, end := int(w.keys[2*i]), int(w.keys[2*i+1])
-				for j := range 2 * n {
-					want := i/n == j/n && visible(segments, i%n, j%n) && i-j < size
-					if got := first <= j && j < end; got != want {
-						t.Errorf("%s, window of %d: token %d sees token %d: %v, want %v", name, size, i, j, got, want)
-					}
-				}
-				if first < i/n*n || first > end {
-					t.Errorf("%s, window of %d: keys of token %d are [%d, %d)", name, size, i, first, end)
-				}
-			}
-		}
-	}
-}
-
 func TestSegmentsThatAreNoRangesAreRefused(t *testing.T) {
 	for want, second := range map[string][]int32{
 		"row 1 of the batch: token 2 goes on with document 1": {1, 2, 1, 1, 1},

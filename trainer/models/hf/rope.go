@@ -72,6 +72,19 @@ func (c *Config) rotaryDim() int { return int(float64(c.HeadDim) * c.partialRota
 // (RoFormer, 2021), "linear" is position interpolation, "llama3" is Meta's smoothed
 // interpolation, "yarn" is Peng et al. (YaRN, 2023).
 func (c *Config) RopeTable() (*nn.RopeTable, error) {
+	table, err := c.ropeTable()
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range append(table.InvFreq, table.Scale) {
+		if !(f > 0 && f <= math.MaxFloat32) {
+			return nil, fmt.Errorf("config.json: rope_theta %g and rope_scaling give an angle or a scale of %g", c.RopeTheta, f)
+		}
+	}
+	return table, nil
+}
+
+func (c *Config) ropeTable() (*nn.RopeTable, error) {
 	s, base, dim := c.scaling(), c.RopeTheta, c.rotaryDim()
 	if s.RopeTheta != 0 {
 		base = s.RopeTheta

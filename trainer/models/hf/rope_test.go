@@ -169,6 +169,8 @@ func TestRopeErrorsNameTheField(t *testing.T) {
 		{"lengths that disagree with the factor", `"max_position_embeddings": 40960, "rope_scaling": {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 32768}`,
 			"set max_position_embeddings to 131072, or factor to 1.25"},
 		{"a negative length", `"rope_scaling": {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": -1}`, "original_max_position_embeddings is -1"},
+		{"turns that have no logarithm", `"rope_scaling": {"rope_type": "yarn", "factor": 4, "beta_fast": -1}`, "give an angle or a scale of NaN"},
+		{"a scale of nothing", `"rope_scaling": {"rope_type": "yarn", "factor": 4, "attention_factor": 0}`, "give an angle or a scale of 0"},
 		{"yarn without a factor", `"rope_scaling": {"rope_type": "yarn"}`, "factor is 0"},
 		{"yarn of a base of one", `"rope_theta": 1, "rope_scaling": {"rope_type": "yarn", "factor": 4}`, "rope_theta 1, must be above 1"},
 		{"no factor", `"rope_scaling": {"rope_type": "linear"}`, "factor is 0"},
