@@ -96,6 +96,9 @@ func (d *Decoder) Forward(c *Context) *Output {
 		out.Hidden = append(out.Hidden, h)
 	}
 	out.Normed = inPath(c, "norm", func() *autograd.Value { return d.norm.Forward(c, h) })
+	if c.cache != nil {
+		return d.next(c, &out)
+	}
 	out.Logits, out.Loss = d.loss.headLoss(c, d.head, out.Normed)
 	return &out
 }
