@@ -40,6 +40,7 @@ type app struct {
 func (a *app) commands() []*Command {
 	return []*Command{
 		a.trainCommand(),
+		a.generateCommand(),
 		a.kernelsListCommand(),
 		a.kernelsInspectCommand(),
 		a.kernelsPlanCommand(),
@@ -66,6 +67,8 @@ func (a *app) report(err error) int {
 	}
 	var usage *usageError
 	switch {
+	case errors.Is(err, errStopped):
+		return exitInterrupted
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(a.stderr, "tune: interrupted; nothing was saved")
 		return exitInterrupted
@@ -86,6 +89,9 @@ func (a *app) report(err error) int {
 	}
 	return exitFailed
 }
+
+// errStopped is for an interrupt that the output already tells of.
+var errStopped = errors.New("interrupted, as reported")
 
 // errReported is for a failure that the output already tells.
 var errReported = errors.New("failed, as reported")
