@@ -73,9 +73,7 @@ func Run(ctx context.Context, s *Session, tok *tokenizer.Tokenizer, prompt []int
 	r := &Result{PromptTokens: len(prompt), Reused: common(s.Tokens(), prompt[:len(prompt)-1])}
 	s.Truncate(r.Reused)
 	w := &writer{stop: stopper{stops: slices.DeleteFunc(slices.Clone(o.Stop), func(s string) bool { return s == "" })}, emit: o.Emit, stream: tok.Stream(true)}
-	for _, id := range prompt {
-		w.stream.Next(id) // how the first new token reads depends on what is before it
-	}
+	w.begin(tok.Decode(prompt, true), prompt)
 	start := time.Now()
 	logits, err := s.Feed(ctx, prompt[r.Reused:])
 	r.Prefill = time.Since(start)
@@ -135,19 +133,42 @@ func common(a, b []int32) int {
 // writer turns tokens into text and looks for what stops it.
 type writer struct {
 	stream *tokenizer.Stream
+	held   string // the end of the prompt, as long as the stream holds it back
 	stop   stopper
 	text   strings.Builder
 	emit   func(string) error
 }
 
+// begin reads the prompt, whose text is given: how the first new token reads depends on
+// what is before it.
+func (w *writer) begin(text string, prompt []int32) {
+	n := 0
+	for _, id := range prompt {
+		n += len(w.stream.Next(id))
+	}
+	w.held = text[min(n, len(text)):]
+}
+
 func (w *writer) write(id int32) (stopped bool, err error) {
-	text, stopped := w.stop.push(w.stream.Next(id))
+	text, stopped := w.stop.push(w.new(w.stream.Next(id)))
 	return stopped, w.put(text)
+}
+
+// new takes the end of the prompt away from the first text that the stream gives. Where a
+// new token has completed a character, or spoiled it, that is not there, and what is
+// there is new.
+func (w *writer) new(text string) string {
+	if text == "" {
+		return ""
+	}
+	held := w.held
+	w.held = ""
+	return strings.TrimPrefix(text, held)
 }
 
 // flush writes what was held back.
 func (w *writer) flush() error {
-	text, _ := w.stop.push(w.stream.End())
+	text, _ := w.stop.push(w.new(w.stream.End()))
 	return w.put(text + w.stop.rest())
 }
 
