@@ -30,6 +30,7 @@ result is one object, with the fields text, tokens, stop_reason, prompt_tokens,
 prefill_s, decode_s, prefill_tokens_per_s, decode_tokens_per_s and sampling.`
 
 const generateExamples = `tune generate --model DIR --prompt "Once upon a time"
+tune generate --model DIR --chat --system "Answer in one sentence."
 tune generate --model DIR --prompt-file question.txt --temperature 0.7 --top-p 0.9 --seed 1
 echo "Once upon a time" | tune generate --model DIR --prompt-file - --json
 `
@@ -38,6 +39,7 @@ echo "Once upon a time" | tune generate --model DIR --prompt-file - --json
 type generateFlags struct {
 	inferenceFlags
 	prompt, file string
+	chat         chatFlags
 	sampling     generate.Sampling
 	stop         []string
 	newTokens    int
@@ -47,9 +49,10 @@ type generateFlags struct {
 }
 
 func (a *app) generateCommand() *Command {
-	c := &Command{Name: "generate", Usage: "--model DIR --prompt TEXT [FLAGS]", Short: "let a model go on after a text", Long: generateLong, Examples: generateExamples}
+	c := &Command{Name: "generate", Usage: "--model DIR (--prompt TEXT | --chat) [FLAGS]", Short: "let a model go on after a text", Long: generateLong, Examples: generateExamples}
 	g := &generateFlags{}
 	g.addInput(c.Group("Model and text"))
+	g.chat.add(c.Group("Conversations"))
 	g.addSampling(c.Group("How tokens are chosen"))
 	g.addMachine(c.Group("Machine"))
 	out := c.Group("Output")
@@ -94,8 +97,10 @@ func (g *generateFlags) check(c *Command) error {
 		return err
 	}
 	switch {
-	case !g.changed("prompt") && g.file == "":
-		return c.usagef("neither --prompt nor --prompt-file is given: what shall the model go on after?")
+	case !g.asked() && !g.chat.on:
+		return c.usagef("neither --prompt nor --prompt-file nor --chat is given: what shall the model go on after?")
+	case !g.asked() && g.json:
+		return c.usagef("--json is for one answer: give --prompt or --prompt-file, too")
 	case g.changed("prompt") && g.file != "":
 		return c.usagef("--prompt and --prompt-file exclude each other: give one of them")
 	case g.newTokens < 0:
@@ -108,8 +113,11 @@ func (g *generateFlags) check(c *Command) error {
 	if err := g.sampling.Validate(); err != nil {
 		return c.usagef("%w", err)
 	}
-	return nil
+	return g.chat.check(c)
 }
+
+// asked reports whether there is a prompt.
+func (g *generateFlags) asked() bool { return g.changed("prompt") || g.file != "" }
 
 // choose fills in what the model's folder says about sampling, where no flag does.
 func (g *generateFlags) choose(c *Command, d generate.Sampling) (generate.Sampling, error) {
@@ -164,14 +172,32 @@ func (a *app) generate(ctx context.Context, c *Command, g *generateFlags) (err e
 		return err
 	}
 	defer closing(w, &err)
-	ids := w.tokenizer.Encode(prompt, true)
+	if !g.chat.on {
+		return a.write(ctx, w, w.tokenizer.Encode(prompt, true), g)
+	}
+	talk, err := newConversation(w, &g.chat, g.model)
+	if err != nil {
+		return err
+	}
+	if !g.asked() {
+		return a.talk(ctx, talk, g.quiet)
+	}
+	ids, err := talk.prompt(prompt)
+	if err != nil {
+		return err
+	}
+	return a.write(ctx, w, ids, g)
+}
+
+// write lets the model go on after one prompt.
+func (a *app) write(ctx context.Context, w *writing, prompt []int32, g *generateFlags) error {
 	if !g.json {
 		w.options.Emit = func(text string) error {
 			_, err := io.WriteString(a.stdout, text)
 			return err
 		}
 	}
-	r, err := generate.Run(ctx, w.session, w.tokenizer, ids, w.options)
+	r, err := generate.Run(ctx, w.session, w.tokenizer, prompt, w.options)
 	if err != nil {
 		return err
 	}
