@@ -11,9 +11,9 @@ import (
 )
 
 // attend records attention over the cache and the tokens that are fed, which it adds to
-// the cache: q [S, H, C], k and v [S, KV, C], y [S, H, C]; keys [S, 2] counts over the
-// tokens of the sequence.
-func (c *Cache) attend(ctx *Context, a *Attention, q, k, v, keys *autograd.Value) *autograd.Value {
+// the cache: q [S, H, C], k and v [S, KV, C], y [S, H, C]. The graph's keys [S, 2] count
+// over the tokens of the sequence; a window that is not 0 leaves the last so many of them.
+func (c *Cache) attend(ctx *Context, a *Attention, q, k, v *autograd.Value, window int) *autograd.Value {
 	f := a.cfg
 	l := c.layers[a]
 	if l == nil {
@@ -24,7 +24,7 @@ func (c *Cache) attend(ctx *Context, a *Attention, q, k, v, keys *autograd.Value
 		}
 		c.layers[a] = l
 	}
-	at := cachedAttention{attentionShape{b: 1, s: ctx.S, heads: f.Heads, kv: f.KVHeads, c: f.HeadDim}, l}
+	at := cachedAttention{attentionShape{b: 1, s: ctx.S, heads: f.Heads, kv: f.KVHeads, c: f.HeadDim}, l, window}
 	return ctx.G.Apply(autograd.Op{Name: "cached_attention", Outputs: []autograd.Spec{autograd.Float32(ctx.S, f.Heads, f.HeadDim)},
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
 			if c.fed == 0 {
@@ -34,7 +34,7 @@ func (c *Cache) attend(ctx *Context, a *Attention, q, k, v, keys *autograd.Value
 			l.put(l.values, in[2].Float32s(), c.length, c.fed)
 			c.scores = at.forward(in[0].Float32s(), in[3].Int32s(), out[0].Float32s(), c.scores)
 			return nil
-		}}, q, k, v, keys)
+		}}, q, k, v, ctx.keys)
 }
 
 // keysValues are those of one layer, [heads, capacity, C] each: those of a head lie side
@@ -87,6 +87,16 @@ func (l *keysValues) from(x []float32, g, lo int) simd.Matrix {
 type cachedAttention struct {
 	attentionShape
 	cached *keysValues
+	window int
+}
+
+// seen returns the range of keys that token t sees.
+func (a cachedAttention) seen(keys []int32, t int) (first, end int) {
+	first, end = int(keys[2*t]), int(keys[2*t+1])
+	if a.window > 0 {
+		first = max(first, end-a.window)
+	}
+	return first, end
 }
 
 // mostScores is how many scores there may be at a time: 16 MiB, unless one head has more.
@@ -95,7 +105,7 @@ const mostScores = 4 << 20
 // forward computes y for q, some heads at a time. It uses the room for scores, and
 // returns it, larger if it had to be.
 func (a cachedAttention) forward(q []float32, keys []int32, y, room []float32) []float32 {
-	lo, hi := span(keys)
+	lo, hi := a.span(keys)
 	width := hi - lo
 	group := min(a.heads, max(a.heads/a.kv, mostScores/(a.s*width)/(a.heads/a.kv)*(a.heads/a.kv)))
 	if n := group * a.s * width; len(room) < n {
@@ -117,12 +127,12 @@ func (a cachedAttention) forward(q []float32, keys []int32, y, room []float32) [
 	return room
 }
 
-// span returns the range of all keys that some query sees; it has at least one.
-func span(keys []int32) (lo, hi int) {
-	lo, hi = int(keys[0]), int(keys[1])
-	for i := 2; i < len(keys); i += 2 {
-		if keys[i] < keys[i+1] {
-			lo, hi = min(lo, int(keys[i])), max(hi, int(keys[i+1]))
+// span returns the range of all keys that some query sees; the first sees one at least.
+func (a cachedAttention) span(keys []int32) (lo, hi int) {
+	lo, hi = a.seen(keys, 0)
+	for t := 1; t < a.s; t++ {
+		if first, end := a.seen(keys, t); first < end {
+			lo, hi = min(lo, first), max(hi, end)
 		}
 	}
 	return lo, hi
@@ -167,9 +177,8 @@ func eachUnit(units []queries, make func(u queries) simd.Product) []simd.Product
 func (a cachedAttention) softmax(p []float32, keys []int32, units []queries, lo, width int) {
 	n := units[0].n
 	eachRow(len(units)*n, width, func(r int) {
-		at := 2 * (r % n % a.s) // a single token sees the same with all its heads
-		first, end := max(int(keys[at])-lo, 0), max(int(keys[at+1])-lo, 0)
-		first = min(first, end)
+		first, end := a.seen(keys, r%n%a.s) // a single token sees the same with all its heads
+		first, end = max(first-lo, 0), max(end-lo, 0)
 		row := p[units[r/n].scores+r%n*width:][:width]
 		clear(row[:first])
 		clear(row[end:])
