@@ -1,12 +1,15 @@
 package simd
 
-// A product of few rows is bound by the bandwidth of memory: every element of b is used
-// once for each row of a. To pack b would read it, write it and read it again; where a
-// row of b is what a row of a is multiplied with, the two make a dot product as they are.
-
-// fewRows is how many rows of a are multiplied so. With more, to pack b is cheaper than
-// to add up so many dot products over it.
-const fewRows = 4
+// FewRows is how many rows of a Product with Dots may have for it to be computed from dot
+// products, if B is transposed. Such a product is bound by the bandwidth of memory: every
+// element of b is used once for each row of a. To pack b would read it, write it and read
+// it again; a row of b and a row of a make a dot product as they are. With more rows than
+// this, to pack b is cheaper than to add up so many dot products over it.
+//
+// The two ways add in different orders, and so round differently. Without Dots the bits of
+// a row do not depend on how many others there are; who sets it says that the number of
+// rows is the same whenever bits are compared, as that of the tokens in a graph is.
+const FewRows = 8
 
 // rowBlock is how much of a row is added up in float32, in as many sums as the vectors of
 // a dot product have lanes; the rest is added in float64. It is what fits scratch.wide.
@@ -14,7 +17,7 @@ const rowBlock = wideRows * tileK
 
 // byRows reports whether the product is computed from dot products of rows.
 func (p *Product) byRows() bool {
-	return p.M <= fewRows && p.K > 0 && p.TransB && !p.TransA && p.A.plain()
+	return p.Dots && p.M <= FewRows && p.K > 0 && p.TransB && !p.TransA && p.A.plain()
 }
 
 // cutRows appends the tiles of a product of few rows: pieces of b, several for each of
@@ -34,7 +37,7 @@ func (p *Product) cutRows(tiles []tile, share int) []tile {
 // dots computes a tile of few rows.
 func (t tile) dots(s *scratch) {
 	for j := t.j0; j < t.j1; j++ {
-		var sums [fewRows]float64
+		var sums [FewRows]float64
 		for k0 := 0; k0 < t.K; k0 += rowBlock {
 			k1 := min(k0+rowBlock, t.K)
 			b := t.B.row(s.wide[:], j, k0, k1)

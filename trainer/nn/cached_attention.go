@@ -114,7 +114,7 @@ func (a cachedAttention) forward(q []float32, keys []int32, y, room []float32) [
 	for h := 0; h < a.heads; h += group {
 		units := a.units(h, min(h+group, a.heads), width)
 		simd.Multiply(eachUnit(units, func(u queries) simd.Product { // p = q k^T
-			return simd.Product{M: u.n, N: width, K: a.c, A: u.of(q), B: a.cached.from(a.cached.keys, u.key, lo), TransB: true,
+			return simd.Product{M: u.n, N: width, K: a.c, A: u.of(q), B: a.cached.from(a.cached.keys, u.key, lo), TransB: true, Dots: a.s == 1,
 				C: room[u.scores:], StrideC: width}
 		})...)
 		a.softmax(room, keys, units, lo, width)

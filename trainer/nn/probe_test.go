@@ -87,6 +87,25 @@ func TestProbeRunsTheSameWorkBothWays(t *testing.T) {
 	}
 }
 
+// TestProbeForInferenceHasNoBackwardPass, so that a kernel without one can be measured.
+func TestProbeForInferenceHasNoBackwardPass(t *testing.T) {
+	for _, path := range []string{"norm", "attn.rope", "mlp"} {
+		site := probedSites(t)[path]
+		k := counting(site.Op)
+		p, err := NewProbe(autograd.Heap{}, site, k, 1, 1, 8, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		if _, _, err := p.Run(t.Context(), true); err != nil || k.forwards != 1 || k.backwards != 0 {
+			t.Errorf("%s: %d forwards and %d backwards, %v", path, k.forwards, k.backwards, err)
+		}
+		if got := p.Bytes(true); got <= 0 {
+			t.Errorf("%s: %d bytes", path, got)
+		}
+	}
+}
+
 func samePrograms(t *testing.T, p *Probe) {
 	t.Helper()
 	var losses [2]float64
