@@ -21,7 +21,7 @@ import (
 )
 
 // families are models with random weights of every kind of layer.
-var families = []string{"llama-tiny", "llama3-rope-scaling", "qwen3-tied", "qwen3-moe"}
+var families = []string{"llama-tiny", "llama3-rope-scaling", "llama-packed", "qwen2-tied", "qwen3-tied", "qwen3-yarn", "qwen3-bf16-sharded", "qwen3-moe", "glm4-0414", "glm4-moe-air", "glm4-moe-group"}
 
 // whole returns the logits after every token, [T, V], of a forward pass over all of them.
 func whole(t *testing.T, m *models.Model, ids []int32) []float32 {
@@ -83,25 +83,48 @@ func TestCachedLogitsAreThoseOfAWholeForward(t *testing.T) {
 			t.Run(name+" "+kernels, func(t *testing.T) {
 				m := load(t, testdata.Shared(t, "golden", "models", name))
 				place(t, m, kernels)
-				n := min(300, m.Config.MaxPositionEmbeddings)
-				ids := random(m.Vocab(), n)
-				want := whole(t, m, ids)
-				s := generate.NewSession(m, autograd.Heap{}, 0)
-				defer s.Close()
-				for at, k := 0, 0; at < n; k++ {
-					piece := min([]int{5, 1, 1, 16, 130, 1, 17}[k%7], n-at)
-					logits, err := s.Feed(t.Context(), ids[at:at+piece])
-					if err != nil {
-						t.Fatal(err)
-					}
-					at += piece
-					near(t, fmt.Sprintf("piece %d, of %d tokens", k, piece), logits, want[(at-1)*m.Vocab():at*m.Vocab()])
-				}
-				if !slices.Equal(s.Tokens(), ids) {
-					t.Error("the session does not know what it has read")
-				}
+				feedAll(t, m, random(m.Vocab(), min(300, m.Config.MaxPositionEmbeddings)))
 			})
 		}
+	}
+}
+
+// feedAll reads a sequence in pieces and compares the logits after each.
+func feedAll(t *testing.T, m *models.Model, ids []int32) {
+	t.Helper()
+	want := whole(t, m, ids)
+	s := generate.NewSession(m, autograd.Heap{}, 0)
+	defer s.Close()
+	for at, k := 0, 0; at < len(ids); k++ {
+		piece := min([]int{5, 1, 1, 16, 130, 1, 17}[k%7], len(ids)-at)
+		logits, err := s.Feed(t.Context(), ids[at:at+piece])
+		if err != nil {
+			t.Fatal(err)
+		}
+		at += piece
+		near(t, fmt.Sprintf("piece %d, of %d tokens", k, piece), logits, want[(at-1)*m.Vocab():at*m.Vocab()])
+	}
+	if !slices.Equal(s.Tokens(), ids) {
+		t.Error("the session does not know what it has read")
+	}
+}
+
+// TestCachedLogitsWithASlidingWindow has windows shorter than the pieces, in all layers or
+// in some, and a sequence that is much longer.
+func TestCachedLogitsWithASlidingWindow(t *testing.T) {
+	for name, fields := range map[string]string{
+		"mistral": `"model_type": "mistral", "sliding_window": 7`,
+		"qwen2":   `"model_type": "qwen2", "use_sliding_window": true, "sliding_window": 5, "max_window_layers": 1`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, err := models.New([]byte(`{`+fields+`, "vocab_size": 29, "hidden_size": 12, "intermediate_size": 20, "num_hidden_layers": 2,
+				"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6, "max_position_embeddings": 128, "initializer_range": 0.3}`), autograd.Heap{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.Init(1)
+			feedAll(t, m, random(m.Vocab(), 60))
+		})
 	}
 }
 
