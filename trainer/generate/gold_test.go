@@ -66,7 +66,8 @@ func loadTokenizer(t *testing.T, dir string) *tokenizer.Tokenizer {
 // TestGreedyTextIsTheRecordedOne has all ways in which the files keep the same weights.
 // The one in bfloat16 is another function, and has no recording.
 func TestGreedyTextIsTheRecordedOne(t *testing.T) {
-	for folder, gold := range map[string]string{"stories260K": "stories260K", "stories260K-untied": "stories260K", "stories15M": "stories15M"} {
+	for folder, gold := range map[string]string{"stories260K": "stories260K", "stories260K-untied": "stories260K",
+		"stories260K-as-qwen2": "stories260K", "stories15M": "stories15M"} {
 		dir := testdata.Shared(t, "data", "models", folder)
 		tok := loadTokenizer(t, dir)
 		for _, kernels := range []string{"none", "all"} {
