@@ -42,6 +42,7 @@ func (a *app) commands() []*Command {
 		a.trainCommand(),
 		a.generateCommand(),
 		a.evalCommand(),
+		a.planCommand(),
 		a.kernelsListCommand(),
 		a.kernelsInspectCommand(),
 		a.kernelsPlanCommand(),
