@@ -34,6 +34,8 @@ type app struct {
 	stderr   io.Writer         // the printer, so that notes and the bar do not mix
 	progress *progress.Printer // for train
 	abort    <-chan struct{}   // closed by the second interrupt
+
+	checkpoint, pluginDir string // of a training run: its newest checkpoint, if there is one, and --plugin-dir
 }
 
 // commands is the table of verbs, in the order of the help.
@@ -71,6 +73,9 @@ func (a *app) report(err error) int {
 	switch {
 	case errors.Is(err, errStopped):
 		return exitInterrupted
+	case errors.Is(err, context.Canceled) && a.checkpoint != "":
+		fmt.Fprintf(a.stderr, "tune: interrupted; go on with: %s\n", a.resumeCommand())
+		return exitInterrupted
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(a.stderr, "tune: interrupted; nothing was saved")
 		return exitInterrupted
@@ -79,6 +84,9 @@ func (a *app) report(err error) int {
 	}
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintln(a.stderr, "tune:", strings.TrimSpace(line))
+	}
+	if a.checkpoint != "" {
+		fmt.Fprintf(a.stderr, "tune: the newest checkpoint is %s\n", a.checkpoint)
 	}
 	switch {
 	case errors.As(err, &usage):
