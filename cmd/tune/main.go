@@ -42,6 +42,8 @@ type app struct {
 func (a *app) commands() []*Command {
 	return []*Command{
 		a.trainCommand(),
+		a.generateCommand(),
+		a.evalCommand(),
 		a.planCommand(),
 		a.kernelsListCommand(),
 		a.kernelsInspectCommand(),
@@ -69,6 +71,8 @@ func (a *app) report(err error) int {
 	}
 	var usage *usageError
 	switch {
+	case errors.Is(err, errStopped):
+		return exitInterrupted
 	case errors.Is(err, context.Canceled) && a.checkpoint != "":
 		fmt.Fprintf(a.stderr, "tune: interrupted; go on with: %s\n", a.resumeCommand())
 		return exitInterrupted
@@ -95,6 +99,9 @@ func (a *app) report(err error) int {
 	}
 	return exitFailed
 }
+
+// errStopped is for an interrupt that the output already tells of.
+var errStopped = errors.New("interrupted, as reported")
 
 // errReported is for a failure that the output already tells.
 var errReported = errors.New("failed, as reported")
