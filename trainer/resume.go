@@ -64,7 +64,7 @@ func (r *Resume) Check(c Config) error {
 			names = append(names, name)
 		}
 	}
-	constant := c.Schedule == optim.Constant && r.State.Config.Schedule == optim.Constant && c.Warmup <= r.State.Steps
+	constant := c.Schedule == optim.Constant && r.State.Config.Schedule == optim.Constant && c.Warmup <= r.State.Steps && c.WarmupRatio == 0
 	var errs []error
 	for _, name := range names {
 		if was[name] == is[name] || slices.Contains(free, name) || constant && (name == "steps" || name == "epochs") {

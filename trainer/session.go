@@ -51,7 +51,7 @@ func (r *session) begin() error {
 	if steps == 0 {
 		steps = max(1, int(math.Ceil(c.Epochs*float64(len(j.Train))/float64(c.Batch*c.Accumulate))))
 	}
-	r.schedule = optim.Schedule{Decay: c.Schedule, Peak: c.LR, Warmup: min(c.Warmup, steps), Steps: steps}
+	r.schedule = optim.Schedule{Decay: c.Schedule, Peak: c.LR, Warmup: c.warmup(steps), Steps: steps}
 	if err := r.schedule.Validate(); err != nil {
 		return err
 	}
