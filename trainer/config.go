@@ -3,6 +3,7 @@ package trainer
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/seed98097648/tune/trainer/nn"
 	"github.com/seed98097648/tune/trainer/optim"
@@ -24,7 +25,8 @@ type Config struct {
 
 	LR          float64     `json:"lr"`
 	Schedule    optim.Decay `json:"schedule"`
-	Warmup      int         `json:"warmup"` // steps
+	Warmup      int         `json:"warmup"`                 // steps
+	WarmupRatio float64     `json:"warmup_ratio,omitempty"` // of all steps; Warmup comes before it
 	WeightDecay float64     `json:"weight_decay"`
 	Clip        float64     `json:"clip"` // largest gradient norm; 0 for no clipping
 
@@ -35,12 +37,22 @@ type Config struct {
 
 	Kernels string `json:"kernels"` // a selection; see core.ParseSelection
 	Strict  bool   `json:"strict"`  // a fall-back to the reference is an error
+
+	Checkpoints Checkpoints `json:"checkpoints"`
 }
 
 // Default returns the configuration of a plain run.
 func Default() Config {
 	return Config{Epochs: 1, Batch: 4, Seq: 256, Accumulate: 1, LR: 1e-4, Schedule: optim.Cosine,
-		WeightDecay: 0.01, Clip: 1, Kernels: "auto"}
+		WeightDecay: 0.01, Clip: 1, Kernels: "auto", Checkpoints: Checkpoints{Keep: 2}}
+}
+
+// warmup returns the steps of the warm-up in a run of so many.
+func (c Config) warmup(steps int) int {
+	if c.Warmup > 0 {
+		return min(c.Warmup, steps)
+	}
+	return int(math.Ceil(c.WarmupRatio * float64(steps)))
 }
 
 const mostEpochs = 1e6
@@ -62,11 +74,13 @@ func (c Config) Validate() error {
 	need(c.Accumulate > 0, "--grad-accum is %d, must be positive", c.Accumulate)
 	need(c.LR > 0 && finite(c.LR), "--lr is %g, must be positive", c.LR)
 	need(c.Warmup >= 0, "--warmup is %d, must not be negative", c.Warmup)
+	need(c.WarmupRatio >= 0 && c.WarmupRatio <= 1, "--warmup-ratio is %g, must be between 0 and 1", c.WarmupRatio)
 	need(c.WeightDecay >= 0 && finite(c.WeightDecay), "--weight-decay is %g, must not be negative", c.WeightDecay)
 	need(c.Clip >= 0 && finite(c.Clip), "--clip is %g, must not be negative", c.Clip)
 	need(c.Threads >= 0, "--threads is %d, must not be negative", c.Threads)
 	if _, err := optim.ParseDecay(string(c.Schedule)); err != nil {
 		errs = append(errs, fmt.Errorf("--schedule: %w", err))
 	}
+	errs = append(errs, c.Checkpoints.validate(c.Out))
 	return errors.Join(errs...)
 }

@@ -31,6 +31,7 @@ func (t *trainFlags) addOptimizer(f *pflag.FlagSet) {
 	f.Float64Var(&c.LR, "lr", c.LR, "`PEAK` of the learning rate")
 	f.StringVar((*string)(&c.Schedule), "schedule", string(c.Schedule), "the `SHAPE` of the learning rate after the warm-up: cosine, linear or constant")
 	f.IntVar(&c.Warmup, "warmup", c.Warmup, "`STEPS` of linear warm-up")
+	f.Float64Var(&c.WarmupRatio, "warmup-ratio", c.WarmupRatio, "`SHARE` of all steps for the linear warm-up, unless --warmup gives steps")
 	f.Float64Var(&c.WeightDecay, "weight-decay", c.WeightDecay, "decoupled weight `DECAY` of AdamW")
 	f.Float64Var(&c.Clip, "clip", c.Clip, "largest `NORM` of the gradient; 0 for no clipping")
 	f.Uint64Var(&c.Seed, "seed", c.Seed, "`SEED` of everything random: the same seed gives the same losses")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/memory"
 	"github.com/seed98097648/tune/trainer/nn"
 )
 
@@ -30,12 +31,31 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Run is what a measurement stands for: training on batches of one size.
+// Run is what a measurement stands for: training on batches of one size, or using the
+// model on them.
 type Run struct {
-	Memory      core.Memory // for the programs that are measured
-	Batch, Seq  int         // rows of a batch, tokens of a row
-	MaxPosition int         // positions stay below; 0 means Seq
+	Memory      core.Memory        // for the programs that are measured
+	Batch, Seq  int                // rows of a batch, tokens of a row
+	MaxPosition int                // positions stay below; 0 means Seq
+	Inference   bool               // without a backward pass; kernels that have none are allowed
+	Plain       map[core.Op]string // ops that get no kernel, and why; see core.Plain
 }
+
+// options of the plan.
+func (r Run) options() []core.Option {
+	var opts []core.Option
+	if r.Inference {
+		opts = append(opts, core.Inference())
+	}
+	for op, reason := range r.Plain {
+		opts = append(opts, core.Plain(op, reason))
+	}
+	return opts
+}
+
+// mostTokens bounds the rows that are measured. Time and memory of every op grow in
+// proportion to the rows, so more of them tell nothing new.
+const mostTokens = 4096
 
 // Plan is core.NewPlan for a selection as --kernels takes it, except that auto takes only
 // the kernels that a measurement finds worth it. It measures with as many threads as
@@ -49,11 +69,12 @@ func Plan(ctx context.Context, m core.Model, reg *core.Registry, selection strin
 	if r.MaxPosition == 0 {
 		r.MaxPosition = r.Seq
 	}
+	r.Batch = min(r.Batch, max(1, mostTokens/max(r.Seq, 1)))
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
 	s := &session{ctx: ctx, run: r, opts: o, cache: newCache(o), manifests: manifests(reg), seen: map[use]outcome{}}
-	p, err := core.NewPlan(m, reg, sel, core.Measured(s.measure))
+	p, err := core.NewPlan(m, reg, sel, append(r.options(), core.Measured(s.measure))...)
 	if err == nil && s.fresh > 0 {
 		o.Logger.Info("measured kernels against the plain forward, for auto", "uses", s.fresh, "took", time.Since(s.start).Round(time.Millisecond))
 	}
@@ -123,7 +144,7 @@ func (s *session) remember(site core.Site, u use) (core.Measurement, error) {
 	}
 	s.fresh++
 	m, err := s.compare(site, u.kernel)
-	if err != nil || !known {
+	if err != nil || !known || !m.Timed() {
 		return m, err
 	}
 	if err := s.cache.store(k, m); err != nil {
@@ -135,11 +156,15 @@ func (s *session) remember(site core.Site, u use) (core.Measurement, error) {
 // compare measures.
 func (s *session) compare(site core.Site, k core.Kernel) (core.Measurement, error) {
 	before := health(k)
-	p, err := nn.NewProbe(s.run.Memory, site, k, s.run.Batch, s.run.Seq, s.run.MaxPosition)
+	p, err := nn.NewProbe(s.run.Memory, site, k, s.run.Batch, s.run.Seq, s.run.MaxPosition, s.run.Inference)
 	if err != nil {
 		return core.Measurement{}, err
 	}
 	defer p.Close()
+	sizes := core.Measurement{PlainBytes: p.Bytes(false), KernelBytes: p.Bytes(true), Tokens: s.run.Batch * s.run.Seq}
+	if free := memory.Available(); free > 0 && int64(sizes.PlainBytes)+int64(sizes.KernelBytes) > free/2 {
+		return sizes, nil // running both could end this process
+	}
 	m, err := rounds(s.ctx, p)
 	if s.ctx.Err() != nil {
 		return m, s.ctx.Err()
@@ -150,7 +175,7 @@ func (s *session) compare(site core.Site, k core.Kernel) (core.Measurement, erro
 	if after := health(k); after.Deaths > before.Deaths || after.Fallbacks > before.Fallbacks {
 		return m, fmt.Errorf("its plugin failed: %s", after.LastError)
 	}
-	m.PlainBytes, m.KernelBytes, m.Tokens = p.Bytes(false), p.Bytes(true), s.run.Batch*s.run.Seq
+	m.PlainBytes, m.KernelBytes, m.Tokens = sizes.PlainBytes, sizes.KernelBytes, sizes.Tokens
 	return m, nil
 }
 
