@@ -25,8 +25,8 @@ answer, completion or response) is scored on the answers alone. With
 --exact-match the model also answers each prompt, by its likeliest tokens, and
 the answer counts if it is the expected one, white space around them aside.
 
-With --json the result is one object, with the fields model, data, rows, targets,
-loss, perplexity, and with --exact-match also right, asked and answers.`
+With --json the result is one object, with the fields model, data, rows,
+targets, loss, perplexity, and with --exact-match also right, asked and answers.`
 
 // evalFlags are the values of eval's flags.
 type evalFlags struct {
