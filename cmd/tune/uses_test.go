@@ -7,11 +7,16 @@ import (
 	"github.com/seed98097648/tune/plugins/linked"
 )
 
-// TestUsesAreOfTheOp looks at what "kernels inspect" asks about: facts that an op has, and
-// for each storage some that the project's own kernel supports.
+// TestUsesAreOfTheOp looks at what "kernels inspect" asks about: facts that an op has, which
+// read differently, and for each storage some that the project's own kernel supports.
 func TestUsesAreOfTheOp(t *testing.T) {
 	for _, op := range core.Ops() {
+		lines := map[string]bool{}
 		for _, f := range uses(op) {
+			if lines[f.String()] {
+				t.Errorf("%s, %v: asked twice", op, f)
+			}
+			lines[f.String()] = true
 			if err := f.Validate(op); err != nil {
 				t.Errorf("%s, %v: %v", op, f, err)
 			}
