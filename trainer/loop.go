@@ -80,13 +80,17 @@ func (j *Job) loop(ctx context.Context, e *Engine, out *output, s *Summary) erro
 	}
 	steps := c.Steps
 	if steps == 0 {
-		steps = max(1, int(math.Ceil(c.Epochs*float64(len(j.Train))/float64(c.Batch*c.Accumulate))))
+		steps = max(1, int(math.Ceil(c.Epochs*float64(j.Train.Len())/float64(c.Batch*c.Accumulate))))
 	}
 	schedule := optim.Schedule{Decay: c.Schedule, Peak: c.LR, Warmup: min(c.Warmup, steps), Steps: steps}
 	if err := schedule.Validate(); err != nil {
 		return err
 	}
-	start := Start{Model: j.Model.Config.ModelType, Parameters: j.Model.Elems(), Rows: len(j.Train), EvalRows: len(j.Eval), Steps: steps, Config: c}
+	evalRows := 0
+	if j.Eval != nil {
+		evalRows = j.Eval.Len()
+	}
+	start := Start{Model: j.Model.Config.ModelType, Parameters: j.Model.Elems(), Rows: j.Train.Len(), EvalRows: evalRows, Steps: steps, Config: c}
 	out.log(start)
 	call(j.Hooks.OnStart, start)
 	if s.Before, err = j.evaluate(ctx, e, out, 0); err != nil {
@@ -140,7 +144,10 @@ func (j *Job) step(ctx context.Context, e *Engine, loader *data.Loader, i int, l
 	begin := time.Now()
 	batches := make([]data.Batch, j.Config.Accumulate)
 	for k := range batches {
-		batches[k] = loader.Next()
+		var err error
+		if batches[k], err = loader.Next(); err != nil {
+			return Step{}, err
+		}
 	}
 	r, err := e.Step(ctx, batches, lr)
 	if err == nil && j.Config.Strict {
@@ -167,10 +174,14 @@ func (j *Job) fellBack() error {
 
 // evaluate returns nil without held-out rows, and when ctx ends meanwhile.
 func (j *Job) evaluate(ctx context.Context, e *Engine, out *output, step int) (*Eval, error) {
-	if len(j.Eval) == 0 {
+	if j.Eval == nil || j.Eval.Len() == 0 {
 		return nil, nil
 	}
-	loss, targets, err := e.Evaluate(ctx, data.Batches(j.Eval, j.Config.Batch))
+	batches, failed := data.Stream(j.Eval, j.Config.Batch)
+	loss, targets, err := e.Evaluate(ctx, batches)
+	if err == nil {
+		err = failed()
+	}
 	if err != nil && ctx.Err() != nil {
 		return nil, nil
 	}

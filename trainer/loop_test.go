@@ -11,6 +11,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/models"
 )
 
@@ -96,7 +97,8 @@ func TestAbortSavesNothingAndCleansUp(t *testing.T) {
 func TestADivergedRunSavesNothing(t *testing.T) {
 	for _, evalRows := range []int{0, 2} {
 		j := job(t)
-		j.Config.LR, j.Config.Steps, j.Config.Clip, j.Eval = 1e38, 1, 0, j.Eval[:evalRows]
+		j.Config.LR, j.Config.Steps, j.Config.Clip = 1e38, 1, 0
+		j.Eval = j.Eval.(data.Slice)[:evalRows]
 		_, err := j.Run(t.Context())
 		if err == nil || saved(j) {
 			t.Errorf("saved %v, %v", saved(j), err)

@@ -14,6 +14,7 @@ import (
 	"github.com/seed98097648/tune/trainer/chat"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/data/format"
+	"github.com/seed98097648/tune/trainer/data/records"
 )
 
 // Config says which data a run has, and how it is read. The zero value of a field that has
@@ -68,7 +69,8 @@ type Corpus struct {
 	Eval   data.Rows // no rows if there was only one to hold out from
 	Report Report
 
-	store *data.Store
+	store  *data.Store
+	places []records.Place // of the first examples
 }
 
 // Close removes the temporary file, if there is one. The rows cannot be read then.
@@ -157,7 +159,7 @@ func Load(ctx context.Context, c Config, m Model) (_ *Corpus, err error) {
 			return nil, err
 		}
 	}
-	corpus.Report = l.report
+	corpus.Report, corpus.places = l.report, l.places
 	corpus.Report.TrainRows, corpus.Report.EvalRows = corpus.Train.Len(), corpus.Eval.Len()
 	return corpus, nil
 }
@@ -169,4 +171,15 @@ func holdOutRows(rows data.Rows, seed uint64) (train, eval data.Rows, err error)
 	}
 	kept, held, err := holdOut(numbers, seed)
 	return data.Subset{Of: rows, Numbers: kept}, data.Subset{Of: rows, Numbers: held}, err
+}
+
+// Example returns example i in the order of reading, as it was tokenised, and where it
+// stands; of examples far from the beginning the place is not known. There are
+// Report.Examples of them.
+func (c *Corpus) Example(i int) (at records.Place, ids []int32, learn []bool, err error) {
+	if i < len(c.places) {
+		at = c.places[i]
+	}
+	ids, learn, err = c.store.Example(i)
+	return at, ids, learn, err
 }
