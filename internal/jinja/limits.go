@@ -31,6 +31,7 @@ type Options struct {
 // run is the state of one rendering.
 type run struct {
 	source
+	lib         *library
 	now         func() time.Time
 	out         *strings.Builder
 	steps       int
@@ -41,7 +42,7 @@ type run struct {
 }
 
 func newRun(t *Template, o Options) *run {
-	r := &run{now: o.Now, out: new(strings.Builder)}
+	r := &run{lib: &python, now: o.Now, out: new(strings.Builder)}
 	if t != nil {
 		r.source = t.source
 	}
