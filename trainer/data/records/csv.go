@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"unicode/utf8"
 )
 
 // readCSV reads CSV with a header, the names of the columns. A row with another number of
@@ -56,6 +57,9 @@ func readCSV(f *os.File, path string, yield func(Record, error) bool) error {
 
 func checkHeader(header []string, path string) error {
 	for i, name := range header {
+		if !utf8.ValidString(name) {
+			return fmt.Errorf("%s:1: the name of column %d is not UTF-8; convert the file to UTF-8", path, i+1)
+		}
 		if name == "" {
 			return fmt.Errorf("%s:1: column %d has no name; the first line of CSV must name the columns", path, i+1)
 		}
