@@ -161,13 +161,14 @@ type sliceValue [3]any
 
 // slice is object[start:stop:step].
 func (r *run) slice(object any, bounds *sliceValue) (any, error) {
+	switch object.(type) {
+	case string, markup, []any, Tuple, rangeValue:
+	default:
+		return nil, fmt.Errorf("'%s' object has no slices", TypeName(object))
+	}
 	n, err := length(object)
 	if err != nil {
-		return missingElement(object), nil
-	}
-	switch object.(type) {
-	case *Dict, *dictView, *loop:
-		return missingElement(object), nil
+		return nil, err
 	}
 	indices, err := bounds.indices(n)
 	if err != nil {
@@ -199,10 +200,6 @@ func (r *run) slice(object any, bounds *sliceValue) (any, error) {
 		return Tuple(out), nil
 	}
 	return out, nil
-}
-
-func missingElement(object any) any {
-	return &undefined{objectName(object) + " has no slices"}
 }
 
 // indices are those that the slice takes from a sequence of length n.

@@ -39,6 +39,7 @@ type run struct {
 	depth       int
 	captures    int // how many of the outputs around this one are captured
 	generations []Range
+	hidden      bool // a generation block wrote to a captured output
 }
 
 func newRun(t *Template, o Options) *run {

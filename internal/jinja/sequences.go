@@ -183,24 +183,27 @@ func sortFilter(r *run, a args) (any, error) {
 	return sorted, err
 }
 
-// itemKey is the key of an item by one attribute, or by several with commas between.
+// itemKey is the key of an item by one attribute, or by several with commas between: a
+// list, as in Jinja, so that items that are equal need no order.
 func (r *run) itemKey(item, attributes any, caseMatters bool) (any, error) {
-	names, ok := text(attributes)
-	if !ok || !strings.Contains(names, ",") {
-		get, err := r.getter(attributes, nil)
+	parts := []any{attributes}
+	if names, ok := text(attributes); ok {
+		parts = parts[:0]
+		for _, name := range strings.Split(names, ",") {
+			parts = append(parts, name)
+		}
+	}
+	keys := make([]any, len(parts))
+	for i, part := range parts {
+		get, err := r.getter(part, nil)
 		if err != nil {
 			return nil, err
 		}
 		v, err := get(item)
-		return sortKey(v, caseMatters), err
-	}
-	var keys []any
-	for _, name := range strings.Split(names, ",") {
-		v, err := r.itemKey(item, name, caseMatters)
 		if err != nil {
 			return nil, err
 		}
-		keys = append(keys, v)
+		keys[i] = sortKey(v, caseMatters)
 	}
 	return keys, nil
 }

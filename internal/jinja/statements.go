@@ -171,9 +171,11 @@ func (st *generationStmt) exec(r *run, s *scope) error {
 	if err := r.execAll(st.body, s.inner()); err != nil {
 		return err
 	}
-	if r.captures == 0 {
-		r.generations = append(r.generations, Range{start, r.out.Len()})
+	if r.captures > 0 {
+		r.hidden = true
+		return nil
 	}
+	r.generations = append(r.generations, Range{start, r.out.Len()})
 	return nil
 }
 

@@ -21,6 +21,7 @@ type Range struct{ Start, End int }
 type Output struct {
 	Text        string
 	Generations []Range // what generation blocks wrote, in order
+	Hidden      bool    // one wrote to a macro or block, and where that went is not known
 }
 
 // maxSource bounds the size of a template. The longest known have 20 KB.
@@ -64,7 +65,7 @@ func (t *Template) Render(vars map[string]any, o Options) (Output, error) {
 	if err := r.execAll(t.body, &scope{vars: map[string]any{}, parent: top}); err != nil {
 		return Output{}, err
 	}
-	return Output{r.out.String(), r.generations}, nil
+	return Output{r.out.String(), r.generations, r.hidden}, nil
 }
 
 // scope holds variables; what it does not have, the scope around it may.
