@@ -2,9 +2,11 @@ package trainer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/chat"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/data/corpus"
 	"github.com/seed98097648/tune/trainer/measure"
@@ -71,24 +73,18 @@ func (j *Job) read(ctx context.Context, tok *tokenizer.Tokenizer) (err error) {
 		return fmt.Errorf("%s: the tokenizer has %d tokens, but the model's vocab_size is %d: they do not belong together",
 			c.Model, tok.VocabSize(), j.Model.Vocab())
 	}
-	m, files, err := DataModel(c, tok)
-	if err != nil {
-		return err
-	}
 	if j.Files, err = tokenizerFiles(c.Model); err != nil {
 		return err
 	}
-	j.Files = append(j.Files, files...)
-	if j.Corpus, err = corpus.Load(ctx, c.Data, m); err != nil {
+	if j.Corpus, err = corpus.Load(ctx, c.Data, DataModel(c, tok)); err != nil {
 		return err
 	}
 	j.Train, j.Eval = j.Corpus.Train, j.Corpus.Eval
 	return nil
 }
 
-// DataModel returns what the rows of a run depend on besides its data, and the files that
-// belong with it in a saved folder.
-func DataModel(c Config, tok *tokenizer.Tokenizer) (corpus.Model, []File, error) {
+// DataModel returns what the rows of a run depend on besides its data.
+func DataModel(c Config, tok *tokenizer.Tokenizer) corpus.Model {
 	m := corpus.Model{Encoder: tok, EOS: data.None, Pad: data.None, Seq: c.Seq, Seed: c.Seed}
 	if id, ok := tok.EOS(); ok {
 		m.EOS = id
@@ -96,5 +92,15 @@ func DataModel(c Config, tok *tokenizer.Tokenizer) (corpus.Model, []File, error)
 	if id, ok := tok.Pad(); ok {
 		m.Pad = id
 	}
-	return m, nil, nil
+	m.Template = func() (corpus.Template, error) {
+		if name := c.Data.Template; name != "" {
+			return chat.Named(name, c.Model)
+		}
+		t, err := chat.Load(c.Model)
+		if errors.Is(err, chat.ErrNoTemplate) {
+			err = fmt.Errorf("%w with --template", err)
+		}
+		return t, err
+	}
+	return m
 }

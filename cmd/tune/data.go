@@ -19,9 +19,10 @@ const dataPreviewLong = `Show what a model would be trained on: the first exampl
 with the model's own chat template, and counts of all.
 
 What is learned is bold and green on a terminal, and special tokens are blue;
-elsewhere, or with $NO_COLOR set, what is learned stands between ⟦ and ⟧. All
-data is read as a training run reads it, so that its errors are found here; the
-model's weights are not needed.`
+elsewhere, or with $NO_COLOR set, it stands between the brackets ⟦ and ⟧.
+
+All data is read as a training run reads it, so that its errors are found here;
+the model's weights are not needed.`
 
 // previewFlags are the values of data preview's flags.
 type previewFlags struct {
@@ -63,11 +64,7 @@ func (a *app) previewData(ctx context.Context, c *Command, p *previewFlags, args
 	if err != nil {
 		return err
 	}
-	m, _, err := trainer.DataModel(p.config, tok)
-	if err != nil {
-		return err
-	}
-	read, err := corpus.Load(ctx, p.config.Data, m)
+	read, err := corpus.Load(ctx, p.config.Data, trainer.DataModel(p.config, tok))
 	if err != nil {
 		return err
 	}

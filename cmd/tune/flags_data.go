@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/seed98097648/tune/trainer/chat"
 	"github.com/seed98097648/tune/trainer/data/corpus"
 	"github.com/seed98097648/tune/trainer/data/format"
 	"github.com/seed98097648/tune/trainer/data/records"
@@ -22,6 +23,7 @@ func addDataPaths(f *pflag.FlagSet, c *corpus.Config) {
 func addDataReading(f *pflag.FlagSet, c *corpus.Config) {
 	f.StringVar((*string)(&c.Format), "data-format", string(format.Auto), "the `FORMAT` of the data's columns: "+strings.Join(format.Formats(), ", ")+
 		"; auto tells it from the names of the columns")
+	f.StringVar(&c.Template, "template", "", "a built-in chat `TEMPLATE` for conversations, in place of the model's own: "+strings.Join(chat.Names(), ", "))
 	f.StringVar(&c.Dir, "dataset-dir", "", "a `FOLDER` with a dataset_info.json, as LLaMA-Factory has it, whose names --data may use")
 	f.BoolVar(&c.TrainOnPrompt, "train-on-prompt", false, "learn all of a conversation, not only the assistant's words")
 	f.BoolVar(&c.NoPacking, "no-packing", false, "give each example a row of its own; otherwise several share a row, and do not see each other")

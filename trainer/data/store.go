@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"unsafe"
 )
 
 // Store keeps tokenised examples: in memory while they are few, in a temporary file once
@@ -150,11 +149,6 @@ func (s *Store) create() error {
 	s.file = f
 	_ = os.Remove(f.Name()) // Close tries again
 	return nil
-}
-
-// Memory returns about how many bytes of memory the store takes.
-func (s *Store) Memory() int {
-	return cap(s.ends)*int(unsafe.Sizeof(s.ends[0])) + cap(s.tail)*int(unsafe.Sizeof(s.tail[0])) + cap(s.bytes)
 }
 
 // Close removes the file. The store's examples are gone then.

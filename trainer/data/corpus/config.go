@@ -28,6 +28,7 @@ type Config struct {
 	Dir  string   `json:"dataset_dir,omitempty"`
 
 	Format        format.Format `json:"format,omitempty"`          // empty is format.Auto
+	Template      string        `json:"template,omitempty"`        // a built-in chat template; empty: the model's
 	TrainOnPrompt bool          `json:"train_on_prompt,omitempty"` // learn all of a conversation
 	NoPacking     bool          `json:"no_packing,omitempty"`      // an example a row
 	SkipBadRows   bool          `json:"skip_bad_rows,omitempty"`   // leave them out and count them
@@ -37,6 +38,9 @@ type Config struct {
 func (c Config) Validate() error {
 	if f := string(c.Format); f != "" && !slices.Contains(format.Formats(), f) {
 		return fmt.Errorf("--data-format is %q; it takes %q", f, format.Formats())
+	}
+	if c.Template != "" && !slices.Contains(chat.Names(), c.Template) {
+		return fmt.Errorf("--template is %q; the built-in chat templates are %q", c.Template, chat.Names())
 	}
 	return nil
 }
@@ -56,11 +60,11 @@ type Template interface {
 // Model is what the rows depend on besides the data.
 type Model struct {
 	Encoder  Encoder
-	Template Template // of conversations
-	EOS      int32    // ends a document; data.None for nothing
-	Pad      int32    // fills up rows; data.None for any token
-	Seq      int      // tokens of a row
-	Seed     uint64   // of what is sampled and held out
+	Template func() (Template, error) // is asked for it when there is a conversation
+	EOS      int32                    // ends a document; data.None for nothing
+	Pad      int32                    // fills up rows; data.None for any token
+	Seq      int                      // tokens of a row
+	Seed     uint64                   // of what is sampled and held out
 }
 
 // Corpus is the rows of a run.

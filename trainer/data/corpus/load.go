@@ -20,6 +20,8 @@ type loader struct {
 	places []records.Place
 	report Report
 	pieces pieces
+
+	template Template // nil until there is a conversation
 }
 
 // mostReported is how many broken rows a report names, and mostPlaces of how many examples
@@ -111,6 +113,11 @@ func (l *loader) row(layout format.Layout, r records.Record) error {
 			return nil
 		}
 		return l.add(r.Place, l.document(e.Text), nil, false)
+	}
+	if l.template == nil {
+		if l.template, err = l.model.Template(); err != nil {
+			return fmt.Errorf("%v is a conversation: %w", r.Place, err)
+		}
 	}
 	ids, learn, err := l.conversation(e)
 	if err != nil {

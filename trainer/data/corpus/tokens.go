@@ -21,7 +21,7 @@ func (l *loader) document(text string) []int32 {
 
 // conversation encodes an example, and says which tokens are to be learned.
 func (l *loader) conversation(e format.Example) (ids []int32, learn []bool, err error) {
-	spans, err := l.model.Template.Spans(*e.Chat)
+	spans, err := l.template.Spans(*e.Chat)
 	if err != nil {
 		return nil, nil, err
 	}
