@@ -19,8 +19,8 @@ type Store struct {
 	bytes []byte // to read and write the file with
 }
 
-// inMemory is the number of tokens that NewStore's stores keep in memory: 64 MiB of them.
-const inMemory = 16 << 20
+// inMemory is the number of tokens that the stores of NewStore keep in memory: 16 MiB of them.
+const inMemory = 4 << 20
 
 // NewStore returns an empty store. Its file, if it comes to need one, is made in $TMPDIR
 // or else in the user's cache folder, because /tmp is memory on many machines.
