@@ -158,7 +158,7 @@ func Load(ctx context.Context, c Config, m Model) (_ *Corpus, err error) {
 		if corpus.Eval, err = l.pack(held); err != nil {
 			return nil, fmt.Errorf("evaluation data: %w", err)
 		}
-	case corpus.Train.Len() > 1:
+	case corpus.Train.Len() > 1 && !mix.repeats(): // or a row would be in both
 		if corpus.Train, corpus.Eval, err = holdOutRows(corpus.Train, m.Seed); err != nil {
 			return nil, err
 		}

@@ -51,14 +51,19 @@ func (l *loader) evaluation(ctx context.Context, sources []Source) ([]int, error
 	return all, err
 }
 
-// holdOut takes examples out of the mixture to evaluate on; nil if there are few, which are
-// then cut from the rows. What is held out is not trained on, however heavy it weighs.
+// repeats reports whether a pass over the data has some examples more than once.
+func (m mixture) repeats() bool {
+	return slices.ContainsFunc(m, func(p part) bool { return p.weight > 1 })
+}
+
+// holdOut takes examples out of the mixture to evaluate on; nil if there are too few. What
+// is held out is not trained on, however heavy it weighs.
 func (m mixture) holdOut(seed uint64) ([]int, error) {
 	var all []int
 	for _, p := range m {
 		all = append(all, p.examples...)
 	}
-	if len(all) < enough {
+	if len(all) < enough && !m.repeats() || len(all) < 2 {
 		return nil, nil
 	}
 	train, held, err := holdOut(all, seed)

@@ -224,4 +224,12 @@ func TestHeldOutExamplesAreNotTrainedOn(t *testing.T) {
 	if n != 15 { // a twentieth of 200 + 100
 		t.Errorf("%d held out", n)
 	}
+	few := filepath.Join(folder(t, map[string]string{"a.jsonl": fmt.Sprintf(pairRow, "q", "a") + fmt.Sprintf(pairRow, "q", "b")}), "a.jsonl")
+	if train, eval := counted(t, Config{Paths: []string{few + "@5"}}, 1); len(train) != 1 || len(eval) != 1 || fmt.Sprint(train) == fmt.Sprint(eval) {
+		t.Errorf("of two examples: %v to train on, %v to evaluate on", train, eval)
+	}
+	one := filepath.Join(folder(t, map[string]string{"a.jsonl": fmt.Sprintf(pairRow, "q", "a")}), "a.jsonl")
+	if train, eval := counted(t, Config{Paths: []string{one + "@5"}}, 1); train["[a|]"] != 5 || len(eval) != 0 {
+		t.Errorf("of one example: %v to train on, %v to evaluate on", train, eval)
+	}
 }
