@@ -59,6 +59,8 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/autograd", "core internal/shm internal/simd gorgonia.org/gorgonia gorgonia.org/tensor github.com/chewxy/hm " +
 		"go4.org/unsafe/assume-no-moving-gc", "core/reference"},
 	{"trainer/tokenizer", "github.com/dlclark/regexp2/v2 golang.org/x/text", ""},
+	{"internal/jinja", "", ""},
+	{"trainer/chat", "internal/jinja", ""},
 	{"trainer/data", "", "trainer/tokenizer"},
 	{"trainer/data/records", "github.com/parquet-go/parquet-go", ""},
 	{"trainer/data/format", "trainer/chat trainer/data/records", ""},

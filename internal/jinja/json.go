@@ -160,8 +160,10 @@ func (w *jsonWriter) write(v any, depth int) error {
 		w.quote(v)
 	case markup:
 		w.quote(string(v))
-	case int64, jsonInt:
-		fmt.Fprint(w, v)
+	case int64:
+		w.WriteString(strconv.FormatInt(v, 10))
+	case jsonInt:
+		w.WriteString(string(v))
 	case float64:
 		w.WriteString(jsonFloat(v))
 	case []any:
@@ -171,7 +173,7 @@ func (w *jsonWriter) write(v any, depth int) error {
 	case *Dict:
 		return w.dict(v, depth)
 	default:
-		return fmt.Errorf("Object of type %s is not JSON serializable", TypeName(v)) //nolint:staticcheck // Python's words
+		return fmt.Errorf("object of type %s is not JSON serializable", TypeName(v))
 	}
 	return w.charge(w.Len() - before)
 }

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// What one rendering may cost. A conversation of a megabyte through the longest template
-// known needs about a hundredth of each.
+// What one rendering may cost. A conversation of a thousand messages through the longest
+// template known needs about a tenth of the steps.
 const (
-	maxSteps = 50_000_000 // nodes evaluated, items gone through
+	maxSteps = 10_000_000 // nodes evaluated, items gone through
 	maxBytes = 256 << 20  // bytes of the strings and lists made on the way, and of the output
 	maxDepth = 10_000     // nodes within nodes, macros within macros, values within values
 	maxRange = 100_000    // numbers in a range, as in Python's sandbox

@@ -109,8 +109,10 @@ func scalarRepr(v any) string {
 		return quoted(v)
 	case markup:
 		return "Markup(" + quoted(string(v)) + ")"
-	case int64, jsonInt:
-		return fmt.Sprint(v)
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case jsonInt:
+		return string(v)
 	case *undefined:
 		return "Undefined"
 	case rangeValue:

@@ -26,7 +26,7 @@ func (t *Template) Spans(c Conversation) ([]Span, error) {
 		return nil, err
 	}
 	if t.choose(c).HasGenerations() {
-		return generated(full)
+		return generated(c, full)
 	}
 	cut := &cutter{template: t, conversation: c, full: full.Text, probe: newProbe(full.Text)}
 	var words []jinja.Range
@@ -38,6 +38,9 @@ func (t *Template) Spans(c Conversation) ([]Span, error) {
 		r, err := cut.words(i)
 		if err == nil && len(words) > 0 && r.Start < words[len(words)-1].End {
 			err = errAmbiguous
+		}
+		if err == nil {
+			err = writesCalls(m, full.Text[r.Start:r.End])
 		}
 		if err != nil {
 			return nil, fmt.Errorf("message %d: %w", i+1, err)
@@ -51,12 +54,43 @@ var errAmbiguous = errors.New("it cannot be told which part of the rendered text
 	"mark them in the template with {% generation %} and {% endgeneration %}, or name a built-in template (" + nameList() + ")")
 
 // generated cuts a text at its generation blocks.
-func generated(out jinja.Output) ([]Span, error) {
+func generated(c Conversation, out jinja.Output) ([]Span, error) {
 	if out.Hidden {
 		return nil, errors.New("the chat template has a generation block inside a macro, a filter or a set block, " +
 			"where it cannot be told what becomes of its text; move it out")
 	}
-	return spans(out.Text, out.Generations), nil
+	cut := spans(out.Text, out.Generations)
+	var learned strings.Builder
+	for _, s := range cut {
+		if s.Learn {
+			learned.WriteString(s.Text)
+		}
+	}
+	for i, m := range c.Messages {
+		if err := writesCalls(m, learned.String()); err != nil {
+			return nil, fmt.Errorf("message %d: %w", i+1, err)
+		}
+	}
+	return cut, nil
+}
+
+// writesCalls checks that the functions that a message calls are among the words learned
+// from it: many templates leave calls out, and what remains would teach a model to end
+// its turn instead of calling.
+func writesCalls(m Message, words string) error {
+	calls, _ := m.ToolCalls.([]any)
+	for _, call := range calls {
+		object, _ := call.(*Object)
+		if inner, ok := object.Get("function"); ok {
+			object, _ = inner.(*Object)
+		}
+		value, _ := object.Get("name")
+		if name, ok := value.(string); ok && !strings.Contains(words, name) {
+			return fmt.Errorf("the chat template does not write the call of %q as the assistant's words; "+
+				"leave such rows out, or use a model with a template for calls (some want content to be null beside them)", name)
+		}
+	}
+	return nil
 }
 
 // spans cuts text so that the given pieces are to be learned.
@@ -154,6 +188,9 @@ func (c *cutter) learnHabits(i int) {
 // specialToken is how most models write theirs.
 var specialToken = regexp.MustCompile(`^\s?(?:<[|｜][^<>|｜\s]+[|｜]>|</s>|<eos>|<end_of_turn>)`)
 
+// roleToken is how templates that have no token for the end of a turn begin the next.
+var roleToken = regexp.MustCompile(`<\|[a-z_]+\|>`)
+
 // commonStop returns what ends a turn both at the end of a conversation and before
 // another turn: what the two texts begin with alike, up to its last special token.
 func commonStop(tail, next string) string {
@@ -249,8 +286,15 @@ func (c *cutter) end(i, start, content int, after string) (int, bool) {
 	// The calls follow the content: the turn ends with the last end of a turn before the
 	// next message.
 	next, _, ok := c.around(c.with(len(messages), i+1, c.probed(i+1)))
-	if !ok || c.stop == "" || !strings.HasPrefix(c.full, next) || len(next) < start {
+	if !ok || !strings.HasPrefix(c.full, next) || len(next) < start {
 		return 0, false
+	}
+	if c.stop == "" {
+		tokens := roleToken.FindAllStringIndex(next[start:], -1)
+		if len(tokens) == 0 {
+			return 0, false
+		}
+		return start + tokens[len(tokens)-1][1], true
 	}
 	end := strings.LastIndex(next[start:], c.stop)
 	return start + end + len(c.stop), end >= 0
