@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/chat"
@@ -73,7 +74,7 @@ func (j *Job) read(ctx context.Context, tok *tokenizer.Tokenizer) (err error) {
 		return fmt.Errorf("%s: the tokenizer has %d tokens, but the model's vocab_size is %d: they do not belong together",
 			c.Model, tok.VocabSize(), j.Model.Vocab())
 	}
-	if j.Files, err = tokenizerFiles(c.Model); err != nil {
+	if j.Files, err = savedFiles(c); err != nil {
 		return err
 	}
 	if j.Corpus, err = corpus.Load(ctx, c.Data, DataModel(c, tok)); err != nil {
@@ -81,6 +82,21 @@ func (j *Job) read(ctx context.Context, tok *tokenizer.Tokenizer) (err error) {
 	}
 	j.Train, j.Eval = j.Corpus.Train, j.Corpus.Eval
 	return nil
+}
+
+// savedFiles are those of the tokenizer, with the chat template that the model is trained on.
+func savedFiles(c Config) ([]File, error) {
+	files, err := tokenizerFiles(c.Model)
+	if name := c.Data.Template; name != "" && err == nil {
+		const own = "chat_template.jinja"
+		text, err := chat.Source(name)
+		if err != nil {
+			return nil, err
+		}
+		files = slices.DeleteFunc(files, func(f File) bool { return f.Name == own })
+		return append(files, File{own, []byte(text)}), nil
+	}
+	return files, err
 }
 
 // DataModel returns what the rows of a run depend on besides its data.
