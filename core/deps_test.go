@@ -30,6 +30,7 @@ const module = "github.com/seed98097648/tune"
 var policy = []struct{ pkg, imports, tests string }{
 	// Leaves: the machine.
 	{"internal/cpu", "", ""},
+	{"internal/memory", "", ""},
 	{"internal/shm", "golang.org/x/sys", ""},
 	{"internal/hugepage", "golang.org/x/sys", "internal/shm internal/simd"},
 	{"internal/sched", "golang.org/x/sys", ""},
@@ -70,7 +71,8 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/nn", "core internal/simd trainer/autograd trainer/data", "core/reference core/kerneltest trainer/checkpoint"},
 	{"trainer/models", "core trainer/autograd trainer/checkpoint trainer/data trainer/nn trainer/models/...", "core/reference trainer/optim"},
 	{"trainer/models/...", "core trainer/autograd trainer/checkpoint trainer/data trainer/nn trainer/models/...", "core/reference trainer/optim"},
-	{"trainer/measure", "core internal/cpu internal/simd trainer/nn", "trainer/autograd"},
+	{"trainer/measure", "core internal/cpu internal/memory internal/simd trainer/nn", "trainer/autograd"},
+	{"trainer/forecast", "core internal/ceiling trainer/autograd trainer/models trainer/nn", "trainer trainer/optim"},
 	{"trainer/progress", "github.com/schollz/progressbar/v3 golang.org/x/term trainer", "trainer/data/corpus"},
 	{"trainer/bench", "core internal/ceiling internal/simd trainer trainer/...", "core/reference core/transport internal/plugintest"},
 	{"trainer/demo", "core trainer trainer/autograd trainer/data trainer/models trainer/nn trainer/tokenizer", "core/reference trainer/optim"},
@@ -78,7 +80,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer", "core internal/hugepage internal/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest"},
 
 	// Programs put the parts together.
-	{"cmd/tune", "core core/... internal/ceiling internal/opbench plugins/linked internal/shm internal/simd trainer trainer/... github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/term golang.org/x/sys",
+	{"cmd/tune", "core core/... internal/ceiling internal/memory internal/opbench plugins/linked internal/shm internal/simd trainer trainer/... github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/term golang.org/x/sys",
 		"internal/plugintest github.com/rogpeppe/go-internal"},
 	{"docs", "", ""},
 	{"examples", "", "core core/... internal/plugintest trainer trainer/..."},

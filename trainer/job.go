@@ -27,7 +27,21 @@ type Job struct {
 	Corpus   *corpus.Corpus // where the rows come from; nil if not from files
 	Files    []File         // copied into the saved folder: the tokenizer and what belongs to it
 	Hooks    Hooks
-	Abort    <-chan struct{} // closing it makes Run give up at once, saving nothing; may be nil
+	Abort    <-chan struct{} // closing it makes Run give up at once, saving nothing more; may be nil
+
+	// Resume makes Run go on from a checkpoint, as if the run had never ended: the same
+	// losses and weights, to the bit, and the same log but for the times. The job is made
+	// as that of the whole run was: the model has the weights that it had at first. Config
+	// is that of the checkpoint but for what Resume.Check lets pass.
+	Resume *Resume
+}
+
+// rowsIn returns the number of rows, of which nil has none.
+func rowsIn(rows data.Rows) int {
+	if rows == nil {
+		return 0
+	}
+	return rows.Len()
 }
 
 // File is a file of the saved folder.
