@@ -58,6 +58,8 @@ type Arg struct {
 	DType DType
 	Shape Shape // an axis is a size, DimT or DimP
 	Count int   // tensors under this name: 1, or the number of experts
+	// Also, of an output of backward, names a second input of forward whose gradient it is.
+	Also string
 	// Saved marks an output of forward that exists only to be an input of backward, and
 	// an input of backward that is an output of forward.
 	Saved bool
@@ -127,9 +129,11 @@ func addRMSNormSignature(pass Pass, f Facts) Signature {
 		return Signature{In: []Arg{x, named(x, "residual"), weight}, Out: []Arg{named(x, "y"), h, rstd}}
 	}
 	h.Saved = true
+	dx := named(x, "dx")
+	dx.Also = "residual"
 	return Signature{
 		In:  []Arg{named(x, "dy"), named(x, "dh"), h, weight, rstd},
-		Out: []Arg{named(x, "dx"), gradient(weight)},
+		Out: []Arg{dx, gradient(weight)},
 	}
 }
 

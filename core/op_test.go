@@ -52,7 +52,7 @@ func TestSignature(t *testing.T) {
 			"y float32[T 8], h float32[T 8], saved rstd float32[T]"},
 		{"add_rms_norm", core.Backward,
 			"dy float32[T 8], dh float32[T 8], saved h float32[T 8], weight bfloat16[8], saved rstd float32[T]",
-			"dx float32[T 8], dweight float32[8]"},
+			"dx and dresidual float32[T 8], dweight float32[8]"},
 		{"moe_gate", core.Forward,
 			"logits bfloat16[T 8], bias float32[8]",
 			"routing_weights float32[T 2], expert_ids int32[T 2]"},
@@ -114,7 +114,11 @@ func formatArgs(args []core.Arg) string {
 	var words []string
 	for _, a := range args {
 		shape := strings.NewReplacer("-1", "T", "-2", "P").Replace(a.Shape.String())
-		word := fmt.Sprintf("%s %s%s", a.Name, a.DType, shape)
+		name := a.Name
+		if a.Also != "" {
+			name += " and d" + a.Also
+		}
+		word := fmt.Sprintf("%s %s%s", name, a.DType, shape)
 		if a.Count != 1 {
 			word = fmt.Sprintf("%d %s", a.Count, word)
 		}
