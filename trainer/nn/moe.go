@@ -11,25 +11,25 @@ import (
 
 // MoEConfig sizes a sparse block.
 type MoEConfig struct {
-	Hidden, Intermediate, Experts, TopK int
-	NormTopK                            bool // divide the weights of a token's experts by their sum
+	Hidden, Intermediate int // of each expert
+	Shared               int // intermediate size of the MLP that every token goes through besides; 0 for none
+	Router               RouterConfig
 }
 
-// MoE sends every token through its top-k experts: a linear router, softmax over all
-// experts, the k largest, and the weighted sum of those experts' MLPs. The site of the
-// experts offers moe_experts.
+// MoE sends every token through the experts that its router chooses, and sums what they
+// make of it by their weights. The site of the experts offers moe_experts.
 //
 // The experts of a layer lie packed in two parameters; files keep one tensor for each.
 type MoE struct {
-	cfg          MoEConfig
-	router       *Linear
+	router       *Router
 	gateUp, down *Param // [E, 2I, D], gate first; [E, D, I]
+	shared       *MLP   // nil without one
 	*site
 }
 
-// NewMoE adds the parameters below path and the site.
+// NewMoE adds the parameters below path and the sites below sitePath.
 func NewMoE(b *Builder, path, sitePath string, cfg MoEConfig) *MoE {
-	e, i, d := cfg.Experts, cfg.Intermediate, cfg.Hidden
+	e, i, d := cfg.Router.Experts, cfg.Intermediate, cfg.Hidden
 	var gateUp, down []Entry
 	for x := range e {
 		name := fmt.Sprintf("%s.experts.%d.", path, x)
@@ -38,28 +38,29 @@ func NewMoE(b *Builder, path, sitePath string, cfg MoEConfig) *MoE {
 			Entry{name + "up_proj.weight", (2*x + 1) * i * d, core.Shape{i, d}})
 		down = append(down, Entry{name + "down_proj.weight", x * d * i, core.Shape{d, i}})
 	}
-	routing := core.RoutingSoftmax
-	if cfg.NormTopK {
-		routing = core.RoutingNormalized
-	}
-	return &MoE{
-		cfg:    cfg,
-		router: NewLinear(b, path+".gate", d, e, false),
+	m := &MoE{
+		router: NewRouter(b, path+".gate", d, cfg.Router),
 		gateUp: b.packed(path+".experts.gate_up", gateUp, e, 2*i, d),
 		down:   b.packed(path+".experts.down", down, e, d, i),
-		site: b.site(sitePath, core.MoEExperts, core.Facts{WeightDType: core.Float32, Dim: d, Intermediate: i,
-			Activation: "silu", Layout: core.Packed, Experts: e, TopK: cfg.TopK, Routing: routing}),
+		site: b.site(sitePath+".experts", core.MoEExperts, core.Facts{WeightDType: core.Float32, Dim: d, Intermediate: i,
+			Activation: "silu", Layout: core.Packed, Experts: e, TopK: cfg.Router.TopK, Routing: cfg.Router.facts()}),
 	}
+	if cfg.Shared > 0 {
+		m.shared = NewMLP(b, path+".shared_experts", sitePath+".shared_experts", d, cfg.Shared, false)
+	}
+	return m
 }
 
 // Forward records the block: x [T, D], y [T, D].
 func (m *MoE) Forward(c *Context, x *autograd.Value) *autograd.Value {
 	c.costly()
-	weights, ids := topK(c.G, softmaxRows(c.G, m.router.Forward(c, x)), m.cfg.TopK)
-	if m.cfg.NormTopK {
-		weights = normalizeRows(c.G, weights)
+	r := m.router.Forward(c, x)
+	c.routed = append(c.routed, r)
+	y := m.experts(c, x, r.weights, r.ids)
+	if m.shared == nil {
+		return y
 	}
-	return m.experts(c, x, weights, ids)
+	return Add(c.G, y, inPath(c, "shared_experts", func() *autograd.Value { return m.shared.Forward(c, x) }))
 }
 
 // experts records what the experts of each token make of it: weights and ids [T, K].
@@ -68,7 +69,7 @@ func (m *MoE) experts(c *Context, x, weights, ids *autograd.Value) *autograd.Val
 	if m.kernel != nil {
 		return m.fused(c, c.T(), x, ids, weights, gateUp, down)[0]
 	}
-	rows := permute(c.G, x, ids, m.cfg.Experts)
+	rows := permute(c.G, x, ids, m.facts.Experts)
 	gate, up := halve(c.G, groupedLinear(c.G, rows.x, gateUp, rows.offsets))
 	z := groupedLinear(c.G, mul(c.G, silu(c.G, gate), up), down, rows.offsets)
 	return unpermute(c.G, z, weights, rows.where)

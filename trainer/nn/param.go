@@ -3,6 +3,7 @@ package nn
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/autograd"
@@ -15,6 +16,7 @@ type Param struct {
 	Name    string
 	Tensor  core.Tensor
 	Entries []Entry
+	buffer  bool // see Builder.Buffer
 }
 
 // Entry is a tensor of a checkpoint within a parameter.
@@ -33,11 +35,12 @@ func (e Entry) View(t core.Tensor) core.Tensor {
 // Builder collects the parameters and sites of a model under construction. The first
 // error is kept; see Err.
 type Builder struct {
-	mem    core.Memory
-	params []*Param
-	sites  []core.Site
-	use    *use
-	err    error
+	mem     core.Memory
+	params  []*Param
+	buffers []*Param
+	sites   []core.Site
+	use     *use
+	err     error
 }
 
 // use is what a model's sites and its graphs have to know of each other.
@@ -89,16 +92,17 @@ func bytesOf(shape core.Shape) (int, error) {
 
 // Body is what every model has: its parameters and its sites. It implements core.Model.
 type Body struct {
-	mem    core.Memory
-	params []*Param
-	sites  []core.Site
-	use    *use
+	mem     core.Memory
+	params  []*Param
+	buffers []*Param
+	sites   []core.Site
+	use     *use
 }
 
 var _ core.Model = (*Body)(nil)
 
 // Body returns what was built.
-func (b *Builder) Body() Body { return Body{b.mem, b.params, b.sites, b.use} }
+func (b *Builder) Body() Body { return Body{b.mem, b.params, b.buffers, b.sites, b.use} }
 
 // Params returns the parameters, in the order in which they were built.
 func (b *Body) Params() []*Param { return b.params }
@@ -108,10 +112,10 @@ func (b *Body) Sites() []core.Site { return b.sites }
 
 // Free gives the parameters' memory back.
 func (b *Body) Free() {
-	for _, p := range b.params {
+	for _, p := range slices.Concat(b.params, b.buffers) {
 		b.mem.Free(p.Tensor.Data)
 	}
-	b.params = nil
+	b.params, b.buffers = nil, nil
 }
 
 // site is a place where a kernel can go. It implements core.Hook.

@@ -42,6 +42,9 @@ func probeRMSNorm(p *prober) []*autograd.Value {
 func probeSwiGLU(p *prober) []*autograd.Value {
 	m := &MLP{site: p.site}
 	i := p.site.facts.Intermediate
+	if p.site.facts.Layout == core.Packed {
+		return []*autograd.Value{p.after(m.activate(p.Context, p.before(2*i)))}
+	}
 	return []*autograd.Value{p.after(m.activate(p.Context, p.before(i), p.before(i)))}
 }
 
@@ -54,7 +57,7 @@ func probeRope(p *prober) []*autograd.Value {
 
 func probeMoE(p *prober) []*autograd.Value {
 	f := p.site.facts
-	m := &MoE{cfg: MoEConfig{Hidden: f.Dim, Intermediate: f.Intermediate, Experts: f.Experts, TopK: f.TopK}, site: p.site,
+	m := &MoE{site: p.site,
 		gateUp: p.input(f.Experts, 2*f.Intermediate, f.Dim), down: p.input(f.Experts, f.Dim, f.Intermediate)}
 	weights := p.Leaf(p.input(p.T(), f.TopK))
 	return []*autograd.Value{p.after(m.experts(p.Context, p.before(f.Dim), weights, p.choices(f.TopK, f.Experts)))}
@@ -77,7 +80,7 @@ func probeLoss(p *prober) []*autograd.Value {
 	for i := range p.batch.Labels {
 		p.batch.Labels[i] = int32(i * 7919 % f.Vocab)
 	}
-	_, loss := p.site.headLoss(p.Context, &Linear{Weight: p.input(f.Vocab, f.Dim)}, p.before(f.Dim))
+	_, loss := p.site.headLoss(p.Context, &Linear{Weight: p.input(f.Vocab, f.Dim)}, p.before(f.Dim), nil)
 	return []*autograd.Value{loss}
 }
 

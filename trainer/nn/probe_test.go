@@ -41,7 +41,8 @@ func probedSites(t *testing.T) map[string]core.Site {
 	NewAttention(b, "attn", "attn", AttentionConfig{Hidden: 24, Heads: 4, KVHeads: 2, HeadDim: 6, QKNorm: true, Eps: 1e-6,
 		Rope: &RopeTable{InvFreq: []float64{1, 0.1}, Scale: 1}, Pairing: core.Half})
 	NewMLP(b, "mlp", "mlp", 24, 40, false)
-	NewMoE(b, "moe", "moe", MoEConfig{Hidden: 24, Intermediate: 10, Experts: 5, TopK: 2})
+	NewPackedMLP(b, "packed", "packed", 24, 40)
+	NewMoE(b, "moe", "moe", MoEConfig{Hidden: 24, Intermediate: 10, Router: RouterConfig{Experts: 5, TopK: 2}})
 	if b.Err() != nil {
 		t.Fatal(b.Err())
 	}
@@ -56,7 +57,7 @@ func probedSites(t *testing.T) map[string]core.Site {
 // gradients of the plain one, which it can only have if it is the same computation.
 func TestProbeRunsTheSameWorkBothWays(t *testing.T) {
 	const b, s = 2, 7
-	rows := map[string]int{"norm": b * s, "attn.q_norm": 4 * b * s, "attn.k_norm": 2 * b * s, "attn.rope": b * s, "mlp": b * s, "moe": b * s}
+	rows := map[string]int{"norm": b * s, "attn.q_norm": 4 * b * s, "attn.k_norm": 2 * b * s, "attn.rope": b * s, "mlp": b * s, "packed": b * s, "moe.experts": b * s}
 	sites := probedSites(t)
 	for path, want := range rows {
 		t.Run(path, func(t *testing.T) {
@@ -109,7 +110,7 @@ func samePrograms(t *testing.T, p *Probe) {
 }
 
 func TestProbeBytesLeaveTheWeightsOut(t *testing.T) {
-	site := probedSites(t)["moe"]
+	site := probedSites(t)["moe.experts"]
 	p, err := NewProbe(autograd.Heap{}, site, counting(site.Op), 1, 8, 8)
 	if err != nil {
 		t.Fatal(err)
