@@ -70,7 +70,7 @@ func (in *probeInputs) record(c *Context, s core.Site, k core.Kernel) (*autograd
 	var wrt []*autograd.Value
 	in.gradients = 0
 	for _, param := range in.params {
-		if leaf := c.leaves[param]; leaf != nil {
+		if leaf := c.leaves[param]; leaf != nil && !param.buffer {
 			wrt = append(wrt, leaf)
 			in.gradients += len(param.Tensor.Data)
 		}
