@@ -30,6 +30,7 @@ func (*AddKernel) Forward(ctx context.Context, c *core.Call) error {
 		return err
 	}
 	D, w := c.Facts.Dim, gain(c)
+	stream := simd.StreamFor(c.Work().Bytes)
 	x, residual := c.Input("x"), c.Input("residual")
 	y, h, rstd := c.Output("y"), c.Output("h"), c.Output("rstd").Float32s()
 	simd.Parallel(c.Tokens(), grain/D, func(lo, hi int) {
@@ -39,7 +40,7 @@ func (*AddKernel) Forward(ctx context.Context, c *core.Call) error {
 				h := h.Float32s()[t*D:][:D]
 				simd.Add(h, x.Float32s()[t*D:][:D], residual.Float32s()[t*D:][:D])
 				rstd[t] = reciprocalRoot(c.Facts, h)
-				simd.ScaleMul(y.Float32s()[t*D:][:D], h, w, rstd[t])
+				stream.ScaleMul(y.Float32s()[t*D:][:D], h, w, rstd[t])
 				continue
 			}
 			storage.Load(row, x, t*D)

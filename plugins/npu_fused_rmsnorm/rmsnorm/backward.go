@@ -74,6 +74,7 @@ func addRows(dst, x []float32) {
 // rows computes one row of dx at a time.
 type rows struct {
 	f         core.Facts
+	stream    simd.Stream
 	dy, x, dx core.Tensor
 	dh        core.Tensor // absent in rms_norm
 	rstd      []float32
@@ -85,8 +86,9 @@ type rows struct {
 
 func newRows(c *core.Call, x, dh core.Tensor, w []float32) *rows {
 	D := c.Facts.Dim
-	return &rows{f: c.Facts, dy: c.Input("dy"), x: x, dh: dh, dx: c.Output("dx"), rstd: c.Input("rstd").Float32s(),
-		w: w, d: make([]float32, D), n: make([]float32, D), g: make([]float32, D), e: make([]float32, D), bits: make([]uint16, D)}
+	return &rows{f: c.Facts, stream: simd.StreamFor(c.Work().Bytes), dy: c.Input("dy"), x: x, dh: dh, dx: c.Output("dx"),
+		rstd: c.Input("rstd").Float32s(), w: w, d: make([]float32, D), n: make([]float32, D), g: make([]float32, D),
+		e: make([]float32, D), bits: make([]uint16, D)}
 }
 
 // backward writes dx of token t and adds its share of dweight to sum.
@@ -96,7 +98,7 @@ func (r *rows) backward(t int, sum []float32) {
 		dy, x, dx := r.dy.Float32s()[t*D:][:D], r.x.Float32s()[t*D:][:D], r.dx.Float32s()[t*D:][:D]
 		mean := rstd * simd.Dot3(dy, r.w, x) / float32(D)
 		if r.dh.IsZero() {
-			simd.NormGrad(dx, sum, dy, x, r.w, rstd, mean)
+			r.stream.NormGrad(dx, sum, dy, x, r.w, rstd, mean)
 			return
 		}
 		simd.NormGrad(r.g, sum, dy, x, r.w, rstd, mean)
