@@ -112,7 +112,7 @@ func newAnswer(a Action) answer {
 		g.forward = "plain -> " + a.Kernel.Info().Name
 	}
 	if a.CoveredBy != "" {
-		g.forward = "covered by " + pathPattern(a.CoveredBy)
+		g.forward = "covered by " + pathPattern(strings.TrimPrefix(a.CoveredBy, a.Site.Path)) // .add, of norm.add at norm
 	}
 	reason := strings.Join(strings.Fields(a.Reason), " ") // on one line
 	switch {

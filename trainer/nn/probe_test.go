@@ -60,7 +60,7 @@ func probedSites(t *testing.T) map[string]core.Site {
 func TestProbeRunsTheSameWorkBothWays(t *testing.T) {
 	const b, s = 2, 7
 	rows := map[string]int{"norm": b * s, "attn.q_norm": 4 * b * s, "attn.k_norm": 2 * b * s, "attn.rope": b * s, "mlp": b * s, "packed": b * s, "moe.experts": b * s,
-		"second.residual": b * s, "moe.gate": b * s, "router": b * s}
+		"second.add": b * s, "moe.gate": b * s, "router": b * s}
 	sites := probedSites(t)
 	for path, want := range rows {
 		t.Run(path, func(t *testing.T) {

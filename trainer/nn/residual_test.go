@@ -38,11 +38,11 @@ func TestNormsOfSumsHaveASiteForBoth(t *testing.T) {
 			seen := map[string]bool{}
 			for _, s := range newDecoder(t, cfg, 1).Sites() {
 				if s.Op == core.AddRMSNorm {
-					sums = append(sums, strings.TrimSuffix(s.Path, ".residual"))
+					sums = append(sums, strings.TrimSuffix(s.Path, ".add"))
 				}
 				if s.Within != "" {
 					within = append(within, s.Path)
-					if s.Op != core.RMSNorm || s.Within != s.Path+".residual" || !seen[s.Within] {
+					if s.Op != core.RMSNorm || s.Within != s.Path+".add" || !seen[s.Within] {
 						t.Errorf("%s %s is within %s", s.Op, s.Path, s.Within)
 					}
 				}

@@ -24,9 +24,9 @@ func NewRMSNorm(b *Builder, path, sitePath string, dim int, eps float64) *RMSNor
 
 // NewResidualNorm does so for a norm of the residual stream, right after a block's output
 // has been added to that. The addition and the norm together have a site as well, at
-// sitePath.residual.
+// sitePath.add.
 func NewResidualNorm(b *Builder, path, sitePath string, dim int, eps float64) *RMSNorm {
-	sum := b.site(sitePath+".residual", core.AddRMSNorm, normFacts(dim, eps))
+	sum := b.site(sitePath+".add", core.AddRMSNorm, normFacts(dim, eps))
 	n := NewRMSNorm(b, path, sitePath, dim, eps)
 	n.sum = sum
 	b.sites[len(b.sites)-1].Within = sum.path
@@ -69,7 +69,8 @@ func (n *RMSNorm) ofSum(c *Context, residual, x *autograd.Value, outside bool) (
 }
 
 // normAgain computes y = h * rstd * weight from the outputs h and rstd of add_rms_norm:
-// the weight is its input 2, and y, h and rstd are its outputs.
+// the weight is its input 2, and y, h and rstd are its outputs. A kernel that rounds in
+// other places than float32 arithmetic from left to right has other bits in y than this.
 func normAgain(t, d int) *autograd.Again {
 	return &autograd.Again{Inputs: []int{2}, Outputs: []int{1, 2}, Writes: []int{0},
 		Run: func(_ context.Context, in, out []core.Tensor) error {
