@@ -64,6 +64,9 @@ func (a *Attention) Forward(c *Context, x *autograd.Value) *autograd.Value {
 
 // attend records what the site offers: q [T, H, C], k and v [T, KV, C], y [T, H, C].
 func (a *Attention) attend(c *Context, q, k, v *autograd.Value) *autograd.Value {
+	if c.cache != nil {
+		return c.cache.attend(c, a, q, k, v, a.cfg.Window)
+	}
 	keys := c.keysWithin(a.cfg.Window)
 	if a.kernel != nil {
 		return a.fused(c, c.T(), q, k, v, keys)[0]

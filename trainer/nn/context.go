@@ -61,6 +61,7 @@ type Context struct {
 	leaves    map[*Param]*autograd.Value
 	tables    map[*RopeTable][2]*autograd.Value
 	leave     func() // ends what cheap began
+	cache     *Cache // keys and values of the tokens before; nil without
 	swaps     int    // of the model's sites when its forward was recorded
 	err       error
 }

@@ -141,6 +141,9 @@ func (d *Decoder) Forward(c *Context) *Output {
 	}
 	h, out.Normed = addNorm(c, "norm", d.norm, h, x, true)
 	out.Hidden = append(out.Hidden, h)
+	if c.cache != nil {
+		return d.next(c, &out)
+	}
 	out.Balance = balance(c, d.cfg.Balance)
 	out.Logits, out.Loss = d.loss.headLoss(c, d.head, out.Normed, out.Balance)
 	return &out

@@ -44,7 +44,8 @@ func linearOp(t int, weight core.Shape, bias bool) autograd.Op {
 				b := args[2].Float32s()
 				eachRow(t, out, func(r int) { copy(dst[r*out:(r+1)*out], b) })
 			}
-			simd.GemmNT(t, out, in, args[0].Float32s(), in, args[1].Float32s(), in, dst, out, bias)
+			simd.Multiply(simd.Product{M: t, N: out, K: in, A: simd.Matrix{Data: args[0].Float32s(), Stride: in},
+				B: simd.Matrix{Data: args[1].Float32s(), Stride: in}, TransB: true, Dots: true, C: dst, StrideC: out, Accumulate: bias})
 			return nil
 		},
 		Backward: &autograd.Backward{Inputs: []int{0, 1}, Wrt: wrt, Accumulate: []int{0, 1}, Work: products(2, t, out, in), Run: func(_ context.Context, g *autograd.Grads) error {

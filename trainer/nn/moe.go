@@ -145,7 +145,7 @@ func groupedLinear(g *autograd.Graph, x, weight, offsets *autograd.Value) *autog
 	return g.Apply(autograd.Op{Name: "grouped_linear", Outputs: []autograd.Spec{autograd.Float32(n, out)}, Work: products(1, n, out, in),
 		Forward: func(_ context.Context, args, y []core.Tensor) error {
 			each(args[2].Int32s(), func(e, from, m int) simd.Product {
-				return simd.Product{M: m, N: out, K: in, A: rows(args[0], from, in), B: rows(args[1], e*out, in), TransB: true,
+				return simd.Product{M: m, N: out, K: in, A: rows(args[0], from, in), B: rows(args[1], e*out, in), TransB: true, Dots: n <= simd.FewRows,
 					C: y[0].Float32s()[from*out:], StrideC: out}
 			})
 			return nil

@@ -107,10 +107,11 @@ func probeLoss(p *prober) []*autograd.Value {
 }
 
 // NewProbe builds both programs for batches of b rows of s positions below maxPosition,
-// with their memory in mem. The site belongs to a model of this package, which is only
-// asked for what the site is: it is not changed, and its parameters are not read.
-func NewProbe(mem core.Memory, at core.Site, k core.Kernel, b, s, maxPosition int) (_ *Probe, err error) {
-	p := &Probe{inputs: probeInputs{mem: mem, rng: rand.New(rand.NewPCG(1, 2))}}
+// with their memory in mem; for inference they have no backward pass. The site belongs to
+// a model of this package, which is only asked for what the site is: it is not changed,
+// and its parameters are not read.
+func NewProbe(mem core.Memory, at core.Site, k core.Kernel, b, s, maxPosition int, inference bool) (_ *Probe, err error) {
+	p := &Probe{inputs: probeInputs{mem: mem, rng: rand.New(rand.NewPCG(1, 2)), inference: inference}}
 	defer func() {
 		if err != nil {
 			p.Close()
@@ -133,8 +134,8 @@ func NewProbe(mem core.Memory, at core.Site, k core.Kernel, b, s, maxPosition in
 	return p, nil
 }
 
-// Run runs a program, forward and backward, and returns the time that the op took, and
-// that its neighbours took.
+// Run runs a program, forward and, unless for inference, backward, and returns the time
+// that the op took, and that its neighbours took.
 func (p *Probe) Run(ctx context.Context, fused bool) (op, neighbours time.Duration, err error) {
 	program := p.program(fused)
 	program.ResetStats()

@@ -66,7 +66,7 @@ func TestProbeRunsTheSameWorkBothWays(t *testing.T) {
 		t.Run(path, func(t *testing.T) {
 			site := sites[path]
 			k := counting(site.Op)
-			p, err := NewProbe(autograd.Heap{}, site, k, b, s, s)
+			p, err := NewProbe(autograd.Heap{}, site, k, b, s, s, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,6 +88,25 @@ func TestProbeRunsTheSameWorkBothWays(t *testing.T) {
 				t.Error("the model's own site was swapped")
 			}
 		})
+	}
+}
+
+// TestProbeForInferenceHasNoBackwardPass, so that a kernel without one can be measured.
+func TestProbeForInferenceHasNoBackwardPass(t *testing.T) {
+	for _, path := range []string{"norm", "attn.rope", "mlp"} {
+		site := probedSites(t)[path]
+		k := counting(site.Op)
+		p, err := NewProbe(autograd.Heap{}, site, k, 1, 1, 8, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		if _, _, err := p.Run(t.Context(), true); err != nil || k.forwards != 1 || k.backwards != 0 {
+			t.Errorf("%s: %d forwards and %d backwards, %v", path, k.forwards, k.backwards, err)
+		}
+		if got := p.Bytes(true); got <= 0 {
+			t.Errorf("%s: %d bytes", path, got)
+		}
 	}
 }
 
@@ -114,7 +133,7 @@ func samePrograms(t *testing.T, p *Probe) {
 
 func TestProbeBytesLeaveTheWeightsOut(t *testing.T) {
 	site := probedSites(t)["moe.experts"]
-	p, err := NewProbe(autograd.Heap{}, site, counting(site.Op), 1, 8, 8)
+	p, err := NewProbe(autograd.Heap{}, site, counting(site.Op), 1, 8, 8, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +149,7 @@ func TestProbeReportsTheKernelsError(t *testing.T) {
 	site := probedSites(t)["mlp"]
 	k := counting(site.Op)
 	k.fail = errors.New("out of order")
-	p, err := NewProbe(autograd.Heap{}, site, k, 1, 4, 4)
+	p, err := NewProbe(autograd.Heap{}, site, k, 1, 4, 4, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,11 +167,11 @@ func TestProbeRefusesWhatItCannotBuild(t *testing.T) {
 	unknown := sites["mlp"]
 	unknown.Op = "convolution"
 	for name, site := range map[string]core.Site{"a site of another package": foreign, "an op that no module uses": unknown} {
-		if _, err := NewProbe(autograd.Heap{}, site, k, 1, 4, 4); err == nil || !strings.Contains(err.Error(), "mlp") {
+		if _, err := NewProbe(autograd.Heap{}, site, k, 1, 4, 4, false); err == nil || !strings.Contains(err.Error(), "mlp") {
 			t.Errorf("%s: error %v, want one that names the site", name, err)
 		}
 	}
-	if _, err := NewProbe(autograd.Heap{}, sites["mlp"], k, 0, 4, 4); err == nil {
+	if _, err := NewProbe(autograd.Heap{}, sites["mlp"], k, 0, 4, 4, false); err == nil {
 		t.Error("a batch without rows was accepted")
 	}
 }
@@ -162,7 +181,7 @@ func TestProbeRefusesWhatItCannotBuild(t *testing.T) {
 func TestEverySiteOfAModelCanBeMeasured(t *testing.T) {
 	for name, cfg := range map[string]DecoderConfig{"dense": tiny(withQKNorm), "experts": tiny(withExperts(2, true)), "sigmoids": tiny(withSigmoids)} {
 		for _, site := range newDecoder(t, cfg, 1).Sites() {
-			p, err := NewProbe(autograd.Heap{}, site, counting(site.Op), 1, 4, 4)
+			p, err := NewProbe(autograd.Heap{}, site, counting(site.Op), 1, 4, 4, false)
 			if err != nil {
 				t.Errorf("%s, %s: %v: add a function to probers", name, site.Op, err)
 				continue
