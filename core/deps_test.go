@@ -41,7 +41,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/growth", "core core/transport internal/ceiling trainer/bench", ""},
 	{"internal/storage", "core internal/simd", ""},
 	{"internal/testdata", "golang.org/x/sys", ""},
-	{"internal/golden", "core internal/testdata trainer/checkpoint", ""},
+	{"internal/golden", "core internal/testdata trainer/checkpoint", "core/reference"},
 	{"internal/plugintest", "core core/transport internal/testdata", ""},
 
 	// The patcher. core itself stays with the standard library.
