@@ -6,6 +6,9 @@ type Site struct {
 	Op    Op
 	Facts Facts
 	Hook  Hook
+	// Within is the path of an earlier site, of a larger op that this one is a part of, or
+	// "". A kernel there does the work of this site too, which then needs none.
+	Within string
 }
 
 // Hook swaps the forward of one site. The module keeps its parameters whatever the

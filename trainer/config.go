@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/seed98097648/tune/trainer/data/corpus"
 	"github.com/seed98097648/tune/trainer/nn"
 	"github.com/seed98097648/tune/trainer/optim"
 )
@@ -12,10 +13,9 @@ import (
 // Config is everything that decides a training run. The zero value of a field that has
 // a default means the default; see Default.
 type Config struct {
-	Model    string `json:"model,omitempty"`     // a Hugging Face model folder
-	Data     string `json:"data,omitempty"`      // a file or folder of text or JSONL
-	EvalData string `json:"eval_data,omitempty"` // empty: a share of the data is held out
-	Out      string `json:"out,omitempty"`       // the folder to save, which must not exist or be empty
+	Model string        `json:"model,omitempty"` // a Hugging Face model folder
+	Data  corpus.Config `json:"data"`            // which data, and how it is read
+	Out   string        `json:"out,omitempty"`   // the folder to save, which must not exist or be empty
 
 	Steps      int     `json:"steps"`  // optimizer steps; 0 for as many as Epochs gives
 	Epochs     float64 `json:"epochs"` // passes over the data
@@ -78,6 +78,7 @@ func (c Config) Validate() error {
 	need(c.WeightDecay >= 0 && finite(c.WeightDecay), "--weight-decay is %g, must not be negative", c.WeightDecay)
 	need(c.Clip >= 0 && finite(c.Clip), "--clip is %g, must not be negative", c.Clip)
 	need(c.Threads >= 0, "--threads is %d, must not be negative", c.Threads)
+	errs = append(errs, c.Data.Validate())
 	if _, err := optim.ParseDecay(string(c.Schedule)); err != nil {
 		errs = append(errs, fmt.Errorf("--schedule: %w", err))
 	}

@@ -10,9 +10,10 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer"
-	"github.com/seed98097648/tune/trainer/optim"
 	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/models"
+	"github.com/seed98097648/tune/trainer/optim"
 )
 
 // job is a run of the tiny model that saves to a new folder.
@@ -97,7 +98,8 @@ func TestAbortSavesNothingAndCleansUp(t *testing.T) {
 func TestADivergedRunSavesNothing(t *testing.T) {
 	for _, evalRows := range []int{0, 2} {
 		j := job(t)
-		j.Config.LR, j.Config.Steps, j.Config.Clip, j.Eval = 1e38, 1, 0, j.Eval[:evalRows]
+		j.Config.LR, j.Config.Steps, j.Config.Clip = 1e38, 1, 0
+		j.Eval = j.Eval.(data.Slice)[:evalRows]
 		_, err := j.Run(t.Context())
 		if err == nil || saved(j) {
 			t.Errorf("saved %v, %v", saved(j), err)

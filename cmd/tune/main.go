@@ -44,6 +44,7 @@ func (a *app) commands() []*Command {
 		a.trainCommand(),
 		a.generateCommand(),
 		a.evalCommand(),
+		a.dataPreviewCommand(),
 		a.planCommand(),
 		a.kernelsListCommand(),
 		a.kernelsInspectCommand(),

@@ -11,8 +11,7 @@ const defaultOut = "tune-out"
 func (t *trainFlags) addData(f *pflag.FlagSet) {
 	c := &t.config
 	f.StringVar(&c.Model, "model", "", "the model `FOLDER`")
-	f.StringVar(&c.Data, "data", "", "a text or JSONL `FILE`, or a folder of them, to train on")
-	f.StringVar(&c.EvalData, "eval-data", "", "a `FILE` to evaluate on; otherwise a part of the data is held out")
+	addDataPaths(f, &c.Data)
 	f.StringVar(&c.Out, "out", defaultOut, "the `FOLDER` to save, which must not exist or be empty; unless given, the first of "+
 		defaultOut+", "+defaultOut+"-2, ... that does not exist")
 }

@@ -17,7 +17,7 @@ func uses(op core.Op) []core.Facts {
 func variants(op core.Op, f core.Facts) []core.Facts {
 	var changes []func(*core.Facts)
 	switch op {
-	case core.RMSNorm:
+	case core.RMSNorm, core.AddRMSNorm:
 		f.Dim, f.Eps, f.Cast = 64, 1e-6, core.CastBeforeWeight
 		changes = []func(*core.Facts){
 			func(f *core.Facts) { f.Offset = 1 },
@@ -36,6 +36,17 @@ func variants(op core.Op, f core.Facts) []core.Facts {
 		changes = []func(*core.Facts){
 			func(f *core.Facts) { f.Pairing = core.Interleaved },
 			func(f *core.Facts) { f.RotaryDim = 8 },
+		}
+	case core.MoEGate:
+		f.WeightDType, f.Experts, f.TopK = core.InvalidDType, 8, 2
+		f.Scoring, f.Groups, f.TopGroups, f.Normalize, f.Scale = core.ScoringSoftmax, 1, 1, true, 1
+		changes = []func(*core.Facts){
+			func(f *core.Facts) { f.Normalize = false },
+			func(f *core.Facts) { f.Scoring = core.ScoringSigmoid },
+			func(f *core.Facts) { f.Scoring, f.Bias = core.ScoringSigmoid, true },
+			func(f *core.Facts) {
+				f.Scoring, f.Bias, f.Groups, f.TopGroups, f.Scale = core.ScoringSigmoid, true, 4, 2, 2.5
+			},
 		}
 	case core.MoEExperts:
 		f.Dim, f.Intermediate, f.Experts, f.TopK = 64, 32, 8, 2

@@ -39,7 +39,7 @@ func NewMoE(b *Builder, path, sitePath string, cfg MoEConfig) *MoE {
 		down = append(down, Entry{name + "down_proj.weight", x * d * i, core.Shape{d, i}})
 	}
 	m := &MoE{
-		router: NewRouter(b, path+".gate", d, cfg.Router),
+		router: NewRouter(b, path+".gate", sitePath+".gate", d, cfg.Router),
 		gateUp: b.packed(path+".experts.gate_up", gateUp, e, 2*i, d),
 		down:   b.packed(path+".experts.down", down, e, d, i),
 		site: b.site(sitePath+".experts", core.MoEExperts, core.Facts{WeightDType: core.Float32, Dim: d, Intermediate: i,
