@@ -83,8 +83,8 @@ func Plan(ctx context.Context, m core.Model, reg *core.Registry, selection strin
 	}
 	// To a plan, the end of a deadline is a reason to leave a site alone, as it could be
 	// the kernel's own.
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("measure: %w", err)
+	if s.cut != nil {
+		return nil, fmt.Errorf("measure: %w", s.cut)
 	}
 	reg.Rest(slices.Concat(p.Actions, o.Placed))
 	return p, nil
@@ -100,6 +100,7 @@ type session struct {
 	seen      map[use]outcome
 	fresh     int       // measurements made
 	start     time.Time // of the first
+	cut       error     // why the context ended something that was measured
 }
 
 // use is what sites that need only one measurement have in common.
@@ -118,8 +119,8 @@ type outcome struct {
 // measure compares a kernel with the plain forward of a site, or remembers how they
 // compared.
 func (s *session) measure(site core.Site, k core.Kernel) (core.Measurement, error) {
-	if err := s.ctx.Err(); err != nil {
-		return core.Measurement{}, err
+	if s.cut = s.ctx.Err(); s.cut != nil {
+		return core.Measurement{}, s.cut
 	}
 	u := use{k, site.Op, site.Facts, nn.RowsPerToken(site)}
 	done, ok := s.seen[u]
@@ -166,8 +167,8 @@ func (s *session) compare(site core.Site, k core.Kernel) (core.Measurement, erro
 		return sizes, nil // running both could end this process
 	}
 	m, err := rounds(s.ctx, p)
-	if s.ctx.Err() != nil {
-		return m, s.ctx.Err()
+	if s.cut = s.ctx.Err(); s.cut != nil {
+		return m, s.cut
 	}
 	if err != nil {
 		return m, err
