@@ -72,6 +72,10 @@ type Facts struct {
 	Routing Routing `json:"routing,omitempty"` // moe_experts
 
 	Vocab int `json:"vocab,omitempty"` // linear_cross_entropy: V, rows of the weight
+
+	// Frozen says that the weights get no gradient: backward does not have it among its
+	// outputs. For rms_norm, moe_experts and linear_cross_entropy.
+	Frozen bool `json:"frozen,omitempty"`
 }
 
 // Validate reports whether the facts describe a use of op.
@@ -113,6 +117,7 @@ func (f Facts) Validate(op Op) error {
 	default:
 		return fmt.Errorf("core: unknown op %q; known: %v", op, Ops())
 	}
+	need(!f.Frozen || op.hasWeights(), "frozen is for ops with weights")
 	if op == SwiGLU || op == MoEExperts {
 		need(f.Activation != "", "activation must be named")
 	}
@@ -147,5 +152,6 @@ func (f Facts) String() string {
 	add("top_k", f.TopK, f.TopK != 0)
 	add("routing", f.Routing, f.Routing != "")
 	add("vocab", f.Vocab, f.Vocab != 0)
+	add("frozen", f.Frozen, f.Frozen)
 	return strings.Join(s, " ")
 }

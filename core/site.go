@@ -6,6 +6,10 @@ type Site struct {
 	Op    Op
 	Facts Facts
 	Hook  Hook
+
+	// Plain says why no kernel can take the site, such as weights in a form that no op
+	// has; empty if one may. A plan leaves the site alone and gives this as the reason.
+	Plain string
 }
 
 // Hook swaps the forward of one site. The module keeps its parameters whatever the

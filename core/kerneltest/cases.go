@@ -8,16 +8,21 @@ import (
 )
 
 // Cases returns the standard cases of op: CasesFor on a range of facts that covers the
-// op's variants, in odd and even sizes, for each storage type.
+// op's variants, in odd and even sizes, for each storage type, some with frozen weights.
 func Cases(op core.Op) []Case {
 	var cases []Case
 	for _, d := range []core.DType{core.Float32, core.BFloat16, core.Float16} {
-		for _, f := range variants(op) {
+		weights := op == core.RMSNorm || op == core.MoEExperts || op == core.LinearCrossEntropy
+		for i, f := range variants(op) {
 			f.DType = d
-			if f.WeightDType == core.InvalidDType && (op == core.RMSNorm || op == core.MoEExperts || op == core.LinearCrossEntropy) {
+			if f.WeightDType == core.InvalidDType && weights {
 				f.WeightDType = d
 			}
 			cases = append(cases, CasesFor(op, f)...)
+			if weights && i%2 == 0 {
+				f.Frozen = true
+				cases = append(cases, CasesFor(op, f)...)
+			}
 		}
 	}
 	return cases

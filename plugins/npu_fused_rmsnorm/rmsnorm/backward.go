@@ -17,7 +17,8 @@ const maxBlocks = 64
 //	dweight = sum over T of dy*n
 //
 // The sum goes over blocks of tokens whose size depends on T alone, and then over the
-// blocks in order, so that it has the same bits for any number of threads.
+// blocks in order, so that it has the same bits for any number of threads. A frozen
+// weight has the sums of the blocks, which come with dx, but not theirs.
 func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
 	if err := k.check(ctx, c); err != nil {
 		return err
@@ -39,7 +40,9 @@ func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
 			}
 		}
 	})
-	addRows(c.Output("dweight").Float32s(), partial)
+	if !c.Facts.Frozen {
+		addRows(c.Output("dweight").Float32s(), partial)
+	}
 	return nil
 }
 
