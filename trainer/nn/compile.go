@@ -14,7 +14,7 @@ type Compiled struct {
 	use    *use // nil once closed
 }
 
-// Compile differentiates the loss with respect to every parameter, unless forwardOnly,
+// Compile differentiates the loss with respect to every parameter that is not frozen, unless forwardOnly,
 // and plans the memory. Until Close, the model's sites cannot be patched. The context
 // cannot be used again, whether it succeeds or not.
 func (b *Body) Compile(c *Context, loss *autograd.Value, forwardOnly bool) (*Compiled, error) {
@@ -27,7 +27,7 @@ func (b *Body) Compile(c *Context, loss *autograd.Value, forwardOnly bool) (*Com
 	}
 	var wrt []*autograd.Value
 	if !forwardOnly {
-		for _, p := range b.params {
+		for _, p := range b.Trainable() {
 			wrt = append(wrt, c.Leaf(p))
 		}
 	}
@@ -39,7 +39,7 @@ func (b *Body) Compile(c *Context, loss *autograd.Value, forwardOnly bool) (*Com
 	return &Compiled{program, c.batch, c.leaves, b.use}, nil
 }
 
-// Gradient returns the gradient of a parameter, valid until the next run.
+// Gradient returns the gradient of a trainable parameter, valid until the next run.
 func (c *Compiled) Gradient(p *Param) []float32 { return c.Grad(c.leaves[p]).Float32s() }
 
 // Close gives the memory back and lets the model be patched again. Closing twice does

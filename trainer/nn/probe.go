@@ -35,7 +35,7 @@ func probers() map[core.Op]func(*prober) []*autograd.Value {
 }
 
 func probeRMSNorm(p *prober) []*autograd.Value {
-	n := &RMSNorm{p.input(p.site.facts.Dim), p.site}
+	n := &RMSNorm{p.weight(p.site.facts.Dim), p.site}
 	return []*autograd.Value{p.after(n.Forward(p.Context, p.before(p.site.rowsPerToken(), p.site.facts.Dim)))}
 }
 
@@ -55,7 +55,7 @@ func probeRope(p *prober) []*autograd.Value {
 func probeMoE(p *prober) []*autograd.Value {
 	f := p.site.facts
 	m := &MoE{cfg: MoEConfig{Hidden: f.Dim, Intermediate: f.Intermediate, Experts: f.Experts, TopK: f.TopK}, site: p.site,
-		gateUp: p.input(f.Experts, 2*f.Intermediate, f.Dim), down: p.input(f.Experts, f.Dim, f.Intermediate)}
+		gateUp: p.weight(f.Experts, 2*f.Intermediate, f.Dim), down: p.weight(f.Experts, f.Dim, f.Intermediate)}
 	weights := p.Leaf(p.input(p.T(), f.TopK))
 	return []*autograd.Value{p.after(m.experts(p.Context, p.before(f.Dim), weights, p.choices(f.TopK, f.Experts)))}
 }
@@ -77,7 +77,7 @@ func probeLoss(p *prober) []*autograd.Value {
 	for i := range p.batch.Labels {
 		p.batch.Labels[i] = int32(i * 7919 % f.Vocab)
 	}
-	_, loss := p.site.headLoss(p.Context, &Linear{Weight: p.input(f.Vocab, f.Dim)}, p.before(f.Dim))
+	_, loss := p.site.headLoss(p.Context, &Linear{Weight: p.weight(f.Vocab, f.Dim)}, p.before(f.Dim))
 	return []*autograd.Value{loss}
 }
 

@@ -18,8 +18,9 @@ type RMSNorm struct {
 
 // NewRMSNorm adds the parameter path.weight and the site.
 func NewRMSNorm(b *Builder, path, sitePath string, dim int, eps float64) *RMSNorm {
-	return &RMSNorm{b.Param(path+".weight", dim), b.site(sitePath, core.RMSNorm, core.Facts{
-		WeightDType: core.Float32, Dim: dim, Eps: eps, Cast: core.CastBeforeWeight})}
+	weight := b.Param(path+".weight", dim)
+	return &RMSNorm{weight, b.site(sitePath, core.RMSNorm, core.Facts{
+		WeightDType: weight.Tensor.DType, Dim: dim, Eps: eps, Cast: core.CastBeforeWeight, Frozen: weight.Frozen})}
 }
 
 // Forward records the norm over rows of D elements, whatever the shape of x.
