@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/nn"
 	"github.com/seed98097648/tune/trainer/optim"
 )
@@ -30,6 +31,8 @@ type Config struct {
 
 	Seed    uint64 `json:"seed"`
 	Threads int    `json:"threads"` // 0 for all cores
+
+	LoRA lora.Config `json:"lora,omitzero"`
 
 	GradientCheckpointing bool `json:"gradient_checkpointing,omitempty"` // see EngineConfig
 
@@ -67,6 +70,9 @@ func (c Config) Validate() error {
 	need(c.Threads >= 0, "--threads is %d, must not be negative", c.Threads)
 	if _, err := optim.ParseDecay(string(c.Schedule)); err != nil {
 		errs = append(errs, fmt.Errorf("--schedule: %w", err))
+	}
+	if err := c.LoRA.Validate(); err != nil {
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

@@ -55,17 +55,17 @@ func (o *output) commit(j *Job) (string, error) {
 	if o.folder == nil {
 		return "", nil
 	}
-	files := append([]File{{"config.json", j.Model.RawConfig}, {LogFile, o.lines.Bytes()}}, j.Files...)
+	model, err := j.Model.Saved()
+	if err != nil {
+		return "", fmt.Errorf("trainer: save %s: %w", o.path, err)
+	}
+	files := append([]File{{model.ConfigFile, model.Config}, {LogFile, o.lines.Bytes()}}, j.Files...)
 	for _, f := range files {
 		if err := checkpoint.WriteFileAtomic(o.folder.Path(f.Name), f.Data, 0o644); err != nil {
 			return "", fmt.Errorf("trainer: save %s: %w", o.path, err)
 		}
 	}
-	tensors, err := j.Model.Named()
-	if err != nil {
-		return "", fmt.Errorf("trainer: save %s: %w", o.path, err)
-	}
-	if err := checkpoint.Write(o.folder.Path(checkpoint.SingleFile), tensors, nil); err != nil {
+	if err := checkpoint.Write(o.folder.Path(model.WeightsFile), model.Weights, nil); err != nil {
 		return "", fmt.Errorf("trainer: save %s: %w", o.path, err)
 	}
 	return o.path, o.folder.Commit()

@@ -40,6 +40,7 @@ type app struct {
 func (a *app) commands() []*Command {
 	return []*Command{
 		a.trainCommand(),
+		a.mergeCommand(),
 		a.kernelsListCommand(),
 		a.kernelsInspectCommand(),
 		a.kernelsPlanCommand(),

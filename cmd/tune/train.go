@@ -54,6 +54,7 @@ func (a *app) trainCommand() *Command {
 	t.addData(c.Group("Model and data"))
 	t.addLength(c.Group("Length of the run"))
 	t.addOptimizer(c.Group("Optimizer"))
+	t.addLoRA(c.Group("LoRA"))
 	kernels := c.Group("Kernels")
 	t.kernels.add(kernels, t.config.Kernels)
 	kernels.BoolVar(&t.config.Strict, "strict", false, "fail where the plain implementation would replace a plugin, which is given up after three deaths on one call")
@@ -130,6 +131,8 @@ func (t *trainFlags) check(c *Command, args []string) error {
 		return c.usagef("--data is given without --model: name the model folder to train, or leave both out for the built-in example")
 	case t.config.Model == "" && t.config.EvalData != "":
 		return c.usagef("--eval-data is given without --model and --data: the built-in example has its own")
+	case t.config.Model == "" && t.config.LoRA.Enabled():
+		return c.usagef("LoRA needs --model and --data: the built-in example starts from random weights")
 	}
 	if t.config.Out == "" {
 		return c.usagef("--out is empty: name the folder to save, or leave the flag out")

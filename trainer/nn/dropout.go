@@ -79,3 +79,13 @@ func (m mask) gradient(dx, d []float32, add bool) {
 		}
 	})
 }
+
+// Draw sets the noise to a function of the words: of the seed, the step and the batch
+// within it, say.
+func (b *Batch) Draw(words ...uint64) {
+	var z uint64
+	for _, w := range words {
+		z = mix(z ^ mix(w+increment))
+	}
+	b.Noise[0], b.Noise[1] = int32(uint32(z)), int32(uint32(z>>32))
+}

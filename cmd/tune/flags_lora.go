@@ -1,0 +1,16 @@
+package main
+
+import "github.com/spf13/pflag"
+
+// addLoRA adds the flags of adapters.
+func (t *trainFlags) addLoRA(f *pflag.FlagSet) {
+	c := &t.config.LoRA
+	f.IntVar(&c.Rank, "lora-rank", c.Rank, "train adapters of this `RANK` and leave the weights as they are; 0 to train the weights")
+	f.Float64Var(&c.Alpha, "lora-alpha", c.Alpha, "what the adapters add is scaled by `ALPHA` divided by the rank; 0 for twice the rank")
+	f.Float64Var(&c.Dropout, "lora-dropout", c.Dropout, "`SHARE` of the inputs that the adapters do not see while training")
+	f.StringSliceVar(&c.Targets, "lora-target", c.Targets, "`NAMES` of the layers that get adapters, such as q_proj,v_proj, or all-linear "+
+		"for every one but the head, which is the default")
+	f.BoolVar(&c.RSLoRA, "lora-rslora", c.RSLoRA, "divide alpha by the root of the rank instead")
+	f.StringVar(&c.Adapter, "adapter", c.Adapter, "the `FOLDER` of an adapter to train further, in PEFT's format; it brings its rank, alpha, dropout and targets")
+	f.BoolVar(&c.BaseInt8, "base-int8", c.BaseInt8, "keep the weights that adapters are for in int8, a quarter of their size as float32")
+}
