@@ -92,6 +92,12 @@ type Plugin interface {
 	Close() error
 }
 
+// Rester is an optional ability of a plugin: to need no process while nobody calls its
+// kernels. The next call starts one.
+type Rester interface {
+	Rest()
+}
+
 // Opener starts the executable at path and asks it who it is. The transport
 // implements it: transport.Open.
 type Opener func(ctx context.Context, path string) (Plugin, error)

@@ -129,6 +129,22 @@ func (r *Registry) Close() error {
 	return errors.Join(errs...)
 }
 
+// Rest ends the processes of the plugins none of whose kernels an action places, so that
+// they take no memory. One whose kernel is called all the same starts again; see Rester.
+func (r *Registry) Rest(actions []Action) {
+	used := map[string]bool{}
+	for _, a := range actions {
+		if a.Kernel != nil {
+			used[a.Kernel.Info().Name] = true // the name of its plugin
+		}
+	}
+	for _, p := range r.plugins {
+		if rester, ok := p.(Rester); ok && !used[p.Manifest().Name] {
+			rester.Rest()
+		}
+	}
+}
+
 // distance is the Levenshtein edit distance between two names.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)

@@ -18,10 +18,12 @@ import (
 type fakePlugin struct {
 	manifest core.Manifest
 	closed   bool
+	rested   bool
 }
 
 func (p *fakePlugin) Manifest() core.Manifest { return p.manifest }
 func (p *fakePlugin) Close() error            { p.closed = true; return nil }
+func (p *fakePlugin) Rest()                   { p.rested = true }
 func (p *fakePlugin) Kernels() []core.Kernel {
 	var ks []core.Kernel
 	for _, info := range p.manifest.Kernels {
@@ -211,6 +213,20 @@ func TestCancelledScanClosesWhatItOpened(t *testing.T) {
 	wantErrorIs(t, err, context.Canceled)
 	if !opener.opened[filepath.Join(dir, plugin("a"))].closed {
 		t.Error("the plugin was left running")
+	}
+}
+
+func TestRestSparesPluginsThatArePlaced(t *testing.T) {
+	dir := writePlugins(t, map[string]string{"a": "norm", "b": "swiglu"})
+	o := new(fakeOpener)
+	r := scan(t, o.open, dir)
+	norm, err := r.Lookup("norm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Rest([]core.Action{{}, {Kernel: norm[0]}})
+	if a, b := o.opened[filepath.Join(dir, plugin("a"))], o.opened[filepath.Join(dir, plugin("b"))]; a.rested || !b.rested {
+		t.Errorf("norm, which is placed, rests: %t; swiglu, which is not: %t", a.rested, b.rested)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,10 @@ after, unless --eval-data is given. Without --model and --data, tune trains a
 small model on examples of its own, to show that everything works; flags that
 are given change that run too.
 
+--config reads any of these flags from a YAML file, where a key is the flag's
+name with underscores, or LLaMA-Factory's name for it; --print-config shows what
+all of them come to, and the saved folder keeps it as tune.yaml.
+
 Ctrl-C, or closing the terminal, finishes the step and saves; a second Ctrl-C
 gives up at once and leaves nothing behind.
 
@@ -37,12 +42,14 @@ const trainExamples = `tune --kernels auto
 tune --kernels auto --model DIR --data notes.txt --epochs 3 --out my-model
 tune train --model DIR --data train.jsonl --eval-data test.jsonl --steps 200 \
   --batch 8 --seq 512 --lr 5e-5 --warmup 20 --log json
+tune train --config run.yaml --lr 2e-5
 `
 
 // trainFlags are the values of train's flags.
 type trainFlags struct {
 	config  trainer.Config
 	kernels kernelFlags
+	file    configFile
 	log     string
 	changed func(flag string) bool
 }
@@ -51,6 +58,7 @@ func (a *app) trainCommand() *Command {
 	c := &Command{Name: "train", Usage: "[--model DIR --data FILE] [FLAGS]", Short: "fine-tune a model (what tune does without a command)",
 		Long: trainLong, Examples: trainExamples}
 	t := &trainFlags{config: trainer.Default()}
+	t.file.add(c.Group("Configuration"))
 	t.addData(c.Group("Model and data"))
 	t.addLength(c.Group("Length of the run"))
 	t.addOptimizer(c.Group("Optimizer"))
@@ -69,8 +77,14 @@ func (a *app) trainCommand() *Command {
 }
 
 func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []string) (err error) {
+	if err := t.file.apply(c, a.note); err != nil {
+		return err
+	}
 	if err := t.check(c, args); err != nil {
 		return err
+	}
+	if t.file.print {
+		return errors.Join(t.fitModel(), t.file.write(a.stdout, c))
 	}
 	if t.config.Out, err = chooseOut(t.config.Out, t.changed("out")); err != nil {
 		return err
@@ -88,6 +102,9 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []strin
 	defer closing(mem, &err)
 	job, example, err := t.load(mem)
 	if err != nil {
+		return err
+	}
+	if err := t.keepConfig(c, job); err != nil {
 		return err
 	}
 	if err := a.noteSkipped(t.config.Data, t.config.EvalData); err != nil {
@@ -157,6 +174,16 @@ func (t *trainFlags) fitModel() error {
 		t.config.Seq = fitSeq(t.config.Seq, config)
 	}
 	return err
+}
+
+// keepConfig puts the configuration into the folder that the run saves.
+func (t *trainFlags) keepConfig(c *Command, job *trainer.Job) error {
+	var text bytes.Buffer
+	if err := t.file.write(&text, c); err != nil {
+		return err
+	}
+	job.Files = append(job.Files, trainer.File{Name: runFile, Data: text.Bytes()})
+	return nil
 }
 
 // noteWarmup says that a run never leaves its warm-up, which is hardly meant.

@@ -84,6 +84,23 @@ func TestKillBetweenCallsIsNoticed(t *testing.T) {
 	})
 }
 
+func TestRestingPluginStartsAgainForACall(t *testing.T) {
+	onEachPath(t, func(t *testing.T, o Options) {
+		p := open(t, o)
+		p.mustForward(t, "")
+		before := p.pid()
+		p.Rest()
+		if p.proc != nil {
+			t.Fatal("a resting plugin has a process")
+		}
+		p.mustForward(t, "")
+		if p.pid() == before {
+			t.Error("the process did not end")
+		}
+		p.wantHealth(t, core.Health{Calls: 2})
+	})
+}
+
 func TestKillDuringACallIsRepeated(t *testing.T) {
 	onEachPath(t, func(t *testing.T, o Options) {
 		calls := counted(t)

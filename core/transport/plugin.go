@@ -26,7 +26,10 @@ type plugin struct {
 	closed bool
 }
 
-var _ core.Plugin = (*plugin)(nil)
+var (
+	_ core.Plugin = (*plugin)(nil)
+	_ core.Rester = (*plugin)(nil)
+)
 
 // Manifest implements core.Plugin.
 func (p *plugin) Manifest() core.Manifest { return p.manifest }
@@ -51,6 +54,13 @@ func (p *plugin) Close() error {
 	p.closed = true
 	p.drop()
 	return errors.Join(p.stage.close(), p.output.Close())
+}
+
+// Rest implements core.Rester.
+func (p *plugin) Rest() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.drop()
 }
 
 // drop forgets the process, ending it if it still runs.

@@ -35,7 +35,8 @@ type Run struct {
 
 // Plan is core.NewPlan for a selection as --kernels takes it, except that auto takes only
 // the kernels that a measurement finds worth it. It measures with as many threads as
-// package simd is set to. When ctx ends, so does Plan, with its error.
+// package simd is set to. Plugins that get no site need no process then; see
+// core.Registry.Rest. When ctx ends, so does Plan, with its error.
 func Plan(ctx context.Context, m core.Model, reg *core.Registry, selection string, r Run, o Options) (*core.Plan, error) {
 	sel, err := core.ParseSelection(selection)
 	if err != nil {
@@ -51,6 +52,9 @@ func Plan(ctx context.Context, m core.Model, reg *core.Registry, selection strin
 	p, err := core.NewPlan(m, reg, sel, core.Measured(s.measure))
 	if err == nil && s.fresh > 0 {
 		o.Logger.Info("measured kernels against the plain forward, for auto", "uses", s.fresh, "took", time.Since(s.start).Round(time.Millisecond))
+	}
+	if err == nil {
+		reg.Rest(p.Actions)
 	}
 	return p, err
 }

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+)
+
+// runFile is the configuration of a run in the folder that it saves.
+const runFile = "tune.yaml"
+
+// configFile reads --config: a YAML file of a command's flags. A key is the name of a
+// flag with underscores for dashes, or the name that LLaMA-Factory has for it. Flags on
+// the command line win over the file.
+type configFile struct {
+	path  string
+	print bool
+}
+
+func (f *configFile) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.path, "config", "", "a YAML `FILE` of flags, by their names with underscores or by LLaMA-Factory's; flags given here win over it")
+	flags.BoolVar(&f.print, "print-config", false, "print what every flag comes to, as a --config file, and stop")
+}
+
+// apply sets the flags that the file names and the command line does not. Notes are
+// about keys without a meaning here.
+func (f *configFile) apply(c *Command, note func(format string, args ...any)) error {
+	if f.path == "" {
+		return nil
+	}
+	text, err := os.ReadFile(f.path)
+	if err != nil {
+		return c.usagef("--config: %w", err)
+	}
+	given := map[string]bool{}
+	c.Flags.Visit(func(flag *pflag.Flag) { given[flag.Name] = true })
+	s := settings{file: f.path, command: c, given: given, from: map[string]string{}}
+	if err := s.read(text); err != nil {
+		return &usageError{err, "tune " + c.Name + " --help"}
+	}
+	if s.ignored != nil {
+		note("%s: of no effect here: %s", f.path, strings.Join(s.ignored, ", "))
+	}
+	return nil
+}
+
+// settings carries the keys of one file over to the flags of a command.
+type settings struct {
+	file    string
+	command *Command
+	given   map[string]bool   // flags on the command line
+	from    map[string]string // the key that each flag was set by
+	ignored []string
+}
+
+func (s *settings) read(text []byte) error {
+	var doc yaml.Node
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	if err := d.Decode(&doc); errors.Is(err, io.EOF) {
+		return nil // an empty file sets nothing
+	} else if err != nil {
+		return fmt.Errorf("%s: %s", s.file, strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s: more than one YAML document; keep one", s.file)
+	}
+	top := doc.Content[0]
+	if top.Kind != yaml.MappingNode {
+		return fmt.Errorf("%s:%d: want lines of the form key: value", s.file, top.Line)
+	}
+	var errs []error
+	for i := 0; i < len(top.Content); i += 2 {
+		key, value := top.Content[i], top.Content[i+1]
+		if err := s.set(key.Value, value); err != nil {
+			errs = append(errs, fmt.Errorf("%s:%d: %s: %w", s.file, key.Line, key.Value, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// set carries one key over.
+func (s *settings) set(key string, node *yaml.Node) error {
+	value, null, err := scalar(node)
+	if err != nil {
+		return err
+	}
+	if only, ok := fixed[key]; ok {
+		if !null && !slices.Contains(only, value) {
+			return fmt.Errorf("%q is not supported; tune can do %s here", value, strings.Join(only, ", "))
+		}
+		return nil
+	}
+	if slices.Contains(withoutMeaning, key) {
+		s.ignored = append(s.ignored, key)
+		return nil
+	}
+	name := cmp.Or(theirNames[key], strings.ReplaceAll(key, "_", "-"))
+	flag := s.command.Flags.Lookup(name)
+	if flag == nil || slices.Contains(notInFile, name) {
+		return fmt.Errorf("unknown key%s", didYouMean(key, s.keys(), strings.Clone))
+	}
+	if first, twice := s.from[name]; twice {
+		return fmt.Errorf("%s has set it already", first)
+	}
+	s.from[name] = key
+	if null || s.given[name] {
+		return nil
+	}
+	if meant, ok := theirValues[key][value]; ok {
+		value = meant
+	}
+	if err := s.command.Flags.Set(name, value); err != nil {
+		return fmt.Errorf("%q does not fit; it must be %s", value, cmp.Or(valueKinds[flag.Value.Type()], "true or false"))
+	}
+	return nil
+}
+
+// keys lists everything that a file may say.
+func (s *settings) keys() []string {
+	var all []string
+	s.command.Flags.VisitAll(func(f *pflag.Flag) {
+		if !slices.Contains(notInFile, f.Name) {
+			all = append(all, strings.ReplaceAll(f.Name, "-", "_"))
+		}
+	})
+	for key := range theirNames {
+		all = append(all, key)
+	}
+	for key := range fixed {
+		all = append(all, key)
+	}
+	return append(all, withoutMeaning...)
+}
+
+// scalar returns a value as a flag takes it: a list is joined by commas, and the words
+// that YAML has for truth are true and false.
+func scalar(n *yaml.Node) (text string, null bool, err error) {
+	switch n.Kind {
+	case yaml.AliasNode:
+		return scalar(n.Alias)
+	case yaml.SequenceNode:
+		var parts []string
+		for _, item := range n.Content {
+			if item.Kind != yaml.ScalarNode {
+				return "", false, errors.New("a list here holds single values only")
+			}
+			parts = append(parts, item.Value)
+		}
+		return strings.Join(parts, ","), false, nil
+	case yaml.MappingNode:
+		return "", false, errors.New("want a single value, not keys of its own")
+	}
+	if n.Tag == "!!null" {
+		return "", true, nil
+	}
+	if n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) == 0 {
+		switch strings.ToLower(n.Value) {
+		case "yes", "on":
+			return "true", false, nil
+		case "no", "off":
+			return "false", false, nil
+		}
+	}
+	return n.Value, false, nil
+}
+
+// write prints what every flag comes to, in the groups of the help.
+func (f *configFile) write(w io.Writer, c *Command) error {
+	var doc yaml.Node
+	doc.Kind = yaml.MappingNode
+	for _, g := range c.Groups {
+		title := g.Title
+		g.Flags.VisitAll(func(flag *pflag.Flag) {
+			if slices.Contains(notInFile, flag.Name) {
+				return
+			}
+			key := &yaml.Node{Kind: yaml.ScalarNode, Value: strings.ReplaceAll(flag.Name, "-", "_"), HeadComment: title}
+			doc.Content = append(doc.Content, key, valueNode(flag.Value))
+			title = ""
+		})
+	}
+	text, err := yaml.Marshal(&doc)
+	if err != nil {
+		return fmt.Errorf("print the configuration: %w", err)
+	}
+	_, err = w.Write(text)
+	return err
+}
+
+func valueNode(v pflag.Value) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.ScalarNode, Value: v.String()}
+	if list, ok := v.(pflag.SliceValue); ok {
+		n = &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
+		for _, item := range list.GetSlice() {
+			n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: item})
+		}
+		return n
+	}
+	if v.Type() == "string" {
+		n.Tag = "!!str" // so that a text that looks like a number is quoted
+	}
+	return n
+}

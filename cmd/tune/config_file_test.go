@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/seed98097648/tune/trainer/progress"
+)
+
+// trainWith returns train's command after reading the file and the arguments, and the
+// notes that it makes.
+func trainWith(t *testing.T, file string, args ...string) (c *Command, notes string, err error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "run.yaml")
+	if err := os.WriteFile(path, []byte(file), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	a := &app{stdout: io.Discard, stderr: progress.New(io.Discard, &stderr)}
+	c = a.trainCommand()
+	if err := c.Flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	f := configFile{path: path}
+	err = f.apply(c, a.note)
+	return c, stderr.String(), err
+}
+
+func TestConfigFileSetsFlags(t *testing.T) {
+	tests := []struct{ name, file, flag, want string }{
+		{"our name", "grad_accum: 4", "grad-accum", "4"},
+		{"the other name", "gradient_accumulation_steps: 4", "grad-accum", "4"},
+		{"a number in another spelling", "learning_rate: 1.0e-4", "lr", "0.0001"},
+		{"steps without a limit", "max_steps: -1", "steps", "0"},
+		{"a schedule of another name", "lr_scheduler_type: constant_with_warmup", "schedule", "constant"},
+		{"truth in words", "gradient_checkpointing: yes", "gradient-checkpointing", "true"},
+		{"nothing", "seq: null", "seq", "256"},
+		{"a quoted word", `model: "yes"`, "model", "yes"},
+		{"a list", "kernels: [npu_fused_rope, npu_fused_moe]", "kernels", "npu_fused_rope,npu_fused_moe"},
+		{"an alias", "batch: &n 7\ngrad_accum: *n", "grad-accum", "7"},
+		{"an empty file", "# nothing\n", "batch", "4"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c, notes, err := trainWith(t, tt.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := c.Flags.Lookup(tt.flag).Value.String(); got != tt.want {
+				t.Errorf("--%s is %q, want %q", tt.flag, got, tt.want)
+			}
+			if notes != "" {
+				t.Errorf("notes: %s", notes)
+			}
+		})
+	}
+}
+
+func TestCommandLineWinsOverConfigFile(t *testing.T) {
+	c, _, err := trainWith(t, "learning_rate: 1\nbatch: 2", "--lr", "3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lr, batch := c.Flags.Lookup("lr").Value.String(), c.Flags.Lookup("batch").Value.String(); lr != "3" || batch != "2" {
+		t.Errorf("lr %s, batch %s; want 3 and 2", lr, batch)
+	}
+}
+
+func TestConfigFileErrorsNameLineKeyAndRemedy(t *testing.T) {
+	tests := []struct{ name, file, want string }{
+		{"unknown key", "\nlearning_rte: 1", "run.yaml:2: learning_rte: unknown key; did you mean learning_rate?"},
+		{"not a number", "lr: fast", `run.yaml:1: lr: "fast" does not fit; it must be a number`},
+		{"not true or false", "strict: maybe", `strict: "maybe" does not fit; it must be true or false`},
+		{"two names of one flag", "lr: 1\nlearning_rate: 1", "run.yaml:2: learning_rate: lr has set it already"},
+		{"one key twice", "lr: 1\nlr: 1", "lr has set it already"},
+		{"what cannot be done", "stage: dpo", `stage: "dpo" is not supported; tune can do sft, pt here`},
+		{"a mapping", "lr: {a: 1}", "want a single value"},
+		{"nested lists", "kernels: [[a]]", "single values only"},
+		{"the file itself", "config: other.yaml", "config: unknown key"},
+		{"no mapping", "- a", "want lines of the form key: value"},
+		{"no YAML", "a: b: c", "run.yaml: mapping values are not allowed"},
+		{"two documents", "lr: 1\n---\nlr: 2", "more than one YAML document"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, _, err := trainWith(t, tt.file); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want one with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestConfigFileTellsOfKeysWithoutMeaning(t *testing.T) {
+	_, notes, err := trainWith(t, "logging_steps: 10\nplot_loss: true\nbatch: 2")
+	if err != nil || !strings.Contains(notes, "of no effect here: logging_steps, plot_loss") {
+		t.Errorf("notes %q, error %v", notes, err)
+	}
+}
+
+// TestTheirNamesAreOfFlags: each name leads to a flag, and none hides a flag of ours.
+func TestTheirNamesAreOfFlags(t *testing.T) {
+	c := (&app{}).trainCommand()
+	for key, name := range theirNames {
+		if c.Flags.Lookup(name) == nil {
+			t.Errorf("%s stands for --%s, which does not exist", key, name)
+		}
+	}
+	c.Flags.VisitAll(func(f *pflag.Flag) {
+		key := strings.ReplaceAll(f.Name, "-", "_")
+		if _, is := fixed[key]; is || theirNames[key] != "" {
+			t.Errorf("--%s is hidden by LLaMA-Factory's %s", f.Name, key)
+		}
+	})
+}
+
+func TestPrintedConfigIsReadAsItWas(t *testing.T) {
+	first, _, err := trainWith(t, "", "--lr", "3e-5", "--model", "1e5", "--kernels", "auto,-npu_fused_rope", "--strict")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text, again bytes.Buffer
+	if err := new(configFile).write(&text, first); err != nil {
+		t.Fatal(err)
+	}
+	second, _, err := trainWith(t, text.String())
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, &text)
+	}
+	if err := new(configFile).write(&again, second); err != nil {
+		t.Fatal(err)
+	}
+	if text.String() != again.String() || !strings.Contains(text.String(), `model: "1e5"`) {
+		t.Errorf("printed\n%s\nread and printed\n%s", &text, &again)
+	}
+}
+
+func FuzzConfigFile(f *testing.F) {
+	for _, seed := range []string{"lr: 1", "a: &x [1, *x]", "a: *a", "{", "? [a]\n: b", "lr: !!binary x", "<<: {lr: 1}", "- \n- "} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		c := (&app{stdout: io.Discard, stderr: progress.New(io.Discard, io.Discard)}).trainCommand()
+		s := settings{file: "run.yaml", command: c, given: map[string]bool{}, from: map[string]string{}}
+		if err := s.read([]byte(text)); err != nil && !strings.HasPrefix(err.Error(), "run.yaml") {
+			t.Errorf("error %q does not name the file", err)
+		}
+	})
+}
