@@ -26,6 +26,7 @@ func main() {
 		exponentials(v)
 		fused(v)
 		halves(v)
+		bytes(v)
 	}
 	Generate()
 }
