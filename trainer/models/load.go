@@ -126,6 +126,7 @@ func (m *Model) fill(set *checkpoint.Set) error {
 				wrong = append(wrong, err.Error())
 			}
 			m.stored[e.Name] = t.DType
+			set.Forget(e.Name) // or all of the file would be in memory beside its copy
 		}
 	}
 	var extra []string
