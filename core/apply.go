@@ -108,6 +108,8 @@ func newAnswer(a Action) answer {
 	switch {
 	case a.Measured != nil && a.Kernel == nil:
 		g.figures, reason = reason, ""
+	case a.Measured != nil && !a.Measured.Timed():
+		g.figures = a.Measured.String()
 	case a.Measured != nil:
 		g.figures = fmt.Sprintf("%.1fx: %s", a.Measured.Speedup(), a.Measured)
 	}

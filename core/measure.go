@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Measurement compares a kernel with the plain forward of a site, on this machine.
+// Measurement compares a kernel with the plain forward of a site, on this machine. Where
+// the memory for both is not to be had, nothing is timed and memory alone decides.
 type Measurement struct {
 	Plain  time.Duration `json:"plain_ns"`  // forward and backward of the site without the kernel, a median
 	Kernel time.Duration `json:"kernel_ns"` // the same with it
@@ -40,6 +41,9 @@ func (m Measurement) Worth() bool {
 	return m.sparesMemory() && float64(m.Kernel) <= (1+memoryPrice)*float64(m.Plain)
 }
 
+// Timed reports whether both were run.
+func (m Measurement) Timed() bool { return m.Plain > 0 && m.Kernel > 0 }
+
 func (m Measurement) sparesMemory() bool {
 	return m.PlainBytes-m.KernelBytes > memoryFloor && 2*m.KernelBytes <= m.PlainBytes
 }
@@ -49,6 +53,9 @@ func (m Measurement) Speedup() float64 { return float64(m.Plain) / float64(max(m
 
 // String gives the figures, as in "0.60 ms against 1.26 ms plain, 1024 tokens".
 func (m Measurement) String() string {
+	if !m.Timed() {
+		return fmt.Sprintf("not timed for want of memory: %d MiB against %d MiB plain, %d tokens", m.KernelBytes>>20, m.PlainBytes>>20, m.Tokens)
+	}
 	s := fmt.Sprintf("%s against %s plain, %d tokens", milliseconds(m.Kernel), milliseconds(m.Plain), m.Tokens)
 	if m.sparesMemory() {
 		s += fmt.Sprintf(", %d MiB against %d MiB", m.KernelBytes>>20, m.PlainBytes>>20)
@@ -90,7 +97,10 @@ func (o options) weigh(a Action) (Action, error) {
 	}
 	a.Measured = &m
 	if !m.Worth() {
-		verdict := "no faster"
+		verdict := "no better"
+		if m.Timed() {
+			verdict = "no faster"
+		}
 		if float64(m.Kernel) > (1+noise)*float64(m.Plain) {
 			verdict = "slower"
 		}

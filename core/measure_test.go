@@ -30,6 +30,8 @@ func TestWorthIsFasterOrMuchSmaller(t *testing.T) {
 		{"as fast with half of little memory", ms, ms, 32, 16, false},
 		{"a little slower with half the memory", 100 * ms, 109 * ms, 100, 50, true},
 		{"slower with half the memory", 100 * ms, 111 * ms, 100, 50, false},
+		{"not timed, with half the memory", 0, 0, 100, 50, true},
+		{"not timed, with as much memory", 0, 0, 100, 100, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

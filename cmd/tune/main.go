@@ -41,6 +41,7 @@ func (a *app) commands() []*Command {
 	return []*Command{
 		a.trainCommand(),
 		a.mergeCommand(),
+		a.planCommand(),
 		a.kernelsListCommand(),
 		a.kernelsInspectCommand(),
 		a.kernelsPlanCommand(),

@@ -57,6 +57,15 @@ type trainFlags struct {
 func (a *app) trainCommand() *Command {
 	c := &Command{Name: "train", Usage: "[--model DIR --data FILE] [FLAGS]", Short: "fine-tune a model (what tune does without a command)",
 		Long: trainLong, Examples: trainExamples}
+	t := newTrainFlags(c)
+	c.finish()
+	t.changed = c.Flags.Changed
+	c.Run = func(ctx context.Context, args []string) error { return a.train(ctx, c, t, args) }
+	return c
+}
+
+// newTrainFlags adds train's flags to a command.
+func newTrainFlags(c *Command) *trainFlags {
 	t := &trainFlags{config: trainer.Default()}
 	t.file.add(c.Group("Configuration"))
 	t.addData(c.Group("Model and data"))
@@ -70,10 +79,7 @@ func (a *app) trainCommand() *Command {
 	machine.IntVar(&t.config.Threads, "threads", t.config.Threads, "`THREADS` to compute with; 0 for all cores")
 	t.addMemory(machine)
 	machine.StringVar(&t.log, "log", string(progress.Text), "`FORMAT` of the progress on standard output: text or json")
-	c.finish()
-	t.changed = c.Flags.Changed
-	c.Run = func(ctx context.Context, args []string) error { return a.train(ctx, c, t, args) }
-	return c
+	return t
 }
 
 func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []string) (err error) {

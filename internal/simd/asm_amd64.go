@@ -748,6 +748,9 @@ func transpose8AVX2(dst *float32, step int, src *float32, stride int, rows int, 
 //go:noescape
 func copyPanelsAVX2(dst *float32, step int, skip int, src *float32, stride int, pitch int, width int, panels int, n int)
 
+// fenceAMD64 lets no later store be seen before the streamed ones.
+func fenceAMD64()
+
 // addAVX512 is
 //
 //	for i := range dst {
@@ -888,27 +891,6 @@ func siluAVX512(dst []float32, x []float32)
 //go:noescape
 func siluGradAVX512(dx []float32, dy []float32, x []float32)
 
-// swigluAVX512 is
-//
-//	for i := range dst {
-//		dst[i] = gate[i] * sigmoid(gate[i]) * up[i]
-//	}
-//
-//go:noescape
-func swigluAVX512(dst []float32, gate []float32, up []float32)
-
-// swigluGradAVX512 is
-//
-//	for i := range dgate {
-//		g, s := gate[i], sigmoid(gate[i])
-//		silu, d, u := g*s, dy[i], up[i]
-//		dup[i] = d * silu
-//		dgate[i] = d * u * (s + silu*(1-s))
-//	}
-//
-//go:noescape
-func swigluGradAVX512(dgate []float32, dup []float32, dy []float32, gate []float32, up []float32)
-
 // scaleMulAVX512 is
 //
 //	for i := range dst {
@@ -947,6 +929,87 @@ func rotateHalvesAVX512(lo []float32, hi []float32, a []float32, b []float32, co
 //
 //go:noescape
 func rotatePairsAVX512(cos []float32, sin []float32, dst []float32, x []float32)
+
+// swigluAVX512 is
+//
+//	for i := range dst {
+//		dst[i] = gate[i] * sigmoid(gate[i]) * up[i]
+//	}
+//
+//go:noescape
+func swigluAVX512(dst []float32, gate []float32, up []float32)
+
+// swigluGradAVX512 is
+//
+//	for i := range dgate {
+//		g, s := gate[i], sigmoid(gate[i])
+//		silu, d, u := g*s, dy[i], up[i]
+//		dup[i] = d * silu
+//		dgate[i] = d * u * (s + silu*(1-s))
+//	}
+//
+//go:noescape
+func swigluGradAVX512(dgate []float32, dup []float32, dy []float32, gate []float32, up []float32)
+
+// scaleMulStreamAVX512 is
+//
+//	for i := range dst {
+//		dst[i] = s * x[i] * w[i]
+//	}
+//
+//go:noescape
+func scaleMulStreamAVX512(dst []float32, x []float32, w []float32, s float32)
+
+// normGradStreamAVX512 is
+//
+//	for i := range dx {
+//		n := rstd * x[i]
+//		dw[i] += dy[i] * n
+//		dx[i] = rstd * (dy[i]*w[i] - n*mean)
+//	}
+//
+//go:noescape
+func normGradStreamAVX512(dx []float32, dw []float32, dy []float32, x []float32, w []float32, rstd float32, mean float32)
+
+// rotateHalvesStreamAVX512 is
+//
+//	for i := range lo {
+//		lo[i], hi[i] = a[i]*cos[i]-b[i]*sin[i], b[i]*cos[i]+a[i]*sin[i]
+//	}
+//
+//go:noescape
+func rotateHalvesStreamAVX512(lo []float32, hi []float32, a []float32, b []float32, cos []float32, sin []float32)
+
+// rotatePairsStreamAVX512 is
+//
+//	for i := range cos {
+//		a, b := x[2*i], x[2*i+1]
+//		dst[2*i], dst[2*i+1] = a*cos[i]-b*sin[i], b*cos[i]+a*sin[i]
+//	}, len(cos) a multiple of 8
+//
+//go:noescape
+func rotatePairsStreamAVX512(cos []float32, sin []float32, dst []float32, x []float32)
+
+// swigluStreamAVX512 is
+//
+//	for i := range dst {
+//		dst[i] = gate[i] * sigmoid(gate[i]) * up[i]
+//	}
+//
+//go:noescape
+func swigluStreamAVX512(dst []float32, gate []float32, up []float32)
+
+// swigluGradStreamAVX512 is
+//
+//	for i := range dgate {
+//		g, s := gate[i], sigmoid(gate[i])
+//		silu, d, u := g*s, dy[i], up[i]
+//		dup[i] = d * silu
+//		dgate[i] = d * u * (s + silu*(1-s))
+//	}
+//
+//go:noescape
+func swigluGradStreamAVX512(dgate []float32, dup []float32, dy []float32, gate []float32, up []float32)
 
 // softmaxGradAVX512 is
 //
@@ -1154,27 +1217,6 @@ func siluAVX2(dst []float32, x []float32)
 //go:noescape
 func siluGradAVX2(dx []float32, dy []float32, x []float32)
 
-// swigluAVX2 is
-//
-//	for i := range dst {
-//		dst[i] = gate[i] * sigmoid(gate[i]) * up[i]
-//	}
-//
-//go:noescape
-func swigluAVX2(dst []float32, gate []float32, up []float32)
-
-// swigluGradAVX2 is
-//
-//	for i := range dgate {
-//		g, s := gate[i], sigmoid(gate[i])
-//		silu, d, u := g*s, dy[i], up[i]
-//		dup[i] = d * silu
-//		dgate[i] = d * u * (s + silu*(1-s))
-//	}
-//
-//go:noescape
-func swigluGradAVX2(dgate []float32, dup []float32, dy []float32, gate []float32, up []float32)
-
 // scaleMulAVX2 is
 //
 //	for i := range dst {
@@ -1213,6 +1255,87 @@ func rotateHalvesAVX2(lo []float32, hi []float32, a []float32, b []float32, cos 
 //
 //go:noescape
 func rotatePairsAVX2(cos []float32, sin []float32, dst []float32, x []float32)
+
+// swigluAVX2 is
+//
+//	for i := range dst {
+//		dst[i] = gate[i] * sigmoid(gate[i]) * up[i]
+//	}
+//
+//go:noescape
+func swigluAVX2(dst []float32, gate []float32, up []float32)
+
+// swigluGradAVX2 is
+//
+//	for i := range dgate {
+//		g, s := gate[i], sigmoid(gate[i])
+//		silu, d, u := g*s, dy[i], up[i]
+//		dup[i] = d * silu
+//		dgate[i] = d * u * (s + silu*(1-s))
+//	}
+//
+//go:noescape
+func swigluGradAVX2(dgate []float32, dup []float32, dy []float32, gate []float32, up []float32)
+
+// scaleMulStreamAVX2 is
+//
+//	for i := range dst {
+//		dst[i] = s * x[i] * w[i]
+//	}
+//
+//go:noescape
+func scaleMulStreamAVX2(dst []float32, x []float32, w []float32, s float32)
+
+// normGradStreamAVX2 is
+//
+//	for i := range dx {
+//		n := rstd * x[i]
+//		dw[i] += dy[i] * n
+//		dx[i] = rstd * (dy[i]*w[i] - n*mean)
+//	}
+//
+//go:noescape
+func normGradStreamAVX2(dx []float32, dw []float32, dy []float32, x []float32, w []float32, rstd float32, mean float32)
+
+// rotateHalvesStreamAVX2 is
+//
+//	for i := range lo {
+//		lo[i], hi[i] = a[i]*cos[i]-b[i]*sin[i], b[i]*cos[i]+a[i]*sin[i]
+//	}
+//
+//go:noescape
+func rotateHalvesStreamAVX2(lo []float32, hi []float32, a []float32, b []float32, cos []float32, sin []float32)
+
+// rotatePairsStreamAVX2 is
+//
+//	for i := range cos {
+//		a, b := x[2*i], x[2*i+1]
+//		dst[2*i], dst[2*i+1] = a*cos[i]-b*sin[i], b*cos[i]+a*sin[i]
+//	}, len(cos) a multiple of 8
+//
+//go:noescape
+func rotatePairsStreamAVX2(cos []float32, sin []float32, dst []float32, x []float32)
+
+// swigluStreamAVX2 is
+//
+//	for i := range dst {
+//		dst[i] = gate[i] * sigmoid(gate[i]) * up[i]
+//	}
+//
+//go:noescape
+func swigluStreamAVX2(dst []float32, gate []float32, up []float32)
+
+// swigluGradStreamAVX2 is
+//
+//	for i := range dgate {
+//		g, s := gate[i], sigmoid(gate[i])
+//		silu, d, u := g*s, dy[i], up[i]
+//		dup[i] = d * silu
+//		dgate[i] = d * u * (s + silu*(1-s))
+//	}
+//
+//go:noescape
+func swigluGradStreamAVX2(dgate []float32, dup []float32, dy []float32, gate []float32, up []float32)
 
 // softmaxGradAVX2 is
 //

@@ -5432,7 +5432,7 @@ set:
 	RET
 
 // func transpose8AVX2(dst *float32, step int, src *float32, stride int, rows int, n int)
-// Requires: AVX, CMOV
+// Requires: AVX, CMOV, MMX+
 TEXT ·transpose8AVX2(SB), NOSPLIT, $0-48
 	MOVQ    dst+0(FP), AX
 	MOVQ    step+8(FP), CX
@@ -5460,13 +5460,21 @@ TEXT ·transpose8AVX2(SB), NOSPLIT, $0-48
 	LEAQ    (R12)(DX*1), R13
 	CMPQ    BX, $0x06
 	CMOVQLE R12, R13
-	LEAQ    (R13)(DX*1), DX
+	LEAQ    (R13)(DX*1), R14
 	CMPQ    BX, $0x07
-	CMOVQLE R13, DX
+	CMOVQLE R13, R14
 
 squares:
 	CMPQ        SI, $0x08
 	JL          columns
+	PREFETCHT0  (DI)(DX*8)
+	PREFETCHT0  (R8)(DX*8)
+	PREFETCHT0  (R9)(DX*8)
+	PREFETCHT0  (R10)(DX*8)
+	PREFETCHT0  (R11)(DX*8)
+	PREFETCHT0  (R12)(DX*8)
+	PREFETCHT0  (R13)(DX*8)
+	PREFETCHT0  (R14)(DX*8)
 	VMOVUPS     (DI), X0
 	VINSERTF128 $0x01, (R11), Y0, Y0
 	VMOVUPS     (R8), X1
@@ -5474,7 +5482,7 @@ squares:
 	VMOVUPS     (R9), X2
 	VINSERTF128 $0x01, (R13), Y2, Y2
 	VMOVUPS     (R10), X3
-	VINSERTF128 $0x01, (DX), Y3, Y3
+	VINSERTF128 $0x01, (R14), Y3, Y3
 	VUNPCKLPS   Y1, Y0, Y4
 	VUNPCKHPS   Y1, Y0, Y5
 	VUNPCKLPS   Y3, Y2, Y6
@@ -5490,7 +5498,7 @@ squares:
 	VMOVUPS     16(R9), X11
 	VINSERTF128 $0x01, 16(R13), Y11, Y11
 	VMOVUPS     16(R10), X12
-	VINSERTF128 $0x01, 16(DX), Y12, Y12
+	VINSERTF128 $0x01, 16(R14), Y12, Y12
 	VUNPCKLPS   Y10, Y9, Y7
 	VUNPCKHPS   Y10, Y9, Y13
 	VUNPCKLPS   Y12, Y11, Y14
@@ -5522,7 +5530,7 @@ squares:
 	ADDQ        $0x20, R11
 	ADDQ        $0x20, R12
 	ADDQ        $0x20, R13
-	ADDQ        $0x20, DX
+	ADDQ        $0x20, R14
 	SUBQ        $0x08, SI
 	JMP         squares
 
@@ -5550,9 +5558,9 @@ columns:
 	VMOVSS (R13), X0
 	VMOVSS X0, 24(AX)
 	ADDQ   $0x04, R13
-	VMOVSS (DX), X0
+	VMOVSS (R14), X0
 	VMOVSS X0, 28(AX)
-	ADDQ   $0x04, DX
+	ADDQ   $0x04, R14
 	ADDQ   CX, AX
 	DECQ   SI
 	JMP    columns
@@ -5648,6 +5656,12 @@ panel1:
 	DECQ       R10
 	JNZ        row1
 	VZEROUPPER
+	RET
+
+// func fenceAMD64()
+// Requires: MMX+
+TEXT ·fenceAMD64(SB), NOSPLIT, $0
+	SFENCE
 	RET
 
 // func addAVX512(dst []float32, a []float32, b []float32)
@@ -6826,6 +6840,207 @@ done:
 	VZEROUPPER
 	RET
 
+// func scaleMulAVX512(dst []float32, x []float32, w []float32, s float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·scaleMulAVX512(SB), NOSPLIT, $0-76
+	MOVQ         dst_base+0(FP), CX
+	MOVQ         x_base+24(FP), DX
+	MOVQ         w_base+48(FP), BX
+	MOVQ         dst_len+8(FP), SI
+	XORQ         AX, AX
+	VBROADCASTSS s+72(FP), Z0
+	MOVQ         SI, DI
+	SUBQ         $0x00000010, DI
+
+vectors:
+	CMPQ    AX, DI
+	JG      vectorsend
+	VMOVUPS (DX)(AX*4), Z1
+	VMULPS  Z0, Z1, Z1
+	VMOVUPS (BX)(AX*4), Z2
+	VMULPS  Z2, Z1, Z1
+	VMOVUPS Z1, (CX)(AX*4)
+	ADDQ    $0x00000010, AX
+	JMP     vectors
+
+vectorsend:
+	SUBQ      AX, SI
+	JZ        done
+	MOVL      $0x0000ffff, DI
+	MOVL      $0x00000010, R8
+	SUBL      SI, R8
+	SHRXL     R8, DI, DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (DX)(AX*4), K1, Z1
+	VMULPS    Z0, Z1, Z1
+	VMOVUPS.Z (BX)(AX*4), K1, Z0
+	VMULPS    Z0, Z1, Z1
+	VMOVUPS   Z1, K1, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func normGradAVX512(dx []float32, dw []float32, dy []float32, x []float32, w []float32, rstd float32, mean float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·normGradAVX512(SB), NOSPLIT, $0-128
+	MOVQ         dx_base+0(FP), CX
+	MOVQ         dw_base+24(FP), DX
+	MOVQ         dy_base+48(FP), BX
+	MOVQ         x_base+72(FP), SI
+	MOVQ         w_base+96(FP), DI
+	MOVQ         dx_len+8(FP), R8
+	XORQ         AX, AX
+	VBROADCASTSS rstd+120(FP), Z0
+	VBROADCASTSS mean+124(FP), Z1
+	MOVQ         R8, R9
+	SUBQ         $0x00000010, R9
+
+vectors:
+	CMPQ    AX, R9
+	JG      vectorsend
+	VMOVUPS (SI)(AX*4), Z2
+	VMOVUPS (BX)(AX*4), Z3
+	VMULPS  Z0, Z2, Z2
+	VMULPS  Z3, Z2, Z4
+	VMOVUPS (DX)(AX*4), Z5
+	VADDPS  Z5, Z4, Z4
+	VMOVUPS (DI)(AX*4), Z5
+	VMULPS  Z5, Z3, Z3
+	VMULPS  Z1, Z2, Z2
+	VSUBPS  Z2, Z3, Z3
+	VMULPS  Z0, Z3, Z3
+	VMOVUPS Z4, (DX)(AX*4)
+	VMOVUPS Z3, (CX)(AX*4)
+	ADDQ    $0x00000010, AX
+	JMP     vectors
+
+vectorsend:
+	SUBQ      AX, R8
+	JZ        done
+	MOVL      $0x0000ffff, R9
+	MOVL      $0x00000010, R10
+	SUBL      R8, R10
+	SHRXL     R10, R9, R9
+	KMOVW     R9, K1
+	VMOVUPS.Z (SI)(AX*4), K1, Z2
+	VMOVUPS.Z (BX)(AX*4), K1, Z3
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z3, Z2, Z4
+	VMOVUPS.Z (DX)(AX*4), K1, Z5
+	VADDPS    Z5, Z4, Z4
+	VMOVUPS.Z (DI)(AX*4), K1, Z5
+	VMULPS    Z5, Z3, Z3
+	VMULPS    Z1, Z2, Z2
+	VSUBPS    Z2, Z3, Z3
+	VMULPS    Z0, Z3, Z3
+	VMOVUPS   Z4, K1, (DX)(AX*4)
+	VMOVUPS   Z3, K1, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func rotateHalvesAVX512(lo []float32, hi []float32, a []float32, b []float32, cos []float32, sin []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·rotateHalvesAVX512(SB), NOSPLIT, $0-144
+	MOVQ lo_base+0(FP), CX
+	MOVQ hi_base+24(FP), DX
+	MOVQ a_base+48(FP), BX
+	MOVQ b_base+72(FP), SI
+	MOVQ cos_base+96(FP), DI
+	MOVQ sin_base+120(FP), R8
+	MOVQ lo_len+8(FP), R9
+	XORQ AX, AX
+	MOVQ R9, R10
+	SUBQ $0x00000010, R10
+
+vectors:
+	CMPQ    AX, R10
+	JG      vectorsend
+	VMOVUPS (BX)(AX*4), Z0
+	VMOVUPS (SI)(AX*4), Z1
+	VMOVUPS (DI)(AX*4), Z2
+	VMOVUPS (R8)(AX*4), Z3
+	VMULPS  Z2, Z0, Z4
+	VMULPS  Z3, Z1, Z5
+	VSUBPS  Z5, Z4, Z4
+	VMULPS  Z2, Z1, Z1
+	VMULPS  Z3, Z0, Z0
+	VADDPS  Z0, Z1, Z1
+	VMOVUPS Z4, (CX)(AX*4)
+	VMOVUPS Z1, (DX)(AX*4)
+	ADDQ    $0x00000010, AX
+	JMP     vectors
+
+vectorsend:
+	SUBQ      AX, R9
+	JZ        done
+	MOVL      $0x0000ffff, R10
+	MOVL      $0x00000010, R11
+	SUBL      R9, R11
+	SHRXL     R11, R10, R10
+	KMOVW     R10, K1
+	VMOVUPS.Z (BX)(AX*4), K1, Z0
+	VMOVUPS.Z (SI)(AX*4), K1, Z1
+	VMOVUPS.Z (DI)(AX*4), K1, Z2
+	VMOVUPS.Z (R8)(AX*4), K1, Z3
+	VMULPS    Z2, Z0, Z4
+	VMULPS    Z3, Z1, Z5
+	VSUBPS    Z5, Z4, Z4
+	VMULPS    Z2, Z1, Z1
+	VMULPS    Z3, Z0, Z0
+	VADDPS    Z0, Z1, Z1
+	VMOVUPS   Z4, K1, (CX)(AX*4)
+	VMOVUPS   Z1, K1, (DX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func rotatePairsAVX512(cos []float32, sin []float32, dst []float32, x []float32)
+// Requires: AVX, AVX512F
+TEXT ·rotatePairsAVX512(SB), NOSPLIT, $0-96
+	MOVQ    cos_base+0(FP), CX
+	MOVQ    sin_base+24(FP), DX
+	MOVQ    dst_base+48(FP), BX
+	MOVQ    x_base+72(FP), SI
+	MOVQ    cos_len+8(FP), DI
+	XORQ    AX, AX
+	VMOVUPS signs<>+0(SB), Z0
+	SUBQ    $0x00000008, DI
+
+vectors:
+	CMPQ      AX, DI
+	JG        vectorsend
+	VPMOVZXDQ (CX)(AX*4), Z3
+	VMOVSLDUP Z3, Z3
+	VPMOVZXDQ (DX)(AX*4), Z4
+	VMOVSLDUP Z4, Z4
+	VMOVUPS   (SI)(AX*8), Z1
+	VPERMILPS $0xb1, Z1, Z2
+	VPXORD    Z0, Z4, Z4
+	VMULPS    Z3, Z1, Z1
+	VMULPS    Z4, Z2, Z2
+	VADDPS    Z2, Z1, Z1
+	VMOVUPS   Z1, (BX)(AX*8)
+	ADDQ      $0x00000008, AX
+	JMP       vectors
+
+vectorsend:
+	VZEROUPPER
+	RET
+
+DATA signs<>+0(SB)/8, $0x0000000080000000
+DATA signs<>+8(SB)/8, $0x0000000080000000
+DATA signs<>+16(SB)/8, $0x0000000080000000
+DATA signs<>+24(SB)/8, $0x0000000080000000
+DATA signs<>+32(SB)/8, $0x0000000080000000
+DATA signs<>+40(SB)/8, $0x0000000080000000
+DATA signs<>+48(SB)/8, $0x0000000080000000
+DATA signs<>+56(SB)/8, $0x0000000080000000
+GLOBL signs<>(SB), RODATA|NOPTR, $64
+
 // func swigluAVX512(dst []float32, gate []float32, up []float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·swigluAVX512(SB), NOSPLIT, $0-72
@@ -7036,50 +7251,53 @@ done:
 	VZEROUPPER
 	RET
 
-// func scaleMulAVX512(dst []float32, x []float32, w []float32, s float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·scaleMulAVX512(SB), NOSPLIT, $0-76
+// func scaleMulStreamAVX512(dst []float32, x []float32, w []float32, s float32)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·scaleMulStreamAVX512(SB), NOSPLIT, $0-76
 	MOVQ         dst_base+0(FP), CX
 	MOVQ         x_base+24(FP), DX
 	MOVQ         w_base+48(FP), BX
 	MOVQ         dst_len+8(FP), SI
 	XORQ         AX, AX
 	VBROADCASTSS s+72(FP), Z0
-	MOVQ         SI, DI
-	SUBQ         $0x00000010, DI
+	LEAQ         (DX)(SI*4), DI
+	MOVQ         SI, R8
+	SUBQ         $0x00000010, R8
 
 vectors:
-	CMPQ    AX, DI
-	JG      vectorsend
-	VMOVUPS (DX)(AX*4), Z1
-	VMULPS  Z0, Z1, Z1
-	VMOVUPS (BX)(AX*4), Z2
-	VMULPS  Z2, Z1, Z1
-	VMOVUPS Z1, (CX)(AX*4)
-	ADDQ    $0x00000010, AX
-	JMP     vectors
+	CMPQ       AX, R8
+	JG         vectorsend
+	PREFETCHT0 (DI)(AX*4)
+	VMOVUPS    (DX)(AX*4), Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    (BX)(AX*4), Z2
+	VMULPS     Z2, Z1, Z1
+	VMOVNTPS   Z1, (CX)(AX*4)
+	ADDQ       $0x00000010, AX
+	JMP        vectors
 
 vectorsend:
-	SUBQ      AX, SI
-	JZ        done
-	MOVL      $0x0000ffff, DI
-	MOVL      $0x00000010, R8
-	SUBL      SI, R8
-	SHRXL     R8, DI, DI
-	KMOVW     DI, K1
-	VMOVUPS.Z (DX)(AX*4), K1, Z1
-	VMULPS    Z0, Z1, Z1
-	VMOVUPS.Z (BX)(AX*4), K1, Z0
-	VMULPS    Z0, Z1, Z1
-	VMOVUPS   Z1, K1, (CX)(AX*4)
+	SUBQ       AX, SI
+	JZ         done
+	MOVL       $0x0000ffff, R8
+	MOVL       $0x00000010, R9
+	SUBL       SI, R9
+	SHRXL      R9, R8, R8
+	KMOVW      R8, K1
+	PREFETCHT0 (DI)(AX*4)
+	VMOVUPS.Z  (DX)(AX*4), K1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS.Z  (BX)(AX*4), K1, Z0
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, K1, (CX)(AX*4)
 
 done:
 	VZEROUPPER
 	RET
 
-// func normGradAVX512(dx []float32, dw []float32, dy []float32, x []float32, w []float32, rstd float32, mean float32)
+// func normGradStreamAVX512(dx []float32, dw []float32, dy []float32, x []float32, w []float32, rstd float32, mean float32)
 // Requires: AVX, AVX512F, BMI2
-TEXT ·normGradAVX512(SB), NOSPLIT, $0-128
+TEXT ·normGradStreamAVX512(SB), NOSPLIT, $0-128
 	MOVQ         dx_base+0(FP), CX
 	MOVQ         dw_base+24(FP), DX
 	MOVQ         dy_base+48(FP), BX
@@ -7093,23 +7311,23 @@ TEXT ·normGradAVX512(SB), NOSPLIT, $0-128
 	SUBQ         $0x00000010, R9
 
 vectors:
-	CMPQ    AX, R9
-	JG      vectorsend
-	VMOVUPS (SI)(AX*4), Z2
-	VMOVUPS (BX)(AX*4), Z3
-	VMULPS  Z0, Z2, Z2
-	VMULPS  Z3, Z2, Z4
-	VMOVUPS (DX)(AX*4), Z5
-	VADDPS  Z5, Z4, Z4
-	VMOVUPS (DI)(AX*4), Z5
-	VMULPS  Z5, Z3, Z3
-	VMULPS  Z1, Z2, Z2
-	VSUBPS  Z2, Z3, Z3
-	VMULPS  Z0, Z3, Z3
-	VMOVUPS Z4, (DX)(AX*4)
-	VMOVUPS Z3, (CX)(AX*4)
-	ADDQ    $0x00000010, AX
-	JMP     vectors
+	CMPQ     AX, R9
+	JG       vectorsend
+	VMOVUPS  (SI)(AX*4), Z2
+	VMOVUPS  (BX)(AX*4), Z3
+	VMULPS   Z0, Z2, Z2
+	VMULPS   Z3, Z2, Z4
+	VMOVUPS  (DX)(AX*4), Z5
+	VADDPS   Z5, Z4, Z4
+	VMOVUPS  (DI)(AX*4), Z5
+	VMULPS   Z5, Z3, Z3
+	VMULPS   Z1, Z2, Z2
+	VSUBPS   Z2, Z3, Z3
+	VMULPS   Z0, Z3, Z3
+	VMOVUPS  Z4, (DX)(AX*4)
+	VMOVNTPS Z3, (CX)(AX*4)
+	ADDQ     $0x00000010, AX
+	JMP      vectors
 
 vectorsend:
 	SUBQ      AX, R8
@@ -7137,9 +7355,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func rotateHalvesAVX512(lo []float32, hi []float32, a []float32, b []float32, cos []float32, sin []float32)
+// func rotateHalvesStreamAVX512(lo []float32, hi []float32, a []float32, b []float32, cos []float32, sin []float32)
 // Requires: AVX, AVX512F, BMI2
-TEXT ·rotateHalvesAVX512(SB), NOSPLIT, $0-144
+TEXT ·rotateHalvesStreamAVX512(SB), NOSPLIT, $0-144
 	MOVQ lo_base+0(FP), CX
 	MOVQ hi_base+24(FP), DX
 	MOVQ a_base+48(FP), BX
@@ -7152,22 +7370,22 @@ TEXT ·rotateHalvesAVX512(SB), NOSPLIT, $0-144
 	SUBQ $0x00000010, R10
 
 vectors:
-	CMPQ    AX, R10
-	JG      vectorsend
-	VMOVUPS (BX)(AX*4), Z0
-	VMOVUPS (SI)(AX*4), Z1
-	VMOVUPS (DI)(AX*4), Z2
-	VMOVUPS (R8)(AX*4), Z3
-	VMULPS  Z2, Z0, Z4
-	VMULPS  Z3, Z1, Z5
-	VSUBPS  Z5, Z4, Z4
-	VMULPS  Z2, Z1, Z1
-	VMULPS  Z3, Z0, Z0
-	VADDPS  Z0, Z1, Z1
-	VMOVUPS Z4, (CX)(AX*4)
-	VMOVUPS Z1, (DX)(AX*4)
-	ADDQ    $0x00000010, AX
-	JMP     vectors
+	CMPQ     AX, R10
+	JG       vectorsend
+	VMOVUPS  (BX)(AX*4), Z0
+	VMOVUPS  (SI)(AX*4), Z1
+	VMOVUPS  (DI)(AX*4), Z2
+	VMOVUPS  (R8)(AX*4), Z3
+	VMULPS   Z2, Z0, Z4
+	VMULPS   Z3, Z1, Z5
+	VSUBPS   Z5, Z4, Z4
+	VMULPS   Z2, Z1, Z1
+	VMULPS   Z3, Z0, Z0
+	VADDPS   Z0, Z1, Z1
+	VMOVNTPS Z4, (CX)(AX*4)
+	VMOVNTPS Z1, (DX)(AX*4)
+	ADDQ     $0x00000010, AX
+	JMP      vectors
 
 vectorsend:
 	SUBQ      AX, R9
@@ -7194,9 +7412,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func rotatePairsAVX512(cos []float32, sin []float32, dst []float32, x []float32)
+// func rotatePairsStreamAVX512(cos []float32, sin []float32, dst []float32, x []float32)
 // Requires: AVX, AVX512F
-TEXT ·rotatePairsAVX512(SB), NOSPLIT, $0-96
+TEXT ·rotatePairsStreamAVX512(SB), NOSPLIT, $0-96
 	MOVQ    cos_base+0(FP), CX
 	MOVQ    sin_base+24(FP), DX
 	MOVQ    dst_base+48(FP), BX
@@ -7219,7 +7437,7 @@ vectors:
 	VMULPS    Z3, Z1, Z1
 	VMULPS    Z4, Z2, Z2
 	VADDPS    Z2, Z1, Z1
-	VMOVUPS   Z1, (BX)(AX*8)
+	VMOVNTPS  Z1, (BX)(AX*8)
 	ADDQ      $0x00000008, AX
 	JMP       vectors
 
@@ -7227,15 +7445,215 @@ vectorsend:
 	VZEROUPPER
 	RET
 
-DATA signs<>+0(SB)/8, $0x0000000080000000
-DATA signs<>+8(SB)/8, $0x0000000080000000
-DATA signs<>+16(SB)/8, $0x0000000080000000
-DATA signs<>+24(SB)/8, $0x0000000080000000
-DATA signs<>+32(SB)/8, $0x0000000080000000
-DATA signs<>+40(SB)/8, $0x0000000080000000
-DATA signs<>+48(SB)/8, $0x0000000080000000
-DATA signs<>+56(SB)/8, $0x0000000080000000
-GLOBL signs<>(SB), RODATA|NOPTR, $64
+// func swigluStreamAVX512(dst []float32, gate []float32, up []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·swigluStreamAVX512(SB), NOSPLIT, $0-72
+	MOVQ         dst_base+0(FP), CX
+	MOVQ         gate_base+24(FP), DX
+	MOVQ         up_base+48(FP), BX
+	MOVQ         dst_len+8(FP), SI
+	XORQ         AX, AX
+	VBROADCASTSS c3fb8aa3b<>+0(SB), Z0
+	VBROADCASTSS c3f317200<>+0(SB), Z1
+	VBROADCASTSS c35bfbe8e<>+0(SB), Z2
+	VBROADCASTSS c42b20000<>+0(SB), Z3
+	VBROADCASTSS cc2d00000<>+0(SB), Z4
+	VBROADCASTSS c39500d01<>+0(SB), Z5
+	VBROADCASTSS c3ab60b61<>+0(SB), Z6
+	VBROADCASTSS c3c088889<>+0(SB), Z7
+	VBROADCASTSS c3d2aaaab<>+0(SB), Z8
+	VBROADCASTSS c3e2aaaab<>+0(SB), Z9
+	VBROADCASTSS c3f000000<>+0(SB), Z10
+	VBROADCASTSS c3f800000<>+0(SB), Z11
+	MOVQ         SI, DI
+	SUBQ         $0x00000010, DI
+
+vectors:
+	CMPQ         AX, DI
+	JG           vectorsend
+	VMOVUPS      (DX)(AX*4), Z12
+	VXORPS       X13, X13, X13
+	VSUBPS       Z12, Z13, Z13
+	VMOVUPS      Z3, Z14
+	VMINPS       Z13, Z14, Z13
+	VMOVUPS      Z4, Z14
+	VMAXPS       Z13, Z14, Z13
+	VMULPS       Z0, Z13, Z14
+	VRNDSCALEPS  $0x08, Z14, Z14
+	VFNMADD231PS Z1, Z14, Z13
+	VFNMADD231PS Z2, Z14, Z13
+	VMOVUPS      Z5, Z16
+	VFMADD213PS  Z6, Z13, Z16
+	VFMADD213PS  Z7, Z13, Z16
+	VFMADD213PS  Z8, Z13, Z16
+	VFMADD213PS  Z9, Z13, Z16
+	VFMADD213PS  Z10, Z13, Z16
+	VFMADD213PS  Z11, Z13, Z16
+	VFMADD213PS  Z11, Z13, Z16
+	VSCALEFPS    Z14, Z16, Z13
+	VMOVUPS      Z11, Z14
+	VADDPS       Z14, Z13, Z13
+	VDIVPS       Z13, Z14, Z13
+	VMULPS       Z12, Z13, Z13
+	VMOVUPS      (BX)(AX*4), Z12
+	VMULPS       Z12, Z13, Z13
+	VMOVNTPS     Z13, (CX)(AX*4)
+	ADDQ         $0x00000010, AX
+	JMP          vectors
+
+vectorsend:
+	SUBQ         AX, SI
+	JZ           done
+	MOVL         $0x0000ffff, DI
+	MOVL         $0x00000010, R8
+	SUBL         SI, R8
+	SHRXL        R8, DI, DI
+	KMOVW        DI, K1
+	VMOVUPS.Z    (DX)(AX*4), K1, Z12
+	VXORPS       X15, X15, X15
+	VSUBPS       Z12, Z15, Z15
+	VMOVUPS      Z3, Z3
+	VMINPS       Z15, Z3, Z15
+	VMOVUPS      Z4, Z3
+	VMAXPS       Z15, Z3, Z15
+	VMULPS       Z0, Z15, Z0
+	VRNDSCALEPS  $0x08, Z0, Z0
+	VFNMADD231PS Z1, Z0, Z15
+	VFNMADD231PS Z2, Z0, Z15
+	VMOVUPS      Z5, Z1
+	VFMADD213PS  Z6, Z15, Z1
+	VFMADD213PS  Z7, Z15, Z1
+	VFMADD213PS  Z8, Z15, Z1
+	VFMADD213PS  Z9, Z15, Z1
+	VFMADD213PS  Z10, Z15, Z1
+	VFMADD213PS  Z11, Z15, Z1
+	VFMADD213PS  Z11, Z15, Z1
+	VSCALEFPS    Z0, Z1, Z15
+	VMOVUPS      Z11, Z0
+	VADDPS       Z0, Z15, Z15
+	VDIVPS       Z15, Z0, Z15
+	VMULPS       Z12, Z15, Z15
+	VMOVUPS.Z    (BX)(AX*4), K1, Z0
+	VMULPS       Z0, Z15, Z15
+	VMOVUPS      Z15, K1, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func swigluGradStreamAVX512(dgate []float32, dup []float32, dy []float32, gate []float32, up []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·swigluGradStreamAVX512(SB), NOSPLIT, $0-120
+	MOVQ         dgate_base+0(FP), CX
+	MOVQ         dup_base+24(FP), DX
+	MOVQ         dy_base+48(FP), BX
+	MOVQ         gate_base+72(FP), SI
+	MOVQ         up_base+96(FP), DI
+	MOVQ         dgate_len+8(FP), R8
+	XORQ         AX, AX
+	VBROADCASTSS c3fb8aa3b<>+0(SB), Z0
+	VBROADCASTSS c3f317200<>+0(SB), Z1
+	VBROADCASTSS c35bfbe8e<>+0(SB), Z2
+	VBROADCASTSS c42b20000<>+0(SB), Z3
+	VBROADCASTSS cc2d00000<>+0(SB), Z4
+	VBROADCASTSS c39500d01<>+0(SB), Z5
+	VBROADCASTSS c3ab60b61<>+0(SB), Z6
+	VBROADCASTSS c3c088889<>+0(SB), Z7
+	VBROADCASTSS c3d2aaaab<>+0(SB), Z8
+	VBROADCASTSS c3e2aaaab<>+0(SB), Z9
+	VBROADCASTSS c3f000000<>+0(SB), Z10
+	VBROADCASTSS c3f800000<>+0(SB), Z11
+	MOVQ         R8, R9
+	SUBQ         $0x00000010, R9
+
+vectors:
+	CMPQ         AX, R9
+	JG           vectorsend
+	VMOVUPS      (SI)(AX*4), Z12
+	VXORPS       X13, X13, X13
+	VSUBPS       Z12, Z13, Z13
+	VMOVUPS      Z3, Z14
+	VMINPS       Z13, Z14, Z13
+	VMOVUPS      Z4, Z14
+	VMAXPS       Z13, Z14, Z13
+	VMULPS       Z0, Z13, Z14
+	VRNDSCALEPS  $0x08, Z14, Z14
+	VFNMADD231PS Z1, Z14, Z13
+	VFNMADD231PS Z2, Z14, Z13
+	VMOVUPS      Z5, Z16
+	VFMADD213PS  Z6, Z13, Z16
+	VFMADD213PS  Z7, Z13, Z16
+	VFMADD213PS  Z8, Z13, Z16
+	VFMADD213PS  Z9, Z13, Z16
+	VFMADD213PS  Z10, Z13, Z16
+	VFMADD213PS  Z11, Z13, Z16
+	VFMADD213PS  Z11, Z13, Z16
+	VSCALEFPS    Z14, Z16, Z13
+	VMOVUPS      Z11, Z14
+	VADDPS       Z14, Z13, Z13
+	VDIVPS       Z13, Z14, Z13
+	VMULPS       Z13, Z12, Z12
+	VMOVUPS      Z11, Z14
+	VSUBPS       Z13, Z14, Z14
+	VMULPS       Z12, Z14, Z14
+	VADDPS       Z14, Z13, Z13
+	VMOVUPS      (BX)(AX*4), Z14
+	VMOVUPS      (DI)(AX*4), Z16
+	VMULPS       Z14, Z16, Z16
+	VMULPS       Z16, Z13, Z13
+	VMULPS       Z14, Z12, Z12
+	VMOVNTPS     Z12, (DX)(AX*4)
+	VMOVNTPS     Z13, (CX)(AX*4)
+	ADDQ         $0x00000010, AX
+	JMP          vectors
+
+vectorsend:
+	SUBQ         AX, R8
+	JZ           done
+	MOVL         $0x0000ffff, R9
+	MOVL         $0x00000010, R10
+	SUBL         R8, R10
+	SHRXL        R10, R9, R9
+	KMOVW        R9, K1
+	VMOVUPS.Z    (SI)(AX*4), K1, Z12
+	VXORPS       X15, X15, X15
+	VSUBPS       Z12, Z15, Z15
+	VMOVUPS      Z3, Z3
+	VMINPS       Z15, Z3, Z15
+	VMOVUPS      Z4, Z3
+	VMAXPS       Z15, Z3, Z15
+	VMULPS       Z0, Z15, Z0
+	VRNDSCALEPS  $0x08, Z0, Z0
+	VFNMADD231PS Z1, Z0, Z15
+	VFNMADD231PS Z2, Z0, Z15
+	VMOVUPS      Z5, Z1
+	VFMADD213PS  Z6, Z15, Z1
+	VFMADD213PS  Z7, Z15, Z1
+	VFMADD213PS  Z8, Z15, Z1
+	VFMADD213PS  Z9, Z15, Z1
+	VFMADD213PS  Z10, Z15, Z1
+	VFMADD213PS  Z11, Z15, Z1
+	VFMADD213PS  Z11, Z15, Z1
+	VSCALEFPS    Z0, Z1, Z15
+	VMOVUPS      Z11, Z0
+	VADDPS       Z0, Z15, Z15
+	VDIVPS       Z15, Z0, Z15
+	VMULPS       Z15, Z12, Z12
+	VMOVUPS      Z11, Z0
+	VSUBPS       Z15, Z0, Z0
+	VMULPS       Z12, Z0, Z0
+	VADDPS       Z0, Z15, Z15
+	VMOVUPS.Z    (BX)(AX*4), K1, Z0
+	VMOVUPS.Z    (DI)(AX*4), K1, Z1
+	VMULPS       Z0, Z1, Z1
+	VMULPS       Z1, Z15, Z15
+	VMULPS       Z0, Z12, Z12
+	VMOVUPS      Z12, K1, (DX)(AX*4)
+	VMOVUPS      Z15, K1, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
 
 // func softmaxGradAVX512(dst []float32, p []float32, dp []float32, dot float32, scale float32)
 // Requires: AVX, AVX512F, BMI2
@@ -8705,6 +9123,191 @@ done:
 	VZEROUPPER
 	RET
 
+// func scaleMulAVX2(dst []float32, x []float32, w []float32, s float32)
+// Requires: AVX
+TEXT ·scaleMulAVX2(SB), NOSPLIT, $0-76
+	MOVQ         dst_base+0(FP), CX
+	MOVQ         x_base+24(FP), DX
+	MOVQ         w_base+48(FP), BX
+	MOVQ         dst_len+8(FP), SI
+	XORQ         AX, AX
+	VBROADCASTSS s+72(FP), Y0
+	MOVQ         SI, DI
+	SUBQ         $0x00000008, DI
+
+vectors:
+	CMPQ    AX, DI
+	JG      vectorsend
+	VMOVUPS (DX)(AX*4), Y1
+	VMULPS  Y0, Y1, Y1
+	VMOVUPS (BX)(AX*4), Y2
+	VMULPS  Y2, Y1, Y1
+	VMOVUPS Y1, (CX)(AX*4)
+	ADDQ    $0x00000008, AX
+	JMP     vectors
+
+vectorsend:
+	SUBQ       AX, SI
+	JZ         done
+	LEAQ       mask<>+0(SB), DI
+	NEGQ       SI
+	VMOVUPS    32(DI)(SI*4), Y1
+	VMASKMOVPS (DX)(AX*4), Y1, Y2
+	VMULPS     Y0, Y2, Y2
+	VMASKMOVPS (BX)(AX*4), Y1, Y0
+	VMULPS     Y0, Y2, Y2
+	VMASKMOVPS Y2, Y1, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func normGradAVX2(dx []float32, dw []float32, dy []float32, x []float32, w []float32, rstd float32, mean float32)
+// Requires: AVX
+TEXT ·normGradAVX2(SB), NOSPLIT, $0-128
+	MOVQ         dx_base+0(FP), CX
+	MOVQ         dw_base+24(FP), DX
+	MOVQ         dy_base+48(FP), BX
+	MOVQ         x_base+72(FP), SI
+	MOVQ         w_base+96(FP), DI
+	MOVQ         dx_len+8(FP), R8
+	XORQ         AX, AX
+	VBROADCASTSS rstd+120(FP), Y0
+	VBROADCASTSS mean+124(FP), Y1
+	MOVQ         R8, R9
+	SUBQ         $0x00000008, R9
+
+vectors:
+	CMPQ    AX, R9
+	JG      vectorsend
+	VMOVUPS (SI)(AX*4), Y2
+	VMOVUPS (BX)(AX*4), Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y3, Y2, Y4
+	VMOVUPS (DX)(AX*4), Y5
+	VADDPS  Y5, Y4, Y4
+	VMOVUPS (DI)(AX*4), Y5
+	VMULPS  Y5, Y3, Y3
+	VMULPS  Y1, Y2, Y2
+	VSUBPS  Y2, Y3, Y3
+	VMULPS  Y0, Y3, Y3
+	VMOVUPS Y4, (DX)(AX*4)
+	VMOVUPS Y3, (CX)(AX*4)
+	ADDQ    $0x00000008, AX
+	JMP     vectors
+
+vectorsend:
+	SUBQ       AX, R8
+	JZ         done
+	LEAQ       mask<>+0(SB), R9
+	NEGQ       R8
+	VMOVUPS    32(R9)(R8*4), Y2
+	VMASKMOVPS (SI)(AX*4), Y2, Y3
+	VMASKMOVPS (BX)(AX*4), Y2, Y4
+	VMULPS     Y0, Y3, Y3
+	VMULPS     Y4, Y3, Y5
+	VMASKMOVPS (DX)(AX*4), Y2, Y6
+	VADDPS     Y6, Y5, Y5
+	VMASKMOVPS (DI)(AX*4), Y2, Y6
+	VMULPS     Y6, Y4, Y4
+	VMULPS     Y1, Y3, Y3
+	VSUBPS     Y3, Y4, Y4
+	VMULPS     Y0, Y4, Y4
+	VMASKMOVPS Y5, Y2, (DX)(AX*4)
+	VMASKMOVPS Y4, Y2, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func rotateHalvesAVX2(lo []float32, hi []float32, a []float32, b []float32, cos []float32, sin []float32)
+// Requires: AVX
+TEXT ·rotateHalvesAVX2(SB), NOSPLIT, $0-144
+	MOVQ lo_base+0(FP), CX
+	MOVQ hi_base+24(FP), DX
+	MOVQ a_base+48(FP), BX
+	MOVQ b_base+72(FP), SI
+	MOVQ cos_base+96(FP), DI
+	MOVQ sin_base+120(FP), R8
+	MOVQ lo_len+8(FP), R9
+	XORQ AX, AX
+	MOVQ R9, R10
+	SUBQ $0x00000008, R10
+
+vectors:
+	CMPQ    AX, R10
+	JG      vectorsend
+	VMOVUPS (BX)(AX*4), Y0
+	VMOVUPS (SI)(AX*4), Y1
+	VMOVUPS (DI)(AX*4), Y2
+	VMOVUPS (R8)(AX*4), Y3
+	VMULPS  Y2, Y0, Y4
+	VMULPS  Y3, Y1, Y5
+	VSUBPS  Y5, Y4, Y4
+	VMULPS  Y2, Y1, Y1
+	VMULPS  Y3, Y0, Y0
+	VADDPS  Y0, Y1, Y1
+	VMOVUPS Y4, (CX)(AX*4)
+	VMOVUPS Y1, (DX)(AX*4)
+	ADDQ    $0x00000008, AX
+	JMP     vectors
+
+vectorsend:
+	SUBQ       AX, R9
+	JZ         done
+	LEAQ       mask<>+0(SB), R10
+	NEGQ       R9
+	VMOVUPS    32(R10)(R9*4), Y0
+	VMASKMOVPS (BX)(AX*4), Y0, Y1
+	VMASKMOVPS (SI)(AX*4), Y0, Y2
+	VMASKMOVPS (DI)(AX*4), Y0, Y3
+	VMASKMOVPS (R8)(AX*4), Y0, Y4
+	VMULPS     Y3, Y1, Y5
+	VMULPS     Y4, Y2, Y6
+	VSUBPS     Y6, Y5, Y5
+	VMULPS     Y3, Y2, Y2
+	VMULPS     Y4, Y1, Y1
+	VADDPS     Y1, Y2, Y2
+	VMASKMOVPS Y5, Y0, (CX)(AX*4)
+	VMASKMOVPS Y2, Y0, (DX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func rotatePairsAVX2(cos []float32, sin []float32, dst []float32, x []float32)
+// Requires: AVX, AVX2
+TEXT ·rotatePairsAVX2(SB), NOSPLIT, $0-96
+	MOVQ    cos_base+0(FP), CX
+	MOVQ    sin_base+24(FP), DX
+	MOVQ    dst_base+48(FP), BX
+	MOVQ    x_base+72(FP), SI
+	MOVQ    cos_len+8(FP), DI
+	XORQ    AX, AX
+	VMOVUPS signs<>+0(SB), Y0
+	SUBQ    $0x00000004, DI
+
+vectors:
+	CMPQ      AX, DI
+	JG        vectorsend
+	VPMOVZXDQ (CX)(AX*4), Y3
+	VMOVSLDUP Y3, Y3
+	VPMOVZXDQ (DX)(AX*4), Y4
+	VMOVSLDUP Y4, Y4
+	VMOVUPS   (SI)(AX*8), Y1
+	VPERMILPS $0xb1, Y1, Y2
+	VXORPS    Y0, Y4, Y4
+	VMULPS    Y3, Y1, Y1
+	VMULPS    Y4, Y2, Y2
+	VADDPS    Y2, Y1, Y1
+	VMOVUPS   Y1, (BX)(AX*8)
+	ADDQ      $0x00000004, AX
+	JMP       vectors
+
+vectorsend:
+	VZEROUPPER
+	RET
+
 // func swigluAVX2(dst []float32, gate []float32, up []float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·swigluAVX2(SB), NOSPLIT, $0-72
@@ -8923,35 +9526,38 @@ done:
 	VZEROUPPER
 	RET
 
-// func scaleMulAVX2(dst []float32, x []float32, w []float32, s float32)
-// Requires: AVX
-TEXT ·scaleMulAVX2(SB), NOSPLIT, $0-76
+// func scaleMulStreamAVX2(dst []float32, x []float32, w []float32, s float32)
+// Requires: AVX, MMX+
+TEXT ·scaleMulStreamAVX2(SB), NOSPLIT, $0-76
 	MOVQ         dst_base+0(FP), CX
 	MOVQ         x_base+24(FP), DX
 	MOVQ         w_base+48(FP), BX
 	MOVQ         dst_len+8(FP), SI
 	XORQ         AX, AX
 	VBROADCASTSS s+72(FP), Y0
-	MOVQ         SI, DI
-	SUBQ         $0x00000008, DI
+	LEAQ         (DX)(SI*4), DI
+	MOVQ         SI, R8
+	SUBQ         $0x00000008, R8
 
 vectors:
-	CMPQ    AX, DI
-	JG      vectorsend
-	VMOVUPS (DX)(AX*4), Y1
-	VMULPS  Y0, Y1, Y1
-	VMOVUPS (BX)(AX*4), Y2
-	VMULPS  Y2, Y1, Y1
-	VMOVUPS Y1, (CX)(AX*4)
-	ADDQ    $0x00000008, AX
-	JMP     vectors
+	CMPQ       AX, R8
+	JG         vectorsend
+	PREFETCHT0 (DI)(AX*4)
+	VMOVUPS    (DX)(AX*4), Y1
+	VMULPS     Y0, Y1, Y1
+	VMOVUPS    (BX)(AX*4), Y2
+	VMULPS     Y2, Y1, Y1
+	VMOVNTPS   Y1, (CX)(AX*4)
+	ADDQ       $0x00000008, AX
+	JMP        vectors
 
 vectorsend:
 	SUBQ       AX, SI
 	JZ         done
-	LEAQ       mask<>+0(SB), DI
+	LEAQ       mask<>+0(SB), R8
 	NEGQ       SI
-	VMOVUPS    32(DI)(SI*4), Y1
+	VMOVUPS    32(R8)(SI*4), Y1
+	PREFETCHT0 (DI)(AX*4)
 	VMASKMOVPS (DX)(AX*4), Y1, Y2
 	VMULPS     Y0, Y2, Y2
 	VMASKMOVPS (BX)(AX*4), Y1, Y0
@@ -8962,9 +9568,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func normGradAVX2(dx []float32, dw []float32, dy []float32, x []float32, w []float32, rstd float32, mean float32)
+// func normGradStreamAVX2(dx []float32, dw []float32, dy []float32, x []float32, w []float32, rstd float32, mean float32)
 // Requires: AVX
-TEXT ·normGradAVX2(SB), NOSPLIT, $0-128
+TEXT ·normGradStreamAVX2(SB), NOSPLIT, $0-128
 	MOVQ         dx_base+0(FP), CX
 	MOVQ         dw_base+24(FP), DX
 	MOVQ         dy_base+48(FP), BX
@@ -8978,23 +9584,23 @@ TEXT ·normGradAVX2(SB), NOSPLIT, $0-128
 	SUBQ         $0x00000008, R9
 
 vectors:
-	CMPQ    AX, R9
-	JG      vectorsend
-	VMOVUPS (SI)(AX*4), Y2
-	VMOVUPS (BX)(AX*4), Y3
-	VMULPS  Y0, Y2, Y2
-	VMULPS  Y3, Y2, Y4
-	VMOVUPS (DX)(AX*4), Y5
-	VADDPS  Y5, Y4, Y4
-	VMOVUPS (DI)(AX*4), Y5
-	VMULPS  Y5, Y3, Y3
-	VMULPS  Y1, Y2, Y2
-	VSUBPS  Y2, Y3, Y3
-	VMULPS  Y0, Y3, Y3
-	VMOVUPS Y4, (DX)(AX*4)
-	VMOVUPS Y3, (CX)(AX*4)
-	ADDQ    $0x00000008, AX
-	JMP     vectors
+	CMPQ     AX, R9
+	JG       vectorsend
+	VMOVUPS  (SI)(AX*4), Y2
+	VMOVUPS  (BX)(AX*4), Y3
+	VMULPS   Y0, Y2, Y2
+	VMULPS   Y3, Y2, Y4
+	VMOVUPS  (DX)(AX*4), Y5
+	VADDPS   Y5, Y4, Y4
+	VMOVUPS  (DI)(AX*4), Y5
+	VMULPS   Y5, Y3, Y3
+	VMULPS   Y1, Y2, Y2
+	VSUBPS   Y2, Y3, Y3
+	VMULPS   Y0, Y3, Y3
+	VMOVUPS  Y4, (DX)(AX*4)
+	VMOVNTPS Y3, (CX)(AX*4)
+	ADDQ     $0x00000008, AX
+	JMP      vectors
 
 vectorsend:
 	SUBQ       AX, R8
@@ -9020,9 +9626,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func rotateHalvesAVX2(lo []float32, hi []float32, a []float32, b []float32, cos []float32, sin []float32)
+// func rotateHalvesStreamAVX2(lo []float32, hi []float32, a []float32, b []float32, cos []float32, sin []float32)
 // Requires: AVX
-TEXT ·rotateHalvesAVX2(SB), NOSPLIT, $0-144
+TEXT ·rotateHalvesStreamAVX2(SB), NOSPLIT, $0-144
 	MOVQ lo_base+0(FP), CX
 	MOVQ hi_base+24(FP), DX
 	MOVQ a_base+48(FP), BX
@@ -9035,22 +9641,22 @@ TEXT ·rotateHalvesAVX2(SB), NOSPLIT, $0-144
 	SUBQ $0x00000008, R10
 
 vectors:
-	CMPQ    AX, R10
-	JG      vectorsend
-	VMOVUPS (BX)(AX*4), Y0
-	VMOVUPS (SI)(AX*4), Y1
-	VMOVUPS (DI)(AX*4), Y2
-	VMOVUPS (R8)(AX*4), Y3
-	VMULPS  Y2, Y0, Y4
-	VMULPS  Y3, Y1, Y5
-	VSUBPS  Y5, Y4, Y4
-	VMULPS  Y2, Y1, Y1
-	VMULPS  Y3, Y0, Y0
-	VADDPS  Y0, Y1, Y1
-	VMOVUPS Y4, (CX)(AX*4)
-	VMOVUPS Y1, (DX)(AX*4)
-	ADDQ    $0x00000008, AX
-	JMP     vectors
+	CMPQ     AX, R10
+	JG       vectorsend
+	VMOVUPS  (BX)(AX*4), Y0
+	VMOVUPS  (SI)(AX*4), Y1
+	VMOVUPS  (DI)(AX*4), Y2
+	VMOVUPS  (R8)(AX*4), Y3
+	VMULPS   Y2, Y0, Y4
+	VMULPS   Y3, Y1, Y5
+	VSUBPS   Y5, Y4, Y4
+	VMULPS   Y2, Y1, Y1
+	VMULPS   Y3, Y0, Y0
+	VADDPS   Y0, Y1, Y1
+	VMOVNTPS Y4, (CX)(AX*4)
+	VMOVNTPS Y1, (DX)(AX*4)
+	ADDQ     $0x00000008, AX
+	JMP      vectors
 
 vectorsend:
 	SUBQ       AX, R9
@@ -9075,9 +9681,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func rotatePairsAVX2(cos []float32, sin []float32, dst []float32, x []float32)
+// func rotatePairsStreamAVX2(cos []float32, sin []float32, dst []float32, x []float32)
 // Requires: AVX, AVX2
-TEXT ·rotatePairsAVX2(SB), NOSPLIT, $0-96
+TEXT ·rotatePairsStreamAVX2(SB), NOSPLIT, $0-96
 	MOVQ    cos_base+0(FP), CX
 	MOVQ    sin_base+24(FP), DX
 	MOVQ    dst_base+48(FP), BX
@@ -9100,11 +9706,229 @@ vectors:
 	VMULPS    Y3, Y1, Y1
 	VMULPS    Y4, Y2, Y2
 	VADDPS    Y2, Y1, Y1
-	VMOVUPS   Y1, (BX)(AX*8)
+	VMOVNTPS  Y1, (BX)(AX*8)
 	ADDQ      $0x00000004, AX
 	JMP       vectors
 
 vectorsend:
+	VZEROUPPER
+	RET
+
+// func swigluStreamAVX2(dst []float32, gate []float32, up []float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·swigluStreamAVX2(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), CX
+	MOVQ gate_base+24(FP), DX
+	MOVQ up_base+48(FP), BX
+	MOVQ dst_len+8(FP), SI
+	XORQ AX, AX
+	MOVQ SI, DI
+	SUBQ $0x00000008, DI
+
+vectors:
+	CMPQ         AX, DI
+	JG           vectorsend
+	VMOVUPS      (DX)(AX*4), Y0
+	VXORPS       X1, X1, X1
+	VSUBPS       Y0, Y1, Y1
+	VMOVUPS      c42b20000<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y1
+	VMOVUPS      cc2d00000<>+0(SB), Y2
+	VMAXPS       Y1, Y2, Y1
+	VMULPS       c3fb8aa3b<>+0(SB), Y1, Y2
+	VROUNDPS     $0x08, Y2, Y2
+	VFNMADD231PS c3f317200<>+0(SB), Y2, Y1
+	VFNMADD231PS c35bfbe8e<>+0(SB), Y2, Y1
+	VMOVUPS      c39500d01<>+0(SB), Y4
+	VFMADD213PS  c3ab60b61<>+0(SB), Y1, Y4
+	VFMADD213PS  c3c088889<>+0(SB), Y1, Y4
+	VFMADD213PS  c3d2aaaab<>+0(SB), Y1, Y4
+	VFMADD213PS  c3e2aaaab<>+0(SB), Y1, Y4
+	VFMADD213PS  c3f000000<>+0(SB), Y1, Y4
+	VFMADD213PS  c3f800000<>+0(SB), Y1, Y4
+	VFMADD213PS  c3f800000<>+0(SB), Y1, Y4
+	VCVTPS2DQ    Y2, Y2
+	VPSRAD       $0x01, Y2, Y1
+	VPSUBD       Y1, Y2, Y2
+	VPADDD       c0000007f<>+0(SB), Y1, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y4, Y4
+	VPADDD       c0000007f<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y4, Y4
+	VMOVAPS      Y4, Y1
+	VMOVUPS      c3f800000<>+0(SB), Y2
+	VADDPS       Y2, Y1, Y1
+	VDIVPS       Y1, Y2, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      (BX)(AX*4), Y0
+	VMULPS       Y0, Y1, Y1
+	VMOVNTPS     Y1, (CX)(AX*4)
+	ADDQ         $0x00000008, AX
+	JMP          vectors
+
+vectorsend:
+	SUBQ         AX, SI
+	JZ           done
+	LEAQ         mask<>+0(SB), DI
+	NEGQ         SI
+	VMOVUPS      32(DI)(SI*4), Y0
+	VMASKMOVPS   (DX)(AX*4), Y0, Y1
+	VXORPS       X3, X3, X3
+	VSUBPS       Y1, Y3, Y3
+	VMOVUPS      c42b20000<>+0(SB), Y2
+	VMINPS       Y3, Y2, Y3
+	VMOVUPS      cc2d00000<>+0(SB), Y2
+	VMAXPS       Y3, Y2, Y3
+	VMULPS       c3fb8aa3b<>+0(SB), Y3, Y2
+	VROUNDPS     $0x08, Y2, Y2
+	VFNMADD231PS c3f317200<>+0(SB), Y2, Y3
+	VFNMADD231PS c35bfbe8e<>+0(SB), Y2, Y3
+	VMOVUPS      c39500d01<>+0(SB), Y4
+	VFMADD213PS  c3ab60b61<>+0(SB), Y3, Y4
+	VFMADD213PS  c3c088889<>+0(SB), Y3, Y4
+	VFMADD213PS  c3d2aaaab<>+0(SB), Y3, Y4
+	VFMADD213PS  c3e2aaaab<>+0(SB), Y3, Y4
+	VFMADD213PS  c3f000000<>+0(SB), Y3, Y4
+	VFMADD213PS  c3f800000<>+0(SB), Y3, Y4
+	VFMADD213PS  c3f800000<>+0(SB), Y3, Y4
+	VCVTPS2DQ    Y2, Y2
+	VPSRAD       $0x01, Y2, Y3
+	VPSUBD       Y3, Y2, Y2
+	VPADDD       c0000007f<>+0(SB), Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y3, Y4, Y4
+	VPADDD       c0000007f<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y4, Y4
+	VMOVAPS      Y4, Y3
+	VMOVUPS      c3f800000<>+0(SB), Y2
+	VADDPS       Y2, Y3, Y3
+	VDIVPS       Y3, Y2, Y3
+	VMULPS       Y1, Y3, Y3
+	VMASKMOVPS   (BX)(AX*4), Y0, Y1
+	VMULPS       Y1, Y3, Y3
+	VMASKMOVPS   Y3, Y0, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func swigluGradStreamAVX2(dgate []float32, dup []float32, dy []float32, gate []float32, up []float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·swigluGradStreamAVX2(SB), NOSPLIT, $0-120
+	MOVQ dgate_base+0(FP), CX
+	MOVQ dup_base+24(FP), DX
+	MOVQ dy_base+48(FP), BX
+	MOVQ gate_base+72(FP), SI
+	MOVQ up_base+96(FP), DI
+	MOVQ dgate_len+8(FP), R8
+	XORQ AX, AX
+	MOVQ R8, R9
+	SUBQ $0x00000008, R9
+
+vectors:
+	CMPQ         AX, R9
+	JG           vectorsend
+	VMOVUPS      (SI)(AX*4), Y0
+	VXORPS       X1, X1, X1
+	VSUBPS       Y0, Y1, Y1
+	VMOVUPS      c42b20000<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y1
+	VMOVUPS      cc2d00000<>+0(SB), Y2
+	VMAXPS       Y1, Y2, Y1
+	VMULPS       c3fb8aa3b<>+0(SB), Y1, Y2
+	VROUNDPS     $0x08, Y2, Y2
+	VFNMADD231PS c3f317200<>+0(SB), Y2, Y1
+	VFNMADD231PS c35bfbe8e<>+0(SB), Y2, Y1
+	VMOVUPS      c39500d01<>+0(SB), Y4
+	VFMADD213PS  c3ab60b61<>+0(SB), Y1, Y4
+	VFMADD213PS  c3c088889<>+0(SB), Y1, Y4
+	VFMADD213PS  c3d2aaaab<>+0(SB), Y1, Y4
+	VFMADD213PS  c3e2aaaab<>+0(SB), Y1, Y4
+	VFMADD213PS  c3f000000<>+0(SB), Y1, Y4
+	VFMADD213PS  c3f800000<>+0(SB), Y1, Y4
+	VFMADD213PS  c3f800000<>+0(SB), Y1, Y4
+	VCVTPS2DQ    Y2, Y2
+	VPSRAD       $0x01, Y2, Y1
+	VPSUBD       Y1, Y2, Y2
+	VPADDD       c0000007f<>+0(SB), Y1, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VMULPS       Y1, Y4, Y4
+	VPADDD       c0000007f<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y4, Y4
+	VMOVAPS      Y4, Y1
+	VMOVUPS      c3f800000<>+0(SB), Y2
+	VADDPS       Y2, Y1, Y1
+	VDIVPS       Y1, Y2, Y1
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      c3f800000<>+0(SB), Y2
+	VSUBPS       Y1, Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	VMOVUPS      (BX)(AX*4), Y2
+	VMOVUPS      (DI)(AX*4), Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y1, Y1
+	VMULPS       Y2, Y0, Y0
+	VMOVNTPS     Y0, (DX)(AX*4)
+	VMOVNTPS     Y1, (CX)(AX*4)
+	ADDQ         $0x00000008, AX
+	JMP          vectors
+
+vectorsend:
+	SUBQ         AX, R8
+	JZ           done
+	LEAQ         mask<>+0(SB), R9
+	NEGQ         R8
+	VMOVUPS      32(R9)(R8*4), Y0
+	VMASKMOVPS   (SI)(AX*4), Y0, Y1
+	VXORPS       X3, X3, X3
+	VSUBPS       Y1, Y3, Y3
+	VMOVUPS      c42b20000<>+0(SB), Y2
+	VMINPS       Y3, Y2, Y3
+	VMOVUPS      cc2d00000<>+0(SB), Y2
+	VMAXPS       Y3, Y2, Y3
+	VMULPS       c3fb8aa3b<>+0(SB), Y3, Y2
+	VROUNDPS     $0x08, Y2, Y2
+	VFNMADD231PS c3f317200<>+0(SB), Y2, Y3
+	VFNMADD231PS c35bfbe8e<>+0(SB), Y2, Y3
+	VMOVUPS      c39500d01<>+0(SB), Y4
+	VFMADD213PS  c3ab60b61<>+0(SB), Y3, Y4
+	VFMADD213PS  c3c088889<>+0(SB), Y3, Y4
+	VFMADD213PS  c3d2aaaab<>+0(SB), Y3, Y4
+	VFMADD213PS  c3e2aaaab<>+0(SB), Y3, Y4
+	VFMADD213PS  c3f000000<>+0(SB), Y3, Y4
+	VFMADD213PS  c3f800000<>+0(SB), Y3, Y4
+	VFMADD213PS  c3f800000<>+0(SB), Y3, Y4
+	VCVTPS2DQ    Y2, Y2
+	VPSRAD       $0x01, Y2, Y3
+	VPSUBD       Y3, Y2, Y2
+	VPADDD       c0000007f<>+0(SB), Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y3, Y4, Y4
+	VPADDD       c0000007f<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y4, Y4
+	VMOVAPS      Y4, Y3
+	VMOVUPS      c3f800000<>+0(SB), Y2
+	VADDPS       Y2, Y3, Y3
+	VDIVPS       Y3, Y2, Y3
+	VMULPS       Y3, Y1, Y1
+	VMOVUPS      c3f800000<>+0(SB), Y2
+	VSUBPS       Y3, Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VADDPS       Y2, Y3, Y3
+	VMASKMOVPS   (BX)(AX*4), Y0, Y2
+	VMASKMOVPS   (DI)(AX*4), Y0, Y4
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VMULPS       Y2, Y1, Y1
+	VMASKMOVPS   Y1, Y0, (DX)(AX*4)
+	VMASKMOVPS   Y3, Y0, (CX)(AX*4)
+
+done:
 	VZEROUPPER
 	RET
 

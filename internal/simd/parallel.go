@@ -30,6 +30,7 @@ func Parallel(n, grain int, f func(lo, hi int)) {
 	if chunks <= 1 {
 		if n > 0 {
 			f(0, n)
+			active.fence()
 		}
 		return
 	}
@@ -104,6 +105,7 @@ func (j *job) part(i int) {
 	}()
 	if j.ranges != nil {
 		j.ranges(i*j.n/j.workers, (i+1)*j.n/j.workers)
+		active.fence()
 		return
 	}
 	j.f(i)

@@ -18,18 +18,35 @@ type variant struct {
 	expSum             func(dst, x []float32, scale, shift float32) float32
 	softmaxGrad        func(dst, p, dp []float32, dot, scale float32)
 	siluGrad           func(dx, dy, x []float32)
-	swiglu             func(dst, gate, up []float32)
-	swigluGrad         func(dgate, dup, dy, gate, up []float32)
 
-	scaleMul     func(dst, x, w []float32, s float32)
-	normGrad     func(dx, dw, dy, x, w []float32, rstd, mean float32)
-	rotateHalves func(lo, hi, a, b, cos, sin []float32)
-	rotatePairs  func(cos, sin, dst, x []float32)
-	adamW        func(p, g, m, v []float32, scale, keep, beta1, new1, beta2, new2, step, root2, eps float32)
+	results
+	stream results // write past the caches; slices of results start on a cache line
+	fence  func()  // for all that was streamed
+
+	adamW func(p, g, m, v []float32, scale, keep, beta1, new1, beta2, new2, step, root2, eps float32)
 
 	fromBFloat16, fromFloat16 func(dst []float32, src []uint16)
 	toBFloat16, toFloat16     func(dst []uint16, src []float32)
 	fromInt8                  func(dst []float32, src []int8, scale float32)
+}
+
+// results are the functions whose results are as large as a layer's.
+type results struct {
+	scaleMul     func(dst, x, w []float32, s float32)
+	normGrad     func(dx, dw, dy, x, w []float32, rstd, mean float32)
+	rotateHalves func(lo, hi, a, b, cos, sin []float32)
+	rotatePairs  func(cos, sin, dst, x []float32)
+	swiglu       func(dst, gate, up []float32)
+	swigluGrad   func(dgate, dup, dy, gate, up []float32)
+}
+
+var genericResults = results{
+	scaleMul:     scaleMulGeneric,
+	normGrad:     normGradGeneric,
+	rotateHalves: rotateHalvesGeneric,
+	rotatePairs:  rotatePairsGeneric,
+	swiglu:       swigluGeneric,
+	swigluGrad:   swigluGradGeneric,
 }
 
 var generic = variant{
@@ -52,14 +69,12 @@ var generic = variant{
 	expSum:      expSumGeneric,
 	softmaxGrad: softmaxGradGeneric,
 	siluGrad:    siluGradGeneric,
-	swiglu:      swigluGeneric,
-	swigluGrad:  swigluGradGeneric,
 
-	scaleMul:     scaleMulGeneric,
-	normGrad:     normGradGeneric,
-	rotateHalves: rotateHalvesGeneric,
-	rotatePairs:  rotatePairsGeneric,
-	adamW:        adamWGeneric,
+	results: genericResults,
+	stream:  genericResults,
+	fence:   func() {},
+
+	adamW: adamWGeneric,
 
 	fromBFloat16: fromBFloat16Generic,
 	fromFloat16:  fromFloat16Generic,

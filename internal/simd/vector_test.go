@@ -36,7 +36,9 @@ func largest(e []float64) float64 {
 
 var step = AdamWStep{Scale: 0.5, Keep: 0.99, Beta1: 0.9, New1: 0.1, Beta2: 0.999, New2: 0.001, Step: 0.01, Root2: 0.3, Eps: 1e-8}
 
-var vectorOps = []vectorOp{
+var vectorOps = append(cachedOps, streamedOps()...)
+
+var cachedOps = []vectorOp{
 	{"Add", 3, 1, func(s [][]float32) float64 { Add(s[0], s[1], s[2]); return 0 },
 		func(e []float64) []float64 { return []float64{e[1] + e[2]} }, 1, largest, true},
 	{"Mul", 3, 1, func(s [][]float32) float64 { Mul(s[0], s[1], s[2]); return 0 },
@@ -191,7 +193,7 @@ func TestVariantsGiveTheSameBits(t *testing.T) {
 // that end where memory ends, in place and not.
 func TestRotatePairsIsRotateHalvesInAnotherOrder(t *testing.T) {
 	const room = 130
-	buffers := make([][]byte, 4)
+	buffers := make([][]byte, 5)
 	for i := range buffers {
 		buffers[i] = guardedBytes(t, 8*room)
 	}
@@ -208,6 +210,8 @@ func TestRotatePairsIsRotateHalvesInAnotherOrder(t *testing.T) {
 				a[i], b[i] = x[2*i], x[2*i+1]
 			}
 			RotateHalves(a, b, a, b, cos, sin)
+			streamed := tail[float32](buffers[4], 2*n)
+			Stream(true).RotatePairs(streamed, x, cos, sin)
 			RotatePairs(dst, x, cos, sin)
 			RotatePairs(x, x, cos, sin)
 			for i := range n {
@@ -217,6 +221,9 @@ func TestRotatePairsIsRotateHalvesInAnotherOrder(t *testing.T) {
 			}
 			if !slices.Equal(x, dst) {
 				t.Fatalf("length %d: in place it gives other bits", n)
+			}
+			if !slices.Equal(streamed, dst) {
+				t.Fatalf("length %d: streamed, it gives other bits", n)
 			}
 		}
 	})

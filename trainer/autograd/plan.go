@@ -97,41 +97,54 @@ func dropDead(tape []*instr) []*instr {
 // whose lives overlap do not, allocates the blocks and makes the tensors. The largest
 // buffers are placed first, each at the lowest offset that is free during its life.
 func place(tape []*instr) ([]block, error) {
-	byMem := map[core.Memory][]*slot{}
-	var order []core.Memory
-	var all []*slot
-	for _, in := range tape {
-		for _, s := range in.writes {
-			all = append(all, s)
-			if s.root != s {
-				continue
-			}
-			if byMem[s.mem] == nil {
-				order = append(order, s.mem)
-			}
-			byMem[s.mem] = append(byMem[s.mem], s)
-		}
-	}
 	var blocks []block
-	for _, mem := range order {
-		size := layout(byMem[mem])
-		data, err := mem.Alloc(size)
+	for _, m := range roots(tape) {
+		size := layout(m.slots)
+		data, err := m.mem.Alloc(size)
 		if err != nil {
 			release(blocks)
 			return nil, fmt.Errorf("autograd: %d bytes for activations and gradients: %w", size, err)
 		}
-		blocks = append(blocks, block{mem, data})
-		for _, s := range byMem[mem] {
+		blocks = append(blocks, block{m.mem, data})
+		for _, s := range m.slots {
 			n := s.spec.bytes()
 			s.tensor = core.Tensor{DType: s.spec.DType, Shape: s.spec.Shape, Data: data[s.offset : s.offset+n : s.offset+n]}
 		}
 	}
-	for _, s := range all {
-		if s.root != s {
-			s.tensor = core.Tensor{DType: s.spec.DType, Shape: s.spec.Shape, Data: s.root.tensor.Data}
+	for _, in := range tape {
+		for _, s := range in.writes {
+			if s.root != s {
+				s.tensor = core.Tensor{DType: s.spec.DType, Shape: s.spec.Shape, Data: s.root.tensor.Data}
+			}
 		}
 	}
 	return blocks, nil
+}
+
+// inMemory are the buffers that lie in one memory.
+type inMemory struct {
+	mem   core.Memory
+	slots []*slot
+}
+
+// roots returns the buffers that need a place of their own, by their memory, in the order
+// in which the tape comes to them.
+func roots(tape []*instr) []inMemory {
+	var all []inMemory
+	for _, in := range tape {
+		for _, s := range in.writes {
+			if s.root != s {
+				continue
+			}
+			i := slices.IndexFunc(all, func(m inMemory) bool { return m.mem == s.mem })
+			if i < 0 {
+				i = len(all)
+				all = append(all, inMemory{mem: s.mem})
+			}
+			all[i].slots = append(all[i].slots, s)
+		}
+	}
+	return all
 }
 
 // layout sets the offsets and returns the bytes needed.

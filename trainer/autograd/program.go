@@ -55,6 +55,58 @@ func (g *Graph) Compile(loss *Value, params ...*Value) (_ *Program, err error) {
 			g.Release()
 		}
 	}()
+	p, err := g.program(loss, params)
+	if err != nil {
+		return nil, err
+	}
+	if p.blocks, err = place(p.tape); err != nil {
+		return nil, err
+	}
+	p.blocks = append(p.blocks, g.owned...)
+	g.owned = nil
+	for _, in := range p.tape {
+		in.run = in.bind(in)
+	}
+	return p, nil
+}
+
+// Size is what a program would take and do, without being made.
+type Size struct {
+	Bytes     int    // of memory, for leaves that belong to the graph, activations and gradients
+	Gradients int    // bytes of these for the gradients of the parameters
+	Stats     []Stat // of one run of both passes, by kind and without times
+}
+
+// Size returns what the program that Compile would make comes to. It takes no memory, and
+// gives back the graph's. The graph cannot be used again.
+func (g *Graph) Size(loss *Value, params ...*Value) (Size, error) {
+	defer g.Release()
+	p, err := g.program(loss, params)
+	if err != nil {
+		return Size{}, err
+	}
+	var s Size
+	for _, b := range g.owned {
+		s.Bytes += len(b.data)
+	}
+	for _, slots := range roots(p.tape) {
+		s.Bytes += layout(slots.slots)
+	}
+	for _, grad := range p.grads {
+		s.Gradients += grad.spec.bytes()
+	}
+	for _, in := range p.tape {
+		in.stat.Calls++
+		in.stat.Work = in.stat.Work.Plus(in.work)
+	}
+	for _, stat := range p.stats {
+		s.Stats = append(s.Stats, *stat)
+	}
+	return s, nil
+}
+
+// program makes the tape, without memory.
+func (g *Graph) program(loss *Value, params []*Value) (*Program, error) {
 	if g.err != nil {
 		return nil, g.err
 	}
@@ -78,14 +130,9 @@ func (g *Graph) Compile(loss *Value, params ...*Value) (_ *Program, err error) {
 	if p.split < 0 {
 		p.split = len(p.tape)
 	}
-	if p.blocks, err = place(p.tape); err != nil {
-		return nil, err
-	}
-	p.blocks = append(p.blocks, g.owned...)
-	g.owned = nil
 	byKind := map[Stat]*Stat{}
 	for _, in := range p.tape {
-		in.run, in.work = in.bind(in), in.done()
+		in.work = in.done()
 		key := Stat{Op: in.op, Kernel: in.kernel, Pass: in.pass, Again: in.again}
 		if byKind[key] == nil {
 			s := key

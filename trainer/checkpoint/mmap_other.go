@@ -9,4 +9,3 @@ func mapFile(f *os.File, size int) ([]byte, bool, func() error, error) { return 
 
 // forget does nothing: no file is mapped.
 func forget([]byte) {}
-

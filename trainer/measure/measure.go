@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/memory"
 	"github.com/seed98097648/tune/trainer/nn"
 )
 
@@ -33,6 +34,10 @@ type Run struct {
 	MaxPosition int         // positions stay below; 0 means Seq
 }
 
+// mostTokens bounds the rows that are measured. Time and memory of every op grow in
+// proportion to the rows, so more of them tell nothing new.
+const mostTokens = 4096
+
 // Plan is core.NewPlan for a selection as --kernels takes it, except that auto takes only
 // the kernels that a measurement finds worth it. It measures with as many threads as
 // package simd is set to. Plugins that get no site need no process then; see
@@ -45,6 +50,7 @@ func Plan(ctx context.Context, m core.Model, reg *core.Registry, selection strin
 	if r.MaxPosition == 0 {
 		r.MaxPosition = r.Seq
 	}
+	r.Batch = min(r.Batch, max(1, mostTokens/max(r.Seq, 1)))
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
@@ -113,7 +119,7 @@ func (s *session) remember(site core.Site, u use) (core.Measurement, error) {
 	}
 	s.fresh++
 	m, err := s.compare(site, u.kernel)
-	if err != nil || !known {
+	if err != nil || !known || !m.Timed() {
 		return m, err
 	}
 	if err := s.cache.store(k, m); err != nil {
@@ -130,6 +136,10 @@ func (s *session) compare(site core.Site, k core.Kernel) (core.Measurement, erro
 		return core.Measurement{}, err
 	}
 	defer p.Close()
+	sizes := core.Measurement{PlainBytes: p.Bytes(false), KernelBytes: p.Bytes(true), Tokens: s.run.Batch * s.run.Seq}
+	if free := memory.Available(); free > 0 && int64(sizes.PlainBytes)+int64(sizes.KernelBytes) > free/2 {
+		return sizes, nil // running both could end this process
+	}
 	m, err := rounds(s.ctx, p)
 	if s.ctx.Err() != nil {
 		return m, s.ctx.Err()
@@ -140,7 +150,7 @@ func (s *session) compare(site core.Site, k core.Kernel) (core.Measurement, erro
 	if after := health(k); after.Deaths > before.Deaths || after.Fallbacks > before.Fallbacks {
 		return m, fmt.Errorf("its plugin failed: %s", after.LastError)
 	}
-	m.PlainBytes, m.KernelBytes, m.Tokens = p.Bytes(false), p.Bytes(true), s.run.Batch*s.run.Seq
+	m.PlainBytes, m.KernelBytes, m.Tokens = sizes.PlainBytes, sizes.KernelBytes, sizes.Tokens
 	return m, nil
 }
 

@@ -14,10 +14,35 @@ type Compiled struct {
 	use    *use // nil once closed
 }
 
-// Compile differentiates the loss with respect to every parameter that is not frozen, unless forwardOnly,
-// and plans the memory. Until Close, the model's sites cannot be patched. The context
+// Compile differentiates the loss with respect to every trainable parameter, unless
+// forwardOnly, and plans the memory. Until Close, the model's sites cannot be patched. The context
 // cannot be used again, whether it succeeds or not.
 func (b *Body) Compile(c *Context, loss *autograd.Value, forwardOnly bool) (*Compiled, error) {
+	wrt, err := b.trained(c, forwardOnly)
+	if err != nil {
+		return nil, err
+	}
+	program, err := c.G.Compile(loss, wrt...)
+	if err != nil {
+		return nil, err
+	}
+	b.use.graphs++
+	return &Compiled{program, c.batch, c.leaves, b.use}, nil
+}
+
+// Size returns what Compile would come to, without making it. The context cannot be used
+// again.
+func (b *Body) Size(c *Context, loss *autograd.Value, forwardOnly bool) (autograd.Size, error) {
+	wrt, err := b.trained(c, forwardOnly)
+	if err != nil {
+		return autograd.Size{}, err
+	}
+	return c.G.Size(loss, wrt...)
+}
+
+// trained returns the leaves to differentiate for. After an error the context holds no
+// memory.
+func (b *Body) trained(c *Context, forwardOnly bool) ([]*autograd.Value, error) {
 	if c.err == nil && c.swaps != b.use.swaps {
 		c.err = errors.New("nn: the model was patched after its forward was recorded; record it again")
 	}
@@ -31,12 +56,7 @@ func (b *Body) Compile(c *Context, loss *autograd.Value, forwardOnly bool) (*Com
 			wrt = append(wrt, c.Leaf(p))
 		}
 	}
-	program, err := c.G.Compile(loss, wrt...)
-	if err != nil {
-		return nil, err
-	}
-	b.use.graphs++
-	return &Compiled{program, c.batch, c.leaves, b.use}, nil
+	return wrt, nil
 }
 
 // Gradient returns the gradient of a trainable parameter, valid until the next run.

@@ -130,8 +130,11 @@ func exponentials(v isa) {
 		l.store(s, "dx")
 	})
 	l.end()
+}
 
-	l = beginExp(v, "swiglu", "func(dst, gate, up []float32)", []string{"dst", "gate", "up"},
+// gated emits the passes of a gated activation.
+func gated(v isa) {
+	l := beginExp(v, "swiglu", "func(dst, gate, up []float32)", []string{"dst", "gate", "up"},
 		"for i := range dst {", "	dst[i] = gate[i] * sigmoid(gate[i]) * up[i]", "}")
 	l.run(1, func(int) {
 		g := l.load("gate")

@@ -6,13 +6,20 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// fused emits the passes of whole operations that are limited by memory: all that
-// happens to an element while it is in a register.
-func fused(v isa) {
+// results emits the passes whose results are as large as a layer's: all that happens to
+// an element while it is in a register. Where they stream, their slices must start on the
+// boundary of a vector.
+func results(v isa) {
 	l := begin(v, "scaleMul", "func(dst, x, w []float32, s float32)", []string{"dst", "x", "w"},
 		"for i := range dst {", "	dst[i] = s * x[i] * w[i]", "}")
 	s := l.scalar("s")
+	if v.stream {
+		l.follow("x", "next")
+	}
 	l.run(1, func(int) {
+		if v.stream { // rows come from memory, each read twice: the next one while this one is written
+			PREFETCHT0(l.mem("next"))
+		}
 		r := l.load("x")
 		VMULPS(s, r, r)
 		VMULPS(l.load("w"), r, r)
@@ -32,7 +39,7 @@ func fused(v isa) {
 		VMULPS(mean, n, n)
 		VSUBPS(n, dx, dx)
 		VMULPS(rstd, dx, dx)
-		l.store(dw, "dw")
+		l.storeCached(dw, "dw")
 		l.store(dx, "dx")
 	})
 	l.end()
@@ -54,8 +61,12 @@ func fused(v isa) {
 	l.end()
 
 	rotatePairs(v)
+	gated(v)
+}
 
-	l = begin(v, "softmaxGrad", "func(dst, p, dp []float32, dot, scale float32)", []string{"dst", "p", "dp"},
+// fused emits the other passes of whole operations.
+func fused(v isa) {
+	l := begin(v, "softmaxGrad", "func(dst, p, dp []float32, dot, scale float32)", []string{"dst", "p", "dp"},
 		"for i := range dst {", "	dst[i] = p[i] * (dp[i] - dot) * scale", "}")
 	dot, scale := l.scalar("dot"), l.scalar("scale")
 	l.run(1, func(int) {
@@ -135,7 +146,19 @@ func rotatePairs(v isa) {
 		VMULPS(cos, x, x)
 		VMULPS(sin, other, other)
 		VADDPS(other, x, x)
-		VMOVUPS(x, at("dst"))
+		if v.stream {
+			VMOVNTPS(x, at("dst"))
+		} else {
+			VMOVUPS(x, at("dst"))
+		}
 	})
 	l.end()
+}
+
+// fence emits what makes streamed results visible to others before anything after it.
+func fence() {
+	TEXT("fenceAMD64", NOSPLIT, "func()")
+	Doc("fenceAMD64 lets no later store be seen before the streamed ones.")
+	SFENCE()
+	RET()
 }

@@ -7,14 +7,18 @@ import (
 
 // isa is an instruction set with its vectors of float32.
 type isa struct {
-	name  string // ends the names of its functions
-	lanes int
+	name   string // ends the names of its functions
+	lanes  int
+	stream bool // whole vectors of results are written past the caches
 }
 
 var (
-	avx2   = isa{"AVX2", 8}
-	avx512 = isa{"AVX512", 16}
+	avx2   = isa{name: "AVX2", lanes: 8}
+	avx512 = isa{name: "AVX512", lanes: 16}
 )
+
+// streaming returns the set with stores that go past the caches.
+func (v isa) streaming() isa { return isa{name: "Stream" + v.name, lanes: v.lanes, stream: true} }
 
 // bytes returns the size of a vector.
 func (v isa) bytes() int { return 4 * v.lanes }

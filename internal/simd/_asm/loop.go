@@ -179,8 +179,18 @@ func (l *loop) load(name string) reg.VecVirtual {
 	return r
 }
 
-// store writes the next vector of a slice.
+// store writes the next vector of a slice of results, past the caches where they stream:
+// what is left at the end is written through a mask and the ordinary way.
 func (l *loop) store(r reg.VecVirtual, name string) {
+	if l.v.stream && !l.masked {
+		VMOVNTPS(r, l.mem(name))
+		return
+	}
+	l.storeCached(r, name)
+}
+
+// storeCached writes the next vector of a slice that is read again soon.
+func (l *loop) storeCached(r reg.VecVirtual, name string) {
 	switch {
 	case !l.masked:
 		VMOVUPS(r, l.mem(name))
@@ -189,6 +199,12 @@ func (l *loop) store(r reg.VecVirtual, name string) {
 	default:
 		VMASKMOVPS(r, l.mask, l.mem(name))
 	}
+}
+
+// follow gives the memory after a slice, which is as long, a name.
+func (l *loop) follow(slice, name string) {
+	l.base[name] = GP64()
+	LEAQ(Mem{Base: l.base[slice], Index: l.base["len"], Scale: 4}, l.base[name])
 }
 
 // elseTake puts other into the lanes of r that are past the end.

@@ -20,10 +20,13 @@ func main() {
 	}
 	transpose8()
 	copyPanels()
+	fence()
 	for _, v := range []isa{avx512, avx2} {
 		elementwise(v)
 		reductions(v)
 		exponentials(v)
+		results(v)
+		results(v.streaming())
 		fused(v)
 		halves(v)
 		bytes(v)

@@ -37,6 +37,9 @@ func transpose8() {
 	Label("squares")
 	CMPQ(n, Imm(8))
 	JL(LabelRef("columns"))
+	for r := range row {
+		PREFETCHT0(Mem{Base: row[r], Index: stride, Scale: 8}) // the next eight rows are too far apart to be guessed
+	}
 	square(row, dst, step)
 	for r := range row {
 		ADDQ(Imm(32), row[r])

@@ -37,8 +37,7 @@ func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
 			clear(g.down.Float32s())
 		}
 	}
-	sum := grow(&k.sum, c.Tokens()*D)
-	clear(sum)
+	sum := k.total(c.Output("dx"))
 	for _, b := range k.routes.blocks() {
 		if err := ctx.Err(); err != nil {
 			return err

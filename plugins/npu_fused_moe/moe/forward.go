@@ -17,8 +17,7 @@ func (k *Kernel) Forward(ctx context.Context, c *core.Call) error {
 	D := c.Facts.Dim
 	weights := experts(c.Facts, c.Inputs, "")
 	probabilities := c.Input("routing_weights").Float32s()
-	sum := grow(&k.sum, c.Tokens()*D)
-	clear(sum)
+	sum := k.total(c.Output("y"))
 	for _, b := range k.routes.blocks() {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -72,10 +71,22 @@ func (k *Kernel) saved(x core.Tensor, b block, width int) (gu []float32, direct 
 	return grow(&k.gateUp, (b.hi-b.lo)*width), false
 }
 
+// total returns where to add up the rows of an output: in the tensor itself if that is
+// float32, else in scratch memory.
+func (k *Kernel) total(x core.Tensor) []float32 {
+	if x.DType == core.Float32 {
+		return x.Float32s()
+	}
+	return grow(&k.sum, x.Shape[0]*x.Shape[1])
+}
+
 // rowGrain is the number of rows below which another goroutine does not pay.
 const rowGrain = 4
 
-// storeRows rounds to storage, on all cores.
+// storeRows rounds the total of an output to storage, on all cores.
 func storeRows(x core.Tensor, v []float32) {
+	if x.DType == core.Float32 {
+		return
+	}
 	simd.Parallel(len(v), 1<<14, func(lo, hi int) { storage.Store(x, v[lo:hi], lo) })
 }

@@ -40,7 +40,7 @@ type Kernel struct {
 	hidden  []float32 // [rows of a block, I]: h
 	dhidden []float32 // [rows of a block, I]: gradient of h
 	output  []float32 // [rows of a block, D]: a row of y or dx for each assignment
-	sum     []float32 // [T,D]: y or dx before it is rounded to storage
+	sum     []float32 // [T,D]: y or dx before it is rounded to storage, unless that is float32
 }
 
 // Info implements core.Kernel.

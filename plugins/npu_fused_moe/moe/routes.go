@@ -76,10 +76,13 @@ func (r *routes) gather(dst []float32, x core.Tensor, b block, topK, dim int) {
 }
 
 // addRows adds to each token's row of sum its assignments' rows of out, those in block
-// b, times weights if given. A token's rows are added in the order of its choices.
+// b, times weights if given. The first block begins with zero. A token's rows are added in the order of its choices.
 func (r *routes) addRows(sum, out []float32, b block, topK, dim int, weights []float32) {
 	simd.Parallel(len(r.order)/topK, 16, func(lo, hi int) {
 		for a := lo * topK; a < hi*topK; a++ {
+			if b.lo == 0 && a%topK == 0 {
+				clear(sum[a/topK*dim:][:dim])
+			}
 			row := r.row[a]
 			if row < b.lo || row >= b.hi {
 				continue

@@ -68,6 +68,7 @@ func addRows(dst, x []float32) {
 // rows computes one row of dx at a time.
 type rows struct {
 	f         core.Facts
+	stream    simd.Stream
 	dy, x, dx core.Tensor
 	rstd      []float32
 	w         []float32 // [D]
@@ -77,7 +78,7 @@ type rows struct {
 
 func newRows(c *core.Call, w []float32) *rows {
 	D := c.Facts.Dim
-	return &rows{f: c.Facts, dy: c.Input("dy"), x: c.Input("x"), dx: c.Output("dx"), rstd: c.Input("rstd").Float32s(),
+	return &rows{f: c.Facts, stream: simd.StreamFor(c.Work().Bytes), dy: c.Input("dy"), x: c.Input("x"), dx: c.Output("dx"), rstd: c.Input("rstd").Float32s(),
 		w: w, d: make([]float32, D), n: make([]float32, D), g: make([]float32, D), bits: make([]uint16, D)}
 }
 
@@ -86,7 +87,7 @@ func (r *rows) backward(t int, sum []float32) {
 	D, rstd := len(r.w), r.rstd[t]
 	if r.f.DType == core.Float32 { // where rounding to storage does nothing
 		dy, x, dx := r.dy.Float32s()[t*D:][:D], r.x.Float32s()[t*D:][:D], r.dx.Float32s()[t*D:][:D]
-		simd.NormGrad(dx, sum, dy, x, r.w, rstd, rstd*simd.Dot3(dy, r.w, x)/float32(D))
+		r.stream.NormGrad(dx, sum, dy, x, r.w, rstd, rstd*simd.Dot3(dy, r.w, x)/float32(D))
 		return
 	}
 	storage.Load(r.d, r.dy, t*D)

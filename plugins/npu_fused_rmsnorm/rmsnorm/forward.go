@@ -18,6 +18,7 @@ func (k *Kernel) Forward(ctx context.Context, c *core.Call) error {
 		return err
 	}
 	D, w := c.Facts.Dim, gain(c)
+	stream := simd.StreamFor(c.Work().Bytes)
 	x, y, rstd := c.Input("x"), c.Output("y"), c.Output("rstd").Float32s()
 	simd.Parallel(c.Tokens(), grain/D, func(lo, hi int) {
 		row, bits := make([]float32, D), make([]uint16, D)
@@ -25,7 +26,7 @@ func (k *Kernel) Forward(ctx context.Context, c *core.Call) error {
 			if c.Facts.DType == core.Float32 { // where rounding to storage does nothing
 				x, y := x.Float32s()[t*D:][:D], y.Float32s()[t*D:][:D]
 				rstd[t] = reciprocalRoot(c.Facts, x)
-				simd.ScaleMul(y, x, w, rstd[t])
+				stream.ScaleMul(y, x, w, rstd[t])
 				continue
 			}
 			storage.Load(row, x, t*D)

@@ -26,6 +26,7 @@ const grain = 1 << 13
 func rotate(c *core.Call, heads int, in, out core.Tensor, direction float32) {
 	width, half := heads*c.Facts.HeadDim, c.Facts.RotaryDim/2
 	cos, sin, positions := c.Input("cos").Float32s(), c.Input("sin").Float32s(), c.Input("positions").Int32s()
+	stream := simd.StreamFor(c.Work().Bytes)
 	simd.Parallel(c.Tokens(), grain/width, func(lo, hi int) {
 		row, s := make([]float32, width), make([]float32, half)
 		for t := lo; t < hi; t++ {
@@ -34,25 +35,25 @@ func rotate(c *core.Call, heads int, in, out core.Tensor, direction float32) {
 				s[i] = direction * v
 			}
 			if c.Facts.DType == core.Float32 {
-				rotateRow(c.Facts, out.Float32s()[t*width:][:width], in.Float32s()[t*width:][:width], cos[at:at+half], s)
+				rotateRow(c.Facts, stream, out.Float32s()[t*width:][:width], in.Float32s()[t*width:][:width], cos[at:at+half], s)
 				continue
 			}
 			storage.Load(row, in, t*width)
-			rotateRow(c.Facts, row, row, cos[at:at+half], s)
+			rotateRow(c.Facts, false, row, row, cos[at:at+half], s)
 			storage.Store(out, row, t*width)
 		}
 	})
 }
 
 // rotateRow rotates every head of one token; y may be x.
-func rotateRow(f core.Facts, y, x, cos, sin []float32) {
+func rotateRow(f core.Facts, stream simd.Stream, y, x, cos, sin []float32) {
 	n, r := len(cos), f.RotaryDim
 	for h := 0; h < len(x); h += f.HeadDim {
 		y, x := y[h:h+f.HeadDim], x[h:h+f.HeadDim]
 		if f.Pairing == core.Interleaved {
-			simd.RotatePairs(y[:r], x[:r], cos, sin)
+			stream.RotatePairs(y[:r], x[:r], cos, sin)
 		} else {
-			simd.RotateHalves(y[:n], y[n:r], x[:n], x[n:r], cos, sin)
+			stream.RotateHalves(y[:n], y[n:r], x[:n], x[n:r], cos, sin)
 		}
 		copy(y[r:], x[r:])
 	}

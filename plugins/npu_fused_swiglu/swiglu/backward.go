@@ -19,10 +19,10 @@ func (k Kernel) Backward(ctx context.Context, c *core.Call) error {
 	I := c.Facts.Intermediate
 	gate, up := halves(c.Facts, c.Input, "")
 	dgate, dup := halves(c.Facts, c.Output, "d")
-	dy := c.Input("dy")
+	dy, stream := c.Input("dy"), simd.StreamFor(c.Work().Bytes)
 	forSpans(c.Tokens(), I, func(buf *scratch, t, i, n int) {
 		if c.Facts.DType == core.Float32 {
-			simd.SwiGLUGrad(dgate.at(t, i, n), dup.at(t, i, n), dy.Float32s()[t*I+i:][:n], gate.at(t, i, n), up.at(t, i, n))
+			stream.SwiGLUGrad(dgate.at(t, i, n), dup.at(t, i, n), dy.Float32s()[t*I+i:][:n], gate.at(t, i, n), up.at(t, i, n))
 			return
 		}
 		g, u, d := buf[0][:n], buf[1][:n], buf[2][:n]

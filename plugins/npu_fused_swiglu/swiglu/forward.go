@@ -15,10 +15,10 @@ func (k Kernel) Forward(ctx context.Context, c *core.Call) error {
 	}
 	I := c.Facts.Intermediate
 	gate, up := halves(c.Facts, c.Input, "")
-	y := c.Output("y")
+	y, stream := c.Output("y"), simd.StreamFor(c.Work().Bytes)
 	forSpans(c.Tokens(), I, func(buf *scratch, t, i, n int) {
 		if c.Facts.DType == core.Float32 {
-			simd.SwiGLU(y.Float32s()[t*I+i:][:n], gate.at(t, i, n), up.at(t, i, n))
+			stream.SwiGLU(y.Float32s()[t*I+i:][:n], gate.at(t, i, n), up.at(t, i, n))
 			return
 		}
 		g, u := buf[0][:n], buf[1][:n]

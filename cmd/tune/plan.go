@@ -1,0 +1,233 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/internal/ceiling"
+	"github.com/seed98097648/tune/internal/memory"
+	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/trainer/forecast"
+	"github.com/seed98097648/tune/trainer/measure"
+	"github.com/seed98097648/tune/trainer/models"
+)
+
+const planLong = `Say what a training run will need, before it starts: parameters, memory part
+by part, the time of a step, and which kernel goes where. It takes the flags of
+train, and refuses a run that the machine's free memory cannot hold, with what
+would make it fit.
+
+Only config.json is read. The memory is what the graphs of that very run plan,
+compiled but not run. The time is a floor, from the bytes and operations of a
+step and this machine's own ceilings, which are measured for a second; steps
+are likely to take a quarter more.`
+
+func (a *app) planCommand() *Command {
+	c := &Command{Name: "plan", Usage: "--model DIR [FLAGS of train]", Short: "say what a training run will need: memory, time, kernels", Long: planLong,
+		Examples: "tune plan --model DIR --batch 8 --seq 512\ntune plan --config run.yaml --gradient-checkpointing --json\n"}
+	t := newTrainFlags(c)
+	json := c.Group("Form of the plan").Bool("json", false, "write JSON")
+	c.finish()
+	t.changed = c.Flags.Changed
+	c.Run = func(ctx context.Context, args []string) error {
+		if err := t.file.apply(c, a.note); err != nil {
+			return err
+		}
+		if t.config.Model == "" {
+			return c.usagef("--model is missing: name the model folder to plan for")
+		}
+		t.config.Data = cmp.Or(t.config.Data, "-") // which is not needed to plan
+		if err := t.check(c, args); err != nil {
+			return err
+		}
+		return a.planRun(ctx, t, *json)
+	}
+	return c
+}
+
+// runPlan is what "tune plan" finds out.
+type runPlan struct {
+	Model string `json:"model"` // the model_type
+	*forecast.Forecast
+	Bytes     int64            `json:"bytes"`
+	Available int64            `json:"available_bytes"` // 0 if unknown
+	Fits      bool             `json:"fits"`
+	Others    []otherRun       `json:"alternatives,omitempty"` // when it does not fit
+	Floor     float64          `json:"step_floor_s"`
+	Likely    float64          `json:"step_likely_s"`
+	Ceilings  ceiling.Ceilings `json:"ceilings"`
+	Kernels   map[string]int   `json:"kernels_applied"` // sites of each
+	report    *core.Report
+	run       forecast.Run
+}
+
+// otherRun is a change that needs less memory.
+type otherRun struct {
+	Change string `json:"change"`
+	Bytes  int64  `json:"bytes"`
+	Fits   bool   `json:"fits"`
+}
+
+func (a *app) planRun(ctx context.Context, t *trainFlags, json bool) (err error) {
+	if err := t.fitModel(); err != nil {
+		return err
+	}
+	mem, err := newMemory()
+	if err != nil {
+		return err
+	}
+	defer closing(mem, &err)
+	m, err := modelShape(t.config.Model, mem)
+	if err != nil {
+		return err
+	}
+	if limit := m.Config.MaxPositionEmbeddings; t.config.Seq > limit {
+		return fmt.Errorf("--seq is %d, but the model's max_position_embeddings is %d: choose at most that", t.config.Seq, limit)
+	}
+	reg, err := t.kernels.open(ctx, a, transport.Options{Threads: t.config.Threads})
+	if err != nil {
+		return err
+	}
+	if reg == nil {
+		reg = core.NewRegistry()
+	}
+	defer closing(reg, &err)
+	simd.SetThreads(t.config.Threads)
+	p, err := a.makeRunPlan(ctx, t, m, mem, reg)
+	if err != nil {
+		return t.kernels.blame(err)
+	}
+	if json {
+		err = a.writeJSON(p)
+	} else {
+		p.print(a.stdout)
+	}
+	if err == nil && !p.Fits {
+		return fmt.Errorf("the run needs %s of memory, and %s are free%s", size(p.Bytes), size(p.Available), p.remedy())
+	}
+	return err
+}
+
+func (a *app) makeRunPlan(ctx context.Context, t *trainFlags, m *models.Model, mem core.Memory, reg *core.Registry) (*runPlan, error) {
+	c := t.config
+	plan, err := measure.Plan(ctx, m, reg, c.Kernels, measure.Run{Memory: mem, Batch: c.Batch, Seq: c.Seq}, measure.Options{Logger: a.logger()})
+	if err != nil {
+		return nil, err
+	}
+	p := &runPlan{Model: m.Config.ModelType, Available: memory.Available()}
+	if p.report, err = plan.Apply(); err != nil {
+		return nil, err
+	}
+	p.Kernels = p.report.Applied()
+	p.run = forecast.Run{Batch: c.Batch, Seq: c.Seq, Accumulate: c.Accumulate, GradientCheckpointing: c.GradientCheckpointing,
+		Evaluates: true, Plugins: len(p.Kernels)}
+	if p.Forecast, err = forecast.New(m, mem, p.run); err != nil {
+		return nil, err
+	}
+	p.Bytes = p.Forecast.Bytes()
+	if p.Fits = p.Available == 0 || p.Bytes <= p.Available; !p.Fits {
+		return p, p.lookForLess(m, mem)
+	}
+	if p.Ceilings, err = ceiling.Measure(ctx, c.Threads); err != nil {
+		return nil, err
+	}
+	floor, likely := p.Step(p.Ceilings)
+	p.Floor, p.Likely = floor.Seconds(), likely.Seconds()
+	return p, nil
+}
+
+// lookForLess finds out what makes the run smaller, one change on top of the other, until
+// it fits.
+func (p *runPlan) lookForLess(m *models.Model, mem core.Memory) error {
+	r, change := p.run, ""
+	try := func(with string) (fits bool, err error) {
+		f, err := forecast.New(m, mem, r)
+		if err != nil {
+			return false, err
+		}
+		change += with
+		p.Others = append(p.Others, otherRun{change, f.Bytes(), f.Bytes() <= p.Available})
+		return f.Bytes() <= p.Available, nil
+	}
+	if !r.GradientCheckpointing {
+		r.GradientCheckpointing = true
+		if fits, err := try(" --gradient-checkpointing"); fits || err != nil {
+			return err
+		}
+	}
+	base := change
+	for accumulate := max(r.Accumulate, 1); r.Batch > 1; {
+		r.Batch, accumulate = (r.Batch+1)/2, accumulate*2
+		r.Accumulate, change = accumulate, base
+		if fits, err := try(fmt.Sprintf(" --batch %d --grad-accum %d", r.Batch, r.Accumulate)); fits || err != nil {
+			return err
+		}
+	}
+	base = change
+	for r.Seq > 128 {
+		r.Seq, change = r.Seq/2, base
+		if fits, err := try(fmt.Sprintf(" --seq %d", r.Seq)); fits || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remedy says what of lookForLess helps.
+func (p *runPlan) remedy() string {
+	if n := len(p.Others); n > 0 && p.Others[n-1].Fits {
+		return ": it fits with" + p.Others[n-1].Change
+	}
+	return ": no shorter rows or smaller batches make it fit; take a smaller model or a machine with more memory"
+}
+
+func (p *runPlan) print(w io.Writer) {
+	fmt.Fprintf(w, "model        %s, %s parameters, %s of them trained\n", p.Model, count(p.Parameters), count(p.Trainable))
+	fmt.Fprintf(w, "step         %d tokens: %d x %d rows of %d\n\nmemory\n", p.Tokens, max(p.run.Accumulate, 1), p.run.Batch, p.run.Seq)
+	for _, part := range p.Memory {
+		fmt.Fprintf(w, "  %-12s %10s\n", part.Name, size(part.Bytes))
+	}
+	fmt.Fprintf(w, "  %-12s %10s", "together", size(p.Bytes))
+	if p.Available > 0 {
+		fmt.Fprintf(w, " of %s that are free", size(p.Available))
+	}
+	fmt.Fprintln(w)
+	for _, o := range p.Others {
+		fmt.Fprintf(w, "  %-12s %10s with%s\n", "", size(o.Bytes), o.Change)
+	}
+	if p.Likely > 0 {
+		fmt.Fprintf(w, "\ntime of a step, with %s at %.0f Gflop/s and %.0f GB/s\n", plural(p.Ceilings.Threads, "thread"), p.Ceilings.Products/1e9, p.Ceilings.Bandwidth/1e9)
+		fmt.Fprintf(w, "  at least     %10s\n", duration(p.Floor))
+		fmt.Fprintf(w, "  likely       %10s: %.0f tokens/s\n", duration(p.Likely), float64(p.Tokens)/p.Likely)
+	}
+	fmt.Fprintf(w, "\nkernels\n%s", p.report)
+}
+
+func duration(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	return d.Round(max(d/1000, time.Microsecond)).String()
+}
+
+// size prints bytes for people.
+func size(n int64) string {
+	if n >= 10<<30 {
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	}
+	return fmt.Sprintf("%.0f MiB", float64(n)/(1<<20))
+}
+
+// count prints a number of elements for people.
+func count(n int64) string {
+	switch {
+	case n >= 1e9:
+		return fmt.Sprintf("%.2f billion", float64(n)/1e9)
+	case n >= 1e6:
+		return fmt.Sprintf("%.1f million", float64(n)/1e6)
+	}
+	return fmt.Sprint(n)
+}

@@ -1,0 +1,102 @@
+package jinja
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Template is a parsed template. It does not change: any number of goroutines may render
+// it at once.
+type Template struct {
+	source
+	body        []stmt
+	generations bool
+}
+
+// Range is a piece of a text, in bytes: Start is the first, End the one after the last.
+type Range struct{ Start, End int }
+
+// Output is a rendered template.
+type Output struct {
+	Text        string
+	Generations []Range // what generation blocks wrote, in order
+	Hidden      bool    // one wrote to a macro or block, and where that went is not known
+}
+
+// maxSource bounds the size of a template. The longest known have 20 KB.
+const maxSource = 4 << 20
+
+// Parse reads a template; its errors begin with the name.
+func Parse(name, text string) (*Template, error) {
+	if len(text) > maxSource {
+		return nil, fmt.Errorf("%s: a template of %d bytes; at most %d are read", name, len(text), maxSource)
+	}
+	src := source{name, normalize(text)}
+	tokens, err := lex(src)
+	if err != nil {
+		return nil, err
+	}
+	return parse(src, tokens)
+}
+
+// normalize gives every line the ending \n and takes the last one away.
+func normalize(text string) string {
+	text = strings.ToValidUTF8(text, "\ufffd")
+	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
+	return strings.TrimSuffix(text, "\n")
+}
+
+// HasGenerations tells whether the template has generation blocks.
+func (t *Template) HasGenerations() bool { return t.generations }
+
+// Render runs the template. A value in vars may be a bool, string, number, *Dict, Tuple,
+// or a slice or string-keyed map of these.
+func (t *Template) Render(vars map[string]any, o Options) (Output, error) {
+	r := newRun(t, o)
+	top := &scope{vars: make(map[string]any, len(vars))}
+	for name, v := range vars {
+		v, err := fromGo(v, 0)
+		if err != nil {
+			return Output{}, fmt.Errorf("%s: variable %s: %w", t.name, name, err)
+		}
+		top.vars[name] = v
+	}
+	if err := r.execAll(t.body, &scope{vars: map[string]any{}, parent: top}); err != nil {
+		return Output{}, err
+	}
+	return Output{r.out.String(), r.generations, r.hidden}, nil
+}
+
+// scope holds variables; what it does not have, the scope around it may.
+type scope struct {
+	vars   map[string]any
+	parent *scope
+}
+
+func (s *scope) inner() *scope { return &scope{parent: s} }
+
+func (s *scope) set(name string, v any) {
+	if s.vars == nil {
+		s.vars = make(map[string]any)
+	}
+	s.vars[name] = v
+}
+
+// get finds a variable, then a global; what is neither is undefined.
+func (s *scope) get(name string) any {
+	for at := s; at != nil; at = at.parent {
+		if v, ok := at.vars[name]; ok {
+			return v
+		}
+	}
+	if f := global(name); f != nil {
+		return f
+	}
+	return &undefined{fmt.Sprintf("'%s' is undefined", name)}
+}
+
+var (
+	errBreak    = errors.New("break")
+	errContinue = errors.New("continue")
+)

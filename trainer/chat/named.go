@@ -1,0 +1,81 @@
+package chat
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// builtins are the built-in templates, one file each.
+//
+//go:embed builtin/*.jinja
+var builtins embed.FS
+
+const (
+	builtinDir = "builtin/"
+	builtinExt = ".jinja"
+)
+
+// Named returns a built-in template, with the special tokens of the model in dir. It is
+// for a model without a template of its own, or one to be trained on another. The names
+// are LLaMA-Factory's, and so are the formats: see Names. A built-in template cannot
+// write tools.
+func Named(name, dir string) (*Template, error) {
+	text, err := builtins.ReadFile(builtinDir + name + builtinExt)
+	if err != nil {
+		return nil, fmt.Errorf("unknown chat template %q; the built-in ones are %s", name, nameList())
+	}
+	config, err := readObject(dir, configFile)
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := specialTokens(dir, config)
+	if err != nil {
+		return nil, err
+	}
+	t, err := Parse(name, string(text), nil)
+	if err != nil {
+		return nil, err
+	}
+	t.tokens, t.plain = tokens, true
+	// A token that the template writes and the model lacks is better found now than at
+	// the first row.
+	turns := []Message{{Role: "user"}, {Role: "assistant"}}
+	if _, err := t.Render(Conversation{Messages: turns}, false); err != nil {
+		return nil, fmt.Errorf("%s: %s does not give a token that the chat template %s writes: %w; choose another, such as chatml", dir, configFile, name, err)
+	}
+	return t, nil
+}
+
+// Names returns the names of the built-in templates, sorted.
+func Names() []string {
+	files, err := builtins.ReadDir(strings.TrimSuffix(builtinDir, "/"))
+	if err != nil {
+		return nil // cannot be: the folder is part of the program
+	}
+	names := make([]string, len(files))
+	for i, f := range files {
+		names[i] = strings.TrimSuffix(f.Name(), builtinExt)
+	}
+	return names
+}
+
+func nameList() string { return strings.Join(Names(), ", ") }
+
+// errPlain refuses what a built-in template would leave out without a word.
+var errPlain = errors.New("a built-in chat template cannot write tools, calls of tools or content other than text; " +
+	"use a model with a chat template that can")
+
+// plainOnly checks that a conversation has only what a built-in template can write.
+func plainOnly(c Conversation) error {
+	if len(c.Tools) > 0 {
+		return errPlain
+	}
+	for _, m := range c.Messages {
+		if _, ok := m.Extra.Get("content"); ok || m.ToolCalls != nil {
+			return errPlain
+		}
+	}
+	return nil
+}

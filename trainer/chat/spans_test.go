@@ -1,0 +1,223 @@
+package chat
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed98097648/tune/internal/testdata"
+)
+
+func fixedNow() time.Time { return time.Date(2025, 7, 10, 12, 0, 0, 0, time.UTC) }
+
+func user(s string) Message      { return Message{Role: "user", Content: s} }
+func assistant(s string) Message { return Message{Role: "assistant", Content: s} }
+
+// twoTurns is a conversation of two turns; system is left out if empty.
+func twoTurns(system, first, second string) Conversation {
+	c := Conversation{Messages: []Message{user("Hi"), assistant(first), user("Who are you?"), assistant(second)}}
+	if system != "" {
+		c.Messages = append([]Message{{Role: "system", Content: system}}, c.Messages...)
+	}
+	return c
+}
+
+// learned returns the words to be learned, and checks that the spans are the rendering.
+func learned(t *testing.T, tm *Template, c Conversation) []string {
+	t.Helper()
+	spans, err := tm.Spans(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var words []string
+	var whole strings.Builder
+	for _, s := range spans {
+		whole.WriteString(s.Text)
+		if s.Learn {
+			words = append(words, s.Text)
+		}
+	}
+	text, err := tm.Render(c, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(text, whole.String()); diff != "" {
+		t.Errorf("the spans are not the rendering:\n%s", diff)
+	}
+	return words
+}
+
+func wantWords(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("words to learn (-want +got):\n%s", diff)
+	}
+}
+
+func published(t *testing.T, name string) *Template {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(testdata.Shared(t, "data", "templates", "jinja"), name+".jinja"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tm, err := Parse(name, string(text), map[string]string{"bos_token": "<BOS>", "eos_token": "<EOS>"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tm.Now = fixedNow
+	return tm
+}
+
+// TestWordsOfPublishedTemplates: what each template has the assistant say in a
+// conversation of two turns. The words were read and judged one by one.
+func TestWordsOfPublishedTemplates(t *testing.T) {
+	tests := map[string][2]string{
+		"GLM-4.6":                                  {"\n<think></think>\nHello!<|user|>", "\n<think></think>\nA bot."},
+		"GLM-4.7-Flash":                            {"Hello!<|user|>", "A bot."},
+		"glm-4-9b-chat":                            {"\nHello!<|user|>", "\nA bot."},
+		"HuggingFaceTB-SmolLM3-3B":                 {"Hello!<|im_end|>", "A bot.<|im_end|>"},
+		"Qwen-QwQ-32B":                             {"Hello!<|im_end|>", "A bot.<|im_end|>"},
+		"Qwen-Qwen2.5-7B-Instruct":                 {"Hello!<|im_end|>", "A bot.<|im_end|>"},
+		"Qwen-Qwen3-0.6B":                          {"Hello!<|im_end|>", "<think>\n\n</think>\n\nA bot.<|im_end|>"},
+		"Qwen3-Coder":                              {"Hello!<|im_end|>", "A bot.<|im_end|>"},
+		"TinyLlama-1.1B-Chat-v1.0":                 {"Hello!<EOS>", "A bot.<EOS>"},
+		"google-gemma-2-2b-it":                     {"Hello!<end_of_turn>", "A bot.<end_of_turn>"},
+		"microsoft-Phi-3.5-mini-instruct":          {"Hello!<|end|>", "A bot.<|end|>"},
+		"mistralai-Mistral-Nemo-Instruct-2407":     {"Hello!<EOS>", "A bot.<EOS>"},
+		"meta-llama-Llama-3.1-8B-Instruct":         {"Hello!<|eot_id|>", "A bot.<|eot_id|>"},
+		"meta-llama-Llama-3.2-3B-Instruct":         {"Hello!<|eot_id|>", "A bot.<|eot_id|>"},
+		"meta-llama-Llama-3.3-70B-Instruct":        {"Hello!<|eot_id|>", "A bot.<|eot_id|>"},
+		"from_tokenizer_config_llama3_2":           {"Hello!<|eot_id|>", "A bot.<|eot_id|>"},
+		"from_tokenizer_config_qwen2_5":            {"Hello!<|im_end|>", "A bot.<|im_end|>"},
+		"from_tokenizer_config_qwen3":              {"Hello!<|im_end|>", "<think>\n\n</think>\n\nA bot.<|im_end|>"},
+		"deepseek-ai-DeepSeek-R1-Distill-Llama-8B": {"Hello!<｜end▁of▁sentence｜>", "A bot.<｜end▁of▁sentence｜>"},
+		"deepseek-ai-DeepSeek-R1-Distill-Qwen-32B": {"Hello!<｜end▁of▁sentence｜>", "A bot.<｜end▁of▁sentence｜>"},
+		"openai-gpt-oss-120b":                      {"<|channel|>final<|message|>Hello!<|end|>", "<|channel|>final<|message|>A bot.<|return|>"},
+	}
+	for name, want := range tests {
+		t.Run(name, func(t *testing.T) {
+			tm := published(t, name)
+			system := "Be brief."
+			if name == "google-gemma-2-2b-it" {
+				system = "" // it refuses one
+			}
+			wantWords(t, learned(t, tm, twoTurns(system, "Hello!", "A bot.")), want[:]...)
+		})
+	}
+}
+
+// TestWordsWithThoughts: a template that drops the thoughts of earlier turns still has
+// the words of all turns marked.
+func TestWordsWithThoughts(t *testing.T) {
+	c := twoTurns("", "<think>\nhm\n</think>\n\nHello!", "<think>\nwell\n</think>\n\nA bot.")
+	tests := map[string][2]string{
+		"Qwen-Qwen3-0.6B": {"Hello!<|im_end|>", "<think>\nwell\n</think>\n\nA bot.<|im_end|>"},
+		"Qwen-QwQ-32B":    {"Hello!<|im_end|>", "<think>\nwell\n</think>\n\nA bot.<|im_end|>"},
+		"GLM-4.6":         {"\n<think></think>\nHello!<|user|>", "\n<think>well</think>\nA bot."},
+		"GLM-4.7-Flash":   {"Hello!<|user|>", "well</think>A bot."},
+	}
+	for name, want := range tests {
+		t.Run(name, func(t *testing.T) { wantWords(t, learned(t, published(t, name), c), want[:]...) })
+	}
+}
+
+func callOfAdd(t *testing.T) Conversation {
+	t.Helper()
+	parse := func(s string) any {
+		v, err := ParseJSON([]byte(s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	id := new(Object)
+	id.Set("tool_call_id", "abcdefghi")
+	return Conversation{
+		Tools: []any{parse(`{"type":"function","function":{"name":"add","description":"Adds.","parameters":{"type":"object","properties":{"b":{"type":"number","description":"x"}}}}}`)},
+		Messages: []Message{
+			user("1+2?"),
+			{Role: "assistant", ToolCalls: parse(`[{"type":"function","id":"abcdefghi","function":{"name":"add","arguments":{"b":2,"a":1.0}}}]`)},
+			{Role: "tool", Content: "3", Extra: id},
+			assistant("It is 3."), user("thanks"), assistant("Welcome."),
+		},
+	}
+}
+
+func TestWordsWithCalls(t *testing.T) {
+	const hermes = "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"b\": 2, \"a\": 1.0}}\n</tool_call><|im_end|>"
+	tests := map[string][]string{
+		"Qwen-Qwen2.5-7B-Instruct":                      {hermes, "It is 3.<|im_end|>", "Welcome.<|im_end|>"},
+		"Qwen-Qwen3-0.6B":                               {hermes, "It is 3.<|im_end|>", "<think>\n\n</think>\n\nWelcome.<|im_end|>"},
+		"NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use": {hermes, "It is 3.<|im_end|>", "Welcome.<|im_end|>"},
+		"meta-llama-Llama-3.1-8B-Instruct":              {`{"name": "add", "parameters": {"b": 2, "a": 1.0}}<|eot_id|>`, "It is 3.<|eot_id|>", "Welcome.<|eot_id|>"},
+		"GLM-4.7-Flash": {"<tool_call>add<arg_key>b</arg_key><arg_value>2</arg_value><arg_key>a</arg_key><arg_value>1.0</arg_value></tool_call><|observation|>",
+			"It is 3.<|user|>", "Welcome."},
+	}
+	for name, want := range tests {
+		t.Run(name, func(t *testing.T) { wantWords(t, learned(t, published(t, name), callOfAdd(t)), want...) })
+	}
+}
+
+// TestCallsLeftOutAreErrors: a template that does not write calls would teach a model to
+// end its turn where it should call.
+func TestCallsLeftOutAreErrors(t *testing.T) {
+	for _, name := range []string{"TinyLlama-1.1B-Chat-v1.0", "HuggingFaceTB-SmolLM3-3B", "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B"} {
+		if _, err := published(t, name).Spans(callOfAdd(t)); err == nil || !strings.Contains(err.Error(), `does not write the call of "add"`) {
+			t.Errorf("%s: error %v, want one about the call", name, err)
+		}
+	}
+}
+
+// TestWordsOfOddTemplates has templates made to mislead.
+func TestWordsOfOddTemplates(t *testing.T) {
+	const each = `{% for m in messages %}`
+	tests := map[string]struct {
+		template string
+		want     []string
+	}{
+		"no generation prompt": {
+			each + `<{{ m.role }}>` + "\n" + `{{ m.content }}</s>{% endfor %}`,
+			[]string{"Hello!</s>", "A bot.</s>"}},
+		"something after the last turn only": {
+			each + `<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% else %}<|bye|>{% endif %}`,
+			[]string{"Hello!<|end|>", "A bot.<|end|>"}},
+		"nothing ends a turn": {
+			each + `{{ m.role }}: {{ m.content }}` + "\n" + `{% endfor %}{{ 'assistant: ' if add_generation_prompt }}`,
+			[]string{"Hello!", "A bot."}},
+		"generation blocks": {
+			each + `{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{% endgeneration %};{% else %}{{ m.content }}:{% endif %}{% endfor %}`,
+			[]string{"Hello!", "A bot."}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			tm, err := Parse(name, tt.template, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantWords(t, learned(t, tm, twoTurns("", "Hello!", "A bot.")), tt.want...)
+		})
+	}
+}
+
+func TestWordsThatCannotBeToldAreErrors(t *testing.T) {
+	tests := map[string]string{
+		"the words twice":      `{% for m in messages %}{{ m.content }}{{ m.content }}{{ messages|length }}{% endfor %}`,
+		"the words not at all": `{{ messages|length }}`,
+		"a captured block":     `{% set x %}{% generation %}a{% endgeneration %}{% endset %}{{ x }}`,
+	}
+	for name, text := range tests {
+		t.Run(name, func(t *testing.T) {
+			tm, err := Parse(name, text, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if spans, err := tm.Spans(twoTurns("", "Hello!", "A bot.")); err == nil {
+				t.Errorf("spans %v, want an error", spans)
+			}
+		})
+	}
+}

@@ -1,0 +1,135 @@
+// Package forecast says what a training run will need, before a weight is read: its
+// memory, part by part, and the time of a step.
+//
+// The memory is not estimated from formulas: the model is built, in address space that
+// nobody touches, its graphs are recorded, and their buffers are planned. Only what lies outside the graphs is a constant; see overheads.
+package forecast
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/ceiling"
+	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/models"
+	"github.com/seed98097648/tune/trainer/nn"
+)
+
+// Run is what a forecast is made for.
+type Run struct {
+	Batch, Seq            int  // rows of a batch, tokens of a row
+	Accumulate            int  // batches whose gradients make one step; 0 means 1
+	GradientCheckpointing bool // see trainer.EngineConfig
+	Evaluates             bool // held-out data are evaluated, by a second graph
+	Plugins               int  // processes that have a site
+}
+
+// Part is memory of one kind.
+type Part struct {
+	Name  string `json:"name"`
+	Bytes int64  `json:"bytes"`
+}
+
+// Forecast is what a run will need.
+type Forecast struct {
+	Parameters int64  `json:"parameters"` // elements of the model
+	Trainable  int64  `json:"trainable"`  // of these and of adapters, what is trained
+	Memory     []Part `json:"memory"`
+	Tokens     int    `json:"tokens"` // of a step
+
+	steps []core.Work // what takes time in a step, by kind
+}
+
+// New builds the graphs of a run in mem and returns what they come to. The model must be
+// patched as the run will patch it; its weights are not touched.
+func New(m *models.Model, mem core.Memory, r Run) (*Forecast, error) {
+	r.Accumulate = max(r.Accumulate, 1)
+	f := &Forecast{Tokens: r.Batch * r.Seq * r.Accumulate}
+	var weights int64
+	for _, p := range m.Params() {
+		f.Parameters += int64(p.Tensor.Elems())
+		f.Trainable += int64(p.Tensor.Elems())
+		weights += int64(len(p.Tensor.Data))
+	}
+	train, err := size(m, mem, r, false)
+	if err != nil {
+		return nil, err
+	}
+	gradients := int64(train.Gradients)
+	activations := int64(train.Bytes) - gradients
+	if r.Accumulate > 1 {
+		gradients *= 2 // a sum beside those of the batch at hand
+	}
+	f.Memory = []Part{
+		{"weights", weights},
+		{"gradients", gradients},
+		{"optimizer", 2 * 4 * f.Trainable}, // two moments in float32
+		{"activations", activations},
+	}
+	if r.Evaluates {
+		eval, err := size(m, mem, r, true)
+		if err != nil {
+			return nil, err
+		}
+		f.Memory = append(f.Memory, Part{"evaluation", int64(eval.Bytes)})
+	}
+	f.Memory = append(f.Memory, Part{"programs", overheads(r)})
+	f.work(train.Stats, r.Accumulate)
+	return f, nil
+}
+
+func size(m *models.Model, mem core.Memory, r Run, forwardOnly bool) (autograd.Size, error) {
+	c, err := nn.NewContext(mem, r.Batch, r.Seq, r.Seq)
+	if err != nil {
+		return autograd.Size{}, fmt.Errorf("forecast: %w", err)
+	}
+	c.Checkpoint = r.GradientCheckpointing && !forwardOnly
+	s, err := m.Size(c, m.Forward(c).Loss, forwardOnly)
+	if err != nil {
+		return s, fmt.Errorf("forecast: %w", err)
+	}
+	return s, nil
+}
+
+// overheads is what the processes take besides tensors: the program, Go's runtime, of
+// which plugins share little, and what threads pack matrices into.
+func overheads(r Run) int64 {
+	const host, plugin = 32 << 20, 12 << 20
+	return host + int64(r.Plugins)*plugin
+}
+
+// work adds up what a step has to do.
+func (f *Forecast) work(kinds []autograd.Stat, accumulate int) {
+	for _, k := range kinds {
+		for range accumulate {
+			f.steps = append(f.steps, k.Work)
+		}
+	}
+	// The norm of the gradients reads them; AdamW reads and writes the weight and both
+	// moments, and reads the gradient.
+	f.steps = append(f.steps, core.Work{Bytes: 4 * 8 * f.Trainable})
+}
+
+// Bytes returns the memory that the run will have in use, all parts together.
+func (f *Forecast) Bytes() int64 {
+	var n int64
+	for _, p := range f.Memory {
+		n += p.Bytes
+	}
+	return n
+}
+
+// reached is the share of the ceilings that a whole step comes to, as docs/performance.md
+// has it: matrix products alone reach 85 to 95%, what lies between them less.
+const reached = 0.8
+
+// Step returns the least time that a step can take on a machine with these ceilings, and
+// the time that it is likely to take.
+func (f *Forecast) Step(c ceiling.Ceilings) (floor, likely time.Duration) {
+	for _, w := range f.steps {
+		d, _ := c.Floor(float64(w.Bytes), w.Products)
+		floor += d
+	}
+	return floor, time.Duration(float64(floor) / reached)
+}

@@ -1,0 +1,106 @@
+package forecast_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seed98097648/tune/internal/ceiling"
+	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/forecast"
+	"github.com/seed98097648/tune/trainer/models"
+	"github.com/seed98097648/tune/trainer/optim"
+)
+
+const config = `{"model_type": "llama", "vocab_size": 50, "hidden_size": 32, "intermediate_size": 64,
+	"num_hidden_layers": 3, "num_attention_heads": 4, "max_position_embeddings": 64}`
+
+func model(t *testing.T) *models.Model {
+	t.Helper()
+	m, err := models.New([]byte(config), autograd.Heap{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Free)
+	return m
+}
+
+func forecastOf(t *testing.T, m *models.Model, r forecast.Run) *forecast.Forecast {
+	t.Helper()
+	f, err := forecast.New(m, autograd.Heap{}, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func part(t *testing.T, f *forecast.Forecast, name string) int {
+	t.Helper()
+	for _, p := range f.Memory {
+		if p.Name == name {
+			return int(p.Bytes)
+		}
+	}
+	t.Fatalf("no part %s in %v", name, f.Memory)
+	return 0
+}
+
+// TestForecastIsWhatTheEngineTakes compares with the graph of a run.
+func TestForecastIsWhatTheEngineTakes(t *testing.T) {
+	for _, checkpointing := range []bool{false, true} {
+		m := model(t)
+		f := forecastOf(t, m, forecast.Run{Batch: 2, Seq: 16, GradientCheckpointing: checkpointing})
+		e, err := trainer.NewEngine(m, autograd.Heap{}, trainer.EngineConfig{Batch: 2, Seq: 16, GradientCheckpointing: checkpointing, Optim: optim.DefaultConfig()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := part(t, f, "activations")+part(t, f, "gradients"), e.Program().Bytes(); got != want {
+			t.Errorf("checkpointing %t: forecast %d bytes of activations and gradients, the engine takes %d", checkpointing, got, want)
+		}
+		if got, want := part(t, f, "weights"), 4*m.Elems(); got != want {
+			t.Errorf("forecast %d bytes of weights, want %d", got, want)
+		}
+		if got, want := part(t, f, "optimizer"), 8*m.Elems(); got != want {
+			t.Errorf("forecast %d bytes for the optimizer, want %d", got, want)
+		}
+		e.Close()
+	}
+}
+
+func TestLessMemoryIsForecastForSmallerRuns(t *testing.T) {
+	m := model(t)
+	all := forecastOf(t, m, forecast.Run{Batch: 4, Seq: 32, Evaluates: true}).Bytes()
+	for name, r := range map[string]forecast.Run{
+		"checkpointing":    {Batch: 4, Seq: 32, Evaluates: true, GradientCheckpointing: true},
+		"a smaller batch":  {Batch: 2, Seq: 32, Evaluates: true},
+		"shorter rows":     {Batch: 4, Seq: 16, Evaluates: true},
+		"no evaluation":    {Batch: 4, Seq: 32},
+		"fewer processes ": {Batch: 4, Seq: 32, Evaluates: true, Plugins: -1},
+	} {
+		if got := forecastOf(t, m, r).Bytes(); got >= all {
+			t.Errorf("%s: %d bytes, not less than %d", name, got, all)
+		}
+	}
+}
+
+// TestStepIsTheSumOfItsFloors: twice as fast a machine takes half the time, and the
+// batches of an accumulated step add up, but for the optimizer.
+func TestStepIsTheSumOfItsFloors(t *testing.T) {
+	m := model(t)
+	slow := ceiling.Ceilings{Threads: 1, Bandwidth: 1e9, Products: 1e9}
+	fast := ceiling.Ceilings{Threads: 1, Bandwidth: 2e9, Products: 2e9}
+	one := forecastOf(t, m, forecast.Run{Batch: 2, Seq: 16})
+	a, likely := one.Step(slow)
+	b, _ := one.Step(fast)
+	if d := a - 2*b; a <= 0 || d > time.Microsecond || d < -time.Microsecond {
+		t.Errorf("%v on one machine, %v on one twice as fast", a, b)
+	}
+	if likely <= a {
+		t.Errorf("likely %v, less than the floor %v", likely, a)
+	}
+	optimizer := time.Duration(4 * 8 * one.Trainable) // at a byte for each nanosecond
+	three, _ := forecastOf(t, m, forecast.Run{Batch: 2, Seq: 16, Accumulate: 3}).Step(slow)
+	if want := 3*(a-optimizer) + optimizer; three < want-time.Microsecond || three > want+time.Microsecond {
+		t.Errorf("three batches take %v, want %v", three, want)
+	}
+}
