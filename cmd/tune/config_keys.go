@@ -19,10 +19,13 @@ var theirNames = map[string]string{
 	"lr_scheduler_type":           "schedule",
 	"warmup_steps":                "warmup",
 	"max_grad_norm":               "clip",
+	"use_rslora":                  "lora-rslora",
+	"adapter_name_or_path":        "adapter",
 }
 
 // theirValues are LLaMA-Factory's spellings of values of ours, by its keys.
 var theirValues = map[string]map[string]string{
+	"lora_target":       {"all": "all-linear"},
 	"max_steps":         {"-1": "0"},
 	"lr_scheduler_type": {"constant_with_warmup": "constant"}, // ours always starts with the warm-up that is asked for
 }

@@ -240,7 +240,7 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 			return err
 		}
 	}
-	fmt.Fprintf(text, "\nTrain it further, or a model of your own:\n  %s --kernels %s --model %s --data FILE\n", invocation(), job.Config.Kernels, s.Out)
+	fmt.Fprintf(text, "\nTrain it further, or a model of your own:\n  %s --kernels %s %s --data FILE\n", invocation(), job.Config.Kernels, further(job.Config, s.Out))
 	return nil
 }
 

@@ -31,6 +31,16 @@ func Load(dir string, mem core.Memory) (*Model, error) { return LoadWith(dir, me
 // that the configuration gives it. Frozen matrices keep the dtype of the files in memory;
 // all other parameters are float32.
 func LoadWith(dir string, mem core.Memory, o LoadOptions) (*Model, error) {
+	return o.load(dir, mem, true)
+}
+
+// Shape is LoadWith without the weights: the model has the same parameters, sites and
+// adapters, for a forecast.
+func Shape(dir string, mem core.Memory, o LoadOptions) (*Model, error) {
+	return o.load(dir, mem, false)
+}
+
+func (o LoadOptions) load(dir string, mem core.Memory, weights bool) (*Model, error) {
 	if err := o.LoRA.Validate(); err != nil {
 		return nil, err
 	}
@@ -59,9 +69,11 @@ func LoadWith(dir string, mem core.Memory, o LoadOptions) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("models: %s: %w", dir, err)
 	}
-	if err := m.fill(set); err != nil {
-		m.Free()
-		return nil, fmt.Errorf("models: %s: %w", dir, err)
+	if weights {
+		if err := m.fill(set); err != nil {
+			m.Free()
+			return nil, fmt.Errorf("models: %s: %w", dir, err)
+		}
 	}
 	allowed.lift()
 	if err := m.adapt(o, dir); err != nil {
