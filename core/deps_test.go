@@ -74,6 +74,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/progress", "github.com/schollz/progressbar/v3 golang.org/x/term trainer", ""},
 	{"trainer/bench", "core internal/ceiling internal/simd trainer trainer/...", "core/reference core/transport internal/plugintest"},
 	{"trainer/demo", "core trainer trainer/autograd trainer/data trainer/models trainer/nn trainer/tokenizer", "core/reference trainer/optim"},
+	{"trainer/generate", "core trainer/autograd trainer/models trainer/nn trainer/tokenizer", "plugins/linked core/kerneltest trainer/data"},
 	{"trainer/parity", "core trainer trainer/...", "core/reference core/transport internal/plugintest"},
 	{"trainer", "core internal/hugepage internal/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest"},
 

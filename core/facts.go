@@ -42,6 +42,7 @@ type Routing string
 const (
 	RoutingSoftmax    Routing = "softmax"    // softmax over all experts, cut to the top k: rows sum to at most 1
 	RoutingNormalized Routing = "normalized" // divided by their sum: rows sum to 1
+	RoutingAny        Routing = "any"        // rows sum to anything, as scaled weights and plain sigmoids do
 )
 
 // Facts distinguish one use of an op from another. A field that the op does not have
@@ -107,7 +108,7 @@ func (f Facts) Validate(op Op) error {
 		need(f.Dim > 0 && f.Intermediate > 0, "dim and intermediate must be positive")
 		need(f.Experts > 0 && f.TopK > 0 && f.TopK <= f.Experts, "top_k must be between 1 and experts")
 		need(f.Layout == Packed || f.Layout == PerExpert, "layout must be packed or per_expert")
-		need(f.Routing == RoutingSoftmax || f.Routing == RoutingNormalized, "routing must be softmax or normalized")
+		need(f.Routing == RoutingSoftmax || f.Routing == RoutingNormalized || f.Routing == RoutingAny, "routing must be softmax, normalized or any")
 	case Attention:
 		need(f.HeadDim > 0 && f.Heads > 0 && f.KVHeads > 0, "head_dim, heads and kv_heads must be positive")
 		need(f.KVHeads > 0 && f.Heads%f.KVHeads == 0, "heads must be a multiple of kv_heads")

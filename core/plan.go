@@ -62,11 +62,23 @@ type Option func(*options)
 
 type options struct {
 	inference bool
+	plain     map[Op]string                           // why sites of an op get no kernel
 	measure   func(Site, Kernel) (Measurement, error) // nil: nothing is measured
 }
 
 // Inference allows kernels without a backward pass.
 func Inference() Option { return func(o *options) { o.inference = true } }
+
+// Plain keeps kernels off the sites of an op, and gives the reason: whoever asks for the
+// plan computes the op in a way of its own, or not at all.
+func Plain(op Op, reason string) Option {
+	return func(o *options) {
+		if o.plain == nil {
+			o.plain = map[Op]string{}
+		}
+		o.plain[op] = reason
+	}
+}
 
 // Action is what a plan does at one site: the kernel chosen, or the reason why none.
 type Action struct {
@@ -191,6 +203,9 @@ func absence(op Op, r *Registry, sel Selection) string {
 // usable reports why a kernel may not take a site.
 func usable(k Kernel, site Site, o options, verified map[verifyKey]error) error {
 	info := k.Info()
+	if reason, ok := o.plain[info.Op]; ok {
+		return fmt.Errorf("%w: %s", ErrNotSupported, reason)
+	}
 	if !info.Backward && !o.inference {
 		return fmt.Errorf("%w: it has no backward pass, and this is training", ErrNotSupported)
 	}

@@ -150,6 +150,16 @@ func TestKernelWithoutBackwardIsForInferenceOnly(t *testing.T) {
 	}
 }
 
+func TestAnOpCanStayPlainForAReason(t *testing.T) {
+	r, m := newRegistry(t, newKernel("norm", core.RMSNorm), newKernel("act", core.SwiGLU)), newModel(core.RMSNorm, core.SwiGLU)
+	p, err := plan(t, m, r, "all", core.Plain(core.RMSNorm, "computed elsewhere"))
+	if err != nil || p.Actions[0].Kernel != nil || !strings.Contains(p.Actions[0].Reason, "computed elsewhere") || p.Actions[1].Kernel == nil {
+		t.Errorf("%+v, %v, want the reason at the first site and a kernel at the second", p, err)
+	}
+	_, err = plan(t, m, r, "norm", core.Plain(core.RMSNorm, "computed elsewhere"))
+	wantErrorIs(t, err, core.ErrNotSupported)
+}
+
 func TestWrongKernelIsKeptOut(t *testing.T) {
 	wrong := &verifiedKernel{fakeKernel: *newKernel("norm", core.RMSNorm), err: fmt.Errorf("%w: dx off by 0.3", core.ErrWrongResult)}
 	r, m := newRegistry(t, wrong), newModel(core.RMSNorm)

@@ -38,12 +38,14 @@ type Config struct {
 
 	Kernels string `json:"kernels"` // a selection; see core.ParseSelection
 	Strict  bool   `json:"strict"`  // a fall-back to the reference is an error
+
+	Checkpoints Checkpoints `json:"checkpoints"`
 }
 
 // Default returns the configuration of a plain run.
 func Default() Config {
 	return Config{Epochs: 1, Batch: 4, Seq: 256, Accumulate: 1, LR: 1e-4, Schedule: optim.Cosine,
-		WeightDecay: 0.01, Clip: 1, Kernels: "auto"}
+		WeightDecay: 0.01, Clip: 1, Kernels: "auto", Checkpoints: Checkpoints{Keep: 2}}
 }
 
 const mostEpochs = 1e6
@@ -74,5 +76,6 @@ func (c Config) Validate() error {
 	if err := c.LoRA.Validate(); err != nil {
 		errs = append(errs, err)
 	}
+	errs = append(errs, c.Checkpoints.validate(c.Out))
 	return errors.Join(errs...)
 }

@@ -40,7 +40,7 @@ type Engine struct {
 	model   *models.Model
 	mem     core.Memory
 	program *nn.Compiled
-	eval    *nn.Compiled // made at the first Evaluate
+	eval    *Evaluator // made at the first Evaluate
 	opt     *optim.AdamW
 	grads   [][]float32     // what the optimizer reads: the graph's, or the accumulated
 	direct  [][]float32     // the graph's gradients
@@ -136,7 +136,7 @@ func (e *Engine) Step(ctx context.Context, batches []data.Batch, lr float64) (St
 	start := time.Now()
 	r.GradNorm = optim.GlobalNorm(e.grads)
 	if !finite(r.GradNorm) {
-		return r, e.blame(ctx, e.program, "gradient norm", r.GradNorm)
+		return r, blame(ctx, e.program, "gradient norm", r.GradNorm)
 	}
 	e.opt.Step(lr, optim.ClipCoefficient(r.GradNorm, e.cfg.Clip))
 	r.Optimizer = time.Since(start)
@@ -155,7 +155,7 @@ func (e *Engine) accumulate(ctx context.Context, i int, b data.Batch, r *StepRes
 	}
 	r.Loss += loss
 	if !finite(loss) {
-		return e.blame(ctx, e.program, "loss", loss)
+		return blame(ctx, e.program, "loss", loss)
 	}
 	forward := time.Now()
 	if err := e.program.Backward(ctx); err != nil {
@@ -164,7 +164,7 @@ func (e *Engine) accumulate(ctx context.Context, i int, b data.Batch, r *StepRes
 	if e.cfg.Accumulate > 1 {
 		// Asked here, while the batch at fault can still be run again.
 		if norm := optim.GlobalNorm(e.direct); !finite(norm) {
-			return e.blame(ctx, e.program, "gradient norm", norm)
+			return blame(ctx, e.program, "gradient norm", norm)
 		}
 		for j, g := range e.direct {
 			addTo(e.grads[j], g, i == 0)
@@ -188,7 +188,7 @@ func addTo(dst, src []float32, first bool) {
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // blame runs the program's batch again to find where the first bad value appears.
-func (e *Engine) blame(ctx context.Context, p *nn.Compiled, what string, value float64) error {
+func blame(ctx context.Context, p *nn.Compiled, what string, value float64) error {
 	path, op, err := p.FirstNonFinite(ctx)
 	switch {
 	case errors.Is(err, autograd.ErrFinite):
@@ -199,41 +199,15 @@ func (e *Engine) blame(ctx context.Context, p *nn.Compiled, what string, value f
 	return fmt.Errorf("trainer: %s is %g: %w; first produced by %s (%s): lower the learning rate or look at the data", what, value, ErrNonFinite, path, op)
 }
 
-// Evaluate returns the mean loss over the targets of all batches, and their number. A
-// loss that is not finite gives an error that wraps ErrNonFinite, as in Step.
+// Evaluate is Evaluator.Loss with the engine's batch size; the evaluator is made at the
+// first call.
 func (e *Engine) Evaluate(ctx context.Context, batches func(yield func(data.Batch) bool)) (loss float64, targets int, err error) {
 	if e.eval == nil {
-		c, err := nn.NewContext(e.mem, e.cfg.Batch, e.cfg.Seq, e.cfg.MaxPosition)
-		if err != nil {
-			return 0, 0, err
-		}
-		if e.eval, err = e.model.Compile(c, e.model.Forward(c).Loss, true); err != nil {
+		if e.eval, err = NewEvaluator(e.model, e.mem, e.cfg.Batch, e.cfg.Seq, e.cfg.MaxPosition); err != nil {
 			return 0, 0, err
 		}
 	}
-	sum := 0.0
-	for b := range batches {
-		n := b.Targets()
-		if n == 0 {
-			continue
-		}
-		if err := e.eval.Batch.Fill(b, n); err != nil {
-			return 0, 0, err
-		}
-		l, err := e.eval.Forward(ctx)
-		if err != nil {
-			return 0, 0, err
-		}
-		if !finite(l) {
-			return 0, 0, e.blame(ctx, e.eval, "loss", l)
-		}
-		sum += l * float64(n)
-		targets += n
-	}
-	if targets == 0 {
-		return 0, 0, errors.New("trainer: the evaluation data has no targets")
-	}
-	return sum / float64(targets), targets, nil
+	return e.eval.Loss(ctx, batches)
 }
 
 // Program returns the compiled training graph, for its statistics.
@@ -241,10 +215,11 @@ func (e *Engine) Program() *nn.Compiled { return e.program }
 
 // Close gives the graphs' memory back and lets the model be patched again.
 func (e *Engine) Close() {
-	for _, p := range []*nn.Compiled{e.program, e.eval} {
-		if p != nil {
-			p.Close()
-		}
+	if e.program != nil {
+		e.program.Close()
+	}
+	if e.eval != nil {
+		e.eval.Close()
 	}
 	for _, b := range e.freed {
 		e.host.Free(b)

@@ -10,6 +10,9 @@ type Hooks struct {
 	OnStep  func(Step)
 	OnEval  func(Eval)
 	OnSave  func(path string)
+
+	OnCheckpoint func(Checkpoint)
+	OnWarning    func(error) // something that does not stop the run
 }
 
 // Start describes the run before its first step.
@@ -20,6 +23,7 @@ type Start struct {
 	EvalRows   int    `json:"eval_rows"` // held out
 	Steps      int    `json:"steps"`
 	Config     Config `json:"config"`
+	Resumed    int    `json:"-"` // steps done before, in a run that is resumed
 }
 
 // Step is one optimizer step.
@@ -36,6 +40,12 @@ type Eval struct {
 	Step    int     `json:"step"` // steps done before it
 	Loss    float64 `json:"eval_loss"`
 	Targets int     `json:"eval_targets"`
+}
+
+// Checkpoint is a checkpoint that was written.
+type Checkpoint struct {
+	Step int    // steps done
+	Path string // its folder
 }
 
 func call[T any](f func(T), v T) {

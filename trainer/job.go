@@ -21,7 +21,13 @@ type Job struct {
 	Eval     []data.Row
 	Files    []File // copied into the saved folder: the tokenizer and what belongs to it
 	Hooks    Hooks
-	Abort    <-chan struct{} // closing it makes Run give up at once, saving nothing; may be nil
+	Abort    <-chan struct{} // closing it makes Run give up at once, saving nothing more; may be nil
+
+	// Resume makes Run go on from a checkpoint, as if the run had never ended: the same
+	// losses and weights, to the bit, and the same log but for the times. The job is made
+	// as that of the whole run was: the model has the weights that it had at first. Config
+	// is that of the checkpoint but for what Resume.Check lets pass.
+	Resume *Resume
 }
 
 // File is a file of the saved folder.

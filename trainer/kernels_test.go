@@ -101,19 +101,20 @@ func TestKilledPluginsChangeNothing(t *testing.T) {
 	}
 	mem, reg := plugintest.Memory(t), plugintest.Scan(t, transport.Options{})
 	killed := newRun(t, mem, all(t, reg))
-	stop := killPlugins(plugintest.Dir(t), 60*time.Millisecond)
-	var deaths, fallbacks uint64
-	for deaths < 4 {
-		killed.steps(5)
-		deaths, fallbacks = 0, 0
+	health := func() (sum core.Health) {
 		for _, k := range reg.Kernels() {
 			h := k.(core.HealthReporter).Health()
-			deaths, fallbacks = deaths+h.Deaths, fallbacks+h.Fallbacks
+			sum.Calls, sum.Deaths, sum.Fallbacks = sum.Calls+h.Calls, sum.Deaths+h.Deaths, sum.Fallbacks+h.Fallbacks
 		}
+		return sum
+	}
+	stop := killPlugins(plugintest.Dir(t), 60*time.Millisecond, func() uint64 { return health().Calls })
+	for health().Deaths < 4 {
+		killed.steps(5)
 	}
 	stop()
-	if fallbacks != 0 {
-		t.Errorf("%d fall-backs", fallbacks)
+	if n := health().Fallbacks; n != 0 {
+		t.Errorf("%d fall-backs", n)
 	}
 	want := newRun(t, mem, all(t, plugintest.Scan(t, transport.Options{}))).steps(len(killed.losses))
 	sameBits(t, killed, want)

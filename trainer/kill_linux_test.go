@@ -10,17 +10,25 @@ import (
 )
 
 // killPlugins sends SIGKILL to one running plugin of dir after the other, in turn, until
-// stop is called.
-func killPlugins(dir string, every time.Duration) (stop func()) {
+// stop is called. Between two of them the run makes some calls, as calls counts them:
+// where the machine is so busy that a plugin takes longer to start than to be killed, it
+// would be given up for dying again and again on one call.
+func killPlugins(dir string, every time.Duration, calls func() uint64) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
+		var next uint64
 		for i := 0; ; i++ {
 			select {
 			case <-done:
 				return
 			case <-time.After(every):
 			}
+			now := calls()
+			if now < next {
+				continue
+			}
+			next = now + 2 // the one that may be at hand, and the start of another
 			if pids := pluginPIDs(dir); len(pids) > 0 {
 				syscall.Kill(pids[i%len(pids)], syscall.SIGKILL) // one that has just ended is no matter
 			}

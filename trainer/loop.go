@@ -3,123 +3,114 @@ package trainer
 import (
 	"context"
 	"fmt"
-	"math"
 	"sync"
 	"time"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/data"
-	"github.com/seed98097648/tune/trainer/measure"
 	"github.com/seed98097648/tune/trainer/optim"
 )
 
-// Summary is what a run came to.
+// Summary is what a run came to. That of a run that was resumed is of the whole of it.
 type Summary struct {
-	Steps       int           // done
-	Interrupted bool          // the context ended before the last step
-	First, Last Step          // zero without steps
-	Before      *Eval         // nil without held-out rows
-	After       *Eval         // likewise, and nil when interrupted
-	Out         string        // the folder saved; empty without one
-	Report      *core.Report  // which kernel went where
-	Elapsed     time.Duration // training and evaluation, without loading
+	Steps       int    // done
+	Interrupted bool   // the context ended before the last step
+	First, Last Step   // zero without steps
+	Before      *Eval  // nil without held-out rows
+	After       *Eval  // likewise, and nil when interrupted
+	Best        *Eval  // the best after a step, nil if there was none
+	Loaded      bool   // the model saved is that of Best
+	Out         string // the folder saved; empty without one
+	Checkpoint  string // the newest checkpoint; empty without one
+
+	BestCheckpoint string // that of Best; empty without one
+
+	Report  *core.Report  // which kernel went where
+	Elapsed time.Duration // training and evaluation, without loading and what was done before resuming
+}
+
+// session is one process's part of a run.
+type session struct {
+	job      *Job
+	engine   *Engine
+	out      *output
+	loader   *data.Loader
+	schedule optim.Schedule
+	state    State
+	saved    int // the step of the newest checkpoint
+	sum      *Summary
 }
 
 // Run patches the model, trains it, evaluates it before, on the way and after, and saves
 // it. When ctx ends, the step at hand is finished, and the model is saved as it is then;
-// that is not an error, except while auto still measures kernels. The output folder is claimed before the first step, and appears
-// under its name only when it is complete.
+// that is not an error, except while auto still measures kernels. The output folder is
+// claimed before the first step, and appears under its name only when it is complete; with
+// checkpoints it is there from the start and holds those meanwhile. Job.Resume tells what
+// resuming changes.
 func (j *Job) Run(ctx context.Context) (*Summary, error) {
 	c := j.Config
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
+	if j.Resume != nil {
+		if err := j.Resume.Check(c); err != nil {
+			return nil, err
+		}
+	}
 	simd.SetThreads(c.Threads)
-	out, err := newOutput(c.Out)
+	out, err := newOutput(c, j.Resume)
 	if err != nil {
 		return nil, err
 	}
 	defer out.abort()
-	s := &Summary{}
-	reg := j.Registry
-	if reg == nil {
-		reg = core.NewRegistry()
-	}
-	plan, err := measure.Plan(ctx, j.Model, reg, c.Kernels, measure.Run{Memory: j.Memory, Batch: c.Batch, Seq: c.Seq}, j.Measure)
-	if err != nil {
+	r := &session{job: j, out: out, sum: &Summary{}}
+	if err := r.patch(ctx); err != nil {
 		return nil, err
 	}
-	if s.Report, err = plan.Apply(); err != nil {
-		return nil, err
-	}
-	call(j.Hooks.OnPatch, s.Report)
-	e, err := NewEngine(j.Model, j.Memory, EngineConfig{Batch: c.Batch, Seq: c.Seq, Accumulate: c.Accumulate, Clip: c.Clip, Seed: c.Seed,
+	r.engine, err = NewEngine(j.Model, j.Memory, EngineConfig{Batch: c.Batch, Seq: c.Seq, Accumulate: c.Accumulate, Clip: c.Clip, Seed: c.Seed,
 		Optim: optim.Config{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: c.WeightDecay}, GradientCheckpointing: c.GradientCheckpointing})
 	if err != nil {
 		return nil, err
 	}
-	defer e.Close()
-	start := time.Now()
-	if err := j.loop(ctx, e, out, s); err != nil {
+	defer r.engine.Close()
+	if err := r.begin(); err != nil {
 		return nil, err
 	}
-	s.Elapsed = time.Since(start)
-	if s.Out, err = out.commit(j); err == nil && s.Out != "" {
-		call(j.Hooks.OnSave, s.Out)
+	start := time.Now()
+	if err := r.loop(ctx); err != nil {
+		return nil, err
 	}
-	return s, err
+	r.sum.Elapsed = time.Since(start)
+	return r.sum, r.finish()
 }
 
-// loop runs the steps and the evaluations.
-func (j *Job) loop(ctx context.Context, e *Engine, out *output, s *Summary) error {
-	c := j.Config
-	loader, err := data.NewLoader(j.Train, c.Batch, c.Seed)
-	if err != nil {
-		return err
-	}
-	steps := c.Steps
-	if steps == 0 {
-		steps = max(1, int(math.Ceil(c.Epochs*float64(len(j.Train))/float64(c.Batch*c.Accumulate))))
-	}
-	schedule := optim.Schedule{Decay: c.Schedule, Peak: c.LR, Warmup: min(c.Warmup, steps), Steps: steps}
-	if err := schedule.Validate(); err != nil {
-		return err
-	}
-	start := Start{Model: j.Model.Config.ModelType, Parameters: j.Model.Elems(), Rows: len(j.Train), EvalRows: len(j.Eval), Steps: steps, Config: c}
-	out.log(start)
-	call(j.Hooks.OnStart, start)
-	if s.Before, err = j.evaluate(ctx, e, out, 0); err != nil {
-		return err
-	}
+// loop runs the steps, the evaluations and the checkpoints that are left to do.
+func (r *session) loop(ctx context.Context) error {
 	// A step is never cut short by the end of ctx, which is seen between steps.
-	whole, stop := abortable(context.WithoutCancel(ctx), j.Abort)
+	whole, stop := abortable(context.WithoutCancel(ctx), r.job.Abort)
 	defer stop()
-	for s.Steps < steps && ctx.Err() == nil {
-		step, err := j.step(whole, e, loader, s.Steps, schedule.At(s.Steps))
-		if err != nil {
-			return fmt.Errorf("step %d: %w", s.Steps+1, err)
+	for {
+		last := r.state.Step == r.state.Steps
+		within := ctx // whoever interrupts wants the end: what there is is saved at once
+		if last {
+			within = whole
 		}
-		if s.Steps == 0 {
-			s.First = step
+		if err := r.evaluateIfDue(within); err != nil {
+			return err
 		}
-		s.Steps, s.Last = step.Step, step
-		out.log(step)
-		call(j.Hooks.OnStep, step)
-		if quarter := max(1, steps/4); s.Steps%quarter == 0 && steps-s.Steps >= quarter && steps >= 40 {
-			if _, err := j.evaluate(ctx, e, out, s.Steps); err != nil {
-				return err
-			}
+		if err := whole.Err(); err != nil { // Abort was closed meanwhile
+			return err
+		}
+		interrupted := ctx.Err() != nil && !last
+		r.checkpointIfDue(interrupted)
+		if r.sum.Interrupted = interrupted; interrupted || last {
+			return nil
+		}
+		if err := r.step(whole); err != nil {
+			return fmt.Errorf("step %d: %w", r.state.Step+1, err)
 		}
 	}
-	if s.Steps < steps { // whoever interrupts wants the end: what there is is saved at once
-		s.Interrupted = true
-		return whole.Err()
-	}
-	if s.After, err = j.evaluate(whole, e, out, s.Steps); err == nil {
-		err = whole.Err() // set if Abort was closed meanwhile
-	}
-	return err
 }
 
 // abortable returns a context that ends when abort is closed.
@@ -136,20 +127,31 @@ func abortable(ctx context.Context, abort <-chan struct{}) (context.Context, fun
 	return ctx, func() { cancel(); wg.Wait() }
 }
 
-func (j *Job) step(ctx context.Context, e *Engine, loader *data.Loader, i int, lr float64) (Step, error) {
-	begin := time.Now()
-	batches := make([]data.Batch, j.Config.Accumulate)
+// step runs one optimizer step.
+func (r *session) step(ctx context.Context) error {
+	begin, lr := time.Now(), r.schedule.At(r.state.Step)
+	batches := make([]data.Batch, r.job.Config.Accumulate)
 	for k := range batches {
-		batches[k] = loader.Next()
+		batches[k] = r.loader.Next()
 	}
-	r, err := e.Step(ctx, batches, lr)
-	if err == nil && j.Config.Strict {
-		err = j.fellBack()
+	done, err := r.engine.Step(ctx, batches, lr)
+	if err == nil && r.job.Config.Strict {
+		err = r.job.fellBack()
 	}
 	if err != nil {
-		return Step{}, err
+		return err
 	}
-	return Step{Step: i + 1, Loss: r.Loss, LR: lr, GradNorm: r.GradNorm, TokensPer: float64(r.Tokens) / time.Since(begin).Seconds()}, nil
+	s := &r.state
+	s.Step++
+	s.Batches += len(batches)
+	s.Epoch = float64(s.Batches*r.job.Config.Batch) / float64(s.Rows)
+	s.Last = Step{Step: s.Step, Loss: done.Loss, LR: lr, GradNorm: done.GradNorm, TokensPer: float64(done.Tokens) / time.Since(begin).Seconds()}
+	if s.Step == 1 {
+		s.First = s.Last
+	}
+	r.out.log(s.Last)
+	call(r.job.Hooks.OnStep, s.Last)
+	return nil
 }
 
 // fellBack is the error of a strict run in which the reference answered for a kernel.
@@ -165,20 +167,28 @@ func (j *Job) fellBack() error {
 	return nil
 }
 
-// evaluate returns nil without held-out rows, and when ctx ends meanwhile.
-func (j *Job) evaluate(ctx context.Context, e *Engine, out *output, step int) (*Eval, error) {
-	if len(j.Eval) == 0 {
-		return nil, nil
+// evaluateIfDue evaluates, unless there are no held-out rows, it is not the time, it was
+// done before the run was resumed, or ctx ends meanwhile.
+func (r *session) evaluateIfDue(ctx context.Context) error {
+	j, s := r.job, &r.state
+	if len(j.Eval) == 0 || !j.Config.Checkpoints.evalDue(s.Step, s.Steps) || s.Eval != nil && s.Eval.Step == s.Step {
+		return nil
 	}
-	loss, targets, err := e.Evaluate(ctx, data.Batches(j.Eval, j.Config.Batch))
+	loss, targets, err := r.engine.Evaluate(ctx, data.Batches(j.Eval, j.Config.Batch))
 	if err != nil && ctx.Err() != nil {
-		return nil, nil
+		return nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("evaluation after step %d: %w", step, err)
+		return fmt.Errorf("evaluation after step %d: %w", s.Step, err)
 	}
-	eval := Eval{Step: step, Loss: loss, Targets: targets}
-	out.log(eval)
-	call(j.Hooks.OnEval, eval)
-	return &eval, nil
+	s.Eval = &Eval{Step: s.Step, Loss: loss, Targets: targets}
+	switch {
+	case s.Step == 0:
+		s.Before = s.Eval
+	case s.Best == nil || loss < s.Best.Loss:
+		s.Best = s.Eval
+	}
+	r.out.log(s.Eval)
+	call(j.Hooks.OnEval, *s.Eval)
+	return nil
 }

@@ -18,26 +18,64 @@ import (
 const LogFile = "training_log.jsonl"
 
 // output is the folder that a run saves, under construction; without a path it is
-// nothing.
+// nothing. It appears as a whole at the end, unless it has checkpoints: then it is there
+// from the beginning, and the files of the model join them at the end.
 type output struct {
 	path   string
-	folder *checkpoint.Folder
+	folder *checkpoint.Folder // without checkpoints
+	run    *checkpoint.Run    // with checkpoints
 	lines  bytes.Buffer
 }
 
-func newOutput(path string) (*output, error) {
-	o := &output{path: path}
-	if path == "" {
-		return o, nil
-	}
+// newOutput claims the folder.
+func newOutput(c Config, from *Resume) (*output, error) {
+	o := &output{path: c.Out}
 	var err error
-	o.folder, err = checkpoint.NewFolder(path)
-	return o, err
+	switch {
+	case c.Out == "":
+	case c.Checkpoints.SaveEvery == 0 && from == nil:
+		o.folder, err = checkpoint.NewFolder(c.Out)
+	default:
+		own := from != nil && same(filepath.Dir(filepath.Clean(from.Dir)), c.Out)
+		o.run, err = checkpoint.OpenRun(c.Out, !own)
+		if err == nil && own {
+			err = isNewest(c.Out, from.State.Step)
+		}
+	}
+	if from != nil {
+		o.lines.Write(from.log)
+	}
+	if err != nil {
+		o.abort()
+		return nil, err
+	}
+	return o, nil
 }
 
+func same(a, b string) bool {
+	x, err1 := os.Stat(a)
+	y, err2 := os.Stat(b)
+	return err1 == nil && err2 == nil && os.SameFile(x, y)
+}
+
+// isNewest refuses to go back before checkpoints that the run would come across again.
+func isNewest(dir string, step int) error {
+	steps, err := checkpoint.Steps(dir)
+	if err == nil && len(steps) > 0 && steps[len(steps)-1] > step {
+		err = fmt.Errorf("trainer: %s is newer than the checkpoint to resume from; remove it to go back, or resume into another --out",
+			checkpoint.StepDir(dir, steps[len(steps)-1]))
+	}
+	return err
+}
+
+// abort removes what a failed run has not finished, and leaves its checkpoints. After a
+// commit it removes nothing.
 func (o *output) abort() {
 	if o.folder != nil {
-		o.folder.Abort() // removes what a failed run has written; nothing after a commit
+		o.folder.Abort()
+	}
+	if o.run != nil {
+		o.run.Close()
 	}
 }
 
@@ -50,25 +88,42 @@ func (o *output) log(v any) {
 	o.lines.Write(append(b, '\n'))
 }
 
-// commit writes everything and renames the folder into place.
+// commit writes the final model and gives it its name.
 func (o *output) commit(j *Job) (string, error) {
-	if o.folder == nil {
+	if o.path == "" {
 		return "", nil
 	}
-	model, err := j.Model.Saved()
+	f := o.folder
+	if o.run != nil {
+		var err error
+		if f, err = o.run.Finish(j.Model.ConfigFile()); err != nil {
+			return "", err
+		}
+		defer f.Abort() // does nothing after the commit
+	}
+	err := j.writeModel(f)
+	if err == nil {
+		err = f.WriteFile(LogFile, o.lines.Bytes())
+	}
 	if err != nil {
 		return "", fmt.Errorf("trainer: save %s: %w", o.path, err)
 	}
-	files := append([]File{{model.ConfigFile, model.Config}, {LogFile, o.lines.Bytes()}}, j.Files...)
-	for _, f := range files {
-		if err := checkpoint.WriteFileAtomic(o.folder.Path(f.Name), f.Data, 0o644); err != nil {
-			return "", fmt.Errorf("trainer: save %s: %w", o.path, err)
+	return o.path, f.Commit()
+}
+
+// writeModel writes what makes a folder a model folder, or that of an adapter, as it is
+// now. It is all that a saved folder and a checkpoint have in common.
+func (j *Job) writeModel(f *checkpoint.Folder) error {
+	model, err := j.Model.Saved()
+	if err != nil {
+		return err
+	}
+	for _, file := range append([]File{{model.ConfigFile, model.Config}}, j.Files...) {
+		if err := f.WriteFile(file.Name, file.Data); err != nil {
+			return err
 		}
 	}
-	if err := checkpoint.Write(o.folder.Path(model.WeightsFile), model.Weights, nil); err != nil {
-		return "", fmt.Errorf("trainer: save %s: %w", o.path, err)
-	}
-	return o.path, o.folder.Commit()
+	return checkpoint.Write(f.Path(model.WeightsFile), model.Weights, nil)
 }
 
 // tokenizerFiles reads what a model folder holds beside config and weights.

@@ -1,7 +1,8 @@
 package main
 
-// notInFile are the flags that say where the file is and what to do with it.
-var notInFile = []string{"config", "print-config", "help"}
+// notInFile are the flags that say where the file is and what to do with it, and the one
+// that no run starts with.
+var notInFile = []string{"config", "print-config", "resume", "help"}
 
 // theirNames are LLaMA-Factory's names for our flags, where they differ by more than
 // underscores.
@@ -21,6 +22,10 @@ var theirNames = map[string]string{
 	"max_grad_norm":               "clip",
 	"use_rslora":                  "lora-rslora",
 	"adapter_name_or_path":        "adapter",
+	"save_steps":                  "save-every",
+	"save_total_limit":            "keep",
+	"eval_steps":                  "eval-every",
+	"load_best_model_at_end":      "load-best-at-end",
 }
 
 // theirValues are LLaMA-Factory's spellings of values of ours, by its keys.
@@ -39,6 +44,9 @@ var fixed = map[string][]string{
 	"optim":    {"adamw_torch", "adamw_hf", "adamw_torch_fused"},
 	"bf16":     {"false"},
 	"fp16":     {"false"},
+
+	"save_strategy":          {"steps"},
+	"resume_from_checkpoint": {"false"},
 }
 
 // withoutMeaning are keys of LLaMA-Factory about things that tune does not have; they

@@ -34,6 +34,8 @@ type app struct {
 	stderr   io.Writer         // the printer, so that notes and the bar do not mix
 	progress *progress.Printer // for train
 	abort    <-chan struct{}   // closed by the second interrupt
+
+	checkpoint, pluginDir string // of a training run: its newest checkpoint, if there is one, and --plugin-dir
 }
 
 // commands is the table of verbs, in the order of the help.
@@ -41,6 +43,8 @@ func (a *app) commands() []*Command {
 	return []*Command{
 		a.trainCommand(),
 		a.mergeCommand(),
+		a.generateCommand(),
+		a.evalCommand(),
 		a.planCommand(),
 		a.kernelsListCommand(),
 		a.kernelsInspectCommand(),
@@ -68,6 +72,11 @@ func (a *app) report(err error) int {
 	}
 	var usage *usageError
 	switch {
+	case errors.Is(err, errStopped):
+		return exitInterrupted
+	case errors.Is(err, context.Canceled) && a.checkpoint != "":
+		fmt.Fprintf(a.stderr, "tune: interrupted; go on with: %s\n", a.resumeCommand())
+		return exitInterrupted
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(a.stderr, "tune: interrupted; nothing was saved")
 		return exitInterrupted
@@ -76,6 +85,9 @@ func (a *app) report(err error) int {
 	}
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintln(a.stderr, "tune:", strings.TrimSpace(line))
+	}
+	if a.checkpoint != "" {
+		fmt.Fprintf(a.stderr, "tune: the newest checkpoint is %s\n", a.checkpoint)
 	}
 	switch {
 	case errors.As(err, &usage):
@@ -88,6 +100,9 @@ func (a *app) report(err error) int {
 	}
 	return exitFailed
 }
+
+// errStopped is for an interrupt that the output already tells of.
+var errStopped = errors.New("interrupted, as reported")
 
 // errReported is for a failure that the output already tells.
 var errReported = errors.New("failed, as reported")

@@ -15,6 +15,8 @@ func chooseOut(given string, isGiven bool) (string, error) {
 	if isGiven {
 		entries, err := os.ReadDir(given)
 		switch {
+		case err == nil && len(entries) > 0 && hasCheckpoints(given):
+			return "", fmt.Errorf("--out: %s exists and has checkpoints of a run; add --resume to go on with it, or choose another folder", given)
 		case err == nil && len(entries) > 0:
 			return "", fmt.Errorf("--out: %s exists and is not empty; choose another folder, or remove it", given)
 		case err != nil && !errors.Is(err, fs.ErrNotExist):

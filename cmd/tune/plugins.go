@@ -31,6 +31,7 @@ const (
 type kernelFlags struct {
 	kernels, dir string
 	source       string // where the selection comes from, for errors
+	fixed        bool   // $TUNE_KERNELS does not count
 }
 
 func (k *kernelFlags) add(f *pflag.FlagSet, fallback string) {
@@ -41,7 +42,7 @@ func (k *kernelFlags) add(f *pflag.FlagSet, fallback string) {
 // resolve fills in $TUNE_KERNELS and checks the form of the selection.
 func (k *kernelFlags) resolve(c *Command) error {
 	k.source = "--kernels"
-	if v := os.Getenv(kernelsEnv); v != "" && !c.Flags.Changed("kernels") {
+	if v := os.Getenv(kernelsEnv); v != "" && !c.Flags.Changed("kernels") && !k.fixed {
 		k.kernels, k.source = v, "$"+kernelsEnv
 	}
 	if _, err := core.ParseSelection(k.kernels); err != nil {

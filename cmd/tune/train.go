@@ -31,7 +31,11 @@ name with underscores, or LLaMA-Factory's name for it; --print-config shows what
 all of them come to, and the saved folder keeps it as tune.yaml.
 
 Ctrl-C, or closing the terminal, finishes the step and saves; a second Ctrl-C
-gives up at once and leaves nothing behind.
+gives up at once and leaves nothing behind but checkpoints.
+
+With --save-every, the run can be killed at any moment and resumed: "tune
+--resume --out DIR" takes everything else from the newest checkpoint in DIR and
+goes on to the same result, to the bit. It refuses flags that would change that.
 
 With --log json, standard output has one JSON object on a line for each step,
 with exactly the fields step, loss, lr, grad_norm and tokens_per_s; everything
@@ -43,6 +47,8 @@ tune --kernels auto --model DIR --data notes.txt --epochs 3 --out my-model
 tune train --model DIR --data train.jsonl --eval-data test.jsonl --steps 200 \
   --batch 8 --seq 512 --lr 5e-5 --warmup 20 --log json
 tune train --config run.yaml --lr 2e-5
+tune --model DIR --data notes.txt --out my-model --save-every 100
+tune --resume --out my-model
 `
 
 // trainFlags are the values of train's flags.
@@ -51,6 +57,8 @@ type trainFlags struct {
 	kernels kernelFlags
 	file    configFile
 	log     string
+	from    string          // --resume
+	resume  *trainer.Resume // nil unless given
 	changed func(flag string) bool
 }
 
@@ -72,6 +80,7 @@ func newTrainFlags(c *Command) *trainFlags {
 	t.addLength(c.Group("Length of the run"))
 	t.addOptimizer(c.Group("Optimizer"))
 	t.addLoRA(c.Group("LoRA"))
+	t.addCheckpoints(c.Group("Checkpoints and evaluation"))
 	kernels := c.Group("Kernels")
 	t.kernels.add(kernels, t.config.Kernels)
 	kernels.BoolVar(&t.config.Strict, "strict", false, "fail where the plain implementation would replace a plugin, which is given up after three deaths on one call")
@@ -86,13 +95,16 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []strin
 	if err := t.file.apply(c, a.note); err != nil {
 		return err
 	}
+	if err := t.adopt(c, args); err != nil {
+		return err
+	}
 	if err := t.check(c, args); err != nil {
 		return err
 	}
 	if t.file.print {
 		return errors.Join(t.fitModel(), t.file.write(a.stdout, c))
 	}
-	if t.config.Out, err = chooseOut(t.config.Out, t.changed("out")); err != nil {
+	if t.config.Out, err = t.chooseOut(c); err != nil {
 		return err
 	}
 	if left := unfinished(t.config.Out); left != nil {
@@ -110,6 +122,7 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []strin
 	if err != nil {
 		return err
 	}
+	job.Resume, a.pluginDir = t.resume, t.kernels.dir
 	if err := t.keepConfig(c, job); err != nil {
 		return err
 	}
@@ -213,6 +226,11 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 		}
 		fmt.Fprintln(text)
 	}
+	job.Hooks.OnWarning = func(err error) { a.note("warning: %v", err) }
+	job.Hooks.OnCheckpoint = func(c trainer.Checkpoint) { a.checkpoint = c.Path }
+	if job.Resume != nil {
+		a.checkpoint = job.Resume.Dir
+	}
 	forget := func() bool { return true }
 	defer func() { forget() }()
 	job.Hooks.OnPatch = func(r *core.Report) {
@@ -239,6 +257,9 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 		if err := checkDemo(ctx, text, example, "Unseen words after training"); err != nil {
 			return err
 		}
+	}
+	if s.Interrupted && s.Checkpoint != "" {
+		fmt.Fprintf(text, "\nGo on with the run:\n  %s\n", a.resumeCommand())
 	}
 	fmt.Fprintf(text, "\nTrain it further, or a model of your own:\n  %s --kernels %s %s --data FILE\n", invocation(), job.Config.Kernels, further(job.Config, s.Out))
 	return nil

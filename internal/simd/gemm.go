@@ -56,6 +56,7 @@ type Product struct {
 	C              []float32
 	StrideC        int
 	Accumulate     bool
+	Dots           bool // see FewRows
 	// Finish, when set, is called once for every piece of a row of C, from (row, col) on,
 	// as soon as its sums are complete and while it is in the first-level cache: to add a
 	// bias, to apply an activation, to round it to storage. It is called from several

@@ -36,6 +36,9 @@ func (p *Product) work() float64 { return float64(p.M) * float64(p.N) * float64(
 
 // cut appends the tiles of a product to be shared by so many goroutines.
 func (p *Product) cut(tiles []tile, share int, kernel *gemmKernel) []tile {
+	if p.byRows() {
+		return p.cutRows(tiles, share)
+	}
 	best, height, width := math.Inf(1), 0, 0
 	least := ceilDiv(p.N, p.widest(kernel))
 	for strips := least; strips <= least+share; strips++ {

@@ -65,6 +65,10 @@ type tile struct {
 
 // compute adds up the tile in equal steps of the inner dimension, at most tileK.
 func (t tile) compute(kernel *gemmKernel, s *scratch) {
+	if t.byRows() {
+		t.dots(s)
+		return
+	}
 	if t.K == 0 {
 		for i := t.i0; i < t.i1 && !t.Accumulate; i++ {
 			clear(t.C[i*t.StrideC+t.j0 : i*t.StrideC+t.j1])

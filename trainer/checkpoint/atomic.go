@@ -29,7 +29,7 @@ func WriteFileAtomic(path string, data []byte, perm fs.FileMode) error {
 // replaceFile lets fill write a temporary file beside path, brings it to the disk and
 // renames it to path.
 func replaceFile(path string, perm fs.FileMode, fill func(io.Writer) error) error {
-	tmp := unusedName(path, "partial")
+	tmp := unusedName(path, partial)
 	// Not os.CreateTemp: its files are private, whatever the user's umask says.
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
@@ -50,6 +50,9 @@ func replaceFile(path string, perm fs.FileMode, fill func(io.Writer) error) erro
 	}
 	return syncDir(filepath.Dir(path))
 }
+
+// partial marks the names of what is not complete.
+const partial = "partial"
 
 // unusedName returns a name beside path that nothing has, but for bad luck.
 func unusedName(path, what string) string {

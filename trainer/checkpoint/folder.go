@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 )
 
 // Folder is an output folder under construction. Its files are written below a
@@ -18,8 +19,9 @@ import (
 //	... write to f.Path("config.json") ...
 //	return f.Commit()
 type Folder struct {
-	path string // the final name
-	dir  string // the temporary name beside it, empty after Commit or Abort
+	path string   // the final name
+	dir  string   // the temporary name, empty after Commit or Abort
+	last []string // names of files; not nil if the files join others at path, see Run.Finish
 }
 
 // NewFolder starts the folder that will become path. Parents are made as needed. It
@@ -36,7 +38,7 @@ func NewFolder(path string) (*Folder, error) {
 	if err := checkVacant(final); err != nil {
 		return nil, err
 	}
-	f := &Folder{path: final, dir: unusedName(final, "partial")}
+	f := &Folder{path: final, dir: unusedName(final, partial)}
 	if err := os.MkdirAll(filepath.Dir(final), 0o777); err != nil {
 		return nil, fmt.Errorf("checkpoint: output folder %s: %w", path, err)
 	}
@@ -49,6 +51,14 @@ func NewFolder(path string) (*Folder, error) {
 // Path returns where to write the file of the given name until the commit.
 func (f *Folder) Path(name string) string { return filepath.Join(f.dir, name) }
 
+// WriteFile writes a file of the folder. It reaches the disk at the commit.
+func (f *Folder) WriteFile(name string, data []byte) error {
+	if err := os.WriteFile(f.Path(name), data, 0o644); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	return nil
+}
+
 // Commit brings all files to the disk and gives the folder its name. It removes
 // nothing: if something has appeared there since NewFolder, that is an error. After
 // an error the folder can be committed again or aborted.
@@ -58,6 +68,9 @@ func (f *Folder) Commit() error {
 	}
 	if err := syncTree(f.dir); err != nil {
 		return fmt.Errorf("checkpoint: output folder: %w", err)
+	}
+	if f.last != nil {
+		return f.join()
 	}
 	if err := checkVacant(f.path); err != nil {
 		return err
@@ -74,6 +87,43 @@ func (f *Folder) Commit() error {
 	if err := syncDir(filepath.Dir(f.path)); err != nil {
 		return fmt.Errorf("checkpoint: output folder: %w", err)
 	}
+	return nil
+}
+
+// join moves the files to the folder that is there already.
+func (f *Folder) join() error {
+	entries, err := os.ReadDir(f.dir)
+	if err != nil {
+		return fmt.Errorf("checkpoint: output folder: %w", err)
+	}
+	var first, last []string
+	for _, e := range entries {
+		if slices.Contains(f.last, e.Name()) {
+			last = append(last, e.Name())
+		} else {
+			first = append(first, e.Name())
+		}
+	}
+	// An older model must not be taken for one while its files are replaced.
+	for _, name := range last {
+		if err := os.Remove(filepath.Join(f.path, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("checkpoint: output folder: %w", err)
+		}
+	}
+	for _, names := range [][]string{nil, first, last} {
+		for _, name := range names {
+			if err := os.Rename(filepath.Join(f.dir, name), filepath.Join(f.path, name)); err != nil {
+				return fmt.Errorf("checkpoint: output folder: %w", err)
+			}
+		}
+		if err := syncDir(f.path); err != nil {
+			return fmt.Errorf("checkpoint: output folder: %w", err)
+		}
+	}
+	if err := os.Remove(f.dir); err != nil {
+		return fmt.Errorf("checkpoint: output folder: %w", err)
+	}
+	f.dir = ""
 	return nil
 }
 

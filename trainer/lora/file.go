@@ -150,20 +150,20 @@ func load(body *nn.Body, dir string) (*Adapter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", ConfigFile, err)
 	}
-	f, err := checkpoint.Open(filepath.Join(dir, WeightsFile))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
 	a, err := attach(body, c, base)
 	if err != nil {
 		return nil, err
 	}
-	return a, a.fill(f)
+	return a, a.Read(dir)
 }
 
-// fill reads the tensors.
-func (a *Adapter) fill(f *checkpoint.File) error {
+// Read fills the adapters from a folder's tensors, whatever its configuration says.
+func (a *Adapter) Read(dir string) error {
+	f, err := checkpoint.Open(filepath.Join(dir, WeightsFile))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
 	left := map[string]bool{}
 	for _, name := range f.Names() {
 		left[name] = true

@@ -216,7 +216,7 @@ func TestNamesMatchWholeElementsOfPaths(t *testing.T) {
 // TestSomeExpertsAlone: an adapter is for all experts of a layer or for none.
 func TestSomeExpertsAlone(t *testing.T) {
 	b := nn.NewBuilder(autograd.Heap{})
-	nn.NewMoE(b, "mlp", "mlp", nn.MoEConfig{Hidden: 4, Intermediate: 6, Experts: 3, TopK: 1})
+	nn.NewMoE(b, "mlp", "mlp", nn.MoEConfig{Hidden: 4, Intermediate: 6, Router: nn.RouterConfig{Experts: 3, TopK: 1}})
 	m := b.Body()
 	if _, err := (Config{Targets: []string{"experts.1.up_proj"}}).choose(m.Targets()); err == nil || !strings.Contains(err.Error(), "1 of the 3 experts") {
 		t.Errorf("error %v", err)

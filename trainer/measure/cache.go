@@ -31,6 +31,7 @@ type key struct {
 	Batch        int        `json:"batch"`
 	Seq          int        `json:"seq"`
 	MaxPosition  int        `json:"max_position"`
+	Inference    bool       `json:"inference"`
 }
 
 // entry is the content of a file.
@@ -45,7 +46,7 @@ func (s *session) key(u use) (key, bool) {
 	name := u.kernel.Info().Name
 	k := key{Plugin: s.manifests[name].Checksum, CPU: cpu.Name(), Variant: simd.Variant(), Threads: simd.Threads(),
 		Kernel: name, Op: u.op, Facts: u.facts, RowsPerToken: u.rowsPerToken,
-		Batch: s.run.Batch, Seq: s.run.Seq, MaxPosition: s.run.MaxPosition}
+		Batch: s.run.Batch, Seq: s.run.Seq, MaxPosition: s.run.MaxPosition, Inference: s.run.Inference}
 	if s.cache.dir == "" || k.Plugin == "" {
 		return k, false
 	}

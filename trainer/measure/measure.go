@@ -27,11 +27,26 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Run is what a measurement stands for: training on batches of one size.
+// Run is what a measurement stands for: training on batches of one size, or using the
+// model on them.
 type Run struct {
-	Memory      core.Memory // for the programs that are measured
-	Batch, Seq  int         // rows of a batch, tokens of a row
-	MaxPosition int         // positions stay below; 0 means Seq
+	Memory      core.Memory        // for the programs that are measured
+	Batch, Seq  int                // rows of a batch, tokens of a row
+	MaxPosition int                // positions stay below; 0 means Seq
+	Inference   bool               // without a backward pass; kernels that have none are allowed
+	Plain       map[core.Op]string // ops that get no kernel, and why; see core.Plain
+}
+
+// options of the plan.
+func (r Run) options() []core.Option {
+	var opts []core.Option
+	if r.Inference {
+		opts = append(opts, core.Inference())
+	}
+	for op, reason := range r.Plain {
+		opts = append(opts, core.Plain(op, reason))
+	}
+	return opts
 }
 
 // mostTokens bounds the rows that are measured. Time and memory of every op grow in
@@ -55,7 +70,7 @@ func Plan(ctx context.Context, m core.Model, reg *core.Registry, selection strin
 		o.Logger = slog.Default()
 	}
 	s := &session{ctx: ctx, run: r, opts: o, cache: newCache(o), manifests: manifests(reg), seen: map[use]outcome{}}
-	p, err := core.NewPlan(m, reg, sel, core.Measured(s.measure))
+	p, err := core.NewPlan(m, reg, sel, append(r.options(), core.Measured(s.measure))...)
 	if err == nil && s.fresh > 0 {
 		o.Logger.Info("measured kernels against the plain forward, for auto", "uses", s.fresh, "took", time.Since(s.start).Round(time.Millisecond))
 	}
@@ -131,7 +146,7 @@ func (s *session) remember(site core.Site, u use) (core.Measurement, error) {
 // compare measures.
 func (s *session) compare(site core.Site, k core.Kernel) (core.Measurement, error) {
 	before := health(k)
-	p, err := nn.NewProbe(s.run.Memory, site, k, s.run.Batch, s.run.Seq, s.run.MaxPosition)
+	p, err := nn.NewProbe(s.run.Memory, site, k, s.run.Batch, s.run.Seq, s.run.MaxPosition, s.run.Inference)
 	if err != nil {
 		return core.Measurement{}, err
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/seed98097648/tune/core"
@@ -126,7 +127,7 @@ func (m *Model) fill(set *checkpoint.Set) error {
 	for _, name := range set.Names() {
 		unused[name] = !m.ignored(name)
 	}
-	for _, p := range m.Params() {
+	for _, p := range slices.Concat(m.Params(), m.Buffers()) {
 		for _, e := range p.Entries {
 			t, ok := set.Tensor(e.Name)
 			if !ok {
@@ -155,8 +156,14 @@ func (m *Model) fill(set *checkpoint.Set) error {
 }
 
 // ignored are tensors that files may hold and that carry nothing: a copy of the tied
-// head, and the rotary frequencies that old files stored.
+// head, the rotary frequencies that old files stored, and layers after the last.
 func (m *Model) ignored(name string) bool {
+	if rest, ok := strings.CutPrefix(name, "model.layers."); ok {
+		number, _, _ := strings.Cut(rest, ".")
+		if i, err := strconv.Atoi(number); err == nil && i >= m.Config.NumHiddenLayers && i-m.Config.NumHiddenLayers < m.Config.ExtraLayers {
+			return true
+		}
+	}
 	return m.Config.TieWordEmbeddings && name == "lm_head.weight" || strings.HasSuffix(name, ".rotary_emb.inv_freq")
 }
 
@@ -192,7 +199,7 @@ func list(what string, names []string) error {
 // not among them, and a model in int8 has lost them.
 func (m *Model) Named() ([]checkpoint.Named, error) {
 	var out []checkpoint.Named
-	for _, p := range m.Params()[:m.base] {
+	for _, p := range slices.Concat(m.Params()[:m.base], m.Buffers()) {
 		for _, e := range p.Entries {
 			t := e.View(p.Tensor)
 			switch t.DType {

@@ -12,8 +12,12 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/lora"
+	"github.com/seed98097648/tune/trainer/models/glm4"
+	"github.com/seed98097648/tune/trainer/models/glm4moe"
 	"github.com/seed98097648/tune/trainer/models/hf"
 	"github.com/seed98097648/tune/trainer/models/llama"
+	"github.com/seed98097648/tune/trainer/models/mistral"
+	"github.com/seed98097648/tune/trainer/models/qwen2"
 	"github.com/seed98097648/tune/trainer/models/qwen3"
 	"github.com/seed98097648/tune/trainer/models/qwen3moe"
 	"github.com/seed98097648/tune/trainer/nn"
@@ -23,7 +27,11 @@ type builder func(config []byte, b *nn.Builder) (*nn.Decoder, *hf.Config, error)
 
 // families is the router by model_type.
 var families = map[string]builder{
+	"glm4":      glm4.New,
+	"glm4_moe":  glm4moe.New,
 	"llama":     llama.New,
+	"mistral":   mistral.New,
+	"qwen2":     qwen2.New,
 	"qwen3":     qwen3.New,
 	"qwen3_moe": qwen3moe.New,
 }

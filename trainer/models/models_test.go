@@ -12,13 +12,24 @@ import (
 	"github.com/seed98097648/tune/trainer/models"
 )
 
-// fields of a small model of each family; qwen3_moe has a dense layer and a sparse one.
+// fields of a small model of each family; those with experts have a dense layer and a
+// sparse one, those with a window one that is shorter than the batches of the tests.
 func family(name string, change ...func(map[string]any)) []byte {
 	c := map[string]any{"model_type": name, "vocab_size": 29, "hidden_size": 12, "intermediate_size": 20, "num_hidden_layers": 2,
 		"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6, "max_position_embeddings": 64, "initializer_range": 0.3}
 	switch name {
 	case "llama":
 		c["attention_bias"], c["mlp_bias"] = true, true
+	case "mistral":
+		c["sliding_window"] = 4
+	case "qwen2":
+		c["tie_word_embeddings"], c["use_sliding_window"], c["sliding_window"], c["max_window_layers"] = true, true, 3, 1
+	case "glm4":
+		c["head_dim"], c["pad_token_id"] = 8, 2
+	case "glm4_moe":
+		c["head_dim"], c["attention_bias"], c["use_qk_norm"] = 8, true, true
+		c["n_routed_experts"], c["num_experts_per_tok"], c["moe_intermediate_size"], c["n_shared_experts"] = 8, 2, 10, 2
+		c["n_group"], c["topk_group"], c["routed_scaling_factor"] = 4, 2, 2.5
 	case "qwen3":
 		c["tie_word_embeddings"] = true
 	case "qwen3_moe":
@@ -62,8 +73,8 @@ func TestConfigurationErrorsNameTheField(t *testing.T) {
 	}{
 		{"not JSON", []byte("{"), "config.json: unexpected end"},
 		{"text after the end", []byte(`{"model_type": "llama"} {}`), "config.json: invalid character"},
-		{"no type", family("llama", with("model_type", nil)), `model_type "" is not supported; supported: llama, qwen3, qwen3_moe`},
-		{"unknown type", family("mamba"), `model_type "mamba" is not supported; supported: llama, qwen3, qwen3_moe`},
+		{"no type", family("llama", with("model_type", nil)), `model_type "" is not supported; supported: glm4, glm4_moe, llama, mistral, qwen2, qwen3, qwen3_moe`},
+		{"unknown type", family("mamba"), `model_type "mamba" is not supported; supported: glm4, glm4_moe, llama, mistral, qwen2, qwen3, qwen3_moe`},
 		{"text for a number", family("llama", with("hidden_size", "big")), "field hidden_size: a string does not fit"},
 		{"text for a number in a sparse model", family("qwen3_moe", with("num_experts", "many")), "field num_experts: a string does not fit"},
 		{"text for a shared number in a sparse model", family("qwen3_moe", with("vocab_size", "all")), "field vocab_size: a string does not fit"},
@@ -78,7 +89,18 @@ func TestConfigurationErrorsNameTheField(t *testing.T) {
 		{"negative epsilon", family("llama", with("rms_norm_eps", -1e-5)), "rms_norm_eps is -1e-05"},
 		{"another activation", family("qwen3", with("hidden_act", "gelu")), `hidden_act "gelu" is not supported`},
 		{"dropout", family("llama", with("attention_dropout", 0.1)), "attention_dropout 0.1"},
-		{"window", family("qwen3", with("use_sliding_window", true)), "use_sliding_window"},
+		{"a window in a family without", family("llama", with("use_sliding_window", true)), "use_sliding_window is not supported by model_type llama"},
+		{"no width of a window", family("qwen3", with("use_sliding_window", true), with("sliding_window", 0)), "sliding_window is 0"},
+		{"a negative window", family("mistral", with("sliding_window", -4)), "sliding_window is -4"},
+		{"too few types of layers", family("qwen2", with("layer_types", []string{"full_attention"})), "layer_types has 1 entries for num_hidden_layers 2"},
+		{"an unknown type of layer", family("qwen3", with("layer_types", []string{"full_attention", "linear_attention"})), `layer_types: "linear_attention" of layer 1`},
+		{"a windowed layer without a window", family("qwen3", with("layer_types", []string{"sliding_attention", "full_attention"})), "layer 0 is sliding_attention, but no sliding_window"},
+		{"a full layer in a family of windows", family("mistral", with("layer_types", []string{"sliding_attention", "full_attention"})), "layer 1 cannot be full_attention in model_type mistral"},
+		{"a windowed layer in a family without", family("glm4", with("layer_types", []string{"sliding_attention", "full_attention"})), "layer 0 is sliding_attention"},
+		{"biases of the MLP", family("mistral", with("mlp_bias", true)), "mlp_bias is not supported by model_type mistral"},
+		{"part of a head in a family that rotates all", family("qwen2", with("partial_rotary_factor", 0.5)), "partial_rotary_factor 0.5 is not supported by model_type qwen2"},
+		{"tokens that see later ones", family("qwen2", with("is_causal", false)), "is_causal"},
+		{"positions with axes", family("qwen2", with("use_mrope", true)), "use_mrope"},
 		{"tensor parallelism", family("llama", with("pretraining_tp", 2)), "pretraining_tp 2"},
 		{"quantized", family("llama", with("quantization_config", map[string]any{"bits": 4})), "quantization_config"},
 		{"padding outside", family("llama", with("pad_token_id", 29)), "pad_token_id is outside"},
@@ -87,7 +109,18 @@ func TestConfigurationErrorsNameTheField(t *testing.T) {
 		{"no experts", family("qwen3_moe", with("num_experts", 0)), "num_experts (0)"},
 		{"no width of experts", family("qwen3_moe", with("moe_intermediate_size", 0)), "moe_intermediate_size is 0"},
 		{"no sparse step", family("qwen3_moe", with("decoder_sparse_step", -1)), "decoder_sparse_step is -1"},
-		{"auxiliary loss", family("qwen3_moe", with("output_router_logits", true)), "output_router_logits"},
+		{"more experts than make sense", family("qwen3_moe", with("num_experts", 1<<20)), "num_experts is 1048576"},
+		{"a negative auxiliary loss", family("qwen3_moe", with("router_aux_loss_coef", -1)), "router_aux_loss_coef is -1"},
+		{"auxiliary loss in a family without", family("glm4_moe", with("output_router_logits", true)), "output_router_logits is not supported by model_type glm4_moe"},
+		{"no shared expert", family("glm4_moe", with("n_shared_experts", 0)), "n_shared_experts is 0"},
+		{"groups that do not divide", family("glm4_moe", with("n_group", 3)), "n_group (3) must divide n_routed_experts (8)"},
+		{"groups of one", family("glm4_moe", with("n_group", 8)), "n_group (8) must divide"},
+		{"more groups of a token than groups", family("glm4_moe", with("topk_group", 5)), "topk_group (5) must be between 1 and n_group (4)"},
+		{"no scale of experts", family("glm4_moe", with("routed_scaling_factor", 0)), "routed_scaling_factor is 0"},
+		{"a negative number of dense layers", family("glm4_moe", with("first_k_dense_replace", -1)), "first_k_dense_replace is -1"},
+		{"another scoring", family("glm4_moe", with("scoring_func", "softmax")), `scoring_func "softmax"`},
+		{"another choice", family("glm4_moe", with("topk_method", "greedy")), `topk_method "greedy"`},
+		{"experts in some layers", family("glm4_moe", with("moe_layer_freq", 2)), "moe_layer_freq 2"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -101,6 +134,10 @@ func TestConfigurationErrorsNameTheField(t *testing.T) {
 // TestSitesDeclareTheirFacts counts sites by op and looks at what tells them apart.
 func TestSitesDeclareTheirFacts(t *testing.T) {
 	tests := map[string]map[core.Op]int{
+		"glm4":      {core.RMSNorm: 9, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
+		"glm4_moe":  {core.RMSNorm: 9, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.MoEExperts: 1, core.LinearCrossEntropy: 1},
+		"mistral":   {core.RMSNorm: 5, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
+		"qwen2":     {core.RMSNorm: 5, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
 		"llama":     {core.RMSNorm: 5, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
 		"qwen3":     {core.RMSNorm: 9, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
 		"qwen3_moe": {core.RMSNorm: 9, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 1, core.MoEExperts: 1, core.LinearCrossEntropy: 1},
@@ -118,31 +155,8 @@ func TestSitesDeclareTheirFacts(t *testing.T) {
 				if err := s.Facts.Validate(s.Op); err != nil {
 					t.Errorf("%s: %v", s.Path, err)
 				}
-				switch s.Op {
-				case core.RMSNorm:
-					if head := strings.Contains(s.Path, "self_attn"); s.Facts.Dim != map[bool]int{true: 6, false: 12}[head] {
-						t.Errorf("%s has %v", s.Path, s.Facts)
-					}
-				case core.RoPE:
-					if f := s.Facts; f.Pairing != core.Half || f.RotaryDim != 6 || f.HeadDim != 6 || f.Heads != 4 || f.KVHeads != 2 {
-						t.Errorf("%s has %v", s.Path, f)
-					}
-				case core.Attention:
-					if f := s.Facts; f.HeadDim != 6 || f.Heads != 4 || f.KVHeads != 2 {
-						t.Errorf("%s has %v", s.Path, f)
-					}
-				case core.SwiGLU:
-					if s.Facts.Intermediate != 20 || s.Facts.Layout != core.Separate {
-						t.Errorf("%s has %v", s.Path, s.Facts)
-					}
-				case core.LinearCrossEntropy:
-					if f := s.Facts; f.Dim != 12 || f.Vocab != newModel(t, family(name), 1).Vocab() || s.Path != "loss" {
-						t.Errorf("%s has %v", s.Path, f)
-					}
-				case core.MoEExperts:
-					if f := s.Facts; f.Experts != 4 || f.TopK != 2 || f.Intermediate != 10 || f.Routing != core.RoutingNormalized || s.Path != "layers.1.mlp.experts" {
-						t.Errorf("%s has %v", s.Path, f)
-					}
+				if want := facts(name, s); s.Facts != want {
+					t.Errorf("%s has %v, want %v", s.Path, s.Facts, want)
 				}
 			}
 			if !maps.Equal(got, want) {
@@ -150,6 +164,47 @@ func TestSitesDeclareTheirFacts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// facts are what a site of a small model of the family must say.
+func facts(family string, s core.Site) core.Facts {
+	f := core.Facts{DType: core.Float32}
+	headDim, rotaryDim, pairing := 6, 6, core.Half
+	switch family {
+	case "glm4":
+		headDim, rotaryDim, pairing = 8, 4, core.Interleaved
+	case "glm4_moe":
+		headDim, rotaryDim = 8, 4
+	}
+	switch s.Op {
+	case core.RMSNorm:
+		f.WeightDType, f.Dim, f.Cast = core.Float32, 12, core.CastBeforeWeight
+		if strings.Contains(s.Path, "self_attn.") {
+			f.Dim = headDim
+		}
+		f.Eps = map[string]float64{"glm4": 1.5625e-7, "glm4_moe": 1e-5}[family]
+		if f.Eps == 0 {
+			f.Eps = 1e-6
+		}
+	case core.RoPE:
+		f.HeadDim, f.RotaryDim, f.Heads, f.KVHeads, f.Pairing = headDim, rotaryDim, 4, 2, pairing
+	case core.Attention:
+		f.HeadDim, f.Heads, f.KVHeads = headDim, 4, 2
+	case core.SwiGLU:
+		f.Intermediate, f.Activation, f.Layout = 20, "silu", core.Separate // two shared experts are as wide
+		if family == "glm4" {
+			f.Layout = core.Packed
+		}
+	case core.LinearCrossEntropy:
+		f.WeightDType, f.Dim, f.Vocab = core.Float32, 12, 29
+	case core.MoEExperts:
+		f.WeightDType, f.Dim, f.Intermediate, f.Activation, f.Layout = core.Float32, 12, 10, "silu", core.Packed
+		f.Experts, f.TopK, f.Routing = 4, 2, core.RoutingNormalized
+		if family == "glm4_moe" {
+			f.Experts, f.Routing = 8, core.RoutingAny // they sum to the scale
+		}
+	}
+	return f
 }
 
 func TestASparseStepChoosesTheLayersWithExperts(t *testing.T) {

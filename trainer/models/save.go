@@ -23,17 +23,25 @@ type Saved struct {
 	Weights     []checkpoint.Named
 }
 
+// ConfigFile names the file that makes a folder one with the model, or with its adapter.
+func (m *Model) ConfigFile() string {
+	if m.Adapter != nil {
+		return lora.ConfigFile
+	}
+	return "config.json"
+}
+
 // Saved returns what has been trained: the model, or its adapter alone if it has one. See
 // Named for the errors.
 func (m *Model) Saved() (Saved, error) {
 	if m.Adapter == nil {
 		weights, err := m.Named()
-		return Saved{"config.json", m.RawConfig, checkpoint.SingleFile, weights}, err
+		return Saved{m.ConfigFile(), m.RawConfig, checkpoint.SingleFile, weights}, err
 	}
 	config, err := m.Adapter.JSON()
 	if err != nil {
 		return Saved{}, err
 	}
 	weights, err := m.Adapter.Named()
-	return Saved{lora.ConfigFile, config, lora.WeightsFile, weights}, err
+	return Saved{m.ConfigFile(), config, lora.WeightsFile, weights}, err
 }

@@ -24,13 +24,13 @@ type Target struct {
 
 // expertTargets adds the matrices of the experts.
 func (b *Builder) expertTargets(m *MoE, path string) {
-	d, i := m.cfg.Hidden, m.cfg.Intermediate
+	d, i := m.site.facts.Dim, m.site.facts.Intermediate
 	for k, name := range []string{"gate_proj", "up_proj", "down_proj"} {
 		t := Target{Name: path + ".experts." + name, In: d, Out: i, at: &m.adapters[k], site: m.site}
 		if name == "down_proj" {
 			t.In, t.Out = i, d
 		}
-		for e := range m.cfg.Experts {
+		for e := range m.site.facts.Experts {
 			t.Modules = append(t.Modules, fmt.Sprintf("%s.experts.%d.%s", path, e, name))
 		}
 		b.targets = append(b.targets, t)

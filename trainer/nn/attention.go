@@ -17,6 +17,7 @@ type AttentionConfig struct {
 	Eps                             float64 // of those norms
 	Rope                            *RopeTable
 	Pairing                         core.Pairing
+	Window                          int // tokens that a query sees, itself among them; 0 for all before it
 }
 
 // Attention is causal self-attention with grouped queries and rotary positions. Its own
@@ -63,10 +64,14 @@ func (a *Attention) Forward(c *Context, x *autograd.Value) *autograd.Value {
 
 // attend records what the site offers: q [T, H, C], k and v [T, KV, C], y [T, H, C].
 func (a *Attention) attend(c *Context, q, k, v *autograd.Value) *autograd.Value {
-	if a.kernel != nil {
-		return a.fused(c, c.T(), q, k, v, c.keys)[0]
+	if c.cache != nil {
+		return c.cache.attend(c, a, q, k, v, a.cfg.Window)
 	}
-	return c.G.ApplyAll(attentionOp(c.B, c.S, a.cfg), q, k, v, c.keys)[0]
+	keys := c.keysWithin(a.cfg.Window)
+	if a.kernel != nil {
+		return a.fused(c, c.T(), q, k, v, keys)[0]
+	}
+	return c.G.ApplyAll(attentionOp(c.B, c.S, a.cfg), q, k, v, keys)[0]
 }
 
 // attentionOp is softmax(q k^T / sqrt(C)) v, where a query sees a range of the keys of its

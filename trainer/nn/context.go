@@ -14,6 +14,8 @@ type Batch struct {
 	// Keys [B*S, 2] is what Segments come down to: the range of tokens, counted over the
 	// batch, that each token attends to.
 	Keys []int32
+	// windows are the keys of layers that see no more than so many tokens back.
+	windows []window
 	// Divisor, one element, divides the summed loss: the number of targets of this batch,
 	// or of all the batches whose gradients are accumulated.
 	Divisor []float32
@@ -33,6 +35,9 @@ func (b *Batch) Fill(from data.Batch, divisor int) error {
 		if err := setKeys(b.Keys[2*lo:2*hi], from.Segments[lo:hi], lo); err != nil {
 			return fmt.Errorf("nn: row %d of the batch: %w", row, err)
 		}
+	}
+	for _, w := range b.windows {
+		w.fill(b.Keys)
 	}
 	copy(b.IDs, from.IDs)
 	copy(b.Labels, from.Labels)
@@ -54,11 +59,14 @@ type Context struct {
 	labels    *autograd.Value
 	pos       *autograd.Value
 	keys      *autograd.Value
+	windows   map[int]*autograd.Value // the keys within a sliding window, by its size
+	routed    []routes                // what the model's routers decided, in the order of its layers
 	divisor   *autograd.Value
 	noise     *autograd.Value
 	leaves    map[*Param]*autograd.Value
 	tables    map[*RopeTable][2]*autograd.Value
 	leave     func() // ends what cheap began
+	cache     *Cache // keys and values of the tokens before; nil without
 	swaps     int    // of the model's sites when its forward was recorded
 	err       error
 }
@@ -84,8 +92,9 @@ func NewContext(mem core.Memory, b, s, maxPosition int) (*Context, error) {
 	divisor := core.Tensor{DType: core.Float32, Shape: core.Shape{1}, Data: block[20*n : 20*n+4]}
 	noise := ints.Slice(5*n+1, 5*n+3, 2)
 	c := &Context{G: g, B: b, S: s, positions: maxPosition,
-		leaves: map[*Param]*autograd.Value{}, tables: map[*RopeTable][2]*autograd.Value{},
-		batch: &Batch{data.Batch{B: b, S: s, IDs: part(0).Int32s(), Labels: part(1).Int32s(), Positions: part(2).Int32s()}, keys.Int32s(), divisor.Float32s(), noise.Int32s()}}
+		leaves: map[*Param]*autograd.Value{}, tables: map[*RopeTable][2]*autograd.Value{}, windows: map[int]*autograd.Value{},
+		batch: &Batch{Batch: data.Batch{B: b, S: s, IDs: part(0).Int32s(), Labels: part(1).Int32s(), Positions: part(2).Int32s()},
+			Keys: keys.Int32s(), Divisor: divisor.Float32s(), Noise: noise.Int32s()}}
 	c.ids, c.labels = c.G.Input("input_ids", part(0)), c.G.Input("labels", part(1))
 	c.pos, c.keys = c.G.Input("positions", part(2)), c.G.Input("keys", keys)
 	c.divisor, c.noise = c.G.Input("divisor", divisor), c.G.Input("noise", noise)
@@ -127,12 +136,14 @@ func (c *Context) fail(err error) {
 	}
 }
 
-// Leaf returns the parameter's value in this graph.
+// Leaf returns the value of a parameter or of a buffer in this graph.
 func (c *Context) Leaf(p *Param) *autograd.Value {
-	if c.leaves[p] == nil && p.Frozen {
-		c.leaves[p] = c.G.Input(p.Name, p.Tensor)
-	} else if c.leaves[p] == nil {
-		c.leaves[p] = c.G.Param(p.Name, p.Tensor)
+	if c.leaves[p] == nil {
+		leaf := c.G.Param
+		if p.buffer || p.Frozen {
+			leaf = c.G.Input
+		}
+		c.leaves[p] = leaf(p.Name, p.Tensor)
 	}
 	return c.leaves[p]
 }

@@ -12,7 +12,7 @@ type Block interface {
 	Forward(c *Context, x *autograd.Value) *autograd.Value
 }
 
-// DecoderConfig describes a pre-norm decoder as Llama and Qwen build it: in every layer
+// DecoderConfig describes a decoder as Llama and Qwen build it, pre-norm: in every layer
 // h += attention(norm(h)), then h += block(norm(h)); a last norm; a head that may share
 // the embedding's weight.
 type DecoderConfig struct {
@@ -20,10 +20,19 @@ type DecoderConfig struct {
 	Eps                   float64
 	Tied                  bool // the head is the embedding
 	Padding               int  // token whose embedding gets no gradient; negative for none
-	Attention             AttentionConfig
+	// Sandwich puts a norm after attention and block too, as GLM-4-0414 does, before the
+	// residual is added: h += norm(attention(norm(h))), then h += norm(block(norm(h))).
+	Sandwich  bool
+	Attention AttentionConfig
+	// Window returns the sliding window of a layer's attention, instead of Attention's own;
+	// nil if all layers are alike.
+	Window func(layer int) int
 	// Block builds the feed-forward block of a layer: parameters below path, the site at
 	// or below sitePath.
 	Block func(b *Builder, layer int, path, sitePath string) Block
+	// Balance is how much the load-balancing loss of the routers weighs in the loss; see
+	// Output.Balance.
+	Balance float64
 }
 
 // Decoder is a causal language model.
@@ -38,9 +47,10 @@ type Decoder struct {
 }
 
 type decoderLayer struct {
-	attentionNorm, blockNorm *RMSNorm
-	attention                *Attention
-	block                    Block
+	attentionNorm, blockNorm         *RMSNorm
+	postAttentionNorm, postBlockNorm *RMSNorm // nil unless Sandwich
+	attention                        *Attention
+	block                            Block
 }
 
 // NewDecoder builds the model with the tensor names of Hugging Face.
@@ -50,13 +60,7 @@ func NewDecoder(b *Builder, cfg DecoderConfig) (*Decoder, error) {
 		if b.Err() != nil {
 			break
 		}
-		path, site := fmt.Sprintf("model.layers.%d", i), fmt.Sprintf("layers.%d", i)
-		d.layers = append(d.layers, decoderLayer{
-			attentionNorm: NewRMSNorm(b, path+".input_layernorm", site+".input_layernorm", cfg.Hidden, cfg.Eps),
-			attention:     NewAttention(b, path+".self_attn", site+".self_attn", cfg.Attention),
-			blockNorm:     NewRMSNorm(b, path+".post_attention_layernorm", site+".post_attention_layernorm", cfg.Hidden, cfg.Eps),
-			block:         cfg.Block(b, i, path+".mlp", site+".mlp"),
-		})
+		d.layers = append(d.layers, newDecoderLayer(b, i, cfg))
 	}
 	d.norm = NewRMSNorm(b, "model.norm", "norm", cfg.Hidden, cfg.Eps)
 	if cfg.Tied {
@@ -74,6 +78,28 @@ func NewDecoder(b *Builder, cfg DecoderConfig) (*Decoder, error) {
 	return d, nil
 }
 
+func newDecoderLayer(b *Builder, i int, cfg DecoderConfig) decoderLayer {
+	path, site := fmt.Sprintf("model.layers.%d", i), fmt.Sprintf("layers.%d", i)
+	norm := func(name string) *RMSNorm {
+		return NewRMSNorm(b, path+"."+name, site+"."+name, cfg.Hidden, cfg.Eps)
+	}
+	if cfg.Window != nil {
+		cfg.Attention.Window = cfg.Window(i)
+	}
+	var l decoderLayer
+	l.attentionNorm = norm("input_layernorm")
+	l.attention = NewAttention(b, path+".self_attn", site+".self_attn", cfg.Attention)
+	if cfg.Sandwich {
+		l.postAttentionNorm = norm("post_self_attn_layernorm")
+	}
+	l.blockNorm = norm("post_attention_layernorm")
+	l.block = cfg.Block(b, i, path+".mlp", site+".mlp")
+	if cfg.Sandwich {
+		l.postBlockNorm = norm("post_mlp_layernorm")
+	}
+	return l
+}
+
 // Vocab returns the number of tokens that the model knows.
 func (d *Decoder) Vocab() int { return d.cfg.Vocab }
 
@@ -84,34 +110,79 @@ type Output struct {
 	Normed   *autograd.Value   // after the last norm [T, D]
 	Logits   *autograd.Value   // [T, V]; never computed if nobody keeps it and the loss is fused
 	Loss     *autograd.Value   // scalar
+	// Balance [1] is the part of the loss that keeps the load of experts even, Switch
+	// Transformer's; nil without one.
+	Balance *autograd.Value
 }
 
 // Forward records the model.
 func (d *Decoder) Forward(c *Context) *Output {
 	var out Output
 	c.swaps = d.use.swaps
+	c.routed = nil
 	h := inPath(c, "embed_tokens", func() *autograd.Value { return d.embed.Forward(c) })
 	out.Embedded = h
+	var x *autograd.Value // what is still to be added to h
 	for i, l := range d.layers {
-		h = inPath(c, fmt.Sprintf("layers.%d", i), func() *autograd.Value { return l.forward(c, h) })
-		out.Hidden = append(out.Hidden, h)
+		leave := c.G.Enter(fmt.Sprintf("layers.%d", i))
+		var before *autograd.Value
+		before, h, x = l.forward(c, h, x)
+		leave()
+		if i > 0 {
+			out.Hidden = append(out.Hidden, before)
+		}
 	}
-	out.Normed = inPath(c, "norm", func() *autograd.Value { return d.norm.Forward(c, h) })
-	out.Logits, out.Loss = d.loss.headLoss(c, d.head, out.Normed)
+	h, out.Normed = addNorm(c, "norm", d.norm, h, x)
+	out.Hidden = append(out.Hidden, h)
+	if c.cache != nil {
+		return d.next(c, &out)
+	}
+	out.Balance = balance(c, d.cfg.Balance)
+	out.Logits, out.Loss = d.loss.headLoss(c, d.head, out.Normed, out.Balance)
 	return &out
 }
 
-// forward records a layer: the residual stream before it and after it.
-func (l decoderLayer) forward(c *Context, h *autograd.Value) *autograd.Value {
+// addNorm records a residual and the norm after it: h + x, and the norm of that. Without
+// x, h stays as it is.
+func addNorm(c *Context, name string, norm *RMSNorm, h, x *autograd.Value) (sum, normed *autograd.Value) {
+	if x != nil {
+		h = Add(c.G, h, x)
+	}
+	return h, inPath(c, name, func() *autograd.Value { return norm.Forward(c, h) })
+}
+
+// forward records a layer, given the residual stream h and what the layer before leaves to
+// be added to it. It returns the stream at its start, and the same two for the layer after.
+func (l decoderLayer) forward(c *Context, h, x *autograd.Value) (before, after, rest *autograd.Value) {
 	if c.Checkpoint {
 		defer c.G.Checkpoint()()
 	}
 	c.cheap()
-	x := inPath(c, "input_layernorm", func() *autograd.Value { return l.attentionNorm.Forward(c, h) })
-	h = Add(c.G, h, inPath(c, "self_attn", func() *autograd.Value { return l.attention.Forward(c, x) }))
+	before, y := addNorm(c, "input_layernorm", l.attentionNorm, h, x)
+	y = inPath(c, "self_attn", func() *autograd.Value { return l.attention.Forward(c, y) })
+	if l.postAttentionNorm != nil {
+		return before, l.sandwich(c, before, y), nil
+	}
 	c.cheap()
-	x = inPath(c, "post_attention_layernorm", func() *autograd.Value { return l.blockNorm.Forward(c, h) })
-	return Add(c.G, h, inPath(c, "mlp", func() *autograd.Value { return l.block.Forward(c, x) }))
+	h, y = addNorm(c, "post_attention_layernorm", l.blockNorm, before, y)
+	y = inPath(c, "mlp", func() *autograd.Value { return l.block.Forward(c, y) })
+	if c.Checkpoint {
+		return before, Add(c.G, h, y), nil // so that one value is kept between layers, not two
+	}
+	return before, h, y
+}
+
+// sandwich records the rest of a layer whose residuals are normed before they are added,
+// given the stream and what attention gives.
+func (l decoderLayer) sandwich(c *Context, h, y *autograd.Value) *autograd.Value {
+	norm := func(name string, n *RMSNorm, x *autograd.Value) *autograd.Value {
+		return inPath(c, name, func() *autograd.Value { return n.Forward(c, x) })
+	}
+	h = Add(c.G, h, norm("post_self_attn_layernorm", l.postAttentionNorm, y))
+	c.cheap()
+	x := norm("post_attention_layernorm", l.blockNorm, h)
+	y = inPath(c, "mlp", func() *autograd.Value { return l.block.Forward(c, x) })
+	return Add(c.G, h, norm("post_mlp_layernorm", l.postBlockNorm, y))
 }
 
 func inPath(c *Context, name string, f func() *autograd.Value) *autograd.Value {

@@ -45,9 +45,31 @@ func oneLayer(cfg *DecoderConfig) { cfg.Layers = 1 }
 func withExperts(k int, normalized bool) func(*DecoderConfig) {
 	return func(cfg *DecoderConfig) {
 		cfg.Block = func(b *Builder, _ int, path, site string) Block {
-			return NewMoE(b, path, site+".experts", MoEConfig{Hidden: 10, Intermediate: 7, Experts: 4, TopK: k, NormTopK: normalized})
+			return NewMoE(b, path, site, MoEConfig{Hidden: 10, Intermediate: 7, Router: RouterConfig{Experts: 4, TopK: k, Normalize: normalized}})
 		}
 	}
+}
+
+// withSigmoids has GLM-4.5's router and a shared expert.
+func withSigmoids(cfg *DecoderConfig) {
+	cfg.Block = func(b *Builder, _ int, path, site string) Block {
+		return NewMoE(b, path, site, MoEConfig{Hidden: 10, Intermediate: 7, Shared: 9, Router: RouterConfig{Experts: 6, TopK: 2,
+			Sigmoid: true, Bias: true, Groups: 3, TopGroups: 2, Normalize: true, Scale: 2.5}})
+	}
+}
+
+// withSandwich has GLM-4-0414's norms and its packed MLP.
+func withSandwich(cfg *DecoderConfig) {
+	cfg.Sandwich = true
+	cfg.Block = func(b *Builder, _ int, path, site string) Block { return NewPackedMLP(b, path, site, 10, 14) }
+}
+
+func withWindow(n int) func(*DecoderConfig) {
+	return func(cfg *DecoderConfig) { cfg.Attention.Window = n }
+}
+
+func balanced(weight float64) func(*DecoderConfig) {
+	return func(cfg *DecoderConfig) { cfg.Balance = weight }
 }
 
 // newDecoder builds a model with random weights; norms are around 1, not at it.
@@ -69,6 +91,13 @@ func newDecoder(t *testing.T, cfg DecoderConfig, seed uint64) *Decoder {
 			}
 		}
 	}
+	// Biases that decide which experts are chosen, whatever the scores between 0 and 1 are:
+	// a small step of a parameter then changes no choice.
+	for _, p := range d.Buffers() {
+		for i, e := range rng.Perm(p.Tensor.Elems()) {
+			p.Tensor.Float32s()[i] = 2 * float32(e)
+		}
+	}
 	return d
 }
 
@@ -86,6 +115,10 @@ func TestEveryParameterHasItsGradient(t *testing.T) {
 		"experts, normalized, tied":      tiny(tied, oneLayer, withExperts(3, true)),
 		"all experts":                    tiny(withExperts(4, true)),
 		"one expert":                     tiny(oneLayer, withExperts(1, false)),
+		"norms on both sides":            tiny(withSandwich, partialInterleaved),
+		"sigmoids, groups, shared":       tiny(oneLayer, withSigmoids),
+		"a window":                       tiny(withWindow(2)),
+		"balanced experts":               tiny(oneLayer, withExperts(2, true), balanced(5)),
 	}
 	for name, cfg := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -203,7 +236,13 @@ func TestPackedDocumentsEqualSeparateOnes(t *testing.T) {
 }
 
 func TestRightPaddingChangesNoRealLogit(t *testing.T) {
-	d := newDecoder(t, tiny(), 1)
+	for name, cfg := range map[string]DecoderConfig{"plain": tiny(), "window": tiny(withWindow(2)), "sandwich": tiny(withSandwich), "experts": tiny(withSigmoids)} {
+		t.Run(name, func(t *testing.T) { rightPadding(t, newDecoder(t, cfg, 1)) })
+	}
+}
+
+func rightPadding(t *testing.T, d *Decoder) {
+	t.Helper()
 	const s, padded = 8, 3
 	pad := func(token int32) []float32 {
 		return logits(t, d, 1, s, func(b data.Batch) {

@@ -177,7 +177,7 @@ func TestProbeOfTheLoss(t *testing.T) {
 	sites := d.Sites()
 	site := sites[slices.IndexFunc(sites, func(s core.Site) bool { return s.Op == core.LinearCrossEntropy })]
 	k := counting(site.Op)
-	p, err := NewProbe(autograd.Heap{}, site, k, 2, 7, 7)
+	p, err := NewProbe(autograd.Heap{}, site, k, 2, 7, 7, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestProbeOfTheLoss(t *testing.T) {
 		t.Errorf("%d bytes plain and %d fused", plain, fused)
 	}
 	site.Facts.Vocab = 1 << 40
-	large, err := NewProbe(autograd.Heap{}, site, k, 1, 2, 2)
+	large, err := NewProbe(autograd.Heap{}, site, k, 1, 2, 2, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,9 +11,10 @@ import (
 
 func TestAttentionEqualsPublishedCode(t *testing.T) {
 	recorded(t, "attention", func(t *testing.T, r recording) {
-		if r.variant == "sliding_window" {
-			t.Skip("no supported model has a window")
+		var p struct {
+			Window int `json:"sliding_window"`
 		}
+		r.read(&p)
 		shape, kv := r.tensor("in.q").Shape, r.tensor("in.k").Shape[1]
 		b, heads, s, d := shape[0], shape[1], shape[2], shape[3]
 		c, batch := newContext(t, b, s), plainBatch(b, s)
@@ -34,7 +35,7 @@ func TestAttentionEqualsPublishedCode(t *testing.T) {
 		}
 		wrt := []*autograd.Value{leaf("q", heads), leaf("k", kv), leaf("v", kv)}
 		op := attentionOp(b, s, AttentionConfig{Heads: heads, KVHeads: kv, HeadDim: d})
-		out := c.G.ApplyAll(op, append(slices.Clone(wrt), c.keys)...)[:1]
+		out := c.G.ApplyAll(op, append(slices.Clone(wrt), c.keysWithin(p.Window))...)[:1]
 		values, grads := run(t, c, out, [][]float32{r.tensor("in.d_out").Float32s()}, wrt...)
 		r.near("out", values[0])
 		for i, name := range []string{"q", "k", "v"} {
@@ -91,94 +92,49 @@ func TestEmbeddingEqualsPublishedCode(t *testing.T) {
 	})
 }
 
-func TestRouterEqualsPublishedCode(t *testing.T) {
-	recorded(t, "router_softmax", func(t *testing.T, r recording) {
-		var p struct {
-			K    int  `json:"top_k"`
-			Norm bool `json:"norm_topk_prob"`
-		}
-		r.read(&p)
-		rows := r.tensor("in.x").Shape[0]
-		c := newContext(t, 1, rows)
-		x := r.in(c, "x")
-		gate := NewLinear(NewBuilder(autograd.Heap{}), "gate", x.Shape()[1], r.tensor("in.gate").Shape[0], false)
-		copy(gate.Weight.Tensor.Data, r.tensor("in.gate").Data)
-		logits := gate.Forward(c, x)
-		weights, ids := topK(c.G, softmaxRows(c.G, logits), p.K)
-		if p.Norm {
-			weights = normalizeRows(c.G, weights)
-		}
-		experts := logits.Shape()[1]
-		// Which experts are chosen is known beforehand, in order of their numbers.
-		index, dense := r.ints("out.topk_index"), r.tensor("f64.dense_weights").Float64s()
-		up := r.tensor("in.d_dense_weights").Float32s()
-		byWeight := func(row int) []int32 {
-			chosen := slices.Clone(index[row*p.K : (row+1)*p.K])
-			slices.SortFunc(chosen, func(a, b int32) int {
-				if dense[row*experts+int(a)] > dense[row*experts+int(b)] {
-					return -1
-				}
-				return 1
-			})
-			return chosen
-		}
-		var order []int32
-		var want []float64
-		var upstream []float32
-		for row := range rows {
-			for _, e := range byWeight(row) {
-				order = append(order, e)
-				want = append(want, dense[row*experts+int(e)])
-				upstream = append(upstream, up[row*experts+int(e)])
-			}
-		}
-		ids.Keep()
-		w := c.Leaf(gate.Weight)
-		prog := execute(t, c, []*autograd.Value{logits, weights}, [][]float32{make([]float32, rows*experts), upstream}, x, w)
-		equal(t, "experts", prog.Tensor(ids).Int32s(), order)
-		r.near("logits", prog.Tensor(logits).Float32s())
-		r.nearTo("dense_weights", prog.Tensor(weights).Float32s(), want)
-		if p.K == 1 && p.Norm { // the only weight is 1, whatever the logits; the recording has noise
-			equal(t, "grad.x", prog.Grad(x).Float32s(), make([]float32, x.Shape().Elems()))
-			equal(t, "grad.gate", prog.Grad(w).Float32s(), make([]float32, w.Shape().Elems()))
-			return
-		}
-		r.near("grad.x", prog.Grad(x).Float32s())
-		r.near("grad.gate", prog.Grad(w).Float32s())
-	})
-}
-
 func TestMLPEqualsPublishedCode(t *testing.T) {
 	recorded(t, "swiglu", func(t *testing.T, r recording) {
-		if r.variant != "mlp" {
-			t.Skip("not a whole block with separate projections")
+		b := NewBuilder(autograd.Heap{})
+		switch r.variant {
+		case "mlp":
+			w := r.tensor("in.gate_proj").Shape
+			m := NewMLP(b, "mlp", "mlp", w[1], w[0], false)
+			r.block(m, map[string]*Param{"gate_proj": m.in[0].Weight, "up_proj": m.in[1].Weight, "down_proj": m.down.Weight}, w[1])
+		case "mlp_fused":
+			w := r.tensor("in.gate_up_proj").Shape
+			m := NewPackedMLP(b, "mlp", "mlp", w[1], w[0]/2)
+			r.block(m, map[string]*Param{"gate_up_proj": m.in[0].Weight, "down_proj": m.down.Weight}, w[1])
+		default:
+			t.Skip("not a whole block")
 		}
-		w := r.tensor("in.gate_proj").Shape
-		m := NewMLP(NewBuilder(autograd.Heap{}), "mlp", "mlp", w[1], w[0], false)
-		weights := map[string]*Param{"gate_proj": m.gate.Weight, "up_proj": m.up.Weight, "down_proj": m.down.Weight}
-		r.block(m, weights, w[1])
 	})
 }
 
 func TestMoEEqualsPublishedCode(t *testing.T) {
-	recorded(t, "moe_qwen3", func(t *testing.T, r recording) {
-		var p struct {
-			Experts int  `json:"experts"`
-			K       int  `json:"top_k"`
-			Norm    bool `json:"norm_topk_prob"`
-		}
-		r.read(&p)
-		w := r.tensor("in.gate_proj").Shape
-		b := NewBuilder(autograd.Heap{})
-		m := NewMoE(b, "mlp", "mlp", MoEConfig{Hidden: w[2], Intermediate: w[1], Experts: w[0], TopK: p.K, NormTopK: p.Norm})
-		// The recording stacks what the files keep one by one: entries of the same name.
-		for _, packed := range []*Param{m.gateUp, m.down} {
-			for _, e := range packed.Entries {
-				copy(e.View(packed.Tensor).Data, r.part("in.", e).Data)
+	for _, op := range []string{"moe_qwen3", "moe_glm"} {
+		recorded(t, op, func(t *testing.T, r recording) {
+			glm := op == "moe_glm"
+			w := r.tensor("in.gate_proj").Shape
+			cfg := MoEConfig{Hidden: w[2], Intermediate: w[1], Router: r.routerConfig(glm)}
+			if glm {
+				cfg.Shared = r.tensor("in.shared_gate_proj").Shape[0]
 			}
-		}
-		r.block(m, map[string]*Param{"gate": m.router.Weight, "experts": m.gateUp, "down": m.down}, w[2])
-	})
+			m := NewMoE(NewBuilder(autograd.Heap{}), "mlp", "mlp", cfg)
+			weights := map[string]*Param{"gate": m.router.gate.Weight, "experts": m.gateUp, "down": m.down}
+			if glm {
+				copy(m.router.bias.Tensor.Data, r.tensor("in.bias").Data)
+				weights["shared_gate_proj"], weights["shared_up_proj"] = m.shared.in[0].Weight, m.shared.in[1].Weight
+				weights["shared_down_proj"] = m.shared.down.Weight
+			}
+			// The recording stacks what the files keep one by one: entries of the same name.
+			for _, packed := range []*Param{m.gateUp, m.down} {
+				for _, e := range packed.Entries {
+					copy(e.View(packed.Tensor).Data, r.part("in.", e).Data)
+				}
+			}
+			r.block(m, weights, w[2])
+		})
+	}
 }
 
 // part returns the tensor of one expert from a recorded stack.

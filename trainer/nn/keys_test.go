@@ -13,18 +13,21 @@ func visible(segments []int32, i, j int) bool {
 	return j <= i && segments[j] != 0 && (segments[i] == segments[j] || segments[i] == 0)
 }
 
+// rowsOfSegments are rows that can be told by ranges of keys.
+var rowsOfSegments = map[string][]int32{
+	"one document":              {1, 1, 1, 1},
+	"documents":                 {1, 1, 2, 3, 3, 3},
+	"numbered in any order":     {7, 7, 2, 5},
+	"padding on the right":      {1, 2, 2, 0, 0},
+	"padding on the left":       {0, 0, 1, 1},
+	"padding on both sides":     {0, 1, 2, 0},
+	"padding between documents": {1, 1, 0, 2, 2},
+	"nothing but padding":       {0, 0, 0},
+	"a single token":            {4},
+}
+
 func TestKeysAreWhatSegmentsSay(t *testing.T) {
-	for name, segments := range map[string][]int32{
-		"one document":              {1, 1, 1, 1},
-		"documents":                 {1, 1, 2, 3, 3, 3},
-		"numbered in any order":     {7, 7, 2, 5},
-		"padding on the right":      {1, 2, 2, 0, 0},
-		"padding on the left":       {0, 0, 1, 1},
-		"padding on both sides":     {0, 1, 2, 0},
-		"padding between documents": {1, 1, 0, 2, 2},
-		"nothing but padding":       {0, 0, 0},
-		"a single token":            {4},
-	} {
+	for name, segments := range rowsOfSegments {
 		const base = 30
 		n := len(segments)
 		keys := make([]int32, 2*n)

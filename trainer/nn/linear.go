@@ -53,7 +53,7 @@ func linearOp(t int, weight *Param, bias bool) autograd.Op {
 				eachRow(t, out, func(r int) { copy(dst[r*out:(r+1)*out], b) })
 			}
 			simd.Multiply(simd.Product{M: t, N: out, K: in, A: simd.Matrix{Data: args[0].Float32s(), Stride: in},
-				B: operand(args[1], weight.Scale, 0), TransB: true, C: dst, StrideC: out, Accumulate: bias})
+				B: operand(args[1], weight.Scale, 0), TransB: true, Dots: true, C: dst, StrideC: out, Accumulate: bias})
 			return nil
 		},
 		Backward: &autograd.Backward{Inputs: []int{0, 1}, Wrt: wrt, Accumulate: []int{0, 1}, Work: products(gradients, t, out, in), Run: func(_ context.Context, g *autograd.Grads) error {

@@ -16,9 +16,13 @@ import (
 // label t+1 of its row, ignored labels are left out, and the sum is divided by the
 // batch's Divisor: logits [T, V].
 func CrossEntropy(c *Context, logits *autograd.Value) *autograd.Value {
+	return c.G.Apply(crossEntropyOp(c, logits), logits, c.labels, c.divisor)
+}
+
+func crossEntropyOp(c *Context, logits *autograd.Value) autograd.Op {
 	t, v := logits.Shape()[0], logits.Shape()[1]
 	bufs := sync.Pool{New: func() any { return new([1 << 10]float32) }}
-	return c.G.ApplyAll(autograd.Op{Name: "cross_entropy", Outputs: []autograd.Spec{autograd.Float32(), autograd.Float32(t, 2), autograd.Float32(t)},
+	return autograd.Op{Name: "cross_entropy", Outputs: []autograd.Spec{autograd.Float32(), autograd.Float32(t, 2), autograd.Float32(t)},
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
 			x, labels, divisor := in[0].Float32s(), in[1].Int32s(), in[2].Float32s()[0]
 			saved, losses := out[1].Float32s(), out[2].Float32s() // per row: the largest logit, and what expSum says
@@ -59,32 +63,37 @@ func CrossEntropy(c *Context, logits *autograd.Value) *autograd.Value {
 			})
 			return nil
 		}},
-	}, logits, c.labels, c.divisor)[0]
+	}
 }
 
-// headLoss records the logits of the head, x [T, D], and the loss of them. With a kernel
-// the loss does not need the logits: they are computed if somebody keeps them.
-func (s *site) headLoss(c *Context, head *Linear, x *autograd.Value) (logits, loss *autograd.Value) {
+// headLoss records the logits of the head, x [T, D], and the loss of them, to which a
+// further loss [1] is added unless it is nil. With a kernel the loss does not need the
+// logits: they are computed if somebody keeps them.
+func (s *site) headLoss(c *Context, head *Linear, x, further *autograd.Value) (logits, loss *autograd.Value) {
 	logits = inPath(c, "lm_head", func() *autograd.Value { return head.Forward(c, x) })
 	loss = inPath(c, "loss", func() *autograd.Value {
+		op, in := crossEntropyOp(c, logits), []*autograd.Value{logits, c.labels, c.divisor}
 		if s.kernel != nil {
-			return fusedCrossEntropy(c, s, x, c.Leaf(head.Weight))
+			op, in = fusedCrossEntropy(c, s, x, c.Leaf(head.Weight))
 		}
-		return CrossEntropy(c, logits)
+		if further != nil && op.Backward != nil {
+			op, in = plus(op, len(in)), append(in, further)
+		}
+		return c.G.Apply(op, in...)
 	})
 	return logits, loss
 }
 
-// fusedCrossEntropy records the loss of CrossEntropy for the logits x*weight^T, in one
-// operation that has no logits: x [T, D], weight [V, D].
-func fusedCrossEntropy(c *Context, s *site, x, weight *autograd.Value) *autograd.Value {
+// fusedCrossEntropy returns the loss of CrossEntropy for the logits x*weight^T as one
+// operation that has no logits, and its inputs: x [T, D], weight [V, D].
+func fusedCrossEntropy(c *Context, s *site, x, weight *autograd.Value) (autograd.Op, []*autograd.Value) {
 	op, err := autograd.KernelLoss(s.kernel, s.facts, s.path, c.T())
 	if err != nil {
 		c.fail(fmt.Errorf("nn: %s: %w", s.path, err))
-		return x
+		op = autograd.Op{Name: s.path, Outputs: []autograd.Spec{autograd.Float32()}}
 	}
 	labels, share := targets(c, s.facts.Vocab)
-	return c.G.Apply(op, x, weight, labels, share)
+	return op, []*autograd.Value{x, weight, labels, share}
 }
 
 // targets records the label that every position is scored against, negative for none,

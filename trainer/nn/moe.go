@@ -11,26 +11,26 @@ import (
 
 // MoEConfig sizes a sparse block.
 type MoEConfig struct {
-	Hidden, Intermediate, Experts, TopK int
-	NormTopK                            bool // divide the weights of a token's experts by their sum
+	Hidden, Intermediate int // of each expert
+	Shared               int // intermediate size of the MLP that every token goes through besides; 0 for none
+	Router               RouterConfig
 }
 
-// MoE sends every token through its top-k experts: a linear router, softmax over all
-// experts, the k largest, and the weighted sum of those experts' MLPs. The site of the
-// experts offers moe_experts.
+// MoE sends every token through the experts that its router chooses, and sums what they
+// make of it by their weights. The site of the experts offers moe_experts.
 //
 // The experts of a layer lie packed in two parameters; files keep one tensor for each.
 type MoE struct {
-	cfg          MoEConfig
-	router       *Linear
+	router       *Router
 	gateUp, down *Param      // [E, 2I, D], gate first; [E, D, I]
 	adapters     [3]*adapter // of gate, up and down
+	shared       *MLP        // nil without one
 	*site
 }
 
-// NewMoE adds the parameters below path and the site.
+// NewMoE adds the parameters below path and the sites below sitePath.
 func NewMoE(b *Builder, path, sitePath string, cfg MoEConfig) *MoE {
-	e, i, d := cfg.Experts, cfg.Intermediate, cfg.Hidden
+	e, i, d := cfg.Router.Experts, cfg.Intermediate, cfg.Hidden
 	var gateUp, down []Entry
 	for x := range e {
 		name := fmt.Sprintf("%s.experts.%d.", path, x)
@@ -39,18 +39,13 @@ func NewMoE(b *Builder, path, sitePath string, cfg MoEConfig) *MoE {
 			Entry{name + "up_proj.weight", (2*x + 1) * i * d, core.Shape{i, d}})
 		down = append(down, Entry{name + "down_proj.weight", x * d * i, core.Shape{d, i}})
 	}
-	routing := core.RoutingSoftmax
-	if cfg.NormTopK {
-		routing = core.RoutingNormalized
-	}
 	m := &MoE{
-		cfg:    cfg,
-		router: NewLinear(b, path+".gate", d, e, false),
+		router: NewRouter(b, path+".gate", d, cfg.Router),
 		gateUp: b.packed(path+".experts.gate_up", gateUp, e, 2*i, d),
 		down:   b.packed(path+".experts.down", down, e, d, i),
 	}
-	m.site = b.site(sitePath, core.MoEExperts, core.Facts{WeightDType: m.gateUp.Tensor.DType, Dim: d, Intermediate: i,
-		Activation: "silu", Layout: core.Packed, Experts: e, TopK: cfg.TopK, Routing: routing, Frozen: m.gateUp.Frozen})
+	m.site = b.site(sitePath+".experts", core.MoEExperts, core.Facts{WeightDType: m.gateUp.Tensor.DType, Dim: d, Intermediate: i,
+		Activation: "silu", Layout: core.Packed, Experts: e, TopK: cfg.Router.TopK, Routing: cfg.Router.facts(), Frozen: m.gateUp.Frozen})
 	switch {
 	case m.gateUp.Tensor.DType == core.Int8 || m.down.Tensor.DType == core.Int8:
 		b.stayPlain(m.site, "its weights are int8")
@@ -58,17 +53,22 @@ func NewMoE(b *Builder, path, sitePath string, cfg MoEConfig) *MoE {
 		b.stayPlain(m.site, "its weights are of several dtypes")
 	}
 	b.expertTargets(m, path)
+	if cfg.Shared > 0 {
+		m.shared = NewMLP(b, path+".shared_experts", sitePath+".shared_experts", d, cfg.Shared, false)
+	}
 	return m
 }
 
 // Forward records the block: x [T, D], y [T, D].
 func (m *MoE) Forward(c *Context, x *autograd.Value) *autograd.Value {
 	c.costly()
-	weights, ids := topK(c.G, softmaxRows(c.G, m.router.Forward(c, x)), m.cfg.TopK)
-	if m.cfg.NormTopK {
-		weights = normalizeRows(c.G, weights)
+	r := m.router.Forward(c, x)
+	c.routed = append(c.routed, r)
+	y := m.experts(c, x, r.weights, r.ids)
+	if m.shared == nil {
+		return y
 	}
-	return m.experts(c, x, weights, ids)
+	return Add(c.G, y, inPath(c, "shared_experts", func() *autograd.Value { return m.shared.Forward(c, x) }))
 }
 
 // experts records what the experts of each token make of it: weights and ids [T, K].
@@ -77,7 +77,7 @@ func (m *MoE) experts(c *Context, x, weights, ids *autograd.Value) *autograd.Val
 	if m.kernel != nil {
 		return m.fused(c, c.T(), x, ids, weights, gateUp, down)[0]
 	}
-	rows := permute(c.G, x, ids, m.cfg.Experts)
+	rows := permute(c.G, x, ids, m.facts.Experts)
 	gate, up := halve(c.G, groupedLinear(c.G, rows.x, gateUp, m.gateUp.Scale, rows.offsets))
 	gate, up = m.adapters[0].add(c, rows.x, gate, rows.offsets), m.adapters[1].add(c, rows.x, up, rows.offsets)
 	hidden := mul(c.G, silu(c.G, gate), up)
@@ -155,7 +155,7 @@ func groupedLinear(g *autograd.Graph, x, weight *autograd.Value, scale []float32
 	return g.Apply(autograd.Op{Name: "grouped_linear", Outputs: []autograd.Spec{autograd.Float32(n, out)}, Work: products(1, n, out, in),
 		Forward: func(_ context.Context, args, y []core.Tensor) error {
 			each(args[2].Int32s(), func(e, from, m int) simd.Product {
-				return simd.Product{M: m, N: out, K: in, A: rows(args[0], from, in), B: operand(args[1], scale, e*out), TransB: true,
+				return simd.Product{M: m, N: out, K: in, A: rows(args[0], from, in), B: operand(args[1], scale, e*out), TransB: true, Dots: n <= simd.FewRows,
 					C: y[0].Float32s()[from*out:], StrideC: out}
 			})
 			return nil

@@ -18,6 +18,7 @@ type Param struct {
 	Entries []Entry
 	Frozen  bool      // it gets no gradient
 	Scale   []float32 // of an int8 tensor: what the elements of each row are multiplied by
+	buffer  bool      // see Builder.Buffer
 }
 
 // Entry is a tensor of a checkpoint within a parameter.
@@ -39,6 +40,7 @@ type Builder struct {
 	mem     core.Memory
 	storage func(p *Param) core.DType // of frozen parameters; nil while parameters are trainable
 	params  []*Param
+	buffers []*Param
 	sites   []core.Site
 	targets []Target
 	use     *use
@@ -110,6 +112,7 @@ func bytesOf(dtype core.DType, shape core.Shape) (int, error) {
 type Body struct {
 	mem     core.Memory
 	params  []*Param
+	buffers []*Param
 	sites   []core.Site
 	targets []Target
 	use     *use
@@ -118,7 +121,7 @@ type Body struct {
 var _ core.Model = (*Body)(nil)
 
 // Body returns what was built.
-func (b *Builder) Body() Body { return Body{b.mem, b.params, b.sites, b.targets, b.use} }
+func (b *Builder) Body() Body { return Body{b.mem, b.params, b.buffers, b.sites, b.targets, b.use} }
 
 // Params returns the parameters, in the order in which they were built.
 func (b *Body) Params() []*Param { return b.params }
@@ -133,10 +136,10 @@ func (b *Body) Sites() []core.Site { return b.sites }
 
 // Free gives the parameters' memory back.
 func (b *Body) Free() {
-	for _, p := range b.params {
+	for _, p := range slices.Concat(b.params, b.buffers) {
 		b.mem.Free(p.Tensor.Data)
 	}
-	b.params = nil
+	b.params, b.buffers = nil, nil
 }
 
 // site is a place where a kernel can go. It implements core.Hook.

@@ -42,6 +42,9 @@ func probeRMSNorm(p *prober) []*autograd.Value {
 func probeSwiGLU(p *prober) []*autograd.Value {
 	m := &MLP{site: p.site}
 	i := p.site.facts.Intermediate
+	if p.site.facts.Layout == core.Packed {
+		return []*autograd.Value{p.after(m.activate(p.Context, p.before(2*i)))}
+	}
 	return []*autograd.Value{p.after(m.activate(p.Context, p.before(i), p.before(i)))}
 }
 
@@ -54,7 +57,7 @@ func probeRope(p *prober) []*autograd.Value {
 
 func probeMoE(p *prober) []*autograd.Value {
 	f := p.site.facts
-	m := &MoE{cfg: MoEConfig{Hidden: f.Dim, Intermediate: f.Intermediate, Experts: f.Experts, TopK: f.TopK}, site: p.site,
+	m := &MoE{site: p.site,
 		gateUp: p.weight(f.Experts, 2*f.Intermediate, f.Dim), down: p.weight(f.Experts, f.Dim, f.Intermediate)}
 	weights := p.Leaf(p.input(p.T(), f.TopK))
 	return []*autograd.Value{p.after(m.experts(p.Context, p.before(f.Dim), weights, p.choices(f.TopK, f.Experts)))}
@@ -77,15 +80,16 @@ func probeLoss(p *prober) []*autograd.Value {
 	for i := range p.batch.Labels {
 		p.batch.Labels[i] = int32(i * 7919 % f.Vocab)
 	}
-	_, loss := p.site.headLoss(p.Context, &Linear{Weight: p.weight(f.Vocab, f.Dim)}, p.before(f.Dim))
+	_, loss := p.site.headLoss(p.Context, &Linear{Weight: p.weight(f.Vocab, f.Dim)}, p.before(f.Dim), nil)
 	return []*autograd.Value{loss}
 }
 
 // NewProbe builds both programs for batches of b rows of s positions below maxPosition,
-// with their memory in mem. The site belongs to a model of this package, which is only
-// asked for what the site is: it is not changed, and its parameters are not read.
-func NewProbe(mem core.Memory, at core.Site, k core.Kernel, b, s, maxPosition int) (_ *Probe, err error) {
-	p := &Probe{inputs: probeInputs{mem: mem, rng: rand.New(rand.NewPCG(1, 2))}}
+// with their memory in mem; for inference they have no backward pass. The site belongs to
+// a model of this package, which is only asked for what the site is: it is not changed,
+// and its parameters are not read.
+func NewProbe(mem core.Memory, at core.Site, k core.Kernel, b, s, maxPosition int, inference bool) (_ *Probe, err error) {
+	p := &Probe{inputs: probeInputs{mem: mem, rng: rand.New(rand.NewPCG(1, 2)), inference: inference}}
 	defer func() {
 		if err != nil {
 			p.Close()
@@ -108,8 +112,8 @@ func NewProbe(mem core.Memory, at core.Site, k core.Kernel, b, s, maxPosition in
 	return p, nil
 }
 
-// Run runs a program, forward and backward, and returns the time that the op took, and
-// that its neighbours took.
+// Run runs a program, forward and, unless for inference, backward, and returns the time
+// that the op took, and that its neighbours took.
 func (p *Probe) Run(ctx context.Context, fused bool) (op, neighbours time.Duration, err error) {
 	program := p.program(fused)
 	program.ResetStats()

@@ -41,7 +41,8 @@ func probedSites(t *testing.T) map[string]core.Site {
 	NewAttention(b, "attn", "attn", AttentionConfig{Hidden: 24, Heads: 4, KVHeads: 2, HeadDim: 6, QKNorm: true, Eps: 1e-6,
 		Rope: &RopeTable{InvFreq: []float64{1, 0.1}, Scale: 1}, Pairing: core.Half})
 	NewMLP(b, "mlp", "mlp", 24, 40, false)
-	NewMoE(b, "moe", "moe", MoEConfig{Hidden: 24, Intermediate: 10, Experts: 5, TopK: 2})
+	NewPackedMLP(b, "packed", "packed", 24, 40)
+	NewMoE(b, "moe", "moe", MoEConfig{Hidden: 24, Intermediate: 10, Router: RouterConfig{Experts: 5, TopK: 2}})
 	if b.Err() != nil {
 		t.Fatal(b.Err())
 	}
@@ -56,13 +57,13 @@ func probedSites(t *testing.T) map[string]core.Site {
 // gradients of the plain one, which it can only have if it is the same computation.
 func TestProbeRunsTheSameWorkBothWays(t *testing.T) {
 	const b, s = 2, 7
-	rows := map[string]int{"norm": b * s, "attn.q_norm": 4 * b * s, "attn.k_norm": 2 * b * s, "attn.rope": b * s, "mlp": b * s, "moe": b * s}
+	rows := map[string]int{"norm": b * s, "attn.q_norm": 4 * b * s, "attn.k_norm": 2 * b * s, "attn.rope": b * s, "mlp": b * s, "packed": b * s, "moe.experts": b * s}
 	sites := probedSites(t)
 	for path, want := range rows {
 		t.Run(path, func(t *testing.T) {
 			site := sites[path]
 			k := counting(site.Op)
-			p, err := NewProbe(autograd.Heap{}, site, k, b, s, s)
+			p, err := NewProbe(autograd.Heap{}, site, k, b, s, s, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -84,6 +85,25 @@ func TestProbeRunsTheSameWorkBothWays(t *testing.T) {
 				t.Error("the model's own site was swapped")
 			}
 		})
+	}
+}
+
+// TestProbeForInferenceHasNoBackwardPass, so that a kernel without one can be measured.
+func TestProbeForInferenceHasNoBackwardPass(t *testing.T) {
+	for _, path := range []string{"norm", "attn.rope", "mlp"} {
+		site := probedSites(t)[path]
+		k := counting(site.Op)
+		p, err := NewProbe(autograd.Heap{}, site, k, 1, 1, 8, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		if _, _, err := p.Run(t.Context(), true); err != nil || k.forwards != 1 || k.backwards != 0 {
+			t.Errorf("%s: %d forwards and %d backwards, %v", path, k.forwards, k.backwards, err)
+		}
+		if got := p.Bytes(true); got <= 0 {
+			t.Errorf("%s: %d bytes", path, got)
+		}
 	}
 }
 
@@ -109,8 +129,8 @@ func samePrograms(t *testing.T, p *Probe) {
 }
 
 func TestProbeBytesLeaveTheWeightsOut(t *testing.T) {
-	site := probedSites(t)["moe"]
-	p, err := NewProbe(autograd.Heap{}, site, counting(site.Op), 1, 8, 8)
+	site := probedSites(t)["moe.experts"]
+	p, err := NewProbe(autograd.Heap{}, site, counting(site.Op), 1, 8, 8, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +146,7 @@ func TestProbeReportsTheKernelsError(t *testing.T) {
 	site := probedSites(t)["mlp"]
 	k := counting(site.Op)
 	k.fail = errors.New("out of order")
-	p, err := NewProbe(autograd.Heap{}, site, k, 1, 4, 4)
+	p, err := NewProbe(autograd.Heap{}, site, k, 1, 4, 4, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,11 +164,11 @@ func TestProbeRefusesWhatItCannotBuild(t *testing.T) {
 	unknown := sites["mlp"]
 	unknown.Op = "convolution"
 	for name, site := range map[string]core.Site{"a site of another package": foreign, "an op that no module uses": unknown} {
-		if _, err := NewProbe(autograd.Heap{}, site, k, 1, 4, 4); err == nil || !strings.Contains(err.Error(), "mlp") {
+		if _, err := NewProbe(autograd.Heap{}, site, k, 1, 4, 4, false); err == nil || !strings.Contains(err.Error(), "mlp") {
 			t.Errorf("%s: error %v, want one that names the site", name, err)
 		}
 	}
-	if _, err := NewProbe(autograd.Heap{}, sites["mlp"], k, 0, 4, 4); err == nil {
+	if _, err := NewProbe(autograd.Heap{}, sites["mlp"], k, 0, 4, 4, false); err == nil {
 		t.Error("a batch without rows was accepted")
 	}
 }
@@ -158,7 +178,7 @@ func TestProbeRefusesWhatItCannotBuild(t *testing.T) {
 func TestEverySiteOfAModelCanBeMeasured(t *testing.T) {
 	for name, cfg := range map[string]DecoderConfig{"dense": tiny(withQKNorm), "experts": tiny(withExperts(2, true))} {
 		for _, site := range newDecoder(t, cfg, 1).Sites() {
-			p, err := NewProbe(autograd.Heap{}, site, counting(site.Op), 1, 4, 4)
+			p, err := NewProbe(autograd.Heap{}, site, counting(site.Op), 1, 4, 4, false)
 			if err != nil {
 				t.Errorf("%s, %s: %v: add a function to probers", name, site.Op, err)
 				continue

@@ -33,6 +33,7 @@ type probeInputs struct {
 	params    []*Param
 	leaves    [][]*autograd.Value // of each program: those with a gradient
 	gradients int                 // bytes of those that a program holds
+	inference bool                // without gradients
 }
 
 // prober records one of the programs.
@@ -70,7 +71,7 @@ func (in *probeInputs) record(c *Context, s core.Site, k core.Kernel) (*autograd
 	var wrt []*autograd.Value
 	in.gradients = 0
 	for _, param := range in.params {
-		if leaf := c.leaves[param]; leaf != nil && !param.Frozen {
+		if leaf := c.leaves[param]; leaf != nil && !param.Frozen && !in.inference {
 			wrt = append(wrt, leaf)
 			in.gradients += len(param.Tensor.Data)
 		}

@@ -1,122 +1,99 @@
 package nn
 
 import (
-	"context"
-
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/autograd"
 )
 
-// softmaxRows records the softmax of every row: x [T, E].
-func softmaxRows(g *autograd.Graph, x *autograd.Value) *autograd.Value {
-	t, e := x.Shape()[0], x.Shape()[1]
-	return g.Apply(autograd.Op{Name: "softmax", Outputs: []autograd.Spec{autograd.Float32(t, e)},
-		Forward: func(_ context.Context, in, out []core.Tensor) error {
-			x, y := in[0].Float32s(), out[0].Float32s()
-			eachRow(t, e, func(r int) {
-				x, y := x[r*e:(r+1)*e], y[r*e:(r+1)*e]
-				sum := simd.ExpSum(y, x, 1, simd.Max(x))
-				simd.Scale(y, y, float32(1/sum))
-			})
-			return nil
-		},
-		Backward: &autograd.Backward{Outputs: []int{0}, Wrt: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {
-			y, dy, dx := g.Out[0].Float32s(), g.DOut[0].Float32s(), g.DIn[0].Float32s()
-			eachRow(t, e, func(r int) {
-				var dot float64
-				for i := r * e; i < (r+1)*e; i++ {
-					dot += float64(y[i]) * float64(dy[i])
-				}
-				for i := r * e; i < (r+1)*e; i++ {
-					dx[i] = float32(float64(y[i]) * (float64(dy[i]) - dot))
-				}
-			})
-			return nil
-		}},
-	}, x)
+// RouterConfig says how a router chooses the experts of a token and weighs them.
+type RouterConfig struct {
+	Experts, TopK int
+
+	// Sigmoid scores each expert by itself, as in GLM-4.5; otherwise a softmax over all
+	// experts does, as in Qwen.
+	Sigmoid bool
+	// Bias adds a number for each expert to the scores that choose, and not to those that
+	// weigh. No gradient reaches it: it is a buffer of the model.
+	Bias bool
+	// Groups, above 1, divides the experts into so many groups, in order. A token chooses
+	// TopGroups of them by the sum of their two best scores; the scores of experts in other
+	// groups count as 0, which can still be chosen before a negative one.
+	Groups, TopGroups int
+	Normalize         bool    // divide the weights of a token by their sum
+	Scale             float64 // multiplies the weights in the end; 0 means 1
 }
 
-// topK records the k largest of every row, largest first, and their columns; of equal
-// ones the first: x [T, E], values and ids [T, K].
-func topK(g *autograd.Graph, x *autograd.Value, k int) (values, ids *autograd.Value) {
-	t, e := x.Shape()[0], x.Shape()[1]
-	out := g.ApplyAll(autograd.Op{Name: "top_k", Outputs: []autograd.Spec{autograd.Float32(t, k), autograd.Int32(t, k)},
-		Forward: func(_ context.Context, in, out []core.Tensor) error {
-			x, values, ids := in[0].Float32s(), out[0].Float32s(), out[1].Int32s()
-			eachRow(t, e*k, func(r int) {
-				largest(x[r*e:(r+1)*e], values[r*k:(r+1)*k], ids[r*k:(r+1)*k])
-			})
-			return nil
-		},
-		Backward: &autograd.Backward{Outputs: []int{1}, Wrt: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {
-			ids, dy, dx := g.Out[1].Int32s(), g.DOut[0].Float32s(), g.DIn[0].Float32s()
-			eachRow(t, e, func(r int) {
-				clear(dx[r*e : (r+1)*e])
-				for i, id := range ids[r*k : (r+1)*k] {
-					dx[r*e+int(id)] = dy[r*k+i]
-				}
-			})
-			return nil
-		}},
-	}, x)
-	return out[0], out[1]
-}
-
-// largest fills values and ids by insertion; NaN counts as larger than any number, so
-// that it reaches the output instead of being skipped.
-func largest(row, values []float32, ids []int32) {
-	n := 0
-	for c, v := range row {
-		i := n
-		for i > 0 && (v > values[i-1] || v != v && values[i-1] == values[i-1]) {
-			i--
-		}
-		if i == len(values) {
-			continue
-		}
-		n = min(n+1, len(values))
-		copy(values[i+1:n], values[i:])
-		copy(ids[i+1:n], ids[i:])
-		values[i], ids[i] = v, int32(c)
+// facts returns what an op that reads the weights may know of them.
+func (f RouterConfig) facts() core.Routing {
+	switch {
+	case f.Scale != 0 && f.Scale != 1:
+		return core.RoutingAny
+	case f.Normalize:
+		return core.RoutingNormalized
+	case f.Sigmoid:
+		return core.RoutingAny
 	}
+	return core.RoutingSoftmax
 }
 
-// normalizeRows records y = x / sum(x) of every row: x [T, K].
-func normalizeRows(g *autograd.Graph, x *autograd.Value) *autograd.Value {
-	t, k := x.Shape()[0], x.Shape()[1]
-	return g.Apply(autograd.Op{Name: "normalize", Outputs: []autograd.Spec{autograd.Float32(t, k)},
-		Forward: func(_ context.Context, in, out []core.Tensor) error {
-			x, y := in[0].Float32s(), out[0].Float32s()
-			eachRow(t, k, func(r int) {
-				s := sum64(x[r*k : (r+1)*k])
-				for i := r * k; i < (r+1)*k; i++ {
-					y[i] = float32(float64(x[i]) / s)
-				}
-			})
-			return nil
-		},
-		Backward: &autograd.Backward{Inputs: []int{0}, Outputs: []int{0}, Wrt: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {
-			x, y, dy, dx := g.In[0].Float32s(), g.Out[0].Float32s(), g.DOut[0].Float32s(), g.DIn[0].Float32s()
-			eachRow(t, k, func(r int) {
-				s := sum64(x[r*k : (r+1)*k])
-				var dot float64
-				for i := r * k; i < (r+1)*k; i++ {
-					dot += float64(y[i]) * float64(dy[i])
-				}
-				for i := r * k; i < (r+1)*k; i++ {
-					dx[i] = float32((float64(dy[i]) - dot) / s)
-				}
-			})
-			return nil
-		}},
-	}, x)
+// Router chooses K experts for each token by a linear layer's logits.
+type Router struct {
+	cfg  RouterConfig
+	gate *Linear
+	bias *Param // [E], nil without one
 }
 
-func sum64(x []float32) float64 {
-	var s float64
-	for _, v := range x {
-		s += float64(v)
+// routes is what a router decides: logits [T, E]; weights and ids [T, K].
+type routes struct{ logits, weights, ids *autograd.Value }
+
+// NewRouter adds the parameter path.weight and, if asked, the buffer
+// path.e_score_correction_bias.
+func NewRouter(b *Builder, path string, hidden int, cfg RouterConfig) *Router {
+	r := &Router{cfg: cfg, gate: NewLinear(b, path, hidden, cfg.Experts, false)}
+	if cfg.Bias {
+		r.bias = b.Buffer(path+".e_score_correction_bias", cfg.Experts)
 	}
-	return s
+	return r
 }
+
+// Forward records the choice for x [T, D].
+func (r *Router) Forward(c *Context, x *autograd.Value) routes {
+	logits := r.gate.Forward(c, x)
+	weights, ids := r.choose(c, logits)
+	return routes{logits, weights, ids}
+}
+
+// choose records the weights and ids of the experts of each token.
+func (r *Router) choose(c *Context, logits *autograd.Value) (weights, ids *autograd.Value) {
+	f, g := r.cfg, c.G
+	scores := softmaxRows
+	if f.Sigmoid {
+		scores = sigmoid
+	}
+	weighing := scores(g, logits)
+	choosing := weighing
+	if r.bias != nil {
+		choosing = addToRows(g, choosing, c.Leaf(r.bias))
+	}
+	if f.Groups > 1 {
+		choosing = keepGroups(g, choosing, f.Groups, f.TopGroups)
+	}
+	weights, ids = topK(g, choosing, f.TopK)
+	if choosing != weighing {
+		weights = gather(g, weighing, ids)
+	}
+	if f.Normalize {
+		least := 0.0
+		if f.Sigmoid {
+			least = leastSum
+		}
+		weights = normalizeRows(g, weights, least)
+	}
+	if f.Scale != 0 && f.Scale != 1 {
+		weights = times(g, weights, float32(f.Scale))
+	}
+	return weights, ids
+}
+
+// leastSum is added to a sum of sigmoids, which may all be too small for a float32.
+const leastSum = 1e-20

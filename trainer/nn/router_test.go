@@ -53,7 +53,7 @@ func TestNormalizedWeightsOfATokenSumToOne(t *testing.T) {
 	for k := 1; k <= 8; k++ {
 		c := newContext(t, 1, 50)
 		weights, _ := topK(c.G, softmaxRows(c.G, param(c, "x", normal(newRand(1), 50*8), 50, 8)), k)
-		v := forward(t, c, normalizeRows(c.G, weights))
+		v := forward(t, c, normalizeRows(c.G, weights, 0))
 		for r := range 50 {
 			if s := sum64(v[r*k : (r+1)*k]); math.Abs(s-1) > 0x1p-22 {
 				t.Fatalf("K=%d: row %d sums to %v", k, r, s)
@@ -101,7 +101,7 @@ func TestAnExpertWithoutTokenHasNoGradient(t *testing.T) {
 	d := newDecoder(t, tiny(oneLayer, withExperts(1, true)), 1)
 	moe := d.layers[0].block.(*MoE)
 	// The router's first expert wins: the others see no token.
-	router := moe.router.Weight.Tensor.Float32s()
+	router := moe.router.gate.Weight.Tensor.Float32s()
 	clear(router)
 	c := newContext(t, 1, 6)
 	fill(t, c, randomBatch(newRand(1), 1, 6, d.Vocab()))

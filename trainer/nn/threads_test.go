@@ -17,7 +17,7 @@ func TestResultsDoNotDependOnTheNumberOfThreads(t *testing.T) {
 	for name, block := range map[string]func(*Builder, int, string, string) Block{
 		"dense": func(b *Builder, _ int, path, site string) Block { return NewMLP(b, path, site, 96, 130, true) },
 		"experts": func(b *Builder, _ int, path, site string) Block {
-			return NewMoE(b, path, site, MoEConfig{Hidden: 96, Intermediate: 50, Experts: 5, TopK: 2, NormTopK: true})
+			return NewMoE(b, path, site, MoEConfig{Hidden: 96, Intermediate: 50, Router: RouterConfig{Experts: 5, TopK: 2, Normalize: true}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

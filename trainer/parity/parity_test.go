@@ -18,7 +18,7 @@ import (
 func TestMain(m *testing.M) { plugintest.Main(m) }
 
 // cases are the reference models of the supported families.
-var cases = []string{"llama-packed", "llama-tiny", "llama3-rope-scaling", "qwen3-bf16-sharded", "qwen3-moe", "qwen3-tied", "qwen3-yarn"}
+var cases = []string{"glm4-0414", "glm4-moe-air", "glm4-moe-group", "llama-packed", "llama-tiny", "llama3-rope-scaling", "qwen2-tied", "qwen3-bf16-sharded", "qwen3-moe", "qwen3-tied", "qwen3-yarn"}
 
 func TestPlainForwardEqualsTheReference(t *testing.T) {
 	for _, name := range cases {

@@ -89,6 +89,9 @@ func (p *Printer) onStart(s trainer.Start) {
 	}
 	fmt.Fprintf(p.text(), "%s, %s parameters; %s: %d rows of %d tokens, %d held out\n",
 		s.Model, count(float64(s.Parameters)), what, s.Rows, s.Config.Seq, s.EvalRows)
+	if s.Resumed > 0 {
+		fmt.Fprintf(p.text(), "going on after step %d of %d\n", s.Resumed, s.Steps)
+	}
 	onTerminal := isTerminal(p.notes)
 	p.lines = !onTerminal || !isTerminal(p.out)
 	if p.format == Text && onTerminal {
@@ -168,7 +171,11 @@ func (p *Printer) Summary(s *trainer.Summary) {
 		p.leaveBar(s.Last)
 	}
 	c := p.start.Config
-	fmt.Fprintf(w, "\n%s steps in %s", head, s.Elapsed.Round(100*time.Millisecond))
+	steps := "steps"
+	if before := p.start.Resumed; before > 0 {
+		steps = fmt.Sprintf("steps, %d of them now,", s.Steps-before)
+	}
+	fmt.Fprintf(w, "\n%s %s in %s", head, steps, s.Elapsed.Round(100*time.Millisecond))
 	if p.stepping > 0 {
 		fmt.Fprintf(w, ", %s tokens/s", count(float64(p.stepsSeen*c.Batch*c.Seq*c.Accumulate)/p.stepping.Seconds()))
 	}
@@ -178,6 +185,16 @@ func (p *Printer) Summary(s *trainer.Summary) {
 	}
 	if s.Before != nil && s.After != nil {
 		fmt.Fprintf(w, "  held-out loss  %.4f -> %.4f\n", s.Before.Loss, s.After.Loss)
+	}
+	if s.Best != nil && (s.Best.Step != s.Steps || c.Checkpoints.SaveEvery > 0) {
+		where := ""
+		switch {
+		case s.Loaded:
+			where = ": this model is saved"
+		case s.BestCheckpoint != "":
+			where = ": " + s.BestCheckpoint
+		}
+		fmt.Fprintf(w, "  best           %.4f after step %d%s\n", s.Best.Loss, s.Best.Step, where)
 	}
 }
 

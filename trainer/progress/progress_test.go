@@ -55,6 +55,29 @@ done: 2 steps in 1.2s, 12.3k tokens/s
 	}
 }
 
+func TestAResumedRunTellsWhatItDidAndWhichStepWasBest(t *testing.T) {
+	for _, tt := range []struct {
+		sum  trainer.Summary
+		want string
+	}{
+		{trainer.Summary{Best: &trainer.Eval{Step: 4, Loss: 1.5}, BestCheckpoint: "out/checkpoint-4"}, "  best           1.5000 after step 4: out/checkpoint-4\n"},
+		{trainer.Summary{Best: &trainer.Eval{Step: 4, Loss: 1.5}, BestCheckpoint: "out/checkpoint-4", Loaded: true}, "  best           1.5000 after step 4: this model is saved\n"},
+		{trainer.Summary{}, ""},
+	} {
+		var out bytes.Buffer
+		p := progress.New(&out, &out)
+		var h trainer.Hooks
+		p.Attach(&h, progress.Text)
+		h.OnStart(trainer.Start{Model: "llama", Steps: 6, Resumed: 4})
+		tt.sum.Steps, tt.sum.Elapsed = 6, time.Second
+		p.Summary(&tt.sum)
+		want := "going on after step 4 of 6\n\ndone: 6 steps, 2 of them now, in 1s\n  training loss  0.0000 -> 0.0000\n" + tt.want
+		if _, got, _ := strings.Cut(out.String(), "held out\n"); got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+	}
+}
+
 func TestLongRunsShowSomeSteps(t *testing.T) {
 	for _, tt := range []struct{ steps, min, max int }{{1, 1, 1}, {20, 20, 20}, {21, 11, 22}, {39, 20, 22}, {250, 18, 22}, {100_000, 20, 22}} {
 		t.Run(fmt.Sprint(tt.steps), func(t *testing.T) {

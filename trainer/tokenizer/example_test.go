@@ -34,3 +34,21 @@ func Example() {
 	// [0 4 5 3 2 1]
 	// ab ab ba
 }
+
+// A character may have several tokens. A stream gives it out when it is whole.
+func ExampleTokenizer_Stream() {
+	t, err := tokenizer.Parse("tokenizer.json", []byte(`{
+		"model": {"type": "BPE", "vocab": {"Ġ": 0, "ä": 1, "½": 2, "ł": 3, "!": 4}, "merges": []},
+		"decoder": {"type": "ByteLevel"}
+	}`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	s := t.Stream(true)
+	for _, id := range []int32{4, 0, 1, 2, 3, 4} {
+		fmt.Printf("%q ", s.Next(id))
+	}
+	fmt.Printf("%q\n", s.End())
+	// Output:
+	// "!" " " "" "" "你" "!" ""
+}

@@ -30,14 +30,17 @@ func load(t testing.TB, elem ...string) *Tokenizer {
 	return tok
 }
 
+// goldFolders are the tokenizers that there are reference encodings of.
+var goldFolders = map[string]string{
+	"qwen3.json":              "tokenizers/qwen3",
+	"qwen2_5.json":            "tokenizers/qwen2_5",
+	"llama3_2.json":           "tokenizers/llama3_2",
+	"llama2-stories15M.json":  "models/stories15M",
+	"stories260K-tok512.json": "models/stories260K",
+}
+
 func TestEncodesAndDecodesLikeHuggingFace(t *testing.T) {
-	for gold, folder := range map[string]string{
-		"qwen3.json":              "tokenizers/qwen3",
-		"qwen2_5.json":            "tokenizers/qwen2_5",
-		"llama3_2.json":           "tokenizers/llama3_2",
-		"llama2-stories15M.json":  "models/stories15M",
-		"stories260K-tok512.json": "models/stories260K",
-	} {
+	for gold, folder := range goldFolders {
 		t.Run(gold, func(t *testing.T) {
 			t.Parallel()
 			data, err := os.ReadFile(testdata.Shared(t, "data", "tokenizers", "gold", gold))

@@ -26,7 +26,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 )
 
 // Tokenizer converts between text and token ids. It is safe for use by several
@@ -139,15 +138,19 @@ func (t *Tokenizer) encodeSegment(ids []int32, s segment) []int32 {
 // special tokens when skipSpecial is set. Bytes that do not make up a character, as
 // at the end of a cut sequence, become U+FFFD.
 func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) string {
-	tokens := make([]string, 0, len(ids))
+	in := make([]part, 0, len(ids))
 	for _, id := range ids {
-		token, ok := t.tokens[id]
-		if !ok || skipSpecial && t.added.special[token] {
-			continue
+		if token, ok := t.text(id, skipSpecial); ok {
+			in = append(in, part{text: token})
 		}
-		tokens = append(tokens, token)
 	}
-	return strings.Join(t.decode(tokens), "")
+	return join(t.decode()(in, true))
+}
+
+// text returns the token with the given id, unless Decode leaves it out.
+func (t *Tokenizer) text(id int32, skipSpecial bool) (token string, ok bool) {
+	token, ok = t.tokens[id]
+	return token, ok && !(skipSpecial && t.added.special[token])
 }
 
 // VocabSize returns the largest id plus one: the fewest rows an embedding table for

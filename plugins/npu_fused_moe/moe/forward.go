@@ -36,16 +36,17 @@ func (k *Kernel) forward(c *core.Call, weights []expert, b block) []float32 {
 	k.routes.gather(x, c.Input("x"), b, c.Facts.TopK, D)
 	saved := c.Output("gate_up_out")
 	gu, direct := k.saved(saved, b, 2*I)
+	few := c.Input("x").Shape[0]*c.Facts.TopK <= simd.FewRows // of all blocks, for bits must not depend on the last one's size
 	var in, back []simd.Product
 	for _, p := range k.routes.pieces(b) {
 		w, rows, at := weights[p.expert], p.hi-p.lo, p.lo-b.lo
 		for i, part := range w.in {
 			width := part.Shape[0]
 			in = append(in, simd.Product{M: rows, N: width, K: D, A: simd.Matrix{Data: x[at*D:], Stride: D},
-				B: matrix(part), TransB: true, C: gu[at*2*I+i*width:], StrideC: 2 * I})
+				B: matrix(part), TransB: true, Dots: few, C: gu[at*2*I+i*width:], StrideC: 2 * I})
 		}
 		back = append(back, simd.Product{M: rows, N: D, K: I, A: simd.Matrix{Data: h[at*I:], Stride: I},
-			B: matrix(w.down), TransB: true, C: out[at*D:], StrideC: D})
+			B: matrix(w.down), TransB: true, Dots: few, C: out[at*D:], StrideC: D})
 	}
 	simd.Multiply(in...)
 	simd.Parallel(n, rowGrain, func(lo, hi int) {

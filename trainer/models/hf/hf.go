@@ -38,9 +38,18 @@ type Config struct {
 	MLPBias               bool            `json:"mlp_bias"`
 	PadTokenID            *int            `json:"pad_token_id"`
 	UseSlidingWindow      bool            `json:"use_sliding_window"`
+	SlidingWindow         *int            `json:"sliding_window"`
+	MaxWindowLayers       int             `json:"max_window_layers"`
+	LayerTypes            []string        `json:"layer_types"`
+	IsCausal              *bool           `json:"is_causal"`
+	UseMRope              bool            `json:"use_mrope"`
 	InitializerRange      *float64        `json:"initializer_range"`
 	PretrainingTP         int             `json:"pretraining_tp"`
 	Quantization          json.RawMessage `json:"quantization_config"`
+
+	// ExtraLayers is how many layers the files may hold after the last one that are no part
+	// of the model, as those that GLM-4.5 predicts several tokens with; set by its family.
+	ExtraLayers int `json:"-"`
 }
 
 // Decode reads JSON into a configuration; errors name the field and where it is.
@@ -57,8 +66,15 @@ func Decode(data []byte, into any) error {
 	return nil
 }
 
-// mostHeadDim keeps the rotary table, which is made before any weight is looked at, small.
-const mostHeadDim = 1 << 16
+const (
+	// mostHeadDim keeps the rotary table, which is made before any weight is looked at, small.
+	mostHeadDim = 1 << 16
+	// mostHeads keeps products of sizes far from overflow.
+	mostHeads = 1 << 16
+	// MostExperts keeps the names of a layer's tensors, which are made before any weight is
+	// looked at, few.
+	MostExperts = 1 << 12
+)
 
 // Complete fills in defaults that follow from other fields and checks every value.
 func (c *Config) Complete() error {
@@ -94,6 +110,7 @@ func (c *Config) Complete() error {
 		c.HiddenAct = "silu"
 	}
 	positive("head_dim", c.HeadDim)
+	need(c.NumAttentionHeads <= mostHeads, "num_attention_heads is %d, at most %d make sense", c.NumAttentionHeads, mostHeads)
 	need(c.HeadDim <= mostHeadDim, "head_dim is %d, at most %d make sense", c.HeadDim, mostHeadDim)
 	need(c.NumKeyValueHeads > 0 && c.NumAttentionHeads%c.NumKeyValueHeads == 0,
 		"num_attention_heads (%d) must be a multiple of num_key_value_heads (%d)", c.NumAttentionHeads, c.NumKeyValueHeads)
@@ -101,7 +118,8 @@ func (c *Config) Complete() error {
 	need(*c.RMSNormEps >= 0, "rms_norm_eps is %g, must not be negative", *c.RMSNormEps)
 	need(c.HiddenAct == "silu", "hidden_act %q is not supported; supported: silu", c.HiddenAct)
 	need(c.AttentionDropout == 0, "attention_dropout %g is not supported; supported: 0", c.AttentionDropout)
-	need(!c.UseSlidingWindow, "use_sliding_window is not supported")
+	need(c.IsCausal == nil || *c.IsCausal, "is_causal false is not supported: every token sees only those before it")
+	need(!c.UseMRope, "use_mrope is not supported: positions have one axis")
 	need(c.PretrainingTP <= 1, "pretraining_tp %d is not supported; supported: 1", c.PretrainingTP)
 	need(len(c.Quantization) == 0 || string(c.Quantization) == "null", "quantization_config is not supported: train from the unquantised weights")
 	need(c.PadTokenID == nil || *c.PadTokenID < c.VocabSize && *c.PadTokenID >= -c.VocabSize, "pad_token_id is outside the vocabulary")
@@ -131,11 +149,35 @@ func (c *Config) InitStd() float64 {
 	return *c.InitializerRange
 }
 
+// Traits say which of the shared fields a family obeys. One that it does not obey is an
+// error where its value asks for something.
+type Traits struct {
+	MLPBias       bool // mlp_bias
+	PartialRotary bool // partial_rotary_factor
+	// SwitchedWindow is for families where sliding_window counts only with use_sliding_window.
+	SwitchedWindow bool
+	Sliding        Sliding
+}
+
 // Decoder translates the shared fields; the family adds its own.
-func (c *Config) Decoder() (nn.DecoderConfig, error) {
+func (c *Config) Decoder(t Traits) (nn.DecoderConfig, error) {
+	var d nn.DecoderConfig
+	if c.MLPBias && !t.MLPBias {
+		return d, fmt.Errorf("config.json: mlp_bias is not supported by model_type %s", c.ModelType)
+	}
+	if c.UseSlidingWindow && !t.SwitchedWindow {
+		return d, fmt.Errorf("config.json: use_sliding_window is not supported by model_type %s", c.ModelType)
+	}
+	if partial := c.partialRotary(); partial != 1 && !t.PartialRotary {
+		return d, fmt.Errorf("config.json: partial_rotary_factor %g is not supported by model_type %s; supported: 1", partial, c.ModelType)
+	}
 	table, err := c.RopeTable()
 	if err != nil {
-		return nn.DecoderConfig{}, err
+		return d, err
+	}
+	window, err := c.windows(t.Sliding)
+	if err != nil {
+		return d, err
 	}
 	return nn.DecoderConfig{
 		Vocab: c.VocabSize, Hidden: c.HiddenSize, Layers: c.NumHiddenLayers,
@@ -144,8 +186,22 @@ func (c *Config) Decoder() (nn.DecoderConfig, error) {
 			Hidden: c.HiddenSize, Heads: c.NumAttentionHeads, KVHeads: c.NumKeyValueHeads, HeadDim: c.HeadDim,
 			Bias: c.AttentionBias, OutBias: c.AttentionBias, Eps: *c.RMSNormEps, Rope: table, Pairing: core.Half,
 		},
+		Window: window,
 		Block: func(b *nn.Builder, _ int, path, site string) nn.Block {
 			return nn.NewMLP(b, path, site, c.HiddenSize, c.IntermediateSize, c.MLPBias)
 		},
 	}, nil
+}
+
+// CheckExperts checks the sizes of a sparse block, which families name differently.
+func CheckExperts(name string, experts, perToken, intermediate int) error {
+	switch {
+	case experts < 1 || perToken < 1 || perToken > experts:
+		return fmt.Errorf("config.json: num_experts_per_tok (%d) must be between 1 and %s (%d)", perToken, name, experts)
+	case experts > MostExperts:
+		return fmt.Errorf("config.json: %s is %d, at most %d make sense", name, experts, MostExperts)
+	case intermediate < 1:
+		return fmt.Errorf("config.json: moe_intermediate_size is %d, must be positive", intermediate)
+	}
+	return nil
 }

@@ -1,6 +1,9 @@
 package hf
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"math"
 
@@ -18,56 +21,102 @@ type RopeScaling struct {
 	LowFreqFactor                 float64  `json:"low_freq_factor"`
 	HighFreqFactor                float64  `json:"high_freq_factor"`
 	AttentionFactor               *float64 `json:"attention_factor"`
-	BetaFast                      *float64 `json:"beta_fast"`
-	BetaSlow                      *float64 `json:"beta_slow"`
+	BetaFast                      float64  `json:"beta_fast"`
+	BetaSlow                      float64  `json:"beta_slow"`
 	MScale                        float64  `json:"mscale"`
 	MScaleAllDim                  float64  `json:"mscale_all_dim"`
 	Truncate                      *bool    `json:"truncate"`
+	PartialRotaryFactor           *float64 `json:"partial_rotary_factor"`
+
+	unknown error // names a field that is none of these
 }
 
-// RopeTable computes the inverse frequencies and the scale of cosine and sine. This is
-// the one place where the size of the rotated part of a head is computed.
+// UnmarshalJSON implements json.Unmarshaler. It remembers fields that it does not know,
+// which are an error once the type is known to be one of ours.
+func (s *RopeScaling) UnmarshalJSON(data []byte) error {
+	type fields RopeScaling
+	strict := json.NewDecoder(bytes.NewReader(data))
+	strict.DisallowUnknownFields()
+	unknown := strict.Decode(new(fields))
+	err := json.Unmarshal(data, (*fields)(s))
+	s.unknown = unknown
+	return err
+}
+
+// scaling returns the fields of the rotary embedding, wherever the file has them.
+func (c *Config) scaling() RopeScaling {
+	switch {
+	case c.RopeParameters != nil:
+		return *c.RopeParameters
+	case c.RopeScaling != nil:
+		return *c.RopeScaling
+	}
+	return RopeScaling{}
+}
+
+// partialRotary returns the part of a head that rotates.
+func (c *Config) partialRotary() float64 {
+	if p := c.scaling().PartialRotaryFactor; p != nil {
+		return *p
+	}
+	return orDefault(c.PartialRotaryFactor, 1)
+}
+
+// rotaryDim is the only place where the partial factor is applied: the table has half as
+// many frequencies, and all else counts those.
+func (c *Config) rotaryDim() int { return int(float64(c.HeadDim) * c.partialRotary()) }
+
+// RopeTable computes the inverse frequencies and the scale of cosine and sine.
 //
 // The formulas are those of transformers' modeling_rope_utils: "default" is Su et al.
 // (RoFormer, 2021), "linear" is position interpolation, "llama3" is Meta's smoothed
 // interpolation, "yarn" is Peng et al. (YaRN, 2023).
 func (c *Config) RopeTable() (*nn.RopeTable, error) {
-	s := RopeScaling{}
-	for _, given := range []*RopeScaling{c.RopeScaling, c.RopeParameters} {
-		if given != nil {
-			s = *given
+	table, err := c.ropeTable()
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range append(table.InvFreq, table.Scale) {
+		if !(f > 0 && f <= math.MaxFloat32) {
+			return nil, fmt.Errorf("config.json: rope_theta %g and rope_scaling give an angle or a scale of %g", c.RopeTheta, f)
 		}
 	}
-	base, partial := c.RopeTheta, 1.0
+	return table, nil
+}
+
+func (c *Config) ropeTable() (*nn.RopeTable, error) {
+	s, base, dim := c.scaling(), c.RopeTheta, c.rotaryDim()
 	if s.RopeTheta != 0 {
 		base = s.RopeTheta
 	}
 	if base == 0 {
 		base = 10000
 	}
-	if c.PartialRotaryFactor != nil {
-		partial = *c.PartialRotaryFactor
-	}
-	dim := int(float64(c.HeadDim) * partial)
 	if base <= 0 || dim <= 0 || dim > c.HeadDim || dim%2 != 0 {
-		return nil, fmt.Errorf("config.json: rope_theta %g and partial_rotary_factor %g of head_dim %d give no even rotary size", base, partial, c.HeadDim)
+		return nil, fmt.Errorf("config.json: rope_theta %g and partial_rotary_factor %g of head_dim %d give no even rotary size", base, c.partialRotary(), c.HeadDim)
 	}
 	inv := make([]float64, dim/2)
 	for i := range inv {
 		inv[i] = math.Pow(base, -float64(2*i)/float64(dim))
 	}
-	kind := s.RopeType
-	if kind == "" {
-		kind = s.Type
-	}
+	kind := cmp.Or(s.RopeType, s.Type)
 	switch kind {
-	case "", "default":
-		return &nn.RopeTable{InvFreq: inv, Scale: 1}, nil
-	case "linear", "llama3", "yarn":
+	case "", "default", "linear", "llama3", "yarn":
 	default:
 		return nil, fmt.Errorf("config.json: rope_scaling: rope_type %q is not supported; supported: default, linear, llama3, yarn", kind)
 	}
-	if s.Factor < 1 {
+	if s.unknown != nil {
+		return nil, fmt.Errorf("config.json: rope_scaling: %w, which is not supported", s.unknown)
+	}
+	if kind == "" && s.Factor != 0 {
+		return nil, fmt.Errorf("config.json: rope_scaling: factor %g without a rope_type; supported: default, linear, llama3, yarn", s.Factor)
+	}
+	if kind == "yarn" {
+		if err := s.yarnFactor(c.MaxPositionEmbeddings); err != nil {
+			return nil, err
+		}
+	}
+	if kind != "" && kind != "default" && !(s.Factor >= 1) {
 		return nil, fmt.Errorf("config.json: rope_scaling: factor is %g, must be at least 1", s.Factor)
 	}
 	switch kind {
@@ -75,11 +124,12 @@ func (c *Config) RopeTable() (*nn.RopeTable, error) {
 		for i := range inv {
 			inv[i] /= s.Factor
 		}
-		return &nn.RopeTable{InvFreq: inv, Scale: 1}, nil
 	case "llama3":
 		return s.llama3(inv)
+	case "yarn":
+		return s.yarn(inv, base)
 	}
-	return s.yarn(inv, base, c.MaxPositionEmbeddings)
+	return &nn.RopeTable{InvFreq: inv, Scale: 1}, nil
 }
 
 // llama3 divides the frequencies of long waves by the factor, keeps those of short
@@ -102,19 +152,42 @@ func (s RopeScaling) llama3(inv []float64) (*nn.RopeTable, error) {
 	return &nn.RopeTable{InvFreq: inv, Scale: 1}, nil
 }
 
+// yarnFactor completes the lengths before and after stretching and their quotient, any of
+// which may be left out. Where a file gives all three and they disagree, transformers 4.55
+// goes by the lengths, and later versions and other programs by the factor.
+func (s *RopeScaling) yarnFactor(maxPositions int) error {
+	original := s.OriginalMaxPositionEmbeddings
+	if original < 0 {
+		return fmt.Errorf("config.json: rope_scaling: original_max_position_embeddings is %d, must be positive", original)
+	}
+	if original == 0 {
+		s.OriginalMaxPositionEmbeddings = maxPositions
+		return nil
+	}
+	byLength := float64(maxPositions) / float64(original)
+	if s.Factor == 0 {
+		s.Factor = byLength
+	}
+	if s.Factor != byLength {
+		return fmt.Errorf("config.json: rope_scaling: factor %g and max_position_embeddings/original_max_position_embeddings = %d/%d disagree, "+
+			"and programs differ in which one they obey: set max_position_embeddings to %g, or factor to %g",
+			s.Factor, maxPositions, original, s.Factor*float64(original), byLength)
+	}
+	return nil
+}
+
 // yarn interpolates the low frequencies, keeps the high ones, ramps between, and
 // scales cosine and sine.
-func (s RopeScaling) yarn(inv []float64, base float64, maxPositions int) (*nn.RopeTable, error) {
-	original := s.OriginalMaxPositionEmbeddings
-	if original == 0 {
-		original = maxPositions
+func (s RopeScaling) yarn(inv []float64, base float64) (*nn.RopeTable, error) {
+	if base <= 1 {
+		return nil, fmt.Errorf("config.json: rope_theta %g, must be above 1 for yarn", base)
 	}
 	dim := float64(2 * len(inv))
 	// The pair that turns this often within the original context.
 	pairOf := func(turns float64) float64 {
-		return dim * math.Log(float64(original)/(turns*2*math.Pi)) / (2 * math.Log(base))
+		return dim * math.Log(float64(s.OriginalMaxPositionEmbeddings)/(turns*2*math.Pi)) / (2 * math.Log(base))
 	}
-	low, high := pairOf(orDefault(s.BetaFast, 32)), pairOf(orDefault(s.BetaSlow, 1))
+	low, high := pairOf(cmp.Or(s.BetaFast, 32)), pairOf(cmp.Or(s.BetaSlow, 1))
 	if s.Truncate == nil || *s.Truncate {
 		low, high = math.Floor(low), math.Ceil(high)
 	}

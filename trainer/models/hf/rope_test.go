@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -102,9 +103,36 @@ func TestRopeTableOfNewAndOldFieldsIsTheSame(t *testing.T) {
 	}
 }
 
+func TestTheLengthsOfYarnGiveItsFactor(t *testing.T) {
+	const lengths = `"max_position_embeddings": 16384, "rope_scaling": {"rope_type": "yarn", "original_max_position_embeddings": 4096`
+	got, err := parse(t, `{`+sizes+`, `+lengths+`}}`).RopeTable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := parse(t, `{`+sizes+`, `+lengths+`, "factor": 4}}`).RopeTable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Scale != want.Scale || !slices.Equal(got.InvFreq, want.InvFreq) {
+		t.Errorf("%v, with the factor %v", got, want)
+	}
+}
+
+func TestThePartThatRotatesIsReadInEitherPlace(t *testing.T) {
+	for name, config := range map[string]string{
+		"its own field":   `"partial_rotary_factor": 0.5`,
+		"rope_parameters": `"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}`,
+	} {
+		table, err := parse(t, `{`+sizes+`, `+config+`}`).RopeTable()
+		if err != nil || len(table.InvFreq) != 2 { // of a head of 8, 4 rotate
+			t.Errorf("%s: %v, %v", name, table, err)
+		}
+	}
+}
+
 func TestYarnOptionsChangeTheTable(t *testing.T) {
 	yarn := func(more string) (freq, scale float64) {
-		table, err := parse(t, `{`+sizes+`, "head_dim": 64, "rope_scaling": {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 4096`+more+`}}`).RopeTable()
+		table, err := parse(t, `{`+sizes+`, "head_dim": 64, "max_position_embeddings": 16384, "rope_scaling": {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 4096`+more+`}}`).RopeTable()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,6 +162,17 @@ func TestYarnOptionsChangeTheTable(t *testing.T) {
 func TestRopeErrorsNameTheField(t *testing.T) {
 	tests := []struct{ name, fields, want string }{
 		{"unknown type", `"rope_scaling": {"rope_type": "longrope", "factor": 2}`, `rope_type "longrope" is not supported; supported: default, linear, llama3, yarn`},
+		{"a field of nobody's", `"rope_scaling": {"rope_type": "linear", "factor": 2, "mrope_section": [1]}`, `unknown field "mrope_section"`},
+		{"frequencies by layer", `"rope_parameters": {"full_attention": {"rope_type": "default"}}`, `unknown field "full_attention"`},
+		{"text for a factor", `"rope_scaling": {"rope_type": "linear", "factor": 2, "beta_fast": "fast"}`, "beta_fast"},
+		{"no type", `"rope_scaling": {"factor": 2}`, "factor 2 without a rope_type"},
+		{"lengths that disagree with the factor", `"max_position_embeddings": 40960, "rope_scaling": {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 32768}`,
+			"set max_position_embeddings to 131072, or factor to 1.25"},
+		{"a negative length", `"rope_scaling": {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": -1}`, "original_max_position_embeddings is -1"},
+		{"turns that have no logarithm", `"rope_scaling": {"rope_type": "yarn", "factor": 4, "beta_fast": -1}`, "give an angle or a scale of NaN"},
+		{"a scale of nothing", `"rope_scaling": {"rope_type": "yarn", "factor": 4, "attention_factor": 0}`, "give an angle or a scale of 0"},
+		{"yarn without a factor", `"rope_scaling": {"rope_type": "yarn"}`, "factor is 0"},
+		{"yarn of a base of one", `"rope_theta": 1, "rope_scaling": {"rope_type": "yarn", "factor": 4}`, "rope_theta 1, must be above 1"},
 		{"no factor", `"rope_scaling": {"rope_type": "linear"}`, "factor is 0"},
 		{"llama3 without its fields", `"rope_scaling": {"rope_type": "llama3", "factor": 8}`, "low_freq_factor"},
 		{"odd part of a head", `"partial_rotary_factor": 0.4`, "partial_rotary_factor 0.4 of head_dim 8"},
@@ -142,7 +181,15 @@ func TestRopeErrorsNameTheField(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, err := parse(t, `{`+sizes+`, `+tt.fields+`}`).RopeTable(); err == nil || !strings.Contains(err.Error(), tt.want) {
+			var c hf.Config
+			err := hf.Decode([]byte(`{`+sizes+`, `+tt.fields+`}`), &c)
+			if err == nil {
+				err = c.Complete()
+			}
+			if err == nil {
+				_, err = c.RopeTable()
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want one with %q", err, tt.want)
 			}
 		})

@@ -16,7 +16,7 @@ func New(config []byte, b *nn.Builder) (*nn.Decoder, *hf.Config, error) {
 	if err := c.Complete(); err != nil {
 		return nil, nil, err
 	}
-	d, err := c.Decoder()
+	d, err := c.Decoder(hf.Traits{MLPBias: true})
 	if err != nil {
 		return nil, nil, err
 	}

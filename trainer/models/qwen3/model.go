@@ -9,14 +9,15 @@ import (
 
 // New builds the model that config.json describes.
 func New(config []byte, b *nn.Builder) (*nn.Decoder, *hf.Config, error) {
-	c := hf.Config{HeadDim: 128, NumKeyValueHeads: 32, MaxPositionEmbeddings: 32768} // the family's defaults
+	window := 4096
+	c := hf.Config{HeadDim: 128, NumKeyValueHeads: 32, MaxPositionEmbeddings: 32768, MaxWindowLayers: 28, SlidingWindow: &window} // the family's defaults
 	if err := hf.Decode(config, &c); err != nil {
 		return nil, nil, err
 	}
 	if err := c.Complete(); err != nil {
 		return nil, nil, err
 	}
-	d, err := c.Decoder()
+	d, err := c.Decoder(hf.Traits{SwitchedWindow: true, Sliding: c.SwitchedSliding()})
 	if err != nil {
 		return nil, nil, err
 	}

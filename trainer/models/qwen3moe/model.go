@@ -13,7 +13,7 @@ func New(data []byte, b *nn.Builder) (*nn.Decoder, *hf.Config, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	d, err := c.Decoder()
+	d, err := c.Decoder(c.traits())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -23,8 +23,11 @@ func New(data []byte, b *nn.Builder) (*nn.Decoder, *hf.Config, error) {
 		if !c.sparse(layer) {
 			return dense(b, layer, path, site)
 		}
-		return nn.NewMoE(b, path, site+".experts", nn.MoEConfig{Hidden: c.HiddenSize, Intermediate: c.MoEIntermediateSize,
-			Experts: c.NumExperts, TopK: c.NumExpertsPerTok, NormTopK: c.NormTopKProb})
+		return nn.NewMoE(b, path, site, nn.MoEConfig{Hidden: c.HiddenSize, Intermediate: c.MoEIntermediateSize,
+			Router: nn.RouterConfig{Experts: c.NumExperts, TopK: c.NumExpertsPerTok, Normalize: c.NormTopKProb}})
+	}
+	if c.OutputRouterLogits {
+		d.Balance = c.RouterAuxLossCoef
 	}
 	m, err := nn.NewDecoder(b, d)
 	return m, &c.Config, err

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/generate"
+	"github.com/seed98097648/tune/trainer/measure"
+)
+
+const evalLong = `Measure how well a model knows a text: its mean loss for each token, and the
+perplexity, which is exp(loss). Documents are packed into rows as for training.
+
+A JSONL file whose rows have a prompt and an answer (the fields prompt and
+answer, completion or response) is scored on the answers alone. With
+--exact-match the model also answers each prompt, by its likeliest tokens, and
+the answer counts if it is the expected one, white space around them aside.
+
+With --json the result is one object, with the fields model, data, rows, targets,
+loss, perplexity, and with --exact-match also right, asked and answers.`
+
+// evalFlags are the values of eval's flags.
+type evalFlags struct {
+	inferenceFlags
+	data       string
+	batch, seq int
+	exact      bool
+	newTokens  int
+	json       bool
+	seqGiven   bool
+}
+
+func (a *app) evalCommand() *Command {
+	c := &Command{Name: "eval", Usage: "--model DIR --data FILE [FLAGS]", Short: "measure a model's loss on a text, and its answers", Long: evalLong,
+		Examples: "tune eval --model DIR --data test.txt\ntune eval --model DIR --data test.jsonl --exact-match --json\n"}
+	e := &evalFlags{}
+	in := c.Group("Model and data")
+	e.addModel(in)
+	in.StringVar(&e.data, "data", "", "a text or JSONL `FILE`, or a folder of them")
+	in.IntVar(&e.batch, "batch", 4, "`ROWS` of a batch")
+	in.IntVar(&e.seq, "seq", 256, "`TOKENS` of a row; by default no more than the model can take")
+	in.BoolVar(&e.exact, "exact-match", false, "let the model answer the prompts of the data, too")
+	in.IntVar(&e.newTokens, "max-new-tokens", 256, "the most `TOKENS` of an answer")
+	e.addMachine(c.Group("Machine and output"))
+	c.Groups[1].Flags.BoolVar(&e.json, "json", false, "write one JSON object")
+	c.finish()
+	c.Run = func(ctx context.Context, args []string) error {
+		if err := c.noArguments(args); err != nil {
+			return err
+		}
+		if err := e.check(c); err != nil {
+			return err
+		}
+		e.seqGiven = c.Flags.Changed("seq")
+		return a.eval(ctx, e)
+	}
+	return c
+}
+
+// check validates what needs no file.
+func (e *evalFlags) check(c *Command) error {
+	if err := e.inferenceFlags.check(c); err != nil {
+		return err
+	}
+	switch {
+	case e.data == "":
+		return c.usagef("--data is not given: name the text to measure on")
+	case e.batch < 1:
+		return c.usagef("--batch is %d, must be positive", e.batch)
+	case e.seq < 2:
+		return c.usagef("--seq is %d, must be at least 2: the model predicts each token from those before it", e.seq)
+	case e.newTokens < 1:
+		return c.usagef("--max-new-tokens is %d, must be positive", e.newTokens)
+	}
+	return nil
+}
+
+// evaluation is the result.
+type evaluation struct {
+	Model      string   `json:"model"`
+	Data       string   `json:"data"`
+	Rows       int      `json:"rows"`
+	Targets    int      `json:"targets"`
+	Loss       float64  `json:"loss"`
+	Perplexity float64  `json:"perplexity"`
+	Right      *int     `json:"right,omitempty"` // with --exact-match
+	Asked      *int     `json:"asked,omitempty"`
+	Answers    []answer `json:"answers,omitempty"`
+}
+
+// answer is what a model made of a prompt.
+type answer struct {
+	Want  string `json:"want"`
+	Got   string `json:"got"`
+	Right bool   `json:"right"`
+}
+
+func (a *app) eval(ctx context.Context, e *evalFlags) (err error) {
+	config, err := readConfig(e.model)
+	if err != nil {
+		return err
+	}
+	if !e.seqGiven {
+		e.seq = fitSeq(e.seq, config)
+	}
+	in, err := e.open(ctx, a)
+	if err != nil {
+		return err
+	}
+	defer closing(in, &err)
+	if limit := in.model.Config.MaxPositionEmbeddings; e.seq > limit {
+		return fmt.Errorf("--seq is %d, but the model's max_position_embeddings is %d: choose at most that", e.seq, limit)
+	}
+	held, err := e.read(in.tokenizer)
+	if err != nil {
+		return fmt.Errorf("--data: %w", err)
+	}
+	if held.tooLong > 0 {
+		a.note("%s: %s too long for --seq %d and left out of the loss", e.data, plural(held.tooLong, "row"), e.seq)
+	}
+	if e.exact && len(held.questions) == 0 {
+		return fmt.Errorf("--exact-match: %s has no rows with a prompt and an answer", e.data)
+	}
+	report, err := in.place(ctx, a, &e.inferenceFlags, measure.Run{Batch: e.batch, Seq: e.seq})
+	if err != nil {
+		return err
+	}
+	if report != nil {
+		fmt.Fprint(a.stderr, report)
+	}
+	r := &evaluation{Model: e.model, Data: e.data, Rows: len(held.rows)}
+	if err := a.evalLoss(ctx, in, e, held.rows, r); err != nil {
+		return err
+	}
+	if e.exact {
+		if err := a.evalAnswers(ctx, in, e, held.questions, r); err != nil {
+			return err
+		}
+	}
+	if e.json {
+		return json.NewEncoder(a.stdout).Encode(r)
+	}
+	return r.print(a.stdout)
+}
+
+// print writes the result for people.
+func (r *evaluation) print(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%s: %s, %s\n  loss         %.6f\n  perplexity   %.4f\n", r.Data, plural(r.Rows, "row"), plural(r.Targets, "target"), r.Loss, r.Perplexity)
+	if err == nil && r.Asked != nil {
+		_, err = fmt.Fprintf(w, "  exact match  %d of %d (%.1f%%)\n", *r.Right, *r.Asked, 100*float64(*r.Right)/float64(*r.Asked))
+	}
+	return err
+}
+
+// evalLoss measures the loss.
+func (a *app) evalLoss(ctx context.Context, in *inference, e *evalFlags, rows []data.Row, r *evaluation) error {
+	ev, err := trainer.NewEvaluator(in.model, in.memory, e.batch, e.seq, e.seq)
+	if err != nil {
+		return err
+	}
+	defer ev.Close()
+	total := (len(rows) + e.batch - 1) / e.batch
+	batches := counted(data.Batches(rows, e.batch), func(n int) { a.note("loss: %d of %d batches", n, total) })
+	if r.Loss, r.Targets, err = ev.Loss(ctx, batches); err != nil {
+		return err
+	}
+	r.Perplexity = math.Exp(r.Loss)
+	return nil
+}
+
+// evalAnswers lets the model answer.
+func (a *app) evalAnswers(ctx context.Context, in *inference, e *evalFlags, questions []question, r *evaluation) error {
+	defaults, err := generate.LoadDefaults(e.model)
+	if err != nil {
+		return err
+	}
+	o := generate.Options{MaxNewTokens: e.newTokens, EOS: defaults.EOS}
+	if id, ok := in.tokenizer.EOS(); ok {
+		o.EOS = append(o.EOS, id)
+	}
+	s := generate.NewSession(in.model, in.memory, 0)
+	defer s.Close()
+	right, asked := 0, 0
+	for q := range counted(slices.Values(questions), func(n int) { a.note("exact match: %d right of %d, %d to go", right, n, len(questions)-n) }) {
+		out, err := generate.Run(ctx, s, in.tokenizer, q.prompt, o)
+		if err != nil {
+			return fmt.Errorf("%s, question %d: %w", e.data, asked+1, err)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		got := answer{Want: strings.TrimSpace(q.answer), Got: strings.TrimSpace(out.Text)}
+		if got.Right = got.Got == got.Want; got.Right {
+			right++
+		}
+		asked++
+		r.Answers = append(r.Answers, got)
+	}
+	r.Right, r.Asked = &right, &asked
+	return nil
+}
+
+// noteEvery is how long a measurement is silent.
+const noteEvery = 5 * time.Second
+
+// counted calls note, now and then, with how many values have been taken.
+func counted[T any](values iter.Seq[T], note func(n int)) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		n, last := 0, time.Now()
+		for v := range values {
+			if !yield(v) {
+				return
+			}
+			if n++; time.Since(last) > noteEvery {
+				note(n)
+				last = time.Now()
+			}
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/checkpoint"
+)
+
+// newest is the value of --resume when none is given.
+const newest = "newest"
+
+func (t *trainFlags) addCheckpoints(f *pflag.FlagSet) {
+	c := &t.config.Checkpoints
+	f.IntVar(&c.SaveEvery, "save-every", c.SaveEvery, "save a checkpoint in the output folder after every so many `STEPS`, after the best evaluation, at the end and when interrupted; 0 for none")
+	f.IntVar(&c.Keep, "keep", c.Keep, "newest `CHECKPOINTS` that stay, besides the one with the best evaluation; 0 for all")
+	f.IntVar(&c.EvalEvery, "eval-every", c.EvalEvery, "evaluate after every so many `STEPS`, and at both ends; 0 for every quarter of a run of 40 steps or more")
+	f.BoolVar(&c.LoadBest, "load-best-at-end", c.LoadBest, "save the model of the best evaluation instead of the last")
+	f.StringVar(&t.from, "resume", "", "go on from the newest checkpoint of the output folder, or from the one in `DIR`, given as --resume=DIR; other flags need not be repeated")
+	f.Lookup("resume").NoOptDefVal = newest
+}
+
+// adopt finds the checkpoint to go on from, if there is to be one, and takes every flag
+// that is not given from it.
+func (t *trainFlags) adopt(c *Command, args []string) error {
+	if t.from == "" {
+		return nil
+	}
+	if len(args) == 1 && t.from == newest {
+		return c.usagef("unexpected argument %q; write --resume=%s", args[0], args[0])
+	}
+	path, out := t.from, t.config.Out
+	if path == newest {
+		if !t.changed("out") {
+			out = latestOut(out)
+		}
+		path = out
+	}
+	var err error
+	if t.resume, err = trainer.OpenCheckpoint(path); err != nil {
+		return err
+	}
+	if !t.changed("out") && t.from != newest {
+		out = filepath.Dir(filepath.Clean(t.resume.Dir))
+	}
+	given := givenFlags(c)
+	t.config = t.resume.State.Config
+	if t.kernels.fixed = true; !t.changed("kernels") {
+		t.kernels.kernels = t.config.Kernels
+	}
+	for f, set := range given {
+		if err := set(); err != nil {
+			return c.usagef("--%s: %w", f, err)
+		}
+	}
+	t.config.Out = out
+	t.changed = func(string) bool { return true } // nothing is left to be chosen
+	return nil
+}
+
+// chooseOut returns the folder to save. A run that goes on must be the same run.
+func (t *trainFlags) chooseOut(c *Command) (string, error) {
+	if t.resume == nil {
+		return chooseOut(t.config.Out, t.changed("out"))
+	}
+	if err := t.resume.Check(t.config); err != nil {
+		return "", c.usagef("%w", err)
+	}
+	return t.config.Out, nil
+}
+
+// givenFlags returns what sets each flag that is given to its value once more, for when
+// the variables behind the flags have been overwritten.
+func givenFlags(c *Command) map[string]func() error {
+	again := map[string]func() error{}
+	c.Flags.Visit(func(f *pflag.Flag) {
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values := list.GetSlice()
+			again[f.Name] = func() error { return list.Replace(values) }
+			return
+		}
+		value := f.Value.String()
+		again[f.Name] = func() error { return f.Value.Set(value) }
+	})
+	return again
+}
+
+// latestOut returns the last of tune-out, tune-out-2, ... that exists: where the run went
+// whose output folder nobody has named.
+func latestOut(first string) string {
+	latest := first
+	for i := 2; ; i++ {
+		next := fmt.Sprintf("%s-%d", first, i)
+		if _, err := os.Stat(next); err != nil {
+			return latest
+		}
+		latest = next
+	}
+}
+
+func hasCheckpoints(dir string) bool {
+	steps, err := checkpoint.Steps(dir)
+	return err == nil && len(steps) > 0
+}
+
+// resumeCommand is what goes on from the newest checkpoint of a run.
+func (a *app) resumeCommand() string {
+	command := fmt.Sprintf("%s --resume --out %s", invocation(), quoted(filepath.Dir(a.checkpoint)))
+	if a.pluginDir != "" {
+		command += " --plugin-dir " + quoted(a.pluginDir)
+	}
+	return command
+}
+
+// quoted is a word for a shell.
+func quoted(word string) string {
+	if !strings.ContainsAny(word, " \t'\"\\$&;()<>|*?[]#~`!{}") {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/seed98097648/tune/trainer/chat"
+	"github.com/seed98097648/tune/trainer/generate"
+)
+
+// chatFlags are the flags of generate that make a conversation of it.
+type chatFlags struct {
+	on               bool
+	system, template string
+}
+
+func (f *chatFlags) add(s *pflag.FlagSet) {
+	s.BoolVar(&f.on, "chat", false, "talk with the model, a line at a time, in the form of its chat template; with --prompt, ask that alone")
+	s.StringVar(&f.system, "system", "", "a `TEXT` that tells the model how to behave in the conversation")
+	s.StringVar(&f.template, "template", "", "the built-in chat template with this `NAME`, instead of the model's: "+strings.Join(chat.Names(), ", "))
+}
+
+// check validates what needs no file.
+func (f *chatFlags) check(c *Command) error {
+	for _, flag := range []string{"system", "template"} {
+		if c.Flags.Changed(flag) && !f.on {
+			return c.usagef("--%s is for conversations: give --chat, too", flag)
+		}
+	}
+	if f.template != "" {
+		return c.oneOf("template", f.template, chat.Names()...)
+	}
+	return nil
+}
+
+// load returns the template of the model, or the one that is named.
+func (f *chatFlags) load(dir string) (*chat.Template, error) {
+	if f.template != "" {
+		return chat.Named(f.template, dir)
+	}
+	t, err := chat.Load(dir)
+	if errors.Is(err, chat.ErrNoTemplate) {
+		err = fmt.Errorf("%w with --template", err)
+	}
+	return t, err
+}
+
+// conversation is a model that answers.
+type conversation struct {
+	*writing
+	template *chat.Template
+	first    []chat.Message // what each conversation begins with
+	messages []chat.Message
+}
+
+func newConversation(w *writing, f *chatFlags, dir string) (*conversation, error) {
+	c := &conversation{writing: w}
+	var err error
+	if c.template, err = f.load(dir); err != nil {
+		return nil, err
+	}
+	if f.system != "" {
+		c.first = []chat.Message{{Role: "system", Content: f.system}}
+	}
+	c.messages = slices.Clone(c.first)
+	// A turn ends with the tokenizer's end token, whatever ends a text.
+	if id, ok := w.tokenizer.EOS(); ok && !slices.Contains(w.options.EOS, id) {
+		w.options.EOS = append(w.options.EOS, id)
+	}
+	return c, nil
+}
+
+// prompt returns the tokens of the conversation so far and of a question, up to where the
+// answer begins. The template writes the special tokens itself.
+func (c *conversation) prompt(question string) ([]int32, error) {
+	text, err := c.template.Render(chat.Conversation{Messages: c.with("user", question)}, true)
+	if err != nil {
+		return nil, err
+	}
+	return c.tokenizer.Encode(text, false), nil
+}
+
+func (c *conversation) with(role, text string) []chat.Message {
+	return append(slices.Clip(c.messages), chat.Message{Role: role, Content: text})
+}
+
+// ask adds a question and its answer to the conversation, and hands the answer on as it
+// comes. After an error, or an interrupt, the conversation is as before.
+func (c *conversation) ask(ctx context.Context, question string, emit func(string) error) (*generate.Result, error) {
+	ids, err := c.prompt(question)
+	if err != nil {
+		return nil, err
+	}
+	o, begun := c.options, false
+	o.Emit = func(text string) error {
+		if !begun { // some tokenizers begin every word with a space
+			text = strings.TrimLeft(text, " ")
+		}
+		begun = begun || text != ""
+		return emit(text)
+	}
+	r, err := generate.Run(ctx, c.session, c.tokenizer, ids, o)
+	if err == nil && r.Reason != generate.Interrupted {
+		c.messages = c.with("user", question)
+		c.messages = c.with("assistant", strings.TrimSpace(r.Text))
+	}
+	return r, err
+}
+
+const chatHelp = `Each line is a question. /reset begins another conversation, /exit or the end of
+the input ends it, and Ctrl-C ends it at once.
+`
+
+// talk asks the lines of standard input.
+func (a *app) talk(ctx context.Context, c *conversation, quiet bool) error {
+	terminal := term.IsTerminal(int(os.Stdin.Fd()))
+	if terminal && !quiet {
+		fmt.Fprint(a.stderr, chatHelp)
+	}
+	lines := readLines(os.Stdin)
+	for {
+		if terminal {
+			fmt.Fprint(a.stderr, "> ")
+		}
+		var line string
+		select {
+		case l, ok := <-lines:
+			if !ok {
+				return nil
+			}
+			line = strings.TrimSpace(l)
+		case <-ctx.Done():
+			fmt.Fprintln(a.stderr)
+			return errStopped
+		}
+		switch line {
+		case "":
+			continue
+		case "/exit":
+			return nil
+		case "/reset":
+			c.messages = slices.Clone(c.first)
+			continue
+		}
+		if err := a.answer(ctx, c, line, quiet); err != nil {
+			return err
+		}
+	}
+}
+
+// answer writes the answer to one question. A conversation that has become too long can
+// go on, from the beginning.
+func (a *app) answer(ctx context.Context, c *conversation, question string, quiet bool) error {
+	r, err := c.ask(ctx, question, func(text string) error {
+		_, err := io.WriteString(a.stdout, text)
+		return err
+	})
+	if errors.Is(err, generate.ErrFull) {
+		a.note("%v; /reset begins another conversation", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(a.stdout); err != nil {
+		return err
+	}
+	if !quiet {
+		a.note("%s", speeds(r))
+	}
+	if r.Reason == generate.Interrupted {
+		return errStopped
+	}
+	return nil
+}
+
+// readLines returns the lines of r as they come. Nothing can interrupt the reading of a
+// terminal, so that it ends with the program, if not with the input.
+func readLines(r io.Reader) <-chan string {
+	lines := make(chan string)
+	go func() {
+		defer close(lines)
+		s := bufio.NewScanner(r)
+		s.Buffer(nil, 16<<20)
+		for s.Scan() {
+			lines <- s.Text()
+		}
+	}()
+	return lines
+}

@@ -1,0 +1,188 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/checkpoint"
+	"github.com/seed98097648/tune/trainer/models"
+)
+
+// times are the parts of a training log that are not the same in two equal runs.
+var times = regexp.MustCompile(`"tokens_per_s":[^,}]*|"out":"[^"]*"`)
+
+// tuneIn returns a command that runs in dir. What it writes to standard error is shown if
+// the test fails.
+func tuneIn(t *testing.T, dir string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("tune", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "TUNE_KERNELS=")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%v\n%s", cmd, stderr.Bytes())
+		}
+	})
+	return cmd
+}
+
+// killAfter starts a run and kills it a moment after it has written so many steps. It
+// reports whether the run was over before.
+func killAfter(t *testing.T, cmd *exec.Cmd, steps int, moment time.Duration) (over bool) {
+	t.Helper()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for range steps {
+		if !lines.Scan() {
+			break
+		}
+	}
+	time.Sleep(moment)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Log(err)
+	}
+	io.Copy(io.Discard, out)
+	return cmd.Wait() == nil
+}
+
+// TestARunThatIsKilledGoesOnToTheSameEnd kills a run at ten random moments, most of them
+// within the writing of a checkpoint, since there is one after each step.
+func TestARunThatIsKilledGoesOnToTheSameEnd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes several seconds")
+	}
+	dir := t.TempDir()
+	if err := writeModel(filepath.Join(dir, "m"), "qwen3_moe"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "text.txt"), []byte(corpus()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	const steps, kills, most = "80", 10, 6 // steps between two kills
+	args := []string{"--kernels", "none", "--model", "m", "--data", "text.txt", "--seq", "16", "--steps", steps, "--lr", "1e-2", "--grad-accum", "2",
+		"--eval-every", "10", "--save-every", "1", "--log", "json"}
+	if err := tuneIn(t, dir, append(args, "--out", "whole")...).Run(); err != nil {
+		t.Fatal(err)
+	}
+	seed := uint64(time.Now().UnixNano())
+	rng := rand.New(rand.NewPCG(seed, 0))
+	t.Logf("seed %d", seed)
+	args = slices.Clip(args)
+	next, out := append(args, "--out", "killed"), filepath.Join(dir, "killed")
+	for range kills {
+		over := killAfter(t, tuneIn(t, dir, next...), 1+rng.IntN(most), time.Duration(rng.IntN(int(10*time.Millisecond))))
+		if !over && loadable(t, out) > 0 {
+			next = []string{"--resume", "--out", "killed", "--log", "json"}
+			continue
+		}
+		// The run was faster than this process, or killed before its first checkpoint.
+		next = append(args, "--out", "killed")
+		if err := os.RemoveAll(out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tuneIn(t, dir, next...).Run(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"training_log.jsonl", checkpoint.SingleFile, "config.json", "tokenizer.json"} {
+		got, err1 := os.ReadFile(filepath.Join(out, name))
+		want, err2 := os.ReadFile(filepath.Join(dir, "whole", name))
+		if err1 != nil || err2 != nil || !bytes.Equal(times.ReplaceAll(got, nil), times.ReplaceAll(want, nil)) {
+			t.Errorf("%s differs from that of a run that was not killed (%v, %v)", name, err1, err2)
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(out, "*partial*"))
+	if err != nil || left != nil {
+		t.Errorf("left behind: %q, %v", left, err)
+	}
+}
+
+// loadable loads every checkpoint that has its name, and returns the newest step.
+func loadable(t *testing.T, out string) (newest int) {
+	t.Helper()
+	steps, err := checkpoint.Steps(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range steps {
+		m, err := models.Load(checkpoint.StepDir(out, step), autograd.Heap{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Free()
+		newest = step
+	}
+	return newest
+}
+
+// TestAnInterruptedRunSaysHowToGoOn interrupts a run that has checkpoints, once and twice.
+func TestAnInterruptedRunSaysHowToGoOn(t *testing.T) {
+	dir := t.TempDir()
+	if err := writeModel(filepath.Join(dir, "m"), "llama"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "text.txt"), []byte(corpus()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	const steps = "1000000"
+	first := []string{"--kernels", "none", "--model", "m", "--data", "text.txt", "--seq", "16", "--steps", steps, "--save-every", steps, "--out", "saved", "--log", "json"}
+	again := []string{"--resume", "--out", "saved", "--log", "json"}
+	for _, tt := range []struct {
+		args    []string
+		signals []os.Signal
+		code    int
+		want    string
+	}{
+		{first, []os.Signal{syscall.SIGINT}, exitOK, "Go on with the run:\n  tune --resume --out saved\n"},
+		{again, []os.Signal{syscall.SIGSTOP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGCONT}, exitInterrupted, "tune: interrupted; go on with: tune --resume --out saved\n"},
+		{again, []os.Signal{syscall.SIGINT}, exitOK, "Go on with the run:\n  tune --resume --out saved\n"},
+	} {
+		cmd := tuneIn(t, dir, tt.args...)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for lines, n := bufio.NewScanner(out), 0; n < 3 && lines.Scan(); n++ {
+		}
+		for _, s := range tt.signals {
+			send(t, cmd, s)
+		}
+		io.Copy(io.Discard, out)
+		cmd.Wait()
+		stderr := cmd.Stderr.(*bytes.Buffer).String()
+		if code := cmd.ProcessState.ExitCode(); code != tt.code || !strings.Contains(stderr, tt.want) {
+			t.Errorf("exit code %d, want %d; standard error should have %q:\n%s", code, tt.code, tt.want, stderr)
+		}
+	}
+	if loadable(t, filepath.Join(dir, "saved")) < 6 {
+		t.Error("the newest checkpoint is not that of the last interrupt")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "saved", "config.json")); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,149 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Run is the output folder of a training run that keeps checkpoints: folders named
+// checkpoint-N after the steps done, and at the end the files of the model beside them.
+// One process at a time holds it. A checkpoint that has its name is complete, whatever
+// happened to the process that wrote it.
+type Run struct {
+	dir    string
+	made   bool // the folder was not there
+	unlock func() error
+}
+
+// OpenRun makes the folder, if need be, takes it for this process and removes what a
+// process that was killed has left unfinished in it. A fresh run wants it to be empty.
+// It is an error if another process holds the folder. The caller closes the Run.
+func OpenRun(dir string, fresh bool) (*Run, error) {
+	_, err := os.Stat(dir)
+	made := errors.Is(err, fs.ErrNotExist)
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, fmt.Errorf("checkpoint: output folder %s: %w", dir, err)
+	}
+	if made {
+		if err := syncDir(filepath.Dir(dir)); err != nil {
+			return nil, fmt.Errorf("checkpoint: output folder %s: %w", dir, err)
+		}
+	}
+	unlock, err := lock(dir)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: output folder %s: %w", dir, err)
+	}
+	r := &Run{dir, made, unlock}
+	if fresh {
+		err = checkVacant(dir)
+	} else {
+		err = r.clean()
+	}
+	if err != nil {
+		return nil, errors.Join(err, unlock())
+	}
+	return r, nil
+}
+
+// errHeld is the error of a folder that another process holds.
+var errHeld = errors.New("another run is writing to it; wait until that has ended, or choose another folder")
+
+// StepDir returns the path of the checkpoint after a step in a run's folder.
+func StepDir(dir string, step int) string {
+	return filepath.Join(dir, stepPrefix+strconv.Itoa(step))
+}
+
+const stepPrefix = "checkpoint-"
+
+// Steps returns the steps of the complete checkpoints in a run's folder, in rising order.
+func Steps(dir string) ([]int, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	var steps []int
+	for _, e := range entries {
+		number, ok := strings.CutPrefix(e.Name(), stepPrefix)
+		step, err := strconv.Atoi(number)
+		if ok && err == nil && e.IsDir() && step >= 0 && number == strconv.Itoa(step) {
+			steps = append(steps, step)
+		}
+	}
+	slices.Sort(steps)
+	return steps, nil
+}
+
+// Begin starts the checkpoint after a step.
+func (r *Run) Begin(step int) (*Folder, error) { return NewFolder(StepDir(r.dir, step)) }
+
+// Finish starts the final model. Its files take their names in the run's folder when it
+// is committed, those called last after all others and not before these are on the disk:
+// who finds them finds the whole model. Files that have the names already are replaced.
+func (r *Run) Finish(last ...string) (*Folder, error) {
+	f := &Folder{path: r.dir, dir: unusedName(filepath.Join(r.dir, "final"), partial), last: last}
+	if err := os.Mkdir(f.dir, 0o777); err != nil {
+		return nil, fmt.Errorf("checkpoint: output folder: %w", err)
+	}
+	return f, nil
+}
+
+// Rotate removes all checkpoints but the newest keep, and those after the given steps. A
+// checkpoint that is being removed no longer has its name. With keep 0 all stay.
+func (r *Run) Rotate(keep int, besides ...int) error {
+	steps, err := Steps(r.dir)
+	if err != nil || keep == 0 || len(steps) <= keep {
+		return err
+	}
+	var errs []error
+	for _, step := range steps[:len(steps)-keep] {
+		if slices.Contains(besides, step) {
+			continue
+		}
+		path := StepDir(r.dir, step)
+		old := unusedName(path, partial)
+		if err := os.Rename(path, old); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		errs = append(errs, syncDir(r.dir), os.RemoveAll(old))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("checkpoint: cannot remove an old checkpoint: %w", err)
+	}
+	return nil
+}
+
+// clean removes what is unfinished, or was being removed.
+func (r *Run) clean() error {
+	entries, err := os.ReadDir(r.dir)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	for _, e := range entries {
+		name, _, unfinished := strings.Cut(e.Name(), "."+partial+"-")
+		if !unfinished || name != "final" && !strings.HasPrefix(name, stepPrefix) {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(r.dir, e.Name())); err != nil {
+			return fmt.Errorf("checkpoint: cannot remove what a killed run has left: %w", err)
+		}
+	}
+	return nil
+}
+
+// Close gives the folder free for other processes, and removes it if OpenRun has made it
+// and it is empty.
+func (r *Run) Close() error {
+	if entries, err := os.ReadDir(r.dir); r.made && err == nil && len(entries) == 0 {
+		if err := os.Remove(r.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return errors.Join(fmt.Errorf("checkpoint: %w", err), r.unlock())
+		}
+	}
+	return r.unlock()
+}

@@ -1,0 +1,105 @@
+package trainer
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/seed98097648/tune/trainer/checkpoint"
+)
+
+// Checkpoints says when a run evaluates and what it keeps on the way, so that it can be
+// resumed. A checkpoint is a model folder of its own, Out/checkpoint-N after N steps, with
+// the optimizer's state and everything else that the rest of the run depends on.
+type Checkpoints struct {
+	SaveEvery int  `json:"save_every"`                 // steps; 0 for no checkpoints
+	Keep      int  `json:"keep"`                       // newest checkpoints that stay, besides the best; 0 for all
+	EvalEvery int  `json:"eval_every,omitempty"`       // steps; 0 for a quarter of the run
+	LoadBest  bool `json:"load_best_at_end,omitempty"` // the model saved at the end is that of the best evaluation
+}
+
+func (c Checkpoints) validate(out string) error {
+	var errs []error
+	for _, n := range []struct {
+		flag  string
+		value int
+	}{{"save-every", c.SaveEvery}, {"keep", c.Keep}, {"eval-every", c.EvalEvery}} {
+		if n.value < 0 {
+			errs = append(errs, fmt.Errorf("--%s is %d, must not be negative", n.flag, n.value))
+		}
+	}
+	if c.SaveEvery > 0 && out == "" {
+		errs = append(errs, errors.New("--save-every is given without --out: name the folder for the checkpoints"))
+	}
+	if c.LoadBest && c.SaveEvery == 0 {
+		errs = append(errs, errors.New("--load-best-at-end is given without --save-every: the best model has to be kept meanwhile"))
+	}
+	return errors.Join(errs...)
+}
+
+// evalDue reports whether a run of so many steps evaluates after one of them: at both
+// ends, and on the way at every quarter of a run that is long enough unless told otherwise.
+func (c Checkpoints) evalDue(step, steps int) bool {
+	const enough = 40 // steps for evaluations on the way by default
+	switch {
+	case step == 0 || step == steps:
+		return true
+	case c.EvalEvery > 0:
+		return step%c.EvalEvery == 0
+	}
+	quarter := max(1, steps/4)
+	return steps >= enough && step%quarter == 0 && steps-step >= quarter
+}
+
+// checkpointIfDue writes a checkpoint after every so many steps, after the last, after an
+// evaluation that is better than all before, and when the run is interrupted. A checkpoint
+// that cannot be written is no reason to lose the run: the older ones stay, and the run
+// goes on.
+func (r *session) checkpointIfDue(interrupted bool) {
+	step, every := r.state.Step, r.job.Config.Checkpoints.SaveEvery
+	best := r.state.Best != nil && r.state.Best.Step == step
+	if every == 0 || step == 0 || step == r.saved || !(step%every == 0 || step == r.state.Steps || best || interrupted) {
+		return
+	}
+	path := checkpoint.StepDir(r.out.path, step)
+	if err := r.writeCheckpoint(step); err != nil {
+		call(r.job.Hooks.OnWarning, fmt.Errorf("step %d: no checkpoint was saved, the run goes on: %w", step, err))
+		return
+	}
+	r.saved, r.sum.Checkpoint = step, path
+	call(r.job.Hooks.OnCheckpoint, Checkpoint{step, path})
+	var keep []int
+	if r.state.Best != nil {
+		keep = append(keep, r.state.Best.Step)
+	}
+	if err := r.out.run.Rotate(r.job.Config.Checkpoints.Keep, keep...); err != nil {
+		call(r.job.Hooks.OnWarning, err)
+	}
+}
+
+func (r *session) writeCheckpoint(step int) (err error) {
+	f, err := r.out.run.Begin(step)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Abort())
+		}
+	}()
+	if err := r.job.writeModel(f); err != nil {
+		return err
+	}
+	if err := writeMaster(f, r.job.Model); err != nil {
+		return err
+	}
+	if err := r.engine.writeOptimizer(f.Path(optimizerFile)); err != nil {
+		return err
+	}
+	if err := f.WriteFile(LogFile, r.out.lines.Bytes()); err != nil {
+		return err
+	}
+	if err := r.state.write(f); err != nil {
+		return err
+	}
+	return f.Commit()
+}

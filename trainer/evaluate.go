@@ -1,0 +1,62 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/models"
+	"github.com/seed98097648/tune/trainer/nn"
+)
+
+// Evaluator measures the loss of a model without training it. Patch the model before the
+// evaluator exists; Close it before patching again.
+type Evaluator struct {
+	program *nn.Compiled
+}
+
+// NewEvaluator compiles the model's graph, with the kernels that its sites hold, for
+// batches of so many rows of seq tokens, whose positions stay below maxPosition.
+func NewEvaluator(m *models.Model, mem core.Memory, batch, seq, maxPosition int) (*Evaluator, error) {
+	c, err := nn.NewContext(mem, batch, seq, maxPosition)
+	if err != nil {
+		return nil, err
+	}
+	program, err := m.Compile(c, m.Forward(c).Loss, true)
+	if err != nil {
+		return nil, err
+	}
+	return &Evaluator{program}, nil
+}
+
+// Loss returns the mean loss over the targets of all batches, and their number. A loss
+// that is not finite gives an error that wraps ErrNonFinite, as in Engine.Step.
+func (e *Evaluator) Loss(ctx context.Context, batches func(yield func(data.Batch) bool)) (loss float64, targets int, err error) {
+	sum := 0.0
+	for b := range batches {
+		n := b.Targets()
+		if n == 0 {
+			continue
+		}
+		if err := e.program.Batch.Fill(b, n); err != nil {
+			return 0, 0, err
+		}
+		l, err := e.program.Forward(ctx)
+		if err != nil {
+			return 0, 0, err
+		}
+		if !finite(l) {
+			return 0, 0, blame(ctx, e.program, "loss", l)
+		}
+		sum += l * float64(n)
+		targets += n
+	}
+	if targets == 0 {
+		return 0, 0, errors.New("trainer: the evaluation data has no targets")
+	}
+	return sum / float64(targets), targets, nil
+}
+
+// Close gives the graph's memory back and lets the model be patched again.
+func (e *Evaluator) Close() { e.program.Close() }

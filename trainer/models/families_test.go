@@ -1,0 +1,206 @@
+package models_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/reference"
+	"github.com/seed98097648/tune/internal/testdata"
+	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/checkpoint"
+	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/models"
+	"github.com/seed98097648/tune/trainer/nn"
+)
+
+// logits runs a model forward on one row.
+func logits(t *testing.T, m *models.Model, ids, positions []int32) []float32 {
+	t.Helper()
+	n := len(ids)
+	c, err := nn.NewContext(autograd.Heap{}, 1, n, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := m.Forward(c)
+	out.Logits.Keep()
+	prog, err := m.Compile(c, out.Loss, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer prog.Close()
+	b := data.Batch{B: 1, S: n, IDs: ids, Labels: ids, Positions: positions, Segments: slices.Repeat([]int32{1}, n)}
+	if err := prog.Batch.Fill(b, n); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := prog.Forward(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return slices.Clone(prog.Tensor(out.Logits).Float32s())
+}
+
+// TestHalfOfEachHeadRotates leaves only one quarter of each head of queries and keys, in
+// turn, and asks whether positions matter. GLM rotates half of a head: the first two
+// quarters. A partial_rotary_factor that is applied twice rotates the first alone.
+func TestHalfOfEachHeadRotates(t *testing.T) {
+	const headDim = 16
+	for _, name := range []string{"glm4", "glm4_moe"} {
+		for _, selection := range []string{"none", "all"} {
+			for quarter, rotates := range []bool{true, true, false, false} {
+				m := newModel(t, family(name, with("head_dim", headDim), with("attention_bias", false), with("use_qk_norm", nil)), 1)
+				apply(t, m, selection, kernels(t, reference.Kernel))
+				for _, p := range m.Params() {
+					if strings.HasSuffix(p.Name, "q_proj.weight") || strings.HasSuffix(p.Name, "k_proj.weight") {
+						keepQuarter(p.Tensor, headDim, quarter)
+					}
+				}
+				ids := []int32{3, 1, 4, 1, 5}
+				near, far := logits(t, m, ids, []int32{0, 1, 2, 3, 4}), logits(t, m, ids, []int32{0, 3, 9, 20, 50})
+				if matters := !slices.Equal(near, far); matters != rotates {
+					t.Errorf("%s, kernels %s: positions matter to quarter %d of a head: %v, want %v", name, selection, quarter, matters, rotates)
+				}
+			}
+		}
+	}
+}
+
+// keepQuarter clears all rows of a projection but a quarter of each head.
+func keepQuarter(w core.Tensor, headDim, quarter int) {
+	width := w.Shape[1]
+	for row := range w.Shape[0] {
+		if row%headDim/(headDim/4) != quarter {
+			clear(w.Float32s()[row*width : (row+1)*width])
+		}
+	}
+}
+
+func TestWindowsAreThoseOfTheFamily(t *testing.T) {
+	sliding := []func(map[string]any){with("use_sliding_window", true), with("sliding_window", 2), with("max_window_layers", 3)}
+	tests := []struct {
+		name, family string
+		change       []func(map[string]any)
+		reach        int // how far the first token is seen through four layers
+	}{
+		{"none", "llama", nil, 12},
+		{"of no use", "qwen2", []func(map[string]any){with("use_sliding_window", false)}, 12},
+		{"in the later layers", "qwen2", sliding, 12},
+		{"in all layers", "qwen2", append(slices.Clone(sliding), with("max_window_layers", 0)), 5},
+		{"by the types of layers", "qwen3", append(slices.Clone(sliding), with("layer_types", slices.Repeat([]string{"sliding_attention"}, 4))), 5},
+		{"of no layer's type", "qwen3", append(slices.Clone(sliding), with("max_window_layers", 0), with("layer_types", slices.Repeat([]string{"full_attention"}, 4))), 12},
+		{"in all layers of experts", "qwen3_moe", sliding, 5},
+		{"without a switch", "mistral", []func(map[string]any){with("sliding_window", 3)}, 9},
+		{"taken away", "mistral", []func(map[string]any){func(c map[string]any) { c["sliding_window"] = nil }}, 12},
+		{"longer than the row", "mistral", []func(map[string]any){with("sliding_window", nil)}, 12},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name+" "+tt.family, func(t *testing.T) {
+			m := newModel(t, family(tt.family, append(tt.change, with("num_hidden_layers", 4))...), 1)
+			ids, positions := make([]int32, 12), make([]int32, 12)
+			for i := range positions {
+				positions[i] = int32(i)
+			}
+			before := logits(t, m, ids, positions)
+			ids[0] = 7
+			after := logits(t, m, ids, positions)
+			v, reach := m.Vocab(), 0
+			for i := range ids {
+				if !slices.Equal(before[i*v:(i+1)*v], after[i*v:(i+1)*v]) {
+					reach = i + 1
+				}
+			}
+			if reach != tt.reach {
+				t.Errorf("the first token reaches %d tokens, want %d", reach, tt.reach)
+			}
+		})
+	}
+}
+
+// withBias gives the experts' correction a value to be found again.
+func withBias(t *testing.T, m *models.Model) *nn.Param {
+	t.Helper()
+	if len(m.Buffers()) != 1 {
+		t.Fatalf("%d buffers, want one", len(m.Buffers()))
+	}
+	b := m.Buffers()[0]
+	for i := range b.Tensor.Float32s() {
+		b.Tensor.Float32s()[i] = float32(i)/3 + 1e-6 // no value of half precision
+	}
+	return b
+}
+
+func TestTheCorrectionBiasIsKeptAndNotTrained(t *testing.T) {
+	m := newModel(t, family("glm4_moe"), 1)
+	bias := withBias(t, m)
+	want := slices.Clone(bias.Tensor.Float32s())
+	stored := named(t, m)
+	for i, n := range stored {
+		if n.Name != bias.Name {
+			half := core.NewTensor(core.BFloat16, n.Tensor.Shape...)
+			half.Store(n.Tensor.Float32s(), 0)
+			stored[i].Tensor = half
+		}
+	}
+	again := load(t, folder(t, m.RawConfig, stored))
+	train(t, again, 3)
+	for _, n := range named(t, again) {
+		if n.Name != bias.Name {
+			continue
+		}
+		if n.Tensor.DType != core.Float32 || !slices.Equal(n.Tensor.Float32s(), want) {
+			t.Errorf("%s is saved as %v %v, want %v", n.Name, n.Tensor.DType, n.Tensor.Float32s(), want)
+		}
+		return
+	}
+	t.Errorf("%s is not saved", bias.Name)
+}
+
+func TestLayersThatPredictMoreTokensAreIgnored(t *testing.T) {
+	m := newModel(t, family("glm4_moe", with("num_nextn_predict_layers", 1)), 1)
+	extra := func(name string) []checkpoint.Named {
+		return append(named(t, m), checkpoint.Named{Name: name, Tensor: core.NewTensor(core.Float32, 3)})
+	}
+	for name, want := range map[string]bool{"model.layers.2.eh_proj.weight": true, "model.layers.3.eh_proj.weight": false,
+		"model.layers.1.eh_proj.weight": false, "model.layers.22.enorm.weight": false, "layers.2.enorm.weight": false} {
+		_, err := models.Load(folder(t, m.RawConfig, extra(name)), autograd.Heap{})
+		if ignored := err == nil; ignored != want {
+			t.Errorf("%s is ignored: %v, want %v (%v)", name, ignored, want, err)
+		}
+	}
+	none := family("glm4_moe")
+	if _, err := models.Load(folder(t, none, extra("model.layers.2.enorm.weight")), autograd.Heap{}); err == nil {
+		t.Error("a layer is ignored that the configuration does not speak of")
+	}
+}
+
+func TestTheBalanceOfExpertsIsSwitchedOn(t *testing.T) {
+	loss := func(change ...func(map[string]any)) float64 {
+		m := newModel(t, family("qwen3_moe", change...), 1)
+		return train(t, m, 1)[0]
+	}
+	plain := loss()
+	if off := loss(with("router_aux_loss_coef", 0.5)); off != plain {
+		t.Errorf("loss %v without output_router_logits, want %v", off, plain)
+	}
+	on, byDefault := loss(with("output_router_logits", true), with("router_aux_loss_coef", 0.5)), loss(with("output_router_logits", true))
+	if !(on > byDefault && byDefault > plain) {
+		t.Errorf("losses %v with a coefficient of 0.5, %v with the default, %v without", on, byDefault, plain)
+	}
+}
+
+// TestTheSameWeightsOfTwoFamiliesGiveTheSameLogits: the folders hold one model, once as
+// llama and once as qwen2, whose biases are zero.
+func TestTheSameWeightsOfTwoFamiliesGiveTheSameLogits(t *testing.T) {
+	a := load(t, testdata.Shared(t, "data", "models", "stories260K"))
+	b := load(t, testdata.Shared(t, "data", "models", "stories260K-as-qwen2"))
+	ids, positions := make([]int32, 40), make([]int32, 40)
+	for i := range ids {
+		ids[i], positions[i] = int32(i*37%a.Vocab()), int32(i)
+	}
+	if !slices.Equal(logits(t, a, ids, positions), logits(t, b, ids, positions)) {
+		t.Error("the logits differ")
+	}
+	if len(b.Params()) <= len(a.Params()) {
+		t.Errorf("%d parameters as qwen2, %d as llama: where are the biases?", len(b.Params()), len(a.Params()))
+	}
+}

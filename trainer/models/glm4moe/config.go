@@ -1,0 +1,81 @@
+package glm4moe
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/seed98097648/tune/trainer/models/hf"
+	"github.com/seed98097648/tune/trainer/nn"
+)
+
+// config adds the sparse blocks' fields.
+type config struct {
+	hf.Config
+	UseQKNorm             bool    `json:"use_qk_norm"`
+	NRoutedExperts        int     `json:"n_routed_experts"`
+	NSharedExperts        int     `json:"n_shared_experts"`
+	NumExpertsPerTok      int     `json:"num_experts_per_tok"`
+	MoEIntermediateSize   int     `json:"moe_intermediate_size"`
+	FirstKDenseReplace    int     `json:"first_k_dense_replace"`
+	NGroup                int     `json:"n_group"`
+	TopKGroup             int     `json:"topk_group"`
+	NormTopKProb          bool    `json:"norm_topk_prob"`
+	RoutedScalingFactor   float64 `json:"routed_scaling_factor"`
+	NumNextNPredictLayers int     `json:"num_nextn_predict_layers"`
+
+	// Fields of related models, which mean something only with the values that this family
+	// always has.
+	ScoringFunc        string `json:"scoring_func"`
+	TopKMethod         string `json:"topk_method"`
+	MoELayerFreq       int    `json:"moe_layer_freq"`
+	OutputRouterLogits bool   `json:"output_router_logits"`
+}
+
+func parse(data []byte) (*config, error) {
+	partial, eps := 0.5, 1e-5
+	c := &config{Config: hf.Config{NumKeyValueHeads: 8, IntermediateSize: 10944, MaxPositionEmbeddings: 131072, PartialRotaryFactor: &partial, RMSNormEps: &eps},
+		NRoutedExperts: 128, NSharedExperts: 1, NumExpertsPerTok: 8, MoEIntermediateSize: 1408, FirstKDenseReplace: 1,
+		NGroup: 1, TopKGroup: 1, NormTopKProb: true, RoutedScalingFactor: 1} // the family's defaults
+	if err := hf.Decode(data, c); err != nil {
+		return nil, err
+	}
+	if err := c.Complete(); err != nil {
+		return nil, err
+	}
+	if err := hf.CheckExperts("n_routed_experts", c.NRoutedExperts, c.NumExpertsPerTok, c.MoEIntermediateSize); err != nil {
+		return nil, err
+	}
+	c.ExtraLayers = c.NumNextNPredictLayers
+	return c, c.check()
+}
+
+func (c *config) check() error {
+	switch {
+	case c.NSharedExperts < 1 || c.NSharedExperts > hf.MostExperts || c.MoEIntermediateSize > math.MaxInt/hf.MostExperts:
+		return fmt.Errorf("config.json: n_shared_experts is %d, must be between 1 and %d, of a sensible moe_intermediate_size", c.NSharedExperts, hf.MostExperts)
+	case c.FirstKDenseReplace < 0:
+		return fmt.Errorf("config.json: first_k_dense_replace is %d, must not be negative", c.FirstKDenseReplace)
+	case c.NGroup < 1 || c.NRoutedExperts%c.NGroup != 0 || c.NRoutedExperts < 2*c.NGroup:
+		return fmt.Errorf("config.json: n_group (%d) must divide n_routed_experts (%d) into groups of two or more", c.NGroup, c.NRoutedExperts)
+	case c.TopKGroup < 1 || c.TopKGroup > c.NGroup:
+		return fmt.Errorf("config.json: topk_group (%d) must be between 1 and n_group (%d)", c.TopKGroup, c.NGroup)
+	case !(c.RoutedScalingFactor > 0) || c.RoutedScalingFactor > math.MaxFloat32:
+		return fmt.Errorf("config.json: routed_scaling_factor is %g, must be positive", c.RoutedScalingFactor)
+	case c.NumNextNPredictLayers < 0:
+		return fmt.Errorf("config.json: num_nextn_predict_layers is %d, must not be negative", c.NumNextNPredictLayers)
+	case c.ScoringFunc != "" && c.ScoringFunc != "sigmoid":
+		return fmt.Errorf("config.json: scoring_func %q is not supported by model_type glm4_moe; supported: sigmoid", c.ScoringFunc)
+	case c.TopKMethod != "" && c.TopKMethod != "noaux_tc":
+		return fmt.Errorf("config.json: topk_method %q is not supported by model_type glm4_moe; supported: noaux_tc", c.TopKMethod)
+	case c.MoELayerFreq != 0 && c.MoELayerFreq != 1:
+		return fmt.Errorf("config.json: moe_layer_freq %d is not supported by model_type glm4_moe; supported: 1", c.MoELayerFreq)
+	case c.OutputRouterLogits:
+		return fmt.Errorf("config.json: output_router_logits is not supported by model_type glm4_moe: it has no auxiliary loss, its e_score_correction_bias balances the experts")
+	}
+	return nil
+}
+
+func (c *config) router() nn.RouterConfig {
+	return nn.RouterConfig{Experts: c.NRoutedExperts, TopK: c.NumExpertsPerTok, Sigmoid: true, Bias: true,
+		Groups: c.NGroup, TopGroups: c.TopKGroup, Normalize: c.NormTopKProb, Scale: c.RoutedScalingFactor}
+}

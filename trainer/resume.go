@@ -1,0 +1,196 @@
+package trainer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/checkpoint"
+	"github.com/seed98097648/tune/trainer/optim"
+)
+
+// Resume is a checkpoint to go on from; see Job.Resume.
+type Resume struct {
+	Dir   string // the checkpoint's folder
+	State State
+	log   []byte // the training log up to it
+}
+
+// OpenCheckpoint reads a checkpoint, or the newest one of a run's output folder.
+func OpenCheckpoint(path string) (*Resume, error) {
+	dir := path
+	if !isCheckpoint(path) {
+		steps, err := checkpoint.Steps(path)
+		if err != nil {
+			return nil, fmt.Errorf("trainer: resume: %w", err)
+		}
+		if len(steps) == 0 {
+			return nil, fmt.Errorf("trainer: resume: %s has no checkpoint", path)
+		}
+		dir = checkpoint.StepDir(path, steps[len(steps)-1])
+	}
+	s, err := readState(dir)
+	if err != nil {
+		return nil, fmt.Errorf("trainer: resume: %w", err)
+	}
+	log, err := os.ReadFile(filepath.Join(dir, LogFile))
+	if err != nil {
+		return nil, fmt.Errorf("trainer: resume: %w", err)
+	}
+	return &Resume{dir, *s, log}, nil
+}
+
+// free are the fields of a Config that may differ when a run is resumed: they change no
+// number, or, like the paths, what they stand for is compared by its content.
+var free = []string{"model", "data", "eval_data", "out", "threads", "strict", "gradient_checkpointing",
+	"checkpoints.save_every", "checkpoints.keep", "checkpoints.load_best_at_end"}
+
+// Check returns an error that names every field in which c differs from the configuration
+// of the run so far, in a way that would make the result another one.
+//
+// The length of the run may change, to no less than was done, if the learning rate is
+// constant: then the steps so far are those of the longer run as well.
+func (r *Resume) Check(c Config) error {
+	was, is := flatten(r.State.Config), flatten(c)
+	names := slices.Sorted(maps.Keys(was))
+	for name := range is {
+		if _, ok := was[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	constant := c.Schedule == optim.Constant && r.State.Config.Schedule == optim.Constant && c.Warmup <= r.State.Steps
+	var errs []error
+	for _, name := range names {
+		if was[name] == is[name] || slices.Contains(free, name) || constant && (name == "steps" || name == "epochs") {
+			continue
+		}
+		err := fmt.Errorf("%s: %s -> %s", flagName(name), orNone(was[name]), orNone(is[name]))
+		if name == "steps" || name == "epochs" {
+			err = fmt.Errorf("%w (the learning rates so far depend on it, unless --schedule is constant)", err)
+		}
+		errs = append(errs, err)
+	}
+	if errs != nil {
+		return fmt.Errorf("trainer: cannot resume from %s with another configuration, old -> new:\n%w", r.Dir, errors.Join(errs...))
+	}
+	return nil
+}
+
+// flatten returns the JSON values of a configuration by their path.
+func flatten(c Config) map[string]string {
+	b, err := json.Marshal(c)
+	if err != nil {
+		panic(err) // numbers that Validate has found finite, texts and flags
+	}
+	all := map[string]string{}
+	var walk func(prefix string, raw json.RawMessage)
+	walk = func(prefix string, raw json.RawMessage) {
+		var object map[string]json.RawMessage
+		if json.Unmarshal(raw, &object) != nil || object == nil {
+			all[prefix] = string(raw)
+			return
+		}
+		for name, value := range object {
+			walk(strings.TrimPrefix(prefix+"."+name, "."), value)
+		}
+	}
+	walk("", b)
+	return all
+}
+
+// flagName is the flag of a field, as far as they are called the same.
+func flagName(field string) string {
+	return "--" + strings.ReplaceAll(strings.TrimPrefix(field, "checkpoints."), "_", "-")
+}
+
+func orNone(value string) string {
+	if value == "" {
+		return "none"
+	}
+	return value
+}
+
+// checkInputs compares the model and the data with those of the run so far.
+func (r *Resume) checkInputs(model, rows string) error {
+	var errs []error
+	if model != r.State.Model {
+		errs = append(errs, fmt.Errorf("the model is not the one that the run has started from (SHA-256 %s -> %s)", orNone(r.State.Model), orNone(model)))
+	}
+	if rows != r.State.Data {
+		errs = append(errs, fmt.Errorf("the data, or what the tokenizer makes of it, is not that of the run so far (SHA-256 %s -> %s)", r.State.Data, rows))
+	}
+	if errs != nil {
+		return fmt.Errorf("trainer: cannot resume from %s:\n%w", r.Dir, errors.Join(errs...))
+	}
+	return nil
+}
+
+// plan puts the kernels where they were, whatever auto would decide today: another kernel
+// rounds differently.
+func (r *Resume) plan(m core.Model, reg *core.Registry) (*core.Plan, error) {
+	sel := core.Selection{All: true}
+	used := map[string]bool{}
+	for _, p := range r.State.Kernels {
+		used[p.Kernel] = true
+	}
+	for _, name := range reg.Names() {
+		if !used[name] {
+			sel.Not = append(sel.Not, name)
+		}
+	}
+	plan, err := core.NewPlan(m, reg, sel)
+	if err != nil {
+		return nil, err
+	}
+	if len(plan.Actions) != len(r.State.Kernels) {
+		return nil, fmt.Errorf("trainer: resume: the model has %d sites for kernels, had %d: resume with the program that wrote the checkpoint",
+			len(plan.Actions), len(r.State.Kernels))
+	}
+	for i := range plan.Actions {
+		if err := repeat(&plan.Actions[i], r.State.Kernels[i]); err != nil {
+			return nil, err
+		}
+	}
+	reg.Rest(plan.Actions)
+	return plan, nil
+}
+
+func repeat(a *core.Action, p Placement) error {
+	switch {
+	case a.Site.Path != p.Path || a.Site.Op != p.Op:
+		return fmt.Errorf("trainer: resume: the model has the site %s (%s) where it had %s (%s): resume with the program that wrote the checkpoint",
+			a.Site.Path, a.Site.Op, p.Path, p.Op)
+	case p.Kernel == "":
+		a.Kernel, a.Reason = nil, "plain in the run that is resumed"
+	case a.Kernel == nil:
+		return fmt.Errorf("trainer: resume: %s had the kernel %s, which cannot be placed now: %s; without it the results would differ: bring the plugin back, or start anew",
+			a.Site.Path, p.Kernel, a.Reason)
+	case a.Kernel.Info().Name != p.Kernel:
+		return fmt.Errorf("trainer: resume: %s had the kernel %s, and now gets %s", a.Site.Path, p.Kernel, a.Kernel.Info().Name)
+	}
+	return nil
+}
+
+// checkMachine returns a warning if the last bits may differ from here on.
+func (r *Resume) checkMachine(now Machine) error {
+	was := r.State.Machine
+	var what []string
+	if was.Arch != now.Arch || was.SIMD != now.SIMD {
+		what = append(what, fmt.Sprintf("the processor (%s %s -> %s %s)", was.Arch, was.SIMD, now.Arch, now.SIMD))
+	}
+	for _, name := range slices.Sorted(maps.Keys(was.Plugins)) {
+		if was.Plugins[name] != now.Plugins[name] {
+			what = append(what, "the plugin "+name)
+		}
+	}
+	if what == nil {
+		return nil
+	}
+	return fmt.Errorf("%s changed since the checkpoint: the results can differ from those of an uninterrupted run, by rounding", strings.Join(what, " and "))
+}

@@ -1,0 +1,431 @@
+package trainer_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/reference"
+	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/internal/plugintest"
+	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/checkpoint"
+	"github.com/seed98097648/tune/trainer/models"
+)
+
+// long is job with enough steps for evaluations and checkpoints of every kind.
+func long(t *testing.T, out string) *trainer.Job {
+	t.Helper()
+	j := job(t)
+	c := &j.Config
+	c.Steps, c.LR, c.Warmup, c.Out = 7, 5e-3, 2, out
+	c.Checkpoints = trainer.Checkpoints{SaveEvery: 2, Keep: 2, EvalEvery: 3}
+	return j
+}
+
+// halves makes the model of a job one that is stored in bfloat16.
+func halves(t *testing.T, j *trainer.Job, dir string) {
+	t.Helper()
+	var tensors []checkpoint.Named
+	for _, p := range j.Model.Params() {
+		for _, e := range p.Entries {
+			half := core.NewTensor(core.BFloat16, e.Shape...)
+			half.Store(e.View(p.Tensor).Float32s(), 0)
+			tensors = append(tensors, checkpoint.Named{Name: e.Name, Tensor: half})
+		}
+	}
+	var err error
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkpoint.Write(filepath.Join(dir, checkpoint.SingleFile), tensors, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(tiny), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if j.Model, err = models.Load(dir, j.Memory); err != nil {
+		t.Fatal(err)
+	}
+	j.Config.Model = dir
+}
+
+// times are the parts of a log that tell when and where a run was, not what it did.
+var times = regexp.MustCompile(`"tokens_per_s":[^,}]*|"out":"[^"]*"|"model":"/[^"]*"|"threads":[0-9]*`)
+
+// result is what must not depend on whether a run was interrupted.
+func result(t *testing.T, out string) (log, weights []byte) {
+	t.Helper()
+	log, err := os.ReadFile(filepath.Join(out, trainer.LogFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if weights, err = os.ReadFile(filepath.Join(out, checkpoint.SingleFile)); err != nil {
+		t.Fatal(err)
+	}
+	return times.ReplaceAll(log, nil), weights
+}
+
+func sameResult(t *testing.T, got, want string) {
+	t.Helper()
+	log, weights := result(t, got)
+	wantLog, wantWeights := result(t, want)
+	if !bytes.Equal(log, wantLog) {
+		t.Errorf("the logs differ:\n%s\nwant\n%s", log, wantLog)
+	}
+	if !bytes.Equal(weights, wantWeights) {
+		t.Error("the weights differ")
+	}
+}
+
+func run1(t *testing.T, j *trainer.Job) *trainer.Summary {
+	t.Helper()
+	s, err := j.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// resumed makes j go on from the newest checkpoint of its output folder, if there is one.
+func resumed(t *testing.T, j *trainer.Job) *trainer.Job {
+	t.Helper()
+	if steps, err := checkpoint.Steps(j.Config.Out); err != nil || len(steps) == 0 {
+		return j
+	}
+	var err error
+	if j.Resume, err = trainer.OpenCheckpoint(j.Config.Out); err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// dies runs a job until it is given up in the middle of its work after some step.
+func dies(t *testing.T, j *trainer.Job, step int) {
+	t.Helper()
+	j.Hooks.OnStep = endAt(step, func() { panic("the end") })
+	defer func() {
+		if recover() == nil {
+			t.Errorf("the run did not die after step %d", step)
+		}
+	}()
+	j.Run(t.Context())
+}
+
+// TestAResumedRunEqualsAnUninterruptedOne gives a run up after a step, again after the
+// next, and resumes it with another number of threads.
+func TestAResumedRunEqualsAnUninterruptedOne(t *testing.T) {
+	dir, reg, mem := t.TempDir(), plugintest.Scan(t, transport.Options{}), plugintest.Memory(t)
+	for name, change := range map[string]func(*trainer.Job){
+		"float32":                func(*trainer.Job) {},
+		"bfloat16":               func(j *trainer.Job) { halves(t, j, filepath.Join(dir, "half")) },
+		"accumulated":            func(j *trainer.Job) { j.Config.Accumulate = 3 },
+		"gradient checkpointing": func(j *trainer.Job) { j.Config.GradientCheckpointing = true },
+		"without evaluation":     func(j *trainer.Job) { j.Eval = nil },
+		"kernels": func(j *trainer.Job) {
+			m, err := models.New([]byte(tiny), mem)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.Init(1)
+			j.Model, j.Memory, j.Config.Kernels, j.Registry = m, mem, "all", reg
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fresh := func(out string) *trainer.Job {
+				j := long(t, filepath.Join(t.TempDir(), out))
+				change(j)
+				return j
+			}
+			whole := fresh("whole")
+			want := run1(t, whole)
+			for _, stop := range []int{1, 3, 6} {
+				j := fresh("stopped")
+				out := j.Config.Out
+				for _, at := range []int{stop, stop + 1} {
+					dies(t, resumed(t, j), at)
+					j = fresh("next")
+					j.Config.Out, j.Config.Threads = out, 1+at%3
+				}
+				got := run1(t, resumed(t, j))
+				sameResult(t, out, whole.Config.Out)
+				if got.Steps != 7 || got.First.Loss != want.First.Loss || (got.After == nil) != (want.After == nil) || (got.Best == nil) != (want.Best == nil) ||
+					got.Best != nil && *got.Best != *want.Best {
+					t.Errorf("summary %+v, want %+v", got, want)
+				}
+			}
+		})
+	}
+}
+
+// TestAnInterruptedRunCanBeResumed ends the context instead, which saves the model too.
+func TestAnInterruptedRunCanBeResumed(t *testing.T) {
+	whole := long(t, filepath.Join(t.TempDir(), "whole"))
+	run1(t, whole)
+	for _, stop := range []int{1, 3, 4} {
+		j := long(t, filepath.Join(t.TempDir(), "stopped"))
+		ctx, cancel := context.WithCancel(t.Context())
+		j.Hooks.OnStep = endAt(stop, cancel)
+		s, err := j.Run(ctx)
+		if err != nil || !s.Interrupted || s.Checkpoint != checkpoint.StepDir(j.Config.Out, stop) || !saved(j) {
+			t.Fatalf("interrupted after %d: %+v, %v", stop, s, err)
+		}
+		next := long(t, j.Config.Out)
+		var start trainer.Start
+		next.Hooks.OnStart = func(s trainer.Start) { start = s }
+		run1(t, resumed(t, next))
+		if start.Resumed != stop {
+			t.Errorf("resumed after step %d, want %d", start.Resumed, stop)
+		}
+		sameResult(t, j.Config.Out, whole.Config.Out)
+	}
+}
+
+func TestAFinishedRunCanBeFinishedAgain(t *testing.T) {
+	j := long(t, filepath.Join(t.TempDir(), "out"))
+	run1(t, j)
+	log, weights := result(t, j.Config.Out)
+	// As if the process had been killed while the last files got their names.
+	if err := os.Remove(filepath.Join(j.Config.Out, "config.json")); err != nil {
+		t.Fatal(err)
+	}
+	run1(t, resumed(t, long(t, j.Config.Out)))
+	again, weightsAgain := result(t, j.Config.Out)
+	if !bytes.Equal(log, again) || !bytes.Equal(weights, weightsAgain) {
+		t.Error("finishing a finished run changed it")
+	}
+	if _, err := os.Stat(filepath.Join(j.Config.Out, "config.json")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestResumingElsewhereEqualsGoingOn goes on in another output folder.
+func TestResumingElsewhereEqualsGoingOn(t *testing.T) {
+	whole := long(t, filepath.Join(t.TempDir(), "whole"))
+	whole.Config.Checkpoints.Keep = 0
+	run1(t, whole)
+	j := long(t, filepath.Join(t.TempDir(), "other"))
+	var err error
+	if j.Resume, err = trainer.OpenCheckpoint(checkpoint.StepDir(whole.Config.Out, 4)); err != nil {
+		t.Fatal(err)
+	}
+	run1(t, j)
+	sameResult(t, j.Config.Out, whole.Config.Out)
+
+	back := long(t, whole.Config.Out)
+	back.Resume = j.Resume
+	if _, err := back.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "checkpoint-7 is newer") {
+		t.Errorf("going back behind newer checkpoints: %v", err)
+	}
+}
+
+func TestAConstantRateCanGoOnLonger(t *testing.T) {
+	constant := func(out string, steps int) *trainer.Job {
+		j := long(t, filepath.Join(t.TempDir(), out))
+		j.Config.Schedule, j.Config.Steps, j.Eval = "constant", steps, nil
+		return j
+	}
+	whole := constant("whole", 7)
+	run1(t, whole)
+	short := constant("short", 4)
+	run1(t, short)
+	longer := constant("longer", 7)
+	longer.Config.Out = short.Config.Out
+	run1(t, resumed(t, longer))
+	_, got := result(t, short.Config.Out)
+	if _, want := result(t, whole.Config.Out); !bytes.Equal(got, want) {
+		t.Error("the weights differ from those of a run that was longer from the start")
+	}
+	shorter := resumed(t, constant("shorter", 3))
+	shorter.Resume = longer.Resume
+	if _, err := shorter.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "it has done 4 steps") {
+		t.Errorf("a shorter run than was done: %v", err)
+	}
+}
+
+func TestResumingWithAnotherConfigurationIsRefused(t *testing.T) {
+	j := long(t, filepath.Join(t.TempDir(), "out"))
+	run1(t, j)
+	r, err := trainer.OpenCheckpoint(j.Config.Out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string]func(*trainer.Config){
+		"--lr: 0.005 -> 0.001":           func(c *trainer.Config) { c.LR = 1e-3 },
+		"--batch: 2 -> 3":                func(c *trainer.Config) { c.Batch = 3 },
+		"--seq: 17 -> 18":                func(c *trainer.Config) { c.Seq = 18 },
+		"--grad-accum: 1 -> 2":           func(c *trainer.Config) { c.Accumulate = 2 },
+		"--seed: 0 -> 1":                 func(c *trainer.Config) { c.Seed = 1 },
+		"--warmup: 2 -> 1":               func(c *trainer.Config) { c.Warmup = 1 },
+		"--schedule: \"cosine\" -> \"li": func(c *trainer.Config) { c.Schedule = "linear" },
+		"--weight-decay: 0.01 -> 0":      func(c *trainer.Config) { c.WeightDecay = 0 },
+		"--clip: 1 -> 0":                 func(c *trainer.Config) { c.Clip = 0 },
+		"--kernels: \"none\" -> \"all\"": func(c *trainer.Config) { c.Kernels = "all" },
+		"--eval-every: 3 -> none":        func(c *trainer.Config) { c.Checkpoints.EvalEvery = 0 },
+		"--steps: 7 -> 8":                func(c *trainer.Config) { c.Steps = 8 },
+		"--epochs: 1 -> 2":               func(c *trainer.Config) { c.Epochs = 2 },
+		"-> 8 (the learning rates so":    func(c *trainer.Config) { c.Steps = 8 },
+	} {
+		c := j.Config
+		change(&c)
+		if err := r.Check(c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+		next := long(t, j.Config.Out)
+		next.Config, next.Resume = c, r
+		if _, err := next.Run(t.Context()); err == nil {
+			t.Errorf("%s: the run went on", want)
+		}
+	}
+	c := j.Config
+	c.Out, c.Threads, c.Strict, c.Checkpoints.Keep, c.Checkpoints.SaveEvery = "other", 3, true, 5, 1
+	if err := r.Check(c); err != nil {
+		t.Errorf("what changes no result is refused: %v", err)
+	}
+}
+
+func TestResumingWithOtherInputsIsRefused(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "half")
+	j := long(t, filepath.Join(t.TempDir(), "out"))
+	halves(t, j, folder)
+	run1(t, j)
+	for want, change := range map[string]func(*trainer.Job){
+		"the data, or what the tokenizer": func(j *trainer.Job) { j.Train = j.Train[1:] },
+		"what the tokenizer makes of it":  func(j *trainer.Job) { j.Eval = j.Eval[1:] },
+		"the model is not the one": func(j *trainer.Job) {
+			j.Model.Init(2)
+			halves(t, j, filepath.Join(t.TempDir(), "other"))
+		},
+	} {
+		next := long(t, j.Config.Out)
+		halves(t, next, folder)
+		change(next)
+		if _, err := resumed(t, next).Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+	// Where the same files are is no matter.
+	next := long(t, j.Config.Out)
+	halves(t, next, filepath.Join(t.TempDir(), "moved"))
+	run1(t, resumed(t, next))
+}
+
+func TestKernelsAreThoseOfTheRunSoFar(t *testing.T) {
+	registry := func(names ...string) *core.Registry {
+		reg := core.NewRegistry()
+		for _, name := range names {
+			if err := reg.Register(&renamed{reference.Single(core.RMSNorm), name}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return reg
+	}
+	j := long(t, filepath.Join(t.TempDir(), "out"))
+	j.Registry, j.Config.Kernels = registry("fast"), "all"
+	run1(t, j)
+	r, err := trainer.OpenCheckpoint(j.Config.Out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	norms := 0
+	for i, p := range r.State.Kernels {
+		if p.Op != core.RMSNorm {
+			continue
+		}
+		if norms++; p.Kernel != "fast" {
+			t.Errorf("%s has %q", p.Path, p.Kernel)
+		}
+		if norms == 1 { // as auto would leave a site that is not worth it
+			r.State.Kernels[i].Kernel = ""
+		}
+	}
+	next := func(reg *core.Registry) (*core.Report, error) {
+		j := long(t, j.Config.Out)
+		j.Registry, j.Config.Kernels, j.Resume = reg, "all", r
+		s, err := j.Run(t.Context())
+		if err != nil {
+			return nil, err
+		}
+		return s.Report, nil
+	}
+	report, err := next(registry("fast", "faster"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := report.Applied(); got["fast"] != norms-1 || len(got) != 1 {
+		t.Errorf("the kernels are %v, want fast on %d sites", got, norms-1)
+	}
+	if _, err := next(registry("faster")); err == nil || !strings.Contains(err.Error(), "had the kernel fast, which cannot be placed now") {
+		t.Errorf("a kernel is missing: %v", err)
+	}
+}
+
+// renamed is a kernel for norms under a name of its own.
+type renamed struct {
+	core.Kernel
+	name string
+}
+
+func (k *renamed) Info() core.Info {
+	return core.Info{Name: k.name, Op: core.RMSNorm, DTypes: []core.DType{core.Float32}, Backward: true}
+}
+
+func TestDamagedCheckpointsAreErrors(t *testing.T) {
+	j := long(t, filepath.Join(t.TempDir(), "out"))
+	j.Config.Checkpoints.Keep = 0
+	run1(t, j)
+	newest := checkpoint.StepDir(j.Config.Out, 7)
+	replace := func(name, old, with string) func() error {
+		return func() error {
+			path := filepath.Join(newest, name)
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			if !bytes.Contains(b, []byte(old)) {
+				return fmt.Errorf("%s lacks %q", path, old)
+			}
+			return os.WriteFile(path, bytes.Replace(b, []byte(old), []byte(with), 1), 0o666)
+		}
+	}
+	for _, tt := range []struct {
+		want   string
+		damage func() error
+	}{
+		{"optimizer.safetensors is of step \"8\", want 7", replace("optimizer.safetensors", `"step":"7"`, `"step":"8"`)},
+		{"lacks the tensor exp_avg.lm_head.weight", replace("optimizer.safetensors", `"exp_avg.lm_head.weight"`, `"exp_avg.lm_head.weighs"`)},
+		{"version is 2, this program reads 1", replace(trainer.StateFile, `"version": 1`, `"version": 2`)},
+		{"cannot be: the file is damaged", replace(trainer.StateFile, `"global_step": 7`, `"global_step": 9`)},
+		{"unexpected end of JSON input", func() error { return os.WriteFile(filepath.Join(newest, trainer.StateFile), []byte("{"), 0o666) }},
+		{"it is no checkpoint of a training run", func() error { return os.Remove(filepath.Join(newest, trainer.StateFile)) }},
+	} {
+		backup := filepath.Join(t.TempDir(), "backup")
+		if err := os.CopyFS(backup, os.DirFS(newest)); err != nil {
+			t.Fatal(err)
+		}
+		if err := tt.damage(); err != nil {
+			t.Fatal(err)
+		}
+		next := long(t, j.Config.Out)
+		var err error
+		if next.Resume, err = trainer.OpenCheckpoint(j.Config.Out); err == nil {
+			_, err = next.Run(t.Context())
+		}
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("want %q, got %v", tt.want, err)
+		}
+		if err := errors.Join(os.RemoveAll(newest), os.CopyFS(newest, os.DirFS(backup))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := trainer.OpenCheckpoint(t.TempDir()); err == nil || !strings.Contains(err.Error(), "has no checkpoint") {
+		t.Errorf("a folder without checkpoints: %v", err)
+	}
+}

@@ -1,0 +1,129 @@
+package trainer
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/checkpoint"
+	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/measure"
+	"github.com/seed98097648/tune/trainer/optim"
+)
+
+// patch places the kernels: those of the run that is resumed, or those that the
+// configuration selects.
+func (r *session) patch(ctx context.Context) error {
+	j, c := r.job, r.job.Config
+	reg := j.Registry
+	if reg == nil {
+		reg = core.NewRegistry()
+	}
+	var plan *core.Plan
+	var err error
+	if j.Resume != nil {
+		plan, err = j.Resume.plan(j.Model, reg)
+	} else {
+		plan, err = measure.Plan(ctx, j.Model, reg, c.Kernels, measure.Run{Memory: j.Memory, Batch: c.Batch, Seq: c.Seq}, j.Measure)
+	}
+	if err != nil {
+		return err
+	}
+	if r.sum.Report, err = plan.Apply(); err != nil {
+		return err
+	}
+	call(j.Hooks.OnPatch, r.sum.Report)
+	r.state.Kernels = placements(r.sum.Report)
+	r.state.Machine = thisMachine(reg, r.state.Kernels)
+	return nil
+}
+
+// begin brings the run to where it starts, or goes on.
+func (r *session) begin() error {
+	j, c := r.job, r.job.Config
+	var err error
+	if r.loader, err = data.NewLoader(j.Train, c.Batch, c.Seed); err != nil {
+		return err
+	}
+	steps := c.Steps
+	if steps == 0 {
+		steps = max(1, int(math.Ceil(c.Epochs*float64(len(j.Train))/float64(c.Batch*c.Accumulate))))
+	}
+	r.schedule = optim.Schedule{Decay: c.Schedule, Peak: c.LR, Warmup: min(c.Warmup, steps), Steps: steps}
+	if err := r.schedule.Validate(); err != nil {
+		return err
+	}
+	if err := j.checkDisk(steps); err != nil {
+		return err
+	}
+	r.state.Version, r.state.Config, r.state.Steps, r.state.Rows = stateVersion, c, steps, len(j.Train)
+	if c.Checkpoints.SaveEvery > 0 || j.Resume != nil {
+		if r.state.Model, r.state.Data, err = j.fingerprint(); err != nil {
+			return err
+		}
+	}
+	start := Start{Model: j.Model.Config.ModelType, Parameters: j.Model.Elems(), Rows: len(j.Train), EvalRows: len(j.Eval), Steps: steps, Config: c}
+	if j.Resume == nil {
+		r.out.log(start)
+	} else if err := r.restore(j.Resume); err != nil {
+		return err
+	}
+	start.Resumed = r.state.Step
+	call(j.Hooks.OnStart, start)
+	return nil
+}
+
+// restore takes over what a checkpoint holds.
+func (r *session) restore(from *Resume) error {
+	if err := from.checkInputs(r.state.Model, r.state.Data); err != nil {
+		return err
+	}
+	was := from.State
+	if r.state.Steps < was.Step {
+		return fmt.Errorf("trainer: cannot resume from %s: it has done %d steps, and the run is to have %d", from.Dir, was.Step, r.state.Steps)
+	}
+	if err := from.checkMachine(r.state.Machine); err != nil {
+		call(r.job.Hooks.OnWarning, err)
+	}
+	if err := readWeights(r.job.Model, from.Dir); err != nil {
+		return fmt.Errorf("trainer: resume: %w", err)
+	}
+	if err := r.engine.readOptimizer(filepath.Join(from.Dir, optimizerFile), was.Step); err != nil {
+		return fmt.Errorf("trainer: resume: %w", err)
+	}
+	r.loader.Seek(was.Batches)
+	r.state.Step, r.state.Epoch, r.state.Batches = was.Step, was.Epoch, was.Batches
+	r.state.First, r.state.Last, r.state.Before, r.state.Eval, r.state.Best = was.First, was.Last, was.Before, was.Eval, was.Best
+	r.sum.Checkpoint = from.Dir
+	if same(from.Dir, checkpoint.StepDir(r.out.path, was.Step)) {
+		r.saved = was.Step
+	}
+	return nil
+}
+
+// finish saves the model.
+func (r *session) finish() (err error) {
+	s, j := r.sum, r.job
+	s.Steps, s.First, s.Last = r.state.Step, r.state.First, r.state.Last
+	s.Before, s.Best = r.state.Before, r.state.Best
+	if e := r.state.Eval; e != nil && !s.Interrupted && e.Step == s.Steps {
+		s.After = e
+	}
+	if s.Best != nil && r.out.run != nil {
+		if dir := checkpoint.StepDir(r.out.path, s.Best.Step); isCheckpoint(dir) {
+			s.BestCheckpoint = dir
+		}
+	}
+	if j.Config.Checkpoints.LoadBest && !s.Interrupted && s.Best != nil && s.Best.Step != s.Steps {
+		if err := readWeights(j.Model, checkpoint.StepDir(r.out.path, s.Best.Step)); err != nil {
+			return fmt.Errorf("trainer: load the best model: %w", err)
+		}
+		s.Loaded = true
+	}
+	if s.Out, err = r.out.commit(j); err == nil && s.Out != "" {
+		call(j.Hooks.OnSave, s.Out)
+	}
+	return err
+}

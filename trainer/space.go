@@ -1,0 +1,87 @@
+package trainer
+
+import (
+	"fmt"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/checkpoint"
+	"github.com/seed98097648/tune/trainer/models"
+)
+
+// diskNeed is what a run will write: the model, and a checkpoint, in bytes. Small files
+// do not count.
+type diskNeed struct{ model, checkpoint int }
+
+func needOf(m *models.Model) diskNeed {
+	var n diskNeed
+	for _, p := range m.Trainable() {
+		for _, e := range p.Entries {
+			elems, stored := e.Shape.Elems(), m.Stored(e.Name)
+			n.model += elems * stored.Size()
+			n.checkpoint += elems * (stored.Size() + 2*core.Float32.Size()) // with both moments
+			if stored != core.Float32 {
+				n.checkpoint += elems * core.Float32.Size()
+			}
+		}
+	}
+	return n
+}
+
+// check compares the need with the free bytes of the file system. What cannot be written
+// at all is an error; what may not be is a warning.
+func (n diskNeed) check(c Config, steps int, free uint64) (warning, err error) {
+	least, most := n.model, n.model
+	if every := c.Checkpoints.SaveEvery; every > 0 {
+		// The best besides the newest, and the next is written before the oldest goes.
+		count := c.Checkpoints.Keep + 2
+		if all := steps/every + 2; c.Checkpoints.Keep == 0 || all < count {
+			count = all
+		}
+		least, most = n.model+n.checkpoint, n.model+count*n.checkpoint
+	}
+	switch {
+	case uint64(least) > free:
+		return nil, fmt.Errorf("trainer: the disk of %s has %s free, but the model takes %s%s: make room, or choose another --out",
+			c.Out, size(free), size(uint64(n.model)), n.perCheckpoint(c))
+	case uint64(most) > free:
+		return fmt.Errorf("the disk of %s has %s free, but the run may need %s (the model takes %s%s): make room, or lower --keep",
+			c.Out, size(free), size(uint64(most)), size(uint64(n.model)), n.perCheckpoint(c)), nil
+	}
+	return nil, nil
+}
+
+func (n diskNeed) perCheckpoint(c Config) string {
+	if c.Checkpoints.SaveEvery == 0 {
+		return ""
+	}
+	return ", a checkpoint " + size(uint64(n.checkpoint))
+}
+
+// size writes a number of bytes for people.
+func size(bytes uint64) string {
+	const unit = 1024
+	value, name := float64(bytes), "bytes"
+	for _, next := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if value < unit {
+			break
+		}
+		value, name = value/unit, next
+	}
+	return fmt.Sprintf("%.4g %s", value, name)
+}
+
+// checkDisk fails early where the end of the run would fail.
+func (j *Job) checkDisk(steps int) error {
+	if j.Config.Out == "" {
+		return nil
+	}
+	free, known := checkpoint.Free(j.Config.Out)
+	if !known {
+		return nil
+	}
+	warning, err := needOf(j.Model).check(j.Config, steps, free)
+	if warning != nil {
+		call(j.Hooks.OnWarning, warning)
+	}
+	return err
+}

@@ -1,0 +1,166 @@
+package trainer
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/trainer/checkpoint"
+	"github.com/seed98097648/tune/trainer/data"
+)
+
+// StateFile is where a checkpoint has what is not a tensor.
+const StateFile = "trainer_state.json"
+
+// stateVersion is the version of the checkpoints that this program writes and reads.
+const stateVersion = 1
+
+// State is where a run stands. Names of fields are those of transformers where it has
+// the same. What is random in a run follows from the seed of its Config and the number
+// of steps.
+type State struct {
+	Version int     `json:"version"`
+	Step    int     `json:"global_step"` // done
+	Steps   int     `json:"max_steps"`
+	Epoch   float64 `json:"epoch"`   // passes over the training data so far
+	Batches int     `json:"batches"` // dealt so far; what data.Loader.Seek takes
+	Rows    int     `json:"rows"`    // of training data
+	First   Step    `json:"first_step"`
+	Last    Step    `json:"last_step"`
+	Before  *Eval   `json:"eval_before,omitempty"` // the evaluation before the first step
+	Eval    *Eval   `json:"eval,omitempty"`        // the newest
+	Best    *Eval   `json:"best,omitempty"`        // of those after a step
+
+	Config  Config      `json:"config"` // with every default filled in
+	Model   string      `json:"model_sha256,omitempty"`
+	Data    string      `json:"data_sha256"`
+	Kernels []Placement `json:"kernels"`
+	Machine Machine     `json:"machine"`
+}
+
+// Placement is the kernel of a site; none for its plain forward.
+type Placement struct {
+	Path   string  `json:"path"`
+	Op     core.Op `json:"op"`
+	Kernel string  `json:"kernel,omitempty"`
+}
+
+// Machine is what may change the last bits of a result and is no setting.
+type Machine struct {
+	Arch    string            `json:"arch"`
+	SIMD    string            `json:"simd"`
+	Plugins map[string]string `json:"plugins,omitempty"` // SHA-256 of those in use, by name
+}
+
+// placements lists what a plan has done.
+func placements(r *core.Report) []Placement {
+	all := make([]Placement, len(r.Actions))
+	for i, a := range r.Actions {
+		all[i] = Placement{Path: a.Site.Path, Op: a.Site.Op}
+		if a.Kernel != nil {
+			all[i].Kernel = a.Kernel.Info().Name
+		}
+	}
+	return all
+}
+
+func thisMachine(reg *core.Registry, used []Placement) Machine {
+	m := Machine{Arch: runtime.GOARCH, SIMD: simd.Variant(), Plugins: map[string]string{}}
+	for _, p := range used {
+		for _, f := range reg.Listing() {
+			if f.Err == nil && f.Manifest.Name == p.Kernel && f.Manifest.Checksum != "" {
+				m.Plugins[p.Kernel] = f.Manifest.Checksum
+			}
+		}
+	}
+	return m
+}
+
+func (s *State) write(f *checkpoint.Folder) error {
+	b, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return fmt.Errorf("trainer: %w", err)
+	}
+	return f.WriteFile(StateFile, append(b, '\n'))
+}
+
+func isCheckpoint(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, StateFile))
+	return err == nil
+}
+
+func readState(dir string) (*State, error) {
+	path := filepath.Join(dir, StateFile)
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s has no %s: it is no checkpoint of a training run", dir, StateFile)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := &State{}
+	if err := json.Unmarshal(b, s); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	switch {
+	case s.Version != stateVersion:
+		return nil, fmt.Errorf("%s: version is %d, this program reads %d: resume with the program that wrote it", path, s.Version, stateVersion)
+	case s.Step < 1 || s.Steps < s.Step || s.Batches < s.Step:
+		return nil, fmt.Errorf("%s: global_step %d of max_steps %d after %d batches cannot be: the file is damaged", path, s.Step, s.Steps, s.Batches)
+	}
+	return s, s.Config.Validate()
+}
+
+// fingerprint says which model folder and which data the job has, by their content. The
+// model has none if it is not from a folder.
+func (j *Job) fingerprint() (model, rows string, err error) {
+	if j.Config.Model != "" {
+		if model, err = modelSum(j.Config.Model, j.Model.RawConfig); err != nil {
+			return "", "", err
+		}
+	}
+	h := sha256.New()
+	for _, rows := range [][]data.Row{j.Train, j.Eval} {
+		for _, row := range rows {
+			hashRow(h, row)
+		}
+		h.Write([]byte("end"))
+	}
+	return model, hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func hashRow(h hash.Hash, r data.Row) {
+	var b []byte
+	for _, values := range [][]int32{r.IDs, r.Labels, r.Positions, r.Segments} {
+		b, _ = binary.Append(b, binary.LittleEndian, values) // integers of fixed size cannot fail
+	}
+	h.Write(b) // never fails
+}
+
+// modelSum does not depend on how the tensors are divided into files.
+func modelSum(dir string, config []byte) (string, error) {
+	set, err := checkpoint.OpenDir(dir)
+	if err != nil {
+		return "", fmt.Errorf("trainer: %w", err)
+	}
+	defer set.Close()
+	h := sha256.New()
+	h.Write(config)
+	for _, name := range set.Names() {
+		t, _ := set.Tensor(name)
+		fmt.Fprintf(h, "\n%s %v %v\n", name, t.DType, t.Shape)
+		h.Write(t.Data)
+		set.Forget(name)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
