@@ -51,7 +51,7 @@ func (r *Report) String() string { return FormatActions(r.Actions) }
 func FormatActions(actions []Action) string {
 	var order []answer
 	counts := map[answer]int{}
-	patched := 0
+	patched, covered := 0, 0
 	for _, a := range actions {
 		g := newAnswer(a)
 		if counts[g] == 0 {
@@ -60,6 +60,9 @@ func FormatActions(actions []Action) string {
 		counts[g]++
 		if a.Kernel != nil {
 			patched++
+		}
+		if a.CoveredBy != "" {
+			covered++
 		}
 	}
 	var table, out strings.Builder
@@ -75,7 +78,11 @@ func FormatActions(actions []Action) string {
 			wrap(&out, "    "+order[i-1].figures)
 		}
 	}
-	fmt.Fprintf(&out, "%d of %d sites use a fused kernel\n", patched, len(actions))
+	fmt.Fprintf(&out, "%d of %d sites use a fused kernel", patched, len(actions)-covered)
+	if covered > 0 {
+		fmt.Fprintf(&out, "; it does the work of %d more", covered)
+	}
+	out.WriteString("\n")
 	return out.String()
 }
 
@@ -103,6 +110,9 @@ func newAnswer(a Action) answer {
 	g := answer{pattern: pathPattern(a.Site.Path), forward: "plain " + string(a.Site.Op)}
 	if a.Kernel != nil {
 		g.forward = "plain -> " + a.Kernel.Info().Name
+	}
+	if a.CoveredBy != "" {
+		g.forward = "covered by " + pathPattern(strings.TrimPrefix(a.CoveredBy, a.Site.Path)) // .add, of norm.add at norm
 	}
 	reason := strings.Join(strings.Fields(a.Reason), " ") // on one line
 	switch {

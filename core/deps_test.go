@@ -41,7 +41,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/growth", "core core/transport internal/ceiling trainer/bench", ""},
 	{"internal/storage", "core internal/simd", ""},
 	{"internal/testdata", "golang.org/x/sys", ""},
-	{"internal/golden", "core internal/testdata trainer/checkpoint", ""},
+	{"internal/golden", "core internal/testdata trainer/checkpoint", "core/reference"},
 	{"internal/plugintest", "core core/transport internal/testdata", ""},
 
 	// The patcher. core itself stays with the standard library.
@@ -63,6 +63,9 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/jinja", "", ""},
 	{"trainer/chat", "internal/jinja", ""},
 	{"trainer/data", "", "trainer/tokenizer"},
+	{"trainer/data/records", "github.com/parquet-go/parquet-go", ""},
+	{"trainer/data/format", "trainer/chat trainer/data/records", ""},
+	{"trainer/data/corpus", "trainer/chat trainer/data trainer/data/format trainer/data/records", "trainer/tokenizer"},
 	{"trainer/checkpoint", "core golang.org/x/sys", ""},
 	{"trainer/optim", "internal/simd", "core trainer/checkpoint"},
 	{"trainer/nn", "core internal/simd trainer/autograd trainer/data", "core/reference core/kerneltest trainer/checkpoint"},
@@ -71,7 +74,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/models/...", "core trainer/autograd trainer/checkpoint trainer/data trainer/nn trainer/models/...", "core/reference trainer/optim"},
 	{"trainer/measure", "core internal/cpu internal/memory internal/simd trainer/nn", "trainer/autograd"},
 	{"trainer/forecast", "core internal/ceiling trainer/autograd trainer/models trainer/nn", "trainer trainer/optim"},
-	{"trainer/progress", "github.com/schollz/progressbar/v3 golang.org/x/term trainer", ""},
+	{"trainer/progress", "github.com/schollz/progressbar/v3 golang.org/x/term trainer", "trainer/data/corpus"},
 	{"trainer/bench", "core internal/ceiling internal/simd trainer trainer/...", "core/reference core/transport internal/plugintest"},
 	{"trainer/demo", "core trainer trainer/autograd trainer/data trainer/models trainer/nn trainer/tokenizer", "core/reference trainer/optim"},
 	{"trainer/generate", "core trainer/autograd trainer/models trainer/nn trainer/tokenizer", "plugins/linked core/kerneltest trainer/data"},

@@ -26,8 +26,9 @@
 //
 // Kernels match declared facts, never class names and never the values of weights. A
 // kernel is verified against the reference, forward and every gradient, before its first
-// use with some facts (see [Verifier]). Parameters are never replaced: the same tensors
-// and the same names, before and after.
+// use with some facts (see [Verifier]). A kernel at the site of a larger op covers the
+// sites within it (see [Site.Within]). Parameters are never replaced: the same tensors and
+// the same names, before and after.
 //
 // # Calls
 //

@@ -3,6 +3,7 @@ package core
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -45,6 +46,15 @@ const (
 	RoutingAny        Routing = "any"        // rows sum to anything, as scaled weights and plain sigmoids do
 )
 
+// Scoring says how moe_gate turns the logits of a token into scores.
+type Scoring string
+
+// The scorings.
+const (
+	ScoringSoftmax Scoring = "softmax" // over all experts (Qwen)
+	ScoringSigmoid Scoring = "sigmoid" // each expert by itself (GLM-4.5)
+)
+
 // Facts distinguish one use of an op from another. A field that the op does not have
 // is zero. Facts are comparable, so they can key a map, and they say all that a
 // kernel may decide on: never a class name, never the values of weights.
@@ -52,12 +62,12 @@ type Facts struct {
 	DType       DType `json:"dtype"`                  // storage of activations
 	WeightDType DType `json:"weight_dtype,omitempty"` // storage of weights
 
-	Dim          int `json:"dim,omitempty"`          // rms_norm, moe_experts, linear_cross_entropy: D, size of the last axis
+	Dim          int `json:"dim,omitempty"`          // norms, moe_experts, linear_cross_entropy: D, size of the last axis
 	Intermediate int `json:"intermediate,omitempty"` // swiglu, moe_experts: I
 
-	Eps    float64   `json:"eps,omitempty"`    // rms_norm
-	Offset int       `json:"offset,omitempty"` // rms_norm: 0, or 1 for weights stored around zero
-	Cast   CastOrder `json:"cast,omitempty"`   // rms_norm
+	Eps    float64   `json:"eps,omitempty"`    // rms_norm, add_rms_norm
+	Offset int       `json:"offset,omitempty"` // the same: 0, or 1 for weights stored around zero
+	Cast   CastOrder `json:"cast,omitempty"`   // the same
 
 	Activation string `json:"activation,omitempty"` // swiglu, moe_experts: "silu"
 	Layout     Layout `json:"layout,omitempty"`     // swiglu, moe_experts
@@ -68,14 +78,21 @@ type Facts struct {
 	Heads     int     `json:"heads,omitempty"`      // rope, attention: heads of q
 	KVHeads   int     `json:"kv_heads,omitempty"`   // rope, attention: heads of k and v
 
-	Experts int     `json:"experts,omitempty"` // moe_experts: E
-	TopK    int     `json:"top_k,omitempty"`   // moe_experts: K, experts per token
+	Experts int     `json:"experts,omitempty"` // moe_gate, moe_experts: E
+	TopK    int     `json:"top_k,omitempty"`   // moe_gate, moe_experts: K, experts per token
 	Routing Routing `json:"routing,omitempty"` // moe_experts
+
+	Scoring   Scoring `json:"scoring,omitempty"`    // moe_gate
+	Bias      bool    `json:"bias,omitempty"`       // moe_gate: a bias is added to the scores for choosing, not for weighing
+	Groups    int     `json:"groups,omitempty"`     // moe_gate: parts that the experts are divided into, in order; 1 for no groups
+	TopGroups int     `json:"top_groups,omitempty"` // moe_gate: groups per token
+	Normalize bool    `json:"normalize,omitempty"`  // moe_gate: the weights of a token are divided by their sum
+	Scale     float64 `json:"scale,omitempty"`      // moe_gate: what the weights are multiplied by in the end; 1 for nothing
 
 	Vocab int `json:"vocab,omitempty"` // linear_cross_entropy: V, rows of the weight
 
 	// Frozen says that the weights get no gradient: backward does not have it among its
-	// outputs. For rms_norm, moe_experts and linear_cross_entropy.
+	// outputs. For norms, moe_experts and linear_cross_entropy.
 	Frozen bool `json:"frozen,omitempty"`
 }
 
@@ -90,7 +107,7 @@ func (f Facts) Validate(op Op) error {
 	isFloat := func(d DType) bool { return d == Float32 || d == BFloat16 || d == Float16 || d == Float64 }
 	need(isFloat(f.DType), "dtype must be a floating-point type")
 	switch op {
-	case RMSNorm:
+	case RMSNorm, AddRMSNorm:
 		need(isFloat(f.WeightDType), "weight_dtype must be a floating-point type")
 		need(f.Dim > 0, "dim must be positive")
 		need(f.Eps >= 0, "eps must not be negative")
@@ -103,6 +120,13 @@ func (f Facts) Validate(op Op) error {
 		need(f.HeadDim > 0 && f.Heads > 0 && f.KVHeads > 0, "head_dim, heads and kv_heads must be positive")
 		need(f.RotaryDim > 0 && f.RotaryDim%2 == 0 && f.RotaryDim <= f.HeadDim, "rotary_dim must be even and within head_dim")
 		need(f.Pairing == Half || f.Pairing == Interleaved, "pairing must be half or interleaved")
+	case MoEGate:
+		need(f.Experts > 0 && f.TopK > 0 && f.TopK <= f.Experts, "top_k must be between 1 and experts")
+		need(f.Scoring == ScoringSoftmax || f.Scoring == ScoringSigmoid, "scoring must be softmax or sigmoid")
+		need(f.Groups > 0 && f.Experts%max(f.Groups, 1) == 0, "groups must divide experts")
+		need(f.Groups == 1 || f.Experts >= 2*f.Groups, "a group must have two experts at least")
+		need(f.TopGroups > 0 && f.TopGroups <= f.Groups, "top_groups must be between 1 and groups")
+		need(f.Scale > 0 && f.Scale <= math.MaxFloat32, "scale must be positive")
 	case MoEExperts:
 		need(isFloat(f.WeightDType), "weight_dtype must be a floating-point type")
 		need(f.Dim > 0 && f.Intermediate > 0, "dim and intermediate must be positive")
@@ -152,6 +176,12 @@ func (f Facts) String() string {
 	add("experts", f.Experts, f.Experts != 0)
 	add("top_k", f.TopK, f.TopK != 0)
 	add("routing", f.Routing, f.Routing != "")
+	add("scoring", f.Scoring, f.Scoring != "")
+	add("bias", f.Bias, f.Bias)
+	add("groups", f.Groups, f.Groups > 1)
+	add("top_groups", f.TopGroups, f.Groups > 1)
+	add("normalize", f.Normalize, f.Normalize)
+	add("scale", f.Scale, f.Scale != 0 && f.Scale != 1)
 	add("vocab", f.Vocab, f.Vocab != 0)
 	add("frozen", f.Frozen, f.Frozen)
 	return strings.Join(s, " ")

@@ -89,12 +89,15 @@ func newModel(ops ...core.Op) fakeModel {
 // validFacts returns a use of op that exists in real models, small.
 func validFacts(op core.Op) core.Facts {
 	switch op {
-	case core.RMSNorm:
+	case core.RMSNorm, core.AddRMSNorm:
 		return core.Facts{DType: core.Float32, WeightDType: core.BFloat16, Dim: 8, Eps: 1e-5, Cast: core.CastBeforeWeight}
 	case core.SwiGLU:
 		return core.Facts{DType: core.BFloat16, Intermediate: 6, Activation: "silu", Layout: core.Separate}
 	case core.RoPE:
 		return core.Facts{DType: core.Float32, Pairing: core.Half, RotaryDim: 4, HeadDim: 6, Heads: 4, KVHeads: 2}
+	case core.MoEGate:
+		return core.Facts{DType: core.BFloat16, Experts: 8, TopK: 2, Scoring: core.ScoringSigmoid, Bias: true,
+			Groups: 4, TopGroups: 2, Normalize: true, Scale: 2.5}
 	case core.MoEExperts:
 		return core.Facts{DType: core.Float32, WeightDType: core.Float32, Dim: 4, Intermediate: 6, Activation: "silu",
 			Layout: core.PerExpert, Experts: 3, TopK: 2, Routing: core.RoutingNormalized}

@@ -10,10 +10,14 @@ type Op string
 const (
 	// RMSNorm is y = x * rstd * (offset + weight), rstd = 1/sqrt(mean(x^2) + eps).
 	RMSNorm Op = "rms_norm"
+	// AddRMSNorm is h = x + residual and y = RMSNorm of h; it gives both, y and h.
+	AddRMSNorm Op = "add_rms_norm"
 	// SwiGLU is y = silu(gate) * up.
 	SwiGLU Op = "swiglu"
 	// RoPE rotates the first rotary_dim elements of each head of q and k.
 	RoPE Op = "rope"
+	// MoEGate chooses the top-k experts of each token by its router's logits, and weighs them.
+	MoEGate Op = "moe_gate"
 	// MoEExperts sends each token through its top-k experts and sums their weighted outputs.
 	MoEExperts Op = "moe_experts"
 	// Attention is y = softmax(q k^T / sqrt(head_dim)) v over a range of keys for each query.
@@ -24,11 +28,13 @@ const (
 
 // Ops returns every op of the contract.
 func Ops() []Op {
-	return []Op{RMSNorm, SwiGLU, RoPE, MoEExperts, Attention, LinearCrossEntropy}
+	return []Op{RMSNorm, AddRMSNorm, SwiGLU, RoPE, MoEGate, MoEExperts, Attention, LinearCrossEntropy}
 }
 
 // hasWeights reports whether the op multiplies by weights, which may be frozen.
-func (o Op) hasWeights() bool { return o == RMSNorm || o == MoEExperts || o == LinearCrossEntropy }
+func (o Op) hasWeights() bool {
+	return o == RMSNorm || o == AddRMSNorm || o == MoEExperts || o == LinearCrossEntropy
+}
 
 // Pass is a direction of an op.
 type Pass uint8
@@ -59,6 +65,8 @@ type Arg struct {
 	DType DType
 	Shape Shape // an axis is a size, DimT or DimP
 	Count int   // tensors under this name: 1, or the number of experts
+	// Also, of an output of backward, names a second input of forward whose gradient it is.
+	Also string
 	// Saved marks an output of forward that exists only to be an input of backward, and
 	// an input of backward that is an output of forward.
 	Saved bool
@@ -80,10 +88,14 @@ func NewSignature(op Op, pass Pass, f Facts) (Signature, error) {
 	switch op {
 	case RMSNorm:
 		s = rmsNormSignature(pass, f)
+	case AddRMSNorm:
+		s = addRMSNormSignature(pass, f)
 	case SwiGLU:
 		s = swigluSignature(pass, f)
 	case RoPE:
 		s = ropeSignature(pass, f)
+	case MoEGate:
+		s = moeGateSignature(pass, f)
 	case MoEExperts:
 		s = moeSignature(pass, f)
 	case Attention:
@@ -110,6 +122,25 @@ func rmsNormSignature(pass Pass, f Facts) Signature {
 	return Signature{
 		In:  []Arg{named(x, "dy"), x, weight, rstd},
 		Out: append([]Arg{named(x, "dx")}, gradients(f, weight)...),
+	}
+}
+
+// addRMSNormSignature: y comes first, because it is the op's value, and h second, because
+// somebody else reads it too. dx is the gradient of both terms of the sum.
+func addRMSNormSignature(pass Pass, f Facts) Signature {
+	x := Arg{Name: "x", DType: f.DType, Shape: Shape{DimT, f.Dim}}
+	weight := Arg{Name: "weight", DType: f.WeightDType, Shape: Shape{f.Dim}}
+	rstd := Arg{Name: "rstd", DType: Float32, Shape: Shape{DimT}, Saved: true}
+	h := named(x, "h")
+	if pass == Forward {
+		return Signature{In: []Arg{x, named(x, "residual"), weight}, Out: []Arg{named(x, "y"), h, rstd}}
+	}
+	h.Saved = true
+	dx := named(x, "dx")
+	dx.Also = "residual"
+	return Signature{
+		In:  []Arg{named(x, "dy"), named(x, "dh"), h, weight, rstd},
+		Out: append([]Arg{dx}, gradients(f, weight)...),
 	}
 }
 
@@ -144,6 +175,27 @@ func ropeSignature(pass Pass, f Facts) Signature {
 		In:  append([]Arg{named(q, "dq_out"), named(k, "dk_out")}, tables...),
 		Out: []Arg{named(q, "dq"), named(k, "dk")},
 	}
+}
+
+// moeGateSignature: the outputs are inputs of moe_experts, by the same names. The weights
+// come first, because no gradient passes through the ids.
+func moeGateSignature(pass Pass, f Facts) Signature {
+	logits := Arg{Name: "logits", DType: f.DType, Shape: Shape{DimT, f.Experts}}
+	weights := Arg{Name: "routing_weights", DType: Float32, Shape: Shape{DimT, f.TopK}}
+	ids := Arg{Name: "expert_ids", DType: Int32, Shape: Shape{DimT, f.TopK}}
+	bias := Arg{Name: "bias", DType: Float32, Shape: Shape{f.Experts}}
+	if f.DType == Float64 {
+		weights.DType, bias.DType = Float64, Float64
+	}
+	if pass == Forward {
+		s := Signature{In: []Arg{logits}, Out: []Arg{weights, ids}}
+		if f.Bias {
+			s.In = append(s.In, bias)
+		}
+		return s
+	}
+	ids.Saved = true
+	return Signature{In: []Arg{named(weights, "drouting_weights"), logits, ids}, Out: []Arg{named(logits, "dlogits")}}
 }
 
 func moeSignature(pass Pass, f Facts) Signature {

@@ -23,6 +23,9 @@ func uses() map[string]use {
 	all["swiglu packed"] = use{core.SwiGLU, packed}
 	moe := validFacts(core.MoEExperts)
 	moe.Layout = core.Packed
+	unbiased := validFacts(core.MoEGate)
+	unbiased.Bias = false
+	all["moe_gate without bias"] = use{core.MoEGate, unbiased}
 	all["moe_experts packed"] = use{core.MoEExperts, moe}
 	for _, op := range []core.Op{core.RMSNorm, core.MoEExperts, core.LinearCrossEntropy} {
 		frozen := validFacts(op)
@@ -52,6 +55,21 @@ func TestSignature(t *testing.T) {
 		{"rms_norm frozen", core.Backward,
 			"dy float32[T 8], x float32[T 8], weight bfloat16[8], saved rstd float32[T]",
 			"dx float32[T 8]"},
+		{"add_rms_norm", core.Forward,
+			"x float32[T 8], residual float32[T 8], weight bfloat16[8]",
+			"y float32[T 8], h float32[T 8], saved rstd float32[T]"},
+		{"add_rms_norm", core.Backward,
+			"dy float32[T 8], dh float32[T 8], saved h float32[T 8], weight bfloat16[8], saved rstd float32[T]",
+			"dx and dresidual float32[T 8], dweight float32[8]"},
+		{"moe_gate", core.Forward,
+			"logits bfloat16[T 8], bias float32[8]",
+			"routing_weights float32[T 2], expert_ids int32[T 2]"},
+		{"moe_gate without bias", core.Forward,
+			"logits bfloat16[T 8]",
+			"routing_weights float32[T 2], expert_ids int32[T 2]"},
+		{"moe_gate", core.Backward,
+			"drouting_weights float32[T 2], logits bfloat16[T 8], saved expert_ids int32[T 2]",
+			"dlogits bfloat16[T 8]"},
 		{"swiglu", core.Forward,
 			"gate bfloat16[T 6], up bfloat16[T 6]",
 			"y bfloat16[T 6]"},
@@ -107,7 +125,11 @@ func formatArgs(args []core.Arg) string {
 	var words []string
 	for _, a := range args {
 		shape := strings.NewReplacer("-1", "T", "-2", "P").Replace(a.Shape.String())
-		word := fmt.Sprintf("%s %s%s", a.Name, a.DType, shape)
+		name := a.Name
+		if a.Also != "" {
+			name += " and d" + a.Also
+		}
+		word := fmt.Sprintf("%s %s%s", name, a.DType, shape)
 		if a.Count != 1 {
 			word = fmt.Sprintf("%d %s", a.Count, word)
 		}

@@ -86,6 +86,10 @@ type Action struct {
 	Kernel Kernel // nil: the plain forward stays
 	Reason string // why no kernel, or that it was in place already
 
+	// CoveredBy is the path of the site whose kernel does the work of this one too; see
+	// Site.Within. Whatever the site itself holds is then not used.
+	CoveredBy string
+
 	// Measured is what auto has decided by: a comparison of the kernel, or of the one
 	// that the reason names, with the plain forward. nil where nothing was measured.
 	Measured *Measurement
@@ -97,7 +101,7 @@ type Plan struct {
 }
 
 // NewPlan decides for each site of the model which kernel it gets. Explicit names come
-// before auto and all. It returns an error, and no plan, for an unknown name, a named
+// before auto and all, and a site that covers another before that. It returns an error, and no plan, for an unknown name, a named
 // kernel that matches no site or does not support a site of its op, two kernels of
 // equal rank on one site, and facts that no op has. See Measured for what auto leaves out.
 func NewPlan(m Model, r *Registry, sel Selection, opts ...Option) (*Plan, error) {
@@ -118,14 +122,20 @@ func NewPlan(m Model, r *Registry, sel Selection, opts ...Option) (*Plan, error)
 	}
 	p := &Plan{}
 	verified := map[verifyKey]error{}
+	placed := map[string]bool{}
 	for _, site := range m.Sites() {
 		if err := site.Facts.Validate(site.Op); err != nil && site.Plain == "" {
 			return nil, fmt.Errorf("core: site %s: %w", site.Path, err)
+		}
+		if placed[site.Within] {
+			p.Actions = append(p.Actions, Action{Site: site, CoveredBy: site.Within})
+			continue
 		}
 		a, err := choose(site, r, sel, o, verified)
 		if err != nil {
 			return nil, err
 		}
+		placed[site.Path] = a.Kernel != nil || site.Hook.Kernel() != nil
 		p.Actions = append(p.Actions, a)
 	}
 	if err := p.checkNamed(r, sel); err != nil {
@@ -240,7 +250,12 @@ func (p *Plan) checkNamed(r *Registry, sel Selection) error {
 		}
 		var ops []string
 		for _, k := range ks {
-			ops = append(ops, string(k.Info().Op))
+			op := k.Info().Op
+			ops = append(ops, string(op))
+			if i := slices.IndexFunc(p.Actions, func(a Action) bool { return a.CoveredBy != "" && a.Site.Op == op }); i >= 0 {
+				return fmt.Errorf("core: kernel %s: %w: another kernel at %s does the work of %s; exclude that one",
+					name, ErrNoSite, p.Actions[i].CoveredBy, p.Actions[i].Site.Path)
+			}
 		}
 		return fmt.Errorf("core: kernel %s: %w: it offers %s; the model uses %s",
 			name, ErrNoSite, strings.Join(ops, ", "), p.ops())
@@ -268,6 +283,7 @@ func (p *Plan) Apply() (*Report, error) {
 	for _, a := range p.Actions {
 		old := a.Site.Hook.Kernel()
 		switch {
+		case a.CoveredBy != "":
 		case a.Kernel == nil && old != nil:
 			a.Kernel, a.Reason = old, "in place already"
 		case a.Kernel != nil && old == a.Kernel:

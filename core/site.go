@@ -10,6 +10,9 @@ type Site struct {
 	// Plain says why no kernel can take the site, such as weights in a form that no op
 	// has; empty if one may. A plan leaves the site alone and gives this as the reason.
 	Plain string
+	// Within is the path of an earlier site, of a larger op that this one is a part of, or
+	// "". A kernel there does the work of this site too, which then needs none.
+	Within string
 }
 
 // Hook swaps the forward of one site. The module keeps its parameters whatever the

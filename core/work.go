@@ -47,10 +47,17 @@ func NewWork(op Op, pass Pass, f Facts, tokens, positions int) Work {
 			return elementwise(pass, t*float64(f.Dim), 4, 7)
 		}
 		return elementwise(pass, t*float64(f.Dim), 4, 9)
+	case AddRMSNorm:
+		if f.Frozen {
+			return elementwise(pass, t*float64(f.Dim), 5, 8)
+		}
+		return elementwise(pass, t*float64(f.Dim), 5, 10)
 	case SwiGLU:
 		return elementwise(pass, t*float64(f.Intermediate), 5, 10)
 	case RoPE: // a pair takes four multiplications and two additions
 		return elementwise(pass, t*float64(f.Heads+f.KVHeads)*float64(f.RotaryDim), 3, 3)
+	case MoEGate: // of a logit: its score, the sum and a comparison; backward the score and the gradient
+		return elementwise(pass, t*float64(f.Experts), 4, 6)
 	case MoEExperts:
 		return moeWork(pass, t*float64(f.TopK), float64(f.Dim), float64(f.Intermediate), f.Frozen)
 	case Attention:

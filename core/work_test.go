@@ -22,6 +22,10 @@ func TestWorkFollowsTheFormulas(t *testing.T) {
 	}{
 		{core.RMSNorm, core.Forward, norm, core.Work{Elementwise: 3 * 8 * 4}},
 		{core.RMSNorm, core.Backward, norm, core.Work{Elementwise: 3 * 8 * 9}},
+		{core.AddRMSNorm, core.Forward, norm, core.Work{Elementwise: 3 * 8 * 5}},
+		{core.AddRMSNorm, core.Backward, norm, core.Work{Elementwise: 3 * 8 * 10}},
+		{core.MoEGate, core.Forward, moe, core.Work{Elementwise: 3 * 4 * 4}},
+		{core.MoEGate, core.Backward, moe, core.Work{Elementwise: 3 * 4 * 6}},
 		{core.SwiGLU, core.Forward, glu, core.Work{Elementwise: 3 * 16 * 5}},
 		{core.SwiGLU, core.Backward, glu, core.Work{Elementwise: 3 * 16 * 10}},
 		{core.RoPE, core.Forward, rope, core.Work{Elementwise: 3 * 6 * 2 * 6}}, // two pairs for each of six heads
@@ -42,7 +46,7 @@ func TestWorkFollowsTheFormulas(t *testing.T) {
 		}
 	}
 	for _, op := range core.Ops() {
-		f := map[core.Op]core.Facts{core.RMSNorm: norm, core.SwiGLU: glu, core.RoPE: rope, core.MoEExperts: moe,
+		f := map[core.Op]core.Facts{core.RMSNorm: norm, core.AddRMSNorm: norm, core.MoEGate: moe, core.SwiGLU: glu, core.RoPE: rope, core.MoEExperts: moe,
 			core.Attention: attention, core.LinearCrossEntropy: loss}[op]
 		if core.NewWork(op, core.Forward, f, 3, 3).Flops() <= 0 {
 			t.Errorf("%s counts no operations", op)

@@ -3,7 +3,9 @@ package trainer
 import (
 	"errors"
 	"fmt"
+	"math"
 
+	"github.com/seed98097648/tune/trainer/data/corpus"
 	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/nn"
 	"github.com/seed98097648/tune/trainer/optim"
@@ -12,10 +14,9 @@ import (
 // Config is everything that decides a training run. The zero value of a field that has
 // a default means the default; see Default.
 type Config struct {
-	Model    string `json:"model,omitempty"`     // a Hugging Face model folder
-	Data     string `json:"data,omitempty"`      // a file or folder of text or JSONL
-	EvalData string `json:"eval_data,omitempty"` // empty: a share of the data is held out
-	Out      string `json:"out,omitempty"`       // the folder to save, which must not exist or be empty
+	Model string        `json:"model,omitempty"` // a Hugging Face model folder
+	Data  corpus.Config `json:"data"`            // which data, and how it is read
+	Out   string        `json:"out,omitempty"`   // the folder to save, which must not exist or be empty
 
 	Steps      int     `json:"steps"`  // optimizer steps; 0 for as many as Epochs gives
 	Epochs     float64 `json:"epochs"` // passes over the data
@@ -25,7 +26,8 @@ type Config struct {
 
 	LR          float64     `json:"lr"`
 	Schedule    optim.Decay `json:"schedule"`
-	Warmup      int         `json:"warmup"` // steps
+	Warmup      int         `json:"warmup"`                 // steps
+	WarmupRatio float64     `json:"warmup_ratio,omitempty"` // of all steps; Warmup comes before it
 	WeightDecay float64     `json:"weight_decay"`
 	Clip        float64     `json:"clip"` // largest gradient norm; 0 for no clipping
 
@@ -48,6 +50,14 @@ func Default() Config {
 		WeightDecay: 0.01, Clip: 1, Kernels: "auto", Checkpoints: Checkpoints{Keep: 2}}
 }
 
+// warmup returns the steps of the warm-up in a run of so many.
+func (c Config) warmup(steps int) int {
+	if c.Warmup > 0 {
+		return min(c.Warmup, steps)
+	}
+	return int(math.Ceil(c.WarmupRatio * float64(steps)))
+}
+
 const mostEpochs = 1e6
 
 // Validate reports every field that makes no sense, by the name of its flag.
@@ -67,9 +77,11 @@ func (c Config) Validate() error {
 	need(c.Accumulate > 0, "--grad-accum is %d, must be positive", c.Accumulate)
 	need(c.LR > 0 && finite(c.LR), "--lr is %g, must be positive", c.LR)
 	need(c.Warmup >= 0, "--warmup is %d, must not be negative", c.Warmup)
+	need(c.WarmupRatio >= 0 && c.WarmupRatio <= 1, "--warmup-ratio is %g, must be between 0 and 1", c.WarmupRatio)
 	need(c.WeightDecay >= 0 && finite(c.WeightDecay), "--weight-decay is %g, must not be negative", c.WeightDecay)
 	need(c.Clip >= 0 && finite(c.Clip), "--clip is %g, must not be negative", c.Clip)
 	need(c.Threads >= 0, "--threads is %d, must not be negative", c.Threads)
+	errs = append(errs, c.Data.Validate())
 	if _, err := optim.ParseDecay(string(c.Schedule)); err != nil {
 		errs = append(errs, fmt.Errorf("--schedule: %w", err))
 	}

@@ -1,25 +1,31 @@
 package trainer
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/chat"
 	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/data/corpus"
 	"github.com/seed98097648/tune/trainer/measure"
 	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/tokenizer"
 )
 
-// Job is a training run with its inputs in memory, ready to start.
+// Job is a training run with its model in memory and its data read, ready to start.
 type Job struct {
 	Config   Config
 	Model    *models.Model
 	Memory   core.Memory     // parameters, activations and gradients
 	Registry *core.Registry  // the kernels; nil for none
 	Measure  measure.Options // how auto measures them
-	Train    []data.Row
-	Eval     []data.Row
-	Files    []File // copied into the saved folder: the tokenizer and what belongs to it
+	Train    data.Rows
+	Eval     data.Rows      // nil for no evaluation
+	Corpus   *corpus.Corpus // where the rows come from; nil if not from files
+	Files    []File         // copied into the saved folder: the tokenizer and what belongs to it
 	Hooks    Hooks
 	Abort    <-chan struct{} // closing it makes Run give up at once, saving nothing more; may be nil
 
@@ -30,27 +36,22 @@ type Job struct {
 	Resume *Resume
 }
 
+// rowsIn returns the number of rows, of which nil has none.
+func rowsIn(rows data.Rows) int {
+	if rows == nil {
+		return 0
+	}
+	return rows.Len()
+}
+
 // File is a file of the saved folder.
 type File struct {
 	Name string
 	Data []byte
 }
 
-// When there is no evaluation data, a twentieth of the documents is kept for it, or of
-// the rows of a single document; but no more than this many, because evaluations take
-// time and the loss of so many hardly moves with more.
-const (
-	heldOut     = 0.05
-	mostHeldOut = 100
-)
-
-// holdOut splits items into those to train on and those kept for evaluation.
-func holdOut[T any](items []T, seed uint64) (train, eval []T, err error) {
-	return data.HoldOut(items, min(heldOut, mostHeldOut/float64(len(items))), seed)
-}
-
-// Load reads the model folder and the data that the configuration names.
-func Load(c Config, mem core.Memory) (*Job, error) {
+// Load reads the model folder and the data that the configuration names. Close the job.
+func Load(ctx context.Context, c Config, mem core.Memory) (*Job, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -63,14 +64,22 @@ func Load(c Config, mem core.Memory) (*Job, error) {
 		return nil, err
 	}
 	j := &Job{Config: c, Model: m, Memory: mem}
-	if err := j.read(tok); err != nil {
+	if err := j.read(ctx, tok); err != nil {
 		m.Free()
 		return nil, err
 	}
 	return j, nil
 }
 
-func (j *Job) read(tok *tokenizer.Tokenizer) error {
+// Close removes what the data took on disk. The job's rows cannot be read then.
+func (j *Job) Close() error {
+	if j.Corpus == nil {
+		return nil
+	}
+	return j.Corpus.Close()
+}
+
+func (j *Job) read(ctx context.Context, tok *tokenizer.Tokenizer) (err error) {
 	c, limit := j.Config, j.Model.Config.MaxPositionEmbeddings
 	if c.Seq > limit {
 		return fmt.Errorf("--seq is %d, but the model's max_position_embeddings is %d: choose at most that", c.Seq, limit)
@@ -79,50 +88,49 @@ func (j *Job) read(tok *tokenizer.Tokenizer) error {
 		return fmt.Errorf("%s: the tokenizer has %d tokens, but the model's vocab_size is %d: they do not belong together",
 			c.Model, tok.VocabSize(), j.Model.Vocab())
 	}
-	train, eval, err := documents(c)
-	if err != nil {
+	if j.Files, err = savedFiles(c); err != nil {
 		return err
 	}
-	if j.Train, err = rows(tok, train, c.Seq); err != nil {
-		return fmt.Errorf("%s: %w", c.Data, err)
+	if j.Corpus, err = corpus.Load(ctx, c.Data, DataModel(c, tok)); err != nil {
+		return err
 	}
-	if eval != nil {
-		if j.Eval, err = rows(tok, eval, c.Seq); err != nil {
-			return fmt.Errorf("evaluation data: %w", err)
-		}
-	} else if len(j.Train) > 1 {
-		if j.Train, j.Eval, err = holdOut(j.Train, c.Seed); err != nil {
-			return err
-		}
-	}
-	j.Files, err = tokenizerFiles(c.Model)
-	return err
+	j.Train, j.Eval = j.Corpus.Train, j.Corpus.Eval
+	return nil
 }
 
-// documents reads the training data and the evaluation data. The latter is nil when it
-// has to be cut from the rows, because the data is a single document.
-func documents(c Config) (train, eval []data.Document, err error) {
-	if train, err = data.ReadDocuments(c.Data); err != nil {
-		return nil, nil, err
+// savedFiles are those of the tokenizer, with the chat template that the model is trained on.
+func savedFiles(c Config) ([]File, error) {
+	files, err := tokenizerFiles(c.Model)
+	if name := c.Data.Template; name != "" && err == nil {
+		const own = "chat_template.jinja"
+		text, err := chat.Source(name)
+		if err != nil {
+			return nil, err
+		}
+		files = slices.DeleteFunc(files, func(f File) bool { return f.Name == own })
+		return append(files, File{own, []byte(text)}), nil
 	}
-	if c.EvalData != "" {
-		eval, err = data.ReadDocuments(c.EvalData)
-		return train, eval, err
-	}
-	const enough = 20 // documents, so that the share held out is at least one whole one
-	if len(train) < enough {
-		return train, nil, nil
-	}
-	return holdOut(train, c.Seed)
+	return files, err
 }
 
-func rows(tok *tokenizer.Tokenizer, docs []data.Document, seq int) ([]data.Row, error) {
-	eos, pad := data.None, data.None
+// DataModel returns what the rows of a run depend on besides its data.
+func DataModel(c Config, tok *tokenizer.Tokenizer) corpus.Model {
+	m := corpus.Model{Encoder: tok, EOS: data.None, Pad: data.None, Seq: c.Seq, Seed: c.Seed}
 	if id, ok := tok.EOS(); ok {
-		eos = id
+		m.EOS = id
 	}
 	if id, ok := tok.Pad(); ok {
-		pad = id
+		m.Pad = id
 	}
-	return data.Pack(data.Tokenize(tok, docs, eos), seq, pad)
+	m.Template = func() (corpus.Template, error) {
+		if name := c.Data.Template; name != "" {
+			return chat.Named(name, c.Model)
+		}
+		t, err := chat.Load(c.Model)
+		if errors.Is(err, chat.ErrNoTemplate) {
+			err = fmt.Errorf("%w with --template", err)
+		}
+		return t, err
+	}
+	return m
 }

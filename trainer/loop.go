@@ -132,7 +132,10 @@ func (r *session) step(ctx context.Context) error {
 	begin, lr := time.Now(), r.schedule.At(r.state.Step)
 	batches := make([]data.Batch, r.job.Config.Accumulate)
 	for k := range batches {
-		batches[k] = r.loader.Next()
+		var err error
+		if batches[k], err = r.loader.Next(); err != nil {
+			return err
+		}
 	}
 	done, err := r.engine.Step(ctx, batches, lr)
 	if err == nil && r.job.Config.Strict {
@@ -171,10 +174,14 @@ func (j *Job) fellBack() error {
 // done before the run was resumed, or ctx ends meanwhile.
 func (r *session) evaluateIfDue(ctx context.Context) error {
 	j, s := r.job, &r.state
-	if len(j.Eval) == 0 || !j.Config.Checkpoints.evalDue(s.Step, s.Steps) || s.Eval != nil && s.Eval.Step == s.Step {
+	if rowsIn(j.Eval) == 0 || !j.Config.Checkpoints.evalDue(s.Step, s.Steps) || s.Eval != nil && s.Eval.Step == s.Step {
 		return nil
 	}
-	loss, targets, err := r.engine.Evaluate(ctx, data.Batches(j.Eval, j.Config.Batch))
+	batches, failed := data.Stream(j.Eval, j.Config.Batch)
+	loss, targets, err := r.engine.Evaluate(ctx, batches)
+	if err == nil {
+		err = failed()
+	}
 	if err != nil && ctx.Err() != nil {
 		return nil
 	}

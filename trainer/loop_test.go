@@ -11,7 +11,9 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/models"
+	"github.com/seed98097648/tune/trainer/optim"
 )
 
 // job is a run of the tiny model that saves to a new folder.
@@ -96,7 +98,8 @@ func TestAbortSavesNothingAndCleansUp(t *testing.T) {
 func TestADivergedRunSavesNothing(t *testing.T) {
 	for _, evalRows := range []int{0, 2} {
 		j := job(t)
-		j.Config.LR, j.Config.Steps, j.Config.Clip, j.Eval = 1e38, 1, 0, j.Eval[:evalRows]
+		j.Config.LR, j.Config.Steps, j.Config.Clip = 1e38, 1, 0
+		j.Eval = j.Eval.(data.Slice)[:evalRows]
 		_, err := j.Run(t.Context())
 		if err == nil || saved(j) {
 			t.Errorf("saved %v, %v", saved(j), err)
@@ -126,6 +129,33 @@ func TestAStrictRunFailsOnAFallBack(t *testing.T) {
 	}
 }
 
+func TestWarmupIsInStepsOrAShareOfThem(t *testing.T) {
+	for _, tt := range []struct {
+		warmup int
+		ratio  float64
+		want   []float64 // shares of the peak
+	}{
+		{0, 0, []float64{1, 1, 1, 1}},
+		{2, 0, []float64{0.5, 1, 1, 1}},
+		{0, 0.6, []float64{1. / 3, 2. / 3, 1, 1}}, // rounded up
+		{2, 0.75, []float64{0.5, 1, 1, 1}},
+	} {
+		j := job(t)
+		j.Config.Steps, j.Config.Schedule, j.Config.Warmup, j.Config.WarmupRatio = 4, optim.Constant, tt.warmup, tt.ratio
+		var got []float64
+		j.Hooks.OnStep = func(s trainer.Step) { got = append(got, s.LR/j.Config.LR) }
+		if _, err := j.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range tt.want {
+			if math.Abs(got[i]-want) > 1e-12 {
+				t.Errorf("warm-up %d, ratio %g: learning rates %v of the peak, want %v", tt.warmup, tt.ratio, got, tt.want)
+				break
+			}
+		}
+	}
+}
+
 func TestConfigErrorsNameTheFlag(t *testing.T) {
 	for flag, change := range map[string]func(*trainer.Config){
 		"--steps":        func(c *trainer.Config) { c.Steps = -1 },
@@ -139,6 +169,7 @@ func TestConfigErrorsNameTheFlag(t *testing.T) {
 		"--lr":           func(c *trainer.Config) { c.LR = math.NaN() },
 		"--schedule":     func(c *trainer.Config) { c.Schedule = "stairs" },
 		"--warmup":       func(c *trainer.Config) { c.Warmup = -1 },
+		"--warmup-ratio": func(c *trainer.Config) { c.WarmupRatio = 2 },
 		"--weight-decay": func(c *trainer.Config) { c.WeightDecay = math.Inf(1) },
 		"--clip":         func(c *trainer.Config) { c.Clip = -1 },
 		"--threads":      func(c *trainer.Config) { c.Threads = -1 },

@@ -47,9 +47,14 @@ func OpenCheckpoint(path string) (*Resume, error) {
 }
 
 // free are the fields of a Config that may differ when a run is resumed: they change no
-// number, or, like the paths, what they stand for is compared by its content.
-var free = []string{"model", "data", "eval_data", "out", "threads", "strict", "gradient_checkpointing",
+// number, or, like the paths, what they stand for is compared by its content. Of the data
+// that is every field: the rows that come of them are compared.
+var free = []string{"model", "out", "threads", "strict", "gradient_checkpointing",
 	"checkpoints.save_every", "checkpoints.keep", "checkpoints.load_best_at_end"}
+
+func isFree(field string) bool {
+	return slices.Contains(free, field) || strings.HasPrefix(field, "data.")
+}
 
 // Check returns an error that names every field in which c differs from the configuration
 // of the run so far, in a way that would make the result another one.
@@ -64,10 +69,10 @@ func (r *Resume) Check(c Config) error {
 			names = append(names, name)
 		}
 	}
-	constant := c.Schedule == optim.Constant && r.State.Config.Schedule == optim.Constant && c.Warmup <= r.State.Steps
+	constant := c.Schedule == optim.Constant && r.State.Config.Schedule == optim.Constant && c.Warmup <= r.State.Steps && c.WarmupRatio == 0
 	var errs []error
 	for _, name := range names {
-		if was[name] == is[name] || slices.Contains(free, name) || constant && (name == "steps" || name == "epochs") {
+		if was[name] == is[name] || isFree(name) || constant && (name == "steps" || name == "epochs") {
 			continue
 		}
 		err := fmt.Errorf("%s: %s -> %s", flagName(name), orNone(was[name]), orNone(is[name]))

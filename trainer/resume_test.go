@@ -17,6 +17,7 @@ import (
 	"github.com/seed98097648/tune/internal/plugintest"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/checkpoint"
+	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/models"
 )
 
@@ -297,8 +298,8 @@ func TestResumingWithOtherInputsIsRefused(t *testing.T) {
 	halves(t, j, folder)
 	run1(t, j)
 	for want, change := range map[string]func(*trainer.Job){
-		"the data, or what the tokenizer": func(j *trainer.Job) { j.Train = j.Train[1:] },
-		"what the tokenizer makes of it":  func(j *trainer.Job) { j.Eval = j.Eval[1:] },
+		"the data, or what the tokenizer": func(j *trainer.Job) { j.Train = j.Train.(data.Slice)[1:] },
+		"what the tokenizer makes of it":  func(j *trainer.Job) { j.Eval = j.Eval.(data.Slice)[1:] },
 		"the model is not the one": func(j *trainer.Job) {
 			j.Model.Init(2)
 			halves(t, j, filepath.Join(t.TempDir(), "other"))

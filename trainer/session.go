@@ -49,22 +49,22 @@ func (r *session) begin() error {
 	}
 	steps := c.Steps
 	if steps == 0 {
-		steps = max(1, int(math.Ceil(c.Epochs*float64(len(j.Train))/float64(c.Batch*c.Accumulate))))
+		steps = max(1, int(math.Ceil(c.Epochs*float64(j.Train.Len())/float64(c.Batch*c.Accumulate))))
 	}
-	r.schedule = optim.Schedule{Decay: c.Schedule, Peak: c.LR, Warmup: min(c.Warmup, steps), Steps: steps}
+	r.schedule = optim.Schedule{Decay: c.Schedule, Peak: c.LR, Warmup: c.warmup(steps), Steps: steps}
 	if err := r.schedule.Validate(); err != nil {
 		return err
 	}
 	if err := j.checkDisk(steps); err != nil {
 		return err
 	}
-	r.state.Version, r.state.Config, r.state.Steps, r.state.Rows = stateVersion, c, steps, len(j.Train)
+	r.state.Version, r.state.Config, r.state.Steps, r.state.Rows = stateVersion, c, steps, j.Train.Len()
 	if c.Checkpoints.SaveEvery > 0 || j.Resume != nil {
 		if r.state.Model, r.state.Data, err = j.fingerprint(); err != nil {
 			return err
 		}
 	}
-	start := Start{Model: j.Model.Config.ModelType, Parameters: j.Model.Elems(), Rows: len(j.Train), EvalRows: len(j.Eval), Steps: steps, Config: c}
+	start := Start{Model: j.Model.Config.ModelType, Parameters: j.Model.Elems(), Rows: j.Train.Len(), EvalRows: rowsIn(j.Eval), Steps: steps, Config: c}
 	if j.Resume == nil {
 		r.out.log(start)
 	} else if err := r.restore(j.Resume); err != nil {

@@ -130,8 +130,12 @@ func (j *Job) fingerprint() (model, rows string, err error) {
 		}
 	}
 	h := sha256.New()
-	for _, rows := range [][]data.Row{j.Train, j.Eval} {
-		for _, row := range rows {
+	for _, rows := range []data.Rows{j.Train, j.Eval} {
+		for i := range rowsIn(rows) {
+			row, err := rows.Row(i)
+			if err != nil {
+				return "", "", err
+			}
 			hashRow(h, row)
 		}
 		h.Write([]byte("end"))

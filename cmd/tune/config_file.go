@@ -117,10 +117,28 @@ func (s *settings) set(key string, node *yaml.Node) error {
 	if meant, ok := theirValues[key][value]; ok {
 		value = meant
 	}
-	if err := s.command.Flags.Set(name, value); err != nil {
-		return fmt.Errorf("%q does not fit; it must be %s", value, cmp.Or(valueKinds[flag.Value.Type()], "true or false"))
+	for _, value := range each(flag, node, value) {
+		if err := s.command.Flags.Set(name, value); err != nil {
+			return fmt.Errorf("%q does not fit; it must be %s", value, cmp.Or(valueKinds[flag.Value.Type()], "true or false"))
+		}
 	}
 	return nil
+}
+
+// each returns what a flag is set to, one after another: the items of a list for a flag
+// that may be given again, else the one value.
+func each(flag *pflag.Flag, node *yaml.Node, value string) []string {
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	if _, ok := flag.Value.(pflag.SliceValue); !ok || node.Kind != yaml.SequenceNode {
+		return []string{value}
+	}
+	var items []string
+	for _, item := range node.Content {
+		items = append(items, item.Value)
+	}
+	return items
 }
 
 // keys lists everything that a file may say.

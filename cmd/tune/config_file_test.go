@@ -120,7 +120,7 @@ func TestTheirNamesAreOfFlags(t *testing.T) {
 }
 
 func TestPrintedConfigIsReadAsItWas(t *testing.T) {
-	first, _, err := trainWith(t, "", "--lr", "3e-5", "--model", "1e5", "--kernels", "auto,-npu_fused_rope", "--strict")
+	first, _, err := trainWith(t, "", "--lr", "3e-5", "--model", "1e5", "--kernels", "auto,-npu_fused_rope", "--strict", "--data", "a.json,b@2", "--data", "c, d")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/data/corpus"
 	"github.com/seed98097648/tune/trainer/generate"
 	"github.com/seed98097648/tune/trainer/measure"
 )
@@ -20,10 +21,10 @@ import (
 const evalLong = `Measure how well a model knows a text: its mean loss for each token, and the
 perplexity, which is exp(loss). Documents are packed into rows as for training.
 
-A JSONL file whose rows have a prompt and an answer (the fields prompt and
-answer, completion or response) is scored on the answers alone. With
---exact-match the model also answers each prompt, by its likeliest tokens, and
-the answer counts if it is the expected one, white space around them aside.
+A conversation, in any of the formats that train takes, is scored on the
+assistant's words alone. With --exact-match the model also answers what each
+conversation asks first, by its likeliest tokens, and the answer counts if it is
+the expected one, white space around them aside.
 
 With --json the result is one object, with the fields model, data, rows, targets,
 loss, perplexity, and with --exact-match also right, asked and answers.`
@@ -31,7 +32,7 @@ loss, perplexity, and with --exact-match also right, asked and answers.`
 // evalFlags are the values of eval's flags.
 type evalFlags struct {
 	inferenceFlags
-	data       string
+	data       corpus.Config
 	batch, seq int
 	exact      bool
 	newTokens  int
@@ -45,13 +46,14 @@ func (a *app) evalCommand() *Command {
 	e := &evalFlags{}
 	in := c.Group("Model and data")
 	e.addModel(in)
-	in.StringVar(&e.data, "data", "", "a text or JSONL `FILE`, or a folder of them")
+	in.StringArrayVar(&e.data.Eval, "data", nil, "a `FILE` or folder to measure on, or a name of --dataset-dir; may be given again")
 	in.IntVar(&e.batch, "batch", 4, "`ROWS` of a batch")
 	in.IntVar(&e.seq, "seq", 256, "`TOKENS` of a row; by default no more than the model can take")
 	in.BoolVar(&e.exact, "exact-match", false, "let the model answer the prompts of the data, too")
 	in.IntVar(&e.newTokens, "max-new-tokens", 256, "the most `TOKENS` of an answer")
+	addDataReading(c.Group("Reading the data"), &e.data)
 	e.addMachine(c.Group("Machine and output"))
-	c.Groups[1].Flags.BoolVar(&e.json, "json", false, "write one JSON object")
+	c.Groups[2].Flags.BoolVar(&e.json, "json", false, "write one JSON object")
 	c.finish()
 	c.Run = func(ctx context.Context, args []string) error {
 		if err := c.noArguments(args); err != nil {
@@ -72,7 +74,7 @@ func (e *evalFlags) check(c *Command) error {
 		return err
 	}
 	switch {
-	case e.data == "":
+	case len(e.data.Eval) == 0:
 		return c.usagef("--data is not given: name the text to measure on")
 	case e.batch < 1:
 		return c.usagef("--batch is %d, must be positive", e.batch)
@@ -120,15 +122,22 @@ func (a *app) eval(ctx context.Context, e *evalFlags) (err error) {
 	if limit := in.model.Config.MaxPositionEmbeddings; e.seq > limit {
 		return fmt.Errorf("--seq is %d, but the model's max_position_embeddings is %d: choose at most that", e.seq, limit)
 	}
-	held, err := e.read(in.tokenizer)
+	held, err := e.read(ctx, in.tokenizer)
 	if err != nil {
-		return fmt.Errorf("--data: %w", err)
+		return err
 	}
-	if held.tooLong > 0 {
-		a.note("%s: %s too long for --seq %d and left out of the loss", e.data, plural(held.tooLong, "row"), e.seq)
+	defer closing(held, &err)
+	if err := a.noteData(e.data, held); err != nil {
+		return err
 	}
-	if e.exact && len(held.questions) == 0 {
-		return fmt.Errorf("--exact-match: %s has no rows with a prompt and an answer", e.data)
+	var asked []question
+	if e.exact {
+		if asked, err = questions(held, in.tokenizer); err != nil {
+			return err
+		}
+		if len(asked) == 0 {
+			return fmt.Errorf("--exact-match: %s has no conversations, and asks nothing", strings.Join(e.data.Eval, ", "))
+		}
 	}
 	report, err := in.place(ctx, a, &e.inferenceFlags, measure.Run{Batch: e.batch, Seq: e.seq})
 	if err != nil {
@@ -137,12 +146,12 @@ func (a *app) eval(ctx context.Context, e *evalFlags) (err error) {
 	if report != nil {
 		fmt.Fprint(a.stderr, report)
 	}
-	r := &evaluation{Model: e.model, Data: e.data, Rows: len(held.rows)}
-	if err := a.evalLoss(ctx, in, e, held.rows, r); err != nil {
+	r := &evaluation{Model: e.model, Data: strings.Join(e.data.Eval, ", "), Rows: held.Eval.Len()}
+	if err := a.evalLoss(ctx, in, e, held.Eval, r); err != nil {
 		return err
 	}
 	if e.exact {
-		if err := a.evalAnswers(ctx, in, e, held.questions, r); err != nil {
+		if err := a.evalAnswers(ctx, in, e, asked, r); err != nil {
 			return err
 		}
 	}
@@ -162,15 +171,19 @@ func (r *evaluation) print(w io.Writer) error {
 }
 
 // evalLoss measures the loss.
-func (a *app) evalLoss(ctx context.Context, in *inference, e *evalFlags, rows []data.Row, r *evaluation) error {
+func (a *app) evalLoss(ctx context.Context, in *inference, e *evalFlags, rows data.Rows, r *evaluation) error {
 	ev, err := trainer.NewEvaluator(in.model, in.memory, e.batch, e.seq, e.seq)
 	if err != nil {
 		return err
 	}
 	defer ev.Close()
-	total := (len(rows) + e.batch - 1) / e.batch
-	batches := counted(data.Batches(rows, e.batch), func(n int) { a.note("loss: %d of %d batches", n, total) })
+	total := (rows.Len() + e.batch - 1) / e.batch
+	stream, failed := data.Stream(rows, e.batch)
+	batches := counted(stream, func(n int) { a.note("loss: %d of %d batches", n, total) })
 	if r.Loss, r.Targets, err = ev.Loss(ctx, batches); err != nil {
+		return err
+	}
+	if err := failed(); err != nil {
 		return err
 	}
 	r.Perplexity = math.Exp(r.Loss)
@@ -191,14 +204,16 @@ func (a *app) evalAnswers(ctx context.Context, in *inference, e *evalFlags, ques
 	defer s.Close()
 	right, asked := 0, 0
 	for q := range counted(slices.Values(questions), func(n int) { a.note("exact match: %d right of %d, %d to go", right, n, len(questions)-n) }) {
-		out, err := generate.Run(ctx, s, in.tokenizer, q.prompt, o)
+		own := o
+		own.EOS = append(o.EOS[:len(o.EOS):len(o.EOS)], q.stop...)
+		out, err := generate.Run(ctx, s, in.tokenizer, q.prompt, own)
 		if err != nil {
-			return fmt.Errorf("%s, question %d: %w", e.data, asked+1, err)
+			return fmt.Errorf("question %d: %w", asked+1, err)
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		got := answer{Want: strings.TrimSpace(q.answer), Got: strings.TrimSpace(out.Text)}
+		got := answer{Want: q.answer, Got: strings.TrimSpace(out.Text)}
 		if got.Right = got.Got == got.Want; got.Right {
 			right++
 		}

@@ -30,7 +30,7 @@ func startUnread(t *testing.T, dir string) (cmd *exec.Cmd, out io.ReadCloser, st
 	if err := writeModel(filepath.Join(dir, "m"), "qwen3_moe"); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "text.txt"), []byte(corpus()), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "text.txt"), []byte(sampleText()), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	cmd = exec.Command("tune", "--kernels", "all", "--plugin-dir", pluginDir(t), "--model", "m", "--data", "text.txt",

@@ -146,6 +146,8 @@ type plannedSite struct {
 	Facts  core.Facts `json:"facts"`
 	Kernel string     `json:"kernel"` // empty for the plain forward
 	Reason string     `json:"reason,omitempty"`
+	// CoveredBy is the path of the site whose kernel does the work of this one.
+	CoveredBy string `json:"covered_by,omitempty"`
 
 	Measured *core.Measurement `json:"measured,omitempty"` // what auto has decided by
 }
@@ -153,7 +155,8 @@ type plannedSite struct {
 func newPlanned(p *core.Plan, f *planFlags) planned {
 	out := planned{Batch: f.batch, Seq: f.seq, Sites: []plannedSite{}, Applied: map[string]int{}}
 	for _, action := range p.Actions {
-		s := plannedSite{Path: action.Site.Path, Op: action.Site.Op, Facts: action.Site.Facts, Reason: action.Reason, Measured: action.Measured}
+		s := plannedSite{Path: action.Site.Path, Op: action.Site.Op, Facts: action.Site.Facts, Reason: action.Reason,
+			CoveredBy: action.CoveredBy, Measured: action.Measured}
 		if action.Kernel != nil {
 			s.Kernel = action.Kernel.Info().Name
 			out.Applied[s.Kernel]++

@@ -77,7 +77,7 @@ func TestARunThatIsKilledGoesOnToTheSameEnd(t *testing.T) {
 	if err := writeModel(filepath.Join(dir, "m"), "qwen3_moe"); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "text.txt"), []byte(corpus()), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "text.txt"), []byte(sampleText()), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	const steps, kills, most = "80", 10, 6 // steps between two kills
@@ -143,7 +143,7 @@ func TestAnInterruptedRunSaysHowToGoOn(t *testing.T) {
 	if err := writeModel(filepath.Join(dir, "m"), "llama"); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "text.txt"), []byte(corpus()), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "text.txt"), []byte(sampleText()), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	const steps = "1000000"

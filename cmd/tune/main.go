@@ -45,6 +45,7 @@ func (a *app) commands() []*Command {
 		a.mergeCommand(),
 		a.generateCommand(),
 		a.evalCommand(),
+		a.dataPreviewCommand(),
 		a.planCommand(),
 		a.kernelsListCommand(),
 		a.kernelsInspectCommand(),

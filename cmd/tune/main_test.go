@@ -121,8 +121,8 @@ func byteTokenizer() []byte {
 	return b
 }
 
-// corpus is a text of many short documents.
-func corpus() string {
+// sampleText is a text of many short documents.
+func sampleText() string {
 	var b strings.Builder
 	for i := range 60 {
 		fmt.Fprintf(&b, "one two three %d four five six\n<|endoftext|>\n", i)

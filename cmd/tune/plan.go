@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -42,7 +41,9 @@ func (a *app) planCommand() *Command {
 		if t.config.Model == "" {
 			return c.usagef("--model is missing: name the model folder to plan for")
 		}
-		t.config.Data = cmp.Or(t.config.Data, "-") // which is not needed to plan
+		if t.config.Data.Paths == nil {
+			t.config.Data.Paths = []string{"-"} // which is not needed to plan
+		}
 		if err := t.check(c, args); err != nil {
 			return err
 		}

@@ -42,7 +42,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("XDG_CACHE_HOME", filepath.Join(filepath.Dir(dir), "cache"))
 			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, "config"))
 			e.Setenv("GOCACHE", strings.TrimSpace(string(gocache)))
-			return os.WriteFile(filepath.Join(e.WorkDir, "text.txt"), []byte(corpus()), 0o666)
+			return os.WriteFile(filepath.Join(e.WorkDir, "text.txt"), []byte(sampleText()), 0o666)
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"status": status,

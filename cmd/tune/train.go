@@ -11,7 +11,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/trainer"
-	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/data/format"
 	"github.com/seed98097648/tune/trainer/demo"
 	"github.com/seed98097648/tune/trainer/progress"
 )
@@ -20,11 +20,13 @@ const trainLong = `Fine-tune a model on text and save it as a model folder that 
 transformers can load.
 
 --model is a Hugging Face model folder: config.json, model.safetensors or its
-shards, tokenizer.json. --data is text, or JSONL with a field "text", or a
-folder of such files; a part of it is held out and evaluated before, during and
-after, unless --eval-data is given. Without --model and --data, tune trains a
-small model on examples of its own, to show that everything works; flags that
-are given change that run too.
+shards, tokenizer.json. --data is text, or rows of Alpaca, ShareGPT, messages,
+questions and answers, or text, in JSONL, JSON, CSV or Parquet; or a folder of
+such files. "tune data preview" shows what is read. Of conversations only the
+assistant's words are learned. A part of the data is held out and evaluated
+before, during and after, unless --eval-data is given. Without --model and
+--data, tune trains a small model on examples of its own, to show that
+everything works; flags that are given change that run too.
 
 --config reads any of these flags from a YAML file, where a key is the flag's
 name with underscores, or LLaMA-Factory's name for it; --print-config shows what
@@ -77,6 +79,8 @@ func newTrainFlags(c *Command) *trainFlags {
 	t := &trainFlags{config: trainer.Default()}
 	t.file.add(c.Group("Configuration"))
 	t.addData(c.Group("Model and data"))
+	addDataReading(c.Group("Reading the data"), &t.config.Data)
+	addDataLearning(c.Groups[len(c.Groups)-1].Flags, &t.config.Data)
 	t.addLength(c.Group("Length of the run"))
 	t.addOptimizer(c.Group("Optimizer"))
 	t.addLoRA(c.Group("LoRA"))
@@ -118,15 +122,16 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []strin
 		return err
 	}
 	defer closing(mem, &err)
-	job, example, err := t.load(mem)
+	job, example, err := t.load(ctx, mem)
 	if err != nil {
 		return err
 	}
+	defer closing(job, &err)
 	job.Resume, a.pluginDir = t.resume, t.kernels.dir
 	if err := t.keepConfig(c, job); err != nil {
 		return err
 	}
-	if err := a.noteSkipped(t.config.Data, t.config.EvalData); err != nil {
+	if err := a.noteData(job.Config.Data, job.Corpus); err != nil {
 		return err
 	}
 	reg, err := t.kernels.open(ctx, a, transport.Options{Threads: t.config.Threads, Strict: t.config.Strict})
@@ -157,15 +162,18 @@ func (t *trainFlags) check(c *Command, args []string) error {
 	if err := c.oneOf("log", t.log, progress.Formats()...); err != nil {
 		return err
 	}
+	if err := c.oneOf("data-format", string(t.config.Data.Format), format.Formats()...); err != nil {
+		return err
+	}
 	if err := c.oneOf("schedule", string(t.config.Schedule), schedules()...); err != nil {
 		return err
 	}
 	switch {
-	case t.config.Model != "" && t.config.Data == "":
+	case t.config.Model != "" && len(t.config.Data.Paths) == 0:
 		return c.usagef("--model is given without --data: name the text to train on, or leave both out for the built-in example")
-	case t.config.Model == "" && t.config.Data != "":
+	case t.config.Model == "" && len(t.config.Data.Paths) > 0:
 		return c.usagef("--data is given without --model: name the model folder to train, or leave both out for the built-in example")
-	case t.config.Model == "" && t.config.EvalData != "":
+	case t.config.Model == "" && len(t.config.Data.Eval) > 0:
 		return c.usagef("--eval-data is given without --model and --data: the built-in example has its own")
 	case t.config.Model == "" && t.config.LoRA.Enabled():
 		return c.usagef("LoRA needs --model and --data: the built-in example starts from random weights")
@@ -295,28 +303,11 @@ func plural[N int | uint64](n N, noun string) string {
 // closing closes c when a function returns, and lets it tell of a failure.
 func closing(c io.Closer, err *error) { *err = errors.Join(*err, c.Close()) }
 
-// noteSkipped names the files of data folders that are neither text nor JSONL.
-func (a *app) noteSkipped(folders ...string) error {
-	for _, folder := range folders {
-		if folder == "" {
-			continue
-		}
-		skipped, err := data.Skipped(folder)
-		if err != nil {
-			return err
-		}
-		if len(skipped) > 0 {
-			a.note("%s: read .txt and .jsonl only; skipped %s", folder, strings.Join(skipped, ", "))
-		}
-	}
-	return nil
-}
-
 // load reads the model and the data that the flags name. Without any it makes the
 // built-in example, and returns that too.
-func (t *trainFlags) load(mem core.Memory) (*trainer.Job, *demo.Demo, error) {
+func (t *trainFlags) load(ctx context.Context, mem core.Memory) (*trainer.Job, *demo.Demo, error) {
 	if t.config.Model != "" {
-		job, err := trainer.Load(t.config, mem)
+		job, err := trainer.Load(ctx, t.config, mem)
 		return job, nil, err
 	}
 	d, err := demo.New(t.config, mem)

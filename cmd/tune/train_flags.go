@@ -11,8 +11,7 @@ const defaultOut = "tune-out"
 func (t *trainFlags) addData(f *pflag.FlagSet) {
 	c := &t.config
 	f.StringVar(&c.Model, "model", "", "the model `FOLDER`")
-	f.StringVar(&c.Data, "data", "", "a text or JSONL `FILE`, or a folder of them, to train on")
-	f.StringVar(&c.EvalData, "eval-data", "", "a `FILE` to evaluate on; otherwise a part of the data is held out")
+	addDataPaths(f, &c.Data)
 	f.StringVar(&c.Out, "out", defaultOut, "the `FOLDER` to save, which must not exist or be empty; unless given, the first of "+
 		defaultOut+", "+defaultOut+"-2, ... that does not exist")
 }
@@ -31,6 +30,7 @@ func (t *trainFlags) addOptimizer(f *pflag.FlagSet) {
 	f.Float64Var(&c.LR, "lr", c.LR, "`PEAK` of the learning rate")
 	f.StringVar((*string)(&c.Schedule), "schedule", string(c.Schedule), "the `SHAPE` of the learning rate after the warm-up: cosine, linear or constant")
 	f.IntVar(&c.Warmup, "warmup", c.Warmup, "`STEPS` of linear warm-up")
+	f.Float64Var(&c.WarmupRatio, "warmup-ratio", c.WarmupRatio, "`SHARE` of all steps for the linear warm-up, unless --warmup gives steps")
 	f.Float64Var(&c.WeightDecay, "weight-decay", c.WeightDecay, "decoupled weight `DECAY` of AdamW")
 	f.Float64Var(&c.Clip, "clip", c.Clip, "largest `NORM` of the gradient; 0 for no clipping")
 	f.Uint64Var(&c.Seed, "seed", c.Seed, "`SEED` of everything random: the same seed gives the same losses")

@@ -17,7 +17,7 @@ func uses(op core.Op) []core.Facts {
 func variants(op core.Op, f core.Facts) []core.Facts {
 	var changes []func(*core.Facts)
 	switch op {
-	case core.RMSNorm:
+	case core.RMSNorm, core.AddRMSNorm:
 		f.Dim, f.Eps, f.Cast = 64, 1e-6, core.CastBeforeWeight
 		changes = []func(*core.Facts){
 			func(f *core.Facts) { f.Offset = 1 },
@@ -35,6 +35,17 @@ func variants(op core.Op, f core.Facts) []core.Facts {
 			func(f *core.Facts) { f.Pairing = core.Interleaved },
 			func(f *core.Facts) { f.RotaryDim = 8 },
 		}
+	case core.MoEGate:
+		f.WeightDType, f.Experts, f.TopK = core.InvalidDType, 8, 2
+		f.Scoring, f.Groups, f.TopGroups, f.Normalize, f.Scale = core.ScoringSoftmax, 1, 1, true, 1
+		changes = []func(*core.Facts){
+			func(f *core.Facts) { f.Normalize = false },
+			func(f *core.Facts) { f.Scoring = core.ScoringSigmoid },
+			func(f *core.Facts) { f.Scoring, f.Bias = core.ScoringSigmoid, true },
+			func(f *core.Facts) {
+				f.Scoring, f.Bias, f.Groups, f.TopGroups, f.Scale = core.ScoringSigmoid, true, 4, 2, 2.5
+			},
+		}
 	case core.MoEExperts:
 		f.Dim, f.Intermediate, f.Experts, f.TopK = 64, 32, 8, 2
 		f.Activation, f.Layout, f.Routing = "silu", core.Packed, core.RoutingNormalized
@@ -43,6 +54,11 @@ func variants(op core.Op, f core.Facts) []core.Facts {
 			func(f *core.Facts) { f.Routing = core.RoutingSoftmax },
 			func(f *core.Facts) { f.Activation = "gelu" },
 		}
+	case core.Attention:
+		f.WeightDType, f.HeadDim, f.Heads, f.KVHeads = core.InvalidDType, 16, 4, 2
+		changes = []func(*core.Facts){func(f *core.Facts) { f.KVHeads = 4 }}
+	case core.LinearCrossEntropy:
+		f.Dim, f.Vocab = 64, 256
 	}
 	all := []core.Facts{f}
 	for _, change := range changes {

@@ -30,9 +30,12 @@ func (k faulty) run(ctx context.Context, c *core.Call) error {
 
 // facts of the planted bugs, one use of each op.
 var facts = map[core.Op]core.Facts{
-	core.RMSNorm: {DType: core.Float32, WeightDType: core.Float32, Dim: 65, Eps: 1e-5, Cast: core.CastBeforeWeight},
-	core.SwiGLU:  {DType: core.Float32, Intermediate: 33, Activation: "silu", Layout: core.Packed},
-	core.RoPE:    {DType: core.Float32, Pairing: core.Half, RotaryDim: 8, HeadDim: 12, Heads: 4, KVHeads: 2},
+	core.RMSNorm:    {DType: core.Float32, WeightDType: core.Float32, Dim: 65, Eps: 1e-5, Cast: core.CastBeforeWeight},
+	core.SwiGLU:     {DType: core.Float32, Intermediate: 33, Activation: "silu", Layout: core.Packed},
+	core.RoPE:       {DType: core.Float32, Pairing: core.Half, RotaryDim: 8, HeadDim: 12, Heads: 4, KVHeads: 2},
+	core.AddRMSNorm: {DType: core.Float32, WeightDType: core.Float32, Dim: 65, Eps: 1e-5, Cast: core.CastBeforeWeight},
+	core.MoEGate: {DType: core.Float32, Experts: 12, TopK: 3, Scoring: core.ScoringSigmoid, Bias: true,
+		Groups: 4, TopGroups: 2, Normalize: true, Scale: 2.5},
 	core.MoEExperts: {DType: core.Float32, WeightDType: core.Float32, Dim: 9, Intermediate: 5, Activation: "silu",
 		Layout: core.Packed, Experts: 4, TopK: 2, Routing: core.RoutingNormalized},
 }
@@ -99,6 +102,29 @@ func withInput(name string, f func(c *core.Call, v []float32)) func(runFunc, *co
 	}
 }
 
+// withInputOf is withInput in one pass.
+func withInputOf(pass core.Pass, name string, f func(c *core.Call, v []float32)) func(runFunc, *core.Call) error {
+	return func(run runFunc, c *core.Call) error {
+		if c.Pass != pass {
+			return run(c)
+		}
+		return withInput(name, f)(run, c)
+	}
+}
+
+func zeroes(_ *core.Call, v []float32) { clear(v) }
+
+// afterIDs plants a bug in the indices that a forward pass gives.
+func afterIDs(output string, f func(c *core.Call, ids []int32)) func(runFunc, *core.Call) error {
+	return func(run runFunc, c *core.Call) error {
+		err := run(c)
+		if err == nil && has(c, output) {
+			f(c, c.Output(output).Int32s())
+		}
+		return err
+	}
+}
+
 // beside returns the byte at an offset from the start of a tensor, which lies between
 // guards.
 func beside(x core.Tensor, offset int) *byte {
@@ -147,6 +173,52 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 				}
 			}
 		}), nil},
+		{"outputs mixed up", core.AddRMSNorm, "forward y", func(run runFunc, c *core.Call) error {
+			err := run(c)
+			if err == nil && c.Pass == core.Forward {
+				y, h := c.Output("y").Float32s(), c.Output("h").Float32s()
+				for i := range y {
+					y[i], h[i] = h[i], y[i]
+				}
+			}
+			return err
+		}, nil},
+		{"residual dropped", core.AddRMSNorm, "forward h", withInputOf(core.Forward, "residual", zeroes), nil},
+		{"second output is x", core.AddRMSNorm, "forward h", func(run runFunc, c *core.Call) error {
+			err := run(c)
+			if err == nil && c.Pass == core.Forward {
+				copy(c.Output("h").Data, c.Input("x").Data)
+			}
+			return err
+		}, nil},
+		{"gradient at h dropped", core.AddRMSNorm, "backward dx", withInputOf(core.Backward, "dh", zeroes), nil},
+		{"bias weighs", core.MoEGate, "forward routing_weights", func(run runFunc, c *core.Call) error {
+			err := run(c)
+			if err == nil && c.Pass == core.Forward {
+				for i, e := range c.Output("expert_ids").Int32s() {
+					c.Output("routing_weights").Float32s()[i] += c.Input("bias").Float32s()[e]
+				}
+			}
+			return err
+		}, nil},
+		{"bias ignored", core.MoEGate, "forward expert_ids", withInputOf(core.Forward, "bias", zeroes), nil},
+		{"groups ignored", core.MoEGate, "forward expert_ids", withFacts(func(f *core.Facts) { f.TopGroups = f.Groups }), nil},
+		{"not divided by the sum", core.MoEGate, "forward routing_weights", withFacts(func(f *core.Facts) { f.Normalize = false }), nil},
+		{"not scaled", core.MoEGate, "forward routing_weights", withFacts(func(f *core.Facts) { f.Scale = 1 }), nil},
+		{"softmax of the best only", core.MoEGate, "forward routing_weights", withFacts(func(f *core.Facts) { f.Normalize = true }),
+			func(f *core.Facts) {
+				f.Scoring, f.Normalize, f.Bias, f.Groups, f.TopGroups = core.ScoringSoftmax, false, false, 1, 1
+			}},
+		{"last of equal ones first", core.MoEGate, "ties: forward expert_ids", afterIDs("expert_ids", func(c *core.Call, ids []int32) {
+			for i := 1; i < len(ids); i++ {
+				logits := c.Input("logits").Float32s()[i/c.Facts.TopK*c.Facts.Experts:]
+				if i%c.Facts.TopK > 0 && logits[ids[i]] == logits[ids[i-1]] {
+					ids[i], ids[i-1] = ids[i-1], ids[i]
+				}
+			}
+		}), nil},
+		{"gradient of the weights only", core.MoEGate, "backward dlogits", withFacts(func(f *core.Facts) { f.Normalize = false }),
+			func(f *core.Facts) { f.Scale = 1 }},
 		{"gate and up swapped", core.SwiGLU, "forward y", withInput("gate_up", swapHalves(33)), nil},
 		{"gradients of gate and up swapped", core.SwiGLU, "backward dgate_up", after("dgate_up", swapHalves(33)), nil},
 		{"wrong pairing", core.RoPE, "forward q_out", withFacts(func(f *core.Facts) { f.Pairing = core.Interleaved }), nil},

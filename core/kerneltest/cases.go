@@ -12,14 +12,13 @@ import (
 func Cases(op core.Op) []Case {
 	var cases []Case
 	for _, d := range []core.DType{core.Float32, core.BFloat16, core.Float16} {
-		weights := op == core.RMSNorm || op == core.MoEExperts || op == core.LinearCrossEntropy
 		for i, f := range variants(op) {
 			f.DType = d
-			if f.WeightDType == core.InvalidDType && weights {
+			if f.WeightDType == core.InvalidDType && hasWeights(op) {
 				f.WeightDType = d
 			}
 			cases = append(cases, CasesFor(op, f)...)
-			if weights && i%2 == 0 {
+			if hasWeights(op) && i%2 == 0 {
 				f.Frozen = true
 				cases = append(cases, CasesFor(op, f)...)
 			}
@@ -28,11 +27,20 @@ func Cases(op core.Op) []Case {
 	return cases
 }
 
+// hasWeights reports whether facts of the op say how its weights are stored.
+func hasWeights(op core.Op) bool {
+	switch op {
+	case core.RMSNorm, core.AddRMSNorm, core.MoEExperts, core.LinearCrossEntropy:
+		return true
+	}
+	return false
+}
+
 // variants returns facts without DType; WeightDType is set only where it is to differ
 // from DType.
 func variants(op core.Op) []core.Facts {
 	switch op {
-	case core.RMSNorm:
+	case core.RMSNorm, core.AddRMSNorm:
 		norm := func(dim, offset int, cast core.CastOrder) core.Facts {
 			return core.Facts{Dim: dim, Eps: 1e-5, Offset: offset, Cast: cast}
 		}
@@ -58,6 +66,8 @@ func variants(op core.Op) []core.Facts {
 			}
 		}
 		return all
+	case core.MoEGate:
+		return gateVariants()
 	case core.MoEExperts:
 		var all []core.Facts
 		for i, layout := range []core.Layout{core.Packed, core.PerExpert} {
@@ -98,12 +108,15 @@ func CasesFor(op core.Op, f core.Facts) []Case {
 		base("nan and inf", 9, notFinite),
 	}
 	switch op {
-	case core.RMSNorm:
+	case core.RMSNorm, core.AddRMSNorm:
 		large, small := float32(1e12), float32(1e-12)
 		if f.DType == core.Float16 {
 			large, small = 1e4, 1e-4
 		}
 		cases = append(cases, base("large", 5, scaled("x", large)), base("small", 5, scaled("x", small)))
+		if op == core.AddRMSNorm {
+			cases = append(cases, base("large residual", 5, scaled("residual", large)), base("residual cancels x", 5, canceled))
+		}
 	case core.SwiGLU:
 		name := "gate"
 		if f.Layout == core.Packed {
@@ -113,6 +126,9 @@ func CasesFor(op core.Op, f core.Facts) []Case {
 	case core.RoPE:
 		cases = append(cases, refused(base("position past the tables", 3, last("positions", 11))),
 			refused(base("negative position", 3, last("positions", -1))))
+	case core.MoEGate:
+		cases = append(cases, base("many tokens", 300, nil), base("ties", 9, tied), base("all experts alike", 3, alike),
+			base("far apart", 7, scaled("logits", 4)))
 	case core.MoEExperts:
 		cases = append(cases, base("all to the first expert", 6, routed(func(t, k int) int { return k })),
 			base("all to the last expert", 6, routed(func(t, k int) int { return f.Experts - 1 - k })),
@@ -169,6 +185,16 @@ func refused(c Case) Case {
 	return c
 }
 
+// canceled makes the residual the opposite of x.
+func canceled(in map[string][]core.Tensor) {
+	v := make([]float32, in["x"][0].Elems())
+	in["x"][0].Load(v, 0)
+	for i := range v {
+		v[i] = -v[i]
+	}
+	in["residual"][0].Store(v, 0)
+}
+
 // scaled multiplies an input; with a standard deviation of 1 before, the largest of a
 // few hundred values is about three times the factor.
 func scaled(name string, by float32) func(map[string][]core.Tensor) {
@@ -218,10 +244,14 @@ func notFinite(in map[string][]core.Tensor) {
 	if labels := in["labels"]; labels != nil {
 		clear(labels[0].Int32s())
 	}
+	names := []string{"gate", "up", "gate_up", "q", "k", "logits", "dy", "dq_out", "dk_out", "drouting_weights"}
+	if in["x"] != nil {
+		names = []string{"x", "residual", "dy", "dh"}
+	}
 	row := 0
-	for _, name := range []string{"x", "gate", "up", "gate_up", "q", "k", "dy", "dq_out", "dk_out"} {
+	for _, name := range names {
 		tensors := in[name]
-		if len(tensors) == 0 || in["x"] != nil && name != "x" && name != "dy" {
+		if len(tensors) == 0 {
 			continue
 		}
 		x := tensors[0]

@@ -68,6 +68,16 @@ func compare(f core.Facts, name string, got, want, single core.Tensor) error {
 	return nil
 }
 
+// sameIndices checks an output of indices, which is right or wrong.
+func sameIndices(name string, got, want core.Tensor) error {
+	for i, w := range want.Int32s() {
+		if g := got.Int32s()[i]; g != w {
+			return fmt.Errorf("%s: %w: %v: %d, want %d", name, core.ErrWrongResult, index(got.Shape, i), g, w)
+		}
+	}
+	return nil
+}
+
 // compareRounding finds a norm that rounds at another place than its cast order says.
 // That moves many elements by one unit each, which is too little for distance.
 func compareRounding(name string, got, want core.Tensor) error {

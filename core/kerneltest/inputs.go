@@ -39,6 +39,9 @@ func newInputs(c Case, m *memory, aligned bool) (*inputs, error) {
 			}
 		}
 	}
+	if c.Op == core.MoEGate {
+		in.separate(rng)
+	}
 	if c.Edit != nil {
 		c.Edit(in.byName)
 	}
@@ -161,7 +164,7 @@ func (in *inputs) random(rng *rand.Rand, a core.Arg, x core.Tensor) {
 	switch a.Name {
 	case "weight":
 		for i := range v {
-			if in.Op == core.RMSNorm { // offset + weight is around 1
+			if in.Op == core.RMSNorm || in.Op == core.AddRMSNorm { // offset + weight is around 1
 				v[i] = v[i]/2 + float32(1-in.Facts.Offset)
 			} else {
 				v[i] *= 2 / float32(math.Sqrt(float64(in.Facts.Dim)))

@@ -6,10 +6,16 @@
 //	rms_norm     rstd = 1/sqrt(mean(x^2) + eps);  n = x*rstd;  y = n*(offset + weight)
 //	             dweight = sum over T of dy*n;  g = dy*(offset + weight)
 //	             dx = rstd*(g - n*mean(g*n))
+//	add_rms_norm h = x + residual;  y = rms_norm of h, which is an output and so rounded
+//	             dx = dh + dx of rms_norm;  the gradient of residual is the same
 //	swiglu       y = gate*s(gate)*up
 //	             dgate = dy*up*(s + gate*s*(1-s));  dup = dy*gate*s
 //	rope         for each pair (a, b) of a head, c and s from the tables at its position:
 //	             a' = a*c - b*s;  b' = b*c + a*s;  the gradient is the rotation by -s
+//	moe_gate     score = softmax or sigmoid of the logits;  choice = score + bias
+//	             a group's choice is the sum of its two best; outside the best groups, choice = 0
+//	             ids = the K best choices, best first;  p = score[ids];  q = p/sum(p) or p
+//	             weights = scale*q;  the gradient goes back through q, p and score
 //	moe_experts  for each assignment of token t to expert e with routing weight p:
 //	             g = gate[e] x_t;  u = up[e] x_t;  h = g*s(g)*u;  y_t += p * down[e] h
 //	             v = down[e]^T dy_t;  dp = h . v;  ddown[e] += p * dy_t h^T
@@ -105,10 +111,14 @@ func compute[F float](c *core.Call) error {
 	switch c.Op {
 	case core.RMSNorm:
 		runRMSNorm[F](c)
+	case core.AddRMSNorm:
+		runAddRMSNorm[F](c)
 	case core.SwiGLU:
 		runSwiGLU[F](c)
 	case core.RoPE:
 		return runRoPE[F](c)
+	case core.MoEGate:
+		return runMoEGate[F](c)
 	case core.MoEExperts:
 		return runMoE[F](c)
 	case core.Attention:

@@ -87,11 +87,15 @@ func losses(reg *core.Registry, kernels string) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	loader, err := data.NewLoader(rows, 4, 7)
+	loader, err := data.NewLoader(data.Slice(rows), 4, 7)
 	var out []float64
 	for err == nil && len(out) < 20 {
+		var batch data.Batch
+		if batch, err = loader.Next(); err != nil {
+			break
+		}
 		var r trainer.StepResult
-		r, err = e.Step(context.Background(), []data.Batch{loader.Next()}, 1e-2)
+		r, err = e.Step(context.Background(), []data.Batch{batch}, 1e-2)
 		out = append(out, r.Loss)
 	}
 	return out, err

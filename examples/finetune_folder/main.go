@@ -33,12 +33,13 @@ func run(args []string) error {
 	defer mem.Close()
 
 	cfg := trainer.Default()
-	cfg.Model, cfg.Data, cfg.Out = args[0], args[1], args[2]
+	cfg.Model, cfg.Data.Paths, cfg.Out = args[0], args[1:2], args[2]
 	cfg.Steps, cfg.Batch, cfg.Seq, cfg.LR = 20, 4, 64, 5e-4
-	job, err := trainer.Load(cfg, mem)
+	job, err := trainer.Load(ctx, cfg, mem)
 	if err != nil {
 		return err
 	}
+	defer job.Close()
 	if len(args) > 3 {
 		job.Registry, err = core.ScanAllKernels(ctx, args[3:4], transport.Open)
 		if err != nil {

@@ -6,6 +6,7 @@ package golden
 import (
 	"math"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/seed98097648/tune/core"
@@ -17,7 +18,8 @@ type example struct {
 	facts  core.Facts
 	tokens int
 	rows   int // of the rope tables
-	// float64s and int32s hold inputs by the op's own names, those of both passes.
+	// float64s and int32s hold inputs by the op's own names, those of both passes. What
+	// the kernel's forward pass saves is not among them, unless it is to be replaced.
 	float64s map[string][]float64
 	int32s   map[string][]int32
 	want     map[string][]float64
@@ -30,26 +32,40 @@ type example struct {
 // than what limit allows, relative to the largest element, and in float32 further than
 // the published code's own float32 result.
 func Run(t *testing.T, k core.Kernel, dtype core.DType, limit float64) {
-	builders := map[core.Op]struct {
+	type recording struct {
 		file  string
 		build func(file, string) example
-	}{
-		core.RMSNorm:    {"rmsnorm", rmsNorm},
-		core.SwiGLU:     {"swiglu", swiglu},
-		core.RoPE:       {"rope", rope},
-		core.MoEExperts: {"moe_qwen3", moe},
-		core.Attention:  {"attention", attention},
-
-		core.LinearCrossEntropy: {"cross_entropy", linearCrossEntropy},
 	}
-	b := builders[k.Info().Op]
-	f := open(t, filepath.Join(testdata.Shared(t, "golden", "ops"), b.file))
+	recordings := map[core.Op][]recording{
+		core.RMSNorm:    {{"rmsnorm", rmsNorm}},
+		core.AddRMSNorm: {{"add_rmsnorm", addRMSNorm}},
+		core.SwiGLU:     {{"swiglu", swiglu}},
+		core.RoPE:       {{"rope", rope}},
+		core.MoEGate:    {{"router_softmax", gate}, {"router_glm", gate}},
+		core.MoEExperts: {{"moe_qwen3", moe}},
+		core.Attention:  {{"attention", attention}},
+
+		core.LinearCrossEntropy: {{"cross_entropy", linearCrossEntropy}},
+	}
+	for _, r := range recordings[k.Info().Op] {
+		runFile(t, k, dtype, limit, r.file, r.build)
+	}
+}
+
+// others are recorded beside the uses of an op, but are none.
+var others = []string{
+	"mlp", "mlp_fused", // whole MLPs; swiglu is a part of them
+	"post_norm_add", // a norm before an addition
+}
+
+func runFile(t *testing.T, k core.Kernel, dtype core.DType, limit float64, name string, build func(file, string) example) {
+	f := open(t, filepath.Join(testdata.Shared(t, "golden", "ops"), name))
 	for _, variant := range f.variants() {
-		if variant == "mlp" || variant == "mlp_fused" {
-			continue // whole MLPs; the op is a part of them
+		if slices.Contains(others, variant) {
+			continue
 		}
 		t.Run(variant, func(t *testing.T) {
-			e := b.build(f, variant)
+			e := build(f, variant)
 			e.facts.DType = dtype
 			if e.facts.WeightDType != core.InvalidDType {
 				e.facts.WeightDType = dtype
@@ -83,7 +99,7 @@ func (e example) run(t *testing.T, k core.Kernel) map[string][]float64 {
 		}
 		for _, a := range c.Sig.In {
 			x, ok := saved[a.Name]
-			if !ok {
+			if _, replaced := e.int32s[a.Name]; replaced || !ok {
 				x = e.tensor(t, a)
 			}
 			c.Set(a.Name, x)
@@ -96,7 +112,13 @@ func (e example) run(t *testing.T, k core.Kernel) map[string][]float64 {
 		}
 		for _, a := range c.Sig.Out {
 			saved[a.Name] = c.Output(a.Name)
-			out[a.Name] = float64s(c.Output(a.Name))
+			if a.DType != core.Int32 {
+				out[a.Name] = float64s(c.Output(a.Name))
+				continue
+			}
+			for _, id := range c.Output(a.Name).Int32s() {
+				out[a.Name] = append(out[a.Name], float64(id))
+			}
 		}
 	}
 	return out

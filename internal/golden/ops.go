@@ -25,6 +25,17 @@ func rmsNorm(f file, v string) example {
 	}
 }
 
+func addRMSNorm(f file, v string) example {
+	e := rmsNorm(f, v)
+	e.float64s["residual"], e.float64s["dh"] = f.values(v+".in.res"), f.values(v+".in.d_h")
+	e.want["h"], e.want["dresidual"] = f.values(v+".f64.h"), f.values(v+".f64.grad.res")
+	e.got = func(out map[string][]float64) map[string][]float64 {
+		out["dresidual"] = out["dx"] // one gradient for both
+		return out
+	}
+	return e
+}
+
 func swiglu(f file, v string) example {
 	shape := f.shape(v + ".in.gate")
 	I := shape[len(shape)-1]

@@ -28,9 +28,15 @@ type shape struct {
 // entries holds the shapes. The facts lack their dtypes.
 var entries = []entry{
 	{op: core.RMSNorm, tokens: []int{128, 2048}, shapes: []shape{norm(1024), norm(4096)}},
-	{op: core.SwiGLU, tokens: []int{128, 2048}, shapes: []shape{swiglu(3072), swiglu(11008)}},
+	{op: core.AddRMSNorm, tokens: []int{128, 2048}, shapes: []shape{norm(1024), norm(4096)}},
+	{op: core.SwiGLU, tokens: []int{128, 2048}, shapes: []shape{swiglu(3072), swiglu(11008), packed(swiglu(3072))}},
 	{op: core.RoPE, tokens: []int{128, 2048}, edit: consecutive, shapes: []shape{
 		{"x(32+8)x128 half", core.Facts{Pairing: core.Half, HeadDim: 128, RotaryDim: 128, Heads: 32, KVHeads: 8}},
+	}},
+	{op: core.MoEGate, tokens: []int{128, 2048}, shapes: []shape{
+		{"x128 top-8 softmax", core.Facts{Experts: 128, TopK: 8, Scoring: core.ScoringSoftmax, Groups: 1, TopGroups: 1, Normalize: true, Scale: 1}},
+		{"x256 top-8 sigmoid 4/8 groups", core.Facts{Experts: 256, TopK: 8, Scoring: core.ScoringSigmoid, Bias: true,
+			Groups: 8, TopGroups: 4, Normalize: true, Scale: 2.5}},
 	}},
 	{op: core.MoEExperts, tokens: []int{128, 2048}, shapes: []shape{
 		{"x512/384 32 experts top-4", core.Facts{Dim: 512, Intermediate: 384, Activation: "silu", Layout: core.Packed,
@@ -51,6 +57,12 @@ func norm(dim int) shape {
 
 func swiglu(intermediate int) shape {
 	return shape{fmt.Sprintf("x%d", intermediate), core.Facts{Intermediate: intermediate, Activation: "silu", Layout: core.Separate}}
+}
+
+// packed has the gate and the other half side by side.
+func packed(s shape) shape {
+	s.name, s.facts.Layout = s.name+" packed", core.Packed
+	return s
 }
 
 // consecutive makes the tokens one row of text: positions 0, 1, 2, ...
@@ -77,7 +89,11 @@ func noneIgnored(in map[string][]core.Tensor) {
 
 // hasWeights reports whether facts of the op say how its weights are stored.
 func hasWeights(op core.Op) bool {
-	return op == core.RMSNorm || op == core.MoEExperts || op == core.LinearCrossEntropy
+	switch op {
+	case core.RMSNorm, core.AddRMSNorm, core.MoEExperts, core.LinearCrossEntropy:
+		return true
+	}
+	return false
 }
 
 // use is one op with one shape, ready to be measured.

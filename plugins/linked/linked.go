@@ -12,11 +12,11 @@ import (
 	"github.com/seed98097648/tune/plugins/npu_fused_swiglu/swiglu"
 )
 
-// Kernels returns one new kernel of each of the project's plugins, under the plugin's name.
+// Kernels returns new kernels of each of the project's plugins, under the plugin's name.
 // Register them in a core.Registry, each as kerneltest.Verified, to have plans compare
 // them with the reference before they are placed, as plugins are. Another call returns
 // other kernels, with scratch memory of their own.
 func Kernels() []core.Kernel {
-	return []core.Kernel{new(attention.Kernel), new(linearcrossentropy.Kernel), new(moe.Kernel),
-		new(rmsnorm.Kernel), new(rope.Kernel), new(swiglu.Kernel)}
+	return []core.Kernel{new(attention.Kernel), new(linearcrossentropy.Kernel), new(moe.Kernel), new(moe.GateKernel),
+		new(rmsnorm.Kernel), new(rmsnorm.AddKernel), new(rope.Kernel), new(swiglu.Kernel)}
 }

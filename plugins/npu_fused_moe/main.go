@@ -1,4 +1,5 @@
-// Npu_fused_moe is a kernel plugin for the op moe_experts. Package moe is the kernel.
+// Npu_fused_moe is a kernel plugin for the ops moe_experts and moe_gate. Package moe has
+// the kernels.
 package main
 
 import (
@@ -6,4 +7,4 @@ import (
 	"github.com/seed98097648/tune/plugins/npu_fused_moe/moe"
 )
 
-func main() { transport.Serve(moe.Name, moe.Version, new(moe.Kernel)) }
+func main() { transport.Serve(moe.Name, moe.Version, new(moe.Kernel), new(moe.GateKernel)) }

@@ -1,4 +1,5 @@
-// Npu_fused_rmsnorm is a kernel plugin for the op rms_norm. Package rmsnorm is the kernel.
+// Npu_fused_rmsnorm is a kernel plugin for the ops rms_norm and add_rms_norm. Package
+// rmsnorm has the kernels.
 package main
 
 import (
@@ -6,4 +7,6 @@ import (
 	"github.com/seed98097648/tune/plugins/npu_fused_rmsnorm/rmsnorm"
 )
 
-func main() { transport.Serve(rmsnorm.Name, rmsnorm.Version, new(rmsnorm.Kernel)) }
+func main() {
+	transport.Serve(rmsnorm.Name, rmsnorm.Version, new(rmsnorm.Kernel), new(rmsnorm.AddKernel))
+}

@@ -38,10 +38,23 @@ type Op struct {
 	InPlace bool        // output 0 may overwrite input 0 when nothing needs it afterwards
 	Work    core.Work   // of the forward; without Bytes, each input and output counts once
 
+	// Again computes outputs a second time in a cheaper way than Forward; see Checkpoint.
+	Again *Again
+
 	// Forward writes every element of every output.
 	Forward func(ctx context.Context, in, out []core.Tensor) error
 	// Backward is nil when no gradient passes through.
 	Backward *Backward
+}
+
+// Again computes some outputs of an operation from others and from inputs, when a region
+// has values computed again for the backward pass. The other outputs are then kept, and
+// the inputs that it does not read need not be.
+type Again struct {
+	Inputs  []int                                                  // forward inputs that Run reads
+	Outputs []int                                                  // forward outputs that Run reads
+	Writes  []int                                                  // forward outputs that Run writes
+	Run     func(ctx context.Context, in, out []core.Tensor) error // the inputs, then the outputs
 }
 
 // Backward computes all gradients of an operation in one call.
@@ -50,7 +63,9 @@ type Backward struct {
 	Outputs []int     // forward outputs that Run reads
 	Wrt     []int     // inputs that Run gives the gradient of
 	Through []int     // inputs whose gradient is that of output 0, as it is
+	Shared  [][2]int  // pairs of inputs: the gradient of the first is that of the second, which is in Wrt
 	All     bool      // Run always gets every gradient in Wrt to write, needed or not
+	Zeros   bool      // Run always gets the gradient of every differentiable output, zeros where none reached it
 	Scratch []Spec    // memory that Run may use while it runs
 	Work    core.Work // of Run; without Bytes, each tensor of Grads but Scratch counts once
 	// Ahead lists inputs whose gradients Forward computes itself: when the graph has a
@@ -72,7 +87,7 @@ type Backward struct {
 type Grads struct {
 	In   []core.Tensor // those listed in Backward.Inputs
 	Out  []core.Tensor // those listed in Backward.Outputs
-	DOut []core.Tensor // the gradient of each differentiable output; absent if none reached it
+	DOut []core.Tensor // the gradient of each differentiable output; absent if none reached it, but see Backward.Zeros
 	DIn  []core.Tensor // to be written; absent for inputs that need no gradient
 	Add  []bool        // of each DIn: add to it, do not overwrite it
 
@@ -185,7 +200,8 @@ func (g *Graph) ApplyAll(op Op, in ...*Value) []*Value {
 		children[i] = v.node
 		s.in = append(s.in, ref{v.slot, v.shape})
 		s.wrt[i] = v.diff && op.Backward != nil &&
-			(slices.Contains(op.Backward.Wrt, i) || slices.Contains(op.Backward.Through, i) || slices.Contains(op.Backward.Ahead, i))
+			(slices.Contains(op.Backward.Wrt, i) || slices.Contains(op.Backward.Through, i) || slices.Contains(op.Backward.Ahead, i) ||
+				slices.ContainsFunc(op.Backward.Shared, func(pair [2]int) bool { return pair[0] == i }))
 		s.diff = s.diff || s.wrt[i]
 	}
 	for _, spec := range op.Outputs {

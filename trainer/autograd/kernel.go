@@ -27,7 +27,7 @@ func Kernel(k core.Kernel, op core.Op, f core.Facts, site string, tokens, positi
 	}
 	for _, a := range expand(fwd.Sig.Out) {
 		o.Outputs = append(o.Outputs, Spec{a.DType, a.Shape.Bind(tokens, positions)})
-		if !a.Saved {
+		if !a.Saved && a.DType != core.Int32 { // those that have a gradient come first
 			o.Diff++
 		}
 	}
@@ -45,7 +45,7 @@ func Kernel(k core.Kernel, op core.Op, f core.Facts, site string, tokens, positi
 // by their names: dy is the gradient of y, dx that of x.
 func kernelBackward(k core.Kernel, fwd, bwd *core.Call) *Backward {
 	in, out := names(fwd.Sig.In), names(fwd.Sig.Out)
-	b := &Backward{All: true}
+	b := &Backward{All: true, Zeros: true}
 	var sources []func(*Grads) core.Tensor
 	for _, name := range names(bwd.Sig.In) {
 		if i := slices.Index(in, name); i >= 0 {
@@ -59,8 +59,11 @@ func kernelBackward(k core.Kernel, fwd, bwd *core.Call) *Backward {
 			sources = append(sources, func(g *Grads) core.Tensor { return g.DOut[i] })
 		}
 	}
-	for _, name := range names(bwd.Sig.Out) {
+	for i, name := range names(bwd.Sig.Out) {
 		b.Wrt = append(b.Wrt, slices.Index(in, name.gradientOf()))
+		if also := expand(bwd.Sig.Out)[i].Also; also != "" {
+			b.Shared = append(b.Shared, [2]int{slices.Index(in, argName{name: also}), b.Wrt[i]})
+		}
 	}
 	b.Run = func(ctx context.Context, g *Grads) error {
 		for i, source := range sources {

@@ -14,6 +14,9 @@ type region struct{ _ byte } // not empty, because each must have an address of 
 // being kept in memory from the first. Kept are the values that operations outside read,
 // and those of Keep. It trades the time of these operations' forward pass for memory; a
 // program gives the same bits either way, as long as its operations do.
+//
+// An operation with Again is not run a second time: what it reads from outside the region,
+// and what only it reads from another one, need not be kept for it.
 func (g *Graph) Checkpoint() (leave func()) {
 	outer := g.region
 	g.region = &region{}
@@ -26,7 +29,7 @@ func recompute(tape []*instr) []*instr {
 	r := &recomputing{inner: inner(tape), needed: map[*slot]bool{}, again: map[*slot]*slot{}, done: map[*region]bool{}}
 	for _, in := range slices.Backward(tape) {
 		if in.pass == core.Backward || r.needs(in) {
-			for s := range in.reads {
+			for s := range repeated(in).reads {
 				r.needed[s] = true
 			}
 		}
@@ -64,17 +67,31 @@ func inner(tape []*instr) map[*slot]*region {
 			break
 		}
 		for s := range in.reads {
-			if in.region != home[s] {
+			if in.region != home[s] && (in.cheaper == nil || readsAgain(in, s)) {
 				delete(home, s)
 			}
 		}
-		for _, s := range in.writes {
-			if in.region != nil && !s.keep {
+		for k, s := range in.writes {
+			if in.region != nil && !s.keep && (in.cheaper == nil || slices.Contains(in.cheaper.Writes, k)) {
 				home[s] = in.region
 			}
 		}
 	}
 	return home
+}
+
+// repeated returns the instruction that computes again what one of the forward pass does;
+// one of the backward pass is returned as it is.
+func repeated(in *instr) *instr {
+	if in.pass == core.Forward && in.cheaper != nil {
+		return newAgain(in)
+	}
+	return in
+}
+
+// readsAgain reports whether an instruction with a cheaper way reads a value in that, too.
+func readsAgain(in *instr, s *slot) bool {
+	return slices.ContainsFunc(repeated(in).in, func(r ref) bool { return r.slot == s })
 }
 
 // needs reports whether an instruction computes something that is needed again.
@@ -94,11 +111,11 @@ func (r *recomputing) repeat(home *region, tape []*instr) []*instr {
 		if in.region != home || !r.needs(in) {
 			continue
 		}
-		again := *in
+		again := *repeated(in)
 		again.pass, again.again = core.Backward, true
-		again.in, again.out = slices.Clone(in.in), slices.Clone(in.out)
+		again.in, again.out = slices.Clone(again.in), slices.Clone(again.out)
 		r.redirect(again.in)
-		for k, s := range in.writes {
+		for k, s := range again.writes {
 			place := &slot{spec: s.spec, mem: s.mem}
 			again.out[k].slot, r.again[s] = place, place
 		}

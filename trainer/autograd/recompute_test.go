@@ -55,7 +55,13 @@ func randomRegions(t *testing.T, seed uint64, regions bool) (results []float32, 
 		if rng.IntN(3) == 0 {
 			op = add(n)
 		}
-		pool = append(pool, g.Apply(op, a, b))
+		if rng.IntN(4) == 0 {
+			op = addSquare(n)
+			op.Memory = plugin
+			pool = append(pool, g.ApplyAll(op, a, b)...)
+		} else {
+			pool = append(pool, g.Apply(op, a, b))
+		}
 		if rng.IntN(6) == 0 {
 			kept = append(kept, pool[len(pool)-1].Keep())
 		}

@@ -1,6 +1,7 @@
 package autograd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"hash"
@@ -169,6 +170,9 @@ func (s *symbol) differentiate(inputs gorgonia.Nodes, output, grad *gorgonia.Nod
 	if b.Run == nil {
 		return result, g.err
 	}
+	if b.Zeros {
+		s.zeros(dout)
+	}
 	node := g.add(&symbol{g: g, kind: backward, index: s.index, op: Op{Name: s.op.Name}, path: s.path, shape: s.shape}, output, grad)
 	din := make([]ref, len(s.in))
 	for _, i := range b.Wrt {
@@ -181,8 +185,33 @@ func (s *symbol) differentiate(inputs gorgonia.Nodes, output, grad *gorgonia.Nod
 			result[i] = g.pick(node, i, d)
 		}
 	}
+	for _, pair := range b.Shared {
+		if i, of := pair[0], pair[1]; node != nil && s.wrt[i] {
+			if din[of].slot == nil {
+				d := g.newSlot(Spec{core.Float32, s.in[of].shape}, s.op.Memory)
+				din[of] = ref{d, d.spec.Shape}
+			}
+			result[i] = g.pick(node, i, din[of].slot)
+		}
+	}
 	g.tape = append(g.tape, newBackward(s, dout, din))
 	return result, g.err
+}
+
+// zeros records gradients of zero for the outputs that none has reached.
+func (s *symbol) zeros(dout []ref) {
+	for i, d := range dout {
+		if d.slot != nil {
+			continue
+		}
+		z := s.g.newSlot(Spec{core.Float32, s.op.Outputs[i].Shape}, nil)
+		dout[i] = ref{z, z.spec.Shape}
+		s.g.tape = append(s.g.tape, &instr{op: "zero", path: s.path, pass: core.Backward, out: refs([]*slot{z}),
+			bind: func(in *instr) func(context.Context) error {
+				x := in.out[0].tensor().Float32s()
+				return func(context.Context) error { clear(x); return nil }
+			}})
+	}
 }
 
 // ahead makes the gradients outputs of the operation's forward instruction, given that

@@ -51,7 +51,8 @@ type instr struct {
 	sum     bool  // out[0] is the sum of in
 	scratch int   // how many outputs, the last, are only used while it runs
 	work    core.Work
-	inPlace bool // out[0] may take the place of in[0]
+	inPlace bool   // out[0] may take the place of in[0]
+	cheaper *Again // in which a region may compute outputs again; nil: as in the first place
 
 	// bind resolves the buffers to tensors, once they are planned.
 	bind func(in *instr) (run func(ctx context.Context) error)
@@ -105,11 +106,32 @@ func (in *instr) done() core.Work {
 
 func newForward(s *symbol) *instr {
 	return &instr{op: s.op.Name, kernel: s.op.Kernel, path: s.path, region: s.region, in: s.in, out: refs(s.out), inPlace: s.op.InPlace,
-		work: s.op.Work,
+		work: s.op.Work, cheaper: s.op.Again,
 		bind: func(in *instr) func(context.Context) error {
 			inT, outT := tensors(in.in), tensors(in.out)
 			return func(ctx context.Context) error { return s.op.Forward(ctx, inT, outT) }
 		}}
+}
+
+// newAgain computes outputs of a forward instruction again in its cheaper way.
+func newAgain(in *instr) *instr {
+	a := in.cheaper
+	again := *in
+	again.in, again.out, again.kernel, again.inPlace, again.work = nil, nil, "", false, core.Work{}
+	for _, i := range a.Inputs {
+		again.in = append(again.in, in.in[i])
+	}
+	for _, i := range a.Outputs {
+		again.in = append(again.in, in.out[i])
+	}
+	for _, i := range a.Writes {
+		again.out = append(again.out, in.out[i])
+	}
+	again.bind = func(in *instr) func(context.Context) error {
+		inT, outT := tensors(in.in), tensors(in.out)
+		return func(ctx context.Context) error { return a.Run(ctx, inT, outT) }
+	}
+	return &again
 }
 
 // newBackward reads the gradients of the outputs, then the forward's inputs and outputs;

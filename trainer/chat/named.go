@@ -22,9 +22,9 @@ const (
 // are LLaMA-Factory's, and so are the formats: see Names. A built-in template cannot
 // write tools.
 func Named(name, dir string) (*Template, error) {
-	text, err := builtins.ReadFile(builtinDir + name + builtinExt)
+	text, err := Source(name)
 	if err != nil {
-		return nil, fmt.Errorf("unknown chat template %q; the built-in ones are %s", name, nameList())
+		return nil, err
 	}
 	config, err := readObject(dir, configFile)
 	if err != nil {
@@ -34,7 +34,7 @@ func Named(name, dir string) (*Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := Parse(name, string(text), nil)
+	t, err := Parse(name, text, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -46,6 +46,16 @@ func Named(name, dir string) (*Template, error) {
 		return nil, fmt.Errorf("%s: %s does not give a token that the chat template %s writes: %w; choose another, such as chatml", dir, configFile, name, err)
 	}
 	return t, nil
+}
+
+// Source returns the text of a built-in template: what a model that is trained on it keeps
+// as its chat_template.jinja.
+func Source(name string) (string, error) {
+	text, err := builtins.ReadFile(builtinDir + name + builtinExt)
+	if err != nil {
+		return "", fmt.Errorf("unknown chat template %q; the built-in ones are %s", name, nameList())
+	}
+	return string(text), nil
 }
 
 // Names returns the names of the built-in templates, sorted.

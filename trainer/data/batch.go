@@ -1,9 +1,6 @@
 package data
 
-import (
-	"iter"
-	"slices"
-)
+import "iter"
 
 // Batch is B rows of S tokens. Each slice holds B*S values, row by row; they mean
 // what they mean in Row.
@@ -42,23 +39,37 @@ func stack(rows []Row) Batch {
 	return b
 }
 
-// Batches yields all rows in order, batch rows at a time, for evaluation. A last
-// batch that is not full is filled up with rows of padding, in which every label is
-// Ignore, so that all batches have one shape. The rows must have equal lengths, as
-// Pack's do. A batch below 1 counts as 1.
-func Batches(rows []Row, batch int) iter.Seq[Batch] {
+// Stream yields all rows in order, batch rows at a time, for evaluation. A last batch that
+// is not full is filled up with rows of padding, in which every label is Ignore, so that
+// all batches have one shape. The rows must have equal lengths, as Pack's and Packed's do.
+// A batch below 1 counts as 1.
+//
+// When a row cannot be read, the batches end before it, and failed returns the error.
+func Stream(rows Rows, batch int) (batches iter.Seq[Batch], failed func() error) {
 	batch = max(batch, 1)
+	var failure error
 	return func(yield func(Batch) bool) {
-		for chunk := range slices.Chunk(rows, batch) {
-			chunk = slices.Clone(chunk)
-			for len(chunk) < batch {
-				empty := newRow(len(rows[0].IDs))
-				empty.fill(0) // every vocabulary has a token 0
-				chunk = append(chunk, empty)
+		for i := 0; i < rows.Len(); i += batch {
+			chunk := make([]Row, batch)
+			for k := range chunk {
+				if i+k < rows.Len() {
+					if chunk[k], failure = rows.Row(i + k); failure != nil {
+						return
+					}
+					continue
+				}
+				chunk[k] = newRow(len(chunk[0].IDs))
+				chunk[k].fill(0) // every vocabulary has a token 0
 			}
 			if !yield(stack(chunk)) {
 				return
 			}
 		}
-	}
+	}, func() error { return failure }
+}
+
+// Batches is Stream of rows in memory, which cannot fail.
+func Batches(rows []Row, batch int) iter.Seq[Batch] {
+	batches, _ := Stream(Slice(rows), batch)
+	return batches
 }

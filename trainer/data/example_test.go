@@ -7,31 +7,33 @@ import (
 	"github.com/seed98097648/tune/trainer/data"
 )
 
-// bytewise is a toy tokenizer: a token for each byte.
-type bytewise struct{}
-
-func (bytewise) Encode(text string, _ bool) []int32 {
-	ids := make([]int32, len(text))
-	for i := range ids {
-		ids[i] = int32(text[i])
-	}
-	return ids
-}
-
+// A text and a conversation share a row. Of the conversation, only the answer is learned.
 func Example() {
-	docs := []data.Document{{Text: "ab"}, {Text: "cde"}}
-	const eos, pad, seq = 2, 0, 8
-	rows, err := data.Pack(data.Tokenize(bytewise{}, docs, eos), seq, pad)
+	store := data.NewStore()
+	text, answer := []int32{11, 12, 2}, []int32{21, 22, 31, 2}
+	if err := store.Add(text, nil); err != nil {
+		log.Fatal(err)
+	}
+	if err := store.Add(answer, []bool{false, false, true, true}); err != nil {
+		log.Fatal(err)
+	}
+	const pad, seq = 0, 8
+	rows, err := data.NewPacked(store, seq, pad)
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("ids      ", rows[0].IDs)
-	fmt.Println("labels   ", rows[0].Labels)
-	fmt.Println("positions", rows[0].Positions)
-	fmt.Println("segments ", rows[0].Segments)
+	rows.BestFit([]int{0, 1})
+	row, err := rows.Row(0)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("ids      ", row.IDs)
+	fmt.Println("labels   ", row.Labels)
+	fmt.Println("positions", row.Positions)
+	fmt.Println("segments ", row.Segments)
 	// Output:
-	// ids       [97 98 2 99 100 101 2 0]
-	// labels    [-100 98 2 -100 100 101 2 -100]
+	// ids       [11 12 2 21 22 31 2 0]
+	// labels    [-100 12 2 -100 -100 31 2 -100]
 	// positions [0 1 2 0 1 2 3 0]
 	// segments  [1 1 1 2 2 2 2 0]
 }

@@ -13,7 +13,7 @@ import (
 //
 // A Loader is for one goroutine.
 type Loader struct {
-	rows  []Row
+	rows  Rows
 	batch int
 	seed  uint64
 	next  int // rows dealt so far, over all epochs
@@ -23,17 +23,17 @@ type Loader struct {
 }
 
 // NewLoader returns a Loader at its first batch. The rows must have equal lengths, as
-// Pack's do.
-func NewLoader(rows []Row, batch int, seed uint64) (*Loader, error) {
-	if len(rows) == 0 {
+// Pack's and Packed's do.
+func NewLoader(rows Rows, batch int, seed uint64) (*Loader, error) {
+	if rows.Len() == 0 {
 		return nil, errors.New("data: no rows to train on")
 	}
 	if batch < 1 {
 		return nil, fmt.Errorf("data: batch size %d is below 1", batch)
 	}
-	for i, r := range rows {
-		if len(r.IDs) != len(rows[0].IDs) {
-			return nil, fmt.Errorf("data: row %d has %d tokens, row 0 has %d; pack all rows to one length", i, len(r.IDs), len(rows[0].IDs))
+	if s, ok := rows.(Slice); ok {
+		if err := s.check(); err != nil {
+			return nil, err
 		}
 	}
 	l := &Loader{rows: rows, batch: batch, seed: seed}
@@ -42,26 +42,30 @@ func NewLoader(rows []Row, batch int, seed uint64) (*Loader, error) {
 }
 
 // StepsPerEpoch returns the number of batches after which every row was seen.
-func (l *Loader) StepsPerEpoch() int { return (len(l.rows) + l.batch - 1) / l.batch }
+func (l *Loader) StepsPerEpoch() int { return (l.rows.Len() + l.batch - 1) / l.batch }
 
 // Seek makes the next batch the one that follows the given number of batches from the
 // start: a run that resumes sees the data that it would have seen.
 func (l *Loader) Seek(steps int) { l.next = max(steps, 0) * l.batch }
 
-// Next returns the next batch, in fresh memory.
-func (l *Loader) Next() Batch {
+// Next returns the next batch, in fresh memory. It fails only where reading a row does.
+func (l *Loader) Next() (Batch, error) {
 	rows := make([]Row, l.batch)
 	for i := range rows {
-		if epoch := l.next / len(l.rows); epoch != l.epoch {
+		epoch, at := l.next/l.rows.Len(), l.next%l.rows.Len()
+		if epoch != l.epoch {
 			l.shuffle(epoch)
 		}
-		rows[i] = l.rows[l.order[l.next%len(l.rows)]]
+		var err error
+		if rows[i], err = l.rows.Row(l.order[at]); err != nil {
+			return Batch{}, err
+		}
 		l.next++
 	}
-	return stack(rows)
+	return stack(rows), nil
 }
 
 func (l *Loader) shuffle(epoch int) {
 	l.epoch = epoch
-	l.order = rand.New(rand.NewPCG(l.seed, uint64(epoch))).Perm(len(l.rows))
+	l.order = rand.New(rand.NewPCG(l.seed, uint64(epoch))).Perm(l.rows.Len())
 }

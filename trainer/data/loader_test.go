@@ -8,7 +8,7 @@ import (
 )
 
 // numbered returns n rows of two tokens; row i has the ids i and 1000+i.
-func numbered(t testing.TB, n int) []Row {
+func numbered(t testing.TB, n int) Slice {
 	t.Helper()
 	var docs [][]int32
 	for i := range int32(n) {
@@ -34,7 +34,10 @@ func newLoader(t testing.TB, rows, batch int, seed uint64) *Loader {
 func deal(l *Loader, steps int) []int32 {
 	var order []int32
 	for range steps {
-		b := l.Next()
+		b, err := l.Next()
+		if err != nil {
+			panic(err) // rows in memory cannot fail
+		}
 		for i := 0; i < len(b.IDs); i += b.S {
 			order = append(order, b.IDs[i])
 		}
@@ -100,7 +103,7 @@ func TestNewLoaderRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		rows  []Row
+		rows  Slice
 		batch int
 	}{"no rows": {nil, 1}, "batch of 0": {rows, 0}, "rows of two lengths": {append(rows, long...), 1}} {
 		if _, err := NewLoader(c.rows, c.batch, 0); err == nil {

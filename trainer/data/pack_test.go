@@ -3,7 +3,6 @@ package data
 import (
 	"math/rand/v2"
 	"reflect"
-	"slices"
 	"testing"
 )
 
@@ -138,37 +137,6 @@ func TestPackLosesNoTokenAndMarksEachPart(t *testing.T) {
 		}
 		if n < len(from) {
 			t.Fatalf("seed %d: %d of %d tokens lost with rows of %d", seed, len(from)-n, len(from), seq)
-		}
-	}
-}
-
-// letters encodes a text as its bytes, and a special text as 1 + bytes.
-type letters struct{ end []int32 }
-
-func (e letters) Encode(text string, addSpecial bool) []int32 {
-	var ids []int32
-	if addSpecial {
-		ids = append(ids, 1)
-	}
-	for _, b := range []byte(text) {
-		ids = append(ids, int32(b))
-	}
-	return append(ids, e.end...)
-}
-
-func TestTokenize(t *testing.T) {
-	docs := []Document{{Text: "ab"}, {Text: "c"}}
-	for name, c := range map[string]struct {
-		enc  letters
-		eos  int32
-		want [][]int32
-	}{
-		"ends each document":            {letters{}, 2, [][]int32{{1, 'a', 'b', 2}, {1, 'c', 2}}},
-		"does not end a document twice": {letters{end: []int32{2}}, 2, [][]int32{{1, 'a', 'b', 2}, {1, 'c', 2}}},
-		"has no end to add":             {letters{}, None, [][]int32{{1, 'a', 'b'}, {1, 'c'}}},
-	} {
-		if got := Tokenize(c.enc, docs, c.eos); !slices.EqualFunc(got, c.want, slices.Equal) {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
 }

@@ -119,9 +119,9 @@ func (d *Demo) target(e Example) []int32 { return append(d.tok.Encode(e.Want, fa
 
 // rows makes one row of each example. Only the tokens of the answer are labels: what
 // comes before cannot be guessed.
-func (d *Demo) rows(examples []Example) ([]data.Row, error) {
+func (d *Demo) rows(examples []Example) (data.Slice, error) {
 	seq := d.Job.Config.Seq
-	rows := make([]data.Row, len(examples))
+	rows := make(data.Slice, len(examples))
 	for i, e := range examples {
 		prompt := d.tok.Encode(e.Prompt, true)
 		ids := append(prompt, d.target(e)...)

@@ -40,7 +40,8 @@ func drilled(t *testing.T, out string) (*Demo, *trainer.Summary) {
 	c.Steps, c.Batch, c.Warmup, c.Schedule, c.Out = 40, few, 5, optim.Constant, out
 	d := newDemo(t, c)
 	d.Held = d.Held[:4*few]
-	d.Job.Train, d.Job.Eval = d.Job.Eval[:few], d.Job.Eval[:few]
+	rows := d.Job.Eval.(data.Slice)[:few]
+	d.Job.Train, d.Job.Eval = rows, rows
 	s, err := d.Job.Run(context.Background())
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +126,7 @@ func TestOnlyAnswersAreLabels(t *testing.T) {
 	d := newDemo(t, defaults())
 	for i, e := range d.Held {
 		var labels []int32
-		for _, l := range d.Job.Eval[i].Labels {
+		for _, l := range d.Job.Eval.(data.Slice)[i].Labels {
 			if l != data.Ignore {
 				labels = append(labels, l)
 			}
@@ -159,7 +160,7 @@ func TestSavedFolderIsTheTrainedModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	loss, _, err := e.Evaluate(context.Background(), data.Batches(newDemo(t, c).Job.Eval[:8], 8))
+	loss, _, err := e.Evaluate(context.Background(), data.Batches(newDemo(t, c).Job.Eval.(data.Slice)[:8], 8))
 	if err != nil || loss != s.After.Loss {
 		t.Errorf("loaded, the loss is %g (%v); it was %g", loss, err, s.After.Loss)
 	}

@@ -25,7 +25,7 @@ type Config struct {
 	Alpha   float64  `json:"lora_alpha,omitempty"`   // scale is alpha/r; 0 for twice the rank
 	Dropout float64  `json:"lora_dropout,omitempty"` // in [0, 1), while training
 	Targets []string `json:"lora_target,omitempty"`  // names of layers, such as q_proj; none for AllLinear
-	RSLoRA  bool     `json:"lora_rslora,omitempty"`   // scale is alpha/sqrt(r) (Kalajdzievski, 2023)
+	RSLoRA  bool     `json:"lora_rslora,omitempty"`  // scale is alpha/sqrt(r) (Kalajdzievski, 2023)
 
 	Adapter  string `json:"adapter,omitempty"`   // the folder of an adapter to start from; the fields above then come from there
 	BaseInt8 bool   `json:"base_int8,omitempty"` // keep the matrices that adapters are for in int8

@@ -134,13 +134,13 @@ func TestConfigurationErrorsNameTheField(t *testing.T) {
 // TestSitesDeclareTheirFacts counts sites by op and looks at what tells them apart.
 func TestSitesDeclareTheirFacts(t *testing.T) {
 	tests := map[string]map[core.Op]int{
-		"glm4":      {core.RMSNorm: 9, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
-		"glm4_moe":  {core.RMSNorm: 9, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.MoEExperts: 1, core.LinearCrossEntropy: 1},
-		"mistral":   {core.RMSNorm: 5, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
-		"qwen2":     {core.RMSNorm: 5, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
-		"llama":     {core.RMSNorm: 5, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
-		"qwen3":     {core.RMSNorm: 9, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
-		"qwen3_moe": {core.RMSNorm: 9, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 1, core.MoEExperts: 1, core.LinearCrossEntropy: 1},
+		"glm4":      {core.RMSNorm: 9, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
+		"glm4_moe":  {core.RMSNorm: 9, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.MoEGate: 1, core.MoEExperts: 1, core.LinearCrossEntropy: 1},
+		"mistral":   {core.RMSNorm: 5, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
+		"qwen2":     {core.RMSNorm: 5, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
+		"llama":     {core.RMSNorm: 5, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
+		"qwen3":     {core.RMSNorm: 9, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
+		"qwen3_moe": {core.RMSNorm: 9, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 1, core.MoEGate: 1, core.MoEExperts: 1, core.LinearCrossEntropy: 1},
 	}
 	for name, want := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -177,7 +177,7 @@ func facts(family string, s core.Site) core.Facts {
 		headDim, rotaryDim = 8, 4
 	}
 	switch s.Op {
-	case core.RMSNorm:
+	case core.RMSNorm, core.AddRMSNorm:
 		f.WeightDType, f.Dim, f.Cast = core.Float32, 12, core.CastBeforeWeight
 		if strings.Contains(s.Path, "self_attn.") {
 			f.Dim = headDim
@@ -197,6 +197,11 @@ func facts(family string, s core.Site) core.Facts {
 		}
 	case core.LinearCrossEntropy:
 		f.WeightDType, f.Dim, f.Vocab = core.Float32, 12, 29
+	case core.MoEGate:
+		f.Experts, f.TopK, f.Scoring, f.Groups, f.TopGroups, f.Normalize, f.Scale = 4, 2, core.ScoringSoftmax, 1, 1, true, 1
+		if family == "glm4_moe" {
+			f.Experts, f.Scoring, f.Bias, f.Groups, f.TopGroups, f.Scale = 8, core.ScoringSigmoid, true, 4, 2, 2.5
+		}
 	case core.MoEExperts:
 		f.WeightDType, f.Dim, f.Intermediate, f.Activation, f.Layout = core.Float32, 12, 10, "silu", core.Packed
 		f.Experts, f.TopK, f.Routing = 4, 2, core.RoutingNormalized

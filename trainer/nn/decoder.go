@@ -62,7 +62,7 @@ func NewDecoder(b *Builder, cfg DecoderConfig) (*Decoder, error) {
 		}
 		d.layers = append(d.layers, newDecoderLayer(b, i, cfg))
 	}
-	d.norm = NewRMSNorm(b, "model.norm", "norm", cfg.Hidden, cfg.Eps)
+	d.norm = NewResidualNorm(b, "model.norm", "norm", cfg.Hidden, cfg.Eps)
 	if cfg.Tied {
 		d.head = &Linear{Weight: d.embed.Weight}
 	} else { // not NewLinear: a head takes no adapter
@@ -80,22 +80,26 @@ func NewDecoder(b *Builder, cfg DecoderConfig) (*Decoder, error) {
 
 func newDecoderLayer(b *Builder, i int, cfg DecoderConfig) decoderLayer {
 	path, site := fmt.Sprintf("model.layers.%d", i), fmt.Sprintf("layers.%d", i)
-	norm := func(name string) *RMSNorm {
-		return NewRMSNorm(b, path+"."+name, site+"."+name, cfg.Hidden, cfg.Eps)
+	norm := func(name string, of func(b *Builder, path, sitePath string, dim int, eps float64) *RMSNorm) *RMSNorm {
+		return of(b, path+"."+name, site+"."+name, cfg.Hidden, cfg.Eps)
+	}
+	first := NewResidualNorm
+	if i == 0 { // nothing has been added to the embedding
+		first = NewRMSNorm
 	}
 	if cfg.Window != nil {
 		cfg.Attention.Window = cfg.Window(i)
 	}
 	var l decoderLayer
-	l.attentionNorm = norm("input_layernorm")
+	l.attentionNorm = norm("input_layernorm", first)
 	l.attention = NewAttention(b, path+".self_attn", site+".self_attn", cfg.Attention)
 	if cfg.Sandwich {
-		l.postAttentionNorm = norm("post_self_attn_layernorm")
+		l.postAttentionNorm = norm("post_self_attn_layernorm", NewRMSNorm)
 	}
-	l.blockNorm = norm("post_attention_layernorm")
+	l.blockNorm = norm("post_attention_layernorm", NewResidualNorm)
 	l.block = cfg.Block(b, i, path+".mlp", site+".mlp")
 	if cfg.Sandwich {
-		l.postBlockNorm = norm("post_mlp_layernorm")
+		l.postBlockNorm = norm("post_mlp_layernorm", NewRMSNorm)
 	}
 	return l
 }
@@ -126,13 +130,17 @@ func (d *Decoder) Forward(c *Context) *Output {
 	for i, l := range d.layers {
 		leave := c.G.Enter(fmt.Sprintf("layers.%d", i))
 		var before *autograd.Value
-		before, h, x = l.forward(c, h, x)
+		next := d.norm
+		if i+1 < len(d.layers) {
+			next = d.layers[i+1].attentionNorm
+		}
+		before, h, x = l.forward(c, h, x, next)
 		leave()
 		if i > 0 {
 			out.Hidden = append(out.Hidden, before)
 		}
 	}
-	h, out.Normed = addNorm(c, "norm", d.norm, h, x)
+	h, out.Normed = addNorm(c, "norm", d.norm, h, x, true)
 	out.Hidden = append(out.Hidden, h)
 	if c.cache != nil {
 		return d.next(c, &out)
@@ -143,46 +151,43 @@ func (d *Decoder) Forward(c *Context) *Output {
 }
 
 // addNorm records a residual and the norm after it: h + x, and the norm of that. Without
-// x, h stays as it is.
-func addNorm(c *Context, name string, norm *RMSNorm, h, x *autograd.Value) (sum, normed *autograd.Value) {
-	if x != nil {
-		h = Add(c.G, h, x)
+// x, h stays as it is. For outside, see RMSNorm.ofSum.
+func addNorm(c *Context, name string, norm *RMSNorm, h, x *autograd.Value, outside bool) (sum, normed *autograd.Value) {
+	defer c.G.Enter(name)()
+	if x == nil {
+		return h, norm.Forward(c, h)
 	}
-	return h, inPath(c, name, func() *autograd.Value { return norm.Forward(c, h) })
+	return norm.ofSum(c, h, x, outside)
 }
 
 // forward records a layer, given the residual stream h and what the layer before leaves to
-// be added to it. It returns the stream at its start, and the same two for the layer after.
-func (l decoderLayer) forward(c *Context, h, x *autograd.Value) (before, after, rest *autograd.Value) {
+// be added to it. It returns the stream at its start, and the same two for next, the norm
+// after the layer.
+func (l decoderLayer) forward(c *Context, h, x *autograd.Value, next *RMSNorm) (before, after, rest *autograd.Value) {
 	if c.Checkpoint {
 		defer c.G.Checkpoint()()
 	}
 	c.cheap()
-	before, y := addNorm(c, "input_layernorm", l.attentionNorm, h, x)
+	before, y := addNorm(c, "input_layernorm", l.attentionNorm, h, x, true)
 	y = inPath(c, "self_attn", func() *autograd.Value { return l.attention.Forward(c, y) })
-	if l.postAttentionNorm != nil {
-		return before, l.sandwich(c, before, y), nil
-	}
+	y = normed(c, "post_self_attn_layernorm", l.postAttentionNorm, y)
 	c.cheap()
-	h, y = addNorm(c, "post_attention_layernorm", l.blockNorm, before, y)
+	h, y = addNorm(c, "post_attention_layernorm", l.blockNorm, before, y, !c.Checkpoint)
 	y = inPath(c, "mlp", func() *autograd.Value { return l.block.Forward(c, y) })
-	if c.Checkpoint {
+	y = normed(c, "post_mlp_layernorm", l.postBlockNorm, y)
+	if c.Checkpoint && !next.addsItself() {
 		return before, Add(c.G, h, y), nil // so that one value is kept between layers, not two
 	}
 	return before, h, y
 }
 
-// sandwich records the rest of a layer whose residuals are normed before they are added,
-// given the stream and what attention gives.
-func (l decoderLayer) sandwich(c *Context, h, y *autograd.Value) *autograd.Value {
-	norm := func(name string, n *RMSNorm, x *autograd.Value) *autograd.Value {
-		return inPath(c, name, func() *autograd.Value { return n.Forward(c, x) })
+// normed records the norm of a block's output before that is added to the residual stream;
+// nil for none.
+func normed(c *Context, name string, n *RMSNorm, x *autograd.Value) *autograd.Value {
+	if n == nil {
+		return x
 	}
-	h = Add(c.G, h, norm("post_self_attn_layernorm", l.postAttentionNorm, y))
-	c.cheap()
-	x := norm("post_attention_layernorm", l.blockNorm, h)
-	y = inPath(c, "mlp", func() *autograd.Value { return l.block.Forward(c, x) })
-	return Add(c.G, h, norm("post_mlp_layernorm", l.postBlockNorm, y))
+	return inPath(c, name, func() *autograd.Value { return n.Forward(c, x) })
 }
 
 func inPath(c *Context, name string, f func() *autograd.Value) *autograd.Value {

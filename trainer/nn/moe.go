@@ -40,7 +40,7 @@ func NewMoE(b *Builder, path, sitePath string, cfg MoEConfig) *MoE {
 		down = append(down, Entry{name + "down_proj.weight", x * d * i, core.Shape{d, i}})
 	}
 	m := &MoE{
-		router: NewRouter(b, path+".gate", d, cfg.Router),
+		router: NewRouter(b, path+".gate", sitePath+".gate", d, cfg.Router),
 		gateUp: b.packed(path+".experts.gate_up", gateUp, e, 2*i, d),
 		down:   b.packed(path+".experts.down", down, e, d, i),
 	}

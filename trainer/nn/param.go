@@ -178,10 +178,16 @@ func (s *site) Swap(k core.Kernel) error {
 
 // fused records the kernel's operation.
 func (s *site) fused(c *Context, tokens int, in ...*autograd.Value) []*autograd.Value {
+	return s.fusedAgain(c, tokens, nil, in...)
+}
+
+// fusedAgain is fused with a cheaper way to compute outputs again, if not nil.
+func (s *site) fusedAgain(c *Context, tokens int, again *autograd.Again, in ...*autograd.Value) []*autograd.Value {
 	op, err := autograd.Kernel(s.kernel, s.op, s.facts, s.path, tokens, c.positions)
 	if err != nil {
 		c.fail(fmt.Errorf("nn: %s: %w", s.path, err))
 		return in
 	}
+	op.Again = again
 	return c.G.ApplyAll(op, in...)
 }

@@ -57,11 +57,11 @@ func (p plain) Backward(_ context.Context, call *core.Call) error {
 func (p plain) run(call *core.Call) (values, grads [][]float32) {
 	c := newContext(p.t, 1, call.Tokens())
 	outs, wrt := map[core.Op]func(*Context, *core.Call) (outs, wrt []*autograd.Value){
-		core.RMSNorm: plainNorm, core.SwiGLU: plainSwiGLU, core.RoPE: plainRope, core.MoEExperts: plainExperts,
+		core.RMSNorm: plainNorm, core.AddRMSNorm: plainSum, core.SwiGLU: plainSwiGLU, core.RoPE: plainRope, core.MoEExperts: plainExperts,
 		core.Attention: plainAttention,
 	}[p.op](c, call)
 	if call.Facts.Frozen { // the weights come last
-		wrt = wrt[:map[core.Op]int{core.RMSNorm: 1, core.MoEExperts: 2}[p.op]]
+		wrt = wrt[:map[core.Op]int{core.RMSNorm: 1, core.AddRMSNorm: 1, core.MoEExperts: 2}[p.op]]
 	}
 	var upstream [][]float32
 	for i, o := range outs {
@@ -98,6 +98,22 @@ func plainNorm(c *Context, call *core.Call) (outs, wrt []*autograd.Value) {
 	norm.Weight.Frozen = call.Facts.Frozen
 	wrt = append(leaves(c, call, core.Arg{Name: "x"}), c.Leaf(norm.Weight))
 	return []*autograd.Value{norm.Forward(c, wrt[0])}, wrt
+}
+
+// plainSum has h for one of its terms in a backward call, which has neither, and zero for
+// the other.
+func plainSum(c *Context, call *core.Call) (outs, wrt []*autograd.Value) {
+	norm := NewResidualNorm(NewBuilder(autograd.Heap{}), "norm", "norm", call.Facts.Dim, call.Facts.Eps)
+	copy(norm.Weight.Tensor.Data, call.Input("weight").Data)
+	norm.Weight.Frozen = call.Facts.Frozen
+	shape := core.Shape{core.DimT, call.Facts.Dim}
+	x := core.Arg{Name: "x", Shape: shape}
+	if call.Pass == core.Backward {
+		x.Name = "h"
+	}
+	terms := leaves(c, call, x, core.Arg{Name: "residual", Shape: shape})
+	h, y := norm.ofSum(c, terms[1], terms[0], true)
+	return []*autograd.Value{y, h}, []*autograd.Value{terms[0], c.Leaf(norm.Weight)}
 }
 
 func plainSwiGLU(c *Context, call *core.Call) (outs, wrt []*autograd.Value) {
@@ -147,7 +163,7 @@ func elsewhere(c kerneltest.Case) bool {
 	switch {
 	case c.WantErr != nil: // indices are checked where they enter a model
 		return true
-	case c.Op == core.RMSNorm && c.Facts.Dim == 1: // dx is a difference of equals, summed by autograd
+	case (c.Op == core.RMSNorm || c.Op == core.AddRMSNorm) && c.Facts.Dim == 1: // dx is a difference of equals, summed by autograd
 		return true
 	case c.Op == core.MoEExperts && strings.HasSuffix(c.Name, "nan and inf"):
 		// The gradient of a routing weight is dy.(down h), and (down^T dy).h in the formula:
@@ -157,10 +173,11 @@ func elsewhere(c kerneltest.Case) bool {
 	return false
 }
 
-// plainOps leaves out linear_cross_entropy, whose plain form has one loss for all tokens;
-// TestFusedLossEqualsThePlainOne compares it with the reference.
+// plainOps leaves out linear_cross_entropy, whose plain form has one loss for all tokens,
+// and moe_gate, whose plain form chooses again in the backward pass. Others compare these
+// with the reference: TestFusedLossEqualsThePlainOne, TestFusedSumsAndRoutersTrainLikePlainOnes.
 func plainOps() []core.Op {
-	return slices.DeleteFunc(core.Ops(), func(op core.Op) bool { return op == core.LinearCrossEntropy })
+	return slices.DeleteFunc(core.Ops(), func(op core.Op) bool { return op == core.LinearCrossEntropy || op == core.MoEGate })
 }
 
 func TestPlainFormsConformToTheContract(t *testing.T) {

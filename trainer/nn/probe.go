@@ -26,8 +26,10 @@ type Probe struct {
 func probers() map[core.Op]func(*prober) []*autograd.Value {
 	return map[core.Op]func(*prober) []*autograd.Value{
 		core.RMSNorm:            probeRMSNorm,
+		core.AddRMSNorm:         probeAddRMSNorm,
 		core.SwiGLU:             probeSwiGLU,
 		core.RoPE:               probeRope,
+		core.MoEGate:            probeGate,
 		core.MoEExperts:         probeMoE,
 		core.Attention:          probeAttention,
 		core.LinearCrossEntropy: probeLoss,
@@ -35,8 +37,16 @@ func probers() map[core.Op]func(*prober) []*autograd.Value {
 }
 
 func probeRMSNorm(p *prober) []*autograd.Value {
-	n := &RMSNorm{p.weight(p.site.facts.Dim), p.site}
+	n := &RMSNorm{Weight: p.weight(p.site.facts.Dim), site: p.site}
 	return []*autograd.Value{p.after(n.Forward(p.Context, p.before(p.site.rowsPerToken(), p.site.facts.Dim)))}
+}
+
+func probeAddRMSNorm(p *prober) []*autograd.Value {
+	d := p.site.facts.Dim
+	own := &site{path: p.site.path, op: core.RMSNorm, facts: p.site.facts, use: p.site.use}
+	n := &RMSNorm{Weight: p.weight(d), sum: p.site, site: own}
+	h, normed := n.ofSum(p.Context, p.before(d), p.before(d), true)
+	return []*autograd.Value{p.after(normed), p.after(h)}
 }
 
 func probeSwiGLU(p *prober) []*autograd.Value {
@@ -53,6 +63,18 @@ func probeRope(p *prober) []*autograd.Value {
 	r := &Rope{&RopeTable{InvFreq: make([]float64, f.RotaryDim/2), Scale: 1}, p.site}
 	q, k := r.Forward(p.Context, p.before(f.Heads, f.HeadDim), p.before(f.KVHeads, f.HeadDim))
 	return []*autograd.Value{p.after(q), p.after(k)}
+}
+
+func probeGate(p *prober) []*autograd.Value {
+	f := p.site.facts
+	r := &Router{site: p.site, cfg: RouterConfig{Experts: f.Experts, TopK: f.TopK, Sigmoid: f.Scoring == core.ScoringSigmoid,
+		Bias: f.Bias, Groups: f.Groups, TopGroups: f.TopGroups, Normalize: f.Normalize, Scale: f.Scale}}
+	if f.Bias {
+		r.bias = p.input(f.Experts)
+		r.bias.buffer = true
+	}
+	weights, _ := r.choose(p.Context, p.before(f.Experts))
+	return []*autograd.Value{p.after(weights)}
 }
 
 func probeMoE(p *prober) []*autograd.Value {

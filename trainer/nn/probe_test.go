@@ -38,11 +38,13 @@ func probedSites(t *testing.T) map[string]core.Site {
 	t.Helper()
 	b := NewBuilder(autograd.Heap{})
 	NewRMSNorm(b, "norm", "norm", 24, 1e-6)
+	NewResidualNorm(b, "second", "second", 24, 1e-6)
 	NewAttention(b, "attn", "attn", AttentionConfig{Hidden: 24, Heads: 4, KVHeads: 2, HeadDim: 6, QKNorm: true, Eps: 1e-6,
 		Rope: &RopeTable{InvFreq: []float64{1, 0.1}, Scale: 1}, Pairing: core.Half})
 	NewMLP(b, "mlp", "mlp", 24, 40, false)
 	NewPackedMLP(b, "packed", "packed", 24, 40)
 	NewMoE(b, "moe", "moe", MoEConfig{Hidden: 24, Intermediate: 10, Router: RouterConfig{Experts: 5, TopK: 2}})
+	NewRouter(b, "router", "router", 24, RouterConfig{Experts: 8, TopK: 2, Sigmoid: true, Bias: true, Groups: 4, TopGroups: 2, Normalize: true, Scale: 2.5})
 	if b.Err() != nil {
 		t.Fatal(b.Err())
 	}
@@ -57,7 +59,8 @@ func probedSites(t *testing.T) map[string]core.Site {
 // gradients of the plain one, which it can only have if it is the same computation.
 func TestProbeRunsTheSameWorkBothWays(t *testing.T) {
 	const b, s = 2, 7
-	rows := map[string]int{"norm": b * s, "attn.q_norm": 4 * b * s, "attn.k_norm": 2 * b * s, "attn.rope": b * s, "mlp": b * s, "packed": b * s, "moe.experts": b * s}
+	rows := map[string]int{"norm": b * s, "attn.q_norm": 4 * b * s, "attn.k_norm": 2 * b * s, "attn.rope": b * s, "mlp": b * s, "packed": b * s, "moe.experts": b * s,
+		"second.add": b * s, "moe.gate": b * s, "router": b * s}
 	sites := probedSites(t)
 	for path, want := range rows {
 		t.Run(path, func(t *testing.T) {
@@ -176,7 +179,7 @@ func TestProbeRefusesWhatItCannotBuild(t *testing.T) {
 // TestEverySiteOfAModelCanBeMeasured holds for ops to come: a module that offers a site has
 // a function in probers.
 func TestEverySiteOfAModelCanBeMeasured(t *testing.T) {
-	for name, cfg := range map[string]DecoderConfig{"dense": tiny(withQKNorm), "experts": tiny(withExperts(2, true))} {
+	for name, cfg := range map[string]DecoderConfig{"dense": tiny(withQKNorm), "experts": tiny(withExperts(2, true)), "sigmoids": tiny(withSigmoids)} {
 		for _, site := range newDecoder(t, cfg, 1).Sites() {
 			p, err := NewProbe(autograd.Heap{}, site, counting(site.Op), 1, 4, 4, false)
 			if err != nil {

@@ -71,7 +71,7 @@ func (in *probeInputs) record(c *Context, s core.Site, k core.Kernel) (*autograd
 	var wrt []*autograd.Value
 	in.gradients = 0
 	for _, param := range in.params {
-		if leaf := c.leaves[param]; leaf != nil && !param.Frozen && !in.inference {
+		if leaf := c.leaves[param]; leaf != nil && !param.Frozen && !param.buffer && !in.inference {
 			wrt = append(wrt, leaf)
 			in.gradients += len(param.Tensor.Data)
 		}

@@ -13,14 +13,28 @@ import (
 // Its site offers rms_norm.
 type RMSNorm struct {
 	Weight *Param // [D]
+	sum    *site  // offers add_rms_norm; nil unless the norm is that of a sum
 	*site
 }
 
 // NewRMSNorm adds the parameter path.weight and the site.
 func NewRMSNorm(b *Builder, path, sitePath string, dim int, eps float64) *RMSNorm {
-	weight := b.Param(path+".weight", dim)
-	return &RMSNorm{weight, b.site(sitePath, core.RMSNorm, core.Facts{
-		WeightDType: weight.Tensor.DType, Dim: dim, Eps: eps, Cast: core.CastBeforeWeight, Frozen: weight.Frozen})}
+	return &RMSNorm{Weight: b.Param(path+".weight", dim), site: b.site(sitePath, core.RMSNorm, normFacts(b, dim, eps))}
+}
+
+// NewResidualNorm does so for a norm of the residual stream, right after a block's output
+// has been added to that. The addition and the norm together have a site as well, at
+// sitePath.add.
+func NewResidualNorm(b *Builder, path, sitePath string, dim int, eps float64) *RMSNorm {
+	sum := b.site(sitePath+".add", core.AddRMSNorm, normFacts(b, dim, eps))
+	n := NewRMSNorm(b, path, sitePath, dim, eps)
+	n.sum = sum
+	b.sites[len(b.sites)-1].Within = sum.path
+	return n
+}
+
+func normFacts(b *Builder, dim int, eps float64) core.Facts {
+	return core.Facts{WeightDType: core.Float32, Dim: dim, Eps: eps, Cast: core.CastBeforeWeight, Frozen: b.storage != nil}
 }
 
 // Forward records the norm over rows of D elements, whatever the shape of x.
@@ -33,6 +47,39 @@ func (n *RMSNorm) Forward(c *Context, x *autograd.Value) *autograd.Value {
 	}
 	rstd := rsqrt(c.G, meanSquare(c.G, flat), n.facts.Eps)
 	return scaleColumns(c.G, scaleRows(c.G, flat, rstd), c.Leaf(n.Weight)).Reshape(x.Shape()...)
+}
+
+// addsItself reports whether a kernel computes the sum that the norm is of.
+func (n *RMSNorm) addsItself() bool { return n.sum != nil && n.sum.kernel != nil }
+
+// ofSum records h = residual + x and the norm of h, both [T, D]. If the terms are recorded
+// outside the region that the norm is in, they are not kept for it: where it is computed
+// again, that starts from h.
+func (n *RMSNorm) ofSum(c *Context, residual, x *autograd.Value, outside bool) (h, normed *autograd.Value) {
+	if !n.addsItself() {
+		h = Add(c.G, residual, x)
+		return h, n.Forward(c, h)
+	}
+	var again *autograd.Again
+	if outside {
+		again = normAgain(residual.Shape()[0], n.facts.Dim)
+	}
+	out := n.sum.fusedAgain(c, residual.Shape()[0], again, x, residual, c.Leaf(n.Weight))
+	return out[1], out[0]
+}
+
+// normAgain computes y = h * rstd * weight from the outputs h and rstd of add_rms_norm:
+// the weight is its input 2, and y, h and rstd are its outputs. A kernel that rounds in
+// other places than float32 arithmetic from left to right has other bits in y than this.
+func normAgain(t, d int) *autograd.Again {
+	return &autograd.Again{Inputs: []int{2}, Outputs: []int{1, 2}, Writes: []int{0},
+		Run: func(_ context.Context, in, out []core.Tensor) error {
+			w, h, rstd, y := in[0].Float32s(), in[1].Float32s(), in[2].Float32s(), out[0].Float32s()
+			eachRow(t, d, func(r int) {
+				simd.ScaleMul(y[r*d:][:d], h[r*d:][:d], w, rstd[r])
+			})
+			return nil
+		}}
 }
 
 // meanSquare records y = mean(x^2) of every row: x [T, D], y [T].

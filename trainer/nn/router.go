@@ -36,20 +36,38 @@ func (f RouterConfig) facts() core.Routing {
 	return core.RoutingSoftmax
 }
 
-// Router chooses K experts for each token by a linear layer's logits.
+// moeGate returns the facts of moe_gate.
+func (f RouterConfig) moeGate() core.Facts {
+	facts := core.Facts{Experts: f.Experts, TopK: f.TopK, Scoring: core.ScoringSoftmax, Bias: f.Bias,
+		Groups: 1, TopGroups: 1, Normalize: f.Normalize, Scale: 1}
+	if f.Sigmoid {
+		facts.Scoring = core.ScoringSigmoid
+	}
+	if f.Groups > 1 {
+		facts.Groups, facts.TopGroups = f.Groups, f.TopGroups
+	}
+	if f.Scale != 0 {
+		facts.Scale = f.Scale
+	}
+	return facts
+}
+
+// Router chooses K experts for each token by a linear layer's logits. Its site, for what
+// comes after that layer, offers moe_gate.
 type Router struct {
 	cfg  RouterConfig
 	gate *Linear
 	bias *Param // [E], nil without one
+	*site
 }
 
 // routes is what a router decides: logits [T, E]; weights and ids [T, K].
 type routes struct{ logits, weights, ids *autograd.Value }
 
 // NewRouter adds the parameter path.weight and, if asked, the buffer
-// path.e_score_correction_bias.
-func NewRouter(b *Builder, path string, hidden int, cfg RouterConfig) *Router {
-	r := &Router{cfg: cfg, gate: NewLinear(b, path, hidden, cfg.Experts, false)}
+// path.e_score_correction_bias, and the site.
+func NewRouter(b *Builder, path, sitePath string, hidden int, cfg RouterConfig) *Router {
+	r := &Router{cfg: cfg, gate: NewLinear(b, path, hidden, cfg.Experts, false), site: b.site(sitePath, core.MoEGate, cfg.moeGate())}
 	if cfg.Bias {
 		r.bias = b.Buffer(path+".e_score_correction_bias", cfg.Experts)
 	}
@@ -66,6 +84,14 @@ func (r *Router) Forward(c *Context, x *autograd.Value) routes {
 // choose records the weights and ids of the experts of each token.
 func (r *Router) choose(c *Context, logits *autograd.Value) (weights, ids *autograd.Value) {
 	f, g := r.cfg, c.G
+	if r.kernel != nil {
+		in := []*autograd.Value{logits}
+		if r.bias != nil {
+			in = append(in, c.Leaf(r.bias))
+		}
+		out := r.fused(c, logits.Shape()[0], in...)
+		return out[0], out[1]
+	}
 	scores := softmaxRows
 	if f.Sigmoid {
 		scores = sigmoid

@@ -37,7 +37,7 @@ func (r recording) router(sigmoid bool) {
 	rows := r.tensor("in.x").Shape[0]
 	c := newContext(t, 1, rows)
 	x := r.in(c, "x")
-	gate := NewRouter(NewBuilder(autograd.Heap{}), "gate", x.Shape()[1], cfg)
+	gate := NewRouter(NewBuilder(autograd.Heap{}), "gate", "gate", x.Shape()[1], cfg)
 	copy(gate.gate.Weight.Tensor.Data, r.tensor("in.gate").Data)
 	if sigmoid {
 		copy(gate.bias.Tensor.Data, r.tensor("in.bias").Data)

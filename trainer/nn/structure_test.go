@@ -2,6 +2,7 @@ package nn
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/seed98097648/tune/core/reference"
@@ -15,17 +16,17 @@ func TestTheResidualStreamIsThatOfTheFamily(t *testing.T) {
 		"pre-norm": tiny(), "pre-norm, packed": tiny(withSandwich, func(cfg *DecoderConfig) { cfg.Sandwich = false }),
 		"sandwich": tiny(withSandwich), "sandwich, gate and up apart": tiny(func(cfg *DecoderConfig) { cfg.Sandwich = true }),
 	} {
-		for _, form := range []string{"plain", "kernels", "checkpoint"} {
+		for _, form := range []string{"plain", "kernels", "checkpoint", "kernels and checkpoint"} {
 			t.Run(name+"/"+form, func(t *testing.T) {
 				d := newDecoder(t, cfg, 3)
-				if form == "kernels" {
+				if strings.HasPrefix(form, "kernels") {
 					for _, s := range d.Sites() {
 						if err := s.Hook.Swap(reference.Kernel(s.Op)); err != nil {
 							t.Fatal(err)
 						}
 					}
 				}
-				sameStream(t, d, form == "checkpoint")
+				sameStream(t, d, strings.HasSuffix(form, "checkpoint"))
 			})
 		}
 	}

@@ -84,8 +84,11 @@ func (p *Printer) onStart(s trainer.Start) {
 	defer p.mu.Unlock()
 	p.start = s
 	what := "examples"
-	if s.Config.Data != "" {
-		what = filepath.Base(s.Config.Data)
+	if paths := s.Config.Data.Paths; len(paths) > 0 {
+		what = filepath.Base(paths[0])
+		if len(paths) > 1 {
+			what = fmt.Sprintf("%s and %d more", what, len(paths)-1)
+		}
 	}
 	fmt.Fprintf(p.text(), "%s, %s parameters; %s: %d rows of %d tokens, %d held out\n",
 		s.Model, count(float64(s.Parameters)), what, s.Rows, s.Config.Seq, s.EvalRows)

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/data/corpus"
 	"github.com/seed98097648/tune/trainer/progress"
 )
 
 // follow runs the hooks of a run of that many steps, with an evaluation before and after.
 func follow(h trainer.Hooks, steps int) {
 	h.OnStart(trainer.Start{Model: "llama", Parameters: 1_234_567, Rows: 9, EvalRows: 2, Steps: steps,
-		Config: trainer.Config{Data: "folder/text.txt", Batch: 2, Seq: 50, Accumulate: 3}})
+		Config: trainer.Config{Data: corpus.Config{Paths: []string{"folder/text.txt"}}, Batch: 2, Seq: 50, Accumulate: 3}})
 	h.OnEval(trainer.Eval{Step: 0, Loss: math.Log(8), Targets: 5})
 	for i := range steps {
 		h.OnStep(trainer.Step{Step: i + 1, Loss: 3 / float64(i+1), LR: 1e-4, GradNorm: 1.25, TokensPer: 12_345})

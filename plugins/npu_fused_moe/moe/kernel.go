@@ -1,5 +1,5 @@
-// Package moe is the kernel of the plugin npu_fused_moe, for the op moe_experts.
-// T tokens, K experts per token, E experts, D dim, I intermediate:
+// Package moe has the kernels of the plugin npu_fused_moe: GateKernel for the op moe_gate,
+// and Kernel for moe_experts. T tokens, K experts per token, E experts, D dim, I intermediate:
 //
 //	g, u = gate[e] x_t, up[e] x_t    for each assignment of token t to expert e
 //	h = g*s(g)*u, s(g) = 1/(1+exp(-g))
@@ -24,7 +24,7 @@ import (
 	"github.com/seed98097648/tune/core"
 )
 
-// Name and Version are the plugin's, and of the kernel when it is linked into a program.
+// Name and Version are the plugin's, and of its kernels when they are linked into a program.
 const (
 	Name    = "npu_fused_moe"
 	Version = "0.1.0"
@@ -32,7 +32,7 @@ const (
 
 var dtypes = []core.DType{core.Float32, core.BFloat16, core.Float16}
 
-// Kernel implements core.Kernel; its zero value is ready. It keeps its scratch memory from call to call.
+// Kernel implements core.Kernel for moe_experts; its zero value is ready. It keeps its scratch memory from call to call.
 type Kernel struct {
 	routes  routes
 	x, dy   []float32 // [rows of a block, D]: the tokens' rows in the order of experts
@@ -78,13 +78,21 @@ func (k *Kernel) prepare(ctx context.Context, c *core.Call) error {
 		return err
 	}
 	ids := c.Input("expert_ids").Int32s()
-	for a, e := range ids {
-		if e < 0 || int(e) >= c.Facts.Experts {
-			return fmt.Errorf("%s: %w: expert_ids[%d,%d] is %d, there are %d experts",
-				Name, core.ErrBadCall, a/c.Facts.TopK, a%c.Facts.TopK, e, c.Facts.Experts)
-		}
+	if err := checkIDs(c.Facts, ids); err != nil {
+		return err
 	}
 	k.routes.sort(ids, c.Facts.Experts)
+	return nil
+}
+
+// checkIDs makes sure that every expert exists.
+func checkIDs(f core.Facts, ids []int32) error {
+	for a, e := range ids {
+		if e < 0 || int(e) >= f.Experts {
+			return fmt.Errorf("%s: %w: expert_ids[%d,%d] is %d, there are %d experts",
+				Name, core.ErrBadCall, a/f.TopK, a%f.TopK, e, f.Experts)
+		}
+	}
 	return nil
 }
 

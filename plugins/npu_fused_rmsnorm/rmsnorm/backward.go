@@ -23,17 +23,27 @@ func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
 	if err := k.check(ctx, c); err != nil {
 		return err
 	}
+	k.partial.backward(c, c.Input("x"), core.Tensor{})
+	return nil
+}
+
+// partial is scratch memory: sums of dweight, one row for each block of tokens.
+type partial []float32
+
+// backward computes both gradients, x being what the norm was taken of. dh, unless it is
+// absent, is added to dx.
+func (p *partial) backward(c *core.Call, x, dh core.Tensor) {
 	T, D, w := c.Tokens(), c.Facts.Dim, gain(c)
 	size := max(16, (T+maxBlocks-1)/maxBlocks) // of a block, in tokens
 	blocks := (T + size - 1) / size
-	if cap(k.partial) < blocks*D {
-		k.partial = make([]float32, blocks*D)
+	if cap(*p) < blocks*D {
+		*p = make([]float32, blocks*D)
 	}
-	partial := k.partial[:blocks*D]
+	sums := (*p)[:blocks*D]
 	simd.Parallel(blocks, grain/(size*D), func(lo, hi int) {
-		r := newRows(c, w)
+		r := newRows(c, x, dh, w)
 		for b := lo; b < hi; b++ {
-			sum := partial[b*D : (b+1)*D]
+			sum := sums[b*D : (b+1)*D]
 			clear(sum)
 			for t := b * size; t < min((b+1)*size, T); t++ {
 				r.backward(t, sum)
@@ -41,9 +51,8 @@ func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
 		}
 	})
 	if !c.Facts.Frozen {
-		addRows(c.Output("dweight").Float32s(), partial)
+		addRows(c.Output("dweight").Float32s(), sums)
 	}
-	return nil
 }
 
 // addRows writes the sum of the rows of x to dst, adding neighbours first: the error of
@@ -70,16 +79,19 @@ type rows struct {
 	f         core.Facts
 	stream    simd.Stream
 	dy, x, dx core.Tensor
+	dh        core.Tensor // absent in rms_norm
 	rstd      []float32
 	w         []float32 // [D]
 	d, n, g   []float32 // [D]: dy, x and then n, and dx, widened
+	e         []float32 // [D]: dh, widened
 	bits      []uint16  // [D]
 }
 
-func newRows(c *core.Call, w []float32) *rows {
+func newRows(c *core.Call, x, dh core.Tensor, w []float32) *rows {
 	D := c.Facts.Dim
-	return &rows{f: c.Facts, stream: simd.StreamFor(c.Work().Bytes), dy: c.Input("dy"), x: c.Input("x"), dx: c.Output("dx"), rstd: c.Input("rstd").Float32s(),
-		w: w, d: make([]float32, D), n: make([]float32, D), g: make([]float32, D), bits: make([]uint16, D)}
+	return &rows{f: c.Facts, stream: simd.StreamFor(c.Work().Bytes), dy: c.Input("dy"), x: x, dh: dh, dx: c.Output("dx"),
+		rstd: c.Input("rstd").Float32s(), w: w, d: make([]float32, D), n: make([]float32, D), g: make([]float32, D),
+		e: make([]float32, D), bits: make([]uint16, D)}
 }
 
 // backward writes dx of token t and adds its share of dweight to sum.
@@ -87,7 +99,13 @@ func (r *rows) backward(t int, sum []float32) {
 	D, rstd := len(r.w), r.rstd[t]
 	if r.f.DType == core.Float32 { // where rounding to storage does nothing
 		dy, x, dx := r.dy.Float32s()[t*D:][:D], r.x.Float32s()[t*D:][:D], r.dx.Float32s()[t*D:][:D]
-		r.stream.NormGrad(dx, sum, dy, x, r.w, rstd, rstd*simd.Dot3(dy, r.w, x)/float32(D))
+		mean := rstd * simd.Dot3(dy, r.w, x) / float32(D)
+		if r.dh.IsZero() {
+			r.stream.NormGrad(dx, sum, dy, x, r.w, rstd, mean)
+			return
+		}
+		simd.NormGrad(r.g, sum, dy, x, r.w, rstd, mean)
+		simd.Add(dx, r.g, r.dh.Float32s()[t*D:][:D])
 		return
 	}
 	storage.Load(r.d, r.dy, t*D)
@@ -95,7 +113,7 @@ func (r *rows) backward(t int, sum []float32) {
 	mean := rstd * simd.Dot3(r.d, r.w, r.n) / float32(D)
 	if r.f.Cast != core.CastBeforeWeight {
 		simd.NormGrad(r.g, sum, r.d, r.n, r.w, rstd, mean)
-		storage.Store(r.dx, r.g, t*D)
+		r.store(t)
 		return
 	}
 	// dx takes n unrounded, dweight as it was multiplied.
@@ -103,7 +121,16 @@ func (r *rows) backward(t int, sum []float32) {
 	simd.Mul(r.g, r.d, r.w)
 	simd.Scale(r.g, r.g, rstd)
 	simd.Axpy(-rstd*mean, r.n, r.g)
-	storage.Store(r.dx, r.g, t*D)
+	r.store(t)
 	round(r.f, r.n, r.bits)
 	simd.MulAdd(sum, r.d, r.n)
+}
+
+// store adds dh to dx of token t, if there is one, and rounds it to storage.
+func (r *rows) store(t int) {
+	if !r.dh.IsZero() {
+		storage.Load(r.e, r.dh, t*len(r.w))
+		simd.Add(r.g, r.g, r.e)
+	}
+	storage.Store(r.dx, r.g, t*len(r.w))
 }

@@ -1,11 +1,12 @@
-// Package rmsnorm is the kernel of the plugin npu_fused_rmsnorm, for the op rms_norm.
-// T tokens, D dim:
+// Package rmsnorm has the kernels of the plugin npu_fused_rmsnorm, for the ops rms_norm
+// and add_rms_norm. T tokens, D dim:
 //
+//	h = x + residual                   add_rms_norm only, rounded to storage; then x is h
 //	rstd = 1/sqrt(mean(x^2) + eps)
 //	n = x*rstd                         rounded to storage if the cast comes before the weight
 //	y = n*(offset + weight)
 //
-//	x, y, dy, dx [T,D] in storage precision; weight [D]; dweight [D] float32
+//	x, residual, y, h and their gradients [T,D] in storage precision; weight [D]; dweight [D] float32
 //	saved: rstd [T] float32
 //
 // Each row is read once and written once, with float32 arithmetic in between.
@@ -19,7 +20,7 @@ import (
 	"github.com/seed98097648/tune/core"
 )
 
-// Name and Version are the plugin's, and of the kernel when it is linked into a program.
+// Name and Version are the plugin's, and of its kernels when they are linked into a program.
 const (
 	Name    = "npu_fused_rmsnorm"
 	Version = "0.1.0"
@@ -27,9 +28,9 @@ const (
 
 var dtypes = []core.DType{core.Float32, core.BFloat16, core.Float16}
 
-// Kernel implements core.Kernel; its zero value is ready. It keeps its scratch memory from call to call.
+// Kernel implements core.Kernel for rms_norm; its zero value is ready. It keeps its scratch memory from call to call.
 type Kernel struct {
-	partial []float32 // sums of dweight, one row for each block of tokens
+	partial partial
 }
 
 // Info implements core.Kernel.
@@ -39,8 +40,10 @@ func (*Kernel) Info() core.Info {
 }
 
 // Supports implements core.Kernel: all valid facts in float32, bfloat16 and float16.
-func (*Kernel) Supports(f core.Facts) error {
-	if err := f.Validate(core.RMSNorm); err != nil {
+func (*Kernel) Supports(f core.Facts) error { return supports(core.RMSNorm, f) }
+
+func supports(op core.Op, f core.Facts) error {
+	if err := f.Validate(op); err != nil {
 		return fmt.Errorf("%s: %w: %w", Name, core.ErrNotSupported, err)
 	}
 	for _, d := range []core.DType{f.DType, f.WeightDType} {
@@ -51,11 +54,13 @@ func (*Kernel) Supports(f core.Facts) error {
 	return nil
 }
 
-func (k *Kernel) check(ctx context.Context, c *core.Call) error {
+func (k *Kernel) check(ctx context.Context, c *core.Call) error { return check(ctx, core.RMSNorm, c) }
+
+func check(ctx context.Context, op core.Op, c *core.Call) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := k.Supports(c.Facts); err != nil {
+	if err := supports(op, c.Facts); err != nil {
 		return err
 	}
 	return c.Check()

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/data/corpus"
+	"github.com/seed98097648/tune/trainer/data/format"
+	"github.com/seed98097648/tune/trainer/tokenizer"
+)
+
+const dataPreviewLong = `Show what a model would be trained on: the first examples as they are tokenised,
+with the model's own chat template, and counts of all.
+
+What is learned is bold and green on a terminal, and special tokens are blue;
+elsewhere, or with $NO_COLOR set, it stands between the brackets ⟦ and ⟧.
+
+All data is read as a training run reads it, so that its errors are found here;
+the model's weights are not needed.`
+
+// previewFlags are the values of data preview's flags.
+type previewFlags struct {
+	config trainer.Config
+	n      int
+	asJSON bool
+}
+
+func (a *app) dataPreviewCommand() *Command {
+	c := &Command{Name: "data preview", Usage: "--model DIR --data FILE [FLAGS]", Short: "show what of the data would be learned", Long: dataPreviewLong,
+		Examples: "tune data preview --model DIR --data train.jsonl\ntune data preview --model DIR --dataset-dir data --data alpaca_en_demo -n 1\n"}
+	p := &previewFlags{config: trainer.Default()}
+	f := c.Group("Model and data")
+	f.StringVar(&p.config.Model, "model", "", "the model `FOLDER`; config.json and the tokenizer's files are enough")
+	addDataPaths(f, &p.config.Data)
+	f.IntVar(&p.config.Seq, "seq", p.config.Seq, "`TOKENS` of a row; by default no more than the model can take")
+	f.Uint64Var(&p.config.Seed, "seed", p.config.Seed, "`SEED` of what is sampled and held out")
+	addDataReading(c.Group("Reading the data"), &p.config.Data)
+	addDataLearning(c.Groups[len(c.Groups)-1].Flags, &p.config.Data)
+	out := c.Group("Output")
+	out.IntVarP(&p.n, "examples", "n", 3, "`EXAMPLES` to show")
+	out.BoolVar(&p.asJSON, "json", false, "write JSON")
+	c.finish()
+	c.Run = func(ctx context.Context, args []string) error { return a.previewData(ctx, c, p, args) }
+	return c
+}
+
+func (a *app) previewData(ctx context.Context, c *Command, p *previewFlags, args []string) (err error) {
+	if err := p.check(c, args); err != nil {
+		return err
+	}
+	config, err := readConfig(p.config.Model)
+	if err != nil {
+		return err
+	}
+	if !c.Flags.Changed("seq") {
+		p.config.Seq = fitSeq(p.config.Seq, config)
+	}
+	tok, err := tokenizer.Load(p.config.Model)
+	if err != nil {
+		return err
+	}
+	read, err := corpus.Load(ctx, p.config.Data, trainer.DataModel(p.config, tok))
+	if err != nil {
+		return err
+	}
+	defer closing(read, &err)
+	shown, err := examplesOf(read, tok, p.n)
+	if err != nil {
+		return err
+	}
+	if p.asJSON {
+		return a.writeJSON(preview{shown, read.Report})
+	}
+	for _, e := range shown {
+		e.print(a.stdout, isColoured(a.stdout))
+	}
+	printReport(a.stdout, read.Report, p.config.Seq)
+	return a.noteData(p.config.Data, read)
+}
+
+func (p *previewFlags) check(c *Command, args []string) error {
+	if err := c.noArguments(args); err != nil {
+		return err
+	}
+	switch {
+	case p.config.Model == "":
+		return c.usagef("--model is needed: name the model folder whose tokenizer and chat template are used")
+	case len(p.config.Data.Paths) == 0:
+		return c.usagef("--data is needed: name the data to show")
+	case p.n < 0:
+		return c.usagef("--examples is %d, must not be negative", p.n)
+	}
+	if err := c.oneOf("data-format", string(p.config.Data.Format), format.Formats()...); err != nil {
+		return err
+	}
+	if err := p.config.Validate(); err != nil {
+		return c.usagef("%w", err)
+	}
+	return nil
+}
+
+// isColoured reports whether w is a terminal whose user has nothing against colours.
+func isColoured(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == ""
+}
+
+func printReport(w io.Writer, r corpus.Report, seq int) {
+	for _, s := range r.Sources {
+		fmt.Fprintf(w, "%s: %s, %s\n", s.File, s.Format, plural(s.Examples, "example"))
+	}
+	share := 100 * float64(r.Learned) / float64(max(r.Tokens, 1))
+	fmt.Fprintf(w, "examples   %d, the longest of %s\n", r.Examples, plural(r.Longest, "token"))
+	fmt.Fprintf(w, "tokens     %d, of which %d (%.0f%%) are learned\n", r.Tokens, r.Learned, share)
+	fmt.Fprintf(w, "truncated  %d, and %d left out that have nothing to learn within a row\n", r.Truncated, r.Empty)
+	fmt.Fprintf(w, "bad rows   %d\n", r.Bad)
+	fmt.Fprintf(w, "rows       %d of %s to train on, %d to evaluate on\n", r.TrainRows, plural(seq, "token"), r.EvalRows)
+}
+
+// preview is what "data preview --json" writes.
+type preview struct {
+	Examples []example     `json:"examples"`
+	Report   corpus.Report `json:"report"`
+}
+
+// example is a tokenised example as text, in pieces.
+type example struct {
+	Place   string      `json:"place,omitempty"`
+	Tokens  int         `json:"tokens"`
+	Learned int         `json:"learned"`
+	Pieces  []textPiece `json:"pieces"`
+}
+
+// textPiece is the text of neighbouring tokens that are alike.
+type textPiece struct {
+	Text    string `json:"text"`
+	Learned bool   `json:"learned"`
+	Special bool   `json:"special,omitempty"` // one special token
+}
+
+// examplesOf returns the first n examples.
+func examplesOf(read *corpus.Corpus, tok *tokenizer.Tokenizer, n int) ([]example, error) {
+	shown := []example{}
+	for i := range min(n, read.Report.Examples) {
+		place, ids, learn, err := read.Example(i)
+		if err != nil {
+			return nil, err
+		}
+		e := example{Tokens: len(ids), Pieces: piecesOf(tok, ids, learn)}
+		if place.File != "" {
+			e.Place = place.String()
+		}
+		for k, yes := range learn {
+			if yes && k > 0 {
+				e.Learned++
+			}
+		}
+		shown = append(shown, e)
+	}
+	return shown, nil
+}
+
+// piecesOf decodes tokens. A piece's text is what it adds to the text before it, because a
+// tokenizer may write the beginning of a text in another way.
+func piecesOf(tok *tokenizer.Tokenizer, ids []int32, learn []bool) []textPiece {
+	special := func(i int) bool { return tok.Decode(ids[i:i+1], true) == "" && tok.Decode(ids[i:i+1], false) != "" }
+	var pieces []textPiece
+	before := ""
+	for start := 0; start < len(ids); {
+		p := textPiece{Learned: learn[start], Special: special(start)}
+		end := start + 1
+		for !p.Special && end < len(ids) && learn[end] == p.Learned && !special(end) {
+			end++
+		}
+		text := tok.Decode(ids[:end], false)
+		added, ok := strings.CutPrefix(text, before)
+		if !ok { // the piece begins inside a character
+			added = tok.Decode(ids[start:end], false)
+		}
+		p.Text, before, start = added, text, end
+		pieces = append(pieces, p)
+	}
+	return pieces
+}
+
+// The colours of a terminal.
+const (
+	learnedColour = "\x1b[1;32m"
+	specialColour = "\x1b[34m"
+	plainColour   = "\x1b[0m"
+)
+
+// print writes an example. What is learned is coloured, or else in brackets.
+func (e example) print(w io.Writer, coloured bool) {
+	fmt.Fprintf(w, "--- %s: %s, %d learned\n", e.Place, plural(e.Tokens, "token"), e.Learned)
+	inside := false // brackets
+	for _, p := range e.Pieces {
+		text := printable(p.Text)
+		switch {
+		case !coloured:
+			if p.Learned != inside {
+				inside = p.Learned
+				fmt.Fprint(w, map[bool]string{true: "⟦", false: "⟧"}[inside])
+			}
+			fmt.Fprint(w, text)
+		case p.Learned:
+			fmt.Fprint(w, learnedColour, text, plainColour)
+		case p.Special:
+			fmt.Fprint(w, specialColour, text, plainColour)
+		default:
+			fmt.Fprint(w, text)
+		}
+	}
+	if inside {
+		fmt.Fprint(w, "⟧")
+	}
+	fmt.Fprint(w, "\n\n")
+}
+
+// printable shows control characters as they are written in Go, so that no data can move
+// the cursor of a terminal.
+func printable(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if r == '\n' || r == '\t' || r >= ' ' && r != 0x7f && (r < 0x80 || r > 0x9f) {
+			b.WriteRune(r)
+			continue
+		}
+		fmt.Fprintf(&b, "\\x%02x", r)
+	}
+	return b.String()
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/seed98097648/tune/trainer/chat"
+	"github.com/seed98097648/tune/trainer/data/corpus"
+	"github.com/seed98097648/tune/trainer/data/format"
+	"github.com/seed98097648/tune/trainer/data/records"
+)
+
+// addDataPaths adds the flags that say which data is read.
+func addDataPaths(f *pflag.FlagSet, c *corpus.Config) {
+	f.StringArrayVar(&c.Paths, "data", nil, "a `FILE` or folder to train on, or a name of --dataset-dir; may be given again, or have commas, "+
+		"and a weight: notes.jsonl@0.3 takes three of ten examples, @2 each twice")
+	f.StringArrayVar(&c.Eval, "eval-data", nil, "a `FILE` to evaluate on, likewise; otherwise a part of the data is held out")
+}
+
+// addDataReading adds the flags that say how data is read.
+func addDataReading(f *pflag.FlagSet, c *corpus.Config) {
+	f.StringVar((*string)(&c.Format), "data-format", string(format.Auto), "the `FORMAT` of the data's columns: "+strings.Join(format.Formats(), ", ")+
+		"; auto tells it from the names of the columns")
+	f.StringVar(&c.Template, "template", "", "a built-in chat `TEMPLATE` for conversations, in place of the model's own: "+strings.Join(chat.Names(), ", "))
+	f.StringVar(&c.Dir, "dataset-dir", "", "a `FOLDER` with a dataset_info.json, as LLaMA-Factory has it, whose names --data may use")
+	f.BoolVar(&c.SkipBadRows, "skip-bad-rows", false, "leave out rows that cannot be read, and count them; otherwise the first ends the run")
+}
+
+// addDataLearning adds the flags that say what of the data is learned, and in which rows.
+func addDataLearning(f *pflag.FlagSet, c *corpus.Config) {
+	f.BoolVar(&c.TrainOnPrompt, "train-on-prompt", false, "learn all of a conversation, not only the assistant's words")
+	f.BoolVar(&c.NoPacking, "no-packing", false, "give each example a row of its own; otherwise several share a row, and do not see each other")
+}
+
+// noteData says what of the data was not used, or not as a whole.
+func (a *app) noteData(c corpus.Config, read *corpus.Corpus) error {
+	if read == nil { // the built-in example
+		return nil
+	}
+	sources, err := corpus.Resolve(append(c.Paths[:len(c.Paths):len(c.Paths)], c.Eval...), c.Dir)
+	if err != nil {
+		return err
+	}
+	for _, s := range sources {
+		if len(s.Skipped) > 0 {
+			a.note("%s: read %s only; skipped %s", s.Name, records.Extensions(), strings.Join(s.Skipped, ", "))
+		}
+	}
+	for _, line := range dataNotes(read.Report) {
+		a.note("%s", line)
+	}
+	return nil
+}
+
+// dataNotes are the sentences about what was left out.
+func dataNotes(r corpus.Report) []string {
+	var notes []string
+	if r.Truncated > 0 {
+		notes = append(notes, fmt.Sprintf("%s cut at the end to fit in a row; the longest example has %s: see --seq",
+			plural(r.Truncated, "conversation"), plural(r.Longest, "token")))
+	}
+	if r.Empty > 0 {
+		notes = append(notes, fmt.Sprintf("%s left out: nothing to learn within a row; see --seq", plural(r.Empty, "conversation")))
+	}
+	if r.Bad > 0 {
+		notes = append(notes, fmt.Sprintf("%s left out; the first:", plural(r.Bad, "bad row")))
+		notes = append(notes, r.FirstBad...)
+	}
+	return notes
+}

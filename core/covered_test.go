@@ -1,0 +1,80 @@
+package core_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+)
+
+// overlapping returns a model with two norms, the second after an addition.
+func overlapping() fakeModel {
+	m := newModel(core.RMSNorm, core.AddRMSNorm, core.RMSNorm)
+	m[2].Within = m[1].Path
+	return m
+}
+
+func TestAKernelOfALargerOpCoversTheSitesWithinIt(t *testing.T) {
+	m := overlapping()
+	r := newRegistry(t, newKernel("norm", core.RMSNorm), newKernel("norm", core.AddRMSNorm))
+	report := apply(t, "all", m, r)
+	if got := m.kernels(); !slices.Equal(got, []string{"norm", "norm", ""}) {
+		t.Errorf("kernels %q, want none at the covered site", got)
+	}
+	if a := report.Actions[2]; a.CoveredBy != m[1].Path || a.Kernel != nil {
+		t.Errorf("covered by %q, kernel %v", a.CoveredBy, a.Kernel)
+	}
+	for _, want := range []string{"covered by layers.*.add_rms_norm\n", "2 of 2 sites use a fused kernel; it does the work of 1 more\n"} {
+		if !strings.Contains(report.String(), want) {
+			t.Errorf("report lacks %q:\n%s", want, report)
+		}
+	}
+	again := apply(t, "all", m, r)
+	if got := m.kernels(); !slices.Equal(got, []string{"norm", "norm", ""}) || again.Actions[2].CoveredBy == "" {
+		t.Errorf("applied again: kernels %q, covered by %q", got, again.Actions[2].CoveredBy)
+	}
+	if err := report.Restore(); err != nil || !slices.Equal(m.kernels(), []string{"", "", ""}) {
+		t.Errorf("restored: %v, kernels %q", err, m.kernels())
+	}
+}
+
+func TestWithoutAKernelOfTheLargerOpTheSiteWithinGetsItsOwn(t *testing.T) {
+	m := overlapping()
+	report := apply(t, "all", m, newRegistry(t, newKernel("norm", core.RMSNorm)))
+	if got := m.kernels(); !slices.Equal(got, []string{"norm", "", "norm"}) {
+		t.Errorf("kernels %q", got)
+	}
+	if !strings.Contains(report.String(), "plain add_rms_norm (no kernel offers add_rms_norm)") {
+		t.Errorf("report:\n%s", report)
+	}
+}
+
+// TestACoveredSiteKeepsWhatItHolds: the kernel comes into use again when the larger one
+// is restored.
+func TestACoveredSiteKeepsWhatItHolds(t *testing.T) {
+	m := overlapping()
+	apply(t, "small", m, newRegistry(t, newKernel("small", core.RMSNorm)))
+	report := apply(t, "large", m, newRegistry(t, newKernel("large", core.AddRMSNorm)))
+	if got := m.kernels(); !slices.Equal(got, []string{"small", "large", "small"}) {
+		t.Errorf("kernels %q", got)
+	}
+	if a := report.Actions[2]; a.CoveredBy != m[1].Path {
+		t.Errorf("%+v is not reported as covered", a)
+	}
+	// The larger one stays, and so does what is planned around it.
+	report = apply(t, "none", m, newRegistry(t))
+	if report.Actions[1].Reason != "in place already" || report.Actions[2].CoveredBy != m[1].Path {
+		t.Errorf("planned anew:\n%s", report)
+	}
+}
+
+func TestANamedKernelWhoseSitesAreAllCoveredSaysSo(t *testing.T) {
+	m := overlapping()[1:]
+	r := newRegistry(t, newKernel("large", core.AddRMSNorm), newKernel("small", core.RMSNorm))
+	_, err := core.ApplyDefaultKernels(m, r, "all,small")
+	wantErrorIs(t, err, core.ErrNoSite)
+	if !strings.Contains(err.Error(), "another kernel at "+m[0].Path) {
+		t.Errorf("error %q does not say who covers the site", err)
+	}
+}

@@ -1,0 +1,218 @@
+// Package corpus brings data files to the rows that a model is trained on: it finds the
+// files, reads and tokenises their examples, holds some out, and packs the rest.
+//
+// Rows are read one at a time, and tokens go to a temporary file once they are many, so
+// that the size of the files does not matter; see data.Store and data.Packed for what an
+// example takes in memory.
+package corpus
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/seed98097648/tune/trainer/chat"
+	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/data/format"
+	"github.com/seed98097648/tune/trainer/data/records"
+)
+
+// Config says which data a run has, and how it is read. The zero value of a field that has
+// a default means the default.
+type Config struct {
+	// Paths are files, folders, or names in the dataset_info.json of Dir; each may have a
+	// weight, as in notes.jsonl@0.3, and several may be in one string with commas between.
+	Paths []string `json:"paths,omitempty"`
+	// Eval is the same for evaluation. Without it, a part of the data is held out.
+	Eval []string `json:"eval,omitempty"`
+	Dir  string   `json:"dataset_dir,omitempty"`
+
+	Format        format.Format `json:"format,omitempty"`          // empty is format.Auto
+	Template      string        `json:"template,omitempty"`        // a built-in chat template; empty: the model's
+	TrainOnPrompt bool          `json:"train_on_prompt,omitempty"` // learn all of a conversation
+	NoPacking     bool          `json:"no_packing,omitempty"`      // an example a row
+	SkipBadRows   bool          `json:"skip_bad_rows,omitempty"`   // leave them out and count them
+}
+
+// Validate reports what makes no sense, by the name of the flag.
+func (c Config) Validate() error {
+	if f := string(c.Format); f != "" && !slices.Contains(format.Formats(), f) {
+		return fmt.Errorf("--data-format is %q; it takes %q", f, format.Formats())
+	}
+	if c.Template != "" && !slices.Contains(chat.Names(), c.Template) {
+		return fmt.Errorf("--template is %q; the built-in chat templates are %q", c.Template, chat.Names())
+	}
+	return nil
+}
+
+// Encoder is the half of a tokenizer that this package needs.
+type Encoder interface {
+	// Encode returns the token ids of text. With addSpecial it adds what the model
+	// expects around a text, such as a token that marks its beginning.
+	Encode(text string, addSpecial bool) []int32
+}
+
+// Template writes a conversation as the text that the model expects.
+type Template interface {
+	Spans(c chat.Conversation) ([]chat.Span, error)
+}
+
+// Model is what the rows depend on besides the data.
+type Model struct {
+	Encoder  Encoder
+	Template func() (Template, error) // is asked for it when there is a conversation
+	EOS      int32                    // ends a document; data.None for nothing
+	Pad      int32                    // fills up rows; data.None for any token
+	Seq      int                      // tokens of a row
+	Seed     uint64                   // of what is sampled and held out
+}
+
+// Corpus is the rows of a run.
+type Corpus struct {
+	Train  data.Rows
+	Eval   data.Rows // no rows if there was only one to hold out from
+	Report Report
+
+	store  *data.Store
+	places []records.Place // of the first examples
+}
+
+// Close removes the temporary file, if there is one. The rows cannot be read then.
+func (c *Corpus) Close() error { return c.store.Close() }
+
+// Report counts what was read.
+type Report struct {
+	Sources []SourceReport `json:"sources"`
+
+	Examples  int   `json:"examples"`   // documents and conversations that were read
+	Tokens    int64 `json:"tokens"`     // of them, as far as they are used
+	Learned   int64 `json:"learned"`    // tokens to predict among these
+	Longest   int   `json:"longest"`    // tokens of the longest example, before it was cut
+	Truncated int   `json:"truncated"`  // conversations cut at the length of a row
+	Empty     int   `json:"empty"`      // left out because, so cut, they have nothing to learn
+	TrainRows int   `json:"train_rows"` // after packing
+	EvalRows  int   `json:"eval_rows"`
+
+	Bad      int      `json:"bad_rows"`            // left out by SkipBadRows
+	FirstBad []string `json:"first_bad,omitempty"` // what is wrong with the first of them
+}
+
+// SourceReport is what was read from one file.
+type SourceReport struct {
+	File     string        `json:"file"`
+	Format   format.Format `json:"format"`
+	Examples int           `json:"examples"`
+}
+
+// When there is no evaluation data, a twentieth of the examples is kept for it, or of the
+// rows if there are few examples; but no more than this many, because evaluations take
+// time and the loss of so many hardly moves with more.
+const (
+	heldOut     = 0.05
+	mostHeldOut = 100
+	// enough examples to hold out from, so that the share is at least one whole one
+	enough = 20
+)
+
+func holdOut[T any](items []T, seed uint64) (train, eval []T, err error) {
+	return data.HoldOut(items, min(heldOut, mostHeldOut/float64(len(items))), seed)
+}
+
+// Load reads the data that c names. Errors say which file and row is meant.
+func Load(ctx context.Context, c Config, m Model) (_ *Corpus, err error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	train, err := Resolve(c.Paths, c.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("data: %w", err)
+	}
+	eval, err := Resolve(c.Eval, c.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("evaluation data: %w", err)
+	}
+	l := &loader{config: c, model: m, store: data.NewStore()}
+	defer func() {
+		if err != nil {
+			_ = l.store.Close() // the error at hand says more
+		}
+	}()
+	corpus := &Corpus{store: l.store, Eval: data.Slice(nil)}
+	mix, err := l.mix(ctx, train)
+	if err != nil {
+		return nil, fmt.Errorf("data: %w", err)
+	}
+	var held []int
+	if len(eval) > 0 {
+		if held, err = l.evaluation(ctx, eval); err != nil {
+			return nil, fmt.Errorf("evaluation data: %w", err)
+		}
+	} else if held, err = mix.holdOut(m.Seed); err != nil {
+		return nil, err
+	}
+	if corpus.Train, err = l.pack(mix.examples(m.Seed)); err != nil {
+		return nil, fmt.Errorf("data: %w", err)
+	}
+	switch {
+	case held != nil:
+		if corpus.Eval, err = l.pack(held); err != nil {
+			return nil, fmt.Errorf("evaluation data: %w", err)
+		}
+	case corpus.Train.Len() > 1 && !mix.repeats(): // or a row would be in both
+		if corpus.Train, corpus.Eval, err = holdOutRows(corpus.Train, m.Seed); err != nil {
+			return nil, err
+		}
+	}
+	corpus.Report, corpus.places = l.report, l.places
+	corpus.Report.TrainRows, corpus.Report.EvalRows = corpus.Train.Len(), corpus.Eval.Len()
+	return corpus, nil
+}
+
+// LoadEval reads the data that c has for evaluation, all of it and nothing else.
+func LoadEval(ctx context.Context, c Config, m Model) (_ *Corpus, err error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	sources, err := Resolve(c.Eval, c.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("data: %w", err)
+	}
+	l := &loader{config: c, model: m, store: data.NewStore()}
+	corpus := &Corpus{store: l.store, Train: data.Slice(nil)}
+	defer func() {
+		if err != nil {
+			_ = l.store.Close() // the error at hand says more
+			err = fmt.Errorf("data: %w", err)
+		}
+	}()
+	examples, err := l.evaluation(ctx, sources)
+	if err != nil {
+		return nil, err
+	}
+	if corpus.Eval, err = l.pack(examples); err != nil {
+		return nil, err
+	}
+	corpus.Report, corpus.places = l.report, l.places
+	corpus.Report.EvalRows = corpus.Eval.Len()
+	return corpus, nil
+}
+
+func holdOutRows(rows data.Rows, seed uint64) (train, eval data.Rows, err error) {
+	numbers := make([]int, rows.Len())
+	for i := range numbers {
+		numbers[i] = i
+	}
+	kept, held, err := holdOut(numbers, seed)
+	return data.Subset{Of: rows, Numbers: kept}, data.Subset{Of: rows, Numbers: held}, err
+}
+
+// Example returns example i in the order of reading, as it was tokenised, and where it
+// stands; of examples far from the beginning the place is not known. There are
+// Report.Examples of them.
+func (c *Corpus) Example(i int) (at records.Place, ids []int32, learn []bool, err error) {
+	if i < len(c.places) {
+		at = c.places[i]
+	}
+	ids, learn, err = c.store.Example(i)
+	return at, ids, learn, err
+}

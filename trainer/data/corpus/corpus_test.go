@@ -1,0 +1,312 @@
+package corpus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/trainer/chat"
+	"github.com/seed98097648/tune/trainer/data"
+)
+
+// letters encodes a text as its bytes, after a 1 with addSpecial.
+type letters struct{ end []int32 }
+
+func (e letters) Encode(text string, addSpecial bool) []int32 {
+	var ids []int32
+	if addSpecial {
+		ids = append(ids, 1)
+	}
+	for _, b := range []byte(text) {
+		ids = append(ids, int32(b))
+	}
+	return append(ids, e.end...)
+}
+
+// plain writes "user>text|" for each message; the assistant's text and bar are learned.
+type plain struct{}
+
+func (plain) Spans(c chat.Conversation) ([]chat.Span, error) {
+	var spans []chat.Span
+	for _, m := range c.Messages {
+		if m.Content == "boom" {
+			return nil, errors.New("the template refuses it")
+		}
+		spans = append(spans, chat.Span{Text: m.Role + ">"}, chat.Span{Text: m.Content + "|", Learn: m.Role == "assistant"})
+	}
+	return spans, nil
+}
+
+const (
+	eos = 2
+	pad = 3
+)
+
+// model is one with a toy tokenizer and template.
+func model(seq int) Model {
+	return Model{Encoder: letters{}, EOS: eos, Pad: pad, Seq: seq, Template: func() (Template, error) { return plain{}, nil }}
+}
+
+// folder makes a folder with the given files and returns its path.
+func folder(t testing.TB, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func load(t testing.TB, c Config, m Model) *Corpus {
+	t.Helper()
+	corpus, err := Load(t.Context(), c, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := corpus.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return corpus
+}
+
+// text is the tokens of a row, with what is learned between brackets, and a slash before
+// each part but the first.
+func text(t testing.TB, rows data.Rows, i int) string {
+	t.Helper()
+	r, err := rows.Row(i)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	inside := false
+	for k, id := range r.IDs {
+		if r.Segments[k] == 0 {
+			break
+		}
+		if learned := r.Labels[k] != data.Ignore; learned != inside {
+			inside = learned
+			b.WriteByte("])[("[map[bool]int{false: 0, true: 2}[learned]])
+		}
+		if k > 0 && r.Segments[k] != r.Segments[k-1] {
+			b.WriteByte('/')
+		}
+		switch id {
+		case 1:
+			b.WriteByte('^')
+		case eos:
+			b.WriteByte('$')
+		default:
+			b.WriteByte(byte(id))
+		}
+	}
+	if inside {
+		b.WriteByte(']')
+	}
+	return b.String()
+}
+
+// texts are the texts of all rows, in order.
+func texts(t testing.TB, rows data.Rows) []string {
+	t.Helper()
+	all := make([]string, rows.Len())
+	for i := range all {
+		all[i] = text(t, rows, i)
+	}
+	return all
+}
+
+const pairRow = `{"prompt": "%s", "completion": "%s"}` + "\n"
+
+func TestWhatIsLearned(t *testing.T) {
+	chatRow := `{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "weight": 0}, {"role": "user", "content": "c"}, {"role": "assistant", "content": "d"}]}`
+	for name, c := range map[string]struct {
+		file, text string
+		config     Config
+		want       string
+	}{
+		"all of a text, but its first token": {"a.txt", "abc", Config{}, "^[abc$]"},
+		"the assistant's words":              {"a.jsonl", fmt.Sprintf(pairRow, "a", "b"), Config{}, "user>a|assistant>[b|]"},
+		"all of a conversation on request":   {"a.jsonl", fmt.Sprintf(pairRow, "a", "b"), Config{TrainOnPrompt: true}, "u[ser>a|assistant>b|]"},
+		"nothing of a weight of 0":           {"a.jsonl", chatRow, Config{}, "user>a|assistant>b|user>c|assistant>[d|]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.config.Paths = []string{filepath.Join(folder(t, map[string]string{c.file: c.text}), c.file)}
+			corpus := load(t, c.config, model(64))
+			if got := texts(t, corpus.Train); !slices.Equal(got, []string{c.want}) || corpus.Eval.Len() != 0 {
+				t.Errorf("rows %q, want %q", got, c.want)
+			}
+			learned := strings.Count(c.want[strings.Index(c.want, "["):], "") - 3 // brackets and the end
+			if r := corpus.Report; r.Examples != 1 || r.Learned != int64(learned) {
+				t.Errorf("report %+v, want %d learned", r, learned)
+			}
+		})
+	}
+}
+
+func TestRowsAreMadeAsAskedFor(t *testing.T) {
+	dir := folder(t, map[string]string{
+		"a.txt":   "abcdef\n<|endoftext|>\ngh",
+		"b.jsonl": fmt.Sprintf(pairRow, "x", "y") + fmt.Sprintf(pairRow, "x", "yy"),
+	})
+	for _, c := range []struct {
+		config Config
+		want   []string
+	}{
+		{Config{}, []string{"^[abcdef$]/^[gh$]", "user>x|assistant>[yy|]", "user>x|assistant>[y|]"}},
+		{Config{NoPacking: true}, []string{"^[abcdef$]", "^[gh$]", "user>x|assistant>[y|]", "user>x|assistant>[yy|]"}},
+	} {
+		c.config.Paths, c.config.Eval = []string{dir}, []string{filepath.Join(dir, "a.txt")}
+		corpus := load(t, c.config, model(22))
+		if got := texts(t, corpus.Train); !slices.Equal(got, c.want) {
+			t.Errorf("%+v: rows %q, want %q", c.config, got, c.want)
+		}
+		if r := corpus.Report; r.TrainRows != len(c.want) || r.EvalRows != corpus.Eval.Len() || r.EvalRows == 0 {
+			t.Errorf("report %+v", r)
+		}
+	}
+}
+
+// A conversation that is too long is cut at its end, and one without an answer before the
+// cut is left out; both are counted. Texts go on in the next row.
+func TestLongConversationsAreCutAndCounted(t *testing.T) {
+	path := filepath.Join(folder(t, map[string]string{"a.jsonl": fmt.Sprintf(pairRow, "a", "bcdefgh") + fmt.Sprintf(pairRow, "a question too long", "x") + fmt.Sprintf(pairRow, "a", "b")}), "a.jsonl")
+	corpus := load(t, Config{Paths: []string{path}, NoPacking: true}, model(20))
+	r := corpus.Report
+	if r.Examples != 2 || r.Truncated != 1 || r.Empty != 1 || r.Longest != 37 || r.Tokens != 20+19 || r.Learned != 3+2 {
+		t.Errorf("report %+v", r)
+	}
+	all := append(texts(t, corpus.Train), texts(t, corpus.Eval)...)
+	slices.Sort(all)
+	if want := []string{"user>a|assistant>[bcd]", "user>a|assistant>[b|]"}; !slices.Equal(all, slices.Sorted(slices.Values(want))) {
+		t.Errorf("rows %q", all)
+	}
+}
+
+func TestBadRows(t *testing.T) {
+	path := filepath.Join(folder(t, map[string]string{"a.jsonl": fmt.Sprintf(pairRow, "a", "b") + "{\n" + `{"prompt": 1}` + "\n" + fmt.Sprintf(pairRow, "boom", "b")}), "a.jsonl")
+	_, err := Load(t.Context(), Config{Paths: []string{path}}, model(64))
+	if err == nil || !strings.HasPrefix(err.Error(), "data: "+path+":2: ") || !strings.Contains(err.Error(), "--skip-bad-rows") {
+		t.Errorf("error %v", err)
+	}
+	corpus := load(t, Config{Paths: []string{path}, SkipBadRows: true}, model(64))
+	r := corpus.Report
+	if r.Examples != 1 || r.Bad != 3 || len(r.FirstBad) != 3 {
+		t.Fatalf("report %+v", r)
+	}
+	for i, want := range []string{path + ":2: want a JSON object", path + `:3: field "prompt" is not a string but 1`, path + ":4: the template refuses it"} {
+		if !strings.HasPrefix(r.FirstBad[i], want) {
+			t.Errorf("bad row %q, want %q", r.FirstBad[i], want)
+		}
+	}
+	bad := filepath.Join(folder(t, map[string]string{"a.jsonl": "x\ny\n"}), "a.jsonl")
+	if _, err := Load(t.Context(), Config{Paths: []string{bad}, SkipBadRows: true}, model(64)); err == nil || !strings.Contains(err.Error(), "all rows are bad") || !strings.Contains(err.Error(), ":1: ") {
+		t.Errorf("only bad rows: %v", err)
+	}
+}
+
+func TestLoadNamesWhatIsWrong(t *testing.T) {
+	dir := folder(t, map[string]string{"empty.txt": "", "blank.jsonl": "\n", "chat.jsonl": fmt.Sprintf(pairRow, "a", "b"), "ok.txt": "abc", "one.txt": "x"})
+	noTemplate := model(64)
+	noTemplate.Template = func() (Template, error) { return nil, chat.ErrNoTemplate }
+	short := model(64)
+	short.Encoder, short.EOS = onlyFirst{}, data.None
+	for name, c := range map[string]struct {
+		config Config
+		model  Model
+		want   string
+	}{
+		"an empty file":            {Config{Paths: []string{"empty.txt"}}, model(64), "empty.txt holds no text"},
+		"blank lines":              {Config{Paths: []string{"blank.jsonl"}}, model(64), "blank.jsonl holds no text"},
+		"nothing to predict":       {Config{Paths: []string{"one.txt"}}, short, "too short to learn from"},
+		"no template":              {Config{Paths: []string{"chat.jsonl"}}, noTemplate, "chat.jsonl:1 is a conversation: the model has no chat template"},
+		"no template, skipping":    {Config{Paths: []string{"chat.jsonl"}, SkipBadRows: true}, noTemplate, "the model has no chat template"},
+		"nothing fits":             {Config{Paths: []string{"chat.jsonl"}}, model(10), "no example has anything to learn; raise --seq"},
+		"evaluation data":          {Config{Paths: []string{"ok.txt"}, Eval: []string{"empty.txt"}}, model(64), "evaluation data: "},
+		"an unknown format":        {Config{Paths: []string{"ok.txt"}, Format: "xml"}, model(64), `--data-format is "xml"`},
+		"an unknown template":      {Config{Paths: []string{"ok.txt"}, Template: "nonesuch"}, model(64), `--template is "nonesuch"`},
+		"another format":           {Config{Paths: []string{"ok.txt"}, Format: "alpaca"}, model(64), "plain text is not of the format alpaca"},
+		"a row of one token":       {Config{Paths: []string{"ok.txt"}}, model(1), "2 or more"},
+		"a file that is not there": {Config{Paths: []string{"no.txt"}}, model(64), "no such file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, list := range [][]string{c.config.Paths, c.config.Eval} {
+				for i := range list {
+					list[i] = filepath.Join(dir, list[i])
+				}
+			}
+			if _, err := Load(t.Context(), c.config, c.model); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// onlyFirst encodes every text as one token.
+type onlyFirst struct{}
+
+func (onlyFirst) Encode(string, bool) []int32 { return []int32{5} }
+
+func TestDocumentsEndOnce(t *testing.T) {
+	path := filepath.Join(folder(t, map[string]string{"a.txt": "ab"}), "a.txt")
+	for _, c := range []struct {
+		encoder letters
+		eos     int32
+		want    string
+	}{{letters{}, eos, "^[ab$]"}, {letters{end: []int32{eos}}, eos, "^[ab$]"}, {letters{}, data.None, "^[ab]"}} {
+		m := model(16)
+		m.Encoder, m.EOS = c.encoder, c.eos
+		if got := text(t, load(t, Config{Paths: []string{path}}, m).Train, 0); got != c.want {
+			t.Errorf("%v: %q, want %q", c, got, c.want)
+		}
+	}
+}
+
+func TestLoadingCanBeInterrupted(t *testing.T) {
+	path := filepath.Join(folder(t, map[string]string{"a.txt": "ab"}), "a.txt")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Load(ctx, Config{Paths: []string{path}}, model(16)); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Twenty examples are enough to hold out one of them; of fewer, a row is.
+func TestHoldingOut(t *testing.T) {
+	for _, n := range []int{1, 19, 20, 60, 3000} {
+		lines := ""
+		for i := range n {
+			lines += fmt.Sprintf(pairRow, "q", strings.Repeat("x", 1+i%7))
+		}
+		path := filepath.Join(folder(t, map[string]string{"a.jsonl": lines}), "a.jsonl")
+		corpus := load(t, Config{Paths: []string{path}, NoPacking: true}, model(32))
+		want := min(max(n/20, 1), 100)
+		if n == 1 {
+			want = 0
+		}
+		if train, eval := corpus.Train.Len(), corpus.Eval.Len(); train+eval != n || eval != want {
+			t.Errorf("of %d: %d to train on and %d to evaluate on, want %d", n, train, eval, want)
+		}
+	}
+}
+
+func TestExamplesAreKnownByTheirPlace(t *testing.T) {
+	path := filepath.Join(folder(t, map[string]string{"a.jsonl": fmt.Sprintf(pairRow, "a", "b") + fmt.Sprintf(pairRow, "c", "d")}), "a.jsonl")
+	corpus := load(t, Config{Paths: []string{path}}, model(32))
+	at, ids, learn, err := corpus.Example(1)
+	if err != nil || at.String() != path+":2" || string(byte(ids[5])) != "c" || slices.Contains(learn[:17], true) || !learn[17] {
+		t.Errorf("%v %v %v %v", at, ids, learn, err)
+	}
+}

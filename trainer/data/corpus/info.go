@@ -1,0 +1,134 @@
+package corpus
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/seed98097648/tune/trainer/data/format"
+	"github.com/seed98097648/tune/trainer/data/records"
+)
+
+// infoFile is LLaMA-Factory's registry of data sets.
+const infoFile = "dataset_info.json"
+
+// entry is a data set of a dataset_info.json, with the names of its fields.
+type entry struct {
+	File       string            `json:"file_name"`
+	Formatting string            `json:"formatting"`
+	Columns    map[string]string `json:"columns"`
+	Tags       map[string]string `json:"tags"`
+	Ranking    bool              `json:"ranking"`
+	Samples    int               `json:"num_samples"`
+	Split      string            `json:"split"`
+	Subset     string            `json:"subset"`
+	Folder     string            `json:"folder"`
+
+	HubURL        string `json:"hf_hub_url"`
+	ModelScopeURL string `json:"ms_hub_url"`
+	OpenMindURL   string `json:"om_hub_url"`
+	ScriptURL     string `json:"script_url"`
+	CloudFile     string `json:"cloud_file_name"`
+
+	name string
+	bad  error // what does not fit these fields
+}
+
+// readInfo reads the registry of a folder; nil if dir is empty.
+func readInfo(dir string) (map[string]*entry, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	path := filepath.Join(dir, infoFile)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--dataset-dir: %w", err)
+	}
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(text, &raw); err != nil {
+		return nil, fmt.Errorf("--dataset-dir: %s: %w", path, err)
+	}
+	entries := map[string]*entry{}
+	for name, fields := range raw {
+		// Only what is wrong with an entry that is used matters.
+		e := &entry{name: name}
+		d := json.NewDecoder(bytes.NewReader(fields))
+		d.DisallowUnknownFields()
+		e.bad = d.Decode(e)
+		entries[name] = e
+	}
+	return entries, nil
+}
+
+// fill completes a source from the entry.
+func (e *entry) fill(s *Source, dir string) (err error) {
+	if err := errors.Join(e.bad, e.refused()); err != nil {
+		return fmt.Errorf("%s: %s: %w", filepath.Join(dir, infoFile), e.name, err)
+	}
+	if s.Files, s.Skipped, err = dataFiles(filepath.Join(dir, filepath.FromSlash(e.File))); err != nil {
+		return fmt.Errorf("%s: %s: %w", filepath.Join(dir, infoFile), e.name, err)
+	}
+	s.Samples = e.Samples
+	s.describe = func(first records.Record) (format.Layout, error) {
+		return format.Described(e.Formatting, e.Columns, e.Tags, first)
+	}
+	return nil
+}
+
+// refused says what of an entry cannot be done.
+func (e *entry) refused() error {
+	for _, field := range []struct{ name, value string }{{"hf_hub_url", e.HubURL}, {"ms_hub_url", e.ModelScopeURL},
+		{"om_hub_url", e.OpenMindURL}, {"script_url", e.ScriptURL}, {"cloud_file_name", e.CloudFile}} {
+		if field.value != "" {
+			return fmt.Errorf("%s is %q, but nothing is downloaded: get the data set yourself, and replace the field by file_name", field.name, field.value)
+		}
+	}
+	for _, field := range []struct{ name, value string }{{"subset", e.Subset}, {"folder", e.Folder}} {
+		if field.value != "" {
+			return fmt.Errorf("%s is %q, which means something only on a hub; name the file with file_name instead", field.name, field.value)
+		}
+	}
+	switch {
+	case e.File == "":
+		return errors.New("no file_name")
+	case e.Ranking:
+		return fmt.Errorf("ranking is true: these are preference pairs (DPO): %w", format.ErrPreference)
+	case e.Columns["kto_tag"] != "":
+		return fmt.Errorf("columns has kto_tag: these are answers marked good or bad (KTO): %w", format.ErrPreference)
+	case e.Split != "" && e.Split != "train":
+		return fmt.Errorf("split is %q, but a file has no split other than train; name the file of that split with file_name", e.Split)
+	case e.Samples < 0:
+		return fmt.Errorf("num_samples is %d, must not be negative", e.Samples)
+	}
+	for _, media := range []string{"images", "videos", "audios"} {
+		if e.Columns[media] != "" {
+			return fmt.Errorf("columns has %s, but only text can be trained on", media)
+		}
+	}
+	return e.unknown()
+}
+
+// unknown reports a column or tag that LLaMA-Factory does not have.
+func (e *entry) unknown() error {
+	columns := map[string]bool{"prompt": true, "query": true, "response": true, "history": true, "messages": true, "system": true,
+		"tools": true, "images": true, "videos": true, "audios": true, "chosen": true, "rejected": true, "kto_tag": true}
+	for name := range e.Columns {
+		if !columns[name] {
+			return fmt.Errorf("columns has the unknown key %q", name)
+		}
+	}
+	tags := map[string]bool{"role_tag": true, "content_tag": true, "user_tag": true, "assistant_tag": true, "observation_tag": true,
+		"function_tag": true, "system_tag": true}
+	for name := range e.Tags {
+		if !tags[name] {
+			return fmt.Errorf("tags has the unknown key %q", name)
+		}
+	}
+	if f := e.Formatting; f != "" && f != "alpaca" && f != "sharegpt" {
+		return fmt.Errorf("formatting is %q; want alpaca or sharegpt", f)
+	}
+	return nil
+}

@@ -1,0 +1,187 @@
+package corpus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/data/format"
+	"github.com/seed98097648/tune/trainer/data/records"
+)
+
+// loader reads examples into a store.
+type loader struct {
+	config Config
+	model  Model
+	store  *data.Store
+	whole  []bool // of each example: it is not to be cut at the end of a row
+	places []records.Place
+	report Report
+	pieces pieces
+
+	template Template // nil until there is a conversation
+}
+
+// mostReported is how many broken rows a report names, and mostPlaces of how many examples
+// it is remembered where they come from.
+const (
+	mostReported = 5
+	mostPlaces   = 1000
+)
+
+// read adds the examples of a source.
+func (l *loader) read(ctx context.Context, s Source) error {
+	before := l.report
+	for _, file := range s.Files {
+		if err := l.readFile(ctx, s, file); err != nil {
+			return err
+		}
+	}
+	switch {
+	case l.report.Examples > before.Examples:
+		return nil
+	case l.report.Bad > before.Bad:
+		return fmt.Errorf("%s: all rows are bad; the first: %s", s.Name, l.report.FirstBad[len(before.FirstBad):])
+	case l.report.Empty > before.Empty:
+		return fmt.Errorf("%s: within --seq %d, no example has anything to learn; raise --seq", s.Name, l.model.Seq)
+	}
+	return fmt.Errorf("%s holds no text", s.Name)
+}
+
+func (l *loader) readFile(ctx context.Context, s Source, file string) error {
+	report := SourceReport{File: file}
+	before := l.report.Examples
+	var layout format.Layout
+	for r, err := range records.Read(file) {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err == nil && report.Format == "" {
+			if layout, err = l.layout(s, r); err != nil {
+				return fmt.Errorf("%v: %w", r.Place, err)
+			}
+			report.Format = layout.Format
+		}
+		if err == nil {
+			err = l.row(layout, r)
+		}
+		if err := l.bad(err); err != nil {
+			return err
+		}
+	}
+	report.Examples = l.report.Examples - before
+	l.report.Sources = append(l.report.Sources, report)
+	return nil
+}
+
+func (l *loader) layout(s Source, first records.Record) (format.Layout, error) {
+	if s.describe != nil {
+		return s.describe(first)
+	}
+	if l.config.Format == "" {
+		return format.Detect(format.Auto, first)
+	}
+	return format.Detect(l.config.Format, first)
+}
+
+// bad returns an error, unless it is of a row that may be left out.
+func (l *loader) bad(err error) error {
+	var row *records.Error
+	if !errors.As(err, &row) {
+		return err
+	}
+	if !l.config.SkipBadRows {
+		return fmt.Errorf("%w (--skip-bad-rows leaves such rows out)", err)
+	}
+	l.report.Bad++
+	if len(l.report.FirstBad) < mostReported {
+		l.report.FirstBad = append(l.report.FirstBad, err.Error())
+	}
+	return nil
+}
+
+// row adds the example of a row. What is wrong with the row is a *records.Error.
+func (l *loader) row(layout format.Layout, r records.Record) error {
+	e, err := layout.Example(r)
+	if err != nil {
+		return &records.Error{Place: r.Place, Err: err}
+	}
+	if e.Chat == nil {
+		if strings.TrimSpace(e.Text) == "" {
+			return nil
+		}
+		return l.add(r.Place, l.document(e.Text), nil, false)
+	}
+	if l.template == nil {
+		if l.template, err = l.model.Template(); err != nil {
+			return fmt.Errorf("%v is a conversation: %w", r.Place, err)
+		}
+	}
+	ids, learn, err := l.conversation(e)
+	if err != nil {
+		return &records.Error{Place: r.Place, Err: err}
+	}
+	return l.add(r.Place, ids, learn, true)
+}
+
+// add stores an example. A whole one is cut to the length of a row.
+func (l *loader) add(at records.Place, ids []int32, learn []bool, whole bool) error {
+	l.report.Longest = max(l.report.Longest, len(ids))
+	cut := whole && len(ids) > l.model.Seq
+	if cut {
+		ids, learn = ids[:l.model.Seq], learn[:l.model.Seq]
+	}
+	learned := max(len(ids)-1, 0)
+	if learn != nil {
+		learned = 0
+		for _, yes := range learn[min(1, len(learn)):] { // nothing comes before the first token
+			if yes {
+				learned++
+			}
+		}
+		if learned == 0 {
+			l.report.Empty++
+			return nil
+		}
+	}
+	if cut {
+		l.report.Truncated++
+	}
+	l.report.Examples++
+	l.report.Tokens += int64(len(ids))
+	l.report.Learned += int64(learned)
+	l.whole = append(l.whole, whole)
+	if len(l.places) < mostPlaces {
+		l.places = append(l.places, at)
+	}
+	return l.store.Add(ids, learn)
+}
+
+// pack lays examples into rows: documents end to end, conversations whole.
+func (l *loader) pack(examples []int) (data.Rows, error) {
+	p, err := data.NewPacked(l.store, l.model.Seq, l.model.Pad)
+	if err != nil {
+		return nil, err
+	}
+	var documents, conversations []int
+	for _, e := range examples {
+		if l.whole[e] {
+			conversations = append(conversations, e)
+		} else {
+			documents = append(documents, e)
+		}
+	}
+	if l.config.NoPacking {
+		p.Single(documents)
+		p.Single(conversations)
+	} else {
+		p.Concat(documents)
+		p.BestFit(conversations)
+	}
+	if p.Len() == 0 {
+		return nil, errors.New("the documents are too short to learn from: none has two tokens in a row")
+	}
+	return p, nil
+}

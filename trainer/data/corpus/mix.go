@@ -1,0 +1,121 @@
+package corpus
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// mixture is the examples of several sources with their weights. A weight is the share of a
+// source's examples that a pass over the data has: 0.3 takes three of ten, chosen by the
+// seed once and for all; 2.5 takes each twice, and every other one a third time.
+type mixture []part
+
+type part struct {
+	examples []int
+	weight   float64
+}
+
+// mix reads the sources. Of those with a weight below 1 it chooses what is used.
+func (l *loader) mix(ctx context.Context, sources []Source) (mixture, error) {
+	var m mixture
+	for _, s := range sources {
+		from := l.store.Len()
+		if err := l.read(ctx, s); err != nil {
+			return nil, err
+		}
+		p := part{weight: s.Weight}
+		for i := from; i < l.store.Len(); i++ {
+			p.examples = append(p.examples, i)
+		}
+		if s.Samples > 0 {
+			p.weight *= float64(s.Samples) / float64(len(p.examples))
+		}
+		if p.weight < 1 {
+			p.examples = sample(p.examples, p.weight, l.model.Seed+uint64(from))
+			p.weight = 1
+		}
+		m = append(m, p)
+	}
+	return m, nil
+}
+
+// evaluation reads the sources, without any example twice.
+func (l *loader) evaluation(ctx context.Context, sources []Source) ([]int, error) {
+	m, err := l.mix(ctx, sources)
+	var all []int
+	for _, p := range m {
+		all = append(all, p.examples...)
+	}
+	return all, err
+}
+
+// repeats reports whether a pass over the data has some examples more than once.
+func (m mixture) repeats() bool {
+	return slices.ContainsFunc(m, func(p part) bool { return p.weight > 1 })
+}
+
+// holdOut takes examples out of the mixture to evaluate on; nil if there are too few. What
+// is held out is not trained on, however heavy it weighs.
+func (m mixture) holdOut(seed uint64) ([]int, error) {
+	var all []int
+	for _, p := range m {
+		all = append(all, p.examples...)
+	}
+	if len(all) < enough && !m.repeats() || len(all) < 2 {
+		return nil, nil
+	}
+	train, held, err := holdOut(all, seed)
+	if err != nil {
+		return nil, err
+	}
+	for i := range m { // sources follow one another in train as in all
+		n := 0
+		for n < len(train) && train[n] <= m[i].last() {
+			n++
+		}
+		m[i].examples, train = train[:n], train[n:]
+	}
+	return held, nil
+}
+
+func (p part) last() int {
+	if len(p.examples) == 0 {
+		return -1
+	}
+	return p.examples[len(p.examples)-1]
+}
+
+// examples returns what a pass over the data has.
+func (m mixture) examples(seed uint64) []int {
+	if len(m) == 1 && m[0].weight == 1 {
+		return m[0].examples
+	}
+	var all []int
+	for _, p := range m {
+		whole := math.Floor(p.weight)
+		for range int(whole) {
+			all = append(all, p.examples...)
+		}
+		if rest := p.weight - whole; rest > 0 && len(p.examples) > 0 {
+			all = append(all, sample(p.examples, rest, seed+uint64(p.examples[0]))...)
+		}
+	}
+	return all
+}
+
+// sample returns a share of the examples in their own order, at least one of them.
+func sample(examples []int, share float64, seed uint64) []int {
+	if len(examples) == 0 {
+		return nil
+	}
+	const stream = 1 << 40 // apart from those of the epochs, which shuffle with the same seed
+	n := max(1, int(math.Round(share*float64(len(examples)))))
+	chosen := rand.New(rand.NewPCG(seed, stream)).Perm(len(examples))[:n]
+	slices.Sort(chosen)
+	for i, k := range chosen {
+		chosen[i] = examples[k]
+	}
+	return chosen
+}

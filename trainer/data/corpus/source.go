@@ -1,0 +1,142 @@
+package corpus
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/seed98097648/tune/trainer/data/format"
+	"github.com/seed98097648/tune/trainer/data/records"
+)
+
+// Source is one data set: the files of a path, or an entry of a dataset_info.json.
+type Source struct {
+	Name    string // as it was given, without the weight
+	Files   []string
+	Skipped []string // what else is in the folder, by name
+	Weight  float64  // the share of its examples that a pass over the data has
+	Samples int      // how many examples that is at a weight of 1; 0 for all
+
+	describe func(first records.Record) (format.Layout, error) // nil: by the columns
+}
+
+// Resolve finds what paths name. Each is a file, a folder, or a name in dir's
+// dataset_info.json, where dir is not empty, with a weight after an @ if it has one; or
+// several of these with commas between. A file whose name has an @ or a comma is found
+// before these mean anything.
+func Resolve(paths []string, dir string) ([]Source, error) {
+	info, err := readInfo(dir)
+	if err != nil {
+		return nil, err
+	}
+	var all []Source
+	for _, path := range paths {
+		for _, one := range split(path) {
+			s, err := resolve(one, dir, info)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, s)
+		}
+	}
+	return all, nil
+}
+
+// split cuts a list at its commas, unless it is the name of one file.
+func split(path string) []string {
+	if exists(path) {
+		return []string{path}
+	}
+	return strings.Split(path, ",")
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func resolve(path, dir string, info map[string]*entry) (Source, error) {
+	name, weight, err := cutWeight(path)
+	if err != nil {
+		return Source{}, err
+	}
+	s := Source{Name: name, Weight: weight}
+	if e := info[name]; e != nil {
+		return s, e.fill(&s, dir)
+	}
+	if name == "" {
+		return s, errors.New("a path is empty")
+	}
+	s.Files, s.Skipped, err = dataFiles(name)
+	if errors.Is(err, fs.ErrNotExist) && dir != "" {
+		return s, fmt.Errorf("%q is neither a file or folder nor a name in %s", name, filepath.Join(dir, infoFile))
+	}
+	if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(name, `./\`) {
+		return s, fmt.Errorf("%w; to name a data set of a %s, give its folder with --dataset-dir", err, infoFile)
+	}
+	return s, err
+}
+
+// cutWeight takes the weight off a path.
+func cutWeight(path string) (name string, weight float64, err error) {
+	name, number, found := path, "", false
+	if i := strings.LastIndexByte(path, '@'); i >= 0 && !exists(path) {
+		name, number, found = path[:i], path[i+1:], true
+	}
+	if !found {
+		return name, 1, nil
+	}
+	weight, err = strconv.ParseFloat(number, 64)
+	const most = 1000
+	if err != nil || !(weight > 0 && weight <= most) || math.IsNaN(weight) {
+		return "", 0, fmt.Errorf("%s: the weight %q must be a number above 0 and at most %d", path, number, most)
+	}
+	return name, weight, nil
+}
+
+// dataFiles returns path itself, or the data files in the folder at path, in the order of
+// their names. Folders below it are not read.
+func dataFiles(path string) (files, others []string, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !info.IsDir() {
+		return []string{path}, nil, nil
+	}
+	entries, err := os.ReadDir(path) // sorted by name
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, e := range entries {
+		switch {
+		case e.IsDir():
+			others = append(others, e.Name()+"/")
+		case records.Known(e.Name()):
+			files = append(files, filepath.Join(path, e.Name()))
+		default:
+			others = append(others, e.Name())
+		}
+	}
+	if len(files) == 0 {
+		return nil, nil, fmt.Errorf("folder %s holds no data file (%s), %s", path, records.Extensions(), found(others))
+	}
+	return files, others, nil
+}
+
+// found says what a folder without data has instead.
+func found(names []string) string {
+	const most = 8
+	switch n := len(names); {
+	case n == 0:
+		return "it is empty"
+	case n > most:
+		return fmt.Sprintf("only %s and %d more", strings.Join(names[:most], ", "), n-most)
+	}
+	return "only " + strings.Join(names, ", ")
+}

@@ -1,0 +1,209 @@
+package format
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/seed98097648/tune/trainer/chat"
+	"github.com/seed98097648/tune/trainer/data/records"
+)
+
+// ErrPreference is what is wrong with data of preferences: there are no single right
+// answers in it to learn.
+var ErrPreference = errors.New("training on preferences is not supported, only on examples to follow")
+
+// names are the columns that a meaning is looked for in, for each part of a layout.
+var names = struct{ prompts, responses, chats []string }{
+	prompts:   []string{"prompt", "question", "query"},
+	responses: []string{"completion", "response", "answer", "output"},
+	chats:     []string{"messages", "conversations", "conversation"},
+}
+
+const known = "instruction and output (alpaca), conversations (sharegpt), messages, prompt and completion, question and answer, text"
+
+// Detect tells the layout of a file from its first row. A format other than Auto is taken
+// as given, and only its columns are looked for. Errors name the columns and the remedy.
+func Detect(f Format, r records.Record) (Layout, error) {
+	if r.Fields == nil {
+		if f != Auto && f != Text {
+			return Layout{}, fmt.Errorf("plain text is not of the format %s; use --data-format text", f)
+		}
+		return Layout{Format: Text}, nil
+	}
+	if f == Auto {
+		if err := refused(r); err != nil {
+			return Layout{}, err
+		}
+	}
+	var found []Layout
+	var errs []error
+	for _, try := range []func(records.Record) (Layout, error){alpaca, conversations, prompt, document} {
+		l, err := try(r)
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+		case l.Format != "" && (f == Auto || l.Format == f):
+			found = append(found, l)
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		var formats []string
+		for _, l := range found {
+			formats = append(formats, string(l.Format))
+		}
+		return Layout{}, fmt.Errorf("the columns %q could be of the formats %s; choose one with --data-format", r.Columns(), strings.Join(formats, " or "))
+	case len(errs) > 0:
+		return Layout{}, errs[0]
+	case f != Auto:
+		return Layout{}, fmt.Errorf("the columns %q are not those of the format %s; known: %s", r.Columns(), f, known)
+	}
+	return Layout{}, fmt.Errorf("the columns %q are of no known format; known: %s; rename the columns, or name them in a dataset_info.json and give --dataset-dir",
+		r.Columns(), known)
+}
+
+// refused recognizes data for other kinds of training.
+func refused(r records.Record) error {
+	has := func(column string) bool { _, ok := r.Fields[column]; return ok }
+	for _, pair := range [][2]string{{"chosen", "rejected"}, {"chosen_messages", "rejected_messages"}} {
+		if has(pair[0]) && has(pair[1]) {
+			return fmt.Errorf("columns %q and %q: these are preference pairs (DPO): %w", pair[0], pair[1], ErrPreference)
+		}
+	}
+	if label := string(r.Fields["label"]); has("kto_tag") || label == "true" || label == "false" {
+		return fmt.Errorf("columns %q: these are answers marked good or bad (KTO): %w", r.Columns(), ErrPreference)
+	}
+	for _, media := range []string{"image", "images", "video", "videos", "audio", "audios"} {
+		if raw := string(r.Fields[media]); raw != "" && raw != "null" && raw != "[]" && raw != `""` {
+			return fmt.Errorf("column %q: only text can be trained on", media)
+		}
+	}
+	return nil
+}
+
+// one returns the only one of the names that the row has; "" if it has none.
+func one(r records.Record, names []string) (string, error) {
+	var found []string
+	for _, name := range names {
+		if _, ok := r.Fields[name]; ok {
+			found = append(found, name)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", nil
+	case 1:
+		return found[0], nil
+	}
+	return "", fmt.Errorf("the columns %q mean the same; leave one, or name the right one in a dataset_info.json and give --dataset-dir", found)
+}
+
+// optionalColumns are looked for in every row, under these names.
+func optionalColumns() Columns {
+	return Columns{System: "system", Tools: "tools", History: "history"}
+}
+
+func alpaca(r records.Record) (Layout, error) {
+	if _, ok := r.Fields["instruction"]; !ok {
+		return Layout{}, nil
+	}
+	response, err := one(r, []string{"output", "response"})
+	if response == "" {
+		return Layout{}, err
+	}
+	c := optionalColumns()
+	c.Prompt, c.Query, c.Response = "instruction", "input", response
+	if _, ok := r.Fields["context"]; ok {
+		if c.Query, err = one(r, []string{"input", "context"}); err != nil {
+			return Layout{}, err
+		}
+	}
+	return Layout{Format: Alpaca, Columns: c}, nil
+}
+
+func prompt(r records.Record) (Layout, error) {
+	if _, ok := r.Fields["instruction"]; ok { // then "output" belongs to it
+		return Layout{}, nil
+	}
+	prompt, err := one(r, names.prompts)
+	if prompt == "" {
+		return Layout{}, err
+	}
+	response, err := one(r, names.responses)
+	if response == "" {
+		return Layout{}, err
+	}
+	c := optionalColumns()
+	c.Prompt, c.Response = prompt, response
+	return Layout{Format: Prompt, Columns: c}, nil
+}
+
+func document(r records.Record) (Layout, error) {
+	if _, ok := r.Fields["text"]; !ok {
+		return Layout{}, nil
+	}
+	return Layout{Format: Text, Columns: Columns{Text: "text"}}, nil
+}
+
+func conversations(r records.Record) (Layout, error) {
+	column, err := one(r, names.chats)
+	if column == "" {
+		return Layout{}, err
+	}
+	c := optionalColumns()
+	c.Messages = column
+	l := Layout{Columns: c}
+	messages, err := l.list(r, column)
+	if err != nil {
+		return Layout{}, err
+	}
+	first := new(chat.Object)
+	if len(messages) > 0 {
+		first, _ = messages[0].(*chat.Object)
+	}
+	for _, form := range []Layout{{Format: ShareGPT, Tags: Tags{Role: "from", Content: "value"}}, {Format: Messages, Tags: Tags{Role: "role", Content: "content"}}} {
+		if _, ok := first.Get(form.Tags.Role); ok {
+			l.Format, l.Tags = form.Format, form.Tags
+			return l, nil
+		}
+	}
+	return Layout{}, fmt.Errorf("column %q is not a list of messages with from and value, or role and content, but %.40s; "+
+		"name the tags in a dataset_info.json and give --dataset-dir", column, r.Fields[column])
+}
+
+// Described returns the layout that LLaMA-Factory's dataset_info.json gives with its
+// formatting, columns and tags, for a file with this first row. Names that it does not
+// give have its defaults.
+func Described(formatting string, columns, tags map[string]string, r records.Record) (Layout, error) {
+	name := func(m map[string]string, key, fallback string) string {
+		if v := m[key]; v != "" {
+			return v
+		}
+		return fallback
+	}
+	c := Columns{System: columns["system"], Tools: columns["tools"], History: columns["history"],
+		Prompt: name(columns, "prompt", "instruction"), Query: name(columns, "query", "input"),
+		Response: name(columns, "response", "output"), Messages: name(columns, "messages", "conversations")}
+	switch formatting {
+	case "", "alpaca":
+		if r.Fields == nil {
+			return Layout{Format: Text}, nil
+		}
+		if _, ok := r.Fields[c.Response]; !ok && columns["response"] == "" && columns["prompt"] != "" {
+			return Layout{Format: Text, Columns: Columns{Text: c.Prompt}}, nil // as for pre-training
+		}
+		return Layout{Format: Alpaca, Columns: c}, nil
+	case "sharegpt":
+		t := Tags{Role: name(tags, "role_tag", "from"), Content: name(tags, "content_tag", "value"), Roles: map[string]string{}}
+		for tag, role := range map[string]string{"user_tag": user, "assistant_tag": assistant, "observation_tag": tool, "function_tag": call, "system_tag": system} {
+			if given := tags[tag]; given != "" {
+				t.Roles[given] = role
+			}
+		}
+		return Layout{Format: ShareGPT, Columns: c, Tags: t}, nil
+	}
+	return Layout{}, fmt.Errorf("formatting is %q; want alpaca or sharegpt", formatting)
+}

@@ -1,0 +1,221 @@
+package data
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+)
+
+// Packed lays examples of a Store into rows: it knows which piece of which example lies
+// where, and reads the tokens when a row is asked for. It takes about 12 bytes an example
+// and 4 a row.
+//
+// Add examples with Concat, BestFit and Single, in any mixture.
+type Packed struct {
+	store  *Store
+	seq    int
+	pad    int32
+	pieces []piece
+	starts []int32 // the first piece of each row, and the end of the last
+}
+
+// piece is a part of an example.
+type piece struct{ example, from, n int32 }
+
+// NewPacked returns rows of seq tokens without any in it. The rest of a row is filled up
+// with pad; what that is does not matter to training, but it must be in the vocabulary.
+// None means 0.
+func NewPacked(store *Store, seq int, pad int32) (*Packed, error) {
+	if seq < 2 {
+		return nil, fmt.Errorf("data: a row of %d tokens has nothing to predict; use a sequence length of 2 or more", seq)
+	}
+	return &Packed{store: store, seq: seq, pad: max(pad, 0), starts: []int32{0}}, nil
+}
+
+// Len returns the number of rows.
+func (p *Packed) Len() int { return len(p.starts) - 1 }
+
+// Row reads row i.
+func (p *Packed) Row(i int) (Row, error) {
+	r := newRow(p.seq)
+	for k, piece := range p.pieces[p.starts[i]:p.starts[i+1]] {
+		tokens, err := p.store.read(int(piece.example), int(piece.from), int(piece.n))
+		if err != nil {
+			return Row{}, err
+		}
+		r.add(tokens, int32(k+1))
+	}
+	r.fill(p.pad)
+	return r, nil
+}
+
+// Concat lays examples end to end and cuts the result into rows. An example that meets the
+// end of a row goes on in the next one, as a part of its own that cannot see the first. A
+// row without anything to predict is left out: one whose parts are single tokens.
+func (p *Packed) Concat(examples []int) {
+	room := p.seq
+	for _, e := range examples {
+		for from, n := 0, p.store.Tokens(e); from < n; {
+			if room == 0 {
+				p.endRow()
+				room = p.seq
+			}
+			take := min(n-from, room)
+			p.pieces = append(p.pieces, piece{int32(e), int32(from), int32(take)})
+			from += take
+			room -= take
+		}
+	}
+	p.endRow()
+}
+
+// endRow makes a row of the pieces after the last row, unless they teach nothing.
+func (p *Packed) endRow() {
+	start := p.starts[len(p.starts)-1]
+	for _, piece := range p.pieces[start:] {
+		if piece.n > 1 {
+			p.starts = append(p.starts, int32(len(p.pieces)))
+			return
+		}
+	}
+	p.pieces = p.pieces[:start]
+}
+
+// Single gives each example a row of its own, or several if it is longer than a row.
+func (p *Packed) Single(examples []int) {
+	for i := range examples {
+		p.Concat(examples[i : i+1])
+	}
+}
+
+// BestFit lays whole examples into rows so that few places stay empty: the longest first,
+// each into the row with the least room that it fits in (best-fit decreasing). Of an example
+// longer than a row only the beginning is used.
+func (p *Packed) BestFit(examples []int) {
+	length := func(e int) int { return min(p.store.Tokens(e), p.seq) }
+	bins := newBins(p.seq)
+	bin := make([]int32, len(examples)) // of each example
+	for _, i := range longestFirst(examples, length, p.seq) {
+		bin[i] = bins.place(length(examples[i]))
+	}
+	sorted, starts := byBin(bin, bins.n)
+	for b := range bins.n {
+		for _, i := range sorted[starts[b]:starts[b+1]] {
+			e := examples[i]
+			p.pieces = append(p.pieces, piece{int32(e), 0, int32(length(e))})
+		}
+		p.endRow()
+	}
+}
+
+// byBin returns the places sorted by their bin, those of one bin in their own order, and
+// where each bin begins.
+func byBin(bin []int32, bins int) (sorted, starts []int32) {
+	starts = make([]int32, bins+1)
+	for _, b := range bin {
+		starts[b+1]++
+	}
+	for b := range bins {
+		starts[b+1] += starts[b]
+	}
+	sorted, next := make([]int32, len(bin)), slices.Clone(starts)
+	for i, b := range bin {
+		sorted[next[b]] = int32(i)
+		next[b]++
+	}
+	return sorted, starts
+}
+
+// longestFirst returns the places of the examples in the order of falling length, equal
+// ones in their own order. Lengths are at most seq.
+func longestFirst(examples []int, length func(e int) int, seq int) []int32 {
+	at := make([]int32, seq+2) // where the examples of each length begin
+	for _, e := range examples {
+		at[seq-length(e)+1]++
+	}
+	for n := range seq + 1 {
+		at[n+1] += at[n]
+	}
+	order := make([]int32, len(examples))
+	for i, e := range examples {
+		n := seq - length(e)
+		order[at[n]] = int32(i)
+		at[n]++
+	}
+	return order
+}
+
+// bins are rows being filled, found by the room that they have left.
+type bins struct {
+	n      int       // how many there are
+	seq    int       // the room of an empty one
+	byRoom [][]int32 // the bins with each room
+	has    []uint64  // a bit for each room that some bin has
+}
+
+func newBins(seq int) *bins {
+	return &bins{seq: seq, byRoom: make([][]int32, seq+1), has: make([]uint64, seq/64+1)}
+}
+
+// place finds the fullest bin with room for n tokens, or else a new one, and fills it.
+func (b *bins) place(n int) int32 {
+	room := b.least(n)
+	bin := int32(b.n)
+	if room < 0 {
+		b.n++
+		room = b.seq
+	} else {
+		last := len(b.byRoom[room]) - 1
+		bin = b.byRoom[room][last]
+		if b.byRoom[room] = b.byRoom[room][:last]; last == 0 {
+			b.has[room/64] &^= 1 << (room % 64)
+		}
+	}
+	room -= n
+	b.byRoom[room] = append(b.byRoom[room], bin)
+	b.has[room/64] |= 1 << (room % 64)
+	return bin
+}
+
+// least returns the least room of any bin that is n or more; -1 if there is none.
+func (b *bins) least(n int) int {
+	for w := n / 64; w < len(b.has); w++ {
+		word := b.has[w]
+		if w == n/64 {
+			word &= ^uint64(0) << (n % 64)
+		}
+		if word != 0 {
+			return 64*w + bits.TrailingZeros64(word)
+		}
+	}
+	return -1
+}
+
+// Pack lays documents into rows as Packed.Concat does, in memory; all tokens are learned.
+// It is an error if seq is below 2 or no row has anything to predict.
+func Pack(docs [][]int32, seq int, pad int32) ([]Row, error) {
+	store := &Store{limit: int(^uint(0) >> 1)} // all of it is in memory already
+	all := make([]int, len(docs))
+	for i, ids := range docs {
+		if err := store.Add(ids, nil); err != nil {
+			return nil, err
+		}
+		all[i] = i
+	}
+	p, err := NewPacked(store, seq, pad)
+	if err != nil {
+		return nil, err
+	}
+	p.Concat(all)
+	if p.Len() == 0 {
+		return nil, errors.New("data: the documents are too short to learn from: none has two tokens in a row")
+	}
+	rows := make([]Row, p.Len())
+	for i := range rows {
+		if rows[i], err = p.Row(i); err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
