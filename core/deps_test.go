@@ -75,7 +75,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/measure", "core internal/cpu internal/memory internal/simd trainer/nn", "trainer/autograd"},
 	{"trainer/forecast", "core internal/ceiling trainer/autograd trainer/models trainer/nn", "trainer trainer/optim"},
 	{"trainer/progress", "github.com/schollz/progressbar/v3 golang.org/x/term trainer", "trainer/data/corpus"},
-	{"trainer/bench", "core internal/ceiling internal/simd trainer trainer/...", "core/reference core/transport internal/plugintest"},
+	{"trainer/bench", "core internal/ceiling internal/cpu internal/simd trainer trainer/...", "core/reference core/transport internal/plugintest"},
 	{"trainer/demo", "core trainer trainer/autograd trainer/data trainer/models trainer/nn trainer/tokenizer", "core/reference trainer/optim"},
 	{"trainer/generate", "core trainer/autograd trainer/models trainer/nn trainer/tokenizer", "plugins/linked core/kerneltest trainer/data"},
 	{"trainer/parity", "core trainer trainer/...", "core/reference core/transport internal/plugintest"},

@@ -26,8 +26,8 @@ assistant's words alone. With --exact-match the model also answers what each
 conversation asks first, by its likeliest tokens, and the answer counts if it is
 the expected one, white space around them aside.
 
-With --json the result is one object, with the fields model, data, rows, targets,
-loss, perplexity, and with --exact-match also right, asked and answers.`
+With --json the result is one object, with the fields model, data, rows,
+targets, loss, perplexity, and with --exact-match also right, asked and answers.`
 
 // evalFlags are the values of eval's flags.
 type evalFlags struct {

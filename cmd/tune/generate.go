@@ -31,7 +31,7 @@ prefill_s, decode_s, prefill_tokens_per_s, decode_tokens_per_s and sampling.`
 
 const generateExamples = `tune generate --model DIR --prompt "Once upon a time"
 tune generate --model DIR --chat --system "Answer in one sentence."
-tune generate --model DIR --prompt-file question.txt --temperature 0.7 --top-p 0.9 --seed 1
+tune generate --model DIR --prompt-file ask.txt --temperature 0.7 --seed 1
 echo "Once upon a time" | tune generate --model DIR --prompt-file - --json
 `
 

@@ -16,6 +16,7 @@ import (
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/plugins/linked"
 	"github.com/seed98097648/tune/trainer/bench"
+	"github.com/seed98097648/tune/trainer/nn"
 )
 
 const kernelsBenchLong = `Measure single kernels over a range of shapes: forward, backward, and both one
@@ -69,11 +70,17 @@ func (b *kernelsBenchFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&b.gobench, "gobench", "", "also write every round to this `FILE` in the format of Go benchmarks, for benchstat")
 }
 
+// benchDTypes are what a model's tensors can be stored as.
+var benchDTypes = []core.DType{core.Float32, core.BFloat16, core.Float16}
+
 // check validates everything that needs no file.
 func (b *kernelsBenchFlags) check(c *Command, args []string) (core.DType, error) {
 	dtype, err := core.ParseDType(b.dtype)
 	if err != nil {
 		return dtype, c.usagef("--dtype: %w", err)
+	}
+	if !slices.Contains(benchDTypes, dtype) {
+		return dtype, c.usagef("--dtype is %s, must be one of %v", dtype, benchDTypes)
 	}
 	for _, flag := range []struct {
 		name  string
@@ -84,8 +91,8 @@ func (b *kernelsBenchFlags) check(c *Command, args []string) (core.DType, error)
 		}
 	}
 	for _, n := range b.tokens {
-		if n < 1 {
-			return dtype, c.usagef("--tokens has %d, must be positive", n)
+		if n < 1 || n > nn.MaxTokens {
+			return dtype, c.usagef("--tokens has %d, must be positive and at most %d", n, nn.MaxTokens)
 		}
 	}
 	if b.threads < 0 {

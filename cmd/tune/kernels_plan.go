@@ -12,6 +12,7 @@ import (
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/measure"
 	"github.com/seed98097648/tune/trainer/models"
+	"github.com/seed98097648/tune/trainer/nn"
 )
 
 const kernelsPlanLong = `Show what training would do at each site of a model: which kernel it would get,
@@ -96,6 +97,9 @@ func (a *app) plan(ctx context.Context, f *planFlags) (err error) {
 	}
 	if f.seq > limit {
 		return fmt.Errorf("--seq is %d, but the model's max_position_embeddings is %d: choose at most that", f.seq, limit)
+	}
+	if f.batch > nn.MaxTokens/f.seq {
+		return fmt.Errorf("--batch is %d rows of %d tokens, more than %d in all: choose fewer", f.batch, f.seq, nn.MaxTokens)
 	}
 	reg, err := f.kernels.open(ctx, a, transport.Options{Threads: f.threads})
 	if err != nil {

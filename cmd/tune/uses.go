@@ -21,7 +21,9 @@ func variants(op core.Op, f core.Facts) []core.Facts {
 		f.Dim, f.Eps, f.Cast = 64, 1e-6, core.CastBeforeWeight
 		changes = []func(*core.Facts){
 			func(f *core.Facts) { f.Offset = 1 },
-			func(f *core.Facts) { f.Cast = core.CastAfterWeight },
+			func(f *core.Facts) { // float32 has no cast
+				f.DType, f.WeightDType, f.Cast = core.BFloat16, core.BFloat16, core.CastAfterWeight
+			},
 		}
 	case core.SwiGLU:
 		f.WeightDType, f.Intermediate, f.Activation, f.Layout = core.InvalidDType, 64, "silu", core.Separate

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bufio"
+	"io"
 	"os"
 	"runtime/debug"
 	"strconv"
@@ -29,22 +30,49 @@ func dropImage() {
 	if err != nil {
 		return
 	}
-	maps, err := os.Open("/proc/self/maps")
+	maps, err := os.Open("/proc/self/smaps")
 	if err != nil {
 		return
 	}
 	defer maps.Close()
-	for lines := bufio.NewScanner(maps); lines.Scan(); {
-		// "from-to rwxp offset device inode path", see proc(5).
+	for _, m := range unwritten(maps, exe) {
+		unix.Syscall(unix.SYS_MADVISE, m.from, m.to-m.from, unix.MADV_DONTNEED)
+	}
+}
+
+// mapping is a part [from, to) of the address space.
+type mapping struct{ from, to uintptr }
+
+// unwritten finds, in the text of /proc/self/smaps, the read-only mappings of a file all
+// of whose pages are as they are in it. Others are read-only and would not come back as
+// they are: the loader writes the addresses of a position-independent program into its
+// tables, and protects them only then.
+func unwritten(smaps io.Reader, file string) []mapping {
+	var all []mapping
+	ours := false // the last of all is the mapping that the lines are about
+	for lines := bufio.NewScanner(smaps); lines.Scan(); {
+		// "from-to rwxp offset device inode path", then "Name: n kB" or "Name: ...", see proc(5).
 		f := strings.Fields(lines.Text())
-		if len(f) < 6 || f[5] != exe || strings.Contains(f[1], "w") {
+		if len(f) < 2 {
 			continue
 		}
-		from, to, _ := strings.Cut(f[0], "-")
-		lo, err1 := strconv.ParseUint(from, 16, 64)
-		hi, err2 := strconv.ParseUint(to, 16, 64)
-		if err1 == nil && err2 == nil {
-			unix.Syscall(unix.SYS_MADVISE, uintptr(lo), uintptr(hi-lo), unix.MADV_DONTNEED)
+		if m, ok := addresses(f[0]); ok {
+			if ours = len(f) == 6 && f[5] == file && !strings.Contains(f[1], "w"); ours {
+				all = append(all, m)
+			}
+			continue
+		}
+		if ours && (f[0] == "Anonymous:" || f[0] == "Swap:") && f[1] != "0" {
+			all, ours = all[:len(all)-1], false
 		}
 	}
+	return all
+}
+
+// addresses reads "from-to".
+func addresses(s string) (mapping, bool) {
+	from, to, _ := strings.Cut(s, "-")
+	lo, err1 := strconv.ParseUint(from, 16, 64)
+	hi, err2 := strconv.ParseUint(to, 16, 64)
+	return mapping{uintptr(lo), uintptr(hi)}, err1 == nil && err2 == nil
 }

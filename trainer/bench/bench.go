@@ -131,6 +131,9 @@ func (o Options) measure(ctx context.Context) ([]*variant, error) {
 			return variants, fmt.Errorf("bench: variant %s: %w", selection, err)
 		}
 		variants = append(variants, v)
+		if reg, _ := o.kernelsOf(selection); reg == o.Registry { // its plugins are needed in every round
+			o.Measure.Placed = append(o.Measure.Placed, v.report.Actions...)
+		}
 		if warmUp.B == 0 {
 			warmUp = randomBatch(batches, o.Batch, o.Seq, v.model.Vocab())
 		}

@@ -95,6 +95,38 @@ func TestVariantsTrainAlike(t *testing.T) {
 	}
 }
 
+// resting is a plugin that counts how often its process is ended.
+type resting struct {
+	kernel core.Kernel
+	rests  int
+}
+
+func (r *resting) Manifest() core.Manifest {
+	i := r.kernel.Info()
+	return core.Manifest{Name: i.Name, Version: i.Version, Kernels: []core.Info{i}}
+}
+func (r *resting) Kernels() []core.Kernel { return []core.Kernel{r.kernel} }
+func (r *resting) Close() error           { return nil }
+func (r *resting) Rest()                  { r.rests++ }
+
+// TestAVariantKeepsItsPlugins: to start one again would be part of a measured step.
+func TestAVariantKeepsItsPlugins(t *testing.T) {
+	p := &resting{kernel: &linked{reference.Kernel(core.SwiGLU), "fused"}}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "fused"), nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	reg, err := core.ScanAllKernels(t.Context(), []string{dir}, func(context.Context, string) (core.Plugin, error) { return p, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options(t, "all", "none")
+	o.Registry = reg
+	if r := run(t, o); r.Runs[0].KernelsApplied["fused"] == 0 || p.rests != 0 {
+		t.Errorf("kernels %v; the plugin was stopped %d times while its variant was measured", r.Runs[0].KernelsApplied, p.rests)
+	}
+}
+
 func TestSameSeedSameLosses(t *testing.T) {
 	a, b := run(t, options(t, "all")), run(t, options(t, "none", "all"))
 	if !slices.Equal(a.Runs[0].Losses, b.Runs[1].Losses) {

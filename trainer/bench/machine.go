@@ -1,13 +1,11 @@
 package bench
 
 import (
-	"bufio"
 	"cmp"
-	"os"
 	"runtime"
-	"strings"
 
 	"github.com/seed98097648/tune/internal/ceiling"
+	"github.com/seed98097648/tune/internal/cpu"
 )
 
 // Machine is where a measurement ran.
@@ -23,20 +21,5 @@ type Machine struct {
 
 // ThisMachine describes the machine that this program runs on, without ceilings.
 func ThisMachine() Machine {
-	return Machine{CPU: cpuName(), Cores: runtime.NumCPU(), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version()}
-}
-
-// cpuName reads /proc/cpuinfo, or on Windows the environment.
-func cpuName() string {
-	f, err := os.Open("/proc/cpuinfo")
-	if err != nil {
-		return cmp.Or(os.Getenv("PROCESSOR_IDENTIFIER"), "unknown")
-	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		if key, value, _ := strings.Cut(s.Text(), ":"); strings.TrimSpace(key) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return "unknown"
+	return Machine{CPU: cmp.Or(cpu.Name(), "unknown"), Cores: runtime.NumCPU(), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version()}
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/seed98097648/tune/core"
@@ -22,6 +23,9 @@ type Options struct {
 	CacheDir string
 	// Again measures also what is remembered, and replaces it.
 	Again bool
+	// Placed are the actions of other plans, which stay in use: their plugins keep their
+	// processes.
+	Placed []core.Action
 	// Logger is told how long measuring took, and of a CacheDir that cannot be written.
 	// nil means slog.Default().
 	Logger *slog.Logger
@@ -74,10 +78,16 @@ func Plan(ctx context.Context, m core.Model, reg *core.Registry, selection strin
 	if err == nil && s.fresh > 0 {
 		o.Logger.Info("measured kernels against the plain forward, for auto", "uses", s.fresh, "took", time.Since(s.start).Round(time.Millisecond))
 	}
-	if err == nil {
-		reg.Rest(p.Actions)
+	if err != nil {
+		return nil, err
 	}
-	return p, err
+	// To a plan, the end of a deadline is a reason to leave a site alone, as it could be
+	// the kernel's own.
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("measure: %w", err)
+	}
+	reg.Rest(slices.Concat(p.Actions, o.Placed))
+	return p, nil
 }
 
 // session is the measuring for one plan.

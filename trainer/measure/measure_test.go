@@ -25,6 +25,7 @@ type sleeper struct {
 	hook   func() // at every call
 	health core.Health
 	calls  int
+	rests  int // of its plugin
 }
 
 func (k *sleeper) Info() core.Info           { return core.Info{Name: k.name, Op: core.SwiGLU, Backward: true} }
@@ -53,6 +54,7 @@ func (p plugin) Manifest() core.Manifest {
 }
 func (p plugin) Kernels() []core.Kernel { return []core.Kernel{p.kernel} }
 func (p plugin) Close() error           { return nil }
+func (p plugin) Rest()                  { p.kernel.rests++ }
 
 // scan returns a registry with the kernel, as if it were a plugin's.
 func scan(t *testing.T, k *sleeper) *core.Registry {
@@ -195,6 +197,29 @@ func TestTheEndOfTheContextEndsThePlan(t *testing.T) {
 		if !errors.Is(err, context.Canceled) || k.calls != calls {
 			t.Errorf("error %v after %d calls, want context.Canceled after %d", err, k.calls, calls)
 		}
+	}
+}
+
+func TestTheEndOfADeadlineEndsThePlan(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	k := &sleeper{name: "k", hook: func() { <-ctx.Done() }}
+	if _, err := measure.Plan(ctx, model(t), scan(t, k), "auto", run, measure.Options{CacheDir: "off"}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v, want context.DeadlineExceeded", err)
+	}
+}
+
+func TestPluginsRestUnlessAPlanPlacesThem(t *testing.T) {
+	k := &sleeper{name: "k"}
+	all, _ := plan(t, k, "all", measure.Options{})
+	if k.rests != 0 {
+		t.Error("a plugin that is placed rests")
+	}
+	if plan(t, k, "none", measure.Options{Placed: all.Actions}); k.rests != 0 {
+		t.Error("a plugin that another plan has placed rests")
+	}
+	if plan(t, k, "none", measure.Options{}); k.rests != 1 {
+		t.Errorf("a plugin that nobody has placed rests %d times, want once", k.rests)
 	}
 }
 

@@ -3,6 +3,7 @@ package rmsnorm
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -31,6 +32,28 @@ func TestManyBlocks(t *testing.T) {
 	c := use(core.Float32, 16*maxBlocks+77, 40)
 	kerneltest.Run(t, new(Kernel), []kerneltest.Case{c})
 	simdtest.SameBits(t, new(Kernel), c)
+}
+
+// TestLargeCalls has rows that start anywhere in a cache line. Each element of dweight is a
+// sum of T terms, with two roundings each, over blocks of size tokens and then over the
+// blocks in pairs: so many roundings of the sum of their sizes.
+func TestLargeCalls(t *testing.T) {
+	const times = 135
+	small, large := simdtest.SameWhenLarge(t, new(Kernel), use(core.Float32, 61, 1027), times)
+	D, T := small.Facts.Dim, large.Tokens()
+	dy, x, rstd := small.Input("dy").Float32s(), small.Input("x").Float32s(), small.Input("rstd").Float32s()
+	roundings := (T+maxBlocks-1)/maxBlocks + 6 + 2
+	for i, got := range large.Output("dweight").Float32s() {
+		var want, sizes float64
+		for r, s := range rstd {
+			term := float64(dy[r*D+i]) * float64(x[r*D+i]) * float64(s)
+			want += times * term
+			sizes += times * math.Abs(term)
+		}
+		if limit := float64(roundings) * 0x1p-24 * sizes; !(math.Abs(float64(got)-want) <= limit) {
+			t.Fatalf("dweight[%d] is %v, want %v, within %.2g", i, got, want, limit)
+		}
+	}
 }
 
 func TestSupportsNamesTheFactAtFault(t *testing.T) {

@@ -29,6 +29,18 @@ func TestBitsDoNotDependOnThreads(t *testing.T) {
 	simdtest.SameBits(t, Kernel{}, use(core.Float32, core.Half, 50))
 }
 
+// TestLargeCalls has heads that start anywhere in a cache line, and a part of which is not
+// rotated.
+func TestLargeCalls(t *testing.T) {
+	for _, pairing := range []core.Pairing{core.Half, core.Interleaved} {
+		t.Run(string(pairing), func(t *testing.T) {
+			c := use(core.Float32, pairing, 61)
+			c.Facts.HeadDim, c.Facts.RotaryDim = 131, 128
+			simdtest.SameWhenLarge(t, Kernel{}, c, 45)
+		})
+	}
+}
+
 func TestSupportsNamesTheFactAtFault(t *testing.T) {
 	for want, change := range map[string]func(f *core.Facts){
 		"storage float64": func(f *core.Facts) { f.DType = core.Float64 },

@@ -34,6 +34,16 @@ func TestRowsOfManySpans(t *testing.T) {
 	}
 }
 
+// TestLargeCalls has rows that start anywhere in a cache line; but packed halves only both
+// go past the caches when they start at the same place in one.
+func TestLargeCalls(t *testing.T) {
+	for layout, width := range map[core.Layout]int{core.Separate: 2*span + 19, core.Packed: 2*span + 16} {
+		t.Run(string(layout), func(t *testing.T) {
+			simdtest.SameWhenLarge(t, Kernel{}, use(core.Float32, layout, 31, width), 90)
+		})
+	}
+}
+
 func TestSupportsNamesTheFactAtFault(t *testing.T) {
 	for want, change := range map[string]func(f *core.Facts){
 		"storage float64": func(f *core.Facts) { f.DType = core.Float64 },
