@@ -90,6 +90,10 @@ type Facts struct {
 	Scale     float64 `json:"scale,omitempty"`      // moe_gate: what the weights are multiplied by in the end; 1 for nothing
 
 	Vocab int `json:"vocab,omitempty"` // linear_cross_entropy: V, rows of the weight
+
+	// Frozen says that the weights get no gradient: backward does not have it among its
+	// outputs. For norms, moe_experts and linear_cross_entropy.
+	Frozen bool `json:"frozen,omitempty"`
 }
 
 // Validate reports whether the facts describe a use of op.
@@ -138,6 +142,7 @@ func (f Facts) Validate(op Op) error {
 	default:
 		return fmt.Errorf("core: unknown op %q; known: %v", op, Ops())
 	}
+	need(!f.Frozen || op.hasWeights(), "frozen is for ops with weights")
 	if op == SwiGLU || op == MoEExperts {
 		need(f.Activation != "", "activation must be named")
 	}
@@ -178,5 +183,6 @@ func (f Facts) String() string {
 	add("normalize", f.Normalize, f.Normalize)
 	add("scale", f.Scale, f.Scale != 0 && f.Scale != 1)
 	add("vocab", f.Vocab, f.Vocab != 0)
+	add("frozen", f.Frozen, f.Frozen)
 	return strings.Join(s, " ")
 }

@@ -1,5 +1,7 @@
 package core
 
+import "slices"
+
 // Op names a mathematical operation with one fixed meaning, forward and backward.
 type Op string
 
@@ -27,6 +29,11 @@ const (
 // Ops returns every op of the contract.
 func Ops() []Op {
 	return []Op{RMSNorm, AddRMSNorm, SwiGLU, RoPE, MoEGate, MoEExperts, Attention, LinearCrossEntropy}
+}
+
+// hasWeights reports whether the op multiplies by weights, which may be frozen.
+func (o Op) hasWeights() bool {
+	return o == RMSNorm || o == AddRMSNorm || o == MoEExperts || o == LinearCrossEntropy
 }
 
 // Pass is a direction of an op.
@@ -114,7 +121,7 @@ func rmsNormSignature(pass Pass, f Facts) Signature {
 	}
 	return Signature{
 		In:  []Arg{named(x, "dy"), x, weight, rstd},
-		Out: []Arg{named(x, "dx"), gradient(weight)},
+		Out: append([]Arg{named(x, "dx")}, gradients(f, weight)...),
 	}
 }
 
@@ -133,7 +140,7 @@ func addRMSNormSignature(pass Pass, f Facts) Signature {
 	dx.Also = "residual"
 	return Signature{
 		In:  []Arg{named(x, "dy"), named(x, "dh"), h, weight, rstd},
-		Out: []Arg{dx, gradient(weight)},
+		Out: append([]Arg{dx}, gradients(f, weight)...),
 	}
 }
 
@@ -211,11 +218,8 @@ func moeSignature(pass Pass, f Facts) Signature {
 	if pass == Forward {
 		return Signature{In: in, Out: []Arg{named(x, "y"), saved}}
 	}
-	out := []Arg{named(x, "dx"), named(probs, "drouting_weights")}
-	for _, w := range weights {
-		out = append(out, gradient(w))
-	}
-	return Signature{In: append(append([]Arg{named(x, "dy")}, in...), saved), Out: out}
+	return Signature{In: append(append([]Arg{named(x, "dy")}, in...), saved),
+		Out: append([]Arg{named(x, "dx"), named(probs, "drouting_weights")}, gradients(f, weights...)...)}
 }
 
 // attentionSignature: keys holds the range [first, end) of keys that each query sees, as
@@ -249,12 +253,20 @@ func linearCrossEntropySignature(pass Pass, f Facts) Signature {
 		return Signature{In: []Arg{x, weight, labels}, Out: []Arg{losses}}
 	}
 	return Signature{In: []Arg{named(losses, "dlosses"), x, weight, labels},
-		Out: []Arg{named(x, "dx"), gradient(weight), losses}}
+		Out: slices.Concat([]Arg{named(x, "dx")}, gradients(f, weight), []Arg{losses})}
 }
 
 func named(a Arg, name string) Arg { a.Name = name; return a }
 
-func gradient(weight Arg) Arg {
-	weight.Name, weight.DType = "d"+weight.Name, Float32
-	return weight
+// gradients are the outputs of backward for the weights: none for frozen ones.
+func gradients(f Facts, weights ...Arg) []Arg {
+	if f.Frozen {
+		return nil
+	}
+	var out []Arg
+	for _, w := range weights {
+		w.Name, w.DType = "d"+w.Name, Float32
+		out = append(out, w)
+	}
+	return out
 }

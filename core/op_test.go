@@ -27,6 +27,11 @@ func uses() map[string]use {
 	unbiased.Bias = false
 	all["moe_gate without bias"] = use{core.MoEGate, unbiased}
 	all["moe_experts packed"] = use{core.MoEExperts, moe}
+	for _, op := range []core.Op{core.RMSNorm, core.MoEExperts, core.LinearCrossEntropy} {
+		frozen := validFacts(op)
+		frozen.Frozen = true
+		all[string(op)+" frozen"] = use{op, frozen}
+	}
 	return all
 }
 
@@ -47,6 +52,9 @@ func TestSignature(t *testing.T) {
 		{"rms_norm", core.Backward,
 			"dy float32[T 8], x float32[T 8], weight bfloat16[8], saved rstd float32[T]",
 			"dx float32[T 8], dweight float32[8]"},
+		{"rms_norm frozen", core.Backward,
+			"dy float32[T 8], x float32[T 8], weight bfloat16[8], saved rstd float32[T]",
+			"dx float32[T 8]"},
 		{"add_rms_norm", core.Forward,
 			"x float32[T 8], residual float32[T 8], weight bfloat16[8]",
 			"y float32[T 8], h float32[T 8], saved rstd float32[T]"},
@@ -92,6 +100,9 @@ func TestSignature(t *testing.T) {
 		{"moe_experts packed", core.Backward,
 			"dy float32[T 4], x float32[T 4], expert_ids int32[T 2], routing_weights float32[T 2], gate_up float32[3 12 4], down float32[3 4 6], saved gate_up_out float32[T 2 12]",
 			"dx float32[T 4], drouting_weights float32[T 2], dgate_up float32[3 12 4], ddown float32[3 4 6]"},
+		{"moe_experts frozen", core.Backward,
+			"dy float32[T 4], x float32[T 4], expert_ids int32[T 2], routing_weights float32[T 2], 3 gate float32[6 4], 3 up float32[6 4], 3 down float32[4 6], saved gate_up_out float32[T 2 12]",
+			"dx float32[T 4], drouting_weights float32[T 2]"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.use+" "+tt.pass.String(), func(t *testing.T) {

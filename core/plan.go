@@ -124,7 +124,7 @@ func NewPlan(m Model, r *Registry, sel Selection, opts ...Option) (*Plan, error)
 	verified := map[verifyKey]error{}
 	placed := map[string]bool{}
 	for _, site := range m.Sites() {
-		if err := site.Facts.Validate(site.Op); err != nil {
+		if err := site.Facts.Validate(site.Op); err != nil && site.Plain == "" {
 			return nil, fmt.Errorf("core: site %s: %w", site.Path, err)
 		}
 		if placed[site.Within] {
@@ -152,6 +152,9 @@ type verifyKey struct {
 
 // choose picks the kernel of one site: a named one, else one of auto or all.
 func choose(site Site, r *Registry, sel Selection, o options, verified map[verifyKey]error) (Action, error) {
+	if site.Plain != "" {
+		return Action{Site: site, Reason: site.Plain}, nil
+	}
 	var named, general []Kernel
 	var reasons []string
 	for _, k := range r.kernels {

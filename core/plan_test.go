@@ -57,6 +57,22 @@ func TestPlanAnswersForEverySite(t *testing.T) {
 	}
 }
 
+// TestPlanLeavesASiteThatMustStayPlain: its facts need not be those of a use of the op.
+func TestPlanLeavesASiteThatMustStayPlain(t *testing.T) {
+	model := newModel(core.RMSNorm, core.RMSNorm)
+	model[1].Plain = "weights are int8"
+	model[1].Facts.WeightDType = core.Int32
+	for _, selection := range []string{"auto", "norm"} {
+		p, err := plan(t, model, newRegistry(t, newKernel("norm", core.RMSNorm)), selection)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := planned(p), []string{"norm", "plain: weights are int8"}; !slices.Equal(got, want) {
+			t.Errorf("%s: got %q\nwant %q", selection, got, want)
+		}
+	}
+}
+
 func TestPlanSwapsNothing(t *testing.T) {
 	m := newModel(core.RMSNorm)
 	if _, err := plan(t, m, newRegistry(t, newKernel("norm", core.RMSNorm)), "auto"); err != nil {

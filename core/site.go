@@ -6,6 +6,10 @@ type Site struct {
 	Op    Op
 	Facts Facts
 	Hook  Hook
+
+	// Plain says why no kernel can take the site, such as weights in a form that no op
+	// has; empty if one may. A plan leaves the site alone and gives this as the reason.
+	Plain string
 	// Within is the path of an earlier site, of a larger op that this one is a part of, or
 	// "". A kernel there does the work of this site too, which then needs none.
 	Within string

@@ -22,10 +22,11 @@ const (
 	Int32
 	Float64
 	Int64
+	Int8 // quantised weights, in models; no op of the contract takes it
 )
 
-var dtypeNames = [...]string{"invalid", "float32", "bfloat16", "float16", "int32", "float64", "int64"}
-var dtypeSizes = [...]int{0, 4, 2, 2, 4, 8, 8}
+var dtypeNames = [...]string{"invalid", "float32", "bfloat16", "float16", "int32", "float64", "int64", "int8"}
+var dtypeSizes = [...]int{0, 4, 2, 2, 4, 8, 8, 1}
 
 // String returns the lower-case name, such as "bfloat16".
 func (d DType) String() string {
@@ -168,6 +169,9 @@ func (t Tensor) Int32s() []int32 { return viewAs[int32](t, Int32) }
 
 // Int64s views the elements of an int64 tensor. It panics on another dtype.
 func (t Tensor) Int64s() []int64 { return viewAs[int64](t, Int64) }
+
+// Int8s views the elements of an int8 tensor. It panics on another dtype.
+func (t Tensor) Int8s() []int8 { return viewAs[int8](t, Int8) }
 
 // Uint16s views the raw bits of a bfloat16 or float16 tensor. It panics on another dtype.
 func (t Tensor) Uint16s() []uint16 {

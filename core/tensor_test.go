@@ -10,7 +10,7 @@ import (
 )
 
 func TestDTypeNamesAndSizes(t *testing.T) {
-	for d, size := range map[core.DType]int{core.Float32: 4, core.BFloat16: 2, core.Float16: 2, core.Int32: 4, core.Float64: 8, core.Int64: 8} {
+	for d, size := range map[core.DType]int{core.Float32: 4, core.BFloat16: 2, core.Float16: 2, core.Int32: 4, core.Float64: 8, core.Int64: 8, core.Int8: 1} {
 		if got := d.Size(); got != size {
 			t.Errorf("%s has %d bytes, want %d", d, got, size)
 		}
@@ -83,6 +83,7 @@ func TestViewsOfAnotherDTypePanic(t *testing.T) {
 		"float64s": func() { x.Float64s() },
 		"int32s":   func() { x.Int32s() },
 		"int64s":   func() { x.Int64s() },
+		"int8s":    func() { x.Int8s() },
 		"uint16s":  func() { x.Uint16s() },
 		"float32s": func() { core.NewTensor(core.Int32, 4).Float32s() },
 		"reshape":  func() { x.Reshape(5) },

@@ -43,8 +43,14 @@ func NewWork(op Op, pass Pass, f Facts, tokens, positions int) Work {
 	t := float64(tokens)
 	switch op {
 	case RMSNorm:
+		if f.Frozen { // two operations of the nine are for the weight's gradient
+			return elementwise(pass, t*float64(f.Dim), 4, 7)
+		}
 		return elementwise(pass, t*float64(f.Dim), 4, 9)
 	case AddRMSNorm:
+		if f.Frozen {
+			return elementwise(pass, t*float64(f.Dim), 5, 8)
+		}
 		return elementwise(pass, t*float64(f.Dim), 5, 10)
 	case SwiGLU:
 		return elementwise(pass, t*float64(f.Intermediate), 5, 10)
@@ -53,11 +59,11 @@ func NewWork(op Op, pass Pass, f Facts, tokens, positions int) Work {
 	case MoEGate: // of a logit: its score, the sum and a comparison; backward the score and the gradient
 		return elementwise(pass, t*float64(f.Experts), 4, 6)
 	case MoEExperts:
-		return moeWork(pass, t*float64(f.TopK), float64(f.Dim), float64(f.Intermediate))
+		return moeWork(pass, t*float64(f.TopK), float64(f.Dim), float64(f.Intermediate), f.Frozen)
 	case Attention:
 		return attentionWork(pass, f, t*float64(min(tokens, positions)+1)/2)
 	case LinearCrossEntropy:
-		return lossWork(pass, t*float64(f.Vocab), float64(f.Dim))
+		return lossWork(pass, t*float64(f.Vocab), float64(f.Dim), f.Frozen)
 	}
 	return Work{}
 }
@@ -71,11 +77,15 @@ func elementwise(pass Pass, elements, forward, backward float64) Work {
 }
 
 // moeWork: every assignment of a token to an expert is three products with a matrix of
-// dim by intermediate, and backward two for each of these; between them is a swiglu, and
-// rows are weighted and summed.
-func moeWork(pass Pass, assignments, dim, intermediate float64) Work {
+// dim by intermediate, and backward two for each of these, one if the matrices are frozen;
+// between them is a swiglu, and rows are weighted and summed.
+func moeWork(pass Pass, assignments, dim, intermediate float64, frozen bool) Work {
 	if pass == Backward {
-		return Work{Products: 12 * assignments * dim * intermediate, Elementwise: assignments * (12*intermediate + 2*dim)}
+		w := Work{Products: 12 * assignments * dim * intermediate, Elementwise: assignments * (12*intermediate + 2*dim)}
+		if frozen {
+			w.Products /= 2
+		}
+		return w
 	}
 	return Work{Products: 6 * assignments * dim * intermediate, Elementwise: assignments * (5*intermediate + 2*dim)}
 }
@@ -102,9 +112,13 @@ func attentionWork(pass Pass, f Facts, pairs float64) Work {
 
 // lossWork: every logit is a product with a row of the weight, in both passes, because
 // logits are not saved; backward has one more for each gradient.
-func lossWork(pass Pass, logits, dim float64) Work {
+func lossWork(pass Pass, logits, dim float64, frozen bool) Work {
 	if pass == Backward {
-		return Work{Products: 6 * logits * dim, Elementwise: 4 * logits}
+		products := 6.0
+		if frozen {
+			products = 4
+		}
+		return Work{Products: products * logits * dim, Elementwise: 4 * logits}
 	}
 	return Work{Products: 2 * logits * dim, Elementwise: 3 * logits}
 }

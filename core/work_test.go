@@ -36,6 +36,9 @@ func TestWorkFollowsTheFormulas(t *testing.T) {
 		{core.Attention, core.Backward, attention, core.Work{Products: 6 * 4 * 5 * 2 * 8, Elementwise: 6 * 4 * 6}},
 		{core.LinearCrossEntropy, core.Forward, loss, core.Work{Products: 3 * 2 * 8 * 16, Elementwise: 3 * 16 * 3}},
 		{core.LinearCrossEntropy, core.Backward, loss, core.Work{Products: 3 * 6 * 8 * 16, Elementwise: 3 * 16 * 4}},
+		{core.RMSNorm, core.Backward, frozen(norm), core.Work{Elementwise: 3 * 8 * 7}},
+		{core.MoEExperts, core.Backward, frozen(moe), core.Work{Products: 3 * 2 * 2 * 3 * 8 * 16, Elementwise: 6 * (12*16 + 2*8)}},
+		{core.LinearCrossEntropy, core.Backward, frozen(loss), core.Work{Products: 3 * 4 * 8 * 16, Elementwise: 3 * 16 * 4}},
 		{"unknown", core.Forward, norm, core.Work{}},
 	} {
 		if got := core.NewWork(tt.op, tt.pass, tt.f, 3, 3); got != tt.want {
@@ -49,6 +52,11 @@ func TestWorkFollowsTheFormulas(t *testing.T) {
 			t.Errorf("%s counts no operations", op)
 		}
 	}
+}
+
+func frozen(f core.Facts) core.Facts {
+	f.Frozen = true
+	return f
 }
 
 func TestWorkOfAttentionIsThatOfTheKeysThatAreSeen(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/seed98097648/tune/trainer/data/corpus"
+	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/nn"
 	"github.com/seed98097648/tune/trainer/optim"
 )
@@ -32,6 +33,8 @@ type Config struct {
 
 	Seed    uint64 `json:"seed"`
 	Threads int    `json:"threads"` // 0 for all cores
+
+	LoRA lora.Config `json:"lora,omitzero"`
 
 	GradientCheckpointing bool `json:"gradient_checkpointing,omitempty"` // see EngineConfig
 
@@ -81,6 +84,9 @@ func (c Config) Validate() error {
 	errs = append(errs, c.Data.Validate())
 	if _, err := optim.ParseDecay(string(c.Schedule)); err != nil {
 		errs = append(errs, fmt.Errorf("--schedule: %w", err))
+	}
+	if err := c.LoRA.Validate(); err != nil {
+		errs = append(errs, err)
 	}
 	errs = append(errs, c.Checkpoints.validate(c.Out))
 	return errors.Join(errs...)

@@ -24,6 +24,7 @@ type EngineConfig struct {
 	Accumulate  int // batches whose gradients make one step; 0 means 1
 	Clip        float64
 	Optim       optim.Config
+	Seed        uint64                 // of the dropout of adapters
 	NoDecay     func(p *nn.Param) bool // parameters without weight decay; nil for none
 
 	// GradientCheckpointing keeps only the residual stream between layers for the backward
@@ -71,7 +72,7 @@ func NewEngine(m *models.Model, mem core.Memory, cfg EngineConfig) (*Engine, err
 	if err != nil {
 		return nil, err
 	}
-	c.Checkpoint = cfg.GradientCheckpointing
+	c.Checkpoint, c.Training = cfg.GradientCheckpointing, true
 	if e.program, err = m.Compile(c, m.Forward(c).Loss, false); err != nil {
 		return nil, err
 	}
@@ -84,7 +85,7 @@ func NewEngine(m *models.Model, mem core.Memory, cfg EngineConfig) (*Engine, err
 
 func (e *Engine) buildOptimizer() error {
 	var params []optim.Param
-	for _, p := range e.model.Params() {
+	for _, p := range e.model.Trainable() {
 		grad := e.program.Gradient(p)
 		e.direct = append(e.direct, grad)
 		if e.cfg.Accumulate > 1 {
@@ -146,6 +147,7 @@ func (e *Engine) accumulate(ctx context.Context, i int, b data.Batch, r *StepRes
 	if err := e.program.Batch.Fill(b, r.Targets); err != nil {
 		return err
 	}
+	e.program.Batch.Draw(e.cfg.Seed, uint64(e.opt.State().T), uint64(i))
 	start := time.Now()
 	loss, err := e.program.Forward(ctx)
 	if err != nil {

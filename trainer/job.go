@@ -59,7 +59,7 @@ func Load(ctx context.Context, c Config, mem core.Memory) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := models.Load(c.Model, mem)
+	m, err := models.LoadWith(c.Model, mem, models.LoadOptions{LoRA: c.LoRA, Seed: c.Seed})
 	if err != nil {
 		return nil, err
 	}

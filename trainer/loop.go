@@ -68,7 +68,7 @@ func (j *Job) Run(ctx context.Context) (*Summary, error) {
 	if err := r.patch(ctx); err != nil {
 		return nil, err
 	}
-	r.engine, err = NewEngine(j.Model, j.Memory, EngineConfig{Batch: c.Batch, Seq: c.Seq, Accumulate: c.Accumulate, Clip: c.Clip,
+	r.engine, err = NewEngine(j.Model, j.Memory, EngineConfig{Batch: c.Batch, Seq: c.Seq, Accumulate: c.Accumulate, Clip: c.Clip, Seed: c.Seed,
 		Optim: optim.Config{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: c.WeightDecay}, GradientCheckpointing: c.GradientCheckpointing})
 	if err != nil {
 		return nil, err

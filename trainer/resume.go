@@ -111,7 +111,7 @@ func flatten(c Config) map[string]string {
 
 // flagName is the flag of a field, as far as they are called the same.
 func flagName(field string) string {
-	return "--" + strings.ReplaceAll(strings.TrimPrefix(field, "checkpoints."), "_", "-")
+	return "--" + strings.ReplaceAll(strings.TrimPrefix(strings.TrimPrefix(field, "checkpoints."), "lora."), "_", "-")
 }
 
 func orNone(value string) string {

@@ -17,9 +17,6 @@ import (
 // start, then every step and evaluation.
 const LogFile = "training_log.jsonl"
 
-// configFile makes a folder a model folder: it gets its name last.
-const configFile = "config.json"
-
 // output is the folder that a run saves, under construction; without a path it is
 // nothing. It appears as a whole at the end, unless it has checkpoints: then it is there
 // from the beginning, and the files of the model join them at the end.
@@ -99,7 +96,7 @@ func (o *output) commit(j *Job) (string, error) {
 	f := o.folder
 	if o.run != nil {
 		var err error
-		if f, err = o.run.Finish(configFile); err != nil {
+		if f, err = o.run.Finish(j.Model.ConfigFile()); err != nil {
 			return "", err
 		}
 		defer f.Abort() // does nothing after the commit
@@ -114,19 +111,19 @@ func (o *output) commit(j *Job) (string, error) {
 	return o.path, f.Commit()
 }
 
-// writeModel writes what makes a folder a model folder, as the model is now. It is all
-// that a saved folder and a checkpoint have in common.
+// writeModel writes what makes a folder a model folder, or that of an adapter, as it is
+// now. It is all that a saved folder and a checkpoint have in common.
 func (j *Job) writeModel(f *checkpoint.Folder) error {
-	for _, file := range append([]File{{configFile, j.Model.RawConfig}}, j.Files...) {
+	model, err := j.Model.Saved()
+	if err != nil {
+		return err
+	}
+	for _, file := range append([]File{{model.ConfigFile, model.Config}}, j.Files...) {
 		if err := f.WriteFile(file.Name, file.Data); err != nil {
 			return err
 		}
 	}
-	tensors, err := j.Model.Named()
-	if err != nil {
-		return err
-	}
-	return checkpoint.Write(f.Path(checkpoint.SingleFile), tensors, nil)
+	return checkpoint.Write(f.Path(model.WeightsFile), model.Weights, nil)
 }
 
 // tokenizerFiles reads what a model folder holds beside config and weights.

@@ -14,7 +14,7 @@ type diskNeed struct{ model, checkpoint int }
 
 func needOf(m *models.Model) diskNeed {
 	var n diskNeed
-	for _, p := range m.Params() {
+	for _, p := range m.Trainable() {
 		for _, e := range p.Entries {
 			elems, stored := e.Shape.Elems(), m.Stored(e.Name)
 			n.model += elems * stored.Size()

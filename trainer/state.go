@@ -164,6 +164,7 @@ func modelSum(dir string, config []byte) (string, error) {
 		t, _ := set.Tensor(name)
 		fmt.Fprintf(h, "\n%s %v %v\n", name, t.DType, t.Shape)
 		h.Write(t.Data)
+		set.Forget(name)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -29,7 +29,7 @@ const (
 // writeMaster writes what half precision would lose. Training goes on from these values.
 func writeMaster(f *checkpoint.Folder, m *models.Model) error {
 	var tensors []checkpoint.Named
-	for _, p := range m.Params() {
+	for _, p := range m.Trainable() {
 		for _, e := range p.Entries {
 			if m.Stored(e.Name) != core.Float32 {
 				tensors = append(tensors, checkpoint.Named{Name: e.Name, Tensor: e.View(p.Tensor)})
@@ -44,6 +44,9 @@ func writeMaster(f *checkpoint.Folder, m *models.Model) error {
 
 // readWeights fills the model with the values that a checkpoint has.
 func readWeights(m *models.Model, dir string) error {
+	if m.Adapter != nil {
+		return m.Adapter.Read(dir)
+	}
 	stored, err := checkpoint.OpenDir(dir)
 	if err != nil {
 		return err
@@ -93,7 +96,7 @@ func fill(p *nn.Param, into core.Tensor, prefix string, find func(name string) (
 // moments calls use for both moments of each parameter, laid out like it.
 func (e *Engine) moments(use func(p *nn.Param, prefix string, values core.Tensor) error) error {
 	state := e.opt.State()
-	for i, p := range e.model.Params() {
+	for i, p := range e.model.Trainable() {
 		for _, m := range []struct {
 			prefix string
 			values []float32

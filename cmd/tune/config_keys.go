@@ -20,6 +20,8 @@ var theirNames = map[string]string{
 	"lr_scheduler_type":           "schedule",
 	"warmup_steps":                "warmup",
 	"max_grad_norm":               "clip",
+	"use_rslora":                  "lora-rslora",
+	"adapter_name_or_path":        "adapter",
 	"save_steps":                  "save-every",
 	"save_total_limit":            "keep",
 	"eval_steps":                  "eval-every",
@@ -28,6 +30,7 @@ var theirNames = map[string]string{
 
 // theirValues are LLaMA-Factory's spellings of values of ours, by its keys.
 var theirValues = map[string]map[string]string{
+	"lora_target":       {"all": "all-linear"},
 	"max_steps":         {"-1": "0"},
 	"lr_scheduler_type": {"constant_with_warmup": "constant"}, // ours always starts with the warm-up that is asked for
 }

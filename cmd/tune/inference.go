@@ -10,6 +10,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/measure"
 	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/tokenizer"
@@ -18,12 +19,14 @@ import (
 // inferenceFlags are the flags of the commands that use a model without training it.
 type inferenceFlags struct {
 	model   string
+	adapter string
 	kernels kernelFlags
 	threads int
 }
 
 func (f *inferenceFlags) addModel(s *pflag.FlagSet) {
 	s.StringVar(&f.model, "model", "", "the model `FOLDER`")
+	s.StringVar(&f.adapter, "adapter", "", "the `FOLDER` of an adapter to put on the model, as tune train --lora-rank or PEFT has saved it")
 }
 
 func (f *inferenceFlags) addMachine(s *pflag.FlagSet) {
@@ -78,9 +81,9 @@ func (f *inferenceFlags) open(ctx context.Context, a *app) (_ *inference, err er
 	return in, err
 }
 
-// loadModel reads the model. An adapter would be put on it here.
+// loadModel reads the model, and the adapter if there is one.
 func (f *inferenceFlags) loadModel(mem core.Memory) (*models.Model, error) {
-	return models.Load(f.model, mem)
+	return models.LoadWith(f.model, mem, models.LoadOptions{Frozen: true, LoRA: lora.Config{Adapter: f.adapter}})
 }
 
 // place puts the kernels on the model's sites, as for a run of that size, and says which.

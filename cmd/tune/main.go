@@ -42,6 +42,7 @@ type app struct {
 func (a *app) commands() []*Command {
 	return []*Command{
 		a.trainCommand(),
+		a.mergeCommand(),
 		a.generateCommand(),
 		a.evalCommand(),
 		a.dataPreviewCommand(),

@@ -21,10 +21,11 @@ by part, the time of a step, and which kernel goes where. It takes the flags of
 train, and refuses a run that the machine's free memory cannot hold, with what
 would make it fit.
 
-Only config.json is read. The memory is what the graphs of that very run plan,
-compiled but not run. The time is a floor, from the bytes and operations of a
-step and this machine's own ceilings, which are measured for a second; steps
-are likely to take a quarter more.`
+Of the model only config.json is read, and for LoRA how its files store weights.
+The memory is what the graphs of that very run plan, compiled but not run. The
+time is a floor, from the bytes and operations of a step and this machine's own
+ceilings, which are measured for a second; steps are likely to take a quarter
+more.`
 
 func (a *app) planCommand() *Command {
 	c := &Command{Name: "plan", Usage: "--model DIR [FLAGS of train]", Short: "say what a training run will need: memory, time, kernels", Long: planLong,
@@ -83,7 +84,7 @@ func (a *app) planRun(ctx context.Context, t *trainFlags, json bool) (err error)
 		return err
 	}
 	defer closing(mem, &err)
-	m, err := modelShape(t.config.Model, mem)
+	m, err := t.shape(mem)
 	if err != nil {
 		return err
 	}

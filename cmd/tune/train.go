@@ -83,6 +83,7 @@ func newTrainFlags(c *Command) *trainFlags {
 	addDataLearning(c.Groups[len(c.Groups)-1].Flags, &t.config.Data)
 	t.addLength(c.Group("Length of the run"))
 	t.addOptimizer(c.Group("Optimizer"))
+	t.addLoRA(c.Group("LoRA"))
 	t.addCheckpoints(c.Group("Checkpoints and evaluation"))
 	kernels := c.Group("Kernels")
 	t.kernels.add(kernels, t.config.Kernels)
@@ -174,6 +175,8 @@ func (t *trainFlags) check(c *Command, args []string) error {
 		return c.usagef("--data is given without --model: name the model folder to train, or leave both out for the built-in example")
 	case t.config.Model == "" && len(t.config.Data.Eval) > 0:
 		return c.usagef("--eval-data is given without --model and --data: the built-in example has its own")
+	case t.config.Model == "" && t.config.LoRA.Enabled():
+		return c.usagef("LoRA needs --model and --data: the built-in example starts from random weights")
 	}
 	if t.config.Out == "" {
 		return c.usagef("--out is empty: name the folder to save, or leave the flag out")
@@ -266,7 +269,7 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 	if s.Interrupted && s.Checkpoint != "" {
 		fmt.Fprintf(text, "\nGo on with the run:\n  %s\n", a.resumeCommand())
 	}
-	fmt.Fprintf(text, "\nTrain it further, or a model of your own:\n  %s --kernels %s --model %s --data FILE\n", invocation(), job.Config.Kernels, s.Out)
+	fmt.Fprintf(text, "\nTrain it further, or a model of your own:\n  %s --kernels %s %s --data FILE\n", invocation(), job.Config.Kernels, further(job.Config, s.Out))
 	return nil
 }
 

@@ -8,16 +8,20 @@ import (
 )
 
 // Cases returns the standard cases of op: CasesFor on a range of facts that covers the
-// op's variants, in odd and even sizes, for each storage type.
+// op's variants, in odd and even sizes, for each storage type, some with frozen weights.
 func Cases(op core.Op) []Case {
 	var cases []Case
 	for _, d := range []core.DType{core.Float32, core.BFloat16, core.Float16} {
-		for _, f := range variants(op) {
+		for i, f := range variants(op) {
 			f.DType = d
 			if f.WeightDType == core.InvalidDType && hasWeights(op) {
 				f.WeightDType = d
 			}
 			cases = append(cases, CasesFor(op, f)...)
+			if hasWeights(op) && i%2 == 0 {
+				f.Frozen = true
+				cases = append(cases, CasesFor(op, f)...)
+			}
 		}
 	}
 	return cases

@@ -15,7 +15,9 @@ func runAddRMSNorm[F float](c *core.Call) {
 	dx, dweight := rmsNormGradient(c.Facts, values[F](c.Input("dy")), values[F](c.Input("h")), weight)
 	axpy(dx, 1, values[F](c.Input("dh")))
 	store(c.Output("dx"), dx)
-	store(c.Output("dweight"), dweight)
+	if !c.Facts.Frozen {
+		store(c.Output("dweight"), dweight)
+	}
 }
 
 // add returns h as it is stored, because the norm is that of the stored one.

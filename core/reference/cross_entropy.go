@@ -43,7 +43,9 @@ func runLinearCrossEntropy[F float](c *core.Call) error {
 	store(c.Output("losses"), losses)
 	if c.Pass == core.Backward {
 		store(c.Output("dx"), dx)
-		store(c.Output("dweight"), dweight)
+		if !c.Facts.Frozen {
+			store(c.Output("dweight"), dweight)
+		}
 	}
 	return nil
 }

@@ -36,6 +36,9 @@ func runMoE[F float](c *core.Call) error {
 		return nil
 	}
 	write := func(e int, d expert[F]) {
+		if c.Facts.Frozen {
+			return
+		}
 		gate, up, down := expertTensors(c.Facts, c.Outputs, "d", e)
 		store(gate, d.gate)
 		store(up, d.up)

@@ -16,7 +16,9 @@ func runRMSNorm[F float](c *core.Call) {
 	}
 	dx, dweight := rmsNormGradient(c.Facts, values[F](c.Input("dy")), x, weight)
 	store(c.Output("dx"), dx)
-	store(c.Output("dweight"), dweight)
+	if !c.Facts.Frozen {
+		store(c.Output("dweight"), dweight)
+	}
 }
 
 // rmsNorm returns y [T,D] and rstd [T].

@@ -1068,6 +1068,15 @@ func toFloat16AVX512(dst []uint16, src []float32)
 //go:noescape
 func toBFloat16AVX512(dst []uint16, src []float32)
 
+// fromInt8AVX512 is
+//
+//	for i := range dst {
+//		dst[i] = scale * float32(src[i])
+//	}
+//
+//go:noescape
+func fromInt8AVX512(dst []float32, src []int8, scale float32)
+
 // addAVX2 is
 //
 //	for i := range dst {
@@ -1384,3 +1393,12 @@ func toFloat16AVX2(dst []uint16, src []float32)
 //
 //go:noescape
 func toBFloat16AVX2(dst []uint16, src []float32)
+
+// fromInt8AVX2 is
+//
+//	for i := range dst {
+//		dst[i] = scale * float32(src[i])
+//	}, len(dst) a multiple of 8
+//
+//go:noescape
+func fromInt8AVX2(dst []float32, src []int8, scale float32)

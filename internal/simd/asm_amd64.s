@@ -7963,6 +7963,62 @@ DATA c00000040<>+48(SB)/8, $0x0000004000000040
 DATA c00000040<>+56(SB)/8, $0x0000004000000040
 GLOBL c00000040<>(SB), RODATA|NOPTR, $64
 
+// func fromInt8AVX512(dst []float32, src []int8, scale float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·fromInt8AVX512(SB), NOSPLIT, $0-52
+	MOVQ         dst_base+0(FP), CX
+	MOVQ         src_base+24(FP), DX
+	MOVQ         dst_len+8(FP), BX
+	XORQ         AX, AX
+	VBROADCASTSS scale+48(FP), Z0
+	MOVQ         BX, SI
+	SUBQ         $0x00000020, SI
+
+blocks:
+	CMPQ      AX, SI
+	JG        blocksend
+	VPMOVSXBD (DX)(AX*1), Z1
+	VCVTDQ2PS Z1, Z1
+	VMULPS    Z0, Z1, Z1
+	VMOVUPS   Z1, (CX)(AX*4)
+	VPMOVSXBD 16(DX)(AX*1), Z1
+	VCVTDQ2PS Z1, Z1
+	VMULPS    Z0, Z1, Z1
+	VMOVUPS   Z1, 64(CX)(AX*4)
+	ADDQ      $0x00000020, AX
+	JMP       blocks
+
+blocksend:
+	MOVQ BX, SI
+	SUBQ $0x00000010, SI
+
+vectors:
+	CMPQ      AX, SI
+	JG        vectorsend
+	VPMOVSXBD (DX)(AX*1), Z1
+	VCVTDQ2PS Z1, Z1
+	VMULPS    Z0, Z1, Z1
+	VMOVUPS   Z1, (CX)(AX*4)
+	ADDQ      $0x00000010, AX
+	JMP       vectors
+
+vectorsend:
+	SUBQ        AX, BX
+	JZ          done
+	MOVL        $0x0000ffff, SI
+	MOVL        $0x00000010, DI
+	SUBL        BX, DI
+	SHRXL       DI, SI, SI
+	KMOVW       SI, K1
+	VPMOVSXBD.Z (DX)(AX*1), K1, Z1
+	VCVTDQ2PS   Z1, Z1
+	VMULPS      Z0, Z1, Z1
+	VMOVUPS     Z1, K1, (CX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
 // func addAVX2(dst []float32, a []float32, b []float32)
 // Requires: AVX
 TEXT ·addAVX2(SB), NOSPLIT, $0-72
@@ -10090,6 +10146,49 @@ vectors:
 	VMOVDQU      X0, (CX)(AX*2)
 	ADDQ         $0x00000008, AX
 	JMP          vectors
+
+vectorsend:
+	VZEROUPPER
+	RET
+
+// func fromInt8AVX2(dst []float32, src []int8, scale float32)
+// Requires: AVX, AVX2
+TEXT ·fromInt8AVX2(SB), NOSPLIT, $0-52
+	MOVQ         dst_base+0(FP), CX
+	MOVQ         src_base+24(FP), DX
+	MOVQ         dst_len+8(FP), BX
+	XORQ         AX, AX
+	VBROADCASTSS scale+48(FP), Y0
+	MOVQ         BX, SI
+	SUBQ         $0x00000010, SI
+
+blocks:
+	CMPQ      AX, SI
+	JG        blocksend
+	VPMOVSXBD (DX)(AX*1), Y1
+	VCVTDQ2PS Y1, Y1
+	VMULPS    Y0, Y1, Y1
+	VMOVUPS   Y1, (CX)(AX*4)
+	VPMOVSXBD 8(DX)(AX*1), Y1
+	VCVTDQ2PS Y1, Y1
+	VMULPS    Y0, Y1, Y1
+	VMOVUPS   Y1, 32(CX)(AX*4)
+	ADDQ      $0x00000010, AX
+	JMP       blocks
+
+blocksend:
+	MOVQ BX, SI
+	SUBQ $0x00000008, SI
+
+vectors:
+	CMPQ      AX, SI
+	JG        vectorsend
+	VPMOVSXBD (DX)(AX*1), Y1
+	VCVTDQ2PS Y1, Y1
+	VMULPS    Y0, Y1, Y1
+	VMOVUPS   Y1, (CX)(AX*4)
+	ADDQ      $0x00000008, AX
+	JMP       vectors
 
 vectorsend:
 	VZEROUPPER

@@ -37,6 +37,10 @@ type Matrix struct {
 	Stride   int      // elements from one row to the next
 	BFloat16 []uint16 // bits, used instead of Data when set
 	Float16  []uint16 // bits, used instead of Data when set
+	// Int8, used instead of Data when set, has whole numbers; those of row r are multiplied
+	// by Scale[r].
+	Int8  []int8
+	Scale []float32
 	// Load, when set, is used instead of all these: it writes stored elements
 	// [from, from+len(dst)), which are of one row, to dst as float32. It is called from
 	// several goroutines.
@@ -122,7 +126,7 @@ func (x Matrix) check(rows, cols int, trans bool, short string) {
 	if x.Stride < cols {
 		panic(badStride)
 	}
-	if x.Load == nil && x.len() < (rows-1)*x.Stride+cols {
+	if x.Load == nil && x.len() < (rows-1)*x.Stride+cols || x.Int8 != nil && len(x.Scale) < rows {
 		panic(short)
 	}
 }
@@ -134,6 +138,8 @@ func (x Matrix) len() int {
 		return len(x.BFloat16)
 	case x.Float16 != nil:
 		return len(x.Float16)
+	case x.Int8 != nil:
+		return len(x.Int8)
 	}
 	return len(x.Data)
 }

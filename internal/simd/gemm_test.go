@@ -180,6 +180,15 @@ func TestOperandsAreWidened(t *testing.T) {
 			Float16ToFloat32(x.Data, h)
 			return Matrix{Stride: x.Stride, Float16: guarded(t, h)}
 		},
+		"Int8": func(x Matrix) Matrix {
+			whole, scale := make([]int8, len(x.Data)), make([]float32, len(x.Data)/max(x.Stride, 1)+1)
+			for i, v := range x.Data {
+				scale[i/x.Stride] = 0.1 * float32(1+i/x.Stride%3)
+				whole[i] = int8(30 * v)
+				x.Data[i] = scale[i/x.Stride] * float32(whole[i])
+			}
+			return Matrix{Stride: x.Stride, Int8: guarded(t, whole), Scale: scale}
+		},
 		"Load": func(x Matrix) Matrix {
 			return Matrix{Stride: x.Stride, Load: func(dst []float32, from int) { copy(dst, x.Data[from:from+len(dst)]) }}
 		},
@@ -241,6 +250,9 @@ func TestShortSlicesPanic(t *testing.T) {
 		{"a", shortA, func() { GemmNN(3, 4, 3, full[:8], 3, full, 4, full, 4, false) }},
 		{"b", shortB, func() { GemmNT(3, 4, 3, full, 3, full[:11], 3, full, 4, false) }},
 		{"c", shortC, func() { GemmTN(3, 4, 3, full, 3, full, 4, full[:11], 4, false) }},
+		{"scale", shortB, func() {
+			Multiply(Product{M: 3, N: 4, K: 3, A: Matrix{Data: full, Stride: 3}, B: Matrix{Int8: make([]int8, 12), Scale: full[:2], Stride: 4}, C: full, StrideC: 4})
+		}},
 		{"stride", badStride, func() { GemmNN(3, 4, 3, full, 2, full, 4, full, 4, false) }},
 		{"size", negSize, func() { GemmNN(-1, 4, 3, full, 3, full, 4, full, 4, false) }},
 	}

@@ -92,7 +92,9 @@ func (p packing) rows(row, n, col, length int) ([]float32, int) {
 }
 
 // plain reports whether the elements are stored as float32.
-func (x Matrix) plain() bool { return x.BFloat16 == nil && x.Float16 == nil && x.Load == nil }
+func (x Matrix) plain() bool {
+	return x.BFloat16 == nil && x.Float16 == nil && x.Int8 == nil && x.Load == nil
+}
 
 // widen writes stored elements [from, from+len(dst)), which are not float32, to dst.
 func (x Matrix) widen(dst []float32, from int) {
@@ -101,6 +103,8 @@ func (x Matrix) widen(dst []float32, from int) {
 		x.Load(dst, from)
 	case x.BFloat16 != nil:
 		BFloat16ToFloat32(dst, x.BFloat16[from:from+len(dst)])
+	case x.Int8 != nil:
+		Int8ToFloat32(dst, x.Int8[from:from+len(dst)], x.Scale[from/x.Stride])
 	default:
 		Float16ToFloat32(dst, x.Float16[from:from+len(dst)])
 	}

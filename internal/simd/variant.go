@@ -27,6 +27,7 @@ type variant struct {
 
 	fromBFloat16, fromFloat16 func(dst []float32, src []uint16)
 	toBFloat16, toFloat16     func(dst []uint16, src []float32)
+	fromInt8                  func(dst []float32, src []int8, scale float32)
 }
 
 // results are the functions whose results are as large as a layer's.
@@ -79,6 +80,7 @@ var generic = variant{
 	fromFloat16:  fromFloat16Generic,
 	toBFloat16:   toBFloat16Generic,
 	toFloat16:    toFloat16Generic,
+	fromInt8:     fromInt8Generic,
 }
 
 // variants are those that this CPU can run, the fastest first.

@@ -69,6 +69,7 @@ var variantAVX512 = variant{
 	fromFloat16:  fromFloat16AVX512,
 	toBFloat16:   toBFloat16AVX512,
 	toFloat16:    toFloat16AVX512,
+	fromInt8:     fromInt8AVX512,
 }
 
 var variantAVX2 = variant{
@@ -122,6 +123,7 @@ var variantAVX2 = variant{
 	fromFloat16:  whole(fromFloat16AVX2, fromFloat16Generic),
 	toBFloat16:   whole(toBFloat16AVX2, toBFloat16Generic),
 	toFloat16:    whole(toFloat16AVX2, toFloat16Generic),
+	fromInt8:     wholeInt8,
 }
 
 // whole makes a conversion out of one for whole vectors of eight and one for the rest.
@@ -131,6 +133,13 @@ func whole[D, S any](vectors, rest func(dst []D, src []S)) func(dst []D, src []S
 		vectors(dst[:n], src[:n])
 		rest(dst[n:], src[n:])
 	}
+}
+
+// wholeInt8 is fromInt8 of whole vectors and of the rest.
+func wholeInt8(dst []float32, src []int8, scale float32) {
+	n := len(src) &^ 7
+	fromInt8AVX2(dst[:n], src[:n], scale)
+	fromInt8Generic(dst[n:], src[n:], scale)
 }
 
 // wholePairs makes a rotation out of one for multiples of eight pairs.

@@ -12,7 +12,8 @@ import (
 //
 // With a backward pass in the graph, one call of the kernel's backward pass, which gives
 // the losses too, is all there is: the upstream gradient of each token's loss is its
-// share, which is known beforehand. Without, it calls the kernel's forward pass.
+// share, which is known beforehand. Without, it calls the kernel's forward pass. A frozen
+// weight gets no gradient.
 func KernelLoss(k core.Kernel, f core.Facts, site string, tokens int) (Op, error) {
 	fwd, err := core.NewCall(core.LinearCrossEntropy, core.Forward, f)
 	if err != nil {
@@ -26,6 +27,9 @@ func KernelLoss(k core.Kernel, f core.Facts, site string, tokens int) (Op, error
 	o := Op{Name: string(core.LinearCrossEntropy), Kernel: k.Info().Name, Outputs: []Spec{Float32(), Float32(tokens)},
 		Work:     core.NewWork(core.LinearCrossEntropy, core.Forward, f, tokens, tokens),
 		Backward: &Backward{Ahead: []int{0, 1}, Work: core.NewWork(core.LinearCrossEntropy, core.Backward, f, tokens, tokens)}}
+	if f.Frozen {
+		o.Backward.Ahead = []int{0}
+	}
 	if m, ok := k.(core.OutputMemory); ok {
 		o.Memory = m.OutputMemory()
 	}
@@ -37,7 +41,9 @@ func KernelLoss(k core.Kernel, f core.Facts, site string, tokens int) (Op, error
 			call = bwd
 			call.Set("dlosses", share)
 			call.Set("dx", gradients[0])
-			call.Set("dweight", gradients[1])
+			if !f.Frozen {
+				call.Set("dweight", gradients[1])
+			}
 		}
 		call.Set("x", x)
 		call.Set("weight", weight)

@@ -26,6 +26,7 @@ type File struct {
 	path    string
 	header  header
 	data    []byte // what follows the header; tensors are views into it
+	mapped  bool
 	release func() error
 }
 
@@ -47,11 +48,11 @@ func open(path string) (*File, error) {
 	if !littleEndian() {
 		return nil, errBigEndian
 	}
-	raw, release, err := load(path)
+	raw, mapped, release, err := load(path)
 	if err != nil {
 		return nil, err
 	}
-	f := &File{path: path, release: release}
+	f := &File{path: path, mapped: mapped, release: release}
 	if f.header, f.data, err = split(raw); err != nil {
 		return nil, errors.Join(err, release())
 	}
@@ -80,6 +81,14 @@ func (f *File) Tensor(name string) (core.Tensor, bool) {
 	aligned := core.NewTensor(e.dtype, e.shape...)
 	copy(aligned.Data, view.Data)
 	return aligned, true
+}
+
+// Forget takes a tensor of a mapped file out of the process's memory, for a caller that has
+// copied it; reading it again reads the file again.
+func (f *File) Forget(name string) {
+	if e, ok := f.header.entries[name]; ok && f.mapped {
+		forget(f.data[e.begin:e.end])
+	}
 }
 
 // Metadata returns a copy of the file's free-form metadata, usually {"format": "pt"}.
@@ -116,37 +125,37 @@ func split(raw []byte) (header, []byte, error) {
 }
 
 // load returns the bytes of a regular file, at an address that is a multiple of 8,
-// and what gives them back.
-func load(path string) ([]byte, func() error, error) {
+// whether they are mapped, and what gives them back.
+func load(path string) ([]byte, bool, func() error, error) {
 	info, err := os.Stat(path) // before opening: a named pipe would block the open
 	if err != nil {
-		return nil, nil, err
+		return nil, false, nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, nil, errors.New("not a regular file")
+		return nil, false, nil, errors.New("not a regular file")
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, nil, err
+		return nil, false, nil, err
 	}
 	defer f.Close()
 	if info, err = f.Stat(); err != nil {
-		return nil, nil, err
+		return nil, false, nil, err
 	}
 	if int64(int(info.Size())) != info.Size() {
-		return nil, nil, fmt.Errorf("%d bytes do not fit into the address space of a %d-bit program", info.Size(), strconv.IntSize)
+		return nil, false, nil, fmt.Errorf("%d bytes do not fit into the address space of a %d-bit program", info.Size(), strconv.IntSize)
 	}
 	return mapFile(f, int(info.Size()))
 }
 
 // readFile is how a file is loaded where it cannot be mapped.
-func readFile(f *os.File, size int) ([]byte, func() error, error) {
+func readFile(f *os.File, size int) ([]byte, bool, func() error, error) {
 	// A tensor of 8-byte elements has the alignment that every tensor needs.
 	buf := core.NewTensor(core.Int64, size/8+1).Data[:size]
 	if _, err := io.ReadFull(f, buf); err != nil {
-		return nil, nil, err
+		return nil, false, nil, err
 	}
-	return buf, func() error { return nil }, nil
+	return buf, false, func() error { return nil }, nil
 }
 
 func littleEndian() bool { return binary.NativeEndian.Uint16([]byte{1, 0}) == 1 }

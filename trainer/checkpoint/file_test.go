@@ -197,8 +197,8 @@ func TestReadFileEqualsMapFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		for name, load := range map[string]func(*os.File, int) ([]byte, func() error, error){"map": mapFile, "read": readFile} {
-			got, release, err := load(f, size)
+		for name, load := range map[string]func(*os.File, int) ([]byte, bool, func() error, error){"map": mapFile, "read": readFile} {
+			got, _, release, err := load(f, size)
 			if err != nil || !bytes.Equal(got, want) {
 				t.Errorf("%s of %d bytes: %d bytes, %v", name, size, len(got), err)
 			}

@@ -82,6 +82,13 @@ func (s *Set) Tensor(name string) (core.Tensor, bool) {
 	return f.Tensor(name)
 }
 
+// Forget is File.Forget of the tensor of the given name.
+func (s *Set) Forget(name string) {
+	if f, ok := s.where[name]; ok {
+		f.Forget(name)
+	}
+}
+
 // Metadata returns the metadata of all files together. Where two files disagree, the
 // one whose name sorts first wins.
 func (s *Set) Metadata() map[string]string {

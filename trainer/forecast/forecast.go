@@ -49,9 +49,9 @@ func New(m *models.Model, mem core.Memory, r Run) (*Forecast, error) {
 	var weights int64
 	for _, p := range m.Params() {
 		f.Parameters += int64(p.Tensor.Elems())
-		f.Trainable += int64(p.Tensor.Elems())
-		weights += int64(len(p.Tensor.Data))
+		weights += int64(len(p.Tensor.Data) + 4*len(p.Scale))
 	}
+	f.Trainable = int64(m.Elems())
 	train, err := size(m, mem, r, false)
 	if err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func size(m *models.Model, mem core.Memory, r Run, forwardOnly bool) (autograd.S
 	if err != nil {
 		return autograd.Size{}, fmt.Errorf("forecast: %w", err)
 	}
-	c.Checkpoint = r.GradientCheckpointing && !forwardOnly
+	c.Checkpoint, c.Training = r.GradientCheckpointing && !forwardOnly, !forwardOnly
 	s, err := m.Size(c, m.Forward(c).Loss, forwardOnly)
 	if err != nil {
 		return s, fmt.Errorf("forecast: %w", err)

@@ -13,13 +13,38 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/checkpoint"
+	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/nn"
 )
 
-// Load reads a model folder: config.json and model.safetensors, or its shards. Every
+// LoadOptions say what is to become of a model. The zero value is for training all of it.
+type LoadOptions struct {
+	LoRA   lora.Config // adapters, new ones or those of a folder; all else is then frozen
+	Seed   uint64      // of new adapters
+	Frozen bool        // all is frozen: for a model that is not trained
+}
+
+// Load reads a model folder for training: LoadWith without options.
+func Load(dir string, mem core.Memory) (*Model, error) { return LoadWith(dir, mem, LoadOptions{}) }
+
+// LoadWith reads a model folder: config.json and model.safetensors, or its shards. Every
 // tensor of the files must be used and every parameter must be found, with the shape
-// that the configuration gives it.
-func Load(dir string, mem core.Memory) (*Model, error) {
+// that the configuration gives it. Frozen matrices keep the dtype of the files in memory;
+// all other parameters are float32.
+func LoadWith(dir string, mem core.Memory, o LoadOptions) (*Model, error) {
+	return o.load(dir, mem, true)
+}
+
+// Shape is LoadWith without the weights: the model has the same parameters, sites and
+// adapters, for a forecast.
+func Shape(dir string, mem core.Memory, o LoadOptions) (*Model, error) {
+	return o.load(dir, mem, false)
+}
+
+func (o LoadOptions) load(dir string, mem core.Memory, weights bool) (*Model, error) {
+	if err := o.LoRA.Validate(); err != nil {
+		return nil, err
+	}
 	config, err := os.ReadFile(filepath.Join(dir, "config.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("models: %s has no config.json; it must be a Hugging Face model folder", dir)
@@ -36,15 +61,64 @@ func Load(dir string, mem core.Memory) (*Model, error) {
 		return nil, fmt.Errorf("models: %w", err)
 	}
 	defer set.Close()
-	m, err := construct(build, config, newAllowance(mem, set))
+	allowed := newAllowance(mem, set)
+	b := nn.NewBuilder(allowed)
+	if o.Frozen || o.LoRA.Enabled() {
+		b.Freeze(func(p *nn.Param) core.DType { return frozenDType(p, set, o.LoRA.BaseInt8) })
+	}
+	m, err := construct(build, config, b)
 	if err != nil {
 		return nil, fmt.Errorf("models: %s: %w", dir, err)
 	}
-	if err := m.fill(set); err != nil {
+	if weights {
+		if err := m.fill(set); err != nil {
+			m.Free()
+			return nil, fmt.Errorf("models: %s: %w", dir, err)
+		}
+	}
+	allowed.lift()
+	if err := m.adapt(o, dir); err != nil {
 		m.Free()
-		return nil, fmt.Errorf("models: %s: %w", dir, err)
+		return nil, err
 	}
 	return m, nil
+}
+
+// adapt puts adapters on the model, if there are to be any.
+func (m *Model) adapt(o LoadOptions, dir string) (err error) {
+	switch {
+	case o.LoRA.Adapter != "":
+		m.Adapter, err = lora.Load(&m.Body, o.LoRA.Adapter)
+	case o.LoRA.Enabled():
+		m.Adapter, err = lora.New(&m.Body, o.LoRA, dir, o.Seed)
+	}
+	return err
+}
+
+// frozenDType chooses how a frozen parameter is stored: as the files have it, unless that
+// is several dtypes; vectors, which are small, as float32; and with quantise all matrices
+// as int8 but for the embedding, the head, and routers, where a small difference sends a
+// token elsewhere.
+func frozenDType(p *nn.Param, set *checkpoint.Set, quantise bool) core.DType {
+	if len(p.Tensor.Shape) < 2 {
+		return core.Float32
+	}
+	apart := func(suffix string) bool { return strings.HasSuffix(p.Name, suffix) }
+	if quantise && !apart("embed_tokens.weight") && !apart("lm_head.weight") && !apart(".gate.weight") {
+		return core.Int8
+	}
+	dtype := core.InvalidDType
+	for _, e := range p.Entries {
+		t, _ := set.Tensor(e.Name)
+		if dtype != core.InvalidDType && t.DType != dtype {
+			return core.Float32
+		}
+		dtype = t.DType
+	}
+	if dtype == core.BFloat16 || dtype == core.Float16 {
+		return dtype
+	}
+	return core.Float32
 }
 
 func (m *Model) fill(set *checkpoint.Set) error {
@@ -61,10 +135,11 @@ func (m *Model) fill(set *checkpoint.Set) error {
 				continue
 			}
 			unused[e.Name] = false
-			if err := widen(e, p.Tensor, t); err != nil {
+			if err := read(p, e, t); err != nil {
 				wrong = append(wrong, err.Error())
 			}
 			m.stored[e.Name] = t.DType
+			set.Forget(e.Name) // or all of the file would be in memory beside its copy
 		}
 	}
 	var extra []string
@@ -92,13 +167,14 @@ func (m *Model) ignored(name string) bool {
 	return m.Config.TieWordEmbeddings && name == "lm_head.weight" || strings.HasSuffix(name, ".rotary_emb.inv_freq")
 }
 
-func widen(e nn.Entry, param, stored core.Tensor) error {
+// read fills an entry of a parameter.
+func read(p *nn.Param, e nn.Entry, stored core.Tensor) error {
 	if !stored.Shape.Equal(e.Shape) {
 		return fmt.Errorf("%s is %v, want %v", e.Name, stored.Shape, e.Shape)
 	}
 	switch stored.DType {
 	case core.Float32, core.BFloat16, core.Float16:
-		stored.Load(e.View(param).Float32s(), 0)
+		p.Set(e, stored)
 		return nil
 	}
 	return fmt.Errorf("%s is %s; supported: float32, bfloat16, float16", e.Name, stored.DType)
@@ -119,12 +195,20 @@ func list(what string, names []string) error {
 
 // Named returns the tensors as files keep them: original names, and original dtypes for
 // a model that was loaded. The tensors of half precision are copies. A value that is not
-// finite, or that its dtype cannot hold, is an error that names the tensor.
+// finite, or that its dtype cannot hold, is an error that names the tensor. Adapters are
+// not among them, and a model in int8 has lost them.
 func (m *Model) Named() ([]checkpoint.Named, error) {
 	var out []checkpoint.Named
-	for _, p := range slices.Concat(m.Params(), m.Buffers()) {
+	for _, p := range slices.Concat(m.Params()[:m.base], m.Buffers()) {
 		for _, e := range p.Entries {
 			t := e.View(p.Tensor)
+			switch t.DType {
+			case core.BFloat16, core.Float16: // frozen, as in the files
+				out = append(out, checkpoint.Named{Name: e.Name, Tensor: t})
+				continue
+			case core.Int8:
+				return nil, fmt.Errorf("%s is int8 and cannot be saved: load the model without --base-int8", e.Name)
+			}
 			largest := largest(t.Float32s())
 			if !(largest <= math.MaxFloat32) {
 				return nil, fmt.Errorf("%s has values that are not finite: the training diverged; lower the learning rate", e.Name)

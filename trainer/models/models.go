@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/models/glm4"
 	"github.com/seed98097648/tune/trainer/models/glm4moe"
 	"github.com/seed98097648/tune/trainer/models/hf"
@@ -50,7 +51,9 @@ type Model struct {
 	*nn.Decoder
 	Config    *hf.Config
 	RawConfig []byte                // config.json as it was read
+	Adapter   *lora.Adapter         // nil without adapters
 	stored    map[string]core.DType // dtype of each tensor in the files; empty for random weights
+	base      int                   // how many of the parameters, the first, are the model's own and not an adapter's
 }
 
 // New builds the model that config.json describes, in mem, with weights of zero.
@@ -59,7 +62,7 @@ func New(config []byte, mem core.Memory) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return construct(build, config, mem)
+	return construct(build, config, nn.NewBuilder(mem))
 }
 
 // route returns the builder for the configuration's model_type.
@@ -77,12 +80,12 @@ func route(config []byte) (builder, error) {
 	return build, nil
 }
 
-func construct(build builder, config []byte, mem core.Memory) (*Model, error) {
-	d, c, err := build(config, nn.NewBuilder(mem))
+func construct(build builder, config []byte, b *nn.Builder) (*Model, error) {
+	d, c, err := build(config, b)
 	if err != nil {
 		return nil, err
 	}
-	return &Model{Decoder: d, Config: c, RawConfig: config, stored: map[string]core.DType{}}, nil
+	return &Model{Decoder: d, Config: c, RawConfig: config, stored: map[string]core.DType{}, base: len(d.Params())}, nil
 }
 
 // Init fills the weights as transformers initialises a new model: matrices from a normal
@@ -108,7 +111,7 @@ func (m *Model) Init(seed uint64) {
 // Elems returns the number of trainable elements.
 func (m *Model) Elems() int {
 	n := 0
-	for _, p := range m.Params() {
+	for _, p := range m.Trainable() {
 		n += p.Tensor.Elems()
 	}
 	return n

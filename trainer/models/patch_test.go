@@ -54,10 +54,10 @@ func farthest(la, lb []float64, a, b *models.Model) (loss, param float64, name s
 	for i := range la {
 		loss = math.Max(loss, math.Abs(la[i]-lb[i]))
 	}
-	for i, p := range a.Params() {
+	for i, p := range a.Trainable() {
 		diff, scale := 0.0, 0.0
 		for j, v := range p.Tensor.Float32s() {
-			diff = math.Max(diff, math.Abs(float64(v)-float64(b.Params()[i].Tensor.Float32s()[j])))
+			diff = math.Max(diff, math.Abs(float64(v)-float64(b.Trainable()[i].Tensor.Float32s()[j])))
 			scale = math.Max(scale, math.Abs(float64(v)))
 		}
 		if !(diff/scale <= param) {

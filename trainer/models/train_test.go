@@ -52,7 +52,7 @@ func train(t *testing.T, m *models.Model, steps int) []float64 {
 	prog := compile(t, m)
 	defer prog.Close()
 	var params []optim.Param
-	for _, p := range m.Params() {
+	for _, p := range m.Trainable() {
 		params = append(params, optim.Param{Name: p.Name, Value: p.Tensor.Float32s(), Grad: prog.Gradient(p), Decay: true})
 	}
 	cfg := optim.DefaultConfig()

@@ -49,7 +49,7 @@ type keysValues struct {
 // grow moves the first n tokens to a larger place.
 func (l *keysValues) grow(mem core.Memory, n, capacity int) error {
 	old, shape := *l, core.Shape{2, l.heads, capacity, l.c}
-	size, err := bytesOf(shape)
+	size, err := bytesOf(core.Float32, shape)
 	if err == nil {
 		l.block, err = mem.Alloc(size)
 	}

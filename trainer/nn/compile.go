@@ -14,8 +14,8 @@ type Compiled struct {
 	use    *use // nil once closed
 }
 
-// Compile differentiates the loss with respect to every parameter, unless forwardOnly,
-// and plans the memory. Until Close, the model's sites cannot be patched. The context
+// Compile differentiates the loss with respect to every trainable parameter, unless
+// forwardOnly, and plans the memory. Until Close, the model's sites cannot be patched. The context
 // cannot be used again, whether it succeeds or not.
 func (b *Body) Compile(c *Context, loss *autograd.Value, forwardOnly bool) (*Compiled, error) {
 	wrt, err := b.trained(c, forwardOnly)
@@ -52,14 +52,14 @@ func (b *Body) trained(c *Context, forwardOnly bool) ([]*autograd.Value, error) 
 	}
 	var wrt []*autograd.Value
 	if !forwardOnly {
-		for _, p := range b.params {
+		for _, p := range b.Trainable() {
 			wrt = append(wrt, c.Leaf(p))
 		}
 	}
 	return wrt, nil
 }
 
-// Gradient returns the gradient of a parameter, valid until the next run.
+// Gradient returns the gradient of a trainable parameter, valid until the next run.
 func (c *Compiled) Gradient(p *Param) []float32 { return c.Grad(c.leaves[p]).Float32s() }
 
 // Close gives the memory back and lets the model be patched again. Closing twice does

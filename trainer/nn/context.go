@@ -19,6 +19,9 @@ type Batch struct {
 	// Divisor, one element, divides the summed loss: the number of targets of this batch,
 	// or of all the batches whose gradients are accumulated.
 	Divisor []float32
+	// Noise, two words, decides what dropout takes away, where Context.Training is set:
+	// the same noise takes away the same elements.
+	Noise []int32
 }
 
 // Fill copies a batch of the same size in. The tokens of a document must follow each
@@ -47,6 +50,7 @@ func (b *Batch) Fill(from data.Batch, divisor int) error {
 type Context struct {
 	G          *autograd.Graph
 	B, S       int
+	Training   bool // adapters have dropout
 	Checkpoint bool // compute what lies within a decoder's layers again for the backward pass; see autograd.Graph.Checkpoint
 
 	batch     *Batch
@@ -58,6 +62,7 @@ type Context struct {
 	windows   map[int]*autograd.Value // the keys within a sliding window, by its size
 	routed    []routes                // what the model's routers decided, in the order of its layers
 	divisor   *autograd.Value
+	noise     *autograd.Value
 	leaves    map[*Param]*autograd.Value
 	tables    map[*RopeTable][2]*autograd.Value
 	leave     func() // ends what cheap began
@@ -77,21 +82,22 @@ func NewContext(mem core.Memory, b, s, maxPosition int) (*Context, error) {
 	}
 	n := b * s
 	g := autograd.New(mem)
-	block, err := g.Alloc(4 * (5*n + 1))
+	block, err := g.Alloc(4 * (5*n + 3))
 	if err != nil {
 		return nil, fmt.Errorf("nn: batch: %w", err)
 	}
-	ints := core.Tensor{DType: core.Int32, Shape: core.Shape{5*n + 1}, Data: block}
+	ints := core.Tensor{DType: core.Int32, Shape: core.Shape{5*n + 3}, Data: block}
 	part := func(i int) core.Tensor { return ints.Slice(i*n, (i+1)*n, n) }
 	keys := ints.Slice(3*n, 5*n, n, 2)
 	divisor := core.Tensor{DType: core.Float32, Shape: core.Shape{1}, Data: block[20*n : 20*n+4]}
+	noise := ints.Slice(5*n+1, 5*n+3, 2)
 	c := &Context{G: g, B: b, S: s, positions: maxPosition,
 		leaves: map[*Param]*autograd.Value{}, tables: map[*RopeTable][2]*autograd.Value{}, windows: map[int]*autograd.Value{},
 		batch: &Batch{Batch: data.Batch{B: b, S: s, IDs: part(0).Int32s(), Labels: part(1).Int32s(), Positions: part(2).Int32s()},
-			Keys: keys.Int32s(), Divisor: divisor.Float32s()}}
+			Keys: keys.Int32s(), Divisor: divisor.Float32s(), Noise: noise.Int32s()}}
 	c.ids, c.labels = c.G.Input("input_ids", part(0)), c.G.Input("labels", part(1))
 	c.pos, c.keys = c.G.Input("positions", part(2)), c.G.Input("keys", keys)
-	c.divisor = c.G.Input("divisor", divisor)
+	c.divisor, c.noise = c.G.Input("divisor", divisor), c.G.Input("noise", noise)
 	return c, nil
 }
 
@@ -134,7 +140,7 @@ func (c *Context) fail(err error) {
 func (c *Context) Leaf(p *Param) *autograd.Value {
 	if c.leaves[p] == nil {
 		leaf := c.G.Param
-		if p.buffer {
+		if p.buffer || p.Frozen {
 			leaf = c.G.Input
 		}
 		c.leaves[p] = leaf(p.Name, p.Tensor)

@@ -65,10 +65,11 @@ func NewDecoder(b *Builder, cfg DecoderConfig) (*Decoder, error) {
 	d.norm = NewResidualNorm(b, "model.norm", "norm", cfg.Hidden, cfg.Eps)
 	if cfg.Tied {
 		d.head = &Linear{Weight: d.embed.Weight}
-	} else {
-		d.head = NewLinear(b, "lm_head", cfg.Hidden, cfg.Vocab, false)
+	} else { // not NewLinear: a head takes no adapter
+		d.head = &Linear{Weight: b.Param("lm_head.weight", cfg.Vocab, cfg.Hidden)}
 	}
-	d.loss = b.site("loss", core.LinearCrossEntropy, core.Facts{WeightDType: core.Float32, Dim: cfg.Hidden, Vocab: cfg.Vocab})
+	d.loss = b.site("loss", core.LinearCrossEntropy, core.Facts{WeightDType: d.head.Weight.Tensor.DType, Dim: cfg.Hidden, Vocab: cfg.Vocab,
+		Frozen: d.head.Weight.Frozen})
 	d.Body = b.Body()
 	if err := b.Err(); err != nil {
 		d.Free()

@@ -8,17 +8,21 @@ import (
 	"github.com/seed98097648/tune/trainer/autograd"
 )
 
-// Linear is y = x * weight^T + bias: x [T, in], weight [out, in], y [T, out].
+// Linear is y = x * weight^T + bias: x [T, in], weight [out, in], y [T, out]; and what an
+// adapter adds to that.
 type Linear struct {
 	Weight, Bias *Param // Bias may be nil
+	adapter      *adapter
 }
 
-// NewLinear adds the parameters path.weight and, if asked, path.bias.
+// NewLinear adds the parameters path.weight and, if asked, path.bias, and the target of an
+// adapter.
 func NewLinear(b *Builder, path string, in, out int, bias bool) *Linear {
 	l := &Linear{Weight: b.Param(path+".weight", out, in)}
 	if bias {
 		l.Bias = b.Param(path+".bias", out)
 	}
+	b.targets = append(b.targets, Target{Name: path, Modules: []string{path}, In: in, Out: out, at: &l.adapter})
 	return l
 }
 
@@ -28,14 +32,18 @@ func (l *Linear) Forward(c *Context, x *autograd.Value) *autograd.Value {
 	if l.Bias != nil {
 		in = append(in, c.Leaf(l.Bias))
 	}
-	return c.G.Apply(linearOp(x.Shape()[0], in[1].Shape(), l.Bias != nil), in...)
+	y := c.G.Apply(linearOp(x.Shape()[0], l.Weight, l.Bias != nil), in...)
+	return l.adapter.add(c, x, y, nil)
 }
 
-func linearOp(t int, weight core.Shape, bias bool) autograd.Op {
-	out, in := weight[0], weight[1]
-	wrt := []int{0, 1}
+func linearOp(t int, weight *Param, bias bool) autograd.Op {
+	out, in := weight.Tensor.Shape[0], weight.Tensor.Shape[1]
+	wrt, gradients := []int{0, 1}, 2
 	if bias {
 		wrt = append(wrt, 2)
+	}
+	if weight.Frozen {
+		gradients = 1
 	}
 	return autograd.Op{Name: "linear", Outputs: []autograd.Spec{autograd.Float32(t, out)}, Work: products(1, t, out, in),
 		Forward: func(_ context.Context, args, y []core.Tensor) error {
@@ -45,13 +53,14 @@ func linearOp(t int, weight core.Shape, bias bool) autograd.Op {
 				eachRow(t, out, func(r int) { copy(dst[r*out:(r+1)*out], b) })
 			}
 			simd.Multiply(simd.Product{M: t, N: out, K: in, A: simd.Matrix{Data: args[0].Float32s(), Stride: in},
-				B: simd.Matrix{Data: args[1].Float32s(), Stride: in}, TransB: true, Dots: true, C: dst, StrideC: out, Accumulate: bias})
+				B: operand(args[1], weight.Scale, 0), TransB: true, Dots: true, C: dst, StrideC: out, Accumulate: bias})
 			return nil
 		},
-		Backward: &autograd.Backward{Inputs: []int{0, 1}, Wrt: wrt, Accumulate: []int{0, 1}, Work: products(2, t, out, in), Run: func(_ context.Context, g *autograd.Grads) error {
+		Backward: &autograd.Backward{Inputs: []int{0, 1}, Wrt: wrt, Accumulate: []int{0, 1}, Work: products(gradients, t, out, in), Run: func(_ context.Context, g *autograd.Grads) error {
 			dy := g.DOut[0].Float32s()
 			if d := g.DIn[0]; !d.IsZero() {
-				simd.GemmNN(t, in, out, dy, out, g.In[1].Float32s(), in, d.Float32s(), in, g.Add[0])
+				simd.Multiply(simd.Product{M: t, N: in, K: out, A: simd.Matrix{Data: dy, Stride: out},
+					B: operand(g.In[1], weight.Scale, 0), C: d.Float32s(), StrideC: in, Accumulate: g.Add[0]})
 			}
 			if d := g.DIn[1]; !d.IsZero() {
 				simd.GemmTN(out, in, t, dy, out, g.In[0].Float32s(), in, d.Float32s(), in, g.Add[1])
@@ -90,11 +99,11 @@ func (e *Embedding) Forward(c *Context) *autograd.Value {
 	looked := core.Work{Bytes: int64(4 * (2*t*d + t))} // only the rows that are looked up
 	return c.G.Apply(autograd.Op{Name: "embedding", Outputs: []autograd.Spec{autograd.Float32(t, d)}, Work: looked,
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
-			w, ids, y := in[0].Float32s(), in[1].Int32s(), out[0].Float32s()
+			ids, y := in[1].Int32s(), out[0].Float32s()
 			if err := inRange("token id", ids, v, c.S); err != nil {
 				return err
 			}
-			eachRow(t, d, func(r int) { copy(y[r*d:(r+1)*d], w[int(ids[r])*d:]) })
+			eachRow(t, d, func(r int) { in[0].Load(y[r*d:(r+1)*d], int(ids[r])*d) })
 			return nil
 		},
 		Backward: &autograd.Backward{Inputs: []int{1}, Wrt: []int{0}, Accumulate: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {

@@ -22,8 +22,9 @@ type MoEConfig struct {
 // The experts of a layer lie packed in two parameters; files keep one tensor for each.
 type MoE struct {
 	router       *Router
-	gateUp, down *Param // [E, 2I, D], gate first; [E, D, I]
-	shared       *MLP   // nil without one
+	gateUp, down *Param      // [E, 2I, D], gate first; [E, D, I]
+	adapters     [3]*adapter // of gate, up and down
+	shared       *MLP        // nil without one
 	*site
 }
 
@@ -42,9 +43,16 @@ func NewMoE(b *Builder, path, sitePath string, cfg MoEConfig) *MoE {
 		router: NewRouter(b, path+".gate", sitePath+".gate", d, cfg.Router),
 		gateUp: b.packed(path+".experts.gate_up", gateUp, e, 2*i, d),
 		down:   b.packed(path+".experts.down", down, e, d, i),
-		site: b.site(sitePath+".experts", core.MoEExperts, core.Facts{WeightDType: core.Float32, Dim: d, Intermediate: i,
-			Activation: "silu", Layout: core.Packed, Experts: e, TopK: cfg.Router.TopK, Routing: cfg.Router.facts()}),
 	}
+	m.site = b.site(sitePath+".experts", core.MoEExperts, core.Facts{WeightDType: m.gateUp.Tensor.DType, Dim: d, Intermediate: i,
+		Activation: "silu", Layout: core.Packed, Experts: e, TopK: cfg.Router.TopK, Routing: cfg.Router.facts(), Frozen: m.gateUp.Frozen})
+	switch {
+	case m.gateUp.Tensor.DType == core.Int8 || m.down.Tensor.DType == core.Int8:
+		b.stayPlain(m.site, "its weights are int8")
+	case m.gateUp.Tensor.DType != m.down.Tensor.DType:
+		b.stayPlain(m.site, "its weights are of several dtypes")
+	}
+	b.expertTargets(m, path)
 	if cfg.Shared > 0 {
 		m.shared = NewMLP(b, path+".shared_experts", sitePath+".shared_experts", d, cfg.Shared, false)
 	}
@@ -70,8 +78,10 @@ func (m *MoE) experts(c *Context, x, weights, ids *autograd.Value) *autograd.Val
 		return m.fused(c, c.T(), x, ids, weights, gateUp, down)[0]
 	}
 	rows := permute(c.G, x, ids, m.facts.Experts)
-	gate, up := halve(c.G, groupedLinear(c.G, rows.x, gateUp, rows.offsets))
-	z := groupedLinear(c.G, mul(c.G, silu(c.G, gate), up), down, rows.offsets)
+	gate, up := halve(c.G, groupedLinear(c.G, rows.x, gateUp, m.gateUp.Scale, rows.offsets))
+	gate, up = m.adapters[0].add(c, rows.x, gate, rows.offsets), m.adapters[1].add(c, rows.x, up, rows.offsets)
+	hidden := mul(c.G, silu(c.G, gate), up)
+	z := m.adapters[2].add(c, hidden, groupedLinear(c.G, hidden, down, m.down.Scale, rows.offsets), rows.offsets)
 	return unpermute(c.G, z, weights, rows.where)
 }
 
@@ -128,8 +138,8 @@ func countingSort(ids, where, offsets []int32) {
 }
 
 // groupedLinear records y = x * weight[e]^T for the rows of each expert e:
-// x [N, in], weight [E, out, in], y [N, out].
-func groupedLinear(g *autograd.Graph, x, weight, offsets *autograd.Value) *autograd.Value {
+// x [N, in], weight [E, out, in], y [N, out]. scale is that of a weight in int8.
+func groupedLinear(g *autograd.Graph, x, weight *autograd.Value, scale []float32, offsets *autograd.Value) *autograd.Value {
 	n, e, out, in := x.Shape()[0], weight.Shape()[0], weight.Shape()[1], weight.Shape()[2]
 	each := func(offsets []int32, make func(e, from, rows int) simd.Product) {
 		ps := []simd.Product{}
@@ -145,20 +155,24 @@ func groupedLinear(g *autograd.Graph, x, weight, offsets *autograd.Value) *autog
 	return g.Apply(autograd.Op{Name: "grouped_linear", Outputs: []autograd.Spec{autograd.Float32(n, out)}, Work: products(1, n, out, in),
 		Forward: func(_ context.Context, args, y []core.Tensor) error {
 			each(args[2].Int32s(), func(e, from, m int) simd.Product {
-				return simd.Product{M: m, N: out, K: in, A: rows(args[0], from, in), B: rows(args[1], e*out, in), TransB: true, Dots: n <= simd.FewRows,
+				return simd.Product{M: m, N: out, K: in, A: rows(args[0], from, in), B: operand(args[1], scale, e*out), TransB: true, Dots: n <= simd.FewRows,
 					C: y[0].Float32s()[from*out:], StrideC: out}
 			})
 			return nil
 		},
-		Backward: &autograd.Backward{Inputs: []int{0, 1, 2}, Wrt: []int{0, 1}, All: true, Work: products(2, n, out, in), Run: func(_ context.Context, g *autograd.Grads) error {
-			each(g.In[2].Int32s(), func(e, from, m int) simd.Product {
-				return simd.Product{M: m, N: in, K: out, A: rows(g.DOut[0], from, out), B: rows(g.In[1], e*out, in),
-					C: g.DIn[0].Float32s()[from*in:], StrideC: in}
-			})
-			each(g.In[2].Int32s(), func(e, from, m int) simd.Product {
-				return simd.Product{M: out, N: in, K: m, A: rows(g.DOut[0], from, out), TransA: true, B: rows(g.In[0], from, in),
-					C: g.DIn[1].Float32s()[e*out*in:], StrideC: in}
-			})
+		Backward: &autograd.Backward{Inputs: []int{0, 1, 2}, Wrt: []int{0, 1}, Accumulate: []int{0}, Work: products(2, n, out, in), Run: func(_ context.Context, g *autograd.Grads) error {
+			if d := g.DIn[0]; !d.IsZero() {
+				each(g.In[2].Int32s(), func(e, from, m int) simd.Product {
+					return simd.Product{M: m, N: in, K: out, A: rows(g.DOut[0], from, out), B: operand(g.In[1], scale, e*out),
+						C: d.Float32s()[from*in:], StrideC: in, Accumulate: g.Add[0]}
+				})
+			}
+			if d := g.DIn[1]; !d.IsZero() {
+				each(g.In[2].Int32s(), func(e, from, m int) simd.Product {
+					return simd.Product{M: out, N: in, K: m, A: rows(g.DOut[0], from, out), TransA: true, B: rows(g.In[0], from, in),
+						C: d.Float32s()[e*out*in:], StrideC: in}
+				})
+			}
 			return nil
 		}},
 	}, x, weight, offsets)

@@ -9,14 +9,16 @@ import (
 	"github.com/seed98097648/tune/trainer/autograd"
 )
 
-// Param is a trainable tensor, float32 in memory. It may hold several tensors of a
-// checkpoint side by side, such as the experts of a layer, so that kernels see one
-// packed matrix and files keep their names.
+// Param is a tensor of a model: trainable and float32 in memory, or frozen, which may be in
+// half precision or int8. It may hold several tensors of a checkpoint side by side, such as
+// the experts of a layer, so that kernels see one packed matrix and files keep their names.
 type Param struct {
 	Name    string
 	Tensor  core.Tensor
 	Entries []Entry
-	buffer  bool // see Builder.Buffer
+	Frozen  bool      // it gets no gradient
+	Scale   []float32 // of an int8 tensor: what the elements of each row are multiplied by
+	buffer  bool      // see Builder.Buffer
 }
 
 // Entry is a tensor of a checkpoint within a parameter.
@@ -36,9 +38,11 @@ func (e Entry) View(t core.Tensor) core.Tensor {
 // error is kept; see Err.
 type Builder struct {
 	mem     core.Memory
+	storage func(p *Param) core.DType // of frozen parameters; nil while parameters are trainable
 	params  []*Param
 	buffers []*Param
 	sites   []core.Site
+	targets []Target
 	use     *use
 	err     error
 }
@@ -63,24 +67,38 @@ func (b *Builder) Param(name string, shape ...int) *Param {
 // packed adds a parameter that holds several tensors of the checkpoint.
 func (b *Builder) packed(name string, entries []Entry, shape ...int) *Param {
 	p := &Param{Name: name, Entries: entries, Tensor: core.Tensor{DType: core.Float32, Shape: shape}}
+	if b.storage != nil {
+		p.Frozen, p.Tensor.DType = true, b.storage(p)
+	}
 	if b.err != nil {
 		return p // the model will not be used
 	}
-	n, err := bytesOf(shape)
-	if err == nil {
-		p.Tensor.Data, err = b.mem.Alloc(n)
-	}
-	if err != nil {
-		b.err = fmt.Errorf("nn: parameter %s %v: %w", name, shape, err)
+	if err := p.alloc(b.mem); err != nil {
+		b.err = err
 		return p
 	}
 	b.params = append(b.params, p)
 	return p
 }
 
-// bytesOf returns the size of a float32 tensor, whose shape may be nonsense from a file.
-func bytesOf(shape core.Shape) (int, error) {
-	n := core.Float32.Size()
+// alloc gives the parameter memory for its dtype and shape.
+func (p *Param) alloc(mem core.Memory) error {
+	n, err := bytesOf(p.Tensor.DType, p.Tensor.Shape)
+	if err == nil {
+		p.Tensor.Data, err = mem.Alloc(n)
+	}
+	if err != nil {
+		return fmt.Errorf("nn: parameter %s %v: %w", p.Name, p.Tensor.Shape, err)
+	}
+	if p.Tensor.DType == core.Int8 {
+		p.Scale = make([]float32, p.Tensor.Rows())
+	}
+	return nil
+}
+
+// bytesOf returns the size of a tensor, whose shape may be nonsense from a file.
+func bytesOf(dtype core.DType, shape core.Shape) (int, error) {
+	n := dtype.Size()
 	for _, d := range shape {
 		if d < 1 || n > math.MaxInt/d {
 			return 0, fmt.Errorf("no memory can hold it")
@@ -96,16 +114,22 @@ type Body struct {
 	params  []*Param
 	buffers []*Param
 	sites   []core.Site
+	targets []Target
 	use     *use
 }
 
 var _ core.Model = (*Body)(nil)
 
 // Body returns what was built.
-func (b *Builder) Body() Body { return Body{b.mem, b.params, b.buffers, b.sites, b.use} }
+func (b *Builder) Body() Body { return Body{b.mem, b.params, b.buffers, b.sites, b.targets, b.use} }
 
 // Params returns the parameters, in the order in which they were built.
 func (b *Body) Params() []*Param { return b.params }
+
+// Trainable returns the parameters that get a gradient, in the same order.
+func (b *Body) Trainable() []*Param {
+	return slices.DeleteFunc(slices.Clone(b.params), func(p *Param) bool { return p.Frozen })
+}
 
 // Sites implements core.Model.
 func (b *Body) Sites() []core.Site { return b.sites }

@@ -60,6 +60,9 @@ func (p plain) run(call *core.Call) (values, grads [][]float32) {
 		core.RMSNorm: plainNorm, core.AddRMSNorm: plainSum, core.SwiGLU: plainSwiGLU, core.RoPE: plainRope, core.MoEExperts: plainExperts,
 		core.Attention: plainAttention,
 	}[p.op](c, call)
+	if call.Facts.Frozen { // the weights come last
+		wrt = wrt[:map[core.Op]int{core.RMSNorm: 1, core.AddRMSNorm: 1, core.MoEExperts: 2}[p.op]]
+	}
 	var upstream [][]float32
 	for i, o := range outs {
 		d := make([]float32, o.Shape().Elems())
@@ -71,13 +74,18 @@ func (p plain) run(call *core.Call) (values, grads [][]float32) {
 	return run(p.t, c, outs, upstream, wrt...)
 }
 
-// leaves makes trainable leaves of inputs; one that the pass does not have is zero.
+// leaves makes leaves of inputs, trainable but for frozen weights; one that the pass does
+// not have is zero.
 func leaves(c *Context, call *core.Call, args ...core.Arg) []*autograd.Value {
 	var out []*autograd.Value
 	for _, a := range args {
 		x := core.NewTensor(core.Float32, a.Shape.Bind(call.Tokens(), 0)...)
 		if slices.ContainsFunc(call.Sig.In, func(in core.Arg) bool { return in.Name == a.Name }) {
 			x = call.Input(a.Name)
+		}
+		if call.Facts.Frozen && (a.Name == "gate_up" || a.Name == "down") {
+			out = append(out, c.G.Input(a.Name, x))
+			continue
 		}
 		out = append(out, c.G.Param(a.Name, x))
 	}
@@ -87,6 +95,7 @@ func leaves(c *Context, call *core.Call, args ...core.Arg) []*autograd.Value {
 func plainNorm(c *Context, call *core.Call) (outs, wrt []*autograd.Value) {
 	norm := NewRMSNorm(NewBuilder(autograd.Heap{}), "norm", "norm", call.Facts.Dim, call.Facts.Eps)
 	copy(norm.Weight.Tensor.Data, call.Input("weight").Data)
+	norm.Weight.Frozen = call.Facts.Frozen
 	wrt = append(leaves(c, call, core.Arg{Name: "x"}), c.Leaf(norm.Weight))
 	return []*autograd.Value{norm.Forward(c, wrt[0])}, wrt
 }
@@ -96,6 +105,7 @@ func plainNorm(c *Context, call *core.Call) (outs, wrt []*autograd.Value) {
 func plainSum(c *Context, call *core.Call) (outs, wrt []*autograd.Value) {
 	norm := NewResidualNorm(NewBuilder(autograd.Heap{}), "norm", "norm", call.Facts.Dim, call.Facts.Eps)
 	copy(norm.Weight.Tensor.Data, call.Input("weight").Data)
+	norm.Weight.Frozen = call.Facts.Frozen
 	shape := core.Shape{core.DimT, call.Facts.Dim}
 	x := core.Arg{Name: "x", Shape: shape}
 	if call.Pass == core.Backward {
@@ -134,8 +144,8 @@ func plainRope(c *Context, call *core.Call) (outs, wrt []*autograd.Value) {
 func plainExperts(c *Context, call *core.Call) (outs, wrt []*autograd.Value) {
 	wrt = leaves(c, call, core.Arg{Name: "x"}, core.Arg{Name: "routing_weights"}, core.Arg{Name: "gate_up"}, core.Arg{Name: "down"})
 	rows := permute(c.G, wrt[0], c.G.Input("expert_ids", call.Input("expert_ids")), call.Facts.Experts)
-	gate, up := halve(c.G, groupedLinear(c.G, rows.x, wrt[2], rows.offsets))
-	z := groupedLinear(c.G, mul(c.G, silu(c.G, gate), up), wrt[3], rows.offsets)
+	gate, up := halve(c.G, groupedLinear(c.G, rows.x, wrt[2], nil, rows.offsets))
+	z := groupedLinear(c.G, mul(c.G, silu(c.G, gate), up), wrt[3], nil, rows.offsets)
 	return []*autograd.Value{unpermute(c.G, z, wrt[1], rows.where)}, wrt
 }
 

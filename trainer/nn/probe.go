@@ -37,14 +37,14 @@ func probers() map[core.Op]func(*prober) []*autograd.Value {
 }
 
 func probeRMSNorm(p *prober) []*autograd.Value {
-	n := &RMSNorm{Weight: p.input(p.site.facts.Dim), site: p.site}
+	n := &RMSNorm{Weight: p.weight(p.site.facts.Dim), site: p.site}
 	return []*autograd.Value{p.after(n.Forward(p.Context, p.before(p.site.rowsPerToken(), p.site.facts.Dim)))}
 }
 
 func probeAddRMSNorm(p *prober) []*autograd.Value {
 	d := p.site.facts.Dim
 	own := &site{path: p.site.path, op: core.RMSNorm, facts: p.site.facts, use: p.site.use}
-	n := &RMSNorm{Weight: p.input(d), sum: p.site, site: own}
+	n := &RMSNorm{Weight: p.weight(d), sum: p.site, site: own}
 	h, normed := n.ofSum(p.Context, p.before(d), p.before(d), true)
 	return []*autograd.Value{p.after(normed), p.after(h)}
 }
@@ -80,7 +80,7 @@ func probeGate(p *prober) []*autograd.Value {
 func probeMoE(p *prober) []*autograd.Value {
 	f := p.site.facts
 	m := &MoE{site: p.site,
-		gateUp: p.input(f.Experts, 2*f.Intermediate, f.Dim), down: p.input(f.Experts, f.Dim, f.Intermediate)}
+		gateUp: p.weight(f.Experts, 2*f.Intermediate, f.Dim), down: p.weight(f.Experts, f.Dim, f.Intermediate)}
 	weights := p.Leaf(p.input(p.T(), f.TopK))
 	return []*autograd.Value{p.after(m.experts(p.Context, p.before(f.Dim), weights, p.choices(f.TopK, f.Experts)))}
 }
@@ -102,7 +102,7 @@ func probeLoss(p *prober) []*autograd.Value {
 	for i := range p.batch.Labels {
 		p.batch.Labels[i] = int32(i * 7919 % f.Vocab)
 	}
-	_, loss := p.site.headLoss(p.Context, &Linear{Weight: p.input(f.Vocab, f.Dim)}, p.before(f.Dim), nil)
+	_, loss := p.site.headLoss(p.Context, &Linear{Weight: p.weight(f.Vocab, f.Dim)}, p.before(f.Dim), nil)
 	return []*autograd.Value{loss}
 }
 

@@ -71,7 +71,7 @@ func (in *probeInputs) record(c *Context, s core.Site, k core.Kernel) (*autograd
 	var wrt []*autograd.Value
 	in.gradients = 0
 	for _, param := range in.params {
-		if leaf := c.leaves[param]; leaf != nil && !param.buffer && !in.inference {
+		if leaf := c.leaves[param]; leaf != nil && !param.Frozen && !param.buffer && !in.inference {
 			wrt = append(wrt, leaf)
 			in.gradients += len(param.Tensor.Data)
 		}
@@ -82,18 +82,25 @@ func (in *probeInputs) record(c *Context, s core.Site, k core.Kernel) (*autograd
 
 // input returns the next parameter of random values.
 func (p *prober) input(shape ...int) *Param {
+	return p.next(&Param{Tensor: core.Tensor{DType: core.Float32, Shape: shape}})
+}
+
+// weight is input for a weight of the site.
+func (p *prober) weight(shape ...int) *Param {
+	f := p.site.facts
+	return p.next(&Param{Tensor: core.Tensor{DType: f.WeightDType, Shape: shape}, Frozen: f.Frozen})
+}
+
+// next adds a parameter, unless the other program has added its like.
+func (p *prober) next(param *Param) *Param {
 	in := p.inputs
 	if p.used == len(in.params) {
-		param := &Param{Name: fmt.Sprintf("input%d", p.used), Tensor: core.Tensor{DType: core.Float32, Shape: shape}}
-		n, err := bytesOf(shape)
-		if err == nil {
-			param.Tensor.Data, err = in.mem.Alloc(n)
-		}
-		if err != nil {
-			p.fail(fmt.Errorf("inputs %v: %w", shape, err))
+		param.Name = fmt.Sprintf("input%d", p.used)
+		if err := param.alloc(in.mem); err != nil {
+			p.fail(err)
 			return param
 		}
-		scatter(in.rng, param.Tensor.Float32s())
+		scatter(in.rng, param.Tensor)
 		in.params = append(in.params, param)
 	}
 	p.used++
@@ -102,34 +109,35 @@ func (p *prober) input(shape ...int) *Param {
 
 // scatter fills x with numbers between -0.5 and 0.5 that repeat after a while: weights may
 // be large, and what their values are hardly matters.
-func scatter(rng *rand.Rand, x []float32) {
+func scatter(rng *rand.Rand, x core.Tensor) {
 	const period = 4099 // prime, so that no two rows of a matrix are equal
-	n := min(period, len(x))
-	for i := range n {
-		x[i] = rng.Float32() - 0.5
+	first := make([]float32, min(period, x.Elems()))
+	for i := range first {
+		first[i] = rng.Float32() - 0.5
 	}
-	for ; n < len(x); n *= 2 {
-		copy(x[n:], x[:n])
+	x.Store(first, 0)
+	for n := len(first) * x.DType.Size(); n < len(x.Data); n *= 2 {
+		copy(x.Data[n:], x.Data[:n])
 	}
 }
 
 // before records the neighbour whose output the op reads: [T, axes...].
 func (p *prober) before(axes ...int) *autograd.Value {
 	x := p.G.Input("x", p.input(p.T(), neighbourWidth).Tensor)
-	w := p.Leaf(p.input(core.Shape(axes).Elems(), neighbourWidth))
+	w := p.input(core.Shape(axes).Elems(), neighbourWidth)
 	return p.product(x, w).Reshape(append([]int{p.T()}, axes...)...)
 }
 
 // after records the neighbour that reads an output of the op: y [T, ...].
 func (p *prober) after(y *autograd.Value) *autograd.Value {
 	width := y.Shape().Elems() / p.T()
-	return p.product(y.Reshape(p.T(), width), p.Leaf(p.input(neighbourWidth, width)))
+	return p.product(y.Reshape(p.T(), width), p.input(neighbourWidth, width))
 }
 
-func (p *prober) product(x, w *autograd.Value) *autograd.Value {
-	op := linearOp(p.T(), w.Shape(), false)
+func (p *prober) product(x *autograd.Value, w *Param) *autograd.Value {
+	op := linearOp(p.T(), w, false)
 	op.Name = neighbour
-	return p.G.Apply(op, x, w)
+	return p.G.Apply(op, x, p.Leaf(w))
 }
 
 // choices returns k different experts for each token: [T, k].

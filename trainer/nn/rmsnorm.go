@@ -19,22 +19,22 @@ type RMSNorm struct {
 
 // NewRMSNorm adds the parameter path.weight and the site.
 func NewRMSNorm(b *Builder, path, sitePath string, dim int, eps float64) *RMSNorm {
-	return &RMSNorm{Weight: b.Param(path+".weight", dim), site: b.site(sitePath, core.RMSNorm, normFacts(dim, eps))}
+	return &RMSNorm{Weight: b.Param(path+".weight", dim), site: b.site(sitePath, core.RMSNorm, normFacts(b, dim, eps))}
 }
 
 // NewResidualNorm does so for a norm of the residual stream, right after a block's output
 // has been added to that. The addition and the norm together have a site as well, at
 // sitePath.add.
 func NewResidualNorm(b *Builder, path, sitePath string, dim int, eps float64) *RMSNorm {
-	sum := b.site(sitePath+".add", core.AddRMSNorm, normFacts(dim, eps))
+	sum := b.site(sitePath+".add", core.AddRMSNorm, normFacts(b, dim, eps))
 	n := NewRMSNorm(b, path, sitePath, dim, eps)
 	n.sum = sum
 	b.sites[len(b.sites)-1].Within = sum.path
 	return n
 }
 
-func normFacts(dim int, eps float64) core.Facts {
-	return core.Facts{WeightDType: core.Float32, Dim: dim, Eps: eps, Cast: core.CastBeforeWeight}
+func normFacts(b *Builder, dim int, eps float64) core.Facts {
+	return core.Facts{WeightDType: core.Float32, Dim: dim, Eps: eps, Cast: core.CastBeforeWeight, Frozen: b.storage != nil}
 }
 
 // Forward records the norm over rows of D elements, whatever the shape of x.

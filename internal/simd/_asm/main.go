@@ -29,6 +29,7 @@ func main() {
 		results(v.streaming())
 		fused(v)
 		halves(v)
+		bytes(v)
 	}
 	Generate()
 }

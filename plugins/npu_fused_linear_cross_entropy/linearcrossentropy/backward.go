@@ -2,6 +2,7 @@ package linearcrossentropy
 
 import (
 	"context"
+	"slices"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
@@ -18,39 +19,54 @@ const (
 	chunkRows = 112
 	// chunkBytes is what the logits of such a chunk may take when more rows fit than these.
 	chunkBytes = 16 << 20
+	// frozenBytes is the same where the weight is frozen, and no dweight takes memory.
+	frozenBytes = 64 << 20
 )
 
 // rowsOf returns how many targets make a chunk that has no room in dweight.
-func rowsOf(vocab int) int { return max(chunkRows, chunkBytes/4/vocab) }
+func rowsOf(f core.Facts) int {
+	if f.Frozen {
+		return max(chunkRows, frozenBytes/4/f.Vocab)
+	}
+	return max(chunkRows, chunkBytes/4/f.Vocab)
+}
 
 // Backward computes the losses and, of the logits' gradient
 //
 //	dz = dloss_t * (exp(z - lse_t) - [v = label_t])
 //
-// the products dx_t = weight^T dz and dweight = sum of dz x_t^T.
+// the products dx_t = weight^T dz and, unless frozen, dweight = sum of dz x_t^T.
 func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
 	if err := k.prepare(ctx, c); err != nil {
 		return err
 	}
-	dweight := c.Output("dweight").Float32s()
 	clear(c.Output("losses").Data)
 	clear(c.Output("dx").Data)
-	if len(k.targets) == 0 {
-		simd.Parallel(len(dweight), rowGrain, func(lo, hi int) { clear(dweight[lo:hi]) })
-		return nil
+	rest := k.targets
+	if !c.Facts.Frozen {
+		n := min(c.Facts.Dim, len(rest))
+		if err := k.first(ctx, c, rest[:n]); err != nil {
+			return err
+		}
+		rest = rest[n:]
 	}
-	D, V := c.Facts.Dim, c.Facts.Vocab
-	n := min(D, len(k.targets))
-	if err := k.backward(ctx, c, k.targets[:n], room{dweight, D}, false); err != nil {
-		return err
-	}
-	for rest := k.targets[n:]; len(rest) > 0; rest = rest[n:] {
-		n = min(rowsOf(V), len(rest))
-		if err := k.backward(ctx, c, rest[:n], room{grow(&k.logits, n*V), n}, true); err != nil {
+	for targets := range slices.Chunk(rest, rowsOf(c.Facts)) {
+		n := len(targets)
+		if err := k.backward(ctx, c, targets, room{grow(&k.logits, n*c.Facts.Vocab), n}, true); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// first writes dweight, in which the logits of the targets have room, with their share.
+func (k *Kernel) first(ctx context.Context, c *core.Call, targets []target) error {
+	dweight := c.Output("dweight").Float32s()
+	if len(targets) == 0 {
+		simd.Parallel(len(dweight), rowGrain, func(lo, hi int) { clear(dweight[lo:hi]) })
+		return nil
+	}
+	return k.backward(ctx, c, targets, room{dweight, c.Facts.Dim}, false)
 }
 
 // room is where the logits of a chunk are: those of a span together, [targets, width],
@@ -62,7 +78,7 @@ type room struct {
 
 func (m room) of(s span, targets int) []float32 { return m.data[s.lo*m.each:][:targets*(s.hi-s.lo)] }
 
-// backward does a chunk of targets, and adds to dweight or overwrites it.
+// backward does a chunk of targets, and adds to dweight, if there is one, or overwrites it.
 func (k *Kernel) backward(ctx context.Context, c *core.Call, targets []target, logits room, add bool) error {
 	D, n := c.Facts.Dim, len(targets)
 	rows := k.gather(c, targets)
@@ -90,10 +106,12 @@ func (k *Kernel) backward(ctx context.Context, c *core.Call, targets []target, l
 		}
 		dz := k.gradient(rows, s, logits.of(s, n))
 		a := simd.Matrix{Data: dz, Stride: s.hi - s.lo}
-		simd.Multiply(
-			simd.Product{M: n, N: D, K: s.hi - s.lo, A: a, B: matrix(c.Input("weight"), s), C: dx, StrideC: D, Accumulate: i > 0},
-			simd.Product{M: s.hi - s.lo, N: D, K: n, A: a, TransA: true, B: simd.Matrix{Data: rows.x, Stride: D},
+		products := []simd.Product{{M: n, N: D, K: s.hi - s.lo, A: a, B: matrix(c.Input("weight"), s), C: dx, StrideC: D, Accumulate: i > 0}}
+		if !c.Facts.Frozen {
+			products = append(products, simd.Product{M: s.hi - s.lo, N: D, K: n, A: a, TransA: true, B: simd.Matrix{Data: rows.x, Stride: D},
 				C: c.Output("dweight").Float32s()[s.lo*D : s.hi*D], StrideC: D, Accumulate: add})
+		}
+		simd.Multiply(products...)
 	}
 	losses := c.Output("losses").Float32s()
 	for r, t := range targets {

@@ -13,8 +13,8 @@
 // A token without a label costs nothing: the rows of the others are gathered. The logits
 // of as many of them as D lie in dweight while it is not needed for anything else: row v
 // of dweight is made of the logits of v alone, so that a part of the vocabulary after the
-// other becomes its gradient where it is. The tokens that are left come in chunks with
-// scratch memory of bounded size.
+// other becomes its gradient where it is. The tokens that are left, all of them where the
+// weight is frozen, come in chunks with scratch memory of bounded size.
 package linearcrossentropy
 
 import (

@@ -76,13 +76,26 @@ func chunked(targets int) kerneltest.Case {
 }
 
 func TestTargetsThatFillChunksOrDoNot(t *testing.T) {
-	if got := rowsOf(chunked(1).Facts.Vocab); got != chunkRows {
+	if got := rowsOf(chunked(1).Facts); got != chunkRows {
 		t.Fatalf("chunks of %d rows, the tests want %d", got, chunkRows)
 	}
 	k := new(Kernel) // whose scratch memory still has what the case before left there
 	kerneltest.Run(t, k, []kerneltest.Case{
 		chunked(3 + 2*chunkRows), chunked(3 + 2*chunkRows + 1), chunked(2 + chunkRows), chunked(4), chunked(3), chunked(2), chunked(1),
 	})
+}
+
+// TestTargetsOfAFrozenWeight: they come in chunks from the first on, of more rows.
+func TestTargetsOfAFrozenWeight(t *testing.T) {
+	const vocab = frozenBytes / 4 / (2 * chunkRows)
+	for _, targets := range []int{1, 2*chunkRows + 1} {
+		c := use(core.Float32, targets, 2, vocab)
+		c.Facts.Frozen = true
+		if got := rowsOf(c.Facts); got != 2*chunkRows {
+			t.Fatalf("chunks of %d rows, the test wants %d", got, 2*chunkRows)
+		}
+		kerneltest.Run(t, new(Kernel), []kerneltest.Case{c})
+	}
 }
 
 // spanned is a use whose logits are in dweight, in two spans, the second one narrow. The

@@ -18,13 +18,17 @@ import (
 //
 //	dgate[e] = sum of dg x_t^T    dup[e] = sum of du x_t^T    ddown[e] = sum of dy_t (p h)^T
 //
-// An expert without token has zero gradients.
+// An expert without token has zero gradients; frozen ones have none.
 func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
 	if err := k.prepare(ctx, c); err != nil {
 		return err
 	}
 	D := c.Facts.Dim
-	weights, gradients := experts(c.Facts, c.Inputs, ""), experts(c.Facts, c.Outputs, "d")
+	weights := experts(c.Facts, c.Inputs, "")
+	var gradients []expert
+	if !c.Facts.Frozen {
+		gradients = experts(c.Facts, c.Outputs, "d")
+	}
 	for e, g := range gradients {
 		if k.routes.start[e] == k.routes.start[e+1] {
 			for _, part := range g.in {
@@ -40,7 +44,9 @@ func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
 		}
 		pieces := k.routes.pieces(b)
 		k.backwardHidden(c, weights, b, pieces)
-		k.backwardWeights(c, gradients, b, pieces)
+		if !c.Facts.Frozen {
+			k.backwardWeights(c, gradients, b, pieces)
+		}
 		out := k.backwardInput(c, weights, b, pieces)
 		k.routes.addRows(sum, out, b, c.Facts.TopK, D, nil)
 	}

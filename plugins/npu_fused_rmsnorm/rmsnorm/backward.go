@@ -17,7 +17,8 @@ const maxBlocks = 64
 //	dweight = sum over T of dy*n
 //
 // The sum goes over blocks of tokens whose size depends on T alone, and then over the
-// blocks in order, so that it has the same bits for any number of threads.
+// blocks in order, so that it has the same bits for any number of threads. A frozen
+// weight has the sums of the blocks, which come with dx, but not theirs.
 func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
 	if err := k.check(ctx, c); err != nil {
 		return err
@@ -49,7 +50,9 @@ func (p *partial) backward(c *core.Call, x, dh core.Tensor) {
 			}
 		}
 	})
-	addRows(c.Output("dweight").Float32s(), sums)
+	if !c.Facts.Frozen {
+		addRows(c.Output("dweight").Float32s(), sums)
+	}
 }
 
 // addRows writes the sum of the rows of x to dst, adding neighbours first: the error of

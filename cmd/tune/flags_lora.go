@@ -1,0 +1,38 @@
+package main
+
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/models"
+)
+
+// addLoRA adds the flags of adapters.
+func (t *trainFlags) addLoRA(f *pflag.FlagSet) {
+	c := &t.config.LoRA
+	f.IntVar(&c.Rank, "lora-rank", c.Rank, "train adapters of this `RANK` and leave the weights as they are; 0 to train the weights")
+	f.Float64Var(&c.Alpha, "lora-alpha", c.Alpha, "what the adapters add is scaled by `ALPHA` divided by the rank; 0 for twice the rank")
+	f.Float64Var(&c.Dropout, "lora-dropout", c.Dropout, "`SHARE` of the inputs that the adapters do not see while training")
+	f.StringSliceVar(&c.Targets, "lora-target", c.Targets, "`NAMES` of the layers that get adapters, such as q_proj,v_proj, or all-linear "+
+		"for every one but the head, which is the default")
+	f.BoolVar(&c.RSLoRA, "lora-rslora", c.RSLoRA, "divide alpha by the root of the rank instead")
+	f.StringVar(&c.Adapter, "adapter", c.Adapter, "the `FOLDER` of an adapter to train further, in PEFT's format; it brings its rank, alpha, dropout and targets")
+	f.BoolVar(&c.BaseInt8, "base-int8", c.BaseInt8, "keep the weights that adapters are for in int8, a quarter of their size as float32")
+}
+
+// shape builds the model that a run would train, without its weights.
+func (t *trainFlags) shape(mem core.Memory) (*models.Model, error) {
+	if !t.config.LoRA.Enabled() {
+		return modelShape(t.config.Model, mem)
+	}
+	return models.Shape(t.config.Model, mem, models.LoadOptions{LoRA: t.config.LoRA})
+}
+
+// further returns the flags that train once more what a run has saved.
+func further(c trainer.Config, saved string) string {
+	if c.LoRA.Enabled() {
+		return "--model " + c.Model + " --adapter " + saved
+	}
+	return "--model " + saved
+}

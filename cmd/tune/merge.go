@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/seed98097648/tune/trainer"
+)
+
+const mergeLong = `Merge an adapter into the weights of its model: write a model folder whose model
+gives what the model of --model gives with the adapter of --adapter, in the same
+dtypes. The adapter is a folder that tune train --lora-rank or PEFT has saved.`
+
+func (a *app) mergeCommand() *Command {
+	c := &Command{Name: "merge", Usage: "--model DIR --adapter DIR --out DIR", Short: "merge an adapter into the weights of its model", Long: mergeLong,
+		Examples: "tune merge --model DIR --adapter tune-out --out merged\n"}
+	var model, adapter, out string
+	f := c.Group("Flags")
+	f.StringVar(&model, "model", "", "the model `FOLDER`")
+	f.StringVar(&adapter, "adapter", "", "the `FOLDER` of the adapter")
+	f.StringVar(&out, "out", "", "the `FOLDER` to save, which must not exist or be empty")
+	c.finish()
+	c.Run = func(_ context.Context, args []string) (err error) {
+		if err := c.noArguments(args); err != nil {
+			return err
+		}
+		for _, needed := range []string{"model", "adapter", "out"} {
+			if c.Flags.Lookup(needed).Value.String() == "" {
+				return c.usagef("--%s is missing: merge needs --model, --adapter and --out", needed)
+			}
+		}
+		mem, err := newMemory()
+		if err != nil {
+			return err
+		}
+		defer closing(mem, &err)
+		if err := trainer.Merge(model, adapter, out, mem); err != nil {
+			return err
+		}
+		fmt.Fprintf(a.stdout, "saved %s\n", out)
+		return nil
+	}
+	return c
+}

@@ -1,0 +1,142 @@
+package lora
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/trainer/checkpoint"
+	"github.com/seed98097648/tune/trainer/nn"
+)
+
+// Adapter is all that adapters have added to a model.
+type Adapter struct {
+	config  Config
+	base    string // the model that it is for, as base_model_name_or_path
+	body    *nn.Body
+	targets []nn.Target
+	a, b    []*nn.Param // of each target
+}
+
+// New puts fresh adapters on a model, which then gives what it gave before: A is uniform
+// in +-1/sqrt(in), as PEFT has it (Kaiming's initialisation with a = sqrt(5)), B is zero.
+// base is the name of the model.
+func New(body *nn.Body, c Config, base string, seed uint64) (*Adapter, error) {
+	a, err := attach(body, c.complete(), base)
+	if err != nil {
+		return nil, err
+	}
+	rng := rand.New(rand.NewPCG(seed, 0x6c6f7261))
+	for i, t := range a.targets {
+		bound := 1 / math.Sqrt(float64(t.In))
+		v := a.a[i].Tensor.Float32s()
+		for k := range v {
+			v[k] = float32((2*rng.Float64() - 1) * bound)
+		}
+	}
+	return a, nil
+}
+
+func attach(body *nn.Body, c Config, base string) (*Adapter, error) {
+	a := &Adapter{config: c, base: base, body: body}
+	var err error
+	if a.targets, err = c.choose(body.Targets()); err != nil {
+		return nil, err
+	}
+	for _, t := range a.targets {
+		A, B, err := body.Adapt(t, c.adaptation())
+		if err != nil {
+			return nil, fmt.Errorf("lora: %s: %w", t.Name, err)
+		}
+		a.a, a.b = append(a.a, A), append(a.b, B)
+	}
+	return a, nil
+}
+
+// Config returns the configuration, with its defaults filled in.
+func (a *Adapter) Config() Config { return a.config }
+
+// prefix is what PEFT puts before the names of a model's modules.
+const prefix = "base_model.model."
+
+// Named returns the tensors of the adapters under PEFT's names. A value that is not finite
+// is an error that names the tensor.
+func (a *Adapter) Named() ([]checkpoint.Named, error) {
+	var out []checkpoint.Named
+	for _, p := range slices.Concat(a.a, a.b) {
+		for _, e := range p.Entries {
+			t := e.View(p.Tensor)
+			if slices.ContainsFunc(t.Float32s(), notFinite) {
+				return nil, fmt.Errorf("%s has values that are not finite: the training diverged; lower the learning rate", e.Name)
+			}
+			out = append(out, checkpoint.Named{Name: prefix + e.Name, Tensor: t})
+		}
+	}
+	return out, nil
+}
+
+func notFinite(v float32) bool { return !(math.Abs(float64(v)) <= math.MaxFloat32) }
+
+// Merge adds scale * B A to every weight W that has an adapter, with float32 arithmetic,
+// and makes B zero. W keeps its dtype. A weight in int8, or one whose dtype cannot hold the
+// sum, is an error that names it; the model must not be used after an error.
+func (a *Adapter) Merge() error {
+	weights := map[string]weight{}
+	for _, p := range a.body.Params() {
+		for _, e := range p.Entries {
+			weights[e.Name] = weight{p, e}
+		}
+	}
+	scale := float32(a.config.adaptation().Scale)
+	for i, t := range a.targets {
+		A, B := a.a[i], a.b[i]
+		for e, module := range t.Modules {
+			name := module + ".weight"
+			if err := weights[name].add(scale, B.Entries[e].View(B.Tensor), A.Entries[e].View(A.Tensor)); err != nil {
+				return fmt.Errorf("lora: merge %s: %w", name, err)
+			}
+		}
+		clear(B.Tensor.Data)
+	}
+	return nil
+}
+
+// weight is a matrix [out, in] of the model.
+type weight struct {
+	param *nn.Param
+	entry nn.Entry
+}
+
+// add adds scale * b a: b [out, r], a [r, in].
+func (w weight) add(scale float32, b, a core.Tensor) error {
+	if w.param.Tensor.DType == core.Int8 {
+		return fmt.Errorf("it is int8: load the model without --base-int8")
+	}
+	out, in, r := b.Shape[0], a.Shape[1], a.Shape[0]
+	sum := make([]float32, out*in)
+	w.param.Load(sum, w.entry.Offset)
+	scaled := make([]float32, out*r)
+	simd.Scale(scaled, b.Float32s(), scale)
+	simd.GemmNN(out, in, r, scaled, r, a.Float32s(), in, sum, in, true)
+	w.param.Set(w.entry, core.FromFloat32(sum, out, in))
+	back := make([]float32, len(sum))
+	w.param.Load(back, w.entry.Offset)
+	if slices.ContainsFunc(back, notFinite) {
+		return fmt.Errorf("the sum is more than %s can hold", w.param.Tensor.DType)
+	}
+	return nil
+}
+
+// lastNames returns the last elements of the modules' paths, each once, sorted.
+func lastNames(targets []nn.Target) []string {
+	var names []string
+	for _, t := range targets {
+		names = append(names, t.Name[strings.LastIndexByte(t.Name, '.')+1:])
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

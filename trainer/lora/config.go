@@ -1,0 +1,111 @@
+// Package lora puts low-rank adapters (LoRA) on a model, reads and writes them as PEFT does,
+// and merges them into the weights.
+//
+// A linear layer y = x W^T with an adapter gives y + scale * dropout(x) A^T B^T, where
+// A [r, in] starts from random numbers, B [out, r] from zero, and W stays as it is. See Hu
+// et al., "LoRA: Low-Rank Adaptation of Large Language Models" (2021).
+package lora
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/seed98097648/tune/trainer/nn"
+)
+
+// AllLinear, as a target, stands for every linear layer but the head, the matrices of
+// experts included.
+const AllLinear = "all-linear"
+
+// Config says what a run makes of adapters. The zero value trains all weights.
+type Config struct {
+	Rank    int      `json:"lora_rank,omitempty"`    // r; 0 for none, or for that of Adapter
+	Alpha   float64  `json:"lora_alpha,omitempty"`   // scale is alpha/r; 0 for twice the rank
+	Dropout float64  `json:"lora_dropout,omitempty"` // in [0, 1), while training
+	Targets []string `json:"lora_target,omitempty"`  // names of layers, such as q_proj; none for AllLinear
+	RSLoRA  bool     `json:"lora_rslora,omitempty"`  // scale is alpha/sqrt(r) (Kalajdzievski, 2023)
+
+	Adapter  string `json:"adapter,omitempty"`   // the folder of an adapter to start from; the fields above then come from there
+	BaseInt8 bool   `json:"base_int8,omitempty"` // keep the matrices that adapters are for in int8
+}
+
+// Enabled reports whether there are adapters.
+func (c Config) Enabled() bool { return c.Rank > 0 || c.Adapter != "" }
+
+// Validate reports every field that makes no sense, by the name of its flag.
+func (c Config) Validate() error {
+	var errs []error
+	need := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	const mostRank = 1 << 16
+	need(c.Rank >= 0 && c.Rank <= mostRank, "--lora-rank is %d, must be between 0 and %d", c.Rank, mostRank)
+	need(c.Alpha >= 0 && !math.IsInf(c.Alpha, 0), "--lora-alpha is %g, must not be negative", c.Alpha)
+	need(c.Dropout >= 0 && c.Dropout < 1, "--lora-dropout is %g, must be at least 0 and below 1", c.Dropout)
+	for _, t := range c.Targets {
+		need(t != "", "--lora-target has an empty name; give names such as q_proj,v_proj, or %s", AllLinear)
+		need(t != AllLinear || len(c.Targets) == 1, "--lora-target: %s stands alone", AllLinear)
+	}
+	given := c.Rank != 0 || c.Alpha != 0 || c.Dropout != 0 || len(c.Targets) > 0 || c.RSLoRA
+	need(c.Adapter == "" || !given, "--adapter has its rank, alpha, dropout and targets in its adapter_config.json: leave the flags --lora-... out")
+	need(c.Enabled() || !given, "--lora-... flags are given without --lora-rank, which turns LoRA on")
+	need(c.Enabled() || !c.BaseInt8, "--base-int8 is for LoRA, which leaves these weights as they are: give --lora-rank or --adapter too")
+	return errors.Join(errs...)
+}
+
+// complete fills in what is left to defaults.
+func (c Config) complete() Config {
+	if c.Alpha == 0 {
+		c.Alpha = 2 * float64(c.Rank)
+	}
+	if len(c.Targets) == 0 {
+		c.Targets = []string{AllLinear}
+	}
+	return c
+}
+
+func (c Config) adaptation() nn.Adaptation {
+	scale := c.Alpha / float64(c.Rank)
+	if c.RSLoRA {
+		scale = c.Alpha / math.Sqrt(float64(c.Rank))
+	}
+	return nn.Adaptation{Rank: c.Rank, Scale: scale, Dropout: c.Dropout}
+}
+
+// choose returns the targets that the names mean.
+func (c Config) choose(all []nn.Target) ([]nn.Target, error) {
+	if c.Targets[0] == AllLinear {
+		return all, nil
+	}
+	used := map[string]bool{}
+	var chosen []nn.Target
+	for _, t := range all {
+		n := 0
+		for _, module := range t.Modules {
+			for _, name := range c.Targets {
+				if module == name || strings.HasSuffix(module, "."+name) {
+					used[name] = true
+					n++
+					break
+				}
+			}
+		}
+		switch n {
+		case 0:
+		case len(t.Modules):
+			chosen = append(chosen, t)
+		default:
+			return nil, fmt.Errorf("lora: the targets name %d of the %d experts of %s; name all of them", n, len(t.Modules), t.Name)
+		}
+	}
+	for _, name := range c.Targets {
+		if !used[name] {
+			return nil, fmt.Errorf("lora: no linear layer is called %q; the model has %s (the head takes no adapter)", name, strings.Join(lastNames(all), ", "))
+		}
+	}
+	return chosen, nil
+}

@@ -1,0 +1,192 @@
+package lora
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/checkpoint"
+	"github.com/seed98097648/tune/trainer/nn"
+)
+
+// The files of an adapter's folder.
+const (
+	ConfigFile  = "adapter_config.json"
+	WeightsFile = "adapter_model.safetensors"
+)
+
+// fields are those of adapter_config.json that mean something here.
+type fields struct {
+	Base         string   `json:"base_model_name_or_path"`
+	Rank         int      `json:"r"`
+	Alpha        float64  `json:"lora_alpha"`
+	Dropout      float64  `json:"lora_dropout"`
+	Targets      names    `json:"target_modules"`
+	RSLoRA       bool     `json:"use_rslora"`
+	PEFTType     string   `json:"peft_type"`
+	TaskType     string   `json:"task_type"`
+	Bias         string   `json:"bias"`
+	FanInFanOut  bool     `json:"fan_in_fan_out"`
+	DoRA         bool     `json:"use_dora"`
+	Inference    bool     `json:"inference_mode"`
+	InitWeights  any      `json:"init_lora_weights"`
+	RankPattern  struct{} `json:"rank_pattern"`
+	AlphaPattern struct{} `json:"alpha_pattern"`
+	Save         []string `json:"modules_to_save"`
+}
+
+// names is a list of names, or a single string.
+type names []string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *names) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) != nil {
+		return json.Unmarshal(b, (*[]string)(n))
+	}
+	if one != AllLinear {
+		return fmt.Errorf("%q is a pattern, which is not supported; a list of names or %q is", one, AllLinear)
+	}
+	*n = names{one}
+	return nil
+}
+
+// harmless are fields that change nothing about what an adapter computes, whatever they
+// say; those of the struct are checked one by one.
+var harmless = []string{"auto_mapping", "base_model_name_or_path", "r", "lora_alpha", "lora_dropout", "target_modules", "use_rslora", "peft_type",
+	"task_type", "bias", "inference_mode", "init_lora_weights", "revision", "peft_version", "megatron_core", "loftq_config", "eva_config", "corda_config",
+	"qalora_group_size"}
+
+// parse reads an adapter_config.json. What it asks for and is not supported is an error that
+// names the field; a field that is not known may be there if it is off: false, null or empty.
+func parse(b []byte) (Config, string, error) {
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(b, &all); err != nil {
+		return Config{}, "", err
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if !slices.Contains(harmless, name) && !off(all[name]) {
+			return Config{}, "", fmt.Errorf("field %s is %s, which is not supported", name, short(all[name]))
+		}
+	}
+	f := fields{Rank: 8, Alpha: 8, Bias: "none", TaskType: causal} // PEFT's defaults
+	if err := json.Unmarshal(b, &f); err != nil {
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) {
+			return Config{}, "", fmt.Errorf("field %s: a %s does not fit", wrong.Field, wrong.Value)
+		}
+		return Config{}, "", err
+	}
+	switch {
+	case f.PEFTType != "LORA":
+		return Config{}, "", fmt.Errorf("field peft_type is %q; LORA is supported", f.PEFTType)
+	case f.TaskType != causal:
+		return Config{}, "", fmt.Errorf("field task_type is %q; %s is supported", f.TaskType, causal)
+	case f.Bias != "none":
+		return Config{}, "", fmt.Errorf("field bias is %q; none is supported", f.Bias)
+	case f.Rank < 1:
+		return Config{}, "", fmt.Errorf("field r is %d, must be positive", f.Rank)
+	case len(f.Targets) == 0:
+		return Config{}, "", errors.New("field target_modules names no module")
+	}
+	c := Config{Rank: f.Rank, Alpha: f.Alpha, Dropout: f.Dropout, Targets: f.Targets, RSLoRA: f.RSLoRA}
+	return c, f.Base, c.Validate()
+}
+
+const causal = "CAUSAL_LM"
+
+// off reports whether a JSON value is false, null, zero or empty.
+func off(v json.RawMessage) bool {
+	var compact bytes.Buffer
+	if json.Compact(&compact, v) != nil {
+		return false
+	}
+	return slices.Contains([]string{"null", "false", "{}", "[]", `""`, "0"}, compact.String())
+}
+
+func short(v json.RawMessage) string {
+	const most = 60
+	if len(v) > most {
+		return string(v[:most]) + "..."
+	}
+	return string(v)
+}
+
+// JSON returns the adapter_config.json.
+func (a *Adapter) JSON() ([]byte, error) {
+	c := a.config
+	targets := slices.Sorted(slices.Values(c.Targets))
+	if c.Targets[0] == AllLinear {
+		targets = lastNames(a.targets)
+	}
+	b, err := json.MarshalIndent(fields{Base: a.base, Rank: c.Rank, Alpha: c.Alpha, Dropout: c.Dropout, Targets: targets, RSLoRA: c.RSLoRA,
+		PEFTType: "LORA", TaskType: causal, Bias: "none", Inference: true, InitWeights: true}, "", "  ")
+	return append(b, '\n'), err
+}
+
+// Load puts the adapters of a folder on a model. Every tensor of the file must have its
+// place, and every adapter its tensors.
+func Load(body *nn.Body, dir string) (*Adapter, error) {
+	a, err := load(body, dir)
+	if err != nil {
+		return nil, fmt.Errorf("lora: adapter %s: %w", dir, err)
+	}
+	return a, nil
+}
+
+func load(body *nn.Body, dir string) (*Adapter, error) {
+	raw, err := os.ReadFile(filepath.Join(dir, ConfigFile))
+	if err != nil {
+		return nil, err
+	}
+	c, base, err := parse(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", ConfigFile, err)
+	}
+	a, err := attach(body, c, base)
+	if err != nil {
+		return nil, err
+	}
+	return a, a.Read(dir)
+}
+
+// Read fills the adapters from a folder's tensors, whatever its configuration says.
+func (a *Adapter) Read(dir string) error {
+	f, err := checkpoint.Open(filepath.Join(dir, WeightsFile))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	left := map[string]bool{}
+	for _, name := range f.Names() {
+		left[name] = true
+	}
+	for _, p := range slices.Concat(a.a, a.b) {
+		for _, e := range p.Entries {
+			t, ok := f.Tensor(prefix + e.Name)
+			switch {
+			case !ok:
+				return fmt.Errorf("%s has no tensor %s, which target_modules ask for", WeightsFile, prefix+e.Name)
+			case !t.Shape.Equal(e.Shape):
+				return fmt.Errorf("%s is %v, want %v", prefix+e.Name, t.Shape, e.Shape)
+			case t.DType != core.Float32 && t.DType != core.BFloat16 && t.DType != core.Float16:
+				return fmt.Errorf("%s is %s; supported: float32, bfloat16, float16", prefix+e.Name, t.DType)
+			}
+			p.Set(e, t)
+			delete(left, prefix+e.Name)
+		}
+	}
+	if len(left) > 0 {
+		extra := slices.Sorted(maps.Keys(left))
+		return fmt.Errorf("%d tensors of %s have no place in this model with these target_modules, such as %s", len(extra), WeightsFile,
+			strings.Join(extra[:min(len(extra), 3)], ", "))
+	}
+	return nil
+}

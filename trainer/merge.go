@@ -1,0 +1,47 @@
+package trainer
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/checkpoint"
+	"github.com/seed98097648/tune/trainer/lora"
+	"github.com/seed98097648/tune/trainer/models"
+)
+
+// Merge writes to the folder out, which must not exist or be empty, the model of a folder
+// with an adapter merged into its weights, in the dtypes of the model's files. The folder
+// appears under its name only when it is complete.
+func Merge(model, adapter, out string, mem core.Memory) (err error) {
+	folder, err := checkpoint.NewFolder(out)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, folder.Abort()) }() // which does nothing after a commit
+	m, err := models.LoadWith(model, mem, models.LoadOptions{LoRA: lora.Config{Adapter: adapter}})
+	if err != nil {
+		return err
+	}
+	defer m.Free()
+	if err := m.Merge(); err != nil {
+		return err
+	}
+	saved, err := m.Saved()
+	if err != nil {
+		return fmt.Errorf("trainer: save %s: %w", out, err)
+	}
+	files, err := tokenizerFiles(model)
+	if err != nil {
+		return err
+	}
+	for _, f := range append(files, File{saved.ConfigFile, saved.Config}) {
+		if err := checkpoint.WriteFileAtomic(folder.Path(f.Name), f.Data, 0o644); err != nil {
+			return fmt.Errorf("trainer: save %s: %w", out, err)
+		}
+	}
+	if err := checkpoint.Write(folder.Path(saved.WeightsFile), saved.Weights, nil); err != nil {
+		return fmt.Errorf("trainer: save %s: %w", out, err)
+	}
+	return folder.Commit()
+}

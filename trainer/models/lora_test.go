@@ -1,0 +1,363 @@
+package models_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/reference"
+	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/checkpoint"
+	"github.com/seed98097648/tune/trainer/lora"
+	"github.com/seed98097648/tune/trainer/models"
+	"github.com/seed98097648/tune/trainer/nn"
+)
+
+// stored writes a model folder of random weights, its matrices in dtype.
+func stored(t *testing.T, name string, dtype core.DType) string {
+	t.Helper()
+	m := newModel(t, family(name), 1)
+	tensors := named(t, m)
+	for i, n := range tensors {
+		if len(n.Tensor.Shape) > 1 {
+			tensors[i].Tensor = core.NewTensor(dtype, n.Tensor.Shape...)
+			tensors[i].Tensor.Store(n.Tensor.Float32s(), 0)
+		}
+	}
+	return folder(t, m.RawConfig, tensors)
+}
+
+func loadWith(t *testing.T, dir string, o models.LoadOptions) *models.Model {
+	t.Helper()
+	m, err := models.LoadWith(dir, autograd.Heap{}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// scatter gives the adapters random numbers, as if they had been trained.
+func scatter(m *models.Model) {
+	rng := rand.New(rand.NewPCG(8, 0))
+	for _, p := range m.Trainable() {
+		for i := range p.Tensor.Float32s() {
+			p.Tensor.Float32s()[i] = 0.3 * float32(rng.NormFloat64())
+		}
+	}
+}
+
+// saveAdapter writes an adapter's folder.
+func saveAdapter(t *testing.T, m *models.Model) string {
+	t.Helper()
+	s, err := m.Saved()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write(t, dir, s.ConfigFile, s.Config)
+	if err := checkpoint.Write(filepath.Join(dir, s.WeightsFile), s.Weights, nil); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// evaluate returns the logits and the loss of a batch.
+func evaluate(t *testing.T, m *models.Model) (logits []float32, loss float64) {
+	t.Helper()
+	c, err := nn.NewContext(autograd.Heap{}, rows, length, length)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := m.Forward(c)
+	out.Logits.Keep()
+	p, err := m.Compile(c, out.Loss, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	b := batch(rand.New(rand.NewPCG(2, 0)), m.Vocab())
+	if err := p.Batch.Fill(b, b.Targets()); err != nil {
+		t.Fatal(err)
+	}
+	if loss, err = p.Forward(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return slices.Clone(p.Tensor(out.Logits).Float32s()), loss
+}
+
+// distance is the largest difference, relative to the largest element.
+func distance(a, b []float32) float64 {
+	var diff, scale float64
+	for i := range a {
+		diff, scale = math.Max(diff, math.Abs(float64(a[i])-float64(b[i]))), math.Max(scale, math.Abs(float64(b[i])))
+	}
+	return diff / scale
+}
+
+// TestFreshAdaptersChangeNoLogit compares bits with the model without adapters, whose
+// weights are the same numbers in float32.
+func TestFreshAdaptersChangeNoLogit(t *testing.T) {
+	for _, name := range models.Supported() {
+		for _, dtype := range []core.DType{core.Float32, core.BFloat16, core.Float16} {
+			t.Run(name+" "+dtype.String(), func(t *testing.T) {
+				dir := stored(t, name, dtype)
+				want, _ := evaluate(t, load(t, dir))
+				m := loadWith(t, dir, models.LoadOptions{LoRA: lora.Config{Rank: 3, Dropout: 0.5}})
+				if got, _ := evaluate(t, m); !slices.Equal(got, want) {
+					t.Errorf("the logits differ, by %.3g", distance(got, want))
+				}
+				scatter(m)
+				if got, _ := evaluate(t, m); slices.Equal(got, want) {
+					t.Error("trained adapters change nothing either")
+				}
+			})
+		}
+	}
+}
+
+// TestFrozenMatricesKeepTheDTypeOfTheFiles, and small vectors are float32.
+func TestFrozenMatricesKeepTheDTypeOfTheFiles(t *testing.T) {
+	for _, o := range []models.LoadOptions{{Frozen: true}, {LoRA: lora.Config{Rank: 2}}} {
+		m := loadWith(t, stored(t, "qwen3_moe", core.BFloat16), o)
+		for _, p := range m.Params() {
+			want := core.BFloat16
+			if !p.Frozen || len(p.Tensor.Shape) < 2 {
+				want = core.Float32
+			}
+			if p.Tensor.DType != want {
+				t.Errorf("%s is %s, want %s", p.Name, p.Tensor.DType, want)
+			}
+		}
+		for _, s := range m.Sites() {
+			if w := s.Facts.WeightDType; s.Op == core.LinearCrossEntropy && w != core.BFloat16 || s.Op == core.RMSNorm && w != core.Float32 {
+				t.Errorf("%s says that its weights are %s", s.Path, w)
+			}
+			if weights := s.Facts.WeightDType != core.InvalidDType; s.Facts.Frozen != weights {
+				t.Errorf("%s has weights: %v, frozen: %v", s.Path, weights, s.Facts.Frozen)
+			}
+		}
+	}
+}
+
+// TestAdaptersHaveTheNamesAndShapesOfPEFT lists what PEFT 0.18 calls them.
+func TestAdaptersHaveTheNamesAndShapesOfPEFT(t *testing.T) {
+	tests := []struct {
+		model   string
+		targets []string
+		count   int // of tensors
+		want    map[string]core.Shape
+	}{
+		{"llama", nil, 2 * 2 * 7, map[string]core.Shape{
+			"base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight": {3, 12},
+			"base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight": {24, 3},
+			"base_model.model.model.layers.1.self_attn.k_proj.lora_B.weight": {12, 3},
+			"base_model.model.model.layers.1.self_attn.o_proj.lora_A.weight": {3, 24},
+			"base_model.model.model.layers.1.mlp.down_proj.lora_A.weight":    {3, 20},
+			"base_model.model.model.layers.1.mlp.down_proj.lora_B.weight":    {12, 3},
+		}},
+		{"llama", []string{"q_proj", "v_proj"}, 2 * 2 * 2, map[string]core.Shape{
+			"base_model.model.model.layers.1.self_attn.v_proj.lora_A.weight": {3, 12},
+		}},
+		{"llama", []string{"layers.1.mlp.up_proj"}, 2, map[string]core.Shape{
+			"base_model.model.model.layers.1.mlp.up_proj.lora_B.weight": {20, 3},
+		}},
+		{"qwen3_moe", nil, 2 * (2*4 + 3 + 1 + 4*3), map[string]core.Shape{
+			"base_model.model.model.layers.0.mlp.gate_proj.lora_A.weight":           {3, 12},
+			"base_model.model.model.layers.1.mlp.gate.lora_B.weight":                {4, 3},
+			"base_model.model.model.layers.1.mlp.experts.3.gate_proj.lora_A.weight": {3, 12},
+			"base_model.model.model.layers.1.mlp.experts.3.up_proj.lora_B.weight":   {10, 3},
+			"base_model.model.model.layers.1.mlp.experts.0.down_proj.lora_A.weight": {3, 10},
+			"base_model.model.model.layers.1.mlp.experts.0.down_proj.lora_B.weight": {12, 3},
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(fmt.Sprint(tt.model, tt.targets), func(t *testing.T) {
+			m := loadWith(t, stored(t, tt.model, core.Float32), models.LoadOptions{LoRA: lora.Config{Rank: 3, Targets: tt.targets}})
+			f, err := checkpoint.Open(filepath.Join(saveAdapter(t, m), lora.WeightsFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if names := f.Names(); len(names) != tt.count {
+				t.Errorf("%d tensors, want %d: %v", len(names), tt.count, names)
+			}
+			for name, want := range tt.want {
+				got, ok := f.Tensor(name)
+				if !ok || !got.Shape.Equal(want) || got.DType != core.Float32 {
+					t.Errorf("%s: %v %v %v, want %v", name, ok, got.DType, got.Shape, want)
+				}
+			}
+		})
+	}
+}
+
+func TestASavedAdapterLoadsAgain(t *testing.T) {
+	for _, name := range models.Supported() {
+		dir := stored(t, name, core.BFloat16)
+		m := loadWith(t, dir, models.LoadOptions{LoRA: lora.Config{Rank: 3, Alpha: 5, Dropout: 0.1, RSLoRA: true}})
+		scatter(m)
+		want, _ := evaluate(t, m)
+		again := loadWith(t, dir, models.LoadOptions{LoRA: lora.Config{Adapter: saveAdapter(t, m)}})
+		if got, _ := evaluate(t, again); !slices.Equal(got, want) {
+			t.Errorf("%s: the logits differ, by %.3g", name, distance(got, want))
+		}
+		if c := again.Adapter.Config(); c.Rank != 3 || c.Alpha != 5 || c.Dropout != 0.1 || !c.RSLoRA {
+			t.Errorf("%s: the configuration became %+v", name, c)
+		}
+	}
+}
+
+// TestAMergedModelGivesWhatItGivesWithItsAdapter: the sums are rounded to the weights' dtype,
+// once more than without merging, and those of float32 are the same numbers in another order.
+func TestAMergedModelGivesWhatItGivesWithItsAdapter(t *testing.T) {
+	for _, name := range models.Supported() {
+		for dtype, limit := range map[core.DType]float64{core.Float32: 0x1p-19, core.Float16: 0x1p-8, core.BFloat16: 0x1p-5} {
+			t.Run(name+" "+dtype.String(), func(t *testing.T) {
+				dir := stored(t, name, dtype)
+				m := loadWith(t, dir, models.LoadOptions{LoRA: lora.Config{Rank: 3, Alpha: 1}})
+				scatter(m)
+				want, wantLoss := evaluate(t, m)
+				if err := m.Merge(); err != nil {
+					t.Fatal(err)
+				}
+				s, err := m.Saved()
+				if err != nil {
+					t.Fatal(err)
+				}
+				before := named(t, load(t, dir))
+				for i, n := range s.Weights {
+					if n.Name != before[i].Name || n.Tensor.DType != before[i].Tensor.DType {
+						t.Errorf("%s is %s, was %s %s", n.Name, n.Tensor.DType, before[i].Name, before[i].Tensor.DType)
+					}
+				}
+				got, loss := evaluate(t, load(t, folder(t, s.Config, s.Weights)))
+				if d := distance(got, want); !(d < limit) || !(math.Abs(loss-wantLoss) < limit) {
+					t.Errorf("logits differ by %.3g, losses by %.3g; limit %.3g", d, math.Abs(loss-wantLoss), limit)
+				}
+			})
+		}
+	}
+}
+
+// TestInt8IsNearTheFilesAndKeepsWhatItIsNotFor: the embedding, the head and the router.
+func TestInt8IsNearTheFilesAndKeepsWhatItIsNotFor(t *testing.T) {
+	for _, name := range models.Supported() {
+		dir := stored(t, name, core.BFloat16)
+		want, _ := evaluate(t, load(t, dir))
+		m := loadWith(t, dir, models.LoadOptions{LoRA: lora.Config{Rank: 2, BaseInt8: true}})
+		quantised := 0
+		for _, p := range m.Params() {
+			if p.Tensor.DType == core.Int8 {
+				quantised++
+				if apart := strings.Contains(p.Name, "embed") || strings.Contains(p.Name, "head") || strings.HasSuffix(p.Name, ".gate.weight"); apart {
+					t.Errorf("%s is int8", p.Name)
+				}
+			}
+		}
+		if quantised < 2*5 {
+			t.Errorf("%s: only %d parameters are int8", name, quantised)
+		}
+		if got, _ := evaluate(t, m); !(distance(got, want) < 0.06) || slices.Equal(got, want) {
+			t.Errorf("%s: the logits differ by %.3g", name, distance(got, want))
+		}
+		if _, err := m.Named(); err == nil || !strings.Contains(err.Error(), "--base-int8") {
+			t.Errorf("%s: saved, %v", name, err)
+		}
+		if err := m.Merge(); err == nil || !strings.Contains(err.Error(), "--base-int8") {
+			t.Errorf("%s: merged, %v", name, err)
+		}
+	}
+}
+
+// TestKernelsApplyUnderLoRA trains with and without kernels, the references, on half
+// precision: the same sites get one as without LoRA, except experts that the kernel does not
+// compute as they are.
+func TestKernelsApplyUnderLoRA(t *testing.T) {
+	tests := map[string]struct {
+		config lora.Config
+		plain  string // the reason of the experts
+	}{
+		"attention":      {lora.Config{Rank: 2, Targets: []string{"q_proj", "v_proj"}}, ""},
+		"all linear":     {lora.Config{Rank: 2, Dropout: 0.2}, "its experts carry adapters"},
+		"int8":           {lora.Config{Rank: 2, BaseInt8: true, Targets: []string{"q_proj"}}, "its weights are int8"},
+		"int8 and alike": {lora.Config{Rank: 2, BaseInt8: true}, "its experts carry adapters"},
+	}
+	for what, tt := range tests {
+		for _, name := range models.Supported() {
+			t.Run(what+" "+name, func(t *testing.T) {
+				dir := stored(t, name, core.BFloat16)
+				o := models.LoadOptions{LoRA: tt.config, Seed: 3}
+				plain, fused := loadWith(t, dir, o), loadWith(t, dir, o)
+				for _, a := range apply(t, fused, "all", kernels(t, reference.Kernel)).Actions {
+					want := ""
+					if a.Site.Op == core.MoEExperts {
+						want = tt.plain
+					}
+					if a.Reason != want || (a.Kernel == nil && a.CoveredBy == "") != (want != "") {
+						t.Errorf("%s: kernel %v, reason %q; want %q", a.Site.Path, a.Kernel != nil, a.Reason, want)
+					}
+				}
+				before := frozen(plain)
+				scatter(plain)
+				scatter(fused)
+				a, b := train(t, plain, 4), train(t, fused, 4)
+				loss, param, worst := farthest(a, b, plain, fused)
+				if loss > 1e-5 || param > 1e-3 {
+					t.Errorf("losses differ by %.3g, %s by %.3g", loss, worst, param)
+				}
+				if !slices.Equal(frozen(plain), before) {
+					t.Error("a frozen weight has changed")
+				}
+			})
+		}
+	}
+}
+
+// frozen returns all bytes of the frozen parameters.
+func frozen(m *models.Model) []byte {
+	var all []byte
+	for _, p := range m.Params() {
+		if p.Frozen {
+			all = append(all, p.Tensor.Data...)
+		}
+	}
+	return all
+}
+
+func TestAnAdapterThatDoesNotFitIsRefused(t *testing.T) {
+	dir := stored(t, "llama", core.Float32)
+	good := func() (string, string) { // the folder, and its adapter_config.json
+		d := saveAdapter(t, loadWith(t, dir, models.LoadOptions{LoRA: lora.Config{Rank: 2, Targets: []string{"q_proj", "up_proj"}}}))
+		b, err := os.ReadFile(filepath.Join(d, lora.ConfigFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d, string(b)
+	}
+	for name, tt := range map[string]struct{ old, new, want string }{
+		"another rank":       {`"r": 2`, `"r": 3`, "lora_A.weight is [2 12], want [3 12]"},
+		"more targets":       {`"q_proj"`, `"q_proj", "k_proj"`, "has no tensor base_model.model.model.layers.0.self_attn.k_proj.lora_A.weight"},
+		"fewer targets":      {`"q_proj",`, ``, "4 tensors of adapter_model.safetensors have no place"},
+		"a target not there": {`"q_proj"`, `"query"`, `no linear layer is called "query"; the model has down_proj, gate_proj, k_proj`},
+		"the head":           {`"q_proj"`, `"lm_head"`, `no linear layer is called "lm_head"`},
+	} {
+		adapter, config := good()
+		if !strings.Contains(config, tt.old) {
+			t.Fatalf("%s: nothing to replace in %s", name, config)
+		}
+		write(t, adapter, lora.ConfigFile, []byte(strings.Replace(config, tt.old, tt.new, 1)))
+		_, err := models.LoadWith(dir, autograd.Heap{}, models.LoadOptions{LoRA: lora.Config{Adapter: adapter}})
+		if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), adapter) {
+			t.Errorf("%s: error %v, want one with %q", name, err, tt.want)
+		}
+	}
+	if _, err := models.LoadWith(dir, autograd.Heap{}, models.LoadOptions{LoRA: lora.Config{Adapter: t.TempDir()}}); err == nil {
+		t.Error("an empty folder was taken for an adapter")
+	}
+}

@@ -1,0 +1,96 @@
+package nn
+
+import (
+	"math"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/simd"
+)
+
+// Freeze makes all parameters that are added from now on frozen. They are stored in the
+// dtype that storage returns for them: float32, bfloat16, float16, or int8 for a matrix
+// that is only multiplied by. The parameter that it is given has no memory yet.
+func (b *Builder) Freeze(storage func(p *Param) core.DType) { b.storage = storage }
+
+// Set fills an entry from a floating-point tensor of its shape. A parameter in the tensor's
+// own dtype gets the same bits. Int8 gets, for each row, the nearest multiples of a scale
+// such that the largest magnitude becomes 127.
+func (p *Param) Set(e Entry, from core.Tensor) {
+	to := e.View(p.Tensor)
+	switch to.DType {
+	case from.DType:
+		copy(to.Data, from.Data)
+	case core.Float32:
+		from.Load(to.Float32s(), 0)
+	case core.Int8:
+		p.quantise(e, from)
+	default:
+		wide := make([]float32, from.Elems())
+		from.Load(wide, 0)
+		to.Store(wide, 0)
+	}
+}
+
+func (p *Param) quantise(e Entry, from core.Tensor) {
+	cols := e.Shape[len(e.Shape)-1]
+	scale, to := p.Scale[e.Offset/cols:], e.View(p.Tensor).Int8s()
+	simd.Parallel(len(to)/cols, max(1, grain/cols), func(lo, hi int) {
+		row := make([]float32, cols)
+		for r := lo; r < hi; r++ {
+			from.Load(row, r*cols)
+			scale[r] = quantiseRow(to[r*cols:(r+1)*cols], row)
+		}
+	})
+}
+
+// quantiseRow writes the multiples and returns the scale. What is not finite makes the
+// scale so too, and is found where the weights are used.
+func quantiseRow(dst []int8, row []float32) (scale float32) {
+	const most = math.MaxInt8
+	var high float32
+	for _, v := range row {
+		if v = float32(math.Abs(float64(v))); v > high || v != v {
+			high = v
+		}
+		if high != high {
+			break
+		}
+	}
+	scale = high / most
+	for i, v := range row {
+		dst[i] = 0
+		if scale > 0 {
+			dst[i] = int8(min(most, max(-most, math.RoundToEven(float64(v)/float64(scale)))))
+		}
+	}
+	return scale
+}
+
+// Load widens elements [from, from+len(dst)) of one row to float32.
+func (p *Param) Load(dst []float32, from int) {
+	if p.Tensor.DType == core.Int8 {
+		cols := p.Tensor.Shape[len(p.Tensor.Shape)-1]
+		simd.Int8ToFloat32(dst, p.Tensor.Int8s()[from:from+len(dst)], p.Scale[from/cols])
+		return
+	}
+	p.Tensor.Load(dst, from)
+}
+
+// operand makes the rows of a weight from the given one on an operand of a product, which
+// widens them while they are packed. w is a parameter's tensor as an operation gets it,
+// scale what the parameter has.
+func operand(w core.Tensor, scale []float32, row int) simd.Matrix {
+	cols := w.Shape[len(w.Shape)-1]
+	m, from := simd.Matrix{Stride: cols}, row*cols
+	switch w.DType {
+	case core.BFloat16:
+		m.BFloat16 = w.Uint16s()[from:]
+	case core.Float16:
+		m.Float16 = w.Uint16s()[from:]
+	case core.Int8:
+		m.Int8, m.Scale = w.Int8s()[from:], scale[row:]
+	default:
+		m.Data = w.Float32s()[from:]
+	}
+	return m
+}

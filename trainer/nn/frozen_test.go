@@ -1,0 +1,153 @@
+package nn
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/autograd"
+)
+
+// storages are the dtypes of frozen weights.
+var storages = []core.DType{core.Float32, core.BFloat16, core.Float16, core.Int8}
+
+// freeze makes the parameters that build adds frozen in a dtype, those of float32 the same
+// numbers, and returns both. Their values are random.
+func freeze(t *testing.T, dtype core.DType, build func(b *Builder)) (frozen, wide []*Param) {
+	t.Helper()
+	half, full := NewBuilder(autograd.Heap{}), NewBuilder(autograd.Heap{})
+	half.Freeze(func(*Param) core.DType { return dtype })
+	build(half)
+	build(full)
+	for i, p := range half.params {
+		for _, e := range p.Entries {
+			p.Set(e, core.FromFloat32(normal(newRand(uint64(i+e.Offset)), e.Shape.Elems()), e.Shape...))
+		}
+		cols := p.Tensor.Shape[len(p.Tensor.Shape)-1]
+		to := full.params[i].Tensor.Float32s()
+		for at := 0; at < len(to); at += cols {
+			p.Load(to[at:at+cols], at)
+		}
+	}
+	return half.params, full.params
+}
+
+// TestFrozenWeightsActAsTheSameNumbersInFloat32 compares values and the gradient of x, to
+// the bit: weights are widened on their way into the product.
+func TestFrozenWeightsActAsTheSameNumbersInFloat32(t *testing.T) {
+	const tokens, in, out, experts = 11, 9, 6, 3
+	forms := map[string]struct {
+		build   func(b *Builder)
+		forward func(c *Context, x *autograd.Value, p *Param) *autograd.Value
+	}{
+		"linear": {func(b *Builder) { b.Param("w", out, in) }, func(c *Context, x *autograd.Value, p *Param) *autograd.Value {
+			return (&Linear{Weight: p}).Forward(c, x)
+		}},
+		"experts": {func(b *Builder) { b.Param("w", experts, out, in) }, func(c *Context, x *autograd.Value, p *Param) *autograd.Value {
+			return groupedLinear(c.G, x, c.Leaf(p), p.Scale, c.G.Input("offsets", core.FromInt32([]int32{0, 5, 5, tokens}, experts+1)))
+		}},
+	}
+	for name, form := range forms {
+		for _, dtype := range storages {
+			t.Run(name+" "+dtype.String(), func(t *testing.T) {
+				frozen, wide := freeze(t, dtype, form.build)
+				pass := func(p *Param) (y, dx []float32) {
+					c := newContext(t, 1, tokens)
+					x := param(c, "x", normal(newRand(8), tokens*in), tokens, in)
+					values, grads := run(t, c, []*autograd.Value{form.forward(c, x, p)}, [][]float32{normal(newRand(9), tokens*out)}, x)
+					return values[0], grads[0]
+				}
+				y, dx := pass(frozen[0])
+				wantY, wantDx := pass(wide[0])
+				equal(t, "y", y, wantY)
+				equal(t, "dx", dx, wantDx)
+			})
+		}
+	}
+}
+
+func TestAFrozenEmbeddingIsWidenedWhereItIsLookedUp(t *testing.T) {
+	for _, dtype := range []core.DType{core.BFloat16, core.Float16} {
+		frozen, wide := freeze(t, dtype, func(b *Builder) { NewEmbedding(b, "e", 7, 5, -1) })
+		look := func(p *Param) []float32 {
+			c := newContext(t, 1, 4)
+			copy(c.batch.IDs, []int32{6, 0, 3, 3})
+			return forward(t, c, (&Embedding{Weight: p, Padding: -1}).Forward(c))
+		}
+		equal(t, dtype.String(), look(frozen[0]), look(wide[0]))
+	}
+}
+
+// TestInt8IsWithinHalfAStepOfEachRow has rows of very different sizes and one of zeros.
+func TestInt8IsWithinHalfAStepOfEachRow(t *testing.T) {
+	const cols = 40
+	sizes := []float32{1, 1e-20, 0, 1e20}
+	v := normal(newRand(3), len(sizes)*cols)
+	for i := range v {
+		v[i] *= sizes[i/cols]
+	}
+	b := NewBuilder(autograd.Heap{})
+	b.Freeze(func(*Param) core.DType { return core.Int8 })
+	p := b.Param("w", len(sizes), cols)
+	p.Set(p.Entries[0], core.FromFloat32(v, len(sizes), cols))
+	for r := range sizes {
+		row, got := v[r*cols:(r+1)*cols], make([]float32, cols)
+		p.Load(got, r*cols)
+		high := float32(0)
+		for _, x := range row {
+			high = max(high, float32(math.Abs(float64(x))))
+		}
+		for i, x := range row {
+			if d := math.Abs(float64(got[i]) - float64(x)); d > 1.0001*float64(high)/127/2 {
+				t.Errorf("row %d: %v became %v, the largest is %v", r, x, got[i], high)
+			}
+		}
+		if !slices.Contains(p.Tensor.Int8s()[r*cols:(r+1)*cols], 127) && !slices.Contains(p.Tensor.Int8s()[r*cols:(r+1)*cols], -127) && high > 0 {
+			t.Errorf("row %d does not use all of the range", r)
+		}
+	}
+}
+
+func TestInt8DoesNotHideWhatIsNotFinite(t *testing.T) {
+	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		b := NewBuilder(autograd.Heap{})
+		b.Freeze(func(*Param) core.DType { return core.Int8 })
+		p := b.Param("w", 2, 3)
+		p.Set(p.Entries[0], core.FromFloat32([]float32{1, 2, 3, 4, float32(bad), 5}, 2, 3))
+		good, row := make([]float32, 3), make([]float32, 3)
+		p.Load(good, 0)
+		p.Load(row, 3)
+		if finite := func(v float32) bool { return v-v == 0 }; slices.ContainsFunc(row, finite) || !finite(good[0]) {
+			t.Errorf("%v: the rows became %v and %v", bad, good, row)
+		}
+	}
+}
+
+// TestAFrozenModelTrainsItsAdaptersAlone: nothing else gets a gradient, or memory for one.
+func TestAFrozenModelTrainsItsAdaptersAlone(t *testing.T) {
+	b := NewBuilder(autograd.Heap{})
+	b.Freeze(func(*Param) core.DType { return core.Float32 })
+	cfg := tiny()
+	cfg.Vocab = 3000
+	d, err := NewDecoder(b, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	A, B, err := d.Adapt(d.Targets()[0], Adaptation{Rank: 2, Scale: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := d.Trainable(); !slices.Equal(got, []*Param{A, B}) {
+		t.Errorf("%d parameters are trainable, want the two of the adapter", len(got))
+	}
+	c := newContext(t, 1, 3)
+	p, err := d.Compile(c, d.Forward(c).Loss, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if weight := 4 * 3000 * 10; p.Bytes() > weight {
+		t.Errorf("the program holds %d bytes, the embedding alone has %d", p.Bytes(), weight)
+	}
+}
