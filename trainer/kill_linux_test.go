@@ -1,40 +1,125 @@
 package trainer_test
 
 import (
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
+	"testing"
 	"time"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/internal/plugintest"
+	"github.com/seed98097648/tune/trainer"
 )
 
-// killPlugins sends SIGKILL to one running plugin of dir after the other, in turn, until
-// stop is called. Between two of them the run makes some calls, as calls counts them:
-// where the machine is so busy that a plugin takes longer to start than to be killed, it
-// would be given up for dying again and again on one call.
-func killPlugins(dir string, every time.Duration, calls func() uint64) (stop func()) {
-	done, ended := make(chan struct{}), make(chan struct{})
+// killsVariable is the environment variable with the number of kills, for a longer run
+// of TestKilledPluginsChangeNothing than everyday's.
+const killsVariable = "TUNE_TEST_KILLS"
+
+// TestKilledPluginsChangeNothing kills plugins at random moments of a run, over both
+// transports, and compares every loss and the parameters at its end with those of a run
+// of as many steps in peace.
+func TestKilledPluginsChangeNothing(t *testing.T) {
+	kills := 40
+	if n, err := strconv.Atoi(os.Getenv(killsVariable)); err == nil {
+		kills = n
+	}
+	mem := plugintest.Memory(t)
+	large := func(c *trainer.EngineConfig) { c.Batch = 40 } // so that some kills come during a call
+	for name, opts := range map[string]transport.Options{"doorbell": {}, "portable": {Portable: true}} {
+		t.Run(name, func(t *testing.T) {
+			seed := uint64(time.Now().UnixNano())
+			reg := plugintest.Scan(t, opts)
+			killed := newRun(t, mem, all(t, reg), large)
+			start := time.Now()
+			k := killPlugins(plugintest.Dir(t), kills, seed, func() uint64 { return health(reg).Calls })
+			t.Cleanup(k.wait)
+			for !k.over() {
+				killed.steps(1)
+			}
+			took := time.Since(start)
+			killed.steps(2) // to notice the last ones
+			h := health(reg)
+			t.Logf("seed %d: %d kills in %.1f s and %d steps: %d calls, %d of them made again, %d deaths noticed",
+				seed, len(k.killed), took.Seconds(), len(killed.losses), h.Calls, h.Repeats, h.Deaths)
+			if h.Fallbacks != 0 || h.Deaths != uint64(kills) {
+				t.Errorf("%d fall-backs and %d deaths, want none and %d", h.Fallbacks, h.Deaths, kills)
+			}
+			want := newRun(t, mem, all(t, plugintest.Scan(t, opts)), large).steps(len(killed.losses))
+			sameBits(t, killed, want)
+		})
+	}
+}
+
+// health is the sum over all kernels.
+func health(reg *core.Registry) (sum core.Health) {
+	for _, k := range reg.Kernels() {
+		h := k.(core.HealthReporter).Health()
+		sum.Calls += h.Calls
+		sum.Deaths += h.Deaths
+		sum.Repeats += h.Repeats
+		sum.Fallbacks += h.Fallbacks
+	}
+	return sum
+}
+
+// killer sends SIGKILL to running plugins, each time to a random one at a random moment.
+type killer struct {
+	stop, ended chan struct{}
+	killed      map[int]bool // processes; to be read once the killer is over
+}
+
+// killPlugins kills so many processes that run plugins of dir. Between two of them the
+// run makes some calls, as calls counts them: where the machine is so busy that a plugin
+// takes longer to start than to be killed, it would be given up for dying again and
+// again on one call.
+func killPlugins(dir string, kills int, seed uint64, calls func() uint64) *killer {
+	k := &killer{make(chan struct{}), make(chan struct{}), map[int]bool{}}
+	rng := rand.New(rand.NewPCG(seed, 0))
 	go func() {
-		defer close(ended)
-		var next uint64
-		for i := 0; ; i++ {
+		defer close(k.ended)
+		for next := uint64(0); len(k.killed) < kills; {
 			select {
-			case <-done:
+			case <-k.stop:
 				return
-			case <-time.After(every):
+			case <-time.After(time.Duration(rng.IntN(int(10 * time.Millisecond)))):
 			}
 			now := calls()
 			if now < next {
 				continue
 			}
-			next = now + 2 // the one that may be at hand, and the start of another
-			if pids := pluginPIDs(dir); len(pids) > 0 {
-				syscall.Kill(pids[i%len(pids)], syscall.SIGKILL) // one that has just ended is no matter
+			pids := pluginPIDs(dir)
+			if len(pids) == 0 {
+				continue
+			}
+			pid := pids[rng.IntN(len(pids))]
+			if !k.killed[pid] && syscall.Kill(pid, syscall.SIGKILL) == nil {
+				k.killed[pid] = true
+				next = now + 2 // the one that may be at hand, and the start of another
 			}
 		}
 	}()
-	return func() { close(done); <-ended }
+	return k
+}
+
+// over reports whether all are killed.
+func (k *killer) over() bool {
+	select {
+	case <-k.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// wait ends the killing.
+func (k *killer) wait() {
+	close(k.stop)
+	<-k.ended
 }
 
 // pluginPIDs lists the processes that run an executable of dir and are our children.
