@@ -28,6 +28,7 @@ type process struct {
 	path    string
 	cmd     *exec.Cmd
 	cancel  context.CancelFunc // ends the process and what it started
+	runner  *runner
 	client  *goplugin.Client
 	kernels proto.KernelsClient
 	about   *proto.DescribeReply // who the plugin says it is
@@ -88,6 +89,7 @@ func newProcess(opts Options, path string, sum []byte, dir string) (*process, er
 		life: life, child: child, link: bell, words: &lastWords{},
 		bound: map[binding]uint32{}, closed: make(chan struct{})}
 	isolate(p.cmd)
+	p.runner = newRunner(p.cmd, &goplugin.SecureConfig{Checksum: sum, Hash: sha256.New()})
 	p.cmd.ExtraFiles = extraFiles(child, control)
 	p.cmd.Env = append(os.Environ(), envLink+"="+linkName, envSpin+"="+opts.Spin.String(),
 		envThreads+"="+strconv.Itoa(opts.Threads), envHost+"="+strconv.Itoa(os.Getpid()),
@@ -98,10 +100,10 @@ func newProcess(opts Options, path string, sum []byte, dir string) (*process, er
 	p.client = goplugin.NewClient(&goplugin.ClientConfig{
 		HandshakeConfig:  handshake(),
 		Plugins:          goplugin.PluginSet{service: &glue{}},
-		Cmd:              p.cmd,
+		RunnerFunc:       p.runner.adopt,
+		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: dir},
 		SkipHostEnv:      true, // it is in Cmd.Env
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
-		SecureConfig:     &goplugin.SecureConfig{Checksum: sum, Hash: sha256.New()},
 		StartTimeout:     opts.StartTimeout,
 		Logger:           log,
 		Stderr:           p.words, // go-plugin logs it already
@@ -110,7 +112,8 @@ func newProcess(opts Options, path string, sum []byte, dir string) (*process, er
 		// A local socket in a folder of ours needs no secrecy; a TCP port does.
 		AutoMTLS: runtime.GOOS == "windows",
 		// An idle connection would be closed and opened again.
-		GRPCDialOptions: []grpc.DialOption{grpc.WithIdleTimeout(0)},
+		GRPCDialOptions: []grpc.DialOption{grpc.WithIdleTimeout(0),
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage))},
 	})
 	return p, nil
 }
@@ -167,7 +170,7 @@ func (p *process) gone() bool {
 	case <-p.life.gone:
 		return true
 	default:
-		return p.client.Exited()
+		return p.runner.gone()
 	}
 }
 
@@ -201,6 +204,9 @@ func (p *process) end() {
 	p.close()
 }
 
+// maxMessage bounds what a plugin can say at once over gRPC, in bytes.
+const maxMessage = 1 << 20
+
 // closeGrace is more than go-plugin gives a process to end by itself.
 const closeGrace = 3 * time.Second
 
@@ -210,8 +216,6 @@ func (p *process) close() {
 		return
 	}
 	close(p.closed)
-	// Kill waits until nobody has the plugin's output open. Should the plugin have
-	// left processes behind that do, they are ended with it.
 	t := time.AfterFunc(closeGrace, p.cancel)
 	p.client.Kill()
 	t.Stop()
