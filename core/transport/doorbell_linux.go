@@ -25,6 +25,7 @@ type doorbell struct {
 	spin    spinner
 	number  uint32 // of the latest request
 	waiting bool   // wait has been called for this request
+	early   bool   // there was a reply before the request
 }
 
 // words are the parts of the control memory that both sides use.
@@ -68,6 +69,7 @@ func (d *doorbell) forget(ctx context.Context, region uint32) error {
 func (d *doorbell) record() []byte { return d.mem[offRecord:] }
 
 func (d *doorbell) start(int) {
+	d.early = atomic.LoadUint32(d.reply) != d.number
 	d.number++
 	d.waiting = false
 	sched.Rest()
@@ -81,7 +83,10 @@ func (d *doorbell) wait(limit time.Duration) (answer, bool) {
 	}
 	d.waiting = true
 	old := d.number - 1
-	if await(d.reply, d.hostAsleep, old, spin, limit) == old {
+	switch reply := await(d.reply, d.hostAsleep, old, spin, limit); {
+	case d.early || reply != old && reply != d.number:
+		return answer{broken: errUnasked}, true
+	case reply == old:
 		return answer{}, false
 	}
 	a := answer{status: proto.Status(order.Uint32(d.mem[offStatus:])), busy: nanoseconds(order.Uint64(d.mem[offBusy:]))}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -82,8 +83,9 @@ func TestCloseEndsTheProcess(t *testing.T) {
 	})
 }
 
-// TestRestartsLeakNothing restarts a plugin often and counts this process's open files
-// and what is left in the folder for temporary files.
+// TestRestartsLeakNothing restarts a plugin a hundred times and counts this process's
+// open files, goroutines, shared memory, and what is left in the folder for temporary
+// files.
 func TestRestartsLeakNothing(t *testing.T) {
 	onEachPath(t, func(t *testing.T, o Options) {
 		tmp, err := os.MkdirTemp("", "") // short: the name of a socket in it is limited
@@ -101,11 +103,15 @@ func TestRestartsLeakNothing(t *testing.T) {
 			p.mustForward(t, "")
 		}
 		restart()
-		before := openFiles(t)
-		for range 20 {
+		count := func() [3]int { return [3]int{openFiles(t), runtime.NumGoroutine(), mappings(t, os.Getpid(), "tune-")} }
+		before := count()
+		for range 100 {
 			restart()
 		}
-		eventually(t, "closing all files", func() bool { return openFiles(t) <= before })
+		eventually(t, "closing all files, goroutines and memory", func() bool {
+			now := count()
+			return now[0] <= before[0] && now[1] <= before[1] && now[2] <= before[2]
+		})
 		// tune-* and plugin* are ours and go-plugin's; the test has folders of its own.
 		if left, err := filepath.Glob(filepath.Join(tmp, "[tp][ul]*")); err != nil || len(left) > 0 {
 			t.Errorf("left behind: %v %v", left, err)

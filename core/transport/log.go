@@ -66,7 +66,11 @@ func (a *logAdapter) StandardLogger(o *hclog.StandardLoggerOptions) *log.Logger 
 }
 
 func (a *logAdapter) StandardWriter(*hclog.StandardLoggerOptions) io.Writer {
-	return writerFunc(func(b []byte) { a.Debug(string(bytes.TrimSpace(b))) })
+	return writerFunc(func(b []byte) {
+		if a.IsDebug() { // what nobody reads should cost little
+			a.Debug(string(bytes.TrimSpace(b)))
+		}
+	})
 }
 
 type writerFunc func([]byte)
@@ -108,7 +112,7 @@ func (w *lastWords) String() string {
 	defer w.mu.Unlock()
 	lines := strings.FieldsFunc(string(w.text), func(r rune) bool { return r == '\n' })
 	for i := range lines {
-		lines[i] = strings.TrimSpace(lines[i])
+		lines[i] = printable(lines[i])
 	}
 	if w.crashed && len(lines) > 3 {
 		lines = lines[:3]

@@ -55,6 +55,9 @@ func newPlugin(o Options, path, sum string, proc *process) (*plugin, error) {
 		return nil, fmt.Errorf("transport: %s: %w: it offers no kernel, or has no name; its author must pass both to transport.Serve",
 			path, core.ErrIncompatible)
 	}
+	if err := checkDescription(d); err != nil {
+		return nil, fmt.Errorf("transport: %s: %w: %w; its author must change what is passed to transport.Serve", path, core.ErrIncompatible, err)
+	}
 	p := &plugin{opts: o, proc: proc,
 		manifest: core.Manifest{Name: d.GetName(), Version: d.GetVersion(), Path: path, Checksum: sum}}
 	for i, k := range d.GetKernels() {

@@ -72,6 +72,7 @@ func TestOpenSaysWhatIsWrongWithAFile(t *testing.T) {
 		"another version":      {role("other_version"), core.ErrIncompatible, "rebuild the plugin"},
 		"another cookie":       {role("other_cookie"), core.ErrIncompatible, "not a kernel plugin"},
 		"no kernels":           {role("no_kernels"), core.ErrIncompatible, "offers no kernel"},
+		"an endless line":      {role("endless_line"), core.ErrPluginExited, "did not shake hands in time"},
 		"leaves a child":       {file("#!/bin/sh\nsleep 1000\n", 0o700), core.ErrPluginExited, "did not shake hands in time"},
 	}
 	for name, tc := range cases {

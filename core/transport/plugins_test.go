@@ -34,6 +34,16 @@ func roles() map[string]func() {
 		"other_version":  func() { serveAs(ProtocolVersion+1, cookieKey) },
 		"other_cookie":   func() { serveAs(ProtocolVersion, "ANOTHER_PLUGIN") },
 		"host_of_plugin": hostOfPlugin,
+
+		"dies_in_bind": func() {
+			Serve("bound", "1", moody{Kernel: reference.Kernel(core.RMSNorm), info: everySecond(func() { os.Exit(7) })})
+		},
+		"hangs_in_bind": func() {
+			Serve("bound", "1", moody{Kernel: reference.Kernel(core.RMSNorm), info: everySecond(func() { select {} })})
+		},
+		"stays":        func() { Serve("stays", "1", testKernels()...); select {} },
+		"endless_line": func() { endless(os.Stdout) },
+		"child":        func() { time.Sleep(time.Hour) },
 	}
 }
 
@@ -111,8 +121,8 @@ func (m moody) Info() core.Info {
 }
 
 func (m moody) Supports(f core.Facts) error {
-	if f.Dim == 13 {
-		return fmt.Errorf("%w: dim 13 brings bad luck", core.ErrNotSupported)
+	if err := harmWhenAsked(f); err != nil {
+		return err
 	}
 	return m.Kernel.Supports(f)
 }
@@ -155,6 +165,8 @@ func behave(c *core.Call) error {
 	case "hang":
 		times(c.Site)
 		time.Sleep(time.Hour)
+	default:
+		harm(c.Site)
 	case "slow":
 		times(c.Site)
 		time.Sleep(100 * time.Millisecond)
