@@ -71,8 +71,21 @@ func harm(what string) {
 			startChild(&syscall.SysProcAttr{Setsid: true})
 			os.Exit(7)
 		}
+	case "spin":
+		times(what)
+		spin()
+	case "spin once":
+		if times(what) == 1 {
+			spin()
+		}
 	case "have a child":
 		startChild(&syscall.SysProcAttr{})
+	}
+}
+
+// spin keeps a core busy for ever.
+func spin() {
+	for i := 0; ; i++ {
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -26,48 +27,74 @@ func running(pid int) bool {
 	return !strings.HasPrefix(state, "Z")
 }
 
+// TestPluginsEndWithTheirHost kills a program whose two plugins are at rest, and one
+// whose plugins are busy with a call.
 func TestPluginsEndWithTheirHost(t *testing.T) {
-	path := pluginPath(t, "plugin")
-	cmd := exec.Command(pluginPath(t, "host_of_plugin"), path)
-	out, err := cmd.StdoutPipe()
+	for _, site := range []string{"rest", "spin"} {
+		t.Run(site, func(t *testing.T) {
+			calls := counted(t)
+			host, plugins := startHost(t, site)
+			if site == "spin" {
+				eventually(t, "both calls", func() bool { return calls(site) == len(plugins) })
+			}
+			for _, pid := range plugins {
+				if !running(pid) {
+					t.Errorf("plugin %d does not run", pid)
+				}
+			}
+			if err := host.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			if err := host.Wait(); err == nil {
+				t.Error("the host was not killed")
+			}
+			for _, pid := range plugins {
+				eventually(t, "the end of a plugin", func() bool { return !running(pid) })
+			}
+		})
+	}
+}
+
+// startHost starts a program with two plugins, one over each transport, and returns
+// their processes.
+func startHost(t *testing.T, site string) (host *exec.Cmd, plugins []int) {
+	t.Helper()
+	host = exec.Command(pluginPath(t, "host_of_plugin"), pluginPath(t, "plugin"), site)
+	out, err := host.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
+	if err := host.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var pids []int
-	for lines := bufio.NewScanner(out); len(pids) < 2 && lines.Scan(); {
+	for lines := bufio.NewScanner(out); len(plugins) < 2 && lines.Scan(); {
 		pid, err := strconv.Atoi(lines.Text())
 		if err != nil {
 			t.Fatal(lines.Text())
 		}
-		pids = append(pids, pid)
+		plugins = append(plugins, pid)
 	}
-	for _, pid := range pids {
-		if !running(pid) {
-			t.Errorf("plugin %d does not run", pid)
-		}
+	if len(plugins) != 2 {
+		t.Fatalf("the host has ended: %v", host.Wait())
 	}
-	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err == nil || len(pids) != 2 {
-		t.Fatalf("host: %v, plugins %v", err, pids)
-	}
-	for _, pid := range pids {
-		eventually(t, "the end of a plugin", func() bool { return !running(pid) })
-	}
+	return host, plugins
 }
 
 // TestLifelineAloneEndsAPlugin: without the operating system's help, as on other
-// systems, the end of the lifeline is enough.
+// systems, the end of the lifeline is enough, also in the middle of a call.
 func TestLifelineAloneEndsAPlugin(t *testing.T) {
+	calls := counted(t)
 	p := open(t, quiet(Options{}))
-	if err := p.proc.life.conn.CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the end of the plugin", p.proc.gone)
+	bell := p.bell()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		eventually(t, "the call", func() bool { return calls("spin once") == 1 })
+		if err := bell.life.conn.CloseWrite(); err != nil {
+			t.Error(err)
+		}
+	})
+	p.mustForward(t, "spin once")
+	wg.Wait()
 }
 
 func TestCloseEndsTheProcess(t *testing.T) {
@@ -99,7 +126,7 @@ func TestRestartsLeakNothing(t *testing.T) {
 			if err := syscall.Kill(p.pid(), syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "noticing the death", p.proc.gone)
+			<-p.proc.life.gone
 			p.mustForward(t, "")
 		}
 		restart()

@@ -81,7 +81,8 @@ func serveAs(version uint, cookie string) {
 		Plugins: goplugin.PluginSet{service: &glue{server: newServer("odd", "1", nil)}}})
 }
 
-// hostOfPlugin is a program that opens plugins and is then killed.
+// hostOfPlugin is a program that opens plugins, calls each with the site that it is
+// given, and is then killed.
 func hostOfPlugin() {
 	for _, portable := range []bool{false, true} {
 		p, err := quiet(Options{Portable: portable}).Open(context.Background(), os.Args[1])
@@ -90,6 +91,9 @@ func hostOfPlugin() {
 			os.Exit(1)
 		}
 		fmt.Println(p.(*plugin).proc.cmd.Process.Pid)
+		c := makeCall(new(testing.T), core.RMSNorm, core.Forward, normFacts(), nil, nil)
+		c.Site = os.Args[2]
+		go func() { _ = p.Kernels()[0].Forward(context.Background(), c) }() // it may never end
 	}
 	time.Sleep(time.Hour)
 }
