@@ -95,8 +95,8 @@ func fillMemory() {
 	if err := unix.Setrlimit(unix.RLIMIT_DATA, &limit); err != nil {
 		panic(err)
 	}
-	for all := [][]byte(nil); ; {
-		all = append(all, bytes.Repeat([]byte{1}, 1<<20))
+	for n := 1; ; n *= 2 {
+		copy(bytes.Repeat([]byte{1}, n<<20), "used")
 	}
 }
 

@@ -169,8 +169,6 @@ func behave(c *core.Call) error {
 	case "hang":
 		times(c.Site)
 		time.Sleep(time.Hour)
-	default:
-		harm(c.Site)
 	case "slow":
 		times(c.Site)
 		time.Sleep(100 * time.Millisecond)
@@ -186,6 +184,8 @@ func behave(c *core.Call) error {
 		panic("index out of luck")
 	case "not supported":
 		return fmt.Errorf("%w: only even days", core.ErrNotSupported)
+	default:
+		harm(c.Site)
 	}
 	return nil
 }
