@@ -18,9 +18,9 @@ func (o Options) limits() limits { return limits{bytes: o.MaxMemory, cpus: o.Max
 // errNoLimits is the answer where the operating system cannot limit another process.
 var errNoLimits = fmt.Errorf("the memory and processors of a plugin can be limited on Linux only; go on without --plugin-memory and --plugin-cpus: %w", errors.ErrUnsupported)
 
-// check reports limits that cannot be set.
-func (l limits) check() error {
-	switch {
+// CheckLimits reports limits that cannot be set, as opening a plugin would.
+func (o Options) CheckLimits() error {
+	switch l := o.limits(); {
 	case l.bytes < 0 || l.cpus < 0:
 		return fmt.Errorf("transport: limits of a plugin: %d bytes and %d processors must not be negative", l.bytes, l.cpus)
 	case l != limits{} && !hasLimits:

@@ -29,7 +29,7 @@ var (
 // and what to do.
 func (o Options) Open(ctx context.Context, path string) (core.Plugin, error) {
 	o = o.withDefaults()
-	if err := o.limits().check(); err != nil {
+	if err := o.CheckLimits(); err != nil {
 		return nil, err
 	}
 	sum, err := o.checksum(path)

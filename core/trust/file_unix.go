@@ -26,12 +26,12 @@ const (
 // CheckFile refuses a plugin's file that somebody else could have written. f is the open
 // file and path the name that it was opened by, which may be a symbolic link.
 //
-// The file, the folder that holds it, and the folder that holds the link must belong to
-// the user or to root, and nobody else may write to them: not everybody, and no group but
-// root's or the private group that some systems make for each user. A folder further up
-// must not be writable by everybody, unless its sticky bit keeps them from renaming what
-// is not theirs, as in /tmp. The error wraps core.ErrUntrusted and gives the remedy. On
-// Windows nothing is checked.
+// The file and the folder that holds it must belong to the user or to root, and nobody
+// else may write to them: not everybody, and no group but root's or the private group
+// that some systems make for each user. The same holds for the folder that a link leads
+// to, and a folder further up must not be writable by everybody, unless the sticky bit
+// keeps them from renaming what is not theirs, as in /tmp. The error wraps
+// core.ErrUntrusted and gives the remedy. On Windows nothing is checked.
 func CheckFile(f *os.File, path string) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -45,12 +45,14 @@ func CheckFile(f *os.File, path string) error {
 	if err != nil {
 		return fmt.Errorf("trust: %w", err)
 	}
-	for _, p := range []string{path, real} {
-		if err := me.checkFolders(p); err != nil {
-			return err
-		}
+	path, err = filepath.Abs(path)
+	if err != nil {
+		return fmt.Errorf("trust: %w", err)
 	}
-	return nil
+	if err := me.checkFolders(path, false); err != nil || real == path {
+		return err
+	}
+	return me.checkFolders(real, true)
 }
 
 // identity is who runs this process, as far as files know.
@@ -88,29 +90,28 @@ func (me identity) check(path string, info fs.FileInfo) error {
 	mode := info.Mode()
 	switch {
 	case stat.Uid != me.user && stat.Uid != rootID:
-		return refuse("%s %s belongs to user %s, who could change it; make it yours (chown %d %s), %s",
+		return refuse("%s %s belongs to user %s, who could change it; run chown %d %s, %s",
 			what, path, userName(stat.Uid), me.user, path, remedyFolder)
 	case mode&othersWrite != 0:
-		return refuse("everybody can write to %s %s; run chmod o-w %s", what, path, path)
+		return refuse("everybody can write to %s %s; run chmod o-w %s, %s", what, path, path, remedyFolder)
 	case mode&groupWrites != 0 && stat.Gid != rootID && !(stat.Gid == me.group && me.privateGroup):
-		return refuse("group %s can write to %s %s; run chmod g-w %s", groupName(stat.Gid), what, path, path)
+		return refuse("group %s can write to %s %s; run chmod g-w %s, %s", groupName(stat.Gid), what, path, path, remedyFolder)
 	}
 	return nil
 }
 
-// checkFolders looks at the folder that holds the file, and at those above it.
-func (me identity) checkFolders(path string) error {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return fmt.Errorf("trust: %w", err)
-	}
-	dir := filepath.Dir(abs)
+// checkFolders looks at the folder that holds a file, which may be one like /tmp if
+// sticky is true, and at those above it.
+func (me identity) checkFolders(path string, sticky bool) error {
+	dir := filepath.Dir(path)
 	info, err := os.Stat(dir)
 	if err != nil {
 		return fmt.Errorf("trust: %w", err)
 	}
-	if err := me.check(dir, info); err != nil {
-		return err
+	if !sticky || info.Mode()&fs.ModeSticky == 0 {
+		if err := me.check(dir, info); err != nil {
+			return err
+		}
 	}
 	for parent := filepath.Dir(dir); parent != dir; dir, parent = parent, filepath.Dir(parent) {
 		info, err := os.Stat(parent)
