@@ -16,15 +16,15 @@ each kernel is asked about every kind of use that this program knows.`
 func (a *app) kernelsInspectCommand() *Command {
 	c := &Command{Name: "kernels inspect", Usage: "NAME [FLAGS]", Short: "show one plugin: who it is and what it supports", Long: kernelsInspectLong,
 		Examples: "tune kernels inspect npu_fused_rope\n"}
-	var dir string
+	var p pluginFlags
 	var asJSON bool
-	addListing(c.Group("Flags"), &dir, &asJSON)
+	addListing(c.Group("Flags"), &p, &asJSON)
 	c.finish()
 	c.Run = func(ctx context.Context, args []string) (err error) {
 		if len(args) != 1 {
 			return c.usagef("inspect takes one name; \"tune kernels list\" shows them")
 		}
-		reg, err := a.scan(ctx, dir, transport.Options{})
+		reg, err := p.scan(ctx, a, transport.Options{})
 		if err != nil {
 			return err
 		}

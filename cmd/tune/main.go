@@ -49,6 +49,7 @@ func (a *app) commands() []*Command {
 		a.planCommand(),
 		a.kernelsListCommand(),
 		a.kernelsInspectCommand(),
+		a.kernelsLockCommand(),
 		a.kernelsPlanCommand(),
 		a.kernelsBenchCommand(),
 		a.parityCommand(),

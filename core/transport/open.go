@@ -2,13 +2,9 @@ package transport
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"strings"
 
 	"github.com/seed98097648/tune/core"
@@ -28,11 +24,15 @@ var (
 
 // Open starts the plugin at path and asks it who it is. It is a core.Opener. Errors
 // wrap core.ErrIncompatible if the file is not a plugin that this host understands,
-// core.ErrPluginExited if the process ended or had to be stopped, and fs.ErrNotExist if
-// the file is not there; they name the path and what to do.
+// core.ErrUntrusted if it must not be started, core.ErrPluginExited if the process ended
+// or had to be stopped, and fs.ErrNotExist if the file is not there; they name the path
+// and what to do.
 func (o Options) Open(ctx context.Context, path string) (core.Plugin, error) {
 	o = o.withDefaults()
-	sum, err := checksum(path)
+	if err := o.CheckLimits(); err != nil {
+		return nil, err
+	}
+	sum, err := o.checksum(path)
 	if err != nil {
 		return nil, err
 	}
@@ -57,6 +57,11 @@ func newPlugin(o Options, path, sum string, proc *process) (*plugin, error) {
 	}
 	if err := checkDescription(d); err != nil {
 		return nil, fmt.Errorf("transport: %s: %w: %w; its author must change what is passed to transport.Serve", path, core.ErrIncompatible, err)
+	}
+	if o.Lock != nil {
+		if err := o.Lock.AllowName(path, sum, d.GetName()); err != nil {
+			return nil, err
+		}
 	}
 	p := &plugin{opts: o, proc: proc,
 		manifest: core.Manifest{Name: d.GetName(), Version: d.GetVersion(), Path: path, Checksum: sum}}
@@ -87,25 +92,18 @@ func kernelInfo(d *proto.DescribeReply, k *proto.KernelInfo) (core.Info, error) 
 	return info, nil
 }
 
-// checksum returns the SHA-256 of an executable, or why it cannot be one.
-func checksum(path string) (string, error) {
-	f, err := os.Open(path)
+// checksum returns the SHA-256 of an executable that may be started, or why it may not.
+func (o Options) checksum(path string) (string, error) {
+	exe, err := openExecutable(path)
 	if err != nil {
-		return "", fmt.Errorf("transport: open plugin: %w", err)
+		return "", err
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", fmt.Errorf("transport: open plugin: %w", err)
+	defer exe.Close()
+	sum, err := exe.checksum()
+	if err == nil && o.Lock != nil {
+		err = o.Lock.Allow(path, sum)
 	}
-	if err := checkExecutable(path, info); err != nil {
-		return "", fmt.Errorf("transport: %s: %w: %w", path, core.ErrIncompatible, err)
-	}
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("transport: read plugin: %w", err)
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return sum, err
 }
 
 // missing is the remedy for a file that was there when it was scanned, and for one that

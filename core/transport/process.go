@@ -2,15 +2,14 @@ package transport
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
 	"time"
 
 	goplugin "github.com/hashicorp/go-plugin"
@@ -28,7 +27,7 @@ type process struct {
 	path    string
 	cmd     *exec.Cmd
 	cancel  context.CancelFunc // ends the process and what it started
-	runner  *runner
+	spawned *spawned
 	client  *goplugin.Client
 	kernels proto.KernelsClient
 	about   *proto.DescribeReply // who the plugin says it is
@@ -47,14 +46,23 @@ func startProcess(ctx context.Context, opts Options, path, checksum string) (*pr
 	if err != nil {
 		return nil, fmt.Errorf("transport: checksum of %s: %w", path, err)
 	}
-	// go-plugin puts its socket here. Nobody connects a second time, so that the
-	// folder can go once the connection stands, and never stays behind.
+	exe, err := openExecutable(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("transport: start %s: %w: %s", path, err, missing)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer exe.Close()
+	// The plugin puts its socket here, where only this user can connect. Nobody connects
+	// a second time, so that the folder can go once the connection stands, and never
+	// stays behind.
 	dir, err := os.MkdirTemp("", "tune-")
 	if err != nil {
 		return nil, fmt.Errorf("transport: folder for the socket of %s: %w", path, err)
 	}
 	defer os.RemoveAll(dir)
-	p, err := newProcess(opts, path, sum, dir)
+	p, err := newProcess(opts, exe, sum, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +78,7 @@ func startProcess(ctx context.Context, opts Options, path, checksum string) (*pr
 }
 
 // newProcess prepares everything short of starting.
-func newProcess(opts Options, path string, sum []byte, dir string) (*process, error) {
+func newProcess(opts Options, exe *executable, sum []byte, dir string) (*process, error) {
 	life, child, err := newLifeline()
 	if err != nil {
 		return nil, err
@@ -85,32 +93,31 @@ func newProcess(opts Options, path string, sum []byte, dir string) (*process, er
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &process{opts: opts, path: path, cmd: exec.CommandContext(ctx, path), cancel: cancel,
+	p := &process{opts: opts, path: exe.path, cmd: exec.CommandContext(ctx, exe.path), cancel: cancel,
 		life: life, child: child, link: bell, words: &lastWords{},
 		bound: map[binding]uint32{}, closed: make(chan struct{})}
 	isolate(p.cmd)
-	p.runner = newRunner(p.cmd, &goplugin.SecureConfig{Checksum: sum, Hash: sha256.New()})
+	p.spawned = &spawned{cmd: p.cmd, ended: make(chan struct{})}
 	p.cmd.ExtraFiles = extraFiles(child, control)
-	p.cmd.Env = append(os.Environ(), envLink+"="+linkName, envSpin+"="+opts.Spin.String(),
-		envThreads+"="+strconv.Itoa(opts.Threads), envHost+"="+strconv.Itoa(os.Getpid()),
-		goplugin.EnvUnixSocketDir+"="+dir)
-	log := &logAdapter{log: opts.Logger.With("plugin", path)}
+	p.cmd.Env = opts.environment(linkName)
+	log := &logAdapter{log: opts.Logger.With("plugin", exe.path)}
 	// What the plugin prints is logged, and the end of it remembered.
 	printed := io.MultiWriter(p.words, log.StandardWriter(nil))
 	p.client = goplugin.NewClient(&goplugin.ClientConfig{
 		HandshakeConfig:  handshake(),
 		Plugins:          goplugin.PluginSet{service: &glue{}},
-		RunnerFunc:       p.runner.adopt,
+		RunnerFunc:       p.newStarter(exe, sum, dir),
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: dir},
-		SkipHostEnv:      true, // it is in Cmd.Env
+		SkipHostEnv:      true,
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
 		StartTimeout:     opts.StartTimeout,
 		Logger:           log,
 		Stderr:           p.words, // go-plugin logs it already
 		SyncStdout:       printed,
 		SyncStderr:       printed,
-		// A local socket in a folder of ours needs no secrecy; a TCP port does.
-		AutoMTLS: runtime.GOOS == "windows",
+		// Both sides make a certificate for this one connection: nobody else gets an
+		// answer from the plugin, and nobody else answers for it.
+		AutoMTLS: true,
 		// An idle connection would be closed and opened again.
 		GRPCDialOptions: []grpc.DialOption{grpc.WithIdleTimeout(0),
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage))},
@@ -151,9 +158,13 @@ func (p *process) start() error {
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		precise := sched.CoarseTimers()
-		_, err := p.client.Start()
-		precise()
+		undo, err := p.opts.limits().processors()
+		if err == nil {
+			precise := sched.CoarseTimers()
+			_, err = p.client.Start()
+			precise()
+			err = errors.Join(err, undo())
+		}
 		started <- err
 		<-p.closed
 	}()
@@ -170,7 +181,7 @@ func (p *process) gone() bool {
 	case <-p.life.gone:
 		return true
 	default:
-		return p.runner.gone()
+		return p.spawned.gone()
 	}
 }
 
