@@ -153,5 +153,5 @@ func (p *process) startError(ctx context.Context, cause error) error {
 	if words != "" {
 		reason += "; its last words: " + words
 	}
-	return fmt.Errorf("transport: start %s: %w: %s: %s", p.path, is, remedy, reason)
+	return fmt.Errorf("transport: start %s: %w: %s: %s%s", p.path, is, remedy, reason, p.limitNote())
 }

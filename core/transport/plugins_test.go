@@ -160,6 +160,15 @@ func behave(c *core.Call) error {
 		time.Sleep(100 * time.Millisecond)
 	case "write input":
 		c.In[0].Data[0]++
+	case "fill memory":
+		times(c.Site)
+		for held := [][]byte(nil); ; {
+			b := make([]byte, 32<<20)
+			for i := range b {
+				b[i] = 1
+			}
+			held = append(held, b)
+		}
 	case "error":
 		return errors.New("the device is on fire")
 	case "threads":
