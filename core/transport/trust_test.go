@@ -18,6 +18,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -214,6 +215,21 @@ func TestTheSocketIsInAFolderOfTheUserAlone(t *testing.T) {
 	}
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// TestTerminalsObeyNoPlugin: whatever a plugin says is shown without control characters.
+func TestTerminalsObeyNoPlugin(t *testing.T) {
+	_, startErr := quiet(Options{}).Open(context.Background(), pluginPath(t, "colours"))
+	_, callErr := open(t, quiet(Options{})).forward(t, "colour")
+	words := &lastWords{}
+	if _, err := words.Write([]byte("out of \x1b]0;luck\x07\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	for want, err := range map[string]error{"hello": startErr, "nothing to see": callErr, "luck": errors.New(words.String())} {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.ContainsFunc(err.Error(), unicode.IsControl) {
+			t.Errorf("error %q, want one that says %q", err, want)
+		}
 	}
 }
 
