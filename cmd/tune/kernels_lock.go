@@ -17,8 +17,8 @@ there, every command refuses a plugin that has changed or is not listed, before
 any of its code runs, and "tune kernels list" says what was locked and what is
 there.
 
-To ask plugins for their names they are started, the new ones too: look at what
-"tune kernels list" says, and at where the files come from, before --update-lock.`
+To ask plugins for their names they are started, the new ones too: before
+--update-lock, look at what "tune kernels list" refuses, and where it is from.`
 
 func (a *app) kernelsLockCommand() *Command {
 	c := &Command{Name: "kernels lock", Usage: "[FLAGS]", Short: "write down which plugins may be started", Long: kernelsLockLong,

@@ -152,9 +152,9 @@ func (p *process) startError(ctx context.Context, cause error) error {
 		}
 	}
 	reason, _, _ := strings.Cut(cause.Error(), "\n")
-	reason = strings.TrimRight(reason, ": ") // go-plugin quotes what was printed, which may be nothing
+	reason = strings.TrimRight(printable(reason), ": ") // go-plugin quotes what was printed, which may be nothing
 	if words != "" {
 		reason += "; its last words: " + words
 	}
-	return fmt.Errorf("transport: start %s: %w: %s: %s", p.path, is, remedy, reason)
+	return fmt.Errorf("transport: start %s: %w: %s: %s%s", p.path, is, remedy, reason, p.limitNote())
 }

@@ -54,12 +54,17 @@ func startProcess(ctx context.Context, opts Options, path, checksum string) (*pr
 		return nil, err
 	}
 	defer exe.Close()
+	return startExecutable(ctx, opts, exe, sum)
+}
+
+// startExecutable runs an open file, which must have the checksum, and connects to it.
+func startExecutable(ctx context.Context, opts Options, exe *executable, sum []byte) (*process, error) {
 	// The plugin puts its socket here, where only this user can connect. Nobody connects
 	// a second time, so that the folder can go once the connection stands, and never
 	// stays behind.
 	dir, err := os.MkdirTemp("", "tune-")
 	if err != nil {
-		return nil, fmt.Errorf("transport: folder for the socket of %s: %w", path, err)
+		return nil, fmt.Errorf("transport: folder for the socket of %s: %w", exe.path, err)
 	}
 	defer os.RemoveAll(dir)
 	p, err := newProcess(opts, exe, sum, dir)
@@ -195,6 +200,14 @@ func (p *process) stopped() bool {
 	}
 }
 
+// limitNote reminds of the limit that a plugin may have run into.
+func (p *process) limitNote() string {
+	if p.opts.MaxMemory == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; its memory is limited to %.0f MiB", float64(p.opts.MaxMemory)/(1<<20))
+}
+
 // died ends what is left of the process and says what became of it. The error wraps
 // core.ErrPluginExited; no error of a process that can go on does.
 func (p *process) died(why string) error {
@@ -205,7 +218,7 @@ func (p *process) died(why string) error {
 	if w := p.words.String(); w != "" {
 		why += ", its last words: " + w
 	}
-	return fmt.Errorf("%w: %s", core.ErrPluginExited, why)
+	return fmt.Errorf("%w: %s%s", core.ErrPluginExited, why, p.limitNote())
 }
 
 // end stops the process at once and releases what belongs to it. It may be called
