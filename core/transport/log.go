@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"unicode"
 
 	"github.com/hashicorp/go-hclog"
 )
@@ -113,23 +112,12 @@ func (w *lastWords) String() string {
 	defer w.mu.Unlock()
 	lines := strings.FieldsFunc(string(w.text), func(r rune) bool { return r == '\n' })
 	for i := range lines {
-		lines[i] = printable(lines[i])
+		lines[i] = strings.TrimSpace(lines[i])
 	}
 	if w.crashed && len(lines) > 3 {
 		lines = lines[:3]
 	}
 	return printable(strings.Join(lines, "; "))
-}
-
-// printable is a text of a plugin without the control characters that a terminal would
-// obey.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s)
 }
 
 func isCrash(line []byte) bool {
