@@ -361,3 +361,37 @@ func TestAnAdapterThatDoesNotFitIsRefused(t *testing.T) {
 		t.Error("an empty folder was taken for an adapter")
 	}
 }
+
+// measured is a heap that counts what was taken from it.
+type measured struct {
+	autograd.Heap
+	bytes int
+}
+
+func (m *measured) Alloc(n int) ([]byte, error) {
+	m.bytes += n
+	return m.Heap.Alloc(n)
+}
+
+// TestARankThatTheFileLacksCostsNoMemory: adapter_config.json is a few bytes, whatever it says.
+func TestARankThatTheFileLacksCostsNoMemory(t *testing.T) {
+	dir := stored(t, "llama", core.Float32)
+	adapter := saveAdapter(t, loadWith(t, dir, models.LoadOptions{LoRA: lora.Config{Rank: 2}}))
+	config, err := os.ReadFile(filepath.Join(adapter, lora.ConfigFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	load := func(rank string) (int, error) {
+		write(t, adapter, lora.ConfigFile, []byte(strings.Replace(string(config), `"r": 2`, `"r": `+rank, 1)))
+		var m measured
+		_, err := models.LoadWith(dir, &m, models.LoadOptions{LoRA: lora.Config{Adapter: adapter}})
+		return m.bytes, err
+	}
+	fits, err := load("2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes, err := load("65536"); err == nil || !strings.Contains(err.Error(), "want [65536 ") || bytes >= fits {
+		t.Errorf("%d bytes were taken, %d where the rank is right; error %v", bytes, fits, err)
+	}
+}
