@@ -102,15 +102,22 @@ func (j *Job) read(ctx context.Context, tok *tokenizer.Tokenizer) (err error) {
 func savedFiles(c Config) ([]File, error) {
 	files, err := tokenizerFiles(c.Model)
 	if name := c.Data.Template; name != "" && err == nil {
-		const own = "chat_template.jinja"
 		text, err := chat.Source(name)
 		if err != nil {
 			return nil, err
 		}
-		files = slices.DeleteFunc(files, func(f File) bool { return f.Name == own })
-		return append(files, File{own, []byte(text)}), nil
+		return withTemplate(files, []byte(text)), nil
 	}
 	return files, err
+}
+
+// templateFile is the file of a chat template that comes before that of the tokenizer.
+const templateFile = "chat_template.jinja"
+
+// withTemplate returns the files with another chat template.
+func withTemplate(files []File, text []byte) []File {
+	files = slices.DeleteFunc(files, func(f File) bool { return f.Name == templateFile })
+	return append(files, File{templateFile, text})
 }
 
 // DataModel returns what the rows of a run depend on besides its data.

@@ -3,6 +3,9 @@ package trainer
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/checkpoint"
@@ -11,8 +14,9 @@ import (
 )
 
 // Merge writes to the folder out, which must not exist or be empty, the model of a folder
-// with an adapter merged into its weights, in the dtypes of the model's files. The folder
-// appears under its name only when it is complete.
+// with an adapter merged into its weights, in the dtypes of the model's files, and the
+// tokenizer, with the chat template that the adapter was trained on if that has its own.
+// The folder appears under its name only when it is complete.
 func Merge(model, adapter, out string, mem core.Memory) (err error) {
 	folder, err := checkpoint.NewFolder(out)
 	if err != nil {
@@ -27,21 +31,28 @@ func Merge(model, adapter, out string, mem core.Memory) (err error) {
 	if err := m.Merge(); err != nil {
 		return err
 	}
-	saved, err := m.Saved()
-	if err != nil {
-		return fmt.Errorf("trainer: save %s: %w", out, err)
-	}
-	files, err := tokenizerFiles(model)
+	files, err := mergedFiles(model, adapter)
 	if err != nil {
 		return err
 	}
-	for _, f := range append(files, File{saved.ConfigFile, saved.Config}) {
-		if err := checkpoint.WriteFileAtomic(folder.Path(f.Name), f.Data, 0o644); err != nil {
-			return fmt.Errorf("trainer: save %s: %w", out, err)
-		}
-	}
-	if err := checkpoint.Write(folder.Path(saved.WeightsFile), saved.Weights, nil); err != nil {
+	if err := writeModel(folder, m, files); err != nil {
 		return fmt.Errorf("trainer: save %s: %w", out, err)
 	}
 	return folder.Commit()
+}
+
+// mergedFiles are those of the model's tokenizer, and the chat template of the adapter.
+func mergedFiles(model, adapter string) ([]File, error) {
+	files, err := tokenizerFiles(model)
+	if err != nil {
+		return nil, err
+	}
+	own, err := os.ReadFile(filepath.Join(adapter, templateFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return files, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("trainer: %w", err)
+	}
+	return withTemplate(files, own), nil
 }
