@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -179,6 +180,9 @@ func load(body *nn.Body, dir string) (*Adapter, error) {
 
 func readConfig(dir string) (Config, string, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, ConfigFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Config{}, "", fmt.Errorf("it has no %s; it must be a folder that tune train --lora-rank or PEFT has saved", ConfigFile)
+	}
 	if err != nil {
 		return Config{}, "", err
 	}

@@ -386,8 +386,9 @@ func TestAnAdapterThatDoesNotFitIsRefused(t *testing.T) {
 			t.Errorf("%s: error %v, want one with %q", name, err, tt.want)
 		}
 	}
-	if _, err := models.LoadWith(dir, autograd.Heap{}, models.LoadOptions{LoRA: lora.Config{Adapter: t.TempDir()}}); err == nil {
-		t.Error("an empty folder was taken for an adapter")
+	_, err := models.LoadWith(dir, autograd.Heap{}, models.LoadOptions{LoRA: lora.Config{Adapter: dir}})
+	if want := dir + ": it has no adapter_config.json; it must be a folder that"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a model for an adapter: error %v, want one with %q", err, want)
 	}
 }
 
