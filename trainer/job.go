@@ -100,24 +100,47 @@ func (j *Job) read(ctx context.Context, tok *tokenizer.Tokenizer) (err error) {
 
 // savedFiles are those of the tokenizer, with the chat template that the model is trained on.
 func savedFiles(c Config) ([]File, error) {
-	files, err := tokenizerFiles(c.Model)
-	if name := c.Data.Template; name != "" && err == nil {
-		text, err := chat.Source(name)
-		if err != nil {
-			return nil, err
-		}
-		return withTemplate(files, []byte(text)), nil
+	name := c.Data.Template
+	if name == "" {
+		return adaptedFiles(c.Model, c.LoRA.Adapter)
 	}
-	return files, err
+	files, err := tokenizerFiles(c.Model)
+	if err != nil {
+		return nil, err
+	}
+	text, err := chat.Source(name)
+	if err != nil {
+		return nil, err
+	}
+	return withTemplate(files, text), nil
 }
 
-// templateFile is the file of a chat template that comes before that of the tokenizer.
-const templateFile = "chat_template.jinja"
+// adaptedFiles are those of the model's tokenizer, with the chat template of the adapter,
+// whose folder is empty for none, if that has been trained on another one.
+func adaptedFiles(model, adapter string) ([]File, error) {
+	files, err := tokenizerFiles(model)
+	if err != nil || adapter == "" {
+		return files, err
+	}
+	own, err := chat.Text(adapter)
+	if errors.Is(err, chat.ErrNoTemplate) {
+		return files, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if text, err := chat.Text(model); err == nil && text == own {
+		return files, nil
+	}
+	return withTemplate(files, own), nil
+}
 
-// withTemplate returns the files with another chat template.
-func withTemplate(files []File, text []byte) []File {
-	files = slices.DeleteFunc(files, func(f File) bool { return f.Name == templateFile })
-	return append(files, File{templateFile, text})
+// withTemplate returns the files with another chat template, in the file that comes before
+// the tokenizer's.
+func withTemplate(files []File, text string) []File {
+	const name = "chat_template.jinja"
+	files = slices.DeleteFunc(files, func(f File) bool { return f.Name == name })
+	return append(files, File{name, []byte(text)})
 }
 
 // DataModel returns what the rows of a run depend on besides its data.
@@ -133,7 +156,7 @@ func DataModel(c Config, tok *tokenizer.Tokenizer) corpus.Model {
 		if name := c.Data.Template; name != "" {
 			return chat.Named(name, c.Model)
 		}
-		t, err := chat.Load(c.Model)
+		t, err := chat.LoadAdapted(c.Model, c.LoRA.Adapter)
 		if errors.Is(err, chat.ErrNoTemplate) {
 			err = fmt.Errorf("%w with --template", err)
 		}

@@ -3,9 +3,6 @@ package trainer
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/checkpoint"
@@ -31,7 +28,7 @@ func Merge(model, adapter, out string, mem core.Memory) (err error) {
 	if err := m.Merge(); err != nil {
 		return err
 	}
-	files, err := mergedFiles(model, adapter)
+	files, err := adaptedFiles(model, adapter)
 	if err != nil {
 		return err
 	}
@@ -39,20 +36,4 @@ func Merge(model, adapter, out string, mem core.Memory) (err error) {
 		return fmt.Errorf("trainer: save %s: %w", out, err)
 	}
 	return folder.Commit()
-}
-
-// mergedFiles are those of the model's tokenizer, and the chat template of the adapter.
-func mergedFiles(model, adapter string) ([]File, error) {
-	files, err := tokenizerFiles(model)
-	if err != nil {
-		return nil, err
-	}
-	own, err := os.ReadFile(filepath.Join(adapter, templateFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return files, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("trainer: %w", err)
-	}
-	return withTemplate(files, own), nil
 }

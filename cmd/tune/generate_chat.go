@@ -42,12 +42,12 @@ func (f *chatFlags) check(c *Command) error {
 	return nil
 }
 
-// load returns the template of the model, or the one that is named.
-func (f *chatFlags) load(dir string) (*chat.Template, error) {
+// load returns the template of the model and its adapter, or the one that is named.
+func (f *chatFlags) load(model, adapter string) (*chat.Template, error) {
 	if f.template != "" {
-		return chat.Named(f.template, dir)
+		return chat.Named(f.template, model)
 	}
-	t, err := chat.Load(dir)
+	t, err := chat.LoadAdapted(model, adapter)
 	if errors.Is(err, chat.ErrNoTemplate) {
 		err = fmt.Errorf("%w with --template", err)
 	}
@@ -62,10 +62,10 @@ type conversation struct {
 	messages []chat.Message
 }
 
-func newConversation(w *writing, f *chatFlags, dir string) (*conversation, error) {
+func newConversation(w *writing, f *chatFlags, model, adapter string) (*conversation, error) {
 	c := &conversation{writing: w}
 	var err error
-	if c.template, err = f.load(dir); err != nil {
+	if c.template, err = f.load(model, adapter); err != nil {
 		return nil, err
 	}
 	if f.system != "" {

@@ -38,25 +38,50 @@ const (
 // chat_template of tokenizer_config.json, which is a template or a list of named ones, of
 // which "default" is used and, for conversations with tools, "tool_use". The error wraps
 // ErrNoTemplate if there is none.
-func Load(dir string) (*Template, error) {
+func Load(dir string) (*Template, error) { return load(dir, dir) }
+
+// LoadAdapted is Load for a model with an adapter, whose folder is empty for none. A chat
+// template in there is the one that the adapter was trained on, and comes before the
+// model's; the special tokens are the model's.
+func LoadAdapted(dir, adapter string) (*Template, error) {
+	if adapter != "" {
+		if t, err := load(adapter, dir); !errors.Is(err, ErrNoTemplate) {
+			return t, err
+		}
+	}
+	return Load(dir)
+}
+
+// Text returns the text of the template that Load reads, for conversations without tools.
+func Text(dir string) (string, error) {
 	config, err := readObject(dir, configFile)
+	if err != nil {
+		return "", err
+	}
+	texts, err := readTexts(dir, config)
+	return texts.main, err
+}
+
+// load reads the template of a folder, with the special tokens of the model in dir.
+func load(from, dir string) (*Template, error) {
+	config, err := readObject(from, configFile)
 	if err != nil {
 		return nil, err
 	}
-	texts, err := readTexts(dir, config)
+	texts, err := readTexts(from, config)
 	if err != nil {
 		return nil, err
 	}
 	t := new(Template)
-	if t.tokens, err = specialTokens(dir, config); err != nil {
+	if t.tokens, err = specialTokens(dir); err != nil {
 		return nil, err
 	}
 	if t.main, err = jinja.Parse(texts.name, texts.main); err != nil {
-		return nil, fmt.Errorf("%s: the chat template cannot be read: %w", dir, err)
+		return nil, fmt.Errorf("%s: the chat template cannot be read: %w", from, err)
 	}
 	if texts.toolUse != "" {
 		if t.toolUse, err = jinja.Parse(texts.name+" (tool_use)", texts.toolUse); err != nil {
-			return nil, fmt.Errorf("%s: the chat template for tools cannot be read: %w", dir, err)
+			return nil, fmt.Errorf("%s: the chat template for tools cannot be read: %w", from, err)
 		}
 	}
 	return t, nil
@@ -170,7 +195,11 @@ var tokenRoles = []string{"bos_token", "eos_token", "unk_token", "sep_token", "p
 // specialTokens reads them from tokenizer_config.json and, where that lacks one, from
 // special_tokens_map.json. A token is a string or an object with content; a token that is
 // null is no variable, so that it prints as nothing.
-func specialTokens(dir string, config *Object) (map[string]any, error) {
+func specialTokens(dir string) (map[string]any, error) {
+	config, err := readObject(dir, configFile)
+	if err != nil {
+		return nil, err
+	}
 	older, err := readObject(dir, "special_tokens_map.json")
 	if err != nil {
 		return nil, err
