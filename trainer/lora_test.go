@@ -135,16 +135,45 @@ func TestDropoutIsTheSameWhenAForwardIsComputedAgain(t *testing.T) {
 	}
 }
 
+// level makes all numbers of a run's adapters the same, so that B is not zero.
+func level(r *run) {
+	for _, p := range r.model.Trainable() {
+		for i := range p.Tensor.Float32s() {
+			p.Tensor.Float32s()[i] = 0.1
+		}
+	}
+}
+
+// TestDropoutIsAnotherInEachBatch runs the same batch again and again, and learns nothing.
+func TestDropoutIsAnotherInEachBatch(t *testing.T) {
+	dir, b := tinyFolder(t), slices.Collect(data.Batches(rows(t, 17), 3))[0]
+	losses := func(accumulate, steps int) (all []float64) {
+		r := newLoRARun(t, autograd.Heap{}, dir, lora.Config{Rank: 4, Dropout: 0.3}, nil, func(c *trainer.EngineConfig) { c.Accumulate = accumulate })
+		level(r)
+		for range steps {
+			done, err := r.engine.Step(t.Context(), slices.Repeat([]data.Batch{b}, accumulate), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, done.Loss)
+		}
+		return all
+	}
+	single := losses(1, 2)
+	if single[0] == single[1] {
+		t.Error("two steps drop the same")
+	}
+	if double := losses(2, 1)[0]; math.Abs(double-single[0]) < 1e-5 {
+		t.Errorf("the batches of a step drop the same: loss %g, %g of one batch", double, single[0])
+	}
+}
+
 // TestEvaluationHasNoDropout: it gives the same for any share.
 func TestEvaluationHasNoDropout(t *testing.T) {
 	dir := tinyFolder(t)
 	evaluate := func(dropout float64) float64 {
 		r := newLoRARun(t, autograd.Heap{}, dir, lora.Config{Rank: 4, Dropout: dropout}, nil)
-		for _, p := range r.model.Trainable() {
-			for i := range p.Tensor.Float32s() {
-				p.Tensor.Float32s()[i] = 0.1
-			}
-		}
+		level(r)
 		loss, _, err := r.engine.Evaluate(t.Context(), data.Batches(rows(t, 17), 3))
 		if err != nil {
 			t.Fatal(err)
