@@ -23,11 +23,12 @@ comes, everything else to standard error.
 How tokens are chosen is what the model's generation_config.json says, unless
 flags say otherwise; without that file it is the likeliest token. The same seed
 gives the same text. A text ends with one of the model's end tokens, with a text
-given by --stop, or after --max-new-tokens.
+given by --stop, after --max-new-tokens, or where the model can take no more.
 
 Ctrl-C ends the text where it is; the exit code is then 130. With --json the
 result is one object, with the fields text, tokens, stop_reason, prompt_tokens,
-prefill_s, decode_s, prefill_tokens_per_s, decode_tokens_per_s and sampling.`
+prefill_s, decode_s, prefill_tokens_per_s, decode_tokens_per_s and sampling;
+stop_reason is eos, stop, length (--max-new-tokens), full or interrupted.`
 
 const generateExamples = `tune generate --model DIR --prompt "Once upon a time"
 tune generate --model DIR --chat --system "Answer in one sentence."
@@ -175,7 +176,7 @@ func (a *app) generate(ctx context.Context, c *Command, g *generateFlags) (err e
 	if !g.chat.on {
 		return a.write(ctx, w, w.tokenizer.Encode(prompt, true), g)
 	}
-	talk, err := newConversation(w, &g.chat, g.model)
+	talk, err := newConversation(w, &g.chat, &g.inferenceFlags)
 	if err != nil {
 		return err
 	}
@@ -207,7 +208,7 @@ func (a *app) write(ctx context.Context, w *writing, prompt []int32, g *generate
 		_, err = fmt.Fprintln(a.stdout)
 	}
 	if !g.quiet && !g.json {
-		a.note("%s", speeds(r))
+		a.note("%s", w.speeds(r))
 	}
 	if err == nil && r.Reason == generate.Interrupted {
 		return errStopped
@@ -265,13 +266,27 @@ func (w *writing) Close() error {
 }
 
 // speeds says how long a text took, and why it ended.
-func speeds(r *generate.Result) string {
-	reasons := map[generate.Reason]string{
-		generate.EOS: "the model ended it", generate.Stop: "a --stop text ended it",
-		generate.Length: "there was no room for more", generate.Interrupted: "interrupted",
+func (w *writing) speeds(r *generate.Result) string {
+	return fmt.Sprintf("prompt %s in %s (%.0f/s), text %s in %s (%.1f/s); %s", plural(r.PromptTokens-r.Reused, "token"), seconds(r.Prefill), r.PrefillRate(),
+		plural(len(r.Tokens), "token"), seconds(r.Decode), r.DecodeRate(), w.why(r.Reason))
+}
+
+// why says why a text ended, and which limit it came to if it did.
+func (w *writing) why(r generate.Reason) string {
+	limit := w.session.Limit()
+	switch {
+	case r == generate.EOS:
+		return "the model ended it"
+	case r == generate.Stop:
+		return "a --stop text ended it"
+	case r == generate.Length:
+		return fmt.Sprintf("it came to --max-new-tokens, %d", w.options.MaxNewTokens)
+	case r == generate.Full && limit < w.model.Config.MaxPositionEmbeddings:
+		return fmt.Sprintf("prompt and text came to --max-tokens, %d", limit)
+	case r == generate.Full:
+		return fmt.Sprintf("prompt and text came to the %d tokens that the model can take", limit)
 	}
-	return fmt.Sprintf("prompt %s in %s (%.0f/s), text %s in %s (%.1f/s); %s",
-		plural(r.PromptTokens-r.Reused, "token"), seconds(r.Prefill), r.PrefillRate(), plural(len(r.Tokens), "token"), seconds(r.Decode), r.DecodeRate(), reasons[r.Reason])
+	return string(r)
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
