@@ -16,7 +16,7 @@ import (
 
 // follow runs the hooks of a run of that many steps, with an evaluation before and after.
 func follow(h trainer.Hooks, steps int) {
-	h.OnStart(trainer.Start{Model: "llama", Parameters: 1_234_567, Rows: 9, EvalRows: 2, Steps: steps,
+	h.OnStart(trainer.Start{Model: "llama", Parameters: 1_234_567, Trainable: 1_234_567, Rows: 9, EvalRows: 2, Steps: steps,
 		Config: trainer.Config{Data: corpus.Config{Paths: []string{"folder/text.txt"}}, Batch: 2, Seq: 50, Accumulate: 3}})
 	h.OnEval(trainer.Eval{Step: 0, Loss: math.Log(8), Targets: 5})
 	for i := range steps {
@@ -53,6 +53,16 @@ done: 2 steps in 1.2s, 12.3k tokens/s
 	}
 	if notes != "" {
 		t.Errorf("notes: %q", notes)
+	}
+}
+
+func TestAdaptersAreCountedApart(t *testing.T) {
+	var out bytes.Buffer
+	var h trainer.Hooks
+	progress.New(&out, &out).Attach(&h, progress.Text)
+	h.OnStart(trainer.Start{Model: "llama", Parameters: 1_234_567, Trainable: 4_321})
+	if want := "llama, 1.23M parameters (4.32k trained); "; !strings.HasPrefix(out.String(), want) {
+		t.Errorf("got %q, want %q first", out.String(), want)
 	}
 }
 
