@@ -182,7 +182,11 @@ func (p *runPlan) print(w io.Writer) {
 
 func duration(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
-	return d.Round(max(d/1000, time.Microsecond)).String()
+	unit := time.Microsecond
+	for d >= 1000*unit { // three digits
+		unit *= 10
+	}
+	return d.Round(unit).String()
 }
 
 // size prints bytes for people.

@@ -75,42 +75,43 @@ func adapters(c lora.Config) []adapted {
 }
 
 // cut makes a run smaller, one change on top of the other, until it fits: what recomputes,
-// what takes more batches for a step, and what sees less of a text at once. It returns
-// whether the run fits without the last.
+// what takes more batches for a step, and what sees less of a text at once. A change that
+// does not help is left out: several batches have gradients to keep, which can be more than
+// the activations they spare. It returns whether the run fits without the last.
 func (p *runPlan) cut(s *smaller, m *models.Model, r forecast.Run, change string) (fits bool, err error) {
-	try := func(with string) (bool, error) {
-		f, err := forecast.New(m, s.mem, r)
-		if err != nil {
+	least := p.Bytes
+	try := func(next forecast.Run, with string) (bool, error) {
+		f, err := forecast.New(m, s.mem, next)
+		if err != nil || f.Bytes() >= least {
 			return false, err
 		}
-		fits := f.Bytes() <= p.Available
-		p.Others = append(p.Others, otherRun{change + with, f.Bytes(), fits})
+		least, r, change = f.Bytes(), next, with
+		fits := least <= p.Available
+		p.Others = append(p.Others, otherRun{change, least, fits})
 		return fits, nil
 	}
 	if change != "" {
-		if fits, err := try(""); fits || err != nil {
+		if fits, err := try(r, change); fits || err != nil {
 			return fits, err
 		}
 	}
-	if !r.GradientCheckpointing {
-		r.GradientCheckpointing = true
-		change += " --gradient-checkpointing"
-		if fits, err := try(""); fits || err != nil {
+	if next := r; !next.GradientCheckpointing {
+		next.GradientCheckpointing = true
+		if fits, err := try(next, change+" --gradient-checkpointing"); fits || err != nil {
 			return fits, err
 		}
 	}
-	parts := ""
-	for r.Accumulate = max(r.Accumulate, 1); r.Batch > 1; {
-		r.Batch, r.Accumulate = (r.Batch+1)/2, r.Accumulate*2
-		parts = fmt.Sprintf(" --batch %d --grad-accum %d", r.Batch, r.Accumulate)
-		if fits, err := try(parts); fits || err != nil {
+	before := change
+	for next := r; next.Batch > 1; {
+		next.Batch, next.Accumulate = (next.Batch+1)/2, max(next.Accumulate, 1)*2
+		if fits, err := try(next, fmt.Sprintf("%s --batch %d --grad-accum %d", before, next.Batch, next.Accumulate)); fits || err != nil {
 			return fits, err
 		}
 	}
-	change += parts
-	for r.Seq > 128 {
-		r.Seq /= 2
-		if fits, err := try(fmt.Sprintf(" --seq %d", r.Seq)); fits || err != nil {
+	before = change
+	for next := r; next.Seq > 128; {
+		next.Seq /= 2
+		if fits, err := try(next, fmt.Sprintf("%s --seq %d", before, next.Seq)); fits || err != nil {
 			return false, err
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,6 +26,11 @@ func lookedFor(t *testing.T, dir string, available int64, c trainer.Config) *run
 	}
 	c.Model = dir
 	p := &runPlan{Available: available, run: forecast.Run{Batch: c.Batch, Seq: c.Seq}}
+	f, err := forecast.New(m, mem, p.run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Bytes = f.Bytes()
 	plain := func(*models.Model) (*core.Report, error) { return &core.Report{}, nil }
 	if err := p.lookForLess(&smaller{mem, c, plain}, m); err != nil {
 		t.Fatal(err)
@@ -64,6 +70,23 @@ func TestEverythingIsTriedThatNeedsLess(t *testing.T) {
 	}
 }
 
+// Two short batches keep more gradients than one spares activations.
+func TestWhatNeedsMoreIsLeftOut(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "m")
+	if err := writeModel(dir, "llama"); err != nil {
+		t.Fatal(err)
+	}
+	p := lookedFor(t, dir, 1, trainer.Config{Batch: 2, Seq: 4})
+	for _, o := range p.Others {
+		if !strings.Contains(o.Change, "--lora-rank") && strings.Contains(o.Change, "--batch") {
+			t.Errorf("%q, which needs %d bytes, is proposed for a run of %d", o.Change, o.Bytes, p.Bytes)
+		}
+	}
+	if last := p.Others[len(p.Others)-1]; last.Bytes >= p.Bytes {
+		t.Errorf("with%s, the run needs %d bytes of %d", last.Change, last.Bytes, p.Bytes)
+	}
+}
+
 // Where smaller parts are enough, adapters are not proposed; where they are not, the first
 // that fit are.
 func TestTheFirstThatFitsIsProposed(t *testing.T) {
@@ -93,7 +116,7 @@ func TestAdaptersAreNotTriedWithoutWeights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &runPlan{Available: 1, run: forecast.Run{Batch: 1, Seq: 64}}
+	p := &runPlan{Available: 1, Bytes: math.MaxInt64, run: forecast.Run{Batch: 1, Seq: 64}}
 	if err := p.lookForLess(&full, m); err != nil {
 		t.Fatal(err)
 	}

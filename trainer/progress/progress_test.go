@@ -38,7 +38,8 @@ func print(f progress.Format, steps int) (out, notes string) {
 
 func TestTextIsLines(t *testing.T) {
 	out, notes := print(progress.Text, 2)
-	const want = `llama, 1.23M parameters; text.txt: 9 rows of 50 tokens, 2 held out
+	const want = `llama, 1.23M parameters
+text.txt: 9 rows of 50 tokens, 2 held out
 held-out loss 2.0794 (perplexity 8) before training
 step 1/2  loss 3.0000  lr 1.00e-04  grad norm 1.25  12.3k tokens/s
 step 2/2  loss 1.5000  lr 1.00e-04  grad norm 1.25  12.3k tokens/s
@@ -61,7 +62,7 @@ func TestAdaptersAreCountedApart(t *testing.T) {
 	var h trainer.Hooks
 	progress.New(&out, &out).Attach(&h, progress.Text)
 	h.OnStart(trainer.Start{Model: "llama", Parameters: 1_234_567, Trainable: 4_321})
-	if want := "llama, 1.23M parameters (4.32k trained); "; !strings.HasPrefix(out.String(), want) {
+	if want := "llama, 1.23M parameters, 4.32k of them trained\n"; !strings.HasPrefix(out.String(), want) {
 		t.Errorf("got %q, want %q first", out.String(), want)
 	}
 }
