@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -265,10 +264,10 @@ func (w *writing) Close() error {
 	return w.inference.Close()
 }
 
-// speeds says how long a text took, and why it ended.
+// speeds says how fast a text came, and why it ended.
 func (w *writing) speeds(r *generate.Result) string {
-	return fmt.Sprintf("prompt %s in %s (%.0f/s), text %s in %s (%.1f/s); %s", plural(r.PromptTokens-r.Reused, "token"), seconds(r.Prefill), r.PrefillRate(),
-		plural(len(r.Tokens), "token"), seconds(r.Decode), r.DecodeRate(), w.why(r.Reason))
+	return fmt.Sprintf("%s in (%.0f/s), %d out (%.1f/s); %s", plural(r.PromptTokens-r.Reused, "token"), r.PrefillRate(),
+		len(r.Tokens), r.DecodeRate(), w.why(r.Reason))
 }
 
 // why says why a text ended, and which limit it came to if it did.
@@ -280,16 +279,14 @@ func (w *writing) why(r generate.Reason) string {
 	case r == generate.Stop:
 		return "a --stop text ended it"
 	case r == generate.Length:
-		return fmt.Sprintf("it came to --max-new-tokens, %d", w.options.MaxNewTokens)
+		return fmt.Sprintf("--max-new-tokens %d ended it", w.options.MaxNewTokens)
 	case r == generate.Full && limit < w.model.Config.MaxPositionEmbeddings:
-		return fmt.Sprintf("prompt and text came to --max-tokens, %d", limit)
+		return fmt.Sprintf("--max-tokens %d ended it", limit)
 	case r == generate.Full:
-		return fmt.Sprintf("prompt and text came to the %d tokens that the model can take", limit)
+		return fmt.Sprintf("the model takes no more than %d", limit)
 	}
 	return string(r)
 }
-
-func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
 
 // writeResult writes the object of --json.
 func writeResult(w io.Writer, r *generate.Result, s generate.Sampling) error {

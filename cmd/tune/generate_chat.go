@@ -124,6 +124,9 @@ func (a *app) talk(ctx context.Context, c *conversation, quiet bool) error {
 		select {
 		case l, ok := <-lines:
 			if !ok {
+				if terminal {
+					fmt.Fprintln(a.stderr) // the prompt's line is not at its end
+				}
 				return nil
 			}
 			line = strings.TrimSpace(l)
