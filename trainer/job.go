@@ -2,7 +2,6 @@ package trainer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -100,47 +99,19 @@ func (j *Job) read(ctx context.Context, tok *tokenizer.Tokenizer) (err error) {
 
 // savedFiles are those of the tokenizer, with the chat template that the model is trained on.
 func savedFiles(c Config) ([]File, error) {
-	name := c.Data.Template
-	if name == "" {
-		return adaptedFiles(c.Model, c.LoRA.Adapter)
+	if c.Data.Template == "" {
+		return folderFiles(c.Model, c.LoRA.Adapter)
 	}
 	files, err := tokenizerFiles(c.Model)
 	if err != nil {
 		return nil, err
 	}
-	text, err := chat.Source(name)
+	text, err := chat.Source(c.Data.Template)
 	if err != nil {
 		return nil, err
 	}
-	return withTemplate(files, text), nil
-}
-
-// adaptedFiles are those of the model's tokenizer, with the chat template of the adapter,
-// whose folder is empty for none, if that has been trained on another one.
-func adaptedFiles(model, adapter string) ([]File, error) {
-	files, err := tokenizerFiles(model)
-	if err != nil || adapter == "" {
-		return files, err
-	}
-	own, err := chat.Text(adapter)
-	if errors.Is(err, chat.ErrNoTemplate) {
-		return files, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if text, err := chat.Text(model); err == nil && text == own {
-		return files, nil
-	}
-	return withTemplate(files, own), nil
-}
-
-// withTemplate returns the files with another chat template, in the file that comes before
-// the tokenizer's.
-func withTemplate(files []File, text string) []File {
-	const name = "chat_template.jinja"
-	files = slices.DeleteFunc(files, func(f File) bool { return f.Name == name })
-	return append(files, File{name, []byte(text)})
+	files = slices.DeleteFunc(files, func(f File) bool { return f.Name == templateFile })
+	return append(files, File{templateFile, []byte(text)}), nil
 }
 
 // DataModel returns what the rows of a run depend on besides its data.
@@ -152,15 +123,6 @@ func DataModel(c Config, tok *tokenizer.Tokenizer) corpus.Model {
 	if id, ok := tok.Pad(); ok {
 		m.Pad = id
 	}
-	m.Template = func() (corpus.Template, error) {
-		if name := c.Data.Template; name != "" {
-			return chat.Named(name, c.Model)
-		}
-		t, err := chat.LoadAdapted(c.Model, c.LoRA.Adapter)
-		if errors.Is(err, chat.ErrNoTemplate) {
-			err = fmt.Errorf("%w with --template", err)
-		}
-		return t, err
-	}
+	m.Template = func() (corpus.Template, error) { return ChatTemplate(c.Model, c.LoRA.Adapter, c.Data.Template) }
 	return m
 }

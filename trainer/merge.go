@@ -11,9 +11,9 @@ import (
 )
 
 // Merge writes to the folder out, which must not exist or be empty, the model of a folder
-// with an adapter merged into its weights, in the dtypes of the model's files, and the
-// tokenizer, with the chat template that the adapter was trained on if that has its own.
-// The folder appears under its name only when it is complete.
+// with an adapter merged into its weights, in the dtypes of the model's files, and with the
+// chat template that the adapter was trained with, if its folder has one. The folder
+// appears under its name only when it is complete.
 func Merge(model, adapter, out string, mem core.Memory) (err error) {
 	folder, err := checkpoint.NewFolder(out)
 	if err != nil {
@@ -28,7 +28,7 @@ func Merge(model, adapter, out string, mem core.Memory) (err error) {
 	if err := m.Merge(); err != nil {
 		return err
 	}
-	files, err := adaptedFiles(model, adapter)
+	files, err := folderFiles(model, adapter)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ type question struct {
 
 // read reads the data as training would, without holding any of it back.
 func (e *evalFlags) read(ctx context.Context, tok *tokenizer.Tokenizer) (*corpus.Corpus, error) {
-	c := trainer.Config{Model: e.model, LoRA: lora.Config{Adapter: e.adapter}, Seq: e.seq, Data: e.data}
+	c := trainer.Config{Model: e.model, Seq: e.seq, Data: e.data, LoRA: lora.Config{Adapter: e.adapter}}
 	return corpus.LoadEval(ctx, e.data, trainer.DataModel(c, tok))
 }
 

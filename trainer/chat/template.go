@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -42,28 +43,18 @@ func Load(dir string) (*Template, error) { return load(dir, dir) }
 
 // LoadAdapted is Load for a model with an adapter, whose folder is empty for none. A chat
 // template in there is the one that the adapter was trained on, and comes before the
-// model's; the special tokens are the model's.
+// model's; so do special tokens that are named beside it.
 func LoadAdapted(dir, adapter string) (*Template, error) {
 	if adapter != "" {
-		if t, err := load(adapter, dir); !errors.Is(err, ErrNoTemplate) {
+		if t, err := load(adapter, dir, adapter); !errors.Is(err, ErrNoTemplate) {
 			return t, err
 		}
 	}
 	return Load(dir)
 }
 
-// Text returns the text of the template that Load reads, for conversations without tools.
-func Text(dir string) (string, error) {
-	config, err := readObject(dir, configFile)
-	if err != nil {
-		return "", err
-	}
-	texts, err := readTexts(dir, config)
-	return texts.main, err
-}
-
-// load reads the template of a folder, with the special tokens of the model in dir.
-func load(from, dir string) (*Template, error) {
+// load reads the template of a folder, with the special tokens of some, the last first.
+func load(from string, dirs ...string) (*Template, error) {
 	config, err := readObject(from, configFile)
 	if err != nil {
 		return nil, err
@@ -72,9 +63,13 @@ func load(from, dir string) (*Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := new(Template)
-	if t.tokens, err = specialTokens(dir); err != nil {
-		return nil, err
+	t := &Template{tokens: map[string]any{}}
+	for _, dir := range dirs {
+		tokens, err := specialTokens(dir)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(t.tokens, tokens)
 	}
 	if t.main, err = jinja.Parse(texts.name, texts.main); err != nil {
 		return nil, fmt.Errorf("%s: the chat template cannot be read: %w", from, err)

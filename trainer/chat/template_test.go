@@ -79,7 +79,8 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
-// TestTheTemplateOfAnAdapterComesFirst, with the special tokens of its model.
+// TestTheTemplateOfAnAdapterComesFirst, with the special tokens of its model that it does not
+// name itself.
 func TestTheTemplateOfAnAdapterComesFirst(t *testing.T) {
 	base := model(t, map[string]string{templateFile: "model {{ bos_token }}", configFile: `{"bos_token":"<s>"}`})
 	for name, tt := range map[string]struct {
@@ -87,7 +88,7 @@ func TestTheTemplateOfAnAdapterComesFirst(t *testing.T) {
 		want  string
 	}{
 		"a file":              {map[string]string{templateFile: "adapter {{ bos_token }}"}, "adapter <s>"},
-		"in tokenizer_config": {map[string]string{configFile: `{"chat_template":"own {{ bos_token }}","bos_token":"<b>"}`}, "own <s>"},
+		"in tokenizer_config": {map[string]string{configFile: `{"chat_template":"own {{ bos_token }}","bos_token":"<b>"}`}, "own <b>"},
 		"none":                {nil, "model <s>"},
 	} {
 		t.Run(name, func(t *testing.T) {
