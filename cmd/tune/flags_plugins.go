@@ -85,6 +85,24 @@ func (p *pluginFlags) options(o transport.Options) (transport.Options, error) {
 	return o, nil
 }
 
+// given returns the flags that were given, as for a shell and with a blank before each.
+func (p *pluginFlags) given() string {
+	var b strings.Builder
+	say := func(name, value string) {
+		if value != "" && value != "0" {
+			fmt.Fprintf(&b, " --%s %s", name, quoted(value))
+		}
+	}
+	say("plugin-dir", p.dir)
+	say("lock", p.lock)
+	for _, e := range p.env {
+		say("plugin-env", e)
+	}
+	say("plugin-memory", p.memory.text)
+	say("plugin-cpus", strconv.Itoa(p.cpus))
+	return b.String()
+}
+
 // missing explains a name that nobody offers and the lock has.
 func (p *pluginFlags) missing(name string, err error) error {
 	if p.locked == nil || !errors.Is(err, core.ErrUnknownKernel) {

@@ -183,6 +183,7 @@ func behave(c *core.Call) error {
 				b[i] = 1
 			}
 			held = append(held, b)
+			runtime.KeepAlive(held)
 		}
 	case "colour":
 		return errors.New("\x1b[2Jnothing to see\x07")

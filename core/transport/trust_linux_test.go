@@ -215,3 +215,25 @@ func TestNegativeLimitsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestTheHostTrustsNoAnswer: a plugin can write anything into the memory of calls.
+func TestTheHostTrustsNoAnswer(t *testing.T) {
+	d, _, err := newDoorbell(nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	for _, fill := range []byte{0x01, 0x7f, 0x80, 0xff} {
+		for i := range d.mem {
+			d.mem[i] = fill
+		}
+		d.number, d.waiting = 1, false
+		a, ok := d.wait(waitSlice)
+		if !ok || len(a.text) > offRecord-offText || a.busy < 0 {
+			t.Errorf("filled with %#x: answered %v with %d bytes of text after %v", fill, ok, len(a.text), a.busy)
+		}
+		if err := statusError(a.status, a.text); err == nil || errors.Is(err, core.ErrNotSupported) {
+			t.Errorf("filled with %#x: taken for %v", fill, err)
+		}
+	}
+}
