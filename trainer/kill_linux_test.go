@@ -70,7 +70,7 @@ func health(reg *core.Registry) (sum core.Health) {
 // killer sends SIGKILL to running plugins, each time to a random one at a random moment.
 type killer struct {
 	stop, ended chan struct{}
-	killed      map[int]bool // processes; to be read once the killer is over
+	killed      map[process]bool // to be read once the killer is over
 }
 
 // killPlugins kills so many processes that run plugins of dir. Between two of them the
@@ -78,7 +78,7 @@ type killer struct {
 // takes longer to start than to be killed, it would be given up for dying again and
 // again on one call.
 func killPlugins(dir string, kills int, seed uint64, calls func() uint64) *killer {
-	k := &killer{make(chan struct{}), make(chan struct{}), map[int]bool{}}
+	k := &killer{make(chan struct{}), make(chan struct{}), map[process]bool{}}
 	rng := rand.New(rand.NewPCG(seed, 0))
 	go func() {
 		defer close(k.ended)
@@ -92,13 +92,13 @@ func killPlugins(dir string, kills int, seed uint64, calls func() uint64) *kille
 			if now < next {
 				continue
 			}
-			pids := pluginPIDs(dir)
-			if len(pids) == 0 {
+			all := pluginProcesses(dir)
+			if len(all) == 0 {
 				continue
 			}
-			pid := pids[rng.IntN(len(pids))]
-			if !k.killed[pid] && syscall.Kill(pid, syscall.SIGKILL) == nil {
-				k.killed[pid] = true
+			p := all[rng.IntN(len(all))]
+			if !k.killed[p] && syscall.Kill(p.pid, syscall.SIGKILL) == nil {
+				k.killed[p] = true
 				next = now + 2 // the one that may be at hand, and the start of another
 			}
 		}
@@ -122,9 +122,15 @@ func (k *killer) wait() {
 	<-k.ended
 }
 
-// pluginPIDs lists the processes that run an executable of dir and are our children.
-func pluginPIDs(dir string) []int {
-	var pids []int
+// process is one that runs a plugin.
+type process struct {
+	pid     int
+	started string // in clock ticks after the machine, as numbers are used again
+}
+
+// pluginProcesses lists those that run an executable of dir and are our children.
+func pluginProcesses(dir string) []process {
+	var all []process
 	links, _ := filepath.Glob("/proc/[0-9]*/exe")
 	for _, l := range links {
 		exe, err := os.Readlink(l)
@@ -136,11 +142,12 @@ func pluginPIDs(dir string) []int {
 		if err != nil {
 			continue
 		}
-		// After the name in parentheses come the state and the parent.
+		// After the name in parentheses come the state, the parent and, 22nd of all, the
+		// time of the start.
 		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-		if len(fields) > 1 && fields[1] == strconv.Itoa(os.Getpid()) {
-			pids = append(pids, pid)
+		if len(fields) > 19 && fields[1] == strconv.Itoa(os.Getpid()) {
+			all = append(all, process{pid, fields[19]})
 		}
 	}
-	return pids
+	return all
 }
