@@ -142,7 +142,7 @@ func (a *app) benchKernels(ctx context.Context, b *kernelsBenchFlags, names []st
 		return err
 	}
 	defer closing(reg, &err)
-	kernels, err := namedKernels(reg, names)
+	kernels, err := namedKernels(reg, names, &b.plugins)
 	if err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (a *app) measured(ctx context.Context, b *kernelsBenchFlags, portable bool)
 }
 
 // namedKernels returns the kernels of those names, or all.
-func namedKernels(reg *core.Registry, names []string) ([]core.Kernel, error) {
+func namedKernels(reg *core.Registry, names []string, p *pluginFlags) ([]core.Kernel, error) {
 	if len(names) == 0 {
 		names = reg.Names()
 	}
@@ -192,7 +192,7 @@ func namedKernels(reg *core.Registry, names []string) ([]core.Kernel, error) {
 		}
 		kernels, err := reg.Lookup(name)
 		if err != nil {
-			return nil, err
+			return nil, p.missing(name, err)
 		}
 		all = append(all, kernels...)
 	}

@@ -74,7 +74,11 @@ func (a *app) lock(ctx context.Context, p *pluginFlags, update bool) (_ *locking
 		return nil, err
 	}
 	defer closing(reg, &err)
-	now, err := trust.New(file, a.usable(reg))
+	plugins := a.usable(reg)
+	if len(plugins) == 0 {
+		return nil, fmt.Errorf("no usable plugin was found, and a lock of none would refuse all: \"tune kernels list\" says where they are looked for")
+	}
+	now, err := trust.New(file, plugins)
 	if err != nil {
 		return nil, err
 	}

@@ -64,6 +64,16 @@ func (e *executable) isScript() (bool, error) {
 	return string(start[:]) == "#!", err
 }
 
+// alias returns what to start, by a name in dir that ends as the path does: it is what
+// lists of processes show.
+func (e *executable) alias(dir string) (string, error) {
+	if e.run == e.path {
+		return e.path, nil
+	}
+	name := filepath.Join(dir, filepath.Base(e.path))
+	return name, os.Symlink(e.run, name)
+}
+
 // checksum returns the SHA-256 of the file, hexadecimal.
 func (e *executable) checksum() (string, error) {
 	h := sha256.New()

@@ -37,7 +37,10 @@ func (p *process) newStarter(exe *executable, sum []byte, dir string) func(hclog
 		if !same {
 			return nil, goplugin.ErrChecksumsDoNotMatch
 		}
-		p.cmd.Path, p.cmd.Dir = exe.run, filepath.Dir(exe.path)
+		p.cmd.Dir = filepath.Dir(exe.path)
+		if p.cmd.Path, err = exe.alias(dir); err != nil {
+			return nil, err
+		}
 		p.cmd.Env = append(append(p.cmd.Env, spec.Env...), socketFolder(dir))
 		return &starter{spawned: p.spawned, exe: exe, limits: p.opts.limits()}, nil
 	}

@@ -86,6 +86,15 @@ func TestPluginsInheritNoDescriptorButOurs(t *testing.T) {
 	})
 }
 
+// TestProcessesOfPluginsAreNamedAfterThem: in the lists that ps and top show.
+func TestProcessesOfPluginsAreNamedAfterThem(t *testing.T) {
+	p := open(t, quiet(Options{}))
+	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.pid()))
+	if err != nil || string(comm) != "plugin\n" {
+		t.Errorf("%q, %v", comm, err)
+	}
+}
+
 func TestPluginsWorkInTheirOwnFolder(t *testing.T) {
 	p := open(t, quiet(Options{}))
 	dir, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", p.pid()))

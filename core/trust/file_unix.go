@@ -15,13 +15,15 @@ import (
 	"github.com/seed98097648/tune/core"
 )
 
-// Bits of a mode that matter here.
+// Bits of a mode, and who is trusted besides the user.
 const (
-	groupWrites  = 0o020
-	othersWrite  = 0o002
-	rootID       = 0
-	remedyFolder = "or copy the plugin to a folder of yours"
+	groupWrites = 0o020
+	othersWrite = 0o002
+	rootID      = 0
 )
+
+// remedyFolder helps who may not change the file.
+const remedyFolder = "or copy the plugin to a folder of yours"
 
 // CheckFile refuses a plugin's file that somebody else could have written. f is the open
 // file and path the name that it was opened by, which may be a symbolic link.

@@ -30,7 +30,9 @@ type Entry struct {
 	Path string `json:"path"`
 }
 
-// short is enough of a checksum for people.
+// String names the plugin for people: not its path, which mostly ends in its name.
+func (e Entry) String() string { return fmt.Sprintf("%s %s %s", e.Name, e.Version, e.short()) }
+
 func (e Entry) short() string { return Short(e.SHA256) }
 
 // Short returns the beginning of a checksum, enough for people to tell two apart.
@@ -210,8 +212,8 @@ type Change struct {
 }
 
 // Changes returns what a new list of plugins adds to an old one, removes and changes, in
-// the order of their names. Plugins are the same if name and path are; else, if the name
-// is and it is there once on either side.
+// the order of their names. Plugins are the same if name and path are; of the others,
+// those with one name are.
 func Changes(old, now []Entry) []Change {
 	var changes []Change
 	left := slices.Clone(old)
@@ -256,12 +258,14 @@ func (c Change) Name() string {
 func (c Change) String() string {
 	switch o, n := c.Old, c.New; {
 	case o == nil:
-		return fmt.Sprintf("added    %s %s %s (%s)", n.Name, n.Version, n.short(), n.Path)
+		return "added    " + n.String()
 	case n == nil:
-		return fmt.Sprintf("removed  %s %s %s (%s)", o.Name, o.Version, o.short(), o.Path)
+		return "removed  " + o.String()
 	case o.SHA256 == n.SHA256 && o.Version == n.Version:
-		return fmt.Sprintf("moved    %s %s %s (%s -> %s)", n.Name, n.Version, n.short(), o.Path, n.Path)
+		return fmt.Sprintf("moved    %s, from %s to %s", n, o.Path, n.Path)
+	case o.Version == n.Version:
+		return fmt.Sprintf("changed  %s -> %s", o, n.short())
 	default:
-		return fmt.Sprintf("changed  %s %s -> %s, %s -> %s (%s)", n.Name, o.Version, n.Version, o.short(), n.short(), n.Path)
+		return fmt.Sprintf("changed  %s -> %s %s", o, n.Version, n.short())
 	}
 }

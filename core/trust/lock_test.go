@@ -237,13 +237,14 @@ func TestAllowNameKeepsAPluginFromTakingAnother(t *testing.T) {
 }
 
 func TestChangesSayWhatIsAddedRemovedChangedAndMoved(t *testing.T) {
-	old := []Entry{{"a", "1", sum("1"), "p/a"}, {"gone", "1", sum("2"), "p/gone"}, {"moved", "1", sum("3"), "p/moved"}, {"same", "1", sum("4"), "p/same"}}
-	now := []Entry{{"a", "2", sum("5"), "p/a"}, {"moved", "1", sum("3"), "q/moved"}, {"new", "1", sum("6"), "p/new"}, {"same", "1", sum("4"), "p/same"}}
+	old := []Entry{{"a", "1", sum("1"), "p/a"}, {"b", "1", sum("7"), "p/b"}, {"gone", "1", sum("2"), "p/gone"}, {"moved", "1", sum("3"), "p/moved"}, {"same", "1", sum("4"), "p/same"}}
+	now := []Entry{{"a", "2", sum("5"), "p/a"}, {"b", "1", sum("8"), "p/b"}, {"moved", "1", sum("3"), "q/moved"}, {"new", "1", sum("6"), "p/new"}, {"same", "1", sum("4"), "p/same"}}
 	want := []string{
-		"changed  a 1 -> 2, 111111111111 -> 555555555555 (p/a)",
-		"removed  gone 1 222222222222 (p/gone)",
-		"moved    moved 1 333333333333 (p/moved -> q/moved)",
-		"added    new 1 666666666666 (p/new)",
+		"changed  a 1 111111111111 -> 2 555555555555",
+		"changed  b 1 777777777777 -> 888888888888",
+		"removed  gone 1 222222222222",
+		"moved    moved 1 333333333333, from p/moved to q/moved",
+		"added    new 1 666666666666",
 	}
 	var got []string
 	for _, c := range Changes(old, now) {
