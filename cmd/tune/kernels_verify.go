@@ -108,7 +108,7 @@ func (a *app) verifyKernels(ctx context.Context, c *Command, v *kernelsVerifyFla
 		if len(args) == 0 && p.err == nil && !v.wants(p.manifest.Kernels) {
 			continue
 		}
-		one, err := a.verifyPlugin(ctx, v, p, inputs)
+		one, err := a.verifyPlugin(ctx, c, v, p, inputs)
 		if err != nil {
 			return err
 		}
@@ -243,7 +243,7 @@ func (a *app) openPath(ctx context.Context, c *Command, arg string, o transport.
 
 // verifyPlugin examines the kernels of one plugin. An error means that it could not be
 // done; what is wrong with the plugin is in the result.
-func (a *app) verifyPlugin(ctx context.Context, v *kernelsVerifyFlags, p candidate, inputs core.Memory) (verifiedPlugin, error) {
+func (a *app) verifyPlugin(ctx context.Context, c *Command, v *kernelsVerifyFlags, p candidate, inputs core.Memory) (verifiedPlugin, error) {
 	one := verifiedPlugin{Path: p.path, Name: p.manifest.Name, Version: p.manifest.Version, Checksum: p.manifest.Checksum,
 		OK: true, Manifest: []kerneltest.Violation{}, Kernels: []verifiedKernel{}}
 	if p.err != nil {
@@ -266,7 +266,7 @@ func (a *app) verifyPlugin(ctx context.Context, v *kernelsVerifyFlags, p candida
 		one.OK = one.OK && r.Count(kerneltest.Failed) == 0
 	}
 	if !v.wants(p.manifest.Kernels) {
-		return one, fmt.Errorf("%s has no kernel for %s; \"tune kernels inspect %s\" shows what it has", p.manifest.Name, strings.Join(v.ops, ", "), p.manifest.Name)
+		return one, c.usagef("%s has no kernel for %s; \"tune kernels inspect %s\" shows what it has", p.manifest.Name, strings.Join(v.ops, ", "), p.manifest.Name)
 	}
 	return one, nil
 }

@@ -54,15 +54,16 @@ type Result struct {
 	Case   string     `json:"case"` // its name, which no other case has
 	Kind   string     `json:"kind"` // what it is about, such as "one token": the same for many facts
 	Op     core.Op    `json:"op"`
-	Facts  core.Facts `json:"facts"`
-	Tokens int        `json:"tokens"`
+	Facts  core.Facts `json:"facts,omitzero"`
+	Tokens int        `json:"tokens,omitempty"`
 	Status Status     `json:"status"`
 	Reason string     `json:"reason,omitempty"` // why it was skipped
 	// Share is the largest error of any output as a share of what is allowed for it.
-	Share      float64     `json:"share_of_limit"`
-	Violations []Violation `json:"violations,omitempty"`
-	Memory     *Growth     `json:"memory,omitempty"`  // of the case about memory
-	Latency    []Latency   `json:"latency,omitempty"` // of the case about latency, by pass
+	Share      float64       `json:"share_of_limit"`
+	Violations []Violation   `json:"violations,omitempty"`
+	Memory     *Growth       `json:"memory,omitempty"`  // of the case about memory
+	Latency    []Latency     `json:"latency,omitempty"` // of the case about latency, by pass
+	Took       time.Duration `json:"took_ns"`
 }
 
 // fail adds violations.
@@ -141,6 +142,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// maxDeaths is in how many cases a process may die before Examine stops.
+const maxDeaths = 3
+
 // Examine runs everything that the kit knows on k: the cases of Cases and those of
 // Options.Facts, and for each storage type whether results depend on earlier calls or
 // differ from call to call, how errors add up over stacked layers, what happens with
@@ -151,19 +155,26 @@ func (o Options) withDefaults() Options {
 func Examine(ctx context.Context, k core.Kernel, o Options) (*Report, error) {
 	o = o.withDefaults()
 	start := time.Now()
-	r := &Report{Kernel: k.Info()}
+	r, died := &Report{Kernel: k.Info()}, 0
 	for _, run := range examination(k, o) {
 		if err := ctx.Err(); err != nil {
 			return r, err
 		}
 		before := deaths(k)
+		began := time.Now()
 		c := run(ctx)
+		c.Took = time.Since(began)
 		if n := deaths(k) - before; n > 0 {
-			c.fail(Violation{Text: fmt.Sprintf("the process died, or was stopped after the time limit of a call, %d times", n), err: core.ErrPluginExited})
+			c.fail(Violation{Text: "the process died or was stopped in the middle of a call, and had to be started again", err: core.ErrPluginExited})
+			died++
 		}
 		r.Results = append(r.Results, c)
 		if isGone(c) {
 			r.Stopped = "after " + c.Case + ", because the process cannot go on"
+			break
+		}
+		if died == maxDeaths {
+			r.Stopped = fmt.Sprintf("after %s, because the process died in %d cases", c.Case, died)
 			break
 		}
 	}
