@@ -27,11 +27,12 @@ const bareProtocol goplugin.Protocol = "bare"
 // errNoBare is why a bare plugin cannot be used.
 var errNoBare = fmt.Errorf("%w: it speaks the bare protocol, which needs the doorbell of Linux; unset TUNE_TRANSPORT, or use a plugin that speaks gRPC", core.ErrIncompatible)
 
-// asker is a link that carries requests other than calls: the doorbell.
+// asker is what a link needs to carry requests other than calls: the doorbell does.
 type asker interface {
-	link
-	// ask hands a request over; wait waits for its answer.
+	// ask hands a request over.
 	ask(kind uint32, text []byte) error
+	// wait waits for its answer, as for that of a call.
+	wait(d time.Duration) (answer, bool)
 	// hangUp tells the process to end, and waits for that, at most as long as grace.
 	hangUp(grace time.Duration) error
 }

@@ -71,9 +71,10 @@ func serveAs(version uint, cookie string) {
 		Plugins: goplugin.PluginSet{service: &glue{server: newServer("odd", "1", nil)}}})
 }
 
-// hostOfPlugin is a program that opens plugins and is then killed.
+// hostOfPlugin is a program that opens a plugin over each path named and is then killed.
 func hostOfPlugin() {
-	for _, portable := range []bool{false, true} {
+	for _, link := range os.Args[2:] {
+		portable := link == linkRPC
 		p, err := quiet(Options{Portable: portable}).Open(context.Background(), os.Args[1])
 		if err != nil {
 			fmt.Println(err)

@@ -1,0 +1,108 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/ctest"
+)
+
+// What onEachPath runs on "bare" is not repeated here.
+
+// openBare opens the plugin in C.
+func openBare(t *testing.T, o Options) opened {
+	t.Helper()
+	t.Setenv(barePlugin, compileBare(t))
+	return open(t, o)
+}
+
+func compileBare(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "plugin")
+	ctest.Compile(t, path, "core/transport/testdata/moody.c")
+	return path
+}
+
+func TestOpenAsksABarePluginWhoItIs(t *testing.T) {
+	p := openBare(t, quiet(Options{}))
+	if m := p.Manifest(); m.Name != "test_kernels" || m.Version != "1.2.3" || len(m.Checksum) != 64 {
+		t.Errorf("manifest %+v", m)
+	}
+	want := []core.Info{{Name: "test_kernels", Op: core.RMSNorm, Version: "1.2.3", Summary: "the plain norm",
+		DTypes: []core.DType{core.Float32}, Backward: true}}
+	if d := cmp.Diff(want, p.Manifest().Kernels); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+func TestABarePluginNeedsTheDoorbell(t *testing.T) {
+	path := compileBare(t)
+	_, err := quiet(Options{Portable: true}).Open(context.Background(), path)
+	if !errors.Is(err, core.ErrIncompatible) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "needs the doorbell") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestErrorsOfABarePluginComeBack(t *testing.T) {
+	p := openBare(t, quiet(Options{Strict: true}))
+	_, err := p.forward(t, "error")
+	var ke *core.KernelError
+	if !errors.As(err, &ke) || !strings.Contains(err.Error(), "the device is on fire") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := p.forward(t, "not supported"); !errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(), "only even days") {
+		t.Errorf("not supported: %v", err)
+	}
+	f := normFacts()
+	f.Offset = 1
+	if err := p.norm.Supports(f); !errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(), "the fact offset is not known") {
+		t.Errorf("a fact that it does not know: %v", err)
+	}
+	p.mustForward(t, "")
+}
+
+func TestWhatABarePluginPrintsIsLogged(t *testing.T) {
+	for _, where := range []string{"print", "print to standard output"} {
+		var log lockedBuffer
+		p := openBare(t, quiet(Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}))
+		p.mustForward(t, where)
+		eventually(t, "the log record of "+where, func() bool {
+			return strings.Contains(log.String(), `level=DEBUG msg="a word from the kernel"`)
+		})
+	}
+}
+
+func TestAReplacedBarePluginIsNotStartedAgain(t *testing.T) {
+	counted(t)
+	p := openBare(t, quiet(Options{}))
+	if err := os.Remove(p.manifest.Path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(p.manifest.Path, []byte("#!/bin/true\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p.mustForward(t, "die once")
+	p.wantHealth(t, core.Health{Calls: 1, Deaths: 1, Repeats: 1, Fallbacks: 1})
+	if h := p.norm.Health(); !strings.Contains(h.LastError, "has changed since it was scanned") {
+		t.Errorf("last error %q", h.LastError)
+	}
+}
+
+func TestABarePluginEndsByItself(t *testing.T) {
+	p := openBare(t, quiet(Options{}))
+	proc := p.proc
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s := proc.cmd.ProcessState; s == nil || !s.Exited() || s.ExitCode() != 0 {
+		t.Errorf("it ended with %v, want an exit of its own", s)
+	}
+}
