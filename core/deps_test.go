@@ -86,7 +86,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"cmd/tune", "core core/... internal/ceiling internal/memory internal/opbench plugins/linked internal/shm internal/simd trainer trainer/... github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/term golang.org/x/sys",
 		"internal/plugintest github.com/rogpeppe/go-internal"},
 	{"docs", "", ""},
-	{"examples", "", "core core/... internal/plugintest trainer trainer/..."},
+	{"examples", "", "core core/... internal/ctest internal/plugintest trainer trainer/..."},
 	{"examples/...", "core core/... trainer trainer/...", "internal/plugintest"},
 }
 

@@ -10,6 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/kerneltest"
+	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/internal/ctest"
 	"github.com/seed98097648/tune/internal/plugintest"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/autograd"
@@ -94,4 +98,31 @@ func TestWriteAKernel(t *testing.T) {
 	}
 	wantLines(t, tune("kernels", "list"), `my_swiglu`, `npu_fused_swiglu`)
 	wantLines(t, tune("--steps", "3", "--kernels", "auto,my_swiglu"), `mlp +plain -> my_swiglu$`, `^done: 3 steps`)
+}
+
+// TestCKernel builds the plugin in C as its README says, vets it like any other, and
+// trains with it.
+func TestCKernel(t *testing.T) {
+	dir := t.TempDir()
+	plugins := filepath.Join(dir, "plugins")
+	if err := os.Mkdir(plugins, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ctest.Compile(t, filepath.Join(plugins, "c_swiglu"), "examples/c_kernel/kernel.c")
+	t.Run("conformance", func(t *testing.T) {
+		p, err := transport.Options{Strict: true, CacheDir: "off"}.Open(t.Context(), filepath.Join(plugins, "c_swiglu"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		kerneltest.Run(t, p.Kernels()[0], kerneltest.Cases(core.SwiGLU))
+	})
+	plugintest.Compile(t, dir, "./cmd/tune")
+	cmd := exec.Command(filepath.Join(dir, "tune"), "--steps", "3", "--kernels", "c_swiglu", "--strict", "--plugin-dir", plugins)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "XDG_CACHE_HOME="+t.TempDir())
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	wantLines(t, string(out), `mlp +plain -> c_swiglu$`, `^done: 3 steps`)
 }
