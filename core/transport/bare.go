@@ -25,7 +25,7 @@ import (
 const bareProtocol goplugin.Protocol = "bare"
 
 // errNoBare is why a bare plugin cannot be used.
-var errNoBare = fmt.Errorf("%w: it speaks the bare protocol, which needs the doorbell of Linux; unset TUNE_TRANSPORT, or use a plugin that speaks gRPC", core.ErrIncompatible)
+var errNoBare = fmt.Errorf("%w: it speaks the bare protocol, which needs the doorbell: run on Linux without TUNE_TRANSPORT=portable, or use a plugin that speaks gRPC", core.ErrIncompatible)
 
 // asker is what a link needs to carry requests other than calls: the doorbell does.
 type asker interface {

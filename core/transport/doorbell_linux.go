@@ -40,6 +40,14 @@ func newWords(mem []byte) words {
 	return words{at(offRequest), at(offReply), at(offPluginAsleep), at(offHostAsleep), mem}
 }
 
+// give rings for the answer to a request.
+func (w words) give(number uint32, a answer) {
+	order.PutUint32(w.mem[offStatus:], uint32(a.status))
+	order.PutUint32(w.mem[offTextLength:], uint32(copy(w.mem[offText:offRecord], a.text)))
+	order.PutUint64(w.mem[offBusy:], uint64(a.busy))
+	ring(w.reply, w.hostAsleep, number)
+}
+
 // newDoorbell makes the control memory. The file is for the plugin to inherit; the
 // doorbell owns it.
 func newDoorbell(life *lifeline, spin time.Duration) (*doorbell, *os.File, error) {
@@ -135,10 +143,7 @@ func doorman(s *server, spin time.Duration) error {
 			number = await(w.request, w.pluginAsleep, number, spin, 0)
 			a := s.answer(context.Background(), w.mem[offRecord:])
 			sched.Rest()
-			order.PutUint32(w.mem[offStatus:], uint32(a.status))
-			order.PutUint32(w.mem[offTextLength:], uint32(copy(w.mem[offText:offRecord], a.text)))
-			order.PutUint64(w.mem[offBusy:], uint64(a.busy))
-			ring(w.reply, w.hostAsleep, number)
+			w.give(number, a)
 			if calls <= imageCalls && calls&(calls-1) == 0 {
 				rest()
 			}
