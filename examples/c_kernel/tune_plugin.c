@@ -261,33 +261,36 @@ static int describe(char *text) {
 	return n < TEXT_SIZE ? TUNE_OK : tune_say(text, TUNE_FAILED, "the description is longer than %d bytes", TEXT_SIZE);
 }
 
-/* ask_kernel reads which kernel a request is about, and asks it about the facts. */
-static int ask_kernel(tune_facts *f, char *request, const tune_kernel **k, bool *backward, char *text) {
-	const char *number, *pass = "";
-	if (!parse_facts(f, request) || !(number = shift(f, "kernel")) || (backward && !(pass = shift(f, "pass"))))
-		return tune_say(text, TUNE_BAD_CALL, "the request is not made of lines name=value, or lacks one");
+/* ask_kernel reads which kernel, and if asked for which pass, a question is about, and
+ * asks the kernel about the facts. */
+static int ask_kernel(bound *b, char *question, bool with_pass, char *text) {
+	const char *number, *pass = "forward";
+	if (!parse_facts(&b->facts, question) || !(number = shift(&b->facts, "kernel")) ||
+	    (with_pass && !(pass = shift(&b->facts, "pass"))))
+		return tune_say(text, TUNE_BAD_CALL, "the question is not made of lines name=value, or lacks one");
 	unsigned long i = strtoul(number, NULL, 10);
 	if (i >= (unsigned long)kernel_count)
 		return tune_say(text, TUNE_BAD_CALL, "there is no kernel %s", number);
-	*k = &kernels[i];
-	if (backward)
-		*backward = strcmp(pass, "backward") == 0;
-	if (backward && *backward && !(*k)->backward)
-		return tune_say(text, TUNE_NOT_SUPPORTED, "%s has no backward pass", (*k)->op);
-	return (*k)->supports(f, text);
+	b->kernel = &kernels[i];
+	b->backward = strcmp(pass, "backward") == 0;
+	if (b->backward && !b->kernel->backward)
+		return tune_say(text, TUNE_NOT_SUPPORTED, "%s has no backward pass", b->kernel->op);
+	return b->kernel->supports(&b->facts, text);
 }
 
-static int bind_pass(char *request, char *text) {
+/* supports_or_binds answers both questions about facts. */
+static int supports_or_binds(control *c) {
 	bound b;
-	char *copy = strdup(request); /* the facts point into it */
-	int status = ask_kernel(&b.facts, copy, &b.kernel, &b.backward, text);
-	if (status != TUNE_OK) {
-		free(copy);
+	size_t n = c->ask_length < RECORD_SIZE ? c->ask_length : RECORD_SIZE;
+	char *question = strndup((char *)c->record, n); /* the facts point into it */
+	int status = ask_kernel(&b, question, c->kind == BIND, c->text);
+	if (status != TUNE_OK || c->kind != BIND) {
+		free(question);
 		return status;
 	}
 	bounds = grow(bounds, bound_count, sizeof *bounds);
 	bounds[bound_count] = b;
-	return tune_say(text, TUNE_OK, "handle=%zu\n", bound_count++);
+	return tune_say(c->text, TUNE_OK, "handle=%zu\n", bound_count++);
 }
 
 /* find_tensor turns an entry into a tensor that lies in memory of this process. */
@@ -352,13 +355,8 @@ static int call(control *c) {
 
 /* answer does what a request asks for. */
 static void answer(control *c) {
-	const tune_kernel *k;
-	tune_facts f;
-	char *request = (char *)c->record;
 	c->text[0] = 0;
 	c->busy_ns = 0;
-	if (c->kind != CALL)
-		request[c->ask_length < RECORD_SIZE ? c->ask_length : RECORD_SIZE - 1] = 0;
 	switch (c->kind) {
 	case CALL:
 		c->status = call(c);
@@ -367,10 +365,8 @@ static void answer(control *c) {
 		c->status = describe(c->text);
 		break;
 	case SUPPORTS:
-		c->status = ask_kernel(&f, request, &k, NULL, c->text);
-		break;
 	case BIND:
-		c->status = bind_pass(request, c->text);
+		c->status = supports_or_binds(c);
 		break;
 	default:
 		c->status = tune_say(c->text, TUNE_BAD_CALL, "a request of the unknown kind %u", c->kind);
