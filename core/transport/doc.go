@@ -42,6 +42,6 @@
 // # Environment
 //
 // TUNE_PLUGIN_DIR adds folders to SearchPath; TUNE_TRANSPORT=portable is
-// Options.Portable, and refuses plugins without gRPC. TUNE_PLUGIN, TUNE_LINK, TUNE_SPIN, TUNE_THREADS and TUNE_HOST_PID
-// are set by the host for its plugins.
+// Options.Portable, with which plugins without gRPC are refused. TUNE_PLUGIN, TUNE_LINK,
+// TUNE_SPIN, TUNE_THREADS and TUNE_HOST_PID are set by the host for its plugins.
 package transport
