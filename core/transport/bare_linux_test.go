@@ -3,10 +3,13 @@ package transport
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -93,6 +96,59 @@ func TestAReplacedBarePluginIsNotStartedAgain(t *testing.T) {
 	p.wantHealth(t, core.Health{Calls: 1, Deaths: 1, Repeats: 1, Fallbacks: 1})
 	if h := p.norm.Health(); !strings.Contains(h.LastError, "has changed since it was scanned") {
 		t.Errorf("last error %q", h.LastError)
+	}
+}
+
+func TestABarePluginEndsWithItsHost(t *testing.T) {
+	cmd := exec.Command(pluginPath(t, "host_of_bare"), compileBare(t))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Fscan(out, &pid); err != nil || !running(pid) {
+		t.Fatalf("plugin %d does not run: %v", pid, err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("the host was not killed")
+	}
+	eventually(t, "the end of the plugin", func() bool { return !running(pid) })
+}
+
+// TestTheLifelineAloneEndsABarePlugin, without the system's help, also during a call:
+// the kernel would hang for ever.
+func TestTheLifelineAloneEndsABarePlugin(t *testing.T) {
+	for _, site := range []string{"", "hang once"} {
+		calls := counted(t)
+		p := openBare(t, quiet(Options{}))
+		life := p.proc.life
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if site != "" {
+				eventually(t, "the call", func() bool { return calls(site) == 1 })
+			}
+			if err := life.conn.CloseWrite(); err != nil {
+				t.Error(err)
+			}
+			eventually(t, "the end of the plugin", func() bool {
+				select {
+				case <-life.gone:
+					return true
+				default:
+					return false
+				}
+			})
+		})
+		if site != "" {
+			p.mustForward(t, site)
+		}
+		wg.Wait()
 	}
 }
 

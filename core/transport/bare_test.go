@@ -1,9 +1,13 @@
+//go:build unix
+
 package transport
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -39,6 +43,17 @@ func (b *fakeBell) hangUp(time.Duration) error { return nil }
 func bareWith(a *answer) (bareControl, *fakeBell) {
 	b := &fakeBell{answer: a}
 	return bareControl{link: b, gone: func() bool { return false }}, b
+}
+
+// hostOfBare is a program that opens a plugin over the doorbell and is then killed.
+func hostOfBare() {
+	p, err := quiet(Options{}).Open(context.Background(), os.Args[1])
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println(p.(*plugin).proc.cmd.Process.Pid)
+	time.Sleep(time.Hour)
 }
 
 func TestFactsGoToABarePluginAsLines(t *testing.T) {

@@ -34,6 +34,7 @@ func roles() map[string]func() {
 		"other_version":  func() { serveAs(ProtocolVersion+1, cookieKey) },
 		"other_cookie":   func() { serveAs(ProtocolVersion, "ANOTHER_PLUGIN") },
 		"host_of_plugin": hostOfPlugin,
+		"host_of_bare":   hostOfBare,
 	}
 }
 
@@ -71,10 +72,9 @@ func serveAs(version uint, cookie string) {
 		Plugins: goplugin.PluginSet{service: &glue{server: newServer("odd", "1", nil)}}})
 }
 
-// hostOfPlugin is a program that opens a plugin over each path named and is then killed.
+// hostOfPlugin is a program that opens plugins and is then killed.
 func hostOfPlugin() {
-	for _, link := range os.Args[2:] {
-		portable := link == linkRPC
+	for _, portable := range []bool{false, true} {
 		p, err := quiet(Options{Portable: portable}).Open(context.Background(), os.Args[1])
 		if err != nil {
 			fmt.Println(err)
