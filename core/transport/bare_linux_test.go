@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/ctest"
 )
 
 // What onEachPath runs on "bare" is not repeated here.
@@ -25,13 +23,6 @@ func openBare(t *testing.T, o Options) opened {
 	t.Helper()
 	t.Setenv(barePlugin, compileBare(t))
 	return open(t, o)
-}
-
-func compileBare(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "plugin")
-	ctest.Compile(t, path, "core/transport/testdata/moody.c")
-	return path
 }
 
 func TestOpenAsksABarePluginWhoItIs(t *testing.T) {

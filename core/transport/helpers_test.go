@@ -25,11 +25,36 @@ import (
 func onEachPath(t *testing.T, test func(t *testing.T, o Options)) {
 	onGoPaths(t, test)
 	t.Run("bare", func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), "plugin")
-		ctest.Compile(t, path, "core/transport/testdata/moody.c")
-		t.Setenv(barePlugin, path)
+		t.Setenv(barePlugin, compileBare(t))
 		test(t, quiet(Options{}))
 	})
+}
+
+// bare is the plugin in C, once it is compiled.
+var bare struct {
+	once       sync.Once
+	executable []byte
+}
+
+// compileBare returns an executable of the plugin in C, which belongs to the test.
+func compileBare(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "plugin")
+	compile := func() { ctest.Compile(t, path, "core/transport/testdata/moody.c") }
+	bare.once.Do(func() {
+		compile()
+		var err error
+		if bare.executable, err = os.ReadFile(path); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if bare.executable == nil {
+		compile() // which says again why it cannot
+	}
+	if err := os.WriteFile(path, bare.executable, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // barePlugin names the plugin that open opens, if it is not to be the one in Go.
