@@ -6,6 +6,7 @@
 #include "tune_plugin.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
@@ -448,6 +449,7 @@ int tune_serve(const char *name, const char *version, const tune_kernel *ks, int
 		return 1;
 	}
 	close(CONTROL);
+	fcntl(LIFELINE, F_SETFD, FD_CLOEXEC);
 	shake_hands();
 	for (uint32_t number = atomic_load(&c->reply);;) {
 		number = await(&c->request, &c->plugin_asleep, number);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,6 +29,45 @@ static long times(const char *what) {
 	return (long)info.st_size;
 }
 
+/* start_child starts a process that has this one's output open and lives for long, in
+ * this one's process group or not. Its number is left in a file. */
+static void start_child(int daemon) {
+	pid_t pid = fork();
+	if (pid == 0) {
+		if (daemon)
+			setsid();
+		execlp("sleep", "sleep", "3600", NULL);
+		_exit(1);
+	}
+	char path[4096];
+	snprintf(path, sizeof path, "%s/pid", getenv("TUNE_TEST_DIR"));
+	FILE *f = fopen(path, "w");
+	if (pid < 0 || !f || fprintf(f, "%d", (int)pid) < 0) {
+		perror(path);
+		exit(1);
+	}
+	fclose(f);
+}
+
+/* flood prints 8 MiB to each output without an end of line. */
+static void flood(void) {
+	static const char line[1 << 10] = "all work and no play";
+	for (int n = 0; n < 8 << 10; n++)
+		if (write(STDOUT_FILENO, line, sizeof line) < 0 || write(STDERR_FILENO, line, sizeof line) < 0)
+			exit(1);
+}
+
+/* fill_memory takes memory until there is none, which a limit sees to soon. */
+static void fill_memory(void) {
+	setrlimit(RLIMIT_DATA, &(struct rlimit){64 << 20, 64 << 20});
+	for (;;) {
+		char *p = malloc(1 << 20);
+		if (!p)
+			abort();
+		memset(p, 1, 1 << 20);
+	}
+}
+
 static int is(const tune_call *c, const char *site) { return strcmp(c->site, site) == 0; }
 
 static int behave(const tune_call *c) {
@@ -46,6 +86,19 @@ static int behave(const tune_call *c) {
 	if ((is(c, "hang once") && times(c->site) == 1) || (is(c, "hang") && times(c->site) >= 0))
 		for (;;)
 			pause();
+	if ((is(c, "spin") && times(c->site)) || (is(c, "spin once") && times(c->site) == 1))
+		for (;;)
+			;
+	if (is(c, "flood"))
+		flood();
+	if (is(c, "fill memory once") && times(c->site) == 1)
+		fill_memory();
+	if ((is(c, "leave a child") || is(c, "leave a daemon")) && times(c->site) == 1) {
+		start_child(is(c, "leave a daemon"));
+		exit(7);
+	}
+	if (is(c, "have a child"))
+		start_child(0);
 	if (is(c, "slow")) {
 		times(c->site);
 		nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
