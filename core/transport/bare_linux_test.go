@@ -7,9 +7,11 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -42,6 +44,32 @@ func TestABarePluginNeedsTheDoorbell(t *testing.T) {
 	_, err := quiet(Options{Portable: true}).Open(context.Background(), path)
 	if !errors.Is(err, core.ErrIncompatible) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "needs the doorbell") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestOpenSaysWhatIsWrongWithABarePlugin opens scripts that shake hands and no more.
+func TestOpenSaysWhatIsWrongWithABarePlugin(t *testing.T) {
+	cases := map[string]struct {
+		script string
+		is     error
+		text   string
+	}{
+		"says no more":    {fmt.Sprintf("echo '1|%d|unix|-|bare'; sleep 1000", ProtocolVersion), core.ErrPluginExited, "did not answer within 1s"},
+		"ends":            {fmt.Sprintf("echo '1|%d|unix|-|bare'; exit 5", ProtocolVersion), core.ErrPluginExited, "exit status 5"},
+		"another version": {fmt.Sprintf("echo '1|%d|unix|-|bare'; sleep 1000", ProtocolVersion+1), core.ErrIncompatible, "rebuild the plugin"},
+		"another way":     {fmt.Sprintf("echo '1|%d|unix|-|morse'; sleep 1000", ProtocolVersion), core.ErrIncompatible, "not a kernel plugin"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "plugin")
+			if err := os.WriteFile(path, []byte("#!/bin/sh\n"+tc.script+"\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			_, err := quiet(Options{StartTimeout: time.Second}).Open(context.Background(), path)
+			if !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.text) || !strings.Contains(err.Error(), path) {
+				t.Errorf("error %v, want %v that says %q", err, tc.is, tc.text)
+			}
+		})
 	}
 }
 
