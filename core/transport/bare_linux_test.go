@@ -39,8 +39,18 @@ func TestOpenAsksABarePluginWhoItIs(t *testing.T) {
 	}
 }
 
+// bareScript returns an executable that shakes hands and then runs a command.
+func bareScript(t *testing.T, version int, way, then string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "plugin")
+	if err := os.WriteFile(path, fmt.Appendf(nil, "#!/bin/sh\necho '1|%d|unix|-|%s'\n%s\n", version, way, then), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 func TestABarePluginNeedsTheDoorbell(t *testing.T) {
-	path := compileBare(t)
+	path := bareScript(t, ProtocolVersion, "bare", "sleep 1000")
 	_, err := quiet(Options{Portable: true}).Open(context.Background(), path)
 	if !errors.Is(err, core.ErrIncompatible) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "needs the doorbell") {
 		t.Errorf("error %v", err)
@@ -49,22 +59,23 @@ func TestABarePluginNeedsTheDoorbell(t *testing.T) {
 
 // TestOpenSaysWhatIsWrongWithABarePlugin opens scripts that shake hands and no more.
 func TestOpenSaysWhatIsWrongWithABarePlugin(t *testing.T) {
+	if (Options{}).withDefaults().Portable {
+		t.Skip("bare plugins are refused")
+	}
 	cases := map[string]struct {
-		script string
-		is     error
-		text   string
+		version   int
+		way, then string
+		is        error
+		text      string
 	}{
-		"says no more":    {fmt.Sprintf("echo '1|%d|unix|-|bare'; sleep 1000", ProtocolVersion), core.ErrPluginExited, "did not answer within 1s"},
-		"ends":            {fmt.Sprintf("echo '1|%d|unix|-|bare'; exit 5", ProtocolVersion), core.ErrPluginExited, "exit status 5"},
-		"another version": {fmt.Sprintf("echo '1|%d|unix|-|bare'; sleep 1000", ProtocolVersion+1), core.ErrIncompatible, "rebuild the plugin"},
-		"another way":     {fmt.Sprintf("echo '1|%d|unix|-|morse'; sleep 1000", ProtocolVersion), core.ErrIncompatible, "not a kernel plugin"},
+		"says no more":    {ProtocolVersion, "bare", "sleep 1000", core.ErrPluginExited, "did not answer within 1s"},
+		"ends":            {ProtocolVersion, "bare", "exit 5", core.ErrPluginExited, "exit status 5"},
+		"another version": {ProtocolVersion + 1, "bare", "sleep 1000", core.ErrIncompatible, "rebuild the plugin"},
+		"another way":     {ProtocolVersion, "morse", "sleep 1000", core.ErrIncompatible, "not a kernel plugin"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "plugin")
-			if err := os.WriteFile(path, []byte("#!/bin/sh\n"+tc.script+"\n"), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			path := bareScript(t, tc.version, tc.way, tc.then)
 			_, err := quiet(Options{StartTimeout: time.Second}).Open(context.Background(), path)
 			if !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.text) || !strings.Contains(err.Error(), path) {
 				t.Errorf("error %v, want %v that says %q", err, tc.is, tc.text)
