@@ -51,6 +51,7 @@ func (a *app) commands() []*Command {
 		a.kernelsInspectCommand(),
 		a.kernelsPlanCommand(),
 		a.kernelsLockCommand(),
+		a.kernelsVerifyCommand(),
 		a.kernelsBenchCommand(),
 		a.parityCommand(),
 		a.benchCommand(),

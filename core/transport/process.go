@@ -29,7 +29,7 @@ type process struct {
 	cancel  context.CancelFunc // ends the process and what it started
 	spawned *spawned
 	client  *goplugin.Client
-	kernels proto.KernelsClient
+	control control
 	about   *proto.DescribeReply // who the plugin says it is
 	life    *lifeline
 	child   *os.File // the plugin's end of the lifeline, until it is started
@@ -114,7 +114,7 @@ func newProcess(opts Options, exe *executable, sum []byte, dir string) (*process
 		RunnerFunc:       p.newStarter(exe, sum, dir),
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: dir},
 		SkipHostEnv:      true,
-		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
+		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC, bareProtocol},
 		StartTimeout:     opts.StartTimeout,
 		Logger:           log,
 		Stderr:           p.words, // go-plugin logs it already
@@ -135,6 +135,21 @@ func (p *process) connect() error {
 	if err := p.start(); err != nil {
 		return err
 	}
+	var err error
+	if p.client.Protocol() == bareProtocol {
+		err = p.connectBare()
+	} else {
+		err = p.dial()
+	}
+	if err != nil {
+		return err
+	}
+	p.about, err = request(p, p.control.describe)
+	return err
+}
+
+// dial connects to a plugin that speaks gRPC.
+func (p *process) dial() error {
 	conn, err := p.client.Client()
 	if err != nil {
 		return err
@@ -147,12 +162,11 @@ func (p *process) connect() error {
 	if !ok {
 		return fmt.Errorf("transport: go-plugin made a %T", raw)
 	}
-	p.kernels = kernels
+	p.control = rpcControl{kernels}
 	if p.link == nil {
 		p.link = newRPCLink(kernels)
 	}
-	p.about, err = rpc(p, kernels.Describe, &proto.DescribeRequest{})
-	return err
+	return nil
 }
 
 // start starts the process on a thread that lives as long as the process: where the
@@ -241,10 +255,11 @@ func (p *process) close() {
 	}
 	close(p.closed)
 	t := time.AfterFunc(closeGrace, p.cancel)
+	err := p.sayGoodbye()
 	p.client.Kill()
 	t.Stop()
 	p.cancel()
-	err := p.life.close()
+	err = errors.Join(err, p.life.close())
 	if p.link != nil {
 		err = errors.Join(err, p.link.close())
 	}
