@@ -50,6 +50,7 @@ func (a *app) commands() []*Command {
 		a.kernelsListCommand(),
 		a.kernelsInspectCommand(),
 		a.kernelsPlanCommand(),
+		a.kernelsVerifyCommand(),
 		a.kernelsLockCommand(),
 		a.kernelsBenchCommand(),
 		a.parityCommand(),

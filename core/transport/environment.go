@@ -53,7 +53,7 @@ func (o Options) environment(link string) []string {
 			env = append(env, e)
 		}
 	}
-	return append(env, envLink+"="+link, envSpin+"="+o.Spin.String(),
+	return append(env, envLink+"="+link, envSpin+"="+strconv.FormatInt(o.Spin.Nanoseconds(), 10)+"ns",
 		envThreads+"="+strconv.Itoa(o.Threads), envHost+"="+strconv.Itoa(os.Getpid()))
 }
 

@@ -28,7 +28,7 @@ type process struct {
 	cmd     *exec.Cmd
 	cancel  context.CancelFunc // ends the process and what it started
 	client  *goplugin.Client
-	kernels proto.KernelsClient
+	control control
 	about   *proto.DescribeReply // who the plugin says it is
 	life    *lifeline
 	child   *os.File // the plugin's end of the lifeline, until it is started
@@ -112,7 +112,7 @@ func newProcess(opts Options, exe *executable, sum []byte, dir string) (*process
 		RunnerFunc:       p.newStarter(exe, sum, dir),
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: dir},
 		SkipHostEnv:      true,
-		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
+		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC, bareProtocol},
 		StartTimeout:     opts.StartTimeout,
 		Logger:           log,
 		Stderr:           p.words, // go-plugin logs it already
@@ -132,6 +132,21 @@ func (p *process) connect() error {
 	if err := p.start(); err != nil {
 		return err
 	}
+	var err error
+	if p.client.Protocol() == bareProtocol {
+		err = p.connectBare()
+	} else {
+		err = p.dial()
+	}
+	if err != nil {
+		return err
+	}
+	p.about, err = request(p, p.control.describe)
+	return err
+}
+
+// dial connects to a plugin that speaks gRPC.
+func (p *process) dial() error {
 	conn, err := p.client.Client()
 	if err != nil {
 		return err
@@ -144,12 +159,11 @@ func (p *process) connect() error {
 	if !ok {
 		return fmt.Errorf("transport: go-plugin made a %T", raw)
 	}
-	p.kernels = kernels
+	p.control = rpcControl{kernels}
 	if p.link == nil {
 		p.link = newRPCLink(kernels)
 	}
-	p.about, err = rpc(p, kernels.Describe, &proto.DescribeRequest{})
-	return err
+	return nil
 }
 
 // start starts the process on a thread that lives as long as the process: where the
@@ -237,10 +251,11 @@ func (p *process) close() {
 	// Kill waits until nobody has the plugin's output open. Should the plugin have
 	// left processes behind that do, they are ended with it.
 	t := time.AfterFunc(closeGrace, p.cancel)
+	err := p.sayGoodbye()
 	p.client.Kill()
 	t.Stop()
 	p.cancel()
-	err := p.life.close()
+	err = errors.Join(err, p.life.close())
 	if p.link != nil {
 		err = errors.Join(err, p.link.close())
 	}
