@@ -21,7 +21,7 @@ const (
 	pluginDirUsage = "the only `FOLDER` to look for plugins in; otherwise $" + pluginDirEnv + ", plugins beside the executable, " +
 		"bin/plugins of the checkout, and tune/plugins in the user's config folder (~/.config on Linux)"
 	lockUsage = "the `FILE` of \"tune kernels lock\" that lists the plugins that may be started; otherwise $" + trust.FileEnv + ", or " +
-		trust.DefaultFile + " in the working directory if it is there"
+		trust.DefaultFile + " in the working directory if it is there; " + trust.Off + " for no lock"
 )
 
 // pluginFlags are the flags of every command that opens plugins.
@@ -46,19 +46,24 @@ func (p *pluginFlags) add(f *pflag.FlagSet) {
 
 // scan builds the plugins of a checkout, unless a folder is named, and asks all that are
 // found, and that the lock allows, who they are.
-func (p *pluginFlags) scan(ctx context.Context, a *app, o transport.Options) (_ *core.Registry, err error) {
-	if p.locked, err = trust.Find(p.lock); err != nil {
-		return nil, err
-	}
-	return p.scanUnlocked(ctx, a, o)
-}
-
-// scanUnlocked is scan with the lock that p.locked holds, if any.
-func (p *pluginFlags) scanUnlocked(ctx context.Context, a *app, o transport.Options) (*core.Registry, error) {
-	o, err := p.options(o)
+func (p *pluginFlags) scan(ctx context.Context, a *app, o transport.Options) (*core.Registry, error) {
+	o, err := p.prepare(o)
 	if err != nil {
 		return nil, err
 	}
+	return p.scanWith(ctx, a, o)
+}
+
+// prepare reads the lock and adds what the flags say.
+func (p *pluginFlags) prepare(o transport.Options) (_ transport.Options, err error) {
+	if p.locked, err = trust.Find(p.lock); err != nil {
+		return o, err
+	}
+	return p.options(o)
+}
+
+// scanWith is scan with options that have everything.
+func (p *pluginFlags) scanWith(ctx context.Context, a *app, o transport.Options) (*core.Registry, error) {
 	if p.dir == "" && os.Getenv(pluginDirEnv) == "" {
 		if err := a.buildPlugins(ctx); err != nil {
 			return nil, err
@@ -68,7 +73,7 @@ func (p *pluginFlags) scanUnlocked(ctx context.Context, a *app, o transport.Opti
 	return core.ScanAllKernels(ctx, pluginDirs(p.dir), o.Open)
 }
 
-// options adds what the flags say.
+// options adds what the flags say, and the lock that prepare has read.
 func (p *pluginFlags) options(o transport.Options) (transport.Options, error) {
 	for _, e := range p.env {
 		if name, _, _ := strings.Cut(e, "="); name == "" || strings.ContainsAny(name, " ,*") {

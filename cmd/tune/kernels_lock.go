@@ -59,6 +59,9 @@ type locking struct {
 // lock writes the lock file of all plugins that can be used.
 func (a *app) lock(ctx context.Context, p *pluginFlags, update bool) (_ *locking, err error) {
 	file, _ := trust.Locate(p.lock)
+	if file == trust.Off {
+		return nil, fmt.Errorf("--lock or $%s is %s, which names no file to write", trust.FileEnv, trust.Off)
+	}
 	old, err := trust.Read(file)
 	isNew := errors.Is(err, fs.ErrNotExist)
 	switch {
@@ -69,7 +72,11 @@ func (a *app) lock(ctx context.Context, p *pluginFlags, update bool) (_ *locking
 	case !update:
 		return nil, fmt.Errorf("%s exists and locks %s; --update-lock replaces it and shows what changes", file, plural(len(old.Entries), "plugin"))
 	}
-	reg, err := p.scanUnlocked(ctx, a, transport.Options{})
+	o, err := p.options(transport.Options{}) // the lock that is there does not count
+	if err != nil {
+		return nil, err
+	}
+	reg, err := p.scanWith(ctx, a, o)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/kerneltest"
 	"github.com/seed98097648/tune/core/transport"
-	"github.com/seed98097648/tune/core/trust"
 )
 
 const kernelsVerifyLong = `Check that kernels do what they must: what the plugin says about itself; forward
@@ -131,7 +130,6 @@ func (a *app) verifyKernels(ctx context.Context, c *Command, v *kernelsVerifyFla
 
 // candidates opens the plugins that the arguments name. The caller calls done.
 func (a *app) candidates(ctx context.Context, c *Command, v *kernelsVerifyFlags, args []string) (all []candidate, done func() error, err error) {
-	o := transport.Options{Strict: true, CallTimeout: v.timeout, CacheDir: "off"}
 	var open []interface{ Close() error }
 	done = func() error {
 		var errs []error
@@ -140,15 +138,13 @@ func (a *app) candidates(ctx context.Context, c *Command, v *kernelsVerifyFlags,
 		}
 		return errors.Join(errs...)
 	}
-	if v.plugins.locked, err = trust.Find(v.plugins.lock); err != nil {
-		return nil, done, err
-	}
-	if o, err = v.plugins.options(o); err != nil {
+	o, err := v.plugins.prepare(transport.Options{Strict: true, CallTimeout: v.timeout, CacheDir: "off"})
+	if err != nil {
 		return nil, done, err
 	}
 	var reg *core.Registry
 	if len(args) == 0 || slices.ContainsFunc(args, func(arg string) bool { return !isPath(arg) }) {
-		if reg, err = v.plugins.scanUnlocked(ctx, a, o); err != nil {
+		if reg, err = v.plugins.scanWith(ctx, a, o); err != nil {
 			return nil, done, err
 		}
 		open = append(open, reg)

@@ -53,10 +53,16 @@ func Locate(explicit string) (path string, named bool) {
 	return cmp.Or(path, DefaultFile), path != ""
 }
 
-// Find reads the lock that counts; see Locate. Without one it returns nil; that somebody
-// named one that is not there is an error.
+// Off, in place of a file, stands for no lock.
+const Off = "off"
+
+// Find reads the lock that counts; see Locate. Without one, or if it is Off, it returns
+// nil; that somebody named one that is not there is an error.
 func Find(explicit string) (*Lock, error) {
 	path, named := Locate(explicit)
+	if path == Off {
+		return nil, nil
+	}
 	l, err := Read(path)
 	if errors.Is(err, fs.ErrNotExist) && !named {
 		return nil, nil

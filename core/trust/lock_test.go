@@ -140,6 +140,9 @@ func TestFindReadsTheLockThatCounts(t *testing.T) {
 	if got := found(DefaultFile); got != DefaultFile+" of default" {
 		t.Error(got)
 	}
+	if got := found(Off); got != "none" {
+		t.Error(got)
+	}
 	if _, err := Find("absent.lock"); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "tune kernels lock") {
 		t.Errorf("%v", err)
 	}
