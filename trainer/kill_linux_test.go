@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,7 +23,7 @@ const killsVariable = "TUNE_TEST_KILLS"
 
 // TestKilledPluginsChangeNothing kills plugins at random moments of a run, over both
 // transports, and compares every loss and the parameters at its end with those of a run
-// of as many steps in peace.
+// of as many steps in peace. Nothing stays behind in this process.
 func TestKilledPluginsChangeNothing(t *testing.T) {
 	kills := 40
 	if n, err := strconv.Atoi(os.Getenv(killsVariable)); err == nil {
@@ -34,8 +35,8 @@ func TestKilledPluginsChangeNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			seed := uint64(time.Now().UnixNano())
 			reg := plugintest.Scan(t, opts)
-			killed := newRun(t, mem, all(t, reg), large)
-			start := time.Now()
+			killed := newRun(t, mem, all(t, reg), large).steps(1)
+			files, goroutines, start := openFiles(t), runtime.NumGoroutine(), time.Now()
 			k := killPlugins(plugintest.Dir(t), kills, seed, func() uint64 { return health(reg).Calls })
 			t.Cleanup(k.wait)
 			for !k.over() {
@@ -49,10 +50,28 @@ func TestKilledPluginsChangeNothing(t *testing.T) {
 			if h.Fallbacks != 0 || h.Deaths != uint64(kills) {
 				t.Errorf("%d fall-backs and %d deaths, want none and %d", h.Fallbacks, h.Deaths, kills)
 			}
+			for range 100 {
+				if openFiles(t) <= files && runtime.NumGoroutine() <= goroutines {
+					break
+				}
+				time.Sleep(50 * time.Millisecond) // the output of a process is read a while longer
+			}
+			if f, g := openFiles(t), runtime.NumGoroutine(); f > files || g > goroutines {
+				t.Errorf("%d open files and %d goroutines, %d and %d before", f, g, files, goroutines)
+			}
 			want := newRun(t, mem, all(t, plugintest.Scan(t, opts)), large).steps(len(killed.losses))
 			sameBits(t, killed, want)
 		})
 	}
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(files)
 }
 
 // health is the sum over all kernels.

@@ -30,6 +30,20 @@ func openRole(t *testing.T, role string, o Options) opened {
 	return opened{plugin: pl, norm: pl.kernels[0]}
 }
 
+// TestAPluginThatOnlyShakesHandsLeavesNothing: go-plugin would go on connecting to one
+// that has ended before it was connected to.
+func TestAPluginThatOnlyShakesHandsLeavesNothing(t *testing.T) {
+	onEachPath(t, func(t *testing.T, o Options) {
+		before, path := runtime.NumGoroutine(), pluginPath(t, "only_greets")
+		for range 10 {
+			if _, err := o.Open(context.Background(), path); !errors.Is(err, core.ErrPluginExited) {
+				t.Fatalf("error %v", err)
+			}
+		}
+		eventually(t, "the end of all goroutines", func() bool { return runtime.NumGoroutine() <= before })
+	})
+}
+
 func TestHarmInBackwardIsRepeated(t *testing.T) {
 	onEachPath(t, func(t *testing.T, o Options) {
 		counted(t)

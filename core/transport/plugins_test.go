@@ -45,6 +45,7 @@ func roles() map[string]func() {
 		},
 		"stays":        func() { Serve("stays", "1", testKernels()...); select {} },
 		"endless_line": func() { endless(os.Stdout) },
+		"only_greets":  func() { fmt.Printf("1|%d|unix|/nowhere|grpc\n", ProtocolVersion) },
 		"child":        func() { time.Sleep(time.Hour) },
 	}
 }

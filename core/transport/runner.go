@@ -22,6 +22,7 @@ type starter struct {
 	*spawned
 	exe    *executable
 	limits limits
+	closed chan struct{} // closed when the host is done with the process
 }
 
 var _ runner.Runner = (*starter)(nil)
@@ -42,7 +43,7 @@ func (p *process) newStarter(exe *executable, sum []byte, dir string) func(hclog
 			return nil, err
 		}
 		p.cmd.Env = append(append(p.cmd.Env, spec.Env...), socketFolder(dir))
-		return &starter{spawned: p.spawned, exe: exe, limits: p.opts.limits()}, nil
+		return &starter{spawned: p.spawned, exe: exe, limits: p.opts.limits(), closed: p.closed}, nil
 	}
 }
 
@@ -63,8 +64,13 @@ func (s *starter) Start(context.Context) error {
 	return nil
 }
 
-// Wait implements runner.Runner. go-plugin calls it once it has read all output.
-func (s *starter) Wait(context.Context) error { return s.wait() }
+// Wait implements runner.Runner. go-plugin calls it once it has read all output. It waits
+// for close, too: were go-plugin told that the process has ended while it connects, it
+// would leave its half of the connection behind, trying for ever.
+func (s *starter) Wait(context.Context) error {
+	<-s.closed
+	return s.wait()
+}
 
 // Kill implements runner.Runner.
 func (s *starter) Kill(context.Context) error {
