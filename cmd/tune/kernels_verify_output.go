@@ -28,6 +28,7 @@ type verifiedPlugin struct {
 	Error    string                 `json:"error,omitempty"` // why it cannot be used at all
 	Manifest []kerneltest.Violation `json:"manifest_violations"`
 	Kernels  []verifiedKernel       `json:"kernels"`
+	unwanted bool                   // it has no kernel for the ops that are to be checked
 }
 
 // verifiedKernel is what came of one kernel, and which kinds of use it supports.

@@ -128,7 +128,10 @@ type Options struct {
 	Inputs core.Memory
 	// Calls is how many calls of each pass memory and latency are measured over; 0 means 1000.
 	Calls int
-	// Repeats is how often the same call is run to find results that differ; 0 means 50.
+	// Room is how many bytes of memory a case with more than 2^31 elements may take. It is
+	// skipped if that is not enough, and if there is no Inputs.
+	Room int64
+	// Repeats is how often the same call is run to find results that differ; 0 means 200.
 	Repeats int
 }
 
@@ -137,7 +140,7 @@ func (o Options) withDefaults() Options {
 		o.Calls = 1000
 	}
 	if o.Repeats == 0 {
-		o.Repeats = 50
+		o.Repeats = 200
 	}
 	return o
 }
@@ -235,6 +238,7 @@ func examination(k core.Kernel, o Options) []func(context.Context) Result {
 	for i, f := range typical(k, cases) {
 		all = append(all, special(k, f, o)...)
 		if i == 0 {
+			all = append(all, func(ctx context.Context) Result { return huge(ctx, k, half(k, f), o, hugeElems) })
 			all = append(all, func(ctx context.Context) Result { return growth(ctx, k, f, o) },
 				func(ctx context.Context) Result { return latency(ctx, k, f, o) })
 		}
