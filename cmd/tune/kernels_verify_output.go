@@ -115,7 +115,7 @@ func failures(r *kerneltest.Report) []*failure {
 	var all []*failure
 	for _, c := range r.Results {
 		for _, v := range c.Violations {
-			where := strings.Join(strings.Fields(string(r.Kernel.Op)+" "+v.Where+" "+v.Tensor), " ")
+			where := strings.Join(strings.Fields(string(r.Kernel.Op)+" "+v.Pass+" "+v.Tensor), " ")
 			i := slices.IndexFunc(all, func(f *failure) bool { return f.where == where && wording(f.text) == wording(v.Text) })
 			if i < 0 {
 				i, all = len(all), append(all, &failure{where: where, text: v.Text, first: c.Case})

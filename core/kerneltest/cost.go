@@ -61,7 +61,7 @@ func growth(ctx context.Context, k core.Kernel, f core.Facts, o Options) Result 
 	case errors.Is(err, errNoFootprint):
 		r.skip("%v", err)
 	case err != nil:
-		r.fail(Violation{Text: err.Error(), err: err})
+		r.fail(general(err))
 	default:
 		r.Share = max(r.Memory.PerCall()/growthLimit, 0)
 		if r.Memory.PerCall() > growthLimit {
@@ -128,7 +128,7 @@ func latency(ctx context.Context, k core.Kernel, f core.Facts, o Options) Result
 		return nil
 	})
 	if err != nil {
-		r.fail(Violation{Text: err.Error(), err: err})
+		r.fail(general(err))
 	}
 	return r
 }

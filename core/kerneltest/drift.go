@@ -86,7 +86,7 @@ func stacked(ctx context.Context, k core.Kernel, f core.Facts) Result {
 		err = nil
 	}
 	if err != nil {
-		r.fail(Violation{Text: err.Error(), err: err})
+		r.fail(general(err))
 	}
 	return r
 }
@@ -248,5 +248,5 @@ func (d *drift) compare(pass core.Pass, height int, calls [3]*core.Call) error {
 }
 
 func (d *drift) failed(pass core.Pass, name string) bool {
-	return slices.ContainsFunc(d.result.Violations, func(v Violation) bool { return v.Pass == pass && v.Tensor == name })
+	return slices.ContainsFunc(d.result.Violations, func(v Violation) bool { return v.Pass == pass.String() && v.Tensor == name })
 }

@@ -27,7 +27,7 @@ func huge(ctx context.Context, k core.Kernel, f core.Facts, o Options, elems int
 	}
 	sig, err := core.NewSignature(c.Op, core.Forward, f)
 	if err != nil {
-		r.fail(Violation{Text: err.Error(), err: err})
+		r.fail(general(err))
 		return r
 	}
 	r.Tokens = elems/widest(sig.In) + hugeEdge
