@@ -20,16 +20,16 @@ import (
 )
 
 const kernelsVerifyLong = `Check that kernels do what they must: what the plugin says about itself; forward
-and every gradient against the reference, in each storage type; edge cases such
-as one token, odd sizes, experts without a token, NaN and infinity; that the same
-call gives the same bits, whatever was called before; that nothing but outputs is
-written, and all of them; that errors do not add up over 32 layers; that inputs
-may be read-only; and that memory does not grow. A kernel is called in its own
-process, and nothing stands in for it when it fails.
+and every gradient against the reference, in each storage type; edge cases, such
+as one token, odd sizes, experts without a token, NaN and infinity; that the
+same call gives the same bits, whatever was called before; that all of the
+outputs and nothing else is written; that errors do not add up over 32 layers;
+that inputs may be read-only; and that memory does not grow. A kernel is called
+in its own process, and nothing stands in for it when it fails.
 
 A NAME is looked up in the plugin folders; a PATH, which has a slash, is any
 executable. Without either, every plugin that is found is checked. The exit code
-is 1 if any rule is broken.`
+is 1 if any rule is broken. docs/verify.md has the rules.`
 
 // kernelsVerifyFlags are the values of the flags of "kernels verify".
 type kernelsVerifyFlags struct {

@@ -63,7 +63,11 @@ func (v *verification) printSummary(w io.Writer) {
 
 // print writes what is wrong first, then a table for each kernel, and a line that sums up.
 func (p verifiedPlugin) print(w io.Writer) {
-	printWrapped(w, "", strings.TrimSpace(p.Name+" "+p.Version)+", "+short(p.Path))
+	title := short(p.Path)
+	if p.Name != "" {
+		title = strings.TrimSpace(p.Name+" "+p.Version) + ", " + title
+	}
+	printWrapped(w, "", title)
 	if p.Error != "" {
 		printWrapped(w, "  ", "cannot be used: "+p.Error)
 	}
