@@ -33,7 +33,7 @@ is 1 if any rule is broken. docs/verify.md has the rules.`
 
 // kernelsVerifyFlags are the values of the flags of "kernels verify".
 type kernelsVerifyFlags struct {
-	dir     string
+	plugins pluginFlags
 	ops     []string
 	quick   bool
 	large   bool
@@ -57,7 +57,7 @@ func (a *app) kernelsVerifyCommand() *Command {
 }
 
 func (v *kernelsVerifyFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&v.dir, "plugin-dir", "", pluginDirUsage)
+	v.plugins.add(f)
 	f.StringSliceVar(&v.ops, "op", nil, "check only the kernels for these `OPS`, separated by commas")
 	f.BoolVar(&v.quick, "quick", false, "check the usual kinds of use only, not each op's standard range of sizes")
 	f.BoolVar(&v.large, "large", false, "also run calls with more than 2^31 elements, where the op allows it and 9 to 18 GB of memory are free")
@@ -94,7 +94,10 @@ type candidate struct {
 }
 
 func (a *app) verifyKernels(ctx context.Context, c *Command, v *kernelsVerifyFlags, args []string) error {
-	o := transport.Options{Strict: true, CallTimeout: v.timeout, CacheDir: "off"}
+	o, err := v.plugins.prepare(transport.Options{Strict: true, CallTimeout: v.timeout, CacheDir: "off"})
+	if err != nil {
+		return err
+	}
 	all, err := a.candidates(ctx, c, v, o, args)
 	if err != nil {
 		return err
@@ -132,7 +135,7 @@ func (a *app) verifyKernels(ctx context.Context, c *Command, v *kernelsVerifyFla
 func (a *app) candidates(ctx context.Context, c *Command, v *kernelsVerifyFlags, o transport.Options, args []string) (all []candidate, err error) {
 	var reg *core.Registry
 	if len(args) == 0 || slices.ContainsFunc(args, func(arg string) bool { return !isPath(arg) }) {
-		if reg, err = a.scan(ctx, v.dir, o); err != nil {
+		if reg, err = v.plugins.scanWith(ctx, a, o); err != nil {
 			return nil, err
 		}
 		defer closing(reg, &err)
@@ -157,6 +160,7 @@ func (a *app) candidates(ctx context.Context, c *Command, v *kernelsVerifyFlags,
 			path, err = c.file(arg)
 		} else {
 			path, err = named(reg, arg)
+			err = v.plugins.missing(arg, err)
 		}
 		if err != nil {
 			return nil, err
