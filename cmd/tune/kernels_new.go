@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/internal/scaffold"
+)
+
+const kernelsNewLong = `Write a new kernel plugin into the folder NAME: a complete program for the op,
+forward and backward in plain Go, with the formula in float64 that it is compared
+with, the conformance tests and a benchmark. It is a module of its own, and its
+tests pass as it is written: what is left to do is to make it fast.
+docs/writing-a-kernel.md goes through it.
+
+The plugin is built with a checkout of tune: the one that the working directory
+is in, or else the one that this program was built from, or the one that --source
+names.`
+
+func (a *app) kernelsNewCommand() *Command {
+	c := &Command{Name: "kernels new", Usage: "NAME --op OP [FLAGS]", Short: "write a new kernel plugin, complete with its tests", Long: kernelsNewLong,
+		Examples: "tune kernels new my_rmsnorm --op rms_norm\n"}
+	var op, source string
+	f := c.Group("Flags")
+	f.StringVar(&op, "op", "", "the `OP` that the kernel computes: "+strings.Join(opNames(), ", "))
+	f.StringVar(&source, "source", "", "the checkout of tune to build with: its `FOLDER`")
+	c.finish()
+	c.Run = func(_ context.Context, args []string) error {
+		if len(args) != 1 {
+			return c.usagef("new takes the name of one plugin")
+		}
+		if err := scaffold.CheckName(args[0]); err != nil {
+			return c.usagef("%w", err)
+		}
+		if op == "" {
+			return c.usagef("--op is missing; it takes %s", strings.Join(opNames(), ", "))
+		}
+		if err := c.oneOf("op", op, opNames()...); err != nil {
+			return err
+		}
+		root, err := sourceOf(source)
+		if err != nil {
+			return err
+		}
+		p := scaffold.Plugin{Name: args[0], Op: core.Op(op), Source: root}
+		if err := p.Write(p.Name); err != nil {
+			return err
+		}
+		fmt.Fprintf(a.stdout, "wrote %s, a plugin for %s; its README has the next commands, the first of them:\n\n    cd %s && go test\n", p.Name, op, p.Name)
+		return nil
+	}
+	return c
+}
+
+func opNames() []string {
+	var names []string
+	for _, op := range core.Ops() {
+		names = append(names, string(op))
+	}
+	return names
+}
+
+// sourceOf returns the root of the checkout to build a plugin with: the named one, the
+// one around the working directory, or the one that this program was compiled from.
+func sourceOf(named string) (string, error) {
+	if named != "" {
+		dir, err := filepath.Abs(named)
+		if err != nil {
+			return "", fmt.Errorf("--source: %w", err)
+		}
+		if root, ok := transport.Checkout(dir); ok {
+			return root, nil
+		}
+		return "", fmt.Errorf("--source: %s is no checkout of tune: it has no go.mod that says so", named)
+	}
+	wd, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	dirs := []string{wd}
+	// Unless -trimpath took it away, the compiler noted where this file was.
+	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
+		dirs = append(dirs, filepath.Dir(file))
+	}
+	for _, dir := range dirs {
+		if root, ok := transport.Checkout(dir); ok {
+			return root, nil
+		}
+	}
+	return "", errors.New("a plugin is built with a checkout of tune, and the working directory is in none; name one with --source FOLDER")
+}
