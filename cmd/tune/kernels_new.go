@@ -15,14 +15,14 @@ import (
 )
 
 const kernelsNewLong = `Write a new kernel plugin into the folder NAME: a complete program for the op,
-forward and backward in plain Go, with the formula in float64 that it is compared
-with, the conformance tests and a benchmark. It is a module of its own, and its
-tests pass as it is written: what is left to do is to make it fast.
+forward and backward in plain Go, with the formula in float64 that it is
+compared with, the conformance tests and a benchmark. It is a module of its own,
+and its tests pass as it is written: what is left to do is to make it fast.
 docs/writing-a-kernel.md goes through it.
 
-The plugin is built with a checkout of tune: the one that the working directory
-is in, or else the one that this program was built from, or the one that --source
-names.`
+The plugin is built with a checkout of tune: the one around the working
+directory, or else the one that this program was built from, or with --source
+the one that it names.`
 
 func (a *app) kernelsNewCommand() *Command {
 	c := &Command{Name: "kernels new", Usage: "NAME --op OP [FLAGS]", Short: "write a new kernel plugin, complete with its tests", Long: kernelsNewLong,
@@ -45,7 +45,7 @@ func (a *app) kernelsNewCommand() *Command {
 		if err := c.oneOf("op", op, opNames()...); err != nil {
 			return err
 		}
-		root, err := sourceOf(source)
+		root, err := sourceOf(source, surroundings()...)
 		if err != nil {
 			return err
 		}
@@ -67,9 +67,9 @@ func opNames() []string {
 	return names
 }
 
-// sourceOf returns the root of the checkout to build a plugin with: the named one, the
-// one around the working directory, or the one that this program was compiled from.
-func sourceOf(named string) (string, error) {
+// sourceOf returns the root of the checkout to build a plugin with: the named one, or the
+// first that one of the folders is in.
+func sourceOf(named string, near ...string) (string, error) {
 	if named != "" {
 		dir, err := filepath.Abs(named)
 		if err != nil {
@@ -80,19 +80,22 @@ func sourceOf(named string) (string, error) {
 		}
 		return "", fmt.Errorf("--source: %s is no checkout of tune: it has no go.mod that says so", named)
 	}
-	wd, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	dirs := []string{wd}
-	// Unless -trimpath took it away, the compiler noted where this file was.
-	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
-		dirs = append(dirs, filepath.Dir(file))
-	}
-	for _, dir := range dirs {
+	for _, dir := range near {
 		if root, ok := transport.Checkout(dir); ok {
 			return root, nil
 		}
 	}
 	return "", errors.New("a plugin is built with a checkout of tune, and the working directory is in none; name one with --source FOLDER")
+}
+
+// surroundings returns where a checkout is looked for: around the working directory, and
+// where this program was compiled, which the compiler noted unless -trimpath kept it from it.
+func surroundings() (dirs []string) {
+	if wd, err := os.Getwd(); err == nil {
+		dirs = append(dirs, wd)
+	}
+	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
+		dirs = append(dirs, filepath.Dir(file))
+	}
+	return dirs
 }
