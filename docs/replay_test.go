@@ -42,6 +42,7 @@ func TestWritingAKernel(t *testing.T) {
 //	sh            commands, run in the folder where those before ended up
 //	sh checkout   commands, run in the checkout of tune
 //	go FILE       the new contents of a file
+//	go            a quotation from a file of that folder
 //	text          after commands: what they print
 //
 // Blocks with other words, or none, are not run.
@@ -66,9 +67,11 @@ func stepsOf(page string) ([]step, error) {
 		case kind == "sh" || kind == "sh checkout":
 			steps = append(steps, step{line: line, kind: kind, text: text})
 		case len(words) == 2 && words[0] == "go":
-			steps = append(steps, step{line: line, kind: "go", file: words[1], text: text})
+			steps = append(steps, step{line: line, kind: "file", file: words[1], text: text})
+		case kind == "go":
+			steps = append(steps, step{line: line, kind: "quotation", text: text})
 		case kind == "text":
-			if len(steps) == 0 || steps[len(steps)-1].kind == "go" || steps[len(steps)-1].shows {
+			if len(steps) == 0 || !strings.HasPrefix(steps[len(steps)-1].kind, "sh") || steps[len(steps)-1].shows {
 				return nil, fmt.Errorf("line %d: this output belongs to no command", line)
 			}
 			steps[len(steps)-1].shows, steps[len(steps)-1].expected = true, text
@@ -83,29 +86,48 @@ func replay(t *testing.T, steps []step) {
 	home, dir := t.TempDir(), t.TempDir()
 	env := environment(t, home)
 	for _, s := range steps {
-		if s.kind == "go" {
-			if err := os.WriteFile(filepath.Join(dir, s.file), []byte(s.text), 0o644); err != nil {
-				t.Fatalf("line %d: %v", s.line, err)
-			}
-			continue
+		var err error
+		switch s.kind {
+		case "file":
+			err = os.WriteFile(filepath.Join(dir, s.file), []byte(s.text), 0o644)
+		case "quotation":
+			err = quoted(dir, s.text)
+		case "sh":
+			dir, err = s.run(t, dir, home, env)
+		case "sh checkout":
+			_, err = s.run(t, testdata.Root(t), home, env)
 		}
-		where := dir
-		if s.kind == "sh checkout" {
-			where = testdata.Root(t)
-		}
-		start := time.Now()
-		out, ended, err := shell(t, where, home, env, s.text)
-		t.Logf("line %d, %s:\n%s%s", s.line, time.Since(start).Round(time.Millisecond), s.text, out)
 		if err != nil {
 			t.Fatalf("line %d: %v", s.line, err)
 		}
-		if s.kind == "sh" {
-			dir = ended
-		}
-		if s.shows && !sameOutput(s.expected, out) {
-			t.Errorf("line %d: the page shows\n%s\nwhich is not what was printed:\n%s", s.line, s.expected, out)
+	}
+}
+
+// run runs the commands of a step and compares what they print. It returns the folder
+// where they end.
+func (s step) run(t *testing.T, dir, home string, env []string) (string, error) {
+	t.Helper()
+	start := time.Now()
+	out, ended, err := shell(t, dir, home, env, s.text)
+	t.Logf("line %d, %s:\n%s%s", s.line, time.Since(start).Round(time.Millisecond), s.text, out)
+	if err == nil && s.shows && !sameOutput(s.expected, out) {
+		t.Errorf("line %d: the page shows\n%s\nwhich is not what was printed:\n%s", s.line, s.expected, out)
+	}
+	return ended, err
+}
+
+// quoted reports a text that none of the Go files of a folder has.
+func quoted(dir, text string) error {
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return err
+	}
+	for _, name := range files {
+		if b, err := os.ReadFile(name); err != nil || strings.Contains(string(b), text) {
+			return err
 		}
 	}
+	return fmt.Errorf("no Go file has the lines\n%s", text)
 }
 
 // shell runs commands and returns what they print and the folder that they end in.
@@ -141,42 +163,49 @@ func environment(t *testing.T, home string) []string {
 	return env
 }
 
-// sameOutput compares lines word by word, where any two words with a digit are alike, and
-// a line of three dots stands for any lines.
+// sameOutput compares word by word, where any two words with a digit are alike, and a line
+// of three dots stands for any words. Where lines break does not count.
 func sameOutput(want, got string) bool {
-	return sameLines(normalized(want), normalized(got))
+	return sameWords(normalized(want), normalized(got))
 }
 
-func sameLines(want, got []string) bool {
-	if len(want) == 0 {
-		return len(got) == 0
-	}
-	if want[0] == "..." {
-		for skip := range len(got) + 1 {
-			if sameLines(want[1:], got[skip:]) {
+func sameWords(want, got []string) bool {
+	for i, word := range want {
+		if word != anyWords {
+			if i >= len(got) || got[i] != word {
+				return false
+			}
+			continue
+		}
+		for skip := i; skip <= len(got); skip++ {
+			if sameWords(want[i+1:], got[skip:]) {
 				return true
 			}
 		}
 		return false
 	}
-	return len(got) > 0 && want[0] == got[0] && sameLines(want[1:], got[1:])
+	return len(want) == len(got)
 }
 
-// normalized returns the lines that are not empty, with their figures replaced.
+// anyWords is what normalized makes of a line of three dots; no program prints it.
+const anyWords = "\x00"
+
+// normalized returns the words of a text with their figures replaced.
 func normalized(text string) []string {
-	var lines []string
+	var words []string
 	for line := range strings.Lines(text) {
-		words := strings.Fields(line)
-		for i, w := range words {
-			if strings.ContainsAny(w, "0123456789") {
-				words[i] = "#"
-			}
+		if strings.TrimSpace(line) == "..." {
+			words = append(words, anyWords)
+			continue
 		}
-		if len(words) > 0 {
-			lines = append(lines, strings.Join(words, " "))
+		for _, w := range strings.Fields(line) {
+			if strings.ContainsAny(w, "0123456789") {
+				w = "#"
+			}
+			words = append(words, w)
 		}
 	}
-	return lines
+	return words
 }
 
 func TestSameOutput(t *testing.T) {
@@ -192,6 +221,8 @@ func TestSameOutput(t *testing.T) {
 		{"a\n...\n", "b\na\n", false},
 		{"a\n", "a\nb\n", false},
 		{"a\nb\n", "a\n", false},
+		{"a b\n  c\n", "a\nb c\n", true},
+		{"a\n...\nb\n...\nc\n", "a\nb\nb\nx\nc\n", true},
 		{"", "\n\n", true},
 		{"", "a", false},
 	} {
@@ -202,11 +233,12 @@ func TestSameOutput(t *testing.T) {
 }
 
 func TestStepsOfAPage(t *testing.T) {
-	page := "# Title\n\n```sh checkout\ngo install\n```\n\n```sh\ncd a\n```\n\n```text\nx\n```\n\n```go b.go\npackage b\n```\n\n```go\nnot a step\n```\n"
+	page := "# Title\n\n```sh checkout\ngo install\n```\n\n```sh\ncd a\n```\n\n```text\nx\n```\n\n```go b.go\npackage b\n```\n\n```go\npackage b\n```\n\n```yaml\nnot: a step\n```\n"
 	want := []step{
 		{line: 3, kind: "sh checkout", text: "go install\n"},
 		{line: 7, kind: "sh", text: "cd a\n", shows: true, expected: "x\n"},
-		{line: 15, kind: "go", file: "b.go", text: "package b\n"},
+		{line: 15, kind: "file", file: "b.go", text: "package b\n"},
+		{line: 19, kind: "quotation", text: "package b\n"},
 	}
 	if got, err := stepsOf(page); err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %+v, %v; want %+v", got, err, want)
@@ -219,7 +251,7 @@ func TestStepsOfAPage(t *testing.T) {
 // TestAFailingCommandFails: a replay that goes on after an error proves nothing.
 func TestAFailingCommandFails(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("there is no sh")
+		t.Skip("there is no sh on Windows")
 	}
 	dir, env := t.TempDir(), []string{"PATH=" + os.Getenv("PATH")}
 	var exit *exec.ExitError

@@ -75,23 +75,3 @@ func TestFinetuneFolder(t *testing.T) {
 		}
 	}
 }
-
-// TestWriteAKernel puts the example's plugin beside the project's, and trains with it:
-// named, it comes before the one that auto would choose.
-func TestWriteAKernel(t *testing.T) {
-	dir := t.TempDir()
-	plugintest.Compile(t, dir, "./cmd/tune")
-	plugins := filepath.Join(dir, "plugins")
-	plugintest.Compile(t, plugins, "./examples/write_a_kernel", "./plugins/npu_fused_swiglu")
-	tune := func(args ...string) string {
-		cmd := exec.Command(filepath.Join(dir, "tune"), append(args, "--plugin-dir", plugins)...)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "XDG_CACHE_HOME="+t.TempDir())
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v: %v\n%s", args, err, out)
-		}
-		return string(out)
-	}
-	wantLines(t, tune("kernels", "list"), `my_swiglu`, `npu_fused_swiglu`)
-	wantLines(t, tune("--steps", "3", "--kernels", "auto,my_swiglu"), `mlp +plain -> my_swiglu$`, `^done: 3 steps`)
-}
