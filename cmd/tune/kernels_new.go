@@ -49,6 +49,9 @@ func (a *app) kernelsNewCommand() *Command {
 		if err != nil {
 			return err
 		}
+		if err := checkPlace(root); err != nil {
+			return err
+		}
 		p := scaffold.Plugin{Name: args[0], Op: core.Op(op), Source: root}
 		if err := p.Write(p.Name); err != nil {
 			return err
@@ -86,6 +89,19 @@ func sourceOf(named string, near ...string) (string, error) {
 		}
 	}
 	return "", errors.New("a plugin is built with a checkout of tune, and the working directory is in none; name one with --source FOLDER")
+}
+
+// checkPlace reports a working directory where a module of its own is out of place: all
+// in the folder plugins of the checkout is built as a part of it.
+func checkPlace(root string) error {
+	wd, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	if rel, err := filepath.Rel(filepath.Join(root, "plugins"), wd); err == nil && filepath.IsLocal(rel) {
+		return fmt.Errorf("the folder plugins of a checkout is for plugins that are part of it; write yours outside %s", filepath.Join(root, "plugins"))
+	}
+	return nil
 }
 
 // surroundings returns where a checkout is looked for: around the working directory, and

@@ -49,8 +49,8 @@ type Plugin struct {
 // nameForm is what a name looks like.
 var nameForm = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
-// reserved are names that mean something else to --kernels or to the go command.
-var reserved = []string{"all", "auto", "none", "cmd", "std"}
+// reserved are names that mean something else to --kernels.
+var reserved = []string{"all", "auto", "none"}
 
 // CheckName reports a name that a plugin cannot have.
 func CheckName(name string) error {
@@ -77,19 +77,20 @@ func (p Plugin) Write(dir string) error {
 	if err != nil {
 		return fmt.Errorf("scaffold: %w", err)
 	}
-	defer os.RemoveAll(temp) // nothing is left of it after the rename
+	defer os.RemoveAll(temp)
+	whole := filepath.Join(temp, p.Name) // temp itself is only for its owner
+	if err := os.Mkdir(whole, 0o755); err != nil {
+		return fmt.Errorf("scaffold: %w", err)
+	}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(temp, name), text, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(whole, name), text, 0o644); err != nil {
 			return fmt.Errorf("scaffold: %w", err)
 		}
-	}
-	if err := os.Chmod(temp, 0o755); err != nil {
-		return fmt.Errorf("scaffold: %w", err)
 	}
 	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) { // it is empty
 		return fmt.Errorf("scaffold: %w", err)
 	}
-	if err := os.Rename(temp, dir); err != nil {
+	if err := os.Rename(whole, dir); err != nil {
 		return fmt.Errorf("scaffold: %w", err)
 	}
 	return nil
@@ -177,6 +178,10 @@ func (p Plugin) surroundings(files map[string][]byte) error {
 // moduleLine is the line of a go.mod that names the module.
 var moduleLine = regexp.MustCompile(`(?m)^module .*$`)
 
+// home is before the name in the path of a plugin's module, so that a plugin may be
+// called like a package of the standard library. Authors who publish it have their own.
+const home = "example.com/"
+
 // goMod adds go.mod and go.sum. They are the checkout's, so that everything that tune is
 // built with has a version, and the modules are on the machine already.
 func (p Plugin) goMod(files map[string][]byte) error {
@@ -187,7 +192,7 @@ func (p Plugin) goMod(files map[string][]byte) error {
 	if !moduleLine.Match(mod) {
 		return fmt.Errorf("%s names no module", filepath.Join(p.Source, "go.mod"))
 	}
-	mod = moduleLine.ReplaceAllLiteral(mod, []byte("module "+p.Name))
+	mod = moduleLine.ReplaceAllLiteral(mod, []byte("module "+home+p.Name))
 	mod = fmt.Appendf(mod, "\n// The checkout that this plugin is built with.\nrequire %s v0.0.0\n\nreplace %s => %s\n",
 		module, module, strconv.Quote(filepath.ToSlash(p.Source)))
 	files["go.mod"] = mod

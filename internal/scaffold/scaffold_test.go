@@ -19,8 +19,8 @@ import (
 func TestPluginsOfEveryOpCompile(t *testing.T) {
 	for _, op := range core.Ops() {
 		t.Run(string(op), func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "k")
-			p := scaffold.Plugin{Name: "k", Op: op, Source: testdata.Root(t)}
+			dir := filepath.Join(t.TempDir(), "math")
+			p := scaffold.Plugin{Name: "math", Op: op, Source: testdata.Root(t)} // like a package of the standard library
 			if err := p.Write(dir); err != nil {
 				t.Fatal(err)
 			}
@@ -59,7 +59,7 @@ func TestAPluginCarriesItsNameAlone(t *testing.T) {
 				t.Errorf("%s: %s is not of package main", op, name)
 			}
 		}
-		for name, part := range map[string]string{"kernel.go": `"quick_one"`, "README.md": "kernels verify bin/quick_one", "go.mod": "module quick_one\n"} {
+		for name, part := range map[string]string{"kernel.go": `"quick_one"`, "README.md": "kernels verify bin/quick_one", "go.mod": "module example.com/quick_one\n"} {
 			if !strings.Contains(string(files[name]), part) {
 				t.Errorf("%s: %s lacks %q", op, name, part)
 			}
@@ -173,7 +173,7 @@ func TestCheckName(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, bad := range []string{"", "My", "2fast", "_k", "a-b", "a b", "a/b", "..", "a.b", "µ", "func", "auto", "cmd"} {
+	for _, bad := range []string{"", "My", "2fast", "_k", "a-b", "a b", "a/b", "..", "a.b", "µ", "func", "auto", "none"} {
 		if err := scaffold.CheckName(bad); err == nil {
 			t.Errorf("%q is taken as a name", bad)
 		}
