@@ -109,11 +109,14 @@ func (s step) run(t *testing.T, dir, home string, env []string) (string, error) 
 	t.Helper()
 	start := time.Now()
 	out, ended, err := shell(t, dir, home, env, s.text)
-	t.Logf("line %d, %s:\n%s%s", s.line, time.Since(start).Round(time.Millisecond), s.text, out)
-	if err == nil && s.shows && !sameOutput(s.expected, out) {
-		t.Errorf("line %d: the page shows\n%s\nwhich is not what was printed:\n%s", s.line, s.expected, out)
+	t.Logf("line %d took %s", s.line, time.Since(start).Round(time.Millisecond))
+	if err != nil {
+		return ended, fmt.Errorf("%w\n%s%s", err, s.text, out)
 	}
-	return ended, err
+	if s.shows && !sameOutput(s.expected, out) {
+		t.Errorf("line %d:\n%s\nthe page shows\n%s\nwhich is not what was printed:\n%s", s.line, s.text, s.expected, out)
+	}
+	return ended, nil
 }
 
 // quoted reports a text that none of the Go files of a folder has.
