@@ -3,9 +3,9 @@
 // fast.
 //
 // The sources are packages below this one, a folder for each op, compiled, vetted and
-// tested like any other. Write copies them: package kernel becomes package main, and the
-// name my_kernel that of the plugin. What does not depend on the op is in the folder
-// plugin.
+// tested like any other. Write copies them: package kernel becomes the command of the
+// plugin's name, and so does the name my_kernel. What does not depend on the op is in the
+// folder plugin.
 package scaffold
 
 import (
@@ -30,11 +30,13 @@ import (
 // module is the path of this module, which a plugin imports.
 const module = "github.com/seed98097648/tune"
 
-// The words of the sources that Write replaces.
+// What Write replaces in the sources of an op.
 const (
 	placeholder = "my_kernel"
-	clause      = "package kernel\n"
+	comment     = "// Package kernel is"
 )
+
+var clause = regexp.MustCompile(`(?m)^package kernel$`)
 
 //go:embed */*.go plugin
 var sources embed.FS
@@ -145,7 +147,8 @@ func (p Plugin) kernel(files map[string][]byte) error {
 		if err != nil {
 			return err
 		}
-		text = bytes.Replace(text, []byte(clause), []byte("package main\n"), 1)
+		text = clause.ReplaceAll(text, []byte("package main"))
+		text = bytes.Replace(text, []byte(comment), []byte("// Command "+p.Name+" is"), 1)
 		text = bytes.ReplaceAll(text, []byte(placeholder), []byte(p.Name))
 		if files[path.Base(name)], err = format.Source(text); err != nil { // a name has another width
 			return fmt.Errorf("%s: %w", name, err)

@@ -50,7 +50,7 @@ func TestAPluginCarriesItsNameAlone(t *testing.T) {
 			}
 		}
 		for name, text := range files {
-			for _, left := range []string{"my_kernel", "package kernel", "{{", "<no value>"} {
+			for _, left := range []string{"my_kernel", "ackage kernel", "{{", "<no value>"} {
 				if strings.Contains(string(text), left) {
 					t.Errorf("%s: %s has %q", op, name, left)
 				}

@@ -1,3 +1,11 @@
+// Package kernel is a kernel plugin of tune for the op add_rms_norm. T tokens, D dim:
+//
+//	h_t    = x_t + residual_t
+//	rstd_t = 1/sqrt(mean(h_t^2) + eps)
+//	y_t    = h_t * rstd_t * (offset + weight)
+//
+//	x, residual, h, y [T,D], weight [D], rstd [T]; h is an output like y, and is saved
+//	for backward as rstd is
 package kernel
 
 import (
@@ -7,20 +15,12 @@ import (
 	"github.com/seed98097648/tune/core"
 )
 
-// name is what --kernels takes.
 const (
-	name    = "my_kernel"
+	name    = "my_kernel" // what --kernels takes
 	version = "0.1.0"
 )
 
-// kernel implements core.Kernel for the op add_rms_norm. T tokens, D dim:
-//
-//	h_t    = x_t + residual_t
-//	rstd_t = 1/sqrt(mean(h_t^2) + eps)
-//	y_t    = h_t * rstd_t * (offset + weight)
-//
-//	x, residual, h, y [T,D], weight [D], rstd [T]; h is an output like y, and is saved
-//	for backward as rstd is
+// kernel implements core.Kernel.
 type kernel struct{}
 
 var _ core.Kernel = kernel{}

@@ -1,19 +1,4 @@
-package kernel
-
-import (
-	"context"
-	"fmt"
-
-	"github.com/seed98097648/tune/core"
-)
-
-// name is what --kernels takes.
-const (
-	name    = "my_kernel"
-	version = "0.1.0"
-)
-
-// kernel implements core.Kernel for the op attention. T tokens, H and KV heads, d head_dim.
+// Package kernel is a kernel plugin of tune for the op attention. T tokens, H and KV heads, d head_dim.
 // For each token t and head h of q, its key head g = h/(H/KV) and the keys j of the range
 // keys[t] = [first, end):
 //
@@ -23,6 +8,21 @@ const (
 //
 //	q, y [T,H,d], k, v [T,KV,d], keys [T,2], lse [T,H]; y and lse are saved. A query
 //	without keys has y = 0 and lse = 0
+package kernel
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/seed98097648/tune/core"
+)
+
+const (
+	name    = "my_kernel" // what --kernels takes
+	version = "0.1.0"
+)
+
+// kernel implements core.Kernel.
 type kernel struct{}
 
 var _ core.Kernel = kernel{}

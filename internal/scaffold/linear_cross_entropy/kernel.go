@@ -1,3 +1,11 @@
+// Package kernel is a kernel plugin of tune for the op linear_cross_entropy. T tokens, D dim, V vocab. For
+// each token with a label:
+//
+//	z      = weight x_t
+//	lse    = log(sum over v of exp(z_v))
+//	loss_t = lse - z[label_t]
+//
+//	x [T,D], weight [V,D], labels, losses [T]; a negative label is none, and its loss 0
 package kernel
 
 import (
@@ -7,20 +15,12 @@ import (
 	"github.com/seed98097648/tune/core"
 )
 
-// name is what --kernels takes.
 const (
-	name    = "my_kernel"
+	name    = "my_kernel" // what --kernels takes
 	version = "0.1.0"
 )
 
-// kernel implements core.Kernel for the op linear_cross_entropy. T tokens, D dim, V vocab. For
-// each token with a label:
-//
-//	z      = weight x_t
-//	lse    = log(sum over v of exp(z_v))
-//	loss_t = lse - z[label_t]
-//
-//	x [T,D], weight [V,D], labels, losses [T]; a negative label is none, and its loss 0
+// kernel implements core.Kernel.
 type kernel struct{}
 
 var _ core.Kernel = kernel{}

@@ -1,19 +1,4 @@
-package kernel
-
-import (
-	"context"
-	"fmt"
-
-	"github.com/seed98097648/tune/core"
-)
-
-// name is what --kernels takes.
-const (
-	name    = "my_kernel"
-	version = "0.1.0"
-)
-
-// kernel implements core.Kernel for the op moe_experts. T tokens, D dim, I intermediate,
+// Package kernel is a kernel plugin of tune for the op moe_experts. T tokens, D dim, I intermediate,
 // E experts, K experts per token. For choice k of token t, with e = expert_ids[t,k],
 // p = routing_weights[t,k] and s(g) = 1/(1+exp(-g)):
 //
@@ -24,6 +9,21 @@ const (
 //	x, y [T,D], expert_ids, routing_weights [T,K], gate, up [I,D] and down [D,I] of each
 //	expert; packed gate_up [E,2I,D], the gate first, and down [E,D,I]. gate_up_out
 //	[T,K,2I] is saved: row j has g and u of the j-th assignment, sorted by expert
+package kernel
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/seed98097648/tune/core"
+)
+
+const (
+	name    = "my_kernel" // what --kernels takes
+	version = "0.1.0"
+)
+
+// kernel implements core.Kernel.
 type kernel struct{}
 
 var _ core.Kernel = kernel{}

@@ -1,19 +1,4 @@
-package kernel
-
-import (
-	"context"
-	"fmt"
-
-	"github.com/seed98097648/tune/core"
-)
-
-// name is what --kernels takes.
-const (
-	name    = "my_kernel"
-	version = "0.1.0"
-)
-
-// kernel implements core.Kernel for the op moe_gate. T tokens, E experts, K experts
+// Package kernel is a kernel plugin of tune for the op moe_gate. T tokens, E experts, K experts
 // per token:
 //
 //	score    = softmax(logits), or 1/(1+exp(-logits)) of each
@@ -23,6 +8,21 @@ const (
 //	weight_k = scale * score[ids_k], with normalize divided by their sum + 1e-20
 //
 //	logits [T,E], bias [E], routing_weights, expert_ids [T,K]; the ids are saved
+package kernel
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/seed98097648/tune/core"
+)
+
+const (
+	name    = "my_kernel" // what --kernels takes
+	version = "0.1.0"
+)
+
+// kernel implements core.Kernel.
 type kernel struct{}
 
 var _ core.Kernel = kernel{}

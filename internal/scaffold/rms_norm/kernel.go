@@ -1,3 +1,9 @@
+// Package kernel is a kernel plugin of tune for the op rms_norm. T tokens, D dim:
+//
+//	rstd_t = 1/sqrt(mean(x_t^2) + eps)
+//	y_t    = x_t * rstd_t * (offset + weight)
+//
+//	x, y [T,D], weight [D], rstd [T], which is saved for backward
 package kernel
 
 import (
@@ -7,18 +13,12 @@ import (
 	"github.com/seed98097648/tune/core"
 )
 
-// name is what --kernels takes.
 const (
-	name    = "my_kernel"
+	name    = "my_kernel" // what --kernels takes
 	version = "0.1.0"
 )
 
-// kernel implements core.Kernel for the op rms_norm. T tokens, D dim:
-//
-//	rstd_t = 1/sqrt(mean(x_t^2) + eps)
-//	y_t    = x_t * rstd_t * (offset + weight)
-//
-//	x, y [T,D], weight [D], rstd [T], which is saved for backward
+// kernel implements core.Kernel.
 type kernel struct{}
 
 var _ core.Kernel = kernel{}

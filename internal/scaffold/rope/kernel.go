@@ -1,19 +1,4 @@
-package kernel
-
-import (
-	"context"
-	"fmt"
-
-	"github.com/seed98097648/tune/core"
-)
-
-// name is what --kernels takes.
-const (
-	name    = "my_kernel"
-	version = "0.1.0"
-)
-
-// kernel implements core.Kernel for the op rope. T tokens, H and KV heads of q and k, d head_dim,
+// Package kernel is a kernel plugin of tune for the op rope. T tokens, H and KV heads of q and k, d head_dim,
 // r rotary_dim, P rows of the tables:
 //
 //	a' = a*c - b*s
@@ -23,6 +8,21 @@ const (
 // elements i and i + r/2, interleaved 2i and 2i + 1; elements from r on stay as they are.
 //
 //	q, q_out [T,H,d], k, k_out [T,KV,d], cos, sin [P,r/2], positions [T]
+package kernel
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/seed98097648/tune/core"
+)
+
+const (
+	name    = "my_kernel" // what --kernels takes
+	version = "0.1.0"
+)
+
+// kernel implements core.Kernel.
 type kernel struct{}
 
 var _ core.Kernel = kernel{}

@@ -1,3 +1,8 @@
+// Package kernel is a kernel plugin of tune for the op swiglu. T tokens, I intermediate:
+//
+//	y = gate * s(gate) * up, s(g) = 1/(1+exp(-g))
+//
+//	gate, up, y [T,I]; in the packed layout gate_up [T,2I], the gate first
 package kernel
 
 import (
@@ -7,17 +12,12 @@ import (
 	"github.com/seed98097648/tune/core"
 )
 
-// name is what --kernels takes.
 const (
-	name    = "my_kernel"
+	name    = "my_kernel" // what --kernels takes
 	version = "0.1.0"
 )
 
-// kernel implements core.Kernel for the op swiglu. T tokens, I intermediate:
-//
-//	y = gate * s(gate) * up, s(g) = 1/(1+exp(-g))
-//
-//	gate, up, y [T,I]; in the packed layout gate_up [T,2I], the gate first
+// kernel implements core.Kernel.
 type kernel struct{}
 
 var _ core.Kernel = kernel{}
