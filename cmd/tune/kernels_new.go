@@ -62,6 +62,7 @@ func (a *app) kernelsNewCommand() *Command {
 	return c
 }
 
+// opNames returns what --op takes.
 func opNames() []string {
 	var names []string
 	for _, op := range core.Ops() {
