@@ -47,6 +47,7 @@ func (a *app) commands() []*Command {
 		a.evalCommand(),
 		a.dataPreviewCommand(),
 		a.planCommand(),
+		a.kernelsNewCommand(),
 		a.kernelsListCommand(),
 		a.kernelsInspectCommand(),
 		a.kernelsPlanCommand(),
