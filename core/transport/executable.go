@@ -17,7 +17,8 @@ import (
 // all about this one file, whatever comes to lie at its path meanwhile.
 type executable struct {
 	*os.File
-	path string // absolute
+	path string // as somebody named it
+	abs  string // the same, from the root
 	run  string // what to start: the open file where the system can, else the path
 }
 
@@ -32,8 +33,8 @@ func openExecutable(path string) (*executable, error) {
 	if err != nil {
 		return nil, fmt.Errorf("transport: open plugin: %w", err)
 	}
-	e := &executable{File: f, path: abs, run: abs}
-	if err := e.check(path); err != nil {
+	e := &executable{File: f, path: path, abs: abs, run: abs}
+	if err := e.check(); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	if script, err := e.isScript(); err != nil || !script {
@@ -43,16 +44,16 @@ func openExecutable(path string) (*executable, error) {
 }
 
 // check says what is wrong with a file that must not be started.
-func (e *executable) check(path string) error {
+func (e *executable) check() error {
 	info, err := e.Stat()
 	if err != nil {
 		return fmt.Errorf("transport: open plugin: %w", err)
 	}
-	if err := checkExecutable(path, info); err != nil {
-		return fmt.Errorf("transport: %s: %w: %w", path, core.ErrIncompatible, err)
+	if err := checkExecutable(e.path, info); err != nil {
+		return fmt.Errorf("transport: %s: %w: %w", e.path, core.ErrIncompatible, err)
 	}
-	if err := trust.CheckFile(e.File, path); err != nil {
-		return fmt.Errorf("transport: %s: %w", path, err)
+	if err := trust.CheckFile(e.File, e.path); err != nil {
+		return fmt.Errorf("transport: %s: %w", e.path, err)
 	}
 	return nil
 }
@@ -67,8 +68,8 @@ func (e *executable) isScript() (bool, error) {
 // alias returns what to start, by a name in dir that ends as the path does: it is what
 // lists of processes show.
 func (e *executable) alias(dir string) (string, error) {
-	if e.run == e.path {
-		return e.path, nil
+	if e.run == e.abs {
+		return e.abs, nil
 	}
 	name := filepath.Join(dir, filepath.Base(e.path))
 	return name, os.Symlink(e.run, name)

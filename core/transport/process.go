@@ -97,7 +97,7 @@ func newProcess(opts Options, exe *executable, sum []byte, dir string) (*process
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &process{opts: opts, path: exe.path, cmd: exec.CommandContext(ctx, exe.path), cancel: cancel,
+	p := &process{opts: opts, path: exe.path, cmd: exec.CommandContext(ctx, exe.abs), cancel: cancel,
 		life: life, child: child, link: bell, words: &lastWords{},
 		bound: map[binding]uint32{}, closed: make(chan struct{})}
 	isolate(p.cmd)

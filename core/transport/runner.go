@@ -38,7 +38,7 @@ func (p *process) newStarter(exe *executable, sum []byte, dir string) func(hclog
 		if !same {
 			return nil, goplugin.ErrChecksumsDoNotMatch
 		}
-		p.cmd.Dir = filepath.Dir(exe.path)
+		p.cmd.Dir = filepath.Dir(exe.abs)
 		if p.cmd.Path, err = exe.alias(dir); err != nil {
 			return nil, err
 		}
