@@ -72,6 +72,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/lora", "core internal/simd trainer/checkpoint trainer/nn", "trainer/autograd trainer/data trainer/models"},
 	{"trainer/models", "core trainer/autograd trainer/checkpoint trainer/data trainer/lora trainer/nn trainer/models/...", "core/reference trainer/optim"},
 	{"trainer/models/...", "core trainer/autograd trainer/checkpoint trainer/data trainer/nn trainer/models/...", "core/reference trainer/optim"},
+	{"trainer/journal", "core", ""},
 	{"trainer/measure", "core internal/cpu internal/memory internal/simd trainer/nn", "trainer/autograd"},
 	{"trainer/forecast", "core internal/ceiling trainer/autograd trainer/models trainer/nn", "trainer trainer/optim"},
 	{"trainer/progress", "github.com/schollz/progressbar/v3 golang.org/x/term trainer", "trainer/data/corpus"},
@@ -79,7 +80,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/demo", "core trainer trainer/autograd trainer/data trainer/models trainer/nn trainer/tokenizer", "core/reference trainer/optim"},
 	{"trainer/generate", "core trainer/autograd trainer/models trainer/nn trainer/tokenizer", "plugins/linked core/kerneltest trainer/data"},
 	{"trainer/parity", "core trainer trainer/...", "core/reference core/transport internal/plugintest"},
-	{"trainer", "core internal/hugepage internal/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest"},
+	{"trainer", "core internal/cpu internal/hugepage internal/memory internal/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest"},
 
 	// Programs put the parts together.
 	{"cmd/tune", "core core/... internal/ceiling internal/memory internal/opbench plugins/linked internal/shm internal/simd trainer trainer/... github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/term golang.org/x/sys",
