@@ -39,7 +39,8 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/ceiling", "internal/simd", ""},
 	{"internal/opbench", "core core/kerneltest internal/ceiling", "core/reference core/transport internal/plugintest plugins/linked"},
 	{"internal/growth", "core core/transport internal/ceiling trainer/bench", ""},
-	{"internal/chart", "", ""},
+	{"internal/chart", "", "internal/browser"},
+	{"internal/browser", "", ""},
 	{"internal/storage", "core internal/simd", ""},
 	{"internal/testdata", "golang.org/x/sys", ""},
 	{"internal/golden", "core internal/testdata trainer/checkpoint", "core/reference"},
@@ -74,7 +75,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/models", "core trainer/autograd trainer/checkpoint trainer/data trainer/lora trainer/nn trainer/models/...", "core/reference trainer/optim"},
 	{"trainer/models/...", "core trainer/autograd trainer/checkpoint trainer/data trainer/nn trainer/models/...", "core/reference trainer/optim"},
 	{"trainer/journal", "core", ""},
-	{"trainer/report", "internal/chart trainer/journal", ""},
+	{"trainer/report", "internal/chart trainer/journal", "internal/browser"},
 	{"trainer/tensorboard", "trainer/journal", "google.golang.org/protobuf"},
 	{"trainer/measure", "core internal/cpu internal/memory internal/simd trainer/nn", "trainer/autograd"},
 	{"trainer/forecast", "core internal/ceiling trainer/autograd trainer/models trainer/nn", "trainer trainer/optim"},
@@ -87,7 +88,7 @@ var policy = []struct{ pkg, imports, tests string }{
 
 	// Programs put the parts together.
 	{"cmd/tune", "core core/... internal/ceiling internal/memory internal/opbench plugins/linked internal/shm internal/simd trainer trainer/... github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/term golang.org/x/sys",
-		"internal/plugintest github.com/rogpeppe/go-internal"},
+		"internal/browser internal/plugintest github.com/rogpeppe/go-internal"},
 	{"docs", "", ""},
 	{"examples", "", "core core/... internal/plugintest trainer trainer/..."},
 	{"examples/...", "core core/... trainer trainer/...", "internal/plugintest"},

@@ -54,13 +54,14 @@ func New(name, page string, funcs template.FuncMap) (*template.Template, error) 
 func Style(more string) template.CSS { return template.CSS(style + more) }
 
 // Policy returns a Content-Security-Policy that lets a page have this style and this script
-// within it, and nothing else. Sources, if any, is where the script may ask for more.
+// within it, and nothing else but images that are part of the page. Sources, if any, is
+// where the script may ask for more.
 func Policy(style template.CSS, script, sources string) string {
 	hash := func(text string) string {
 		sum := sha256.Sum256([]byte(text))
 		return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 	}
-	p := "default-src 'none'; base-uri 'none'; form-action 'none'; style-src " + hash(string(style)) + "; script-src " + hash(script)
+	p := "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src " + hash(string(style)) + "; script-src " + hash(script)
 	if sources != "" {
 		p += "; connect-src " + sources
 	}

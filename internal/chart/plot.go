@@ -96,7 +96,7 @@ func NewPlot(a Axes, series ...Series) Plot {
 }
 
 // place returns where v lies on the way from one value to another, in percent.
-func place(from, to, v float64) float64 { return 100 * (v - from) / (to - from) }
+func place(from, to, v float64) float64 { return 100 * math.Abs(v-from) / math.Abs(to-from) }
 
 func (s Series) curve(left, right, low, high float64, format func(float64) string) Curve {
 	c := Curve{Class: s.Class, Name: s.Name, Faint: s.Faint}

@@ -75,7 +75,7 @@ func lossPlot(r *journal.Run) chart.Plot {
 	return chart.NewPlot(chart.Axes{Label: label, X: "step", Y: loss, Tick: chart.Number}, all...)
 }
 
-// smooth returns the means over so many values on either side.
+// smooth returns the means over so many values on either side, fewer towards the ends.
 func smooth(y []float64, width int) []float64 {
 	sums := make([]float64, len(y)+1)
 	for i, v := range y {
@@ -83,7 +83,8 @@ func smooth(y []float64, width int) []float64 {
 	}
 	out := make([]float64, len(y))
 	for i := range y {
-		from, to := max(0, i-width), min(len(y), i+width+1)
+		w := min(width, i, len(y)-1-i)
+		from, to := i-w, i+w+1
 		out[i] = (sums[to] - sums[from]) / float64(to-from)
 	}
 	return out
