@@ -54,13 +54,20 @@ func (m Measurement) Speedup() float64 { return float64(m.Plain) / float64(max(m
 // String gives the figures, as in "0.60 ms against 1.26 ms plain, 1024 tokens".
 func (m Measurement) String() string {
 	if !m.Timed() {
-		return fmt.Sprintf("not timed for want of memory: %d MiB against %d MiB plain, %d tokens", m.KernelBytes>>20, m.PlainBytes>>20, m.Tokens)
+		return fmt.Sprintf("not timed for want of memory: %d MiB against %d MiB plain, %s", m.KernelBytes>>20, m.PlainBytes>>20, m.tokens())
 	}
-	s := fmt.Sprintf("%s against %s plain, %d tokens", milliseconds(m.Kernel), milliseconds(m.Plain), m.Tokens)
+	s := fmt.Sprintf("%s against %s plain, %s", milliseconds(m.Kernel), milliseconds(m.Plain), m.tokens())
 	if m.sparesMemory() {
 		s += fmt.Sprintf(", %d MiB against %d MiB", m.KernelBytes>>20, m.PlainBytes>>20)
 	}
 	return s
+}
+
+func (m Measurement) tokens() string {
+	if m.Tokens == 1 {
+		return "1 token"
+	}
+	return fmt.Sprintf("%d tokens", m.Tokens)
 }
 
 // milliseconds prints a duration with about three digits.

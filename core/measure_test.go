@@ -46,6 +46,7 @@ func TestWorthIsFasterOrMuchSmaller(t *testing.T) {
 func TestFiguresHaveAboutThreeDigits(t *testing.T) {
 	tests := map[string]core.Measurement{
 		"0.0123 ms against 0.246 ms plain, 8 tokens":                    {Kernel: 12300, Plain: 246000, Tokens: 8},
+		"0.0123 ms against 0.246 ms plain, 1 token":                     {Kernel: 12300, Plain: 246000, Tokens: 1},
 		"1.31 ms against 1234 ms plain, 8 tokens":                       {Kernel: 1310 * time.Microsecond, Plain: 1234 * time.Millisecond, Tokens: 8},
 		"1.00 ms against 1.00 ms plain, 8 tokens, 1 MiB against 64 MiB": {Kernel: 1e6, Plain: 1e6, Tokens: 8, KernelBytes: 1 << 20, PlainBytes: 64 << 20},
 	}

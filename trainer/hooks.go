@@ -21,10 +21,11 @@ type Hooks struct {
 
 // Start describes the run before its first step.
 type Start struct {
-	Model      string `json:"model"` // the model_type
-	Parameters int    `json:"parameters"`
-	Rows       int    `json:"rows"`      // of training data
-	EvalRows   int    `json:"eval_rows"` // held out
+	Model      string `json:"model"`      // the model_type
+	Parameters int    `json:"parameters"` // of the model, adapters included
+	Trainable  int    `json:"trainable"`  // of these, what is trained
+	Rows       int    `json:"rows"`       // of training data
+	EvalRows   int    `json:"eval_rows"`  // held out
 	Steps      int    `json:"steps"`
 	Config     Config `json:"config"`
 	Resumed    int    `json:"-"` // steps done before, in a run that is resumed

@@ -2,7 +2,6 @@ package trainer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -102,17 +101,19 @@ func (j *Job) read(ctx context.Context, tok *tokenizer.Tokenizer) (err error) {
 
 // savedFiles are those of the tokenizer, with the chat template that the model is trained on.
 func savedFiles(c Config) ([]File, error) {
-	files, err := tokenizerFiles(c.Model)
-	if name := c.Data.Template; name != "" && err == nil {
-		const own = "chat_template.jinja"
-		text, err := chat.Source(name)
-		if err != nil {
-			return nil, err
-		}
-		files = slices.DeleteFunc(files, func(f File) bool { return f.Name == own })
-		return append(files, File{own, []byte(text)}), nil
+	if c.Data.Template == "" {
+		return folderFiles(c.Model, c.LoRA.Adapter)
 	}
-	return files, err
+	files, err := tokenizerFiles(c.Model)
+	if err != nil {
+		return nil, err
+	}
+	text, err := chat.Source(c.Data.Template)
+	if err != nil {
+		return nil, err
+	}
+	files = slices.DeleteFunc(files, func(f File) bool { return f.Name == templateFile })
+	return append(files, File{templateFile, []byte(text)}), nil
 }
 
 // DataModel returns what the rows of a run depend on besides its data.
@@ -124,15 +125,6 @@ func DataModel(c Config, tok *tokenizer.Tokenizer) corpus.Model {
 	if id, ok := tok.Pad(); ok {
 		m.Pad = id
 	}
-	m.Template = func() (corpus.Template, error) {
-		if name := c.Data.Template; name != "" {
-			return chat.Named(name, c.Model)
-		}
-		t, err := chat.Load(c.Model)
-		if errors.Is(err, chat.ErrNoTemplate) {
-			err = fmt.Errorf("%w with --template", err)
-		}
-		return t, err
-	}
+	m.Template = func() (corpus.Template, error) { return ChatTemplate(c.Model, c.LoRA.Adapter, c.Data.Template) }
 	return m
 }

@@ -11,7 +11,8 @@ import (
 )
 
 // Merge writes to the folder out, which must not exist or be empty, the model of a folder
-// with an adapter merged into its weights, in the dtypes of the model's files. The folder
+// with an adapter merged into its weights, in the dtypes of the model's files, and with the
+// chat template that the adapter was trained with, if its folder has one. The folder
 // appears under its name only when it is complete.
 func Merge(model, adapter, out string, mem core.Memory) (err error) {
 	folder, err := checkpoint.NewFolder(out)
@@ -31,7 +32,7 @@ func Merge(model, adapter, out string, mem core.Memory) (err error) {
 	if err != nil {
 		return fmt.Errorf("trainer: save %s: %w", out, err)
 	}
-	files, err := tokenizerFiles(model)
+	files, err := folderFiles(model, adapter)
 	if err != nil {
 		return err
 	}

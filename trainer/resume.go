@@ -31,7 +31,7 @@ func OpenCheckpoint(path string) (*Resume, error) {
 			return nil, fmt.Errorf("trainer: resume: %w", err)
 		}
 		if len(steps) == 0 {
-			return nil, fmt.Errorf("trainer: resume: %s has no checkpoint", path)
+			return nil, fmt.Errorf("trainer: resume: %s has no checkpoint: only runs with --save-every have some", path)
 		}
 		dir = checkpoint.StepDir(path, steps[len(steps)-1])
 	}

@@ -64,7 +64,10 @@ func (r *session) begin() error {
 			return err
 		}
 	}
-	start := Start{Model: j.Model.Config.ModelType, Parameters: j.Model.Elems(), Rows: j.Train.Len(), EvalRows: rowsIn(j.Eval), Steps: steps, Config: c}
+	start := Start{Model: j.Model.Config.ModelType, Trainable: j.Model.Elems(), Rows: j.Train.Len(), EvalRows: rowsIn(j.Eval), Steps: steps, Config: c}
+	for _, p := range j.Model.Params() {
+		start.Parameters += p.Tensor.Elems()
+	}
 	if j.Resume == nil {
 		r.out.log(start)
 	} else if err := r.restore(j.Resume); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -58,6 +59,7 @@ type settings struct {
 	command *Command
 	given   map[string]bool   // flags on the command line
 	from    map[string]string // the key that each flag was set by
+	method  string            // finetuning_type
 	ignored []string
 }
 
@@ -83,7 +85,28 @@ func (s *settings) read(text []byte) error {
 			errs = append(errs, fmt.Errorf("%s:%d: %s: %w", s.file, key.Line, key.Value, err))
 		}
 	}
+	if errs == nil {
+		errs = append(errs, s.setMethod())
+	}
 	return errors.Join(errs...)
+}
+
+// setMethod does what finetuning_type says, once all other keys are known. Here, a rank
+// or an adapter is what makes a run one of LoRA.
+func (s *settings) setMethod() error {
+	if s.given["lora-rank"] || s.given["adapter"] {
+		return nil
+	}
+	flags := s.command.Flags
+	adapts := flags.Lookup("lora-rank").Value.String() != "0" || flags.Lookup("adapter").Value.String() != ""
+	switch {
+	case s.method == methodLoRA && !adapts:
+		return flags.Set("lora-rank", theirRank)
+	case s.method == methodFull && adapts:
+		return fmt.Errorf("%s: finetuning_type is %s, but %s is given too: leave one of them out",
+			s.file, methodFull, cmp.Or(s.from["lora-rank"], s.from["adapter"]))
+	}
+	return nil
 }
 
 // set carries one key over.
@@ -94,7 +117,10 @@ func (s *settings) set(key string, node *yaml.Node) error {
 	}
 	if only, ok := fixed[key]; ok {
 		if !null && !slices.Contains(only, value) {
-			return fmt.Errorf("%q is not supported; tune can do %s here", value, strings.Join(only, ", "))
+			return fmt.Errorf("%q is not supported; %s", value, cmp.Or(remedies[key], "tune can do "+strings.Join(only, ", ")+" here"))
+		}
+		if key == "finetuning_type" {
+			s.method = value
 		}
 		return nil
 	}
@@ -114,15 +140,30 @@ func (s *settings) set(key string, node *yaml.Node) error {
 	if null || s.given[name] {
 		return nil
 	}
-	if meant, ok := theirValues[key][value]; ok {
-		value = meant
-	}
+	theirs := theirValues[key]
 	for _, value := range each(flag, node, value) {
-		if err := s.command.Flags.Set(name, value); err != nil {
-			return fmt.Errorf("%q does not fit; it must be %s", value, cmp.Or(valueKinds[flag.Value.Type()], "true or false"))
+		ours, known := theirs[value]
+		if !known {
+			ours = value
+		}
+		// Where their words for a truth are not ours, no others are taken: 1 would mean the opposite.
+		strange := !known && theirs != nil && flag.Value.Type() == "bool"
+		if strange || s.command.Flags.Set(name, ours) != nil {
+			return fmt.Errorf("%q does not fit; it must be %s", value, kindOf(flag, key))
 		}
 	}
 	return nil
+}
+
+// kindOf says what a key takes.
+func kindOf(flag *pflag.Flag, key string) string {
+	if kind := valueKinds[flag.Value.Type()]; kind != "" {
+		return kind
+	}
+	if values := theirValues[key]; values != nil {
+		return strings.Join(slices.Sorted(maps.Keys(values)), " or ")
+	}
+	return "true or false"
 }
 
 // each returns what a flag is set to, one after another: the items of a list for a flag
@@ -181,9 +222,9 @@ func scalar(n *yaml.Node) (text string, null bool, err error) {
 	}
 	if n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) == 0 {
 		switch strings.ToLower(n.Value) {
-		case "yes", "on":
+		case "true", "yes", "on":
 			return "true", false, nil
-		case "no", "off":
+		case "false", "no", "off":
 			return "false", false, nil
 		}
 	}

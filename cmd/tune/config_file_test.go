@@ -3,13 +3,16 @@ package main
 import (
 	"bytes"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
 
+	"github.com/seed98097648/tune/internal/testdata"
 	"github.com/seed98097648/tune/trainer/progress"
 )
 
@@ -45,6 +48,28 @@ func TestConfigFileSetsFlags(t *testing.T) {
 		{"a list", "kernels: [npu_fused_rope, npu_fused_moe]", "kernels", "npu_fused_rope,npu_fused_moe"},
 		{"an alias", "batch: &n 7\ngrad_accum: *n", "grad-accum", "7"},
 		{"an empty file", "# nothing\n", "batch", "4"},
+		{"packing is the opposite of a flag", "packing: true", "no-packing", "false"},
+		{"and its opposite", "packing: False", "no-packing", "true"},
+		{"checkpointing not disabled", "disable_gradient_checkpointing: false", "gradient-checkpointing", "true"},
+		{"a share to evaluate on", "val_size: 0.1", "eval-size", "0.1"},
+		{"a number to evaluate on", "val_size: 500", "eval-size", "500"},
+		{"nothing to evaluate on", "val_size: 0.0", "eval-size", "0"},
+		{"what is not said of it", "val_size: null", "eval-size", ""},
+		{"a limit", "max_samples: 1000", "max-samples", "1000"},
+		{"LoRA", "finetuning_type: lora", "lora-rank", "8"},
+		{"LoRA with a rank", "lora_rank: 16\nfinetuning_type: lora", "lora-rank", "16"},
+		{"LoRA without one", "finetuning_type: lora\nlora_rank: null", "lora-rank", "8"},
+		{"LoRA with an adapter", "finetuning_type: lora\nadapter_name_or_path: a", "lora-rank", "0"},
+		{"all weights", "finetuning_type: full", "lora-rank", "0"},
+		{"adapters everywhere", "lora_target: all", "lora-target", "[all-linear]"},
+		{"adapters here and there", "lora_target: q_proj,v_proj", "lora-target", "[q_proj,v_proj]"},
+		{"adapters everywhere, as a list", "lora_target: [all]", "lora-target", "[all-linear]"},
+		{"a list of targets", "lora_target: [q_proj, v_proj]", "lora-target", "[q_proj,v_proj]"},
+		{"an adapter", "adapter_name_or_path: a/b", "adapter", "a/b"},
+		{"weights in 8 bits", "quantization_bit: 8", "base-int8", "true"},
+		{"evaluations", "eval_steps: 50", "eval-every", "50"},
+		{"no resuming", "resume_from_checkpoint: null\nbatch: 2", "batch", "2"},
+		{"data sets in one list", "mix_strategy: concat\ndataset: a,b", "data", `["a,b"]`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -72,6 +97,18 @@ func TestCommandLineWinsOverConfigFile(t *testing.T) {
 	}
 }
 
+func TestMethodOnTheCommandLineWins(t *testing.T) {
+	for _, tt := range []struct{ file, arg string }{{"finetuning_type: lora", "--lora-rank=0"}, {"finetuning_type: full", "--lora-rank=4"}} {
+		c, _, err := trainWith(t, tt.file, tt.arg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := "--lora-rank=" + c.Flags.Lookup("lora-rank").Value.String(); got != tt.arg {
+			t.Errorf("%s with %s: %s", tt.file, tt.arg, got)
+		}
+	}
+}
+
 func TestConfigFileErrorsNameLineKeyAndRemedy(t *testing.T) {
 	tests := []struct{ name, file, want string }{
 		{"unknown key", "\nlearning_rte: 1", "run.yaml:2: learning_rte: unknown key; did you mean learning_rate?"},
@@ -80,6 +117,16 @@ func TestConfigFileErrorsNameLineKeyAndRemedy(t *testing.T) {
 		{"two names of one flag", "lr: 1\nlearning_rate: 1", "run.yaml:2: learning_rate: lr has set it already"},
 		{"one key twice", "lr: 1\nlr: 1", "lr has set it already"},
 		{"what cannot be done", "stage: dpo", `stage: "dpo" is not supported; tune can do sft, pt here`},
+		{"packing that is neither", "packing: maybe", `packing: "maybe" does not fit; it must be false or true`},
+		{"packing by a number", "packing: 1", `packing: "1" does not fit; it must be false or true`},
+		{"a truth for bits", "quantization_bit: true", `quantization_bit: "true" does not fit; it must be 8`},
+		{"four bits", "quantization_bit: 4", `quantization_bit: "4" does not fit; it must be 8`},
+		{"another method", "finetuning_type: freeze", `"freeze" is not supported; tune can do lora, full here`},
+		{"two methods", "finetuning_type: full\nlora_rank: 8", "run.yaml: finetuning_type is full, but lora_rank is given too: leave one of them out"},
+		{"resuming by the file", "resume_from_checkpoint: out/checkpoint-5", "run.yaml:1: resume_from_checkpoint: \"out/checkpoint-5\" is not supported; leave it out, and resume with tune --resume"},
+		{"interleaving", "mix_strategy: interleave_under", "give them weights instead, as in dataset: a@0.3,b"},
+		{"probabilities", "interleave_probs: 0.3,0.7", "give the data sets weights instead, as in dataset: a@0.3,b"},
+		{"a share that is none", "val_size: some", `val_size: "some" does not fit; it must be a number`},
 		{"a mapping", "lr: {a: 1}", "want a single value"},
 		{"nested lists", "kernels: [[a]]", "single values only"},
 		{"the file itself", "config: other.yaml", "config: unknown key"},
@@ -117,10 +164,28 @@ func TestTheirNamesAreOfFlags(t *testing.T) {
 			t.Errorf("--%s is hidden by LLaMA-Factory's %s", f.Name, key)
 		}
 	})
+	for key := range remedies {
+		if _, ok := fixed[key]; !ok {
+			t.Errorf("the remedy for %s is never said", key)
+		}
+	}
+}
+
+// TestConfigPageNamesEveryKey: docs/config.md lists what of LLaMA-Factory's is known.
+func TestConfigPageNamesEveryKey(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(testdata.Root(t), "docs", "config.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range slices.Concat(slices.Collect(maps.Keys(theirNames)), slices.Collect(maps.Keys(fixed)), withoutMeaning) {
+		if !bytes.Contains(page, []byte("`"+key+"`")) {
+			t.Errorf("docs/config.md does not name %s", key)
+		}
+	}
 }
 
 func TestPrintedConfigIsReadAsItWas(t *testing.T) {
-	first, _, err := trainWith(t, "", "--lr", "3e-5", "--model", "1e5", "--kernels", "auto,-npu_fused_rope", "--strict", "--data", "a.json,b@2", "--data", "c, d")
+	first, _, err := trainWith(t, "", "--lr", "3e-5", "--model", "1e5", "--kernels", "auto,-npu_fused_rope", "--strict", "--data", "a.json,b@2", "--data", "c, d", "--eval-size", "0")
 	if err != nil {
 		t.Fatal(err)
 	}

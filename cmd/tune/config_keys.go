@@ -26,6 +26,11 @@ var theirNames = map[string]string{
 	"save_total_limit":            "keep",
 	"eval_steps":                  "eval-every",
 	"load_best_model_at_end":      "load-best-at-end",
+	"val_size":                    "eval-size",
+	"packing":                     "no-packing",
+	"quantization_bit":            "base-int8",
+
+	"disable_gradient_checkpointing": "gradient-checkpointing",
 }
 
 // theirValues are LLaMA-Factory's spellings of values of ours, by its keys.
@@ -33,27 +38,62 @@ var theirValues = map[string]map[string]string{
 	"lora_target":       {"all": "all-linear"},
 	"max_steps":         {"-1": "0"},
 	"lr_scheduler_type": {"constant_with_warmup": "constant"}, // ours always starts with the warm-up that is asked for
+	"quantization_bit":  {"8": "true"},
+
+	// These say the opposite of our flags.
+	"packing":                        {"true": "false", "false": "true"},
+	"disable_gradient_checkpointing": {"true": "false", "false": "true"},
 }
 
 // fixed are keys of LLaMA-Factory that decide something which is not a choice here, with
 // the values that say what tune does anyway.
 var fixed = map[string][]string{
-	"stage":    {"sft", "pt"},
-	"do_train": {"true"},
-	"do_eval":  {"true", "false"},
-	"optim":    {"adamw_torch", "adamw_hf", "adamw_torch_fused"},
-	"bf16":     {"false"},
-	"fp16":     {"false"},
+	"stage":                 {"sft", "pt"},
+	"finetuning_type":       {methodLoRA, methodFull},
+	"do_train":              {"true"},
+	"do_eval":               {"true", "false"},
+	"do_predict":            {"false"},
+	"predict_with_generate": {"false"},
+	"optim":                 {"adamw_torch", "adamw_hf", "adamw_torch_fused"},
+	"use_dora":              {"false"},
+
+	"mix_strategy":     {"concat"},
+	"interleave_probs": nil,
+	"mask_history":     {"false"},
+	"neat_packing":     {"true"}, // what is packed into a row never sees its neighbours
 
 	"save_strategy":          {"steps"},
 	"resume_from_checkpoint": {"false"},
+	"create_new_adapter":     {"false"},
+	"metric_for_best_model":  {"eval_loss", "loss"},
+	"greater_is_better":      {"false"},
 }
 
+// remedies say what to do about other values of fixed keys, where it is not to take one of
+// those.
+var remedies = map[string]string{
+	"mix_strategy":           "all data sets are shuffled together; give them weights instead, as in dataset: a@0.3,b",
+	"interleave_probs":       "give the data sets weights instead, as in dataset: a@0.3,b",
+	"save_strategy":          "checkpoints are saved after every save_steps steps, and none without save_steps",
+	"resume_from_checkpoint": "leave it out, and resume with tune --resume --out DIR or --resume=CHECKPOINT",
+	"create_new_adapter":     "merge the adapter first, with tune merge, and train a new one on the result",
+}
+
+// The values of finetuning_type.
+const (
+	methodLoRA = "lora"
+	methodFull = "full"
+)
+
+// theirRank is the rank of LLaMA-Factory's adapters where its file names none.
+const theirRank = "8"
+
 // withoutMeaning are keys of LLaMA-Factory about things that tune does not have; they
-// change no result.
+// change no result. It computes in float32 whatever is asked for, and saves in the dtype
+// of the model's files.
 var withoutMeaning = []string{
 	"overwrite_cache", "overwrite_output_dir", "preprocessing_num_workers", "preprocessing_batch_size", "dataloader_num_workers",
-	"logging_steps", "plot_loss", "report_to", "ddp_timeout", "trust_remote_code", "eval_strategy",
+	"logging_steps", "logging_dir", "plot_loss", "report_to", "ddp_timeout", "deepspeed", "trust_remote_code", "eval_strategy",
 	"save_only_model", "include_num_input_tokens_seen", "flash_attn", "use_fast_tokenizer", "low_cpu_mem_usage",
-	"run_name", "per_device_eval_batch_size",
+	"run_name", "per_device_eval_batch_size", "bf16", "fp16", "pure_bf16", "enable_liger_kernel", "use_unsloth",
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/data/corpus"
+	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/tokenizer"
 )
 
@@ -18,7 +19,7 @@ type question struct {
 
 // read reads the data as training would, without holding any of it back.
 func (e *evalFlags) read(ctx context.Context, tok *tokenizer.Tokenizer) (*corpus.Corpus, error) {
-	c := trainer.Config{Model: e.model, Seq: e.seq, Data: e.data}
+	c := trainer.Config{Model: e.model, Seq: e.seq, Data: e.data, LoRA: lora.Config{Adapter: e.adapter}}
 	return corpus.LoadEval(ctx, e.data, trainer.DataModel(c, tok))
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -17,7 +18,36 @@ func addDataPaths(f *pflag.FlagSet, c *corpus.Config) {
 	f.StringArrayVar(&c.Paths, "data", nil, "a `FILE` or folder to train on, or a name of --dataset-dir; may be given again, or have commas, "+
 		"and a weight: notes.jsonl@0.3 takes three of ten examples, @2 each twice")
 	f.StringArrayVar(&c.Eval, "eval-data", nil, "a `FILE` to evaluate on, likewise; otherwise a part of the data is held out")
+	f.Var(optionalNumber{&c.EvalSize}, "eval-size", "how much `SHARE` of the examples is held out without --eval-data, or from 1 on how many; "+
+		"0 for none; a twentieth, at most 100, unless given")
 }
+
+// optionalNumber is the value of a flag that points to nothing unless it is given.
+type optionalNumber struct{ to **float64 }
+
+var _ pflag.Value = optionalNumber{}
+
+// String implements pflag.Value.
+func (o optionalNumber) String() string {
+	if o.to == nil || *o.to == nil {
+		return ""
+	}
+	return strconv.FormatFloat(**o.to, 'g', -1, 64)
+}
+
+// Set implements pflag.Value.
+func (o optionalNumber) Set(text string) error {
+	if text == "" {
+		*o.to = nil
+		return nil
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	*o.to = &n
+	return err
+}
+
+// Type implements pflag.Value.
+func (optionalNumber) Type() string { return "float64" }
 
 // addDataReading adds the flags that say how data is read.
 func addDataReading(f *pflag.FlagSet, c *corpus.Config) {
@@ -25,6 +55,7 @@ func addDataReading(f *pflag.FlagSet, c *corpus.Config) {
 		"; auto tells it from the names of the columns")
 	f.StringVar(&c.Template, "template", "", "a built-in chat `TEMPLATE` for conversations, in place of the model's own: "+strings.Join(chat.Names(), ", "))
 	f.StringVar(&c.Dir, "dataset-dir", "", "a `FOLDER` with a dataset_info.json, as LLaMA-Factory has it, whose names --data may use")
+	f.IntVar(&c.MaxSamples, "max-samples", 0, "read only the first `EXAMPLES` of each FILE, folder or name; 0 for all")
 	f.BoolVar(&c.SkipBadRows, "skip-bad-rows", false, "leave out rows that cannot be read, and count them; otherwise the first ends the run")
 }
 

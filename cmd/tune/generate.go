@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -23,11 +22,12 @@ comes, everything else to standard error.
 How tokens are chosen is what the model's generation_config.json says, unless
 flags say otherwise; without that file it is the likeliest token. The same seed
 gives the same text. A text ends with one of the model's end tokens, with a text
-given by --stop, or after --max-new-tokens.
+given by --stop, after --max-new-tokens, or where the model can take no more.
 
 Ctrl-C ends the text where it is; the exit code is then 130. With --json the
 result is one object, with the fields text, tokens, stop_reason, prompt_tokens,
-prefill_s, decode_s, prefill_tokens_per_s, decode_tokens_per_s and sampling.`
+prefill_s, decode_s, prefill_tokens_per_s, decode_tokens_per_s and sampling;
+stop_reason is eos, stop, length (--max-new-tokens), full or interrupted.`
 
 const generateExamples = `tune generate --model DIR --prompt "Once upon a time"
 tune generate --model DIR --chat --system "Answer in one sentence."
@@ -175,7 +175,7 @@ func (a *app) generate(ctx context.Context, c *Command, g *generateFlags) (err e
 	if !g.chat.on {
 		return a.write(ctx, w, w.tokenizer.Encode(prompt, true), g)
 	}
-	talk, err := newConversation(w, &g.chat, g.model)
+	talk, err := newConversation(w, &g.chat, &g.inferenceFlags)
 	if err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (a *app) write(ctx context.Context, w *writing, prompt []int32, g *generate
 		_, err = fmt.Fprintln(a.stdout)
 	}
 	if !g.quiet && !g.json {
-		a.note("%s", speeds(r))
+		a.note("%s", w.speeds(r))
 	}
 	if err == nil && r.Reason == generate.Interrupted {
 		return errStopped
@@ -264,17 +264,29 @@ func (w *writing) Close() error {
 	return w.inference.Close()
 }
 
-// speeds says how long a text took, and why it ended.
-func speeds(r *generate.Result) string {
-	reasons := map[generate.Reason]string{
-		generate.EOS: "the model ended it", generate.Stop: "a --stop text ended it",
-		generate.Length: "there was no room for more", generate.Interrupted: "interrupted",
-	}
-	return fmt.Sprintf("prompt %s in %s (%.0f/s), text %s in %s (%.1f/s); %s",
-		plural(r.PromptTokens-r.Reused, "token"), seconds(r.Prefill), r.PrefillRate(), plural(len(r.Tokens), "token"), seconds(r.Decode), r.DecodeRate(), reasons[r.Reason])
+// speeds says how fast a text came, and why it ended.
+func (w *writing) speeds(r *generate.Result) string {
+	return fmt.Sprintf("%s in (%.0f/s), %d out (%.1f/s); %s", plural(r.PromptTokens-r.Reused, "token"), r.PrefillRate(),
+		len(r.Tokens), r.DecodeRate(), w.why(r.Reason))
 }
 
-func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
+// why says why a text ended, and which limit it came to if it did.
+func (w *writing) why(r generate.Reason) string {
+	limit := w.session.Limit()
+	switch {
+	case r == generate.EOS:
+		return "the model ended it"
+	case r == generate.Stop:
+		return "a --stop text ended it"
+	case r == generate.Length:
+		return fmt.Sprintf("--max-new-tokens %d ended it", w.options.MaxNewTokens)
+	case r == generate.Full && limit < w.model.Config.MaxPositionEmbeddings:
+		return fmt.Sprintf("--max-tokens %d ended it", limit)
+	case r == generate.Full:
+		return fmt.Sprintf("the model takes no more than %d", limit)
+	}
+	return string(r)
+}
 
 // writeResult writes the object of --json.
 func writeResult(w io.Writer, r *generate.Result, s generate.Sampling) error {

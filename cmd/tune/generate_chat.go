@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/chat"
 	"github.com/seed98097648/tune/trainer/generate"
 )
@@ -42,18 +43,6 @@ func (f *chatFlags) check(c *Command) error {
 	return nil
 }
 
-// load returns the template of the model, or the one that is named.
-func (f *chatFlags) load(dir string) (*chat.Template, error) {
-	if f.template != "" {
-		return chat.Named(f.template, dir)
-	}
-	t, err := chat.Load(dir)
-	if errors.Is(err, chat.ErrNoTemplate) {
-		err = fmt.Errorf("%w with --template", err)
-	}
-	return t, err
-}
-
 // conversation is a model that answers.
 type conversation struct {
 	*writing
@@ -62,10 +51,10 @@ type conversation struct {
 	messages []chat.Message
 }
 
-func newConversation(w *writing, f *chatFlags, dir string) (*conversation, error) {
+func newConversation(w *writing, f *chatFlags, g *inferenceFlags) (*conversation, error) {
 	c := &conversation{writing: w}
 	var err error
-	if c.template, err = f.load(dir); err != nil {
+	if c.template, err = trainer.ChatTemplate(g.model, g.adapter, f.template); err != nil {
 		return nil, err
 	}
 	if f.system != "" {
@@ -135,6 +124,9 @@ func (a *app) talk(ctx context.Context, c *conversation, quiet bool) error {
 		select {
 		case l, ok := <-lines:
 			if !ok {
+				if terminal {
+					fmt.Fprintln(a.stderr) // the prompt's line is not at its end
+				}
 				return nil
 			}
 			line = strings.TrimSpace(l)
@@ -175,7 +167,7 @@ func (a *app) answer(ctx context.Context, c *conversation, question string, quie
 		return err
 	}
 	if !quiet {
-		a.note("%s", speeds(r))
+		a.note("%s", c.speeds(r))
 	}
 	if r.Reason == generate.Interrupted {
 		return errStopped

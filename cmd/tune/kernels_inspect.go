@@ -94,3 +94,10 @@ func (i *inspection) print(a *app) {
 		}
 	}
 }
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/pflag"
 
@@ -103,22 +102,33 @@ func (l listing) print(a *app) {
 	}
 }
 
-// printKernels prints a table for each folder.
+// printKernels prints the kernels of each plugin, by folder. A plugin is known by its
+// name, or its file where that has another.
 func (l listing) printKernels(a *app) {
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	folder := ""
+	width := 0
+	for _, k := range l.Kernels {
+		width = max(width, len(k.Op))
+	}
+	folder, plugin := "", ""
 	for _, k := range l.Kernels {
 		if dir := filepath.Dir(k.Path); dir != folder {
 			folder = dir
-			fmt.Fprintf(w, "%s\n  NAME\tOP\tVERSION\tDTYPES\tBACKWARD\n", short(dir))
+			fmt.Fprintln(a.stdout, short(dir))
 		}
-		name := k.Name
-		if file := strings.TrimSuffix(filepath.Base(k.Path), ".exe"); file != name {
-			name += " (" + file + ")"
+		if k.Path != plugin {
+			plugin = k.Path
+			name := k.Name
+			if file := strings.TrimSuffix(filepath.Base(k.Path), ".exe"); file != name {
+				name += " (" + file + ")"
+			}
+			fmt.Fprintf(a.stdout, "  %s %s\n", name, k.Version)
 		}
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", name, k.Op, k.Version, names(k.DTypes), yesNo(k.Backward))
+		passes := "forward only"
+		if k.Backward {
+			passes = "forward and backward"
+		}
+		fmt.Fprintf(a.stdout, "    %-*s  %-20s  %s\n", width, k.Op, passes, names(k.DTypes))
 	}
-	w.Flush()
 }
 
 func names(dtypes []core.DType) string {
@@ -127,13 +137,6 @@ func names(dtypes []core.DType) string {
 		s = append(s, d.String())
 	}
 	return strings.Join(s, ",")
-}
-
-func yesNo(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
 }
 
 // short returns the path relative to the working directory, if that is shorter.

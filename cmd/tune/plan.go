@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -38,6 +39,9 @@ func (a *app) planCommand() *Command {
 		if err := t.file.apply(c, a.note); err != nil {
 			return err
 		}
+		if err := t.adopt(c, args); err != nil {
+			return err
+		}
 		if t.config.Model == "" {
 			return c.usagef("--model is missing: name the model folder to plan for")
 		}
@@ -46,6 +50,9 @@ func (a *app) planCommand() *Command {
 		}
 		if err := t.check(c, args); err != nil {
 			return err
+		}
+		if t.file.print {
+			return errors.Join(t.fitModel(), t.file.write(a.stdout, c))
 		}
 		return a.planRun(ctx, t, *json)
 	}
@@ -117,12 +124,20 @@ func (a *app) planRun(ctx context.Context, t *trainFlags, json bool) (err error)
 
 func (a *app) makeRunPlan(ctx context.Context, t *trainFlags, m *models.Model, mem core.Memory, reg *core.Registry) (*runPlan, error) {
 	c := t.config
-	plan, err := measure.Plan(ctx, m, reg, c.Kernels, measure.Run{Memory: mem, Batch: c.Batch, Seq: c.Seq}, measure.Options{Logger: a.logger()})
-	if err != nil {
-		return nil, err
+	var placed []core.Action
+	// patch puts the kernels where a run has them.
+	patch := func(m *models.Model) (*core.Report, error) {
+		plan, err := measure.Plan(ctx, m, reg, c.Kernels, measure.Run{Memory: mem, Batch: c.Batch, Seq: c.Seq},
+			measure.Options{Placed: placed, Logger: a.logger()})
+		if err != nil {
+			return nil, err
+		}
+		placed = append(placed, plan.Actions...)
+		return plan.Apply()
 	}
 	p := &runPlan{Model: m.Config.ModelType, Available: memory.Available()}
-	if p.report, err = plan.Apply(); err != nil {
+	var err error
+	if p.report, err = patch(m); err != nil {
 		return nil, err
 	}
 	p.Kernels = p.report.Applied()
@@ -133,7 +148,7 @@ func (a *app) makeRunPlan(ctx context.Context, t *trainFlags, m *models.Model, m
 	}
 	p.Bytes = p.Forecast.Bytes()
 	if p.Fits = p.Available == 0 || p.Bytes <= p.Available; !p.Fits {
-		return p, p.lookForLess(m, mem)
+		return p, p.lookForLess(&smaller{mem, t.config, patch}, m)
 	}
 	if p.Ceilings, err = ceiling.Measure(ctx, c.Threads); err != nil {
 		return nil, err
@@ -141,51 +156,6 @@ func (a *app) makeRunPlan(ctx context.Context, t *trainFlags, m *models.Model, m
 	floor, likely := p.Step(p.Ceilings)
 	p.Floor, p.Likely = floor.Seconds(), likely.Seconds()
 	return p, nil
-}
-
-// lookForLess finds out what makes the run smaller, one change on top of the other, until
-// it fits.
-func (p *runPlan) lookForLess(m *models.Model, mem core.Memory) error {
-	r, change := p.run, ""
-	try := func(with string) (fits bool, err error) {
-		f, err := forecast.New(m, mem, r)
-		if err != nil {
-			return false, err
-		}
-		change += with
-		p.Others = append(p.Others, otherRun{change, f.Bytes(), f.Bytes() <= p.Available})
-		return f.Bytes() <= p.Available, nil
-	}
-	if !r.GradientCheckpointing {
-		r.GradientCheckpointing = true
-		if fits, err := try(" --gradient-checkpointing"); fits || err != nil {
-			return err
-		}
-	}
-	base := change
-	for accumulate := max(r.Accumulate, 1); r.Batch > 1; {
-		r.Batch, accumulate = (r.Batch+1)/2, accumulate*2
-		r.Accumulate, change = accumulate, base
-		if fits, err := try(fmt.Sprintf(" --batch %d --grad-accum %d", r.Batch, r.Accumulate)); fits || err != nil {
-			return err
-		}
-	}
-	base = change
-	for r.Seq > 128 {
-		r.Seq, change = r.Seq/2, base
-		if fits, err := try(fmt.Sprintf(" --seq %d", r.Seq)); fits || err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// remedy says what of lookForLess helps.
-func (p *runPlan) remedy() string {
-	if n := len(p.Others); n > 0 && p.Others[n-1].Fits {
-		return ": it fits with" + p.Others[n-1].Change
-	}
-	return ": no shorter rows or smaller batches make it fit; take a smaller model or a machine with more memory"
 }
 
 func (p *runPlan) print(w io.Writer) {
@@ -212,7 +182,11 @@ func (p *runPlan) print(w io.Writer) {
 
 func duration(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
-	return d.Round(max(d/1000, time.Microsecond)).String()
+	unit := time.Microsecond
+	for d >= 1000*unit { // three digits
+		unit *= 10
+	}
+	return d.Round(unit).String()
 }
 
 // size prints bytes for people.

@@ -29,7 +29,8 @@ type Reason string
 const (
 	EOS         Reason = "eos"         // the model ended it
 	Stop        Reason = "stop"        // it came to a text of Options.Stop
-	Length      Reason = "length"      // it has MaxNewTokens, or the session is full
+	Length      Reason = "length"      // it has MaxNewTokens
+	Full        Reason = "full"        // the session has no room for more
 	Interrupted Reason = "interrupted" // the context ended
 )
 
@@ -109,8 +110,11 @@ func (r *Result) loop(ctx context.Context, s *Session, logits []float32, w *writ
 		case stopped:
 			r.Reason = Stop
 			return nil
-		case len(r.Tokens) == o.MaxNewTokens || len(s.Tokens()) == s.Limit():
+		case len(r.Tokens) == o.MaxNewTokens:
 			r.Reason = Length
+			return nil
+		case len(s.Tokens()) == s.Limit():
+			r.Reason = Full
 			return nil
 		}
 		if logits, err = s.Feed(ctx, []int32{id}); err != nil {

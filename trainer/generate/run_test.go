@@ -48,7 +48,7 @@ func TestRunEndsForItsReason(t *testing.T) {
 		t.Errorf("%s: %q, want %q", stop.Reason, stop.Text, want)
 	}
 	full := run(t, s, tok, prompt, generate.Options{})
-	if full.Reason != generate.Length || full.PromptTokens+len(full.Tokens) != s.Limit()+1 {
+	if full.Reason != generate.Full || full.PromptTokens+len(full.Tokens) != s.Limit()+1 {
 		t.Errorf("%s after %d and %d tokens of %d", full.Reason, full.PromptTokens, len(full.Tokens), s.Limit())
 	}
 }

@@ -76,7 +76,7 @@ func Plan(ctx context.Context, m core.Model, reg *core.Registry, selection strin
 	s := &session{ctx: ctx, run: r, opts: o, cache: newCache(o), manifests: manifests(reg), seen: map[use]outcome{}}
 	p, err := core.NewPlan(m, reg, sel, append(r.options(), core.Measured(s.measure))...)
 	if err == nil && s.fresh > 0 {
-		o.Logger.Info("measured kernels against the plain forward, for auto", "uses", s.fresh, "took", time.Since(s.start).Round(time.Millisecond))
+		o.Logger.Info("measured kernels against the plain forward", "uses", s.fresh, "took", time.Since(s.start).Round(100*time.Millisecond))
 	}
 	if err != nil {
 		return nil, err

@@ -90,8 +90,12 @@ func (p *Printer) onStart(s trainer.Start) {
 			what = fmt.Sprintf("%s and %d more", what, len(paths)-1)
 		}
 	}
-	fmt.Fprintf(p.text(), "%s, %s parameters; %s: %d rows of %d tokens, %d held out\n",
-		s.Model, count(float64(s.Parameters)), what, s.Rows, s.Config.Seq, s.EvalRows)
+	trained := ""
+	if s.Trainable < s.Parameters {
+		trained = fmt.Sprintf(", %s of them trained", count(float64(s.Trainable)))
+	}
+	fmt.Fprintf(p.text(), "%s, %s parameters%s\n%s: %d rows of %d tokens, %d held out\n",
+		s.Model, count(float64(s.Parameters)), trained, what, s.Rows, s.Config.Seq, s.EvalRows)
 	if s.Resumed > 0 {
 		fmt.Fprintf(p.text(), "going on after step %d of %d\n", s.Resumed, s.Steps)
 	}

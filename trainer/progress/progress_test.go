@@ -16,7 +16,7 @@ import (
 
 // follow runs the hooks of a run of that many steps, with an evaluation before and after.
 func follow(h trainer.Hooks, steps int) {
-	h.OnStart(trainer.Start{Model: "llama", Parameters: 1_234_567, Rows: 9, EvalRows: 2, Steps: steps,
+	h.OnStart(trainer.Start{Model: "llama", Parameters: 1_234_567, Trainable: 1_234_567, Rows: 9, EvalRows: 2, Steps: steps,
 		Config: trainer.Config{Data: corpus.Config{Paths: []string{"folder/text.txt"}}, Batch: 2, Seq: 50, Accumulate: 3}})
 	h.OnEval(trainer.Eval{Step: 0, Loss: math.Log(8), Targets: 5})
 	for i := range steps {
@@ -38,7 +38,8 @@ func print(f progress.Format, steps int) (out, notes string) {
 
 func TestTextIsLines(t *testing.T) {
 	out, notes := print(progress.Text, 2)
-	const want = `llama, 1.23M parameters; text.txt: 9 rows of 50 tokens, 2 held out
+	const want = `llama, 1.23M parameters
+text.txt: 9 rows of 50 tokens, 2 held out
 held-out loss 2.0794 (perplexity 8) before training
 step 1/2  loss 3.0000  lr 1.00e-04  grad norm 1.25  12.3k tokens/s
 step 2/2  loss 1.5000  lr 1.00e-04  grad norm 1.25  12.3k tokens/s
@@ -53,6 +54,16 @@ done: 2 steps in 1.2s, 12.3k tokens/s
 	}
 	if notes != "" {
 		t.Errorf("notes: %q", notes)
+	}
+}
+
+func TestAdaptersAreCountedApart(t *testing.T) {
+	var out bytes.Buffer
+	var h trainer.Hooks
+	progress.New(&out, &out).Attach(&h, progress.Text)
+	h.OnStart(trainer.Start{Model: "llama", Parameters: 1_234_567, Trainable: 4_321})
+	if want := "llama, 1.23M parameters, 4.32k of them trained\n"; !strings.HasPrefix(out.String(), want) {
+		t.Errorf("got %q, want %q first", out.String(), want)
 	}
 }
 

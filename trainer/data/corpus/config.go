@@ -8,7 +8,9 @@ package corpus
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/seed98097648/tune/trainer/chat"
@@ -25,22 +27,47 @@ type Config struct {
 	Paths []string `json:"paths,omitempty"`
 	// Eval is the same for evaluation. Without it, a part of the data is held out.
 	Eval []string `json:"eval,omitempty"`
-	Dir  string   `json:"dataset_dir,omitempty"`
+	// EvalSize is how much is held out without Eval: below 1 a share of the examples, or of
+	// the rows if examples are few; from 1 on a number of them. nil is the default.
+	EvalSize *float64 `json:"eval_size,omitempty"`
+	Dir      string   `json:"dataset_dir,omitempty"`
 
 	Format        format.Format `json:"format,omitempty"`          // empty is format.Auto
 	Template      string        `json:"template,omitempty"`        // a built-in chat template; empty: the model's
 	TrainOnPrompt bool          `json:"train_on_prompt,omitempty"` // learn all of a conversation
 	NoPacking     bool          `json:"no_packing,omitempty"`      // an example a row
 	SkipBadRows   bool          `json:"skip_bad_rows,omitempty"`   // leave them out and count them
+	MaxSamples    int           `json:"max_samples,omitempty"`     // read only so many examples of each data set; 0 for all
 }
 
 // Validate reports what makes no sense, by the name of the flag.
 func (c Config) Validate() error {
+	if c.MaxSamples < 0 {
+		return fmt.Errorf("--max-samples is %d, must not be negative", c.MaxSamples)
+	}
+	if err := c.validateEvalSize(); err != nil {
+		return err
+	}
 	if f := string(c.Format); f != "" && !slices.Contains(format.Formats(), f) {
 		return fmt.Errorf("--data-format is %q; it takes %q", f, format.Formats())
 	}
 	if c.Template != "" && !slices.Contains(chat.Names(), c.Template) {
-		return fmt.Errorf("--template is %q; the built-in chat templates are %q", c.Template, chat.Names())
+		return fmt.Errorf("--template is %q; the built-in chat templates are %q, and without one the model's own is used", c.Template, chat.Names())
+	}
+	return nil
+}
+
+func (c Config) validateEvalSize() error {
+	if c.EvalSize == nil {
+		return nil
+	}
+	switch n := *c.EvalSize; {
+	case !(n >= 0) || math.IsInf(n, 0):
+		return fmt.Errorf("--eval-size is %g, must not be negative", n)
+	case n > 1 && n != math.Trunc(n):
+		return fmt.Errorf("--eval-size is %g, must be a share below 1 or a whole number of examples", n)
+	case n > 0 && len(c.Eval) > 0:
+		return errors.New("--eval-size is given with --eval-data, beside which nothing is held out: leave one of them out")
 	}
 	return nil
 }
@@ -114,8 +141,22 @@ const (
 	enough = 20
 )
 
-func holdOut[T any](items []T, seed uint64) (train, eval []T, err error) {
-	return data.HoldOut(items, min(heldOut, mostHeldOut/float64(len(items))), seed)
+// holdsOut reports whether there is anything to be held out.
+func (c Config) holdsOut() bool { return len(c.Eval) == 0 && (c.EvalSize == nil || *c.EvalSize > 0) }
+
+// holdOut splits examples, or rows, as the configuration says.
+func holdOut[T any](c Config, items []T, seed uint64) (train, eval []T, err error) {
+	n := float64(len(items))
+	share := min(heldOut, mostHeldOut/n)
+	if c.EvalSize != nil {
+		if share = *c.EvalSize; share >= 1 {
+			share /= n
+		}
+		if share >= 1 {
+			return nil, nil, fmt.Errorf("--eval-size is %g, but there are %g examples or rows in all: hold out fewer", *c.EvalSize, n)
+		}
+	}
+	return data.HoldOut(items, share, seed)
 }
 
 // Load reads the data that c names. Errors say which file and row is meant.
@@ -147,7 +188,7 @@ func Load(ctx context.Context, c Config, m Model) (_ *Corpus, err error) {
 		if held, err = l.evaluation(ctx, eval); err != nil {
 			return nil, fmt.Errorf("evaluation data: %w", err)
 		}
-	} else if held, err = mix.holdOut(m.Seed); err != nil {
+	} else if held, err = mix.holdOut(c, m.Seed); err != nil {
 		return nil, err
 	}
 	if corpus.Train, err = l.pack(mix.examples(m.Seed)); err != nil {
@@ -158,8 +199,8 @@ func Load(ctx context.Context, c Config, m Model) (_ *Corpus, err error) {
 		if corpus.Eval, err = l.pack(held); err != nil {
 			return nil, fmt.Errorf("evaluation data: %w", err)
 		}
-	case corpus.Train.Len() > 1 && !mix.repeats(): // or a row would be in both
-		if corpus.Train, corpus.Eval, err = holdOutRows(corpus.Train, m.Seed); err != nil {
+	case c.holdsOut() && corpus.Train.Len() > 1 && !mix.repeats(): // or a row would be in both
+		if corpus.Train, corpus.Eval, err = holdOutRows(c, corpus.Train, m.Seed); err != nil {
 			return nil, err
 		}
 	}
@@ -197,12 +238,12 @@ func LoadEval(ctx context.Context, c Config, m Model) (_ *Corpus, err error) {
 	return corpus, nil
 }
 
-func holdOutRows(rows data.Rows, seed uint64) (train, eval data.Rows, err error) {
+func holdOutRows(c Config, rows data.Rows, seed uint64) (train, eval data.Rows, err error) {
 	numbers := make([]int, rows.Len())
 	for i := range numbers {
 		numbers[i] = i
 	}
-	kept, held, err := holdOut(numbers, seed)
+	kept, held, err := holdOut(c, numbers, seed)
 	return data.Subset{Of: rows, Numbers: kept}, data.Subset{Of: rows, Numbers: held}, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -299,6 +300,69 @@ func TestHoldingOut(t *testing.T) {
 		if train, eval := corpus.Train.Len(), corpus.Eval.Len(); train+eval != n || eval != want {
 			t.Errorf("of %d: %d to train on and %d to evaluate on, want %d", n, train, eval, want)
 		}
+	}
+}
+
+// What is held out is a share or a number, of the examples or of the rows.
+func TestHoldingOutAsMuchAsIsAsked(t *testing.T) {
+	lines := strings.Repeat(fmt.Sprintf(pairRow, "q", "x"), 40)
+	text := strings.Repeat("x", 400)
+	dir := folder(t, map[string]string{"a.jsonl": lines, "a.txt": text})
+	for _, c := range []struct {
+		file        string
+		size        float64
+		train, eval int
+	}{{"a.jsonl", 0, 40, 0}, {"a.jsonl", 0.25, 30, 10}, {"a.jsonl", 1, 39, 1}, {"a.jsonl", 39, 1, 39}, {"a.jsonl", 0.001, 39, 1},
+		{"a.txt", 0, 41, 0}, {"a.txt", 0.5, 20, 21}, {"a.txt", 7, 34, 7}} {
+		m := model(32)
+		if c.file == "a.txt" {
+			m.Seq = 10
+		}
+		corpus := load(t, Config{Paths: []string{filepath.Join(dir, c.file)}, NoPacking: c.file == "a.jsonl", EvalSize: &c.size}, m)
+		if train, eval := corpus.Train.Len(), corpus.Eval.Len(); train != c.train || eval != c.eval {
+			t.Errorf("%s, %g: %d to train on and %d to evaluate on, want %d and %d", c.file, c.size, train, eval, c.train, c.eval)
+		}
+	}
+}
+
+func TestHoldingOutTooMuchIsRefused(t *testing.T) {
+	path := filepath.Join(folder(t, map[string]string{"a.jsonl": strings.Repeat(fmt.Sprintf(pairRow, "q", "x"), 40)}), "a.jsonl")
+	for _, c := range []struct {
+		size float64
+		eval []string
+		want string
+	}{
+		{40, nil, "--eval-size is 40, but there are 40 examples"},
+		{-1, nil, "--eval-size is -1, must not be negative"},
+		{2.5, nil, "--eval-size is 2.5, must be a share below 1 or a whole number"},
+		{math.NaN(), nil, "--eval-size is NaN"},
+		{0.1, []string{path}, "--eval-size is given with --eval-data"},
+	} {
+		_, err := Load(t.Context(), Config{Paths: []string{path}, Eval: c.eval, EvalSize: &c.size}, model(32))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%g: error %v, want %q", c.size, err, c.want)
+		}
+	}
+}
+
+// The limit is one of each data set, whatever files it has, and what is behind it is not
+// even read.
+func TestMaxSamplesLimitsEachDataSet(t *testing.T) {
+	dir := folder(t, map[string]string{
+		"set/a.jsonl": strings.Repeat(fmt.Sprintf(pairRow, "q", "x"), 2),
+		"set/b.jsonl": strings.Repeat(fmt.Sprintf(pairRow, "q", "x"), 2) + "{broken",
+		"set/c.jsonl": "{broken",
+		"d.jsonl":     strings.Repeat(fmt.Sprintf(pairRow, "q", "x"), 9),
+		"e.jsonl":     fmt.Sprintf(pairRow, "q", "x"),
+	})
+	zero := 0.0
+	corpus := load(t, Config{Paths: []string{filepath.Join(dir, "set"), filepath.Join(dir, "d.jsonl@2"), filepath.Join(dir, "e.jsonl")},
+		NoPacking: true, EvalSize: &zero, MaxSamples: 4}, model(32))
+	if r := corpus.Report; r.Examples != 4+4+1 || r.TrainRows != 4+8+1 || len(r.Sources) != 4 {
+		t.Errorf("report %+v", r)
+	}
+	if _, err := Load(t.Context(), Config{Paths: []string{dir}, MaxSamples: -1}, model(32)); err == nil || !strings.Contains(err.Error(), "--max-samples is -1") {
+		t.Errorf("error %v", err)
 	}
 }
 

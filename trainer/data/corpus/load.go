@@ -35,7 +35,10 @@ const (
 func (l *loader) read(ctx context.Context, s Source) error {
 	before := l.report
 	for _, file := range s.Files {
-		if err := l.readFile(ctx, s, file); err != nil {
+		if l.isEnough(before.Examples) {
+			break
+		}
+		if err := l.readFile(ctx, s, file, before.Examples); err != nil {
 			return err
 		}
 	}
@@ -43,14 +46,29 @@ func (l *loader) read(ctx context.Context, s Source) error {
 	case l.report.Examples > before.Examples:
 		return nil
 	case l.report.Bad > before.Bad:
-		return fmt.Errorf("%s: all rows are bad; the first: %s", s.Name, l.report.FirstBad[len(before.FirstBad):])
+		return fmt.Errorf("%s: all rows are bad%s", s.Name, firstOf(l.report.FirstBad[len(before.FirstBad):]))
 	case l.report.Empty > before.Empty:
 		return fmt.Errorf("%s: within --seq %d, no example has anything to learn; raise --seq", s.Name, l.model.Seq)
 	}
 	return fmt.Errorf("%s holds no text", s.Name)
 }
 
-func (l *loader) readFile(ctx context.Context, s Source, file string) error {
+// firstOf names the first of the bad rows of a source, if it is among those reported.
+func firstOf(bad []string) string {
+	if len(bad) == 0 {
+		return ""
+	}
+	return "; the first: " + bad[0]
+}
+
+// isEnough reports whether a source has all the examples that it may have; before it there
+// were so many.
+func (l *loader) isEnough(before int) bool {
+	return l.config.MaxSamples > 0 && l.report.Examples-before >= l.config.MaxSamples
+}
+
+// readFile adds the examples of one file of a source, before which there were so many.
+func (l *loader) readFile(ctx context.Context, s Source, file string, first int) error {
 	report := SourceReport{File: file}
 	before := l.report.Examples
 	var layout format.Layout
@@ -69,6 +87,9 @@ func (l *loader) readFile(ctx context.Context, s Source, file string) error {
 		}
 		if err := l.bad(err); err != nil {
 			return err
+		}
+		if l.isEnough(first) {
+			break
 		}
 	}
 	report.Examples = l.report.Examples - before

@@ -29,8 +29,11 @@ func (l *loader) mix(ctx context.Context, sources []Source) (mixture, error) {
 		for i := from; i < l.store.Len(); i++ {
 			p.examples = append(p.examples, i)
 		}
-		if s.Samples > 0 {
-			p.weight *= float64(s.Samples) / float64(len(p.examples))
+		if n := s.Samples; n > 0 {
+			if l.config.MaxSamples > 0 {
+				n = min(n, l.config.MaxSamples)
+			}
+			p.weight *= float64(n) / float64(len(p.examples))
 		}
 		if p.weight < 1 {
 			p.examples = sample(p.examples, p.weight, l.model.Seed+uint64(from))
@@ -56,9 +59,12 @@ func (m mixture) repeats() bool {
 	return slices.ContainsFunc(m, func(p part) bool { return p.weight > 1 })
 }
 
-// holdOut takes examples out of the mixture to evaluate on; nil if there are too few. What
-// is held out is not trained on, however heavy it weighs.
-func (m mixture) holdOut(seed uint64) ([]int, error) {
+// holdOut takes examples out of the mixture to evaluate on; nil if there are too few, or
+// none are wanted. What is held out is not trained on, however heavy it weighs.
+func (m mixture) holdOut(c Config, seed uint64) ([]int, error) {
+	if !c.holdsOut() {
+		return nil, nil
+	}
 	var all []int
 	for _, p := range m {
 		all = append(all, p.examples...)
@@ -66,7 +72,7 @@ func (m mixture) holdOut(seed uint64) ([]int, error) {
 	if len(all) < enough && !m.repeats() || len(all) < 2 {
 		return nil, nil
 	}
-	train, held, err := holdOut(all, seed)
+	train, held, err := holdOut(c, all, seed)
 	if err != nil {
 		return nil, err
 	}

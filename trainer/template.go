@@ -1,0 +1,61 @@
+package trainer
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/seed98097648/tune/trainer/chat"
+)
+
+// templateFile is the chat template of a model folder.
+const templateFile = "chat_template.jinja"
+
+// templateFiles are the files that say how a conversation is written.
+var templateFiles = []string{templateFile, "tokenizer_config.json", "special_tokens_map.json"}
+
+// ChatTemplate returns the template that a model's conversations are written with: the
+// built-in one of that name, if there is a name; else that of the adapter's folder, if there
+// is an adapter and it has one, because it was trained so; else the model's.
+func ChatTemplate(model, adapter, name string) (*chat.Template, error) {
+	if name != "" {
+		return chat.Named(name, model)
+	}
+	dir, err := templateFolder(model, adapter)
+	if err != nil {
+		return nil, err
+	}
+	t, err := chat.Load(dir)
+	if errors.Is(err, chat.ErrNoTemplate) {
+		err = fmt.Errorf("%w with --template", err)
+	}
+	return t, err
+}
+
+func templateFolder(model, adapter string) (string, error) {
+	if adapter == "" {
+		return model, nil
+	}
+	_, err := chat.Load(adapter)
+	if errors.Is(err, chat.ErrNoTemplate) {
+		return model, nil
+	}
+	return adapter, err
+}
+
+// folderFiles reads what a folder of the model holds beside config and weights, with the
+// template of the adapter if that has one.
+func folderFiles(model, adapter string) ([]File, error) {
+	files, err := tokenizerFiles(model)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := templateFolder(model, adapter)
+	if err != nil || dir == model {
+		return files, err
+	}
+	own, err := tokenizerFiles(dir)
+	isTemplate := func(f File) bool { return slices.Contains(templateFiles, f.Name) }
+	files = slices.DeleteFunc(files, isTemplate)
+	return append(files, slices.DeleteFunc(own, func(f File) bool { return !isTemplate(f) })...), err
+}
