@@ -50,6 +50,17 @@ func TestWithoutAKernelOfTheLargerOpTheSiteWithinGetsItsOwn(t *testing.T) {
 	}
 }
 
+// TestASiteWithoutAPathCoversNoOther: a program that patches a single module may leave its
+// path out.
+func TestASiteWithoutAPathCoversNoOther(t *testing.T) {
+	m := newModel(core.RMSNorm, core.RMSNorm)
+	m[0].Path = ""
+	apply(t, "all", m, newRegistry(t, newKernel("norm", core.RMSNorm)))
+	if got := m.kernels(); !slices.Equal(got, []string{"norm", "norm"}) {
+		t.Errorf("kernels %q", got)
+	}
+}
+
 // TestACoveredSiteKeepsWhatItHolds: the kernel comes into use again when the larger one
 // is restored.
 func TestACoveredSiteKeepsWhatItHolds(t *testing.T) {

@@ -101,9 +101,10 @@ type Plan struct {
 }
 
 // NewPlan decides for each site of the model which kernel it gets. Explicit names come
-// before auto and all, and a site that covers another before that. It returns an error, and no plan, for an unknown name, a named
-// kernel that matches no site or does not support a site of its op, two kernels of
-// equal rank on one site, and facts that no op has. See Measured for what auto leaves out.
+// before auto and all, and a site that covers another before that. It returns an error,
+// and no plan, for an unknown name, a named kernel that matches no site or does not support
+// a site of its op, two kernels of equal rank on one site, and facts that no op has. See
+// Measured for what auto leaves out.
 func NewPlan(m Model, r *Registry, sel Selection, opts ...Option) (*Plan, error) {
 	var o options
 	for _, opt := range opts {
@@ -127,7 +128,7 @@ func NewPlan(m Model, r *Registry, sel Selection, opts ...Option) (*Plan, error)
 		if err := site.Facts.Validate(site.Op); err != nil && site.Plain == "" {
 			return nil, fmt.Errorf("core: site %s: %w", site.Path, err)
 		}
-		if placed[site.Within] {
+		if site.Within != "" && placed[site.Within] {
 			p.Actions = append(p.Actions, Action{Site: site, CoveredBy: site.Within})
 			continue
 		}

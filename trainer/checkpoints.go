@@ -86,7 +86,7 @@ func (r *session) writeCheckpoint(step int) (err error) {
 			err = errors.Join(err, f.Abort())
 		}
 	}()
-	if err := r.job.writeModel(f); err != nil {
+	if err := writeModel(f, r.job.Model, r.job.Files); err != nil {
 		return err
 	}
 	if err := writeMaster(f, r.job.Model); err != nil {

@@ -79,6 +79,59 @@ func TestTheBestCheckpointStays(t *testing.T) {
 	}
 }
 
+// TestTheBestIsLoadedFromWhereTheRunCameFrom: a run that goes on in another folder has its
+// best checkpoint in the first, unless it starts from that, which it then saves as its own.
+func TestTheBestIsLoadedFromWhereTheRunCameFrom(t *testing.T) {
+	whole := rising(t)
+	whole.Config.Checkpoints.LoadBest, whole.Config.Checkpoints.Keep = true, 0
+	best := run1(t, whole).Best.Step
+	if best >= 6 {
+		t.Fatalf("the best is step %d: the test wants an earlier one", best)
+	}
+	for _, from := range []int{best, 6} {
+		j := rising(t)
+		j.Config.Checkpoints.LoadBest = true
+		var err error
+		if j.Resume, err = trainer.OpenCheckpoint(checkpoint.StepDir(whole.Config.Out, from)); err != nil {
+			t.Fatal(err)
+		}
+		where := whole.Config.Out
+		if from == best {
+			where = j.Config.Out
+		}
+		if s := run1(t, j); !s.Loaded || s.BestCheckpoint != checkpoint.StepDir(where, best) {
+			t.Errorf("from step %d: %+v", from, s)
+		}
+		_, got := result(t, j.Config.Out)
+		if _, want := result(t, whole.Config.Out); !bytes.Equal(got, want) {
+			t.Errorf("from step %d: the model saved is not the best", from)
+		}
+	}
+}
+
+// TestABestModelWithoutACheckpointLosesNotTheLast puts something in the way of the best.
+func TestABestModelWithoutACheckpointLosesNotTheLast(t *testing.T) {
+	whole := rising(t)
+	best := run1(t, whole).Best.Step
+	j := rising(t)
+	j.Config.Checkpoints.LoadBest = true
+	j.Hooks.OnStep = endAt(best, func() {
+		if err := os.MkdirAll(filepath.Join(checkpoint.StepDir(j.Config.Out, best), "x"), 0o777); err != nil {
+			t.Error(err)
+		}
+	})
+	var warnings []error
+	j.Hooks.OnWarning = func(err error) { warnings = append(warnings, err) }
+	s := run1(t, j)
+	if s.Loaded || s.BestCheckpoint != "" || len(warnings) != 2 || !strings.Contains(warnings[1].Error(), "has no checkpoint: the last one is saved instead") {
+		t.Errorf("%+v; warnings %v", s, warnings)
+	}
+	_, got := result(t, j.Config.Out)
+	if _, want := result(t, whole.Config.Out); !bytes.Equal(got, want) {
+		t.Error("the model saved is not the last")
+	}
+}
+
 func TestEvaluationsComeWhenAskedFor(t *testing.T) {
 	for _, tt := range []struct {
 		every, steps int

@@ -58,7 +58,10 @@ func (c Config) warmup(steps int) int {
 	return int(math.Ceil(c.WarmupRatio * float64(steps)))
 }
 
-const mostEpochs = 1e6
+const (
+	mostEpochs     = 1e6
+	mostAccumulate = 1 << 16 // batches that are in memory together
+)
 
 // Validate reports every field that makes no sense, by the name of its flag.
 func (c Config) Validate() error {
@@ -70,11 +73,11 @@ func (c Config) Validate() error {
 	}
 	need(c.Steps >= 0, "--steps is %d, must not be negative", c.Steps)
 	need(c.Steps > 0 || c.Epochs > 0, "--epochs is %g, must be positive when --steps is not given", c.Epochs)
-	need(c.Epochs <= mostEpochs, "--epochs is %g, at most %g make sense", c.Epochs, float64(mostEpochs))
+	need(c.Epochs >= 0 && c.Epochs <= mostEpochs, "--epochs is %g, must be between 0 and %g", c.Epochs, float64(mostEpochs))
 	need(c.Batch > 0, "--batch is %d, must be positive", c.Batch)
 	need(c.Seq > 1, "--seq is %d, must be at least 2: the model predicts each token from those before it", c.Seq)
 	need(c.Batch <= nn.MaxTokens/max(c.Seq, 1), "--batch %d of --seq %d is more than %d tokens at once", c.Batch, c.Seq, nn.MaxTokens)
-	need(c.Accumulate > 0, "--grad-accum is %d, must be positive", c.Accumulate)
+	need(c.Accumulate > 0 && c.Accumulate <= mostAccumulate, "--grad-accum is %d, must be between 1 and %d", c.Accumulate, mostAccumulate)
 	need(c.LR > 0 && finite(c.LR), "--lr is %g, must be positive", c.LR)
 	need(c.Warmup >= 0, "--warmup is %d, must not be negative", c.Warmup)
 	need(c.WarmupRatio >= 0 && c.WarmupRatio <= 1, "--warmup-ratio is %g, must be between 0 and 1", c.WarmupRatio)

@@ -162,6 +162,8 @@ func TestConfigErrorsNameTheFlag(t *testing.T) {
 		"--epochs":       func(c *trainer.Config) { c.Steps, c.Epochs = 0, 0 },
 		"--epochs ":      func(c *trainer.Config) { c.Epochs = 1e300 },
 		"--epochs is":    func(c *trainer.Config) { c.Epochs = math.Inf(1) },
+		"--epochs is -":  func(c *trainer.Config) { c.Steps, c.Epochs = 3, math.Inf(-1) },
+		"--grad-accum ":  func(c *trainer.Config) { c.Accumulate = 1 << 40 },
 		"--batch":        func(c *trainer.Config) { c.Batch = 0 },
 		"--batch ":       func(c *trainer.Config) { c.Batch, c.Seq = 1<<60, 17 },
 		"--seq":          func(c *trainer.Config) { c.Seq = 1 },

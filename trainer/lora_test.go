@@ -1,9 +1,12 @@
 package trainer_test
 
 import (
+	"bytes"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/seed98097648/tune/core"
@@ -132,16 +135,45 @@ func TestDropoutIsTheSameWhenAForwardIsComputedAgain(t *testing.T) {
 	}
 }
 
+// level makes all numbers of a run's adapters the same, so that B is not zero.
+func level(r *run) {
+	for _, p := range r.model.Trainable() {
+		for i := range p.Tensor.Float32s() {
+			p.Tensor.Float32s()[i] = 0.1
+		}
+	}
+}
+
+// TestDropoutIsAnotherInEachBatch runs the same batch again and again, and learns nothing.
+func TestDropoutIsAnotherInEachBatch(t *testing.T) {
+	dir, b := tinyFolder(t), slices.Collect(data.Batches(rows(t, 17), 3))[0]
+	losses := func(accumulate, steps int) (all []float64) {
+		r := newLoRARun(t, autograd.Heap{}, dir, lora.Config{Rank: 4, Dropout: 0.3}, nil, func(c *trainer.EngineConfig) { c.Accumulate = accumulate })
+		level(r)
+		for range steps {
+			done, err := r.engine.Step(t.Context(), slices.Repeat([]data.Batch{b}, accumulate), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, done.Loss)
+		}
+		return all
+	}
+	single := losses(1, 2)
+	if single[0] == single[1] {
+		t.Error("two steps drop the same")
+	}
+	if double := losses(2, 1)[0]; math.Abs(double-single[0]) < 1e-5 {
+		t.Errorf("the batches of a step drop the same: loss %g, %g of one batch", double, single[0])
+	}
+}
+
 // TestEvaluationHasNoDropout: it gives the same for any share.
 func TestEvaluationHasNoDropout(t *testing.T) {
 	dir := tinyFolder(t)
 	evaluate := func(dropout float64) float64 {
 		r := newLoRARun(t, autograd.Heap{}, dir, lora.Config{Rank: 4, Dropout: dropout}, nil)
-		for _, p := range r.model.Trainable() {
-			for i := range p.Tensor.Float32s() {
-				p.Tensor.Float32s()[i] = 0.1
-			}
-		}
+		level(r)
 		loss, _, err := r.engine.Evaluate(t.Context(), data.Batches(rows(t, 17), 3))
 		if err != nil {
 			t.Fatal(err)
@@ -150,5 +182,67 @@ func TestEvaluationHasNoDropout(t *testing.T) {
 	}
 	if a, b := evaluate(0), evaluate(0.9); a != b {
 		t.Errorf("loss %g, and %g with dropout", a, b)
+	}
+}
+
+// TestResumingWithAnotherAdapterConfigurationIsRefused: --adapter names a folder, and what
+// is in it may have changed meanwhile.
+func TestResumingWithAnotherAdapterConfigurationIsRefused(t *testing.T) {
+	base, first := tinyFolder(t), filepath.Join(t.TempDir(), "first")
+	j := long(t, first)
+	adapted(t, j, base, lora.Config{Rank: 2, Alpha: 4})
+	run1(t, j)
+	further := func(out string) *trainer.Job {
+		j := long(t, out)
+		adapted(t, j, base, lora.Config{Adapter: first})
+		return j
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	run1(t, further(out))
+	run1(t, resumed(t, further(out)))
+	path := filepath.Join(first, lora.ConfigFile)
+	config, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, bytes.Replace(config, []byte(`"lora_alpha": 4`), []byte(`"lora_alpha": 8`), 1), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	const want = "says r 2, lora_alpha 4, lora_dropout 0, use_rslora false, but the adapter to fill has r 2, lora_alpha 8"
+	if _, err := resumed(t, further(out)).Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %q", err, want)
+	}
+}
+
+// TestAMergedFolderHasTheTemplateOfItsAdapter, which it was trained on, or else the model's.
+func TestAMergedFolderHasTheTemplateOfItsAdapter(t *testing.T) {
+	base, adapter := tinyFolder(t), filepath.Join(t.TempDir(), "adapter")
+	j := long(t, adapter)
+	adapted(t, j, base, lora.Config{Rank: 2})
+	run1(t, j)
+	const name = "chat_template.jinja"
+	write := func(dir, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	merged := func(out string) string {
+		out = filepath.Join(t.TempDir(), out)
+		if err := trainer.Merge(base, adapter, out, autograd.Heap{}); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(filepath.Join(out, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	write(base, "the model's")
+	if got := merged("first"); got != "the model's" {
+		t.Errorf("the template is %q", got)
+	}
+	write(adapter, "the adapter's")
+	if got := merged("second"); got != "the adapter's" {
+		t.Errorf("the template is %q", got)
 	}
 }

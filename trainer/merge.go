@@ -28,20 +28,11 @@ func Merge(model, adapter, out string, mem core.Memory) (err error) {
 	if err := m.Merge(); err != nil {
 		return err
 	}
-	saved, err := m.Saved()
-	if err != nil {
-		return fmt.Errorf("trainer: save %s: %w", out, err)
-	}
 	files, err := folderFiles(model, adapter)
 	if err != nil {
 		return err
 	}
-	for _, f := range append(files, File{saved.ConfigFile, saved.Config}) {
-		if err := checkpoint.WriteFileAtomic(folder.Path(f.Name), f.Data, 0o644); err != nil {
-			return fmt.Errorf("trainer: save %s: %w", out, err)
-		}
-	}
-	if err := checkpoint.Write(folder.Path(saved.WeightsFile), saved.Weights, nil); err != nil {
+	if err := writeModel(folder, m, files); err != nil {
 		return fmt.Errorf("trainer: save %s: %w", out, err)
 	}
 	return folder.Commit()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,6 +19,7 @@ import (
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/models"
 )
 
@@ -58,6 +60,16 @@ func halves(t *testing.T, j *trainer.Job, dir string) {
 	j.Config.Model = dir
 }
 
+// adapted makes the model of a job that of a folder with adapters.
+func adapted(t *testing.T, j *trainer.Job, dir string, c lora.Config) {
+	t.Helper()
+	var err error
+	if j.Model, err = models.LoadWith(dir, j.Memory, models.LoadOptions{LoRA: c, Seed: j.Config.Seed}); err != nil {
+		t.Fatal(err)
+	}
+	j.Config.Model, j.Config.LoRA = dir, c
+}
+
 // times are the parts of a log that tell when and where a run was, not what it did.
 var times = regexp.MustCompile(`"tokens_per_s":[^,}]*|"out":"[^"]*"|"model":"/[^"]*"|"threads":[0-9]*`)
 
@@ -68,7 +80,11 @@ func result(t *testing.T, out string) (log, weights []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if weights, err = os.ReadFile(filepath.Join(out, checkpoint.SingleFile)); err != nil {
+	weights, err = os.ReadFile(filepath.Join(out, checkpoint.SingleFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		weights, err = os.ReadFile(filepath.Join(out, lora.WeightsFile))
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	return times.ReplaceAll(log, nil), weights
@@ -123,13 +139,17 @@ func dies(t *testing.T, j *trainer.Job, step int) {
 // TestAResumedRunEqualsAnUninterruptedOne gives a run up after a step, again after the
 // next, and resumes it with another number of threads.
 func TestAResumedRunEqualsAnUninterruptedOne(t *testing.T) {
-	dir, reg, mem := t.TempDir(), plugintest.Scan(t, transport.Options{}), plugintest.Memory(t)
+	dir, base, reg, mem := t.TempDir(), tinyFolder(t), plugintest.Scan(t, transport.Options{}), plugintest.Memory(t)
 	for name, change := range map[string]func(*trainer.Job){
 		"float32":                func(*trainer.Job) {},
 		"bfloat16":               func(j *trainer.Job) { halves(t, j, filepath.Join(dir, "half")) },
 		"accumulated":            func(j *trainer.Job) { j.Config.Accumulate = 3 },
 		"gradient checkpointing": func(j *trainer.Job) { j.Config.GradientCheckpointing = true },
 		"without evaluation":     func(j *trainer.Job) { j.Eval = nil },
+		"LoRA": func(j *trainer.Job) {
+			j.Config.Accumulate = 2
+			adapted(t, j, base, lora.Config{Rank: 2, Dropout: 0.3})
+		},
 		"kernels": func(j *trainer.Job) {
 			m, err := models.New([]byte(tiny), mem)
 			if err != nil {
@@ -404,6 +424,8 @@ func TestDamagedCheckpointsAreErrors(t *testing.T) {
 		{"lacks the tensor exp_avg.lm_head.weight", replace("optimizer.safetensors", `"exp_avg.lm_head.weight"`, `"exp_avg.lm_head.weighs"`)},
 		{"version is 2, this program reads 1", replace(trainer.StateFile, `"version": 1`, `"version": 2`)},
 		{"cannot be: the file is damaged", replace(trainer.StateFile, `"global_step": 7`, `"global_step": 9`)},
+		{"cannot be: the file is damaged", replace(trainer.StateFile, `"batches": 7`, `"batches": 9223372036854775807`)},
+		{"--grad-accum is 9223372036854775807, must be between", replace(trainer.StateFile, `"grad_accum": 1`, `"grad_accum": 9223372036854775807`)},
 		{"unexpected end of JSON input", func() error { return os.WriteFile(filepath.Join(newest, trainer.StateFile), []byte("{"), 0o666) }},
 		{"it is no checkpoint of a training run", func() error { return os.Remove(filepath.Join(newest, trainer.StateFile)) }},
 	} {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/journal"
+	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/tokenizer"
 )
 
@@ -113,7 +114,7 @@ func (o *output) commit(j *Job) (string, error) {
 		}
 		defer f.Abort() // does nothing after the commit
 	}
-	err := j.writeModel(f)
+	err := writeModel(f, j.Model, j.Files)
 	if err == nil {
 		err = f.WriteFile(LogFile, o.lines.Bytes())
 	}
@@ -123,14 +124,14 @@ func (o *output) commit(j *Job) (string, error) {
 	return o.path, f.Commit()
 }
 
-// writeModel writes what makes a folder a model folder, or that of an adapter, as it is
-// now. It is all that a saved folder and a checkpoint have in common.
-func (j *Job) writeModel(f *checkpoint.Folder) error {
-	model, err := j.Model.Saved()
+// writeModel writes what makes a folder a model folder, or that of an adapter, with some
+// files besides. It is all that a saved folder and a checkpoint have in common.
+func writeModel(f *checkpoint.Folder, m *models.Model, files []File) error {
+	model, err := m.Saved()
 	if err != nil {
 		return err
 	}
-	for _, file := range append([]File{{model.ConfigFile, model.Config}}, j.Files...) {
+	for _, file := range append([]File{{model.ConfigFile, model.Config}}, files...) {
 		if err := f.WriteFile(file.Name, file.Data); err != nil {
 			return err
 		}

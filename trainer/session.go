@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/checkpoint"
@@ -114,20 +115,50 @@ func (r *session) finish() (err error) {
 	if e := r.state.Eval; e != nil && !s.Interrupted && e.Step == s.Steps {
 		s.After = e
 	}
-	if s.Best != nil && r.out.run != nil {
-		if dir := checkpoint.StepDir(r.out.path, s.Best.Step); isCheckpoint(dir) {
-			s.BestCheckpoint = dir
-		}
-	}
+	s.BestCheckpoint = r.bestCheckpoint()
 	if j.Config.Checkpoints.LoadBest && !s.Interrupted && s.Best != nil && s.Best.Step != s.Steps {
-		if err := readWeights(j.Model, checkpoint.StepDir(r.out.path, s.Best.Step)); err != nil {
-			return fmt.Errorf("trainer: load the best model: %w", err)
+		if err := r.loadBest(); err != nil {
+			return err
 		}
-		s.Loaded = true
 	}
 	r.journal.end(nil) // before the folder takes its name
 	if s.Out, err = r.out.commit(j); err == nil && s.Out != "" {
 		call(j.Hooks.OnSave, s.Out)
 	}
 	return err
+}
+
+// bestCheckpoint returns the folder of the best model: in the output folder, or beside the
+// checkpoint that the run was resumed from. It is empty if there is none.
+func (r *session) bestCheckpoint() string {
+	best, from := r.state.Best, r.job.Resume
+	if best == nil {
+		return ""
+	}
+	var dirs []string
+	if r.out.run != nil {
+		dirs = append(dirs, checkpoint.StepDir(r.out.path, best.Step))
+	}
+	if from != nil && best.Step <= from.State.Step {
+		dirs = append(dirs, checkpoint.StepDir(filepath.Dir(filepath.Clean(from.Dir)), best.Step))
+	}
+	if i := slices.IndexFunc(dirs, isCheckpoint); i >= 0 {
+		return dirs[i]
+	}
+	return ""
+}
+
+// loadBest makes the best model the one to save, if it has a checkpoint. A disk that was
+// full for a while is no reason to lose the last one too.
+func (r *session) loadBest() error {
+	dir := r.sum.BestCheckpoint
+	if dir == "" {
+		call(r.job.Hooks.OnWarning, fmt.Errorf("the best model, that of step %d, has no checkpoint: the last one is saved instead", r.sum.Best.Step))
+		return nil
+	}
+	if err := readWeights(r.job.Model, dir); err != nil {
+		return fmt.Errorf("trainer: load the best model: %w", err)
+	}
+	r.sum.Loaded = true
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -112,13 +113,17 @@ func readState(dir string) (*State, error) {
 	if err := json.Unmarshal(b, s); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	switch {
-	case s.Version != stateVersion:
+	if s.Version != stateVersion {
 		return nil, fmt.Errorf("%s: version is %d, this program reads %d: resume with the program that wrote it", path, s.Version, stateVersion)
-	case s.Step < 1 || s.Steps < s.Step || s.Batches < s.Step:
-		return nil, fmt.Errorf("%s: global_step %d of max_steps %d after %d batches cannot be: the file is damaged", path, s.Step, s.Steps, s.Batches)
 	}
-	return s, s.Config.Validate()
+	if err := s.Config.Validate(); err != nil {
+		return nil, fmt.Errorf("%s: config: %w", path, err)
+	}
+	per := s.Config.Accumulate // batches of a step
+	if s.Step < 1 || s.Steps < s.Step || s.Batches%per != 0 || s.Batches/per != s.Step || s.Batches > math.MaxInt/s.Config.Batch {
+		return nil, fmt.Errorf("%s: global_step %d of max_steps %d after %d batches, %d a step, cannot be: the file is damaged", path, s.Step, s.Steps, s.Batches, per)
+	}
+	return s, nil
 }
 
 // fingerprint says which model folder and which data the job has, by their content. The

@@ -21,41 +21,33 @@ func ChatTemplate(model, adapter, name string) (*chat.Template, error) {
 	if name != "" {
 		return chat.Named(name, model)
 	}
-	dir, err := templateFolder(model, adapter)
-	if err != nil {
-		return nil, err
-	}
-	t, err := chat.Load(dir)
+	t, err := chat.LoadAdapted(model, adapter)
 	if errors.Is(err, chat.ErrNoTemplate) {
 		err = fmt.Errorf("%w with --template", err)
 	}
 	return t, err
 }
 
-func templateFolder(model, adapter string) (string, error) {
-	if adapter == "" {
-		return model, nil
-	}
-	_, err := chat.Load(adapter)
-	if errors.Is(err, chat.ErrNoTemplate) {
-		return model, nil
-	}
-	return adapter, err
-}
-
 // folderFiles reads what a folder of the model holds beside config and weights, with the
 // template of the adapter if that has one.
 func folderFiles(model, adapter string) ([]File, error) {
 	files, err := tokenizerFiles(model)
+	if err != nil || adapter == "" {
+		return files, err
+	}
+	if _, err := chat.Load(adapter); errors.Is(err, chat.ErrNoTemplate) {
+		return files, nil
+	} else if err != nil {
+		return nil, err
+	}
+	own, err := tokenizerFiles(adapter)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := templateFolder(model, adapter)
-	if err != nil || dir == model {
-		return files, err
-	}
-	own, err := tokenizerFiles(dir)
-	isTemplate := func(f File) bool { return slices.Contains(templateFiles, f.Name) }
-	files = slices.DeleteFunc(files, isTemplate)
-	return append(files, slices.DeleteFunc(own, func(f File) bool { return !isTemplate(f) })...), err
+	own = slices.DeleteFunc(own, func(f File) bool { return !slices.Contains(templateFiles, f.Name) })
+	files = slices.DeleteFunc(files, func(f File) bool {
+		isOwn := func(o File) bool { return o.Name == f.Name }
+		return f.Name == templateFile || slices.ContainsFunc(own, isOwn)
+	})
+	return append(files, own...), nil
 }

@@ -28,6 +28,7 @@ func TestTheTemplateIsThatOfTheAdapter(t *testing.T) {
 	model := folderOf(t, map[string]string{templateFile: "model", "tokenizer.json": "{}", config: `{"eos_token": "m"}`})
 	own := folderOf(t, map[string]string{templateFile: "own", "tokenizer.json": "[]", config: `{"eos_token": "a"}`})
 	peft := folderOf(t, map[string]string{config: `{"chat_template": "peft"}`})
+	file := folderOf(t, map[string]string{templateFile: "{{ eos_token }}"})
 	bare := folderOf(t, map[string]string{config: `{}`})
 	for _, tt := range []struct {
 		name, adapter, template, want string
@@ -36,6 +37,7 @@ func TestTheTemplateIsThatOfTheAdapter(t *testing.T) {
 		{"no adapter", "", "", "model", nil},
 		{"an adapter with one", own, "", "own", map[string]string{templateFile: "own", config: `{"eos_token": "a"}`}},
 		{"an adapter with one in its configuration", peft, "", "peft", map[string]string{templateFile: "", config: `{"chat_template": "peft"}`}},
+		{"an adapter with nothing but one", file, "", "m", map[string]string{templateFile: "{{ eos_token }}"}},
 		{"an adapter without", bare, "", "model", nil},
 		{"one that is named", own, "chatml", "<|im_start|>user\nhi<|im_end|>\n", map[string]string{templateFile: "own", config: `{"eos_token": "a"}`}},
 	} {

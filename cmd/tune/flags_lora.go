@@ -29,10 +29,10 @@ func (t *trainFlags) shape(mem core.Memory) (*models.Model, error) {
 	return models.Shape(t.config.Model, mem, models.LoadOptions{LoRA: t.config.LoRA})
 }
 
-// further returns the flags that train once more what a run has saved.
+// further returns the flags, as a shell takes them, that train once more what a run has saved.
 func further(c trainer.Config, saved string) string {
 	if c.LoRA.Enabled() {
-		return "--model " + c.Model + " --adapter " + saved
+		return "--model " + quoted(c.Model) + " --adapter " + quoted(saved)
 	}
-	return "--model " + saved
+	return "--model " + quoted(saved)
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/checkpoint"
+	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/models"
 )
 
@@ -73,6 +74,15 @@ func TestARunThatIsKilledGoesOnToTheSameEnd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes several seconds")
 	}
+	t.Run("all weights", func(t *testing.T) { killed(t, []string{checkpoint.SingleFile, "config.json"}) })
+	t.Run("LoRA", func(t *testing.T) {
+		killed(t, []string{lora.WeightsFile, lora.ConfigFile}, "--lora-rank", "4", "--lora-dropout", "0.3")
+	})
+}
+
+// killed compares these files, and others, of a run that is killed with those of one that
+// is not.
+func killed(t *testing.T, files []string, flags ...string) {
 	dir := t.TempDir()
 	if err := writeModel(filepath.Join(dir, "m"), "qwen3_moe"); err != nil {
 		t.Fatal(err)
@@ -83,6 +93,7 @@ func TestARunThatIsKilledGoesOnToTheSameEnd(t *testing.T) {
 	const steps, kills, most = "80", 10, 6 // steps between two kills
 	args := []string{"--kernels", "none", "--model", "m", "--data", "text.txt", "--seq", "16", "--steps", steps, "--lr", "1e-2", "--grad-accum", "2",
 		"--eval-every", "10", "--save-every", "1", "--log", "json"}
+	args = append(args, flags...)
 	if err := tuneIn(t, dir, append(args, "--out", "whole")...).Run(); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +104,7 @@ func TestARunThatIsKilledGoesOnToTheSameEnd(t *testing.T) {
 	next, out := append(args, "--out", "killed"), filepath.Join(dir, "killed")
 	for range kills {
 		over := killAfter(t, tuneIn(t, dir, next...), 1+rng.IntN(most), time.Duration(rng.IntN(int(10*time.Millisecond))))
-		if !over && loadable(t, out) > 0 {
+		if !over && loadable(t, dir, out) > 0 {
 			next = []string{"--resume", "--out", "killed", "--log", "json"}
 			continue
 		}
@@ -106,7 +117,7 @@ func TestARunThatIsKilledGoesOnToTheSameEnd(t *testing.T) {
 	if err := tuneIn(t, dir, next...).Run(); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"training_log.jsonl", checkpoint.SingleFile, "config.json", "tokenizer.json"} {
+	for _, name := range append(files, "training_log.jsonl", "tokenizer.json") {
 		got, err1 := os.ReadFile(filepath.Join(out, name))
 		want, err2 := os.ReadFile(filepath.Join(dir, "whole", name))
 		if err1 != nil || err2 != nil || !bytes.Equal(times.ReplaceAll(got, nil), times.ReplaceAll(want, nil)) {
@@ -119,15 +130,20 @@ func TestARunThatIsKilledGoesOnToTheSameEnd(t *testing.T) {
 	}
 }
 
-// loadable loads every checkpoint that has its name, and returns the newest step.
-func loadable(t *testing.T, out string) (newest int) {
+// loadable loads every checkpoint that has its name, and returns the newest step. One of an
+// adapter is put on the model m in dir.
+func loadable(t *testing.T, dir, out string) (newest int) {
 	t.Helper()
 	steps, err := checkpoint.Steps(out)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range steps {
-		m, err := models.Load(checkpoint.StepDir(out, step), autograd.Heap{})
+		model, options := checkpoint.StepDir(out, step), models.LoadOptions{}
+		if _, err := os.Stat(filepath.Join(model, lora.ConfigFile)); err == nil {
+			model, options.LoRA.Adapter = filepath.Join(dir, "m"), model
+		}
+		m, err := models.LoadWith(model, autograd.Heap{}, options)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +195,7 @@ func TestAnInterruptedRunSaysHowToGoOn(t *testing.T) {
 			t.Errorf("exit code %d, want %d; standard error should have %q:\n%s", code, tt.code, tt.want, stderr)
 		}
 	}
-	if loadable(t, filepath.Join(dir, "saved")) < 6 {
+	if loadable(t, dir, filepath.Join(dir, "saved")) < 6 {
 		t.Error("the newest checkpoint is not that of the last interrupt")
 	}
 	if _, err := os.Stat(filepath.Join(dir, "saved", "config.json")); err != nil {

@@ -2,22 +2,14 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
+
+	"github.com/seed98097648/tune/trainer/models"
 )
 
-// readConfig reads the file that makes a folder a model folder.
+// readConfig reads the config.json of --model.
 func readConfig(dir string) ([]byte, error) {
-	if _, err := os.Stat(dir); err != nil {
-		return nil, fmt.Errorf("--model: %w", err)
-	}
-	config, err := os.ReadFile(filepath.Join(dir, "config.json"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("--model: %s has no config.json; it must be a Hugging Face model folder", dir)
-	}
+	config, err := models.ReadConfig(dir)
 	if err != nil {
 		return nil, fmt.Errorf("--model: %w", err)
 	}

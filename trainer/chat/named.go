@@ -26,11 +26,7 @@ func Named(name, dir string) (*Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := readObject(dir, configFile)
-	if err != nil {
-		return nil, err
-	}
-	tokens, err := specialTokens(dir, config)
+	tokens, err := specialTokens(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -38,25 +39,44 @@ const (
 // chat_template of tokenizer_config.json, which is a template or a list of named ones, of
 // which "default" is used and, for conversations with tools, "tool_use". The error wraps
 // ErrNoTemplate if there is none.
-func Load(dir string) (*Template, error) {
-	config, err := readObject(dir, configFile)
+func Load(dir string) (*Template, error) { return load(dir, dir) }
+
+// LoadAdapted is Load for a model with an adapter, whose folder is empty for none. A chat
+// template in there is the one that the adapter was trained on, and comes before the
+// model's; so do special tokens that are named beside it.
+func LoadAdapted(dir, adapter string) (*Template, error) {
+	if adapter != "" {
+		if t, err := load(adapter, dir, adapter); !errors.Is(err, ErrNoTemplate) {
+			return t, err
+		}
+	}
+	return Load(dir)
+}
+
+// load reads the template of a folder, with the special tokens of some, the last first.
+func load(from string, dirs ...string) (*Template, error) {
+	config, err := readObject(from, configFile)
 	if err != nil {
 		return nil, err
 	}
-	texts, err := readTexts(dir, config)
+	texts, err := readTexts(from, config)
 	if err != nil {
 		return nil, err
 	}
-	t := new(Template)
-	if t.tokens, err = specialTokens(dir, config); err != nil {
-		return nil, err
+	t := &Template{tokens: map[string]any{}}
+	for _, dir := range dirs {
+		tokens, err := specialTokens(dir)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(t.tokens, tokens)
 	}
 	if t.main, err = jinja.Parse(texts.name, texts.main); err != nil {
-		return nil, fmt.Errorf("%s: the chat template cannot be read: %w", dir, err)
+		return nil, fmt.Errorf("%s: the chat template cannot be read: %w", from, err)
 	}
 	if texts.toolUse != "" {
 		if t.toolUse, err = jinja.Parse(texts.name+" (tool_use)", texts.toolUse); err != nil {
-			return nil, fmt.Errorf("%s: the chat template for tools cannot be read: %w", dir, err)
+			return nil, fmt.Errorf("%s: the chat template for tools cannot be read: %w", from, err)
 		}
 	}
 	return t, nil
@@ -170,7 +190,11 @@ var tokenRoles = []string{"bos_token", "eos_token", "unk_token", "sep_token", "p
 // specialTokens reads them from tokenizer_config.json and, where that lacks one, from
 // special_tokens_map.json. A token is a string or an object with content; a token that is
 // null is no variable, so that it prints as nothing.
-func specialTokens(dir string, config *Object) (map[string]any, error) {
+func specialTokens(dir string) (map[string]any, error) {
+	config, err := readObject(dir, configFile)
+	if err != nil {
+		return nil, err
+	}
 	older, err := readObject(dir, "special_tokens_map.json")
 	if err != nil {
 		return nil, err

@@ -79,6 +79,36 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
+// TestTheTemplateOfAnAdapterComesFirst, with the special tokens of its model that it does not
+// name itself.
+func TestTheTemplateOfAnAdapterComesFirst(t *testing.T) {
+	base := model(t, map[string]string{templateFile: "model {{ bos_token }}", configFile: `{"bos_token":"<s>"}`})
+	for name, tt := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"a file":              {map[string]string{templateFile: "adapter {{ bos_token }}"}, "adapter <s>"},
+		"in tokenizer_config": {map[string]string{configFile: `{"chat_template":"own {{ bos_token }}","bos_token":"<b>"}`}, "own <b>"},
+		"none":                {nil, "model <s>"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tm, err := LoadAdapted(base, model(t, tt.files))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := tm.Render(Conversation{}, false); err != nil || got != tt.want {
+				t.Errorf("rendered %q, %v; want %q", got, err, tt.want)
+			}
+		})
+	}
+	if _, err := LoadAdapted(base, model(t, map[string]string{templateFile: "{% if %}"})); err == nil {
+		t.Error("the model's template took the place of a damaged one")
+	}
+	if _, err := LoadAdapted(model(t, nil), ""); !errors.Is(err, ErrNoTemplate) {
+		t.Errorf("error %v, want ErrNoTemplate", err)
+	}
+}
+
 func TestMessageKeepsWhatTheRowHas(t *testing.T) {
 	const row = `{"role":"assistant","content":null,"tool_calls":[{"z":1.0,"a":2}],"name":"bob"}`
 	var m Message

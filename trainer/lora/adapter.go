@@ -26,7 +26,12 @@ type Adapter struct {
 // in +-1/sqrt(in), as PEFT has it (Kaiming's initialisation with a = sqrt(5)), B is zero.
 // base is the name of the model.
 func New(body *nn.Body, c Config, base string, seed uint64) (*Adapter, error) {
-	a, err := attach(body, c.complete(), base)
+	c = c.complete()
+	targets, err := c.choose(body.Targets())
+	if err != nil {
+		return nil, err
+	}
+	a, err := attach(body, c, base, targets)
 	if err != nil {
 		return nil, err
 	}
@@ -41,12 +46,8 @@ func New(body *nn.Body, c Config, base string, seed uint64) (*Adapter, error) {
 	return a, nil
 }
 
-func attach(body *nn.Body, c Config, base string) (*Adapter, error) {
-	a := &Adapter{config: c, base: base, body: body}
-	var err error
-	if a.targets, err = c.choose(body.Targets()); err != nil {
-		return nil, err
-	}
+func attach(body *nn.Body, c Config, base string, targets []nn.Target) (*Adapter, error) {
+	a := &Adapter{config: c, base: base, body: body, targets: targets}
 	for _, t := range a.targets {
 		A, B, err := body.Adapt(t, c.adaptation())
 		if err != nil {

@@ -44,7 +44,7 @@ func (c Config) Validate() error {
 	}
 	const mostRank = 1 << 16
 	need(c.Rank >= 0 && c.Rank <= mostRank, "--lora-rank is %d, must be between 0 and %d", c.Rank, mostRank)
-	need(c.Alpha >= 0 && !math.IsInf(c.Alpha, 0), "--lora-alpha is %g, must not be negative", c.Alpha)
+	need(c.Alpha >= 0 && c.Alpha <= math.MaxFloat32, "--lora-alpha is %g, must not be negative, and finite in float32", c.Alpha)
 	need(c.Dropout >= 0 && c.Dropout < 1, "--lora-dropout is %g, must be at least 0 and below 1", c.Dropout)
 	for _, t := range c.Targets {
 		need(t != "", "--lora-target has an empty name; give names such as q_proj,v_proj, or %s", AllLinear)
@@ -81,17 +81,16 @@ func (c Config) choose(all []nn.Target) ([]nn.Target, error) {
 	if c.Targets[0] == AllLinear {
 		return all, nil
 	}
-	used := map[string]bool{}
+	used := map[string]bool{} // by each name: PEFT may list thousands, the whole path of every module
+	for _, name := range c.Targets {
+		used[name] = false
+	}
 	var chosen []nn.Target
 	for _, t := range all {
 		n := 0
 		for _, module := range t.Modules {
-			for _, name := range c.Targets {
-				if module == name || strings.HasSuffix(module, "."+name) {
-					used[name] = true
-					n++
-					break
-				}
+			if matches(module, used) {
+				n++
 			}
 		}
 		switch n {
@@ -108,4 +107,15 @@ func (c Config) choose(all []nn.Target) ([]nn.Target, error) {
 		}
 	}
 	return chosen, nil
+}
+
+// matches reports whether a module's path, or what follows one of its dots, is among the
+// names, and notes which were.
+func matches(module string, used map[string]bool) (found bool) {
+	for more := true; more; _, module, more = strings.Cut(module, ".") {
+		if _, ok := used[module]; ok {
+			used[module], found = true, true
+		}
+	}
+	return found
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -91,6 +92,9 @@ func parse(b []byte) (Config, string, error) {
 		return Config{}, "", fmt.Errorf("field task_type is %q; %s is supported", f.TaskType, causal)
 	case f.Bias != "none":
 		return Config{}, "", fmt.Errorf("field bias is %q; none is supported", f.Bias)
+	case !slices.Contains(starts, f.InitWeights):
+		return Config{}, "", fmt.Errorf("field init_lora_weights is %v: such an adapter may belong to other weights than the model's files have; "+
+			"convert it with PEFT (path_initial_model_for_weight_conversion)", f.InitWeights)
 	case f.Rank < 1:
 		return Config{}, "", fmt.Errorf("field r is %d, must be positive", f.Rank)
 	case len(f.Targets) == 0:
@@ -101,6 +105,10 @@ func parse(b []byte) (Config, string, error) {
 }
 
 const causal = "CAUSAL_LM"
+
+// starts are the values of init_lora_weights with which an adapter is for the weights as
+// they are. The others, such as pissa, olora and loftq, take something off these first.
+var starts = []any{nil, true, false, "gaussian", "orthogonal", "eva"}
 
 // off reports whether a JSON value is false, null, zero or empty.
 func off(v json.RawMessage) bool {
@@ -142,42 +150,89 @@ func Load(body *nn.Body, dir string) (*Adapter, error) {
 }
 
 func load(body *nn.Body, dir string) (*Adapter, error) {
-	raw, err := os.ReadFile(filepath.Join(dir, ConfigFile))
+	c, base, err := readConfig(dir)
 	if err != nil {
 		return nil, err
+	}
+	targets, err := c.choose(body.Targets())
+	if err != nil {
+		return nil, err
+	}
+	f, err := checkpoint.Open(filepath.Join(dir, WeightsFile))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	// Asked before there is memory for any: r is but a number in a small file.
+	for _, t := range targets {
+		for _, e := range t.Entries(c.Rank) {
+			if _, err := find(f, e); err != nil {
+				return nil, err
+			}
+		}
+	}
+	a, err := attach(body, c, base, targets)
+	if err != nil {
+		return nil, err
+	}
+	return a, a.fill(f)
+}
+
+func readConfig(dir string) (Config, string, error) {
+	raw, err := os.ReadFile(filepath.Join(dir, ConfigFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Config{}, "", fmt.Errorf("it has no %s; it must be a folder that tune train --lora-rank or PEFT has saved", ConfigFile)
+	}
+	if err != nil {
+		return Config{}, "", err
 	}
 	c, base, err := parse(raw)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", ConfigFile, err)
+		return Config{}, "", fmt.Errorf("%s: %w", ConfigFile, err)
 	}
-	a, err := attach(body, c, base)
-	if err != nil {
-		return nil, err
-	}
-	return a, a.Read(dir)
+	return c, base, nil
 }
 
-// Read fills the adapters from a folder's tensors, whatever its configuration says.
+// Read fills the adapters from a folder that was saved with the same configuration.
 func (a *Adapter) Read(dir string) error {
+	if err := a.read(dir); err != nil {
+		return fmt.Errorf("lora: adapter %s: %w", dir, err)
+	}
+	return nil
+}
+
+func (a *Adapter) read(dir string) error {
+	saved, _, err := readConfig(dir)
+	if err != nil {
+		return err
+	}
+	if was, is := saved.numbers(), a.config.numbers(); was != is {
+		return fmt.Errorf("%s says %s, but the adapter to fill has %s", ConfigFile, was, is)
+	}
 	f, err := checkpoint.Open(filepath.Join(dir, WeightsFile))
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	return a.fill(f)
+}
+
+// numbers names what an adapter computes, but for its targets, which its tensors show.
+func (c Config) numbers() string {
+	return fmt.Sprintf("r %d, lora_alpha %g, lora_dropout %g, use_rslora %v", c.Rank, c.Alpha, c.Dropout, c.RSLoRA)
+}
+
+// fill takes all tensors of a file over.
+func (a *Adapter) fill(f *checkpoint.File) error {
 	left := map[string]bool{}
 	for _, name := range f.Names() {
 		left[name] = true
 	}
 	for _, p := range slices.Concat(a.a, a.b) {
 		for _, e := range p.Entries {
-			t, ok := f.Tensor(prefix + e.Name)
-			switch {
-			case !ok:
-				return fmt.Errorf("%s has no tensor %s, which target_modules ask for", WeightsFile, prefix+e.Name)
-			case !t.Shape.Equal(e.Shape):
-				return fmt.Errorf("%s is %v, want %v", prefix+e.Name, t.Shape, e.Shape)
-			case t.DType != core.Float32 && t.DType != core.BFloat16 && t.DType != core.Float16:
-				return fmt.Errorf("%s is %s; supported: float32, bfloat16, float16", prefix+e.Name, t.DType)
+			t, err := find(f, e)
+			if err != nil {
+				return err
 			}
 			p.Set(e, t)
 			delete(left, prefix+e.Name)
@@ -189,4 +244,18 @@ func (a *Adapter) Read(dir string) error {
 			strings.Join(extra[:min(len(extra), 3)], ", "))
 	}
 	return nil
+}
+
+// find returns the tensor of an entry.
+func find(f *checkpoint.File, e nn.Entry) (core.Tensor, error) {
+	t, ok := f.Tensor(prefix + e.Name)
+	switch {
+	case !ok:
+		return t, fmt.Errorf("%s has no tensor %s, which target_modules ask for", WeightsFile, prefix+e.Name)
+	case !t.Shape.Equal(e.Shape):
+		return t, fmt.Errorf("%s is %v, want %v", prefix+e.Name, t.Shape, e.Shape)
+	case t.DType != core.Float32 && t.DType != core.BFloat16 && t.DType != core.Float16:
+		return t, fmt.Errorf("%s is %s; supported: float32, bfloat16, float16", prefix+e.Name, t.DType)
+	}
+	return t, nil
 }

@@ -39,6 +39,11 @@ func TestAConfigurationOfPEFTIsRead(t *testing.T) {
 	if err != nil || base != "meta-llama/Llama-3.2-1B" || !cmp.Equal(c, want) {
 		t.Errorf("%+v of %s, %v; want %+v", c, base, err, want)
 	}
+	for _, start := range []string{"null", "false", `"gaussian"`} {
+		if _, _, err := parse([]byte(strings.Replace(peft, `"init_lora_weights": true`, `"init_lora_weights": `+start, 1))); err != nil {
+			t.Errorf("started as %s: %v", start, err)
+		}
+	}
 	least := `{"peft_type": "LORA", "target_modules": "all-linear", "task_type": null}`
 	if c, _, err = parse([]byte(least)); err != nil || !cmp.Equal(c, Config{Rank: 8, Alpha: 8, Targets: []string{AllLinear}}) {
 		t.Errorf("what is left out became %+v, %v; want PEFT's defaults", c, err)
@@ -64,7 +69,11 @@ func TestWhatIsNotSupportedIsRefusedByName(t *testing.T) {
 		{"target_modules", "[]", "field target_modules names no module"},
 		{"r", "0", "field r is 0"},
 		{"r", `"8"`, "field r: a string does not fit"},
+		{"init_lora_weights", `"pissa_niter_4"`, "field init_lora_weights is pissa_niter_4: such an adapter may belong to other weights"},
+		{"init_lora_weights", `"loftq"`, "field init_lora_weights is loftq"},
+		{"init_lora_weights", `{"a": 1}`, "field init_lora_weights is map"},
 		{"lora_alpha", "-1", "is -1, must not be negative"},
+		{"lora_alpha", "1e39", "is 1e+39, must not be negative, and finite in float32"},
 		{"lora_dropout", "1", "is 1, must be at least 0 and below 1"},
 	} {
 		var all map[string]json.RawMessage

@@ -41,14 +41,28 @@ func Shape(dir string, mem core.Memory, o LoadOptions) (*Model, error) {
 	return o.load(dir, mem, false)
 }
 
+// ReadConfig reads the file that makes a folder a model folder.
+func ReadConfig(dir string) ([]byte, error) {
+	if _, err := os.Stat(dir); err != nil {
+		return nil, err
+	}
+	config, err := os.ReadFile(filepath.Join(dir, configFile))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return config, err
+	}
+	if _, err := os.Stat(filepath.Join(dir, lora.ConfigFile)); err == nil {
+		return nil, fmt.Errorf("%s has an adapter and no %s; give the folder of its model as the model, and this one as the adapter", dir, configFile)
+	}
+	return nil, fmt.Errorf("%s has no %s; it must be a Hugging Face model folder", dir, configFile)
+}
+
+const configFile = "config.json"
+
 func (o LoadOptions) load(dir string, mem core.Memory, weights bool) (*Model, error) {
 	if err := o.LoRA.Validate(); err != nil {
 		return nil, err
 	}
-	config, err := os.ReadFile(filepath.Join(dir, "config.json"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("models: %s has no config.json; it must be a Hugging Face model folder", dir)
-	}
+	config, err := ReadConfig(dir)
 	if err != nil {
 		return nil, fmt.Errorf("models: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/checkpoint"
+	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/models"
 )
 
@@ -190,6 +191,7 @@ func TestAFolderThatHoldsNoModelIsRefused(t *testing.T) {
 		want  string
 	}{
 		{"empty", nil, "has no config.json"},
+		{"an adapter", map[string]string{lora.ConfigFile: "{}"}, "has an adapter and no config.json; give the folder of its model as the model"},
 		{"no weights", map[string]string{"config.json": string(config)}, "no weights in"},
 		{"unknown type", map[string]string{"config.json": string(family("mamba"))}, `model_type "mamba" is not supported`},
 		{"a truncated file", map[string]string{"config.json": string(config), checkpoint.SingleFile: "\xff\xff\x00\x00\x00\x00\x00\x00{"}, checkpoint.SingleFile},

@@ -20,9 +20,9 @@ import (
 )
 
 // stored writes a model folder of random weights, its matrices in dtype.
-func stored(t *testing.T, name string, dtype core.DType) string {
+func stored(t *testing.T, name string, dtype core.DType, change ...func(map[string]any)) string {
 	t.Helper()
-	m := newModel(t, family(name), 1)
+	m := newModel(t, family(name, change...), 1)
 	tensors := named(t, m)
 	for i, n := range tensors {
 		if len(n.Tensor.Shape) > 1 {
@@ -31,6 +31,16 @@ func stored(t *testing.T, name string, dtype core.DType) string {
 		}
 	}
 	return folder(t, m.RawConfig, tensors)
+}
+
+// everyExpert makes a sparse model choose all of its experts for every token.
+func everyExpert(c map[string]any) {
+	switch c["model_type"] {
+	case "glm4_moe":
+		c["num_experts_per_tok"], c["n_group"], c["topk_group"] = c["n_routed_experts"], 1, 1
+	case "qwen3_moe":
+		c["num_experts_per_tok"] = c["num_experts"]
+	}
 }
 
 func loadWith(t *testing.T, dir string, o models.LoadOptions) *models.Model {
@@ -175,6 +185,20 @@ func TestAdaptersHaveTheNamesAndShapesOfPEFT(t *testing.T) {
 			"base_model.model.model.layers.1.mlp.experts.0.down_proj.lora_A.weight": {3, 10},
 			"base_model.model.model.layers.1.mlp.experts.0.down_proj.lora_B.weight": {12, 3},
 		}},
+		// Gate and up are one linear layer there, and so have one adapter.
+		{"glm4", nil, 2 * 2 * 6, map[string]core.Shape{
+			"base_model.model.model.layers.1.mlp.gate_up_proj.lora_A.weight": {3, 12},
+			"base_model.model.model.layers.1.mlp.gate_up_proj.lora_B.weight": {40, 3},
+		}},
+		// Its router is no linear layer.
+		{"glm4_moe", nil, 2 * (2*4 + 3 + 8*3 + 3), map[string]core.Shape{
+			"base_model.model.model.layers.1.mlp.experts.3.up_proj.lora_B.weight":        {10, 3},
+			"base_model.model.model.layers.1.mlp.shared_experts.down_proj.lora_B.weight": {12, 3},
+		}},
+		// Its head is its embedding, which takes no adapter.
+		{"qwen2", nil, 2 * 2 * 7, map[string]core.Shape{
+			"base_model.model.model.layers.1.self_attn.v_proj.lora_A.weight": {3, 12},
+		}},
 	}
 	for _, tt := range tests {
 		t.Run(fmt.Sprint(tt.model, tt.targets), func(t *testing.T) {
@@ -215,11 +239,16 @@ func TestASavedAdapterLoadsAgain(t *testing.T) {
 
 // TestAMergedModelGivesWhatItGivesWithItsAdapter: the sums are rounded to the weights' dtype,
 // once more than without merging, and those of float32 are the same numbers in another order.
+// In half precision that is enough for a token to get another expert, so all of them are chosen.
 func TestAMergedModelGivesWhatItGivesWithItsAdapter(t *testing.T) {
 	for _, name := range models.Supported() {
 		for dtype, limit := range map[core.DType]float64{core.Float32: 0x1p-19, core.Float16: 0x1p-8, core.BFloat16: 0x1p-5} {
 			t.Run(name+" "+dtype.String(), func(t *testing.T) {
-				dir := stored(t, name, dtype)
+				dir := stored(t, name, dtype, func(c map[string]any) {
+					if dtype != core.Float32 {
+						everyExpert(c)
+					}
+				})
 				m := loadWith(t, dir, models.LoadOptions{LoRA: lora.Config{Rank: 3, Alpha: 1}})
 				scatter(m)
 				want, wantLoss := evaluate(t, m)
@@ -357,7 +386,42 @@ func TestAnAdapterThatDoesNotFitIsRefused(t *testing.T) {
 			t.Errorf("%s: error %v, want one with %q", name, err, tt.want)
 		}
 	}
-	if _, err := models.LoadWith(dir, autograd.Heap{}, models.LoadOptions{LoRA: lora.Config{Adapter: t.TempDir()}}); err == nil {
-		t.Error("an empty folder was taken for an adapter")
+	_, err := models.LoadWith(dir, autograd.Heap{}, models.LoadOptions{LoRA: lora.Config{Adapter: dir}})
+	if want := dir + ": it has no adapter_config.json; it must be a folder that"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a model for an adapter: error %v, want one with %q", err, want)
+	}
+}
+
+// measured is a heap that counts what was taken from it.
+type measured struct {
+	autograd.Heap
+	bytes int
+}
+
+func (m *measured) Alloc(n int) ([]byte, error) {
+	m.bytes += n
+	return m.Heap.Alloc(n)
+}
+
+// TestARankThatTheFileLacksCostsNoMemory: adapter_config.json is a few bytes, whatever it says.
+func TestARankThatTheFileLacksCostsNoMemory(t *testing.T) {
+	dir := stored(t, "llama", core.Float32)
+	adapter := saveAdapter(t, loadWith(t, dir, models.LoadOptions{LoRA: lora.Config{Rank: 2}}))
+	config, err := os.ReadFile(filepath.Join(adapter, lora.ConfigFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	load := func(rank string) (int, error) {
+		write(t, adapter, lora.ConfigFile, []byte(strings.Replace(string(config), `"r": 2`, `"r": `+rank, 1)))
+		var m measured
+		_, err := models.LoadWith(dir, &m, models.LoadOptions{LoRA: lora.Config{Adapter: adapter}})
+		return m.bytes, err
+	}
+	fits, err := load("2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes, err := load("65536"); err == nil || !strings.Contains(err.Error(), "want [65536 ") || bytes >= fits {
+		t.Errorf("%d bytes were taken, %d where the rank is right; error %v", bytes, fits, err)
 	}
 }

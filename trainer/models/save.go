@@ -28,7 +28,7 @@ func (m *Model) ConfigFile() string {
 	if m.Adapter != nil {
 		return lora.ConfigFile
 	}
-	return "config.json"
+	return configFile
 }
 
 // Saved returns what has been trained: the model, or its adapter alone if it has one. See

@@ -71,7 +71,7 @@ func (b *Body) Adapt(t Target, with Adaptation) (A, B *Param, err error) {
 		return nil, nil, errors.New("nn: adapters come before kernels and programs")
 	}
 	r := with.Rank
-	A, B = t.param(".lora_A.weight", r, t.In), t.param(".lora_B.weight", t.Out, r)
+	A, B = t.param(suffixA, r, t.In), t.param(suffixB, t.Out, r)
 	for _, p := range []*Param{A, B} {
 		if err := p.alloc(b.mem); err != nil {
 			return nil, nil, err
@@ -86,6 +86,17 @@ func (b *Body) Adapt(t Target, with Adaptation) (A, B *Param, err error) {
 	b.use.swaps++
 	return A, B, nil
 }
+
+// Entries returns the tensors that an adapter of this rank has, those of A before those of B.
+func (t Target) Entries(rank int) []Entry {
+	return slices.Concat(t.param(suffixA, rank, t.In).Entries, t.param(suffixB, t.Out, rank).Entries)
+}
+
+// What A and B are called, below the path of their module.
+const (
+	suffixA = ".lora_A.weight"
+	suffixB = ".lora_B.weight"
+)
 
 // param makes a parameter of an adapter, without memory.
 func (t Target) param(suffix string, rows, cols int) *Param {

@@ -108,12 +108,13 @@ func NewContext(mem core.Memory, b, s, maxPosition int) (*Context, error) {
 // nothing in the backward pass needs their outputs. With Checkpoint the whole layer is
 // computed again anyway.
 func (c *Context) cheap() {
+	c.costly()
 	if !c.Checkpoint {
 		c.leave = c.G.Checkpoint()
 	}
 }
 
-// costly ends what cheap began.
+// costly ends what cheap began, if anything is left of that.
 func (c *Context) costly() {
 	if c.leave != nil {
 		c.leave()

@@ -7,7 +7,9 @@ import (
 	"github.com/seed98097648/tune/trainer/autograd"
 )
 
-// Block is a feed-forward block: an MLP or a MoE.
+// Block is a feed-forward block: an MLP or a MoE. What other blocks record is computed
+// again for the backward pass, as the norm before them is; these two say where it would
+// cost too much.
 type Block interface {
 	Forward(c *Context, x *autograd.Value) *autograd.Value
 }
@@ -167,6 +169,7 @@ func (l decoderLayer) forward(c *Context, h, x *autograd.Value, next *RMSNorm) (
 	if c.Checkpoint {
 		defer c.G.Checkpoint()()
 	}
+	defer c.costly() // whatever the block has done
 	c.cheap()
 	before, y := addNorm(c, "input_layernorm", l.attentionNorm, h, x, true)
 	y = inPath(c, "self_attn", func() *autograd.Value { return l.attention.Forward(c, y) })

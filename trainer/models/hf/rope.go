@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
+	"reflect"
 
 	"github.com/seed98097648/tune/trainer/nn"
 )
@@ -41,6 +43,18 @@ func (s *RopeScaling) UnmarshalJSON(data []byte) error {
 	err := json.Unmarshal(data, (*fields)(s))
 	s.unknown = unknown
 	return err
+}
+
+// checkTwice refuses a file that says something twice and differently: which of the two
+// counts is another one in transformers 4 and 5.
+func (c *Config) checkTwice() error {
+	if c.RopeScaling != nil && c.RopeParameters != nil && !reflect.DeepEqual(c.RopeScaling, c.RopeParameters) {
+		return errors.New("config.json: rope_scaling and rope_parameters differ: leave out the one that does not count")
+	}
+	if inner := c.scaling().RopeTheta; inner != 0 && c.RopeTheta != 0 && inner != c.RopeTheta {
+		return fmt.Errorf("config.json: rope_theta is %g, and %g in rope_parameters or rope_scaling: leave out the one that does not count", c.RopeTheta, inner)
+	}
+	return nil
 }
 
 // scaling returns the fields of the rotary embedding, wherever the file has them.
@@ -85,6 +99,9 @@ func (c *Config) RopeTable() (*nn.RopeTable, error) {
 }
 
 func (c *Config) ropeTable() (*nn.RopeTable, error) {
+	if err := c.checkTwice(); err != nil {
+		return nil, err
+	}
 	s, base, dim := c.scaling(), c.RopeTheta, c.rotaryDim()
 	if s.RopeTheta != 0 {
 		base = s.RopeTheta

@@ -88,6 +88,8 @@ func TestRopeTableOfNewAndOldFieldsIsTheSame(t *testing.T) {
 	for name, config := range map[string]string{
 		"the older name of the type": `{` + sizes + `, "rope_theta": 5e5, "rope_scaling": {"type": "linear", "factor": 2}}`,
 		"rope_parameters":            `{` + sizes + `, "rope_parameters": {"rope_theta": 5e5, "rope_type": "linear", "factor": 2}}`,
+		"both": `{` + sizes + `, "rope_theta": 5e5, "rope_scaling": {"rope_type": "linear", "factor": 2},
+			"rope_parameters": {"rope_type": "linear", "factor": 2}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := parse(t, config).RopeTable()

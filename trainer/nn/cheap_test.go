@@ -1,0 +1,66 @@
+package nn
+
+import (
+	"testing"
+
+	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/data"
+)
+
+// silent is an MLP that does not say where it gets costly.
+type silent struct{ *MLP }
+
+func (m silent) Forward(c *Context, x *autograd.Value) *autograd.Value {
+	return m.down.Forward(c, m.activate(c, m.in[0].Forward(c, x), m.in[1].Forward(c, x)))
+}
+
+func withSilentBlocks(cfg *DecoderConfig) {
+	cfg.Layers = 3
+	cfg.Block = func(b *Builder, _ int, path, site string) Block { return silent{NewMLP(b, path, site, 10, 14, false)} }
+}
+
+// again counts the operations that are computed again for the backward pass, by their name.
+func again(t *testing.T, d *Decoder, b data.Batch) map[string]int {
+	t.Helper()
+	c := newContext(t, b.B, b.S)
+	fill(t, c, b)
+	p, err := d.Compile(c, d.Forward(c).Loss, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if _, err := p.Forward(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Backward(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	counts := map[string]int{}
+	for _, s := range p.Stats() {
+		if s.Again {
+			counts[s.Op] += s.Calls
+		}
+	}
+	return counts
+}
+
+// TestWhatIsComputedAgainEndsWithItsBlock: a block that says nothing is itself computed
+// again, and nothing after it is.
+func TestWhatIsComputedAgainEndsWithItsBlock(t *testing.T) {
+	plain := func(cfg *DecoderConfig) { cfg.Layers = 3 }
+	b := randomBatch(newRand(5), 2, 6, tiny().Vocab)
+	if counts := again(t, newDecoder(t, tiny(withSilentBlocks), 9), b); counts["attention"] != 0 || counts["linear"] != 3*2 {
+		t.Errorf("computed again: %v; want two linear layers of each block, and no attention", counts)
+	}
+	if counts := again(t, newDecoder(t, tiny(plain), 9), b); counts["attention"] != 0 || counts["linear"] != 0 || counts["silu"] != 3 {
+		t.Errorf("computed again: %v; want the activation of each MLP, and no product", counts)
+	}
+	loss, grads := trained(t, newDecoder(t, tiny(withSilentBlocks), 9), b, false)
+	want, wantGrads := trained(t, newDecoder(t, tiny(plain), 9), b, false)
+	if loss != want {
+		t.Errorf("loss %v, want %v", loss, want)
+	}
+	for name, g := range grads {
+		equal(t, name, g, wantGrads[name])
+	}
+}
