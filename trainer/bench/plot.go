@@ -15,5 +15,6 @@ func (r *Result) roundPlot() chart.Plot {
 		all = append(all, s)
 	}
 	// The foot is zero unless all steps are alike: then their spread is to be seen.
-	return chart.NewPlot(chart.Axes{Label: "Time of each step", X: "round", Y: millis, Zero: low < 0.7*high}, all...)
+	return chart.NewPlot(chart.Axes{Label: "Time of each step", X: "round", Y: millis,
+		Tick: func(v float64) string { return chart.Number(v) + " ms" }, Zero: low < 0.7*high}, all...)
 }
