@@ -43,6 +43,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/browser", "", ""},
 	{"internal/storage", "core internal/simd", ""},
 	{"internal/testdata", "golang.org/x/sys", ""},
+	{"internal/ctest", "internal/testdata", ""},
 	{"internal/golden", "core internal/testdata trainer/checkpoint", "core/reference"},
 	{"internal/plugintest", "core core/transport internal/testdata", ""},
 
@@ -50,8 +51,8 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"core", "", ""},
 	{"core/reference", "core", ""},
 	{"core/kerneltest", "core core/reference", ""},
-	{"core/transport", "core core/reference core/kerneltest core/transport/proto internal/cpu internal/sched internal/shm golang.org/x/sys " +
-		"github.com/hashicorp/go-plugin github.com/hashicorp/go-hclog google.golang.org/grpc google.golang.org/protobuf", "core/transport/... internal/plugintest"},
+	{"core/transport", "core core/reference core/kerneltest core/transport/proto internal/cpu internal/memory internal/sched internal/shm golang.org/x/sys " +
+		"github.com/hashicorp/go-plugin github.com/hashicorp/go-hclog google.golang.org/grpc google.golang.org/protobuf", "core/transport/... internal/ctest internal/plugintest"},
 	{"core/transport/proto", "google.golang.org/grpc google.golang.org/protobuf", ""},
 
 	// Plugins stand on the contract alone: a program and, below it, its kernel.
@@ -90,7 +91,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"cmd/tune", "core core/... internal/ceiling internal/memory internal/opbench plugins/linked internal/shm internal/simd trainer trainer/... github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/term golang.org/x/sys",
 		"internal/browser internal/plugintest github.com/rogpeppe/go-internal"},
 	{"docs", "", ""},
-	{"examples", "", "core core/... internal/plugintest trainer trainer/..."},
+	{"examples", "", "core core/... internal/ctest internal/plugintest trainer trainer/..."},
 	{"examples/...", "core core/... trainer trainer/...", "internal/plugintest"},
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed98097648/tune/internal/ctest"
 	"github.com/seed98097648/tune/internal/plugintest"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/autograd"
@@ -30,6 +31,20 @@ func output(t *testing.T, name string, args ...string) string {
 		t.Fatalf("%s %v: %v\n%s", name, args, err, out)
 	}
 	return string(out)
+}
+
+// inFolder runs the tune of a folder there, with a folder of plugins.
+func inFolder(t *testing.T, dir, plugins string) func(args ...string) string {
+	return func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command(filepath.Join(dir, "tune"), append(args, "--plugin-dir", plugins)...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "XDG_CACHE_HOME="+t.TempDir())
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
 }
 
 func wantLines(t *testing.T, out string, patterns ...string) {
@@ -83,15 +98,23 @@ func TestWriteAKernel(t *testing.T) {
 	plugintest.Compile(t, dir, "./cmd/tune")
 	plugins := filepath.Join(dir, "plugins")
 	plugintest.Compile(t, plugins, "./examples/write_a_kernel", "./plugins/npu_fused_swiglu")
-	tune := func(args ...string) string {
-		cmd := exec.Command(filepath.Join(dir, "tune"), append(args, "--plugin-dir", plugins)...)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "XDG_CACHE_HOME="+t.TempDir())
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v: %v\n%s", args, err, out)
-		}
-		return string(out)
-	}
+	tune := inFolder(t, dir, plugins)
 	wantLines(t, tune("kernels", "list"), `my_swiglu`, `npu_fused_swiglu`)
 	wantLines(t, tune("--steps", "3", "--kernels", "auto,my_swiglu"), `mlp +plain -> my_swiglu$`, `^done: 3 steps`)
+}
+
+// TestCKernel builds the plugin in C as its README says, verifies it like any other, and
+// trains with it.
+func TestCKernel(t *testing.T) {
+	dir := t.TempDir()
+	plugins := filepath.Join(dir, "plugins")
+	if err := os.Mkdir(plugins, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ctest.Compile(t, filepath.Join(plugins, "c_swiglu"), "examples/c_kernel/kernel.c")
+	plugintest.Compile(t, dir, "./cmd/tune")
+	tune := inFolder(t, dir, plugins)
+	wantLines(t, tune("kernels", "verify", "c_swiglu"), `^swiglu: [0-9]+ ok, 0 failed`, `^c_swiglu: ok, [0-9]+ cases`,
+		`^ +CASE +FLOAT32 +BFLOAT16 +FLOAT16`, `^ +one token +8 .* 8 .* not run`)
+	wantLines(t, tune("--steps", "3", "--kernels", "c_swiglu", "--strict"), `mlp +plain -> c_swiglu$`, `^done: 3 steps`)
 }

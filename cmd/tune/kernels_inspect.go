@@ -66,15 +66,22 @@ func inspect(reg *core.Registry, name string) (*inspection, error) {
 	at := slices.IndexFunc(listing, func(f core.Found) bool { return f.Err == nil && f.Manifest.Name == name })
 	i := &inspection{Manifest: listing[at].Manifest}
 	for _, k := range kernels {
-		for _, f := range uses(k.Info().Op) {
-			s := support{Op: k.Info().Op, Facts: f, OK: true}
-			if err := k.Supports(f); err != nil {
-				s.OK, s.Reason = false, err.Error()
-			}
-			i.Supports = append(i.Supports, s)
-		}
+		i.Supports = append(i.Supports, supports(k)...)
 	}
 	return i, nil
+}
+
+// supports asks a kernel about every kind of use of its op.
+func supports(k core.Kernel) []support {
+	var all []support
+	for _, f := range uses(k.Info().Op) {
+		s := support{Op: k.Info().Op, Facts: f, OK: true}
+		if err := k.Supports(f); err != nil {
+			s.OK, s.Reason = false, err.Error()
+		}
+		all = append(all, s)
+	}
+	return all
 }
 
 func (i *inspection) print(a *app) {

@@ -51,6 +51,7 @@ func (a *app) commands() []*Command {
 		a.kernelsListCommand(),
 		a.kernelsInspectCommand(),
 		a.kernelsPlanCommand(),
+		a.kernelsVerifyCommand(),
 		a.kernelsBenchCommand(),
 		a.parityCommand(),
 		a.benchCommand(),

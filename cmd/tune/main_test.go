@@ -17,9 +17,12 @@ import (
 	"github.com/seed98097648/tune/trainer/models"
 )
 
-// TestMain makes the test binary answer to the name tune as well.
+// TestMain makes the test binary answer to the name tune as well, and to those of plugins
+// with a bug.
 func TestMain(m *testing.M) {
-	testscript.Main(cleaning{m}, map[string]func(){"tune": main})
+	commands := buggyPlugins()
+	commands["tune"] = main
+	testscript.Main(cleaning{m}, commands)
 }
 
 // cleaning removes what the tests share after they have run.

@@ -173,7 +173,7 @@ func (p *runPlan) print(w io.Writer) {
 		fmt.Fprintf(w, "  %-12s %10s with%s\n", "", size(o.Bytes), o.Change)
 	}
 	if p.Likely > 0 {
-		fmt.Fprintf(w, "\ntime of a step, with %s at %.0f Gflop/s and %.0f GB/s\n", plural(p.Ceilings.Threads, "thread"), p.Ceilings.Products/1e9, p.Ceilings.Bandwidth/1e9)
+		fmt.Fprintf(w, "\ntime of a step, with %s at %.0f GFLOP/s and %.0f GB/s\n", plural(p.Ceilings.Threads, "thread"), p.Ceilings.Products/1e9, p.Ceilings.Bandwidth/1e9)
 		fmt.Fprintf(w, "  at least     %10s\n", duration(p.Floor))
 		fmt.Fprintf(w, "  likely       %10s: %.0f tokens/s\n", duration(p.Likely), float64(p.Tokens)/p.Likely)
 	}

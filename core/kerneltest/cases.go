@@ -11,7 +11,7 @@ import (
 // op's variants, in odd and even sizes, for each storage type, some with frozen weights.
 func Cases(op core.Op) []Case {
 	var cases []Case
-	for _, d := range []core.DType{core.Float32, core.BFloat16, core.Float16} {
+	for _, d := range storage() {
 		for i, f := range variants(op) {
 			f.DType = d
 			if f.WeightDType == core.InvalidDType && hasWeights(op) {
@@ -96,7 +96,7 @@ func variants(op core.Op) []core.Facts {
 // about the op, such as very large values or experts without token.
 func CasesFor(op core.Op, f core.Facts) []Case {
 	base := func(name string, tokens int, edit func(in map[string][]core.Tensor)) Case {
-		c := Case{Op: op, Facts: f, Tokens: tokens, Edit: edit, Seed: uint64(tokens)}
+		c := Case{Kind: name, Op: op, Facts: f, Tokens: tokens, Edit: edit, Seed: uint64(tokens)}
 		c.Name = fmt.Sprintf("%s %v T=%d %s", op, f, tokens, name)
 		if op == core.RoPE {
 			c.Positions = 11

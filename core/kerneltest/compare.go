@@ -45,34 +45,54 @@ func limit(f core.Facts, rounding float64) float64 {
 	return spread*rounding + floor32*epsilon(core.Float32)
 }
 
-// compare checks one output against the reference in float64 and in float32.
-func compare(f core.Facts, name string, got, want, single core.Tensor) error {
-	var rounding, d distance
+// compare checks one output against the reference in float64 and in float32. It returns
+// the error as a share of what is allowed.
+func compare(f core.Facts, name string, got, want, single core.Tensor) (share float64, err error) {
+	sep := apart(got, want, single)
+	share, err = sep.judge(limit(f, sep.rounding.relative()))
+	if err == nil && name == "y" && f.Cast != "" && f.DType != core.Float32 {
+		err = compareRounding(got, want)
+	}
+	return share, err
+}
+
+// separation is how far an output, and the reference in float32, are from the reference
+// in float64.
+type separation struct {
+	got, want   core.Tensor
+	d, rounding distance
+}
+
+func apart(got, want, single core.Tensor) separation {
+	s := separation{got: got, want: want}
 	forChunks(func(v ...[]float64) {
-		d.add(v[0], v[1])
-		rounding.add(v[2], v[1])
+		s.d.add(v[0], v[1])
+		s.rounding.add(v[2], v[1])
 	}, got, want, single)
+	return s
+}
+
+// judge returns the error as a share of what is allowed, and says where it is too large.
+func (s separation) judge(limit float64) (share float64, err error) {
 	show := func(i int) string {
-		return fmt.Sprintf("%v: %v, want %v", index(got.Shape, i), values(got.Slice(i, i+1, 1))[0], values(want.Slice(i, i+1, 1))[0])
+		return fmt.Sprintf("%v: %v, want %v", index(s.got.Shape, i), values(s.got.Slice(i, i+1, 1))[0], values(s.want.Slice(i, i+1, 1))[0])
 	}
-	if d.mismatch {
-		return fmt.Errorf("%s: %w: not finite in the same places; %s", name, core.ErrWrongResult, show(d.mismatchAt))
+	if s.d.mismatch {
+		return 0, fmt.Errorf("%w: not finite in the same places; %s", core.ErrWrongResult, show(s.d.mismatchAt))
 	}
-	if max := limit(f, rounding.relative()); !(d.relative() <= max) {
-		return fmt.Errorf("%s: %w: error %.3g, limit %.3g, relative to the largest element; worst at %s",
-			name, core.ErrWrongResult, d.relative(), max, show(d.at))
+	share = min(s.d.relative()/limit, 1e9) // finite, whatever the scale
+	if !(s.d.relative() <= limit) {
+		err = fmt.Errorf("%w: error %.3g, limit %.3g, relative to the largest element; worst at %s",
+			core.ErrWrongResult, s.d.relative(), limit, show(s.d.at))
 	}
-	if name == "y" && f.Cast != "" && f.DType != core.Float32 {
-		return compareRounding(name, got, want)
-	}
-	return nil
+	return share, err
 }
 
 // sameIndices checks an output of indices, which is right or wrong.
-func sameIndices(name string, got, want core.Tensor) error {
+func sameIndices(got, want core.Tensor) error {
 	for i, w := range want.Int32s() {
 		if g := got.Int32s()[i]; g != w {
-			return fmt.Errorf("%s: %w: %v: %d, want %d", name, core.ErrWrongResult, index(got.Shape, i), g, w)
+			return fmt.Errorf("%w: %v: %d, want %d", core.ErrWrongResult, index(got.Shape, i), g, w)
 		}
 	}
 	return nil
@@ -80,7 +100,7 @@ func sameIndices(name string, got, want core.Tensor) error {
 
 // compareRounding finds a norm that rounds at another place than its cast order says.
 // That moves many elements by one unit each, which is too little for distance.
-func compareRounding(name string, got, want core.Tensor) error {
+func compareRounding(got, want core.Tensor) error {
 	n, size := 0, got.DType.Size()
 	for i := 0; i < len(got.Data); i += size {
 		if !bytes.Equal(got.Data[i:i+size], want.Data[i:i+size]) {
@@ -88,8 +108,8 @@ func compareRounding(name string, got, want core.Tensor) error {
 		}
 	}
 	if max := 2 + int(flipped*float64(got.Elems())); n > max {
-		return fmt.Errorf("%s: %w: %d of %d elements are rounded differently, limit %d; is the cast order right?",
-			name, core.ErrWrongResult, n, got.Elems(), max)
+		return fmt.Errorf("%w: %d of %d elements are rounded differently, limit %d; is the cast order right?",
+			core.ErrWrongResult, n, got.Elems(), max)
 	}
 	return nil
 }

@@ -28,6 +28,7 @@ import (
 // Case is one use of an op on reproducible random data.
 type Case struct {
 	Name      string
+	Kind      string // what the case is about, such as "one token"; for tables
 	Op        core.Op
 	Facts     core.Facts
 	Tokens    int    // T
@@ -40,9 +41,6 @@ type Case struct {
 	WantErr error
 }
 
-// errSkip is returned for facts that the kernel says it does not support.
-var errSkip = errors.New("case skipped")
-
 // Check runs the cases on k and joins all violations; each says in which case, pass and
 // tensor, by how much and where. It wraps core.ErrWrongResult where a result is wrong.
 // Cases that k does not support are skipped, but one that supports no case at all is
@@ -51,14 +49,11 @@ func Check(k core.Kernel, cases []Case) error {
 	var violations []error
 	checked := 0
 	for _, c := range cases {
-		err := check(context.Background(), k, c)
-		if errors.Is(err, errSkip) {
-			continue
+		r := result(context.Background(), k, c, nil)
+		if r.Status != Skipped {
+			checked++
 		}
-		checked++
-		if err != nil {
-			violations = append(violations, fmt.Errorf("%s: %w", c.Name, err))
-		}
+		violations = append(violations, r.Err())
 	}
 	if checked == 0 {
 		return fmt.Errorf("kerneltest: %s supports none of the %d cases: %w", k.Info().Name, len(cases), core.ErrNotSupported)
@@ -71,11 +66,12 @@ func Run(t *testing.T, k core.Kernel, cases []Case) {
 	t.Helper()
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
-			switch err := check(t.Context(), k, c); {
-			case errors.Is(err, errSkip):
-				t.Skip(err)
-			case err != nil:
-				t.Error(err)
+			r := result(t.Context(), k, c, nil)
+			for _, v := range r.Violations {
+				t.Error(v)
+			}
+			if r.Status == Skipped {
+				t.Skip(r.Reason)
 			}
 		})
 	}
@@ -106,35 +102,64 @@ func Verify(k core.Kernel, f core.Facts) error {
 	if op == core.RoPE {
 		c.Positions = 5
 	}
-	err := check(context.Background(), k, c)
-	if err != nil {
+	r := result(context.Background(), k, c, nil)
+	if r.Status == Skipped { // the facts with fewer experts, or another question about the same
+		return fmt.Errorf("kerneltest: %s with %v: %s: %w", k.Info().Name, f, r.Reason, core.ErrNotSupported)
+	}
+	if err := r.Err(); err != nil {
 		return fmt.Errorf("kerneltest: %s with %v: %w", k.Info().Name, f, err)
 	}
 	return nil
 }
 
-// check runs one case: nil, errSkip, or all its violations.
-func check(ctx context.Context, k core.Kernel, c Case) (err error) {
-	if err := k.Supports(c.Facts); errors.Is(err, core.ErrNotSupported) {
-		return fmt.Errorf("%w: %w", errSkip, err)
-	} else if err != nil {
-		return fmt.Errorf("supports %v: error %w; want one that wraps ErrNotSupported", c.Facts, err)
+// result runs one case. The inputs lie in memory of the caller's choice, whose blocks are
+// freed; nil means where the outputs lie.
+func result(ctx context.Context, k core.Kernel, c Case, inputs core.Memory) (r Result) {
+	r = newResult(c)
+	if !supported(k, c.Facts, &r) {
+		return r
 	}
 	m := newMemory(k)
 	defer m.free()
-	in, err := newInputs(c, m, false)
+	from := m
+	if inputs != nil {
+		from = &memory{Memory: inputs}
+		defer from.free()
+	}
+	in, err := newInputs(c, from, false)
 	if err != nil {
-		return err
+		r.fail(Violation{Text: err.Error(), err: err})
+		return r
 	}
-	passes := []core.Pass{core.Forward, core.Backward}
-	if !k.Info().Backward {
-		passes = passes[:1]
+	for _, pass := range passes(k) {
+		share, v := in.checkPass(ctx, k, pass, m)
+		r.Share = max(r.Share, share)
+		r.fail(v...)
 	}
-	var violations []error
-	for _, pass := range passes {
-		for _, v := range in.checkPass(ctx, k, pass) {
-			violations = append(violations, fmt.Errorf("%s %w", pass, v))
-		}
+	return r
+}
+
+func newResult(c Case) Result {
+	return Result{Case: c.Name, Kind: c.Kind, Op: c.Op, Facts: c.Facts, Tokens: c.Tokens, Status: OK}
+}
+
+// supported asks the kernel about the facts, and skips or fails the case if it is not to
+// be run.
+func supported(k core.Kernel, f core.Facts, r *Result) bool {
+	err := k.Supports(f)
+	if errors.Is(err, core.ErrNotSupported) {
+		r.skip("%v", err)
+	} else if err != nil {
+		err = fmt.Errorf("supports %v: error %w; want one that wraps ErrNotSupported", f, err)
+		r.fail(Violation{Text: err.Error(), err: err})
 	}
-	return errors.Join(violations...)
+	return err == nil
+}
+
+// passes are those that the kernel offers.
+func passes(k core.Kernel) []core.Pass {
+	if k.Info().Backward {
+		return []core.Pass{core.Forward, core.Backward}
+	}
+	return []core.Pass{core.Forward}
 }

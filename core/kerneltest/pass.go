@@ -14,77 +14,101 @@ import (
 // An element that it leaves out keeps both.
 var poisons = [2]byte{0x5a, 0xa5}
 
-// checkPass runs a pass twice on the kernel and compares it with the reference. After
-// the forward pass, what the reference saved becomes an input of the backward pass.
-func (in *inputs) checkPass(ctx context.Context, k core.Kernel, pass core.Pass) []error {
+// checkPass runs a pass twice on the kernel, with outputs in m, and compares it with the
+// reference. It also returns the largest error as a share of what is allowed. After the
+// forward pass, what the reference saved becomes an input of the backward pass.
+func (in *inputs) checkPass(ctx context.Context, k core.Kernel, pass core.Pass, m *memory) (share float64, violations []Violation) {
 	if in.WantErr != nil {
-		return in.checkRefusal(ctx, k, pass)
+		return 0, in.checkRefusal(ctx, k, pass, m)
 	}
-	want, err := in.reference(ctx, reference.Kernel(in.Op), pass)
+	want, err := in.expect(ctx, pass)
 	if err != nil {
-		return []error{err}
+		return 0, []Violation{violation(pass, "", err)}
 	}
-	single, err := in.reference(ctx, reference.Single(in.Op), pass)
-	if err != nil {
-		return []error{err}
-	}
-	if err := in.save(want); err != nil {
-		return []error{err}
-	}
-
 	var runs [2]*core.Call
-	var violations []error
 	for i := range runs {
-		c, outputs, err := in.call(pass, in.memory)
+		c, outputs, err := in.call(pass, m)
 		if err != nil {
-			return []error{err}
+			return 0, []Violation{violation(pass, "", err)}
 		}
-		for _, o := range c.Out {
-			fill(o.Data, poisons[i])
+		if err := runPoisoned(ctx, k, c, poisons[i]); err != nil {
+			return 0, []Violation{violation(pass, "", err)}
 		}
-		if err := core.Run(ctx, k, c); err != nil {
-			return []error{fmt.Errorf("error: %w", err)}
-		}
-		violations = append(violations, in.checkUntouched(outputs)...)
+		violations = append(violations, in.checkUntouched(pass, outputs)...)
 		runs[i] = c
 	}
-	for i, name := range names(want.Sig.Out) {
+	for i, name := range names(runs[0].Sig.Out) {
 		if err := sameBits(runs[0].Out[i], runs[1].Out[i]); err != nil {
-			violations = append(violations, fmt.Errorf("%s: %w", name, err))
+			violations = append(violations, violation(pass, name, err))
 			continue
 		}
-		if want.Out[i].DType == core.Int32 {
-			if err := sameIndices(name, runs[0].Out[i], want.Out[i]); err != nil {
-				violations = append(violations, err)
-			}
-			continue
-		}
-		if err := compare(in.Facts, name, runs[0].Out[i], want.Out[i], single.Out[i]); err != nil {
-			violations = append(violations, err)
+		s, err := want.compare(i, runs[0].Out[i])
+		share = max(share, s)
+		if err != nil {
+			violations = append(violations, violation(pass, name, err))
 		}
 	}
-	return violations
+	return share, violations
+}
+
+// runPoisoned fills the outputs and runs the call.
+func runPoisoned(ctx context.Context, k core.Kernel, c *core.Call, poison byte) error {
+	for _, o := range c.Out {
+		fill(o.Data, poison)
+	}
+	if err := core.Run(ctx, k, c); err != nil {
+		return fmt.Errorf("error: %w", err)
+	}
+	return nil
+}
+
+// expected is what the reference gives for a pass, in float64 and in float32.
+type expected struct {
+	facts        core.Facts
+	names        []string
+	want, single *core.Call
+}
+
+// expect runs the reference. What it saved becomes an input.
+func (in *inputs) expect(ctx context.Context, pass core.Pass) (e expected, err error) {
+	e.facts = in.Facts
+	if e.want, err = in.reference(ctx, reference.Kernel(in.Op), pass); err != nil {
+		return e, err
+	}
+	if e.single, err = in.reference(ctx, reference.Single(in.Op), pass); err != nil {
+		return e, err
+	}
+	e.names = names(e.want.Sig.Out)
+	return e, in.save(e.want)
+}
+
+// compare checks output i, and returns its error as a share of what is allowed.
+func (e expected) compare(i int, got core.Tensor) (share float64, err error) {
+	if e.want.Out[i].DType == core.Int32 {
+		return 0, sameIndices(got, e.want.Out[i])
+	}
+	return compare(e.facts, e.names[i], got, e.want.Out[i], e.single.Out[i])
 }
 
 // checkRefusal runs a call that must fail.
-func (in *inputs) checkRefusal(ctx context.Context, k core.Kernel, pass core.Pass) []error {
+func (in *inputs) checkRefusal(ctx context.Context, k core.Kernel, pass core.Pass, m *memory) []Violation {
 	if pass == core.Backward {
 		c, _, err := in.call(core.Forward, heap{})
+		if err == nil {
+			err = in.save(c) // their values do not matter
+		}
 		if err != nil {
-			return []error{err}
-		}
-		if err := in.save(c); err != nil { // their values do not matter
-			return []error{err}
+			return []Violation{violation(pass, "", err)}
 		}
 	}
-	c, _, err := in.call(pass, in.memory)
-	if err != nil {
-		return []error{err}
+	c, _, err := in.call(pass, m)
+	if err == nil {
+		if err = core.Run(ctx, k, c); errors.Is(err, in.WantErr) {
+			return nil
+		}
+		err = fmt.Errorf("returned %v, want an error that wraps %q", err, in.WantErr)
 	}
-	if err := core.Run(ctx, k, c); !errors.Is(err, in.WantErr) {
-		return []error{fmt.Errorf("returned %v, want an error that wraps %q", err, in.WantErr)}
-	}
-	return nil
+	return []Violation{violation(pass, "", err)}
 }
 
 func (in *inputs) reference(ctx context.Context, k core.Kernel, pass core.Pass) (*core.Call, error) {
@@ -96,17 +120,17 @@ func (in *inputs) reference(ctx context.Context, k core.Kernel, pass core.Pass) 
 }
 
 // checkUntouched reports writes to inputs and beside outputs.
-func (in *inputs) checkUntouched(outputs []guarded) []error {
-	var violations []error
+func (in *inputs) checkUntouched(pass core.Pass, outputs []guarded) []Violation {
+	var violations []Violation
 	for i, x := range in.tensors {
 		if now := x.sum(); now != x.before {
-			violations = append(violations, fmt.Errorf("%s: %w: the kernel wrote to an input, or beside it", x.name, core.ErrWrongResult))
+			violations = append(violations, violation(pass, x.name, fmt.Errorf("%w: the kernel wrote to an input, or beside it", core.ErrWrongResult)))
 			in.tensors[i].before = now
 		}
 	}
 	for _, x := range outputs {
 		if at, ok := x.intact(); !ok {
-			violations = append(violations, fmt.Errorf("%s: %w: the kernel wrote past the tensor, at byte %d of %d", x.name, core.ErrWrongResult, at, len(x.Data)))
+			violations = append(violations, violation(pass, x.name, fmt.Errorf("%w: the kernel wrote past the tensor, at byte %d of %d", core.ErrWrongResult, at, len(x.Data))))
 		}
 	}
 	return violations
@@ -122,8 +146,10 @@ func sameBits(a, b core.Tensor) error {
 		x, y := a.Data[i*size:(i+1)*size], b.Data[i*size:(i+1)*size]
 		switch {
 		case bytes.Equal(x, y):
-		case isAll(x, poisons[0]) && isAll(y, poisons[1]):
+		case isAll(y, poisons[1]) && isAll(x, poisons[0]):
 			return fmt.Errorf("%w: element %v was not written", core.ErrWrongResult, index(a.Shape, i))
+		case isAll(y, poisons[1]):
+			return fmt.Errorf("%w: element %v was not written by the second of two calls", core.ErrWrongResult, index(a.Shape, i))
 		default:
 			return fmt.Errorf("%w: the same call gave other bits at %v", core.ErrWrongResult, index(a.Shape, i))
 		}

@@ -26,6 +26,9 @@
 // a futex. Where futexes or descriptor passing are missing, the same record goes by
 // RPC and regions are mapped by path; see Options.Portable.
 //
+// A plugin without gRPC, in another language, is asked about its kernels the way it is
+// called (bare.go). docs/protocol.md has everything that such a plugin has to know.
+//
 // # Death
 //
 // A plugin that dies during a call, or exceeds the deadline and is stopped, is started
@@ -39,6 +42,6 @@
 // # Environment
 //
 // TUNE_PLUGIN_DIR adds folders to SearchPath; TUNE_TRANSPORT=portable is
-// Options.Portable. TUNE_PLUGIN, TUNE_LINK, TUNE_SPIN, TUNE_THREADS and TUNE_HOST_PID
-// are set by the host for its plugins.
+// Options.Portable, with which plugins without gRPC are refused. TUNE_PLUGIN, TUNE_LINK,
+// TUNE_SPIN, TUNE_THREADS and TUNE_HOST_PID are set by the host for its plugins.
 package transport

@@ -27,6 +27,8 @@ type doorbell struct {
 	waiting bool   // wait has been called for this request
 }
 
+var _ asker = (*doorbell)(nil)
+
 // words are the parts of the control memory that both sides use.
 type words struct {
 	request, reply, pluginAsleep, hostAsleep *uint32
@@ -36,6 +38,14 @@ type words struct {
 func newWords(mem []byte) words {
 	at := func(off int) *uint32 { return (*uint32)(unsafe.Pointer(&mem[off])) }
 	return words{at(offRequest), at(offReply), at(offPluginAsleep), at(offHostAsleep), mem}
+}
+
+// give rings for the answer to a request.
+func (w words) give(number uint32, a answer) {
+	order.PutUint32(w.mem[offStatus:], uint32(a.status))
+	order.PutUint32(w.mem[offTextLength:], uint32(copy(w.mem[offText:offRecord], a.text)))
+	order.PutUint64(w.mem[offBusy:], uint64(a.busy))
+	ring(w.reply, w.hostAsleep, number)
 }
 
 // newDoorbell makes the control memory. The file is for the plugin to inherit; the
@@ -67,7 +77,33 @@ func (d *doorbell) forget(ctx context.Context, region uint32) error {
 
 func (d *doorbell) record() []byte { return d.mem[offRecord:] }
 
-func (d *doorbell) start(int) {
+func (d *doorbell) start(int) { d.send(requestCall, 0) }
+
+// ask implements asker.
+func (d *doorbell) ask(kind uint32, text []byte) error {
+	if len(text) > maxRecord {
+		return fmt.Errorf("transport: a request of %d bytes, at most %d fit", len(text), maxRecord)
+	}
+	d.send(kind, copy(d.record(), text))
+	return nil
+}
+
+// hangUp implements asker.
+func (d *doorbell) hangUp(grace time.Duration) error {
+	err := d.life.conn.CloseWrite()
+	t := time.NewTimer(grace)
+	defer t.Stop()
+	select {
+	case <-d.life.gone:
+	case <-t.C:
+	}
+	return err
+}
+
+// send rings for a request that is in place.
+func (d *doorbell) send(kind uint32, length int) {
+	order.PutUint32(d.mem[offKind:], kind)
+	order.PutUint32(d.mem[offAskLength:], uint32(length))
 	d.number++
 	d.waiting = false
 	sched.Rest()
@@ -85,8 +121,7 @@ func (d *doorbell) wait(limit time.Duration) (answer, bool) {
 		return answer{}, false
 	}
 	a := answer{status: proto.Status(order.Uint32(d.mem[offStatus:])), busy: nanoseconds(order.Uint64(d.mem[offBusy:]))}
-	if a.status != proto.Status_STATUS_OK {
-		n := min(order.Uint32(d.mem[offTextLength:]), offRecord-offText)
+	if n := min(order.Uint32(d.mem[offTextLength:]), offRecord-offText); n > 0 {
 		a.text = string(d.mem[offText : offText+n])
 	}
 	return a, true
@@ -108,10 +143,7 @@ func doorman(s *server, spin time.Duration) error {
 			number = await(w.request, w.pluginAsleep, number, spin, 0)
 			a := s.answer(context.Background(), w.mem[offRecord:])
 			sched.Rest()
-			order.PutUint32(w.mem[offStatus:], uint32(a.status))
-			order.PutUint32(w.mem[offTextLength:], uint32(copy(w.mem[offText:offRecord], a.text)))
-			order.PutUint64(w.mem[offBusy:], uint64(a.busy))
-			ring(w.reply, w.hostAsleep, number)
+			w.give(number, a)
 			if calls <= imageCalls && calls&(calls-1) == 0 {
 				rest()
 			}

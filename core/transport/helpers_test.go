@@ -9,16 +9,59 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/reference"
+	"github.com/seed98097648/tune/internal/ctest"
 )
 
-// onEachPath runs a test over the doorbell, where there is one, and over RPC.
+// onEachPath runs a test over the doorbell, where there is one, and over RPC, and with a
+// bare plugin, in C.
 func onEachPath(t *testing.T, test func(t *testing.T, o Options)) {
+	onGoPaths(t, test)
+	t.Run("bare", func(t *testing.T) {
+		t.Setenv(barePlugin, compileBare(t))
+		test(t, quiet(Options{}))
+	})
+}
+
+// bare is the plugin in C, once it is compiled.
+var bare struct {
+	once       sync.Once
+	executable []byte
+}
+
+// compileBare returns an executable of the plugin in C, which belongs to the test.
+func compileBare(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "plugin")
+	compile := func() { ctest.Compile(t, path, "core/transport/testdata/moody.c") }
+	bare.once.Do(func() {
+		compile()
+		var err error
+		if bare.executable, err = os.ReadFile(path); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if bare.executable == nil {
+		compile() // which says again why it cannot
+	}
+	if err := os.WriteFile(path, bare.executable, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// barePlugin names the plugin that open opens, if it is not to be the one in Go.
+const barePlugin = "TUNE_TEST_PLUGIN"
+
+// onGoPaths is onEachPath without the plugin in C.
+func onGoPaths(t *testing.T, test func(t *testing.T, o Options)) {
 	for _, portable := range []bool{false, true} {
 		name := "doorbell"
 		if portable {
@@ -44,13 +87,17 @@ func quiet(o Options) Options {
 type opened struct {
 	*plugin
 	norm *kernel // rms_norm
-	moe  *kernel
+	moe  *kernel // nil in C
 	host Memory
 }
 
 func open(t testing.TB, o Options) opened {
 	t.Helper()
-	p, err := o.Open(context.Background(), pluginPath(t, "plugin"))
+	path := os.Getenv(barePlugin)
+	if path == "" {
+		path = pluginPath(t, "plugin")
+	}
+	p, err := o.Open(context.Background(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +114,11 @@ func open(t testing.TB, o Options) opened {
 		}
 	})
 	pl := p.(*plugin)
-	return opened{pl, pl.kernels[0], pl.kernels[1], host}
+	got := opened{plugin: pl, norm: pl.kernels[0], host: host}
+	if len(pl.kernels) > 1 {
+		got.moe = pl.kernels[1]
+	}
+	return got
 }
 
 // pid returns the plugin's process, which must have been started.

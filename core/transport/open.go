@@ -137,7 +137,7 @@ func (p *process) startError(ctx context.Context, cause error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("transport: start %s: %w", p.path, err)
 	}
-	if errors.Is(cause, core.ErrPluginExited) {
+	if errors.Is(cause, core.ErrPluginExited) || errors.Is(cause, core.ErrIncompatible) {
 		return fmt.Errorf("transport: start %s: %w", p.path, cause)
 	}
 	words := p.words.String()

@@ -19,7 +19,7 @@ import (
 )
 
 func TestOpenAsksThePluginWhoItIs(t *testing.T) {
-	onEachPath(t, func(t *testing.T, o Options) {
+	onGoPaths(t, func(t *testing.T, o Options) {
 		p := open(t, o)
 		m := p.Manifest()
 		if m.Name != "test_kernels" || m.Version != "1.2.3" || filepath.Base(m.Path) != "plugin" || len(m.Checksum) != 64 {

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -96,10 +95,6 @@ func (p *plugin) supports(k *kernel, f core.Facts) error {
 	if err := f.Validate(k.info.Op); err != nil {
 		return fmt.Errorf("%w: %w", core.ErrNotSupported, err)
 	}
-	facts, err := json.Marshal(f)
-	if err != nil {
-		return fmt.Errorf("transport: facts %v: %w", f, err)
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	died, err := p.ensure(context.Background())
@@ -109,7 +104,7 @@ func (p *plugin) supports(k *kernel, f core.Facts) error {
 	if err != nil {
 		return err
 	}
-	r, err := rpc(p.proc, p.proc.kernels.Supports, &proto.SupportsRequest{Kernel: k.number, Facts: facts})
+	a, err := request(p.proc, func(ctx context.Context) (answer, error) { return p.proc.control.supports(ctx, k.number, f) })
 	if errors.Is(err, core.ErrPluginExited) {
 		p.drop()
 		k.count(func(h *core.Health) { h.Deaths++ })
@@ -117,7 +112,7 @@ func (p *plugin) supports(k *kernel, f core.Facts) error {
 	if err != nil {
 		return fmt.Errorf("transport: ask %s about %s: %w", p.manifest.Name, k.info.Op, err)
 	}
-	return statusError(r.GetStatus(), r.GetReason())
+	return statusError(a.status, a.text)
 }
 
 // remoteError is an error that a plugin's process reported.

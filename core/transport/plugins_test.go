@@ -34,6 +34,7 @@ func roles() map[string]func() {
 		"other_version":  func() { serveAs(ProtocolVersion+1, cookieKey) },
 		"other_cookie":   func() { serveAs(ProtocolVersion, "ANOTHER_PLUGIN") },
 		"host_of_plugin": hostOfPlugin,
+		"host_of_bare":   hostOfBare,
 	}
 }
 

@@ -29,7 +29,7 @@ type process struct {
 	cmd     *exec.Cmd
 	cancel  context.CancelFunc // ends the process and what it started
 	client  *goplugin.Client
-	kernels proto.KernelsClient
+	control control
 	about   *proto.DescribeReply // who the plugin says it is
 	life    *lifeline
 	child   *os.File // the plugin's end of the lifeline, until it is started
@@ -89,7 +89,7 @@ func newProcess(opts Options, path string, sum []byte, dir string) (*process, er
 		bound: map[binding]uint32{}, closed: make(chan struct{})}
 	isolate(p.cmd)
 	p.cmd.ExtraFiles = extraFiles(child, control)
-	p.cmd.Env = append(os.Environ(), envLink+"="+linkName, envSpin+"="+opts.Spin.String(),
+	p.cmd.Env = append(os.Environ(), envLink+"="+linkName, envSpin+"="+strconv.FormatInt(opts.Spin.Nanoseconds(), 10)+"ns",
 		envThreads+"="+strconv.Itoa(opts.Threads), envHost+"="+strconv.Itoa(os.Getpid()),
 		goplugin.EnvUnixSocketDir+"="+dir)
 	log := &logAdapter{log: opts.Logger.With("plugin", path)}
@@ -100,7 +100,7 @@ func newProcess(opts Options, path string, sum []byte, dir string) (*process, er
 		Plugins:          goplugin.PluginSet{service: &glue{}},
 		Cmd:              p.cmd,
 		SkipHostEnv:      true, // it is in Cmd.Env
-		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
+		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC, bareProtocol},
 		SecureConfig:     &goplugin.SecureConfig{Checksum: sum, Hash: sha256.New()},
 		StartTimeout:     opts.StartTimeout,
 		Logger:           log,
@@ -120,6 +120,21 @@ func (p *process) connect() error {
 	if err := p.start(); err != nil {
 		return err
 	}
+	var err error
+	if p.client.Protocol() == bareProtocol {
+		err = p.connectBare()
+	} else {
+		err = p.dial()
+	}
+	if err != nil {
+		return err
+	}
+	p.about, err = request(p, p.control.describe)
+	return err
+}
+
+// dial connects to a plugin that speaks gRPC.
+func (p *process) dial() error {
 	conn, err := p.client.Client()
 	if err != nil {
 		return err
@@ -132,12 +147,11 @@ func (p *process) connect() error {
 	if !ok {
 		return fmt.Errorf("transport: go-plugin made a %T", raw)
 	}
-	p.kernels = kernels
+	p.control = rpcControl{kernels}
 	if p.link == nil {
 		p.link = newRPCLink(kernels)
 	}
-	p.about, err = rpc(p, kernels.Describe, &proto.DescribeRequest{})
-	return err
+	return nil
 }
 
 // start starts the process on a thread that lives as long as the process: where the
@@ -213,10 +227,11 @@ func (p *process) close() {
 	// Kill waits until nobody has the plugin's output open. Should the plugin have
 	// left processes behind that do, they are ended with it.
 	t := time.AfterFunc(closeGrace, p.cancel)
+	err := p.sayGoodbye()
 	p.client.Kill()
 	t.Stop()
 	p.cancel()
-	err := p.life.close()
+	err = errors.Join(err, p.life.close())
 	if p.link != nil {
 		err = errors.Join(err, p.link.close())
 	}

@@ -35,6 +35,8 @@ const (
 //
 //	offset  size  word
 //	0       4     number of the latest request, written by the host
+//	4       4     what the request is, a requestKind; written before the number
+//	8       4     length of the request's text, 0 for a call
 //	64      4     number of the latest reply, written by the plugin
 //	128     4     1 while the plugin sleeps on the request
 //	192     4     1 while the host sleeps on the reply
@@ -42,9 +44,11 @@ const (
 //	260     4     length of the reply's text
 //	264     8     nanoseconds that the kernel ran
 //	272     3824  the text, cut if longer
-//	4096    ...   the call record
+//	4096    ...   the call record, or the request's text
 const (
 	offRequest      = 0
+	offKind         = 4
+	offAskLength    = 8
 	offReply        = 64
 	offPluginAsleep = 128
 	offHostAsleep   = 192
@@ -54,6 +58,14 @@ const (
 	offText         = 272
 	offRecord       = 4096
 	controlSize     = 1 << 20
+)
+
+// The kinds of requests. Plugins that speak gRPC get calls only.
+const (
+	requestCall     uint32 = iota // the record of a call
+	requestDescribe               // no text; answered with who the plugin is
+	requestSupports               // kernel=NUMBER and the facts, in lines
+	requestBind                   // kernel=NUMBER, pass=NAME and the facts; answered with handle=NUMBER
 )
 
 // maxRecord bounds a call record, and with it the number of tensors of a call.

@@ -2,19 +2,16 @@ package transport
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"slices"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/core/transport/proto"
 	"github.com/seed98097648/tune/internal/shm"
 )
 
@@ -30,16 +27,12 @@ func (p *process) bind(b binding) (uint32, error) {
 	if h, ok := p.bound[b]; ok {
 		return h, nil
 	}
-	facts, err := json.Marshal(b.facts)
-	if err != nil {
-		return 0, fmt.Errorf("transport: facts %v: %w", b.facts, err)
-	}
-	r, err := rpc(p, p.kernels.Bind, &proto.BindRequest{Kernel: b.kernel, Backward: b.pass == core.Backward, Facts: facts})
+	h, err := request(p, func(ctx context.Context) (uint32, error) { return p.control.bind(ctx, b) })
 	if err != nil {
 		return 0, err
 	}
-	p.bound[b] = r.GetHandle()
-	return r.GetHandle(), nil
+	p.bound[b] = h
+	return h, nil
 }
 
 // forget has the process unmap the regions that were closed since it mapped them.
@@ -75,18 +68,6 @@ func (p *process) share(r *shm.Region, writable bool) error {
 	}
 	p.shared = append(p.shared, r)
 	return nil
-}
-
-// rpc makes one RPC to the process. It may take as long as starting may. A caller that
-// gives up would leave it unclear what the plugin knows, so it cannot.
-func rpc[Q, A any](p *process, f func(context.Context, Q, ...grpc.CallOption) (A, error), q Q) (A, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), p.opts.StartTimeout)
-	defer cancel()
-	a, err := f(ctx, q)
-	if err != nil {
-		err = p.explain(ctx, err)
-	}
-	return a, err
 }
 
 // explain turns the error of a request to the process into its death, or into what

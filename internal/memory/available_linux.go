@@ -2,6 +2,7 @@
 package memory
 
 import (
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -23,6 +24,16 @@ func Available() int64 {
 		return left
 	}
 	return min(free, left)
+}
+
+// OfProcess returns the bytes of memory that a process has: what of its mappings is in
+// memory, shared with others or not, and what of them is in swap.
+func OfProcess(pid int) (int64, error) {
+	path := fmt.Sprintf("/proc/%d/smaps_rollup", pid)
+	if _, err := os.Stat(path); err != nil {
+		return 0, fmt.Errorf("memory of a process: %w", err)
+	}
+	return (field(path, "Rss:") + field(path, "Swap:")) << 10, nil
 }
 
 // field returns the number behind a name in a file of lines, see proc(5); 0 without one.

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/core/kerneltest"
+)
+
+// verify runs "tune kernels verify" on a plugin of the tests and returns its exit code and
+// what it printed.
+func verify(t *testing.T, plugin string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	path, err := exec.LookPath(plugin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "tune", append([]string{"kernels", "verify", path}, args...)...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err = cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+// TestVerifyCatchesPlantedBugs runs the command on executables with one bug each. It must
+// fail and name the case, the pass and the tensor.
+func TestVerifyCatchesPlantedBugs(t *testing.T) {
+	for _, tt := range []struct {
+		plugin string
+		want   []string // expressions, each of which a line must match
+		args   []string
+	}{
+		{"bug_dropped_gradient", []string{`FAILED rms_norm backward dweight, .* random`, `rms_norm float32 dim=`, `error 1, limit `}, nil},
+		{"bug_last_row", []string{`FAILED rms_norm forward y, .* random`, ` T=13 random`}, nil},
+		{"bug_gate_and_up", []string{`FAILED swiglu forward y, .* one token`, `layout=separate`}, nil},
+		{"bug_pairing", []string{`FAILED rope forward q_out`, `FAILED rope backward dk`, `pairing=interleaved`}, nil},
+		{"bug_unwritten", []string{`FAILED swiglu forward y`, `was not written`}, nil},
+		{"bug_stale", []string{`FAILED swiglu forward y`, `was not written by the second of two calls`}, nil},
+		{"bug_past_the_end", []string{`FAILED rms_norm forward y`, `FAILED rms_norm backward dx`, `wrote past the tensor`}, nil},
+		{"bug_race", []string{`FAILED rms_norm backward dweight, .*(same call 50 times|random)`}, nil},
+		{"bug_leak", []string{`FAILED rms_norm, 1 case: memory over 1000 calls`, `the process grows by [0-9]+ bytes with each call`}, nil},
+		{"bug_keeps_data", []string{`FAILED swiglu forward y, .*calls in turn`}, nil},
+		{"bug_counts_calls", []string{`FAILED rope forward q_out, .* the same call 50 times`, `call [0-9]+ of 50: .* other bits`}, nil},
+		{"bug_writes_input", []string{`FAILED swiglu backward dy, .* one token`, `wrote to an input`}, nil},
+		{"bug_borrows_input", []string{`FAILED swiglu forward, 1 case: read-only inputs`, `plugin exited`}, nil},
+		{"bug_bias", []string{`FAILED rope forward q_out, 1 case: 32 stacked layers`, `after [0-9]+ layers: `}, nil},
+		{"bug_truncates", []string{`FAILED swiglu forward y, 1 case: 32 stacked layers`, `is storage rounded to nearest even`}, nil},
+		{"bug_swallows_nan", []string{`FAILED rms_norm backward dx, .*nan and inf`, `not finite in the same places`}, nil},
+		{"bug_idle_expert", []string{`FAILED moe_experts backward ddown, .* one expert for every choice`}, nil},
+		{"bug_dies", []string{`FAILED rms_norm, 3 cases: `, `the process died or was stopped`, `stopped after rms_norm .*, because the process died in 3 cases`}, nil},
+		{"bug_hangs", []string{`FAILED rms_norm backward, 1 case: one token`, `a call took longer than 100ms`, `stopped after rms_norm `}, []string{"--timeout", "100ms"}},
+		{"bug_manifest", []string{`FAILED manifest: the version is ""`, `the summary of swiglu is "two\\nlines"`, `the storage types of swiglu: none is named`}, nil},
+		{"bug_silent", []string{`cannot be used: .*bug_silent: .* it is not a kernel plugin`}, nil},
+	} {
+		t.Run(tt.plugin, func(t *testing.T) {
+			t.Parallel()
+			code, stdout, stderr := verify(t, tt.plugin, append(tt.args, "--quick")...)
+			if code != exitFailed {
+				t.Errorf("exit code %d, want %d; %s", code, exitFailed, stderr)
+			}
+			flat := strings.Join(strings.Fields(stdout), " ") // lines are wrapped
+			for _, want := range tt.want {
+				if !regexp.MustCompile(want).MatchString(flat) {
+					t.Errorf("nothing matches %q in\n%s", want, stdout)
+				}
+			}
+			if !strings.Contains(flat, "FAILED") {
+				t.Errorf("no verdict in\n%s", stdout)
+			}
+		})
+	}
+}
+
+// TestVerifyPassesARightKernel: the same executable without a bug, as text and as JSON.
+func TestVerifyPassesARightKernel(t *testing.T) {
+	code, stdout, stderr := verify(t, "bug_none", "--quick")
+	if code != exitOK || !strings.Contains(stdout, "bug_none: ok, ") || strings.Contains(stdout, "FAILED") {
+		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+	}
+	for line := range strings.Lines(stdout) {
+		if len(line) > columns+1 && strings.Contains(strings.TrimSpace(line), " ") {
+			t.Errorf("line of %d bytes: %s", len(line), line)
+		}
+	}
+	code, stdout, stderr = verify(t, "bug_none", "--quick", "--json")
+	var v verification
+	if err := json.Unmarshal([]byte(stdout), &v); err != nil || code != exitOK {
+		t.Fatalf("exit code %d, %v\n%s%s", code, err, stdout, stderr)
+	}
+	if !v.OK || len(v.Plugins) != 1 || len(v.Plugins[0].Kernels) != 1 {
+		t.Fatalf("%s", stdout)
+	}
+	k := v.Plugins[0].Kernels[0]
+	if k.Kernel.Name != "bug_none" || k.Count(kerneltest.OK) < 30 || k.Count(kerneltest.Failed) != 0 || len(k.Supports) == 0 {
+		t.Errorf("%s", stdout)
+	}
+}

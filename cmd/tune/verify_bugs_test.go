@@ -1,0 +1,284 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/plugins/linked"
+)
+
+// plugins with a planted bug each. The test binary is all of them, by the name under which it is
+// started; TestVerifyCatchesPlantedBugs says what becomes of each.
+func buggyPlugins() map[string]func() {
+	served := map[string]func(){
+		"bug_none": func() {
+			serveBug("bug_none", core.RMSNorm, func(run func() error, _ *core.Call) error { return run() })
+		},
+		"bug_manifest": func() { transport.Serve("bug_manifest", "", described{right(core.SwiGLU)}) },
+		"bug_silent":   func() { fmt.Println("hello") },
+	}
+	for name, b := range plantedBugs() {
+		served[name] = func() { serveBug(name, b.op, b.bug) }
+	}
+	return served
+}
+
+// planted is a bug: what happens around a right call.
+type planted struct {
+	op  core.Op
+	bug func(run func() error, c *core.Call) error
+}
+
+func serveBug(name string, op core.Op, bug func(func() error, *core.Call) error) {
+	transport.Serve(name, "1.0.0", buggy{right(op), bug})
+}
+
+// right is the project's own kernel for an op.
+func right(op core.Op) core.Kernel {
+	all := linked.Kernels()
+	return all[slices.IndexFunc(all, func(k core.Kernel) bool { return k.Info().Op == op })]
+}
+
+// buggy is a right kernel with a bug.
+type buggy struct {
+	core.Kernel
+	bug func(run func() error, c *core.Call) error
+}
+
+func (b buggy) Forward(ctx context.Context, c *core.Call) error {
+	return b.bug(func() error { return b.Kernel.Forward(ctx, c) }, c)
+}
+
+func (b buggy) Backward(ctx context.Context, c *core.Call) error {
+	return b.bug(func() error { return b.Kernel.Backward(ctx, c) }, c)
+}
+
+// described says nonsense about itself.
+type described struct{ core.Kernel }
+
+func (d described) Info() core.Info {
+	i := d.Kernel.Info()
+	i.Summary, i.DTypes = "two\nlines", nil
+	return i
+}
+
+func plantedBugs() map[string]planted {
+	var calls int
+	var kept [][]byte
+	seen := map[string]core.Tensor{}
+	done := map[string]bool{}
+	return map[string]planted{
+		"bug_dropped_gradient": {core.RMSNorm, bugAfter("dweight", func(_ *core.Call, v []float32) { clear(v) })},
+		"bug_last_row": {core.RMSNorm, bugAfter("y", func(c *core.Call, v []float32) {
+			if D := c.Facts.Dim; len(v) > D {
+				copy(v[len(v)-D:], v[len(v)-2*D:])
+			}
+		})},
+		"bug_gate_and_up": {core.SwiGLU, func(run func() error, c *core.Call) error {
+			if c.Facts.Layout == core.Separate && c.Pass == core.Forward {
+				c.In[0], c.In[1] = c.In[1], c.In[0]
+			}
+			return run()
+		}},
+		"bug_pairing": {core.RoPE, func(run func() error, c *core.Call) error {
+			if c.Facts.Pairing == core.Interleaved {
+				defer func(f core.Facts) { c.Facts = f }(c.Facts)
+				c.Facts.Pairing = core.Half
+			}
+			return run()
+		}},
+		// It leaves the last element to whatever is there.
+		"bug_unwritten": {core.SwiGLU, bugUnwritten(func(*core.Call) bool { return true })},
+		// It leaves an output alone that it wrote before, in the same place for the same sizes.
+		"bug_stale": {core.SwiGLU, bugUnwritten(func(c *core.Call) bool {
+			key := fmt.Sprint(c.Facts, c.Pass, c.Tokens())
+			defer func() { done[key] = true }()
+			return done[key]
+		})},
+		"bug_past_the_end": {core.RMSNorm, func(run func() error, c *core.Call) error {
+			err := run()
+			y := c.Out[0].Data
+			*(*byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(y)), len(y))) = 1
+			return err
+		}},
+		"bug_race": {core.RMSNorm, func(run func() error, c *core.Call) error {
+			err := run()
+			if err == nil && c.Pass == core.Backward && !c.Facts.Frozen {
+				racingSum(c)
+			}
+			return err
+		}},
+		"bug_leak": {core.RMSNorm, func(run func() error, c *core.Call) error {
+			kept = append(kept, slices.Clone(c.Output(c.Sig.Out[len(c.Sig.Out)-1].Name).Data)) // the smallest output
+			return run()
+		}},
+		// It keeps the first input that it saw at an address, as if it were a weight.
+		"bug_keeps_data": {core.SwiGLU, func(run func() error, c *core.Call) error {
+			key := fmt.Sprint(c.Facts, c.Pass, c.Tokens(), unsafe.SliceData(c.In[0].Data))
+			if _, ok := seen[key]; !ok {
+				seen[key] = core.NewTensor(c.In[0].DType, c.In[0].Shape...)
+				copy(seen[key].Data, c.In[0].Data)
+			}
+			c.In[0] = seen[key]
+			return run()
+		}},
+		// Its tenth call with many tokens comes out otherwise, by one unit in the last place.
+		"bug_counts_calls": {core.RoPE, bugAfter("q_out", func(c *core.Call, v []float32) {
+			if c.Tokens() > 100 && c.Facts.DType == core.Float32 {
+				if calls++; calls >= 10 {
+					v[0] = math.Nextafter32(v[0], 100)
+				}
+			}
+		})},
+		"bug_writes_input": {core.SwiGLU, func(run func() error, c *core.Call) error {
+			err := run()
+			if c.Pass == core.Backward {
+				c.In[0].Data[0]++
+			}
+			return err
+		}},
+		// It uses an input as scratch memory and puts everything back.
+		"bug_borrows_input": {core.SwiGLU, func(run func() error, c *core.Call) error {
+			b := c.In[0].Data
+			kept := b[0]
+			b[0] = ^kept
+			b[0] = kept
+			return run()
+		}},
+		"bug_bias": {core.RoPE, func(run func() error, c *core.Call) error {
+			err := run()
+			if c.Facts.DType == core.Float32 {
+				for _, x := range c.Out {
+					for i := range x.Float32s() {
+						x.Float32s()[i] *= 1 + 0x1p-22
+					}
+				}
+			}
+			return err
+		}},
+		"bug_truncates": {core.SwiGLU, func(run func() error, c *core.Call) error { return truncated(run, c) }},
+		"bug_swallows_nan": {core.RMSNorm, bugAfter("dx", func(_ *core.Call, v []float32) {
+			for i := range v {
+				if v[i] != v[i] {
+					v[i] = 0
+				}
+			}
+		})},
+		"bug_idle_expert": {core.MoEExperts, bugAfter("ddown", func(c *core.Call, v []float32) {
+			ids, size := c.Input("expert_ids").Int32s(), len(v)/c.Facts.Experts
+			for e := range c.Facts.Experts {
+				if !slices.Contains(ids, int32(e)) {
+					v[e*size] = float32(c.Tokens())
+				}
+			}
+		})},
+		"bug_dies": {core.RMSNorm, func(run func() error, c *core.Call) error {
+			if calls++; calls == 20 {
+				os.Exit(3)
+			}
+			return run()
+		}},
+		"bug_hangs": {core.RMSNorm, func(run func() error, c *core.Call) error {
+			if c.Pass == core.Backward {
+				time.Sleep(time.Hour)
+			}
+			return run()
+		}},
+	}
+}
+
+// bugAfter changes an output that is right.
+func bugAfter(output string, f func(c *core.Call, v []float32)) func(func() error, *core.Call) error {
+	return func(run func() error, c *core.Call) error {
+		err := run()
+		if err != nil || !slices.ContainsFunc(c.Sig.Out, func(a core.Arg) bool { return a.Name == output }) {
+			return err
+		}
+		x := c.Output(output)
+		v := make([]float32, x.Elems())
+		x.Load(v, 0)
+		f(c, v)
+		x.Store(v, 0)
+		return nil
+	}
+}
+
+// bugUnwritten leaves the last element of the first output as it was.
+func bugUnwritten(when func(*core.Call) bool) func(func() error, *core.Call) error {
+	return func(run func() error, c *core.Call) error {
+		x := c.Out[0]
+		last := x.Data[len(x.Data)-x.DType.Size():]
+		before := slices.Clone(last)
+		err := run()
+		if when(c) {
+			copy(last, before)
+		}
+		return err
+	}
+}
+
+// racingSum has two goroutines add to one dweight [D] without a lock. They yield between
+// reading and writing, so that they get into each other's way also where they share a
+// processor.
+func racingSum(c *core.Call) {
+	D, dweight := c.Facts.Dim, c.Output("dweight").Float32s()
+	x, dy := make([]float32, c.Tokens()*D), make([]float32, c.Tokens()*D)
+	c.Input("x").Load(x, 0)
+	c.Input("dy").Load(dy, 0)
+	rstd := c.Input("rstd").Float32s()
+	clear(dweight)
+	var wg sync.WaitGroup
+	for part := range 2 {
+		wg.Go(func() {
+			for t := part; t < c.Tokens(); t += 2 {
+				for i := range dweight {
+					sum := dweight[i] + dy[t*D+i]*x[t*D+i]*rstd[t]
+					if i == t%D {
+						runtime.Gosched()
+					}
+					dweight[i] = sum
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// truncated computes in float32 and cuts the results to bfloat16, as a plain shift does.
+func truncated(run func() error, c *core.Call) error {
+	if c.Facts.DType != core.BFloat16 {
+		return run()
+	}
+	wide := c.Facts
+	wide.DType = core.Float32
+	other, err := core.NewCall(c.Op, c.Pass, wide)
+	if err != nil {
+		return err
+	}
+	widen := func(to, from []core.Tensor) {
+		for i, x := range from {
+			to[i] = core.NewTensor(core.Float32, x.Shape...)
+			x.Load(to[i].Float32s(), 0)
+		}
+	}
+	widen(other.In, c.In)
+	widen(other.Out, c.Out)
+	if err := core.Run(context.Background(), right(c.Op), other); err != nil {
+		return err
+	}
+	for i, x := range c.Out {
+		for j, v := range other.Out[i].Float32s() {
+			x.Uint16s()[j] = uint16(math.Float32bits(v) >> 16)
+		}
+	}
+	return nil
+}

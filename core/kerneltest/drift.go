@@ -1,0 +1,334 @@
+package kerneltest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/reference"
+)
+
+// layers is the height of a stack.
+const layers = 32
+
+// hopeless is a limit beyond which a comparison says nothing.
+const hopeless = 0.25
+
+// errHopeless ends a pass over the layers; Result.Reason says why.
+var errHopeless = errors.New("rounding alone is too far off")
+
+// links says which outputs of a layer are which inputs of the next, nil if they do not
+// fit, and whether the next layer gets the sum of the input and the output: without it,
+// experts on top of each other square their input's scale, and its errors, each time.
+func links(op core.Op, f core.Facts) (next map[string]string, residual bool) {
+	switch op {
+	case core.RMSNorm:
+		return map[string]string{"y": "x"}, false
+	case core.AddRMSNorm:
+		return map[string]string{"y": "x", "h": "residual"}, false
+	case core.SwiGLU:
+		if f.Layout == core.Separate {
+			return map[string]string{"y": "up"}, false
+		}
+	case core.RoPE:
+		return map[string]string{"q_out": "q", "k_out": "k"}, false
+	case core.MoEExperts:
+		return map[string]string{"y": "x"}, true
+	case core.Attention:
+		return map[string]string{"y": "q"}, false
+	}
+	return nil, false
+}
+
+// stack is a kernel applied many times, each time to what it gave before.
+type stack struct {
+	kernel          core.Kernel
+	facts           core.Facts
+	inputs, outputs *memory
+	layers          []*inputs
+	calls           []*core.Call         // forward
+	grads           map[string][]float64 // with respect to the linked inputs of the last layer run
+}
+
+// limitAfter is limit after so many layers. What limit allows in float32 beyond the
+// reference's rounding, each layer may add on its own; such errors add up with the root
+// of their number, and those that all lean to one side do so with the number itself.
+func limitAfter(f core.Facts, rounding float64, height int) float64 {
+	if f.DType == core.Float32 {
+		return limit(f, rounding) + (math.Sqrt(float64(height))-1)*floor32*epsilon(core.Float32)
+	}
+	return limit(f, rounding)
+}
+
+// stacked finds errors that are small in one call and add up: it stacks layers of the op,
+// each with weights of its own, runs them forward and backward in three ways, and
+// compares every output of every layer with the stack in float64. The limit comes from the
+// stack of the reference in float32; where that says nothing any more, the stack ends.
+// Between layers, activations and gradients are scaled by powers of two, so that they
+// neither vanish nor overflow.
+func stacked(ctx context.Context, k core.Kernel, f core.Facts) Result {
+	c := specialCase(k, f, fmt.Sprintf("%d stacked layers", layers), 16)
+	r := newResult(c)
+	next, residual := links(c.Op, f)
+	if next == nil {
+		r.skip("the outputs of %s are not inputs of it", c.Op)
+		return r
+	}
+	m := newMemory(k)
+	defer m.free()
+	exact := f
+	exact.DType = core.Float64
+	if f.WeightDType != core.InvalidDType {
+		exact.WeightDType = core.Float64
+	}
+	plain := &memory{Memory: heap{}}
+	d := &drift{Case: c, next: next, residual: residual, result: &r, stacks: [3]*stack{
+		{kernel: k, facts: f, inputs: m, outputs: m},
+		{kernel: reference.Single(c.Op), facts: f, inputs: plain, outputs: plain},
+		{kernel: reference.Kernel(c.Op), facts: exact, inputs: plain, outputs: plain}}}
+	err := d.forward(ctx)
+	for l := len(d.scales) - 1; l >= 0 && err == nil && len(passes(k)) == 2; l-- {
+		err = d.backward(ctx, l, len(d.scales)-l)
+	}
+	if errors.Is(err, errHopeless) {
+		err = nil
+	}
+	if err != nil {
+		r.fail(Violation{Text: err.Error(), err: err})
+	}
+	return r
+}
+
+// drift is the comparison of three stacks: of the kernel, of the reference in float32,
+// and of the reference in float64.
+type drift struct {
+	Case
+	next     map[string]string
+	residual bool
+	scales   []float64 // of what goes from each layer to the next
+	result   *Result
+	stacks   [3]*stack
+}
+
+func (d *drift) forward(ctx context.Context) error {
+	for l := range layers {
+		base := d.Case
+		base.Seed, base.Edit = uint64(l+1), narrow(d.Facts.Offset)
+		data, err := newInputs(base, &memory{Memory: heap{}}, true)
+		if err != nil {
+			return err
+		}
+		for _, s := range d.stacks {
+			if err := d.layer(ctx, s, data); err != nil {
+				return fmt.Errorf("layer %d: %w", l+1, err)
+			}
+		}
+		if err := d.compare(core.Forward, l+1, [3]*core.Call{d.stacks[0].calls[l], d.stacks[1].calls[l], d.stacks[2].calls[l]}); err != nil {
+			break // the layers so far can go backward
+		}
+		for out, into := range d.next {
+			d.scales = append(d.scales, powerOfTwo(d.stacks[2].value(l, out, into, d.residual)))
+			break // the outputs of one layer get one scale
+		}
+	}
+	return nil
+}
+
+// layer adds a layer to a stack, with the weights of data and, except for the first, what
+// the layer below gives, and runs it.
+func (d *drift) layer(ctx context.Context, s *stack, data *inputs) error {
+	c := data.Case
+	c.Facts, c.Edit = s.facts, nil
+	in, err := newInputs(c, s.inputs, true)
+	if err != nil {
+		return err
+	}
+	for i, x := range in.tensors {
+		if x.DType == data.tensors[i].DType {
+			copy(x.Data, data.tensors[i].Data)
+		} else {
+			put(x.Tensor, values(data.tensors[i].Tensor), 1)
+		}
+	}
+	if l := len(s.layers) - 1; l >= 0 {
+		for out, into := range d.next {
+			put(in.byName[into][0], s.value(l, out, into, d.residual), d.scales[l])
+		}
+	}
+	call, _, err := in.call(core.Forward, s.outputs)
+	if err == nil {
+		err = runPoisoned(ctx, s.kernel, call, poisons[0])
+	}
+	if err != nil {
+		return err
+	}
+	s.layers, s.calls = append(s.layers, in), append(s.calls, call)
+	return in.save(call)
+}
+
+// value is what a layer passes on: an output, or its sum with the input.
+func (s *stack) value(l int, out, into string, residual bool) []float64 {
+	v := values(s.calls[l].Output(out))
+	if residual {
+		for i, x := range values(s.layers[l].byName[into][0]) {
+			v[i] += x
+		}
+	}
+	return v
+}
+
+// backward runs layer l backward in all stacks, as the one at that height from the top.
+// The first has random upstream gradients; the others have those with respect to the
+// inputs of the layer above.
+func (d *drift) backward(ctx context.Context, l, height int) error {
+	scale := 1.0
+	if height > 1 {
+		for _, into := range d.next {
+			scale = powerOfTwo(d.stacks[2].grads[into])
+			break
+		}
+	}
+	var calls [3]*core.Call
+	for i, s := range d.stacks {
+		in := s.layers[l]
+		if height > 1 {
+			for out, into := range d.next {
+				put(in.byName["d"+out][0], s.grads[into], scale)
+			}
+		}
+		call, _, err := in.call(core.Backward, s.outputs)
+		if err == nil {
+			err = runPoisoned(ctx, s.kernel, call, poisons[0])
+		}
+		if err != nil {
+			return fmt.Errorf("layer %d: %w", l+1, err)
+		}
+		s.grads = map[string][]float64{}
+		for out, into := range d.next {
+			g := values(gradient(call, into))
+			if d.residual {
+				for j, v := range values(in.byName["d"+out][0]) {
+					g[j] += v
+				}
+			}
+			s.grads[into] = g
+		}
+		calls[i] = call
+	}
+	return d.compare(core.Backward, height, calls)
+}
+
+// gradient returns the output of a backward call that belongs to an input.
+func gradient(c *core.Call, input string) core.Tensor {
+	for i, a := range c.Sig.Out {
+		if a.Name == "d"+input || a.Also == input {
+			return c.Out[i]
+		}
+	}
+	return core.Tensor{}
+}
+
+// compare compares the outputs of one layer after so many. The first failure of a tensor
+// is enough: the layers after it inherit it.
+func (d *drift) compare(pass core.Pass, height int, calls [3]*core.Call) error {
+	for i, a := range calls[2].Sig.Out {
+		if a.Count != 1 || a.DType == core.Int32 || d.failed(pass, a.Name) {
+			continue
+		}
+		got, single, want := calls[0].Out[i], calls[1].Out[i], calls[2].Out[i]
+		sep := apart(got, want, single)
+		limit := limitAfter(d.Facts, sep.rounding.relative(), height)
+		if limit > hopeless || sep.rounding.mismatch {
+			d.result.Reason = fmt.Sprintf("%s in %s compared over %d layers only: after %d, rounding alone is off by %.2g",
+				pass, d.Facts.DType, height-1, height, sep.rounding.relative())
+			return errHopeless
+		}
+		share, err := sep.judge(limit)
+		d.result.Share = max(d.result.Share, share)
+		if err == nil {
+			err = leans(d.Facts, got, want, single)
+		}
+		if err != nil {
+			d.result.fail(violation(pass, a.Name, fmt.Errorf("after %d layers: %w", height, err)))
+		}
+	}
+	return nil
+}
+
+func (d *drift) failed(pass core.Pass, name string) bool {
+	return slices.ContainsFunc(d.result.Violations, func(v Violation) bool { return v.Pass == pass && v.Tensor == name })
+}
+
+// leans finds half precision that is not rounded to nearest: one such step is within what
+// is allowed, but all are to the same side. The limit is the distance between two numbers
+// of the storage type for all layers together; truncation leans by half of that in each.
+func leans(f core.Facts, got, want, single core.Tensor) error {
+	if f.DType == core.Float32 || got.DType != f.DType {
+		return nil
+	}
+	lean := func(x core.Tensor) float64 {
+		diff, sum, w := 0.0, 0.0, values(want)
+		for i, v := range values(x) {
+			diff += math.Copysign(1, w[i]) * (v - w[i])
+			sum += math.Abs(w[i])
+		}
+		return diff / max(sum, math.SmallestNonzeroFloat64)
+	}
+	l, max := lean(got), epsilon(f.DType)+spread*math.Abs(lean(single))
+	if !(math.Abs(l) <= max) {
+		return fmt.Errorf("%w: all elements lean by %.3g of their size to one side, limit %.3g; is storage rounded to nearest even?", core.ErrWrongResult, l, max)
+	}
+	return nil
+}
+
+// narrow brings what multiplies an activation near 1, so that after many layers the
+// largest element is not alone, and what experts add to it near 0, so that their errors
+// do not square.
+func narrow(offset int) func(map[string][]core.Tensor) {
+	return func(in map[string][]core.Tensor) {
+		for name, tensors := range in {
+			if name != "weight" && name != "gate" && name != "down" || name == "gate" && in["down"] != nil {
+				continue
+			}
+			around := map[string]float64{"weight": float64(1 - offset), "gate": 1}[name]
+			for _, x := range tensors {
+				v := values(x)
+				for i := range v {
+					v[i] = around + (v[i]-around)/8
+				}
+				put(x, v, 1)
+			}
+		}
+	}
+}
+
+// put stores v times a scale.
+func put(x core.Tensor, v []float64, scale float64) {
+	if x.DType == core.Float64 {
+		for i, e := range v {
+			x.Float64s()[i] = e * scale
+		}
+		return
+	}
+	single := make([]float32, len(v))
+	for i, e := range v {
+		single[i] = float32(e * scale)
+	}
+	x.Store(single, 0)
+}
+
+// powerOfTwo returns the factor that brings the root mean square of v near 1.
+func powerOfTwo(v []float64) float64 {
+	sum := 0.0
+	for _, e := range v {
+		sum += e * e
+	}
+	rms := math.Sqrt(sum / float64(max(len(v), 1)))
+	if rms == 0 || !isFinite(rms) {
+		return 1
+	}
+	return math.Exp2(-math.Round(math.Log2(rms)))
+}

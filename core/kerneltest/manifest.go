@@ -1,0 +1,86 @@
+package kerneltest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed98097648/tune/core"
+)
+
+// CheckManifest returns what is wrong with what a plugin says about itself: a name that
+// --kernels can take, a version, and for each kernel the plugin's name, an op of the
+// contract that no other kernel of it has, a summary of one line and storage types.
+func CheckManifest(m core.Manifest) []Violation {
+	var all []Violation
+	say := func(format string, args ...any) { all = append(all, Violation{Text: fmt.Sprintf(format, args...)}) }
+	switch {
+	case m.Name == "" || strings.ContainsAny(m.Name, " ,\t\n") || strings.HasPrefix(m.Name, "-"):
+		say("the name is %q; a name has no blanks or commas and no leading dash", m.Name)
+	case slices.Contains([]string{"auto", "all", "none"}, m.Name):
+		say("the name is %q, which --kernels reserves", m.Name)
+	}
+	if m.Version == "" || strings.ContainsAny(m.Version, " \t\n") {
+		say("the version is %q; a version has no blanks and is not empty", m.Version)
+	}
+	if len(m.Kernels) == 0 {
+		say("it offers no kernel")
+	}
+	seen := map[core.Op]bool{}
+	for _, k := range m.Kernels {
+		if !slices.Contains(core.Ops(), k.Op) {
+			say("it offers %q, which is no op of the contract; known: %v", k.Op, core.Ops())
+		}
+		if seen[k.Op] {
+			say("it offers %s twice", k.Op)
+		}
+		seen[k.Op] = true
+		if k.Name != m.Name {
+			say("its kernel for %s is called %q; a plugin's kernels carry its name, %s", k.Op, k.Name, m.Name)
+		}
+		if k.Summary == "" || strings.ContainsAny(k.Summary, "\r\n") {
+			say("the summary of %s is %q; it must be one line", k.Op, k.Summary)
+		}
+		if err := checkDTypes(k.DTypes); err != nil {
+			say("the storage types of %s: %v", k.Op, err)
+		}
+	}
+	return all
+}
+
+func checkDTypes(dtypes []core.DType) error {
+	if len(dtypes) == 0 {
+		return fmt.Errorf("none is named")
+	}
+	for i, d := range dtypes {
+		if !slices.Contains([]core.DType{core.Float32, core.BFloat16, core.Float16, core.Float64}, d) {
+			return fmt.Errorf("%s is not floating-point", d)
+		}
+		if slices.Contains(dtypes[:i], d) {
+			return fmt.Errorf("%s is named twice", d)
+		}
+	}
+	return nil
+}
+
+// checkClaims compares the storage types that a kernel names with those of the cases that
+// it supports: what it names and no case has would go unchecked.
+func checkClaims(info core.Info, results []Result) []Violation {
+	ran := map[core.DType]bool{}
+	for _, r := range results {
+		ran[r.Facts.DType] = ran[r.Facts.DType] || r.Status != Skipped
+	}
+	var all []Violation
+	for _, d := range storage() {
+		switch named := slices.Contains(info.DTypes, d); {
+		case named && !ran[d]:
+			all = append(all, Violation{Text: fmt.Sprintf("names %s as a storage type but supports no case in it, so nothing was checked", d)})
+		case !named && ran[d]:
+			all = append(all, Violation{Text: fmt.Sprintf("supports cases in %s, which it does not name as a storage type", d)})
+		}
+	}
+	return all
+}
+
+// storage are the types that a model's tensors can have.
+func storage() []core.DType { return []core.DType{core.Float32, core.BFloat16, core.Float16} }

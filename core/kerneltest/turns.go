@@ -1,0 +1,184 @@
+package kerneltest
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/seed98097648/tune/core"
+)
+
+// turn is a case with what the reference gives for its passes.
+type turn struct {
+	in    *inputs
+	want  map[core.Pass]expected
+	calls map[core.Pass]*core.Call // with outputs in the kernel's memory
+}
+
+func newTurn(ctx context.Context, k core.Kernel, c Case, inputs, outputs *memory) (t turn, err error) {
+	t = turn{want: map[core.Pass]expected{}, calls: map[core.Pass]*core.Call{}}
+	if t.in, err = newInputs(c, inputs, false); err != nil {
+		return t, err
+	}
+	for _, pass := range passes(k) {
+		if t.want[pass], err = t.in.expect(ctx, pass); err != nil {
+			return t, err
+		}
+		if t.calls[pass], _, err = t.in.call(pass, outputs); err != nil {
+			return t, err
+		}
+	}
+	return t, nil
+}
+
+// data returns copies of all inputs, in the order of load.
+func (t turn) data() [][]byte {
+	var all [][]byte
+	for _, x := range t.in.tensors {
+		all = append(all, append([]byte(nil), x.Data...))
+	}
+	return all
+}
+
+func (t turn) load(data [][]byte) {
+	for i, x := range t.in.tensors {
+		copy(x.Data, data[i])
+	}
+}
+
+// run runs all passes and compares them with what is wanted or, bit by bit, with what
+// they gave before, if that is not nil. It returns what they gave now.
+func (t turn) run(ctx context.Context, k core.Kernel, want map[core.Pass]expected, before map[string]core.Tensor, poison byte, r *Result) map[string]core.Tensor {
+	now := map[string]core.Tensor{}
+	for _, pass := range passes(k) {
+		c := t.calls[pass]
+		if err := runPoisoned(ctx, k, c, poison); err != nil {
+			r.fail(violation(pass, "", err))
+			return now
+		}
+		for i, name := range names(c.Sig.Out) {
+			x := core.NewTensor(c.Out[i].DType, c.Out[i].Shape...)
+			copy(x.Data, c.Out[i].Data)
+			key := pass.String() + name
+			share, err := 0.0, error(nil)
+			if was, ok := before[key]; ok {
+				err = sameBits(was, x)
+			} else {
+				share, err = want[pass].compare(i, x)
+			}
+			r.Share = max(r.Share, share)
+			if err != nil {
+				r.fail(violation(pass, name, err))
+			}
+			now[key] = x
+		}
+	}
+	return now
+}
+
+// inTurn finds results that depend on earlier calls, such as those of a kernel that keeps
+// what it once computed: it runs a call, the same with other data in the same memory, the
+// first again, one with fewer tokens, and the first again.
+func inTurn(ctx context.Context, k core.Kernel, f core.Facts) Result {
+	c := specialCase(k, f, "calls in turn", 13)
+	r := newResult(c)
+	m := newMemory(k)
+	defer m.free()
+	other, short := c, c
+	other.Seed, short.Seed, short.Tokens = c.Seed+1, c.Seed+2, 5
+	var turns [3]turn
+	for i, c := range []Case{c, other, short} {
+		from := m
+		if i == 1 {
+			from = &memory{Memory: heap{}} // its data is copied over the first's
+		}
+		var err error
+		if turns[i], err = newTurn(ctx, k, c, from, m); err != nil {
+			r.fail(Violation{Text: err.Error(), err: err})
+			return r
+		}
+	}
+	a, b := turns[0], turns[1]
+	original := a.data()
+	var first map[string]core.Tensor
+	for i, step := range []struct {
+		when   string
+		turn   turn
+		data   [][]byte
+		want   map[core.Pass]expected
+		before bool
+	}{
+		{"in the first call", a, original, a.want, false},
+		{"after a call with other data in the same memory", a, b.data(), b.want, false},
+		{"after another, with the data of the first call", a, original, a.want, true},
+		{"after calls with more tokens", turns[2], turns[2].data(), turns[2].want, false},
+		{"after a call with fewer tokens", a, original, a.want, true},
+	} {
+		step.turn.load(step.data)
+		var before map[string]core.Tensor
+		if step.before {
+			before = first
+		}
+		now := step.turn.run(ctx, k, step.want, before, poisons[i%2], &r)
+		if i == 0 {
+			first = now
+		}
+		if r.Status == Failed {
+			for j := range r.Violations {
+				r.Violations[j].Text = step.when + ": " + r.Violations[j].Text
+			}
+			return r
+		}
+	}
+	return r
+}
+
+// repeated runs one call many times, on enough tokens that a kernel will use all its
+// threads, and wants the same bits every time. It finds a race only if that shows: a
+// result that goes wrong in one of n runs is missed by m runs with a chance of (1-1/n)^m.
+func repeated(ctx context.Context, k core.Kernel, f core.Facts, times int) Result {
+	r := newResult(specialCase(k, f, fmt.Sprintf("the same call %d times", times), 512))
+	m := newMemory(k)
+	defer m.free()
+	c := specialCase(k, f, r.Kind, r.Tokens)
+	t, err := newTurn(ctx, k, c, m, m)
+	if err != nil {
+		r.fail(Violation{Text: err.Error(), err: err})
+		return r
+	}
+	var first map[string]core.Tensor
+	for i := range times {
+		now := t.run(ctx, k, t.want, first, poisons[i%2], &r)
+		if r.Status == Failed {
+			for j := range r.Violations {
+				r.Violations[j].Text = fmt.Sprintf("call %d of %d: %s", i+1, times, r.Violations[j].Text)
+			}
+			return r
+		}
+		if i == 0 {
+			first = now
+		}
+	}
+	return r
+}
+
+// readOnly is a case whose inputs lie in memory that the kernel cannot write, as those of
+// a training run do: one that uses them as scratch and restores them is found here only.
+func readOnly(ctx context.Context, k core.Kernel, f core.Facts, inputs core.Memory) Result {
+	c := specialCase(k, f, "read-only inputs", 13)
+	if inputs == nil {
+		r := newResult(c)
+		r.skip("there is no such memory for a kernel in this process")
+		return r
+	}
+	return result(ctx, k, c, inputs)
+}
+
+// specialCase is a case on random data that CasesFor does not have.
+func specialCase(k core.Kernel, f core.Facts, kind string, tokens int) Case {
+	op := k.Info().Op
+	c := Case{Name: fmt.Sprintf("%s %v T=%d %s", op, f, tokens, kind), Kind: kind, Op: op, Facts: f, Tokens: tokens, Seed: uint64(tokens)}
+	if op == core.RoPE {
+		c.Positions = 11
+	}
+	return c
+}

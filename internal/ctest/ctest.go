@@ -1,0 +1,37 @@
+// Package ctest builds plugins in C for tests that run them for real, where there is a
+// C compiler.
+package ctest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/seed98097648/tune/internal/testdata"
+)
+
+// library is the folder with the plugin's side of the protocol, in C.
+const library = "examples/c_kernel"
+
+// Compile builds a plugin from a source file, named from the root of the module, and
+// tune_plugin.c into the executable out. It skips the test where the host would refuse
+// the plugin, having no doorbell, and where there is no C compiler named cc.
+func Compile(t testing.TB, out, source string) {
+	t.Helper()
+	if runtime.GOOS != "linux" || os.Getenv("TUNE_TRANSPORT") == "portable" {
+		t.Skip("the portable transport has no doorbell, without which plugins in C are refused")
+	}
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("there is no C compiler (cc), so the plugin in C is not tested; install one, such as Debian's gcc")
+	}
+	root := testdata.Root(t)
+	lib := filepath.Join(root, library)
+	cmd := exec.Command(cc, "-std=c11", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-I", lib, "-o", out,
+		filepath.Join(root, source), filepath.Join(lib, "tune_plugin.c"), "-lm", "-lpthread")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", cmd.Args, err, text)
+	}
+}
