@@ -162,15 +162,12 @@ func (r *recorder) onStep(s Step) {
 
 // ask tells what has happened to a kernel since it was asked last.
 func (r *recorder) ask(h *health) {
-	now := h.Health()
-	i := journal.Incident{Step: r.state.Step, Kernel: h.info.Name, Op: h.info.Op, Deaths: now.Deaths - h.was.Deaths,
-		Repeats: now.Repeats - h.was.Repeats, Fallbacks: now.Fallbacks - h.was.Fallbacks}
-	h.was = now
-	if i.Deaths+i.Repeats+i.Fallbacks == 0 {
+	now, was := h.Health(), h.was
+	if h.was = now; now.Deaths == was.Deaths && now.Repeats == was.Repeats && now.Fallbacks == was.Fallbacks {
 		return
 	}
-	i.Time, i.Error = time.Now(), now.LastError
-	r.send(&i)
+	r.send(&journal.Incident{Time: time.Now(), Step: r.state.Step, Kernel: h.info.Name, Op: h.info.Op, Deaths: now.Deaths - was.Deaths,
+		Repeats: now.Repeats - was.Repeats, Fallbacks: now.Fallbacks - was.Fallbacks, Error: now.LastError})
 }
 
 // tellTimes tells how long each operation took so far.
