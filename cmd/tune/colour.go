@@ -2,7 +2,10 @@ package main
 
 import (
 	"io"
+	"os"
 	"strings"
+
+	"golang.org/x/term"
 )
 
 // palette colours words on a terminal, and leaves them as they are elsewhere.
@@ -46,6 +49,11 @@ func (p palette) actions(text string) string {
 		b.WriteString(line)
 	}
 	return b.String()
+}
+
+func onTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // wrapped breaks a line at spaces so that it fits a terminal where that is possible. What

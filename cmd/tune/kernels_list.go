@@ -99,7 +99,11 @@ func (l listing) print(a *app) {
 		if i == 0 {
 			fmt.Fprintln(a.stdout, "\n"+p.bad("cannot be used:"))
 		}
-		fmt.Fprintf(a.stdout, "  %s\n%s\n", short(b.Path), wrapped("    "+b.Reason, "    "))
+		reason := "    " + b.Reason
+		if onTerminal(a.stdout) { // elsewhere, it is for programs too
+			reason = wrapped(reason, "    ")
+		}
+		fmt.Fprintf(a.stdout, "  %s\n%s\n", short(b.Path), reason)
 	}
 }
 
