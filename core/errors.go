@@ -21,6 +21,9 @@ var (
 	ErrDuplicate = errors.New("duplicate kernel name")
 	// ErrIncompatible: a plugin speaks another protocol, or another version of it.
 	ErrIncompatible = errors.New("incompatible plugin")
+	// ErrUntrusted: a plugin's file may not be started: its lock does not allow it, or
+	// somebody else could have written it.
+	ErrUntrusted = errors.New("untrusted plugin")
 	// ErrPluginExited: the plugin's process died or was stopped after a deadline.
 	ErrPluginExited = errors.New("plugin exited")
 	// ErrCompiled: the model's graph exists already, so its sites are fixed.

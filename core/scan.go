@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"unicode"
 )
 
 // ScanAllKernels starts every executable in the folders and asks it who it is; a file
@@ -129,6 +130,10 @@ func validateManifest(m Manifest) error {
 	}
 	seen := map[Op]bool{}
 	for _, k := range m.Kernels {
+		// They are shown on terminals, which obey control characters.
+		if strings.ContainsFunc(m.Name+m.Version+string(k.Op)+k.Summary, unicode.IsControl) {
+			return fmt.Errorf("%w: %s describes itself with control characters; a name, a version and a summary are one line of text", ErrIncompatible, m.Path)
+		}
 		if k.Name != m.Name {
 			return fmt.Errorf("%w: plugin %s offers a kernel named %q; a plugin's kernels carry its name", ErrIncompatible, m.Name, k.Name)
 		}

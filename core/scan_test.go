@@ -179,6 +179,7 @@ func TestScanRefusesBadManifests(t *testing.T) {
 		"a,b":           "no blanks or commas",
 		"-dash":         "no leading dash",
 		"auto":          "reserves",
+		"clear\x1b[2J":  "control characters",
 		"empty":         "offers no kernels",
 		"liar":          `offers a kernel named "somebody_else"`,
 		"same op twice": "offers rms_norm twice",

@@ -129,7 +129,7 @@ func TestWritingOutsideKillsThePluginAndNotTheRun(t *testing.T) {
 	t.Setenv("VANDAL", flag)
 	mem := plugintest.Memory(t)
 	scan := func() *core.Registry {
-		reg, err := core.ScanAllKernels(t.Context(), []string{dir}, transport.Options{CacheDir: "off"}.Open)
+		reg, err := core.ScanAllKernels(t.Context(), []string{dir}, transport.Options{CacheDir: "off", Env: []string{"VANDAL"}}.Open)
 		if err != nil {
 			t.Fatal(err)
 		}

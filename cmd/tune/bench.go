@@ -32,7 +32,7 @@ type benchFlags struct {
 	seqGiven          bool
 	checkpointing     bool
 	kernels           []string
-	dir               string
+	plugins           pluginFlags
 
 	json, gobench, html string // files to write
 }
@@ -66,7 +66,7 @@ func (b *benchFlags) add(f *pflag.FlagSet) {
 	f.IntVar(&b.threads, "threads", 0, "`THREADS` to compute with; 0 for all cores")
 	f.BoolVar(&b.checkpointing, "gradient-checkpointing", false, "compute each layer's activations again for the backward pass, as tune train does")
 	f.StringSliceVar(&b.kernels, "kernels", []string{"none", "auto"}, "the `VARIANTS`: selections of kernels, separated by commas; -name belongs to the one before it, as in none,auto,-npu_fused_rope; linked:SELECTION takes this program's own kernels, without processes")
-	f.StringVar(&b.dir, "plugin-dir", "", pluginDirUsage)
+	b.plugins.add(f)
 	f.StringVar(&b.json, "json", "", "also write the result to this `FILE`; - for standard output, in place of the table")
 	f.StringVar(&b.gobench, "gobench", "", "also write each step to this `FILE` in the Go benchmark format, for benchstat; - as above")
 	f.StringVar(&b.html, "html", "", "also write a page with charts to this `FILE`, which needs nothing else; - as above")
@@ -138,7 +138,7 @@ func (a *app) bench(ctx context.Context, b *benchFlags) (err error) {
 	defer closing(mem, &err)
 	o.Memory = mem
 	// All variants share the plugins; none of them alone needs any.
-	k := kernelFlags{kernels: "none", dir: b.dir}
+	k := kernelFlags{kernels: "none", plugins: b.plugins}
 	if slices.ContainsFunc(b.kernels, needsPlugins) {
 		k.kernels = "all"
 	}

@@ -164,6 +164,7 @@ var valueKinds = map[string]string{
 	"int":     "a whole number",
 	"uint64":  "a whole number, not negative",
 	"float64": "a number",
+	"size":    "a size such as 512MiB or 2GiB",
 }
 
 func (c *Command) flagNames() []string {

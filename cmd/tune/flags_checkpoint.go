@@ -111,10 +111,7 @@ func hasCheckpoints(dir string) bool {
 // resumeCommand is what goes on from the newest checkpoint of a run.
 func (a *app) resumeCommand() string {
 	command := fmt.Sprintf("%s --resume --out %s", invocation(), quoted(filepath.Dir(a.checkpoint)))
-	if a.pluginDir != "" {
-		command += " --plugin-dir " + quoted(a.pluginDir)
-	}
-	return command
+	return command + a.pluginFlags
 }
 
 // quoted is a word for a shell.

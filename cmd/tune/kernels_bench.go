@@ -35,7 +35,7 @@ type kernelsBenchFlags struct {
 	rounds, threads int
 	boundary        bool
 	calls           int
-	dir             string
+	plugins         pluginFlags
 	json, gobench   string
 }
 
@@ -65,7 +65,7 @@ func (b *kernelsBenchFlags) add(f *pflag.FlagSet) {
 	f.IntVar(&b.threads, "threads", 0, "`THREADS` to compute with; 0 for all cores")
 	f.BoolVar(&b.boundary, "boundary", false, "measure what the boundary between processes costs")
 	f.IntVar(&b.calls, "calls", 10000, "`CALLS` of each round trip, with --boundary")
-	f.StringVar(&b.dir, "plugin-dir", "", pluginDirUsage)
+	b.plugins.add(f)
 	f.StringVar(&b.json, "json", "", "also write the result to this `FILE`; - for standard output, in place of the table")
 	f.StringVar(&b.gobench, "gobench", "", "also write every round to this `FILE` in the format of Go benchmarks, for benchstat")
 }
@@ -142,7 +142,7 @@ func (a *app) benchKernels(ctx context.Context, b *kernelsBenchFlags, names []st
 		return err
 	}
 	defer closing(reg, &err)
-	kernels, err := namedKernels(reg, names)
+	kernels, err := namedKernels(reg, names, &b.plugins)
 	if err != nil {
 		return err
 	}
@@ -174,11 +174,11 @@ func (a *app) noteWhat(what string) { a.note("%s", what) }
 
 // measured opens the plugins such that a call that does not reach them is an error.
 func (a *app) measured(ctx context.Context, b *kernelsBenchFlags, portable bool) (*core.Registry, error) {
-	return a.scan(ctx, b.dir, transport.Options{Threads: b.threads, Strict: true, Portable: portable})
+	return b.plugins.scan(ctx, a, transport.Options{Threads: b.threads, Strict: true, Portable: portable})
 }
 
 // namedKernels returns the kernels of those names, or all.
-func namedKernels(reg *core.Registry, names []string) ([]core.Kernel, error) {
+func namedKernels(reg *core.Registry, names []string, p *pluginFlags) ([]core.Kernel, error) {
 	if len(names) == 0 {
 		names = reg.Names()
 	}
@@ -192,7 +192,7 @@ func namedKernels(reg *core.Registry, names []string) ([]core.Kernel, error) {
 		}
 		kernels, err := reg.Lookup(name)
 		if err != nil {
-			return nil, err
+			return nil, p.missing(name, err)
 		}
 		all = append(all, kernels...)
 	}

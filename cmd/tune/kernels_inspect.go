@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -12,28 +14,31 @@ import (
 )
 
 const kernelsInspectLong = `Show what a plugin says about itself, and which uses of its ops it supports:
-each kernel is asked about every kind of use that this program knows.`
+each kernel is asked about every kind of use that this program knows. And show
+what the plugin gets from this program: nothing that it says changes that.
+docs/security.md tells what it means.`
 
 func (a *app) kernelsInspectCommand() *Command {
 	c := &Command{Name: "kernels inspect", Usage: "NAME [FLAGS]", Short: "show one plugin: who it is and what it supports", Long: kernelsInspectLong,
 		Examples: "tune kernels inspect npu_fused_rope\n"}
-	var dir string
+	var p pluginFlags
 	var asJSON bool
-	addListing(c.Group("Flags"), &dir, &asJSON)
+	addListing(c.Group("Flags"), &p, &asJSON)
 	c.finish()
 	c.Run = func(ctx context.Context, args []string) (err error) {
 		if len(args) != 1 {
 			return c.usagef("inspect takes one name; \"tune kernels list\" shows them")
 		}
-		reg, err := a.scan(ctx, dir, transport.Options{})
+		reg, err := p.scan(ctx, a, transport.Options{})
 		if err != nil {
 			return err
 		}
 		defer closing(reg, &err)
 		i, err := inspect(reg, args[0])
 		if err != nil {
-			return err
+			return p.missing(args[0], err)
 		}
+		i.Rights = p.rights()
 		if asJSON {
 			return a.writeJSON(i)
 		}
@@ -47,6 +52,45 @@ func (a *app) kernelsInspectCommand() *Command {
 type inspection struct {
 	core.Manifest
 	Supports []support `json:"supports"`
+	Rights   rights    `json:"rights"`
+}
+
+// rights are what the process of every plugin gets. A plugin cannot ask for more.
+type rights struct {
+	Reads       string   `json:"reads"`
+	Writes      string   `json:"writes"`
+	Environment []string `json:"environment"`          // names; those that end in * are beginnings
+	MaxMemory   int64    `json:"max_memory,omitempty"` // in bytes
+	MaxCPUs     int      `json:"max_cpus,omitempty"`
+	Lock        string   `json:"lock,omitempty"` // the file that allows it to be started
+}
+
+// rights returns what the flags give to plugins.
+func (p *pluginFlags) rights() rights {
+	r := rights{Reads: "the tensors of its calls", Writes: "the memory of its own outputs",
+		Environment: transport.Options{Env: p.env}.Environment(), MaxMemory: p.memory.bytes, MaxCPUs: p.cpus}
+	if p.locked != nil {
+		r.Lock = p.locked.File
+	}
+	return r
+}
+
+func (r rights) print(w io.Writer) {
+	lock, limits := "none: any plugin may be started that nobody else could have written", []string{}
+	if r.Lock != "" {
+		lock = r.Lock
+	}
+	if r.MaxMemory > 0 {
+		limits = append(limits, size(r.MaxMemory)+" of memory")
+	}
+	if r.MaxCPUs > 0 {
+		limits = append(limits, plural(r.MaxCPUs, "processor"))
+	}
+	fmt.Fprintf(w, "\nrights\n  reads: %s\n  writes: %s\n  limits: %s\n  lock: %s\n  environment:\n", r.Reads, r.Writes,
+		cmp.Or(strings.Join(limits, ", "), "none"), lock)
+	for names := range slices.Chunk(r.Environment, 6) {
+		fmt.Fprintf(w, "    %s\n", strings.Join(names, " "))
+	}
 }
 
 // support is the answer of a kernel to one kind of use.
@@ -89,6 +133,7 @@ func (i *inspection) print(a *app) {
 	fmt.Fprintf(w, "name\t%s\nversion\t%s\npath\t%s\nsha256\t%s\n", i.Name, i.Version, short(i.Path), i.Checksum)
 	w.Flush()
 	p := paletteOf(a.stdout)
+	i.Rights.print(a.stdout)
 	for _, k := range i.Kernels {
 		op := string(k.Op)
 		head := strings.TrimPrefix(wrapped(op+": "+k.Summary, "  "), op)

@@ -21,20 +21,20 @@ cannot be used is listed with its reason.`
 func (a *app) kernelsListCommand() *Command {
 	c := &Command{Name: "kernels list", Usage: "[FLAGS]", Short: "list the plugins found, the broken ones with their reasons", Long: kernelsListLong,
 		Examples: "tune kernels list\ntune kernels list --plugin-dir ./my-plugins --json\n"}
-	var dir string
+	var p pluginFlags
 	var asJSON bool
-	addListing(c.Group("Flags"), &dir, &asJSON)
+	addListing(c.Group("Flags"), &p, &asJSON)
 	c.finish()
 	c.Run = func(ctx context.Context, args []string) (err error) {
 		if err := c.noArguments(args); err != nil {
 			return err
 		}
-		reg, err := a.scan(ctx, dir, transport.Options{})
+		reg, err := p.scan(ctx, a, transport.Options{})
 		if err != nil {
 			return err
 		}
 		defer closing(reg, &err)
-		l := newListing(reg, dir)
+		l := newListing(reg, p.dir)
 		if asJSON {
 			return a.writeJSON(l)
 		}
@@ -44,8 +44,8 @@ func (a *app) kernelsListCommand() *Command {
 	return c
 }
 
-func addListing(f *pflag.FlagSet, dir *string, asJSON *bool) {
-	f.StringVar(dir, "plugin-dir", "", pluginDirUsage)
+func addListing(f *pflag.FlagSet, p *pluginFlags, asJSON *bool) {
+	p.add(f)
 	f.BoolVar(asJSON, "json", false, "write JSON")
 }
 

@@ -32,7 +32,7 @@ is 1 if any rule is broken.`
 
 // kernelsVerifyFlags are the values of the flags of "kernels verify".
 type kernelsVerifyFlags struct {
-	dir     string
+	plugins pluginFlags
 	ops     []string
 	quick   bool
 	timeout time.Duration
@@ -55,7 +55,7 @@ func (a *app) kernelsVerifyCommand() *Command {
 }
 
 func (v *kernelsVerifyFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&v.dir, "plugin-dir", "", pluginDirUsage)
+	v.plugins.add(f)
 	f.StringSliceVar(&v.ops, "op", nil, "check only the kernels for these `OPS`, separated by commas")
 	f.BoolVar(&v.quick, "quick", false, "check the usual kinds of use only, not each op's standard range of sizes")
 	f.DurationVar(&v.timeout, "timeout", 10*time.Second, "the most `TIME` that one call may take; a plugin that takes longer is stopped")
@@ -130,7 +130,6 @@ func (a *app) verifyKernels(ctx context.Context, c *Command, v *kernelsVerifyFla
 
 // candidates opens the plugins that the arguments name. The caller calls done.
 func (a *app) candidates(ctx context.Context, c *Command, v *kernelsVerifyFlags, args []string) (all []candidate, done func() error, err error) {
-	o := transport.Options{Strict: true, CallTimeout: v.timeout, CacheDir: "off"}
 	var open []interface{ Close() error }
 	done = func() error {
 		var errs []error
@@ -139,9 +138,13 @@ func (a *app) candidates(ctx context.Context, c *Command, v *kernelsVerifyFlags,
 		}
 		return errors.Join(errs...)
 	}
+	o, err := v.plugins.prepare(transport.Options{Strict: true, CallTimeout: v.timeout, CacheDir: "off"})
+	if err != nil {
+		return nil, done, err
+	}
 	var reg *core.Registry
 	if len(args) == 0 || slices.ContainsFunc(args, func(arg string) bool { return !isPath(arg) }) {
-		if reg, err = a.scan(ctx, v.dir, o); err != nil {
+		if reg, err = v.plugins.scanWith(ctx, a, o); err != nil {
 			return nil, done, err
 		}
 		open = append(open, reg)

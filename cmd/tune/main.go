@@ -35,7 +35,7 @@ type app struct {
 	progress *progress.Printer // for train
 	abort    <-chan struct{}   // closed by the second interrupt
 
-	checkpoint, pluginDir string // of a training run: its newest checkpoint, if there is one, and --plugin-dir
+	checkpoint, pluginFlags string // of a training run: its newest checkpoint, if there is one, and what was said of plugins
 }
 
 // commands is the table of verbs, in the order of the help.
@@ -52,6 +52,7 @@ func (a *app) commands() []*Command {
 		a.kernelsInspectCommand(),
 		a.kernelsPlanCommand(),
 		a.kernelsVerifyCommand(),
+		a.kernelsLockCommand(),
 		a.kernelsBenchCommand(),
 		a.parityCommand(),
 		a.benchCommand(),

@@ -20,23 +20,21 @@ import (
 
 const (
 	kernelsEnv   = "TUNE_KERNELS"
-	pluginDirEnv = "TUNE_PLUGIN_DIR"
 	kernelsUsage = "which fused `KERNELS` to use: none; all (each that fits); auto (each that is measured to be worth it here); names; " +
 		"or auto,-name. $" + kernelsEnv + " sets another default"
-	pluginDirUsage = "the only `FOLDER` to look for plugins in; otherwise $" + pluginDirEnv + ", plugins beside the executable, " +
-		"bin/plugins of the checkout, and tune/plugins in the user's config folder (~/.config on Linux)"
 )
 
 // kernelFlags are the flags of a command that uses kernels.
 type kernelFlags struct {
-	kernels, dir string
-	source       string // where the selection comes from, for errors
-	fixed        bool   // $TUNE_KERNELS does not count
+	kernels string
+	plugins pluginFlags
+	source  string // where the selection comes from, for errors
+	fixed   bool   // $TUNE_KERNELS does not count
 }
 
 func (k *kernelFlags) add(f *pflag.FlagSet, fallback string) {
 	f.StringVar(&k.kernels, "kernels", fallback, kernelsUsage)
-	f.StringVar(&k.dir, "plugin-dir", "", pluginDirUsage)
+	k.plugins.add(f)
 }
 
 // resolve fills in $TUNE_KERNELS and checks the form of the selection.
@@ -69,7 +67,7 @@ func (k *kernelFlags) checkNames(reg *core.Registry) error {
 	for _, name := range slices.Concat(sel.Names, sel.Not) {
 		_, err := reg.Lookup(name)
 		if errors.Is(err, core.ErrUnknownKernel) || err != nil && slices.Contains(sel.Names, name) {
-			return fmt.Errorf("%s: %w", k.source, err)
+			return fmt.Errorf("%s: %w", k.source, k.plugins.missing(name, err))
 		}
 	}
 	return nil
@@ -81,7 +79,7 @@ func (k *kernelFlags) open(ctx context.Context, a *app, o transport.Options) (*c
 	if k.kernels == "none" {
 		return nil, nil
 	}
-	reg, err := a.scan(ctx, k.dir, o)
+	reg, err := k.plugins.scan(ctx, a, o)
 	if err != nil {
 		return nil, err
 	}
@@ -110,18 +108,6 @@ func isData(path string) bool {
 		return !strings.EqualFold(filepath.Ext(path), ".exe")
 	}
 	return info.Mode()&0o111 == 0
-}
-
-// scan builds the plugins of a checkout, unless a folder is named, and asks all that are
-// found who they are.
-func (a *app) scan(ctx context.Context, dir string, o transport.Options) (*core.Registry, error) {
-	if dir == "" && os.Getenv(pluginDirEnv) == "" {
-		if err := a.buildPlugins(ctx); err != nil {
-			return nil, err
-		}
-	}
-	o.Logger = a.logger()
-	return core.ScanAllKernels(ctx, pluginDirs(dir), o.Open)
 }
 
 // pluginDirs returns the folders of the search path, each once. Those that nobody named

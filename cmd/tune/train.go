@@ -133,7 +133,7 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []strin
 		return err
 	}
 	defer closing(job, &err)
-	job.Resume, a.pluginDir = t.resume, t.kernels.dir
+	job.Resume, a.pluginFlags = t.resume, t.kernels.plugins.given()
 	if err := t.keepConfig(c, job); err != nil {
 		return err
 	}

@@ -39,6 +39,16 @@
 // core.ErrNotSupported is answered by the reference as well, counted, or is an error if
 // strict. A plugin ends when its host does, however that ends.
 //
+// # Trust
+//
+// What is started is a file that nobody but the user and root could have written, and
+// that Options.Lock lists if there is one; see package trust. It is started from the open
+// file that was checked, where the system can, with a minimal environment
+// (Options.Environment), standard input from nowhere, no descriptors but those above, and
+// the limits of Options. The socket of the control messages is private to the user, and
+// both sides show certificates made for the one connection. A plugin runs as the user
+// all the same: docs/security.md says what that means.
+//
 // # Environment
 //
 // TUNE_PLUGIN_DIR adds folders to SearchPath; TUNE_TRANSPORT=portable is

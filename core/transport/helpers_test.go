@@ -79,6 +79,7 @@ func quiet(o Options) Options {
 		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
 	o.CacheDir = "off"
+	o.Env = append(o.Env, countDir)
 	o.OutputSize = 1 << 26
 	return o
 }

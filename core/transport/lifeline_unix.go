@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -98,6 +99,20 @@ func extraFiles(lifeline, control *os.File) []*os.File {
 		return []*os.File{lifeline}
 	}
 	return []*os.File{lifeline, control}
+}
+
+// keepDescriptors makes sure that a process started from now on inherits no descriptor
+// that this process got from its own parent. Go marks those that it opens itself.
+func keepDescriptors() {
+	names, err := os.ReadDir("/dev/fd")
+	if err != nil {
+		return // no such folder: a container without it
+	}
+	for _, n := range names {
+		if fd, err := strconv.Atoi(n.Name()); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
 }
 
 // followHost ends this process, a plugin's, when its host does. Until then it takes

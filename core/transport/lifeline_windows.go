@@ -21,6 +21,9 @@ func (l *lifeline) close() error { return nil }
 
 func extraFiles(*os.File, *os.File) []*os.File { return nil }
 
+// keepDescriptors has nothing to do: a process inherits the handles that it is given.
+func keepDescriptors() {}
+
 // followHost ends this process, a plugin's, when its host does.
 func followHost(*server) error {
 	pid, err := strconv.ParseUint(os.Getenv(envHost), 10, 32)

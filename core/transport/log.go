@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/hashicorp/go-hclog"
 )
@@ -113,7 +114,18 @@ func (w *lastWords) String() string {
 	if w.crashed && len(lines) > 3 {
 		lines = lines[:3]
 	}
-	return strings.Join(lines, "; ")
+	return printable(strings.Join(lines, "; "))
+}
+
+// printable is a text of a plugin without the control characters that a terminal would
+// obey.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
 }
 
 func isCrash(line []byte) bool {

@@ -2,13 +2,9 @@ package transport
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"strings"
 
 	"github.com/seed98097648/tune/core"
@@ -28,11 +24,15 @@ var (
 
 // Open starts the plugin at path and asks it who it is. It is a core.Opener. Errors
 // wrap core.ErrIncompatible if the file is not a plugin that this host understands,
-// core.ErrPluginExited if the process ended or had to be stopped, and fs.ErrNotExist if
-// the file is not there; they name the path and what to do.
+// core.ErrUntrusted if it must not be started, core.ErrPluginExited if the process ended
+// or had to be stopped, and fs.ErrNotExist if the file is not there; they name the path
+// and what to do.
 func (o Options) Open(ctx context.Context, path string) (core.Plugin, error) {
 	o = o.withDefaults()
-	sum, err := checksum(path)
+	if err := o.CheckLimits(); err != nil {
+		return nil, err
+	}
+	sum, err := o.checksum(path)
 	if err != nil {
 		return nil, err
 	}
@@ -54,6 +54,11 @@ func newPlugin(o Options, path, sum string, proc *process) (*plugin, error) {
 	if d.GetName() == "" || len(d.GetKernels()) == 0 {
 		return nil, fmt.Errorf("transport: %s: %w: it offers no kernel, or has no name; its author must pass both to transport.Serve",
 			path, core.ErrIncompatible)
+	}
+	if o.Lock != nil {
+		if err := o.Lock.AllowName(path, sum, d.GetName()); err != nil {
+			return nil, err
+		}
 	}
 	p := &plugin{opts: o, proc: proc,
 		manifest: core.Manifest{Name: d.GetName(), Version: d.GetVersion(), Path: path, Checksum: sum}}
@@ -84,25 +89,18 @@ func kernelInfo(d *proto.DescribeReply, k *proto.KernelInfo) (core.Info, error) 
 	return info, nil
 }
 
-// checksum returns the SHA-256 of an executable, or why it cannot be one.
-func checksum(path string) (string, error) {
-	f, err := os.Open(path)
+// checksum returns the SHA-256 of an executable that may be started, or why it may not.
+func (o Options) checksum(path string) (string, error) {
+	exe, err := openExecutable(path)
 	if err != nil {
-		return "", fmt.Errorf("transport: open plugin: %w", err)
+		return "", err
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", fmt.Errorf("transport: open plugin: %w", err)
+	defer exe.Close()
+	sum, err := exe.checksum()
+	if err == nil && o.Lock != nil {
+		err = o.Lock.Allow(path, sum)
 	}
-	if err := checkExecutable(path, info); err != nil {
-		return "", fmt.Errorf("transport: %s: %w: %w", path, core.ErrIncompatible, err)
-	}
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("transport: read plugin: %w", err)
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return sum, err
 }
 
 // missing is the remedy for a file that was there when it was scanned, and for one that
@@ -151,9 +149,9 @@ func (p *process) startError(ctx context.Context, cause error) error {
 		}
 	}
 	reason, _, _ := strings.Cut(cause.Error(), "\n")
-	reason = strings.TrimRight(reason, ": ") // go-plugin quotes what was printed, which may be nothing
+	reason = strings.TrimRight(printable(reason), ": ") // go-plugin quotes what was printed, which may be nothing
 	if words != "" {
 		reason += "; its last words: " + words
 	}
-	return fmt.Errorf("transport: start %s: %w: %s: %s", p.path, is, remedy, reason)
+	return fmt.Errorf("transport: start %s: %w: %s: %s%s", p.path, is, remedy, reason, p.limitNote())
 }

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"io"
 	"log/slog"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/kerneltest"
 	"github.com/seed98097648/tune/core/reference"
+	"github.com/seed98097648/tune/core/trust"
 	"github.com/seed98097648/tune/internal/shm"
 )
 
@@ -38,6 +40,19 @@ type Options struct {
 	// OutputSize is the address space for a plugin's outputs, in bytes; 0 means
 	// shm.DefaultSize.
 	OutputSize int64
+	// Lock lists the plugins that may be started; nil means every one that nobody but the
+	// user and root could have written. See package trust.
+	Lock *trust.Lock
+	// Env names variables of the host's environment that plugins get too, besides those of
+	// Environment; NAME=VALUE sets one.
+	Env []string
+	// MaxMemory limits the private memory of a plugin's process, and apart from that its
+	// memory for outputs, in bytes each; 0 means no limit. A process that asks for more
+	// is refused it, of which most die. It works on Linux only, as does MaxCPUs: elsewhere
+	// no plugin can be opened with a limit.
+	MaxMemory int64
+	// MaxCPUs limits the processors that a plugin runs on; 0 means all.
+	MaxCPUs int
 	// CacheDir holds the record of kernels found correct. "" means the folder
 	// tune/verified in os.UserCacheDir; "off" verifies in every run.
 	CacheDir string
@@ -63,6 +78,12 @@ func (o Options) withDefaults() Options {
 		o.Spin = 30 * time.Microsecond
 	}
 	o.Portable = o.Portable || !hasDoorbell || os.Getenv("TUNE_TRANSPORT") == "portable"
+	if o.MaxMemory > 0 {
+		o.OutputSize = min(cmp.Or(o.OutputSize, shm.DefaultSize()), o.MaxMemory)
+	}
+	if o.MaxCPUs > 0 {
+		o.Threads = min(cmp.Or(o.Threads, o.MaxCPUs), o.MaxCPUs)
+	}
 	if o.Reference == nil {
 		o.Reference = reference.Kernel
 	}

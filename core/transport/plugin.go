@@ -129,6 +129,7 @@ func (e *remoteError) Unwrap() error { return e.is }
 
 // statusError is the inverse of outcome.
 func statusError(s proto.Status, text string) error {
+	text = printable(text)
 	switch s {
 	case proto.Status_STATUS_OK:
 		return nil

@@ -27,6 +27,7 @@ func roles() map[string]func() {
 		"no_kernels":     func() { Serve("empty", "1.0.0") },
 		"prints":         func() { fmt.Println("hello, I am something else") },
 		"exits":          func() { os.Exit(3) },
+		"colours":        func() { fmt.Println("\x1b[2Jhello\x07") },
 		"panics":         func() { panic("no such device") },
 		"hangs":          func() { select {} },
 		"hangs_later":    func() { Serve("late", "1", moody{info: func() { select {} }}) },
@@ -161,6 +162,18 @@ func behave(c *core.Call) error {
 		time.Sleep(100 * time.Millisecond)
 	case "write input":
 		c.In[0].Data[0]++
+	case "fill memory":
+		times(c.Site)
+		for held := [][]byte(nil); ; {
+			b := make([]byte, 32<<20)
+			for i := 0; i < len(b); i += 4096 {
+				b[i] = 1
+			}
+			held = append(held, b)
+			runtime.KeepAlive(held)
+		}
+	case "colour":
+		return errors.New("\x1b[2Jnothing to see\x07")
 	case "error":
 		return errors.New("the device is on fire")
 	case "threads":

@@ -2,15 +2,14 @@ package transport
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
 	"time"
 
 	goplugin "github.com/hashicorp/go-plugin"
@@ -46,14 +45,28 @@ func startProcess(ctx context.Context, opts Options, path, checksum string) (*pr
 	if err != nil {
 		return nil, fmt.Errorf("transport: checksum of %s: %w", path, err)
 	}
-	// go-plugin puts its socket here. Nobody connects a second time, so that the
-	// folder can go once the connection stands, and never stays behind.
+	exe, err := openExecutable(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("transport: start %s: %w: %s", path, err, missing)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer exe.Close()
+	return startExecutable(ctx, opts, exe, sum)
+}
+
+// startExecutable runs an open file, which must have the checksum, and connects to it.
+func startExecutable(ctx context.Context, opts Options, exe *executable, sum []byte) (*process, error) {
+	// The plugin puts its socket here, where only this user can connect. Nobody connects
+	// a second time, so that the folder can go once the connection stands, and never
+	// stays behind.
 	dir, err := os.MkdirTemp("", "tune-")
 	if err != nil {
-		return nil, fmt.Errorf("transport: folder for the socket of %s: %w", path, err)
+		return nil, fmt.Errorf("transport: folder for the socket of %s: %w", exe.path, err)
 	}
 	defer os.RemoveAll(dir)
-	p, err := newProcess(opts, path, sum, dir)
+	p, err := newProcess(opts, exe, sum, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +82,7 @@ func startProcess(ctx context.Context, opts Options, path, checksum string) (*pr
 }
 
 // newProcess prepares everything short of starting.
-func newProcess(opts Options, path string, sum []byte, dir string) (*process, error) {
+func newProcess(opts Options, exe *executable, sum []byte, dir string) (*process, error) {
 	life, child, err := newLifeline()
 	if err != nil {
 		return nil, err
@@ -84,31 +97,30 @@ func newProcess(opts Options, path string, sum []byte, dir string) (*process, er
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &process{opts: opts, path: path, cmd: exec.CommandContext(ctx, path), cancel: cancel,
+	p := &process{opts: opts, path: exe.path, cmd: exec.CommandContext(ctx, exe.path), cancel: cancel,
 		life: life, child: child, link: bell, words: &lastWords{},
 		bound: map[binding]uint32{}, closed: make(chan struct{})}
 	isolate(p.cmd)
 	p.cmd.ExtraFiles = extraFiles(child, control)
-	p.cmd.Env = append(os.Environ(), envLink+"="+linkName, envSpin+"="+strconv.FormatInt(opts.Spin.Nanoseconds(), 10)+"ns",
-		envThreads+"="+strconv.Itoa(opts.Threads), envHost+"="+strconv.Itoa(os.Getpid()),
-		goplugin.EnvUnixSocketDir+"="+dir)
-	log := &logAdapter{log: opts.Logger.With("plugin", path)}
+	p.cmd.Env = opts.environment(linkName)
+	log := &logAdapter{log: opts.Logger.With("plugin", exe.path)}
 	// What the plugin prints is logged, and the end of it remembered.
 	printed := io.MultiWriter(p.words, log.StandardWriter(nil))
 	p.client = goplugin.NewClient(&goplugin.ClientConfig{
 		HandshakeConfig:  handshake(),
 		Plugins:          goplugin.PluginSet{service: &glue{}},
-		Cmd:              p.cmd,
-		SkipHostEnv:      true, // it is in Cmd.Env
+		RunnerFunc:       p.newStarter(exe, sum, dir),
+		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: dir},
+		SkipHostEnv:      true,
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC, bareProtocol},
-		SecureConfig:     &goplugin.SecureConfig{Checksum: sum, Hash: sha256.New()},
 		StartTimeout:     opts.StartTimeout,
 		Logger:           log,
 		Stderr:           p.words, // go-plugin logs it already
 		SyncStdout:       printed,
 		SyncStderr:       printed,
-		// A local socket in a folder of ours needs no secrecy; a TCP port does.
-		AutoMTLS: runtime.GOOS == "windows",
+		// Both sides make a certificate for this one connection: nobody else gets an
+		// answer from the plugin, and nobody else answers for it.
+		AutoMTLS: true,
 		// An idle connection would be closed and opened again.
 		GRPCDialOptions: []grpc.DialOption{grpc.WithIdleTimeout(0)},
 	})
@@ -162,9 +174,13 @@ func (p *process) start() error {
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		precise := sched.CoarseTimers()
-		_, err := p.client.Start()
-		precise()
+		undo, err := p.opts.limits().processors()
+		if err == nil {
+			precise := sched.CoarseTimers()
+			_, err = p.client.Start()
+			precise()
+			err = errors.Join(err, undo())
+		}
 		started <- err
 		<-p.closed
 	}()
@@ -195,6 +211,14 @@ func (p *process) stopped() bool {
 	}
 }
 
+// limitNote reminds of the limit that a plugin may have run into.
+func (p *process) limitNote() string {
+	if p.opts.MaxMemory == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; its memory is limited to %.0f MiB", float64(p.opts.MaxMemory)/(1<<20))
+}
+
 // died ends what is left of the process and says what became of it. The error wraps
 // core.ErrPluginExited; no error of a process that can go on does.
 func (p *process) died(why string) error {
@@ -205,7 +229,7 @@ func (p *process) died(why string) error {
 	if w := p.words.String(); w != "" {
 		why += ", its last words: " + w
 	}
-	return fmt.Errorf("%w: %s", core.ErrPluginExited, why)
+	return fmt.Errorf("%w: %s%s", core.ErrPluginExited, why, p.limitNote())
 }
 
 // end stops the process at once and releases what belongs to it. It may be called

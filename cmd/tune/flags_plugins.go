@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/core/trust"
+)
+
+const (
+	pluginDirEnv   = "TUNE_PLUGIN_DIR"
+	pluginDirUsage = "the only `FOLDER` to look for plugins in; otherwise $" + pluginDirEnv + ", plugins beside the executable, " +
+		"bin/plugins of the checkout, and tune/plugins in the user's config folder (~/.config on Linux)"
+	lockUsage = "the `FILE` of \"tune kernels lock\" that lists the plugins that may be started; otherwise $" + trust.FileEnv + ", or " +
+		trust.DefaultFile + " in the working directory if it is there; " + trust.Off + " for no lock"
+)
+
+// pluginFlags are the flags of every command that opens plugins.
+type pluginFlags struct {
+	dir, lock string
+	env       []string
+	memory    byteSize
+	cpus      int
+
+	locked *trust.Lock // what scan has found, nil without a lock
+}
+
+func (p *pluginFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&p.dir, "plugin-dir", "", pluginDirUsage)
+	f.StringVar(&p.lock, "lock", "", lockUsage)
+	f.StringArrayVar(&p.env, "plugin-env", nil, "let plugins have the environment variable `NAME` too, or set it with NAME=VALUE; "+
+		"without, they get a few harmless ones (see docs/security.md). May be given again")
+	f.Var(&p.memory, "plugin-memory", "the most memory that the process of each plugin may take for itself, and as much again for what it returns: "+
+		"a `SIZE` such as 2GiB (Linux only)")
+	f.IntVar(&p.cpus, "plugin-cpus", 0, "the `PROCESSORS` that plugins run on, at most; 0 for all (Linux only)")
+}
+
+// scan builds the plugins of a checkout, unless a folder is named, and asks all that are
+// found, and that the lock allows, who they are.
+func (p *pluginFlags) scan(ctx context.Context, a *app, o transport.Options) (*core.Registry, error) {
+	o, err := p.prepare(o)
+	if err != nil {
+		return nil, err
+	}
+	return p.scanWith(ctx, a, o)
+}
+
+// prepare reads the lock and adds what the flags say.
+func (p *pluginFlags) prepare(o transport.Options) (_ transport.Options, err error) {
+	if p.locked, err = trust.Find(p.lock); err != nil {
+		return o, err
+	}
+	return p.options(o)
+}
+
+// scanWith is scan with options that have everything.
+func (p *pluginFlags) scanWith(ctx context.Context, a *app, o transport.Options) (*core.Registry, error) {
+	if p.dir == "" && os.Getenv(pluginDirEnv) == "" {
+		if err := a.buildPlugins(ctx); err != nil {
+			return nil, err
+		}
+	}
+	o.Logger = a.logger()
+	return core.ScanAllKernels(ctx, pluginDirs(p.dir), o.Open)
+}
+
+// options adds what the flags say, and the lock that prepare has read.
+func (p *pluginFlags) options(o transport.Options) (transport.Options, error) {
+	for _, e := range p.env {
+		if name, _, _ := strings.Cut(e, "="); name == "" || strings.ContainsAny(name, " ,*") {
+			return o, fmt.Errorf("--plugin-env is %q; it takes the name of one variable, or NAME=VALUE", e)
+		}
+	}
+	if p.cpus < 0 {
+		return o, fmt.Errorf("--plugin-cpus is %d, must not be negative", p.cpus)
+	}
+	o.Lock, o.Env, o.MaxMemory, o.MaxCPUs = p.locked, p.env, p.memory.bytes, p.cpus
+	if err := o.CheckLimits(); err != nil {
+		return o, err
+	}
+	return o, nil
+}
+
+// given returns the flags that were given, as for a shell and with a blank before each.
+func (p *pluginFlags) given() string {
+	var b strings.Builder
+	say := func(name, value string) {
+		if value != "" && value != "0" {
+			fmt.Fprintf(&b, " --%s %s", name, quoted(value))
+		}
+	}
+	say("plugin-dir", p.dir)
+	say("lock", p.lock)
+	for _, e := range p.env {
+		say("plugin-env", e)
+	}
+	say("plugin-memory", p.memory.text)
+	say("plugin-cpus", strconv.Itoa(p.cpus))
+	return b.String()
+}
+
+// missing explains a name that nobody offers and the lock has.
+func (p *pluginFlags) missing(name string, err error) error {
+	if p.locked == nil || !errors.Is(err, core.ErrUnknownKernel) {
+		return err
+	}
+	e, ok := p.locked.Named(name)
+	if !ok {
+		return err
+	}
+	return fmt.Errorf("%w; %s locks %s %s as %s, which is not among the plugins that were found: put it back, or run \"tune kernels lock --update-lock\"",
+		err, p.locked.File, e.Name, e.Version, e.Path)
+}
+
+// byteSize is the value of a flag: a number of bytes with a unit.
+type byteSize struct {
+	text  string
+	bytes int64
+}
+
+var _ pflag.Value = (*byteSize)(nil)
+
+// Type implements pflag.Value.
+func (*byteSize) Type() string { return "size" }
+
+// String implements pflag.Value.
+func (b *byteSize) String() string { return b.text }
+
+// units are what a size may end in, the longer ones first.
+var units = []struct {
+	name  string
+	bytes float64
+}{
+	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
+	{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
+	{"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}, {"T", 1 << 40}, {"B", 1},
+}
+
+// Set implements pflag.Value.
+func (b *byteSize) Set(s string) error {
+	number, unit := s, 1.0
+	for _, u := range units {
+		if rest, ok := strings.CutSuffix(s, u.name); ok {
+			number, unit = strings.TrimSpace(rest), u.bytes
+			break
+		}
+	}
+	n, err := strconv.ParseFloat(number, 64)
+	if n *= unit; err != nil || !(n >= 1) || n > math.MaxInt64/2 {
+		return errors.New("not a size")
+	}
+	b.text, b.bytes = s, int64(n)
+	return nil
+}

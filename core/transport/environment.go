@@ -1,0 +1,72 @@
+package transport
+
+import (
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	goplugin "github.com/hashicorp/go-plugin"
+)
+
+// inherited are the variables of the host's environment that every plugin gets, if they
+// are set: what programs need to find their files and to speak the user's language, and
+// what tunes Go's runtime. Nothing here holds a secret. Names that end in * are
+// beginnings.
+var inherited = []string{
+	"PATH", "HOME", "USER", "LANG", "LC_*", "TZ", "TMPDIR", "XDG_CACHE_HOME",
+	"GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK", "GORACE", "GOCOVERDIR",
+}
+
+// inheritedOnWindows are those that programs need there besides.
+var inheritedOnWindows = []string{"SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "TEMP", "TMP", "USERPROFILE", "LOCALAPPDATA", "PATHEXT", "COMSPEC"}
+
+// Environment returns the names of the variables that plugins get from the host's
+// environment, sorted: those that every plugin gets, and the names of o.Env. Names that
+// end in * are beginnings. What the transport adds for itself is not among them.
+func (o Options) Environment() []string {
+	names := slices.Clone(inherited)
+	if runtime.GOOS == "windows" {
+		names = append(names, inheritedOnWindows...)
+	}
+	for _, e := range o.Env {
+		name, _, _ := strings.Cut(e, "=")
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// environment is what a plugin's process gets, short of what go-plugin adds.
+func (o Options) environment(link string) []string {
+	names := o.Environment()
+	var env []string
+	for _, e := range os.Environ() {
+		name, _, _ := strings.Cut(e, "=")
+		if slices.ContainsFunc(names, func(pattern string) bool { return standsFor(pattern, name) }) {
+			env = append(env, e)
+		}
+	}
+	for _, e := range o.Env {
+		if strings.Contains(e, "=") {
+			env = append(env, e)
+		}
+	}
+	return append(env, envLink+"="+link, envSpin+"="+strconv.FormatInt(o.Spin.Nanoseconds(), 10)+"ns",
+		envThreads+"="+strconv.Itoa(o.Threads), envHost+"="+strconv.Itoa(os.Getpid()))
+}
+
+// socketFolder is the variable that tells go-plugin where to make its socket.
+func socketFolder(dir string) string { return goplugin.EnvUnixSocketDir + "=" + dir }
+
+// standsFor reports whether a name of Environment stands for the variable.
+func standsFor(pattern, name string) bool {
+	if runtime.GOOS == "windows" {
+		pattern, name = strings.ToUpper(pattern), strings.ToUpper(name)
+	}
+	if beginning, ok := strings.CutSuffix(pattern, "*"); ok {
+		return strings.HasPrefix(name, beginning)
+	}
+	return pattern == name
+}

@@ -1,0 +1,84 @@
+package transport
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/trust"
+)
+
+// executable is a plugin's file, open. Its checks, its checksum and what is started are
+// all about this one file, whatever comes to lie at its path meanwhile.
+type executable struct {
+	*os.File
+	path string // absolute
+	run  string // what to start: the open file where the system can, else the path
+}
+
+// openExecutable opens a file that may be a plugin, unless it cannot be one or somebody
+// else could have written it.
+func openExecutable(path string) (*executable, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("transport: open plugin: %w", err)
+	}
+	f, err := openHeld(abs)
+	if err != nil {
+		return nil, fmt.Errorf("transport: open plugin: %w", err)
+	}
+	e := &executable{File: f, path: abs, run: abs}
+	if err := e.check(path); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	if script, err := e.isScript(); err != nil || !script {
+		e.run = runnable(f, abs)
+	}
+	return e, nil
+}
+
+// check says what is wrong with a file that must not be started.
+func (e *executable) check(path string) error {
+	info, err := e.Stat()
+	if err != nil {
+		return fmt.Errorf("transport: open plugin: %w", err)
+	}
+	if err := checkExecutable(path, info); err != nil {
+		return fmt.Errorf("transport: %s: %w: %w", path, core.ErrIncompatible, err)
+	}
+	if err := trust.CheckFile(e.File, path); err != nil {
+		return fmt.Errorf("transport: %s: %w", path, err)
+	}
+	return nil
+}
+
+// isScript reports whether an interpreter is to run the file, which opens it by its path.
+func (e *executable) isScript() (bool, error) {
+	var start [2]byte
+	_, err := e.ReadAt(start[:], 0)
+	return string(start[:]) == "#!", err
+}
+
+// alias returns what to start, by a name in dir that ends as the path does: it is what
+// lists of processes show.
+func (e *executable) alias(dir string) (string, error) {
+	if e.run == e.path {
+		return e.path, nil
+	}
+	name := filepath.Join(dir, filepath.Base(e.path))
+	return name, os.Symlink(e.run, name)
+}
+
+// checksum returns the SHA-256 of the file, hexadecimal.
+func (e *executable) checksum() (string, error) {
+	h := sha256.New()
+	if _, err := io.Copy(h, io.NewSectionReader(e, 0, 1<<62)); err != nil {
+		return "", fmt.Errorf("transport: read plugin: %w", err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}

@@ -1,0 +1,113 @@
+package transport
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+
+	"github.com/hashicorp/go-hclog"
+	goplugin "github.com/hashicorp/go-plugin"
+	"github.com/hashicorp/go-plugin/runner"
+)
+
+// starter runs a plugin's executable for go-plugin. go-plugin's own way would let the
+// plugin read the host's standard input, and starts whatever lies at a path after it has
+// compared the checksum of what lay there.
+type starter struct {
+	cmd            *exec.Cmd
+	exe            *executable
+	limits         limits
+	stdout, stderr io.ReadCloser
+}
+
+var _ runner.Runner = (*starter)(nil)
+
+// newStarter prepares a start. The process works in the folder of its executable, reads
+// nothing from standard input, and has its socket in dir.
+func (p *process) newStarter(exe *executable, sum []byte, dir string) func(hclog.Logger, *exec.Cmd, string) (runner.Runner, error) {
+	return func(_ hclog.Logger, spec *exec.Cmd, _ string) (runner.Runner, error) {
+		same, err := (&goplugin.SecureConfig{Checksum: sum, Hash: sha256.New()}).Check(exe.run)
+		if err != nil {
+			return nil, err
+		}
+		if !same {
+			return nil, goplugin.ErrChecksumsDoNotMatch
+		}
+		p.cmd.Dir = filepath.Dir(exe.path)
+		if p.cmd.Path, err = exe.alias(dir); err != nil {
+			return nil, err
+		}
+		p.cmd.Env = append(append(p.cmd.Env, spec.Env...), socketFolder(dir))
+		s := &starter{cmd: p.cmd, exe: exe, limits: p.opts.limits()}
+		stdout, err1 := p.cmd.StdoutPipe()
+		stderr, err2 := p.cmd.StderrPipe()
+		s.stdout, s.stderr = stdout, stderr
+		return s, errors.Join(err1, err2)
+	}
+}
+
+// Start implements runner.Runner.
+func (s *starter) Start(context.Context) error {
+	keepDescriptors()
+	err := s.cmd.Start()
+	var failed *os.PathError
+	if errors.As(err, &failed) {
+		failed.Path = s.exe.path // not the name of the open file
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.limits.memory(s.cmd.Process.Pid); err != nil {
+		return errors.Join(err, s.cmd.Cancel(), s.cmd.Wait())
+	}
+	return nil
+}
+
+// Wait implements runner.Runner.
+func (s *starter) Wait(context.Context) error { return s.cmd.Wait() }
+
+// Kill implements runner.Runner.
+func (s *starter) Kill(context.Context) error {
+	if s.cmd.Process == nil {
+		return nil
+	}
+	if err := s.cmd.Process.Kill(); !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}
+
+// Stdout implements runner.Runner.
+func (s *starter) Stdout() io.ReadCloser { return s.stdout }
+
+// Stderr implements runner.Runner.
+func (s *starter) Stderr() io.ReadCloser { return s.stderr }
+
+// Name implements runner.Runner.
+func (s *starter) Name() string { return s.exe.path }
+
+// ID implements runner.Runner.
+func (s *starter) ID() string {
+	if s.cmd.Process == nil {
+		return ""
+	}
+	return strconv.Itoa(s.cmd.Process.Pid)
+}
+
+// Diagnose implements runner.Runner. startErrors knows more.
+func (s *starter) Diagnose(context.Context) string { return "" }
+
+// PluginToHost implements runner.Runner: both processes see one file system.
+func (s *starter) PluginToHost(network, address string) (string, string, error) {
+	return network, address, nil
+}
+
+// HostToPlugin implements runner.Runner.
+func (s *starter) HostToPlugin(network, address string) (string, string, error) {
+	return network, address, nil
+}
