@@ -68,11 +68,7 @@ func (v *kernelsVerifyFlags) check(c *Command) error {
 		return c.usagef("--timeout is %v, must be positive", v.timeout)
 	}
 	for _, op := range v.ops {
-		var known []string
-		for _, o := range core.Ops() {
-			known = append(known, string(o))
-		}
-		if err := c.oneOf("op", op, known...); err != nil {
+		if err := c.oneOf("op", op, opNames()...); err != nil {
 			return err
 		}
 	}

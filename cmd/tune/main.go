@@ -48,6 +48,7 @@ func (a *app) commands() []*Command {
 		a.dataPreviewCommand(),
 		a.reportCommand(),
 		a.planCommand(),
+		a.kernelsNewCommand(),
 		a.kernelsListCommand(),
 		a.kernelsInspectCommand(),
 		a.kernelsPlanCommand(),
