@@ -18,7 +18,10 @@
     }
     for (const s of sections(news)) {
       const old = document.getElementById(s.id);
-      if (old.innerHTML !== s.innerHTML || old.className !== s.className) old.replaceWith(s);
+      if (old.innerHTML === s.innerHTML && old.className === s.className) continue;
+      const focused = old.contains(document.activeElement) && document.activeElement.getAttribute("class");
+      old.replaceWith(s);
+      if (focused) s.getElementsByClassName(focused)[0]?.focus({preventScroll: true});
     }
   };
 
