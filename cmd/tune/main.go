@@ -46,6 +46,7 @@ func (a *app) commands() []*Command {
 		a.generateCommand(),
 		a.evalCommand(),
 		a.dataPreviewCommand(),
+		a.reportCommand(),
 		a.planCommand(),
 		a.kernelsNewCommand(),
 		a.kernelsListCommand(),
