@@ -89,7 +89,9 @@ func newPatch(s *journal.Start) patch {
 			i = len(p.Sites)
 			at[g] = i
 			p.Sites = append(p.Sites, g)
-			p.Sites[i].Figure = site.Measured
+			if !strings.Contains(g.Why, site.Measured) { // a refused kernel's reason has the figures
+				p.Sites[i].Figure = site.Measured
+			}
 		}
 		p.Sites[i].Count++
 	}
