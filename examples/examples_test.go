@@ -91,18 +91,6 @@ func TestFinetuneFolder(t *testing.T) {
 	}
 }
 
-// TestWriteAKernel puts the example's plugin beside the project's, and trains with it:
-// named, it comes before the one that auto would choose.
-func TestWriteAKernel(t *testing.T) {
-	dir := t.TempDir()
-	plugintest.Compile(t, dir, "./cmd/tune")
-	plugins := filepath.Join(dir, "plugins")
-	plugintest.Compile(t, plugins, "./examples/write_a_kernel", "./plugins/npu_fused_swiglu")
-	tune := inFolder(t, dir, plugins)
-	wantLines(t, tune("kernels", "list"), `my_swiglu`, `npu_fused_swiglu`)
-	wantLines(t, tune("--steps", "3", "--kernels", "auto,my_swiglu"), `mlp +plain -> my_swiglu$`, `^done: 3 steps`)
-}
-
 // TestCKernel builds the plugin in C as its README says, verifies it like any other, and
 // trains with it.
 func TestCKernel(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/checkpoint"
+	"github.com/seed98097648/tune/trainer/journal"
 	"github.com/seed98097648/tune/trainer/models"
 )
 
@@ -197,7 +198,7 @@ func TestAFailedRunLeavesItsCheckpoints(t *testing.T) {
 	j := long(t, filepath.Join(t.TempDir(), "out"))
 	j.Eval = nil
 	dies(t, j, 5)
-	if got := names(t, j.Config.Out); !slices.Equal(got, []string{"checkpoint-2", "checkpoint-4"}) {
+	if got := names(t, j.Config.Out); !slices.Equal(got, []string{"checkpoint-2", "checkpoint-4", journal.File}) {
 		t.Errorf("left %v", got)
 	}
 	j = long(t, filepath.Join(t.TempDir(), "out"))

@@ -1,6 +1,10 @@
 package trainer
 
-import "github.com/seed98097648/tune/core"
+import (
+	"time"
+
+	"github.com/seed98097648/tune/core"
+)
 
 // Hooks tell an observer what the loop does, in its own goroutine. Any may be nil. The
 // loop knows nothing of terminals; package progress turns hooks into output.
@@ -34,6 +38,10 @@ type Step struct {
 	LR        float64 `json:"lr"`
 	GradNorm  float64 `json:"grad_norm"`
 	TokensPer float64 `json:"tokens_per_s"`
+
+	Tokens int           `json:"-"` // processed, padding included
+	Took   time.Duration `json:"-"`
+	Update time.Duration `json:"-"` // of that in the optimizer
 }
 
 // Eval is an evaluation on the held-out rows.

@@ -9,6 +9,7 @@ import (
 	"github.com/seed98097648/tune/trainer/chat"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/data/corpus"
+	"github.com/seed98097648/tune/trainer/journal"
 	"github.com/seed98097648/tune/trainer/measure"
 	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/tokenizer"
@@ -26,6 +27,7 @@ type Job struct {
 	Corpus   *corpus.Corpus // where the rows come from; nil if not from files
 	Files    []File         // copied into the saved folder: the tokenizer and what belongs to it
 	Hooks    Hooks
+	Journal  []journal.Sink  // besides that in the output folder, which every run keeps
 	Abort    <-chan struct{} // closing it makes Run give up at once, saving nothing more; may be nil
 
 	// Resume makes Run go on from a checkpoint, as if the run had never ended: the same

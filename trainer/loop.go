@@ -40,6 +40,7 @@ type session struct {
 	state    State
 	saved    int // the step of the newest checkpoint
 	sum      *Summary
+	journal  *recorder
 }
 
 // Run patches the model, trains it, evaluates it before, on the way and after, and saves
@@ -48,7 +49,7 @@ type session struct {
 // claimed before the first step, and appears under its name only when it is complete; with
 // checkpoints it is there from the start and holds those meanwhile. Job.Resume tells what
 // resuming changes.
-func (j *Job) Run(ctx context.Context) (*Summary, error) {
+func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 	c := j.Config
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -74,6 +75,8 @@ func (j *Job) Run(ctx context.Context) (*Summary, error) {
 		return nil, err
 	}
 	defer r.engine.Close()
+	rec := r.record()
+	defer func() { rec.close(err) }()
 	if err := r.begin(); err != nil {
 		return nil, err
 	}
@@ -148,7 +151,9 @@ func (r *session) step(ctx context.Context) error {
 	s.Step++
 	s.Batches += len(batches)
 	s.Epoch = float64(s.Batches*r.job.Config.Batch) / float64(s.Rows)
-	s.Last = Step{Step: s.Step, Loss: done.Loss, LR: lr, GradNorm: done.GradNorm, TokensPer: float64(done.Tokens) / time.Since(begin).Seconds()}
+	took := time.Since(begin)
+	s.Last = Step{Step: s.Step, Loss: done.Loss, LR: lr, GradNorm: done.GradNorm, TokensPer: float64(done.Tokens) / took.Seconds(),
+		Tokens: done.Tokens, Took: took, Update: done.Optimizer}
 	if s.Step == 1 {
 		s.First = s.Last
 	}

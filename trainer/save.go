@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/seed98097648/tune/trainer/checkpoint"
+	"github.com/seed98097648/tune/trainer/journal"
 	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/tokenizer"
 )
@@ -38,7 +39,7 @@ func newOutput(c Config, from *Resume) (*output, error) {
 		o.folder, err = checkpoint.NewFolder(c.Out)
 	default:
 		own := from != nil && same(filepath.Dir(filepath.Clean(from.Dir)), c.Out)
-		o.run, err = checkpoint.OpenRun(c.Out, !own)
+		o.run, err = checkpoint.OpenRun(c.Out, !own, journal.File)
 		if err == nil && own {
 			err = isNewest(c.Out, from.State.Step)
 		}
@@ -78,6 +79,17 @@ func (o *output) abort() {
 	if o.run != nil {
 		o.run.Close()
 	}
+}
+
+// file is where a file of the folder is until the end; "" without a folder.
+func (o *output) file(name string) string {
+	switch {
+	case o.folder != nil:
+		return o.folder.Path(name)
+	case o.run != nil:
+		return filepath.Join(o.path, name)
+	}
+	return ""
 }
 
 // log adds a line to the training log.

@@ -121,6 +121,7 @@ func (r *session) finish() (err error) {
 			return err
 		}
 	}
+	r.journal.end(nil) // before the folder takes its name
 	if s.Out, err = r.out.commit(j); err == nil && s.Out != "" {
 		call(j.Hooks.OnSave, s.Out)
 	}

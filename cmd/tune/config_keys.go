@@ -1,8 +1,8 @@
 package main
 
-// notInFile are the flags that say where the file is and what to do with it, and the one
-// that no run starts with.
-var notInFile = []string{"config", "print-config", "resume", "help"}
+// notInFile are the flags that say where the file is and what to do with it, the one that
+// no run starts with, and those that are for one terminal or secret.
+var notInFile = []string{"config", "print-config", "resume", "serve", "serve-token", "help"}
 
 // theirNames are LLaMA-Factory's names for our flags, where they differ by more than
 // underscores.

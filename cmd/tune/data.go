@@ -7,8 +7,6 @@ import (
 	"os"
 	"strings"
 
-	"golang.org/x/term"
-
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/data/corpus"
 	"github.com/seed98097648/tune/trainer/data/format"
@@ -107,8 +105,7 @@ func (p *previewFlags) check(c *Command, args []string) error {
 
 // isColoured reports whether w is a terminal whose user has nothing against colours.
 func isColoured(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == ""
+	return onTerminal(w) && os.Getenv("NO_COLOR") == ""
 }
 
 func printReport(w io.Writer, r corpus.Report, seq int) {

@@ -132,20 +132,27 @@ func (i *inspection) print(a *app) {
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "name\t%s\nversion\t%s\npath\t%s\nsha256\t%s\n", i.Name, i.Version, short(i.Path), i.Checksum)
 	w.Flush()
+	p := paletteOf(a.stdout)
 	i.Rights.print(a.stdout)
 	for _, k := range i.Kernels {
-		fmt.Fprintf(a.stdout, "\n%s: %s\n  backward pass: %s\n  storage: %s\n", k.Op, k.Summary, yesNo(k.Backward), names(k.DTypes))
+		op := string(k.Op)
+		head := strings.TrimPrefix(wrapped(op+": "+k.Summary, "  "), op)
+		fmt.Fprintf(a.stdout, "\n%s%s\n  backward pass: %s\n  storage: %s\n", p.bold(op), head, yesNo(k.Backward), names(k.DTypes))
 		for _, s := range i.Supports {
 			if s.Op != k.Op {
 				continue
 			}
-			answer := "yes"
-			if !s.OK {
-				answer = "no, " + s.Reason
-			}
-			fmt.Fprintf(a.stdout, "  %s: %s\n", s.Facts, answer)
+			fmt.Fprintln(a.stdout, s.line(p))
 		}
 	}
+}
+
+// line is the answer, in as many lines as fit a terminal.
+func (s support) line(p palette) string {
+	if s.OK {
+		return strings.TrimSuffix(wrapped(fmt.Sprintf("  %s: yes", s.Facts), "      "), "yes") + p.good("yes")
+	}
+	return strings.Replace(wrapped(fmt.Sprintf("  %s: no, %s", s.Facts, s.Reason), "      "), ": no,", ": "+p.bad("no")+",", 1)
 }
 
 func yesNo(b bool) string {

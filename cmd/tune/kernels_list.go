@@ -94,11 +94,16 @@ func (l listing) print(a *app) {
 	} else {
 		l.printKernels(a)
 	}
+	p := paletteOf(a.stdout)
 	for i, b := range l.Broken {
 		if i == 0 {
-			fmt.Fprintln(a.stdout, "\ncannot be used:")
+			fmt.Fprintln(a.stdout, "\n"+p.bad("cannot be used:"))
 		}
-		fmt.Fprintf(a.stdout, "  %s\n    %s\n", short(b.Path), b.Reason)
+		reason := "    " + b.Reason
+		if onTerminal(a.stdout) { // elsewhere, it is for programs too
+			reason = wrapped(reason, "    ")
+		}
+		fmt.Fprintf(a.stdout, "  %s\n%s\n", short(b.Path), reason)
 	}
 }
 
@@ -109,11 +114,12 @@ func (l listing) printKernels(a *app) {
 	for _, k := range l.Kernels {
 		width = max(width, len(k.Op))
 	}
+	p := paletteOf(a.stdout)
 	folder, plugin := "", ""
 	for _, k := range l.Kernels {
 		if dir := filepath.Dir(k.Path); dir != folder {
 			folder = dir
-			fmt.Fprintln(a.stdout, short(dir))
+			fmt.Fprintln(a.stdout, p.bold(short(dir)))
 		}
 		if k.Path != plugin {
 			plugin = k.Path
@@ -121,7 +127,7 @@ func (l listing) printKernels(a *app) {
 			if file := strings.TrimSuffix(filepath.Base(k.Path), ".exe"); file != name {
 				name += " (" + file + ")"
 			}
-			fmt.Fprintf(a.stdout, "  %s %s\n", name, k.Version)
+			fmt.Fprintf(a.stdout, "  %s %s\n", p.good(name), k.Version)
 		}
 		passes := "forward only"
 		if k.Backward {

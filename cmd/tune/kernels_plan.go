@@ -118,7 +118,7 @@ func (a *app) plan(ctx context.Context, f *planFlags) (err error) {
 	if f.json {
 		return a.writeJSON(newPlanned(p, f))
 	}
-	_, err = fmt.Fprint(a.stdout, core.FormatActions(p.Actions))
+	_, err = fmt.Fprint(a.stdout, paletteOf(a.stdout).actions(core.FormatActions(p.Actions)))
 	return err
 }
 

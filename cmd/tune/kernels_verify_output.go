@@ -28,6 +28,7 @@ type verifiedPlugin struct {
 	Error    string                 `json:"error,omitempty"` // why it cannot be used at all
 	Manifest []kerneltest.Violation `json:"manifest_violations"`
 	Kernels  []verifiedKernel       `json:"kernels"`
+	unwanted bool                   // it has no kernel for the ops that are to be checked
 }
 
 // verifiedKernel is what came of one kernel, and which kinds of use it supports.
@@ -62,7 +63,11 @@ func (v *verification) printSummary(w io.Writer) {
 
 // print writes what is wrong first, then a table for each kernel, and a line that sums up.
 func (p verifiedPlugin) print(w io.Writer) {
-	printWrapped(w, "", strings.TrimSpace(p.Name+" "+p.Version)+", "+short(p.Path))
+	title := short(p.Path)
+	if p.Name != "" {
+		title = strings.TrimSpace(p.Name+" "+p.Version) + ", " + title
+	}
+	printWrapped(w, "", title)
 	if p.Error != "" {
 		printWrapped(w, "  ", "cannot be used: "+p.Error)
 	}
@@ -114,7 +119,7 @@ func failures(r *kerneltest.Report) []*failure {
 	var all []*failure
 	for _, c := range r.Results {
 		for _, v := range c.Violations {
-			where := strings.Join(strings.Fields(string(r.Kernel.Op)+" "+v.Where+" "+v.Tensor), " ")
+			where := strings.Join(strings.Fields(string(r.Kernel.Op)+" "+v.Pass+" "+v.Tensor), " ")
 			i := slices.IndexFunc(all, func(f *failure) bool { return f.where == where && wording(f.text) == wording(v.Text) })
 			if i < 0 {
 				i, all = len(all), append(all, &failure{where: where, text: v.Text, first: c.Case})

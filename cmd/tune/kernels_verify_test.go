@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,10 +48,10 @@ func TestVerifyCatchesPlantedBugs(t *testing.T) {
 		{"bug_unwritten", []string{`FAILED swiglu forward y`, `was not written`}, nil},
 		{"bug_stale", []string{`FAILED swiglu forward y`, `was not written by the second of two calls`}, nil},
 		{"bug_past_the_end", []string{`FAILED rms_norm forward y`, `FAILED rms_norm backward dx`, `wrote past the tensor`}, nil},
-		{"bug_race", []string{`FAILED rms_norm backward dweight, .*(same call 50 times|random)`}, nil},
+		{"bug_race", []string{`FAILED rms_norm backward dweight, .*(same call 200 times|random)`}, nil},
 		{"bug_leak", []string{`FAILED rms_norm, 1 case: memory over 1000 calls`, `the process grows by [0-9]+ bytes with each call`}, nil},
 		{"bug_keeps_data", []string{`FAILED swiglu forward y, .*calls in turn`}, nil},
-		{"bug_counts_calls", []string{`FAILED rope forward q_out, .* the same call 50 times`, `call [0-9]+ of 50: .* other bits`}, nil},
+		{"bug_counts_calls", []string{`FAILED rope forward q_out, .* the same call 200 times`, `call [0-9]+ of 200: .* other bits`}, nil},
 		{"bug_writes_input", []string{`FAILED swiglu backward dy, .* one token`, `wrote to an input`}, nil},
 		{"bug_borrows_input", []string{`FAILED swiglu forward, 1 case: read-only inputs`, `plugin exited`}, nil},
 		{"bug_bias", []string{`FAILED rope forward q_out, 1 case: 32 stacked layers`, `after [0-9]+ layers: `}, nil},
@@ -99,8 +101,37 @@ func TestVerifyPassesARightKernel(t *testing.T) {
 	if !v.OK || len(v.Plugins) != 1 || len(v.Plugins[0].Kernels) != 1 {
 		t.Fatalf("%s", stdout)
 	}
+	checkKeys(t, stdout)
 	k := v.Plugins[0].Kernels[0]
 	if k.Kernel.Name != "bug_none" || k.Count(kerneltest.OK) < 30 || k.Count(kerneltest.Failed) != 0 || len(k.Supports) == 0 {
 		t.Errorf("%s", stdout)
+	}
+}
+
+// checkKeys looks at the names of the JSON's fields, which programs rely on.
+func checkKeys(t *testing.T, text string) {
+	t.Helper()
+	type object = map[string]any
+	first := func(o object, key string) object { return o[key].([]any)[0].(object) }
+	var root object
+	if err := json.Unmarshal([]byte(text), &root); err != nil {
+		t.Fatal(err)
+	}
+	plugin := first(root, "plugins")
+	kernel := first(plugin, "kernels")
+	for _, level := range []struct {
+		name string
+		o    object
+		want string
+	}{
+		{"root", root, "ok plugins"},
+		{"plugin", plugin, "checksum kernels manifest_violations name ok path version"},
+		{"kernel", kernel, "kernel results supports took_ns"},
+		{"result", first(kernel, "results"), "case facts kind op share_of_limit status tokens took_ns"},
+		{"use", first(kernel, "supports"), "facts op supported"},
+	} {
+		if got := strings.Join(slices.Sorted(maps.Keys(level.o)), " "); got != level.want {
+			t.Errorf("%s has the keys %q, want %q", level.name, got, level.want)
+		}
 	}
 }

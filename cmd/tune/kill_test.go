@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/checkpoint"
+	"github.com/seed98097648/tune/trainer/journal"
 	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/models"
 )
@@ -124,10 +125,30 @@ func killed(t *testing.T, files []string, flags ...string) {
 			t.Errorf("%s differs from that of a run that was not killed (%v, %v)", name, err1, err2)
 		}
 	}
+	if got, want := lossesOf(t, out), lossesOf(t, filepath.Join(dir, "whole")); !slices.Equal(got, want) {
+		t.Errorf("the journal has the losses\n%v, that of a run that was not killed\n%v", got, want)
+	}
 	left, err := filepath.Glob(filepath.Join(out, "*partial*"))
 	if err != nil || left != nil {
 		t.Errorf("left behind: %q, %v", left, err)
 	}
+}
+
+// lossesOf reads the losses of all steps and evaluations from the journal of a run.
+func lossesOf(t *testing.T, out string) []float64 {
+	t.Helper()
+	r, err := journal.Read(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []float64
+	for _, s := range r.Steps {
+		all = append(all, float64(s.Step), s.Loss)
+	}
+	for _, e := range r.Evals {
+		all = append(all, float64(e.Step), e.Loss)
+	}
+	return all
 }
 
 // loadable loads every checkpoint that has its name, and returns the newest step. One of an

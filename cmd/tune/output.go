@@ -6,7 +6,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"github.com/seed98097648/tune/trainer/journal"
 )
 
 // chooseOut returns the folder to save: the one given, which must be free, or else the
@@ -14,6 +17,8 @@ import (
 func chooseOut(given string, isGiven bool) (string, error) {
 	if isGiven {
 		entries, err := os.ReadDir(given)
+		// A run that was killed before its first checkpoint has left nothing else.
+		entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Name() == journal.File })
 		switch {
 		case err == nil && len(entries) > 0 && hasCheckpoints(given):
 			return "", fmt.Errorf("--out: %s exists and has checkpoints of a run; add --resume to go on with it, or choose another folder", given)

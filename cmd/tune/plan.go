@@ -177,7 +177,7 @@ func (p *runPlan) print(w io.Writer) {
 		fmt.Fprintf(w, "  at least     %10s\n", duration(p.Floor))
 		fmt.Fprintf(w, "  likely       %10s: %.0f tokens/s\n", duration(p.Likely), float64(p.Tokens)/p.Likely)
 	}
-	fmt.Fprintf(w, "\nkernels\n%s", p.report)
+	fmt.Fprintf(w, "\nkernels\n%s", paletteOf(w).actions(p.report.String()))
 }
 
 func duration(seconds float64) string {

@@ -57,6 +57,7 @@ tune --resume --out my-model
 type trainFlags struct {
 	config  trainer.Config
 	kernels kernelFlags
+	view    viewFlags
 	file    configFile
 	log     string
 	from    string          // --resume
@@ -88,6 +89,7 @@ func newTrainFlags(c *Command) *trainFlags {
 	kernels := c.Group("Kernels")
 	t.kernels.add(kernels, t.config.Kernels)
 	kernels.BoolVar(&t.config.Strict, "strict", false, "fail where the plain implementation would replace a plugin, which is given up after three deaths on one call")
+	t.view.add(c.Group("Watching the run"))
 	machine := c.Group("Machine and output")
 	machine.IntVar(&t.config.Threads, "threads", t.config.Threads, "`THREADS` to compute with; 0 for all cores")
 	t.addMemory(machine)
@@ -111,6 +113,10 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []strin
 	if t.config.Out, err = t.chooseOut(c); err != nil {
 		return err
 	}
+	if err := t.view.open(ctx, a, c, t.config.Out); err != nil {
+		return err
+	}
+	defer closing(&t.view, &err)
 	if left := unfinished(t.config.Out); left != nil {
 		a.note("%s: left by a run that was killed, and can be removed unless that run still goes on", strings.Join(left, ", "))
 	}
@@ -143,6 +149,9 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []strin
 	}
 	if err := ctx.Err(); err != nil {
 		return err // interrupted while loading: there is nothing to save
+	}
+	if err := t.view.attach(job); err != nil {
+		return err
 	}
 	if t.changed("warmup") {
 		job.Hooks.OnStart = a.noteWarmup

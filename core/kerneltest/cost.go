@@ -37,8 +37,8 @@ const growthTokens = 256
 // now and then leaves behind, over a thousand calls half a MiB.
 const growthLimit = 512
 
-// growthTries is how often growth is measured again if it is too much: a heap that still
-// finds its size stops growing, a leak does not.
+// growthTries is how often growth is measured if it is too much, each time but the second
+// over twice as many calls: a heap that still finds its size stops growing, a leak does not.
 const growthTries = 4
 
 // growth measures the memory of the kernel's process over many calls.
@@ -61,7 +61,7 @@ func growth(ctx context.Context, k core.Kernel, f core.Facts, o Options) Result 
 	case errors.Is(err, errNoFootprint):
 		r.skip("%v", err)
 	case err != nil:
-		r.fail(Violation{Text: err.Error(), err: err})
+		r.fail(general(err))
 	default:
 		r.Share = max(r.Memory.PerCall()/growthLimit, 0)
 		if r.Memory.PerCall() > growthLimit {
@@ -79,11 +79,12 @@ var errNoFootprint = errors.New("the process's memory is not known")
 // limit if there is one.
 func measureGrowth(ctx context.Context, k core.Kernel, process Footprint, calls []*core.Call, n int) (*Growth, error) {
 	var best *Growth
-	for range growthTries {
+	for try := range growthTries {
 		before, err := process.Footprint()
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errNoFootprint, err)
 		}
+		n := n << max(try-1, 0)
 		if err := runAll(ctx, k, calls, n, nil); err != nil {
 			return nil, err
 		}
@@ -128,7 +129,7 @@ func latency(ctx context.Context, k core.Kernel, f core.Facts, o Options) Result
 		return nil
 	})
 	if err != nil {
-		r.fail(Violation{Text: err.Error(), err: err})
+		r.fail(general(err))
 	}
 	return r
 }

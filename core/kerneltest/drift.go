@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/seed98097648/tune/core"
@@ -53,16 +52,6 @@ type stack struct {
 	grads           map[string][]float64 // with respect to the linked inputs of the last layer run
 }
 
-// limitAfter is limit after so many layers. What limit allows in float32 beyond the
-// reference's rounding, each layer may add on its own; such errors add up with the root
-// of their number, and those that all lean to one side do so with the number itself.
-func limitAfter(f core.Facts, rounding float64, height int) float64 {
-	if f.DType == core.Float32 {
-		return limit(f, rounding) + (math.Sqrt(float64(height))-1)*floor32*epsilon(core.Float32)
-	}
-	return limit(f, rounding)
-}
-
 // stacked finds errors that are small in one call and add up: it stacks layers of the op,
 // each with weights of its own, runs them forward and backward in three ways, and
 // compares every output of every layer with the stack in float64. The limit comes from the
@@ -97,7 +86,7 @@ func stacked(ctx context.Context, k core.Kernel, f core.Facts) Result {
 		err = nil
 	}
 	if err != nil {
-		r.fail(Violation{Text: err.Error(), err: err})
+		r.fail(general(err))
 	}
 	return r
 }
@@ -259,76 +248,5 @@ func (d *drift) compare(pass core.Pass, height int, calls [3]*core.Call) error {
 }
 
 func (d *drift) failed(pass core.Pass, name string) bool {
-	return slices.ContainsFunc(d.result.Violations, func(v Violation) bool { return v.Pass == pass && v.Tensor == name })
-}
-
-// leans finds half precision that is not rounded to nearest: one such step is within what
-// is allowed, but all are to the same side. The limit is the distance between two numbers
-// of the storage type for all layers together; truncation leans by half of that in each.
-func leans(f core.Facts, got, want, single core.Tensor) error {
-	if f.DType == core.Float32 || got.DType != f.DType {
-		return nil
-	}
-	lean := func(x core.Tensor) float64 {
-		diff, sum, w := 0.0, 0.0, values(want)
-		for i, v := range values(x) {
-			diff += math.Copysign(1, w[i]) * (v - w[i])
-			sum += math.Abs(w[i])
-		}
-		return diff / max(sum, math.SmallestNonzeroFloat64)
-	}
-	l, max := lean(got), epsilon(f.DType)+spread*math.Abs(lean(single))
-	if !(math.Abs(l) <= max) {
-		return fmt.Errorf("%w: all elements lean by %.3g of their size to one side, limit %.3g; is storage rounded to nearest even?", core.ErrWrongResult, l, max)
-	}
-	return nil
-}
-
-// narrow brings what multiplies an activation near 1, so that after many layers the
-// largest element is not alone, and what experts add to it near 0, so that their errors
-// do not square.
-func narrow(offset int) func(map[string][]core.Tensor) {
-	return func(in map[string][]core.Tensor) {
-		for name, tensors := range in {
-			if name != "weight" && name != "gate" && name != "down" || name == "gate" && in["down"] != nil {
-				continue
-			}
-			around := map[string]float64{"weight": float64(1 - offset), "gate": 1}[name]
-			for _, x := range tensors {
-				v := values(x)
-				for i := range v {
-					v[i] = around + (v[i]-around)/8
-				}
-				put(x, v, 1)
-			}
-		}
-	}
-}
-
-// put stores v times a scale.
-func put(x core.Tensor, v []float64, scale float64) {
-	if x.DType == core.Float64 {
-		for i, e := range v {
-			x.Float64s()[i] = e * scale
-		}
-		return
-	}
-	single := make([]float32, len(v))
-	for i, e := range v {
-		single[i] = float32(e * scale)
-	}
-	x.Store(single, 0)
-}
-
-// powerOfTwo returns the factor that brings the root mean square of v near 1.
-func powerOfTwo(v []float64) float64 {
-	sum := 0.0
-	for _, e := range v {
-		sum += e * e
-	}
-	rms := math.Sqrt(sum / float64(max(len(v), 1)))
-	if rms == 0 || !isFinite(rms) {
-		return 1
-	}
-	return math.Exp2(-math.Round(math.Log2(rms)))
+	return slices.ContainsFunc(d.result.Violations, func(v Violation) bool { return v.Pass == pass.String() && v.Tensor == name })
 }

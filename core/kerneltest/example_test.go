@@ -1,7 +1,9 @@
 package kerneltest_test
 
 import (
+	"context"
 	"fmt"
+	"math"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/kerneltest"
@@ -18,4 +20,19 @@ func ExampleCheck() {
 	// Output:
 	// <nil>
 	// true
+}
+
+// An author's formula of swiglu, and a kernel that agrees with it in y, dgate and dup.
+func ExampleCheckOracle() {
+	formula := func(_ core.Facts, in map[string][]float64) map[string][]float64 {
+		y := make([]float64, len(in["gate"]))
+		for i, g := range in["gate"] {
+			y[i] = g / (1 + math.Exp(-g)) * in["up"][i]
+		}
+		return map[string][]float64{"y": y}
+	}
+	c := kerneltest.Case{Op: core.SwiGLU, Tokens: 3, Seed: 1,
+		Facts: core.Facts{DType: core.Float32, Intermediate: 5, Activation: "silu", Layout: core.Separate}}
+	fmt.Println(kerneltest.CheckOracle(context.Background(), reference.Single(core.SwiGLU), formula, c))
+	// Output: <nil>
 }

@@ -4,6 +4,7 @@
 //
 //	func TestKernel(t *testing.T) { kerneltest.Run(t, kernel{}, kerneltest.Cases(core.SwiGLU)) }
 //	err := kerneltest.Check(k, kerneltest.Cases(core.SwiGLU))
+//	report, err := kerneltest.Examine(ctx, k, kerneltest.Options{})
 //
 // Each case gives the kernel random, non-uniform data, also as upstream gradients, in
 // tensors that start anywhere and lie between guard bytes. It checks that
@@ -14,6 +15,11 @@
 //   - the same call twice gives the same bits;
 //   - facts that the kernel does not support are refused with core.ErrNotSupported, which
 //     skips the case, and calls that point outside their tables with core.ErrBadCall.
+//
+// Examine adds what single calls do not show: results that depend on earlier calls or
+// differ now and then, errors that add up over 32 layers, inputs that may only be read,
+// memory that grows, a process that dies; and it measures latency. "tune kernels verify"
+// prints its Report, and docs/verify.md explains it.
 package kerneltest
 
 import (
@@ -128,7 +134,7 @@ func result(ctx context.Context, k core.Kernel, c Case, inputs core.Memory) (r R
 	}
 	in, err := newInputs(c, from, false)
 	if err != nil {
-		r.fail(Violation{Text: err.Error(), err: err})
+		r.fail(general(err))
 		return r
 	}
 	for _, pass := range passes(k) {
@@ -151,7 +157,7 @@ func supported(k core.Kernel, f core.Facts, r *Result) bool {
 		r.skip("%v", err)
 	} else if err != nil {
 		err = fmt.Errorf("supports %v: error %w; want one that wraps ErrNotSupported", f, err)
-		r.fail(Violation{Text: err.Error(), err: err})
+		r.fail(general(err))
 	}
 	return err == nil
 }

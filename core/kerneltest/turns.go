@@ -93,7 +93,7 @@ func inTurn(ctx context.Context, k core.Kernel, f core.Facts) Result {
 		}
 		var err error
 		if turns[i], err = newTurn(ctx, k, c, from, m); err != nil {
-			r.fail(Violation{Text: err.Error(), err: err})
+			r.fail(general(err))
 			return r
 		}
 	}
@@ -142,7 +142,7 @@ func repeated(ctx context.Context, k core.Kernel, f core.Facts, times int) Resul
 	c := specialCase(k, f, r.Kind, r.Tokens)
 	t, err := newTurn(ctx, k, c, m, m)
 	if err != nil {
-		r.fail(Violation{Text: err.Error(), err: err})
+		r.fail(general(err))
 		return r
 	}
 	var first map[string]core.Tensor

@@ -2,69 +2,32 @@ package bench
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/seed98097648/tune/internal/chart"
 )
-
-// colors is how many kinds of things have colours of their own; "c0" to "c7" in the
-// page's style, and "other".
-const colors = 8
-
-// chart is a bar for each variant, all on one scale from zero.
-type chart struct {
-	Keys []key
-	Bars []bar
-}
-
-// key explains a colour.
-type key struct{ Class, Name string }
-
-// bar is divided into parts from left to right.
-type bar struct {
-	Label, Value string
-	Parts        []part
-}
-
-// part is a piece of a bar; X and Width are percentages of the scale.
-type part struct {
-	X, Width    float64
-	Class, Text string
-}
-
-// newBar lays the amounts, one for each key, side by side on a scale up to full.
-func newBar(label, value string, keys []key, amounts []float64, full float64, format func(float64) string) bar {
-	b := bar{Label: label, Value: value}
-	x := 0.0
-	for i, a := range amounts {
-		w := 100 * max(a, 0) / max(full, 1e-9)
-		if w > 0 {
-			b.Parts = append(b.Parts, part{X: x, Width: w, Class: keys[i].Class, Text: keys[i].Name + ": " + format(a)})
-		}
-		x += w
-	}
-	return b
-}
 
 func millis(v float64) string { return digits(v) + " ms" }
 
 // stepChart shows the parts of the median step.
-func (r *Result) stepChart() chart {
-	c := chart{Keys: []key{{"c0", "forward"}, {"c1", "backward"}, {"c2", "optimizer"}}}
+func (r *Result) stepChart() chart.Bars {
+	c := chart.Bars{Keys: []chart.Key{{Class: "c0", Name: "forward"}, {Class: "c1", Name: "backward"}, {Class: "c2", Name: "optimizer"}}}
 	full := 0.0
 	for _, v := range r.Runs {
 		full = max(full, v.Step.Median, v.Forward.Median+v.Backward.Median+v.Optimizer.Median)
 	}
 	for _, v := range r.Runs {
-		c.Bars = append(c.Bars, newBar(v.Kernels, millis(v.Step.Median), c.Keys,
+		c.Bars = append(c.Bars, chart.NewBar(v.Kernels, millis(v.Step.Median), c.Keys,
 			[]float64{v.Forward.Median, v.Backward.Median, v.Optimizer.Median}, full, millis))
 	}
 	return c
 }
 
 // memoryChart shows what is planned, and below it what was in use at the peak.
-func (r *Result) memoryChart() chart {
-	c := chart{Keys: []key{{"c3", "parameters"}, {"c4", "optimizer"}, {"c5", "activations and gradients"}, {"other", "peak of all processes"}}}
+func (r *Result) memoryChart() chart.Bars {
+	c := chart.Bars{Keys: []chart.Key{{Class: "c3", Name: "parameters"}, {Class: "c4", Name: "optimizer"},
+		{Class: "c5", Name: "activations and gradients"}, {Class: chart.Other, Name: "peak of all processes"}}}
 	full := int64(1)
 	for _, v := range r.Runs {
 		full = max(full, v.Memory.Total, v.PeakRSS)
@@ -72,10 +35,10 @@ func (r *Result) memoryChart() chart {
 	bytes := func(v float64) string { return unit(int64(v)) }
 	for _, v := range r.Runs {
 		m := v.Memory
-		c.Bars = append(c.Bars, newBar(v.Kernels+", planned", unit(m.Total), c.Keys,
+		c.Bars = append(c.Bars, chart.NewBar(v.Kernels+", planned", unit(m.Total), c.Keys,
 			[]float64{float64(m.Parameters), float64(m.Optimizer), float64(m.Program)}, float64(full), bytes))
 		if v.PeakRSS > 0 {
-			c.Bars = append(c.Bars, newBar(v.Kernels+", peak", unit(v.PeakRSS), c.Keys, []float64{0, 0, 0, float64(v.PeakRSS)}, float64(full), bytes))
+			c.Bars = append(c.Bars, chart.NewBar(v.Kernels+", peak", unit(v.PeakRSS), c.Keys, []float64{0, 0, 0, float64(v.PeakRSS)}, float64(full), bytes))
 		}
 	}
 	return c
@@ -92,7 +55,7 @@ func unit(bytes int64) string {
 
 // kernelChart shows where a mean step goes, by operation: those that take longest in any
 // variant have a colour, the others are one part.
-func (r *Result) kernelChart() chart {
+func (r *Result) kernelChart() chart.Bars {
 	times := make([]map[string]float64, len(r.Runs))
 	worst := map[string]float64{}
 	full := 0.0
@@ -112,12 +75,12 @@ func (r *Result) kernelChart() chart {
 		names = append(names, name)
 	}
 	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(worst[b], worst[a]), cmp.Compare(a, b)) })
-	names = names[:min(len(names), colors)]
-	var c chart
+	names = names[:min(len(names), chart.Colors)]
+	var c chart.Bars
 	for i, name := range names {
-		c.Keys = append(c.Keys, key{fmt.Sprintf("c%d", i), name})
+		c.Keys = append(c.Keys, chart.Key{Class: chart.Class(i), Name: name})
 	}
-	c.Keys = append(c.Keys, key{"other", "everything else"})
+	c.Keys = append(c.Keys, chart.Key{Class: chart.Other, Name: "everything else"})
 	for i, v := range r.Runs {
 		mean := v.total() / float64(max(len(v.Steps), 1))
 		amounts, rest := make([]float64, 0, len(c.Keys)), mean
@@ -125,7 +88,7 @@ func (r *Result) kernelChart() chart {
 			amounts = append(amounts, times[i][name])
 			rest -= times[i][name]
 		}
-		c.Bars = append(c.Bars, newBar(v.Kernels, millis(mean), c.Keys, append(amounts, rest), full, millis))
+		c.Bars = append(c.Bars, chart.NewBar(v.Kernels, millis(mean), c.Keys, append(amounts, rest), full, millis))
 	}
 	return c
 }

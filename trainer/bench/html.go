@@ -6,19 +6,25 @@ import (
 	"fmt"
 	"html/template"
 	"strings"
+
+	"github.com/seed98097648/tune/internal/chart"
 )
 
 //go:embed report.html
 var reportHTML string
 
+//go:embed report.css
+var reportCSS string
+
 // page is what the template shows.
 type page struct {
 	Title     string
+	Style     template.CSS
 	Headlines []headline
-	Steps     chart // milliseconds, by part of the step
-	Kernels   chart // milliseconds, by operation
-	Memory    chart // bytes
-	Rounds    plot
+	Steps     chart.Bars // milliseconds, by part of the step
+	Kernels   chart.Bars // milliseconds, by operation
+	Memory    chart.Bars // bytes
+	Rounds    chart.Plot
 	Runs      []account
 	Facts     [][2]string
 }
@@ -40,12 +46,12 @@ type account struct {
 // HTML returns the result as one page with charts, which loads nothing from elsewhere:
 // it can be sent, kept and opened anywhere.
 func (r *Result) HTML() ([]byte, error) {
-	t, err := template.New("report").Funcs(template.FuncMap{"digits": digits, "percent": percent, "breakable": breakable,
-		"clip": func(share float64) float64 { return 100 * min(share, 1) }}).Parse(reportHTML)
+	t, err := chart.New("report", reportHTML, template.FuncMap{"digits": digits, "percent": percent,
+		"clip": func(share float64) float64 { return 100 * min(share, 1) }})
 	if err != nil {
 		return nil, fmt.Errorf("bench: page: %w", err)
 	}
-	p := page{Title: r.title(), Headlines: r.headlines(),
+	p := page{Title: r.title(), Style: chart.Style(reportCSS), Headlines: r.headlines(),
 		Steps: r.stepChart(), Kernels: r.kernelChart(), Memory: r.memoryChart(), Rounds: r.roundPlot(), Facts: r.facts()}
 	for i := range r.Runs {
 		p.Runs = append(p.Runs, r.Runs[i].page(r.Machine))
@@ -55,11 +61,6 @@ func (r *Result) HTML() ([]byte, error) {
 		return nil, fmt.Errorf("bench: page: %w", err)
 	}
 	return b.Bytes(), nil
-}
-
-// breakable lets the lines of a narrow screen end within a long name.
-func breakable(name string) template.HTML {
-	return template.HTML(strings.NewReplacer(",", ",<wbr/>", "_", "_<wbr/>").Replace(template.HTMLEscapeString(name)))
 }
 
 // headlines compares every variant with the first; alone, that has its own.

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/seed98097648/tune/internal/chart"
 )
 
 func TestPageHasTheNumbersOfTheRun(t *testing.T) {
@@ -53,7 +55,7 @@ func TestPageIsWellFormedAndLoadsNothing(t *testing.T) {
 // TestBarsStayInTheirCharts: every part of a bar begins where the last one ended.
 func TestBarsStayInTheirCharts(t *testing.T) {
 	r := sample()
-	for name, c := range map[string]chart{"steps": r.stepChart(), "kernels": r.kernelChart(), "memory": r.memoryChart()} {
+	for name, c := range map[string]chart.Bars{"steps": r.stepChart(), "kernels": r.kernelChart(), "memory": r.memoryChart()} {
 		widest := 0.0
 		for _, b := range c.Bars {
 			x := 0.0

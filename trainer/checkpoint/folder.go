@@ -139,9 +139,10 @@ func (f *Folder) Abort() error {
 	return nil
 }
 
-// checkVacant accepts a path that does not exist and an empty folder.
-func checkVacant(path string) error {
+// checkVacant accepts a path that does not exist and an empty folder, but for some names.
+func checkVacant(path string, but ...string) error {
 	entries, err := os.ReadDir(path)
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return slices.Contains(but, e.Name()) })
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil

@@ -22,9 +22,10 @@ type Run struct {
 }
 
 // OpenRun makes the folder, if need be, takes it for this process and removes what a
-// process that was killed has left unfinished in it. A fresh run wants it to be empty.
-// It is an error if another process holds the folder. The caller closes the Run.
-func OpenRun(dir string, fresh bool) (*Run, error) {
+// process that was killed has left unfinished in it. A fresh run wants it to be empty, but
+// for the files named, which a run has from its beginning. It is an error if another
+// process holds the folder. The caller closes the Run.
+func OpenRun(dir string, fresh bool, but ...string) (*Run, error) {
 	_, err := os.Stat(dir)
 	made := errors.Is(err, fs.ErrNotExist)
 	if err := os.MkdirAll(dir, 0o777); err != nil {
@@ -41,7 +42,7 @@ func OpenRun(dir string, fresh bool) (*Run, error) {
 	}
 	r := &Run{dir, made, unlock}
 	if fresh {
-		err = checkVacant(dir)
+		err = checkVacant(dir, but...)
 	} else {
 		err = r.clean()
 	}

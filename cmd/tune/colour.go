@@ -1,0 +1,75 @@
+package main
+
+import (
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// palette colours words on a terminal, and leaves them as they are elsewhere.
+type palette bool
+
+// paletteOf returns the palette for what is written to w.
+func paletteOf(w io.Writer) palette { return palette(isColoured(w)) }
+
+func (p palette) paint(code, text string) string {
+	if !p || text == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + plainColour
+}
+
+func (p palette) bold(text string) string { return p.paint("1", text) }
+func (p palette) soft(text string) string { return p.paint("2", text) }
+func (p palette) good(text string) string { return p.paint("32", text) }
+func (p palette) bad(text string) string  { return p.paint("31", text) }
+
+// actions colours what core.FormatActions has written: the heading, the kernels that are
+// placed, and the figures below.
+func (p palette) actions(text string) string {
+	if !p {
+		return text
+	}
+	var b strings.Builder
+	for i, line := range strings.Split(text, "\n") {
+		before, kernel, placed := strings.Cut(line, " -> ")
+		switch {
+		case i == 0:
+			line = p.bold(line)
+		case placed:
+			line = before + " -> " + p.good(kernel)
+		case strings.HasPrefix(line, "    "):
+			line = p.soft(line)
+		}
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+func onTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// wrapped breaks a line at spaces so that it fits a terminal where that is possible. What
+// follows the first line is indented.
+func wrapped(line, indent string) string {
+	var b strings.Builder
+	for len(line) > columns {
+		start := len(line) - len(strings.TrimLeft(line, " "))
+		at := strings.LastIndex(line[:columns+1], " ")
+		if at < start { // a word that is too long
+			if at = start + strings.Index(line[start:], " "); at < start {
+				break
+			}
+		}
+		b.WriteString(strings.TrimRight(line[:at], " ") + "\n")
+		line = indent + strings.TrimLeft(line[at:], " ")
+	}
+	return b.String() + line
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/internal/scaffold"
+)
+
+const kernelsNewLong = `Write a new kernel plugin into the folder NAME: a complete program for the op,
+forward and backward in plain Go, with the formula in float64 that it is
+compared with, the conformance tests and a benchmark. It is a module of its own,
+and its tests pass as it is written: what is left to do is to make it fast.
+docs/writing-a-kernel.md goes through it.
+
+The plugin is built with a checkout of tune: the one around the working
+directory, or else the one that this program was built from, or with --source
+the one that it names.`
+
+func (a *app) kernelsNewCommand() *Command {
+	c := &Command{Name: "kernels new", Usage: "NAME --op OP [FLAGS]", Short: "write a new kernel plugin, complete with its tests", Long: kernelsNewLong,
+		Examples: "tune kernels new my_rmsnorm --op rms_norm\n"}
+	var op, source string
+	f := c.Group("Flags")
+	f.StringVar(&op, "op", "", "the `OP` that the kernel computes: "+strings.Join(opNames(), ", "))
+	f.StringVar(&source, "source", "", "the checkout of tune to build with: its `FOLDER`")
+	c.finish()
+	c.Run = func(_ context.Context, args []string) error {
+		if len(args) != 1 {
+			return c.usagef("new takes the name of one plugin")
+		}
+		if err := scaffold.CheckName(args[0]); err != nil {
+			return c.usagef("%w", err)
+		}
+		if op == "" {
+			return c.usagef("--op is missing; it takes %s", strings.Join(opNames(), ", "))
+		}
+		if err := c.oneOf("op", op, opNames()...); err != nil {
+			return err
+		}
+		root, err := sourceOf(source, surroundings()...)
+		if err != nil {
+			return err
+		}
+		if err := checkPlace(root); err != nil {
+			return err
+		}
+		p := scaffold.Plugin{Name: args[0], Op: core.Op(op), Source: root}
+		if err := p.Write(p.Name); err != nil {
+			return err
+		}
+		fmt.Fprintf(a.stdout, "wrote %s, a plugin for %s; its README has the next commands, the first of them:\n\n    cd %s && go test\n", p.Name, op, p.Name)
+		return nil
+	}
+	return c
+}
+
+// opNames returns what --op takes.
+func opNames() []string {
+	var names []string
+	for _, op := range core.Ops() {
+		names = append(names, string(op))
+	}
+	return names
+}
+
+// sourceOf returns the root of the checkout to build a plugin with: the named one, or the
+// first that one of the folders is in.
+func sourceOf(named string, near ...string) (string, error) {
+	if named != "" {
+		dir, err := filepath.Abs(named)
+		if err != nil {
+			return "", fmt.Errorf("--source: %w", err)
+		}
+		if root, ok := transport.Checkout(dir); ok {
+			return root, nil
+		}
+		return "", fmt.Errorf("--source: %s is no checkout of tune: it has no go.mod that says so", named)
+	}
+	for _, dir := range near {
+		if root, ok := transport.Checkout(dir); ok {
+			return root, nil
+		}
+	}
+	return "", errors.New("a plugin is built with a checkout of tune, and the working directory is in none; name one with --source FOLDER")
+}
+
+// checkPlace reports a working directory where a module of its own is out of place: all
+// in the folder plugins of the checkout is built as a part of it.
+func checkPlace(root string) error {
+	wd, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	if rel, err := filepath.Rel(filepath.Join(root, "plugins"), wd); err == nil && filepath.IsLocal(rel) {
+		return fmt.Errorf("the folder plugins of a checkout is for plugins that are part of it; write yours outside %s", filepath.Join(root, "plugins"))
+	}
+	return nil
+}
+
+// surroundings returns where a checkout is looked for: around the working directory, and
+// where this program was compiled, which the compiler noted unless -trimpath kept it from it.
+func surroundings() (dirs []string) {
+	if wd, err := os.Getwd(); err == nil {
+		dirs = append(dirs, wd)
+	}
+	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
+		dirs = append(dirs, filepath.Dir(file))
+	}
+	return dirs
+}

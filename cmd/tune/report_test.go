@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed98097648/tune/internal/browser"
+	"github.com/seed98097648/tune/trainer"
+)
+
+// TestARunInABrowser trains with every kernel, opens the page while the run goes on and
+// the report after it, and looks for what the run itself has said.
+func TestARunInABrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes several seconds")
+	}
+	dir, plugins := t.TempDir(), pluginDir(t)
+	if err := writeModel(filepath.Join(dir, "m"), "qwen3_moe"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "text.txt"), []byte(sampleText()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), "tune", args...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "TUNE_KERNELS=")
+		return cmd
+	}
+	train := run("--kernels", "all", "--plugin-dir", plugins, "--model", "m", "--data", "text.txt", "--seq", "16", "--steps", "1000000",
+		"--schedule", "constant", "--out", "o", "--log", "json", "--serve", "0")
+	notes, err := train.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, err := train.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := train.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer train.Process.Kill()
+	url := watched(t, notes)
+	var last trainer.Step
+	lines := bufio.NewScanner(steps)
+	for last.Step < 3 && lines.Scan() {
+		if err := json.Unmarshal(lines.Bytes(), &last); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Nobody reads on meanwhile, but a run must not wait for that long.
+	rest := make(chan string)
+	go func() {
+		line := lines.Text()
+		for lines.Scan() {
+			line = lines.Text()
+		}
+		rest <- line
+	}()
+	live := browser.Open(t, url, 2*time.Second)
+	check(t, "live", live, "Running: step ", "npu_<wbr>fused_<wbr>moe")
+	if err := train.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(<-rest), &last); err != nil {
+		t.Fatal(err)
+	}
+	if err := train.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := run("report", "o").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	check(t, "report", browser.Open(t, "file://"+filepath.Join(dir, "o", "report.html"), time.Second), "npu_<wbr>fused_<wbr>moe",
+		fmt.Sprintf("Interrupted after step %d of 1000000.", last.Step), fmt.Sprintf("<b>%.4f</b>", last.Loss))
+}
+
+// watched returns the address that a run tells, and reads on after it.
+func watched(t *testing.T, notes io.Reader) string {
+	t.Helper()
+	lines := bufio.NewScanner(notes)
+	for lines.Scan() {
+		if _, url, ok := strings.Cut(lines.Text(), "the run can be watched at "); ok {
+			go io.Copy(io.Discard, notes)
+			return url
+		}
+	}
+	t.Fatal("the run does not tell where it can be watched")
+	return ""
+}
+
+func check(t *testing.T, name string, p browser.Page, wants ...string) {
+	t.Helper()
+	if p.Console != nil {
+		t.Errorf("%s: the console has %q", name, p.Console)
+	}
+	if !regexp.MustCompile(`class="curve"[^>]* d="M[0-9.]+ [0-9.]+L`).MatchString(p.DOM) {
+		t.Errorf("%s: nothing is drawn", name)
+	}
+	for _, want := range wants {
+		if !strings.Contains(p.DOM, want) {
+			t.Errorf("%s: the document lacks %q", name, want)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package kerneltest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seed98097648/tune/core"
+)
+
+// Options say what Examine looks at.
+type Options struct {
+	// Quick leaves out the standard facts: only those of Facts are run.
+	Quick bool
+	// Facts are run besides the standard ones; those that the kernel does not support
+	// are passed over.
+	Facts []core.Facts
+	// Inputs is memory that the kernel can read and not write, such as that of
+	// transport.NewMemory. Without it no case has inputs there, and the calls that are
+	// measured have them in the kernel's own memory.
+	Inputs core.Memory
+	// Calls is how many calls of each pass memory and latency are measured over; 0 means 1000.
+	Calls int
+	// Room is how many bytes of memory a case with more than 2^31 elements may take. It is
+	// skipped if that is not enough, and if there is no Inputs.
+	Room int64
+	// Repeats is how often the same call is run to find results that differ; 0 means 200.
+	Repeats int
+}
+
+func (o Options) withDefaults() Options {
+	if o.Calls == 0 {
+		o.Calls = 1000
+	}
+	if o.Repeats == 0 {
+		o.Repeats = 200
+	}
+	return o
+}
+
+// maxDeaths is in how many cases a process may die before Examine stops.
+const maxDeaths = 3
+
+// Examine runs everything that the kit knows on k: the cases of Cases and those of
+// Options.Facts, and for each storage type whether results depend on earlier calls or
+// differ from call to call, how errors add up over stacked layers, what happens with
+// inputs that are read-only, whether memory grows, and how long small calls take. It
+// stops early when ctx is done, with the error of ctx.
+//
+// A kernel that supports no case at all has failed, because nothing was checked.
+func Examine(ctx context.Context, k core.Kernel, o Options) (*Report, error) {
+	o = o.withDefaults()
+	start := time.Now()
+	r, died := &Report{Kernel: k.Info()}, 0
+	for _, run := range examination(k, o) {
+		if err := ctx.Err(); err != nil {
+			return r, err
+		}
+		before := deaths(k)
+		began := time.Now()
+		c := run(ctx)
+		c.Took = time.Since(began)
+		if n := deaths(k) - before; n > 0 {
+			c.fail(Violation{Text: "the process died or was stopped in the middle of a call, and had to be started again", err: core.ErrPluginExited})
+			died++
+		}
+		r.Results = append(r.Results, c)
+		if isGone(c) {
+			r.Stopped = "after " + c.Case + ", because the process cannot go on"
+			break
+		}
+		if died == maxDeaths {
+			r.Stopped = fmt.Sprintf("after %s, because the process died in %d cases", c.Case, died)
+			break
+		}
+	}
+	if err := ctx.Err(); err != nil { // the last result may be of an interrupted call
+		return r, err
+	}
+	if r.Stopped == "" {
+		c := Result{Case: string(r.Kernel.Op) + " storage types", Kind: "storage types", Op: r.Kernel.Op, Status: OK}
+		c.fail(checkClaims(r.Kernel, r.Results)...)
+		if r.Count(Skipped) == len(r.Results) {
+			c.fail(Violation{Text: fmt.Sprintf("none of the %d cases is supported, so nothing was checked", len(r.Results)), err: core.ErrNotSupported})
+		}
+		r.Results = append(r.Results, c)
+	}
+	r.Took = time.Since(start)
+	return r, nil
+}
+
+// deaths counts how often the process of a kernel died, 0 for one that does not tell.
+func deaths(k core.Kernel) uint64 {
+	if h, ok := k.(core.HealthReporter); ok {
+		return h.Health().Deaths
+	}
+	return 0
+}
+
+// isGone reports whether a call of the case failed for want of a process. A death after
+// which the call could be repeated is none.
+func isGone(c Result) bool {
+	return slices.ContainsFunc(c.Violations, func(v Violation) bool {
+		return v.err != core.ErrPluginExited && errors.Is(v.err, core.ErrPluginExited)
+	})
+}
+
+// examination lists the cases of Examine, to be run in this order.
+func examination(k core.Kernel, o Options) []func(context.Context) Result {
+	op := k.Info().Op
+	var cases []Case
+	if !o.Quick {
+		cases = Cases(op)
+	}
+	seen := map[string]bool{}
+	for _, c := range cases {
+		seen[c.Name] = true
+	}
+	for _, f := range o.Facts {
+		for _, c := range CasesFor(op, f) {
+			if !seen[c.Name] {
+				seen[c.Name] = true
+				cases = append(cases, c)
+			}
+		}
+	}
+	var all []func(context.Context) Result
+	for _, c := range cases {
+		all = append(all, func(ctx context.Context) Result { return result(ctx, k, c, nil) })
+	}
+	for i, f := range typical(k, cases) {
+		all = append(all, special(k, f, o)...)
+		if i == 0 {
+			all = append(all, func(ctx context.Context) Result { return huge(ctx, k, half(k, f), o, hugeElems) })
+			all = append(all, func(ctx context.Context) Result { return growth(ctx, k, f, o) },
+				func(ctx context.Context) Result { return latency(ctx, k, f, o) })
+		}
+	}
+	return all
+}
+
+// typical returns for each storage type the largest facts of the cases that k supports.
+func typical(k core.Kernel, cases []Case) []core.Facts {
+	var all []core.Facts
+	for _, d := range storage() {
+		best, size := core.Facts{}, 0.0
+		for _, c := range cases {
+			f := c.Facts
+			if f.DType != d || f.Frozen || c.WantErr != nil || c.Tokens != 1 || k.Supports(f) != nil {
+				continue
+			}
+			if w := work(c.Op, f); w > size {
+				best, size = f, w
+			}
+		}
+		if size > 0 {
+			all = append(all, best)
+		}
+	}
+	return all
+}
+
+// work is what a token costs, forward.
+func work(op core.Op, f core.Facts) float64 { return core.NewWork(op, core.Forward, f, 1, 1).Flops() }
+
+// special lists the cases that are no single comparison, for facts that k supports.
+func special(k core.Kernel, f core.Facts, o Options) []func(context.Context) Result {
+	return []func(context.Context) Result{
+		func(ctx context.Context) Result { return inTurn(ctx, k, f) },
+		func(ctx context.Context) Result { return repeated(ctx, k, f, o.Repeats) },
+		func(ctx context.Context) Result { return stacked(ctx, k, f) },
+		func(ctx context.Context) Result { return readOnly(ctx, k, f, o.Inputs) },
+	}
+}

@@ -1,0 +1,4 @@
+package kerneltest
+
+// Huge is huge, which tests call with fewer elements.
+var Huge = huge

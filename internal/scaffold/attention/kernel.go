@@ -1,0 +1,56 @@
+// Package kernel is a kernel plugin of tune for the op attention. T tokens, H and KV heads, d head_dim.
+// For each token t and head h of q, its key head g = h/(H/KV) and the keys j of the range
+// keys[t] = [first, end):
+//
+//	s_j = q[t,h] . k[j,g] / sqrt(d)
+//	lse = log(sum over j of exp(s_j))
+//	y   = sum over j of exp(s_j - lse) * v[j,g]
+//
+//	q, y [T,H,d], k, v [T,KV,d], keys [T,2], lse [T,H]; y and lse are saved. A query
+//	without keys has y = 0 and lse = 0
+package kernel
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/seed98097648/tune/core"
+)
+
+const (
+	name    = "my_kernel" // what --kernels takes
+	version = "0.1.0"
+)
+
+// kernel implements core.Kernel.
+type kernel struct{}
+
+var _ core.Kernel = kernel{}
+
+// Info says what the kernel is.
+func (kernel) Info() core.Info {
+	return core.Info{Name: name, Op: core.Attention, Version: version,
+		Summary: "attention in plain Go", DTypes: []core.DType{core.Float32}, Backward: true}
+}
+
+// Supports decides by facts alone: any size, any grouping of heads.
+func (kernel) Supports(f core.Facts) error {
+	if err := f.Validate(core.Attention); err != nil {
+		return fmt.Errorf("%s: %w: %w", name, core.ErrNotSupported, err)
+	}
+	if f.DType != core.Float32 {
+		return fmt.Errorf("%s: %w: storage %s; it must be float32", name, core.ErrNotSupported, f.DType)
+	}
+	return nil
+}
+
+// check is the start of both passes.
+func (k kernel) check(ctx context.Context, c *core.Call) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := k.Supports(c.Facts); err != nil {
+		return err
+	}
+	return c.Check()
+}

@@ -1,0 +1,211 @@
+package scaffold_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/scaffold"
+	"github.com/seed98097648/tune/internal/testdata"
+)
+
+// TestPluginsOfEveryOpCompile type-checks programs and tests as they are written, in
+// modules of their own without network. What they compute is tested in the packages that
+// they are copies of.
+func TestPluginsOfEveryOpCompile(t *testing.T) {
+	for _, op := range core.Ops() {
+		t.Run(string(op), func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "math")
+			p := scaffold.Plugin{Name: "math", Op: op, Source: testdata.Root(t)} // like a package of the standard library
+			if err := p.Write(dir); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command("go", "vet", "-mod=readonly", ".")
+			cmd.Dir = dir
+			cmd.Env = append(os.Environ(), "GOWORK=off", "GOPROXY=off", "GOFLAGS=")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("go vet: %v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// TestAPluginCarriesItsNameAlone: nothing of the placeholders or of the package that is
+// copied is left, and every plugin has the same kinds of files.
+func TestAPluginCarriesItsNameAlone(t *testing.T) {
+	want := []string{".gitignore", "README.md", "backward.go", "bench_test.go", "forward.go", "go.mod", "go.sum",
+		"kernel.go", "kernel_test.go", "main.go", "oracle_test.go"}
+	for _, op := range core.Ops() {
+		files, err := scaffold.Plugin{Name: "quick_one", Op: op, Source: testdata.Root(t)}.Files()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range want {
+			if len(files[name]) == 0 {
+				t.Errorf("%s: no %s", op, name)
+			}
+		}
+		for name, text := range files {
+			for _, left := range []string{"my_kernel", "ackage kernel", "{{", "<no value>"} {
+				if strings.Contains(string(text), left) {
+					t.Errorf("%s: %s has %q", op, name, left)
+				}
+			}
+			if strings.HasSuffix(name, ".go") && !strings.Contains(string(text), "package main\n") {
+				t.Errorf("%s: %s is not of package main", op, name)
+			}
+		}
+		for name, part := range map[string]string{"kernel.go": `"quick_one"`, "README.md": "kernels verify bin/quick_one", "go.mod": "module example.com/quick_one\n"} {
+			if !strings.Contains(string(files[name]), part) {
+				t.Errorf("%s: %s lacks %q", op, name, part)
+			}
+		}
+	}
+}
+
+func plugin(t *testing.T) scaffold.Plugin {
+	return scaffold.Plugin{Name: "k", Op: core.RoPE, Source: testdata.Root(t)}
+}
+
+// TestNothingIsOverwritten: a folder with anything in it, hidden or not, and a file or a
+// link in place of the folder stay as they are.
+func TestNothingIsOverwritten(t *testing.T) {
+	for name, occupy := range map[string]func(dir string) error{
+		"a folder with a file":    func(dir string) error { return occupied(dir, "notes.txt") },
+		"a folder with a go file": func(dir string) error { return occupied(dir, "kernel.go") },
+		"a folder with .git":      func(dir string) error { return occupied(dir, ".git") },
+		"a file":                  func(dir string) error { return os.WriteFile(dir, []byte("mine"), 0o600) },
+		"a link to a folder":      func(dir string) error { return os.Symlink(filepath.Dir(dir), dir) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			parent := t.TempDir()
+			dir := filepath.Join(parent, "k")
+			if err := occupy(dir); err != nil {
+				t.Skip(err)
+			}
+			before := list(t, parent)
+			err := plugin(t).Write(dir)
+			if err == nil || !strings.Contains(err.Error(), "exists and is not") || !strings.Contains(err.Error(), dir) {
+				t.Errorf("error %v, want one that says what is in the way", err)
+			}
+			if after := list(t, parent); !slices.Equal(before, after) {
+				t.Errorf("files before %q, after %q", before, after)
+			}
+		})
+	}
+}
+
+func occupied(dir, name string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, name), []byte("mine"), 0o600)
+}
+
+// list returns all paths below a folder with their contents.
+func list(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			all = append(all, path)
+			return err
+		}
+		text, err := os.ReadFile(path)
+		all = append(all, path+": "+string(text))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestAnEmptyFolderIsFilled: that is how an author may start.
+func TestAnEmptyFolderIsFilled(t *testing.T) {
+	dir := t.TempDir()
+	if err := plugin(t).Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "kernel.go")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAFailureLeavesNothing: neither the folder nor a part of it.
+func TestAFailureLeavesNothing(t *testing.T) {
+	for name, change := range map[string]func(p *scaffold.Plugin){
+		"a bad name":          func(p *scaffold.Plugin) { p.Name = "No" },
+		"an unknown op":       func(p *scaffold.Plugin) { p.Op = "gelu" },
+		"no checkout":         func(p *scaffold.Plugin) { p.Source = t.TempDir() },
+		"a go.mod of nothing": func(p *scaffold.Plugin) { p.Source = written(t, "go.mod", "go 1.26\n") },
+		"no go.sum":           func(p *scaffold.Plugin) { p.Source = written(t, "go.mod", "module m\n") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			parent := t.TempDir()
+			p := plugin(t)
+			change(&p)
+			if err := p.Write(filepath.Join(parent, "k")); err == nil {
+				t.Error("no error")
+			}
+			if after := list(t, parent); len(after) != 1 {
+				t.Errorf("left behind: %q", after)
+			}
+		})
+	}
+}
+
+func written(t *testing.T, name, text string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestCheckName(t *testing.T) {
+	for _, good := range []string{"my_rmsnorm", "k", "rope2", "a_"} {
+		if err := scaffold.CheckName(good); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, bad := range []string{"", "My", "2fast", "_k", "a-b", "a b", "a/b", "..", "a.b", "µ", "func", "auto", "none"} {
+		if err := scaffold.CheckName(bad); err == nil {
+			t.Errorf("%q is taken as a name", bad)
+		}
+	}
+}
+
+// TestACheckoutWithBlanksInItsPath: the go command reads the path back.
+func TestACheckoutWithBlanksInItsPath(t *testing.T) {
+	source := filepath.Join(t.TempDir(), "a checkout, (mine)")
+	if err := os.Mkdir(source, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"go.mod", "go.sum"} {
+		text, err := os.ReadFile(filepath.Join(testdata.Root(t), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(source, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := plugin(t)
+	p.Source = source
+	dir := t.TempDir()
+	if err := p.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("go", "list", "-m", "-f", "{{with .Replace}}{{.Path}}{{end}}", "github.com/seed98097648/tune")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	out, err := cmd.Output()
+	if got := strings.TrimSpace(string(out)); err != nil || filepath.FromSlash(got) != source {
+		t.Errorf("go list: %v, the checkout is at %q, want %q", err, got, source)
+	}
+}

@@ -1,0 +1,76 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// Writer appends events to a journal.
+type Writer struct {
+	file *os.File
+	line []byte // reused
+}
+
+var _ Sink = (*Writer)(nil)
+
+// Open opens the journal at path to go on with it, or starts one. Half a line that a run
+// which was killed has left at the end is removed.
+func Open(path string) (*Writer, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	if err := dropTorn(f); err != nil {
+		return nil, fmt.Errorf("journal: %s: %w", path, errors.Join(err, f.Close()))
+	}
+	return &Writer{file: f}, nil
+}
+
+// dropTorn cuts a file behind its last line that is whole.
+func dropTorn(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	const block = 4096
+	b := make([]byte, block)
+	for end := info.Size(); end > 0; {
+		start := max(end-block, 0)
+		n, err := f.ReadAt(b[:end-start], start)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if i := bytes.LastIndexByte(b[:n], '\n'); i >= 0 {
+			if whole := start + int64(i) + 1; whole < info.Size() {
+				return f.Truncate(whole)
+			}
+			return nil
+		}
+		end = start
+	}
+	return f.Truncate(0)
+}
+
+// Record appends an event.
+func (w *Writer) Record(e Event) error {
+	line, err := appendLine(w.line[:0], e)
+	if err == nil {
+		w.line = line
+		_, err = w.file.Write(line)
+	}
+	if err != nil {
+		return fmt.Errorf("journal: write %s: %w", w.file.Name(), err)
+	}
+	return nil
+}
+
+// Close brings the journal to the disk.
+func (w *Writer) Close() error {
+	if err := errors.Join(w.file.Sync(), w.file.Close()); err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,208 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/seed98097648/tune/internal/chart"
+	"github.com/seed98097648/tune/trainer/journal"
+)
+
+// tiles sum the run up.
+func tiles(r *journal.Run) []tile {
+	var all []tile
+	add := func(name, value, detail string) { all = append(all, tile{name, value, detail}) }
+	if n := len(r.Steps); n > 0 {
+		add("Training loss", loss(r.Steps[n-1].Loss), "from "+loss(r.Steps[0].Loss))
+	}
+	if n := len(r.Evals); n > 0 {
+		best := slices.MinFunc(r.Evals, func(a, b journal.Eval) int { return sign(a.Loss - b.Loss) })
+		add("Held-out loss", loss(r.Evals[n-1].Loss), fmt.Sprintf("perplexity %.4g; best %s after step %d", math.Exp(r.Evals[n-1].Loss), loss(best.Loss), best.Step))
+	}
+	tokens, seconds, memory := 0, 0.0, int64(0)
+	for _, s := range r.Steps {
+		tokens, seconds, memory = tokens+s.Tokens, seconds+s.Seconds, max(memory, s.Memory)
+	}
+	if seconds > 0 {
+		add("Speed", count(float64(tokens)/seconds)+" tokens/s", fmt.Sprintf("%s tokens in %s of steps", count(float64(tokens)), duration(seconds)))
+	}
+	if memory > 0 {
+		add("Memory", size(float64(memory)), "at its highest, without plugins")
+	}
+	fused, plain := 0, 0
+	for _, s := range r.Start.Sites {
+		switch {
+		case s.Kernel != "":
+			fused++
+		case s.CoveredBy == "":
+			plain++
+		}
+	}
+	add("Fused kernels", fmt.Sprintf("%d of %d sites", fused, fused+plain), "")
+	return all
+}
+
+func sign(v float64) int {
+	switch {
+	case v < 0:
+		return -1
+	case v > 0:
+		return 1
+	}
+	return 0
+}
+
+// lossPlot shows the loss of each step, smoothed where there are many, and evaluations.
+func lossPlot(r *journal.Run) chart.Plot {
+	train := series(r, "training", "c0", func(s journal.Step) float64 { return s.Loss })
+	held := chart.Series{Name: "held out", Class: "c1", Dots: true}
+	for _, e := range r.Evals {
+		held.X, held.Y = append(held.X, float64(e.Step)), append(held.Y, e.Loss)
+	}
+	all := []chart.Series{train, held}
+	const enough = 40 // steps to smooth
+	if n := len(train.Y); n >= enough {
+		all = []chart.Series{{Name: "training", Class: "c0", X: train.X, Y: train.Y, Faint: true},
+			{Name: "training, smoothed", Class: "c0", X: train.X, Y: smooth(train.Y, n/20)}, held}
+	}
+	label := "Loss by step"
+	if n := len(r.Steps); n > 0 {
+		label = fmt.Sprintf("Loss by step: training from %s at step %d to %s at step %d", loss(r.Steps[0].Loss), r.Steps[0].Step, loss(r.Steps[n-1].Loss), r.Steps[n-1].Step)
+	}
+	return chart.NewPlot(chart.Axes{Label: label, X: "step", Y: loss, Tick: chart.Number}, all...)
+}
+
+// smooth returns the means over so many values on either side, fewer towards the ends.
+func smooth(y []float64, width int) []float64 {
+	sums := make([]float64, len(y)+1)
+	for i, v := range y {
+		sums[i+1] = sums[i] + v
+	}
+	out := make([]float64, len(y))
+	for i := range y {
+		w := min(width, i, len(y)-1-i)
+		from, to := i-w, i+w+1
+		out[i] = (sums[to] - sums[from]) / float64(to-from)
+	}
+	return out
+}
+
+func series(r *journal.Run, name, class string, value func(journal.Step) float64) chart.Series {
+	s := chart.Series{Name: name, Class: class}
+	for _, step := range r.Steps {
+		s.X, s.Y = append(s.X, float64(step.Step)), append(s.Y, value(step))
+	}
+	s.Dots = len(s.X) == 1
+	return s
+}
+
+// otherPlots are the smaller charts.
+func otherPlots(r *journal.Run) []plot {
+	if len(r.Steps) == 0 {
+		return nil
+	}
+	last, highest := r.Steps[len(r.Steps)-1], int64(0)
+	for _, s := range r.Steps {
+		highest = max(highest, s.Memory)
+	}
+	var all []plot
+	add := func(title, detail, name, class string, a chart.Axes, value func(journal.Step) float64) {
+		a.Label, a.X = fmt.Sprintf("%s by step, %s at step %d", title, a.Y(value(last)), last.Step), "step"
+		all = append(all, plot{title, detail, chart.NewPlot(a, series(r, name, class, value))})
+	}
+	add("Learning rate", "", "learning rate", "c2", chart.Axes{Y: chart.Number, Zero: true}, func(s journal.Step) float64 { return s.LR })
+	add("Gradient norm", "before clipping", "gradient norm", "c3", chart.Axes{Y: chart.Number, Zero: true}, func(s journal.Step) float64 { return s.GradNorm })
+	add("Speed", "tokens per second, padding included", "tokens/s", "c4", chart.Axes{Y: count, Zero: true}, journal.Step.Rate)
+	if highest > 0 {
+		scale, unit := byteUnit(float64(highest))
+		y := func(v float64) string { return chart.Number(v) + " " + unit }
+		add("Memory", "of tune itself, with tensors that plugins share", "memory", "c5", chart.Axes{Y: y, Zero: true},
+			func(s journal.Step) float64 { return float64(s.Memory) / scale })
+	}
+	return all
+}
+
+// figure is a row of the table of figures.
+type figure struct {
+	Step                                    int
+	Loss, Eval, LR, GradNorm, Speed, Memory string
+}
+
+// figures picks a few steps: the first, the last, those of evaluations, and some between.
+func figures(r *journal.Run) []figure {
+	const some = 24
+	evals := map[int]float64{}
+	for _, e := range r.Evals {
+		evals[e.Step] = e.Loss
+	}
+	var all []figure
+	if e, ok := evals[0]; ok {
+		all = append(all, figure{Step: 0, Eval: loss(e)})
+	}
+	every := max((len(r.Steps)+some-1)/some, 1)
+	for i, s := range r.Steps {
+		e, evaluated := evals[s.Step]
+		if i%every != 0 && i != len(r.Steps)-1 && !(evaluated && len(evals) <= some) {
+			continue
+		}
+		f := figure{Step: s.Step, Loss: loss(s.Loss), LR: chart.Number(s.LR), GradNorm: chart.Number(s.GradNorm), Speed: count(s.Rate())}
+		if evaluated {
+			f.Eval = loss(e)
+		}
+		if s.Memory > 0 {
+			f.Memory = size(float64(s.Memory))
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// loss writes a loss as the run itself does.
+func loss(v float64) string { return strconv.FormatFloat(v, 'f', 4, 64) }
+
+// count writes a large number: 987, 12.3k, 4.56M.
+func count(v float64) string {
+	unit := ""
+	for _, u := range []string{"k", "M", "B", "T"} {
+		if math.Abs(v) < 999.5 {
+			break
+		}
+		v, unit = v/1000, u
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64) + unit
+}
+
+func byteUnit(bytes float64) (scale float64, unit string) {
+	scale, unit = 1, "bytes"
+	for _, u := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if bytes/scale < 1000 {
+			break
+		}
+		scale, unit = scale*1024, u
+	}
+	return scale, unit
+}
+
+func size(bytes float64) string {
+	scale, unit := byteUnit(bytes)
+	return strconv.FormatFloat(bytes/scale, 'g', 3, 64) + " " + unit
+}
+
+// duration writes seconds in the two largest units that matter.
+func duration(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	switch {
+	case d >= time.Hour:
+		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+	case d >= time.Minute:
+		return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
+	case d >= 10*time.Second:
+		return fmt.Sprintf("%.0f s", seconds)
+	case d >= time.Second:
+		return fmt.Sprintf("%.1f s", seconds)
+	}
+	return fmt.Sprintf("%.3g ms", 1000*seconds)
+}
