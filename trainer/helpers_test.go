@@ -51,7 +51,7 @@ func newRun(t *testing.T, mem core.Memory, patch func(*models.Model), change ...
 		t.Fatal(err)
 	}
 	t.Cleanup(e.Close)
-	loader, err := data.NewLoader(rows(t, 17), 3, 5)
+	loader, err := data.NewLoader(rows(t, cfg.Seq), cfg.Batch, 5)
 	if err != nil {
 		t.Fatal(err)
 	}

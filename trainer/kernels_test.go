@@ -4,10 +4,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
@@ -91,33 +89,6 @@ func TestNothingIsCopied(t *testing.T) {
 			t.Errorf("%s: %+v; want calls and no copies", k.Info().Name, h)
 		}
 	}
-}
-
-// TestKilledPluginsChangeNothing kills plugins over and over while a run goes on, until
-// several deaths were noticed, and compares with a run of as many steps in peace.
-func TestKilledPluginsChangeNothing(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("finding the plugins' processes needs /proc")
-	}
-	mem, reg := plugintest.Memory(t), plugintest.Scan(t, transport.Options{})
-	killed := newRun(t, mem, all(t, reg))
-	health := func() (sum core.Health) {
-		for _, k := range reg.Kernels() {
-			h := k.(core.HealthReporter).Health()
-			sum.Calls, sum.Deaths, sum.Fallbacks = sum.Calls+h.Calls, sum.Deaths+h.Deaths, sum.Fallbacks+h.Fallbacks
-		}
-		return sum
-	}
-	stop := killPlugins(plugintest.Dir(t), 60*time.Millisecond, func() uint64 { return health().Calls })
-	for health().Deaths < 4 {
-		killed.steps(5)
-	}
-	stop()
-	if n := health().Fallbacks; n != 0 {
-		t.Errorf("%d fall-backs", n)
-	}
-	want := newRun(t, mem, all(t, plugintest.Scan(t, transport.Options{}))).steps(len(killed.losses))
-	sameBits(t, killed, want)
 }
 
 // TestWritingOutsideKillsThePluginAndNotTheRun lets a plugin write into a tensor of the

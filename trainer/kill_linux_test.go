@@ -1,45 +1,155 @@
 package trainer_test
 
 import (
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
+	"testing"
 	"time"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/internal/plugintest"
+	"github.com/seed98097648/tune/trainer"
 )
 
-// killPlugins sends SIGKILL to one running plugin of dir after the other, in turn, until
-// stop is called. Between two of them the run makes some calls, as calls counts them:
-// where the machine is so busy that a plugin takes longer to start than to be killed, it
-// would be given up for dying again and again on one call.
-func killPlugins(dir string, every time.Duration, calls func() uint64) (stop func()) {
-	done, ended := make(chan struct{}), make(chan struct{})
+// killsVariable is the environment variable with the number of kills, for a longer run
+// of TestKilledPluginsChangeNothing than everyday's.
+const killsVariable = "TUNE_TEST_KILLS"
+
+// TestKilledPluginsChangeNothing kills plugins at random moments of a run, over both
+// transports, and compares every loss and the parameters at its end with those of a run
+// of as many steps in peace. Nothing stays behind in this process.
+func TestKilledPluginsChangeNothing(t *testing.T) {
+	kills := 40
+	if n, err := strconv.Atoi(os.Getenv(killsVariable)); err == nil {
+		kills = n
+	}
+	mem := plugintest.Memory(t)
+	large := func(c *trainer.EngineConfig) { c.Batch = 40 } // so that some kills come during a call
+	for name, opts := range map[string]transport.Options{"doorbell": {}, "portable": {Portable: true}} {
+		t.Run(name, func(t *testing.T) {
+			seed := uint64(time.Now().UnixNano())
+			reg := plugintest.Scan(t, opts)
+			killed := newRun(t, mem, all(t, reg), large).steps(1)
+			files, goroutines, start := openFiles(t), runtime.NumGoroutine(), time.Now()
+			k := killPlugins(plugintest.Dir(t), kills, seed, func() uint64 { return health(reg).Calls })
+			t.Cleanup(k.wait)
+			for !k.over() {
+				killed.steps(1)
+			}
+			took := time.Since(start)
+			killed.steps(2) // to notice the last ones
+			h := health(reg)
+			t.Logf("seed %d: %d kills in %.1f s and %d steps: %d calls, %d of them made again, %d deaths noticed",
+				seed, len(k.killed), took.Seconds(), len(killed.losses), h.Calls, h.Repeats, h.Deaths)
+			if h.Fallbacks != 0 || h.Deaths != uint64(kills) {
+				t.Errorf("%d fall-backs and %d deaths, want none and %d", h.Fallbacks, h.Deaths, kills)
+			}
+			for range 100 {
+				if openFiles(t) <= files && runtime.NumGoroutine() <= goroutines {
+					break
+				}
+				time.Sleep(50 * time.Millisecond) // the output of a process is read a while longer
+			}
+			if f, g := openFiles(t), runtime.NumGoroutine(); f > files || g > goroutines {
+				t.Errorf("%d open files and %d goroutines, %d and %d before", f, g, files, goroutines)
+			}
+			want := newRun(t, mem, all(t, plugintest.Scan(t, opts)), large).steps(len(killed.losses))
+			sameBits(t, killed, want)
+		})
+	}
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(files)
+}
+
+// health is the sum over all kernels.
+func health(reg *core.Registry) (sum core.Health) {
+	for _, k := range reg.Kernels() {
+		h := k.(core.HealthReporter).Health()
+		sum.Calls += h.Calls
+		sum.Deaths += h.Deaths
+		sum.Repeats += h.Repeats
+		sum.Fallbacks += h.Fallbacks
+	}
+	return sum
+}
+
+// killer sends SIGKILL to running plugins, each time to a random one at a random moment.
+type killer struct {
+	stop, ended chan struct{}
+	killed      map[process]bool // to be read once the killer is over
+}
+
+// killPlugins kills so many processes that run plugins of dir. Between two of them the
+// run makes some calls, as calls counts them: where the machine is so busy that a plugin
+// takes longer to start than to be killed, it would be given up for dying again and
+// again on one call.
+func killPlugins(dir string, kills int, seed uint64, calls func() uint64) *killer {
+	k := &killer{make(chan struct{}), make(chan struct{}), map[process]bool{}}
+	rng := rand.New(rand.NewPCG(seed, 0))
 	go func() {
-		defer close(ended)
-		var next uint64
-		for i := 0; ; i++ {
+		defer close(k.ended)
+		for next := uint64(0); len(k.killed) < kills; {
 			select {
-			case <-done:
+			case <-k.stop:
 				return
-			case <-time.After(every):
+			case <-time.After(time.Duration(rng.IntN(int(10 * time.Millisecond)))):
 			}
 			now := calls()
 			if now < next {
 				continue
 			}
-			next = now + 2 // the one that may be at hand, and the start of another
-			if pids := pluginPIDs(dir); len(pids) > 0 {
-				syscall.Kill(pids[i%len(pids)], syscall.SIGKILL) // one that has just ended is no matter
+			all := pluginProcesses(dir)
+			if len(all) == 0 {
+				continue
+			}
+			p := all[rng.IntN(len(all))]
+			if !k.killed[p] && syscall.Kill(p.pid, syscall.SIGKILL) == nil {
+				k.killed[p] = true
+				next = now + 2 // the one that may be at hand, and the start of another
 			}
 		}
 	}()
-	return func() { close(done); <-ended }
+	return k
 }
 
-// pluginPIDs lists the processes that run an executable of dir and are our children.
-func pluginPIDs(dir string) []int {
-	var pids []int
+// over reports whether all are killed.
+func (k *killer) over() bool {
+	select {
+	case <-k.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// wait ends the killing.
+func (k *killer) wait() {
+	close(k.stop)
+	<-k.ended
+}
+
+// process is one that runs a plugin.
+type process struct {
+	pid     int
+	started string // in clock ticks after the machine, as numbers are used again
+}
+
+// pluginProcesses lists those that run an executable of dir and are our children.
+func pluginProcesses(dir string) []process {
+	var all []process
 	links, _ := filepath.Glob("/proc/[0-9]*/exe")
 	for _, l := range links {
 		exe, err := os.Readlink(l)
@@ -51,11 +161,12 @@ func pluginPIDs(dir string) []int {
 		if err != nil {
 			continue
 		}
-		// After the name in parentheses come the state and the parent.
+		// After the name in parentheses come the state, the parent and, 22nd of all, the
+		// time of the start.
 		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-		if len(fields) > 1 && fields[1] == strconv.Itoa(os.Getpid()) {
-			pids = append(pids, pid)
+		if len(fields) > 19 && fields[1] == strconv.Itoa(os.Getpid()) {
+			all = append(all, process{pid, fields[19]})
 		}
 	}
-	return pids
+	return all
 }

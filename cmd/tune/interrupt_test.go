@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,16 +17,17 @@ import (
 	"time"
 )
 
-// startLong starts a run that would take very long, and waits for its third step.
-func startLong(t *testing.T, dir string) (cmd *exec.Cmd, stderr func() string) {
+// startLong starts a run that takes very long, unless flags say otherwise, and waits for
+// its third step.
+func startLong(t *testing.T, dir string, flags ...string) (cmd *exec.Cmd, stderr func() string) {
 	t.Helper()
-	cmd, out, stderr := startUnread(t, dir)
+	cmd, out, stderr := startUnread(t, dir, flags...)
 	go io.Copy(io.Discard, out) // so that the run does not block
 	return cmd, stderr
 }
 
 // startUnread is startLong for a test that deals with the rest of standard output.
-func startUnread(t *testing.T, dir string) (cmd *exec.Cmd, out io.ReadCloser, stderr func() string) {
+func startUnread(t *testing.T, dir string, flags ...string) (cmd *exec.Cmd, out io.ReadCloser, stderr func() string) {
 	t.Helper()
 	if err := writeModel(filepath.Join(dir, "m"), "qwen3_moe"); err != nil {
 		t.Fatal(err)
@@ -33,8 +35,8 @@ func startUnread(t *testing.T, dir string) (cmd *exec.Cmd, out io.ReadCloser, st
 	if err := os.WriteFile(filepath.Join(dir, "text.txt"), []byte(sampleText()), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	cmd = exec.Command("tune", "--kernels", "all", "--plugin-dir", pluginDir(t), "--model", "m", "--data", "text.txt",
-		"--steps", "1000000", "--seq", "16", "--log", "json", "--out", "saved")
+	cmd = exec.Command("tune", append([]string{"--kernels", "all", "--plugin-dir", pluginDir(t), "--model", "m", "--data", "text.txt",
+		"--steps", "1000000", "--seq", "16", "--log", "json", "--out", "saved"}, flags...)...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))
 	log, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
@@ -196,6 +198,32 @@ func TestADeadPluginIsReported(t *testing.T) {
 	}
 	if want := " 1 death, "; !strings.Contains(stderr(), want) {
 		t.Errorf("the summary lacks %q:\n%s", want, stderr())
+	}
+}
+
+// TestNoPluginOutlivesItsRun ends runs in order, at their last step, and by SIGKILL at
+// random moments, most of which are within a call.
+func TestNoPluginOutlivesItsRun(t *testing.T) {
+	t.Run("in order", func(t *testing.T) {
+		cmd, stderr := startLong(t, t.TempDir(), "--steps", "300")
+		plugins := children(t, cmd.Process.Pid)
+		if err := cmd.Wait(); err != nil {
+			t.Fatalf("%v\n%s", err, stderr())
+		}
+		gone(t, plugins)
+	})
+	dir := t.TempDir()
+	for range 3 {
+		t.Run("killed", func(t *testing.T) {
+			cmd, _ := startLong(t, dir)
+			plugins := children(t, cmd.Process.Pid)
+			time.Sleep(rand.N(20 * time.Millisecond))
+			send(t, cmd, os.Kill)
+			if err := cmd.Wait(); err == nil {
+				t.Error("the run was not killed")
+			}
+			gone(t, plugins)
+		})
 	}
 }
 

@@ -98,7 +98,7 @@ func (c bareControl) ask(ctx context.Context, kind uint32, text []byte) (answer,
 		a, ok := c.link.wait(waitSlice)
 		switch {
 		case ok:
-			return a, nil
+			return a, a.broken
 		case gone:
 			return answer{}, net.ErrClosed
 		case ctx.Err() != nil:

@@ -25,6 +25,7 @@ type doorbell struct {
 	spin    spinner
 	number  uint32 // of the latest request
 	waiting bool   // wait has been called for this request
+	early   bool   // there was a reply before the request
 }
 
 var _ asker = (*doorbell)(nil)
@@ -102,6 +103,7 @@ func (d *doorbell) hangUp(grace time.Duration) error {
 
 // send rings for a request that is in place.
 func (d *doorbell) send(kind uint32, length int) {
+	d.early = atomic.LoadUint32(d.reply) != d.number
 	order.PutUint32(d.mem[offKind:], kind)
 	order.PutUint32(d.mem[offAskLength:], uint32(length))
 	d.number++
@@ -117,7 +119,10 @@ func (d *doorbell) wait(limit time.Duration) (answer, bool) {
 	}
 	d.waiting = true
 	old := d.number - 1
-	if await(d.reply, d.hostAsleep, old, spin, limit) == old {
+	switch reply := await(d.reply, d.hostAsleep, old, spin, limit); {
+	case d.early || reply != old && reply != d.number:
+		return answer{broken: errUnasked}, true
+	case reply == old:
 		return answer{}, false
 	}
 	a := answer{status: proto.Status(order.Uint32(d.mem[offStatus:])), busy: nanoseconds(order.Uint64(d.mem[offBusy:]))}

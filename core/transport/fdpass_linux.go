@@ -41,6 +41,11 @@ func (l *lifeline) takeBack(ctx context.Context, region uint32) error {
 
 // ask sends a message about a region and waits until the plugin has done it.
 func (l *lifeline) ask(ctx context.Context, region, what uint32, size int64, rights []byte) error {
+	select {
+	case <-l.said:
+		return errUnasked
+	default:
+	}
 	var msg [passSize]byte
 	order.PutUint32(msg[0:], region)
 	order.PutUint32(msg[4:], what)
@@ -50,10 +55,13 @@ func (l *lifeline) ask(ctx context.Context, region, what uint32, size int64, rig
 	}
 	select {
 	case answer := <-l.said:
-		if len(answer) == 1 && answer[0] == 0 {
+		if answer[0] == 0 {
+			if len(answer) > 1 {
+				return errUnasked
+			}
 			return nil
 		}
-		return errors.New(string(answer[1:]))
+		return fmt.Errorf("transport: pass region %d: the plugin says %q", region, answer[1:])
 	case <-l.gone:
 		return fmt.Errorf("transport: pass region %d: %w", region, net.ErrClosed)
 	case <-ctx.Done():

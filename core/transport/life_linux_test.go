@@ -7,8 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -25,48 +27,74 @@ func running(pid int) bool {
 	return !strings.HasPrefix(state, "Z")
 }
 
+// TestPluginsEndWithTheirHost kills a program whose two plugins are at rest, and one
+// whose plugins are busy with a call.
 func TestPluginsEndWithTheirHost(t *testing.T) {
-	path := pluginPath(t, "plugin")
-	cmd := exec.Command(pluginPath(t, "host_of_plugin"), path)
-	out, err := cmd.StdoutPipe()
+	for _, site := range []string{"rest", "spin"} {
+		t.Run(site, func(t *testing.T) {
+			calls := counted(t)
+			host, plugins := startHost(t, site)
+			if site == "spin" {
+				eventually(t, "both calls", func() bool { return calls(site) == len(plugins) })
+			}
+			for _, pid := range plugins {
+				if !running(pid) {
+					t.Errorf("plugin %d does not run", pid)
+				}
+			}
+			if err := host.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			if err := host.Wait(); err == nil {
+				t.Error("the host was not killed")
+			}
+			for _, pid := range plugins {
+				eventually(t, "the end of a plugin", func() bool { return !running(pid) })
+			}
+		})
+	}
+}
+
+// startHost starts a program with two plugins, one over each transport, and returns
+// their processes.
+func startHost(t *testing.T, site string) (host *exec.Cmd, plugins []int) {
+	t.Helper()
+	host = exec.Command(pluginPath(t, "host_of_plugin"), pluginPath(t, "plugin"), site)
+	out, err := host.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
+	if err := host.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var pids []int
-	for lines := bufio.NewScanner(out); len(pids) < 2 && lines.Scan(); {
+	for lines := bufio.NewScanner(out); len(plugins) < 2 && lines.Scan(); {
 		pid, err := strconv.Atoi(lines.Text())
 		if err != nil {
 			t.Fatal(lines.Text())
 		}
-		pids = append(pids, pid)
+		plugins = append(plugins, pid)
 	}
-	for _, pid := range pids {
-		if !running(pid) {
-			t.Errorf("plugin %d does not run", pid)
-		}
+	if len(plugins) != 2 {
+		t.Fatalf("the host has ended: %v", host.Wait())
 	}
-	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err == nil || len(pids) != 2 {
-		t.Fatalf("host: %v, plugins %v", err, pids)
-	}
-	for _, pid := range pids {
-		eventually(t, "the end of a plugin", func() bool { return !running(pid) })
-	}
+	return host, plugins
 }
 
 // TestLifelineAloneEndsAPlugin: without the operating system's help, as on other
-// systems, the end of the lifeline is enough.
+// systems, the end of the lifeline is enough, also in the middle of a call.
 func TestLifelineAloneEndsAPlugin(t *testing.T) {
+	calls := counted(t)
 	p := open(t, quiet(Options{}))
-	if err := p.proc.life.conn.CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the end of the plugin", p.proc.gone)
+	bell := p.bell()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		eventually(t, "the call", func() bool { return calls("spin once") == 1 })
+		if err := bell.life.conn.CloseWrite(); err != nil {
+			t.Error(err)
+		}
+	})
+	p.mustForward(t, "spin once")
+	wg.Wait()
 }
 
 func TestCloseEndsTheProcess(t *testing.T) {
@@ -82,8 +110,9 @@ func TestCloseEndsTheProcess(t *testing.T) {
 	})
 }
 
-// TestRestartsLeakNothing restarts a plugin often and counts this process's open files
-// and what is left in the folder for temporary files.
+// TestRestartsLeakNothing restarts plugins more than a hundred times and counts this process's
+// open files, goroutines, shared memory, and what is left in the folder for temporary
+// files.
 func TestRestartsLeakNothing(t *testing.T) {
 	onEachPath(t, func(t *testing.T, o Options) {
 		tmp, err := os.MkdirTemp("", "") // short: the name of a socket in it is limited
@@ -97,15 +126,23 @@ func TestRestartsLeakNothing(t *testing.T) {
 			if err := syscall.Kill(p.pid(), syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "noticing the death", p.proc.gone)
+			<-p.proc.life.gone
 			p.mustForward(t, "")
 		}
 		restart()
-		before := openFiles(t)
-		for range 20 {
+		count := func() [3]int { return [3]int{openFiles(t), runtime.NumGoroutine(), mappings(t, os.Getpid(), "tune-")} }
+		before := count()
+		restarts := 100
+		if o.Portable {
+			restarts = 20 // the process is the same, and starting it takes long
+		}
+		for range restarts {
 			restart()
 		}
-		eventually(t, "closing all files", func() bool { return openFiles(t) <= before })
+		eventually(t, "closing all files, goroutines and memory", func() bool {
+			now := count()
+			return now[0] <= before[0] && now[1] <= before[1] && now[2] <= before[2]
+		})
 		// tune-* and plugin* are ours and go-plugin's; the test has folders of its own.
 		if left, err := filepath.Glob(filepath.Join(tmp, "[tp][ul]*")); err != nil || len(left) > 0 {
 			t.Errorf("left behind: %v %v", left, err)

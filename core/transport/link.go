@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"math"
 	"time"
 
@@ -32,6 +33,10 @@ type answer struct {
 	busy   time.Duration // that the kernel ran, by the plugin's clock
 	broken error         // the link broke before there was an answer
 }
+
+// errUnasked says that a plugin does not keep to the protocol. It is ended for that:
+// which answer belongs to which request is not known any more.
+var errUnasked = errors.New("it answered without being asked")
 
 // nanoseconds is a duration that a plugin reports, which may be anything.
 func nanoseconds(n uint64) time.Duration { return time.Duration(min(n, uint64(math.MaxInt64))) }

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"unicode"
 
 	"github.com/hashicorp/go-hclog"
 )
@@ -67,7 +66,11 @@ func (a *logAdapter) StandardLogger(o *hclog.StandardLoggerOptions) *log.Logger 
 }
 
 func (a *logAdapter) StandardWriter(*hclog.StandardLoggerOptions) io.Writer {
-	return writerFunc(func(b []byte) { a.Debug(string(bytes.TrimSpace(b))) })
+	return writerFunc(func(b []byte) {
+		if a.IsDebug() { // what nobody reads should cost little
+			a.Debug(string(bytes.TrimSpace(b)))
+		}
+	})
 }
 
 type writerFunc func([]byte)
@@ -115,17 +118,6 @@ func (w *lastWords) String() string {
 		lines = lines[:3]
 	}
 	return printable(strings.Join(lines, "; "))
-}
-
-// printable is a text of a plugin without the control characters that a terminal would
-// obey.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s)
 }
 
 func isCrash(line []byte) bool {

@@ -55,6 +55,9 @@ func newPlugin(o Options, path, sum string, proc *process) (*plugin, error) {
 		return nil, fmt.Errorf("transport: %s: %w: it offers no kernel, or has no name; its author must pass both to transport.Serve",
 			path, core.ErrIncompatible)
 	}
+	if err := checkDescription(d); err != nil {
+		return nil, fmt.Errorf("transport: %s: %w: %w; its author must change what is passed to transport.Serve", path, core.ErrIncompatible, err)
+	}
 	if o.Lock != nil {
 		if err := o.Lock.AllowName(path, sum, d.GetName()); err != nil {
 			return nil, err

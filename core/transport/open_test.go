@@ -67,18 +67,20 @@ func TestOpenSaysWhatIsWrongWithAFile(t *testing.T) {
 		"exits":                {role("exits"), core.ErrPluginExited, "ended before the handshake"},
 		"panics":               {role("panics"), core.ErrPluginExited, "panic: no such device"},
 		"hangs":                {role("hangs"), core.ErrPluginExited, "did not shake hands in time"},
-		"hangs later":          {role("hangs_later"), core.ErrPluginExited, "did not answer within 1s"},
+		"hangs later":          {role("hangs_later"), core.ErrPluginExited, "did not answer within 2s"},
 		"dies later":           {role("dies_later"), core.ErrPluginExited, "exit status 5"},
 		"another version":      {role("other_version"), core.ErrIncompatible, "rebuild the plugin"},
 		"another cookie":       {role("other_cookie"), core.ErrIncompatible, "not a kernel plugin"},
 		"no kernels":           {role("no_kernels"), core.ErrIncompatible, "offers no kernel"},
+		"an endless line":      {role("endless_line"), core.ErrPluginExited, "did not shake hands in time"},
 		"leaves a child":       {file("#!/bin/sh\nsleep 1000\n", 0o700), core.ErrPluginExited, "did not shake hands in time"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			o := quiet(Options{})
 			if tc.is == core.ErrPluginExited {
-				o.StartTimeout = time.Second
+				t.Parallel() // most of these wait
+				o.StartTimeout = 2 * time.Second
 			}
 			path := tc.path(t)
 			p, err := o.Open(context.Background(), path)

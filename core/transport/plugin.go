@@ -23,6 +23,8 @@ type plugin struct {
 	stage  staging
 	lost   error // why the process is not started again, nil while it may be
 	closed bool
+
+	askDeaths int // deaths in a row when it was asked what it supports
 }
 
 var (
@@ -105,14 +107,26 @@ func (p *plugin) supports(k *kernel, f core.Facts) error {
 		return err
 	}
 	a, err := request(p.proc, func(ctx context.Context) (answer, error) { return p.proc.control.supports(ctx, k.number, f) })
-	if errors.Is(err, core.ErrPluginExited) {
-		p.drop()
-		k.count(func(h *core.Health) { h.Deaths++ })
-	}
+	p.asked(k, err)
 	if err != nil {
 		return fmt.Errorf("transport: ask %s about %s: %w", p.manifest.Name, k.info.Op, err)
 	}
 	return statusError(a.status, a.text)
+}
+
+// asked takes note of how a question about facts ended. A plugin that dies again and
+// again is given up: there may be hundreds of sites to ask about, and each may take as
+// long as starting may.
+func (p *plugin) asked(k *kernel, err error) {
+	if !errors.Is(err, core.ErrPluginExited) {
+		p.askDeaths = 0
+		return
+	}
+	k.count(func(h *core.Health) { h.Deaths++ })
+	p.drop()
+	if p.askDeaths++; p.askDeaths == maxDeaths {
+		p.giveUp(fmt.Errorf("%w; it died %d times in a row when asked what it supports", err, maxDeaths))
+	}
 }
 
 // remoteError is an error that a plugin's process reported.
@@ -127,7 +141,7 @@ func (e *remoteError) Error() string { return e.text }
 // Unwrap returns the sentinel.
 func (e *remoteError) Unwrap() error { return e.is }
 
-// statusError is the inverse of outcome.
+// statusError is the inverse of outcome. It trusts neither the status nor the text.
 func statusError(s proto.Status, text string) error {
 	text = printable(text)
 	switch s {
@@ -137,6 +151,9 @@ func statusError(s proto.Status, text string) error {
 		return &remoteError{text, core.ErrNotSupported}
 	case proto.Status_STATUS_BAD_CALL:
 		return &remoteError{text, core.ErrBadCall}
+	}
+	if text == "" {
+		text = fmt.Sprintf("it failed with status %d and no reason", s)
 	}
 	return &remoteError{text, nil}
 }

@@ -36,6 +36,17 @@ func roles() map[string]func() {
 		"other_cookie":   func() { serveAs(ProtocolVersion, "ANOTHER_PLUGIN") },
 		"host_of_plugin": hostOfPlugin,
 		"host_of_bare":   hostOfBare,
+
+		"dies_in_bind": func() {
+			Serve("bound", "1", moody{Kernel: reference.Kernel(core.RMSNorm), info: everySecond(func() { os.Exit(7) })})
+		},
+		"hangs_in_bind": func() {
+			Serve("bound", "1", moody{Kernel: reference.Kernel(core.RMSNorm), info: everySecond(func() { select {} })})
+		},
+		"stays":        func() { Serve("stays", "1", testKernels()...); select {} },
+		"endless_line": func() { endless(os.Stdout) },
+		"only_greets":  func() { fmt.Printf("1|%d|unix|/nowhere|grpc\n", ProtocolVersion) },
+		"child":        func() { time.Sleep(time.Hour) },
 	}
 }
 
@@ -73,7 +84,8 @@ func serveAs(version uint, cookie string) {
 		Plugins: goplugin.PluginSet{service: &glue{server: newServer("odd", "1", nil)}}})
 }
 
-// hostOfPlugin is a program that opens plugins and is then killed.
+// hostOfPlugin is a program that opens plugins, calls each with the site that it is
+// given, and is then killed.
 func hostOfPlugin() {
 	for _, portable := range []bool{false, true} {
 		p, err := quiet(Options{Portable: portable}).Open(context.Background(), os.Args[1])
@@ -82,6 +94,9 @@ func hostOfPlugin() {
 			os.Exit(1)
 		}
 		fmt.Println(p.(*plugin).proc.cmd.Process.Pid)
+		c := makeCall(new(testing.T), core.RMSNorm, core.Forward, normFacts(), nil, nil)
+		c.Site = os.Args[2]
+		go func() { _ = p.Kernels()[0].Forward(context.Background(), c) }() // it may never end
 	}
 	time.Sleep(time.Hour)
 }
@@ -113,8 +128,8 @@ func (m moody) Info() core.Info {
 }
 
 func (m moody) Supports(f core.Facts) error {
-	if f.Dim == 13 {
-		return fmt.Errorf("%w: dim 13 brings bad luck", core.ErrNotSupported)
+	if err := harmWhenAsked(f); err != nil {
+		return err
 	}
 	return m.Kernel.Supports(f)
 }
@@ -184,6 +199,8 @@ func behave(c *core.Call) error {
 		panic("index out of luck")
 	case "not supported":
 		return fmt.Errorf("%w: only even days", core.ErrNotSupported)
+	default:
+		harm(c.Site)
 	}
 	return nil
 }

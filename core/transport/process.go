@@ -27,6 +27,7 @@ type process struct {
 	path    string
 	cmd     *exec.Cmd
 	cancel  context.CancelFunc // ends the process and what it started
+	spawned *spawned
 	client  *goplugin.Client
 	control control
 	about   *proto.DescribeReply // who the plugin says it is
@@ -101,6 +102,7 @@ func newProcess(opts Options, exe *executable, sum []byte, dir string) (*process
 		life: life, child: child, link: bell, words: &lastWords{},
 		bound: map[binding]uint32{}, closed: make(chan struct{})}
 	isolate(p.cmd)
+	p.spawned = &spawned{cmd: p.cmd, ended: make(chan struct{})}
 	p.cmd.ExtraFiles = extraFiles(child, control)
 	p.cmd.Env = opts.environment(linkName)
 	log := &logAdapter{log: opts.Logger.With("plugin", exe.path)}
@@ -122,7 +124,8 @@ func newProcess(opts Options, exe *executable, sum []byte, dir string) (*process
 		// answer from the plugin, and nobody else answers for it.
 		AutoMTLS: true,
 		// An idle connection would be closed and opened again.
-		GRPCDialOptions: []grpc.DialOption{grpc.WithIdleTimeout(0)},
+		GRPCDialOptions: []grpc.DialOption{grpc.WithIdleTimeout(0),
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage))},
 	})
 	return p, nil
 }
@@ -197,7 +200,7 @@ func (p *process) gone() bool {
 	case <-p.life.gone:
 		return true
 	default:
-		return p.client.Exited()
+		return p.spawned.gone()
 	}
 }
 
@@ -239,6 +242,9 @@ func (p *process) end() {
 	p.close()
 }
 
+// maxMessage bounds what a plugin can say at once over gRPC, in bytes.
+const maxMessage = 1 << 20
+
 // closeGrace is more than go-plugin gives a process to end by itself.
 const closeGrace = 3 * time.Second
 
@@ -248,8 +254,6 @@ func (p *process) close() {
 		return
 	}
 	close(p.closed)
-	// Kill waits until nobody has the plugin's output open. Should the plugin have
-	// left processes behind that do, they are ended with it.
 	t := time.AfterFunc(closeGrace, p.cancel)
 	err := p.sayGoodbye()
 	p.client.Kill()

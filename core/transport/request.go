@@ -79,10 +79,12 @@ func (p *process) explain(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil || late:
 		return p.died(fmt.Sprintf("it did not answer within %v", p.opts.StartTimeout))
+	case errors.Is(err, errUnasked):
+		return p.died(err.Error())
 	case p.gone() || s.Code() == codes.Unavailable || errors.Is(err, net.ErrClosed):
 		return p.died("its process ended")
 	case isStatus:
-		return errors.New(s.Message())
+		return errors.New(printable(s.Message()))
 	}
 	return err
 }

@@ -19,10 +19,10 @@ import (
 // plugin read the host's standard input, and starts whatever lies at a path after it has
 // compared the checksum of what lay there.
 type starter struct {
-	cmd            *exec.Cmd
-	exe            *executable
-	limits         limits
-	stdout, stderr io.ReadCloser
+	*spawned
+	exe    *executable
+	limits limits
+	closed chan struct{} // closed when the host is done with the process
 }
 
 var _ runner.Runner = (*starter)(nil)
@@ -43,18 +43,14 @@ func (p *process) newStarter(exe *executable, sum []byte, dir string) func(hclog
 			return nil, err
 		}
 		p.cmd.Env = append(append(p.cmd.Env, spec.Env...), socketFolder(dir))
-		s := &starter{cmd: p.cmd, exe: exe, limits: p.opts.limits()}
-		stdout, err1 := p.cmd.StdoutPipe()
-		stderr, err2 := p.cmd.StderrPipe()
-		s.stdout, s.stderr = stdout, stderr
-		return s, errors.Join(err1, err2)
+		return &starter{spawned: p.spawned, exe: exe, limits: p.opts.limits(), closed: p.closed}, nil
 	}
 }
 
 // Start implements runner.Runner.
 func (s *starter) Start(context.Context) error {
 	keepDescriptors()
-	err := s.cmd.Start()
+	err := s.spawn()
 	var failed *os.PathError
 	if errors.As(err, &failed) {
 		failed.Path = s.exe.path // not the name of the open file
@@ -63,27 +59,34 @@ func (s *starter) Start(context.Context) error {
 		return err
 	}
 	if err := s.limits.memory(s.cmd.Process.Pid); err != nil {
-		return errors.Join(err, s.cmd.Cancel(), s.cmd.Wait())
+		return errors.Join(err, s.cmd.Cancel(), s.wait())
 	}
 	return nil
 }
 
-// Wait implements runner.Runner.
-func (s *starter) Wait(context.Context) error { return s.cmd.Wait() }
+// Wait implements runner.Runner. go-plugin calls it once it has read all output. It waits
+// for close, too: were go-plugin told that the process has ended while it connects, it
+// would leave its half of the connection behind, trying for ever.
+func (s *starter) Wait(context.Context) error {
+	<-s.closed
+	return s.wait()
+}
 
 // Kill implements runner.Runner.
 func (s *starter) Kill(context.Context) error {
 	if s.cmd.Process == nil {
 		return nil
 	}
-	if err := s.cmd.Process.Kill(); !errors.Is(err, os.ErrProcessDone) {
+	if err := s.cmd.Cancel(); err != nil && !s.gone() {
 		return err
 	}
 	return nil
 }
 
 // Stdout implements runner.Runner.
-func (s *starter) Stdout() io.ReadCloser { return s.stdout }
+func (s *starter) Stdout() io.ReadCloser {
+	return &firstLine{ReadCloser: s.stdout, left: maxFirstLine}
+}
 
 // Stderr implements runner.Runner.
 func (s *starter) Stderr() io.ReadCloser { return s.stderr }

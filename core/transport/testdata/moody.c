@@ -39,6 +39,8 @@ static void start_child(int daemon) {
 		execlp("sleep", "sleep", "3600", NULL);
 		_exit(1);
 	}
+	while (daemon && pid > 0 && getpgid(pid) != pid) /* until it has left the group */
+		usleep(100);
 	char path[4096];
 	snprintf(path, sizeof path, "%s/pid", getenv("TUNE_TEST_DIR"));
 	FILE *f = fopen(path, "w");

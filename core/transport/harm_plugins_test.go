@@ -1,0 +1,126 @@
+//go:build unix
+
+package transport
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed98097648/tune/core"
+)
+
+// harmWhenAsked misbehaves when a kernel is asked about facts of certain sizes.
+func harmWhenAsked(f core.Facts) error {
+	switch f.Dim {
+	case 13:
+		return fmt.Errorf("%w: dim 13 brings bad luck", core.ErrNotSupported)
+	case 14:
+		if times("asked") > 1 {
+			return fmt.Errorf("%w: I have changed my mind", core.ErrNotSupported)
+		}
+	case 15:
+		times("asked")
+		os.Exit(7)
+	case 16:
+		times("asked")
+		select {}
+	}
+	return nil
+}
+
+// everySecond does something at every second call of the function, in all processes
+// together. A plugin with one kernel is asked for its Info by Describe, then by Bind.
+func everySecond(do func()) func() {
+	return func() {
+		if times("info")%2 == 0 {
+			do()
+		}
+	}
+}
+
+// flood is how much a plugin prints, in bytes.
+const flood = 8 << 20
+
+// harm does the harm that is named.
+func harm(what string) {
+	switch what {
+	case "flood":
+		line := bytes.Repeat([]byte("all work and no play "), flood/21)
+		for _, f := range []*os.File{os.Stdout, os.Stderr, os.NewFile(1, "raw"), os.NewFile(2, "raw")} {
+			if _, err := f.Write(line); err != nil { // without an end of line
+				panic(err)
+			}
+		}
+	case "fill memory once":
+		if times(what) == 1 {
+			fillMemory()
+		}
+	case "leave a child":
+		if times(what) == 1 {
+			startChild(&syscall.SysProcAttr{})
+			os.Exit(7)
+		}
+	case "leave a daemon":
+		if times(what) == 1 {
+			startChild(&syscall.SysProcAttr{Setsid: true})
+			os.Exit(7)
+		}
+	case "spin":
+		times(what)
+		spin()
+	case "spin once":
+		if times(what) == 1 {
+			spin()
+		}
+	case "have a child":
+		startChild(&syscall.SysProcAttr{})
+	}
+}
+
+// spin keeps a core busy for ever.
+func spin() {
+	for i := 0; ; i++ {
+	}
+}
+
+// fillMemory takes memory until there is none, which on Linux a limit sees to soon.
+func fillMemory() {
+	limit := unix.Rlimit{Cur: 64 << 20, Max: 64 << 20}
+	if err := unix.Setrlimit(unix.RLIMIT_DATA, &limit); err != nil {
+		panic(err)
+	}
+	for n := 1; ; n *= 2 {
+		copy(bytes.Repeat([]byte{1}, n<<20), "used")
+	}
+}
+
+// startChild starts a process that has this one's output open and lives for long. Its
+// number is left in a file.
+func startChild(attr *syscall.SysProcAttr) {
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	pid, err := syscall.ForkExec(self, []string{"child"}, &syscall.ProcAttr{Files: []uintptr{0, 1, 2}, Sys: attr})
+	if err != nil {
+		panic(err)
+	}
+	if err := os.WriteFile(os.Getenv(countDir)+"/pid", []byte(strconv.Itoa(pid)), 0o600); err != nil {
+		panic(err)
+	}
+}
+
+// endless prints without ever ending the line.
+func endless(f *os.File) {
+	for {
+		if _, err := f.Write(bytes.Repeat([]byte("x"), 1<<16)); err != nil {
+			time.Sleep(time.Hour)
+		}
+	}
+}
