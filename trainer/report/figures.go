@@ -75,7 +75,8 @@ func lossPlot(r *journal.Run) chart.Plot {
 	return chart.NewPlot(chart.Axes{Label: label, X: "step", Y: loss, Tick: chart.Number}, all...)
 }
 
-// smooth returns the means over so many values on either side, fewer towards the ends.
+// smooth returns the means over so many values on either side, as far as there are any: the
+// last mean is not the last value.
 func smooth(y []float64, width int) []float64 {
 	sums := make([]float64, len(y)+1)
 	for i, v := range y {
@@ -83,8 +84,7 @@ func smooth(y []float64, width int) []float64 {
 	}
 	out := make([]float64, len(y))
 	for i := range y {
-		w := min(width, i, len(y)-1-i)
-		from, to := i-w, i+w+1
+		from, to := max(i-width, 0), min(i+width+1, len(y))
 		out[i] = (sums[to] - sums[from]) / float64(to-from)
 	}
 	return out
