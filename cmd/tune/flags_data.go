@@ -89,7 +89,7 @@ func (a *app) noteData(c corpus.Config, read *corpus.Corpus) error {
 // noteMissing warns of a built-in chat template that a tokenizer does not fit.
 func (a *app) noteMissing(template string, missing []string) {
 	if len(missing) > 0 {
-		a.note("warning: --template %s writes %s, which the tokenizer does not have as special tokens: the model sees plain text there, and no answer of it ends with a token; a template without such tokens, as alpaca, fits any model",
+		a.note("warning: --template %s writes %s, which the tokenizer lacks: they become plain text, and no answer will end by itself; alpaca, for one, fits any tokenizer",
 			template, strings.Join(missing, " "))
 	}
 }

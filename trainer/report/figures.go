@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -19,8 +20,15 @@ func tiles(r *journal.Run) []tile {
 		add("Training loss", loss(r.Steps[n-1].Loss), "from "+loss(r.Steps[0].Loss))
 	}
 	if n := len(r.Evals); n > 0 {
-		best := slices.MinFunc(r.Evals, func(a, b journal.Eval) int { return sign(a.Loss - b.Loss) })
-		add("Held-out loss", loss(r.Evals[n-1].Loss), fmt.Sprintf("perplexity %.4g; best %s after step %d", math.Exp(r.Evals[n-1].Loss), loss(best.Loss), best.Step))
+		detail, trained := fmt.Sprintf("perplexity %.4g", math.Exp(r.Evals[n-1].Loss)), r.Evals
+		if trained[0].Step == 0 { // before the first step
+			trained = trained[1:]
+		}
+		if len(trained) > 0 {
+			best := slices.MinFunc(trained, func(a, b journal.Eval) int { return cmp.Compare(a.Loss, b.Loss) })
+			detail += fmt.Sprintf("; best %s after step %d", loss(best.Loss), best.Step)
+		}
+		add("Held-out loss", loss(r.Evals[n-1].Loss), detail)
 	}
 	tokens, seconds, memory := 0, 0.0, int64(0)
 	for _, s := range r.Steps {
@@ -43,16 +51,6 @@ func tiles(r *journal.Run) []tile {
 	}
 	add("Fused kernels", fmt.Sprintf("%d of %d sites", fused, fused+plain), "")
 	return all
-}
-
-func sign(v float64) int {
-	switch {
-	case v < 0:
-		return -1
-	case v > 0:
-		return 1
-	}
-	return 0
 }
 
 // lossPlot shows the loss of each step, smoothed where there are many, and evaluations.

@@ -2,8 +2,26 @@ package report
 
 import (
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/seed98097648/tune/trainer/journal"
 )
+
+// The model that is trained from is no result of the run.
+func TestTheBestHeldOutLossIsOneAfterAStep(t *testing.T) {
+	before, worse := journal.Eval{Loss: 1}, journal.Eval{Step: 3, Loss: 2}
+	for want, evals := range map[string][]journal.Eval{
+		"perplexity 2.718":                           {before},
+		"perplexity 7.389; best 2.0000 after step 3": {before, worse},
+		"perplexity 20.09; best 2.0000 after step 3": {worse, {Step: 4, Loss: 3}},
+	} {
+		all := tiles(&journal.Run{Start: &journal.Start{}, Evals: evals})
+		if i := slices.IndexFunc(all, func(t tile) bool { return strings.HasPrefix(t.Name, "Held-out") }); i < 0 || all[i].Detail != want {
+			t.Errorf("%v, want %q", all, want)
+		}
+	}
+}
 
 func TestSmoothedLossDoesNotEndAtTheLastValue(t *testing.T) {
 	got := smooth([]float64{6, 0, 3, 3, 3, 0}, 2)
