@@ -151,7 +151,11 @@ func (c *Command) flagError(err error) error {
 		return c.usagef("%w", err)
 	}
 	name, dashes := unknown.GetSpecifiedName(), "--"
-	hint := didYouMean(name, c.flagNames(), func(flag string) string { return "--" + flag })
+	asFlag := func(flag string) string { return "--" + flag }
+	hint := didYouMean(name, c.flagNames(), asFlag)
+	if ours := theirNames[strings.ReplaceAll(name, "-", "_")]; c.Flags.Lookup(ours) != nil {
+		hint = didYouMean(ours, []string{ours}, asFlag)
+	}
 	if unknown.GetSpecifiedShortnames() != "" {
 		dashes, hint = "-", "; flags have two dashes"+hint
 	}
