@@ -176,7 +176,7 @@ func count(v float64) string {
 func byteUnit(bytes float64) (scale float64, unit string) {
 	scale, unit = 1, "bytes"
 	for _, u := range []string{"KiB", "MiB", "GiB", "TiB"} {
-		if bytes/scale < 1000 {
+		if bytes/scale < 999.5 { // which rounds to four digits
 			break
 		}
 		scale, unit = scale*1024, u
@@ -199,7 +199,7 @@ func duration(seconds float64) string {
 		return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
 	case d >= 10*time.Second:
 		return fmt.Sprintf("%.0f s", seconds)
-	case d >= time.Second:
+	case seconds >= 0.9995: // which is 1e+03 ms in three digits
 		return fmt.Sprintf("%.1f s", seconds)
 	}
 	return fmt.Sprintf("%.3g ms", 1000*seconds)
