@@ -153,12 +153,8 @@ func (r *Resume) plan(m core.Model, reg *core.Registry) (*core.Plan, error) {
 			sel.Not = append(sel.Not, name)
 		}
 	}
-	plain := map[Placement]bool{}
-	for _, p := range r.State.Kernels {
-		plain[p] = p.Kernel == ""
-	}
 	plan, err := core.NewPlan(m, reg, sel, core.Except(func(s core.Site) string {
-		if plain[Placement{Path: s.Path, Op: s.Op}] {
+		if slices.Contains(r.State.Kernels, Placement{Path: s.Path, Op: s.Op}) {
 			return "plain in the run that is resumed"
 		}
 		return ""
