@@ -85,7 +85,7 @@ func startHost(t *testing.T, site string) (host *exec.Cmd, plugins []int) {
 func TestLifelineAloneEndsAPlugin(t *testing.T) {
 	calls := counted(t)
 	p := open(t, quiet(Options{}))
-	bell := p.bell()
+	bell := p.bell(t)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		eventually(t, "the call", func() bool { return calls("spin once") == 1 })
