@@ -121,7 +121,7 @@ func (w *lastWords) String() string {
 }
 
 func isCrash(line []byte) bool {
-	for _, start := range []string{"panic:", "fatal error:", "unexpected fault address", "SIG"} {
+	for _, start := range []string{"panic:", "fatal error:", "runtime/cgo:", "unexpected fault address", "SIG"} {
 		if bytes.HasPrefix(line, []byte(start)) {
 			return true
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -166,10 +167,10 @@ func TestAPluginThatFillsMemoryDiesAtItsLimit(t *testing.T) {
 	if n := calls("fill memory"); n != 3 {
 		t.Errorf("the kernel ran %d times, want 3", n)
 	}
-	for _, want := range []string{"out of memory", "limited to 256 MiB"} {
-		if h := p.norm.Health(); !strings.Contains(h.LastError, want) {
-			t.Errorf("last error %q does not say %q", h.LastError, want)
-		}
+	// Whose request is the first too many, Go's or the C library's for a thread, is chance.
+	said := regexp.MustCompile("(out of memory|pthread_create failed).*limited to 256 MiB")
+	if h := p.norm.Health(); !said.MatchString(h.LastError) {
+		t.Errorf("last error %q is not like %q", h.LastError, said)
 	}
 	if n := p.output.Size(); n != limit {
 		t.Errorf("the plugin may write %d bytes of outputs, want no more than %d", n, limit)
