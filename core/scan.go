@@ -116,14 +116,20 @@ func (r *Registry) admit(path string, p Plugin) {
 	r.add(p.Kernels()...)
 }
 
-func validateManifest(m Manifest) error {
-	if m.Name == "" || strings.ContainsAny(m.Name, " ,\t\n") || strings.HasPrefix(m.Name, "-") {
-		return fmt.Errorf("%w: %s calls itself %q; a name has no blanks or commas and no leading dash", ErrIncompatible, m.Path, m.Name)
+// CheckName reports a name that a plugin cannot have, because --kernels could not take it.
+func CheckName(name string) error {
+	switch {
+	case name == "" || strings.ContainsAny(name, " ,\t\n") || strings.HasPrefix(name, "-"):
+		return errors.New("a name has no blanks or commas and no leading dash")
+	case name == "auto" || name == "all" || name == "none":
+		return errors.New("--kernels reserves it")
 	}
-	for _, reserved := range []string{"auto", "all", "none"} {
-		if m.Name == reserved {
-			return fmt.Errorf("%w: %s calls itself %q, which --kernels reserves", ErrIncompatible, m.Path, m.Name)
-		}
+	return nil
+}
+
+func validateManifest(m Manifest) error {
+	if err := CheckName(m.Name); err != nil {
+		return fmt.Errorf("%w: %s calls itself %q: %w", ErrIncompatible, m.Path, m.Name, err)
 	}
 	if len(m.Kernels) == 0 {
 		return fmt.Errorf("%w: %s offers no kernels", ErrIncompatible, m.Path)

@@ -103,6 +103,6 @@ func TestCKernel(t *testing.T) {
 	plugintest.Compile(t, dir, "./cmd/tune")
 	tune := inFolder(t, dir, plugins)
 	wantLines(t, tune("kernels", "verify", "c_swiglu"), `^swiglu: [0-9]+ ok, 0 failed`, `^c_swiglu: ok, [0-9]+ cases`,
-		`^ +CASE +FLOAT32 +BFLOAT16 +FLOAT16`, `^ +one token +8 .* 8 .* not run`)
+		`^ +CASE +FLOAT32 +BFLOAT16 +FLOAT16`, `^ +one token +10 .* 10 .* not run`)
 	wantLines(t, tune("--steps", "3", "--kernels", "c_swiglu", "--strict"), `mlp +plain -> c_swiglu$`, `^done: 3 steps`)
 }

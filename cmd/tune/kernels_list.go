@@ -90,7 +90,9 @@ func (l listing) print(a *app) {
 		for _, dir := range l.Searched {
 			fmt.Fprintf(a.stdout, "  %s\n", dir)
 		}
-		fmt.Fprintln(a.stdout, "Build the plugins (go build -o bin/plugins/ ./plugins/...) or name their folder with --plugin-dir.")
+		if len(l.Broken) == 0 {
+			fmt.Fprintln(a.stdout, "Build the plugins (go build -o bin/plugins/ ./plugins/...) or name their folder\nwith --plugin-dir.")
+		}
 	} else {
 		l.printKernels(a)
 	}

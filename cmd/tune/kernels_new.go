@@ -56,7 +56,7 @@ func (a *app) kernelsNewCommand() *Command {
 		if err := p.Write(p.Name); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.stdout, "wrote %s, a plugin for %s; its README has the next commands, the first of them:\n\n    cd %s && go test\n", p.Name, op, p.Name)
+		fmt.Fprintf(a.stdout, "wrote %s, a plugin for %s; its README says how to go on. First:\n\n    cd %s && go test\n", p.Name, op, p.Name)
 		return nil
 	}
 	return c

@@ -22,10 +22,11 @@ import (
 const kernelsVerifyLong = `Check that kernels do what they must: what the plugin says about itself; forward
 and every gradient against the reference, in each storage type; edge cases, such
 as one token, odd sizes, experts without a token, NaN and infinity; that the
-same call gives the same bits, whatever was called before; that all of the
-outputs and nothing else is written; that errors do not add up over 32 layers;
-that inputs may be read-only; and that memory does not grow. A kernel is called
-in its own process, and nothing stands in for it when it fails.
+same call gives the same bits, whatever was called before and with any number of
+threads; that all of the outputs and nothing else is written; that errors do not
+add up over 32 layers; that inputs may be read-only; and that memory does not
+grow. A kernel is called in its own process, and nothing stands in for it when
+it fails.
 
 A NAME is looked up in the plugin folders; a PATH, which has a slash, is any
 executable. Without either, every plugin that is found is checked. The exit code
@@ -234,13 +235,20 @@ func (a *app) verifyPlugin(ctx context.Context, v *kernelsVerifyFlags, o transpo
 	if v.large {
 		examine.Room = memory.Available()
 	}
-	for _, k := range p.Kernels() {
+	o.Threads = 1
+	single, err := o.Open(ctx, c.path)
+	if err != nil {
+		one.OK, one.Error = false, fmt.Sprintf("a second process, with one thread: %v", err)
+		return one, ctx.Err()
+	}
+	defer closing(single, &err)
+	for i, k := range p.Kernels() {
 		info := k.Info()
 		if !v.wants(info) || !slices.Contains(core.Ops(), info.Op) {
 			continue
 		}
 		a.note("verifying %s: %s", info.Name, info.Op)
-		examine.Facts = uses(info.Op)
+		examine.Facts, examine.Single = uses(info.Op), single.Kernels()[i]
 		r, err := kerneltest.Examine(ctx, k, examine)
 		if err != nil {
 			return one, err

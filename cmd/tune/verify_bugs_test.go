@@ -117,6 +117,12 @@ func plantedBugs() map[string]planted {
 			}
 			return err
 		}},
+		// Its sums depend on how many threads there are.
+		"bug_threads": {core.RMSNorm, bugAfter("dweight", func(_ *core.Call, v []float32) {
+			if os.Getenv("TUNE_THREADS") == "1" {
+				v[0] = math.Nextafter32(v[0], 100)
+			}
+		})},
 		"bug_leak": {core.RMSNorm, func(run func() error, c *core.Call) error {
 			kept = append(kept, slices.Clone(c.Output(c.Sig.Out[len(c.Sig.Out)-1].Name).Data)) // the smallest output
 			return run()

@@ -49,11 +49,12 @@ func variants(op core.Op) []core.Facts {
 		return []core.Facts{
 			norm(1, 0, core.CastBeforeWeight), norm(7, 1, core.CastBeforeWeight), norm(64, 0, core.CastAfterWeight),
 			norm(129, 1, core.CastAfterWeight), norm(256, 0, core.CastBeforeWeight), mixed,
+			norm(1027, 0, core.CastBeforeWeight),
 		}
 	case core.SwiGLU:
 		var all []core.Facts
 		for _, layout := range []core.Layout{core.Separate, core.Packed} {
-			for _, I := range []int{1, 7, 64, 131} {
+			for _, I := range []int{1, 7, 64, 131, 1027} {
 				all = append(all, core.Facts{Intermediate: I, Activation: "silu", Layout: layout})
 			}
 		}
@@ -61,7 +62,7 @@ func variants(op core.Op) []core.Facts {
 	case core.RoPE:
 		var all []core.Facts
 		for _, pairing := range []core.Pairing{core.Half, core.Interleaved} {
-			for _, s := range [][4]int{{2, 2, 1, 1}, {16, 16, 4, 2}, {10, 4, 3, 1}, {7, 6, 6, 3}, {64, 32, 2, 2}} {
+			for _, s := range [][4]int{{2, 2, 1, 1}, {16, 16, 4, 2}, {10, 4, 3, 1}, {7, 6, 6, 3}, {64, 32, 2, 2}, {128, 128, 2, 1}} {
 				all = append(all, core.Facts{Pairing: pairing, HeadDim: s[0], RotaryDim: s[1], Heads: s[2], KVHeads: s[3]})
 			}
 		}
@@ -80,7 +81,7 @@ func variants(op core.Op) []core.Facts {
 		return all
 	case core.Attention:
 		var all []core.Facts
-		for _, s := range [][3]int{{1, 1, 1}, {7, 3, 1}, {16, 4, 2}, {33, 2, 2}, {64, 6, 3}} {
+		for _, s := range [][3]int{{1, 1, 1}, {7, 3, 1}, {16, 4, 2}, {33, 2, 2}, {64, 6, 3}, {128, 2, 1}} {
 			all = append(all, core.Facts{HeadDim: s[0], Heads: s[1], KVHeads: s[2]})
 		}
 		return all
@@ -91,8 +92,8 @@ func variants(op core.Op) []core.Facts {
 	return nil
 }
 
-// CasesFor returns the standard cases of op with these facts: one token, an odd number
-// of tokens, enough of them for several blocks, NaN and infinity, and what is special
+// CasesFor returns the standard cases of op with these facts: one token, odd numbers of
+// tokens that leave 1 and 3 over after fours, and 5 and 7 after eights, enough of them for several blocks, NaN and infinity, and what is special
 // about the op, such as very large values or experts without token.
 func CasesFor(op core.Op, f core.Facts) []Case {
 	base := func(name string, tokens int, edit func(in map[string][]core.Tensor)) Case {
@@ -104,7 +105,7 @@ func CasesFor(op core.Op, f core.Facts) []Case {
 		return c
 	}
 	cases := []Case{
-		base("one token", 1, nil), base("random", 13, nil), base("random", 70, nil),
+		base("one token", 1, nil), base("random", 7, nil), base("random", 13, nil), base("random", 70, nil),
 		base("nan and inf", 9, notFinite),
 	}
 	switch op {

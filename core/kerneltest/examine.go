@@ -21,6 +21,9 @@ type Options struct {
 	// transport.NewMemory. Without it no case has inputs there, and the calls that are
 	// measured have them in the kernel's own memory.
 	Inputs core.Memory
+	// Single is the same kernel in a process that computes with one thread. Without it, no
+	// case compares its bits with those of more threads.
+	Single core.Kernel
 	// Calls is how many calls of each pass memory and latency are measured over; 0 means 1000.
 	Calls int
 	// Room is how many bytes of memory a case with more than 2^31 elements may take. It is
@@ -170,6 +173,7 @@ func special(k core.Kernel, f core.Facts, o Options) []func(context.Context) Res
 	return []func(context.Context) Result{
 		func(ctx context.Context) Result { return inTurn(ctx, k, f) },
 		func(ctx context.Context) Result { return repeated(ctx, k, f, o.Repeats) },
+		func(ctx context.Context) Result { return oneThread(ctx, k, o.Single, f) },
 		func(ctx context.Context) Result { return stacked(ctx, k, f) },
 		func(ctx context.Context) Result { return readOnly(ctx, k, f, o.Inputs) },
 	}

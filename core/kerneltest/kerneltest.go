@@ -16,10 +16,10 @@
 //   - facts that the kernel does not support are refused with core.ErrNotSupported, which
 //     skips the case, and calls that point outside their tables with core.ErrBadCall.
 //
-// Examine adds what single calls do not show: results that depend on earlier calls or
-// differ now and then, errors that add up over 32 layers, inputs that may only be read,
-// memory that grows, a process that dies; and it measures latency. "tune kernels verify"
-// prints its Report, and docs/verify.md explains it.
+// Examine adds what single calls do not show: results that depend on earlier calls or on
+// the number of threads, or differ now and then, errors that add up over 32 layers, inputs
+// that may only be read, memory that grows, a process that dies; and it measures latency.
+// "tune kernels verify" prints its Report, and docs/verify.md explains it.
 package kerneltest
 
 import (

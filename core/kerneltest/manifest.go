@@ -14,11 +14,8 @@ import (
 func CheckManifest(m core.Manifest) []Violation {
 	var all []Violation
 	say := func(format string, args ...any) { all = append(all, Violation{Text: fmt.Sprintf(format, args...)}) }
-	switch {
-	case m.Name == "" || strings.ContainsAny(m.Name, " ,\t\n") || strings.HasPrefix(m.Name, "-"):
-		say("the name is %q; a name has no blanks or commas and no leading dash", m.Name)
-	case slices.Contains([]string{"auto", "all", "none"}, m.Name):
-		say("the name is %q, which --kernels reserves", m.Name)
+	if err := core.CheckName(m.Name); err != nil {
+		say("the name is %q: %v", m.Name, err)
 	}
 	if m.Version == "" || strings.ContainsAny(m.Version, " \t\n") {
 		say("the version is %q; a version has no blanks and is not empty", m.Version)

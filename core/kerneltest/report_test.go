@@ -115,6 +115,41 @@ func TestSpecialCasesCatchWhatOneCallDoesNotShow(t *testing.T) {
 	}
 }
 
+// TestResultsOfOneThreadMustBeThoseOfMore: the second process of a kernel gives other bits.
+func TestResultsOfOneThreadMustBeThoseOfMore(t *testing.T) {
+	right := float32Only{reference.Single(core.SwiGLU)}
+	other := float32Only{faulty{right, func(run runFunc, c *core.Call) error {
+		err := run(c)
+		if c.Pass == core.Backward {
+			change(c.Out[0], func(v []float32) { v[3] = math.Nextafter32(v[3], 100) })
+		}
+		return err
+	}}}
+	for _, tt := range []struct {
+		single core.Kernel
+		status kerneltest.Status
+		want   string
+	}{
+		{nil, kerneltest.Skipped, ""},
+		{right, kerneltest.OK, ""},
+		{other, kerneltest.Failed, "backward dgate_up: the same call with one thread and with more: "},
+	} {
+		o := kerneltest.Options{Quick: true, Facts: []core.Facts{facts[core.SwiGLU]}, Calls: 1, Repeats: 1, Single: tt.single}
+		r, err := kerneltest.Examine(t.Context(), right, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range of(r, "one thread or more") {
+			if c.Status != tt.status || tt.want != "" && !strings.Contains(c.Err().Error(), tt.want) {
+				t.Errorf("%s, %v; want %s, %q", c.Status, c.Err(), tt.status, tt.want)
+			}
+		}
+		if len(of(r, "one thread or more")) != 1 {
+			t.Error("the case is not there")
+		}
+	}
+}
+
 // growing is a kernel in a process that gets larger: by so many bytes with each call, and
 // at once by others in the first calls.
 type growing struct {

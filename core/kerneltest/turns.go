@@ -161,6 +161,36 @@ func repeated(ctx context.Context, k core.Kernel, f core.Facts, times int) Resul
 	return r
 }
 
+// oneThread finds results that depend on how many threads compute them, such as sums over
+// rows that are cut into as many parts: a run on another machine would differ. Single is
+// the same kernel where it has one thread.
+func oneThread(ctx context.Context, k, single core.Kernel, f core.Facts) Result {
+	c := specialCase(k, f, "one thread or more", 512)
+	r := newResult(c)
+	if single == nil {
+		r.skip("there is no second process of the kernel, with one thread")
+		return r
+	}
+	var before map[string]core.Tensor
+	for _, k := range []core.Kernel{k, single} {
+		m := newMemory(k)
+		defer m.free()
+		t, err := newTurn(ctx, k, c, m, m)
+		if err != nil {
+			r.fail(general(err))
+			return r
+		}
+		before = t.run(ctx, k, t.want, before, poisons[0], &r)
+		if r.Status == Failed {
+			break
+		}
+	}
+	for i := range r.Violations {
+		r.Violations[i].Text = "the same call with one thread and with more: " + r.Violations[i].Text
+	}
+	return r
+}
+
 // readOnly is a case whose inputs lie in memory that the kernel cannot write, as those of
 // a training run do: one that uses them as scratch and restores them is found here only.
 func readOnly(ctx context.Context, k core.Kernel, f core.Facts, inputs core.Memory) Result {

@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -186,14 +187,34 @@ func FuzzRebuild(f *testing.F) {
 	})
 }
 
+// TestErrorsOfAnyBytesReachTheHost: gRPC itself fails on texts that are not UTF-8.
+func TestErrorsOfAnyBytesReachTheHost(t *testing.T) {
+	for _, cause := range []error{core.ErrNotSupported, core.ErrBadCall, errors.New("failed")} {
+		if _, text := outcome(fmt.Errorf("%w: cut \xc3", cause)); text != cause.Error()+": cut ?" {
+			t.Errorf("the host hears %q of %v", text, cause)
+		}
+	}
+}
+
 func TestServerRefusesRequests(t *testing.T) {
 	s, ctx := testServer(t), context.Background()
 	facts := []byte(`{"dtype":"float32"}`)
-	if _, err := s.Supports(ctx, &proto.SupportsRequest{Kernel: 5, Facts: facts}); err == nil {
-		t.Error("Supports of an unknown kernel")
-	}
-	if _, err := s.Supports(ctx, &proto.SupportsRequest{Facts: []byte("{")}); err == nil {
-		t.Error("Supports of facts that are no JSON")
+	for name, tt := range map[string]struct {
+		r    *proto.SupportsRequest
+		want proto.Status
+	}{
+		"facts that are known": {&proto.SupportsRequest{Facts: []byte(
+			`{"dtype":"float32","weight_dtype":"float32","dim":8,"cast":"after_weight"}`)}, proto.Status_STATUS_OK},
+		"an unknown kernel":      {&proto.SupportsRequest{Kernel: 5, Facts: facts}, proto.Status_STATUS_BAD_CALL},
+		"facts that are no JSON": {&proto.SupportsRequest{Facts: []byte("{")}, proto.Status_STATUS_NOT_SUPPORTED},
+		"a fact of a later host": {&proto.SupportsRequest{Facts: []byte(
+			`{"dtype":"float32","weight_dtype":"float32","dim":8,"cast":"after_weight","colour":"red"}`)}, proto.Status_STATUS_NOT_SUPPORTED},
+		"a number where none goes": {&proto.SupportsRequest{Facts: []byte(`{"dtype":"float32","layout":3}`)}, proto.Status_STATUS_NOT_SUPPORTED},
+	} {
+		r, err := s.Supports(ctx, tt.r)
+		if err != nil || r.GetStatus() != tt.want || (r.GetReason() == "") != (tt.want == proto.Status_STATUS_OK) {
+			t.Errorf("Supports of %s: %v %q, %v; want %v", name, r.GetStatus(), r.GetReason(), err, tt.want)
+		}
 	}
 	if _, err := s.Bind(ctx, &proto.BindRequest{Facts: facts}); err == nil {
 		t.Error("Bind of facts without a dim")

@@ -1,12 +1,14 @@
 package transport
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -67,10 +69,10 @@ func (s *server) Describe(context.Context, *proto.DescribeRequest) (*proto.Descr
 // Supports implements proto.KernelsServer.
 func (s *server) Supports(_ context.Context, r *proto.SupportsRequest) (*proto.SupportsReply, error) {
 	k, f, err := s.use(r.GetKernel(), r.GetFacts())
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = guard(func() error { return k.Supports(f) })
 	}
-	st, reason := outcome(guard(func() error { return k.Supports(f) }))
+	st, reason := outcome(err)
 	return &proto.SupportsReply{Status: st, Reason: reason}, nil
 }
 
@@ -78,7 +80,7 @@ func (s *server) Supports(_ context.Context, r *proto.SupportsRequest) (*proto.S
 func (s *server) Bind(_ context.Context, r *proto.BindRequest) (*proto.BindReply, error) {
 	k, f, err := s.use(r.GetKernel(), r.GetFacts())
 	if err != nil {
-		return nil, err
+		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	pass := core.Forward
 	if r.GetBackward() {
@@ -121,14 +123,17 @@ func (s *server) Invoke(ctx context.Context, r *proto.InvokeRequest) (*proto.Inv
 	return &proto.InvokeReply{Status: a.status, Text: a.text, BusyNs: uint64(a.busy)}, nil
 }
 
-// use finds a kernel by number and reads facts.
+// use finds a kernel by number and reads facts. One that was not known when the plugin was
+// built may change what the op means, so it is not supported.
 func (s *server) use(number uint32, facts []byte) (core.Kernel, core.Facts, error) {
 	if int(number) >= len(s.kernels) {
-		return nil, core.Facts{}, status.Errorf(codes.NotFound, "plugin %s has %d kernels, none has number %d", s.name, len(s.kernels), number)
+		return nil, core.Facts{}, fmt.Errorf("%w: plugin %s has %d kernels, none has number %d", core.ErrBadCall, s.name, len(s.kernels), number)
 	}
 	var f core.Facts
-	if err := json.Unmarshal(facts, &f); err != nil {
-		return nil, core.Facts{}, status.Errorf(codes.InvalidArgument, "facts %q: %v", facts, err)
+	d := json.NewDecoder(bytes.NewReader(facts))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&f); err != nil {
+		return nil, core.Facts{}, fmt.Errorf("%w: %s does not understand the facts %s: %w; rebuild it with this version of tune", core.ErrNotSupported, s.name, facts, err)
 	}
 	return s.kernels[number], f, nil
 }
@@ -251,13 +256,15 @@ func guard(f func() error) (err error) {
 
 // outcome is what the host hears of an error.
 func outcome(err error) (proto.Status, string) {
-	switch {
-	case err == nil:
+	if err == nil {
 		return proto.Status_STATUS_OK, ""
-	case errors.Is(err, core.ErrNotSupported):
-		return proto.Status_STATUS_NOT_SUPPORTED, err.Error()
-	case errors.Is(err, core.ErrBadCall):
-		return proto.Status_STATUS_BAD_CALL, err.Error()
 	}
-	return proto.Status_STATUS_FAILED, err.Error()
+	text := strings.ToValidUTF8(err.Error(), "?") // gRPC refuses any other
+	switch {
+	case errors.Is(err, core.ErrNotSupported):
+		return proto.Status_STATUS_NOT_SUPPORTED, text
+	case errors.Is(err, core.ErrBadCall):
+		return proto.Status_STATUS_BAD_CALL, text
+	}
+	return proto.Status_STATUS_FAILED, text
 }

@@ -51,15 +51,12 @@ type Plugin struct {
 // nameForm is what a name looks like.
 var nameForm = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
-// reserved are names that mean something else to --kernels.
-var reserved = []string{"all", "auto", "none"}
-
 // CheckName reports a name that a plugin cannot have.
 func CheckName(name string) error {
 	switch {
 	case !nameForm.MatchString(name):
 		return fmt.Errorf("%q is no name for a plugin: it takes lower-case letters, digits and _, a letter first, such as my_rmsnorm", name)
-	case token.IsKeyword(name) || slices.Contains(reserved, name):
+	case token.IsKeyword(name) || core.CheckName(name) != nil:
 		return fmt.Errorf("%q is no name for a plugin, because it is a word of Go or of --kernels; my_%s would do", name, name)
 	}
 	return nil
