@@ -50,6 +50,28 @@ func TestWithoutAKernelOfTheLargerOpTheSiteWithinGetsItsOwn(t *testing.T) {
 	}
 }
 
+// TestASiteThatIsExceptedCoversNoOther: kernels are kept off the larger op alone.
+func TestASiteThatIsExceptedCoversNoOther(t *testing.T) {
+	m := overlapping()
+	r := newRegistry(t, newKernel("norm", core.RMSNorm), newKernel("norm", core.AddRMSNorm))
+	p, err := plan(t, m, r, "all", core.Except(func(s core.Site) string {
+		if s.Op == core.AddRMSNorm {
+			return "slow here"
+		}
+		return ""
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := p.Apply()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := m.kernels(); !slices.Equal(got, []string{"norm", "", "norm"}) || report.Actions[1].Reason != "slow here" {
+		t.Errorf("kernels %q, reason %q", got, report.Actions[1].Reason)
+	}
+}
+
 // TestASiteWithoutAPathCoversNoOther: a program that patches a single module may leave its
 // path out.
 func TestASiteWithoutAPathCoversNoOther(t *testing.T) {

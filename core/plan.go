@@ -63,6 +63,7 @@ type Option func(*options)
 type options struct {
 	inference bool
 	plain     map[Op]string                           // why sites of an op get no kernel
+	except    func(Site) string                       // why a site gets none, "" if it may; or nil
 	measure   func(Site, Kernel) (Measurement, error) // nil: nothing is measured
 }
 
@@ -79,6 +80,10 @@ func Plain(op Op, reason string) Option {
 		o.plain[op] = reason
 	}
 }
+
+// Except keeps kernels off the sites for which it is given a reason; "" is none. What such a
+// site could cover then does its own work.
+func Except(reason func(Site) string) Option { return func(o *options) { o.except = reason } }
 
 // Action is what a plan does at one site: the kernel chosen, or the reason why none.
 type Action struct {
@@ -155,6 +160,11 @@ type verifyKey struct {
 func choose(site Site, r *Registry, sel Selection, o options, verified map[verifyKey]error) (Action, error) {
 	if site.Plain != "" {
 		return Action{Site: site, Reason: site.Plain}, nil
+	}
+	if o.except != nil {
+		if reason := o.except(site); reason != "" {
+			return Action{Site: site, Reason: reason}, nil
+		}
 	}
 	var named, general []Kernel
 	var reasons []string

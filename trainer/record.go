@@ -30,7 +30,8 @@ type recorder struct {
 
 	step    journal.Step // reused
 	health  []health
-	update  time.Duration // spent in the optimizer
+	updates int           // of the optimizer since the start
+	update  time.Duration // spent in them
 	started time.Time
 	timed   time.Time // when the time of kernels was told last
 }
@@ -145,6 +146,7 @@ func (r *recorder) adopt(path string) error {
 }
 
 func (r *recorder) onStep(s Step) {
+	r.updates++
 	r.update += s.Update
 	now := time.Now()
 	r.step = journal.Step{Time: now, Step: s.Step, Loss: s.Loss, LR: s.LR, GradNorm: s.GradNorm, Tokens: s.Tokens, Seconds: s.Took.Seconds(),
@@ -180,7 +182,7 @@ func (r *recorder) tellTimes(now time.Time) {
 		}
 	}
 	if r.update > 0 {
-		k.Calls = append(k.Calls, journal.Call{Op: "adamw", Pass: "update", Calls: r.state.Step, Seconds: r.update.Seconds()})
+		k.Calls = append(k.Calls, journal.Call{Op: "adamw", Pass: "update", Calls: r.updates, Seconds: r.update.Seconds()})
 	}
 	r.send(k)
 }

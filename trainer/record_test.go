@@ -84,6 +84,11 @@ func TestTheJournalGoesOnWhenTheRunDoes(t *testing.T) {
 		if len(got.Steps) != 6 || len(got.Evals) != len(want.Evals) || got.Sessions != 2 || got.Start.Resumed != 4 || got.End == nil {
 			t.Fatalf("%s: %d steps, %d evaluations, %d sessions, resumed after %d", out, len(got.Steps), len(got.Evals), got.Sessions, got.Start.Resumed)
 		}
+		for _, c := range got.Calls { // the killed session had not told
+			if c.Pass == "update" && c.Calls != 2 {
+				t.Errorf("%s: %d updates since the run was resumed, want 2", out, c.Calls)
+			}
+		}
 		for i := range want.Steps {
 			if got.Steps[i].Loss != want.Steps[i].Loss || got.Steps[i].Step != i+1 {
 				t.Errorf("%s: step %d has loss %g, want %g", out, got.Steps[i].Step, got.Steps[i].Loss, want.Steps[i].Loss)

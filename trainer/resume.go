@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -27,6 +28,9 @@ func OpenCheckpoint(path string) (*Resume, error) {
 	dir := path
 	if !isCheckpoint(path) {
 		steps, err := checkpoint.Steps(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("trainer: resume: %s does not exist; name the output folder of the run to go on with, with --out", path)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("trainer: resume: %w", err)
 		}
@@ -149,7 +153,12 @@ func (r *Resume) plan(m core.Model, reg *core.Registry) (*core.Plan, error) {
 			sel.Not = append(sel.Not, name)
 		}
 	}
-	plan, err := core.NewPlan(m, reg, sel)
+	plan, err := core.NewPlan(m, reg, sel, core.Except(func(s core.Site) string {
+		if slices.Contains(r.State.Kernels, Placement{Path: s.Path, Op: s.Op}) {
+			return "plain in the run that is resumed"
+		}
+		return ""
+	}))
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +167,7 @@ func (r *Resume) plan(m core.Model, reg *core.Registry) (*core.Plan, error) {
 			len(plan.Actions), len(r.State.Kernels))
 	}
 	for i := range plan.Actions {
-		if err := repeat(&plan.Actions[i], r.State.Kernels[i]); err != nil {
+		if err := checkPlacement(plan.Actions[i], r.State.Kernels[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -166,13 +175,13 @@ func (r *Resume) plan(m core.Model, reg *core.Registry) (*core.Plan, error) {
 	return plan, nil
 }
 
-func repeat(a *core.Action, p Placement) error {
+// checkPlacement compares what a site gets with what it had.
+func checkPlacement(a core.Action, p Placement) error {
 	switch {
 	case a.Site.Path != p.Path || a.Site.Op != p.Op:
 		return fmt.Errorf("trainer: resume: the model has the site %s (%s) where it had %s (%s): resume with the program that wrote the checkpoint",
 			a.Site.Path, a.Site.Op, p.Path, p.Op)
-	case p.Kernel == "":
-		a.Kernel, a.Reason = nil, "plain in the run that is resumed"
+	case p.Kernel == "": // and so none now
 	case a.Kernel == nil:
 		return fmt.Errorf("trainer: resume: %s had the kernel %s, which cannot be placed now: %s; without it the results would differ: bring the plugin back, or start anew",
 			a.Site.Path, p.Kernel, a.Reason)

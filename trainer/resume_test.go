@@ -186,6 +186,51 @@ func TestAResumedRunEqualsAnUninterruptedOne(t *testing.T) {
 	}
 }
 
+// TestAResumedRunPlacesKernelsAsBefore is of a run where auto has found the fused addition
+// slow and the norm after it fast, which all would place the other way round.
+func TestAResumedRunPlacesKernelsAsBefore(t *testing.T) {
+	reg, mem := plugintest.Scan(t, transport.Options{}), plugintest.Memory(t)
+	start := func(out string) *trainer.Job {
+		m, err := models.New([]byte(tiny), mem)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Init(1)
+		j := long(t, out)
+		j.Model, j.Memory, j.Config.Kernels, j.Registry = m, mem, "all", reg
+		return j
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	dies(t, start(out), 3)
+	j := resumed(t, start(out))
+	covered := 0
+	for i, p := range j.Resume.State.Kernels {
+		switch {
+		case p.Op == core.AddRMSNorm:
+			j.Resume.State.Kernels[i].Kernel = ""
+		case p.Op == core.RMSNorm && p.Kernel == "":
+			j.Resume.State.Kernels[i].Kernel = "npu_fused_rmsnorm"
+			covered++
+		}
+	}
+	if covered == 0 {
+		t.Fatal("no norm was covered: the test tests nothing")
+	}
+	want := j.Resume.State.Kernels
+	j.Hooks.OnPatch = func(r *core.Report) {
+		for i, a := range r.Actions {
+			name := ""
+			if a.Kernel != nil {
+				name = a.Kernel.Info().Name
+			}
+			if name != want[i].Kernel || a.CoveredBy != "" {
+				t.Errorf("%s has %q, covered by %q; want %q", a.Site.Path, name, a.CoveredBy, want[i].Kernel)
+			}
+		}
+	}
+	run1(t, j)
+}
+
 // TestAnInterruptedRunCanBeResumed ends the context instead, which saves the model too.
 func TestAnInterruptedRunCanBeResumed(t *testing.T) {
 	whole := long(t, filepath.Join(t.TempDir(), "whole"))

@@ -151,7 +151,11 @@ func (c *Command) flagError(err error) error {
 		return c.usagef("%w", err)
 	}
 	name, dashes := unknown.GetSpecifiedName(), "--"
-	hint := didYouMean(name, c.flagNames(), func(flag string) string { return "--" + flag })
+	asFlag := func(flag string) string { return "--" + flag }
+	hint := didYouMean(name, c.flagNames(), asFlag)
+	if ours := theirNames[strings.ReplaceAll(name, "-", "_")]; c.Flags.Lookup(ours) != nil {
+		hint = didYouMean(ours, []string{ours}, asFlag)
+	}
 	if unknown.GetSpecifiedShortnames() != "" {
 		dashes, hint = "-", "; flags have two dashes"+hint
 	}
@@ -178,7 +182,13 @@ func (c *Command) noArguments(args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return c.usagef("unexpected argument %q; tune %s takes flags only", args[0], c.Name)
+	remedy := fmt.Sprintf("tune %s takes flags only", c.Name)
+	c.Flags.Visit(func(f *pflag.Flag) { // a flag that may do without a value takes it with = only
+		if f.NoOptDefVal != "" && f.Value.Type() != "bool" && f.Value.String() == f.NoOptDefVal {
+			remedy = fmt.Sprintf("write --%s=%s", f.Name, args[0])
+		}
+	})
+	return c.usagef("unexpected argument %q; %s", args[0], remedy)
 }
 
 // oneOf reports a value of a flag that is none of the known ones.

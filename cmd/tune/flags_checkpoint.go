@@ -31,8 +31,8 @@ func (t *trainFlags) adopt(c *Command, args []string) error {
 	if t.from == "" {
 		return nil
 	}
-	if len(args) == 1 && t.from == newest {
-		return c.usagef("unexpected argument %q; write --resume=%s", args[0], args[0])
+	if err := c.noArguments(args); err != nil {
+		return err
 	}
 	path, out := t.from, t.config.Out
 	if path == newest {

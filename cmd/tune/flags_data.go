@@ -82,7 +82,16 @@ func (a *app) noteData(c corpus.Config, read *corpus.Corpus) error {
 	for _, line := range dataNotes(read.Report) {
 		a.note("%s", line)
 	}
+	a.noteMissing(c.Template, read.Report.Missing)
 	return nil
+}
+
+// noteMissing warns of a built-in chat template that a tokenizer does not fit.
+func (a *app) noteMissing(template string, missing []string) {
+	if len(missing) > 0 {
+		a.note("warning: --template %s writes %s, which the tokenizer lacks: they become plain text, and no answer will end by itself; alpaca, for one, fits any tokenizer",
+			template, strings.Join(missing, " "))
+	}
 }
 
 // dataNotes are the sentences about what was left out.

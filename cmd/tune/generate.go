@@ -175,7 +175,7 @@ func (a *app) generate(ctx context.Context, c *Command, g *generateFlags) (err e
 	if !g.chat.on {
 		return a.write(ctx, w, w.tokenizer.Encode(prompt, true), g)
 	}
-	talk, err := newConversation(w, &g.chat, &g.inferenceFlags)
+	talk, err := a.newConversation(w, &g.chat, &g.inferenceFlags)
 	if err != nil {
 		return err
 	}

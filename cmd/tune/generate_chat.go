@@ -51,12 +51,13 @@ type conversation struct {
 	messages []chat.Message
 }
 
-func newConversation(w *writing, f *chatFlags, g *inferenceFlags) (*conversation, error) {
+func (a *app) newConversation(w *writing, f *chatFlags, g *inferenceFlags) (*conversation, error) {
 	c := &conversation{writing: w}
 	var err error
 	if c.template, err = trainer.ChatTemplate(g.model, g.adapter, f.template); err != nil {
 		return nil, err
 	}
+	a.noteMissing(f.template, c.template.Missing(w.tokenizer.Encode))
 	if f.system != "" {
 		c.first = []chat.Message{{Role: "system", Content: f.system}}
 	}
@@ -136,6 +137,9 @@ func (a *app) talk(ctx context.Context, c *conversation, quiet bool) error {
 		}
 		switch line {
 		case "":
+			continue
+		case "/help":
+			fmt.Fprint(a.stderr, chatHelp)
 			continue
 		case "/exit":
 			return nil

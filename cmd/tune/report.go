@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/seed98097648/tune/trainer/journal"
 	"github.com/seed98097648/tune/trainer/report"
@@ -40,6 +42,9 @@ func (a *app) reportCommand() *Command {
 
 func (a *app) reportOn(path, out string, asJSON bool) error {
 	run, err := journal.Read(path)
+	if left := unfinished(filepath.Clean(path)); errors.Is(err, journal.ErrMissing) && left != nil {
+		return fmt.Errorf("%w; a run that was killed, or goes on, has it in %s", err, strings.Join(left, ", "))
+	}
 	if err != nil {
 		return err
 	}

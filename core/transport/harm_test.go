@@ -47,7 +47,7 @@ func TestAPluginThatOnlyShakesHandsLeavesNothing(t *testing.T) {
 func TestHarmInBackwardIsRepeated(t *testing.T) {
 	onEachPath(t, func(t *testing.T, o Options) {
 		counted(t)
-		o.CallTimeout = 500 * time.Millisecond
+		o.CallTimeout = time.Second
 		p := open(t, o)
 		for i, site := range []string{"die once", "hang once"} {
 			c := makeCall(t, core.RMSNorm, core.Backward, normFacts(), p.host, p.output)
@@ -66,7 +66,7 @@ func TestDeathAndHangInBindFallBack(t *testing.T) {
 	for role, says := range map[string]string{"dies_in_bind": "exit status 7", "hangs_in_bind": "did not answer within"} {
 		t.Run(role, func(t *testing.T) {
 			t.Parallel() // one waits
-			p := openRole(t, role, quiet(Options{StartTimeout: time.Second, Env: []string{countDir + "=" + t.TempDir()}}))
+			p := openRole(t, role, quiet(Options{StartTimeout: patience(says), Env: []string{countDir + "=" + t.TempDir()}}))
 			p.mustForward(t, "")
 			p.wantHealth(t, core.Health{Calls: 1, Deaths: 3, Repeats: 2, Fallbacks: 1})
 			if h := p.norm.Health(); !strings.Contains(h.LastError, says) {
@@ -83,7 +83,7 @@ func TestAPluginThatDiesWhenAskedIsGivenUp(t *testing.T) {
 		t.Run(says, func(t *testing.T) {
 			t.Parallel() // one waits
 			dir := t.TempDir()
-			p := openRole(t, "plugin", quiet(Options{StartTimeout: time.Second, Env: []string{countDir + "=" + dir}}))
+			p := openRole(t, "plugin", quiet(Options{StartTimeout: patience(says), Env: []string{countDir + "=" + dir}}))
 			f := normFacts()
 			f.Dim = dim
 			for range maxDeaths + 2 {

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -220,14 +221,23 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
+// patience is the StartTimeout of a plugin that is to fail with such an error: short if it
+// is that of the time, and otherwise the usual one, since machines can be busy.
+func patience(says string) time.Duration {
+	if strings.Contains(says, "within") || strings.Contains(says, "in time") {
+		return 2 * time.Second
+	}
+	return 0
+}
+
 // eventually waits for something that happens in another process.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for range 500 {
+	for range 3000 {
 		if ok() {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Fatalf("%s did not happen in 5 s", what)
+	t.Fatalf("%s did not happen in 30 s", what)
 }

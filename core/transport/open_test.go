@@ -80,7 +80,7 @@ func TestOpenSaysWhatIsWrongWithAFile(t *testing.T) {
 			o := quiet(Options{})
 			if tc.is == core.ErrPluginExited {
 				t.Parallel() // most of these wait
-				o.StartTimeout = 2 * time.Second
+				o.StartTimeout = patience(tc.text)
 			}
 			path := tc.path(t)
 			p, err := o.Open(context.Background(), path)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"regexp"
 	"testing"
@@ -32,7 +33,7 @@ func Open(t *testing.T, url string, scripts time.Duration, more ...string) Page 
 	exe := find(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	args := append(append([]string{}, flags...), "--user-data-dir="+t.TempDir(), "--dump-dom",
+	args := append(append([]string{}, flags...), "--user-data-dir="+profile(t), "--dump-dom",
 		fmt.Sprintf("--virtual-time-budget=%d", scripts.Milliseconds()))
 	cmd := exec.CommandContext(ctx, exe, append(append(args, more...), url)...)
 	cmd.WaitDelay = 5 * time.Second
@@ -42,6 +43,26 @@ func Open(t *testing.T, url string, scripts time.Duration, more ...string) Page 
 		t.Fatalf("%s: %v\n%s", exe, err, log.Bytes())
 	}
 	return Page{DOM: out.String(), Console: consoleLine.FindAllString(log.String(), -1)}
+}
+
+// profile returns a folder that is removed at the end of the test, or somewhat later: helpers
+// of the browser go on writing there for a moment after its end.
+func profile(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "tune-browser-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for range 100 {
+			if err = os.RemoveAll(dir); err == nil {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		t.Logf("%s stays behind: %v", dir, err)
+	})
+	return dir
 }
 
 // find returns the browser, or skips the test.

@@ -4,6 +4,8 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -22,7 +24,7 @@ const (
 // are LLaMA-Factory's, and so are the formats: see Names. A built-in template cannot
 // write tools.
 func Named(name, dir string) (*Template, error) {
-	text, err := Source(name)
+	source, err := Source(name)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +32,7 @@ func Named(name, dir string) (*Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := Parse(name, text, nil)
+	t, err := Parse(name, source, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -38,10 +40,32 @@ func Named(name, dir string) (*Template, error) {
 	// A token that the template writes and the model lacks is better found now than at
 	// the first row.
 	turns := []Message{{Role: "user"}, {Role: "assistant"}}
-	if _, err := t.Render(Conversation{Messages: turns}, false); err != nil {
+	text, err := t.Render(Conversation{Messages: turns}, true)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %s does not give a token that the chat template %s writes: %w; choose another, such as chatml", dir, configFile, name, err)
 	}
+	for _, m := range mark.FindAllString(text, -1) {
+		if !slices.Contains(t.marks, m) {
+			t.marks = append(t.marks, m)
+		}
+	}
 	return t, nil
+}
+
+// mark is a special token of a built-in template.
+var mark = regexp.MustCompile(`<\|[a-z_]+\|>|\[gMASK\]|<sop>`)
+
+// Missing returns the special tokens that a built-in template writes around messages and
+// a tokenizer, of which this is the method, does not have: it makes plain text of them, and
+// no answer ends with a token. A model's own template is taken to fit.
+func (t *Template) Missing(encode func(text string, addSpecial bool) []int32) []string {
+	var missing []string
+	for _, m := range t.marks {
+		if len(encode(m, false)) != 1 {
+			missing = append(missing, m)
+		}
+	}
+	return missing
 }
 
 // Source returns the text of a built-in template: what a model that is trained on it keeps

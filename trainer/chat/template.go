@@ -27,6 +27,7 @@ type Template struct {
 	toolUse *jinja.Template // for conversations with tools, or nil
 	tokens  map[string]any  // bos_token, eos_token ...
 	plain   bool            // it writes nothing but text
+	marks   []string        // what a built-in one writes around messages as special tokens
 }
 
 const (

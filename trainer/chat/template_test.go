@@ -183,6 +183,37 @@ func TestNamed(t *testing.T) {
 	}
 }
 
+// A tokenizer that lacks a token gives several for its text.
+func TestMissingTokensOfNamedTemplates(t *testing.T) {
+	dir := model(t, map[string]string{configFile: tokens})
+	for name, want := range map[string][]string{
+		"chatml": {"<|im_start|>", "<|im_end|>"},
+		"qwen":   {"<|im_start|>", "<|im_end|>"},
+		"llama3": {"<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"},
+		"glm4":   {"[gMASK]", "<sop>", "<|user|>", "<|assistant|>"},
+		"alpaca": nil, "default": nil, "llama2": nil, "mistral": nil, "vicuna": nil,
+	} {
+		tm, err := Named(name, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		letters := func(text string, _ bool) []int32 { return make([]int32, len(text)) }
+		if diff := cmp.Diff(want, tm.Missing(letters)); diff != "" {
+			t.Errorf("%s without its tokens (-want +got):\n%s", name, diff)
+		}
+		if got := tm.Missing(func(string, bool) []int32 { return make([]int32, 1) }); got != nil {
+			t.Errorf("%s with its tokens: %q are missing", name, got)
+		}
+	}
+	own, err := Load(model(t, map[string]string{templateFile: "<|im_start|>"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := own.Missing(func(string, bool) []int32 { return nil }); got != nil {
+		t.Errorf("a model's own template: %q are missing", got)
+	}
+}
+
 func TestNamedErrors(t *testing.T) {
 	dir := model(t, map[string]string{configFile: `{}`})
 	if _, err := Named("nope", dir); err == nil || !strings.Contains(err.Error(), "alpaca, chatml") {

@@ -165,6 +165,7 @@ func TestErrorsNameTheFileTheLineAndTheRemedy(t *testing.T) {
 		"torn in the middle": {begin + `{"event":"st` + "\n" + begin, "run.jsonl:2: not a line of a journal"},
 		"a wrong type":       {begin + `{"event":"step","step":"one"}` + "\n", "run.jsonl:2: step: json: cannot unmarshal string into Go struct field Step.step of type int; remove"},
 		"too large a number": {begin + `{"event":"step","loss":1e999}` + "\n", "run.jsonl:2: step: json: cannot unmarshal number 1e999"},
+		"another file":       {"{\n  \"a\": 1\n}\n", "run.jsonl:1: this is no journal of a run: unexpected end"},
 		"without a start":    {`{"event":"step","step":1}` + "\n", "run.jsonl:1: step before start: the beginning of the journal is missing"},
 		"of the future":      {`{"event":"start","version":2}` + "\n", "run.jsonl:1: version is 2, this program reads 1"},
 		"a line too long":    {begin + strings.Repeat("x", longest+1) + "\n", "run.jsonl:2: the line is longer than 16 MiB"},

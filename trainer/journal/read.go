@@ -84,6 +84,9 @@ func (r *Run) add(line []byte) error {
 		Event string `json:"event"`
 	}
 	if err := json.Unmarshal(line, &head); err != nil {
+		if r.Start == nil {
+			return fmt.Errorf("this is no journal of a run: %w", err)
+		}
 		return fmt.Errorf("not a line of a journal: %w; remove the line to read the rest", err)
 	}
 	e := newEvent(head.Event)

@@ -43,8 +43,14 @@ func Shape(dir string, mem core.Memory, o LoadOptions) (*Model, error) {
 
 // ReadConfig reads the file that makes a folder a model folder.
 func ReadConfig(dir string) ([]byte, error) {
-	if _, err := os.Stat(dir); err != nil {
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%s does not exist; name a Hugging Face model folder", dir)
+	case err != nil:
 		return nil, err
+	case !info.IsDir():
+		return nil, fmt.Errorf("%s is a file; name the folder that it is in", dir)
 	}
 	config, err := os.ReadFile(filepath.Join(dir, configFile))
 	if !errors.Is(err, fs.ErrNotExist) {

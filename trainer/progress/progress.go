@@ -94,8 +94,8 @@ func (p *Printer) onStart(s trainer.Start) {
 	if s.Trainable < s.Parameters {
 		trained = fmt.Sprintf(", %s of them trained", count(float64(s.Trainable)))
 	}
-	fmt.Fprintf(p.text(), "%s, %s parameters%s\n%s: %d rows of %d tokens, %d held out\n",
-		s.Model, count(float64(s.Parameters)), trained, what, s.Rows, s.Config.Seq, s.EvalRows)
+	fmt.Fprintf(p.text(), "%s, %s parameters%s\n%s: %s of %d tokens, %d held out\n",
+		s.Model, count(float64(s.Parameters)), trained, what, plural(s.Rows, "row"), s.Config.Seq, s.EvalRows)
 	if s.Resumed > 0 {
 		fmt.Fprintf(p.text(), "going on after step %d of %d\n", s.Resumed, s.Steps)
 	}
@@ -172,17 +172,16 @@ func (p *Printer) Summary(s *trainer.Summary) {
 	defer p.mu.Unlock()
 	p.hideBar()
 	w := p.text()
-	head := fmt.Sprintf("done: %d", s.Steps)
+	head := "done: " + plural(s.Steps, "step")
 	if s.Interrupted {
-		head = fmt.Sprintf("interrupted: %d of %d", s.Steps, p.start.Steps)
+		head = fmt.Sprintf("interrupted: %d of %s", s.Steps, plural(p.start.Steps, "step"))
 		p.leaveBar(s.Last)
 	}
 	c := p.start.Config
-	steps := "steps"
 	if before := p.start.Resumed; before > 0 {
-		steps = fmt.Sprintf("steps, %d of them now,", s.Steps-before)
+		head += fmt.Sprintf(", %d of them now,", s.Steps-before)
 	}
-	fmt.Fprintf(w, "\n%s %s in %s", head, steps, s.Elapsed.Round(100*time.Millisecond))
+	fmt.Fprintf(w, "\n%s in %s", head, s.Elapsed.Round(100*time.Millisecond))
 	if p.stepping > 0 {
 		fmt.Fprintf(w, ", %s tokens/s", count(float64(p.stepsSeen*c.Batch*c.Seq*c.Accumulate)/p.stepping.Seconds()))
 	}
@@ -203,6 +202,13 @@ func (p *Printer) Summary(s *trainer.Summary) {
 		}
 		fmt.Fprintf(w, "  best           %.4f after step %d%s\n", s.Best.Loss, s.Best.Step, where)
 	}
+}
+
+func plural(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprint(n, " ", noun)
 }
 
 // text is the stream for lines that are for people.

@@ -57,6 +57,20 @@ done: 2 steps in 1.2s, 12.3k tokens/s
 	}
 }
 
+func TestOneIsSingular(t *testing.T) {
+	var out bytes.Buffer
+	p := progress.New(&out, &out)
+	var h trainer.Hooks
+	p.Attach(&h, progress.Text)
+	h.OnStart(trainer.Start{Rows: 1, Steps: 1, Config: trainer.Config{Seq: 8}})
+	p.Summary(&trainer.Summary{Steps: 1})
+	for _, want := range []string{": 1 row of 8 tokens", "done: 1 step in 0s\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("output lacks %q:\n%s", want, out.String())
+		}
+	}
+}
+
 func TestAdaptersAreCountedApart(t *testing.T) {
 	var out bytes.Buffer
 	var h trainer.Hooks

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -19,8 +20,15 @@ func tiles(r *journal.Run) []tile {
 		add("Training loss", loss(r.Steps[n-1].Loss), "from "+loss(r.Steps[0].Loss))
 	}
 	if n := len(r.Evals); n > 0 {
-		best := slices.MinFunc(r.Evals, func(a, b journal.Eval) int { return sign(a.Loss - b.Loss) })
-		add("Held-out loss", loss(r.Evals[n-1].Loss), fmt.Sprintf("perplexity %.4g; best %s after step %d", math.Exp(r.Evals[n-1].Loss), loss(best.Loss), best.Step))
+		detail, trained := fmt.Sprintf("perplexity %.4g", math.Exp(r.Evals[n-1].Loss)), r.Evals
+		if trained[0].Step == 0 { // before the first step
+			trained = trained[1:]
+		}
+		if len(trained) > 0 {
+			best := slices.MinFunc(trained, func(a, b journal.Eval) int { return cmp.Compare(a.Loss, b.Loss) })
+			detail += fmt.Sprintf("; best %s after step %d", loss(best.Loss), best.Step)
+		}
+		add("Held-out loss", loss(r.Evals[n-1].Loss), detail)
 	}
 	tokens, seconds, memory := 0, 0.0, int64(0)
 	for _, s := range r.Steps {
@@ -45,16 +53,6 @@ func tiles(r *journal.Run) []tile {
 	return all
 }
 
-func sign(v float64) int {
-	switch {
-	case v < 0:
-		return -1
-	case v > 0:
-		return 1
-	}
-	return 0
-}
-
 // lossPlot shows the loss of each step, smoothed where there are many, and evaluations.
 func lossPlot(r *journal.Run) chart.Plot {
 	train := series(r, "training", "c0", func(s journal.Step) float64 { return s.Loss })
@@ -75,7 +73,8 @@ func lossPlot(r *journal.Run) chart.Plot {
 	return chart.NewPlot(chart.Axes{Label: label, X: "step", Y: loss, Tick: chart.Number}, all...)
 }
 
-// smooth returns the means over so many values on either side, fewer towards the ends.
+// smooth returns the means over so many values on either side, as far as there are any: the
+// last mean is not the last value.
 func smooth(y []float64, width int) []float64 {
 	sums := make([]float64, len(y)+1)
 	for i, v := range y {
@@ -83,8 +82,7 @@ func smooth(y []float64, width int) []float64 {
 	}
 	out := make([]float64, len(y))
 	for i := range y {
-		w := min(width, i, len(y)-1-i)
-		from, to := i-w, i+w+1
+		from, to := max(i-width, 0), min(i+width+1, len(y))
 		out[i] = (sums[to] - sums[from]) / float64(to-from)
 	}
 	return out
@@ -178,7 +176,7 @@ func count(v float64) string {
 func byteUnit(bytes float64) (scale float64, unit string) {
 	scale, unit = 1, "bytes"
 	for _, u := range []string{"KiB", "MiB", "GiB", "TiB"} {
-		if bytes/scale < 1000 {
+		if bytes/scale < 999.5 { // which rounds to four digits
 			break
 		}
 		scale, unit = scale*1024, u
@@ -201,7 +199,7 @@ func duration(seconds float64) string {
 		return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
 	case d >= 10*time.Second:
 		return fmt.Sprintf("%.0f s", seconds)
-	case d >= time.Second:
+	case seconds >= 0.9995: // which is 1e+03 ms in three digits
 		return fmt.Sprintf("%.1f s", seconds)
 	}
 	return fmt.Sprintf("%.3g ms", 1000*seconds)

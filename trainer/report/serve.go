@@ -127,7 +127,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case s.token != "" && r.URL.Query().Has("token"):
 		// From here on a cookie has it, and the address bar does not.
 		http.SetCookie(w, &http.Cookie{Name: s.cookie(), Value: s.seal(), Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode})
-		http.Redirect(w, r, r.URL.Path, http.StatusSeeOther)
+		path := url.URL{Path: "/" + strings.TrimLeft(r.URL.Path, "/")} // with two slashes it would be another host's
+		http.Redirect(w, r, path.EscapedPath(), http.StatusSeeOther)
 	default:
 		s.live.ServeHTTP(w, r)
 	}

@@ -165,6 +165,9 @@ func TestATokenIsNeededAndIsNotLeftInTheAddress(t *testing.T) {
 			}
 		})
 	}
+	if answer, _ := ask(t, http.MethodGet, plain+"/example.org?token=secret+%26+more", nil); answer.Header.Get("Location") != "/example.org" {
+		t.Errorf("a path with two slashes leads to %q", answer.Header.Get("Location"))
+	}
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		t.Fatal(err)

@@ -82,6 +82,8 @@ type Encoder interface {
 // Template writes a conversation as the text that the model expects.
 type Template interface {
 	Spans(c chat.Conversation) ([]chat.Span, error)
+	// Missing returns the special tokens that it writes and the encoder does not have.
+	Missing(encode func(text string, addSpecial bool) []int32) []string
 }
 
 // Model is what the rows depend on besides the data.
@@ -122,6 +124,8 @@ type Report struct {
 
 	Bad      int      `json:"bad_rows"`            // left out by SkipBadRows
 	FirstBad []string `json:"first_bad,omitempty"` // what is wrong with the first of them
+
+	Missing []string `json:"missing_tokens,omitempty"` // special tokens that the chat template writes and the tokenizer does not have
 }
 
 // SourceReport is what was read from one file.

@@ -43,6 +43,14 @@ func (plain) Spans(c chat.Conversation) ([]chat.Span, error) {
 	return spans, nil
 }
 
+// Missing finds the bar, unless it is one token.
+func (plain) Missing(encode func(string, bool) []int32) []string {
+	if len(encode("|", false)) == 1 {
+		return nil
+	}
+	return []string{"|"}
+}
+
 const (
 	eos = 2
 	pad = 3
@@ -372,5 +380,27 @@ func TestExamplesAreKnownByTheirPlace(t *testing.T) {
 	at, ids, learn, err := corpus.Example(1)
 	if err != nil || at.String() != path+":2" || string(byte(ids[5])) != "c" || slices.Contains(learn[:17], true) || !learn[17] {
 		t.Errorf("%v %v %v %v", at, ids, learn, err)
+	}
+}
+
+// A text without a conversation needs no template, and none can be wrong for it.
+func TestTokensThatTheTemplateWritesAndTheTokenizerLacks(t *testing.T) {
+	dir := folder(t, map[string]string{"chat.jsonl": fmt.Sprintf(pairRow, "a", "b"), "text.txt": "some words"})
+	for _, tt := range []struct {
+		name, file string
+		encoder    letters
+		want       []string
+	}{
+		{"a tokenizer with the token", "chat.jsonl", letters{}, nil},
+		{"one without", "chat.jsonl", letters{end: []int32{9}}, []string{"|"}},
+		{"no conversation", "text.txt", letters{end: []int32{9}}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := model(64)
+			m.Encoder = tt.encoder
+			if got := load(t, Config{Paths: []string{filepath.Join(dir, tt.file)}}, m).Report.Missing; !slices.Equal(got, tt.want) {
+				t.Errorf("missing %q, want %q", got, tt.want)
+			}
+		})
 	}
 }

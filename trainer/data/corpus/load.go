@@ -139,6 +139,7 @@ func (l *loader) row(layout format.Layout, r records.Record) error {
 		if l.template, err = l.model.Template(); err != nil {
 			return fmt.Errorf("%v is a conversation: %w", r.Place, err)
 		}
+		l.report.Missing = l.template.Missing(l.model.Encoder.Encode)
 	}
 	ids, learn, err := l.conversation(e)
 	if err != nil {
