@@ -124,22 +124,34 @@ func (in *inputs) call(pass core.Pass, m core.Memory) (*core.Call, []guarded, er
 // them stay near 1, tables of true rotations, positions in any order, experts distinct
 // within a token.
 func (in *inputs) random(rng *rand.Rand, a core.Arg, x core.Tensor) {
-	switch a.Name {
+	if x.DType == core.Int32 {
+		in.randomIndices(rng, a.Name, x.Int32s())
+		return
+	}
+	v := make([]float32, x.Elems())
+	for i := range v {
+		v[i] = float32(rng.NormFloat64())
+	}
+	in.fit(rng, a, v)
+	x.Store(v, 0)
+}
+
+// randomIndices fills an input that points into another one.
+func (in *inputs) randomIndices(rng *rand.Rand, name string, v []int32) {
+	switch name {
 	case "positions":
-		for t, v := 0, x.Int32s(); t < len(v); t++ {
+		for t := range v {
 			v[t] = int32(rng.IntN(in.Positions))
 		}
-		return
 	case "expert_ids":
-		for v := x.Int32s(); len(v) > 0; v = v[in.Facts.TopK:] {
+		for ; len(v) > 0; v = v[in.Facts.TopK:] {
 			for k, e := range rng.Perm(in.Facts.Experts)[:in.Facts.TopK] {
 				v[k] = int32(e)
 			}
 		}
-		return
 	case "keys": // documents one after the other; some queries see nothing
 		first := 0
-		for t, v := 0, x.Int32s(); t < len(v)/2; t++ {
+		for t := range len(v) / 2 {
 			if rng.IntN(8) == 0 {
 				first = t
 			}
@@ -148,19 +160,17 @@ func (in *inputs) random(rng *rand.Rand, a core.Arg, x core.Tensor) {
 				v[2*t+1] = v[2*t]
 			}
 		}
-		return
 	case "labels": // some ignored
-		for t, v := 0, x.Int32s(); t < len(v); t++ {
+		for t := range v {
 			if v[t] = int32(rng.IntN(in.Facts.Vocab)); rng.IntN(4) == 0 {
 				v[t] = -100
 			}
 		}
-		return
 	}
-	v := make([]float32, x.Elems())
-	for i := range v {
-		v[i] = float32(rng.NormFloat64())
-	}
+}
+
+// fit turns standard normal values into such as the input has in a model.
+func (in *inputs) fit(rng *rand.Rand, a core.Arg, v []float32) {
 	switch a.Name {
 	case "weight":
 		for i := range v {
@@ -188,7 +198,6 @@ func (in *inputs) random(rng *rand.Rand, a core.Arg, x core.Tensor) {
 	case "routing_weights":
 		in.softmax(rng, v)
 	}
-	x.Store(v, 0)
 }
 
 // softmax makes v [T,K] the probabilities of the first K of E random logits, divided by
