@@ -238,16 +238,7 @@ func microseconds(d time.Duration) string {
 	return fmt.Sprintf("%.1f us", float64(d.Nanoseconds())/1e3)
 }
 
-// printWrapped writes text within 80 columns, later lines two further in. A word that is
-// longer stands alone.
+// printWrapped writes text, which may have several lines, as one paragraph.
 func printWrapped(w io.Writer, indent, text string) {
-	line := indent
-	for _, word := range strings.Fields(text) {
-		if len(line)+len(word) > columns && strings.TrimSpace(line) != "" {
-			fmt.Fprintln(w, strings.TrimRight(line, " "))
-			line = indent + "  "
-		}
-		line += word + " "
-	}
-	fmt.Fprintln(w, strings.TrimRight(line, " "))
+	fmt.Fprintln(w, wrapped(indent+strings.Join(strings.Fields(text), " "), indent+"  "))
 }
