@@ -1,5 +1,7 @@
 package simd
 
+//go:generate go -C _arm64 run . -out ../asm_arm64.s -stubs ../asm_arm64.go
+
 // variant is one implementation of everything that has several. Which slices have the
 // same length, and that the ones of maximum have any, is checked before.
 type variant struct {

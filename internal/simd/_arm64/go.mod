@@ -1,0 +1,3 @@
+module github.com/seed98097648/tune/internal/simd/_arm64
+
+go 1.26.0
