@@ -4628,55 +4628,57 @@ TEXT ·toBFloat16NEON(SB), NOSPLIT, $0-48
 	VDUP R3, V0.S4
 	MOVD $0x00007fff, R3
 	VDUP R3, V1.S4
-	MOVD $0x00000040, R3
+	MOVD $0x00400000, R3
 	VDUP R3, V2.S4
+	MOVD $0xff000000, R3
+	VDUP R3, V3.S4
 	SUBS $16, R2
 	BLT rest
 
 blocks:
-	FMOVQ 0(R1), F3
-	WORD $0x6f300464 // ushr v4.4s, v3.4s, #16
-	WORD $0x4e201c85 // and v5.16b, v4.16b, v0.16b
+	FMOVQ 0(R1), F4
+	WORD $0x6f300485 // ushr v5.4s, v4.4s, #16
+	WORD $0x4e201ca5 // and v5.16b, v5.16b, v0.16b
 	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
-	WORD $0x4ea384a5 // add v5.4s, v5.4s, v3.4s
-	WORD $0x6f3004a5 // ushr v5.4s, v5.4s, #16
+	WORD $0x4ea484a5 // add v5.4s, v5.4s, v4.4s
+	WORD $0x4f215486 // shl v6.4s, v4.4s, #1
+	WORD $0x6ea334c6 // cmhi v6.4s, v6.4s, v3.4s
 	WORD $0x4ea21c84 // orr v4.16b, v4.16b, v2.16b
-	WORD $0x4e23e466 // fcmeq v6.4s, v3.4s, v3.4s
-	WORD $0x6ee61c85 // bif v5.16b, v4.16b, v6.16b
-	WORD $0x0e6128a5 // xtn v5.4h, v5.4s
+	WORD $0x6ea61c85 // bit v5.16b, v4.16b, v6.16b
+	WORD $0x0f1084a5 // shrn v5.4h, v5.4s, #16
 	FMOVD F5, 0(R0)
-	FMOVQ 16(R1), F3
-	WORD $0x6f300464 // ushr v4.4s, v3.4s, #16
-	WORD $0x4e201c85 // and v5.16b, v4.16b, v0.16b
+	FMOVQ 16(R1), F4
+	WORD $0x6f300485 // ushr v5.4s, v4.4s, #16
+	WORD $0x4e201ca5 // and v5.16b, v5.16b, v0.16b
 	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
-	WORD $0x4ea384a5 // add v5.4s, v5.4s, v3.4s
-	WORD $0x6f3004a5 // ushr v5.4s, v5.4s, #16
+	WORD $0x4ea484a5 // add v5.4s, v5.4s, v4.4s
+	WORD $0x4f215486 // shl v6.4s, v4.4s, #1
+	WORD $0x6ea334c6 // cmhi v6.4s, v6.4s, v3.4s
 	WORD $0x4ea21c84 // orr v4.16b, v4.16b, v2.16b
-	WORD $0x4e23e466 // fcmeq v6.4s, v3.4s, v3.4s
-	WORD $0x6ee61c85 // bif v5.16b, v4.16b, v6.16b
-	WORD $0x0e6128a5 // xtn v5.4h, v5.4s
+	WORD $0x6ea61c85 // bit v5.16b, v4.16b, v6.16b
+	WORD $0x0f1084a5 // shrn v5.4h, v5.4s, #16
 	FMOVD F5, 8(R0)
-	FMOVQ 32(R1), F3
-	WORD $0x6f300464 // ushr v4.4s, v3.4s, #16
-	WORD $0x4e201c85 // and v5.16b, v4.16b, v0.16b
+	FMOVQ 32(R1), F4
+	WORD $0x6f300485 // ushr v5.4s, v4.4s, #16
+	WORD $0x4e201ca5 // and v5.16b, v5.16b, v0.16b
 	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
-	WORD $0x4ea384a5 // add v5.4s, v5.4s, v3.4s
-	WORD $0x6f3004a5 // ushr v5.4s, v5.4s, #16
+	WORD $0x4ea484a5 // add v5.4s, v5.4s, v4.4s
+	WORD $0x4f215486 // shl v6.4s, v4.4s, #1
+	WORD $0x6ea334c6 // cmhi v6.4s, v6.4s, v3.4s
 	WORD $0x4ea21c84 // orr v4.16b, v4.16b, v2.16b
-	WORD $0x4e23e466 // fcmeq v6.4s, v3.4s, v3.4s
-	WORD $0x6ee61c85 // bif v5.16b, v4.16b, v6.16b
-	WORD $0x0e6128a5 // xtn v5.4h, v5.4s
+	WORD $0x6ea61c85 // bit v5.16b, v4.16b, v6.16b
+	WORD $0x0f1084a5 // shrn v5.4h, v5.4s, #16
 	FMOVD F5, 16(R0)
-	FMOVQ 48(R1), F3
-	WORD $0x6f300464 // ushr v4.4s, v3.4s, #16
-	WORD $0x4e201c85 // and v5.16b, v4.16b, v0.16b
+	FMOVQ 48(R1), F4
+	WORD $0x6f300485 // ushr v5.4s, v4.4s, #16
+	WORD $0x4e201ca5 // and v5.16b, v5.16b, v0.16b
 	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
-	WORD $0x4ea384a5 // add v5.4s, v5.4s, v3.4s
-	WORD $0x6f3004a5 // ushr v5.4s, v5.4s, #16
+	WORD $0x4ea484a5 // add v5.4s, v5.4s, v4.4s
+	WORD $0x4f215486 // shl v6.4s, v4.4s, #1
+	WORD $0x6ea334c6 // cmhi v6.4s, v6.4s, v3.4s
 	WORD $0x4ea21c84 // orr v4.16b, v4.16b, v2.16b
-	WORD $0x4e23e466 // fcmeq v6.4s, v3.4s, v3.4s
-	WORD $0x6ee61c85 // bif v5.16b, v4.16b, v6.16b
-	WORD $0x0e6128a5 // xtn v5.4h, v5.4s
+	WORD $0x6ea61c85 // bit v5.16b, v4.16b, v6.16b
+	WORD $0x0f1084a5 // shrn v5.4h, v5.4s, #16
 	FMOVD F5, 24(R0)
 	ADD $32, R0
 	ADD $64, R1
@@ -4688,16 +4690,16 @@ rest:
 	BLT tail
 
 vectors:
-	FMOVQ 0(R1), F3
-	WORD $0x6f300464 // ushr v4.4s, v3.4s, #16
-	WORD $0x4e201c85 // and v5.16b, v4.16b, v0.16b
+	FMOVQ 0(R1), F4
+	WORD $0x6f300485 // ushr v5.4s, v4.4s, #16
+	WORD $0x4e201ca5 // and v5.16b, v5.16b, v0.16b
 	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
-	WORD $0x4ea384a5 // add v5.4s, v5.4s, v3.4s
-	WORD $0x6f3004a5 // ushr v5.4s, v5.4s, #16
+	WORD $0x4ea484a5 // add v5.4s, v5.4s, v4.4s
+	WORD $0x4f215486 // shl v6.4s, v4.4s, #1
+	WORD $0x6ea334c6 // cmhi v6.4s, v6.4s, v3.4s
 	WORD $0x4ea21c84 // orr v4.16b, v4.16b, v2.16b
-	WORD $0x4e23e466 // fcmeq v6.4s, v3.4s, v3.4s
-	WORD $0x6ee61c85 // bif v5.16b, v4.16b, v6.16b
-	WORD $0x0e6128a5 // xtn v5.4h, v5.4s
+	WORD $0x6ea61c85 // bit v5.16b, v4.16b, v6.16b
+	WORD $0x0f1084a5 // shrn v5.4h, v5.4s, #16
 	FMOVD F5, 0(R0)
 	ADD $8, R0
 	ADD $16, R1
@@ -4709,16 +4711,16 @@ tail:
 	BLT done
 
 elements:
-	FMOVS 0(R1), F3
-	WORD $0x6f300464 // ushr v4.4s, v3.4s, #16
-	WORD $0x4e201c85 // and v5.16b, v4.16b, v0.16b
+	FMOVS 0(R1), F4
+	WORD $0x6f300485 // ushr v5.4s, v4.4s, #16
+	WORD $0x4e201ca5 // and v5.16b, v5.16b, v0.16b
 	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
-	WORD $0x4ea384a5 // add v5.4s, v5.4s, v3.4s
-	WORD $0x6f3004a5 // ushr v5.4s, v5.4s, #16
+	WORD $0x4ea484a5 // add v5.4s, v5.4s, v4.4s
+	WORD $0x4f215486 // shl v6.4s, v4.4s, #1
+	WORD $0x6ea334c6 // cmhi v6.4s, v6.4s, v3.4s
 	WORD $0x4ea21c84 // orr v4.16b, v4.16b, v2.16b
-	WORD $0x4e23e466 // fcmeq v6.4s, v3.4s, v3.4s
-	WORD $0x6ee61c85 // bif v5.16b, v4.16b, v6.16b
-	WORD $0x0e6128a5 // xtn v5.4h, v5.4s
+	WORD $0x6ea61c85 // bit v5.16b, v4.16b, v6.16b
+	WORD $0x0f1084a5 // shrn v5.4h, v5.4s, #16
 	FMOVS F5, R3
 	MOVH R3, 0(R0)
 	ADD $2, R0

@@ -34,7 +34,6 @@ var (
 	fmax  = encoding{0x4e20f400, "fmax", "4s 4s 4s", ""}
 	fmin  = encoding{0x4ea0f400, "fmin", "4s 4s 4s", ""}
 	faddp = encoding{0x6e20d400, "faddp", "4s 4s 4s", ""}
-	fcmeq = encoding{0x4e20e400, "fcmeq", "4s 4s 4s", ""}
 	fsqrt = encoding{0x6ea1f800, "fsqrt", "4s 4s", ""}
 	fneg  = encoding{0x6ea0f800, "fneg", "4s 4s", ""}
 
@@ -54,11 +53,12 @@ var (
 	sub    = encoding{0x6ea08400, "sub", "4s 4s 4s", ""}
 	and    = encoding{0x4e201c00, "and", "16b 16b 16b", ""}
 	orr    = encoding{0x4ea01c00, "orr", "16b 16b 16b", ""}
-	bif    = encoding{0x6ee01c00, "bif", "16b 16b 16b", ""}
+	bit    = encoding{0x6ea01c00, "bit", "16b 16b 16b", ""}
+	cmhi   = encoding{0x6ea03400, "cmhi", "4s 4s 4s", ""}
 	sxtl8  = encoding{0x0f08a400, "sxtl", "8h 8b", ""}
 	sxtl16 = encoding{0x0f10a400, "sxtl", "4s 4h", ""}
 	shll16 = encoding{0x2e613800, "shll", "4s 4h", "#16"}
-	xtn    = encoding{0x0e612800, "xtn", "4h 4s", ""}
+	shrn16 = encoding{0x0f108400, "shrn", "4h 4s", "#16"}
 
 	trn1 = encoding{0x4e802800, "trn1", "4s 4s 4s", ""}
 	trn2 = encoding{0x4e806800, "trn2", "4s 4s 4s", ""}

@@ -25,8 +25,10 @@ func halves() []*function {
 	all = append(all, l.end())
 
 	l = convert("toBFloat16", narrow16, "bfloat16")
-	one, most, quiet := l.bits(1), l.bits(0x7fff), l.bits(0x40)
-	l.run(4, func(int) { l.store(l.roundBFloat16(l.load("src"), one, most, quiet), "dst") })
+	for _, u := range []uint32{1, 0x7fff, quiet, infinity << 1} {
+		l.bits(u)
+	}
+	l.run(4, func(int) { l.store(l.roundBFloat16(l.load("src")), "dst") })
 	all = append(all, l.end())
 
 	l = convert("toFloat16", narrow16, "float16")
@@ -38,20 +40,25 @@ func halves() []*function {
 	return append(all, l.end(), fromInt8())
 }
 
-// roundBFloat16 rounds to nearest even into the lower halves of lanes, and joins these:
-// it adds just under half a unit, or half of one if the last bit that stays is odd. A NaN
-// gets its quiet bit instead, since adding could make it infinite.
-func (l *loop) roundBFloat16(x, one, most, quiet vec) vec {
-	high, u, number := l.vec(), l.vec(), l.vec()
-	l.do(ushr(16), high, x)
-	l.do(and, u, high, one)
-	l.do(add, u, u, most)
+const (
+	infinity = 0x7f800000 // the bits of a NaN, without the sign, are more than these
+	quiet    = 0x00400000 // a bit of a NaN that does not raise exceptions
+)
+
+// roundBFloat16 rounds to nearest even and joins the upper halves of lanes: it adds just
+// under half a unit, or half of one if the last bit that stays is odd. A NaN gets its
+// quiet bit instead, since adding could make it infinite.
+func (l *loop) roundBFloat16(x vec) vec {
+	u, unsigned := l.vec(), l.vec()
+	l.do(ushr(16), u, x)
+	l.do(and, u, u, l.bits(1))
+	l.do(add, u, u, l.bits(0x7fff))
 	l.do(add, u, u, x)
-	l.do(ushr(16), u, u)
-	l.do(orr, high, high, quiet)
-	l.do(fcmeq, number, x, x)
-	l.do(bif, u, high, number)
-	l.do(xtn, u, u)
+	l.do(shl(1), unsigned, x)
+	l.do(cmhi, unsigned, unsigned, l.bits(infinity<<1))
+	l.do(orr, x, x, l.bits(quiet))
+	l.do(bit, u, x, unsigned)
+	l.do(shrn16, u, u)
 	return u
 }
 
