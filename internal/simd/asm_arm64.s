@@ -2490,22 +2490,16 @@ TEXT ·addNEON(SB), NOSPLIT, $0-72
 	BLT rest
 
 blocks:
-	FMOVQ 0(R1), F0
-	FMOVQ 0(R2), F1
-	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
-	FMOVQ F0, 0(R0)
-	FMOVQ 16(R1), F0
-	FMOVQ 16(R2), F1
-	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
-	FMOVQ F0, 16(R0)
-	FMOVQ 32(R1), F0
-	FMOVQ 32(R2), F1
-	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
-	FMOVQ F0, 32(R0)
-	FMOVQ 48(R1), F0
-	FMOVQ 48(R2), F1
-	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
-	FMOVQ F0, 48(R0)
+	FLDPQ 0(R1), (F0, F1)
+	FLDPQ 0(R2), (F2, F3)
+	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
+	WORD $0x4e23d421 // fadd v1.4s, v1.4s, v3.4s
+	FSTPQ (F0, F1), 0(R0)
+	FLDPQ 32(R1), (F0, F1)
+	FLDPQ 32(R2), (F2, F3)
+	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s
+	WORD $0x4e23d421 // fadd v1.4s, v1.4s, v3.4s
+	FSTPQ (F0, F1), 32(R0)
 	ADD $64, R0
 	ADD $64, R1
 	ADD $64, R2
@@ -2555,22 +2549,16 @@ TEXT ·mulNEON(SB), NOSPLIT, $0-72
 	BLT rest
 
 blocks:
-	FMOVQ 0(R1), F0
-	FMOVQ 0(R2), F1
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	FMOVQ F0, 0(R0)
-	FMOVQ 16(R1), F0
-	FMOVQ 16(R2), F1
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	FMOVQ F0, 16(R0)
-	FMOVQ 32(R1), F0
-	FMOVQ 32(R2), F1
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	FMOVQ F0, 32(R0)
-	FMOVQ 48(R1), F0
-	FMOVQ 48(R2), F1
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	FMOVQ F0, 48(R0)
+	FLDPQ 0(R1), (F0, F1)
+	FLDPQ 0(R2), (F2, F3)
+	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
+	WORD $0x6e23dc21 // fmul v1.4s, v1.4s, v3.4s
+	FSTPQ (F0, F1), 0(R0)
+	FLDPQ 32(R1), (F0, F1)
+	FLDPQ 32(R2), (F2, F3)
+	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
+	WORD $0x6e23dc21 // fmul v1.4s, v1.4s, v3.4s
+	FSTPQ (F0, F1), 32(R0)
 	ADD $64, R0
 	ADD $64, R1
 	ADD $64, R2
@@ -2620,30 +2608,22 @@ TEXT ·mulAddNEON(SB), NOSPLIT, $0-72
 	BLT rest
 
 blocks:
-	FMOVQ 0(R1), F0
-	FMOVQ 0(R2), F1
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	FMOVQ 0(R0), F2
-	WORD $0x4e20d440 // fadd v0.4s, v2.4s, v0.4s
-	FMOVQ F0, 0(R0)
-	FMOVQ 16(R1), F0
-	FMOVQ 16(R2), F1
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	FMOVQ 16(R0), F2
-	WORD $0x4e20d440 // fadd v0.4s, v2.4s, v0.4s
-	FMOVQ F0, 16(R0)
-	FMOVQ 32(R1), F0
-	FMOVQ 32(R2), F1
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	FMOVQ 32(R0), F2
-	WORD $0x4e20d440 // fadd v0.4s, v2.4s, v0.4s
-	FMOVQ F0, 32(R0)
-	FMOVQ 48(R1), F0
-	FMOVQ 48(R2), F1
-	WORD $0x6e21dc00 // fmul v0.4s, v0.4s, v1.4s
-	FMOVQ 48(R0), F2
-	WORD $0x4e20d440 // fadd v0.4s, v2.4s, v0.4s
-	FMOVQ F0, 48(R0)
+	FLDPQ 0(R1), (F0, F1)
+	FLDPQ 0(R2), (F2, F3)
+	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
+	FLDPQ 0(R0), (F4, F5)
+	WORD $0x4e20d480 // fadd v0.4s, v4.4s, v0.4s
+	WORD $0x6e23dc21 // fmul v1.4s, v1.4s, v3.4s
+	WORD $0x4e21d4a1 // fadd v1.4s, v5.4s, v1.4s
+	FSTPQ (F0, F1), 0(R0)
+	FLDPQ 32(R1), (F0, F1)
+	FLDPQ 32(R2), (F2, F3)
+	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s
+	FLDPQ 32(R0), (F4, F5)
+	WORD $0x4e20d480 // fadd v0.4s, v4.4s, v0.4s
+	WORD $0x6e23dc21 // fmul v1.4s, v1.4s, v3.4s
+	WORD $0x4e21d4a1 // fadd v1.4s, v5.4s, v1.4s
+	FSTPQ (F0, F1), 32(R0)
 	ADD $64, R0
 	ADD $64, R1
 	ADD $64, R2
@@ -2698,18 +2678,14 @@ TEXT ·scaleNEON(SB), NOSPLIT, $0-52
 	BLT rest
 
 blocks:
-	FMOVQ 0(R1), F1
+	FLDPQ 0(R1), (F1, F2)
 	WORD $0x6e21dc01 // fmul v1.4s, v0.4s, v1.4s
-	FMOVQ F1, 0(R0)
-	FMOVQ 16(R1), F1
+	WORD $0x6e22dc02 // fmul v2.4s, v0.4s, v2.4s
+	FSTPQ (F1, F2), 0(R0)
+	FLDPQ 32(R1), (F1, F2)
 	WORD $0x6e21dc01 // fmul v1.4s, v0.4s, v1.4s
-	FMOVQ F1, 16(R0)
-	FMOVQ 32(R1), F1
-	WORD $0x6e21dc01 // fmul v1.4s, v0.4s, v1.4s
-	FMOVQ F1, 32(R0)
-	FMOVQ 48(R1), F1
-	WORD $0x6e21dc01 // fmul v1.4s, v0.4s, v1.4s
-	FMOVQ F1, 48(R0)
+	WORD $0x6e22dc02 // fmul v2.4s, v0.4s, v2.4s
+	FSTPQ (F1, F2), 32(R0)
 	ADD $64, R0
 	ADD $64, R1
 	SUBS $16, R2
@@ -2755,26 +2731,20 @@ TEXT ·axpyNEON(SB), NOSPLIT, $0-56
 	BLT rest
 
 blocks:
-	FMOVQ 0(R0), F1
+	FLDPQ 0(R0), (F1, F2)
 	WORD $0x6e21dc01 // fmul v1.4s, v0.4s, v1.4s
-	FMOVQ 0(R1), F2
-	WORD $0x4e21d441 // fadd v1.4s, v2.4s, v1.4s
-	FMOVQ F1, 0(R1)
-	FMOVQ 16(R0), F1
+	FLDPQ 0(R1), (F3, F4)
+	WORD $0x4e21d461 // fadd v1.4s, v3.4s, v1.4s
+	WORD $0x6e22dc02 // fmul v2.4s, v0.4s, v2.4s
+	WORD $0x4e22d482 // fadd v2.4s, v4.4s, v2.4s
+	FSTPQ (F1, F2), 0(R1)
+	FLDPQ 32(R0), (F1, F2)
 	WORD $0x6e21dc01 // fmul v1.4s, v0.4s, v1.4s
-	FMOVQ 16(R1), F2
-	WORD $0x4e21d441 // fadd v1.4s, v2.4s, v1.4s
-	FMOVQ F1, 16(R1)
-	FMOVQ 32(R0), F1
-	WORD $0x6e21dc01 // fmul v1.4s, v0.4s, v1.4s
-	FMOVQ 32(R1), F2
-	WORD $0x4e21d441 // fadd v1.4s, v2.4s, v1.4s
-	FMOVQ F1, 32(R1)
-	FMOVQ 48(R0), F1
-	WORD $0x6e21dc01 // fmul v1.4s, v0.4s, v1.4s
-	FMOVQ 48(R1), F2
-	WORD $0x4e21d441 // fadd v1.4s, v2.4s, v1.4s
-	FMOVQ F1, 48(R1)
+	FLDPQ 32(R1), (F3, F4)
+	WORD $0x4e21d461 // fadd v1.4s, v3.4s, v1.4s
+	WORD $0x6e22dc02 // fmul v2.4s, v0.4s, v2.4s
+	WORD $0x4e22d482 // fadd v2.4s, v4.4s, v2.4s
+	FSTPQ (F1, F2), 32(R1)
 	ADD $64, R0
 	ADD $64, R1
 	SUBS $16, R2
@@ -2826,18 +2796,14 @@ TEXT ·dotNEON(SB), NOSPLIT, $0-52
 	BLT rest
 
 blocks:
-	FMOVQ 0(R0), F4
-	FMOVQ 0(R1), F5
-	WORD $0x4e25cc80 // fmla v0.4s, v4.4s, v5.4s
-	FMOVQ 16(R0), F4
-	FMOVQ 16(R1), F5
-	WORD $0x4e25cc81 // fmla v1.4s, v4.4s, v5.4s
-	FMOVQ 32(R0), F4
-	FMOVQ 32(R1), F5
-	WORD $0x4e25cc82 // fmla v2.4s, v4.4s, v5.4s
-	FMOVQ 48(R0), F4
-	FMOVQ 48(R1), F5
-	WORD $0x4e25cc83 // fmla v3.4s, v4.4s, v5.4s
+	FLDPQ 0(R0), (F4, F5)
+	FLDPQ 0(R1), (F6, F7)
+	WORD $0x4e26cc80 // fmla v0.4s, v4.4s, v6.4s
+	WORD $0x4e27cca1 // fmla v1.4s, v5.4s, v7.4s
+	FLDPQ 32(R0), (F4, F5)
+	FLDPQ 32(R1), (F6, F7)
+	WORD $0x4e26cc82 // fmla v2.4s, v4.4s, v6.4s
+	WORD $0x4e27cca3 // fmla v3.4s, v5.4s, v7.4s
 	ADD $64, R0
 	ADD $64, R1
 	SUBS $16, R2
@@ -2892,26 +2858,20 @@ TEXT ·dot3NEON(SB), NOSPLIT, $0-76
 	BLT rest
 
 blocks:
-	FMOVQ 0(R0), F4
-	FMOVQ 0(R1), F5
-	WORD $0x6e25dc84 // fmul v4.4s, v4.4s, v5.4s
-	FMOVQ 0(R2), F6
-	WORD $0x4e26cc80 // fmla v0.4s, v4.4s, v6.4s
-	FMOVQ 16(R0), F4
-	FMOVQ 16(R1), F5
-	WORD $0x6e25dc84 // fmul v4.4s, v4.4s, v5.4s
-	FMOVQ 16(R2), F6
-	WORD $0x4e26cc81 // fmla v1.4s, v4.4s, v6.4s
-	FMOVQ 32(R0), F4
-	FMOVQ 32(R1), F5
-	WORD $0x6e25dc84 // fmul v4.4s, v4.4s, v5.4s
-	FMOVQ 32(R2), F6
-	WORD $0x4e26cc82 // fmla v2.4s, v4.4s, v6.4s
-	FMOVQ 48(R0), F4
-	FMOVQ 48(R1), F5
-	WORD $0x6e25dc84 // fmul v4.4s, v4.4s, v5.4s
-	FMOVQ 48(R2), F6
-	WORD $0x4e26cc83 // fmla v3.4s, v4.4s, v6.4s
+	FLDPQ 0(R0), (F4, F5)
+	FLDPQ 0(R1), (F6, F7)
+	WORD $0x6e26dc84 // fmul v4.4s, v4.4s, v6.4s
+	FLDPQ 0(R2), (F8, F9)
+	WORD $0x4e28cc80 // fmla v0.4s, v4.4s, v8.4s
+	WORD $0x6e27dca5 // fmul v5.4s, v5.4s, v7.4s
+	WORD $0x4e29cca1 // fmla v1.4s, v5.4s, v9.4s
+	FLDPQ 32(R0), (F4, F5)
+	FLDPQ 32(R1), (F6, F7)
+	WORD $0x6e26dc84 // fmul v4.4s, v4.4s, v6.4s
+	FLDPQ 32(R2), (F8, F9)
+	WORD $0x4e28cc82 // fmla v2.4s, v4.4s, v8.4s
+	WORD $0x6e27dca5 // fmul v5.4s, v5.4s, v7.4s
+	WORD $0x4e29cca3 // fmla v3.4s, v5.4s, v9.4s
 	ADD $64, R0
 	ADD $64, R1
 	ADD $64, R2
@@ -2971,14 +2931,12 @@ TEXT ·maximumNEON(SB), NOSPLIT, $0-28
 	BLT rest
 
 blocks:
-	FMOVQ 0(R0), F4
+	FLDPQ 0(R0), (F4, F5)
 	WORD $0x4e24f400 // fmax v0.4s, v0.4s, v4.4s
-	FMOVQ 16(R0), F4
-	WORD $0x4e24f421 // fmax v1.4s, v1.4s, v4.4s
-	FMOVQ 32(R0), F4
+	WORD $0x4e25f421 // fmax v1.4s, v1.4s, v5.4s
+	FLDPQ 32(R0), (F4, F5)
 	WORD $0x4e24f442 // fmax v2.4s, v2.4s, v4.4s
-	FMOVQ 48(R0), F4
-	WORD $0x4e24f463 // fmax v3.4s, v3.4s, v4.4s
+	WORD $0x4e25f463 // fmax v3.4s, v3.4s, v5.4s
 	ADD $64, R0
 	SUBS $16, R1
 	BGE blocks
@@ -3021,26 +2979,34 @@ TEXT ·sumSquaresNEON(SB), NOSPLIT, $0-32
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16
-	SUBS $8, R1
+	SUBS $16, R1
 	BLT rest
 
 blocks:
-	FMOVQ 0(R0), F4
-	WORD $0x0e617885 // fcvtl v5.2d, v4.2s
-	WORD $0x4e65cca0 // fmla v0.2d, v5.2d, v5.2d
-	WORD $0x4e617886 // fcvtl2 v6.2d, v4.4s
-	WORD $0x4e66ccc1 // fmla v1.2d, v6.2d, v6.2d
-	FMOVQ 16(R0), F4
-	WORD $0x0e617885 // fcvtl v5.2d, v4.2s
-	WORD $0x4e65cca2 // fmla v2.2d, v5.2d, v5.2d
-	WORD $0x4e617886 // fcvtl2 v6.2d, v4.4s
-	WORD $0x4e66ccc3 // fmla v3.2d, v6.2d, v6.2d
-	ADD $32, R0
-	SUBS $8, R1
+	FLDPQ 0(R0), (F4, F5)
+	WORD $0x0e617886 // fcvtl v6.2d, v4.2s
+	WORD $0x4e66ccc0 // fmla v0.2d, v6.2d, v6.2d
+	WORD $0x4e617887 // fcvtl2 v7.2d, v4.4s
+	WORD $0x4e67cce1 // fmla v1.2d, v7.2d, v7.2d
+	WORD $0x0e6178a8 // fcvtl v8.2d, v5.2s
+	WORD $0x4e68cd02 // fmla v2.2d, v8.2d, v8.2d
+	WORD $0x4e6178a9 // fcvtl2 v9.2d, v5.4s
+	WORD $0x4e69cd23 // fmla v3.2d, v9.2d, v9.2d
+	FLDPQ 32(R0), (F4, F5)
+	WORD $0x0e617886 // fcvtl v6.2d, v4.2s
+	WORD $0x4e66ccc0 // fmla v0.2d, v6.2d, v6.2d
+	WORD $0x4e617887 // fcvtl2 v7.2d, v4.4s
+	WORD $0x4e67cce1 // fmla v1.2d, v7.2d, v7.2d
+	WORD $0x0e6178a8 // fcvtl v8.2d, v5.2s
+	WORD $0x4e68cd02 // fmla v2.2d, v8.2d, v8.2d
+	WORD $0x4e6178a9 // fcvtl2 v9.2d, v5.4s
+	WORD $0x4e69cd23 // fmla v3.2d, v9.2d, v9.2d
+	ADD $64, R0
+	SUBS $16, R1
 	BGE blocks
 
 rest:
-	ADDS $4, R1
+	ADDS $12, R1
 	BLT tail
 
 vectors:
@@ -3723,26 +3689,20 @@ TEXT ·scaleMulNEON(SB), NOSPLIT, $0-76
 	BLT rest
 
 blocks:
-	FMOVQ 0(R1), F1
+	FLDPQ 0(R1), (F1, F2)
 	WORD $0x6e21dc01 // fmul v1.4s, v0.4s, v1.4s
-	FMOVQ 0(R2), F2
-	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s
-	FMOVQ F1, 0(R0)
-	FMOVQ 16(R1), F1
+	FLDPQ 0(R2), (F3, F4)
+	WORD $0x6e23dc21 // fmul v1.4s, v1.4s, v3.4s
+	WORD $0x6e22dc02 // fmul v2.4s, v0.4s, v2.4s
+	WORD $0x6e24dc42 // fmul v2.4s, v2.4s, v4.4s
+	FSTPQ (F1, F2), 0(R0)
+	FLDPQ 32(R1), (F1, F2)
 	WORD $0x6e21dc01 // fmul v1.4s, v0.4s, v1.4s
-	FMOVQ 16(R2), F2
-	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s
-	FMOVQ F1, 16(R0)
-	FMOVQ 32(R1), F1
-	WORD $0x6e21dc01 // fmul v1.4s, v0.4s, v1.4s
-	FMOVQ 32(R2), F2
-	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s
-	FMOVQ F1, 32(R0)
-	FMOVQ 48(R1), F1
-	WORD $0x6e21dc01 // fmul v1.4s, v0.4s, v1.4s
-	FMOVQ 48(R2), F2
-	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s
-	FMOVQ F1, 48(R0)
+	FLDPQ 32(R2), (F3, F4)
+	WORD $0x6e23dc21 // fmul v1.4s, v1.4s, v3.4s
+	WORD $0x6e22dc02 // fmul v2.4s, v0.4s, v2.4s
+	WORD $0x6e24dc42 // fmul v2.4s, v2.4s, v4.4s
+	FSTPQ (F1, F2), 32(R0)
 	ADD $64, R0
 	ADD $64, R1
 	ADD $64, R2
@@ -3796,46 +3756,60 @@ TEXT ·normGradNEON(SB), NOSPLIT, $0-128
 	VDUP V0.S[0], V0.S4
 	FMOVS mean+124(FP), F1
 	VDUP V1.S[0], V1.S4
-	SUBS $8, R5
+	SUBS $16, R5
 	BLT rest
 
 blocks:
-	FMOVQ 0(R3), F2
-	FMOVQ 0(R2), F3
+	FLDPQ 0(R3), (F2, F3)
+	FLDPQ 0(R2), (F4, F5)
 	WORD $0x6e22dc02 // fmul v2.4s, v0.4s, v2.4s
-	WORD $0x6e22dc64 // fmul v4.4s, v3.4s, v2.4s
-	FMOVQ 0(R1), F5
-	WORD $0x4e24d4a4 // fadd v4.4s, v5.4s, v4.4s
-	FMOVQ F4, 0(R1)
-	FMOVQ 0(R4), F6
-	WORD $0x6e26dc64 // fmul v4.4s, v3.4s, v6.4s
+	WORD $0x6e22dc86 // fmul v6.4s, v4.4s, v2.4s
+	FLDPQ 0(R1), (F7, F8)
+	WORD $0x4e26d4e6 // fadd v6.4s, v7.4s, v6.4s
+	FLDPQ 0(R4), (F9, F10)
+	WORD $0x6e29dc84 // fmul v4.4s, v4.4s, v9.4s
 	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
 	WORD $0x4ea2d484 // fsub v4.4s, v4.4s, v2.4s
 	WORD $0x6e24dc04 // fmul v4.4s, v0.4s, v4.4s
-	FMOVQ F4, 0(R0)
-	FMOVQ 16(R3), F2
-	FMOVQ 16(R2), F3
+	WORD $0x6e23dc03 // fmul v3.4s, v0.4s, v3.4s
+	WORD $0x6e23dcab // fmul v11.4s, v5.4s, v3.4s
+	WORD $0x4e2bd50b // fadd v11.4s, v8.4s, v11.4s
+	FSTPQ (F6, F11), 0(R1)
+	WORD $0x6e2adca5 // fmul v5.4s, v5.4s, v10.4s
+	WORD $0x6e21dc63 // fmul v3.4s, v3.4s, v1.4s
+	WORD $0x4ea3d4a5 // fsub v5.4s, v5.4s, v3.4s
+	WORD $0x6e25dc05 // fmul v5.4s, v0.4s, v5.4s
+	FSTPQ (F4, F5), 0(R0)
+	FLDPQ 32(R3), (F2, F3)
+	FLDPQ 32(R2), (F4, F5)
 	WORD $0x6e22dc02 // fmul v2.4s, v0.4s, v2.4s
-	WORD $0x6e22dc64 // fmul v4.4s, v3.4s, v2.4s
-	FMOVQ 16(R1), F5
-	WORD $0x4e24d4a4 // fadd v4.4s, v5.4s, v4.4s
-	FMOVQ F4, 16(R1)
-	FMOVQ 16(R4), F6
-	WORD $0x6e26dc64 // fmul v4.4s, v3.4s, v6.4s
+	WORD $0x6e22dc86 // fmul v6.4s, v4.4s, v2.4s
+	FLDPQ 32(R1), (F7, F8)
+	WORD $0x4e26d4e6 // fadd v6.4s, v7.4s, v6.4s
+	FLDPQ 32(R4), (F9, F10)
+	WORD $0x6e29dc84 // fmul v4.4s, v4.4s, v9.4s
 	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
 	WORD $0x4ea2d484 // fsub v4.4s, v4.4s, v2.4s
 	WORD $0x6e24dc04 // fmul v4.4s, v0.4s, v4.4s
-	FMOVQ F4, 16(R0)
-	ADD $32, R0
-	ADD $32, R1
-	ADD $32, R2
-	ADD $32, R3
-	ADD $32, R4
-	SUBS $8, R5
+	WORD $0x6e23dc03 // fmul v3.4s, v0.4s, v3.4s
+	WORD $0x6e23dcab // fmul v11.4s, v5.4s, v3.4s
+	WORD $0x4e2bd50b // fadd v11.4s, v8.4s, v11.4s
+	FSTPQ (F6, F11), 32(R1)
+	WORD $0x6e2adca5 // fmul v5.4s, v5.4s, v10.4s
+	WORD $0x6e21dc63 // fmul v3.4s, v3.4s, v1.4s
+	WORD $0x4ea3d4a5 // fsub v5.4s, v5.4s, v3.4s
+	WORD $0x6e25dc05 // fmul v5.4s, v0.4s, v5.4s
+	FSTPQ (F4, F5), 32(R0)
+	ADD $64, R0
+	ADD $64, R1
+	ADD $64, R2
+	ADD $64, R3
+	ADD $64, R4
+	SUBS $16, R5
 	BGE blocks
 
 rest:
-	ADDS $4, R5
+	ADDS $12, R5
 	BLT tail
 
 vectors:
@@ -3847,11 +3821,11 @@ vectors:
 	WORD $0x4e24d4a4 // fadd v4.4s, v5.4s, v4.4s
 	FMOVQ F4, 0(R1)
 	FMOVQ 0(R4), F6
-	WORD $0x6e26dc64 // fmul v4.4s, v3.4s, v6.4s
+	WORD $0x6e26dc63 // fmul v3.4s, v3.4s, v6.4s
 	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
-	WORD $0x4ea2d484 // fsub v4.4s, v4.4s, v2.4s
-	WORD $0x6e24dc04 // fmul v4.4s, v0.4s, v4.4s
-	FMOVQ F4, 0(R0)
+	WORD $0x4ea2d463 // fsub v3.4s, v3.4s, v2.4s
+	WORD $0x6e23dc03 // fmul v3.4s, v0.4s, v3.4s
+	FMOVQ F3, 0(R0)
 	ADD $16, R0
 	ADD $16, R1
 	ADD $16, R2
@@ -3873,11 +3847,11 @@ elements:
 	WORD $0x4e24d4a4 // fadd v4.4s, v5.4s, v4.4s
 	FMOVS F4, 0(R1)
 	FMOVS 0(R4), F6
-	WORD $0x6e26dc64 // fmul v4.4s, v3.4s, v6.4s
+	WORD $0x6e26dc63 // fmul v3.4s, v3.4s, v6.4s
 	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
-	WORD $0x4ea2d484 // fsub v4.4s, v4.4s, v2.4s
-	WORD $0x6e24dc04 // fmul v4.4s, v0.4s, v4.4s
-	FMOVS F4, 0(R0)
+	WORD $0x4ea2d463 // fsub v3.4s, v3.4s, v2.4s
+	WORD $0x6e23dc03 // fmul v3.4s, v0.4s, v3.4s
+	FMOVS F3, 0(R0)
 	ADD $4, R0
 	ADD $4, R1
 	ADD $4, R2
@@ -3898,45 +3872,57 @@ TEXT ·rotateHalvesNEON(SB), NOSPLIT, $0-144
 	MOVD cos_base+96(FP), R4
 	MOVD sin_base+120(FP), R5
 	MOVD lo_len+8(FP), R6
-	SUBS $8, R6
+	SUBS $16, R6
 	BLT rest
 
 blocks:
-	FMOVQ 0(R2), F0
-	FMOVQ 0(R3), F1
-	FMOVQ 0(R4), F2
-	FMOVQ 0(R5), F3
-	WORD $0x6e22dc04 // fmul v4.4s, v0.4s, v2.4s
-	WORD $0x6e23dc25 // fmul v5.4s, v1.4s, v3.4s
-	WORD $0x4ea5d484 // fsub v4.4s, v4.4s, v5.4s
-	WORD $0x6e22dc25 // fmul v5.4s, v1.4s, v2.4s
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
-	WORD $0x4e20d4a5 // fadd v5.4s, v5.4s, v0.4s
-	FMOVQ F4, 0(R0)
-	FMOVQ F5, 0(R1)
-	FMOVQ 16(R2), F0
-	FMOVQ 16(R3), F1
-	FMOVQ 16(R4), F2
-	FMOVQ 16(R5), F3
-	WORD $0x6e22dc04 // fmul v4.4s, v0.4s, v2.4s
-	WORD $0x6e23dc25 // fmul v5.4s, v1.4s, v3.4s
-	WORD $0x4ea5d484 // fsub v4.4s, v4.4s, v5.4s
-	WORD $0x6e22dc25 // fmul v5.4s, v1.4s, v2.4s
-	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
-	WORD $0x4e20d4a5 // fadd v5.4s, v5.4s, v0.4s
-	FMOVQ F4, 16(R0)
-	FMOVQ F5, 16(R1)
-	ADD $32, R0
-	ADD $32, R1
-	ADD $32, R2
-	ADD $32, R3
-	ADD $32, R4
-	ADD $32, R5
-	SUBS $8, R6
+	FLDPQ 0(R2), (F0, F1)
+	FLDPQ 0(R3), (F2, F3)
+	FLDPQ 0(R4), (F4, F5)
+	FLDPQ 0(R5), (F6, F7)
+	WORD $0x6e24dc08 // fmul v8.4s, v0.4s, v4.4s
+	WORD $0x6e26dc49 // fmul v9.4s, v2.4s, v6.4s
+	WORD $0x4ea9d508 // fsub v8.4s, v8.4s, v9.4s
+	WORD $0x6e24dc49 // fmul v9.4s, v2.4s, v4.4s
+	WORD $0x6e26dc00 // fmul v0.4s, v0.4s, v6.4s
+	WORD $0x4e20d529 // fadd v9.4s, v9.4s, v0.4s
+	WORD $0x6e25dc2a // fmul v10.4s, v1.4s, v5.4s
+	WORD $0x6e27dc6b // fmul v11.4s, v3.4s, v7.4s
+	WORD $0x4eabd54a // fsub v10.4s, v10.4s, v11.4s
+	WORD $0x6e25dc6b // fmul v11.4s, v3.4s, v5.4s
+	WORD $0x6e27dc21 // fmul v1.4s, v1.4s, v7.4s
+	WORD $0x4e21d56b // fadd v11.4s, v11.4s, v1.4s
+	FSTPQ (F8, F10), 0(R0)
+	FSTPQ (F9, F11), 0(R1)
+	FLDPQ 32(R2), (F0, F1)
+	FLDPQ 32(R3), (F2, F3)
+	FLDPQ 32(R4), (F4, F5)
+	FLDPQ 32(R5), (F6, F7)
+	WORD $0x6e24dc08 // fmul v8.4s, v0.4s, v4.4s
+	WORD $0x6e26dc49 // fmul v9.4s, v2.4s, v6.4s
+	WORD $0x4ea9d508 // fsub v8.4s, v8.4s, v9.4s
+	WORD $0x6e24dc49 // fmul v9.4s, v2.4s, v4.4s
+	WORD $0x6e26dc00 // fmul v0.4s, v0.4s, v6.4s
+	WORD $0x4e20d529 // fadd v9.4s, v9.4s, v0.4s
+	WORD $0x6e25dc2a // fmul v10.4s, v1.4s, v5.4s
+	WORD $0x6e27dc6b // fmul v11.4s, v3.4s, v7.4s
+	WORD $0x4eabd54a // fsub v10.4s, v10.4s, v11.4s
+	WORD $0x6e25dc6b // fmul v11.4s, v3.4s, v5.4s
+	WORD $0x6e27dc21 // fmul v1.4s, v1.4s, v7.4s
+	WORD $0x4e21d56b // fadd v11.4s, v11.4s, v1.4s
+	FSTPQ (F8, F10), 32(R0)
+	FSTPQ (F9, F11), 32(R1)
+	ADD $64, R0
+	ADD $64, R1
+	ADD $64, R2
+	ADD $64, R3
+	ADD $64, R4
+	ADD $64, R5
+	SUBS $16, R6
 	BGE blocks
 
 rest:
-	ADDS $4, R6
+	ADDS $12, R6
 	BLT tail
 
 vectors:
@@ -4010,9 +3996,7 @@ vectors:
 	WORD $0x6e22dc25 // fmul v5.4s, v1.4s, v2.4s
 	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
 	WORD $0x4e20d4a5 // fadd v5.4s, v5.4s, v0.4s
-	VMOV V4.B16, V0.B16
-	VMOV V5.B16, V1.B16
-	VST2 [V0.S4, V1.S4], 0(R2)
+	VST2 [V4.S4, V5.S4], 0(R2)
 	ADD $16, R0
 	ADD $16, R1
 	ADD $32, R2
@@ -4034,9 +4018,7 @@ elements:
 	WORD $0x6e22dc25 // fmul v5.4s, v1.4s, v2.4s
 	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
 	WORD $0x4e20d4a5 // fadd v5.4s, v5.4s, v0.4s
-	VMOV V4.B16, V0.B16
-	VMOV V5.B16, V1.B16
-	FSTPS (F0, F1), 0(R2)
+	FSTPS (F4, F5), 0(R2)
 	ADD $4, R0
 	ADD $4, R1
 	ADD $8, R2
@@ -4061,30 +4043,24 @@ TEXT ·softmaxGradNEON(SB), NOSPLIT, $0-80
 	BLT rest
 
 blocks:
-	FMOVQ 0(R2), F2
+	FLDPQ 0(R2), (F2, F3)
 	WORD $0x4ea0d442 // fsub v2.4s, v2.4s, v0.4s
-	FMOVQ 0(R1), F3
-	WORD $0x6e22dc62 // fmul v2.4s, v3.4s, v2.4s
+	FLDPQ 0(R1), (F4, F5)
+	WORD $0x6e22dc82 // fmul v2.4s, v4.4s, v2.4s
 	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
-	FMOVQ F2, 0(R0)
-	FMOVQ 16(R2), F2
+	WORD $0x4ea0d463 // fsub v3.4s, v3.4s, v0.4s
+	WORD $0x6e23dca3 // fmul v3.4s, v5.4s, v3.4s
+	WORD $0x6e21dc63 // fmul v3.4s, v3.4s, v1.4s
+	FSTPQ (F2, F3), 0(R0)
+	FLDPQ 32(R2), (F2, F3)
 	WORD $0x4ea0d442 // fsub v2.4s, v2.4s, v0.4s
-	FMOVQ 16(R1), F3
-	WORD $0x6e22dc62 // fmul v2.4s, v3.4s, v2.4s
+	FLDPQ 32(R1), (F4, F5)
+	WORD $0x6e22dc82 // fmul v2.4s, v4.4s, v2.4s
 	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
-	FMOVQ F2, 16(R0)
-	FMOVQ 32(R2), F2
-	WORD $0x4ea0d442 // fsub v2.4s, v2.4s, v0.4s
-	FMOVQ 32(R1), F3
-	WORD $0x6e22dc62 // fmul v2.4s, v3.4s, v2.4s
-	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
-	FMOVQ F2, 32(R0)
-	FMOVQ 48(R2), F2
-	WORD $0x4ea0d442 // fsub v2.4s, v2.4s, v0.4s
-	FMOVQ 48(R1), F3
-	WORD $0x6e22dc62 // fmul v2.4s, v3.4s, v2.4s
-	WORD $0x6e21dc42 // fmul v2.4s, v2.4s, v1.4s
-	FMOVQ F2, 48(R0)
+	WORD $0x4ea0d463 // fsub v3.4s, v3.4s, v0.4s
+	WORD $0x6e23dca3 // fmul v3.4s, v5.4s, v3.4s
+	WORD $0x6e21dc63 // fmul v3.4s, v3.4s, v1.4s
+	FSTPQ (F2, F3), 32(R0)
 	ADD $64, R0
 	ADD $64, R1
 	ADD $64, R2
@@ -4153,7 +4129,56 @@ TEXT ·adamWNEON(SB), NOSPLIT, $0-132
 	VDUP V7.S[0], V7.S4
 	FMOVS eps+128(FP), F8
 	VDUP V8.S[0], V8.S4
-	SUBS $4, R4
+	SUBS $8, R4
+	BLT rest
+
+blocks:
+	FLDPQ 0(R1), (F9, F10)
+	FLDPQ 0(R2), (F11, F12)
+	FLDPQ 0(R3), (F13, F14)
+	FLDPQ 0(R0), (F15, F16)
+	WORD $0x6e29dc09 // fmul v9.4s, v0.4s, v9.4s
+	WORD $0x6e2bdc4b // fmul v11.4s, v2.4s, v11.4s
+	WORD $0x6e29dc71 // fmul v17.4s, v3.4s, v9.4s
+	WORD $0x4e31d56b // fadd v11.4s, v11.4s, v17.4s
+	WORD $0x6e29dcb1 // fmul v17.4s, v5.4s, v9.4s
+	WORD $0x6e29de31 // fmul v17.4s, v17.4s, v9.4s
+	WORD $0x6e2ddc8d // fmul v13.4s, v4.4s, v13.4s
+	WORD $0x4e31d5ad // fadd v13.4s, v13.4s, v17.4s
+	WORD $0x6ea1f9a9 // fsqrt v9.4s, v13.4s
+	WORD $0x6e27fd29 // fdiv v9.4s, v9.4s, v7.4s
+	WORD $0x4e28d529 // fadd v9.4s, v9.4s, v8.4s
+	WORD $0x6e2bdcd1 // fmul v17.4s, v6.4s, v11.4s
+	WORD $0x6e29fe31 // fdiv v17.4s, v17.4s, v9.4s
+	WORD $0x6e2fdc2f // fmul v15.4s, v1.4s, v15.4s
+	WORD $0x4eb1d5ef // fsub v15.4s, v15.4s, v17.4s
+	WORD $0x6e2adc0a // fmul v10.4s, v0.4s, v10.4s
+	WORD $0x6e2cdc4c // fmul v12.4s, v2.4s, v12.4s
+	WORD $0x6e2adc72 // fmul v18.4s, v3.4s, v10.4s
+	WORD $0x4e32d58c // fadd v12.4s, v12.4s, v18.4s
+	FSTPQ (F11, F12), 0(R2)
+	WORD $0x6e2adcb2 // fmul v18.4s, v5.4s, v10.4s
+	WORD $0x6e2ade52 // fmul v18.4s, v18.4s, v10.4s
+	WORD $0x6e2edc8e // fmul v14.4s, v4.4s, v14.4s
+	WORD $0x4e32d5ce // fadd v14.4s, v14.4s, v18.4s
+	FSTPQ (F13, F14), 0(R3)
+	WORD $0x6ea1f9ca // fsqrt v10.4s, v14.4s
+	WORD $0x6e27fd4a // fdiv v10.4s, v10.4s, v7.4s
+	WORD $0x4e28d54a // fadd v10.4s, v10.4s, v8.4s
+	WORD $0x6e2cdcd2 // fmul v18.4s, v6.4s, v12.4s
+	WORD $0x6e2afe52 // fdiv v18.4s, v18.4s, v10.4s
+	WORD $0x6e30dc30 // fmul v16.4s, v1.4s, v16.4s
+	WORD $0x4eb2d610 // fsub v16.4s, v16.4s, v18.4s
+	FSTPQ (F15, F16), 0(R0)
+	ADD $32, R0
+	ADD $32, R1
+	ADD $32, R2
+	ADD $32, R3
+	SUBS $8, R4
+	BGE blocks
+
+rest:
+	ADDS $4, R4
 	BLT tail
 
 vectors:
@@ -4171,13 +4196,13 @@ vectors:
 	WORD $0x6e2bdc8b // fmul v11.4s, v4.4s, v11.4s
 	WORD $0x4e2dd56b // fadd v11.4s, v11.4s, v13.4s
 	FMOVQ F11, 0(R3)
-	WORD $0x6ea1f96b // fsqrt v11.4s, v11.4s
-	WORD $0x6e27fd6b // fdiv v11.4s, v11.4s, v7.4s
-	WORD $0x4e28d56b // fadd v11.4s, v11.4s, v8.4s
-	WORD $0x6e2adcca // fmul v10.4s, v6.4s, v10.4s
-	WORD $0x6e2bfd4a // fdiv v10.4s, v10.4s, v11.4s
+	WORD $0x6ea1f969 // fsqrt v9.4s, v11.4s
+	WORD $0x6e27fd29 // fdiv v9.4s, v9.4s, v7.4s
+	WORD $0x4e28d529 // fadd v9.4s, v9.4s, v8.4s
+	WORD $0x6e2adccd // fmul v13.4s, v6.4s, v10.4s
+	WORD $0x6e29fdad // fdiv v13.4s, v13.4s, v9.4s
 	WORD $0x6e2cdc2c // fmul v12.4s, v1.4s, v12.4s
-	WORD $0x4eaad58c // fsub v12.4s, v12.4s, v10.4s
+	WORD $0x4eadd58c // fsub v12.4s, v12.4s, v13.4s
 	FMOVQ F12, 0(R0)
 	ADD $16, R0
 	ADD $16, R1
@@ -4205,13 +4230,13 @@ elements:
 	WORD $0x6e2bdc8b // fmul v11.4s, v4.4s, v11.4s
 	WORD $0x4e2dd56b // fadd v11.4s, v11.4s, v13.4s
 	FMOVS F11, 0(R3)
-	WORD $0x6ea1f96b // fsqrt v11.4s, v11.4s
-	WORD $0x6e27fd6b // fdiv v11.4s, v11.4s, v7.4s
-	WORD $0x4e28d56b // fadd v11.4s, v11.4s, v8.4s
-	WORD $0x6e2adcca // fmul v10.4s, v6.4s, v10.4s
-	WORD $0x6e2bfd4a // fdiv v10.4s, v10.4s, v11.4s
+	WORD $0x6ea1f969 // fsqrt v9.4s, v11.4s
+	WORD $0x6e27fd29 // fdiv v9.4s, v9.4s, v7.4s
+	WORD $0x4e28d529 // fadd v9.4s, v9.4s, v8.4s
+	WORD $0x6e2adccd // fmul v13.4s, v6.4s, v10.4s
+	WORD $0x6e29fdad // fdiv v13.4s, v13.4s, v9.4s
 	WORD $0x6e2cdc2c // fmul v12.4s, v1.4s, v12.4s
-	WORD $0x4eaad58c // fsub v12.4s, v12.4s, v10.4s
+	WORD $0x4eadd58c // fsub v12.4s, v12.4s, v13.4s
 	FMOVS F12, 0(R0)
 	ADD $4, R0
 	ADD $4, R1
@@ -4516,18 +4541,14 @@ TEXT ·fromBFloat16NEON(SB), NOSPLIT, $0-48
 	BLT rest
 
 blocks:
-	FMOVD 0(R1), F0
+	FLDPD 0(R1), (F0, F1)
 	WORD $0x2e613800 // shll v0.4s, v0.4h, #16
-	FMOVQ F0, 0(R0)
-	FMOVD 8(R1), F0
+	WORD $0x2e613821 // shll v1.4s, v1.4h, #16
+	FSTPQ (F0, F1), 0(R0)
+	FLDPD 16(R1), (F0, F1)
 	WORD $0x2e613800 // shll v0.4s, v0.4h, #16
-	FMOVQ F0, 16(R0)
-	FMOVD 16(R1), F0
-	WORD $0x2e613800 // shll v0.4s, v0.4h, #16
-	FMOVQ F0, 32(R0)
-	FMOVD 24(R1), F0
-	WORD $0x2e613800 // shll v0.4s, v0.4h, #16
-	FMOVQ F0, 48(R0)
+	WORD $0x2e613821 // shll v1.4s, v1.4h, #16
+	FSTPQ (F0, F1), 32(R0)
 	ADD $64, R0
 	ADD $32, R1
 	SUBS $16, R2
@@ -4572,18 +4593,14 @@ TEXT ·fromFloat16NEON(SB), NOSPLIT, $0-48
 	BLT rest
 
 blocks:
-	FMOVD 0(R1), F0
+	FLDPD 0(R1), (F0, F1)
 	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
-	FMOVQ F0, 0(R0)
-	FMOVD 8(R1), F0
+	WORD $0x0e217821 // fcvtl v1.4s, v1.4h
+	FSTPQ (F0, F1), 0(R0)
+	FLDPD 16(R1), (F0, F1)
 	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
-	FMOVQ F0, 16(R0)
-	FMOVD 16(R1), F0
-	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
-	FMOVQ F0, 32(R0)
-	FMOVD 24(R1), F0
-	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
-	FMOVQ F0, 48(R0)
+	WORD $0x0e217821 // fcvtl v1.4s, v1.4h
+	FSTPQ (F0, F1), 32(R0)
 	ADD $64, R0
 	ADD $32, R1
 	SUBS $16, R2
@@ -4636,50 +4653,46 @@ TEXT ·toBFloat16NEON(SB), NOSPLIT, $0-48
 	BLT rest
 
 blocks:
-	FMOVQ 0(R1), F4
-	WORD $0x6f300485 // ushr v5.4s, v4.4s, #16
-	WORD $0x4e201ca5 // and v5.16b, v5.16b, v0.16b
-	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
-	WORD $0x4ea484a5 // add v5.4s, v5.4s, v4.4s
-	WORD $0x4f215486 // shl v6.4s, v4.4s, #1
-	WORD $0x6ea334c6 // cmhi v6.4s, v6.4s, v3.4s
+	FLDPQ 0(R1), (F4, F5)
+	WORD $0x6f300486 // ushr v6.4s, v4.4s, #16
+	WORD $0x4e201cc6 // and v6.16b, v6.16b, v0.16b
+	WORD $0x4ea184c6 // add v6.4s, v6.4s, v1.4s
+	WORD $0x4ea484c6 // add v6.4s, v6.4s, v4.4s
+	WORD $0x4f215487 // shl v7.4s, v4.4s, #1
+	WORD $0x6ea334e7 // cmhi v7.4s, v7.4s, v3.4s
 	WORD $0x4ea21c84 // orr v4.16b, v4.16b, v2.16b
-	WORD $0x6ea61c85 // bit v5.16b, v4.16b, v6.16b
-	WORD $0x0f1084a5 // shrn v5.4h, v5.4s, #16
-	FMOVD F5, 0(R0)
-	FMOVQ 16(R1), F4
-	WORD $0x6f300485 // ushr v5.4s, v4.4s, #16
-	WORD $0x4e201ca5 // and v5.16b, v5.16b, v0.16b
-	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
-	WORD $0x4ea484a5 // add v5.4s, v5.4s, v4.4s
-	WORD $0x4f215486 // shl v6.4s, v4.4s, #1
-	WORD $0x6ea334c6 // cmhi v6.4s, v6.4s, v3.4s
+	WORD $0x6ea71c86 // bit v6.16b, v4.16b, v7.16b
+	WORD $0x0f1084c6 // shrn v6.4h, v6.4s, #16
+	WORD $0x6f3004a8 // ushr v8.4s, v5.4s, #16
+	WORD $0x4e201d08 // and v8.16b, v8.16b, v0.16b
+	WORD $0x4ea18508 // add v8.4s, v8.4s, v1.4s
+	WORD $0x4ea58508 // add v8.4s, v8.4s, v5.4s
+	WORD $0x4f2154a9 // shl v9.4s, v5.4s, #1
+	WORD $0x6ea33529 // cmhi v9.4s, v9.4s, v3.4s
+	WORD $0x4ea21ca5 // orr v5.16b, v5.16b, v2.16b
+	WORD $0x6ea91ca8 // bit v8.16b, v5.16b, v9.16b
+	WORD $0x0f108508 // shrn v8.4h, v8.4s, #16
+	FSTPD (F6, F8), 0(R0)
+	FLDPQ 32(R1), (F4, F5)
+	WORD $0x6f300486 // ushr v6.4s, v4.4s, #16
+	WORD $0x4e201cc6 // and v6.16b, v6.16b, v0.16b
+	WORD $0x4ea184c6 // add v6.4s, v6.4s, v1.4s
+	WORD $0x4ea484c6 // add v6.4s, v6.4s, v4.4s
+	WORD $0x4f215487 // shl v7.4s, v4.4s, #1
+	WORD $0x6ea334e7 // cmhi v7.4s, v7.4s, v3.4s
 	WORD $0x4ea21c84 // orr v4.16b, v4.16b, v2.16b
-	WORD $0x6ea61c85 // bit v5.16b, v4.16b, v6.16b
-	WORD $0x0f1084a5 // shrn v5.4h, v5.4s, #16
-	FMOVD F5, 8(R0)
-	FMOVQ 32(R1), F4
-	WORD $0x6f300485 // ushr v5.4s, v4.4s, #16
-	WORD $0x4e201ca5 // and v5.16b, v5.16b, v0.16b
-	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
-	WORD $0x4ea484a5 // add v5.4s, v5.4s, v4.4s
-	WORD $0x4f215486 // shl v6.4s, v4.4s, #1
-	WORD $0x6ea334c6 // cmhi v6.4s, v6.4s, v3.4s
-	WORD $0x4ea21c84 // orr v4.16b, v4.16b, v2.16b
-	WORD $0x6ea61c85 // bit v5.16b, v4.16b, v6.16b
-	WORD $0x0f1084a5 // shrn v5.4h, v5.4s, #16
-	FMOVD F5, 16(R0)
-	FMOVQ 48(R1), F4
-	WORD $0x6f300485 // ushr v5.4s, v4.4s, #16
-	WORD $0x4e201ca5 // and v5.16b, v5.16b, v0.16b
-	WORD $0x4ea184a5 // add v5.4s, v5.4s, v1.4s
-	WORD $0x4ea484a5 // add v5.4s, v5.4s, v4.4s
-	WORD $0x4f215486 // shl v6.4s, v4.4s, #1
-	WORD $0x6ea334c6 // cmhi v6.4s, v6.4s, v3.4s
-	WORD $0x4ea21c84 // orr v4.16b, v4.16b, v2.16b
-	WORD $0x6ea61c85 // bit v5.16b, v4.16b, v6.16b
-	WORD $0x0f1084a5 // shrn v5.4h, v5.4s, #16
-	FMOVD F5, 24(R0)
+	WORD $0x6ea71c86 // bit v6.16b, v4.16b, v7.16b
+	WORD $0x0f1084c6 // shrn v6.4h, v6.4s, #16
+	WORD $0x6f3004a8 // ushr v8.4s, v5.4s, #16
+	WORD $0x4e201d08 // and v8.16b, v8.16b, v0.16b
+	WORD $0x4ea18508 // add v8.4s, v8.4s, v1.4s
+	WORD $0x4ea58508 // add v8.4s, v8.4s, v5.4s
+	WORD $0x4f2154a9 // shl v9.4s, v5.4s, #1
+	WORD $0x6ea33529 // cmhi v9.4s, v9.4s, v3.4s
+	WORD $0x4ea21ca5 // orr v5.16b, v5.16b, v2.16b
+	WORD $0x6ea91ca8 // bit v8.16b, v5.16b, v9.16b
+	WORD $0x0f108508 // shrn v8.4h, v8.4s, #16
+	FSTPD (F6, F8), 16(R0)
 	ADD $32, R0
 	ADD $64, R1
 	SUBS $16, R2
@@ -4740,18 +4753,14 @@ TEXT ·toFloat16NEON(SB), NOSPLIT, $0-48
 	BLT rest
 
 blocks:
-	FMOVQ 0(R1), F0
+	FLDPQ 0(R1), (F0, F1)
 	WORD $0x0e216800 // fcvtn v0.4h, v0.4s
-	FMOVD F0, 0(R0)
-	FMOVQ 16(R1), F0
+	WORD $0x0e216821 // fcvtn v1.4h, v1.4s
+	FSTPD (F0, F1), 0(R0)
+	FLDPQ 32(R1), (F0, F1)
 	WORD $0x0e216800 // fcvtn v0.4h, v0.4s
-	FMOVD F0, 8(R0)
-	FMOVQ 32(R1), F0
-	WORD $0x0e216800 // fcvtn v0.4h, v0.4s
-	FMOVD F0, 16(R0)
-	FMOVQ 48(R1), F0
-	WORD $0x0e216800 // fcvtn v0.4h, v0.4s
-	FMOVD F0, 24(R0)
+	WORD $0x0e216821 // fcvtn v1.4h, v1.4s
+	FSTPD (F0, F1), 16(R0)
 	ADD $32, R0
 	ADD $64, R1
 	SUBS $16, R2
@@ -4798,30 +4807,26 @@ TEXT ·fromInt8NEON(SB), NOSPLIT, $0-52
 	BLT rest
 
 blocks:
-	FMOVS 0(R1), F1
+	FLDPS 0(R1), (F1, F2)
 	WORD $0x0f08a421 // sxtl v1.8h, v1.8b
 	WORD $0x0f10a421 // sxtl v1.4s, v1.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x6e21dc01 // fmul v1.4s, v0.4s, v1.4s
-	FMOVQ F1, 0(R0)
-	FMOVS 4(R1), F1
+	WORD $0x0f08a442 // sxtl v2.8h, v2.8b
+	WORD $0x0f10a442 // sxtl v2.4s, v2.4h
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	WORD $0x6e22dc02 // fmul v2.4s, v0.4s, v2.4s
+	FSTPQ (F1, F2), 0(R0)
+	FLDPS 8(R1), (F1, F2)
 	WORD $0x0f08a421 // sxtl v1.8h, v1.8b
 	WORD $0x0f10a421 // sxtl v1.4s, v1.4h
 	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
 	WORD $0x6e21dc01 // fmul v1.4s, v0.4s, v1.4s
-	FMOVQ F1, 16(R0)
-	FMOVS 8(R1), F1
-	WORD $0x0f08a421 // sxtl v1.8h, v1.8b
-	WORD $0x0f10a421 // sxtl v1.4s, v1.4h
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc01 // fmul v1.4s, v0.4s, v1.4s
-	FMOVQ F1, 32(R0)
-	FMOVS 12(R1), F1
-	WORD $0x0f08a421 // sxtl v1.8h, v1.8b
-	WORD $0x0f10a421 // sxtl v1.4s, v1.4h
-	WORD $0x4e21d821 // scvtf v1.4s, v1.4s
-	WORD $0x6e21dc01 // fmul v1.4s, v0.4s, v1.4s
-	FMOVQ F1, 48(R0)
+	WORD $0x0f08a442 // sxtl v2.8h, v2.8b
+	WORD $0x0f10a442 // sxtl v2.4s, v2.4h
+	WORD $0x4e21d842 // scvtf v2.4s, v2.4s
+	WORD $0x6e22dc02 // fmul v2.4s, v0.4s, v2.4s
+	FSTPQ (F1, F2), 32(R0)
 	ADD $64, R0
 	ADD $16, R1
 	SUBS $16, R2

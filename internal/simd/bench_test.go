@@ -73,6 +73,35 @@ func BenchmarkVectors(b *testing.B) {
 	}
 }
 
+// BenchmarkOthers has the functions that BenchmarkVectors has not, or not alone.
+func BenchmarkOthers(b *testing.B) {
+	const n = 8192
+	rng := rand.New(rand.NewPCG(1, 1))
+	dst, x, cos, sin := random(rng, n), random(rng, n), random(rng, n/2), random(rng, n/2)
+	eachVariant(b, func(b *testing.B) {
+		for b.Loop() {
+			Max(x)
+		}
+	}, "Max")
+	eachVariant(b, func(b *testing.B) {
+		for b.Loop() {
+			RotatePairs(dst, x, cos, sin)
+		}
+	}, "RotatePairs")
+	p, g, m, v := random(rng, n), random(rng, n), random(rng, n), make([]float32, n)
+	eachVariant(b, func(b *testing.B) {
+		for b.Loop() {
+			step.Update(p, g, m, v)
+		}
+	}, "Update")
+	whole := make([]int8, n)
+	eachVariant(b, func(b *testing.B) {
+		for b.Loop() {
+			Int8ToFloat32(dst, whole, 0.1)
+		}
+	}, "Int8ToFloat32")
+}
+
 func BenchmarkHalves(b *testing.B) {
 	const n = 8192
 	wide, half := make([]float32, n), make([]uint16, n)

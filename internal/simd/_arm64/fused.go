@@ -23,17 +23,17 @@ func normGrad() *function {
 	l := begin("normGrad", "func(dx, dw, dy, x, w []float32, rstd, mean float32)", []string{"dx", "dw", "dy", "x", "w"},
 		"for i := range dx {", "	n := rstd * x[i]", "	dw[i] += float32(dy[i] * n)", "	dx[i] = rstd * (float32(dy[i]*w[i]) - float32(n*mean))", "}")
 	rstd, mean := l.scalar("rstd"), l.scalar("mean")
-	l.run(2, func(int) {
-		n, dy, t := l.load("x"), l.load("dy"), l.vec()
+	l.run(4, func(int) {
+		n, dy, dw := l.load("x"), l.load("dy"), l.vec()
 		l.do(fmul, n, rstd, n)
-		l.do(fmul, t, dy, n)
-		l.do(fadd, t, l.load("dw"), t)
-		l.store(t, "dw")
-		l.do(fmul, t, dy, l.load("w"))
+		l.do(fmul, dw, dy, n)
+		l.do(fadd, dw, l.load("dw"), dw)
+		l.store(dw, "dw")
+		l.do(fmul, dy, dy, l.load("w"))
 		l.do(fmul, n, n, mean)
-		l.do(fsub, t, t, n)
-		l.do(fmul, t, rstd, t)
-		l.store(t, "dx")
+		l.do(fsub, dy, dy, n)
+		l.do(fmul, dy, rstd, dy)
+		l.store(dy, "dx")
 	})
 	return l.end()
 }
@@ -41,7 +41,7 @@ func normGrad() *function {
 func rotateHalves() *function {
 	l := begin("rotateHalves", "func(lo, hi, a, b, cos, sin []float32)", []string{"lo", "hi", "a", "b", "cos", "sin"},
 		"for i := range lo {", "	lo[i], hi[i] = float32(a[i]*cos[i])-float32(b[i]*sin[i]), float32(b[i]*cos[i])+float32(a[i]*sin[i])", "}")
-	l.run(2, func(int) {
+	l.run(4, func(int) {
 		a, b := l.rotate(l.load("a"), l.load("b"), l.load("cos"), l.load("sin"))
 		l.store(a, "lo")
 		l.store(b, "hi")
@@ -64,20 +64,16 @@ func rotatePairs() *function {
 			l.ins("VLD2", l.mem("x"), list(a, b))
 		}
 		x, y := l.rotate(a, b, l.load("cos"), l.load("sin"))
-		l.move(a, x)
-		l.move(b, y)
 		if l.single {
-			l.ins("FSTPS", pair(a, b), l.mem("dst"))
+			l.ins("FSTPS", pair(x, y), l.mem("dst"))
 		} else {
-			l.ins("VST2", list(a, b), l.mem("dst"))
+			l.ins("VST2", list(x, y), l.mem("dst"))
 		}
 	})
 	return l.end()
 }
 
-func pair(a, b vec) string { return "(" + a.part() + ", " + b.part() + ")" }
-
-// rotate emits the rotation of (a, b).
+// rotate emits the rotation of (a, b), to registers that follow each other.
 func (l *loop) rotate(a, b, cos, sin vec) (x, y vec) {
 	x, y = l.vec(), l.vec()
 	l.do(fmul, x, a, cos)
@@ -113,7 +109,7 @@ func adamW() *function {
 	scale, keep, beta1, new1 := l.scalar("scale"), l.scalar("keep"), l.scalar("beta1"), l.scalar("new1")
 	beta2, new2 := l.scalar("beta2"), l.scalar("new2")
 	step, root2, eps := l.scalar("step"), l.scalar("root2"), l.scalar("eps")
-	l.run(1, func(int) {
+	l.run(2, func(int) {
 		x, m, v, p, t := l.load("g"), l.load("m"), l.load("v"), l.load("p"), l.vec()
 		l.do(fmul, x, scale, x)
 		l.do(fmul, m, beta1, m)
@@ -125,13 +121,13 @@ func adamW() *function {
 		l.do(fmul, v, beta2, v)
 		l.do(fadd, v, v, t)
 		l.store(v, "v")
-		l.do(fsqrt, v, v)
-		l.do(fdiv, v, v, root2)
-		l.do(fadd, v, v, eps)
-		l.do(fmul, m, step, m)
-		l.do(fdiv, m, m, v)
+		l.do(fsqrt, x, v)
+		l.do(fdiv, x, x, root2)
+		l.do(fadd, x, x, eps)
+		l.do(fmul, t, step, m)
+		l.do(fdiv, t, t, x)
 		l.do(fmul, p, keep, p)
-		l.do(fsub, p, p, m)
+		l.do(fsub, p, p, t)
 		l.store(p, "p")
 	})
 	return l.end()

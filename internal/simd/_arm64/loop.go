@@ -15,8 +15,10 @@ type loop struct {
 	slices []string
 	base   map[string]string // a register for each slice
 	length string
-	ahead  int  // vectors from the registers to where it is
-	single bool // an element at a time
+	ahead  int            // vectors from the registers to where it is
+	pairs  bool           // two vectors are loaded at once, and stored
+	second map[string]vec // what was loaded for the next copy, and what waits to be stored with its
+	single bool           // an element at a time
 	spare  string
 	kept   map[uint32]vec
 }
@@ -25,7 +27,7 @@ type loop struct {
 // is the loop that it equals.
 func begin(name, signature string, slices []string, doc ...string) *loop {
 	f := newFunction(name, signature, append([]string{"is"}, doc...)...)
-	l := &loop{function: f, slices: slices, base: map[string]string{}, kept: map[uint32]vec{}}
+	l := &loop{function: f, slices: slices, base: map[string]string{}, second: map[string]vec{}, kept: map[uint32]vec{}}
 	for _, s := range slices {
 		l.base[s] = f.load64(f.at(s, "_base"))
 	}
@@ -58,15 +60,19 @@ func (l *loop) bits(u uint32) vec {
 	return r
 }
 
-// run emits the loop around body, the main part of it unrolled; body is told which copy
-// it is, so that sums can be kept apart.
+// run emits the loop around body, the main part of it unrolled so many times, 1 or an even
+// number; body is told which copy it is, so that sums can be kept apart. A register that
+// it stores must stay as it is until the next copy is at the same place.
 func (l *loop) run(unroll int, body func(copy int)) {
 	step := func(label string, copies, elements int) {
 		l.label(label)
+		mark := l.vectors
+		l.pairs = copies > 1
 		for l.ahead = range copies {
-			mark := l.vectors
 			body(l.ahead)
-			l.release(mark)
+			if l.ahead%2 == 1 || copies == 1 {
+				l.release(mark)
+			}
 		}
 		l.ahead = 0
 		for _, s := range l.slices {
@@ -97,13 +103,27 @@ func (l *loop) mem(name string) string {
 	return mem(l.ahead*lanes*l.element[name], l.base[name])
 }
 
+// The instructions that move one vector of numbers of so many bytes, and two.
+var (
+	moveOne = map[int]string{4: "FMOVQ", 2: "FMOVD", 1: "FMOVS"}
+	loadTwo = map[int]string{4: "FLDPQ", 2: "FLDPD", 1: "FLDPS"}
+)
+
 // load reads the next numbers of a slice. Smaller ones than float32 are side by side at
 // the low end of the vector, unless it is one, which is extended to 32 bits.
 func (l *loop) load(name string) vec {
+	if r, ok := l.second["load "+name]; ok {
+		delete(l.second, "load "+name)
+		return r
+	}
 	r, size := l.vec(), l.element[name]
 	switch {
+	case l.pairs:
+		next := l.vec()
+		l.second["load "+name] = next
+		l.ins(loadTwo[size], l.mem(name), pair(r, next))
 	case !l.single:
-		l.ins(map[int]string{4: "FMOVQ", 2: "FMOVD", 1: "FMOVS"}[size], l.mem(name), r.part())
+		l.ins(moveOne[size], l.mem(name), r.part())
 	case size == 4:
 		l.ins("FMOVS", l.mem(name), r.part())
 	default:
@@ -117,8 +137,13 @@ func (l *loop) load(name string) vec {
 func (l *loop) store(r vec, name string) {
 	size := l.element[name]
 	switch {
+	case l.pairs && l.ahead%2 == 0:
+		l.second["store "+name] = r
+	case l.pairs:
+		at := mem((l.ahead-1)*lanes*size, l.base[name])
+		l.ins(map[int]string{4: "FSTPQ", 2: "FSTPD"}[size], pair(l.second["store "+name], r), at)
 	case !l.single:
-		l.ins(map[int]string{4: "FMOVQ", 2: "FMOVD"}[size], r.part(), l.mem(name))
+		l.ins(moveOne[size], r.part(), l.mem(name))
 	case size == 4:
 		l.ins("FMOVS", r.part(), l.mem(name))
 	default:
@@ -126,6 +151,9 @@ func (l *loop) store(r vec, name string) {
 		l.ins("MOVH", l.spare, l.mem(name))
 	}
 }
+
+// pair names the registers of two vectors that are moved at once.
+func pair(a, b vec) string { return "(" + a.part() + ", " + b.part() + ")" }
 
 // sums returns n vectors of zeros.
 func (l *loop) sums(n int) []vec {

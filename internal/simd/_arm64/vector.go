@@ -97,12 +97,12 @@ func reductions() []*function {
 	l = begin("sumSquares", "func(x []float32) float64", []string{"x"},
 		"var sum [4][2]float64", "for i, v := range x {", "	sum[i/2%4][i%2] += float64(v) * float64(v)", "}", "return the sum of all in sum")
 	s = l.sums(4)
-	l.run(2, func(copy int) {
+	l.run(4, func(copy int) {
 		x := l.load("x")
 		for half, e := range []encoding{lower, upper} {
 			d := l.vec()
 			l.do(e, d, x)
-			l.do(fmla64, s[2*copy+half], d, d)
+			l.do(fmla64, s[2*copy%4+half], d, d)
 		}
 	})
 	r = l.fold(s, fadd64)
