@@ -87,7 +87,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/bench", "core internal/ceiling internal/chart internal/cpu internal/simd trainer trainer/...", "core/reference core/transport internal/plugintest"},
 	{"trainer/demo", "core trainer trainer/autograd trainer/data trainer/models trainer/nn trainer/tokenizer", "core/reference trainer/optim"},
 	{"trainer/generate", "core trainer/autograd trainer/models trainer/nn trainer/tokenizer", "plugins/linked core/kerneltest trainer/data"},
-	{"trainer/parity", "core trainer trainer/...", "core/reference core/transport internal/plugintest"},
+	{"trainer/parity", "core trainer trainer/...", "core/reference core/transport internal/plugintest plugins/linked"},
 	{"trainer", "core internal/cpu internal/hugepage internal/memory internal/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest"},
 
 	// Programs put the parts together.

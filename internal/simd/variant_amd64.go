@@ -2,20 +2,44 @@
 
 package simd
 
-import "golang.org/x/sys/cpu"
+import (
+	"slices"
+
+	"golang.org/x/sys/cpu"
+)
 
 //go:generate go -C _asm run . -out ../asm_amd64.s -stubs ../asm_amd64.go -pkg simd
 
+// An instructionSet is what the assembly of a variant is made of.
+type instructionSet struct {
+	suffix  string   // ends the names of its functions; what has none uses what every amd64 has
+	needs   []string // all that its instructions need, names in features; a test reads the assembly for it
+	variant *variant
+}
+
+// instructionSets are those that there is assembly for, the fastest first. A variant may
+// use the functions of those below it.
+var instructionSets = []instructionSet{
+	{"AVX512", []string{"AVX", "AVX2", "FMA", "F16C", "BMI2", "AVX512F", "AVX512VL"}, &variantAVX512},
+	{"AVX2", []string{"AVX", "AVX2", "FMA", "F16C"}, &variantAVX2},
+}
+
+// features tells what this CPU has and the operating system lets programs use, by the
+// names that the manuals of Intel and AMD give.
+var features = map[string]bool{
+	"AVX": cpu.X86.HasAVX, "AVX2": cpu.X86.HasAVX2, "FMA": cpu.X86.HasFMA, "F16C": cpu.X86.HasF16C, "BMI2": cpu.X86.HasBMI2,
+	"AVX512F": cpu.X86.HasAVX512F, "AVX512VL": cpu.X86.HasAVX512VL,
+}
+
 // assembly returns the variants in assembly that this CPU can run.
 func assembly() []*variant {
-	x := &cpu.X86
-	if !x.HasAVX2 || !x.HasFMA || !x.HasF16C {
-		return nil
+	var can []*variant
+	for _, set := range instructionSets {
+		if !slices.ContainsFunc(set.needs, func(name string) bool { return !features[name] }) {
+			can = append(can, set.variant)
+		}
 	}
-	if !x.HasAVX512F || !x.HasAVX512VL || !x.HasBMI2 {
-		return []*variant{&variantAVX2}
-	}
-	return []*variant{&variantAVX512, &variantAVX2}
+	return can
 }
 
 var variantAVX512 = variant{

@@ -64,7 +64,7 @@ func mulGeneric(dst, a, b []float32) {
 func mulAddGeneric(dst, a, b []float32) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
-		dst[i] += a[i] * b[i]
+		dst[i] += float32(a[i] * b[i])
 	}
 }
 
@@ -78,6 +78,6 @@ func scaleGeneric(dst, x []float32, s float32) {
 func axpyGeneric(alpha float32, x, y []float32) {
 	y = y[:len(x)]
 	for i, v := range x {
-		y[i] += alpha * v
+		y[i] += float32(alpha * v)
 	}
 }

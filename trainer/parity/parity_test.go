@@ -10,6 +10,7 @@ import (
 	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/internal/plugintest"
 	"github.com/seed98097648/tune/internal/testdata"
+	"github.com/seed98097648/tune/plugins/linked"
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/parity"
@@ -60,6 +61,27 @@ func TestEveryKernelEqualsTheReference(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestLinkedKernelsEqualTheReference has no other processes, so that an emulated processor
+// computes all of it: a plugin that is started there runs on the real one.
+func TestLinkedKernelsEqualTheReference(t *testing.T) {
+	for _, name := range cases {
+		t.Run(name, func(t *testing.T) {
+			dir := testdata.Shared(t, filepath.Join("golden", "models", name))
+			reg := core.NewRegistry()
+			for _, k := range linked.Kernels() {
+				if err := reg.Register(k); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r, err := parity.Run(context.Background(), dir, parity.Options{Memory: autograd.Heap{}, Registry: reg, Kernels: "all"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			check(t, r)
+		})
 	}
 }
 

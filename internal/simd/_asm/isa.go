@@ -31,6 +31,12 @@ func (v isa) reg() reg.VecVirtual {
 	return YMM()
 }
 
-// zero clears a register. The short form of the instruction clears the whole register
-// and needs no more than AVX.
-func zero(r reg.VecVirtual) { VXORPS(r.AsX(), r.AsX(), r.AsX()) }
+// zero clears a register. The short form of VXORPS clears the whole register and needs no
+// more than AVX, but for a register from 16 on it needs AVX512DQ.
+func zero(r reg.VecVirtual) {
+	if r.Size() == 64 {
+		VPXORD(r, r, r)
+		return
+	}
+	VXORPS(r.AsX(), r.AsX(), r.AsX())
+}

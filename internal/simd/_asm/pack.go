@@ -66,11 +66,12 @@ func transpose8() {
 
 // square transposes eight elements of eight rows and moves dst on by eight steps.
 func square(row [8]reg.GPVirtual, dst, step reg.Register) {
+	// The halves share these registers: avo takes a load of 128 bits for one that keeps what
+	// was above, so each would be in use from the start, and there are sixteen with AVX2.
+	pair := [4]reg.VecVirtual{YMM(), YMM(), YMM(), YMM()} // rows r and r+4
 	var col [8]reg.VecVirtual
 	for half := range 2 { // columns 0 to 3, 4 to 7
-		var pair [4]reg.VecVirtual // rows r and r+4
 		for r := range pair {
-			pair[r] = YMM()
 			VMOVUPS(Mem{Base: row[r], Disp: 16 * half}, pair[r].AsX())
 			VINSERTF128(Imm(1), Mem{Base: row[r+4], Disp: 16 * half}, pair[r], pair[r])
 		}

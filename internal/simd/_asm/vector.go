@@ -144,8 +144,18 @@ func (l *loop) finish(s []reg.VecVirtual, join func(...Op)) {
 	join(y, x, x)
 	VMOVSHDUP(x, y)
 	join(y, x, x)
-	Store(x, ReturnIndex(0))
+	VMOVSS(x, result())
 	l.end()
+}
+
+// result is where a function's only result goes. avo's Store would take an old instruction,
+// for which some processors stall while the upper halves of vectors are in use.
+func result() Mem {
+	r, err := ReturnIndex(0).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	return r.Addr
 }
 
 // finish64 returns the sum of four vectors of float64.
@@ -153,6 +163,6 @@ func (l *loop) finish64(s []reg.VecVirtual) {
 	x, y := l.fold(s, VADDPD), XMM()
 	VMOVHLPS(x, x, y)
 	VADDSD(y, x, x)
-	Store(x, ReturnIndex(0))
+	VMOVSD(x, result())
 	l.end()
 }
