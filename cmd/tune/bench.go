@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -152,7 +153,9 @@ func (a *app) bench(ctx context.Context, b *benchFlags) (err error) {
 		return err
 	}
 	o.Progress, o.Measure.Logger = a.benchStep, a.logger()
-	o.Ceilings = func(ctx context.Context) (ceiling.Ceilings, error) { return ceiling.Measure(ctx, b.threads) }
+	o.Ceilings = func(ctx context.Context, long time.Duration) (ceiling.Ceilings, error) {
+		return ceiling.MeasureFor(ctx, b.threads, long)
+	}
 	r, err := bench.Run(ctx, o)
 	if err != nil {
 		return err

@@ -30,9 +30,10 @@ type Options struct {
 	// GradientCheckpointing is that of trainer.EngineConfig, for every variant.
 	GradientCheckpointing bool
 
-	// Ceilings measures those of this machine, before the steps and after them; nil to do
-	// without.
-	Ceilings func(context.Context) (ceiling.Ceilings, error)
+	// Ceilings measures those of this machine, for so long or a little more; nil to do
+	// without. It is called before the steps, after them, and, to take no time, after every
+	// round between.
+	Ceilings func(ctx context.Context, long time.Duration) (ceiling.Ceilings, error)
 
 	Registry *core.Registry  // the kernels; nil for none
 	Linked   *core.Registry  // those of variants that begin with LinkedPrefix; nil for none
@@ -89,11 +90,11 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	o.Linked = cmp.Or(o.Linked, core.NewRegistry())
 	simd.SetThreads(o.Threads)
 
-	before, err := o.limits(ctx)
-	if err != nil {
+	limits := &limits{measure: o.Ceilings}
+	if err := limits.look(ctx, time.Second); err != nil {
 		return nil, err
 	}
-	variants, err := o.measure(ctx)
+	variants, err := o.measure(ctx, limits)
 	defer func() {
 		for _, v := range variants {
 			v.close()
@@ -102,24 +103,31 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	after, err := o.limits(ctx)
-	if err != nil {
+	if err := limits.look(ctx, time.Second); err != nil {
 		return nil, err
 	}
-	return newResult(o, variants, before.Best(after)), nil
+	return newResult(o, variants, limits.best), nil
 }
 
-// limits measures the machine, if that is asked for.
-func (o Options) limits(ctx context.Context) (ceiling.Ceilings, error) {
-	if o.Ceilings == nil {
-		return ceiling.Ceilings{}, nil
+// limits are the best ceilings that were measured so far.
+type limits struct {
+	measure func(context.Context, time.Duration) (ceiling.Ceilings, error) // nil for none
+	best    ceiling.Ceilings
+}
+
+// look measures once more, if ceilings are asked for.
+func (l *limits) look(ctx context.Context, long time.Duration) error {
+	if l.measure == nil {
+		return nil
 	}
-	return o.Ceilings(ctx)
+	c, err := l.measure(ctx, long)
+	l.best = l.best.Best(c)
+	return err
 }
 
 // measure sets the variants up and has them make their steps. They are to be closed, also
 // after an error.
-func (o Options) measure(ctx context.Context) ([]*variant, error) {
+func (o Options) measure(ctx context.Context, limits *limits) ([]*variant, error) {
 	var variants []*variant
 	batches := rand.New(rand.NewPCG(o.Seed, 1))
 	var warmUp data.Batch
@@ -147,6 +155,11 @@ func (o Options) measure(ctx context.Context) ([]*variant, error) {
 		before = after
 	}
 	for round := 1; round <= o.Steps; round++ {
+		if round > 1 {
+			if err := limits.look(ctx, 0); err != nil {
+				return variants, err
+			}
+		}
 		b := randomBatch(batches, o.Batch, o.Seq, variants[0].model.Vocab())
 		for _, v := range order(variants, round) {
 			if err := v.step(ctx, o, b, round); err != nil {

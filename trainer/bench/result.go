@@ -12,7 +12,8 @@ import (
 type Result struct {
 	Machine Machine    `json:"machine"`
 	Config  Config     `json:"config"`
-	Runs    []Measured `json:"runs"` // in the order of Options.Kernels
+	Floor   Floor      `json:"floor"` // of a step of any variant
+	Runs    []Measured `json:"runs"`  // in the order of Options.Kernels
 }
 
 // Config says what was measured.
@@ -36,10 +37,11 @@ type Measured struct {
 	Step      Spread    `json:"step_ms"` // a whole step, batch to updated weights
 	Forward   Spread    `json:"forward_ms"`
 	Backward  Spread    `json:"backward_ms"`
-	Optimizer Spread    `json:"optimizer_ms"` // gradient norm, clipping and AdamW
-	Tokens    float64   `json:"tokens_per_s"` // of the median step
-	Steps     []Step    `json:"steps"`        // in the order they were made
-	Losses    []float64 `json:"losses"`       // before each measured step's update
+	Optimizer Spread    `json:"optimizer_ms"`    // gradient norm, clipping and AdamW
+	Tokens    float64   `json:"tokens_per_s"`    // of the median step
+	OverFloor float64   `json:"step_over_floor"` // the median step divided by Result.Floor; 0 without ceilings
+	Steps     []Step    `json:"steps"`           // in the order they were made
+	Losses    []float64 `json:"losses"`          // before each measured step's update
 
 	// Speedup is the first variant's step divided by this one's, round by round: above 1
 	// this variant is faster, below 1 it is slower. SpeedupInterval holds its true median;
@@ -123,8 +125,13 @@ func newResult(o Options, variants []*variant, limits ceiling.Ceilings) *Result 
 			Steps: o.Steps, Seed: o.Seed, ModelJSON: m.RawConfig, GradientCheckpointing: o.GradientCheckpointing},
 	}
 	r.Machine.Ceilings = limits
+	r.Floor = newFloor(variants[0].needed, m.Elems(), limits)
 	for _, v := range variants {
-		r.Runs = append(r.Runs, v.result(o, limits, variants[0]))
+		run := v.result(o, limits, variants[0])
+		if r.Floor.MS > 0 {
+			run.OverFloor = run.Step.Median / r.Floor.MS
+		}
+		r.Runs = append(r.Runs, run)
 	}
 	return r
 }

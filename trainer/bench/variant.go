@@ -22,6 +22,7 @@ type variant struct {
 
 	steps  []Step // the measured ones
 	losses []float64
+	needed float64     // operations in products that a step needs, whatever the kernels
 	health core.Health // what happened to its kernels in these steps
 	peak   int64       // bytes; 0 if unknown
 }
@@ -48,6 +49,10 @@ func newVariant(ctx context.Context, o Options, selection string) (*variant, err
 func (v *variant) build(ctx context.Context, o Options) error {
 	if limit := v.model.Config.MaxPositionEmbeddings; o.Seq > limit {
 		return fmt.Errorf("the sequence length is %d, but the model's max_position_embeddings is %d: choose at most that", o.Seq, limit)
+	}
+	var err error
+	if v.needed, err = neededProducts(v.model, o); err != nil {
+		return err
 	}
 	reg, selection := o.kernelsOf(v.kernels)
 	plan, err := measure.Plan(ctx, v.model, reg, selection, measure.Run{Memory: o.Memory, Batch: o.Batch, Seq: o.Seq}, o.Measure)
