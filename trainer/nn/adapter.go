@@ -122,6 +122,7 @@ func (l *adapter) add(c *Context, x, y, offsets *autograd.Value) *autograd.Value
 		down, up = append(down, offsets), append(up, offsets)
 	}
 	up[1] = c.G.Apply(l.downOp(x.Shape()[0], c.Training), down...)
+	defer c.aside()() // the backward pass needs what A has made, which is small and a product
 	return c.G.Apply(l.upOp(x.Shape()[0]), up...)
 }
 
