@@ -34,11 +34,12 @@ type Floor struct {
 	MS        float64 `json:"ms"`
 }
 
-// newFloor needs the products of a step and the elements that it trains.
-func newFloor(products float64, trained int, limits ceiling.Ceilings) Floor {
+// newFloor needs the products of a step, the elements that it trains, and the rate of
+// products that somebody else has reached, if it is higher.
+func newFloor(products float64, trained int, limits ceiling.Ceilings, rate float64) Floor {
 	f := Floor{Products: products, Bytes: float64(updateWork(trained, 1).Bytes)}
 	if limits.Threads > 0 {
-		f.Rate, f.Bandwidth = limits.Products, limits.Bandwidth
+		f.Rate, f.Bandwidth = max(limits.Products, rate), limits.Bandwidth
 		f.MS = f.computeMS() + f.updateMS()
 	}
 	return f
@@ -93,5 +94,5 @@ func neededProducts(m *models.Model, o Options) (float64, error) {
 			n -= core.NewWork(s.Op, core.Backward, s.Facts, o.Batch, o.Seq).Products
 		}
 	}
-	return n, nil
+	return n * float64(o.Accumulate), nil
 }

@@ -137,8 +137,8 @@ func (r *Result) facts() [][2]string {
 	}
 	return append(facts,
 		[2]string{"Model", model},
-		[2]string{"Parameters", count(c.Parameters)},
-		[2]string{"Batch", fmt.Sprintf("%d rows of %d tokens", c.Batch, c.Seq)},
+		[2]string{"Parameters", fmt.Sprintf("%s, %s of them trained", count(c.Parameters), count(c.Trained))},
+		[2]string{"Batch", fmt.Sprintf("%d rows of %d tokens, %d of them a step", c.Batch, c.Seq, max(c.Accumulate, 1))},
 		[2]string{"Steps", fmt.Sprintf("%d of each variant, in turns", c.Steps)},
 		[2]string{"Seed", fmt.Sprint(c.Seed)})
 }
