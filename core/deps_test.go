@@ -36,7 +36,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/sched", "golang.org/x/sys", ""},
 	{"internal/simd", "internal/sched golang.org/x/sys", ""},
 	{"internal/simd/simdtest", "core core/kerneltest internal/simd", "core/reference"},
-	{"internal/ceiling", "internal/simd", ""},
+	{"internal/ceiling", "internal/hugepage internal/simd", ""},
 	{"internal/opbench", "core core/kerneltest internal/ceiling", "core/reference core/transport internal/plugintest plugins/linked"},
 	{"internal/growth", "core core/transport internal/ceiling trainer/bench", ""},
 	{"internal/chart", "", "internal/browser"},

@@ -3,15 +3,16 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
-
-	"github.com/spf13/pflag"
+	"time"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/internal/ceiling"
+	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/bench"
 )
 
@@ -19,20 +20,28 @@ const benchLong = `Measure what fused kernels are worth on this machine: the sam
 and batches, trained with each variant in turn, step by step, in one run. The
 first variant is what the others are compared with, round by round; a ratio
 below 1 is reported like any other, and a difference is only claimed when the
-95% interval of the ratio says so, which takes 6 steps or more. The machine's
-own ceilings, the bandwidth of memory and the rate of matrix products, are
-measured before and after, and every operation is compared with the one that
-limits it. With --config instead of --model, the weights are random.`
+95% interval of the ratio says so, which takes 6 steps or more.
+
+The machine's own ceilings, the bandwidth of memory and the rate of matrix
+products, are measured before, between and after the rounds. Every operation is
+compared with the one that limits it, and every step with its floor: the matrix
+products that its gradients need at the best rate of the run, and the bytes of
+the optimizer at the bandwidth of memory. What gradient checkpointing computes
+again is not in the floor.
+
+The step is that of tune train with the same flags, on random tokens. With
+--config instead of --model, the weights are random; those that LoRA leaves as
+they are have the torch_dtype of the config.json.`
 
 // benchFlags are the values of bench's flags.
 type benchFlags struct {
-	model, config     string
-	batch, seq, steps int
-	threads           int
-	seqGiven          bool
-	checkpointing     bool
-	kernels           []string
-	plugins           pluginFlags
+	train       trainer.Config // of a step: what of it has a flag here
+	config      string
+	steps       int
+	productRate float64
+	seqGiven    bool
+	kernels     []string
+	plugins     pluginFlags
 
 	json, gobench, html string // files to write
 }
@@ -40,9 +49,10 @@ type benchFlags struct {
 func (a *app) benchCommand() *Command {
 	c := &Command{Name: "bench", Usage: "(--model DIR | --config FILE) [FLAGS]", Short: "measure what the kernels are worth", Long: benchLong,
 		Examples: "tune bench --model DIR --batch 8 --seq 512\ntune bench --config config.json --kernels none,auto --html result.html\n" +
-			"tune bench --config c.json --kernels none,auto,auto,-npu_fused_rope\n"}
-	b := &benchFlags{}
-	b.add(c.Group("Flags"))
+			"tune bench --config c.json --kernels none,auto,auto,-npu_fused_rope\n" +
+			"tune bench --model DIR --lora-rank 16 --base-int8 --gradient-checkpointing\n"}
+	b := &benchFlags{train: trainer.Default()}
+	b.add(c)
 	c.finish()
 	c.Run = func(ctx context.Context, args []string) error {
 		if err := c.noArguments(args); err != nil {
@@ -57,16 +67,21 @@ func (a *app) benchCommand() *Command {
 	return c
 }
 
-func (b *benchFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&b.model, "model", "", "the model `FOLDER`")
+func (b *benchFlags) add(c *Command) {
+	f := c.Group("What is measured")
+	f.StringVar(&b.train.Model, "model", "", "the model `FOLDER`")
 	f.StringVar(&b.config, "config", "", "a config.json `FILE`, for random weights")
-	f.IntVar(&b.batch, "batch", 4, "`ROWS` of a batch")
-	f.IntVar(&b.seq, "seq", 256, "`TOKENS` of a row; by default no more than the model can take")
-	f.IntVar(&b.steps, "steps", 10, "measured `STEPS` of each variant")
-	f.IntVar(&b.threads, "threads", 0, "`THREADS` to compute with; 0 for all cores")
-	f.BoolVar(&b.checkpointing, "gradient-checkpointing", false, "compute each layer's activations again for the backward pass, as tune train does")
 	f.StringSliceVar(&b.kernels, "kernels", []string{"none", "auto"}, "the `VARIANTS`: selections of kernels, separated by commas; -name belongs to the one before it, as in none,auto,-npu_fused_rope; linked:SELECTION takes this program's own kernels, without processes")
 	b.plugins.add(f)
+	f.IntVar(&b.steps, "steps", 10, "measured `STEPS` of each variant")
+	f.Float64Var(&b.productRate, "product-rate", 0, "a rate in `GFLOP/s` that matrix products of another library were seen to reach here, such as a BLAS; the floor of a step takes it if it is higher than what is measured")
+	step := c.Group("The step, as in train")
+	addBatch(step, &b.train)
+	addLoRA(step, &b.train.LoRA)
+	addUpdate(step, &b.train)
+	addMemory(step, &b.train)
+	addThreads(step, &b.train.Threads)
+	f = c.Group("Form of the result")
 	f.StringVar(&b.json, "json", "", "also write the result to this `FILE`; - for standard output, in place of the table")
 	f.StringVar(&b.gobench, "gobench", "", "also write each step to this `FILE` in the Go benchmark format, for benchstat; - as above")
 	f.StringVar(&b.html, "html", "", "also write a page with charts to this `FILE`, which needs nothing else; - as above")
@@ -75,18 +90,17 @@ func (b *benchFlags) add(f *pflag.FlagSet) {
 // check validates everything that needs no file.
 func (b *benchFlags) check(c *Command) error {
 	switch {
-	case b.model == "" && b.config == "":
+	case b.train.Model == "" && b.config == "":
 		return c.usagef("neither --model nor --config is given: name a model folder, or a config.json for random weights")
-	case b.model != "" && b.config != "":
+	case b.train.Model != "" && b.config != "":
 		return c.usagef("--model and --config exclude each other: give one of them")
-	case b.batch < 1:
-		return c.usagef("--batch is %d, must be positive", b.batch)
-	case b.seq < 2:
-		return c.usagef("--seq is %d, must be at least 2: the model predicts each token from those before it", b.seq)
 	case b.steps < 1:
 		return c.usagef("--steps is %d, must be positive", b.steps)
-	case b.threads < 0:
-		return c.usagef("--threads is %d, must not be negative", b.threads)
+	case !(b.productRate >= 0) || math.IsInf(b.productRate, 1):
+		return c.usagef("--product-rate is %g, must not be negative", b.productRate)
+	}
+	if err := b.train.Validate(); err != nil {
+		return c.usagef("%w", err)
 	}
 	if err := b.checkOutputs(c); err != nil {
 		return err
@@ -118,10 +132,11 @@ func (a *app) bench(ctx context.Context, b *benchFlags) (err error) {
 	if err := b.writable(); err != nil {
 		return err
 	}
-	o := bench.Options{ModelDir: b.model, Batch: b.batch, Seq: b.seq, Steps: b.steps, Threads: b.threads, Kernels: b.kernels,
-		GradientCheckpointing: b.checkpointing}
-	if b.model != "" {
-		o.Config, err = readConfig(b.model)
+	t := b.train
+	o := bench.Options{ModelDir: t.Model, Batch: t.Batch, Seq: t.Seq, Accumulate: t.Accumulate, Steps: b.steps, Threads: t.Threads, Kernels: b.kernels,
+		Seed: t.Seed, LoRA: t.LoRA, GradientCheckpointing: t.GradientCheckpointing, WeightDecay: t.WeightDecay, Clip: t.Clip, ProductRate: 1e9 * b.productRate}
+	if t.Model != "" {
+		o.Config, err = readConfig(t.Model)
 	} else if o.Config, err = os.ReadFile(b.config); err != nil {
 		err = fmt.Errorf("--config: %w", err)
 	}
@@ -142,7 +157,7 @@ func (a *app) bench(ctx context.Context, b *benchFlags) (err error) {
 	if slices.ContainsFunc(b.kernels, needsPlugins) {
 		k.kernels = "all"
 	}
-	if o.Registry, err = k.open(ctx, a, transport.Options{Threads: b.threads}); err != nil {
+	if o.Registry, err = k.open(ctx, a, transport.Options{Threads: t.Threads}); err != nil {
 		return err
 	}
 	if o.Registry != nil {
@@ -152,7 +167,9 @@ func (a *app) bench(ctx context.Context, b *benchFlags) (err error) {
 		return err
 	}
 	o.Progress, o.Measure.Logger = a.benchStep, a.logger()
-	o.Ceilings = func(ctx context.Context) (ceiling.Ceilings, error) { return ceiling.Measure(ctx, b.threads) }
+	o.Ceilings = func(ctx context.Context, long time.Duration) (ceiling.Ceilings, error) {
+		return ceiling.MeasureFor(ctx, t.Threads, long)
+	}
 	r, err := bench.Run(ctx, o)
 	if err != nil {
 		return err

@@ -5,12 +5,12 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/models"
 )
 
 // addLoRA adds the flags of adapters.
-func (t *trainFlags) addLoRA(f *pflag.FlagSet) {
-	c := &t.config.LoRA
+func addLoRA(f *pflag.FlagSet, c *lora.Config) {
 	f.IntVar(&c.Rank, "lora-rank", c.Rank, "train adapters of this `RANK` and leave the weights as they are; 0 to train the weights")
 	f.Float64Var(&c.Alpha, "lora-alpha", c.Alpha, "what the adapters add is scaled by `ALPHA` divided by the rank; 0 for twice the rank")
 	f.Float64Var(&c.Dropout, "lora-dropout", c.Dropout, "`SHARE` of the inputs that the adapters do not see while training")

@@ -31,7 +31,7 @@ func (f *inferenceFlags) addModel(s *pflag.FlagSet) {
 
 func (f *inferenceFlags) addMachine(s *pflag.FlagSet) {
 	f.kernels.add(s, "none")
-	s.IntVar(&f.threads, "threads", 0, "`THREADS` to compute with; 0 for all cores")
+	addThreads(s, &f.threads)
 }
 
 // check validates what needs no file.

@@ -62,7 +62,7 @@ func (b *kernelsBenchFlags) add(f *pflag.FlagSet) {
 	f.IntSliceVar(&b.tokens, "tokens", nil, "the numbers of `TOKENS` of each shape, separated by commas; by default those of each op")
 	f.StringVar(&b.dtype, "dtype", "float32", "how tensors are stored: `TYPE` float32, bfloat16 or float16")
 	f.IntVar(&b.rounds, "rounds", 20, "measured `ROUNDS` of each pass; with --boundary of each size, and 200 unless given")
-	f.IntVar(&b.threads, "threads", 0, "`THREADS` to compute with; 0 for all cores")
+	addThreads(f, &b.threads)
 	f.BoolVar(&b.boundary, "boundary", false, "measure what the boundary between processes costs")
 	f.IntVar(&b.calls, "calls", 10000, "`CALLS` of each round trip, with --boundary")
 	b.plugins.add(f)

@@ -84,15 +84,15 @@ func newTrainFlags(c *Command) *trainFlags {
 	addDataLearning(c.Groups[len(c.Groups)-1].Flags, &t.config.Data)
 	t.addLength(c.Group("Length of the run"))
 	t.addOptimizer(c.Group("Optimizer"))
-	t.addLoRA(c.Group("LoRA"))
+	addLoRA(c.Group("LoRA"), &t.config.LoRA)
 	t.addCheckpoints(c.Group("Checkpoints and evaluation"))
 	kernels := c.Group("Kernels")
 	t.kernels.add(kernels, t.config.Kernels)
 	kernels.BoolVar(&t.config.Strict, "strict", false, "fail where the plain implementation would replace a plugin, which is given up after three deaths on one call")
 	t.view.add(c.Group("Watching the run"))
 	machine := c.Group("Machine and output")
-	machine.IntVar(&t.config.Threads, "threads", t.config.Threads, "`THREADS` to compute with; 0 for all cores")
-	t.addMemory(machine)
+	addThreads(machine, &t.config.Threads)
+	addMemory(machine, &t.config)
 	machine.StringVar(&t.log, "log", string(progress.Text), "`FORMAT` of the progress on standard output: text or json")
 	return t
 }

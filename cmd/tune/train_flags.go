@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/pflag"
 
+	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/optim"
 )
 
@@ -20,9 +21,7 @@ func (t *trainFlags) addLength(f *pflag.FlagSet) {
 	c := &t.config
 	f.IntVar(&c.Steps, "steps", c.Steps, "optimizer `STEPS`; 0 for as many as --epochs gives")
 	f.Float64Var(&c.Epochs, "epochs", c.Epochs, "`PASSES` over the data, may be a fraction; --steps comes before it")
-	f.IntVar(&c.Batch, "batch", c.Batch, "`ROWS` of a batch")
-	f.IntVar(&c.Seq, "seq", c.Seq, "`TOKENS` of a row, into which documents are packed that do not see each other; by default no more than the model can take")
-	f.IntVar(&c.Accumulate, "grad-accum", c.Accumulate, "`BATCHES` whose gradients make one step")
+	addBatch(f, c)
 }
 
 func (t *trainFlags) addOptimizer(f *pflag.FlagSet) {
@@ -31,13 +30,29 @@ func (t *trainFlags) addOptimizer(f *pflag.FlagSet) {
 	f.StringVar((*string)(&c.Schedule), "schedule", string(c.Schedule), "the `SHAPE` of the learning rate after the warm-up: cosine, linear or constant")
 	f.IntVar(&c.Warmup, "warmup", c.Warmup, "`STEPS` of linear warm-up")
 	f.Float64Var(&c.WarmupRatio, "warmup-ratio", c.WarmupRatio, "`SHARE` of all steps for the linear warm-up, unless --warmup gives steps")
+	addUpdate(f, c)
+}
+
+// The flags of a single step, which bench has too.
+
+func addBatch(f *pflag.FlagSet, c *trainer.Config) {
+	f.IntVar(&c.Batch, "batch", c.Batch, "`ROWS` of a batch")
+	f.IntVar(&c.Seq, "seq", c.Seq, "`TOKENS` of a row; by default no more than the model can take")
+	f.IntVar(&c.Accumulate, "grad-accum", c.Accumulate, "`BATCHES` whose gradients make one step")
+}
+
+func addUpdate(f *pflag.FlagSet, c *trainer.Config) {
 	f.Float64Var(&c.WeightDecay, "weight-decay", c.WeightDecay, "decoupled weight `DECAY` of AdamW")
 	f.Float64Var(&c.Clip, "clip", c.Clip, "largest `NORM` of the gradient; 0 for no clipping")
 	f.Uint64Var(&c.Seed, "seed", c.Seed, "`SEED` of everything random: the same seed gives the same losses")
 }
 
-func (t *trainFlags) addMemory(f *pflag.FlagSet) {
-	f.BoolVar(&t.config.GradientCheckpointing, "gradient-checkpointing", false, "compute each layer's activations again for the backward pass "+
+func addThreads(f *pflag.FlagSet, threads *int) {
+	f.IntVar(threads, "threads", *threads, "`THREADS` to compute with; 0 for all cores")
+}
+
+func addMemory(f *pflag.FlagSet, c *trainer.Config) {
+	f.BoolVar(&c.GradientCheckpointing, "gradient-checkpointing", false, "compute each layer's activations again for the backward pass "+
 		"instead of keeping them: less memory, up to a third more time, the same losses to the bit")
 }
 

@@ -3,8 +3,11 @@ package ceiling
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
+	"unsafe"
 
+	"github.com/seed98097648/tune/internal/hugepage"
 	"github.com/seed98097648/tune/internal/simd"
 )
 
@@ -12,10 +15,10 @@ const (
 	// length is that of each of the three arrays of the bandwidth's loop: with 192 MiB in
 	// all, last-level caches hold little of them.
 	length = 64 << 20 / 4
-	// long is how long the figures are measured. They take turns, and of each the best
-	// round counts: what disturbs a round only ever makes it slower.
+	// long is how long Measure takes. The figures take turns, and of each the best round
+	// counts: what disturbs a round only ever makes it slower.
 	long = time.Second
-	// edge is that of the matrices. Slow machines get smaller ones, so that a product
+	// edge is that of square matrices. Slow machines get smaller ones, so that a product
 	// takes no longer than a few times slow.
 	edge, leastEdge = 1024, 128
 	slow            = 10 * time.Millisecond
@@ -26,25 +29,46 @@ const (
 // while it runs, so nothing else may compute meanwhile. When ctx ends, so does Measure,
 // with its error.
 func Measure(ctx context.Context, threads int) (Ceilings, error) {
+	return MeasureFor(ctx, threads, long)
+}
+
+// MeasureFor is Measure in another time, or a little more; in none it does everything
+// once, which takes a tenth of a second. A machine that others use too is fast now and
+// then: who measures something else meanwhile looks again in between, and takes the Best.
+func MeasureFor(ctx context.Context, threads int, long time.Duration) (Ceilings, error) {
 	defer simd.SetThreads(simd.Threads())
 	simd.SetThreads(threads)
 	c := Ceilings{Threads: simd.Threads()}
-	sum, product := newSum(), newProduct()
-	sum.run() // the first time touches the memory
+	var mem hugepage.Memory // not the heap, where it would stay for a while as garbage
+	block, err := mem.Alloc(3 * 4 * length)
+	if err != nil {
+		return Ceilings{}, fmt.Errorf("ceiling: measure the machine: %w", err)
+	}
+	defer mem.Free(block)
+	all := unsafe.Slice((*float32)(unsafe.Pointer(&block[0])), 3*length)
+	x, y, z := all[:length], all[length:2*length], all[2*length:]
+	// Pages that were never written all show the same page of zeros, which stays in the cache.
+	for i := range all {
+		all[i] = 1
+	}
+	sums := []work{newSum(x, y, z)}
+	products := slices.Repeat(newProducts(x, y, z), 2) // first with operands from memory, as sums leave them
 	for begin := time.Now(); c.Bandwidth == 0 || time.Since(begin) < long; {
 		for _, f := range []struct {
 			threads int
-			work    work
-			rate    *float64
+			works   []work
+			best    *float64
 		}{
-			{c.Threads, sum, &c.Bandwidth}, {c.Threads, product, &c.Products},
-			{1, sum, &c.Bandwidth1}, {1, product, &c.Products1},
+			{c.Threads, sums, &c.Bandwidth}, {c.Threads, products, &c.Products},
+			{1, sums, &c.Bandwidth1}, {1, products, &c.Products1},
 		} {
-			if err := ctx.Err(); err != nil {
-				return Ceilings{}, fmt.Errorf("ceiling: measure the machine: %w", err)
-			}
 			simd.SetThreads(f.threads)
-			*f.rate = max(*f.rate, f.work.rate())
+			for _, w := range f.works {
+				if err := ctx.Err(); err != nil {
+					return Ceilings{}, fmt.Errorf("ceiling: measure the machine: %w", err)
+				}
+				*f.best = max(*f.best, w.rate())
+			}
 		}
 	}
 	return c, nil
@@ -63,31 +87,26 @@ func (w work) rate() float64 {
 	return w.amount / max(time.Since(start), 1).Seconds()
 }
 
-// newSum is the loop a[i] = b[i] + c[i], STREAM's "add". It moves as many bytes as its
-// triad, a[i] = b[i] + s*c[i], and takes as long, because memory limits both.
-func newSum() work {
-	a, b, c := make([]float32, length), make([]float32, length), make([]float32, length)
-	// Pages that were never written all show the same page of zeros, which stays in the cache.
-	for i := range b {
-		b[i], c[i] = 1, 2
-	}
-	return work{amount: 3 * 4 * length, run: func() {
-		simd.Parallel(length, 1<<14, func(lo, hi int) { simd.Add(a[lo:hi], b[lo:hi], c[lo:hi]) })
+// newSum is the loop x[i] = y[i] + z[i], STREAM's "add". It moves as many bytes as its
+// triad, x[i] = y[i] + s*z[i], and takes as long, because memory limits both.
+func newSum(x, y, z []float32) work {
+	return work{amount: 3 * 4 * float64(len(x)), run: func() {
+		simd.Parallel(len(x), 1<<14, func(lo, hi int) { simd.Add(x[lo:hi], y[lo:hi], z[lo:hi]) })
 	}}
 }
 
-// newProduct is a product of two square matrices, as large as the machine is fast.
-func newProduct() work {
-	a, b, c := make([]float32, edge*edge), make([]float32, edge*edge), make([]float32, edge*edge)
-	for i := range a {
-		a[i], b[i] = 1, 0.5
+// newProducts are products of matrices as large as the machine is fast, into x: of square
+// ones, and of those of a layer, more rows and fewer terms, which some machines do faster.
+func newProducts(x, y, z []float32) []work {
+	product := func(m, n, k int) work {
+		return work{amount: 2 * float64(m) * float64(n) * float64(k), run: func() { simd.GemmNN(m, n, k, y, k, z, n, x, n, false) }}
 	}
 	for n := leastEdge; ; n *= 2 {
-		w := work{amount: 2 * float64(n) * float64(n) * float64(n), run: func() { simd.GemmNN(n, n, n, a, n, b, n, c, n, false) }}
+		w := product(n, n, n)
 		start := time.Now()
 		w.run()
 		if n == edge || time.Since(start) > slow {
-			return w
+			return []work{w, product(2*n, 3*n/2, n/2)}
 		}
 	}
 }

@@ -68,6 +68,9 @@ type Backward struct {
 	Zeros   bool      // Run always gets the gradient of every differentiable output, zeros where none reached it
 	Scratch []Spec    // memory that Run may use while it runs
 	Work    core.Work // of Run; without Bytes, each tensor of Grads but Scratch counts once
+	// Each is what every gradient in Wrt adds to Work where it is needed; nil if Work has
+	// it all.
+	Each []core.Work
 	// Ahead lists inputs whose gradients Forward computes itself: when the graph has a
 	// backward pass, its out has one more tensor for each of them. That is for a loss
 	// alone, whose own gradient is known beforehand to be 1; Compile refuses to

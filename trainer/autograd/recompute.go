@@ -23,6 +23,14 @@ func (g *Graph) Checkpoint() (leave func()) {
 	return func() { g.region = outer }
 }
 
+// Aside records operations outside of all regions, until the function that it returns is
+// called: what they read is kept.
+func (g *Graph) Aside() (back func()) {
+	inner := g.region
+	g.region = nil
+	return func() { g.region = inner }
+}
+
 // recompute inserts, before the first backward instruction that needs a value that a
 // region does not keep, the instructions that compute the region's values again.
 func recompute(tape []*instr) []*instr {

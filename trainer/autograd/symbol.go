@@ -174,10 +174,13 @@ func (s *symbol) differentiate(inputs gorgonia.Nodes, output, grad *gorgonia.Nod
 		s.zeros(dout)
 	}
 	node := g.add(&symbol{g: g, kind: backward, index: s.index, op: Op{Name: s.op.Name}, path: s.path, shape: s.shape}, output, grad)
-	din := make([]ref, len(s.in))
-	for _, i := range b.Wrt {
+	din, work := make([]ref, len(s.in)), b.Work
+	for k, i := range b.Wrt {
 		if node == nil || !s.wrt[i] && !b.All {
 			continue
+		}
+		if b.Each != nil {
+			work = work.Plus(b.Each[k])
 		}
 		d := g.newSlot(Spec{core.Float32, s.in[i].shape}, s.op.Memory)
 		din[i] = ref{d, d.spec.Shape}
@@ -194,7 +197,7 @@ func (s *symbol) differentiate(inputs gorgonia.Nodes, output, grad *gorgonia.Nod
 			result[i] = g.pick(node, i, din[of].slot)
 		}
 	}
-	g.tape = append(g.tape, newBackward(s, dout, din))
+	g.tape = append(g.tape, newBackward(s, dout, din, work))
 	return result, g.err
 }
 

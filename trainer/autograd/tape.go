@@ -136,7 +136,7 @@ func newAgain(in *instr) *instr {
 
 // newBackward reads the gradients of the outputs, then the forward's inputs and outputs;
 // it writes the gradients of the inputs, then the scratch memory.
-func newBackward(s *symbol, dout, din []ref) *instr {
+func newBackward(s *symbol, dout, din []ref, work core.Work) *instr {
 	b := s.op.Backward
 	in, out := make([]ref, len(s.in)), make([]ref, len(s.out))
 	for _, i := range b.Inputs {
@@ -150,7 +150,7 @@ func newBackward(s *symbol, dout, din []ref) *instr {
 		scratch[i] = s.g.newSlot(spec, nil)
 	}
 	return &instr{op: s.op.Name, kernel: s.op.Kernel, path: s.path, pass: core.Backward,
-		in: slices.Concat(dout, in, out), out: slices.Concat(din, refs(scratch)), adds: b.Accumulate, scratch: len(scratch), work: b.Work,
+		in: slices.Concat(dout, in, out), out: slices.Concat(din, refs(scratch)), adds: b.Accumulate, scratch: len(scratch), work: work,
 		bind: func(i *instr) func(context.Context) error {
 			read, written := tensors(i.in), tensors(i.out)
 			g := &Grads{DOut: read[:len(dout)], In: read[len(dout):][:len(in)], Out: read[len(dout)+len(in):],

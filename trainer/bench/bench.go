@@ -13,6 +13,7 @@ import (
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/measure"
 )
 
@@ -22,17 +23,26 @@ type Options struct {
 	Config   []byte // a config.json, used without a ModelDir
 
 	Batch, Seq int      // rows of a batch, tokens of a row
+	Accumulate int      // batches whose gradients make one step; 0 means 1
 	Steps      int      // measured steps of each variant; one more warms up
 	Threads    int      // of the trainer's own loops; 0 for all cores
 	Kernels    []string // the variants: selections as --kernels takes them
-	Seed       uint64   // of random weights and of the batches
+	Seed       uint64   // of random weights, the batches and dropout
 
-	// GradientCheckpointing is that of trainer.EngineConfig, for every variant.
+	// These are as in trainer.Config, for every variant.
+	LoRA                  lora.Config
 	GradientCheckpointing bool
+	WeightDecay, Clip     float64
 
-	// Ceilings measures those of this machine, before the steps and after them; nil to do
-	// without.
-	Ceilings func(context.Context) (ceiling.Ceilings, error)
+	// ProductRate is a rate of matrix products in operations per second that something else
+	// has reached on this machine, such as a BLAS, if it is higher than what is measured: the
+	// floor of a step then has that. 0 for none.
+	ProductRate float64
+
+	// Ceilings measures those of this machine, for so long or a little more; nil to do
+	// without. It is called before the steps, after them, and, to take no time, after every
+	// round between.
+	Ceilings func(ctx context.Context, long time.Duration) (ceiling.Ceilings, error)
 
 	Registry *core.Registry  // the kernels; nil for none
 	Linked   *core.Registry  // those of variants that begin with LinkedPrefix; nil for none
@@ -59,6 +69,8 @@ func (o Options) validate() error {
 		return fmt.Errorf("bench: the batch size is %d, must be positive", o.Batch)
 	case o.Seq < 2:
 		return fmt.Errorf("bench: the sequence length is %d, must be at least 2: the model predicts each token from those before it", o.Seq)
+	case o.Accumulate < 0:
+		return fmt.Errorf("bench: %d accumulated batches, must not be negative", o.Accumulate)
 	case o.Steps < 1:
 		return fmt.Errorf("bench: %d steps, must be at least 1", o.Steps)
 	case len(o.Kernels) == 0:
@@ -85,15 +97,16 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if o.Memory == nil {
 		o.Memory = autograd.Heap{}
 	}
+	o.Accumulate = max(o.Accumulate, 1)
 	o.Registry = cmp.Or(o.Registry, core.NewRegistry())
 	o.Linked = cmp.Or(o.Linked, core.NewRegistry())
 	simd.SetThreads(o.Threads)
 
-	before, err := o.limits(ctx)
-	if err != nil {
+	limits := &limits{measure: o.Ceilings}
+	if err := limits.look(ctx, time.Second); err != nil {
 		return nil, err
 	}
-	variants, err := o.measure(ctx)
+	variants, err := o.measure(ctx, limits)
 	defer func() {
 		for _, v := range variants {
 			v.close()
@@ -102,27 +115,34 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	after, err := o.limits(ctx)
-	if err != nil {
+	if err := limits.look(ctx, time.Second); err != nil {
 		return nil, err
 	}
-	return newResult(o, variants, before.Best(after)), nil
+	return newResult(o, variants, limits.best), nil
 }
 
-// limits measures the machine, if that is asked for.
-func (o Options) limits(ctx context.Context) (ceiling.Ceilings, error) {
-	if o.Ceilings == nil {
-		return ceiling.Ceilings{}, nil
+// limits are the best ceilings that were measured so far.
+type limits struct {
+	measure func(context.Context, time.Duration) (ceiling.Ceilings, error) // nil for none
+	best    ceiling.Ceilings
+}
+
+// look measures once more, if ceilings are asked for.
+func (l *limits) look(ctx context.Context, long time.Duration) error {
+	if l.measure == nil {
+		return nil
 	}
-	return o.Ceilings(ctx)
+	c, err := l.measure(ctx, long)
+	l.best = l.best.Best(c)
+	return err
 }
 
 // measure sets the variants up and has them make their steps. They are to be closed, also
 // after an error.
-func (o Options) measure(ctx context.Context) ([]*variant, error) {
+func (o Options) measure(ctx context.Context, limits *limits) ([]*variant, error) {
 	var variants []*variant
 	batches := rand.New(rand.NewPCG(o.Seed, 1))
-	var warmUp data.Batch
+	var warmUp []data.Batch
 	idle := footprint()
 	before := idle
 	for _, selection := range o.Kernels {
@@ -134,8 +154,8 @@ func (o Options) measure(ctx context.Context) ([]*variant, error) {
 		if reg, _ := o.kernelsOf(selection); reg == o.Registry { // its plugins are needed in every round
 			o.Measure.Placed = append(o.Measure.Placed, v.report.Actions...)
 		}
-		if warmUp.B == 0 {
-			warmUp = randomBatch(batches, o.Batch, o.Seq, v.model.Vocab())
+		if warmUp == nil {
+			warmUp = o.randomBatches(batches, v.model.Vocab())
 		}
 		if err := v.warmUp(ctx, o, warmUp); err != nil {
 			return variants, err
@@ -147,7 +167,12 @@ func (o Options) measure(ctx context.Context) ([]*variant, error) {
 		before = after
 	}
 	for round := 1; round <= o.Steps; round++ {
-		b := randomBatch(batches, o.Batch, o.Seq, variants[0].model.Vocab())
+		if round > 1 {
+			if err := limits.look(ctx, 0); err != nil {
+				return variants, err
+			}
+		}
+		b := o.randomBatches(batches, variants[0].model.Vocab())
 		for _, v := range order(variants, round) {
 			if err := v.step(ctx, o, b, round); err != nil {
 				return variants, err
@@ -165,6 +190,15 @@ func order(variants []*variant, round int) []*variant {
 	back := slices.Clone(variants)
 	slices.Reverse(back)
 	return back
+}
+
+// randomBatches makes those of a step.
+func (o Options) randomBatches(rng *rand.Rand, vocab int) []data.Batch {
+	all := make([]data.Batch, o.Accumulate)
+	for i := range all {
+		all[i] = randomBatch(rng, o.Batch, o.Seq, vocab)
+	}
+	return all
 }
 
 // randomBatch fills rows of one document each with random tokens.

@@ -232,13 +232,15 @@ func TestResultHasTheKeysOfTheFormat(t *testing.T) {
 	if err := json.Unmarshal(text, &r); err != nil {
 		t.Fatal(err)
 	}
-	keys(t, "result", r, "machine", "config", "runs")
+	keys(t, "result", r, "machine", "config", "floor", "runs")
+	keys(t, "floor", r["floor"], "product_flops", "optimizer_bytes", "product_flop_per_s", "bandwidth_bytes_per_s", "ms")
 	keys(t, "machine", r["machine"], "cpu", "cores", "os", "arch", "go", "ceilings")
-	keys(t, "config", r["config"], "batch", "seq", "steps", "seed", "model_type", "parameters", "model_config", "gradient_checkpointing")
+	keys(t, "config", r["config"], "batch", "seq", "steps", "seed", "model_type", "parameters", "model_config", "gradient_checkpointing",
+		"trained", "grad_accum", "weight_decay", "clip")
 	for _, v := range r["runs"].([]any) {
 		keys(t, "run", v, "kernels", "threads", "step_ms", "forward_ms", "backward_ms", "optimizer_ms", "tokens_per_s",
 			"peak_rss_bytes", "memory_bytes", "losses", "kernel_calls", "kernels_applied", "plain_calls", "fallbacks", "speedup",
-			"speedup_interval", "steps", "update", "boundary", "products")
+			"speedup_interval", "steps", "update", "boundary", "products", "step_over_floor")
 		for _, name := range []string{"step_ms", "forward_ms", "backward_ms", "optimizer_ms", "speedup"} {
 			s := v.(map[string]any)[name]
 			keys(t, name, s, "median", "p10", "p90")

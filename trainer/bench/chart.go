@@ -10,16 +10,20 @@ import (
 
 func millis(v float64) string { return digits(v) + " ms" }
 
-// stepChart shows the parts of the median step.
+// stepChart shows the parts of the median step, and below them those of the floor.
 func (r *Result) stepChart() chart.Bars {
 	c := chart.Bars{Keys: []chart.Key{{Class: "c0", Name: "forward"}, {Class: "c1", Name: "backward"}, {Class: "c2", Name: "optimizer"}}}
-	full := 0.0
+	full := r.Floor.MS
 	for _, v := range r.Runs {
 		full = max(full, v.Step.Median, v.Forward.Median+v.Backward.Median+v.Optimizer.Median)
 	}
 	for _, v := range r.Runs {
 		c.Bars = append(c.Bars, chart.NewBar(v.Kernels, millis(v.Step.Median), c.Keys,
 			[]float64{v.Forward.Median, v.Backward.Median, v.Optimizer.Median}, full, millis))
+	}
+	if f := r.Floor; f.MS > 0 {
+		c.Keys = slices.Insert(c.Keys, 2, chart.Key{Class: chart.Other, Name: "matrix products of the floor"})
+		c.Bars = append(c.Bars, chart.NewBar("floor", millis(f.MS), c.Keys, []float64{0, 0, f.computeMS(), f.updateMS()}, full, millis))
 	}
 	return c
 }

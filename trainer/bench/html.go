@@ -22,6 +22,7 @@ type page struct {
 	Style     template.CSS
 	Headlines []headline
 	Steps     chart.Bars // milliseconds, by part of the step
+	Floor     bool       // the floor is among the steps
 	Kernels   chart.Bars // milliseconds, by operation
 	Memory    chart.Bars // bytes
 	Rounds    chart.Plot
@@ -52,7 +53,7 @@ func (r *Result) HTML() ([]byte, error) {
 		return nil, fmt.Errorf("bench: page: %w", err)
 	}
 	p := page{Title: r.title(), Style: chart.Style(reportCSS), Headlines: r.headlines(),
-		Steps: r.stepChart(), Kernels: r.kernelChart(), Memory: r.memoryChart(), Rounds: r.roundPlot(), Facts: r.facts()}
+		Steps: r.stepChart(), Floor: r.Floor.MS > 0, Kernels: r.kernelChart(), Memory: r.memoryChart(), Rounds: r.roundPlot(), Facts: r.facts()}
 	for i := range r.Runs {
 		p.Runs = append(p.Runs, r.Runs[i].page(r.Machine))
 	}
@@ -97,6 +98,9 @@ func (v *Measured) headline(first Measured) headline {
 
 func (v *Measured) page(m Machine) account {
 	a := account{Kernels: v.Kernels, Rows: v.rows(m.Ceilings)}
+	if v.OverFloor > 0 {
+		a.Notes = append(a.Notes, fmt.Sprintf("A step takes %s times its floor.", v.overFloor()))
+	}
 	if v.Products.Flops > 0 {
 		a.Notes = append(a.Notes, capital(v.Products.String())+".")
 	}
@@ -124,14 +128,17 @@ func (r *Result) facts() [][2]string {
 			[2]string{"Memory ceiling", fmt.Sprintf("%s GB/s (one thread %s)", digits(l.Bandwidth/1e9), digits(l.Bandwidth1/1e9))},
 			[2]string{"Product ceiling", fmt.Sprintf("%s (one thread %s)", gflops(l.Products), gflops(l.Products1))})
 	}
+	if f := r.Floor; f.MS > 0 {
+		facts = append(facts, [2]string{"Floor of a step", fmt.Sprintf("%s ms: %s, then %s", digits(f.MS), f.compute(), f.update())})
+	}
 	model := c.ModelType + ", random weights"
 	if c.Model != "" {
 		model = fmt.Sprintf("%s (%s)", c.Model, c.ModelType)
 	}
 	return append(facts,
 		[2]string{"Model", model},
-		[2]string{"Parameters", count(c.Parameters)},
-		[2]string{"Batch", fmt.Sprintf("%d rows of %d tokens", c.Batch, c.Seq)},
+		[2]string{"Parameters", fmt.Sprintf("%s, %s of them trained", count(c.Parameters), count(c.Trained))},
+		[2]string{"Batch", fmt.Sprintf("%d rows of %d tokens, %d of them a step", c.Batch, c.Seq, max(c.Accumulate, 1))},
 		[2]string{"Steps", fmt.Sprintf("%d of each variant, in turns", c.Steps)},
 		[2]string{"Seed", fmt.Sprint(c.Seed)})
 }

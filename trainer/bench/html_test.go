@@ -19,6 +19,8 @@ func TestPageHasTheNumbersOfTheRun(t *testing.T) {
 		"all: no clear difference from none",
 		"5 GiB", "6 GiB", "20.0 GB/s (one thread 10.0)", "250 GFLOP/s (one thread 125 GFLOP/s)",
 		"rms_norm (npu_fused_rmsnorm): 7.00 ms", "backward: 1200 ms", "200 GFLOP/s",
+		"900 ms: 200 GFLOP of products at 250 GFLOP/s, then 2.00 GB of the optimizer at 20.0 GB/s", "A step takes 2.22 times its floor.",
+		"matrix products of the floor: 800 ms",
 		"Boundary to the plugins: 0.50 ms a step, 0.05% of it.", "stood in for a kernel in 3 calls",
 	} {
 		if !strings.Contains(text, want) {

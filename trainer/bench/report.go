@@ -69,6 +69,15 @@ func (r *Result) title() string {
 	c := r.Config
 	title := fmt.Sprintf("%s, %s parameters, batch %d x %d tokens, %d steps, %d threads", cmp.Or(c.Model, c.ModelType),
 		count(c.Parameters), c.Batch, c.Seq, c.Steps, r.Runs[0].Threads)
+	if l := c.LoRA; l.Enabled() {
+		title += fmt.Sprintf(",\nwith LoRA of rank %d, %s parameters trained", l.Rank, count(c.Trained))
+		if l.BaseInt8 {
+			title += ", on int8"
+		}
+	}
+	if c.Accumulate > 1 {
+		title += fmt.Sprintf(",\nwith %d batches a step", c.Accumulate)
+	}
 	if c.GradientCheckpointing {
 		title += ",\nwith gradient checkpointing"
 	}

@@ -6,27 +6,35 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/ceiling"
 	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/trainer/lora"
 )
 
 // Result is the outcome of a measurement.
 type Result struct {
 	Machine Machine    `json:"machine"`
 	Config  Config     `json:"config"`
-	Runs    []Measured `json:"runs"` // in the order of Options.Kernels
+	Floor   Floor      `json:"floor"` // of a step of any variant
+	Runs    []Measured `json:"runs"`  // in the order of Options.Kernels
 }
 
 // Config says what was measured.
 type Config struct {
 	Model      string          `json:"model,omitempty"` // the folder; empty for random weights
 	ModelType  string          `json:"model_type"`
-	Parameters int             `json:"parameters"` // trainable elements
+	Parameters int             `json:"parameters"` // elements, those of adapters too
+	Trained    int             `json:"trained"`    // of these
 	Batch      int             `json:"batch"`
 	Seq        int             `json:"seq"`
 	Steps      int             `json:"steps"`
 	Seed       uint64          `json:"seed"`
 	ModelJSON  json.RawMessage `json:"model_config"` // config.json as it was read
 
-	GradientCheckpointing bool `json:"gradient_checkpointing"`
+	// These are as in trainer.Config.
+	Accumulate            int         `json:"grad_accum"`
+	LoRA                  lora.Config `json:"lora,omitzero"`
+	GradientCheckpointing bool        `json:"gradient_checkpointing"`
+	WeightDecay           float64     `json:"weight_decay"`
+	Clip                  float64     `json:"clip"`
 }
 
 // Measured is what one variant came to.
@@ -36,10 +44,11 @@ type Measured struct {
 	Step      Spread    `json:"step_ms"` // a whole step, batch to updated weights
 	Forward   Spread    `json:"forward_ms"`
 	Backward  Spread    `json:"backward_ms"`
-	Optimizer Spread    `json:"optimizer_ms"` // gradient norm, clipping and AdamW
-	Tokens    float64   `json:"tokens_per_s"` // of the median step
-	Steps     []Step    `json:"steps"`        // in the order they were made
-	Losses    []float64 `json:"losses"`       // before each measured step's update
+	Optimizer Spread    `json:"optimizer_ms"`    // gradient norm, clipping and AdamW
+	Tokens    float64   `json:"tokens_per_s"`    // of the median step
+	OverFloor float64   `json:"step_over_floor"` // the median step divided by Result.Floor; 0 without ceilings
+	Steps     []Step    `json:"steps"`           // in the order they were made
+	Losses    []float64 `json:"losses"`          // before each measured step's update
 
 	// Speedup is the first variant's step divided by this one's, round by round: above 1
 	// this variant is faster, below 1 it is slower. SpeedupInterval holds its true median;
@@ -119,12 +128,25 @@ func newResult(o Options, variants []*variant, limits ceiling.Ceilings) *Result 
 	m := variants[0].model
 	r := &Result{
 		Machine: ThisMachine(),
-		Config: Config{Model: o.ModelDir, ModelType: m.Config.ModelType, Parameters: m.Elems(), Batch: o.Batch, Seq: o.Seq,
-			Steps: o.Steps, Seed: o.Seed, ModelJSON: m.RawConfig, GradientCheckpointing: o.GradientCheckpointing},
+		Config: Config{Model: o.ModelDir, ModelType: m.Config.ModelType, Trained: m.Elems(), Batch: o.Batch, Seq: o.Seq,
+			Steps: o.Steps, Seed: o.Seed, ModelJSON: m.RawConfig, Accumulate: o.Accumulate, LoRA: o.LoRA,
+			GradientCheckpointing: o.GradientCheckpointing, WeightDecay: o.WeightDecay, Clip: o.Clip},
+	}
+	if m.Adapter != nil {
+		r.Config.LoRA = m.Adapter.Config() // with what is left to defaults, or said by a folder
+		r.Config.LoRA.Adapter, r.Config.LoRA.BaseInt8 = o.LoRA.Adapter, o.LoRA.BaseInt8
+	}
+	for _, p := range m.Params() {
+		r.Config.Parameters += p.Tensor.Elems()
 	}
 	r.Machine.Ceilings = limits
+	r.Floor = newFloor(variants[0].needed, m.Elems(), limits, o.ProductRate)
 	for _, v := range variants {
-		r.Runs = append(r.Runs, v.result(o, limits, variants[0]))
+		run := v.result(o, limits, variants[0])
+		if r.Floor.MS > 0 {
+			run.OverFloor = run.Step.Median / r.Floor.MS
+		}
+		r.Runs = append(r.Runs, run)
 	}
 	return r
 }
@@ -135,11 +157,11 @@ func (v *variant) result(o Options, limits ceiling.Ceilings, first *variant) Mea
 		Kernels: v.kernels, Threads: simd.Threads(),
 		Step: v.spread(whole), Forward: v.spread(forward), Backward: v.spread(backward), Optimizer: v.spread(optimizer),
 		Steps: v.steps, Losses: v.losses, Speedup: newSpread(ratios), SpeedupInterval: newInterval(ratios),
-		PeakRSS: v.peak, Memory: v.bytes(),
+		PeakRSS: v.peak, Memory: v.bytes(o),
 		KernelsApplied: v.report.Applied(), KernelCalls: []Call{}, PlainCalls: []Call{}, Fallbacks: v.health.Fallbacks,
 		Boundary: Boundary{WaitedMS: ms(v.health.Waited), BusyMS: ms(v.health.Busy)},
 	}
-	r.Tokens = 1000 * float64(o.Batch*o.Seq) / r.Step.Median
+	r.Tokens = 1000 * float64(o.Batch*o.Seq*o.Accumulate) / r.Step.Median
 	for _, s := range v.engine.Program().Stats() {
 		c := newCall(Call{Op: s.Op, Kernel: s.Kernel, Pass: s.PassName(), Calls: s.Calls, MS: ms(s.Time), Work: s.Work}, limits)
 		if s.Kernel != "" {

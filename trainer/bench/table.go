@@ -30,10 +30,13 @@ func (r *Result) Table() string {
 }
 
 func (r *Result) times(b *strings.Builder) {
-	fmt.Fprintf(b, "\n%-*s %8s %7s %7s %8s %8s %7s %7s\n", nameWidth, "median ms", "step", "p10", "p90", "forward", "backward", "optim.", "tok/s")
+	fmt.Fprintf(b, "\n%-*s %6s %6s %6s %6s %7s %8s %6s %6s\n", nameWidth, "median ms", "step", "/floor", "p10", "p90", "forward", "backward", "optim.", "tok/s")
 	for _, v := range r.Runs {
-		fmt.Fprintf(b, "%-*s %8s %7s %7s %8s %8s %7s %7.0f\n", nameWidth, cut(v.Kernels, nameWidth), digits(v.Step.Median), digits(v.Step.P10),
-			digits(v.Step.P90), digits(v.Forward.Median), digits(v.Backward.Median), digits(v.Optimizer.Median), v.Tokens)
+		fmt.Fprintf(b, "%-*s %6s %6s %6s %6s %7s %8s %6s %6.0f\n", nameWidth, cut(v.Kernels, nameWidth), digits(v.Step.Median), v.overFloor(),
+			digits(v.Step.P10), digits(v.Step.P90), digits(v.Forward.Median), digits(v.Backward.Median), digits(v.Optimizer.Median), v.Tokens)
+	}
+	if r.Floor.MS > 0 {
+		fmt.Fprintln(b, r.Floor)
 	}
 }
 

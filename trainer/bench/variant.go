@@ -22,6 +22,7 @@ type variant struct {
 
 	steps  []Step // the measured ones
 	losses []float64
+	needed float64     // operations in products that a step needs, whatever the kernels
 	health core.Health // what happened to its kernels in these steps
 	peak   int64       // bytes; 0 if unknown
 }
@@ -30,9 +31,10 @@ type variant struct {
 func newVariant(ctx context.Context, o Options, selection string) (*variant, error) {
 	v := &variant{kernels: selection}
 	var err error
+	options := models.LoadOptions{LoRA: o.LoRA, Seed: o.Seed}
 	if o.ModelDir != "" {
-		v.model, err = models.Load(o.ModelDir, o.Memory)
-	} else if v.model, err = models.New(o.Config, o.Memory); err == nil {
+		v.model, err = models.LoadWith(o.ModelDir, o.Memory, options)
+	} else if v.model, err = models.NewWith(o.Config, o.Memory, options); err == nil {
 		v.model.Init(o.Seed)
 	}
 	if err != nil {
@@ -49,6 +51,10 @@ func (v *variant) build(ctx context.Context, o Options) error {
 	if limit := v.model.Config.MaxPositionEmbeddings; o.Seq > limit {
 		return fmt.Errorf("the sequence length is %d, but the model's max_position_embeddings is %d: choose at most that", o.Seq, limit)
 	}
+	var err error
+	if v.needed, err = neededProducts(v.model, o); err != nil {
+		return err
+	}
 	reg, selection := o.kernelsOf(v.kernels)
 	plan, err := measure.Plan(ctx, v.model, reg, selection, measure.Run{Memory: o.Memory, Batch: o.Batch, Seq: o.Seq}, o.Measure)
 	if err != nil {
@@ -57,13 +63,15 @@ func (v *variant) build(ctx context.Context, o Options) error {
 	if v.report, err = plan.Apply(); err != nil {
 		return err
 	}
-	v.engine, err = trainer.NewEngine(v.model, o.Memory, trainer.EngineConfig{Batch: o.Batch, Seq: o.Seq, Clip: 1, GradientCheckpointing: o.GradientCheckpointing,
-		Optim: optim.Config{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.01}})
+	config := optim.DefaultConfig()
+	config.WeightDecay = o.WeightDecay
+	v.engine, err = trainer.NewEngine(v.model, o.Memory, trainer.EngineConfig{Batch: o.Batch, Seq: o.Seq, Accumulate: o.Accumulate, Clip: o.Clip,
+		Seed: o.Seed, GradientCheckpointing: o.GradientCheckpointing, Optim: config})
 	return err
 }
 
 // warmUp makes a step that is not measured: it touches all memory for the first time.
-func (v *variant) warmUp(ctx context.Context, o Options, b data.Batch) error {
+func (v *variant) warmUp(ctx context.Context, o Options, b []data.Batch) error {
 	if err := v.step(ctx, o, b, 0); err != nil {
 		return err
 	}
@@ -73,10 +81,10 @@ func (v *variant) warmUp(ctx context.Context, o Options, b data.Batch) error {
 }
 
 // step makes one step and keeps its figures.
-func (v *variant) step(ctx context.Context, o Options, b data.Batch, round int) error {
+func (v *variant) step(ctx context.Context, o Options, b []data.Batch, round int) error {
 	before := v.kernelHealth()
 	start := time.Now()
-	r, err := v.engine.Step(ctx, []data.Batch{b}, learningRate)
+	r, err := v.engine.Step(ctx, b, learningRate)
 	took := time.Since(start)
 	if err != nil {
 		return fmt.Errorf("bench: variant %s, step %d: %w", v.kernels, round, err)
@@ -110,10 +118,17 @@ func (v *variant) kernelHealth() core.Health {
 }
 
 // bytes returns what the variant holds: its parameters, the two moments of AdamW, and
-// the planned memory of activations and gradients, which includes that in plugins.
-func (v *variant) bytes() Memory {
-	p := int64(v.model.Elems()) * int64(core.Float32.Size())
-	m := Memory{Parameters: p, Optimizer: 2 * p, Program: int64(v.engine.Program().Bytes())}
+// the planned memory of activations and gradients, which includes that in plugins and
+// that of gradients summed over several batches.
+func (v *variant) bytes(o Options) Memory {
+	trained := int64(v.model.Elems() * core.Float32.Size())
+	m := Memory{Optimizer: 2 * trained, Program: int64(v.engine.Program().Bytes())}
+	for _, p := range v.model.Params() {
+		m.Parameters += int64(len(p.Tensor.Data) + 4*len(p.Scale))
+	}
+	if o.Accumulate > 1 {
+		m.Program += trained
+	}
 	m.Total = m.Parameters + m.Optimizer + m.Program
 	return m
 }

@@ -3,16 +3,18 @@ package bench_test
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed98097648/tune/internal/ceiling"
 	"github.com/seed98097648/tune/trainer/bench"
 )
 
 // TestWorkIsThatOfTheModel counts the products of the model by hand. Fused attention
-// computes its scores once more, for the backward pass.
+// computes its scores once more, for the backward pass; the floor has them once.
 func TestWorkIsThatOfTheModel(t *testing.T) {
 	r := run(t, options(t, "none", "all"))
 	const tokens, hidden, heads, kv, head, vocab = 24, 16, 4, 2, 8, 61
@@ -23,6 +25,9 @@ func TestWorkIsThatOfTheModel(t *testing.T) {
 	pairs := 2 * 12 * 13 / 2                                 // of query and key, in two rows
 	scores := 2 * 2 * pairs * heads * head                   // of two layers
 	all := float64(3 * (2*tokens*perToken + 2*scores))
+	if want := all - 3*2*2*hidden*vocab; r.Floor.Products != want { // the last position of two rows has no target
+		t.Errorf("a step needs %g operations in products, want %g", r.Floor.Products, want)
+	}
 	for i, v := range r.Runs {
 		if want := all + float64(i*scores); v.Products.Flops != want {
 			t.Errorf("%s: %g operations in products, want %g", v.Kernels, v.Products.Flops, want)
@@ -63,16 +68,28 @@ func TestGradientCheckpointingIsShown(t *testing.T) {
 	}
 }
 
-func TestTheBetterOfTwoMeasurementsIsTheCeiling(t *testing.T) {
+func TestTheBestOfAllMeasurementsIsTheCeiling(t *testing.T) {
 	o := options(t, "all")
-	measured := 0
-	o.Ceilings = func(context.Context) (ceiling.Ceilings, error) {
+	var measured float64
+	var took []time.Duration
+	o.Ceilings = func(_ context.Context, long time.Duration) (ceiling.Ceilings, error) {
 		measured++
-		return ceiling.Ceilings{Threads: 1, Bandwidth: 1e5 * float64(measured), Products: 2e6 / float64(measured)}, nil // a slow machine indeed
+		took = append(took, long)
+		return ceiling.Ceilings{Threads: 1, Bandwidth: 1e5 * measured, Products: 2e6 / measured}, nil // a slow machine indeed
 	}
 	slow := run(t, o)
-	if got, want := slow.Machine.Ceilings, (ceiling.Ceilings{Threads: 1, Bandwidth: 2e5, Products: 2e6}); got != want {
-		t.Errorf("the ceilings are %+v, want the better of two measurements each: %+v", got, want)
+	if got, want := slow.Machine.Ceilings, (ceiling.Ceilings{Threads: 1, Bandwidth: 4e5, Products: 2e6}); got != want {
+		t.Errorf("the ceilings are %+v, want the best of all measurements each: %+v", got, want)
+	}
+	if want := []time.Duration{time.Second, 0, 0, time.Second}; !slices.Equal(took, want) {
+		t.Errorf("measured for %v, want %v: at both ends, and between three rounds", took, want)
+	}
+	params := float64(slow.Config.Parameters)
+	if f := slow.Floor; f.Rate != 2e6 || f.Bandwidth != 4e5 || f.Bytes != 32*params || math.Abs(f.MS/(f.Products/2e3+32*params/4e2)-1) > 1e-12 {
+		t.Errorf("the floor is %+v with %g parameters", f, params)
+	}
+	if got, want := slow.Runs[0].OverFloor, slow.Runs[0].Step.Median/slow.Floor.MS; got != want || got >= 1 {
+		t.Errorf("a step is %g of its floor, want %g", got, want)
 	}
 	for _, c := range slow.Runs[0].KernelCalls {
 		if c.OfCeiling <= 1 {
@@ -83,9 +100,9 @@ func TestTheBetterOfTwoMeasurementsIsTheCeiling(t *testing.T) {
 
 func TestRunEndsWhenTheCeilingsCannotBeMeasured(t *testing.T) {
 	bad := errors.New("no machine")
-	for at := range 2 {
+	for at := range 4 { // at both ends, and between three rounds
 		o := options(t, "none")
-		o.Ceilings = func(context.Context) (ceiling.Ceilings, error) {
+		o.Ceilings = func(context.Context, time.Duration) (ceiling.Ceilings, error) {
 			at--
 			if at < 0 {
 				return ceiling.Ceilings{}, bad

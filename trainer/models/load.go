@@ -82,11 +82,10 @@ func (o LoadOptions) load(dir string, mem core.Memory, weights bool) (*Model, er
 	}
 	defer set.Close()
 	allowed := newAllowance(mem, set)
-	b := nn.NewBuilder(allowed)
-	if o.Frozen || o.LoRA.Enabled() {
-		b.Freeze(func(p *nn.Param) core.DType { return frozenDType(p, set, o.LoRA.BaseInt8) })
-	}
-	m, err := construct(build, config, b)
+	m, err := construct(build, config, o.builder(allowed, func(name string) core.DType {
+		t, _ := set.Tensor(name)
+		return t.DType
+	}))
 	if err != nil {
 		return nil, fmt.Errorf("models: %s: %w", dir, err)
 	}
@@ -104,6 +103,16 @@ func (o LoadOptions) load(dir string, mem core.Memory, weights bool) (*Model, er
 	return m, nil
 }
 
+// builder returns one whose parameters are frozen, if they are to be. stored gives the
+// dtype of a tensor in the files.
+func (o LoadOptions) builder(mem core.Memory, stored func(name string) core.DType) *nn.Builder {
+	b := nn.NewBuilder(mem)
+	if o.Frozen || o.LoRA.Enabled() {
+		b.Freeze(func(p *nn.Param) core.DType { return frozenDType(p, stored, o.LoRA.BaseInt8) })
+	}
+	return b
+}
+
 // adapt puts adapters on the model, if there are to be any.
 func (m *Model) adapt(o LoadOptions, dir string) (err error) {
 	switch {
@@ -119,7 +128,7 @@ func (m *Model) adapt(o LoadOptions, dir string) (err error) {
 // is several dtypes; vectors, which are small, as float32; and with quantise all matrices
 // as int8 but for the embedding, the head, and routers, where a small difference sends a
 // token elsewhere.
-func frozenDType(p *nn.Param, set *checkpoint.Set, quantise bool) core.DType {
+func frozenDType(p *nn.Param, stored func(name string) core.DType, quantise bool) core.DType {
 	if len(p.Tensor.Shape) < 2 {
 		return core.Float32
 	}
@@ -129,11 +138,11 @@ func frozenDType(p *nn.Param, set *checkpoint.Set, quantise bool) core.DType {
 	}
 	dtype := core.InvalidDType
 	for _, e := range p.Entries {
-		t, _ := set.Tensor(e.Name)
-		if dtype != core.InvalidDType && t.DType != dtype {
+		d := stored(e.Name)
+		if dtype != core.InvalidDType && d != dtype {
 			return core.Float32
 		}
-		dtype = t.DType
+		dtype = d
 	}
 	if dtype == core.BFloat16 || dtype == core.Float16 {
 		return dtype

@@ -65,6 +65,34 @@ func New(config []byte, mem core.Memory) (*Model, error) {
 	return construct(build, config, nn.NewBuilder(mem))
 }
 
+// NewWith is New with options. Frozen matrices have the dtype that config.json names as
+// that of its files.
+func NewWith(config []byte, mem core.Memory, o LoadOptions) (*Model, error) {
+	if err := o.LoRA.Validate(); err != nil {
+		return nil, err
+	}
+	build, err := route(config)
+	if err != nil {
+		return nil, err
+	}
+	var files struct {
+		DType string `json:"torch_dtype"`
+	}
+	if err := hf.Decode(config, &files); err != nil {
+		return nil, err
+	}
+	stored, _ := core.ParseDType(files.DType) // what cannot be stored is float32
+	m, err := construct(build, config, o.builder(mem, func(string) core.DType { return stored }))
+	if err != nil {
+		return nil, err
+	}
+	if err := m.adapt(o, ""); err != nil {
+		m.Free()
+		return nil, err
+	}
+	return m, nil
+}
+
 // route returns the builder for the configuration's model_type.
 func route(config []byte) (builder, error) {
 	var head struct {
@@ -90,11 +118,17 @@ func construct(build builder, config []byte, b *nn.Builder) (*Model, error) {
 
 // Init fills the weights as transformers initialises a new model: matrices from a normal
 // distribution with the configured standard deviation, norms with one, biases with zero.
+// Adapters stay as they are.
 func (m *Model) Init(seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	std := float32(m.Config.InitStd())
-	for _, p := range m.Params() {
-		v := p.Tensor.Float32s()
+	for _, p := range m.Params()[:m.base] {
+		var v []float32
+		if p.Tensor.DType == core.Float32 {
+			v = p.Tensor.Float32s()
+		} else {
+			v = make([]float32, p.Tensor.Elems())
+		}
 		for i := range v {
 			switch {
 			case len(p.Tensor.Shape) > 1:
@@ -103,6 +137,11 @@ func (m *Model) Init(seed uint64) {
 				v[i] = 0
 			default:
 				v[i] = 1
+			}
+		}
+		if p.Tensor.DType != core.Float32 {
+			for _, e := range p.Entries {
+				p.Set(e, core.FromFloat32(v[e.Offset:][:e.Shape.Elems()], e.Shape...))
 			}
 		}
 	}

@@ -122,6 +122,7 @@ func (l *adapter) add(c *Context, x, y, offsets *autograd.Value) *autograd.Value
 		down, up = append(down, offsets), append(up, offsets)
 	}
 	up[1] = c.G.Apply(l.downOp(x.Shape()[0], c.Training), down...)
+	defer c.aside()() // the backward pass needs what A has made, which is small and a product
 	return c.G.Apply(l.upOp(x.Shape()[0]), up...)
 }
 
@@ -155,8 +156,8 @@ func (l *adapter) downOp(t int, training bool) autograd.Op {
 	if len(l.a.Tensor.Shape) == 3 {
 		inputs = append(inputs, 3)
 	}
-	scale := float32(l.Scale)
-	return autograd.Op{Name: "lora_a", Outputs: []autograd.Spec{autograd.Float32(t, r)}, Work: products(1, t, r, in),
+	scale, one := float32(l.Scale), products(1, t, r, in)
+	return autograd.Op{Name: "lora_a", Outputs: []autograd.Spec{autograd.Float32(t, r)}, Work: one,
 		Forward: func(_ context.Context, args, out []core.Tensor) error {
 			a, u := args[1].Float32s(), out[0].Float32s()
 			mask := drop.with(args[2].Int32s())
@@ -167,7 +168,7 @@ func (l *adapter) downOp(t int, training bool) autograd.Op {
 			scaleAll(u, u, scale)
 			return nil
 		},
-		Backward: &autograd.Backward{Inputs: inputs, Wrt: []int{0, 1}, Accumulate: []int{0, 1}, Scratch: scratch, Work: products(2, t, r, in),
+		Backward: &autograd.Backward{Inputs: inputs, Wrt: []int{0, 1}, Accumulate: []int{0, 1}, Scratch: scratch, Each: []core.Work{one, one},
 			Run: func(_ context.Context, g *autograd.Grads) error {
 				du, a, offsets := g.Scratch[0].Float32s(), g.In[1].Float32s(), g.In[3:]
 				mask := drop.with(g.In[2].Int32s())
@@ -203,7 +204,8 @@ func (l *adapter) upOp(t int) autograd.Op {
 	if len(l.b.Tensor.Shape) == 3 {
 		inputs = append(inputs, 3)
 	}
-	return autograd.Op{Name: "lora_b", Outputs: []autograd.Spec{autograd.Float32(t, out)}, InPlace: true, Work: products(1, t, out, r),
+	one := products(1, t, out, r)
+	return autograd.Op{Name: "lora_b", Outputs: []autograd.Spec{autograd.Float32(t, out)}, InPlace: true, Work: one,
 		Forward: func(_ context.Context, args, sum []core.Tensor) error {
 			y, before, u, b := sum[0].Float32s(), args[0].Float32s(), args[1].Float32s(), args[2].Float32s()
 			if &y[0] != &before[0] {
@@ -215,7 +217,7 @@ func (l *adapter) upOp(t int) autograd.Op {
 			})
 			return nil
 		},
-		Backward: &autograd.Backward{Inputs: inputs, Through: []int{0}, Wrt: []int{1, 2}, Work: products(2, t, out, r),
+		Backward: &autograd.Backward{Inputs: inputs, Through: []int{0}, Wrt: []int{1, 2}, Each: []core.Work{one, one},
 			Run: func(_ context.Context, g *autograd.Grads) error {
 				dy, b, offsets := g.DOut[0].Float32s(), g.In[2].Float32s(), g.In[3:]
 				if d := g.DIn[1]; !d.IsZero() {

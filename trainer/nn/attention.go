@@ -80,7 +80,7 @@ func attentionOp(b, s int, f AttentionConfig) autograd.Op {
 	at := attentionShape{b: b, s: s, heads: f.Heads, kv: f.KVHeads, c: f.HeadDim}
 	probs := autograd.Float32(b, f.Heads, s, s)
 	return autograd.Op{Name: "attention", Outputs: []autograd.Spec{autograd.Float32(b*s, f.Heads, f.HeadDim), probs},
-		Work: causal(2, b*f.Heads, s, f.HeadDim),
+		Work: at.work(2, f.Window),
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
 			q, k, v, p := in[0].Float32s(), in[1].Float32s(), in[2].Float32s(), out[1].Float32s()
 			simd.Multiply(at.products(func(h, g int) simd.Product { // p = q k^T
@@ -94,7 +94,7 @@ func attentionOp(b, s int, f AttentionConfig) autograd.Op {
 			return nil
 		},
 		Backward: &autograd.Backward{Inputs: []int{0, 1, 2, 3}, Outputs: []int{1}, Wrt: []int{0, 1, 2}, All: true, Scratch: []autograd.Spec{probs},
-			Work: causal(4, b*f.Heads, s, f.HeadDim),
+			Work: at.work(4, f.Window),
 			Run: func(_ context.Context, g *autograd.Grads) error {
 				at.backward(g)
 				return nil
@@ -102,11 +102,18 @@ func attentionOp(b, s int, f AttentionConfig) autograd.Op {
 	}
 }
 
-// causal is the work of n products for each head over pairs of a query and a key: of the
-// s*s pairs, only those whose key is not later than the query have to be computed.
-func causal(n, heads, s, c int) core.Work { return products(n, heads, s*(s+1)/2, c) }
-
 type attentionShape struct{ b, s, heads, kv, c int }
+
+// work is that of n products for each head over pairs of a query and a key: of the s*s
+// pairs, only those have to be computed whose key is not later than the query, and within
+// its window, if there is one.
+func (a attentionShape) work(n, window int) core.Work {
+	if window == 0 || window > a.s {
+		window = a.s
+	}
+	pairs := window*(window+1)/2 + (a.s-window)*window
+	return products(n, a.b*a.heads, pairs, a.c)
+}
 
 // head returns head h of x [B*S, heads, C] as an [S, C] matrix; h counts over the batch.
 func (a attentionShape) head(x []float32, h, heads int) simd.Matrix {

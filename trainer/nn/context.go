@@ -122,6 +122,15 @@ func (c *Context) costly() {
 	}
 }
 
+// aside records operations, until the function that it returns is called, as what cheap
+// does not make cheap: what they read is kept.
+func (c *Context) aside() (back func()) {
+	if c.leave == nil {
+		return func() {}
+	}
+	return c.G.Aside()
+}
+
 // Batch returns the memory that the graph reads.
 func (c *Context) Batch() *Batch { return c.batch }
 

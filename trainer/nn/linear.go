@@ -38,14 +38,12 @@ func (l *Linear) Forward(c *Context, x *autograd.Value) *autograd.Value {
 
 func linearOp(t int, weight *Param, bias bool) autograd.Op {
 	out, in := weight.Tensor.Shape[0], weight.Tensor.Shape[1]
-	wrt, gradients := []int{0, 1}, 2
+	one := products(1, t, out, in)
+	wrt, each := []int{0, 1}, []core.Work{one, one}
 	if bias {
-		wrt = append(wrt, 2)
+		wrt, each = append(wrt, 2), append(each, core.Work{})
 	}
-	if weight.Frozen {
-		gradients = 1
-	}
-	return autograd.Op{Name: "linear", Outputs: []autograd.Spec{autograd.Float32(t, out)}, Work: products(1, t, out, in),
+	return autograd.Op{Name: "linear", Outputs: []autograd.Spec{autograd.Float32(t, out)}, Work: one,
 		Forward: func(_ context.Context, args, y []core.Tensor) error {
 			dst := y[0].Float32s()
 			if bias {
@@ -56,7 +54,7 @@ func linearOp(t int, weight *Param, bias bool) autograd.Op {
 				B: operand(args[1], weight.Scale, 0), TransB: true, Dots: true, C: dst, StrideC: out, Accumulate: bias})
 			return nil
 		},
-		Backward: &autograd.Backward{Inputs: []int{0, 1}, Wrt: wrt, Accumulate: []int{0, 1}, Work: products(gradients, t, out, in), Run: func(_ context.Context, g *autograd.Grads) error {
+		Backward: &autograd.Backward{Inputs: []int{0, 1}, Wrt: wrt, Accumulate: []int{0, 1}, Each: each, Run: func(_ context.Context, g *autograd.Grads) error {
 			dy := g.DOut[0].Float32s()
 			if d := g.DIn[0]; !d.IsZero() {
 				simd.Multiply(simd.Product{M: t, N: in, K: out, A: simd.Matrix{Data: dy, Stride: out},

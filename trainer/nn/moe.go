@@ -152,7 +152,8 @@ func groupedLinear(g *autograd.Graph, x, weight *autograd.Value, scale []float32
 	rows := func(t core.Tensor, from, width int) simd.Matrix {
 		return simd.Matrix{Data: t.Float32s()[from*width:], Stride: width}
 	}
-	return g.Apply(autograd.Op{Name: "grouped_linear", Outputs: []autograd.Spec{autograd.Float32(n, out)}, Work: products(1, n, out, in),
+	one := products(1, n, out, in)
+	return g.Apply(autograd.Op{Name: "grouped_linear", Outputs: []autograd.Spec{autograd.Float32(n, out)}, Work: one,
 		Forward: func(_ context.Context, args, y []core.Tensor) error {
 			each(args[2].Int32s(), func(e, from, m int) simd.Product {
 				return simd.Product{M: m, N: out, K: in, A: rows(args[0], from, in), B: operand(args[1], scale, e*out), TransB: true, Dots: n <= simd.FewRows,
@@ -160,7 +161,7 @@ func groupedLinear(g *autograd.Graph, x, weight *autograd.Value, scale []float32
 			})
 			return nil
 		},
-		Backward: &autograd.Backward{Inputs: []int{0, 1, 2}, Wrt: []int{0, 1}, Accumulate: []int{0}, Work: products(2, n, out, in), Run: func(_ context.Context, g *autograd.Grads) error {
+		Backward: &autograd.Backward{Inputs: []int{0, 1, 2}, Wrt: []int{0, 1}, Accumulate: []int{0}, Each: []core.Work{one, one}, Run: func(_ context.Context, g *autograd.Grads) error {
 			if d := g.DIn[0]; !d.IsZero() {
 				each(g.In[2].Int32s(), func(e, from, m int) simd.Product {
 					return simd.Product{M: m, N: in, K: out, A: rows(g.DOut[0], from, out), B: operand(g.In[1], scale, e*out),

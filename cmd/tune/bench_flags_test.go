@@ -1,0 +1,55 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+const (
+	ofTheData     = "bench has no data: its rows are of random tokens, each one text, all of it learned"
+	ofTheRun      = "it is about what a run reads, writes, shows or repeats, and not about a step"
+	ofTheSchedule = "it is a factor of the update, which takes as long with any"
+)
+
+// notOfAStep are the flags of train that bench does not take, with the reason.
+var notOfAStep = map[string]string{
+	"config":       "it gives flags from a file; that of bench is a config.json",
+	"print-config": ofTheRun,
+
+	"data": ofTheData, "eval-data": ofTheData, "eval-size": ofTheData, "data-format": ofTheData, "template": ofTheData, "dataset-dir": ofTheData,
+	"max-samples": ofTheData, "skip-bad-rows": ofTheData, "train-on-prompt": ofTheData, "no-packing": ofTheData,
+
+	"out": ofTheRun, "epochs": ofTheRun, "save-every": ofTheRun, "keep": ofTheRun, "eval-every": ofTheRun, "load-best-at-end": ofTheRun,
+	"resume": ofTheRun, "tensorboard": ofTheRun, "serve": ofTheRun, "serve-token": ofTheRun, "log": ofTheRun,
+	"steps": "that of bench says how many steps are measured",
+
+	"lr": ofTheSchedule, "schedule": ofTheSchedule, "warmup": ofTheSchedule, "warmup-ratio": ofTheSchedule,
+
+	"kernels": "that of bench names several selections, its variants",
+	"strict":  "bench counts what the plain implementation did in place of a plugin, and warns of it",
+}
+
+// TestBenchTakesEveryFlagOfAStep: a flag that is added to train is either defined for both
+// commands in one place, or has a reason above.
+func TestBenchTakesEveryFlagOfAStep(t *testing.T) {
+	a := &app{}
+	train, bench := a.trainCommand().Flags, a.benchCommand().Flags
+	shared := func(f *pflag.Flag) bool {
+		b := bench.Lookup(f.Name)
+		return b != nil && b.Usage == f.Usage && b.DefValue == f.DefValue && b.Value.Type() == f.Value.Type()
+	}
+	train.VisitAll(func(f *pflag.Flag) {
+		switch reason := notOfAStep[f.Name]; {
+		case shared(f) && reason != "":
+			t.Errorf("bench takes --%s, which is said to be not of a step: %s", f.Name, reason)
+		case !shared(f) && reason == "":
+			t.Errorf("bench does not take --%s as train does: define it once for both, or give the reason in notOfAStep", f.Name)
+		}
+	})
+	for name := range notOfAStep {
+		if train.Lookup(name) == nil {
+			t.Errorf("--%s is not a flag of train", name)
+		}
+	}
+}
