@@ -73,10 +73,8 @@ func newPlugin(o Options, path, sum string, proc *process) (*plugin, error) {
 		p.manifest.Kernels = append(p.manifest.Kernels, info)
 		p.kernels = append(p.kernels, &kernel{plugin: p, number: uint32(i), info: info})
 	}
-	var err error
-	if p.output, err = shm.New(d.GetName(), o.OutputSize, shm.Shared); err != nil {
-		return nil, fmt.Errorf("transport: memory for the outputs of %s: %w", path, err)
-	}
+	p.output = o.pool(d.GetName(), o.OutputSize, shm.Shared)
+	p.stage.memory = o.pool("staging", 0, shm.HostOnly)
 	return p, nil
 }
 
@@ -94,7 +92,7 @@ func kernelInfo(d *proto.DescribeReply, k *proto.KernelInfo) (core.Info, error) 
 
 // checksum returns the SHA-256 of an executable that may be started, or why it may not.
 func (o Options) checksum(path string) (string, error) {
-	exe, err := openExecutable(path)
+	exe, err := openExecutable(portable, path) // which is only read
 	if err != nil {
 		return "", err
 	}
