@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"syscall"
 	"time"
 
 	goplugin "github.com/hashicorp/go-plugin"
@@ -67,6 +68,9 @@ func startExecutable(ctx context.Context, opts Options, exe *executable, sum []b
 	}
 	defer os.RemoveAll(dir)
 	p, err := newProcess(opts, exe, sum, dir)
+	if errors.Is(err, syscall.EMFILE) {
+		err = fmt.Errorf("transport: start %s: %w; raise the limit of open files (ulimit -n), or use fewer plugins", exe.path, err)
+	}
 	if err != nil {
 		return nil, err
 	}

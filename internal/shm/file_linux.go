@@ -23,7 +23,7 @@ var Anonymous = sync.OnceValue(func() error {
 	}
 	again, err := os.Open(descriptorPath(f))
 	if err != nil {
-		return fmt.Errorf("shm: %w", err)
+		return fmt.Errorf("shm: memory cannot be opened again for reading only, which takes /proc: %w", err)
 	}
 	return again.Close()
 })

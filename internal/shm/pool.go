@@ -75,9 +75,10 @@ func (p *Pool) Alloc(n int) ([]byte, error) {
 // grow adds a region with room for that many bytes, and for as many as there are already
 // where address space is plentiful.
 func (p *Pool) grow(need int64) (*Region, error) {
-	const first, page = 1 << (25 + 3*(strconv.IntSize/64)), 1 << 16 // 256 MiB, or 32 MiB in 32-bit programs
-	want := int64(first)
-	if addressLimit() == 0 {
+	const least, page = 32 << 20, 1 << 16
+	want := int64(least)
+	if addressLimit() == 0 && strconv.IntSize == 64 {
+		want *= 8
 		for _, r := range p.regions {
 			want += r.Size()
 		}
