@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"github.com/seed98097648/tune/core"
@@ -86,7 +87,7 @@ func (a *app) planRun(ctx context.Context, t *trainFlags, json bool) (err error)
 	if err := t.fitModel(); err != nil {
 		return err
 	}
-	mem, err := newMemory()
+	mem, err := transport.NewMemory("tensors", math.MaxInt64) // of which nothing is touched
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/pflag"
 
@@ -139,5 +140,15 @@ func (a *app) note(format string, args ...any) {
 // logger writes what happens in the middle of a run as notes.
 func (a *app) logger() *slog.Logger { return slog.New(newNoteHandler(a.stderr)) }
 
-// newMemory makes the memory for tensors. Plugins read it without a copy.
+// newMemory makes the memory for tensors, as much as the machine has. Plugins read it
+// without a copy.
 func newMemory() (transport.Memory, error) { return transport.NewMemory("tensors", 0) }
+
+// needLess names the flags that help when there is no memory.
+func needLess(err error) error {
+	if !errors.Is(err, transport.ErrNoRoom) && !errors.Is(err, syscall.ENOMEM) {
+		return err
+	}
+	return fmt.Errorf("%w\na run takes less memory with --gradient-checkpointing, a smaller --batch (and --grad-accum to make up for it), a shorter --seq, "+
+		"or --lora-rank 8 --base-int8; \"tune plan\" with the same flags says how much", err)
+}

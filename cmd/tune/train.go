@@ -98,6 +98,7 @@ func newTrainFlags(c *Command) *trainFlags {
 }
 
 func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []string) (err error) {
+	defer func() { err = needLess(err) }()
 	if err := t.file.apply(c, a.note); err != nil {
 		return err
 	}

@@ -14,8 +14,6 @@ import (
 	"github.com/seed98097648/tune/internal/shm"
 )
 
-const hasDoorbell = true
-
 // doorbell is the host's side of the link through shared memory. The plugin's side is
 // doorman.
 type doorbell struct {

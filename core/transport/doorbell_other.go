@@ -2,19 +2,7 @@
 
 package transport
 
-import (
-	"errors"
-	"os"
-	"time"
-)
+import "time"
 
-const hasDoorbell = false
-
-// errNoDoorbell: calls go by RPC here; see Options.Portable.
-var errNoDoorbell = errors.New("transport: this system has no doorbell")
-
-func newDoorbell(*lifeline, time.Duration) (*rpcLink, *os.File, error) {
-	return nil, nil, errNoDoorbell
-}
-
+// doorman has nothing to answer: no host here has a doorbell.
 func doorman(*server, time.Duration) error { return errNoDoorbell }

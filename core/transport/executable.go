@@ -24,12 +24,16 @@ type executable struct {
 
 // openExecutable opens a file that may be a plugin, unless it cannot be one or somebody
 // else could have written it.
-func openExecutable(path string) (*executable, error) {
+func openExecutable(how platform, path string) (*executable, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("transport: open plugin: %w", err)
 	}
-	f, err := openHeld(abs)
+	// Looked at before it is opened: opening a pipe would wait for its writer.
+	if info, err := os.Stat(abs); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("transport: %s: %w: %w", path, core.ErrIncompatible, checkExecutable(path, info))
+	}
+	f, err := how.open(abs)
 	if err != nil {
 		return nil, fmt.Errorf("transport: open plugin: %w", err)
 	}
@@ -38,7 +42,7 @@ func openExecutable(path string) (*executable, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	if script, err := e.isScript(); err != nil || !script {
-		e.run = runnable(f, abs)
+		e.run = how.runnable(f, abs)
 	}
 	return e, nil
 }

@@ -21,9 +21,10 @@ func openHeld(path string) (*os.File, error) {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	fd, err := unix.FcntlInt(uintptr(low), unix.F_DUPFD_CLOEXEC, firstHeld)
-	unix.Close(low)
 	if err != nil {
-		return nil, os.NewSyscallError("fcntl", err)
+		fd = low // no process may have so many files here: see runnable
+	} else {
+		unix.Close(low)
 	}
 	// Best effort: a lease is refused to who is not the owner, by some file systems, and
 	// while somebody writes, when starting the file is refused as well.
@@ -32,8 +33,11 @@ func openHeld(path string) (*os.File, error) {
 }
 
 // runnable returns a name of the open file that keeps its meaning in a process just
-// forked, until its program is replaced.
+// forked, until its program is replaced; or the path, where there is no such name.
 func runnable(f *os.File, path string) string {
+	if f.Fd() < firstHeld {
+		return path
+	}
 	name := fmt.Sprintf("/proc/self/fd/%d", f.Fd())
 	if _, err := os.Stat(name); err != nil {
 		return path // no /proc here

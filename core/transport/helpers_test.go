@@ -67,7 +67,7 @@ func onGoPaths(t *testing.T, test func(t *testing.T, o Options)) {
 		name := "doorbell"
 		if portable {
 			name = "portable"
-		} else if !hasDoorbell {
+		} else if nativeLacks() != nil {
 			continue
 		}
 		t.Run(name, func(t *testing.T) { test(t, quiet(Options{Portable: portable})) })
@@ -103,7 +103,7 @@ func open(t testing.TB, o Options) opened {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, err := NewMemory("host", 1<<26)
+	host, err := o.NewMemory("host", 1<<26)
 	if err != nil {
 		t.Fatal(err)
 	}

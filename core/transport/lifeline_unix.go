@@ -126,10 +126,22 @@ func followHost(s *server) error {
 		return err
 	}
 	go func() {
-		receive(conn, s)
+		if os.Getenv(envLink) == linkDoorbell {
+			receive(conn, s)
+		}
+		awaitHost(conn)
 		os.Exit(0)
 	}()
 	return nil
+}
+
+// awaitHost waits for the end of the host, from which nothing else comes.
+func awaitHost(conn *net.UnixConn) {
+	for b := make([]byte, 1); ; {
+		if n, err := conn.Read(b); err != nil || n == 0 {
+			return
+		}
+	}
 }
 
 // checkExecutable says what is wrong with a file that cannot be a plugin.

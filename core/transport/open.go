@@ -73,10 +73,8 @@ func newPlugin(o Options, path, sum string, proc *process) (*plugin, error) {
 		p.manifest.Kernels = append(p.manifest.Kernels, info)
 		p.kernels = append(p.kernels, &kernel{plugin: p, number: uint32(i), info: info})
 	}
-	var err error
-	if p.output, err = shm.New(d.GetName(), o.OutputSize, shm.Shared); err != nil {
-		return nil, fmt.Errorf("transport: memory for the outputs of %s: %w", path, err)
-	}
+	p.output = o.pool(d.GetName(), o.OutputSize, shm.Shared)
+	p.stage.memory = o.pool("staging", 0, shm.HostOnly)
 	return p, nil
 }
 
@@ -94,7 +92,7 @@ func kernelInfo(d *proto.DescribeReply, k *proto.KernelInfo) (core.Info, error) 
 
 // checksum returns the SHA-256 of an executable that may be started, or why it may not.
 func (o Options) checksum(path string) (string, error) {
-	exe, err := openExecutable(path)
+	exe, err := openExecutable(portable, path) // which is only read
 	if err != nil {
 		return "", err
 	}
@@ -110,6 +108,9 @@ func (o Options) checksum(path string) (string, error) {
 // names an interpreter or loader that this machine lacks: the system does not tell.
 const missing = "the executable, or the interpreter that it names, is missing; put it back or rebuild it, and do not remove plugins during a run"
 
+// errResources is why a plugin that may be fine is not started.
+var errResources = errors.New("a limit of this process or machine is reached")
+
 // startErrors tells the reasons apart that go-plugin gives for a start that failed,
 // as texts only. Tests hold them against the pinned version.
 var startErrors = []struct {
@@ -117,6 +118,9 @@ var startErrors = []struct {
 	is     error
 	remedy string
 }{
+	{"too many open files", errResources, "raise the limit of open files (ulimit -n), or use fewer plugins"},
+	{"resource temporarily unavailable", errResources, "raise the limit of processes and threads (ulimit -u, or pids.max of the control group)"},
+	{"cannot allocate memory", errResources, "there is no memory for another process"},
 	{"checksums did not match", core.ErrIncompatible, "the executable has changed since it was scanned; scan again, and do not replace plugins during a run"},
 	{"timeout while waiting for plugin to start", core.ErrPluginExited, "it did not shake hands in time; is it a kernel plugin? If not, move it out of the plugin folder"},
 	{"Failed to read any lines", core.ErrPluginExited, "it ended before the handshake; run it by hand to see why"},

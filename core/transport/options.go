@@ -2,9 +2,9 @@ package transport
 
 import (
 	"cmp"
+	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"runtime"
 	"time"
 
@@ -12,6 +12,7 @@ import (
 	"github.com/seed98097648/tune/core/kerneltest"
 	"github.com/seed98097648/tune/core/reference"
 	"github.com/seed98097648/tune/core/trust"
+	"github.com/seed98097648/tune/internal/memory"
 	"github.com/seed98097648/tune/internal/shm"
 )
 
@@ -32,13 +33,15 @@ type Options struct {
 	// a few microseconds a call on an idle machine and costs them on a busy one. 0
 	// means 30 us, or none on a machine with one core; a negative value means none.
 	Spin time.Duration
-	// Portable uses mapped files and RPC even where the faster way exists. So does the
-	// environment variable TUNE_TRANSPORT=portable.
+	// Portable uses mapped files and RPC even where the faster way exists, and nothing that
+	// only one operating system has. So does the environment variable
+	// TUNE_TRANSPORT=portable. Tensors that are to need no copy must then lie in memory of
+	// Options.NewMemory.
 	Portable bool
 	// Strict makes errors of what would fall back to the reference.
 	Strict bool
-	// OutputSize is the address space for a plugin's outputs, in bytes; 0 means
-	// shm.DefaultSize.
+	// OutputSize is the most that a plugin's outputs may take, in bytes; 0 means the
+	// memory of the machine.
 	OutputSize int64
 	// Lock lists the plugins that may be started; nil means every one that nobody but the
 	// user and root could have written. See package trust.
@@ -61,6 +64,8 @@ type Options struct {
 	Reference func(core.Op) core.Kernel
 	// Verify compares a kernel with the reference. nil means kerneltest.Verify.
 	Verify func(core.Kernel, core.Facts) error
+
+	how platform // chosen by withDefaults
 }
 
 // withDefaults fills in what is not set.
@@ -77,9 +82,12 @@ func (o Options) withDefaults() Options {
 	if o.Spin == 0 && runtime.NumCPU() > 1 {
 		o.Spin = 30 * time.Microsecond
 	}
-	o.Portable = o.Portable || !hasDoorbell || os.Getenv("TUNE_TRANSPORT") == "portable"
+	var lack error
+	if o.how, lack = o.choosePlatform(); lack != nil && lack != errNoDoorbell {
+		o.Logger.Info("plugins are run the portable way, with mapped files and slower calls", "reason", lack)
+	}
 	if o.MaxMemory > 0 {
-		o.OutputSize = min(cmp.Or(o.OutputSize, shm.DefaultSize()), o.MaxMemory)
+		o.OutputSize = min(cmp.Or(o.OutputSize, o.MaxMemory), o.MaxMemory)
 	}
 	if o.MaxCPUs > 0 {
 		o.Threads = min(cmp.Or(o.Threads, o.MaxCPUs), o.MaxCPUs)
@@ -99,10 +107,27 @@ type Memory interface {
 	io.Closer
 }
 
-// NewMemory reserves that many bytes of address space, 0 for a generous default, for
-// parameters, activations and gradients. Plugins see them without a copy and, on
-// Linux, cannot write to them. A kernel's outputs need no copy either if they lie in
-// its own memory; see core.OutputMemory.
+// ErrNoRoom is in the error of an allocation that finds no memory.
+var ErrNoRoom = shm.ErrNoRoom
+
+// NewMemory makes memory of at most that many bytes, 0 for as many as the machine has, for
+// parameters, activations and gradients. It takes address space as it grows. Plugins see
+// what lies there without a copy and, on Linux, cannot write to it. A kernel's outputs need
+// no copy either if they lie in its own memory; see core.OutputMemory.
 func NewMemory(name string, bytes int64) (Memory, error) {
-	return shm.New(name, bytes, shm.HostOnly)
+	return Options{}.NewMemory(name, bytes)
+}
+
+// NewMemory is like the function, for plugins that these options open.
+func (o Options) NewMemory(name string, bytes int64) (Memory, error) {
+	if bytes < 0 {
+		return nil, fmt.Errorf("transport: memory %s: %d bytes are fewer than none", name, bytes)
+	}
+	o.how, _ = o.choosePlatform() // withDefaults says why
+	return o.pool(name, bytes, shm.HostOnly), nil
+}
+
+// pool makes memory for tensors, with at most that many bytes.
+func (o Options) pool(name string, bytes int64, kind shm.Kind) *shm.Pool {
+	return shm.NewPool(name, cmp.Or(bytes, memory.Total()), kind, o.how.region)
 }

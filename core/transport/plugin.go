@@ -16,7 +16,7 @@ type plugin struct {
 	opts     Options
 	manifest core.Manifest
 	kernels  []*kernel
-	output   *shm.Region // all that the process may write; it outlives the process
+	output   *shm.Pool // all that the process may write; it outlives the process
 
 	mu     sync.Mutex // held during a call: a process runs one at a time
 	proc   *process   // nil while there is none
@@ -54,7 +54,7 @@ func (p *plugin) Close() error {
 	}
 	p.closed = true
 	p.drop()
-	return errors.Join(p.stage.close(), p.output.Close())
+	return errors.Join(p.stage.memory.Close(), p.output.Close())
 }
 
 // Rest implements core.Rester.

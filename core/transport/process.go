@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"syscall"
 	"time"
 
 	goplugin "github.com/hashicorp/go-plugin"
@@ -17,7 +18,6 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport/proto"
-	"github.com/seed98097648/tune/internal/sched"
 	"github.com/seed98097648/tune/internal/shm"
 )
 
@@ -46,7 +46,7 @@ func startProcess(ctx context.Context, opts Options, path, checksum string) (*pr
 	if err != nil {
 		return nil, fmt.Errorf("transport: checksum of %s: %w", path, err)
 	}
-	exe, err := openExecutable(path)
+	exe, err := openExecutable(opts.how, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("transport: start %s: %w: %s", path, err, missing)
 	}
@@ -62,12 +62,15 @@ func startExecutable(ctx context.Context, opts Options, exe *executable, sum []b
 	// The plugin puts its socket here, where only this user can connect. Nobody connects
 	// a second time, so that the folder can go once the connection stands, and never
 	// stays behind.
-	dir, err := os.MkdirTemp("", "tune-")
+	dir, err := makeSocketFolder()
 	if err != nil {
 		return nil, fmt.Errorf("transport: folder for the socket of %s: %w", exe.path, err)
 	}
 	defer os.RemoveAll(dir)
 	p, err := newProcess(opts, exe, sum, dir)
+	if errors.Is(err, syscall.EMFILE) {
+		err = fmt.Errorf("transport: start %s: %w; raise the limit of open files (ulimit -n), or use fewer plugins", exe.path, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -91,9 +94,9 @@ func newProcess(opts Options, exe *executable, sum []byte, dir string) (*process
 	linkName := linkRPC
 	var bell link
 	var control *os.File
-	if !opts.Portable {
+	if opts.how.doorbell != nil {
 		linkName = linkDoorbell
-		if bell, control, err = newDoorbell(life, opts.Spin); err != nil {
+		if bell, control, err = opts.how.doorbell(life, opts.Spin); err != nil {
 			return nil, errors.Join(err, child.Close(), life.close())
 		}
 	}
@@ -101,8 +104,8 @@ func newProcess(opts Options, exe *executable, sum []byte, dir string) (*process
 	p := &process{opts: opts, path: exe.path, cmd: exec.CommandContext(ctx, exe.abs), cancel: cancel,
 		life: life, child: child, link: bell, words: &lastWords{},
 		bound: map[binding]uint32{}, closed: make(chan struct{})}
-	isolate(p.cmd)
-	p.spawned = &spawned{cmd: p.cmd, ended: make(chan struct{})}
+	opts.how.isolate(p.cmd)
+	p.spawned = &spawned{cmd: p.cmd, awaitEnd: opts.how.awaitEnd, ended: make(chan struct{})}
 	p.cmd.ExtraFiles = extraFiles(child, control)
 	p.cmd.Env = opts.environment(linkName)
 	log := &logAdapter{log: opts.Logger.With("plugin", exe.path)}
@@ -179,7 +182,7 @@ func (p *process) start() error {
 		defer runtime.UnlockOSThread()
 		undo, err := p.opts.limits().processors()
 		if err == nil {
-			precise := sched.CoarseTimers()
+			precise := p.opts.how.coarseTimers()
 			_, err = p.client.Start()
 			precise()
 			err = errors.Join(err, undo())

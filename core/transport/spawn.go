@@ -16,6 +16,7 @@ import (
 // of the process counts, and the rest of its process group ends with it.
 type spawned struct {
 	cmd            *exec.Cmd
+	awaitEnd       func(*exec.Cmd) error // see platform
 	stdout, stderr *os.File
 	ended          chan struct{} // closed when the process has ended
 	err            error         // how it ended, once ended is closed
@@ -47,7 +48,7 @@ func (s *spawned) spawn() error {
 
 // watch notices the end of the process.
 func (s *spawned) watch() {
-	s.err = awaitEnd(s.cmd)
+	s.err = s.awaitEnd(s.cmd)
 	limit := time.Now().Add(drainTime)
 	// Where pipes know no deadline, go-plugin reads on for as long as they are open.
 	_, _ = s.stdout.SetReadDeadline(limit), s.stderr.SetReadDeadline(limit)

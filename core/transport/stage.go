@@ -11,38 +11,25 @@ import (
 )
 
 // staging is where tensors go that the plugin cannot reach where they are. Inputs are
-// copied one behind the other into a region of the host's, which is made when it is
-// first needed; the room is used again by the next call.
+// copied into memory of the host's, where the next call has the room again.
 type staging struct {
-	region  *shm.Region
-	used    int
+	memory  *shm.Pool
+	inputs  [][]byte
 	outputs []stagedOutput
 }
 
 // stagedOutput is an output that the plugin writes elsewhere, to be copied back.
 type stagedOutput struct{ to, from []byte }
 
-func (s *staging) close() error {
-	if s.region == nil {
-		return nil
+// input copies an input that lies outside shared memory.
+func (s *staging) input(b []byte) ([]byte, error) {
+	room, err := s.memory.Alloc(len(b))
+	if err != nil {
+		return nil, fmt.Errorf("transport: an input lies outside shared memory; allocate it with NewMemory: %w", err)
 	}
-	return s.region.Close()
-}
-
-// input copies an input into the staging region and returns where.
-func (s *staging) input(b []byte) (offset int64, err error) {
-	if s.region == nil {
-		if s.region, err = shm.New("staging", 0, shm.HostOnly); err != nil {
-			return 0, err
-		}
-	}
-	room := s.region.Bytes()[s.used:]
-	if len(room) < len(b) {
-		return 0, fmt.Errorf("transport: inputs of more than %d bytes lie outside shared memory; allocate them with NewMemory", s.region.Size())
-	}
-	offset = int64(s.used)
-	s.used += (copy(room, b) + shm.Align - 1) &^ (shm.Align - 1)
-	return offset, nil
+	copy(room, b)
+	s.inputs = append(s.inputs, room)
+	return room, nil
 }
 
 // invoke writes the record of a call, has the process run it, and brings home what
@@ -86,7 +73,10 @@ func (p *plugin) invoke(ctx context.Context, k *kernel, c *core.Call) (copies in
 
 // unstage makes the staged room free again.
 func (p *plugin) unstage() {
-	p.stage.used = 0
+	for _, b := range p.stage.inputs {
+		p.stage.memory.Free(b)
+	}
+	p.stage.inputs = p.stage.inputs[:0]
 	for _, o := range p.stage.outputs {
 		p.output.Free(o.from)
 	}
@@ -104,18 +94,20 @@ func (p *plugin) putInput(e []byte, c *core.Call, t core.Tensor, copies *int) er
 		return nil
 	}
 	r, offset, ok := p.locate(t.Data)
-	if ok && r == p.output && overlapsOutput(c, t.Data) {
+	if ok && p.output.Has(r) && overlapsOutput(c, t.Data) {
 		return fmt.Errorf("%w: an output overlaps the input %s%v; a call that dies could not be repeated", core.ErrBadCall, t.DType, t.Shape)
 	}
 	if !ok {
 		*copies++
-		var err error
-		if offset, err = p.stage.input(t.Data); err != nil {
+		b, err := p.stage.input(t.Data)
+		if err != nil {
 			return err
 		}
-		r = p.stage.region
+		if r, offset, ok = p.locate(b); !ok {
+			return errors.New("transport: memory for staged inputs is gone")
+		}
 	}
-	if err := p.proc.share(r, r == p.output); err != nil {
+	if err := p.proc.share(r, p.output.Has(r)); err != nil {
 		return err
 	}
 	putEntry(e, r.ID(), offset, t)
@@ -133,7 +125,7 @@ func (p *plugin) putOutput(e []byte, t core.Tensor, copies *int) error {
 		return nil
 	}
 	r, offset, ok := p.locate(t.Data)
-	if !ok || r != p.output {
+	if !ok || !p.output.Has(r) {
 		*copies++
 		b, err := p.output.Alloc(len(t.Data))
 		if err != nil {
@@ -154,8 +146,8 @@ func (p *plugin) putOutput(e []byte, t core.Tensor, copies *int) error {
 // locate finds the region of a slice, if it is one that the plugin can map.
 func (p *plugin) locate(b []byte) (*shm.Region, int64, bool) {
 	r, offset, ok := shm.Locate(b)
-	if ok && p.opts.Portable && r.Path() == "" {
-		return nil, 0, false
+	if ok && p.opts.how.doorbell == nil && r.Path() == "" {
+		return nil, 0, false // it has no name to be mapped by
 	}
 	return r, offset, ok
 }

@@ -115,7 +115,7 @@ func TestWhatIsStartedIsWhatWasChecked(t *testing.T) {
 	if err := errors.Join(os.Remove(path), os.WriteFile(path, self, 0o700)); err != nil { // a file of its own, not a link
 		t.Fatal(err)
 	}
-	exe, err := openExecutable(path)
+	exe, err := openExecutable(native, path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestAPluginThatFillsMemoryDiesAtItsLimit(t *testing.T) {
 	if h := p.norm.Health(); !said.MatchString(h.LastError) {
 		t.Errorf("last error %q is not like %q", h.LastError, said)
 	}
-	if n := p.output.Size(); n != limit {
+	if n := p.output.Limit(); n != limit {
 		t.Errorf("the plugin may write %d bytes of outputs, want no more than %d", n, limit)
 	}
 }

@@ -127,7 +127,7 @@ func TestAPluginThatOthersCanWriteIsNotStarted(t *testing.T) {
 // connected to.
 func started(t *testing.T) (address net.Addr, dir string) {
 	t.Helper()
-	exe, err := openExecutable(pluginPath(t, "plugin"))
+	exe, err := openExecutable(native, pluginPath(t, "plugin"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,42 +3,69 @@ package memory
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // Available returns the bytes of memory that a new process can have: what the machine
-// can make free, or what the limit of its control group leaves, if that is less. It is 0
+// can make free, or what the limits of its control groups leave, if that is less. It is 0
 // where nothing tells.
-func Available() int64 {
-	free := field("/proc/meminfo", "MemAvailable:") << 10
-	limit, ok := number("/sys/fs/cgroup/memory.max")
-	used, ok2 := number("/sys/fs/cgroup/memory.current")
-	if !ok || !ok2 {
-		return free
+func Available() int64 { return available(os.DirFS("/")) }
+
+// Total returns the bytes of memory that the machine has, with its swap, or that the limits
+// of this process's control groups allow, if that is less. It is 0 where nothing tells.
+func Total() int64 {
+	if n := total(os.DirFS("/")); n > 0 {
+		return n
 	}
-	// What files have left in memory counts as used, but makes way.
-	left := max(limit-used+field("/sys/fs/cgroup/memory.stat", "inactive_file "), 1)
-	if free == 0 {
-		return left
+	var info syscall.Sysinfo_t // no /proc
+	if syscall.Sysinfo(&info) != nil {
+		return 0
 	}
-	return min(free, left)
+	return (int64(info.Totalram) + int64(info.Totalswap)) * int64(info.Unit)
 }
 
 // OfProcess returns the bytes of memory that a process has: what of its mappings is in
 // memory, shared with others or not, and what of them is in swap.
 func OfProcess(pid int) (int64, error) {
-	path := fmt.Sprintf("/proc/%d/smaps_rollup", pid)
-	if _, err := os.Stat(path); err != nil {
+	path := fmt.Sprintf("proc/%d/smaps_rollup", pid)
+	root := os.DirFS("/")
+	if _, err := fs.Stat(root, path); err != nil {
 		return 0, fmt.Errorf("memory of a process: %w", err)
 	}
-	return (field(path, "Rss:") + field(path, "Swap:")) << 10, nil
+	return (field(root, path, "Rss:") + field(root, path, "Swap:")) << 10, nil
+}
+
+func available(root fs.FS) int64 {
+	free := field(root, "proc/meminfo", "MemAvailable:") << 10
+	for _, g := range limitedGroups(root) {
+		// What files have left in memory counts as used, but makes way.
+		left := max(g.limit-g.used+g.files, 1)
+		if free == 0 || left < free {
+			free = left
+		}
+	}
+	return free
+}
+
+func total(root fs.FS) int64 {
+	swap := field(root, "proc/meminfo", "SwapTotal:") << 10
+	all := field(root, "proc/meminfo", "MemTotal:")<<10 + swap
+	for _, g := range limitedGroups(root) {
+		most := g.limit + min(g.swap, swap)
+		if all == 0 || most < all {
+			all = most
+		}
+	}
+	return all
 }
 
 // field returns the number behind a name in a file of lines, see proc(5); 0 without one.
-func field(path, name string) int64 {
-	text, err := os.ReadFile(path)
+func field(root fs.FS, path, name string) int64 {
+	text, err := fs.ReadFile(root, path)
 	if err != nil {
 		return 0
 	}
@@ -49,14 +76,4 @@ func field(path, name string) int64 {
 		}
 	}
 	return 0
-}
-
-// number reads a file of a control group, which holds a number, or "max" for no limit.
-func number(path string) (int64, bool) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-	return n, err == nil
 }

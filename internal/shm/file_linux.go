@@ -4,11 +4,29 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
-const hasAnonymous = true
+// Anonymous says why memory without a file cannot be shared here, nil if it can. Old
+// kernels lack it, sandboxes refuse it, and without /proc a descriptor cannot be opened
+// again for reading only.
+var Anonymous = sync.OnceValue(func() error {
+	f, err := anonymousFile("probe", 1)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := seal(f, HostOnly); err != nil {
+		return fmt.Errorf("shm: %w", err)
+	}
+	again, err := os.Open(descriptorPath(f))
+	if err != nil {
+		return fmt.Errorf("shm: memory cannot be opened again for reading only, which takes /proc: %w", err)
+	}
+	return again.Close()
+})
 
 // anonymousFile makes a sparse memfd. It takes no memory until it is touched.
 func anonymousFile(name string, size int64) (*os.File, error) {
@@ -40,15 +58,13 @@ func seal(f *os.File, kind Kind) error {
 	return os.NewSyscallError("seal", err)
 }
 
-// descriptorPath names an open file so that other processes of the user can open it.
-func descriptorPath(f *os.File) string {
-	return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd())
-}
+// descriptorPath names an open file of this process.
+func descriptorPath(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
 
 // ReadOnly opens the region's file again, for reading only. Pass this descriptor to a
 // process that must not write to a Shared region.
 func (r *Region) ReadOnly() (*os.File, error) {
-	f, err := os.Open(r.Path())
+	f, err := os.Open(descriptorPath(r.file))
 	if err != nil {
 		return nil, fmt.Errorf("shm: region %s: %w", r.name, err)
 	}

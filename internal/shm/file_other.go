@@ -7,10 +7,9 @@ import (
 	"os"
 )
 
-const hasAnonymous = false
+// Anonymous says that memory without a file cannot be shared here.
+func Anonymous() error { return errors.ErrUnsupported }
 
 func anonymousFile(string, int64) (*os.File, error) { return nil, errors.ErrUnsupported }
 
 func seal(*os.File, Kind) error { return nil }
-
-func descriptorPath(*os.File) string { return "" }

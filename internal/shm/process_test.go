@@ -67,26 +67,22 @@ func child(t *testing.T, role string, files []*os.File, env ...string) map[strin
 
 // TestTwoProcessesShareByPath is the way of systems without descriptor passing.
 func TestTwoProcessesShareByPath(t *testing.T) {
-	for name, make := range makers {
-		t.Run(name, func(t *testing.T) {
-			host, err := make("host", childSize, HostOnly)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer host.Close()
-			own, err := make("own", childSize, Shared)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer own.Close()
-			copy(host.Bytes(), "hello")
-			got := child(t, "paths", nil, "SHM_HOST="+host.Path(), "SHM_OWN="+own.Path())
-			if got["read host"] != "hello" || got["close"] != "<nil> <nil>" {
-				t.Errorf("child says %v", got)
-			}
-			if s := string(own.Bytes()[:5]); s != "hello" {
-				t.Errorf("the child's region holds %q", s)
-			}
-		})
+	host, err := NewFile("host", childSize, HostOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	own, err := NewFile("own", childSize, Shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	copy(host.Bytes(), "hello")
+	got := child(t, "paths", nil, "SHM_HOST="+host.Path(), "SHM_OWN="+own.Path())
+	if got["read host"] != "hello" || got["close"] != "<nil> <nil>" {
+		t.Errorf("child says %v", got)
+	}
+	if s := string(own.Bytes()[:5]); s != "hello" {
+		t.Errorf("the child's region holds %q", s)
 	}
 }

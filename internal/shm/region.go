@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -36,6 +36,7 @@ type Region struct {
 	data []byte // nil once closed
 	base uintptr
 	size int
+	pool *Pool // that it is part of, or nil
 
 	mu     sync.Mutex // held for changes of what follows
 	heap   heap
@@ -45,32 +46,26 @@ type Region struct {
 // lastID numbers the regions of a process. Numbers are not used again.
 var lastID atomic.Uint32
 
-// New makes a region of size bytes; 0 means DefaultSize. The name is for people: it
-// shows in the memory maps of the process. The memory is anonymous where the operating
-// system can share that, and a mapped temporary file elsewhere.
+// New makes a region of size bytes. The name is for people: it shows in the memory maps
+// of the process. The memory is anonymous where that can be shared, and a mapped
+// temporary file elsewhere; see Anonymous.
 func New(name string, size int64, kind Kind) (*Region, error) {
-	if size == 0 {
-		size = DefaultSize()
-	}
 	if err := checkSize(name, size); err != nil {
 		return nil, err
 	}
-	f, err := anonymousFile(name, size)
-	if errors.Is(err, errors.ErrUnsupported) {
+	if Anonymous() != nil {
 		return NewFile(name, size, kind)
 	}
+	f, err := anonymousFile(name, size)
 	if err != nil {
 		return nil, err
 	}
 	return open(f, "", name, size, kind)
 }
 
-// NewFile makes a region that is a mapped temporary file, removed by Close; size 0
-// means DefaultFileSize. A file has no seal, so the kind is a promise only.
+// NewFile makes a region that is a mapped temporary file, removed by Close. A file has
+// no seal, so the kind is a promise only.
 func NewFile(name string, size int64, kind Kind) (*Region, error) {
-	if size == 0 {
-		size = DefaultFileSize
-	}
 	if err := checkSize(name, size); err != nil {
 		return nil, err
 	}
@@ -85,19 +80,6 @@ func NewFile(name string, size int64, kind Kind) (*Region, error) {
 	return open(f, f.Name(), name, size, kind)
 }
 
-// DefaultFileSize is the size of a region in a mapped file if none is asked for. It is
-// smaller than DefaultSize because some file systems reserve the space at once.
-const DefaultFileSize = 1 << (28 + strconv.IntSize/16) // 4 GiB, or 1 GiB in 32-bit programs
-
-// DefaultSize is the size of a region if none is asked for: 64 GiB where memory is
-// anonymous and sparse, DefaultFileSize elsewhere, and less in 32-bit programs.
-func DefaultSize() int64 {
-	if !hasAnonymous || strconv.IntSize < 64 {
-		return DefaultFileSize
-	}
-	return 64 << 30
-}
-
 // open maps and seals the file, of which it takes ownership, and lists the region.
 func open(f *os.File, path, name string, size int64, kind Kind) (*Region, error) {
 	r := &Region{id: lastID.Add(1), name: name, kind: kind, file: f, path: path}
@@ -110,7 +92,7 @@ func open(f *os.File, path, name string, size int64, kind Kind) (*Region, error)
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("shm: region %s: cannot map %d bytes (ask for a smaller region if the address space is limited): %w",
+		return nil, errors.Join(fmt.Errorf("shm: region %s: cannot map %d bytes: %w",
 			name, size, err), r.release())
 	}
 	list(r)
@@ -132,14 +114,9 @@ func (r *Region) Size() int64 { return int64(r.size) }
 // File returns the file behind the region, to be passed on. The region owns it.
 func (r *Region) File() *os.File { return r.file }
 
-// Path returns a path under which another process of the same user can open the
-// region while this process lives, or "" where there is none.
-func (r *Region) Path() string {
-	if r.path != "" {
-		return r.path
-	}
-	return descriptorPath(r.file)
-}
+// Path returns the path of the file under which another process of the same user can
+// open the region while this process lives, or "" for anonymous memory.
+func (r *Region) Path() string { return r.path }
 
 // Alloc returns n zeroed bytes that start at a multiple of Align. It takes the first
 // gap that is large enough.
@@ -150,19 +127,49 @@ func (r *Region) Alloc(n int) ([]byte, error) {
 	if n == 0 {
 		return []byte{}, nil
 	}
+	b, ok, err := r.take(n)
+	if err == nil && !ok {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		err = fmt.Errorf("shm: %w in region %s: %d bytes wanted, %d of %d in use, the largest gap is %d; free something or make the region larger",
+			ErrNoRoom, r.name, n, r.heap.used, r.size, r.heap.largestGap())
+	}
+	return b, err
+}
+
+// take is Alloc for n > 0 bytes; ok is false if no gap is large enough.
+func (r *Region) take(n int) (b []byte, ok bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed.Load() {
-		return nil, fmt.Errorf("shm: region %s: %w", r.name, os.ErrClosed)
+		return nil, false, fmt.Errorf("shm: region %s: %w", r.name, os.ErrClosed)
 	}
+	touched := r.heap.dirty
 	from, dirty, ok := r.heap.alloc(n)
 	if !ok {
-		return nil, fmt.Errorf("shm: region %s is full: %d bytes wanted, %d of %d in use, the largest gap is %d; free something or make the region larger",
-			r.name, n, r.heap.used, r.size, r.heap.largestGap())
+		return nil, false, nil
 	}
-	b := r.data[from : from+n : from+n]
+	if err := r.checkSpace(int64(r.heap.dirty - touched)); err != nil {
+		r.heap.free(from)
+		r.heap.dirty = touched
+		return nil, false, err
+	}
+	b = r.data[from : from+n : from+n]
 	clear(b[:min(n, dirty)])
-	return b, nil
+	return b, true, nil
+}
+
+// checkSpace reports that the file system has no room for more bytes of a file, of which
+// the first write to them would end the process.
+func (r *Region) checkSpace(more int64) error {
+	if r.path == "" || more == 0 {
+		return nil
+	}
+	if free, known := freeSpace(r.path); known && free < more {
+		dir := filepath.Dir(r.path)
+		return fmt.Errorf("shm: %w in region %s for %s: %s, where memory lies in files, has %s free; have the environment variable TMPDIR name a folder with more", ErrNoRoom, r.name, size(more), dir, size(free))
+	}
+	return nil
 }
 
 // Free gives back memory that Alloc returned, or a slice that starts where it started,

@@ -1,0 +1,169 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+)
+
+// ErrNoRoom is in the error of an allocation that finds no memory.
+var ErrNoRoom = errors.New("no room")
+
+// Pool is memory for tensors in as many regions as it takes. It begins with little address
+// space, so that it does where that is limited, and doubles it when it is full. A region
+// that is empty again is closed, unless it is the first. Its methods may be called from
+// several goroutines.
+type Pool struct {
+	name  string
+	limit int64 // of the bytes in use; 0 for none
+	kind  Kind
+	make  func(name string, size int64, kind Kind) (*Region, error)
+
+	mu      sync.Mutex // held for changes of what follows
+	regions []*Region
+	closed  bool
+}
+
+// NewPool returns a pool of at most limit bytes, 0 for as many as can be had, in regions
+// that are made by New or NewFile. It makes none yet.
+func NewPool(name string, limit int64, kind Kind, region func(string, int64, Kind) (*Region, error)) *Pool {
+	return &Pool{name: name, limit: limit, kind: kind, make: region}
+}
+
+// Limit returns the most bytes that may be in use; 0 for any number.
+func (p *Pool) Limit() int64 { return p.limit }
+
+// Has reports whether the region is one of the pool's.
+func (p *Pool) Has(r *Region) bool { return r.pool == p }
+
+// Alloc returns n zeroed bytes that start at a multiple of Align. The error wraps ErrNoRoom
+// if there is none.
+func (p *Pool) Alloc(n int) ([]byte, error) {
+	if n < 0 {
+		return nil, fmt.Errorf("shm: memory %s: cannot allocate %d bytes", p.name, n)
+	}
+	if n == 0 {
+		return []byte{}, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, fmt.Errorf("shm: memory %s: %w", p.name, os.ErrClosed)
+	}
+	if used := p.used(); p.limit > 0 && int64(n) > p.limit-used {
+		return nil, fmt.Errorf("shm: %w in the memory %s for %s beside %s in use: %s is all there may be", ErrNoRoom, p.name, size(int64(n)), size(used), size(p.limit))
+	}
+	for _, r := range p.regions {
+		if b, ok, err := r.take(n); ok || err != nil {
+			return b, err
+		}
+	}
+	r, err := p.grow(int64(roundUp(n)))
+	if err != nil {
+		return nil, err
+	}
+	b, ok, err := r.take(n)
+	if err == nil && !ok {
+		err = fmt.Errorf("shm: %w in the memory %s for %d bytes", ErrNoRoom, p.name, n)
+	}
+	return b, err
+}
+
+// grow adds a region with room for that many bytes, and for as many as there are already
+// where address space is plentiful.
+func (p *Pool) grow(need int64) (*Region, error) {
+	const least, page = 32 << 20, 1 << 16
+	want := int64(least)
+	if addressLimit() == 0 && strconv.IntSize == 64 {
+		want *= 8
+		for _, r := range p.regions {
+			want += r.Size()
+		}
+	}
+	if p.limit > 0 {
+		want = min(want, p.limit)
+	}
+	need = max(need, 1)
+	for want = max(want, need); ; want = max(want/2, need) {
+		r, err := p.make(p.name, (want+page-1)&^(page-1), p.kind)
+		if err == nil {
+			r.pool = p
+			p.regions = append(p.regions, r)
+			return r, nil
+		}
+		if want == need {
+			return nil, fmt.Errorf("shm: %w in the memory %s for %s beside %s in use: %w%s", ErrNoRoom, p.name, size(need), size(p.used()), err, addressNote())
+		}
+	}
+}
+
+// addressNote reminds of a limit that may be why memory cannot be mapped.
+func addressNote() string {
+	switch limit := addressLimit(); {
+	case limit > 0:
+		return fmt.Sprintf("; the address space of this process is limited to %s: ulimit -v can raise that", size(limit))
+	case strconv.IntSize < 64:
+		return "; a 64-bit program has more address space"
+	}
+	return ""
+}
+
+// Free gives back memory that Alloc returned; see Region.Free.
+func (p *Pool) Free(b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	i := slices.IndexFunc(p.regions, func(r *Region) bool { _, ok := r.offset(b); return ok })
+	if i < 0 {
+		panic(fmt.Sprintf("shm: memory %s: Free of %d bytes that are not allocated", p.name, len(b)))
+	}
+	r := p.regions[i]
+	r.Free(b)
+	if i > 0 && r.InUse() == 0 {
+		p.regions = slices.Delete(p.regions, i, i+1)
+		_ = r.Close() // what it cannot give back stays with the process
+	}
+}
+
+// InUse returns the bytes allocated now, counted in multiples of Align.
+func (p *Pool) InUse() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.used()
+}
+
+func (p *Pool) used() (n int64) {
+	for _, r := range p.regions {
+		n += r.InUse()
+	}
+	return n
+}
+
+// Close closes all regions; see Region.Close.
+func (p *Pool) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	var errs []error
+	for _, r := range p.regions {
+		errs = append(errs, r.Close())
+	}
+	p.regions = nil
+	return errors.Join(errs...)
+}
+
+// size writes a number of bytes for people.
+func size(n int64) string {
+	if n < 1<<20 {
+		return fmt.Sprintf("%d bytes", n)
+	}
+	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+}
