@@ -4,13 +4,14 @@
 
 package simd
 
-// block1x32AVX512 computes 1 rows of two vectors each: with a of 16, b of 32 and c of stride elements a row,
+// block1x16AVX512 computes 1 rows of up to 16 columns, but more than 0: with b of width and
+// c of stride elements a row, and lane or step 1,
 //
 //	for i := range 1 {
-//		for j := range 32 {
+//		for j := range cols {
 //			var sum float32
 //			for p := range k {
-//				sum = fma(a[p][i], b[p][j], sum)
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
 //			}
 //			if add {
 //				sum = c[i][j] + sum
@@ -20,12 +21,13 @@ package simd
 //	}
 //
 //go:noescape
-func block1x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
+func block1x16AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
 
-// loose1x32AVX512 computes 1 rows of two vectors each: with b of 32 and c of stride elements a row,
+// block1x32AVX512 computes 1 rows of up to 32 columns, but more than 16: with b of width and
+// c of stride elements a row, and lane or step 1,
 //
 //	for i := range 1 {
-//		for j := range 32 {
+//		for j := range cols {
 //			var sum float32
 //			for p := range k {
 //				sum = fma(a[i*lane+p*step], b[p][j], sum)
@@ -38,483 +40,16 @@ func block1x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add 
 //	}
 //
 //go:noescape
-func loose1x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
+func block1x32AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
 
-// block2x32AVX512 computes 2 rows of two vectors each: with a of 16, b of 32 and c of stride elements a row,
-//
-//	for i := range 2 {
-//		for j := range 32 {
-//			var sum float32
-//			for p := range k {
-//				sum = fma(a[p][i], b[p][j], sum)
-//			}
-//			if add {
-//				sum = c[i][j] + sum
-//			}
-//			c[i][j] = sum
-//		}
-//	}
-//
-//go:noescape
-func block2x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
-
-// loose2x32AVX512 computes 2 rows of two vectors each: with b of 32 and c of stride elements a row,
-//
-//	for i := range 2 {
-//		for j := range 32 {
-//			var sum float32
-//			for p := range k {
-//				sum = fma(a[i*lane+p*step], b[p][j], sum)
-//			}
-//			if add {
-//				sum = c[i][j] + sum
-//			}
-//			c[i][j] = sum
-//		}
-//	}
-//
-//go:noescape
-func loose2x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-
-// block3x32AVX512 computes 3 rows of two vectors each: with a of 16, b of 32 and c of stride elements a row,
-//
-//	for i := range 3 {
-//		for j := range 32 {
-//			var sum float32
-//			for p := range k {
-//				sum = fma(a[p][i], b[p][j], sum)
-//			}
-//			if add {
-//				sum = c[i][j] + sum
-//			}
-//			c[i][j] = sum
-//		}
-//	}
-//
-//go:noescape
-func block3x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
-
-// loose3x32AVX512 computes 3 rows of two vectors each: with b of 32 and c of stride elements a row,
-//
-//	for i := range 3 {
-//		for j := range 32 {
-//			var sum float32
-//			for p := range k {
-//				sum = fma(a[i*lane+p*step], b[p][j], sum)
-//			}
-//			if add {
-//				sum = c[i][j] + sum
-//			}
-//			c[i][j] = sum
-//		}
-//	}
-//
-//go:noescape
-func loose3x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-
-// block4x32AVX512 computes 4 rows of two vectors each: with a of 16, b of 32 and c of stride elements a row,
-//
-//	for i := range 4 {
-//		for j := range 32 {
-//			var sum float32
-//			for p := range k {
-//				sum = fma(a[p][i], b[p][j], sum)
-//			}
-//			if add {
-//				sum = c[i][j] + sum
-//			}
-//			c[i][j] = sum
-//		}
-//	}
-//
-//go:noescape
-func block4x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
-
-// loose4x32AVX512 computes 4 rows of two vectors each: with b of 32 and c of stride elements a row,
-//
-//	for i := range 4 {
-//		for j := range 32 {
-//			var sum float32
-//			for p := range k {
-//				sum = fma(a[i*lane+p*step], b[p][j], sum)
-//			}
-//			if add {
-//				sum = c[i][j] + sum
-//			}
-//			c[i][j] = sum
-//		}
-//	}
-//
-//go:noescape
-func loose4x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-
-// block5x32AVX512 computes 5 rows of two vectors each: with a of 16, b of 32 and c of stride elements a row,
-//
-//	for i := range 5 {
-//		for j := range 32 {
-//			var sum float32
-//			for p := range k {
-//				sum = fma(a[p][i], b[p][j], sum)
-//			}
-//			if add {
-//				sum = c[i][j] + sum
-//			}
-//			c[i][j] = sum
-//		}
-//	}
-//
-//go:noescape
-func block5x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
-
-// loose5x32AVX512 computes 5 rows of two vectors each: with b of 32 and c of stride elements a row,
-//
-//	for i := range 5 {
-//		for j := range 32 {
-//			var sum float32
-//			for p := range k {
-//				sum = fma(a[i*lane+p*step], b[p][j], sum)
-//			}
-//			if add {
-//				sum = c[i][j] + sum
-//			}
-//			c[i][j] = sum
-//		}
-//	}
-//
-//go:noescape
-func loose5x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-
-// block6x32AVX512 computes 6 rows of two vectors each: with a of 16, b of 32 and c of stride elements a row,
-//
-//	for i := range 6 {
-//		for j := range 32 {
-//			var sum float32
-//			for p := range k {
-//				sum = fma(a[p][i], b[p][j], sum)
-//			}
-//			if add {
-//				sum = c[i][j] + sum
-//			}
-//			c[i][j] = sum
-//		}
-//	}
-//
-//go:noescape
-func block6x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
-
-// loose6x32AVX512 computes 6 rows of two vectors each: with b of 32 and c of stride elements a row,
-//
-//	for i := range 6 {
-//		for j := range 32 {
-//			var sum float32
-//			for p := range k {
-//				sum = fma(a[i*lane+p*step], b[p][j], sum)
-//			}
-//			if add {
-//				sum = c[i][j] + sum
-//			}
-//			c[i][j] = sum
-//		}
-//	}
-//
-//go:noescape
-func loose6x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-
-// block7x32AVX512 computes 7 rows of two vectors each: with a of 16, b of 32 and c of stride elements a row,
-//
-//	for i := range 7 {
-//		for j := range 32 {
-//			var sum float32
-//			for p := range k {
-//				sum = fma(a[p][i], b[p][j], sum)
-//			}
-//			if add {
-//				sum = c[i][j] + sum
-//			}
-//			c[i][j] = sum
-//		}
-//	}
-//
-//go:noescape
-func block7x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
-
-// loose7x32AVX512 computes 7 rows of two vectors each: with b of 32 and c of stride elements a row,
-//
-//	for i := range 7 {
-//		for j := range 32 {
-//			var sum float32
-//			for p := range k {
-//				sum = fma(a[i*lane+p*step], b[p][j], sum)
-//			}
-//			if add {
-//				sum = c[i][j] + sum
-//			}
-//			c[i][j] = sum
-//		}
-//	}
-//
-//go:noescape
-func loose7x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-
-// block8x32AVX512 computes 8 rows of two vectors each: with a of 16, b of 32 and c of stride elements a row,
-//
-//	for i := range 8 {
-//		for j := range 32 {
-//			var sum float32
-//			for p := range k {
-//				sum = fma(a[p][i], b[p][j], sum)
-//			}
-//			if add {
-//				sum = c[i][j] + sum
-//			}
-//			c[i][j] = sum
-//		}
-//	}
-//
-//go:noescape
-func block8x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
-
-// loose8x32AVX512 computes 8 rows of two vectors each: with b of 32 and c of stride elements a row,
-//
-//	for i := range 8 {
-//		for j := range 32 {
-//			var sum float32
-//			for p := range k {
-//				sum = fma(a[i*lane+p*step], b[p][j], sum)
-//			}
-//			if add {
-//				sum = c[i][j] + sum
-//			}
-//			c[i][j] = sum
-//		}
-//	}
-//
-//go:noescape
-func loose8x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-
-// block9x32AVX512 computes 9 rows of two vectors each: with a of 16, b of 32 and c of stride elements a row,
-//
-//	for i := range 9 {
-//		for j := range 32 {
-//			var sum float32
-//			for p := range k {
-//				sum = fma(a[p][i], b[p][j], sum)
-//			}
-//			if add {
-//				sum = c[i][j] + sum
-//			}
-//			c[i][j] = sum
-//		}
-//	}
-//
-//go:noescape
-func block9x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
-
-// loose9x32AVX512 computes 9 rows of two vectors each: with b of 32 and c of stride elements a row,
-//
-//	for i := range 9 {
-//		for j := range 32 {
-//			var sum float32
-//			for p := range k {
-//				sum = fma(a[i*lane+p*step], b[p][j], sum)
-//			}
-//			if add {
-//				sum = c[i][j] + sum
-//			}
-//			c[i][j] = sum
-//		}
-//	}
-//
-//go:noescape
-func loose9x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-
-// block10x32AVX512 computes 10 rows of two vectors each: with a of 16, b of 32 and c of stride elements a row,
-//
-//	for i := range 10 {
-//		for j := range 32 {
-//			var sum float32
-//			for p := range k {
-//				sum = fma(a[p][i], b[p][j], sum)
-//			}
-//			if add {
-//				sum = c[i][j] + sum
-//			}
-//			c[i][j] = sum
-//		}
-//	}
-//
-//go:noescape
-func block10x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
-
-// loose10x32AVX512 computes 10 rows of two vectors each: with b of 32 and c of stride elements a row,
-//
-//	for i := range 10 {
-//		for j := range 32 {
-//			var sum float32
-//			for p := range k {
-//				sum = fma(a[i*lane+p*step], b[p][j], sum)
-//			}
-//			if add {
-//				sum = c[i][j] + sum
-//			}
-//			c[i][j] = sum
-//		}
-//	}
-//
-//go:noescape
-func loose10x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-
-// block11x32AVX512 computes 11 rows of two vectors each: with a of 16, b of 32 and c of stride elements a row,
-//
-//	for i := range 11 {
-//		for j := range 32 {
-//			var sum float32
-//			for p := range k {
-//				sum = fma(a[p][i], b[p][j], sum)
-//			}
-//			if add {
-//				sum = c[i][j] + sum
-//			}
-//			c[i][j] = sum
-//		}
-//	}
-//
-//go:noescape
-func block11x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
-
-// loose11x32AVX512 computes 11 rows of two vectors each: with b of 32 and c of stride elements a row,
-//
-//	for i := range 11 {
-//		for j := range 32 {
-//			var sum float32
-//			for p := range k {
-//				sum = fma(a[i*lane+p*step], b[p][j], sum)
-//			}
-//			if add {
-//				sum = c[i][j] + sum
-//			}
-//			c[i][j] = sum
-//		}
-//	}
-//
-//go:noescape
-func loose11x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-
-// block12x32AVX512 computes 12 rows of two vectors each: with a of 16, b of 32 and c of stride elements a row,
-//
-//	for i := range 12 {
-//		for j := range 32 {
-//			var sum float32
-//			for p := range k {
-//				sum = fma(a[p][i], b[p][j], sum)
-//			}
-//			if add {
-//				sum = c[i][j] + sum
-//			}
-//			c[i][j] = sum
-//		}
-//	}
-//
-//go:noescape
-func block12x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
-
-// loose12x32AVX512 computes 12 rows of two vectors each: with b of 32 and c of stride elements a row,
-//
-//	for i := range 12 {
-//		for j := range 32 {
-//			var sum float32
-//			for p := range k {
-//				sum = fma(a[i*lane+p*step], b[p][j], sum)
-//			}
-//			if add {
-//				sum = c[i][j] + sum
-//			}
-//			c[i][j] = sum
-//		}
-//	}
-//
-//go:noescape
-func loose12x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-
-// block13x32AVX512 computes 13 rows of two vectors each: with a of 16, b of 32 and c of stride elements a row,
-//
-//	for i := range 13 {
-//		for j := range 32 {
-//			var sum float32
-//			for p := range k {
-//				sum = fma(a[p][i], b[p][j], sum)
-//			}
-//			if add {
-//				sum = c[i][j] + sum
-//			}
-//			c[i][j] = sum
-//		}
-//	}
-//
-//go:noescape
-func block13x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
-
-// loose13x32AVX512 computes 13 rows of two vectors each: with b of 32 and c of stride elements a row,
-//
-//	for i := range 13 {
-//		for j := range 32 {
-//			var sum float32
-//			for p := range k {
-//				sum = fma(a[i*lane+p*step], b[p][j], sum)
-//			}
-//			if add {
-//				sum = c[i][j] + sum
-//			}
-//			c[i][j] = sum
-//		}
-//	}
-//
-//go:noescape
-func loose13x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-
-// block14x32AVX512 computes 14 rows of two vectors each: with a of 16, b of 32 and c of stride elements a row,
-//
-//	for i := range 14 {
-//		for j := range 32 {
-//			var sum float32
-//			for p := range k {
-//				sum = fma(a[p][i], b[p][j], sum)
-//			}
-//			if add {
-//				sum = c[i][j] + sum
-//			}
-//			c[i][j] = sum
-//		}
-//	}
-//
-//go:noescape
-func block14x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
-
-// loose14x32AVX512 computes 14 rows of two vectors each: with b of 32 and c of stride elements a row,
-//
-//	for i := range 14 {
-//		for j := range 32 {
-//			var sum float32
-//			for p := range k {
-//				sum = fma(a[i*lane+p*step], b[p][j], sum)
-//			}
-//			if add {
-//				sum = c[i][j] + sum
-//			}
-//			c[i][j] = sum
-//		}
-//	}
-//
-//go:noescape
-func loose14x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-
-// block1x16AVX2 computes 1 rows of two vectors each: with a of 8, b of 16 and c of stride elements a row,
+// block1x48AVX512 computes 1 rows of up to 48 columns, but more than 32: with b of width and
+// c of stride elements a row, and lane or step 1,
 //
 //	for i := range 1 {
-//		for j := range 16 {
+//		for j := range cols {
 //			var sum float32
 //			for p := range k {
-//				sum = fma(a[p][i], b[p][j], sum)
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
 //			}
 //			if add {
 //				sum = c[i][j] + sum
@@ -524,12 +59,13 @@ func loose14x32AVX512(k int, a *float32, lane int, step int, b *float32, c *floa
 //	}
 //
 //go:noescape
-func block1x16AVX2(k int, a *float32, b *float32, c *float32, stride int, add bool)
+func block1x48AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
 
-// loose1x16AVX2 computes 1 rows of two vectors each: with b of 16 and c of stride elements a row,
+// block1x64AVX512 computes 1 rows of up to 64 columns, but more than 48: with b of width and
+// c of stride elements a row, and lane or step 1,
 //
 //	for i := range 1 {
-//		for j := range 16 {
+//		for j := range cols {
 //			var sum float32
 //			for p := range k {
 //				sum = fma(a[i*lane+p*step], b[p][j], sum)
@@ -542,15 +78,54 @@ func block1x16AVX2(k int, a *float32, b *float32, c *float32, stride int, add bo
 //	}
 //
 //go:noescape
-func loose1x16AVX2(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
+func block1x64AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
 
-// block2x16AVX2 computes 2 rows of two vectors each: with a of 8, b of 16 and c of stride elements a row,
+// block1x8AVX2 computes 1 rows of up to 8 columns, but more than 0: with b of width and
+// c of stride elements a row, and lane or step 1,
+//
+//	for i := range 1 {
+//		for j := range cols {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func block1x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+
+// block1x16AVX2 computes 1 rows of up to 16 columns, but more than 8: with b of width and
+// c of stride elements a row, and lane or step 1,
+//
+//	for i := range 1 {
+//		for j := range cols {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func block1x16AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+
+// block2x16AVX512 computes 2 rows of up to 16 columns, but more than 0: with b of width and
+// c of stride elements a row, and lane or step 1,
 //
 //	for i := range 2 {
-//		for j := range 16 {
+//		for j := range cols {
 //			var sum float32
 //			for p := range k {
-//				sum = fma(a[p][i], b[p][j], sum)
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
 //			}
 //			if add {
 //				sum = c[i][j] + sum
@@ -560,12 +135,13 @@ func loose1x16AVX2(k int, a *float32, lane int, step int, b *float32, c *float32
 //	}
 //
 //go:noescape
-func block2x16AVX2(k int, a *float32, b *float32, c *float32, stride int, add bool)
+func block2x16AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
 
-// loose2x16AVX2 computes 2 rows of two vectors each: with b of 16 and c of stride elements a row,
+// block2x32AVX512 computes 2 rows of up to 32 columns, but more than 16: with b of width and
+// c of stride elements a row, and lane or step 1,
 //
 //	for i := range 2 {
-//		for j := range 16 {
+//		for j := range cols {
 //			var sum float32
 //			for p := range k {
 //				sum = fma(a[i*lane+p*step], b[p][j], sum)
@@ -578,15 +154,92 @@ func block2x16AVX2(k int, a *float32, b *float32, c *float32, stride int, add bo
 //	}
 //
 //go:noescape
-func loose2x16AVX2(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
+func block2x32AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
 
-// block3x16AVX2 computes 3 rows of two vectors each: with a of 8, b of 16 and c of stride elements a row,
+// block2x48AVX512 computes 2 rows of up to 48 columns, but more than 32: with b of width and
+// c of stride elements a row, and lane or step 1,
+//
+//	for i := range 2 {
+//		for j := range cols {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func block2x48AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+
+// block2x64AVX512 computes 2 rows of up to 64 columns, but more than 48: with b of width and
+// c of stride elements a row, and lane or step 1,
+//
+//	for i := range 2 {
+//		for j := range cols {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func block2x64AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+
+// block2x8AVX2 computes 2 rows of up to 8 columns, but more than 0: with b of width and
+// c of stride elements a row, and lane or step 1,
+//
+//	for i := range 2 {
+//		for j := range cols {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func block2x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+
+// block2x16AVX2 computes 2 rows of up to 16 columns, but more than 8: with b of width and
+// c of stride elements a row, and lane or step 1,
+//
+//	for i := range 2 {
+//		for j := range cols {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func block2x16AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+
+// block3x16AVX512 computes 3 rows of up to 16 columns, but more than 0: with b of width and
+// c of stride elements a row, and lane or step 1,
 //
 //	for i := range 3 {
-//		for j := range 16 {
+//		for j := range cols {
 //			var sum float32
 //			for p := range k {
-//				sum = fma(a[p][i], b[p][j], sum)
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
 //			}
 //			if add {
 //				sum = c[i][j] + sum
@@ -596,12 +249,13 @@ func loose2x16AVX2(k int, a *float32, lane int, step int, b *float32, c *float32
 //	}
 //
 //go:noescape
-func block3x16AVX2(k int, a *float32, b *float32, c *float32, stride int, add bool)
+func block3x16AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
 
-// loose3x16AVX2 computes 3 rows of two vectors each: with b of 16 and c of stride elements a row,
+// block3x32AVX512 computes 3 rows of up to 32 columns, but more than 16: with b of width and
+// c of stride elements a row, and lane or step 1,
 //
 //	for i := range 3 {
-//		for j := range 16 {
+//		for j := range cols {
 //			var sum float32
 //			for p := range k {
 //				sum = fma(a[i*lane+p*step], b[p][j], sum)
@@ -614,15 +268,92 @@ func block3x16AVX2(k int, a *float32, b *float32, c *float32, stride int, add bo
 //	}
 //
 //go:noescape
-func loose3x16AVX2(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
+func block3x32AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
 
-// block4x16AVX2 computes 4 rows of two vectors each: with a of 8, b of 16 and c of stride elements a row,
+// block3x48AVX512 computes 3 rows of up to 48 columns, but more than 32: with b of width and
+// c of stride elements a row, and lane or step 1,
+//
+//	for i := range 3 {
+//		for j := range cols {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func block3x48AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+
+// block3x64AVX512 computes 3 rows of up to 64 columns, but more than 48: with b of width and
+// c of stride elements a row, and lane or step 1,
+//
+//	for i := range 3 {
+//		for j := range cols {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func block3x64AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+
+// block3x8AVX2 computes 3 rows of up to 8 columns, but more than 0: with b of width and
+// c of stride elements a row, and lane or step 1,
+//
+//	for i := range 3 {
+//		for j := range cols {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func block3x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+
+// block3x16AVX2 computes 3 rows of up to 16 columns, but more than 8: with b of width and
+// c of stride elements a row, and lane or step 1,
+//
+//	for i := range 3 {
+//		for j := range cols {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func block3x16AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+
+// block4x16AVX512 computes 4 rows of up to 16 columns, but more than 0: with b of width and
+// c of stride elements a row, and lane or step 1,
 //
 //	for i := range 4 {
-//		for j := range 16 {
+//		for j := range cols {
 //			var sum float32
 //			for p := range k {
-//				sum = fma(a[p][i], b[p][j], sum)
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
 //			}
 //			if add {
 //				sum = c[i][j] + sum
@@ -632,12 +363,13 @@ func loose3x16AVX2(k int, a *float32, lane int, step int, b *float32, c *float32
 //	}
 //
 //go:noescape
-func block4x16AVX2(k int, a *float32, b *float32, c *float32, stride int, add bool)
+func block4x16AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
 
-// loose4x16AVX2 computes 4 rows of two vectors each: with b of 16 and c of stride elements a row,
+// block4x32AVX512 computes 4 rows of up to 32 columns, but more than 16: with b of width and
+// c of stride elements a row, and lane or step 1,
 //
 //	for i := range 4 {
-//		for j := range 16 {
+//		for j := range cols {
 //			var sum float32
 //			for p := range k {
 //				sum = fma(a[i*lane+p*step], b[p][j], sum)
@@ -650,15 +382,92 @@ func block4x16AVX2(k int, a *float32, b *float32, c *float32, stride int, add bo
 //	}
 //
 //go:noescape
-func loose4x16AVX2(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
+func block4x32AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
 
-// block5x16AVX2 computes 5 rows of two vectors each: with a of 8, b of 16 and c of stride elements a row,
+// block4x48AVX512 computes 4 rows of up to 48 columns, but more than 32: with b of width and
+// c of stride elements a row, and lane or step 1,
+//
+//	for i := range 4 {
+//		for j := range cols {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func block4x48AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+
+// block4x64AVX512 computes 4 rows of up to 64 columns, but more than 48: with b of width and
+// c of stride elements a row, and lane or step 1,
+//
+//	for i := range 4 {
+//		for j := range cols {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func block4x64AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+
+// block4x8AVX2 computes 4 rows of up to 8 columns, but more than 0: with b of width and
+// c of stride elements a row, and lane or step 1,
+//
+//	for i := range 4 {
+//		for j := range cols {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func block4x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+
+// block4x16AVX2 computes 4 rows of up to 16 columns, but more than 8: with b of width and
+// c of stride elements a row, and lane or step 1,
+//
+//	for i := range 4 {
+//		for j := range cols {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func block4x16AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+
+// block5x16AVX512 computes 5 rows of up to 16 columns, but more than 0: with b of width and
+// c of stride elements a row, and lane or step 1,
 //
 //	for i := range 5 {
-//		for j := range 16 {
+//		for j := range cols {
 //			var sum float32
 //			for p := range k {
-//				sum = fma(a[p][i], b[p][j], sum)
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
 //			}
 //			if add {
 //				sum = c[i][j] + sum
@@ -668,12 +477,13 @@ func loose4x16AVX2(k int, a *float32, lane int, step int, b *float32, c *float32
 //	}
 //
 //go:noescape
-func block5x16AVX2(k int, a *float32, b *float32, c *float32, stride int, add bool)
+func block5x16AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
 
-// loose5x16AVX2 computes 5 rows of two vectors each: with b of 16 and c of stride elements a row,
+// block5x32AVX512 computes 5 rows of up to 32 columns, but more than 16: with b of width and
+// c of stride elements a row, and lane or step 1,
 //
 //	for i := range 5 {
-//		for j := range 16 {
+//		for j := range cols {
 //			var sum float32
 //			for p := range k {
 //				sum = fma(a[i*lane+p*step], b[p][j], sum)
@@ -686,30 +496,13 @@ func block5x16AVX2(k int, a *float32, b *float32, c *float32, stride int, add bo
 //	}
 //
 //go:noescape
-func loose5x16AVX2(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
+func block5x32AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
 
-// block6x16AVX2 computes 6 rows of two vectors each: with a of 8, b of 16 and c of stride elements a row,
+// block5x48AVX512 computes 5 rows of up to 48 columns, but more than 32: with b of width and
+// c of stride elements a row, and lane or step 1,
 //
-//	for i := range 6 {
-//		for j := range 16 {
-//			var sum float32
-//			for p := range k {
-//				sum = fma(a[p][i], b[p][j], sum)
-//			}
-//			if add {
-//				sum = c[i][j] + sum
-//			}
-//			c[i][j] = sum
-//		}
-//	}
-//
-//go:noescape
-func block6x16AVX2(k int, a *float32, b *float32, c *float32, stride int, add bool)
-
-// loose6x16AVX2 computes 6 rows of two vectors each: with b of 16 and c of stride elements a row,
-//
-//	for i := range 6 {
-//		for j := range 16 {
+//	for i := range 5 {
+//		for j := range cols {
 //			var sum float32
 //			for p := range k {
 //				sum = fma(a[i*lane+p*step], b[p][j], sum)
@@ -722,7 +515,178 @@ func block6x16AVX2(k int, a *float32, b *float32, c *float32, stride int, add bo
 //	}
 //
 //go:noescape
-func loose6x16AVX2(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
+func block5x48AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+
+// block5x64AVX512 computes 5 rows of up to 64 columns, but more than 48: with b of width and
+// c of stride elements a row, and lane or step 1,
+//
+//	for i := range 5 {
+//		for j := range cols {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func block5x64AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+
+// block5x8AVX2 computes 5 rows of up to 8 columns, but more than 0: with b of width and
+// c of stride elements a row, and lane or step 1,
+//
+//	for i := range 5 {
+//		for j := range cols {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func block5x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+
+// block5x16AVX2 computes 5 rows of up to 16 columns, but more than 8: with b of width and
+// c of stride elements a row, and lane or step 1,
+//
+//	for i := range 5 {
+//		for j := range cols {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func block5x16AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+
+// block6x16AVX512 computes 6 rows of up to 16 columns, but more than 0: with b of width and
+// c of stride elements a row, and lane or step 1,
+//
+//	for i := range 6 {
+//		for j := range cols {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func block6x16AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+
+// block6x32AVX512 computes 6 rows of up to 32 columns, but more than 16: with b of width and
+// c of stride elements a row, and lane or step 1,
+//
+//	for i := range 6 {
+//		for j := range cols {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func block6x32AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+
+// block6x48AVX512 computes 6 rows of up to 48 columns, but more than 32: with b of width and
+// c of stride elements a row, and lane or step 1,
+//
+//	for i := range 6 {
+//		for j := range cols {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func block6x48AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+
+// block6x64AVX512 computes 6 rows of up to 64 columns, but more than 48: with b of width and
+// c of stride elements a row, and lane or step 1,
+//
+//	for i := range 6 {
+//		for j := range cols {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func block6x64AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+
+// block6x8AVX2 computes 6 rows of up to 8 columns, but more than 0: with b of width and
+// c of stride elements a row, and lane or step 1,
+//
+//	for i := range 6 {
+//		for j := range cols {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func block6x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+
+// block6x16AVX2 computes 6 rows of up to 16 columns, but more than 8: with b of width and
+// c of stride elements a row, and lane or step 1,
+//
+//	for i := range 6 {
+//		for j := range cols {
+//			var sum float32
+//			for p := range k {
+//				sum = fma(a[i*lane+p*step], b[p][j], sum)
+//			}
+//			if add {
+//				sum = c[i][j] + sum
+//			}
+//			c[i][j] = sum
+//		}
+//	}
+//
+//go:noescape
+func block6x16AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
 
 // transpose8AVX2 writes rows 0 to rows-1 (1 to 8) of src side by side; what it writes for the rows up to 8 is undefined:
 //
@@ -735,7 +699,7 @@ func loose6x16AVX2(k int, a *float32, lane int, step int, b *float32, c *float32
 //go:noescape
 func transpose8AVX2(dst *float32, step int, src *float32, stride int, rows int, n int)
 
-// copyPanelsAVX2 copies n rows, each to several panels, in pieces of 8, 16 or 32 elements:
+// copyPanelsAVX2 copies n rows, each to several panels, in pieces of 8, 16, 32, 48 or 64 elements:
 //
 //	for p := range n {
 //		for q := range panels {

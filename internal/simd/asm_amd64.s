@@ -4,266 +4,2182 @@
 
 #include "textflag.h"
 
-// func block1x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·block1x32AVX512(SB), NOSPLIT, $0-41
+// func block1x16AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·block1x16AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       stride+32(FP), SI
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       width+40(FP), SI
 	SHLQ       $0x02, SI
-	MOVQ       BX, SI
-	PREFETCHT0 (SI)
-	PREFETCHT0 124(SI)
+	MOVQ       c+48(FP), DI
+	MOVQ       stride+56(FP), R8
+	SHLQ       $0x02, R8
+	PREFETCHT0 (DI)
+	VPXORD     Z0, Z0, Z0
+	MOVQ       AX, DI
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, DI
+	JZ         rest
+	LEAQ       (DX)(SI*2), R10
+	ADDQ       SI, R10
+	CMPQ       BX, $0x04
+	JNE        across
+
+along:
+	VMOVUPS      (DX), Z1
+	VBROADCASTSS (CX), Z2
+	VFMADD231PS  Z1, Z2, Z0
+	VMOVUPS      (DX)(SI*1), Z1
+	VBROADCASTSS 4(CX), Z2
+	VFMADD231PS  Z1, Z2, Z0
+	VMOVUPS      (DX)(SI*2), Z1
+	VBROADCASTSS 8(CX), Z2
+	VFMADD231PS  Z1, Z2, Z0
+	VMOVUPS      (R10), Z1
+	VBROADCASTSS 12(CX), Z2
+	VFMADD231PS  Z1, Z2, Z0
+	ADDQ         $0x10, CX
+	LEAQ         (DX)(SI*4), DX
+	LEAQ         (R10)(SI*4), R10
+	DECQ         DI
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(BX*2), R9
+	ADDQ BX, R9
+	MOVQ BX, R8
+	SHLQ $0x02, R8
+
+acrossloop:
+	VMOVUPS      (DX), Z1
+	VBROADCASTSS (CX), Z2
+	VFMADD231PS  Z1, Z2, Z0
+	VMOVUPS      (DX)(SI*1), Z1
+	VBROADCASTSS (CX)(BX*1), Z2
+	VFMADD231PS  Z1, Z2, Z0
+	VMOVUPS      (DX)(SI*2), Z1
+	VBROADCASTSS (CX)(BX*2), Z2
+	VFMADD231PS  Z1, Z2, Z0
+	VMOVUPS      (R10), Z1
+	VBROADCASTSS (R9), Z2
+	VFMADD231PS  Z1, Z2, Z0
+	ADDQ         R8, CX
+	ADDQ         R8, R9
+	LEAQ         (DX)(SI*4), DX
+	LEAQ         (R10)(SI*4), R10
+	DECQ         DI
+	JNZ          acrossloop
+
+rest:
+	TESTQ AX, AX
+	JZ    sums
+
+restloop:
+	VMOVUPS      (DX), Z1
+	VBROADCASTSS (CX), Z2
+	VFMADD231PS  Z1, Z2, Z0
+	ADDQ         BX, CX
+	ADDQ         SI, DX
+	DECQ         AX
+	JNZ          restloop
+
+sums:
+	MOVQ   cols+64(FP), AX
+	SUBQ   $0x00, AX
+	MOVL   $0x0000ffff, CX
+	MOVL   $0x00000010, DX
+	SUBL   AX, DX
+	SHRXL  DX, CX, CX
+	KMOVW  CX, K1
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     partly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Z0, K1, Z0
+
+partly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Z0, K1, (AX)
+	VZEROUPPER
+	RET
+
+// func block1x32AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·block1x32AVX512(SB), NOSPLIT, $0-73
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       width+40(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       c+48(FP), DI
+	MOVQ       stride+56(FP), R8
+	SHLQ       $0x02, R8
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
-	TESTQ      AX, AX
-	JZ         store
+	MOVQ       AX, DI
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, DI
+	JZ         rest
+	LEAQ       (DX)(SI*2), R10
+	ADDQ       SI, R10
+	CMPQ       BX, $0x04
+	JNE        across
 
-loop:
+along:
 	VMOVUPS      (DX), Z2
 	VMOVUPS      64(DX), Z3
-	PREFETCHT0   1024(DX)
-	PREFETCHT0   1088(DX)
 	VBROADCASTSS (CX), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
-	ADDQ         $0x40, CX
-	ADDQ         $0x00000080, DX
-	DECQ         AX
-	JNZ          loop
+	VMOVUPS      (DX)(SI*1), Z2
+	VMOVUPS      64(DX)(SI*1), Z3
+	VBROADCASTSS 4(CX), Z4
+	VFMADD231PS  Z2, Z4, Z0
+	VFMADD231PS  Z3, Z4, Z1
+	VMOVUPS      (DX)(SI*2), Z2
+	VMOVUPS      64(DX)(SI*2), Z3
+	VBROADCASTSS 8(CX), Z4
+	VFMADD231PS  Z2, Z4, Z0
+	VFMADD231PS  Z3, Z4, Z1
+	VMOVUPS      (R10), Z2
+	VMOVUPS      64(R10), Z3
+	VBROADCASTSS 12(CX), Z4
+	VFMADD231PS  Z2, Z4, Z0
+	VFMADD231PS  Z3, Z4, Z1
+	ADDQ         $0x10, CX
+	LEAQ         (DX)(SI*4), DX
+	LEAQ         (R10)(SI*4), R10
+	DECQ         DI
+	JNZ          along
+	JMP          rest
 
-store:
-	MOVB    add+40(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (BX), Z0, Z0
-	VMOVUPS Z0, (BX)
-	VADDPS  64(BX), Z1, Z1
-	VMOVUPS Z1, 64(BX)
-	VZEROUPPER
-	RET
+across:
+	LEAQ (CX)(BX*2), R9
+	ADDQ BX, R9
+	MOVQ BX, R8
+	SHLQ $0x02, R8
 
-set:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	VZEROUPPER
-	RET
-
-// func loose1x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·loose1x32AVX512(SB), NOSPLIT, $0-57
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lane+16(FP), DX
-	MOVQ       step+24(FP), BX
-	SHLQ       $0x02, DX
-	SHLQ       $0x02, BX
-	MOVQ       b+32(FP), DX
-	MOVQ       c+40(FP), SI
-	MOVQ       stride+48(FP), DI
-	SHLQ       $0x02, DI
-	MOVQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	TESTQ      AX, AX
-	JZ         store
-
-loop:
+acrossloop:
 	VMOVUPS      (DX), Z2
 	VMOVUPS      64(DX), Z3
-	PREFETCHT0   1024(DX)
-	PREFETCHT0   1088(DX)
+	VBROADCASTSS (CX), Z4
+	VFMADD231PS  Z2, Z4, Z0
+	VFMADD231PS  Z3, Z4, Z1
+	VMOVUPS      (DX)(SI*1), Z2
+	VMOVUPS      64(DX)(SI*1), Z3
+	VBROADCASTSS (CX)(BX*1), Z4
+	VFMADD231PS  Z2, Z4, Z0
+	VFMADD231PS  Z3, Z4, Z1
+	VMOVUPS      (DX)(SI*2), Z2
+	VMOVUPS      64(DX)(SI*2), Z3
+	VBROADCASTSS (CX)(BX*2), Z4
+	VFMADD231PS  Z2, Z4, Z0
+	VFMADD231PS  Z3, Z4, Z1
+	VMOVUPS      (R10), Z2
+	VMOVUPS      64(R10), Z3
+	VBROADCASTSS (R9), Z4
+	VFMADD231PS  Z2, Z4, Z0
+	VFMADD231PS  Z3, Z4, Z1
+	ADDQ         R8, CX
+	ADDQ         R8, R9
+	LEAQ         (DX)(SI*4), DX
+	LEAQ         (R10)(SI*4), R10
+	DECQ         DI
+	JNZ          acrossloop
+
+rest:
+	TESTQ AX, AX
+	JZ    sums
+
+restloop:
+	VMOVUPS      (DX), Z2
+	VMOVUPS      64(DX), Z3
 	VBROADCASTSS (CX), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
 	ADDQ         BX, CX
-	ADDQ         $0x00000080, DX
+	ADDQ         SI, DX
 	DECQ         AX
-	JNZ          loop
+	JNZ          restloop
 
-store:
-	MOVB    add+56(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (SI), Z0, Z0
-	VMOVUPS Z0, (SI)
-	VADDPS  64(SI), Z1, Z1
-	VMOVUPS Z1, 64(SI)
+sums:
+	MOVQ   cols+64(FP), AX
+	SUBQ   $0x10, AX
+	MOVL   $0x0000ffff, CX
+	MOVL   $0x00000010, DX
+	SUBL   AX, DX
+	SHRXL  DX, CX, CX
+	KMOVW  CX, K1
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     partly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, K1, Z1
+
+partly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
 	VZEROUPPER
 	RET
 
-set:
-	VMOVUPS Z0, (SI)
-	VMOVUPS Z1, 64(SI)
-	VZEROUPPER
-	RET
-
-// func block2x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·block2x32AVX512(SB), NOSPLIT, $0-41
+// func block1x48AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·block1x48AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       stride+32(FP), SI
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       width+40(FP), SI
 	SHLQ       $0x02, SI
-	MOVQ       BX, DI
+	MOVQ       c+48(FP), DI
+	MOVQ       stride+56(FP), R8
+	SHLQ       $0x02, R8
 	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	MOVQ       AX, DI
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, DI
+	JZ         rest
+	LEAQ       (DX)(SI*2), R10
+	ADDQ       SI, R10
+	CMPQ       BX, $0x04
+	JNE        across
+
+along:
+	VMOVUPS      (DX), Z3
+	VMOVUPS      64(DX), Z4
+	VMOVUPS      128(DX), Z5
+	VBROADCASTSS (CX), Z6
+	VFMADD231PS  Z3, Z6, Z0
+	VFMADD231PS  Z4, Z6, Z1
+	VFMADD231PS  Z5, Z6, Z2
+	VMOVUPS      (DX)(SI*1), Z3
+	VMOVUPS      64(DX)(SI*1), Z4
+	VMOVUPS      128(DX)(SI*1), Z5
+	VBROADCASTSS 4(CX), Z6
+	VFMADD231PS  Z3, Z6, Z0
+	VFMADD231PS  Z4, Z6, Z1
+	VFMADD231PS  Z5, Z6, Z2
+	VMOVUPS      (DX)(SI*2), Z3
+	VMOVUPS      64(DX)(SI*2), Z4
+	VMOVUPS      128(DX)(SI*2), Z5
+	VBROADCASTSS 8(CX), Z6
+	VFMADD231PS  Z3, Z6, Z0
+	VFMADD231PS  Z4, Z6, Z1
+	VFMADD231PS  Z5, Z6, Z2
+	VMOVUPS      (R10), Z3
+	VMOVUPS      64(R10), Z4
+	VMOVUPS      128(R10), Z5
+	VBROADCASTSS 12(CX), Z6
+	VFMADD231PS  Z3, Z6, Z0
+	VFMADD231PS  Z4, Z6, Z1
+	VFMADD231PS  Z5, Z6, Z2
+	ADDQ         $0x10, CX
+	LEAQ         (DX)(SI*4), DX
+	LEAQ         (R10)(SI*4), R10
+	DECQ         DI
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(BX*2), R9
+	ADDQ BX, R9
+	MOVQ BX, R8
+	SHLQ $0x02, R8
+
+acrossloop:
+	VMOVUPS      (DX), Z3
+	VMOVUPS      64(DX), Z4
+	VMOVUPS      128(DX), Z5
+	VBROADCASTSS (CX), Z6
+	VFMADD231PS  Z3, Z6, Z0
+	VFMADD231PS  Z4, Z6, Z1
+	VFMADD231PS  Z5, Z6, Z2
+	VMOVUPS      (DX)(SI*1), Z3
+	VMOVUPS      64(DX)(SI*1), Z4
+	VMOVUPS      128(DX)(SI*1), Z5
+	VBROADCASTSS (CX)(BX*1), Z6
+	VFMADD231PS  Z3, Z6, Z0
+	VFMADD231PS  Z4, Z6, Z1
+	VFMADD231PS  Z5, Z6, Z2
+	VMOVUPS      (DX)(SI*2), Z3
+	VMOVUPS      64(DX)(SI*2), Z4
+	VMOVUPS      128(DX)(SI*2), Z5
+	VBROADCASTSS (CX)(BX*2), Z6
+	VFMADD231PS  Z3, Z6, Z0
+	VFMADD231PS  Z4, Z6, Z1
+	VFMADD231PS  Z5, Z6, Z2
+	VMOVUPS      (R10), Z3
+	VMOVUPS      64(R10), Z4
+	VMOVUPS      128(R10), Z5
+	VBROADCASTSS (R9), Z6
+	VFMADD231PS  Z3, Z6, Z0
+	VFMADD231PS  Z4, Z6, Z1
+	VFMADD231PS  Z5, Z6, Z2
+	ADDQ         R8, CX
+	ADDQ         R8, R9
+	LEAQ         (DX)(SI*4), DX
+	LEAQ         (R10)(SI*4), R10
+	DECQ         DI
+	JNZ          acrossloop
+
+rest:
+	TESTQ AX, AX
+	JZ    sums
+
+restloop:
+	VMOVUPS      (DX), Z3
+	VMOVUPS      64(DX), Z4
+	VMOVUPS      128(DX), Z5
+	VBROADCASTSS (CX), Z6
+	VFMADD231PS  Z3, Z6, Z0
+	VFMADD231PS  Z4, Z6, Z1
+	VFMADD231PS  Z5, Z6, Z2
+	ADDQ         BX, CX
+	ADDQ         SI, DX
+	DECQ         AX
+	JNZ          restloop
+
+sums:
+	MOVQ   cols+64(FP), AX
+	SUBQ   $0x20, AX
+	MOVL   $0x0000ffff, CX
+	MOVL   $0x00000010, DX
+	SUBL   AX, DX
+	SHRXL  DX, CX, CX
+	KMOVW  CX, K1
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     partly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, Z1
+	VADDPS 128(AX), Z2, K1, Z2
+
+partly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	VZEROUPPER
+	RET
+
+// func block1x64AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·block1x64AVX512(SB), NOSPLIT, $0-73
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       width+40(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       c+48(FP), DI
+	MOVQ       stride+56(FP), R8
+	SHLQ       $0x02, R8
 	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	PREFETCHT0 192(DI)
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
-	TESTQ      AX, AX
-	JZ         store
+	MOVQ       AX, DI
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, DI
+	JZ         rest
+	LEAQ       (DX)(SI*2), R10
+	ADDQ       SI, R10
+	CMPQ       BX, $0x04
+	JNE        across
 
-loop:
+along:
 	VMOVUPS      (DX), Z4
 	VMOVUPS      64(DX), Z5
-	PREFETCHT0   1024(DX)
-	PREFETCHT0   1088(DX)
+	VMOVUPS      128(DX), Z6
+	VMOVUPS      192(DX), Z7
+	VBROADCASTSS (CX), Z8
+	VFMADD231PS  Z4, Z8, Z0
+	VFMADD231PS  Z5, Z8, Z1
+	VFMADD231PS  Z6, Z8, Z2
+	VFMADD231PS  Z7, Z8, Z3
+	VMOVUPS      (DX)(SI*1), Z4
+	VMOVUPS      64(DX)(SI*1), Z5
+	VMOVUPS      128(DX)(SI*1), Z6
+	VMOVUPS      192(DX)(SI*1), Z7
+	VBROADCASTSS 4(CX), Z8
+	VFMADD231PS  Z4, Z8, Z0
+	VFMADD231PS  Z5, Z8, Z1
+	VFMADD231PS  Z6, Z8, Z2
+	VFMADD231PS  Z7, Z8, Z3
+	VMOVUPS      (DX)(SI*2), Z4
+	VMOVUPS      64(DX)(SI*2), Z5
+	VMOVUPS      128(DX)(SI*2), Z6
+	VMOVUPS      192(DX)(SI*2), Z7
+	VBROADCASTSS 8(CX), Z8
+	VFMADD231PS  Z4, Z8, Z0
+	VFMADD231PS  Z5, Z8, Z1
+	VFMADD231PS  Z6, Z8, Z2
+	VFMADD231PS  Z7, Z8, Z3
+	VMOVUPS      (R10), Z4
+	VMOVUPS      64(R10), Z5
+	VMOVUPS      128(R10), Z6
+	VMOVUPS      192(R10), Z7
+	VBROADCASTSS 12(CX), Z8
+	VFMADD231PS  Z4, Z8, Z0
+	VFMADD231PS  Z5, Z8, Z1
+	VFMADD231PS  Z6, Z8, Z2
+	VFMADD231PS  Z7, Z8, Z3
+	ADDQ         $0x10, CX
+	LEAQ         (DX)(SI*4), DX
+	LEAQ         (R10)(SI*4), R10
+	DECQ         DI
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(BX*2), R9
+	ADDQ BX, R9
+	MOVQ BX, R8
+	SHLQ $0x02, R8
+
+acrossloop:
+	VMOVUPS      (DX), Z4
+	VMOVUPS      64(DX), Z5
+	VMOVUPS      128(DX), Z6
+	VMOVUPS      192(DX), Z7
+	VBROADCASTSS (CX), Z8
+	VFMADD231PS  Z4, Z8, Z0
+	VFMADD231PS  Z5, Z8, Z1
+	VFMADD231PS  Z6, Z8, Z2
+	VFMADD231PS  Z7, Z8, Z3
+	VMOVUPS      (DX)(SI*1), Z4
+	VMOVUPS      64(DX)(SI*1), Z5
+	VMOVUPS      128(DX)(SI*1), Z6
+	VMOVUPS      192(DX)(SI*1), Z7
+	VBROADCASTSS (CX)(BX*1), Z8
+	VFMADD231PS  Z4, Z8, Z0
+	VFMADD231PS  Z5, Z8, Z1
+	VFMADD231PS  Z6, Z8, Z2
+	VFMADD231PS  Z7, Z8, Z3
+	VMOVUPS      (DX)(SI*2), Z4
+	VMOVUPS      64(DX)(SI*2), Z5
+	VMOVUPS      128(DX)(SI*2), Z6
+	VMOVUPS      192(DX)(SI*2), Z7
+	VBROADCASTSS (CX)(BX*2), Z8
+	VFMADD231PS  Z4, Z8, Z0
+	VFMADD231PS  Z5, Z8, Z1
+	VFMADD231PS  Z6, Z8, Z2
+	VFMADD231PS  Z7, Z8, Z3
+	VMOVUPS      (R10), Z4
+	VMOVUPS      64(R10), Z5
+	VMOVUPS      128(R10), Z6
+	VMOVUPS      192(R10), Z7
+	VBROADCASTSS (R9), Z8
+	VFMADD231PS  Z4, Z8, Z0
+	VFMADD231PS  Z5, Z8, Z1
+	VFMADD231PS  Z6, Z8, Z2
+	VFMADD231PS  Z7, Z8, Z3
+	ADDQ         R8, CX
+	ADDQ         R8, R9
+	LEAQ         (DX)(SI*4), DX
+	LEAQ         (R10)(SI*4), R10
+	DECQ         DI
+	JNZ          acrossloop
+
+rest:
+	TESTQ AX, AX
+	JZ    sums
+
+restloop:
+	VMOVUPS      (DX), Z4
+	VMOVUPS      64(DX), Z5
+	VMOVUPS      128(DX), Z6
+	VMOVUPS      192(DX), Z7
+	VBROADCASTSS (CX), Z8
+	VFMADD231PS  Z4, Z8, Z0
+	VFMADD231PS  Z5, Z8, Z1
+	VFMADD231PS  Z6, Z8, Z2
+	VFMADD231PS  Z7, Z8, Z3
+	ADDQ         BX, CX
+	ADDQ         SI, DX
+	DECQ         AX
+	JNZ          restloop
+
+sums:
+	MOVQ   cols+64(FP), AX
+	SUBQ   $0x30, AX
+	MOVL   $0x0000ffff, CX
+	MOVL   $0x00000010, DX
+	SUBL   AX, DX
+	SHRXL  DX, CX, CX
+	KMOVW  CX, K1
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     partly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, Z1
+	VADDPS 128(AX), Z2, Z2
+	VADDPS 192(AX), Z3, K1, Z3
+
+partly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, K1, 192(AX)
+	VZEROUPPER
+	RET
+
+// func block1x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, FMA3, MMX+
+TEXT ·block1x8AVX2(SB), NOSPLIT, $0-73
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       width+40(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       c+48(FP), DI
+	MOVQ       stride+56(FP), R8
+	SHLQ       $0x02, R8
+	PREFETCHT0 (DI)
+	VXORPS     X0, X0, X0
+	MOVQ       AX, DI
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, DI
+	JZ         rest
+	LEAQ       (DX)(SI*2), R10
+	ADDQ       SI, R10
+	CMPQ       BX, $0x04
+	JNE        across
+
+along:
+	VMOVUPS      (DX), Y1
+	VBROADCASTSS (CX), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	VMOVUPS      (DX)(SI*1), Y1
+	VBROADCASTSS 4(CX), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	VMOVUPS      (DX)(SI*2), Y1
+	VBROADCASTSS 8(CX), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	VMOVUPS      (R10), Y1
+	VBROADCASTSS 12(CX), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         $0x10, CX
+	LEAQ         (DX)(SI*4), DX
+	LEAQ         (R10)(SI*4), R10
+	DECQ         DI
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(BX*2), R9
+	ADDQ BX, R9
+	MOVQ BX, R8
+	SHLQ $0x02, R8
+
+acrossloop:
+	VMOVUPS      (DX), Y1
+	VBROADCASTSS (CX), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	VMOVUPS      (DX)(SI*1), Y1
+	VBROADCASTSS (CX)(BX*1), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	VMOVUPS      (DX)(SI*2), Y1
+	VBROADCASTSS (CX)(BX*2), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	VMOVUPS      (R10), Y1
+	VBROADCASTSS (R9), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         R8, CX
+	ADDQ         R8, R9
+	LEAQ         (DX)(SI*4), DX
+	LEAQ         (R10)(SI*4), R10
+	DECQ         DI
+	JNZ          acrossloop
+
+rest:
+	TESTQ AX, AX
+	JZ    sums
+
+restloop:
+	VMOVUPS      (DX), Y1
+	VBROADCASTSS (CX), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         BX, CX
+	ADDQ         SI, DX
+	DECQ         AX
+	JNZ          restloop
+
+sums:
+	MOVQ       cols+64(FP), AX
+	SUBQ       $0x00, AX
+	CMPQ       AX, $0x08
+	JE         whole
+	LEAQ       mask<>+0(SB), CX
+	NEGQ       AX
+	VMOVUPS    32(CX)(AX*4), Y1
+	MOVB       add+72(FP), AL
+	MOVQ       stride+56(FP), CX
+	SHLQ       $0x02, CX
+	TESTB      AL, AL
+	JZ         partly
+	MOVQ       c+48(FP), AX
+	VMASKMOVPS (AX), Y1, Y2
+	VADDPS     Y2, Y0, Y0
+
+partly:
+	MOVQ       c+48(FP), AX
+	VMASKMOVPS Y0, Y1, (AX)
+	VZEROUPPER
+	RET
+
+whole:
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     wholly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Y0, Y0
+
+wholly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Y0, (AX)
+	VZEROUPPER
+	RET
+
+DATA mask<>+0(SB)/8, $0xffffffffffffffff
+DATA mask<>+8(SB)/8, $0xffffffffffffffff
+DATA mask<>+16(SB)/8, $0xffffffffffffffff
+DATA mask<>+24(SB)/8, $0xffffffffffffffff
+DATA mask<>+32(SB)/8, $0x0000000000000000
+DATA mask<>+40(SB)/8, $0x0000000000000000
+DATA mask<>+48(SB)/8, $0x0000000000000000
+DATA mask<>+56(SB)/8, $0x0000000000000000
+GLOBL mask<>(SB), RODATA|NOPTR, $64
+
+// func block1x16AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, FMA3, MMX+
+TEXT ·block1x16AVX2(SB), NOSPLIT, $0-73
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       width+40(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       c+48(FP), DI
+	MOVQ       stride+56(FP), R8
+	SHLQ       $0x02, R8
+	PREFETCHT0 (DI)
+	VXORPS     X0, X0, X0
+	VXORPS     X1, X1, X1
+	MOVQ       AX, DI
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, DI
+	JZ         rest
+	LEAQ       (DX)(SI*2), R10
+	ADDQ       SI, R10
+	CMPQ       BX, $0x04
+	JNE        across
+
+along:
+	VMOVUPS      (DX), Y2
+	VMOVUPS      32(DX), Y3
+	VBROADCASTSS (CX), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	VMOVUPS      (DX)(SI*1), Y2
+	VMOVUPS      32(DX)(SI*1), Y3
+	VBROADCASTSS 4(CX), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	VMOVUPS      (DX)(SI*2), Y2
+	VMOVUPS      32(DX)(SI*2), Y3
+	VBROADCASTSS 8(CX), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	VMOVUPS      (R10), Y2
+	VMOVUPS      32(R10), Y3
+	VBROADCASTSS 12(CX), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	ADDQ         $0x10, CX
+	LEAQ         (DX)(SI*4), DX
+	LEAQ         (R10)(SI*4), R10
+	DECQ         DI
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(BX*2), R9
+	ADDQ BX, R9
+	MOVQ BX, R8
+	SHLQ $0x02, R8
+
+acrossloop:
+	VMOVUPS      (DX), Y2
+	VMOVUPS      32(DX), Y3
+	VBROADCASTSS (CX), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	VMOVUPS      (DX)(SI*1), Y2
+	VMOVUPS      32(DX)(SI*1), Y3
+	VBROADCASTSS (CX)(BX*1), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	VMOVUPS      (DX)(SI*2), Y2
+	VMOVUPS      32(DX)(SI*2), Y3
+	VBROADCASTSS (CX)(BX*2), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	VMOVUPS      (R10), Y2
+	VMOVUPS      32(R10), Y3
+	VBROADCASTSS (R9), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	ADDQ         R8, CX
+	ADDQ         R8, R9
+	LEAQ         (DX)(SI*4), DX
+	LEAQ         (R10)(SI*4), R10
+	DECQ         DI
+	JNZ          acrossloop
+
+rest:
+	TESTQ AX, AX
+	JZ    sums
+
+restloop:
+	VMOVUPS      (DX), Y2
+	VMOVUPS      32(DX), Y3
+	VBROADCASTSS (CX), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	ADDQ         BX, CX
+	ADDQ         SI, DX
+	DECQ         AX
+	JNZ          restloop
+
+sums:
+	MOVQ       cols+64(FP), AX
+	SUBQ       $0x08, AX
+	CMPQ       AX, $0x08
+	JE         whole
+	LEAQ       mask<>+0(SB), CX
+	NEGQ       AX
+	VMOVUPS    32(CX)(AX*4), Y2
+	MOVB       add+72(FP), AL
+	MOVQ       stride+56(FP), CX
+	SHLQ       $0x02, CX
+	TESTB      AL, AL
+	JZ         partly
+	MOVQ       c+48(FP), AX
+	VADDPS     (AX), Y0, Y0
+	VMASKMOVPS 32(AX), Y2, Y4
+	VADDPS     Y4, Y1, Y1
+
+partly:
+	MOVQ       c+48(FP), AX
+	VMOVUPS    Y0, (AX)
+	VMASKMOVPS Y1, Y2, 32(AX)
+	VZEROUPPER
+	RET
+
+whole:
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     wholly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Y0, Y0
+	VADDPS 32(AX), Y1, Y1
+
+wholly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	VZEROUPPER
+	RET
+
+// func block2x16AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·block2x16AVX512(SB), NOSPLIT, $0-73
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VPXORD     Z0, Z0, Z0
+	PREFETCHT0 (R8)
+	VPXORD     Z1, Z1, Z1
+	MOVQ       AX, R8
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, R8
+	JZ         rest
+	LEAQ       (DX)(DI*2), R11
+	ADDQ       DI, R11
+	CMPQ       SI, $0x04
+	JNE        across
+
+along:
+	VMOVUPS      (DX), Z2
+	VBROADCASTSS (CX), Z3
+	VFMADD231PS  Z2, Z3, Z0
+	VBROADCASTSS (CX)(BX*1), Z3
+	VFMADD231PS  Z2, Z3, Z1
+	VMOVUPS      (DX)(DI*1), Z2
+	VBROADCASTSS 4(CX), Z3
+	VFMADD231PS  Z2, Z3, Z0
+	VBROADCASTSS 4(CX)(BX*1), Z3
+	VFMADD231PS  Z2, Z3, Z1
+	VMOVUPS      (DX)(DI*2), Z2
+	VBROADCASTSS 8(CX), Z3
+	VFMADD231PS  Z2, Z3, Z0
+	VBROADCASTSS 8(CX)(BX*1), Z3
+	VFMADD231PS  Z2, Z3, Z1
+	VMOVUPS      (R11), Z2
+	VBROADCASTSS 12(CX), Z3
+	VFMADD231PS  Z2, Z3, Z0
+	VBROADCASTSS 12(CX)(BX*1), Z3
+	VFMADD231PS  Z2, Z3, Z1
+	ADDQ         $0x10, CX
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, R9
+	SHLQ $0x02, R9
+
+acrossloop:
+	VMOVUPS      (DX), Z2
+	VBROADCASTSS (CX), Z3
+	VFMADD231PS  Z2, Z3, Z0
+	VBROADCASTSS 4(CX), Z3
+	VFMADD231PS  Z2, Z3, Z1
+	VMOVUPS      (DX)(DI*1), Z2
+	VBROADCASTSS (CX)(SI*1), Z3
+	VFMADD231PS  Z2, Z3, Z0
+	VBROADCASTSS 4(CX)(SI*1), Z3
+	VFMADD231PS  Z2, Z3, Z1
+	VMOVUPS      (DX)(DI*2), Z2
+	VBROADCASTSS (CX)(SI*2), Z3
+	VFMADD231PS  Z2, Z3, Z0
+	VBROADCASTSS 4(CX)(SI*2), Z3
+	VFMADD231PS  Z2, Z3, Z1
+	VMOVUPS      (R11), Z2
+	VBROADCASTSS (R10), Z3
+	VFMADD231PS  Z2, Z3, Z0
+	VBROADCASTSS 4(R10), Z3
+	VFMADD231PS  Z2, Z3, Z1
+	ADDQ         R9, CX
+	ADDQ         R9, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          acrossloop
+
+rest:
+	TESTQ AX, AX
+	JZ    sums
+
+restloop:
+	VMOVUPS      (DX), Z2
+	VBROADCASTSS (CX), Z3
+	VFMADD231PS  Z2, Z3, Z0
+	VBROADCASTSS (CX)(BX*1), Z3
+	VFMADD231PS  Z2, Z3, Z1
+	ADDQ         SI, CX
+	ADDQ         DI, DX
+	DECQ         AX
+	JNZ          restloop
+
+sums:
+	MOVQ   cols+64(FP), AX
+	SUBQ   $0x00, AX
+	MOVL   $0x0000ffff, CX
+	MOVL   $0x00000010, DX
+	SUBL   AX, DX
+	SHRXL  DX, CX, CX
+	KMOVW  CX, K1
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     partly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Z0, K1, Z0
+	ADDQ   CX, AX
+	VADDPS (AX), Z1, K1, Z1
+
+partly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Z0, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z1, K1, (AX)
+	VZEROUPPER
+	RET
+
+// func block2x32AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·block2x32AVX512(SB), NOSPLIT, $0-73
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	MOVQ       AX, R8
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, R8
+	JZ         rest
+	LEAQ       (DX)(DI*2), R11
+	ADDQ       DI, R11
+	CMPQ       SI, $0x04
+	JNE        across
+
+along:
+	VMOVUPS      (DX), Z4
+	VMOVUPS      64(DX), Z5
+	VBROADCASTSS (CX), Z6
+	VFMADD231PS  Z4, Z6, Z0
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS (CX)(BX*1), Z6
+	VFMADD231PS  Z4, Z6, Z2
+	VFMADD231PS  Z5, Z6, Z3
+	VMOVUPS      (DX)(DI*1), Z4
+	VMOVUPS      64(DX)(DI*1), Z5
+	VBROADCASTSS 4(CX), Z6
+	VFMADD231PS  Z4, Z6, Z0
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS 4(CX)(BX*1), Z6
+	VFMADD231PS  Z4, Z6, Z2
+	VFMADD231PS  Z5, Z6, Z3
+	VMOVUPS      (DX)(DI*2), Z4
+	VMOVUPS      64(DX)(DI*2), Z5
+	VBROADCASTSS 8(CX), Z6
+	VFMADD231PS  Z4, Z6, Z0
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS 8(CX)(BX*1), Z6
+	VFMADD231PS  Z4, Z6, Z2
+	VFMADD231PS  Z5, Z6, Z3
+	VMOVUPS      (R11), Z4
+	VMOVUPS      64(R11), Z5
+	VBROADCASTSS 12(CX), Z6
+	VFMADD231PS  Z4, Z6, Z0
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS 12(CX)(BX*1), Z6
+	VFMADD231PS  Z4, Z6, Z2
+	VFMADD231PS  Z5, Z6, Z3
+	ADDQ         $0x10, CX
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, R9
+	SHLQ $0x02, R9
+
+acrossloop:
+	VMOVUPS      (DX), Z4
+	VMOVUPS      64(DX), Z5
 	VBROADCASTSS (CX), Z6
 	VFMADD231PS  Z4, Z6, Z0
 	VFMADD231PS  Z5, Z6, Z1
 	VBROADCASTSS 4(CX), Z6
 	VFMADD231PS  Z4, Z6, Z2
 	VFMADD231PS  Z5, Z6, Z3
-	ADDQ         $0x40, CX
-	ADDQ         $0x00000080, DX
-	DECQ         AX
-	JNZ          loop
+	VMOVUPS      (DX)(DI*1), Z4
+	VMOVUPS      64(DX)(DI*1), Z5
+	VBROADCASTSS (CX)(SI*1), Z6
+	VFMADD231PS  Z4, Z6, Z0
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS 4(CX)(SI*1), Z6
+	VFMADD231PS  Z4, Z6, Z2
+	VFMADD231PS  Z5, Z6, Z3
+	VMOVUPS      (DX)(DI*2), Z4
+	VMOVUPS      64(DX)(DI*2), Z5
+	VBROADCASTSS (CX)(SI*2), Z6
+	VFMADD231PS  Z4, Z6, Z0
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS 4(CX)(SI*2), Z6
+	VFMADD231PS  Z4, Z6, Z2
+	VFMADD231PS  Z5, Z6, Z3
+	VMOVUPS      (R11), Z4
+	VMOVUPS      64(R11), Z5
+	VBROADCASTSS (R10), Z6
+	VFMADD231PS  Z4, Z6, Z0
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS 4(R10), Z6
+	VFMADD231PS  Z4, Z6, Z2
+	VFMADD231PS  Z5, Z6, Z3
+	ADDQ         R9, CX
+	ADDQ         R9, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          acrossloop
 
-store:
-	MOVB    add+40(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (BX), Z0, Z0
-	VMOVUPS Z0, (BX)
-	VADDPS  64(BX), Z1, Z1
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z2, Z2
-	VMOVUPS Z2, (BX)
-	VADDPS  64(BX), Z3, Z3
-	VMOVUPS Z3, 64(BX)
-	VZEROUPPER
-	RET
+rest:
+	TESTQ AX, AX
+	JZ    sums
 
-set:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	VZEROUPPER
-	RET
-
-// func loose2x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·loose2x32AVX512(SB), NOSPLIT, $0-57
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lane+16(FP), DX
-	MOVQ       step+24(FP), BX
-	SHLQ       $0x02, DX
-	SHLQ       $0x02, BX
-	MOVQ       b+32(FP), SI
-	MOVQ       c+40(FP), DI
-	MOVQ       stride+48(FP), R8
-	SHLQ       $0x02, R8
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 124(R9)
-	ADDQ       R8, R9
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	PREFETCHT0 (R9)
-	PREFETCHT0 124(R9)
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	TESTQ      AX, AX
-	JZ         store
-
-loop:
-	VMOVUPS      (SI), Z4
-	VMOVUPS      64(SI), Z5
-	PREFETCHT0   1024(SI)
-	PREFETCHT0   1088(SI)
+restloop:
+	VMOVUPS      (DX), Z4
+	VMOVUPS      64(DX), Z5
 	VBROADCASTSS (CX), Z6
 	VFMADD231PS  Z4, Z6, Z0
 	VFMADD231PS  Z5, Z6, Z1
-	VBROADCASTSS (CX)(DX*1), Z6
+	VBROADCASTSS (CX)(BX*1), Z6
 	VFMADD231PS  Z4, Z6, Z2
 	VFMADD231PS  Z5, Z6, Z3
-	ADDQ         BX, CX
-	ADDQ         $0x00000080, SI
+	ADDQ         SI, CX
+	ADDQ         DI, DX
 	DECQ         AX
-	JNZ          loop
+	JNZ          restloop
 
-store:
-	MOVB    add+56(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (DI), Z0, Z0
-	VMOVUPS Z0, (DI)
-	VADDPS  64(DI), Z1, Z1
-	VMOVUPS Z1, 64(DI)
-	ADDQ    R8, DI
-	VADDPS  (DI), Z2, Z2
-	VMOVUPS Z2, (DI)
-	VADDPS  64(DI), Z3, Z3
-	VMOVUPS Z3, 64(DI)
+sums:
+	MOVQ   cols+64(FP), AX
+	SUBQ   $0x10, AX
+	MOVL   $0x0000ffff, CX
+	MOVL   $0x00000010, DX
+	SUBL   AX, DX
+	SHRXL  DX, CX, CX
+	KMOVW  CX, K1
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     partly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, K1, Z1
+	ADDQ   CX, AX
+	VADDPS (AX), Z2, Z2
+	VADDPS 64(AX), Z3, K1, Z3
+
+partly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z3, K1, 64(AX)
 	VZEROUPPER
 	RET
 
-set:
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z2, (DI)
-	VMOVUPS Z3, 64(DI)
-	VZEROUPPER
-	RET
-
-// func block3x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·block3x32AVX512(SB), NOSPLIT, $0-41
+// func block2x48AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·block2x48AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       stride+32(FP), SI
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), SI
 	SHLQ       $0x02, SI
-	MOVQ       BX, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
 	VPXORD     Z2, Z2, Z2
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
 	VPXORD     Z3, Z3, Z3
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
 	VPXORD     Z4, Z4, Z4
 	VPXORD     Z5, Z5, Z5
-	TESTQ      AX, AX
-	JZ         store
+	MOVQ       AX, R8
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, R8
+	JZ         rest
+	LEAQ       (DX)(DI*2), R11
+	ADDQ       DI, R11
+	CMPQ       SI, $0x04
+	JNE        across
 
-loop:
+along:
 	VMOVUPS      (DX), Z6
 	VMOVUPS      64(DX), Z7
-	PREFETCHT0   1024(DX)
-	PREFETCHT0   1088(DX)
+	VMOVUPS      128(DX), Z8
+	VBROADCASTSS (CX), Z9
+	VFMADD231PS  Z6, Z9, Z0
+	VFMADD231PS  Z7, Z9, Z1
+	VFMADD231PS  Z8, Z9, Z2
+	VBROADCASTSS (CX)(BX*1), Z9
+	VFMADD231PS  Z6, Z9, Z3
+	VFMADD231PS  Z7, Z9, Z4
+	VFMADD231PS  Z8, Z9, Z5
+	VMOVUPS      (DX)(DI*1), Z6
+	VMOVUPS      64(DX)(DI*1), Z7
+	VMOVUPS      128(DX)(DI*1), Z8
+	VBROADCASTSS 4(CX), Z9
+	VFMADD231PS  Z6, Z9, Z0
+	VFMADD231PS  Z7, Z9, Z1
+	VFMADD231PS  Z8, Z9, Z2
+	VBROADCASTSS 4(CX)(BX*1), Z9
+	VFMADD231PS  Z6, Z9, Z3
+	VFMADD231PS  Z7, Z9, Z4
+	VFMADD231PS  Z8, Z9, Z5
+	VMOVUPS      (DX)(DI*2), Z6
+	VMOVUPS      64(DX)(DI*2), Z7
+	VMOVUPS      128(DX)(DI*2), Z8
+	VBROADCASTSS 8(CX), Z9
+	VFMADD231PS  Z6, Z9, Z0
+	VFMADD231PS  Z7, Z9, Z1
+	VFMADD231PS  Z8, Z9, Z2
+	VBROADCASTSS 8(CX)(BX*1), Z9
+	VFMADD231PS  Z6, Z9, Z3
+	VFMADD231PS  Z7, Z9, Z4
+	VFMADD231PS  Z8, Z9, Z5
+	VMOVUPS      (R11), Z6
+	VMOVUPS      64(R11), Z7
+	VMOVUPS      128(R11), Z8
+	VBROADCASTSS 12(CX), Z9
+	VFMADD231PS  Z6, Z9, Z0
+	VFMADD231PS  Z7, Z9, Z1
+	VFMADD231PS  Z8, Z9, Z2
+	VBROADCASTSS 12(CX)(BX*1), Z9
+	VFMADD231PS  Z6, Z9, Z3
+	VFMADD231PS  Z7, Z9, Z4
+	VFMADD231PS  Z8, Z9, Z5
+	ADDQ         $0x10, CX
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, R9
+	SHLQ $0x02, R9
+
+acrossloop:
+	VMOVUPS      (DX), Z6
+	VMOVUPS      64(DX), Z7
+	VMOVUPS      128(DX), Z8
+	VBROADCASTSS (CX), Z9
+	VFMADD231PS  Z6, Z9, Z0
+	VFMADD231PS  Z7, Z9, Z1
+	VFMADD231PS  Z8, Z9, Z2
+	VBROADCASTSS 4(CX), Z9
+	VFMADD231PS  Z6, Z9, Z3
+	VFMADD231PS  Z7, Z9, Z4
+	VFMADD231PS  Z8, Z9, Z5
+	VMOVUPS      (DX)(DI*1), Z6
+	VMOVUPS      64(DX)(DI*1), Z7
+	VMOVUPS      128(DX)(DI*1), Z8
+	VBROADCASTSS (CX)(SI*1), Z9
+	VFMADD231PS  Z6, Z9, Z0
+	VFMADD231PS  Z7, Z9, Z1
+	VFMADD231PS  Z8, Z9, Z2
+	VBROADCASTSS 4(CX)(SI*1), Z9
+	VFMADD231PS  Z6, Z9, Z3
+	VFMADD231PS  Z7, Z9, Z4
+	VFMADD231PS  Z8, Z9, Z5
+	VMOVUPS      (DX)(DI*2), Z6
+	VMOVUPS      64(DX)(DI*2), Z7
+	VMOVUPS      128(DX)(DI*2), Z8
+	VBROADCASTSS (CX)(SI*2), Z9
+	VFMADD231PS  Z6, Z9, Z0
+	VFMADD231PS  Z7, Z9, Z1
+	VFMADD231PS  Z8, Z9, Z2
+	VBROADCASTSS 4(CX)(SI*2), Z9
+	VFMADD231PS  Z6, Z9, Z3
+	VFMADD231PS  Z7, Z9, Z4
+	VFMADD231PS  Z8, Z9, Z5
+	VMOVUPS      (R11), Z6
+	VMOVUPS      64(R11), Z7
+	VMOVUPS      128(R11), Z8
+	VBROADCASTSS (R10), Z9
+	VFMADD231PS  Z6, Z9, Z0
+	VFMADD231PS  Z7, Z9, Z1
+	VFMADD231PS  Z8, Z9, Z2
+	VBROADCASTSS 4(R10), Z9
+	VFMADD231PS  Z6, Z9, Z3
+	VFMADD231PS  Z7, Z9, Z4
+	VFMADD231PS  Z8, Z9, Z5
+	ADDQ         R9, CX
+	ADDQ         R9, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          acrossloop
+
+rest:
+	TESTQ AX, AX
+	JZ    sums
+
+restloop:
+	VMOVUPS      (DX), Z6
+	VMOVUPS      64(DX), Z7
+	VMOVUPS      128(DX), Z8
+	VBROADCASTSS (CX), Z9
+	VFMADD231PS  Z6, Z9, Z0
+	VFMADD231PS  Z7, Z9, Z1
+	VFMADD231PS  Z8, Z9, Z2
+	VBROADCASTSS (CX)(BX*1), Z9
+	VFMADD231PS  Z6, Z9, Z3
+	VFMADD231PS  Z7, Z9, Z4
+	VFMADD231PS  Z8, Z9, Z5
+	ADDQ         SI, CX
+	ADDQ         DI, DX
+	DECQ         AX
+	JNZ          restloop
+
+sums:
+	MOVQ   cols+64(FP), AX
+	SUBQ   $0x20, AX
+	MOVL   $0x0000ffff, CX
+	MOVL   $0x00000010, DX
+	SUBL   AX, DX
+	SHRXL  DX, CX, CX
+	KMOVW  CX, K1
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     partly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, Z1
+	VADDPS 128(AX), Z2, K1, Z2
+	ADDQ   CX, AX
+	VADDPS (AX), Z3, Z3
+	VADDPS 64(AX), Z4, Z4
+	VADDPS 128(AX), Z5, K1, Z5
+
+partly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	VMOVUPS Z5, K1, 128(AX)
+	VZEROUPPER
+	RET
+
+// func block2x64AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·block2x64AVX512(SB), NOSPLIT, $0-73
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	PREFETCHT0 192(R8)
+	ADDQ       R9, R8
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	PREFETCHT0 192(R8)
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	MOVQ       AX, R8
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, R8
+	JZ         rest
+	LEAQ       (DX)(DI*2), R11
+	ADDQ       DI, R11
+	CMPQ       SI, $0x04
+	JNE        across
+
+along:
+	VMOVUPS      (DX), Z8
+	VMOVUPS      64(DX), Z9
+	VMOVUPS      128(DX), Z10
+	VMOVUPS      192(DX), Z11
+	VBROADCASTSS (CX), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS (CX)(BX*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	VMOVUPS      (DX)(DI*1), Z8
+	VMOVUPS      64(DX)(DI*1), Z9
+	VMOVUPS      128(DX)(DI*1), Z10
+	VMOVUPS      192(DX)(DI*1), Z11
+	VBROADCASTSS 4(CX), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS 4(CX)(BX*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	VMOVUPS      (DX)(DI*2), Z8
+	VMOVUPS      64(DX)(DI*2), Z9
+	VMOVUPS      128(DX)(DI*2), Z10
+	VMOVUPS      192(DX)(DI*2), Z11
+	VBROADCASTSS 8(CX), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS 8(CX)(BX*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	VMOVUPS      (R11), Z8
+	VMOVUPS      64(R11), Z9
+	VMOVUPS      128(R11), Z10
+	VMOVUPS      192(R11), Z11
+	VBROADCASTSS 12(CX), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS 12(CX)(BX*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	ADDQ         $0x10, CX
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, R9
+	SHLQ $0x02, R9
+
+acrossloop:
+	VMOVUPS      (DX), Z8
+	VMOVUPS      64(DX), Z9
+	VMOVUPS      128(DX), Z10
+	VMOVUPS      192(DX), Z11
+	VBROADCASTSS (CX), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS 4(CX), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	VMOVUPS      (DX)(DI*1), Z8
+	VMOVUPS      64(DX)(DI*1), Z9
+	VMOVUPS      128(DX)(DI*1), Z10
+	VMOVUPS      192(DX)(DI*1), Z11
+	VBROADCASTSS (CX)(SI*1), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS 4(CX)(SI*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	VMOVUPS      (DX)(DI*2), Z8
+	VMOVUPS      64(DX)(DI*2), Z9
+	VMOVUPS      128(DX)(DI*2), Z10
+	VMOVUPS      192(DX)(DI*2), Z11
+	VBROADCASTSS (CX)(SI*2), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS 4(CX)(SI*2), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	VMOVUPS      (R11), Z8
+	VMOVUPS      64(R11), Z9
+	VMOVUPS      128(R11), Z10
+	VMOVUPS      192(R11), Z11
+	VBROADCASTSS (R10), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS 4(R10), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	ADDQ         R9, CX
+	ADDQ         R9, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          acrossloop
+
+rest:
+	TESTQ AX, AX
+	JZ    sums
+
+restloop:
+	VMOVUPS      (DX), Z8
+	VMOVUPS      64(DX), Z9
+	VMOVUPS      128(DX), Z10
+	VMOVUPS      192(DX), Z11
+	VBROADCASTSS (CX), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS (CX)(BX*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	ADDQ         SI, CX
+	ADDQ         DI, DX
+	DECQ         AX
+	JNZ          restloop
+
+sums:
+	MOVQ   cols+64(FP), AX
+	SUBQ   $0x30, AX
+	MOVL   $0x0000ffff, CX
+	MOVL   $0x00000010, DX
+	SUBL   AX, DX
+	SHRXL  DX, CX, CX
+	KMOVW  CX, K1
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     partly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, Z1
+	VADDPS 128(AX), Z2, Z2
+	VADDPS 192(AX), Z3, K1, Z3
+	ADDQ   CX, AX
+	VADDPS (AX), Z4, Z4
+	VADDPS 64(AX), Z5, Z5
+	VADDPS 128(AX), Z6, Z6
+	VADDPS 192(AX), Z7, K1, Z7
+
+partly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, K1, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z5, 64(AX)
+	VMOVUPS Z6, 128(AX)
+	VMOVUPS Z7, K1, 192(AX)
+	VZEROUPPER
+	RET
+
+// func block2x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, FMA3, MMX+
+TEXT ·block2x8AVX2(SB), NOSPLIT, $0-73
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VXORPS     X0, X0, X0
+	PREFETCHT0 (R8)
+	VXORPS     X1, X1, X1
+	MOVQ       AX, R8
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, R8
+	JZ         rest
+	LEAQ       (DX)(DI*2), R11
+	ADDQ       DI, R11
+	CMPQ       SI, $0x04
+	JNE        across
+
+along:
+	VMOVUPS      (DX), Y2
+	VBROADCASTSS (CX), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS (CX)(BX*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
+	VMOVUPS      (DX)(DI*1), Y2
+	VBROADCASTSS 4(CX), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS 4(CX)(BX*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
+	VMOVUPS      (DX)(DI*2), Y2
+	VBROADCASTSS 8(CX), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS 8(CX)(BX*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
+	VMOVUPS      (R11), Y2
+	VBROADCASTSS 12(CX), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS 12(CX)(BX*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
+	ADDQ         $0x10, CX
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, R9
+	SHLQ $0x02, R9
+
+acrossloop:
+	VMOVUPS      (DX), Y2
+	VBROADCASTSS (CX), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS 4(CX), Y3
+	VFMADD231PS  Y2, Y3, Y1
+	VMOVUPS      (DX)(DI*1), Y2
+	VBROADCASTSS (CX)(SI*1), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS 4(CX)(SI*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
+	VMOVUPS      (DX)(DI*2), Y2
+	VBROADCASTSS (CX)(SI*2), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS 4(CX)(SI*2), Y3
+	VFMADD231PS  Y2, Y3, Y1
+	VMOVUPS      (R11), Y2
+	VBROADCASTSS (R10), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS 4(R10), Y3
+	VFMADD231PS  Y2, Y3, Y1
+	ADDQ         R9, CX
+	ADDQ         R9, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          acrossloop
+
+rest:
+	TESTQ AX, AX
+	JZ    sums
+
+restloop:
+	VMOVUPS      (DX), Y2
+	VBROADCASTSS (CX), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS (CX)(BX*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
+	ADDQ         SI, CX
+	ADDQ         DI, DX
+	DECQ         AX
+	JNZ          restloop
+
+sums:
+	MOVQ       cols+64(FP), AX
+	SUBQ       $0x00, AX
+	CMPQ       AX, $0x08
+	JE         whole
+	LEAQ       mask<>+0(SB), CX
+	NEGQ       AX
+	VMOVUPS    32(CX)(AX*4), Y2
+	MOVB       add+72(FP), AL
+	MOVQ       stride+56(FP), CX
+	SHLQ       $0x02, CX
+	TESTB      AL, AL
+	JZ         partly
+	MOVQ       c+48(FP), AX
+	VMASKMOVPS (AX), Y2, Y3
+	VADDPS     Y3, Y0, Y0
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y2, Y3
+	VADDPS     Y3, Y1, Y1
+
+partly:
+	MOVQ       c+48(FP), AX
+	VMASKMOVPS Y0, Y2, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y1, Y2, (AX)
+	VZEROUPPER
+	RET
+
+whole:
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     wholly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Y0, Y0
+	ADDQ   CX, AX
+	VADDPS (AX), Y1, Y1
+
+wholly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Y0, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y1, (AX)
+	VZEROUPPER
+	RET
+
+// func block2x16AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, FMA3, MMX+
+TEXT ·block2x16AVX2(SB), NOSPLIT, $0-73
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VXORPS     X0, X0, X0
+	VXORPS     X1, X1, X1
+	PREFETCHT0 (R8)
+	VXORPS     X2, X2, X2
+	VXORPS     X3, X3, X3
+	MOVQ       AX, R8
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, R8
+	JZ         rest
+	LEAQ       (DX)(DI*2), R11
+	ADDQ       DI, R11
+	CMPQ       SI, $0x04
+	JNE        across
+
+along:
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	VBROADCASTSS (CX), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (CX)(BX*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVUPS      (DX)(DI*1), Y4
+	VMOVUPS      32(DX)(DI*1), Y5
+	VBROADCASTSS 4(CX), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS 4(CX)(BX*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVUPS      (DX)(DI*2), Y4
+	VMOVUPS      32(DX)(DI*2), Y5
+	VBROADCASTSS 8(CX), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS 8(CX)(BX*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVUPS      (R11), Y4
+	VMOVUPS      32(R11), Y5
+	VBROADCASTSS 12(CX), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS 12(CX)(BX*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	ADDQ         $0x10, CX
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, R9
+	SHLQ $0x02, R9
+
+acrossloop:
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	VBROADCASTSS (CX), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS 4(CX), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVUPS      (DX)(DI*1), Y4
+	VMOVUPS      32(DX)(DI*1), Y5
+	VBROADCASTSS (CX)(SI*1), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS 4(CX)(SI*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVUPS      (DX)(DI*2), Y4
+	VMOVUPS      32(DX)(DI*2), Y5
+	VBROADCASTSS (CX)(SI*2), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS 4(CX)(SI*2), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	VMOVUPS      (R11), Y4
+	VMOVUPS      32(R11), Y5
+	VBROADCASTSS (R10), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS 4(R10), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	ADDQ         R9, CX
+	ADDQ         R9, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          acrossloop
+
+rest:
+	TESTQ AX, AX
+	JZ    sums
+
+restloop:
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	VBROADCASTSS (CX), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (CX)(BX*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	ADDQ         SI, CX
+	ADDQ         DI, DX
+	DECQ         AX
+	JNZ          restloop
+
+sums:
+	MOVQ       cols+64(FP), AX
+	SUBQ       $0x08, AX
+	CMPQ       AX, $0x08
+	JE         whole
+	LEAQ       mask<>+0(SB), CX
+	NEGQ       AX
+	VMOVUPS    32(CX)(AX*4), Y4
+	MOVB       add+72(FP), AL
+	MOVQ       stride+56(FP), CX
+	SHLQ       $0x02, CX
+	TESTB      AL, AL
+	JZ         partly
+	MOVQ       c+48(FP), AX
+	VADDPS     (AX), Y0, Y0
+	VMASKMOVPS 32(AX), Y4, Y6
+	VADDPS     Y6, Y1, Y1
+	ADDQ       CX, AX
+	VADDPS     (AX), Y2, Y2
+	VMASKMOVPS 32(AX), Y4, Y6
+	VADDPS     Y6, Y3, Y3
+
+partly:
+	MOVQ       c+48(FP), AX
+	VMOVUPS    Y0, (AX)
+	VMASKMOVPS Y1, Y4, 32(AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y2, (AX)
+	VMASKMOVPS Y3, Y4, 32(AX)
+	VZEROUPPER
+	RET
+
+whole:
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     wholly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Y0, Y0
+	VADDPS 32(AX), Y1, Y1
+	ADDQ   CX, AX
+	VADDPS (AX), Y2, Y2
+	VADDPS 32(AX), Y3, Y3
+
+wholly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y2, (AX)
+	VMOVUPS Y3, 32(AX)
+	VZEROUPPER
+	RET
+
+// func block3x16AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·block3x16AVX512(SB), NOSPLIT, $0-73
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VPXORD     Z0, Z0, Z0
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (R8)
+	VPXORD     Z2, Z2, Z2
+	MOVQ       AX, R8
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, R8
+	JZ         rest
+	LEAQ       (DX)(DI*2), R11
+	ADDQ       DI, R11
+	CMPQ       SI, $0x04
+	JNE        across
+
+along:
+	VMOVUPS      (DX), Z3
+	VBROADCASTSS (CX), Z4
+	VFMADD231PS  Z3, Z4, Z0
+	VBROADCASTSS (CX)(BX*1), Z4
+	VFMADD231PS  Z3, Z4, Z1
+	VBROADCASTSS (CX)(BX*2), Z4
+	VFMADD231PS  Z3, Z4, Z2
+	VMOVUPS      (DX)(DI*1), Z3
+	VBROADCASTSS 4(CX), Z4
+	VFMADD231PS  Z3, Z4, Z0
+	VBROADCASTSS 4(CX)(BX*1), Z4
+	VFMADD231PS  Z3, Z4, Z1
+	VBROADCASTSS 4(CX)(BX*2), Z4
+	VFMADD231PS  Z3, Z4, Z2
+	VMOVUPS      (DX)(DI*2), Z3
+	VBROADCASTSS 8(CX), Z4
+	VFMADD231PS  Z3, Z4, Z0
+	VBROADCASTSS 8(CX)(BX*1), Z4
+	VFMADD231PS  Z3, Z4, Z1
+	VBROADCASTSS 8(CX)(BX*2), Z4
+	VFMADD231PS  Z3, Z4, Z2
+	VMOVUPS      (R11), Z3
+	VBROADCASTSS 12(CX), Z4
+	VFMADD231PS  Z3, Z4, Z0
+	VBROADCASTSS 12(CX)(BX*1), Z4
+	VFMADD231PS  Z3, Z4, Z1
+	VBROADCASTSS 12(CX)(BX*2), Z4
+	VFMADD231PS  Z3, Z4, Z2
+	ADDQ         $0x10, CX
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, R9
+	SHLQ $0x02, R9
+
+acrossloop:
+	VMOVUPS      (DX), Z3
+	VBROADCASTSS (CX), Z4
+	VFMADD231PS  Z3, Z4, Z0
+	VBROADCASTSS 4(CX), Z4
+	VFMADD231PS  Z3, Z4, Z1
+	VBROADCASTSS 8(CX), Z4
+	VFMADD231PS  Z3, Z4, Z2
+	VMOVUPS      (DX)(DI*1), Z3
+	VBROADCASTSS (CX)(SI*1), Z4
+	VFMADD231PS  Z3, Z4, Z0
+	VBROADCASTSS 4(CX)(SI*1), Z4
+	VFMADD231PS  Z3, Z4, Z1
+	VBROADCASTSS 8(CX)(SI*1), Z4
+	VFMADD231PS  Z3, Z4, Z2
+	VMOVUPS      (DX)(DI*2), Z3
+	VBROADCASTSS (CX)(SI*2), Z4
+	VFMADD231PS  Z3, Z4, Z0
+	VBROADCASTSS 4(CX)(SI*2), Z4
+	VFMADD231PS  Z3, Z4, Z1
+	VBROADCASTSS 8(CX)(SI*2), Z4
+	VFMADD231PS  Z3, Z4, Z2
+	VMOVUPS      (R11), Z3
+	VBROADCASTSS (R10), Z4
+	VFMADD231PS  Z3, Z4, Z0
+	VBROADCASTSS 4(R10), Z4
+	VFMADD231PS  Z3, Z4, Z1
+	VBROADCASTSS 8(R10), Z4
+	VFMADD231PS  Z3, Z4, Z2
+	ADDQ         R9, CX
+	ADDQ         R9, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          acrossloop
+
+rest:
+	TESTQ AX, AX
+	JZ    sums
+
+restloop:
+	VMOVUPS      (DX), Z3
+	VBROADCASTSS (CX), Z4
+	VFMADD231PS  Z3, Z4, Z0
+	VBROADCASTSS (CX)(BX*1), Z4
+	VFMADD231PS  Z3, Z4, Z1
+	VBROADCASTSS (CX)(BX*2), Z4
+	VFMADD231PS  Z3, Z4, Z2
+	ADDQ         SI, CX
+	ADDQ         DI, DX
+	DECQ         AX
+	JNZ          restloop
+
+sums:
+	MOVQ   cols+64(FP), AX
+	SUBQ   $0x00, AX
+	MOVL   $0x0000ffff, CX
+	MOVL   $0x00000010, DX
+	SUBL   AX, DX
+	SHRXL  DX, CX, CX
+	KMOVW  CX, K1
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     partly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Z0, K1, Z0
+	ADDQ   CX, AX
+	VADDPS (AX), Z1, K1, Z1
+	ADDQ   CX, AX
+	VADDPS (AX), Z2, K1, Z2
+
+partly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Z0, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	VZEROUPPER
+	RET
+
+// func block3x32AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·block3x32AVX512(SB), NOSPLIT, $0-73
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	MOVQ       AX, R8
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, R8
+	JZ         rest
+	LEAQ       (DX)(DI*2), R11
+	ADDQ       DI, R11
+	CMPQ       SI, $0x04
+	JNE        across
+
+along:
+	VMOVUPS      (DX), Z6
+	VMOVUPS      64(DX), Z7
+	VBROADCASTSS (CX), Z8
+	VFMADD231PS  Z6, Z8, Z0
+	VFMADD231PS  Z7, Z8, Z1
+	VBROADCASTSS (CX)(BX*1), Z8
+	VFMADD231PS  Z6, Z8, Z2
+	VFMADD231PS  Z7, Z8, Z3
+	VBROADCASTSS (CX)(BX*2), Z8
+	VFMADD231PS  Z6, Z8, Z4
+	VFMADD231PS  Z7, Z8, Z5
+	VMOVUPS      (DX)(DI*1), Z6
+	VMOVUPS      64(DX)(DI*1), Z7
+	VBROADCASTSS 4(CX), Z8
+	VFMADD231PS  Z6, Z8, Z0
+	VFMADD231PS  Z7, Z8, Z1
+	VBROADCASTSS 4(CX)(BX*1), Z8
+	VFMADD231PS  Z6, Z8, Z2
+	VFMADD231PS  Z7, Z8, Z3
+	VBROADCASTSS 4(CX)(BX*2), Z8
+	VFMADD231PS  Z6, Z8, Z4
+	VFMADD231PS  Z7, Z8, Z5
+	VMOVUPS      (DX)(DI*2), Z6
+	VMOVUPS      64(DX)(DI*2), Z7
+	VBROADCASTSS 8(CX), Z8
+	VFMADD231PS  Z6, Z8, Z0
+	VFMADD231PS  Z7, Z8, Z1
+	VBROADCASTSS 8(CX)(BX*1), Z8
+	VFMADD231PS  Z6, Z8, Z2
+	VFMADD231PS  Z7, Z8, Z3
+	VBROADCASTSS 8(CX)(BX*2), Z8
+	VFMADD231PS  Z6, Z8, Z4
+	VFMADD231PS  Z7, Z8, Z5
+	VMOVUPS      (R11), Z6
+	VMOVUPS      64(R11), Z7
+	VBROADCASTSS 12(CX), Z8
+	VFMADD231PS  Z6, Z8, Z0
+	VFMADD231PS  Z7, Z8, Z1
+	VBROADCASTSS 12(CX)(BX*1), Z8
+	VFMADD231PS  Z6, Z8, Z2
+	VFMADD231PS  Z7, Z8, Z3
+	VBROADCASTSS 12(CX)(BX*2), Z8
+	VFMADD231PS  Z6, Z8, Z4
+	VFMADD231PS  Z7, Z8, Z5
+	ADDQ         $0x10, CX
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, R9
+	SHLQ $0x02, R9
+
+acrossloop:
+	VMOVUPS      (DX), Z6
+	VMOVUPS      64(DX), Z7
 	VBROADCASTSS (CX), Z8
 	VFMADD231PS  Z6, Z8, Z0
 	VFMADD231PS  Z7, Z8, Z1
@@ -273,164 +2189,1381 @@ loop:
 	VBROADCASTSS 8(CX), Z8
 	VFMADD231PS  Z6, Z8, Z4
 	VFMADD231PS  Z7, Z8, Z5
-	ADDQ         $0x40, CX
-	ADDQ         $0x00000080, DX
-	DECQ         AX
-	JNZ          loop
+	VMOVUPS      (DX)(DI*1), Z6
+	VMOVUPS      64(DX)(DI*1), Z7
+	VBROADCASTSS (CX)(SI*1), Z8
+	VFMADD231PS  Z6, Z8, Z0
+	VFMADD231PS  Z7, Z8, Z1
+	VBROADCASTSS 4(CX)(SI*1), Z8
+	VFMADD231PS  Z6, Z8, Z2
+	VFMADD231PS  Z7, Z8, Z3
+	VBROADCASTSS 8(CX)(SI*1), Z8
+	VFMADD231PS  Z6, Z8, Z4
+	VFMADD231PS  Z7, Z8, Z5
+	VMOVUPS      (DX)(DI*2), Z6
+	VMOVUPS      64(DX)(DI*2), Z7
+	VBROADCASTSS (CX)(SI*2), Z8
+	VFMADD231PS  Z6, Z8, Z0
+	VFMADD231PS  Z7, Z8, Z1
+	VBROADCASTSS 4(CX)(SI*2), Z8
+	VFMADD231PS  Z6, Z8, Z2
+	VFMADD231PS  Z7, Z8, Z3
+	VBROADCASTSS 8(CX)(SI*2), Z8
+	VFMADD231PS  Z6, Z8, Z4
+	VFMADD231PS  Z7, Z8, Z5
+	VMOVUPS      (R11), Z6
+	VMOVUPS      64(R11), Z7
+	VBROADCASTSS (R10), Z8
+	VFMADD231PS  Z6, Z8, Z0
+	VFMADD231PS  Z7, Z8, Z1
+	VBROADCASTSS 4(R10), Z8
+	VFMADD231PS  Z6, Z8, Z2
+	VFMADD231PS  Z7, Z8, Z3
+	VBROADCASTSS 8(R10), Z8
+	VFMADD231PS  Z6, Z8, Z4
+	VFMADD231PS  Z7, Z8, Z5
+	ADDQ         R9, CX
+	ADDQ         R9, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          acrossloop
 
-store:
-	MOVB    add+40(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (BX), Z0, Z0
-	VMOVUPS Z0, (BX)
-	VADDPS  64(BX), Z1, Z1
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z2, Z2
-	VMOVUPS Z2, (BX)
-	VADDPS  64(BX), Z3, Z3
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z4, Z4
-	VMOVUPS Z4, (BX)
-	VADDPS  64(BX), Z5, Z5
-	VMOVUPS Z5, 64(BX)
-	VZEROUPPER
-	RET
+rest:
+	TESTQ AX, AX
+	JZ    sums
 
-set:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	VZEROUPPER
-	RET
-
-// func loose3x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·loose3x32AVX512(SB), NOSPLIT, $0-57
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lane+16(FP), DX
-	MOVQ       step+24(FP), BX
-	SHLQ       $0x02, DX
-	SHLQ       $0x02, BX
-	MOVQ       b+32(FP), SI
-	MOVQ       c+40(FP), DI
-	MOVQ       stride+48(FP), R8
-	SHLQ       $0x02, R8
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 124(R9)
-	ADDQ       R8, R9
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	PREFETCHT0 (R9)
-	PREFETCHT0 124(R9)
-	ADDQ       R8, R9
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	PREFETCHT0 (R9)
-	PREFETCHT0 124(R9)
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	TESTQ      AX, AX
-	JZ         store
-
-loop:
-	VMOVUPS      (SI), Z6
-	VMOVUPS      64(SI), Z7
-	PREFETCHT0   1024(SI)
-	PREFETCHT0   1088(SI)
+restloop:
+	VMOVUPS      (DX), Z6
+	VMOVUPS      64(DX), Z7
 	VBROADCASTSS (CX), Z8
 	VFMADD231PS  Z6, Z8, Z0
 	VFMADD231PS  Z7, Z8, Z1
-	VBROADCASTSS (CX)(DX*1), Z8
+	VBROADCASTSS (CX)(BX*1), Z8
 	VFMADD231PS  Z6, Z8, Z2
 	VFMADD231PS  Z7, Z8, Z3
-	VBROADCASTSS (CX)(DX*2), Z8
+	VBROADCASTSS (CX)(BX*2), Z8
 	VFMADD231PS  Z6, Z8, Z4
 	VFMADD231PS  Z7, Z8, Z5
-	ADDQ         BX, CX
-	ADDQ         $0x00000080, SI
+	ADDQ         SI, CX
+	ADDQ         DI, DX
 	DECQ         AX
-	JNZ          loop
+	JNZ          restloop
 
-store:
-	MOVB    add+56(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (DI), Z0, Z0
-	VMOVUPS Z0, (DI)
-	VADDPS  64(DI), Z1, Z1
-	VMOVUPS Z1, 64(DI)
-	ADDQ    R8, DI
-	VADDPS  (DI), Z2, Z2
-	VMOVUPS Z2, (DI)
-	VADDPS  64(DI), Z3, Z3
-	VMOVUPS Z3, 64(DI)
-	ADDQ    R8, DI
-	VADDPS  (DI), Z4, Z4
-	VMOVUPS Z4, (DI)
-	VADDPS  64(DI), Z5, Z5
-	VMOVUPS Z5, 64(DI)
+sums:
+	MOVQ   cols+64(FP), AX
+	SUBQ   $0x10, AX
+	MOVL   $0x0000ffff, CX
+	MOVL   $0x00000010, DX
+	SUBL   AX, DX
+	SHRXL  DX, CX, CX
+	KMOVW  CX, K1
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     partly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, K1, Z1
+	ADDQ   CX, AX
+	VADDPS (AX), Z2, Z2
+	VADDPS 64(AX), Z3, K1, Z3
+	ADDQ   CX, AX
+	VADDPS (AX), Z4, Z4
+	VADDPS 64(AX), Z5, K1, Z5
+
+partly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z3, K1, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z5, K1, 64(AX)
 	VZEROUPPER
 	RET
 
-set:
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z2, (DI)
-	VMOVUPS Z3, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z4, (DI)
-	VMOVUPS Z5, 64(DI)
-	VZEROUPPER
-	RET
-
-// func block4x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·block4x32AVX512(SB), NOSPLIT, $0-41
+// func block3x48AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·block3x48AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       stride+32(FP), SI
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), SI
 	SHLQ       $0x02, SI
-	MOVQ       BX, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
 	VPXORD     Z2, Z2, Z2
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
 	VPXORD     Z3, Z3, Z3
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
 	VPXORD     Z4, Z4, Z4
 	VPXORD     Z5, Z5, Z5
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
-	TESTQ      AX, AX
-	JZ         store
+	VPXORD     Z8, Z8, Z8
+	MOVQ       AX, R8
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, R8
+	JZ         rest
+	LEAQ       (DX)(DI*2), R11
+	ADDQ       DI, R11
+	CMPQ       SI, $0x04
+	JNE        across
 
-loop:
+along:
+	VMOVUPS      (DX), Z9
+	VMOVUPS      64(DX), Z10
+	VMOVUPS      128(DX), Z11
+	VBROADCASTSS (CX), Z12
+	VFMADD231PS  Z9, Z12, Z0
+	VFMADD231PS  Z10, Z12, Z1
+	VFMADD231PS  Z11, Z12, Z2
+	VBROADCASTSS (CX)(BX*1), Z12
+	VFMADD231PS  Z9, Z12, Z3
+	VFMADD231PS  Z10, Z12, Z4
+	VFMADD231PS  Z11, Z12, Z5
+	VBROADCASTSS (CX)(BX*2), Z12
+	VFMADD231PS  Z9, Z12, Z6
+	VFMADD231PS  Z10, Z12, Z7
+	VFMADD231PS  Z11, Z12, Z8
+	VMOVUPS      (DX)(DI*1), Z9
+	VMOVUPS      64(DX)(DI*1), Z10
+	VMOVUPS      128(DX)(DI*1), Z11
+	VBROADCASTSS 4(CX), Z12
+	VFMADD231PS  Z9, Z12, Z0
+	VFMADD231PS  Z10, Z12, Z1
+	VFMADD231PS  Z11, Z12, Z2
+	VBROADCASTSS 4(CX)(BX*1), Z12
+	VFMADD231PS  Z9, Z12, Z3
+	VFMADD231PS  Z10, Z12, Z4
+	VFMADD231PS  Z11, Z12, Z5
+	VBROADCASTSS 4(CX)(BX*2), Z12
+	VFMADD231PS  Z9, Z12, Z6
+	VFMADD231PS  Z10, Z12, Z7
+	VFMADD231PS  Z11, Z12, Z8
+	VMOVUPS      (DX)(DI*2), Z9
+	VMOVUPS      64(DX)(DI*2), Z10
+	VMOVUPS      128(DX)(DI*2), Z11
+	VBROADCASTSS 8(CX), Z12
+	VFMADD231PS  Z9, Z12, Z0
+	VFMADD231PS  Z10, Z12, Z1
+	VFMADD231PS  Z11, Z12, Z2
+	VBROADCASTSS 8(CX)(BX*1), Z12
+	VFMADD231PS  Z9, Z12, Z3
+	VFMADD231PS  Z10, Z12, Z4
+	VFMADD231PS  Z11, Z12, Z5
+	VBROADCASTSS 8(CX)(BX*2), Z12
+	VFMADD231PS  Z9, Z12, Z6
+	VFMADD231PS  Z10, Z12, Z7
+	VFMADD231PS  Z11, Z12, Z8
+	VMOVUPS      (R11), Z9
+	VMOVUPS      64(R11), Z10
+	VMOVUPS      128(R11), Z11
+	VBROADCASTSS 12(CX), Z12
+	VFMADD231PS  Z9, Z12, Z0
+	VFMADD231PS  Z10, Z12, Z1
+	VFMADD231PS  Z11, Z12, Z2
+	VBROADCASTSS 12(CX)(BX*1), Z12
+	VFMADD231PS  Z9, Z12, Z3
+	VFMADD231PS  Z10, Z12, Z4
+	VFMADD231PS  Z11, Z12, Z5
+	VBROADCASTSS 12(CX)(BX*2), Z12
+	VFMADD231PS  Z9, Z12, Z6
+	VFMADD231PS  Z10, Z12, Z7
+	VFMADD231PS  Z11, Z12, Z8
+	ADDQ         $0x10, CX
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, R9
+	SHLQ $0x02, R9
+
+acrossloop:
+	VMOVUPS      (DX), Z9
+	VMOVUPS      64(DX), Z10
+	VMOVUPS      128(DX), Z11
+	VBROADCASTSS (CX), Z12
+	VFMADD231PS  Z9, Z12, Z0
+	VFMADD231PS  Z10, Z12, Z1
+	VFMADD231PS  Z11, Z12, Z2
+	VBROADCASTSS 4(CX), Z12
+	VFMADD231PS  Z9, Z12, Z3
+	VFMADD231PS  Z10, Z12, Z4
+	VFMADD231PS  Z11, Z12, Z5
+	VBROADCASTSS 8(CX), Z12
+	VFMADD231PS  Z9, Z12, Z6
+	VFMADD231PS  Z10, Z12, Z7
+	VFMADD231PS  Z11, Z12, Z8
+	VMOVUPS      (DX)(DI*1), Z9
+	VMOVUPS      64(DX)(DI*1), Z10
+	VMOVUPS      128(DX)(DI*1), Z11
+	VBROADCASTSS (CX)(SI*1), Z12
+	VFMADD231PS  Z9, Z12, Z0
+	VFMADD231PS  Z10, Z12, Z1
+	VFMADD231PS  Z11, Z12, Z2
+	VBROADCASTSS 4(CX)(SI*1), Z12
+	VFMADD231PS  Z9, Z12, Z3
+	VFMADD231PS  Z10, Z12, Z4
+	VFMADD231PS  Z11, Z12, Z5
+	VBROADCASTSS 8(CX)(SI*1), Z12
+	VFMADD231PS  Z9, Z12, Z6
+	VFMADD231PS  Z10, Z12, Z7
+	VFMADD231PS  Z11, Z12, Z8
+	VMOVUPS      (DX)(DI*2), Z9
+	VMOVUPS      64(DX)(DI*2), Z10
+	VMOVUPS      128(DX)(DI*2), Z11
+	VBROADCASTSS (CX)(SI*2), Z12
+	VFMADD231PS  Z9, Z12, Z0
+	VFMADD231PS  Z10, Z12, Z1
+	VFMADD231PS  Z11, Z12, Z2
+	VBROADCASTSS 4(CX)(SI*2), Z12
+	VFMADD231PS  Z9, Z12, Z3
+	VFMADD231PS  Z10, Z12, Z4
+	VFMADD231PS  Z11, Z12, Z5
+	VBROADCASTSS 8(CX)(SI*2), Z12
+	VFMADD231PS  Z9, Z12, Z6
+	VFMADD231PS  Z10, Z12, Z7
+	VFMADD231PS  Z11, Z12, Z8
+	VMOVUPS      (R11), Z9
+	VMOVUPS      64(R11), Z10
+	VMOVUPS      128(R11), Z11
+	VBROADCASTSS (R10), Z12
+	VFMADD231PS  Z9, Z12, Z0
+	VFMADD231PS  Z10, Z12, Z1
+	VFMADD231PS  Z11, Z12, Z2
+	VBROADCASTSS 4(R10), Z12
+	VFMADD231PS  Z9, Z12, Z3
+	VFMADD231PS  Z10, Z12, Z4
+	VFMADD231PS  Z11, Z12, Z5
+	VBROADCASTSS 8(R10), Z12
+	VFMADD231PS  Z9, Z12, Z6
+	VFMADD231PS  Z10, Z12, Z7
+	VFMADD231PS  Z11, Z12, Z8
+	ADDQ         R9, CX
+	ADDQ         R9, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          acrossloop
+
+rest:
+	TESTQ AX, AX
+	JZ    sums
+
+restloop:
+	VMOVUPS      (DX), Z9
+	VMOVUPS      64(DX), Z10
+	VMOVUPS      128(DX), Z11
+	VBROADCASTSS (CX), Z12
+	VFMADD231PS  Z9, Z12, Z0
+	VFMADD231PS  Z10, Z12, Z1
+	VFMADD231PS  Z11, Z12, Z2
+	VBROADCASTSS (CX)(BX*1), Z12
+	VFMADD231PS  Z9, Z12, Z3
+	VFMADD231PS  Z10, Z12, Z4
+	VFMADD231PS  Z11, Z12, Z5
+	VBROADCASTSS (CX)(BX*2), Z12
+	VFMADD231PS  Z9, Z12, Z6
+	VFMADD231PS  Z10, Z12, Z7
+	VFMADD231PS  Z11, Z12, Z8
+	ADDQ         SI, CX
+	ADDQ         DI, DX
+	DECQ         AX
+	JNZ          restloop
+
+sums:
+	MOVQ   cols+64(FP), AX
+	SUBQ   $0x20, AX
+	MOVL   $0x0000ffff, CX
+	MOVL   $0x00000010, DX
+	SUBL   AX, DX
+	SHRXL  DX, CX, CX
+	KMOVW  CX, K1
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     partly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, Z1
+	VADDPS 128(AX), Z2, K1, Z2
+	ADDQ   CX, AX
+	VADDPS (AX), Z3, Z3
+	VADDPS 64(AX), Z4, Z4
+	VADDPS 128(AX), Z5, K1, Z5
+	ADDQ   CX, AX
+	VADDPS (AX), Z6, Z6
+	VADDPS 64(AX), Z7, Z7
+	VADDPS 128(AX), Z8, K1, Z8
+
+partly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	VMOVUPS Z5, K1, 128(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z7, 64(AX)
+	VMOVUPS Z8, K1, 128(AX)
+	VZEROUPPER
+	RET
+
+// func block3x64AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·block3x64AVX512(SB), NOSPLIT, $0-73
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	PREFETCHT0 192(R8)
+	ADDQ       R9, R8
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	PREFETCHT0 192(R8)
+	ADDQ       R9, R8
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	PREFETCHT0 192(R8)
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	MOVQ       AX, R8
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, R8
+	JZ         rest
+	LEAQ       (DX)(DI*2), R11
+	ADDQ       DI, R11
+	CMPQ       SI, $0x04
+	JNE        across
+
+along:
+	VMOVUPS      (DX), Z12
+	VMOVUPS      64(DX), Z13
+	VMOVUPS      128(DX), Z14
+	VMOVUPS      192(DX), Z15
+	VBROADCASTSS (CX), Z16
+	VFMADD231PS  Z12, Z16, Z0
+	VFMADD231PS  Z13, Z16, Z1
+	VFMADD231PS  Z14, Z16, Z2
+	VFMADD231PS  Z15, Z16, Z3
+	VBROADCASTSS (CX)(BX*1), Z16
+	VFMADD231PS  Z12, Z16, Z4
+	VFMADD231PS  Z13, Z16, Z5
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z7
+	VBROADCASTSS (CX)(BX*2), Z16
+	VFMADD231PS  Z12, Z16, Z8
+	VFMADD231PS  Z13, Z16, Z9
+	VFMADD231PS  Z14, Z16, Z10
+	VFMADD231PS  Z15, Z16, Z11
+	VMOVUPS      (DX)(DI*1), Z12
+	VMOVUPS      64(DX)(DI*1), Z13
+	VMOVUPS      128(DX)(DI*1), Z14
+	VMOVUPS      192(DX)(DI*1), Z15
+	VBROADCASTSS 4(CX), Z16
+	VFMADD231PS  Z12, Z16, Z0
+	VFMADD231PS  Z13, Z16, Z1
+	VFMADD231PS  Z14, Z16, Z2
+	VFMADD231PS  Z15, Z16, Z3
+	VBROADCASTSS 4(CX)(BX*1), Z16
+	VFMADD231PS  Z12, Z16, Z4
+	VFMADD231PS  Z13, Z16, Z5
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z7
+	VBROADCASTSS 4(CX)(BX*2), Z16
+	VFMADD231PS  Z12, Z16, Z8
+	VFMADD231PS  Z13, Z16, Z9
+	VFMADD231PS  Z14, Z16, Z10
+	VFMADD231PS  Z15, Z16, Z11
+	VMOVUPS      (DX)(DI*2), Z12
+	VMOVUPS      64(DX)(DI*2), Z13
+	VMOVUPS      128(DX)(DI*2), Z14
+	VMOVUPS      192(DX)(DI*2), Z15
+	VBROADCASTSS 8(CX), Z16
+	VFMADD231PS  Z12, Z16, Z0
+	VFMADD231PS  Z13, Z16, Z1
+	VFMADD231PS  Z14, Z16, Z2
+	VFMADD231PS  Z15, Z16, Z3
+	VBROADCASTSS 8(CX)(BX*1), Z16
+	VFMADD231PS  Z12, Z16, Z4
+	VFMADD231PS  Z13, Z16, Z5
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z7
+	VBROADCASTSS 8(CX)(BX*2), Z16
+	VFMADD231PS  Z12, Z16, Z8
+	VFMADD231PS  Z13, Z16, Z9
+	VFMADD231PS  Z14, Z16, Z10
+	VFMADD231PS  Z15, Z16, Z11
+	VMOVUPS      (R11), Z12
+	VMOVUPS      64(R11), Z13
+	VMOVUPS      128(R11), Z14
+	VMOVUPS      192(R11), Z15
+	VBROADCASTSS 12(CX), Z16
+	VFMADD231PS  Z12, Z16, Z0
+	VFMADD231PS  Z13, Z16, Z1
+	VFMADD231PS  Z14, Z16, Z2
+	VFMADD231PS  Z15, Z16, Z3
+	VBROADCASTSS 12(CX)(BX*1), Z16
+	VFMADD231PS  Z12, Z16, Z4
+	VFMADD231PS  Z13, Z16, Z5
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z7
+	VBROADCASTSS 12(CX)(BX*2), Z16
+	VFMADD231PS  Z12, Z16, Z8
+	VFMADD231PS  Z13, Z16, Z9
+	VFMADD231PS  Z14, Z16, Z10
+	VFMADD231PS  Z15, Z16, Z11
+	ADDQ         $0x10, CX
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, R9
+	SHLQ $0x02, R9
+
+acrossloop:
+	VMOVUPS      (DX), Z12
+	VMOVUPS      64(DX), Z13
+	VMOVUPS      128(DX), Z14
+	VMOVUPS      192(DX), Z15
+	VBROADCASTSS (CX), Z16
+	VFMADD231PS  Z12, Z16, Z0
+	VFMADD231PS  Z13, Z16, Z1
+	VFMADD231PS  Z14, Z16, Z2
+	VFMADD231PS  Z15, Z16, Z3
+	VBROADCASTSS 4(CX), Z16
+	VFMADD231PS  Z12, Z16, Z4
+	VFMADD231PS  Z13, Z16, Z5
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z7
+	VBROADCASTSS 8(CX), Z16
+	VFMADD231PS  Z12, Z16, Z8
+	VFMADD231PS  Z13, Z16, Z9
+	VFMADD231PS  Z14, Z16, Z10
+	VFMADD231PS  Z15, Z16, Z11
+	VMOVUPS      (DX)(DI*1), Z12
+	VMOVUPS      64(DX)(DI*1), Z13
+	VMOVUPS      128(DX)(DI*1), Z14
+	VMOVUPS      192(DX)(DI*1), Z15
+	VBROADCASTSS (CX)(SI*1), Z16
+	VFMADD231PS  Z12, Z16, Z0
+	VFMADD231PS  Z13, Z16, Z1
+	VFMADD231PS  Z14, Z16, Z2
+	VFMADD231PS  Z15, Z16, Z3
+	VBROADCASTSS 4(CX)(SI*1), Z16
+	VFMADD231PS  Z12, Z16, Z4
+	VFMADD231PS  Z13, Z16, Z5
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z7
+	VBROADCASTSS 8(CX)(SI*1), Z16
+	VFMADD231PS  Z12, Z16, Z8
+	VFMADD231PS  Z13, Z16, Z9
+	VFMADD231PS  Z14, Z16, Z10
+	VFMADD231PS  Z15, Z16, Z11
+	VMOVUPS      (DX)(DI*2), Z12
+	VMOVUPS      64(DX)(DI*2), Z13
+	VMOVUPS      128(DX)(DI*2), Z14
+	VMOVUPS      192(DX)(DI*2), Z15
+	VBROADCASTSS (CX)(SI*2), Z16
+	VFMADD231PS  Z12, Z16, Z0
+	VFMADD231PS  Z13, Z16, Z1
+	VFMADD231PS  Z14, Z16, Z2
+	VFMADD231PS  Z15, Z16, Z3
+	VBROADCASTSS 4(CX)(SI*2), Z16
+	VFMADD231PS  Z12, Z16, Z4
+	VFMADD231PS  Z13, Z16, Z5
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z7
+	VBROADCASTSS 8(CX)(SI*2), Z16
+	VFMADD231PS  Z12, Z16, Z8
+	VFMADD231PS  Z13, Z16, Z9
+	VFMADD231PS  Z14, Z16, Z10
+	VFMADD231PS  Z15, Z16, Z11
+	VMOVUPS      (R11), Z12
+	VMOVUPS      64(R11), Z13
+	VMOVUPS      128(R11), Z14
+	VMOVUPS      192(R11), Z15
+	VBROADCASTSS (R10), Z16
+	VFMADD231PS  Z12, Z16, Z0
+	VFMADD231PS  Z13, Z16, Z1
+	VFMADD231PS  Z14, Z16, Z2
+	VFMADD231PS  Z15, Z16, Z3
+	VBROADCASTSS 4(R10), Z16
+	VFMADD231PS  Z12, Z16, Z4
+	VFMADD231PS  Z13, Z16, Z5
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z7
+	VBROADCASTSS 8(R10), Z16
+	VFMADD231PS  Z12, Z16, Z8
+	VFMADD231PS  Z13, Z16, Z9
+	VFMADD231PS  Z14, Z16, Z10
+	VFMADD231PS  Z15, Z16, Z11
+	ADDQ         R9, CX
+	ADDQ         R9, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          acrossloop
+
+rest:
+	TESTQ AX, AX
+	JZ    sums
+
+restloop:
+	VMOVUPS      (DX), Z12
+	VMOVUPS      64(DX), Z13
+	VMOVUPS      128(DX), Z14
+	VMOVUPS      192(DX), Z15
+	VBROADCASTSS (CX), Z16
+	VFMADD231PS  Z12, Z16, Z0
+	VFMADD231PS  Z13, Z16, Z1
+	VFMADD231PS  Z14, Z16, Z2
+	VFMADD231PS  Z15, Z16, Z3
+	VBROADCASTSS (CX)(BX*1), Z16
+	VFMADD231PS  Z12, Z16, Z4
+	VFMADD231PS  Z13, Z16, Z5
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z7
+	VBROADCASTSS (CX)(BX*2), Z16
+	VFMADD231PS  Z12, Z16, Z8
+	VFMADD231PS  Z13, Z16, Z9
+	VFMADD231PS  Z14, Z16, Z10
+	VFMADD231PS  Z15, Z16, Z11
+	ADDQ         SI, CX
+	ADDQ         DI, DX
+	DECQ         AX
+	JNZ          restloop
+
+sums:
+	MOVQ   cols+64(FP), AX
+	SUBQ   $0x30, AX
+	MOVL   $0x0000ffff, CX
+	MOVL   $0x00000010, DX
+	SUBL   AX, DX
+	SHRXL  DX, CX, CX
+	KMOVW  CX, K1
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     partly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, Z1
+	VADDPS 128(AX), Z2, Z2
+	VADDPS 192(AX), Z3, K1, Z3
+	ADDQ   CX, AX
+	VADDPS (AX), Z4, Z4
+	VADDPS 64(AX), Z5, Z5
+	VADDPS 128(AX), Z6, Z6
+	VADDPS 192(AX), Z7, K1, Z7
+	ADDQ   CX, AX
+	VADDPS (AX), Z8, Z8
+	VADDPS 64(AX), Z9, Z9
+	VADDPS 128(AX), Z10, Z10
+	VADDPS 192(AX), Z11, K1, Z11
+
+partly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, K1, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z5, 64(AX)
+	VMOVUPS Z6, 128(AX)
+	VMOVUPS Z7, K1, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z9, 64(AX)
+	VMOVUPS Z10, 128(AX)
+	VMOVUPS Z11, K1, 192(AX)
+	VZEROUPPER
+	RET
+
+// func block3x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, FMA3, MMX+
+TEXT ·block3x8AVX2(SB), NOSPLIT, $0-73
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VXORPS     X0, X0, X0
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VXORPS     X1, X1, X1
+	PREFETCHT0 (R8)
+	VXORPS     X2, X2, X2
+	MOVQ       AX, R8
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, R8
+	JZ         rest
+	LEAQ       (DX)(DI*2), R11
+	ADDQ       DI, R11
+	CMPQ       SI, $0x04
+	JNE        across
+
+along:
+	VMOVUPS      (DX), Y3
+	VBROADCASTSS (CX), Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VBROADCASTSS (CX)(BX*1), Y4
+	VFMADD231PS  Y3, Y4, Y1
+	VBROADCASTSS (CX)(BX*2), Y4
+	VFMADD231PS  Y3, Y4, Y2
+	VMOVUPS      (DX)(DI*1), Y3
+	VBROADCASTSS 4(CX), Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VBROADCASTSS 4(CX)(BX*1), Y4
+	VFMADD231PS  Y3, Y4, Y1
+	VBROADCASTSS 4(CX)(BX*2), Y4
+	VFMADD231PS  Y3, Y4, Y2
+	VMOVUPS      (DX)(DI*2), Y3
+	VBROADCASTSS 8(CX), Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VBROADCASTSS 8(CX)(BX*1), Y4
+	VFMADD231PS  Y3, Y4, Y1
+	VBROADCASTSS 8(CX)(BX*2), Y4
+	VFMADD231PS  Y3, Y4, Y2
+	VMOVUPS      (R11), Y3
+	VBROADCASTSS 12(CX), Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VBROADCASTSS 12(CX)(BX*1), Y4
+	VFMADD231PS  Y3, Y4, Y1
+	VBROADCASTSS 12(CX)(BX*2), Y4
+	VFMADD231PS  Y3, Y4, Y2
+	ADDQ         $0x10, CX
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, R9
+	SHLQ $0x02, R9
+
+acrossloop:
+	VMOVUPS      (DX), Y3
+	VBROADCASTSS (CX), Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VBROADCASTSS 4(CX), Y4
+	VFMADD231PS  Y3, Y4, Y1
+	VBROADCASTSS 8(CX), Y4
+	VFMADD231PS  Y3, Y4, Y2
+	VMOVUPS      (DX)(DI*1), Y3
+	VBROADCASTSS (CX)(SI*1), Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VBROADCASTSS 4(CX)(SI*1), Y4
+	VFMADD231PS  Y3, Y4, Y1
+	VBROADCASTSS 8(CX)(SI*1), Y4
+	VFMADD231PS  Y3, Y4, Y2
+	VMOVUPS      (DX)(DI*2), Y3
+	VBROADCASTSS (CX)(SI*2), Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VBROADCASTSS 4(CX)(SI*2), Y4
+	VFMADD231PS  Y3, Y4, Y1
+	VBROADCASTSS 8(CX)(SI*2), Y4
+	VFMADD231PS  Y3, Y4, Y2
+	VMOVUPS      (R11), Y3
+	VBROADCASTSS (R10), Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VBROADCASTSS 4(R10), Y4
+	VFMADD231PS  Y3, Y4, Y1
+	VBROADCASTSS 8(R10), Y4
+	VFMADD231PS  Y3, Y4, Y2
+	ADDQ         R9, CX
+	ADDQ         R9, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          acrossloop
+
+rest:
+	TESTQ AX, AX
+	JZ    sums
+
+restloop:
+	VMOVUPS      (DX), Y3
+	VBROADCASTSS (CX), Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VBROADCASTSS (CX)(BX*1), Y4
+	VFMADD231PS  Y3, Y4, Y1
+	VBROADCASTSS (CX)(BX*2), Y4
+	VFMADD231PS  Y3, Y4, Y2
+	ADDQ         SI, CX
+	ADDQ         DI, DX
+	DECQ         AX
+	JNZ          restloop
+
+sums:
+	MOVQ       cols+64(FP), AX
+	SUBQ       $0x00, AX
+	CMPQ       AX, $0x08
+	JE         whole
+	LEAQ       mask<>+0(SB), CX
+	NEGQ       AX
+	VMOVUPS    32(CX)(AX*4), Y3
+	MOVB       add+72(FP), AL
+	MOVQ       stride+56(FP), CX
+	SHLQ       $0x02, CX
+	TESTB      AL, AL
+	JZ         partly
+	MOVQ       c+48(FP), AX
+	VMASKMOVPS (AX), Y3, Y4
+	VADDPS     Y4, Y0, Y0
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y3, Y4
+	VADDPS     Y4, Y1, Y1
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y3, Y4
+	VADDPS     Y4, Y2, Y2
+
+partly:
+	MOVQ       c+48(FP), AX
+	VMASKMOVPS Y0, Y3, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y1, Y3, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y2, Y3, (AX)
+	VZEROUPPER
+	RET
+
+whole:
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     wholly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Y0, Y0
+	ADDQ   CX, AX
+	VADDPS (AX), Y1, Y1
+	ADDQ   CX, AX
+	VADDPS (AX), Y2, Y2
+
+wholly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Y0, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y2, (AX)
+	VZEROUPPER
+	RET
+
+// func block3x16AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, FMA3, MMX+
+TEXT ·block3x16AVX2(SB), NOSPLIT, $0-73
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VXORPS     X0, X0, X0
+	VXORPS     X1, X1, X1
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VXORPS     X2, X2, X2
+	VXORPS     X3, X3, X3
+	PREFETCHT0 (R8)
+	VXORPS     X4, X4, X4
+	VXORPS     X5, X5, X5
+	MOVQ       AX, R8
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, R8
+	JZ         rest
+	LEAQ       (DX)(DI*2), R11
+	ADDQ       DI, R11
+	CMPQ       SI, $0x04
+	JNE        across
+
+along:
+	VMOVUPS      (DX), Y6
+	VMOVUPS      32(DX), Y7
+	VBROADCASTSS (CX), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS (CX)(BX*1), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS (CX)(BX*2), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	VMOVUPS      (DX)(DI*1), Y6
+	VMOVUPS      32(DX)(DI*1), Y7
+	VBROADCASTSS 4(CX), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS 4(CX)(BX*1), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS 4(CX)(BX*2), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	VMOVUPS      (DX)(DI*2), Y6
+	VMOVUPS      32(DX)(DI*2), Y7
+	VBROADCASTSS 8(CX), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS 8(CX)(BX*1), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS 8(CX)(BX*2), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	VMOVUPS      (R11), Y6
+	VMOVUPS      32(R11), Y7
+	VBROADCASTSS 12(CX), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS 12(CX)(BX*1), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS 12(CX)(BX*2), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	ADDQ         $0x10, CX
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, R9
+	SHLQ $0x02, R9
+
+acrossloop:
+	VMOVUPS      (DX), Y6
+	VMOVUPS      32(DX), Y7
+	VBROADCASTSS (CX), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS 4(CX), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS 8(CX), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	VMOVUPS      (DX)(DI*1), Y6
+	VMOVUPS      32(DX)(DI*1), Y7
+	VBROADCASTSS (CX)(SI*1), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS 4(CX)(SI*1), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS 8(CX)(SI*1), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	VMOVUPS      (DX)(DI*2), Y6
+	VMOVUPS      32(DX)(DI*2), Y7
+	VBROADCASTSS (CX)(SI*2), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS 4(CX)(SI*2), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS 8(CX)(SI*2), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	VMOVUPS      (R11), Y6
+	VMOVUPS      32(R11), Y7
+	VBROADCASTSS (R10), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS 4(R10), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS 8(R10), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	ADDQ         R9, CX
+	ADDQ         R9, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          acrossloop
+
+rest:
+	TESTQ AX, AX
+	JZ    sums
+
+restloop:
+	VMOVUPS      (DX), Y6
+	VMOVUPS      32(DX), Y7
+	VBROADCASTSS (CX), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS (CX)(BX*1), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS (CX)(BX*2), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	ADDQ         SI, CX
+	ADDQ         DI, DX
+	DECQ         AX
+	JNZ          restloop
+
+sums:
+	MOVQ       cols+64(FP), AX
+	SUBQ       $0x08, AX
+	CMPQ       AX, $0x08
+	JE         whole
+	LEAQ       mask<>+0(SB), CX
+	NEGQ       AX
+	VMOVUPS    32(CX)(AX*4), Y6
+	MOVB       add+72(FP), AL
+	MOVQ       stride+56(FP), CX
+	SHLQ       $0x02, CX
+	TESTB      AL, AL
+	JZ         partly
+	MOVQ       c+48(FP), AX
+	VADDPS     (AX), Y0, Y0
+	VMASKMOVPS 32(AX), Y6, Y8
+	VADDPS     Y8, Y1, Y1
+	ADDQ       CX, AX
+	VADDPS     (AX), Y2, Y2
+	VMASKMOVPS 32(AX), Y6, Y8
+	VADDPS     Y8, Y3, Y3
+	ADDQ       CX, AX
+	VADDPS     (AX), Y4, Y4
+	VMASKMOVPS 32(AX), Y6, Y8
+	VADDPS     Y8, Y5, Y5
+
+partly:
+	MOVQ       c+48(FP), AX
+	VMOVUPS    Y0, (AX)
+	VMASKMOVPS Y1, Y6, 32(AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y2, (AX)
+	VMASKMOVPS Y3, Y6, 32(AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y4, (AX)
+	VMASKMOVPS Y5, Y6, 32(AX)
+	VZEROUPPER
+	RET
+
+whole:
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     wholly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Y0, Y0
+	VADDPS 32(AX), Y1, Y1
+	ADDQ   CX, AX
+	VADDPS (AX), Y2, Y2
+	VADDPS 32(AX), Y3, Y3
+	ADDQ   CX, AX
+	VADDPS (AX), Y4, Y4
+	VADDPS 32(AX), Y5, Y5
+
+wholly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y2, (AX)
+	VMOVUPS Y3, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y4, (AX)
+	VMOVUPS Y5, 32(AX)
+	VZEROUPPER
+	RET
+
+// func block4x16AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·block4x16AVX512(SB), NOSPLIT, $0-73
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VPXORD     Z0, Z0, Z0
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VPXORD     Z2, Z2, Z2
+	PREFETCHT0 (R8)
+	VPXORD     Z3, Z3, Z3
+	MOVQ       AX, R8
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, R8
+	JZ         rest
+	LEAQ       (DX)(DI*2), R11
+	ADDQ       DI, R11
+	CMPQ       SI, $0x04
+	JNE        across
+	LEAQ       (CX)(BX*2), R10
+	ADDQ       BX, R10
+
+along:
+	VMOVUPS      (DX), Z4
+	VBROADCASTSS (CX), Z5
+	VFMADD231PS  Z4, Z5, Z0
+	VBROADCASTSS (CX)(BX*1), Z5
+	VFMADD231PS  Z4, Z5, Z1
+	VBROADCASTSS (CX)(BX*2), Z5
+	VFMADD231PS  Z4, Z5, Z2
+	VBROADCASTSS (R10), Z5
+	VFMADD231PS  Z4, Z5, Z3
+	VMOVUPS      (DX)(DI*1), Z4
+	VBROADCASTSS 4(CX), Z5
+	VFMADD231PS  Z4, Z5, Z0
+	VBROADCASTSS 4(CX)(BX*1), Z5
+	VFMADD231PS  Z4, Z5, Z1
+	VBROADCASTSS 4(CX)(BX*2), Z5
+	VFMADD231PS  Z4, Z5, Z2
+	VBROADCASTSS 4(R10), Z5
+	VFMADD231PS  Z4, Z5, Z3
+	VMOVUPS      (DX)(DI*2), Z4
+	VBROADCASTSS 8(CX), Z5
+	VFMADD231PS  Z4, Z5, Z0
+	VBROADCASTSS 8(CX)(BX*1), Z5
+	VFMADD231PS  Z4, Z5, Z1
+	VBROADCASTSS 8(CX)(BX*2), Z5
+	VFMADD231PS  Z4, Z5, Z2
+	VBROADCASTSS 8(R10), Z5
+	VFMADD231PS  Z4, Z5, Z3
+	VMOVUPS      (R11), Z4
+	VBROADCASTSS 12(CX), Z5
+	VFMADD231PS  Z4, Z5, Z0
+	VBROADCASTSS 12(CX)(BX*1), Z5
+	VFMADD231PS  Z4, Z5, Z1
+	VBROADCASTSS 12(CX)(BX*2), Z5
+	VFMADD231PS  Z4, Z5, Z2
+	VBROADCASTSS 12(R10), Z5
+	VFMADD231PS  Z4, Z5, Z3
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, R9
+	SHLQ $0x02, R9
+
+acrossloop:
+	VMOVUPS      (DX), Z4
+	VBROADCASTSS (CX), Z5
+	VFMADD231PS  Z4, Z5, Z0
+	VBROADCASTSS 4(CX), Z5
+	VFMADD231PS  Z4, Z5, Z1
+	VBROADCASTSS 8(CX), Z5
+	VFMADD231PS  Z4, Z5, Z2
+	VBROADCASTSS 12(CX), Z5
+	VFMADD231PS  Z4, Z5, Z3
+	VMOVUPS      (DX)(DI*1), Z4
+	VBROADCASTSS (CX)(SI*1), Z5
+	VFMADD231PS  Z4, Z5, Z0
+	VBROADCASTSS 4(CX)(SI*1), Z5
+	VFMADD231PS  Z4, Z5, Z1
+	VBROADCASTSS 8(CX)(SI*1), Z5
+	VFMADD231PS  Z4, Z5, Z2
+	VBROADCASTSS 12(CX)(SI*1), Z5
+	VFMADD231PS  Z4, Z5, Z3
+	VMOVUPS      (DX)(DI*2), Z4
+	VBROADCASTSS (CX)(SI*2), Z5
+	VFMADD231PS  Z4, Z5, Z0
+	VBROADCASTSS 4(CX)(SI*2), Z5
+	VFMADD231PS  Z4, Z5, Z1
+	VBROADCASTSS 8(CX)(SI*2), Z5
+	VFMADD231PS  Z4, Z5, Z2
+	VBROADCASTSS 12(CX)(SI*2), Z5
+	VFMADD231PS  Z4, Z5, Z3
+	VMOVUPS      (R11), Z4
+	VBROADCASTSS (R10), Z5
+	VFMADD231PS  Z4, Z5, Z0
+	VBROADCASTSS 4(R10), Z5
+	VFMADD231PS  Z4, Z5, Z1
+	VBROADCASTSS 8(R10), Z5
+	VFMADD231PS  Z4, Z5, Z2
+	VBROADCASTSS 12(R10), Z5
+	VFMADD231PS  Z4, Z5, Z3
+	ADDQ         R9, CX
+	ADDQ         R9, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          acrossloop
+
+rest:
+	TESTQ AX, AX
+	JZ    sums
+	LEAQ  (CX)(BX*2), R10
+	ADDQ  BX, R10
+
+restloop:
+	VMOVUPS      (DX), Z4
+	VBROADCASTSS (CX), Z5
+	VFMADD231PS  Z4, Z5, Z0
+	VBROADCASTSS (CX)(BX*1), Z5
+	VFMADD231PS  Z4, Z5, Z1
+	VBROADCASTSS (CX)(BX*2), Z5
+	VFMADD231PS  Z4, Z5, Z2
+	VBROADCASTSS (R10), Z5
+	VFMADD231PS  Z4, Z5, Z3
+	ADDQ         SI, CX
+	ADDQ         SI, R10
+	ADDQ         DI, DX
+	DECQ         AX
+	JNZ          restloop
+
+sums:
+	MOVQ   cols+64(FP), AX
+	SUBQ   $0x00, AX
+	MOVL   $0x0000ffff, CX
+	MOVL   $0x00000010, DX
+	SUBL   AX, DX
+	SHRXL  DX, CX, CX
+	KMOVW  CX, K1
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     partly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Z0, K1, Z0
+	ADDQ   CX, AX
+	VADDPS (AX), Z1, K1, Z1
+	ADDQ   CX, AX
+	VADDPS (AX), Z2, K1, Z2
+	ADDQ   CX, AX
+	VADDPS (AX), Z3, K1, Z3
+
+partly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Z0, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	VZEROUPPER
+	RET
+
+// func block4x32AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·block4x32AVX512(SB), NOSPLIT, $0-73
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	MOVQ       AX, R8
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, R8
+	JZ         rest
+	LEAQ       (DX)(DI*2), R11
+	ADDQ       DI, R11
+	CMPQ       SI, $0x04
+	JNE        across
+	LEAQ       (CX)(BX*2), R10
+	ADDQ       BX, R10
+
+along:
 	VMOVUPS      (DX), Z8
 	VMOVUPS      64(DX), Z9
-	PREFETCHT0   1024(DX)
-	PREFETCHT0   1088(DX)
+	VBROADCASTSS (CX), Z10
+	VFMADD231PS  Z8, Z10, Z0
+	VFMADD231PS  Z9, Z10, Z1
+	VBROADCASTSS (CX)(BX*1), Z10
+	VFMADD231PS  Z8, Z10, Z2
+	VFMADD231PS  Z9, Z10, Z3
+	VBROADCASTSS (CX)(BX*2), Z10
+	VFMADD231PS  Z8, Z10, Z4
+	VFMADD231PS  Z9, Z10, Z5
+	VBROADCASTSS (R10), Z10
+	VFMADD231PS  Z8, Z10, Z6
+	VFMADD231PS  Z9, Z10, Z7
+	VMOVUPS      (DX)(DI*1), Z8
+	VMOVUPS      64(DX)(DI*1), Z9
+	VBROADCASTSS 4(CX), Z10
+	VFMADD231PS  Z8, Z10, Z0
+	VFMADD231PS  Z9, Z10, Z1
+	VBROADCASTSS 4(CX)(BX*1), Z10
+	VFMADD231PS  Z8, Z10, Z2
+	VFMADD231PS  Z9, Z10, Z3
+	VBROADCASTSS 4(CX)(BX*2), Z10
+	VFMADD231PS  Z8, Z10, Z4
+	VFMADD231PS  Z9, Z10, Z5
+	VBROADCASTSS 4(R10), Z10
+	VFMADD231PS  Z8, Z10, Z6
+	VFMADD231PS  Z9, Z10, Z7
+	VMOVUPS      (DX)(DI*2), Z8
+	VMOVUPS      64(DX)(DI*2), Z9
+	VBROADCASTSS 8(CX), Z10
+	VFMADD231PS  Z8, Z10, Z0
+	VFMADD231PS  Z9, Z10, Z1
+	VBROADCASTSS 8(CX)(BX*1), Z10
+	VFMADD231PS  Z8, Z10, Z2
+	VFMADD231PS  Z9, Z10, Z3
+	VBROADCASTSS 8(CX)(BX*2), Z10
+	VFMADD231PS  Z8, Z10, Z4
+	VFMADD231PS  Z9, Z10, Z5
+	VBROADCASTSS 8(R10), Z10
+	VFMADD231PS  Z8, Z10, Z6
+	VFMADD231PS  Z9, Z10, Z7
+	VMOVUPS      (R11), Z8
+	VMOVUPS      64(R11), Z9
+	VBROADCASTSS 12(CX), Z10
+	VFMADD231PS  Z8, Z10, Z0
+	VFMADD231PS  Z9, Z10, Z1
+	VBROADCASTSS 12(CX)(BX*1), Z10
+	VFMADD231PS  Z8, Z10, Z2
+	VFMADD231PS  Z9, Z10, Z3
+	VBROADCASTSS 12(CX)(BX*2), Z10
+	VFMADD231PS  Z8, Z10, Z4
+	VFMADD231PS  Z9, Z10, Z5
+	VBROADCASTSS 12(R10), Z10
+	VFMADD231PS  Z8, Z10, Z6
+	VFMADD231PS  Z9, Z10, Z7
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, R9
+	SHLQ $0x02, R9
+
+acrossloop:
+	VMOVUPS      (DX), Z8
+	VMOVUPS      64(DX), Z9
 	VBROADCASTSS (CX), Z10
 	VFMADD231PS  Z8, Z10, Z0
 	VFMADD231PS  Z9, Z10, Z1
@@ -443,196 +3576,1657 @@ loop:
 	VBROADCASTSS 12(CX), Z10
 	VFMADD231PS  Z8, Z10, Z6
 	VFMADD231PS  Z9, Z10, Z7
-	ADDQ         $0x40, CX
-	ADDQ         $0x00000080, DX
-	DECQ         AX
-	JNZ          loop
+	VMOVUPS      (DX)(DI*1), Z8
+	VMOVUPS      64(DX)(DI*1), Z9
+	VBROADCASTSS (CX)(SI*1), Z10
+	VFMADD231PS  Z8, Z10, Z0
+	VFMADD231PS  Z9, Z10, Z1
+	VBROADCASTSS 4(CX)(SI*1), Z10
+	VFMADD231PS  Z8, Z10, Z2
+	VFMADD231PS  Z9, Z10, Z3
+	VBROADCASTSS 8(CX)(SI*1), Z10
+	VFMADD231PS  Z8, Z10, Z4
+	VFMADD231PS  Z9, Z10, Z5
+	VBROADCASTSS 12(CX)(SI*1), Z10
+	VFMADD231PS  Z8, Z10, Z6
+	VFMADD231PS  Z9, Z10, Z7
+	VMOVUPS      (DX)(DI*2), Z8
+	VMOVUPS      64(DX)(DI*2), Z9
+	VBROADCASTSS (CX)(SI*2), Z10
+	VFMADD231PS  Z8, Z10, Z0
+	VFMADD231PS  Z9, Z10, Z1
+	VBROADCASTSS 4(CX)(SI*2), Z10
+	VFMADD231PS  Z8, Z10, Z2
+	VFMADD231PS  Z9, Z10, Z3
+	VBROADCASTSS 8(CX)(SI*2), Z10
+	VFMADD231PS  Z8, Z10, Z4
+	VFMADD231PS  Z9, Z10, Z5
+	VBROADCASTSS 12(CX)(SI*2), Z10
+	VFMADD231PS  Z8, Z10, Z6
+	VFMADD231PS  Z9, Z10, Z7
+	VMOVUPS      (R11), Z8
+	VMOVUPS      64(R11), Z9
+	VBROADCASTSS (R10), Z10
+	VFMADD231PS  Z8, Z10, Z0
+	VFMADD231PS  Z9, Z10, Z1
+	VBROADCASTSS 4(R10), Z10
+	VFMADD231PS  Z8, Z10, Z2
+	VFMADD231PS  Z9, Z10, Z3
+	VBROADCASTSS 8(R10), Z10
+	VFMADD231PS  Z8, Z10, Z4
+	VFMADD231PS  Z9, Z10, Z5
+	VBROADCASTSS 12(R10), Z10
+	VFMADD231PS  Z8, Z10, Z6
+	VFMADD231PS  Z9, Z10, Z7
+	ADDQ         R9, CX
+	ADDQ         R9, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          acrossloop
 
-store:
-	MOVB    add+40(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (BX), Z0, Z0
-	VMOVUPS Z0, (BX)
-	VADDPS  64(BX), Z1, Z1
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z2, Z2
-	VMOVUPS Z2, (BX)
-	VADDPS  64(BX), Z3, Z3
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z4, Z4
-	VMOVUPS Z4, (BX)
-	VADDPS  64(BX), Z5, Z5
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z6, Z6
-	VMOVUPS Z6, (BX)
-	VADDPS  64(BX), Z7, Z7
-	VMOVUPS Z7, 64(BX)
-	VZEROUPPER
-	RET
+rest:
+	TESTQ AX, AX
+	JZ    sums
+	LEAQ  (CX)(BX*2), R10
+	ADDQ  BX, R10
 
-set:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	VZEROUPPER
-	RET
-
-// func loose4x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·loose4x32AVX512(SB), NOSPLIT, $0-57
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lane+16(FP), DX
-	MOVQ       step+24(FP), BX
-	SHLQ       $0x02, DX
-	SHLQ       $0x02, BX
-	LEAQ       (CX)(DX*2), SI
-	ADDQ       DX, SI
-	MOVQ       b+32(FP), DI
-	MOVQ       c+40(FP), R8
-	MOVQ       stride+48(FP), R9
-	SHLQ       $0x02, R9
-	MOVQ       R8, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       R9, R10
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       R9, R10
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       R9, R10
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	TESTQ      AX, AX
-	JZ         store
-
-loop:
-	VMOVUPS      (DI), Z8
-	VMOVUPS      64(DI), Z9
-	PREFETCHT0   1024(DI)
-	PREFETCHT0   1088(DI)
+restloop:
+	VMOVUPS      (DX), Z8
+	VMOVUPS      64(DX), Z9
 	VBROADCASTSS (CX), Z10
 	VFMADD231PS  Z8, Z10, Z0
 	VFMADD231PS  Z9, Z10, Z1
-	VBROADCASTSS (CX)(DX*1), Z10
+	VBROADCASTSS (CX)(BX*1), Z10
 	VFMADD231PS  Z8, Z10, Z2
 	VFMADD231PS  Z9, Z10, Z3
-	VBROADCASTSS (CX)(DX*2), Z10
+	VBROADCASTSS (CX)(BX*2), Z10
 	VFMADD231PS  Z8, Z10, Z4
 	VFMADD231PS  Z9, Z10, Z5
-	VBROADCASTSS (SI), Z10
+	VBROADCASTSS (R10), Z10
 	VFMADD231PS  Z8, Z10, Z6
 	VFMADD231PS  Z9, Z10, Z7
-	ADDQ         BX, CX
-	ADDQ         BX, SI
-	ADDQ         $0x00000080, DI
+	ADDQ         SI, CX
+	ADDQ         SI, R10
+	ADDQ         DI, DX
 	DECQ         AX
-	JNZ          loop
+	JNZ          restloop
 
-store:
-	MOVB    add+56(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (R8), Z0, Z0
-	VMOVUPS Z0, (R8)
-	VADDPS  64(R8), Z1, Z1
-	VMOVUPS Z1, 64(R8)
-	ADDQ    R9, R8
-	VADDPS  (R8), Z2, Z2
-	VMOVUPS Z2, (R8)
-	VADDPS  64(R8), Z3, Z3
-	VMOVUPS Z3, 64(R8)
-	ADDQ    R9, R8
-	VADDPS  (R8), Z4, Z4
-	VMOVUPS Z4, (R8)
-	VADDPS  64(R8), Z5, Z5
-	VMOVUPS Z5, 64(R8)
-	ADDQ    R9, R8
-	VADDPS  (R8), Z6, Z6
-	VMOVUPS Z6, (R8)
-	VADDPS  64(R8), Z7, Z7
-	VMOVUPS Z7, 64(R8)
+sums:
+	MOVQ   cols+64(FP), AX
+	SUBQ   $0x10, AX
+	MOVL   $0x0000ffff, CX
+	MOVL   $0x00000010, DX
+	SUBL   AX, DX
+	SHRXL  DX, CX, CX
+	KMOVW  CX, K1
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     partly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, K1, Z1
+	ADDQ   CX, AX
+	VADDPS (AX), Z2, Z2
+	VADDPS 64(AX), Z3, K1, Z3
+	ADDQ   CX, AX
+	VADDPS (AX), Z4, Z4
+	VADDPS 64(AX), Z5, K1, Z5
+	ADDQ   CX, AX
+	VADDPS (AX), Z6, Z6
+	VADDPS 64(AX), Z7, K1, Z7
+
+partly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z3, K1, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z5, K1, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z7, K1, 64(AX)
 	VZEROUPPER
 	RET
 
-set:
-	VMOVUPS Z0, (R8)
-	VMOVUPS Z1, 64(R8)
-	ADDQ    R9, R8
-	VMOVUPS Z2, (R8)
-	VMOVUPS Z3, 64(R8)
-	ADDQ    R9, R8
-	VMOVUPS Z4, (R8)
-	VMOVUPS Z5, 64(R8)
-	ADDQ    R9, R8
-	VMOVUPS Z6, (R8)
-	VMOVUPS Z7, 64(R8)
-	VZEROUPPER
-	RET
-
-// func block5x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·block5x32AVX512(SB), NOSPLIT, $0-41
+// func block4x48AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·block4x48AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       stride+32(FP), SI
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), SI
 	SHLQ       $0x02, SI
-	MOVQ       BX, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
 	VPXORD     Z2, Z2, Z2
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
 	VPXORD     Z3, Z3, Z3
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
 	VPXORD     Z4, Z4, Z4
 	VPXORD     Z5, Z5, Z5
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
+	VPXORD     Z8, Z8, Z8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	MOVQ       AX, R8
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, R8
+	JZ         rest
+	LEAQ       (DX)(DI*2), R11
+	ADDQ       DI, R11
+	CMPQ       SI, $0x04
+	JNE        across
+	LEAQ       (CX)(BX*2), R10
+	ADDQ       BX, R10
+
+along:
+	VMOVUPS      (DX), Z12
+	VMOVUPS      64(DX), Z13
+	VMOVUPS      128(DX), Z14
+	VBROADCASTSS (CX), Z15
+	VFMADD231PS  Z12, Z15, Z0
+	VFMADD231PS  Z13, Z15, Z1
+	VFMADD231PS  Z14, Z15, Z2
+	VBROADCASTSS (CX)(BX*1), Z15
+	VFMADD231PS  Z12, Z15, Z3
+	VFMADD231PS  Z13, Z15, Z4
+	VFMADD231PS  Z14, Z15, Z5
+	VBROADCASTSS (CX)(BX*2), Z15
+	VFMADD231PS  Z12, Z15, Z6
+	VFMADD231PS  Z13, Z15, Z7
+	VFMADD231PS  Z14, Z15, Z8
+	VBROADCASTSS (R10), Z15
+	VFMADD231PS  Z12, Z15, Z9
+	VFMADD231PS  Z13, Z15, Z10
+	VFMADD231PS  Z14, Z15, Z11
+	VMOVUPS      (DX)(DI*1), Z12
+	VMOVUPS      64(DX)(DI*1), Z13
+	VMOVUPS      128(DX)(DI*1), Z14
+	VBROADCASTSS 4(CX), Z15
+	VFMADD231PS  Z12, Z15, Z0
+	VFMADD231PS  Z13, Z15, Z1
+	VFMADD231PS  Z14, Z15, Z2
+	VBROADCASTSS 4(CX)(BX*1), Z15
+	VFMADD231PS  Z12, Z15, Z3
+	VFMADD231PS  Z13, Z15, Z4
+	VFMADD231PS  Z14, Z15, Z5
+	VBROADCASTSS 4(CX)(BX*2), Z15
+	VFMADD231PS  Z12, Z15, Z6
+	VFMADD231PS  Z13, Z15, Z7
+	VFMADD231PS  Z14, Z15, Z8
+	VBROADCASTSS 4(R10), Z15
+	VFMADD231PS  Z12, Z15, Z9
+	VFMADD231PS  Z13, Z15, Z10
+	VFMADD231PS  Z14, Z15, Z11
+	VMOVUPS      (DX)(DI*2), Z12
+	VMOVUPS      64(DX)(DI*2), Z13
+	VMOVUPS      128(DX)(DI*2), Z14
+	VBROADCASTSS 8(CX), Z15
+	VFMADD231PS  Z12, Z15, Z0
+	VFMADD231PS  Z13, Z15, Z1
+	VFMADD231PS  Z14, Z15, Z2
+	VBROADCASTSS 8(CX)(BX*1), Z15
+	VFMADD231PS  Z12, Z15, Z3
+	VFMADD231PS  Z13, Z15, Z4
+	VFMADD231PS  Z14, Z15, Z5
+	VBROADCASTSS 8(CX)(BX*2), Z15
+	VFMADD231PS  Z12, Z15, Z6
+	VFMADD231PS  Z13, Z15, Z7
+	VFMADD231PS  Z14, Z15, Z8
+	VBROADCASTSS 8(R10), Z15
+	VFMADD231PS  Z12, Z15, Z9
+	VFMADD231PS  Z13, Z15, Z10
+	VFMADD231PS  Z14, Z15, Z11
+	VMOVUPS      (R11), Z12
+	VMOVUPS      64(R11), Z13
+	VMOVUPS      128(R11), Z14
+	VBROADCASTSS 12(CX), Z15
+	VFMADD231PS  Z12, Z15, Z0
+	VFMADD231PS  Z13, Z15, Z1
+	VFMADD231PS  Z14, Z15, Z2
+	VBROADCASTSS 12(CX)(BX*1), Z15
+	VFMADD231PS  Z12, Z15, Z3
+	VFMADD231PS  Z13, Z15, Z4
+	VFMADD231PS  Z14, Z15, Z5
+	VBROADCASTSS 12(CX)(BX*2), Z15
+	VFMADD231PS  Z12, Z15, Z6
+	VFMADD231PS  Z13, Z15, Z7
+	VFMADD231PS  Z14, Z15, Z8
+	VBROADCASTSS 12(R10), Z15
+	VFMADD231PS  Z12, Z15, Z9
+	VFMADD231PS  Z13, Z15, Z10
+	VFMADD231PS  Z14, Z15, Z11
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, R9
+	SHLQ $0x02, R9
+
+acrossloop:
+	VMOVUPS      (DX), Z12
+	VMOVUPS      64(DX), Z13
+	VMOVUPS      128(DX), Z14
+	VBROADCASTSS (CX), Z15
+	VFMADD231PS  Z12, Z15, Z0
+	VFMADD231PS  Z13, Z15, Z1
+	VFMADD231PS  Z14, Z15, Z2
+	VBROADCASTSS 4(CX), Z15
+	VFMADD231PS  Z12, Z15, Z3
+	VFMADD231PS  Z13, Z15, Z4
+	VFMADD231PS  Z14, Z15, Z5
+	VBROADCASTSS 8(CX), Z15
+	VFMADD231PS  Z12, Z15, Z6
+	VFMADD231PS  Z13, Z15, Z7
+	VFMADD231PS  Z14, Z15, Z8
+	VBROADCASTSS 12(CX), Z15
+	VFMADD231PS  Z12, Z15, Z9
+	VFMADD231PS  Z13, Z15, Z10
+	VFMADD231PS  Z14, Z15, Z11
+	VMOVUPS      (DX)(DI*1), Z12
+	VMOVUPS      64(DX)(DI*1), Z13
+	VMOVUPS      128(DX)(DI*1), Z14
+	VBROADCASTSS (CX)(SI*1), Z15
+	VFMADD231PS  Z12, Z15, Z0
+	VFMADD231PS  Z13, Z15, Z1
+	VFMADD231PS  Z14, Z15, Z2
+	VBROADCASTSS 4(CX)(SI*1), Z15
+	VFMADD231PS  Z12, Z15, Z3
+	VFMADD231PS  Z13, Z15, Z4
+	VFMADD231PS  Z14, Z15, Z5
+	VBROADCASTSS 8(CX)(SI*1), Z15
+	VFMADD231PS  Z12, Z15, Z6
+	VFMADD231PS  Z13, Z15, Z7
+	VFMADD231PS  Z14, Z15, Z8
+	VBROADCASTSS 12(CX)(SI*1), Z15
+	VFMADD231PS  Z12, Z15, Z9
+	VFMADD231PS  Z13, Z15, Z10
+	VFMADD231PS  Z14, Z15, Z11
+	VMOVUPS      (DX)(DI*2), Z12
+	VMOVUPS      64(DX)(DI*2), Z13
+	VMOVUPS      128(DX)(DI*2), Z14
+	VBROADCASTSS (CX)(SI*2), Z15
+	VFMADD231PS  Z12, Z15, Z0
+	VFMADD231PS  Z13, Z15, Z1
+	VFMADD231PS  Z14, Z15, Z2
+	VBROADCASTSS 4(CX)(SI*2), Z15
+	VFMADD231PS  Z12, Z15, Z3
+	VFMADD231PS  Z13, Z15, Z4
+	VFMADD231PS  Z14, Z15, Z5
+	VBROADCASTSS 8(CX)(SI*2), Z15
+	VFMADD231PS  Z12, Z15, Z6
+	VFMADD231PS  Z13, Z15, Z7
+	VFMADD231PS  Z14, Z15, Z8
+	VBROADCASTSS 12(CX)(SI*2), Z15
+	VFMADD231PS  Z12, Z15, Z9
+	VFMADD231PS  Z13, Z15, Z10
+	VFMADD231PS  Z14, Z15, Z11
+	VMOVUPS      (R11), Z12
+	VMOVUPS      64(R11), Z13
+	VMOVUPS      128(R11), Z14
+	VBROADCASTSS (R10), Z15
+	VFMADD231PS  Z12, Z15, Z0
+	VFMADD231PS  Z13, Z15, Z1
+	VFMADD231PS  Z14, Z15, Z2
+	VBROADCASTSS 4(R10), Z15
+	VFMADD231PS  Z12, Z15, Z3
+	VFMADD231PS  Z13, Z15, Z4
+	VFMADD231PS  Z14, Z15, Z5
+	VBROADCASTSS 8(R10), Z15
+	VFMADD231PS  Z12, Z15, Z6
+	VFMADD231PS  Z13, Z15, Z7
+	VFMADD231PS  Z14, Z15, Z8
+	VBROADCASTSS 12(R10), Z15
+	VFMADD231PS  Z12, Z15, Z9
+	VFMADD231PS  Z13, Z15, Z10
+	VFMADD231PS  Z14, Z15, Z11
+	ADDQ         R9, CX
+	ADDQ         R9, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          acrossloop
+
+rest:
+	TESTQ AX, AX
+	JZ    sums
+	LEAQ  (CX)(BX*2), R10
+	ADDQ  BX, R10
+
+restloop:
+	VMOVUPS      (DX), Z12
+	VMOVUPS      64(DX), Z13
+	VMOVUPS      128(DX), Z14
+	VBROADCASTSS (CX), Z15
+	VFMADD231PS  Z12, Z15, Z0
+	VFMADD231PS  Z13, Z15, Z1
+	VFMADD231PS  Z14, Z15, Z2
+	VBROADCASTSS (CX)(BX*1), Z15
+	VFMADD231PS  Z12, Z15, Z3
+	VFMADD231PS  Z13, Z15, Z4
+	VFMADD231PS  Z14, Z15, Z5
+	VBROADCASTSS (CX)(BX*2), Z15
+	VFMADD231PS  Z12, Z15, Z6
+	VFMADD231PS  Z13, Z15, Z7
+	VFMADD231PS  Z14, Z15, Z8
+	VBROADCASTSS (R10), Z15
+	VFMADD231PS  Z12, Z15, Z9
+	VFMADD231PS  Z13, Z15, Z10
+	VFMADD231PS  Z14, Z15, Z11
+	ADDQ         SI, CX
+	ADDQ         SI, R10
+	ADDQ         DI, DX
+	DECQ         AX
+	JNZ          restloop
+
+sums:
+	MOVQ   cols+64(FP), AX
+	SUBQ   $0x20, AX
+	MOVL   $0x0000ffff, CX
+	MOVL   $0x00000010, DX
+	SUBL   AX, DX
+	SHRXL  DX, CX, CX
+	KMOVW  CX, K1
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     partly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, Z1
+	VADDPS 128(AX), Z2, K1, Z2
+	ADDQ   CX, AX
+	VADDPS (AX), Z3, Z3
+	VADDPS 64(AX), Z4, Z4
+	VADDPS 128(AX), Z5, K1, Z5
+	ADDQ   CX, AX
+	VADDPS (AX), Z6, Z6
+	VADDPS 64(AX), Z7, Z7
+	VADDPS 128(AX), Z8, K1, Z8
+	ADDQ   CX, AX
+	VADDPS (AX), Z9, Z9
+	VADDPS 64(AX), Z10, Z10
+	VADDPS 128(AX), Z11, K1, Z11
+
+partly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	VMOVUPS Z5, K1, 128(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z7, 64(AX)
+	VMOVUPS Z8, K1, 128(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, K1, 128(AX)
+	VZEROUPPER
+	RET
+
+// func block4x64AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·block4x64AVX512(SB), NOSPLIT, $0-73
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	PREFETCHT0 192(R8)
+	ADDQ       R9, R8
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	PREFETCHT0 192(R8)
+	ADDQ       R9, R8
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	PREFETCHT0 192(R8)
+	ADDQ       R9, R8
 	VPXORD     Z8, Z8, Z8
 	VPXORD     Z9, Z9, Z9
-	TESTQ      AX, AX
-	JZ         store
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	PREFETCHT0 192(R8)
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	MOVQ       AX, R8
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, R8
+	JZ         rest
+	LEAQ       (DX)(DI*2), R11
+	ADDQ       DI, R11
+	CMPQ       SI, $0x04
+	JNE        across
+	LEAQ       (CX)(BX*2), R10
+	ADDQ       BX, R10
 
-loop:
+along:
+	VMOVUPS      (DX), Z16
+	VMOVUPS      64(DX), Z17
+	VMOVUPS      128(DX), Z18
+	VMOVUPS      192(DX), Z19
+	VBROADCASTSS (CX), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	VBROADCASTSS (CX)(BX*1), Z20
+	VFMADD231PS  Z16, Z20, Z4
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z6
+	VFMADD231PS  Z19, Z20, Z7
+	VBROADCASTSS (CX)(BX*2), Z20
+	VFMADD231PS  Z16, Z20, Z8
+	VFMADD231PS  Z17, Z20, Z9
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z11
+	VBROADCASTSS (R10), Z20
+	VFMADD231PS  Z16, Z20, Z12
+	VFMADD231PS  Z17, Z20, Z13
+	VFMADD231PS  Z18, Z20, Z14
+	VFMADD231PS  Z19, Z20, Z15
+	VMOVUPS      (DX)(DI*1), Z16
+	VMOVUPS      64(DX)(DI*1), Z17
+	VMOVUPS      128(DX)(DI*1), Z18
+	VMOVUPS      192(DX)(DI*1), Z19
+	VBROADCASTSS 4(CX), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	VBROADCASTSS 4(CX)(BX*1), Z20
+	VFMADD231PS  Z16, Z20, Z4
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z6
+	VFMADD231PS  Z19, Z20, Z7
+	VBROADCASTSS 4(CX)(BX*2), Z20
+	VFMADD231PS  Z16, Z20, Z8
+	VFMADD231PS  Z17, Z20, Z9
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z11
+	VBROADCASTSS 4(R10), Z20
+	VFMADD231PS  Z16, Z20, Z12
+	VFMADD231PS  Z17, Z20, Z13
+	VFMADD231PS  Z18, Z20, Z14
+	VFMADD231PS  Z19, Z20, Z15
+	VMOVUPS      (DX)(DI*2), Z16
+	VMOVUPS      64(DX)(DI*2), Z17
+	VMOVUPS      128(DX)(DI*2), Z18
+	VMOVUPS      192(DX)(DI*2), Z19
+	VBROADCASTSS 8(CX), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	VBROADCASTSS 8(CX)(BX*1), Z20
+	VFMADD231PS  Z16, Z20, Z4
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z6
+	VFMADD231PS  Z19, Z20, Z7
+	VBROADCASTSS 8(CX)(BX*2), Z20
+	VFMADD231PS  Z16, Z20, Z8
+	VFMADD231PS  Z17, Z20, Z9
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z11
+	VBROADCASTSS 8(R10), Z20
+	VFMADD231PS  Z16, Z20, Z12
+	VFMADD231PS  Z17, Z20, Z13
+	VFMADD231PS  Z18, Z20, Z14
+	VFMADD231PS  Z19, Z20, Z15
+	VMOVUPS      (R11), Z16
+	VMOVUPS      64(R11), Z17
+	VMOVUPS      128(R11), Z18
+	VMOVUPS      192(R11), Z19
+	VBROADCASTSS 12(CX), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	VBROADCASTSS 12(CX)(BX*1), Z20
+	VFMADD231PS  Z16, Z20, Z4
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z6
+	VFMADD231PS  Z19, Z20, Z7
+	VBROADCASTSS 12(CX)(BX*2), Z20
+	VFMADD231PS  Z16, Z20, Z8
+	VFMADD231PS  Z17, Z20, Z9
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z11
+	VBROADCASTSS 12(R10), Z20
+	VFMADD231PS  Z16, Z20, Z12
+	VFMADD231PS  Z17, Z20, Z13
+	VFMADD231PS  Z18, Z20, Z14
+	VFMADD231PS  Z19, Z20, Z15
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, R9
+	SHLQ $0x02, R9
+
+acrossloop:
+	VMOVUPS      (DX), Z16
+	VMOVUPS      64(DX), Z17
+	VMOVUPS      128(DX), Z18
+	VMOVUPS      192(DX), Z19
+	VBROADCASTSS (CX), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	VBROADCASTSS 4(CX), Z20
+	VFMADD231PS  Z16, Z20, Z4
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z6
+	VFMADD231PS  Z19, Z20, Z7
+	VBROADCASTSS 8(CX), Z20
+	VFMADD231PS  Z16, Z20, Z8
+	VFMADD231PS  Z17, Z20, Z9
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z11
+	VBROADCASTSS 12(CX), Z20
+	VFMADD231PS  Z16, Z20, Z12
+	VFMADD231PS  Z17, Z20, Z13
+	VFMADD231PS  Z18, Z20, Z14
+	VFMADD231PS  Z19, Z20, Z15
+	VMOVUPS      (DX)(DI*1), Z16
+	VMOVUPS      64(DX)(DI*1), Z17
+	VMOVUPS      128(DX)(DI*1), Z18
+	VMOVUPS      192(DX)(DI*1), Z19
+	VBROADCASTSS (CX)(SI*1), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	VBROADCASTSS 4(CX)(SI*1), Z20
+	VFMADD231PS  Z16, Z20, Z4
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z6
+	VFMADD231PS  Z19, Z20, Z7
+	VBROADCASTSS 8(CX)(SI*1), Z20
+	VFMADD231PS  Z16, Z20, Z8
+	VFMADD231PS  Z17, Z20, Z9
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z11
+	VBROADCASTSS 12(CX)(SI*1), Z20
+	VFMADD231PS  Z16, Z20, Z12
+	VFMADD231PS  Z17, Z20, Z13
+	VFMADD231PS  Z18, Z20, Z14
+	VFMADD231PS  Z19, Z20, Z15
+	VMOVUPS      (DX)(DI*2), Z16
+	VMOVUPS      64(DX)(DI*2), Z17
+	VMOVUPS      128(DX)(DI*2), Z18
+	VMOVUPS      192(DX)(DI*2), Z19
+	VBROADCASTSS (CX)(SI*2), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	VBROADCASTSS 4(CX)(SI*2), Z20
+	VFMADD231PS  Z16, Z20, Z4
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z6
+	VFMADD231PS  Z19, Z20, Z7
+	VBROADCASTSS 8(CX)(SI*2), Z20
+	VFMADD231PS  Z16, Z20, Z8
+	VFMADD231PS  Z17, Z20, Z9
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z11
+	VBROADCASTSS 12(CX)(SI*2), Z20
+	VFMADD231PS  Z16, Z20, Z12
+	VFMADD231PS  Z17, Z20, Z13
+	VFMADD231PS  Z18, Z20, Z14
+	VFMADD231PS  Z19, Z20, Z15
+	VMOVUPS      (R11), Z16
+	VMOVUPS      64(R11), Z17
+	VMOVUPS      128(R11), Z18
+	VMOVUPS      192(R11), Z19
+	VBROADCASTSS (R10), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	VBROADCASTSS 4(R10), Z20
+	VFMADD231PS  Z16, Z20, Z4
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z6
+	VFMADD231PS  Z19, Z20, Z7
+	VBROADCASTSS 8(R10), Z20
+	VFMADD231PS  Z16, Z20, Z8
+	VFMADD231PS  Z17, Z20, Z9
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z11
+	VBROADCASTSS 12(R10), Z20
+	VFMADD231PS  Z16, Z20, Z12
+	VFMADD231PS  Z17, Z20, Z13
+	VFMADD231PS  Z18, Z20, Z14
+	VFMADD231PS  Z19, Z20, Z15
+	ADDQ         R9, CX
+	ADDQ         R9, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          acrossloop
+
+rest:
+	TESTQ AX, AX
+	JZ    sums
+	LEAQ  (CX)(BX*2), R10
+	ADDQ  BX, R10
+
+restloop:
+	VMOVUPS      (DX), Z16
+	VMOVUPS      64(DX), Z17
+	VMOVUPS      128(DX), Z18
+	VMOVUPS      192(DX), Z19
+	VBROADCASTSS (CX), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	VBROADCASTSS (CX)(BX*1), Z20
+	VFMADD231PS  Z16, Z20, Z4
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z6
+	VFMADD231PS  Z19, Z20, Z7
+	VBROADCASTSS (CX)(BX*2), Z20
+	VFMADD231PS  Z16, Z20, Z8
+	VFMADD231PS  Z17, Z20, Z9
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z11
+	VBROADCASTSS (R10), Z20
+	VFMADD231PS  Z16, Z20, Z12
+	VFMADD231PS  Z17, Z20, Z13
+	VFMADD231PS  Z18, Z20, Z14
+	VFMADD231PS  Z19, Z20, Z15
+	ADDQ         SI, CX
+	ADDQ         SI, R10
+	ADDQ         DI, DX
+	DECQ         AX
+	JNZ          restloop
+
+sums:
+	MOVQ   cols+64(FP), AX
+	SUBQ   $0x30, AX
+	MOVL   $0x0000ffff, CX
+	MOVL   $0x00000010, DX
+	SUBL   AX, DX
+	SHRXL  DX, CX, CX
+	KMOVW  CX, K1
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     partly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, Z1
+	VADDPS 128(AX), Z2, Z2
+	VADDPS 192(AX), Z3, K1, Z3
+	ADDQ   CX, AX
+	VADDPS (AX), Z4, Z4
+	VADDPS 64(AX), Z5, Z5
+	VADDPS 128(AX), Z6, Z6
+	VADDPS 192(AX), Z7, K1, Z7
+	ADDQ   CX, AX
+	VADDPS (AX), Z8, Z8
+	VADDPS 64(AX), Z9, Z9
+	VADDPS 128(AX), Z10, Z10
+	VADDPS 192(AX), Z11, K1, Z11
+	ADDQ   CX, AX
+	VADDPS (AX), Z12, Z12
+	VADDPS 64(AX), Z13, Z13
+	VADDPS 128(AX), Z14, Z14
+	VADDPS 192(AX), Z15, K1, Z15
+
+partly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, K1, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z5, 64(AX)
+	VMOVUPS Z6, 128(AX)
+	VMOVUPS Z7, K1, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z9, 64(AX)
+	VMOVUPS Z10, 128(AX)
+	VMOVUPS Z11, K1, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z12, (AX)
+	VMOVUPS Z13, 64(AX)
+	VMOVUPS Z14, 128(AX)
+	VMOVUPS Z15, K1, 192(AX)
+	VZEROUPPER
+	RET
+
+// func block4x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, FMA3, MMX+
+TEXT ·block4x8AVX2(SB), NOSPLIT, $0-73
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VXORPS     X0, X0, X0
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VXORPS     X1, X1, X1
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VXORPS     X2, X2, X2
+	PREFETCHT0 (R8)
+	VXORPS     X3, X3, X3
+	MOVQ       AX, R8
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, R8
+	JZ         rest
+	LEAQ       (DX)(DI*2), R11
+	ADDQ       DI, R11
+	CMPQ       SI, $0x04
+	JNE        across
+	LEAQ       (CX)(BX*2), R10
+	ADDQ       BX, R10
+
+along:
+	VMOVUPS      (DX), Y4
+	VBROADCASTSS (CX), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS (CX)(BX*1), Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VBROADCASTSS (CX)(BX*2), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS (R10), Y5
+	VFMADD231PS  Y4, Y5, Y3
+	VMOVUPS      (DX)(DI*1), Y4
+	VBROADCASTSS 4(CX), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS 4(CX)(BX*1), Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VBROADCASTSS 4(CX)(BX*2), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS 4(R10), Y5
+	VFMADD231PS  Y4, Y5, Y3
+	VMOVUPS      (DX)(DI*2), Y4
+	VBROADCASTSS 8(CX), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS 8(CX)(BX*1), Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VBROADCASTSS 8(CX)(BX*2), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS 8(R10), Y5
+	VFMADD231PS  Y4, Y5, Y3
+	VMOVUPS      (R11), Y4
+	VBROADCASTSS 12(CX), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS 12(CX)(BX*1), Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VBROADCASTSS 12(CX)(BX*2), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS 12(R10), Y5
+	VFMADD231PS  Y4, Y5, Y3
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, R9
+	SHLQ $0x02, R9
+
+acrossloop:
+	VMOVUPS      (DX), Y4
+	VBROADCASTSS (CX), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS 4(CX), Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VBROADCASTSS 8(CX), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS 12(CX), Y5
+	VFMADD231PS  Y4, Y5, Y3
+	VMOVUPS      (DX)(DI*1), Y4
+	VBROADCASTSS (CX)(SI*1), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS 4(CX)(SI*1), Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VBROADCASTSS 8(CX)(SI*1), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS 12(CX)(SI*1), Y5
+	VFMADD231PS  Y4, Y5, Y3
+	VMOVUPS      (DX)(DI*2), Y4
+	VBROADCASTSS (CX)(SI*2), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS 4(CX)(SI*2), Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VBROADCASTSS 8(CX)(SI*2), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS 12(CX)(SI*2), Y5
+	VFMADD231PS  Y4, Y5, Y3
+	VMOVUPS      (R11), Y4
+	VBROADCASTSS (R10), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS 4(R10), Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VBROADCASTSS 8(R10), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS 12(R10), Y5
+	VFMADD231PS  Y4, Y5, Y3
+	ADDQ         R9, CX
+	ADDQ         R9, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          acrossloop
+
+rest:
+	TESTQ AX, AX
+	JZ    sums
+	LEAQ  (CX)(BX*2), R10
+	ADDQ  BX, R10
+
+restloop:
+	VMOVUPS      (DX), Y4
+	VBROADCASTSS (CX), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS (CX)(BX*1), Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VBROADCASTSS (CX)(BX*2), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS (R10), Y5
+	VFMADD231PS  Y4, Y5, Y3
+	ADDQ         SI, CX
+	ADDQ         SI, R10
+	ADDQ         DI, DX
+	DECQ         AX
+	JNZ          restloop
+
+sums:
+	MOVQ       cols+64(FP), AX
+	SUBQ       $0x00, AX
+	CMPQ       AX, $0x08
+	JE         whole
+	LEAQ       mask<>+0(SB), CX
+	NEGQ       AX
+	VMOVUPS    32(CX)(AX*4), Y4
+	MOVB       add+72(FP), AL
+	MOVQ       stride+56(FP), CX
+	SHLQ       $0x02, CX
+	TESTB      AL, AL
+	JZ         partly
+	MOVQ       c+48(FP), AX
+	VMASKMOVPS (AX), Y4, Y5
+	VADDPS     Y5, Y0, Y0
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y4, Y5
+	VADDPS     Y5, Y1, Y1
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y4, Y5
+	VADDPS     Y5, Y2, Y2
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y4, Y5
+	VADDPS     Y5, Y3, Y3
+
+partly:
+	MOVQ       c+48(FP), AX
+	VMASKMOVPS Y0, Y4, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y1, Y4, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y2, Y4, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y3, Y4, (AX)
+	VZEROUPPER
+	RET
+
+whole:
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     wholly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Y0, Y0
+	ADDQ   CX, AX
+	VADDPS (AX), Y1, Y1
+	ADDQ   CX, AX
+	VADDPS (AX), Y2, Y2
+	ADDQ   CX, AX
+	VADDPS (AX), Y3, Y3
+
+wholly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Y0, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y3, (AX)
+	VZEROUPPER
+	RET
+
+// func block4x16AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, FMA3, MMX+
+TEXT ·block4x16AVX2(SB), NOSPLIT, $0-73
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VXORPS     X0, X0, X0
+	VXORPS     X1, X1, X1
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VXORPS     X2, X2, X2
+	VXORPS     X3, X3, X3
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VXORPS     X4, X4, X4
+	VXORPS     X5, X5, X5
+	PREFETCHT0 (R8)
+	VXORPS     X6, X6, X6
+	VXORPS     X7, X7, X7
+	MOVQ       AX, R8
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, R8
+	JZ         rest
+	LEAQ       (DX)(DI*2), R11
+	ADDQ       DI, R11
+	CMPQ       SI, $0x04
+	JNE        across
+	LEAQ       (CX)(BX*2), R10
+	ADDQ       BX, R10
+
+along:
+	VMOVUPS      (DX), Y8
+	VMOVUPS      32(DX), Y9
+	VBROADCASTSS (CX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS (CX)(BX*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS (CX)(BX*2), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS (R10), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	VMOVUPS      (DX)(DI*1), Y8
+	VMOVUPS      32(DX)(DI*1), Y9
+	VBROADCASTSS 4(CX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS 4(CX)(BX*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS 4(CX)(BX*2), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS 4(R10), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	VMOVUPS      (DX)(DI*2), Y8
+	VMOVUPS      32(DX)(DI*2), Y9
+	VBROADCASTSS 8(CX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS 8(CX)(BX*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS 8(CX)(BX*2), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS 8(R10), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	VMOVUPS      (R11), Y8
+	VMOVUPS      32(R11), Y9
+	VBROADCASTSS 12(CX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS 12(CX)(BX*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS 12(CX)(BX*2), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS 12(R10), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, R9
+	SHLQ $0x02, R9
+
+acrossloop:
+	VMOVUPS      (DX), Y8
+	VMOVUPS      32(DX), Y9
+	VBROADCASTSS (CX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS 4(CX), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS 8(CX), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS 12(CX), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	VMOVUPS      (DX)(DI*1), Y8
+	VMOVUPS      32(DX)(DI*1), Y9
+	VBROADCASTSS (CX)(SI*1), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS 4(CX)(SI*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS 8(CX)(SI*1), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS 12(CX)(SI*1), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	VMOVUPS      (DX)(DI*2), Y8
+	VMOVUPS      32(DX)(DI*2), Y9
+	VBROADCASTSS (CX)(SI*2), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS 4(CX)(SI*2), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS 8(CX)(SI*2), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS 12(CX)(SI*2), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	VMOVUPS      (R11), Y8
+	VMOVUPS      32(R11), Y9
+	VBROADCASTSS (R10), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS 4(R10), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS 8(R10), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS 12(R10), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         R9, CX
+	ADDQ         R9, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          acrossloop
+
+rest:
+	TESTQ AX, AX
+	JZ    sums
+	LEAQ  (CX)(BX*2), R10
+	ADDQ  BX, R10
+
+restloop:
+	VMOVUPS      (DX), Y8
+	VMOVUPS      32(DX), Y9
+	VBROADCASTSS (CX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS (CX)(BX*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS (CX)(BX*2), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS (R10), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         SI, CX
+	ADDQ         SI, R10
+	ADDQ         DI, DX
+	DECQ         AX
+	JNZ          restloop
+
+sums:
+	MOVQ       cols+64(FP), AX
+	SUBQ       $0x08, AX
+	CMPQ       AX, $0x08
+	JE         whole
+	LEAQ       mask<>+0(SB), CX
+	NEGQ       AX
+	VMOVUPS    32(CX)(AX*4), Y8
+	MOVB       add+72(FP), AL
+	MOVQ       stride+56(FP), CX
+	SHLQ       $0x02, CX
+	TESTB      AL, AL
+	JZ         partly
+	MOVQ       c+48(FP), AX
+	VADDPS     (AX), Y0, Y0
+	VMASKMOVPS 32(AX), Y8, Y10
+	VADDPS     Y10, Y1, Y1
+	ADDQ       CX, AX
+	VADDPS     (AX), Y2, Y2
+	VMASKMOVPS 32(AX), Y8, Y10
+	VADDPS     Y10, Y3, Y3
+	ADDQ       CX, AX
+	VADDPS     (AX), Y4, Y4
+	VMASKMOVPS 32(AX), Y8, Y10
+	VADDPS     Y10, Y5, Y5
+	ADDQ       CX, AX
+	VADDPS     (AX), Y6, Y6
+	VMASKMOVPS 32(AX), Y8, Y10
+	VADDPS     Y10, Y7, Y7
+
+partly:
+	MOVQ       c+48(FP), AX
+	VMOVUPS    Y0, (AX)
+	VMASKMOVPS Y1, Y8, 32(AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y2, (AX)
+	VMASKMOVPS Y3, Y8, 32(AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y4, (AX)
+	VMASKMOVPS Y5, Y8, 32(AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y6, (AX)
+	VMASKMOVPS Y7, Y8, 32(AX)
+	VZEROUPPER
+	RET
+
+whole:
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     wholly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Y0, Y0
+	VADDPS 32(AX), Y1, Y1
+	ADDQ   CX, AX
+	VADDPS (AX), Y2, Y2
+	VADDPS 32(AX), Y3, Y3
+	ADDQ   CX, AX
+	VADDPS (AX), Y4, Y4
+	VADDPS 32(AX), Y5, Y5
+	ADDQ   CX, AX
+	VADDPS (AX), Y6, Y6
+	VADDPS 32(AX), Y7, Y7
+
+wholly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y2, (AX)
+	VMOVUPS Y3, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y4, (AX)
+	VMOVUPS Y5, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y6, (AX)
+	VMOVUPS Y7, 32(AX)
+	VZEROUPPER
+	RET
+
+// func block5x16AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·block5x16AVX512(SB), NOSPLIT, $0-73
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VPXORD     Z0, Z0, Z0
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VPXORD     Z2, Z2, Z2
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (R8)
+	VPXORD     Z4, Z4, Z4
+	MOVQ       AX, R8
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, R8
+	JZ         rest
+	LEAQ       (DX)(DI*2), R11
+	ADDQ       DI, R11
+	CMPQ       SI, $0x04
+	JNE        across
+	LEAQ       (CX)(BX*2), R10
+	ADDQ       BX, R10
+
+along:
+	VMOVUPS      (DX), Z5
+	VBROADCASTSS (CX), Z6
+	VFMADD231PS  Z5, Z6, Z0
+	VBROADCASTSS (CX)(BX*1), Z6
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS (CX)(BX*2), Z6
+	VFMADD231PS  Z5, Z6, Z2
+	VBROADCASTSS (R10), Z6
+	VFMADD231PS  Z5, Z6, Z3
+	VBROADCASTSS (R10)(BX*1), Z6
+	VFMADD231PS  Z5, Z6, Z4
+	VMOVUPS      (DX)(DI*1), Z5
+	VBROADCASTSS 4(CX), Z6
+	VFMADD231PS  Z5, Z6, Z0
+	VBROADCASTSS 4(CX)(BX*1), Z6
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS 4(CX)(BX*2), Z6
+	VFMADD231PS  Z5, Z6, Z2
+	VBROADCASTSS 4(R10), Z6
+	VFMADD231PS  Z5, Z6, Z3
+	VBROADCASTSS 4(R10)(BX*1), Z6
+	VFMADD231PS  Z5, Z6, Z4
+	VMOVUPS      (DX)(DI*2), Z5
+	VBROADCASTSS 8(CX), Z6
+	VFMADD231PS  Z5, Z6, Z0
+	VBROADCASTSS 8(CX)(BX*1), Z6
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS 8(CX)(BX*2), Z6
+	VFMADD231PS  Z5, Z6, Z2
+	VBROADCASTSS 8(R10), Z6
+	VFMADD231PS  Z5, Z6, Z3
+	VBROADCASTSS 8(R10)(BX*1), Z6
+	VFMADD231PS  Z5, Z6, Z4
+	VMOVUPS      (R11), Z5
+	VBROADCASTSS 12(CX), Z6
+	VFMADD231PS  Z5, Z6, Z0
+	VBROADCASTSS 12(CX)(BX*1), Z6
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS 12(CX)(BX*2), Z6
+	VFMADD231PS  Z5, Z6, Z2
+	VBROADCASTSS 12(R10), Z6
+	VFMADD231PS  Z5, Z6, Z3
+	VBROADCASTSS 12(R10)(BX*1), Z6
+	VFMADD231PS  Z5, Z6, Z4
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, R9
+	SHLQ $0x02, R9
+
+acrossloop:
+	VMOVUPS      (DX), Z5
+	VBROADCASTSS (CX), Z6
+	VFMADD231PS  Z5, Z6, Z0
+	VBROADCASTSS 4(CX), Z6
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS 8(CX), Z6
+	VFMADD231PS  Z5, Z6, Z2
+	VBROADCASTSS 12(CX), Z6
+	VFMADD231PS  Z5, Z6, Z3
+	VBROADCASTSS 16(CX), Z6
+	VFMADD231PS  Z5, Z6, Z4
+	VMOVUPS      (DX)(DI*1), Z5
+	VBROADCASTSS (CX)(SI*1), Z6
+	VFMADD231PS  Z5, Z6, Z0
+	VBROADCASTSS 4(CX)(SI*1), Z6
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS 8(CX)(SI*1), Z6
+	VFMADD231PS  Z5, Z6, Z2
+	VBROADCASTSS 12(CX)(SI*1), Z6
+	VFMADD231PS  Z5, Z6, Z3
+	VBROADCASTSS 16(CX)(SI*1), Z6
+	VFMADD231PS  Z5, Z6, Z4
+	VMOVUPS      (DX)(DI*2), Z5
+	VBROADCASTSS (CX)(SI*2), Z6
+	VFMADD231PS  Z5, Z6, Z0
+	VBROADCASTSS 4(CX)(SI*2), Z6
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS 8(CX)(SI*2), Z6
+	VFMADD231PS  Z5, Z6, Z2
+	VBROADCASTSS 12(CX)(SI*2), Z6
+	VFMADD231PS  Z5, Z6, Z3
+	VBROADCASTSS 16(CX)(SI*2), Z6
+	VFMADD231PS  Z5, Z6, Z4
+	VMOVUPS      (R11), Z5
+	VBROADCASTSS (R10), Z6
+	VFMADD231PS  Z5, Z6, Z0
+	VBROADCASTSS 4(R10), Z6
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS 8(R10), Z6
+	VFMADD231PS  Z5, Z6, Z2
+	VBROADCASTSS 12(R10), Z6
+	VFMADD231PS  Z5, Z6, Z3
+	VBROADCASTSS 16(R10), Z6
+	VFMADD231PS  Z5, Z6, Z4
+	ADDQ         R9, CX
+	ADDQ         R9, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          acrossloop
+
+rest:
+	TESTQ AX, AX
+	JZ    sums
+	LEAQ  (CX)(BX*2), R10
+	ADDQ  BX, R10
+
+restloop:
+	VMOVUPS      (DX), Z5
+	VBROADCASTSS (CX), Z6
+	VFMADD231PS  Z5, Z6, Z0
+	VBROADCASTSS (CX)(BX*1), Z6
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS (CX)(BX*2), Z6
+	VFMADD231PS  Z5, Z6, Z2
+	VBROADCASTSS (R10), Z6
+	VFMADD231PS  Z5, Z6, Z3
+	VBROADCASTSS (R10)(BX*1), Z6
+	VFMADD231PS  Z5, Z6, Z4
+	ADDQ         SI, CX
+	ADDQ         SI, R10
+	ADDQ         DI, DX
+	DECQ         AX
+	JNZ          restloop
+
+sums:
+	MOVQ   cols+64(FP), AX
+	SUBQ   $0x00, AX
+	MOVL   $0x0000ffff, CX
+	MOVL   $0x00000010, DX
+	SUBL   AX, DX
+	SHRXL  DX, CX, CX
+	KMOVW  CX, K1
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     partly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Z0, K1, Z0
+	ADDQ   CX, AX
+	VADDPS (AX), Z1, K1, Z1
+	ADDQ   CX, AX
+	VADDPS (AX), Z2, K1, Z2
+	ADDQ   CX, AX
+	VADDPS (AX), Z3, K1, Z3
+	ADDQ   CX, AX
+	VADDPS (AX), Z4, K1, Z4
+
+partly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Z0, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	VZEROUPPER
+	RET
+
+// func block5x32AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·block5x32AVX512(SB), NOSPLIT, $0-73
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	MOVQ       AX, R8
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, R8
+	JZ         rest
+	LEAQ       (DX)(DI*2), R11
+	ADDQ       DI, R11
+	CMPQ       SI, $0x04
+	JNE        across
+	LEAQ       (CX)(BX*2), R10
+	ADDQ       BX, R10
+
+along:
 	VMOVUPS      (DX), Z10
 	VMOVUPS      64(DX), Z11
-	PREFETCHT0   1024(DX)
-	PREFETCHT0   1088(DX)
+	VBROADCASTSS (CX), Z12
+	VFMADD231PS  Z10, Z12, Z0
+	VFMADD231PS  Z11, Z12, Z1
+	VBROADCASTSS (CX)(BX*1), Z12
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS (CX)(BX*2), Z12
+	VFMADD231PS  Z10, Z12, Z4
+	VFMADD231PS  Z11, Z12, Z5
+	VBROADCASTSS (R10), Z12
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	VBROADCASTSS (R10)(BX*1), Z12
+	VFMADD231PS  Z10, Z12, Z8
+	VFMADD231PS  Z11, Z12, Z9
+	VMOVUPS      (DX)(DI*1), Z10
+	VMOVUPS      64(DX)(DI*1), Z11
+	VBROADCASTSS 4(CX), Z12
+	VFMADD231PS  Z10, Z12, Z0
+	VFMADD231PS  Z11, Z12, Z1
+	VBROADCASTSS 4(CX)(BX*1), Z12
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS 4(CX)(BX*2), Z12
+	VFMADD231PS  Z10, Z12, Z4
+	VFMADD231PS  Z11, Z12, Z5
+	VBROADCASTSS 4(R10), Z12
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	VBROADCASTSS 4(R10)(BX*1), Z12
+	VFMADD231PS  Z10, Z12, Z8
+	VFMADD231PS  Z11, Z12, Z9
+	VMOVUPS      (DX)(DI*2), Z10
+	VMOVUPS      64(DX)(DI*2), Z11
+	VBROADCASTSS 8(CX), Z12
+	VFMADD231PS  Z10, Z12, Z0
+	VFMADD231PS  Z11, Z12, Z1
+	VBROADCASTSS 8(CX)(BX*1), Z12
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS 8(CX)(BX*2), Z12
+	VFMADD231PS  Z10, Z12, Z4
+	VFMADD231PS  Z11, Z12, Z5
+	VBROADCASTSS 8(R10), Z12
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	VBROADCASTSS 8(R10)(BX*1), Z12
+	VFMADD231PS  Z10, Z12, Z8
+	VFMADD231PS  Z11, Z12, Z9
+	VMOVUPS      (R11), Z10
+	VMOVUPS      64(R11), Z11
+	VBROADCASTSS 12(CX), Z12
+	VFMADD231PS  Z10, Z12, Z0
+	VFMADD231PS  Z11, Z12, Z1
+	VBROADCASTSS 12(CX)(BX*1), Z12
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS 12(CX)(BX*2), Z12
+	VFMADD231PS  Z10, Z12, Z4
+	VFMADD231PS  Z11, Z12, Z5
+	VBROADCASTSS 12(R10), Z12
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	VBROADCASTSS 12(R10)(BX*1), Z12
+	VFMADD231PS  Z10, Z12, Z8
+	VFMADD231PS  Z11, Z12, Z9
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, R9
+	SHLQ $0x02, R9
+
+acrossloop:
+	VMOVUPS      (DX), Z10
+	VMOVUPS      64(DX), Z11
 	VBROADCASTSS (CX), Z12
 	VFMADD231PS  Z10, Z12, Z0
 	VFMADD231PS  Z11, Z12, Z1
@@ -648,225 +5242,1906 @@ loop:
 	VBROADCASTSS 16(CX), Z12
 	VFMADD231PS  Z10, Z12, Z8
 	VFMADD231PS  Z11, Z12, Z9
-	ADDQ         $0x40, CX
-	ADDQ         $0x00000080, DX
-	DECQ         AX
-	JNZ          loop
+	VMOVUPS      (DX)(DI*1), Z10
+	VMOVUPS      64(DX)(DI*1), Z11
+	VBROADCASTSS (CX)(SI*1), Z12
+	VFMADD231PS  Z10, Z12, Z0
+	VFMADD231PS  Z11, Z12, Z1
+	VBROADCASTSS 4(CX)(SI*1), Z12
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS 8(CX)(SI*1), Z12
+	VFMADD231PS  Z10, Z12, Z4
+	VFMADD231PS  Z11, Z12, Z5
+	VBROADCASTSS 12(CX)(SI*1), Z12
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	VBROADCASTSS 16(CX)(SI*1), Z12
+	VFMADD231PS  Z10, Z12, Z8
+	VFMADD231PS  Z11, Z12, Z9
+	VMOVUPS      (DX)(DI*2), Z10
+	VMOVUPS      64(DX)(DI*2), Z11
+	VBROADCASTSS (CX)(SI*2), Z12
+	VFMADD231PS  Z10, Z12, Z0
+	VFMADD231PS  Z11, Z12, Z1
+	VBROADCASTSS 4(CX)(SI*2), Z12
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS 8(CX)(SI*2), Z12
+	VFMADD231PS  Z10, Z12, Z4
+	VFMADD231PS  Z11, Z12, Z5
+	VBROADCASTSS 12(CX)(SI*2), Z12
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	VBROADCASTSS 16(CX)(SI*2), Z12
+	VFMADD231PS  Z10, Z12, Z8
+	VFMADD231PS  Z11, Z12, Z9
+	VMOVUPS      (R11), Z10
+	VMOVUPS      64(R11), Z11
+	VBROADCASTSS (R10), Z12
+	VFMADD231PS  Z10, Z12, Z0
+	VFMADD231PS  Z11, Z12, Z1
+	VBROADCASTSS 4(R10), Z12
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS 8(R10), Z12
+	VFMADD231PS  Z10, Z12, Z4
+	VFMADD231PS  Z11, Z12, Z5
+	VBROADCASTSS 12(R10), Z12
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	VBROADCASTSS 16(R10), Z12
+	VFMADD231PS  Z10, Z12, Z8
+	VFMADD231PS  Z11, Z12, Z9
+	ADDQ         R9, CX
+	ADDQ         R9, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          acrossloop
 
-store:
-	MOVB    add+40(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (BX), Z0, Z0
-	VMOVUPS Z0, (BX)
-	VADDPS  64(BX), Z1, Z1
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z2, Z2
-	VMOVUPS Z2, (BX)
-	VADDPS  64(BX), Z3, Z3
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z4, Z4
-	VMOVUPS Z4, (BX)
-	VADDPS  64(BX), Z5, Z5
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z6, Z6
-	VMOVUPS Z6, (BX)
-	VADDPS  64(BX), Z7, Z7
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z8, Z8
-	VMOVUPS Z8, (BX)
-	VADDPS  64(BX), Z9, Z9
-	VMOVUPS Z9, 64(BX)
-	VZEROUPPER
-	RET
+rest:
+	TESTQ AX, AX
+	JZ    sums
+	LEAQ  (CX)(BX*2), R10
+	ADDQ  BX, R10
 
-set:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	VZEROUPPER
-	RET
-
-// func loose5x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·loose5x32AVX512(SB), NOSPLIT, $0-57
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lane+16(FP), DX
-	MOVQ       step+24(FP), BX
-	SHLQ       $0x02, DX
-	SHLQ       $0x02, BX
-	LEAQ       (CX)(DX*2), SI
-	ADDQ       DX, SI
-	MOVQ       b+32(FP), DI
-	MOVQ       c+40(FP), R8
-	MOVQ       stride+48(FP), R9
-	SHLQ       $0x02, R9
-	MOVQ       R8, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       R9, R10
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       R9, R10
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       R9, R10
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       R9, R10
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	TESTQ      AX, AX
-	JZ         store
-
-loop:
-	VMOVUPS      (DI), Z10
-	VMOVUPS      64(DI), Z11
-	PREFETCHT0   1024(DI)
-	PREFETCHT0   1088(DI)
+restloop:
+	VMOVUPS      (DX), Z10
+	VMOVUPS      64(DX), Z11
 	VBROADCASTSS (CX), Z12
 	VFMADD231PS  Z10, Z12, Z0
 	VFMADD231PS  Z11, Z12, Z1
-	VBROADCASTSS (CX)(DX*1), Z12
+	VBROADCASTSS (CX)(BX*1), Z12
 	VFMADD231PS  Z10, Z12, Z2
 	VFMADD231PS  Z11, Z12, Z3
-	VBROADCASTSS (CX)(DX*2), Z12
+	VBROADCASTSS (CX)(BX*2), Z12
 	VFMADD231PS  Z10, Z12, Z4
 	VFMADD231PS  Z11, Z12, Z5
-	VBROADCASTSS (SI), Z12
+	VBROADCASTSS (R10), Z12
 	VFMADD231PS  Z10, Z12, Z6
 	VFMADD231PS  Z11, Z12, Z7
-	VBROADCASTSS (SI)(DX*1), Z12
+	VBROADCASTSS (R10)(BX*1), Z12
 	VFMADD231PS  Z10, Z12, Z8
 	VFMADD231PS  Z11, Z12, Z9
-	ADDQ         BX, CX
-	ADDQ         BX, SI
-	ADDQ         $0x00000080, DI
+	ADDQ         SI, CX
+	ADDQ         SI, R10
+	ADDQ         DI, DX
 	DECQ         AX
-	JNZ          loop
+	JNZ          restloop
 
-store:
-	MOVB    add+56(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (R8), Z0, Z0
-	VMOVUPS Z0, (R8)
-	VADDPS  64(R8), Z1, Z1
-	VMOVUPS Z1, 64(R8)
-	ADDQ    R9, R8
-	VADDPS  (R8), Z2, Z2
-	VMOVUPS Z2, (R8)
-	VADDPS  64(R8), Z3, Z3
-	VMOVUPS Z3, 64(R8)
-	ADDQ    R9, R8
-	VADDPS  (R8), Z4, Z4
-	VMOVUPS Z4, (R8)
-	VADDPS  64(R8), Z5, Z5
-	VMOVUPS Z5, 64(R8)
-	ADDQ    R9, R8
-	VADDPS  (R8), Z6, Z6
-	VMOVUPS Z6, (R8)
-	VADDPS  64(R8), Z7, Z7
-	VMOVUPS Z7, 64(R8)
-	ADDQ    R9, R8
-	VADDPS  (R8), Z8, Z8
-	VMOVUPS Z8, (R8)
-	VADDPS  64(R8), Z9, Z9
-	VMOVUPS Z9, 64(R8)
+sums:
+	MOVQ   cols+64(FP), AX
+	SUBQ   $0x10, AX
+	MOVL   $0x0000ffff, CX
+	MOVL   $0x00000010, DX
+	SUBL   AX, DX
+	SHRXL  DX, CX, CX
+	KMOVW  CX, K1
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     partly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, K1, Z1
+	ADDQ   CX, AX
+	VADDPS (AX), Z2, Z2
+	VADDPS 64(AX), Z3, K1, Z3
+	ADDQ   CX, AX
+	VADDPS (AX), Z4, Z4
+	VADDPS 64(AX), Z5, K1, Z5
+	ADDQ   CX, AX
+	VADDPS (AX), Z6, Z6
+	VADDPS 64(AX), Z7, K1, Z7
+	ADDQ   CX, AX
+	VADDPS (AX), Z8, Z8
+	VADDPS 64(AX), Z9, K1, Z9
+
+partly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z3, K1, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z5, K1, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z7, K1, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z9, K1, 64(AX)
 	VZEROUPPER
 	RET
 
-set:
-	VMOVUPS Z0, (R8)
-	VMOVUPS Z1, 64(R8)
-	ADDQ    R9, R8
-	VMOVUPS Z2, (R8)
-	VMOVUPS Z3, 64(R8)
-	ADDQ    R9, R8
-	VMOVUPS Z4, (R8)
-	VMOVUPS Z5, 64(R8)
-	ADDQ    R9, R8
-	VMOVUPS Z6, (R8)
-	VMOVUPS Z7, 64(R8)
-	ADDQ    R9, R8
-	VMOVUPS Z8, (R8)
-	VMOVUPS Z9, 64(R8)
-	VZEROUPPER
-	RET
-
-// func block6x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·block6x32AVX512(SB), NOSPLIT, $0-41
+// func block5x48AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·block5x48AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       stride+32(FP), SI
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), SI
 	SHLQ       $0x02, SI
-	MOVQ       BX, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
 	VPXORD     Z2, Z2, Z2
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
 	VPXORD     Z3, Z3, Z3
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
 	VPXORD     Z4, Z4, Z4
 	VPXORD     Z5, Z5, Z5
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
 	VPXORD     Z8, Z8, Z8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
 	VPXORD     Z9, Z9, Z9
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
 	VPXORD     Z10, Z10, Z10
 	VPXORD     Z11, Z11, Z11
-	TESTQ      AX, AX
-	JZ         store
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	VPXORD     Z14, Z14, Z14
+	MOVQ       AX, R8
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, R8
+	JZ         rest
+	LEAQ       (DX)(DI*2), R11
+	ADDQ       DI, R11
+	CMPQ       SI, $0x04
+	JNE        across
+	LEAQ       (CX)(BX*2), R10
+	ADDQ       BX, R10
 
-loop:
+along:
+	VMOVUPS      (DX), Z15
+	VMOVUPS      64(DX), Z16
+	VMOVUPS      128(DX), Z17
+	VBROADCASTSS (CX), Z18
+	VFMADD231PS  Z15, Z18, Z0
+	VFMADD231PS  Z16, Z18, Z1
+	VFMADD231PS  Z17, Z18, Z2
+	VBROADCASTSS (CX)(BX*1), Z18
+	VFMADD231PS  Z15, Z18, Z3
+	VFMADD231PS  Z16, Z18, Z4
+	VFMADD231PS  Z17, Z18, Z5
+	VBROADCASTSS (CX)(BX*2), Z18
+	VFMADD231PS  Z15, Z18, Z6
+	VFMADD231PS  Z16, Z18, Z7
+	VFMADD231PS  Z17, Z18, Z8
+	VBROADCASTSS (R10), Z18
+	VFMADD231PS  Z15, Z18, Z9
+	VFMADD231PS  Z16, Z18, Z10
+	VFMADD231PS  Z17, Z18, Z11
+	VBROADCASTSS (R10)(BX*1), Z18
+	VFMADD231PS  Z15, Z18, Z12
+	VFMADD231PS  Z16, Z18, Z13
+	VFMADD231PS  Z17, Z18, Z14
+	VMOVUPS      (DX)(DI*1), Z15
+	VMOVUPS      64(DX)(DI*1), Z16
+	VMOVUPS      128(DX)(DI*1), Z17
+	VBROADCASTSS 4(CX), Z18
+	VFMADD231PS  Z15, Z18, Z0
+	VFMADD231PS  Z16, Z18, Z1
+	VFMADD231PS  Z17, Z18, Z2
+	VBROADCASTSS 4(CX)(BX*1), Z18
+	VFMADD231PS  Z15, Z18, Z3
+	VFMADD231PS  Z16, Z18, Z4
+	VFMADD231PS  Z17, Z18, Z5
+	VBROADCASTSS 4(CX)(BX*2), Z18
+	VFMADD231PS  Z15, Z18, Z6
+	VFMADD231PS  Z16, Z18, Z7
+	VFMADD231PS  Z17, Z18, Z8
+	VBROADCASTSS 4(R10), Z18
+	VFMADD231PS  Z15, Z18, Z9
+	VFMADD231PS  Z16, Z18, Z10
+	VFMADD231PS  Z17, Z18, Z11
+	VBROADCASTSS 4(R10)(BX*1), Z18
+	VFMADD231PS  Z15, Z18, Z12
+	VFMADD231PS  Z16, Z18, Z13
+	VFMADD231PS  Z17, Z18, Z14
+	VMOVUPS      (DX)(DI*2), Z15
+	VMOVUPS      64(DX)(DI*2), Z16
+	VMOVUPS      128(DX)(DI*2), Z17
+	VBROADCASTSS 8(CX), Z18
+	VFMADD231PS  Z15, Z18, Z0
+	VFMADD231PS  Z16, Z18, Z1
+	VFMADD231PS  Z17, Z18, Z2
+	VBROADCASTSS 8(CX)(BX*1), Z18
+	VFMADD231PS  Z15, Z18, Z3
+	VFMADD231PS  Z16, Z18, Z4
+	VFMADD231PS  Z17, Z18, Z5
+	VBROADCASTSS 8(CX)(BX*2), Z18
+	VFMADD231PS  Z15, Z18, Z6
+	VFMADD231PS  Z16, Z18, Z7
+	VFMADD231PS  Z17, Z18, Z8
+	VBROADCASTSS 8(R10), Z18
+	VFMADD231PS  Z15, Z18, Z9
+	VFMADD231PS  Z16, Z18, Z10
+	VFMADD231PS  Z17, Z18, Z11
+	VBROADCASTSS 8(R10)(BX*1), Z18
+	VFMADD231PS  Z15, Z18, Z12
+	VFMADD231PS  Z16, Z18, Z13
+	VFMADD231PS  Z17, Z18, Z14
+	VMOVUPS      (R11), Z15
+	VMOVUPS      64(R11), Z16
+	VMOVUPS      128(R11), Z17
+	VBROADCASTSS 12(CX), Z18
+	VFMADD231PS  Z15, Z18, Z0
+	VFMADD231PS  Z16, Z18, Z1
+	VFMADD231PS  Z17, Z18, Z2
+	VBROADCASTSS 12(CX)(BX*1), Z18
+	VFMADD231PS  Z15, Z18, Z3
+	VFMADD231PS  Z16, Z18, Z4
+	VFMADD231PS  Z17, Z18, Z5
+	VBROADCASTSS 12(CX)(BX*2), Z18
+	VFMADD231PS  Z15, Z18, Z6
+	VFMADD231PS  Z16, Z18, Z7
+	VFMADD231PS  Z17, Z18, Z8
+	VBROADCASTSS 12(R10), Z18
+	VFMADD231PS  Z15, Z18, Z9
+	VFMADD231PS  Z16, Z18, Z10
+	VFMADD231PS  Z17, Z18, Z11
+	VBROADCASTSS 12(R10)(BX*1), Z18
+	VFMADD231PS  Z15, Z18, Z12
+	VFMADD231PS  Z16, Z18, Z13
+	VFMADD231PS  Z17, Z18, Z14
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, R9
+	SHLQ $0x02, R9
+
+acrossloop:
+	VMOVUPS      (DX), Z15
+	VMOVUPS      64(DX), Z16
+	VMOVUPS      128(DX), Z17
+	VBROADCASTSS (CX), Z18
+	VFMADD231PS  Z15, Z18, Z0
+	VFMADD231PS  Z16, Z18, Z1
+	VFMADD231PS  Z17, Z18, Z2
+	VBROADCASTSS 4(CX), Z18
+	VFMADD231PS  Z15, Z18, Z3
+	VFMADD231PS  Z16, Z18, Z4
+	VFMADD231PS  Z17, Z18, Z5
+	VBROADCASTSS 8(CX), Z18
+	VFMADD231PS  Z15, Z18, Z6
+	VFMADD231PS  Z16, Z18, Z7
+	VFMADD231PS  Z17, Z18, Z8
+	VBROADCASTSS 12(CX), Z18
+	VFMADD231PS  Z15, Z18, Z9
+	VFMADD231PS  Z16, Z18, Z10
+	VFMADD231PS  Z17, Z18, Z11
+	VBROADCASTSS 16(CX), Z18
+	VFMADD231PS  Z15, Z18, Z12
+	VFMADD231PS  Z16, Z18, Z13
+	VFMADD231PS  Z17, Z18, Z14
+	VMOVUPS      (DX)(DI*1), Z15
+	VMOVUPS      64(DX)(DI*1), Z16
+	VMOVUPS      128(DX)(DI*1), Z17
+	VBROADCASTSS (CX)(SI*1), Z18
+	VFMADD231PS  Z15, Z18, Z0
+	VFMADD231PS  Z16, Z18, Z1
+	VFMADD231PS  Z17, Z18, Z2
+	VBROADCASTSS 4(CX)(SI*1), Z18
+	VFMADD231PS  Z15, Z18, Z3
+	VFMADD231PS  Z16, Z18, Z4
+	VFMADD231PS  Z17, Z18, Z5
+	VBROADCASTSS 8(CX)(SI*1), Z18
+	VFMADD231PS  Z15, Z18, Z6
+	VFMADD231PS  Z16, Z18, Z7
+	VFMADD231PS  Z17, Z18, Z8
+	VBROADCASTSS 12(CX)(SI*1), Z18
+	VFMADD231PS  Z15, Z18, Z9
+	VFMADD231PS  Z16, Z18, Z10
+	VFMADD231PS  Z17, Z18, Z11
+	VBROADCASTSS 16(CX)(SI*1), Z18
+	VFMADD231PS  Z15, Z18, Z12
+	VFMADD231PS  Z16, Z18, Z13
+	VFMADD231PS  Z17, Z18, Z14
+	VMOVUPS      (DX)(DI*2), Z15
+	VMOVUPS      64(DX)(DI*2), Z16
+	VMOVUPS      128(DX)(DI*2), Z17
+	VBROADCASTSS (CX)(SI*2), Z18
+	VFMADD231PS  Z15, Z18, Z0
+	VFMADD231PS  Z16, Z18, Z1
+	VFMADD231PS  Z17, Z18, Z2
+	VBROADCASTSS 4(CX)(SI*2), Z18
+	VFMADD231PS  Z15, Z18, Z3
+	VFMADD231PS  Z16, Z18, Z4
+	VFMADD231PS  Z17, Z18, Z5
+	VBROADCASTSS 8(CX)(SI*2), Z18
+	VFMADD231PS  Z15, Z18, Z6
+	VFMADD231PS  Z16, Z18, Z7
+	VFMADD231PS  Z17, Z18, Z8
+	VBROADCASTSS 12(CX)(SI*2), Z18
+	VFMADD231PS  Z15, Z18, Z9
+	VFMADD231PS  Z16, Z18, Z10
+	VFMADD231PS  Z17, Z18, Z11
+	VBROADCASTSS 16(CX)(SI*2), Z18
+	VFMADD231PS  Z15, Z18, Z12
+	VFMADD231PS  Z16, Z18, Z13
+	VFMADD231PS  Z17, Z18, Z14
+	VMOVUPS      (R11), Z15
+	VMOVUPS      64(R11), Z16
+	VMOVUPS      128(R11), Z17
+	VBROADCASTSS (R10), Z18
+	VFMADD231PS  Z15, Z18, Z0
+	VFMADD231PS  Z16, Z18, Z1
+	VFMADD231PS  Z17, Z18, Z2
+	VBROADCASTSS 4(R10), Z18
+	VFMADD231PS  Z15, Z18, Z3
+	VFMADD231PS  Z16, Z18, Z4
+	VFMADD231PS  Z17, Z18, Z5
+	VBROADCASTSS 8(R10), Z18
+	VFMADD231PS  Z15, Z18, Z6
+	VFMADD231PS  Z16, Z18, Z7
+	VFMADD231PS  Z17, Z18, Z8
+	VBROADCASTSS 12(R10), Z18
+	VFMADD231PS  Z15, Z18, Z9
+	VFMADD231PS  Z16, Z18, Z10
+	VFMADD231PS  Z17, Z18, Z11
+	VBROADCASTSS 16(R10), Z18
+	VFMADD231PS  Z15, Z18, Z12
+	VFMADD231PS  Z16, Z18, Z13
+	VFMADD231PS  Z17, Z18, Z14
+	ADDQ         R9, CX
+	ADDQ         R9, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          acrossloop
+
+rest:
+	TESTQ AX, AX
+	JZ    sums
+	LEAQ  (CX)(BX*2), R10
+	ADDQ  BX, R10
+
+restloop:
+	VMOVUPS      (DX), Z15
+	VMOVUPS      64(DX), Z16
+	VMOVUPS      128(DX), Z17
+	VBROADCASTSS (CX), Z18
+	VFMADD231PS  Z15, Z18, Z0
+	VFMADD231PS  Z16, Z18, Z1
+	VFMADD231PS  Z17, Z18, Z2
+	VBROADCASTSS (CX)(BX*1), Z18
+	VFMADD231PS  Z15, Z18, Z3
+	VFMADD231PS  Z16, Z18, Z4
+	VFMADD231PS  Z17, Z18, Z5
+	VBROADCASTSS (CX)(BX*2), Z18
+	VFMADD231PS  Z15, Z18, Z6
+	VFMADD231PS  Z16, Z18, Z7
+	VFMADD231PS  Z17, Z18, Z8
+	VBROADCASTSS (R10), Z18
+	VFMADD231PS  Z15, Z18, Z9
+	VFMADD231PS  Z16, Z18, Z10
+	VFMADD231PS  Z17, Z18, Z11
+	VBROADCASTSS (R10)(BX*1), Z18
+	VFMADD231PS  Z15, Z18, Z12
+	VFMADD231PS  Z16, Z18, Z13
+	VFMADD231PS  Z17, Z18, Z14
+	ADDQ         SI, CX
+	ADDQ         SI, R10
+	ADDQ         DI, DX
+	DECQ         AX
+	JNZ          restloop
+
+sums:
+	MOVQ   cols+64(FP), AX
+	SUBQ   $0x20, AX
+	MOVL   $0x0000ffff, CX
+	MOVL   $0x00000010, DX
+	SUBL   AX, DX
+	SHRXL  DX, CX, CX
+	KMOVW  CX, K1
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     partly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, Z1
+	VADDPS 128(AX), Z2, K1, Z2
+	ADDQ   CX, AX
+	VADDPS (AX), Z3, Z3
+	VADDPS 64(AX), Z4, Z4
+	VADDPS 128(AX), Z5, K1, Z5
+	ADDQ   CX, AX
+	VADDPS (AX), Z6, Z6
+	VADDPS 64(AX), Z7, Z7
+	VADDPS 128(AX), Z8, K1, Z8
+	ADDQ   CX, AX
+	VADDPS (AX), Z9, Z9
+	VADDPS 64(AX), Z10, Z10
+	VADDPS 128(AX), Z11, K1, Z11
+	ADDQ   CX, AX
+	VADDPS (AX), Z12, Z12
+	VADDPS 64(AX), Z13, Z13
+	VADDPS 128(AX), Z14, K1, Z14
+
+partly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	VMOVUPS Z5, K1, 128(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z7, 64(AX)
+	VMOVUPS Z8, K1, 128(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, K1, 128(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z12, (AX)
+	VMOVUPS Z13, 64(AX)
+	VMOVUPS Z14, K1, 128(AX)
+	VZEROUPPER
+	RET
+
+// func block5x64AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·block5x64AVX512(SB), NOSPLIT, $0-73
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	PREFETCHT0 192(R8)
+	ADDQ       R9, R8
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	PREFETCHT0 192(R8)
+	ADDQ       R9, R8
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	PREFETCHT0 192(R8)
+	ADDQ       R9, R8
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	PREFETCHT0 192(R8)
+	ADDQ       R9, R8
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	PREFETCHT0 192(R8)
+	VPXORD     Z16, Z16, Z16
+	VPXORD     Z17, Z17, Z17
+	VPXORD     Z18, Z18, Z18
+	VPXORD     Z19, Z19, Z19
+	MOVQ       AX, R8
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, R8
+	JZ         rest
+	LEAQ       (DX)(DI*2), R11
+	ADDQ       DI, R11
+	CMPQ       SI, $0x04
+	JNE        across
+	LEAQ       (CX)(BX*2), R10
+	ADDQ       BX, R10
+
+along:
+	VMOVUPS      (DX), Z20
+	VMOVUPS      64(DX), Z21
+	VMOVUPS      128(DX), Z22
+	VMOVUPS      192(DX), Z23
+	VBROADCASTSS (CX), Z24
+	VFMADD231PS  Z20, Z24, Z0
+	VFMADD231PS  Z21, Z24, Z1
+	VFMADD231PS  Z22, Z24, Z2
+	VFMADD231PS  Z23, Z24, Z3
+	VBROADCASTSS (CX)(BX*1), Z24
+	VFMADD231PS  Z20, Z24, Z4
+	VFMADD231PS  Z21, Z24, Z5
+	VFMADD231PS  Z22, Z24, Z6
+	VFMADD231PS  Z23, Z24, Z7
+	VBROADCASTSS (CX)(BX*2), Z24
+	VFMADD231PS  Z20, Z24, Z8
+	VFMADD231PS  Z21, Z24, Z9
+	VFMADD231PS  Z22, Z24, Z10
+	VFMADD231PS  Z23, Z24, Z11
+	VBROADCASTSS (R10), Z24
+	VFMADD231PS  Z20, Z24, Z12
+	VFMADD231PS  Z21, Z24, Z13
+	VFMADD231PS  Z22, Z24, Z14
+	VFMADD231PS  Z23, Z24, Z15
+	VBROADCASTSS (R10)(BX*1), Z24
+	VFMADD231PS  Z20, Z24, Z16
+	VFMADD231PS  Z21, Z24, Z17
+	VFMADD231PS  Z22, Z24, Z18
+	VFMADD231PS  Z23, Z24, Z19
+	VMOVUPS      (DX)(DI*1), Z20
+	VMOVUPS      64(DX)(DI*1), Z21
+	VMOVUPS      128(DX)(DI*1), Z22
+	VMOVUPS      192(DX)(DI*1), Z23
+	VBROADCASTSS 4(CX), Z24
+	VFMADD231PS  Z20, Z24, Z0
+	VFMADD231PS  Z21, Z24, Z1
+	VFMADD231PS  Z22, Z24, Z2
+	VFMADD231PS  Z23, Z24, Z3
+	VBROADCASTSS 4(CX)(BX*1), Z24
+	VFMADD231PS  Z20, Z24, Z4
+	VFMADD231PS  Z21, Z24, Z5
+	VFMADD231PS  Z22, Z24, Z6
+	VFMADD231PS  Z23, Z24, Z7
+	VBROADCASTSS 4(CX)(BX*2), Z24
+	VFMADD231PS  Z20, Z24, Z8
+	VFMADD231PS  Z21, Z24, Z9
+	VFMADD231PS  Z22, Z24, Z10
+	VFMADD231PS  Z23, Z24, Z11
+	VBROADCASTSS 4(R10), Z24
+	VFMADD231PS  Z20, Z24, Z12
+	VFMADD231PS  Z21, Z24, Z13
+	VFMADD231PS  Z22, Z24, Z14
+	VFMADD231PS  Z23, Z24, Z15
+	VBROADCASTSS 4(R10)(BX*1), Z24
+	VFMADD231PS  Z20, Z24, Z16
+	VFMADD231PS  Z21, Z24, Z17
+	VFMADD231PS  Z22, Z24, Z18
+	VFMADD231PS  Z23, Z24, Z19
+	VMOVUPS      (DX)(DI*2), Z20
+	VMOVUPS      64(DX)(DI*2), Z21
+	VMOVUPS      128(DX)(DI*2), Z22
+	VMOVUPS      192(DX)(DI*2), Z23
+	VBROADCASTSS 8(CX), Z24
+	VFMADD231PS  Z20, Z24, Z0
+	VFMADD231PS  Z21, Z24, Z1
+	VFMADD231PS  Z22, Z24, Z2
+	VFMADD231PS  Z23, Z24, Z3
+	VBROADCASTSS 8(CX)(BX*1), Z24
+	VFMADD231PS  Z20, Z24, Z4
+	VFMADD231PS  Z21, Z24, Z5
+	VFMADD231PS  Z22, Z24, Z6
+	VFMADD231PS  Z23, Z24, Z7
+	VBROADCASTSS 8(CX)(BX*2), Z24
+	VFMADD231PS  Z20, Z24, Z8
+	VFMADD231PS  Z21, Z24, Z9
+	VFMADD231PS  Z22, Z24, Z10
+	VFMADD231PS  Z23, Z24, Z11
+	VBROADCASTSS 8(R10), Z24
+	VFMADD231PS  Z20, Z24, Z12
+	VFMADD231PS  Z21, Z24, Z13
+	VFMADD231PS  Z22, Z24, Z14
+	VFMADD231PS  Z23, Z24, Z15
+	VBROADCASTSS 8(R10)(BX*1), Z24
+	VFMADD231PS  Z20, Z24, Z16
+	VFMADD231PS  Z21, Z24, Z17
+	VFMADD231PS  Z22, Z24, Z18
+	VFMADD231PS  Z23, Z24, Z19
+	VMOVUPS      (R11), Z20
+	VMOVUPS      64(R11), Z21
+	VMOVUPS      128(R11), Z22
+	VMOVUPS      192(R11), Z23
+	VBROADCASTSS 12(CX), Z24
+	VFMADD231PS  Z20, Z24, Z0
+	VFMADD231PS  Z21, Z24, Z1
+	VFMADD231PS  Z22, Z24, Z2
+	VFMADD231PS  Z23, Z24, Z3
+	VBROADCASTSS 12(CX)(BX*1), Z24
+	VFMADD231PS  Z20, Z24, Z4
+	VFMADD231PS  Z21, Z24, Z5
+	VFMADD231PS  Z22, Z24, Z6
+	VFMADD231PS  Z23, Z24, Z7
+	VBROADCASTSS 12(CX)(BX*2), Z24
+	VFMADD231PS  Z20, Z24, Z8
+	VFMADD231PS  Z21, Z24, Z9
+	VFMADD231PS  Z22, Z24, Z10
+	VFMADD231PS  Z23, Z24, Z11
+	VBROADCASTSS 12(R10), Z24
+	VFMADD231PS  Z20, Z24, Z12
+	VFMADD231PS  Z21, Z24, Z13
+	VFMADD231PS  Z22, Z24, Z14
+	VFMADD231PS  Z23, Z24, Z15
+	VBROADCASTSS 12(R10)(BX*1), Z24
+	VFMADD231PS  Z20, Z24, Z16
+	VFMADD231PS  Z21, Z24, Z17
+	VFMADD231PS  Z22, Z24, Z18
+	VFMADD231PS  Z23, Z24, Z19
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, R9
+	SHLQ $0x02, R9
+
+acrossloop:
+	VMOVUPS      (DX), Z20
+	VMOVUPS      64(DX), Z21
+	VMOVUPS      128(DX), Z22
+	VMOVUPS      192(DX), Z23
+	VBROADCASTSS (CX), Z24
+	VFMADD231PS  Z20, Z24, Z0
+	VFMADD231PS  Z21, Z24, Z1
+	VFMADD231PS  Z22, Z24, Z2
+	VFMADD231PS  Z23, Z24, Z3
+	VBROADCASTSS 4(CX), Z24
+	VFMADD231PS  Z20, Z24, Z4
+	VFMADD231PS  Z21, Z24, Z5
+	VFMADD231PS  Z22, Z24, Z6
+	VFMADD231PS  Z23, Z24, Z7
+	VBROADCASTSS 8(CX), Z24
+	VFMADD231PS  Z20, Z24, Z8
+	VFMADD231PS  Z21, Z24, Z9
+	VFMADD231PS  Z22, Z24, Z10
+	VFMADD231PS  Z23, Z24, Z11
+	VBROADCASTSS 12(CX), Z24
+	VFMADD231PS  Z20, Z24, Z12
+	VFMADD231PS  Z21, Z24, Z13
+	VFMADD231PS  Z22, Z24, Z14
+	VFMADD231PS  Z23, Z24, Z15
+	VBROADCASTSS 16(CX), Z24
+	VFMADD231PS  Z20, Z24, Z16
+	VFMADD231PS  Z21, Z24, Z17
+	VFMADD231PS  Z22, Z24, Z18
+	VFMADD231PS  Z23, Z24, Z19
+	VMOVUPS      (DX)(DI*1), Z20
+	VMOVUPS      64(DX)(DI*1), Z21
+	VMOVUPS      128(DX)(DI*1), Z22
+	VMOVUPS      192(DX)(DI*1), Z23
+	VBROADCASTSS (CX)(SI*1), Z24
+	VFMADD231PS  Z20, Z24, Z0
+	VFMADD231PS  Z21, Z24, Z1
+	VFMADD231PS  Z22, Z24, Z2
+	VFMADD231PS  Z23, Z24, Z3
+	VBROADCASTSS 4(CX)(SI*1), Z24
+	VFMADD231PS  Z20, Z24, Z4
+	VFMADD231PS  Z21, Z24, Z5
+	VFMADD231PS  Z22, Z24, Z6
+	VFMADD231PS  Z23, Z24, Z7
+	VBROADCASTSS 8(CX)(SI*1), Z24
+	VFMADD231PS  Z20, Z24, Z8
+	VFMADD231PS  Z21, Z24, Z9
+	VFMADD231PS  Z22, Z24, Z10
+	VFMADD231PS  Z23, Z24, Z11
+	VBROADCASTSS 12(CX)(SI*1), Z24
+	VFMADD231PS  Z20, Z24, Z12
+	VFMADD231PS  Z21, Z24, Z13
+	VFMADD231PS  Z22, Z24, Z14
+	VFMADD231PS  Z23, Z24, Z15
+	VBROADCASTSS 16(CX)(SI*1), Z24
+	VFMADD231PS  Z20, Z24, Z16
+	VFMADD231PS  Z21, Z24, Z17
+	VFMADD231PS  Z22, Z24, Z18
+	VFMADD231PS  Z23, Z24, Z19
+	VMOVUPS      (DX)(DI*2), Z20
+	VMOVUPS      64(DX)(DI*2), Z21
+	VMOVUPS      128(DX)(DI*2), Z22
+	VMOVUPS      192(DX)(DI*2), Z23
+	VBROADCASTSS (CX)(SI*2), Z24
+	VFMADD231PS  Z20, Z24, Z0
+	VFMADD231PS  Z21, Z24, Z1
+	VFMADD231PS  Z22, Z24, Z2
+	VFMADD231PS  Z23, Z24, Z3
+	VBROADCASTSS 4(CX)(SI*2), Z24
+	VFMADD231PS  Z20, Z24, Z4
+	VFMADD231PS  Z21, Z24, Z5
+	VFMADD231PS  Z22, Z24, Z6
+	VFMADD231PS  Z23, Z24, Z7
+	VBROADCASTSS 8(CX)(SI*2), Z24
+	VFMADD231PS  Z20, Z24, Z8
+	VFMADD231PS  Z21, Z24, Z9
+	VFMADD231PS  Z22, Z24, Z10
+	VFMADD231PS  Z23, Z24, Z11
+	VBROADCASTSS 12(CX)(SI*2), Z24
+	VFMADD231PS  Z20, Z24, Z12
+	VFMADD231PS  Z21, Z24, Z13
+	VFMADD231PS  Z22, Z24, Z14
+	VFMADD231PS  Z23, Z24, Z15
+	VBROADCASTSS 16(CX)(SI*2), Z24
+	VFMADD231PS  Z20, Z24, Z16
+	VFMADD231PS  Z21, Z24, Z17
+	VFMADD231PS  Z22, Z24, Z18
+	VFMADD231PS  Z23, Z24, Z19
+	VMOVUPS      (R11), Z20
+	VMOVUPS      64(R11), Z21
+	VMOVUPS      128(R11), Z22
+	VMOVUPS      192(R11), Z23
+	VBROADCASTSS (R10), Z24
+	VFMADD231PS  Z20, Z24, Z0
+	VFMADD231PS  Z21, Z24, Z1
+	VFMADD231PS  Z22, Z24, Z2
+	VFMADD231PS  Z23, Z24, Z3
+	VBROADCASTSS 4(R10), Z24
+	VFMADD231PS  Z20, Z24, Z4
+	VFMADD231PS  Z21, Z24, Z5
+	VFMADD231PS  Z22, Z24, Z6
+	VFMADD231PS  Z23, Z24, Z7
+	VBROADCASTSS 8(R10), Z24
+	VFMADD231PS  Z20, Z24, Z8
+	VFMADD231PS  Z21, Z24, Z9
+	VFMADD231PS  Z22, Z24, Z10
+	VFMADD231PS  Z23, Z24, Z11
+	VBROADCASTSS 12(R10), Z24
+	VFMADD231PS  Z20, Z24, Z12
+	VFMADD231PS  Z21, Z24, Z13
+	VFMADD231PS  Z22, Z24, Z14
+	VFMADD231PS  Z23, Z24, Z15
+	VBROADCASTSS 16(R10), Z24
+	VFMADD231PS  Z20, Z24, Z16
+	VFMADD231PS  Z21, Z24, Z17
+	VFMADD231PS  Z22, Z24, Z18
+	VFMADD231PS  Z23, Z24, Z19
+	ADDQ         R9, CX
+	ADDQ         R9, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          acrossloop
+
+rest:
+	TESTQ AX, AX
+	JZ    sums
+	LEAQ  (CX)(BX*2), R10
+	ADDQ  BX, R10
+
+restloop:
+	VMOVUPS      (DX), Z20
+	VMOVUPS      64(DX), Z21
+	VMOVUPS      128(DX), Z22
+	VMOVUPS      192(DX), Z23
+	VBROADCASTSS (CX), Z24
+	VFMADD231PS  Z20, Z24, Z0
+	VFMADD231PS  Z21, Z24, Z1
+	VFMADD231PS  Z22, Z24, Z2
+	VFMADD231PS  Z23, Z24, Z3
+	VBROADCASTSS (CX)(BX*1), Z24
+	VFMADD231PS  Z20, Z24, Z4
+	VFMADD231PS  Z21, Z24, Z5
+	VFMADD231PS  Z22, Z24, Z6
+	VFMADD231PS  Z23, Z24, Z7
+	VBROADCASTSS (CX)(BX*2), Z24
+	VFMADD231PS  Z20, Z24, Z8
+	VFMADD231PS  Z21, Z24, Z9
+	VFMADD231PS  Z22, Z24, Z10
+	VFMADD231PS  Z23, Z24, Z11
+	VBROADCASTSS (R10), Z24
+	VFMADD231PS  Z20, Z24, Z12
+	VFMADD231PS  Z21, Z24, Z13
+	VFMADD231PS  Z22, Z24, Z14
+	VFMADD231PS  Z23, Z24, Z15
+	VBROADCASTSS (R10)(BX*1), Z24
+	VFMADD231PS  Z20, Z24, Z16
+	VFMADD231PS  Z21, Z24, Z17
+	VFMADD231PS  Z22, Z24, Z18
+	VFMADD231PS  Z23, Z24, Z19
+	ADDQ         SI, CX
+	ADDQ         SI, R10
+	ADDQ         DI, DX
+	DECQ         AX
+	JNZ          restloop
+
+sums:
+	MOVQ   cols+64(FP), AX
+	SUBQ   $0x30, AX
+	MOVL   $0x0000ffff, CX
+	MOVL   $0x00000010, DX
+	SUBL   AX, DX
+	SHRXL  DX, CX, CX
+	KMOVW  CX, K1
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     partly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, Z1
+	VADDPS 128(AX), Z2, Z2
+	VADDPS 192(AX), Z3, K1, Z3
+	ADDQ   CX, AX
+	VADDPS (AX), Z4, Z4
+	VADDPS 64(AX), Z5, Z5
+	VADDPS 128(AX), Z6, Z6
+	VADDPS 192(AX), Z7, K1, Z7
+	ADDQ   CX, AX
+	VADDPS (AX), Z8, Z8
+	VADDPS 64(AX), Z9, Z9
+	VADDPS 128(AX), Z10, Z10
+	VADDPS 192(AX), Z11, K1, Z11
+	ADDQ   CX, AX
+	VADDPS (AX), Z12, Z12
+	VADDPS 64(AX), Z13, Z13
+	VADDPS 128(AX), Z14, Z14
+	VADDPS 192(AX), Z15, K1, Z15
+	ADDQ   CX, AX
+	VADDPS (AX), Z16, Z16
+	VADDPS 64(AX), Z17, Z17
+	VADDPS 128(AX), Z18, Z18
+	VADDPS 192(AX), Z19, K1, Z19
+
+partly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, K1, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z5, 64(AX)
+	VMOVUPS Z6, 128(AX)
+	VMOVUPS Z7, K1, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z9, 64(AX)
+	VMOVUPS Z10, 128(AX)
+	VMOVUPS Z11, K1, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z12, (AX)
+	VMOVUPS Z13, 64(AX)
+	VMOVUPS Z14, 128(AX)
+	VMOVUPS Z15, K1, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, 64(AX)
+	VMOVUPS Z18, 128(AX)
+	VMOVUPS Z19, K1, 192(AX)
+	VZEROUPPER
+	RET
+
+// func block5x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, FMA3, MMX+
+TEXT ·block5x8AVX2(SB), NOSPLIT, $0-73
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VXORPS     X0, X0, X0
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VXORPS     X1, X1, X1
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VXORPS     X2, X2, X2
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VXORPS     X3, X3, X3
+	PREFETCHT0 (R8)
+	VXORPS     X4, X4, X4
+	MOVQ       AX, R8
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, R8
+	JZ         rest
+	LEAQ       (DX)(DI*2), R11
+	ADDQ       DI, R11
+	CMPQ       SI, $0x04
+	JNE        across
+	LEAQ       (CX)(BX*2), R10
+	ADDQ       BX, R10
+
+along:
+	VMOVUPS      (DX), Y5
+	VBROADCASTSS (CX), Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VBROADCASTSS (CX)(BX*1), Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (CX)(BX*2), Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VBROADCASTSS (R10), Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VBROADCASTSS (R10)(BX*1), Y6
+	VFMADD231PS  Y5, Y6, Y4
+	VMOVUPS      (DX)(DI*1), Y5
+	VBROADCASTSS 4(CX), Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VBROADCASTSS 4(CX)(BX*1), Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS 4(CX)(BX*2), Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VBROADCASTSS 4(R10), Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VBROADCASTSS 4(R10)(BX*1), Y6
+	VFMADD231PS  Y5, Y6, Y4
+	VMOVUPS      (DX)(DI*2), Y5
+	VBROADCASTSS 8(CX), Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VBROADCASTSS 8(CX)(BX*1), Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS 8(CX)(BX*2), Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VBROADCASTSS 8(R10), Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VBROADCASTSS 8(R10)(BX*1), Y6
+	VFMADD231PS  Y5, Y6, Y4
+	VMOVUPS      (R11), Y5
+	VBROADCASTSS 12(CX), Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VBROADCASTSS 12(CX)(BX*1), Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS 12(CX)(BX*2), Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VBROADCASTSS 12(R10), Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VBROADCASTSS 12(R10)(BX*1), Y6
+	VFMADD231PS  Y5, Y6, Y4
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, R9
+	SHLQ $0x02, R9
+
+acrossloop:
+	VMOVUPS      (DX), Y5
+	VBROADCASTSS (CX), Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VBROADCASTSS 4(CX), Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS 8(CX), Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VBROADCASTSS 12(CX), Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VBROADCASTSS 16(CX), Y6
+	VFMADD231PS  Y5, Y6, Y4
+	VMOVUPS      (DX)(DI*1), Y5
+	VBROADCASTSS (CX)(SI*1), Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VBROADCASTSS 4(CX)(SI*1), Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS 8(CX)(SI*1), Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VBROADCASTSS 12(CX)(SI*1), Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VBROADCASTSS 16(CX)(SI*1), Y6
+	VFMADD231PS  Y5, Y6, Y4
+	VMOVUPS      (DX)(DI*2), Y5
+	VBROADCASTSS (CX)(SI*2), Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VBROADCASTSS 4(CX)(SI*2), Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS 8(CX)(SI*2), Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VBROADCASTSS 12(CX)(SI*2), Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VBROADCASTSS 16(CX)(SI*2), Y6
+	VFMADD231PS  Y5, Y6, Y4
+	VMOVUPS      (R11), Y5
+	VBROADCASTSS (R10), Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VBROADCASTSS 4(R10), Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS 8(R10), Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VBROADCASTSS 12(R10), Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VBROADCASTSS 16(R10), Y6
+	VFMADD231PS  Y5, Y6, Y4
+	ADDQ         R9, CX
+	ADDQ         R9, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          acrossloop
+
+rest:
+	TESTQ AX, AX
+	JZ    sums
+	LEAQ  (CX)(BX*2), R10
+	ADDQ  BX, R10
+
+restloop:
+	VMOVUPS      (DX), Y5
+	VBROADCASTSS (CX), Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VBROADCASTSS (CX)(BX*1), Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (CX)(BX*2), Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VBROADCASTSS (R10), Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VBROADCASTSS (R10)(BX*1), Y6
+	VFMADD231PS  Y5, Y6, Y4
+	ADDQ         SI, CX
+	ADDQ         SI, R10
+	ADDQ         DI, DX
+	DECQ         AX
+	JNZ          restloop
+
+sums:
+	MOVQ       cols+64(FP), AX
+	SUBQ       $0x00, AX
+	CMPQ       AX, $0x08
+	JE         whole
+	LEAQ       mask<>+0(SB), CX
+	NEGQ       AX
+	VMOVUPS    32(CX)(AX*4), Y5
+	MOVB       add+72(FP), AL
+	MOVQ       stride+56(FP), CX
+	SHLQ       $0x02, CX
+	TESTB      AL, AL
+	JZ         partly
+	MOVQ       c+48(FP), AX
+	VMASKMOVPS (AX), Y5, Y6
+	VADDPS     Y6, Y0, Y0
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y5, Y6
+	VADDPS     Y6, Y1, Y1
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y5, Y6
+	VADDPS     Y6, Y2, Y2
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y5, Y6
+	VADDPS     Y6, Y3, Y3
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y5, Y6
+	VADDPS     Y6, Y4, Y4
+
+partly:
+	MOVQ       c+48(FP), AX
+	VMASKMOVPS Y0, Y5, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y1, Y5, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y2, Y5, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y3, Y5, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y4, Y5, (AX)
+	VZEROUPPER
+	RET
+
+whole:
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     wholly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Y0, Y0
+	ADDQ   CX, AX
+	VADDPS (AX), Y1, Y1
+	ADDQ   CX, AX
+	VADDPS (AX), Y2, Y2
+	ADDQ   CX, AX
+	VADDPS (AX), Y3, Y3
+	ADDQ   CX, AX
+	VADDPS (AX), Y4, Y4
+
+wholly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Y0, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y4, (AX)
+	VZEROUPPER
+	RET
+
+// func block5x16AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, FMA3, MMX+
+TEXT ·block5x16AVX2(SB), NOSPLIT, $0-73
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VXORPS     X0, X0, X0
+	VXORPS     X1, X1, X1
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VXORPS     X2, X2, X2
+	VXORPS     X3, X3, X3
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VXORPS     X4, X4, X4
+	VXORPS     X5, X5, X5
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VXORPS     X6, X6, X6
+	VXORPS     X7, X7, X7
+	PREFETCHT0 (R8)
+	VXORPS     X8, X8, X8
+	VXORPS     X9, X9, X9
+	MOVQ       AX, R8
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, R8
+	JZ         rest
+	LEAQ       (DX)(DI*2), R11
+	ADDQ       DI, R11
+	CMPQ       SI, $0x04
+	JNE        across
+	LEAQ       (CX)(BX*2), R10
+	ADDQ       BX, R10
+
+along:
+	VMOVUPS      (DX), Y10
+	VMOVUPS      32(DX), Y11
+	VBROADCASTSS (CX), Y12
+	VFMADD231PS  Y10, Y12, Y0
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS (CX)(BX*1), Y12
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS (CX)(BX*2), Y12
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS (R10), Y12
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS (R10)(BX*1), Y12
+	VFMADD231PS  Y10, Y12, Y8
+	VFMADD231PS  Y11, Y12, Y9
+	VMOVUPS      (DX)(DI*1), Y10
+	VMOVUPS      32(DX)(DI*1), Y11
+	VBROADCASTSS 4(CX), Y12
+	VFMADD231PS  Y10, Y12, Y0
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS 4(CX)(BX*1), Y12
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS 4(CX)(BX*2), Y12
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS 4(R10), Y12
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS 4(R10)(BX*1), Y12
+	VFMADD231PS  Y10, Y12, Y8
+	VFMADD231PS  Y11, Y12, Y9
+	VMOVUPS      (DX)(DI*2), Y10
+	VMOVUPS      32(DX)(DI*2), Y11
+	VBROADCASTSS 8(CX), Y12
+	VFMADD231PS  Y10, Y12, Y0
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS 8(CX)(BX*1), Y12
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS 8(CX)(BX*2), Y12
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS 8(R10), Y12
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS 8(R10)(BX*1), Y12
+	VFMADD231PS  Y10, Y12, Y8
+	VFMADD231PS  Y11, Y12, Y9
+	VMOVUPS      (R11), Y10
+	VMOVUPS      32(R11), Y11
+	VBROADCASTSS 12(CX), Y12
+	VFMADD231PS  Y10, Y12, Y0
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS 12(CX)(BX*1), Y12
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS 12(CX)(BX*2), Y12
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS 12(R10), Y12
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS 12(R10)(BX*1), Y12
+	VFMADD231PS  Y10, Y12, Y8
+	VFMADD231PS  Y11, Y12, Y9
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, R9
+	SHLQ $0x02, R9
+
+acrossloop:
+	VMOVUPS      (DX), Y10
+	VMOVUPS      32(DX), Y11
+	VBROADCASTSS (CX), Y12
+	VFMADD231PS  Y10, Y12, Y0
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS 4(CX), Y12
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS 8(CX), Y12
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS 12(CX), Y12
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS 16(CX), Y12
+	VFMADD231PS  Y10, Y12, Y8
+	VFMADD231PS  Y11, Y12, Y9
+	VMOVUPS      (DX)(DI*1), Y10
+	VMOVUPS      32(DX)(DI*1), Y11
+	VBROADCASTSS (CX)(SI*1), Y12
+	VFMADD231PS  Y10, Y12, Y0
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS 4(CX)(SI*1), Y12
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS 8(CX)(SI*1), Y12
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS 12(CX)(SI*1), Y12
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS 16(CX)(SI*1), Y12
+	VFMADD231PS  Y10, Y12, Y8
+	VFMADD231PS  Y11, Y12, Y9
+	VMOVUPS      (DX)(DI*2), Y10
+	VMOVUPS      32(DX)(DI*2), Y11
+	VBROADCASTSS (CX)(SI*2), Y12
+	VFMADD231PS  Y10, Y12, Y0
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS 4(CX)(SI*2), Y12
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS 8(CX)(SI*2), Y12
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS 12(CX)(SI*2), Y12
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS 16(CX)(SI*2), Y12
+	VFMADD231PS  Y10, Y12, Y8
+	VFMADD231PS  Y11, Y12, Y9
+	VMOVUPS      (R11), Y10
+	VMOVUPS      32(R11), Y11
+	VBROADCASTSS (R10), Y12
+	VFMADD231PS  Y10, Y12, Y0
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS 4(R10), Y12
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS 8(R10), Y12
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS 12(R10), Y12
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS 16(R10), Y12
+	VFMADD231PS  Y10, Y12, Y8
+	VFMADD231PS  Y11, Y12, Y9
+	ADDQ         R9, CX
+	ADDQ         R9, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          acrossloop
+
+rest:
+	TESTQ AX, AX
+	JZ    sums
+	LEAQ  (CX)(BX*2), R10
+	ADDQ  BX, R10
+
+restloop:
+	VMOVUPS      (DX), Y10
+	VMOVUPS      32(DX), Y11
+	VBROADCASTSS (CX), Y12
+	VFMADD231PS  Y10, Y12, Y0
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS (CX)(BX*1), Y12
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS (CX)(BX*2), Y12
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS (R10), Y12
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS (R10)(BX*1), Y12
+	VFMADD231PS  Y10, Y12, Y8
+	VFMADD231PS  Y11, Y12, Y9
+	ADDQ         SI, CX
+	ADDQ         SI, R10
+	ADDQ         DI, DX
+	DECQ         AX
+	JNZ          restloop
+
+sums:
+	MOVQ       cols+64(FP), AX
+	SUBQ       $0x08, AX
+	CMPQ       AX, $0x08
+	JE         whole
+	LEAQ       mask<>+0(SB), CX
+	NEGQ       AX
+	VMOVUPS    32(CX)(AX*4), Y10
+	MOVB       add+72(FP), AL
+	MOVQ       stride+56(FP), CX
+	SHLQ       $0x02, CX
+	TESTB      AL, AL
+	JZ         partly
+	MOVQ       c+48(FP), AX
+	VADDPS     (AX), Y0, Y0
+	VMASKMOVPS 32(AX), Y10, Y12
+	VADDPS     Y12, Y1, Y1
+	ADDQ       CX, AX
+	VADDPS     (AX), Y2, Y2
+	VMASKMOVPS 32(AX), Y10, Y12
+	VADDPS     Y12, Y3, Y3
+	ADDQ       CX, AX
+	VADDPS     (AX), Y4, Y4
+	VMASKMOVPS 32(AX), Y10, Y12
+	VADDPS     Y12, Y5, Y5
+	ADDQ       CX, AX
+	VADDPS     (AX), Y6, Y6
+	VMASKMOVPS 32(AX), Y10, Y12
+	VADDPS     Y12, Y7, Y7
+	ADDQ       CX, AX
+	VADDPS     (AX), Y8, Y8
+	VMASKMOVPS 32(AX), Y10, Y12
+	VADDPS     Y12, Y9, Y9
+
+partly:
+	MOVQ       c+48(FP), AX
+	VMOVUPS    Y0, (AX)
+	VMASKMOVPS Y1, Y10, 32(AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y2, (AX)
+	VMASKMOVPS Y3, Y10, 32(AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y4, (AX)
+	VMASKMOVPS Y5, Y10, 32(AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y6, (AX)
+	VMASKMOVPS Y7, Y10, 32(AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y8, (AX)
+	VMASKMOVPS Y9, Y10, 32(AX)
+	VZEROUPPER
+	RET
+
+whole:
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     wholly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Y0, Y0
+	VADDPS 32(AX), Y1, Y1
+	ADDQ   CX, AX
+	VADDPS (AX), Y2, Y2
+	VADDPS 32(AX), Y3, Y3
+	ADDQ   CX, AX
+	VADDPS (AX), Y4, Y4
+	VADDPS 32(AX), Y5, Y5
+	ADDQ   CX, AX
+	VADDPS (AX), Y6, Y6
+	VADDPS 32(AX), Y7, Y7
+	ADDQ   CX, AX
+	VADDPS (AX), Y8, Y8
+	VADDPS 32(AX), Y9, Y9
+
+wholly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y2, (AX)
+	VMOVUPS Y3, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y4, (AX)
+	VMOVUPS Y5, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y6, (AX)
+	VMOVUPS Y7, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y8, (AX)
+	VMOVUPS Y9, 32(AX)
+	VZEROUPPER
+	RET
+
+// func block6x16AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·block6x16AVX512(SB), NOSPLIT, $0-73
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VPXORD     Z0, Z0, Z0
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VPXORD     Z2, Z2, Z2
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	VPXORD     Z4, Z4, Z4
+	PREFETCHT0 (R8)
+	VPXORD     Z5, Z5, Z5
+	MOVQ       AX, R8
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, R8
+	JZ         rest
+	LEAQ       (DX)(DI*2), R11
+	ADDQ       DI, R11
+	CMPQ       SI, $0x04
+	JNE        across
+	LEAQ       (CX)(BX*2), R10
+	ADDQ       BX, R10
+
+along:
+	VMOVUPS      (DX), Z6
+	VBROADCASTSS (CX), Z7
+	VFMADD231PS  Z6, Z7, Z0
+	VBROADCASTSS (CX)(BX*1), Z7
+	VFMADD231PS  Z6, Z7, Z1
+	VBROADCASTSS (CX)(BX*2), Z7
+	VFMADD231PS  Z6, Z7, Z2
+	VBROADCASTSS (R10), Z7
+	VFMADD231PS  Z6, Z7, Z3
+	VBROADCASTSS (R10)(BX*1), Z7
+	VFMADD231PS  Z6, Z7, Z4
+	VBROADCASTSS (R10)(BX*2), Z7
+	VFMADD231PS  Z6, Z7, Z5
+	VMOVUPS      (DX)(DI*1), Z6
+	VBROADCASTSS 4(CX), Z7
+	VFMADD231PS  Z6, Z7, Z0
+	VBROADCASTSS 4(CX)(BX*1), Z7
+	VFMADD231PS  Z6, Z7, Z1
+	VBROADCASTSS 4(CX)(BX*2), Z7
+	VFMADD231PS  Z6, Z7, Z2
+	VBROADCASTSS 4(R10), Z7
+	VFMADD231PS  Z6, Z7, Z3
+	VBROADCASTSS 4(R10)(BX*1), Z7
+	VFMADD231PS  Z6, Z7, Z4
+	VBROADCASTSS 4(R10)(BX*2), Z7
+	VFMADD231PS  Z6, Z7, Z5
+	VMOVUPS      (DX)(DI*2), Z6
+	VBROADCASTSS 8(CX), Z7
+	VFMADD231PS  Z6, Z7, Z0
+	VBROADCASTSS 8(CX)(BX*1), Z7
+	VFMADD231PS  Z6, Z7, Z1
+	VBROADCASTSS 8(CX)(BX*2), Z7
+	VFMADD231PS  Z6, Z7, Z2
+	VBROADCASTSS 8(R10), Z7
+	VFMADD231PS  Z6, Z7, Z3
+	VBROADCASTSS 8(R10)(BX*1), Z7
+	VFMADD231PS  Z6, Z7, Z4
+	VBROADCASTSS 8(R10)(BX*2), Z7
+	VFMADD231PS  Z6, Z7, Z5
+	VMOVUPS      (R11), Z6
+	VBROADCASTSS 12(CX), Z7
+	VFMADD231PS  Z6, Z7, Z0
+	VBROADCASTSS 12(CX)(BX*1), Z7
+	VFMADD231PS  Z6, Z7, Z1
+	VBROADCASTSS 12(CX)(BX*2), Z7
+	VFMADD231PS  Z6, Z7, Z2
+	VBROADCASTSS 12(R10), Z7
+	VFMADD231PS  Z6, Z7, Z3
+	VBROADCASTSS 12(R10)(BX*1), Z7
+	VFMADD231PS  Z6, Z7, Z4
+	VBROADCASTSS 12(R10)(BX*2), Z7
+	VFMADD231PS  Z6, Z7, Z5
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, R9
+	SHLQ $0x02, R9
+
+acrossloop:
+	VMOVUPS      (DX), Z6
+	VBROADCASTSS (CX), Z7
+	VFMADD231PS  Z6, Z7, Z0
+	VBROADCASTSS 4(CX), Z7
+	VFMADD231PS  Z6, Z7, Z1
+	VBROADCASTSS 8(CX), Z7
+	VFMADD231PS  Z6, Z7, Z2
+	VBROADCASTSS 12(CX), Z7
+	VFMADD231PS  Z6, Z7, Z3
+	VBROADCASTSS 16(CX), Z7
+	VFMADD231PS  Z6, Z7, Z4
+	VBROADCASTSS 20(CX), Z7
+	VFMADD231PS  Z6, Z7, Z5
+	VMOVUPS      (DX)(DI*1), Z6
+	VBROADCASTSS (CX)(SI*1), Z7
+	VFMADD231PS  Z6, Z7, Z0
+	VBROADCASTSS 4(CX)(SI*1), Z7
+	VFMADD231PS  Z6, Z7, Z1
+	VBROADCASTSS 8(CX)(SI*1), Z7
+	VFMADD231PS  Z6, Z7, Z2
+	VBROADCASTSS 12(CX)(SI*1), Z7
+	VFMADD231PS  Z6, Z7, Z3
+	VBROADCASTSS 16(CX)(SI*1), Z7
+	VFMADD231PS  Z6, Z7, Z4
+	VBROADCASTSS 20(CX)(SI*1), Z7
+	VFMADD231PS  Z6, Z7, Z5
+	VMOVUPS      (DX)(DI*2), Z6
+	VBROADCASTSS (CX)(SI*2), Z7
+	VFMADD231PS  Z6, Z7, Z0
+	VBROADCASTSS 4(CX)(SI*2), Z7
+	VFMADD231PS  Z6, Z7, Z1
+	VBROADCASTSS 8(CX)(SI*2), Z7
+	VFMADD231PS  Z6, Z7, Z2
+	VBROADCASTSS 12(CX)(SI*2), Z7
+	VFMADD231PS  Z6, Z7, Z3
+	VBROADCASTSS 16(CX)(SI*2), Z7
+	VFMADD231PS  Z6, Z7, Z4
+	VBROADCASTSS 20(CX)(SI*2), Z7
+	VFMADD231PS  Z6, Z7, Z5
+	VMOVUPS      (R11), Z6
+	VBROADCASTSS (R10), Z7
+	VFMADD231PS  Z6, Z7, Z0
+	VBROADCASTSS 4(R10), Z7
+	VFMADD231PS  Z6, Z7, Z1
+	VBROADCASTSS 8(R10), Z7
+	VFMADD231PS  Z6, Z7, Z2
+	VBROADCASTSS 12(R10), Z7
+	VFMADD231PS  Z6, Z7, Z3
+	VBROADCASTSS 16(R10), Z7
+	VFMADD231PS  Z6, Z7, Z4
+	VBROADCASTSS 20(R10), Z7
+	VFMADD231PS  Z6, Z7, Z5
+	ADDQ         R9, CX
+	ADDQ         R9, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          acrossloop
+
+rest:
+	TESTQ AX, AX
+	JZ    sums
+	LEAQ  (CX)(BX*2), R10
+	ADDQ  BX, R10
+
+restloop:
+	VMOVUPS      (DX), Z6
+	VBROADCASTSS (CX), Z7
+	VFMADD231PS  Z6, Z7, Z0
+	VBROADCASTSS (CX)(BX*1), Z7
+	VFMADD231PS  Z6, Z7, Z1
+	VBROADCASTSS (CX)(BX*2), Z7
+	VFMADD231PS  Z6, Z7, Z2
+	VBROADCASTSS (R10), Z7
+	VFMADD231PS  Z6, Z7, Z3
+	VBROADCASTSS (R10)(BX*1), Z7
+	VFMADD231PS  Z6, Z7, Z4
+	VBROADCASTSS (R10)(BX*2), Z7
+	VFMADD231PS  Z6, Z7, Z5
+	ADDQ         SI, CX
+	ADDQ         SI, R10
+	ADDQ         DI, DX
+	DECQ         AX
+	JNZ          restloop
+
+sums:
+	MOVQ   cols+64(FP), AX
+	SUBQ   $0x00, AX
+	MOVL   $0x0000ffff, CX
+	MOVL   $0x00000010, DX
+	SUBL   AX, DX
+	SHRXL  DX, CX, CX
+	KMOVW  CX, K1
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     partly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Z0, K1, Z0
+	ADDQ   CX, AX
+	VADDPS (AX), Z1, K1, Z1
+	ADDQ   CX, AX
+	VADDPS (AX), Z2, K1, Z2
+	ADDQ   CX, AX
+	VADDPS (AX), Z3, K1, Z3
+	ADDQ   CX, AX
+	VADDPS (AX), Z4, K1, Z4
+	ADDQ   CX, AX
+	VADDPS (AX), Z5, K1, Z5
+
+partly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Z0, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	VZEROUPPER
+	RET
+
+// func block6x32AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·block6x32AVX512(SB), NOSPLIT, $0-73
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	MOVQ       AX, R8
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, R8
+	JZ         rest
+	LEAQ       (DX)(DI*2), R11
+	ADDQ       DI, R11
+	CMPQ       SI, $0x04
+	JNE        across
+	LEAQ       (CX)(BX*2), R10
+	ADDQ       BX, R10
+
+along:
 	VMOVUPS      (DX), Z12
 	VMOVUPS      64(DX), Z13
-	PREFETCHT0   1024(DX)
-	PREFETCHT0   1088(DX)
+	VBROADCASTSS (CX), Z14
+	VFMADD231PS  Z12, Z14, Z0
+	VFMADD231PS  Z13, Z14, Z1
+	VBROADCASTSS (CX)(BX*1), Z14
+	VFMADD231PS  Z12, Z14, Z2
+	VFMADD231PS  Z13, Z14, Z3
+	VBROADCASTSS (CX)(BX*2), Z14
+	VFMADD231PS  Z12, Z14, Z4
+	VFMADD231PS  Z13, Z14, Z5
+	VBROADCASTSS (R10), Z14
+	VFMADD231PS  Z12, Z14, Z6
+	VFMADD231PS  Z13, Z14, Z7
+	VBROADCASTSS (R10)(BX*1), Z14
+	VFMADD231PS  Z12, Z14, Z8
+	VFMADD231PS  Z13, Z14, Z9
+	VBROADCASTSS (R10)(BX*2), Z14
+	VFMADD231PS  Z12, Z14, Z10
+	VFMADD231PS  Z13, Z14, Z11
+	VMOVUPS      (DX)(DI*1), Z12
+	VMOVUPS      64(DX)(DI*1), Z13
+	VBROADCASTSS 4(CX), Z14
+	VFMADD231PS  Z12, Z14, Z0
+	VFMADD231PS  Z13, Z14, Z1
+	VBROADCASTSS 4(CX)(BX*1), Z14
+	VFMADD231PS  Z12, Z14, Z2
+	VFMADD231PS  Z13, Z14, Z3
+	VBROADCASTSS 4(CX)(BX*2), Z14
+	VFMADD231PS  Z12, Z14, Z4
+	VFMADD231PS  Z13, Z14, Z5
+	VBROADCASTSS 4(R10), Z14
+	VFMADD231PS  Z12, Z14, Z6
+	VFMADD231PS  Z13, Z14, Z7
+	VBROADCASTSS 4(R10)(BX*1), Z14
+	VFMADD231PS  Z12, Z14, Z8
+	VFMADD231PS  Z13, Z14, Z9
+	VBROADCASTSS 4(R10)(BX*2), Z14
+	VFMADD231PS  Z12, Z14, Z10
+	VFMADD231PS  Z13, Z14, Z11
+	VMOVUPS      (DX)(DI*2), Z12
+	VMOVUPS      64(DX)(DI*2), Z13
+	VBROADCASTSS 8(CX), Z14
+	VFMADD231PS  Z12, Z14, Z0
+	VFMADD231PS  Z13, Z14, Z1
+	VBROADCASTSS 8(CX)(BX*1), Z14
+	VFMADD231PS  Z12, Z14, Z2
+	VFMADD231PS  Z13, Z14, Z3
+	VBROADCASTSS 8(CX)(BX*2), Z14
+	VFMADD231PS  Z12, Z14, Z4
+	VFMADD231PS  Z13, Z14, Z5
+	VBROADCASTSS 8(R10), Z14
+	VFMADD231PS  Z12, Z14, Z6
+	VFMADD231PS  Z13, Z14, Z7
+	VBROADCASTSS 8(R10)(BX*1), Z14
+	VFMADD231PS  Z12, Z14, Z8
+	VFMADD231PS  Z13, Z14, Z9
+	VBROADCASTSS 8(R10)(BX*2), Z14
+	VFMADD231PS  Z12, Z14, Z10
+	VFMADD231PS  Z13, Z14, Z11
+	VMOVUPS      (R11), Z12
+	VMOVUPS      64(R11), Z13
+	VBROADCASTSS 12(CX), Z14
+	VFMADD231PS  Z12, Z14, Z0
+	VFMADD231PS  Z13, Z14, Z1
+	VBROADCASTSS 12(CX)(BX*1), Z14
+	VFMADD231PS  Z12, Z14, Z2
+	VFMADD231PS  Z13, Z14, Z3
+	VBROADCASTSS 12(CX)(BX*2), Z14
+	VFMADD231PS  Z12, Z14, Z4
+	VFMADD231PS  Z13, Z14, Z5
+	VBROADCASTSS 12(R10), Z14
+	VFMADD231PS  Z12, Z14, Z6
+	VFMADD231PS  Z13, Z14, Z7
+	VBROADCASTSS 12(R10)(BX*1), Z14
+	VFMADD231PS  Z12, Z14, Z8
+	VFMADD231PS  Z13, Z14, Z9
+	VBROADCASTSS 12(R10)(BX*2), Z14
+	VFMADD231PS  Z12, Z14, Z10
+	VFMADD231PS  Z13, Z14, Z11
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, R9
+	SHLQ $0x02, R9
+
+acrossloop:
+	VMOVUPS      (DX), Z12
+	VMOVUPS      64(DX), Z13
 	VBROADCASTSS (CX), Z14
 	VFMADD231PS  Z12, Z14, Z0
 	VFMADD231PS  Z13, Z14, Z1
@@ -885,4339 +7160,1497 @@ loop:
 	VBROADCASTSS 20(CX), Z14
 	VFMADD231PS  Z12, Z14, Z10
 	VFMADD231PS  Z13, Z14, Z11
-	ADDQ         $0x40, CX
-	ADDQ         $0x00000080, DX
-	DECQ         AX
-	JNZ          loop
+	VMOVUPS      (DX)(DI*1), Z12
+	VMOVUPS      64(DX)(DI*1), Z13
+	VBROADCASTSS (CX)(SI*1), Z14
+	VFMADD231PS  Z12, Z14, Z0
+	VFMADD231PS  Z13, Z14, Z1
+	VBROADCASTSS 4(CX)(SI*1), Z14
+	VFMADD231PS  Z12, Z14, Z2
+	VFMADD231PS  Z13, Z14, Z3
+	VBROADCASTSS 8(CX)(SI*1), Z14
+	VFMADD231PS  Z12, Z14, Z4
+	VFMADD231PS  Z13, Z14, Z5
+	VBROADCASTSS 12(CX)(SI*1), Z14
+	VFMADD231PS  Z12, Z14, Z6
+	VFMADD231PS  Z13, Z14, Z7
+	VBROADCASTSS 16(CX)(SI*1), Z14
+	VFMADD231PS  Z12, Z14, Z8
+	VFMADD231PS  Z13, Z14, Z9
+	VBROADCASTSS 20(CX)(SI*1), Z14
+	VFMADD231PS  Z12, Z14, Z10
+	VFMADD231PS  Z13, Z14, Z11
+	VMOVUPS      (DX)(DI*2), Z12
+	VMOVUPS      64(DX)(DI*2), Z13
+	VBROADCASTSS (CX)(SI*2), Z14
+	VFMADD231PS  Z12, Z14, Z0
+	VFMADD231PS  Z13, Z14, Z1
+	VBROADCASTSS 4(CX)(SI*2), Z14
+	VFMADD231PS  Z12, Z14, Z2
+	VFMADD231PS  Z13, Z14, Z3
+	VBROADCASTSS 8(CX)(SI*2), Z14
+	VFMADD231PS  Z12, Z14, Z4
+	VFMADD231PS  Z13, Z14, Z5
+	VBROADCASTSS 12(CX)(SI*2), Z14
+	VFMADD231PS  Z12, Z14, Z6
+	VFMADD231PS  Z13, Z14, Z7
+	VBROADCASTSS 16(CX)(SI*2), Z14
+	VFMADD231PS  Z12, Z14, Z8
+	VFMADD231PS  Z13, Z14, Z9
+	VBROADCASTSS 20(CX)(SI*2), Z14
+	VFMADD231PS  Z12, Z14, Z10
+	VFMADD231PS  Z13, Z14, Z11
+	VMOVUPS      (R11), Z12
+	VMOVUPS      64(R11), Z13
+	VBROADCASTSS (R10), Z14
+	VFMADD231PS  Z12, Z14, Z0
+	VFMADD231PS  Z13, Z14, Z1
+	VBROADCASTSS 4(R10), Z14
+	VFMADD231PS  Z12, Z14, Z2
+	VFMADD231PS  Z13, Z14, Z3
+	VBROADCASTSS 8(R10), Z14
+	VFMADD231PS  Z12, Z14, Z4
+	VFMADD231PS  Z13, Z14, Z5
+	VBROADCASTSS 12(R10), Z14
+	VFMADD231PS  Z12, Z14, Z6
+	VFMADD231PS  Z13, Z14, Z7
+	VBROADCASTSS 16(R10), Z14
+	VFMADD231PS  Z12, Z14, Z8
+	VFMADD231PS  Z13, Z14, Z9
+	VBROADCASTSS 20(R10), Z14
+	VFMADD231PS  Z12, Z14, Z10
+	VFMADD231PS  Z13, Z14, Z11
+	ADDQ         R9, CX
+	ADDQ         R9, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          acrossloop
 
-store:
-	MOVB    add+40(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (BX), Z0, Z0
-	VMOVUPS Z0, (BX)
-	VADDPS  64(BX), Z1, Z1
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z2, Z2
-	VMOVUPS Z2, (BX)
-	VADDPS  64(BX), Z3, Z3
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z4, Z4
-	VMOVUPS Z4, (BX)
-	VADDPS  64(BX), Z5, Z5
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z6, Z6
-	VMOVUPS Z6, (BX)
-	VADDPS  64(BX), Z7, Z7
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z8, Z8
-	VMOVUPS Z8, (BX)
-	VADDPS  64(BX), Z9, Z9
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z10, Z10
-	VMOVUPS Z10, (BX)
-	VADDPS  64(BX), Z11, Z11
-	VMOVUPS Z11, 64(BX)
-	VZEROUPPER
-	RET
+rest:
+	TESTQ AX, AX
+	JZ    sums
+	LEAQ  (CX)(BX*2), R10
+	ADDQ  BX, R10
 
-set:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	VZEROUPPER
-	RET
-
-// func loose6x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·loose6x32AVX512(SB), NOSPLIT, $0-57
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lane+16(FP), DX
-	MOVQ       step+24(FP), BX
-	SHLQ       $0x02, DX
-	SHLQ       $0x02, BX
-	LEAQ       (CX)(DX*2), SI
-	ADDQ       DX, SI
-	MOVQ       b+32(FP), DI
-	MOVQ       c+40(FP), R8
-	MOVQ       stride+48(FP), R9
-	SHLQ       $0x02, R9
-	MOVQ       R8, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       R9, R10
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       R9, R10
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       R9, R10
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       R9, R10
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       R9, R10
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	TESTQ      AX, AX
-	JZ         store
-
-loop:
-	VMOVUPS      (DI), Z12
-	VMOVUPS      64(DI), Z13
-	PREFETCHT0   1024(DI)
-	PREFETCHT0   1088(DI)
+restloop:
+	VMOVUPS      (DX), Z12
+	VMOVUPS      64(DX), Z13
 	VBROADCASTSS (CX), Z14
 	VFMADD231PS  Z12, Z14, Z0
 	VFMADD231PS  Z13, Z14, Z1
-	VBROADCASTSS (CX)(DX*1), Z14
+	VBROADCASTSS (CX)(BX*1), Z14
 	VFMADD231PS  Z12, Z14, Z2
 	VFMADD231PS  Z13, Z14, Z3
-	VBROADCASTSS (CX)(DX*2), Z14
+	VBROADCASTSS (CX)(BX*2), Z14
 	VFMADD231PS  Z12, Z14, Z4
 	VFMADD231PS  Z13, Z14, Z5
-	VBROADCASTSS (SI), Z14
+	VBROADCASTSS (R10), Z14
 	VFMADD231PS  Z12, Z14, Z6
 	VFMADD231PS  Z13, Z14, Z7
-	VBROADCASTSS (SI)(DX*1), Z14
+	VBROADCASTSS (R10)(BX*1), Z14
 	VFMADD231PS  Z12, Z14, Z8
 	VFMADD231PS  Z13, Z14, Z9
-	VBROADCASTSS (SI)(DX*2), Z14
+	VBROADCASTSS (R10)(BX*2), Z14
 	VFMADD231PS  Z12, Z14, Z10
 	VFMADD231PS  Z13, Z14, Z11
-	ADDQ         BX, CX
-	ADDQ         BX, SI
-	ADDQ         $0x00000080, DI
+	ADDQ         SI, CX
+	ADDQ         SI, R10
+	ADDQ         DI, DX
 	DECQ         AX
-	JNZ          loop
+	JNZ          restloop
 
-store:
-	MOVB    add+56(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (R8), Z0, Z0
-	VMOVUPS Z0, (R8)
-	VADDPS  64(R8), Z1, Z1
-	VMOVUPS Z1, 64(R8)
-	ADDQ    R9, R8
-	VADDPS  (R8), Z2, Z2
-	VMOVUPS Z2, (R8)
-	VADDPS  64(R8), Z3, Z3
-	VMOVUPS Z3, 64(R8)
-	ADDQ    R9, R8
-	VADDPS  (R8), Z4, Z4
-	VMOVUPS Z4, (R8)
-	VADDPS  64(R8), Z5, Z5
-	VMOVUPS Z5, 64(R8)
-	ADDQ    R9, R8
-	VADDPS  (R8), Z6, Z6
-	VMOVUPS Z6, (R8)
-	VADDPS  64(R8), Z7, Z7
-	VMOVUPS Z7, 64(R8)
-	ADDQ    R9, R8
-	VADDPS  (R8), Z8, Z8
-	VMOVUPS Z8, (R8)
-	VADDPS  64(R8), Z9, Z9
-	VMOVUPS Z9, 64(R8)
-	ADDQ    R9, R8
-	VADDPS  (R8), Z10, Z10
-	VMOVUPS Z10, (R8)
-	VADDPS  64(R8), Z11, Z11
-	VMOVUPS Z11, 64(R8)
+sums:
+	MOVQ   cols+64(FP), AX
+	SUBQ   $0x10, AX
+	MOVL   $0x0000ffff, CX
+	MOVL   $0x00000010, DX
+	SUBL   AX, DX
+	SHRXL  DX, CX, CX
+	KMOVW  CX, K1
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     partly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, K1, Z1
+	ADDQ   CX, AX
+	VADDPS (AX), Z2, Z2
+	VADDPS 64(AX), Z3, K1, Z3
+	ADDQ   CX, AX
+	VADDPS (AX), Z4, Z4
+	VADDPS 64(AX), Z5, K1, Z5
+	ADDQ   CX, AX
+	VADDPS (AX), Z6, Z6
+	VADDPS 64(AX), Z7, K1, Z7
+	ADDQ   CX, AX
+	VADDPS (AX), Z8, Z8
+	VADDPS 64(AX), Z9, K1, Z9
+	ADDQ   CX, AX
+	VADDPS (AX), Z10, Z10
+	VADDPS 64(AX), Z11, K1, Z11
+
+partly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, K1, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z3, K1, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z5, K1, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z7, K1, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z9, K1, 64(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z10, (AX)
+	VMOVUPS Z11, K1, 64(AX)
 	VZEROUPPER
 	RET
 
-set:
-	VMOVUPS Z0, (R8)
-	VMOVUPS Z1, 64(R8)
-	ADDQ    R9, R8
-	VMOVUPS Z2, (R8)
-	VMOVUPS Z3, 64(R8)
-	ADDQ    R9, R8
-	VMOVUPS Z4, (R8)
-	VMOVUPS Z5, 64(R8)
-	ADDQ    R9, R8
-	VMOVUPS Z6, (R8)
-	VMOVUPS Z7, 64(R8)
-	ADDQ    R9, R8
-	VMOVUPS Z8, (R8)
-	VMOVUPS Z9, 64(R8)
-	ADDQ    R9, R8
-	VMOVUPS Z10, (R8)
-	VMOVUPS Z11, 64(R8)
-	VZEROUPPER
-	RET
-
-// func block7x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·block7x32AVX512(SB), NOSPLIT, $0-41
+// func block6x48AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·block6x48AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       stride+32(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       BX, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	TESTQ      AX, AX
-	JZ         store
-
-loop:
-	VMOVUPS      (DX), Z14
-	VMOVUPS      64(DX), Z15
-	PREFETCHT0   1024(DX)
-	PREFETCHT0   1088(DX)
-	VBROADCASTSS (CX), Z16
-	VFMADD231PS  Z14, Z16, Z0
-	VFMADD231PS  Z15, Z16, Z1
-	VBROADCASTSS 4(CX), Z16
-	VFMADD231PS  Z14, Z16, Z2
-	VFMADD231PS  Z15, Z16, Z3
-	VBROADCASTSS 8(CX), Z16
-	VFMADD231PS  Z14, Z16, Z4
-	VFMADD231PS  Z15, Z16, Z5
-	VBROADCASTSS 12(CX), Z16
-	VFMADD231PS  Z14, Z16, Z6
-	VFMADD231PS  Z15, Z16, Z7
-	VBROADCASTSS 16(CX), Z16
-	VFMADD231PS  Z14, Z16, Z8
-	VFMADD231PS  Z15, Z16, Z9
-	VBROADCASTSS 20(CX), Z16
-	VFMADD231PS  Z14, Z16, Z10
-	VFMADD231PS  Z15, Z16, Z11
-	VBROADCASTSS 24(CX), Z16
-	VFMADD231PS  Z14, Z16, Z12
-	VFMADD231PS  Z15, Z16, Z13
-	ADDQ         $0x40, CX
-	ADDQ         $0x00000080, DX
-	DECQ         AX
-	JNZ          loop
-
-store:
-	MOVB    add+40(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (BX), Z0, Z0
-	VMOVUPS Z0, (BX)
-	VADDPS  64(BX), Z1, Z1
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z2, Z2
-	VMOVUPS Z2, (BX)
-	VADDPS  64(BX), Z3, Z3
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z4, Z4
-	VMOVUPS Z4, (BX)
-	VADDPS  64(BX), Z5, Z5
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z6, Z6
-	VMOVUPS Z6, (BX)
-	VADDPS  64(BX), Z7, Z7
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z8, Z8
-	VMOVUPS Z8, (BX)
-	VADDPS  64(BX), Z9, Z9
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z10, Z10
-	VMOVUPS Z10, (BX)
-	VADDPS  64(BX), Z11, Z11
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z12, Z12
-	VMOVUPS Z12, (BX)
-	VADDPS  64(BX), Z13, Z13
-	VMOVUPS Z13, 64(BX)
-	VZEROUPPER
-	RET
-
-set:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	VZEROUPPER
-	RET
-
-// func loose7x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·loose7x32AVX512(SB), NOSPLIT, $0-57
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lane+16(FP), DX
-	MOVQ       step+24(FP), BX
-	SHLQ       $0x02, DX
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
 	SHLQ       $0x02, BX
-	LEAQ       (CX)(DX*2), SI
-	ADDQ       DX, SI
-	LEAQ       (SI)(DX*2), DI
-	ADDQ       DX, DI
-	MOVQ       b+32(FP), R8
-	MOVQ       c+40(FP), R9
-	MOVQ       stride+48(FP), R10
-	SHLQ       $0x02, R10
-	MOVQ       R9, R11
-	PREFETCHT0 (R11)
-	PREFETCHT0 124(R11)
-	ADDQ       R10, R11
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	PREFETCHT0 (R11)
-	PREFETCHT0 124(R11)
-	ADDQ       R10, R11
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	PREFETCHT0 (R11)
-	PREFETCHT0 124(R11)
-	ADDQ       R10, R11
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	PREFETCHT0 (R11)
-	PREFETCHT0 124(R11)
-	ADDQ       R10, R11
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	PREFETCHT0 (R11)
-	PREFETCHT0 124(R11)
-	ADDQ       R10, R11
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	PREFETCHT0 (R11)
-	PREFETCHT0 124(R11)
-	ADDQ       R10, R11
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	PREFETCHT0 (R11)
-	PREFETCHT0 124(R11)
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	TESTQ      AX, AX
-	JZ         store
-
-loop:
-	VMOVUPS      (R8), Z14
-	VMOVUPS      64(R8), Z15
-	PREFETCHT0   1024(R8)
-	PREFETCHT0   1088(R8)
-	VBROADCASTSS (CX), Z16
-	VFMADD231PS  Z14, Z16, Z0
-	VFMADD231PS  Z15, Z16, Z1
-	VBROADCASTSS (CX)(DX*1), Z16
-	VFMADD231PS  Z14, Z16, Z2
-	VFMADD231PS  Z15, Z16, Z3
-	VBROADCASTSS (CX)(DX*2), Z16
-	VFMADD231PS  Z14, Z16, Z4
-	VFMADD231PS  Z15, Z16, Z5
-	VBROADCASTSS (SI), Z16
-	VFMADD231PS  Z14, Z16, Z6
-	VFMADD231PS  Z15, Z16, Z7
-	VBROADCASTSS (SI)(DX*1), Z16
-	VFMADD231PS  Z14, Z16, Z8
-	VFMADD231PS  Z15, Z16, Z9
-	VBROADCASTSS (SI)(DX*2), Z16
-	VFMADD231PS  Z14, Z16, Z10
-	VFMADD231PS  Z15, Z16, Z11
-	VBROADCASTSS (DI), Z16
-	VFMADD231PS  Z14, Z16, Z12
-	VFMADD231PS  Z15, Z16, Z13
-	ADDQ         BX, CX
-	ADDQ         BX, SI
-	ADDQ         BX, DI
-	ADDQ         $0x00000080, R8
-	DECQ         AX
-	JNZ          loop
-
-store:
-	MOVB    add+56(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (R9), Z0, Z0
-	VMOVUPS Z0, (R9)
-	VADDPS  64(R9), Z1, Z1
-	VMOVUPS Z1, 64(R9)
-	ADDQ    R10, R9
-	VADDPS  (R9), Z2, Z2
-	VMOVUPS Z2, (R9)
-	VADDPS  64(R9), Z3, Z3
-	VMOVUPS Z3, 64(R9)
-	ADDQ    R10, R9
-	VADDPS  (R9), Z4, Z4
-	VMOVUPS Z4, (R9)
-	VADDPS  64(R9), Z5, Z5
-	VMOVUPS Z5, 64(R9)
-	ADDQ    R10, R9
-	VADDPS  (R9), Z6, Z6
-	VMOVUPS Z6, (R9)
-	VADDPS  64(R9), Z7, Z7
-	VMOVUPS Z7, 64(R9)
-	ADDQ    R10, R9
-	VADDPS  (R9), Z8, Z8
-	VMOVUPS Z8, (R9)
-	VADDPS  64(R9), Z9, Z9
-	VMOVUPS Z9, 64(R9)
-	ADDQ    R10, R9
-	VADDPS  (R9), Z10, Z10
-	VMOVUPS Z10, (R9)
-	VADDPS  64(R9), Z11, Z11
-	VMOVUPS Z11, 64(R9)
-	ADDQ    R10, R9
-	VADDPS  (R9), Z12, Z12
-	VMOVUPS Z12, (R9)
-	VADDPS  64(R9), Z13, Z13
-	VMOVUPS Z13, 64(R9)
-	VZEROUPPER
-	RET
-
-set:
-	VMOVUPS Z0, (R9)
-	VMOVUPS Z1, 64(R9)
-	ADDQ    R10, R9
-	VMOVUPS Z2, (R9)
-	VMOVUPS Z3, 64(R9)
-	ADDQ    R10, R9
-	VMOVUPS Z4, (R9)
-	VMOVUPS Z5, 64(R9)
-	ADDQ    R10, R9
-	VMOVUPS Z6, (R9)
-	VMOVUPS Z7, 64(R9)
-	ADDQ    R10, R9
-	VMOVUPS Z8, (R9)
-	VMOVUPS Z9, 64(R9)
-	ADDQ    R10, R9
-	VMOVUPS Z10, (R9)
-	VMOVUPS Z11, 64(R9)
-	ADDQ    R10, R9
-	VMOVUPS Z12, (R9)
-	VMOVUPS Z13, 64(R9)
-	VZEROUPPER
-	RET
-
-// func block8x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·block8x32AVX512(SB), NOSPLIT, $0-41
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       stride+32(FP), SI
+	MOVQ       step+24(FP), SI
 	SHLQ       $0x02, SI
-	MOVQ       BX, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
 	VPXORD     Z2, Z2, Z2
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
 	VPXORD     Z3, Z3, Z3
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
 	VPXORD     Z4, Z4, Z4
 	VPXORD     Z5, Z5, Z5
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
 	VPXORD     Z8, Z8, Z8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
 	VPXORD     Z9, Z9, Z9
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
 	VPXORD     Z10, Z10, Z10
 	VPXORD     Z11, Z11, Z11
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
 	VPXORD     Z12, Z12, Z12
 	VPXORD     Z13, Z13, Z13
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
 	VPXORD     Z14, Z14, Z14
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
 	VPXORD     Z15, Z15, Z15
-	TESTQ      AX, AX
-	JZ         store
-
-loop:
-	VMOVUPS      (DX), Z16
-	VMOVUPS      64(DX), Z17
-	PREFETCHT0   1024(DX)
-	PREFETCHT0   1088(DX)
-	VBROADCASTSS (CX), Z18
-	VFMADD231PS  Z16, Z18, Z0
-	VFMADD231PS  Z17, Z18, Z1
-	VBROADCASTSS 4(CX), Z18
-	VFMADD231PS  Z16, Z18, Z2
-	VFMADD231PS  Z17, Z18, Z3
-	VBROADCASTSS 8(CX), Z18
-	VFMADD231PS  Z16, Z18, Z4
-	VFMADD231PS  Z17, Z18, Z5
-	VBROADCASTSS 12(CX), Z18
-	VFMADD231PS  Z16, Z18, Z6
-	VFMADD231PS  Z17, Z18, Z7
-	VBROADCASTSS 16(CX), Z18
-	VFMADD231PS  Z16, Z18, Z8
-	VFMADD231PS  Z17, Z18, Z9
-	VBROADCASTSS 20(CX), Z18
-	VFMADD231PS  Z16, Z18, Z10
-	VFMADD231PS  Z17, Z18, Z11
-	VBROADCASTSS 24(CX), Z18
-	VFMADD231PS  Z16, Z18, Z12
-	VFMADD231PS  Z17, Z18, Z13
-	VBROADCASTSS 28(CX), Z18
-	VFMADD231PS  Z16, Z18, Z14
-	VFMADD231PS  Z17, Z18, Z15
-	ADDQ         $0x40, CX
-	ADDQ         $0x00000080, DX
-	DECQ         AX
-	JNZ          loop
-
-store:
-	MOVB    add+40(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (BX), Z0, Z0
-	VMOVUPS Z0, (BX)
-	VADDPS  64(BX), Z1, Z1
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z2, Z2
-	VMOVUPS Z2, (BX)
-	VADDPS  64(BX), Z3, Z3
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z4, Z4
-	VMOVUPS Z4, (BX)
-	VADDPS  64(BX), Z5, Z5
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z6, Z6
-	VMOVUPS Z6, (BX)
-	VADDPS  64(BX), Z7, Z7
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z8, Z8
-	VMOVUPS Z8, (BX)
-	VADDPS  64(BX), Z9, Z9
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z10, Z10
-	VMOVUPS Z10, (BX)
-	VADDPS  64(BX), Z11, Z11
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z12, Z12
-	VMOVUPS Z12, (BX)
-	VADDPS  64(BX), Z13, Z13
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z14, Z14
-	VMOVUPS Z14, (BX)
-	VADDPS  64(BX), Z15, Z15
-	VMOVUPS Z15, 64(BX)
-	VZEROUPPER
-	RET
-
-set:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z14, (BX)
-	VMOVUPS Z15, 64(BX)
-	VZEROUPPER
-	RET
-
-// func loose8x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·loose8x32AVX512(SB), NOSPLIT, $0-57
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lane+16(FP), DX
-	MOVQ       step+24(FP), BX
-	SHLQ       $0x02, DX
-	SHLQ       $0x02, BX
-	LEAQ       (CX)(DX*2), SI
-	ADDQ       DX, SI
-	LEAQ       (SI)(DX*2), DI
-	ADDQ       DX, DI
-	MOVQ       b+32(FP), R8
-	MOVQ       c+40(FP), R9
-	MOVQ       stride+48(FP), R10
-	SHLQ       $0x02, R10
-	MOVQ       R9, R11
-	PREFETCHT0 (R11)
-	PREFETCHT0 124(R11)
-	ADDQ       R10, R11
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	PREFETCHT0 (R11)
-	PREFETCHT0 124(R11)
-	ADDQ       R10, R11
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	PREFETCHT0 (R11)
-	PREFETCHT0 124(R11)
-	ADDQ       R10, R11
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	PREFETCHT0 (R11)
-	PREFETCHT0 124(R11)
-	ADDQ       R10, R11
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	PREFETCHT0 (R11)
-	PREFETCHT0 124(R11)
-	ADDQ       R10, R11
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	PREFETCHT0 (R11)
-	PREFETCHT0 124(R11)
-	ADDQ       R10, R11
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	PREFETCHT0 (R11)
-	PREFETCHT0 124(R11)
-	ADDQ       R10, R11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	PREFETCHT0 (R11)
-	PREFETCHT0 124(R11)
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	TESTQ      AX, AX
-	JZ         store
-
-loop:
-	VMOVUPS      (R8), Z16
-	VMOVUPS      64(R8), Z17
-	PREFETCHT0   1024(R8)
-	PREFETCHT0   1088(R8)
-	VBROADCASTSS (CX), Z18
-	VFMADD231PS  Z16, Z18, Z0
-	VFMADD231PS  Z17, Z18, Z1
-	VBROADCASTSS (CX)(DX*1), Z18
-	VFMADD231PS  Z16, Z18, Z2
-	VFMADD231PS  Z17, Z18, Z3
-	VBROADCASTSS (CX)(DX*2), Z18
-	VFMADD231PS  Z16, Z18, Z4
-	VFMADD231PS  Z17, Z18, Z5
-	VBROADCASTSS (SI), Z18
-	VFMADD231PS  Z16, Z18, Z6
-	VFMADD231PS  Z17, Z18, Z7
-	VBROADCASTSS (SI)(DX*1), Z18
-	VFMADD231PS  Z16, Z18, Z8
-	VFMADD231PS  Z17, Z18, Z9
-	VBROADCASTSS (SI)(DX*2), Z18
-	VFMADD231PS  Z16, Z18, Z10
-	VFMADD231PS  Z17, Z18, Z11
-	VBROADCASTSS (DI), Z18
-	VFMADD231PS  Z16, Z18, Z12
-	VFMADD231PS  Z17, Z18, Z13
-	VBROADCASTSS (DI)(DX*1), Z18
-	VFMADD231PS  Z16, Z18, Z14
-	VFMADD231PS  Z17, Z18, Z15
-	ADDQ         BX, CX
-	ADDQ         BX, SI
-	ADDQ         BX, DI
-	ADDQ         $0x00000080, R8
-	DECQ         AX
-	JNZ          loop
-
-store:
-	MOVB    add+56(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (R9), Z0, Z0
-	VMOVUPS Z0, (R9)
-	VADDPS  64(R9), Z1, Z1
-	VMOVUPS Z1, 64(R9)
-	ADDQ    R10, R9
-	VADDPS  (R9), Z2, Z2
-	VMOVUPS Z2, (R9)
-	VADDPS  64(R9), Z3, Z3
-	VMOVUPS Z3, 64(R9)
-	ADDQ    R10, R9
-	VADDPS  (R9), Z4, Z4
-	VMOVUPS Z4, (R9)
-	VADDPS  64(R9), Z5, Z5
-	VMOVUPS Z5, 64(R9)
-	ADDQ    R10, R9
-	VADDPS  (R9), Z6, Z6
-	VMOVUPS Z6, (R9)
-	VADDPS  64(R9), Z7, Z7
-	VMOVUPS Z7, 64(R9)
-	ADDQ    R10, R9
-	VADDPS  (R9), Z8, Z8
-	VMOVUPS Z8, (R9)
-	VADDPS  64(R9), Z9, Z9
-	VMOVUPS Z9, 64(R9)
-	ADDQ    R10, R9
-	VADDPS  (R9), Z10, Z10
-	VMOVUPS Z10, (R9)
-	VADDPS  64(R9), Z11, Z11
-	VMOVUPS Z11, 64(R9)
-	ADDQ    R10, R9
-	VADDPS  (R9), Z12, Z12
-	VMOVUPS Z12, (R9)
-	VADDPS  64(R9), Z13, Z13
-	VMOVUPS Z13, 64(R9)
-	ADDQ    R10, R9
-	VADDPS  (R9), Z14, Z14
-	VMOVUPS Z14, (R9)
-	VADDPS  64(R9), Z15, Z15
-	VMOVUPS Z15, 64(R9)
-	VZEROUPPER
-	RET
-
-set:
-	VMOVUPS Z0, (R9)
-	VMOVUPS Z1, 64(R9)
-	ADDQ    R10, R9
-	VMOVUPS Z2, (R9)
-	VMOVUPS Z3, 64(R9)
-	ADDQ    R10, R9
-	VMOVUPS Z4, (R9)
-	VMOVUPS Z5, 64(R9)
-	ADDQ    R10, R9
-	VMOVUPS Z6, (R9)
-	VMOVUPS Z7, 64(R9)
-	ADDQ    R10, R9
-	VMOVUPS Z8, (R9)
-	VMOVUPS Z9, 64(R9)
-	ADDQ    R10, R9
-	VMOVUPS Z10, (R9)
-	VMOVUPS Z11, 64(R9)
-	ADDQ    R10, R9
-	VMOVUPS Z12, (R9)
-	VMOVUPS Z13, 64(R9)
-	ADDQ    R10, R9
-	VMOVUPS Z14, (R9)
-	VMOVUPS Z15, 64(R9)
-	VZEROUPPER
-	RET
-
-// func block9x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·block9x32AVX512(SB), NOSPLIT, $0-41
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       stride+32(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       BX, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
 	VPXORD     Z16, Z16, Z16
 	VPXORD     Z17, Z17, Z17
-	TESTQ      AX, AX
-	JZ         store
+	MOVQ       AX, R8
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, R8
+	JZ         rest
+	LEAQ       (DX)(DI*2), R11
+	ADDQ       DI, R11
+	CMPQ       SI, $0x04
+	JNE        across
+	LEAQ       (CX)(BX*2), R10
+	ADDQ       BX, R10
 
-loop:
+along:
 	VMOVUPS      (DX), Z18
 	VMOVUPS      64(DX), Z19
-	PREFETCHT0   1024(DX)
-	PREFETCHT0   1088(DX)
-	VBROADCASTSS (CX), Z20
-	VFMADD231PS  Z18, Z20, Z0
-	VFMADD231PS  Z19, Z20, Z1
-	VBROADCASTSS 4(CX), Z20
-	VFMADD231PS  Z18, Z20, Z2
-	VFMADD231PS  Z19, Z20, Z3
-	VBROADCASTSS 8(CX), Z20
-	VFMADD231PS  Z18, Z20, Z4
-	VFMADD231PS  Z19, Z20, Z5
-	VBROADCASTSS 12(CX), Z20
-	VFMADD231PS  Z18, Z20, Z6
-	VFMADD231PS  Z19, Z20, Z7
-	VBROADCASTSS 16(CX), Z20
-	VFMADD231PS  Z18, Z20, Z8
-	VFMADD231PS  Z19, Z20, Z9
-	VBROADCASTSS 20(CX), Z20
-	VFMADD231PS  Z18, Z20, Z10
-	VFMADD231PS  Z19, Z20, Z11
-	VBROADCASTSS 24(CX), Z20
-	VFMADD231PS  Z18, Z20, Z12
-	VFMADD231PS  Z19, Z20, Z13
-	VBROADCASTSS 28(CX), Z20
-	VFMADD231PS  Z18, Z20, Z14
-	VFMADD231PS  Z19, Z20, Z15
-	VBROADCASTSS 32(CX), Z20
-	VFMADD231PS  Z18, Z20, Z16
-	VFMADD231PS  Z19, Z20, Z17
-	ADDQ         $0x40, CX
-	ADDQ         $0x00000080, DX
+	VMOVUPS      128(DX), Z20
+	VBROADCASTSS (CX), Z21
+	VFMADD231PS  Z18, Z21, Z0
+	VFMADD231PS  Z19, Z21, Z1
+	VFMADD231PS  Z20, Z21, Z2
+	VBROADCASTSS (CX)(BX*1), Z21
+	VFMADD231PS  Z18, Z21, Z3
+	VFMADD231PS  Z19, Z21, Z4
+	VFMADD231PS  Z20, Z21, Z5
+	VBROADCASTSS (CX)(BX*2), Z21
+	VFMADD231PS  Z18, Z21, Z6
+	VFMADD231PS  Z19, Z21, Z7
+	VFMADD231PS  Z20, Z21, Z8
+	VBROADCASTSS (R10), Z21
+	VFMADD231PS  Z18, Z21, Z9
+	VFMADD231PS  Z19, Z21, Z10
+	VFMADD231PS  Z20, Z21, Z11
+	VBROADCASTSS (R10)(BX*1), Z21
+	VFMADD231PS  Z18, Z21, Z12
+	VFMADD231PS  Z19, Z21, Z13
+	VFMADD231PS  Z20, Z21, Z14
+	VBROADCASTSS (R10)(BX*2), Z21
+	VFMADD231PS  Z18, Z21, Z15
+	VFMADD231PS  Z19, Z21, Z16
+	VFMADD231PS  Z20, Z21, Z17
+	VMOVUPS      (DX)(DI*1), Z18
+	VMOVUPS      64(DX)(DI*1), Z19
+	VMOVUPS      128(DX)(DI*1), Z20
+	VBROADCASTSS 4(CX), Z21
+	VFMADD231PS  Z18, Z21, Z0
+	VFMADD231PS  Z19, Z21, Z1
+	VFMADD231PS  Z20, Z21, Z2
+	VBROADCASTSS 4(CX)(BX*1), Z21
+	VFMADD231PS  Z18, Z21, Z3
+	VFMADD231PS  Z19, Z21, Z4
+	VFMADD231PS  Z20, Z21, Z5
+	VBROADCASTSS 4(CX)(BX*2), Z21
+	VFMADD231PS  Z18, Z21, Z6
+	VFMADD231PS  Z19, Z21, Z7
+	VFMADD231PS  Z20, Z21, Z8
+	VBROADCASTSS 4(R10), Z21
+	VFMADD231PS  Z18, Z21, Z9
+	VFMADD231PS  Z19, Z21, Z10
+	VFMADD231PS  Z20, Z21, Z11
+	VBROADCASTSS 4(R10)(BX*1), Z21
+	VFMADD231PS  Z18, Z21, Z12
+	VFMADD231PS  Z19, Z21, Z13
+	VFMADD231PS  Z20, Z21, Z14
+	VBROADCASTSS 4(R10)(BX*2), Z21
+	VFMADD231PS  Z18, Z21, Z15
+	VFMADD231PS  Z19, Z21, Z16
+	VFMADD231PS  Z20, Z21, Z17
+	VMOVUPS      (DX)(DI*2), Z18
+	VMOVUPS      64(DX)(DI*2), Z19
+	VMOVUPS      128(DX)(DI*2), Z20
+	VBROADCASTSS 8(CX), Z21
+	VFMADD231PS  Z18, Z21, Z0
+	VFMADD231PS  Z19, Z21, Z1
+	VFMADD231PS  Z20, Z21, Z2
+	VBROADCASTSS 8(CX)(BX*1), Z21
+	VFMADD231PS  Z18, Z21, Z3
+	VFMADD231PS  Z19, Z21, Z4
+	VFMADD231PS  Z20, Z21, Z5
+	VBROADCASTSS 8(CX)(BX*2), Z21
+	VFMADD231PS  Z18, Z21, Z6
+	VFMADD231PS  Z19, Z21, Z7
+	VFMADD231PS  Z20, Z21, Z8
+	VBROADCASTSS 8(R10), Z21
+	VFMADD231PS  Z18, Z21, Z9
+	VFMADD231PS  Z19, Z21, Z10
+	VFMADD231PS  Z20, Z21, Z11
+	VBROADCASTSS 8(R10)(BX*1), Z21
+	VFMADD231PS  Z18, Z21, Z12
+	VFMADD231PS  Z19, Z21, Z13
+	VFMADD231PS  Z20, Z21, Z14
+	VBROADCASTSS 8(R10)(BX*2), Z21
+	VFMADD231PS  Z18, Z21, Z15
+	VFMADD231PS  Z19, Z21, Z16
+	VFMADD231PS  Z20, Z21, Z17
+	VMOVUPS      (R11), Z18
+	VMOVUPS      64(R11), Z19
+	VMOVUPS      128(R11), Z20
+	VBROADCASTSS 12(CX), Z21
+	VFMADD231PS  Z18, Z21, Z0
+	VFMADD231PS  Z19, Z21, Z1
+	VFMADD231PS  Z20, Z21, Z2
+	VBROADCASTSS 12(CX)(BX*1), Z21
+	VFMADD231PS  Z18, Z21, Z3
+	VFMADD231PS  Z19, Z21, Z4
+	VFMADD231PS  Z20, Z21, Z5
+	VBROADCASTSS 12(CX)(BX*2), Z21
+	VFMADD231PS  Z18, Z21, Z6
+	VFMADD231PS  Z19, Z21, Z7
+	VFMADD231PS  Z20, Z21, Z8
+	VBROADCASTSS 12(R10), Z21
+	VFMADD231PS  Z18, Z21, Z9
+	VFMADD231PS  Z19, Z21, Z10
+	VFMADD231PS  Z20, Z21, Z11
+	VBROADCASTSS 12(R10)(BX*1), Z21
+	VFMADD231PS  Z18, Z21, Z12
+	VFMADD231PS  Z19, Z21, Z13
+	VFMADD231PS  Z20, Z21, Z14
+	VBROADCASTSS 12(R10)(BX*2), Z21
+	VFMADD231PS  Z18, Z21, Z15
+	VFMADD231PS  Z19, Z21, Z16
+	VFMADD231PS  Z20, Z21, Z17
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, R9
+	SHLQ $0x02, R9
+
+acrossloop:
+	VMOVUPS      (DX), Z18
+	VMOVUPS      64(DX), Z19
+	VMOVUPS      128(DX), Z20
+	VBROADCASTSS (CX), Z21
+	VFMADD231PS  Z18, Z21, Z0
+	VFMADD231PS  Z19, Z21, Z1
+	VFMADD231PS  Z20, Z21, Z2
+	VBROADCASTSS 4(CX), Z21
+	VFMADD231PS  Z18, Z21, Z3
+	VFMADD231PS  Z19, Z21, Z4
+	VFMADD231PS  Z20, Z21, Z5
+	VBROADCASTSS 8(CX), Z21
+	VFMADD231PS  Z18, Z21, Z6
+	VFMADD231PS  Z19, Z21, Z7
+	VFMADD231PS  Z20, Z21, Z8
+	VBROADCASTSS 12(CX), Z21
+	VFMADD231PS  Z18, Z21, Z9
+	VFMADD231PS  Z19, Z21, Z10
+	VFMADD231PS  Z20, Z21, Z11
+	VBROADCASTSS 16(CX), Z21
+	VFMADD231PS  Z18, Z21, Z12
+	VFMADD231PS  Z19, Z21, Z13
+	VFMADD231PS  Z20, Z21, Z14
+	VBROADCASTSS 20(CX), Z21
+	VFMADD231PS  Z18, Z21, Z15
+	VFMADD231PS  Z19, Z21, Z16
+	VFMADD231PS  Z20, Z21, Z17
+	VMOVUPS      (DX)(DI*1), Z18
+	VMOVUPS      64(DX)(DI*1), Z19
+	VMOVUPS      128(DX)(DI*1), Z20
+	VBROADCASTSS (CX)(SI*1), Z21
+	VFMADD231PS  Z18, Z21, Z0
+	VFMADD231PS  Z19, Z21, Z1
+	VFMADD231PS  Z20, Z21, Z2
+	VBROADCASTSS 4(CX)(SI*1), Z21
+	VFMADD231PS  Z18, Z21, Z3
+	VFMADD231PS  Z19, Z21, Z4
+	VFMADD231PS  Z20, Z21, Z5
+	VBROADCASTSS 8(CX)(SI*1), Z21
+	VFMADD231PS  Z18, Z21, Z6
+	VFMADD231PS  Z19, Z21, Z7
+	VFMADD231PS  Z20, Z21, Z8
+	VBROADCASTSS 12(CX)(SI*1), Z21
+	VFMADD231PS  Z18, Z21, Z9
+	VFMADD231PS  Z19, Z21, Z10
+	VFMADD231PS  Z20, Z21, Z11
+	VBROADCASTSS 16(CX)(SI*1), Z21
+	VFMADD231PS  Z18, Z21, Z12
+	VFMADD231PS  Z19, Z21, Z13
+	VFMADD231PS  Z20, Z21, Z14
+	VBROADCASTSS 20(CX)(SI*1), Z21
+	VFMADD231PS  Z18, Z21, Z15
+	VFMADD231PS  Z19, Z21, Z16
+	VFMADD231PS  Z20, Z21, Z17
+	VMOVUPS      (DX)(DI*2), Z18
+	VMOVUPS      64(DX)(DI*2), Z19
+	VMOVUPS      128(DX)(DI*2), Z20
+	VBROADCASTSS (CX)(SI*2), Z21
+	VFMADD231PS  Z18, Z21, Z0
+	VFMADD231PS  Z19, Z21, Z1
+	VFMADD231PS  Z20, Z21, Z2
+	VBROADCASTSS 4(CX)(SI*2), Z21
+	VFMADD231PS  Z18, Z21, Z3
+	VFMADD231PS  Z19, Z21, Z4
+	VFMADD231PS  Z20, Z21, Z5
+	VBROADCASTSS 8(CX)(SI*2), Z21
+	VFMADD231PS  Z18, Z21, Z6
+	VFMADD231PS  Z19, Z21, Z7
+	VFMADD231PS  Z20, Z21, Z8
+	VBROADCASTSS 12(CX)(SI*2), Z21
+	VFMADD231PS  Z18, Z21, Z9
+	VFMADD231PS  Z19, Z21, Z10
+	VFMADD231PS  Z20, Z21, Z11
+	VBROADCASTSS 16(CX)(SI*2), Z21
+	VFMADD231PS  Z18, Z21, Z12
+	VFMADD231PS  Z19, Z21, Z13
+	VFMADD231PS  Z20, Z21, Z14
+	VBROADCASTSS 20(CX)(SI*2), Z21
+	VFMADD231PS  Z18, Z21, Z15
+	VFMADD231PS  Z19, Z21, Z16
+	VFMADD231PS  Z20, Z21, Z17
+	VMOVUPS      (R11), Z18
+	VMOVUPS      64(R11), Z19
+	VMOVUPS      128(R11), Z20
+	VBROADCASTSS (R10), Z21
+	VFMADD231PS  Z18, Z21, Z0
+	VFMADD231PS  Z19, Z21, Z1
+	VFMADD231PS  Z20, Z21, Z2
+	VBROADCASTSS 4(R10), Z21
+	VFMADD231PS  Z18, Z21, Z3
+	VFMADD231PS  Z19, Z21, Z4
+	VFMADD231PS  Z20, Z21, Z5
+	VBROADCASTSS 8(R10), Z21
+	VFMADD231PS  Z18, Z21, Z6
+	VFMADD231PS  Z19, Z21, Z7
+	VFMADD231PS  Z20, Z21, Z8
+	VBROADCASTSS 12(R10), Z21
+	VFMADD231PS  Z18, Z21, Z9
+	VFMADD231PS  Z19, Z21, Z10
+	VFMADD231PS  Z20, Z21, Z11
+	VBROADCASTSS 16(R10), Z21
+	VFMADD231PS  Z18, Z21, Z12
+	VFMADD231PS  Z19, Z21, Z13
+	VFMADD231PS  Z20, Z21, Z14
+	VBROADCASTSS 20(R10), Z21
+	VFMADD231PS  Z18, Z21, Z15
+	VFMADD231PS  Z19, Z21, Z16
+	VFMADD231PS  Z20, Z21, Z17
+	ADDQ         R9, CX
+	ADDQ         R9, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          acrossloop
+
+rest:
+	TESTQ AX, AX
+	JZ    sums
+	LEAQ  (CX)(BX*2), R10
+	ADDQ  BX, R10
+
+restloop:
+	VMOVUPS      (DX), Z18
+	VMOVUPS      64(DX), Z19
+	VMOVUPS      128(DX), Z20
+	VBROADCASTSS (CX), Z21
+	VFMADD231PS  Z18, Z21, Z0
+	VFMADD231PS  Z19, Z21, Z1
+	VFMADD231PS  Z20, Z21, Z2
+	VBROADCASTSS (CX)(BX*1), Z21
+	VFMADD231PS  Z18, Z21, Z3
+	VFMADD231PS  Z19, Z21, Z4
+	VFMADD231PS  Z20, Z21, Z5
+	VBROADCASTSS (CX)(BX*2), Z21
+	VFMADD231PS  Z18, Z21, Z6
+	VFMADD231PS  Z19, Z21, Z7
+	VFMADD231PS  Z20, Z21, Z8
+	VBROADCASTSS (R10), Z21
+	VFMADD231PS  Z18, Z21, Z9
+	VFMADD231PS  Z19, Z21, Z10
+	VFMADD231PS  Z20, Z21, Z11
+	VBROADCASTSS (R10)(BX*1), Z21
+	VFMADD231PS  Z18, Z21, Z12
+	VFMADD231PS  Z19, Z21, Z13
+	VFMADD231PS  Z20, Z21, Z14
+	VBROADCASTSS (R10)(BX*2), Z21
+	VFMADD231PS  Z18, Z21, Z15
+	VFMADD231PS  Z19, Z21, Z16
+	VFMADD231PS  Z20, Z21, Z17
+	ADDQ         SI, CX
+	ADDQ         SI, R10
+	ADDQ         DI, DX
 	DECQ         AX
-	JNZ          loop
+	JNZ          restloop
 
-store:
-	MOVB    add+40(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (BX), Z0, Z0
-	VMOVUPS Z0, (BX)
-	VADDPS  64(BX), Z1, Z1
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z2, Z2
-	VMOVUPS Z2, (BX)
-	VADDPS  64(BX), Z3, Z3
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z4, Z4
-	VMOVUPS Z4, (BX)
-	VADDPS  64(BX), Z5, Z5
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z6, Z6
-	VMOVUPS Z6, (BX)
-	VADDPS  64(BX), Z7, Z7
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z8, Z8
-	VMOVUPS Z8, (BX)
-	VADDPS  64(BX), Z9, Z9
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z10, Z10
-	VMOVUPS Z10, (BX)
-	VADDPS  64(BX), Z11, Z11
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z12, Z12
-	VMOVUPS Z12, (BX)
-	VADDPS  64(BX), Z13, Z13
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z14, Z14
-	VMOVUPS Z14, (BX)
-	VADDPS  64(BX), Z15, Z15
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z16, Z16
-	VMOVUPS Z16, (BX)
-	VADDPS  64(BX), Z17, Z17
-	VMOVUPS Z17, 64(BX)
+sums:
+	MOVQ   cols+64(FP), AX
+	SUBQ   $0x20, AX
+	MOVL   $0x0000ffff, CX
+	MOVL   $0x00000010, DX
+	SUBL   AX, DX
+	SHRXL  DX, CX, CX
+	KMOVW  CX, K1
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     partly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, Z1
+	VADDPS 128(AX), Z2, K1, Z2
+	ADDQ   CX, AX
+	VADDPS (AX), Z3, Z3
+	VADDPS 64(AX), Z4, Z4
+	VADDPS 128(AX), Z5, K1, Z5
+	ADDQ   CX, AX
+	VADDPS (AX), Z6, Z6
+	VADDPS 64(AX), Z7, Z7
+	VADDPS 128(AX), Z8, K1, Z8
+	ADDQ   CX, AX
+	VADDPS (AX), Z9, Z9
+	VADDPS 64(AX), Z10, Z10
+	VADDPS 128(AX), Z11, K1, Z11
+	ADDQ   CX, AX
+	VADDPS (AX), Z12, Z12
+	VADDPS 64(AX), Z13, Z13
+	VADDPS 128(AX), Z14, K1, Z14
+	ADDQ   CX, AX
+	VADDPS (AX), Z15, Z15
+	VADDPS 64(AX), Z16, Z16
+	VADDPS 128(AX), Z17, K1, Z17
+
+partly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, K1, 128(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, (AX)
+	VMOVUPS Z4, 64(AX)
+	VMOVUPS Z5, K1, 128(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z7, 64(AX)
+	VMOVUPS Z8, K1, 128(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, 64(AX)
+	VMOVUPS Z11, K1, 128(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z12, (AX)
+	VMOVUPS Z13, 64(AX)
+	VMOVUPS Z14, K1, 128(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z15, (AX)
+	VMOVUPS Z16, 64(AX)
+	VMOVUPS Z17, K1, 128(AX)
 	VZEROUPPER
 	RET
 
-set:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z14, (BX)
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z16, (BX)
-	VMOVUPS Z17, 64(BX)
-	VZEROUPPER
-	RET
-
-// func loose9x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·loose9x32AVX512(SB), NOSPLIT, $0-57
+// func block6x64AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·block6x64AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
-	MOVQ       lane+16(FP), DX
-	MOVQ       step+24(FP), BX
-	SHLQ       $0x02, DX
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
 	SHLQ       $0x02, BX
-	LEAQ       (CX)(DX*2), SI
-	ADDQ       DX, SI
-	LEAQ       (SI)(DX*2), DI
-	ADDQ       DX, DI
-	MOVQ       b+32(FP), R8
-	MOVQ       c+40(FP), R9
-	MOVQ       stride+48(FP), R10
-	SHLQ       $0x02, R10
-	MOVQ       R9, R11
-	PREFETCHT0 (R11)
-	PREFETCHT0 124(R11)
-	ADDQ       R10, R11
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	PREFETCHT0 (R11)
-	PREFETCHT0 124(R11)
-	ADDQ       R10, R11
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	PREFETCHT0 (R11)
-	PREFETCHT0 124(R11)
-	ADDQ       R10, R11
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	PREFETCHT0 (R11)
-	PREFETCHT0 124(R11)
-	ADDQ       R10, R11
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	PREFETCHT0 (R11)
-	PREFETCHT0 124(R11)
-	ADDQ       R10, R11
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	PREFETCHT0 (R11)
-	PREFETCHT0 124(R11)
-	ADDQ       R10, R11
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	PREFETCHT0 (R11)
-	PREFETCHT0 124(R11)
-	ADDQ       R10, R11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	PREFETCHT0 (R11)
-	PREFETCHT0 124(R11)
-	ADDQ       R10, R11
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	PREFETCHT0 (R11)
-	PREFETCHT0 124(R11)
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	TESTQ      AX, AX
-	JZ         store
-
-loop:
-	VMOVUPS      (R8), Z18
-	VMOVUPS      64(R8), Z19
-	PREFETCHT0   1024(R8)
-	PREFETCHT0   1088(R8)
-	VBROADCASTSS (CX), Z20
-	VFMADD231PS  Z18, Z20, Z0
-	VFMADD231PS  Z19, Z20, Z1
-	VBROADCASTSS (CX)(DX*1), Z20
-	VFMADD231PS  Z18, Z20, Z2
-	VFMADD231PS  Z19, Z20, Z3
-	VBROADCASTSS (CX)(DX*2), Z20
-	VFMADD231PS  Z18, Z20, Z4
-	VFMADD231PS  Z19, Z20, Z5
-	VBROADCASTSS (SI), Z20
-	VFMADD231PS  Z18, Z20, Z6
-	VFMADD231PS  Z19, Z20, Z7
-	VBROADCASTSS (SI)(DX*1), Z20
-	VFMADD231PS  Z18, Z20, Z8
-	VFMADD231PS  Z19, Z20, Z9
-	VBROADCASTSS (SI)(DX*2), Z20
-	VFMADD231PS  Z18, Z20, Z10
-	VFMADD231PS  Z19, Z20, Z11
-	VBROADCASTSS (DI), Z20
-	VFMADD231PS  Z18, Z20, Z12
-	VFMADD231PS  Z19, Z20, Z13
-	VBROADCASTSS (DI)(DX*1), Z20
-	VFMADD231PS  Z18, Z20, Z14
-	VFMADD231PS  Z19, Z20, Z15
-	VBROADCASTSS (DI)(DX*2), Z20
-	VFMADD231PS  Z18, Z20, Z16
-	VFMADD231PS  Z19, Z20, Z17
-	ADDQ         BX, CX
-	ADDQ         BX, SI
-	ADDQ         BX, DI
-	ADDQ         $0x00000080, R8
-	DECQ         AX
-	JNZ          loop
-
-store:
-	MOVB    add+56(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (R9), Z0, Z0
-	VMOVUPS Z0, (R9)
-	VADDPS  64(R9), Z1, Z1
-	VMOVUPS Z1, 64(R9)
-	ADDQ    R10, R9
-	VADDPS  (R9), Z2, Z2
-	VMOVUPS Z2, (R9)
-	VADDPS  64(R9), Z3, Z3
-	VMOVUPS Z3, 64(R9)
-	ADDQ    R10, R9
-	VADDPS  (R9), Z4, Z4
-	VMOVUPS Z4, (R9)
-	VADDPS  64(R9), Z5, Z5
-	VMOVUPS Z5, 64(R9)
-	ADDQ    R10, R9
-	VADDPS  (R9), Z6, Z6
-	VMOVUPS Z6, (R9)
-	VADDPS  64(R9), Z7, Z7
-	VMOVUPS Z7, 64(R9)
-	ADDQ    R10, R9
-	VADDPS  (R9), Z8, Z8
-	VMOVUPS Z8, (R9)
-	VADDPS  64(R9), Z9, Z9
-	VMOVUPS Z9, 64(R9)
-	ADDQ    R10, R9
-	VADDPS  (R9), Z10, Z10
-	VMOVUPS Z10, (R9)
-	VADDPS  64(R9), Z11, Z11
-	VMOVUPS Z11, 64(R9)
-	ADDQ    R10, R9
-	VADDPS  (R9), Z12, Z12
-	VMOVUPS Z12, (R9)
-	VADDPS  64(R9), Z13, Z13
-	VMOVUPS Z13, 64(R9)
-	ADDQ    R10, R9
-	VADDPS  (R9), Z14, Z14
-	VMOVUPS Z14, (R9)
-	VADDPS  64(R9), Z15, Z15
-	VMOVUPS Z15, 64(R9)
-	ADDQ    R10, R9
-	VADDPS  (R9), Z16, Z16
-	VMOVUPS Z16, (R9)
-	VADDPS  64(R9), Z17, Z17
-	VMOVUPS Z17, 64(R9)
-	VZEROUPPER
-	RET
-
-set:
-	VMOVUPS Z0, (R9)
-	VMOVUPS Z1, 64(R9)
-	ADDQ    R10, R9
-	VMOVUPS Z2, (R9)
-	VMOVUPS Z3, 64(R9)
-	ADDQ    R10, R9
-	VMOVUPS Z4, (R9)
-	VMOVUPS Z5, 64(R9)
-	ADDQ    R10, R9
-	VMOVUPS Z6, (R9)
-	VMOVUPS Z7, 64(R9)
-	ADDQ    R10, R9
-	VMOVUPS Z8, (R9)
-	VMOVUPS Z9, 64(R9)
-	ADDQ    R10, R9
-	VMOVUPS Z10, (R9)
-	VMOVUPS Z11, 64(R9)
-	ADDQ    R10, R9
-	VMOVUPS Z12, (R9)
-	VMOVUPS Z13, 64(R9)
-	ADDQ    R10, R9
-	VMOVUPS Z14, (R9)
-	VMOVUPS Z15, 64(R9)
-	ADDQ    R10, R9
-	VMOVUPS Z16, (R9)
-	VMOVUPS Z17, 64(R9)
-	VZEROUPPER
-	RET
-
-// func block10x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·block10x32AVX512(SB), NOSPLIT, $0-41
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       stride+32(FP), SI
+	MOVQ       step+24(FP), SI
 	SHLQ       $0x02, SI
-	MOVQ       BX, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	PREFETCHT0 192(R8)
+	ADDQ       R9, R8
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	PREFETCHT0 192(R8)
+	ADDQ       R9, R8
 	VPXORD     Z4, Z4, Z4
 	VPXORD     Z5, Z5, Z5
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	PREFETCHT0 192(R8)
+	ADDQ       R9, R8
 	VPXORD     Z8, Z8, Z8
 	VPXORD     Z9, Z9, Z9
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
 	VPXORD     Z10, Z10, Z10
 	VPXORD     Z11, Z11, Z11
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	PREFETCHT0 192(R8)
+	ADDQ       R9, R8
 	VPXORD     Z12, Z12, Z12
 	VPXORD     Z13, Z13, Z13
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
 	VPXORD     Z14, Z14, Z14
 	VPXORD     Z15, Z15, Z15
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	PREFETCHT0 192(R8)
+	ADDQ       R9, R8
 	VPXORD     Z16, Z16, Z16
 	VPXORD     Z17, Z17, Z17
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
 	VPXORD     Z18, Z18, Z18
 	VPXORD     Z19, Z19, Z19
-	TESTQ      AX, AX
-	JZ         store
-
-loop:
-	VMOVUPS      (DX), Z20
-	VMOVUPS      64(DX), Z21
-	PREFETCHT0   1024(DX)
-	PREFETCHT0   1088(DX)
-	VBROADCASTSS (CX), Z22
-	VFMADD231PS  Z20, Z22, Z0
-	VFMADD231PS  Z21, Z22, Z1
-	VBROADCASTSS 4(CX), Z22
-	VFMADD231PS  Z20, Z22, Z2
-	VFMADD231PS  Z21, Z22, Z3
-	VBROADCASTSS 8(CX), Z22
-	VFMADD231PS  Z20, Z22, Z4
-	VFMADD231PS  Z21, Z22, Z5
-	VBROADCASTSS 12(CX), Z22
-	VFMADD231PS  Z20, Z22, Z6
-	VFMADD231PS  Z21, Z22, Z7
-	VBROADCASTSS 16(CX), Z22
-	VFMADD231PS  Z20, Z22, Z8
-	VFMADD231PS  Z21, Z22, Z9
-	VBROADCASTSS 20(CX), Z22
-	VFMADD231PS  Z20, Z22, Z10
-	VFMADD231PS  Z21, Z22, Z11
-	VBROADCASTSS 24(CX), Z22
-	VFMADD231PS  Z20, Z22, Z12
-	VFMADD231PS  Z21, Z22, Z13
-	VBROADCASTSS 28(CX), Z22
-	VFMADD231PS  Z20, Z22, Z14
-	VFMADD231PS  Z21, Z22, Z15
-	VBROADCASTSS 32(CX), Z22
-	VFMADD231PS  Z20, Z22, Z16
-	VFMADD231PS  Z21, Z22, Z17
-	VBROADCASTSS 36(CX), Z22
-	VFMADD231PS  Z20, Z22, Z18
-	VFMADD231PS  Z21, Z22, Z19
-	ADDQ         $0x40, CX
-	ADDQ         $0x00000080, DX
-	DECQ         AX
-	JNZ          loop
-
-store:
-	MOVB    add+40(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (BX), Z0, Z0
-	VMOVUPS Z0, (BX)
-	VADDPS  64(BX), Z1, Z1
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z2, Z2
-	VMOVUPS Z2, (BX)
-	VADDPS  64(BX), Z3, Z3
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z4, Z4
-	VMOVUPS Z4, (BX)
-	VADDPS  64(BX), Z5, Z5
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z6, Z6
-	VMOVUPS Z6, (BX)
-	VADDPS  64(BX), Z7, Z7
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z8, Z8
-	VMOVUPS Z8, (BX)
-	VADDPS  64(BX), Z9, Z9
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z10, Z10
-	VMOVUPS Z10, (BX)
-	VADDPS  64(BX), Z11, Z11
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z12, Z12
-	VMOVUPS Z12, (BX)
-	VADDPS  64(BX), Z13, Z13
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z14, Z14
-	VMOVUPS Z14, (BX)
-	VADDPS  64(BX), Z15, Z15
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z16, Z16
-	VMOVUPS Z16, (BX)
-	VADDPS  64(BX), Z17, Z17
-	VMOVUPS Z17, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z18, Z18
-	VMOVUPS Z18, (BX)
-	VADDPS  64(BX), Z19, Z19
-	VMOVUPS Z19, 64(BX)
-	VZEROUPPER
-	RET
-
-set:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z14, (BX)
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z16, (BX)
-	VMOVUPS Z17, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z18, (BX)
-	VMOVUPS Z19, 64(BX)
-	VZEROUPPER
-	RET
-
-// func loose10x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·loose10x32AVX512(SB), NOSPLIT, $0-57
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lane+16(FP), DX
-	MOVQ       step+24(FP), BX
-	SHLQ       $0x02, DX
-	SHLQ       $0x02, BX
-	LEAQ       (CX)(DX*2), SI
-	ADDQ       DX, SI
-	LEAQ       (SI)(DX*2), DI
-	ADDQ       DX, DI
-	LEAQ       (DI)(DX*2), R8
-	ADDQ       DX, R8
-	MOVQ       b+32(FP), R9
-	MOVQ       c+40(FP), R10
-	MOVQ       stride+48(FP), R11
-	SHLQ       $0x02, R11
-	MOVQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	ADDQ       R11, R12
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	ADDQ       R11, R12
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	ADDQ       R11, R12
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	ADDQ       R11, R12
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	ADDQ       R11, R12
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	ADDQ       R11, R12
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	ADDQ       R11, R12
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	ADDQ       R11, R12
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	ADDQ       R11, R12
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	TESTQ      AX, AX
-	JZ         store
-
-loop:
-	VMOVUPS      (R9), Z20
-	VMOVUPS      64(R9), Z21
-	PREFETCHT0   1024(R9)
-	PREFETCHT0   1088(R9)
-	VBROADCASTSS (CX), Z22
-	VFMADD231PS  Z20, Z22, Z0
-	VFMADD231PS  Z21, Z22, Z1
-	VBROADCASTSS (CX)(DX*1), Z22
-	VFMADD231PS  Z20, Z22, Z2
-	VFMADD231PS  Z21, Z22, Z3
-	VBROADCASTSS (CX)(DX*2), Z22
-	VFMADD231PS  Z20, Z22, Z4
-	VFMADD231PS  Z21, Z22, Z5
-	VBROADCASTSS (SI), Z22
-	VFMADD231PS  Z20, Z22, Z6
-	VFMADD231PS  Z21, Z22, Z7
-	VBROADCASTSS (SI)(DX*1), Z22
-	VFMADD231PS  Z20, Z22, Z8
-	VFMADD231PS  Z21, Z22, Z9
-	VBROADCASTSS (SI)(DX*2), Z22
-	VFMADD231PS  Z20, Z22, Z10
-	VFMADD231PS  Z21, Z22, Z11
-	VBROADCASTSS (DI), Z22
-	VFMADD231PS  Z20, Z22, Z12
-	VFMADD231PS  Z21, Z22, Z13
-	VBROADCASTSS (DI)(DX*1), Z22
-	VFMADD231PS  Z20, Z22, Z14
-	VFMADD231PS  Z21, Z22, Z15
-	VBROADCASTSS (DI)(DX*2), Z22
-	VFMADD231PS  Z20, Z22, Z16
-	VFMADD231PS  Z21, Z22, Z17
-	VBROADCASTSS (R8), Z22
-	VFMADD231PS  Z20, Z22, Z18
-	VFMADD231PS  Z21, Z22, Z19
-	ADDQ         BX, CX
-	ADDQ         BX, SI
-	ADDQ         BX, DI
-	ADDQ         BX, R8
-	ADDQ         $0x00000080, R9
-	DECQ         AX
-	JNZ          loop
-
-store:
-	MOVB    add+56(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (R10), Z0, Z0
-	VMOVUPS Z0, (R10)
-	VADDPS  64(R10), Z1, Z1
-	VMOVUPS Z1, 64(R10)
-	ADDQ    R11, R10
-	VADDPS  (R10), Z2, Z2
-	VMOVUPS Z2, (R10)
-	VADDPS  64(R10), Z3, Z3
-	VMOVUPS Z3, 64(R10)
-	ADDQ    R11, R10
-	VADDPS  (R10), Z4, Z4
-	VMOVUPS Z4, (R10)
-	VADDPS  64(R10), Z5, Z5
-	VMOVUPS Z5, 64(R10)
-	ADDQ    R11, R10
-	VADDPS  (R10), Z6, Z6
-	VMOVUPS Z6, (R10)
-	VADDPS  64(R10), Z7, Z7
-	VMOVUPS Z7, 64(R10)
-	ADDQ    R11, R10
-	VADDPS  (R10), Z8, Z8
-	VMOVUPS Z8, (R10)
-	VADDPS  64(R10), Z9, Z9
-	VMOVUPS Z9, 64(R10)
-	ADDQ    R11, R10
-	VADDPS  (R10), Z10, Z10
-	VMOVUPS Z10, (R10)
-	VADDPS  64(R10), Z11, Z11
-	VMOVUPS Z11, 64(R10)
-	ADDQ    R11, R10
-	VADDPS  (R10), Z12, Z12
-	VMOVUPS Z12, (R10)
-	VADDPS  64(R10), Z13, Z13
-	VMOVUPS Z13, 64(R10)
-	ADDQ    R11, R10
-	VADDPS  (R10), Z14, Z14
-	VMOVUPS Z14, (R10)
-	VADDPS  64(R10), Z15, Z15
-	VMOVUPS Z15, 64(R10)
-	ADDQ    R11, R10
-	VADDPS  (R10), Z16, Z16
-	VMOVUPS Z16, (R10)
-	VADDPS  64(R10), Z17, Z17
-	VMOVUPS Z17, 64(R10)
-	ADDQ    R11, R10
-	VADDPS  (R10), Z18, Z18
-	VMOVUPS Z18, (R10)
-	VADDPS  64(R10), Z19, Z19
-	VMOVUPS Z19, 64(R10)
-	VZEROUPPER
-	RET
-
-set:
-	VMOVUPS Z0, (R10)
-	VMOVUPS Z1, 64(R10)
-	ADDQ    R11, R10
-	VMOVUPS Z2, (R10)
-	VMOVUPS Z3, 64(R10)
-	ADDQ    R11, R10
-	VMOVUPS Z4, (R10)
-	VMOVUPS Z5, 64(R10)
-	ADDQ    R11, R10
-	VMOVUPS Z6, (R10)
-	VMOVUPS Z7, 64(R10)
-	ADDQ    R11, R10
-	VMOVUPS Z8, (R10)
-	VMOVUPS Z9, 64(R10)
-	ADDQ    R11, R10
-	VMOVUPS Z10, (R10)
-	VMOVUPS Z11, 64(R10)
-	ADDQ    R11, R10
-	VMOVUPS Z12, (R10)
-	VMOVUPS Z13, 64(R10)
-	ADDQ    R11, R10
-	VMOVUPS Z14, (R10)
-	VMOVUPS Z15, 64(R10)
-	ADDQ    R11, R10
-	VMOVUPS Z16, (R10)
-	VMOVUPS Z17, 64(R10)
-	ADDQ    R11, R10
-	VMOVUPS Z18, (R10)
-	VMOVUPS Z19, 64(R10)
-	VZEROUPPER
-	RET
-
-// func block11x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·block11x32AVX512(SB), NOSPLIT, $0-41
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       stride+32(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       BX, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	PREFETCHT0 192(R8)
 	VPXORD     Z20, Z20, Z20
 	VPXORD     Z21, Z21, Z21
-	TESTQ      AX, AX
-	JZ         store
-
-loop:
-	VMOVUPS      (DX), Z22
-	VMOVUPS      64(DX), Z23
-	PREFETCHT0   1024(DX)
-	PREFETCHT0   1088(DX)
-	VBROADCASTSS (CX), Z24
-	VFMADD231PS  Z22, Z24, Z0
-	VFMADD231PS  Z23, Z24, Z1
-	VBROADCASTSS 4(CX), Z24
-	VFMADD231PS  Z22, Z24, Z2
-	VFMADD231PS  Z23, Z24, Z3
-	VBROADCASTSS 8(CX), Z24
-	VFMADD231PS  Z22, Z24, Z4
-	VFMADD231PS  Z23, Z24, Z5
-	VBROADCASTSS 12(CX), Z24
-	VFMADD231PS  Z22, Z24, Z6
-	VFMADD231PS  Z23, Z24, Z7
-	VBROADCASTSS 16(CX), Z24
-	VFMADD231PS  Z22, Z24, Z8
-	VFMADD231PS  Z23, Z24, Z9
-	VBROADCASTSS 20(CX), Z24
-	VFMADD231PS  Z22, Z24, Z10
-	VFMADD231PS  Z23, Z24, Z11
-	VBROADCASTSS 24(CX), Z24
-	VFMADD231PS  Z22, Z24, Z12
-	VFMADD231PS  Z23, Z24, Z13
-	VBROADCASTSS 28(CX), Z24
-	VFMADD231PS  Z22, Z24, Z14
-	VFMADD231PS  Z23, Z24, Z15
-	VBROADCASTSS 32(CX), Z24
-	VFMADD231PS  Z22, Z24, Z16
-	VFMADD231PS  Z23, Z24, Z17
-	VBROADCASTSS 36(CX), Z24
-	VFMADD231PS  Z22, Z24, Z18
-	VFMADD231PS  Z23, Z24, Z19
-	VBROADCASTSS 40(CX), Z24
-	VFMADD231PS  Z22, Z24, Z20
-	VFMADD231PS  Z23, Z24, Z21
-	ADDQ         $0x40, CX
-	ADDQ         $0x00000080, DX
-	DECQ         AX
-	JNZ          loop
-
-store:
-	MOVB    add+40(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (BX), Z0, Z0
-	VMOVUPS Z0, (BX)
-	VADDPS  64(BX), Z1, Z1
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z2, Z2
-	VMOVUPS Z2, (BX)
-	VADDPS  64(BX), Z3, Z3
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z4, Z4
-	VMOVUPS Z4, (BX)
-	VADDPS  64(BX), Z5, Z5
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z6, Z6
-	VMOVUPS Z6, (BX)
-	VADDPS  64(BX), Z7, Z7
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z8, Z8
-	VMOVUPS Z8, (BX)
-	VADDPS  64(BX), Z9, Z9
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z10, Z10
-	VMOVUPS Z10, (BX)
-	VADDPS  64(BX), Z11, Z11
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z12, Z12
-	VMOVUPS Z12, (BX)
-	VADDPS  64(BX), Z13, Z13
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z14, Z14
-	VMOVUPS Z14, (BX)
-	VADDPS  64(BX), Z15, Z15
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z16, Z16
-	VMOVUPS Z16, (BX)
-	VADDPS  64(BX), Z17, Z17
-	VMOVUPS Z17, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z18, Z18
-	VMOVUPS Z18, (BX)
-	VADDPS  64(BX), Z19, Z19
-	VMOVUPS Z19, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z20, Z20
-	VMOVUPS Z20, (BX)
-	VADDPS  64(BX), Z21, Z21
-	VMOVUPS Z21, 64(BX)
-	VZEROUPPER
-	RET
-
-set:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z14, (BX)
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z16, (BX)
-	VMOVUPS Z17, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z18, (BX)
-	VMOVUPS Z19, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z20, (BX)
-	VMOVUPS Z21, 64(BX)
-	VZEROUPPER
-	RET
-
-// func loose11x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·loose11x32AVX512(SB), NOSPLIT, $0-57
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lane+16(FP), DX
-	MOVQ       step+24(FP), BX
-	SHLQ       $0x02, DX
-	SHLQ       $0x02, BX
-	LEAQ       (CX)(DX*2), SI
-	ADDQ       DX, SI
-	LEAQ       (SI)(DX*2), DI
-	ADDQ       DX, DI
-	LEAQ       (DI)(DX*2), R8
-	ADDQ       DX, R8
-	MOVQ       b+32(FP), R9
-	MOVQ       c+40(FP), R10
-	MOVQ       stride+48(FP), R11
-	SHLQ       $0x02, R11
-	MOVQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	ADDQ       R11, R12
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	ADDQ       R11, R12
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	ADDQ       R11, R12
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	ADDQ       R11, R12
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	ADDQ       R11, R12
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	ADDQ       R11, R12
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	ADDQ       R11, R12
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	ADDQ       R11, R12
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	ADDQ       R11, R12
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	ADDQ       R11, R12
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	VPXORD     Z20, Z20, Z20
-	VPXORD     Z21, Z21, Z21
-	TESTQ      AX, AX
-	JZ         store
-
-loop:
-	VMOVUPS      (R9), Z22
-	VMOVUPS      64(R9), Z23
-	PREFETCHT0   1024(R9)
-	PREFETCHT0   1088(R9)
-	VBROADCASTSS (CX), Z24
-	VFMADD231PS  Z22, Z24, Z0
-	VFMADD231PS  Z23, Z24, Z1
-	VBROADCASTSS (CX)(DX*1), Z24
-	VFMADD231PS  Z22, Z24, Z2
-	VFMADD231PS  Z23, Z24, Z3
-	VBROADCASTSS (CX)(DX*2), Z24
-	VFMADD231PS  Z22, Z24, Z4
-	VFMADD231PS  Z23, Z24, Z5
-	VBROADCASTSS (SI), Z24
-	VFMADD231PS  Z22, Z24, Z6
-	VFMADD231PS  Z23, Z24, Z7
-	VBROADCASTSS (SI)(DX*1), Z24
-	VFMADD231PS  Z22, Z24, Z8
-	VFMADD231PS  Z23, Z24, Z9
-	VBROADCASTSS (SI)(DX*2), Z24
-	VFMADD231PS  Z22, Z24, Z10
-	VFMADD231PS  Z23, Z24, Z11
-	VBROADCASTSS (DI), Z24
-	VFMADD231PS  Z22, Z24, Z12
-	VFMADD231PS  Z23, Z24, Z13
-	VBROADCASTSS (DI)(DX*1), Z24
-	VFMADD231PS  Z22, Z24, Z14
-	VFMADD231PS  Z23, Z24, Z15
-	VBROADCASTSS (DI)(DX*2), Z24
-	VFMADD231PS  Z22, Z24, Z16
-	VFMADD231PS  Z23, Z24, Z17
-	VBROADCASTSS (R8), Z24
-	VFMADD231PS  Z22, Z24, Z18
-	VFMADD231PS  Z23, Z24, Z19
-	VBROADCASTSS (R8)(DX*1), Z24
-	VFMADD231PS  Z22, Z24, Z20
-	VFMADD231PS  Z23, Z24, Z21
-	ADDQ         BX, CX
-	ADDQ         BX, SI
-	ADDQ         BX, DI
-	ADDQ         BX, R8
-	ADDQ         $0x00000080, R9
-	DECQ         AX
-	JNZ          loop
-
-store:
-	MOVB    add+56(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (R10), Z0, Z0
-	VMOVUPS Z0, (R10)
-	VADDPS  64(R10), Z1, Z1
-	VMOVUPS Z1, 64(R10)
-	ADDQ    R11, R10
-	VADDPS  (R10), Z2, Z2
-	VMOVUPS Z2, (R10)
-	VADDPS  64(R10), Z3, Z3
-	VMOVUPS Z3, 64(R10)
-	ADDQ    R11, R10
-	VADDPS  (R10), Z4, Z4
-	VMOVUPS Z4, (R10)
-	VADDPS  64(R10), Z5, Z5
-	VMOVUPS Z5, 64(R10)
-	ADDQ    R11, R10
-	VADDPS  (R10), Z6, Z6
-	VMOVUPS Z6, (R10)
-	VADDPS  64(R10), Z7, Z7
-	VMOVUPS Z7, 64(R10)
-	ADDQ    R11, R10
-	VADDPS  (R10), Z8, Z8
-	VMOVUPS Z8, (R10)
-	VADDPS  64(R10), Z9, Z9
-	VMOVUPS Z9, 64(R10)
-	ADDQ    R11, R10
-	VADDPS  (R10), Z10, Z10
-	VMOVUPS Z10, (R10)
-	VADDPS  64(R10), Z11, Z11
-	VMOVUPS Z11, 64(R10)
-	ADDQ    R11, R10
-	VADDPS  (R10), Z12, Z12
-	VMOVUPS Z12, (R10)
-	VADDPS  64(R10), Z13, Z13
-	VMOVUPS Z13, 64(R10)
-	ADDQ    R11, R10
-	VADDPS  (R10), Z14, Z14
-	VMOVUPS Z14, (R10)
-	VADDPS  64(R10), Z15, Z15
-	VMOVUPS Z15, 64(R10)
-	ADDQ    R11, R10
-	VADDPS  (R10), Z16, Z16
-	VMOVUPS Z16, (R10)
-	VADDPS  64(R10), Z17, Z17
-	VMOVUPS Z17, 64(R10)
-	ADDQ    R11, R10
-	VADDPS  (R10), Z18, Z18
-	VMOVUPS Z18, (R10)
-	VADDPS  64(R10), Z19, Z19
-	VMOVUPS Z19, 64(R10)
-	ADDQ    R11, R10
-	VADDPS  (R10), Z20, Z20
-	VMOVUPS Z20, (R10)
-	VADDPS  64(R10), Z21, Z21
-	VMOVUPS Z21, 64(R10)
-	VZEROUPPER
-	RET
-
-set:
-	VMOVUPS Z0, (R10)
-	VMOVUPS Z1, 64(R10)
-	ADDQ    R11, R10
-	VMOVUPS Z2, (R10)
-	VMOVUPS Z3, 64(R10)
-	ADDQ    R11, R10
-	VMOVUPS Z4, (R10)
-	VMOVUPS Z5, 64(R10)
-	ADDQ    R11, R10
-	VMOVUPS Z6, (R10)
-	VMOVUPS Z7, 64(R10)
-	ADDQ    R11, R10
-	VMOVUPS Z8, (R10)
-	VMOVUPS Z9, 64(R10)
-	ADDQ    R11, R10
-	VMOVUPS Z10, (R10)
-	VMOVUPS Z11, 64(R10)
-	ADDQ    R11, R10
-	VMOVUPS Z12, (R10)
-	VMOVUPS Z13, 64(R10)
-	ADDQ    R11, R10
-	VMOVUPS Z14, (R10)
-	VMOVUPS Z15, 64(R10)
-	ADDQ    R11, R10
-	VMOVUPS Z16, (R10)
-	VMOVUPS Z17, 64(R10)
-	ADDQ    R11, R10
-	VMOVUPS Z18, (R10)
-	VMOVUPS Z19, 64(R10)
-	ADDQ    R11, R10
-	VMOVUPS Z20, (R10)
-	VMOVUPS Z21, 64(R10)
-	VZEROUPPER
-	RET
-
-// func block12x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·block12x32AVX512(SB), NOSPLIT, $0-41
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       stride+32(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       BX, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z20, Z20, Z20
-	VPXORD     Z21, Z21, Z21
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
 	VPXORD     Z22, Z22, Z22
 	VPXORD     Z23, Z23, Z23
-	TESTQ      AX, AX
-	JZ         store
+	MOVQ       AX, R8
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, R8
+	JZ         rest
+	LEAQ       (DX)(DI*2), R11
+	ADDQ       DI, R11
+	CMPQ       SI, $0x04
+	JNE        across
+	LEAQ       (CX)(BX*2), R10
+	ADDQ       BX, R10
 
-loop:
+along:
 	VMOVUPS      (DX), Z24
 	VMOVUPS      64(DX), Z25
-	PREFETCHT0   1024(DX)
-	PREFETCHT0   1088(DX)
-	VBROADCASTSS (CX), Z26
-	VFMADD231PS  Z24, Z26, Z0
-	VFMADD231PS  Z25, Z26, Z1
-	VBROADCASTSS 4(CX), Z26
-	VFMADD231PS  Z24, Z26, Z2
-	VFMADD231PS  Z25, Z26, Z3
-	VBROADCASTSS 8(CX), Z26
-	VFMADD231PS  Z24, Z26, Z4
-	VFMADD231PS  Z25, Z26, Z5
-	VBROADCASTSS 12(CX), Z26
-	VFMADD231PS  Z24, Z26, Z6
-	VFMADD231PS  Z25, Z26, Z7
-	VBROADCASTSS 16(CX), Z26
-	VFMADD231PS  Z24, Z26, Z8
-	VFMADD231PS  Z25, Z26, Z9
-	VBROADCASTSS 20(CX), Z26
-	VFMADD231PS  Z24, Z26, Z10
-	VFMADD231PS  Z25, Z26, Z11
-	VBROADCASTSS 24(CX), Z26
-	VFMADD231PS  Z24, Z26, Z12
-	VFMADD231PS  Z25, Z26, Z13
-	VBROADCASTSS 28(CX), Z26
-	VFMADD231PS  Z24, Z26, Z14
-	VFMADD231PS  Z25, Z26, Z15
-	VBROADCASTSS 32(CX), Z26
-	VFMADD231PS  Z24, Z26, Z16
-	VFMADD231PS  Z25, Z26, Z17
-	VBROADCASTSS 36(CX), Z26
-	VFMADD231PS  Z24, Z26, Z18
-	VFMADD231PS  Z25, Z26, Z19
-	VBROADCASTSS 40(CX), Z26
-	VFMADD231PS  Z24, Z26, Z20
-	VFMADD231PS  Z25, Z26, Z21
-	VBROADCASTSS 44(CX), Z26
-	VFMADD231PS  Z24, Z26, Z22
-	VFMADD231PS  Z25, Z26, Z23
-	ADDQ         $0x40, CX
-	ADDQ         $0x00000080, DX
-	DECQ         AX
-	JNZ          loop
-
-store:
-	MOVB    add+40(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (BX), Z0, Z0
-	VMOVUPS Z0, (BX)
-	VADDPS  64(BX), Z1, Z1
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z2, Z2
-	VMOVUPS Z2, (BX)
-	VADDPS  64(BX), Z3, Z3
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z4, Z4
-	VMOVUPS Z4, (BX)
-	VADDPS  64(BX), Z5, Z5
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z6, Z6
-	VMOVUPS Z6, (BX)
-	VADDPS  64(BX), Z7, Z7
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z8, Z8
-	VMOVUPS Z8, (BX)
-	VADDPS  64(BX), Z9, Z9
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z10, Z10
-	VMOVUPS Z10, (BX)
-	VADDPS  64(BX), Z11, Z11
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z12, Z12
-	VMOVUPS Z12, (BX)
-	VADDPS  64(BX), Z13, Z13
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z14, Z14
-	VMOVUPS Z14, (BX)
-	VADDPS  64(BX), Z15, Z15
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z16, Z16
-	VMOVUPS Z16, (BX)
-	VADDPS  64(BX), Z17, Z17
-	VMOVUPS Z17, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z18, Z18
-	VMOVUPS Z18, (BX)
-	VADDPS  64(BX), Z19, Z19
-	VMOVUPS Z19, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z20, Z20
-	VMOVUPS Z20, (BX)
-	VADDPS  64(BX), Z21, Z21
-	VMOVUPS Z21, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z22, Z22
-	VMOVUPS Z22, (BX)
-	VADDPS  64(BX), Z23, Z23
-	VMOVUPS Z23, 64(BX)
-	VZEROUPPER
-	RET
-
-set:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z14, (BX)
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z16, (BX)
-	VMOVUPS Z17, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z18, (BX)
-	VMOVUPS Z19, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z20, (BX)
-	VMOVUPS Z21, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z22, (BX)
-	VMOVUPS Z23, 64(BX)
-	VZEROUPPER
-	RET
-
-// func loose12x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·loose12x32AVX512(SB), NOSPLIT, $0-57
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lane+16(FP), DX
-	MOVQ       step+24(FP), BX
-	SHLQ       $0x02, DX
-	SHLQ       $0x02, BX
-	LEAQ       (CX)(DX*2), SI
-	ADDQ       DX, SI
-	LEAQ       (SI)(DX*2), DI
-	ADDQ       DX, DI
-	LEAQ       (DI)(DX*2), R8
-	ADDQ       DX, R8
-	MOVQ       b+32(FP), R9
-	MOVQ       c+40(FP), R10
-	MOVQ       stride+48(FP), R11
-	SHLQ       $0x02, R11
-	MOVQ       R10, R12
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	ADDQ       R11, R12
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	ADDQ       R11, R12
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	ADDQ       R11, R12
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	ADDQ       R11, R12
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	ADDQ       R11, R12
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	ADDQ       R11, R12
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	ADDQ       R11, R12
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	ADDQ       R11, R12
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	ADDQ       R11, R12
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	ADDQ       R11, R12
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	ADDQ       R11, R12
-	VPXORD     Z20, Z20, Z20
-	VPXORD     Z21, Z21, Z21
-	PREFETCHT0 (R12)
-	PREFETCHT0 124(R12)
-	VPXORD     Z22, Z22, Z22
-	VPXORD     Z23, Z23, Z23
-	TESTQ      AX, AX
-	JZ         store
-
-loop:
-	VMOVUPS      (R9), Z24
-	VMOVUPS      64(R9), Z25
-	PREFETCHT0   1024(R9)
-	PREFETCHT0   1088(R9)
-	VBROADCASTSS (CX), Z26
-	VFMADD231PS  Z24, Z26, Z0
-	VFMADD231PS  Z25, Z26, Z1
-	VBROADCASTSS (CX)(DX*1), Z26
-	VFMADD231PS  Z24, Z26, Z2
-	VFMADD231PS  Z25, Z26, Z3
-	VBROADCASTSS (CX)(DX*2), Z26
-	VFMADD231PS  Z24, Z26, Z4
-	VFMADD231PS  Z25, Z26, Z5
-	VBROADCASTSS (SI), Z26
-	VFMADD231PS  Z24, Z26, Z6
-	VFMADD231PS  Z25, Z26, Z7
-	VBROADCASTSS (SI)(DX*1), Z26
-	VFMADD231PS  Z24, Z26, Z8
-	VFMADD231PS  Z25, Z26, Z9
-	VBROADCASTSS (SI)(DX*2), Z26
-	VFMADD231PS  Z24, Z26, Z10
-	VFMADD231PS  Z25, Z26, Z11
-	VBROADCASTSS (DI), Z26
-	VFMADD231PS  Z24, Z26, Z12
-	VFMADD231PS  Z25, Z26, Z13
-	VBROADCASTSS (DI)(DX*1), Z26
-	VFMADD231PS  Z24, Z26, Z14
-	VFMADD231PS  Z25, Z26, Z15
-	VBROADCASTSS (DI)(DX*2), Z26
-	VFMADD231PS  Z24, Z26, Z16
-	VFMADD231PS  Z25, Z26, Z17
-	VBROADCASTSS (R8), Z26
-	VFMADD231PS  Z24, Z26, Z18
-	VFMADD231PS  Z25, Z26, Z19
-	VBROADCASTSS (R8)(DX*1), Z26
-	VFMADD231PS  Z24, Z26, Z20
-	VFMADD231PS  Z25, Z26, Z21
-	VBROADCASTSS (R8)(DX*2), Z26
-	VFMADD231PS  Z24, Z26, Z22
-	VFMADD231PS  Z25, Z26, Z23
-	ADDQ         BX, CX
-	ADDQ         BX, SI
-	ADDQ         BX, DI
-	ADDQ         BX, R8
-	ADDQ         $0x00000080, R9
-	DECQ         AX
-	JNZ          loop
-
-store:
-	MOVB    add+56(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (R10), Z0, Z0
-	VMOVUPS Z0, (R10)
-	VADDPS  64(R10), Z1, Z1
-	VMOVUPS Z1, 64(R10)
-	ADDQ    R11, R10
-	VADDPS  (R10), Z2, Z2
-	VMOVUPS Z2, (R10)
-	VADDPS  64(R10), Z3, Z3
-	VMOVUPS Z3, 64(R10)
-	ADDQ    R11, R10
-	VADDPS  (R10), Z4, Z4
-	VMOVUPS Z4, (R10)
-	VADDPS  64(R10), Z5, Z5
-	VMOVUPS Z5, 64(R10)
-	ADDQ    R11, R10
-	VADDPS  (R10), Z6, Z6
-	VMOVUPS Z6, (R10)
-	VADDPS  64(R10), Z7, Z7
-	VMOVUPS Z7, 64(R10)
-	ADDQ    R11, R10
-	VADDPS  (R10), Z8, Z8
-	VMOVUPS Z8, (R10)
-	VADDPS  64(R10), Z9, Z9
-	VMOVUPS Z9, 64(R10)
-	ADDQ    R11, R10
-	VADDPS  (R10), Z10, Z10
-	VMOVUPS Z10, (R10)
-	VADDPS  64(R10), Z11, Z11
-	VMOVUPS Z11, 64(R10)
-	ADDQ    R11, R10
-	VADDPS  (R10), Z12, Z12
-	VMOVUPS Z12, (R10)
-	VADDPS  64(R10), Z13, Z13
-	VMOVUPS Z13, 64(R10)
-	ADDQ    R11, R10
-	VADDPS  (R10), Z14, Z14
-	VMOVUPS Z14, (R10)
-	VADDPS  64(R10), Z15, Z15
-	VMOVUPS Z15, 64(R10)
-	ADDQ    R11, R10
-	VADDPS  (R10), Z16, Z16
-	VMOVUPS Z16, (R10)
-	VADDPS  64(R10), Z17, Z17
-	VMOVUPS Z17, 64(R10)
-	ADDQ    R11, R10
-	VADDPS  (R10), Z18, Z18
-	VMOVUPS Z18, (R10)
-	VADDPS  64(R10), Z19, Z19
-	VMOVUPS Z19, 64(R10)
-	ADDQ    R11, R10
-	VADDPS  (R10), Z20, Z20
-	VMOVUPS Z20, (R10)
-	VADDPS  64(R10), Z21, Z21
-	VMOVUPS Z21, 64(R10)
-	ADDQ    R11, R10
-	VADDPS  (R10), Z22, Z22
-	VMOVUPS Z22, (R10)
-	VADDPS  64(R10), Z23, Z23
-	VMOVUPS Z23, 64(R10)
-	VZEROUPPER
-	RET
-
-set:
-	VMOVUPS Z0, (R10)
-	VMOVUPS Z1, 64(R10)
-	ADDQ    R11, R10
-	VMOVUPS Z2, (R10)
-	VMOVUPS Z3, 64(R10)
-	ADDQ    R11, R10
-	VMOVUPS Z4, (R10)
-	VMOVUPS Z5, 64(R10)
-	ADDQ    R11, R10
-	VMOVUPS Z6, (R10)
-	VMOVUPS Z7, 64(R10)
-	ADDQ    R11, R10
-	VMOVUPS Z8, (R10)
-	VMOVUPS Z9, 64(R10)
-	ADDQ    R11, R10
-	VMOVUPS Z10, (R10)
-	VMOVUPS Z11, 64(R10)
-	ADDQ    R11, R10
-	VMOVUPS Z12, (R10)
-	VMOVUPS Z13, 64(R10)
-	ADDQ    R11, R10
-	VMOVUPS Z14, (R10)
-	VMOVUPS Z15, 64(R10)
-	ADDQ    R11, R10
-	VMOVUPS Z16, (R10)
-	VMOVUPS Z17, 64(R10)
-	ADDQ    R11, R10
-	VMOVUPS Z18, (R10)
-	VMOVUPS Z19, 64(R10)
-	ADDQ    R11, R10
-	VMOVUPS Z20, (R10)
-	VMOVUPS Z21, 64(R10)
-	ADDQ    R11, R10
-	VMOVUPS Z22, (R10)
-	VMOVUPS Z23, 64(R10)
-	VZEROUPPER
-	RET
-
-// func block13x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·block13x32AVX512(SB), NOSPLIT, $0-41
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       stride+32(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       BX, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z20, Z20, Z20
-	VPXORD     Z21, Z21, Z21
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z22, Z22, Z22
-	VPXORD     Z23, Z23, Z23
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	VPXORD     Z24, Z24, Z24
-	VPXORD     Z25, Z25, Z25
-	TESTQ      AX, AX
-	JZ         store
-
-loop:
-	VMOVUPS      (DX), Z26
-	VMOVUPS      64(DX), Z27
-	PREFETCHT0   1024(DX)
-	PREFETCHT0   1088(DX)
+	VMOVUPS      128(DX), Z26
+	VMOVUPS      192(DX), Z27
 	VBROADCASTSS (CX), Z28
-	VFMADD231PS  Z26, Z28, Z0
-	VFMADD231PS  Z27, Z28, Z1
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS (CX)(BX*1), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS (CX)(BX*2), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	VBROADCASTSS (R10), Z28
+	VFMADD231PS  Z24, Z28, Z12
+	VFMADD231PS  Z25, Z28, Z13
+	VFMADD231PS  Z26, Z28, Z14
+	VFMADD231PS  Z27, Z28, Z15
+	VBROADCASTSS (R10)(BX*1), Z28
+	VFMADD231PS  Z24, Z28, Z16
+	VFMADD231PS  Z25, Z28, Z17
+	VFMADD231PS  Z26, Z28, Z18
+	VFMADD231PS  Z27, Z28, Z19
+	VBROADCASTSS (R10)(BX*2), Z28
+	VFMADD231PS  Z24, Z28, Z20
+	VFMADD231PS  Z25, Z28, Z21
+	VFMADD231PS  Z26, Z28, Z22
+	VFMADD231PS  Z27, Z28, Z23
+	VMOVUPS      (DX)(DI*1), Z24
+	VMOVUPS      64(DX)(DI*1), Z25
+	VMOVUPS      128(DX)(DI*1), Z26
+	VMOVUPS      192(DX)(DI*1), Z27
 	VBROADCASTSS 4(CX), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
 	VFMADD231PS  Z26, Z28, Z2
 	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS 4(CX)(BX*1), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS 4(CX)(BX*2), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	VBROADCASTSS 4(R10), Z28
+	VFMADD231PS  Z24, Z28, Z12
+	VFMADD231PS  Z25, Z28, Z13
+	VFMADD231PS  Z26, Z28, Z14
+	VFMADD231PS  Z27, Z28, Z15
+	VBROADCASTSS 4(R10)(BX*1), Z28
+	VFMADD231PS  Z24, Z28, Z16
+	VFMADD231PS  Z25, Z28, Z17
+	VFMADD231PS  Z26, Z28, Z18
+	VFMADD231PS  Z27, Z28, Z19
+	VBROADCASTSS 4(R10)(BX*2), Z28
+	VFMADD231PS  Z24, Z28, Z20
+	VFMADD231PS  Z25, Z28, Z21
+	VFMADD231PS  Z26, Z28, Z22
+	VFMADD231PS  Z27, Z28, Z23
+	VMOVUPS      (DX)(DI*2), Z24
+	VMOVUPS      64(DX)(DI*2), Z25
+	VMOVUPS      128(DX)(DI*2), Z26
+	VMOVUPS      192(DX)(DI*2), Z27
 	VBROADCASTSS 8(CX), Z28
-	VFMADD231PS  Z26, Z28, Z4
-	VFMADD231PS  Z27, Z28, Z5
-	VBROADCASTSS 12(CX), Z28
-	VFMADD231PS  Z26, Z28, Z6
-	VFMADD231PS  Z27, Z28, Z7
-	VBROADCASTSS 16(CX), Z28
-	VFMADD231PS  Z26, Z28, Z8
-	VFMADD231PS  Z27, Z28, Z9
-	VBROADCASTSS 20(CX), Z28
-	VFMADD231PS  Z26, Z28, Z10
-	VFMADD231PS  Z27, Z28, Z11
-	VBROADCASTSS 24(CX), Z28
-	VFMADD231PS  Z26, Z28, Z12
-	VFMADD231PS  Z27, Z28, Z13
-	VBROADCASTSS 28(CX), Z28
-	VFMADD231PS  Z26, Z28, Z14
-	VFMADD231PS  Z27, Z28, Z15
-	VBROADCASTSS 32(CX), Z28
-	VFMADD231PS  Z26, Z28, Z16
-	VFMADD231PS  Z27, Z28, Z17
-	VBROADCASTSS 36(CX), Z28
-	VFMADD231PS  Z26, Z28, Z18
-	VFMADD231PS  Z27, Z28, Z19
-	VBROADCASTSS 40(CX), Z28
-	VFMADD231PS  Z26, Z28, Z20
-	VFMADD231PS  Z27, Z28, Z21
-	VBROADCASTSS 44(CX), Z28
-	VFMADD231PS  Z26, Z28, Z22
-	VFMADD231PS  Z27, Z28, Z23
-	VBROADCASTSS 48(CX), Z28
-	VFMADD231PS  Z26, Z28, Z24
-	VFMADD231PS  Z27, Z28, Z25
-	ADDQ         $0x40, CX
-	ADDQ         $0x00000080, DX
-	DECQ         AX
-	JNZ          loop
-
-store:
-	MOVB    add+40(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (BX), Z0, Z0
-	VMOVUPS Z0, (BX)
-	VADDPS  64(BX), Z1, Z1
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z2, Z2
-	VMOVUPS Z2, (BX)
-	VADDPS  64(BX), Z3, Z3
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z4, Z4
-	VMOVUPS Z4, (BX)
-	VADDPS  64(BX), Z5, Z5
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z6, Z6
-	VMOVUPS Z6, (BX)
-	VADDPS  64(BX), Z7, Z7
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z8, Z8
-	VMOVUPS Z8, (BX)
-	VADDPS  64(BX), Z9, Z9
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z10, Z10
-	VMOVUPS Z10, (BX)
-	VADDPS  64(BX), Z11, Z11
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z12, Z12
-	VMOVUPS Z12, (BX)
-	VADDPS  64(BX), Z13, Z13
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z14, Z14
-	VMOVUPS Z14, (BX)
-	VADDPS  64(BX), Z15, Z15
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z16, Z16
-	VMOVUPS Z16, (BX)
-	VADDPS  64(BX), Z17, Z17
-	VMOVUPS Z17, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z18, Z18
-	VMOVUPS Z18, (BX)
-	VADDPS  64(BX), Z19, Z19
-	VMOVUPS Z19, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z20, Z20
-	VMOVUPS Z20, (BX)
-	VADDPS  64(BX), Z21, Z21
-	VMOVUPS Z21, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z22, Z22
-	VMOVUPS Z22, (BX)
-	VADDPS  64(BX), Z23, Z23
-	VMOVUPS Z23, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z24, Z24
-	VMOVUPS Z24, (BX)
-	VADDPS  64(BX), Z25, Z25
-	VMOVUPS Z25, 64(BX)
-	VZEROUPPER
-	RET
-
-set:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z14, (BX)
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z16, (BX)
-	VMOVUPS Z17, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z18, (BX)
-	VMOVUPS Z19, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z20, (BX)
-	VMOVUPS Z21, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z22, (BX)
-	VMOVUPS Z23, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z24, (BX)
-	VMOVUPS Z25, 64(BX)
-	VZEROUPPER
-	RET
-
-// func loose13x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·loose13x32AVX512(SB), NOSPLIT, $0-57
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lane+16(FP), DX
-	MOVQ       step+24(FP), BX
-	SHLQ       $0x02, DX
-	SHLQ       $0x02, BX
-	LEAQ       (CX)(DX*2), SI
-	ADDQ       DX, SI
-	LEAQ       (SI)(DX*2), DI
-	ADDQ       DX, DI
-	LEAQ       (DI)(DX*2), R8
-	ADDQ       DX, R8
-	LEAQ       (R8)(DX*2), R9
-	ADDQ       DX, R9
-	MOVQ       b+32(FP), R10
-	MOVQ       c+40(FP), R11
-	MOVQ       stride+48(FP), R12
-	SHLQ       $0x02, R12
-	MOVQ       R11, R13
-	PREFETCHT0 (R13)
-	PREFETCHT0 124(R13)
-	ADDQ       R12, R13
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	PREFETCHT0 (R13)
-	PREFETCHT0 124(R13)
-	ADDQ       R12, R13
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	PREFETCHT0 (R13)
-	PREFETCHT0 124(R13)
-	ADDQ       R12, R13
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	PREFETCHT0 (R13)
-	PREFETCHT0 124(R13)
-	ADDQ       R12, R13
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	PREFETCHT0 (R13)
-	PREFETCHT0 124(R13)
-	ADDQ       R12, R13
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	PREFETCHT0 (R13)
-	PREFETCHT0 124(R13)
-	ADDQ       R12, R13
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	PREFETCHT0 (R13)
-	PREFETCHT0 124(R13)
-	ADDQ       R12, R13
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	PREFETCHT0 (R13)
-	PREFETCHT0 124(R13)
-	ADDQ       R12, R13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	PREFETCHT0 (R13)
-	PREFETCHT0 124(R13)
-	ADDQ       R12, R13
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	PREFETCHT0 (R13)
-	PREFETCHT0 124(R13)
-	ADDQ       R12, R13
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	PREFETCHT0 (R13)
-	PREFETCHT0 124(R13)
-	ADDQ       R12, R13
-	VPXORD     Z20, Z20, Z20
-	VPXORD     Z21, Z21, Z21
-	PREFETCHT0 (R13)
-	PREFETCHT0 124(R13)
-	ADDQ       R12, R13
-	VPXORD     Z22, Z22, Z22
-	VPXORD     Z23, Z23, Z23
-	PREFETCHT0 (R13)
-	PREFETCHT0 124(R13)
-	VPXORD     Z24, Z24, Z24
-	VPXORD     Z25, Z25, Z25
-	TESTQ      AX, AX
-	JZ         store
-
-loop:
-	VMOVUPS      (R10), Z26
-	VMOVUPS      64(R10), Z27
-	PREFETCHT0   1024(R10)
-	PREFETCHT0   1088(R10)
-	VBROADCASTSS (CX), Z28
-	VFMADD231PS  Z26, Z28, Z0
-	VFMADD231PS  Z27, Z28, Z1
-	VBROADCASTSS (CX)(DX*1), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
 	VFMADD231PS  Z26, Z28, Z2
 	VFMADD231PS  Z27, Z28, Z3
-	VBROADCASTSS (CX)(DX*2), Z28
-	VFMADD231PS  Z26, Z28, Z4
-	VFMADD231PS  Z27, Z28, Z5
-	VBROADCASTSS (SI), Z28
+	VBROADCASTSS 8(CX)(BX*1), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
 	VFMADD231PS  Z26, Z28, Z6
 	VFMADD231PS  Z27, Z28, Z7
-	VBROADCASTSS (SI)(DX*1), Z28
-	VFMADD231PS  Z26, Z28, Z8
-	VFMADD231PS  Z27, Z28, Z9
-	VBROADCASTSS (SI)(DX*2), Z28
+	VBROADCASTSS 8(CX)(BX*2), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
 	VFMADD231PS  Z26, Z28, Z10
 	VFMADD231PS  Z27, Z28, Z11
-	VBROADCASTSS (DI), Z28
-	VFMADD231PS  Z26, Z28, Z12
-	VFMADD231PS  Z27, Z28, Z13
-	VBROADCASTSS (DI)(DX*1), Z28
+	VBROADCASTSS 8(R10), Z28
+	VFMADD231PS  Z24, Z28, Z12
+	VFMADD231PS  Z25, Z28, Z13
 	VFMADD231PS  Z26, Z28, Z14
 	VFMADD231PS  Z27, Z28, Z15
-	VBROADCASTSS (DI)(DX*2), Z28
-	VFMADD231PS  Z26, Z28, Z16
-	VFMADD231PS  Z27, Z28, Z17
-	VBROADCASTSS (R8), Z28
+	VBROADCASTSS 8(R10)(BX*1), Z28
+	VFMADD231PS  Z24, Z28, Z16
+	VFMADD231PS  Z25, Z28, Z17
 	VFMADD231PS  Z26, Z28, Z18
 	VFMADD231PS  Z27, Z28, Z19
-	VBROADCASTSS (R8)(DX*1), Z28
-	VFMADD231PS  Z26, Z28, Z20
-	VFMADD231PS  Z27, Z28, Z21
-	VBROADCASTSS (R8)(DX*2), Z28
+	VBROADCASTSS 8(R10)(BX*2), Z28
+	VFMADD231PS  Z24, Z28, Z20
+	VFMADD231PS  Z25, Z28, Z21
 	VFMADD231PS  Z26, Z28, Z22
 	VFMADD231PS  Z27, Z28, Z23
-	VBROADCASTSS (R9), Z28
-	VFMADD231PS  Z26, Z28, Z24
-	VFMADD231PS  Z27, Z28, Z25
-	ADDQ         BX, CX
-	ADDQ         BX, SI
-	ADDQ         BX, DI
-	ADDQ         BX, R8
-	ADDQ         BX, R9
-	ADDQ         $0x00000080, R10
+	VMOVUPS      (R11), Z24
+	VMOVUPS      64(R11), Z25
+	VMOVUPS      128(R11), Z26
+	VMOVUPS      192(R11), Z27
+	VBROADCASTSS 12(CX), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS 12(CX)(BX*1), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS 12(CX)(BX*2), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	VBROADCASTSS 12(R10), Z28
+	VFMADD231PS  Z24, Z28, Z12
+	VFMADD231PS  Z25, Z28, Z13
+	VFMADD231PS  Z26, Z28, Z14
+	VFMADD231PS  Z27, Z28, Z15
+	VBROADCASTSS 12(R10)(BX*1), Z28
+	VFMADD231PS  Z24, Z28, Z16
+	VFMADD231PS  Z25, Z28, Z17
+	VFMADD231PS  Z26, Z28, Z18
+	VFMADD231PS  Z27, Z28, Z19
+	VBROADCASTSS 12(R10)(BX*2), Z28
+	VFMADD231PS  Z24, Z28, Z20
+	VFMADD231PS  Z25, Z28, Z21
+	VFMADD231PS  Z26, Z28, Z22
+	VFMADD231PS  Z27, Z28, Z23
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, R9
+	SHLQ $0x02, R9
+
+acrossloop:
+	VMOVUPS      (DX), Z24
+	VMOVUPS      64(DX), Z25
+	VMOVUPS      128(DX), Z26
+	VMOVUPS      192(DX), Z27
+	VBROADCASTSS (CX), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS 4(CX), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS 8(CX), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	VBROADCASTSS 12(CX), Z28
+	VFMADD231PS  Z24, Z28, Z12
+	VFMADD231PS  Z25, Z28, Z13
+	VFMADD231PS  Z26, Z28, Z14
+	VFMADD231PS  Z27, Z28, Z15
+	VBROADCASTSS 16(CX), Z28
+	VFMADD231PS  Z24, Z28, Z16
+	VFMADD231PS  Z25, Z28, Z17
+	VFMADD231PS  Z26, Z28, Z18
+	VFMADD231PS  Z27, Z28, Z19
+	VBROADCASTSS 20(CX), Z28
+	VFMADD231PS  Z24, Z28, Z20
+	VFMADD231PS  Z25, Z28, Z21
+	VFMADD231PS  Z26, Z28, Z22
+	VFMADD231PS  Z27, Z28, Z23
+	VMOVUPS      (DX)(DI*1), Z24
+	VMOVUPS      64(DX)(DI*1), Z25
+	VMOVUPS      128(DX)(DI*1), Z26
+	VMOVUPS      192(DX)(DI*1), Z27
+	VBROADCASTSS (CX)(SI*1), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS 4(CX)(SI*1), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS 8(CX)(SI*1), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	VBROADCASTSS 12(CX)(SI*1), Z28
+	VFMADD231PS  Z24, Z28, Z12
+	VFMADD231PS  Z25, Z28, Z13
+	VFMADD231PS  Z26, Z28, Z14
+	VFMADD231PS  Z27, Z28, Z15
+	VBROADCASTSS 16(CX)(SI*1), Z28
+	VFMADD231PS  Z24, Z28, Z16
+	VFMADD231PS  Z25, Z28, Z17
+	VFMADD231PS  Z26, Z28, Z18
+	VFMADD231PS  Z27, Z28, Z19
+	VBROADCASTSS 20(CX)(SI*1), Z28
+	VFMADD231PS  Z24, Z28, Z20
+	VFMADD231PS  Z25, Z28, Z21
+	VFMADD231PS  Z26, Z28, Z22
+	VFMADD231PS  Z27, Z28, Z23
+	VMOVUPS      (DX)(DI*2), Z24
+	VMOVUPS      64(DX)(DI*2), Z25
+	VMOVUPS      128(DX)(DI*2), Z26
+	VMOVUPS      192(DX)(DI*2), Z27
+	VBROADCASTSS (CX)(SI*2), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS 4(CX)(SI*2), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS 8(CX)(SI*2), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	VBROADCASTSS 12(CX)(SI*2), Z28
+	VFMADD231PS  Z24, Z28, Z12
+	VFMADD231PS  Z25, Z28, Z13
+	VFMADD231PS  Z26, Z28, Z14
+	VFMADD231PS  Z27, Z28, Z15
+	VBROADCASTSS 16(CX)(SI*2), Z28
+	VFMADD231PS  Z24, Z28, Z16
+	VFMADD231PS  Z25, Z28, Z17
+	VFMADD231PS  Z26, Z28, Z18
+	VFMADD231PS  Z27, Z28, Z19
+	VBROADCASTSS 20(CX)(SI*2), Z28
+	VFMADD231PS  Z24, Z28, Z20
+	VFMADD231PS  Z25, Z28, Z21
+	VFMADD231PS  Z26, Z28, Z22
+	VFMADD231PS  Z27, Z28, Z23
+	VMOVUPS      (R11), Z24
+	VMOVUPS      64(R11), Z25
+	VMOVUPS      128(R11), Z26
+	VMOVUPS      192(R11), Z27
+	VBROADCASTSS (R10), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS 4(R10), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS 8(R10), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	VBROADCASTSS 12(R10), Z28
+	VFMADD231PS  Z24, Z28, Z12
+	VFMADD231PS  Z25, Z28, Z13
+	VFMADD231PS  Z26, Z28, Z14
+	VFMADD231PS  Z27, Z28, Z15
+	VBROADCASTSS 16(R10), Z28
+	VFMADD231PS  Z24, Z28, Z16
+	VFMADD231PS  Z25, Z28, Z17
+	VFMADD231PS  Z26, Z28, Z18
+	VFMADD231PS  Z27, Z28, Z19
+	VBROADCASTSS 20(R10), Z28
+	VFMADD231PS  Z24, Z28, Z20
+	VFMADD231PS  Z25, Z28, Z21
+	VFMADD231PS  Z26, Z28, Z22
+	VFMADD231PS  Z27, Z28, Z23
+	ADDQ         R9, CX
+	ADDQ         R9, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          acrossloop
+
+rest:
+	TESTQ AX, AX
+	JZ    sums
+	LEAQ  (CX)(BX*2), R10
+	ADDQ  BX, R10
+
+restloop:
+	VMOVUPS      (DX), Z24
+	VMOVUPS      64(DX), Z25
+	VMOVUPS      128(DX), Z26
+	VMOVUPS      192(DX), Z27
+	VBROADCASTSS (CX), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS (CX)(BX*1), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS (CX)(BX*2), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	VBROADCASTSS (R10), Z28
+	VFMADD231PS  Z24, Z28, Z12
+	VFMADD231PS  Z25, Z28, Z13
+	VFMADD231PS  Z26, Z28, Z14
+	VFMADD231PS  Z27, Z28, Z15
+	VBROADCASTSS (R10)(BX*1), Z28
+	VFMADD231PS  Z24, Z28, Z16
+	VFMADD231PS  Z25, Z28, Z17
+	VFMADD231PS  Z26, Z28, Z18
+	VFMADD231PS  Z27, Z28, Z19
+	VBROADCASTSS (R10)(BX*2), Z28
+	VFMADD231PS  Z24, Z28, Z20
+	VFMADD231PS  Z25, Z28, Z21
+	VFMADD231PS  Z26, Z28, Z22
+	VFMADD231PS  Z27, Z28, Z23
+	ADDQ         SI, CX
+	ADDQ         SI, R10
+	ADDQ         DI, DX
 	DECQ         AX
-	JNZ          loop
+	JNZ          restloop
 
-store:
-	MOVB    add+56(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (R11), Z0, Z0
-	VMOVUPS Z0, (R11)
-	VADDPS  64(R11), Z1, Z1
-	VMOVUPS Z1, 64(R11)
-	ADDQ    R12, R11
-	VADDPS  (R11), Z2, Z2
-	VMOVUPS Z2, (R11)
-	VADDPS  64(R11), Z3, Z3
-	VMOVUPS Z3, 64(R11)
-	ADDQ    R12, R11
-	VADDPS  (R11), Z4, Z4
-	VMOVUPS Z4, (R11)
-	VADDPS  64(R11), Z5, Z5
-	VMOVUPS Z5, 64(R11)
-	ADDQ    R12, R11
-	VADDPS  (R11), Z6, Z6
-	VMOVUPS Z6, (R11)
-	VADDPS  64(R11), Z7, Z7
-	VMOVUPS Z7, 64(R11)
-	ADDQ    R12, R11
-	VADDPS  (R11), Z8, Z8
-	VMOVUPS Z8, (R11)
-	VADDPS  64(R11), Z9, Z9
-	VMOVUPS Z9, 64(R11)
-	ADDQ    R12, R11
-	VADDPS  (R11), Z10, Z10
-	VMOVUPS Z10, (R11)
-	VADDPS  64(R11), Z11, Z11
-	VMOVUPS Z11, 64(R11)
-	ADDQ    R12, R11
-	VADDPS  (R11), Z12, Z12
-	VMOVUPS Z12, (R11)
-	VADDPS  64(R11), Z13, Z13
-	VMOVUPS Z13, 64(R11)
-	ADDQ    R12, R11
-	VADDPS  (R11), Z14, Z14
-	VMOVUPS Z14, (R11)
-	VADDPS  64(R11), Z15, Z15
-	VMOVUPS Z15, 64(R11)
-	ADDQ    R12, R11
-	VADDPS  (R11), Z16, Z16
-	VMOVUPS Z16, (R11)
-	VADDPS  64(R11), Z17, Z17
-	VMOVUPS Z17, 64(R11)
-	ADDQ    R12, R11
-	VADDPS  (R11), Z18, Z18
-	VMOVUPS Z18, (R11)
-	VADDPS  64(R11), Z19, Z19
-	VMOVUPS Z19, 64(R11)
-	ADDQ    R12, R11
-	VADDPS  (R11), Z20, Z20
-	VMOVUPS Z20, (R11)
-	VADDPS  64(R11), Z21, Z21
-	VMOVUPS Z21, 64(R11)
-	ADDQ    R12, R11
-	VADDPS  (R11), Z22, Z22
-	VMOVUPS Z22, (R11)
-	VADDPS  64(R11), Z23, Z23
-	VMOVUPS Z23, 64(R11)
-	ADDQ    R12, R11
-	VADDPS  (R11), Z24, Z24
-	VMOVUPS Z24, (R11)
-	VADDPS  64(R11), Z25, Z25
-	VMOVUPS Z25, 64(R11)
+sums:
+	MOVQ   cols+64(FP), AX
+	SUBQ   $0x30, AX
+	MOVL   $0x0000ffff, CX
+	MOVL   $0x00000010, DX
+	SUBL   AX, DX
+	SHRXL  DX, CX, CX
+	KMOVW  CX, K1
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     partly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, Z1
+	VADDPS 128(AX), Z2, Z2
+	VADDPS 192(AX), Z3, K1, Z3
+	ADDQ   CX, AX
+	VADDPS (AX), Z4, Z4
+	VADDPS 64(AX), Z5, Z5
+	VADDPS 128(AX), Z6, Z6
+	VADDPS 192(AX), Z7, K1, Z7
+	ADDQ   CX, AX
+	VADDPS (AX), Z8, Z8
+	VADDPS 64(AX), Z9, Z9
+	VADDPS 128(AX), Z10, Z10
+	VADDPS 192(AX), Z11, K1, Z11
+	ADDQ   CX, AX
+	VADDPS (AX), Z12, Z12
+	VADDPS 64(AX), Z13, Z13
+	VADDPS 128(AX), Z14, Z14
+	VADDPS 192(AX), Z15, K1, Z15
+	ADDQ   CX, AX
+	VADDPS (AX), Z16, Z16
+	VADDPS 64(AX), Z17, Z17
+	VADDPS 128(AX), Z18, Z18
+	VADDPS 192(AX), Z19, K1, Z19
+	ADDQ   CX, AX
+	VADDPS (AX), Z20, Z20
+	VADDPS 64(AX), Z21, Z21
+	VADDPS 128(AX), Z22, Z22
+	VADDPS 192(AX), Z23, K1, Z23
+
+partly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, K1, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z5, 64(AX)
+	VMOVUPS Z6, 128(AX)
+	VMOVUPS Z7, K1, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z9, 64(AX)
+	VMOVUPS Z10, 128(AX)
+	VMOVUPS Z11, K1, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z12, (AX)
+	VMOVUPS Z13, 64(AX)
+	VMOVUPS Z14, 128(AX)
+	VMOVUPS Z15, K1, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, 64(AX)
+	VMOVUPS Z18, 128(AX)
+	VMOVUPS Z19, K1, 192(AX)
+	ADDQ    CX, AX
+	VMOVUPS Z20, (AX)
+	VMOVUPS Z21, 64(AX)
+	VMOVUPS Z22, 128(AX)
+	VMOVUPS Z23, K1, 192(AX)
 	VZEROUPPER
 	RET
 
-set:
-	VMOVUPS Z0, (R11)
-	VMOVUPS Z1, 64(R11)
-	ADDQ    R12, R11
-	VMOVUPS Z2, (R11)
-	VMOVUPS Z3, 64(R11)
-	ADDQ    R12, R11
-	VMOVUPS Z4, (R11)
-	VMOVUPS Z5, 64(R11)
-	ADDQ    R12, R11
-	VMOVUPS Z6, (R11)
-	VMOVUPS Z7, 64(R11)
-	ADDQ    R12, R11
-	VMOVUPS Z8, (R11)
-	VMOVUPS Z9, 64(R11)
-	ADDQ    R12, R11
-	VMOVUPS Z10, (R11)
-	VMOVUPS Z11, 64(R11)
-	ADDQ    R12, R11
-	VMOVUPS Z12, (R11)
-	VMOVUPS Z13, 64(R11)
-	ADDQ    R12, R11
-	VMOVUPS Z14, (R11)
-	VMOVUPS Z15, 64(R11)
-	ADDQ    R12, R11
-	VMOVUPS Z16, (R11)
-	VMOVUPS Z17, 64(R11)
-	ADDQ    R12, R11
-	VMOVUPS Z18, (R11)
-	VMOVUPS Z19, 64(R11)
-	ADDQ    R12, R11
-	VMOVUPS Z20, (R11)
-	VMOVUPS Z21, 64(R11)
-	ADDQ    R12, R11
-	VMOVUPS Z22, (R11)
-	VMOVUPS Z23, 64(R11)
-	ADDQ    R12, R11
-	VMOVUPS Z24, (R11)
-	VMOVUPS Z25, 64(R11)
-	VZEROUPPER
-	RET
-
-// func block14x32AVX512(k int, a *float32, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·block14x32AVX512(SB), NOSPLIT, $0-41
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       stride+32(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       BX, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z20, Z20, Z20
-	VPXORD     Z21, Z21, Z21
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z22, Z22, Z22
-	VPXORD     Z23, Z23, Z23
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	ADDQ       SI, DI
-	VPXORD     Z24, Z24, Z24
-	VPXORD     Z25, Z25, Z25
-	PREFETCHT0 (DI)
-	PREFETCHT0 124(DI)
-	VPXORD     Z26, Z26, Z26
-	VPXORD     Z27, Z27, Z27
-	TESTQ      AX, AX
-	JZ         store
-
-loop:
-	VMOVUPS      (DX), Z28
-	VMOVUPS      64(DX), Z29
-	PREFETCHT0   1024(DX)
-	PREFETCHT0   1088(DX)
-	VBROADCASTSS (CX), Z30
-	VFMADD231PS  Z28, Z30, Z0
-	VFMADD231PS  Z29, Z30, Z1
-	VBROADCASTSS 4(CX), Z30
-	VFMADD231PS  Z28, Z30, Z2
-	VFMADD231PS  Z29, Z30, Z3
-	VBROADCASTSS 8(CX), Z30
-	VFMADD231PS  Z28, Z30, Z4
-	VFMADD231PS  Z29, Z30, Z5
-	VBROADCASTSS 12(CX), Z30
-	VFMADD231PS  Z28, Z30, Z6
-	VFMADD231PS  Z29, Z30, Z7
-	VBROADCASTSS 16(CX), Z30
-	VFMADD231PS  Z28, Z30, Z8
-	VFMADD231PS  Z29, Z30, Z9
-	VBROADCASTSS 20(CX), Z30
-	VFMADD231PS  Z28, Z30, Z10
-	VFMADD231PS  Z29, Z30, Z11
-	VBROADCASTSS 24(CX), Z30
-	VFMADD231PS  Z28, Z30, Z12
-	VFMADD231PS  Z29, Z30, Z13
-	VBROADCASTSS 28(CX), Z30
-	VFMADD231PS  Z28, Z30, Z14
-	VFMADD231PS  Z29, Z30, Z15
-	VBROADCASTSS 32(CX), Z30
-	VFMADD231PS  Z28, Z30, Z16
-	VFMADD231PS  Z29, Z30, Z17
-	VBROADCASTSS 36(CX), Z30
-	VFMADD231PS  Z28, Z30, Z18
-	VFMADD231PS  Z29, Z30, Z19
-	VBROADCASTSS 40(CX), Z30
-	VFMADD231PS  Z28, Z30, Z20
-	VFMADD231PS  Z29, Z30, Z21
-	VBROADCASTSS 44(CX), Z30
-	VFMADD231PS  Z28, Z30, Z22
-	VFMADD231PS  Z29, Z30, Z23
-	VBROADCASTSS 48(CX), Z30
-	VFMADD231PS  Z28, Z30, Z24
-	VFMADD231PS  Z29, Z30, Z25
-	VBROADCASTSS 52(CX), Z30
-	VFMADD231PS  Z28, Z30, Z26
-	VFMADD231PS  Z29, Z30, Z27
-	ADDQ         $0x40, CX
-	ADDQ         $0x00000080, DX
-	DECQ         AX
-	JNZ          loop
-
-store:
-	MOVB    add+40(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (BX), Z0, Z0
-	VMOVUPS Z0, (BX)
-	VADDPS  64(BX), Z1, Z1
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z2, Z2
-	VMOVUPS Z2, (BX)
-	VADDPS  64(BX), Z3, Z3
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z4, Z4
-	VMOVUPS Z4, (BX)
-	VADDPS  64(BX), Z5, Z5
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z6, Z6
-	VMOVUPS Z6, (BX)
-	VADDPS  64(BX), Z7, Z7
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z8, Z8
-	VMOVUPS Z8, (BX)
-	VADDPS  64(BX), Z9, Z9
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z10, Z10
-	VMOVUPS Z10, (BX)
-	VADDPS  64(BX), Z11, Z11
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z12, Z12
-	VMOVUPS Z12, (BX)
-	VADDPS  64(BX), Z13, Z13
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z14, Z14
-	VMOVUPS Z14, (BX)
-	VADDPS  64(BX), Z15, Z15
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z16, Z16
-	VMOVUPS Z16, (BX)
-	VADDPS  64(BX), Z17, Z17
-	VMOVUPS Z17, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z18, Z18
-	VMOVUPS Z18, (BX)
-	VADDPS  64(BX), Z19, Z19
-	VMOVUPS Z19, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z20, Z20
-	VMOVUPS Z20, (BX)
-	VADDPS  64(BX), Z21, Z21
-	VMOVUPS Z21, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z22, Z22
-	VMOVUPS Z22, (BX)
-	VADDPS  64(BX), Z23, Z23
-	VMOVUPS Z23, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z24, Z24
-	VMOVUPS Z24, (BX)
-	VADDPS  64(BX), Z25, Z25
-	VMOVUPS Z25, 64(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Z26, Z26
-	VMOVUPS Z26, (BX)
-	VADDPS  64(BX), Z27, Z27
-	VMOVUPS Z27, 64(BX)
-	VZEROUPPER
-	RET
-
-set:
-	VMOVUPS Z0, (BX)
-	VMOVUPS Z1, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z2, (BX)
-	VMOVUPS Z3, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z4, (BX)
-	VMOVUPS Z5, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z6, (BX)
-	VMOVUPS Z7, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z8, (BX)
-	VMOVUPS Z9, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z10, (BX)
-	VMOVUPS Z11, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z12, (BX)
-	VMOVUPS Z13, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z14, (BX)
-	VMOVUPS Z15, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z16, (BX)
-	VMOVUPS Z17, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z18, (BX)
-	VMOVUPS Z19, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z20, (BX)
-	VMOVUPS Z21, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z22, (BX)
-	VMOVUPS Z23, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z24, (BX)
-	VMOVUPS Z25, 64(BX)
-	ADDQ    SI, BX
-	VMOVUPS Z26, (BX)
-	VMOVUPS Z27, 64(BX)
-	VZEROUPPER
-	RET
-
-// func loose14x32AVX512(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·loose14x32AVX512(SB), NOSPLIT, $0-57
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lane+16(FP), DX
-	MOVQ       step+24(FP), BX
-	SHLQ       $0x02, DX
-	SHLQ       $0x02, BX
-	LEAQ       (CX)(DX*2), SI
-	ADDQ       DX, SI
-	LEAQ       (SI)(DX*2), DI
-	ADDQ       DX, DI
-	LEAQ       (DI)(DX*2), R8
-	ADDQ       DX, R8
-	LEAQ       (R8)(DX*2), R9
-	ADDQ       DX, R9
-	MOVQ       b+32(FP), R10
-	MOVQ       c+40(FP), R11
-	MOVQ       stride+48(FP), R12
-	SHLQ       $0x02, R12
-	MOVQ       R11, R13
-	PREFETCHT0 (R13)
-	PREFETCHT0 124(R13)
-	ADDQ       R12, R13
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	PREFETCHT0 (R13)
-	PREFETCHT0 124(R13)
-	ADDQ       R12, R13
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	PREFETCHT0 (R13)
-	PREFETCHT0 124(R13)
-	ADDQ       R12, R13
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	PREFETCHT0 (R13)
-	PREFETCHT0 124(R13)
-	ADDQ       R12, R13
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	PREFETCHT0 (R13)
-	PREFETCHT0 124(R13)
-	ADDQ       R12, R13
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	PREFETCHT0 (R13)
-	PREFETCHT0 124(R13)
-	ADDQ       R12, R13
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	PREFETCHT0 (R13)
-	PREFETCHT0 124(R13)
-	ADDQ       R12, R13
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	PREFETCHT0 (R13)
-	PREFETCHT0 124(R13)
-	ADDQ       R12, R13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	PREFETCHT0 (R13)
-	PREFETCHT0 124(R13)
-	ADDQ       R12, R13
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	PREFETCHT0 (R13)
-	PREFETCHT0 124(R13)
-	ADDQ       R12, R13
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	PREFETCHT0 (R13)
-	PREFETCHT0 124(R13)
-	ADDQ       R12, R13
-	VPXORD     Z20, Z20, Z20
-	VPXORD     Z21, Z21, Z21
-	PREFETCHT0 (R13)
-	PREFETCHT0 124(R13)
-	ADDQ       R12, R13
-	VPXORD     Z22, Z22, Z22
-	VPXORD     Z23, Z23, Z23
-	PREFETCHT0 (R13)
-	PREFETCHT0 124(R13)
-	ADDQ       R12, R13
-	VPXORD     Z24, Z24, Z24
-	VPXORD     Z25, Z25, Z25
-	PREFETCHT0 (R13)
-	PREFETCHT0 124(R13)
-	VPXORD     Z26, Z26, Z26
-	VPXORD     Z27, Z27, Z27
-	TESTQ      AX, AX
-	JZ         store
-
-loop:
-	VMOVUPS      (R10), Z28
-	VMOVUPS      64(R10), Z29
-	PREFETCHT0   1024(R10)
-	PREFETCHT0   1088(R10)
-	VBROADCASTSS (CX), Z30
-	VFMADD231PS  Z28, Z30, Z0
-	VFMADD231PS  Z29, Z30, Z1
-	VBROADCASTSS (CX)(DX*1), Z30
-	VFMADD231PS  Z28, Z30, Z2
-	VFMADD231PS  Z29, Z30, Z3
-	VBROADCASTSS (CX)(DX*2), Z30
-	VFMADD231PS  Z28, Z30, Z4
-	VFMADD231PS  Z29, Z30, Z5
-	VBROADCASTSS (SI), Z30
-	VFMADD231PS  Z28, Z30, Z6
-	VFMADD231PS  Z29, Z30, Z7
-	VBROADCASTSS (SI)(DX*1), Z30
-	VFMADD231PS  Z28, Z30, Z8
-	VFMADD231PS  Z29, Z30, Z9
-	VBROADCASTSS (SI)(DX*2), Z30
-	VFMADD231PS  Z28, Z30, Z10
-	VFMADD231PS  Z29, Z30, Z11
-	VBROADCASTSS (DI), Z30
-	VFMADD231PS  Z28, Z30, Z12
-	VFMADD231PS  Z29, Z30, Z13
-	VBROADCASTSS (DI)(DX*1), Z30
-	VFMADD231PS  Z28, Z30, Z14
-	VFMADD231PS  Z29, Z30, Z15
-	VBROADCASTSS (DI)(DX*2), Z30
-	VFMADD231PS  Z28, Z30, Z16
-	VFMADD231PS  Z29, Z30, Z17
-	VBROADCASTSS (R8), Z30
-	VFMADD231PS  Z28, Z30, Z18
-	VFMADD231PS  Z29, Z30, Z19
-	VBROADCASTSS (R8)(DX*1), Z30
-	VFMADD231PS  Z28, Z30, Z20
-	VFMADD231PS  Z29, Z30, Z21
-	VBROADCASTSS (R8)(DX*2), Z30
-	VFMADD231PS  Z28, Z30, Z22
-	VFMADD231PS  Z29, Z30, Z23
-	VBROADCASTSS (R9), Z30
-	VFMADD231PS  Z28, Z30, Z24
-	VFMADD231PS  Z29, Z30, Z25
-	VBROADCASTSS (R9)(DX*1), Z30
-	VFMADD231PS  Z28, Z30, Z26
-	VFMADD231PS  Z29, Z30, Z27
-	ADDQ         BX, CX
-	ADDQ         BX, SI
-	ADDQ         BX, DI
-	ADDQ         BX, R8
-	ADDQ         BX, R9
-	ADDQ         $0x00000080, R10
-	DECQ         AX
-	JNZ          loop
-
-store:
-	MOVB    add+56(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (R11), Z0, Z0
-	VMOVUPS Z0, (R11)
-	VADDPS  64(R11), Z1, Z1
-	VMOVUPS Z1, 64(R11)
-	ADDQ    R12, R11
-	VADDPS  (R11), Z2, Z2
-	VMOVUPS Z2, (R11)
-	VADDPS  64(R11), Z3, Z3
-	VMOVUPS Z3, 64(R11)
-	ADDQ    R12, R11
-	VADDPS  (R11), Z4, Z4
-	VMOVUPS Z4, (R11)
-	VADDPS  64(R11), Z5, Z5
-	VMOVUPS Z5, 64(R11)
-	ADDQ    R12, R11
-	VADDPS  (R11), Z6, Z6
-	VMOVUPS Z6, (R11)
-	VADDPS  64(R11), Z7, Z7
-	VMOVUPS Z7, 64(R11)
-	ADDQ    R12, R11
-	VADDPS  (R11), Z8, Z8
-	VMOVUPS Z8, (R11)
-	VADDPS  64(R11), Z9, Z9
-	VMOVUPS Z9, 64(R11)
-	ADDQ    R12, R11
-	VADDPS  (R11), Z10, Z10
-	VMOVUPS Z10, (R11)
-	VADDPS  64(R11), Z11, Z11
-	VMOVUPS Z11, 64(R11)
-	ADDQ    R12, R11
-	VADDPS  (R11), Z12, Z12
-	VMOVUPS Z12, (R11)
-	VADDPS  64(R11), Z13, Z13
-	VMOVUPS Z13, 64(R11)
-	ADDQ    R12, R11
-	VADDPS  (R11), Z14, Z14
-	VMOVUPS Z14, (R11)
-	VADDPS  64(R11), Z15, Z15
-	VMOVUPS Z15, 64(R11)
-	ADDQ    R12, R11
-	VADDPS  (R11), Z16, Z16
-	VMOVUPS Z16, (R11)
-	VADDPS  64(R11), Z17, Z17
-	VMOVUPS Z17, 64(R11)
-	ADDQ    R12, R11
-	VADDPS  (R11), Z18, Z18
-	VMOVUPS Z18, (R11)
-	VADDPS  64(R11), Z19, Z19
-	VMOVUPS Z19, 64(R11)
-	ADDQ    R12, R11
-	VADDPS  (R11), Z20, Z20
-	VMOVUPS Z20, (R11)
-	VADDPS  64(R11), Z21, Z21
-	VMOVUPS Z21, 64(R11)
-	ADDQ    R12, R11
-	VADDPS  (R11), Z22, Z22
-	VMOVUPS Z22, (R11)
-	VADDPS  64(R11), Z23, Z23
-	VMOVUPS Z23, 64(R11)
-	ADDQ    R12, R11
-	VADDPS  (R11), Z24, Z24
-	VMOVUPS Z24, (R11)
-	VADDPS  64(R11), Z25, Z25
-	VMOVUPS Z25, 64(R11)
-	ADDQ    R12, R11
-	VADDPS  (R11), Z26, Z26
-	VMOVUPS Z26, (R11)
-	VADDPS  64(R11), Z27, Z27
-	VMOVUPS Z27, 64(R11)
-	VZEROUPPER
-	RET
-
-set:
-	VMOVUPS Z0, (R11)
-	VMOVUPS Z1, 64(R11)
-	ADDQ    R12, R11
-	VMOVUPS Z2, (R11)
-	VMOVUPS Z3, 64(R11)
-	ADDQ    R12, R11
-	VMOVUPS Z4, (R11)
-	VMOVUPS Z5, 64(R11)
-	ADDQ    R12, R11
-	VMOVUPS Z6, (R11)
-	VMOVUPS Z7, 64(R11)
-	ADDQ    R12, R11
-	VMOVUPS Z8, (R11)
-	VMOVUPS Z9, 64(R11)
-	ADDQ    R12, R11
-	VMOVUPS Z10, (R11)
-	VMOVUPS Z11, 64(R11)
-	ADDQ    R12, R11
-	VMOVUPS Z12, (R11)
-	VMOVUPS Z13, 64(R11)
-	ADDQ    R12, R11
-	VMOVUPS Z14, (R11)
-	VMOVUPS Z15, 64(R11)
-	ADDQ    R12, R11
-	VMOVUPS Z16, (R11)
-	VMOVUPS Z17, 64(R11)
-	ADDQ    R12, R11
-	VMOVUPS Z18, (R11)
-	VMOVUPS Z19, 64(R11)
-	ADDQ    R12, R11
-	VMOVUPS Z20, (R11)
-	VMOVUPS Z21, 64(R11)
-	ADDQ    R12, R11
-	VMOVUPS Z22, (R11)
-	VMOVUPS Z23, 64(R11)
-	ADDQ    R12, R11
-	VMOVUPS Z24, (R11)
-	VMOVUPS Z25, 64(R11)
-	ADDQ    R12, R11
-	VMOVUPS Z26, (R11)
-	VMOVUPS Z27, 64(R11)
-	VZEROUPPER
-	RET
-
-// func block1x16AVX2(k int, a *float32, b *float32, c *float32, stride int, add bool)
+// func block6x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·block1x16AVX2(SB), NOSPLIT, $0-41
+TEXT ·block6x8AVX2(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       stride+32(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       BX, SI
-	PREFETCHT0 (SI)
-	PREFETCHT0 60(SI)
-	VXORPS     X0, X0, X0
-	VXORPS     X1, X1, X1
-	TESTQ      AX, AX
-	JZ         store
-
-loop:
-	VMOVUPS      (DX), Y2
-	VMOVUPS      32(DX), Y3
-	PREFETCHT0   1024(DX)
-	VBROADCASTSS (CX), Y4
-	VFMADD231PS  Y2, Y4, Y0
-	VFMADD231PS  Y3, Y4, Y1
-	ADDQ         $0x20, CX
-	ADDQ         $0x00000040, DX
-	DECQ         AX
-	JNZ          loop
-
-store:
-	MOVB    add+40(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (BX), Y0, Y0
-	VMOVUPS Y0, (BX)
-	VADDPS  32(BX), Y1, Y1
-	VMOVUPS Y1, 32(BX)
-	VZEROUPPER
-	RET
-
-set:
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	VZEROUPPER
-	RET
-
-// func loose1x16AVX2(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, FMA3, MMX+
-TEXT ·loose1x16AVX2(SB), NOSPLIT, $0-57
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lane+16(FP), DX
-	MOVQ       step+24(FP), BX
-	SHLQ       $0x02, DX
-	SHLQ       $0x02, BX
 	MOVQ       b+32(FP), DX
-	MOVQ       c+40(FP), SI
-	MOVQ       stride+48(FP), DI
+	MOVQ       lane+16(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       step+24(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       width+40(FP), DI
 	SHLQ       $0x02, DI
-	MOVQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
 	VXORPS     X0, X0, X0
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
 	VXORPS     X1, X1, X1
-	TESTQ      AX, AX
-	JZ         store
-
-loop:
-	VMOVUPS      (DX), Y2
-	VMOVUPS      32(DX), Y3
-	PREFETCHT0   1024(DX)
-	VBROADCASTSS (CX), Y4
-	VFMADD231PS  Y2, Y4, Y0
-	VFMADD231PS  Y3, Y4, Y1
-	ADDQ         BX, CX
-	ADDQ         $0x00000040, DX
-	DECQ         AX
-	JNZ          loop
-
-store:
-	MOVB    add+56(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (SI), Y0, Y0
-	VMOVUPS Y0, (SI)
-	VADDPS  32(SI), Y1, Y1
-	VMOVUPS Y1, 32(SI)
-	VZEROUPPER
-	RET
-
-set:
-	VMOVUPS Y0, (SI)
-	VMOVUPS Y1, 32(SI)
-	VZEROUPPER
-	RET
-
-// func block2x16AVX2(k int, a *float32, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, FMA3, MMX+
-TEXT ·block2x16AVX2(SB), NOSPLIT, $0-41
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       stride+32(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       BX, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	ADDQ       SI, DI
-	VXORPS     X0, X0, X0
-	VXORPS     X1, X1, X1
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
 	VXORPS     X2, X2, X2
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
 	VXORPS     X3, X3, X3
-	TESTQ      AX, AX
-	JZ         store
-
-loop:
-	VMOVUPS      (DX), Y4
-	VMOVUPS      32(DX), Y5
-	PREFETCHT0   1024(DX)
-	VBROADCASTSS (CX), Y6
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS 4(CX), Y6
-	VFMADD231PS  Y4, Y6, Y2
-	VFMADD231PS  Y5, Y6, Y3
-	ADDQ         $0x20, CX
-	ADDQ         $0x00000040, DX
-	DECQ         AX
-	JNZ          loop
-
-store:
-	MOVB    add+40(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (BX), Y0, Y0
-	VMOVUPS Y0, (BX)
-	VADDPS  32(BX), Y1, Y1
-	VMOVUPS Y1, 32(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Y2, Y2
-	VMOVUPS Y2, (BX)
-	VADDPS  32(BX), Y3, Y3
-	VMOVUPS Y3, 32(BX)
-	VZEROUPPER
-	RET
-
-set:
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	ADDQ    SI, BX
-	VMOVUPS Y2, (BX)
-	VMOVUPS Y3, 32(BX)
-	VZEROUPPER
-	RET
-
-// func loose2x16AVX2(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, FMA3, MMX+
-TEXT ·loose2x16AVX2(SB), NOSPLIT, $0-57
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lane+16(FP), DX
-	MOVQ       step+24(FP), BX
-	SHLQ       $0x02, DX
-	SHLQ       $0x02, BX
-	MOVQ       b+32(FP), SI
-	MOVQ       c+40(FP), DI
-	MOVQ       stride+48(FP), R8
-	SHLQ       $0x02, R8
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 60(R9)
-	ADDQ       R8, R9
-	VXORPS     X0, X0, X0
-	VXORPS     X1, X1, X1
-	PREFETCHT0 (R9)
-	PREFETCHT0 60(R9)
-	VXORPS     X2, X2, X2
-	VXORPS     X3, X3, X3
-	TESTQ      AX, AX
-	JZ         store
-
-loop:
-	VMOVUPS      (SI), Y4
-	VMOVUPS      32(SI), Y5
-	PREFETCHT0   1024(SI)
-	VBROADCASTSS (CX), Y6
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS (CX)(DX*1), Y6
-	VFMADD231PS  Y4, Y6, Y2
-	VFMADD231PS  Y5, Y6, Y3
-	ADDQ         BX, CX
-	ADDQ         $0x00000040, SI
-	DECQ         AX
-	JNZ          loop
-
-store:
-	MOVB    add+56(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (DI), Y0, Y0
-	VMOVUPS Y0, (DI)
-	VADDPS  32(DI), Y1, Y1
-	VMOVUPS Y1, 32(DI)
-	ADDQ    R8, DI
-	VADDPS  (DI), Y2, Y2
-	VMOVUPS Y2, (DI)
-	VADDPS  32(DI), Y3, Y3
-	VMOVUPS Y3, 32(DI)
-	VZEROUPPER
-	RET
-
-set:
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	ADDQ    R8, DI
-	VMOVUPS Y2, (DI)
-	VMOVUPS Y3, 32(DI)
-	VZEROUPPER
-	RET
-
-// func block3x16AVX2(k int, a *float32, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, FMA3, MMX+
-TEXT ·block3x16AVX2(SB), NOSPLIT, $0-41
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       stride+32(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       BX, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	ADDQ       SI, DI
-	VXORPS     X0, X0, X0
-	VXORPS     X1, X1, X1
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	ADDQ       SI, DI
-	VXORPS     X2, X2, X2
-	VXORPS     X3, X3, X3
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
 	VXORPS     X4, X4, X4
+	PREFETCHT0 (R8)
 	VXORPS     X5, X5, X5
-	TESTQ      AX, AX
-	JZ         store
+	MOVQ       AX, R8
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, R8
+	JZ         rest
+	LEAQ       (DX)(DI*2), R11
+	ADDQ       DI, R11
+	CMPQ       SI, $0x04
+	JNE        across
+	LEAQ       (CX)(BX*2), R10
+	ADDQ       BX, R10
 
-loop:
+along:
 	VMOVUPS      (DX), Y6
-	VMOVUPS      32(DX), Y7
-	PREFETCHT0   1024(DX)
-	VBROADCASTSS (CX), Y8
-	VFMADD231PS  Y6, Y8, Y0
-	VFMADD231PS  Y7, Y8, Y1
-	VBROADCASTSS 4(CX), Y8
-	VFMADD231PS  Y6, Y8, Y2
-	VFMADD231PS  Y7, Y8, Y3
-	VBROADCASTSS 8(CX), Y8
-	VFMADD231PS  Y6, Y8, Y4
-	VFMADD231PS  Y7, Y8, Y5
-	ADDQ         $0x20, CX
-	ADDQ         $0x00000040, DX
+	VBROADCASTSS (CX), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS (CX)(BX*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS (CX)(BX*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS (R10), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS (R10)(BX*1), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS (R10)(BX*2), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	VMOVUPS      (DX)(DI*1), Y6
+	VBROADCASTSS 4(CX), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS 4(CX)(BX*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS 4(CX)(BX*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS 4(R10), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS 4(R10)(BX*1), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS 4(R10)(BX*2), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	VMOVUPS      (DX)(DI*2), Y6
+	VBROADCASTSS 8(CX), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS 8(CX)(BX*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS 8(CX)(BX*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS 8(R10), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS 8(R10)(BX*1), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS 8(R10)(BX*2), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	VMOVUPS      (R11), Y6
+	VBROADCASTSS 12(CX), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS 12(CX)(BX*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS 12(CX)(BX*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS 12(R10), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS 12(R10)(BX*1), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS 12(R10)(BX*2), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, R9
+	SHLQ $0x02, R9
+
+acrossloop:
+	VMOVUPS      (DX), Y6
+	VBROADCASTSS (CX), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS 4(CX), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS 8(CX), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS 12(CX), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS 16(CX), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS 20(CX), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	VMOVUPS      (DX)(DI*1), Y6
+	VBROADCASTSS (CX)(SI*1), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS 4(CX)(SI*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS 8(CX)(SI*1), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS 12(CX)(SI*1), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS 16(CX)(SI*1), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS 20(CX)(SI*1), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	VMOVUPS      (DX)(DI*2), Y6
+	VBROADCASTSS (CX)(SI*2), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS 4(CX)(SI*2), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS 8(CX)(SI*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS 12(CX)(SI*2), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS 16(CX)(SI*2), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS 20(CX)(SI*2), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	VMOVUPS      (R11), Y6
+	VBROADCASTSS (R10), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS 4(R10), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS 8(R10), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS 12(R10), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS 16(R10), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS 20(R10), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	ADDQ         R9, CX
+	ADDQ         R9, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          acrossloop
+
+rest:
+	TESTQ AX, AX
+	JZ    sums
+	LEAQ  (CX)(BX*2), R10
+	ADDQ  BX, R10
+
+restloop:
+	VMOVUPS      (DX), Y6
+	VBROADCASTSS (CX), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS (CX)(BX*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS (CX)(BX*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS (R10), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS (R10)(BX*1), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS (R10)(BX*2), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	ADDQ         SI, CX
+	ADDQ         SI, R10
+	ADDQ         DI, DX
 	DECQ         AX
-	JNZ          loop
+	JNZ          restloop
 
-store:
-	MOVB    add+40(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (BX), Y0, Y0
-	VMOVUPS Y0, (BX)
-	VADDPS  32(BX), Y1, Y1
-	VMOVUPS Y1, 32(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Y2, Y2
-	VMOVUPS Y2, (BX)
-	VADDPS  32(BX), Y3, Y3
-	VMOVUPS Y3, 32(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Y4, Y4
-	VMOVUPS Y4, (BX)
-	VADDPS  32(BX), Y5, Y5
-	VMOVUPS Y5, 32(BX)
+sums:
+	MOVQ       cols+64(FP), AX
+	SUBQ       $0x00, AX
+	CMPQ       AX, $0x08
+	JE         whole
+	LEAQ       mask<>+0(SB), CX
+	NEGQ       AX
+	VMOVUPS    32(CX)(AX*4), Y6
+	MOVB       add+72(FP), AL
+	MOVQ       stride+56(FP), CX
+	SHLQ       $0x02, CX
+	TESTB      AL, AL
+	JZ         partly
+	MOVQ       c+48(FP), AX
+	VMASKMOVPS (AX), Y6, Y7
+	VADDPS     Y7, Y0, Y0
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y6, Y7
+	VADDPS     Y7, Y1, Y1
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y6, Y7
+	VADDPS     Y7, Y2, Y2
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y6, Y7
+	VADDPS     Y7, Y3, Y3
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y6, Y7
+	VADDPS     Y7, Y4, Y4
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y6, Y7
+	VADDPS     Y7, Y5, Y5
+
+partly:
+	MOVQ       c+48(FP), AX
+	VMASKMOVPS Y0, Y6, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y1, Y6, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y2, Y6, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y3, Y6, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y4, Y6, (AX)
+	ADDQ       CX, AX
+	VMASKMOVPS Y5, Y6, (AX)
 	VZEROUPPER
 	RET
 
-set:
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	ADDQ    SI, BX
-	VMOVUPS Y2, (BX)
-	VMOVUPS Y3, 32(BX)
-	ADDQ    SI, BX
-	VMOVUPS Y4, (BX)
-	VMOVUPS Y5, 32(BX)
+whole:
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     wholly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Y0, Y0
+	ADDQ   CX, AX
+	VADDPS (AX), Y1, Y1
+	ADDQ   CX, AX
+	VADDPS (AX), Y2, Y2
+	ADDQ   CX, AX
+	VADDPS (AX), Y3, Y3
+	ADDQ   CX, AX
+	VADDPS (AX), Y4, Y4
+	ADDQ   CX, AX
+	VADDPS (AX), Y5, Y5
+
+wholly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Y0, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y2, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y3, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y4, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Y5, (AX)
 	VZEROUPPER
 	RET
 
-// func loose3x16AVX2(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
+// func block6x16AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·loose3x16AVX2(SB), NOSPLIT, $0-57
+TEXT ·block6x16AVX2(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
-	MOVQ       lane+16(FP), DX
-	MOVQ       step+24(FP), BX
-	SHLQ       $0x02, DX
+	MOVQ       b+32(FP), DX
+	MOVQ       lane+16(FP), BX
 	SHLQ       $0x02, BX
-	MOVQ       b+32(FP), SI
-	MOVQ       c+40(FP), DI
-	MOVQ       stride+48(FP), R8
-	SHLQ       $0x02, R8
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 60(R9)
-	ADDQ       R8, R9
-	VXORPS     X0, X0, X0
-	VXORPS     X1, X1, X1
-	PREFETCHT0 (R9)
-	PREFETCHT0 60(R9)
-	ADDQ       R8, R9
-	VXORPS     X2, X2, X2
-	VXORPS     X3, X3, X3
-	PREFETCHT0 (R9)
-	PREFETCHT0 60(R9)
-	VXORPS     X4, X4, X4
-	VXORPS     X5, X5, X5
-	TESTQ      AX, AX
-	JZ         store
-
-loop:
-	VMOVUPS      (SI), Y6
-	VMOVUPS      32(SI), Y7
-	PREFETCHT0   1024(SI)
-	VBROADCASTSS (CX), Y8
-	VFMADD231PS  Y6, Y8, Y0
-	VFMADD231PS  Y7, Y8, Y1
-	VBROADCASTSS (CX)(DX*1), Y8
-	VFMADD231PS  Y6, Y8, Y2
-	VFMADD231PS  Y7, Y8, Y3
-	VBROADCASTSS (CX)(DX*2), Y8
-	VFMADD231PS  Y6, Y8, Y4
-	VFMADD231PS  Y7, Y8, Y5
-	ADDQ         BX, CX
-	ADDQ         $0x00000040, SI
-	DECQ         AX
-	JNZ          loop
-
-store:
-	MOVB    add+56(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (DI), Y0, Y0
-	VMOVUPS Y0, (DI)
-	VADDPS  32(DI), Y1, Y1
-	VMOVUPS Y1, 32(DI)
-	ADDQ    R8, DI
-	VADDPS  (DI), Y2, Y2
-	VMOVUPS Y2, (DI)
-	VADDPS  32(DI), Y3, Y3
-	VMOVUPS Y3, 32(DI)
-	ADDQ    R8, DI
-	VADDPS  (DI), Y4, Y4
-	VMOVUPS Y4, (DI)
-	VADDPS  32(DI), Y5, Y5
-	VMOVUPS Y5, 32(DI)
-	VZEROUPPER
-	RET
-
-set:
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	ADDQ    R8, DI
-	VMOVUPS Y2, (DI)
-	VMOVUPS Y3, 32(DI)
-	ADDQ    R8, DI
-	VMOVUPS Y4, (DI)
-	VMOVUPS Y5, 32(DI)
-	VZEROUPPER
-	RET
-
-// func block4x16AVX2(k int, a *float32, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, FMA3, MMX+
-TEXT ·block4x16AVX2(SB), NOSPLIT, $0-41
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       stride+32(FP), SI
+	MOVQ       step+24(FP), SI
 	SHLQ       $0x02, SI
-	MOVQ       BX, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	ADDQ       SI, DI
-	VXORPS     X0, X0, X0
-	VXORPS     X1, X1, X1
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	ADDQ       SI, DI
-	VXORPS     X2, X2, X2
-	VXORPS     X3, X3, X3
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	ADDQ       SI, DI
-	VXORPS     X4, X4, X4
-	VXORPS     X5, X5, X5
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	VXORPS     X6, X6, X6
-	VXORPS     X7, X7, X7
-	TESTQ      AX, AX
-	JZ         store
-
-loop:
-	VMOVUPS      (DX), Y8
-	VMOVUPS      32(DX), Y9
-	PREFETCHT0   1024(DX)
-	VBROADCASTSS (CX), Y10
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS 4(CX), Y10
-	VFMADD231PS  Y8, Y10, Y2
-	VFMADD231PS  Y9, Y10, Y3
-	VBROADCASTSS 8(CX), Y10
-	VFMADD231PS  Y8, Y10, Y4
-	VFMADD231PS  Y9, Y10, Y5
-	VBROADCASTSS 12(CX), Y10
-	VFMADD231PS  Y8, Y10, Y6
-	VFMADD231PS  Y9, Y10, Y7
-	ADDQ         $0x20, CX
-	ADDQ         $0x00000040, DX
-	DECQ         AX
-	JNZ          loop
-
-store:
-	MOVB    add+40(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (BX), Y0, Y0
-	VMOVUPS Y0, (BX)
-	VADDPS  32(BX), Y1, Y1
-	VMOVUPS Y1, 32(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Y2, Y2
-	VMOVUPS Y2, (BX)
-	VADDPS  32(BX), Y3, Y3
-	VMOVUPS Y3, 32(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Y4, Y4
-	VMOVUPS Y4, (BX)
-	VADDPS  32(BX), Y5, Y5
-	VMOVUPS Y5, 32(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Y6, Y6
-	VMOVUPS Y6, (BX)
-	VADDPS  32(BX), Y7, Y7
-	VMOVUPS Y7, 32(BX)
-	VZEROUPPER
-	RET
-
-set:
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	ADDQ    SI, BX
-	VMOVUPS Y2, (BX)
-	VMOVUPS Y3, 32(BX)
-	ADDQ    SI, BX
-	VMOVUPS Y4, (BX)
-	VMOVUPS Y5, 32(BX)
-	ADDQ    SI, BX
-	VMOVUPS Y6, (BX)
-	VMOVUPS Y7, 32(BX)
-	VZEROUPPER
-	RET
-
-// func loose4x16AVX2(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, FMA3, MMX+
-TEXT ·loose4x16AVX2(SB), NOSPLIT, $0-57
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lane+16(FP), DX
-	MOVQ       step+24(FP), BX
-	SHLQ       $0x02, DX
-	SHLQ       $0x02, BX
-	LEAQ       (CX)(DX*2), SI
-	ADDQ       DX, SI
-	MOVQ       b+32(FP), DI
-	MOVQ       c+40(FP), R8
-	MOVQ       stride+48(FP), R9
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
 	SHLQ       $0x02, R9
-	MOVQ       R8, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       R9, R10
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
 	VXORPS     X0, X0, X0
 	VXORPS     X1, X1, X1
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       R9, R10
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
 	VXORPS     X2, X2, X2
 	VXORPS     X3, X3, X3
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       R9, R10
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
 	VXORPS     X4, X4, X4
 	VXORPS     X5, X5, X5
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
 	VXORPS     X6, X6, X6
 	VXORPS     X7, X7, X7
-	TESTQ      AX, AX
-	JZ         store
-
-loop:
-	VMOVUPS      (DI), Y8
-	VMOVUPS      32(DI), Y9
-	PREFETCHT0   1024(DI)
-	VBROADCASTSS (CX), Y10
-	VFMADD231PS  Y8, Y10, Y0
-	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS (CX)(DX*1), Y10
-	VFMADD231PS  Y8, Y10, Y2
-	VFMADD231PS  Y9, Y10, Y3
-	VBROADCASTSS (CX)(DX*2), Y10
-	VFMADD231PS  Y8, Y10, Y4
-	VFMADD231PS  Y9, Y10, Y5
-	VBROADCASTSS (SI), Y10
-	VFMADD231PS  Y8, Y10, Y6
-	VFMADD231PS  Y9, Y10, Y7
-	ADDQ         BX, CX
-	ADDQ         BX, SI
-	ADDQ         $0x00000040, DI
-	DECQ         AX
-	JNZ          loop
-
-store:
-	MOVB    add+56(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (R8), Y0, Y0
-	VMOVUPS Y0, (R8)
-	VADDPS  32(R8), Y1, Y1
-	VMOVUPS Y1, 32(R8)
-	ADDQ    R9, R8
-	VADDPS  (R8), Y2, Y2
-	VMOVUPS Y2, (R8)
-	VADDPS  32(R8), Y3, Y3
-	VMOVUPS Y3, 32(R8)
-	ADDQ    R9, R8
-	VADDPS  (R8), Y4, Y4
-	VMOVUPS Y4, (R8)
-	VADDPS  32(R8), Y5, Y5
-	VMOVUPS Y5, 32(R8)
-	ADDQ    R9, R8
-	VADDPS  (R8), Y6, Y6
-	VMOVUPS Y6, (R8)
-	VADDPS  32(R8), Y7, Y7
-	VMOVUPS Y7, 32(R8)
-	VZEROUPPER
-	RET
-
-set:
-	VMOVUPS Y0, (R8)
-	VMOVUPS Y1, 32(R8)
-	ADDQ    R9, R8
-	VMOVUPS Y2, (R8)
-	VMOVUPS Y3, 32(R8)
-	ADDQ    R9, R8
-	VMOVUPS Y4, (R8)
-	VMOVUPS Y5, 32(R8)
-	ADDQ    R9, R8
-	VMOVUPS Y6, (R8)
-	VMOVUPS Y7, 32(R8)
-	VZEROUPPER
-	RET
-
-// func block5x16AVX2(k int, a *float32, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, FMA3, MMX+
-TEXT ·block5x16AVX2(SB), NOSPLIT, $0-41
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       stride+32(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       BX, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	ADDQ       SI, DI
-	VXORPS     X0, X0, X0
-	VXORPS     X1, X1, X1
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	ADDQ       SI, DI
-	VXORPS     X2, X2, X2
-	VXORPS     X3, X3, X3
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	ADDQ       SI, DI
-	VXORPS     X4, X4, X4
-	VXORPS     X5, X5, X5
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	ADDQ       SI, DI
-	VXORPS     X6, X6, X6
-	VXORPS     X7, X7, X7
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
 	VXORPS     X8, X8, X8
 	VXORPS     X9, X9, X9
-	TESTQ      AX, AX
-	JZ         store
-
-loop:
-	VMOVUPS      (DX), Y10
-	VMOVUPS      32(DX), Y11
-	PREFETCHT0   1024(DX)
-	VBROADCASTSS (CX), Y12
-	VFMADD231PS  Y10, Y12, Y0
-	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS 4(CX), Y12
-	VFMADD231PS  Y10, Y12, Y2
-	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS 8(CX), Y12
-	VFMADD231PS  Y10, Y12, Y4
-	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS 12(CX), Y12
-	VFMADD231PS  Y10, Y12, Y6
-	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS 16(CX), Y12
-	VFMADD231PS  Y10, Y12, Y8
-	VFMADD231PS  Y11, Y12, Y9
-	ADDQ         $0x20, CX
-	ADDQ         $0x00000040, DX
-	DECQ         AX
-	JNZ          loop
-
-store:
-	MOVB    add+40(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (BX), Y0, Y0
-	VMOVUPS Y0, (BX)
-	VADDPS  32(BX), Y1, Y1
-	VMOVUPS Y1, 32(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Y2, Y2
-	VMOVUPS Y2, (BX)
-	VADDPS  32(BX), Y3, Y3
-	VMOVUPS Y3, 32(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Y4, Y4
-	VMOVUPS Y4, (BX)
-	VADDPS  32(BX), Y5, Y5
-	VMOVUPS Y5, 32(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Y6, Y6
-	VMOVUPS Y6, (BX)
-	VADDPS  32(BX), Y7, Y7
-	VMOVUPS Y7, 32(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Y8, Y8
-	VMOVUPS Y8, (BX)
-	VADDPS  32(BX), Y9, Y9
-	VMOVUPS Y9, 32(BX)
-	VZEROUPPER
-	RET
-
-set:
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	ADDQ    SI, BX
-	VMOVUPS Y2, (BX)
-	VMOVUPS Y3, 32(BX)
-	ADDQ    SI, BX
-	VMOVUPS Y4, (BX)
-	VMOVUPS Y5, 32(BX)
-	ADDQ    SI, BX
-	VMOVUPS Y6, (BX)
-	VMOVUPS Y7, 32(BX)
-	ADDQ    SI, BX
-	VMOVUPS Y8, (BX)
-	VMOVUPS Y9, 32(BX)
-	VZEROUPPER
-	RET
-
-// func loose5x16AVX2(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, FMA3, MMX+
-TEXT ·loose5x16AVX2(SB), NOSPLIT, $0-57
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lane+16(FP), DX
-	MOVQ       step+24(FP), BX
-	SHLQ       $0x02, DX
-	SHLQ       $0x02, BX
-	LEAQ       (CX)(DX*2), SI
-	ADDQ       DX, SI
-	MOVQ       b+32(FP), DI
-	MOVQ       c+40(FP), R8
-	MOVQ       stride+48(FP), R9
-	SHLQ       $0x02, R9
-	MOVQ       R8, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       R9, R10
-	VXORPS     X0, X0, X0
-	VXORPS     X1, X1, X1
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       R9, R10
-	VXORPS     X2, X2, X2
-	VXORPS     X3, X3, X3
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       R9, R10
-	VXORPS     X4, X4, X4
-	VXORPS     X5, X5, X5
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       R9, R10
-	VXORPS     X6, X6, X6
-	VXORPS     X7, X7, X7
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	VXORPS     X8, X8, X8
-	VXORPS     X9, X9, X9
-	TESTQ      AX, AX
-	JZ         store
-
-loop:
-	VMOVUPS      (DI), Y10
-	VMOVUPS      32(DI), Y11
-	PREFETCHT0   1024(DI)
-	VBROADCASTSS (CX), Y12
-	VFMADD231PS  Y10, Y12, Y0
-	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS (CX)(DX*1), Y12
-	VFMADD231PS  Y10, Y12, Y2
-	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS (CX)(DX*2), Y12
-	VFMADD231PS  Y10, Y12, Y4
-	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS (SI), Y12
-	VFMADD231PS  Y10, Y12, Y6
-	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS (SI)(DX*1), Y12
-	VFMADD231PS  Y10, Y12, Y8
-	VFMADD231PS  Y11, Y12, Y9
-	ADDQ         BX, CX
-	ADDQ         BX, SI
-	ADDQ         $0x00000040, DI
-	DECQ         AX
-	JNZ          loop
-
-store:
-	MOVB    add+56(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (R8), Y0, Y0
-	VMOVUPS Y0, (R8)
-	VADDPS  32(R8), Y1, Y1
-	VMOVUPS Y1, 32(R8)
-	ADDQ    R9, R8
-	VADDPS  (R8), Y2, Y2
-	VMOVUPS Y2, (R8)
-	VADDPS  32(R8), Y3, Y3
-	VMOVUPS Y3, 32(R8)
-	ADDQ    R9, R8
-	VADDPS  (R8), Y4, Y4
-	VMOVUPS Y4, (R8)
-	VADDPS  32(R8), Y5, Y5
-	VMOVUPS Y5, 32(R8)
-	ADDQ    R9, R8
-	VADDPS  (R8), Y6, Y6
-	VMOVUPS Y6, (R8)
-	VADDPS  32(R8), Y7, Y7
-	VMOVUPS Y7, 32(R8)
-	ADDQ    R9, R8
-	VADDPS  (R8), Y8, Y8
-	VMOVUPS Y8, (R8)
-	VADDPS  32(R8), Y9, Y9
-	VMOVUPS Y9, 32(R8)
-	VZEROUPPER
-	RET
-
-set:
-	VMOVUPS Y0, (R8)
-	VMOVUPS Y1, 32(R8)
-	ADDQ    R9, R8
-	VMOVUPS Y2, (R8)
-	VMOVUPS Y3, 32(R8)
-	ADDQ    R9, R8
-	VMOVUPS Y4, (R8)
-	VMOVUPS Y5, 32(R8)
-	ADDQ    R9, R8
-	VMOVUPS Y6, (R8)
-	VMOVUPS Y7, 32(R8)
-	ADDQ    R9, R8
-	VMOVUPS Y8, (R8)
-	VMOVUPS Y9, 32(R8)
-	VZEROUPPER
-	RET
-
-// func block6x16AVX2(k int, a *float32, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, FMA3, MMX+
-TEXT ·block6x16AVX2(SB), NOSPLIT, $0-41
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       b+16(FP), DX
-	MOVQ       c+24(FP), BX
-	MOVQ       stride+32(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       BX, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	ADDQ       SI, DI
-	VXORPS     X0, X0, X0
-	VXORPS     X1, X1, X1
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	ADDQ       SI, DI
-	VXORPS     X2, X2, X2
-	VXORPS     X3, X3, X3
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	ADDQ       SI, DI
-	VXORPS     X4, X4, X4
-	VXORPS     X5, X5, X5
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	ADDQ       SI, DI
-	VXORPS     X6, X6, X6
-	VXORPS     X7, X7, X7
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
-	ADDQ       SI, DI
-	VXORPS     X8, X8, X8
-	VXORPS     X9, X9, X9
-	PREFETCHT0 (DI)
-	PREFETCHT0 60(DI)
+	PREFETCHT0 (R8)
 	VXORPS     X10, X10, X10
 	VXORPS     X11, X11, X11
-	TESTQ      AX, AX
-	JZ         store
+	MOVQ       AX, R8
+	ANDQ       $0x03, AX
+	SHRQ       $0x02, R8
+	JZ         rest
+	LEAQ       (DX)(DI*2), R11
+	ADDQ       DI, R11
+	CMPQ       SI, $0x04
+	JNE        across
+	LEAQ       (CX)(BX*2), R10
+	ADDQ       BX, R10
 
-loop:
+along:
 	VMOVUPS      (DX), Y12
 	VMOVUPS      32(DX), Y13
-	PREFETCHT0   1024(DX)
+	VBROADCASTSS (CX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (CX)(BX*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (CX)(BX*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (R10), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R10)(BX*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (R10)(BX*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      (DX)(DI*1), Y12
+	VMOVUPS      32(DX)(DI*1), Y13
+	VBROADCASTSS 4(CX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(CX)(BX*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 4(CX)(BX*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(R10), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 4(R10)(BX*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 4(R10)(BX*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      (DX)(DI*2), Y12
+	VMOVUPS      32(DX)(DI*2), Y13
+	VBROADCASTSS 8(CX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(CX)(BX*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 8(CX)(BX*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(R10), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 8(R10)(BX*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 8(R10)(BX*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      (R11), Y12
+	VMOVUPS      32(R11), Y13
+	VBROADCASTSS 12(CX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(CX)(BX*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 12(CX)(BX*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R10), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 12(R10)(BX*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 12(R10)(BX*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          along
+	JMP          rest
+
+across:
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, R9
+	SHLQ $0x02, R9
+
+acrossloop:
+	VMOVUPS      (DX), Y12
+	VMOVUPS      32(DX), Y13
 	VBROADCASTSS (CX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -5236,198 +8669,210 @@ loop:
 	VBROADCASTSS 20(CX), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         $0x20, CX
-	ADDQ         $0x00000040, DX
-	DECQ         AX
-	JNZ          loop
+	VMOVUPS      (DX)(DI*1), Y12
+	VMOVUPS      32(DX)(DI*1), Y13
+	VBROADCASTSS (CX)(SI*1), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(CX)(SI*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 8(CX)(SI*1), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(CX)(SI*1), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 16(CX)(SI*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 20(CX)(SI*1), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      (DX)(DI*2), Y12
+	VMOVUPS      32(DX)(DI*2), Y13
+	VBROADCASTSS (CX)(SI*2), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(CX)(SI*2), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 8(CX)(SI*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(CX)(SI*2), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 16(CX)(SI*2), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 20(CX)(SI*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      (R11), Y12
+	VMOVUPS      32(R11), Y13
+	VBROADCASTSS (R10), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(R10), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 8(R10), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(R10), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 16(R10), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 20(R10), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         R9, CX
+	ADDQ         R9, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R11)(DI*4), R11
+	DECQ         R8
+	JNZ          acrossloop
 
-store:
-	MOVB    add+40(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (BX), Y0, Y0
-	VMOVUPS Y0, (BX)
-	VADDPS  32(BX), Y1, Y1
-	VMOVUPS Y1, 32(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Y2, Y2
-	VMOVUPS Y2, (BX)
-	VADDPS  32(BX), Y3, Y3
-	VMOVUPS Y3, 32(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Y4, Y4
-	VMOVUPS Y4, (BX)
-	VADDPS  32(BX), Y5, Y5
-	VMOVUPS Y5, 32(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Y6, Y6
-	VMOVUPS Y6, (BX)
-	VADDPS  32(BX), Y7, Y7
-	VMOVUPS Y7, 32(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Y8, Y8
-	VMOVUPS Y8, (BX)
-	VADDPS  32(BX), Y9, Y9
-	VMOVUPS Y9, 32(BX)
-	ADDQ    SI, BX
-	VADDPS  (BX), Y10, Y10
-	VMOVUPS Y10, (BX)
-	VADDPS  32(BX), Y11, Y11
-	VMOVUPS Y11, 32(BX)
-	VZEROUPPER
-	RET
+rest:
+	TESTQ AX, AX
+	JZ    sums
+	LEAQ  (CX)(BX*2), R10
+	ADDQ  BX, R10
 
-set:
-	VMOVUPS Y0, (BX)
-	VMOVUPS Y1, 32(BX)
-	ADDQ    SI, BX
-	VMOVUPS Y2, (BX)
-	VMOVUPS Y3, 32(BX)
-	ADDQ    SI, BX
-	VMOVUPS Y4, (BX)
-	VMOVUPS Y5, 32(BX)
-	ADDQ    SI, BX
-	VMOVUPS Y6, (BX)
-	VMOVUPS Y7, 32(BX)
-	ADDQ    SI, BX
-	VMOVUPS Y8, (BX)
-	VMOVUPS Y9, 32(BX)
-	ADDQ    SI, BX
-	VMOVUPS Y10, (BX)
-	VMOVUPS Y11, 32(BX)
-	VZEROUPPER
-	RET
-
-// func loose6x16AVX2(k int, a *float32, lane int, step int, b *float32, c *float32, stride int, add bool)
-// Requires: AVX, FMA3, MMX+
-TEXT ·loose6x16AVX2(SB), NOSPLIT, $0-57
-	MOVQ       k+0(FP), AX
-	MOVQ       a+8(FP), CX
-	MOVQ       lane+16(FP), DX
-	MOVQ       step+24(FP), BX
-	SHLQ       $0x02, DX
-	SHLQ       $0x02, BX
-	LEAQ       (CX)(DX*2), SI
-	ADDQ       DX, SI
-	MOVQ       b+32(FP), DI
-	MOVQ       c+40(FP), R8
-	MOVQ       stride+48(FP), R9
-	SHLQ       $0x02, R9
-	MOVQ       R8, R10
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       R9, R10
-	VXORPS     X0, X0, X0
-	VXORPS     X1, X1, X1
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       R9, R10
-	VXORPS     X2, X2, X2
-	VXORPS     X3, X3, X3
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       R9, R10
-	VXORPS     X4, X4, X4
-	VXORPS     X5, X5, X5
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       R9, R10
-	VXORPS     X6, X6, X6
-	VXORPS     X7, X7, X7
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       R9, R10
-	VXORPS     X8, X8, X8
-	VXORPS     X9, X9, X9
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	VXORPS     X10, X10, X10
-	VXORPS     X11, X11, X11
-	TESTQ      AX, AX
-	JZ         store
-
-loop:
-	VMOVUPS      (DI), Y12
-	VMOVUPS      32(DI), Y13
-	PREFETCHT0   1024(DI)
+restloop:
+	VMOVUPS      (DX), Y12
+	VMOVUPS      32(DX), Y13
 	VBROADCASTSS (CX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (CX)(DX*1), Y14
+	VBROADCASTSS (CX)(BX*1), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (CX)(DX*2), Y14
+	VBROADCASTSS (CX)(BX*2), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (SI), Y14
+	VBROADCASTSS (R10), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (SI)(DX*1), Y14
+	VBROADCASTSS (R10)(BX*1), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (SI)(DX*2), Y14
+	VBROADCASTSS (R10)(BX*2), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         BX, CX
-	ADDQ         BX, SI
-	ADDQ         $0x00000040, DI
+	ADDQ         SI, CX
+	ADDQ         SI, R10
+	ADDQ         DI, DX
 	DECQ         AX
-	JNZ          loop
+	JNZ          restloop
 
-store:
-	MOVB    add+56(FP), AL
-	TESTB   AL, AL
-	JZ      set
-	VADDPS  (R8), Y0, Y0
-	VMOVUPS Y0, (R8)
-	VADDPS  32(R8), Y1, Y1
-	VMOVUPS Y1, 32(R8)
-	ADDQ    R9, R8
-	VADDPS  (R8), Y2, Y2
-	VMOVUPS Y2, (R8)
-	VADDPS  32(R8), Y3, Y3
-	VMOVUPS Y3, 32(R8)
-	ADDQ    R9, R8
-	VADDPS  (R8), Y4, Y4
-	VMOVUPS Y4, (R8)
-	VADDPS  32(R8), Y5, Y5
-	VMOVUPS Y5, 32(R8)
-	ADDQ    R9, R8
-	VADDPS  (R8), Y6, Y6
-	VMOVUPS Y6, (R8)
-	VADDPS  32(R8), Y7, Y7
-	VMOVUPS Y7, 32(R8)
-	ADDQ    R9, R8
-	VADDPS  (R8), Y8, Y8
-	VMOVUPS Y8, (R8)
-	VADDPS  32(R8), Y9, Y9
-	VMOVUPS Y9, 32(R8)
-	ADDQ    R9, R8
-	VADDPS  (R8), Y10, Y10
-	VMOVUPS Y10, (R8)
-	VADDPS  32(R8), Y11, Y11
-	VMOVUPS Y11, 32(R8)
+sums:
+	MOVQ       cols+64(FP), AX
+	SUBQ       $0x08, AX
+	CMPQ       AX, $0x08
+	JE         whole
+	LEAQ       mask<>+0(SB), CX
+	NEGQ       AX
+	VMOVUPS    32(CX)(AX*4), Y12
+	MOVB       add+72(FP), AL
+	MOVQ       stride+56(FP), CX
+	SHLQ       $0x02, CX
+	TESTB      AL, AL
+	JZ         partly
+	MOVQ       c+48(FP), AX
+	VADDPS     (AX), Y0, Y0
+	VMASKMOVPS 32(AX), Y12, Y14
+	VADDPS     Y14, Y1, Y1
+	ADDQ       CX, AX
+	VADDPS     (AX), Y2, Y2
+	VMASKMOVPS 32(AX), Y12, Y14
+	VADDPS     Y14, Y3, Y3
+	ADDQ       CX, AX
+	VADDPS     (AX), Y4, Y4
+	VMASKMOVPS 32(AX), Y12, Y14
+	VADDPS     Y14, Y5, Y5
+	ADDQ       CX, AX
+	VADDPS     (AX), Y6, Y6
+	VMASKMOVPS 32(AX), Y12, Y14
+	VADDPS     Y14, Y7, Y7
+	ADDQ       CX, AX
+	VADDPS     (AX), Y8, Y8
+	VMASKMOVPS 32(AX), Y12, Y14
+	VADDPS     Y14, Y9, Y9
+	ADDQ       CX, AX
+	VADDPS     (AX), Y10, Y10
+	VMASKMOVPS 32(AX), Y12, Y14
+	VADDPS     Y14, Y11, Y11
+
+partly:
+	MOVQ       c+48(FP), AX
+	VMOVUPS    Y0, (AX)
+	VMASKMOVPS Y1, Y12, 32(AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y2, (AX)
+	VMASKMOVPS Y3, Y12, 32(AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y4, (AX)
+	VMASKMOVPS Y5, Y12, 32(AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y6, (AX)
+	VMASKMOVPS Y7, Y12, 32(AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y8, (AX)
+	VMASKMOVPS Y9, Y12, 32(AX)
+	ADDQ       CX, AX
+	VMOVUPS    Y10, (AX)
+	VMASKMOVPS Y11, Y12, 32(AX)
 	VZEROUPPER
 	RET
 
-set:
-	VMOVUPS Y0, (R8)
-	VMOVUPS Y1, 32(R8)
-	ADDQ    R9, R8
-	VMOVUPS Y2, (R8)
-	VMOVUPS Y3, 32(R8)
-	ADDQ    R9, R8
-	VMOVUPS Y4, (R8)
-	VMOVUPS Y5, 32(R8)
-	ADDQ    R9, R8
-	VMOVUPS Y6, (R8)
-	VMOVUPS Y7, 32(R8)
-	ADDQ    R9, R8
-	VMOVUPS Y8, (R8)
-	VMOVUPS Y9, 32(R8)
-	ADDQ    R9, R8
-	VMOVUPS Y10, (R8)
-	VMOVUPS Y11, 32(R8)
+whole:
+	MOVB   add+72(FP), AL
+	MOVQ   stride+56(FP), CX
+	SHLQ   $0x02, CX
+	TESTB  AL, AL
+	JZ     wholly
+	MOVQ   c+48(FP), AX
+	VADDPS (AX), Y0, Y0
+	VADDPS 32(AX), Y1, Y1
+	ADDQ   CX, AX
+	VADDPS (AX), Y2, Y2
+	VADDPS 32(AX), Y3, Y3
+	ADDQ   CX, AX
+	VADDPS (AX), Y4, Y4
+	VADDPS 32(AX), Y5, Y5
+	ADDQ   CX, AX
+	VADDPS (AX), Y6, Y6
+	VADDPS 32(AX), Y7, Y7
+	ADDQ   CX, AX
+	VADDPS (AX), Y8, Y8
+	VADDPS 32(AX), Y9, Y9
+	ADDQ   CX, AX
+	VADDPS (AX), Y10, Y10
+	VADDPS 32(AX), Y11, Y11
+
+wholly:
+	MOVQ    c+48(FP), AX
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y2, (AX)
+	VMOVUPS Y3, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y4, (AX)
+	VMOVUPS Y5, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y6, (AX)
+	VMOVUPS Y7, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y8, (AX)
+	VMOVUPS Y9, 32(AX)
+	ADDQ    CX, AX
+	VMOVUPS Y10, (AX)
+	VMOVUPS Y11, 32(AX)
 	VZEROUPPER
 	RET
 
@@ -5588,6 +9033,78 @@ TEXT ·copyPanelsAVX2(SB), NOSPLIT, $0-72
 	CMPQ R8, $0x10
 	JL   row1
 	JE   row2
+	CMPQ R8, $0x30
+	JL   row4
+	JE   row6
+
+row8:
+	MOVQ AX, R8
+	MOVQ BX, R11
+	MOVQ R9, R12
+
+panel8:
+	PREFETCHT0 (R11)(SI*4)
+	PREFETCHT0 64(R11)(SI*4)
+	PREFETCHT0 128(R11)(SI*4)
+	PREFETCHT0 192(R11)(SI*4)
+	VMOVUPS    (R11), Y0
+	VMOVUPS    32(R11), Y1
+	VMOVUPS    64(R11), Y2
+	VMOVUPS    96(R11), Y3
+	VMOVUPS    128(R11), Y4
+	VMOVUPS    160(R11), Y5
+	VMOVUPS    192(R11), Y6
+	VMOVUPS    224(R11), Y7
+	VMOVUPS    Y0, (R8)
+	VMOVUPS    Y1, 32(R8)
+	VMOVUPS    Y2, 64(R8)
+	VMOVUPS    Y3, 96(R8)
+	VMOVUPS    Y4, 128(R8)
+	VMOVUPS    Y5, 160(R8)
+	VMOVUPS    Y6, 192(R8)
+	VMOVUPS    Y7, 224(R8)
+	ADDQ       DI, R11
+	ADDQ       DX, R8
+	DECQ       R12
+	JNZ        panel8
+	ADDQ       SI, BX
+	ADDQ       CX, AX
+	DECQ       R10
+	JNZ        row8
+	VZEROUPPER
+	RET
+
+row6:
+	MOVQ AX, R8
+	MOVQ BX, R11
+	MOVQ R9, R12
+
+panel6:
+	PREFETCHT0 (R11)(SI*4)
+	PREFETCHT0 64(R11)(SI*4)
+	PREFETCHT0 128(R11)(SI*4)
+	VMOVUPS    (R11), Y0
+	VMOVUPS    32(R11), Y1
+	VMOVUPS    64(R11), Y2
+	VMOVUPS    96(R11), Y3
+	VMOVUPS    128(R11), Y4
+	VMOVUPS    160(R11), Y5
+	VMOVUPS    Y0, (R8)
+	VMOVUPS    Y1, 32(R8)
+	VMOVUPS    Y2, 64(R8)
+	VMOVUPS    Y3, 96(R8)
+	VMOVUPS    Y4, 128(R8)
+	VMOVUPS    Y5, 160(R8)
+	ADDQ       DI, R11
+	ADDQ       DX, R8
+	DECQ       R12
+	JNZ        panel6
+	ADDQ       SI, BX
+	ADDQ       CX, AX
+	DECQ       R10
+	JNZ        row6
+	VZEROUPPER
+	RET
 
 row4:
 	MOVQ AX, R8
@@ -8054,16 +11571,6 @@ vectorsend:
 done:
 	VZEROUPPER
 	RET
-
-DATA mask<>+0(SB)/8, $0xffffffffffffffff
-DATA mask<>+8(SB)/8, $0xffffffffffffffff
-DATA mask<>+16(SB)/8, $0xffffffffffffffff
-DATA mask<>+24(SB)/8, $0xffffffffffffffff
-DATA mask<>+32(SB)/8, $0x0000000000000000
-DATA mask<>+40(SB)/8, $0x0000000000000000
-DATA mask<>+48(SB)/8, $0x0000000000000000
-DATA mask<>+56(SB)/8, $0x0000000000000000
-GLOBL mask<>(SB), RODATA|NOPTR, $64
 
 // func mulAVX2(dst []float32, a []float32, b []float32)
 // Requires: AVX

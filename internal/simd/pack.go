@@ -14,8 +14,43 @@ type packing struct {
 	k0, kn      int // the part of the inner dimension
 }
 
+// packLeft packs rows [from, to) of the left operand.
+func (p packing) packLeft(from, to int, trans bool) left {
+	if !trans && p.kernel.block == nil { // only to be widened
+		for i := from; i < to; i++ {
+			p.x.widen(p.dst[(i-from)*p.kn:][:p.kn], i*p.x.Stride+p.k0)
+		}
+		return left{data: p.dst, lane: p.kn, step: 1}
+	}
+	p.pack(from, to, !trans)
+	return left{data: p.dst, lane: 1, step: p.step, panel: p.step * p.kn}
+}
+
+// packRight packs columns [from, to) of the right operand; the last panel may be narrow.
+func (p packing) packRight(from, to int, trans bool) {
+	last := from + (to-from)/p.width*p.width
+	p.pack(from, last, trans)
+	if last < to {
+		p.dst = p.dst[(last-from)*p.kn:]
+		p.width = p.kernel.width(to - last)
+		p.step = p.width
+		p.pack(last, to, trans)
+	}
+}
+
+// width returns how wide a panel of b with so many columns is.
+func (kernel *gemmKernel) width(cols int) int {
+	if kernel.narrow == nil {
+		return kernel.cols
+	}
+	return ceilDiv(cols, kernel.lanes) * kernel.lanes
+}
+
 // pack packs lanes [from, to). along tells that each lane is a row of the stored matrix.
 func (p packing) pack(from, to int, along bool) {
+	if from == to {
+		return
+	}
 	if along {
 		p.packAlong(from, to)
 	} else {

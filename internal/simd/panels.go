@@ -21,7 +21,7 @@ func (p *Panels) Pack(k, n int, b []float32, stride int, trans bool) {
 		p.data = aligned(size)
 	}
 	if k > 0 {
-		packing{kernel: kernel, dst: p.data, x: x, lanes: n, width: kernel.cols, step: kernel.cols, kn: k}.pack(0, n, trans)
+		packing{kernel: kernel, dst: p.data, x: x, lanes: n, width: kernel.cols, step: kernel.cols, kn: k}.packRight(0, n, trans)
 	}
 }
 
@@ -65,12 +65,16 @@ func (p *Panels) Multiply(s Strip) {
 	for i := 0; i < s.M; i += kernel.rows {
 		rows, a := min(kernel.rows, s.M-i), &s.A[i*lane]
 		for j := s.N0; j < s.N1; j += kernel.cols {
-			b := &p.data[j*p.k+s.K0*kernel.cols]
-			if j+kernel.cols > s.N1 {
+			width := kernel.width(min(p.n-j, kernel.cols))
+			b, c, cols := &p.data[j*p.k+s.K0*width], &s.C[i*s.StrideC+j-s.N0], s.N1-j
+			switch {
+			case cols >= kernel.cols:
+				kernel.loose(rows, k, a, lane, step, b, c, s.StrideC, s.Accumulate)
+			case kernel.narrow != nil:
+				kernel.narrow(rows, cols, k, a, lane, step, b, width, c, s.StrideC, s.Accumulate)
+			default:
 				s.edge(kernel, i, j, rows, k, a, lane, step, b)
-				continue
 			}
-			kernel.loose(rows, k, a, lane, step, b, &s.C[i*s.StrideC+j-s.N0], s.StrideC, s.Accumulate)
 		}
 	}
 }
@@ -91,6 +95,5 @@ func (s *Strip) edge(kernel *gemmKernel, i, j, rows, k int, a *float32, lane, st
 	room := scratches.Get().(*scratch)
 	defer scratches.Put(room)
 	kernel.loose(rows, k, a, lane, step, b, &room.block[0], kernel.cols, false)
-	t := tile{Product: &Product{C: s.C, StrideC: s.StrideC}}
-	t.store(room.block[:], kernel.cols, i, j-s.N0, rows, s.N1-j, s.Accumulate)
+	store(s.C[i*s.StrideC+j-s.N0:], s.StrideC, room.block[:], kernel.cols, rows, s.N1-j, s.Accumulate)
 }

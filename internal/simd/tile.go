@@ -9,14 +9,20 @@ import (
 // the packed panels that it reads.
 type gemmKernel struct {
 	rows, cols int // of the largest block of c that it computes at once
+	lanes      int // elements of a vector, where there is narrow
 	step       int // elements of a panel of a for each step of the inner dimension; at least rows
 	unit       int // elements that copyPanels moves at once; step is a multiple
 	// block sets c, or adds to it, the product of the first rows rows of a panel of a
-	// and all columns of a panel of b.
+	// and all columns of a panel of b. It is nil where loose is as fast: a is packed then
+	// only if its rows are not stored as such.
 	block func(rows, k int, a, b, c *float32, stride int, add bool)
 	// loose is block for a left operand that is not packed: element p of row i is
-	// a[i*lane+p*step].
+	// a[i*lane+p*step]. One of lane and step is 1.
 	loose func(rows, k int, a *float32, lane, step int, b, c *float32, stride int, add bool)
+	// narrow is loose for the first cols columns, at least one, of a b of any width: element
+	// j of step p is b[p*width+j], and may be read for j up to cols rounded up to lanes.
+	// Where it is nil, all panels of b are as wide, and such a block is computed beside c.
+	narrow func(rows, cols, k int, a *float32, lane, step int, b *float32, width int, c *float32, stride int, add bool)
 	// transpose packs rows whose elements are to lie across a panel: for p < n and
 	// r < rows <= 8, dst[p*step+r] = src[r*stride+p]. It may write up to r = 7.
 	transpose func(dst *float32, step int, src *float32, stride, rows, n int)
@@ -26,14 +32,14 @@ type gemmKernel struct {
 	copyPanels func(dst *float32, step, skip int, src *float32, stride, pitch, width, panels, n int)
 }
 
-// The packed operands of a tile, tileK by tileN of b and tileK by blockM of a, stay in
-// the second-level cache of a core, which has a megabyte on the machines that matter;
-// the third level is hardly faster than memory there. tileK also fixes the order of
-// every sum, so it must not depend on the number of threads; how c is cut may.
+// The packed part of b of a tile, tileK by tileN, stays in the second-level cache of a core;
+// the third level is hardly faster than memory on the machines that matter. tileK also fixes
+// the order of every sum, so it must not depend on the number of threads, nor on the machine;
+// how c is cut may.
 const (
-	tileK  = 384
-	tileN  = 288 // a multiple of the width of every kernel
-	blockM = 8 * 14
+	tileK  = 512
+	tileN  = 256 // a multiple of the width of every kernel
+	blockM = 96  // rows of a that are packed together, where they are
 
 	// wideRows is how many rows are widened at a time: as many as are transposed at once.
 	wideRows = 8
@@ -43,7 +49,7 @@ const (
 type scratch struct {
 	a, b  []float32                 // packed panels, on a boundary of 64 bytes
 	wide  [wideRows * tileK]float32 // rows of an operand, widened
-	block [14 * 32]float32          // a block of c that crosses the right edge
+	block [32 * 32]float32          // a block of c that crosses the right edge
 }
 
 var scratches = sync.Pool{New: func() any {
@@ -75,18 +81,12 @@ func (t tile) compute(kernel *gemmKernel, s *scratch) {
 		}
 		t.finish(t.i0, t.i1)
 	}
-	mc := blockM / kernel.rows * kernel.rows
 	step := innerStep(t.K)
 	for k0 := 0; k0 < t.K; k0 += step {
 		kn := min(step, t.K-k0)
 		b := packing{kernel: kernel, wide: s.wide[:], dst: s.b, x: t.B, lanes: t.N, width: kernel.cols, step: kernel.cols, k0: k0, kn: kn}
-		b.pack(t.j0, t.j1, t.TransB)
-		for i0 := t.i0; i0 < t.i1; i0 += mc {
-			i1 := min(i0+mc, t.i1)
-			a := packing{kernel: kernel, wide: s.wide[:], dst: s.a, x: t.A, lanes: t.M, width: kernel.rows, step: kernel.step, k0: k0, kn: kn}
-			a.pack(i0, i1, !t.TransA)
-			t.multiply(kernel, s, i0, i1, kn, k0)
-		}
+		b.packRight(t.j0, t.j1, t.TransB)
+		t.multiply(kernel, s, kn, k0)
 	}
 }
 
@@ -96,24 +96,69 @@ func innerStep(k int) int {
 	return ceilDiv(ceilDiv(max(k, 1), max(1, ceilDiv(k, tileK))), 8) * 8
 }
 
-// multiply computes rows [i0, i1) of the tile from the packed panels, which hold steps
-// [k0, k0+kn) of the inner dimension.
-func (t tile) multiply(kernel *gemmKernel, s *scratch, i0, i1, kn, k0 int) {
+// left is some rows of the left operand of a tile: element p of row i is data[i*lane+p*step].
+type left struct {
+	data       []float32
+	lane, step int
+	panel      int // elements of a packed panel; 0: it is not packed
+}
+
+// multiply computes steps [k0, k0+kn) of the inner dimension of a tile, whose part of b is
+// packed.
+func (t tile) multiply(kernel *gemmKernel, s *scratch, kn, k0 int) {
+	if kernel.block == nil && !t.TransA && t.A.plain() {
+		a := left{data: t.A.Data[t.i0*t.A.Stride+k0:], lane: t.A.Stride, step: 1}
+		t.multiplyRows(kernel, s, a, t.i0, t.i1, kn, k0)
+		return
+	}
+	mc := blockM / kernel.rows * kernel.rows
+	for i0 := t.i0; i0 < t.i1; i0 += mc {
+		i1 := min(i0+mc, t.i1)
+		p := packing{kernel: kernel, wide: s.wide[:], dst: s.a, x: t.A, lanes: t.M, width: kernel.rows, step: kernel.step, k0: k0, kn: kn}
+		t.multiplyRows(kernel, s, p.packLeft(i0, i1, t.TransA), i0, i1, kn, k0)
+	}
+}
+
+// multiplyRows computes rows [i0, i1) of the tile.
+func (t tile) multiplyRows(kernel *gemmKernel, s *scratch, a left, i0, i1, kn, k0 int) {
 	add := t.Accumulate || k0 > 0
-	for i := i0; i < i1; i += kernel.rows {
-		rows := min(kernel.rows, i1-i)
-		a := &s.a[(i-i0)/kernel.rows*kernel.step*kn]
-		for j := t.j0; j < t.j1; j += kernel.cols {
-			b := &s.b[(j-t.j0)*kn]
-			if cols := t.j1 - j; cols < kernel.cols {
-				kernel.block(rows, kn, a, b, &s.block[0], kernel.cols, false)
-				t.store(s.block[:], kernel.cols, i, j, rows, cols, add)
-				continue
-			}
-			kernel.block(rows, kn, a, b, &t.C[i*t.StrideC+j], t.StrideC, add)
+	for i, rows := i0, 0; i < i1; i += rows {
+		rows = kernel.height(i1-i, a)
+		from := (i - i0) * a.lane
+		if a.panel > 0 {
+			from = (i - i0) / kernel.rows * a.panel
 		}
+		t.multiplyBlocks(kernel, s, a, &a.data[from], i, rows, kn, add)
 		if k0+kn == t.K {
 			t.finish(i, i+rows)
+		}
+	}
+}
+
+// height returns how many of some rows to compute next: the last ones, but of packed
+// panels, in two equal blocks, since a low one takes longer for each row.
+func (kernel *gemmKernel) height(left int, a left) int {
+	if a.panel == 0 && left > kernel.rows && left < 2*kernel.rows {
+		return ceilDiv(left, 2)
+	}
+	return min(kernel.rows, left)
+}
+
+// multiplyBlocks computes rows [i, i+rows) of the tile.
+func (t tile) multiplyBlocks(kernel *gemmKernel, s *scratch, a left, data *float32, i, rows, kn int, add bool) {
+	for j := t.j0; j < t.j1; j += kernel.cols {
+		b, c := &s.b[(j-t.j0)*kn], &t.C[i*t.StrideC+j]
+		cols := t.j1 - j
+		switch {
+		case cols >= kernel.cols && a.panel > 0 && kernel.block != nil:
+			kernel.block(rows, kn, data, b, c, t.StrideC, add)
+		case cols >= kernel.cols:
+			kernel.loose(rows, kn, data, a.lane, a.step, b, c, t.StrideC, add)
+		case kernel.narrow != nil:
+			kernel.narrow(rows, cols, kn, data, a.lane, a.step, b, kernel.width(cols), c, t.StrideC, add)
+		default:
+			kernel.loose(rows, kn, data, a.lane, a.step, b, &s.block[0], kernel.cols, false)
+			store(t.C[i*t.StrideC+j:], t.StrideC, s.block[:], kernel.cols, rows, cols, add)
 		}
 	}
 }
@@ -129,15 +174,15 @@ func (t tile) finish(i0, i1 int) {
 }
 
 // store writes the first columns of a block to c, or adds them.
-func (t tile) store(block []float32, stride, i, j, rows, cols int, add bool) {
+func store(c []float32, stride int, block []float32, width, rows, cols int, add bool) {
 	for r := range rows {
-		c, sums := t.C[(i+r)*t.StrideC+j:][:cols], block[r*stride:][:cols]
+		out, sums := c[r*stride:][:cols], block[r*width:][:cols]
 		if !add {
-			copy(c, sums)
+			copy(out, sums)
 			continue
 		}
 		for q, v := range sums {
-			c[q] += v
+			out[q] += v
 		}
 	}
 }

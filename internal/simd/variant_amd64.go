@@ -44,12 +44,12 @@ func assembly() []*variant {
 
 var variantAVX512 = variant{
 	name: "avx512",
-	gemm: &gemmKernel{rows: 14, cols: 32, step: 16, unit: 8, transpose: transpose8AVX2, copyPanels: copyPanelsAVX2,
-		block: func(rows, k int, a, b, c *float32, stride int, add bool) {
-			blocksAVX512[rows-1](k, a, b, c, stride, add)
-		},
+	gemm: &gemmKernel{rows: 6, cols: 64, lanes: 16, step: 8, unit: 8, transpose: transpose8AVX2, copyPanels: copyPanelsAVX2,
 		loose: func(rows, k int, a *float32, lane, step int, b, c *float32, stride int, add bool) {
-			looseAVX512[rows-1](k, a, lane, step, b, c, stride, add)
+			blocksAVX512[rows-1][3](k, a, lane, step, b, 64, c, stride, 64, add)
+		},
+		narrow: func(rows, cols, k int, a *float32, lane, step int, b *float32, width int, c *float32, stride int, add bool) {
+			blocksAVX512[rows-1][(cols-1)/16](k, a, lane, step, b, width, c, stride, cols, add)
 		}},
 
 	dot:        dotAVX512,
@@ -98,12 +98,12 @@ var variantAVX512 = variant{
 
 var variantAVX2 = variant{
 	name: "avx2",
-	gemm: &gemmKernel{rows: 6, cols: 16, step: 8, unit: 8, transpose: transpose8AVX2, copyPanels: copyPanelsAVX2,
-		block: func(rows, k int, a, b, c *float32, stride int, add bool) {
-			blocksAVX2[rows-1](k, a, b, c, stride, add)
-		},
+	gemm: &gemmKernel{rows: 6, cols: 16, lanes: 8, step: 8, unit: 8, transpose: transpose8AVX2, copyPanels: copyPanelsAVX2,
 		loose: func(rows, k int, a *float32, lane, step int, b, c *float32, stride int, add bool) {
-			looseAVX2[rows-1](k, a, lane, step, b, c, stride, add)
+			blocksAVX2[rows-1][1](k, a, lane, step, b, 16, c, stride, 16, add)
+		},
+		narrow: func(rows, cols, k int, a *float32, lane, step int, b *float32, width int, c *float32, stride int, add bool) {
+			blocksAVX2[rows-1][(cols-1)/8](k, a, lane, step, b, width, c, stride, cols, add)
 		}},
 
 	dot:        dotAVX2,
@@ -175,16 +175,22 @@ func wholePairs(vectors func(cos, sin, dst, x []float32)) func(cos, sin, dst, x 
 	}
 }
 
-// The kernels of blocks of 1, 2, ... rows.
+// The kernels of blocks of 1, 2, ... rows and of 1, 2, ... vectors in each.
 var (
-	blocksAVX512 = [14]func(k int, a, b, c *float32, stride int, add bool){
-		block1x32AVX512, block2x32AVX512, block3x32AVX512, block4x32AVX512, block5x32AVX512, block6x32AVX512, block7x32AVX512,
-		block8x32AVX512, block9x32AVX512, block10x32AVX512, block11x32AVX512, block12x32AVX512, block13x32AVX512, block14x32AVX512}
-	blocksAVX2 = [6]func(k int, a, b, c *float32, stride int, add bool){
-		block1x16AVX2, block2x16AVX2, block3x16AVX2, block4x16AVX2, block5x16AVX2, block6x16AVX2}
-	looseAVX512 = [14]func(k int, a *float32, lane, step int, b, c *float32, stride int, add bool){
-		loose1x32AVX512, loose2x32AVX512, loose3x32AVX512, loose4x32AVX512, loose5x32AVX512, loose6x32AVX512, loose7x32AVX512,
-		loose8x32AVX512, loose9x32AVX512, loose10x32AVX512, loose11x32AVX512, loose12x32AVX512, loose13x32AVX512, loose14x32AVX512}
-	looseAVX2 = [6]func(k int, a *float32, lane, step int, b, c *float32, stride int, add bool){
-		loose1x16AVX2, loose2x16AVX2, loose3x16AVX2, loose4x16AVX2, loose5x16AVX2, loose6x16AVX2}
+	blocksAVX512 = [6][4]func(k int, a *float32, lane, step int, b *float32, width int, c *float32, stride, cols int, add bool){
+		{block1x16AVX512, block1x32AVX512, block1x48AVX512, block1x64AVX512},
+		{block2x16AVX512, block2x32AVX512, block2x48AVX512, block2x64AVX512},
+		{block3x16AVX512, block3x32AVX512, block3x48AVX512, block3x64AVX512},
+		{block4x16AVX512, block4x32AVX512, block4x48AVX512, block4x64AVX512},
+		{block5x16AVX512, block5x32AVX512, block5x48AVX512, block5x64AVX512},
+		{block6x16AVX512, block6x32AVX512, block6x48AVX512, block6x64AVX512},
+	}
+	blocksAVX2 = [6][2]func(k int, a *float32, lane, step int, b *float32, width int, c *float32, stride, cols int, add bool){
+		{block1x8AVX2, block1x16AVX2},
+		{block2x8AVX2, block2x16AVX2},
+		{block3x8AVX2, block3x16AVX2},
+		{block4x8AVX2, block4x16AVX2},
+		{block5x8AVX2, block5x16AVX2},
+		{block6x8AVX2, block6x16AVX2},
+	}
 )

@@ -8,134 +8,253 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// block emits the kernel of a block of c of the given height, two vectors wide, whose left
-// operand is a panel. Every row keeps two sums in registers; each step of the loop reads
-// two vectors of b and one element of a for each row. step is the distance between steps
-// in the panel of a.
-func block(v isa, rows, step int) {
-	name := fmt.Sprintf("block%dx%d%s", rows, 2*v.lanes, v.name)
-	TEXT(name, NOSPLIT, "func(k int, a, b, c *float32, stride int, add bool)")
-	Doc(blockDoc(v, rows, fmt.Sprintf("%s computes %d rows of two vectors each: with a of %d, b of %d and c of stride elements a row,",
-		name, rows, step, 2*v.lanes), "a[p][i]")...)
-	Pragma("noescape")
-	k, a := Load(Param("k"), GP64()), Load(Param("a"), GP64())
-	element := func(i int) Mem { return Mem{Base: a, Disp: 4 * i} }
-	blockBody(v, rows, k, element, func() { ADDQ(Imm(uint64(4*step)), a) })
+// unroll is how many steps of the inner dimension the loops of a block take at once.
+const unroll = 4
+
+// block is the kernel of a block of c, some rows high and vecs vectors wide. Every row keeps
+// vecs sums in registers; each step of the inner dimension reads vecs vectors of b and one
+// element of a for each row.
+type block struct {
+	v          isa
+	rows, vecs int
+	k, a, b    reg.Register
+	lane, step reg.Register // bytes from one element of a to that of the next row, or step
+	width      reg.Register // bytes from one step of b to the next
+	far, b3    reg.Register // the fourth row of a, the fourth step of b
+	sums       [][]reg.VecVirtual
+	columns    []reg.VecVirtual
+	x          [2]reg.VecVirtual // two, so that no broadcast waits for the one before
 }
 
-// looseBlock is block for a left operand in any order: two strides find its elements. One
-// register points to every third row, which addressing reaches the two after it from.
-func looseBlock(v isa, rows int) {
-	name := fmt.Sprintf("loose%dx%d%s", rows, 2*v.lanes, v.name)
-	TEXT(name, NOSPLIT, "func(k int, a *float32, lane, step int, b, c *float32, stride int, add bool)")
-	Doc(blockDoc(v, rows, fmt.Sprintf("%s computes %d rows of two vectors each: with b of %d and c of stride elements a row,",
-		name, rows, 2*v.lanes), "a[i*lane+p*step]")...)
-	Pragma("noescape")
-	k, a := Load(Param("k"), GP64()), []reg.Register{Load(Param("a"), GP64())}
-	lane, step := Load(Param("lane"), GP64()), Load(Param("step"), GP64())
-	SHLQ(Imm(2), lane)
-	SHLQ(Imm(2), step)
-	for i := 3; i < rows; i += 3 {
-		next := GP64()
-		LEAQ(Mem{Base: a[len(a)-1], Index: lane, Scale: 2}, next)
-		ADDQ(lane, next)
-		a = append(a, next)
-	}
-	element := func(i int) Mem {
-		m := Mem{Base: a[i/3]}
-		if i%3 > 0 {
-			m.Index, m.Scale = lane, uint8(i%3)
-		}
-		return m
-	}
-	blockBody(v, rows, k, element, func() {
-		for _, r := range a {
-			ADDQ(step, r)
-		}
-	})
-}
-
-func blockDoc(v isa, rows int, first, element string) []string {
-	return []string{first, "",
+// emitBlock emits a kernel. The left operand lies in any order: two strides find its
+// elements, but one of them must be 1, so that a few registers point to all that the
+// unrolled loops read.
+func emitBlock(v isa, rows, vecs int) {
+	width := vecs * v.lanes
+	name := fmt.Sprintf("block%dx%d%s", rows, width, v.name)
+	TEXT(name, NOSPLIT, "func(k int, a *float32, lane, step int, b *float32, width int, c *float32, stride, cols int, add bool)")
+	Doc(fmt.Sprintf("%s computes %d rows of up to %d columns, but more than %d: with b of width and", name, rows, width, width-v.lanes),
+		"c of stride elements a row, and lane or step 1,",
+		"",
 		fmt.Sprintf("	for i := range %d {", rows),
-		fmt.Sprintf("		for j := range %d {", 2*v.lanes),
+		"		for j := range cols {",
 		"			var sum float32",
 		"			for p := range k {",
-		fmt.Sprintf("				sum = fma(%s, b[p][j], sum)", element),
+		"				sum = fma(a[i*lane+p*step], b[p][j], sum)",
 		"			}",
 		"			if add {",
 		"				sum = c[i][j] + sum",
 		"			}",
 		"			c[i][j] = sum",
 		"		}",
-		"	}"}
+		"	}")
+	Pragma("noescape")
+	k := &block{v: v, rows: rows, vecs: vecs}
+	k.k, k.a, k.b = Load(Param("k"), GP64()), Load(Param("a"), GP64()), Load(Param("b"), GP64())
+	k.lane, k.step, k.width = elements("lane"), elements("step"), elements("width")
+	k.start()
+	k.loops()
+	k.finish()
 }
 
-// blockBody emits all but the addressing of a: element is where that of a row is, and
-// advance moves it on by a step.
-func blockBody(v isa, rows int, k reg.Register, element func(row int) Mem, advance func()) {
-	b, c, stride := Load(Param("b"), GP64()), Load(Param("c"), GP64()), Load(Param("stride"), GP64())
-	SHLQ(Imm(2), stride)
+// elements returns a parameter that counts elements, in bytes.
+func elements(name string) reg.Register {
+	r := Load(Param(name), GP64())
+	SHLQ(Imm(2), r)
+	return r
+}
 
-	ahead := GP64()
-	MOVQ(c, ahead)
-	sums := make([][2]reg.VecVirtual, rows)
-	for i := range sums {
-		PREFETCHT0(Mem{Base: ahead}) // c is needed only after the loop
-		PREFETCHT0(Mem{Base: ahead, Disp: 2*v.bytes() - 4})
-		if i < rows-1 {
+// start clears the sums and fetches c, which is needed only after the loops.
+func (k *block) start() {
+	ahead, stride := Load(Param("c"), GP64()), elements("stride")
+	k.sums = make([][]reg.VecVirtual, k.rows)
+	for i := range k.sums {
+		for line := 0; line < k.vecs*k.v.bytes(); line += 64 {
+			PREFETCHT0(Mem{Base: ahead, Disp: line})
+		}
+		if i < k.rows-1 {
 			ADDQ(stride, ahead)
 		}
-		for j := range sums[i] {
-			sums[i][j] = v.reg()
-			zero(sums[i][j])
+		for range k.vecs {
+			r := k.v.reg()
+			zero(r)
+			k.sums[i] = append(k.sums[i], r)
 		}
 	}
-	b0, b1 := v.reg(), v.reg()
-	x := [2]reg.VecVirtual{v.reg(), v.reg()} // two, so that no broadcast waits for the one before
-	TESTQ(k, k)
-	JZ(LabelRef("store"))
-
-	Label("loop")
-	VMOVUPS(Mem{Base: b}, b0)
-	VMOVUPS(Mem{Base: b, Disp: v.bytes()}, b1)
-	for line := 0; line < 2*v.bytes(); line += 64 {
-		PREFETCHT0(Mem{Base: b, Disp: 1024 + line})
+	for range k.vecs {
+		k.columns = append(k.columns, k.v.reg())
 	}
-	for i := range sums {
-		VBROADCASTSS(element(i), x[i%2])
-		VFMADD231PS(b0, x[i%2], sums[i][0])
-		VFMADD231PS(b1, x[i%2], sums[i][1])
-	}
-	advance()
-	ADDQ(U32(2*v.bytes()), b)
-	DECQ(k)
-	JNZ(LabelRef("loop"))
+	k.x = [2]reg.VecVirtual{k.v.reg(), k.v.reg()}
+}
 
-	Label("store")
-	add := Load(Param("add"), GP8())
+// loops emits the three loops: over elements of a row, over elements across the rows, and
+// over the steps that are left.
+func (k *block) loops() {
+	times, four := GP64(), GP64()
+	MOVQ(k.k, times)
+	ANDQ(Imm(unroll-1), k.k)
+	SHRQ(Imm(2), times)
+	JZ(LabelRef("rest"))
+	k.far, k.b3 = GP64(), GP64()
+	LEAQ(Mem{Base: k.b, Index: k.width, Scale: 2}, k.b3)
+	ADDQ(k.width, k.b3)
+	CMPQ(k.step, Imm(4))
+	JNE(LabelRef("across"))
+
+	k.fourth()
+	Label("along")
+	for u := range unroll {
+		k.one(u, func(i int) Mem { return k.element(i, 4*u) })
+	}
+	ADDQ(Imm(4*unroll), k.a)
+	if k.rows > 3 {
+		ADDQ(Imm(4*unroll), k.far)
+	}
+	k.advanceB()
+	DECQ(times)
+	JNZ(LabelRef("along"))
+	JMP(LabelRef("rest"))
+
+	Label("across")
+	LEAQ(Mem{Base: k.a, Index: k.step, Scale: 2}, k.far) // of the steps, here
+	ADDQ(k.step, k.far)
+	MOVQ(k.step, four)
+	SHLQ(Imm(2), four)
+	Label("acrossloop")
+	for u := range unroll {
+		k.one(u, func(i int) Mem { return at(u, k.a, k.far, k.step, 4*i) })
+	}
+	ADDQ(four, k.a)
+	ADDQ(four, k.far)
+	k.advanceB()
+	DECQ(times)
+	JNZ(LabelRef("acrossloop"))
+
+	Label("rest")
+	TESTQ(k.k, k.k)
+	JZ(LabelRef("sums"))
+	k.fourth()
+	Label("restloop")
+	k.one(0, func(i int) Mem { return k.element(i, 0) })
+	ADDQ(k.step, k.a)
+	if k.rows > 3 {
+		ADDQ(k.step, k.far)
+	}
+	ADDQ(k.width, k.b)
+	DECQ(k.k)
+	JNZ(LabelRef("restloop"))
+	Label("sums")
+}
+
+// advanceB moves on by the steps of a loop.
+func (k *block) advanceB() {
+	LEAQ(Mem{Base: k.b, Index: k.width, Scale: 4}, k.b)
+	LEAQ(Mem{Base: k.b3, Index: k.width, Scale: 4}, k.b3)
+}
+
+// at is what lies i strides, up to three, and disp bytes after base; third is three after it.
+func at(i int, base, third, stride reg.Register, disp int) Mem {
+	m := Mem{Base: base, Disp: disp}
+	switch i {
+	case 1, 2:
+		m.Index, m.Scale = stride, uint8(i)
+	case 3:
+		m.Base = third
+	}
+	return m
+}
+
+// fourth points far to the fourth row.
+func (k *block) fourth() {
+	if k.rows > 3 {
+		LEAQ(Mem{Base: k.a, Index: k.lane, Scale: 2}, k.far)
+		ADDQ(k.lane, k.far)
+	}
+}
+
+// element is where that of a row is, when far points to the fourth.
+func (k *block) element(row, disp int) Mem {
+	if row < 3 {
+		return at(row, k.a, nil, k.lane, disp)
+	}
+	return at(row-3, k.far, nil, k.lane, disp)
+}
+
+// one emits a step: the u-th of those taken at once.
+func (k *block) one(u int, element func(row int) Mem) {
+	for j, r := range k.columns {
+		VMOVUPS(at(u, k.b, k.b3, k.width, j*k.v.bytes()), r)
+	}
+	for i, sums := range k.sums {
+		x := k.x[i%2]
+		VBROADCASTSS(element(i), x)
+		for j, s := range sums {
+			VFMADD231PS(k.columns[j], x, s)
+		}
+	}
+}
+
+// finish adds c to the sums if asked, and writes them; the last vector of a row may be
+// there in part.
+func (k *block) finish() {
+	left, last := Load(Param("cols"), GP64()), &loop{v: k.v}
+	SUBQ(Imm(uint64((k.vecs-1)*k.v.lanes)), left)
+	if k.v.lanes < 16 { // a store through a mask is slow on some processors
+		CMPQ(left, Imm(uint64(k.v.lanes)))
+		JE(LabelRef("whole"))
+	}
+	last.makeMask(left)
+	k.write("partly", last)
+	if k.v.lanes < 16 {
+		Label("whole")
+		k.write("wholly", nil)
+	}
+}
+
+// write emits the end of a kernel, whose last vectors go through a mask if there is one.
+func (k *block) write(name string, last *loop) {
+	add, stride := Load(Param("add"), GP8()), elements("stride")
 	TESTB(add, add)
-	JZ(LabelRef("set"))
-	for i := range sums {
-		for j, s := range sums[i] {
-			VADDPS(Mem{Base: c, Disp: j * v.bytes()}, s, s)
-			VMOVUPS(s, Mem{Base: c, Disp: j * v.bytes()})
+	JZ(LabelRef(name))
+	k.each(stride, last, func(c Mem, s reg.VecVirtual, mask reg.Register) {
+		switch {
+		case mask == nil:
+			VADDPS(c, s, s)
+		case k.v.lanes == 16:
+			VADDPS(c, s, mask, s)
+		default:
+			VMASKMOVPS(c, mask, k.x[0])
+			VADDPS(k.x[0], s, s)
 		}
-		if i < rows-1 {
+	})
+	Label(name)
+	k.each(stride, last, func(c Mem, s reg.VecVirtual, mask reg.Register) {
+		switch {
+		case mask == nil:
+			VMOVUPS(s, c)
+		case k.v.lanes == 16:
+			VMOVUPS(s, mask, c)
+		default:
+			VMASKMOVPS(s, mask, c)
+		}
+	})
+	VZEROUPPER()
+	RET()
+}
+
+// each calls f for every sum and its place in c, with the mask of those in the last column.
+func (k *block) each(stride reg.Register, last *loop, f func(c Mem, s reg.VecVirtual, mask reg.Register)) {
+	c := Load(Param("c"), GP64())
+	for i, sums := range k.sums {
+		for j, s := range sums {
+			var mask reg.Register
+			if last != nil && j == k.vecs-1 {
+				mask = last.mask
+			}
+			f(Mem{Base: c, Disp: j * k.v.bytes()}, s, mask)
+		}
+		if i < k.rows-1 {
 			ADDQ(stride, c)
 		}
 	}
-	VZEROUPPER()
-	RET()
-	Label("set")
-	for i := range sums {
-		for j, s := range sums[i] {
-			VMOVUPS(s, Mem{Base: c, Disp: j * v.bytes()})
-		}
-		if i < rows-1 {
-			ADDQ(stride, c)
-		}
-	}
-	VZEROUPPER()
-	RET()
 }

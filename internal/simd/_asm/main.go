@@ -10,13 +10,13 @@ import . "github.com/mmcloughlin/avo/build"
 
 func main() {
 	ConstraintExpr("amd64,!noasm")
-	for rows := 1; rows <= 14; rows++ {
-		block(avx512, rows, 16)
-		looseBlock(avx512, rows)
-	}
 	for rows := 1; rows <= 6; rows++ {
-		block(avx2, rows, 8)
-		looseBlock(avx2, rows)
+		for vecs := 1; vecs <= 4; vecs++ {
+			emitBlock(avx512, rows, vecs)
+		}
+		for vecs := 1; vecs <= 2; vecs++ {
+			emitBlock(avx2, rows, vecs)
+		}
 	}
 	transpose8()
 	copyPanels()

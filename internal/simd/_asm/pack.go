@@ -98,7 +98,7 @@ func square(row [8]reg.GPVirtual, dst, step reg.Register) {
 // along the rows, so that each is read once from end to end.
 func copyPanels() {
 	TEXT("copyPanelsAVX2", NOSPLIT, "func(dst *float32, step, skip int, src *float32, stride, pitch, width, panels, n int)")
-	Doc("copyPanelsAVX2 copies n rows, each to several panels, in pieces of 8, 16 or 32 elements:",
+	Doc("copyPanelsAVX2 copies n rows, each to several panels, in pieces of 8, 16, 32, 48 or 64 elements:",
 		"",
 		"	for p := range n {",
 		"		for q := range panels {",
@@ -117,7 +117,10 @@ func copyPanels() {
 	CMPQ(width, Imm(16))
 	JL(LabelRef("row1"))
 	JE(LabelRef("row2"))
-	for _, vectors := range []int{4, 2, 1} {
+	CMPQ(width, Imm(48))
+	JL(LabelRef("row4"))
+	JE(LabelRef("row6"))
+	for _, vectors := range []int{8, 6, 4, 2, 1} {
 		copyRow(vectors, dst, step, skip, src, stride, pitch, panels, n)
 	}
 }
@@ -131,10 +134,10 @@ func copyRow(vectors int, dst, step, skip, src, stride, pitch, panels, n reg.Reg
 	MOVQ(panels, left)
 	Label(panel)
 	PREFETCHT0(Mem{Base: from, Index: stride, Scale: 4}) // rows are too far apart to be guessed
-	if vectors == 4 {
-		PREFETCHT0(Mem{Base: from, Index: stride, Scale: 4, Disp: 64})
+	for line := 64; line < 32*vectors; line += 64 {
+		PREFETCHT0(Mem{Base: from, Index: stride, Scale: 4, Disp: line})
 	}
-	var q [4]reg.VecVirtual
+	var q [8]reg.VecVirtual
 	for i := range vectors {
 		q[i] = YMM()
 		VMOVUPS(Mem{Base: from, Disp: 32 * i}, q[i])
