@@ -8,6 +8,21 @@
 // _asm, and every function of it says which Go loop it equals.
 //
 // Results do not depend on the number of threads: the terms of each sum are added in
-// an order that is fixed by the sizes alone. Functions panic when a slice is shorter
+// an order that is fixed by the sizes alone.
+//
+// Some functions have the same bits in every variant, on every processor and from every
+// compiler: Add, Mul, MulAdd, Scale, Axpy, SoftmaxGrad, ScaleMul, NormGrad, RotateHalves,
+// RotatePairs, AdamWStep.Update and the conversions of 8 and 16 bits, and those of them
+// that Stream has. Each of their operations is rounded, in the order of their comments,
+// which assembly achieves by not fusing any, and Go by float32(x*y): without the conversion
+// a compiler may fuse the product with an addition, and does so for arm64 and with
+// GOAMD64=v3. A test finds products that lack it.
+//
+// The others are matrix products, Dot, Dot3, SumSquares and all that stands on an
+// exponential. They fuse where the CPU can, and add in an order that suits its vectors. In
+// one program on one machine they always give the same bits; otherwise they agree within
+// the roundings that their tests allow.
+//
+// Functions panic when a slice is shorter
 // than its sizes say, because that is a mistake of the programmer and never of input.
 package simd

@@ -82,7 +82,7 @@ func (b *balancing) forward(_ context.Context, in, out []core.Tensor) error {
 		}
 		scale := b.weight * float64(targets) / float64(divisor) * float64(b.experts) / float64(n) / float64(n)
 		for e := range b.experts {
-			y += scale * chosen[e] * probs[e]
+			y += float64(scale * chosen[e] * probs[e])
 			slope[e] = float32(scale * chosen[e])
 		}
 	}
@@ -112,7 +112,7 @@ func (b *balancing) backward(_ context.Context, g *autograd.Grads) error {
 				softmax64(p, logits[t*b.experts:])
 				mean := 0.0
 				for e, s := range slope {
-					mean += p[e] * float64(s)
+					mean += float64(p[e] * float64(s))
 				}
 				for e, s := range slope {
 					row[e] += float32(dy * p[e] * (float64(s) - mean))

@@ -71,7 +71,7 @@ func (m mask) of(x []float32, row, cols int) simd.Matrix {
 func (m mask) gradient(dx, d []float32, add bool) {
 	simd.Parallel(len(d), grain, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			v := d[i] * m.factor(i)
+			v := float32(d[i] * m.factor(i))
 			if add {
 				v += dx[i]
 			}

@@ -189,7 +189,7 @@ func unpermute(g *autograd.Graph, z, weights, where *autograd.Value) *autograd.V
 				clear(dst)
 				for a := r * k; a < (r+1)*k; a++ {
 					for i, v := range z[int(where[a])*d : (int(where[a])+1)*d] {
-						dst[i] += w[a] * v
+						dst[i] += float32(w[a] * v)
 					}
 				}
 			})

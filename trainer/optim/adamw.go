@@ -129,7 +129,7 @@ func (a *AdamW) Step(lr, gradScale float64) {
 	a.state.T++
 	plain := a.coefficients(lr, gradScale)
 	decayed := plain
-	decayed.Keep = float32(1 - lr*a.config.WeightDecay)
+	decayed.Keep = float32(1 - float64(lr*a.config.WeightDecay))
 	for i, p := range a.params {
 		c, m, v := &plain, a.state.M[i], a.state.V[i]
 		if p.Decay {

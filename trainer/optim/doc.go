@@ -8,5 +8,6 @@
 //
 // Parameters, gradients and moments are float32; whatever is computed once a step,
 // such as bias corrections and the norm, is float64. Results are the same bits for
-// any number of threads.
+// any number of threads; a step with the same coefficients gives them on every machine. Of
+// these, math.Pow and math.Cos may give other last bits, of float64, on other processors.
 package optim

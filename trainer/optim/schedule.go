@@ -80,5 +80,5 @@ func (s Schedule) At(t int) float64 {
 	case Cosine:
 		height = (1 + math.Cos(math.Pi*progress)) / 2
 	}
-	return s.Peak * (s.Floor + (1-s.Floor)*height)
+	return s.Peak * (s.Floor + float64((1-s.Floor)*height))
 }

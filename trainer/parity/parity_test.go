@@ -67,7 +67,7 @@ func TestEveryKernelEqualsTheReference(t *testing.T) {
 // TestLinkedKernelsEqualTheReference has no other processes, so that an emulated processor
 // computes all of it: a plugin that is started there runs on the real one.
 func TestLinkedKernelsEqualTheReference(t *testing.T) {
-	for _, name := range cases {
+	for _, name := range []string{"llama-tiny", "qwen3-moe", "glm4-0414"} {
 		t.Run(name, func(t *testing.T) {
 			dir := testdata.Shared(t, filepath.Join("golden", "models", name))
 			reg := core.NewRegistry()

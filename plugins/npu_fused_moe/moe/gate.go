@@ -196,13 +196,13 @@ func (g *gate) gradient(ids []int32, dweights []float32) {
 	sum, mean := g.denominator(ids), 0.0
 	if g.f.Normalize {
 		for i, e := range ids {
-			mean += float64(dweights[i]) * g.f.Scale * (float64(g.scores[e]) / sum)
+			mean += float64(float64(dweights[i]) * g.f.Scale * (float64(g.scores[e]) / sum))
 		}
 	}
 	d := g.choices
 	clear(d)
 	for i, e := range ids {
-		d[e] += float32((float64(dweights[i])*g.f.Scale - mean) / sum)
+		d[e] += float32((float64(float64(dweights[i])*g.f.Scale) - mean) / sum)
 	}
 	if g.f.Scoring == core.ScoringSoftmax {
 		simd.SoftmaxGrad(d, g.scores, d, simd.Dot(d, g.scores), 1)

@@ -163,7 +163,7 @@ func (s RopeScaling) llama3(inv []float64) (*nn.RopeTable, error) {
 			inv[i] = f / s.Factor
 		case wave >= old/s.HighFreqFactor:
 			smooth := (old/wave - s.LowFreqFactor) / (s.HighFreqFactor - s.LowFreqFactor)
-			inv[i] = (1-smooth)*f/s.Factor + smooth*f
+			inv[i] = (1-smooth)*f/s.Factor + float64(smooth*f)
 		}
 	}
 	return &nn.RopeTable{InvFreq: inv, Scale: 1}, nil
@@ -214,7 +214,7 @@ func (s RopeScaling) yarn(inv []float64, base float64) (*nn.RopeTable, error) {
 	}
 	for i, f := range inv {
 		ramp := min(max((float64(i)-low)/(high-low), 0), 1)
-		inv[i] = f/s.Factor*ramp + f*(1-ramp)
+		inv[i] = float64(f/s.Factor*ramp) + float64(f*(1-ramp))
 	}
 	return &nn.RopeTable{InvFreq: inv, Scale: s.attentionFactor()}, nil
 }
@@ -224,7 +224,7 @@ func (s RopeScaling) attentionFactor() float64 {
 		if s.Factor <= 1 {
 			return 1
 		}
-		return 0.1*by*math.Log(s.Factor) + 1
+		return float64(0.1*by*math.Log(s.Factor)) + 1
 	}
 	switch {
 	case s.AttentionFactor != nil:
