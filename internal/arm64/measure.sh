@@ -40,7 +40,7 @@ median() { sort -g | awk '{ x[NR] = $1 } END { print (x[int((NR + 1) / 2)] + x[i
 
 gemm() {
 	openblas
-	for _ in 1 2 3 4 5; do
+	for _ in 1 2 3; do
 		qemu-aarch64 -L "$temp/root" -E LD_LIBRARY_PATH=$library -E OPENBLAS_CORETYPE=ARMV8 -E OPENBLAS_NUM_THREADS=1 "$temp/openblas" 2 >>"$temp/theirs"
 		for form in NN NT TN; do
 			bench "Gemm/^512x512x512$/^$form$/^threads=1$/^neon$" 2 | awk '/ns\/op/ { print $3 / 1e6 }' >>"$temp/$form"
@@ -57,8 +57,8 @@ gemm() {
 executed() {
 	local few many
 	few=$(bench "$1" 10 -plugin "$temp/count.so" 2>&1 | awk '/^executed/ { print $2 }')
-	many=$(bench "$1" 210 -plugin "$temp/count.so" 2>&1 | awk '/^executed/ { print $2 }')
-	echo $(((many - few) / 200))
+	many=$(bench "$1" 510 -plugin "$temp/count.so" 2>&1 | awk '/^executed/ { print $2 }')
+	echo $(((many - few) / 500))
 }
 
 functions() {
@@ -67,7 +67,7 @@ functions() {
 		bench 'Vectors|Halves|Others' 100 | awk '/ns\/op/ { print $1, $3 }' >>"$temp/times"
 	done
 	printf '%-21s %12s %12s %6s   %12s %12s %6s\n' function 'neon ns' 'plain ns' ratio 'instructions' plain ratio
-	cut -d/ -f1,2 "$temp/times" | sort -u | grep -v Streamed | while IFS=/ read -r group name; do
+	cut -d/ -f1,2 "$temp/times" | sort -u | grep -v -e Streamed -e AdamW | while IFS=/ read -r group name; do
 		row=("$name")
 		for variant in neon generic; do
 			row+=("$(awk -v b="$group/$name/$variant" '$1 == b { print $2 }' "$temp/times" | median)")
