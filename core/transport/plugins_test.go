@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -51,7 +52,9 @@ func roles() map[string]func() {
 }
 
 func TestMain(m *testing.M) {
-	if play, ok := roles()[filepath.Base(os.Args[0])]; ok {
+	all := roles()
+	maps.Copy(all, platformRoles())
+	if play, ok := all[filepath.Base(os.Args[0])]; ok {
 		play()
 		return
 	}
