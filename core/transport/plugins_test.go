@@ -1,5 +1,3 @@
-//go:build unix
-
 package transport
 
 import (
@@ -10,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,7 +53,7 @@ func roles() map[string]func() {
 func TestMain(m *testing.M) {
 	all := roles()
 	maps.Copy(all, platformRoles())
-	if play, ok := all[filepath.Base(os.Args[0])]; ok {
+	if play, ok := all[strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")]; ok {
 		play()
 		return
 	}
@@ -72,8 +71,11 @@ func pluginPath(t testing.TB, role string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), role)
-	if err := os.Symlink(self, path); err != nil {
+	path, link := filepath.Join(t.TempDir(), role), os.Symlink
+	if runtime.GOOS == "windows" { // where symbolic links take a privilege
+		path, link = path+".exe", os.Link
+	}
+	if err := link(self, path); err != nil {
 		t.Fatal(err)
 	}
 	return path
