@@ -33,6 +33,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/memory", "", ""},
 	{"internal/shm", "golang.org/x/sys", ""},
 	{"internal/hugepage", "golang.org/x/sys", "internal/shm internal/simd"},
+	{"internal/sandbox", "golang.org/x/sys", ""},
 	{"internal/sched", "golang.org/x/sys", ""},
 	{"internal/simd", "internal/sched golang.org/x/sys", ""},
 	{"internal/simd/simdtest", "core core/kerneltest internal/simd", "core/reference"},
@@ -99,7 +100,7 @@ var policy = []struct{ pkg, imports, tests string }{
 }
 
 // anyTest is what every test may import.
-const anyTest = "internal/golden internal/testdata github.com/google/go-cmp go.uber.org/goleak golang.org/x/sys"
+const anyTest = "internal/golden internal/sandbox internal/testdata github.com/google/go-cmp go.uber.org/goleak golang.org/x/sys"
 
 func TestImportsFollowThePolicy(t *testing.T) {
 	// Files are chosen by operating system, and so are imports.

@@ -1,13 +1,18 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/forecast"
@@ -122,5 +127,33 @@ func TestAdaptersAreNotTriedWithoutWeights(t *testing.T) {
 	}
 	if got := changes(p); !slices.Equal(got, []string{" --gradient-checkpointing"}) {
 		t.Errorf("tried %q", got)
+	}
+}
+
+func TestMemoryThatIsMissingNamesFlags(t *testing.T) {
+	mem, err := transport.NewMemory("tensors", 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mem.Close()
+	_, full := mem.Alloc(2 << 20)
+	c := (&app{}).trainCommand()
+	for _, err := range []error{full, fmt.Errorf("hugepage: %w", syscall.ENOMEM)} {
+		text := needLess(err).Error()
+		if !strings.Contains(text, err.Error()) {
+			t.Errorf("%q does not say %q", text, err)
+		}
+		flags := regexp.MustCompile(`--([a-z0-9-]+)`).FindAllStringSubmatch(text, -1)
+		if len(flags) < 5 {
+			t.Errorf("%q names %d flags", text, len(flags))
+		}
+		for _, f := range flags {
+			if c.Flags.Lookup(f[1]) == nil {
+				t.Errorf("train has no flag --%s", f[1])
+			}
+		}
+	}
+	if err := errors.New("another"); needLess(err) != err {
+		t.Error("flags are named for another error")
 	}
 }

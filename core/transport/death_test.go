@@ -1,5 +1,3 @@
-//go:build unix
-
 package transport
 
 import (
@@ -10,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -75,7 +72,7 @@ func TestKillBetweenCallsIsNoticed(t *testing.T) {
 	onEachPath(t, func(t *testing.T, o Options) {
 		p := open(t, o)
 		p.mustForward(t, "")
-		if err := syscall.Kill(p.pid(), syscall.SIGKILL); err != nil {
+		if err := kill(p.pid()); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, "noticing the death", p.proc.gone)
@@ -109,7 +106,7 @@ func TestKillDuringACallIsRepeated(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			eventually(t, "the call", func() bool { return calls("slow") == 1 })
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			if err := kill(pid); err != nil {
 				t.Error(err)
 			}
 		})
@@ -235,6 +232,7 @@ func TestCancelDuringAShortCallKeepsTheProcess(t *testing.T) {
 }
 
 func TestAReplacedExecutableIsNotStartedAgain(t *testing.T) {
+	canRemove(t)
 	for _, strict := range []bool{false, true} {
 		counted(t)
 		p := open(t, quiet(Options{Strict: strict}))
@@ -258,6 +256,7 @@ func TestAReplacedExecutableIsNotStartedAgain(t *testing.T) {
 }
 
 func TestARemovedExecutableIsNotTakenForAnotherProgram(t *testing.T) {
+	canRemove(t)
 	counted(t)
 	p := open(t, quiet(Options{Strict: true}))
 	if err := os.Remove(p.manifest.Path); err != nil {

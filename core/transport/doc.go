@@ -12,7 +12,7 @@
 //
 // Tensors lie in regions of package internal/shm that both processes map. Regions of
 // the host are sealed: the plugin reads them, and the operating system refuses it
-// anything more. A plugin writes one region only, its output memory, which the host
+// anything more. A plugin writes its output memory only, which the host
 // makes and which outlives the plugin's process; kernels name it as their
 // core.OutputMemory. A region is passed to a plugin the first time a call refers to
 // it, and stays mapped until the plugin's process ends or, once the host has closed the

@@ -1,16 +1,10 @@
-//go:build unix
-
 package transport
 
 import (
 	"bytes"
 	"fmt"
 	"os"
-	"strconv"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/seed98097648/tune/core"
 )
@@ -63,12 +57,12 @@ func harm(what string) {
 		}
 	case "leave a child":
 		if times(what) == 1 {
-			startChild(&syscall.SysProcAttr{})
+			startChild(false)
 			os.Exit(7)
 		}
 	case "leave a daemon":
 		if times(what) == 1 {
-			startChild(&syscall.SysProcAttr{Setsid: true})
+			startChild(true)
 			os.Exit(7)
 		}
 	case "spin":
@@ -79,40 +73,13 @@ func harm(what string) {
 			spin()
 		}
 	case "have a child":
-		startChild(&syscall.SysProcAttr{})
+		startChild(false)
 	}
 }
 
 // spin keeps a core busy for ever.
 func spin() {
 	for i := 0; ; i++ {
-	}
-}
-
-// fillMemory takes memory until there is none, which on Linux a limit sees to soon.
-func fillMemory() {
-	limit := unix.Rlimit{Cur: 64 << 20, Max: 64 << 20}
-	if err := unix.Setrlimit(unix.RLIMIT_DATA, &limit); err != nil {
-		panic(err)
-	}
-	for n := 1; ; n *= 2 {
-		copy(bytes.Repeat([]byte{1}, n<<20), "used")
-	}
-}
-
-// startChild starts a process that has this one's output open and lives for long. Its
-// number is left in a file.
-func startChild(attr *syscall.SysProcAttr) {
-	self, err := os.Executable()
-	if err != nil {
-		panic(err)
-	}
-	pid, err := syscall.ForkExec(self, []string{"child"}, &syscall.ProcAttr{Files: []uintptr{0, 1, 2}, Sys: attr})
-	if err != nil {
-		panic(err)
-	}
-	if err := os.WriteFile(os.Getenv(countDir)+"/pid", []byte(strconv.Itoa(pid)), 0o600); err != nil {
-		panic(err)
 	}
 }
 

@@ -1,5 +1,3 @@
-//go:build unix
-
 package transport
 
 import (
@@ -10,7 +8,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -165,27 +162,4 @@ func TestAFloodOfOutputIsDropped(t *testing.T) {
 			t.Errorf("the host has %d bytes more in use", grown)
 		}
 	})
-}
-
-// TestCloseEndsAHungPlugin: one that is stopped, and one that does not return when the
-// host says so.
-func TestCloseEndsAHungPlugin(t *testing.T) {
-	for name, role := range map[string]string{"stopped": "plugin", "stays": "stays"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := openRole(t, role, quiet(Options{}))
-			pid := p.pid()
-			if role == "plugin" {
-				if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := p.Close(); err != nil {
-				t.Error(err)
-			}
-			if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
-				t.Errorf("process %d is still there: %v", pid, err)
-			}
-		})
-	}
 }

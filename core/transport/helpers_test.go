@@ -1,16 +1,16 @@
-//go:build unix
-
 package transport
 
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -121,6 +121,22 @@ func open(t testing.TB, o Options) opened {
 		got.moe = pl.kernels[1]
 	}
 	return got
+}
+
+// kill ends a process at once.
+func kill(pid int) error {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	return errors.Join(p.Kill(), p.Release())
+}
+
+// canRemove skips a test where the file of a running program stays.
+func canRemove(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows keeps the file of a running program")
+	}
 }
 
 // pid returns the plugin's process, which must have been started.

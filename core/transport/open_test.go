@@ -1,5 +1,3 @@
-//go:build unix
-
 package transport
 
 import (
@@ -8,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +73,11 @@ func TestOpenSaysWhatIsWrongWithAFile(t *testing.T) {
 		"no kernels":           {role("no_kernels"), core.ErrIncompatible, "offers no kernel"},
 		"an endless line":      {role("endless_line"), core.ErrPluginExited, "did not shake hands in time"},
 		"leaves a child":       {file("#!/bin/sh\nsleep 1000\n", 0o700), core.ErrPluginExited, "did not shake hands in time"},
+	}
+	if runtime.GOOS == "windows" { // which has neither modes nor scripts
+		for _, name := range []string{"not executable", "not a program", "no interpreter", "leaves a child"} {
+			delete(cases, name)
+		}
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -86,6 +86,7 @@ func (o Options) withDefaults() Options {
 	if o.how, lack = o.choosePlatform(); lack != nil && lack != errNoDoorbell {
 		o.Logger.Info("plugins are run the portable way, with mapped files and slower calls", "reason", lack)
 	}
+	o.Portable = o.how.doorbell == nil
 	if o.MaxMemory > 0 {
 		o.OutputSize = min(cmp.Or(o.OutputSize, o.MaxMemory), o.MaxMemory)
 	}

@@ -1,14 +1,14 @@
-//go:build unix
-
 package transport
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,7 +51,9 @@ func roles() map[string]func() {
 }
 
 func TestMain(m *testing.M) {
-	if play, ok := roles()[filepath.Base(os.Args[0])]; ok {
+	all := roles()
+	maps.Copy(all, platformRoles())
+	if play, ok := all[strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")]; ok {
 		play()
 		return
 	}
@@ -69,8 +71,11 @@ func pluginPath(t testing.TB, role string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), role)
-	if err := os.Symlink(self, path); err != nil {
+	path, link := filepath.Join(t.TempDir(), role), os.Symlink
+	if runtime.GOOS == "windows" { // where symbolic links take a privilege
+		path, link = path+".exe", os.Link
+	}
+	if err := link(self, path); err != nil {
 		t.Fatal(err)
 	}
 	return path

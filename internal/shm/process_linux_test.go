@@ -34,9 +34,10 @@ func attack(fd int, name string) []string {
 	return lines
 }
 
-// platformRoles are the roles that need descriptor passing.
+// platformRoles are the roles that need Linux.
 func platformRoles() map[string]func() []string {
 	return map[string]func() []string{
+		"limited": allocLimited,
 		"descriptors": func() []string {
 			lines := append(attack(3, "host"), attack(4, "own")...)
 			return append(lines, attack(5, "other")...)
