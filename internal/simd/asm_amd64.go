@@ -715,6 +715,11 @@ func copyPanelsAVX2(dst *float32, step int, skip int, src *float32, stride int, 
 // fenceAMD64 lets no later store be seen before the streamed ones.
 func fenceAMD64()
 
+// prefetchAMD64 asks for the cache lines of x, of which there is one at least.
+//
+//go:noescape
+func prefetchAMD64(x []float32)
+
 // addAVX512 is
 //
 //	for i := range dst {
@@ -884,6 +889,16 @@ func normGradAVX512(dx []float32, dw []float32, dy []float32, x []float32, w []f
 //go:noescape
 func rotateHalvesAVX512(lo []float32, hi []float32, a []float32, b []float32, cos []float32, sin []float32)
 
+// rotateHeadsAVX512 is
+//
+//	n := len(cos), a multiple of 16
+//	for h := 0; h+width <= len(dst); h += width {
+//		rotateHalves(dst[h:h+n], dst[h+n:h+2*n], x[h:h+n], x[h+n:h+2*n], cos, sin)
+//	}
+//
+//go:noescape
+func rotateHeadsAVX512(cos []float32, sin []float32, dst []float32, x []float32, width int)
+
 // rotatePairsAVX512 is
 //
 //	for i := range cos {
@@ -943,6 +958,16 @@ func normGradStreamAVX512(dx []float32, dw []float32, dy []float32, x []float32,
 //
 //go:noescape
 func rotateHalvesStreamAVX512(lo []float32, hi []float32, a []float32, b []float32, cos []float32, sin []float32)
+
+// rotateHeadsStreamAVX512 is
+//
+//	n := len(cos), a multiple of 16
+//	for h := 0; h+width <= len(dst); h += width {
+//		rotateHalves(dst[h:h+n], dst[h+n:h+2*n], x[h:h+n], x[h+n:h+2*n], cos, sin)
+//	}
+//
+//go:noescape
+func rotateHeadsStreamAVX512(cos []float32, sin []float32, dst []float32, x []float32, width int)
 
 // rotatePairsStreamAVX512 is
 //
@@ -1210,6 +1235,16 @@ func normGradAVX2(dx []float32, dw []float32, dy []float32, x []float32, w []flo
 //go:noescape
 func rotateHalvesAVX2(lo []float32, hi []float32, a []float32, b []float32, cos []float32, sin []float32)
 
+// rotateHeadsAVX2 is
+//
+//	n := len(cos), a multiple of 16
+//	for h := 0; h+width <= len(dst); h += width {
+//		rotateHalves(dst[h:h+n], dst[h+n:h+2*n], x[h:h+n], x[h+n:h+2*n], cos, sin)
+//	}
+//
+//go:noescape
+func rotateHeadsAVX2(cos []float32, sin []float32, dst []float32, x []float32, width int)
+
 // rotatePairsAVX2 is
 //
 //	for i := range cos {
@@ -1269,6 +1304,16 @@ func normGradStreamAVX2(dx []float32, dw []float32, dy []float32, x []float32, w
 //
 //go:noescape
 func rotateHalvesStreamAVX2(lo []float32, hi []float32, a []float32, b []float32, cos []float32, sin []float32)
+
+// rotateHeadsStreamAVX2 is
+//
+//	n := len(cos), a multiple of 16
+//	for h := 0; h+width <= len(dst); h += width {
+//		rotateHalves(dst[h:h+n], dst[h+n:h+2*n], x[h:h+n], x[h+n:h+2*n], cos, sin)
+//	}
+//
+//go:noescape
+func rotateHeadsStreamAVX2(cos []float32, sin []float32, dst []float32, x []float32, width int)
 
 // rotatePairsStreamAVX2 is
 //

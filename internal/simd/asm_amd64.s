@@ -9181,6 +9181,20 @@ TEXT ·fenceAMD64(SB), NOSPLIT, $0
 	SFENCE
 	RET
 
+// func prefetchAMD64(x []float32)
+// Requires: MMX+
+TEXT ·prefetchAMD64(SB), NOSPLIT, $0-24
+	MOVQ x_base+0(FP), AX
+	MOVQ x_len+8(FP), CX
+	LEAQ (AX)(CX*4), CX
+
+line:
+	PREFETCHT0 (AX)
+	ADDQ       $0x40, AX
+	CMPQ       AX, CX
+	JLT        line
+	RET
+
 // func addAVX512(dst []float32, a []float32, b []float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·addAVX512(SB), NOSPLIT, $0-72
@@ -10515,6 +10529,56 @@ done:
 	VZEROUPPER
 	RET
 
+// func rotateHeadsAVX512(cos []float32, sin []float32, dst []float32, x []float32, width int)
+// Requires: AVX, AVX512F
+TEXT ·rotateHeadsAVX512(SB), NOSPLIT, $0-104
+	MOVQ cos_base+0(FP), CX
+	MOVQ sin_base+24(FP), DX
+	MOVQ dst_base+48(FP), BX
+	MOVQ x_base+72(FP), SI
+	MOVQ cos_len+8(FP), DI
+	XORQ AX, AX
+	MOVQ dst_len+56(FP), R8
+	MOVQ width+96(FP), R9
+	LEAQ (BX)(DI*4), R10
+	LEAQ (SI)(DI*4), R11
+
+heads:
+	SUBQ R9, R8
+	JL   done
+	XORQ AX, AX
+	MOVQ DI, R12
+	SUBQ $0x00000010, R12
+
+vectors:
+	CMPQ    AX, R12
+	JG      vectorsend
+	VMOVUPS (SI)(AX*4), Z0
+	VMOVUPS (R11)(AX*4), Z1
+	VMOVUPS (CX)(AX*4), Z2
+	VMOVUPS (DX)(AX*4), Z3
+	VMULPS  Z2, Z0, Z4
+	VMULPS  Z3, Z1, Z5
+	VSUBPS  Z5, Z4, Z4
+	VMULPS  Z2, Z1, Z1
+	VMULPS  Z3, Z0, Z0
+	VADDPS  Z0, Z1, Z1
+	VMOVUPS Z4, (BX)(AX*4)
+	VMOVUPS Z1, (R10)(AX*4)
+	ADDQ    $0x00000010, AX
+	JMP     vectors
+
+vectorsend:
+	LEAQ (BX)(R9*4), BX
+	LEAQ (R10)(R9*4), R10
+	LEAQ (SI)(R9*4), SI
+	LEAQ (R11)(R9*4), R11
+	JMP  heads
+
+done:
+	VZEROUPPER
+	RET
+
 // func rotatePairsAVX512(cos []float32, sin []float32, dst []float32, x []float32)
 // Requires: AVX, AVX512F
 TEXT ·rotatePairsAVX512(SB), NOSPLIT, $0-96
@@ -10924,6 +10988,56 @@ vectorsend:
 	VADDPS    Z0, Z1, Z1
 	VMOVUPS   Z4, K1, (CX)(AX*4)
 	VMOVUPS   Z1, K1, (DX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func rotateHeadsStreamAVX512(cos []float32, sin []float32, dst []float32, x []float32, width int)
+// Requires: AVX, AVX512F
+TEXT ·rotateHeadsStreamAVX512(SB), NOSPLIT, $0-104
+	MOVQ cos_base+0(FP), CX
+	MOVQ sin_base+24(FP), DX
+	MOVQ dst_base+48(FP), BX
+	MOVQ x_base+72(FP), SI
+	MOVQ cos_len+8(FP), DI
+	XORQ AX, AX
+	MOVQ dst_len+56(FP), R8
+	MOVQ width+96(FP), R9
+	LEAQ (BX)(DI*4), R10
+	LEAQ (SI)(DI*4), R11
+
+heads:
+	SUBQ R9, R8
+	JL   done
+	XORQ AX, AX
+	MOVQ DI, R12
+	SUBQ $0x00000010, R12
+
+vectors:
+	CMPQ     AX, R12
+	JG       vectorsend
+	VMOVUPS  (SI)(AX*4), Z0
+	VMOVUPS  (R11)(AX*4), Z1
+	VMOVUPS  (CX)(AX*4), Z2
+	VMOVUPS  (DX)(AX*4), Z3
+	VMULPS   Z2, Z0, Z4
+	VMULPS   Z3, Z1, Z5
+	VSUBPS   Z5, Z4, Z4
+	VMULPS   Z2, Z1, Z1
+	VMULPS   Z3, Z0, Z0
+	VADDPS   Z0, Z1, Z1
+	VMOVNTPS Z4, (BX)(AX*4)
+	VMOVNTPS Z1, (R10)(AX*4)
+	ADDQ     $0x00000010, AX
+	JMP      vectors
+
+vectorsend:
+	LEAQ (BX)(R9*4), BX
+	LEAQ (R10)(R9*4), R10
+	LEAQ (SI)(R9*4), SI
+	LEAQ (R11)(R9*4), R11
+	JMP  heads
 
 done:
 	VZEROUPPER
@@ -12782,6 +12896,56 @@ done:
 	VZEROUPPER
 	RET
 
+// func rotateHeadsAVX2(cos []float32, sin []float32, dst []float32, x []float32, width int)
+// Requires: AVX
+TEXT ·rotateHeadsAVX2(SB), NOSPLIT, $0-104
+	MOVQ cos_base+0(FP), CX
+	MOVQ sin_base+24(FP), DX
+	MOVQ dst_base+48(FP), BX
+	MOVQ x_base+72(FP), SI
+	MOVQ cos_len+8(FP), DI
+	XORQ AX, AX
+	MOVQ dst_len+56(FP), R8
+	MOVQ width+96(FP), R9
+	LEAQ (BX)(DI*4), R10
+	LEAQ (SI)(DI*4), R11
+
+heads:
+	SUBQ R9, R8
+	JL   done
+	XORQ AX, AX
+	MOVQ DI, R12
+	SUBQ $0x00000008, R12
+
+vectors:
+	CMPQ    AX, R12
+	JG      vectorsend
+	VMOVUPS (SI)(AX*4), Y0
+	VMOVUPS (R11)(AX*4), Y1
+	VMOVUPS (CX)(AX*4), Y2
+	VMOVUPS (DX)(AX*4), Y3
+	VMULPS  Y2, Y0, Y4
+	VMULPS  Y3, Y1, Y5
+	VSUBPS  Y5, Y4, Y4
+	VMULPS  Y2, Y1, Y1
+	VMULPS  Y3, Y0, Y0
+	VADDPS  Y0, Y1, Y1
+	VMOVUPS Y4, (BX)(AX*4)
+	VMOVUPS Y1, (R10)(AX*4)
+	ADDQ    $0x00000008, AX
+	JMP     vectors
+
+vectorsend:
+	LEAQ (BX)(R9*4), BX
+	LEAQ (R10)(R9*4), R10
+	LEAQ (SI)(R9*4), SI
+	LEAQ (R11)(R9*4), R11
+	JMP  heads
+
+done:
+	VZEROUPPER
+	RET
+
 // func rotatePairsAVX2(cos []float32, sin []float32, dst []float32, x []float32)
 // Requires: AVX, AVX2
 TEXT ·rotatePairsAVX2(SB), NOSPLIT, $0-96
@@ -13183,6 +13347,56 @@ vectorsend:
 	VADDPS     Y1, Y2, Y2
 	VMASKMOVPS Y5, Y0, (CX)(AX*4)
 	VMASKMOVPS Y2, Y0, (DX)(AX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func rotateHeadsStreamAVX2(cos []float32, sin []float32, dst []float32, x []float32, width int)
+// Requires: AVX
+TEXT ·rotateHeadsStreamAVX2(SB), NOSPLIT, $0-104
+	MOVQ cos_base+0(FP), CX
+	MOVQ sin_base+24(FP), DX
+	MOVQ dst_base+48(FP), BX
+	MOVQ x_base+72(FP), SI
+	MOVQ cos_len+8(FP), DI
+	XORQ AX, AX
+	MOVQ dst_len+56(FP), R8
+	MOVQ width+96(FP), R9
+	LEAQ (BX)(DI*4), R10
+	LEAQ (SI)(DI*4), R11
+
+heads:
+	SUBQ R9, R8
+	JL   done
+	XORQ AX, AX
+	MOVQ DI, R12
+	SUBQ $0x00000008, R12
+
+vectors:
+	CMPQ     AX, R12
+	JG       vectorsend
+	VMOVUPS  (SI)(AX*4), Y0
+	VMOVUPS  (R11)(AX*4), Y1
+	VMOVUPS  (CX)(AX*4), Y2
+	VMOVUPS  (DX)(AX*4), Y3
+	VMULPS   Y2, Y0, Y4
+	VMULPS   Y3, Y1, Y5
+	VSUBPS   Y5, Y4, Y4
+	VMULPS   Y2, Y1, Y1
+	VMULPS   Y3, Y0, Y0
+	VADDPS   Y0, Y1, Y1
+	VMOVNTPS Y4, (BX)(AX*4)
+	VMOVNTPS Y1, (R10)(AX*4)
+	ADDQ     $0x00000008, AX
+	JMP      vectors
+
+vectorsend:
+	LEAQ (BX)(R9*4), BX
+	LEAQ (R10)(R9*4), R10
+	LEAQ (SI)(R9*4), SI
+	LEAQ (R11)(R9*4), R11
+	JMP  heads
 
 done:
 	VZEROUPPER

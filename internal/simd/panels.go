@@ -32,6 +32,11 @@ func PanelRows() int { return active.gemm.rows }
 // PanelStart returns the largest column up to col that a product with panels may start at.
 func PanelStart(col int) int { return col / active.gemm.cols * active.gemm.cols }
 
+// PanelEnd returns the smallest column from col on that is a PanelStart. A product whose
+// columns end there, also beyond those of the panels, computes no part of a panel by
+// itself, which takes longer; what it writes there is undefined.
+func PanelEnd(col int) int { return PanelStart(col + active.gemm.cols - 1) }
+
 // Strip is a product with a part of some panels: C = op(A)*B[K0:K1,N0:N1], or C += that.
 // op(A) is M by K1-K0, C is M by N1-N0, and N0 is a PanelStart. A needs no packing, but
 // its rows should not lie a multiple of 4096 bytes apart, where caches have few places.
@@ -83,7 +88,7 @@ func (s *Strip) check(p *Panels, k, cols int) {
 	switch {
 	case s.M < 0 || k < 0 || s.N0 > s.N1:
 		panic(negSize)
-	case s.K0 < 0 || s.K1 > p.k || s.N0 < 0 || s.N1 > p.n || s.N0%cols != 0:
+	case s.K0 < 0 || s.K1 > p.k || s.N0 < 0 || s.N1 > p.n && s.N1 != PanelEnd(p.n) || s.N0%cols != 0:
 		panic("simd: not a part of the panels")
 	}
 	Matrix{Data: s.A, Stride: s.StrideA}.check(s.M, k, s.TransA, shortA)

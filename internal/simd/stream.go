@@ -42,6 +42,26 @@ func (s Stream) RotateHalves(lo, hi, a, b, cos, sin []float32) {
 	active.stream.rotateHalves(lo[n:], hi[n:], a[n:], b[n:], cos[n:], sin[n:])
 }
 
+// RotateHeads rotates each head of a row, of width elements, by the angles of cos and sin:
+// the first half of its first 2*len(cos) elements with the second as RotateHalves does.
+// dst may be x.
+func (s Stream) RotateHeads(dst, x, cos, sin []float32, width int) {
+	same(len(dst), len(x))
+	same(len(cos), len(sin))
+	f, n := &active.results, len(cos)
+	if s {
+		f = &active.stream
+	}
+	if f.rotateHeads != nil && n > 0 && n%16 == 0 && (!s || width%16 == 0 && s.head(dst) == 0) {
+		f.rotateHeads(cos, sin, dst, x, width)
+		return
+	}
+	for h := 0; h+width <= len(dst); h += width {
+		dst, x := dst[h:h+2*n], x[h:h+2*n]
+		s.RotateHalves(dst[:n], dst[n:], x[:n], x[n:], cos, sin)
+	}
+}
+
 // RotatePairs is the function RotatePairs.
 func (s Stream) RotatePairs(dst, x, cos, sin []float32) {
 	same(len(dst), len(x), 2*len(cos), 2*len(sin))
@@ -85,4 +105,12 @@ func (s Stream) head(results ...[]float32) int {
 		}
 	}
 	return min(all, int(-first%line/4))
+}
+
+// Prefetch asks for x to be brought into the caches, while there is other work to do. It
+// changes nothing.
+func Prefetch(x []float32) {
+	if active.prefetch != nil && len(x) > 0 {
+		active.prefetch(x)
+	}
 }

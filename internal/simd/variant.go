@@ -24,6 +24,8 @@ type variant struct {
 	results
 	stream results // write past the caches; slices of results start on a cache line
 	fence  func()  // for all that was streamed
+	// prefetch asks for what is at least an element to be brought to the caches; nil: it cannot.
+	prefetch func(x []float32)
 
 	adamW func(p, g, m, v []float32, scale, keep, beta1, new1, beta2, new2, step, root2, eps float32)
 
@@ -37,9 +39,12 @@ type results struct {
 	scaleMul     func(dst, x, w []float32, s float32)
 	normGrad     func(dx, dw, dy, x, w []float32, rstd, mean float32)
 	rotateHalves func(lo, hi, a, b, cos, sin []float32)
-	rotatePairs  func(cos, sin, dst, x []float32)
-	swiglu       func(dst, gate, up []float32)
-	swigluGrad   func(dgate, dup, dy, gate, up []float32)
+	// rotateHeads does rotateHalves for each width elements of a row, of which it takes
+	// twice as many as there are angles, a multiple of 16; nil: by itself for each.
+	rotateHeads func(cos, sin, dst, x []float32, width int)
+	rotatePairs func(cos, sin, dst, x []float32)
+	swiglu      func(dst, gate, up []float32)
+	swigluGrad  func(dgate, dup, dy, gate, up []float32)
 }
 
 var genericResults = results{

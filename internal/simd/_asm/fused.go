@@ -46,22 +46,50 @@ func results(v isa) {
 
 	l = begin(v, "rotateHalves", "func(lo, hi, a, b, cos, sin []float32)", []string{"lo", "hi", "a", "b", "cos", "sin"},
 		"for i := range lo {", "	lo[i], hi[i] = a[i]*cos[i]-b[i]*sin[i], b[i]*cos[i]+a[i]*sin[i]", "}")
-	l.run(1, func(int) {
-		a, b, cos, sin := l.load("a"), l.load("b"), l.load("cos"), l.load("sin")
-		x, y := v.reg(), v.reg()
-		VMULPS(cos, a, x)
-		VMULPS(sin, b, y)
-		VSUBPS(y, x, x)
-		VMULPS(cos, b, b)
-		VMULPS(sin, a, a)
-		VADDPS(a, b, b)
-		l.store(x, "lo")
-		l.store(b, "hi")
-	})
+	l.run(1, func(int) { l.rotateHalves() })
 	l.end()
 
+	rotateHeads(v)
 	rotatePairs(v)
 	gated(v)
+}
+
+// rotateHalves emits the rotation of the next vectors of a and b.
+func (l *loop) rotateHalves() {
+	a, b, cos, sin := l.load("a"), l.load("b"), l.load("cos"), l.load("sin")
+	x, y := l.v.reg(), l.v.reg()
+	VMULPS(cos, a, x)
+	VMULPS(sin, b, y)
+	VSUBPS(y, x, x)
+	VMULPS(cos, b, b)
+	VMULPS(sin, a, a)
+	VADDPS(a, b, b)
+	l.store(x, "lo")
+	l.store(b, "hi")
+}
+
+// rotateHeads emits rotateHalves for all heads of a row, which are too short for a call
+// each.
+func rotateHeads(v isa) {
+	l := begin(v, "rotateHeads", "func(cos, sin, dst, x []float32, width int)", []string{"cos", "sin", "dst", "x"},
+		"n := len(cos), a multiple of 16", "for h := 0; h+width <= len(dst); h += width {",
+		"	rotateHalves(dst[h:h+n], dst[h+n:h+2*n], x[h:h+n], x[h+n:h+2*n], cos, sin)", "}")
+	l.whole = true
+	left, width := Load(Param("dst").Len(), GP64()), Load(Param("width"), GP64())
+	l.base["lo"], l.base["a"] = l.base["dst"], l.base["x"]
+	l.follow("lo", "hi")
+	l.follow("a", "b")
+	Label("heads")
+	SUBQ(width, left)
+	JL(LabelRef("done"))
+	XORQ(l.at, l.at)
+	l.run(1, func(int) { l.rotateHalves() })
+	for _, s := range []string{"lo", "hi", "a", "b"} {
+		LEAQ(Mem{Base: l.base[s], Index: width, Scale: 4}, l.base[s])
+	}
+	JMP(LabelRef("heads"))
+	Label("done")
+	l.end()
 }
 
 // fused emits the other passes of whole operations.
@@ -160,5 +188,20 @@ func fence() {
 	TEXT("fenceAMD64", NOSPLIT, "func()")
 	Doc("fenceAMD64 lets no later store be seen before the streamed ones.")
 	SFENCE()
+	RET()
+}
+
+// prefetch emits what brings memory into the caches while there is other work to do.
+func prefetch() {
+	TEXT("prefetchAMD64", NOSPLIT, "func(x []float32)")
+	Doc("prefetchAMD64 asks for the cache lines of x, of which there is one at least.")
+	Pragma("noescape")
+	at, end := Load(Param("x").Base(), GP64()), Load(Param("x").Len(), GP64())
+	LEAQ(Mem{Base: at, Index: end, Scale: 4}, end)
+	Label("line")
+	PREFETCHT0(Mem{Base: at})
+	ADDQ(Imm(64), at)
+	CMPQ(at, end)
+	JLT(LabelRef("line"))
 	RET()
 }

@@ -21,6 +21,7 @@ func main() {
 	transpose8()
 	copyPanels()
 	fence()
+	prefetch()
 	for _, v := range []isa{avx512, avx2} {
 		elementwise(v)
 		reductions(v)

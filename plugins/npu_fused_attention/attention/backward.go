@@ -2,6 +2,7 @@ package attention
 
 import (
 	"context"
+	"math"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
@@ -85,7 +86,7 @@ func (w *worker) backward(t task) {
 	}
 	sum = sum[:2*n*C]
 	clear(sum)
-	t.blocks(w.facts, func(head, from, to int) { w.backwardQueries(t, sum, head, from, to) })
+	t.blocks(w.facts, func(b, next queries) { w.backwardQueries(block{task: t, queries: b, next: next}, sum) })
 	if t.parts == 1 {
 		w.store(t, sum)
 	}
@@ -95,44 +96,37 @@ func (w *worker) backward(t task) {
 // The sums that make exponentials probabilities, and delta, are those of the exponentials
 // themselves: lse and y, rounded as they are, would leave a trace where exact sums
 // cancel, as in a row that sees one key.
-func (w *worker) backwardQueries(t task, sum []float32, head, from, to int) {
-	b := block{task: t, head: head, from: from, to: to}
-	b.first, b.end = w.keys.union(from, to, t.lo, t.hi)
+func (w *worker) backwardQueries(b block, sum []float32) {
+	b.first, b.end = w.keys.union(b.from, b.to, b.lo, b.hi)
 	b.first = simd.PanelStart(b.first)
-	n, C := to-from, w.facts.HeadDim
-	b.stride = b.end - b.first + gap
-	b.q = w.q.queryRows(&w.queries, head, from, to, w.scale)
-	b.dy = w.dy.queryRows(&w.gradients, head, from, to, 1)
+	n, C := b.to-b.from, w.facts.HeadDim
+	b.stride = simd.PanelEnd(b.end) - b.first + gap
+	b.q = w.q.queryRows(&w.queries, b.queries, w.scale)
+	b.dy = w.dy.queryRows(&w.gradients, b.queries, 1)
 	b.p, b.ds, b.dq = grow(&w.scores, n*b.stride), grow(&w.dscores, n*b.stride), grow(&w.out, n*C)
-	w.queriesPacked.Pack(n, C, b.q, C, false)
-	w.gradientsPacked.Pack(n, C, b.dy, C, false)
 	clear(b.dq)
 	clear(w.total[:n])
 	clear(w.delta[:n])
 	b.chunks(func(at, last int) { w.exponentials(b, at, last) })
-	for r := range n {
-		if first, end := w.keys.of(from + r); first < end {
-			w.total[r] = 1 / w.total[r]
-			w.delta[r] *= w.total[r]
-		}
-	}
+	w.normalize(b)
 	b.chunks(func(at, last int) {
 		w.queryGradients(b, at, last)
 		w.keyGradients(b, sum, at, last)
 	})
 	for r := range n {
-		w.dq.store(b.dq[r*C:][:C], from+r, head, w.scale)
+		w.dq.store(b.dq[r*C:][:C], b.from+r, b.head, w.scale*float32(w.total[r]))
 	}
 }
 
 // block is some queries of a head, and what they have to do with all keys they see.
 type block struct {
 	task
-	head, from, to int
-	first, end     int       // keys of the segment, from the start of a panel on
-	q, dy, dq      []float32 // [b,C]
-	p, ds          []float32 // [b,stride]: of keys first, first+1, ...
-	stride         int
+	queries
+	next       queries
+	first, end int       // keys of the segment, from the start of a panel on
+	q, dy, dq  []float32 // [b,C]
+	p, ds      []float32 // [b,stride]: of keys first, first+1, ...
+	stride     int
 }
 
 // chunks calls do for pieces [at, last) of the keys.
@@ -152,7 +146,7 @@ func (w *worker) exponentials(b block, at, last int) {
 		first, end := w.keys.union(lo, hi, b.lo+at, b.lo+last)
 		start := simd.PanelStart(at + first)
 		to := r*b.stride + start - b.first
-		s := simd.Strip{M: hi - lo, K1: C, N0: start, N1: at + end, StrideA: C, StrideC: b.stride}
+		s := simd.Strip{M: hi - lo, K1: C, N0: start, N1: simd.PanelEnd(at + end), StrideA: C, StrideC: b.stride}
 		s.A, s.C = b.q[r*C:], b.p[to:]
 		w.keysAcross.Multiply(s)
 		s.A, s.C = b.dy[r*C:], b.ds[to:]
@@ -168,12 +162,35 @@ func (w *worker) exponentials(b block, at, last int) {
 			p, dp = p[first:end], dp[first:end]
 			w.total[r] += simd.ExpSum(p, p, 1, w.lse[t*w.facts.Heads+b.head])
 			w.delta[r] += float64(simd.Dot(p, dp))
+			if at == b.first {
+				w.dq.ahead(b.queries, r)
+			}
 		}
 	}
 }
 
-// queryGradients computes probabilities and the gradients of scores, up to the factor
-// that they share, and adds to dq.
+// normalize takes from the sums of exponentials the factors that make them probabilities.
+// What is multiplied by them is the rows of q, dy and, in the end, dq, which are shorter;
+// a row without a sum must not reach keys that it does not see.
+func (w *worker) normalize(b block) {
+	n, C := b.to-b.from, w.facts.HeadDim
+	for r := range n {
+		if first, end := w.keys.of(b.from + r); first < end {
+			w.total[r] = 1 / w.total[r]
+			w.delta[r] *= w.total[r]
+		}
+		if factor := w.total[r]; finite(factor) {
+			q, dy := b.q[r*C:][:C], b.dy[r*C:][:C]
+			simd.Scale(q, q, float32(factor))
+			simd.Scale(dy, dy, float32(factor))
+		}
+	}
+	w.queriesPacked.Pack(n, C, b.q, C, false)
+	w.gradientsPacked.Pack(n, C, b.dy, C, false)
+}
+
+// queryGradients computes the gradients of scores, up to the factors that a row shares,
+// and adds to dq.
 func (w *worker) queryGradients(b block, at, last int) {
 	C := w.facts.HeadDim
 	for lo := b.from; lo < b.to; lo += simd.PanelRows() {
@@ -183,8 +200,14 @@ func (w *worker) queryGradients(b block, at, last int) {
 			r := t - b.from
 			row := r*b.stride + at - b.first + first
 			p, ds := b.p[row:][:end-first], b.ds[row:][:end-first]
-			simd.Scale(p, p, float32(w.total[r]))
+			if !finite(w.total[r]) {
+				simd.Scale(p, p, float32(w.total[r]))
+			}
 			simd.SoftmaxGrad(ds, p, ds, float32(w.delta[r]), 1)
+			if at == b.first {
+				w.q.ahead(b.next, r)
+				w.dy.ahead(b.next, r)
+			}
 		}
 		first, end := w.keys.union(lo, hi, b.lo+at, b.lo+last)
 		w.keysAlong.Multiply(simd.Strip{M: hi - lo, K0: at + first, K1: at + end, N1: C,
@@ -193,13 +216,18 @@ func (w *worker) queryGradients(b block, at, last int) {
 }
 
 // keyGradients adds a block's share to dk and dv of keys [at, last) of the segment. The
-// factor of ds is in the queries.
+// factors of p and ds are in dy and q.
 func (w *worker) keyGradients(b block, sum []float32, at, last int) {
 	C, dk, dv := w.facts.HeadDim, sum[:len(sum)/2], sum[len(sum)/2:]
-	strip := 4 * simd.PanelRows() // keys at a time, for what is seen by none of them is left out
-	for lo := at; lo < last; lo += strip {
-		hi := min(lo+strip, last)
-		first, end := w.keys.seen(b.from, b.to, b.lo+lo, b.lo+hi)
+	low, high := w.keys.common(b.from, b.to, b.lo, b.hi)
+	rows := simd.PanelRows()
+	for lo, hi := at, at; lo < last; lo = hi {
+		hi = min(lo+4*rows, last)
+		first, end := 0, b.to-b.from
+		if lo < low || hi > high { // fewer keys at a time, for what is seen by none of them is left out
+			hi = min(lo+rows, last)
+			first, end = w.keys.seen(b.from, b.to, b.lo+lo, b.lo+hi)
+		}
 		if first == end {
 			continue
 		}
@@ -211,3 +239,5 @@ func (w *worker) keyGradients(b block, sum []float32, at, last int) {
 		w.queriesPacked.Multiply(s)
 	}
 }
+
+func finite(x float64) bool { return math.Abs(x) <= math.MaxFloat32 }

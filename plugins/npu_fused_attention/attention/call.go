@@ -67,11 +67,19 @@ func (x *heads) store(v []float32, t, head int, s float32) {
 	storage.Store(x.Tensor, v, at)
 }
 
-// queryRows returns rows [from, to) of a query head, times s.
-func (x *heads) queryRows(buf *[]float32, head, from, to int, s float32) []float32 {
-	rows := grow(buf, (to-from)*x.C)
-	for t := from; t < to; t++ {
-		x.load(rows[(t-from)*x.C:][:x.C], t, head, s)
+// ahead asks for row r of a block of queries, if there is one, to be brought into the
+// caches: rows of a head lie far apart, where processors do not see what comes next.
+func (x *heads) ahead(b queries, r int) {
+	if x.float32s != nil && r < b.to-b.from {
+		simd.Prefetch(x.float32s[((b.from+r)*x.count+b.head)*x.C:][:x.C])
+	}
+}
+
+// queryRows returns the rows of a block of queries, times s.
+func (x *heads) queryRows(buf *[]float32, b queries, s float32) []float32 {
+	rows := grow(buf, (b.to-b.from)*x.C)
+	for t := b.from; t < b.to; t++ {
+		x.load(rows[(t-b.from)*x.C:][:x.C], t, b.head, s)
 	}
 	return rows
 }

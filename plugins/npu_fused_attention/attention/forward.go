@@ -27,10 +27,15 @@ func (w *worker) forward(t task) {
 	w.keysAcross.Pack(C, n, rows, stride, true)
 	rows, stride = w.v.keyRows(&w.wide, t)
 	w.valuesAlong.Pack(n, C, rows, stride, false)
-	t.blocks(w.facts, func(head, from, to int) {
-		q := w.q.queryRows(&w.queries, head, from, to, w.scale)
-		for at := from; at < to; at += simd.PanelRows() {
-			w.forwardQueries(t, q[(at-from)*C:], head, at, min(at+simd.PanelRows(), to))
+	t.blocks(w.facts, func(b, next queries) {
+		q := w.q.queryRows(&w.queries, b, w.scale)
+		for at := b.from; at < b.to; at += simd.PanelRows() {
+			end := min(at+simd.PanelRows(), b.to)
+			for r := at; r < end; r++ {
+				w.y.ahead(b, r-b.from)
+				w.q.ahead(next, r-b.from)
+			}
+			w.forwardQueries(t, q[(at-b.from)*C:], b.head, at, end)
 		}
 	})
 }
@@ -47,7 +52,7 @@ func (w *worker) forwardQueries(t task, q []float32, head, from, to int) {
 	first, end := w.keys.union(from, to, t.lo, t.hi)
 	for at := simd.PanelStart(first); at < end; at += chunk {
 		last := min(at+chunk, end)
-		w.keysAcross.Multiply(simd.Strip{M: to - from, K1: C, N0: at, N1: last, A: q, StrideA: C, C: scores, StrideC: stride})
+		w.keysAcross.Multiply(simd.Strip{M: to - from, K1: C, N0: at, N1: simd.PanelEnd(last), A: q, StrideA: C, C: scores, StrideC: stride})
 		for r := range to - from {
 			w.softmax(r, scores[r*stride:][:last-at], y[r*C:][:C], from+r, t.lo+at)
 		}

@@ -33,6 +33,17 @@ func (r ranges) union(from, to, lo, hi int) (first, end int) {
 	return first, end
 }
 
+// common returns the keys within [lo, hi) that all of queries [from, to) see, relative to
+// lo; if there are none, first is not less than end.
+func (r ranges) common(from, to, lo, hi int) (first, end int) {
+	first, end = 0, hi-lo
+	for t := from; t < to; t++ {
+		a, b := r.of(t)
+		first, end = max(first, a-lo), min(end, b-lo)
+	}
+	return first, end
+}
+
 // seen returns the least range of queries within [from, to) that holds all those that
 // see a key of [lo, hi), relative to from.
 func (r ranges) seen(from, to, lo, hi int) (first, end int) {

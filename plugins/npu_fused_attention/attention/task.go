@@ -49,18 +49,27 @@ func tasks(f core.Facts, keys ranges) []task {
 	return all
 }
 
-// blocks calls do for each block of queries [from, to) of a head that is the task's. The
-// parts take them in turn, because later ones often see more keys.
-func (t task) blocks(f core.Facts, do func(head, from, to int)) {
+// queries are rows [from, to) of a query head.
+type queries struct{ head, from, to int }
+
+// blocks calls do for each block of queries that is the task's, and tells which comes
+// next, if any. The parts take them in turn, because later ones often see more keys.
+func (t task) blocks(f core.Facts, do func(b, next queries)) {
 	members, i := f.Heads/f.KVHeads, 0
+	var b queries
 	for m := range members {
 		for from := t.lo; from < t.hi; from += blockRows {
 			if i%t.parts == t.part {
-				do(t.group*members+m, from, min(from+blockRows, t.hi))
+				next := queries{t.group*members + m, from, min(from+blockRows, t.hi)}
+				if b.to > b.from {
+					do(b, next)
+				}
+				b = next
 			}
 			i++
 		}
 	}
+	do(b, queries{})
 }
 
 // run does all tasks, on all cores, each with the memory of a worker.

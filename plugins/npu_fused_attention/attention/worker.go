@@ -19,7 +19,7 @@ type worker struct {
 	sum                   []float32 // [2,n,C]: dk and dv
 
 	high         [blockRows]float32
-	total, delta [blockRows]float64
+	total, delta [blockRows]float64 // of exponentials; in Backward, total is 1 over the sum in the end
 }
 
 // grow returns n elements of scratch memory, with what they held before.

@@ -31,9 +31,7 @@ func rotate(c *core.Call, heads int, in, out core.Tensor, direction float32) {
 		row, s := make([]float32, width), make([]float32, half)
 		for t := lo; t < hi; t++ {
 			at := int(positions[t]) * half
-			for i, v := range sin[at : at+half] {
-				s[i] = direction * v
-			}
+			simd.Scale(s, sin[at:at+half], direction)
 			if c.Facts.DType == core.Float32 {
 				rotateRow(c.Facts, stream, out.Float32s()[t*width:][:width], in.Float32s()[t*width:][:width], cos[at:at+half], s)
 				continue
@@ -47,13 +45,17 @@ func rotate(c *core.Call, heads int, in, out core.Tensor, direction float32) {
 
 // rotateRow rotates every head of one token; y may be x.
 func rotateRow(f core.Facts, stream simd.Stream, y, x, cos, sin []float32) {
-	n, r := len(cos), f.RotaryDim
+	r := f.RotaryDim
+	if f.Pairing != core.Interleaved {
+		stream.RotateHeads(y, x, cos, sin, f.HeadDim)
+		if r == f.HeadDim {
+			return
+		}
+	}
 	for h := 0; h < len(x); h += f.HeadDim {
 		y, x := y[h:h+f.HeadDim], x[h:h+f.HeadDim]
 		if f.Pairing == core.Interleaved {
 			stream.RotatePairs(y[:r], x[:r], cos, sin)
-		} else {
-			stream.RotateHalves(y[:n], y[n:r], x[:n], x[n:r], cos, sin)
 		}
 		copy(y[r:], x[r:])
 	}
