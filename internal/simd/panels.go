@@ -71,9 +71,9 @@ func (p *Panels) Multiply(s Strip) {
 		rows, a := min(kernel.rows, s.M-i), &s.A[i*lane]
 		for j := s.N0; j < s.N1; j += kernel.cols {
 			width := kernel.width(min(p.n-j, kernel.cols))
-			b, c, cols := &p.data[j*p.k+s.K0*width], &s.C[i*s.StrideC+j-s.N0], s.N1-j
+			b, c, cols := &p.data[j*p.k+s.K0*width], &s.C[i*s.StrideC+j-s.N0], min(s.N1-j, width)
 			switch {
-			case cols >= kernel.cols:
+			case cols == kernel.cols:
 				kernel.loose(rows, k, a, lane, step, b, c, s.StrideC, s.Accumulate)
 			case kernel.narrow != nil:
 				kernel.narrow(rows, cols, k, a, lane, step, b, width, c, s.StrideC, s.Accumulate)
