@@ -58,7 +58,7 @@ func TestEverythingIsTriedThatNeedsLess(t *testing.T) {
 	if err := writeModel(dir, "llama"); err != nil {
 		t.Fatal(err)
 	}
-	p := lookedFor(t, dir, 1, trainer.Config{Batch: 2, Seq: 64})
+	p := lookedFor(t, dir, 1, trainer.Config{Batch: 2, Seq: 20})
 	const small = " --gradient-checkpointing --batch 1 --grad-accum 2"
 	want := []string{" --gradient-checkpointing", small,
 		" --lora-rank 8", " --lora-rank 8 --gradient-checkpointing", " --lora-rank 8" + small,
@@ -99,7 +99,7 @@ func TestTheFirstThatFitsIsProposed(t *testing.T) {
 	if err := writeModel(dir, "llama"); err != nil {
 		t.Fatal(err)
 	}
-	c := trainer.Config{Batch: 2, Seq: 64}
+	c := trainer.Config{Batch: 2, Seq: 20}
 	for _, o := range lookedFor(t, dir, 1, c).Others {
 		p := lookedFor(t, dir, o.Bytes, c)
 		last := p.Others[len(p.Others)-1]
