@@ -62,8 +62,9 @@ func (p *Panels) Multiply(s Strip) {
 	if s.TransA {
 		lane, step = 1, s.StrideA
 	}
-	for i := 0; i < s.M; i += kernel.rows {
-		rows, a := min(kernel.rows, s.M-i), &s.A[i*lane]
+	for i, rows := 0, 0; i < s.M; i += rows {
+		rows = kernel.height(s.M-i, left{})
+		a := &s.A[i*lane]
 		for j := s.N0; j < s.N1; j += kernel.cols {
 			width := kernel.width(min(p.n-j, kernel.cols))
 			b, c, cols := &p.data[j/kernel.cols*panelPitch(kernel.cols*p.k)+s.K0*width], &s.C[i*s.StrideC+j-s.N0], min(s.N1-j, kernel.cols)
