@@ -11,19 +11,24 @@ type packing struct {
 	x           Matrix
 	lanes       int // of the whole operand
 	width, step int // lanes and elements of a group
+	pitch       int // elements from one panel to the next
 	k0, kn      int // the part of the inner dimension
 }
 
+// panelPitch returns how far apart panels of so many elements lie: a cache line more than
+// that, for panels that are written side by side would share few places of a cache.
+func panelPitch(elements int) int { return elements + 16 }
+
 // packLeft packs rows [from, to) of the left operand.
 func (p packing) packLeft(from, to int, trans bool) left {
-	if !trans && p.kernel.block == nil { // only to be widened
+	if !trans && p.kernel.part != nil { // only to be widened
 		for i := from; i < to; i++ {
 			p.x.widen(p.dst[(i-from)*p.kn:][:p.kn], i*p.x.Stride+p.k0)
 		}
 		return left{data: p.dst, lane: p.kn, step: 1}
 	}
 	p.pack(from, to, !trans)
-	return left{data: p.dst, lane: 1, step: p.step, panel: p.step * p.kn}
+	return left{data: p.dst, lane: 1, step: p.step, panel: p.pitch}
 }
 
 // packRight packs columns [from, to) of the right operand; the last panel may be narrow.
@@ -31,7 +36,7 @@ func (p packing) packRight(from, to int, trans bool) {
 	last := from + (to-from)/p.width*p.width
 	p.pack(from, last, trans)
 	if last < to {
-		p.dst = p.dst[(last-from)*p.kn:]
+		p.dst = p.dst[(last-from)/p.width*p.pitch:]
 		p.width = p.kernel.width(to - last)
 		p.step = p.width
 		p.pack(last, to, trans)
@@ -40,7 +45,7 @@ func (p packing) packRight(from, to int, trans bool) {
 
 // width returns how wide a panel of b with so many columns is.
 func (kernel *gemmKernel) width(cols int) int {
-	if kernel.narrow == nil {
+	if kernel.part == nil {
 		return kernel.cols
 	}
 	return ceilDiv(cols, kernel.lanes) * kernel.lanes
@@ -61,7 +66,7 @@ func (p packing) pack(from, to int, along bool) {
 // packAlong transposes.
 func (p packing) packAlong(from, to int) {
 	for i := from; i < to; i += p.width {
-		panel := p.dst[(i-from)/p.width*p.step*p.kn:]
+		panel := p.dst[(i-from)/p.width*p.pitch:]
 		for r := 0; r < min(p.width, to-i); r += 8 {
 			rows := min(8, p.width-r, to-i-r)
 			src, stride := p.rows(i+r, rows, p.k0, p.kn)
@@ -87,7 +92,7 @@ func (p packing) packAcross(from, to int) {
 // elements are there to be read: whole panels, then what whole vectors of the last one
 // there are, then single elements.
 func (p packing) copyPanels(dst, src []float32, stride, width, safe, n int) {
-	copyPanels, skip := p.kernel.copyPanels, p.kn*p.step
+	copyPanels, skip := p.kernel.copyPanels, p.pitch
 	unit := p.kernel.unit
 	piece, panels := ceilDiv(p.width, unit)*unit, 0
 	if safe >= piece {

@@ -17,11 +17,11 @@ func (p *Panels) Pack(k, n int, b []float32, stride int, trans bool) {
 	x, kernel := Matrix{Data: b, Stride: stride}, active.gemm
 	x.check(k, n, trans, shortB)
 	p.k, p.n = k, n
-	if size := ceilDiv(n, kernel.cols) * kernel.cols * k; size > len(p.data) {
+	if size := ceilDiv(n, kernel.cols) * panelPitch(kernel.cols*k); size > len(p.data) {
 		p.data = aligned(size)
 	}
 	if k > 0 {
-		packing{kernel: kernel, dst: p.data, x: x, lanes: n, width: kernel.cols, step: kernel.cols, kn: k}.packRight(0, n, trans)
+		packing{kernel: kernel, dst: p.data, x: x, lanes: n, width: kernel.cols, step: kernel.cols, pitch: panelPitch(kernel.cols * k), kn: k}.packRight(0, n, trans)
 	}
 }
 
@@ -67,18 +67,19 @@ func (p *Panels) Multiply(s Strip) {
 	if s.TransA {
 		lane, step = 1, s.StrideA
 	}
-	for i := 0; i < s.M; i += kernel.rows {
-		rows, a := min(kernel.rows, s.M-i), &s.A[i*lane]
+	for i, rows := 0, 0; i < s.M; i += rows {
+		rows = kernel.height(s.M-i, left{})
+		a := &s.A[i*lane]
 		for j := s.N0; j < s.N1; j += kernel.cols {
 			width := kernel.width(min(p.n-j, kernel.cols))
-			b, c, cols := &p.data[j*p.k+s.K0*width], &s.C[i*s.StrideC+j-s.N0], min(s.N1-j, width)
+			b, c, cols := &p.data[j/kernel.cols*panelPitch(kernel.cols*p.k)+s.K0*width], &s.C[i*s.StrideC+j-s.N0], min(s.N1-j, width)
 			switch {
-			case cols == kernel.cols:
-				kernel.loose(rows, k, a, lane, step, b, c, s.StrideC, s.Accumulate)
-			case kernel.narrow != nil:
-				kernel.narrow(rows, cols, k, a, lane, step, b, width, c, s.StrideC, s.Accumulate)
-			default:
+			case kernel.part != nil:
+				kernel.part(rows, cols, k, a, lane, step, b, width, c, s.StrideC, s.Accumulate)
+			case cols < kernel.cols:
 				s.edge(kernel, i, j, rows, k, a, lane, step, b)
+			default:
+				kernel.loose(rows, k, a, lane, step, b, c, s.StrideC, s.Accumulate)
 			}
 		}
 	}

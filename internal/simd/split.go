@@ -59,15 +59,18 @@ func (p *Product) cut(tiles []tile, share int, kernel *gemmKernel) []tile {
 	return tiles
 }
 
-// widest returns how many columns a tile may have: as many as keep its part of b in the
-// room of tileK by tileN. A short inner dimension makes them wide, so that a is packed
-// less often.
+// widest returns how many columns a tile may have: as many as keep its part of b in its
+// room. A short inner dimension makes them wide, so that a is read less often.
 func (p *Product) widest(kernel *gemmKernel) int {
-	width := tileK * tileN / innerStep(p.K)
-	if !p.B.plain() && !p.TransB {
-		width = min(width, tileK) // what a row may have to be widened
+	room := roomB
+	if !p.TransA {
+		room = room / wideN * tileN
 	}
-	return max(tileN, width/kernel.cols*kernel.cols)
+	width := room / panelPitch(kernel.cols*innerStep(p.K)) * kernel.cols
+	if !p.B.plain() && !p.TransB {
+		width = min(width, tileK/kernel.cols*kernel.cols) // what a row may have to be widened
+	}
+	return width
 }
 
 // tileTime estimates what a tile takes for each step of the inner dimension, in the time

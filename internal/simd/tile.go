@@ -9,20 +9,21 @@ import (
 // the packed panels that it reads.
 type gemmKernel struct {
 	rows, cols int // of the largest block of c that it computes at once
-	lanes      int // elements of a vector, where there is narrow
+	lanes      int // elements of a vector, where there is part
 	step       int // elements of a panel of a for each step of the inner dimension; at least rows
 	unit       int // elements that copyPanels moves at once; step is a multiple
 	// block sets c, or adds to it, the product of the first rows rows of a panel of a
-	// and all columns of a panel of b. It is nil where loose is as fast: a is packed then
-	// only if its rows are not stored as such.
+	// and all columns of a panel of b.
 	block func(rows, k int, a, b, c *float32, stride int, add bool)
 	// loose is block for a left operand that is not packed: element p of row i is
 	// a[i*lane+p*step]. One of lane and step is 1.
 	loose func(rows, k int, a *float32, lane, step int, b, c *float32, stride int, add bool)
-	// narrow is loose for the first cols columns, at least one, of a b of any width: element
-	// j of step p is b[p*width+j], and may be read for j up to cols rounded up to lanes.
-	// Where it is nil, all panels of b are as wide, and such a block is computed beside c.
-	narrow func(rows, cols, k int, a *float32, lane, step int, b *float32, width int, c *float32, stride int, add bool)
+	// part, where there is one, is used instead of both, and a is packed only if its rows are
+	// not stored as such. It is loose for the first cols columns, at least one, of a b of any
+	// width: element j of step p is b[p*width+j], and may be read for j up to cols rounded up
+	// to lanes. Where there is none, all panels of b are as wide, and a block of fewer columns
+	// is computed beside c.
+	part func(rows, cols, k int, a *float32, lane, step int, b *float32, width int, c *float32, stride int, add bool)
 	// transpose packs rows whose elements are to lie across a panel: for p < n and
 	// r < rows <= 8, dst[p*step+r] = src[r*stride+p]. It may write up to r = 7.
 	transpose func(dst *float32, step int, src *float32, stride, rows, n int)
@@ -38,8 +39,11 @@ type gemmKernel struct {
 // how c is cut may.
 const (
 	tileK  = 512
-	tileN  = 256 // a multiple of the width of every kernel
-	blockM = 96  // rows of a that are packed together, where they are
+	tileN  = 256
+	blockM = 96 // rows of a that are packed together, where they are
+
+	wideN = 384                          // tileN of a product whose a is packed, once for each of its tiles side by side
+	roomB = wideN / 16 * (16*tileK + 16) // elements of the panels of b
 
 	// wideRows is how many rows are widened at a time: as many as are transposed at once.
 	wideRows = 8
@@ -53,7 +57,7 @@ type scratch struct {
 }
 
 var scratches = sync.Pool{New: func() any {
-	return &scratch{a: aligned(tileK * blockM / 3 * 4), b: aligned(tileK * tileN)}
+	return &scratch{a: aligned(blockM / 3 * panelPitch(4*tileK)), b: aligned(roomB)}
 }}
 
 // aligned returns n elements that start on a boundary of 64 bytes, a cache line.
@@ -84,7 +88,7 @@ func (t tile) compute(kernel *gemmKernel, s *scratch) {
 	step := innerStep(t.K)
 	for k0 := 0; k0 < t.K; k0 += step {
 		kn := min(step, t.K-k0)
-		b := packing{kernel: kernel, wide: s.wide[:], dst: s.b, x: t.B, lanes: t.N, width: kernel.cols, step: kernel.cols, k0: k0, kn: kn}
+		b := packing{kernel: kernel, wide: s.wide[:], dst: s.b, x: t.B, lanes: t.N, width: kernel.cols, step: kernel.cols, pitch: panelPitch(kernel.cols * kn), k0: k0, kn: kn}
 		b.packRight(t.j0, t.j1, t.TransB)
 		t.multiply(kernel, s, kn, k0)
 	}
@@ -106,7 +110,7 @@ type left struct {
 // multiply computes steps [k0, k0+kn) of the inner dimension of a tile, whose part of b is
 // packed.
 func (t tile) multiply(kernel *gemmKernel, s *scratch, kn, k0 int) {
-	if kernel.block == nil && !t.TransA && t.A.plain() {
+	if kernel.part != nil && !t.TransA && t.A.plain() {
 		a := left{data: t.A.Data[t.i0*t.A.Stride+k0:], lane: t.A.Stride, step: 1}
 		t.multiplyRows(kernel, s, a, t.i0, t.i1, kn, k0)
 		return
@@ -114,7 +118,7 @@ func (t tile) multiply(kernel *gemmKernel, s *scratch, kn, k0 int) {
 	mc := blockM / kernel.rows * kernel.rows
 	for i0 := t.i0; i0 < t.i1; i0 += mc {
 		i1 := min(i0+mc, t.i1)
-		p := packing{kernel: kernel, wide: s.wide[:], dst: s.a, x: t.A, lanes: t.M, width: kernel.rows, step: kernel.step, k0: k0, kn: kn}
+		p := packing{kernel: kernel, wide: s.wide[:], dst: s.a, x: t.A, lanes: t.M, width: kernel.rows, step: kernel.step, pitch: panelPitch(kernel.step * kn), k0: k0, kn: kn}
 		t.multiplyRows(kernel, s, p.packLeft(i0, i1, t.TransA), i0, i1, kn, k0)
 	}
 }
@@ -147,18 +151,16 @@ func (kernel *gemmKernel) height(left int, a left) int {
 // multiplyBlocks computes rows [i, i+rows) of the tile.
 func (t tile) multiplyBlocks(kernel *gemmKernel, s *scratch, a left, data *float32, i, rows, kn int, add bool) {
 	for j := t.j0; j < t.j1; j += kernel.cols {
-		b, c := &s.b[(j-t.j0)*kn], &t.C[i*t.StrideC+j]
-		cols := t.j1 - j
+		b, c := &s.b[(j-t.j0)/kernel.cols*panelPitch(kernel.cols*kn)], &t.C[i*t.StrideC+j]
+		cols := min(t.j1-j, kernel.cols)
 		switch {
-		case cols >= kernel.cols && a.panel > 0 && kernel.block != nil:
-			kernel.block(rows, kn, data, b, c, t.StrideC, add)
-		case cols >= kernel.cols:
-			kernel.loose(rows, kn, data, a.lane, a.step, b, c, t.StrideC, add)
-		case kernel.narrow != nil:
-			kernel.narrow(rows, cols, kn, data, a.lane, a.step, b, kernel.width(cols), c, t.StrideC, add)
-		default:
+		case kernel.part != nil:
+			kernel.part(rows, cols, kn, data, a.lane, a.step, b, kernel.width(cols), c, t.StrideC, add)
+		case cols < kernel.cols:
 			kernel.loose(rows, kn, data, a.lane, a.step, b, &s.block[0], kernel.cols, false)
 			store(t.C[i*t.StrideC+j:], t.StrideC, s.block[:], kernel.cols, rows, cols, add)
+		default:
+			kernel.block(rows, kn, data, b, c, t.StrideC, add)
 		}
 	}
 }

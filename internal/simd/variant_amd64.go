@@ -45,10 +45,7 @@ func assembly() []*variant {
 var variantAVX512 = variant{
 	name: "avx512",
 	gemm: &gemmKernel{rows: 6, cols: 64, lanes: 16, step: 8, unit: 8, transpose: transpose8AVX2, copyPanels: copyPanelsAVX2,
-		loose: func(rows, k int, a *float32, lane, step int, b, c *float32, stride int, add bool) {
-			blocksAVX512[rows-1][3](k, a, lane, step, b, 64, c, stride, 64, add)
-		},
-		narrow: func(rows, cols, k int, a *float32, lane, step int, b *float32, width int, c *float32, stride int, add bool) {
+		part: func(rows, cols, k int, a *float32, lane, step int, b *float32, width int, c *float32, stride int, add bool) {
 			blocksAVX512[rows-1][(cols-1)/16](k, a, lane, step, b, width, c, stride, cols, add)
 		}},
 
@@ -102,10 +99,7 @@ var variantAVX512 = variant{
 var variantAVX2 = variant{
 	name: "avx2",
 	gemm: &gemmKernel{rows: 6, cols: 16, lanes: 8, step: 8, unit: 8, transpose: transpose8AVX2, copyPanels: copyPanelsAVX2,
-		loose: func(rows, k int, a *float32, lane, step int, b, c *float32, stride int, add bool) {
-			blocksAVX2[rows-1][1](k, a, lane, step, b, 16, c, stride, 16, add)
-		},
-		narrow: func(rows, cols, k int, a *float32, lane, step int, b *float32, width int, c *float32, stride int, add bool) {
+		part: func(rows, cols, k int, a *float32, lane, step int, b *float32, width int, c *float32, stride int, add bool) {
 			blocksAVX2[rows-1][(cols-1)/8](k, a, lane, step, b, width, c, stride, cols, add)
 		}},
 

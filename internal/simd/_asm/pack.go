@@ -133,9 +133,9 @@ func copyRow(vectors int, dst, step, skip, src, stride, pitch, panels, n reg.Reg
 	MOVQ(src, from)
 	MOVQ(panels, left)
 	Label(panel)
-	PREFETCHT0(Mem{Base: from, Index: stride, Scale: 4}) // rows are too far apart to be guessed
+	PREFETCHT0(Mem{Base: from, Index: stride, Scale: 8}) // rows are too far apart to be guessed
 	for line := 64; line < 32*vectors; line += 64 {
-		PREFETCHT0(Mem{Base: from, Index: stride, Scale: 4, Disp: line})
+		PREFETCHT0(Mem{Base: from, Index: stride, Scale: 8, Disp: line})
 	}
 	var q [8]reg.VecVirtual
 	for i := range vectors {
