@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/sched"
 	"github.com/seed98097648/tune/trainer/progress"
 )
 
@@ -27,10 +26,7 @@ const (
 	exitInterrupted = 130 // as a shell reports a program that SIGINT ended
 )
 
-func main() {
-	sched.Coarsely()
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
-}
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // app is what the verbs share: where they write, and how they are interrupted.
 type app struct {

@@ -4,6 +4,3 @@ package sched
 
 // CoarseTimers does nothing here; on Linux it lets timers be late.
 func CoarseTimers() (restore func()) { return func() {} }
-
-// Coarsely does nothing here; on Linux it lets all timers of the program be late.
-func Coarsely() {}
