@@ -139,13 +139,13 @@ func (t tile) multiplyRows(kernel *gemmKernel, s *scratch, a left, i0, i1, kn, k
 	}
 }
 
-// height returns how many of some rows to compute next: the last ones, but of packed
-// panels, in two equal blocks, since a low one takes longer for each row.
-func (kernel *gemmKernel) height(left int, a left) int {
-	if a.panel == 0 && left > kernel.rows && left < 2*kernel.rows {
-		return ceilDiv(left, 2)
+// height returns how many of the rows that remain to compute next: the last ones in two
+// equal blocks, unless panels are packed, since a low block takes longer for each row.
+func (kernel *gemmKernel) height(rows int, a left) int {
+	if a.panel == 0 && rows > kernel.rows && rows < 2*kernel.rows {
+		return ceilDiv(rows, 2)
 	}
-	return min(kernel.rows, left)
+	return min(kernel.rows, rows)
 }
 
 // multiplyBlocks computes rows [i, i+rows) of the tile.
