@@ -37,6 +37,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/shm", "golang.org/x/sys", ""},
 	{"internal/hugepage", "golang.org/x/sys", "internal/shm internal/simd"},
 	{"internal/sandbox", "golang.org/x/sys", ""},
+	{"internal/self", "", ""},
 	{"internal/sched", "golang.org/x/sys", ""},
 	{"internal/simd", "internal/sched golang.org/x/sys", ""},
 	{"internal/simd/simdtest", "core core/kerneltest internal/simd", "core/reference"},
@@ -58,7 +59,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"core/reference", "core", ""},
 	{"core/kerneltest", "core core/reference", ""},
 	{"core/trust", "core", ""},
-	{"core/transport", "core core/reference core/kerneltest core/transport/proto core/trust internal/cpu internal/memory internal/sched internal/shm golang.org/x/sys " +
+	{"core/transport", "core core/reference core/kerneltest core/transport/proto core/trust internal/cpu internal/memory internal/sched internal/self internal/shm golang.org/x/sys " +
 		"github.com/hashicorp/go-plugin github.com/hashicorp/go-hclog google.golang.org/grpc google.golang.org/protobuf", "core/transport/... internal/ctest internal/plugintest"},
 	{"core/transport/proto", "google.golang.org/grpc google.golang.org/protobuf", ""},
 
@@ -85,7 +86,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/journal", "core internal/plainjson", ""},
 	{"trainer/report", "internal/chart trainer/journal", "internal/browser"},
 	{"trainer/tensorboard", "trainer/journal", "google.golang.org/protobuf"},
-	{"trainer/measure", "core internal/cpu internal/memory internal/simd trainer/nn", "trainer/autograd"},
+	{"trainer/measure", "core internal/cpu internal/memory internal/self internal/simd trainer/nn", "trainer/autograd"},
 	{"trainer/forecast", "core internal/ceiling trainer/autograd trainer/models trainer/nn", "trainer trainer/optim"},
 	{"trainer/progress", "github.com/schollz/progressbar/v3 golang.org/x/term trainer", "trainer/data/corpus"},
 	{"trainer/bench", "core internal/ceiling internal/chart internal/cpu internal/simd trainer trainer/...", "core/reference core/transport internal/plugintest"},
