@@ -30,7 +30,9 @@ const module = "github.com/seed98097648/tune"
 var policy = []struct{ pkg, imports, tests string }{
 	// Leaves: the machine.
 	{"internal/cpu", "", ""},
+	{"internal/nearest", "", ""},
 	{"internal/plainjson", "", ""},
+	{"internal/plainfile", "internal/nearest", ""},
 	{"internal/memory", "", ""},
 	{"internal/shm", "golang.org/x/sys", ""},
 	{"internal/hugepage", "golang.org/x/sys", "internal/shm internal/simd"},
@@ -74,12 +76,12 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/data", "", "trainer/tokenizer"},
 	{"trainer/data/records", "internal/plainjson github.com/parquet-go/parquet-go", ""},
 	{"trainer/data/format", "internal/plainjson trainer/chat trainer/data/records", ""},
-	{"trainer/data/corpus", "internal/plainjson trainer/chat trainer/data trainer/data/format trainer/data/records", "trainer/tokenizer"},
+	{"trainer/data/corpus", "internal/nearest internal/plainfile internal/plainjson trainer/chat trainer/data trainer/data/format trainer/data/records", "trainer/tokenizer"},
 	{"trainer/checkpoint", "core golang.org/x/sys", ""},
 	{"trainer/optim", "internal/simd", "core trainer/checkpoint"},
 	{"trainer/nn", "core internal/simd trainer/autograd trainer/data", "core/reference core/kerneltest trainer/checkpoint"},
 	{"trainer/lora", "core internal/plainjson internal/simd trainer/checkpoint trainer/nn", "trainer/autograd trainer/data trainer/models"},
-	{"trainer/models", "core trainer/autograd trainer/checkpoint trainer/data trainer/lora trainer/nn trainer/models/...", "core/reference trainer/optim"},
+	{"trainer/models", "core internal/plainfile trainer/autograd trainer/checkpoint trainer/data trainer/lora trainer/nn trainer/models/...", "core/reference trainer/optim"},
 	{"trainer/models/...", "core internal/plainjson trainer/autograd trainer/checkpoint trainer/data trainer/nn trainer/models/...", "core/reference trainer/optim"},
 	{"trainer/journal", "core internal/plainjson", ""},
 	{"trainer/report", "internal/chart trainer/journal", "internal/browser"},
@@ -95,7 +97,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer", "core internal/cpu internal/hugepage internal/memory internal/plainjson internal/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest"},
 
 	// Programs put the parts together.
-	{"cmd/tune", "core core/... internal/ceiling internal/memory internal/opbench internal/scaffold plugins/linked internal/shm internal/simd trainer trainer/... github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/term golang.org/x/sys",
+	{"cmd/tune", "core core/... internal/ceiling internal/memory internal/nearest internal/plainfile internal/opbench internal/scaffold plugins/linked internal/shm internal/simd trainer trainer/... github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/term golang.org/x/sys",
 		"internal/browser internal/plugintest github.com/rogpeppe/go-internal"},
 	{"docs", "", ""},
 	{"examples", "", "core core/... internal/ctest internal/plugintest trainer trainer/..."},
