@@ -15,6 +15,7 @@ import (
 	"runtime"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/data"
@@ -110,7 +111,7 @@ func readState(dir string) (*State, error) {
 		return nil, err
 	}
 	s := &State{}
-	if err := json.Unmarshal(b, s); err != nil {
+	if err := plainjson.Unmarshal(b, s); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if s.Version != stateVersion {
