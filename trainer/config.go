@@ -39,7 +39,11 @@ type Config struct {
 	GradientCheckpointing bool `json:"gradient_checkpointing,omitempty"` // see EngineConfig
 
 	Kernels string `json:"kernels"` // a selection; see core.ParseSelection
-	Strict  bool   `json:"strict"`  // a fall-back to the reference is an error
+	Strict  bool   `json:"strict"`  // a fall-back to the reference, or a kernel that is wrong, is an error
+	// CheckEvery has the first call of each kernel, at each site and in each graph, compared
+	// with the plain forward, and again after so many steps each; 0 for no comparison. See
+	// package crosscheck.
+	CheckEvery int `json:"check_every"`
 
 	Checkpoints Checkpoints `json:"checkpoints"`
 }
@@ -47,7 +51,7 @@ type Config struct {
 // Default returns the configuration of a plain run.
 func Default() Config {
 	return Config{Epochs: 1, Batch: 4, Seq: 256, Accumulate: 1, LR: 1e-4, Schedule: optim.Cosine,
-		WeightDecay: 0.01, Clip: 1, Kernels: "auto", Checkpoints: Checkpoints{Keep: 2}}
+		WeightDecay: 0.01, Clip: 1, Kernels: "auto", CheckEvery: 1000, Checkpoints: Checkpoints{Keep: 2}}
 }
 
 // warmup returns the steps of the warm-up in a run of so many.
@@ -83,6 +87,7 @@ func (c Config) Validate() error {
 	need(c.WarmupRatio >= 0 && c.WarmupRatio <= 1, "--warmup-ratio is %g, must be between 0 and 1", c.WarmupRatio)
 	need(c.WeightDecay >= 0 && finite(c.WeightDecay), "--weight-decay is %g, must not be negative", c.WeightDecay)
 	need(c.Clip >= 0 && finite(c.Clip), "--clip is %g, must not be negative", c.Clip)
+	need(c.CheckEvery >= 0, "--check-every is %d, must not be negative; 0 compares no kernel with the plain forward", c.CheckEvery)
 	need(c.Threads >= 0, "--threads is %d, must not be negative", c.Threads)
 	errs = append(errs, c.Data.Validate())
 	if _, err := optim.ParseDecay(string(c.Schedule)); err != nil {

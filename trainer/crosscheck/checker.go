@@ -10,11 +10,27 @@ import (
 )
 
 // Checker compares the calls of a run's kernels with the plain forward: the first of each
-// kernel that Watch returns, in each pass, and after Again the next. It is not safe for
-// concurrent use, as kernels are not. The zero value is ready; a nil *Checker watches nothing.
+// kernel that Watch returns, in each pass, and the next after every so many Ticks. It is not
+// safe for concurrent use, as kernels are not. A nil *Checker watches nothing.
 type Checker struct {
+	// Every is how many Ticks there are from one comparison to the next; 0 for the first alone.
+	Every int
+	// Strict makes Rightly return the error of a kernel that is wrong.
+	Strict bool
+	// OnWrong is told of a kernel that was taken off so many sites; it may be nil.
+	OnWrong func(w *core.KernelError, sites int)
+
 	stats Stats
+	ticks int
 	round int
+}
+
+// New returns a Checker that compares again after so many Ticks, or nil for 0.
+func New(every int) *Checker {
+	if every == 0 {
+		return nil
+	}
+	return &Checker{Every: every}
 }
 
 // Stats is what a Checker has done.
@@ -31,11 +47,15 @@ func (c *Checker) Stats() Stats {
 	return c.stats
 }
 
-// Again makes the next call of every watched kernel, in each pass, be compared again.
-func (c *Checker) Again() {
-	if c != nil {
+// Tick tells that a step of a run begins, or whatever Every counts.
+func (c *Checker) Tick() {
+	if c == nil {
+		return
+	}
+	if c.ticks > 0 && c.Every > 0 && c.ticks%c.Every == 0 {
 		c.round++
 	}
+	c.ticks++
 }
 
 // Watch returns the kernel as one site of one graph uses it: what it gives in the calls that
@@ -90,6 +110,37 @@ func (w *watched) run(ctx context.Context, c *core.Call, pass core.Pass) error {
 	}
 	i := w.Info()
 	return &core.KernelError{Kernel: i.Name, Op: c.Op, Pass: c.Pass, Site: c.Site, Err: err}
+}
+
+// Rightly runs f, which computes with kernels that are watched. When one of them is wrong,
+// it takes the plugin's kernels off all sites that the report says hold them, and runs f
+// again: f must not have changed anything by then that it reads. repatch closes the graphs,
+// calls change and makes the graphs again.
+func (c *Checker) Rightly(report *core.Report, repatch func(change func() error) error, f func() error) error {
+	for {
+		err := f()
+		wrong := Wrong(err)
+		if wrong == nil || c == nil || report == nil {
+			return err
+		}
+		if c.Strict {
+			return fmt.Errorf("strict: %w", err)
+		}
+		sites := 0
+		err = repatch(func() (err error) {
+			sites, err = report.TakeOff(wrong.Kernel, fmt.Sprintf("%s was wrong at %s and is taken off", wrong.Kernel, wrong.Site))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if sites == 0 {
+			return wrong // placed by somebody else
+		}
+		if c.OnWrong != nil {
+			c.OnWrong(wrong, sites)
+		}
+	}
 }
 
 // Wrong returns the kernel's error if err says that a comparison has failed, else nil.
