@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -21,7 +22,7 @@ type Summary struct {
 	After       *Eval  // likewise, and nil when interrupted
 	Best        *Eval  // the best after a step, nil if there was none
 	Loaded      bool   // the model saved is that of Best
-	Out         string // the folder saved; empty without one
+	Out         string // the folder saved, which is another than that of the Config if the error is a checkpoint.KeptError; empty without one
 	Checkpoint  string // the newest checkpoint; empty without one
 
 	BestCheckpoint string // that of Best; empty without one
@@ -49,6 +50,9 @@ type session struct {
 // claimed before the first step, and appears under its name only when it is complete; with
 // checkpoints it is there from the start and holds those meanwhile. Job.Resume tells what
 // resuming changes.
+//
+// A model that cannot be saved where it should be is saved elsewhere, and the error, beside
+// the summary, is a *checkpoint.KeptError that says where; see Job.Unsaved.
 func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 	c := j.Config
 	if err := c.Validate(); err != nil {
@@ -60,7 +64,7 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 		}
 	}
 	simd.SetThreads(c.Threads)
-	out, err := newOutput(c, j.Resume)
+	out, err := j.newOutput()
 	if err != nil {
 		return nil, err
 	}
@@ -81,11 +85,13 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 		return nil, err
 	}
 	start := time.Now()
-	if err := r.loop(ctx); err != nil {
+	err = r.loop(ctx)
+	// A last evaluation that fails does not undo the training.
+	if err != nil && (r.state.Step < r.state.Steps || errors.Is(err, context.Canceled)) {
 		return nil, err
 	}
 	r.sum.Elapsed = time.Since(start)
-	return r.sum, r.finish()
+	return r.sum, errors.Join(err, r.finish(ctx))
 }
 
 // loop runs the steps, the evaluations and the checkpoints that are left to do.

@@ -12,6 +12,7 @@ import (
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/measure"
 	"github.com/seed98097648/tune/trainer/optim"
+	"github.com/seed98097648/tune/trainer/placement"
 )
 
 // patch places the kernels: those of the run that is resumed, or those that the
@@ -36,8 +37,8 @@ func (r *session) patch(ctx context.Context) error {
 		return err
 	}
 	call(j.Hooks.OnPatch, r.sum.Report)
-	r.state.Kernels = placements(r.sum.Report)
-	r.state.Machine = thisMachine(reg, r.state.Kernels)
+	r.state.Kernels = r.sum.Report.Placements()
+	r.state.Machine = placement.This(reg, r.state.Kernels)
 	return nil
 }
 
@@ -108,7 +109,7 @@ func (r *session) restore(from *Resume) error {
 }
 
 // finish saves the model.
-func (r *session) finish() (err error) {
+func (r *session) finish(ctx context.Context) (err error) {
 	s, j := r.sum, r.job
 	s.Steps, s.First, s.Last = r.state.Step, r.state.First, r.state.Last
 	s.Before, s.Best = r.state.Before, r.state.Best
@@ -122,7 +123,7 @@ func (r *session) finish() (err error) {
 		}
 	}
 	r.journal.end(nil) // before the folder takes its name
-	if s.Out, err = r.out.commit(j); err == nil && s.Out != "" {
+	if s.Out, err = r.save(ctx); s.Out != "" {
 		call(j.Hooks.OnSave, s.Out)
 	}
 	return err
@@ -154,6 +155,11 @@ func (r *session) loadBest() error {
 	dir := r.sum.BestCheckpoint
 	if dir == "" {
 		call(r.job.Hooks.OnWarning, fmt.Errorf("the best model, that of step %d, has no checkpoint: the last one is saved instead", r.sum.Best.Step))
+		return nil
+	}
+	// Looked at before a weight of the last is overwritten.
+	if err := checkpoint.Verify(dir); err != nil {
+		call(r.job.Hooks.OnWarning, fmt.Errorf("the best model, that of step %d, cannot be read: the last one is saved instead: %w", r.sum.Best.Step, err))
 		return nil
 	}
 	if err := readWeights(r.job.Model, dir); err != nil {

@@ -39,7 +39,7 @@ func writeMaster(f *checkpoint.Folder, m *models.Model) error {
 	if tensors == nil {
 		return nil
 	}
-	return checkpoint.Write(f.Path(masterFile), tensors, nil)
+	return f.WriteTensors(masterFile, tensors, nil)
 }
 
 // readWeights fills the model with the values that a checkpoint has.
@@ -111,7 +111,7 @@ func (e *Engine) moments(use func(p *nn.Param, prefix string, values core.Tensor
 }
 
 // writeOptimizer writes the optimizer's state.
-func (e *Engine) writeOptimizer(path string) error {
+func (e *Engine) writeOptimizer(f *checkpoint.Folder) error {
 	var tensors []checkpoint.Named
 	err := e.moments(func(p *nn.Param, prefix string, values core.Tensor) error {
 		for _, entry := range p.Entries {
@@ -122,7 +122,7 @@ func (e *Engine) writeOptimizer(path string) error {
 	if err != nil {
 		return err
 	}
-	return checkpoint.Write(path, tensors, map[string]string{"step": strconv.Itoa(e.opt.State().T)})
+	return f.WriteTensors(optimizerFile, tensors, map[string]string{"step": strconv.Itoa(e.opt.State().T)})
 }
 
 // readOptimizer takes over the state that was written after a step.

@@ -11,6 +11,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/data/format"
 	"github.com/seed98097648/tune/trainer/demo"
 	"github.com/seed98097648/tune/trainer/progress"
@@ -51,6 +52,7 @@ tune train --model DIR --data train.jsonl --eval-data test.jsonl --steps 200 \
 tune train --config run.yaml --lr 2e-5
 tune --model DIR --data notes.txt --out my-model --save-every 100
 tune --resume --out my-model
+tune --model DIR --data notes.txt --kernels from:my-model --out again
 `
 
 // trainFlags are the values of train's flags.
@@ -111,15 +113,17 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []strin
 	if t.file.print {
 		return errors.Join(t.fitModel(), t.file.write(a.stdout, c))
 	}
-	if t.config.Out, err = t.chooseOut(c); err != nil {
+	var claim *checkpoint.Claim
+	if t.config.Out, claim, err = t.chooseOut(a, c); err != nil {
 		return err
 	}
+	defer closing(claim, &err)
 	if err := t.view.open(ctx, a, c, t.config.Out); err != nil {
 		return err
 	}
 	defer closing(&t.view, &err)
 	if left := unfinished(t.config.Out); left != nil {
-		a.note("%s: left by a run that was killed, and can be removed unless that run still goes on", strings.Join(left, ", "))
+		a.note("%s: left by a run that was killed, and can be removed", strings.Join(left, ", "))
 	}
 	if err := t.fitModel(); err != nil {
 		return err
@@ -134,7 +138,8 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []strin
 		return err
 	}
 	defer closing(job, &err)
-	job.Resume, a.pluginFlags = t.resume, t.kernels.plugins.given()
+	job.Resume, job.Claim, job.Unsaved = t.resume, claim, a.unsaved
+	a.pluginFlags = t.kernels.plugins.given()
 	if err := t.keepConfig(c, job); err != nil {
 		return err
 	}
@@ -263,7 +268,7 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 	}
 	a.progress.Attach(&job.Hooks, f)
 	s, err := job.Run(ctx)
-	if err != nil {
+	if s == nil || s.Out == "" {
 		return err
 	}
 	a.progress.Summary(s)
@@ -280,7 +285,7 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 		fmt.Fprintf(text, "\nGo on with the run:\n  %s\n", a.resumeCommand())
 	}
 	printNext(text, job.Config, s.Out, example != nil)
-	return nil
+	return err
 }
 
 // printNext says what may be done with what a run has saved.
