@@ -73,7 +73,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/data/records", "github.com/parquet-go/parquet-go", ""},
 	{"trainer/data/format", "trainer/chat trainer/data/records", ""},
 	{"trainer/data/corpus", "trainer/chat trainer/data trainer/data/format trainer/data/records", "trainer/tokenizer"},
-	{"trainer/checkpoint", "core golang.org/x/sys", ""},
+	{"trainer/checkpoint", "core internal/storage golang.org/x/sys", ""},
 	{"trainer/optim", "internal/simd", "core trainer/checkpoint"},
 	{"trainer/nn", "core internal/simd trainer/autograd trainer/data", "core/reference core/kerneltest trainer/checkpoint"},
 	{"trainer/lora", "core internal/simd trainer/checkpoint trainer/nn", "trainer/autograd trainer/data trainer/models"},

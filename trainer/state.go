@@ -47,6 +47,7 @@ type State struct {
 	Data    string      `json:"data_sha256"`
 	Kernels []Placement `json:"kernels"`
 	Machine Machine     `json:"machine"`
+	Sums    bool        `json:"checksums,omitempty"` // the checkpoint has those of its files
 }
 
 // Placement is the kernel of a site; none for its plain forward.
