@@ -14,6 +14,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/optim"
+	"github.com/seed98097648/tune/trainer/placement"
 )
 
 // Resume is a checkpoint to go on from; see Job.Resume.
@@ -179,66 +180,17 @@ func (r *Resume) checkInputs(model, rows string) error {
 // plan puts the kernels where they were, whatever auto would decide today: another kernel
 // rounds differently.
 func (r *Resume) plan(m core.Model, reg *core.Registry) (*core.Plan, error) {
-	sel := core.Selection{All: true}
-	used := map[string]bool{}
-	for _, p := range r.State.Kernels {
-		used[p.Kernel] = true
-	}
-	for _, name := range reg.Names() {
-		if !used[name] {
-			sel.Not = append(sel.Not, name)
-		}
-	}
-	plan, err := core.NewPlan(m, reg, sel, core.Except(func(s core.Site) string {
-		if slices.Contains(r.State.Kernels, Placement{Path: s.Path, Op: s.Op}) {
-			return "plain in the run that is resumed"
-		}
-		return ""
-	}))
+	plan, err := core.Repeat(m, reg, r.State.Kernels)
 	if err != nil {
-		return nil, err
-	}
-	if len(plan.Actions) != len(r.State.Kernels) {
-		return nil, fmt.Errorf("trainer: resume: the model has %d sites for kernels, had %d: resume with the program that wrote the checkpoint",
-			len(plan.Actions), len(r.State.Kernels))
-	}
-	for i := range plan.Actions {
-		if err := checkPlacement(plan.Actions[i], r.State.Kernels[i]); err != nil {
-			return nil, err
-		}
+		return nil, fmt.Errorf("trainer: resume: %w; without it the results would differ: bring back what the run had, or start anew", err)
 	}
 	reg.Rest(plan.Actions)
 	return plan, nil
 }
 
-// checkPlacement compares what a site gets with what it had.
-func checkPlacement(a core.Action, p Placement) error {
-	switch {
-	case a.Site.Path != p.Path || a.Site.Op != p.Op:
-		return fmt.Errorf("trainer: resume: the model has the site %s (%s) where it had %s (%s): resume with the program that wrote the checkpoint",
-			a.Site.Path, a.Site.Op, p.Path, p.Op)
-	case p.Kernel == "": // and so none now
-	case a.Kernel == nil:
-		return fmt.Errorf("trainer: resume: %s had the kernel %s, which cannot be placed now: %s; without it the results would differ: bring the plugin back, or start anew",
-			a.Site.Path, p.Kernel, a.Reason)
-	case a.Kernel.Info().Name != p.Kernel:
-		return fmt.Errorf("trainer: resume: %s had the kernel %s, and now gets %s", a.Site.Path, p.Kernel, a.Kernel.Info().Name)
-	}
-	return nil
-}
-
 // checkMachine returns a warning if the last bits may differ from here on.
-func (r *Resume) checkMachine(now Machine) error {
-	was := r.State.Machine
-	var what []string
-	if was.Arch != now.Arch || was.SIMD != now.SIMD {
-		what = append(what, fmt.Sprintf("the processor (%s %s -> %s %s)", was.Arch, was.SIMD, now.Arch, now.SIMD))
-	}
-	for _, name := range slices.Sorted(maps.Keys(was.Plugins)) {
-		if was.Plugins[name] != now.Plugins[name] {
-			what = append(what, "the plugin "+name)
-		}
-	}
+func (r *Resume) checkMachine(now placement.Machine) error {
+	what := r.State.Machine.Changed(now)
 	if what == nil {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/measure"
 	"github.com/seed98097648/tune/trainer/optim"
+	"github.com/seed98097648/tune/trainer/placement"
 )
 
 // patch places the kernels: those of the run that is resumed, or those that the
@@ -36,8 +37,8 @@ func (r *session) patch(ctx context.Context) error {
 		return err
 	}
 	call(j.Hooks.OnPatch, r.sum.Report)
-	r.state.Kernels = placements(r.sum.Report)
-	r.state.Machine = thisMachine(reg, r.state.Kernels)
+	r.state.Kernels = r.sum.Report.Placements()
+	r.state.Machine = placement.This(reg, r.state.Kernels)
 	return nil
 }
 

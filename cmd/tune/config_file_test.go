@@ -31,6 +31,9 @@ func trainWith(t *testing.T, file string, args ...string) (c *Command, notes str
 		t.Fatal(err)
 	}
 	f := configFile{path: path}
+	if file == "" { // no --config
+		f.path = ""
+	}
 	err = f.apply(c, a.note)
 	return c, stderr.String(), err
 }
@@ -47,7 +50,6 @@ func TestConfigFileSetsFlags(t *testing.T) {
 		{"a quoted word", `model: "yes"`, "model", "yes"},
 		{"a list", "kernels: [npu_fused_rope, npu_fused_moe]", "kernels", "npu_fused_rope,npu_fused_moe"},
 		{"an alias", "batch: &n 7\ngrad_accum: *n", "grad-accum", "7"},
-		{"an empty file", "# nothing\n", "batch", "4"},
 		{"packing is the opposite of a flag", "packing: true", "no-packing", "false"},
 		{"and its opposite", "packing: False", "no-packing", "true"},
 		{"checkpointing not disabled", "disable_gradient_checkpointing: false", "gradient-checkpointing", "true"},
@@ -132,6 +134,9 @@ func TestConfigFileErrorsNameLineKeyAndRemedy(t *testing.T) {
 		{"the file itself", "config: other.yaml", "config: unknown key"},
 		{"no mapping", "- a", "want lines of the form key: value"},
 		{"no YAML", "a: b: c", "run.yaml: mapping values are not allowed"},
+		{"nothing", "# nothing\n", "run.yaml: it sets nothing; leave --config out"},
+		{"null", "---\n", "run.yaml: it sets nothing"},
+		{"no keys", "{}", "run.yaml: it sets nothing"},
 		{"two documents", "lr: 1\n---\nlr: 2", "more than one YAML document"},
 	}
 	for _, tt := range tests {

@@ -21,8 +21,9 @@ comes, everything else to standard error.
 
 How tokens are chosen is what the model's generation_config.json says, unless
 flags say otherwise; without that file it is the likeliest token. The same seed
-gives the same text. A text ends with one of the model's end tokens, with a text
-given by --stop, after --max-new-tokens, or where the model can take no more.
+gives the same text, with the same kernels. A text ends with one of the model's
+end tokens, with a text given by --stop, after --max-new-tokens, or where the
+model can take no more.
 
 Ctrl-C ends the text where it is; the exit code is then 130. With --json the
 result is one object, with the fields text, tokens, stop_reason, prompt_tokens,

@@ -52,6 +52,7 @@ tune train --model DIR --data train.jsonl --eval-data test.jsonl --steps 200 \
 tune train --config run.yaml --lr 2e-5
 tune --model DIR --data notes.txt --out my-model --save-every 100
 tune --resume --out my-model
+tune --model DIR --data notes.txt --kernels from:my-model --out again
 `
 
 // trainFlags are the values of train's flags.

@@ -44,7 +44,7 @@ func addBatch(f *pflag.FlagSet, c *trainer.Config) {
 func addUpdate(f *pflag.FlagSet, c *trainer.Config) {
 	f.Float64Var(&c.WeightDecay, "weight-decay", c.WeightDecay, "decoupled weight `DECAY` of AdamW")
 	f.Float64Var(&c.Clip, "clip", c.Clip, "largest `NORM` of the gradient; 0 for no clipping")
-	f.Uint64Var(&c.Seed, "seed", c.Seed, "`SEED` of everything random: the same seed gives the same losses")
+	f.Uint64Var(&c.Seed, "seed", c.Seed, "`SEED` of everything random: the same seed gives the same losses, to the bit, with the same kernels; auto may choose others when it measures anew, --kernels from:RUN does not")
 }
 
 func addThreads(f *pflag.FlagSet, threads *int) {
