@@ -24,8 +24,9 @@ type EngineConfig struct {
 	Accumulate  int // batches whose gradients make one step; 0 means 1
 	Clip        float64
 	Optim       optim.Config
-	Seed        uint64                 // of the dropout of adapters
-	NoDecay     func(p *nn.Param) bool // parameters without weight decay; nil for none
+	Seed        uint64                    // of the dropout of adapters
+	NoDecay     func(p *nn.Param) bool    // parameters without weight decay; nil for none
+	Rate        func(p *nn.Param) float64 // what the learning rate of a parameter is multiplied by; nil for 1
 
 	// GradientCheckpointing keeps only the residual stream between layers for the backward
 	// pass and computes the rest of a layer again: less memory, up to a third more time,
@@ -96,7 +97,11 @@ func (e *Engine) buildOptimizer() error {
 		}
 		e.grads = append(e.grads, grad)
 		decay := e.cfg.NoDecay == nil || !e.cfg.NoDecay(p)
-		params = append(params, optim.Param{Name: p.Name, Value: p.Tensor.Float32s(), Grad: grad, Decay: decay})
+		param := optim.Param{Name: p.Name, Value: p.Tensor.Float32s(), Grad: grad, Decay: decay}
+		if e.cfg.Rate != nil {
+			param.Rate = e.cfg.Rate(p)
+		}
+		params = append(params, param)
 	}
 	var err error
 	e.opt, err = optim.NewAdamWIn(e.cfg.Optim, params, e.allocHost)
@@ -113,13 +118,14 @@ func (e *Engine) allocHost(n int) ([]float32, error) {
 	return core.Tensor{DType: core.Float32, Shape: core.Shape{n}, Data: b}.Float32s(), nil
 }
 
-// Step runs one optimizer step over as many batches as are accumulated. A loss or a norm
+// Step runs one optimizer step over as many batches as are accumulated, or fewer, as at the
+// end of an epoch: each target counts the same, whatever batch it is in. A loss or a norm
 // that is not finite gives an error that wraps ErrNonFinite and names the first module
 // that produced it; the parameters are then unchanged.
 func (e *Engine) Step(ctx context.Context, batches []data.Batch, lr float64) (StepResult, error) {
 	var r StepResult
-	if len(batches) != e.cfg.Accumulate {
-		return r, fmt.Errorf("trainer: a step takes %d batches, got %d", e.cfg.Accumulate, len(batches))
+	if n := len(batches); n < 1 || n > e.cfg.Accumulate {
+		return r, fmt.Errorf("trainer: a step takes up to %d batches, got %d", e.cfg.Accumulate, n)
 	}
 	for _, b := range batches {
 		r.Targets += b.Targets()

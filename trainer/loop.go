@@ -37,6 +37,7 @@ type session struct {
 	engine   *Engine
 	out      *output
 	loader   *data.Loader
+	epoch    epoch
 	schedule optim.Schedule
 	state    State
 	saved    int // the step of the newest checkpoint
@@ -73,8 +74,7 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 	if err := r.patch(ctx); err != nil {
 		return nil, err
 	}
-	r.engine, err = NewEngine(j.Model, j.Memory, EngineConfig{Batch: c.Batch, Seq: c.Seq, Accumulate: c.Accumulate, Clip: c.Clip, Seed: c.Seed,
-		Optim: optim.Config{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: c.WeightDecay}, GradientCheckpointing: c.GradientCheckpointing})
+	r.engine, err = NewEngine(j.Model, j.Memory, j.engineConfig())
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func abortable(ctx context.Context, abort <-chan struct{}) (context.Context, fun
 // step runs one optimizer step.
 func (r *session) step(ctx context.Context) error {
 	begin, lr := time.Now(), r.schedule.At(r.state.Step)
-	batches := make([]data.Batch, r.job.Config.Accumulate)
+	batches := make([]data.Batch, r.epoch.batchesOf(r.state.Step))
 	for k := range batches {
 		var err error
 		if batches[k], err = r.loader.Next(); err != nil {
@@ -156,7 +156,7 @@ func (r *session) step(ctx context.Context) error {
 	s := &r.state
 	s.Step++
 	s.Batches += len(batches)
-	s.Epoch = float64(s.Batches*r.job.Config.Batch) / float64(s.Rows)
+	s.Epoch = float64(s.Batches) / float64(r.epoch.batches)
 	took := time.Since(begin)
 	s.Last = Step{Step: s.Step, Loss: done.Loss, LR: lr, GradNorm: done.GradNorm, TokensPer: float64(done.Tokens) / took.Seconds(),
 		Tokens: done.Tokens, Took: took, Update: done.Optimizer}
