@@ -471,7 +471,7 @@ func TestDamagedCheckpointsAreErrors(t *testing.T) {
 		{"cannot be: the file is damaged", replace(trainer.StateFile, `"global_step": 7`, `"global_step": 9`)},
 		{"cannot be: the file is damaged", replace(trainer.StateFile, `"batches": 7`, `"batches": 9223372036854775807`)},
 		{"--grad-accum is 9223372036854775807, must be between", replace(trainer.StateFile, `"grad_accum": 1`, `"grad_accum": 9223372036854775807`)},
-		{"unexpected end of JSON input", func() error { return os.WriteFile(filepath.Join(newest, trainer.StateFile), []byte("{"), 0o666) }},
+		{"the JSON ends in the middle", func() error { return os.WriteFile(filepath.Join(newest, trainer.StateFile), []byte("{"), 0o666) }},
 		{"it is no checkpoint of a training run", func() error { return os.Remove(filepath.Join(newest, trainer.StateFile)) }},
 	} {
 		backup := filepath.Join(t.TempDir(), "backup")

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/placement"
@@ -71,7 +72,7 @@ func readState(dir string) (*State, error) {
 		return nil, err
 	}
 	s := &State{}
-	if err := json.Unmarshal(b, s); err != nil {
+	if err := plainjson.Unmarshal(b, s); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if s.Version != stateVersion {

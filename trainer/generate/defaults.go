@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/seed98097648/tune/internal/plainjson"
 )
 
 // Defaults are what a model's folder says about generation.
@@ -85,7 +87,7 @@ func readJSON(dir, name string, v any) error {
 		return nil
 	}
 	if err == nil {
-		err = json.Unmarshal(b, v)
+		err = plainjson.Unmarshal(b, v)
 	}
 	if err != nil {
 		return fmt.Errorf("generate: %s: %w", path, err)

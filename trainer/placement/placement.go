@@ -7,7 +7,6 @@
 package placement
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/journal"
 )
@@ -89,7 +89,7 @@ func readState(file string) (*Record, error) {
 		return nil, err
 	}
 	r := &Record{}
-	if err := json.Unmarshal(b, r); err != nil {
+	if err := plainjson.Unmarshal(b, r); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	r.Path = file

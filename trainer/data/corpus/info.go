@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer/data/format"
 	"github.com/seed98097648/tune/trainer/data/records"
 )
@@ -48,7 +49,7 @@ func readInfo(dir string) (map[string]*entry, error) {
 		return nil, fmt.Errorf("--dataset-dir: %w", err)
 	}
 	var raw map[string]json.RawMessage
-	if err := json.Unmarshal(text, &raw); err != nil {
+	if err := plainjson.Unmarshal(text, &raw); err != nil {
 		return nil, fmt.Errorf("--dataset-dir: %s: %w", path, err)
 	}
 	entries := map[string]*entry{}
@@ -57,7 +58,7 @@ func readInfo(dir string) (map[string]*entry, error) {
 		e := &entry{name: name}
 		d := json.NewDecoder(bytes.NewReader(fields))
 		d.DisallowUnknownFields()
-		e.bad = d.Decode(e)
+		e.bad = plainjson.Explain(fields, e, d.Decode(e))
 		entries[name] = e
 	}
 	return entries, nil
