@@ -163,7 +163,8 @@ type Call struct {
 // End is the end of a run that was not killed.
 type End struct {
 	Time        time.Time `json:"time"`
-	Step        int       `json:"step"` // steps done
+	Step        int       `json:"step"`       // steps done
+	Loss        float64   `json:"train_loss"` // the mean of their losses
 	Interrupted bool      `json:"interrupted,omitempty"`
 	Error       string    `json:"error,omitempty"`
 }

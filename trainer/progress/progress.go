@@ -186,7 +186,7 @@ func (p *Printer) Summary(s *trainer.Summary) {
 	}
 	fmt.Fprintln(w)
 	if s.Steps > 0 {
-		fmt.Fprintf(w, "  training loss  %.4f -> %.4f\n", s.First.Loss, s.Last.Loss)
+		fmt.Fprintf(w, "  training loss  %.4f, the mean; %.4f -> %.4f\n", s.Loss, s.First.Loss, s.Last.Loss)
 	}
 	if s.Before != nil && s.After != nil {
 		fmt.Fprintf(w, "  held-out loss  %.4f -> %.4f\n", s.Before.Loss, s.After.Loss)
