@@ -44,7 +44,7 @@ goes on to the same result, to the bit. It refuses flags that would change that.
 With --log json, standard output has one JSON object on a line for each step,
 with exactly the fields step, loss, lr, grad_norm and tokens_per_s; everything
 else goes to standard error. The saved training_log.jsonl has the evaluations
-too, with eval_loss.`
+too, with eval_loss, and at its end train_loss, the mean loss of all steps.`
 
 const trainExamples = `tune --kernels auto
 tune --kernels auto --model DIR --data notes.txt --epochs 3 --out my-model
