@@ -3,7 +3,6 @@ package trainer
 import (
 	"context"
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 
@@ -11,7 +10,7 @@ import (
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/measure"
-	"github.com/seed98097648/tune/trainer/optim"
+	"github.com/seed98097648/tune/trainer/placement"
 )
 
 // patch places the kernels: those of the run that is resumed, or those that the
@@ -36,8 +35,8 @@ func (r *session) patch(ctx context.Context) error {
 		return err
 	}
 	call(j.Hooks.OnPatch, r.sum.Report)
-	r.state.Kernels = placements(r.sum.Report)
-	r.state.Machine = thisMachine(reg, r.state.Kernels)
+	r.state.Kernels = r.sum.Report.Placements()
+	r.state.Machine = placement.This(reg, r.state.Kernels)
 	return nil
 }
 
@@ -48,14 +47,11 @@ func (r *session) begin() error {
 	if r.loader, err = data.NewLoader(j.Train, c.Batch, c.Seed); err != nil {
 		return err
 	}
-	steps := c.Steps
-	if steps == 0 {
-		steps = max(1, int(math.Ceil(c.Epochs*float64(j.Train.Len())/float64(c.Batch*c.Accumulate))))
-	}
-	r.schedule = optim.Schedule{Decay: c.Schedule, Peak: c.LR, Warmup: c.warmup(steps), Steps: steps}
+	r.epoch, r.schedule = epochOf(j.Train.Len(), c), j.Schedule()
 	if err := r.schedule.Validate(); err != nil {
 		return err
 	}
+	steps := r.schedule.Steps
 	if err := j.checkDisk(steps); err != nil {
 		return err
 	}

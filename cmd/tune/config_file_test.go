@@ -44,7 +44,7 @@ func TestConfigFileSetsFlags(t *testing.T) {
 		{"the other name", "gradient_accumulation_steps: 4", "grad-accum", "4"},
 		{"a number in another spelling", "learning_rate: 1.0e-4", "lr", "0.0001"},
 		{"steps without a limit", "max_steps: -1", "steps", "0"},
-		{"a schedule of another name", "lr_scheduler_type: constant_with_warmup", "schedule", "constant"},
+		{"a schedule of another name", "lr_scheduler_type: constant_with_warmup", "schedule", "constant_with_warmup"},
 		{"truth in words", "gradient_checkpointing: yes", "gradient-checkpointing", "true"},
 		{"nothing", "seq: null", "seq", "256"},
 		{"a quoted word", `model: "yes"`, "model", "yes"},
