@@ -52,7 +52,8 @@ type Memory interface {
 }
 
 // OutputMemory is an optional ability of a kernel: it names the only memory that its
-// process may write, so that outputs placed there need no copy.
+// process may write, so that outputs placed there need no copy. Integers, which their
+// readers use as indices, belong elsewhere: what lies there can change after it was looked at.
 type OutputMemory interface {
 	OutputMemory() Memory
 }

@@ -70,6 +70,9 @@ type Arg struct {
 	// Saved marks an output of forward that exists only to be an input of backward, and
 	// an input of backward that is an output of forward.
 	Saved bool
+	// Choices, of int32 ids along the last axis, is the number that they choose from: each is
+	// at least 0 and below it, and none comes twice in a row.
+	Choices int
 }
 
 // Signature lists the tensors of one pass of an op, in the order of Call.In and Call.Out.
@@ -182,7 +185,7 @@ func ropeSignature(pass Pass, f Facts) Signature {
 func moeGateSignature(pass Pass, f Facts) Signature {
 	logits := Arg{Name: "logits", DType: f.DType, Shape: Shape{DimT, f.Experts}}
 	weights := Arg{Name: "routing_weights", DType: Float32, Shape: Shape{DimT, f.TopK}}
-	ids := Arg{Name: "expert_ids", DType: Int32, Shape: Shape{DimT, f.TopK}}
+	ids := Arg{Name: "expert_ids", DType: Int32, Shape: Shape{DimT, f.TopK}, Choices: f.Experts}
 	bias := Arg{Name: "bias", DType: Float32, Shape: Shape{f.Experts}}
 	if f.DType == Float64 {
 		weights.DType, bias.DType = Float64, Float64

@@ -129,6 +129,7 @@ func TestNonsenseInADescriptionIsRefused(t *testing.T) {
 		"many kernels":   {&proto.DescribeReply{Name: "a", Kernels: many}, "65 kernels"},
 		"lines in an op": {&proto.DescribeReply{Name: "a", Kernels: one(&proto.KernelInfo{Op: "a\nb"})}, "its op"},
 		"long summary":   {&proto.DescribeReply{Name: "a", Kernels: one(&proto.KernelInfo{Summary: long})}, "its summary"},
+		"many dtypes":    {&proto.DescribeReply{Name: "a", Kernels: one(&proto.KernelInfo{Op: "b", Dtypes: make([]string, maxDTypes+1)})}, "17 dtypes"},
 		"long dtype":     {&proto.DescribeReply{Name: "a", Kernels: one(&proto.KernelInfo{Dtypes: []string{long}})}, "its dtype"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -52,23 +52,44 @@ func (p *plugin) invoke(ctx context.Context, k *kernel, c *core.Call) (copies in
 		}
 	}
 	for i, t := range c.Out {
-		if err := p.putOutput(entry(rec, len(c.In)+i), t, &copies); err != nil {
+		counted := &copies
+		if t.DType == core.Int32 {
+			counted = new(int) // it belongs in the host's memory: see accept
+		}
+		if err := p.putOutput(entry(rec, len(c.In)+i), t, counted); err != nil {
 			return copies, err
 		}
 	}
-	a, err := p.proc.call(ctx, headerSize+(len(c.In)+len(c.Out))*entrySize)
+	a, err := p.proc.call(ctx, headerSize+(len(c.In)+len(c.Out))*entrySize, func(waited time.Duration) { p.sayWaiting(c, waited) })
 	if err == nil {
 		err = statusError(a.status, a.text)
 	}
 	if err != nil {
 		return copies, err
 	}
-	for _, o := range p.stage.outputs {
-		copy(o.to, o.from)
+	if err := p.accept(c); err != nil {
+		return copies, err
 	}
 	waited := time.Since(start)
 	k.count(func(h *core.Health) { h.Waited += waited; h.Busy += min(a.busy, waited) }) // a plugin may claim anything
 	return copies, nil
+}
+
+// accept brings the staged outputs home, and takes nonsense among them for a death: the
+// process is ended. Integers are what others use as indices. Who does has them lie in the
+// host's memory, so that they are read once from where the plugin may still write, and
+// verified where it cannot.
+func (p *plugin) accept(c *core.Call) error {
+	if len(p.stage.outputs) == 0 {
+		return nil
+	}
+	for _, o := range p.stage.outputs {
+		copy(o.to, o.from)
+	}
+	if err := c.CheckReturned(); err != nil {
+		return p.proc.died(err.Error())
+	}
+	return nil
 }
 
 // unstage makes the staged room free again.

@@ -15,6 +15,7 @@ const (
 	maxName    = 64
 	maxSummary = 200
 	maxKernels = 64
+	maxDTypes  = 16 // of a kernel
 )
 
 // maxText bounds what a plugin says about an error, in bytes.
@@ -53,6 +54,9 @@ func checkDescription(d *proto.DescribeReply) error {
 		// A second line is a mistake that kerneltest.CheckManifest explains.
 		if err := checkWord("summary", strings.ReplaceAll(k.GetSummary(), "\n", " "), maxSummary); err != nil {
 			return err
+		}
+		if n := len(k.GetDtypes()); n > maxDTypes {
+			return fmt.Errorf("its kernel for %s names %d dtypes, at most %d are taken", k.GetOp(), n, maxDTypes)
 		}
 		for _, t := range k.GetDtypes() {
 			if err := checkWord("dtype", t, maxName); err != nil {

@@ -9,6 +9,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/seed98097648/tune/internal/plainjson"
 )
 
 // ParseJSON reads one JSON value as Python's json module does: objects become *Dict with
@@ -19,7 +21,7 @@ func ParseJSON(data []byte) (any, error) {
 	d.UseNumber()
 	v, err := parseValue(d, 0)
 	if err != nil {
-		return nil, err
+		return nil, plainjson.Explain(data, nil, err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("text after the JSON value, at byte %d", d.InputOffset())

@@ -34,7 +34,7 @@ type Op struct {
 	Kernel  string      // the fused kernel behind it, empty for a plain operation
 	Outputs []Spec      // output 0 is the value; see Diff for the others
 	Diff    int         // how many leading outputs a gradient passes through; 0 means 1
-	Memory  core.Memory // where outputs and gradients lie; nil for the graph's memory
+	Memory  core.Memory // where outputs and gradients lie, but for integers; nil for the graph's memory
 	InPlace bool        // output 0 may overwrite input 0 when nothing needs it afterwards
 	Work    core.Work   // of the forward; without Bytes, each input and output counts once
 
@@ -208,7 +208,11 @@ func (g *Graph) ApplyAll(op Op, in ...*Value) []*Value {
 		s.diff = s.diff || s.wrt[i]
 	}
 	for _, spec := range op.Outputs {
-		s.out = append(s.out, g.newSlot(spec, op.Memory))
+		mem := op.Memory
+		if spec.DType == core.Int32 {
+			mem = nil // what others use as indices lies where no plugin can change it
+		}
+		s.out = append(s.out, g.newSlot(spec, mem))
 	}
 	node := g.add(s, children...)
 	values := make([]*Value, len(op.Outputs))

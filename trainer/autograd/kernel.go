@@ -34,11 +34,23 @@ func Kernel(k core.Kernel, op core.Op, f core.Facts, site string, tokens, positi
 	o.Forward = func(ctx context.Context, in, out []core.Tensor) error {
 		copy(fwd.In, in)
 		copy(fwd.Out, out)
-		return k.Forward(ctx, fwd)
+		if err := k.Forward(ctx, fwd); err != nil {
+			return err
+		}
+		return checkReturned(k, fwd)
 	}
 	o.Backward = kernelBackward(k, fwd, bwd)
 	o.Backward.Work = core.NewWork(op, core.Backward, f, tokens, positions)
 	return o, nil
+}
+
+// checkReturned refuses what nothing could be computed with: a plugin's kernel has been
+// asked again by then, or replaced, but one that is linked in has nothing in its place.
+func checkReturned(k core.Kernel, c *core.Call) error {
+	if err := c.CheckReturned(); err != nil {
+		return &core.KernelError{Kernel: k.Info().Name, Op: c.Op, Pass: c.Pass, Site: c.Site, Err: err}
+	}
+	return nil
 }
 
 // kernelBackward connects the tensors of the backward call with those of the forward

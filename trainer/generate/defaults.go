@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/seed98097648/tune/internal/plainjson"
 )
 
 // Defaults are what a model's folder says about generation.
@@ -63,7 +65,7 @@ func LoadDefaults(dir string) (Defaults, error) {
 		}
 		d.EOS = c.EOS
 	}
-	d.Sampling.RepetitionPenalty = or(g.RepetitionPenalty, 1)
+	d.Sampling.RepetitionPenalty, d.Sampling.TopP = or(g.RepetitionPenalty, 1), 1
 	if g.DoSample {
 		d.Sampling.Temperature = or(g.Temperature, 1)
 		d.Sampling.TopK = or(g.TopK, transformersTopK)
@@ -85,7 +87,7 @@ func readJSON(dir, name string, v any) error {
 		return nil
 	}
 	if err == nil {
-		err = json.Unmarshal(b, v)
+		err = plainjson.Unmarshal(b, v)
 	}
 	if err != nil {
 		return fmt.Errorf("generate: %s: %w", path, err)

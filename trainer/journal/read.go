@@ -3,13 +3,14 @@ package journal
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/seed98097648/tune/internal/plainjson"
 )
 
 // ErrMissing is wrapped by the error of Read where there is no journal, or nothing in it.
@@ -83,7 +84,7 @@ func (r *Run) add(line []byte) error {
 	var head struct {
 		Event string `json:"event"`
 	}
-	if err := json.Unmarshal(line, &head); err != nil {
+	if err := plainjson.Unmarshal(line, &head); err != nil {
 		if r.Start == nil {
 			return fmt.Errorf("this is no journal of a run: %w", err)
 		}
@@ -93,7 +94,7 @@ func (r *Run) add(line []byte) error {
 	if e == nil {
 		return nil
 	}
-	if err := json.Unmarshal(line, e); err != nil {
+	if err := plainjson.Unmarshal(line, e); err != nil {
 		return fmt.Errorf("%s: %w; remove the line to read the rest", head.Event, err)
 	}
 	start, begins := e.(*Start)

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/nn"
 )
@@ -69,7 +70,7 @@ var harmless = []string{"auto_mapping", "base_model_name_or_path", "r", "lora_al
 // names the field; a field that is not known may be there if it is off: false, null or empty.
 func parse(b []byte) (Config, string, error) {
 	var all map[string]json.RawMessage
-	if err := json.Unmarshal(b, &all); err != nil {
+	if err := plainjson.Unmarshal(b, &all); err != nil {
 		return Config{}, "", err
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -78,11 +79,7 @@ func parse(b []byte) (Config, string, error) {
 		}
 	}
 	f := fields{Rank: 8, Alpha: 8, Bias: "none", TaskType: causal} // PEFT's defaults
-	if err := json.Unmarshal(b, &f); err != nil {
-		var wrong *json.UnmarshalTypeError
-		if errors.As(err, &wrong) {
-			return Config{}, "", fmt.Errorf("field %s: a %s does not fit", wrong.Field, wrong.Value)
-		}
+	if err := plainjson.Unmarshal(b, &f); err != nil {
 		return Config{}, "", err
 	}
 	switch {
@@ -233,6 +230,9 @@ func (a *Adapter) fill(f *checkpoint.File) error {
 			t, err := find(f, e)
 			if err != nil {
 				return err
+			}
+			if err := checkpoint.CheckFinite(prefix+e.Name, t); err != nil {
+				return fmt.Errorf("%s: %w", WeightsFile, err)
 			}
 			p.Set(e, t)
 			delete(left, prefix+e.Name)

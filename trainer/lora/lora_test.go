@@ -68,7 +68,7 @@ func TestWhatIsNotSupportedIsRefusedByName(t *testing.T) {
 		{"target_modules", `".*_proj"`, `".*_proj" is a pattern`},
 		{"target_modules", "[]", "field target_modules names no module"},
 		{"r", "0", "field r is 0"},
-		{"r", `"8"`, "field r: a string does not fit"},
+		{"r", `"8"`, "field r: want a whole number, have a string"},
 		{"init_lora_weights", `"pissa_niter_4"`, "field init_lora_weights is pissa_niter_4: such an adapter may belong to other weights"},
 		{"init_lora_weights", `"loftq"`, "field init_lora_weights is loftq"},
 		{"init_lora_weights", `{"a": 1}`, "field init_lora_weights is map"},

@@ -102,6 +102,9 @@ func route(config []byte) (builder, error) {
 		return nil, err
 	}
 	build, ok := families[head.ModelType]
+	if head.ModelType == "" {
+		return nil, fmt.Errorf("config.json: model_type is missing; supported: %s", strings.Join(Supported(), ", "))
+	}
 	if !ok {
 		return nil, fmt.Errorf("config.json: model_type %q is not supported; supported: %s", head.ModelType, strings.Join(Supported(), ", "))
 	}

@@ -71,13 +71,13 @@ func TestConfigurationErrorsNameTheField(t *testing.T) {
 		config []byte
 		want   string
 	}{
-		{"not JSON", []byte("{"), "config.json: unexpected end"},
-		{"text after the end", []byte(`{"model_type": "llama"} {}`), "config.json: invalid character"},
-		{"no type", family("llama", with("model_type", nil)), `model_type "" is not supported; supported: glm4, glm4_moe, llama, mistral, qwen2, qwen3, qwen3_moe`},
+		{"not JSON", []byte("{"), "config.json: the JSON ends"},
+		{"text after the end", []byte(`{"model_type": "llama"} {}`), "config.json: no JSON at column 25: unexpected '{'"},
+		{"no type", family("llama", with("model_type", nil)), `model_type is missing; supported: glm4, glm4_moe, llama, mistral, qwen2, qwen3, qwen3_moe`},
 		{"unknown type", family("mamba"), `model_type "mamba" is not supported; supported: glm4, glm4_moe, llama, mistral, qwen2, qwen3, qwen3_moe`},
-		{"text for a number", family("llama", with("hidden_size", "big")), "field hidden_size: a string does not fit"},
-		{"text for a number in a sparse model", family("qwen3_moe", with("num_experts", "many")), "field num_experts: a string does not fit"},
-		{"text for a shared number in a sparse model", family("qwen3_moe", with("vocab_size", "all")), "field vocab_size: a string does not fit"},
+		{"text for a number", family("llama", with("hidden_size", "big")), "field hidden_size: want a whole number, have a string"},
+		{"text for a number in a sparse model", family("qwen3_moe", with("num_experts", "many")), "field num_experts: want a whole number, have a string"},
+		{"text for a shared number in a sparse model", family("qwen3_moe", with("vocab_size", "all")), "field vocab_size: want a whole number, have a string"},
 		{"no vocabulary", family("llama", with("vocab_size", nil)), "vocab_size is 0"},
 		{"no width", family("qwen3", with("hidden_size", 0)), "hidden_size is 0"},
 		{"no intermediate size", family("llama", with("intermediate_size", nil)), "intermediate_size is 0"},

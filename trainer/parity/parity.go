@@ -6,7 +6,6 @@ package parity
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -15,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/measure"
@@ -278,7 +278,7 @@ func readJSON(path string, into any) error {
 	if err != nil {
 		return fmt.Errorf("parity: %w", err)
 	}
-	if err := json.Unmarshal(b, into); err != nil {
+	if err := plainjson.Unmarshal(b, into); err != nil {
 		return fmt.Errorf("parity: %s: %w", path, err)
 	}
 	return nil

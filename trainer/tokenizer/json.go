@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/seed98097648/tune/internal/plainjson"
 )
 
 // file is tokenizer.json.
@@ -23,7 +25,7 @@ type file struct {
 // parse builds a tokenizer without roles; its errors begin with the JSON field.
 func parse(data []byte) (*Tokenizer, error) {
 	var f file
-	if err := json.Unmarshal(data, &f); err != nil {
+	if err := plainjson.Unmarshal(data, &f); err != nil {
 		return nil, err
 	}
 	t := new(Tokenizer)
@@ -105,7 +107,7 @@ func (t *Tokenizer) loadRoles(dir string) error {
 // setRoles sets the roles that data names and that are not set yet.
 func (t *Tokenizer) setRoles(data []byte) error {
 	var r roles
-	if err := json.Unmarshal(data, &r); err != nil {
+	if err := plainjson.Unmarshal(data, &r); err != nil {
 		return err
 	}
 	for _, role := range []struct {

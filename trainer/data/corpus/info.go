@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
+	"github.com/seed98097648/tune/internal/plainfile"
+	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer/data/format"
 	"github.com/seed98097648/tune/trainer/data/records"
 )
@@ -44,11 +47,14 @@ func readInfo(dir string) (map[string]*entry, error) {
 	}
 	path := filepath.Join(dir, infoFile)
 	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) && exists(dir) {
+		return nil, fmt.Errorf("--dataset-dir: %s has no %s; without that file, give its files to --data", dir, infoFile)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("--dataset-dir: %w", err)
+		return nil, fmt.Errorf("--dataset-dir: %w", plainfile.Explain(err))
 	}
 	var raw map[string]json.RawMessage
-	if err := json.Unmarshal(text, &raw); err != nil {
+	if err := plainjson.Unmarshal(text, &raw); err != nil {
 		return nil, fmt.Errorf("--dataset-dir: %s: %w", path, err)
 	}
 	entries := map[string]*entry{}
@@ -57,7 +63,7 @@ func readInfo(dir string) (map[string]*entry, error) {
 		e := &entry{name: name}
 		d := json.NewDecoder(bytes.NewReader(fields))
 		d.DisallowUnknownFields()
-		e.bad = d.Decode(e)
+		e.bad = plainjson.Explain(fields, e, d.Decode(e))
 		entries[name] = e
 	}
 	return entries, nil

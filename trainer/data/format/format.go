@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer/chat"
 	"github.com/seed98097648/tune/trainer/data/records"
 )
@@ -105,7 +106,7 @@ func text(column string, raw json.RawMessage) (string, error) {
 		return "", fmt.Errorf("field %q is not a string but %.20s", column, raw)
 	}
 	var s string
-	if err := json.Unmarshal(raw, &s); err != nil {
+	if err := plainjson.Unmarshal(raw, &s); err != nil {
 		return "", fmt.Errorf("field %q: %w", column, err)
 	}
 	return s, nil

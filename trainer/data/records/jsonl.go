@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/seed98097648/tune/internal/plainjson"
 )
 
 var errNotObject = errors.New(`want a JSON object such as {"text": "..."}`)
@@ -59,7 +61,7 @@ func send(yield func(Record, error) bool, r Record, bad *Error) bool {
 func object(text []byte, at Place) (map[string]json.RawMessage, *Error) {
 	// A map and not a struct: encoding/json would take a field "Text" as well.
 	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(text, &fields); err != nil {
+	if err := plainjson.Unmarshal(text, &fields); err != nil {
 		return nil, &Error{at, fmt.Errorf("%w: %w", errNotObject, err)}
 	}
 	if fields == nil { // the text is null

@@ -113,7 +113,7 @@ func TestABadRowIsNamedAndTheNextIsRead(t *testing.T) {
 		bad        string // how the only bad row is named
 		want       []row
 	}{
-		"JSONL: not JSON":              {"a.jsonl", "{\"a\":1}\n\nhello\n{}", `:3: want a JSON object such as {"text": "..."}: invalid character`, []row{fieldsAt(1, `{"a":1}`), fieldsAt(4, "{}")}},
+		"JSONL: not JSON":              {"a.jsonl", "{\"a\":1}\n\nhello\n{}", `:3: want a JSON object such as {"text": "..."}: no JSON at column 1: unexpected 'h'`, []row{fieldsAt(1, `{"a":1}`), fieldsAt(4, "{}")}},
 		"JSONL: unfinished":            {"a.jsonl", "{\"a", ":1: want a JSON object", nil},
 		"JSONL: two objects on a line": {"a.jsonl", "{}{}\n", ":1: want a JSON object", nil},
 		"JSONL: an array":              {"a.jsonl", `["text"]`, ":1: want a JSON object", nil},

@@ -6,11 +6,11 @@ package hf
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer/nn"
 )
 
@@ -54,13 +54,7 @@ type Config struct {
 
 // Decode reads JSON into a configuration; errors name the field and where it is.
 func Decode(data []byte, into any) error {
-	err := json.Unmarshal(data, into)
-	var wrongType *json.UnmarshalTypeError
-	if errors.As(err, &wrongType) {
-		field := strings.TrimPrefix(wrongType.Field, "Config.") // of the embedded struct, which is no field of the file
-		return fmt.Errorf("config.json: field %s: a %s does not fit, want %s", field, wrongType.Value, wrongType.Type)
-	}
-	if err != nil {
+	if err := plainjson.Unmarshal(data, into); err != nil {
 		return fmt.Errorf("config.json: %w", err)
 	}
 	return nil
