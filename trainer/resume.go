@@ -54,7 +54,7 @@ func OpenCheckpoint(path string) (*Resume, error) {
 // free are the fields of a Config that may differ when a run is resumed: they change no
 // number, or, like the paths, what they stand for is compared by its content. Of the data
 // that is every field: the rows that come of them are compared.
-var free = []string{"model", "out", "threads", "strict", "gradient_checkpointing",
+var free = []string{"model", "out", "threads", "strict", "check_every", "gradient_checkpointing",
 	"checkpoints.save_every", "checkpoints.keep", "checkpoints.load_best_at_end"}
 
 func isFree(field string) bool {
@@ -64,8 +64,8 @@ func isFree(field string) bool {
 // Check returns an error that names every field in which c differs from the configuration
 // of the run so far, in a way that would make the result another one.
 //
-// The length of the run may change, to no less than was done, if the learning rate is
-// constant: then the steps so far are those of the longer run as well.
+// The length of the run may change, to no less than was done, if the learning rate does not
+// depend on it: then the steps so far are those of the longer run as well.
 func (r *Resume) Check(c Config) error {
 	was, is := flatten(r.State.Config), flatten(c)
 	names := slices.Sorted(maps.Keys(was))
@@ -74,7 +74,7 @@ func (r *Resume) Check(c Config) error {
 			names = append(names, name)
 		}
 	}
-	constant := c.Schedule == optim.Constant && r.State.Config.Schedule == optim.Constant && c.Warmup <= r.State.Steps && c.WarmupRatio == 0
+	constant := c.Schedule == optim.Constant || c.WarmupRatio == 0 && (c.Schedule == optim.ConstantWithWarmup || c.Schedule == optim.InverseSqrt)
 	var errs []error
 	for _, name := range names {
 		if was[name] == is[name] || isFree(name) || constant && (name == "steps" || name == "epochs") {
@@ -82,7 +82,7 @@ func (r *Resume) Check(c Config) error {
 		}
 		err := fmt.Errorf("%s: %s -> %s", flagName(name), orNone(was[name]), orNone(is[name]))
 		if name == "steps" || name == "epochs" {
-			err = fmt.Errorf("%w (the learning rates so far depend on it, unless --schedule is constant)", err)
+			err = fmt.Errorf("%w (the learning rates so far depend on it, unless --schedule is constant or constant_with_warmup)", err)
 		}
 		errs = append(errs, err)
 	}

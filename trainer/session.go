@@ -3,7 +3,6 @@ package trainer
 import (
 	"context"
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/measure"
-	"github.com/seed98097648/tune/trainer/optim"
 	"github.com/seed98097648/tune/trainer/placement"
 )
 
@@ -49,14 +47,11 @@ func (r *session) begin() error {
 	if r.loader, err = data.NewLoader(j.Train, c.Batch, c.Seed); err != nil {
 		return err
 	}
-	steps := c.Steps
-	if steps == 0 {
-		steps = max(1, int(math.Ceil(c.Epochs*float64(j.Train.Len())/float64(c.Batch*c.Accumulate))))
-	}
-	r.schedule = optim.Schedule{Decay: c.Schedule, Peak: c.LR, Warmup: c.warmup(steps), Steps: steps}
+	r.epoch, r.schedule = epochOf(j.Train.Len(), c), j.Schedule()
 	if err := r.schedule.Validate(); err != nil {
 		return err
 	}
+	steps := r.schedule.Steps
 	if err := j.checkDisk(steps); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/data/format"
 	"github.com/seed98097648/tune/trainer/demo"
+	"github.com/seed98097648/tune/trainer/optim"
 	"github.com/seed98097648/tune/trainer/progress"
 )
 
@@ -87,10 +88,12 @@ func newTrainFlags(c *Command) *trainFlags {
 	t.addLength(c.Group("Length of the run"))
 	t.addOptimizer(c.Group("Optimizer"))
 	addLoRA(c.Group("LoRA"), &t.config.LoRA)
+	addLoRATraining(c.Groups[len(c.Groups)-1].Flags, &t.config.LoRA)
 	t.addCheckpoints(c.Group("Checkpoints and evaluation"))
 	kernels := c.Group("Kernels")
 	t.kernels.add(kernels, t.config.Kernels)
-	kernels.BoolVar(&t.config.Strict, "strict", false, "fail where the plain implementation would replace a plugin, which is given up after three deaths on one call")
+	kernels.BoolVar(&t.config.Strict, "strict", false, "fail where the plain implementation would replace a plugin, which is given up after three deaths on one call, or once it was wrong")
+	addCheck(kernels, &t.config.CheckEvery, "STEPS")
 	t.view.add(c.Group("Watching the run"))
 	machine := c.Group("Machine and output")
 	addThreads(machine, &t.config.Threads)
@@ -159,7 +162,7 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []strin
 	if err := t.view.attach(job); err != nil {
 		return err
 	}
-	if t.changed("warmup") {
+	if t.changed("warmup") || t.changed("warmup-ratio") {
 		job.Hooks.OnStart = a.noteWarmup
 	}
 	return t.kernels.blame(a.runJob(ctx, job, reg, progress.Format(t.log), example))
@@ -180,7 +183,7 @@ func (t *trainFlags) check(c *Command, args []string) error {
 	if err := c.oneOf("data-format", string(t.config.Data.Format), format.Formats()...); err != nil {
 		return err
 	}
-	if err := c.oneOf("schedule", string(t.config.Schedule), schedules()...); err != nil {
+	if err := c.oneOf("schedule", string(t.config.Schedule), optim.Decays()...); err != nil {
 		return err
 	}
 	switch {
@@ -228,9 +231,11 @@ func (t *trainFlags) keepConfig(c *Command, job *trainer.Job) error {
 	return nil
 }
 
-// noteWarmup says that a run never leaves its warm-up, which is hardly meant.
+// noteWarmup says that a run never leaves its warm-up, or has none, which is hardly meant.
 func (a *app) noteWarmup(s trainer.Start) {
-	if w := s.Config.Warmup; w > s.Steps {
+	if s.Config.Schedule == optim.Constant && (s.Config.Warmup > 0 || s.Config.WarmupRatio > 0) {
+		a.note("--schedule %s has no warm-up; %s has one", optim.Constant, optim.ConstantWithWarmup)
+	} else if w := s.Config.Warmup; w > s.Steps {
 		a.note("--warmup is %d, but the run has %s: all of it is warm-up", w, plural(s.Steps, "step"))
 	}
 }

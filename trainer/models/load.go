@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/plainfile"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/nn"
@@ -46,15 +47,15 @@ func ReadConfig(dir string) ([]byte, error) {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%s does not exist; name a Hugging Face model folder", dir)
+		return nil, absent(dir, err)
 	case err != nil:
-		return nil, err
+		return nil, plainfile.Explain(err)
 	case !info.IsDir():
 		return nil, fmt.Errorf("%s is a file; name the folder that it is in", dir)
 	}
 	config, err := os.ReadFile(filepath.Join(dir, configFile))
 	if !errors.Is(err, fs.ErrNotExist) {
-		return config, err
+		return config, plainfile.Explain(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, lora.ConfigFile)); err == nil {
 		return nil, fmt.Errorf("%s has an adapter and no %s; give the folder of its model as the model, and this one as the adapter", dir, configFile)
