@@ -34,7 +34,8 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/plainjson", "", ""},
 	{"internal/plainfile", "internal/nearest", ""},
 	{"internal/memory", "", ""},
-	{"internal/shm", "golang.org/x/sys", ""},
+	{"internal/temp", "golang.org/x/sys", ""},
+	{"internal/shm", "internal/temp golang.org/x/sys", ""},
 	{"internal/hugepage", "golang.org/x/sys", "internal/shm internal/simd"},
 	{"internal/sandbox", "golang.org/x/sys", ""},
 	{"internal/self", "", ""},
@@ -59,7 +60,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"core/reference", "core", ""},
 	{"core/kerneltest", "core core/reference", ""},
 	{"core/trust", "core", ""},
-	{"core/transport", "core core/reference core/kerneltest core/transport/proto core/trust internal/cpu internal/memory internal/sched internal/self internal/shm golang.org/x/sys " +
+	{"core/transport", "core core/reference core/kerneltest core/transport/proto core/trust internal/cpu internal/memory internal/sched internal/self internal/shm internal/temp golang.org/x/sys " +
 		"github.com/hashicorp/go-plugin github.com/hashicorp/go-hclog google.golang.org/grpc google.golang.org/protobuf", "core/transport/... internal/ctest internal/plugintest"},
 	{"core/transport/proto", "google.golang.org/grpc google.golang.org/protobuf", ""},
 
