@@ -443,11 +443,14 @@ func (k *renamed) Info() core.Info {
 	return core.Info{Name: k.name, Op: core.RMSNorm, DTypes: []core.DType{core.Float32}, Backward: true}
 }
 
+// TestDamagedCheckpointsAreErrors is about those of earlier programs, which have no
+// checksums; see TestDamageToACheckpointNamesTheFileAndAnOlderOne for the others.
 func TestDamagedCheckpointsAreErrors(t *testing.T) {
 	j := long(t, filepath.Join(t.TempDir(), "out"))
 	j.Config.Checkpoints.Keep = 0
 	run1(t, j)
 	newest := checkpoint.StepDir(j.Config.Out, 7)
+	withoutSums(t, newest)
 	replace := func(name, old, with string) func() error {
 		return func() error {
 			path := filepath.Join(newest, name)

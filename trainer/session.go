@@ -55,7 +55,7 @@ func (r *session) begin() error {
 	if err := j.checkDisk(steps); err != nil {
 		return err
 	}
-	r.state.Version, r.state.Config, r.state.Steps, r.state.Rows = stateVersion, c, steps, j.Train.Len()
+	r.state.Version, r.state.Sums, r.state.Config, r.state.Steps, r.state.Rows = stateVersion, true, c, steps, j.Train.Len()
 	if c.Checkpoints.SaveEvery > 0 || j.Resume != nil {
 		if r.state.Model, r.state.Data, err = j.fingerprint(); err != nil {
 			return err
