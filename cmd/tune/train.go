@@ -215,10 +215,18 @@ func (t *trainFlags) fitModel() error {
 		return nil
 	}
 	config, err := readConfig(t.config.Model)
-	if err == nil && !t.changed("seq") {
-		t.config.Seq = fitSeq(t.config.Seq, config)
+	if err != nil {
+		return err
 	}
-	return err
+	fit := fitSeq(t.config.Seq, config)
+	switch {
+	case !t.changed("seq"):
+		t.config.Seq = fit
+	case t.file.cutoff && fit < t.config.Seq:
+		t.file.note("%s: cutoff_len: the model has %d positions, and rows as many tokens", t.file.path, fit)
+		t.config.Seq = fit
+	}
+	return nil
 }
 
 // keepConfig puts the configuration into the folder that the run saves.
