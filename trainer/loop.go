@@ -74,6 +74,9 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 	if err := r.patch(ctx); err != nil {
 		return nil, err
 	}
+	if err := r.checkMemory(); err != nil {
+		return nil, err
+	}
 	r.engine, err = NewEngine(j.Model, j.Memory, j.engineConfig())
 	if err != nil {
 		return nil, err
