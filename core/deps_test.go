@@ -80,6 +80,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/checkpoint", "core internal/storage golang.org/x/sys", ""},
 	{"trainer/optim", "internal/simd", "core trainer/checkpoint"},
 	{"trainer/nn", "core internal/simd trainer/autograd trainer/data", "core/reference core/kerneltest trainer/checkpoint"},
+	{"trainer/crosscheck", "core internal/simd", "core/kerneltest core/reference plugins/linked"},
 	{"trainer/lora", "core internal/plainjson internal/simd trainer/checkpoint trainer/nn", "trainer/autograd trainer/data trainer/models"},
 	{"trainer/models", "core internal/plainfile trainer/autograd trainer/checkpoint trainer/data trainer/lora trainer/nn trainer/models/...", "core/reference trainer/optim"},
 	{"trainer/models/...", "core internal/plainjson trainer/autograd trainer/checkpoint trainer/data trainer/nn trainer/models/...", "core/reference trainer/optim"},
@@ -92,7 +93,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/progress", "github.com/schollz/progressbar/v3 golang.org/x/term trainer", "trainer/data/corpus"},
 	{"trainer/bench", "core internal/ceiling internal/chart internal/cpu internal/simd trainer trainer/...", "core/reference core/transport internal/plugintest"},
 	{"trainer/demo", "core trainer trainer/autograd trainer/data trainer/models trainer/nn trainer/tokenizer", "core/reference trainer/optim"},
-	{"trainer/generate", "core internal/plainjson trainer/autograd trainer/models trainer/nn trainer/tokenizer", "plugins/linked core/kerneltest trainer/data"},
+	{"trainer/generate", "core internal/plainjson trainer/autograd trainer/crosscheck trainer/models trainer/nn trainer/tokenizer", "plugins/linked core/kerneltest trainer/data"},
 	{"trainer/parity", "core internal/plainjson trainer trainer/...", "core/reference core/transport internal/plugintest plugins/linked"},
 	{"trainer", "core internal/cpu internal/hugepage internal/memory internal/plainjson internal/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest"},
 

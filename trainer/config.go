@@ -45,7 +45,11 @@ type Config struct {
 	Force                 bool `json:"force,omitempty"`                  // no MemoryError
 
 	Kernels string `json:"kernels"` // a selection; see core.ParseSelection
-	Strict  bool   `json:"strict"`  // a fall-back to the reference is an error
+	Strict  bool   `json:"strict"`  // a fall-back to the reference, or a kernel that is wrong, is an error
+	// CheckEvery has the first call of each kernel, at each site and in each graph, compared
+	// with the plain forward, and again after so many steps each; 0 for no comparison. See
+	// package crosscheck.
+	CheckEvery int `json:"check_every"`
 
 	Checkpoints Checkpoints `json:"checkpoints"`
 }
@@ -53,7 +57,8 @@ type Config struct {
 // Default returns the configuration of a plain run.
 func Default() Config {
 	return Config{Epochs: 1, Batch: 4, Seq: 256, Accumulate: 1, LR: 1e-4, Schedule: optim.Cosine,
-		Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, WeightDecay: 0.01, Clip: 1, Kernels: "auto", Checkpoints: Checkpoints{Keep: 2}}
+		Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, WeightDecay: 0.01, Clip: 1, Kernels: "auto", CheckEvery: 1000,
+		Checkpoints: Checkpoints{Keep: 2}}
 }
 
 // warmup returns the steps of the warm-up in a run of so many.
@@ -92,6 +97,7 @@ func (c Config) Validate() error {
 	need(c.Epsilon > 0 && finite(c.Epsilon), "--adam-epsilon is %g, must be positive", c.Epsilon)
 	need(c.WeightDecay >= 0 && finite(c.WeightDecay), "--weight-decay is %g, must not be negative", c.WeightDecay)
 	need(c.Clip >= 0 && finite(c.Clip), "--clip is %g, must not be negative", c.Clip)
+	need(c.CheckEvery >= 0, "--check-every is %d, must not be negative; 0 compares no kernel with the plain forward", c.CheckEvery)
 	need(c.Threads >= 0, "--threads is %d, must not be negative", c.Threads)
 	errs = append(errs, c.Data.Validate())
 	if _, err := optim.ParseDecay(string(c.Schedule)); err != nil {

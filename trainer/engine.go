@@ -11,6 +11,7 @@ import (
 	"github.com/seed98097648/tune/internal/hugepage"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/crosscheck"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/nn"
@@ -32,6 +33,8 @@ type EngineConfig struct {
 	// pass and computes the rest of a layer again: less memory, up to a third more time,
 	// the same bits.
 	GradientCheckpointing bool
+
+	Check *crosscheck.Checker // compares the kernels' calls with the plain forward; nil for no comparison
 }
 
 // Engine runs training steps on one model: forward, backward, clipping, optimizer. Patch
@@ -69,12 +72,7 @@ func NewEngine(m *models.Model, mem core.Memory, cfg EngineConfig) (*Engine, err
 		cfg.MaxPosition = cfg.Seq
 	}
 	e := &Engine{cfg: cfg, model: m, mem: mem}
-	c, err := nn.NewContext(mem, cfg.Batch, cfg.Seq, cfg.MaxPosition)
-	if err != nil {
-		return nil, err
-	}
-	c.Checkpoint, c.Training = cfg.GradientCheckpointing, true
-	if e.program, err = m.Compile(c, m.Forward(c).Loss, false); err != nil {
+	if err := e.compile(); err != nil {
 		return nil, err
 	}
 	if err := e.buildOptimizer(); err != nil {
@@ -82,6 +80,38 @@ func NewEngine(m *models.Model, mem core.Memory, cfg EngineConfig) (*Engine, err
 		return nil, err
 	}
 	return e, nil
+}
+
+// compile makes the training graph.
+func (e *Engine) compile() error {
+	c, err := nn.NewContext(e.mem, e.cfg.Batch, e.cfg.Seq, e.cfg.MaxPosition)
+	if err != nil {
+		return err
+	}
+	c.Checkpoint, c.Training, c.Watch = e.cfg.GradientCheckpointing, true, e.cfg.Check.Watch
+	e.program, err = e.model.Compile(c, e.model.Forward(c).Loss, false)
+	return err
+}
+
+// Repatch closes the graphs, lets change put other kernels on the model's sites, and makes
+// the graphs again. The parameters and the optimizer stay as they are. After an error the
+// engine can only be closed.
+func (e *Engine) Repatch(change func() error) error {
+	e.closeGraphs()
+	if err := change(); err != nil {
+		return err
+	}
+	if err := e.compile(); err != nil {
+		return err
+	}
+	for i, p := range e.model.Trainable() {
+		e.direct[i] = e.program.Gradient(p)
+	}
+	if e.cfg.Accumulate > 1 {
+		return nil // the optimizer reads the sums
+	}
+	copy(e.grads, e.direct)
+	return e.opt.SetGradients(e.grads)
 }
 
 func (e *Engine) buildOptimizer() error {
@@ -209,7 +239,7 @@ func blame(ctx context.Context, p *nn.Compiled, what string, value float64) erro
 // first call.
 func (e *Engine) Evaluate(ctx context.Context, batches func(yield func(data.Batch) bool)) (loss float64, targets int, err error) {
 	if e.eval == nil {
-		if e.eval, err = NewEvaluator(e.model, e.mem, e.cfg.Batch, e.cfg.Seq, e.cfg.MaxPosition); err != nil {
+		if e.eval, err = NewEvaluator(e.model, e.mem, e.cfg.Batch, e.cfg.Seq, e.cfg.MaxPosition, e.cfg.Check); err != nil {
 			return 0, 0, err
 		}
 	}
@@ -221,14 +251,19 @@ func (e *Engine) Program() *nn.Compiled { return e.program }
 
 // Close gives the graphs' memory back and lets the model be patched again.
 func (e *Engine) Close() {
+	e.closeGraphs()
+	for _, b := range e.freed {
+		e.host.Free(b)
+	}
+	e.freed = nil
+}
+
+func (e *Engine) closeGraphs() {
 	if e.program != nil {
 		e.program.Close()
 	}
 	if e.eval != nil {
 		e.eval.Close()
 	}
-	for _, b := range e.freed {
-		e.host.Free(b)
-	}
-	e.program, e.eval, e.freed = nil, nil, nil
+	e.program, e.eval = nil, nil
 }

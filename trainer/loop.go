@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/trainer/crosscheck"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/optim"
 )
@@ -27,14 +28,17 @@ type Summary struct {
 
 	BestCheckpoint string // that of Best; empty without one
 
-	Report  *core.Report  // which kernel went where
-	Elapsed time.Duration // training and evaluation, without loading and what was done before resuming
+	Report  *core.Report        // which kernel went where, and which was taken off
+	Checked crosscheck.Stats    // the comparisons of kernels with the plain forward; see Config.CheckEvery
+	Wrong   []*core.KernelError // the kernels that were taken off for what they gave
+	Elapsed time.Duration       // training and evaluation, without loading and what was done before resuming
 }
 
 // session is one process's part of a run.
 type session struct {
 	job      *Job
 	engine   *Engine
+	check    *crosscheck.Checker // nil without
 	out      *output
 	loader   *data.Loader
 	epoch    epoch
@@ -71,13 +75,18 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 	}
 	defer out.abort()
 	r := &session{job: j, out: out, sum: &Summary{}}
+	if r.check = crosscheck.New(c.CheckEvery); r.check != nil {
+		r.check.Strict, r.check.OnWrong = c.Strict, r.onWrong
+	}
 	if err := r.patch(ctx); err != nil {
 		return nil, err
 	}
 	if err := r.checkMemory(); err != nil {
 		return nil, err
 	}
-	r.engine, err = NewEngine(j.Model, j.Memory, j.engineConfig())
+	config := j.engineConfig()
+	config.Check = r.check
+	r.engine, err = NewEngine(j.Model, j.Memory, config)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +158,12 @@ func (r *session) step(ctx context.Context) error {
 			return err
 		}
 	}
-	done, err := r.engine.Step(ctx, batches, lr)
+	r.check.Tick()
+	var done StepResult
+	err := r.rightly(func() (err error) {
+		done, err = r.engine.Step(ctx, batches, lr)
+		return err
+	})
 	if err == nil && r.job.Config.Strict {
 		err = r.job.fellBack()
 	}
@@ -191,11 +205,15 @@ func (r *session) evaluateIfDue(ctx context.Context) error {
 	if rowsIn(j.Eval) == 0 || !j.Config.Checkpoints.evalDue(s.Step, s.Steps) || s.Eval != nil && s.Eval.Step == s.Step {
 		return nil
 	}
-	batches, failed := data.Stream(j.Eval, j.Config.Batch)
-	loss, targets, err := r.engine.Evaluate(ctx, batches)
-	if err == nil {
-		err = failed()
-	}
+	var loss float64
+	var targets int
+	err := r.rightly(func() (err error) {
+		batches, failed := data.Stream(j.Eval, j.Config.Batch)
+		if loss, targets, err = r.engine.Evaluate(ctx, batches); err == nil {
+			err = failed()
+		}
+		return err
+	})
 	if err != nil && ctx.Err() != nil {
 		return nil
 	}

@@ -27,8 +27,9 @@ var notOfAStep = map[string]string{
 	"lr": ofTheSchedule, "schedule": ofTheSchedule, "schedule-args": ofTheSchedule, "warmup": ofTheSchedule, "warmup-ratio": ofTheSchedule,
 	"adam-beta1": ofTheSchedule, "adam-beta2": ofTheSchedule, "adam-epsilon": ofTheSchedule, "decay-all": ofTheSchedule, "loraplus-lr-ratio": ofTheSchedule,
 
-	"kernels": "that of bench names several selections, its variants",
-	"strict":  "bench counts what the plain implementation did in place of a plugin, and warns of it",
+	"kernels":     "that of bench names several selections, its variants",
+	"check-every": "a check is of one step among many; bench measures the others",
+	"strict":      "bench counts what the plain implementation did in place of a plugin, and warns of it",
 }
 
 // TestBenchTakesEveryFlagOfAStep: a flag that is added to train is either defined for both

@@ -9,7 +9,6 @@ var foreign = []struct {
 	sentence string
 	keys     []string
 }{
-	{"AdamW's betas and epsilon are fixed, at 0.9, 0.999 and 1e-8: leave it out", []string{"adam_beta1", "adam_beta2", "adam_epsilon"}},
 	{"the optimizer is AdamW, which has no such choice: leave it out", []string{
 		"optimizer", "optim_args", "optim_target_modules", "use_adam_mini", "use_muon", "use_apollo", "apollo_rank", "use_badam", "badam_mode", "use_galore", "galore_rank"}},
 	{"the schedule takes no parameters: leave it out", []string{"lr_scheduler_kwargs", "min_lr_ratio"}},
@@ -21,7 +20,7 @@ var foreign = []struct {
 	{"adapters are turned on by finetuning_type: lora, or by lora_rank", []string{"use_lora"}},
 	{"adapters are for linear layers and have no biases of their own; layers that are trained whole beside them are not supported", []string{
 		"lora_bias", "additional_target", "modules_to_save", "lora_modules_to_save"}},
-	{"this kind of adapter is not supported: leave it out", []string{"loraplus_lr_ratio", "pissa_init", "pissa_iter", "pissa_convert", "module_dropout", "oft_rank"}},
+	{"this kind of adapter is not supported: leave it out", []string{"pissa_init", "pissa_iter", "pissa_convert", "module_dropout", "oft_rank"}},
 	{"layers cannot be frozen by their number: train all weights, or adapters with lora_rank", []string{
 		"freeze_trainable_layers", "freeze_trainable_modules", "freeze_extra_modules", "num_layer_trainable", "use_llama_pro"}},
 	{"tune trains on texts and answers, not on preferences: leave it out, and give data of another kind", []string{

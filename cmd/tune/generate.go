@@ -256,6 +256,7 @@ func (a *app) newWriting(ctx context.Context, c *Command, g *generateFlags) (_ *
 	if report != nil && !g.quiet {
 		fmt.Fprint(a.stderr, report)
 	}
+	w.session.Check(w.check, report)
 	return w, nil
 }
 

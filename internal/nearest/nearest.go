@@ -25,7 +25,7 @@ func Name(typed string, known []string) (name string, ok bool) {
 }
 
 func near(typed, name string) bool {
-	if typed == "" || name == "" || typed == name {
+	if typed == "" || name == "" {
 		return false
 	}
 	a, b := strings.ToLower(typed), strings.ToLower(name)

@@ -98,6 +98,23 @@ func NewAdamWIn(config Config, params []Param, alloc func(n int) ([]float32, err
 	return a, nil
 }
 
+// SetGradients makes later steps read other gradients, in the order of the parameters, and
+// each as long as its own was. It keeps the slices.
+func (a *AdamW) SetGradients(grads [][]float32) error {
+	if len(grads) != len(a.params) {
+		return fmt.Errorf("optim: %d gradients for %d parameters", len(grads), len(a.params))
+	}
+	for i, p := range a.params {
+		if len(grads[i]) != len(p.Value) {
+			return fmt.Errorf("optim: parameter %s has %d elements, but its gradient has %d", p.Name, len(p.Value), len(grads[i]))
+		}
+	}
+	for i := range a.params {
+		a.params[i].Grad = grads[i]
+	}
+	return nil
+}
+
 // State returns the moments themselves, not copies: the next Step changes them.
 func (a *AdamW) State() State { return a.state }
 
