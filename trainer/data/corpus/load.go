@@ -20,6 +20,7 @@ type loader struct {
 	places []records.Place
 	report Report
 	pieces pieces
+	cutOff int // examples of which the end of the row left nothing to learn
 
 	template Template // nil until there is a conversation
 }
@@ -33,7 +34,7 @@ const (
 
 // read adds the examples of a source.
 func (l *loader) read(ctx context.Context, s Source) error {
-	before := l.report
+	before, cutOff := l.report, l.cutOff
 	for _, file := range s.Files {
 		if l.isEnough(before.Examples) {
 			break
@@ -47,6 +48,8 @@ func (l *loader) read(ctx context.Context, s Source) error {
 		return nil
 	case l.report.Bad > before.Bad:
 		return fmt.Errorf("%s: all rows are bad%s", s.Name, firstOf(l.report.FirstBad[len(before.FirstBad):]))
+	case l.report.Empty > before.Empty && l.cutOff == cutOff:
+		return fmt.Errorf("%s: no example has anything to learn: what the assistant says is empty in all of them", s.Name)
 	case l.report.Empty > before.Empty:
 		return fmt.Errorf("%s: within --seq %d, no example has anything to learn; raise --seq", s.Name, l.model.Seq)
 	}
@@ -165,6 +168,9 @@ func (l *loader) add(at records.Place, ids []int32, learn []bool, whole bool) er
 		}
 		if learned == 0 {
 			l.report.Empty++
+			if cut {
+				l.cutOff++
+			}
 			return nil
 		}
 	}
