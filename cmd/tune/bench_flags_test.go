@@ -28,6 +28,8 @@ var notOfAStep = map[string]string{
 
 	"kernels": "that of bench names several selections, its variants",
 	"strict":  "bench counts what the plain implementation did in place of a plugin, and warns of it",
+
+	"check-every": "bench measures what kernels cost; train, eval and generate judge what they give",
 }
 
 // TestBenchTakesEveryFlagOfAStep: a flag that is added to train is either defined for both
