@@ -13,13 +13,23 @@ type Selection struct {
 	All   bool     // every kernel that some site supports
 	Names []string // these, and each of them on at least one site
 	Not   []string // never these
+	From  string   // those of an earlier run, alone: where it was kept; see Repeat
 }
 
+// from begins the selection of an earlier run's kernels.
+const from = "from:"
+
 // ParseSelection reads "auto", "all", "none", names, or a list such as
-// "auto,-npu_fused_rope", separated by commas.
+// "auto,-npu_fused_rope", separated by commas; or "from:" and where a run was kept.
 func ParseSelection(s string) (Selection, error) {
 	var sel Selection
 	var none bool
+	if run, ok := strings.CutPrefix(strings.TrimSpace(s), from); ok {
+		if run == "" {
+			return sel, fmt.Errorf("core: kernel selection %q names no run: write from:DIR with the output folder of one", s)
+		}
+		return Selection{From: run}, nil
+	}
 	for _, word := range strings.Split(s, ",") {
 		word = strings.TrimSpace(word)
 		switch {
@@ -31,6 +41,8 @@ func ParseSelection(s string) (Selection, error) {
 			sel.All = true
 		case word == "none":
 			none = true
+		case strings.HasPrefix(word, from):
+			return sel, fmt.Errorf("core: kernel selection %q: %s stands alone", s, word)
 		case strings.HasPrefix(word, "-"):
 			name := strings.TrimSpace(strings.TrimPrefix(word, "-"))
 			if name == "" {
@@ -114,6 +126,9 @@ func NewPlan(m Model, r *Registry, sel Selection, opts ...Option) (*Plan, error)
 	var o options
 	for _, opt := range opts {
 		opt(&o)
+	}
+	if sel.From != "" {
+		return nil, fmt.Errorf("core: the kernels from:%s are those of a run: read them with trainer/placement, and call Repeat", sel.From)
 	}
 	for _, name := range sel.Names {
 		if _, err := r.Lookup(name); err != nil {

@@ -22,6 +22,7 @@ func TestParseSelection(t *testing.T) {
 		{"rope, rope", core.Selection{Names: []string{"rope"}}},
 		{"auto,-rope", core.Selection{Auto: true, Not: []string{"rope"}}},
 		{" all , -rope , -norm ", core.Selection{All: true, Not: []string{"rope", "norm"}}},
+		{"from:runs/a, b", core.Selection{From: "runs/a, b"}},
 		{"-rope,auto,norm", core.Selection{Auto: true, Not: []string{"rope"}, Names: []string{"norm"}}},
 	}
 	for _, tt := range tests {
@@ -46,6 +47,8 @@ func TestParseSelectionRefuses(t *testing.T) {
 		{"auto,all", "exclude each other"},
 		{"-rope", "auto,-rope"},
 		{"norm,-rope", "auto,-rope"},
+		{"from:", "names no run"},
+		{"auto,from:out", "from:out stands alone"},
 		{"auto,rope,-rope", "both names and excludes rope"},
 	}
 	for _, tt := range tests {

@@ -10,7 +10,6 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/hugepage"
 	"github.com/seed98097648/tune/internal/simd"
-	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/crosscheck"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/models"
@@ -25,8 +24,9 @@ type EngineConfig struct {
 	Accumulate  int // batches whose gradients make one step; 0 means 1
 	Clip        float64
 	Optim       optim.Config
-	Seed        uint64                 // of the dropout of adapters
-	NoDecay     func(p *nn.Param) bool // parameters without weight decay; nil for none
+	Seed        uint64                    // of the dropout of adapters
+	NoDecay     func(p *nn.Param) bool    // parameters without weight decay; nil for none
+	Rate        func(p *nn.Param) float64 // what the learning rate of a parameter is multiplied by; nil for 1
 
 	// GradientCheckpointing keeps only the residual stream between layers for the backward
 	// pass and computes the rest of a layer again: less memory, up to a third more time,
@@ -126,7 +126,11 @@ func (e *Engine) buildOptimizer() error {
 		}
 		e.grads = append(e.grads, grad)
 		decay := e.cfg.NoDecay == nil || !e.cfg.NoDecay(p)
-		params = append(params, optim.Param{Name: p.Name, Value: p.Tensor.Float32s(), Grad: grad, Decay: decay})
+		param := optim.Param{Name: p.Name, Value: p.Tensor.Float32s(), Grad: grad, Decay: decay}
+		if e.cfg.Rate != nil {
+			param.Rate = e.cfg.Rate(p)
+		}
+		params = append(params, param)
 	}
 	var err error
 	e.opt, err = optim.NewAdamWIn(e.cfg.Optim, params, e.allocHost)
@@ -143,13 +147,14 @@ func (e *Engine) allocHost(n int) ([]float32, error) {
 	return core.Tensor{DType: core.Float32, Shape: core.Shape{n}, Data: b}.Float32s(), nil
 }
 
-// Step runs one optimizer step over as many batches as are accumulated. A loss or a norm
+// Step runs one optimizer step over as many batches as are accumulated, or fewer, as at the
+// end of an epoch: each target counts the same, whatever batch it is in. A loss or a norm
 // that is not finite gives an error that wraps ErrNonFinite and names the first module
 // that produced it; the parameters are then unchanged.
 func (e *Engine) Step(ctx context.Context, batches []data.Batch, lr float64) (StepResult, error) {
 	var r StepResult
-	if len(batches) != e.cfg.Accumulate {
-		return r, fmt.Errorf("trainer: a step takes %d batches, got %d", e.cfg.Accumulate, len(batches))
+	if n := len(batches); n < 1 || n > e.cfg.Accumulate {
+		return r, fmt.Errorf("trainer: a step takes up to %d batches, got %d", e.cfg.Accumulate, n)
 	}
 	for _, b := range batches {
 		r.Targets += b.Targets()
@@ -166,7 +171,7 @@ func (e *Engine) Step(ctx context.Context, batches []data.Batch, lr float64) (St
 	start := time.Now()
 	r.GradNorm = optim.GlobalNorm(e.grads)
 	if !finite(r.GradNorm) {
-		return r, blame(ctx, e.program, "gradient norm", r.GradNorm)
+		return r, e.suspects().blame(ctx, "gradient norm", r.GradNorm)
 	}
 	e.opt.Step(lr, optim.ClipCoefficient(r.GradNorm, e.cfg.Clip))
 	r.Optimizer = time.Since(start)
@@ -185,7 +190,7 @@ func (e *Engine) accumulate(ctx context.Context, i int, b data.Batch, r *StepRes
 	}
 	r.Loss += loss
 	if !finite(loss) {
-		return blame(ctx, e.program, "loss", loss)
+		return e.suspects().blame(ctx, "loss", loss)
 	}
 	forward := time.Now()
 	if err := e.program.Backward(ctx); err != nil {
@@ -194,7 +199,7 @@ func (e *Engine) accumulate(ctx context.Context, i int, b data.Batch, r *StepRes
 	if e.cfg.Accumulate > 1 {
 		// Asked here, while the batch at fault can still be run again.
 		if norm := optim.GlobalNorm(e.direct); !finite(norm) {
-			return blame(ctx, e.program, "gradient norm", norm)
+			return e.suspects().blame(ctx, "gradient norm", norm)
 		}
 		for j, g := range e.direct {
 			addTo(e.grads[j], g, i == 0)
@@ -217,17 +222,8 @@ func addTo(dst, src []float32, first bool) {
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// blame runs the program's batch again to find where the first bad value appears.
-func blame(ctx context.Context, p *nn.Compiled, what string, value float64) error {
-	path, op, err := p.FirstNonFinite(ctx)
-	switch {
-	case errors.Is(err, autograd.ErrFinite):
-		return fmt.Errorf("trainer: %s is %g: %w; it appeared while summing: lower the learning rate", what, value, ErrNonFinite)
-	case err != nil:
-		return err
-	}
-	return fmt.Errorf("trainer: %s is %g: %w; first produced by %s (%s): lower the learning rate or look at the data", what, value, ErrNonFinite, path, op)
-}
+// suspects are what this step can have gone wrong by.
+func (e *Engine) suspects() suspects { return suspects{e.model, e.program, e.opt.State().T} }
 
 // Evaluate is Evaluator.Loss with the engine's batch size; the evaluator is made at the
 // first call.
@@ -237,6 +233,7 @@ func (e *Engine) Evaluate(ctx context.Context, batches func(yield func(data.Batc
 			return 0, 0, err
 		}
 	}
+	e.eval.updates = e.opt.State().T
 	return e.eval.Loss(ctx, batches)
 }
 

@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -15,15 +16,16 @@ import (
 
 // Summary is what a run came to. That of a run that was resumed is of the whole of it.
 type Summary struct {
-	Steps       int    // done
-	Interrupted bool   // the context ended before the last step
-	First, Last Step   // zero without steps
-	Before      *Eval  // nil without held-out rows
-	After       *Eval  // likewise, and nil when interrupted
-	Best        *Eval  // the best after a step, nil if there was none
-	Loaded      bool   // the model saved is that of Best
-	Out         string // the folder saved; empty without one
-	Checkpoint  string // the newest checkpoint; empty without one
+	Steps       int     // done
+	Interrupted bool    // the context ended before the last step
+	First, Last Step    // zero without steps
+	Loss        float64 // the mean of all steps' losses, as train_loss in transformers; 0 without steps
+	Before      *Eval   // nil without held-out rows
+	After       *Eval   // likewise, and nil when interrupted
+	Best        *Eval   // the best after a step, nil if there was none
+	Loaded      bool    // the model saved is that of Best
+	Out         string  // the folder saved, which is another than that of the Config if the error is a checkpoint.KeptError; empty without one
+	Checkpoint  string  // the newest checkpoint; empty without one
 
 	BestCheckpoint string // that of Best; empty without one
 
@@ -41,10 +43,12 @@ type session struct {
 	stale    bool                // the evaluation before training was with a kernel that is wrong
 	out      *output
 	loader   *data.Loader
+	epoch    epoch
 	schedule optim.Schedule
 	state    State
-	logged   int // bytes of the training log before the newest evaluation
-	saved    int // the step of the newest checkpoint
+	logged   int     // bytes of the training log before the newest evaluation
+	losses   float64 // of all steps, added up
+	saved    int     // the step of the newest checkpoint
 	sum      *Summary
 	journal  *recorder
 }
@@ -55,6 +59,9 @@ type session struct {
 // claimed before the first step, and appears under its name only when it is complete; with
 // checkpoints it is there from the start and holds those meanwhile. Job.Resume tells what
 // resuming changes.
+//
+// A model that cannot be saved where it should be is saved elsewhere, and the error, beside
+// the summary, is a *checkpoint.KeptError that says where; see Job.Unsaved.
 func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 	c := j.Config
 	if err := c.Validate(); err != nil {
@@ -66,7 +73,7 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 		}
 	}
 	simd.SetThreads(c.Threads)
-	out, err := newOutput(c, j.Resume)
+	out, err := j.newOutput()
 	if err != nil {
 		return nil, err
 	}
@@ -78,8 +85,9 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 	if err := r.patch(ctx); err != nil {
 		return nil, err
 	}
-	r.engine, err = NewEngine(j.Model, j.Memory, EngineConfig{Batch: c.Batch, Seq: c.Seq, Accumulate: c.Accumulate, Clip: c.Clip, Seed: c.Seed,
-		Optim: optim.Config{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: c.WeightDecay}, GradientCheckpointing: c.GradientCheckpointing, Check: r.check})
+	config := j.engineConfig()
+	config.Check = r.check
+	r.engine, err = NewEngine(j.Model, j.Memory, config)
 	if err != nil {
 		return nil, err
 	}
@@ -90,11 +98,13 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 		return nil, err
 	}
 	start := time.Now()
-	if err := r.loop(ctx); err != nil {
+	err = r.loop(ctx)
+	// A last evaluation that fails does not undo the training.
+	if err != nil && (r.state.Step < r.state.Steps || errors.Is(err, context.Canceled)) {
 		return nil, err
 	}
 	r.sum.Elapsed = time.Since(start)
-	return r.sum, r.finish()
+	return r.sum, errors.Join(err, r.finish(ctx))
 }
 
 // loop runs the steps, the evaluations and the checkpoints that are left to do.
@@ -142,7 +152,7 @@ func abortable(ctx context.Context, abort <-chan struct{}) (context.Context, fun
 // step runs one optimizer step.
 func (r *session) step(ctx context.Context) error {
 	begin, lr := time.Now(), r.schedule.At(r.state.Step)
-	batches := make([]data.Batch, r.job.Config.Accumulate)
+	batches := make([]data.Batch, r.epoch.batchesOf(r.state.Step))
 	for k := range batches {
 		var err error
 		if batches[k], err = r.loader.Next(); err != nil {
@@ -167,13 +177,14 @@ func (r *session) step(ctx context.Context) error {
 	s := &r.state
 	s.Step++
 	s.Batches += len(batches)
-	s.Epoch = float64(s.Batches*r.job.Config.Batch) / float64(s.Rows)
+	s.Epoch = float64(s.Batches) / float64(r.epoch.batches)
 	took := time.Since(begin)
 	s.Last = Step{Step: s.Step, Loss: done.Loss, LR: lr, GradNorm: done.GradNorm, TokensPer: float64(done.Tokens) / took.Seconds(),
 		Tokens: done.Tokens, Took: took, Update: done.Optimizer}
 	if s.Step == 1 {
 		s.First = s.Last
 	}
+	r.losses += done.Loss
 	r.out.log(s.Last)
 	call(r.job.Hooks.OnStep, s.Last)
 	return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/optim"
+	"github.com/seed98097648/tune/trainer/placement"
 )
 
 // Resume is a checkpoint to go on from; see Job.Resume.
@@ -26,7 +27,7 @@ type Resume struct {
 // OpenCheckpoint reads a checkpoint, or the newest one of a run's output folder.
 func OpenCheckpoint(path string) (*Resume, error) {
 	dir := path
-	if !isCheckpoint(path) {
+	if _, err := os.Stat(filepath.Join(path, checkpoint.SumsFile)); !isCheckpoint(path) && !(err == nil && checkpoint.IsStep(path)) {
 		steps, err := checkpoint.Steps(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("trainer: resume: %s does not exist; name the output folder of the run to go on with, with --out", path)
@@ -39,7 +40,10 @@ func OpenCheckpoint(path string) (*Resume, error) {
 		}
 		dir = checkpoint.StepDir(path, steps[len(steps)-1])
 	}
-	s, err := readState(dir)
+	s, err := readWhole(dir)
+	if errors.Is(err, checkpoint.ErrDamaged) {
+		err = fmt.Errorf("%w\n%s", err, older(dir))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("trainer: resume: %w", err)
 	}
@@ -48,6 +52,39 @@ func OpenCheckpoint(path string) (*Resume, error) {
 		return nil, fmt.Errorf("trainer: resume: %w", err)
 	}
 	return &Resume{dir, *s, log}, nil
+}
+
+// readWhole reads the state of a checkpoint, of which no file differs from its checksum. One
+// of an earlier program has none.
+func readWhole(dir string) (*State, error) {
+	if err := checkpoint.Verify(dir); err != nil {
+		return nil, err
+	}
+	s, err := readState(dir)
+	if err != nil {
+		return nil, err
+	}
+	sums := filepath.Join(dir, checkpoint.SumsFile)
+	if _, err := os.Stat(sums); s.Sums && err != nil {
+		return nil, fmt.Errorf("%s is missing: the checkpoint is %w", sums, checkpoint.ErrDamaged)
+	}
+	return s, nil
+}
+
+// older says what to do without a checkpoint that is damaged.
+func older(dir string) string {
+	dir = filepath.Clean(dir)
+	steps, _ := checkpoint.Steps(filepath.Dir(dir))
+	for _, step := range slices.Backward(steps) {
+		other := checkpoint.StepDir(filepath.Dir(dir), step)
+		if other == dir {
+			continue
+		}
+		if _, err := readWhole(other); err == nil {
+			return fmt.Sprintf("%s is whole: remove %s and resume again, or resume from the other with --resume=%s into another --out", other, dir, other)
+		}
+	}
+	return "no other checkpoint of the run is whole: bring the file back from a copy, or start anew"
 }
 
 // free are the fields of a Config that may differ when a run is resumed: they change no
@@ -63,8 +100,8 @@ func isFree(field string) bool {
 // Check returns an error that names every field in which c differs from the configuration
 // of the run so far, in a way that would make the result another one.
 //
-// The length of the run may change, to no less than was done, if the learning rate is
-// constant: then the steps so far are those of the longer run as well.
+// The length of the run may change, to no less than was done, if the learning rate does not
+// depend on it: then the steps so far are those of the longer run as well.
 func (r *Resume) Check(c Config) error {
 	was, is := flatten(r.State.Config), flatten(c)
 	names := slices.Sorted(maps.Keys(was))
@@ -73,7 +110,7 @@ func (r *Resume) Check(c Config) error {
 			names = append(names, name)
 		}
 	}
-	constant := c.Schedule == optim.Constant && r.State.Config.Schedule == optim.Constant && c.Warmup <= r.State.Steps && c.WarmupRatio == 0
+	constant := c.Schedule == optim.Constant || c.WarmupRatio == 0 && (c.Schedule == optim.ConstantWithWarmup || c.Schedule == optim.InverseSqrt)
 	var errs []error
 	for _, name := range names {
 		if was[name] == is[name] || isFree(name) || constant && (name == "steps" || name == "epochs") {
@@ -81,7 +118,7 @@ func (r *Resume) Check(c Config) error {
 		}
 		err := fmt.Errorf("%s: %s -> %s", flagName(name), orNone(was[name]), orNone(is[name]))
 		if name == "steps" || name == "epochs" {
-			err = fmt.Errorf("%w (the learning rates so far depend on it, unless --schedule is constant)", err)
+			err = fmt.Errorf("%w (the learning rates so far depend on it, unless --schedule is constant or constant_with_warmup)", err)
 		}
 		errs = append(errs, err)
 	}
@@ -143,66 +180,17 @@ func (r *Resume) checkInputs(model, rows string) error {
 // plan puts the kernels where they were, whatever auto would decide today: another kernel
 // rounds differently.
 func (r *Resume) plan(m core.Model, reg *core.Registry) (*core.Plan, error) {
-	sel := core.Selection{All: true}
-	used := map[string]bool{}
-	for _, p := range r.State.Kernels {
-		used[p.Kernel] = true
-	}
-	for _, name := range reg.Names() {
-		if !used[name] {
-			sel.Not = append(sel.Not, name)
-		}
-	}
-	plan, err := core.NewPlan(m, reg, sel, core.Except(func(s core.Site) string {
-		if slices.Contains(r.State.Kernels, Placement{Path: s.Path, Op: s.Op}) {
-			return "plain in the run that is resumed"
-		}
-		return ""
-	}))
+	plan, err := core.Repeat(m, reg, r.State.Kernels)
 	if err != nil {
-		return nil, err
-	}
-	if len(plan.Actions) != len(r.State.Kernels) {
-		return nil, fmt.Errorf("trainer: resume: the model has %d sites for kernels, had %d: resume with the program that wrote the checkpoint",
-			len(plan.Actions), len(r.State.Kernels))
-	}
-	for i := range plan.Actions {
-		if err := checkPlacement(plan.Actions[i], r.State.Kernels[i]); err != nil {
-			return nil, err
-		}
+		return nil, fmt.Errorf("trainer: resume: %w; without it the results would differ: bring back what the run had, or start anew", err)
 	}
 	reg.Rest(plan.Actions)
 	return plan, nil
 }
 
-// checkPlacement compares what a site gets with what it had.
-func checkPlacement(a core.Action, p Placement) error {
-	switch {
-	case a.Site.Path != p.Path || a.Site.Op != p.Op:
-		return fmt.Errorf("trainer: resume: the model has the site %s (%s) where it had %s (%s): resume with the program that wrote the checkpoint",
-			a.Site.Path, a.Site.Op, p.Path, p.Op)
-	case p.Kernel == "": // and so none now
-	case a.Kernel == nil:
-		return fmt.Errorf("trainer: resume: %s had the kernel %s, which cannot be placed now: %s; without it the results would differ: bring the plugin back, or start anew",
-			a.Site.Path, p.Kernel, a.Reason)
-	case a.Kernel.Info().Name != p.Kernel:
-		return fmt.Errorf("trainer: resume: %s had the kernel %s, and now gets %s", a.Site.Path, p.Kernel, a.Kernel.Info().Name)
-	}
-	return nil
-}
-
 // checkMachine returns a warning if the last bits may differ from here on.
-func (r *Resume) checkMachine(now Machine) error {
-	was := r.State.Machine
-	var what []string
-	if was.Arch != now.Arch || was.SIMD != now.SIMD {
-		what = append(what, fmt.Sprintf("the processor (%s %s -> %s %s)", was.Arch, was.SIMD, now.Arch, now.SIMD))
-	}
-	for _, name := range slices.Sorted(maps.Keys(was.Plugins)) {
-		if was.Plugins[name] != now.Plugins[name] {
-			what = append(what, "the plugin "+name)
-		}
-	}
+func (r *Resume) checkMachine(now placement.Machine) error {
+	what := r.State.Machine.Changed(now)
 	if what == nil {
 		return nil
 	}

@@ -3,7 +3,6 @@ package trainer
 import (
 	"context"
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 
@@ -11,7 +10,7 @@ import (
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/measure"
-	"github.com/seed98097648/tune/trainer/optim"
+	"github.com/seed98097648/tune/trainer/placement"
 )
 
 // patch places the kernels: those of the run that is resumed, or those that the
@@ -36,8 +35,8 @@ func (r *session) patch(ctx context.Context) error {
 		return err
 	}
 	call(j.Hooks.OnPatch, r.sum.Report)
-	r.state.Kernels = placements(r.sum.Report)
-	r.state.Machine = thisMachine(reg, r.state.Kernels)
+	r.state.Kernels = r.sum.Report.Placements()
+	r.state.Machine = placement.This(reg, r.state.Kernels)
 	return nil
 }
 
@@ -48,18 +47,15 @@ func (r *session) begin() error {
 	if r.loader, err = data.NewLoader(j.Train, c.Batch, c.Seed); err != nil {
 		return err
 	}
-	steps := c.Steps
-	if steps == 0 {
-		steps = max(1, int(math.Ceil(c.Epochs*float64(j.Train.Len())/float64(c.Batch*c.Accumulate))))
-	}
-	r.schedule = optim.Schedule{Decay: c.Schedule, Peak: c.LR, Warmup: c.warmup(steps), Steps: steps}
+	r.epoch, r.schedule = epochOf(j.Train.Len(), c), j.Schedule()
 	if err := r.schedule.Validate(); err != nil {
 		return err
 	}
+	steps := r.schedule.Steps
 	if err := j.checkDisk(steps); err != nil {
 		return err
 	}
-	r.state.Version, r.state.Config, r.state.Steps, r.state.Rows = stateVersion, c, steps, j.Train.Len()
+	r.state.Version, r.state.Sums, r.state.Config, r.state.Steps, r.state.Rows = stateVersion, true, c, steps, j.Train.Len()
 	if c.Checkpoints.SaveEvery > 0 || j.Resume != nil {
 		if r.state.Model, r.state.Data, err = j.fingerprint(); err != nil {
 			return err
@@ -100,6 +96,7 @@ func (r *session) restore(from *Resume) error {
 	r.loader.Seek(was.Batches)
 	r.state.Step, r.state.Epoch, r.state.Batches = was.Step, was.Epoch, was.Batches
 	r.state.First, r.state.Last, r.state.Before, r.state.Eval, r.state.Best = was.First, was.Last, was.Before, was.Eval, was.Best
+	r.losses = lossesIn(from.log)
 	r.sum.Checkpoint = from.Dir
 	if same(from.Dir, checkpoint.StepDir(r.out.path, was.Step)) {
 		r.saved = was.Step
@@ -108,10 +105,10 @@ func (r *session) restore(from *Resume) error {
 }
 
 // finish saves the model.
-func (r *session) finish() (err error) {
+func (r *session) finish(ctx context.Context) (err error) {
 	s, j := r.sum, r.job
 	s.Steps, s.First, s.Last = r.state.Step, r.state.First, r.state.Last
-	s.Before, s.Best = r.state.Before, r.state.Best
+	s.Before, s.Best, s.Loss = r.state.Before, r.state.Best, r.trained().Loss
 	if e := r.state.Eval; e != nil && !s.Interrupted && e.Step == s.Steps {
 		s.After = e
 	}
@@ -121,8 +118,9 @@ func (r *session) finish() (err error) {
 			return err
 		}
 	}
+	r.out.log(r.trained())
 	r.journal.end(nil) // before the folder takes its name
-	if s.Out, err = r.out.commit(j); err == nil && s.Out != "" {
+	if s.Out, err = r.save(ctx); s.Out != "" {
 		call(j.Hooks.OnSave, s.Out)
 	}
 	return err
@@ -154,6 +152,11 @@ func (r *session) loadBest() error {
 	dir := r.sum.BestCheckpoint
 	if dir == "" {
 		call(r.job.Hooks.OnWarning, fmt.Errorf("the best model, that of step %d, has no checkpoint: the last one is saved instead", r.sum.Best.Step))
+		return nil
+	}
+	// Looked at before a weight of the last is overwritten.
+	if err := checkpoint.Verify(dir); err != nil {
+		call(r.job.Hooks.OnWarning, fmt.Errorf("the best model, that of step %d, cannot be read: the last one is saved instead: %w", r.sum.Best.Step, err))
 		return nil
 	}
 	if err := readWeights(r.job.Model, dir); err != nil {

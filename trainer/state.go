@@ -9,23 +9,23 @@ import (
 	"fmt"
 	"hash"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/plainjson"
-	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/placement"
 )
 
 // StateFile is where a checkpoint has what is not a tensor.
-const StateFile = "trainer_state.json"
+const StateFile = placement.StateFile
 
-// stateVersion is the version of the checkpoints that this program writes and reads.
-const stateVersion = 1
+// stateVersion is the version of the checkpoints that this program writes and reads. Since
+// version 2 an epoch ends with a smaller batch, a warm-up begins at 0, and norms and biases
+// do not decay.
+const stateVersion = 2
 
 // State is where a run stands. Names of fields are those of transformers where it has
 // the same. What is random in a run follows from the seed of its Config and the number
@@ -43,49 +43,12 @@ type State struct {
 	Eval    *Eval   `json:"eval,omitempty"`        // the newest
 	Best    *Eval   `json:"best,omitempty"`        // of those after a step
 
-	Config  Config      `json:"config"` // with every default filled in
-	Model   string      `json:"model_sha256,omitempty"`
-	Data    string      `json:"data_sha256"`
-	Kernels []Placement `json:"kernels"`
-	Machine Machine     `json:"machine"`
-}
-
-// Placement is the kernel of a site; none for its plain forward.
-type Placement struct {
-	Path   string  `json:"path"`
-	Op     core.Op `json:"op"`
-	Kernel string  `json:"kernel,omitempty"`
-}
-
-// Machine is what may change the last bits of a result and is no setting.
-type Machine struct {
-	Arch    string            `json:"arch"`
-	SIMD    string            `json:"simd"`
-	Plugins map[string]string `json:"plugins,omitempty"` // SHA-256 of those in use, by name
-}
-
-// placements lists what a plan has done.
-func placements(r *core.Report) []Placement {
-	all := make([]Placement, len(r.Actions))
-	for i, a := range r.Actions {
-		all[i] = Placement{Path: a.Site.Path, Op: a.Site.Op}
-		if a.Kernel != nil {
-			all[i].Kernel = a.Kernel.Info().Name
-		}
-	}
-	return all
-}
-
-func thisMachine(reg *core.Registry, used []Placement) Machine {
-	m := Machine{Arch: runtime.GOARCH, SIMD: simd.Variant(), Plugins: map[string]string{}}
-	for _, p := range used {
-		for _, f := range reg.Listing() {
-			if f.Err == nil && f.Manifest.Name == p.Kernel && f.Manifest.Checksum != "" {
-				m.Plugins[p.Kernel] = f.Manifest.Checksum
-			}
-		}
-	}
-	return m
+	Config  Config            `json:"config"` // with every default filled in
+	Model   string            `json:"model_sha256,omitempty"`
+	Data    string            `json:"data_sha256"`
+	Kernels []core.Placement  `json:"kernels"` // with Machine, what placement.Read takes from it
+	Machine placement.Machine `json:"machine"`
+	Sums    bool              `json:"checksums,omitempty"` // the checkpoint has those of its files
 }
 
 func (s *State) write(f *checkpoint.Folder) error {
@@ -120,9 +83,9 @@ func readState(dir string) (*State, error) {
 	if err := s.Config.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: config: %w", path, err)
 	}
-	per := s.Config.Accumulate // batches of a step
-	if s.Step < 1 || s.Steps < s.Step || s.Batches%per != 0 || s.Batches/per != s.Step || s.Batches > math.MaxInt/s.Config.Batch {
-		return nil, fmt.Errorf("%s: global_step %d of max_steps %d after %d batches, %d a step, cannot be: the file is damaged", path, s.Step, s.Steps, s.Batches, per)
+	if s.Step < 1 || s.Steps < s.Step || s.Rows < 1 || s.Batches != epochOf(s.Rows, s.Config).batchesBefore(s.Step) {
+		return nil, fmt.Errorf("%s: global_step %d of max_steps %d after %d batches, with %d rows in batches of %d, %d a step, cannot be: the file is damaged",
+			path, s.Step, s.Steps, s.Batches, s.Rows, s.Config.Batch, s.Config.Accumulate)
 	}
 	return s, nil
 }

@@ -22,7 +22,7 @@ func (r *session) rightly(part func() error) error {
 func (r *session) onWrong(w *core.KernelError, sites int) {
 	r.sum.Wrong = append(r.sum.Wrong, w)
 	r.stale = r.state.Step == 0 && r.state.Eval != nil
-	r.state.Kernels = placements(r.sum.Report) // a run that is resumed has it no more
+	r.state.Kernels = r.sum.Report.Placements() // a run that is resumed has it no more
 	call(r.job.Hooks.OnWrong, w)
 	call(r.job.Hooks.OnWarning, TakenOff(w, sites))
 }

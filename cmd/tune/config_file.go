@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/seed98097648/tune/internal/plainfile"
 )
 
 // runFile is the configuration of a run in the folder that it saves.
@@ -24,6 +26,9 @@ const runFile = "tune.yaml"
 type configFile struct {
 	path  string
 	print bool
+
+	note   func(format string, args ...any)
+	cutoff bool // the file says how long a row is, as cutoff_len
 }
 
 func (f *configFile) add(flags *pflag.FlagSet) {
@@ -39,13 +44,17 @@ func (f *configFile) apply(c *Command, note func(format string, args ...any)) er
 	}
 	text, err := os.ReadFile(f.path)
 	if err != nil {
-		return c.usagef("--config: %w", err)
+		return c.usagef("--config: %w", plainfile.Explain(err))
 	}
 	given := map[string]bool{}
 	c.Flags.Visit(func(flag *pflag.Flag) { given[flag.Name] = true })
 	s := settings{file: f.path, command: c, given: given, from: map[string]string{}}
 	if err := s.read(text); err != nil {
 		return &usageError{err, "tune " + c.Name + " --help"}
+	}
+	f.note, f.cutoff = note, s.from["seq"] == "cutoff_len" && !given["seq"]
+	for _, line := range s.lines {
+		note("%s: %s", f.path, line)
 	}
 	if s.ignored != nil {
 		note("%s: of no effect here: %s", f.path, strings.Join(s.ignored, ", "))
@@ -60,14 +69,17 @@ type settings struct {
 	given   map[string]bool   // flags on the command line
 	from    map[string]string // the key that each flag was set by
 	method  string            // finetuning_type
+	values  map[string]string // of every key that says something
 	ignored []string
+	lines   []string // what is otherwise here
 }
 
 func (s *settings) read(text []byte) error {
+	s.values = map[string]string{}
 	var doc yaml.Node
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	if err := d.Decode(&doc); errors.Is(err, io.EOF) {
-		return nil // an empty file sets nothing
+		return fmt.Errorf("%s: %w", s.file, errSetsNothing)
 	} else if err != nil {
 		return fmt.Errorf("%s: %s", s.file, strings.TrimPrefix(err.Error(), "yaml: "))
 	}
@@ -75,6 +87,9 @@ func (s *settings) read(text []byte) error {
 		return fmt.Errorf("%s: more than one YAML document; keep one", s.file)
 	}
 	top := doc.Content[0]
+	if len(top.Content) == 0 && (top.Kind == yaml.MappingNode || top.Tag == "!!null") {
+		return fmt.Errorf("%s: %w", s.file, errSetsNothing)
+	}
 	if top.Kind != yaml.MappingNode {
 		return fmt.Errorf("%s:%d: want lines of the form key: value", s.file, top.Line)
 	}
@@ -86,10 +101,12 @@ func (s *settings) read(text []byte) error {
 		}
 	}
 	if errs == nil {
-		errs = append(errs, s.setMethod())
+		errs = append(errs, s.settle(), s.setMethod())
 	}
 	return errors.Join(errs...)
 }
+
+var errSetsNothing = errors.New("it sets nothing; leave --config out, or write a line such as model: DIR")
 
 // setMethod does what finetuning_type says, once all other keys are known. Here, a rank
 // or an adapter is what makes a run one of LoRA.
@@ -111,9 +128,15 @@ func (s *settings) setMethod() error {
 
 // set carries one key over.
 func (s *settings) set(key string, node *yaml.Node) error {
+	if key == "lr_scheduler_kwargs" {
+		node = pairs(node)
+	}
 	value, null, err := scalar(node)
 	if err != nil {
 		return err
+	}
+	if !null {
+		s.values[key] = value
 	}
 	if only, ok := fixed[key]; ok {
 		if !null && !slices.Contains(only, value) {
@@ -124,6 +147,9 @@ func (s *settings) set(key string, node *yaml.Node) error {
 		}
 		return nil
 	}
+	if _, ok := differs[key]; ok || slices.Contains(together, key) {
+		return nil
+	}
 	if slices.Contains(withoutMeaning, key) {
 		s.ignored = append(s.ignored, key)
 		return nil
@@ -131,6 +157,12 @@ func (s *settings) set(key string, node *yaml.Node) error {
 	name := cmp.Or(theirNames[key], strings.ReplaceAll(key, "_", "-"))
 	flag := s.command.Flags.Lookup(name)
 	if flag == nil || slices.Contains(notInFile, name) {
+		if sentence := foreignSentence(key); sentence != "" {
+			if null || off(value) {
+				return nil // it asks for nothing
+			}
+			return errors.New(sentence)
+		}
 		return fmt.Errorf("unknown key%s", didYouMean(key, s.keys(), strings.Clone))
 	}
 	if first, twice := s.from[name]; twice {
@@ -196,7 +228,10 @@ func (s *settings) keys() []string {
 	for key := range fixed {
 		all = append(all, key)
 	}
-	return append(all, withoutMeaning...)
+	for key := range differs {
+		all = append(all, key)
+	}
+	return slices.Concat(all, withoutMeaning, together)
 }
 
 // scalar returns a value as a flag takes it: a list is joined by commas, and the words

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer/generate"
 	"github.com/seed98097648/tune/trainer/measure"
 )
@@ -21,8 +21,9 @@ comes, everything else to standard error.
 
 How tokens are chosen is what the model's generation_config.json says, unless
 flags say otherwise; without that file it is the likeliest token. The same seed
-gives the same text. A text ends with one of the model's end tokens, with a text
-given by --stop, after --max-new-tokens, or where the model can take no more.
+gives the same text, with the same kernels. A text ends with one of the model's
+end tokens, with a text given by --stop, after --max-new-tokens, or where the
+model can take no more.
 
 Ctrl-C ends the text where it is; the exit code is then 130. With --json the
 result is one object, with the fields text, tokens, stop_reason, prompt_tokens,
@@ -85,7 +86,7 @@ func (g *generateFlags) addSampling(f *pflag.FlagSet) {
 	s := &g.sampling
 	f.Float64Var(&s.Temperature, "temperature", 0, "how `FREE` the choice is; 0 takes the likeliest token")
 	f.IntVar(&s.TopK, "top-k", 0, "choose from the `K` likeliest tokens; 0 for all")
-	f.Float64Var(&s.TopP, "top-p", 1, "choose from the likeliest tokens that have the probability `P` together")
+	f.Float64Var(&s.TopP, "top-p", 1, "choose from the likeliest tokens that have the probability `P` together, at least from one; 1 for all")
 	f.Float64Var(&s.MinP, "min-p", 0, "choose from tokens at least `P` times as likely as the likeliest")
 	f.Float64Var(&s.RepetitionPenalty, "repetition-penalty", 1, "by what `FACTOR` tokens that were there before are less likely; 1 for none")
 	f.Uint64Var(&s.Seed, "seed", 0, "the `SEED` of the choice")
@@ -107,6 +108,8 @@ func (g *generateFlags) check(c *Command) error {
 		return c.usagef("--max-new-tokens is %d, must not be negative", g.newTokens)
 	case g.tokens < 0:
 		return c.usagef("--max-tokens is %d, must not be negative", g.tokens)
+	case g.sampling.RepetitionPenalty == 0:
+		return c.usagef("--repetition-penalty is 0, must be positive; 1 is none")
 	case slices.Contains(g.stop, ""):
 		return c.usagef("--stop is empty: name a text, or leave the flag out")
 	}
@@ -291,7 +294,7 @@ func (w *writing) why(r generate.Reason) string {
 
 // writeResult writes the object of --json.
 func writeResult(w io.Writer, r *generate.Result, s generate.Sampling) error {
-	return json.NewEncoder(w).Encode(struct {
+	return plainjson.Encode(w, struct {
 		Text        string            `json:"text"`
 		Tokens      []int32           `json:"tokens"`
 		Reason      generate.Reason   `json:"stop_reason"`
@@ -301,5 +304,5 @@ func writeResult(w io.Writer, r *generate.Result, s generate.Sampling) error {
 		PrefillRate float64           `json:"prefill_tokens_per_s"`
 		DecodeRate  float64           `json:"decode_tokens_per_s"`
 		Sampling    generate.Sampling `json:"sampling"`
-	}{r.Text, r.Tokens, r.Reason, r.PromptTokens, r.Prefill.Seconds(), r.Decode.Seconds(), r.PrefillRate(), r.DecodeRate(), s})
+	}{r.Text, r.Tokens, r.Reason, r.PromptTokens, r.Prefill.Seconds(), r.Decode.Seconds(), r.PrefillRate(), r.DecodeRate(), s}, "")
 }

@@ -23,7 +23,8 @@ With auto, each kernel is compared with the plain forward on this machine,
 forward and backward, for batches of --batch rows of --seq tokens: it is taken
 where it is faster, or spares much memory and is hardly slower. What was
 measured is remembered for these plugins, this processor and this program, and
-train, bench and parity use it too.`
+train, bench and parity use it too. from:RUN measures nothing: it gives every
+site what it had in that run, or fails.`
 
 // planFlags are the values of kernels plan's flags.
 type planFlags struct {

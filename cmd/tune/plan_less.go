@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -38,6 +39,9 @@ func (p *runPlan) lookForLess(s *smaller, m *models.Model) error {
 			return err
 		}
 		report, err := s.patch(m)
+		if errors.Is(err, core.ErrNotSupported) {
+			continue // the kernels of a run without adapters, at sites that would have them
+		}
 		if err != nil {
 			return err
 		}

@@ -17,12 +17,13 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/trainer/placement"
 )
 
 const (
 	kernelsEnv   = "TUNE_KERNELS"
 	kernelsUsage = "which fused `KERNELS` to use: none; all (each that fits); auto (each that is measured to be worth it here); names; " +
-		"or auto,-name. $" + kernelsEnv + " sets another default"
+		"auto,-name; or from:RUN, those that a run had, by its output folder, one of its checkpoints, or its run.jsonl. $" + kernelsEnv + " sets another default"
 )
 
 // kernelFlags are the flags of a command that uses kernels.
@@ -36,16 +37,25 @@ type kernelFlags struct {
 func (k *kernelFlags) add(f *pflag.FlagSet, fallback string) {
 	f.StringVar(&k.kernels, "kernels", fallback, kernelsUsage)
 	k.plugins.add(f)
+	k.plugins.timeout.add(f)
 }
 
-// resolve fills in $TUNE_KERNELS and checks the form of the selection.
+// resolve fills in $TUNE_KERNELS and checks the form of the selection, and that there is the
+// run that it names.
 func (k *kernelFlags) resolve(c *Command) error {
 	k.source = "--kernels"
 	if v := os.Getenv(kernelsEnv); v != "" && !c.Flags.Changed("kernels") && !k.fixed {
 		k.kernels, k.source = v, "$"+kernelsEnv
 	}
-	if _, err := core.ParseSelection(k.kernels); err != nil {
+	sel, err := core.ParseSelection(k.kernels)
+	if err != nil {
 		return c.usagef("%s: %w", k.source, err)
+	}
+	if sel.From == "" || k.fixed {
+		return nil
+	}
+	if _, err := placement.Read(sel.From); err != nil {
+		return fmt.Errorf("%s: %w", k.source, err)
 	}
 	return nil
 }

@@ -11,8 +11,10 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/data/format"
 	"github.com/seed98097648/tune/trainer/demo"
+	"github.com/seed98097648/tune/trainer/optim"
 	"github.com/seed98097648/tune/trainer/progress"
 )
 
@@ -42,7 +44,7 @@ goes on to the same result, to the bit. It refuses flags that would change that.
 With --log json, standard output has one JSON object on a line for each step,
 with exactly the fields step, loss, lr, grad_norm and tokens_per_s; everything
 else goes to standard error. The saved training_log.jsonl has the evaluations
-too, with eval_loss.`
+too, with eval_loss, and at its end train_loss, the mean loss of all steps.`
 
 const trainExamples = `tune --kernels auto
 tune --kernels auto --model DIR --data notes.txt --epochs 3 --out my-model
@@ -51,6 +53,7 @@ tune train --model DIR --data train.jsonl --eval-data test.jsonl --steps 200 \
 tune train --config run.yaml --lr 2e-5
 tune --model DIR --data notes.txt --out my-model --save-every 100
 tune --resume --out my-model
+tune --model DIR --data notes.txt --kernels from:my-model --out again
 `
 
 // trainFlags are the values of train's flags.
@@ -85,6 +88,7 @@ func newTrainFlags(c *Command) *trainFlags {
 	t.addLength(c.Group("Length of the run"))
 	t.addOptimizer(c.Group("Optimizer"))
 	addLoRA(c.Group("LoRA"), &t.config.LoRA)
+	addLoRATraining(c.Groups[len(c.Groups)-1].Flags, &t.config.LoRA)
 	t.addCheckpoints(c.Group("Checkpoints and evaluation"))
 	kernels := c.Group("Kernels")
 	t.kernels.add(kernels, t.config.Kernels)
@@ -112,15 +116,17 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []strin
 	if t.file.print {
 		return errors.Join(t.fitModel(), t.file.write(a.stdout, c))
 	}
-	if t.config.Out, err = t.chooseOut(c); err != nil {
+	var claim *checkpoint.Claim
+	if t.config.Out, claim, err = t.chooseOut(a, c); err != nil {
 		return err
 	}
+	defer closing(claim, &err)
 	if err := t.view.open(ctx, a, c, t.config.Out); err != nil {
 		return err
 	}
 	defer closing(&t.view, &err)
 	if left := unfinished(t.config.Out); left != nil {
-		a.note("%s: left by a run that was killed, and can be removed unless that run still goes on", strings.Join(left, ", "))
+		a.note("%s: left by a run that was killed, and can be removed", strings.Join(left, ", "))
 	}
 	if err := t.fitModel(); err != nil {
 		return err
@@ -135,7 +141,8 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []strin
 		return err
 	}
 	defer closing(job, &err)
-	job.Resume, a.pluginFlags = t.resume, t.kernels.plugins.given()
+	job.Resume, job.Claim, job.Unsaved = t.resume, claim, a.unsaved
+	a.pluginFlags = t.kernels.plugins.given()
 	if err := t.keepConfig(c, job); err != nil {
 		return err
 	}
@@ -155,7 +162,7 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []strin
 	if err := t.view.attach(job); err != nil {
 		return err
 	}
-	if t.changed("warmup") {
+	if t.changed("warmup") || t.changed("warmup-ratio") {
 		job.Hooks.OnStart = a.noteWarmup
 	}
 	return t.kernels.blame(a.runJob(ctx, job, reg, progress.Format(t.log), example))
@@ -176,7 +183,7 @@ func (t *trainFlags) check(c *Command, args []string) error {
 	if err := c.oneOf("data-format", string(t.config.Data.Format), format.Formats()...); err != nil {
 		return err
 	}
-	if err := c.oneOf("schedule", string(t.config.Schedule), schedules()...); err != nil {
+	if err := c.oneOf("schedule", string(t.config.Schedule), optim.Decays()...); err != nil {
 		return err
 	}
 	switch {
@@ -208,10 +215,18 @@ func (t *trainFlags) fitModel() error {
 		return nil
 	}
 	config, err := readConfig(t.config.Model)
-	if err == nil && !t.changed("seq") {
-		t.config.Seq = fitSeq(t.config.Seq, config)
+	if err != nil {
+		return err
 	}
-	return err
+	fit := fitSeq(t.config.Seq, config)
+	switch {
+	case !t.changed("seq"):
+		t.config.Seq = fit
+	case t.file.cutoff && fit < t.config.Seq:
+		t.file.note("%s: cutoff_len: the model has %d positions, and rows as many tokens", t.file.path, fit)
+		t.config.Seq = fit
+	}
+	return nil
 }
 
 // keepConfig puts the configuration into the folder that the run saves.
@@ -224,9 +239,11 @@ func (t *trainFlags) keepConfig(c *Command, job *trainer.Job) error {
 	return nil
 }
 
-// noteWarmup says that a run never leaves its warm-up, which is hardly meant.
+// noteWarmup says that a run never leaves its warm-up, or has none, which is hardly meant.
 func (a *app) noteWarmup(s trainer.Start) {
-	if w := s.Config.Warmup; w > s.Steps {
+	if s.Config.Schedule == optim.Constant && (s.Config.Warmup > 0 || s.Config.WarmupRatio > 0) {
+		a.note("--schedule %s has no warm-up; %s has one", optim.Constant, optim.ConstantWithWarmup)
+	} else if w := s.Config.Warmup; w > s.Steps {
 		a.note("--warmup is %d, but the run has %s: all of it is warm-up", w, plural(s.Steps, "step"))
 	}
 }
@@ -264,7 +281,7 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 	}
 	a.progress.Attach(&job.Hooks, f)
 	s, err := job.Run(ctx)
-	if err != nil {
+	if s == nil || s.Out == "" {
 		return err
 	}
 	a.progress.Summary(s)
@@ -281,7 +298,7 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 		fmt.Fprintf(text, "\nGo on with the run:\n  %s\n", a.resumeCommand())
 	}
 	printNext(text, job.Config, s.Out, example != nil)
-	return nil
+	return err
 }
 
 // printNext says what may be done with what a run has saved.

@@ -14,6 +14,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/memory"
 	"github.com/seed98097648/tune/trainer/nn"
+	"github.com/seed98097648/tune/trainer/placement"
 )
 
 // Options say how to measure. The zero value is right for most programs.
@@ -60,19 +61,23 @@ const mostTokens = 4096
 // Plan is core.NewPlan for a selection as --kernels takes it, except that auto takes only
 // the kernels that a measurement finds worth it. It measures with as many threads as
 // package simd is set to. Plugins that get no site need no process then; see
-// core.Registry.Rest. When ctx ends, so does Plan, with its error.
+// core.Registry.Rest. When ctx ends, so does Plan, with its error. The selection from:RUN
+// measures nothing and repeats what that run had; see trainer/placement.
 func Plan(ctx context.Context, m core.Model, reg *core.Registry, selection string, r Run, o Options) (*core.Plan, error) {
 	sel, err := core.ParseSelection(selection)
 	if err != nil {
 		return nil, err
 	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if sel.From != "" {
+		return repeat(m, reg, sel.From, r, o)
+	}
 	if r.MaxPosition == 0 {
 		r.MaxPosition = r.Seq
 	}
 	r.Batch = min(r.Batch, max(1, mostTokens/max(r.Seq, 1)))
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
 	s := &session{ctx: ctx, run: r, opts: o, cache: newCache(o), manifests: manifests(reg), seen: map[use]outcome{}}
 	p, err := core.NewPlan(m, reg, sel, append(r.options(), core.Measured(s.measure))...)
 	if err == nil && s.fresh > 0 {
@@ -85,6 +90,23 @@ func Plan(ctx context.Context, m core.Model, reg *core.Registry, selection strin
 	// the kernel's own.
 	if s.cut != nil {
 		return nil, fmt.Errorf("measure: %w", s.cut)
+	}
+	reg.Rest(slices.Concat(p.Actions, o.Placed))
+	return p, nil
+}
+
+// repeat plans what a run had.
+func repeat(m core.Model, reg *core.Registry, run string, r Run, o Options) (*core.Plan, error) {
+	was, err := placement.Read(run)
+	if err != nil {
+		return nil, err
+	}
+	p, warning, err := was.Plan(m, reg, r.options()...)
+	if err != nil {
+		return nil, err
+	}
+	if warning != "" {
+		o.Logger.Warn("the run whose kernels are repeated was on another processor: its losses can differ from these by rounding", "changed", warning)
 	}
 	reg.Rest(slices.Concat(p.Actions, o.Placed))
 	return p, nil

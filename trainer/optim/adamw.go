@@ -15,6 +15,7 @@ type Param struct {
 	Value []float32 // changed in place by Step
 	Grad  []float32 // as long as Value; only read
 	Decay bool      // whether weight decay applies
+	Rate  float64   // what the learning rate is multiplied by; 0 means 1
 }
 
 // Config holds the constants of AdamW.
@@ -144,13 +145,14 @@ const grain = 1 << 13
 // ClipCoefficient returns: clipping costs no pass over the gradients of its own.
 func (a *AdamW) Step(lr, gradScale float64) {
 	a.state.T++
-	plain := a.coefficients(lr, gradScale)
-	decayed := plain
-	decayed.Keep = float32(1 - float64(lr*a.config.WeightDecay))
 	for i, p := range a.params {
-		c, m, v := &plain, a.state.M[i], a.state.V[i]
+		own := lr
+		if p.Rate != 0 {
+			own *= p.Rate
+		}
+		c, m, v := a.coefficients(own, gradScale), a.state.M[i], a.state.V[i]
 		if p.Decay {
-			c = &decayed
+			c.Keep = float32(1 - float64(own*a.config.WeightDecay))
 		}
 		simd.Parallel(len(p.Value), grain, func(lo, hi int) {
 			c.Update(p.Value[lo:hi], p.Grad[lo:hi], m[lo:hi], v[lo:hi])

@@ -1,0 +1,92 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Placement is what a site of a run had: a kernel, or its plain forward.
+type Placement struct {
+	Path   string `json:"path"`
+	Op     Op     `json:"op"`
+	Kernel string `json:"kernel,omitempty"` // its name; "" for the plain forward
+}
+
+// Placements lists what every site has after the report's application, for Repeat.
+func (r *Report) Placements() []Placement {
+	all := make([]Placement, len(r.Actions))
+	for i, a := range r.Actions {
+		all[i] = Placement{Path: a.Site.Path, Op: a.Site.Op}
+		if a.Kernel != nil {
+			all[i].Kernel = a.Kernel.Info().Name
+		}
+	}
+	return all
+}
+
+// Repeat plans what an earlier run had, site by site, whatever a selection would come to
+// today. It returns an error, and no plan, where the model has other sites, or where a
+// kernel is missing or cannot take its site: another forward would round differently.
+// Sites of an op that the option Plain names get no kernel, and nothing is measured.
+func Repeat(m Model, r *Registry, was []Placement, opts ...Option) (*Plan, error) {
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	sites := m.Sites()
+	if err := sameSites(sites, was); err != nil {
+		return nil, err
+	}
+	p := &Plan{}
+	verified := map[verifyKey]error{}
+	placed := map[string]bool{}
+	for i, site := range sites {
+		a := Action{Site: site, Reason: "plain in that run"}
+		if reason, plain := o.plain[site.Op]; plain {
+			a.Reason = reason
+		} else if was[i].Kernel != "" {
+			k, err := r.placeable(was[i], site, o, verified)
+			if err != nil {
+				return nil, fmt.Errorf("core: %s had the kernel %s, which cannot be placed now: %w", site.Path, was[i].Kernel, err)
+			}
+			a.Kernel, a.Reason = k, ""
+			placed[site.Path] = true
+		} else if placed[site.Within] {
+			a.CoveredBy, a.Reason = site.Within, ""
+		}
+		p.Actions = append(p.Actions, a)
+	}
+	return p, nil
+}
+
+// placeable returns the kernel that a site had, if it can have it now.
+func (r *Registry) placeable(was Placement, site Site, o options, verified map[verifyKey]error) (Kernel, error) {
+	if site.Plain != "" {
+		return nil, fmt.Errorf("%w: %s", ErrNotSupported, site.Plain)
+	}
+	offered, err := r.Lookup(was.Kernel)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(offered, func(k Kernel) bool { return k.Info().Op == site.Op })
+	if i < 0 {
+		return nil, fmt.Errorf("%w: it offers %s no more", ErrNotSupported, site.Op)
+	}
+	return offered[i], usable(offered[i], site, o, verified)
+}
+
+// sameSites returns an error that names the first site that only one side has.
+func sameSites(sites []Site, was []Placement) error {
+	for i := range max(len(sites), len(was)) {
+		switch {
+		case i == len(sites):
+			return fmt.Errorf("core: %w: the run had %s (%s), which this model does not have: it is another model, or another version of this program", ErrNoSite, was[i].Path, was[i].Op)
+		case i == len(was):
+			return fmt.Errorf("core: %w: the model has %s (%s), which the run did not have: it was another model, or another version of this program", ErrNoSite, sites[i].Path, sites[i].Op)
+		case sites[i].Path != was[i].Path || sites[i].Op != was[i].Op:
+			return fmt.Errorf("core: %w: the model has %s (%s) where the run had %s (%s): it is another model, or another version of this program",
+				ErrNoSite, sites[i].Path, sites[i].Op, was[i].Path, was[i].Op)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+// Package placement reads which kernels an earlier run had at which sites, and plans the
+// same again: what --kernels from:RUN does. auto measures, and may choose otherwise when it
+// measures anew; kernels round differently from the plain forward, and so the losses of two
+// runs differ. With the same seed and settings, a run that repeats another's placement has
+// its losses, to the bit, as long as the program, the plugins and the vector instructions
+// are the same.
+package placement
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/plainjson"
+	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/trainer/journal"
+)
+
+// StateFile is where a checkpoint has its placement, with all else that is no tensor.
+const StateFile = "trainer_state.json"
+
+// Record is what a run has kept of its kernels.
+type Record struct {
+	Path    string           `json:"-"` // the file that it was read from
+	Kernels []core.Placement `json:"kernels"`
+	Machine Machine          `json:"machine"`
+}
+
+// Machine is what may change the last bits of a result and is no setting.
+type Machine struct {
+	Arch    string            `json:"arch"`
+	SIMD    string            `json:"simd"`
+	Plugins map[string]string `json:"plugins,omitempty"` // SHA-256 of those in use, by name
+}
+
+// This returns the machine, and of the plugins those that are placed.
+func This(reg *core.Registry, placed []core.Placement) Machine {
+	m := Machine{Arch: runtime.GOARCH, SIMD: simd.Variant(), Plugins: map[string]string{}}
+	for _, p := range placed {
+		for _, f := range reg.Listing() {
+			if f.Err == nil && f.Manifest.Name == p.Kernel && f.Manifest.Checksum != "" {
+				m.Plugins[p.Kernel] = f.Manifest.Checksum
+			}
+		}
+	}
+	return m
+}
+
+// Read reads the record of a run from its output folder, one of its checkpoints, or its
+// journal.
+func Read(path string) (*Record, error) {
+	file := path
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		file = filepath.Join(path, StateFile)
+		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+			file = filepath.Join(path, journal.File)
+		}
+	}
+	if filepath.Base(file) == StateFile {
+		return readState(file)
+	}
+	run, err := journal.Read(file)
+	if err != nil {
+		return nil, fmt.Errorf("%w; kernels are repeated from a run's output folder, one of its checkpoints, or its %s", err, journal.File)
+	}
+	s := run.Start
+	r := &Record{Path: file, Machine: Machine{Arch: s.Environment.Arch, SIMD: s.Environment.SIMD, Plugins: map[string]string{}}}
+	for _, site := range s.Sites {
+		r.Kernels = append(r.Kernels, core.Placement{Path: site.Path, Op: site.Op, Kernel: site.Kernel})
+	}
+	for _, p := range s.Plugins {
+		if p.Checksum != "" {
+			r.Machine.Plugins[p.Name] = p.Checksum
+		}
+	}
+	return r, nil
+}
+
+func readState(file string) (*Record, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	r := &Record{}
+	if err := plainjson.Unmarshal(b, r); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	r.Path = file
+	return r, nil
+}
+
+// Plan is core.Repeat of the record, for plugins that are those of the run, to the bit. The
+// warning, if any, says that the bits of the results may differ all the same.
+func (r *Record) Plan(m core.Model, reg *core.Registry, opts ...core.Option) (plan *core.Plan, warning string, err error) {
+	if plan, err = core.Repeat(m, reg, r.Kernels, opts...); err != nil {
+		return nil, "", fmt.Errorf("%w; put back what the run had, or %s", err, r.otherwise())
+	}
+	used := (&core.Report{Actions: plan.Actions}).Placements() // of what the run had, perhaps not all
+	now := This(reg, used)
+	var errs []error
+	for _, p := range distinct(used) {
+		if was, is := r.Machine.Plugins[p], now.Plugins[p]; was != is {
+			errs = append(errs, fmt.Errorf("the plugin %s is not that of the run (SHA-256 %s -> %s)", p, orLinked(was), orLinked(is)))
+		}
+	}
+	if errs != nil {
+		return nil, "", fmt.Errorf("%s: %w: the same bits cannot be promised; put the plugins of the run back (--plugin-dir), or %s",
+			r.Path, errors.Join(errs...), r.otherwise())
+	}
+	return plan, r.Machine.processor(now), nil
+}
+
+// otherwise says how to have nearly the same kernels.
+func (r *Record) otherwise() string {
+	names := distinct(r.Kernels)
+	if names == nil {
+		names = []string{"none"}
+	}
+	return "take these kernels without that promise, at every site that they fit: --kernels " + strings.Join(names, ",")
+}
+
+// Changed lists what is not as it was, of what changes the last bits.
+func (was Machine) Changed(now Machine) []string {
+	var what []string
+	if p := was.processor(now); p != "" {
+		what = append(what, p)
+	}
+	for _, name := range slices.Sorted(maps.Keys(was.Plugins)) {
+		if was.Plugins[name] != now.Plugins[name] {
+			what = append(what, "the plugin "+name)
+		}
+	}
+	return what
+}
+
+// processor names both processors if they differ.
+func (was Machine) processor(now Machine) string {
+	if was.Arch == now.Arch && was.SIMD == now.SIMD {
+		return ""
+	}
+	return fmt.Sprintf("the processor (%s %s -> %s %s)", was.Arch, was.SIMD, now.Arch, now.SIMD)
+}
+
+// distinct returns the names of the kernels, sorted.
+func distinct(placed []core.Placement) []string {
+	var names []string
+	for _, p := range placed {
+		if p.Kernel != "" {
+			names = append(names, p.Kernel)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func orLinked(sum string) string {
+	if sum == "" {
+		return "none, being linked into a program"
+	}
+	return sum
+}
