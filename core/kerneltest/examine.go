@@ -137,7 +137,11 @@ func examination(k core.Kernel, o Options) []func(context.Context) Result {
 		all = append(all, special(k, f, o)...)
 		if i == 0 {
 			all = append(all, func(ctx context.Context) Result { return huge(ctx, k, half(k, f), o, hugeElems) })
-			all = append(all, func(ctx context.Context) Result { return growth(ctx, k, f, o) },
+			left := &kept{}
+			all = append(all, func(ctx context.Context) Result { return growth(ctx, k, f, o, left) },
+				func(context.Context) Result { return leftBehind(k, f, left) },
+				func(ctx context.Context) Result { return atRest(ctx, k, f) },
+				func(ctx context.Context) Result { return keepsToOneThread(ctx, o.Single, k, f, o) },
 				func(ctx context.Context) Result { return latency(ctx, k, f, o) })
 		}
 	}
