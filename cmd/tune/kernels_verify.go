@@ -24,9 +24,9 @@ and every gradient against the reference, in each storage type; edge cases, such
 as one token, odd sizes, experts without a token, NaN and infinity; that the
 same call gives the same bits, whatever was called before and with any number of
 threads; that all of the outputs and nothing else is written; that errors do not
-add up over 32 layers; that inputs may be read-only; and that memory does not
-grow. A kernel is called in its own process, and nothing stands in for it when
-it fails.
+add up over 32 layers; that inputs may be read-only; that memory does not grow;
+and that no descriptor, thread, process or file is left behind. A kernel is
+called in its own process, and nothing stands in for it when it fails.
 
 A NAME is looked up in the plugin folders; a PATH, which has a slash, is any
 executable. Without either, every plugin that is found is checked. The exit code
