@@ -108,7 +108,7 @@ func (j *Job) read(ctx context.Context, tok *tokenizer.Tokenizer) (err error) {
 	if j.Corpus, err = corpus.Load(ctx, c.Data, DataModel(c, tok)); err != nil {
 		return err
 	}
-	j.Train, j.Eval = j.Corpus.Train, j.Corpus.Eval
+	j.Train, j.Eval, j.Config.Seq = j.Corpus.Train, j.Corpus.Eval, j.Corpus.Seq
 	return nil
 }
 

@@ -16,15 +16,16 @@ import (
 
 // Summary is what a run came to. That of a run that was resumed is of the whole of it.
 type Summary struct {
-	Steps       int    // done
-	Interrupted bool   // the context ended before the last step
-	First, Last Step   // zero without steps
-	Before      *Eval  // nil without held-out rows
-	After       *Eval  // likewise, and nil when interrupted
-	Best        *Eval  // the best after a step, nil if there was none
-	Loaded      bool   // the model saved is that of Best
-	Out         string // the folder saved, which is another than that of the Config if the error is a checkpoint.KeptError; empty without one
-	Checkpoint  string // the newest checkpoint; empty without one
+	Steps       int     // done
+	Interrupted bool    // the context ended before the last step
+	First, Last Step    // zero without steps
+	Loss        float64 // the mean of all steps' losses, as train_loss in transformers; 0 without steps
+	Before      *Eval   // nil without held-out rows
+	After       *Eval   // likewise, and nil when interrupted
+	Best        *Eval   // the best after a step, nil if there was none
+	Loaded      bool    // the model saved is that of Best
+	Out         string  // the folder saved, which is another than that of the Config if the error is a checkpoint.KeptError; empty without one
+	Checkpoint  string  // the newest checkpoint; empty without one
 
 	BestCheckpoint string // that of Best; empty without one
 
@@ -39,12 +40,15 @@ type session struct {
 	job      *Job
 	engine   *Engine
 	check    *crosscheck.Checker // nil without
+	stale    bool                // the evaluation before training was with a kernel that is wrong
 	out      *output
 	loader   *data.Loader
 	epoch    epoch
 	schedule optim.Schedule
 	state    State
-	saved    int // the step of the newest checkpoint
+	logged   int     // bytes of the training log before the newest evaluation
+	losses   float64 // of all steps, added up
+	saved    int     // the step of the newest checkpoint
 	sum      *Summary
 	journal  *recorder
 }
@@ -161,6 +165,9 @@ func (r *session) step(ctx context.Context) error {
 	r.check.Tick()
 	var done StepResult
 	err := r.rightly(func() (err error) {
+		if err := r.evaluateAgain(ctx); err != nil {
+			return err
+		}
 		done, err = r.engine.Step(ctx, batches, lr)
 		return err
 	})
@@ -180,6 +187,7 @@ func (r *session) step(ctx context.Context) error {
 	if s.Step == 1 {
 		s.First = s.Last
 	}
+	r.losses += done.Loss
 	r.out.log(s.Last)
 	call(r.job.Hooks.OnStep, s.Last)
 	return nil
@@ -227,6 +235,7 @@ func (r *session) evaluateIfDue(ctx context.Context) error {
 	case s.Best == nil || loss < s.Best.Loss:
 		s.Best = s.Eval
 	}
+	r.logged = r.out.lines.Len()
 	r.out.log(s.Eval)
 	call(j.Hooks.OnEval, *s.Eval)
 	return nil

@@ -18,9 +18,9 @@ var notOfAStep = map[string]string{
 	"print-config": ofTheRun,
 
 	"data": ofTheData, "eval-data": ofTheData, "eval-size": ofTheData, "data-format": ofTheData, "template": ofTheData, "dataset-dir": ofTheData,
-	"max-samples": ofTheData, "skip-bad-rows": ofTheData, "train-on-prompt": ofTheData, "no-packing": ofTheData,
+	"max-samples": ofTheData, "skip-bad-rows": ofTheData, "train-on-prompt": ofTheData, "no-packing": ofTheData, "cut-long": ofTheData,
 
-	"out": ofTheRun, "epochs": ofTheRun, "save-every": ofTheRun, "keep": ofTheRun, "eval-every": ofTheRun, "load-best-at-end": ofTheRun,
+	"out": ofTheRun, "epochs": ofTheRun, "save-every": ofTheRun, "keep": ofTheRun, "eval-every": ofTheRun, "no-eval": ofTheRun, "load-best-at-end": ofTheRun,
 	"resume": ofTheRun, "tensorboard": ofTheRun, "serve": ofTheRun, "serve-token": ofTheRun, "log": ofTheRun,
 	"steps": "that of bench says how many steps are measured",
 

@@ -290,7 +290,7 @@ func (m *Model) Named() ([]checkpoint.Named, error) {
 			}
 			largest := largest(t.Float32s())
 			if !(largest <= math.MaxFloat32) {
-				return nil, fmt.Errorf("%s has values that are not finite: the training diverged; lower the learning rate", e.Name)
+				return nil, fmt.Errorf("%s has values that are not finite; if training made them, lower the learning rate", e.Name)
 			}
 			if d := m.stored[e.Name]; d != core.InvalidDType && d != core.Float32 {
 				if d == core.Float16 && largest >= float16Limit {
