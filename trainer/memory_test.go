@@ -11,7 +11,6 @@ import (
 )
 
 // TestARunThatCannotFitIsRefused has a batch that takes hundreds of gigabytes.
-
 func TestARunThatCannotFitIsRefused(t *testing.T) {
 	if memory.Available() == 0 {
 		t.Skip("nothing tells here how much memory is free")
