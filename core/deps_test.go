@@ -34,7 +34,8 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/plainjson", "", ""},
 	{"internal/plainfile", "internal/nearest", ""},
 	{"internal/memory", "", ""},
-	{"internal/shm", "golang.org/x/sys", ""},
+	{"internal/temp", "golang.org/x/sys", ""},
+	{"internal/shm", "internal/temp golang.org/x/sys", ""},
 	{"internal/hugepage", "golang.org/x/sys", "internal/shm internal/simd"},
 	{"internal/sandbox", "golang.org/x/sys", ""},
 	{"internal/self", "", ""},
@@ -59,7 +60,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"core/reference", "core", ""},
 	{"core/kerneltest", "core core/reference", ""},
 	{"core/trust", "core", ""},
-	{"core/transport", "core core/reference core/kerneltest core/transport/proto core/trust internal/cpu internal/memory internal/sched internal/self internal/shm golang.org/x/sys " +
+	{"core/transport", "core core/reference core/kerneltest core/transport/proto core/trust internal/cpu internal/memory internal/sched internal/self internal/shm internal/temp golang.org/x/sys " +
 		"github.com/hashicorp/go-plugin github.com/hashicorp/go-hclog google.golang.org/grpc google.golang.org/protobuf", "core/transport/... internal/ctest internal/plugintest"},
 	{"core/transport/proto", "google.golang.org/grpc google.golang.org/protobuf", ""},
 
@@ -77,7 +78,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/data/records", "internal/plainjson github.com/parquet-go/parquet-go", ""},
 	{"trainer/data/format", "internal/plainjson trainer/chat trainer/data/records", ""},
 	{"trainer/data/corpus", "internal/nearest internal/plainfile internal/plainjson trainer/chat trainer/data trainer/data/format trainer/data/records", "trainer/tokenizer"},
-	{"trainer/checkpoint", "core golang.org/x/sys", ""},
+	{"trainer/checkpoint", "core internal/storage golang.org/x/sys", ""},
 	{"trainer/optim", "internal/simd", "core trainer/checkpoint"},
 	{"trainer/nn", "core internal/simd trainer/autograd trainer/data", "core/reference core/kerneltest trainer/checkpoint"},
 	{"trainer/crosscheck", "core internal/simd", "core/kerneltest core/reference plugins/linked"},
@@ -85,12 +86,12 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/models", "core internal/plainfile trainer/autograd trainer/checkpoint trainer/data trainer/lora trainer/nn trainer/models/...", "core/reference trainer/optim"},
 	{"trainer/models/...", "core internal/plainjson trainer/autograd trainer/checkpoint trainer/data trainer/nn trainer/models/...", "core/reference trainer/optim"},
 	{"trainer/journal", "core internal/plainjson", ""},
-	{"trainer/report", "internal/chart trainer/journal", "internal/browser"},
+	{"trainer/report", "internal/chart internal/plainjson trainer/journal", "internal/browser"},
 	{"trainer/tensorboard", "trainer/journal", "google.golang.org/protobuf"},
 	{"trainer/placement", "core internal/plainjson internal/simd trainer/journal", ""},
 	{"trainer/measure", "core internal/cpu internal/memory internal/self internal/simd trainer/nn trainer/placement", "trainer/autograd"},
 	{"trainer/forecast", "core internal/ceiling trainer/autograd trainer/models trainer/nn", "trainer trainer/optim"},
-	{"trainer/progress", "github.com/schollz/progressbar/v3 golang.org/x/term trainer", "trainer/data/corpus"},
+	{"trainer/progress", "internal/plainjson github.com/schollz/progressbar/v3 golang.org/x/term trainer", "trainer/data/corpus"},
 	{"trainer/bench", "core internal/ceiling internal/chart internal/cpu internal/simd trainer trainer/...", "core/reference core/transport internal/plugintest"},
 	{"trainer/demo", "core trainer trainer/autograd trainer/data trainer/models trainer/nn trainer/tokenizer", "core/reference trainer/optim"},
 	{"trainer/generate", "core internal/plainjson trainer/autograd trainer/crosscheck trainer/models trainer/nn trainer/tokenizer", "plugins/linked core/kerneltest trainer/data"},
@@ -98,7 +99,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer", "core internal/cpu internal/hugepage internal/memory internal/plainjson internal/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest"},
 
 	// Programs put the parts together.
-	{"cmd/tune", "core core/... internal/ceiling internal/memory internal/nearest internal/plainfile internal/opbench internal/scaffold plugins/linked internal/shm internal/simd trainer trainer/... github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/term golang.org/x/sys",
+	{"cmd/tune", "core core/... internal/ceiling internal/memory internal/nearest internal/opbench internal/plainfile internal/plainjson internal/scaffold plugins/linked internal/shm internal/simd trainer trainer/... github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/term golang.org/x/sys",
 		"internal/browser internal/plugintest github.com/rogpeppe/go-internal"},
 	{"docs", "", ""},
 	{"examples", "", "core core/... internal/ctest internal/plugintest trainer trainer/..."},

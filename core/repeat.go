@@ -47,7 +47,7 @@ func Repeat(m Model, r *Registry, was []Placement, opts ...Option) (*Plan, error
 		} else if was[i].Kernel != "" {
 			k, err := r.placeable(was[i], site, o, verified)
 			if err != nil {
-				return nil, fmt.Errorf("core: %s had the kernel %s: %w", site.Path, was[i].Kernel, err)
+				return nil, fmt.Errorf("core: %s had the kernel %s, which cannot be placed now: %w", site.Path, was[i].Kernel, err)
 			}
 			a.Kernel, a.Reason = k, ""
 			placed[site.Path] = true

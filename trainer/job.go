@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -64,7 +65,7 @@ func Load(ctx context.Context, c Config, mem core.Memory) (*Job, error) {
 	}
 	tok, err := tokenizer.Load(c.Model)
 	if err != nil {
-		return nil, err
+		return nil, damage(c, err)
 	}
 	m, err := models.LoadWith(c.Model, mem, models.LoadOptions{LoRA: c.LoRA, Seed: c.Seed})
 	if err != nil {
@@ -76,6 +77,12 @@ func Load(ctx context.Context, c Config, mem core.Memory) (*Job, error) {
 		return nil, err
 	}
 	return j, nil
+}
+
+// damage returns the error of a file that differs from its checksum, if there is one, in
+// place of what came of it.
+func damage(c Config, err error) error {
+	return cmp.Or(models.Verify(c.Model, c.LoRA.Adapter), err)
 }
 
 // Close removes what the data took on disk. The job's rows cannot be read then.
@@ -101,7 +108,7 @@ func (j *Job) read(ctx context.Context, tok *tokenizer.Tokenizer) (err error) {
 	if j.Corpus, err = corpus.Load(ctx, c.Data, DataModel(c, tok)); err != nil {
 		return err
 	}
-	j.Train, j.Eval = j.Corpus.Train, j.Corpus.Eval
+	j.Train, j.Eval, j.Config.Seq = j.Corpus.Train, j.Corpus.Eval, j.Corpus.Seq
 	return nil
 }
 

@@ -16,15 +16,16 @@ import (
 
 // Summary is what a run came to. That of a run that was resumed is of the whole of it.
 type Summary struct {
-	Steps       int    // done
-	Interrupted bool   // the context ended before the last step
-	First, Last Step   // zero without steps
-	Before      *Eval  // nil without held-out rows
-	After       *Eval  // likewise, and nil when interrupted
-	Best        *Eval  // the best after a step, nil if there was none
-	Loaded      bool   // the model saved is that of Best
-	Out         string // the folder saved, which is another than that of the Config if the error is a checkpoint.KeptError; empty without one
-	Checkpoint  string // the newest checkpoint; empty without one
+	Steps       int     // done
+	Interrupted bool    // the context ended before the last step
+	First, Last Step    // zero without steps
+	Loss        float64 // the mean of all steps' losses, as train_loss in transformers; 0 without steps
+	Before      *Eval   // nil without held-out rows
+	After       *Eval   // likewise, and nil when interrupted
+	Best        *Eval   // the best after a step, nil if there was none
+	Loaded      bool    // the model saved is that of Best
+	Out         string  // the folder saved, which is another than that of the Config if the error is a checkpoint.KeptError; empty without one
+	Checkpoint  string  // the newest checkpoint; empty without one
 
 	BestCheckpoint string // that of Best; empty without one
 
@@ -44,7 +45,8 @@ type session struct {
 	epoch    epoch
 	schedule optim.Schedule
 	state    State
-	saved    int // the step of the newest checkpoint
+	losses   float64 // of all steps, added up
+	saved    int     // the step of the newest checkpoint
 	sum      *Summary
 	journal  *recorder
 }
@@ -177,6 +179,7 @@ func (r *session) step(ctx context.Context) error {
 	if s.Step == 1 {
 		s.First = s.Last
 	}
+	r.losses += done.Loss
 	r.out.log(s.Last)
 	call(r.job.Hooks.OnStep, s.Last)
 	return nil

@@ -208,7 +208,7 @@ func (r *recorder) end(err error) {
 	for i := range r.health {
 		r.ask(&r.health[i])
 	}
-	e := &journal.End{Time: time.Now(), Step: r.state.Step, Interrupted: r.sum.Interrupted || errors.Is(err, context.Canceled)}
+	e := &journal.End{Time: time.Now(), Step: r.state.Step, Loss: r.trained().Loss, Interrupted: r.sum.Interrupted || errors.Is(err, context.Canceled)}
 	if s := r.check.Stats(); s.Calls > 0 {
 		e.Checked = &journal.Checked{Calls: s.Calls, Seconds: s.Took.Seconds()}
 	}

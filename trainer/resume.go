@@ -27,7 +27,7 @@ type Resume struct {
 // OpenCheckpoint reads a checkpoint, or the newest one of a run's output folder.
 func OpenCheckpoint(path string) (*Resume, error) {
 	dir := path
-	if !isCheckpoint(path) {
+	if _, err := os.Stat(filepath.Join(path, checkpoint.SumsFile)); !isCheckpoint(path) && !(err == nil && checkpoint.IsStep(path)) {
 		steps, err := checkpoint.Steps(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("trainer: resume: %s does not exist; name the output folder of the run to go on with, with --out", path)
@@ -40,7 +40,10 @@ func OpenCheckpoint(path string) (*Resume, error) {
 		}
 		dir = checkpoint.StepDir(path, steps[len(steps)-1])
 	}
-	s, err := readState(dir)
+	s, err := readWhole(dir)
+	if errors.Is(err, checkpoint.ErrDamaged) {
+		err = fmt.Errorf("%w\n%s", err, older(dir))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("trainer: resume: %w", err)
 	}
@@ -49,6 +52,39 @@ func OpenCheckpoint(path string) (*Resume, error) {
 		return nil, fmt.Errorf("trainer: resume: %w", err)
 	}
 	return &Resume{dir, *s, log}, nil
+}
+
+// readWhole reads the state of a checkpoint, of which no file differs from its checksum. One
+// of an earlier program has none.
+func readWhole(dir string) (*State, error) {
+	if err := checkpoint.Verify(dir); err != nil {
+		return nil, err
+	}
+	s, err := readState(dir)
+	if err != nil {
+		return nil, err
+	}
+	sums := filepath.Join(dir, checkpoint.SumsFile)
+	if _, err := os.Stat(sums); s.Sums && err != nil {
+		return nil, fmt.Errorf("%s is missing: the checkpoint is %w", sums, checkpoint.ErrDamaged)
+	}
+	return s, nil
+}
+
+// older says what to do without a checkpoint that is damaged.
+func older(dir string) string {
+	dir = filepath.Clean(dir)
+	steps, _ := checkpoint.Steps(filepath.Dir(dir))
+	for _, step := range slices.Backward(steps) {
+		other := checkpoint.StepDir(filepath.Dir(dir), step)
+		if other == dir {
+			continue
+		}
+		if _, err := readWhole(other); err == nil {
+			return fmt.Sprintf("%s is whole: remove %s and resume again, or resume from the other with --resume=%s into another --out", other, dir, other)
+		}
+	}
+	return "no other checkpoint of the run is whole: bring the file back from a copy, or start anew"
 }
 
 // free are the fields of a Config that may differ when a run is resumed: they change no

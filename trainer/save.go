@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/journal"
 	"github.com/seed98097648/tune/trainer/models"
@@ -103,8 +104,8 @@ func (o *output) file(name string) string {
 
 // log adds a line to the training log.
 func (o *output) log(v any) {
-	b, err := json.Marshal(v)
-	if err != nil { // a number that JSON lacks; the run itself stops on those
+	b, err := plainjson.Marshal(v)
+	if err != nil {
 		b, _ = json.Marshal(map[string]string{"error": err.Error()})
 	}
 	o.lines.Write(append(b, '\n'))

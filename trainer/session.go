@@ -55,7 +55,7 @@ func (r *session) begin() error {
 	if err := j.checkDisk(steps); err != nil {
 		return err
 	}
-	r.state.Version, r.state.Config, r.state.Steps, r.state.Rows = stateVersion, c, steps, j.Train.Len()
+	r.state.Version, r.state.Sums, r.state.Config, r.state.Steps, r.state.Rows = stateVersion, true, c, steps, j.Train.Len()
 	if c.Checkpoints.SaveEvery > 0 || j.Resume != nil {
 		if r.state.Model, r.state.Data, err = j.fingerprint(); err != nil {
 			return err
@@ -96,6 +96,7 @@ func (r *session) restore(from *Resume) error {
 	r.loader.Seek(was.Batches)
 	r.state.Step, r.state.Epoch, r.state.Batches = was.Step, was.Epoch, was.Batches
 	r.state.First, r.state.Last, r.state.Before, r.state.Eval, r.state.Best = was.First, was.Last, was.Before, was.Eval, was.Best
+	r.losses = lossesIn(from.log)
 	r.sum.Checkpoint = from.Dir
 	if same(from.Dir, checkpoint.StepDir(r.out.path, was.Step)) {
 		r.saved = was.Step
@@ -107,7 +108,7 @@ func (r *session) restore(from *Resume) error {
 func (r *session) finish(ctx context.Context) (err error) {
 	s, j := r.sum, r.job
 	s.Steps, s.First, s.Last = r.state.Step, r.state.First, r.state.Last
-	s.Before, s.Best = r.state.Before, r.state.Best
+	s.Before, s.Best, s.Loss = r.state.Before, r.state.Best, r.trained().Loss
 	if e := r.state.Eval; e != nil && !s.Interrupted && e.Step == s.Steps {
 		s.After = e
 	}
@@ -117,6 +118,7 @@ func (r *session) finish(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	r.out.log(r.trained())
 	r.journal.end(nil) // before the folder takes its name
 	if s.Out, err = r.save(ctx); s.Out != "" {
 		call(j.Hooks.OnSave, s.Out)

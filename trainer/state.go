@@ -48,6 +48,7 @@ type State struct {
 	Data    string            `json:"data_sha256"`
 	Kernels []core.Placement  `json:"kernels"` // with Machine, what placement.Read takes from it
 	Machine placement.Machine `json:"machine"`
+	Sums    bool              `json:"checksums,omitempty"` // the checkpoint has those of its files
 }
 
 func (s *State) write(f *checkpoint.Folder) error {

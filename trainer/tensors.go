@@ -88,6 +88,9 @@ func fill(p *nn.Param, into core.Tensor, prefix string, find func(name string) (
 		case t.DType != core.Float32 || !t.Shape.Equal(e.Shape):
 			return fmt.Errorf("%s is %s %v, want %s %v", prefix+e.Name, t.DType, t.Shape, core.Float32, e.Shape)
 		}
+		if err := checkpoint.CheckFinite(prefix+e.Name, t); err != nil {
+			return err
+		}
 		copy(e.View(into).Data, t.Data)
 	}
 	return nil

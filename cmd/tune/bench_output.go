@@ -1,12 +1,13 @@
 package main
 
 import (
-	"encoding/json"
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 
+	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer/bench"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 )
@@ -21,8 +22,9 @@ type benchOutput struct {
 func (b *benchFlags) outputs() []benchOutput {
 	return []benchOutput{
 		{"--json", b.json, func(r *bench.Result) ([]byte, error) {
-			text, err := json.MarshalIndent(r, "", "  ")
-			return append(text, '\n'), err
+			var text bytes.Buffer
+			err := plainjson.Encode(&text, r, "  ")
+			return text.Bytes(), err
 		}},
 		{"--gobench", b.gobench, func(r *bench.Result) ([]byte, error) { return []byte(r.GoBench()), nil }},
 		{"--html", b.html, (*bench.Result).HTML},

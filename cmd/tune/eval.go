@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"iter"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/crosscheck"
 	"github.com/seed98097648/tune/trainer/data"
@@ -157,7 +157,7 @@ func (a *app) eval(ctx context.Context, e *evalFlags) (err error) {
 		}
 	}
 	if e.json {
-		return json.NewEncoder(a.stdout).Encode(r)
+		return plainjson.Encode(a.stdout, r, "")
 	}
 	return r.print(a.stdout)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer/generate"
 	"github.com/seed98097648/tune/trainer/measure"
 )
@@ -294,7 +294,7 @@ func (w *writing) why(r generate.Reason) string {
 
 // writeResult writes the object of --json.
 func writeResult(w io.Writer, r *generate.Result, s generate.Sampling) error {
-	return json.NewEncoder(w).Encode(struct {
+	return plainjson.Encode(w, struct {
 		Text        string            `json:"text"`
 		Tokens      []int32           `json:"tokens"`
 		Reason      generate.Reason   `json:"stop_reason"`
@@ -304,5 +304,5 @@ func writeResult(w io.Writer, r *generate.Result, s generate.Sampling) error {
 		PrefillRate float64           `json:"prefill_tokens_per_s"`
 		DecodeRate  float64           `json:"decode_tokens_per_s"`
 		Sampling    generate.Sampling `json:"sampling"`
-	}{r.Text, r.Tokens, r.Reason, r.PromptTokens, r.Prefill.Seconds(), r.Decode.Seconds(), r.PrefillRate(), r.DecodeRate(), s})
+	}{r.Text, r.Tokens, r.Reason, r.PromptTokens, r.Prefill.Seconds(), r.Decode.Seconds(), r.PrefillRate(), r.DecodeRate(), s}, "")
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,7 +76,7 @@ func (f *inferenceFlags) open(ctx context.Context, a *app) (_ *inference, err er
 		}
 	}()
 	if in.tokenizer, err = tokenizer.Load(f.model); err != nil {
-		return nil, err
+		return nil, cmp.Or(models.Verify(f.model, f.adapter), err)
 	}
 	if in.memory, err = newMemory(); err != nil {
 		return nil, err

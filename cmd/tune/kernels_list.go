@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/internal/plainjson"
 )
 
 const kernelsListLong = `List the plugins that are found and the kernels that they offer. A file that
@@ -162,10 +162,5 @@ func short(path string) string {
 // writeJSON writes one value to the standard output.
 func (a *app) writeJSON(v any) error { return writeJSON(a.stdout, v) }
 
-// writeJSON writes one value, indented.
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
-}
+// writeJSON writes one value, indented. A number that is not finite is null.
+func writeJSON(w io.Writer, v any) error { return plainjson.Encode(w, v, "  ") }

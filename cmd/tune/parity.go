@@ -3,15 +3,16 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"text/tabwriter"
 
 	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer/measure"
 	"github.com/seed98097648/tune/trainer/parity"
 )
@@ -23,8 +24,9 @@ beside it; docs/parity.md has the format. Use it to check a port of a model, or
 a kernel.
 
 With --json there is one object on a line for each DIR; one that could not be
-compared has only "case", "kernels", "pass" and "error". The command fails when
-any of them does not pass.`
+compared has only "case", "kernels", "pass" and "error". A difference that is
+infinite or no number is null, as in every --json of tune. The command fails
+when any of them does not pass.`
 
 func (a *app) parityCommand() *Command {
 	c := &Command{Name: "parity", Usage: "DIR... [FLAGS]", Short: "compare a model with reference outputs", Long: parityLong,
@@ -61,7 +63,7 @@ func (a *app) parity(ctx context.Context, dirs []string, k kernelFlags, asJSON b
 		defer closing(reg, &err)
 	}
 	measuring := measure.Options{Logger: a.logger()}
-	p := &parityPrinter{json: asJSON, out: json.NewEncoder(a.stdout), table: tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)}
+	p := &parityPrinter{json: asJSON, out: a.stdout, table: tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)}
 	var failures []string
 	var errs []error
 	for _, dir := range dirs {
@@ -73,7 +75,7 @@ func (a *app) parity(ctx context.Context, dirs []string, k kernelFlags, asJSON b
 			for _, f := range r.Failures {
 				failures = append(failures, fmt.Sprintf("%s: %s", r.Case, f))
 			}
-			err = p.print(r) // JSON has no NaN
+			err = p.print(r)
 		}
 		if err != nil {
 			err = k.blame(err)
@@ -105,7 +107,7 @@ func compare(ctx context.Context, dir string, o parity.Options) (*parity.Result,
 // parityPrinter writes results, as rows of a table or as lines of JSON.
 type parityPrinter struct {
 	json  bool
-	out   *json.Encoder
+	out   io.Writer
 	table *tabwriter.Writer
 	rows  int
 }
@@ -124,15 +126,12 @@ func (p *parityPrinter) printError(dir, kernels string, cause error) error {
 	if !p.json {
 		return nil
 	}
-	return p.out.Encode(notCompared{Case: filepath.Base(filepath.Clean(dir)), Kernels: kernels, Error: cause.Error()})
+	return plainjson.Encode(p.out, notCompared{Case: filepath.Base(filepath.Clean(dir)), Kernels: kernels, Error: cause.Error()}, "")
 }
 
 func (p *parityPrinter) print(r *parity.Result) error {
 	if p.json {
-		if err := p.out.Encode(r); err != nil {
-			return fmt.Errorf("%s: %w", r.Case, err)
-		}
-		return nil
+		return plainjson.Encode(p.out, r, "")
 	}
 	if p.rows++; p.rows == 1 {
 		fmt.Fprintln(p.table, "CASE\tKERNELS\tLOSS\tLOGITS\tHIDDEN\tGRAD\tCURVE\t")

@@ -44,7 +44,7 @@ goes on to the same result, to the bit. It refuses flags that would change that.
 With --log json, standard output has one JSON object on a line for each step,
 with exactly the fields step, loss, lr, grad_norm and tokens_per_s; everything
 else goes to standard error. The saved training_log.jsonl has the evaluations
-too, with eval_loss.`
+too, with eval_loss, and at its end train_loss, the mean loss of all steps.`
 
 const trainExamples = `tune --kernels auto
 tune --kernels auto --model DIR --data notes.txt --epochs 3 --out my-model
@@ -215,10 +215,18 @@ func (t *trainFlags) fitModel() error {
 		return nil
 	}
 	config, err := readConfig(t.config.Model)
-	if err == nil && !t.changed("seq") {
-		t.config.Seq = fitSeq(t.config.Seq, config)
+	if err != nil {
+		return err
 	}
-	return err
+	fit := fitSeq(t.config.Seq, config)
+	switch {
+	case !t.changed("seq"):
+		t.config.Seq = fit
+	case t.file.cutoff && fit < t.config.Seq:
+		t.file.note("%s: cutoff_len: the model has %d positions, and rows as many tokens", t.file.path, fit)
+		t.config.Seq = fit
+	}
+	return nil
 }
 
 // keepConfig puts the configuration into the folder that the run saves.

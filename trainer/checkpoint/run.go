@@ -76,6 +76,19 @@ func StepDir(dir string, step int) string {
 
 const stepPrefix = "checkpoint-"
 
+// IsStep reports whether a path has the name of a checkpoint.
+func IsStep(path string) bool {
+	_, ok := stepOf(filepath.Base(path))
+	return ok
+}
+
+// stepOf returns the step of a checkpoint's name.
+func stepOf(name string) (step int, ok bool) {
+	number, ok := strings.CutPrefix(name, stepPrefix)
+	step, err := strconv.Atoi(number)
+	return step, ok && err == nil && step >= 0 && number == strconv.Itoa(step)
+}
+
 // Steps returns the steps of the complete checkpoints in a run's folder, in rising order.
 func Steps(dir string) ([]int, error) {
 	entries, err := os.ReadDir(dir)
@@ -84,9 +97,7 @@ func Steps(dir string) ([]int, error) {
 	}
 	var steps []int
 	for _, e := range entries {
-		number, ok := strings.CutPrefix(e.Name(), stepPrefix)
-		step, err := strconv.Atoi(number)
-		if ok && err == nil && e.IsDir() && step >= 0 && number == strconv.Itoa(step) {
+		if step, ok := stepOf(e.Name()); ok && e.IsDir() {
 			steps = append(steps, step)
 		}
 	}

@@ -23,7 +23,7 @@ import (
 const SumsFile = "tune.sha256"
 
 // ErrDamaged is what the error of a file wraps that is not what was saved.
-var ErrDamaged = errors.New("damaged, or changed since it was saved")
+var ErrDamaged = errors.New("not what was saved")
 
 // selfLine begins the last line.
 const selfLine = "# sha256 of the lines above: "
@@ -93,7 +93,7 @@ func verify(dir string, want func(name string) bool, all bool) error {
 	}
 	s, err := parseSums(text)
 	if err != nil {
-		return fmt.Errorf("checkpoint: %s: %w", path, err)
+		return fmt.Errorf("checkpoint: %s is %w", path, err)
 	}
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(s)), func(name string) bool { return !want(name) })
 	errs, next := make([]error, len(names)), make(chan int)
@@ -120,7 +120,7 @@ func verifyFile(path, want string, must bool) error {
 		if !must {
 			return nil
 		}
-		return fmt.Errorf("checkpoint: %s is missing, which was saved with the others: %w", path, ErrDamaged)
+		return fmt.Errorf("checkpoint: %s is missing: the folder is %w", path, ErrDamaged)
 	}
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
@@ -131,7 +131,7 @@ func verifyFile(path, want string, must bool) error {
 		return fmt.Errorf("checkpoint: read %s: %w", path, err)
 	}
 	if got := hex.EncodeToString(h.Sum(nil)); got != want {
-		return fmt.Errorf("checkpoint: %s is %w: its SHA-256 is %s, and %s has %s", path, ErrDamaged, short(got), SumsFile, short(want))
+		return fmt.Errorf("checkpoint: %s is %w: it is damaged, or was changed (its SHA-256 is %s, and %s has %s)", path, ErrDamaged, short(got), SumsFile, short(want))
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/plainjson"
 )
 
 // File is the name of the journal in a run's folder.
@@ -162,7 +163,8 @@ type Call struct {
 // End is the end of a run that was not killed.
 type End struct {
 	Time        time.Time `json:"time"`
-	Step        int       `json:"step"` // steps done
+	Step        int       `json:"step"`       // steps done
+	Loss        float64   `json:"train_loss"` // the mean of their losses
 	Interrupted bool      `json:"interrupted,omitempty"`
 	Error       string    `json:"error,omitempty"`
 	Checked     *Checked  `json:"checked,omitempty"` // nil if no kernel was
@@ -202,7 +204,7 @@ func appendLine(b []byte, e Event) ([]byte, error) {
 	if s, ok := e.(*Step); ok {
 		return append(s.appendFields(b), "}\n"...), nil
 	}
-	body, err := json.Marshal(e)
+	body, err := plainjson.Marshal(e)
 	if err != nil {
 		return nil, err
 	}
@@ -221,10 +223,10 @@ func (s *Step) appendFields(b []byte) []byte {
 }
 
 // appendFloat writes the shortest digits that read back as v. What JSON has no number for
-// is 0; a run stops before it gets that far.
+// is null; a run stops before it gets that far.
 func appendFloat(b []byte, v float64) []byte {
 	if v-v != 0 {
-		return append(b, '0')
+		return append(b, "null"...)
 	}
 	return strconv.AppendFloat(b, v, 'g', -1, 64)
 }

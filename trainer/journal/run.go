@@ -66,6 +66,15 @@ func (r *Run) start(e *Start) {
 	r.Checkpoints = until(r.Checkpoints, e.Resumed+1, Checkpoint.number)
 }
 
+// Loss returns the mean loss of the steps, as train_loss in transformers; 0 without any.
+func (r *Run) Loss() float64 {
+	sum := 0.0
+	for _, s := range r.Steps {
+		sum += s.Loss
+	}
+	return sum / float64(max(len(r.Steps), 1))
+}
+
 // Snapshot returns a copy that does not change when r goes on.
 func (r *Run) Snapshot() *Run {
 	s := *r // Record appends to slices and replaces pointers, but never changes what they hold

@@ -131,7 +131,7 @@ func TestAnotherPluginIsAnErrorThatSaysWhatToDo(t *testing.T) {
 		was  map[string]string
 		want string
 	}{
-		"missing":       {plugin{"another", "abc"}, map[string]string{"norm": "abc"}, `0.norm had the kernel norm: core: unknown kernel "norm"`},
+		"missing":       {plugin{"another", "abc"}, map[string]string{"norm": "abc"}, `0.norm had the kernel norm, which cannot be placed now: core: unknown kernel "norm"`},
 		"another build": {plugin{"norm", "def"}, map[string]string{"norm": "abc"}, "the plugin norm is not that of the run (SHA-256 abc -> def)"},
 		"linked before": {plugin{"norm", "def"}, nil, "linked into a program -> def"},
 	} {

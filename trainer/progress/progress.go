@@ -4,7 +4,6 @@
 package progress
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -16,6 +15,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
+	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer"
 )
 
@@ -123,8 +123,7 @@ func (p *Printer) onStep(s trainer.Step) {
 	p.stepsSeen++
 	p.stepping += time.Duration(float64(c.Batch*c.Seq*c.Accumulate) / s.TokensPer * float64(time.Second))
 	if p.format == JSON {
-		// Steps hold finite numbers only, which always marshal.
-		b, _ := json.Marshal(s)
+		b, _ := plainjson.Marshal(s) // numbers always marshal
 		fmt.Fprintf(p.out, "%s\n", b)
 		return
 	}
@@ -187,7 +186,7 @@ func (p *Printer) Summary(s *trainer.Summary) {
 	}
 	fmt.Fprintln(w)
 	if s.Steps > 0 {
-		fmt.Fprintf(w, "  training loss  %.4f -> %.4f\n", s.First.Loss, s.Last.Loss)
+		fmt.Fprintf(w, "  training loss  %.4f, the mean; %.4f -> %.4f\n", s.Loss, s.First.Loss, s.Last.Loss)
 	}
 	if s.Before != nil && s.After != nil {
 		fmt.Fprintf(w, "  held-out loss  %.4f -> %.4f\n", s.Before.Loss, s.After.Loss)

@@ -31,7 +31,7 @@ func print(f progress.Format, steps int) (out, notes string) {
 	var h trainer.Hooks
 	p.Attach(&h, f)
 	follow(h, steps)
-	p.Summary(&trainer.Summary{Steps: steps, First: trainer.Step{Loss: 3}, Last: trainer.Step{Loss: 0.5},
+	p.Summary(&trainer.Summary{Steps: steps, Loss: 1.75, First: trainer.Step{Loss: 3}, Last: trainer.Step{Loss: 0.5},
 		Before: &trainer.Eval{Loss: 2.5}, After: &trainer.Eval{Loss: 1.5}, Elapsed: 1234 * time.Millisecond})
 	return o.String(), n.String()
 }
@@ -46,7 +46,7 @@ step 2/2  loss 1.5000  lr 1.00e-04  grad norm 1.25  12.3k tokens/s
 held-out loss 1.3863 (perplexity 4) after step 2
 
 done: 2 steps in 1.2s, 12.3k tokens/s
-  training loss  3.0000 -> 0.5000
+  training loss  1.7500, the mean; 3.0000 -> 0.5000
   held-out loss  2.5000 -> 1.5000
 `
 	if out != want {
@@ -97,7 +97,7 @@ func TestAResumedRunTellsWhatItDidAndWhichStepWasBest(t *testing.T) {
 		h.OnStart(trainer.Start{Model: "llama", Steps: 6, Resumed: 4})
 		tt.sum.Steps, tt.sum.Elapsed = 6, time.Second
 		p.Summary(&tt.sum)
-		want := "going on after step 4 of 6\n\ndone: 6 steps, 2 of them now, in 1s\n  training loss  0.0000 -> 0.0000\n" + tt.want
+		want := "going on after step 4 of 6\n\ndone: 6 steps, 2 of them now, in 1s\n  training loss  0.0000, the mean; 0.0000 -> 0.0000\n" + tt.want
 		if _, got, _ := strings.Cut(out.String(), "held out\n"); got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}

@@ -17,7 +17,7 @@ func tiles(r *journal.Run) []tile {
 	var all []tile
 	add := func(name, value, detail string) { all = append(all, tile{name, value, detail}) }
 	if n := len(r.Steps); n > 0 {
-		add("Training loss", loss(r.Steps[n-1].Loss), "from "+loss(r.Steps[0].Loss))
+		add("Training loss", loss(r.Loss()), fmt.Sprintf("the mean; %s at first, %s at last", loss(r.Steps[0].Loss), loss(r.Steps[n-1].Loss)))
 	}
 	if n := len(r.Evals); n > 0 {
 		detail, trained := fmt.Sprintf("perplexity %.4g", math.Exp(r.Evals[n-1].Loss)), r.Evals

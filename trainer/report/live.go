@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"net/http"
 	"sync"
 	"time"
 
+	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer/journal"
 )
 
@@ -121,7 +121,7 @@ func (l *Live) current(now time.Time) ([]byte, string, error) {
 }
 
 func (l *Live) serveJSON(w http.ResponseWriter) {
-	text, err := json.Marshal(l.snapshot())
+	text, err := plainjson.Marshal(l.snapshot())
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return

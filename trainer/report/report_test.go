@@ -75,7 +75,7 @@ func TestThePageHasTheNumbersOfTheRun(t *testing.T) {
 	text := strings.ReplaceAll(page(t, sample(t)), "<wbr/>", "")
 	for _, want := range []string{
 		"<title>tune: my-run</title>", "Ended after step 200 of 200",
-		"<b>0.0448</b>", "from 4.5000", // training loss
+		"<b>0.2197</b>", "the mean; 4.5000 at first, 0.0448 at last", // training loss
 		"<b>1.1250</b>", "best 1.0625 after step 100", // held out
 		"<b>2.05k tokens/s</b>", "205k tokens in 1 min 40 s", "<b>64 MiB</b>", "<b>2 of 3 sites</b>",
 		"swiglu (npu_fused_swiglu): 3.0 s", "7.5 ms", "75.0%",
@@ -164,7 +164,7 @@ func TestThePageInABrowser(t *testing.T) {
 			if n := len(regexp.MustCompile(`class="curve"[^>]* d="M[0-9.]+ [0-9.]+L`).FindAllString(p.DOM, -1)); n != 7 {
 				t.Errorf("%d curves are drawn, want 7", n)
 			}
-			for _, want := range []string{"0.0448", "1.1250", "swiglu (npu_<wbr>fused_<wbr>swiglu)", `class="tip" role="status" hidden=""`} {
+			for _, want := range []string{"0.2197", "1.1250", "swiglu (npu_<wbr>fused_<wbr>swiglu)", `class="tip" role="status" hidden=""`} {
 				if !strings.Contains(p.DOM, want) {
 					t.Errorf("the document lacks %s", want)
 				}

@@ -297,7 +297,7 @@ func TestTheLivePageInABrowser(t *testing.T) {
 	})
 	p := browser.Open(t, front.URL+"/?token=a+token", 10*time.Second)
 	run.Wait()
-	for _, want := range []string{"Ended after step 200 of 200", "<b>5.0000</b>", "<b>4.6250</b>", "npu_<wbr>fused_<wbr>rope", `class="curve"`} {
+	for _, want := range []string{"Ended after step 200 of 200", "5.0000 at last", "<b>4.6250</b>", "npu_<wbr>fused_<wbr>rope", `class="curve"`} {
 		if !strings.Contains(p.DOM, want) {
 			t.Errorf("the document lacks %s", want)
 		}
