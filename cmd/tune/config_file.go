@@ -52,12 +52,12 @@ func (f *configFile) apply(c *Command, note func(format string, args ...any)) er
 	if err := s.read(text); err != nil {
 		return &usageError{err, "tune " + c.Name + " --help"}
 	}
-	if t := c.Flags.Lookup("template"); s.from["template"] != "" && spacedTemplates[t.Value.String()] != "" {
-		s.lines = append(s.lines, "template: "+spacedTemplates[t.Value.String()])
-	}
 	f.note, f.cutoff = note, s.from["seq"] == "cutoff_len" && !given["seq"]
 	for _, line := range s.lines {
 		note("%s: %s", f.path, line)
+	}
+	if t := c.Flags.Lookup("template"); s.from["template"] != "" && spacedTemplates[t.Value.String()] != "" {
+		note("%s: template: %s", f.path, spacedTemplates[t.Value.String()])
 	}
 	if s.ignored != nil {
 		note("%s: of no effect here: %s", f.path, strings.Join(s.ignored, ", "))
