@@ -85,6 +85,9 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 	if err := r.patch(ctx); err != nil {
 		return nil, err
 	}
+	if err := r.checkMemory(); err != nil {
+		return nil, err
+	}
 	config := j.engineConfig()
 	config.Check = r.check
 	r.engine, err = NewEngine(j.Model, j.Memory, config)
