@@ -28,6 +28,7 @@ var notOfAStep = map[string]string{
 	"adam-beta1": ofTheSchedule, "adam-beta2": ofTheSchedule, "adam-epsilon": ofTheSchedule, "decay-all": ofTheSchedule, "loraplus-lr-ratio": ofTheSchedule,
 
 	"kernels":     "that of bench names several selections, its variants",
+	"force":       "bench trains nothing that could be lost, and shows the memory that a step takes",
 	"check-every": "a check is of one step among many; bench measures the others",
 	"strict":      "bench counts what the plain implementation did in place of a plugin, and warns of it",
 }

@@ -56,6 +56,9 @@ func (f *configFile) apply(c *Command, note func(format string, args ...any)) er
 	for _, line := range s.lines {
 		note("%s: %s", f.path, line)
 	}
+	if t := c.Flags.Lookup("template"); s.from["template"] != "" && spacedTemplates[t.Value.String()] != "" {
+		note("%s: template: %s", f.path, spacedTemplates[t.Value.String()])
+	}
 	if s.ignored != nil {
 		note("%s: of no effect here: %s", f.path, strings.Join(s.ignored, ", "))
 	}

@@ -55,3 +55,11 @@ func foreignSentence(key string) string {
 	}
 	return ""
 }
+
+// spacedTemplates says how built-in chat templates differ from LLaMA-Factory's of the same names,
+// for a file that may have been written for that.
+var spacedTemplates = map[string]string{
+	"llama2": "answers stand between spaces, as the model was published, which LLaMA-Factory leaves out",
+	"vicuna": "\"USER:\" and the answer have a space before them, as the model was published, which LLaMA-Factory leaves out",
+	"llama3": "messages lose white space at their ends, as the model was published, which LLaMA-Factory keeps",
+}

@@ -20,6 +20,7 @@ type loader struct {
 	places []records.Place
 	report Report
 	pieces pieces
+	cutOff int // examples of which the end of the row left nothing to learn
 
 	template Template // nil until there is a conversation
 }
@@ -33,7 +34,7 @@ const (
 
 // read adds the examples of a source.
 func (l *loader) read(ctx context.Context, s Source) error {
-	before, first := l.report, l.seen()
+	before, first, cutOff := l.report, l.seen(), l.cutOff
 	for _, file := range s.Files {
 		if l.isEnough(first) {
 			break
@@ -47,6 +48,8 @@ func (l *loader) read(ctx context.Context, s Source) error {
 		return nil
 	case l.report.Bad > before.Bad:
 		return fmt.Errorf("%s: all rows are bad%s", s.Name, firstOf(l.report.FirstBad[len(before.FirstBad):]))
+	case l.report.Empty > before.Empty && l.cutOff == cutOff:
+		return fmt.Errorf("%s: no example has anything to learn: what the assistant says is empty in all of them", s.Name)
 	case l.report.Empty > before.Empty:
 		return fmt.Errorf("%s: within --seq %d, no example has anything to learn; raise --seq", s.Name, l.model.Seq)
 	}
@@ -168,6 +171,9 @@ func (l *loader) add(at records.Place, ids []int32, learn []bool, whole bool) er
 		}
 		if learned == 0 {
 			l.report.Empty++
+			if cut {
+				l.cutOff++
+			}
 			return nil
 		}
 	}
