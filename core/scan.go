@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,11 +15,12 @@ import (
 )
 
 // ScanAllKernels starts every executable in the folders and asks it who it is; a file
-// name is never trusted. It opens the files concurrently and lists them in sorted
+// name is never trusted. It opens a few files at a time and lists them in sorted
 // order, folder by folder. A file that cannot be used is listed with its reason and
 // never stops the others; of two plugins with one name the first stays, and the second
-// is listed with an error that names both paths. A folder that does not exist is an
-// error; hidden files, folders and data files are passed over.
+// is ended at once and listed with an error that names both paths. Of many links to one file, or
+// copies of it, two are started: if these are the same plugin, so are the others. A folder
+// that does not exist is an error; hidden files, folders and data files are passed over.
 //
 // Close the registry to end the plugins.
 func ScanAllKernels(ctx context.Context, dirs []string, open Opener) (*Registry, error) {
@@ -35,17 +37,16 @@ func ScanAllKernels(ctx context.Context, dirs []string, open Opener) (*Registry,
 			paths = append(paths, filepath.Join(dir, e.Name()))
 		}
 	}
-	opened := openAll(ctx, paths, open)
 	r := NewRegistry()
-	for i, path := range paths {
-		switch o := opened[i]; {
+	openAll(ctx, paths, open, func(path string, o *opening) {
+		switch {
 		case errors.Is(o.err, errSkip):
 		case o.err != nil:
 			r.found = append(r.found, Found{Path: path, Err: o.err})
 		default:
 			r.admit(path, o.plugin)
 		}
-	}
+	})
 	if err := ctx.Err(); err != nil {
 		return nil, errors.Join(fmt.Errorf("core: scan for kernels: %w", err), r.Close())
 	}
@@ -55,26 +56,56 @@ func ScanAllKernels(ctx context.Context, dirs []string, open Opener) (*Registry,
 // errSkip marks what is not meant to be a plugin, such as a folder.
 var errSkip = errors.New("not a plugin")
 
+// How many files a scan opens at a time, and how many it has opened at most without
+// having looked at who they are.
+const (
+	scanSlots = 4
+	scanAhead = 8
+)
+
+// opening is a file that is opened; done is closed when the rest is known.
 type opening struct {
+	path   string
+	done   chan struct{}
 	plugin Plugin
 	err    error
 }
 
-func openAll(ctx context.Context, paths []string, open Opener) []opening {
-	out := make([]opening, len(paths))
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, 4)
+// openAll opens the files and gives them to admit in their order, each as soon as those
+// before it have been given.
+func openAll(ctx context.Context, paths []string, open Opener, admit func(path string, o *opening)) {
+	all := make([]*opening, len(paths))
 	for i, path := range paths {
-		wg.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			if out[i].err = executable(path); out[i].err == nil {
-				out[i].plugin, out[i].err = open(ctx, path)
+		all[i] = &opening{path: path, done: make(chan struct{})}
+	}
+	slots, ahead := make(chan struct{}, scanSlots), make(chan struct{}, scanAhead)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		var same files
+		for _, o := range all {
+			ahead <- struct{}{}
+			if o.err = executable(o.path); o.err == nil && ctx.Err() == nil {
+				o.err = same.asOthers(o)
 			}
-		})
+			if o.err != nil || ctx.Err() != nil {
+				o.err = cmp.Or(o.err, ctx.Err())
+				close(o.done)
+				continue
+			}
+			slots <- struct{}{}
+			wg.Go(func() {
+				o.plugin, o.err = open(ctx, o.path)
+				<-slots
+				close(o.done)
+			})
+		}
+	})
+	for _, o := range all {
+		<-o.done
+		admit(o.path, o)
+		<-ahead
 	}
 	wg.Wait()
-	return out
 }
 
 // executable returns nil for a file that can be started, errSkip for what is passed
@@ -114,7 +145,14 @@ func (r *Registry) admit(path string, p Plugin) {
 	}
 	r.plugins = append(r.plugins, p)
 	r.add(p.Kernels()...)
+	if rester, ok := p.(Rester); ok && len(r.plugins) > maxAwake {
+		rester.Rest()
+	}
 }
+
+// maxAwake is how many plugins of a scan keep their process, which has shown who they are;
+// the others start one again when they are asked something else.
+const maxAwake = 32
 
 // CheckName reports a name that a plugin cannot have, because --kernels could not take it.
 func CheckName(name string) error {

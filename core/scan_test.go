@@ -32,7 +32,8 @@ func (p *fakePlugin) Kernels() []core.Kernel {
 	return ks
 }
 
-// fakeOpener opens files by what is written in them: the name of a plugin, or a fault.
+// fakeOpener opens files by the first line that is written in them: the name of a plugin,
+// or a fault, or "by name" for a plugin that is called as its file.
 type fakeOpener struct {
 	mu     sync.Mutex
 	opened map[string]*fakePlugin // by path
@@ -43,8 +44,11 @@ func (o *fakeOpener) open(ctx context.Context, path string) (core.Plugin, error)
 	if err != nil {
 		return nil, err
 	}
-	name, ops := string(content), []core.Op{core.RMSNorm}
+	name, _, _ := strings.Cut(string(content), "\n")
+	ops := []core.Op{core.RMSNorm}
 	switch name {
+	case "by name":
+		name = filepath.Base(path)
 	case "broken":
 		return nil, errors.New("broken: no handshake")
 	case "hanging":
@@ -152,7 +156,7 @@ func TestScanPassesOverFoldersAndHiddenFiles(t *testing.T) {
 
 func TestScanKeepsTheFirstOfPluginsWithOneName(t *testing.T) {
 	first := writePlugins(t, map[string]string{"z": "norm"})
-	second := writePlugins(t, map[string]string{"a": "norm", "b": "norm"})
+	second := writePlugins(t, map[string]string{"a": "norm\nanother build", "b": "norm\nand another"})
 	opener := new(fakeOpener)
 	r := scan(t, opener.open, first, second)
 	kept := filepath.Join(first, plugin("z"))

@@ -86,13 +86,17 @@ func (r *session) writeCheckpoint(step int) (err error) {
 			err = errors.Join(err, f.Abort())
 		}
 	}()
-	if err := writeModel(f, r.job.Model, r.job.Files); err != nil {
+	model, err := r.job.Model.Saved()
+	if err != nil {
+		return err
+	}
+	if err := writeModel(f, model, r.job.Files); err != nil {
 		return err
 	}
 	if err := writeMaster(f, r.job.Model); err != nil {
 		return err
 	}
-	if err := r.engine.writeOptimizer(f.Path(optimizerFile)); err != nil {
+	if err := r.engine.writeOptimizer(f); err != nil {
 		return err
 	}
 	if err := f.WriteFile(LogFile, r.out.lines.Bytes()); err != nil {

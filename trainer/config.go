@@ -26,10 +26,15 @@ type Config struct {
 
 	LR          float64     `json:"lr"`
 	Schedule    optim.Decay `json:"schedule"`
+	Args        optim.Args  `json:"schedule_args,omitempty"`
 	Warmup      int         `json:"warmup"`                 // steps
 	WarmupRatio float64     `json:"warmup_ratio,omitempty"` // of all steps; Warmup comes before it
+	Beta1       float64     `json:"adam_beta1"`
+	Beta2       float64     `json:"adam_beta2"`
+	Epsilon     float64     `json:"adam_epsilon"`
 	WeightDecay float64     `json:"weight_decay"`
-	Clip        float64     `json:"clip"` // largest gradient norm; 0 for no clipping
+	DecayAll    bool        `json:"decay_all,omitempty"` // weight decay of norms and biases, too; see Undecayed
+	Clip        float64     `json:"clip"`                // largest gradient norm; 0 for no clipping
 
 	Seed    uint64 `json:"seed"`
 	Threads int    `json:"threads"` // 0 for all cores
@@ -39,7 +44,11 @@ type Config struct {
 	GradientCheckpointing bool `json:"gradient_checkpointing,omitempty"` // see EngineConfig
 
 	Kernels string `json:"kernels"` // a selection; see core.ParseSelection
-	Strict  bool   `json:"strict"`  // a fall-back to the reference is an error
+	Strict  bool   `json:"strict"`  // a fall-back to the reference, or a kernel that is wrong, is an error
+	// CheckEvery has the first call of each kernel, at each site and in each graph, compared
+	// with the plain forward, and again after so many steps each; 0 for no comparison. See
+	// package crosscheck.
+	CheckEvery int `json:"check_every"`
 
 	Checkpoints Checkpoints `json:"checkpoints"`
 }
@@ -47,13 +56,14 @@ type Config struct {
 // Default returns the configuration of a plain run.
 func Default() Config {
 	return Config{Epochs: 1, Batch: 4, Seq: 256, Accumulate: 1, LR: 1e-4, Schedule: optim.Cosine,
-		WeightDecay: 0.01, Clip: 1, Kernels: "auto", Checkpoints: Checkpoints{Keep: 2}}
+		Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, WeightDecay: 0.01, Clip: 1, Kernels: "auto", CheckEvery: 1000,
+		Checkpoints: Checkpoints{Keep: 2}}
 }
 
 // warmup returns the steps of the warm-up in a run of so many.
 func (c Config) warmup(steps int) int {
 	if c.Warmup > 0 {
-		return min(c.Warmup, steps)
+		return c.Warmup
 	}
 	return int(math.Ceil(c.WarmupRatio * float64(steps)))
 }
@@ -81,12 +91,18 @@ func (c Config) Validate() error {
 	need(c.LR > 0 && finite(c.LR), "--lr is %g, must be positive", c.LR)
 	need(c.Warmup >= 0, "--warmup is %d, must not be negative", c.Warmup)
 	need(c.WarmupRatio >= 0 && c.WarmupRatio <= 1, "--warmup-ratio is %g, must be between 0 and 1", c.WarmupRatio)
+	need(c.Beta1 >= 0 && c.Beta1 < 1, "--adam-beta1 is %g, must be at least 0 and below 1", c.Beta1)
+	need(c.Beta2 >= 0 && c.Beta2 < 1, "--adam-beta2 is %g, must be at least 0 and below 1", c.Beta2)
+	need(c.Epsilon > 0 && finite(c.Epsilon), "--adam-epsilon is %g, must be positive", c.Epsilon)
 	need(c.WeightDecay >= 0 && finite(c.WeightDecay), "--weight-decay is %g, must not be negative", c.WeightDecay)
 	need(c.Clip >= 0 && finite(c.Clip), "--clip is %g, must not be negative", c.Clip)
+	need(c.CheckEvery >= 0, "--check-every is %d, must not be negative; 0 compares no kernel with the plain forward", c.CheckEvery)
 	need(c.Threads >= 0, "--threads is %d, must not be negative", c.Threads)
 	errs = append(errs, c.Data.Validate())
 	if _, err := optim.ParseDecay(string(c.Schedule)); err != nil {
 		errs = append(errs, fmt.Errorf("--schedule: %w", err))
+	} else if err := c.Args.Validate(c.Schedule); err != nil {
+		errs = append(errs, fmt.Errorf("--schedule-args: %w", err))
 	}
 	if err := c.LoRA.Validate(); err != nil {
 		errs = append(errs, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/seed98097648/tune/internal/hugepage"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/crosscheck"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/nn"
@@ -24,13 +25,16 @@ type EngineConfig struct {
 	Accumulate  int // batches whose gradients make one step; 0 means 1
 	Clip        float64
 	Optim       optim.Config
-	Seed        uint64                 // of the dropout of adapters
-	NoDecay     func(p *nn.Param) bool // parameters without weight decay; nil for none
+	Seed        uint64                    // of the dropout of adapters
+	NoDecay     func(p *nn.Param) bool    // parameters without weight decay; nil for none
+	Rate        func(p *nn.Param) float64 // what the learning rate of a parameter is multiplied by; nil for 1
 
 	// GradientCheckpointing keeps only the residual stream between layers for the backward
 	// pass and computes the rest of a layer again: less memory, up to a third more time,
 	// the same bits.
 	GradientCheckpointing bool
+
+	Check *crosscheck.Checker // compares the kernels' calls with the plain forward; nil for no comparison
 }
 
 // Engine runs training steps on one model: forward, backward, clipping, optimizer. Patch
@@ -68,12 +72,7 @@ func NewEngine(m *models.Model, mem core.Memory, cfg EngineConfig) (*Engine, err
 		cfg.MaxPosition = cfg.Seq
 	}
 	e := &Engine{cfg: cfg, model: m, mem: mem}
-	c, err := nn.NewContext(mem, cfg.Batch, cfg.Seq, cfg.MaxPosition)
-	if err != nil {
-		return nil, err
-	}
-	c.Checkpoint, c.Training = cfg.GradientCheckpointing, true
-	if e.program, err = m.Compile(c, m.Forward(c).Loss, false); err != nil {
+	if err := e.compile(); err != nil {
 		return nil, err
 	}
 	if err := e.buildOptimizer(); err != nil {
@@ -81,6 +80,38 @@ func NewEngine(m *models.Model, mem core.Memory, cfg EngineConfig) (*Engine, err
 		return nil, err
 	}
 	return e, nil
+}
+
+// compile makes the training graph.
+func (e *Engine) compile() error {
+	c, err := nn.NewContext(e.mem, e.cfg.Batch, e.cfg.Seq, e.cfg.MaxPosition)
+	if err != nil {
+		return err
+	}
+	c.Checkpoint, c.Training, c.Watch = e.cfg.GradientCheckpointing, true, e.cfg.Check.Watch
+	e.program, err = e.model.Compile(c, e.model.Forward(c).Loss, false)
+	return err
+}
+
+// Repatch closes the graphs, lets change put other kernels on the model's sites, and makes
+// the graphs again. The parameters and the optimizer stay as they are. After an error the
+// engine can only be closed.
+func (e *Engine) Repatch(change func() error) error {
+	e.closeGraphs()
+	if err := change(); err != nil {
+		return err
+	}
+	if err := e.compile(); err != nil {
+		return err
+	}
+	for i, p := range e.model.Trainable() {
+		e.direct[i] = e.program.Gradient(p)
+	}
+	if e.cfg.Accumulate > 1 {
+		return nil // the optimizer reads the sums
+	}
+	copy(e.grads, e.direct)
+	return e.opt.SetGradients(e.grads)
 }
 
 func (e *Engine) buildOptimizer() error {
@@ -96,7 +127,11 @@ func (e *Engine) buildOptimizer() error {
 		}
 		e.grads = append(e.grads, grad)
 		decay := e.cfg.NoDecay == nil || !e.cfg.NoDecay(p)
-		params = append(params, optim.Param{Name: p.Name, Value: p.Tensor.Float32s(), Grad: grad, Decay: decay})
+		param := optim.Param{Name: p.Name, Value: p.Tensor.Float32s(), Grad: grad, Decay: decay}
+		if e.cfg.Rate != nil {
+			param.Rate = e.cfg.Rate(p)
+		}
+		params = append(params, param)
 	}
 	var err error
 	e.opt, err = optim.NewAdamWIn(e.cfg.Optim, params, e.allocHost)
@@ -113,13 +148,14 @@ func (e *Engine) allocHost(n int) ([]float32, error) {
 	return core.Tensor{DType: core.Float32, Shape: core.Shape{n}, Data: b}.Float32s(), nil
 }
 
-// Step runs one optimizer step over as many batches as are accumulated. A loss or a norm
+// Step runs one optimizer step over as many batches as are accumulated, or fewer, as at the
+// end of an epoch: each target counts the same, whatever batch it is in. A loss or a norm
 // that is not finite gives an error that wraps ErrNonFinite and names the first module
 // that produced it; the parameters are then unchanged.
 func (e *Engine) Step(ctx context.Context, batches []data.Batch, lr float64) (StepResult, error) {
 	var r StepResult
-	if len(batches) != e.cfg.Accumulate {
-		return r, fmt.Errorf("trainer: a step takes %d batches, got %d", e.cfg.Accumulate, len(batches))
+	if n := len(batches); n < 1 || n > e.cfg.Accumulate {
+		return r, fmt.Errorf("trainer: a step takes up to %d batches, got %d", e.cfg.Accumulate, n)
 	}
 	for _, b := range batches {
 		r.Targets += b.Targets()
@@ -203,7 +239,7 @@ func blame(ctx context.Context, p *nn.Compiled, what string, value float64) erro
 // first call.
 func (e *Engine) Evaluate(ctx context.Context, batches func(yield func(data.Batch) bool)) (loss float64, targets int, err error) {
 	if e.eval == nil {
-		if e.eval, err = NewEvaluator(e.model, e.mem, e.cfg.Batch, e.cfg.Seq, e.cfg.MaxPosition); err != nil {
+		if e.eval, err = NewEvaluator(e.model, e.mem, e.cfg.Batch, e.cfg.Seq, e.cfg.MaxPosition, e.cfg.Check); err != nil {
 			return 0, 0, err
 		}
 	}
@@ -215,14 +251,19 @@ func (e *Engine) Program() *nn.Compiled { return e.program }
 
 // Close gives the graphs' memory back and lets the model be patched again.
 func (e *Engine) Close() {
+	e.closeGraphs()
+	for _, b := range e.freed {
+		e.host.Free(b)
+	}
+	e.freed = nil
+}
+
+func (e *Engine) closeGraphs() {
 	if e.program != nil {
 		e.program.Close()
 	}
 	if e.eval != nil {
 		e.eval.Close()
 	}
-	for _, b := range e.freed {
-		e.host.Free(b)
-	}
-	e.program, e.eval, e.freed = nil, nil, nil
+	e.program, e.eval = nil, nil
 }

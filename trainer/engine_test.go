@@ -65,12 +65,39 @@ func TestAccumulatedBatchesEqualOneLargeBatch(t *testing.T) {
 	}
 }
 
-func TestAStepTakesAsManyBatchesAsItAccumulates(t *testing.T) {
+func TestAStepTakesNoMoreBatchesThanItAccumulates(t *testing.T) {
 	_, e := engine(t, 2, 2)
 	for b := range data.Batches(rows(t, 17)[:2], 2) {
-		if _, err := e.Step(t.Context(), []data.Batch{b}, 1e-3); err == nil {
-			t.Error("one batch was accepted where two make a step")
+		for n, batches := range [][]data.Batch{{}, {b}, {b, b}, {b, b, b}} {
+			if _, err := e.Step(t.Context(), batches, 1e-3); (err == nil) != (n == 1 || n == 2) {
+				t.Errorf("%d batches where two make a step: %v", n, err)
+			}
 		}
+	}
+}
+
+// TestFewerBatchesAreAStepOfTheirOwn: gradients of the step before are gone.
+func TestFewerBatchesAreAStepOfTheirOwn(t *testing.T) {
+	var batches []data.Batch
+	for b := range data.Batches(rows(t, 17)[:6], 2) {
+		batches = append(batches, b)
+	}
+	var norms []float64
+	for _, accumulate := range []int{1, 2} {
+		_, e := engine(t, 2, accumulate)
+		if accumulate == 2 {
+			if _, err := e.Step(t.Context(), batches[:2], 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, err := e.Step(t.Context(), batches[2:], 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		norms = append(norms, r.GradNorm)
+	}
+	if norms[0] != norms[1] {
+		t.Errorf("norms of one batch alone and after others: %v", norms)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/crosscheck"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/nn"
@@ -17,12 +18,14 @@ type Evaluator struct {
 }
 
 // NewEvaluator compiles the model's graph, with the kernels that its sites hold, for
-// batches of so many rows of seq tokens, whose positions stay below maxPosition.
-func NewEvaluator(m *models.Model, mem core.Memory, batch, seq, maxPosition int) (*Evaluator, error) {
+// batches of so many rows of seq tokens, whose positions stay below maxPosition. check
+// compares the kernels' calls with the plain forward; nil for no comparison.
+func NewEvaluator(m *models.Model, mem core.Memory, batch, seq, maxPosition int, check *crosscheck.Checker) (*Evaluator, error) {
 	c, err := nn.NewContext(mem, batch, seq, maxPosition)
 	if err != nil {
 		return nil, err
 	}
+	c.Watch = check.Watch
 	program, err := m.Compile(c, m.Forward(c).Loss, true)
 	if err != nil {
 		return nil, err

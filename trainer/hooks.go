@@ -16,7 +16,8 @@ type Hooks struct {
 	OnSave  func(path string)
 
 	OnCheckpoint func(Checkpoint)
-	OnWarning    func(error) // something that does not stop the run
+	OnWrong      func(*core.KernelError) // a kernel was wrong on the run's own tensors, and is taken off
+	OnWarning    func(error)             // something that does not stop the run
 }
 
 // Start describes the run before its first step.

@@ -1,12 +1,14 @@
 package trainer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/chat"
+	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/data/corpus"
 	"github.com/seed98097648/tune/trainer/journal"
@@ -27,14 +29,19 @@ type Job struct {
 	Corpus   *corpus.Corpus // where the rows come from; nil if not from files
 	Files    []File         // copied into the saved folder: the tokenizer and what belongs to it
 	Hooks    Hooks
-	Journal  []journal.Sink  // besides that in the output folder, which every run keeps
-	Abort    <-chan struct{} // closing it makes Run give up at once, saving nothing more; may be nil
+	Journal  []journal.Sink    // besides that in the output folder, which every run keeps
+	Claim    *checkpoint.Claim // to Config.Out, where the caller has it already; nil lets Run claim it
+	Abort    <-chan struct{}   // closing it makes Run give up at once, saving nothing more; may be nil
 
 	// Resume makes Run go on from a checkpoint, as if the run had never ended: the same
 	// losses and weights, to the bit, and the same log but for the times. The job is made
 	// as that of the whole run was: the model has the weights that it had at first. Config
 	// is that of the checkpoint but for what Resume.Check lets pass.
 	Resume *Resume
+
+	// Unsaved is asked when the model cannot be saved; see Unsaved. Without it a model that
+	// has no place at all is an error, and still in Model.
+	Unsaved func(context.Context, Unsaved) (again bool)
 }
 
 // rowsIn returns the number of rows, of which nil has none.
@@ -58,7 +65,7 @@ func Load(ctx context.Context, c Config, mem core.Memory) (*Job, error) {
 	}
 	tok, err := tokenizer.Load(c.Model)
 	if err != nil {
-		return nil, err
+		return nil, damage(c, err)
 	}
 	m, err := models.LoadWith(c.Model, mem, models.LoadOptions{LoRA: c.LoRA, Seed: c.Seed})
 	if err != nil {
@@ -70,6 +77,12 @@ func Load(ctx context.Context, c Config, mem core.Memory) (*Job, error) {
 		return nil, err
 	}
 	return j, nil
+}
+
+// damage returns the error of a file that differs from its checksum, if there is one, in
+// place of what came of it.
+func damage(c Config, err error) error {
+	return cmp.Or(models.Verify(c.Model, c.LoRA.Adapter), err)
 }
 
 // Close removes what the data took on disk. The job's rows cannot be read then.

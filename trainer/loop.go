@@ -2,12 +2,14 @@ package trainer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/trainer/crosscheck"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/optim"
 )
@@ -22,21 +24,25 @@ type Summary struct {
 	After       *Eval   // likewise, and nil when interrupted
 	Best        *Eval   // the best after a step, nil if there was none
 	Loaded      bool    // the model saved is that of Best
-	Out         string  // the folder saved; empty without one
+	Out         string  // the folder saved, which is another than that of the Config if the error is a checkpoint.KeptError; empty without one
 	Checkpoint  string  // the newest checkpoint; empty without one
 
 	BestCheckpoint string // that of Best; empty without one
 
-	Report  *core.Report  // which kernel went where
-	Elapsed time.Duration // training and evaluation, without loading and what was done before resuming
+	Report  *core.Report        // which kernel went where, and which was taken off
+	Checked crosscheck.Stats    // the comparisons of kernels with the plain forward; see Config.CheckEvery
+	Wrong   []*core.KernelError // the kernels that were taken off for what they gave
+	Elapsed time.Duration       // training and evaluation, without loading and what was done before resuming
 }
 
 // session is one process's part of a run.
 type session struct {
 	job      *Job
 	engine   *Engine
+	check    *crosscheck.Checker // nil without
 	out      *output
 	loader   *data.Loader
+	epoch    epoch
 	schedule optim.Schedule
 	state    State
 	losses   float64 // of all steps, added up
@@ -51,6 +57,9 @@ type session struct {
 // claimed before the first step, and appears under its name only when it is complete; with
 // checkpoints it is there from the start and holds those meanwhile. Job.Resume tells what
 // resuming changes.
+//
+// A model that cannot be saved where it should be is saved elsewhere, and the error, beside
+// the summary, is a *checkpoint.KeptError that says where; see Job.Unsaved.
 func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 	c := j.Config
 	if err := c.Validate(); err != nil {
@@ -62,17 +71,21 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 		}
 	}
 	simd.SetThreads(c.Threads)
-	out, err := newOutput(c, j.Resume)
+	out, err := j.newOutput()
 	if err != nil {
 		return nil, err
 	}
 	defer out.abort()
 	r := &session{job: j, out: out, sum: &Summary{}}
+	if r.check = crosscheck.New(c.CheckEvery); r.check != nil {
+		r.check.Strict, r.check.OnWrong = c.Strict, r.onWrong
+	}
 	if err := r.patch(ctx); err != nil {
 		return nil, err
 	}
-	r.engine, err = NewEngine(j.Model, j.Memory, EngineConfig{Batch: c.Batch, Seq: c.Seq, Accumulate: c.Accumulate, Clip: c.Clip, Seed: c.Seed,
-		Optim: optim.Config{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: c.WeightDecay}, GradientCheckpointing: c.GradientCheckpointing})
+	config := j.engineConfig()
+	config.Check = r.check
+	r.engine, err = NewEngine(j.Model, j.Memory, config)
 	if err != nil {
 		return nil, err
 	}
@@ -83,11 +96,13 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 		return nil, err
 	}
 	start := time.Now()
-	if err := r.loop(ctx); err != nil {
+	err = r.loop(ctx)
+	// A last evaluation that fails does not undo the training.
+	if err != nil && (r.state.Step < r.state.Steps || errors.Is(err, context.Canceled)) {
 		return nil, err
 	}
 	r.sum.Elapsed = time.Since(start)
-	return r.sum, r.finish()
+	return r.sum, errors.Join(err, r.finish(ctx))
 }
 
 // loop runs the steps, the evaluations and the checkpoints that are left to do.
@@ -135,14 +150,19 @@ func abortable(ctx context.Context, abort <-chan struct{}) (context.Context, fun
 // step runs one optimizer step.
 func (r *session) step(ctx context.Context) error {
 	begin, lr := time.Now(), r.schedule.At(r.state.Step)
-	batches := make([]data.Batch, r.job.Config.Accumulate)
+	batches := make([]data.Batch, r.epoch.batchesOf(r.state.Step))
 	for k := range batches {
 		var err error
 		if batches[k], err = r.loader.Next(); err != nil {
 			return err
 		}
 	}
-	done, err := r.engine.Step(ctx, batches, lr)
+	r.check.Tick()
+	var done StepResult
+	err := r.rightly(func() (err error) {
+		done, err = r.engine.Step(ctx, batches, lr)
+		return err
+	})
 	if err == nil && r.job.Config.Strict {
 		err = r.job.fellBack()
 	}
@@ -152,7 +172,7 @@ func (r *session) step(ctx context.Context) error {
 	s := &r.state
 	s.Step++
 	s.Batches += len(batches)
-	s.Epoch = float64(s.Batches*r.job.Config.Batch) / float64(s.Rows)
+	s.Epoch = float64(s.Batches) / float64(r.epoch.batches)
 	took := time.Since(begin)
 	s.Last = Step{Step: s.Step, Loss: done.Loss, LR: lr, GradNorm: done.GradNorm, TokensPer: float64(done.Tokens) / took.Seconds(),
 		Tokens: done.Tokens, Took: took, Update: done.Optimizer}
@@ -185,11 +205,15 @@ func (r *session) evaluateIfDue(ctx context.Context) error {
 	if rowsIn(j.Eval) == 0 || !j.Config.Checkpoints.evalDue(s.Step, s.Steps) || s.Eval != nil && s.Eval.Step == s.Step {
 		return nil
 	}
-	batches, failed := data.Stream(j.Eval, j.Config.Batch)
-	loss, targets, err := r.engine.Evaluate(ctx, batches)
-	if err == nil {
-		err = failed()
-	}
+	var loss float64
+	var targets int
+	err := r.rightly(func() (err error) {
+		batches, failed := data.Stream(j.Eval, j.Config.Batch)
+		if loss, targets, err = r.engine.Evaluate(ctx, batches); err == nil {
+			err = failed()
+		}
+		return err
+	})
 	if err != nil && ctx.Err() != nil {
 		return nil
 	}

@@ -136,12 +136,13 @@ func TestWarmupIsInStepsOrAShareOfThem(t *testing.T) {
 		want   []float64 // shares of the peak
 	}{
 		{0, 0, []float64{1, 1, 1, 1}},
-		{2, 0, []float64{0.5, 1, 1, 1}},
-		{0, 0.6, []float64{1. / 3, 2. / 3, 1, 1}}, // rounded up
-		{2, 0.75, []float64{0.5, 1, 1, 1}},
+		{2, 0, []float64{0, 0.5, 1, 1}},
+		{0, 0.6, []float64{0, 1. / 3, 2. / 3, 1}}, // rounded up
+		{2, 0.75, []float64{0, 0.5, 1, 1}},
+		{8, 0, []float64{0, 1. / 8, 2. / 8, 3. / 8}},
 	} {
 		j := job(t)
-		j.Config.Steps, j.Config.Schedule, j.Config.Warmup, j.Config.WarmupRatio = 4, optim.Constant, tt.warmup, tt.ratio
+		j.Config.Steps, j.Config.Schedule, j.Config.Warmup, j.Config.WarmupRatio = 4, optim.ConstantWithWarmup, tt.warmup, tt.ratio
 		var got []float64
 		j.Hooks.OnStep = func(s trainer.Step) { got = append(got, s.LR/j.Config.LR) }
 		if _, err := j.Run(t.Context()); err != nil {

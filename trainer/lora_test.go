@@ -208,6 +208,9 @@ func TestResumingWithAnotherAdapterConfigurationIsRefused(t *testing.T) {
 	if err := os.WriteFile(path, bytes.Replace(config, []byte(`"lora_alpha": 4`), []byte(`"lora_alpha": 8`), 1), 0o666); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Remove(filepath.Join(first, checkpoint.SumsFile)); err != nil { // as one does who means it
+		t.Fatal(err)
+	}
 	const want = "says r 2, lora_alpha 4, lora_dropout 0, use_rslora false, but the adapter to fill has r 2, lora_alpha 8"
 	if _, err := resumed(t, further(out)).Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want %q", err, want)

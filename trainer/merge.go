@@ -15,6 +15,11 @@ import (
 // chat template that the adapter was trained with, if its folder has one. The folder
 // appears under its name only when it is complete.
 func Merge(model, adapter, out string, mem core.Memory) (err error) {
+	claim, err := checkpoint.NewClaim(out)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, claim.Close()) }()
 	folder, err := checkpoint.NewFolder(out)
 	if err != nil {
 		return err
@@ -32,7 +37,11 @@ func Merge(model, adapter, out string, mem core.Memory) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := writeModel(folder, m, files); err != nil {
+	saved, err := m.Saved()
+	if err != nil {
+		return fmt.Errorf("trainer: save %s: %w", out, err)
+	}
+	if err := writeModel(folder, saved, files); err != nil {
 		return fmt.Errorf("trainer: save %s: %w", out, err)
 	}
 	return folder.Commit()

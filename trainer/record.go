@@ -209,6 +209,9 @@ func (r *recorder) end(err error) {
 		r.ask(&r.health[i])
 	}
 	e := &journal.End{Time: time.Now(), Step: r.state.Step, Loss: r.trained().Loss, Interrupted: r.sum.Interrupted || errors.Is(err, context.Canceled)}
+	if s := r.check.Stats(); s.Calls > 0 {
+		e.Checked = &journal.Checked{Calls: s.Calls, Seconds: s.Took.Seconds()}
+	}
 	if err != nil {
 		e.Error = err.Error()
 	}

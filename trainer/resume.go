@@ -27,7 +27,7 @@ type Resume struct {
 // OpenCheckpoint reads a checkpoint, or the newest one of a run's output folder.
 func OpenCheckpoint(path string) (*Resume, error) {
 	dir := path
-	if !isCheckpoint(path) {
+	if _, err := os.Stat(filepath.Join(path, checkpoint.SumsFile)); !isCheckpoint(path) && !(err == nil && checkpoint.IsStep(path)) {
 		steps, err := checkpoint.Steps(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("trainer: resume: %s does not exist; name the output folder of the run to go on with, with --out", path)
@@ -40,7 +40,10 @@ func OpenCheckpoint(path string) (*Resume, error) {
 		}
 		dir = checkpoint.StepDir(path, steps[len(steps)-1])
 	}
-	s, err := readState(dir)
+	s, err := readWhole(dir)
+	if errors.Is(err, checkpoint.ErrDamaged) {
+		err = fmt.Errorf("%w\n%s", err, older(dir))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("trainer: resume: %w", err)
 	}
@@ -51,10 +54,43 @@ func OpenCheckpoint(path string) (*Resume, error) {
 	return &Resume{dir, *s, log}, nil
 }
 
+// readWhole reads the state of a checkpoint, of which no file differs from its checksum. One
+// of an earlier program has none.
+func readWhole(dir string) (*State, error) {
+	if err := checkpoint.Verify(dir); err != nil {
+		return nil, err
+	}
+	s, err := readState(dir)
+	if err != nil {
+		return nil, err
+	}
+	sums := filepath.Join(dir, checkpoint.SumsFile)
+	if _, err := os.Stat(sums); s.Sums && err != nil {
+		return nil, fmt.Errorf("%s is missing: the checkpoint is %w", sums, checkpoint.ErrDamaged)
+	}
+	return s, nil
+}
+
+// older says what to do without a checkpoint that is damaged.
+func older(dir string) string {
+	dir = filepath.Clean(dir)
+	steps, _ := checkpoint.Steps(filepath.Dir(dir))
+	for _, step := range slices.Backward(steps) {
+		other := checkpoint.StepDir(filepath.Dir(dir), step)
+		if other == dir {
+			continue
+		}
+		if _, err := readWhole(other); err == nil {
+			return fmt.Sprintf("%s is whole: remove %s and resume again, or resume from the other with --resume=%s into another --out", other, dir, other)
+		}
+	}
+	return "no other checkpoint of the run is whole: bring the file back from a copy, or start anew"
+}
+
 // free are the fields of a Config that may differ when a run is resumed: they change no
 // number, or, like the paths, what they stand for is compared by its content. Of the data
 // that is every field: the rows that come of them are compared.
-var free = []string{"model", "out", "threads", "strict", "gradient_checkpointing",
+var free = []string{"model", "out", "threads", "strict", "check_every", "gradient_checkpointing",
 	"checkpoints.save_every", "checkpoints.keep", "checkpoints.load_best_at_end"}
 
 func isFree(field string) bool {
@@ -64,8 +100,8 @@ func isFree(field string) bool {
 // Check returns an error that names every field in which c differs from the configuration
 // of the run so far, in a way that would make the result another one.
 //
-// The length of the run may change, to no less than was done, if the learning rate is
-// constant: then the steps so far are those of the longer run as well.
+// The length of the run may change, to no less than was done, if the learning rate does not
+// depend on it: then the steps so far are those of the longer run as well.
 func (r *Resume) Check(c Config) error {
 	was, is := flatten(r.State.Config), flatten(c)
 	names := slices.Sorted(maps.Keys(was))
@@ -74,7 +110,7 @@ func (r *Resume) Check(c Config) error {
 			names = append(names, name)
 		}
 	}
-	constant := c.Schedule == optim.Constant && r.State.Config.Schedule == optim.Constant && c.Warmup <= r.State.Steps && c.WarmupRatio == 0
+	constant := c.Schedule == optim.Constant || c.WarmupRatio == 0 && (c.Schedule == optim.ConstantWithWarmup || c.Schedule == optim.InverseSqrt)
 	var errs []error
 	for _, name := range names {
 		if was[name] == is[name] || isFree(name) || constant && (name == "steps" || name == "epochs") {
@@ -82,7 +118,7 @@ func (r *Resume) Check(c Config) error {
 		}
 		err := fmt.Errorf("%s: %s -> %s", flagName(name), orNone(was[name]), orNone(is[name]))
 		if name == "steps" || name == "epochs" {
-			err = fmt.Errorf("%w (the learning rates so far depend on it, unless --schedule is constant)", err)
+			err = fmt.Errorf("%w (the learning rates so far depend on it, unless --schedule is constant or constant_with_warmup)", err)
 		}
 		errs = append(errs, err)
 	}

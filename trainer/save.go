@@ -25,15 +25,21 @@ const LogFile = "training_log.jsonl"
 // from the beginning, and the files of the model join them at the end.
 type output struct {
 	path   string
+	claim  *checkpoint.Claim  // nil where the job has brought its own
 	folder *checkpoint.Folder // without checkpoints
 	run    *checkpoint.Run    // with checkpoints
 	lines  bytes.Buffer
 }
 
 // newOutput claims the folder.
-func newOutput(c Config, from *Resume) (*output, error) {
+func (j *Job) newOutput() (_ *output, err error) {
+	c, from := j.Config, j.Resume
 	o := &output{path: c.Out}
-	var err error
+	if c.Out != "" && j.Claim == nil {
+		if o.claim, err = checkpoint.NewClaim(c.Out); err != nil {
+			return nil, err
+		}
+	}
 	switch {
 	case c.Out == "":
 	case c.Checkpoints.SaveEvery == 0 && from == nil:
@@ -80,6 +86,9 @@ func (o *output) abort() {
 	if o.run != nil {
 		o.run.Close()
 	}
+	if o.claim != nil {
+		o.claim.Close()
+	}
 }
 
 // file is where a file of the folder is until the end; "" without a folder.
@@ -103,41 +112,38 @@ func (o *output) log(v any) {
 }
 
 // commit writes the final model and gives it its name.
-func (o *output) commit(j *Job) (string, error) {
-	if o.path == "" {
-		return "", nil
-	}
+func (o *output) commit(model models.Saved, files []File) error {
 	f := o.folder
 	if o.run != nil {
 		var err error
-		if f, err = o.run.Finish(j.Model.ConfigFile()); err != nil {
-			return "", err
+		if f, err = o.run.Finish(model.ConfigFile); err != nil {
+			return err
 		}
 		defer f.Abort() // does nothing after the commit
 	}
-	err := writeModel(f, j.Model, j.Files)
-	if err == nil {
-		err = f.WriteFile(LogFile, o.lines.Bytes())
+	if err := o.write(f, model, files); err != nil {
+		return fmt.Errorf("trainer: save %s: %w", o.path, err)
 	}
-	if err != nil {
-		return "", fmt.Errorf("trainer: save %s: %w", o.path, err)
+	return f.Commit()
+}
+
+// write writes what a run saves.
+func (o *output) write(f *checkpoint.Folder, model models.Saved, files []File) error {
+	if err := writeModel(f, model, files); err != nil {
+		return err
 	}
-	return o.path, f.Commit()
+	return f.WriteFile(LogFile, o.lines.Bytes())
 }
 
 // writeModel writes what makes a folder a model folder, or that of an adapter, with some
 // files besides. It is all that a saved folder and a checkpoint have in common.
-func writeModel(f *checkpoint.Folder, m *models.Model, files []File) error {
-	model, err := m.Saved()
-	if err != nil {
-		return err
-	}
+func writeModel(f *checkpoint.Folder, model models.Saved, files []File) error {
 	for _, file := range append([]File{{model.ConfigFile, model.Config}}, files...) {
 		if err := f.WriteFile(file.Name, file.Data); err != nil {
 			return err
 		}
 	}
-	return checkpoint.Write(f.Path(model.WeightsFile), model.Weights, nil)
+	return f.WriteTensors(model.WeightsFile, model.Weights, nil)
 }
 
 // tokenizerFiles reads what a model folder holds beside config and weights.

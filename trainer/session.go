@@ -3,7 +3,6 @@ package trainer
 import (
 	"context"
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/measure"
-	"github.com/seed98097648/tune/trainer/optim"
 	"github.com/seed98097648/tune/trainer/placement"
 )
 
@@ -49,18 +47,15 @@ func (r *session) begin() error {
 	if r.loader, err = data.NewLoader(j.Train, c.Batch, c.Seed); err != nil {
 		return err
 	}
-	steps := c.Steps
-	if steps == 0 {
-		steps = max(1, int(math.Ceil(c.Epochs*float64(j.Train.Len())/float64(c.Batch*c.Accumulate))))
-	}
-	r.schedule = optim.Schedule{Decay: c.Schedule, Peak: c.LR, Warmup: c.warmup(steps), Steps: steps}
+	r.epoch, r.schedule = epochOf(j.Train.Len(), c), j.Schedule()
 	if err := r.schedule.Validate(); err != nil {
 		return err
 	}
+	steps := r.schedule.Steps
 	if err := j.checkDisk(steps); err != nil {
 		return err
 	}
-	r.state.Version, r.state.Config, r.state.Steps, r.state.Rows = stateVersion, c, steps, j.Train.Len()
+	r.state.Version, r.state.Sums, r.state.Config, r.state.Steps, r.state.Rows = stateVersion, true, c, steps, j.Train.Len()
 	if c.Checkpoints.SaveEvery > 0 || j.Resume != nil {
 		if r.state.Model, r.state.Data, err = j.fingerprint(); err != nil {
 			return err
@@ -110,7 +105,7 @@ func (r *session) restore(from *Resume) error {
 }
 
 // finish saves the model.
-func (r *session) finish() (err error) {
+func (r *session) finish(ctx context.Context) (err error) {
 	s, j := r.sum, r.job
 	s.Steps, s.First, s.Last = r.state.Step, r.state.First, r.state.Last
 	s.Before, s.Best, s.Loss = r.state.Before, r.state.Best, r.trained().Loss
@@ -125,7 +120,7 @@ func (r *session) finish() (err error) {
 	}
 	r.out.log(r.trained())
 	r.journal.end(nil) // before the folder takes its name
-	if s.Out, err = r.out.commit(j); err == nil && s.Out != "" {
+	if s.Out, err = r.save(ctx); s.Out != "" {
 		call(j.Hooks.OnSave, s.Out)
 	}
 	return err
@@ -157,6 +152,11 @@ func (r *session) loadBest() error {
 	dir := r.sum.BestCheckpoint
 	if dir == "" {
 		call(r.job.Hooks.OnWarning, fmt.Errorf("the best model, that of step %d, has no checkpoint: the last one is saved instead", r.sum.Best.Step))
+		return nil
+	}
+	// Looked at before a weight of the last is overwritten.
+	if err := checkpoint.Verify(dir); err != nil {
+		call(r.job.Hooks.OnWarning, fmt.Errorf("the best model, that of step %d, cannot be read: the last one is saved instead: %w", r.sum.Best.Step, err))
 		return nil
 	}
 	if err := readWeights(r.job.Model, dir); err != nil {

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"hash"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 
@@ -23,8 +22,10 @@ import (
 // StateFile is where a checkpoint has what is not a tensor.
 const StateFile = placement.StateFile
 
-// stateVersion is the version of the checkpoints that this program writes and reads.
-const stateVersion = 1
+// stateVersion is the version of the checkpoints that this program writes and reads. Since
+// version 2 an epoch ends with a smaller batch, a warm-up begins at 0, and norms and biases
+// do not decay.
+const stateVersion = 2
 
 // State is where a run stands. Names of fields are those of transformers where it has
 // the same. What is random in a run follows from the seed of its Config and the number
@@ -47,6 +48,7 @@ type State struct {
 	Data    string            `json:"data_sha256"`
 	Kernels []core.Placement  `json:"kernels"` // with Machine, what placement.Read takes from it
 	Machine placement.Machine `json:"machine"`
+	Sums    bool              `json:"checksums,omitempty"` // the checkpoint has those of its files
 }
 
 func (s *State) write(f *checkpoint.Folder) error {
@@ -81,9 +83,9 @@ func readState(dir string) (*State, error) {
 	if err := s.Config.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: config: %w", path, err)
 	}
-	per := s.Config.Accumulate // batches of a step
-	if s.Step < 1 || s.Steps < s.Step || s.Batches%per != 0 || s.Batches/per != s.Step || s.Batches > math.MaxInt/s.Config.Batch {
-		return nil, fmt.Errorf("%s: global_step %d of max_steps %d after %d batches, %d a step, cannot be: the file is damaged", path, s.Step, s.Steps, s.Batches, per)
+	if s.Step < 1 || s.Steps < s.Step || s.Rows < 1 || s.Batches != epochOf(s.Rows, s.Config).batchesBefore(s.Step) {
+		return nil, fmt.Errorf("%s: global_step %d of max_steps %d after %d batches, with %d rows in batches of %d, %d a step, cannot be: the file is damaged",
+			path, s.Step, s.Steps, s.Batches, s.Rows, s.Config.Batch, s.Config.Accumulate)
 	}
 	return s, nil
 }

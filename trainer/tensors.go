@@ -39,7 +39,7 @@ func writeMaster(f *checkpoint.Folder, m *models.Model) error {
 	if tensors == nil {
 		return nil
 	}
-	return checkpoint.Write(f.Path(masterFile), tensors, nil)
+	return f.WriteTensors(masterFile, tensors, nil)
 }
 
 // readWeights fills the model with the values that a checkpoint has.
@@ -88,6 +88,9 @@ func fill(p *nn.Param, into core.Tensor, prefix string, find func(name string) (
 		case t.DType != core.Float32 || !t.Shape.Equal(e.Shape):
 			return fmt.Errorf("%s is %s %v, want %s %v", prefix+e.Name, t.DType, t.Shape, core.Float32, e.Shape)
 		}
+		if err := checkpoint.CheckFinite(prefix+e.Name, t); err != nil {
+			return err
+		}
 		copy(e.View(into).Data, t.Data)
 	}
 	return nil
@@ -111,7 +114,7 @@ func (e *Engine) moments(use func(p *nn.Param, prefix string, values core.Tensor
 }
 
 // writeOptimizer writes the optimizer's state.
-func (e *Engine) writeOptimizer(path string) error {
+func (e *Engine) writeOptimizer(f *checkpoint.Folder) error {
 	var tensors []checkpoint.Named
 	err := e.moments(func(p *nn.Param, prefix string, values core.Tensor) error {
 		for _, entry := range p.Entries {
@@ -122,7 +125,7 @@ func (e *Engine) writeOptimizer(path string) error {
 	if err != nil {
 		return err
 	}
-	return checkpoint.Write(path, tensors, map[string]string{"step": strconv.Itoa(e.opt.State().T)})
+	return f.WriteTensors(optimizerFile, tensors, map[string]string{"step": strconv.Itoa(e.opt.State().T)})
 }
 
 // readOptimizer takes over the state that was written after a step.

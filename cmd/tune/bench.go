@@ -73,6 +73,7 @@ func (b *benchFlags) add(c *Command) {
 	f.StringVar(&b.config, "config", "", "a config.json `FILE`, for random weights")
 	f.StringSliceVar(&b.kernels, "kernels", []string{"none", "auto"}, "the `VARIANTS`: selections of kernels, separated by commas; -name belongs to the one before it, as in none,auto,-npu_fused_rope; from:RUN are those that a run had; linked:SELECTION takes this program's own kernels, without processes")
 	b.plugins.add(f)
+	b.plugins.timeout.add(f)
 	f.IntVar(&b.steps, "steps", 10, "measured `STEPS` of each variant")
 	f.Float64Var(&b.productRate, "product-rate", 0, "a rate in `GFLOP/s` that matrix products of another library were seen to reach here, such as a BLAS; the floor of a step takes it if it is higher than what is measured")
 	step := c.Group("The step, as in train")

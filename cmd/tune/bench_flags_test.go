@@ -24,10 +24,12 @@ var notOfAStep = map[string]string{
 	"resume": ofTheRun, "tensorboard": ofTheRun, "serve": ofTheRun, "serve-token": ofTheRun, "log": ofTheRun,
 	"steps": "that of bench says how many steps are measured",
 
-	"lr": ofTheSchedule, "schedule": ofTheSchedule, "warmup": ofTheSchedule, "warmup-ratio": ofTheSchedule,
+	"lr": ofTheSchedule, "schedule": ofTheSchedule, "schedule-args": ofTheSchedule, "warmup": ofTheSchedule, "warmup-ratio": ofTheSchedule,
+	"adam-beta1": ofTheSchedule, "adam-beta2": ofTheSchedule, "adam-epsilon": ofTheSchedule, "decay-all": ofTheSchedule, "loraplus-lr-ratio": ofTheSchedule,
 
-	"kernels": "that of bench names several selections, its variants",
-	"strict":  "bench counts what the plain implementation did in place of a plugin, and warns of it",
+	"kernels":     "that of bench names several selections, its variants",
+	"check-every": "a check is of one step among many; bench measures the others",
+	"strict":      "bench counts what the plain implementation did in place of a plugin, and warns of it",
 }
 
 // TestBenchTakesEveryFlagOfAStep: a flag that is added to train is either defined for both

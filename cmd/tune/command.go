@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/seed98097648/tune/internal/nearest"
 )
 
 // Command is a verb.
@@ -98,6 +99,9 @@ func (a *app) dispatch(ctx context.Context, args []string) error {
 	if err != nil {
 		return c.flagError(err)
 	}
+	if err := c.noEmptyNames(); err != nil {
+		return err
+	}
 	return c.Run(ctx, c.Flags.Args())
 }
 
@@ -137,6 +141,27 @@ func nearestCommand(commands []*Command, typed string) string {
 		}
 	}
 	return didYouMean(typed, words, func(word string) string { return strconv.Quote(names[word]) })
+}
+
+// namesOfFiles are flags that name files. An empty name is a variable of the shell that is not set
+// rather than a wish to leave the flag out.
+var namesOfFiles = []string{"model", "data", "eval-data", "adapter", "config", "dataset-dir", "prompt-file", "out", "plugin-dir"}
+
+func (c *Command) noEmptyNames() error {
+	for _, name := range namesOfFiles {
+		f := c.Flags.Lookup(name)
+		if f == nil || !f.Changed {
+			continue
+		}
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		if slices.Contains(values, "") {
+			return c.usagef("--%s is empty: name a file or folder, or leave the flag out", name)
+		}
+	}
+	return nil
 }
 
 // flagError turns an error of pflag into one that says what to do.
@@ -199,36 +224,12 @@ func (c *Command) oneOf(flag, value string, known ...string) error {
 	return c.usagef("--%s is %q; it takes %s%s", flag, value, strings.Join(known, ", "), didYouMean(value, known, strings.Clone))
 }
 
-// didYouMean suggests the known name with the smallest edit distance, formatted by show.
-// It returns nothing when no name is near: one that starts with what was typed, or that
-// differs from it in no more than half of its letters.
+// didYouMean suggests the known name that was likely meant, formatted by show, or nothing
+// if there is none.
 func didYouMean(typed string, known []string, show func(name string) string) string {
-	name := slices.MinFunc(known, func(a, b string) int { return cmp.Compare(distance(typed, a), distance(typed, b)) })
-	if typed == "" || !strings.HasPrefix(name, typed) && distance(typed, name) > len(typed) {
+	name, ok := nearest.Name(typed, known)
+	if !ok {
 		return ""
 	}
 	return fmt.Sprintf("; did you mean %s?", show(name))
-}
-
-// distance is the Levenshtein distance, with insertions at half price so that what was
-// typed counts as near to a name that starts with it.
-func distance(typed, name string) int {
-	const insert, other = 1, 2
-	row := make([]int, len(name)+1)
-	for j := range row {
-		row[j] = j * insert
-	}
-	for i := 1; i <= len(typed); i++ {
-		diagonal := row[0]
-		row[0] = i * other
-		for j := 1; j <= len(name); j++ {
-			replace := diagonal
-			if typed[i-1] != name[j-1] {
-				replace += other
-			}
-			diagonal = row[j]
-			row[j] = min(row[j]+other, row[j-1]+insert, replace)
-		}
-	}
-	return row[len(name)]
 }

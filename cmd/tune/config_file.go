@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/seed98097648/tune/internal/plainfile"
 )
 
 // runFile is the configuration of a run in the folder that it saves.
@@ -39,7 +41,7 @@ func (f *configFile) apply(c *Command, note func(format string, args ...any)) er
 	}
 	text, err := os.ReadFile(f.path)
 	if err != nil {
-		return c.usagef("--config: %w", err)
+		return c.usagef("--config: %w", plainfile.Explain(err))
 	}
 	given := map[string]bool{}
 	c.Flags.Visit(func(flag *pflag.Flag) { given[flag.Name] = true })
@@ -67,7 +69,7 @@ func (s *settings) read(text []byte) error {
 	var doc yaml.Node
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	if err := d.Decode(&doc); errors.Is(err, io.EOF) {
-		return nil // an empty file sets nothing
+		return fmt.Errorf("%s: %w", s.file, errSetsNothing)
 	} else if err != nil {
 		return fmt.Errorf("%s: %s", s.file, strings.TrimPrefix(err.Error(), "yaml: "))
 	}
@@ -75,6 +77,9 @@ func (s *settings) read(text []byte) error {
 		return fmt.Errorf("%s: more than one YAML document; keep one", s.file)
 	}
 	top := doc.Content[0]
+	if len(top.Content) == 0 && (top.Kind == yaml.MappingNode || top.Tag == "!!null") {
+		return fmt.Errorf("%s: %w", s.file, errSetsNothing)
+	}
 	if top.Kind != yaml.MappingNode {
 		return fmt.Errorf("%s:%d: want lines of the form key: value", s.file, top.Line)
 	}
@@ -90,6 +95,8 @@ func (s *settings) read(text []byte) error {
 	}
 	return errors.Join(errs...)
 }
+
+var errSetsNothing = errors.New("it sets nothing; leave --config out, or write a line such as model: DIR")
 
 // setMethod does what finetuning_type says, once all other keys are known. Here, a rank
 // or an adapter is what makes a run one of LoRA.
@@ -131,6 +138,9 @@ func (s *settings) set(key string, node *yaml.Node) error {
 	name := cmp.Or(theirNames[key], strings.ReplaceAll(key, "_", "-"))
 	flag := s.command.Flags.Lookup(name)
 	if flag == nil || slices.Contains(notInFile, name) {
+		if sentence := foreignSentence(key); sentence != "" {
+			return errors.New(sentence)
+		}
 		return fmt.Errorf("unknown key%s", didYouMean(key, s.keys(), strings.Clone))
 	}
 	if first, twice := s.from[name]; twice {

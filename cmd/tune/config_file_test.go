@@ -31,6 +31,9 @@ func trainWith(t *testing.T, file string, args ...string) (c *Command, notes str
 		t.Fatal(err)
 	}
 	f := configFile{path: path}
+	if file == "" { // no --config
+		f.path = ""
+	}
 	err = f.apply(c, a.note)
 	return c, stderr.String(), err
 }
@@ -41,13 +44,12 @@ func TestConfigFileSetsFlags(t *testing.T) {
 		{"the other name", "gradient_accumulation_steps: 4", "grad-accum", "4"},
 		{"a number in another spelling", "learning_rate: 1.0e-4", "lr", "0.0001"},
 		{"steps without a limit", "max_steps: -1", "steps", "0"},
-		{"a schedule of another name", "lr_scheduler_type: constant_with_warmup", "schedule", "constant"},
+		{"a schedule of another name", "lr_scheduler_type: constant_with_warmup", "schedule", "constant_with_warmup"},
 		{"truth in words", "gradient_checkpointing: yes", "gradient-checkpointing", "true"},
 		{"nothing", "seq: null", "seq", "256"},
 		{"a quoted word", `model: "yes"`, "model", "yes"},
 		{"a list", "kernels: [npu_fused_rope, npu_fused_moe]", "kernels", "npu_fused_rope,npu_fused_moe"},
 		{"an alias", "batch: &n 7\ngrad_accum: *n", "grad-accum", "7"},
-		{"an empty file", "# nothing\n", "batch", "4"},
 		{"packing is the opposite of a flag", "packing: true", "no-packing", "false"},
 		{"and its opposite", "packing: False", "no-packing", "true"},
 		{"checkpointing not disabled", "disable_gradient_checkpointing: false", "gradient-checkpointing", "true"},
@@ -132,6 +134,9 @@ func TestConfigFileErrorsNameLineKeyAndRemedy(t *testing.T) {
 		{"the file itself", "config: other.yaml", "config: unknown key"},
 		{"no mapping", "- a", "want lines of the form key: value"},
 		{"no YAML", "a: b: c", "run.yaml: mapping values are not allowed"},
+		{"nothing", "# nothing\n", "run.yaml: it sets nothing; leave --config out"},
+		{"null", "---\n", "run.yaml: it sets nothing"},
+		{"no keys", "{}", "run.yaml: it sets nothing"},
 		{"two documents", "lr: 1\n---\nlr: 2", "more than one YAML document"},
 	}
 	for _, tt := range tests {

@@ -35,10 +35,9 @@ var theirNames = map[string]string{
 
 // theirValues are LLaMA-Factory's spellings of values of ours, by its keys.
 var theirValues = map[string]map[string]string{
-	"lora_target":       {"all": "all-linear"},
-	"max_steps":         {"-1": "0"},
-	"lr_scheduler_type": {"constant_with_warmup": "constant"}, // ours always starts with the warm-up that is asked for
-	"quantization_bit":  {"8": "true"},
+	"lora_target":      {"all": "all-linear"},
+	"max_steps":        {"-1": "0"},
+	"quantization_bit": {"8": "true"},
 
 	// These say the opposite of our flags.
 	"packing":                        {"true": "false", "false": "true"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/crosscheck"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/data/corpus"
 	"github.com/seed98097648/tune/trainer/generate"
@@ -172,22 +173,35 @@ func (r *evaluation) print(w io.Writer) error {
 
 // evalLoss measures the loss.
 func (a *app) evalLoss(ctx context.Context, in *inference, e *evalFlags, rows data.Rows, r *evaluation) error {
-	ev, err := trainer.NewEvaluator(in.model, in.memory, e.batch, e.seq, e.seq)
-	if err != nil {
-		return err
-	}
-	defer ev.Close()
 	total := (rows.Len() + e.batch - 1) / e.batch
-	stream, failed := data.Stream(rows, e.batch)
-	batches := counted(stream, func(n int) { a.note("loss: %d of %d batches", n, total) })
-	if r.Loss, r.Targets, err = ev.Loss(ctx, batches); err != nil {
-		return err
-	}
-	if err := failed(); err != nil {
-		return err
-	}
+	repatch := func(change func() error) error { return change() } // the evaluator is closed
+	err := in.check.Rightly(in.report, repatch, func() error {
+		ev, err := trainer.NewEvaluator(in.model, in.memory, e.batch, e.seq, e.seq, in.check)
+		if err != nil {
+			return err
+		}
+		defer ev.Close()
+		stream, failed := data.Stream(rows, e.batch)
+		batches := counted(stream, func(n int) { a.note("loss: %d of %d batches", n, total) })
+		if r.Loss, r.Targets, err = ev.Loss(ctx, ticking(in.check, batches)); err != nil {
+			return err
+		}
+		return failed()
+	})
 	r.Perplexity = math.Exp(r.Loss)
-	return nil
+	return err
+}
+
+// ticking tells the checker of each batch.
+func ticking[T any](c *crosscheck.Checker, batches iter.Seq[T]) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for b := range batches {
+			c.Tick()
+			if !yield(b) {
+				return
+			}
+		}
+	}
 }
 
 // evalAnswers lets the model answer.
@@ -202,6 +216,7 @@ func (a *app) evalAnswers(ctx context.Context, in *inference, e *evalFlags, ques
 	}
 	s := generate.NewSession(in.model, in.memory, 0)
 	defer s.Close()
+	s.Check(in.check, in.report)
 	right, asked := 0, 0
 	for q := range counted(slices.Values(questions), func(n int) { a.note("exact match: %d right of %d, %d to go", right, n, len(questions)-n) }) {
 		own := o

@@ -63,15 +63,20 @@ func (t *trainFlags) adopt(c *Command, args []string) error {
 	return nil
 }
 
-// chooseOut returns the folder to save. A run that goes on must be the same run.
-func (t *trainFlags) chooseOut(c *Command) (string, error) {
+// chooseOut claims the folder to save. A run that goes on must be the same run, and the one
+// before must be over.
+func (t *trainFlags) chooseOut(a *app, c *Command) (string, *checkpoint.Claim, error) {
 	if t.resume == nil {
-		return chooseOut(t.config.Out, t.changed("out"))
+		return a.chooseOut(t.config.Out, t.changed("out"))
 	}
 	if err := t.resume.Check(t.config); err != nil {
-		return "", c.usagef("%w", err)
+		return "", nil, c.usagef("%w", err)
 	}
-	return t.config.Out, nil
+	claim, err := checkpoint.NewClaim(t.config.Out)
+	if err != nil {
+		return "", nil, fmt.Errorf("--out: %w", err)
+	}
+	return t.config.Out, claim, nil
 }
 
 // givenFlags returns what sets each flag that is given to its value once more, for when

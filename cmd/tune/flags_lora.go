@@ -21,6 +21,11 @@ func addLoRA(f *pflag.FlagSet, c *lora.Config) {
 	f.BoolVar(&c.BaseInt8, "base-int8", c.BaseInt8, "keep the weights that adapters are for in int8, a quarter of their size as float32")
 }
 
+// addLoRATraining adds the flags of adapters that change no work of a step.
+func addLoRATraining(f *pflag.FlagSet, c *lora.Config) {
+	f.Float64Var(&c.PlusRatio, "loraplus-lr-ratio", c.PlusRatio, "how many `TIMES` the learning rate the adapters' B has (LoRA+); 0 for that of A")
+}
+
 // shape builds the model that a run would train, without its weights.
 func (t *trainFlags) shape(mem core.Memory) (*models.Model, error) {
 	if !t.config.LoRA.Enabled() {

@@ -30,6 +30,7 @@ type pluginFlags struct {
 	env       []string
 	memory    byteSize
 	cpus      int
+	timeout   callTimeout
 
 	locked *trust.Lock // what scan has found, nil without a lock
 }
@@ -87,7 +88,7 @@ func (p *pluginFlags) options(o transport.Options) (transport.Options, error) {
 	if err := o.CheckLimits(); err != nil {
 		return o, err
 	}
-	return o, nil
+	return p.timeout.options(o)
 }
 
 // given returns the flags that were given, as for a shell and with a blank before each.
@@ -105,6 +106,7 @@ func (p *pluginFlags) given() string {
 	}
 	say("plugin-memory", p.memory.text)
 	say("plugin-cpus", strconv.Itoa(p.cpus))
+	say("call-timeout", p.timeout.given())
 	return b.String()
 }
 

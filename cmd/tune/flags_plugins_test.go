@@ -1,6 +1,9 @@
 package main
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 func TestSizesHaveUnits(t *testing.T) {
 	for text, want := range map[string]int64{
@@ -24,8 +27,8 @@ func TestGivenFlagsOfPluginsAreSaidAgain(t *testing.T) {
 	if got := p.given(); got != "" {
 		t.Errorf("nothing was given: %q", got)
 	}
-	p = pluginFlags{dir: "my plugins", lock: "my.lock", env: []string{"A", "B=c d"}, memory: byteSize{"2GiB", 2 << 30}, cpus: 3}
-	const want = " --plugin-dir 'my plugins' --lock my.lock --plugin-env A --plugin-env 'B=c d' --plugin-memory 2GiB --plugin-cpus 3"
+	p = pluginFlags{dir: "my plugins", lock: "my.lock", env: []string{"A", "B=c d"}, memory: byteSize{"2GiB", 2 << 30}, cpus: 3, timeout: callTimeout{limit: 90 * time.Second}}
+	const want = " --plugin-dir 'my plugins' --lock my.lock --plugin-env A --plugin-env 'B=c d' --plugin-memory 2GiB --plugin-cpus 3 --call-timeout 1m30s"
 	if got := p.given(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -86,7 +86,7 @@ func (g *generateFlags) addSampling(f *pflag.FlagSet) {
 	s := &g.sampling
 	f.Float64Var(&s.Temperature, "temperature", 0, "how `FREE` the choice is; 0 takes the likeliest token")
 	f.IntVar(&s.TopK, "top-k", 0, "choose from the `K` likeliest tokens; 0 for all")
-	f.Float64Var(&s.TopP, "top-p", 1, "choose from the likeliest tokens that have the probability `P` together")
+	f.Float64Var(&s.TopP, "top-p", 1, "choose from the likeliest tokens that have the probability `P` together, at least from one; 1 for all")
 	f.Float64Var(&s.MinP, "min-p", 0, "choose from tokens at least `P` times as likely as the likeliest")
 	f.Float64Var(&s.RepetitionPenalty, "repetition-penalty", 1, "by what `FACTOR` tokens that were there before are less likely; 1 for none")
 	f.Uint64Var(&s.Seed, "seed", 0, "the `SEED` of the choice")
@@ -108,6 +108,8 @@ func (g *generateFlags) check(c *Command) error {
 		return c.usagef("--max-new-tokens is %d, must not be negative", g.newTokens)
 	case g.tokens < 0:
 		return c.usagef("--max-tokens is %d, must not be negative", g.tokens)
+	case g.sampling.RepetitionPenalty == 0:
+		return c.usagef("--repetition-penalty is 0, must be positive; 1 is none")
 	case slices.Contains(g.stop, ""):
 		return c.usagef("--stop is empty: name a text, or leave the flag out")
 	}
@@ -254,6 +256,7 @@ func (a *app) newWriting(ctx context.Context, c *Command, g *generateFlags) (_ *
 	if report != nil && !g.quiet {
 		fmt.Fprint(a.stderr, report)
 	}
+	w.session.Check(w.check, report)
 	return w, nil
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/crosscheck"
 	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/measure"
 	"github.com/seed98097648/tune/trainer/models"
@@ -18,10 +21,11 @@ import (
 
 // inferenceFlags are the flags of the commands that use a model without training it.
 type inferenceFlags struct {
-	model   string
-	adapter string
-	kernels kernelFlags
-	threads int
+	model      string
+	adapter    string
+	kernels    kernelFlags
+	checkEvery int
+	threads    int
 }
 
 func (f *inferenceFlags) addModel(s *pflag.FlagSet) {
@@ -31,6 +35,8 @@ func (f *inferenceFlags) addModel(s *pflag.FlagSet) {
 
 func (f *inferenceFlags) addMachine(s *pflag.FlagSet) {
 	f.kernels.add(s, "none")
+	f.checkEvery = trainer.Default().CheckEvery
+	addCheck(s, &f.checkEvery, "BATCHES")
 	addThreads(s, &f.threads)
 }
 
@@ -39,6 +45,8 @@ func (f *inferenceFlags) check(c *Command) error {
 	switch {
 	case f.model == "":
 		return c.usagef("--model is not given: name a model folder")
+	case f.checkEvery < 0:
+		return c.usagef("--check-every is %d, must not be negative", f.checkEvery)
 	case f.threads < 0:
 		return c.usagef("--threads is %d, must not be negative", f.threads)
 	}
@@ -51,6 +59,8 @@ type inference struct {
 	tokenizer *tokenizer.Tokenizer
 	memory    transport.Memory
 	registry  *core.Registry // nil without kernels
+	check     *crosscheck.Checker
+	report    *core.Report // which kernel went where; nil without kernels
 }
 
 // open reads the model and starts the kernels. The caller closes what it returns.
@@ -66,7 +76,7 @@ func (f *inferenceFlags) open(ctx context.Context, a *app) (_ *inference, err er
 		}
 	}()
 	if in.tokenizer, err = tokenizer.Load(f.model); err != nil {
-		return nil, err
+		return nil, cmp.Or(models.Verify(f.model, f.adapter), err)
 	}
 	if in.memory, err = newMemory(); err != nil {
 		return nil, err
@@ -97,7 +107,9 @@ func (in *inference) place(ctx context.Context, a *app, f *inferenceFlags, run m
 	if err != nil {
 		return nil, f.kernels.blame(err)
 	}
-	return plan.Apply()
+	in.check = a.checker(f.checkEvery)
+	in.report, err = plan.Apply()
+	return in.report, err
 }
 
 // Close ends the kernels and gives the memory back.

@@ -76,22 +76,6 @@ func send(t *testing.T, cmd *exec.Cmd, s os.Signal) {
 	}
 }
 
-// entries returns the names in dir, without the model, the text and the cache.
-func entries(t *testing.T, dir string) string {
-	t.Helper()
-	all, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, e := range all {
-		if n := e.Name(); n != "m" && n != "text.txt" && n != "cache" {
-			names = append(names, n)
-		}
-	}
-	return strings.Join(names, " ")
-}
-
 func TestAnInterruptSavesAndSucceeds(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(s.String(), func(t *testing.T) {

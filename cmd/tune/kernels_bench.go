@@ -66,6 +66,7 @@ func (b *kernelsBenchFlags) add(f *pflag.FlagSet) {
 	f.BoolVar(&b.boundary, "boundary", false, "measure what the boundary between processes costs")
 	f.IntVar(&b.calls, "calls", 10000, "`CALLS` of each round trip, with --boundary")
 	b.plugins.add(f)
+	b.plugins.timeout.add(f)
 	f.StringVar(&b.json, "json", "", "also write the result to this `FILE`; - for standard output, in place of the table")
 	f.StringVar(&b.gobench, "gobench", "", "also write every round to this `FILE` in the format of Go benchmarks, for benchstat")
 }

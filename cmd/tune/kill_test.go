@@ -27,23 +27,6 @@ import (
 // times are the parts of a training log that are not the same in two equal runs.
 var times = regexp.MustCompile(`"tokens_per_s":[^,}]*|"out":"[^"]*"`)
 
-// tuneIn returns a command that runs in dir. What it writes to standard error is shown if
-// the test fails.
-func tuneIn(t *testing.T, dir string, args ...string) *exec.Cmd {
-	t.Helper()
-	cmd := exec.Command("tune", args...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "TUNE_KERNELS=")
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("%v\n%s", cmd, stderr.Bytes())
-		}
-	})
-	return cmd
-}
-
 // killAfter starts a run and kills it a moment after it has written so many steps. It
 // reports whether the run was over before.
 func killAfter(t *testing.T, cmd *exec.Cmd, steps int, moment time.Duration) (over bool) {

@@ -36,6 +36,7 @@ type app struct {
 	abort    <-chan struct{}   // closed by the second interrupt
 
 	checkpoint, pluginFlags string // of a training run: its newest checkpoint, if there is one, and what was said of plugins
+	waiting                 string // what was said last about a model that cannot be saved
 }
 
 // commands is the table of verbs, in the order of the help.

@@ -6,56 +6,86 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/journal"
 )
 
-// chooseOut returns the folder to save: the one given, which must be free, or else the
-// first of tune-out, tune-out-2, ... that does not exist.
-func chooseOut(given string, isGiven bool) (string, error) {
+// chooseOut claims the folder to save: the one given, which must be free, or else the first
+// of tune-out, tune-out-2, ... that does not exist and no other run is to save.
+func (a *app) chooseOut(given string, isGiven bool) (string, *checkpoint.Claim, error) {
 	if isGiven {
-		entries, err := os.ReadDir(given)
-		// A run that was killed before its first checkpoint has left nothing else.
-		entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Name() == journal.File })
-		switch {
-		case err == nil && len(entries) > 0 && hasCheckpoints(given):
-			return "", fmt.Errorf("--out: %s exists and has checkpoints of a run; add --resume to go on with it, or choose another folder", given)
-		case err == nil && len(entries) > 0:
-			return "", fmt.Errorf("--out: %s exists and is not empty; choose another folder, or remove it", given)
-		case err != nil && !errors.Is(err, fs.ErrNotExist):
-			return "", fmt.Errorf("--out: %w; choose another folder", err)
+		if err := vacant(given); err != nil {
+			return "", nil, err
 		}
-		return given, nil
+		claim, err := checkpoint.NewClaim(given)
+		if err != nil {
+			return "", nil, fmt.Errorf("--out: %w", err)
+		}
+		if err := vacant(given); err != nil { // the run that had it has just ended
+			return "", nil, errors.Join(err, claim.Close())
+		}
+		return given, claim, nil
 	}
 	for i := 1; ; i++ {
 		name := given
 		if i > 1 {
 			name = fmt.Sprintf("%s-%d", given, i)
 		}
+		_, err := os.Lstat(name)
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", nil, fmt.Errorf("choose an output folder: %w; name one with --out", err)
+		}
+		claim, err := checkpoint.NewClaim(name)
+		if errors.Is(err, checkpoint.ErrHeld) {
+			a.note("%s is being written by another run: this one takes the next name that is free", name)
+			continue
+		}
+		if err != nil {
+			return "", nil, fmt.Errorf("choose an output folder: %w; name one with --out", err)
+		}
 		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
-			return name, nil
-		} else if err != nil {
-			return "", fmt.Errorf("choose an output folder: %w; name one with --out", err)
+			return name, claim, nil
+		}
+		if err := claim.Close(); err != nil { // the run that had it has just ended
+			return "", nil, err
 		}
 	}
 }
 
-// unfinished returns the folders beside out that runs have left which were killed before
-// they could save. A run that still goes on has one too.
+// vacant reports why a folder cannot be the one to save.
+func vacant(given string) error {
+	entries, err := os.ReadDir(given)
+	// A run that was killed before its first checkpoint has left nothing else.
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Name() == journal.File || checkpoint.Unfinished(e.Name()) })
+	switch {
+	case err == nil && len(entries) > 0 && hasCheckpoints(given):
+		return fmt.Errorf("--out: %s exists and has checkpoints of a run; add --resume to go on with it, or choose another folder", given)
+	case err == nil && len(entries) > 0:
+		return fmt.Errorf("--out: %s exists and is not empty; choose another folder, or remove it", given)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("--out: %w; choose another folder", err)
+	}
+	return nil
+}
+
+// unfinished returns the folders beside out, and in it, that runs have left which were
+// killed before they could save. A run that still goes on has one too.
 func unfinished(out string) []string {
-	entries, err := os.ReadDir(filepath.Dir(out))
-	if err != nil {
-		return nil // the folder may not be there yet, and whoever writes to it says so better
-	}
-	var left []string
-	for _, e := range entries {
-		if e.IsDir() && strings.HasPrefix(e.Name(), filepath.Base(out)+".partial-") {
-			left = append(left, filepath.Join(filepath.Dir(out), e.Name()))
-		}
-	}
-	return left
+	beside, _ := filepath.Glob(quoteGlob(out) + ".partial-*") // who writes there says better what is wrong
+	within, _ := filepath.Glob(filepath.Join(quoteGlob(out), "final.partial-*"))
+	return append(beside, within...)
+}
+
+// quoteGlob makes a path a pattern for itself.
+func quoteGlob(path string) string {
+	return regexp.MustCompile(`[*?\[\\]`).ReplaceAllString(path, `\$0`)
 }
 
 // checkWritable reports why a file cannot be written, without changing it. An empty name,

@@ -11,8 +11,10 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/data/format"
 	"github.com/seed98097648/tune/trainer/demo"
+	"github.com/seed98097648/tune/trainer/optim"
 	"github.com/seed98097648/tune/trainer/progress"
 )
 
@@ -86,10 +88,12 @@ func newTrainFlags(c *Command) *trainFlags {
 	t.addLength(c.Group("Length of the run"))
 	t.addOptimizer(c.Group("Optimizer"))
 	addLoRA(c.Group("LoRA"), &t.config.LoRA)
+	addLoRATraining(c.Groups[len(c.Groups)-1].Flags, &t.config.LoRA)
 	t.addCheckpoints(c.Group("Checkpoints and evaluation"))
 	kernels := c.Group("Kernels")
 	t.kernels.add(kernels, t.config.Kernels)
-	kernels.BoolVar(&t.config.Strict, "strict", false, "fail where the plain implementation would replace a plugin, which is given up after three deaths on one call")
+	kernels.BoolVar(&t.config.Strict, "strict", false, "fail where the plain implementation would replace a plugin, which is given up after three deaths on one call, or once it was wrong")
+	addCheck(kernels, &t.config.CheckEvery, "STEPS")
 	t.view.add(c.Group("Watching the run"))
 	machine := c.Group("Machine and output")
 	addThreads(machine, &t.config.Threads)
@@ -112,15 +116,17 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []strin
 	if t.file.print {
 		return errors.Join(t.fitModel(), t.file.write(a.stdout, c))
 	}
-	if t.config.Out, err = t.chooseOut(c); err != nil {
+	var claim *checkpoint.Claim
+	if t.config.Out, claim, err = t.chooseOut(a, c); err != nil {
 		return err
 	}
+	defer closing(claim, &err)
 	if err := t.view.open(ctx, a, c, t.config.Out); err != nil {
 		return err
 	}
 	defer closing(&t.view, &err)
 	if left := unfinished(t.config.Out); left != nil {
-		a.note("%s: left by a run that was killed, and can be removed unless that run still goes on", strings.Join(left, ", "))
+		a.note("%s: left by a run that was killed, and can be removed", strings.Join(left, ", "))
 	}
 	if err := t.fitModel(); err != nil {
 		return err
@@ -135,7 +141,8 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []strin
 		return err
 	}
 	defer closing(job, &err)
-	job.Resume, a.pluginFlags = t.resume, t.kernels.plugins.given()
+	job.Resume, job.Claim, job.Unsaved = t.resume, claim, a.unsaved
+	a.pluginFlags = t.kernels.plugins.given()
 	if err := t.keepConfig(c, job); err != nil {
 		return err
 	}
@@ -155,7 +162,7 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []strin
 	if err := t.view.attach(job); err != nil {
 		return err
 	}
-	if t.changed("warmup") {
+	if t.changed("warmup") || t.changed("warmup-ratio") {
 		job.Hooks.OnStart = a.noteWarmup
 	}
 	return t.kernels.blame(a.runJob(ctx, job, reg, progress.Format(t.log), example))
@@ -176,7 +183,7 @@ func (t *trainFlags) check(c *Command, args []string) error {
 	if err := c.oneOf("data-format", string(t.config.Data.Format), format.Formats()...); err != nil {
 		return err
 	}
-	if err := c.oneOf("schedule", string(t.config.Schedule), schedules()...); err != nil {
+	if err := c.oneOf("schedule", string(t.config.Schedule), optim.Decays()...); err != nil {
 		return err
 	}
 	switch {
@@ -224,9 +231,11 @@ func (t *trainFlags) keepConfig(c *Command, job *trainer.Job) error {
 	return nil
 }
 
-// noteWarmup says that a run never leaves its warm-up, which is hardly meant.
+// noteWarmup says that a run never leaves its warm-up, or has none, which is hardly meant.
 func (a *app) noteWarmup(s trainer.Start) {
-	if w := s.Config.Warmup; w > s.Steps {
+	if s.Config.Schedule == optim.Constant && (s.Config.Warmup > 0 || s.Config.WarmupRatio > 0) {
+		a.note("--schedule %s has no warm-up; %s has one", optim.Constant, optim.ConstantWithWarmup)
+	} else if w := s.Config.Warmup; w > s.Steps {
 		a.note("--warmup is %d, but the run has %s: all of it is warm-up", w, plural(s.Steps, "step"))
 	}
 }
@@ -264,7 +273,7 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 	}
 	a.progress.Attach(&job.Hooks, f)
 	s, err := job.Run(ctx)
-	if err != nil {
+	if s == nil || s.Out == "" {
 		return err
 	}
 	a.progress.Summary(s)
@@ -281,7 +290,7 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 		fmt.Fprintf(text, "\nGo on with the run:\n  %s\n", a.resumeCommand())
 	}
 	printNext(text, job.Config, s.Out, example != nil)
-	return nil
+	return err
 }
 
 // printNext says what may be done with what a run has saved.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/spf13/pflag"
 
 	"github.com/seed98097648/tune/trainer"
@@ -27,10 +29,16 @@ func (t *trainFlags) addLength(f *pflag.FlagSet) {
 func (t *trainFlags) addOptimizer(f *pflag.FlagSet) {
 	c := &t.config
 	f.Float64Var(&c.LR, "lr", c.LR, "`PEAK` of the learning rate")
-	f.StringVar((*string)(&c.Schedule), "schedule", string(c.Schedule), "the `SHAPE` of the learning rate after the warm-up: cosine, linear or constant")
-	f.IntVar(&c.Warmup, "warmup", c.Warmup, "`STEPS` of linear warm-up")
+	f.StringVar((*string)(&c.Schedule), "schedule", string(c.Schedule), "the `SHAPE` of the learning rate, by transformers' names: "+
+		strings.Join(optim.Decays(), ", "))
+	f.Var(scheduleArgs{&c.Args}, "schedule-args", "parameters of the shape, as `NAME=VALUE`,..., by transformers' names, such as num_cycles=2")
+	f.IntVar(&c.Warmup, "warmup", c.Warmup, "`STEPS` of linear warm-up, of which the first has a rate of 0; constant has none")
 	f.Float64Var(&c.WarmupRatio, "warmup-ratio", c.WarmupRatio, "`SHARE` of all steps for the linear warm-up, unless --warmup gives steps")
+	f.Float64Var(&c.Beta1, "adam-beta1", c.Beta1, "`DECAY` of AdamW's first moment")
+	f.Float64Var(&c.Beta2, "adam-beta2", c.Beta2, "`DECAY` of AdamW's second moment")
+	f.Float64Var(&c.Epsilon, "adam-epsilon", c.Epsilon, "what is added to the `ROOT` of AdamW's second moment")
 	addUpdate(f, c)
+	f.BoolVar(&c.DecayAll, "decay-all", c.DecayAll, "weight decay of norms and biases, too")
 }
 
 // The flags of a single step, which bench has too.
@@ -42,7 +50,7 @@ func addBatch(f *pflag.FlagSet, c *trainer.Config) {
 }
 
 func addUpdate(f *pflag.FlagSet, c *trainer.Config) {
-	f.Float64Var(&c.WeightDecay, "weight-decay", c.WeightDecay, "decoupled weight `DECAY` of AdamW")
+	f.Float64Var(&c.WeightDecay, "weight-decay", c.WeightDecay, "decoupled weight `DECAY` of AdamW, of all weights but those of norms and biases")
 	f.Float64Var(&c.Clip, "clip", c.Clip, "largest `NORM` of the gradient; 0 for no clipping")
 	f.Uint64Var(&c.Seed, "seed", c.Seed, "`SEED` of everything random: the same seed gives the same losses, to the bit, with the same kernels; auto may choose others when it measures anew, --kernels from:RUN does not")
 }
@@ -56,6 +64,27 @@ func addMemory(f *pflag.FlagSet, c *trainer.Config) {
 		"instead of keeping them: less memory, up to a third more time, the same losses to the bit")
 }
 
-func schedules() []string {
-	return []string{string(optim.Cosine), string(optim.Linear), string(optim.Constant)}
+// scheduleArgs is the value of --schedule-args.
+type scheduleArgs struct{ to *optim.Args }
+
+var _ pflag.Value = scheduleArgs{}
+
+// String implements pflag.Value.
+func (a scheduleArgs) String() string {
+	if a.to == nil {
+		return ""
+	}
+	return a.to.String()
 }
+
+// Set implements pflag.Value.
+func (a scheduleArgs) Set(text string) error {
+	args, err := optim.ParseArgs(text)
+	if *a.to = args; len(args) == 0 {
+		*a.to = nil
+	}
+	return err
+}
+
+// Type implements pflag.Value.
+func (scheduleArgs) Type() string { return "string" }

@@ -27,6 +27,7 @@ type control interface {
 func request[A any](p *process, f func(ctx context.Context) (A, error)) (A, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), p.opts.StartTimeout)
 	defer cancel()
+	defer p.sayIfSlow("an answer about its kernels", p.doing)()
 	a, err := f(ctx)
 	if err != nil {
 		err = p.explain(ctx, err)

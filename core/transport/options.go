@@ -13,6 +13,7 @@ import (
 	"github.com/seed98097648/tune/core/reference"
 	"github.com/seed98097648/tune/core/trust"
 	"github.com/seed98097648/tune/internal/memory"
+	"github.com/seed98097648/tune/internal/self"
 	"github.com/seed98097648/tune/internal/shm"
 )
 
@@ -65,7 +66,8 @@ type Options struct {
 	// Verify compares a kernel with the reference. nil means kerneltest.Verify.
 	Verify func(core.Kernel, core.Facts) error
 
-	how platform // chosen by withDefaults
+	how     platform      // chosen by withDefaults
+	program func() string // the checksum of this program, "" if unknown
 }
 
 // withDefaults fills in what is not set.
@@ -95,6 +97,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Reference == nil {
 		o.Reference = reference.Kernel
+	}
+	if o.program == nil {
+		o.program = self.Checksum
 	}
 	if o.Verify == nil {
 		o.Verify = kerneltest.Verify

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport/proto"
@@ -24,7 +25,8 @@ type plugin struct {
 	lost   error // why the process is not started again, nil while it may be
 	closed bool
 
-	askDeaths int // deaths in a row when it was asked what it supports
+	askDeaths int           // deaths in a row when it was asked what it supports
+	patience  time.Duration // how long a call that goes on is waited for in silence
 }
 
 var (

@@ -183,7 +183,9 @@ func (p *process) start() error {
 		undo, err := p.opts.limits().processors()
 		if err == nil {
 			precise := p.opts.how.coarseTimers()
+			punctual := p.sayIfSlow("its handshake", func() (string, bool) { return "being started", false })
 			_, err = p.client.Start()
+			punctual()
 			precise()
 			err = errors.Join(err, undo())
 		}

@@ -98,10 +98,12 @@ const waitSlice = 5 * time.Millisecond
 const cancelGrace = 200 * time.Millisecond
 
 // call runs the first n bytes of the link's record. An error says that there is no
-// answer: the process died, was stopped for exceeding the deadline, or ctx is done.
-func (p *process) call(ctx context.Context, n int) (answer, error) {
+// answer: the process died, was stopped for exceeding the deadline, or ctx is done. Slow
+// is told now and then how long an answer has been waited for.
+func (p *process) call(ctx context.Context, n int, slow func(waited time.Duration)) (answer, error) {
 	p.link.start(n)
-	deadline := time.Now().Add(p.opts.CallTimeout)
+	start, next := time.Now(), slowAfter
+	deadline := start.Add(p.opts.CallTimeout)
 	given := false // the caller gave up
 	for {
 		gone := p.gone() // asked before the wait: an answer given before death counts
@@ -122,6 +124,10 @@ func (p *process) call(ctx context.Context, n int) (answer, error) {
 			if d := now.Add(cancelGrace); d.Before(deadline) {
 				deadline = d
 			}
+		}
+		if waited := now.Sub(start); waited >= next {
+			slow(waited)
+			next *= 2
 		}
 		if now.Before(deadline) {
 			continue

@@ -60,7 +60,7 @@ func (p *plugin) invoke(ctx context.Context, k *kernel, c *core.Call) (copies in
 			return copies, err
 		}
 	}
-	a, err := p.proc.call(ctx, headerSize+(len(c.In)+len(c.Out))*entrySize)
+	a, err := p.proc.call(ctx, headerSize+(len(c.In)+len(c.Out))*entrySize, func(waited time.Duration) { p.sayWaiting(c, waited) })
 	if err == nil {
 		err = statusError(a.status, a.text)
 	}

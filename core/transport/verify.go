@@ -69,12 +69,16 @@ func (k *kernel) recordVerified(path string, f core.Facts) error {
 }
 
 // verifiedPath names the file whose existence says that the kernel was found correct
-// for the facts. The name hashes all that the outcome depends on. It is "" if nothing
-// is to be remembered.
+// for the facts. The name hashes all that the outcome depends on: the cases and the
+// reference are in this program. It is "" if nothing is to be remembered.
 func (k *kernel) verifiedPath(f core.Facts) (string, error) {
 	dir := k.plugin.opts.CacheDir
 	if dir == "off" {
 		return "", nil
+	}
+	program := k.plugin.opts.program()
+	if program == "" {
+		return "", nil // verify in every run
 	}
 	if dir == "" {
 		base, err := os.UserCacheDir()
@@ -84,12 +88,13 @@ func (k *kernel) verifiedPath(f core.Facts) (string, error) {
 		dir = filepath.Join(base, "tune", "verified")
 	}
 	key, err := json.Marshal(struct {
+		Program        string
 		Protocol       int
 		Checksum, Arch string
 		CPU            string
 		Op             core.Op
 		Facts          core.Facts
-	}{ProtocolVersion, k.plugin.manifest.Checksum, runtime.GOOS + "/" + runtime.GOARCH, cpu.Name(), k.info.Op, f})
+	}{program, ProtocolVersion, k.plugin.manifest.Checksum, runtime.GOOS + "/" + runtime.GOARCH, cpu.Name(), k.info.Op, f})
 	if err != nil {
 		return "", fmt.Errorf("transport: facts %v: %w", f, err)
 	}

@@ -53,6 +53,23 @@ func TestVerifyRemembersSuccessOnly(t *testing.T) {
 	}
 }
 
+// TestAnotherProgramVerifiesAgain: the cases, their limits and the reference are in the
+// program, and so what an older one has found correct proves nothing.
+func TestAnotherProgramVerifiesAgain(t *testing.T) {
+	asked := 0
+	o := quiet(Options{Verify: func(core.Kernel, core.Facts) error { asked++; return nil }})
+	o.CacheDir = filepath.Join(t.TempDir(), "cache")
+	for i, step := range []struct {
+		program string
+		asked   int
+	}{{"one", 1}, {"one", 1}, {"another", 2}, {"one", 2}, {"", 3}, {"", 4}} {
+		o.program = func() string { return step.program }
+		if err := open(t, o).norm.Verify(normFacts()); err != nil || asked != step.asked {
+			t.Errorf("step %d, by program %q: asked %d times, want %d; error %v", i, step.program, asked, step.asked, err)
+		}
+	}
+}
+
 // TestVerifyNeverAsksTheReferenceInstead: a plugin that is given up must not be found
 // correct because the reference answers for it.
 func TestVerifyNeverAsksTheReferenceInstead(t *testing.T) {

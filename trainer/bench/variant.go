@@ -66,7 +66,7 @@ func (v *variant) build(ctx context.Context, o Options) error {
 	config := optim.DefaultConfig()
 	config.WeightDecay = o.WeightDecay
 	v.engine, err = trainer.NewEngine(v.model, o.Memory, trainer.EngineConfig{Batch: o.Batch, Seq: o.Seq, Accumulate: o.Accumulate, Clip: o.Clip,
-		Seed: o.Seed, GradientCheckpointing: o.GradientCheckpointing, Optim: config})
+		Seed: o.Seed, GradientCheckpointing: o.GradientCheckpointing, Optim: config, NoDecay: trainer.Undecayed})
 	return err
 }
 

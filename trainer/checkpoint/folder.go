@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,33 +17,46 @@ import (
 //	f, err := checkpoint.NewFolder(path)
 //	...
 //	defer f.Abort() // does nothing after a commit
-//	... write to f.Path("config.json") ...
+//	... f.WriteFile("config.json", ...), f.WriteTensors(...) ...
 //	return f.Commit()
+//
+// Commit adds the checksums of what these two have written; see Verify.
 type Folder struct {
 	path string   // the final name
 	dir  string   // the temporary name, empty after Commit or Abort
 	last []string // names of files; not nil if the files join others at path, see Run.Finish
+	own  bool     // path is to have no other files
+	sums sums
 }
 
+// KeptError is the error of files that could not get their place, and are whole in another.
+type KeptError struct {
+	Path string // where they are
+	Err  error  // why
+}
+
+// Error implements error.
+func (e *KeptError) Error() string { return fmt.Sprintf("%v; the model is in %s", e.Err, e.Path) }
+
+// Unwrap returns the cause.
+func (e *KeptError) Unwrap() error { return e.Err }
+
 // NewFolder starts the folder that will become path. Parents are made as needed. It
-// is an error if path exists, unless it is an empty folder.
+// is an error if path exists, unless it is an empty folder. Such a one stays, since it may
+// be where a file system is mounted, and the files join it at the commit.
 func NewFolder(path string) (*Folder, error) {
-	final, err := filepath.Abs(path)
+	final, err := resolve(path) // a link to a folder stays; what it points to is the output
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: output folder %s: %w", path, err)
-	}
-	// A link to a folder stays; what it points to is the output.
-	if target, err := filepath.EvalSymlinks(final); err == nil {
-		final = target
 	}
 	if err := checkVacant(final); err != nil {
 		return nil, err
 	}
-	f := &Folder{path: final, dir: unusedName(final, partial)}
-	if err := os.MkdirAll(filepath.Dir(final), 0o777); err != nil {
-		return nil, fmt.Errorf("checkpoint: output folder %s: %w", path, err)
+	f := &Folder{path: final, dir: unusedName(final, partial), own: true}
+	if isFolder(final) {
+		f.dir, f.last = unusedName(filepath.Join(final, finalName), partial), []string{"config.json", "adapter_config.json"}
 	}
-	if err := os.Mkdir(f.dir, 0o777); err != nil {
+	if err := os.MkdirAll(f.dir, 0o777); err != nil {
 		return nil, fmt.Errorf("checkpoint: output folder %s: %w", path, err)
 	}
 	return f, nil
@@ -53,41 +67,107 @@ func (f *Folder) Path(name string) string { return filepath.Join(f.dir, name) }
 
 // WriteFile writes a file of the folder. It reaches the disk at the commit.
 func (f *Folder) WriteFile(name string, data []byte) error {
+	// Somebody may have tidied up what a run of hours had begun.
+	if err := os.MkdirAll(f.dir, 0o777); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
 	if err := os.WriteFile(f.Path(name), data, 0o644); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
+	f.sums.set(name, sha256.Sum256(data))
+	return nil
+}
+
+// WriteTensors is Write of a file of the folder.
+func (f *Folder) WriteTensors(name string, tensors []Named, metadata map[string]string) error {
+	if err := os.MkdirAll(f.dir, 0o777); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	sum, err := write(f.Path(name), tensors, metadata)
+	if err != nil {
+		return fmt.Errorf("checkpoint: cannot write %s: %w", f.Path(name), err)
+	}
+	f.sums.set(name, sum)
 	return nil
 }
 
 // Commit brings all files to the disk and gives the folder its name. It removes
-// nothing: if something has appeared there since NewFolder, that is an error. After
-// an error the folder can be committed again or aborted.
+// nothing: if something has appeared there since NewFolder, the files get the first of the
+// names path-2, path-3, ... that is free, and the error is a *KeptError. After another
+// error the folder can be committed again or aborted.
 func (f *Folder) Commit() error {
 	if f.dir == "" {
 		return fmt.Errorf("checkpoint: output folder %s was committed or aborted before", f.path)
 	}
+	if err := f.writeSums(); err != nil {
+		return err
+	}
 	if err := syncTree(f.dir); err != nil {
 		return fmt.Errorf("checkpoint: output folder: %w", err)
 	}
+	if f.own && checkVacant(f.path) != nil {
+		return f.keep(fmt.Errorf("checkpoint: output folder %s is no longer empty", f.path))
+	}
 	if f.last != nil {
 		return f.join()
-	}
-	if err := checkVacant(f.path); err != nil {
-		return err
 	}
 	// An empty folder is in the way of a rename on some systems. Remove refuses one
 	// that is no longer empty.
 	if err := os.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("checkpoint: output folder: %w", err)
 	}
-	if err := os.Rename(f.dir, f.path); err != nil {
+	return f.rename(f.path)
+}
+
+// rename gives the folder its name, or another one.
+func (f *Folder) rename(name string) error {
+	if err := os.Rename(f.dir, name); err != nil {
 		return fmt.Errorf("checkpoint: output folder: %w", err)
 	}
 	f.dir = ""
-	if err := syncDir(filepath.Dir(f.path)); err != nil {
+	if err := syncDir(filepath.Dir(name)); err != nil {
 		return fmt.Errorf("checkpoint: output folder: %w", err)
 	}
 	return nil
+}
+
+// keep gives the folder another name than it was to have.
+func (f *Folder) keep(why error) error {
+	name, claim, err := OtherName(f.path)
+	if err != nil {
+		return errors.Join(why, err)
+	}
+	if err := errors.Join(f.rename(name), claim.Close()); err != nil {
+		return errors.Join(why, err)
+	}
+	return &KeptError{name, why}
+}
+
+// OtherName returns the first of the names path-2, path-3, ... that does not exist and
+// nobody has claimed, with a claim to it, which the caller closes.
+func OtherName(path string) (string, *Claim, error) {
+	for i := 2; ; i++ {
+		name := fmt.Sprintf("%s-%d", path, i)
+		if _, err := os.Lstat(name); err == nil {
+			continue
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return "", nil, fmt.Errorf("checkpoint: output folder: %w", err)
+		}
+		c, err := NewClaim(name)
+		if errors.Is(err, ErrHeld) {
+			continue
+		}
+		if err != nil {
+			return "", nil, err
+		}
+		if _, err := os.Lstat(name); err == nil { // made just before the claim
+			if err := c.Close(); err != nil {
+				return "", nil, err
+			}
+			continue
+		}
+		return name, c, nil
+	}
 }
 
 // join moves the files to the folder that is there already.
@@ -139,10 +219,11 @@ func (f *Folder) Abort() error {
 	return nil
 }
 
-// checkVacant accepts a path that does not exist and an empty folder, but for some names.
+// checkVacant accepts a path that does not exist and an empty folder, but for some names
+// and what runs have not finished.
 func checkVacant(path string, but ...string) error {
 	entries, err := os.ReadDir(path)
-	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return slices.Contains(but, e.Name()) })
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return Unfinished(e.Name()) || slices.Contains(but, e.Name()) })
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -117,24 +118,75 @@ func TestUsersFilesAreNeverReplaced(t *testing.T) {
 	wantNames(t, root, "out")
 }
 
-// What appears at the path between start and commit is not overwritten either.
+// What appears at the path between start and commit is not overwritten either, and what was
+// to come there is kept beside it.
 func TestCommitLooksAgain(t *testing.T) {
-	out := filepath.Join(t.TempDir(), "out")
+	root := t.TempDir()
+	out := filepath.Join(root, "out")
 	f, err := NewFolder(out)
 	fill(t, f, err, "new")
+	taken, err := NewClaim(out + "-2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
 	if err := os.Mkdir(out, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	writeImage(t, filepath.Join(out, "config.json"), []byte("mine"))
-	if err := f.Commit(); err == nil {
-		t.Error("Commit overwrote a folder")
+	var kept *KeptError
+	if err := f.Commit(); !errors.As(err, &kept) || kept.Path != out+"-3" || !strings.Contains(err.Error(), "no longer empty; the model is in "+kept.Path) {
+		t.Errorf("commit to a folder with a file: %v", err)
 	}
 	wantText(t, out, "mine")
-	if err := os.RemoveAll(out); err != nil {
+	wantText(t, out+"-3", "new")
+	if err := taken.Close(); err != nil {
+		t.Error(err)
+	}
+	wantNames(t, root, "out", "out-3")
+}
+
+// A folder that is there stays: it may be where a file system is mounted, or in a folder
+// that nobody may write to.
+func TestAnEmptyFolderIsNotReplaced(t *testing.T) {
+	out := t.TempDir()
+	before, err := os.Stat(out)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Commit(); err != nil {
-		t.Errorf("Commit after the remedy: %v", err)
+	left := "final.partial-01234567" // of a run that was killed
+	write1(t, filepath.Join(out, left, "run.jsonl"), "")
+	f, err := NewFolder(out)
+	if err := fill(t, f, err, "new").Commit(); err != nil {
+		t.Fatal(err)
 	}
-	wantText(t, out, "new")
+	after, err := os.Stat(out)
+	if err != nil || !os.SameFile(before, after) {
+		t.Errorf("the folder is another one: %v", err)
+	}
+	wantNames(t, out, "config.json", left)
+	if f, err = NewFolder(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	writeImage(t, filepath.Join(f.path, "mine"), nil)
+	var kept *KeptError
+	if err := fill(t, f, nil, "new").Commit(); !errors.As(err, &kept) {
+		t.Errorf("commit to a folder with a file: %v", err)
+	} else {
+		wantText(t, kept.Path, "new")
+		os.RemoveAll(kept.Path)
+	}
+}
+
+func TestALinkToNothingLeadsToTheFolder(t *testing.T) {
+	root := t.TempDir()
+	if err := os.Symlink("real", filepath.Join(root, "link")); err != nil {
+		t.Skipf("no symbolic links here: %v", err)
+	}
+	f, err := NewFolder(filepath.Join(root, "link"))
+	if err := fill(t, f, err, "new").Commit(); err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, filepath.Join(root, "real"), "new")
+	wantNames(t, root, "link", "real")
 }

@@ -9,16 +9,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock takes a folder for this process; the system gives it free when the process ends,
-// however that happens. Some network file systems cannot, and then nobody is kept away.
-func lock(dir string) (unlock func() error, err error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, err
+// lockFile takes a file, or a folder, for this process; the system gives it free when the
+// process ends, however that happens. Some network file systems have no such locks.
+func lockFile(f *os.File) error {
+	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return errLocked
 	}
-	err = unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, errors.Join(errHeld, d.Close())
+	return errNoLocks
+}
+
+// removeClaim removes the file while it is still locked, so that nobody takes what is
+// about to go.
+func removeClaim(name string, f *os.File) error {
+	err := os.Remove(name)
+	if f != nil {
+		err = errors.Join(err, f.Close())
 	}
-	return d.Close, nil
+	return err
+}
+
+// alive reports whether there is a process of this number.
+func alive(pid int) bool {
+	err := unix.Kill(pid, 0)
+	return err == nil || errors.Is(err, unix.EPERM)
 }

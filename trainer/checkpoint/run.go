@@ -36,14 +36,15 @@ func OpenRun(dir string, fresh bool, but ...string) (*Run, error) {
 			return nil, fmt.Errorf("checkpoint: output folder %s: %w", dir, err)
 		}
 	}
-	unlock, err := lock(dir)
+	unlock, err := lockFolder(dir)
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: output folder %s: %w", dir, err)
 	}
 	r := &Run{dir, made, unlock}
 	if fresh {
 		err = checkVacant(dir, but...)
-	} else {
+	}
+	if err == nil {
 		err = r.clean()
 	}
 	if err != nil {
@@ -52,8 +53,21 @@ func OpenRun(dir string, fresh bool, but ...string) (*Run, error) {
 	return r, nil
 }
 
-// errHeld is the error of a folder that another process holds.
-var errHeld = errors.New("another run is writing to it; wait until that has ended, or choose another folder")
+// lockFolder takes a folder for this process, if it can be. Where it cannot, there is the
+// Claim, if anything.
+func lockFolder(dir string) (unlock func() error, err error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	switch err := lockFile(d); {
+	case errors.Is(err, errLocked):
+		return nil, errors.Join(fmt.Errorf("%w: wait until that has ended, or choose another folder", ErrHeld), d.Close())
+	case err != nil:
+		return func() error { return nil }, d.Close()
+	}
+	return d.Close, nil
+}
 
 // StepDir returns the path of the checkpoint after a step in a run's folder.
 func StepDir(dir string, step int) string {
@@ -61,6 +75,19 @@ func StepDir(dir string, step int) string {
 }
 
 const stepPrefix = "checkpoint-"
+
+// IsStep reports whether a path has the name of a checkpoint.
+func IsStep(path string) bool {
+	_, ok := stepOf(filepath.Base(path))
+	return ok
+}
+
+// stepOf returns the step of a checkpoint's name.
+func stepOf(name string) (step int, ok bool) {
+	number, ok := strings.CutPrefix(name, stepPrefix)
+	step, err := strconv.Atoi(number)
+	return step, ok && err == nil && step >= 0 && number == strconv.Itoa(step)
+}
 
 // Steps returns the steps of the complete checkpoints in a run's folder, in rising order.
 func Steps(dir string) ([]int, error) {
@@ -70,9 +97,7 @@ func Steps(dir string) ([]int, error) {
 	}
 	var steps []int
 	for _, e := range entries {
-		number, ok := strings.CutPrefix(e.Name(), stepPrefix)
-		step, err := strconv.Atoi(number)
-		if ok && err == nil && e.IsDir() && step >= 0 && number == strconv.Itoa(step) {
+		if step, ok := stepOf(e.Name()); ok && e.IsDir() {
 			steps = append(steps, step)
 		}
 	}
@@ -87,8 +112,8 @@ func (r *Run) Begin(step int) (*Folder, error) { return NewFolder(StepDir(r.dir,
 // is committed, those called last after all others and not before these are on the disk:
 // who finds them finds the whole model. Files that have the names already are replaced.
 func (r *Run) Finish(last ...string) (*Folder, error) {
-	f := &Folder{path: r.dir, dir: unusedName(filepath.Join(r.dir, "final"), partial), last: last}
-	if err := os.Mkdir(f.dir, 0o777); err != nil {
+	f := &Folder{path: r.dir, dir: unusedName(filepath.Join(r.dir, finalName), partial), last: last}
+	if err := os.MkdirAll(f.dir, 0o777); err != nil { // and the run's folder too, should it be gone
 		return nil, fmt.Errorf("checkpoint: output folder: %w", err)
 	}
 	return f, nil
@@ -120,6 +145,16 @@ func (r *Run) Rotate(keep int, besides ...int) error {
 	return nil
 }
 
+// Unfinished reports whether something in an output folder with this name was being written,
+// or removed, by a process that has been killed, or has not ended.
+func Unfinished(name string) bool {
+	of, _, unfinished := strings.Cut(name, "."+partial+"-")
+	return unfinished && (of == finalName || strings.HasPrefix(of, stepPrefix)) || name == claimFile
+}
+
+// finalName is that of what becomes the final model.
+const finalName = "final"
+
 // clean removes what is unfinished, or was being removed.
 func (r *Run) clean() error {
 	entries, err := os.ReadDir(r.dir)
@@ -127,8 +162,7 @@ func (r *Run) clean() error {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	for _, e := range entries {
-		name, _, unfinished := strings.Cut(e.Name(), "."+partial+"-")
-		if !unfinished || name != "final" && !strings.HasPrefix(name, stepPrefix) {
+		if !Unfinished(e.Name()) || e.Name() == claimFile {
 			continue
 		}
 		if err := os.RemoveAll(filepath.Join(r.dir, e.Name())); err != nil {

@@ -118,7 +118,7 @@ func TestTheLastFilesOfTheModelNeedTheOthers(t *testing.T) {
 func TestAFreshRunWantsAnEmptyFolderOfItsOwn(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "out")
 	r := openRun(t, dir, true)
-	if _, err := OpenRun(dir, true); !errors.Is(err, errHeld) && runtime.GOOS != "windows" {
+	if _, err := OpenRun(dir, true); !errors.Is(err, ErrHeld) && runtime.GOOS != "windows" {
 		t.Errorf("two runs hold one folder: %v", err)
 	}
 	if err := r.Close(); err != nil {

@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -27,27 +28,34 @@ type Named struct {
 // then of their name, so that each is aligned in the file. Metadata gets
 // "format": "pt" unless it has a format; transformers refuses files without one.
 func Write(path string, tensors []Named, metadata map[string]string) error {
-	if err := write(path, tensors, metadata); err != nil {
+	if _, err := write(path, tensors, metadata); err != nil {
 		return fmt.Errorf("checkpoint: cannot write %s: %w", path, err)
 	}
 	return nil
 }
 
-func write(path string, tensors []Named, metadata map[string]string) error {
+// write returns the checksum of the file.
+func write(path string, tensors []Named, metadata map[string]string) (sum [sha256.Size]byte, err error) {
 	if !littleEndian() {
-		return errBigEndian
+		return sum, errBigEndian
 	}
 	tensors = slices.SortedFunc(slices.Values(tensors), func(a, b Named) int {
 		return cmp.Or(cmp.Compare(b.Tensor.DType.Size(), a.Tensor.DType.Size()), cmp.Compare(a.Name, b.Name))
 	})
 	if err := checkNamed(tensors); err != nil {
-		return err
+		return sum, err
 	}
 	head, err := encodeHeader(tensors, metadata)
 	if err != nil {
-		return err
+		return sum, err
 	}
-	return replaceFile(path, 0o644, func(w io.Writer) error { return writeTo(w, head, tensors) })
+	err = replaceFile(path, 0o644, func(w io.Writer) error {
+		h := newHashing(w)
+		err := writeTo(h, head, tensors)
+		sum = h.sum()
+		return err
+	})
+	return sum, err
 }
 
 // writeTo writes the file: header length, header, data.

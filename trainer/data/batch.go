@@ -39,6 +39,24 @@ func stack(rows []Row) Batch {
 	return b
 }
 
+// filled returns the rows of a batch: n of them, of which there is at least one, and rows
+// of padding, in which every label is Ignore.
+func filled(batch, n int, row func(i int) (Row, error)) ([]Row, error) {
+	rows := make([]Row, batch)
+	for i := range rows {
+		if i < n {
+			var err error
+			if rows[i], err = row(i); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		rows[i] = newRow(len(rows[0].IDs))
+		rows[i].fill(0) // every vocabulary has a token 0
+	}
+	return rows, nil
+}
+
 // Stream yields all rows in order, batch rows at a time, for evaluation. A last batch that
 // is not full is filled up with rows of padding, in which every label is Ignore, so that
 // all batches have one shape. The rows must have equal lengths, as Pack's and Packed's do.
@@ -50,18 +68,9 @@ func Stream(rows Rows, batch int) (batches iter.Seq[Batch], failed func() error)
 	var failure error
 	return func(yield func(Batch) bool) {
 		for i := 0; i < rows.Len(); i += batch {
-			chunk := make([]Row, batch)
-			for k := range chunk {
-				if i+k < rows.Len() {
-					if chunk[k], failure = rows.Row(i + k); failure != nil {
-						return
-					}
-					continue
-				}
-				chunk[k] = newRow(len(chunk[0].IDs))
-				chunk[k].fill(0) // every vocabulary has a token 0
-			}
-			if !yield(stack(chunk)) {
+			var chunk []Row
+			chunk, failure = filled(batch, min(batch, rows.Len()-i), func(k int) (Row, error) { return rows.Row(i + k) })
+			if failure != nil || !yield(stack(chunk)) {
 				return
 			}
 		}

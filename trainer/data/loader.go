@@ -7,16 +7,15 @@ import (
 )
 
 // Loader deals rows in batches without end: every row once in each epoch, in an order
-// that depends only on the seed and the epoch. A batch at the end of an epoch is
-// filled up from the next one, so no row is left out when sizes do not divide, and
-// fewer rows than a batch needs are no special case.
+// that depends only on the seed and the epoch. The last batch of an epoch has what is
+// left, and is filled up with rows of padding, so that all batches have one shape.
 //
 // A Loader is for one goroutine.
 type Loader struct {
 	rows  Rows
 	batch int
 	seed  uint64
-	next  int // rows dealt so far, over all epochs
+	next  int // batches dealt so far, over all epochs
 
 	epoch int   // the epoch that order belongs to
 	order []int // a permutation of the rows
@@ -41,28 +40,26 @@ func NewLoader(rows Rows, batch int, seed uint64) (*Loader, error) {
 	return l, nil
 }
 
-// StepsPerEpoch returns the number of batches after which every row was seen.
-func (l *Loader) StepsPerEpoch() int { return (l.rows.Len() + l.batch - 1) / l.batch }
+// BatchesPerEpoch returns the number of batches after which every row was seen.
+func (l *Loader) BatchesPerEpoch() int { return (l.rows.Len() + l.batch - 1) / l.batch }
 
 // Seek makes the next batch the one that follows the given number of batches from the
 // start: a run that resumes sees the data that it would have seen.
-func (l *Loader) Seek(steps int) { l.next = max(steps, 0) * l.batch }
+func (l *Loader) Seek(batches int) { l.next = max(batches, 0) }
 
 // Next returns the next batch, in fresh memory. It fails only where reading a row does.
 func (l *Loader) Next() (Batch, error) {
-	rows := make([]Row, l.batch)
-	for i := range rows {
-		epoch, at := l.next/l.rows.Len(), l.next%l.rows.Len()
-		if epoch != l.epoch {
-			l.shuffle(epoch)
-		}
-		var err error
-		if rows[i], err = l.rows.Row(l.order[at]); err != nil {
-			return Batch{}, err
-		}
-		l.next++
+	epoch, at := l.next/l.BatchesPerEpoch(), l.next%l.BatchesPerEpoch()
+	if epoch != l.epoch {
+		l.shuffle(epoch)
 	}
-	return stack(rows), nil
+	from := at * l.batch
+	chunk, err := filled(l.batch, min(l.batch, len(l.order)-from), func(i int) (Row, error) { return l.rows.Row(l.order[from+i]) })
+	if err != nil {
+		return Batch{}, err
+	}
+	l.next++
+	return stack(chunk), nil
 }
 
 func (l *Loader) shuffle(epoch int) {

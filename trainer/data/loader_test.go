@@ -30,7 +30,7 @@ func newLoader(t testing.TB, rows, batch int, seed uint64) *Loader {
 	return l
 }
 
-// deal returns the numbers of the rows in the next steps batches.
+// deal returns the numbers of the rows in the next steps batches, without padding.
 func deal(l *Loader, steps int) []int32 {
 	var order []int32
 	for range steps {
@@ -39,7 +39,9 @@ func deal(l *Loader, steps int) []int32 {
 			panic(err) // rows in memory cannot fail
 		}
 		for i := 0; i < len(b.IDs); i += b.S {
-			order = append(order, b.IDs[i])
+			if b.Segments[i] != 0 {
+				order = append(order, b.IDs[i])
+			}
 		}
 	}
 	return order
@@ -48,10 +50,10 @@ func deal(l *Loader, steps int) []int32 {
 func TestLoaderDealsEveryRowOnceAnEpoch(t *testing.T) {
 	for _, size := range []struct{ rows, batch, perEpoch int }{{12, 4, 3}, {10, 4, 3}, {3, 8, 1}, {1, 1, 1}, {1, 3, 1}, {7, 7, 1}} {
 		l := newLoader(t, size.rows, size.batch, 5)
-		if got := l.StepsPerEpoch(); got != size.perEpoch {
-			t.Errorf("%v: StepsPerEpoch() = %d", size, got)
+		if got := l.BatchesPerEpoch(); got != size.perEpoch {
+			t.Errorf("%v: BatchesPerEpoch() = %d", size, got)
 		}
-		order := deal(l, 6*size.rows) // a whole number of epochs
+		order := deal(l, 6*size.perEpoch)
 		for epoch := range slices.Chunk(order, size.rows) {
 			sorted := slices.Sorted(slices.Values(epoch))
 			for i, row := range sorted {
@@ -63,13 +65,27 @@ func TestLoaderDealsEveryRowOnceAnEpoch(t *testing.T) {
 	}
 }
 
+// As in torch's DataLoader without drop_last.
+func TestTheLastBatchOfAnEpochHasWhatIsLeft(t *testing.T) {
+	l := newLoader(t, 5, 3, 1)
+	for i, want := range []int{3, 2, 3, 2} {
+		b, err := l.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := b.Targets(); n != want || b.B != 3 {
+			t.Errorf("batch %d has %d rows, %d of them not padding; want 3 and %d", i, b.B, n, want)
+		}
+	}
+}
+
 func TestLoaderOrderDependsOnSeedAndEpochOnly(t *testing.T) {
 	const rows = 50
 	first := deal(newLoader(t, rows, 5, 1), 20)
 	if again := deal(newLoader(t, rows, 5, 1), 20); !slices.Equal(first, again) {
 		t.Error("the same seed dealt another order")
 	}
-	if wide := deal(newLoader(t, rows, 10, 1), 10); !slices.Equal(first, wide) {
+	if wide := deal(newLoader(t, rows, 7, 1), 16); !slices.Equal(first, wide) {
 		t.Error("another batch size dealt another order")
 	}
 	if other := deal(newLoader(t, rows, 5, 2), 20); slices.Equal(first[:rows], other[:rows]) {
@@ -90,8 +106,9 @@ func TestSeekResumes(t *testing.T) {
 		l := newLoader(t, 10, 3, 9)
 		deal(l, steps-at) // wherever it was before, ahead or behind
 		l.Seek(at)
-		if got := deal(l, steps-at); !slices.Equal(got, want[3*at:]) {
-			t.Fatalf("after Seek(%d): %v, want %v", at, got, want[3*at:])
+		rest := want[at/4*10+at%4*3:] // 10 rows in 4 batches
+		if got := deal(l, steps-at); !slices.Equal(got, rest) {
+			t.Fatalf("after Seek(%d): %v, want %v", at, got, rest)
 		}
 	}
 }

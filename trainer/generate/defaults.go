@@ -65,7 +65,7 @@ func LoadDefaults(dir string) (Defaults, error) {
 		}
 		d.EOS = c.EOS
 	}
-	d.Sampling.RepetitionPenalty = or(g.RepetitionPenalty, 1)
+	d.Sampling.RepetitionPenalty, d.Sampling.TopP = or(g.RepetitionPenalty, 1), 1
 	if g.DoSample {
 		d.Sampling.Temperature = or(g.Temperature, 1)
 		d.Sampling.TopK = or(g.TopK, transformersTopK)

@@ -11,7 +11,7 @@ import (
 )
 
 func TestDefaultsAreThoseOfTheFolder(t *testing.T) {
-	greedy := generate.Sampling{RepetitionPenalty: 1}
+	greedy := generate.Sampling{TopP: 1, RepetitionPenalty: 1}
 	tests := []struct {
 		name, generation, config string
 		sampling                 generate.Sampling

@@ -15,7 +15,7 @@ import (
 type Sampling struct {
 	Temperature       float64 `json:"temperature"`                  // divides the logits; 0 takes the likeliest token
 	TopK              int     `json:"top_k,omitempty"`              // only the k likeliest; 0 for all
-	TopP              float64 `json:"top_p,omitempty"`              // only the likeliest that together have this probability; 0 or 1 for all
+	TopP              float64 `json:"top_p"`                        // only the likeliest that together have this probability, at least one; 1 for all
 	MinP              float64 `json:"min_p,omitempty"`              // only those with this share of the likeliest one's probability
 	RepetitionPenalty float64 `json:"repetition_penalty,omitempty"` // divides positive logits of tokens that were there before, multiplies negative ones; 0 or 1 for none
 	Seed              uint64  `json:"seed"`                         // the same seed, model and prompt give the same text
@@ -69,8 +69,10 @@ func (s *Sampler) Next(logits []float32, before []int32) int32 {
 	if s.Temperature == 0 {
 		return slices.MaxFunc(all, func(a, b candidate) int { return cmp.Compare(a.score, b.score) }).id
 	}
+	// The differences are what counts, and the quotient of the largest could be infinite.
+	high := slices.MaxFunc(all, func(a, b candidate) int { return cmp.Compare(a.score, b.score) }).score
 	for i := range all {
-		all[i].score /= s.Temperature
+		all[i].score = (all[i].score - high) / s.Temperature
 	}
 	left := largest(all, s.TopK)
 	softmax(left)
@@ -141,14 +143,11 @@ func sink(heap []float64) {
 	}
 }
 
-// softmax sets the probabilities.
+// softmax sets the probabilities. The largest score is 0.
 func softmax(all []candidate) {
-	high, sum := math.Inf(-1), 0.0
-	for _, c := range all {
-		high = max(high, c.score)
-	}
+	sum := 0.0
 	for i := range all {
-		all[i].prob = math.Exp(all[i].score - high)
+		all[i].prob = math.Exp(all[i].score)
 		sum += all[i].prob
 	}
 	for i := range all {
@@ -159,7 +158,7 @@ func softmax(all []candidate) {
 // nucleus drops the least likely candidates, as long as they have no more than 1-p
 // together, in place; the likeliest stays in any case.
 func (s *Sampler) nucleus(all []candidate) []candidate {
-	if s.TopP == 0 || s.TopP == 1 {
+	if s.TopP == 1 {
 		return all
 	}
 	// Those below an equal share of 1-p go in any case, and need not be sorted.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/crosscheck"
 	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/nn"
 )
@@ -32,6 +33,8 @@ type Session struct {
 	cache  *nn.Cache
 	tokens []int32
 	graphs map[int]*graph // by the size of the piece
+	check  *crosscheck.Checker
+	report *core.Report // of the kernels that check may take off
 }
 
 // graph reads a piece.
@@ -49,6 +52,11 @@ func NewSession(m *models.Model, mem core.Memory, limit int) *Session {
 	}
 	return &Session{model: m, mem: mem, limit: limit, cache: nn.NewCache(mem, min(firstRoom, limit)), graphs: map[int]*graph{}}
 }
+
+// Check compares what the kernels of the report give with the plain forward, and takes one
+// that is wrong off; the piece at hand is then read again. Pieces are what the checker counts
+// by. Call it before the first Feed.
+func (s *Session) Check(c *crosscheck.Checker, report *core.Report) { s.check, s.report = c, report }
 
 // Limit returns the number of tokens that the session can hold.
 func (s *Session) Limit() int { return s.limit }
@@ -104,14 +112,18 @@ func (s *Session) reserve(n int) error {
 
 // read runs one piece.
 func (s *Session) read(ctx context.Context, ids []int32) ([]float32, error) {
-	g, err := s.graph(len(ids))
-	if err != nil {
-		return nil, fmt.Errorf("generate: %w", err)
-	}
-	if err := s.cache.Fill(g.Batch, ids); err != nil {
-		return nil, fmt.Errorf("generate: %w", err)
-	}
-	largest, err := g.Forward(ctx)
+	s.check.Tick()
+	var g *graph
+	var largest float64
+	err := s.check.Rightly(s.report, s.repatch, func() (err error) {
+		if g, err = s.graph(len(ids)); err != nil {
+			return err
+		}
+		if err = s.cache.Fill(g.Batch, ids); err == nil {
+			largest, err = g.Forward(ctx)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("generate: %w", err)
 	}
@@ -139,6 +151,7 @@ func (s *Session) graph(n int) (*graph, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.Watch = s.check.Watch
 	out := s.model.Forward(c)
 	out.Logits.Keep()
 	program, err := s.model.Compile(c, out.Loss, true)
@@ -148,6 +161,13 @@ func (s *Session) graph(n int) (*graph, error) {
 	g := &graph{program, out.Logits}
 	s.graphs[size] = g
 	return g, nil
+}
+
+// repatch lets the kernels be changed between two runs. The graphs are made again when they
+// are needed.
+func (s *Session) repatch(change func() error) error {
+	s.closeGraphs()
+	return change()
 }
 
 func (s *Session) closeGraphs() {

@@ -167,6 +167,14 @@ type End struct {
 	Loss        float64   `json:"train_loss"` // the mean of their losses
 	Interrupted bool      `json:"interrupted,omitempty"`
 	Error       string    `json:"error,omitempty"`
+	Checked     *Checked  `json:"checked,omitempty"` // nil if no kernel was
+}
+
+// Checked is how many calls of kernels were compared with the plain forward, and how long
+// that took.
+type Checked struct {
+	Calls   int     `json:"calls"`
+	Seconds float64 `json:"seconds"`
 }
 
 func (*Start) kind() string      { return "start" }

@@ -27,6 +27,10 @@ type Config struct {
 	Targets []string `json:"lora_target,omitempty"`  // names of layers, such as q_proj; none for AllLinear
 	RSLoRA  bool     `json:"lora_rslora,omitempty"`  // scale is alpha/sqrt(r) (Kalajdzievski, 2023)
 
+	// PlusRatio is how many times the learning rate B has; 0 for that of A. See Hayou et al.,
+	// "LoRA+: Efficient Low Rank Adaptation of Large Models" (2024).
+	PlusRatio float64 `json:"loraplus_lr_ratio,omitempty"`
+
 	Adapter  string `json:"adapter,omitempty"`   // the folder of an adapter to start from; the fields above then come from there
 	BaseInt8 bool   `json:"base_int8,omitempty"` // keep the matrices that adapters are for in int8
 }
@@ -52,6 +56,8 @@ func (c Config) Validate() error {
 	}
 	given := c.Rank != 0 || c.Alpha != 0 || c.Dropout != 0 || len(c.Targets) > 0 || c.RSLoRA
 	need(c.Adapter == "" || !given, "--adapter has its rank, alpha, dropout and targets in its adapter_config.json: leave the flags --lora-... out")
+	need(c.PlusRatio >= 0 && c.PlusRatio <= math.MaxFloat32, "--loraplus-lr-ratio is %g, must not be negative, and finite in float32", c.PlusRatio)
+	need(c.Enabled() || c.PlusRatio == 0, "--loraplus-lr-ratio is for LoRA: give --lora-rank or --adapter too")
 	need(c.Enabled() || !given, "--lora-... flags are given without --lora-rank, which turns LoRA on")
 	need(c.Enabled() || !c.BaseInt8, "--base-int8 is for LoRA, which leaves these weights as they are: give --lora-rank or --adapter too")
 	return errors.Join(errs...)

@@ -231,6 +231,9 @@ func (a *Adapter) fill(f *checkpoint.File) error {
 			if err != nil {
 				return err
 			}
+			if err := checkpoint.CheckFinite(prefix+e.Name, t); err != nil {
+				return fmt.Errorf("%s: %w", WeightsFile, err)
+			}
 			p.Set(e, t)
 			delete(left, prefix+e.Name)
 		}

@@ -5,14 +5,13 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/cpu"
+	"github.com/seed98097648/tune/internal/self"
 	"github.com/seed98097648/tune/internal/simd"
 )
 
@@ -61,7 +60,7 @@ type cache struct {
 }
 
 func newCache(o Options) *cache {
-	c := &cache{dir: o.CacheDir, program: sync.OnceValue(ownChecksum)}
+	c := &cache{dir: o.CacheDir, program: self.Checksum}
 	switch o.CacheDir {
 	case "off":
 		c.dir = ""
@@ -71,23 +70,6 @@ func newCache(o Options) *cache {
 		}
 	}
 	return c
-}
-
-func ownChecksum() string {
-	path, err := os.Executable()
-	if err != nil {
-		return ""
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return ""
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }
 
 // path returns the file of a key.

@@ -38,8 +38,13 @@ func newAllowance(mem core.Memory, files *checkpoint.Set) *allowance {
 func (a *allowance) Alloc(n int) ([]byte, error) {
 	left := factor*(a.bytes+perParam*a.tensors) + spare - a.taken - perParam*a.params
 	if n > left-perParam {
-		return nil, fmt.Errorf("config.json describes a model of more than %d parameters and %d bytes but the files hold %d tensors and %d bytes, as float32: "+
-			"they do not belong together", a.params, uint64(a.taken)+uint64(n), a.tensors, a.bytes)
+		// One of the two is more than factor times what the files have.
+		more, have := fmt.Sprintf("%d bytes", uint64(a.taken)+uint64(n)), fmt.Sprintf("%d", a.bytes)
+		if a.params+1 > factor*a.tensors {
+			more, have = fmt.Sprintf("%d tensors", a.params+1), fmt.Sprintf("%d", a.tensors)
+		}
+		return nil, fmt.Errorf("config.json describes a model of %s or more, as float32, but the files hold %s: they do not belong together; "+
+			"see the sizes and the number of layers in config.json", more, have)
 	}
 	a.params++
 	a.taken += n

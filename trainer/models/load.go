@@ -10,8 +10,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/plainfile"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/nn"
@@ -30,7 +32,8 @@ func Load(dir string, mem core.Memory) (*Model, error) { return LoadWith(dir, me
 // LoadWith reads a model folder: config.json and model.safetensors, or its shards. Every
 // tensor of the files must be used and every parameter must be found, with the shape
 // that the configuration gives it. Frozen matrices keep the dtype of the files in memory;
-// all other parameters are float32.
+// all other parameters are float32. A value that is not finite, or a file that differs from
+// the checksum saved with it, is an error.
 func LoadWith(dir string, mem core.Memory, o LoadOptions) (*Model, error) {
 	return o.load(dir, mem, true)
 }
@@ -46,15 +49,15 @@ func ReadConfig(dir string) ([]byte, error) {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%s does not exist; name a Hugging Face model folder", dir)
+		return nil, absent(dir, err)
 	case err != nil:
-		return nil, err
+		return nil, plainfile.Explain(err)
 	case !info.IsDir():
 		return nil, fmt.Errorf("%s is a file; name the folder that it is in", dir)
 	}
 	config, err := os.ReadFile(filepath.Join(dir, configFile))
 	if !errors.Is(err, fs.ErrNotExist) {
-		return config, err
+		return config, plainfile.Explain(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, lora.ConfigFile)); err == nil {
 		return nil, fmt.Errorf("%s has an adapter and no %s; give the folder of its model as the model, and this one as the adapter", dir, configFile)
@@ -64,7 +67,41 @@ func ReadConfig(dir string) ([]byte, error) {
 
 const configFile = "config.json"
 
+// load compares the files with their checksums while it reads them. What these find is the
+// cause of anything else.
 func (o LoadOptions) load(dir string, mem core.Memory, weights bool) (*Model, error) {
+	if !weights {
+		return o.read(dir, mem, false)
+	}
+	var damage error
+	var wg sync.WaitGroup
+	wg.Go(func() { damage = Verify(dir, o.LoRA.Adapter) })
+	m, err := o.read(dir, mem, true)
+	wg.Wait()
+	if damage != nil && m != nil {
+		m.Free()
+	}
+	if damage != nil {
+		return nil, damage
+	}
+	return m, err
+}
+
+// Verify compares the files of a model folder, and of that of its adapter if there is one,
+// with the checksums that tune has saved with them, if it has.
+func Verify(dir, adapter string) error {
+	err := checkpoint.VerifyModel(dir, checkpoint.SingleFile)
+	if adapter != "" {
+		err = errors.Join(err, checkpoint.VerifyModel(adapter, lora.WeightsFile))
+		dir += ", or " + adapter
+	}
+	if errors.Is(err, checkpoint.ErrDamaged) {
+		err = fmt.Errorf("models: %w\ntake another copy, or an earlier checkpoint; if the change is meant, remove %s from %s", err, checkpoint.SumsFile, dir)
+	}
+	return err
+}
+
+func (o LoadOptions) read(dir string, mem core.Memory, weights bool) (*Model, error) {
 	if err := o.LoRA.Validate(); err != nil {
 		return nil, err
 	}
@@ -164,6 +201,9 @@ func (m *Model) fill(set *checkpoint.Set) error {
 				continue
 			}
 			unused[e.Name] = false
+			if err := checkpoint.CheckFinite(e.Name, t); err != nil {
+				return err
+			}
 			if err := read(p, e, t); err != nil {
 				wrong = append(wrong, err.Error())
 			}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -210,7 +211,7 @@ func TestAFolderThatHoldsNoModelIsRefused(t *testing.T) {
 }
 
 func TestAConfigurationFarLargerThanItsFilesIsRefusedAtOnce(t *testing.T) {
-	const billion, apart = 1_000_000_000, "they do not belong together"
+	const billion, apart, many = 1_000_000_000, " bytes or more, as float32, but the files hold ", " tensors or more, as float32, but the files hold "
 	// The least of everything: all that such a model has many of is layers.
 	thin := []func(map[string]any){with("vocab_size", 1), with("hidden_size", 1), with("intermediate_size", 1), with("num_attention_heads", 1),
 		with("num_key_value_heads", 1), with("head_dim", 2), with("attention_bias", false), with("mlp_bias", false)}
@@ -219,16 +220,16 @@ func TestAConfigurationFarLargerThanItsFilesIsRefusedAtOnce(t *testing.T) {
 		change       []func(map[string]any)
 		want         string
 	}{
-		{"layers", "llama", []func(map[string]any){with("num_hidden_layers", billion)}, apart},
-		{"thin layers", "llama", append(thin, with("num_hidden_layers", billion)), apart},
+		{"layers", "llama", []func(map[string]any){with("num_hidden_layers", billion)}, many},
+		{"thin layers", "llama", append(thin, with("num_hidden_layers", billion)), many},
 		{"width", "qwen3", []func(map[string]any){with("hidden_size", billion/10)}, apart},
 		{"vocabulary", "qwen3", []func(map[string]any){with("vocab_size", billion)}, apart},
 		{"experts", "qwen3_moe", []func(map[string]any){with("num_experts", 1<<12), with("moe_intermediate_size", billion)}, apart},
 		{"routed experts", "glm4_moe", []func(map[string]any){with("n_routed_experts", 1<<12), with("moe_intermediate_size", billion)}, apart},
 		{"shared experts", "glm4_moe", []func(map[string]any){with("n_shared_experts", 1<<12), with("moe_intermediate_size", 1<<40), with("first_k_dense_replace", 0)}, apart},
-		{"predicted layers", "glm4_moe", []func(map[string]any){with("num_nextn_predict_layers", billion), with("num_hidden_layers", billion)}, apart},
+		{"predicted layers", "glm4_moe", []func(map[string]any){with("num_nextn_predict_layers", billion), with("num_hidden_layers", billion)}, many},
 		{"packed width", "glm4", []func(map[string]any){with("intermediate_size", 1<<62)}, "no memory can hold it"},
-		{"windowed layers", "mistral", append(thin, with("num_hidden_layers", billion), with("sliding_window", billion)), apart},
+		{"windowed layers", "mistral", append(thin, with("num_hidden_layers", billion), with("sliding_window", billion)), many},
 		{"heads", "qwen2", []func(map[string]any){with("num_attention_heads", 1<<60), with("num_key_value_heads", 1<<60)}, "num_attention_heads is"},
 		{"more bytes than there are", "llama", []func(map[string]any){with("hidden_size", 1<<40), with("vocab_size", 1<<40)}, "no memory can hold it"},
 		{"head size", "llama", []func(map[string]any){with("head_dim", 1<<60)}, "head_dim is 1152921504606846976"},
@@ -241,6 +242,9 @@ func TestAConfigurationFarLargerThanItsFilesIsRefusedAtOnce(t *testing.T) {
 			_, err := models.Load(dir, mem)
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), dir) {
 				t.Errorf("error %v, want one with %q and the folder", err, tt.want)
+			}
+			if err != nil && regexp.MustCompile(` of (more than )?0 `).MatchString(err.Error()) {
+				t.Errorf("error %v says nothing", err)
 			}
 			if mem.live != 0 || mem.total > 8<<20 {
 				t.Errorf("%d allocations are left; %d bytes were allocated for files of a few kilobytes", mem.live, mem.total)

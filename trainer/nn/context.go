@@ -48,9 +48,12 @@ func (b *Batch) Fill(from data.Batch, divisor int) error {
 
 // Context is one graph under construction: the batch it reads and the leaves it has.
 type Context struct {
-	G          *autograd.Graph
-	B, S       int
-	Training   bool // adapters have dropout
+	G        *autograd.Graph
+	B, S     int
+	Training bool // adapters have dropout
+	// Watch returns what is called in the place of a site's kernel, to look at what it
+	// gives; nil for the kernel itself.
+	Watch      func(core.Kernel) core.Kernel
 	Checkpoint bool // compute what lies within a decoder's layers again for the backward pass; see autograd.Graph.Checkpoint
 
 	batch     *Batch
@@ -129,6 +132,14 @@ func (c *Context) aside() (back func()) {
 		return func() {}
 	}
 	return c.G.Aside()
+}
+
+// watched returns what is called in the place of a site's kernel.
+func (c *Context) watched(k core.Kernel) core.Kernel {
+	if c.Watch == nil {
+		return k
+	}
+	return c.Watch(k)
 }
 
 // Batch returns the memory that the graph reads.

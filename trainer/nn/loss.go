@@ -87,7 +87,7 @@ func (s *site) headLoss(c *Context, head *Linear, x, further *autograd.Value) (l
 // fusedCrossEntropy returns the loss of CrossEntropy for the logits x*weight^T as one
 // operation that has no logits, and its inputs: x [T, D], weight [V, D].
 func fusedCrossEntropy(c *Context, s *site, x, weight *autograd.Value) (autograd.Op, []*autograd.Value) {
-	op, err := autograd.KernelLoss(s.kernel, s.facts, s.path, c.T())
+	op, err := autograd.KernelLoss(c.watched(s.kernel), s.facts, s.path, c.T())
 	if err != nil {
 		c.fail(fmt.Errorf("nn: %s: %w", s.path, err))
 		op = autograd.Op{Name: s.path, Outputs: []autograd.Spec{autograd.Float32()}}

@@ -183,7 +183,7 @@ func (s *site) fused(c *Context, tokens int, in ...*autograd.Value) []*autograd.
 
 // fusedAgain is fused with a cheaper way to compute outputs again, if not nil.
 func (s *site) fusedAgain(c *Context, tokens int, again *autograd.Again, in ...*autograd.Value) []*autograd.Value {
-	op, err := autograd.Kernel(s.kernel, s.op, s.facts, s.path, tokens, c.positions)
+	op, err := autograd.Kernel(c.watched(s.kernel), s.op, s.facts, s.path, tokens, c.positions)
 	if err != nil {
 		c.fail(fmt.Errorf("nn: %s: %w", s.path, err))
 		return in

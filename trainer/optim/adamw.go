@@ -15,6 +15,7 @@ type Param struct {
 	Value []float32 // changed in place by Step
 	Grad  []float32 // as long as Value; only read
 	Decay bool      // whether weight decay applies
+	Rate  float64   // what the learning rate is multiplied by; 0 means 1
 }
 
 // Config holds the constants of AdamW.
@@ -97,6 +98,23 @@ func NewAdamWIn(config Config, params []Param, alloc func(n int) ([]float32, err
 	return a, nil
 }
 
+// SetGradients makes later steps read other gradients, in the order of the parameters, and
+// each as long as its own was. It keeps the slices.
+func (a *AdamW) SetGradients(grads [][]float32) error {
+	if len(grads) != len(a.params) {
+		return fmt.Errorf("optim: %d gradients for %d parameters", len(grads), len(a.params))
+	}
+	for i, p := range a.params {
+		if len(grads[i]) != len(p.Value) {
+			return fmt.Errorf("optim: parameter %s has %d elements, but its gradient has %d", p.Name, len(p.Value), len(grads[i]))
+		}
+	}
+	for i := range a.params {
+		a.params[i].Grad = grads[i]
+	}
+	return nil
+}
+
 // State returns the moments themselves, not copies: the next Step changes them.
 func (a *AdamW) State() State { return a.state }
 
@@ -127,13 +145,14 @@ const grain = 1 << 13
 // ClipCoefficient returns: clipping costs no pass over the gradients of its own.
 func (a *AdamW) Step(lr, gradScale float64) {
 	a.state.T++
-	plain := a.coefficients(lr, gradScale)
-	decayed := plain
-	decayed.Keep = float32(1 - float64(lr*a.config.WeightDecay))
 	for i, p := range a.params {
-		c, m, v := &plain, a.state.M[i], a.state.V[i]
+		own := lr
+		if p.Rate != 0 {
+			own *= p.Rate
+		}
+		c, m, v := a.coefficients(own, gradScale), a.state.M[i], a.state.V[i]
 		if p.Decay {
-			c = &decayed
+			c.Keep = float32(1 - float64(own*a.config.WeightDecay))
 		}
 		simd.Parallel(len(p.Value), grain, func(lo, hi int) {
 			c.Update(p.Value[lo:hi], p.Grad[lo:hi], m[lo:hi], v[lo:hi])

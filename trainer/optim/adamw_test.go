@@ -51,6 +51,26 @@ func TestAdamWMatchesTorch(t *testing.T) {
 	}
 }
 
+// LoRA+ (Hayou et al., 2024) is one learning rate for A and a multiple of it for B.
+func TestARateOfItsOwnMatchesLoRAPlus(t *testing.T) {
+	g := openGoldenFile(t, "lora_variants")
+	const multiple = 4
+	var params []Param
+	for _, name := range []string{"A", "B"} {
+		value, _ := g.floats(t, "loraplus.in."+name)
+		grad, _ := g.floats(t, "loraplus.in.grad_"+name)
+		params = append(params, Param{Name: name, Value: narrow(value), Grad: narrow(grad), Rate: map[string]float64{"B": 16}[name]})
+	}
+	newAdamW(t, DefaultConfig(), params...).Step(1e-3, 1)
+	for _, p := range params {
+		want, _ := g.floats(t, "loraplus.f64.adamw."+p.Name)
+		torch, _ := g.floats(t, "loraplus.f32.adamw."+p.Name)
+		if rel, limit := relative(p.Value, want), multiple*max(relative(narrow(torch), want), 0x1p-24); !(rel <= limit) {
+			t.Errorf("%s: relative error %.2g, want at most %.2g", p.Name, rel, limit)
+		}
+	}
+}
+
 func TestStepScalesTheGradient(t *testing.T) {
 	a, b := randomParam(1, 100), randomParam(1, 100)
 	scaled, plain := newAdamW(t, DefaultConfig(), a), newAdamW(t, DefaultConfig(), b)

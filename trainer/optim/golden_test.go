@@ -24,16 +24,22 @@ type golden struct {
 }
 
 func openGolden(t *testing.T, op string) *golden {
-	g := &golden{}
+	g := openGoldenFile(t, op)
 	readJSON(t, testdata.Shared(t, "golden", "ops", op+".json"), &g.meta)
+	if len(g.meta.Variants) == 0 {
+		t.Fatalf("golden data of %s has no variants", op)
+	}
+	return g
+}
+
+// openGoldenFile opens the tensors alone.
+func openGoldenFile(t *testing.T, op string) *golden {
+	g := &golden{}
 	var err error
 	if g.file, err = checkpoint.Open(testdata.Shared(t, "golden", "ops", op+".safetensors")); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { g.file.Close() })
-	if len(g.meta.Variants) == 0 {
-		t.Fatalf("golden data of %s has no variants", op)
-	}
 	return g
 }
 

@@ -191,6 +191,12 @@ func (p *Printer) Summary(s *trainer.Summary) {
 	if s.Before != nil && s.After != nil {
 		fmt.Fprintf(w, "  held-out loss  %.4f -> %.4f\n", s.Before.Loss, s.After.Loss)
 	}
+	if s.Checked.Calls > 0 {
+		fmt.Fprintf(w, "  checked        %s\n", s.Checked)
+	}
+	for _, wrong := range s.Wrong {
+		fmt.Fprintf(w, "  taken off      %v\n", wrong)
+	}
 	if s.Best != nil && (s.Best.Step != s.Steps || c.Checkpoints.SaveEvery > 0) {
 		where := ""
 		switch {

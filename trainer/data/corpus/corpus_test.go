@@ -248,7 +248,7 @@ func TestLoadNamesWhatIsWrong(t *testing.T) {
 		"an unknown template":      {Config{Paths: []string{"ok.txt"}, Template: "nonesuch"}, model(64), `--template is "nonesuch"`},
 		"another format":           {Config{Paths: []string{"ok.txt"}, Format: "alpaca"}, model(64), "plain text is not of the format alpaca"},
 		"a row of one token":       {Config{Paths: []string{"ok.txt"}}, model(1), "2 or more"},
-		"a file that is not there": {Config{Paths: []string{"no.txt"}}, model(64), "no such file"},
+		"a file that is not there": {Config{Paths: []string{"no.txt"}}, model(64), "no.txt does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, list := range [][]string{c.config.Paths, c.config.Eval} {

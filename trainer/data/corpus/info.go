@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
+	"github.com/seed98097648/tune/internal/plainfile"
 	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer/data/format"
 	"github.com/seed98097648/tune/trainer/data/records"
@@ -45,8 +47,11 @@ func readInfo(dir string) (map[string]*entry, error) {
 	}
 	path := filepath.Join(dir, infoFile)
 	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) && exists(dir) {
+		return nil, fmt.Errorf("--dataset-dir: %s has no %s; without that file, give its files to --data", dir, infoFile)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("--dataset-dir: %w", err)
+		return nil, fmt.Errorf("--dataset-dir: %w", plainfile.Explain(err))
 	}
 	var raw map[string]json.RawMessage
 	if err := plainjson.Unmarshal(text, &raw); err != nil {

@@ -1,15 +1,21 @@
 package corpus
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/seed98097648/tune/internal/nearest"
+	"github.com/seed98097648/tune/internal/plainfile"
 	"github.com/seed98097648/tune/trainer/data/format"
 	"github.com/seed98097648/tune/trainer/data/records"
 )
@@ -73,14 +79,32 @@ func resolve(path, dir string, info map[string]*entry) (Source, error) {
 		return s, errors.New("a path is empty")
 	}
 	s.Files, s.Skipped, err = dataFiles(name)
-	if errors.Is(err, fs.ErrNotExist) && dir != "" {
-		return s, fmt.Errorf("%q is neither a file or folder nor a name in %s", name, filepath.Join(dir, infoFile))
-	}
-	if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(name, `./\`) {
-		return s, fmt.Errorf("%w; to name a data set of a %s, give its folder with --dataset-dir", err, infoFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, absent(name, dir, info, err)
 	}
 	return s, err
 }
+
+// absent says what to do about a path that is nothing.
+func absent(name, dir string, info map[string]*entry, err error) error {
+	if dir != "" {
+		known := slices.Sorted(maps.Keys(info))
+		if meant, ok := nearest.Name(name, known); ok {
+			return fmt.Errorf("%q is neither a file or folder nor a name in %s; did you mean %s?", name, filepath.Join(dir, infoFile), meant)
+		}
+		return fmt.Errorf("%q is neither a file or folder nor a name in %s, which has %s", name, filepath.Join(dir, infoFile), cmp.Or(some(known), "none"))
+	}
+	if !strings.ContainsAny(name, `./\`) {
+		return fmt.Errorf("%w; to name a data set of a %s, give its folder with --dataset-dir", err, infoFile)
+	}
+	if hubForm.MatchString(name) && !exists(filepath.Dir(name)) {
+		return fmt.Errorf("%w, and nothing is downloaded: get the data set first, and name its files or folder", err)
+	}
+	return err
+}
+
+// hubForm is how a hub names data sets: an owner and a name without an extension.
+var hubForm = regexp.MustCompile(`^[A-Za-z0-9][\w-]*/[\w-]+$`)
 
 // cutWeight takes the weight off a path.
 func cutWeight(path string) (name string, weight float64, err error) {
@@ -104,14 +128,14 @@ func cutWeight(path string) (name string, weight float64, err error) {
 func dataFiles(path string) (files, others []string, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, plainfile.Explain(err)
 	}
 	if !info.IsDir() {
 		return []string{path}, nil, nil
 	}
 	entries, err := os.ReadDir(path) // sorted by name
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, plainfile.Explain(err)
 	}
 	for _, e := range entries {
 		switch {
@@ -131,12 +155,17 @@ func dataFiles(path string) (files, others []string, err error) {
 
 // found says what a folder without data has instead.
 func found(names []string) string {
-	const most = 8
-	switch n := len(names); {
-	case n == 0:
+	if len(names) == 0 {
 		return "it is empty"
-	case n > most:
-		return fmt.Sprintf("only %s and %d more", strings.Join(names[:most], ", "), n-most)
 	}
-	return "only " + strings.Join(names, ", ")
+	return "only " + some(names)
+}
+
+// some lists names, or the first of many.
+func some(names []string) string {
+	const most = 8
+	if n := len(names); n > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), n-most)
+	}
+	return strings.Join(names, ", ")
 }

@@ -57,12 +57,16 @@ func TestResolveSaysWhatIsWrong(t *testing.T) {
 		"a folder without data":   {few, "", "holds no data file (.csv, .json, .jsonl, .ndjson, .parquet, .txt), only a.xml, sub/"},
 		"a folder of many files":  {folder(t, many), "", "only a.xml, b.xml, c.xml, d.xml, e.xml, f.xml, g.xml, h.xml and 2 more"},
 		"a name without a folder": {"alpaca_en_demo", "", "--dataset-dir"},
-		"an unknown name":         {"unknown", info, `"unknown" is neither a file or folder nor a name in ` + filepath.Join(info, "dataset_info.json")},
+		"an unknown name":         {"unknown", info, `"unknown" is neither a file or folder nor a name in ` + filepath.Join(info, "dataset_info.json") + ", which has known"},
+		"a name that is near":     {"knwon", info, "; did you mean known?"},
+		"a missing file":          {"nothing.txt", "", "nothing.txt does not exist"},
+		"a name of a hub":         {"tatsu-lab/alpaca", "", "nothing is downloaded: get the data set first"},
+		"a missing registry":      {"x", filepath.Join(empty, "none"), "none/dataset_info.json does not exist, nor does the folder "},
 		"a weight of 0":           {"a.txt@0", "", `the weight "0" must be a number above 0`},
 		"a weight of words":       {"a.txt@half", "", `the weight "half"`},
 		"a weight that is none":   {"a.txt@NaN", "", `the weight "NaN"`},
 		"an empty path":           {"", "", "a path is empty"},
-		"no registry":             {"x", empty, "--dataset-dir: open "},
+		"no registry":             {"x", empty, "has no dataset_info.json; without that file, give its files to --data"},
 		"a broken registry":       {"x", folder(t, map[string]string{"dataset_info.json": "["}), "--dataset-dir: "},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -119,7 +123,7 @@ func TestARealRegistry(t *testing.T) {
 		"identity": {91, ""}, "alpaca_en_demo": {999, ""}, "alpaca_zh_demo": {1000, ""}, "glaive_toolcall_en_demo": {300, ""},
 		"c4_demo": {300, ""}, "wiki_demo": {1, ""},
 		"dpo_en_demo": {0, "preference pairs (DPO)"}, "kto_en_demo": {0, "(KTO)"}, "mllm_demo": {0, "only text"},
-		"alpaca_en": {0, "nothing is downloaded"}, "glaive_toolcall_zh_demo": {0, "no such file"}, "the_stack": {0, "nothing is downloaded"},
+		"alpaca_en": {0, "nothing is downloaded"}, "glaive_toolcall_zh_demo": {0, "glaive_toolcall_zh_demo.json does not exist"}, "the_stack": {0, "nothing is downloaded"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := model(1 << 17)

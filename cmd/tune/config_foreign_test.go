@@ -1,0 +1,43 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// Keys of other programs are not taken for the nearest of ours, which means something else.
+func TestForeignKeysAreTold(t *testing.T) {
+	for key, want := range map[string]string{
+		"temperature": "run.yaml:1: temperature: a model writes with tune generate: leave it out here", // not template
+		"use_galore":  "run.yaml:1: use_galore: the optimizer is AdamW, which has no such choice",      // not use_rslora
+		"use_lora":    "adapters are turned on by finetuning_type: lora, or by lora_rank",
+		"pref_loss":   "run.yaml:1: pref_loss: tune trains on texts and answers, not on preferences", // not plot_loss
+		"batch_size":  "the rows of a batch are per_device_train_batch_size, or batch",
+		"optimizer":   "run.yaml:1: optimizer: the optimizer is AdamW",
+	} {
+		if _, _, err := trainWith(t, key+": 1"); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "did you mean") {
+			t.Errorf("%s: error %v, want %q", key, err, want)
+		}
+	}
+	for _, key := range []string{"eval_delay", "past_index", "tool_format", "eval_num_beams", "log_leveled"} {
+		if _, _, err := trainWith(t, key+": 1"); err == nil || !strings.HasSuffix(err.Error(), key+": unknown key") {
+			t.Errorf("%s: error %v, want no guess", key, err)
+		}
+	}
+}
+
+// TestForeignKeysAreForeign: each is said once, and none is a key of ours, which comes first.
+func TestForeignKeysAreForeign(t *testing.T) {
+	seen := map[string]bool{}
+	for _, f := range foreign {
+		for _, key := range f.keys {
+			if seen[key] {
+				t.Errorf("%s is there twice", key)
+			}
+			seen[key] = true
+			if _, _, err := trainWith(t, key+": 1"); err == nil || !strings.Contains(err.Error(), f.sentence) {
+				t.Errorf("%s is known, and its sentence is never said", key)
+			}
+		}
+	}
+}

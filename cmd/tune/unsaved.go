@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/seed98097648/tune/trainer"
+)
+
+// trySavingAgain is how long it takes until a model that cannot be saved is tried again.
+const trySavingAgain = 2 * time.Second
+
+// unsaved decides about a model that cannot be saved where it should be. Somebody at a
+// terminal can make room for it, and an interrupt saves it elsewhere; without anybody it is
+// saved elsewhere at once. Where nothing else can take it either, it is kept and tried
+// again until there is room, or until it is given up by a second interrupt.
+func (a *app) unsaved(ctx context.Context, u trainer.Unsaved) (again bool) {
+	interrupted, remedy := ctx.Done(), "Ctrl-C saves it elsewhere"
+	if u.Nowhere {
+		interrupted, remedy = nil, "two interrupts (Ctrl-C) give it up"
+	} else if !onTerminal(os.Stdin) || !onTerminal(os.Stderr) || ctx.Err() != nil {
+		return false
+	}
+	if a.waiting != remedy { // said once
+		a.waiting = remedy
+		a.note("the model cannot be saved: %s", strings.ReplaceAll(u.Err.Error(), "\n", "\ntune: "))
+		a.note("make room: saving is tried again every %v; %s", trySavingAgain, remedy)
+	}
+	select {
+	case <-a.abort:
+		return false
+	case <-interrupted:
+		return false
+	case <-time.After(trySavingAgain):
+		return true
+	}
+}

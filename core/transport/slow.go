@@ -1,0 +1,47 @@
+package transport
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/seed98097648/tune/core"
+)
+
+// slowAfter is when somebody is told that a plugin is waited for, and again each time that
+// it has been waited for twice as long.
+const slowAfter = 3 * time.Second
+
+// sayWaiting tells that a call is not answered yet. A process that somebody has stopped is
+// always told of; one that goes on only if it takes twice as long as any call was said to
+// take, because large calls may be slow.
+func (p *plugin) sayWaiting(c *core.Call, waited time.Duration) {
+	doing, stopped := p.proc.doing()
+	if !stopped && waited < p.patience {
+		return
+	}
+	if !stopped {
+		p.patience = 2 * waited
+	}
+	p.opts.Logger.Warn(fmt.Sprintf("waiting for a plugin's call; after %v it is ended and started again (--call-timeout)", p.opts.CallTimeout),
+		"plugin", p.manifest.Name, "op", c.Op, "pass", c.Pass, "site", c.Site, "waited", waited.Round(time.Second), "process", doing)
+}
+
+// sayIfSlow tells what is waited for if that takes long, until the function that it
+// returns is called.
+func (p *process) sayIfSlow(what string, doing func() (text string, stopped bool)) (stop func()) {
+	t := time.AfterFunc(slowAfter, func() {
+		doing, _ := doing()
+		p.opts.Logger.Warn("waiting for a plugin: "+what, "path", p.path, "waited", slowAfter, "at_most", p.opts.StartTimeout, "process", doing)
+	})
+	return func() { t.Stop() }
+}
+
+// doing says what the process does, and whether that is nothing because somebody has
+// stopped it.
+func (p *process) doing() (text string, stopped bool) {
+	pid := p.cmd.Process.Pid
+	if isStopped(pid) {
+		return fmt.Sprintf("%d, which is stopped: kill -CONT %d lets it go on", pid, pid), true
+	}
+	return fmt.Sprint(pid), false
+}

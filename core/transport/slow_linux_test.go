@@ -1,0 +1,66 @@
+package transport
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+)
+
+// TestAStoppedPluginIsSaid: long before its deadline, and once it goes on, nothing has
+// happened.
+func TestAStoppedPluginIsSaid(t *testing.T) {
+	onEachPath(t, func(t *testing.T, o Options) {
+		log := &lockedBuffer{}
+		o.Logger = slog.New(slog.NewTextHandler(log, nil))
+		p := open(t, o)
+		p.mustForward(t, "")
+		if err := syscall.Kill(p.pid(), syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		pid := p.pid()
+		done := make(chan error, 1)
+		c := makeCall(t, core.RMSNorm, core.Forward, normFacts(), p.host, p.output)
+		c.Site = "layers.7.norm"
+		go func() { done <- p.norm.Forward(context.Background(), c) }()
+		eventually(t, "a word about the process", func() bool { return strings.Contains(log.String(), "waiting for a plugin's call") })
+		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		wantReference(t, c)
+		p.wantHealth(t, core.Health{Calls: 2})
+		for _, want := range []string{"plugin=" + p.manifest.Name, "op=rms_norm", "pass=forward", "site=layers.7.norm", "waited=3s", "after 1m0s",
+			fmt.Sprintf("%d, which is stopped: kill -CONT %d", pid, pid)} {
+			if !strings.Contains(log.String(), want) {
+				t.Errorf("%q is not in the log: %s", want, log)
+			}
+		}
+	})
+}
+
+// TestASlowCallIsSaidOnce: large calls may take their time, each of them.
+func TestASlowCallIsSaidOnce(t *testing.T) {
+	log := &lockedBuffer{}
+	o := quiet(Options{})
+	o.Logger = slog.New(slog.NewTextHandler(log, nil))
+	p := open(t, o)
+	c := makeCall(t, core.RMSNorm, core.Forward, normFacts(), p.host, p.output)
+	p.mustForward(t, "")
+	for range 3 {
+		p.sayWaiting(c, slowAfter)
+	}
+	if n := strings.Count(log.String(), "waiting for a plugin"); n != 1 {
+		t.Errorf("said %d times", n)
+	}
+	p.sayWaiting(c, 2*slowAfter)
+	if n := strings.Count(log.String(), "waiting for a plugin"); n != 2 {
+		t.Errorf("said %d times after one that takes longer", n)
+	}
+}

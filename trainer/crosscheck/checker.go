@@ -1,0 +1,159 @@
+package crosscheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed98097648/tune/core"
+)
+
+// Checker compares the calls of a run's kernels with the plain forward: the first of each
+// kernel that Watch returns, in each pass, and the next after every so many Ticks. It is not
+// safe for concurrent use, as kernels are not. A nil *Checker watches nothing.
+type Checker struct {
+	// Every is how many Ticks there are from one comparison to the next; 0 for the first alone.
+	Every int
+	// Strict makes Rightly return the error of a kernel that is wrong.
+	Strict bool
+	// OnWrong is told of a kernel that was taken off so many sites; it may be nil.
+	OnWrong func(w *core.KernelError, sites int)
+
+	stats Stats
+	ticks int
+	round int
+}
+
+// New returns a Checker that compares again after so many Ticks, or nil for 0.
+func New(every int) *Checker {
+	if every == 0 {
+		return nil
+	}
+	return &Checker{Every: every}
+}
+
+// Stats is what a Checker has done.
+type Stats struct {
+	Calls int           `json:"calls"` // compared
+	Took  time.Duration `json:"-"`     // by that
+}
+
+// Stats returns what was done so far.
+func (c *Checker) Stats() Stats {
+	if c == nil {
+		return Stats{}
+	}
+	return c.stats
+}
+
+// Tick tells that a step of a run begins, or whatever Every counts.
+func (c *Checker) Tick() {
+	if c == nil {
+		return
+	}
+	if c.ticks > 0 && c.Every > 0 && c.ticks%c.Every == 0 {
+		c.round++
+	}
+	c.ticks++
+}
+
+// Watch returns the kernel as one site of one graph uses it: what it gives in the calls that
+// are compared is handed on only if it is right. Otherwise the call fails with a
+// *core.KernelError that has the *Mismatch for its cause.
+func (c *Checker) Watch(k core.Kernel) core.Kernel {
+	if c == nil {
+		return k
+	}
+	return &watched{Kernel: k, checker: c, seen: [2]int{-1, -1}}
+}
+
+// watched is a kernel at one site of one graph.
+type watched struct {
+	core.Kernel
+	checker *Checker
+	seen    [2]int // the checker's round in which a call of each pass was compared last
+}
+
+// Forward implements core.Kernel.
+func (w *watched) Forward(ctx context.Context, c *core.Call) error {
+	return w.run(ctx, c, core.Forward)
+}
+
+// Backward implements core.Kernel.
+func (w *watched) Backward(ctx context.Context, c *core.Call) error {
+	return w.run(ctx, c, core.Backward)
+}
+
+// OutputMemory implements core.OutputMemory; it is nil for a kernel that has none.
+func (w *watched) OutputMemory() core.Memory {
+	if m, ok := w.Kernel.(core.OutputMemory); ok {
+		return m.OutputMemory()
+	}
+	return nil
+}
+
+func (w *watched) run(ctx context.Context, c *core.Call, pass core.Pass) error {
+	if err := core.Run(ctx, w.Kernel, c); err != nil || w.seen[pass] == w.checker.round {
+		return err
+	}
+	w.seen[pass] = w.checker.round
+	start := time.Now()
+	err := Compare(c)
+	if errors.Is(err, core.ErrNotSupported) {
+		return nil
+	}
+	w.checker.stats.Calls++
+	w.checker.stats.Took += time.Since(start)
+	if err == nil {
+		return nil
+	}
+	i := w.Info()
+	return &core.KernelError{Kernel: i.Name, Op: c.Op, Pass: c.Pass, Site: c.Site, Err: err}
+}
+
+// Rightly runs f, which computes with kernels that are watched. When one of them is wrong,
+// it takes the plugin's kernels off all sites that the report says hold them, and runs f
+// again: f must not have changed anything by then that it reads. repatch closes the graphs,
+// calls change and makes the graphs again.
+func (c *Checker) Rightly(report *core.Report, repatch func(change func() error) error, f func() error) error {
+	for {
+		err := f()
+		wrong := Wrong(err)
+		if wrong == nil || c == nil || report == nil {
+			return err
+		}
+		if c.Strict {
+			return fmt.Errorf("strict: %w", err)
+		}
+		sites := 0
+		err = repatch(func() (err error) {
+			sites, err = report.TakeOff(wrong.Kernel, fmt.Sprintf("%s was wrong at %s and is taken off", wrong.Kernel, wrong.Site))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if sites == 0 {
+			return wrong // placed by somebody else
+		}
+		if c.OnWrong != nil {
+			c.OnWrong(wrong, sites)
+		}
+	}
+}
+
+// Wrong returns the kernel's error if err says that a comparison has failed, else nil.
+func Wrong(err error) *core.KernelError {
+	var m *Mismatch
+	var k *core.KernelError
+	if errors.As(err, &m) && errors.As(err, &k) {
+		return k
+	}
+	return nil
+}
+
+// String says what was done, for people.
+func (s Stats) String() string {
+	return fmt.Sprintf("%d uses of kernels on the run's own tensors in %.2g s", s.Calls, s.Took.Seconds())
+}

@@ -1,0 +1,239 @@
+package crosscheck_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/reference"
+	"github.com/seed98097648/tune/plugins/linked"
+	"github.com/seed98097648/tune/trainer/crosscheck"
+)
+
+// use is an op with the facts and the number of tokens of a call.
+type use struct {
+	op     core.Op
+	facts  core.Facts
+	tokens int
+}
+
+func (u use) String() string { return fmt.Sprintf("%s %s of %d", u.op, u.facts, u.tokens) }
+
+// uses have sizes on both sides of the blocks in which things are compared.
+func uses() []use {
+	f32 := func(f core.Facts) core.Facts { f.DType = core.Float32; return f }
+	norm := func(dim int) core.Facts {
+		return f32(core.Facts{WeightDType: core.Float32, Dim: dim, Eps: 1e-6, Cast: core.CastBeforeWeight})
+	}
+	frozen := norm(48)
+	frozen.Frozen, frozen.Offset = true, 1
+	swiglu := f32(core.Facts{Intermediate: 200, Activation: "silu", Layout: core.Separate})
+	packed := swiglu
+	packed.Layout = core.Packed
+	rope := f32(core.Facts{Pairing: core.Half, RotaryDim: 16, HeadDim: 16, Heads: 4, KVHeads: 2})
+	partial := rope
+	partial.Pairing, partial.RotaryDim = core.Interleaved, 8
+	gate := f32(core.Facts{Experts: 16, TopK: 4, Scoring: core.ScoringSoftmax, Groups: 1, TopGroups: 1, Normalize: true, Scale: 1})
+	groups := gate
+	groups.Scoring, groups.Bias, groups.Groups, groups.TopGroups, groups.Scale = core.ScoringSigmoid, true, 4, 2, 2.5
+	loose := gate
+	loose.Normalize = false
+	attention := f32(core.Facts{HeadDim: 24, Heads: 4, KVHeads: 2})
+	loss := f32(core.Facts{WeightDType: core.Float32, Dim: 48, Vocab: 300})
+	half := loss
+	half.WeightDType, half.Frozen = core.BFloat16, true
+	experts := f32(core.Facts{WeightDType: core.Float32, Dim: 40, Intermediate: 24, Activation: "silu", Layout: core.Packed, Experts: 5, TopK: 2, Routing: core.RoutingNormalized})
+	halfExperts := experts
+	halfExperts.WeightDType, halfExperts.Frozen = core.Float16, true
+	return []use{
+		{core.RMSNorm, norm(288), 37}, {core.RMSNorm, norm(1), 9}, {core.RMSNorm, frozen, 70},
+		{core.AddRMSNorm, norm(65), 33}, {core.AddRMSNorm, frozen, 5},
+		{core.SwiGLU, swiglu, 40}, {core.SwiGLU, packed, 40},
+		{core.RoPE, rope, 50}, {core.RoPE, partial, 50},
+		{core.MoEGate, gate, 60}, {core.MoEGate, groups, 60}, {core.MoEGate, loose, 60},
+		{core.Attention, attention, 150}, {core.Attention, attention, 1},
+		{core.LinearCrossEntropy, loss, 150}, {core.LinearCrossEntropy, half, 70},
+		{core.MoEExperts, experts, 60}, {core.MoEExperts, halfExperts, 60},
+	}
+}
+
+// kinds are data that are hard in some way.
+var kinds = map[string]func(rng *rand.Rand) float32{
+	"normal":  func(rng *rand.Rand) float32 { return float32(rng.NormFloat64()) },
+	"large":   func(rng *rand.Rand) float32 { return float32(8 * rng.NormFloat64()) },
+	"small":   func(rng *rand.Rand) float32 { return float32(1e-9 * rng.NormFloat64()) },
+	"uneven":  func(rng *rand.Rand) float32 { return float32(rng.NormFloat64() * math.Exp(3*rng.NormFloat64())) },
+	"one way": func(rng *rand.Rand) float32 { return 1 + rng.Float32()/16 },
+	"zero":    func(*rand.Rand) float32 { return 0 },
+}
+
+// calls returns both passes of a use, answered by the kernel.
+func calls(t *testing.T, k core.Kernel, u use, value func(*rand.Rand) float32) []*core.Call {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(3, uint64(u.tokens)))
+	given := map[string]core.Tensor{}
+	var out []*core.Call
+	for _, pass := range []core.Pass{core.Forward, core.Backward} {
+		c, err := core.NewCall(u.op, pass, u.facts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const positions = 5000
+		for _, a := range c.Sig.In {
+			x, ok := given[a.Name]
+			if !ok {
+				x = core.NewTensor(a.DType, a.Shape.Bind(u.tokens, positions)...)
+				fill(rng, u, a.Name, x, value)
+				given[a.Name] = x
+			}
+			c.Set(a.Name, x)
+		}
+		for _, a := range c.Sig.Out {
+			x := core.NewTensor(a.DType, a.Shape.Bind(u.tokens, positions)...)
+			c.Set(a.Name, x)
+			given[a.Name] = x
+		}
+		if err := core.Run(context.Background(), k, c); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+func fill(rng *rand.Rand, u use, name string, x core.Tensor, value func(*rand.Rand) float32) {
+	switch name {
+	case "positions":
+		for i := range x.Int32s() {
+			x.Int32s()[i] = int32(rng.IntN(5000))
+		}
+	case "keys": // rows of 70 tokens, some of which see nothing
+		for i := range u.tokens {
+			x.Int32s()[2*i], x.Int32s()[2*i+1] = int32(i-i%70), int32(i+1)
+			if i%13 == 5 {
+				x.Int32s()[2*i+1] = int32(i - i%70)
+			}
+		}
+	case "labels":
+		for i := range x.Int32s() {
+			x.Int32s()[i] = int32(rng.IntN(u.facts.Vocab+20) - 20)
+		}
+	case "expert_ids": // the last expert gets no token
+		k := u.facts.TopK
+		for i := 0; i < x.Elems(); i += k {
+			for j, e := range rng.Perm(u.facts.Experts - 1)[:k] {
+				x.Int32s()[i+j] = int32(e)
+			}
+		}
+	case "cos", "sin":
+		half := x.Shape[1]
+		for i := range x.Float32s() {
+			s, c := math.Sincos(float64(i/half) * math.Pow(10000, -float64(i%half)/float64(half)))
+			if x.Float32s()[i] = float32(c); name == "sin" {
+				x.Float32s()[i] = float32(s)
+			}
+		}
+	default:
+		v := make([]float32, x.Elems())
+		for i := range v {
+			v[i] = value(rng)
+		}
+		x.Store(v, 0)
+	}
+}
+
+// rightKernels are those of the project, and the reference in float64 and in float32.
+func rightKernels(op core.Op) map[string]core.Kernel {
+	all := map[string]core.Kernel{"float64": reference.Kernel(op), "float32": reference.Single(op)}
+	for _, k := range linked.Kernels() {
+		if k.Info().Op == op {
+			all[k.Info().Name] = k
+		}
+	}
+	return all
+}
+
+func TestRightKernelsAreFoundRight(t *testing.T) {
+	for _, u := range uses() {
+		for name, k := range rightKernels(u.op) {
+			if k.Supports(u.facts) != nil {
+				continue
+			}
+			for kind, value := range kinds {
+				for _, c := range calls(t, k, u, value) {
+					if err := crosscheck.Compare(c); err != nil {
+						t.Errorf("%s %s by %s, %s data: %v", u, c.Pass, name, kind, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestEveryWrongOutputIsFound spoils one output of one pass at a time, at one place or in
+// one row, and wants it named.
+func TestEveryWrongOutputIsFound(t *testing.T) {
+	for _, u := range uses() {
+		for pass := range 2 {
+			right := calls(t, reference.Kernel(u.op), u, kinds["normal"])[pass]
+			for _, a := range right.Sig.Out {
+				for how, spoil := range spoils {
+					c := calls(t, reference.Kernel(u.op), u, kinds["normal"])[pass]
+					x := c.Output(a.Name)
+					if !spoil(x) {
+						continue
+					}
+					var m *crosscheck.Mismatch
+					if err := crosscheck.Compare(c); !errors.As(err, &m) {
+						t.Errorf("%s %s with %s %s: %v", u, right.Pass, a.Name, how, err)
+					} else if m.Tensor != a.Name && a.Name != "h" && a.Name != "gate_up_out" {
+						t.Errorf("%s %s with %s %s: %s is named", u, right.Pass, a.Name, how, m.Tensor)
+					}
+				}
+			}
+		}
+	}
+}
+
+// spoils change an output, and report whether they could.
+var spoils = map[string]func(x core.Tensor) bool{
+	"doubled at its largest element": func(x core.Tensor) bool {
+		if x.DType != core.Float32 {
+			return false
+		}
+		v, at := x.Float32s(), 0
+		for i := range v {
+			if math.Abs(float64(v[i])) > math.Abs(float64(v[at])) {
+				at = i
+			}
+		}
+		old := v[at]
+		v[at] *= 2
+		return math.Abs(float64(old)) > 1e-6 // of a gradient that cancels nothing is left
+	},
+	"not a number in the last element": func(x core.Tensor) bool {
+		if x.DType != core.Float32 {
+			return false
+		}
+		v := x.Float32s()
+		v[len(v)-1] = float32(math.NaN())
+		return true
+	},
+	"with its first two rows exchanged": func(x core.Tensor) bool {
+		n := len(x.Data) / x.Shape[0]
+		if x.Shape[0] < 2 || string(x.Data[:n]) == string(x.Data[n:2*n]) {
+			return false
+		}
+		if x.DType == core.Float32 && math.Abs(float64(x.Float32s()[0]-x.Float32s()[n/4])) < 1e-3 {
+			return false
+		}
+		first := string(x.Data[:n])
+		copy(x.Data, x.Data[n:2*n])
+		copy(x.Data[n:], first)
+		return true
+	},
+}

@@ -1,0 +1,31 @@
+package trainer
+
+import (
+	"fmt"
+
+	"github.com/seed98097648/tune/core"
+)
+
+// rightly runs a part of the run that computes with kernels. A kernel that is found wrong
+// is taken off its sites, and the part is done again as if it had never been there: what it
+// gave has reached neither the weights nor anything that is written.
+func (r *session) rightly(part func() error) error {
+	if err := r.check.Rightly(r.sum.Report, r.engine.Repatch, part); err != nil {
+		return err
+	}
+	r.sum.Checked = r.check.Stats()
+	return nil
+}
+
+// onWrong tells of a kernel that was taken off.
+func (r *session) onWrong(w *core.KernelError, sites int) {
+	r.sum.Wrong = append(r.sum.Wrong, w)
+	r.state.Kernels = r.sum.Report.Placements() // a run that is resumed has it no more
+	call(r.job.Hooks.OnWrong, w)
+	call(r.job.Hooks.OnWarning, TakenOff(w, sites))
+}
+
+// TakenOff says that a kernel which was found wrong is not used any more.
+func TakenOff(w *core.KernelError, sites int) error {
+	return fmt.Errorf("%w; the plugin is taken off all %d sites that it had, which are plain from here on, and what it gave is computed again", w, sites)
+}
