@@ -14,6 +14,7 @@ type Checkpoints struct {
 	SaveEvery int  `json:"save_every"`                 // steps; 0 for no checkpoints
 	Keep      int  `json:"keep"`                       // newest checkpoints that stay, besides the best; 0 for all
 	EvalEvery int  `json:"eval_every,omitempty"`       // steps; 0 for a quarter of the run
+	NoEval    bool `json:"no_eval,omitempty"`          // evaluate nothing
 	LoadBest  bool `json:"load_best_at_end,omitempty"` // the model saved at the end is that of the best evaluation
 }
 
@@ -33,6 +34,9 @@ func (c Checkpoints) validate(out string) error {
 	if c.LoadBest && c.SaveEvery == 0 {
 		errs = append(errs, errors.New("--load-best-at-end is given without --save-every: the best model has to be kept meanwhile"))
 	}
+	if c.LoadBest && c.NoEval {
+		errs = append(errs, errors.New("--load-best-at-end is given with --no-eval: the best model is that of the best evaluation"))
+	}
 	return errors.Join(errs...)
 }
 
@@ -41,6 +45,8 @@ func (c Checkpoints) validate(out string) error {
 func (c Checkpoints) evalDue(step, steps int) bool {
 	const enough = 40 // steps for evaluations on the way by default
 	switch {
+	case c.NoEval:
+		return false
 	case step == 0 || step == steps:
 		return true
 	case c.EvalEvery > 0:

@@ -10,7 +10,6 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/hugepage"
 	"github.com/seed98097648/tune/internal/simd"
-	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/crosscheck"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/models"
@@ -172,7 +171,7 @@ func (e *Engine) Step(ctx context.Context, batches []data.Batch, lr float64) (St
 	start := time.Now()
 	r.GradNorm = optim.GlobalNorm(e.grads)
 	if !finite(r.GradNorm) {
-		return r, blame(ctx, e.program, "gradient norm", r.GradNorm)
+		return r, e.suspects().blame(ctx, "gradient norm", r.GradNorm)
 	}
 	e.opt.Step(lr, optim.ClipCoefficient(r.GradNorm, e.cfg.Clip))
 	r.Optimizer = time.Since(start)
@@ -191,7 +190,7 @@ func (e *Engine) accumulate(ctx context.Context, i int, b data.Batch, r *StepRes
 	}
 	r.Loss += loss
 	if !finite(loss) {
-		return blame(ctx, e.program, "loss", loss)
+		return e.suspects().blame(ctx, "loss", loss)
 	}
 	forward := time.Now()
 	if err := e.program.Backward(ctx); err != nil {
@@ -200,7 +199,7 @@ func (e *Engine) accumulate(ctx context.Context, i int, b data.Batch, r *StepRes
 	if e.cfg.Accumulate > 1 {
 		// Asked here, while the batch at fault can still be run again.
 		if norm := optim.GlobalNorm(e.direct); !finite(norm) {
-			return blame(ctx, e.program, "gradient norm", norm)
+			return e.suspects().blame(ctx, "gradient norm", norm)
 		}
 		for j, g := range e.direct {
 			addTo(e.grads[j], g, i == 0)
@@ -223,17 +222,8 @@ func addTo(dst, src []float32, first bool) {
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// blame runs the program's batch again to find where the first bad value appears.
-func blame(ctx context.Context, p *nn.Compiled, what string, value float64) error {
-	path, op, err := p.FirstNonFinite(ctx)
-	switch {
-	case errors.Is(err, autograd.ErrFinite):
-		return fmt.Errorf("trainer: %s is %g: %w; it appeared while summing: lower the learning rate", what, value, ErrNonFinite)
-	case err != nil:
-		return err
-	}
-	return fmt.Errorf("trainer: %s is %g: %w; first produced by %s (%s): lower the learning rate or look at the data", what, value, ErrNonFinite, path, op)
-}
+// suspects are what this step can have gone wrong by.
+func (e *Engine) suspects() suspects { return suspects{e.model, e.program, e.opt.State().T} }
 
 // Evaluate is Evaluator.Loss with the engine's batch size; the evaluator is made at the
 // first call.
@@ -243,6 +233,7 @@ func (e *Engine) Evaluate(ctx context.Context, batches func(yield func(data.Batc
 			return 0, 0, err
 		}
 	}
+	e.eval.updates = e.opt.State().T
 	return e.eval.Loss(ctx, batches)
 }
 

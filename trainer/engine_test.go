@@ -101,17 +101,17 @@ func TestFewerBatchesAreAStepOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestNaNStopsTheStepAndNamesTheModule poisons one weight: the norm of the second layer,
-// a token's embedding that only the first micro-batch has, the head.
-func TestNaNStopsTheStepAndNamesTheModule(t *testing.T) {
+// TestNaNStopsTheStepAndNamesItsCause poisons one weight. Before any update the learning
+// rate cannot be the cause, and is not named as one.
+func TestNaNStopsTheStepAndNamesItsCause(t *testing.T) {
 	for name, c := range map[string]struct {
 		param string
 		value float32
 		want  string
 	}{
-		"NaN in a norm":           {"model.layers.1.input_layernorm.weight", float32(math.NaN()), "layers.1.input_layernorm"},
-		"infinity in a matrix":    {"model.layers.0.mlp.down_proj.weight", float32(math.Inf(1)), "layers.0.mlp"},
-		"overflow in the experts": {"model.layers.1.mlp.experts.down", math.MaxFloat32, "layers.1.mlp"},
+		"NaN in a norm":           {"model.layers.1.input_layernorm.weight", float32(math.NaN()), "the weight model.layers.1.input_layernorm.weight has NaN at element 0 of"},
+		"infinity in a matrix":    {"model.layers.0.mlp.down_proj.weight", float32(math.Inf(1)), "the weight model.layers.0.mlp.down_proj.weight has an infinity at element 0 of"},
+		"overflow in the experts": {"model.layers.1.mlp.experts.down", math.MaxFloat32, "first produced by layers.1.mlp"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, e := engine(t, 2, 1)
@@ -125,10 +125,11 @@ func TestNaNStopsTheStepAndNamesTheModule(t *testing.T) {
 			}
 			for b := range data.Batches(rows(t, 17)[:2], 2) {
 				_, err := e.Step(t.Context(), []data.Batch{b}, 1e-3)
-				if !errors.Is(err, trainer.ErrNonFinite) || !strings.Contains(err.Error(), "first produced by "+c.want) {
+				if !errors.Is(err, trainer.ErrNonFinite) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "lower the learning rate") {
 					t.Errorf("%v, want that %s is to blame", err, c.want)
 				}
-				if _, _, err := e.Evaluate(t.Context(), data.Batches(rows(t, 17)[:2], 2)); !errors.Is(err, trainer.ErrNonFinite) {
+				_, _, err = e.Evaluate(t.Context(), data.Batches(rows(t, 17)[:2], 2))
+				if !errors.Is(err, trainer.ErrNonFinite) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "lower the learning rate") {
 					t.Errorf("evaluation: %v", err)
 				}
 			}
@@ -171,6 +172,28 @@ func TestOverflowInTheGradientStopsTheStep(t *testing.T) {
 		}
 		if after := m.Params()[0].Tensor.Float32s()[7]; after != before {
 			t.Error("a parameter was changed")
+		}
+	}
+}
+
+// After an update the learning rate may be the cause: of weights that are not finite any
+// more, or of ones too large to compute with.
+func TestALearningRateThatIsTooHighIsNamed(t *testing.T) {
+	for _, c := range []struct {
+		lr   float64
+		want string
+	}{{math.Inf(1), "; the weight model.embed_tokens.weight has "}, {1e30, "("}} {
+		_, e := engine(t, 2, 1)
+		var err error
+		for range 3 {
+			for b := range data.Batches(rows(t, 17)[:2], 2) {
+				if err == nil {
+					_, err = e.Step(t.Context(), []data.Batch{b}, c.lr)
+				}
+			}
+		}
+		if !errors.Is(err, trainer.ErrNonFinite) || !strings.Contains(err.Error(), c.want) || !strings.HasSuffix(err.Error(), "lower the learning rate") {
+			t.Errorf("learning rate %g: %v", c.lr, err)
 		}
 	}
 }

@@ -14,7 +14,9 @@ import (
 // Evaluator measures the loss of a model without training it. Patch the model before the
 // evaluator exists; Close it before patching again.
 type Evaluator struct {
+	model   *models.Model
 	program *nn.Compiled
+	updates int // that training has made
 }
 
 // NewEvaluator compiles the model's graph, with the kernels that its sites hold, for
@@ -30,7 +32,7 @@ func NewEvaluator(m *models.Model, mem core.Memory, batch, seq, maxPosition int,
 	if err != nil {
 		return nil, err
 	}
-	return &Evaluator{program}, nil
+	return &Evaluator{model: m, program: program}, nil
 }
 
 // Loss returns the mean loss over the targets of all batches, and their number. A loss
@@ -50,7 +52,7 @@ func (e *Evaluator) Loss(ctx context.Context, batches func(yield func(data.Batch
 			return 0, 0, err
 		}
 		if !finite(l) {
-			return 0, 0, blame(ctx, e.program, "loss", l)
+			return 0, 0, suspects{e.model, e.program, e.updates}.blame(ctx, "loss", l)
 		}
 		sum += l * float64(n)
 		targets += n

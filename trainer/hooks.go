@@ -12,7 +12,7 @@ type Hooks struct {
 	OnPatch func(*core.Report) // the kernels are in place
 	OnStart func(Start)
 	OnStep  func(Step)
-	OnEval  func(Eval)
+	OnEval  func(Eval) // again for the same step if a kernel turned out to be wrong meanwhile
 	OnSave  func(path string)
 
 	OnCheckpoint func(Checkpoint)

@@ -67,7 +67,7 @@ func Load(ctx context.Context, c Config, mem core.Memory) (*Job, error) {
 	if err != nil {
 		return nil, damage(c, err)
 	}
-	m, err := models.LoadWith(c.Model, mem, models.LoadOptions{LoRA: c.LoRA, Seed: c.Seed})
+	m, err := models.LoadWith(c.Model, mem, models.LoadOptions{LoRA: c.LoRA, Seed: c.Seed, Check: c.checkWeights})
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (j *Job) read(ctx context.Context, tok *tokenizer.Tokenizer) (err error) {
 	if j.Corpus, err = corpus.Load(ctx, c.Data, DataModel(c, tok)); err != nil {
 		return err
 	}
-	j.Train, j.Eval = j.Corpus.Train, j.Corpus.Eval
+	j.Train, j.Eval, j.Config.Seq = j.Corpus.Train, j.Corpus.Eval, j.Corpus.Seq
 	return nil
 }
 

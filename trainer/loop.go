@@ -40,11 +40,13 @@ type session struct {
 	job      *Job
 	engine   *Engine
 	check    *crosscheck.Checker // nil without
+	stale    bool                // the evaluation before training was with a kernel that is wrong
 	out      *output
 	loader   *data.Loader
 	epoch    epoch
 	schedule optim.Schedule
 	state    State
+	logged   int     // bytes of the training log before the newest evaluation
 	losses   float64 // of all steps, added up
 	saved    int     // the step of the newest checkpoint
 	sum      *Summary
@@ -81,6 +83,9 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 		r.check.Strict, r.check.OnWrong = c.Strict, r.onWrong
 	}
 	if err := r.patch(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.checkMemory(); err != nil {
 		return nil, err
 	}
 	config := j.engineConfig()
@@ -160,6 +165,9 @@ func (r *session) step(ctx context.Context) error {
 	r.check.Tick()
 	var done StepResult
 	err := r.rightly(func() (err error) {
+		if err := r.evaluateAgain(ctx); err != nil {
+			return err
+		}
 		done, err = r.engine.Step(ctx, batches, lr)
 		return err
 	})
@@ -227,6 +235,7 @@ func (r *session) evaluateIfDue(ctx context.Context) error {
 	case s.Best == nil || loss < s.Best.Loss:
 		s.Best = s.Eval
 	}
+	r.logged = r.out.lines.Len()
 	r.out.log(s.Eval)
 	call(j.Hooks.OnEval, *s.Eval)
 	return nil

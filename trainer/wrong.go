@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/seed98097648/tune/core"
@@ -20,6 +21,7 @@ func (r *session) rightly(part func() error) error {
 // onWrong tells of a kernel that was taken off.
 func (r *session) onWrong(w *core.KernelError, sites int) {
 	r.sum.Wrong = append(r.sum.Wrong, w)
+	r.stale = r.state.Step == 0 && r.state.Eval != nil
 	r.state.Kernels = r.sum.Report.Placements() // a run that is resumed has it no more
 	call(r.job.Hooks.OnWrong, w)
 	call(r.job.Hooks.OnWarning, TakenOff(w, sites))
@@ -28,4 +30,17 @@ func (r *session) onWrong(w *core.KernelError, sites int) {
 // TakenOff says that a kernel which was found wrong is not used any more.
 func TakenOff(w *core.KernelError, sites int) error {
 	return fmt.Errorf("%w; the plugin is taken off all %d sites that it had, which are plain from here on, and what it gave is computed again", w, sites)
+}
+
+// evaluateAgain repeats the evaluation before training, if a kernel that it was done with
+// was found wrong in the first step: even if only a gradient is, a run that never had the
+// kernel has another rounding there.
+func (r *session) evaluateAgain(ctx context.Context) error {
+	if !r.stale {
+		return nil
+	}
+	r.stale = false
+	r.out.lines.Truncate(r.logged)
+	r.state.Eval, r.state.Before = nil, nil
+	return r.evaluateIfDue(ctx)
 }

@@ -18,9 +18,9 @@ var notOfAStep = map[string]string{
 	"print-config": ofTheRun,
 
 	"data": ofTheData, "eval-data": ofTheData, "eval-size": ofTheData, "data-format": ofTheData, "template": ofTheData, "dataset-dir": ofTheData,
-	"max-samples": ofTheData, "skip-bad-rows": ofTheData, "train-on-prompt": ofTheData, "no-packing": ofTheData,
+	"max-samples": ofTheData, "skip-bad-rows": ofTheData, "train-on-prompt": ofTheData, "no-packing": ofTheData, "cut-long": ofTheData,
 
-	"out": ofTheRun, "epochs": ofTheRun, "save-every": ofTheRun, "keep": ofTheRun, "eval-every": ofTheRun, "load-best-at-end": ofTheRun,
+	"out": ofTheRun, "epochs": ofTheRun, "save-every": ofTheRun, "keep": ofTheRun, "eval-every": ofTheRun, "no-eval": ofTheRun, "load-best-at-end": ofTheRun,
 	"resume": ofTheRun, "tensorboard": ofTheRun, "serve": ofTheRun, "serve-token": ofTheRun, "log": ofTheRun,
 	"steps": "that of bench says how many steps are measured",
 
@@ -28,6 +28,7 @@ var notOfAStep = map[string]string{
 	"adam-beta1": ofTheSchedule, "adam-beta2": ofTheSchedule, "adam-epsilon": ofTheSchedule, "decay-all": ofTheSchedule, "loraplus-lr-ratio": ofTheSchedule,
 
 	"kernels":     "that of bench names several selections, its variants",
+	"force":       "bench trains nothing that could be lost, and shows the memory that a step takes",
 	"check-every": "a check is of one step among many; bench measures the others",
 	"strict":      "bench counts what the plain implementation did in place of a plugin, and warns of it",
 }

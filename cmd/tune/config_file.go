@@ -26,6 +26,9 @@ const runFile = "tune.yaml"
 type configFile struct {
 	path  string
 	print bool
+
+	note   func(format string, args ...any)
+	cutoff bool // the file says how long a row is, as cutoff_len
 }
 
 func (f *configFile) add(flags *pflag.FlagSet) {
@@ -49,6 +52,13 @@ func (f *configFile) apply(c *Command, note func(format string, args ...any)) er
 	if err := s.read(text); err != nil {
 		return &usageError{err, "tune " + c.Name + " --help"}
 	}
+	f.note, f.cutoff = note, s.from["seq"] == "cutoff_len" && !given["seq"]
+	for _, line := range s.lines {
+		note("%s: %s", f.path, line)
+	}
+	if t := c.Flags.Lookup("template"); s.from["template"] != "" && spacedTemplates[t.Value.String()] != "" {
+		note("%s: template: %s", f.path, spacedTemplates[t.Value.String()])
+	}
 	if s.ignored != nil {
 		note("%s: of no effect here: %s", f.path, strings.Join(s.ignored, ", "))
 	}
@@ -62,10 +72,13 @@ type settings struct {
 	given   map[string]bool   // flags on the command line
 	from    map[string]string // the key that each flag was set by
 	method  string            // finetuning_type
+	values  map[string]string // of every key that says something
 	ignored []string
+	lines   []string // what is otherwise here
 }
 
 func (s *settings) read(text []byte) error {
+	s.values = map[string]string{}
 	var doc yaml.Node
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	if err := d.Decode(&doc); errors.Is(err, io.EOF) {
@@ -91,7 +104,7 @@ func (s *settings) read(text []byte) error {
 		}
 	}
 	if errs == nil {
-		errs = append(errs, s.setMethod())
+		errs = append(errs, s.settle(), s.setMethod())
 	}
 	return errors.Join(errs...)
 }
@@ -118,9 +131,15 @@ func (s *settings) setMethod() error {
 
 // set carries one key over.
 func (s *settings) set(key string, node *yaml.Node) error {
+	if key == "lr_scheduler_kwargs" {
+		node = pairs(node)
+	}
 	value, null, err := scalar(node)
 	if err != nil {
 		return err
+	}
+	if !null {
+		s.values[key] = value
 	}
 	if only, ok := fixed[key]; ok {
 		if !null && !slices.Contains(only, value) {
@@ -131,6 +150,9 @@ func (s *settings) set(key string, node *yaml.Node) error {
 		}
 		return nil
 	}
+	if _, ok := differs[key]; ok || slices.Contains(together, key) {
+		return nil
+	}
 	if slices.Contains(withoutMeaning, key) {
 		s.ignored = append(s.ignored, key)
 		return nil
@@ -139,6 +161,9 @@ func (s *settings) set(key string, node *yaml.Node) error {
 	flag := s.command.Flags.Lookup(name)
 	if flag == nil || slices.Contains(notInFile, name) {
 		if sentence := foreignSentence(key); sentence != "" {
+			if null || off(value) {
+				return nil // it asks for nothing
+			}
 			return errors.New(sentence)
 		}
 		return fmt.Errorf("unknown key%s", didYouMean(key, s.keys(), strings.Clone))
@@ -206,7 +231,10 @@ func (s *settings) keys() []string {
 	for key := range fixed {
 		all = append(all, key)
 	}
-	return append(all, withoutMeaning...)
+	for key := range differs {
+		all = append(all, key)
+	}
+	return slices.Concat(all, withoutMeaning, together)
 }
 
 // scalar returns a value as a flag takes it: a list is joined by commas, and the words

@@ -11,7 +11,7 @@ var foreign = []struct {
 }{
 	{"the optimizer is AdamW, which has no such choice: leave it out", []string{
 		"optimizer", "optim_args", "optim_target_modules", "use_adam_mini", "use_muon", "use_apollo", "apollo_rank", "use_badam", "badam_mode", "use_galore", "galore_rank"}},
-	{"the schedule takes no parameters: leave it out", []string{"lr_scheduler_kwargs", "min_lr_ratio"}},
+	{"the schedule's parameters are lr_scheduler_kwargs, or schedule_args", []string{"min_lr_ratio", "min_lr", "num_cycles", "lr_end"}},
 	{"gradients are clipped with max_grad_norm", []string{"gradient_clipping", "gradient_clip", "grad_clip"}},
 	{"the length of a row is cutoff_len, or seq", []string{"max_length", "max_seq_length", "max_seq_len", "model_max_length", "sequence_len", "block_size"}},
 	{"the rows of a batch are per_device_train_batch_size, or batch", []string{"batch_size", "micro_batch_size", "train_batch_size"}},
@@ -38,12 +38,12 @@ var foreign = []struct {
 		"temperature", "top_k", "top_p", "do_sample", "num_beams", "max_new_tokens", "repetition_penalty", "infer_backend", "infer_dtype"}},
 	{"an adapter is merged with tune merge: leave it out here", []string{"export_dir", "export_size", "export_device", "export_quantization_bit"}},
 	{"a run ends after its steps or epochs; load_best_model_at_end saves the best evaluation's model", []string{"early_stopping_steps", "early_stopping_patience"}},
-	{"the run evaluates the loss alone: leave it out", []string{"compute_accuracy", "compute_metrics"}},
+	{"the run evaluates the loss alone: leave it out", []string{"compute_metrics"}},
 	{"only text can be trained on: leave it out", []string{"image_max_pixels", "video_max_pixels", "freeze_vision_tower", "freeze_multi_modal_projector", "visual_inputs"}},
-	{"the run is watched with serve, tensorboard or the report: leave it out", []string{"use_swanlab", "swanlab_project", "wandb_project", "logging_strategy", "logging_first_step", "log_level"}},
+	{"the run is watched with serve, tensorboard or the report: leave it out", []string{"swanlab_project", "wandb_project", "log_level"}},
 	{"tune runs on the processors of one machine: leave it out", []string{
 		"fsdp", "fsdp_config", "master_port", "no_cuda", "use_cpu", "use_mps_device", "torch_compile", "tf32", "bf16_full_eval", "fp16_full_eval", "fp16_opt_level",
-		"auto_find_batch_size", "sequence_parallel_size", "vllm_gpu_util", "dataloader_pin_memory", "dataloader_drop_last", "ddp_find_unused_parameters"}},
+		"auto_find_batch_size", "sequence_parallel_size", "vllm_gpu_util", "dataloader_pin_memory", "ddp_find_unused_parameters"}},
 }
 
 // foreignSentence says what to do about a key of another program; it is empty for any other.
@@ -54,4 +54,12 @@ func foreignSentence(key string) string {
 		}
 	}
 	return ""
+}
+
+// spacedTemplates says how built-in chat templates differ from LLaMA-Factory's of the same names,
+// for a file that may have been written for that.
+var spacedTemplates = map[string]string{
+	"llama2": "answers stand between spaces, as the model was published, which LLaMA-Factory leaves out",
+	"vicuna": "\"USER:\" and the answer have a space before them, as the model was published, which LLaMA-Factory leaves out",
+	"llama3": "messages lose white space at their ends, as the model was published, which LLaMA-Factory keeps",
 }

@@ -41,3 +41,16 @@ func TestForeignKeysAreForeign(t *testing.T) {
 		}
 	}
 }
+
+// A file that names a template which LLaMA-Factory writes otherwise is told so, in one line.
+func TestATemplateThatDiffersIsTold(t *testing.T) {
+	for name, want := range map[string]bool{"vicuna": true, "llama2": true, "llama3": true, "chatml": false} {
+		_, notes, err := trainWith(t, "template: "+name)
+		if err != nil || strings.Contains(notes, "which LLaMA-Factory") != want || strings.Count(notes, "\n") > 1 {
+			t.Errorf("%s: notes %q, error %v", name, notes, err)
+		}
+	}
+	if _, notes, err := trainWith(t, "batch: 2", "--template", "vicuna"); err != nil || notes != "" {
+		t.Errorf("notes %q, error %v", notes, err)
+	}
+}

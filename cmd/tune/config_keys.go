@@ -19,6 +19,7 @@ var theirNames = map[string]string{
 	"gradient_accumulation_steps": "grad-accum",
 	"lr_scheduler_type":           "schedule",
 	"warmup_steps":                "warmup",
+	"lr_scheduler_kwargs":         "schedule-args",
 	"max_grad_norm":               "clip",
 	"use_rslora":                  "lora-rslora",
 	"adapter_name_or_path":        "adapter",
@@ -29,6 +30,7 @@ var theirNames = map[string]string{
 	"val_size":                    "eval-size",
 	"packing":                     "no-packing",
 	"quantization_bit":            "base-int8",
+	"eval_strategy":               "no-eval",
 
 	"disable_gradient_checkpointing": "gradient-checkpointing",
 }
@@ -38,6 +40,7 @@ var theirValues = map[string]map[string]string{
 	"lora_target":      {"all": "all-linear"},
 	"max_steps":        {"-1": "0"},
 	"quantization_bit": {"8": "true"},
+	"eval_strategy":    {"no": "true", "false": "true", "steps": "false"},
 
 	// These say the opposite of our flags.
 	"packing":                        {"true": "false", "false": "true"},
@@ -59,9 +62,10 @@ var fixed = map[string][]string{
 	"mix_strategy":     {"concat"},
 	"interleave_probs": nil,
 	"mask_history":     {"false"},
-	"neat_packing":     {"true"}, // what is packed into a row never sees its neighbours
+	"neat_packing":     {"true", "false"}, // what is packed into a row never sees its neighbours
 
-	"save_strategy":          {"steps"},
+	"save_strategy":          {"steps", "no", "false"},
+	"dataloader_drop_last":   {"false"},
 	"resume_from_checkpoint": {"false"},
 	"create_new_adapter":     {"false"},
 	"metric_for_best_model":  {"eval_loss", "loss"},
@@ -73,7 +77,9 @@ var fixed = map[string][]string{
 var remedies = map[string]string{
 	"mix_strategy":           "all data sets are shuffled together; give them weights instead, as in dataset: a@0.3,b",
 	"interleave_probs":       "give the data sets weights instead, as in dataset: a@0.3,b",
-	"save_strategy":          "checkpoints are saved after every save_steps steps, and none without save_steps",
+	"save_strategy":          "checkpoints are saved after every save_steps steps, or not at all: steps or no",
+	"stage":                  "preferences and rewards (dpo, kto, rm, ppo) cannot be trained on yet, and to learn the answers alone would be another training; take sft or pt",
+	"optim":                  "the optimizer is AdamW (adamw_torch); another one would be another training",
 	"resume_from_checkpoint": "leave it out, and resume with tune --resume --out DIR or --resume=CHECKPOINT",
 	"create_new_adapter":     "merge the adapter first, with tune merge, and train a new one on the result",
 }
@@ -92,7 +98,7 @@ const theirRank = "8"
 // of the model's files.
 var withoutMeaning = []string{
 	"overwrite_cache", "overwrite_output_dir", "preprocessing_num_workers", "preprocessing_batch_size", "dataloader_num_workers",
-	"logging_steps", "logging_dir", "plot_loss", "report_to", "ddp_timeout", "deepspeed", "trust_remote_code", "eval_strategy",
+	"logging_steps", "plot_loss", "ddp_timeout", "trust_remote_code",
 	"save_only_model", "include_num_input_tokens_seen", "flash_attn", "use_fast_tokenizer", "low_cpu_mem_usage",
-	"run_name", "per_device_eval_batch_size", "bf16", "fp16", "pure_bf16", "enable_liger_kernel", "use_unsloth",
+	"run_name", "per_device_eval_batch_size", "full_determinism", "logging_first_step", "logging_strategy",
 }

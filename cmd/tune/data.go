@@ -78,7 +78,7 @@ func (a *app) previewData(ctx context.Context, c *Command, p *previewFlags, args
 	for _, e := range shown {
 		e.print(a.stdout, isColoured(a.stdout))
 	}
-	printReport(a.stdout, read.Report, p.config.Seq)
+	printReport(a.stdout, read.Report, read.Seq)
 	return a.noteData(p.config.Data, read)
 }
 

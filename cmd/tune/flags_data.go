@@ -62,6 +62,7 @@ func addDataReading(f *pflag.FlagSet, c *corpus.Config) {
 // addDataLearning adds the flags that say what of the data is learned, and in which rows.
 func addDataLearning(f *pflag.FlagSet, c *corpus.Config) {
 	f.BoolVar(&c.TrainOnPrompt, "train-on-prompt", false, "learn all of a conversation, not only the assistant's words")
+	f.BoolVar(&c.CutLong, "cut-long", false, "of a text longer than a row learn the beginning alone, as of conversations; otherwise it goes on in further rows")
 	f.BoolVar(&c.NoPacking, "no-packing", false, "give each example a row of its own; otherwise several share a row, and do not see each other")
 }
 
@@ -99,7 +100,7 @@ func dataNotes(r corpus.Report) []string {
 	var notes []string
 	if r.Truncated > 0 {
 		notes = append(notes, fmt.Sprintf("%s cut at the end to fit in a row; the longest example has %s: see --seq",
-			plural(r.Truncated, "conversation"), plural(r.Longest, "token")))
+			plural(r.Truncated, "example"), plural(r.Longest, "token")))
 	}
 	if r.Empty > 0 {
 		notes = append(notes, fmt.Sprintf("%s left out: nothing to learn within a row; see --seq", plural(r.Empty, "conversation")))

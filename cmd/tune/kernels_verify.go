@@ -249,7 +249,10 @@ func (a *app) verifyPlugin(ctx context.Context, v *kernelsVerifyFlags, o transpo
 		}
 		a.note("verifying %s: %s", info.Name, info.Op)
 		examine.Facts, examine.Single = uses(info.Op), single.Kernels()[i]
+		progress := a.newVerifyProgress(fmt.Sprintf("%s: %s", info.Name, info.Op), progressEvery)
+		examine.Progress = progress.on
 		r, err := kerneltest.Examine(ctx, k, examine)
+		progress.stop()
 		if err != nil {
 			return one, err
 		}

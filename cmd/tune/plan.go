@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"time"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/internal/ceiling"
 	"github.com/seed98097648/tune/internal/memory"
 	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/forecast"
 	"github.com/seed98097648/tune/trainer/measure"
 	"github.com/seed98097648/tune/trainer/models"
@@ -24,10 +24,11 @@ train, and refuses a run that the machine's free memory cannot hold, with what
 would make it fit.
 
 Of the model only config.json is read, and for LoRA how its files store weights.
-The memory is what the graphs of that very run plan, compiled but not run. The
-time is a floor, from the bytes and operations of a step and this machine's own
-ceilings, which are measured for a second; steps are likely to take a quarter
-more.`
+The memory is what the graphs of that very run plan, compiled but not run. Train
+makes the same check, and goes on without it with --force. The time is a range:
+from the bytes and operations of a step at the best that this machine gave while
+it was measured, for a second, to what steps usually reach of its worst. What
+other programs took of the machine meanwhile is in it, and is said.`
 
 func (a *app) planCommand() *Command {
 	c := &Command{Name: "plan", Usage: "--model DIR [FLAGS of train]", Short: "say what a training run will need: memory, time, kernels", Long: planLong,
@@ -68,8 +69,9 @@ type runPlan struct {
 	Available int64            `json:"available_bytes"` // 0 if unknown
 	Fits      bool             `json:"fits"`
 	Others    []otherRun       `json:"alternatives,omitempty"` // when it does not fit
-	Floor     float64          `json:"step_floor_s"`
-	Likely    float64          `json:"step_likely_s"`
+	From      float64          `json:"step_from_s"`            // a step is likely to take from this
+	To        float64          `json:"step_to_s"`              // to that
+	Busy      float64          `json:"busy_cores"`             // that other programs kept before; 0 if unknown
 	Ceilings  ceiling.Ceilings `json:"ceilings"`
 	Kernels   map[string]int   `json:"kernels_applied"` // sites of each
 	report    *core.Report
@@ -117,17 +119,35 @@ func (a *app) planRun(ctx context.Context, t *trainFlags, json bool) (err error)
 	} else {
 		p.print(a.stdout)
 	}
-	if err == nil && !p.Fits {
-		return fmt.Errorf("the run needs %s of memory, and %s are free%s", size(p.Bytes), size(p.Available), p.remedy())
+	if err == nil && !p.Fits && !t.config.Force {
+		return p.refusal()
 	}
 	return err
 }
 
 func (a *app) makeRunPlan(ctx context.Context, t *trainFlags, m *models.Model, mem core.Memory, reg *core.Registry) (*runPlan, error) {
-	c := t.config
+	c, patch := t.config, a.patcher(ctx, t.config, mem, reg)
+	p := &runPlan{Model: m.Config.ModelType, Available: memory.Available()}
+	var err error
+	if p.report, err = patch(m); err != nil {
+		return nil, err
+	}
+	p.Kernels = p.report.Applied()
+	p.run = forecastOf(c, p.report)
+	if p.Forecast, err = forecast.New(m, mem, p.run); err != nil {
+		return nil, err
+	}
+	p.Bytes = p.Forecast.Bytes()
+	if p.Fits = p.Available == 0 || p.Bytes <= p.Available; !p.Fits {
+		return p, p.lookForLess(&smaller{mem, t.config, patch}, m)
+	}
+	return p, p.time(ctx, c.Threads)
+}
+
+// patcher returns what puts the kernels where a run has them.
+func (a *app) patcher(ctx context.Context, c trainer.Config, mem core.Memory, reg *core.Registry) func(*models.Model) (*core.Report, error) {
 	var placed []core.Action
-	// patch puts the kernels where a run has them.
-	patch := func(m *models.Model) (*core.Report, error) {
+	return func(m *models.Model) (*core.Report, error) {
 		plan, err := measure.Plan(ctx, m, reg, c.Kernels, measure.Run{Memory: mem, Batch: c.Batch, Seq: c.Seq},
 			measure.Options{Placed: placed, Logger: a.logger()})
 		if err != nil {
@@ -136,27 +156,12 @@ func (a *app) makeRunPlan(ctx context.Context, t *trainFlags, m *models.Model, m
 		placed = append(placed, plan.Actions...)
 		return plan.Apply()
 	}
-	p := &runPlan{Model: m.Config.ModelType, Available: memory.Available()}
-	var err error
-	if p.report, err = patch(m); err != nil {
-		return nil, err
-	}
-	p.Kernels = p.report.Applied()
-	p.run = forecast.Run{Batch: c.Batch, Seq: c.Seq, Accumulate: c.Accumulate, GradientCheckpointing: c.GradientCheckpointing,
-		Evaluates: true, Plugins: len(p.Kernels)}
-	if p.Forecast, err = forecast.New(m, mem, p.run); err != nil {
-		return nil, err
-	}
-	p.Bytes = p.Forecast.Bytes()
-	if p.Fits = p.Available == 0 || p.Bytes <= p.Available; !p.Fits {
-		return p, p.lookForLess(&smaller{mem, t.config, patch}, m)
-	}
-	if p.Ceilings, err = ceiling.Measure(ctx, c.Threads); err != nil {
-		return nil, err
-	}
-	floor, likely := p.Step(p.Ceilings)
-	p.Floor, p.Likely = floor.Seconds(), likely.Seconds()
-	return p, nil
+}
+
+// forecastOf is what to forecast of a run with kernels in place.
+func forecastOf(c trainer.Config, placed *core.Report) forecast.Run {
+	return forecast.Run{Batch: c.Batch, Seq: c.Seq, Accumulate: c.Accumulate, GradientCheckpointing: c.GradientCheckpointing,
+		Evaluates: true, Plugins: len(placed.Applied())}
 }
 
 func (p *runPlan) print(w io.Writer) {
@@ -173,21 +178,8 @@ func (p *runPlan) print(w io.Writer) {
 	for _, o := range p.Others {
 		fmt.Fprintf(w, "  %-12s %10s with%s\n", "", size(o.Bytes), o.Change)
 	}
-	if p.Likely > 0 {
-		fmt.Fprintf(w, "\ntime of a step, with %s at %.0f GFLOP/s and %.0f GB/s\n", plural(p.Ceilings.Threads, "thread"), p.Ceilings.Products/1e9, p.Ceilings.Bandwidth/1e9)
-		fmt.Fprintf(w, "  at least     %10s\n", duration(p.Floor))
-		fmt.Fprintf(w, "  likely       %10s: %.0f tokens/s\n", duration(p.Likely), float64(p.Tokens)/p.Likely)
-	}
+	p.printTime(w)
 	fmt.Fprintf(w, "\nkernels\n%s", paletteOf(w).actions(p.report.String()))
-}
-
-func duration(seconds float64) string {
-	d := time.Duration(seconds * float64(time.Second))
-	unit := time.Microsecond
-	for d >= 1000*unit { // three digits
-		unit *= 10
-	}
-	return d.Round(unit).String()
 }
 
 // size prints bytes for people.

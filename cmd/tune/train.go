@@ -98,6 +98,7 @@ func newTrainFlags(c *Command) *trainFlags {
 	machine := c.Group("Machine and output")
 	addThreads(machine, &t.config.Threads)
 	addMemory(machine, &t.config)
+	addForce(machine, &t.config)
 	machine.StringVar(&t.log, "log", string(progress.Text), "`FORMAT` of the progress on standard output: text or json")
 	return t
 }
@@ -138,7 +139,7 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []strin
 	defer closing(mem, &err)
 	job, example, err := t.load(ctx, mem)
 	if err != nil {
-		return err
+		return a.advise(ctx, t.config, nil, nil, err)
 	}
 	defer closing(job, &err)
 	job.Resume, job.Claim, job.Unsaved = t.resume, claim, a.unsaved
@@ -165,7 +166,8 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []strin
 	if t.changed("warmup") || t.changed("warmup-ratio") {
 		job.Hooks.OnStart = a.noteWarmup
 	}
-	return t.kernels.blame(a.runJob(ctx, job, reg, progress.Format(t.log), example))
+	err = t.kernels.blame(a.runJob(ctx, job, reg, progress.Format(t.log), example))
+	return a.advise(ctx, t.config, job.Model, reg, err)
 }
 
 // check validates everything that needs no file.
@@ -215,10 +217,18 @@ func (t *trainFlags) fitModel() error {
 		return nil
 	}
 	config, err := readConfig(t.config.Model)
-	if err == nil && !t.changed("seq") {
-		t.config.Seq = fitSeq(t.config.Seq, config)
+	if err != nil {
+		return err
 	}
-	return err
+	fit := fitSeq(t.config.Seq, config)
+	switch {
+	case !t.changed("seq"):
+		t.config.Seq = fit
+	case t.file.cutoff && fit < t.config.Seq:
+		t.file.note("%s: cutoff_len: the model has %d positions, and rows as many tokens", t.file.path, fit)
+		t.config.Seq = fit
+	}
+	return nil
 }
 
 // keepConfig puts the configuration into the folder that the run saves.

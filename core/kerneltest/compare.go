@@ -22,6 +22,17 @@ const (
 	floorHalf = 2
 	// flipped is the share of elements of a norm that may fall to the other side.
 	flipped = 1.0 / 16
+	// fewDigits is the share of float32 numbers that may have no more digits than half
+	// precision has; of numbers as they come, one in 2^13 has.
+	fewDigits = 1.0 / 64
+	// grain is by how many of its smallest numbers a storage type may be off where it
+	// has fewer digits than elsewhere: a rotation rounds three times.
+	grain = 4
+	// ignorance is the rounding of the reference in float32 from which on it says nothing
+	// about other rows.
+	ignorance = 1.0 / 64
+	// hidden is by how much the terms of a sum exceed it where a message says that they cancel.
+	hidden = 64
 )
 
 // epsilon is the distance from 1 to the next number of a storage type.
@@ -35,6 +46,17 @@ func epsilon(d core.DType) float64 {
 	return 0x1p-23
 }
 
+// smallest is the smallest number above 0 of a storage type.
+func smallest(d core.DType) float64 {
+	switch d {
+	case core.BFloat16:
+		return 0x1p-133
+	case core.Float16:
+		return 0x1p-24
+	}
+	return math.SmallestNonzeroFloat32
+}
+
 // limit returns the largest distance to accept, given the reference's own rounding. It
 // goes by the storage of activations even for a float32 gradient, which is computed
 // from them.
@@ -43,49 +65,6 @@ func limit(f core.Facts, rounding float64) float64 {
 		return spread*rounding + floorHalf*epsilon(f.DType)
 	}
 	return spread*rounding + floor32*epsilon(core.Float32)
-}
-
-// compare checks one output against the reference in float64 and in float32. It returns
-// the error as a share of what is allowed.
-func compare(f core.Facts, name string, got, want, single core.Tensor) (share float64, err error) {
-	sep := apart(got, want, single)
-	share, err = sep.judge(limit(f, sep.rounding.relative()))
-	if err == nil && name == "y" && f.Cast != "" && f.DType != core.Float32 {
-		err = compareRounding(got, want)
-	}
-	return share, err
-}
-
-// separation is how far an output, and the reference in float32, are from the reference
-// in float64.
-type separation struct {
-	got, want   core.Tensor
-	d, rounding distance
-}
-
-func apart(got, want, single core.Tensor) separation {
-	s := separation{got: got, want: want}
-	forChunks(func(v ...[]float64) {
-		s.d.add(v[0], v[1])
-		s.rounding.add(v[2], v[1])
-	}, got, want, single)
-	return s
-}
-
-// judge returns the error as a share of what is allowed, and says where it is too large.
-func (s separation) judge(limit float64) (share float64, err error) {
-	show := func(i int) string {
-		return fmt.Sprintf("%v: %v, want %v", index(s.got.Shape, i), values(s.got.Slice(i, i+1, 1))[0], values(s.want.Slice(i, i+1, 1))[0])
-	}
-	if s.d.mismatch {
-		return 0, fmt.Errorf("%w: not finite in the same places; %s", core.ErrWrongResult, show(s.d.mismatchAt))
-	}
-	share = min(s.d.relative()/limit, 1e9) // finite, whatever the scale
-	if !(s.d.relative() <= limit) {
-		err = fmt.Errorf("%w: error %.3g, limit %.3g, relative to the largest element; worst at %s",
-			core.ErrWrongResult, s.d.relative(), limit, show(s.d.at))
-	}
-	return share, err
 }
 
 // sameIndices checks an output of indices, which is right or wrong.
@@ -112,6 +91,34 @@ func compareRounding(got, want core.Tensor) error {
 			core.ErrWrongResult, n, got.Elems(), max)
 	}
 	return nil
+}
+
+// compareDigits finds a float32 output of which many elements have no more digits than
+// half precision. Where activations are stored in that, the limit would let it pass.
+func compareDigits(got, single core.Tensor) error {
+	n, v := 0, single.Float32s()
+	for i, g := range got.Float32s() {
+		if isCoarse(g) && !isCoarse(v[i]) {
+			n++
+		}
+	}
+	if max := 2 + int(fewDigits*float64(got.Elems())); n > max {
+		return fmt.Errorf("%w: %d of %d elements have the digits of half precision only, limit %d; a float32 output is not rounded to less",
+			core.ErrWrongResult, n, got.Elems(), max)
+	}
+	return nil
+}
+
+// isCoarse reports whether a number has 10 bits after the first or fewer, and may so have
+// been rounded to half precision.
+func isCoarse(v float32) bool { return math.Float32bits(v)&(1<<13-1) == 0 }
+
+// relative is diff/scale. Without a scale, nothing is known but that there is a difference.
+func relative(diff, scale float64) float64 {
+	if diff == 0 || scale == 0 {
+		return 0
+	}
+	return diff / scale
 }
 
 // distance measures max|a-b| and max|b| over the elements that are finite in both.

@@ -228,11 +228,11 @@ func (d *drift) compare(pass core.Pass, height int, calls [3]*core.Call) error {
 			continue
 		}
 		got, single, want := calls[0].Out[i], calls[1].Out[i], calls[2].Out[i]
-		sep := apart(got, want, single)
-		limit := limitAfter(d.Facts, sep.rounding.relative(), height)
-		if limit > hopeless || sep.rounding.mismatch {
+		sep := apart(got, want, single, 1)
+		limit := limitAfter(d.Facts, sep.rounding(), height)
+		if limit > hopeless || sep.overflow {
 			d.result.Reason = fmt.Sprintf("%s in %s compared over %d layers only: after %d, rounding alone is off by %.2g",
-				pass, d.Facts.DType, height-1, height, sep.rounding.relative())
+				pass, d.Facts.DType, height-1, height, sep.rounding())
 			return errHopeless
 		}
 		share, err := sep.judge(limit)

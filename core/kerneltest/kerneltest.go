@@ -122,9 +122,14 @@ func Verify(k core.Kernel, f core.Facts) error {
 // freed; nil means where the outputs lie.
 func result(ctx context.Context, k core.Kernel, c Case, inputs core.Memory) (r Result) {
 	r = newResult(c)
-	if !supported(k, c.Facts, &r) {
-		return r
+	if supported(k, c.Facts, &r) {
+		run(ctx, k, c, inputs, &r)
 	}
+	return r
+}
+
+// run runs a case that is supported.
+func run(ctx context.Context, k core.Kernel, c Case, inputs core.Memory, r *Result) {
 	m := newMemory(k)
 	defer m.free()
 	from := m
@@ -135,14 +140,13 @@ func result(ctx context.Context, k core.Kernel, c Case, inputs core.Memory) (r R
 	in, err := newInputs(c, from, false)
 	if err != nil {
 		r.fail(general(err))
-		return r
+		return
 	}
 	for _, pass := range passes(k) {
 		share, v := in.checkPass(ctx, k, pass, m)
 		r.Share = max(r.Share, share)
 		r.fail(v...)
 	}
-	return r
 }
 
 func newResult(c Case) Result {
@@ -152,7 +156,11 @@ func newResult(c Case) Result {
 // supported asks the kernel about the facts, and skips or fails the case if it is not to
 // be run.
 func supported(k core.Kernel, f core.Facts, r *Result) bool {
-	err := k.Supports(f)
+	return accepted(k.Supports(f), f, r)
+}
+
+// accepted is supported with the kernel's answer.
+func accepted(err error, f core.Facts, r *Result) bool {
 	if errors.Is(err, core.ErrNotSupported) {
 		r.skip("%v", err)
 	} else if err != nil {

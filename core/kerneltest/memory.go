@@ -43,17 +43,26 @@ func (g guarded) sum() uint32 { return crc32.ChecksumIEEE(g.whole) }
 // intact reports whether the guards are as they were, or else where, relative to the
 // data, they are not.
 func (g guarded) intact() (at int, ok bool) {
-	for i, b := range g.whole {
-		if b != guardByte && (i < g.start || i >= g.start+len(g.Data)) {
-			return i - g.start, false
+	for _, from := range []int{0, g.start + len(g.Data)} {
+		guard := g.whole[from:]
+		if from == 0 {
+			guard = guard[:g.start]
+		}
+		for i, b := range guard {
+			if b != guardByte {
+				return from + i - g.start, false
+			}
 		}
 	}
 	return 0, true
 }
 
 func fill(b []byte, v byte) {
-	for i := range b {
-		b[i] = v
+	if len(b) > 0 {
+		b[0] = v
+	}
+	for n := 1; n < len(b); n *= 2 {
+		copy(b[n:], b[:n])
 	}
 }
 

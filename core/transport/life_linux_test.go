@@ -62,6 +62,10 @@ func TestPluginsEndWithTheirHost(t *testing.T) {
 func startHost(t *testing.T, site string) (host *exec.Cmd, plugins []int) {
 	t.Helper()
 	host = exec.Command(pluginPath(t, "host_of_plugin"), pluginPath(t, "plugin"), site)
+	host.Env = os.Environ()
+	if os.Getenv("TMPDIR") == "" {
+		host.Env = append(host.Env, "TMPDIR="+t.TempDir()) // where what it leaves does not stay
+	}
 	out, err := host.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -80,6 +84,43 @@ func startHost(t *testing.T, site string) (host *exec.Cmd, plugins []int) {
 		t.Fatalf("the host has ended: %v", host.Wait())
 	}
 	return host, plugins
+}
+
+// TestWhatAKilledHostLeavesIsRemoved by the next one that needs the like: the files that
+// hold tensors on the portable path can be large.
+func TestWhatAKilledHostLeavesIsRemoved(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	files := func() []string {
+		left, err := filepath.Glob(filepath.Join(tmp, "tune-*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return left
+	}
+	counted(t)
+	p := open(t, quiet(Options{Portable: true}))
+	p.mustForward(t, "")
+	ours := files()
+	host, plugins := startHost(t, "spin")
+	eventually(t, "the files of the other host", func() bool { return len(files()) > len(ours) })
+	if err := host.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := host.Wait(); err == nil {
+		t.Error("the host was not killed")
+	}
+	for _, pid := range plugins {
+		eventually(t, "the end of a plugin", func() bool { return !running(pid) })
+	}
+	if len(files()) <= len(ours) {
+		t.Fatal("the killed host has left nothing")
+	}
+	open(t, quiet(Options{})) // whichever way it goes
+	if got := files(); !slices.Equal(got, ours) {
+		t.Errorf("there are %q, want %q", got, ours)
+	}
+	p.mustForward(t, "") // its memory was not taken for left behind
 }
 
 // TestLifelineAloneEndsAPlugin: without the operating system's help, as on other

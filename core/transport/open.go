@@ -32,6 +32,7 @@ func (o Options) Open(ctx context.Context, path string) (core.Plugin, error) {
 	if err := o.CheckLimits(); err != nil {
 		return nil, err
 	}
+	shm.Sweep()
 	sum, err := o.checksum(path)
 	if err != nil {
 		return nil, err

@@ -62,11 +62,15 @@ func startExecutable(ctx context.Context, opts Options, exe *executable, sum []b
 	// The plugin puts its socket here, where only this user can connect. Nobody connects
 	// a second time, so that the folder can go once the connection stands, and never
 	// stays behind.
-	dir, err := makeSocketFolder()
+	dir, remove, err := makeSocketFolder()
 	if err != nil {
 		return nil, fmt.Errorf("transport: folder for the socket of %s: %w", exe.path, err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() {
+		if err := remove(); err != nil {
+			opts.Logger.Debug("removing the folder of a plugin's socket", "plugin", exe.path, "error", err)
+		}
+	}()
 	p, err := newProcess(opts, exe, sum, dir)
 	if errors.Is(err, syscall.EMFILE) {
 		err = fmt.Errorf("transport: start %s: %w; raise the limit of open files (ulimit -n), or use fewer plugins", exe.path, err)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+
+	"github.com/seed98097648/tune/internal/temp"
 )
 
 const (
@@ -13,31 +15,34 @@ const (
 	maxSocketPath = 103
 	// socketSuffix is the longest that comes behind the folder for temporary files: a
 	// folder of ours, and the name that go-plugin gives the socket.
-	socketSuffix = len("/tune-4294967295/plugin4294967295")
+	socketSuffix = len("/tune-s4294967295/plugin4294967295")
 )
 
 // shortFolders are where sockets go if the folder for temporary files has too long a path.
 var shortFolders = []string{"/tmp", "/var/tmp"}
 
+// socketFolders is the pattern of the folders' names.
+const socketFolders = "tune-s*"
+
 // makeSocketFolder makes a folder where only this user can connect, and whose path leaves
 // room for the name of a socket.
-func makeSocketFolder() (string, error) {
+func makeSocketFolder() (dir string, remove func() error, err error) {
 	base := os.TempDir()
 	if runtime.GOOS == "windows" || len(base)+socketSuffix <= maxSocketPath { // no local sockets on Windows
-		dir, err := os.MkdirTemp(base, "tune-")
+		dir, remove, err := temp.Folder(base, socketFolders)
 		if err != nil {
 			err = fmt.Errorf("%w; have the environment variable TMPDIR name a folder that can be written to", err)
 		}
-		return dir, err
+		return dir, remove, err
 	}
-	err := fmt.Errorf("the path of the folder for temporary files has %d bytes, and one with a socket in it can have %d; have the environment variable TMPDIR name a folder with a shorter path",
+	err = fmt.Errorf("the path of the folder for temporary files has %d bytes, and one with a socket in it can have %d; have the environment variable TMPDIR name a folder with a shorter path",
 		len(base), maxSocketPath-socketSuffix)
 	for _, short := range shortFolders {
-		dir, cause := os.MkdirTemp(short, "tune-")
+		dir, remove, cause := temp.Folder(short, socketFolders)
 		if cause == nil {
-			return dir, nil
+			return dir, remove, nil
 		}
 		err = errors.Join(err, cause)
 	}
-	return "", err
+	return "", nil, err
 }

@@ -31,6 +31,12 @@ func (c Ceilings) Best(d Ceilings) Ceilings {
 		max(c.Bandwidth1, d.Bandwidth1), max(c.Products1, d.Products1)}
 }
 
+// Worst returns the lower of each of two measurements.
+func (c Ceilings) Worst(d Ceilings) Ceilings {
+	return Ceilings{min(c.Threads, d.Threads), min(c.Bandwidth, d.Bandwidth), min(c.Products, d.Products),
+		min(c.Bandwidth1, d.Bandwidth1), min(c.Products1, d.Products1)}
+}
+
 // Floor returns the least time in which this machine moves so many bytes and does so
 // many operations, and whether the arithmetic sets it rather than memory. Less than that
 // is possible where data come from a cache.

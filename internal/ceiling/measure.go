@@ -32,6 +32,23 @@ func Measure(ctx context.Context, threads int) (Ceilings, error) {
 	return MeasureFor(ctx, threads, long)
 }
 
+// Range is Measure in parts, of which it returns the best and the worst figures: on a
+// machine that others use too, a program gets something in between.
+func Range(ctx context.Context, threads int) (best, worst Ceilings, err error) {
+	const parts = 5
+	for i := range parts {
+		c, err := MeasureFor(ctx, threads, long/parts)
+		if err != nil {
+			return Ceilings{}, Ceilings{}, err
+		}
+		if i == 0 {
+			best, worst = c, c
+		}
+		best, worst = best.Best(c), worst.Worst(c)
+	}
+	return best, worst, nil
+}
+
 // MeasureFor is Measure in another time, or a little more; in none it does everything
 // once, which takes a tenth of a second. A machine that others use too is fast now and
 // then: who measures something else meanwhile looks again in between, and takes the Best.

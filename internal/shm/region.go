@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/seed98097648/tune/internal/temp"
 )
 
 // Kind says who may write to a region.
@@ -63,13 +65,20 @@ func New(name string, size int64, kind Kind) (*Region, error) {
 	return open(f, "", name, size, kind)
 }
 
-// NewFile makes a region that is a mapped temporary file, removed by Close. A file has
-// no seal, so the kind is a promise only.
+// files are the regions that are files.
+const files = "tune-*.mem.shm"
+
+// Sweep removes the files of regions whose process was killed.
+func Sweep() { temp.Sweep("", files) }
+
+// NewFile makes a region that is a mapped temporary file, removed by Close, or by the next
+// NewFile of any process if this one is killed. A file has no seal, so the kind is a
+// promise only.
 func NewFile(name string, size int64, kind Kind) (*Region, error) {
 	if err := checkSize(name, size); err != nil {
 		return nil, err
 	}
-	f, err := os.CreateTemp("", "tune-"+name+"-*.shm")
+	f, err := temp.File("", files, name)
 	if err != nil {
 		return nil, fmt.Errorf("shm: region %s: %w", name, err)
 	}

@@ -21,7 +21,8 @@ const (
 
 // Named returns a built-in template, with the special tokens of the model in dir. It is
 // for a model without a template of its own, or one to be trained on another. The names
-// are LLaMA-Factory's, and so are the formats: see Names. A built-in template cannot
+// are LLaMA-Factory's: see Names. The formats are those that the models were published with, which
+// differs from LLaMA-Factory's in white space for llama2, llama3 and vicuna. A built-in template cannot
 // write tools.
 func Named(name, dir string) (*Template, error) {
 	source, err := Source(name)

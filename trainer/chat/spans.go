@@ -35,6 +35,9 @@ func (t *Template) Spans(c Conversation) ([]Span, error) {
 			continue
 		}
 		cut.learnHabits(i)
+		if cut.deaf {
+			return nil, errNoWords
+		}
 		r, err := cut.words(i)
 		if err == nil && len(words) > 0 && r.Start < words[len(words)-1].End {
 			err = errAmbiguous
@@ -53,6 +56,9 @@ func (t *Template) Spans(c Conversation) ([]Span, error) {
 var errAmbiguous = errors.New("it cannot be told which part of the rendered text are the assistant's words; " +
 	"mark them in the template with {% generation %} and {% endgeneration %}, or name a built-in template (" + nameList() + ")")
 
+var errNoWords = errors.New("the chat template does not write what the assistant says, so that there is nothing to learn; " +
+	"correct the template, or name a built-in one (" + nameList() + ")")
+
 // generated cuts a text at its generation blocks.
 func generated(c Conversation, out jinja.Output) ([]Span, error) {
 	if out.Hidden {
@@ -66,12 +72,20 @@ func generated(c Conversation, out jinja.Output) ([]Span, error) {
 			learned.WriteString(s.Text)
 		}
 	}
+	if strings.TrimSpace(learned.String()) == "" && slices.ContainsFunc(c.Messages, saysSomething) {
+		return nil, errNoWords
+	}
 	for i, m := range c.Messages {
 		if err := writesCalls(m, learned.String()); err != nil {
 			return nil, fmt.Errorf("message %d: %w", i+1, err)
 		}
 	}
 	return cut, nil
+}
+
+// saysSomething reports whether a message is the assistant's and has words.
+func saysSomething(m Message) bool {
+	return m.Role == "assistant" && strings.TrimSpace(m.Content) != ""
 }
 
 // writesCalls checks that the functions that a message calls are among the words learned
@@ -129,6 +143,7 @@ type cutter struct {
 
 	// The habits of the template, learned from the first turn of the assistant.
 	learned bool
+	deaf    bool   // it does not write what the assistant says
 	header  string // before the words, where there is no generation prompt
 	tail    string // after the content, at the end of a conversation
 	stop    string // what of that ends the turn
@@ -159,6 +174,15 @@ func (c *cutter) around(messages []Message) (before, after string, ok bool) {
 	return strings.Cut(text, c.probe)
 }
 
+// isDeaf reports whether the template writes the same text whatever the assistant says in
+// message i.
+func (c *cutter) isDeaf(i int) bool {
+	before := c.conversation.Messages[:i:i]
+	one, ok := c.render(append(before, Message{Role: "assistant", Content: c.probe}), false)
+	other, ok2 := c.render(append(before, Message{Role: "assistant", Content: "another " + c.probe}), false)
+	return ok && ok2 && one == other
+}
+
 // learnHabits finds out what the template writes around the words of message i, the first
 // of the assistant, by putting the probe in their place.
 func (c *cutter) learnHabits(i int) {
@@ -170,6 +194,7 @@ func (c *cutter) learnHabits(i int) {
 	last := append(c.conversation.Messages[:i:i], probe)
 	before, tail, ok := c.around(last)
 	if !ok {
+		c.deaf = c.isDeaf(i)
 		return
 	}
 	c.tail, c.stop = tail, strings.TrimRight(tail, " \n")

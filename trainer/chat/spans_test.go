@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -217,6 +218,35 @@ func TestWordsThatCannotBeToldAreErrors(t *testing.T) {
 			}
 			if spans, err := tm.Spans(twoTurns("", "Hello!", "A bot.")); err == nil {
 				t.Errorf("spans %v, want an error", spans)
+			}
+		})
+	}
+}
+
+// A template that leaves out what the assistant says would teach a model to say nothing.
+func TestATemplateWithoutTheAssistantsTextIsRefused(t *testing.T) {
+	const loop = "{% for m in messages %}"
+	for name, tt := range map[string]struct {
+		text   string
+		refuse bool
+	}{
+		"nothing":             {"", true},
+		"the user alone":      {loop + "{% if m.role == 'user' %}{{ m.content }}{% endif %}{% endfor %}", true},
+		"another field":       {loop + "{{ m.role }}: {{ m.text }}</s>{% endfor %}{{ 'assistant: ' if add_generation_prompt }}", true},
+		"an end alone":        {loop + "{{ m.content if m.role == 'user' }}</s>{% endfor %}", true},
+		"an empty generation": {loop + "{{ m.content }}{% generation %}{% endgeneration %}{% endfor %}", true},
+		"the text":            {loop + "{{ m.role }}: {{ m.content }}</s>{% endfor %}", false},
+		"the text in another": {loop + "{{ m.role }}: {{ m.content | upper }}</s>{% endfor %}", false},
+		"a generation":        {loop + "{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tm, err := Parse("t", tt.text, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = tm.Spans(twoTurns("", "Hello!", "A bot."))
+			if refused := errors.Is(err, errNoWords); refused != tt.refuse {
+				t.Errorf("error %v, want refused: %v", err, tt.refuse)
 			}
 		})
 	}

@@ -132,7 +132,9 @@ func TestMessageKeepsWhatTheRowHas(t *testing.T) {
 
 const tokens = `{"bos_token":"<s>","eos_token":"</s>"}`
 
-// TestNamed holds what LLaMA-Factory's templates of the same names write.
+// TestNamed holds what the built-in templates write. Those of vicuna and llama2 have the spaces
+// with which these models were published (FastChat, fastchat/conversation.py, vicuna_v1.1;
+// Meta's llama, llama/generation.py), and LLaMA-Factory's do not.
 func TestNamed(t *testing.T) {
 	tests := map[string]struct {
 		text  string
@@ -151,9 +153,9 @@ func TestNamed(t *testing.T) {
 			[]string{"Hello!</s>", "A bot.</s>"}},
 		"alpaca": {"Be brief.### Instruction:\nHi\n\n### Response:\nHello!</s>\n\n### Instruction:\nWho are you?\n\n### Response:\nA bot.</s>\n\n",
 			[]string{"Hello!</s>", "A bot.</s>"}},
-		"vicuna": {"Be brief.USER: Hi ASSISTANT:Hello!</s>USER: Who are you? ASSISTANT:A bot.</s>", []string{"Hello!</s>", "A bot.</s>"}},
-		"llama2": {"<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\nHi [/INST]Hello!</s><s>[INST] Who are you? [/INST]A bot.</s>",
-			[]string{"Hello!</s>", "A bot.</s>"}},
+		"vicuna": {"Be brief. USER: Hi ASSISTANT: Hello!</s>USER: Who are you? ASSISTANT: A bot.</s>", []string{" Hello!</s>", " A bot.</s>"}},
+		"llama2": {"<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\nHi [/INST] Hello! </s><s>[INST] Who are you? [/INST] A bot. </s>",
+			[]string{" Hello! </s>", " A bot. </s>"}},
 		"mistral": {"<s>[INST] Be brief.\n\nHi[/INST] Hello!</s>[INST] Who are you?[/INST] A bot.</s>", []string{" Hello!</s>", " A bot.</s>"}},
 	}
 	if diff := cmp.Diff(len(tests), len(Names())); diff != "" {

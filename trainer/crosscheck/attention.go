@@ -37,6 +37,7 @@ type heads struct {
 	dk, dv       []float32 // sums over the queries so far
 	dkMax, dvMax []float64 // the limits of their elements [T*KV]
 	found        []worst
+	room         [2][]float32 // for the scores of a block, and their gradients
 }
 
 func attention(c *core.Call) ([]worst, error) {
@@ -81,11 +82,12 @@ func (a *heads) norms(x []float32) (norm, inf []float64) {
 type block struct {
 	from, n, lo, width int
 	p                  []float32
-	sizes              []sizes // of each head of each query, [H*n]
+	e                  []float64 // the relative error of p of each head of each query [H*n]
+	most               []sizes   // of what each key head has in the block [KV]
 }
 
-// sizes are the relative error e of a query's p, and the largest norms of what it sees.
-type sizes struct{ e, v, kInf, vInf float64 }
+// sizes are the largest norms of keys and values.
+type sizes struct{ k, v, kInf, vInf float64 }
 
 // compare judges some queries, and adds their part to the gradients of keys and values.
 func (a *heads) compare(from, to int) {
@@ -98,7 +100,12 @@ func (a *heads) compare(from, to int) {
 	}
 	b.lo = min(b.lo, end)
 	b.width = end - b.lo
-	b.p, b.sizes = make([]float32, a.f.Heads*b.n*b.width), make([]sizes, a.f.Heads*b.n)
+	b.p, b.e, b.most = a.scores(0, &b), make([]float64, a.f.Heads*b.n), make([]sizes, a.f.KVHeads)
+	for i := b.lo * a.f.KVHeads; i < end*a.f.KVHeads; i++ {
+		m := &b.most[i%a.f.KVHeads]
+		m.k, m.v = math.Max(m.k, a.kNorm[i]), math.Max(m.v, a.vNorm[i])
+		m.kInf, m.vInf = math.Max(m.kInf, a.kInf[i]), math.Max(m.vInf, a.vInf[i])
+	}
 	a.multiply(func(h, g int) simd.Product {
 		return simd.Product{M: b.n, N: b.width, K: a.f.HeadDim, A: a.rows(a.q, from, h, a.f.Heads), B: a.rows(a.k, b.lo, g, a.f.KVHeads), TransB: true,
 			C: b.p[h*b.n*b.width:], StrideC: b.width}
@@ -113,6 +120,15 @@ func (a *heads) compare(from, to int) {
 		return
 	}
 	a.compareGradients(&b)
+}
+
+// scores returns room for those of a block, with anything in it.
+func (a *heads) scores(i int, b *block) []float32 {
+	n := a.f.Heads * b.n * b.width
+	if len(a.room[i]) < n {
+		a.room[i] = make([]float32, n+n/2)
+	}
+	return a.room[i][:n]
 }
 
 // rows are those of head h of x from a token on.
@@ -147,15 +163,9 @@ func (a *heads) softmax(b *block, r int, found []worst) {
 	clear(row[:first])
 	clear(row[end:])
 	row = row[first:end]
-	s, g, scale := sizes{}, h/a.group, float32(a.scale)
-	var k float64
-	for j := b.lo + first; j < b.lo+end; j++ {
-		i := j*a.f.KVHeads + g
-		k, s.v = math.Max(k, a.kNorm[i]), math.Max(s.v, a.vNorm[i])
-		s.kInf, s.vInf = math.Max(s.kInf, a.kInf[i]), math.Max(s.vInf, a.vInf[i])
-	}
-	e := norm2(a.q[at*a.f.HeadDim:][:a.f.HeadDim])*k*a.scale*(2*rounding(a.f.HeadDim)+4*unit) + few
-	s.e = math.Expm1(2 * e)
+	scale := float32(a.scale)
+	e := norm2(a.q[at*a.f.HeadDim:][:a.f.HeadDim])*b.most[h/a.group].k*a.scale*(2*rounding(a.f.HeadDim)+4*unit) + few
+	b.e[r] = math.Expm1(2 * e)
 	high := scale * simd.Max(row)
 	sum := simd.ExpSum(row, row, scale, high)
 	simd.Scale(row, row, float32(1/sum))
@@ -163,7 +173,6 @@ func (a *heads) softmax(b *block, r int, found []worst) {
 		lse := float64(high) + math.Log(sum)
 		found[1].see(at, float64(a.c.Output("lse").Float32s()[at]), lse, within(1, e+2*rounding(len(row))+2*unit*(math.Abs(lse)+math.Log(sum))))
 	}
-	b.sizes[r] = s
 }
 
 // compareOutputs judges y.
@@ -174,15 +183,15 @@ func (a *heads) compareOutputs(b *block) {
 		return simd.Product{M: b.n, N: d, K: b.width, A: simd.Matrix{Data: b.p[h*b.n*b.width:], Stride: b.width}, B: a.rows(a.v, b.lo, g, a.f.KVHeads),
 			C: want[h*b.n*d:], StrideC: d}
 	})
-	a.see(b, y, want, func(s sizes, _ int) float64 { return within(s.e+2*rounding(b.width), s.vInf) })
+	a.see(b, y, want, func(r int, s sizes) float64 { return within(b.e[r]+2*rounding(b.width), s.vInf) })
 }
 
 // see judges the rows of the first tensor, y or dq, by a limit for each.
-func (a *heads) see(b *block, got, want []float32, limit func(s sizes, row int) float64) {
+func (a *heads) see(b *block, got, want []float32, limit func(row int, s sizes) float64) {
 	d := a.f.HeadDim
-	each(a.found, len(b.sizes), d, func(lo, hi int, found []worst) {
+	each(a.found, len(b.e), d, func(lo, hi int, found []worst) {
 		for r := lo; r < hi; r++ {
-			at, most := ((b.from+r%b.n)*a.f.Heads+r/b.n)*d, limit(b.sizes[r], r)
+			at, most := ((b.from+r%b.n)*a.f.Heads+r/b.n)*d, limit(r, b.most[r/b.n/a.group])
 			for i := range d {
 				found[0].see(at+i, float64(got[at+i]), float64(want[r*d+i]), most)
 			}

@@ -5,36 +5,49 @@ import (
 	"math"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/simd"
 )
 
 // swiglu compares y = g*s*up, with s = 1/(1+exp(-g)), and the gradients. A kernel may
 // compute s with an error relative to 1, as through a tanh, so the size of a term is that
 // with 1 for s.
 func swiglu(c *core.Call) ([]worst, error) {
-	width := c.Facts.Intermediate
-	rows := c.Tokens()
 	gate, up := halves(c.Inputs, c.Facts, "")
 	if c.Pass == core.Forward {
-		found, y := named("y"), c.Output("y").Float32s()
-		each(found, rows, width, func(lo, hi int, found []worst) {
-			for i := lo * width; i < hi*width; i++ {
-				g, u := float64(gate.at(i)), float64(up.at(i))
-				found[0].see(i, float64(y[i]), g/(1+math.Exp(-g))*u, within(few, math.Abs(g*u)))
+		found, y := named("y"), half{x: c.Output("y").Float32s(), width: c.Facts.Intermediate}
+		eachSigmoid(found, c.Tokens(), gate, func(t int, s []float32, found []worst) {
+			at, y, up := y.first(t), y.row(t), up.row(t)
+			for i, g := range gate.row(t) {
+				gu := float64(g) * float64(up[i])
+				found[0].see(at+i, float64(y[i]), float64(s[i])*gu, within(few, math.Abs(gu)))
 			}
 		})
 		return found, nil
 	}
 	dgate, dup := halves(c.Outputs, c.Facts, "d")
-	found, dy := named(dgate.name, dup.name), c.Input("dy").Float32s()
-	each(found, rows, width, func(lo, hi int, found []worst) {
-		for i := lo * width; i < hi*width; i++ {
-			g, u, d := float64(gate.at(i)), float64(up.at(i)), float64(dy[i])
-			s := 1 / (1 + math.Exp(-g))
-			found[0].see(dgate.index(i), float64(dgate.at(i)), d*u*(s+g*s*(1-s)), within(few, math.Abs(d*u)*(1+math.Abs(g))))
-			found[1].see(dup.index(i), float64(dup.at(i)), d*g*s, within(few, math.Abs(d*g)))
+	found, dy := named(dgate.name, dup.name), half{x: c.Input("dy").Float32s(), width: c.Facts.Intermediate}
+	eachSigmoid(found, c.Tokens(), gate, func(t int, s []float32, found []worst) {
+		dy, up, dg, du := dy.row(t), up.row(t), dgate.row(t), dup.row(t)
+		atGate, atUp := dgate.first(t), dup.first(t)
+		for i, g32 := range gate.row(t) {
+			g, s, d := float64(g32), float64(s[i]), float64(dy[i])
+			ofGate, ofUp := d*float64(up[i]), d*g
+			found[0].see(atGate+i, float64(dg[i]), ofGate*(s+g*s*(1-s)), within(few, math.Abs(ofGate)*(1+math.Abs(g))))
+			found[1].see(atUp+i, float64(du[i]), ofUp*s, within(few, math.Abs(ofUp)))
 		}
 	})
 	return found, nil
+}
+
+// eachSigmoid calls f for every token with the sigmoids of its gate.
+func eachSigmoid(found []worst, tokens int, gate half, f func(t int, s []float32, found []worst)) {
+	each(found, tokens, 4*gate.width, func(lo, hi int, found []worst) {
+		s := make([]float32, gate.width)
+		for t := lo; t < hi; t++ {
+			simd.Sigmoid(s, gate.row(t))
+			f(t, s, found)
+		}
+	})
 }
 
 // half is the gate or the up of swiglu, in either layout.
@@ -46,19 +59,18 @@ type half struct {
 	second bool
 }
 
-// index returns where element i of the half lies in its tensor.
-func (h half) index(i int) int {
-	if !h.packed {
-		return i
+// first returns where the half of token t begins in its tensor.
+func (h half) first(t int) int {
+	switch {
+	case !h.packed:
+		return t * h.width
+	case h.second:
+		return (2*t + 1) * h.width
 	}
-	i += i / h.width * h.width
-	if h.second {
-		i += h.width
-	}
-	return i
+	return 2 * t * h.width
 }
 
-func (h half) at(i int) float32 { return h.x[h.index(i)] }
+func (h half) row(t int) []float32 { return h.x[h.first(t):][:h.width] }
 
 // halves finds gate and up among the tensors whose names begin with prefix.
 func halves(tensors func(string) []core.Tensor, f core.Facts, prefix string) (gate, up half) {

@@ -169,7 +169,7 @@ func TestHoldOut(t *testing.T) {
 		n        int
 		fraction float64
 		want     int
-	}{{20, 0.1, 2}, {20, 0.5, 10}, {20, 0.001, 1}, {20, 0.999, 19}, {2, 0.5, 1}, {20, 0, 0}, {0, 0, 0}} {
+	}{{20, 0.1, 2}, {20, 0.5, 10}, {20, 0.001, 1}, {20, 0.999, 19}, {11, 0.1, 2}, {2, 0.5, 1}, {20, 0, 0}, {0, 0, 0}} {
 		train, held, err := HoldOut(items[:c.n], c.fraction, 3)
 		if err != nil || len(held) != c.want || len(train) != c.n-c.want {
 			t.Errorf("%v: %d held out, %d left, %v", c, len(held), len(train), err)
@@ -186,6 +186,16 @@ func TestHoldOut(t *testing.T) {
 	_, b, _ := HoldOut(items, 0.5, 2)
 	if !slices.Equal(a, again) || slices.Equal(a, b) {
 		t.Errorf("seeds 1, 1, 2 held out %v, %v, %v", a, again, b)
+	}
+}
+
+func TestHoldOutN(t *testing.T) {
+	items := []int{1, 2, 3, 4}
+	for n := range 6 {
+		train, held, err := HoldOutN(items, n, 1)
+		if ok := n < 4; (err == nil) != ok || ok && (len(held) != n || len(train) != 4-n) {
+			t.Errorf("%d: held out %v of %v, %v", n, held, train, err)
+		}
 	}
 }
 

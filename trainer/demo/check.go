@@ -33,7 +33,7 @@ func (d *Demo) Check(ctx context.Context) (*Score, error) {
 	}
 	defer w.program.Close()
 	s := &Score{Total: len(d.Held)}
-	for chunk := range slices.Chunk(d.Held, d.Job.Config.Batch) {
+	for chunk := range slices.Chunk(d.Held, d.together()) {
 		texts := make([][]int32, len(chunk))
 		for i, e := range chunk {
 			texts[i] = d.tok.Encode(e.Prompt, true)
@@ -61,8 +61,11 @@ type writer struct {
 	eos     int32
 }
 
+// together is how many examples are answered at a time: as many as a batch has, if there are so many.
+func (d *Demo) together() int { return min(d.Job.Config.Batch, max(len(d.Held), 1)) }
+
 func (d *Demo) newWriter() (*writer, error) {
-	c, err := nn.NewContext(d.Job.Memory, d.Job.Config.Batch, d.Job.Config.Seq, d.Job.Config.Seq)
+	c, err := nn.NewContext(d.Job.Memory, d.together(), d.Job.Config.Seq, d.Job.Config.Seq)
 	if err != nil {
 		return nil, err
 	}

@@ -120,16 +120,21 @@ func (f *Forecast) Bytes() int64 {
 	return n
 }
 
+// Weights returns the part of Bytes that the model's own weights are.
+func (f *Forecast) Weights() int64 { return f.Memory[0].Bytes }
+
 // reached is the share of the ceilings that a whole step comes to, as docs/performance.md
 // has it: matrix products alone reach 85 to 95%, what lies between them less.
 const reached = 0.8
 
-// Step returns the least time that a step can take on a machine with these ceilings, and
-// the time that it is likely to take.
-func (f *Forecast) Step(c ceiling.Ceilings) (floor, likely time.Duration) {
+// Step returns the range in which the time of a step is likely to lie, on a machine that
+// has now the one and now the other ceilings: from reaching the best to reaching as much of
+// the worst as steps do.
+func (f *Forecast) Step(best, worst ceiling.Ceilings) (from, to time.Duration) {
 	for _, w := range f.steps {
-		d, _ := c.Floor(float64(w.Bytes), w.Products)
-		floor += d
+		least, _ := best.Floor(float64(w.Bytes), w.Products)
+		most, _ := worst.Floor(float64(w.Bytes), w.Products)
+		from, to = from+least, to+most
 	}
-	return floor, time.Duration(float64(floor) / reached)
+	return from, time.Duration(float64(to) / reached)
 }

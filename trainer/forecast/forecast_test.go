@@ -90,16 +90,16 @@ func TestStepIsTheSumOfItsFloors(t *testing.T) {
 	slow := ceiling.Ceilings{Threads: 1, Bandwidth: 1e9, Products: 1e9}
 	fast := ceiling.Ceilings{Threads: 1, Bandwidth: 2e9, Products: 2e9}
 	one := forecastOf(t, m, forecast.Run{Batch: 2, Seq: 16})
-	a, likely := one.Step(slow)
-	b, _ := one.Step(fast)
+	a, to := one.Step(slow, slow)
+	b, toSlow := one.Step(fast, slow)
 	if d := a - 2*b; a <= 0 || d > time.Microsecond || d < -time.Microsecond {
 		t.Errorf("%v on one machine, %v on one twice as fast", a, b)
 	}
-	if likely <= a {
-		t.Errorf("likely %v, less than the floor %v", likely, a)
+	if to <= a || toSlow != to {
+		t.Errorf("up to %v, where reaching all takes %v; up to %v where that is only the worst", to, a, toSlow)
 	}
 	optimizer := time.Duration(4 * 8 * one.Trainable) // at a byte for each nanosecond
-	three, _ := forecastOf(t, m, forecast.Run{Batch: 2, Seq: 16, Accumulate: 3}).Step(slow)
+	three, _ := forecastOf(t, m, forecast.Run{Batch: 2, Seq: 16, Accumulate: 3}).Step(slow, slow)
 	if want := 3*(a-optimizer) + optimizer; three < want-time.Microsecond || three > want+time.Microsecond {
 		t.Errorf("three batches take %v, want %v", three, want)
 	}

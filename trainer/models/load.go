@@ -24,6 +24,10 @@ type LoadOptions struct {
 	LoRA   lora.Config // adapters, new ones or those of a folder; all else is then frozen
 	Seed   uint64      // of new adapters
 	Frozen bool        // all is frozen: for a model that is not trained
+
+	// Check, if there is one, is asked about the model before its weights are read, and
+	// before it gets adapters. Its error ends the loading.
+	Check func(*Model) error
 }
 
 // Load reads a model folder for training: LoadWith without options.
@@ -125,6 +129,12 @@ func (o LoadOptions) read(dir string, mem core.Memory, weights bool) (*Model, er
 	}))
 	if err != nil {
 		return nil, fmt.Errorf("models: %s: %w", dir, err)
+	}
+	if weights && o.Check != nil {
+		if err := o.Check(m); err != nil {
+			m.Free()
+			return nil, err
+		}
 	}
 	if weights {
 		if err := m.fill(set); err != nil {
@@ -280,7 +290,7 @@ func (m *Model) Named() ([]checkpoint.Named, error) {
 			}
 			largest := largest(t.Float32s())
 			if !(largest <= math.MaxFloat32) {
-				return nil, fmt.Errorf("%s has values that are not finite: the training diverged; lower the learning rate", e.Name)
+				return nil, fmt.Errorf("%s has values that are not finite; if training made them, lower the learning rate", e.Name)
 			}
 			if d := m.stored[e.Name]; d != core.InvalidDType && d != core.Float32 {
 				if d == core.Float16 && largest >= float16Limit {

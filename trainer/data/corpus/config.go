@@ -36,6 +36,7 @@ type Config struct {
 	Template      string        `json:"template,omitempty"`        // a built-in chat template; empty: the model's
 	TrainOnPrompt bool          `json:"train_on_prompt,omitempty"` // learn all of a conversation
 	NoPacking     bool          `json:"no_packing,omitempty"`      // an example a row
+	CutLong       bool          `json:"cut_long,omitempty"`        // of a text longer than a row, learn the beginning alone
 	SkipBadRows   bool          `json:"skip_bad_rows,omitempty"`   // leave them out and count them
 	MaxSamples    int           `json:"max_samples,omitempty"`     // read only so many examples of each data set; 0 for all
 }
@@ -100,6 +101,7 @@ type Model struct {
 type Corpus struct {
 	Train  data.Rows
 	Eval   data.Rows // no rows if there was only one to hold out from
+	Seq    int       // tokens of a row: those of the longest example, if each has rows of its own
 	Report Report
 
 	store  *data.Store
@@ -117,7 +119,7 @@ type Report struct {
 	Tokens    int64 `json:"tokens"`     // of them, as far as they are used
 	Learned   int64 `json:"learned"`    // tokens to predict among these
 	Longest   int   `json:"longest"`    // tokens of the longest example, before it was cut
-	Truncated int   `json:"truncated"`  // conversations cut at the length of a row
+	Truncated int   `json:"truncated"`  // cut at the length of a row
 	Empty     int   `json:"empty"`      // left out because, so cut, they have nothing to learn
 	TrainRows int   `json:"train_rows"` // after packing
 	EvalRows  int   `json:"eval_rows"`
@@ -150,17 +152,19 @@ func (c Config) holdsOut() bool { return len(c.Eval) == 0 && (c.EvalSize == nil 
 
 // holdOut splits examples, or rows, as the configuration says.
 func holdOut[T any](c Config, items []T, seed uint64) (train, eval []T, err error) {
-	n := float64(len(items))
-	share := min(heldOut, mostHeldOut/n)
+	n, size := len(items), heldOut
 	if c.EvalSize != nil {
-		if share = *c.EvalSize; share >= 1 {
-			share /= n
-		}
-		if share >= 1 {
-			return nil, nil, fmt.Errorf("--eval-size is %g, but there are %g examples or rows in all: hold out fewer", *c.EvalSize, n)
-		}
+		size = *c.EvalSize
+	} else if heldOut*float64(n) > mostHeldOut {
+		size = mostHeldOut
 	}
-	return data.HoldOut(items, share, seed)
+	if size < 1 {
+		return data.HoldOut(items, size, seed)
+	}
+	if size >= float64(n) {
+		return nil, nil, fmt.Errorf("--eval-size is %g, but there are %d examples or rows in all: hold out fewer", size, n)
+	}
+	return data.HoldOutN(items, int(size), seed)
 }
 
 // Load reads the data that c names. Errors say which file and row is meant.
@@ -195,6 +199,8 @@ func Load(ctx context.Context, c Config, m Model) (_ *Corpus, err error) {
 	} else if held, err = mix.holdOut(c, m.Seed); err != nil {
 		return nil, err
 	}
+	l.shorten()
+	corpus.Seq = l.model.Seq
 	if corpus.Train, err = l.pack(mix.examples(m.Seed)); err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}

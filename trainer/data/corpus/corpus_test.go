@@ -226,10 +226,21 @@ func TestBadRows(t *testing.T) {
 	}
 }
 
+// nothingLearned is a template that makes context of everything.
+type nothingLearned struct{}
+
+func (nothingLearned) Spans(chat.Conversation) ([]chat.Span, error) {
+	return []chat.Span{{Text: "context"}}, nil
+}
+
+func (nothingLearned) Missing(func(string, bool) []int32) []string { return nil }
+
 func TestLoadNamesWhatIsWrong(t *testing.T) {
-	dir := folder(t, map[string]string{"empty.txt": "", "blank.jsonl": "\n", "chat.jsonl": fmt.Sprintf(pairRow, "a", "b"), "ok.txt": "abc", "one.txt": "x"})
+	dir := folder(t, map[string]string{"empty.txt": "", "blank.jsonl": "\n", "chat.jsonl": fmt.Sprintf(pairRow, "a", "b"), "mum.jsonl": `{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": ""}]}`, "ok.txt": "abc", "one.txt": "x"})
 	noTemplate := model(64)
 	noTemplate.Template = func() (Template, error) { return nil, chat.ErrNoTemplate }
+	mum := model(64)
+	mum.Template = func() (Template, error) { return nothingLearned{}, nil }
 	short := model(64)
 	short.Encoder, short.EOS = onlyFirst{}, data.None
 	for name, c := range map[string]struct {
@@ -243,6 +254,7 @@ func TestLoadNamesWhatIsWrong(t *testing.T) {
 		"no template":              {Config{Paths: []string{"chat.jsonl"}}, noTemplate, "chat.jsonl:1 is a conversation: the model has no chat template"},
 		"no template, skipping":    {Config{Paths: []string{"chat.jsonl"}, SkipBadRows: true}, noTemplate, "the model has no chat template"},
 		"nothing fits":             {Config{Paths: []string{"chat.jsonl"}}, model(10), "no example has anything to learn; raise --seq"},
+		"empty answers":            {Config{Paths: []string{"mum.jsonl"}}, mum, "mum.jsonl: no example has anything to learn: what the assistant says is empty in all of them"},
 		"evaluation data":          {Config{Paths: []string{"ok.txt"}, Eval: []string{"empty.txt"}}, model(64), "evaluation data: "},
 		"an unknown format":        {Config{Paths: []string{"ok.txt"}, Format: "xml"}, model(64), `--data-format is "xml"`},
 		"an unknown template":      {Config{Paths: []string{"ok.txt"}, Template: "nonesuch"}, model(64), `--template is "nonesuch"`},

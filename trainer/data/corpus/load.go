@@ -20,6 +20,7 @@ type loader struct {
 	places []records.Place
 	report Report
 	pieces pieces
+	cutOff int // examples of which the end of the row left nothing to learn
 
 	template Template // nil until there is a conversation
 }
@@ -33,12 +34,12 @@ const (
 
 // read adds the examples of a source.
 func (l *loader) read(ctx context.Context, s Source) error {
-	before := l.report
+	before, first, cutOff := l.report, l.seen(), l.cutOff
 	for _, file := range s.Files {
-		if l.isEnough(before.Examples) {
+		if l.isEnough(first) {
 			break
 		}
-		if err := l.readFile(ctx, s, file, before.Examples); err != nil {
+		if err := l.readFile(ctx, s, file, first); err != nil {
 			return err
 		}
 	}
@@ -47,6 +48,8 @@ func (l *loader) read(ctx context.Context, s Source) error {
 		return nil
 	case l.report.Bad > before.Bad:
 		return fmt.Errorf("%s: all rows are bad%s", s.Name, firstOf(l.report.FirstBad[len(before.FirstBad):]))
+	case l.report.Empty > before.Empty && l.cutOff == cutOff:
+		return fmt.Errorf("%s: no example has anything to learn: what the assistant says is empty in all of them", s.Name)
 	case l.report.Empty > before.Empty:
 		return fmt.Errorf("%s: within --seq %d, no example has anything to learn; raise --seq", s.Name, l.model.Seq)
 	}
@@ -64,8 +67,11 @@ func firstOf(bad []string) string {
 // isEnough reports whether a source has all the examples that it may have; before it there
 // were so many.
 func (l *loader) isEnough(before int) bool {
-	return l.config.MaxSamples > 0 && l.report.Examples-before >= l.config.MaxSamples
+	return l.config.MaxSamples > 0 && l.seen()-before >= l.config.MaxSamples
 }
+
+// seen counts what was read, used or not.
+func (l *loader) seen() int { return l.report.Examples + l.report.Empty + l.report.Bad }
 
 // readFile adds the examples of one file of a source, before which there were so many.
 func (l *loader) readFile(ctx context.Context, s Source, file string, first int) error {
@@ -151,9 +157,9 @@ func (l *loader) row(layout format.Layout, r records.Record) error {
 // add stores an example. A whole one is cut to the length of a row.
 func (l *loader) add(at records.Place, ids []int32, learn []bool, whole bool) error {
 	l.report.Longest = max(l.report.Longest, len(ids))
-	cut := whole && len(ids) > l.model.Seq
+	cut := (whole || l.config.CutLong) && len(ids) > l.model.Seq
 	if cut {
-		ids, learn = ids[:l.model.Seq], learn[:l.model.Seq]
+		ids, learn = ids[:l.model.Seq], learn[:min(l.model.Seq, len(learn))]
 	}
 	learned := max(len(ids)-1, 0)
 	if learn != nil {
@@ -165,6 +171,9 @@ func (l *loader) add(at records.Place, ids []int32, learn []bool, whole bool) er
 		}
 		if learned == 0 {
 			l.report.Empty++
+			if cut {
+				l.cutOff++
+			}
 			return nil
 		}
 	}
@@ -179,6 +188,15 @@ func (l *loader) add(at records.Place, ids []int32, learn []bool, whole bool) er
 		l.places = append(l.places, at)
 	}
 	return l.store.Add(ids, learn)
+}
+
+// shorten makes rows that each have one example no longer than the longest of these needs:
+// the rest would be padding, which takes time and changes nothing.
+func (l *loader) shorten() {
+	const multiple = 8
+	if l.config.NoPacking {
+		l.model.Seq = min(l.model.Seq, (l.report.Longest+multiple-1)/multiple*multiple)
+	}
 }
 
 // pack lays examples into rows: documents end to end, conversations whole.

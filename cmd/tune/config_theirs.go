@@ -1,0 +1,218 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// A file with a key of LLaMA-Factory's means what it means there, also in what it leaves
+// out; or a line says what differs.
+
+// theirDefaults is what LLaMA-Factory has where its file says nothing and tune by itself has
+// something else, by our flags: its own defaults and those of transformers' Trainer.
+var theirDefaults = []struct{ flag, value string }{
+	{"batch", "8"}, {"epochs", "3"}, {"lr", "5e-05"}, {"schedule", "linear"}, {"weight-decay", "0"}, {"seed", "42"}, {"seq", "2048"},
+	{"no-packing", "true"}, {"cut-long", "true"}, {"eval-size", "0"}, {"no-eval", "true"}, {"save-every", "500"}, {"keep", "0"},
+}
+
+// theirData is where LLaMA-Factory looks for data sets unless dataset_dir says where.
+const theirData = "data"
+
+// differs are keys of LLaMA-Factory that ask for something which is done in another way
+// here, with the line that says so.
+var differs = map[string]string{
+	"bf16": inFloat32, "fp16": inFloat32, "pure_bf16": inFloat32,
+	"use_kernels": ownKernels, "kernel_name": ownKernels, "enable_liger_kernel": ownKernels, "use_liger_kernel": ownKernels, "use_unsloth": ownKernels,
+	"deepspeed":            "tune is one process on one machine",
+	"compute_accuracy":     "evaluations measure the loss alone",
+	"ignore_data_skip":     "a run that is resumed goes on with the rows that it has not seen",
+	"use_swanlab":          ownReports,
+	"eval_on_each_dataset": "evaluations are of all data sets together",
+}
+
+const (
+	inFloat32  = "tune computes in float32, and saves in the dtype of the model's files"
+	ownKernels = "fused kernels are tune's own plugins, chosen with the key kernels"
+	ownReports = "the run is told in its output folder, and shown by tune report, serve and tensorboard"
+)
+
+// together are keys that mean something only with others; see settle.
+var together = []string{"report_to", "logging_dir"}
+
+// isTheirs reports whether a key is LLaMA-Factory's and not ours.
+func isTheirs(key string) bool {
+	_, isFixed := fixed[key]
+	_, isDifferent := differs[key]
+	return theirNames[key] != "" || isFixed || isDifferent || slices.Contains(withoutMeaning, key) || slices.Contains(together, key)
+}
+
+// off reports whether a value asks for nothing.
+func off(value string) bool {
+	return slices.Contains([]string{"", "false", "none", "None", "no"}, value)
+}
+
+// settle does what depends on several keys, once all of them are known. The built-in
+// example, which has no model to name, keeps its own defaults.
+func (s *settings) settle() error {
+	theirs := slices.ContainsFunc(slices.Collect(maps.Keys(s.values)), isTheirs)
+	if !theirs || s.command.Flags.Lookup("model").Value.String() == "" {
+		return nil
+	}
+	s.pack()
+	for _, set := range []func() error{s.evaluate, s.report, s.save, s.assume} {
+		if err := set(); err != nil {
+			return fmt.Errorf("%s: %w", s.file, err)
+		}
+	}
+	s.tell()
+	return nil
+}
+
+// put sets a flag that neither the command line nor the file gives. It does not count as
+// given, as no default does.
+func (s *settings) put(flag, value string) (bool, error) {
+	if s.given[flag] || s.from[flag] != "" {
+		return false, nil
+	}
+	return true, s.command.Flags.Lookup(flag).Value.Set(value)
+}
+
+// pack says what LLaMA-Factory's ways of packing are not.
+func (s *settings) pack() {
+	neat := s.values["neat_packing"] == "true"
+	switch packing := s.values["packing"]; {
+	case packing == "true" && !neat:
+		s.say("packing", "examples that share a row never see each other, as with neat_packing there")
+	case packing == "" && neat:
+		s.values["packing"] = "true"
+	case packing == "" && s.values["stage"] == "pt":
+		s.say("stage pt", "each text has a row of its own, and is cut at its end, unless packing is true; newer versions of LLaMA-Factory pack in this stage by themselves")
+	}
+}
+
+// evaluate does what eval_strategy and eval_steps say together.
+func (s *settings) evaluate() error {
+	if strategy := s.values["eval_strategy"]; strategy != "steps" {
+		return nil
+	}
+	if off(s.values["eval_dataset"]) && slices.Contains([]string{"", "0", "0.0"}, s.values["val_size"]) && !s.given["eval-size"] && !s.given["eval-data"] {
+		s.say("eval_strategy", "there is nothing to evaluate on without val_size or eval_dataset")
+	}
+	s.say("eval_strategy", "the model is evaluated before the first step, too, and eval_loss is the mean over all tokens")
+	_, err := s.put("eval-every", cmp.Or(s.values["eval_steps"], s.values["logging_steps"], "500"))
+	return err
+}
+
+// report does what report_to says.
+func (s *settings) report() error {
+	for to := range strings.SplitSeq(s.values["report_to"], ",") {
+		switch to = strings.TrimSpace(to); {
+		case off(to):
+		case to == "tensorboard":
+			if _, err := s.put("tensorboard", cmp.Or(s.values["logging_dir"], byName)); err != nil {
+				return err
+			}
+		default:
+			s.say("report_to "+to, ownReports)
+		}
+	}
+	return nil
+}
+
+// save does what save_strategy says.
+func (s *settings) save() error {
+	if !off(s.values["save_strategy"]) || s.values["save_strategy"] == "" || s.given["save-every"] {
+		return nil
+	}
+	s.from["save-every"] = "save_strategy"
+	return s.command.Flags.Lookup("save-every").Value.Set("0")
+}
+
+// assume takes LLaMA-Factory's defaults, and says which.
+func (s *settings) assume() error {
+	var taken []string
+	take := func(flag, value string) error {
+		done, err := s.put(flag, value)
+		if done {
+			taken = append(taken, strings.ReplaceAll(flag, "-", "_")+" "+value)
+		}
+		return err
+	}
+	_, names := s.values["model_name_or_path"]
+	if s.values["finetuning_type"] == "" && s.values["lora_rank"] == "" && (names || s.values["stage"] != "") && !s.given["lora-rank"] {
+		s.method = methodLoRA
+		taken = append(taken, "finetuning_type "+methodLoRA)
+	}
+	for _, d := range theirDefaults {
+		switch {
+		case d.flag == "no-packing" && s.values["packing"] == "true": // by neat_packing
+		case d.flag == "cut-long" && s.command.Flags.Lookup("no-packing").Value.String() == "false": // there, packed texts go on in the next row
+		case d.flag == "epochs" && s.from["steps"] != "" && !off(s.values["max_steps"]) && s.values["max_steps"] != "-1": // which come before it
+		default:
+			if err := take(d.flag, d.value); err != nil {
+				return err
+			}
+		}
+	}
+	if _, err := os.Stat(filepath.Join(theirData, "dataset_info.json")); err == nil && s.values["dataset"] != "" {
+		if err := take("dataset-dir", theirData); err != nil {
+			return err
+		}
+	}
+	if taken != nil {
+		s.lines = append(s.lines, "what it leaves out is as in LLaMA-Factory: "+strings.Join(taken, ", "))
+	}
+	return nil
+}
+
+// tell says a line for each key that does something else here.
+func (s *settings) tell() {
+	for _, key := range slices.Sorted(maps.Keys(s.values)) {
+		if sentence := differs[key]; sentence != "" && !off(s.values[key]) {
+			s.say(key, sentence)
+		}
+	}
+}
+
+// say keeps a line about a key, and puts keys with the same line together.
+func (s *settings) say(key, sentence string) {
+	for i, line := range s.lines {
+		if keys, ok := strings.CutSuffix(line, ": "+sentence); ok {
+			s.lines[i] = keys + ", " + key + ": " + sentence
+			return
+		}
+	}
+	s.lines = append(s.lines, key+": "+sentence)
+}
+
+// pairs returns a mapping of single values as name=value pairs, as lr_scheduler_kwargs is
+// one; a text in braces is such a mapping, too.
+func pairs(node *yaml.Node) *yaml.Node {
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	if node.Kind == yaml.ScalarNode && strings.HasPrefix(node.Value, "{") {
+		var inner yaml.Node
+		if yaml.Unmarshal([]byte(node.Value), &inner) == nil && len(inner.Content) == 1 {
+			node = inner.Content[0]
+		}
+	}
+	if node.Kind != yaml.MappingNode {
+		return node
+	}
+	var all []string
+	for i := 0; i < len(node.Content); i += 2 {
+		if node.Content[i+1].Kind != yaml.ScalarNode {
+			return node // which scalar refuses
+		}
+		all = append(all, node.Content[i].Value+"="+node.Content[i+1].Value)
+	}
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: strings.Join(all, ",")}
+}

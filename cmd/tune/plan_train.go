@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/spf13/pflag"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/models"
+)
+
+func addForce(f *pflag.FlagSet, c *trainer.Config) {
+	f.BoolVar(&c.Force, "force", false, "train even if the run is forecast to need more memory than is free")
+}
+
+// refusal is the error of a run that does not fit, with what would make it fit.
+func (p *runPlan) refusal() error {
+	return fmt.Errorf("the run needs %s of memory, and %s are free%s; --force trains all the same", size(p.Bytes), size(p.Available), p.remedy())
+}
+
+// advise says what would make a run fit that was refused for its memory. A run that was
+// refused before it had kernels is taken as one without.
+func (a *app) advise(ctx context.Context, c trainer.Config, m *models.Model, reg *core.Registry, refused error) (err error) {
+	var short *trainer.MemoryError
+	if !errors.As(refused, &short) {
+		return refused
+	}
+	mem, err := transport.NewMemory("tensors", math.MaxInt64) // of which nothing is touched
+	if err != nil {
+		return errors.Join(refused, err)
+	}
+	defer closing(mem, &err)
+	if reg == nil {
+		reg, c.Kernels = core.NewRegistry(), "none"
+	}
+	s := &smaller{mem, c, a.patcher(ctx, c, mem, reg)}
+	if c.Model != "" { // and not the built-in example
+		if m, err = models.Shape(c.Model, mem, models.LoadOptions{LoRA: c.LoRA}); err != nil {
+			return errors.Join(refused, err)
+		}
+	}
+	p := &runPlan{Bytes: short.Bytes, Available: short.Free, report: &core.Report{}}
+	if c.Model != "" {
+		if p.report, err = s.patch(m); err != nil {
+			return errors.Join(refused, err)
+		}
+	}
+	p.run = forecastOf(c, p.report)
+	if err := p.lookForLess(s, m); err != nil {
+		return errors.Join(refused, err)
+	}
+	return p.refusal()
+}

@@ -1,0 +1,229 @@
+package kerneltest_test
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/kerneltest"
+	"github.com/seed98097648/tune/core/reference"
+)
+
+// blind is a bug that the cases of Cases do not show, and the kind of case that finds it.
+type blind struct {
+	name, kind string
+	op         core.Op
+	bug        func(runFunc, *core.Call) error
+}
+
+// spoil makes an output wrong in one element of each of its last tokens.
+func spoil(run runFunc, c *core.Call) error {
+	err := run(c)
+	if err == nil {
+		x := c.Out[0]
+		v := make([]float32, 1)
+		last := x.Slice(x.Elems()-1, x.Elems(), 1)
+		last.Load(v, 0)
+		last.Store([]float32{v[0]*2 + 1}, 0)
+	}
+	return err
+}
+
+// where is spoil for some calls only.
+func where(is func(c *core.Call) bool) func(runFunc, *core.Call) error {
+	return func(run runFunc, c *core.Call) error {
+		if is(c) {
+			return spoil(run, c)
+		}
+		return run(c)
+	}
+}
+
+// rest spoils what a loop over blocks leaves behind when that is some number.
+func rest(size func(c *core.Call) int, block, left int) func(runFunc, *core.Call) error {
+	return where(func(c *core.Call) bool { n := size(c); return n > block && n%block == left })
+}
+
+func more(size func(c *core.Call) int, than int) func(runFunc, *core.Call) error {
+	return where(func(c *core.Call) bool { return size(c) > than })
+}
+
+func tokens(c *core.Call) int       { return c.Tokens() }
+func dim(c *core.Call) int          { return c.Facts.Dim }
+func intermediate(c *core.Call) int { return c.Facts.Intermediate }
+func elements(c *core.Call) int     { return c.In[0].Elems() }
+func vocab(c *core.Call) int        { return c.Facts.Vocab }
+func headDim(c *core.Call) int      { return c.Facts.HeadDim }
+func group(c *core.Call) int        { return c.Facts.Heads / c.Facts.KVHeads }
+func topK(c *core.Call) int         { return c.Facts.TopK }
+func numExperts(c *core.Call) int   { return c.Facts.Experts }
+func positions(c *core.Call) int    { return int(slices.Max(c.Input("positions").Int32s())) + 1 }
+func tableEnd(c *core.Call) int     { return c.Input("cos").Shape[0] }
+
+// capacity is the most assignments that any expert has.
+func capacity(c *core.Call) int {
+	n := make([]int, c.Facts.Experts)
+	for _, e := range c.Input("expert_ids").Int32s() {
+		if e >= 0 && int(e) < len(n) {
+			n[e]++
+		}
+	}
+	return slices.Max(n)
+}
+
+// back is how far the farthest key lies behind its query.
+func back(c *core.Call) int {
+	n := 0
+	for t, v := 0, c.Input("keys").Int32s(); t < len(v)/2; t++ {
+		if v[2*t] < v[2*t+1] {
+			n = max(n, t-int(v[2*t]))
+		}
+	}
+	return n
+}
+
+// startsAt reports whether keys of a query but the first begin at a multiple of n.
+func startsAt(n int) func(c *core.Call) bool {
+	return func(c *core.Call) bool {
+		v := c.Input("keys").Int32s()
+		for t := 0; t < len(v); t += 2 {
+			if first := int(v[t]); first > 0 && first%n == 0 && first == t/2 {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// masked makes indices lose their upper bits, as in a type that is too small.
+func masked(name string, mask int32) func(runFunc, *core.Call) error {
+	return func(run runFunc, c *core.Call) error {
+		other := *c
+		other.In = slices.Clone(c.In)
+		x := core.NewTensor(core.Int32, c.Input(name).Shape...)
+		for i, v := range c.Input(name).Int32s() {
+			x.Int32s()[i] = v & mask
+			if v < 0 {
+				x.Int32s()[i] = v
+			}
+		}
+		other.Set(name, x)
+		if err := run(&other); err != nil {
+			return run(c) // a bad call stays one
+		}
+		return nil
+	}
+}
+
+// blindSizes are bugs in sizes.
+var blindSizes = []blind{
+	{"takes position & 15", "sizes of positions", core.RoPE, masked("positions", 15)},
+	{"tables end at 4,096", "large positions", core.RoPE, more(positions, 4096)},
+	{"positions of 16 bits", "large positions", core.RoPE, masked("positions", 0xffff)},
+	{"the last row of the tables", "sizes of positions", core.RoPE, where(func(c *core.Call) bool { return positions(c) == tableEnd(c) && positions(c) > 11 })},
+	{"rest of 2 rows", "sizes of tokens", core.RMSNorm, rest(tokens, 8, 2)},
+	{"rest of 4 rows", "sizes of tokens", core.SwiGLU, rest(tokens, 8, 4)},
+	{"rest of 14 rows", "sizes of tokens", core.RoPE, rest(tokens, 16, 14)},
+	{"rest of 31 rows", "sizes of tokens", core.LinearCrossEntropy, rest(tokens, 32, 31)},
+	{"rest of 63 queries", "sizes of tokens", core.Attention, rest(tokens, 64, 63)},
+	{"rest of 10 columns", "sizes of dim", core.AddRMSNorm, rest(dim, 16, 10)},
+	{"rest of 14 columns", "sizes of intermediate", core.SwiGLU, rest(intermediate, 16, 14)},
+	{"rest of 24 rows of an expert", "sizes of rows of an expert", core.MoEExperts, rest(capacity, 32, 24)},
+	{"rest of 22 words", "sizes of vocab", core.LinearCrossEntropy, rest(vocab, 32, 22)},
+	{"rest of 6 in a head", "sizes of head_dim", core.Attention, rest(headDim, 8, 6)},
+	{"rest of 5 experts", "sizes of experts", core.MoEGate, rest(numExperts, 8, 5)},
+	{"whole blocks of 32 only, without a rest", "sizes of dim", core.RMSNorm, where(func(c *core.Call) bool { return dim(c)%32 == 0 && dim(c) == 96 })},
+	{"more than 2,048 rows", "large tokens", core.RMSNorm, more(tokens, 2048)},
+	{"more than 65,535 rows", "large tokens", core.SwiGLU, more(tokens, 0xffff)},
+	{"2^20 elements", "large in all sizes", core.SwiGLU, more(elements, 1<<20)},
+	{"rows of more than 8,192", "large dim", core.RMSNorm, more(dim, 8192)},
+	{"more than 512 tokens", "large tokens", core.Attention, more(tokens, 512)},
+	{"keys more than 256 back", "large window", core.Attention, more(back, 256)},
+	{"keys more than 1,024 back", "large window", core.Attention, more(back, 1024)},
+	{"segment at a multiple of 64", "sizes of segments", core.Attention, where(startsAt(64))},
+	{"segment at a multiple of 128", "sizes of segments", core.Attention, where(startsAt(128))},
+	{"head_dim over 128", "large head_dim", core.Attention, more(headDim, 128)},
+	{"groups over 4", "sizes of group", core.Attention, more(group, 4)},
+	{"groups over 64", "large group", core.Attention, more(group, 64)},
+	{"top_k over 8", "sizes of top_k", core.MoEGate, more(topK, 8)},
+	{"top_k over 8 in the experts", "sizes of top_k", core.MoEExperts, more(topK, 8)},
+	{"200 experts", "large experts", core.MoEExperts, more(numExperts, 199)},
+	{"expert ids of 8 bits", "large experts", core.MoEExperts, masked("expert_ids", 0xff)},
+	{"200 experts to choose of", "large experts", core.MoEGate, more(numExperts, 199)},
+	{"capacity of 100", "sizes of rows of an expert", core.MoEExperts, more(capacity, 99)},
+	{"capacity of 1,024", "large rows of an expert", core.MoEExperts, more(capacity, 1024)},
+	{"vocabulary over 1,024", "large vocab", core.LinearCrossEntropy, more(vocab, 1024)},
+	{"vocabulary over 8,192", "large vocab", core.LinearCrossEntropy, more(vocab, 8192)},
+	{"labels of 16 bits", "large vocab", core.LinearCrossEntropy, masked("labels", 0xffff)},
+	{"dweight of the first 2,048 rows only", "large tokens", core.RMSNorm, func(run runFunc, c *core.Call) error {
+		if c.Pass == core.Forward || c.Facts.Frozen {
+			return run(c)
+		}
+		err := run(c)
+		keep := slices.Clone(c.Output("dx").Data)
+		D := c.Facts.Dim
+		if T := c.Tokens(); err == nil && T > 2048 {
+			err = withInput("dy", func(_ *core.Call, v []float32) { clear(v[2048*D:]) })(run, c)
+			copy(c.Output("dx").Data, keep)
+		}
+		return err
+	}},
+	{"sums of half precision over long rows", "large dim", core.LinearCrossEntropy, func(run runFunc, c *core.Call) error {
+		if c.Facts.DType != core.BFloat16 || c.Facts.Dim < 2000 {
+			return run(c)
+		}
+		return after("losses", func(c *core.Call, v []float32) {
+			for i := range v {
+				v[i] *= 1 + 0.05*float32(math.Sqrt(float64(c.Facts.Dim))/64)
+			}
+		})(run, c)
+	}},
+	{"only of packed gates, beyond 4,096", "large intermediate", core.SwiGLU, where(func(c *core.Call) bool {
+		return c.Facts.Layout == core.Packed && c.Facts.DType == core.BFloat16 && c.Facts.Intermediate > 4096
+	})},
+}
+
+// TestSizesFindBugsThatOneSizeHides: each bug is found by the kind of case that docs/verify.md names.
+func TestSizesFindBugsThatOneSizeHides(t *testing.T) { findAll(t, blindSizes, kerneltest.Sizes) }
+
+func findAll(t *testing.T, bugs []blind, cases func(core.Op) []kerneltest.Case) {
+	all := map[core.Op][]kerneltest.Case{}
+	for _, b := range bugs {
+		if all[b.op] == nil {
+			all[b.op] = cases(b.op)
+		}
+	}
+	for _, b := range bugs {
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
+			k := faulty{reference.Single(b.op), b.bug}
+			for _, c := range all[b.op] {
+				if c.Kind != b.kind {
+					continue
+				}
+				if err := kerneltest.Check(k, []kerneltest.Case{c}); err != nil {
+					if !errors.Is(err, core.ErrWrongResult) {
+						t.Errorf("found by another error: %v", err)
+					}
+					return
+				}
+			}
+			t.Errorf("no case of the kind %q finds it", b.kind)
+		})
+	}
+}
+
+// TestCasesAreBlindToThem keeps the list honest: what Cases finds has no place in it.
+func TestCasesAreBlindToThem(t *testing.T) {
+	for _, b := range blindSizes {
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
+			cases := slices.DeleteFunc(kerneltest.Cases(b.op), func(c kerneltest.Case) bool { return c.Facts.DType != core.Float32 })
+			if err := kerneltest.Check(faulty{reference.Single(b.op), b.bug}, cases); err != nil {
+				t.Errorf("found: %.300v", err)
+			}
+		})
+	}
+}

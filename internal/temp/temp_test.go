@@ -1,0 +1,154 @@
+package temp
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+const (
+	family        = "tune-*.x"
+	folderPattern = "tune-folder-*"
+)
+
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return all
+}
+
+func needLocks(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there are no such locks")
+	}
+}
+
+// TestWhatNobodyHasLockedIsRemoved: as a process leaves it that was killed. Files that
+// only look alike stay.
+func TestWhatNobodyHasLockedIsRemoved(t *testing.T) {
+	needLocks(t)
+	dir := t.TempDir()
+	kept := []string{"tune-file-1.y", "tune-file-a.x", "other-file-1.x", "tune-file-.x"}
+	for _, name := range append([]string{"tune-file-1.x", "tune-1.x", "tune-another-file-23.x"}, kept...) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("left"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := File(dir, family, "file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	want := append(slices.Clone(kept), filepath.Base(f.Name()))
+	slices.Sort(want)
+	if got := names(t, dir); !slices.Equal(got, want) {
+		t.Errorf("there are %q, want %q", got, want)
+	}
+}
+
+func TestWhatSomebodyHasStays(t *testing.T) {
+	dir := t.TempDir()
+	first, err := File(dir, family, "file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	folder, remove, err := Folder(dir, folderPattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := File(dir, family, "file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	_, removeOther, err := Folder(dir, folderPattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{first.Name(), second.Name(), folder} {
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, remove := range []func() error{remove, removeOther} {
+		if err := remove(); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := names(t, dir); len(got) != 2 {
+		t.Errorf("there are %q, want the files alone", got)
+	}
+}
+
+// TestFoldersWithFilesInThemStay: whatever they are called, they may be somebody's work.
+func TestFoldersWithFilesInThemStay(t *testing.T) {
+	needLocks(t)
+	dir := t.TempDir()
+	for _, name := range []string{"tune-folder-1", "tune-folder-2", "tune-folder-3"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "tune-folder-1", "work"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "tune-folder-2", "s")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path, remove, err := Folder(dir, folderPattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.Join(names(t, dir), " "), "tune-folder-1 "+filepath.Base(path); got != want {
+		t.Errorf("there are %q, want %q", got, want)
+	}
+	if err := remove(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestManyAtOnceTakeNothingFromEachOther: each that is made sweeps, also in the moment
+// between the making and the locking of another.
+func TestManyAtOnceTakeNothingFromEachOther(t *testing.T) {
+	dir := t.TempDir()
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 50 {
+				f, err := File(dir, family, "file")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err := os.Stat(f.Name()); err != nil {
+					t.Error(err)
+				}
+				if err := os.Remove(f.Name()); err != nil {
+					t.Error(err)
+				}
+				if err := f.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}

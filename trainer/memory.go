@@ -1,0 +1,61 @@
+package trainer
+
+import (
+	"fmt"
+
+	"github.com/seed98097648/tune/internal/memory"
+	"github.com/seed98097648/tune/trainer/forecast"
+	"github.com/seed98097648/tune/trainer/models"
+)
+
+// MemoryError is the error of a run that needs more memory than is free, before it takes
+// any. With Config.Force a run is not asked.
+type MemoryError struct {
+	Bytes int64 // that the run needs, at least
+	Free  int64 // that it can have
+}
+
+// Error implements error.
+func (e *MemoryError) Error() string {
+	return fmt.Sprintf("trainer: the run needs %s of memory, and %s are free", size(uint64(e.Bytes)), size(uint64(e.Free)))
+}
+
+// enough compares what a run needs with what is free, of which it has some already. Where
+// nothing tells what is free, anything is enough.
+func enough(need, free, has int64) error {
+	if free == 0 || need <= free+has {
+		return nil
+	}
+	return &MemoryError{need, free + has}
+}
+
+// checkWeights refuses a model whose weights, with what training keeps beside each, are
+// more than the memory that is free, before they are read.
+func (c Config) checkWeights(m *models.Model) error {
+	if c.Force {
+		return nil
+	}
+	var need int64
+	for _, p := range m.Params() {
+		need += int64(len(p.Tensor.Data) + 4*len(p.Scale))
+	}
+	for _, p := range m.Trainable() {
+		need += 3 * 4 * int64(p.Tensor.Elems()) // the gradient and two moments
+	}
+	return enough(need, memory.Available(), 0)
+}
+
+// checkMemory refuses a run that the free memory cannot hold. The model is in memory
+// already, and its kernels are where the run has them.
+func (r *session) checkMemory() error {
+	j, c := r.job, r.job.Config
+	if c.Force {
+		return nil
+	}
+	f, err := forecast.New(j.Model, j.Memory, forecast.Run{Batch: c.Batch, Seq: c.Seq, Accumulate: c.Accumulate,
+		GradientCheckpointing: c.GradientCheckpointing, Evaluates: rowsIn(j.Eval) > 0, Plugins: len(r.sum.Report.Applied())})
+	if err != nil {
+		return err
+	}
+	return enough(f.Bytes(), memory.Available(), f.Weights())
+}

@@ -1,0 +1,282 @@
+package trainer_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/reference"
+	"github.com/seed98097648/tune/internal/plugintest"
+	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/models"
+)
+
+// faulty is the reference of an op, under a name of its own, with a fault in some calls: of
+// the kind that shows on the tensors of a run and not on those of kerneltest.
+type faulty struct {
+	core.Kernel
+	name  string
+	fault func(c *core.Call)
+}
+
+func (f *faulty) Info() core.Info {
+	i := f.Kernel.Info()
+	i.Name = f.name
+	return i
+}
+
+func (f *faulty) Forward(ctx context.Context, c *core.Call) error {
+	err := f.Kernel.Forward(ctx, c)
+	f.fault(c)
+	return err
+}
+
+func (f *faulty) Backward(ctx context.Context, c *core.Call) error {
+	err := f.Kernel.Backward(ctx, c)
+	f.fault(c)
+	return err
+}
+
+// double doubles an output.
+func double(c *core.Call, name string) {
+	for i := range c.Output(name).Float32s() {
+		c.Output(name).Float32s()[i] *= 2
+	}
+}
+
+// faults are kernels that are wrong in a way that verify does not see, the output that shows
+// it, and where it shows at first.
+var faults = map[string]struct {
+	op     core.Op
+	fault  func(c *core.Call)
+	tensor string
+	pass   core.Pass
+}{
+	"a rope that takes position & 15": {core.RoPE, func(c *core.Call) {
+		low := slices.Clone(c.Input("positions").Int32s())
+		for i := range low {
+			low[i] &= 15
+		}
+		again := *c
+		again.In = slices.Clone(c.In)
+		again.Set("positions", core.FromInt32(low, len(low)))
+		if err := core.Run(context.Background(), reference.Kernel(core.RoPE), &again); err != nil {
+			panic(err)
+		}
+	}, "q_out", core.Forward},
+	"the weight of one layer": {core.RMSNorm, func(c *core.Call) {
+		if strings.HasPrefix(c.Site, "layers.1.") && c.Pass == core.Forward {
+			double(c, "y")
+		}
+	}, "y", core.Forward},
+	"one gradient of several": {core.AddRMSNorm, func(c *core.Call) {
+		if c.Pass == core.Backward && c.Tokens() > 20 {
+			double(c, "dweight")
+		}
+	}, "dweight", core.Backward},
+	"only the last tokens": {core.SwiGLU, func(c *core.Call) {
+		if c.Pass == core.Backward && c.Tokens() > 20 {
+			x := c.Out[0].Float32s()
+			clear(x[len(x)-1:])
+			x[len(x)-1]++
+		}
+	}, "dgate", core.Backward},
+	"graphs without a backward pass": {core.LinearCrossEntropy, func(c *core.Call) {
+		if c.Pass == core.Forward {
+			double(c, "losses")
+		}
+	}, "losses", core.Forward},
+	"the gradient of the head": {core.LinearCrossEntropy, func(c *core.Call) {
+		if c.Pass == core.Backward && c.Tokens() > 20 {
+			clear(c.Output("dweight").Float32s()[:c.Facts.Dim])
+		}
+	}, "dweight", core.Backward},
+	"long rows of attention": {core.Attention, func(c *core.Call) {
+		if c.Pass == core.Backward && c.Tokens() > 20 {
+			double(c, "dv")
+		}
+	}, "dv", core.Backward},
+	"the weights of a gate": {core.MoEGate, func(c *core.Call) {
+		if c.Pass == core.Forward && c.Tokens() > 20 {
+			double(c, "routing_weights")
+		}
+	}, "routing_weights", core.Forward},
+	"the last of the experts": {core.MoEExperts, func(c *core.Call) {
+		if c.Pass == core.Backward && c.Tokens() > 20 {
+			x := c.Output("ddown").Float32s()
+			clear(x[len(x)/2:])
+		}
+	}, "ddown", core.Backward},
+}
+
+// checkedJob is a run of the tiny model with a held-out part and the kernels of a registry, by
+// their names.
+func checkedJob(t *testing.T, mem core.Memory, kernels string, change func(*trainer.Config), with ...core.Kernel) *trainer.Job {
+	t.Helper()
+	m, err := models.New([]byte(tiny), mem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Init(1)
+	reg := core.NewRegistry()
+	for _, k := range with {
+		if err := reg.Register(k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := trainer.Default()
+	c.Steps, c.Batch, c.Seq, c.LR, c.Kernels, c.Checkpoints.EvalEvery = 4, 3, 17, 3e-3, kernels, 2
+	if change != nil {
+		change(&c)
+	}
+	all := rows(t, c.Seq)
+	return &trainer.Job{Config: c, Model: m, Memory: mem, Registry: reg, Train: all[4:], Eval: all[:4]}
+}
+
+// outcome is what a run came to, to the bit.
+type outcome struct {
+	steps []trainer.Step
+	evals []trainer.Eval
+	final [][]float32
+}
+
+func finish(t *testing.T, j *trainer.Job) (outcome, *trainer.Summary) {
+	t.Helper()
+	var r outcome
+	j.Hooks.OnStep = func(s trainer.Step) {
+		s.Took, s.Update, s.TokensPer = 0, 0, 0
+		r.steps = append(r.steps, s)
+	}
+	j.Hooks.OnEval = func(e trainer.Eval) {
+		if n := len(r.evals); n > 0 && r.evals[n-1].Step == e.Step { // done again
+			r.evals = r.evals[:n-1]
+		}
+		r.evals = append(r.evals, e)
+	}
+	s, err := j.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range j.Model.Params() {
+		r.final = append(r.final, slices.Clone(p.Tensor.Float32s()))
+	}
+	return r, s
+}
+
+func same(t *testing.T, got, want outcome) {
+	t.Helper()
+	if !slices.Equal(got.steps, want.steps) || !slices.Equal(got.evals, want.evals) {
+		t.Errorf("other losses:\n got %v %v\nwant %v %v", got.steps, got.evals, want.steps, want.evals)
+	}
+	if !slices.EqualFunc(got.final, want.final, slices.Equal) {
+		t.Error("other weights")
+	}
+}
+
+func TestAWrongKernelDoesNotTrain(t *testing.T) {
+	mem := plugintest.Memory(t)
+	right := &faulty{reference.Kernel(core.RMSNorm), "right", func(*core.Call) {}}
+	swiglu := &faulty{reference.Kernel(core.SwiGLU), "right2", func(*core.Call) {}}
+	for name, f := range faults {
+		t.Run(name, func(t *testing.T) {
+			var with []core.Kernel
+			names := "wrong"
+			for _, k := range []core.Kernel{right, swiglu} { // another plugin, which stays
+				if k.Info().Op != f.op && f.op != core.AddRMSNorm {
+					with, names = append(with, k), names+","+k.Info().Name
+					break
+				}
+			}
+			changes := map[string]func(*trainer.Config){
+				"":             nil,
+				"accumulated":  func(c *trainer.Config) { c.Accumulate = 2 },
+				"checkpointed": func(c *trainer.Config) { c.GradientCheckpointing = true },
+			}
+			for how, change := range changes {
+				others := strings.TrimPrefix(strings.TrimPrefix(names, "wrong"), ",")
+				if others == "" {
+					others = "none"
+				}
+				want, _ := finish(t, checkedJob(t, mem, others, change, with...))
+				j := checkedJob(t, mem, names, change, append(with[:len(with):len(with)], &faulty{reference.Kernel(f.op), "wrong", f.fault})...)
+				var told []*core.KernelError
+				var warned []string
+				j.Hooks.OnWrong = func(w *core.KernelError) { told = append(told, w) }
+				j.Hooks.OnWarning = func(err error) { warned = append(warned, err.Error()) }
+				got, sum := finish(t, j)
+				same(t, got, want)
+				if len(told) != 1 || len(sum.Wrong) != 1 || len(warned) != 1 {
+					t.Fatalf("%s: told of %v, the summary has %v, warnings %q; want one of each", how, told, sum.Wrong, warned)
+				}
+				if w := told[0]; w.Kernel != "wrong" || w.Op != f.op || w.Pass != f.pass || w.Site == "" || !errors.Is(w, core.ErrWrongResult) {
+					t.Errorf("%s: told of %v", how, w)
+				}
+				if !strings.Contains(warned[0], f.tensor+",") || sum.Report.Applied()["wrong"] != 0 {
+					t.Errorf("%s: warned of %s; in place: %v", how, warned[0], sum.Report.Applied())
+				}
+			}
+		})
+	}
+}
+
+func TestAWrongKernelEndsAStrictRun(t *testing.T) {
+	f := faults["a rope that takes position & 15"]
+	j := checkedJob(t, plugintest.Memory(t), "wrong", func(c *trainer.Config) { c.Strict = true }, &faulty{reference.Kernel(f.op), "wrong", f.fault})
+	before := slices.Clone(j.Model.Params()[0].Tensor.Float32s())
+	_, err := j.Run(t.Context())
+	if !errors.Is(err, core.ErrWrongResult) || !strings.Contains(err.Error(), "kernel wrong") || !strings.Contains(err.Error(), "layers.0.self_attn.rope") {
+		t.Errorf("error %v; want one that names the kernel and the site", err)
+	}
+	if !slices.Equal(before, j.Model.Params()[0].Tensor.Float32s()) {
+		t.Error("the weights have changed")
+	}
+}
+
+// TestRightKernelsTrainToTheSameBits with the check, without, and with it again and again.
+func TestRightKernelsTrainToTheSameBits(t *testing.T) {
+	mem := plugintest.Memory(t)
+	var with []core.Kernel
+	for _, op := range core.Ops() {
+		with = append(with, &faulty{reference.Kernel(op), "right_" + string(op), func(*core.Call) {}})
+	}
+	every := func(n int) func(*trainer.Config) {
+		return func(c *trainer.Config) { c.CheckEvery = n }
+	}
+	want, sum := finish(t, checkedJob(t, mem, "all", every(0), with...))
+	if sum.Checked.Calls != 0 {
+		t.Errorf("without the check: %v", sum.Checked)
+	}
+	once := 0
+	for _, n := range []int{1000, 2, 1} {
+		got, sum := finish(t, checkedJob(t, mem, "all", every(n), with...))
+		same(t, got, want)
+		if len(sum.Wrong) != 0 || sum.Checked.Calls <= once || sum.Checked.Took <= 0 {
+			t.Errorf("every %d: %v, %v; the interval before had %d", n, sum.Wrong, sum.Checked, once)
+		}
+		once = sum.Checked.Calls
+	}
+}
+
+// TestAKernelThatGoesWrongLaterIsFoundLater: only where it is compared again, and then from
+// that step on.
+func TestAKernelThatGoesWrongLaterIsFoundLater(t *testing.T) {
+	calls := 0
+	later := func(c *core.Call) {
+		if c.Site != "layers.0.mlp" || c.Pass == core.Forward {
+			return
+		}
+		if calls++; calls > 2 {
+			double(c, "dup")
+		}
+	}
+	for every, want := range map[int]int{1000: 0, 2: 1} {
+		calls = 0
+		j := checkedJob(t, plugintest.Memory(t), "wrong", func(c *trainer.Config) { c.CheckEvery = every }, &faulty{reference.Kernel(core.SwiGLU), "wrong", later})
+		if _, sum := finish(t, j); len(sum.Wrong) != want {
+			t.Errorf("every %d: %v, want %d", every, sum.Wrong, want)
+		}
+	}
+}
