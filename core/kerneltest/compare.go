@@ -22,9 +22,9 @@ const (
 	floorHalf = 2
 	// flipped is the share of elements of a norm that may fall to the other side.
 	flipped = 1.0 / 16
-	// coarse is the share of float32 numbers that may have no more digits than half
+	// fewDigits is the share of float32 numbers that may have no more digits than half
 	// precision has; of numbers as they come, one in 2^13 has.
-	coarse = 1.0 / 64
+	fewDigits = 1.0 / 64
 	// grain is by how many of its smallest numbers a storage type may be off where it
 	// has fewer digits than elsewhere: a rotation rounds three times.
 	grain = 4
@@ -102,7 +102,7 @@ func compareDigits(got, single core.Tensor) error {
 			n++
 		}
 	}
-	if max := 2 + int(coarse*float64(got.Elems())); n > max {
+	if max := 2 + int(fewDigits*float64(got.Elems())); n > max {
 		return fmt.Errorf("%w: %d of %d elements have the digits of half precision only, limit %d; a float32 output is not rounded to less",
 			core.ErrWrongResult, n, got.Elems(), max)
 	}

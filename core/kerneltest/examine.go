@@ -29,6 +29,9 @@ type Options struct {
 	// Room is how many bytes of memory a case with more than 2^31 elements may take. It is
 	// skipped if that is not enough, and if there is no Inputs.
 	Room int64
+	// Progress, when set, is told of each case before it is run: its kind, and that it is
+	// number i of n.
+	Progress func(kind string, i, n int)
 	// Repeats is how often the same call is run to find results that differ; 0 means 200.
 	Repeats int
 }
@@ -57,13 +60,17 @@ func Examine(ctx context.Context, k core.Kernel, o Options) (*Report, error) {
 	o = o.withDefaults()
 	start := time.Now()
 	r, died := &Report{Kernel: k.Info()}, 0
-	for _, run := range examination(k, o) {
+	all := examination(k, o)
+	for i, e := range all {
 		if err := ctx.Err(); err != nil {
 			return r, err
 		}
+		if o.Progress != nil {
+			o.Progress(e.kind, i+1, len(all))
+		}
 		before := deaths(k)
 		began := time.Now()
-		c := run(ctx)
+		c := e.run(ctx)
 		c.Took = time.Since(began)
 		if n := deaths(k) - before; n > 0 {
 			c.fail(Violation{Text: "the process died or was stopped in the middle of a call, and had to be started again", err: core.ErrPluginExited})
@@ -110,12 +117,18 @@ func isGone(c Result) bool {
 	})
 }
 
+// step is a case of Examine, of a kind.
+type step struct {
+	kind string
+	run  func(context.Context) Result
+}
+
 // examination lists the cases of Examine, to be run in this order.
-func examination(k core.Kernel, o Options) []func(context.Context) Result {
+func examination(k core.Kernel, o Options) []step {
 	op := k.Info().Op
 	var cases []Case
 	if !o.Quick {
-		cases = append(Cases(op), Sizes(op)...)
+		cases = append(Cases(op), fitting(k, append(Extremes(op), Sizes(op)...))...)
 	}
 	seen := map[string]bool{}
 	for _, c := range cases {
@@ -129,39 +142,29 @@ func examination(k core.Kernel, o Options) []func(context.Context) Result {
 			}
 		}
 	}
-	var all []func(context.Context) Result
+	var all []step
 	for i, err := range answers(k, cases) {
-		all = append(all, func(ctx context.Context) Result {
+		all = append(all, step{cases[i].Kind, func(ctx context.Context) Result {
 			r := newResult(cases[i])
 			if accepted(err, r.Facts, &r) {
 				run(ctx, k, cases[i], nil, &r)
 			}
 			return r
-		})
+		}})
 	}
 	for i, f := range typical(k, cases) {
 		all = append(all, special(k, f, o)...)
 		if i == 0 {
-			all = append(all, func(ctx context.Context) Result { return huge(ctx, k, half(k, f), o, hugeElems) })
-			all = append(all, func(ctx context.Context) Result { return growth(ctx, k, f, o) },
-				func(ctx context.Context) Result { return latency(ctx, k, f, o) })
+			left := &kept{}
+			all = append(all,
+				step{"calls in any order", func(ctx context.Context) Result { return anyOrder(ctx, k, f.DType, 4*o.Calls) }},
+				step{"over 2^31 elements", func(ctx context.Context) Result { return huge(ctx, k, half(k, f), o, hugeElems) }},
+				step{"memory", func(ctx context.Context) Result { return growth(ctx, k, f, o, left) }},
+				step{"left behind by calls", func(context.Context) Result { return leftBehind(k, f, left) }},
+				step{"at rest after calls", func(ctx context.Context) Result { return atRest(ctx, k, f) }},
+				step{"one thread is one", func(ctx context.Context) Result { return keepsToOneThread(ctx, o.Single, k, f, o) }},
+				step{"latency", func(ctx context.Context) Result { return latency(ctx, k, f, o) }})
 		}
-	}
-	return all
-}
-
-// answers asks the kernel which of the cases it supports. A plugin answers much faster
-// when its threads have nothing else to do, so all questions are asked beforehand.
-func answers(k core.Kernel, cases []Case) []error {
-	known := map[core.Facts]error{}
-	all := make([]error, len(cases))
-	for i, c := range cases {
-		err, ok := known[c.Facts]
-		if !ok {
-			err = k.Supports(c.Facts)
-			known[c.Facts] = err
-		}
-		all[i] = err
 	}
 	return all
 }
@@ -191,12 +194,12 @@ func typical(k core.Kernel, cases []Case) []core.Facts {
 func work(op core.Op, f core.Facts) float64 { return core.NewWork(op, core.Forward, f, 1, 1).Flops() }
 
 // special lists the cases that are no single comparison, for facts that k supports.
-func special(k core.Kernel, f core.Facts, o Options) []func(context.Context) Result {
-	return []func(context.Context) Result{
-		func(ctx context.Context) Result { return inTurn(ctx, k, f) },
-		func(ctx context.Context) Result { return repeated(ctx, k, f, o.Repeats) },
-		func(ctx context.Context) Result { return oneThread(ctx, k, o.Single, f) },
-		func(ctx context.Context) Result { return stacked(ctx, k, f) },
-		func(ctx context.Context) Result { return readOnly(ctx, k, f, o.Inputs) },
+func special(k core.Kernel, f core.Facts, o Options) []step {
+	return []step{
+		{"calls in turn", func(ctx context.Context) Result { return inTurn(ctx, k, f) }},
+		{"the same call many times", func(ctx context.Context) Result { return repeated(ctx, k, f, o.Repeats) }},
+		{"one thread or more", func(ctx context.Context) Result { return oneThread(ctx, k, o.Single, f) }},
+		{"stacked layers", func(ctx context.Context) Result { return stacked(ctx, k, f) }},
+		{"read-only inputs", func(ctx context.Context) Result { return readOnly(ctx, k, f, o.Inputs) }},
 	}
 }

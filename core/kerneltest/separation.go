@@ -20,7 +20,8 @@ type separation struct {
 // row is what there is to know about a row. All but at are absolute.
 type row struct {
 	diff, rounding float64 // of the kernel, and of the reference in float32
-	scale          float64 // the largest element
+	scale          float64 // the largest element, or the size of its terms
+	cancel         bool    // the terms are much larger than what is left of them
 	at             int     // where diff is reached
 }
 
@@ -57,8 +58,9 @@ func apart(got, want, single core.Tensor, rows int) separation {
 func (s *separation) measure(terms []float64) {
 	size := max(1, len(terms)/len(s.rows))
 	for i, v := range terms {
-		if r := &s.rows[min(i/size, len(s.rows)-1)]; isFinite(v) {
-			r.scale = max(r.scale, v)
+		if r := &s.rows[min(i/size, len(s.rows)-1)]; isFinite(v) && v > r.scale {
+			r.cancel = r.cancel || v > hidden*r.scale
+			r.scale = v
 		}
 	}
 }
@@ -89,18 +91,35 @@ func (s *separation) judge(limit float64) (share float64, err error) {
 	}
 	if !(share <= 1) {
 		limit = max(limit, spread*relative(worst.rounding, worst.scale))
-		err = fmt.Errorf("%w: error %.3g, limit %.3g, relative to the largest element%s; worst at %s",
-			core.ErrWrongResult, worst.diff/max(worst.scale, math.SmallestNonzeroFloat64), limit, s.of(worst), s.show(worst.at))
+		far := worst.diff / max(worst.scale, math.SmallestNonzeroFloat64)
+		err = fmt.Errorf("%w: error %.3g, limit %.3g, relative to %s; worst at %s%s",
+			core.ErrWrongResult, far, limit, s.of(worst), s.show(worst.at), s.advice(worst, far))
 	}
 	return share, err
 }
 
 // of says what the scale of a row is.
 func (s *separation) of(r row) string {
-	if len(s.rows) > 1 {
-		return fmt.Sprintf(" of its token, %.3g", r.scale)
+	switch {
+	case r.cancel:
+		return fmt.Sprintf("the size of its terms, %.3g, which cancel", r.scale)
+	case len(s.rows) > 1:
+		return fmt.Sprintf("the largest element of its token, %.3g", r.scale)
 	}
-	return fmt.Sprintf(", %.3g", r.scale)
+	return fmt.Sprintf("the largest element, %.3g", r.scale)
+}
+
+// advice says what an author can look for, by how large the error is.
+func (s *separation) advice(r row, far float64) string {
+	switch {
+	case far > 0x1p-6:
+		return "" // no rounding; the element and the case say where to look
+	case far > 0x1p-13:
+		return "; that is as much as half precision rounds: is something stored in it on the way?"
+	case r.cancel:
+		return "; keep the terms in float32 or better until they are added"
+	}
+	return "; that is rounding: add up in float32 or better, long sums in parts"
 }
 
 func (s *separation) show(i int) string {

@@ -13,6 +13,8 @@ const (
 	// everyRest is two blocks of 64 and two more: every rest of every block up to that size,
 	// behind a whole one at least, and the first of 128.
 	everyRest = 2*64 + 2
+	// rests32 is the same for blocks of 32, for sizes whose change takes a plugin long.
+	rests32 = 2*32 + 2
 	// someRests is the same for blocks of 16, for uses that differ from the first of an op
 	// in what is no size.
 	someRests = 2*16 + 2
@@ -50,18 +52,12 @@ func Sizes(op core.Op) []Case {
 				cases = append(cases, atOnce(op, f, axes)...)
 			}
 			for _, a := range axes {
-				switch {
-				case i+j == 0:
-					cases = append(cases, a.cases(op, f)...)
-				case i == 0 || j == 0:
-					a.rests, a.step = 0, 0
-					cases = append(cases, a.cases(op, f)...)
-				default:
-					a.rests, a.step, a.large = 0, 0, a.large[:1]
-					cases = append(cases, a.cases(op, f)...)
+				if i+j > 0 { // the first of the large sizes stand for all
+					a.rests, a.step, a.large = 0, 0, a.large[:max(1, min(len(a.large), 4-2*i-j))]
 				}
+				cases = append(cases, a.cases(op, f)...)
 			}
-			if i == 0 || j == 0 {
+			if i+j < 2 && i < 2 {
 				cases = append(cases, together(op, f)...)
 			}
 		}
@@ -75,7 +71,7 @@ func (a axis) cases(op core.Op, f core.Facts) []Case {
 	for n := 1; n <= a.rests; n++ {
 		cases = append(cases, sized(op, f, "sizes of "+a.name, n, a.set))
 	}
-	for n := everyRest + 1; a.step > 0 && n <= blocks256; n += a.step {
+	for n := a.rests + 1; a.step > 0 && n <= blocks256; n += a.step {
 		cases = append(cases, sized(op, f, "sizes of "+a.name, n, a.set))
 	}
 	for _, n := range a.large {
@@ -88,7 +84,7 @@ func (a axis) cases(op core.Op, f core.Facts) []Case {
 // up to someRests.
 func atOnce(op core.Op, f core.Facts, axes []axis) []Case {
 	var cases []Case
-	for n := 1; n <= someRests; n += max(1, len(axes)-4) {
+	for n := 1; n <= someRests; n += max(1, len(axes)-1) {
 		cases = append(cases, sized(op, f, "sizes of all at once", n, func(c *Case, n int) {
 			for i, a := range axes {
 				if a.rests >= someRests {
@@ -203,8 +199,8 @@ func axesOf(op core.Op) []axis {
 			}
 		}
 		return []axis{tokens,
-			{"dim", everyRest, 7, wide, func(c *Case, n int) { c.Facts.Dim = n }},
-			{"vocab", everyRest, 7, append(wide[:len(wide):len(wide)], 32770, 151938, 262146), func(c *Case, n int) {
+			{"dim", rests32, 13, wide, func(c *Case, n int) { c.Facts.Dim = n }},
+			{"vocab", rests32, 13, append(wide[:len(wide):len(wide)], 32770, 151938, 262146), func(c *Case, n int) {
 				if c.Facts.Vocab = n; n > 1024 {
 					c.Facts.Dim = 2
 				}
@@ -272,9 +268,9 @@ func expertAxes() []axis {
 		{"rows of an expert", everyRest, 7, []int{1026, 1024, 2050, 4102}, func(c *Case, n int) {
 			c.Tokens, c.Facts.Experts, c.Facts.TopK = n, 1, 1
 		}},
-		{"dim", everyRest, 7, []int{1026, 514, 1024, 2050, 4102, 8194}, func(c *Case, n int) { c.Facts.Dim = n }},
-		{"intermediate", everyRest, 7, []int{1026, 514, 1024, 2050, 4102, 8194}, func(c *Case, n int) { c.Facts.Intermediate = n }},
-		{"experts", everyRest, 0, []int{300, 200, 256, 258, 514}, func(c *Case, n int) {
+		{"dim", rests32, 13, []int{1026, 514, 1024, 2050, 4102, 8194}, func(c *Case, n int) { c.Facts.Dim = n }},
+		{"intermediate", rests32, 13, []int{1026, 514, 1024, 2050, 4102, 8194}, func(c *Case, n int) { c.Facts.Intermediate = n }},
+		{"experts", someRests, 31, []int{300, 200, 256, 258, 514}, func(c *Case, n int) {
 			c.Tokens, c.Facts.Experts, c.Facts.TopK = max(5, n), n, min(n, 2)
 		}},
 		{"top_k", someRests, 0, []int{66, 130}, func(c *Case, n int) { c.Facts.Experts, c.Facts.TopK = n+1, n }},
@@ -293,9 +289,9 @@ func attentionAxes() []axis {
 				one(c)
 			}
 		}},
-		{"tokens in a window", 0, 0, []int{2050, 4102, beyond16}, func(c *Case, n int) {
+		{"tokens in a window", 0, 0, []int{2050, beyond16}, func(c *Case, n int) {
 			one(c)
-			c.Tokens, c.Edit = n, window(min(300, 1<<19/n))
+			c.Tokens, c.Edit = n, window(min(200, 1<<18/n))
 		}},
 		{"head_dim", everyRest, 31, []int{258, 192, 256, 514, 1026}, func(c *Case, n int) { c.Tokens, c.Facts.HeadDim, c.Edit = 9, n, causal }},
 		{"group", someRests, 0, []int{66, 48, 64, 130}, func(c *Case, n int) { c.Facts.Heads, c.Facts.KVHeads, c.Edit = n, 1, causal }},

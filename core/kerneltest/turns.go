@@ -15,12 +15,22 @@ type turn struct {
 }
 
 func newTurn(ctx context.Context, k core.Kernel, c Case, inputs, outputs *memory) (t turn, err error) {
+	return againTurn(ctx, k, c, inputs, outputs, nil)
+}
+
+// againTurn is newTurn with what the reference gave for the same case before, if anything.
+func againTurn(ctx context.Context, k core.Kernel, c Case, inputs, outputs *memory, want map[core.Pass]expected) (t turn, err error) {
 	t = turn{want: map[core.Pass]expected{}, calls: map[core.Pass]*core.Call{}}
 	if t.in, err = newInputs(c, inputs, false); err != nil {
 		return t, err
 	}
 	for _, pass := range passes(k) {
-		if t.want[pass], err = t.in.expect(ctx, pass); err != nil {
+		if e, ok := want[pass]; ok {
+			t.want[pass], err = e, t.in.save(e.want)
+		} else {
+			t.want[pass], err = t.in.expect(ctx, pass)
+		}
+		if err != nil {
 			return t, err
 		}
 		if t.calls[pass], _, err = t.in.call(pass, outputs); err != nil {
@@ -50,29 +60,34 @@ func (t turn) load(data [][]byte) {
 func (t turn) run(ctx context.Context, k core.Kernel, want map[core.Pass]expected, before map[string]core.Tensor, poison byte, r *Result) map[string]core.Tensor {
 	now := map[string]core.Tensor{}
 	for _, pass := range passes(k) {
-		c := t.calls[pass]
-		if err := runPoisoned(ctx, k, c, poison); err != nil {
-			r.fail(violation(pass, "", err))
-			return now
-		}
-		for i, name := range names(c.Sig.Out) {
-			key := pass.String() + name
-			share, err := 0.0, error(nil)
-			if was, ok := before[key]; ok {
-				now[key], err = was, sameBits(was, c.Out[i])
-			} else {
-				x := core.NewTensor(c.Out[i].DType, c.Out[i].Shape...)
-				copy(x.Data, c.Out[i].Data)
-				now[key] = x
-				share, err = want[pass].compare(i, x)
-			}
-			r.Share = max(r.Share, share)
-			if err != nil {
-				r.fail(violation(pass, name, err))
-			}
-		}
+		t.runPass(ctx, k, pass, want[pass], before, now, poison, r)
 	}
 	return now
+}
+
+// runPass is run for one pass. What it gave is added to now.
+func (t turn) runPass(ctx context.Context, k core.Kernel, pass core.Pass, want expected, before, now map[string]core.Tensor, poison byte, r *Result) {
+	c := t.calls[pass]
+	if err := runPoisoned(ctx, k, c, poison); err != nil {
+		r.fail(violation(pass, "", err))
+		return
+	}
+	for i, name := range names(c.Sig.Out) {
+		key := pass.String() + name
+		share, err := 0.0, error(nil)
+		if was, ok := before[key]; ok {
+			now[key], err = was, sameBits(was, c.Out[i])
+		} else {
+			x := core.NewTensor(c.Out[i].DType, c.Out[i].Shape...)
+			copy(x.Data, c.Out[i].Data)
+			now[key] = x
+			share, err = want.compare(i, x)
+		}
+		r.Share = max(r.Share, share)
+		if err != nil {
+			r.fail(violation(pass, name, err))
+		}
+	}
 }
 
 // inTurn finds results that depend on earlier calls, such as those of a kernel that keeps
@@ -172,15 +187,16 @@ func oneThread(ctx context.Context, k, single core.Kernel, f core.Facts) Result 
 		return r
 	}
 	var before map[string]core.Tensor
+	var want map[core.Pass]expected
 	for _, k := range []core.Kernel{k, single} {
 		m := newMemory(k)
 		defer m.free()
-		t, err := newTurn(ctx, k, c, m, m)
+		t, err := againTurn(ctx, k, c, m, m, want)
 		if err != nil {
 			r.fail(general(err))
 			return r
 		}
-		before = t.run(ctx, k, t.want, before, poisons[0], &r)
+		before, want = t.run(ctx, k, t.want, before, poisons[0], &r), t.want
 		if r.Status == Failed {
 			break
 		}

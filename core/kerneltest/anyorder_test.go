@@ -1,0 +1,82 @@
+package kerneltest_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/kerneltest"
+	"github.com/seed98097648/tune/core/reference"
+)
+
+// keptBugs are bugs that show in some later call only. Each begins anew.
+var keptBugs = map[string]func() func(runFunc, *core.Call) error{
+	"every 1,000th call": func() func(runFunc, *core.Call) error {
+		calls := 0
+		return func(run runFunc, c *core.Call) error {
+			if calls++; calls%1000 == 0 {
+				return spoil(run, c)
+			}
+			return run(c)
+		}
+	},
+	"a weight known by its address and first element": func() func(runFunc, *core.Call) error {
+		type key struct {
+			at    *byte
+			first float32
+		}
+		kept := map[key][]byte{}
+		return func(run runFunc, c *core.Call) error {
+			x := c.Input("weight")
+			k := key{beside(x, 0), x.Float32s()[0]}
+			if kept[k] == nil {
+				kept[k] = append([]byte(nil), x.Data...)
+			}
+			other := *c
+			other.In = append([]core.Tensor(nil), c.In...)
+			other.Set("weight", core.Tensor{DType: x.DType, Shape: x.Shape, Data: kept[k]})
+			return run(&other)
+		}
+	},
+	"a buffer as long as the first call": func() func(runFunc, *core.Call) error {
+		longest := 0
+		return func(run runFunc, c *core.Call) error {
+			if longest == 0 {
+				longest = c.Tokens()
+			}
+			if c.Tokens() < longest {
+				return spoil(run, c)
+			}
+			return run(c)
+		}
+	},
+	"the backward pass of the last forward": func() func(runFunc, *core.Call) error {
+		last := 0
+		return func(run runFunc, c *core.Call) error {
+			if c.Pass == core.Forward {
+				last = c.Tokens()
+			} else if last != c.Tokens() {
+				return spoil(run, c)
+			}
+			return run(c)
+		}
+	},
+}
+
+const keptBugsOp = core.LinearCrossEntropy
+
+func TestCallsInAnyOrderFindWhatIsKept(t *testing.T) {
+	for name, bug := range keptBugs {
+		t.Run(name, func(t *testing.T) {
+			k := float32Only{faulty{reference.Single(keptBugsOp), bug()}}
+			r := kerneltest.AnyOrder(context.Background(), k, core.Float32, 4000)
+			if r.Status != kerneltest.Failed || !strings.Contains(r.Err().Error(), "of 4000, float32 ") {
+				t.Errorf("%s: %v", r.Status, r.Err())
+			}
+		})
+	}
+	if r := kerneltest.AnyOrder(context.Background(), reference.Single(keptBugsOp), core.Float32, 400); r.Status != kerneltest.OK {
+		t.Error(r.Err())
+	}
+}

@@ -1,0 +1,31 @@
+package kerneltest_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestDocsListEveryPlantedBug: the table of docs/verify.md names each bug, and the kind of
+// case that a test here shows to find it.
+func TestDocsListEveryPlantedBug(t *testing.T) {
+	page, err := os.ReadFile("../../docs/verify.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "| bug | op |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	all := append(append([]blind(nil), blindSizes...), blindValues...)
+	for name := range keptBugs {
+		all = append(all, blind{name: name, kind: "4000 calls in any order", op: keptBugsOp})
+	}
+	for _, b := range all {
+		if row := fmt.Sprintf("| %s | %s | %s |", b.name, b.op, b.kind); !strings.Contains(table, row) {
+			t.Errorf("docs/verify.md has no row %q", row)
+		}
+	}
+	if n := strings.Count(table, "\n|") - 1; n != len(all) {
+		t.Errorf("docs/verify.md has %d bugs, the tests have %d", n, len(all))
+	}
+}

@@ -1,0 +1,242 @@
+package kerneltest_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/kerneltest"
+	"github.com/seed98097648/tune/core/reference"
+)
+
+// most is the largest size of an element of an input.
+func most(c *core.Call, name string) float64 {
+	high := 0.0
+	v := make([]float32, c.Input(name).Elems())
+	c.Input(name).Load(v, 0)
+	for _, x := range v {
+		if a := math.Abs(float64(x)); a > high && a <= math.MaxFloat32 {
+			high = a
+		}
+	}
+	return high
+}
+
+// flushed makes numbers below the smallest with all digits zeros, as processors do that are
+// told to.
+func flushed(names ...string) func(runFunc, *core.Call) error {
+	return func(run runFunc, c *core.Call) error {
+		flush := func(_ *core.Call, v []float32) {
+			for i, x := range v {
+				if math.Abs(float64(x)) < 0x1p-126 {
+					v[i] = 0
+				}
+			}
+		}
+		for _, name := range names {
+			for _, a := range c.Sig.In {
+				if a.Name == name {
+					inner := run
+					run = func(c *core.Call) error { return withInput(name, flush)(inner, c) }
+				}
+			}
+		}
+		return run(c)
+	}
+}
+
+// half rounds a float32 output to bfloat16.
+func half(output string) func(runFunc, *core.Call) error {
+	return after(output, func(c *core.Call, v []float32) {
+		for i, x := range v {
+			if c.Facts.DType != core.Float32 {
+				v[i] = core.BFloat16ToFloat32(core.Float32ToBFloat16(x))
+			}
+		}
+	})
+}
+
+func tooLarge(input string, limit float64) func(runFunc, *core.Call) error {
+	return where(func(c *core.Call) bool { return most(c, input) > limit })
+}
+
+// blindValues are bugs in what arithmetic does at its ends.
+var blindValues = []blind{
+	{"exp beyond 709", "far out on the curve", core.SwiGLU, func(run runFunc, c *core.Call) error {
+		if c.Facts.Layout != core.Separate {
+			return run(c)
+		}
+		return tooLarge("gate", 709)(run, c)
+	}},
+	{"softmax without its maximum", "far from zero", core.MoEGate, tooLarge("logits", 709)},
+	{"scores over 709", "scores far above zero", core.Attention, where(func(c *core.Call) bool { return most(c, "k") > 60 && most(c, "q") == 32 })},
+	{"a maximum that begins at 0", "scores far below zero", core.Attention, where(func(c *core.Call) bool {
+		k := make([]float32, c.Input("k").Elems())
+		c.Input("k").Load(k, 0)
+		for j := 0; j < len(k); j += c.Facts.HeadDim * c.Facts.KVHeads {
+			if k[j] > -50 {
+				return false
+			}
+		}
+		return true
+	})},
+	{"logits over 709", "logits far from zero", core.LinearCrossEntropy, tooLarge("x", 709)},
+	{"smallest numbers are zeros", "smallest numbers", core.RMSNorm, flushed("x")},
+	{"smallest values are zeros", "smallest numbers", core.Attention, flushed("v")},
+	{"smallest numbers are zeros in up", "smallest numbers", core.SwiGLU, flushed("up", "gate_up")},
+	{"smallest numbers are zeros in a rotation", "tokens of all scales", core.RoPE, flushed("q", "k")},
+	{"gradients below 1e-30 are zeros", "gradients of all scales", core.RMSNorm, func(run runFunc, c *core.Call) error {
+		if c.Pass == core.Forward {
+			return run(c)
+		}
+		return withInput("dy", func(_ *core.Call, v []float32) {
+			for i, x := range v {
+				if math.Abs(float64(x)) < 1e-30 {
+					v[i] = 0
+				}
+			}
+		})(run, c)
+	}},
+	{"epsilon at least 1e-7", "epsilon beside the mean", core.RMSNorm, withFacts(func(f *core.Facts) { f.Eps = max(f.Eps, 1e-7) })},
+	{"epsilon at least 1e-7 in the sum", "epsilon beside the mean", core.AddRMSNorm, withFacts(func(f *core.Facts) { f.Eps = max(f.Eps, 1e-7) })},
+	{"mean of squares at most 1e9", "tokens of all scales", core.RMSNorm, withInput("x", func(_ *core.Call, v []float32) {
+		for i := range v {
+			v[i] = max(-1e9, min(v[i], 1e9))
+		}
+	})},
+	{"saturates in half precision", "past the largest number", core.SwiGLU, after("y", func(c *core.Call, v []float32) {
+		for i := range v {
+			if c.Facts.DType == core.Float16 {
+				v[i] = max(-65504, min(v[i], 65504))
+			}
+		}
+	})},
+	{"sin taken from cos", "rotations that scale", core.RoPE, withInput("sin", func(c *core.Call, v []float32) {
+		for i, x := range c.Input("cos").Float32s() {
+			v[i] = float32(math.Copysign(math.Sqrt(max(0, 1-float64(x)*float64(x))), float64(v[i])))
+		}
+	})},
+	{"NaN times no label", "no loss where there is no label", core.LinearCrossEntropy, func(run runFunc, c *core.Call) error {
+		err := run(c)
+		if err == nil && c.Pass == core.Backward && !c.Facts.Frozen && most(c, "x") > 0 {
+			x, w := c.Input("x"), c.Output("dweight").Float32s()
+			v := make([]float32, x.Elems())
+			x.Load(v, 0)
+			for i, y := range c.Input("labels").Int32s() {
+				if y < 0 && v[i*c.Facts.Dim] != v[i*c.Facts.Dim] {
+					w[0] = float32(math.NaN())
+				}
+			}
+		}
+		return err
+	}},
+	{"negative weights of experts", "weights of any size", core.MoEExperts, withInput("routing_weights", func(_ *core.Call, v []float32) {
+		for i := range v {
+			v[i] = max(v[i], 0)
+		}
+	})},
+	{"skips light experts", "tiny weight", core.MoEExperts, func(run runFunc, c *core.Call) error {
+		err := run(c)
+		if err == nil && has(c, "drouting_weights") {
+			for i, p := range c.Input("routing_weights").Float32s() {
+				if p < 1e-5 {
+					c.Output("drouting_weights").Float32s()[i] = 0
+				}
+			}
+		}
+		return err
+	}},
+	{"keys to come", "keys to come", core.Attention, where(func(c *core.Call) bool {
+		v := c.Input("keys").Int32s()
+		return v[0] == 1 && len(v) > 4 && v[2] == 2 && v[1] == v[3]
+	})},
+	{"rstd in bfloat16", "random", core.RMSNorm, half("rstd")},
+	{"dweight in bfloat16", "random", core.RMSNorm, half("dweight")},
+	{"lse in bfloat16", "random", core.Attention, half("lse")},
+	{"losses in bfloat16", "random", core.LinearCrossEntropy, half("losses")},
+	{"routing weights in bfloat16", "many tokens", core.MoEGate, half("routing_weights")},
+	{"gradients of experts in bfloat16", "random", core.MoEExperts, half("dgate_up")},
+	{"small tokens in bfloat16", "tokens of all scales", core.SwiGLU, after("y", func(_ *core.Call, v []float32) {
+		for i, x := range v {
+			if math.Abs(float64(x)) < 1e-6 {
+				v[i] = core.BFloat16ToFloat32(core.Float32ToBFloat16(x))
+			}
+		}
+	})},
+}
+
+// TestExtremesFindBugsInArithmetic: each bug is found by the kind of case that docs/verify.md names.
+func TestExtremesFindBugsInArithmetic(t *testing.T) {
+	findAll(t, blindValues, func(op core.Op) []kerneltest.Case { return append(kerneltest.Cases(op), kerneltest.Extremes(op)...) })
+}
+
+// otherOrder computes rms_norm's dx as rstd*g - x*rstd^3*mean, in float32, as is done.
+func otherOrder(run runFunc, c *core.Call) error {
+	err := run(c)
+	if err != nil || c.Pass == core.Forward || c.Facts.DType != core.Float32 {
+		return err
+	}
+	D, x, dy, w, dx := c.Facts.Dim, c.Input("x").Float32s(), c.Input("dy").Float32s(), c.Input("weight").Float32s(), c.Output("dx").Float32s()
+	for t, r := range c.Input("rstd").Float32s() {
+		sum := float32(0)
+		for i := range D {
+			sum += dy[t*D+i] * (w[i] + float32(c.Facts.Offset)) * x[t*D+i]
+		}
+		for i := range D {
+			dx[t*D+i] = r*dy[t*D+i]*(w[i]+float32(c.Facts.Offset)) - x[t*D+i]*r*r*r*sum/float32(D)
+		}
+	}
+	return nil
+}
+
+// oneIsNearlyOne has weights of one key, one word and one expert that are not quite 1.
+func oneIsNearlyOne(output string) func(runFunc, *core.Call) error {
+	return after(output, func(c *core.Call, v []float32) {
+		for i, x := range v {
+			if x == 0 && c.Facts.DType == core.Float32 {
+				v[i] = 0x1p-25
+			}
+		}
+	})
+}
+
+// TestGradientsThatCancelAreMeasuredByTheirTerms: what is left of terms that cancel is
+// rounding, and no two right kernels agree in it.
+func TestGradientsThatCancelAreMeasuredByTheirTerms(t *testing.T) {
+	lce := core.Facts{DType: core.Float32, WeightDType: core.Float32, Dim: 9, Vocab: 1}
+	norm := core.Facts{DType: core.Float32, WeightDType: core.Float32, Dim: 1, Eps: 1e-5, Cast: core.CastBeforeWeight}
+	gate := core.Facts{DType: core.Float32, Experts: 1, TopK: 1, Scoring: core.ScoringSoftmax, Groups: 1, TopGroups: 1, Normalize: true, Scale: 1}
+	one := core.Facts{DType: core.Float32, HeadDim: 4, Heads: 2, KVHeads: 1}
+	for _, tt := range []struct {
+		name   string
+		op     core.Op
+		f      core.Facts
+		tokens int
+		bug    func(runFunc, *core.Call) error
+	}{
+		{"a norm of one element", core.RMSNorm, norm, 70, otherOrder},
+		{"attention to one key", core.Attention, one, 1, func(run runFunc, c *core.Call) error {
+			return oneIsNearlyOne("dk")(func(c *core.Call) error { return oneIsNearlyOne("dq")(run, c) }, c)
+		}},
+		{"one word", core.LinearCrossEntropy, lce, 7, oneIsNearlyOne("dx")},
+		{"one expert", core.MoEGate, gate, 7, oneIsNearlyOne("dlogits")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := kerneltest.Case{Name: tt.name, Op: tt.op, Facts: tt.f, Tokens: tt.tokens, Seed: 3, Edit: func(in map[string][]core.Tensor) {
+				if y := in["labels"]; y != nil {
+					clear(y[0].Int32s())
+				}
+			}}
+			if err := kerneltest.Check(faulty{reference.Single(tt.op), tt.bug}, []kerneltest.Case{c}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	// A wrong gradient is one still.
+	c := kerneltest.Case{Name: "norm", Op: core.RMSNorm, Facts: norm, Tokens: 70, Seed: 3}
+	err := kerneltest.Check(faulty{reference.Single(core.RMSNorm), after("dx", func(_ *core.Call, v []float32) { v[3] += 1e-3 })}, []kerneltest.Case{c})
+	if err == nil || !strings.Contains(err.Error(), "cancel") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,69 @@
+package kerneltest
+
+import (
+	"fmt"
+
+	"github.com/seed98097648/tune/core"
+)
+
+// granules are what a kernel may want widths to be multiples of.
+var granules = []int{8, 32, 64, 128, 256}
+
+// answers asks the kernel which of the cases it supports. A plugin answers much faster
+// when its threads have nothing else to do, so all questions are asked beforehand.
+func answers(k core.Kernel, cases []Case) []error {
+	known := map[core.Facts]error{}
+	all := make([]error, len(cases))
+	for i, c := range cases {
+		all[i] = answer(k, c.Facts, known)
+	}
+	return all
+}
+
+func answer(k core.Kernel, f core.Facts, known map[core.Facts]error) error {
+	err, ok := known[f]
+	if !ok {
+		err = k.Supports(f)
+		known[f] = err
+	}
+	return err
+}
+
+// fitting makes the widths of cases that the kernel does not support larger, until they are
+// such multiples as it does, so that one which takes, say, multiples of 64 only is asked about
+// sizes as others are. A case that becomes another one is left out; one that never fits stays
+// as it is, to be skipped.
+func fitting(k core.Kernel, cases []Case) []Case {
+	known, seen := map[core.Facts]error{}, map[string]bool{}
+	var all []Case
+	for _, c := range cases {
+		if answer(k, c.Facts, known) != nil {
+			for _, g := range granules {
+				wider := c
+				wider.Facts = coarse(c.Facts, g)
+				if wider.Facts != c.Facts && answer(k, wider.Facts, known) == nil {
+					wider.Name = fmt.Sprintf("%s %v T=%d P=%d %s", c.Op, wider.Facts, c.Tokens, c.Positions, c.Kind)
+					c = wider
+					break
+				}
+			}
+		}
+		if !seen[c.Name] {
+			seen[c.Name] = true
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// coarse rounds all widths up to multiples of n.
+func coarse(f core.Facts, n int) core.Facts {
+	whole := f.HeadDim == f.RotaryDim
+	for _, size := range []*int{&f.Dim, &f.Intermediate, &f.HeadDim, &f.RotaryDim, &f.Vocab} {
+		*size = (*size + n - 1) / n * n
+	}
+	if f.RotaryDim > f.HeadDim || whole {
+		f.RotaryDim = min(f.RotaryDim, f.HeadDim)
+	}
+	return f
+}
