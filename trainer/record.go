@@ -52,6 +52,7 @@ func (r *session) record() *recorder {
 	follow(&job.Hooks.OnStep, rec.onStep)
 	follow(&job.Hooks.OnEval, rec.onEval)
 	follow(&job.Hooks.OnCheckpoint, rec.onCheckpoint)
+	follow(&job.Hooks.OnWrong, rec.onWrong)
 	follow(&job.Hooks.OnWarning, rec.onWarning)
 	r.job, r.journal = &job, rec
 	return rec
@@ -193,6 +194,10 @@ func (r *recorder) onEval(e Eval) {
 
 func (r *recorder) onCheckpoint(c Checkpoint) {
 	r.send(&journal.Checkpoint{Time: time.Now(), Step: c.Step, Path: c.Path})
+}
+
+func (r *recorder) onWrong(w *core.KernelError) {
+	r.send(&journal.Incident{Time: time.Now(), Step: r.state.Step, Kernel: w.Kernel, Op: w.Op, TakenOff: true, Error: w.Site + ": " + w.Err.Error()})
 }
 
 func (r *recorder) onWarning(err error) {

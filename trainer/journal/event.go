@@ -127,6 +127,7 @@ type Incident struct {
 	Deaths    uint64    `json:"deaths,omitempty"`    // of its process, which was started again
 	Repeats   uint64    `json:"repeats,omitempty"`   // calls that were made again
 	Fallbacks uint64    `json:"fallbacks,omitempty"` // calls that the reference answered
+	TakenOff  bool      `json:"taken_off,omitempty"` // it was wrong, and its sites are plain from here on
 	Error     string    `json:"error,omitempty"`
 }
 

@@ -73,7 +73,11 @@ func Read(path string) (*Record, error) {
 	s := run.Start
 	r := &Record{Path: file, Machine: Machine{Arch: s.Environment.Arch, SIMD: s.Environment.SIMD, Plugins: map[string]string{}}}
 	for _, site := range s.Sites {
-		r.Kernels = append(r.Kernels, core.Placement{Path: site.Path, Op: site.Op, Kernel: site.Kernel})
+		p := core.Placement{Path: site.Path, Op: site.Op, Kernel: site.Kernel}
+		if slices.ContainsFunc(run.Incidents, func(i journal.Incident) bool { return i.TakenOff && i.Kernel == site.Kernel }) {
+			p.Kernel = "" // it was wrong
+		}
+		r.Kernels = append(r.Kernels, p)
 	}
 	for _, p := range s.Plugins {
 		if p.Checksum != "" {

@@ -68,6 +68,28 @@ func TestEveryRecordOfARunSaysTheSame(t *testing.T) {
 	}
 }
 
+// TestAKernelThatWasWrongIsNotRepeated: its sites went on plain.
+func TestAKernelThatWasWrongIsNotRepeated(t *testing.T) {
+	dir, _ := keep(t, placement.Machine{Plugins: map[string]string{"norm": "abc"}})
+	w, err := journal.Open(filepath.Join(dir, journal.File))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Record(&journal.Incident{Kernel: "norm", Op: core.RMSNorm, TakenOff: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := placement.Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Kernels[0].Kernel != "" {
+		t.Errorf("%+v, want no kernel", r.Kernels)
+	}
+}
+
 // plugin offers a kernel of rms_norm that computes nothing.
 type plugin struct{ name, sum string }
 

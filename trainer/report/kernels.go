@@ -122,14 +122,18 @@ type accident struct {
 }
 
 func newAccidents(all []journal.Incident) accidents {
-	a := accidents{Text: "None: no plugin died, and no call fell back to the reference."}
-	var deaths, repeats, fallbacks uint64
+	a := accidents{Text: "None: no plugin died or was wrong, and no call fell back to the reference."}
+	var deaths, repeats, fallbacks, wrong uint64
 	for _, i := range all {
-		deaths, repeats, fallbacks = deaths+i.Deaths, repeats+i.Repeats, fallbacks+i.Fallbacks
-		a.Rows = append(a.Rows, accident{i.Step, fmt.Sprintf("%s (%s)", i.Op, i.Kernel), happened(i.Deaths, i.Repeats, i.Fallbacks), i.Error})
+		off := uint64(0)
+		if i.TakenOff {
+			off = 1
+		}
+		deaths, repeats, fallbacks, wrong = deaths+i.Deaths, repeats+i.Repeats, fallbacks+i.Fallbacks, wrong+off
+		a.Rows = append(a.Rows, accident{i.Step, fmt.Sprintf("%s (%s)", i.Op, i.Kernel), happened(i.Deaths, i.Repeats, i.Fallbacks, off), i.Error})
 	}
 	if len(all) > 0 {
-		a.Text, a.Bad = happened(deaths, repeats, fallbacks)+" in all.", fallbacks > 0
+		a.Text, a.Bad = happened(deaths, repeats, fallbacks, wrong)+" in all.", fallbacks+wrong > 0
 	}
 	const most = 100
 	if n := len(a.Rows); n > most {
@@ -139,12 +143,12 @@ func newAccidents(all []journal.Incident) accidents {
 	return a
 }
 
-func happened(deaths, repeats, fallbacks uint64) string {
+func happened(deaths, repeats, fallbacks, wrong uint64) string {
 	var parts []string
 	for _, p := range []struct {
 		n    uint64
 		noun string
-	}{{deaths, "restart"}, {repeats, "repeated call"}, {fallbacks, "fall-back"}} {
+	}{{deaths, "restart"}, {repeats, "repeated call"}, {fallbacks, "fall-back"}, {wrong, "wrong kernel"}} {
 		switch {
 		case p.n == 1:
 			parts = append(parts, "1 "+p.noun)
