@@ -53,7 +53,7 @@ func (r *session) checkMemory() error {
 		return nil
 	}
 	f, err := forecast.New(j.Model, j.Memory, forecast.Run{Batch: c.Batch, Seq: c.Seq, Accumulate: c.Accumulate,
-		GradientCheckpointing: c.GradientCheckpointing, Evaluates: rowsIn(j.Eval) > 0, Plugins: len(r.sum.Report.Applied())})
+		GradientCheckpointing: c.GradientCheckpointing, Evaluates: rowsIn(j.Eval) > 0 && !c.Checkpoints.NoEval, Plugins: len(r.sum.Report.Applied())})
 	if err != nil {
 		return err
 	}

@@ -142,7 +142,7 @@ func (r *recorder) adopt(path string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(r.path, text, 0o644)
+	return checkpoint.WriteFileAtomic(r.path, text, 0o644)
 }
 
 func (r *recorder) onStep(s Step) {

@@ -12,6 +12,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/internal/ceiling"
+	"github.com/seed98097648/tune/internal/plainfile"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/bench"
 )
@@ -139,7 +140,7 @@ func (a *app) bench(ctx context.Context, b *benchFlags) (err error) {
 	if t.Model != "" {
 		o.Config, err = readConfig(t.Model)
 	} else if o.Config, err = os.ReadFile(b.config); err != nil {
-		err = fmt.Errorf("--config: %w", err)
+		err = fmt.Errorf("--config: %w", plainfile.Explain(err))
 	}
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -171,6 +172,9 @@ func (c *Command) flagError(err error) error {
 	switch {
 	case errors.As(err, &invalid) && valueKinds[invalid.GetFlag().Value.Type()] != "":
 		f := invalid.GetFlag()
+		if _, whole := new(big.Int).SetString(invalid.GetValue(), 10); whole && f.Value.Type() == "int" {
+			return c.usagef("--%s is %s: that is too large a number", f.Name, invalid.GetValue())
+		}
 		return c.usagef("--%s is %q; it must be %s", f.Name, invalid.GetValue(), valueKinds[f.Value.Type()])
 	case !errors.As(err, &unknown):
 		return c.usagef("%w", err)

@@ -14,6 +14,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/core/trust"
+	"github.com/seed98097648/tune/internal/plainfile"
 )
 
 const (
@@ -65,6 +66,11 @@ func (p *pluginFlags) prepare(o transport.Options) (_ transport.Options, err err
 
 // scanWith is scan with options that have everything.
 func (p *pluginFlags) scanWith(ctx context.Context, a *app, o transport.Options) (*core.Registry, error) {
+	if info, err := os.Stat(p.dir); p.dir != "" && err != nil {
+		return nil, fmt.Errorf("--plugin-dir: %w", plainfile.Explain(err))
+	} else if p.dir != "" && !info.IsDir() {
+		return nil, fmt.Errorf("--plugin-dir: %s is a file; name the folder of plugins", p.dir)
+	}
 	if p.dir == "" && os.Getenv(pluginDirEnv) == "" {
 		if err := a.buildPlugins(ctx); err != nil {
 			return nil, err

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/plainfile"
 	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer/generate"
 	"github.com/seed98097648/tune/trainer/measure"
@@ -160,7 +161,7 @@ func (g *generateFlags) text() (string, error) {
 		b, err = os.ReadFile(g.file)
 	}
 	if err != nil {
-		return "", fmt.Errorf("--prompt-file: %w", err)
+		return "", fmt.Errorf("--prompt-file: %w", plainfile.Explain(err))
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r"), nil
 }

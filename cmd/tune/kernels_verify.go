@@ -25,8 +25,9 @@ blocks leave a rest of, and sizes past tables, buffers and 16 bits; experts
 without a token, NaN, infinity and the ends of arithmetic; that the same call
 gives the same bits, whatever was called before and with any number of threads;
 that all of the outputs and nothing else is written; that errors do not add up
-over 32 layers; that inputs may be read-only; and that memory does not grow. A
-kernel is called in its own process, and nothing stands in for it when it fails.
+over 32 layers; that inputs may be read-only; that memory does not grow; and
+that no descriptor, thread, process or file is left behind. A kernel is called
+in its own process, and nothing stands in for it when it fails.
 
 A NAME is looked up in the plugin folders; a PATH, which has a slash, is any
 executable. Without either, every plugin that is found is checked. The exit code
@@ -202,10 +203,27 @@ func (c *Command) file(arg string) (string, error) {
 	return filepath.Abs(arg)
 }
 
-// verifyPlugin opens a plugin and examines its kernels. An error means that it could not
-// be done; what is wrong with the plugin is in the result.
+// verifyPlugin examines the kernels of a plugin, and then what it has left behind. An error
+// means that it could not be done; what is wrong with the plugin is in the result.
 func (a *app) verifyPlugin(ctx context.Context, v *kernelsVerifyFlags, o transport.Options, c candidate) (one verifiedPlugin, err error) {
-	one = verifiedPlugin{Path: c.path, Manifest: []kerneltest.Violation{}, Kernels: []verifiedKernel{}}
+	s, err := newVicinity(c.path)
+	if err != nil {
+		return one, err
+	}
+	defer func() { err = errors.Join(err, s.remove()) }()
+	o.Env = append(slices.Clone(o.Env), s.env())
+	if one, err = a.verifyKernelsOf(ctx, v, o, c); err != nil || one.unwanted {
+		return one, err
+	}
+	left, notRun := s.look()
+	one.Left, one.LeftUnknown = append(one.Left, left...), notRun
+	one.OK = one.OK && len(left) == 0
+	return one, nil
+}
+
+// verifyKernelsOf opens a plugin, examines its kernels, and closes it.
+func (a *app) verifyKernelsOf(ctx context.Context, v *kernelsVerifyFlags, o transport.Options, c candidate) (one verifiedPlugin, err error) {
+	one = verifiedPlugin{Path: c.path, Manifest: []kerneltest.Violation{}, Left: []kerneltest.Violation{}, Kernels: []verifiedKernel{}}
 	o.Logger = a.logger()
 	var p core.Plugin
 	if c.err == nil {

@@ -27,8 +27,13 @@ type verifiedPlugin struct {
 	OK       bool                   `json:"ok"`
 	Error    string                 `json:"error,omitempty"` // why it cannot be used at all
 	Manifest []kerneltest.Violation `json:"manifest_violations"`
+	Left     []kerneltest.Violation `json:"left_behind"` // what is there once it is closed
 	Kernels  []verifiedKernel       `json:"kernels"`
-	unwanted bool                   // it has no kernel for the ops that are to be checked
+
+	// LeftUnknown is why it is not known which processes are left.
+	LeftUnknown string `json:"left_behind_unknown,omitempty"`
+
+	unwanted bool // it has no kernel for the ops that are to be checked
 }
 
 // verifiedKernel is what came of one kernel, and which kinds of use it supports.
@@ -74,6 +79,9 @@ func (p verifiedPlugin) print(w io.Writer) {
 	for _, v := range p.Manifest {
 		printWrapped(w, "  ", "FAILED manifest: "+v.Text)
 	}
+	for _, v := range p.Left {
+		printWrapped(w, "  ", "FAILED left behind: "+v.Text)
+	}
 	for _, k := range p.Kernels {
 		printFailures(w, k.Report)
 	}
@@ -83,6 +91,9 @@ func (p verifiedPlugin) print(w io.Writer) {
 	}
 	if len(p.Kernels) > 0 {
 		fmt.Fprint(w, "\nA cell is the number of cases run, and their largest error in percent of what\nrounding explains.\n")
+	}
+	if p.LeftUnknown != "" {
+		printWrapped(w, "", "processes left behind: not run: "+p.LeftUnknown)
 	}
 	p.printVerdict(w)
 }

@@ -126,7 +126,7 @@ func checkKeys(t *testing.T, text string) {
 		want string
 	}{
 		{"root", root, "ok plugins"},
-		{"plugin", plugin, "checksum kernels manifest_violations name ok path version"},
+		{"plugin", plugin, "checksum kernels left_behind manifest_violations name ok path version"},
 		{"kernel", kernel, "kernel results supports took_ns"},
 		{"result", first(kernel, "results"), "case facts kind op share_of_limit status tokens took_ns"},
 		{"use", first(kernel, "supports"), "facts op supported"},

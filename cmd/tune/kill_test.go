@@ -5,7 +5,10 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -114,6 +117,93 @@ func killed(t *testing.T, files []string, flags ...string) {
 	left, err := filepath.Glob(filepath.Join(out, "*partial*"))
 	if err != nil || left != nil {
 		t.Errorf("left behind: %q, %v", left, err)
+	}
+}
+
+// TestFiftyKillsLoseNothingThatWasFinished kills runs at random moments of their lives: while
+// they load, train, save a checkpoint, save the model, or give up their folder. Each is
+// followed by the same command, which goes on from where the folder is.
+func TestFiftyKillsLoseNothingThatWasFinished(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes several seconds")
+	}
+	dir := t.TempDir()
+	if err := writeModel(filepath.Join(dir, "m"), "llama"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "text.txt"), []byte(sampleText()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	const kills = 50
+	args := []string{"--kernels", "none", "--model", "m", "--data", "text.txt", "--seq", "16", "--steps", "30", "--save-every", "2", "--log", "json", "--out"}
+	start := time.Now()
+	if err := tuneIn(t, dir, append(args, "whole")...).Run(); err != nil {
+		t.Fatal(err)
+	}
+	whole := time.Since(start) // of a machine as busy as it is
+	wantModel(t, filepath.Join(dir, "whole"))
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng, out, finished, newest := rand.New(rand.NewPCG(seed, 0)), "out", 0, 0
+	for killed := 0; killed < kills; {
+		next := append(slices.Clip(args), out)
+		if newest > 0 {
+			next = []string{"--resume", "--out", out, "--log", "json"}
+		}
+		cmd := tuneIn(t, dir, next...)
+		killAfter(t, cmd, 0, time.Duration(rng.Int64N(int64(whole))))
+		switch code := cmd.ProcessState.ExitCode(); code {
+		case 0: // it was faster
+		case -1:
+			killed++
+		default:
+			t.Fatalf("%v ended with exit code %d:\n%s", next, code, stderrOf(cmd))
+		}
+		path := filepath.Join(dir, out)
+		steps, err := checkpoint.Steps(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		for _, step := range steps {
+			if err := checkpoint.Verify(checkpoint.StepDir(path, step)); err != nil {
+				t.Error(err)
+			}
+		}
+		last := 0
+		if len(steps) > 0 {
+			last = steps[len(steps)-1]
+		}
+		if last < newest {
+			t.Errorf("the newest checkpoint is %d, after one of step %d", last, newest)
+		}
+		newest = last
+		if _, err := os.Stat(filepath.Join(path, "config.json")); err == nil { // which makes it a model
+			sameFiles(t, path, filepath.Join(dir, "whole"))
+			finished++
+			out, newest = fmt.Sprint("out-", finished), 0
+		}
+	}
+	if newest > 0 {
+		if err := tuneIn(t, dir, "--resume", "--out", out).Run(); err != nil {
+			t.Error(err)
+		}
+		sameFiles(t, filepath.Join(dir, out), filepath.Join(dir, "whole"))
+	}
+	t.Logf("%d kills; %d runs came to their end between them", kills, finished)
+}
+
+// sameFiles fails unless two models have the same weights and logs.
+func sameFiles(t *testing.T, got, want string) {
+	t.Helper()
+	if err := checkpoint.Verify(got); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{checkpoint.SingleFile, "config.json", "training_log.jsonl", "tokenizer.json"} {
+		a, err1 := os.ReadFile(filepath.Join(got, name))
+		b, err2 := os.ReadFile(filepath.Join(want, name))
+		if err1 != nil || err2 != nil || !bytes.Equal(times.ReplaceAll(a, nil), times.ReplaceAll(b, nil)) {
+			t.Errorf("%s differs from that of a run that was not killed (%v, %v)", filepath.Join(got, name), err1, err2)
+		}
 	}
 }
 

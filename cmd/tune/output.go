@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed98097648/tune/internal/plainfile"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/journal"
 )
@@ -70,7 +71,10 @@ func vacant(given string) error {
 	case err == nil && len(entries) > 0:
 		return fmt.Errorf("--out: %s exists and is not empty; choose another folder, or remove it", given)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("--out: %w; choose another folder", err)
+		if info, statErr := os.Stat(given); statErr == nil && !info.IsDir() {
+			return fmt.Errorf("--out: %s is a file; choose another name for the folder", given)
+		}
+		return fmt.Errorf("--out: %w; choose another folder", plainfile.Explain(err))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/internal/plainfile"
 	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer/measure"
 	"github.com/seed98097648/tune/trainer/parity"
@@ -94,8 +95,11 @@ func (a *app) parity(ctx context.Context, dirs []string, k kernelFlags, asJSON b
 
 // compare is parity.Run for a folder that may be none with a reference.
 func compare(ctx context.Context, dir string, o parity.Options) (*parity.Result, error) {
-	if _, err := os.Stat(dir); err != nil {
-		return nil, err
+	switch info, err := os.Stat(dir); {
+	case err != nil:
+		return nil, plainfile.Explain(err)
+	case !info.IsDir():
+		return nil, fmt.Errorf("%s is a file; name the folder that it is in", dir)
 	}
 	const reference = "golden_f64.safetensors"
 	if _, err := os.Stat(filepath.Join(dir, reference)); errors.Is(err, fs.ErrNotExist) {

@@ -24,6 +24,8 @@ train, and refuses a run that the machine's free memory cannot hold, with what
 would make it fit.
 
 Of the model only config.json is read, and for LoRA how its files store weights.
+With --data, that is read too: how many rows there are, how many steps that makes
+and, as JSON, the learning rate of each and the tensors that decay.
 The memory is what the graphs of that very run plan, compiled but not run. Train
 makes the same check, and goes on without it with --force. The time is a range:
 from the bytes and operations of a step at the best that this machine gave while
@@ -48,7 +50,7 @@ func (a *app) planCommand() *Command {
 			return c.usagef("--model is missing: name the model folder to plan for")
 		}
 		if t.config.Data.Paths == nil {
-			t.config.Data.Paths = []string{"-"} // which is not needed to plan
+			t.config.Data.Paths = []string{noData} // which is not needed to plan
 		}
 		if err := t.check(c, args); err != nil {
 			return err
@@ -73,7 +75,9 @@ type runPlan struct {
 	To        float64          `json:"step_to_s"`              // to that
 	Busy      float64          `json:"busy_cores"`             // that other programs kept before; 0 if unknown
 	Ceilings  ceiling.Ceilings `json:"ceilings"`
-	Kernels   map[string]int   `json:"kernels_applied"` // sites of each
+	Kernels   map[string]int   `json:"kernels_applied"`  // sites of each
+	Course    *course          `json:"course,omitempty"` // with data
+	config    trainer.Config
 	report    *core.Report
 	run       forecast.Run
 }
@@ -110,10 +114,15 @@ func (a *app) planRun(ctx context.Context, t *trainFlags, json bool) (err error)
 	}
 	defer closing(reg, &err)
 	simd.SetThreads(t.config.Threads)
+	course, err := t.course(ctx, a, m)
+	if err != nil {
+		return err
+	}
 	p, err := a.makeRunPlan(ctx, t, m, mem, reg)
 	if err != nil {
 		return t.kernels.blame(err)
 	}
+	p.Course, p.config = course, t.config
 	if json {
 		err = a.writeJSON(p)
 	} else {
@@ -166,7 +175,11 @@ func forecastOf(c trainer.Config, placed *core.Report) forecast.Run {
 
 func (p *runPlan) print(w io.Writer) {
 	fmt.Fprintf(w, "model        %s, %s parameters, %s of them trained\n", p.Model, count(p.Parameters), count(p.Trainable))
-	fmt.Fprintf(w, "step         %d tokens: %d x %d rows of %d\n\nmemory\n", p.Tokens, max(p.run.Accumulate, 1), p.run.Batch, p.run.Seq)
+	fmt.Fprintf(w, "step         %d tokens: %d x %d rows of %d\n", p.Tokens, max(p.run.Accumulate, 1), p.run.Batch, p.run.Seq)
+	if p.Course != nil {
+		p.Course.print(w, p.config)
+	}
+	fmt.Fprint(w, "\nmemory\n")
 	for _, part := range p.Memory {
 		fmt.Fprintf(w, "  %-12s %10s\n", part.Name, size(part.Bytes))
 	}

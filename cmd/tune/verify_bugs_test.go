@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"runtime"
@@ -26,7 +27,9 @@ func buggyPlugins() map[string]func() {
 		"bug_manifest": func() { transport.Serve("bug_manifest", "", described{right(core.SwiGLU)}) },
 		"bug_silent":   func() { fmt.Println("hello") },
 	}
-	for name, b := range plantedBugs() {
+	bugs := plantedBugs()
+	maps.Copy(bugs, processBugs())
+	for name, b := range bugs {
 		served[name] = func() { serveBug(name, b.op, b.bug) }
 	}
 	return served

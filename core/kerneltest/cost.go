@@ -41,12 +41,15 @@ const growthLimit = 512
 // over twice as many calls: a heap that still finds its size stops growing, a leak does not.
 const growthTries = 4
 
-// growth measures the memory of the kernel's process over many calls.
-func growth(ctx context.Context, k core.Kernel, f core.Facts, o Options) Result {
+// growth measures the memory of the kernel's process over many calls, and on the way what
+// else they leave behind.
+func growth(ctx context.Context, k core.Kernel, f core.Facts, o Options, left *kept) Result {
+	left.reason = "the memory over as many calls could not be measured"
 	r := newResult(specialCase(k, f, fmt.Sprintf("memory over %d calls", o.Calls), growthTokens))
 	process, ok := k.(Footprint)
 	if !ok {
-		r.skip("the kernel has no process of its own")
+		left.reason = "the kernel has no process of its own"
+		r.skip("%s", left.reason)
 		return r
 	}
 	err := withCalls(ctx, k, specialCase(k, f, r.Kind, r.Tokens), o.Inputs, func(calls []*core.Call) (err error) {
@@ -54,7 +57,7 @@ func growth(ctx context.Context, k core.Kernel, f core.Facts, o Options) Result 
 		if err := runAll(ctx, k, calls, max(o.Calls/4, 1), nil); err != nil {
 			return err
 		}
-		r.Memory, err = measureGrowth(ctx, k, process, calls, o.Calls)
+		r.Memory, err = measureGrowth(ctx, k, process, calls, o.Calls, left)
 		return err
 	})
 	switch {
@@ -75,11 +78,12 @@ func growth(ctx context.Context, k core.Kernel, f core.Facts, o Options) Result 
 // errNoFootprint says that the memory of the process is not known.
 var errNoFootprint = errors.New("the process's memory is not known")
 
-// measureGrowth returns the smallest growth of some tries, the first that is within the
-// limit if there is one.
-func measureGrowth(ctx context.Context, k core.Kernel, process Footprint, calls []*core.Call, n int) (*Growth, error) {
+// measureGrowth returns the smallest growth of some tries, of which the last is the first
+// that is within all limits, if there is one.
+func measureGrowth(ctx context.Context, k core.Kernel, process Footprint, calls []*core.Call, n int, left *kept) (*Growth, error) {
 	var best *Growth
 	for try := range growthTries {
+		had := left.held(k)
 		before, err := process.Footprint()
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errNoFootprint, err)
@@ -95,7 +99,10 @@ func measureGrowth(ctx context.Context, k core.Kernel, process Footprint, calls 
 		if g := (&Growth{n, before, after}); best == nil || g.PerCall() < best.PerCall() {
 			best = g
 		}
-		if best.PerCall() <= growthLimit {
+		if has := left.held(k); had != nil && has != nil {
+			left.take(*had, *has, n)
+		}
+		if best.PerCall() <= growthLimit && left.within() {
 			break
 		}
 	}

@@ -159,10 +159,14 @@ func examination(k core.Kernel, o Options) []step {
 		}
 		all = append(all, special(k, f, o)...)
 		if i == 0 {
+			left := &kept{}
 			all = append(all,
 				step{"calls in any order", func(ctx context.Context) Result { return anyOrder(ctx, k, f.DType, 4*o.Calls) }},
 				step{"over 2^31 elements", func(ctx context.Context) Result { return huge(ctx, k, half(k, f), o, hugeElems) }},
-				step{"memory", func(ctx context.Context) Result { return growth(ctx, k, f, o) }},
+				step{"memory", func(ctx context.Context) Result { return growth(ctx, k, f, o, left) }},
+				step{"left behind by calls", func(context.Context) Result { return leftBehind(k, f, left) }},
+				step{"at rest after calls", func(ctx context.Context) Result { return atRest(ctx, k, f) }},
+				step{"one thread is one", func(ctx context.Context) Result { return keepsToOneThread(ctx, o.Single, k, f, o) }},
 				step{"latency", func(ctx context.Context) Result { return latency(ctx, k, f, o) }})
 		}
 	}

@@ -7,7 +7,8 @@ import (
 )
 
 // attentionTerms: a score's gradient p*(dp - delta) is 0 for a query with one key, and
-// those of a query add up to 0.
+// those of a query add up to 0. An exponential multiplies the rounding of a score by that,
+// which the reference does not show, because its scores are float64.
 func (in *inputs) attentionTerms(pass core.Pass, output string) []float64 {
 	f, q, k, v, dy := in.Facts, in.wide("q"), in.wide("k"), in.wide("v"), in.wide("dy")
 	d, H, KV := f.HeadDim, f.Heads, f.KVHeads
@@ -21,24 +22,26 @@ func (in *inputs) attentionTerms(pass core.Pass, output string) []float64 {
 			continue
 		}
 		qt, dyt, at := q[i*d:][:d], dy[i*d:][:d], func(j int) int { return (j*KV + g) * d }
-		s, dp := make([]float64, end-first), make([]float64, end-first)
+		s, dp, sharp := make([]float64, end-first), make([]float64, end-first), 1.0
 		for j := range s {
 			n := at(first + j)
 			s[j] = dotOf(qt, k[n:][:d]) * scale
 			dp[j] = termsOf(dyt, v[n:][:d])
-			lse[i] = max(lse[i], math.Abs(s[j]), termsOf(qt, k[n:][:d])*scale)
+			size := max(math.Abs(s[j]), termsOf(qt, k[n:][:d])*scale)
+			lse[i], sharp = max(lse[i], size), max(sharp, size)
 		}
 		p, delta := softmaxOf(s), 0.0
 		for j := range p {
 			delta += p[j] * dp[j]
 		}
 		for j := range p {
-			n, ds := at(first+j), p[j]*(dp[j]+delta)*scale
+			n, pj := at(first+j), p[j]*sharp
+			ds := pj * (dp[j] + delta) * scale
 			for c := range d {
-				y.add(i*d+c, p[j]*v[n+c])
+				y.add(i*d+c, pj*v[n+c])
 				dq.add(i*d+c, ds*k[n+c])
 				dk.add(n+c, ds*qt[c])
-				dv.add(n+c, p[j]*dyt[c])
+				dv.add(n+c, pj*dyt[c])
 			}
 		}
 	}

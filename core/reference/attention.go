@@ -86,13 +86,23 @@ func (a attention[F]) each(f func(t, h, first, end int)) {
 }
 
 // probabilities returns the weights of keys [first, end) for a query, and the logarithm
-// of the sum of their exponentials.
+// of the sum of their exponentials. Scores are float64 until they are weights, whatever F:
+// an exponential makes of the rounding of a score a relative error as large as the score,
+// and scores of some hundred are usual where attention is sharp.
 func (a attention[F]) probabilities(t, h, first, end int) (p []F, lse F) {
-	q := row(a.q, t, h, a.f.Heads, a.f.HeadDim)
-	for j := first; j < end; j++ {
-		p = append(p, dot(q, row(a.k, j, a.group(h), a.f.KVHeads, a.f.HeadDim))*a.scale())
+	q, scores := row(a.q, t, h, a.f.Heads, a.f.HeadDim), make([]float64, end-first)
+	for j := range scores {
+		for i, v := range row(a.k, first+j, a.group(h), a.f.KVHeads, a.f.HeadDim) {
+			scores[j] += float64(q[i]) * float64(v)
+		}
+		scores[j] /= math.Sqrt(float64(a.f.HeadDim))
 	}
-	return p, softmax(p)
+	sum := softmax(scores)
+	p = make([]F, len(scores))
+	for j, v := range scores {
+		p[j] = F(v)
+	}
+	return p, F(sum)
 }
 
 func (a attention[F]) scale() F { return F(1 / math.Sqrt(float64(a.f.HeadDim))) }

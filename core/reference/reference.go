@@ -48,7 +48,7 @@ import (
 func Kernel(op core.Op) core.Kernel { return kernel{op: op} }
 
 // Single returns the same formulas evaluated in float32, one operation after the other
-// in the order written. Its distance from Kernel shows how much of a difference
+// in the order written; but attention's scores are float64. Its distance from Kernel shows how much of a difference
 // float32 rounding explains on given data, which is how tolerances are derived.
 func Single(op core.Op) core.Kernel { return kernel{op: op, single: true} }
 

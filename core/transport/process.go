@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -35,6 +36,7 @@ type process struct {
 	child   *os.File // the plugin's end of the lifeline, until it is started
 	link    link
 	words   *lastWords
+	printed *atomic.Int64 // bytes that it has printed
 	bound   map[binding]uint32
 	shared  []*shm.Region // regions that the process has mapped: a handful
 	closed  chan struct{} // closed by close
@@ -106,7 +108,7 @@ func newProcess(opts Options, exe *executable, sum []byte, dir string) (*process
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &process{opts: opts, path: exe.path, cmd: exec.CommandContext(ctx, exe.abs), cancel: cancel,
-		life: life, child: child, link: bell, words: &lastWords{},
+		life: life, child: child, link: bell, words: &lastWords{}, printed: &atomic.Int64{},
 		bound: map[binding]uint32{}, closed: make(chan struct{})}
 	opts.how.isolate(p.cmd)
 	p.spawned = &spawned{cmd: p.cmd, awaitEnd: opts.how.awaitEnd, ended: make(chan struct{})}
@@ -114,7 +116,7 @@ func newProcess(opts Options, exe *executable, sum []byte, dir string) (*process
 	p.cmd.Env = opts.environment(linkName)
 	log := &logAdapter{log: opts.Logger.With("plugin", exe.path)}
 	// What the plugin prints is logged, and the end of it remembered.
-	printed := io.MultiWriter(p.words, log.StandardWriter(nil))
+	printed := io.MultiWriter(counter{p.printed}, p.words, log.StandardWriter(nil))
 	p.client = goplugin.NewClient(&goplugin.ClientConfig{
 		HandshakeConfig:  handshake(),
 		Plugins:          goplugin.PluginSet{service: &glue{}},
@@ -124,7 +126,7 @@ func newProcess(opts Options, exe *executable, sum []byte, dir string) (*process
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC, bareProtocol},
 		StartTimeout:     opts.StartTimeout,
 		Logger:           log,
-		Stderr:           p.words, // go-plugin logs it already
+		Stderr:           io.MultiWriter(counter{p.printed}, p.words), // go-plugin logs it already
 		SyncStdout:       printed,
 		SyncStderr:       printed,
 		// Both sides make a certificate for this one connection: nobody else gets an

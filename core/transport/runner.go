@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/hashicorp/go-hclog"
 	goplugin "github.com/hashicorp/go-plugin"
@@ -23,6 +24,8 @@ type starter struct {
 	exe    *executable
 	limits limits
 	closed chan struct{} // closed when the host is done with the process
+
+	printed *atomic.Int64 // bytes on its standard output
 }
 
 var _ runner.Runner = (*starter)(nil)
@@ -43,7 +46,7 @@ func (p *process) newStarter(exe *executable, sum []byte, dir string) func(hclog
 			return nil, err
 		}
 		p.cmd.Env = append(append(p.cmd.Env, spec.Env...), socketFolder(dir))
-		return &starter{spawned: p.spawned, exe: exe, limits: p.opts.limits(), closed: p.closed}, nil
+		return &starter{spawned: p.spawned, exe: exe, limits: p.opts.limits(), closed: p.closed, printed: p.printed}, nil
 	}
 }
 
@@ -85,7 +88,7 @@ func (s *starter) Kill(context.Context) error {
 
 // Stdout implements runner.Runner.
 func (s *starter) Stdout() io.ReadCloser {
-	return &firstLine{ReadCloser: s.stdout, left: maxFirstLine}
+	return &firstLine{ReadCloser: s.stdout, left: maxFirstLine, dropped: s.printed}
 }
 
 // Stderr implements runner.Runner.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"sync/atomic"
 	"time"
 )
 
@@ -96,12 +97,16 @@ const maxFirstLine = 16 << 10
 type firstLine struct {
 	io.ReadCloser
 	left int // bytes that the line may still have; 0 after its end
+
+	dropped *atomic.Int64 // bytes after it
 }
 
 // Read implements io.Reader.
 func (l *firstLine) Read(b []byte) (int, error) {
 	for l.left == 0 {
-		if _, err := l.ReadCloser.Read(b); err != nil {
+		n, err := l.ReadCloser.Read(b)
+		l.dropped.Add(int64(n))
+		if err != nil {
 			return 0, err
 		}
 	}

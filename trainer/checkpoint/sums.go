@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
 	"maps"
@@ -138,29 +137,3 @@ func verifyFile(path, want string, must bool) error {
 
 // short is as much of a checksum as tells two apart.
 func short(sum string) string { return sum[:min(len(sum), 12)] + "..." }
-
-// hashing is a writer that computes the checksum of what passes, while that is written.
-type hashing struct {
-	w    io.Writer
-	hash hash.Hash
-}
-
-func newHashing(w io.Writer) *hashing { return &hashing{w, sha256.New()} }
-
-// Write implements io.Writer. Small pieces are not worth a goroutine.
-func (h *hashing) Write(p []byte) (int, error) {
-	const large = 1 << 16
-	if len(p) < large {
-		h.hash.Write(p) // never fails
-		return h.w.Write(p)
-	}
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	wg.Go(func() { h.hash.Write(p) })
-	return h.w.Write(p)
-}
-
-func (h *hashing) sum() (sum [sha256.Size]byte) {
-	h.hash.Sum(sum[:0])
-	return sum
-}

@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -98,5 +99,40 @@ func TestChecksumsAreThoseOfSHA256SUM(t *testing.T) {
 	}
 	if err != nil || strings.Count(string(out), ": OK\n") != 3 {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// BenchmarkChecksums writes a file of 256 MiB with and without its checksum, and compares it.
+func BenchmarkChecksums(b *testing.B) {
+	const bytes = 256 << 20
+	dir := b.TempDir()
+	tensors := []Named{{"a", random(core.Float32, bytes/8)}, {"b", random(core.Float32, bytes/8)}}
+	head, err := encodeHeader(tensors, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	f, err := NewFolder(filepath.Join(dir, "out"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Abort()
+	for name, do := range map[string]func() error{
+		"plain": func() error {
+			return replaceFile(filepath.Join(dir, "plain"), 0o644, func(w io.Writer) error { return writeTo(w, head, tensors) })
+		},
+		"write":  func() error { return f.WriteTensors("summed", tensors, nil) },
+		"verify": func() error { return errors.Join(f.writeSums(), Verify(f.dir)) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			if err := f.WriteTensors("summed", tensors, nil); err != nil { // for verify
+				b.Fatal(err)
+			}
+			b.SetBytes(bytes)
+			for b.Loop() {
+				if err := do(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

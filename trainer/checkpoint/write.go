@@ -11,6 +11,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/seed98097648/tune/core"
@@ -49,12 +50,15 @@ func write(path string, tensors []Named, metadata map[string]string) (sum [sha25
 	if err != nil {
 		return sum, err
 	}
-	err = replaceFile(path, 0o644, func(w io.Writer) error {
-		h := newHashing(w)
-		err := writeTo(h, head, tensors)
-		sum = h.sum()
-		return err
+	// What is written does not change meanwhile, and most of the time goes to the disk.
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		h := sha256.New()
+		writeTo(h, head, tensors) // never fails
+		h.Sum(sum[:0])
 	})
+	err = replaceFile(path, 0o644, func(w io.Writer) error { return writeTo(w, head, tensors) })
+	wg.Wait()
 	return sum, err
 }
 

@@ -155,5 +155,9 @@ func Wrong(err error) *core.KernelError {
 
 // String says what was done, for people.
 func (s Stats) String() string {
-	return fmt.Sprintf("%d uses of kernels on the run's own tensors in %.2g s", s.Calls, s.Took.Seconds())
+	uses := "uses"
+	if s.Calls == 1 {
+		uses = "use"
+	}
+	return fmt.Sprintf("%d %s of kernels on the run's own tensors in %.2g s", s.Calls, uses, s.Took.Seconds())
 }

@@ -46,7 +46,7 @@ func crossEntropy(c *core.Call) ([]worst, error) {
 			return nil, fmt.Errorf("crosscheck: %w: labels[%d] is %d, the vocabulary has %d", core.ErrBadCall, t, y, f.Vocab)
 		}
 		if y >= 0 {
-			if c.Pass == core.Backward || tokens < allBelow || (t+t/sampled)%sampled == 0 {
+			if c.Pass == core.Backward || tokens < allBelow || inSample(t) {
 				counted = append(counted, t)
 			}
 			continue
@@ -68,6 +68,16 @@ func crossEntropy(c *core.Call) ([]worst, error) {
 		l.compareGradients()
 	}
 	return l.found, nil
+}
+
+// inSample picks the tokens whose digits, to the base of sampled, add up to a multiple of it:
+// one in so many, and in some block every place of a block of any power of it.
+func inSample(t int) bool {
+	sum := 0
+	for ; t > 0; t /= sampled {
+		sum += t % sampled
+	}
+	return sum%sampled == 0
 }
 
 // compare judges the losses of some tokens, and adds their part to the gradients.

@@ -58,7 +58,7 @@ func (c Config) Validate() error {
 	need(c.Adapter == "" || !given, "--adapter has its rank, alpha, dropout and targets in its adapter_config.json: leave the flags --lora-... out")
 	need(c.PlusRatio >= 0 && c.PlusRatio <= math.MaxFloat32, "--loraplus-lr-ratio is %g, must not be negative, and finite in float32", c.PlusRatio)
 	need(c.Enabled() || c.PlusRatio == 0, "--loraplus-lr-ratio is for LoRA: give --lora-rank or --adapter too")
-	need(c.Enabled() || !given, "--lora-... flags are given without --lora-rank, which turns LoRA on")
+	need(c.Enabled() || c.Rank < 0 || !given, "--lora-... flags are given without --lora-rank, which turns LoRA on")
 	need(c.Enabled() || !c.BaseInt8, "--base-int8 is for LoRA, which leaves these weights as they are: give --lora-rank or --adapter too")
 	return errors.Join(errs...)
 }

@@ -28,6 +28,16 @@ type curve struct {
 		Loss []float64 `json:"loss"`
 	} `json:"f64"`
 	batches []data.Batch
+	own     []float64 // Loss of the file, where F64 is used instead
+}
+
+// ownDrift is how far the reference in float32 is from itself in float64; 0 if unknown.
+func (c *curve) ownDrift() float64 {
+	worst := 0.0
+	for i := range min(len(c.own), len(c.Loss)) {
+		worst = max(worst, math.Abs(c.own[i]-c.Loss[i]))
+	}
+	return worst
 }
 
 func readCurve(dir string) (*curve, error) {
@@ -37,7 +47,7 @@ func readCurve(dir string) (*curve, error) {
 		return nil, err
 	}
 	if c.F64 != nil {
-		c.Loss = c.F64.Loss
+		c.own, c.Loss = c.Loss, c.F64.Loss
 	}
 	if len(c.Loss) == 0 || len(c.Loss) != len(c.LR) {
 		return nil, fmt.Errorf("parity: %s: %d losses and %d learning rates; there must be one of each for every step", path, len(c.Loss), len(c.LR))
@@ -130,6 +140,7 @@ func segments(b data.Batch, mask []int32) []int32 {
 // replay trains along the curve and compares every loss.
 func (c *comparison) replay(ctx context.Context) error {
 	cv := c.curve
+	c.res.CurveReference = cv.ownDrift()
 	clip := 0.0
 	if cv.Clip != nil {
 		clip = *cv.Clip

@@ -58,6 +58,8 @@ type Result struct {
 	GradsMissing    []string       `json:"grads_missing"`
 	CurveLossMaxAbs float64        `json:"curve_loss_max_abs"`
 	CurveSteps      int            `json:"curve_steps"`
+	GradReference   float64        `json:"grad_reference_rel"`  // GradWorstRel of the reference in float32; 0 if it is not recorded
+	CurveReference  float64        `json:"curve_reference_abs"` // likewise CurveLossMaxAbs
 	KernelsApplied  map[string]int `json:"kernels_applied"`
 	Limits          Limits         `json:"limits"`
 	Failures        []string       `json:"failures,omitempty"`
@@ -99,7 +101,7 @@ func Run(ctx context.Context, dir string, o Options) (*Result, error) {
 		return nil, err
 	}
 	defer m.Free()
-	c := &comparison{ref: ref, model: m, mem: o.Memory, curve: curve, maxPosition: maxPosition(append(curve.batches, batch))}
+	c := &comparison{ref: ref, single: inputs, model: m, mem: o.Memory, curve: curve, maxPosition: maxPosition(append(curve.batches, batch))}
 	c.res = Result{Case: filepath.Base(filepath.Clean(dir)), Kernels: cmp.Or(o.Kernels, "none"), KernelsApplied: map[string]int{}, GradsMissing: []string{}}
 	if o.Registry != nil {
 		run := measure.Run{Memory: o.Memory, Batch: batch.B, Seq: batch.S, MaxPosition: c.maxPosition + 1}
@@ -127,7 +129,7 @@ func Run(ctx context.Context, dir string, o Options) (*Result, error) {
 }
 
 type comparison struct {
-	ref         *checkpoint.File
+	ref, single *checkpoint.File // the reference in float64; the inputs, and perhaps the reference in float32
 	model       *models.Model
 	mem         core.Memory
 	curve       *curve
@@ -203,6 +205,10 @@ func (c *comparison) compareGradients(p *nn.Compiled) {
 			}
 			c.res.GradsCompared++
 			found["grad."+e.Name] = true
+			if own, ok := c.single.Tensor("grad." + e.Name); ok && own.DType == core.Float32 {
+				_, rel := difference(own.Float32s(), want)
+				c.res.GradReference = max(c.res.GradReference, rel)
+			}
 			if _, rel := difference(e.View(grad).Float32s(), want); worse(rel, c.res.GradWorstRel) {
 				c.res.GradWorstRel, c.res.GradWorstTensor = rel, e.Name
 			}

@@ -12,7 +12,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
+	"github.com/seed98097648/tune/internal/nearest"
 	"github.com/seed98097648/tune/trainer/chat"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/data/format"
@@ -50,10 +52,14 @@ func (c Config) Validate() error {
 		return err
 	}
 	if f := string(c.Format); f != "" && !slices.Contains(format.Formats(), f) {
-		return fmt.Errorf("--data-format is %q; it takes %q", f, format.Formats())
+		return fmt.Errorf("--data-format is %q; it takes %s", f, strings.Join(format.Formats(), ", "))
 	}
 	if c.Template != "" && !slices.Contains(chat.Names(), c.Template) {
-		return fmt.Errorf("--template is %q; the built-in chat templates are %q, and without one the model's own is used", c.Template, chat.Names())
+		meant := ""
+		if name, ok := nearest.Name(c.Template, chat.Names()); ok {
+			meant = "; did you mean " + name + "?"
+		}
+		return fmt.Errorf("--template is %q; the built-in chat templates are %s, and without one the model's own is used%s", c.Template, strings.Join(chat.Names(), ", "), meant)
 	}
 	return nil
 }

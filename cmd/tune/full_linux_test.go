@@ -1,0 +1,121 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed98097648/tune/trainer/checkpoint"
+)
+
+// smallDisk mounts a file system of 1 MiB, which takes privileges that most users do not
+// have. It returns its folder, and what fills it.
+func smallDisk(t *testing.T, dir string) (disk string, full func()) {
+	t.Helper()
+	disk = filepath.Join(dir, "disk")
+	if err := os.Mkdir(disk, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skipf("cannot mount a small file system: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(disk, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return disk, func() {
+		if err := os.WriteFile(filepath.Join(disk, "filler"), make([]byte, 2<<20), 0o666); err == nil {
+			t.Error("the disk has more room than it should")
+		}
+	}
+}
+
+func TestADiskThatFillsAtTheEndCostsNoModel(t *testing.T) {
+	dir := t.TempDir()
+	_, full := smallDisk(t, dir)
+	cmd, stderr := startLong(t, dir, "--kernels", "none", "--out", "disk/saved")
+	full()
+	send(t, cmd, unix.SIGINT)
+	if err := cmd.Wait(); err == nil {
+		t.Error("the run succeeded, though the model is not where it was to be")
+	}
+	wantModel(t, filepath.Join(dir, "saved-2"))
+	for _, want := range []string{"no space left on device", "the model is in " + filepath.Join(dir, "saved-2")} {
+		if !strings.Contains(stderr(), want) {
+			t.Errorf("standard error lacks %q:\n%s", want, stderr())
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "saved-2", "run.jsonl")); err != nil {
+		t.Errorf("the journal is not with the model: %v", err)
+	}
+}
+
+// TestADiskThatFillsInTheMiddleCostsNoCheckpoint makes room again after a while.
+func TestADiskThatFillsInTheMiddleCostsNoCheckpoint(t *testing.T) {
+	dir := t.TempDir()
+	disk, full := smallDisk(t, dir)
+	cmd, stderr := startLong(t, dir, "--kernels", "none", "--out", "disk/saved", "--save-every", "1")
+	full()
+	if !eventually(t, func() bool { return strings.Contains(stderr(), "no checkpoint was saved, the run goes on") }) {
+		t.Fatalf("nothing is said about the disk:\n%s", stderr())
+	}
+	whole, err := checkpoint.Steps(filepath.Join(disk, "saved"))
+	if err != nil || len(whole) == 0 {
+		t.Fatalf("checkpoints %v, %v", whole, err)
+	}
+	before := whole[len(whole)-1]
+	if err := checkpoint.Verify(checkpoint.StepDir(filepath.Join(disk, "saved"), before)); err != nil {
+		t.Error(err)
+	}
+	if err := os.Remove(filepath.Join(disk, "filler")); err != nil {
+		t.Fatal(err)
+	}
+	send(t, cmd, unix.SIGINT)
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, stderr())
+	}
+	wantModel(t, filepath.Join(disk, "saved"))
+	if newest := loadable(t, dir, filepath.Join(disk, "saved")); newest <= before {
+		t.Errorf("the newest checkpoint is %d, no later than when there was no room, %d", newest, before)
+	}
+}
+
+// TestTheOutputFolderMayBeADisk: where a file system is mounted no folder can be renamed to.
+func TestTheOutputFolderMayBeADisk(t *testing.T) {
+	dir := t.TempDir()
+	disk, _ := smallDisk(t, dir)
+	cmd, stderr := startLong(t, dir, "--kernels", "none", "--out", "disk", "--steps", "4")
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, stderr())
+	}
+	wantModel(t, disk)
+}
+
+// TestAModelThatHasNowhereToGoWaits limits the size of the files that the run can write, so
+// that no disk helps, and lifts that when it has said so.
+func TestAModelThatHasNowhereToGoWaits(t *testing.T) {
+	dir := t.TempDir()
+	cmd, stderr := startLong(t, dir, "--kernels", "none")
+	limit := func(bytes uint64) {
+		if err := unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: bytes, Max: unix.RLIM_INFINITY}, nil); err != nil {
+			t.Skip(err)
+		}
+	}
+	limit(20 << 10) // the model has more, what the run says has less
+	send(t, cmd, unix.SIGINT)
+	if !eventually(t, func() bool { return strings.Contains(stderr(), "make room: saving is tried again") }) {
+		t.Fatalf("the run does not say that it waits:\n%s", stderr())
+	}
+	limit(unix.RLIM_INFINITY)
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, stderr())
+	}
+	wantModel(t, filepath.Join(dir, "saved"))
+	if got := entries(t, dir); got != "saved" {
+		t.Errorf("the run left %q, want saved", got)
+	}
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/data/corpus"
+	"github.com/seed98097648/tune/trainer/models"
+	"github.com/seed98097648/tune/trainer/tokenizer"
+)
+
+// noData stands for data where none is needed.
+const noData = "-"
+
+// course is what a run will do with its data.
+type course struct {
+	Rows     int       `json:"rows"`      // to train on
+	EvalRows int       `json:"eval_rows"` // held out, or those of --eval-data
+	Steps    int       `json:"steps"`
+	Warmup   int       `json:"warmup_steps"`
+	Rates    []float64 `json:"learning_rates"` // of each step
+	Decayed  []string  `json:"decayed"`        // trained tensors with weight decay
+	Others   []string  `json:"not_decayed"`
+}
+
+// course reads the data, if there is any, and says what the run will do with it. Rows may
+// turn out to be shorter than the configuration has them.
+func (t *trainFlags) course(ctx context.Context, a *app, m *models.Model) (_ *course, err error) {
+	if t.config.Data.Paths[0] == noData {
+		return nil, nil
+	}
+	tok, err := tokenizer.Load(t.config.Model)
+	if err != nil {
+		return nil, err
+	}
+	read, err := corpus.Load(ctx, t.config.Data, trainer.DataModel(t.config, tok))
+	if err != nil {
+		return nil, err
+	}
+	defer closing(read, &err)
+	if err := a.noteData(t.config.Data, read); err != nil {
+		return nil, err
+	}
+	t.config.Seq = read.Seq
+	s := (&trainer.Job{Config: t.config, Train: read.Train}).Schedule()
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	c := &course{Rows: read.Train.Len(), EvalRows: read.Eval.Len(), Steps: s.Steps, Warmup: s.Warmup, Decayed: []string{}, Others: []string{}}
+	for n := range s.Steps {
+		c.Rates = append(c.Rates, s.At(n))
+	}
+	for _, p := range m.Trainable() {
+		names := &c.Decayed
+		if !t.config.DecayAll && trainer.Undecayed(p) {
+			names = &c.Others
+		}
+		for _, e := range p.Entries {
+			*names = append(*names, e.Name)
+		}
+	}
+	return c, nil
+}
+
+func (c *course) print(w io.Writer, config trainer.Config) {
+	fmt.Fprintf(w, "data         %s to train on, %d to evaluate on\n", plural(c.Rows, "row"), c.EvalRows)
+	fmt.Fprintf(w, "run          %s, %d of warm-up; %s at a rate of %g\n", plural(c.Steps, "step"), min(c.Warmup, c.Steps), config.Schedule, config.LR)
+	fmt.Fprintf(w, "decay        %g, of %d of the %s that are trained\n", config.WeightDecay, len(c.Decayed), plural(len(c.Decayed)+len(c.Others), "tensor"))
+}

@@ -1,0 +1,158 @@
+package kerneltest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/seed98097648/tune/core"
+)
+
+const (
+	// restTime is how long a kernel is left alone, and then watched.
+	restTime = 250 * time.Millisecond
+	// restLimit is the share of a processor that a process without a call may take: what
+	// collects garbage, or polls now and then, needs far less.
+	restLimit = 0.5
+	// bystanderSize is that of memory of the kernel that belongs to no call, in bytes.
+	bystanderSize = 1 << 16
+)
+
+// atRest looks at what happens after calls: the outputs of a call, those of an earlier one
+// and memory between them must stay as they are, and the process must take no processor.
+func atRest(ctx context.Context, k core.Kernel, f core.Facts) Result {
+	c := specialCase(k, f, "at rest after calls", 512)
+	r := newResult(c)
+	m := newMemory(k)
+	defer m.free()
+	var bystanders [][]byte
+	var turns []turn
+	for seed := range 2 {
+		b, err := m.Alloc(bystanderSize)
+		if err != nil {
+			r.fail(general(err))
+			return r
+		}
+		fill(b, guardByte)
+		bystanders = append(bystanders, b)
+		c.Seed = uint64(seed)
+		t, err := newTurn(ctx, k, c, m, m)
+		if err != nil {
+			r.fail(general(err))
+			return r
+		}
+		turns = append(turns, t)
+	}
+	var given []map[string]core.Tensor
+	for i, t := range turns {
+		given = append(given, t.run(ctx, k, t.want, nil, poisons[i], &r))
+	}
+	if r.Status == Failed {
+		return r
+	}
+	time.Sleep(restTime)
+	for i, t := range turns {
+		for _, pass := range passes(k) {
+			for j, name := range names(t.calls[pass].Sig.Out) {
+				if err := sameBits(given[i][pass.String()+name], t.calls[pass].Out[j]); err != nil {
+					r.fail(violation(pass, name, fmt.Errorf("it changed after the call had answered: %w", err)))
+				}
+			}
+		}
+	}
+	for _, b := range bystanders {
+		if n := bytes.Count(b, []byte{guardByte}); n != len(b) {
+			r.fail(Violation{Text: fmt.Sprintf("%d bytes of the kernel's memory were changed that belong to no output of any call", len(b)-n)})
+		}
+	}
+	if share, ok := busyAtRest(k); ok && share > restLimit {
+		r.fail(Violation{Text: fmt.Sprintf("the process keeps %.0f%% of a processor busy while nobody calls it", 100*share)})
+	}
+	return r
+}
+
+// busyAtRest returns the share of a processor that a process takes while nobody calls it,
+// the least of some tries.
+func busyAtRest(k core.Kernel) (share float64, ok bool) {
+	p, ok := k.(Process)
+	if !ok {
+		return 0, false
+	}
+	for range growthTries {
+		used, took, err := processor(p, func() error { time.Sleep(restTime); return nil })
+		if err != nil {
+			return 0, false
+		}
+		if share = used.Seconds() / took.Seconds(); share <= restLimit {
+			break
+		}
+	}
+	return share, true
+}
+
+// processor returns for how long the threads of a process run, or would if there were
+// processors enough, while f does, and how long that takes.
+func processor(p Process, f func() error) (used, took time.Duration, err error) {
+	before, err := p.Holdings()
+	if err != nil {
+		return 0, 0, err
+	}
+	start := time.Now()
+	if err := f(); err != nil {
+		return 0, 0, err
+	}
+	took = time.Since(start)
+	after, err := p.Holdings()
+	return after.Processor - before.Processor, took, err
+}
+
+const (
+	// threadsTime is how long calls are watched for the threads that they use.
+	threadsTime = 300 * time.Millisecond
+	// threadsLimit is how many processors a process with one thread may use on average:
+	// the runtime of its language may have a little to do besides.
+	threadsLimit = 1.5
+)
+
+// keepsToOneThread finds a kernel that computes with more threads than TUNE_THREADS says,
+// where one is allowed.
+func keepsToOneThread(ctx context.Context, single core.Kernel, k core.Kernel, f core.Facts, o Options) Result {
+	c := specialCase(k, f, "one thread is one", 512)
+	r := newResult(c)
+	p, ok := single.(Process)
+	switch {
+	case !ok:
+		r.skip("there is no second process of the kernel, with one thread")
+		return r
+	case runtime.NumCPU() < 2:
+		r.skip("this machine has one processor")
+		return r
+	}
+	err := withCalls(ctx, single, c, o.Inputs, func(calls []*core.Call) error {
+		if err := runAll(ctx, single, calls, 1, nil); err != nil { // what is made once
+			return err
+		}
+		used, took, err := processor(p, func() error {
+			for start := time.Now(); time.Since(start) < threadsTime; {
+				if err := runAll(ctx, single, calls, 1, nil); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			r.skip("%v", err)
+			return nil
+		}
+		if share := used.Seconds() / took.Seconds(); share > threadsLimit {
+			r.fail(Violation{Text: fmt.Sprintf("with TUNE_THREADS=1 the process keeps %.1f processors busy, limit %.1f", share, threadsLimit)})
+		}
+		return nil
+	})
+	if err != nil {
+		r.fail(general(err))
+	}
+	return r
+}

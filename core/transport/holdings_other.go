@@ -1,0 +1,19 @@
+//go:build !linux
+
+package transport
+
+import (
+	"errors"
+
+	"github.com/seed98097648/tune/core/kerneltest"
+)
+
+// errNoHoldings is why it is not known what a process has.
+var errNoHoldings = errors.New("what a process has, and which it has started, is known on Linux only")
+
+func holdings(int) (kerneltest.Holdings, error) { return kerneltest.Holdings{}, errNoHoldings }
+
+func relatives(int, string) ([]Left, error) { return nil, errNoHoldings }
+
+// isStopped reports whether a process was stopped by a signal: nothing tells here.
+func isStopped(int) bool { return false }
