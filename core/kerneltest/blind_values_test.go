@@ -2,6 +2,7 @@ package kerneltest_test
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -147,6 +148,47 @@ var blindValues = []blind{
 		}
 		return err
 	}},
+	{"sigmoids as exp(z)/(1+exp(z))", "far from zero", core.MoEGate, where(func(c *core.Call) bool {
+		return c.Facts.Scoring == core.ScoringSigmoid && most(c, "logits") > 709
+	})},
+	{"softmax with a bias", "sizes of all at once", core.MoEGate, where(func(c *core.Call) bool { return c.Facts.Scoring == core.ScoringSoftmax && c.Facts.Bias })},
+	{"epsilon at most 1e-5", "epsilon beside the mean", core.RMSNorm, withFacts(func(f *core.Facts) { f.Eps = min(f.Eps, 1e-5) })},
+	{"epsilon where there is none", "epsilon beside the mean", core.RMSNorm, withFacts(func(f *core.Facts) {
+		if f.Eps == 0 {
+			f.Eps = 1e-6
+		}
+	})},
+	{"skips experts of weight 0", "weights of 0 and 1", core.MoEExperts, func(run runFunc, c *core.Call) error {
+		err := run(c)
+		if err == nil && has(c, "drouting_weights") {
+			for i, p := range c.Input("routing_weights").Float32s() {
+				if p == 0 {
+					c.Output("drouting_weights").Float32s()[i] = 0
+				}
+			}
+		}
+		return err
+	}},
+	{"skipped tokens are not written", "tokens without a gradient", core.LinearCrossEntropy, func(run runFunc, c *core.Call) error {
+		err := run(c)
+		if err == nil && has(c, "dx") {
+			change(c.Output("dx"), func(v []float32) {
+				for i, d := range c.Input("dlosses").Float32s() {
+					if d == 0 {
+						v[i*c.Facts.Dim] = 7
+					}
+				}
+			})
+		}
+		return err
+	}},
+	{"no label among more than eight", "no label", core.LinearCrossEntropy, func(run runFunc, c *core.Call) error {
+		err := run(c)
+		if err == nil && has(c, "dweight") && c.Tokens() > 8 && slices.Max(c.Input("labels").Int32s()) < 0 {
+			c.Output("dweight").Float32s()[0] = 1
+		}
+		return err
+	}},
 	{"keys to come", "keys to come", core.Attention, where(func(c *core.Call) bool {
 		v := c.Input("keys").Int32s()
 		return v[0] == 1 && len(v) > 4 && v[2] == 2 && v[1] == v[3]
@@ -168,7 +210,9 @@ var blindValues = []blind{
 
 // TestExtremesFindBugsInArithmetic: each bug is found by the kind of case that docs/verify.md names.
 func TestExtremesFindBugsInArithmetic(t *testing.T) {
-	findAll(t, blindValues, func(op core.Op) []kerneltest.Case { return append(kerneltest.Cases(op), kerneltest.Extremes(op)...) })
+	findAll(t, blindValues, func(op core.Op) []kerneltest.Case {
+		return slices.Concat(kerneltest.Cases(op), kerneltest.Extremes(op), kerneltest.Sizes(op))
+	})
 }
 
 // otherOrder computes rms_norm's dx as rstd*g - x*rstd^3*mean, in float32, as is done.

@@ -22,7 +22,10 @@ func Extremes(op core.Op) []Case {
 			add := func(kind string, tokens int, edit func(in map[string][]core.Tensor)) {
 				cases = append(cases, sized(op, f, kind, tokens, func(c *Case, n int) { c.Tokens, c.Edit = n, edit }))
 			}
-			add("gradients of all scales", ladderTokens, ladders(d, 1, "dy", "dh", "dq_out", "dk_out", "dlosses", "drouting_weights"))
+			add("gradients of all scales", ladderTokens, ladders(d, 1, upstream...))
+			add("tokens without a gradient", 29, each(everyOther, upstream...))
+			add("no gradient", 29, each(func(_, _ int, _ float64) float64 { return 0 }, upstream...))
+			add("tokens of zeros", 29, each(everyOther, "x", "residual", "gate", "up", "gate_up", "q", "k", "v"))
 			switch op {
 			case core.RMSNorm, core.AddRMSNorm:
 				cases = append(cases, normExtremes(op, f)...)
@@ -43,6 +46,13 @@ func Extremes(op core.Op) []Case {
 	}
 	return cases
 }
+
+// upstream are the gradients that the backward passes start from.
+var upstream = []string{"dy", "dh", "dq_out", "dk_out", "dlosses", "drouting_weights"}
+
+// everyOther makes every second token zeros. Of moe_experts, only "x" is a token's; its
+// matrices called gate, up and gate_up lose every second row, or expert.
+func everyOther(t, _ int, v float64) float64 { return v * float64(t%2) }
 
 // adder adds a case of a kind, with so many tokens.
 type adder func(kind string, tokens int, edit func(in map[string][]core.Tensor))
@@ -132,9 +142,12 @@ func normExtremes(op core.Op, f core.Facts) []Case {
 	add := func(kind string, edit func(in map[string][]core.Tensor)) {
 		cases = append(cases, sized(op, f, kind, ladderTokens, func(c *Case, n int) { c.Tokens, c.Edit, c.Facts = n, edit, f }))
 	}
-	for _, eps := range []float64{1e-12, 1e-9, 1e-8, 1e-7, 1e-5, 1e-3, 1} {
+	for _, eps := range []float64{0, 1e-12, 1e-9, 1e-8, 1e-7, 1e-5, 1e-3, 1} {
 		f.Eps = eps
-		around := math.Log2(math.Sqrt(eps))
+		around := math.Log2(math.Sqrt(max(eps, 0x1p-20)))
+		if eps > 0 {
+			around = math.Log2(math.Sqrt(eps))
+		}
 		low, high := max(-20, around-6), min(11, around+6)
 		if f.DType == core.Float16 && around < -16 {
 			continue // what is so small has no digits left there
@@ -148,7 +161,6 @@ func normExtremes(op core.Op, f core.Facts) []Case {
 	if f.DType != core.Float16 {
 		add("smallest numbers", each(func(_, _ int, v float64) float64 { return v * 4 * smallest(f.DType) * 256 }, "x", "residual"))
 	}
-	add("tokens of zeros", each(func(t, _ int, v float64) float64 { return v * float64(t%2) }, "x", "residual"))
 	add("one large element", each(func(t, i int, v float64) float64 {
 		if i == t%9 {
 			return 3000 * v
@@ -210,6 +222,15 @@ func gateExtremes(f core.Facts, add adder) {
 		}
 		return
 	}
+	add("far from zero", 29, each(func(t, i int, v float64) float64 { // one expert is certain, another impossible
+		switch (i + t) % f.Experts {
+		case 0:
+			return []float64{40, 100, 800, 30000}[t%4]
+		case 1:
+			return -[]float64{120, 800, 1000, 30000}[t%4]
+		}
+		return v
+	}, "logits"))
 	add("experts left out", 29, each(func(_, i int, v float64) float64 {
 		if i%4 == 3 {
 			return math.Inf(-1)
@@ -294,5 +315,6 @@ func lossExtremes(d core.DType, f core.Facts, add adder) {
 		}
 		return v
 	}, "x")))
-	add("losses that weigh nothing", 29, each(func(t, _ int, v float64) float64 { return v * float64(t%2) }, "dlosses"))
+	add("no label", 29, labelled(func(int) int { return -100 }))
+	add("no label", 300, labelled(func(int) int { return -1 }))
 }

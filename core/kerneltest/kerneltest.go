@@ -86,7 +86,12 @@ func Run(t *testing.T, k core.Kernel, cases []Case) {
 // verifyElems is the most weight elements that Verify allocates: 16 MiB of float32.
 const verifyElems = 4 << 20
 
-// Verify checks k with exactly these facts on three tokens, forward and every gradient.
+// verifyPositions is how many rows the tables of rope have in Verify: more than those that
+// models were first made for.
+const verifyPositions = 8194
+
+// Verify checks k with exactly these facts on three tokens (of rope twelve, at positions
+// from 0 to 8,193), forward and every gradient.
 // The facts' sizes are kept, except that of large weights it takes a part: fewer experts
 // of moe_experts, a smaller vocabulary of linear_cross_entropy, but at least two. It needs
 // about ten times the memory of the weights that are left. Errors wrap
@@ -106,7 +111,7 @@ func Verify(k core.Kernel, f core.Facts) error {
 	}
 	c := Case{Name: "verify", Op: op, Facts: f, Tokens: 3, Seed: 1}
 	if op == core.RoPE {
-		c.Positions = 5
+		c.Tokens, c.Positions, c.Edit = 12, verifyPositions, farPositions
 	}
 	r := result(context.Background(), k, c, nil)
 	if r.Status == Skipped { // the facts with fewer experts, or another question about the same

@@ -46,6 +46,15 @@ func TestGradCheckFindsAWrongGradient(t *testing.T) {
 	}
 }
 
+// TestVerifyLooksAtFarPositions: a rope that knows few positions is not placed.
+func TestVerifyLooksAtFarPositions(t *testing.T) {
+	for _, mask := range []int32{15, 0xfff} {
+		if err := kerneltest.Verify(faulty{reference.Single(core.RoPE), masked("positions", mask)}, facts[core.RoPE]); !errors.Is(err, core.ErrWrongResult) {
+			t.Errorf("position & %d: error %v", mask, err)
+		}
+	}
+}
+
 func TestVerifyTakesPartOfAHugeVocabulary(t *testing.T) {
 	k := faulty{reference.Single(core.LinearCrossEntropy), func(run runFunc, c *core.Call) error {
 		if c.Facts.Dim != 512 || c.Facts.Vocab != 8192 {

@@ -132,7 +132,9 @@ func kindsOfUse(op core.Op) []use {
 		sigmoid.Scoring, sigmoid.Bias, sigmoid.Scale = core.ScoringSigmoid, true, 2.5
 		grouped := sigmoid
 		grouped.Groups, grouped.TopGroups = 4, 2
-		return []use{f, plain, sigmoid, grouped}
+		biased := f
+		biased.Bias = true
+		return []use{f, plain, sigmoid, grouped, biased}
 	case core.MoEExperts:
 		f := use{Dim: 5, Intermediate: 3, Activation: "silu", Layout: core.Packed, Experts: 4, TopK: 2, Routing: core.RoutingNormalized}
 		each, free, frozen := f, f, f
