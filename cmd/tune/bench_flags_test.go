@@ -21,7 +21,7 @@ var notOfAStep = map[string]string{
 	"max-samples": ofTheData, "skip-bad-rows": ofTheData, "train-on-prompt": ofTheData, "no-packing": ofTheData, "cut-long": ofTheData,
 
 	"out": ofTheRun, "epochs": ofTheRun, "save-every": ofTheRun, "keep": ofTheRun, "eval-every": ofTheRun, "no-eval": ofTheRun, "load-best-at-end": ofTheRun,
-	"resume": ofTheRun, "tensorboard": ofTheRun, "serve": ofTheRun, "serve-token": ofTheRun, "log": ofTheRun,
+	"resume": ofTheRun, "force": ofTheRun, "tensorboard": ofTheRun, "serve": ofTheRun, "serve-token": ofTheRun, "log": ofTheRun,
 	"steps": "that of bench says how many steps are measured",
 
 	"lr": ofTheSchedule, "schedule": ofTheSchedule, "schedule-args": ofTheSchedule, "warmup": ofTheSchedule, "warmup-ratio": ofTheSchedule,

@@ -24,8 +24,8 @@ train, and refuses a run that the machine's free memory cannot hold, with what
 would make it fit.
 
 Of the model only config.json is read, and for LoRA how its files store weights.
-With --data, that is read too: how many rows there are, how many steps that makes
-and, as JSON, the learning rate of each and the tensors that decay.
+With --data, that is read too: how many rows there are, how many steps that
+makes and, as JSON, the learning rate of each and the tensors that decay.
 The memory is what the graphs of that very run plan, compiled but not run. Train
 makes the same check, and goes on without it with --force. The time is a range:
 from the bytes and operations of a step at the best that this machine gave while
