@@ -169,6 +169,10 @@ func (r *session) step(ctx context.Context) error {
 			return err
 		}
 		done, err = r.engine.Step(ctx, batches, lr)
+		if errors.Is(err, ErrNonFinite) && r.check != nil { // of a kernel, perhaps, that was right before
+			r.check.Again()
+			done, err = r.engine.Step(ctx, batches, lr)
+		}
 		return err
 	})
 	if err == nil && r.job.Config.Strict {

@@ -3,6 +3,7 @@ package trainer_test
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -278,5 +279,23 @@ func TestAKernelThatGoesWrongLaterIsFoundLater(t *testing.T) {
 		if _, sum := finish(t, j); len(sum.Wrong) != want {
 			t.Errorf("every %d: %v, want %d", every, sum.Wrong, want)
 		}
+	}
+}
+
+// TestAKernelThatGivesNaNLaterIsTakenOff: a step whose loss is not finite is done once more,
+// compared, before the run ends for it.
+func TestAKernelThatGivesNaNLaterIsTakenOff(t *testing.T) {
+	calls := 0
+	later := func(c *core.Call) {
+		if c.Site == "layers.0.mlp" && c.Pass == core.Forward {
+			if calls++; calls > 3 {
+				c.Output("y").Float32s()[0] = float32(math.NaN())
+			}
+		}
+	}
+	j := checkedJob(t, plugintest.Memory(t), "wrong", nil, &faulty{reference.Kernel(core.SwiGLU), "wrong", later})
+	_, sum := finish(t, j)
+	if len(sum.Wrong) != 1 || sum.Steps != j.Config.Steps {
+		t.Errorf("%d steps, taken off: %v", sum.Steps, sum.Wrong)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"runtime"
 	"time"
 
@@ -134,20 +135,24 @@ func keepsToOneThread(ctx context.Context, single core.Kernel, k core.Kernel, f 
 		if err := runAll(ctx, single, calls, 1, nil); err != nil { // what is made once
 			return err
 		}
-		used, took, err := processor(p, func() error {
-			for start := time.Now(); time.Since(start) < threadsTime; {
-				if err := runAll(ctx, single, calls, 1, nil); err != nil {
-					return err
+		least := math.Inf(1) // the clock of a busy machine may be wrong once
+		for try := 0; try < 3 && least > threadsLimit; try++ {
+			used, took, err := processor(p, func() error {
+				for start := time.Now(); time.Since(start) < threadsTime; {
+					if err := runAll(ctx, single, calls, 1, nil); err != nil {
+						return err
+					}
 				}
+				return nil
+			})
+			if err != nil {
+				r.skip("%v", err)
+				return nil
 			}
-			return nil
-		})
-		if err != nil {
-			r.skip("%v", err)
-			return nil
+			least = min(least, used.Seconds()/took.Seconds())
 		}
-		if share := used.Seconds() / took.Seconds(); share > threadsLimit {
-			r.fail(Violation{Text: fmt.Sprintf("with TUNE_THREADS=1 the process keeps %.1f processors busy, limit %.1f", share, threadsLimit)})
+		if least > threadsLimit {
+			r.fail(Violation{Text: fmt.Sprintf("with TUNE_THREADS=1 the process keeps %.1f processors busy, limit %.1f", least, threadsLimit)})
 		}
 		return nil
 	})

@@ -153,7 +153,7 @@ func kindsOfUse(op core.Op) []use {
 // first stands for all in kinds of use after the first.
 var (
 	wide = []int{4102, 258, 514, 1024, 1026, 2050, 8194, 65542}
-	long = []int{4102, 1024, 1026, 2050, beyond16}
+	long = []int{4102, 1024, 1026, 1029, 2050, beyond16}
 )
 
 // beyond16 is more than an index of 16 bits can count, and no multiple of a block.
@@ -220,6 +220,18 @@ func ropeAxes() []axis {
 		{"positions", everyRest, 7, []int{8194, 258, 1026, 2050, 4098, 4102, 32770, 65542, 131074}, func(c *Case, n int) {
 			c.Positions, c.Tokens, c.Edit = n, 12, farPositions
 		}},
+		{"tokens in order", 0, 0, []int{1029, 130, 514}, func(c *Case, n int) {
+			c.Tokens, c.Positions, c.Edit = n, 5*n, risingPositions
+		}},
+	}
+}
+
+// risingPositions rise with the tokens, as those of a text do, up to the end of the tables:
+// the tokens of high numbers have high positions, too.
+func risingPositions(in map[string][]core.Tensor) {
+	P, v := in["cos"][0].Shape[0], in["positions"][0].Int32s()
+	for t := range v {
+		v[t] = int32((t+1)*P/len(v) - 1)
 	}
 }
 
@@ -328,7 +340,7 @@ func together(op core.Op, f core.Facts) []Case {
 	case core.RMSNorm, core.AddRMSNorm:
 		add(1030, func(f *core.Facts) { f.Dim = 1030 })
 	case core.SwiGLU:
-		add(1030, func(f *core.Facts) { f.Intermediate = 1030 })
+		add(2054, func(f *core.Facts) { f.Intermediate = 2054 })
 	case core.RoPE:
 		add(1030, func(f *core.Facts) { f.Heads, f.KVHeads, f.HeadDim, f.RotaryDim = 12, 6, 70, 66 })
 	case core.MoEGate:

@@ -13,6 +13,7 @@ func (in *inputs) attentionTerms(pass core.Pass, output string) []float64 {
 	f, q, k, v, dy := in.Facts, in.wide("q"), in.wide("k"), in.wide("v"), in.wide("dy")
 	d, H, KV := f.HeadDim, f.Heads, f.KVHeads
 	keys, scale := in.byName["keys"][0].Int32s(), 1/math.Sqrt(float64(f.HeadDim))
+	sums := max(1, math.Sqrt(float64(f.HeadDim))/4) // a running sum of d terms is rounded d times, on its way
 	y, lse, dq, dk, dv := make(squares, len(q)), make([]float64, in.Tokens*H), make(squares, len(q)), make(squares, len(k)), make(squares, len(k))
 	for i := range lse { // of token i/H
 		t, h := i/H, i%H
@@ -27,7 +28,7 @@ func (in *inputs) attentionTerms(pass core.Pass, output string) []float64 {
 			n := at(first + j)
 			s[j] = dotOf(qt, k[n:][:d]) * scale
 			dp[j] = termsOf(dyt, v[n:][:d])
-			size := max(math.Abs(s[j]), termsOf(qt, k[n:][:d])*scale)
+			size := max(math.Abs(s[j]), sums*termsOf(qt, k[n:][:d])*scale)
 			lse[i], sharp = max(lse[i], size), max(sharp, size)
 		}
 		p, delta := softmaxOf(s), 0.0
