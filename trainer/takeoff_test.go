@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/reference"
+	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/internal/plugintest"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/checkpoint"
@@ -60,4 +61,33 @@ func TestATakeOffWithoutRoomEndsTheRun(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestARunIsResumedAfterATakeOff without the plugin that was wrong, and without a warning
+// that it is not there.
+func TestARunIsResumedAfterATakeOff(t *testing.T) {
+	dir := t.TempDir()
+	plugintest.Compile(t, dir, "./trainer/testdata/shortrope")
+	reg, err := core.ScanAllKernels(t.Context(), []string{dir}, transport.Options{CacheDir: "off"}.Open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { reg.Close() })
+	mem, out := plugintest.Memory(t), filepath.Join(t.TempDir(), "out")
+	job := func() *trainer.Job {
+		j := checkedJob(t, mem, "shortrope", func(c *trainer.Config) {
+			c.Batch, c.Seq, c.Out, c.Checkpoints.SaveEvery = 4, 24, out, 2
+		})
+		j.Registry = reg
+		return j
+	}
+	if s := run1(t, job()); len(s.Wrong) != 1 {
+		t.Fatalf("taken off: %v, want one", s.Wrong)
+	}
+	again := job()
+	if again.Resume, err = trainer.OpenCheckpoint(out); err != nil {
+		t.Fatal(err)
+	}
+	again.Hooks.OnWarning = func(err error) { t.Errorf("warning: %v", err) }
+	run1(t, again)
 }
