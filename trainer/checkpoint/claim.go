@@ -61,7 +61,7 @@ func newClaim(path string, lock func(*os.File) error) (*Claim, error) {
 	beside := filepath.Join(filepath.Dir(final), "."+filepath.Base(final)+claimFile)
 	err = c.take(beside, lock)
 	// A file that is there and cannot be opened or locked may be another user's claim.
-	if err != nil && isMissing(beside) && isFolder(final) {
+	if err != nil && !errors.Is(err, ErrHeld) && isMissing(beside) && isFolder(final) {
 		err = c.take(filepath.Join(final, claimFile), lock)
 	}
 	if err != nil {
