@@ -58,12 +58,8 @@ func fitting(k core.Kernel, cases []Case) []Case {
 
 // coarse rounds all widths up to multiples of n.
 func coarse(f core.Facts, n int) core.Facts {
-	whole := f.HeadDim == f.RotaryDim
 	for _, size := range []*int{&f.Dim, &f.Intermediate, &f.HeadDim, &f.RotaryDim, &f.Vocab} {
 		*size = (*size + n - 1) / n * n
-	}
-	if f.RotaryDim > f.HeadDim || whole {
-		f.RotaryDim = min(f.RotaryDim, f.HeadDim)
 	}
 	return f
 }

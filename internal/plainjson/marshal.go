@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"reflect"
+	"slices"
 )
 
 // Marshal is json.Marshal, except that a number that JSON lacks, an infinity or NaN, is
@@ -72,19 +73,33 @@ func numbered(t reflect.Type) reflect.Type {
 	return t
 }
 
-// visible returns the fields that json.Marshal sees, those of embedded structs among them.
+// visible returns the fields that json.Marshal sees: those of embedded structs are among
+// them, unless there is one of the same name further out.
 func visible(t reflect.Type) []reflect.StructField {
 	var fields []reflect.StructField
+	add := func(f reflect.StructField) {
+		i := slices.IndexFunc(fields, func(other reflect.StructField) bool { return other.Name == f.Name })
+		switch {
+		case i < 0:
+			fields = append(fields, f)
+		case len(f.Index) < len(fields[i].Index):
+			fields[i] = f
+		}
+	}
 	for i := range t.NumField() {
 		f := t.Field(i)
+		embedded := f.Type
+		if embedded.Kind() == reflect.Pointer {
+			embedded = embedded.Elem()
+		}
 		switch {
-		case f.Anonymous && f.Tag.Get("json") == "" && f.Type.Kind() == reflect.Struct:
-			for _, promoted := range visible(f.Type) {
+		case f.Anonymous && f.Tag.Get("json") == "" && embedded.Kind() == reflect.Struct:
+			for _, promoted := range visible(embedded) {
 				promoted.Index = append([]int{i}, promoted.Index...)
-				fields = append(fields, promoted)
+				add(promoted)
 			}
 		case f.IsExported():
-			fields = append(fields, f)
+			add(f)
 		}
 	}
 	return fields
@@ -125,7 +140,9 @@ func nulled(v reflect.Value) reflect.Value {
 		}
 	case reflect.Struct:
 		for i, f := range visible(v.Type()) {
-			out.Field(i).Set(nulled(v.FieldByIndex(f.Index)))
+			if field, err := v.FieldByIndexErr(f.Index); err == nil { // else of a nil pointer that is embedded
+				out.Field(i).Set(nulled(field))
+			}
 		}
 	}
 	return out

@@ -30,6 +30,14 @@ type marshalled struct {
 	Raw      json.RawMessage    `json:"raw"`
 	Ignored  float64            `json:"-"`
 	Embedded `json:"named"`
+	*Pointed
+	Shadow float64 `json:"shadow"`
+}
+
+// Pointed is embedded by a pointer, and has a field that is hidden.
+type Pointed struct {
+	Depth  float64 `json:"depth"`
+	Shadow string  `json:"shadow"`
 }
 
 // Embedded has a value of its own form.
@@ -41,7 +49,7 @@ type Embedded struct {
 func value(x float64) marshalled {
 	return marshalled{inner: inner{X: 1.5, s: "hidden"}, Name: "a<b", List: []float64{0.1, x}, Pair: [2]float64{x, 2}, At: &x, Lost: x,
 		By: map[string]float64{"k": x}, Structs: []inner{{X: x}}, Any: inner{X: x}, Raw: json.RawMessage(`{"y":1e400}`), Ignored: x,
-		Embedded: Embedded{time.Second, x}}
+		Embedded: Embedded{time.Second, x}, Pointed: &Pointed{Depth: x, Shadow: "hidden"}}
 }
 
 // TestNumbersThatJSONLacksAreNull: nothing else of the text changes.

@@ -76,9 +76,18 @@ func parseSums(text []byte) (sums, error) {
 func Verify(dir string) error { return verify(dir, func(string) bool { return true }, true) }
 
 // VerifyModel is Verify of the files that make a folder one with a model or an adapter, as
-// far as they are there: of a checkpoint it leaves out what only training reads.
+// far as they are there: it leaves out what only training reads, the optimizer's state and
+// the like, and what people change on purpose, such as the run's flags.
 func VerifyModel(dir, weights string) error {
-	return verify(dir, func(name string) bool { return filepath.Ext(name) != ".safetensors" || name == weights }, false)
+	return verify(dir, func(name string) bool {
+		switch filepath.Ext(name) {
+		case ".safetensors":
+			return name == weights
+		case ".jsonl", ".yaml":
+			return false
+		}
+		return name != "trainer_state.json"
+	}, false)
 }
 
 func verify(dir string, want func(name string) bool, all bool) error {

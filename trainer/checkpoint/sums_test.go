@@ -22,6 +22,7 @@ func summed(t *testing.T) string {
 		t.Fatal(err)
 	}
 	for _, err := range []error{f.WriteFile("config.json", []byte("{}")), f.WriteFile("empty", nil),
+		f.WriteFile("tune.yaml", []byte("seed: 1")), f.WriteFile("training_log.jsonl", []byte("{}\n")), f.WriteFile("trainer_state.json", []byte("{}")),
 		f.WriteTensors(SingleFile, []Named{{"w", random(core.Float32, 1<<15)}, {"b", random(core.Float32, 3)}}, nil), f.Commit()} {
 		if err != nil {
 			t.Fatal(err)
@@ -79,6 +80,15 @@ func TestAModelNeedsItsOwnFiles(t *testing.T) {
 	if err := errors.Join(os.Remove(filepath.Join(dir, "empty")), VerifyModel(dir, SingleFile)); err != nil {
 		t.Error(err)
 	}
+	for _, name := range []string{"tune.yaml", "training_log.jsonl", "trainer_state.json"} {
+		write1(t, filepath.Join(dir, name), "changed")
+	}
+	if err := VerifyModel(dir, SingleFile); err != nil {
+		t.Errorf("what is no part of a model was changed: %v", err)
+	}
+	if err := Verify(dir); !errors.Is(err, ErrDamaged) {
+		t.Errorf("the same for a run that goes on: %v", err)
+	}
 	write1(t, filepath.Join(dir, SingleFile), "else")
 	if err := VerifyModel(dir, "adapter_model.safetensors"); err != nil {
 		t.Error(err)
@@ -97,7 +107,7 @@ func TestChecksumsAreThoseOfSHA256SUM(t *testing.T) {
 	if errors.Is(err, exec.ErrNotFound) {
 		t.Skip(err)
 	}
-	if err != nil || strings.Count(string(out), ": OK\n") != 3 {
+	if err != nil || strings.Count(string(out), ": OK\n") != 6 {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -6,9 +6,9 @@
 // Compare does that for one call, and a Checker for all calls of a run.
 //
 // What is compared is every element of every output, with two exceptions that keep the cost
-// below that of the call: gradients that are products of large matrices, dx and dweight of
-// linear_cross_entropy and all of moe_experts but drouting_weights, are compared row by row
-// in their products with a few random directions (R. Freivalds, "Probabilistic machines can
+// below that of the call. Losses without gradients are compared for one token in four.
+// Gradients that are products of large matrices, dx and dweight of linear_cross_entropy and
+// all of moe_experts but drouting_weights, are compared row by row in their products with a few random directions (R. Freivalds, "Probabilistic machines can
 // use less running time", 1977), which an error in any element of the row changes.
 // Everything is computed in blocks: nothing as large as logits or attention scores is
 // stored. Limits are derived from the rounding of float32; see rounding.

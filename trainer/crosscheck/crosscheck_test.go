@@ -206,6 +206,24 @@ func TestEveryWrongOutputIsFound(t *testing.T) {
 	}
 }
 
+// TestAnExpertIsChosenOnce, whichever it is.
+func TestAnExpertIsChosenOnce(t *testing.T) {
+	f := core.Facts{DType: core.Float32, Experts: 4, TopK: 2, Scoring: core.ScoringSoftmax, Groups: 1, TopGroups: 1, Scale: 1}
+	for twice := range int32(4) {
+		c, err := core.NewCall(core.MoEGate, core.Forward, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Set("logits", core.FromFloat32([]float32{1, 2, 3, 4}, 1, 4))
+		c.Set("expert_ids", core.FromInt32([]int32{twice, twice}, 1, 2))
+		c.Set("routing_weights", core.FromFloat32([]float32{9, 9}, 1, 2))
+		var m *crosscheck.Mismatch
+		if err := crosscheck.Compare(c); !errors.As(err, &m) || m.Tensor != "expert_ids" {
+			t.Errorf("expert %d twice: %v", twice, err)
+		}
+	}
+}
+
 // TestASampleOfLossesFindsWhatIsWrongInPart: every fourth token or so is looked at where the
 // losses are all there is.
 func TestASampleOfLossesFindsWhatIsWrongInPart(t *testing.T) {

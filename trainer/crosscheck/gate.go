@@ -68,8 +68,9 @@ func scored(f core.Facts, logits []float32) (scores []float64, relative float64)
 }
 
 // chooses judges the ids of one token, of which the first is element at, and reports
-// whether they are experts at all. The numbers of a mismatch are the choice's score, and
-// that of the expert which the plain formulas take in its place.
+// whether they are experts at all, each once. The numbers of a mismatch are the choice's
+// score, and that of the expert which the plain formulas take in its place; of an id that
+// is none they are the id, and nothing.
 func chooses(f core.Facts, scores []float64, bias []float32, ids []int32, relative float64, at int, found *worst) bool {
 	choice, size := slices.Clone(scores), slices.Clone(scores)
 	for e, b := range bias {
@@ -78,7 +79,7 @@ func chooses(f core.Facts, scores []float64, bias []float32, ids []int32, relati
 	}
 	for k, id := range ids {
 		if id < 0 || int(id) >= f.Experts || slices.Contains(ids[:k], id) {
-			found.judge(at+k, float64(id), float64(f.Experts-1), 0, math.Inf(1))
+			*found = worst{tensor: found.tensor, at: at + k, got: float64(id), want: math.NaN(), ratio: math.Inf(1)}
 			return false
 		}
 	}
