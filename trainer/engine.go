@@ -237,7 +237,8 @@ func (e *Engine) Evaluate(ctx context.Context, batches func(yield func(data.Batc
 	return e.eval.Loss(ctx, batches)
 }
 
-// Program returns the compiled training graph, for its statistics.
+// Program returns the compiled training graph, for its statistics; nil after a Repatch that
+// has failed.
 func (e *Engine) Program() *nn.Compiled { return e.program }
 
 // Close gives the graphs' memory back and lets the model be patched again.

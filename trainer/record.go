@@ -177,9 +177,11 @@ func (r *recorder) ask(h *health) {
 func (r *recorder) tellTimes(now time.Time) {
 	r.timed = now
 	k := &journal.Kernels{Time: now, Step: r.state.Step}
-	for _, s := range r.engine.Program().Stats() {
-		if s.Calls > 0 {
-			k.Calls = append(k.Calls, journal.Call{Op: s.Op, Kernel: s.Kernel, Pass: s.PassName(), Calls: s.Calls, Seconds: s.Time.Seconds()})
+	if p := r.engine.Program(); p != nil { // a take-off without room leaves none
+		for _, s := range p.Stats() {
+			if s.Calls > 0 {
+				k.Calls = append(k.Calls, journal.Call{Op: s.Op, Kernel: s.Kernel, Pass: s.PassName(), Calls: s.Calls, Seconds: s.Time.Seconds()})
+			}
 		}
 	}
 	if r.update > 0 {

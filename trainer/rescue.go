@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/journal"
@@ -30,6 +31,10 @@ func (r *session) save(ctx context.Context) (string, error) {
 	model, err := j.Model.Saved()
 	if err != nil { // a run that has diverged, which no other place makes better
 		return "", fmt.Errorf("trainer: save %s: %w", o.path, err)
+	}
+	if len(model.Widened) > 0 {
+		call(j.Hooks.OnWarning, fmt.Errorf("saved as float32, as they have grown beyond what the dtype of their files can hold: %s; if that is not meant, lower the learning rate",
+			strings.Join(model.Widened, ", ")))
 	}
 	again := func(err error, nowhere bool) bool {
 		return j.Unsaved != nil && j.Unsaved(ctx, Unsaved{err, nowhere})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/placement"
 )
 
 // rightly runs a part of the run that computes with kernels. A kernel that is found wrong
@@ -23,6 +24,9 @@ func (r *session) onWrong(w *core.KernelError, sites int) {
 	r.sum.Wrong = append(r.sum.Wrong, w)
 	r.stale = r.state.Step == 0 && r.state.Eval != nil
 	r.state.Kernels = r.sum.Report.Placements() // a run that is resumed has it no more
+	if r.job.Registry != nil {
+		r.state.Machine = placement.This(r.job.Registry, r.state.Kernels)
+	}
 	call(r.job.Hooks.OnWrong, w)
 	call(r.job.Hooks.OnWarning, TakenOff(w, sites))
 }

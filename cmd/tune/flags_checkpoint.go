@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -96,16 +97,19 @@ func givenFlags(c *Command) map[string]func() error {
 	return again
 }
 
-// latestOut returns the last of tune-out, tune-out-2, ... that exists: where the run went
-// whose output folder nobody has named.
+// latestOut returns the last of tune-out, tune-out-2, ... that has checkpoints, or else the
+// last that exists: where the run went whose output folder nobody has named. A model that
+// could not be saved in its folder is beside it, without the checkpoints.
 func latestOut(first string) string {
-	latest := first
-	for i := 2; ; i++ {
-		next := fmt.Sprintf("%s-%d", first, i)
+	latest, resumable := first, ""
+	for i, next := 2, first; ; i++ {
 		if _, err := os.Stat(next); err != nil {
-			return latest
+			return cmp.Or(resumable, latest)
 		}
-		latest = next
+		if latest = next; hasCheckpoints(next) {
+			resumable = next
+		}
+		next = fmt.Sprintf("%s-%d", first, i)
 	}
 }
 

@@ -299,19 +299,23 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 	if s.Interrupted && s.Checkpoint != "" {
 		fmt.Fprintf(text, "\nGo on with the run:\n  %s\n", a.resumeCommand())
 	}
-	printNext(text, job.Config, s.Out, example != nil)
+	printNext(text, job.Config, s, example != nil)
 	return err
 }
 
 // printNext says what may be done with what a run has saved.
-func printNext(w io.Writer, c trainer.Config, saved string, isExample bool) {
-	tune, model := invocation(), further(c, saved)
-	train := fmt.Sprintf("%s --kernels %s %s --data FILE", tune, c.Kernels, model)
+func printNext(w io.Writer, c trainer.Config, s *trainer.Summary, isExample bool) {
+	tune, model := invocation(), further(c, s.Out)
+	kernels := c.Kernels
+	if len(s.Wrong) > 0 {
+		kernels = quoted("from:" + s.Out) // without those that were taken off
+	}
+	train := fmt.Sprintf("%s --kernels %s %s --data FILE", tune, kernels, model)
 	if isExample {
 		fmt.Fprintf(w, "\nTrain it further, or a model of your own:\n  %s\n", train)
 		return
 	}
-	fmt.Fprintf(w, "\nLet it write, look at the run, train it further:\n  %s generate %s --prompt TEXT\n  %s report %s\n  %s\n", tune, model, tune, quoted(saved), train)
+	fmt.Fprintf(w, "\nLet it write, look at the run, train it further:\n  %s generate %s --prompt TEXT\n  %s report %s\n  %s\n", tune, model, tune, quoted(s.Out), train)
 }
 
 // printHealth says what went wrong with plugins and was dealt with, if anything was.

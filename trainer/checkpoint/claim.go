@@ -58,8 +58,10 @@ func newClaim(path string, lock func(*os.File) error) (*Claim, error) {
 	if err := c.makeParents(filepath.Dir(final)); err != nil {
 		return nil, fmt.Errorf("checkpoint: output folder %s: %w", path, err)
 	}
-	err = c.take(filepath.Join(filepath.Dir(final), "."+filepath.Base(final)+claimFile), lock)
-	if err != nil && !errors.Is(err, ErrHeld) && isFolder(final) {
+	beside := filepath.Join(filepath.Dir(final), "."+filepath.Base(final)+claimFile)
+	err = c.take(beside, lock)
+	// A file that is there and cannot be opened or locked may be another user's claim.
+	if err != nil && !errors.Is(err, ErrHeld) && isMissing(beside) && isFolder(final) {
 		err = c.take(filepath.Join(final, claimFile), lock)
 	}
 	if err != nil {
@@ -79,6 +81,9 @@ func (c *Claim) take(name string, lock func(*os.File) error) error {
 			if errors.Is(err, fs.ErrNotExist) {
 				continue // it has just been removed
 			}
+			if errors.Is(err, fs.ErrPermission) {
+				return fmt.Errorf("%w: it may be the claim of another user's run: choose another folder, or, if that has ended, have the file removed", err)
+			}
 		}
 		if err != nil {
 			return err
@@ -97,7 +102,11 @@ func (c *Claim) take(name string, lock func(*os.File) error) error {
 		if opened, err1 := f.Stat(); err1 == nil {
 			if named, err2 := os.Stat(name); err2 == nil && os.SameFile(opened, named) {
 				c.file, c.name = f, name
-				return c.sign(f)
+				if err := c.sign(f); err != nil {
+					c.file, c.name = nil, ""
+					return errors.Join(err, removeClaim(name, f))
+				}
+				return nil
 			}
 		}
 		if err := f.Close(); err != nil {
@@ -112,8 +121,11 @@ func (c *Claim) takeByName(name string, f *os.File, isNew bool) error {
 	if h, ok := readHolder(f); !isNew && !(ok && h.gone()) {
 		return heldBy(f, fmt.Sprintf("; if it has ended, remove %s", name))
 	}
+	if err := c.sign(f); err != nil {
+		return errors.Join(err, os.Remove(name)) // it would be taken for somebody's
+	}
 	c.name = name
-	return c.sign(f)
+	return nil
 }
 
 // sign writes who holds the claim. A disk that is full keeps no claim from being one.
@@ -211,6 +223,11 @@ func resolve(path string) (string, error) {
 		final = filepath.Join(parent, filepath.Base(final))
 	}
 	return final, nil
+}
+
+func isMissing(path string) bool {
+	_, err := os.Lstat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 func isFolder(path string) bool {

@@ -113,3 +113,19 @@ func TestAClaimMakesParentsAndTakesThemAway(t *testing.T) {
 	}
 	wantNames(t, filepath.Dir(out), "out")
 }
+
+// TestAClaimThatCannotBeReadIsNotPassedBy: it may be another user's, who has the folder.
+func TestAClaimThatCannotBeReadIsNotPassedBy(t *testing.T) {
+	root := t.TempDir()
+	out := filepath.Join(root, "out")
+	// No file, and so not to be opened for writing by anybody, root included.
+	for _, dir := range []string{out, filepath.Join(root, ".out"+claimFile)} {
+		if err := os.Mkdir(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c, err := NewClaim(out); err == nil {
+		t.Errorf("claimed %s", c.name)
+	}
+	wantNames(t, out)
+}

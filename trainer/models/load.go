@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/plainfile"
+	"github.com/seed98097648/tune/internal/storage"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/nn"
@@ -273,9 +273,9 @@ func list(what string, names []string) error {
 }
 
 // Named returns the tensors as files keep them: original names, and original dtypes for
-// a model that was loaded. The tensors of half precision are copies. A value that is not
-// finite, or that its dtype cannot hold, is an error that names the tensor. Adapters are
-// not among them, and a model in int8 has lost them.
+// a model that was loaded. The tensors of half precision are copies; one that has a value
+// its dtype cannot hold stays float32. A value that is not finite is an error that names the
+// tensor. Adapters are not among them, and a model in int8 has lost them.
 func (m *Model) Named() ([]checkpoint.Named, error) {
 	var out []checkpoint.Named
 	for _, p := range slices.Concat(m.Params()[:m.base], m.Buffers()) {
@@ -288,36 +288,18 @@ func (m *Model) Named() ([]checkpoint.Named, error) {
 			case core.Int8:
 				return nil, fmt.Errorf("%s is int8 and cannot be saved: load the model without --base-int8", e.Name)
 			}
-			largest := largest(t.Float32s())
-			if !(largest <= math.MaxFloat32) {
+			if _, found := storage.NonFinite(t); found {
 				return nil, fmt.Errorf("%s has values that are not finite; if training made them, lower the learning rate", e.Name)
 			}
 			if d := m.stored[e.Name]; d != core.InvalidDType && d != core.Float32 {
-				if d == core.Float16 && largest >= float16Limit {
-					return nil, fmt.Errorf("%s has grown to %g, which its float16 cannot hold: lower the learning rate, or start from float32 or bfloat16 files", e.Name, largest)
-				}
 				narrow := core.NewTensor(d, e.Shape...)
 				narrow.Store(t.Float32s(), 0)
-				t = narrow
+				if _, infinite := storage.NonFinite(narrow); !infinite {
+					t = narrow
+				}
 			}
 			out = append(out, checkpoint.Named{Name: e.Name, Tensor: t})
 		}
 	}
 	return out, nil
-}
-
-// float16Limit is the least magnitude that rounds to infinity.
-const float16Limit = 65520
-
-// largest returns the largest magnitude; NaN if there is one.
-func largest(v []float32) float32 {
-	var m float32
-	for _, x := range v {
-		if x = float32(math.Abs(float64(x))); !(x <= m) {
-			if m = x; x != x {
-				return x
-			}
-		}
-	}
-	return m
 }

@@ -1,6 +1,7 @@
 package models
 
 import (
+	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/lora"
 )
@@ -21,6 +22,7 @@ type Saved struct {
 	Config      []byte
 	WeightsFile string
 	Weights     []checkpoint.Named
+	Widened     []string // the names of those that have outgrown their dtype, and are float32
 }
 
 // ConfigFile names the file that makes a folder one with the model, or with its adapter.
@@ -36,12 +38,21 @@ func (m *Model) ConfigFile() string {
 func (m *Model) Saved() (Saved, error) {
 	if m.Adapter == nil {
 		weights, err := m.Named()
-		return Saved{m.ConfigFile(), m.RawConfig, checkpoint.SingleFile, weights}, err
+		return Saved{m.ConfigFile(), m.RawConfig, checkpoint.SingleFile, weights, m.widened(weights)}, err
 	}
 	config, err := m.Adapter.JSON()
 	if err != nil {
 		return Saved{}, err
 	}
 	weights, err := m.Adapter.Named()
-	return Saved{m.ConfigFile(), config, lora.WeightsFile, weights}, err
+	return Saved{m.ConfigFile(), config, lora.WeightsFile, weights, nil}, err
+}
+
+func (m *Model) widened(weights []checkpoint.Named) (names []string) {
+	for _, w := range weights {
+		if d := m.stored[w.Name]; w.Tensor.DType == core.Float32 && d != core.InvalidDType && d != core.Float32 {
+			names = append(names, w.Name)
+		}
+	}
+	return names
 }
