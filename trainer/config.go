@@ -102,7 +102,7 @@ func (c Config) Validate() error {
 	errs = append(errs, c.Data.Validate())
 	if _, err := optim.ParseDecay(string(c.Schedule)); err != nil {
 		errs = append(errs, fmt.Errorf("--schedule: %w", err))
-	} else if err := c.Args.Validate(c.Schedule); err != nil {
+	} else if err := errors.Join(c.Args.Validate(c.Schedule), c.Args.CheckPeak(c.Schedule, c.LR)); err != nil {
 		errs = append(errs, fmt.Errorf("--schedule-args: %w", err))
 	}
 	if err := c.LoRA.Validate(); err != nil {
