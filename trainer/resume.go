@@ -118,7 +118,7 @@ func (r *Resume) Check(c Config) error {
 		}
 		err := fmt.Errorf("%s: %s -> %s", flagName(name), orNone(was[name]), orNone(is[name]))
 		if name == "steps" || name == "epochs" {
-			err = fmt.Errorf("%w (the learning rates so far depend on it, unless --schedule is constant or constant_with_warmup)", err)
+			err = fmt.Errorf("%w (the learning rates so far depend on it, unless --schedule is constant, or constant_with_warmup or inverse_sqrt without --warmup-ratio)", err)
 		}
 		errs = append(errs, err)
 	}

@@ -338,6 +338,7 @@ func TestResumingWithAnotherConfigurationIsRefused(t *testing.T) {
 		"--steps: 7 -> 8":                func(c *trainer.Config) { c.Steps = 8 },
 		"--epochs: 1 -> 2":               func(c *trainer.Config) { c.Epochs = 2 },
 		"-> 8 (the learning rates so":    func(c *trainer.Config) { c.Steps = 8 },
+		"constant, or constant_with_warmup or inverse_sqrt without --warmup-ratio": func(c *trainer.Config) { c.Steps = 8 },
 	} {
 		c := j.Config
 		change(&c)
