@@ -42,7 +42,7 @@ type Config struct {
 	LoRA lora.Config `json:"lora,omitzero"`
 
 	GradientCheckpointing bool `json:"gradient_checkpointing,omitempty"` // see EngineConfig
-	Force                 bool `json:"force,omitempty"`                  // no MemoryError
+	Force                 bool `json:"-"`                                // no MemoryError; of this machine, and so of no checkpoint
 
 	Kernels string `json:"kernels"` // a selection; see core.ParseSelection
 	Strict  bool   `json:"strict"`  // a fall-back to the reference, or a kernel that is wrong, is an error

@@ -90,7 +90,7 @@ func older(dir string) string {
 // free are the fields of a Config that may differ when a run is resumed: they change no
 // number, or, like the paths, what they stand for is compared by its content. Of the data
 // that is every field: the rows that come of them are compared.
-var free = []string{"model", "out", "threads", "strict", "check_every", "gradient_checkpointing", "force",
+var free = []string{"model", "out", "threads", "strict", "check_every", "gradient_checkpointing",
 	"checkpoints.save_every", "checkpoints.keep", "checkpoints.load_best_at_end"}
 
 func isFree(field string) bool {
