@@ -166,7 +166,7 @@ func (s *settings) assume() error {
 			return err
 		}
 	}
-	if taken != nil {
+	if taken != nil && !s.resumes() {
 		s.lines = append(s.lines, "what it leaves out is as in LLaMA-Factory: "+strings.Join(taken, ", "))
 	}
 	return nil
@@ -204,6 +204,10 @@ func pairs(node *yaml.Node) *yaml.Node {
 			node = inner.Content[0]
 		}
 	}
+// resumes reports whether the run goes on from a checkpoint, which has what the file leaves
+// out.
+func (s *settings) resumes() bool { return s.command.Flags.Lookup("resume").Value.String() != "" }
+
 	if node.Kind != yaml.MappingNode {
 		return node
 	}
