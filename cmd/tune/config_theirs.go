@@ -46,11 +46,12 @@ const (
 // together are keys that mean something only with others; see settle.
 var together = []string{"report_to", "logging_dir"}
 
-// isTheirs reports whether a key is LLaMA-Factory's and not ours.
+// isTheirs reports whether a key is LLaMA-Factory's and not ours. One that has no effect here
+// does not change what the others mean.
 func isTheirs(key string) bool {
 	_, isFixed := fixed[key]
 	_, isDifferent := differs[key]
-	return theirNames[key] != "" || isFixed || isDifferent || slices.Contains(withoutMeaning, key) || slices.Contains(together, key)
+	return theirNames[key] != "" || isFixed || isDifferent || slices.Contains(together, key)
 }
 
 // off reports whether a value asks for nothing.
