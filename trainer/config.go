@@ -42,7 +42,7 @@ type Config struct {
 	LoRA lora.Config `json:"lora,omitzero"`
 
 	GradientCheckpointing bool `json:"gradient_checkpointing,omitempty"` // see EngineConfig
-	Force                 bool `json:"force,omitempty"`                  // no MemoryError
+	Force                 bool `json:"-"`                                // no MemoryError; of this machine, and so of no checkpoint
 
 	Kernels string `json:"kernels"` // a selection; see core.ParseSelection
 	Strict  bool   `json:"strict"`  // a fall-back to the reference, or a kernel that is wrong, is an error
@@ -102,7 +102,7 @@ func (c Config) Validate() error {
 	errs = append(errs, c.Data.Validate())
 	if _, err := optim.ParseDecay(string(c.Schedule)); err != nil {
 		errs = append(errs, fmt.Errorf("--schedule: %w", err))
-	} else if err := c.Args.Validate(c.Schedule); err != nil {
+	} else if err := errors.Join(c.Args.Validate(c.Schedule), c.Args.CheckPeak(c.Schedule, c.LR)); err != nil {
 		errs = append(errs, fmt.Errorf("--schedule-args: %w", err))
 	}
 	if err := c.LoRA.Validate(); err != nil {

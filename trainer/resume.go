@@ -90,7 +90,7 @@ func older(dir string) string {
 // free are the fields of a Config that may differ when a run is resumed: they change no
 // number, or, like the paths, what they stand for is compared by its content. Of the data
 // that is every field: the rows that come of them are compared.
-var free = []string{"model", "out", "threads", "strict", "check_every", "gradient_checkpointing", "force",
+var free = []string{"model", "out", "threads", "strict", "check_every", "gradient_checkpointing",
 	"checkpoints.save_every", "checkpoints.keep", "checkpoints.load_best_at_end"}
 
 func isFree(field string) bool {
@@ -111,14 +111,17 @@ func (r *Resume) Check(c Config) error {
 		}
 	}
 	constant := c.Schedule == optim.Constant || c.WarmupRatio == 0 && (c.Schedule == optim.ConstantWithWarmup || c.Schedule == optim.InverseSqrt)
+	// Rows of one example each are no longer than they need be: the rows themselves, which are
+	// compared once they are read, tell whether they are the same.
+	shortened := c.Data.NoPacking && c.Seq >= r.State.Config.Seq
 	var errs []error
 	for _, name := range names {
-		if was[name] == is[name] || isFree(name) || constant && (name == "steps" || name == "epochs") {
+		if was[name] == is[name] || isFree(name) || constant && (name == "steps" || name == "epochs") || shortened && name == "seq" {
 			continue
 		}
 		err := fmt.Errorf("%s: %s -> %s", flagName(name), orNone(was[name]), orNone(is[name]))
 		if name == "steps" || name == "epochs" {
-			err = fmt.Errorf("%w (the learning rates so far depend on it, unless --schedule is constant or constant_with_warmup)", err)
+			err = fmt.Errorf("%w (the learning rates so far depend on it, unless --schedule is constant, or constant_with_warmup or inverse_sqrt without --warmup-ratio)", err)
 		}
 		errs = append(errs, err)
 	}

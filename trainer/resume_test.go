@@ -21,6 +21,7 @@ import (
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/models"
+	"github.com/seed98097648/tune/trainer/optim"
 )
 
 // long is job with enough steps for evaluations and checkpoints of every kind.
@@ -292,24 +293,31 @@ func TestResumingElsewhereEqualsGoingOn(t *testing.T) {
 	}
 }
 
-func TestAConstantRateCanGoOnLonger(t *testing.T) {
-	constant := func(out string, steps int) *trainer.Job {
+func TestARateThatDoesNotDependOnTheEndCanGoOnLonger(t *testing.T) {
+	for _, schedule := range []optim.Decay{optim.ConstantWithWarmup, optim.InverseSqrt} {
+		t.Run(string(schedule), func(t *testing.T) { goesOnLonger(t, schedule) })
+	}
+}
+
+func goesOnLonger(t *testing.T, schedule optim.Decay) {
+	t.Helper()
+	start := func(out string, steps int) *trainer.Job {
 		j := long(t, filepath.Join(t.TempDir(), out))
-		j.Config.Schedule, j.Config.Steps, j.Eval = "constant_with_warmup", steps, nil
+		j.Config.Schedule, j.Config.Steps, j.Eval = schedule, steps, nil
 		return j
 	}
-	whole := constant("whole", 7)
+	whole := start("whole", 7)
 	run1(t, whole)
-	short := constant("short", 4)
+	short := start("short", 4)
 	run1(t, short)
-	longer := constant("longer", 7)
+	longer := start("longer", 7)
 	longer.Config.Out = short.Config.Out
 	run1(t, resumed(t, longer))
 	_, got := result(t, short.Config.Out)
 	if _, want := result(t, whole.Config.Out); !bytes.Equal(got, want) {
 		t.Error("the weights differ from those of a run that was longer from the start")
 	}
-	shorter := resumed(t, constant("shorter", 3))
+	shorter := resumed(t, start("shorter", 3))
 	shorter.Resume = longer.Resume
 	if _, err := shorter.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "it has done 4 steps") {
 		t.Errorf("a shorter run than was done: %v", err)
@@ -338,6 +346,7 @@ func TestResumingWithAnotherConfigurationIsRefused(t *testing.T) {
 		"--steps: 7 -> 8":                func(c *trainer.Config) { c.Steps = 8 },
 		"--epochs: 1 -> 2":               func(c *trainer.Config) { c.Epochs = 2 },
 		"-> 8 (the learning rates so":    func(c *trainer.Config) { c.Steps = 8 },
+		"constant, or constant_with_warmup or inverse_sqrt without --warmup-ratio": func(c *trainer.Config) { c.Steps = 8 },
 	} {
 		c := j.Config
 		change(&c)

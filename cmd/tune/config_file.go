@@ -276,7 +276,7 @@ func (f *configFile) write(w io.Writer, c *Command) error {
 	for _, g := range c.Groups {
 		title := g.Title
 		g.Flags.VisitAll(func(flag *pflag.Flag) {
-			if slices.Contains(notInFile, flag.Name) {
+			if slices.Contains(notInFile, flag.Name) || slices.Contains(notWritten, flag.Name) {
 				return
 			}
 			key := &yaml.Node{Kind: yaml.ScalarNode, Value: strings.ReplaceAll(flag.Name, "-", "_"), HeadComment: title}

@@ -4,6 +4,10 @@ package main
 // no run starts with, and those that are for one terminal or secret.
 var notInFile = []string{"config", "print-config", "resume", "serve", "serve-token", "help"}
 
+// notWritten are flags that a file may have and that tune writes into none: on another
+// machine they would mean another thing.
+var notWritten = []string{"force"}
+
 // theirNames are LLaMA-Factory's names for our flags, where they differ by more than
 // underscores.
 var theirNames = map[string]string{

@@ -305,6 +305,12 @@ func TestTheirDefaultsAndWhatChangesThem(t *testing.T) {
 		{"or as often as there are logs", head + "val_size: 0.1\neval_strategy: steps\nlogging_steps: 9", "eval-every", "9"},
 		{"no evaluations", head + "val_size: 0.1\neval_strategy: no", "no-eval", "true"},
 		{"no evaluations, quoted", head + "eval_strategy: 'no'", "no-eval", "true"},
+		{"evaluated after training", head + "val_size: 0.1\ndo_eval: true", "no-eval", "false"},
+		{"and not on the way", head + "val_size: 0.1\ndo_eval: true\neval_strategy: no\neval_steps: 7", "eval-every", "2147483647"},
+		{"as often as told all the same", head + "val_size: 0.1\ndo_eval: true\neval_strategy: steps\neval_steps: 7", "eval-every", "7"},
+		{"unless no_eval says not to", head + "val_size: 0.1\ndo_eval: true\nno_eval: true", "no-eval", "true"},
+		{"with nothing to evaluate on", head + "do_eval: true", "no-eval", "true"},
+		{"a key without effect keeps our defaults", "model: m\ndata: d\nlogging_steps: 10", "batch", "4"},
 		{"events", head + "report_to: tensorboard", "tensorboard", "runs/NAME"},
 		{"events among others, in a folder", head + "report_to: [wandb, tensorboard]\nlogging_dir: logs", "tensorboard", "logs"},
 		{"no events", head + "report_to: none", "tensorboard", ""},
@@ -330,7 +336,16 @@ func TestTheirDefaultsAndWhatChangesThem(t *testing.T) {
 	if err != nil || c.Flags.Lookup("batch").Value.String() != "2" || c.Flags.Lookup("lora-rank").Value.String() != "0" || c.Flags.Changed("seq") {
 		t.Errorf("the command line does not win, or a default counts as given: %v", err)
 	}
-	_, notes, err := trainWith(t, head+"report_to: wandb\npacking: true\neval_strategy: steps")
+	c, notes, err := trainWith(t, head+"val_size: 0.1\ndo_eval: true\neval_strategy: no")
+	if err != nil || c.Flags.Lookup("no-eval").Value.String() != "false" {
+		t.Errorf("do_eval is overruled by eval_strategy: %v", err)
+	}
+	has(t, notes, "do_eval: the model is evaluated before the first step, too")
+	c, _, err = trainWith(t, head+"val_size: 0.1\ndo_eval: true", "--no-eval")
+	if err != nil || c.Flags.Lookup("no-eval").Value.String() != "true" {
+		t.Errorf("do_eval wins over the command line: %v", err)
+	}
+	_, notes, err = trainWith(t, head+"report_to: wandb\npacking: true\neval_strategy: steps")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -46,11 +48,12 @@ const (
 // together are keys that mean something only with others; see settle.
 var together = []string{"report_to", "logging_dir"}
 
-// isTheirs reports whether a key is LLaMA-Factory's and not ours.
+// isTheirs reports whether a key is LLaMA-Factory's and not ours. One that has no effect here
+// does not change what the others mean.
 func isTheirs(key string) bool {
 	_, isFixed := fixed[key]
 	_, isDifferent := differs[key]
-	return theirNames[key] != "" || isFixed || isDifferent || slices.Contains(withoutMeaning, key) || slices.Contains(together, key)
+	return theirNames[key] != "" || isFixed || isDifferent || slices.Contains(together, key)
 }
 
 // off reports whether a value asks for nothing.
@@ -97,17 +100,46 @@ func (s *settings) pack() {
 	}
 }
 
-// evaluate does what eval_strategy and eval_steps say together.
+// evaluate does what eval_strategy, eval_steps and do_eval say together. Without a strategy,
+// do_eval is one evaluation, after training.
 func (s *settings) evaluate() error {
-	if strategy := s.values["eval_strategy"]; strategy != "steps" {
-		return nil
+	key, every := "eval_strategy", cmp.Or(s.values["eval_steps"], s.values["logging_steps"], "500")
+	if s.values["eval_strategy"] != "steps" {
+		if s.values["do_eval"] != "true" || s.given["no-eval"] || s.from["no-eval"] == "no_eval" {
+			return nil
+		}
+		key, every = "do_eval", strconv.Itoa(math.MaxInt32) // no run has so many steps
 	}
-	if off(s.values["eval_dataset"]) && slices.Contains([]string{"", "0", "0.0"}, s.values["val_size"]) && !s.given["eval-size"] && !s.given["eval-data"] {
-		s.say("eval_strategy", "there is nothing to evaluate on without val_size or eval_dataset")
+	const nothing = "there is nothing to evaluate on without val_size or eval_dataset"
+	if !s.holdsOut() {
+		s.say(key, nothing)
+		if key == "do_eval" {
+			return nil
+		}
 	}
-	s.say("eval_strategy", "the model is evaluated before the first step, too, and eval_loss is the mean over all tokens")
-	_, err := s.put("eval-every", cmp.Or(s.values["eval_steps"], s.values["logging_steps"], "500"))
+	s.say(key, "the model is evaluated before the first step, too, and eval_loss is the mean over all tokens")
+	if key == "do_eval" {
+		s.from["no-eval"] = key
+		if s.from["eval-every"] == "eval_steps" { // which is of a strategy
+			delete(s.from, "eval-every")
+		}
+		if err := s.command.Flags.Lookup("no-eval").Value.Set("false"); err != nil {
+			return err
+		}
+	}
+	_, err := s.put("eval-every", every)
 	return err
+}
+
+// holdsOut reports whether there is something to evaluate on.
+func (s *settings) holdsOut() bool {
+	for flag, none := range map[string][]string{"eval-data": {"", "[]"}, "eval-size": {"", "0"}} {
+		value := s.command.Flags.Lookup(flag).Value.String()
+		if (s.given[flag] || s.from[flag] != "") && !slices.Contains(none, value) {
+			return true
+		}
+	}
+	return false
 }
 
 // report does what report_to says.
@@ -166,11 +198,15 @@ func (s *settings) assume() error {
 			return err
 		}
 	}
-	if taken != nil {
+	if taken != nil && !s.resumes() {
 		s.lines = append(s.lines, "what it leaves out is as in LLaMA-Factory: "+strings.Join(taken, ", "))
 	}
 	return nil
 }
+
+// resumes reports whether the run goes on from a checkpoint, which has what the file leaves
+// out.
+func (s *settings) resumes() bool { return s.command.Flags.Lookup("resume").Value.String() != "" }
 
 // tell says a line for each key that does something else here.
 func (s *settings) tell() {

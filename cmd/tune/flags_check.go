@@ -8,10 +8,11 @@ import (
 	"github.com/seed98097648/tune/trainer/crosscheck"
 )
 
-// addCheck adds the flag that says how often kernels are compared with the plain forward.
+// addCheck adds the flag that says how often kernels are compared with the plain forward, with
+// what is counted.
 func addCheck(f *pflag.FlagSet, every *int, counted string) {
-	f.IntVar(every, "check-every", *every, "compare what each kernel gives with the plain forward on the run's own tensors, at first and again after so many `"+
-		counted+"`, and take one that is wrong off; 0 for never")
+	f.IntVar(every, "check-every", *every, "compare what each kernel gives with the plain forward on the run's own tensors, at first and again after so many "+
+		counted+", and take one that is wrong off; 0 for never")
 }
 
 // checker returns what compares the kernels of a model that is not trained, and tells of

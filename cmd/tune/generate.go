@@ -56,7 +56,7 @@ func (a *app) generateCommand() *Command {
 	g.addInput(c.Group("Model and text"))
 	g.chat.add(c.Group("Conversations"))
 	g.addSampling(c.Group("How tokens are chosen"))
-	g.addMachine(c.Group("Machine"))
+	g.addMachine(c.Group("Machine"), "`PIECES` of text (a piece of the prompt, or one token)")
 	out := c.Group("Output")
 	out.BoolVar(&g.json, "json", false, "write one JSON object at the end, instead of the text as it comes")
 	out.BoolVar(&g.quiet, "quiet", false, "write nothing but the text, and errors")

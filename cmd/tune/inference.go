@@ -33,10 +33,10 @@ func (f *inferenceFlags) addModel(s *pflag.FlagSet) {
 	s.StringVar(&f.adapter, "adapter", "", "the `FOLDER` of an adapter to put on the model, as tune train --lora-rank or PEFT has saved it")
 }
 
-func (f *inferenceFlags) addMachine(s *pflag.FlagSet) {
+func (f *inferenceFlags) addMachine(s *pflag.FlagSet, counted string) {
 	f.kernels.add(s, "none")
 	f.checkEvery = trainer.Default().CheckEvery
-	addCheck(s, &f.checkEvery, "BATCHES")
+	addCheck(s, &f.checkEvery, counted)
 	addThreads(s, &f.threads)
 }
 

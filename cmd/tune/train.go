@@ -93,7 +93,7 @@ func newTrainFlags(c *Command) *trainFlags {
 	kernels := c.Group("Kernels")
 	t.kernels.add(kernels, t.config.Kernels)
 	kernels.BoolVar(&t.config.Strict, "strict", false, "fail where the plain implementation would replace a plugin, which is given up after three deaths on one call, or once it was wrong")
-	addCheck(kernels, &t.config.CheckEvery, "STEPS")
+	addCheck(kernels, &t.config.CheckEvery, "`STEPS`")
 	t.view.add(c.Group("Watching the run"))
 	machine := c.Group("Machine and output")
 	addThreads(machine, &t.config.Threads)

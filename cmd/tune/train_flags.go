@@ -36,7 +36,7 @@ func (t *trainFlags) addOptimizer(f *pflag.FlagSet) {
 	f.Float64Var(&c.WarmupRatio, "warmup-ratio", c.WarmupRatio, "`SHARE` of all steps for the linear warm-up, unless --warmup gives steps")
 	f.Float64Var(&c.Beta1, "adam-beta1", c.Beta1, "`DECAY` of AdamW's first moment")
 	f.Float64Var(&c.Beta2, "adam-beta2", c.Beta2, "`DECAY` of AdamW's second moment")
-	f.Float64Var(&c.Epsilon, "adam-epsilon", c.Epsilon, "what is added to the `ROOT` of AdamW's second moment")
+	f.Float64Var(&c.Epsilon, "adam-epsilon", c.Epsilon, "`NUMBER` that is added to the root of AdamW's second moment")
 	addUpdate(f, c)
 	f.BoolVar(&c.DecayAll, "decay-all", c.DecayAll, "weight decay of norms and biases, too")
 }

@@ -67,10 +67,7 @@ func (s Schedule) Validate() error {
 	if s.Warmup < 0 {
 		errs = append(errs, fmt.Errorf("optim: warm-up of %d steps; want 0 or more", s.Warmup))
 	}
-	if end := s.Args.get("lr_end", 1e-7); s.Decay == Polynomial && !(end < s.Peak) {
-		errs = append(errs, fmt.Errorf("optim: lr_end is %g; want less than the learning rate, which is %g", end, s.Peak))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.Args.CheckPeak(s.Decay, s.Peak))...)
 }
 
 // At returns the learning rate of step t, counted from 0.

@@ -87,6 +87,14 @@ func (a Args) Validate(d Decay) error {
 	return errors.Join(errs...)
 }
 
+// CheckPeak reports a learning rate that the decay would not come down from.
+func (a Args) CheckPeak(d Decay, peak float64) error {
+	if end := a.get("lr_end", 1e-7); d == Polynomial && !(end < peak) {
+		return fmt.Errorf("optim: lr_end is %g; want less than the learning rate, which is %g", end, peak)
+	}
+	return nil
+}
+
 // get returns a number, or what it is by default. Validate has seen it.
 func (a Args) get(name string, otherwise float64) float64 {
 	if n, err := strconv.ParseFloat(a[name], 64); err == nil {
