@@ -123,6 +123,10 @@ var blindSizes = []blind{
 	{"tables end at 4,096", "large positions", core.RoPE, more(positions, 4096)},
 	{"positions of 16 bits", "large positions", core.RoPE, masked("positions", 0xffff)},
 	{"the last row of the tables", "sizes of positions", core.RoPE, where(func(c *core.Call) bool { return positions(c) == tableEnd(c) && positions(c) > 11 })},
+	{"high positions of high rows", "large tokens in order", core.RoPE, where(func(c *core.Call) bool {
+		v := c.Input("positions").Int32s()
+		return slices.ContainsFunc(v[min(96, len(v)):], func(p int32) bool { return p >= 96 })
+	})},
 	{"rest of 2 rows", "sizes of tokens", core.RMSNorm, rest(tokens, 8, 2)},
 	{"rest of 4 rows", "sizes of tokens", core.SwiGLU, rest(tokens, 8, 4)},
 	{"rest of 14 rows", "sizes of tokens", core.RoPE, rest(tokens, 16, 14)},
