@@ -31,7 +31,7 @@ func (g Growth) PerCall() float64 {
 
 // growthTokens makes every output of a call larger than growthLimit, also one float32
 // for each token.
-const growthTokens = 256
+const growthTokens = 160
 
 // growthLimit is by how many bytes a call may let a process grow: what collecting garbage
 // now and then leaves behind, over a thousand calls half a MiB.

@@ -9,8 +9,7 @@ import (
 // granules are what a kernel may want widths to be multiples of.
 var granules = []int{8, 32, 64, 128, 256}
 
-// answers asks the kernel which of the cases it supports. A plugin answers much faster
-// when its threads have nothing else to do, so all questions are asked beforehand.
+// answers asks the kernel which of the cases it supports, each facts once.
 func answers(k core.Kernel, cases []Case) []error {
 	known := map[core.Facts]error{}
 	all := make([]error, len(cases))

@@ -71,6 +71,20 @@ func (in *inputs) shift(i int) int {
 	return (i + in.Tokens) % 2
 }
 
+// copied returns the same inputs in other memory.
+func (in *inputs) copied(m *memory) (*inputs, error) {
+	c := &inputs{Case: in.Case, memory: m, aligned: in.aligned, byName: map[string][]core.Tensor{}}
+	for i, x := range in.tensors {
+		t, err := c.add(core.Arg{Name: x.name, DType: x.DType, Shape: x.Shape})
+		if err != nil {
+			return nil, err
+		}
+		copy(t.Data, x.Data)
+		c.tensors[i].before = c.tensors[i].sum()
+	}
+	return c, nil
+}
+
 // save makes the outputs of a forward call that the backward pass reads its inputs.
 func (in *inputs) save(c *core.Call) error {
 	if c.Pass == core.Backward {

@@ -123,35 +123,13 @@ func Verify(k core.Kernel, f core.Facts) error {
 	return nil
 }
 
-// result runs one case. The inputs lie in memory of the caller's choice, whose blocks are
-// freed; nil means where the outputs lie.
+// result runs one case, with inputs in memory of the caller's choice as prepared.run has them.
 func result(ctx context.Context, k core.Kernel, c Case, inputs core.Memory) (r Result) {
 	r = newResult(c)
 	if supported(k, c.Facts, &r) {
-		run(ctx, k, c, inputs, &r)
+		prepare(ctx, c, passes(k)).run(ctx, k, inputs, &r)
 	}
 	return r
-}
-
-// run runs a case that is supported.
-func run(ctx context.Context, k core.Kernel, c Case, inputs core.Memory, r *Result) {
-	m := newMemory(k)
-	defer m.free()
-	from := m
-	if inputs != nil {
-		from = &memory{Memory: inputs}
-		defer from.free()
-	}
-	in, err := newInputs(c, from, false)
-	if err != nil {
-		r.fail(general(err))
-		return
-	}
-	for _, pass := range passes(k) {
-		share, v := in.checkPass(ctx, k, pass, m)
-		r.Share = max(r.Share, share)
-		r.fail(v...)
-	}
 }
 
 func newResult(c Case) Result {

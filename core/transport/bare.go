@@ -39,8 +39,9 @@ type asker interface {
 
 // bareControl is the control of a bare plugin.
 type bareControl struct {
-	link asker
-	gone func() bool // whether the process has ended
+	link  asker
+	gone  func() bool                      // whether the process has ended
+	facts func(core.Facts) ([]byte, error) // how they are written in a request
 }
 
 var _ control = bareControl{}
@@ -61,7 +62,7 @@ func (c bareControl) describe(ctx context.Context) (*proto.DescribeReply, error)
 }
 
 func (c bareControl) supports(ctx context.Context, kernel uint32, f core.Facts) (answer, error) {
-	facts, err := factsText(f)
+	facts, err := c.facts(f)
 	if err != nil {
 		return answer{}, err
 	}
@@ -69,7 +70,7 @@ func (c bareControl) supports(ctx context.Context, kernel uint32, f core.Facts) 
 }
 
 func (c bareControl) bind(ctx context.Context, b binding) (uint32, error) {
-	facts, err := factsText(b.facts)
+	facts, err := c.facts(b.facts)
 	if err != nil {
 		return 0, err
 	}
@@ -213,7 +214,7 @@ func (p *process) connectBare() error {
 	if !ok {
 		return errNoBare
 	}
-	p.control = bareControl{link: link, gone: p.gone}
+	p.control = bareControl{link, p.gone, factsText}
 	return nil
 }
 

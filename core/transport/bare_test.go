@@ -40,7 +40,7 @@ func (b *fakeBell) hangUp(time.Duration) error { return nil }
 
 func bareWith(a *answer) (bareControl, *fakeBell) {
 	b := &fakeBell{answer: a}
-	return bareControl{link: b, gone: func() bool { return false }}, b
+	return bareControl{b, func() bool { return false }, factsText}, b
 }
 
 // hostOfBare is a program that opens a plugin over the doorbell and is then killed.

@@ -4,13 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc/status"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport/proto"
 )
 
-// control is how a host learns of a process's kernels: by RPC, or, from a bare plugin,
-// through the doorbell. Errors are those of the way there, which process.explain
+// control is how a host learns of a process's kernels: by RPC, or through the doorbell
+// where there is one. Errors are those of the way there, which process.explain
 // understands, or what the plugin said.
 type control interface {
 	// describe asks who the plugin is and which kernels it offers.
@@ -60,6 +64,61 @@ func (c rpcControl) bind(ctx context.Context, b binding) (uint32, error) {
 	}
 	r, err := c.kernels.Bind(ctx, &proto.BindRequest{Kernel: b.kernel, Backward: b.pass == core.Backward, Facts: facts})
 	return r.GetHandle(), err
+}
+
+// bellControl is the control of a plugin that speaks gRPC and has a doorbell, which is rung
+// for whatever is asked between calls. An RPC would take milliseconds there: what it wakes in
+// a Go program has no processor to run on while all that the program may use belong to
+// threads that sleep in the doorbell or wait for more work.
+type bellControl struct {
+	bareControl
+	rpc rpcControl
+}
+
+func newBellControl(link asker, gone func() bool, rpc rpcControl) bellControl {
+	return bellControl{bareControl{link, gone, factsLine}, rpc}
+}
+
+func (c bellControl) describe(ctx context.Context) (*proto.DescribeReply, error) {
+	return c.rpc.describe(ctx)
+}
+
+// factsLine writes facts as one line of a request.
+func factsLine(f core.Facts) ([]byte, error) {
+	b, err := factsJSON(f)
+	return fmt.Appendf(nil, "facts=%s\n", b), err
+}
+
+// asked answers, in the plugin, what a bellControl asks.
+func (s *server) asked(ctx context.Context, kind uint32, text string) answer {
+	var kernel uint64
+	var backward bool
+	var facts []byte
+	var err error
+	for line := range strings.Lines(text) {
+		switch name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "="); name {
+		case "kernel":
+			kernel, err = strconv.ParseUint(value, 10, 32)
+		case "pass":
+			backward = value == core.Backward.String()
+		case "facts":
+			facts = []byte(value)
+		}
+	}
+	switch {
+	case err != nil:
+	case kind == requestSupports:
+		r, _ := s.Supports(ctx, &proto.SupportsRequest{Kernel: uint32(kernel), Facts: facts}) // never an error
+		return answer{status: r.GetStatus(), text: r.GetReason()}
+	case kind == requestBind:
+		var r *proto.BindReply
+		if r, err = s.Bind(ctx, &proto.BindRequest{Kernel: uint32(kernel), Backward: backward, Facts: facts}); err == nil {
+			return answer{text: fmt.Sprintf("handle=%d\n", r.GetHandle())}
+		}
+	default:
+		err = fmt.Errorf("transport: there is no request of kind %d", kind)
+	}
+	return answer{status: proto.Status_STATUS_FAILED, text: status.Convert(err).Message()}
 }
 
 // factsJSON is the form in which facts go to a plugin.

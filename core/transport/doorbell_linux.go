@@ -144,7 +144,13 @@ func doorman(s *server, spin time.Duration) error {
 		spin := &spinner{limit: spin}
 		for calls, number := uint32(1), atomic.LoadUint32(w.reply); ; calls++ {
 			number = await(w.request, w.pluginAsleep, number, spin, 0)
-			a := s.answer(context.Background(), w.mem[offRecord:])
+			var a answer
+			if kind := order.Uint32(w.mem[offKind:]); kind == requestCall {
+				a = s.answer(context.Background(), w.mem[offRecord:])
+			} else {
+				n := min(order.Uint32(w.mem[offAskLength:]), maxRecord)
+				a = s.asked(context.Background(), kind, string(w.mem[offRecord:][:n]))
+			}
 			sched.Rest()
 			w.give(number, a)
 			if calls <= imageCalls && calls&(calls-1) == 0 {

@@ -13,7 +13,7 @@ import (
 // ProtocolVersion is the version of everything two processes must agree on: the
 // messages in proto, the call record, and what descriptors mean. It changes with any
 // of them.
-const ProtocolVersion = 3
+const ProtocolVersion = 4
 
 // The cookie keeps a plugin that is run by hand from waiting for a host that is not
 // there. It is no secret.

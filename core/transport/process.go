@@ -171,9 +171,12 @@ func (p *process) dial() error {
 	if !ok {
 		return fmt.Errorf("transport: go-plugin made a %T", raw)
 	}
-	p.control = rpcControl{kernels}
+	rpc := rpcControl{kernels}
+	p.control = rpc
 	if p.link == nil {
 		p.link = newRPCLink(kernels)
+	} else if link, ok := p.link.(asker); ok {
+		p.control = newBellControl(link, p.gone, rpc)
 	}
 	return nil
 }

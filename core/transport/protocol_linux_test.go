@@ -95,7 +95,7 @@ func example(t *testing.T) string {
 
 	d.request(t, "1. Who are you?", bell.ask(requestDescribe, nil), "describe")
 	d.answer(w, answer{text: "name=c_swiglu\nversion=1.0.0\nkernel=swiglu\nsummary=SwiGLU in C\ndtypes=float32\nbackward=true\n"})
-	control := bareControl{link: silent{bell}, gone: func() bool { return true }}
+	control := bareControl{silent{bell}, func() bool { return true }, factsText}
 	_, err := control.supports(context.Background(), 0, facts)
 	d.request(t, "2. Do you take these facts?", expected(err), "supports")
 	d.answer(w, answer{})

@@ -60,7 +60,8 @@ const (
 	controlSize     = 1 << 20
 )
 
-// The kinds of requests. Plugins that speak gRPC get calls only.
+// The kinds of requests. A plugin that speaks gRPC describes itself there, and gets its facts
+// in one line, facts=JSON.
 const (
 	requestCall     uint32 = iota // the record of a call
 	requestDescribe               // no text; answered with who the plugin is
