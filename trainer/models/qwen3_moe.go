@@ -10,7 +10,7 @@ import (
 
 func init() {
 	register(Family{Type: "qwen3_moe", Models: "Qwen3-30B-A3B and its kin",
-		Differs: "the same, and top-k experts by a softmax; a window in all layers with `use_sliding_window`",
+		Differs: "as qwen3, and top-k experts by a softmax; with `use_sliding_window`, a window in all layers",
 		Sample:  `{"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 10, "norm_topk_prob": true, "mlp_only_layers": [0]}`,
 		defaults: func() familyConfig {
 			return &qwen3MoE{Config: hf.Config{NumKeyValueHeads: 4, IntermediateSize: 6144, MaxPositionEmbeddings: 32768, SlidingWindow: new(4096)},
