@@ -116,6 +116,7 @@ func TestErrorsOfKernelsComeBack(t *testing.T) {
 		}{
 			"an error":      {"error", nil, "the device is on fire"},
 			"a panic":       {"panic", nil, "panic: index out of luck"},
+			"a worker's":    {"a worker's panic", nil, "panic: worker out of luck"},
 			"its threads":   {"threads", nil, "GOMAXPROCS is 1"},
 			"not supported": {"not supported", core.ErrNotSupported, "only even days"},
 		}
@@ -128,7 +129,7 @@ func TestErrorsOfKernelsComeBack(t *testing.T) {
 				if !errors.As(err, &ke) || ke.Kernel != "test_kernels" || ke.Site != tc.site || ke.Op != core.RMSNorm {
 					t.Fatalf("error %v is not a KernelError of this call", err)
 				}
-				if tc.is != nil && !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.text) {
+				if tc.is != nil && !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.text) || strings.Contains(err.Error(), "its.stack") {
 					t.Errorf("error %v", err)
 				}
 			})
@@ -163,6 +164,20 @@ func TestWhatPluginsPrintIsLogged(t *testing.T) {
 	p.mustForward(t, "print")
 	eventually(t, "the log record", func() bool {
 		return strings.Contains(log.String(), `level=DEBUG msg="a word from the kernel"`)
+	})
+}
+
+// TestTheStackOfAWorkersPanicIsLogged: the kernel's own stack ends where it waited for the worker.
+func TestTheStackOfAWorkersPanicIsLogged(t *testing.T) {
+	var log lockedBuffer
+	p := open(t, quiet(Options{Strict: true, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}))
+	c := makeCall(t, core.RMSNorm, core.Forward, normFacts(), p.host, p.output)
+	c.Site = "a worker's panic"
+	if err := p.norm.Forward(context.Background(), c); err == nil {
+		t.Error("no error")
+	}
+	eventually(t, "both stacks", func() bool {
+		return strings.Contains(log.String(), "its.stack()") && strings.Contains(log.String(), ".behave(")
 	})
 }
 

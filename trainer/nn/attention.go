@@ -139,10 +139,10 @@ func (a attentionShape) scores(p []float32, h int) simd.Matrix {
 }
 
 // products makes one product for each query head h of the batch and its key head g.
-func (a attentionShape) products(make func(h, g int) simd.Product) []simd.Product {
+func (a attentionShape) products(product func(h, g int) simd.Product) []simd.Product {
 	var out []simd.Product
 	for h := range a.b * a.heads {
-		out = append(out, make(h, h/a.heads*a.kv+h%a.heads/(a.heads/a.kv)))
+		out = append(out, product(h, h/a.heads*a.kv+h%a.heads/(a.heads/a.kv)))
 	}
 	return out
 }

@@ -255,9 +255,9 @@ func rightPadding(t *testing.T, d *Decoder) {
 		})
 	}
 	v := d.Vocab()
-	zero, five, real := pad(0), pad(5), logits(t, d, 1, s, nil)
+	zero, five, unpadded := pad(0), pad(5), logits(t, d, 1, s, nil)
 	equal(t, "logits beside other padding", five[:(s-padded)*v], zero[:(s-padded)*v])
-	equal(t, "logits beside real tokens", real[:(s-padded)*v], zero[:(s-padded)*v])
+	equal(t, "logits beside real tokens", unpadded[:(s-padded)*v], zero[:(s-padded)*v])
 	if slices.Equal(five[(s-padded)*v:], zero[(s-padded)*v:]) {
 		t.Error("logits at the padding do not depend on it")
 	}
