@@ -14,7 +14,7 @@
 //   - every element of every output is written, and nothing else: no input, no guard;
 //   - the same call twice gives the same bits;
 //   - facts that the kernel does not support are refused with core.ErrNotSupported, which
-//     skips the case, and calls that point outside their tables with core.ErrBadCall.
+//     skips the case; core.Run refuses calls that point outside their tables.
 //
 // Examine adds what single calls do not show: results that depend on earlier calls or on
 // the number of threads, or differ now and then, errors that add up over 32 layers, inputs

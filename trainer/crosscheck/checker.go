@@ -101,7 +101,11 @@ func (w *watched) OutputMemory() core.Memory {
 }
 
 func (w *watched) run(ctx context.Context, c *core.Call, pass core.Pass) error {
-	if err := core.Run(ctx, w.Kernel, c); err != nil || w.seen[pass] == w.checker.round {
+	do := w.Kernel.Forward
+	if pass == core.Backward {
+		do = w.Kernel.Backward
+	}
+	if err := do(ctx, c); err != nil || w.seen[pass] == w.checker.round {
 		return err
 	}
 	w.seen[pass] = w.checker.round

@@ -19,10 +19,7 @@ const backwardKeys = 512
 //	dk_j = sum over t of ds_tj * q_t
 //	dv_j = sum over t of p_tj * dy_t
 func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
-	call, err := k.check(ctx, c)
-	if err != nil {
-		return err
-	}
+	call := newCall(c)
 	all := tasks(c.Facts, call.keys)
 	k.share(all, c.Facts.HeadDim)
 	if err := k.run(ctx, call, all, (*worker).backward); err != nil {

@@ -17,9 +17,9 @@ type call struct {
 	lse                        []float32 // [T,H]
 }
 
-func newCall(c *core.Call, keys ranges) *call {
+func newCall(c *core.Call) *call {
 	f := c.Facts
-	x := &call{facts: f, keys: keys, scale: float32(1 / math.Sqrt(float64(f.HeadDim)))}
+	x := &call{facts: f, keys: c.Input("keys").Int32s(), scale: float32(1 / math.Sqrt(float64(f.HeadDim)))}
 	x.q, x.k, x.v = headsOf(c.Input("q"), f, f.Heads), headsOf(c.Input("k"), f, f.KVHeads), headsOf(c.Input("v"), f, f.KVHeads)
 	if c.Pass == core.Forward {
 		x.y, x.lse = headsOf(c.Output("y"), f, f.Heads), c.Output("lse").Float32s()

@@ -14,10 +14,7 @@ const forwardKeys = 1024
 
 // Forward computes y and lse.
 func (k *Kernel) Forward(ctx context.Context, c *core.Call) error {
-	call, err := k.check(ctx, c)
-	if err != nil {
-		return err
-	}
+	call := newCall(c)
 	return k.run(ctx, call, tasks(c.Facts, call.keys), (*worker).forward)
 }
 

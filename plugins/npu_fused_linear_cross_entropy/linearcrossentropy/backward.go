@@ -38,9 +38,7 @@ func rowsOf(f core.Facts) int {
 //
 // the products dx_t = weight^T dz and, unless frozen, dweight = sum of dz x_t^T.
 func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
-	if err := k.prepare(ctx, c); err != nil {
-		return err
-	}
+	k.find(c)
 	clear(c.Output("losses").Data)
 	clear(c.Output("dx").Data)
 	rest := k.targets

@@ -15,9 +15,7 @@ const forwardRows = 1024
 // Forward computes the losses. It keeps no logits: of each span only what it adds to the
 // sum, which starts anew, scaled, when a larger logit is found.
 func (k *Kernel) Forward(ctx context.Context, c *core.Call) error {
-	if err := k.prepare(ctx, c); err != nil {
-		return err
-	}
+	k.find(c)
 	losses := c.Output("losses").Float32s()
 	clear(losses)
 	for targets := range slices.Chunk(k.targets, forwardRows) {

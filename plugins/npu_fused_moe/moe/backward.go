@@ -20,9 +20,7 @@ import (
 //
 // An expert without token has zero gradients; frozen ones have none.
 func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
-	if err := k.prepare(ctx, c); err != nil {
-		return err
-	}
+	k.routes.sort(c.Input("expert_ids").Int32s(), c.Facts.Experts)
 	D := c.Facts.Dim
 	weights := experts(c.Facts, c.Inputs, "")
 	var gradients []expert

@@ -11,9 +11,7 @@ import (
 // Forward computes y and saves g and u, as rounded to storage, which is also how they go
 // into h, so that Backward sees the same numbers.
 func (k *Kernel) Forward(ctx context.Context, c *core.Call) error {
-	if err := k.prepare(ctx, c); err != nil {
-		return err
-	}
+	k.routes.sort(c.Input("expert_ids").Int32s(), c.Facts.Experts)
 	D := c.Facts.Dim
 	weights := experts(c.Facts, c.Inputs, "")
 	probabilities := c.Input("routing_weights").Float32s()

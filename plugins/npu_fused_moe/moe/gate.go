@@ -2,7 +2,6 @@ package moe
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/seed98097648/tune/core"
@@ -30,31 +29,10 @@ func (*GateKernel) Info() core.Info {
 }
 
 // Supports implements core.Kernel: all valid facts in float32, bfloat16 and float16.
-func (*GateKernel) Supports(f core.Facts) error {
-	if err := f.Validate(core.MoEGate); err != nil {
-		return fmt.Errorf("%s: %w: %w", Name, core.ErrNotSupported, err)
-	}
-	if !slices.Contains(dtypes, f.DType) {
-		return fmt.Errorf("%s: %w: storage %s; it can be %v", Name, core.ErrNotSupported, f.DType, dtypes)
-	}
-	return nil
-}
-
-func (k *GateKernel) check(ctx context.Context, c *core.Call) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := k.Supports(c.Facts); err != nil {
-		return err
-	}
-	return c.Check()
-}
+func (k *GateKernel) Supports(f core.Facts) error { return k.Info().Supports(f) }
 
 // Forward computes the weights and the ids.
-func (k *GateKernel) Forward(ctx context.Context, c *core.Call) error {
-	if err := k.check(ctx, c); err != nil {
-		return err
-	}
+func (*GateKernel) Forward(_ context.Context, c *core.Call) error {
 	K := c.Facts.TopK
 	weights, ids := c.Output("routing_weights").Float32s(), c.Output("expert_ids").Int32s()
 	eachGate(c, func(g *gate, t int) {
@@ -75,14 +53,8 @@ func (k *GateKernel) Forward(ctx context.Context, c *core.Call) error {
 //	dp = (d - sum(d*q))/sum(p), or d; it is dscore at the ids, 0 elsewhere
 //	dlogits = score*(dscore - sum(dscore*score))     softmax
 //	dlogits = dscore*score*(1 - score)               sigmoid
-func (k *GateKernel) Backward(ctx context.Context, c *core.Call) error {
-	if err := k.check(ctx, c); err != nil {
-		return err
-	}
+func (*GateKernel) Backward(_ context.Context, c *core.Call) error {
 	f, ids := c.Facts, c.Input("expert_ids").Int32s()
-	if err := checkIDs(f, ids); err != nil {
-		return err
-	}
 	dweights, dlogits := c.Input("drouting_weights").Float32s(), c.Output("dlogits")
 	eachGate(c, func(g *gate, t int) {
 		g.score(c.Input("logits"), t)

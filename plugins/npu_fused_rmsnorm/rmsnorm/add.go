@@ -21,14 +21,11 @@ func (*AddKernel) Info() core.Info {
 }
 
 // Supports implements core.Kernel: all valid facts in float32, bfloat16 and float16.
-func (*AddKernel) Supports(f core.Facts) error { return supports(core.AddRMSNorm, f) }
+func (k *AddKernel) Supports(f core.Facts) error { return k.Info().Supports(f) }
 
 // Forward computes h, y and rstd, a row at a time: the norm reads h while it is in the
 // cache.
-func (*AddKernel) Forward(ctx context.Context, c *core.Call) error {
-	if err := check(ctx, core.AddRMSNorm, c); err != nil {
-		return err
-	}
+func (*AddKernel) Forward(_ context.Context, c *core.Call) error {
 	D, w := c.Facts.Dim, gain(c)
 	stream := simd.StreamFor(c.Work().Bytes)
 	x, residual := c.Input("x"), c.Input("residual")
@@ -60,10 +57,7 @@ func (*AddKernel) Forward(ctx context.Context, c *core.Call) error {
 
 // Backward computes dx = dh + dx of the norm at h, which is the gradient of residual too,
 // and dweight.
-func (k *AddKernel) Backward(ctx context.Context, c *core.Call) error {
-	if err := check(ctx, core.AddRMSNorm, c); err != nil {
-		return err
-	}
+func (k *AddKernel) Backward(_ context.Context, c *core.Call) error {
 	k.partial.backward(c, c.Input("h"), c.Input("dh"))
 	return nil
 }

@@ -19,10 +19,7 @@ const maxBlocks = 64
 // The sum goes over blocks of tokens whose size depends on T alone, and then over the
 // blocks in order, so that it has the same bits for any number of threads. A frozen
 // weight has the sums of the blocks, which come with dx, but not theirs.
-func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
-	if err := k.check(ctx, c); err != nil {
-		return err
-	}
+func (k *Kernel) Backward(_ context.Context, c *core.Call) error {
 	k.partial.backward(c, c.Input("x"), core.Tensor{})
 	return nil
 }
