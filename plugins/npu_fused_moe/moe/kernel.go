@@ -46,11 +46,3 @@ func (*Kernel) Info() core.Info {
 // Supports implements core.Kernel: silu in float32, bfloat16 and float16, both layouts,
 // any routing weights.
 func (k *Kernel) Supports(f core.Facts) error { return k.Info().Supports(f) }
-
-// grow returns n elements of scratch memory, with what they held before.
-func grow(buf *[]float32, n int) []float32 {
-	if cap(*buf) < n {
-		*buf = make([]float32, n)
-	}
-	return (*buf)[:n]
-}
