@@ -194,6 +194,24 @@ func TestNotSupportedFallsBack(t *testing.T) {
 	}
 }
 
+// TestFactsThatThePluginRefusesFallBack: its kernels need not look at the facts of a call,
+// which nobody has asked about here.
+func TestFactsThatThePluginRefusesFallBack(t *testing.T) {
+	onEachPath(t, func(t *testing.T, o Options) {
+		p := open(t, quiet(o))
+		f := normFacts()
+		f.Dim = 13
+		c := makeCall(t, core.RMSNorm, core.Forward, f, p.host, p.output)
+		if err := core.Run(t.Context(), p.norm, c); err != nil {
+			t.Fatal(err)
+		}
+		wantReference(t, c)
+		if h := p.norm.Health(); h.Fallbacks != 1 || !strings.Contains(h.LastError, "bad luck") {
+			t.Errorf("health %+v", h)
+		}
+	})
+}
+
 func TestBadCallsAreRefused(t *testing.T) {
 	p := open(t, quiet(Options{}))
 	good := func() *core.Call {

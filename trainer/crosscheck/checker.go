@@ -111,7 +111,11 @@ func (w *watched) OutputMemory() core.Memory {
 }
 
 func (w *watched) run(ctx context.Context, c *core.Call, pass core.Pass) error {
-	if err := core.Run(ctx, w.Kernel, c); err != nil {
+	do := w.Kernel.Forward
+	if pass == core.Backward {
+		do = w.Kernel.Backward
+	}
+	if err := do(ctx, c); err != nil {
 		return err
 	}
 	u := use{w.Info().Name, c.Site, pass, c.Facts, c.Tokens()}
