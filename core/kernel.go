@@ -42,7 +42,7 @@ func Run(ctx context.Context, k Kernel, c *Call) error {
 // forward and every gradient, on small random data with these facts. A plan asks
 // before it places the kernel. Errors wrap ErrWrongResult and give the numbers.
 type Verifier interface {
-	Verify(f Facts) error
+	Verify(ctx context.Context, f Facts) error
 }
 
 // Memory hands out memory for tensors: 64-byte aligned, shared with whoever needs it.

@@ -27,6 +27,7 @@ func main() {
 }
 
 func run(args []string) error {
+	ctx := context.Background()
 	// Memory that plugins can read and, on Linux, cannot write.
 	mem, err := transport.NewMemory("patch_one_layer", 0)
 	if err != nil {
@@ -44,13 +45,13 @@ func run(args []string) error {
 	if len(args) > 0 {
 		dirs = args[:1]
 	}
-	reg, err := core.ScanAllKernels(context.Background(), existing(dirs), transport.Open)
+	reg, err := core.ScanAllKernels(ctx, existing(dirs), transport.Open)
 	if err != nil {
 		return err
 	}
 	defer reg.Close()
 
-	report, err := core.ApplyKernel("npu_fused_swiglu", oneLayer{model}, reg)
+	report, err := core.ApplyKernel(ctx, "npu_fused_swiglu", oneLayer{model}, reg)
 	if err != nil {
 		return err
 	}
