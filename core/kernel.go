@@ -58,6 +58,17 @@ type OutputMemory interface {
 	OutputMemory() Memory
 }
 
+// OutputsOf returns the memory in which a kernel's outputs need no copy: its own if it has
+// one, else the memory that is given.
+func OutputsOf(k Kernel, otherwise Memory) Memory {
+	if o, ok := k.(OutputMemory); ok {
+		if m := o.OutputMemory(); m != nil {
+			return m
+		}
+	}
+	return otherwise
+}
+
 // Health counts what happened to a kernel since it was opened.
 type Health struct {
 	Calls     uint64 `json:"calls"`     // passes run, either direction

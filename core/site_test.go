@@ -3,6 +3,8 @@ package core_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -51,6 +53,27 @@ func TestARegistryRefusesNothing(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "neither of them nil") {
 			t.Errorf("error %v", err)
 		}
+	}
+}
+
+func TestAScanThatCannotBeMadeIsAnError(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "plugin.exe"), nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	nothing := func(context.Context, string) (core.Plugin, error) { return nil, nil }
+	for want, scan := range map[string]func() (*core.Registry, error){
+		"no opener: pass transport.Open": func() (*core.Registry, error) { return core.ScanAllKernels(t.Context(), []string{dir}, nil) },
+		"name of a folder is empty":      func() (*core.Registry, error) { return core.ScanAllKernels(t.Context(), []string{""}, nothing) },
+		"is named twice":                 func() (*core.Registry, error) { return core.ScanAllKernels(t.Context(), []string{dir, dir}, nothing) },
+	} {
+		if _, err := scan(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one that says %q", err, want)
+		}
+	}
+	r, err := core.ScanAllKernels(t.Context(), []string{dir}, nothing)
+	if err != nil || len(r.Listing()) != 1 || !errors.Is(r.Listing()[0].Err, core.ErrIncompatible) {
+		t.Errorf("an opener that returns nothing: %v, %v", r, err)
 	}
 }
 

@@ -41,11 +41,11 @@ func run(args []string) error {
 	model.Init(1)
 
 	// Every executable in the folder is asked who it is.
-	dirs := transport.SearchPath("")
+	dir := "" // the usual folders
 	if len(args) > 0 {
-		dirs = args[:1]
+		dir = args[0]
 	}
-	reg, err := core.ScanAllKernels(ctx, existing(dirs), transport.Open)
+	reg, err := core.ScanAllKernels(ctx, transport.Folders(dir), transport.Open)
 	if err != nil {
 		return err
 	}
@@ -75,14 +75,4 @@ func (m oneLayer) Sites() []core.Site {
 		}
 	}
 	return nil
-}
-
-func existing(dirs []string) []string {
-	var out []string
-	for _, d := range dirs {
-		if _, err := os.Stat(d); err == nil {
-			out = append(out, d)
-		}
-	}
-	return out
 }
