@@ -103,12 +103,7 @@ func (w *watched) Backward(ctx context.Context, c *core.Call) error {
 }
 
 // OutputMemory implements core.OutputMemory; it is nil for a kernel that has none.
-func (w *watched) OutputMemory() core.Memory {
-	if m, ok := w.Kernel.(core.OutputMemory); ok {
-		return m.OutputMemory()
-	}
-	return nil
-}
+func (w *watched) OutputMemory() core.Memory { return core.OutputsOf(w.Kernel, nil) }
 
 func (w *watched) run(ctx context.Context, c *core.Call, pass core.Pass) error {
 	do := w.Kernel.Forward
