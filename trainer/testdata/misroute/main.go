@@ -10,10 +10,10 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/reference"
-	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/core/plugin"
 )
 
-func main() { transport.Serve("misroute", "0.1.0", &kernel{Kernel: reference.Kernel(core.MoEGate)}) }
+func main() { plugin.Serve("misroute", "0.1.0", &kernel{Kernel: reference.Kernel(core.MoEGate)}) }
 
 type kernel struct{ core.Kernel }
 

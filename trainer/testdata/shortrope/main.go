@@ -9,10 +9,10 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/reference"
-	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/core/plugin"
 )
 
-func main() { transport.Serve("shortrope", "0.1.0", &kernel{reference.Kernel(core.RoPE)}) }
+func main() { plugin.Serve("shortrope", "0.1.0", &kernel{reference.Kernel(core.RoPE)}) }
 
 type kernel struct{ core.Kernel }
 

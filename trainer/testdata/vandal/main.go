@@ -8,10 +8,10 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/reference"
-	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/core/plugin"
 )
 
-func main() { transport.Serve("vandal", "0.1.0", &kernel{Kernel: reference.Kernel(core.RMSNorm)}) }
+func main() { plugin.Serve("vandal", "0.1.0", &kernel{Kernel: reference.Kernel(core.RMSNorm)}) }
 
 type kernel struct{ core.Kernel }
 
