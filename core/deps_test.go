@@ -105,7 +105,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	// Programs put the parts together.
 	{"cmd/tune", "core core/... internal/ceiling internal/memory internal/nearest internal/opbench internal/plainfile internal/plainjson internal/scaffold plugins/linked internal/shm internal/simd trainer trainer/... github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/term golang.org/x/sys",
 		"internal/browser internal/plugintest github.com/rogpeppe/go-internal"},
-	{"docs", "", ""},
+	{"docs", "", "trainer/models"},
 	{"examples", "", "core core/... internal/ctest internal/plugintest trainer trainer/..."},
 	{"examples/...", "core core/... trainer trainer/...", "internal/plugintest"},
 }

@@ -53,7 +53,7 @@ func pluginDir(t *testing.T) string {
 	return dir
 }
 
-// tinyConfigs are models that train in no time, by their model_type.
+// tinyConfigs are models whose sizes tests know, by their model_type.
 var tinyConfigs = map[string]string{
 	"llama": `{"model_type": "llama", "vocab_size": 257, "hidden_size": 16, "intermediate_size": 24,
 		"num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
@@ -62,21 +62,14 @@ var tinyConfigs = map[string]string{
 		"num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 8,
 		"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8, "mlp_only_layers": [0],
 		"norm_topk_prob": true, "max_position_embeddings": 64, "initializer_range": 0.1}`,
-	"mistral": `{"model_type": "mistral", "vocab_size": 257, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
-		"num_attention_heads": 4, "num_key_value_heads": 2, "sliding_window": 8}`,
-	"qwen2": `{"model_type": "qwen2", "vocab_size": 257, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
-		"num_attention_heads": 4, "num_key_value_heads": 2, "tie_word_embeddings": true, "use_sliding_window": true, "sliding_window": 8,
-		"max_window_layers": 1}`,
-	"glm4": `{"model_type": "glm4", "vocab_size": 257, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
-		"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "pad_token_id": 256}`,
-	"glm4_moe": `{"model_type": "glm4_moe", "vocab_size": 257, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
-		"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "use_qk_norm": true, "n_routed_experts": 8, "num_experts_per_tok": 2,
-		"moe_intermediate_size": 16, "n_group": 4, "topk_group": 2, "routed_scaling_factor": 2.5}`,
 }
 
 // writeModel makes a model folder with random weights and one token for each byte.
 func writeModel(dir, modelType string) error {
-	config := []byte(tinyConfigs[modelType])
+	return writeConfig(dir, []byte(tinyConfigs[modelType]))
+}
+
+func writeConfig(dir string, config []byte) error {
 	m, err := models.New(config, autograd.Heap{})
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/seed98097648/tune/trainer/models"
 )
 
 // TestScripts runs the command as a user does. Beside the usual commands, scripts have:
@@ -24,6 +27,35 @@ import (
 // $PLUGINS is a folder with the project's plugins and $TUNE the command's path; in $WORK are text.txt, a corpus, and
 // nothing else that a script did not make.
 func TestScripts(t *testing.T) {
+	p := scripts(t)
+	p.Dir, p.RequireUniqueNames = filepath.Join("testdata", "script"), true
+	testscript.Run(t, p)
+}
+
+// TestEveryFamilyTrains runs one script for each, with its small model in the folder m.
+func TestEveryFamilyTrains(t *testing.T) {
+	for _, f := range models.Families() {
+		t.Run(f.Type, func(t *testing.T) {
+			c := f.Small()
+			c["vocab_size"], c["hidden_size"], c["intermediate_size"], c["head_dim"], c["initializer_range"] = 257, 32, 48, 8, 0.02
+			config, err := json.Marshal(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := scripts(t)
+			p.Files = []string{filepath.Join("testdata", "family.txtar")}
+			setup := p.Setup
+			p.Setup = func(e *testscript.Env) error {
+				return errors.Join(setup(e), writeConfig(filepath.Join(e.WorkDir, "m"), config))
+			}
+			testscript.Run(t, p)
+		})
+	}
+}
+
+// scripts returns what all scripts run with.
+func scripts(t *testing.T) testscript.Params {
+	t.Helper()
 	dir := pluginDir(t)
 	gocache, err := exec.Command("go", "env", "GOCACHE").Output()
 	if err != nil {
@@ -33,9 +65,7 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	testscript.Run(t, testscript.Params{
-		Dir:                filepath.Join("testdata", "script"),
-		RequireUniqueNames: true,
+	return testscript.Params{
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("PLUGINS", dir)
 			e.Setenv("TUNE", tune)
@@ -52,7 +82,7 @@ func TestScripts(t *testing.T) {
 			"steps": checkSteps,
 			"json":  checkJSON,
 		},
-	})
+	}
 }
 
 // status runs tune and compares its exit code.

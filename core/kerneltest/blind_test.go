@@ -140,6 +140,8 @@ var blindSizes = []blind{
 	{"rest of 5 experts", "sizes of experts", core.MoEGate, rest(numExperts, 8, 5)},
 	{"whole blocks of 32 only, without a rest", "sizes of dim", core.RMSNorm, where(func(c *core.Call) bool { return dim(c)%32 == 0 && dim(c) == 96 })},
 	{"more than 2,048 rows", "large tokens", core.RMSNorm, more(tokens, 2048)},
+	{"odd numbers of rows beyond 2,048", "large tokens", core.RMSNorm, where(func(c *core.Call) bool { return tokens(c) > 2048 && tokens(c)%2 == 1 })},
+	{"odd widths beyond 2,048", "large dim", core.MoEExperts, where(func(c *core.Call) bool { return dim(c) > 2048 && dim(c)%2 == 1 })},
 	{"more than 65,535 rows", "large tokens", core.SwiGLU, more(tokens, 0xffff)},
 	{"2^20 elements", "large in all sizes", core.SwiGLU, more(elements, 1<<20)},
 	{"rows of more than 8,192", "large dim", core.RMSNorm, more(dim, 8192)},

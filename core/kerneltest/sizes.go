@@ -149,11 +149,11 @@ func kindsOfUse(op core.Op) []use {
 }
 
 // wide and long are large sizes of a width, such as dim, and numbers of tokens: past blocks
-// of many sizes, mostly with an even rest, and more than an index of 16 bits can count. The
-// first stands for all in kinds of use after the first.
+// of many sizes, with an even rest and with an odd one, and more than an index of 16 bits can
+// count. The first stands for all in kinds of use after the first.
 var (
-	wide = []int{4102, 258, 514, 1024, 1026, 2050, 8194, 65542}
-	long = []int{4102, 1024, 1026, 1029, 2050, beyond16}
+	wide = []int{4102, 258, 514, 1024, 1026, 2050, 3077, 8194, 65542}
+	long = []int{4102, 1024, 1026, 1029, 2050, 3077, beyond16}
 )
 
 // beyond16 is more than an index of 16 bits can count, and no multiple of a block.
@@ -217,7 +217,7 @@ func ropeAxes() []axis {
 		{"head_dim past rotary_dim", someRests, 0, []int{130, 64, 514}, func(c *Case, n int) { c.Facts.HeadDim = c.Facts.RotaryDim + n }},
 		{"heads", everyRest / 2, 0, []int{258, 128}, func(c *Case, n int) { c.Facts.Heads = n }},
 		{"kv_heads", everyRest / 2, 0, []int{258, 128}, func(c *Case, n int) { c.Facts.KVHeads = n }},
-		{"positions", everyRest, 7, []int{8194, 258, 1026, 2050, 4098, 4102, 32770, 65542, 131074}, func(c *Case, n int) {
+		{"positions", everyRest, 7, []int{8194, 258, 1026, 2050, 3077, 4098, 4102, 32770, 65542, 131074}, func(c *Case, n int) {
 			c.Positions, c.Tokens, c.Edit = n, 12, farPositions
 		}},
 		{"tokens in order", 0, 0, []int{1029, 130, 514}, func(c *Case, n int) {
@@ -274,16 +274,16 @@ func gateAxes() []axis {
 // expertAxes: rows are the assignments that one expert has.
 func expertAxes() []axis {
 	return []axis{
-		{"tokens", someRests, 0, []int{4102, 1026, beyond16}, func(c *Case, n int) {
+		{"tokens", someRests, 0, []int{4102, 1026, 3077, beyond16}, func(c *Case, n int) {
 			if c.Tokens = n; n > 1024 {
 				c.Facts.Dim, c.Facts.Intermediate, c.Facts.Experts, c.Facts.TopK = 2, 1, 2, 1
 			}
 		}},
-		{"rows of an expert", everyRest, 7, []int{1026, 1024, 2050, 4102}, func(c *Case, n int) {
+		{"rows of an expert", everyRest, 7, []int{1026, 1024, 2050, 3077, 4102}, func(c *Case, n int) {
 			c.Tokens, c.Facts.Experts, c.Facts.TopK = n, 1, 1
 		}},
-		{"dim", rests32, 13, []int{1026, 514, 1024, 2050, 4102, 8194}, func(c *Case, n int) { c.Facts.Dim = n }},
-		{"intermediate", rests32, 13, []int{1026, 514, 1024, 2050, 4102, 8194}, func(c *Case, n int) { c.Facts.Intermediate = n }},
+		{"dim", rests32, 13, []int{1026, 514, 1024, 2050, 3077, 4102, 8194}, func(c *Case, n int) { c.Facts.Dim = n }},
+		{"intermediate", rests32, 13, []int{1026, 514, 1024, 2050, 3077, 4102, 8194}, func(c *Case, n int) { c.Facts.Intermediate = n }},
 		{"experts", someRests, 31, []int{300, 200, 256, 258, 514}, func(c *Case, n int) {
 			c.Tokens, c.Facts.Experts, c.Facts.TopK = max(5, n), n, min(n, 2)
 		}},
@@ -298,12 +298,12 @@ func attentionAxes() []axis {
 	}
 	one := func(c *Case) { c.Facts.Heads, c.Facts.KVHeads = 1, 1 }
 	return []axis{
-		{"tokens", everyRest, 63, []int{514, 770, 1026}, func(c *Case, n int) {
+		{"tokens", everyRest, 63, []int{514, 770, 1026, 1543}, func(c *Case, n int) {
 			if c.Tokens, c.Edit = n, causal; n > 512 {
 				one(c)
 			}
 		}},
-		{"tokens in a window", 0, 0, []int{2050, beyond16}, func(c *Case, n int) {
+		{"tokens in a window", 0, 0, []int{2050, 3077, beyond16}, func(c *Case, n int) {
 			one(c)
 			c.Tokens, c.Edit = n, window(min(200, 1<<18/n))
 		}},

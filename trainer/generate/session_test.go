@@ -2,10 +2,12 @@ package generate_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -19,9 +21,6 @@ import (
 	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/nn"
 )
-
-// families are models with random weights of every kind of layer.
-var families = []string{"llama-tiny", "llama3-rope-scaling", "llama-packed", "qwen2-tied", "qwen3-tied", "qwen3-yarn", "qwen3-bf16-sharded", "qwen3-moe", "glm4-0414", "glm4-moe-air", "glm4-moe-group"}
 
 // whole returns the logits after every token, [T, V], of a forward pass over all of them.
 func whole(t *testing.T, m *models.Model, ids []int32) []float32 {
@@ -78,10 +77,14 @@ func near(t *testing.T, what string, got, want []float32) {
 // TestCachedLogitsAreThoseOfAWholeForward reads a sequence in pieces of every kind: whole
 // ones, padded ones, single tokens, and more than the cache has room for at first.
 func TestCachedLogitsAreThoseOfAWholeForward(t *testing.T) {
-	for _, name := range families {
+	folders, err := filepath.Glob(filepath.Join(testdata.Shared(t, "golden", "models"), "*"))
+	if err != nil || len(folders) == 0 {
+		t.Fatalf("%d reference models, %v", len(folders), err)
+	}
+	for _, dir := range folders {
 		for _, kernels := range []string{"none", "all"} {
-			t.Run(name+" "+kernels, func(t *testing.T) {
-				m := load(t, testdata.Shared(t, "golden", "models", name))
+			t.Run(filepath.Base(dir)+" "+kernels, func(t *testing.T) {
+				m := load(t, dir)
 				place(t, m, kernels)
 				feedAll(t, m, random(m.Vocab(), min(300, m.Config.MaxPositionEmbeddings)))
 			})
@@ -109,16 +112,18 @@ func feedAll(t *testing.T, m *models.Model, ids []int32) {
 	}
 }
 
-// TestCachedLogitsWithASlidingWindow has windows shorter than the pieces, in all layers or
-// in some, and a sequence that is much longer.
-func TestCachedLogitsWithASlidingWindow(t *testing.T) {
-	for name, fields := range map[string]string{
-		"mistral": `"model_type": "mistral", "sliding_window": 7`,
-		"qwen2":   `"model_type": "qwen2", "use_sliding_window": true, "sliding_window": 5, "max_window_layers": 1`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			m, err := models.New([]byte(`{`+fields+`, "vocab_size": 29, "hidden_size": 12, "intermediate_size": 20, "num_hidden_layers": 2,
-				"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6, "max_position_embeddings": 128, "initializer_range": 0.3}`), autograd.Heap{})
+// TestCachedLogitsOfEveryFamily has, where the family has them, windows shorter than the
+// pieces, in all layers or in some, and a sequence that is much longer.
+func TestCachedLogitsOfEveryFamily(t *testing.T) {
+	for _, f := range models.Families() {
+		t.Run(f.Type, func(t *testing.T) {
+			c := f.Small()
+			c["max_position_embeddings"] = 128
+			config, err := json.Marshal(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := models.New(config, autograd.Heap{})
 			if err != nil {
 				t.Fatal(err)
 			}

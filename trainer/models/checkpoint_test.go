@@ -52,7 +52,7 @@ func gradients(t *testing.T, m *models.Model, checkpoint bool) []float32 {
 // TestCheckpointingChangesNoBit has kernels that compute in float32, as the plugins do: the
 // host computes the norm of a sum again itself, in float32.
 func TestCheckpointingChangesNoBit(t *testing.T) {
-	for _, name := range models.Supported() {
+	for _, name := range types() {
 		for _, selection := range []string{"none", "all"} {
 			t.Run(name+" "+selection, func(t *testing.T) {
 				m := newModel(t, family(name), 1)

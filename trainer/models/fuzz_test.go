@@ -24,7 +24,7 @@ func (*small) Free([]byte) {}
 // FuzzConfig builds models of any configuration: it is refused, or every site has facts
 // that are in order.
 func FuzzConfig(f *testing.F) {
-	for _, name := range models.Supported() {
+	for _, name := range types() {
 		f.Add(family(name))
 		f.Add(family(name, with("rope_scaling", map[string]any{"rope_type": "yarn", "factor": 4})))
 		f.Add(family(name, with("layer_types", []string{"full_attention", "sliding_attention"})))

@@ -113,8 +113,7 @@ func (o LoadOptions) read(dir string, mem core.Memory, weights bool) (*Model, er
 	if err != nil {
 		return nil, fmt.Errorf("models: %w", err)
 	}
-	build, err := route(config)
-	if err != nil {
+	if _, err := route(config); err != nil { // before anything about weights
 		return nil, fmt.Errorf("models: %s: %w", dir, err)
 	}
 	set, err := checkpoint.OpenDir(dir)
@@ -123,7 +122,7 @@ func (o LoadOptions) read(dir string, mem core.Memory, weights bool) (*Model, er
 	}
 	defer set.Close()
 	allowed := newAllowance(mem, set)
-	m, err := construct(build, config, o.builder(allowed, func(name string) core.DType {
+	m, err := construct(config, o.builder(allowed, func(name string) core.DType {
 		t, _ := set.Tensor(name)
 		return t.DType
 	}))

@@ -55,7 +55,7 @@ func same(t *testing.T, got, want *models.Model) {
 }
 
 func TestSavedModelLoadsAgain(t *testing.T) {
-	for _, name := range models.Supported() {
+	for _, name := range types() {
 		t.Run(name, func(t *testing.T) {
 			m := newModel(t, family(name), 1)
 			same(t, load(t, folder(t, m.RawConfig, named(t, m))), m)

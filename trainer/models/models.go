@@ -1,50 +1,18 @@
 // Package models finds the model for a config.json by its model_type and fills it with
 // weights: random ones, or those of a Hugging Face model folder.
 //
-// A family is one folder and one line in the table below.
+// A family is one file, which registers a [Family].
 package models
 
 import (
-	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/lora"
-	"github.com/seed98097648/tune/trainer/models/glm4"
-	"github.com/seed98097648/tune/trainer/models/glm4moe"
 	"github.com/seed98097648/tune/trainer/models/hf"
-	"github.com/seed98097648/tune/trainer/models/llama"
-	"github.com/seed98097648/tune/trainer/models/mistral"
-	"github.com/seed98097648/tune/trainer/models/qwen2"
-	"github.com/seed98097648/tune/trainer/models/qwen3"
-	"github.com/seed98097648/tune/trainer/models/qwen3moe"
 	"github.com/seed98097648/tune/trainer/nn"
 )
-
-type builder func(config []byte, b *nn.Builder) (*nn.Decoder, *hf.Config, error)
-
-// families is the router by model_type.
-var families = map[string]builder{
-	"glm4":      glm4.New,
-	"glm4_moe":  glm4moe.New,
-	"llama":     llama.New,
-	"mistral":   mistral.New,
-	"qwen2":     qwen2.New,
-	"qwen3":     qwen3.New,
-	"qwen3_moe": qwen3moe.New,
-}
-
-// Supported returns the model types that can be built, sorted.
-func Supported() []string {
-	var names []string
-	for name := range families {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
 
 // Model is a model with what its folder says about it.
 type Model struct {
@@ -58,21 +26,13 @@ type Model struct {
 
 // New builds the model that config.json describes, in mem, with weights of zero.
 func New(config []byte, mem core.Memory) (*Model, error) {
-	build, err := route(config)
-	if err != nil {
-		return nil, err
-	}
-	return construct(build, config, nn.NewBuilder(mem))
+	return construct(config, nn.NewBuilder(mem))
 }
 
 // NewWith is New with options. Frozen matrices have the dtype that config.json names as
 // that of its files.
 func NewWith(config []byte, mem core.Memory, o LoadOptions) (*Model, error) {
 	if err := o.LoRA.Validate(); err != nil {
-		return nil, err
-	}
-	build, err := route(config)
-	if err != nil {
 		return nil, err
 	}
 	var files struct {
@@ -82,7 +42,7 @@ func NewWith(config []byte, mem core.Memory, o LoadOptions) (*Model, error) {
 		return nil, err
 	}
 	stored, _ := core.ParseDType(files.DType) // what cannot be stored is float32
-	m, err := construct(build, config, o.builder(mem, func(string) core.DType { return stored }))
+	m, err := construct(config, o.builder(mem, func(string) core.DType { return stored }))
 	if err != nil {
 		return nil, err
 	}
@@ -93,26 +53,12 @@ func NewWith(config []byte, mem core.Memory, o LoadOptions) (*Model, error) {
 	return m, nil
 }
 
-// route returns the builder for the configuration's model_type.
-func route(config []byte) (builder, error) {
-	var head struct {
-		ModelType string `json:"model_type"`
-	}
-	if err := hf.Decode(config, &head); err != nil {
+func construct(config []byte, b *nn.Builder) (*Model, error) {
+	f, err := route(config)
+	if err != nil {
 		return nil, err
 	}
-	build, ok := families[head.ModelType]
-	if head.ModelType == "" {
-		return nil, fmt.Errorf("config.json: model_type is missing; supported: %s", strings.Join(Supported(), ", "))
-	}
-	if !ok {
-		return nil, fmt.Errorf("config.json: model_type %q is not supported; supported: %s", head.ModelType, strings.Join(Supported(), ", "))
-	}
-	return build, nil
-}
-
-func construct(build builder, config []byte, b *nn.Builder) (*Model, error) {
-	d, c, err := build(config, b)
+	d, c, err := f.build(config, b)
 	if err != nil {
 		return nil, err
 	}

@@ -12,30 +12,23 @@ import (
 	"github.com/seed98097648/tune/trainer/models"
 )
 
-// fields of a small model of each family; those with experts have a dense layer and a
-// sparse one, those with a window one that is shorter than the batches of the tests.
-func family(name string, change ...func(map[string]any)) []byte {
-	c := map[string]any{"model_type": name, "vocab_size": 29, "hidden_size": 12, "intermediate_size": 20, "num_hidden_layers": 2,
-		"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6, "max_position_embeddings": 64, "initializer_range": 0.3}
-	switch name {
-	case "llama":
-		c["attention_bias"], c["mlp_bias"] = true, true
-	case "mistral":
-		c["sliding_window"] = 4
-	case "qwen2":
-		c["tie_word_embeddings"], c["use_sliding_window"], c["sliding_window"], c["max_window_layers"] = true, true, 3, 1
-	case "glm4":
-		c["head_dim"], c["pad_token_id"] = 8, 2
-	case "glm4_moe":
-		c["head_dim"], c["attention_bias"], c["use_qk_norm"] = 8, true, true
-		c["n_routed_experts"], c["num_experts_per_tok"], c["moe_intermediate_size"], c["n_shared_experts"] = 8, 2, 10, 2
-		c["n_group"], c["topk_group"], c["routed_scaling_factor"] = 4, 2, 2.5
-	case "qwen3":
-		c["tie_word_embeddings"] = true
-	case "qwen3_moe":
-		c["num_experts"], c["num_experts_per_tok"], c["moe_intermediate_size"] = 4, 2, 10
-		c["norm_topk_prob"], c["mlp_only_layers"] = true, []int{0}
+// types are the families that there are, so that a new one is in every test.
+func types() (all []string) {
+	for _, f := range models.Families() {
+		all = append(all, f.Type)
 	}
+	return all
+}
+
+// family is the small model of a family, changed; of an unknown type, it is llama's.
+func family(name string, change ...func(map[string]any)) []byte {
+	all := models.Families()
+	i := slices.Index(types(), name)
+	if i < 0 {
+		i = slices.Index(types(), "llama")
+	}
+	c := all[i].Small()
+	c["model_type"] = name
 	for _, f := range change {
 		f(c)
 	}
@@ -73,8 +66,8 @@ func TestConfigurationErrorsNameTheField(t *testing.T) {
 	}{
 		{"not JSON", []byte("{"), "config.json: the JSON ends"},
 		{"text after the end", []byte(`{"model_type": "llama"} {}`), "config.json: no JSON at column 25: unexpected '{'"},
-		{"no type", family("llama", with("model_type", nil)), `model_type is missing; supported: glm4, glm4_moe, llama, mistral, qwen2, qwen3, qwen3_moe`},
-		{"unknown type", family("mamba"), `model_type "mamba" is not supported; supported: glm4, glm4_moe, llama, mistral, qwen2, qwen3, qwen3_moe`},
+		{"no type", family("llama", with("model_type", nil)), "model_type is missing; supported: " + strings.Join(types(), ", ")},
+		{"unknown type", family("mamba"), `model_type "mamba" is not supported; supported: ` + strings.Join(types(), ", ")},
 		{"text for a number", family("llama", with("hidden_size", "big")), "field hidden_size: want a whole number, have a string"},
 		{"text for a number in a sparse model", family("qwen3_moe", with("num_experts", "many")), "field num_experts: want a whole number, have a string"},
 		{"text for a shared number in a sparse model", family("qwen3_moe", with("vocab_size", "all")), "field vocab_size: want a whole number, have a string"},

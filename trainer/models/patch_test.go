@@ -70,7 +70,7 @@ func farthest(la, lb []float64, a, b *models.Model) (loss, param float64, name s
 // TestPatchedModelTrainsLikeThePlainOne allows a small multiple of what rounding does to
 // the patched model itself: its kernels in float32 against the same in float64.
 func TestPatchedModelTrainsLikeThePlainOne(t *testing.T) {
-	for _, name := range models.Supported() {
+	for _, name := range types() {
 		t.Run(name, func(t *testing.T) {
 			const steps = 32
 			config := family(name)
@@ -95,7 +95,7 @@ func TestPatchedModelTrainsLikeThePlainOne(t *testing.T) {
 }
 
 func TestAllPatchesEverySite(t *testing.T) {
-	for _, name := range models.Supported() {
+	for _, name := range types() {
 		t.Run(name, func(t *testing.T) {
 			m := newModel(t, family(name), 1)
 			report := apply(t, m, "all", kernels(t, reference.Kernel))
@@ -145,7 +145,7 @@ func TestPatchingKeepsTheParameters(t *testing.T) {
 }
 
 func TestEveryParameterOfAPatchedModelGetsAGradient(t *testing.T) {
-	for _, name := range models.Supported() {
+	for _, name := range types() {
 		t.Run(name, func(t *testing.T) {
 			m := newModel(t, family(name), 1)
 			apply(t, m, "all", kernels(t, reference.Kernel))
@@ -171,7 +171,7 @@ func TestEveryParameterOfAPatchedModelGetsAGradient(t *testing.T) {
 }
 
 func TestRestoreGivesTheSameBitsAsNeverApplying(t *testing.T) {
-	for _, name := range models.Supported() {
+	for _, name := range types() {
 		t.Run(name, func(t *testing.T) {
 			untouched, restored := newModel(t, family(name), 1), newModel(t, family(name), 1)
 			report := apply(t, restored, "all", kernels(t, reference.Kernel))

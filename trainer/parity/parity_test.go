@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -20,11 +21,21 @@ import (
 
 func TestMain(m *testing.M) { plugintest.Main(m) }
 
-// cases are the reference models of the supported families.
-var cases = []string{"glm4-0414", "glm4-moe-air", "glm4-moe-group", "llama-packed", "llama-tiny", "llama3-rope-scaling", "qwen2-tied", "qwen3-bf16-sharded", "qwen3-moe", "qwen3-tied", "qwen3-yarn"}
+// cases are the reference models that there are.
+func cases(t *testing.T) (names []string) {
+	t.Helper()
+	folders, err := os.ReadDir(testdata.Shared(t, "golden", "models"))
+	if err != nil || len(folders) == 0 {
+		t.Fatalf("%d reference models, %v", len(folders), err)
+	}
+	for _, f := range folders {
+		names = append(names, f.Name())
+	}
+	return names
+}
 
 func TestPlainForwardEqualsTheReference(t *testing.T) {
-	for _, name := range cases {
+	for _, name := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			dir := testdata.Shared(t, filepath.Join("golden", "models", name))
 			r, err := parity.Run(context.Background(), dir, parity.Options{Memory: autograd.Heap{}})
@@ -46,7 +57,7 @@ func check(t *testing.T, r *parity.Result) {
 
 func TestEveryKernelEqualsTheReference(t *testing.T) {
 	for _, opts := range []transport.Options{{}, {Portable: true}} {
-		for _, name := range cases {
+		for _, name := range cases(t) {
 			t.Run(fmt.Sprintf("%s/portable=%v", name, opts.Portable), func(t *testing.T) {
 				dir := testdata.Shared(t, filepath.Join("golden", "models", name))
 				reg, mem := plugintest.Scan(t, opts), plugintest.Memory(t)
@@ -99,7 +110,7 @@ func TestErrorsAreThoseOfFloat32(t *testing.T) {
 			selections = append(selections, name)
 		}
 	}
-	for _, name := range cases {
+	for _, name := range cases(t) {
 		dir := testdata.Shared(t, filepath.Join("golden", "models", name))
 		for _, kernels := range selections {
 			t.Run(name+"/"+kernels, func(t *testing.T) {
@@ -129,7 +140,7 @@ func TestErrorsAreThoseOfFloat32(t *testing.T) {
 // TestEverySiteIsPatched counts the sites of each reference model by its architecture.
 func TestEverySiteIsPatched(t *testing.T) {
 	reg, mem := plugintest.Scan(t, transport.Options{}), plugintest.Memory(t)
-	for _, name := range cases {
+	for _, name := range cases(t) {
 		m, err := models.Load(testdata.Shared(t, filepath.Join("golden", "models", name)), mem)
 		if err != nil {
 			t.Fatal(err)

@@ -14,8 +14,7 @@ import (
 	"github.com/seed98097648/tune/trainer/nn"
 )
 
-// Config holds the shared fields. Fields that a family adds are read by its own
-// package, which embeds this one.
+// Config holds the shared fields. A family that adds some embeds this one.
 type Config struct {
 	ModelType             string          `json:"model_type"`
 	VocabSize             int             `json:"vocab_size"`
@@ -51,6 +50,9 @@ type Config struct {
 	// of the model, as those that GLM-4.5 predicts several tokens with; set by its family.
 	ExtraLayers int `json:"-"`
 }
+
+// Shared returns the shared fields of a configuration that embeds them.
+func (c *Config) Shared() *Config { return c }
 
 // Decode reads JSON into a configuration; errors name the field and where it is.
 func Decode(data []byte, into any) error {
@@ -185,6 +187,11 @@ func (c *Config) Decoder(t Traits) (nn.DecoderConfig, error) {
 			return nn.NewMLP(b, path, site, c.HiddenSize, c.IntermediateSize, c.MLPBias)
 		},
 	}, nil
+}
+
+// PackedMLP is the Block of a decoder whose layers have gate and up in one matrix.
+func (c *Config) PackedMLP(b *nn.Builder, _ int, path, site string) nn.Block {
+	return nn.NewPackedMLP(b, path, site, c.HiddenSize, c.IntermediateSize)
 }
 
 // CheckExperts checks the sizes of a sparse block, which families name differently.

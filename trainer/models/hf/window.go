@@ -10,6 +10,14 @@ type Sliding struct {
 	Typed      bool
 }
 
+// EverySliding reads sliding_window where it holds for all layers; null is none.
+func (c *Config) EverySliding() Sliding {
+	if c.SlidingWindow == nil {
+		return Sliding{}
+	}
+	return Sliding{Size: *c.SlidingWindow}
+}
+
 // SwitchedSliding reads the fields of families that slide only with use_sliding_window.
 func (c *Config) SwitchedSliding() Sliding {
 	if !c.UseSlidingWindow || c.SlidingWindow == nil {

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/core/reference"
 	"github.com/seed98097648/tune/core/plugin"
+	"github.com/seed98097648/tune/core/reference"
 )
 
 func main() { plugin.Serve("misroute", "0.1.0", &kernel{Kernel: reference.Kernel(core.MoEGate)}) }

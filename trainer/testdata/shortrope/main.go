@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/core/reference"
 	"github.com/seed98097648/tune/core/plugin"
+	"github.com/seed98097648/tune/core/reference"
 )
 
 func main() { plugin.Serve("shortrope", "0.1.0", &kernel{reference.Kernel(core.RoPE)}) }

@@ -7,8 +7,8 @@ import (
 	"os"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/core/reference"
 	"github.com/seed98097648/tune/core/plugin"
+	"github.com/seed98097648/tune/core/reference"
 )
 
 func main() { plugin.Serve("vandal", "0.1.0", &kernel{Kernel: reference.Kernel(core.RMSNorm)}) }

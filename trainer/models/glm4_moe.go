@@ -1,4 +1,4 @@
-package glm4moe
+package models
 
 import (
 	"fmt"
@@ -8,8 +8,26 @@ import (
 	"github.com/seed98097648/tune/trainer/nn"
 )
 
-// config adds the sparse blocks' fields.
-type config struct {
+func init() {
+	register(Family{Type: "glm4_moe", Models: "GLM-4.5, GLM-4.5-Air",
+		Differs: "experts scored by sigmoids, in groups, with a correction bias; an expert shared by all tokens; half of each head rotates; " +
+			"biases on q, k and v, and a norm over each head of q and k if asked",
+		Sample: `{"head_dim": 8, "attention_bias": true, "use_qk_norm": true, "n_routed_experts": 8, "num_experts_per_tok": 2,
+			"moe_intermediate_size": 10, "n_shared_experts": 2, "n_group": 4, "topk_group": 2, "routed_scaling_factor": 2.5}`,
+		defaults: func() familyConfig {
+			return &glm4MoE{Config: hf.Config{NumKeyValueHeads: 8, IntermediateSize: 10944, MaxPositionEmbeddings: 131072,
+				PartialRotaryFactor: new(0.5), RMSNormEps: new(1e-5)},
+				NRoutedExperts: 128, NSharedExperts: 1, NumExpertsPerTok: 8, MoEIntermediateSize: 1408, FirstKDenseReplace: 1,
+				NGroup: 1, TopKGroup: 1, NormTopKProb: true, RoutedScalingFactor: 1}
+		}})
+}
+
+// glm4MoE is a pre-norm decoder, part of whose heads rotates in halves. The first layers
+// have an MLP, the others experts: each is scored by a sigmoid, a bias corrects the scores
+// for the choice alone, and one MLP is shared by all tokens. The layers of
+// num_nextn_predict_layers, which predict several tokens at a time and which transformers
+// leaves out, are left out.
+type glm4MoE struct {
 	hf.Config
 	UseQKNorm             bool    `json:"use_qk_norm"`
 	NRoutedExperts        int     `json:"n_routed_experts"`
@@ -31,25 +49,29 @@ type config struct {
 	OutputRouterLogits bool   `json:"output_router_logits"`
 }
 
-func parse(data []byte) (*config, error) {
-	partial, eps := 0.5, 1e-5
-	c := &config{Config: hf.Config{NumKeyValueHeads: 8, IntermediateSize: 10944, MaxPositionEmbeddings: 131072, PartialRotaryFactor: &partial, RMSNormEps: &eps},
-		NRoutedExperts: 128, NSharedExperts: 1, NumExpertsPerTok: 8, MoEIntermediateSize: 1408, FirstKDenseReplace: 1,
-		NGroup: 1, TopKGroup: 1, NormTopKProb: true, RoutedScalingFactor: 1} // the family's defaults
-	if err := hf.Decode(data, c); err != nil {
-		return nil, err
-	}
-	if err := c.Complete(); err != nil {
-		return nil, err
-	}
-	if err := hf.CheckExperts("n_routed_experts", c.NRoutedExperts, c.NumExpertsPerTok, c.MoEIntermediateSize); err != nil {
-		return nil, err
+func (c *glm4MoE) decoder() (nn.DecoderConfig, error) {
+	if err := c.check(); err != nil {
+		return nn.DecoderConfig{}, err
 	}
 	c.ExtraLayers = c.NumNextNPredictLayers
-	return c, c.check()
+	d, err := c.Decoder(hf.Traits{PartialRotary: true})
+	d.Attention.OutBias = false
+	d.Attention.QKNorm = c.UseQKNorm
+	dense := d.Block
+	d.Block = func(b *nn.Builder, layer int, path, site string) nn.Block {
+		if layer < c.FirstKDenseReplace {
+			return dense(b, layer, path, site)
+		}
+		return nn.NewMoE(b, path, site, nn.MoEConfig{Hidden: c.HiddenSize, Intermediate: c.MoEIntermediateSize,
+			Shared: c.NSharedExperts * c.MoEIntermediateSize, Router: c.router()})
+	}
+	return d, err
 }
 
-func (c *config) check() error {
+func (c *glm4MoE) check() error {
+	if err := hf.CheckExperts("n_routed_experts", c.NRoutedExperts, c.NumExpertsPerTok, c.MoEIntermediateSize); err != nil {
+		return err
+	}
 	switch {
 	case c.NSharedExperts < 1 || c.NSharedExperts > hf.MostExperts || c.MoEIntermediateSize > math.MaxInt/hf.MostExperts:
 		return fmt.Errorf("config.json: n_shared_experts is %d, must be between 1 and %d, of a sensible moe_intermediate_size", c.NSharedExperts, hf.MostExperts)
@@ -75,7 +97,7 @@ func (c *config) check() error {
 	return nil
 }
 
-func (c *config) router() nn.RouterConfig {
+func (c *glm4MoE) router() nn.RouterConfig {
 	return nn.RouterConfig{Experts: c.NRoutedExperts, TopK: c.NumExpertsPerTok, Sigmoid: true, Bias: true,
 		Groups: c.NGroup, TopGroups: c.TopKGroup, Normalize: c.NormTopKProb, Scale: c.RoutedScalingFactor}
 }
