@@ -53,6 +53,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/testdata", "golang.org/x/sys", ""},
 	{"internal/ctest", "internal/testdata", ""},
 	{"internal/golden", "core internal/testdata trainer/checkpoint", "core/reference"},
+	{"internal/wire", "core internal/sched", ""},
 	{"internal/plugintest", "core core/transport internal/testdata", ""},
 
 	// The patcher. core itself stays with the standard library.
@@ -61,12 +62,15 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"core/kerneltest", "core core/reference", ""},
 	{"core/trust", "core", ""},
 	{"core/vector", "core internal/simd internal/storage", ""},
-	{"core/transport", "core core/reference core/kerneltest core/transport/proto core/trust internal/cpu internal/memory internal/sched internal/self internal/shm internal/temp golang.org/x/sys " +
-		"github.com/hashicorp/go-plugin github.com/hashicorp/go-hclog google.golang.org/grpc google.golang.org/protobuf", "core/transport/... internal/ctest internal/plugintest"},
+	{"core/transport", "core core/reference core/kerneltest core/transport/proto core/trust internal/cpu internal/memory internal/sched internal/self internal/shm internal/temp internal/wire golang.org/x/sys " +
+		"github.com/hashicorp/go-plugin github.com/hashicorp/go-hclog google.golang.org/grpc", "core/plugin core/transport/... internal/ctest internal/plugintest"},
 	{"core/transport/proto", "google.golang.org/grpc google.golang.org/protobuf", ""},
 
+	// What a plugin links must stay small: nothing of the host's side, and no other module's library.
+	{"core/plugin", "core internal/shm internal/wire golang.org/x/sys", "core/reference core/transport/proto google.golang.org/protobuf"},
+
 	// Plugins stand on the contract alone: a program and, below it, its kernel.
-	{"plugins/...", "core core/transport core/vector ./...", "core/kerneltest core/reference internal/plugintest internal/simd/simdtest"},
+	{"plugins/...", "core core/plugin core/vector ./...", "core/kerneltest core/reference internal/plugintest internal/simd/simdtest"},
 	{"plugins/linked", "core plugins/...", ""},
 
 	// The trainer gets a *core.Registry and never knows where kernels come from.
