@@ -33,8 +33,8 @@
 //
 // # Calls
 //
-// A [Call] names its tensors by the op's [Signature]; [Call.Check] verifies dtypes and
-// shapes before a kernel sees them. Tensors are views over memory that the caller owns;
+// A [Call] names its tensors by the op's [Signature], and [Run] calls the kernel:
+// [Call.Check] verifies dtypes, shapes and indices before a kernel sees them. Tensors are views over memory that the caller owns;
 // a kernel in another process reads them where they are, and writes its outputs into
 // its own [OutputMemory]. Inputs do not change while a kernel runs, so a call whose
 // process died can be run again, exactly.
@@ -51,5 +51,5 @@
 //	ErrIncompatible   not a plugin, or one that speaks another protocol
 //	ErrPluginExited   the process died or hung
 //	ErrCompiled       too late to swap: the graph exists
-//	ErrBadCall        a tensor is missing or has the wrong dtype or shape
+//	ErrBadCall        a tensor is missing, of the wrong form, or has an index to nowhere
 package core

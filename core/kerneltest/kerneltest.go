@@ -14,7 +14,7 @@
 //   - every element of every output is written, and nothing else: no input, no guard;
 //   - the same call twice gives the same bits;
 //   - facts that the kernel does not support are refused with core.ErrNotSupported, which
-//     skips the case, and calls that point outside their tables with core.ErrBadCall.
+//     skips the case.
 //
 // Examine adds what single calls do not show: results that depend on earlier calls or on
 // the number of threads, or differ now and then, errors that add up over 32 layers, inputs
@@ -43,8 +43,6 @@ type Case struct {
 	// Edit, when set, changes the inputs after they were filled: the tensors of both
 	// passes by name, without those that the forward pass saves.
 	Edit func(in map[string][]core.Tensor)
-	// WantErr, when set, is what the kernel's error must wrap; results are not looked at.
-	WantErr error
 }
 
 // Check runs the cases on k and joins all violations; each says in which case, pass and

@@ -121,6 +121,7 @@ func TestErrorsOfKernelsComeBack(t *testing.T) {
 		}{
 			"an error":      {"error", nil, "the device is on fire"},
 			"a panic":       {"panic", nil, "panic: index out of luck"},
+			"a worker's":    {"a worker's panic", nil, "panic: worker out of luck"},
 			"its threads":   {"threads", nil, "GOMAXPROCS is 1"},
 			"not supported": {"not supported", core.ErrNotSupported, "only even days"},
 		}
@@ -133,7 +134,7 @@ func TestErrorsOfKernelsComeBack(t *testing.T) {
 				if !errors.As(err, &ke) || ke.Kernel != "test_kernels" || ke.Site != tc.site || ke.Op != core.RMSNorm {
 					t.Fatalf("error %v is not a KernelError of this call", err)
 				}
-				if tc.is != nil && !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.text) {
+				if tc.is != nil && !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.text) || strings.Contains(err.Error(), "its.stack") {
 					t.Errorf("error %v", err)
 				}
 			})
@@ -171,6 +172,20 @@ func TestWhatPluginsPrintIsLogged(t *testing.T) {
 	})
 }
 
+// TestTheStackOfAWorkersPanicIsLogged: the kernel's own stack ends where it waited for the worker.
+func TestTheStackOfAWorkersPanicIsLogged(t *testing.T) {
+	var log lockedBuffer
+	p := open(t, quiet(Options{Strict: true, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}))
+	c := makeCall(t, core.RMSNorm, core.Forward, normFacts(), p.host, p.output)
+	c.Site = "a worker's panic"
+	if err := p.norm.Forward(context.Background(), c); err == nil {
+		t.Error("no error")
+	}
+	eventually(t, "both stacks", func() bool {
+		return strings.Contains(log.String(), "its.stack()") && strings.Contains(log.String(), ".behave(")
+	})
+}
+
 func TestNotSupportedFallsBack(t *testing.T) {
 	p := open(t, quiet(Options{}))
 	c := makeCall(t, core.RMSNorm, core.Backward, normFacts(), p.host, p.output)
@@ -182,6 +197,24 @@ func TestNotSupportedFallsBack(t *testing.T) {
 	if h := p.norm.Health(); h.Fallbacks != 1 || h.Deaths != 0 {
 		t.Errorf("health %+v", h)
 	}
+}
+
+// TestFactsThatThePluginRefusesFallBack: its kernels need not look at the facts of a call,
+// which nobody has asked about here.
+func TestFactsThatThePluginRefusesFallBack(t *testing.T) {
+	onEachPath(t, func(t *testing.T, o Options) {
+		p := open(t, quiet(o))
+		f := normFacts()
+		f.Dim = 13
+		c := makeCall(t, core.RMSNorm, core.Forward, f, p.host, p.output)
+		if err := core.Run(t.Context(), p.norm, c); err != nil {
+			t.Fatal(err)
+		}
+		wantReference(t, c)
+		if h := p.norm.Health(); h.Fallbacks != 1 || !strings.Contains(h.LastError, "bad luck") {
+			t.Errorf("health %+v", h)
+		}
+	})
 }
 
 func TestBadCallsAreRefused(t *testing.T) {

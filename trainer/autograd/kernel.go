@@ -31,7 +31,7 @@ func Kernel(k core.Kernel, op core.Op, f core.Facts, site string, tokens, positi
 	o.Forward = func(ctx context.Context, in, out []core.Tensor) error {
 		copy(fwd.In, in)
 		copy(fwd.Out, out)
-		if err := k.Forward(ctx, fwd); err != nil {
+		if err := core.Run(ctx, k, fwd); err != nil {
 			return err
 		}
 		return checkReturned(k, fwd)
@@ -81,7 +81,7 @@ func kernelBackward(k core.Kernel, fwd, bwd *core.Call) *Backward {
 		for i, w := range b.Wrt {
 			bwd.Out[i] = g.DIn[w]
 		}
-		return k.Backward(ctx, bwd)
+		return core.Run(ctx, k, bwd)
 	}
 	return b
 }
