@@ -32,6 +32,8 @@ func withBiases(cfg *DecoderConfig) {
 
 func withQKNorm(cfg *DecoderConfig) { cfg.Attention.QKNorm = true }
 
+func packed(cfg *DecoderConfig) { cfg.Attention.Packed = true }
+
 func tied(cfg *DecoderConfig) { cfg.Tied = true }
 
 func partialInterleaved(cfg *DecoderConfig) {
@@ -111,6 +113,7 @@ func TestEveryParameterHasItsGradient(t *testing.T) {
 		"tied":                           tiny(tied),
 		"biases and partial interleaved": tiny(withBiases, partialInterleaved),
 		"norms of queries and keys":      tiny(withQKNorm),
+		"q, k and v packed":              tiny(packed, withBiases),
 		"experts, softmax":               tiny(withQKNorm, oneLayer, withExperts(2, false)),
 		"experts, normalized, tied":      tiny(tied, oneLayer, withExperts(3, true)),
 		"all experts":                    tiny(withExperts(4, true)),
