@@ -84,7 +84,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/data/records", "internal/plainjson github.com/parquet-go/parquet-go", ""},
 	{"trainer/data/format", "internal/plainjson trainer/chat trainer/data/records", ""},
 	{"trainer/data/corpus", "internal/nearest internal/plainfile internal/plainjson trainer/chat trainer/data trainer/data/format trainer/data/records", "trainer/tokenizer"},
-	{"trainer/checkpoint", "core internal/storage golang.org/x/sys", ""},
+	{"trainer/checkpoint", "core internal/simd internal/storage golang.org/x/sys", ""},
 	{"trainer/optim", "internal/simd", "core trainer/checkpoint"},
 	{"trainer/nn", "core internal/simd trainer/autograd trainer/data", "core/reference core/kerneltest trainer/checkpoint"},
 	{"trainer/crosscheck", "core internal/simd", "core/kerneltest core/reference plugins/linked"},
