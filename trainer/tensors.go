@@ -52,7 +52,7 @@ func readWeights(m *models.Model, dir string) error {
 		return err
 	}
 	defer stored.Close()
-	in := func(name string) source { return stored }
+	find := stored.Tensor
 	path := filepath.Join(dir, masterFile)
 	if _, err := os.Stat(path); err == nil {
 		master, err := checkpoint.Open(path)
@@ -60,47 +60,38 @@ func readWeights(m *models.Model, dir string) error {
 			return err
 		}
 		defer master.Close()
-		in = func(name string) source {
-			if _, _, ok := master.Lookup(name); ok {
-				return master
+		find = func(name string) (core.Tensor, bool) {
+			if t, ok := master.Tensor(name); ok {
+				return t, ok
 			}
-			return stored
+			return stored.Tensor(name)
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	for _, p := range m.Params() {
-		if err := fill(p, p.Tensor, "", in); err != nil {
+		if err := fill(p, p.Tensor, "", find); err != nil {
 			return fmt.Errorf("%s: %w", dir, err)
 		}
 	}
 	return nil
 }
 
-// source is a file of tensors, or several.
-type source interface {
-	Lookup(name string) (core.DType, core.Shape, bool)
-	TensorIn(room *checkpoint.Room, name string) (core.Tensor, error)
-}
-
-// fill reads the entries of a parameter, under their names after a prefix, into a tensor
+// fill copies the entries of a parameter, under their names after a prefix, into a tensor
 // laid out like the parameter.
-func fill(p *nn.Param, into core.Tensor, prefix string, in func(name string) source) error {
+func fill(p *nn.Param, into core.Tensor, prefix string, find func(name string) (core.Tensor, bool)) error {
 	for _, e := range p.Entries {
-		name := prefix + e.Name
-		switch dtype, shape, ok := in(name).Lookup(name); {
+		t, ok := find(prefix + e.Name)
+		switch {
 		case !ok:
-			return fmt.Errorf("it lacks the tensor %s", name)
-		case dtype != core.Float32 || !shape.Equal(e.Shape):
-			return fmt.Errorf("%s is %s %v, want %s %v", name, dtype, shape, core.Float32, e.Shape)
+			return fmt.Errorf("it lacks the tensor %s", prefix+e.Name)
+		case t.DType != core.Float32 || !t.Shape.Equal(e.Shape):
+			return fmt.Errorf("%s is %s %v, want %s %v", prefix+e.Name, t.DType, t.Shape, core.Float32, e.Shape)
 		}
-		t, err := in(name).TensorIn(checkpoint.RoomOf(e.View(into)), name)
-		if err == nil {
-			err = checkpoint.CheckFinite(name, t)
-		}
-		if err != nil {
+		if err := checkpoint.CheckFinite(prefix+e.Name, t); err != nil {
 			return err
 		}
+		copy(e.View(into).Data, t.Data)
 	}
 	return nil
 }
@@ -147,8 +138,7 @@ func (e *Engine) readOptimizer(path string, step int) error {
 	if got := f.Metadata()["step"]; got != strconv.Itoa(step) {
 		return fmt.Errorf("%s is of step %q, want %d: the checkpoint is damaged", path, got, step)
 	}
-	in := func(string) source { return f }
-	err = e.moments(func(p *nn.Param, prefix string, values core.Tensor) error { return fill(p, values, prefix, in) })
+	err = e.moments(func(p *nn.Param, prefix string, values core.Tensor) error { return fill(p, values, prefix, f.Tensor) })
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}

@@ -107,9 +107,7 @@ func dataNotes(r corpus.Report) []string {
 	}
 	if r.Bad > 0 {
 		notes = append(notes, fmt.Sprintf("%s left out; the first:", plural(r.Bad, "bad row")))
-		for _, bad := range r.FirstBad {
-			notes = append(notes, flagged(bad))
-		}
+		notes = append(notes, r.FirstBad...)
 	}
 	return notes
 }

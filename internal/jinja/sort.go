@@ -7,7 +7,9 @@ import (
 
 func reverse(r *run, a args) any {
 	if s, ok := text(a.values[0]); ok {
-		return backwards(s)
+		chars := []rune(s)
+		slices.Reverse(chars)
+		return string(chars)
 	}
 	items := slices.Clone(r.iterate(a.values[0]))
 	slices.Reverse(items)
