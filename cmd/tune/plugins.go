@@ -83,7 +83,7 @@ func (k *kernelFlags) checkNames(reg *core.Registry) error {
 	return nil
 }
 
-// open finds the kernels, building the plugins of a checkout before. It returns nil when
+// open finds the kernels. It returns nil when
 // the selection is none. The caller closes the registry.
 func (k *kernelFlags) open(ctx context.Context, a *app, o transport.Options) (*core.Registry, error) {
 	if k.kernels == "none" {
@@ -94,7 +94,9 @@ func (k *kernelFlags) open(ctx context.Context, a *app, o transport.Options) (*c
 		return nil, err
 	}
 	for _, f := range reg.Listing() {
-		if f.Err != nil && !isData(f.Path) {
+		// That a lock leaves out what is built in, "kernels list" says.
+		unlocked := strings.HasPrefix(f.Path, core.BuiltIn) && errors.Is(f.Err, core.ErrUntrusted)
+		if f.Err != nil && !isData(f.Path) && !unlocked {
 			a.note("a plugin cannot be used: %v", f.Err)
 		}
 	}
