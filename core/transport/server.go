@@ -30,6 +30,7 @@ type server struct {
 	mu      sync.RWMutex
 	regions map[uint32]region
 	bound   []*boundPass
+	agreed  map[agreement]bool
 }
 
 var _ proto.KernelsServer = (*server)(nil)
@@ -40,16 +41,24 @@ type region struct {
 	writable bool
 }
 
+// agreement is facts that a kernel said it supports: that holds for all calls, whatever it
+// says later.
+type agreement struct {
+	kernel uint32
+	facts  core.Facts
+}
+
 // boundPass is a pass of a kernel for some facts, and the Call that is used for it
 // again and again: one call at a time is under way.
 type boundPass struct {
-	kernel core.Kernel
-	call   *core.Call
-	shapes []int // room for the shapes of all tensors
+	kernel  core.Kernel
+	call    *core.Call
+	refused error // why the kernel does not support the facts, nil if it does
+	shapes  []int // room for the shapes of all tensors
 }
 
 func newServer(name, version string, kernels []core.Kernel) *server {
-	return &server{name: name, version: version, kernels: kernels, regions: map[uint32]region{}}
+	return &server{name: name, version: version, kernels: kernels, regions: map[uint32]region{}, agreed: map[agreement]bool{}}
 }
 
 // Describe implements proto.KernelsServer.
@@ -72,6 +81,11 @@ func (s *server) Supports(_ context.Context, r *proto.SupportsRequest) (*proto.S
 	if err == nil {
 		err = guard(func() error { return k.Supports(f) })
 	}
+	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.agreed[agreement{r.GetKernel(), f}] = true
+	}
 	st, reason := outcome(err)
 	return &proto.SupportsReply{Status: st, Reason: reason}, nil
 }
@@ -93,7 +107,11 @@ func (s *server) Bind(_ context.Context, r *proto.BindRequest) (*proto.BindReply
 	n := len(c.In) + len(c.Out)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.bound = append(s.bound, &boundPass{kernel: k, call: c, shapes: make([]int, 0, n*maxRank)})
+	var refused error
+	if !s.agreed[agreement{r.GetKernel(), f}] {
+		refused = guard(func() error { return k.Supports(f) })
+	}
+	s.bound = append(s.bound, &boundPass{kernel: k, call: c, refused: refused, shapes: make([]int, 0, n*maxRank)})
 	return &proto.BindReply{Handle: uint32(len(s.bound) - 1)}, nil
 }
 
@@ -170,12 +188,23 @@ func (s *server) dropRegion(id uint32) error {
 func (s *server) answer(ctx context.Context, rec []byte) (a answer) {
 	b, err := s.rebuild(rec)
 	if err == nil {
+		err = b.refused
+	}
+	if err == nil {
 		start := time.Now()
-		err = guard(func() error { return core.Run(ctx, b.kernel, b.call) })
+		err = guard(func() error { return b.run(ctx) })
 		a.busy = time.Since(start)
 	}
 	a.status, a.text = outcome(err)
 	return a
+}
+
+// run runs the pass. rebuild and Bind have checked what core.Run would.
+func (b *boundPass) run(ctx context.Context) error {
+	if b.call.Pass == core.Backward {
+		return b.kernel.Backward(ctx, b.call)
+	}
+	return b.kernel.Forward(ctx, b.call)
 }
 
 // rebuild turns a record into the Call that it stands for, with tensors that lie in

@@ -2,12 +2,10 @@ package moe
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/simd"
-	"github.com/seed98097648/tune/internal/storage"
+	"github.com/seed98097648/tune/core/vector"
 )
 
 // GateKernel implements core.Kernel for moe_gate; its zero value is ready. For each token,
@@ -30,31 +28,10 @@ func (*GateKernel) Info() core.Info {
 }
 
 // Supports implements core.Kernel: all valid facts in float32, bfloat16 and float16.
-func (*GateKernel) Supports(f core.Facts) error {
-	if err := f.Validate(core.MoEGate); err != nil {
-		return fmt.Errorf("%s: %w: %w", Name, core.ErrNotSupported, err)
-	}
-	if !slices.Contains(dtypes, f.DType) {
-		return fmt.Errorf("%s: %w: storage %s; it can be %v", Name, core.ErrNotSupported, f.DType, dtypes)
-	}
-	return nil
-}
-
-func (k *GateKernel) check(ctx context.Context, c *core.Call) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := k.Supports(c.Facts); err != nil {
-		return err
-	}
-	return c.Check()
-}
+func (k *GateKernel) Supports(f core.Facts) error { return k.Info().Supports(f) }
 
 // Forward computes the weights and the ids.
-func (k *GateKernel) Forward(ctx context.Context, c *core.Call) error {
-	if err := k.check(ctx, c); err != nil {
-		return err
-	}
+func (*GateKernel) Forward(_ context.Context, c *core.Call) error {
 	K := c.Facts.TopK
 	weights, ids := c.Output("routing_weights").Float32s(), c.Output("expert_ids").Int32s()
 	eachGate(c, func(g *gate, t int) {
@@ -75,19 +52,13 @@ func (k *GateKernel) Forward(ctx context.Context, c *core.Call) error {
 //	dp = (d - sum(d*q))/sum(p), or d; it is dscore at the ids, 0 elsewhere
 //	dlogits = score*(dscore - sum(dscore*score))     softmax
 //	dlogits = dscore*score*(1 - score)               sigmoid
-func (k *GateKernel) Backward(ctx context.Context, c *core.Call) error {
-	if err := k.check(ctx, c); err != nil {
-		return err
-	}
+func (*GateKernel) Backward(_ context.Context, c *core.Call) error {
 	f, ids := c.Facts, c.Input("expert_ids").Int32s()
-	if err := checkIDs(f, ids); err != nil {
-		return err
-	}
 	dweights, dlogits := c.Input("drouting_weights").Float32s(), c.Output("dlogits")
 	eachGate(c, func(g *gate, t int) {
 		g.score(c.Input("logits"), t)
 		g.gradient(ids[t*f.TopK:][:f.TopK], dweights[t*f.TopK:][:f.TopK])
-		storage.Store(dlogits, g.choices, t*f.Experts)
+		vector.Store(dlogits, g.choices, t*f.Experts)
 	})
 	return nil
 }
@@ -109,7 +80,7 @@ func eachGate(c *core.Call, f func(g *gate, t int)) {
 	if c.Pass == core.Forward && c.Facts.Bias {
 		bias = c.Input("bias").Float32s()
 	}
-	simd.Parallel(c.Tokens(), max(1, gateGrain/E), func(lo, hi int) {
+	vector.Parallel(c.Tokens(), max(1, gateGrain/E), func(lo, hi int) {
 		g := &gate{f: c.Facts, bias: bias, scores: make([]float32, E), choices: make([]float32, E),
 			groups: make([]float32, G), best: make([]int32, max(2, G))}
 		for t := lo; t < hi; t++ {
@@ -124,13 +95,13 @@ const gateGrain = 1 << 12
 // score computes the scores of token t.
 func (g *gate) score(logits core.Tensor, t int) {
 	s := g.scores
-	storage.Load(s, logits, t*len(s))
+	vector.Load(s, logits, t*len(s))
 	if g.f.Scoring == core.ScoringSigmoid {
-		simd.Sigmoid(s, s)
+		vector.Sigmoid(s, s)
 		return
 	}
-	sum := simd.ExpSum(s, s, 1, simd.Max(s))
-	simd.Scale(s, s, float32(1/sum))
+	sum := vector.ExpSum(s, s, 1, vector.Max(s))
+	vector.Scale(s, s, float32(1/sum))
 }
 
 // choose finds the experts of the token.
@@ -138,7 +109,7 @@ func (g *gate) choose(ids []int32) {
 	if g.bias == nil {
 		copy(g.choices, g.scores)
 	} else {
-		simd.Add(g.choices, g.scores, g.bias)
+		vector.Add(g.choices, g.scores, g.bias)
 	}
 	if g.f.TopGroups < g.f.Groups {
 		g.leaveGroups()
@@ -205,7 +176,7 @@ func (g *gate) gradient(ids []int32, dweights []float32) {
 		d[e] += float32((float64(float64(dweights[i])*g.f.Scale) - mean) / sum)
 	}
 	if g.f.Scoring == core.ScoringSoftmax {
-		simd.SoftmaxGrad(d, g.scores, d, simd.Dot(d, g.scores), 1)
+		vector.SoftmaxGrad(d, g.scores, d, vector.Dot(d, g.scores), 1)
 		return
 	}
 	for i, e := range ids {

@@ -16,13 +16,7 @@
 // over all cores, in blocks of rows of bounded size.
 package moe
 
-import (
-	"context"
-	"fmt"
-	"slices"
-
-	"github.com/seed98097648/tune/core"
-)
+import "github.com/seed98097648/tune/core"
 
 // Name and Version are the plugin's, and of its kernels when they are linked into a program.
 const (
@@ -51,55 +45,4 @@ func (*Kernel) Info() core.Info {
 
 // Supports implements core.Kernel: silu in float32, bfloat16 and float16, both layouts,
 // any routing weights.
-func (*Kernel) Supports(f core.Facts) error {
-	if err := f.Validate(core.MoEExperts); err != nil {
-		return fmt.Errorf("%s: %w: %w", Name, core.ErrNotSupported, err)
-	}
-	for _, d := range []core.DType{f.DType, f.WeightDType} {
-		if !slices.Contains(dtypes, d) {
-			return fmt.Errorf("%s: %w: storage %s; it can be %v", Name, core.ErrNotSupported, d, dtypes)
-		}
-	}
-	if f.Activation != "silu" {
-		return fmt.Errorf("%s: %w: activation %q; it can be silu", Name, core.ErrNotSupported, f.Activation)
-	}
-	return nil
-}
-
-// prepare checks a call and sorts its assignments.
-func (k *Kernel) prepare(ctx context.Context, c *core.Call) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := k.Supports(c.Facts); err != nil {
-		return err
-	}
-	if err := c.Check(); err != nil {
-		return err
-	}
-	ids := c.Input("expert_ids").Int32s()
-	if err := checkIDs(c.Facts, ids); err != nil {
-		return err
-	}
-	k.routes.sort(ids, c.Facts.Experts)
-	return nil
-}
-
-// checkIDs makes sure that every expert exists.
-func checkIDs(f core.Facts, ids []int32) error {
-	for a, e := range ids {
-		if e < 0 || int(e) >= f.Experts {
-			return fmt.Errorf("%s: %w: expert_ids[%d,%d] is %d, there are %d experts",
-				Name, core.ErrBadCall, a/f.TopK, a%f.TopK, e, f.Experts)
-		}
-	}
-	return nil
-}
-
-// grow returns n elements of scratch memory, with what they held before.
-func grow(buf *[]float32, n int) []float32 {
-	if cap(*buf) < n {
-		*buf = make([]float32, n)
-	}
-	return (*buf)[:n]
-}
+func (k *Kernel) Supports(f core.Facts) error { return k.Info().Supports(f) }

@@ -4,8 +4,7 @@ import (
 	"context"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/simd"
-	"github.com/seed98097648/tune/internal/storage"
+	"github.com/seed98097648/tune/core/vector"
 )
 
 // AddKernel implements core.Kernel for add_rms_norm; its zero value is ready. It keeps
@@ -21,38 +20,35 @@ func (*AddKernel) Info() core.Info {
 }
 
 // Supports implements core.Kernel: all valid facts in float32, bfloat16 and float16.
-func (*AddKernel) Supports(f core.Facts) error { return supports(core.AddRMSNorm, f) }
+func (k *AddKernel) Supports(f core.Facts) error { return k.Info().Supports(f) }
 
 // Forward computes h, y and rstd, a row at a time: the norm reads h while it is in the
 // cache.
-func (*AddKernel) Forward(ctx context.Context, c *core.Call) error {
-	if err := check(ctx, core.AddRMSNorm, c); err != nil {
-		return err
-	}
+func (*AddKernel) Forward(_ context.Context, c *core.Call) error {
 	D, w := c.Facts.Dim, gain(c)
-	stream := simd.StreamFor(c.Work().Bytes)
+	stream := vector.StreamFor(c.Work().Bytes)
 	x, residual := c.Input("x"), c.Input("residual")
 	y, h, rstd := c.Output("y"), c.Output("h"), c.Output("rstd").Float32s()
-	simd.Parallel(c.Tokens(), grain/D, func(lo, hi int) {
+	vector.Parallel(c.Tokens(), grain/D, func(lo, hi int) {
 		row, other, bits := make([]float32, D), make([]float32, D), make([]uint16, D)
 		for t := lo; t < hi; t++ {
 			if c.Facts.DType == core.Float32 { // where rounding to storage does nothing
 				h := h.Float32s()[t*D:][:D]
-				simd.Add(h, x.Float32s()[t*D:][:D], residual.Float32s()[t*D:][:D])
+				vector.Add(h, x.Float32s()[t*D:][:D], residual.Float32s()[t*D:][:D])
 				rstd[t] = reciprocalRoot(c.Facts, h)
 				stream.ScaleMul(y.Float32s()[t*D:][:D], h, w, rstd[t])
 				continue
 			}
-			storage.Load(row, x, t*D)
-			storage.Load(other, residual, t*D)
-			simd.Add(row, row, other)
-			storage.Store(h, row, t*D)
-			storage.Load(row, h, t*D)
+			vector.Load(row, x, t*D)
+			vector.Load(other, residual, t*D)
+			vector.Add(row, row, other)
+			vector.Store(h, row, t*D)
+			vector.Load(row, h, t*D)
 			rstd[t] = reciprocalRoot(c.Facts, row)
-			simd.Scale(row, row, rstd[t])
+			vector.Scale(row, row, rstd[t])
 			round(c.Facts, row, bits)
-			simd.Mul(row, row, w)
-			storage.Store(y, row, t*D)
+			vector.Mul(row, row, w)
+			vector.Store(y, row, t*D)
 		}
 	})
 	return nil
@@ -60,10 +56,7 @@ func (*AddKernel) Forward(ctx context.Context, c *core.Call) error {
 
 // Backward computes dx = dh + dx of the norm at h, which is the gradient of residual too,
 // and dweight.
-func (k *AddKernel) Backward(ctx context.Context, c *core.Call) error {
-	if err := check(ctx, core.AddRMSNorm, c); err != nil {
-		return err
-	}
+func (k *AddKernel) Backward(_ context.Context, c *core.Call) error {
 	k.partial.backward(c, c.Input("h"), c.Input("dh"))
 	return nil
 }

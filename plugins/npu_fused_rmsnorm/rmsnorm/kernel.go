@@ -12,13 +12,7 @@
 // Each row is read once and written once, with float32 arithmetic in between.
 package rmsnorm
 
-import (
-	"context"
-	"fmt"
-	"slices"
-
-	"github.com/seed98097648/tune/core"
-)
+import "github.com/seed98097648/tune/core"
 
 // Name and Version are the plugin's, and of its kernels when they are linked into a program.
 const (
@@ -40,28 +34,4 @@ func (*Kernel) Info() core.Info {
 }
 
 // Supports implements core.Kernel: all valid facts in float32, bfloat16 and float16.
-func (*Kernel) Supports(f core.Facts) error { return supports(core.RMSNorm, f) }
-
-func supports(op core.Op, f core.Facts) error {
-	if err := f.Validate(op); err != nil {
-		return fmt.Errorf("%s: %w: %w", Name, core.ErrNotSupported, err)
-	}
-	for _, d := range []core.DType{f.DType, f.WeightDType} {
-		if !slices.Contains(dtypes, d) {
-			return fmt.Errorf("%s: %w: storage %s; it can be %v", Name, core.ErrNotSupported, d, dtypes)
-		}
-	}
-	return nil
-}
-
-func (k *Kernel) check(ctx context.Context, c *core.Call) error { return check(ctx, core.RMSNorm, c) }
-
-func check(ctx context.Context, op core.Op, c *core.Call) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := supports(op, c.Facts); err != nil {
-		return err
-	}
-	return c.Check()
-}
+func (k *Kernel) Supports(f core.Facts) error { return k.Info().Supports(f) }
