@@ -84,7 +84,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/nn", "core internal/simd trainer/autograd trainer/data", "core/reference core/kerneltest trainer/checkpoint"},
 	{"trainer/crosscheck", "core internal/simd", "core/kerneltest core/reference plugins/linked"},
 	{"trainer/lora", "core internal/plainjson internal/simd trainer/checkpoint trainer/nn", "trainer/autograd trainer/data trainer/models"},
-	{"trainer/models", "core internal/plainfile internal/storage trainer/autograd trainer/checkpoint trainer/data trainer/lora trainer/nn trainer/models/...", "core/reference trainer/optim"},
+	{"trainer/models", "core internal/plainfile internal/storage trainer/autograd trainer/checkpoint trainer/data trainer/lora trainer/measure trainer/nn trainer/models/...", "core/reference trainer/optim"},
 	{"trainer/models/...", "core internal/plainjson trainer/autograd trainer/checkpoint trainer/data trainer/nn trainer/models/...", "core/reference trainer/optim"},
 	{"trainer/journal", "core internal/plainjson", ""},
 	{"trainer/report", "internal/chart internal/plainjson trainer/journal", "internal/browser"},

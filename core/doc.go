@@ -14,15 +14,16 @@
 //
 // # The life of a kernel
 //
-//	reg, err := core.ScanAllKernels(ctx, dirs, transport.Open)  // ask every executable who it is
+//	reg, err := core.ScanAllKernels(ctx, dirs, transport.Open)       // ask every executable who it is
 //	defer reg.Close()
-//	report, err := core.ApplyDefaultKernels(model, reg, "auto") // plan, verify, swap
-//	fmt.Print(report)                                           // site by site, or the reason
+//	report, err := core.ApplyDefaultKernels(ctx, model, reg, "auto") // plan, verify, measure, swap
+//	fmt.Print(report)                                                // site by site, or the reason
 //	... train ...
-//	err = report.Restore()                                      // the exact forward of before
+//	err = report.Restore()                                           // the exact forward of before
 //
-// "auto" takes the kernels that are worth it on this machine, by a measurement that the
-// caller brings (see [Measured]); "all" takes every kernel that fits.
+// "auto" takes the kernels that are worth it on this machine, by a measurement: a model of
+// package trainer/models brings it (see [Measurer]), for another one it is passed (see
+// [Measured]). "all" takes every kernel that fits, and measures nothing.
 //
 // Kernels match declared facts, never class names and never the values of weights. A
 // kernel is verified against the reference, forward and every gradient, before its first

@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/seed98097648/tune/core"
@@ -32,7 +33,7 @@ func ExampleApplyDefaultKernels() {
 		}
 	}
 
-	report, err := core.ApplyDefaultKernels(model, reg, "auto")
+	report, err := core.ApplyDefaultKernels(context.Background(), model, reg, "all")
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -87,7 +87,7 @@ func checkFor(i Info, c *Call) error {
 // forward and every gradient, on small random data with these facts. A plan asks
 // before it places the kernel. Errors wrap ErrWrongResult and give the numbers.
 type Verifier interface {
-	Verify(f Facts) error
+	Verify(ctx context.Context, f Facts) error
 }
 
 // Memory hands out memory for tensors: 64-byte aligned, shared with whoever needs it.
@@ -101,6 +101,17 @@ type Memory interface {
 // readers use as indices, belong elsewhere: what lies there can change after it was looked at.
 type OutputMemory interface {
 	OutputMemory() Memory
+}
+
+// OutputsOf returns the memory in which a kernel's outputs need no copy: its own if it has
+// one, else the memory that is given.
+func OutputsOf(k Kernel, otherwise Memory) Memory {
+	if o, ok := k.(OutputMemory); ok {
+		if m := o.OutputMemory(); m != nil {
+			return m
+		}
+	}
+	return otherwise
 }
 
 // Health counts what happened to a kernel since it was opened.

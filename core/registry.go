@@ -39,6 +39,9 @@ const linked = "(linked)"
 // for a linked kernel, register kerneltest.Verified(k), and a plan refuses it where it
 // differs from the reference.
 func (r *Registry) Register(k Kernel) error {
+	if r == nil || k == nil {
+		return errors.New("core: register: pass a kernel to a registry of NewRegistry, neither of them nil")
+	}
 	info := k.Info()
 	if !reflect.TypeOf(k).Comparable() {
 		return fmt.Errorf("core: register %s: a %T cannot be compared; register a pointer to it", info.Name, k)

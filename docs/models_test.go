@@ -13,7 +13,7 @@ import (
 	"github.com/seed98097648/tune/trainer/models"
 )
 
-//go:generate go test . -run TestThePagesListTheModelFamilies -update-families
+//go:generate go test . -run TestThePagesListTheModelFamilies|TestAddingAFamily -update-families
 
 var updateFamilies = flag.Bool("update-families", false, "write the lists of model families instead of comparing them")
 

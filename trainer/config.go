@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed98097648/tune/trainer/data/corpus"
 	"github.com/seed98097648/tune/trainer/lora"
+	"github.com/seed98097648/tune/trainer/measure"
 	"github.com/seed98097648/tune/trainer/nn"
 	"github.com/seed98097648/tune/trainer/optim"
 )
@@ -56,7 +57,7 @@ type Config struct {
 
 // Default returns the configuration of a plain run.
 func Default() Config {
-	return Config{Epochs: 1, Batch: 4, Seq: 256, Accumulate: 1, LR: 1e-4, Schedule: optim.Cosine,
+	return Config{Epochs: 1, Batch: measure.DefaultBatch, Seq: measure.DefaultSeq, Accumulate: 1, LR: 1e-4, Schedule: optim.Cosine,
 		Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, WeightDecay: 0.01, Clip: 1, Kernels: "auto", CheckEvery: 1000,
 		Checkpoints: Checkpoints{Keep: 2}}
 }

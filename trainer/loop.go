@@ -168,12 +168,10 @@ func (r *session) step(ctx context.Context) error {
 		if err := r.evaluateAgain(ctx); err != nil {
 			return err
 		}
-		done, err = r.engine.Step(ctx, batches, lr)
-		if errors.Is(err, ErrNonFinite) && r.check != nil { // of a kernel, perhaps, that was right before
-			r.check.Again()
+		return r.compared(func() (err error) {
 			done, err = r.engine.Step(ctx, batches, lr)
-		}
-		return err
+			return err
+		})
 	})
 	if err == nil && r.job.Config.Strict {
 		err = r.job.fellBack()
@@ -219,12 +217,14 @@ func (r *session) evaluateIfDue(ctx context.Context) error {
 	}
 	var loss float64
 	var targets int
-	err := r.rightly(func() (err error) {
-		batches, failed := data.Stream(j.Eval, j.Config.Batch)
-		if loss, targets, err = r.engine.Evaluate(ctx, batches); err == nil {
-			err = failed()
-		}
-		return err
+	err := r.rightly(func() error {
+		return r.compared(func() (err error) {
+			batches, failed := data.Stream(j.Eval, j.Config.Batch)
+			if loss, targets, err = r.engine.Evaluate(ctx, batches); err == nil {
+				err = failed()
+			}
+			return err
+		})
 	})
 	if err != nil && ctx.Err() != nil {
 		return nil

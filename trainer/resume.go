@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -182,8 +183,8 @@ func (r *Resume) checkInputs(model, rows string) error {
 
 // plan puts the kernels where they were, whatever auto would decide today: another kernel
 // rounds differently.
-func (r *Resume) plan(m core.Model, reg *core.Registry) (*core.Plan, error) {
-	plan, err := core.Repeat(m, reg, r.State.Kernels)
+func (r *Resume) plan(ctx context.Context, m core.Model, reg *core.Registry) (*core.Plan, error) {
+	plan, err := core.Repeat(ctx, m, reg, r.State.Kernels)
 	if err != nil {
 		return nil, fmt.Errorf("trainer: resume: %w; without it the results would differ: bring back what the run had, or start anew", err)
 	}

@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/seed98097648/tune/core"
@@ -17,6 +18,17 @@ func (r *session) rightly(part func() error) error {
 	}
 	r.sum.Checked = r.check.Stats()
 	return nil
+}
+
+// compared runs f, and if what it gives is not finite, once more with the kernels compared:
+// it may be of one that was right before.
+func (r *session) compared(f func() error) error {
+	err := f()
+	if errors.Is(err, ErrNonFinite) && r.check != nil {
+		r.check.Again()
+		err = f()
+	}
+	return err
 }
 
 // onWrong tells of a kernel that was taken off.

@@ -201,12 +201,12 @@ func (k verifiedKernel) print(w io.Writer) {
 
 // cell sums up the cases of one kind and storage type.
 func (k verifiedKernel) cell(kind string, d core.DType) string {
-	run, failed, any, share := 0, 0, false, 0.0
+	run, failed, ran, share := 0, 0, false, 0.0
 	for _, c := range k.Results {
 		if c.Kind != kind || c.Facts.DType != d && c.Facts.DType != core.InvalidDType {
 			continue
 		}
-		any = true
+		ran = true
 		if c.Status != kerneltest.Skipped {
 			run++
 			share = max(share, c.Share)
@@ -222,7 +222,7 @@ func (k verifiedKernel) cell(kind string, d core.DType) string {
 		return fmt.Sprintf("%d %5.1f%%", run, 100*share)
 	case run > 0:
 		return fmt.Sprint(run)
-	case any:
+	case ran:
 		return "not run"
 	}
 	return ""

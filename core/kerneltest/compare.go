@@ -86,9 +86,9 @@ func compareRounding(got, want core.Tensor) error {
 			n++
 		}
 	}
-	if max := 2 + int(flipped*float64(got.Elems())); n > max {
+	if most := 2 + int(flipped*float64(got.Elems())); n > most {
 		return fmt.Errorf("%w: %d of %d elements are rounded differently, limit %d; is the cast order right?",
-			core.ErrWrongResult, n, got.Elems(), max)
+			core.ErrWrongResult, n, got.Elems(), most)
 	}
 	return nil
 }
@@ -102,9 +102,9 @@ func compareDigits(got, single core.Tensor) error {
 			n++
 		}
 	}
-	if max := 2 + int(fewDigits*float64(got.Elems())); n > max {
+	if most := 2 + int(fewDigits*float64(got.Elems())); n > most {
 		return fmt.Errorf("%w: %d of %d elements have the digits of half precision only, limit %d; a float32 output is not rounded to less",
-			core.ErrWrongResult, n, got.Elems(), max)
+			core.ErrWrongResult, n, got.Elems(), most)
 	}
 	return nil
 }

@@ -32,9 +32,9 @@ func leans(f core.Facts, got, want, single core.Tensor) error {
 		}
 		return diff / max(sum, math.SmallestNonzeroFloat64)
 	}
-	l, max := lean(got), epsilon(f.DType)+spread*math.Abs(lean(single))
-	if !(math.Abs(l) <= max) {
-		return fmt.Errorf("%w: all elements lean by %.3g of their size to one side, limit %.3g; is storage rounded to nearest even?", core.ErrWrongResult, l, max)
+	l, most := lean(got), epsilon(f.DType)+spread*math.Abs(lean(single))
+	if !(math.Abs(l) <= most) {
+		return fmt.Errorf("%w: all elements lean by %.3g of their size to one side, limit %.3g; is storage rounded to nearest even?", core.ErrWrongResult, l, most)
 	}
 	return nil
 }

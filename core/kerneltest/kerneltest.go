@@ -94,7 +94,7 @@ const verifyPositions = 8194
 // of moe_experts, a smaller vocabulary of linear_cross_entropy, but at least two. It needs
 // about ten times the memory of the weights that are left. Errors wrap
 // core.ErrWrongResult and give the numbers, or core.ErrNotSupported.
-func Verify(k core.Kernel, f core.Facts) error {
+func Verify(ctx context.Context, k core.Kernel, f core.Facts) error {
 	op := k.Info().Op
 	if err := k.Supports(f); err != nil {
 		return err
@@ -111,7 +111,7 @@ func Verify(k core.Kernel, f core.Facts) error {
 	if op == core.RoPE {
 		c.Tokens, c.Positions, c.Edit = 12, verifyPositions, farPositions
 	}
-	r := result(context.Background(), k, c, nil)
+	r := result(ctx, k, c, nil)
 	if r.Status == Skipped { // the facts with fewer experts, or another question about the same
 		return fmt.Errorf("kerneltest: %s with %v: %s: %w", k.Info().Name, f, r.Reason, core.ErrNotSupported)
 	}

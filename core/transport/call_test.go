@@ -57,6 +57,8 @@ func TestCallGivesTheReferencesBits(t *testing.T) {
 
 func TestTensorsOutsideSharedMemoryAreCopied(t *testing.T) {
 	onEachPath(t, func(t *testing.T, o Options) {
+		var log lockedBuffer
+		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		p := open(t, o)
 		before := p.output.InUse()
 		heap := makeCall(t, core.RMSNorm, core.Forward, normFacts(), nil, nil)
@@ -78,6 +80,9 @@ func TestTensorsOutsideSharedMemoryAreCopied(t *testing.T) {
 		}
 		if now := p.output.InUse(); now != before {
 			t.Errorf("%d bytes of output memory in use, %d before", now, before)
+		}
+		if n := strings.Count(log.String(), "make inputs by core.NewTensorIn"); n != 1 {
+			t.Errorf("it was said %d times that tensors are copied, want once:\n%s", n, log.String())
 		}
 	})
 }
@@ -116,6 +121,7 @@ func TestErrorsOfKernelsComeBack(t *testing.T) {
 		}{
 			"an error":      {"error", nil, "the device is on fire"},
 			"a panic":       {"panic", nil, "panic: index out of luck"},
+			"a worker's":    {"a worker's panic", nil, "panic: worker out of luck"},
 			"its threads":   {"threads", nil, "GOMAXPROCS is 1"},
 			"not supported": {"not supported", core.ErrNotSupported, "only even days"},
 		}
@@ -128,7 +134,7 @@ func TestErrorsOfKernelsComeBack(t *testing.T) {
 				if !errors.As(err, &ke) || ke.Kernel != "test_kernels" || ke.Site != tc.site || ke.Op != core.RMSNorm {
 					t.Fatalf("error %v is not a KernelError of this call", err)
 				}
-				if tc.is != nil && !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.text) {
+				if tc.is != nil && !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.text) || strings.Contains(err.Error(), "its.stack") {
 					t.Errorf("error %v", err)
 				}
 			})
@@ -163,6 +169,20 @@ func TestWhatPluginsPrintIsLogged(t *testing.T) {
 	p.mustForward(t, "print")
 	eventually(t, "the log record", func() bool {
 		return strings.Contains(log.String(), `level=DEBUG msg="a word from the kernel"`)
+	})
+}
+
+// TestTheStackOfAWorkersPanicIsLogged: the kernel's own stack ends where it waited for the worker.
+func TestTheStackOfAWorkersPanicIsLogged(t *testing.T) {
+	var log lockedBuffer
+	p := open(t, quiet(Options{Strict: true, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}))
+	c := makeCall(t, core.RMSNorm, core.Forward, normFacts(), p.host, p.output)
+	c.Site = "a worker's panic"
+	if err := p.norm.Forward(context.Background(), c); err == nil {
+		t.Error("no error")
+	}
+	eventually(t, "both stacks", func() bool {
+		return strings.Contains(log.String(), "its.stack()") && strings.Contains(log.String(), ".behave(")
 	})
 }
 

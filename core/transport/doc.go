@@ -17,7 +17,7 @@
 // core.OutputMemory. A region is passed to a plugin the first time a call refers to
 // it, and stays mapped until the plugin's process ends or, once the host has closed the
 // region, until the next call of the plugin. Tensors elsewhere work too: they are
-// copied, and counted in core.Health.
+// copied, which is said once and counted in core.Health.
 //
 // # Calls
 //

@@ -24,7 +24,7 @@ type platform struct {
 	// isolate prepares a process before its start.
 	isolate func(*exec.Cmd)
 	// coarseTimers is as sched.CoarseTimers.
-	coarseTimers func() (restore func())
+	coarseTimers func() (restore func() error)
 	// awaitEnd waits until the process has ended, and ends the rest of its process group.
 	awaitEnd func(*exec.Cmd) error
 }
@@ -36,7 +36,7 @@ var portable = platform{
 	open:         os.Open,
 	runnable:     func(_ *os.File, path string) string { return path },
 	isolate:      isolate,
-	coarseTimers: func() (restore func()) { return func() {} },
+	coarseTimers: func() (restore func() error) { return func() error { return nil } },
 	awaitEnd: func(cmd *exec.Cmd) error {
 		err := cmd.Wait()
 		_ = cmd.Cancel() // nobody may be left

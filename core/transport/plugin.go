@@ -25,6 +25,7 @@ type plugin struct {
 	lost   error // why the process is not started again, nil while it may be
 	closed bool
 
+	copied    bool          // somebody was told that tensors are copied
 	askDeaths int           // deaths in a row when it was asked what it supports
 	patience  time.Duration // how long a call that goes on is waited for in silence
 }

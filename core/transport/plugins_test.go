@@ -202,6 +202,8 @@ func behave(c *core.Call) error {
 		fmt.Fprintln(os.Stderr, "a word from the kernel")
 	case "panic":
 		panic("index out of luck")
+	case "a worker's panic":
+		panic(workerPanic{})
 	case "not supported":
 		return fmt.Errorf("%w: only even days", core.ErrNotSupported)
 	default:
@@ -230,3 +232,9 @@ func times(what string) int {
 	}
 	return int(info.Size())
 }
+
+// workerPanic is what package simd raises a worker's panic as.
+type workerPanic struct{}
+
+func (workerPanic) Error() string { return "worker out of luck\n\ngoroutine 7 [running]:\nits.stack()" }
+func (workerPanic) Cause() any    { return "worker out of luck" }

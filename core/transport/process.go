@@ -183,23 +183,28 @@ func (p *process) dial() error {
 
 // start starts the process on a thread that lives as long as the process: where the
 // operating system is told to end a plugin together with its parent, it means the
-// thread that started it.
+// thread that started it. A thread that does not get back what it was before ends, so that
+// nobody else runs with it.
 func (p *process) start() error {
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
+		var changed error
 		undo, err := p.opts.limits().processors()
 		if err == nil {
 			precise := p.opts.how.coarseTimers()
 			punctual := p.sayIfSlow("its handshake", func() (string, bool) { return "being started", false })
 			_, err = p.client.Start()
 			punctual()
-			precise()
-			err = errors.Join(err, undo())
+			changed = errors.Join(precise(), undo())
 		}
 		started <- err
 		<-p.closed
+		if changed == nil {
+			runtime.UnlockOSThread()
+		} else if p.cmd.Process != nil {
+			<-p.spawned.ended // which would end with the thread in the middle of its goodbye
+		}
 	}()
 	err := <-started
 	if p.child != nil {

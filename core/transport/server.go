@@ -276,7 +276,11 @@ func (s *server) tensor(b *boundPass, e []byte, output bool) (core.Tensor, error
 func guard(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v", r)
+			cause := r
+			if p, ok := r.(interface{ Cause() any }); ok { // from another goroutine, with the stack of that
+				cause = p.Cause()
+			}
+			err = fmt.Errorf("panic: %v", cause)
 			fmt.Fprintf(os.Stderr, "kernel panic: %v\n%s", r, debug.Stack())
 		}
 	}()

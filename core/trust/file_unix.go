@@ -43,7 +43,7 @@ func CheckFile(f *os.File, path string) error {
 	if err := me.check(path, info); err != nil {
 		return err
 	}
-	real, err := filepath.EvalSymlinks(path)
+	target, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return fmt.Errorf("trust: %w", err)
 	}
@@ -51,10 +51,10 @@ func CheckFile(f *os.File, path string) error {
 	if err != nil {
 		return fmt.Errorf("trust: %w", err)
 	}
-	if err := me.checkFolders(path, false); err != nil || real == path {
+	if err := me.checkFolders(path, false); err != nil || target == path {
 		return err
 	}
-	return me.checkFolders(real, true)
+	return me.checkFolders(target, true)
 }
 
 // identity is who runs this process, as far as files know.

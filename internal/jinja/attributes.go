@@ -2,22 +2,21 @@ package jinja
 
 import (
 	"fmt"
+	"strings"
 )
 
 // attribute is object.name: an attribute or method, else the item of that name.
-func (r *run) attribute(object any, name string) (any, error) {
-	if u, ok := object.(*undefined); ok {
-		return nil, u.err()
-	}
+func (r *run) attribute(object any, name string) any {
+	mustExist(object)
 	if v, ok := r.attributeOf(object, name); ok {
-		return v, nil
+		return v
 	}
 	if d, ok := object.(*Dict); ok {
 		if v, ok := d.Get(name); ok {
-			return v, nil
+			return v
 		}
 	}
-	return missingAttribute(object, name), nil
+	return missingAttribute(object, name)
 }
 
 // attributeOf returns what Python's getattr returns, and whether there is such an
@@ -25,50 +24,27 @@ func (r *run) attribute(object any, name string) (any, error) {
 // name, but cannot be called.
 func (r *run) attributeOf(object any, name string) (any, bool) {
 	var methods map[string]builtin
+	changing := ""
 	switch o := object.(type) {
 	case string, markup:
 		methods = r.lib.stringMethods
 	case []any:
-		methods = r.lib.listMethods
+		methods, changing = r.lib.listMethods, " append clear extend insert pop remove reverse sort "
 	case Tuple:
 		methods = r.lib.tupleMethods
 	case *Dict:
-		methods = r.lib.dictMethods
+		methods, changing = r.lib.dictMethods, " clear pop popitem setdefault update "
 	case *loop:
 		return o.attribute(name)
 	case *namespace:
 		return o.values.Get(name)
-	case *cycler:
-		return o.attribute(name)
-	case *macro:
-		return o.attribute(name)
 	}
-	do, ok := methods[name]
-	if !ok {
-		return nil, false
+	if do, ok := methods[name]; ok {
+		return &method{object, name, do}, true
 	}
-	if do == nil {
-		return &undefined{fmt.Sprintf("access to attribute '%s' of '%s' object is unsafe", name, TypeName(object))}, true
-	}
-	return &method{object, do}, true
-}
-
-func (m *macro) attribute(name string) (any, bool) {
-	switch name {
-	case "name":
-		return m.name, true
-	case "arguments":
-		names := make(Tuple, len(m.params))
-		for i, p := range m.params {
-			names[i] = p.name
-		}
-		return names, true
-	case "catch_kwargs":
-		return m.kwargs, true
-	case "catch_varargs":
-		return m.varargs, true
-	case "caller":
-		return m.macroDef.caller, true
+	if strings.Contains(changing, " "+name+" ") {
+		return &undefined{fmt.Sprintf("access to attribute '%s' of '%s' object is unsafe: a template cannot "+
+			"change what it is given; make a new one, as in {%% set x = x + [y] %%}", name, TypeName(object))}, true
 	}
 	return nil, false
 }
@@ -82,90 +58,63 @@ func objectName(object any) string {
 }
 
 func missingAttribute(object any, name string) any {
+	switch object.(type) {
+	case string, markup:
+		mustNotBeLeftOut("the method", name)
+	case *loop, *macro:
+		mustNotBeLeftOut("the attribute", name)
+	}
 	return &undefined{fmt.Sprintf("%s has no attribute '%s'", objectName(object), name)}
 }
 
-// The methods of lists, tuples and dicts; nil are those that change their object.
+// The methods of lists and tuples, and of dicts.
 var (
-	tupleMethods = map[string]builtin{"index": listIndex, "count": listCount}
-	listMethods  = map[string]builtin{"index": listIndex, "count": listCount, "copy": listCopy,
-		"append": nil, "clear": nil, "extend": nil, "insert": nil, "pop": nil, "remove": nil, "reverse": nil, "sort": nil}
-	dictMethods = map[string]builtin{"get": dictGet, "items": dictItems, "keys": dictKeys, "values": dictValues, "copy": dictCopy,
-		"clear": nil, "fromkeys": nil, "pop": nil, "popitem": nil, "setdefault": nil, "update": nil}
+	listMethods = map[string]builtin{
+		"index": {params{"/", "self", "value"}, listIndex},
+		"count": {params{"/", "self", "value"}, listCount},
+	}
+	dictMethods = map[string]builtin{
+		"get":    {params{"/", "self", "key", "default?"}, dictGet},
+		"items":  {params{"/", "self"}, func(r *run, a args) any { return a.view("dict_items", r.pairs) }},
+		"keys":   {params{"/", "self"}, func(r *run, a args) any { return a.view("dict_keys", r.keys) }},
+		"values": {params{"/", "self"}, func(r *run, a args) any { return a.view("dict_values", dictValues) }},
+	}
 )
 
-func listIndex(r *run, a args) (any, error) {
-	v, err := a.positional("index()", 1, 1)
-	if err != nil {
-		return nil, err
-	}
-	items, _ := sequence(v[0])
-	for i, item := range items {
-		if same, err := r.equal(item, v[1]); err != nil || same {
-			return int64(i), err
+func listIndex(r *run, a args) any {
+	for i, item := range r.iterate(a.values[0]) {
+		if r.equal(item, a.values[1]) {
+			return int64(i)
 		}
 	}
-	return nil, fmt.Errorf("the value is not in the %s", TypeName(v[0]))
+	panic(failed("the value is not in the %s", TypeName(a.values[0])))
 }
 
-func listCount(r *run, a args) (any, error) {
-	v, err := a.positional("count()", 1, 1)
-	if err != nil {
-		return nil, err
-	}
+func listCount(r *run, a args) any {
 	n := int64(0)
-	items, _ := sequence(v[0])
-	for _, item := range items {
-		same, err := r.equal(item, v[1])
-		if err != nil {
-			return nil, err
-		}
-		if same {
+	for _, item := range r.iterate(a.values[0]) {
+		if r.equal(item, a.values[1]) {
 			n++
 		}
 	}
-	return n, nil
+	return n
 }
 
-func listCopy(_ *run, a args) (any, error) {
-	v, err := a.positional("copy()", 0, 0)
-	if err != nil {
-		return nil, err
+func dictGet(_ *run, a args) any {
+	if v, ok := a.values[0].(*Dict).lookup(a.values[1]); ok {
+		return v
 	}
-	return v[0], nil
+	return a.or(2, nil)
 }
 
-func dictCopy(r *run, a args) (any, error) { return listCopy(r, a) }
-
-func dictGet(_ *run, a args) (any, error) {
-	v, err := a.positional("get()", 1, 2)
-	if err != nil {
-		return nil, err
-	}
-	value, ok, err := v[0].(*Dict).lookup(v[1])
-	if !ok {
-		value = or(v[2], nil)
-	}
-	return value, err
+func (a args) view(kind string, items func(*Dict) []any) any {
+	return &view{kind: kind, items: items(a.values[0].(*Dict))}
 }
 
-func dictItems(r *run, a args) (any, error)  { return view(a, "dict_items", r.pairs) }
-func dictKeys(r *run, a args) (any, error)   { return view(a, "dict_keys", r.keys) }
-func dictValues(r *run, a args) (any, error) { return view(a, "dict_values", r.dictValues) }
-
-func view(a args, name string, items func(*Dict) ([]any, error)) (any, error) {
-	v, err := a.positional(name, 0, 0)
-	if err != nil {
-		return nil, err
-	}
-	list, err := items(v[0].(*Dict))
-	return &dictView{name, list}, err
-}
-
-func (r *run) dictValues(d *Dict) ([]any, error) {
+func dictValues(d *Dict) []any {
 	items := make([]any, 0, d.Len())
 	for _, value := range d.All() {
 		items = append(items, value)
 	}
-	return items, r.chargeItems(len(items))
+	return items
 }

@@ -1,56 +1,13 @@
 package jinja
 
 import (
-	"fmt"
 	"slices"
+	"strings"
 )
 
 // callable is a value that a template can call.
 type callable interface {
-	call(r *run, a args) (any, error)
-}
-
-// builtin is what a function, filter, test or method does.
-type builtin func(r *run, a args) (any, error)
-
-// function is a global function.
-type function struct {
-	name string
-	do   builtin
-}
-
-func (f *function) call(r *run, a args) (any, error) { return f.do(r, a) }
-
-// method is a method with the object it belongs to.
-type method struct {
-	object any
-	do     builtin
-}
-
-func (m *method) call(r *run, a args) (any, error) {
-	a.values = append([]any{m.object}, a.values...)
-	return m.do(r, a)
-}
-
-// param is a name with a value: a parameter of a macro with its default, or an argument
-// given by name.
-type param struct {
-	name  string
-	value expr
-}
-
-// arguments are those of a call, as written.
-type arguments struct {
-	positional []expr
-	named      []param
-	list, dict expr // *list and **dict, or nil
-}
-
-// args are the values that a builtin gets. The first of a filter, test or method is what
-// it is applied to.
-type args struct {
-	values []any
-	named  []namedArg
+	call(r *run, given []any, named []namedArg) any
 }
 
 type namedArg struct {
@@ -58,136 +15,139 @@ type namedArg struct {
 	value any
 }
 
-// eval evaluates the arguments and puts first before them.
-func (a arguments) eval(r *run, s *scope, first ...any) (args, error) {
-	out := args{values: slices.Clone(first)}
-	for _, e := range a.positional {
-		v, err := r.eval(e, s)
-		if err != nil {
-			return out, err
-		}
-		out.values = append(out.values, v)
-	}
-	for _, p := range a.named {
-		v, err := r.eval(p.value, s)
-		if err != nil {
-			return out, err
-		}
-		out.named = append(out.named, namedArg{p.name, v})
-	}
-	return out, a.spread(r, s, &out)
+// builtin is a function, filter, test or method of this package. What a filter, test or
+// method is applied to is its first argument.
+type builtin struct {
+	params params
+	do     func(r *run, a args) any
 }
 
-// spread adds what *list and **dict hold.
-func (a arguments) spread(r *run, s *scope, out *args) error {
-	if a.list != nil {
-		v, err := r.eval(a.list, s)
-		if err != nil {
-			return err
-		}
-		items, err := r.iterate(v)
-		if err != nil {
-			return err
-		}
-		out.values = append(out.values, items...)
-	}
-	if a.dict == nil {
-		return nil
-	}
-	v, err := r.eval(a.dict, s)
-	if err != nil {
-		return err
-	}
-	d, ok := v.(*Dict)
-	if !ok {
-		return fmt.Errorf("argument after ** must be a mapping, not %s", TypeName(v))
-	}
-	for key, value := range d.All() {
-		word, ok := text(key)
-		if !ok {
-			return fmt.Errorf("keywords must be strings")
-		}
-		out.named = append(out.named, namedArg{word, value})
-	}
-	return nil
+// params are the names of a builtin's parameters; one that ends in ? may be left out. A
+// first parameter / says that none may be given by name, as in Python's own signatures.
+// With nil the builtin takes whatever it is given.
+type params []string
+
+// args are the arguments of one call, one for each parameter, with the name that errors
+// call the builtin by.
+type args struct {
+	name   string
+	values []any
+	named  []namedArg // only where the builtin takes whatever it is given
 }
 
-// missing stands for an argument that was not given.
+// missing stands for an argument that was not given, which is not the same as None.
 var missing any = new(struct{ byte })
 
-// bind gives each of the named parameters its argument, or missing; the first required
-// ones must be there.
-func (a args) bind(function string, required int, names ...string) ([]any, error) {
-	if len(a.values) > len(names) {
-		return nil, fmt.Errorf("%s takes at most %d arguments, have %d", function, len(names), len(a.values))
+// apply calls the builtin.
+func (b builtin) apply(r *run, name string, given []any, named []namedArg) any {
+	if len(given) > 0 {
+		r.scan(given[0])
 	}
-	out := make([]any, len(names))
-	for i := range out {
-		out[i] = missing
+	if b.params == nil {
+		return b.do(r, args{name, given, named})
 	}
-	copy(out, a.values)
-	for _, n := range a.named {
-		i := slices.Index(names, n.name)
+	return b.do(r, args{name, b.params.bind(name, given, named), nil})
+}
+
+// bind gives each parameter its argument, or missing.
+func (p params) bind(name string, given []any, named []namedArg) []any {
+	if p[0] == "/" {
+		p = p[1:]
+		if len(named) > 0 {
+			panic(failed("%s takes no keyword arguments", name))
+		}
+	}
+	if len(given) > len(p) {
+		panic(failed("%s takes no argument after its '%s'", name, strings.TrimSuffix(p[len(p)-1], "?")))
+	}
+	out := slices.Repeat([]any{missing}, len(p))
+	copy(out, given)
+	for _, n := range named {
+		i := slices.IndexFunc(p, func(param string) bool { return strings.TrimSuffix(param, "?") == n.name })
 		if i < 0 {
-			return nil, fmt.Errorf("%s has no argument '%s'", function, n.name)
+			panic(failed("%s has no argument '%s'", name, n.name))
 		}
 		if out[i] != missing {
-			return nil, fmt.Errorf("%s has two values for its argument '%s'", function, n.name)
+			panic(failed("%s has two values for its argument '%s'", name, n.name))
 		}
 		out[i] = n.value
 	}
-	for i := range required {
-		if out[i] == missing {
-			return nil, fmt.Errorf("%s needs its argument '%s'", function, names[i])
+	for i, param := range p {
+		if out[i] == missing && !strings.HasSuffix(param, "?") {
+			panic(failed("%s needs its argument '%s'", name, param))
 		}
 	}
-	return out, nil
+	return out
 }
 
-// positional returns from least to most arguments, which Python takes without names only;
-// those not given are missing.
-func (a args) positional(function string, least, most int) ([]any, error) {
-	if len(a.named) > 0 {
-		return nil, fmt.Errorf("%s takes no keyword arguments", function)
-	}
-	if n := len(a.values) - 1; n < least || n > most {
-		return nil, fmt.Errorf("%s takes %d to %d arguments, have %d", function, least, most, n)
-	}
-	out := slices.Clone(a.values)
-	for len(out) < most+1 {
-		out = append(out, missing)
-	}
-	return out, nil
-}
-
-// or returns v, or instead where v was not given.
-func or(v, instead any) any {
-	if v == missing {
+// or returns argument i, or instead where it was not given.
+func (a args) or(i int, instead any) any {
+	if a.values[i] == missing {
 		return instead
 	}
-	return v
+	return a.values[i]
 }
 
-// intArg returns the integer in the argument v, or instead if v was not given.
-func intArg(function string, v any, instead int64) (int64, error) {
-	if v == missing {
-		return instead, nil
-	}
+// flag is argument i as a switch that is off unless given.
+func (a args) flag(i int) bool { return truth(a.or(i, false)) }
+
+// int is argument i, which must be an integer, or instead.
+func (a args) int(i int, instead int64) int64 {
+	v := a.or(i, instead)
 	n, ok := integer(v)
 	if !ok {
-		return 0, fmt.Errorf("%s wants an integer, not %s", function, TypeName(v))
+		panic(failed("%s wants an integer, not %s", a.name, TypeName(v)))
 	}
-	return n, nil
+	return n
 }
 
-// textArg returns the string in the argument v.
-func textArg(function string, v any) (string, error) {
-	s, ok := text(v)
+// text is argument i, which must be a string.
+func (a args) text(i int) string {
+	s, ok := text(a.values[i])
 	if !ok {
-		if u, isUndefined := v.(*undefined); isUndefined {
-			return "", u.err()
-		}
-		return "", fmt.Errorf("%s wants a string, not %s", function, TypeName(v))
+		mustExist(a.values[i])
+		panic(failed("%s wants a string, not %s", a.name, TypeName(a.values[i])))
 	}
-	return s, nil
+	return s
 }
+
+// function is a global function.
+type function struct {
+	name string
+	builtin
+}
+
+func (f *function) call(r *run, given []any, named []namedArg) any {
+	return f.apply(r, f.name, given, named)
+}
+
+// method is a method with the object it belongs to.
+type method struct {
+	object any
+	name   string
+	builtin
+}
+
+func (m *method) call(r *run, given []any, named []namedArg) any {
+	return m.apply(r, m.name+"()", append([]any{m.object}, given...), named)
+}
+
+// call calls what a template has before parentheses.
+func (r *run) call(f any, given []any, named []namedArg) any {
+	c, ok := f.(callable)
+	if !ok {
+		mustExist(f)
+		panic(failed("'%s' object is not callable", TypeName(f)))
+	}
+	return r.made(c.call(r, given, named))
+}
+
+// library is what templates can use by name. A run points to it, because Go does not let
+// the parts refer to each other: the filter select runs tests, and the test of an item may
+// look up methods.
+type library struct {
+	filters, tests                                        map[string]builtin
+	stringMethods, listMethods, tupleMethods, dictMethods map[string]builtin
+}
+
+var python = library{filters, tests, stringMethods, listMethods, listMethods, dictMethods}

@@ -2,172 +2,152 @@ package jinja
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 )
 
 // compare is left op right for the operators of comparison.
-func (r *run) compare(op string, left, right any) (bool, error) {
+func (r *run) compare(op string, left, right any) bool {
 	switch op {
 	case "==":
 		return r.equal(left, right)
 	case "!=":
-		same, err := r.equal(left, right)
-		return !same, err
+		return !r.equal(left, right)
 	case "in":
 		return r.contains(right, left)
 	case "not in":
-		has, err := r.contains(right, left)
-		return !has, err
+		return !r.contains(right, left)
 	}
-	order, ok, err := r.order(left, right)
-	if err != nil {
-		return false, err
-	}
+	order, ok := r.order(left, right)
 	if !ok {
-		return false, fmt.Errorf("'%s' not supported between instances of '%s' and '%s'", op, TypeName(left), TypeName(right))
+		panic(failed("'%s' not supported between instances of '%s' and '%s'", op, TypeName(left), TypeName(right)))
 	}
 	switch op {
 	case "<":
-		return order < 0, nil
+		return order < 0
 	case "<=":
-		return order <= 0, nil
+		return order <= 0
 	case ">":
-		return order > 0, nil
+		return order > 0
 	}
-	return order >= 0, nil
+	return order >= 0
 }
 
 // equal is Python's ==.
-func (r *run) equal(a, b any) (bool, error) {
-	if err := r.enter(); err != nil {
-		return false, err
-	}
+func (r *run) equal(a, b any) bool {
+	r.enter()
 	defer r.leave()
 	if x, ok := number(a); ok {
 		y, ok := number(b)
 		m, aInt := integer(a)
 		n, bInt := integer(b)
-		if aInt && bInt {
-			return m == n, nil
+		if aInt && bInt { // not as floats: those of 2**53 and its successor are the same
+			return m == n
 		}
-		return ok && x == y, nil
+		return ok && x == y
 	}
 	if s, ok := text(a); ok {
 		t, ok := text(b)
-		return ok && s == t, r.step(len(s) / 64)
+		r.step(len(s) / 64)
+		return ok && s == t
 	}
 	switch a := a.(type) {
 	case []any:
 		b, ok := b.([]any)
-		return r.equalItems(a, b, ok)
+		return ok && r.equalItems(a, b)
 	case Tuple:
 		b, ok := b.(Tuple)
-		return r.equalItems(a, b, ok)
+		return ok && r.equalItems(a, b)
 	case *Dict:
 		b, ok := b.(*Dict)
-		return r.equalDicts(a, b, ok)
+		return ok && r.equalDicts(a, b)
 	case *undefined:
 		_, ok := b.(*undefined)
-		return ok, nil
+		return ok
 	}
 	switch b.(type) {
 	case []any, Tuple: // these have no == in Go
-		return false, nil
+		return false
 	}
-	return a == b, nil
+	return a == b
 }
 
-func (r *run) equalItems(a, b []any, sameType bool) (bool, error) {
-	if !sameType || len(a) != len(b) {
-		return false, nil
+func (r *run) equalItems(a, b []any) bool {
+	if len(a) != len(b) {
+		return false
 	}
 	for i := range a {
-		if same, err := r.equal(a[i], b[i]); err != nil || !same {
-			return false, err
+		if !r.equal(a[i], b[i]) {
+			return false
 		}
 	}
-	return true, nil
+	return true
 }
 
-func (r *run) equalDicts(a, b *Dict, sameType bool) (bool, error) {
-	if !sameType || a.Len() != b.Len() {
-		return false, nil
+func (r *run) equalDicts(a, b *Dict) bool {
+	if a.Len() != b.Len() {
+		return false
 	}
 	for key, v := range a.All() {
-		w, ok, err := b.lookup(key)
-		if err != nil || !ok {
-			return false, err
-		}
-		if same, err := r.equal(v, w); err != nil || !same {
-			return false, err
+		if w, ok := b.lookup(key); !ok || !r.equal(v, w) {
+			return false
 		}
 	}
-	return true, nil
+	return true
 }
 
 // order compares values that Python can put in order: numbers, strings, lists and tuples.
-func (r *run) order(a, b any) (order int, ok bool, err error) {
-	if err := r.enter(); err != nil {
-		return 0, false, err
-	}
+func (r *run) order(a, b any) (order int, ok bool) {
+	r.enter()
 	defer r.leave()
-	for _, v := range []any{a, b} {
-		if u, isUndefined := v.(*undefined); isUndefined {
-			return 0, false, u.err()
-		}
-	}
+	mustExist(a)
+	mustExist(b)
 	if m, ok := integer(a); ok {
 		if n, ok := integer(b); ok {
-			return cmp.Compare(m, n), true, nil
+			return cmp.Compare(m, n), true
 		}
 	}
 	if x, ok := number(a); ok {
 		y, ok := number(b)
-		return cmp.Compare(x, y), ok, nil
+		return cmp.Compare(x, y), ok
 	}
 	if s, ok := text(a); ok {
 		t, ok := text(b)
-		return cmp.Compare(s, t), ok, r.step(len(s) / 64)
+		r.step(len(s) / 64)
+		return cmp.Compare(s, t), ok
 	}
 	_, aTuple := a.(Tuple)
 	_, bTuple := b.(Tuple)
-	x, ok := sequence(a)
-	y, ok2 := sequence(b)
+	x, ok := indexable(a)
+	y, ok2 := indexable(b)
 	if !ok || !ok2 || aTuple != bTuple {
-		return 0, false, nil
+		return 0, false
 	}
 	for i := range min(len(x), len(y)) {
-		if same, err := r.equal(x[i], y[i]); err != nil {
-			return 0, false, err
-		} else if !same {
+		if !r.equal(x[i], y[i]) {
 			return r.order(x[i], y[i])
 		}
 	}
-	return cmp.Compare(len(x), len(y)), true, nil
+	return cmp.Compare(len(x), len(y)), true
 }
 
 // contains is item in collection.
-func (r *run) contains(collection, item any) (bool, error) {
+func (r *run) contains(collection, item any) bool {
 	if s, ok := text(collection); ok {
 		t, ok := text(item)
 		if !ok {
-			return false, fmt.Errorf("'in <string>' requires string as left operand, not %s", TypeName(item))
+			panic(failed("'in <string>' requires string as left operand, not %s", TypeName(item)))
 		}
-		return strings.Contains(s, t), r.step(len(s) / 64)
+		r.step(len(s) / 64)
+		return strings.Contains(s, t)
 	}
 	if d, ok := collection.(*Dict); ok {
-		_, has, err := d.lookup(item)
-		return has, err
+		_, has := d.lookup(item)
+		return has
 	}
-	items, err := r.iterate(collection)
-	if err != nil {
-		return false, err
-	}
-	for _, v := range items {
-		if same, err := r.equal(v, item); err != nil || same {
-			return same, err
+	for _, v := range r.iterate(collection) {
+		if r.equal(v, item) {
+			return true
 		}
 	}
-	return false, nil
+	return false
 }

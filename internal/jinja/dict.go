@@ -68,60 +68,38 @@ func (d *Dict) put(hash, key, v any) {
 }
 
 // lookup is d[key], for keys of any type.
-func (d *Dict) lookup(key any) (any, bool, error) {
-	h, err := hashKey(key)
-	if err != nil {
-		return nil, false, err
-	}
-	v, ok := d.at(h)
-	return v, ok, nil
-}
+func (d *Dict) lookup(key any) (any, bool) { return d.at(hashKey(key)) }
 
 // insert is d[key] = v, for keys of any type.
-func (d *Dict) insert(key, v any) error {
-	h, err := hashKey(key)
-	if err != nil {
-		return err
-	}
-	d.put(h, key, v)
-	return nil
-}
+func (d *Dict) insert(key, v any) { d.put(hashKey(key), key, v) }
 
 // tupleKey stands for a tuple among the keys of a Go map.
 type tupleKey string
 
 // hashKey returns a comparable value that is the same for values that Python takes to
 // be the same key.
-func hashKey(v any) (any, error) {
+func hashKey(v any) any {
 	switch v := v.(type) {
-	case string, nil, jsonInt, *undefined:
-		return v, nil
 	case markup:
-		return string(v), nil
+		return string(v)
 	case bool:
-		if v {
-			return int64(1), nil
-		}
-		return int64(0), nil
-	case int64:
-		return v, nil
+		n, _ := integer(v)
+		return n
 	case float64:
 		if v == math.Trunc(v) && math.Abs(v) < 1<<62 {
-			return int64(v), nil
+			return int64(v)
 		}
-		return v, nil
 	case Tuple:
-		text := make([]byte, 0, 64)
+		// Go has no comparable slices: the items' hashes are joined, each with its type,
+		// so that (1,) and ('1',) stay two keys.
+		joined := make([]byte, 0, 64)
 		for _, item := range v {
-			h, err := hashKey(item)
-			if err != nil {
-				return nil, err
-			}
-			text = fmt.Appendf(text, "%T:%q,", h, fmt.Sprint(h))
+			h := hashKey(item)
+			joined = fmt.Appendf(joined, "%T:%q,", h, fmt.Sprint(h))
 		}
-		return tupleKey(text), nil
+		return tupleKey(joined)
 	case []any, *Dict:
-		return nil, fmt.Errorf("unhashable type: '%s'", TypeName(v))
+		panic(failed("unhashable type: '%s'", TypeName(v)))
 	}
-	return v, nil
+	return v
 }

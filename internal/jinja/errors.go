@@ -29,13 +29,34 @@ type Raised string
 // Error returns the message.
 func (r Raised) Error() string { return string(r) }
 
+// failure is what the parser and a rendering panic with where they cannot go on. It never
+// leaves the package: catch makes an error of it. The standard library's text/template
+// does the same, and for the same reason: nearly every step of an interpreter can fail,
+// and all failures go to one place.
+type failure struct{ err error }
+
+// failed makes the failure to panic with.
+func failed(format string, a ...any) failure { return failure{fmt.Errorf(format, a...)} }
+
+// catch, deferred, turns a failure into an error. Any other panic is a mistake of this
+// package and goes on.
+func catch(err *error) {
+	switch e := recover().(type) {
+	case nil:
+	case failure:
+		*err = e.err
+	default:
+		panic(e)
+	}
+}
+
 // source is a template's text with what its errors need.
 type source struct{ name, text string }
 
 // at says where in the source err happened; the innermost place wins.
 func (s *source) at(err error, pos int) error {
 	var placed *Error
-	if err == nil || errors.As(err, &placed) || errors.Is(err, errBreak) || errors.Is(err, errContinue) {
+	if err == nil || errors.As(err, &placed) {
 		return err
 	}
 	before := s.text[:min(pos, len(s.text))]

@@ -1,13 +1,11 @@
 package jinja
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
-// expr is a node that has a value.
+// expr is a node that has a value. What goes wrong is a failure (see errors.go) at the
+// place of the innermost node that is being evaluated.
 type expr interface {
-	eval(r *run, s *scope) (any, error)
+	eval(r *run, s *scope) any
 	offset() int
 }
 
@@ -16,25 +14,23 @@ type node struct{ pos int }
 
 func (n node) offset() int { return n.pos }
 
-// eval evaluates a node within the limits, and places its error.
-func (r *run) eval(e expr, s *scope) (any, error) {
-	if err := r.enter(); err != nil {
-		return nil, r.at(err, e.offset())
-	}
-	v, err := e.eval(r, s)
+// eval evaluates a node within the limits.
+func (r *run) eval(e expr, s *scope) any {
+	outer := r.pos
+	r.pos = e.offset()
+	r.enter()
+	v := e.eval(r, s)
 	r.leave()
-	return v, r.at(err, e.offset())
+	r.pos = outer
+	return v
 }
 
-func (r *run) evalAll(list []expr, s *scope) ([]any, error) {
+func (r *run) evalAll(list []expr, s *scope) []any {
 	values := make([]any, len(list))
 	for i, e := range list {
-		var err error
-		if values[i], err = r.eval(e, s); err != nil {
-			return nil, err
-		}
+		values[i] = r.eval(e, s)
 	}
-	return values, nil
+	return values
 }
 
 type (
@@ -87,7 +83,7 @@ type (
 	}
 	condExpr struct {
 		node
-		test, then, orElse expr
+		test, then, orElse expr // orElse may be nil
 	}
 	logicExpr struct {
 		node
@@ -123,219 +119,163 @@ type (
 	}
 )
 
-func (e *constExpr) eval(*run, *scope) (any, error) { return e.value, nil }
-
-func (e *nameExpr) eval(_ *run, s *scope) (any, error) { return s.get(e.name), nil }
-
-func (e *listExpr) eval(r *run, s *scope) (any, error) {
-	if err := r.chargeItems(len(e.items)); err != nil {
-		return nil, err
-	}
-	values, err := r.evalAll(e.items, s)
-	if e.tuple {
-		return Tuple(values), err
-	}
-	return values, err
+// arguments are those of a call, as written.
+type arguments struct {
+	positional []expr
+	named      []param
+	list, dict expr // *list and **dict, or nil
 }
 
-func (e *dictExpr) eval(r *run, s *scope) (any, error) {
+// param is a name with a value: a parameter of a macro with its default, or an argument
+// given by name.
+type param struct {
+	name  string
+	value expr
+}
+
+func (e *constExpr) eval(*run, *scope) any { return e.value }
+
+func (e *nameExpr) eval(_ *run, s *scope) any { return s.get(e.name) }
+
+func (e *listExpr) eval(r *run, s *scope) any {
+	values := r.evalAll(e.items, s)
+	if e.tuple {
+		return r.made(Tuple(values))
+	}
+	return r.made(values)
+}
+
+func (e *dictExpr) eval(r *run, s *scope) any {
 	d := new(Dict)
 	for i := range e.keys {
-		key, err := r.eval(e.keys[i], s)
-		if err != nil {
-			return nil, err
-		}
-		value, err := r.eval(e.values[i], s)
-		if err != nil {
-			return nil, err
-		}
-		if err := d.insert(key, value); err != nil {
-			return nil, err
-		}
+		key := r.eval(e.keys[i], s)
+		d.insert(key, r.eval(e.values[i], s))
 	}
-	return d, r.chargeItems(4 * len(e.keys))
+	return r.made(d)
 }
 
-func (e *attrExpr) eval(r *run, s *scope) (any, error) {
-	object, err := r.eval(e.object, s)
-	if err != nil {
-		return nil, err
-	}
-	return r.attribute(object, e.name)
+func (e *attrExpr) eval(r *run, s *scope) any { return r.attribute(r.eval(e.object, s), e.name) }
+
+func (e *itemExpr) eval(r *run, s *scope) any {
+	object := r.eval(e.object, s)
+	return r.item(object, r.eval(e.key, s))
 }
 
-func (e *itemExpr) eval(r *run, s *scope) (any, error) {
-	object, err := r.eval(e.object, s)
-	if err != nil {
-		return nil, err
-	}
-	key, err := r.eval(e.key, s)
-	if err != nil {
-		return nil, err
-	}
-	return r.item(object, key)
-}
-
-func (e *sliceExpr) eval(r *run, s *scope) (any, error) {
+func (e *sliceExpr) eval(r *run, s *scope) any {
 	var v sliceValue
 	for i, bound := range e.bounds {
-		if bound == nil {
-			continue
-		}
-		var err error
-		if v[i], err = r.eval(bound, s); err != nil {
-			return nil, err
+		if bound != nil {
+			v[i] = r.eval(bound, s)
 		}
 	}
-	return &v, nil
+	return &v
 }
 
-func (e *callExpr) eval(r *run, s *scope) (any, error) {
-	return e.call(r, s)
-}
+func (e *callExpr) eval(r *run, s *scope) any { return e.call(r, s) }
 
 // call calls the function with the arguments of the node, then with extra named ones.
-func (e *callExpr) call(r *run, s *scope, extra ...namedArg) (any, error) {
-	f, err := r.eval(e.function, s)
-	if err != nil {
-		return nil, err
-	}
-	a, err := e.args.eval(r, s)
-	if err != nil {
-		return nil, err
-	}
-	a.named = append(a.named, extra...)
-	return r.call(f, a)
+func (e *callExpr) call(r *run, s *scope, extra ...namedArg) any {
+	f := r.eval(e.function, s)
+	given, named := e.args.eval(r, s)
+	return r.call(f, given, append(named, extra...))
 }
 
-func (r *run) call(f any, a args) (any, error) {
-	switch f := f.(type) {
-	case callable:
-		return f.call(r, a)
-	case *undefined:
-		return nil, f.err()
+// eval evaluates the arguments and puts first before them.
+func (a arguments) eval(r *run, s *scope, first ...any) (given []any, named []namedArg) {
+	given = append(first, r.evalAll(a.positional, s)...)
+	for _, p := range a.named {
+		named = append(named, namedArg{p.name, r.eval(p.value, s)})
 	}
-	return nil, fmt.Errorf("'%s' object is not callable", TypeName(f))
+	if a.list != nil {
+		given = append(given, r.iterate(r.eval(a.list, s))...)
+	}
+	if a.dict == nil {
+		return given, named
+	}
+	v := r.eval(a.dict, s)
+	d, ok := v.(*Dict)
+	if !ok {
+		panic(failed("argument after ** must be a mapping, not %s", TypeName(v)))
+	}
+	for key, value := range d.All() {
+		word, ok := text(key)
+		if !ok {
+			panic(failed("keywords must be strings"))
+		}
+		named = append(named, namedArg{word, value})
+	}
+	return given, named
 }
 
-func (e *filterExpr) eval(r *run, s *scope) (any, error) {
-	v, err := r.eval(e.operand, s)
-	if err != nil {
-		return nil, err
-	}
-	return e.apply(r, s, v)
-}
+func (e *filterExpr) eval(r *run, s *scope) any { return e.apply(r, s, r.eval(e.operand, s)) }
 
 // apply runs the filter on v.
-func (e *filterExpr) apply(r *run, s *scope, v any) (any, error) {
+func (e *filterExpr) apply(r *run, s *scope, v any) any {
 	f, ok := r.lib.filters[e.name]
 	if !ok {
-		return nil, fmt.Errorf("no filter named '%s'", e.name)
+		panic(unknown("filter", e.name))
 	}
-	a, err := e.args.eval(r, s, v)
-	if err != nil {
-		return nil, err
-	}
-	return f(r, a)
+	given, named := e.args.eval(r, s, v)
+	return r.made(f.apply(r, e.name, given, named))
 }
 
-func (e *testExpr) eval(r *run, s *scope) (any, error) {
-	v, err := r.eval(e.operand, s)
-	if err != nil {
-		return nil, err
-	}
+func (e *testExpr) eval(r *run, s *scope) any {
+	v := r.eval(e.operand, s)
 	t, ok := r.lib.tests[e.name]
 	if !ok {
-		return nil, fmt.Errorf("no test named '%s'", e.name)
+		panic(unknown("test", e.name))
 	}
-	a, err := e.args.eval(r, s, v)
-	if err != nil {
-		return nil, err
-	}
-	return t(r, a)
+	given, named := e.args.eval(r, s, v)
+	return t.apply(r, "the test "+e.name, given, named)
 }
 
-func (e *condExpr) eval(r *run, s *scope) (any, error) {
-	test, err := r.eval(e.test, s)
+func (e *condExpr) eval(r *run, s *scope) any {
 	switch {
-	case err != nil:
-		return nil, err
-	case truth(test):
+	case truth(r.eval(e.test, s)):
 		return r.eval(e.then, s)
 	case e.orElse == nil:
-		return &undefined{"the inline if-expression was false and has no else"}, nil
+		return &undefined{"the inline if-expression was false and has no else"}
 	}
 	return r.eval(e.orElse, s)
 }
 
-func (e *logicExpr) eval(r *run, s *scope) (any, error) {
-	left, err := r.eval(e.left, s)
-	if err != nil || truth(left) == e.or {
-		return left, err
+func (e *logicExpr) eval(r *run, s *scope) any {
+	if left := r.eval(e.left, s); truth(left) == e.or {
+		return left
 	}
 	return r.eval(e.right, s)
 }
 
-func (e *notExpr) eval(r *run, s *scope) (any, error) {
-	v, err := r.eval(e.operand, s)
-	return !truth(v), err
+func (e *notExpr) eval(r *run, s *scope) any { return !truth(r.eval(e.operand, s)) }
+
+func (e *signExpr) eval(r *run, s *scope) any { return signed(r.eval(e.operand, s), e.negative) }
+
+func (e *binaryExpr) eval(r *run, s *scope) any {
+	left := r.eval(e.left, s)
+	return r.made(r.binary(e.op, left, r.eval(e.right, s)))
 }
 
-func (e *signExpr) eval(r *run, s *scope) (any, error) {
-	v, err := r.eval(e.operand, s)
-	if err != nil {
-		return nil, err
-	}
-	return sign(v, e.negative)
-}
-
-func (e *binaryExpr) eval(r *run, s *scope) (any, error) {
-	left, err := r.eval(e.left, s)
-	if err != nil {
-		return nil, err
-	}
-	right, err := r.eval(e.right, s)
-	if err != nil {
-		return nil, err
-	}
-	return r.binary(e.op, left, right)
-}
-
-func (e *concatExpr) eval(r *run, s *scope) (any, error) {
+// eval joins what the parts print. Unlike +, it takes anything, and like Jinja without
+// autoescape it lets markup be text.
+func (e *concatExpr) eval(r *run, s *scope) any {
 	var b strings.Builder
 	for _, part := range e.parts {
-		v, err := r.eval(part, s)
-		if err != nil {
-			return nil, err
-		}
-		text, err := r.str(v)
-		if err != nil {
-			return nil, err
-		}
-		if err := r.charge(len(text)); err != nil {
-			return nil, err
-		}
-		b.WriteString(text)
+		piece := r.str(r.eval(part, s))
+		r.charge(len(piece))
+		b.WriteString(piece)
 	}
-	return b.String(), nil
+	return b.String()
 }
 
 // eval compares as Python does: a < b < c is a < b and b < c, with b evaluated once.
-func (e *compareExpr) eval(r *run, s *scope) (any, error) {
-	left, err := r.eval(e.first, s)
-	if err != nil {
-		return nil, err
-	}
+func (e *compareExpr) eval(r *run, s *scope) any {
+	left := r.eval(e.first, s)
 	for _, c := range e.rest {
-		right, err := r.eval(c.operand, s)
-		if err != nil {
-			return nil, err
-		}
-		ok, err := r.compare(c.op, left, right)
-		if err != nil || !ok {
-			return false, err
+		right := r.eval(c.operand, s)
+		if !r.compare(c.op, left, right) {
+			return false
 		}
 		left = right
 	}
-	return true, nil
+	return true
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // The methods of this file are Jinja's grammar of expressions, each calling the next
-// tighter one: if-else, or, and, not, comparisons, + -, ~, * / // %, **, signs, and then
+// tighter one: if-else, or, and, not, comparisons, + -, ~, * / // %, signs, and then
 // primaries with their subscripts, calls, filters and tests.
 
 func (p *parser) expression() expr {
@@ -48,7 +48,7 @@ func (p *parser) tupleOf(item func() expr, end ...string) expr {
 		p.next()
 	}
 	if len(items) == 0 {
-		p.fail(t, "expected an expression, have %v", t)
+		panic(p.fail(t, "expected an expression, have %v", t))
 	}
 	return &listExpr{node{t.pos}, items, true}
 }
@@ -126,9 +126,15 @@ func (p *parser) concat() expr {
 	return &concatExpr{node{t.pos}, parts}
 }
 
-func (p *parser) product() expr { return p.binary(p.power, "*", "/", "//", "%") }
+func (p *parser) product() expr { return p.binary(p.operand, "*", "/", "//", "%") }
 
-func (p *parser) power() expr { return p.binary(func() expr { return p.unary(true) }, "**") }
+func (p *parser) operand() expr {
+	e := p.unary(true)
+	if t := p.peek(); t.is("**") {
+		panic(p.fail(t, "%s", notRendered("the operator", t.text)))
+	}
+	return e
+}
 
 // unary parses a signed or plain operand: a sign binds tighter than a filter.
 func (p *parser) unary(withFilters bool) expr {
@@ -165,7 +171,7 @@ func (p *parser) primary() expr {
 	case t.kind == integerLit:
 		return &constExpr{at, p.integer(t)}
 	case t.kind == floatLit:
-		f, _ := strconv.ParseFloat(strings.ReplaceAll(t.text, "_", ""), 64) // 1e999 is inf, as in Python
+		f, _ := strconv.ParseFloat(t.text, 64) // 1e999 is inf, as in Python
 		return &constExpr{at, f}
 	case t.is("("):
 		return p.parenthesis(t)
@@ -174,8 +180,7 @@ func (p *parser) primary() expr {
 	case t.is("{"):
 		return p.dict(at)
 	}
-	p.fail(t, "expected an expression, have %v", t)
-	return nil
+	panic(p.fail(t, "expected an expression, have %v", t))
 }
 
 func (p *parser) nameOrConstant(t token) expr {
@@ -187,20 +192,18 @@ func (p *parser) nameOrConstant(t token) expr {
 	case "none", "None":
 		return &constExpr{node{t.pos}, nil}
 	}
-	p.reads[t.text]++
+	if t.text == "caller" {
+		p.callers++
+	}
 	return &nameExpr{node{t.pos}, t.text}
 }
 
 func (p *parser) integer(t token) any {
-	digits := strings.ReplaceAll(t.text, "_", "")
-	n, err := strconv.ParseInt(digits, 0, 64)
-	if err == nil {
-		return n
+	n, err := strconv.ParseInt(t.text, 10, 64)
+	if err != nil {
+		return jsonInt(t.text)
 	}
-	if strings.ContainsAny(digits, "xXoObB") {
-		p.fail(t, "the integer %s is too large", t.text)
-	}
-	return jsonInt(digits)
+	return n
 }
 
 func (p *parser) parenthesis(t token) expr {
@@ -270,23 +273,14 @@ func (p *parser) attribute(e expr, at node) expr {
 	case integerLit:
 		return &itemExpr{at, e, &constExpr{node{t.pos}, p.integer(t)}}
 	default:
-		p.fail(t, "expected a name or number after the dot, have %v", t)
-		return nil
+		panic(p.fail(t, "expected a name or number after the dot, have %v", t))
 	}
 }
 
 func (p *parser) subscript(e expr, at node) expr {
-	var keys []expr
-	for !p.skip("]") {
-		if len(keys) > 0 {
-			p.expect(",")
-		}
-		keys = append(keys, p.slice())
-	}
-	if len(keys) == 1 {
-		return &itemExpr{at, e, keys[0]}
-	}
-	return &itemExpr{at, e, &listExpr{at, keys, true}}
+	key := p.slice()
+	p.expect("]")
+	return &itemExpr{at, e, key}
 }
 
 // slice parses what is between the brackets of a subscript: an index or start:stop:step.
@@ -300,7 +294,7 @@ func (p *parser) slice() expr {
 		s.bounds[0] = e
 	}
 	for i := 1; i < 3; i++ {
-		if t := p.peek(); !t.is(":") && !t.is("]") && !t.is(",") {
+		if t := p.peek(); !t.is(":") && !t.is("]") {
 			s.bounds[i] = p.expression()
 		}
 		if !p.skip(":") {
@@ -350,7 +344,7 @@ func (p *parser) argument(a *arguments, open token) {
 		a.positional = append(a.positional, p.expression())
 	}
 	if !valid {
-		p.fail(open, "the call has its arguments in a wrong order")
+		panic(p.fail(open, "the call has its arguments in a wrong order"))
 	}
 }
 
@@ -372,44 +366,27 @@ func (p *parser) filtersAndTests(e expr) expr {
 	}
 }
 
-// filters parses | filter | filter ... on e.
-func (p *parser) filters(e expr) expr {
-	for p.skip("|") {
-		e = p.filter(e)
-	}
-	return e
-}
-
 // filter parses one filter's name and arguments. An operand of nil stands for the body of
 // a block.
-func (p *parser) filter(operand expr) expr {
+func (p *parser) filter(operand expr) *filterExpr {
 	t := p.expectKind(name)
-	f := &filterExpr{node: node{t.pos}, operand: operand, name: p.dotted(t)}
+	f := &filterExpr{node: node{t.pos}, operand: operand, name: t.text}
 	if p.peek().is("(") {
 		f.args = p.arguments()
 	}
 	return f
 }
 
-// dotted parses the rest of a name that may have dots.
-func (p *parser) dotted(t token) string {
-	s := t.text
-	for p.skip(".") {
-		s += "." + p.expectKind(name).text
-	}
-	return s
-}
-
 func (p *parser) test(operand expr) expr {
 	negated := p.skip("not")
 	t := p.expectKind(name)
-	e := &testExpr{node: node{t.pos}, operand: operand, name: p.dotted(t)}
+	e := &testExpr{node: node{t.pos}, operand: operand, name: t.text}
 	switch next := p.peek(); {
 	case next.is("("):
 		e.args = p.arguments()
 	case p.beginsArgument(next):
 		if next.is("is") {
-			p.fail(next, "tests cannot be chained with is")
+			panic(p.fail(next, "tests cannot be chained with is"))
 		}
 		e.args.positional = []expr{p.postfix(p.primary())}
 	}

@@ -2,83 +2,86 @@ package jinja
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // filters are what may follow a |. Each gets the value, then its arguments.
 var filters = map[string]builtin{
 	// Of single values.
-	"abs": absolute, "int": toInt, "float": toFloat, "round": round,
-	"string": asString, "default": defaultTo, "d": defaultTo,
-	"length": count, "count": count, "attr": attr, "tojson": tojson,
+	"abs": {value, absolute}, "int": {params{"value", "default?", "base?"}, toInt},
+	"float": {params{"value", "default?"}, toFloat}, "string": {value, asString},
+	"default": defaultTo, "d": defaultTo, "length": length, "count": length,
+	"tojson": {params{"x", "ensure_ascii?", "indent?", "separators?", "sort_keys?"}, tojson},
 
-	// Of text.
-	"upper": textFilter(strings.ToUpper), "lower": textFilter(strings.ToLower),
-	"capitalize": textFilter(capitalized), "title": textFilter(titleFilter),
-	"trim": trim, "replace": replaceFilter, "indent": indent, "center": center, "format": formatFilter,
-	"truncate": truncate, "wordcount": wordcount, "urlencode": urlencode,
-	"safe": safe, "escape": escapeFilter, "e": escapeFilter, "forceescape": forceEscape,
+	// Of text; what is none is printed first.
+	"upper": {value, mapped(strings.ToUpper)}, "lower": {value, mapped(strings.ToLower)},
+	"capitalize": {value, mapped(capitalized)}, "title": {value, mapped(titleFilter)},
+	"trim":    {params{"value", "chars?"}, stripping(strings.TrimFunc, strings.Trim)},
+	"replace": {params{"s", "old", "new", "count?"}, replaceIn},
+	"indent":  {params{"s", "width?", "first?", "blank?"}, indent},
+	"safe":    {value, func(r *run, a args) any { return markup(r.str(a.values[0])) }},
+	"escape":  {value, escapeFilter}, "e": {value, escapeFilter},
 
 	// Of sequences.
-	"first": first, "last": last, "list": list, "join": joinFilter, "reverse": reverse,
-	"sort": sortFilter, "unique": unique, "min": extreme("min", -1), "max": extreme("max", 1), "sum": sum,
-	"map": mapFilter, "select": selecting("select", true, false), "reject": selecting("reject", false, false),
-	"selectattr": selecting("selectattr", true, true), "rejectattr": selecting("rejectattr", false, true),
-	"groupby": groupby, "batch": batch, "slice": sliceFilter,
-	"items": items, "dictsort": dictsort,
+	"first": {value, firstOf}, "last": {value, lastOf}, "list": {value, list},
+	"items": {value, items}, "reverse": {value, reverse},
+	"join":     {params{"value", "d?", "attribute?"}, joinFilter},
+	"sort":     {params{"value", "reverse?", "case_sensitive?", "attribute?"}, sortFilter},
+	"dictsort": {params{"value", "case_sensitive?", "by?", "reverse?"}, dictsort},
+	"unique":   {params{"value", "case_sensitive?", "attribute?"}, unique},
+	"map":      {nil, mapFilter},
+	"select":   {nil, selecting(true, false)}, "reject": {nil, selecting(false, false)},
+	"selectattr": {nil, selecting(true, true)}, "rejectattr": {nil, selecting(false, true)},
 }
 
-func absolute(_ *run, a args) (any, error) {
-	v, err := a.bind("abs", 1, "x")
-	if err != nil {
-		return nil, err
-	}
-	x, ok := number(v[0])
+// value are the parameters of filters and tests that have none besides their operand.
+var value = params{"value"}
+
+var (
+	defaultTo = builtin{params{"value", "default_value?", "boolean?"}, orDefault}
+	length    = builtin{value, count}
+)
+
+func absolute(_ *run, a args) any {
+	x, ok := number(a.values[0])
 	if !ok {
-		if u, ok := v[0].(*undefined); ok {
-			return nil, u.err()
-		}
-		return nil, fmt.Errorf("bad operand type for abs(): '%s'", TypeName(v[0]))
+		mustExist(a.values[0])
+		panic(failed("bad operand type for abs(): '%s'", TypeName(a.values[0])))
 	}
-	return sign(v[0], x < 0 || math.Signbit(x))
+	return signed(a.values[0], math.Signbit(x))
 }
 
-func toInt(_ *run, a args) (any, error) {
-	v, err := a.bind("int", 1, "value", "default", "base")
-	if err != nil {
-		return nil, err
+// toInt is the filter int: what is no number becomes the default.
+func toInt(_ *run, a args) any {
+	base := a.int(2, 10)
+	if base < 0 || base > 36 || base == 1 {
+		panic(failed("int() base must be 0 or from 2 to 36"))
 	}
-	base, err := intArg("int", v[2], 10)
-	if err != nil || base < 0 || base > 36 || base == 1 {
-		return nil, errors.New("int() base must be 0 or from 2 to 36")
-	}
-	if s, ok := text(v[0]); ok {
+	v := a.values[0]
+	if s, ok := text(v); ok {
 		if n, ok := parseInt(strings.TrimFunc(s, isSpace), int(base)); ok {
-			return n, nil
+			return n
 		}
 	}
-	if x, ok := toNumber(v[0]); ok && math.Abs(x) < 1<<63 {
-		if n, ok := integer(v[0]); ok {
-			return n, nil
-		}
-		return int64(x), nil
+	if _, isBig := v.(jsonInt); isBig {
+		return v
 	}
-	if n, ok := v[0].(jsonInt); ok {
-		return n, nil
+	if n, ok := integer(v); ok {
+		return n
 	}
-	return or(v[1], int64(0)), nil
+	if x, ok := toNumber(v); ok && math.Abs(x) < 1<<63 {
+		return int64(x)
+	}
+	return a.or(1, int64(0))
 }
 
 func parseInt(s string, base int) (any, bool) {
 	prefixes := map[int]string{2: "0b", 8: "0o", 16: "0x"}
 	if p, ok := prefixes[base]; ok && strings.HasPrefix(strings.ToLower(s), p) {
-		s = s[2:]
-	}
-	if base == 10 {
-		s = strings.ReplaceAll(s, "_", "")
+		s = s[len(p):]
 	}
 	n, err := strconv.ParseInt(s, base, 64)
 	if errors.Is(err, strconv.ErrRange) && base == 10 {
@@ -100,137 +103,97 @@ func toNumber(v any) (float64, bool) {
 	return x, err == nil || math.IsInf(x, 0)
 }
 
-func toFloat(_ *run, a args) (any, error) {
-	v, err := a.bind("float", 1, "value", "default")
-	if err != nil {
-		return nil, err
+func toFloat(_ *run, a args) any {
+	if x, ok := toNumber(a.values[0]); ok {
+		return x
 	}
-	if x, ok := toNumber(v[0]); ok {
-		return x, nil
-	}
-	return or(v[1], 0.0), nil
+	return a.or(1, 0.0)
 }
 
-func round(_ *run, a args) (any, error) {
-	v, err := a.bind("round", 1, "value", "precision", "method")
-	if err != nil {
-		return nil, err
+func asString(r *run, a args) any {
+	if _, ok := a.values[0].(markup); ok {
+		return a.values[0]
 	}
-	x, ok := number(v[0])
+	return r.str(a.values[0])
+}
+
+// orDefault replaces what is undefined, and with the third argument also what is empty.
+func orDefault(_ *run, a args) any {
+	_, isUndefined := a.values[0].(*undefined)
+	if isUndefined || a.flag(2) && !truth(a.values[0]) {
+		return a.or(1, "")
+	}
+	return a.values[0]
+}
+
+func count(_ *run, a args) any {
+	n, ok := size(a.values[0])
 	if !ok {
-		return nil, fmt.Errorf("round wants a number, not %s", TypeName(v[0]))
+		panic(failed("object of type '%s' has no len()", TypeName(a.values[0])))
 	}
-	precision, err := intArg("round", v[1], 0)
-	if err != nil {
-		return nil, err
-	}
-	scale := math.Pow(10, float64(precision))
-	switch or(v[2], "common") {
-	case "ceil":
-		return math.Ceil(x*scale) / scale, nil
-	case "floor":
-		return math.Floor(x*scale) / scale, nil
-	case "common":
-		return roundCommon(v[0], x, precision)
-	}
-	return nil, errors.New("round: method must be common, ceil or floor")
+	return int64(n)
 }
 
-// roundCommon rounds as Python's round does: the decimal nearest to the exact value of
-// the float, and an int stays an int.
-func roundCommon(v any, x float64, precision int64) (any, error) {
-	if n, ok := integer(v); ok && precision >= 0 {
-		return n, nil
-	}
-	if precision < 0 {
-		scale := math.Pow(10, float64(-precision))
-		x = math.RoundToEven(x/scale) * scale
-	} else if s := strconv.FormatFloat(x, 'f', int(min(precision, maxDigits)), 64); true {
-		x, _ = strconv.ParseFloat(s, 64)
-	}
-	if _, ok := integer(v); ok {
-		return int64(x), nil
-	}
-	return x, nil
-}
-
-func asString(r *run, a args) (any, error) {
-	v, err := a.bind("string", 1, "object")
-	if err != nil {
-		return nil, err
-	}
-	if _, ok := text(v[0]); ok {
-		return v[0], nil
-	}
-	return r.str(v[0])
-}
-
-func defaultTo(_ *run, a args) (any, error) {
-	v, err := a.bind("default", 1, "value", "default_value", "boolean")
-	if err != nil {
-		return nil, err
-	}
-	_, isUndefined := v[0].(*undefined)
-	if isUndefined || truth(or(v[2], false)) && !truth(v[0]) {
-		return or(v[1], ""), nil
-	}
-	return v[0], nil
-}
-
-func count(_ *run, a args) (any, error) {
-	v, err := a.bind("length", 1, "obj")
-	if err != nil {
-		return nil, err
-	}
-	return length(v[0])
-}
-
-// attr is an attribute, never an item.
-func attr(r *run, a args) (any, error) {
-	v, err := a.bind("attr", 2, "obj", "name")
-	if err != nil {
-		return nil, err
-	}
-	name, err := r.str(v[1])
-	if err != nil {
-		return nil, err
-	}
-	if u, ok := v[0].(*undefined); ok {
-		return nil, u.err()
-	}
-	if found, ok := r.attributeOf(v[0], name); ok {
-		return found, nil
-	}
-	return missingAttribute(v[0], name), nil
-}
-
-// tojson is the filter of transformers: json.dumps without escaping what is not ASCII, and
-// without Jinja's own escaping of HTML.
-func tojson(r *run, a args) (any, error) {
-	v, err := a.bind("tojson", 1, "x", "ensure_ascii", "indent", "separators", "sort_keys")
-	if err != nil {
-		return nil, err
-	}
-	style := jsonStyle{itemSep: ", ", keySep: ": ", ascii: truth(or(v[1], false)), sortKeys: truth(or(v[4], false))}
-	switch indent := or(v[2], nil).(type) {
-	case nil:
-	case string:
-		style.pretty, style.indent, style.itemSep = true, indent, ","
-	default:
-		n, err := intArg("tojson: indent", indent, 0)
-		if err != nil {
-			return nil, err
+// titleFilter differs from the method title: a word begins after a blank, a hyphen or an
+// opening bracket only.
+func titleFilter(s string) string {
+	begins := true
+	return strings.Map(func(c rune) rune {
+		atStart := begins
+		begins = isSpace(c) || strings.ContainsRune("-({[<", c)
+		if atStart {
+			return unicode.ToUpper(c)
 		}
-		style.pretty, style.itemSep = true, ","
-		style.indent = strings.Repeat(" ", int(max(0, min(n, 1000))))
+		return unicode.ToLower(c)
+	}, s)
+}
+
+// indent puts blanks, or a text, before every line but the first, and not before empty
+// ones; first and blank ask for these too.
+func indent(r *run, a args) any {
+	by, isText := text(a.or(1, nil))
+	if !isText {
+		n := max(a.int(1, 4), 0)
+		r.chargeTimes(n, 1)
+		by = strings.Repeat(" ", int(n))
 	}
-	if separators, ok := sequence(or(v[3], nil)); ok {
-		if len(separators) != 2 {
-			return nil, errors.New("tojson: separators must be two strings")
+	lines := strings.Split(a.text(0), "\n")
+	for i, line := range lines {
+		if i > 0 && (line != "" || a.flag(3)) || i == 0 && a.flag(2) {
+			r.charge(len(by))
+			lines[i] = by + line
 		}
-		style.itemSep, _ = text(separators[0])
-		style.keySep, _ = text(separators[1])
 	}
-	s, err := r.toJSON(v[0], style)
-	return s, err
+	return keepMarkup(a.values[0], strings.Join(lines, "\n"))
+}
+
+func escapeFilter(r *run, a args) any {
+	if _, ok := a.values[0].(markup); ok {
+		return a.values[0]
+	}
+	return markup(r.escapeHTML(r.str(a.values[0])))
+}
+
+func firstOf(r *run, a args) any { return r.end(a, func(int) int { return 0 }) }
+func lastOf(r *run, a args) any  { return r.end(a, func(n int) int { return n - 1 }) }
+
+func (r *run) end(a args, at func(n int) int) any {
+	items := r.iterate(a.values[0])
+	if len(items) == 0 {
+		return &undefined{"no " + a.name + " item, sequence was empty"}
+	}
+	return items[at(len(items))]
+}
+
+func list(r *run, a args) any { return r.iterate(a.values[0]) }
+
+// items is dict.items() that takes what is undefined for an empty dict.
+func items(r *run, a args) any {
+	switch d := a.values[0].(type) {
+	case *undefined:
+		return generator(nil)
+	case *Dict:
+		return generator(r.pairs(d))
+	}
+	panic(failed("can only get item pairs from a mapping, not from %s", TypeName(a.values[0])))
 }

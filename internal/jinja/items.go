@@ -1,256 +1,167 @@
 package jinja
 
-import (
-	"errors"
-	"fmt"
-	"unicode/utf8"
-)
-
 // iterate returns the items of v: those of a list, the keys of a dict, the characters of
 // a string. What is undefined has none.
-func (r *run) iterate(v any) ([]any, error) {
+func (r *run) iterate(v any) []any {
+	items := []any{}
 	if s, ok := text(v); ok {
-		return r.characters(s)
+		r.charge(2 * itemSize * len(s))
+		for _, c := range s {
+			items = append(items, string(c))
+		}
+		return items
 	}
 	switch v := v.(type) {
 	case []any:
-		return v, r.step(len(v))
+		items = v
 	case Tuple:
-		return v, r.step(len(v))
+		items = v
 	case *Dict:
-		return r.keys(v)
+		items = r.keys(v)
+	case *view:
+		items = v.items
+		if v.once {
+			v.items = nil
+		}
 	case *undefined:
-		return nil, nil
-	case rangeValue:
-		return v.items(), r.chargeItems(int(v.length))
-	case *dictView:
-		return v.items, r.step(len(v.items))
-	case *generator:
-		return v.take(), nil
+	default:
+		panic(failed("'%s' object is not iterable", TypeName(v)))
 	}
-	return nil, fmt.Errorf("'%s' object is not iterable", TypeName(v))
+	r.step(len(items))
+	return items
 }
 
-func (r *run) characters(s string) ([]any, error) {
-	if err := r.chargeItems(len(s)); err != nil {
-		return nil, err
-	}
-	items := make([]any, 0, len(s))
-	for _, c := range s {
-		items = append(items, string(c))
-	}
-	return items, nil
-}
-
-func (r *run) keys(d *Dict) ([]any, error) {
+func (r *run) keys(d *Dict) []any {
+	r.charge(itemSize * d.Len())
 	items := make([]any, 0, d.Len())
 	for key := range d.All() {
 		items = append(items, key)
 	}
-	return items, r.chargeItems(len(items))
+	return items
 }
 
 // pairs returns the (key, value) tuples of a dict.
-func (r *run) pairs(d *Dict) ([]any, error) {
+func (r *run) pairs(d *Dict) []any {
+	r.charge(3 * itemSize * d.Len())
 	items := make([]any, 0, d.Len())
 	for key, value := range d.All() {
 		items = append(items, Tuple{key, value})
 	}
-	return items, r.chargeItems(3 * len(items))
-}
-
-// length is Python's len.
-func length(v any) (int64, error) {
-	if s, ok := text(v); ok {
-		return int64(utf8.RuneCountInString(s)), nil
-	}
-	if items, ok := sequence(v); ok {
-		return int64(len(items)), nil
-	}
-	switch v := v.(type) {
-	case *Dict:
-		return int64(v.Len()), nil
-	case *dictView:
-		return int64(len(v.items)), nil
-	case rangeValue:
-		return v.length, nil
-	case *loop:
-		return int64(len(v.items)), nil
-	case *undefined:
-		return 0, nil
-	}
-	return 0, fmt.Errorf("object of type '%s' has no len()", TypeName(v))
+	return items
 }
 
 // item is object[key]. As in Jinja, a key that is not there falls back to an attribute of
 // that name.
-func (r *run) item(object, key any) (any, error) {
-	if u, ok := object.(*undefined); ok {
-		return nil, u.err()
-	}
+func (r *run) item(object, key any) any {
+	mustExist(object)
 	if bounds, ok := key.(*sliceValue); ok {
 		return r.slice(object, bounds)
 	}
-	switch o := object.(type) {
-	case *Dict:
-		v, ok, err := o.lookup(key)
-		if err == nil && ok {
-			return v, nil
-		}
-	default:
-		if i, ok := integer(key); ok {
-			if v, ok, err := r.index(object, i); ok || err != nil {
-				return v, err
+	if d, ok := object.(*Dict); ok {
+		switch key.(type) {
+		case []any, *Dict: // can be no key, and are no attribute either
+		default:
+			if v, ok := d.lookup(key); ok {
+				return v
 			}
+		}
+	} else if i, ok := integer(key); ok {
+		if v, ok := r.index(object, i); ok {
+			return v
 		}
 	}
 	if name, ok := text(key); ok {
 		if v, ok := r.attributeOf(object, name); ok {
-			return v, nil
+			return v
 		}
-		return missingAttribute(object, name), nil
+		return missingAttribute(object, name)
 	}
-	repr, err := r.repr(key)
-	if err != nil {
-		return nil, err
-	}
-	return &undefined{fmt.Sprintf("%s has no element %s", objectName(object), repr)}, nil
+	return &undefined{objectName(object) + " has no element " + r.repr(key)}
 }
 
 // index is object[i], where a negative i counts from the end; ok is false where there is
 // no such item.
-func (r *run) index(object any, i int64) (v any, ok bool, err error) {
+func (r *run) index(object any, i int64) (v any, ok bool) {
+	items, isList := indexable(object)
+	n := len(items)
+	var chars []rune
 	if s, isText := text(object); isText {
-		c, ok, err := r.character(s, i)
-		return keepMarkup(object, c), ok, err
-	}
-	if rng, isRange := object.(rangeValue); isRange {
-		if i < 0 {
-			i += rng.length
-		}
-		return rng.start + i*rng.step, i >= 0 && i < rng.length, nil
-	}
-	items, isList := sequence(object)
-	if i < 0 {
-		i += int64(len(items))
-	}
-	if !isList || i < 0 || i >= int64(len(items)) {
-		return nil, false, nil
-	}
-	return items[i], true, nil
-}
-
-func (r *run) character(s string, i int64) (string, bool, error) {
-	if err := r.step(len(s) / 16); err != nil {
-		return "", false, err
+		r.step(len(s) / 16)
+		chars = []rune(s)
+		n, isList = len(chars), true
 	}
 	if i < 0 {
-		i += int64(utf8.RuneCountInString(s))
+		i += int64(n)
 	}
-	for at, c := range s {
-		if i == 0 {
-			return s[at : at+utf8.RuneLen(c)], true, nil
-		}
-		i--
+	switch {
+	case !isList || i < 0 || i >= int64(n):
+		return nil, false
+	case chars != nil:
+		return keepMarkup(object, string(chars[i])), true
 	}
-	return "", false, nil
+	return items[i], true
 }
 
 // sliceValue is start:stop:step; nil where there is none.
 type sliceValue [3]any
 
-// slice is object[start:stop:step].
-func (r *run) slice(object any, bounds *sliceValue) (any, error) {
-	switch object.(type) {
-	case string, markup, []any, Tuple, rangeValue:
-	default:
-		return nil, fmt.Errorf("'%s' object has no slices", TypeName(object))
-	}
-	n, err := length(object)
-	if err != nil {
-		return nil, err
-	}
-	indices, err := bounds.indices(n)
-	if err != nil {
-		return nil, err
-	}
+// slice is object[start:stop:step]: of a string characters, else items.
+func (r *run) slice(object any, bounds *sliceValue) any {
 	if s, ok := text(object); ok {
-		if err := r.charge(4 * len(s)); err != nil {
-			return nil, err
-		}
-		chars := []rune(s)
-		out := make([]rune, 0, len(indices))
-		for _, i := range indices {
-			out = append(out, chars[i])
-		}
-		return keepMarkup(object, string(out)), nil
+		r.charge(4 * len(s))
+		return keepMarkup(object, string(sliced([]rune(s), bounds)))
 	}
-	items, err := r.iterate(object)
-	if err != nil {
-		return nil, err
+	items, ok := indexable(object)
+	if !ok {
+		panic(failed("'%s' object has no slices", TypeName(object)))
 	}
-	out := make([]any, len(indices))
-	for k, i := range indices {
-		out[k] = items[i]
-	}
-	if err := r.chargeItems(len(out)); err != nil {
-		return nil, err
-	}
+	r.charge(itemSize * len(items))
 	if _, ok := object.(Tuple); ok {
-		return Tuple(out), nil
+		return Tuple(sliced(items, bounds))
 	}
-	return out, nil
+	return sliced(items, bounds)
 }
 
-// indices are those that the slice takes from a sequence of length n.
-func (b *sliceValue) indices(n int64) ([]int64, error) {
-	step, err := bound(b[2], 1)
-	if err != nil {
-		return nil, err
-	}
+func sliced[T any](from []T, b *sliceValue) []T {
+	n := int64(len(from))
+	step := bound(b[2], 1)
 	if step == 0 {
-		return nil, errors.New("slice step cannot be zero")
+		panic(failed("slice step cannot be zero"))
 	}
 	lowest, highest, first, last := int64(0), n, int64(0), n
 	if step < 0 {
 		lowest, highest, first, last = -1, n-1, n-1, -1
 	}
-	start, err := clamped(b[0], first, n, lowest, highest)
-	if err != nil {
-		return nil, err
-	}
-	stop, err := clamped(b[1], last, n, lowest, highest)
-	if err != nil {
-		return nil, err
-	}
-	var out []int64
-	// The step is at most n, so that i cannot overflow.
+	start := clamped(b[0], first, n, lowest, highest)
+	stop := clamped(b[1], last, n, lowest, highest)
+	// A step beyond the length takes one item, whatever it is; it could overflow i.
 	step = max(min(step, n+1), -n-1)
+	out := []T{}
 	for i := start; step > 0 && i < stop || step < 0 && i > stop; i += step {
-		out = append(out, i)
+		out = append(out, from[i])
 	}
-	return out, nil
+	return out
 }
 
 // clamped is a bound of a slice: counted from the end if negative, and within the sequence.
-func clamped(v any, instead, n, lowest, highest int64) (int64, error) {
+func clamped(v any, instead, n, lowest, highest int64) int64 {
 	if v == nil {
-		return instead, nil
+		return instead
 	}
-	i, err := bound(v, 0)
+	i := bound(v, 0)
 	if i < 0 {
 		i += n
 	}
-	return max(lowest, min(i, highest)), err
+	return max(lowest, min(i, highest))
 }
 
-func bound(v any, instead int64) (int64, error) {
+func bound(v any, instead int64) int64 {
 	if v == nil {
-		return instead, nil
+		return instead
 	}
 	i, ok := integer(v)
 	if !ok {
-		return 0, errors.New("slice indices must be integers or None")
+		panic(failed("slice indices must be integers or None"))
 	}
-	return i, nil
+	return i
 }

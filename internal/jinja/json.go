@@ -45,12 +45,11 @@ func (d *Dict) UnmarshalJSON(data []byte) error {
 
 // MarshalJSON writes the dict as a JSON object, keys in order.
 func (d *Dict) MarshalJSON() ([]byte, error) {
-	v, err := fromGo(d, 0)
+	v, err := fromGo(d)
 	if err != nil {
 		return nil, err
 	}
-	text, err := newRun(nil, Options{}).toJSON(v, jsonStyle{itemSep: ",", keySep: ":"})
-	return []byte(text), err
+	return compactJSON(v)
 }
 
 func parseValue(d *json.Decoder, depth int) (any, error) {
@@ -125,146 +124,77 @@ func parseNumber(s string) (any, error) {
 	return n, nil
 }
 
-// jsonStyle is how a value is written as JSON.
-type jsonStyle struct {
-	indent          string
-	pretty          bool // one item a line, indented
-	itemSep, keySep string
-	sortKeys, ascii bool
+// compactJSON writes a value as JSON without any blanks.
+func compactJSON(v any) (out []byte, err error) {
+	defer catch(&err)
+	return []byte(newRun(Options{}).toJSON(v, style{itemSep: ",", keySep: ":"})), nil
 }
 
 // toJSON writes v as Python's json.dumps does.
-func (r *run) toJSON(v any, style jsonStyle) (string, error) {
-	var w jsonWriter
-	w.run, w.jsonStyle = r, style
-	err := w.write(v, 0)
-	return w.String(), err
+func (r *run) toJSON(v any, s style) string {
+	s.json = true
+	p := printer{run: r, style: s}
+	p.value(v, 0)
+	return p.String()
 }
 
-type jsonWriter struct {
-	strings.Builder
-	*run
-	jsonStyle
-}
-
-func (w *jsonWriter) write(v any, depth int) error {
-	if err := w.enter(); err != nil {
-		return err
+// tojson is the filter of transformers: json.dumps without escaping what is not ASCII, and
+// without Jinja's own escaping of HTML.
+func tojson(r *run, a args) any {
+	s := style{itemSep: ", ", keySep: ": ", ascii: a.flag(1), sortKeys: a.flag(4)}
+	indent := a.or(2, nil)
+	if blanks, ok := text(indent); ok {
+		s.pretty, s.indent, s.itemSep = true, blanks, ","
+	} else if indent != nil {
+		s.pretty, s.itemSep = true, ","
+		s.indent = strings.Repeat(" ", int(max(0, min(a.int(2, 0), 1000))))
 	}
-	defer w.leave()
-	before := w.Len()
+	if separators, ok := indexable(a.or(3, nil)); ok {
+		if len(separators) != 2 {
+			panic(failed("tojson: separators must be two strings, between items and after keys"))
+		}
+		s.itemSep, _ = text(separators[0])
+		s.keySep, _ = text(separators[1])
+	}
+	return r.toJSON(a.values[0], s)
+}
+
+func (p *printer) jsonScalar(v any) {
 	switch v := v.(type) {
 	case nil:
-		w.WriteString("null")
+		p.WriteString("null")
 	case bool:
-		w.WriteString(strconv.FormatBool(v))
+		p.WriteString(strconv.FormatBool(v))
 	case string:
-		w.quote(v)
+		p.quote(v)
 	case markup:
-		w.quote(string(v))
-	case int64:
-		w.WriteString(strconv.FormatInt(v, 10))
-	case jsonInt:
-		w.WriteString(string(v))
+		p.quote(string(v))
+	case int64, jsonInt:
+		fmt.Fprint(p, v)
 	case float64:
-		w.WriteString(jsonFloat(v))
-	case []any:
-		return w.list(v, depth)
-	case Tuple:
-		return w.list(v, depth)
-	case *Dict:
-		return w.dict(v, depth)
+		p.WriteString(jsonFloat(v))
 	default:
-		return fmt.Errorf("object of type %s is not JSON serializable", TypeName(v))
-	}
-	return w.charge(w.Len() - before)
-}
-
-func (w *jsonWriter) list(items []any, depth int) error {
-	if len(items) == 0 {
-		w.WriteString("[]")
-		return nil
-	}
-	w.WriteByte('[')
-	for i, item := range items {
-		w.separate(i, depth+1)
-		if err := w.write(item, depth+1); err != nil {
-			return err
-		}
-	}
-	return w.close(']', depth)
-}
-
-func (w *jsonWriter) dict(d *Dict, depth int) error {
-	if d.Len() == 0 {
-		w.WriteString("{}")
-		return nil
-	}
-	entries := d.entries
-	if w.sortKeys {
-		var err error
-		if entries, err = w.sortEntries(entries); err != nil {
-			return err
-		}
-	}
-	w.WriteByte('{')
-	for i, e := range entries {
-		key, err := jsonKey(e.key)
-		if err != nil {
-			return err
-		}
-		w.separate(i, depth+1)
-		w.quote(key)
-		w.WriteString(w.keySep)
-		if err := w.write(e.value, depth+1); err != nil {
-			return err
-		}
-	}
-	return w.close('}', depth)
-}
-
-// separate writes what comes before item i.
-func (w *jsonWriter) separate(i, depth int) {
-	if i > 0 {
-		w.WriteString(w.itemSep)
-	}
-	w.newline(depth)
-}
-
-func (w *jsonWriter) close(bracket byte, depth int) error {
-	w.newline(depth)
-	w.WriteByte(bracket)
-	return w.charge(depth * len(w.indent))
-}
-
-func (w *jsonWriter) newline(depth int) {
-	if w.pretty {
-		w.WriteByte('\n')
-		for range depth {
-			w.WriteString(w.indent)
-		}
+		panic(failed("object of type %s is not JSON serializable", TypeName(v)))
 	}
 }
 
-// jsonKey is the string that json.dumps makes of a key.
-func jsonKey(key any) (string, error) {
+// jsonKey writes a key, which JSON wants to be a string, as json.dumps does.
+func (p *printer) jsonKey(key any) {
 	switch key := key.(type) {
 	case string:
-		return key, nil
+		p.quote(key)
 	case markup:
-		return string(key), nil
-	case nil:
-		return "null", nil
-	case bool:
-		return strconv.FormatBool(key), nil
-	case int64, jsonInt:
-		return fmt.Sprint(key), nil
-	case float64:
-		return jsonFloat(key), nil
+		p.quote(string(key))
+	case nil, bool, int64, jsonInt, float64:
+		p.WriteByte('"')
+		p.jsonScalar(key)
+		p.WriteByte('"')
+	default:
+		panic(failed("keys must be str, int, float, bool or None, not %s", TypeName(key)))
 	}
-	return "", fmt.Errorf("keys must be str, int, float, bool or None, not %s", TypeName(key))
 }
 
+// jsonFloat writes also what JSON has no numbers for as Python does.
 func jsonFloat(f float64) string {
 	switch {
 	case math.IsNaN(f):
@@ -277,32 +207,24 @@ func jsonFloat(f float64) string {
 	return floatRepr(f)
 }
 
+// jsonEscapes are the characters that JSON writes as a backslash and a letter.
+var jsonEscapes = map[rune]string{'"': `\"`, '\\': `\\`, '\n': `\n`, '\r': `\r`, '\t': `\t`, '\b': `\b`, '\f': `\f`}
+
 // quote writes s as a JSON string; of what is not ASCII, only what must be escaped is.
-func (w *jsonWriter) quote(s string) {
-	w.WriteByte('"')
+func (p *printer) quote(s string) {
+	p.WriteByte('"')
 	for _, c := range s {
 		switch {
-		case c == '"' || c == '\\':
-			w.WriteByte('\\')
-			w.WriteRune(c)
-		case c == '\n':
-			w.WriteString(`\n`)
-		case c == '\r':
-			w.WriteString(`\r`)
-		case c == '\t':
-			w.WriteString(`\t`)
-		case c == '\b':
-			w.WriteString(`\b`)
-		case c == '\f':
-			w.WriteString(`\f`)
-		case c < 0x20 || w.ascii && c > 0x7e && c < 0x10000:
-			fmt.Fprintf(w, `\u%04x`, c)
-		case w.ascii && c >= 0x10000:
+		case jsonEscapes[c] != "":
+			p.WriteString(jsonEscapes[c])
+		case c < 0x20 || p.ascii && c > 0x7e && c < 0x10000:
+			fmt.Fprintf(p, `\u%04x`, c)
+		case p.ascii && c >= 0x10000: // two surrogates
 			c -= 0x10000
-			fmt.Fprintf(w, `\u%04x\u%04x`, 0xd800+c>>10, 0xdc00+c&0x3ff)
+			fmt.Fprintf(p, `\u%04x\u%04x`, 0xd800+c>>10, 0xdc00+c&0x3ff)
 		default:
-			w.WriteRune(c)
+			p.WriteRune(c)
 		}
 	}
-	w.WriteByte('"')
+	p.WriteByte('"')
 }

@@ -3,6 +3,7 @@ package jinja
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -26,7 +27,8 @@ const (
 )
 
 func (k kind) String() string {
-	return [...]string{"the end of the template", "text", "{%", "%}", "{{", "}}", "a name", "a string", "an integer", "a float", "an operator"}[k]
+	return [...]string{"the end of the template", "text", "{%", "%}", "{{", "}}",
+		"a name", "a string", "an integer", "a float", "an operator"}[k]
 }
 
 // token is a piece of a template: text outside of tags, or a word inside of one.
@@ -50,8 +52,8 @@ func (t token) is(s string) bool { return (t.kind == name || t.kind == operator)
 var (
 	rawBegin = regexp.MustCompile(`^\{%([-+]?)\s*raw\s*(?:-%\}\s*|%\})`)
 	rawEnd   = regexp.MustCompile(`\{%([-+]?)\s*endraw\s*(?:\+%\}|-%\}\s*|%\}\n?)`)
-	floatRE  = regexp.MustCompile(`^(?:\d+_)*\d+(?:(?:\.(?:\d+_)*\d+)?[eE][+\-]?(?:\d+_)*\d+|\.(?:\d+_)*\d+)`)
-	intRE    = regexp.MustCompile(`^(?:0[bB](?:_?[01])+|0[oO](?:_?[0-7])+|0[xX](?:_?[\da-fA-F])+|[1-9](?:_?\d)*|0(?:_?0)*)`)
+	floatRE  = regexp.MustCompile(`^\d+(?:(?:\.\d+)?[eE][+\-]?\d+|\.\d+)`)
+	intRE    = regexp.MustCompile(`^\d+`)
 )
 
 // operators of two characters come before those of one that they begin with.
@@ -68,38 +70,38 @@ type lexer struct {
 	open      []string // the brackets to come, innermost last
 }
 
-func lex(src source) ([]token, error) {
+func lex(src source) []token {
 	l := &lexer{source: src, lineStart: true}
 	for l.pos < len(l.text) {
-		if err := l.outside(); err != nil {
-			return nil, err
-		}
+		l.outside()
 	}
 	l.add(eof, "", l.pos)
-	return l.tokens, nil
+	return l.tokens
 }
 
 func (l *lexer) add(k kind, text string, pos int) { l.tokens = append(l.tokens, token{k, text, pos}) }
 
-func (l *lexer) fail(pos int, format string, a ...any) error {
-	return l.at(fmt.Errorf(format, a...), pos)
+// fail makes the failure to panic with.
+func (l *lexer) fail(pos int, format string, a ...any) failure {
+	return failure{l.at(fmt.Errorf(format, a...), pos)}
 }
 
 // outside reads text up to the next tag, and the tag.
-func (l *lexer) outside() error {
+func (l *lexer) outside() {
 	start := l.pos
 	i := tagAt(l.text[start:])
 	if i < 0 {
 		l.add(data, l.text[start:], start)
 		l.pos = len(l.text)
-		return nil
+		return
 	}
 	tag := l.text[start+i:]
 	if m := rawBegin.FindStringSubmatch(tag); m != nil {
 		l.addText(start, start+i, m[1], true)
 		l.pos = start + i + len(m[0])
 		l.lineStart = strings.HasSuffix(m[0], "\n")
-		return l.raw()
+		l.raw()
+		return
 	}
 	sign := ""
 	if len(tag) > 2 && (tag[2] == '-' || tag[2] == '+') {
@@ -110,13 +112,14 @@ func (l *lexer) outside() error {
 	l.lineStart = false
 	switch tag[1] {
 	case '#':
-		return l.comment(start + i)
+		l.comment(start + i)
 	case '%':
 		l.add(blockBegin, "", start+i)
-		return l.inside(blockEnd, "%}")
+		l.inside(blockEnd, "%}")
+	default:
+		l.add(varBegin, "", start+i)
+		l.inside(varEnd, "}}")
 	}
-	l.add(varBegin, "", start+i)
-	return l.inside(varEnd, "}}")
 }
 
 // tagAt returns where the first tag of s begins, or -1.
@@ -150,21 +153,20 @@ func (l *lexer) addText(start, end int, sign string, block bool) {
 }
 
 // raw reads what stands between raw and endraw as text.
-func (l *lexer) raw() error {
+func (l *lexer) raw() {
 	m := rawEnd.FindStringSubmatchIndex(l.text[l.pos:])
 	if m == nil {
-		return l.fail(l.pos, "the block raw has no endraw")
+		panic(l.fail(l.pos, "the block raw has no endraw"))
 	}
 	l.addText(l.pos, l.pos+m[0], l.text[l.pos+m[2]:l.pos+m[3]], true)
 	l.pos += m[1]
 	l.lineStart = l.text[l.pos-1] == '\n'
-	return nil
 }
 
-func (l *lexer) comment(start int) error {
+func (l *lexer) comment(start int) {
 	i := strings.Index(l.text[l.pos:], "#}")
 	if i < 0 {
-		return l.fail(start, "the comment has no end; want #}")
+		panic(l.fail(start, "the comment has no end; want #}"))
 	}
 	sign := byte(0)
 	if i > 0 {
@@ -172,7 +174,6 @@ func (l *lexer) comment(start int) error {
 	}
 	l.pos += i + len("#}")
 	l.afterTag(sign, true)
-	return nil
 }
 
 // afterTag drops what the end of a tag takes along: all white space with the sign -, and
@@ -189,20 +190,18 @@ func (l *lexer) afterTag(sign byte, block bool) {
 }
 
 // inside reads the words of a tag up to its end.
-func (l *lexer) inside(end kind, closing string) error {
+func (l *lexer) inside(end kind, closing string) {
 	l.open = l.open[:0]
 	begin := l.pos
 	for {
 		l.pos = len(l.text) - len(strings.TrimLeftFunc(l.text[l.pos:], isSpace))
 		if l.pos == len(l.text) {
-			return l.fail(begin, "the tag has no end; want %s", closing)
+			panic(l.fail(begin, "the tag has no end; want %s", closing))
 		}
 		if len(l.open) == 0 && l.tagEnd(end, closing) {
-			return nil
+			return
 		}
-		if err := l.word(); err != nil {
-			return err
-		}
+		l.word()
 	}
 }
 
@@ -221,30 +220,39 @@ func (l *lexer) tagEnd(end kind, closing string) bool {
 }
 
 // word reads one name, number, string or operator.
-func (l *lexer) word() error {
+func (l *lexer) word() {
 	rest := l.text[l.pos:]
 	c, _ := utf8.DecodeRuneInString(rest)
 	switch {
 	case c == '\'' || c == '"':
-		return l.stringLit(rest)
+		l.stringLit(rest)
+		return
 	case c >= '0' && c <= '9':
-		// After a dot digits are an index: x.0.1 is not x followed by .0.1.
-		if m := floatRE.FindString(rest); m != "" && l.text[l.pos-1] != '.' {
-			l.addWord(floatLit, m)
-			return nil
-		}
-		l.addWord(integerLit, intRE.FindString(rest))
-		return nil
+		l.number(rest)
+		return
 	case isNameRune(c):
 		l.addWord(name, rest[:len(rest)-len(strings.TrimLeftFunc(rest, isNameRune))])
-		return nil
+		return
 	}
 	for _, op := range operators {
 		if strings.HasPrefix(rest, op) {
-			return l.operator(op)
+			l.operator(op)
+			return
 		}
 	}
-	return l.fail(l.pos, "unexpected character %q", c)
+	panic(l.fail(l.pos, "unexpected character %q", c))
+}
+
+func (l *lexer) number(rest string) {
+	k, digits := integerLit, intRE.FindString(rest)
+	// After a dot digits are an index: x.0.1 is not x followed by .0.1.
+	if f := floatRE.FindString(rest); f != "" && l.text[l.pos-1] != '.' {
+		k, digits = floatLit, f
+	}
+	if c, _ := utf8.DecodeRuneInString(rest[len(digits):]); isNameRune(c) {
+		panic(l.fail(l.pos, "a number and then %q: write numbers in decimal digits without _", c))
+	}
+	l.addWord(k, digits)
 }
 
 func (l *lexer) addWord(k kind, text string) {
@@ -259,37 +267,64 @@ func isNameRune(c rune) bool {
 	return c == '_' || unicode.IsLetter(c) || unicode.IsDigit(c) || unicode.Is(unicode.Mn, c)
 }
 
-func (l *lexer) operator(op string) error {
+func (l *lexer) operator(op string) {
 	switch op {
 	case "(", "[", "{":
 		l.open = append(l.open, map[string]string{"(": ")", "[": "]", "{": "}"}[op])
 	case ")", "]", "}":
 		if len(l.open) == 0 {
-			return l.fail(l.pos, "unexpected '%s': no bracket is open", op)
+			panic(l.fail(l.pos, "unexpected '%s': no bracket is open", op))
 		}
 		want := l.open[len(l.open)-1]
 		if l.open = l.open[:len(l.open)-1]; want != op {
-			return l.fail(l.pos, "unexpected '%s', want '%s'", op, want)
+			panic(l.fail(l.pos, "unexpected '%s', want '%s'", op, want))
 		}
 	}
 	l.addWord(operator, op)
-	return nil
 }
 
-func (l *lexer) stringLit(rest string) error {
+func (l *lexer) stringLit(rest string) {
 	for i := 1; i < len(rest); i++ {
 		switch rest[i] {
 		case '\\':
 			i++
 		case rest[0]:
-			s, err := unescape(rest[1:i])
-			if err != nil {
-				return l.at(err, l.pos)
-			}
-			l.add(str, s, l.pos)
+			l.add(str, l.unescape(rest[1:i]), l.pos)
 			l.pos += i + 1
-			return nil
+			return
 		}
 	}
-	return l.fail(l.pos, "the string has no end; want %c", rest[0])
+	panic(l.fail(l.pos, "the string has no end; want %c", rest[0]))
+}
+
+// unescape replaces the escapes of a string literal as Python does: an escape that Python
+// does not know stays as it is, backslash included.
+func (l *lexer) unescape(s string) string {
+	var b strings.Builder
+	for {
+		i := strings.IndexByte(s, '\\')
+		if i < 0 || i+1 == len(s) {
+			b.WriteString(s)
+			return b.String()
+		}
+		b.WriteString(s[:i])
+		s = s[i:]
+		switch c := s[1]; {
+		case c == '\'' || c == '"':
+			b.WriteByte(c)
+			s = s[2:]
+		case c == '\n': // the line goes on
+			s = s[2:]
+		case strings.IndexByte(`abfnrtvxuU\01234567`, c) >= 0: // Go has these too
+			char, _, rest, err := strconv.UnquoteChar(s, 0)
+			if err != nil {
+				panic(l.fail(l.pos, `the escape %s does not name a character; write it as \uXXXX`, s[:min(len(s), 6)]))
+			}
+			b.WriteRune(char)
+			s = rest
+		default:
+			b.WriteByte('\\')
+			s = s[1:]
+		}
+	}
 }

@@ -3,13 +3,14 @@ package jinja
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 )
 
-// What one rendering may cost. A conversation of a thousand messages through the longest
-// template known needs about a tenth of the steps.
+// What one rendering may cost. Templates come with downloaded models and nobody reads them
+// before they run, so one that loops or grows without end has to be an error. A
+// conversation of a thousand messages through the longest template known needs about a
+// tenth of the steps.
 const (
 	maxSteps = 10_000_000 // nodes evaluated, items gone through
 	maxBytes = 256 << 20  // bytes of the strings and lists made on the way, and of the output
@@ -17,9 +18,11 @@ const (
 	maxRange = 100_000    // numbers in a range, as in Python's sandbox
 )
 
+const noTemplate = ": it does not seem to be a chat template"
+
 var (
-	errSteps = fmt.Errorf("the template takes more than %d steps: it does not seem to be a chat template", maxSteps)
-	errBytes = fmt.Errorf("the template makes more than %d MiB of text: it does not seem to be a chat template", maxBytes>>20)
+	errSteps = fmt.Errorf("the template takes more than %d steps"+noTemplate, maxSteps)
+	errBytes = fmt.Errorf("the template makes more than %d MiB of text"+noTemplate, maxBytes>>20)
 	errDepth = errors.New("the template calls itself, or nests its values, too deeply")
 )
 
@@ -34,6 +37,7 @@ type run struct {
 	lib         *library
 	now         func() time.Time
 	out         *strings.Builder
+	pos         int // of the node that is being run: where an error is said to be
 	steps       int
 	bytes       int
 	depth       int
@@ -42,11 +46,8 @@ type run struct {
 	hidden      bool // a generation block wrote to a captured output
 }
 
-func newRun(t *Template, o Options) *run {
+func newRun(o Options) *run {
 	r := &run{lib: &python, now: o.Now, out: new(strings.Builder)}
-	if t != nil {
-		r.source = t.source
-	}
 	if r.now == nil {
 		r.now = time.Now
 	}
@@ -54,74 +55,83 @@ func newRun(t *Template, o Options) *run {
 }
 
 // enter counts a step and one more level of nesting; leave ends the level.
-func (r *run) enter() error {
+func (r *run) enter() {
 	if r.depth++; r.depth > maxDepth {
-		return errDepth
+		panic(failure{errDepth})
 	}
-	return r.step(1)
+	r.step(1)
 }
 
 func (r *run) leave() { r.depth-- }
 
 // step counts n steps.
-func (r *run) step(n int) error {
+func (r *run) step(n int) {
 	if r.steps += n; r.steps > maxSteps {
-		return errSteps
+		panic(failure{errSteps})
 	}
-	return nil
 }
 
-// charge counts n bytes made. What is large is charged before it is made.
-func (r *run) charge(n int) error {
+// scan counts the steps of going through a text.
+func (r *run) scan(v any) {
+	if s, ok := text(v); ok {
+		r.step(len(s) / 16)
+	}
+}
+
+// charge counts n bytes made. What can be far larger than what it is made of is charged
+// before it is made; of all else the node that made it charges the result (see made).
+func (r *run) charge(n int) {
 	if n > maxBytes-r.bytes || n < 0 {
 		r.bytes = maxBytes
-		return errBytes
+		panic(failure{errBytes})
 	}
 	r.bytes += n
-	return nil
 }
 
-// chargeItems counts the making of a list of n items, 16 bytes each.
-func (r *run) chargeItems(n int) error {
-	if n > maxBytes/16 {
-		return errBytes
+// chargeTimes charges n things of size bytes each, whose product may overflow.
+func (r *run) chargeTimes(n int64, size int) {
+	if size > 0 && n > maxBytes/int64(size) {
+		panic(failure{errBytes})
 	}
-	return r.charge(16 * n)
+	r.charge(int(n) * size)
 }
 
-// made charges a string just made and returns it.
-func (r *run) made(s string) (any, error) {
-	if err := r.charge(len(s)); err != nil {
-		return nil, err
-	}
-	return s, nil
-}
+// itemSize is what an item of a list is charged with.
+const itemSize = 16
 
-// madeItems charges a list just made and returns it.
-func (r *run) madeItems(items []any) (any, error) {
-	if err := r.chargeItems(len(items)); err != nil {
-		return nil, err
+// made charges a value just made and returns it.
+func (r *run) made(v any) any {
+	switch v := v.(type) {
+	case string:
+		r.charge(len(v))
+	case markup:
+		r.charge(len(v))
+	case []any:
+		r.charge(itemSize * len(v))
+	case Tuple:
+		r.charge(itemSize * len(v))
+	case *Dict:
+		r.charge(4 * itemSize * v.Len())
+	case *view:
+		r.charge(itemSize * len(v.items))
 	}
-	return items, nil
+	return v
 }
 
 // write adds to the output.
-func (r *run) write(s string) error {
-	if err := r.charge(len(s)); err != nil {
-		return err
-	}
-	_, err := io.WriteString(r.out, s)
-	return err
+func (r *run) write(s string) {
+	r.charge(len(s))
+	r.out.WriteString(s)
 }
 
 // capture runs f and returns what it wrote.
-func (r *run) capture(f func() error) (string, error) {
+func (r *run) capture(f func()) string {
 	outer := r.out
 	r.out = new(strings.Builder)
 	r.captures++
-	err := f()
+	f()
 	s := r.out.String()
 	r.out = outer
 	r.captures--
-	return s, err
+	return s
 }

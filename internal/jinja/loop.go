@@ -1,112 +1,58 @@
 package jinja
 
-import "errors"
-
 type forStmt struct {
-	node
-	target    target
-	iter      expr
-	test      expr // only items for which it is true, or nil
-	recursive bool
-	body      []stmt
-	orElse    []stmt
+	target target
+	iter   expr
+	test   expr // only items for which it is true, or nil
+	body   []stmt
+	orElse []stmt
 }
 
-func (f *forStmt) exec(r *run, s *scope) error {
-	v, err := r.eval(f.iter, s)
-	if err != nil {
-		return err
-	}
-	return r.at(f.over(r, s, v, 1), f.pos)
-}
-
-// over runs the loop over the items of v; depth is how many recursive loops it is in.
-func (f *forStmt) over(r *run, s *scope, v any, depth int) error {
-	items, err := r.iterate(v)
-	if err != nil {
-		return r.at(err, f.iter.offset())
-	}
+func (f *forStmt) exec(r *run, s *scope) signal {
+	items := r.iterate(r.value(f.iter, s))
 	if f.test != nil {
-		if items, err = f.filtered(r, s, items); err != nil {
-			return err
-		}
+		items = f.selected(r, s, items)
 	}
-	l := &loop{stmt: f, scope: s, items: items, depth: depth}
-	ranThrough := false
+	l := &loop{items: items}
+	reachedEnd := false
 	for l.index = range items {
-		if err := r.step(1); err != nil {
-			return err
-		}
+		r.step(1)
 		inner := s.inner()
 		inner.set("loop", l)
-		err := f.target.assign(r, inner, items[l.index])
-		if err == nil {
-			err = r.execAll(f.body, inner)
-		}
-		switch {
-		case err == nil:
-			ranThrough = true
-		case errors.Is(err, errBreak):
-			items = nil
-		case !errors.Is(err, errContinue):
-			return err
-		}
-		if items == nil {
+		f.target.assign(r, inner, items[l.index])
+		end := r.execAll(f.body, inner)
+		if end == breaking {
 			break
 		}
+		reachedEnd = reachedEnd || end == onward
 	}
 	// As in Jinja, what decides is not whether there were items but whether the body
 	// reached its end for one of them.
-	if !ranThrough {
+	if !reachedEnd {
 		return r.execAll(f.orElse, s.inner())
 	}
-	return nil
+	return onward
 }
 
-// filtered returns the items that pass the test of the loop.
-func (f *forStmt) filtered(r *run, s *scope, items []any) ([]any, error) {
+// selected returns the items that pass the test of the loop. They are found before the
+// body runs, so that loop.length and loop.last count only them.
+func (f *forStmt) selected(r *run, s *scope, items []any) []any {
 	kept := []any{}
 	for _, item := range items {
 		inner := s.inner()
-		if err := f.target.assign(r, inner, item); err != nil {
-			return nil, err
-		}
-		v, err := r.eval(f.test, inner)
-		if err != nil {
-			return nil, err
-		}
-		if truth(v) {
+		f.target.assign(r, inner, item)
+		if truth(r.value(f.test, inner)) {
 			kept = append(kept, item)
 		}
 	}
-	return kept, r.chargeItems(len(kept))
+	r.made(kept)
+	return kept
 }
 
 // loop is the variable loop.
 type loop struct {
-	stmt    *forStmt
-	scope   *scope // around the loop
-	items   []any
-	index   int
-	depth   int
-	changed any // the arguments of the last call of loop.changed, or nil
-}
-
-// call runs a recursive loop over other items and returns what that wrote.
-func (l *loop) call(r *run, a args) (any, error) {
-	v, err := a.bind("loop", 1, "iterable")
-	if err != nil {
-		return nil, err
-	}
-	if !l.stmt.recursive {
-		return nil, errors.New("the loop must have the word recursive to be called")
-	}
-	if err := r.enter(); err != nil {
-		return nil, err
-	}
-	defer r.leave()
-	text, err := r.capture(func() error { return l.stmt.over(r, l.scope, v[0], l.depth+1) })
-	return text, err
+	items []any
+	index int
 }
 
 // attribute returns an attribute of the loop, and whether there is one of that name.
@@ -127,18 +73,10 @@ func (l *loop) attribute(name string) (any, bool) {
 		return i == n-1, true
 	case "length":
 		return n, true
-	case "depth":
-		return int64(l.depth), true
-	case "depth0":
-		return int64(l.depth - 1), true
 	case "previtem":
 		return l.neighbour(l.index-1, "there is no previous item"), true
 	case "nextitem":
 		return l.neighbour(l.index+1, "there is no next item"), true
-	case "cycle":
-		return &function{"cycle", l.cycle}, true
-	case "changed":
-		return &function{"changed", l.hasChanged}, true
 	}
 	return nil, false
 }
@@ -148,23 +86,4 @@ func (l *loop) neighbour(i int, absent string) any {
 		return &undefined{absent}
 	}
 	return l.items[i]
-}
-
-func (l *loop) cycle(_ *run, a args) (any, error) {
-	if len(a.values) == 0 {
-		return nil, errors.New("loop.cycle needs items to go through")
-	}
-	return a.values[l.index%len(a.values)], nil
-}
-
-// hasChanged tells whether its arguments differ from those of the call before.
-func (l *loop) hasChanged(r *run, a args) (any, error) {
-	if old, ok := l.changed.(Tuple); ok {
-		same, err := r.equal(old, Tuple(a.values))
-		if err != nil || same {
-			return false, err
-		}
-	}
-	l.changed = Tuple(a.values)
-	return true, nil
 }

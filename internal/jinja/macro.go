@@ -10,9 +10,7 @@ type macroDef struct {
 	name   string
 	params []param
 	body   []stmt
-
-	// What the body reads: only a macro that reads them takes more arguments than it names.
-	varargs, kwargs, caller bool
+	caller bool // the body reads caller: only then a call block may call the macro
 }
 
 type (
@@ -23,104 +21,73 @@ type (
 	}
 )
 
-func (st *macroStmt) exec(_ *run, s *scope) error {
+func (st *macroStmt) exec(_ *run, s *scope) signal {
 	s.set(st.def.name, &macro{&st.def, s})
-	return nil
+	return onward
 }
 
 // exec calls the macro with the block's body as its caller.
-func (st *callStmt) exec(r *run, s *scope) error {
-	v, err := st.call.call(r, s, namedArg{"caller", &macro{&st.body, s}})
-	if err != nil {
-		return r.at(err, st.call.pos)
-	}
-	text, err := r.str(v)
-	if err != nil {
-		return r.at(err, st.call.pos)
-	}
-	return r.write(text)
+func (st *callStmt) exec(r *run, s *scope) signal {
+	r.pos = st.call.pos
+	r.write(r.str(st.call.call(r, s, namedArg{"caller", &macro{&st.body, s}})))
+	return onward
 }
 
-// macro is a macro with the scope it was defined in.
+// macro is a macro with the scope it was defined in: it sees the variables of that place,
+// not those of where it is called.
 type macro struct {
 	*macroDef
 	scope *scope
 }
 
-func (m *macro) call(r *run, a args) (any, error) {
-	if err := r.enter(); err != nil {
-		return nil, err
-	}
+func (m *macro) call(r *run, given []any, named []namedArg) any {
+	r.enter()
 	defer r.leave()
 	s := m.scope.inner()
-	if err := m.bind(r, s, a); err != nil {
-		return nil, err
-	}
-	text, err := r.execText(m.body, s)
-	return text, err
+	m.bind(r, s, given, named)
+	return r.execText(m.body, s)
 }
 
 // bind gives the parameters their arguments. A default may use the parameters before it.
-func (m *macro) bind(r *run, s *scope, a args) error {
-	named, err := m.take(s, a)
-	if err != nil {
-		return err
+func (m *macro) bind(r *run, s *scope, given []any, named []namedArg) {
+	if len(given) > len(m.params) {
+		panic(failed("macro '%s' takes not more than %d argument(s)", m.name, len(m.params)))
 	}
+	byName := m.byName(s, len(given), named)
 	for i, p := range m.params {
-		v, given := named[p.name], false
+		v, ok := byName[p.name]
 		switch {
-		case i < len(a.values):
-			v, given = a.values[i], true
+		case i < len(given):
+			v = given[i]
+		case ok:
+		case p.value != nil:
+			v = r.eval(p.value, s)
 		default:
-			_, given = named[p.name]
-		}
-		if !given {
-			if v, err = m.standIn(r, s, p); err != nil {
-				return err
-			}
+			v = &undefined{fmt.Sprintf("parameter '%s' was not provided", p.name)}
 		}
 		s.set(p.name, v)
 	}
-	return nil
 }
 
-func (m *macro) standIn(r *run, s *scope, p param) (any, error) {
-	if p.value == nil {
-		return &undefined{fmt.Sprintf("parameter '%s' was not provided", p.name)}, nil
-	}
-	return r.eval(p.value, s)
-}
-
-// take returns the arguments that were given by name, and sets varargs, kwargs and caller.
-func (m *macro) take(s *scope, a args) (map[string]any, error) {
-	named, rest := map[string]any{}, new(Dict)
+// byName returns the arguments that were given by name, after as many as given without
+// one, and sets caller.
+func (m *macro) byName(s *scope, given int, named []namedArg) map[string]any {
+	out := map[string]any{}
 	if m.caller {
 		s.set("caller", &undefined{"no caller defined"})
 	}
-	for _, n := range a.named {
+	for _, n := range named {
 		i := slices.IndexFunc(m.params, func(p param) bool { return p.name == n.name })
 		switch {
-		case i >= 0 && i < len(a.values):
-			return nil, fmt.Errorf("macro '%s' got two values for its argument '%s'", m.name, n.name)
+		case i >= 0 && i < given:
+			panic(failed("macro '%s' got two values for its argument '%s'", m.name, n.name))
 		case i >= 0:
-			named[n.name] = n.value
+			out[n.name] = n.value
 		case n.name == "caller" && m.caller:
 			s.set("caller", n.value)
-		case m.kwargs:
-			rest.Set(n.name, n.value)
 		default:
-			return nil, fmt.Errorf("macro '%s' takes no keyword argument '%s'", m.name, n.name)
+			panic(failed("macro '%s' takes no keyword argument '%s'", m.name, n.name))
 		}
 	}
-	extra := a.values[min(len(m.params), len(a.values)):]
-	if len(extra) > 0 && !m.varargs {
-		return nil, fmt.Errorf("macro '%s' takes not more than %d argument(s)", m.name, len(m.params))
-	}
-	if m.varargs {
-		s.set("varargs", Tuple(slices.Clone(extra)))
-	}
-	if m.kwargs {
-		s.set("kwargs", rest)
-	}
-	return named, nil
+	return out
 }

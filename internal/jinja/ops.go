@@ -2,7 +2,6 @@ package jinja
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -13,27 +12,40 @@ var (
 	errZero     = errors.New("division by zero")
 )
 
-// binary is left op right for the operators of arithmetic.
-func (r *run) binary(op string, left, right any) (any, error) {
-	for _, v := range []any{left, right} {
-		if u, ok := v.(*undefined); ok {
-			return nil, u.err()
+// binary is left op right for the operators of arithmetic. Of strings and lists there are
+// sums and products.
+func (r *run) binary(op string, left, right any) any {
+	mustExist(left)
+	mustExist(right)
+	var v any
+	switch op {
+	case "+":
+		v = r.join2(left, right)
+	case "*":
+		if n, ok := integer(right); ok {
+			v = r.repeat(left, n)
+		} else if n, ok := integer(left); ok {
+			v = r.repeat(right, n)
+		}
+	case "%":
+		if _, ok := text(left); ok {
+			panic(failed("%s", notRendered("the operator", "%")))
 		}
 	}
-	if v, done, err := r.joined(op, left, right); done {
-		return v, err
+	if v != nil {
+		return v
 	}
 	a, aInt := integer(left)
 	b, bInt := integer(right)
-	if aInt && bInt && op != "/" {
-		return intOp(op, a, b)
-	}
 	x, xNumber := number(left)
 	y, yNumber := number(right)
-	if xNumber && yNumber {
+	switch {
+	case aInt && bInt && op != "/":
+		return intOp(op, a, b)
+	case xNumber && yNumber:
 		return floatOp(op, x, y)
 	}
-	return nil, operandError(op, left, right)
+	panic(failure{operandError(op, left, right)})
 }
 
 func operandError(op string, left, right any) error {
@@ -41,216 +53,154 @@ func operandError(op string, left, right any) error {
 		return errTooLarge
 	}
 	if _, ok := left.(string); ok && op == "+" {
-		return fmt.Errorf(`can only concatenate str (not "%s") to str`, TypeName(right))
+		return failed(`can only concatenate str (not "%s") to str; write ~, or |string after the other`, TypeName(right)).err
 	}
-	return fmt.Errorf("unsupported operand type(s) for %s: '%s' and '%s'", op, TypeName(left), TypeName(right))
+	return failed("unsupported operand type(s) for %s: '%s' and '%s'", op, TypeName(left), TypeName(right)).err
 }
 
-// joined does the operators of strings and lists: +, * and %. It tells whether the
-// operands were such.
-func (r *run) joined(op string, left, right any) (v any, done bool, err error) {
-	switch op {
-	case "+":
-		return r.add(left, right)
-	case "*":
-		if n, ok := integer(right); ok {
-			return r.repeat(left, n)
-		}
-		if n, ok := integer(left); ok {
-			return r.repeat(right, n)
-		}
-	case "%":
-		if format, ok := text(left); ok {
-			s, err := r.percent(format, right)
-			return keepMarkup(left, s), true, err
-		}
+// join2 is the sum of two strings, lists or tuples, and nil for anything else.
+func (r *run) join2(left, right any) any {
+	s, leftText := text(left)
+	t, rightText := text(right)
+	if leftText && rightText {
+		return r.joinText(left, right, s, t)
 	}
-	return nil, false, nil
-}
-
-func (r *run) add(left, right any) (v any, done bool, err error) {
 	switch a := left.(type) {
-	case string, markup:
-		s, ok := text(left)
-		t, ok2 := text(right)
-		if !ok || !ok2 {
-			return nil, false, nil
-		}
-		s, t, safe := bothSafe(left, right, s, t)
-		if err := r.charge(len(s) + len(t)); err != nil {
-			return nil, true, err
-		}
-		if safe {
-			return markup(s + t), true, nil
-		}
-		return s + t, true, nil
 	case []any:
 		if b, ok := right.([]any); ok {
-			v, err = r.madeItems(slices.Concat(a, b))
-			return v, true, err
+			return slices.Concat(a, b)
 		}
 	case Tuple:
 		if b, ok := right.(Tuple); ok {
-			return slices.Concat(a, b), true, r.chargeItems(len(a) + len(b))
+			return slices.Concat(a, b)
 		}
 	}
-	return nil, false, nil
+	return nil
 }
 
-// bothSafe escapes the plain one of two strings if the other is markup.
-func bothSafe(left, right any, s, t string) (string, string, bool) {
+// joinText joins the strings s and t of two values. If one is markup, so is the result,
+// and the other is escaped: a template that writes '<b>' + x|safe relies on it.
+func (r *run) joinText(left, right any, s, t string) any {
 	_, leftSafe := left.(markup)
 	_, rightSafe := right.(markup)
 	switch {
-	case leftSafe && !rightSafe:
-		t = escapeHTML(t)
-	case rightSafe && !leftSafe:
-		s = escapeHTML(s)
+	case leftSafe && rightSafe:
+		return markup(s + t)
+	case leftSafe:
+		return markup(s + r.escapeHTML(t))
+	case rightSafe:
+		return markup(r.escapeHTML(s) + t)
 	}
-	return s, t, leftSafe || rightSafe
+	return s + t
 }
 
-func (r *run) repeat(v any, n int64) (out any, done bool, err error) {
+// escapeHTML replaces the five characters that mean something in HTML.
+func (r *run) escapeHTML(s string) string {
+	r.charge(5 * len(s))
+	return strings.NewReplacer("&", "&amp;", ">", "&gt;", "<", "&lt;", "'", "&#39;", `"`, "&#34;").Replace(s)
+}
+
+// repeat is n times a string, list or tuple, and nil for anything else.
+func (r *run) repeat(v any, n int64) any {
 	n = max(n, 0)
 	if s, ok := text(v); ok {
-		if len(s) > 0 && n > maxBytes/int64(len(s)) {
-			return nil, true, errBytes
+		r.chargeTimes(n, len(s))
+		if s == "" {
+			return v // n may be more than an int of this machine holds
 		}
-		if len(s) == 0 {
-			return v, true, nil
-		}
-		err := r.charge(len(s) * int(n))
-		if err != nil {
-			return nil, true, err
-		}
-		return keepMarkup(v, strings.Repeat(s, int(n))), true, nil
+		return keepMarkup(v, strings.Repeat(s, int(n)))
 	}
-	items, ok := sequence(v)
-	if !ok {
-		return nil, false, nil
+	items, ok := v.([]any)
+	tuple, isTuple := v.(Tuple)
+	if isTuple {
+		items = tuple
 	}
-	if len(items) > 0 && n > maxBytes/16/int64(len(items)) {
-		return nil, true, errBytes
+	switch {
+	case !ok && !isTuple:
+		return nil
+	case len(items) == 0:
+		return v
 	}
-	if len(items) == 0 {
-		return v, true, nil
-	}
-	if err := r.chargeItems(len(items) * int(n)); err != nil {
-		return nil, true, err
-	}
+	r.chargeTimes(n, itemSize*len(items))
 	items = slices.Repeat(items, int(n))
-	if _, ok := v.(Tuple); ok {
-		return Tuple(items), true, nil
+	if isTuple {
+		return Tuple(items)
 	}
-	return items, true, nil
+	return items
 }
 
-func intOp(op string, a, b int64) (any, error) {
+// intOp computes with integers. Python's have no largest one: a result near int64's
+// is an error here, found in floats, which do not overflow but may be off by a little.
+func intOp(op string, a, b int64) any {
+	x, y := float64(a), float64(b)
+	var result int64
+	var size float64
 	switch op {
 	case "+":
-		if c := a + b; (c > a) == (b > 0) {
-			return c, nil
-		}
-		return nil, errTooLarge
+		result, size = a+b, x+y
 	case "-":
-		if c := a - b; (c < a) == (b > 0) {
-			return c, nil
-		}
-		return nil, errTooLarge
+		result, size = a-b, x-y
 	case "*":
-		return multiply(a, b)
-	case "**":
-		return power(a, b)
+		result, size = a*b, x*y
+	default:
+		if b == 0 {
+			panic(failure{errZero})
+		}
+		if a == math.MinInt64 {
+			panic(failure{errTooLarge})
+		}
+		quotient, rest := a/b, a%b
+		if rest != 0 && (rest < 0) != (b < 0) { // Python rounds down, not towards zero
+			quotient, rest = quotient-1, rest+b
+		}
+		if op == "%" {
+			return rest
+		}
+		return quotient
 	}
-	if b == 0 {
-		return nil, errZero
+	if math.Abs(size) > 1<<63-1<<13 {
+		panic(failure{errTooLarge})
 	}
-	if a == math.MinInt64 && b == -1 {
-		return nil, errTooLarge
-	}
-	quotient, rest := a/b, a%b
-	if rest != 0 && (rest < 0) != (b < 0) { // Python rounds down, not towards zero
-		quotient, rest = quotient-1, rest+b
-	}
-	if op == "%" {
-		return rest, nil
-	}
-	return quotient, nil
+	return result
 }
 
-func multiply(a, b int64) (any, error) {
-	c := a * b
-	if a != 0 && (c/a != b || a == -1 && b == math.MinInt64) {
-		return nil, errTooLarge
-	}
-	return c, nil
-}
-
-func power(a, b int64) (any, error) {
-	if b < 0 {
-		return floatOp("**", float64(a), float64(b))
-	}
-	if f := math.Pow(float64(a), float64(b)); math.Abs(f) >= 1<<63 {
-		return nil, errTooLarge
-	}
-	if a == 0 || a == 1 || a == -1 {
-		b = b%2 + 2*min(b/2, 1) // even and odd are all that matters
-	}
-	result := int64(1)
-	for range b {
-		result *= a
-	}
-	return result, nil
-}
-
-func floatOp(op string, x, y float64) (any, error) {
+func floatOp(op string, x, y float64) any {
 	switch op {
 	case "+":
-		return x + y, nil
+		return x + y
 	case "-":
-		return x - y, nil
+		return x - y
 	case "*":
-		return x * y, nil
-	case "**":
-		if x == 0 && y < 0 {
-			return nil, errors.New("0.0 cannot be raised to a negative power")
-		}
-		return math.Pow(x, y), nil
+		return x * y
 	}
 	if y == 0 {
-		return nil, errZero
+		panic(failure{errZero})
 	}
 	if op == "/" {
-		return x / y, nil
+		return x / y
 	}
 	rest := math.Mod(x, y)
 	if rest != 0 && (rest < 0) != (y < 0) {
 		rest += y
 	}
 	if op == "%" {
-		return rest, nil
+		return rest
 	}
-	return math.Round((x - rest) / y), nil
+	return math.Round((x - rest) / y)
 }
 
-func sign(v any, negative bool) (any, error) {
+// signed is +v or -v.
+func signed(v any, negative bool) any {
+	factor := int64(1)
+	if negative {
+		factor = -1
+	}
 	if n, ok := integer(v); ok {
-		if negative {
-			if n == math.MinInt64 {
-				return nil, errTooLarge
-			}
-			n = -n
-		}
-		return n, nil
+		return intOp("*", n, factor)
 	}
 	if f, ok := v.(float64); ok {
-		if negative {
-			f = -f
-		}
-		return f, nil
+		return f * float64(factor)
 	}
-	if u, ok := v.(*undefined); ok {
-		return nil, u.err()
-	}
-	return nil, fmt.Errorf("bad operand type for a sign: '%s'", TypeName(v))
+	mustExist(v)
+	panic(failed("bad operand type for a sign: '%s'", TypeName(v)))
 }

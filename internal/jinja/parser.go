@@ -1,7 +1,6 @@
 package jinja
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 )
@@ -9,43 +8,32 @@ import (
 // maxParseDepth bounds how deeply expressions and blocks may be nested in a template.
 const maxParseDepth = 200
 
-// parser makes nodes of tokens. It stops at the first mistake, by a panic with parseError
-// that parse catches: every method would otherwise end in the same three lines.
+// parser makes nodes of tokens. It stops at the first mistake, with a failure.
 type parser struct {
 	source
 	tokens      []token
 	i           int
 	depth       int
 	loops       int // how many loops a break would find around it
+	callers     int // how often the name caller is read so far
 	generations bool
-	reads       map[string]int // how often each name is read so far
 }
 
-type parseError struct{ err error }
-
-func parse(src source, tokens []token) (t *Template, err error) {
-	p := &parser{source: src, tokens: tokens, reads: map[string]int{}}
-	defer func() {
-		if e := recover(); e != nil {
-			failed, ok := e.(parseError)
-			if !ok {
-				panic(e)
-			}
-			t, err = nil, failed.err
-		}
-	}()
+func parse(src source, tokens []token) *Template {
+	p := &parser{source: src, tokens: tokens}
 	body := p.body("")
-	return &Template{source: src, body: body, generations: p.generations}, nil
+	return &Template{source: src, body: body, generations: p.generations}
 }
 
-func (p *parser) fail(t token, format string, a ...any) {
-	panic(parseError{p.at(fmt.Errorf(format, a...), t.pos)})
+// fail makes the failure to panic with.
+func (p *parser) fail(t token, format string, a ...any) failure {
+	return failure{p.at(fmt.Errorf(format, a...), t.pos)}
 }
 
 // nest counts one more level of nesting; the caller defers p.unnest.
 func (p *parser) nest() {
 	if p.depth++; p.depth > maxParseDepth {
-		panic(parseError{p.at(errors.New("nested too deeply"), p.peek().pos)})
+		panic(p.fail(p.peek(), "nested too deeply"))
 	}
 }
 
@@ -73,14 +61,14 @@ func (p *parser) skip(s string) bool {
 
 func (p *parser) expect(s string) token {
 	if !p.peek().is(s) {
-		p.fail(p.peek(), "expected '%s', have %v", s, p.peek())
+		panic(p.fail(p.peek(), "expected '%s', have %v", s, p.peek()))
 	}
 	return p.next()
 }
 
 func (p *parser) expectKind(k kind) token {
 	if p.peek().kind != k {
-		p.fail(p.peek(), "expected %v, have %v", k, p.peek())
+		panic(p.fail(p.peek(), "expected %v, have %v", k, p.peek()))
 	}
 	return p.next()
 }
@@ -96,7 +84,7 @@ func (p *parser) body(opener string, end ...string) []stmt {
 		switch t := p.next(); t.kind {
 		case eof:
 			if len(end) > 0 {
-				p.fail(start, "the block %s has no %s", opener, end[len(end)-1])
+				panic(p.fail(start, "the block %s has no %s", opener, end[len(end)-1]))
 			}
 			return body
 		case data:
@@ -136,7 +124,7 @@ func (p *parser) statement(end []string) stmt {
 	t := p.expectKind(name)
 	switch t.text {
 	case "for":
-		return p.forStmt(t)
+		return p.forStmt()
 	case "if":
 		return p.ifStmt()
 	case "set":
@@ -146,46 +134,42 @@ func (p *parser) statement(end []string) stmt {
 	case "call":
 		return p.callStmt()
 	case "filter":
-		return p.filterStmt(t)
-	case "with":
-		return p.withStmt()
-	case "block":
-		return p.blockStmt()
-	case "print":
-		return p.printTag()
+		return p.filterStmt()
 	case "generation":
 		p.generations = true
 		return &generationStmt{p.function("generation", "endgeneration")}
 	case "break", "continue":
 		return p.loopControl(t)
-	case "extends", "include", "import", "from":
-		p.fail(t, "the tag %s needs other templates, which a chat template does not have", t.text)
+	}
+	if message := leftOut("the tag", t.text); message != "" {
+		panic(p.fail(t, "%s", message))
 	}
 	if len(end) > 0 {
-		p.fail(t, "unknown tag '%s'; here %v could end the block", t.text, end)
+		panic(p.fail(t, "unknown tag '%s'; here %v could end the block", t.text, end))
 	}
-	p.fail(t, "unknown tag '%s'", t.text)
-	return nil
+	panic(p.fail(t, "unknown tag '%s'", t.text))
 }
 
 func (p *parser) loopControl(t token) stmt {
 	if p.loops == 0 {
-		p.fail(t, "'%s' outside a loop", t.text)
+		panic(p.fail(t, "'%s' outside a loop", t.text))
 	}
 	if t.text == "break" {
-		return controlStmt{errBreak}
+		return controlStmt{breaking}
 	}
-	return controlStmt{errContinue}
+	return controlStmt{continuing}
 }
 
-func (p *parser) forStmt(t token) stmt {
-	f := &forStmt{node: node{t.pos}, target: p.target("in")}
+func (p *parser) forStmt() stmt {
+	f := &forStmt{target: p.target("in")}
 	p.expect("in")
-	f.iter = p.tupleOf(func() expr { return p.or() }, "recursive", "if")
+	f.iter = p.tupleOf(p.or, "recursive", "if")
 	if p.skip("if") {
 		f.test = p.expression()
 	}
-	f.recursive = p.skip("recursive")
+	if t := p.peek(); t.is("recursive") {
+		panic(p.fail(t, "%s", notRendered("the word", t.text)))
+	}
 	p.loops++
 	f.body = p.block("for", "else", "endfor")
 	p.loops--
@@ -199,7 +183,7 @@ func (p *parser) forStmt(t token) stmt {
 func (p *parser) ifStmt() stmt {
 	s := new(ifStmt)
 	for {
-		test := p.tupleOf(func() expr { return p.or() })
+		test := p.tupleOf(p.or)
 		s.branches = append(s.branches, branch{test, p.block("if", "elif", "else", "endif")})
 		switch p.next().text {
 		case "elif":
@@ -217,7 +201,7 @@ func (p *parser) setStmt() stmt {
 	if p.skip("=") {
 		return &setStmt{target, p.tuple()}
 	}
-	s := &setBlock{target: target, body: nil, filters: p.filters(nil)}
+	s := &setBlock{target: target, filters: p.filters()}
 	s.body = p.block("set", "endset")
 	p.next()
 	return s
@@ -242,7 +226,7 @@ func (p *parser) signature() []param {
 		if p.skip("=") {
 			q.value = p.expression()
 		} else if len(params) > 0 && params[len(params)-1].value != nil {
-			p.fail(t, "the parameter %s has no default, but the one before it has", t.text)
+			panic(p.fail(t, "the parameter %s has no default, but the one before it has", t.text))
 		}
 		params = append(params, q)
 	}
@@ -258,60 +242,32 @@ func (p *parser) callStmt() stmt {
 	t := p.peek()
 	call, ok := p.expression().(*callExpr)
 	if !ok {
-		p.fail(t, "the tag call wants a call of a macro")
+		panic(p.fail(t, "the tag call wants a call of a macro"))
 	}
 	return &callStmt{call, p.macroDef("caller", params, "call", "endcall")}
 }
 
 // macroDef parses the body of a macro.
 func (p *parser) macroDef(name string, params []param, opener, end string) macroDef {
-	varargs, kwargs, caller := p.reads["varargs"], p.reads["kwargs"], p.reads["caller"]
+	before := p.callers
 	body := p.function(opener, end)
-	return macroDef{name, params, body,
-		p.reads["varargs"] > varargs, p.reads["kwargs"] > kwargs, p.reads["caller"] > caller}
+	return macroDef{name, params, body, p.callers > before}
 }
 
-func (p *parser) filterStmt(t token) stmt {
-	s := &filterStmt{node: node{t.pos}, filters: p.filters(p.filter(nil))}
+func (p *parser) filterStmt() stmt {
+	s := &filterStmt{filters: append([]*filterExpr{p.filter(nil)}, p.filters()...)}
 	s.body = p.block("filter", "endfilter")
 	p.next()
 	return s
 }
 
-func (p *parser) withStmt() stmt {
-	s := new(withStmt)
-	for p.peek().kind != blockEnd && !p.peek().is(":") {
-		if len(s.targets) > 0 {
-			p.expect(",")
-		}
-		s.targets = append(s.targets, p.target("="))
-		p.expect("=")
-		s.values = append(s.values, p.expression())
+// filters parses the | filter | filter ... of a block, which has no operand of its own.
+func (p *parser) filters() []*filterExpr {
+	var list []*filterExpr
+	for p.skip("|") {
+		list = append(list, p.filter(nil))
 	}
-	s.body = p.block("with", "endwith")
-	p.next()
-	return s
-}
-
-// blockStmt parses a named block, which is only its content where templates stand alone.
-func (p *parser) blockStmt() stmt {
-	t := p.expectKind(name)
-	p.skip("scoped")
-	s := &withStmt{body: p.block("block", "endblock")}
-	p.next()
-	p.skip(t.text)
-	return s
-}
-
-func (p *parser) printTag() stmt {
-	s := new(printTag)
-	for p.peek().kind != blockEnd {
-		if len(s.values) > 0 {
-			p.expect(",")
-		}
-		s.values = append(s.values, p.expression())
-	}
-	return s
+	return list
 }
 
 // reserved are the names that are values, which nothing can be assigned to.
@@ -319,21 +275,20 @@ var reserved = []string{"true", "false", "none", "True", "False", "None"}
 
 // target parses what is assigned to: a name, ns.name, or a tuple of these, up to stop.
 func (p *parser) target(stop string) target {
-	t := p.peek()
-	tuple := &tupleTarget{node: node{t.pos}}
+	var parts tupleTarget
 	for {
-		one := p.oneTarget(stop)
-		tuple.parts = append(tuple.parts, one)
+		parts = append(parts, p.oneTarget(stop))
 		if !p.skip(",") {
-			if len(tuple.parts) == 1 {
-				return one
-			}
-			return tuple
+			break
 		}
 		if p.peek().is(stop) {
-			return tuple
+			return parts
 		}
 	}
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return parts
 }
 
 func (p *parser) oneTarget(stop string) target {
@@ -346,10 +301,10 @@ func (p *parser) oneTarget(stop string) target {
 	}
 	t := p.expectKind(name)
 	if slices.Contains(reserved, t.text) {
-		p.fail(t, "can't assign to '%s'", t.text)
+		panic(p.fail(t, "can't assign to '%s'", t.text))
 	}
 	if stop != "in" && p.skip(".") {
-		return &namespaceTarget{node{t.pos}, t.text, p.expectKind(name).text}
+		return namespaceTarget{t.text, p.expectKind(name).text}
 	}
 	return nameTarget(t.text)
 }

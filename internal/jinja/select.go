@@ -1,219 +1,128 @@
 package jinja
 
 import (
-	"errors"
-	"fmt"
+	"strconv"
+	"strings"
 )
 
-// keep returns the items for which want is true.
-func keep(items []any, want func(item any) (bool, error)) ([]any, error) {
-	kept := []any{}
-	for _, item := range items {
-		ok, err := want(item)
-		if err != nil {
-			return nil, err
+// getter returns a function that reads the attribute of an item: name, name.name, or a
+// number; nil is the item itself. What is undefined becomes instead, unless that is nil.
+func (r *run) getter(attribute, instead any) func(item any) any {
+	var path []any
+	switch attribute := attribute.(type) {
+	case nil:
+	case int64:
+		path = []any{attribute}
+	default:
+		s, ok := text(attribute)
+		if !ok {
+			panic(failed("an attribute must be a name or a number, not %s", TypeName(attribute)))
 		}
-		if ok {
+		for _, part := range strings.Split(s, ".") {
+			if n, err := strconv.ParseUint(part, 10, 63); err == nil {
+				path = append(path, int64(n))
+			} else {
+				path = append(path, part)
+			}
+		}
+	}
+	return func(item any) any {
+		for _, key := range path {
+			item = r.item(item, key)
+			if isUndefined(item) && instead != nil {
+				item = instead
+			}
+		}
+		return item
+	}
+}
+
+func joinFilter(r *run, a args) any {
+	get := r.getter(a.or(2, nil), nil)
+	items := r.iterate(a.values[0])
+	parts := make([]string, len(items))
+	for i, item := range items {
+		parts[i] = r.str(get(item))
+	}
+	return r.join(parts, r.str(a.or(1, "")))
+}
+
+func unique(r *run, a args) any {
+	get := r.getter(a.or(2, nil), nil)
+	seen, kept := map[any]bool{}, []any{}
+	for _, item := range r.iterate(a.values[0]) {
+		h := hashKey(sortKey(get(item), a.flag(1)))
+		if !seen[h] {
 			kept = append(kept, item)
 		}
-	}
-	return kept, nil
-}
-
-func unique(r *run, a args) (any, error) {
-	v, err := a.bind("unique", 1, "value", "case_sensitive", "attribute")
-	if err != nil {
-		return nil, err
-	}
-	items, err := r.iterate(v[0])
-	if err != nil {
-		return nil, err
-	}
-	get, err := r.getter(or(v[2], nil), nil)
-	if err != nil {
-		return nil, err
-	}
-	seen := map[any]bool{}
-	kept, err := keep(items, func(item any) (bool, error) {
-		key, err := get(item)
-		if err != nil {
-			return false, err
-		}
-		h, err := hashKey(sortKey(key, truth(or(v[1], false))))
-		if err != nil || seen[h] {
-			return false, err
-		}
 		seen[h] = true
-		return true, nil
-	})
-	if err != nil {
-		return nil, err
 	}
-	return &generator{"do_unique", kept}, r.chargeItems(len(kept))
-}
-
-// extreme is min and max: want is how the order of a better item compares.
-func extreme(name string, want int) builtin {
-	return func(r *run, a args) (any, error) {
-		v, err := a.bind(name, 1, "value", "case_sensitive", "attribute")
-		if err != nil {
-			return nil, err
-		}
-		items, err := r.iterate(v[0])
-		if err != nil {
-			return nil, err
-		}
-		if len(items) == 0 {
-			return &undefined{"no aggregated item, sequence was empty"}, nil
-		}
-		get, err := r.getter(or(v[2], nil), nil)
-		if err != nil {
-			return nil, err
-		}
-		var best, bestKey any
-		for i, item := range items {
-			key, err := get(item)
-			if err != nil {
-				return nil, err
-			}
-			key = sortKey(key, truth(or(v[1], false)))
-			if i == 0 {
-				best, bestKey = item, key
-				continue
-			}
-			order, ok, err := r.order(key, bestKey)
-			if err != nil {
-				return nil, err
-			}
-			if !ok {
-				return nil, fmt.Errorf("%s: '%s' and '%s' have no order", name, TypeName(key), TypeName(bestKey))
-			}
-			if order == want {
-				best, bestKey = item, key
-			}
-		}
-		return best, nil
-	}
-}
-
-func sum(r *run, a args) (any, error) {
-	v, err := a.bind("sum", 1, "iterable", "attribute", "start")
-	if err != nil {
-		return nil, err
-	}
-	items, err := r.iterate(v[0])
-	if err != nil {
-		return nil, err
-	}
-	get, err := r.getter(or(v[1], nil), nil)
-	if err != nil {
-		return nil, err
-	}
-	total := or(v[2], int64(0))
-	if _, ok := text(total); ok {
-		return nil, errors.New("sum() can't sum strings [use ''.join(seq) instead]")
-	}
-	for _, item := range items {
-		if item, err = get(item); err != nil {
-			return nil, err
-		}
-		if total, err = r.binary("+", total, item); err != nil {
-			return nil, err
-		}
-	}
-	return total, nil
+	return generator(kept)
 }
 
 // mapFilter applies a filter to every item, or reads an attribute of each.
-func mapFilter(r *run, a args) (any, error) {
-	items, err := r.iterate(a.values[0])
-	if err != nil {
-		return nil, err
-	}
-	apply, err := r.mapper(a)
-	if err != nil {
-		return nil, err
-	}
+func mapFilter(r *run, a args) any {
+	apply := r.mapper(a)
+	items := r.iterate(a.values[0])
 	out := make([]any, len(items))
 	for i, item := range items {
-		if out[i], err = apply(item); err != nil {
-			return nil, err
-		}
+		out[i] = r.made(apply(item))
 	}
-	return &generator{"sync_do_map", out}, r.chargeItems(len(out))
+	return generator(out)
 }
 
-func (r *run) mapper(a args) (func(any) (any, error), error) {
+func (r *run) mapper(a args) func(any) any {
 	if len(a.values) == 1 && len(a.named) > 0 {
-		v, err := a.bind("map", 1, "value", "attribute", "default")
-		if err != nil {
-			return nil, err
-		}
-		return r.getter(or(v[1], nil), or(v[2], nil))
+		v := params{"attribute", "default?"}.bind("map", nil, a.named)
+		return r.getter(v[0], args{values: v}.or(1, nil))
 	}
 	if len(a.values) < 2 {
-		return nil, errors.New("map requires a filter argument")
+		panic(failed("map requires the name of a filter, or attribute="))
 	}
 	name, _ := text(a.values[1])
 	f, ok := r.lib.filters[name]
 	if !ok {
-		return nil, fmt.Errorf("no filter named '%s'", name)
+		panic(unknown("filter", name))
 	}
-	return func(item any) (any, error) {
-		return f(r, args{append([]any{item}, a.values[2:]...), a.named})
-	}, nil
+	return func(item any) any {
+		return f.apply(r, name, append([]any{item}, a.values[2:]...), a.named)
+	}
 }
 
 // selecting is select, reject and their kind: they keep the items that a test wants, or
 // of which an attribute is so.
-func selecting(name string, want, byAttribute bool) builtin {
-	return func(r *run, a args) (any, error) {
-		items, err := r.iterate(a.values[0])
-		if err != nil {
-			return nil, err
-		}
+func selecting(want, byAttribute bool) func(*run, args) any {
+	return func(r *run, a args) any {
 		rest := a.values[1:]
-		get, err := r.getter(nil, nil)
+		get := r.getter(nil, nil)
 		if byAttribute {
 			if len(rest) == 0 {
-				return nil, errors.New("missing parameter for attribute name")
+				panic(failed("%s requires the name of an attribute", a.name))
 			}
-			get, err = r.getter(rest[0], nil)
-			rest = rest[1:]
+			get, rest = r.getter(rest[0], nil), rest[1:]
 		}
-		if err != nil {
-			return nil, err
-		}
-		test, err := r.tester(rest, a.named)
-		if err != nil {
-			return nil, err
-		}
-		kept, err := keep(items, func(item any) (bool, error) {
-			v, err := get(item)
-			if err != nil {
-				return false, err
+		test := r.tester(rest, a.named)
+		kept := []any{}
+		for _, item := range r.iterate(a.values[0]) {
+			if truth(test(get(item))) == want {
+				kept = append(kept, item)
 			}
-			ok, err := test(v)
-			return truth(ok) == want, err
-		})
-		if err != nil {
-			return nil, err
 		}
-		return &generator{"select_or_reject", kept}, r.chargeItems(len(kept))
+		return generator(kept)
 	}
 }
 
 // tester returns the test with its arguments; without one it is whether an item is true.
-func (r *run) tester(values []any, named []namedArg) (func(any) (any, error), error) {
+func (r *run) tester(values []any, named []namedArg) func(any) any {
 	if len(values) == 0 {
-		return func(v any) (any, error) { return v, nil }, nil
+		return func(v any) any { return v }
 	}
 	name, _ := text(values[0])
 	t, ok := r.lib.tests[name]
 	if !ok {
-		return nil, fmt.Errorf("no test named '%s'", name)
+		panic(unknown("test", name))
 	}
-	return func(v any) (any, error) {
-		return t(r, args{append([]any{v}, values[1:]...), named})
-	}, nil
+	return func(v any) any {
+		return t.apply(r, "the test "+name, append([]any{v}, values[1:]...), named)
+	}
 }

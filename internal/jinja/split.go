@@ -1,55 +1,36 @@
 package jinja
 
 import (
-	"errors"
 	"slices"
 	"strings"
 )
 
-// split cuts a string at a separator, or at runs of white space; a limit leaves the rest
-// uncut.
-func split(r *run, a args) (any, error) { return r.splitAt("split()", a, cutLeft, fieldsLeft) }
-
-// rsplit is split from the right.
-func rsplit(r *run, a args) (any, error) { return r.splitAt("rsplit()", a, cutRight, fieldsRight) }
-
-func (r *run) splitAt(name string, a args, at func(s, sep string, n int) []string, fields func(s string, n int) []string) (any, error) {
-	v, err := a.bind(name, 1, "self", "sep", "maxsplit")
-	if err != nil {
-		return nil, err
+// splitting cuts a string at a separator, or at runs of white space; a limit leaves the
+// rest uncut, on the right for split and on the left for rsplit.
+func splitting(at func(s, sep string, n int) []string, fields func(s string, n int) []string) func(*run, args) any {
+	return func(r *run, a args) any {
+		s, n := a.text(0), a.int(2, -1)
+		most := int64(len(s) + 1)
+		if n < 0 || n > most {
+			n = most
+		}
+		if a.or(1, nil) == nil {
+			return r.texts(a.values[0], fields(s, int(n)))
+		}
+		sep := a.separator(1)
+		r.charge(2 * itemSize * strings.Count(s, sep))
+		return r.texts(a.values[0], at(s, sep, int(n)))
 	}
-	limit, err := intArg(name, v[2], -1)
-	if err != nil {
-		return nil, err
-	}
-	s, _ := text(v[0])
-	n := len(s) + 1
-	if limit >= 0 {
-		n = int(min(limit, int64(n)))
-	}
-	if or(v[1], nil) == nil {
-		return r.texts(v[0], s, fields(s, n))
-	}
-	sep, err := textArg(name, v[1])
-	if err != nil {
-		return nil, err
-	}
-	if sep == "" {
-		return nil, errors.New("empty separator")
-	}
-	return r.texts(v[0], s, at(s, sep, n))
 }
 
-// texts makes a list of the parts of the string whole.
-func (r *run) texts(from any, whole string, parts []string) (any, error) {
+// texts makes a list of the parts of a string.
+func (r *run) texts(from any, parts []string) any {
+	r.charge(2 * itemSize * len(parts))
 	items := make([]any, len(parts))
 	for i, part := range parts {
 		items[i] = keepMarkup(from, part)
 	}
-	if err := r.charge(len(whole)); err != nil {
-		return nil, err
-	}
-	return r.madeItems(items)
+	return items
 }
 
 // cutLeft cuts s at the first n separators.
@@ -108,23 +89,19 @@ func fieldsRight(s string, n int) []string {
 }
 
 // splitlines cuts a string at what Python takes to be the end of a line.
-func splitlines(r *run, a args) (any, error) {
-	v, err := a.bind("splitlines()", 1, "self", "keepends")
-	if err != nil {
-		return nil, err
-	}
-	s, _ := text(v[0])
+func splitlines(r *run, a args) any {
+	s := a.text(0)
 	var lines []string
 	for rest := s; rest != ""; {
 		i, size := lineEnd(rest)
-		if truth(or(v[1], false)) {
-			lines = append(lines, rest[:i+size])
-		} else {
-			lines = append(lines, rest[:i])
+		line := rest[:i]
+		if a.flag(1) {
+			line = rest[:i+size]
 		}
+		lines = append(lines, line)
 		rest = rest[i+size:]
 	}
-	return r.texts(v[0], s, lines)
+	return r.texts(a.values[0], lines)
 }
 
 // lineEnd returns where the first line of s ends, and the length of what ends it.
@@ -141,30 +118,4 @@ func lineEnd(s string) (at, size int) {
 		return i, 2
 	}
 	return i, 3
-}
-
-// partitioning is partition and rpartition: what is before the separator, the separator,
-// and what is after it; without one, all is before it or, from the right, after it.
-func partitioning(name string, find func(s, sep string) int, fromRight bool) builtin {
-	return func(r *run, a args) (any, error) {
-		v, err := a.positional(name, 1, 1)
-		if err != nil {
-			return nil, err
-		}
-		sep, err := textArg(name, v[1])
-		if err != nil {
-			return nil, err
-		}
-		if sep == "" {
-			return nil, errors.New("empty separator")
-		}
-		s, _ := text(v[0])
-		parts := Tuple{s, "", ""}
-		if i := find(s, sep); i >= 0 {
-			parts = Tuple{s[:i], sep, s[i+len(sep):]}
-		} else if fromRight {
-			parts = Tuple{"", "", s}
-		}
-		return parts, r.charge(len(s))
-	}
 }

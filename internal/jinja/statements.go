@@ -1,39 +1,49 @@
 package jinja
 
-import "fmt"
-
 // stmt is a node that writes, or changes variables.
 type stmt interface {
-	exec(r *run, s *scope) error
+	exec(r *run, s *scope) signal
 }
 
-func (r *run) exec(st stmt, s *scope) error {
-	if err := r.enter(); err != nil {
-		return err
-	}
-	err := st.exec(r, s)
-	r.leave()
-	return err
-}
+// signal is how a statement ended: what is left of the loop around it is to be run, or
+// skipped.
+type signal int
 
-func (r *run) execAll(body []stmt, s *scope) error {
+const (
+	onward signal = iota
+	breaking
+	continuing
+)
+
+func (r *run) execAll(body []stmt, s *scope) signal {
 	for _, st := range body {
-		if err := r.exec(st, s); err != nil {
-			return err
+		r.enter()
+		end := st.exec(r, s)
+		r.leave()
+		if end != onward {
+			return end
 		}
 	}
-	return nil
+	return onward
 }
 
-// execText runs a body and returns what it wrote.
-func (r *run) execText(body []stmt, s *scope) (string, error) {
-	return r.capture(func() error { return r.execAll(body, s) })
+// execText runs a body and returns what it wrote. No signal leaves it: the parser takes
+// break and continue only within a loop of the same body.
+func (r *run) execText(body []stmt, s *scope) string {
+	return r.capture(func() { r.execAll(body, s) })
+}
+
+// value evaluates an expression of a statement, and stays at its place: what the statement
+// then does with the value fails there.
+func (r *run) value(e expr, s *scope) any {
+	v := r.eval(e, s)
+	r.pos = e.offset()
+	return v
 }
 
 type (
 	textStmt  struct{ text string }
 	printStmt struct{ value expr }
-	printTag  struct{ values []expr }
 	ifStmt    struct {
 		branches []branch
 		orElse   []stmt
@@ -48,182 +58,104 @@ type (
 	}
 	setBlock struct {
 		target  target
-		filters expr // a chain of filters that ends in nil, or nil
-		body    []stmt
-	}
-	withStmt struct {
-		targets []target
-		values  []expr
+		filters []*filterExpr // applied to what the body writes
 		body    []stmt
 	}
 	filterStmt struct {
-		node
-		filters expr
+		filters []*filterExpr
 		body    []stmt
 	}
 	generationStmt struct{ body []stmt }
-	controlStmt    struct{ err error }
+	controlStmt    struct{ end signal }
 )
 
-func (st *textStmt) exec(r *run, _ *scope) error { return r.write(st.text) }
-
-func (st *printStmt) exec(r *run, s *scope) error {
-	v, err := r.eval(st.value, s)
-	if err != nil {
-		return err
-	}
-	text, err := r.str(v)
-	if err != nil {
-		return r.at(err, st.value.offset())
-	}
-	return r.at(r.write(text), st.value.offset())
+func (st *textStmt) exec(r *run, _ *scope) signal {
+	r.write(st.text)
+	return onward
 }
 
-func (st *printTag) exec(r *run, s *scope) error {
-	for _, e := range st.values {
-		if err := (&printStmt{e}).exec(r, s); err != nil {
-			return err
-		}
-	}
-	return nil
+func (st *printStmt) exec(r *run, s *scope) signal {
+	r.write(r.str(r.value(st.value, s)))
+	return onward
 }
 
-func (st *ifStmt) exec(r *run, s *scope) error {
+func (st *ifStmt) exec(r *run, s *scope) signal {
 	for _, b := range st.branches {
-		v, err := r.eval(b.test, s)
-		if err != nil {
-			return err
-		}
-		if truth(v) {
+		if truth(r.value(b.test, s)) {
 			return r.execAll(b.body, s)
 		}
 	}
 	return r.execAll(st.orElse, s)
 }
 
-func (st *setStmt) exec(r *run, s *scope) error {
-	v, err := r.eval(st.value, s)
-	if err != nil {
-		return err
-	}
-	return st.target.assign(r, s, v)
+func (st *setStmt) exec(r *run, s *scope) signal {
+	st.target.assign(r, s, r.value(st.value, s))
+	return onward
 }
 
-func (st *setBlock) exec(r *run, s *scope) error {
-	text, err := r.execText(st.body, s.inner())
-	if err != nil {
-		return err
-	}
-	v, err := r.applyAll(st.filters, s, text)
-	if err != nil {
-		return err
-	}
-	return st.target.assign(r, s, v)
+func (st *setBlock) exec(r *run, s *scope) signal {
+	st.target.assign(r, s, r.filtered(st.filters, st.body, s))
+	return onward
 }
 
-// applyAll runs a chain of filters that has no operand of its own on v.
-func (r *run) applyAll(chain expr, s *scope, v any) (any, error) {
-	f, ok := chain.(*filterExpr)
-	if !ok {
-		return v, nil
-	}
-	v, err := r.applyAll(f.operand, s, v)
-	if err != nil {
-		return nil, err
-	}
-	v, err = f.apply(r, s, v)
-	return v, r.at(err, f.pos)
+func (st *filterStmt) exec(r *run, s *scope) signal {
+	r.write(r.str(r.filtered(st.filters, st.body, s)))
+	return onward
 }
 
-func (st *withStmt) exec(r *run, s *scope) error {
-	values, err := r.evalAll(st.values, s)
-	if err != nil {
-		return err
+// filtered runs a body, and filters on what it wrote.
+func (r *run) filtered(filters []*filterExpr, body []stmt, s *scope) any {
+	var v any = r.execText(body, s.inner())
+	for _, f := range filters {
+		r.pos = f.pos
+		v = f.apply(r, s, v)
 	}
-	inner := s.inner()
-	for i, t := range st.targets {
-		if err := t.assign(r, inner, values[i]); err != nil {
-			return err
-		}
-	}
-	return r.execAll(st.body, inner)
-}
-
-func (st *filterStmt) exec(r *run, s *scope) error {
-	text, err := r.execText(st.body, s.inner())
-	if err != nil {
-		return err
-	}
-	v, err := r.applyAll(st.filters, s, text)
-	if err != nil {
-		return err
-	}
-	if text, err = r.str(v); err != nil {
-		return r.at(err, st.pos)
-	}
-	return r.write(text)
+	return v
 }
 
 // exec writes the body and notes where in the output it is. In a captured output the
 // place is not known yet: there the text may still be changed, or written twice.
-func (st *generationStmt) exec(r *run, s *scope) error {
+func (st *generationStmt) exec(r *run, s *scope) signal {
 	start := r.out.Len()
-	if err := r.execAll(st.body, s.inner()); err != nil {
-		return err
-	}
+	r.execAll(st.body, s.inner())
 	if r.captures > 0 {
 		r.hidden = true
-		return nil
+	} else {
+		r.generations = append(r.generations, Range{start, r.out.Len()})
 	}
-	r.generations = append(r.generations, Range{start, r.out.Len()})
-	return nil
+	return onward
 }
 
-func (st controlStmt) exec(*run, *scope) error { return st.err }
+func (st controlStmt) exec(*run, *scope) signal { return st.end }
 
 // target is what a value can be assigned to.
 type target interface {
-	assign(r *run, s *scope, v any) error
+	assign(r *run, s *scope, v any)
 }
 
 type (
 	nameTarget      string
-	namespaceTarget struct {
-		node
-		object, name string
-	}
-	tupleTarget struct {
-		node
-		parts []target
-	}
+	namespaceTarget struct{ object, name string }
+	tupleTarget     []target
 )
 
-func (t nameTarget) assign(_ *run, s *scope, v any) error {
-	s.set(string(t), v)
-	return nil
-}
+func (t nameTarget) assign(_ *run, s *scope, v any) { s.set(string(t), v) }
 
-func (t *namespaceTarget) assign(r *run, s *scope, v any) error {
+func (t namespaceTarget) assign(_ *run, s *scope, v any) {
 	ns, ok := s.get(t.object).(*namespace)
 	if !ok {
-		return r.at(fmt.Errorf("cannot assign to '%s.%s': it is not a namespace", t.object, t.name), t.pos)
+		panic(failed("cannot assign to '%s.%s': it is not a namespace; write {%% set %s = namespace() %%} before",
+			t.object, t.name, t.object))
 	}
 	ns.values.Set(t.name, v)
-	return nil
 }
 
-func (t *tupleTarget) assign(r *run, s *scope, v any) error {
-	items, err := r.iterate(v)
-	if err != nil {
-		return r.at(err, t.pos)
+func (t tupleTarget) assign(r *run, s *scope, v any) {
+	items := r.iterate(v)
+	if len(items) != len(t) {
+		panic(failed("cannot unpack %d values into %d names", len(items), len(t)))
 	}
-	if len(items) != len(t.parts) {
-		return r.at(fmt.Errorf("cannot unpack %d values into %d names", len(items), len(t.parts)), t.pos)
+	for i, part := range t {
+		part.assign(r, s, items[i])
 	}
-	for i, part := range t.parts {
-		if err := part.assign(r, s, items[i]); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -1,116 +1,78 @@
 package jinja
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// stringMethods are the methods of Python's str.
+// alone are the parameters of methods that have none; one and oneOpt of those with one.
+var (
+	alone  = params{"/", "self"}
+	one    = params{"/", "self", "value"}
+	oneOpt = params{"/", "self", "chars?"}
+	splits = params{"self", "sep?", "maxsplit?"}
+)
+
+// stringMethods are the methods of Python's str. Where Python takes bounds of the piece of
+// the string that is meant, as in find and startswith, these do not: no template is known
+// to give any, and s[a:b].find(x) says the same.
 var stringMethods = map[string]builtin{
-	"strip":      stripping("strip()", strings.TrimFunc, strings.Trim),
-	"lstrip":     stripping("lstrip()", strings.TrimLeftFunc, strings.TrimLeft),
-	"rstrip":     stripping("rstrip()", strings.TrimRightFunc, strings.TrimRight),
-	"upper":      mapping("upper()", strings.ToUpper),
-	"lower":      mapping("lower()", strings.ToLower),
-	"casefold":   mapping("casefold()", strings.ToLower),
-	"title":      mapping("title()", titled),
-	"capitalize": mapping("capitalize()", capitalized),
-	"swapcase":   mapping("swapcase()", swapped),
+	"strip":      {oneOpt, stripping(strings.TrimFunc, strings.Trim)},
+	"lstrip":     {oneOpt, stripping(strings.TrimLeftFunc, strings.TrimLeft)},
+	"rstrip":     {oneOpt, stripping(strings.TrimRightFunc, strings.TrimRight)},
+	"upper":      {alone, mapped(strings.ToUpper)},
+	"lower":      {alone, mapped(strings.ToLower)},
+	"title":      {alone, mapped(titled)},
+	"capitalize": {alone, mapped(capitalized)},
 
-	"isspace":   asking("isspace()", isSpace),
-	"isdigit":   asking("isdigit()", unicode.IsDigit),
-	"isdecimal": asking("isdecimal()", unicode.IsDigit),
-	"isnumeric": asking("isnumeric()", unicode.IsNumber),
-	"isalpha":   asking("isalpha()", unicode.IsLetter),
-	"isalnum":   asking("isalnum()", func(c rune) bool { return unicode.IsLetter(c) || unicode.IsNumber(c) }),
-	"isascii":   whole("isascii()", func(s string) bool { return len(s) == utf8.RuneCountInString(s) }),
-	"islower":   whole("islower()", func(s string) bool { return isCased(s, unicode.IsLower, unicode.IsUpper) }),
-	"isupper":   whole("isupper()", func(s string) bool { return isCased(s, unicode.IsUpper, unicode.IsLower) }),
+	"isspace": {alone, all(isSpace)},
+	"isdigit": {alone, all(unicode.IsDigit)},
+	"isalpha": {alone, all(unicode.IsLetter)},
+	"isalnum": {alone, all(func(c rune) bool { return unicode.IsLetter(c) || unicode.IsNumber(c) })},
+	"islower": {alone, cased(unicode.IsLower, unicode.IsUpper)},
+	"isupper": {alone, cased(unicode.IsUpper, unicode.IsLower)},
 
-	"startswith":   affix("startswith()", strings.HasPrefix),
-	"endswith":     affix("endswith()", strings.HasSuffix),
-	"removeprefix": cutting("removeprefix()", strings.TrimPrefix),
-	"removesuffix": cutting("removesuffix()", strings.TrimSuffix),
-	"find":         finding("find()", strings.Index, false),
-	"rfind":        finding("rfind()", strings.LastIndex, false),
-	"index":        finding("index()", strings.Index, true),
-	"rindex":       finding("rindex()", strings.LastIndex, true),
-	"count":        countIn,
-	"replace":      replaceIn,
-	"join":         joinWith,
-	"split":        split,
-	"rsplit":       rsplit,
-	"splitlines":   splitlines,
-	"partition":    partitioning("partition()", strings.Index, false),
-	"rpartition":   partitioning("rpartition()", strings.LastIndex, true),
-	"center":       justifying("center()", half),
-	"ljust":        justifying("ljust()", func(int, int) int { return 0 }),
-	"rjust":        justifying("rjust()", func(gap, _ int) int { return gap }),
-	"zfill":        zfill,
-	"format":       formatMethod,
+	"startswith":   {one, affix(strings.HasPrefix)},
+	"endswith":     {one, affix(strings.HasSuffix)},
+	"removeprefix": {one, cutting(strings.TrimPrefix)},
+	"removesuffix": {one, cutting(strings.TrimSuffix)},
+	"find":         {one, finding(strings.Index, false)},
+	"rfind":        {one, finding(strings.LastIndex, false)},
+	"index":        {one, finding(strings.Index, true)},
+	"rindex":       {one, finding(strings.LastIndex, true)},
+	"count":        {one, func(_ *run, a args) any { return int64(strings.Count(a.text(0), a.text(1))) }},
+	"replace":      {params{"/", "self", "old", "new", "count?"}, replaceIn},
+	"join":         {one, joinWith},
+	"split":        {splits, splitting(cutLeft, fieldsLeft)},
+	"rsplit":       {splits, splitting(cutRight, fieldsRight)},
+	"splitlines":   {params{"self", "keepends?"}, splitlines},
+	"partition":    {one, partitioning(strings.Index, false)},
+	"rpartition":   {one, partitioning(strings.LastIndex, true)},
 }
 
-// keepMarkup makes s markup if the string it comes from was.
-func keepMarkup(from any, s string) any {
-	if _, ok := from.(markup); ok {
-		return markup(s)
-	}
-	return s
+// mapped makes another text of the value's. Filters use it too: these print the value
+// first, which for a string changes nothing.
+func mapped(f func(string) string) func(*run, args) any {
+	return func(r *run, a args) any { return keepMarkup(a.values[0], f(r.str(a.values[0]))) }
 }
 
-// changed charges a string made from another, and keeps it markup.
-func (r *run) changed(from any, s string) (any, error) { return keepMarkup(from, s), r.charge(len(s)) }
-
-// mapping is a method without arguments that makes another string.
-func mapping(name string, f func(string) string) builtin {
-	return func(r *run, a args) (any, error) {
-		v, err := a.positional(name, 0, 0)
-		if err != nil {
-			return nil, err
-		}
-		s, _ := text(v[0])
-		return r.changed(v[0], f(s))
-	}
-}
-
-// whole is a method without arguments that tells something of a string.
-func whole(name string, f func(string) bool) builtin {
-	return func(r *run, a args) (any, error) {
-		v, err := a.positional(name, 0, 0)
-		if err != nil {
-			return nil, err
-		}
-		s, _ := text(v[0])
-		return f(s), r.step(len(s) / 16)
-	}
-}
-
-// asking is a method that tells whether all characters are of a kind, and there are any.
-func asking(name string, is func(rune) bool) builtin {
-	return whole(name, func(s string) bool {
+// all tells whether a string has characters and all are of a kind.
+func all(is func(rune) bool) func(*run, args) any {
+	return func(_ *run, a args) any {
+		s := a.text(0)
 		return s != "" && !strings.ContainsFunc(s, func(c rune) bool { return !is(c) })
-	})
+	}
 }
 
 // stripping is strip and its kind: without an argument, or with None, white space goes.
-func stripping(name string, space func(string, func(rune) bool) string, chars func(string, string) string) builtin {
-	return func(r *run, a args) (any, error) {
-		v, err := a.positional(name, 0, 1)
-		if err != nil {
-			return nil, err
+func stripping(space func(string, func(rune) bool) string, chars func(string, string) string) func(*run, args) any {
+	return func(r *run, a args) any {
+		s := r.str(a.values[0])
+		if a.or(1, nil) == nil {
+			return keepMarkup(a.values[0], space(s, isSpace))
 		}
-		s, _ := text(v[0])
-		if or(v[1], nil) == nil {
-			return r.changed(v[0], space(s, isSpace))
-		}
-		set, err := textArg(name, v[1])
-		if err != nil {
-			return nil, err
-		}
-		return r.changed(v[0], chars(s, set))
+		return keepMarkup(a.values[0], chars(s, a.text(1)))
 	}
 }
 
@@ -136,203 +98,95 @@ func capitalized(s string) string {
 	return string(unicode.ToTitle(c)) + strings.ToLower(s[size:])
 }
 
-func swapped(s string) string {
-	return strings.Map(func(c rune) rune {
-		if unicode.IsUpper(c) {
-			return unicode.ToLower(c)
-		}
-		return unicode.ToUpper(c)
-	}, s)
-}
-
-// affix is startswith and endswith: with one string, or a tuple of which any will do, and
-// the bounds of the piece of the string that is meant.
-func affix(name string, has func(s, affix string) bool) builtin {
-	return func(r *run, a args) (any, error) {
-		v, err := a.positional(name, 1, 3)
-		if err != nil {
-			return nil, err
-		}
-		s, _ := text(v[0])
-		piece, _, ok, err := r.piece(name, s, v[2], v[3])
-		if err != nil {
-			return nil, err
-		}
-		options, isTuple := v[1].(Tuple)
+// affix is startswith and endswith: with one string, or a tuple of which any will do.
+func affix(has func(s, affix string) bool) func(*run, args) any {
+	return func(_ *run, a args) any {
+		options, isTuple := a.values[1].(Tuple)
 		if !isTuple {
-			options = Tuple{v[1]}
+			options = Tuple{a.values[1]}
 		}
+		found := false
 		for _, option := range options {
-			t, err := textArg(name, option)
-			if err != nil {
-				return nil, err
-			}
-			if ok && has(piece, t) {
-				return true, nil
-			}
+			found = found || has(a.text(0), args{a.name, []any{option}, nil}.text(0))
 		}
-		return false, nil
+		return found
 	}
 }
 
-// piece is s[start:end] in characters, with the number of characters before it. It is not
-// ok where start lies beyond the end of s.
-func (r *run) piece(name, s string, start, end any) (piece string, before int64, ok bool, err error) {
-	start, end = or(start, nil), or(end, nil)
-	if start == nil && end == nil {
-		return s, 0, true, nil
-	}
-	if err := r.step(len(s) / 16); err != nil {
-		return "", 0, false, err
-	}
-	n := int64(utf8.RuneCountInString(s))
-	i, err := clamped(start, 0, n, 0, n+1)
-	if err != nil {
-		return "", 0, false, fmt.Errorf("%s: %w", name, err)
-	}
-	j, err := clamped(end, n, n, 0, n)
-	if err != nil {
-		return "", 0, false, fmt.Errorf("%s: %w", name, err)
-	}
-	if i > j {
-		return "", i, false, nil
-	}
-	return s[byteOffset(s, i):byteOffset(s, j)], i, true, nil
+func cutting(cut func(s, affix string) string) func(*run, args) any {
+	return func(_ *run, a args) any { return keepMarkup(a.values[0], cut(a.text(0), a.text(1))) }
 }
 
-// byteOffset is where in s the character i begins.
-func byteOffset(s string, i int64) int {
-	for at := range s {
-		if i == 0 {
-			return at
+// finding is find and its kind. Python counts characters where Go counts bytes.
+func finding(find func(s, sub string) int, must bool) func(*run, args) any {
+	return func(_ *run, a args) any {
+		s := a.text(0)
+		i := find(s, a.text(1))
+		if i < 0 && must {
+			panic(failed("%s: substring not found", a.name))
 		}
-		i--
-	}
-	return len(s)
-}
-
-func cutting(name string, cut func(s, affix string) string) builtin {
-	return func(r *run, a args) (any, error) {
-		v, err := a.positional(name, 1, 1)
-		if err != nil {
-			return nil, err
+		if i < 0 {
+			return int64(-1)
 		}
-		s, _ := text(v[0])
-		t, err := textArg(name, v[1])
-		if err != nil {
-			return nil, err
-		}
-		return r.changed(v[0], cut(s, t))
+		return int64(utf8.RuneCountInString(s[:i]))
 	}
 }
 
-func finding(name string, find func(s, sub string) int, must bool) builtin {
-	return func(r *run, a args) (any, error) {
-		v, err := a.positional(name, 1, 3)
-		if err != nil {
-			return nil, err
+// replaceIn is the method replace and the filter of that name, whose operands may be of
+// any type.
+func replaceIn(r *run, a args) any {
+	s, old, with := r.str(a.values[0]), r.str(a.values[1]), r.str(a.values[2])
+	n := int64(strings.Count(s, old))
+	if limit := a.or(3, nil); limit != nil {
+		if most := a.int(3, -1); most >= 0 {
+			n = min(n, most)
 		}
-		s, _ := text(v[0])
-		sub, err := textArg(name, v[1])
-		if err != nil {
-			return nil, err
-		}
-		piece, before, ok, err := r.piece(name, s, v[2], v[3])
-		if err != nil {
-			return nil, err
-		}
-		if i := find(piece, sub); ok && i >= 0 {
-			return before + int64(utf8.RuneCountInString(piece[:i])), r.step(len(s) / 16)
-		}
-		if must {
-			return nil, errors.New("substring not found")
-		}
-		return int64(-1), r.step(len(s) / 16)
 	}
+	r.chargeTimes(n, len(with))
+	return keepMarkup(a.values[0], strings.Replace(s, old, with, int(n)))
 }
 
-func countIn(r *run, a args) (any, error) {
-	v, err := a.positional("count()", 1, 3)
-	if err != nil {
-		return nil, err
-	}
-	s, _ := text(v[0])
-	sub, err := textArg("count()", v[1])
-	if err != nil {
-		return nil, err
-	}
-	piece, _, ok, err := r.piece("count()", s, v[2], v[3])
-	if err != nil || !ok {
-		return int64(0), err
-	}
-	return int64(strings.Count(piece, sub)), r.step(len(s) / 16)
-}
-
-func replaceIn(r *run, a args) (any, error) {
-	v, err := a.positional("replace()", 2, 3)
-	if err != nil {
-		return nil, err
-	}
-	n, err := intArg("replace()", v[3], -1)
-	if err != nil {
-		return nil, err
-	}
-	s, _ := text(v[0])
-	old, err := textArg("replace()", v[1])
-	if err != nil {
-		return nil, err
-	}
-	with, err := textArg("replace()", v[2])
-	if err != nil {
-		return nil, err
-	}
-	s, err = r.replace(s, old, with, n)
-	return keepMarkup(v[0], s), err
-}
-
-// replace is strings.Replace with its result charged before it is made.
-func (r *run) replace(s, old, with string, n int64) (string, error) {
-	times := int64(strings.Count(s, old))
-	if n < 0 || n > times {
-		n = times
-	}
-	if len(with) > 0 && n > maxBytes/int64(len(with)) {
-		return "", errBytes
-	}
-	if err := r.charge(len(s) + int(n)*len(with)); err != nil {
-		return "", err
-	}
-	return strings.Replace(s, old, with, int(n)), nil
-}
-
-func joinWith(r *run, a args) (any, error) {
-	v, err := a.positional("join()", 1, 1)
-	if err != nil {
-		return nil, err
-	}
-	items, err := r.iterate(v[1])
-	if err != nil {
-		return nil, err
-	}
+func joinWith(r *run, a args) any {
+	items := r.iterate(a.values[1])
 	parts := make([]string, len(items))
 	for i, item := range items {
 		s, ok := text(item)
 		if !ok {
-			return nil, fmt.Errorf("sequence item %d: expected str instance, %s found", i, TypeName(item))
+			panic(failed("sequence item %d: expected str instance, %s found", i, TypeName(item)))
 		}
 		parts[i] = s
 	}
-	sep, _ := text(v[0])
-	s, err := r.join(parts, sep)
-	return keepMarkup(v[0], s), err
+	return keepMarkup(a.values[0], r.join(parts, a.text(0)))
 }
 
 // join is strings.Join with its result charged before it is made.
-func (r *run) join(parts []string, sep string) (string, error) {
+func (r *run) join(parts []string, sep string) string {
 	for _, part := range parts {
-		if err := r.charge(len(part) + len(sep)); err != nil {
-			return "", err
-		}
+		r.charge(len(part) + len(sep))
 	}
-	return strings.Join(parts, sep), nil
+	return strings.Join(parts, sep)
+}
+
+// partitioning is partition and rpartition: what is before the separator, the separator,
+// and what is after it; without one, all is before it or, from the right, after it.
+func partitioning(find func(s, sep string) int, fromRight bool) func(*run, args) any {
+	return func(_ *run, a args) any {
+		s, sep := a.text(0), a.separator(1)
+		switch i := find(s, sep); {
+		case i >= 0:
+			return Tuple{s[:i], sep, s[i+len(sep):]}
+		case fromRight:
+			return Tuple{"", "", s}
+		}
+		return Tuple{s, "", ""}
+	}
+}
+
+// separator is argument i, a string that is not empty.
+func (a args) separator(i int) string {
+	sep := a.text(i)
+	if sep == "" {
+		panic(failed("%s: empty separator", a.name))
+	}
+	return sep
 }

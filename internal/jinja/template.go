@@ -1,7 +1,6 @@
 package jinja
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 )
@@ -24,20 +23,17 @@ type Output struct {
 	Hidden      bool    // one wrote to a macro or block, and where that went is not known
 }
 
-// maxSource bounds the size of a template. The longest known have 20 KB.
+// maxSource bounds the size of a template. The longest known have 40 KB.
 const maxSource = 4 << 20
 
 // Parse reads a template; its errors begin with the name.
-func Parse(name, text string) (*Template, error) {
+func Parse(name, text string) (t *Template, err error) {
 	if len(text) > maxSource {
 		return nil, fmt.Errorf("%s: a template of %d bytes; at most %d are read", name, len(text), maxSource)
 	}
 	src := source{name, normalize(text)}
-	tokens, err := lex(src)
-	if err != nil {
-		return nil, err
-	}
-	return parse(src, tokens)
+	defer catch(&err)
+	return parse(src, lex(src)), nil
 }
 
 // normalize gives every line the ending \n and takes the last one away.
@@ -53,19 +49,26 @@ func (t *Template) HasGenerations() bool { return t.generations }
 // Render runs the template. A value in vars may be a bool, string, number, *Dict, Tuple,
 // or a slice or string-keyed map of these.
 func (t *Template) Render(vars map[string]any, o Options) (Output, error) {
-	r := newRun(t, o)
+	r := newRun(o)
+	r.source = t.source
 	top := &scope{vars: make(map[string]any, len(vars))}
 	for name, v := range vars {
-		v, err := fromGo(v, 0)
+		v, err := fromGo(v)
 		if err != nil {
 			return Output{}, fmt.Errorf("%s: variable %s: %w", t.name, name, err)
 		}
 		top.vars[name] = v
 	}
-	if err := r.execAll(t.body, &scope{vars: map[string]any{}, parent: top}); err != nil {
-		return Output{}, err
+	if err := r.body(t.body, top.inner()); err != nil {
+		return Output{}, r.at(err, r.pos)
 	}
 	return Output{r.out.String(), r.generations, r.hidden}, nil
+}
+
+func (r *run) body(body []stmt, s *scope) (err error) {
+	defer catch(&err)
+	r.execAll(body, s)
+	return nil
 }
 
 // scope holds variables; what it does not have, the scope around it may.
@@ -90,13 +93,9 @@ func (s *scope) get(name string) any {
 			return v
 		}
 	}
-	if f := global(name); f != nil {
-		return f
+	if f, ok := globals[name]; ok {
+		return &function{name, f}
 	}
+	mustNotBeLeftOut("the name", name)
 	return &undefined{fmt.Sprintf("'%s' is undefined", name)}
 }
-
-var (
-	errBreak    = errors.New("break")
-	errContinue = errors.New("continue")
-)

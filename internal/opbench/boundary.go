@@ -130,7 +130,7 @@ func (b *Boundary) roundTrips(ctx context.Context, o BoundaryOptions) error {
 		}
 		o.progress("round trip %s", w.name)
 		// Everything lies where the plugin writes, which every way can read without a copy.
-		m := &arena{Memory: outputs(w.kernel, o.Memory)}
+		m := &arena{Memory: core.OutputsOf(w.kernel, o.Memory)}
 		trip, err := roundTrip(ctx, w.kernel, m, o.Calls, w.pause)
 		m.freeAll()
 		if err != nil {
@@ -180,7 +180,7 @@ func (b *Boundary) transfers(ctx context.Context, o BoundaryOptions) error {
 
 // transfer runs both sides on the same tensors in the same memory.
 func (o BoundaryOptions) transfer(ctx context.Context, bytes int) (Transfer, error) {
-	in, out := &arena{Memory: o.Memory}, &arena{Memory: outputs(o.Across, o.Memory)}
+	in, out := &arena{Memory: o.Memory}, &arena{Memory: core.OutputsOf(o.Across, o.Memory)}
 	defer in.freeAll()
 	defer out.freeAll()
 	c, _, err := kerneltest.CallsIn(ctx, o.Across, normCase(bytes/rowBytes, rowBytes/4), in, out)

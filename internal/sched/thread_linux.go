@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"runtime"
 	"sync"
 	"unsafe"
 
@@ -13,8 +14,11 @@ type Thread struct {
 	off int // the core that it is kept off; -1 for none
 }
 
-// ThisThread returns the calling thread. The goroutine must be locked to it.
-func ThisThread() Thread { return Thread{unix.Gettid(), -1} }
+// ThisThread locks the goroutine to its thread, which it returns, until Free.
+func ThisThread() Thread {
+	runtime.LockOSThread()
+	return Thread{unix.Gettid(), -1}
+}
 
 // cores are those that the process may use.
 var cores = sync.OnceValue(func() unix.CPUSet {
@@ -41,13 +45,15 @@ func (t *Thread) KeepOff() {
 	}
 }
 
-// Free lets the thread run on every core again.
+// Free lets the thread run on every core again, and other goroutines on the thread. Where the
+// system refuses the former, the goroutine stays locked, and the thread ends with it.
 func (t *Thread) Free() {
-	if t.off < 0 {
-		return
-	}
-	set := cores()
-	if unix.SchedSetaffinity(t.id, &set) == nil {
+	if t.off >= 0 {
+		set := cores()
+		if unix.SchedSetaffinity(t.id, &set) != nil {
+			return
+		}
 		t.off = -1
 	}
+	runtime.UnlockOSThread()
 }

@@ -35,8 +35,6 @@ func TestAThreadIsKeptOffItsWakersCore(t *testing.T) {
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
 		t.Fatal(err)
 	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	th := sched.ThisThread()
 	count := func() int {
 		var set unix.CPUSet
@@ -70,7 +68,9 @@ func TestCoarseTimersAreRestored(t *testing.T) {
 	if slack() <= before {
 		t.Errorf("a slack of %d ns, %d before", slack(), before)
 	}
-	restore()
+	if err := restore(); err != nil {
+		t.Error(err)
+	}
 	if slack() != before {
 		t.Errorf("a slack of %d ns afterwards, %d before", slack(), before)
 	}

@@ -167,9 +167,9 @@ func TestLocateFindsTheRegionOfASlice(t *testing.T) {
 }
 
 func TestCloseRemovesTheRegion(t *testing.T) {
-	for name, make := range makers {
+	for name, newRegion := range makers {
 		t.Run(name, func(t *testing.T) {
-			r, err := make("test", 1<<16, HostOnly)
+			r, err := newRegion("test", 1<<16, HostOnly)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -201,8 +201,8 @@ func TestCloseRemovesTheRegion(t *testing.T) {
 }
 
 func TestNewRefusesSizes(t *testing.T) {
-	for name, make := range makers {
-		if r, err := make("test", -1, HostOnly); err == nil {
+	for name, newRegion := range makers {
+		if r, err := newRegion("test", -1, HostOnly); err == nil {
 			t.Errorf("%s: size -1 gives region %v", name, r.ID())
 		}
 	}

@@ -24,7 +24,8 @@ func Threads() int {
 // Parallel calls f on consecutive ranges [lo, hi) that cover [0, n), at most one range
 // per thread, each of at least grain elements unless n is smaller, and returns when all
 // are done. A result is independent of the number of threads as long as f treats each
-// element by itself. A panic in f is raised again in the caller.
+// element by itself. A panic in f is raised again in the caller, as a *Panic if there are
+// several ranges.
 func Parallel(n, grain int, f func(lo, hi int)) {
 	chunks := min(Threads(), n/max(grain, 1))
 	if chunks <= 1 {
@@ -62,7 +63,7 @@ type job struct {
 
 	parts  []func() // part i of whatever the job is
 	left   atomic.Int64
-	failed atomic.Pointer[any]
+	failed atomic.Pointer[Panic]
 	done   chan struct{}
 }
 
@@ -89,15 +90,14 @@ func (j *job) run(workers int) {
 	j.f, j.ranges = nil, nil
 	jobs.Put(j)
 	if failed != nil {
-		panic(*failed)
+		panic(failed)
 	}
 }
 
 func (j *job) part(i int) {
 	defer func() {
 		if r := recover(); r != nil {
-			failed := r // a variable of its own, as r would be allocated in every call
-			j.failed.CompareAndSwap(nil, &failed)
+			j.failed.CompareAndSwap(nil, caught(r))
 		}
 		if j.left.Add(-1) == asleep {
 			j.done <- struct{}{}

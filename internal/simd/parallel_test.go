@@ -2,6 +2,7 @@ package simd
 
 import (
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -33,19 +34,38 @@ func TestParallelCoversEachElementOnce(t *testing.T) {
 	}
 }
 
+// TestParallelRaisesPanicsInTheCaller has one in a worker, one in the caller's own part, and one
+// in a loop inside the loop: each keeps the stack of where it happened.
 func TestParallelRaisesPanicsInTheCaller(t *testing.T) {
 	SetThreads(4)
 	defer SetThreads(0)
-	defer func() {
-		if r := recover(); r != "boom" {
-			t.Errorf("recovered %v, want the panic of the worker", r)
-		}
-	}()
-	Parallel(4, 1, func(lo, hi int) {
-		if lo == 1 {
-			panic("boom")
-		}
-	})
+	for name, part := range map[string]func(lo int){
+		"a worker":   func(lo int) { panicAt(lo, 1) },
+		"the caller": func(lo int) { panicAt(lo, 3) },
+		"a loop inside": func(lo int) {
+			Parallel(4, 1, func(inner, _ int) { panicAt(inner, 1) })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				p, ok := recover().(*Panic)
+				if !ok || p.Cause() != "boom" {
+					t.Fatalf("recovered %v, want the panic of the part", p)
+				}
+				text := p.Error()
+				if !strings.HasPrefix(text, "boom\n") || strings.Count(text, "simd.panicAt(") != 1 {
+					t.Errorf("the panic does not say where it happened, or says it twice:\n%s", text)
+				}
+			}()
+			Parallel(4, 1, func(lo, hi int) { part(lo) })
+		})
+	}
+}
+
+func panicAt(lo, where int) {
+	if lo == where {
+		panic("boom")
+	}
 }
 
 // TestParallelFromSeveralGoroutines lets callers compete for the workers that are awake.

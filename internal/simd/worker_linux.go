@@ -1,7 +1,6 @@
 package simd
 
 import (
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -53,8 +52,6 @@ func start(task func()) {
 }
 
 func work(task func()) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	w := &worker{thread: sched.ThisThread()}
 	defer w.thread.Free()
 	for task != nil {

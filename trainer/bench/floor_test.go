@@ -98,20 +98,20 @@ func TestFloorOfLoRAIsThatOfAHandCount(t *testing.T) {
 	o := llamaOptions(t, "none", "all")
 	o.LoRA = lora.Config{Rank: rank}
 	wide := run(t, o)
-	for _, int8 := range []bool{false, true} {
-		o.LoRA.BaseInt8 = int8
+	for _, quantised := range []bool{false, true} {
+		o.LoRA.BaseInt8 = quantised
 		r := run(t, o)
 		if r.Floor.Products != float64(want) {
-			t.Errorf("int8 %v: %g operations, want %d", int8, r.Floor.Products, want)
+			t.Errorf("int8 %v: %g operations, want %d", quantised, r.Floor.Products, want)
 		}
 		if got := r.Runs[0].Products.Flops - float64(want); got != 2*2*rows*vocab*hidden {
-			t.Errorf("int8 %v: the plain form has %g operations more than it needs, want those of the logits of the last position of each row", int8, got)
+			t.Errorf("int8 %v: the plain form has %g operations more than it needs, want those of the logits of the last position of each row", quantised, got)
 		}
 		if r.Config.Trained != trained || r.Floor.Bytes != float64(32*trained) {
-			t.Errorf("int8 %v: %d elements are trained, and the optimizer moves %g bytes; want %d and 32 for each", int8, r.Config.Trained, r.Floor.Bytes, trained)
+			t.Errorf("int8 %v: %d elements are trained, and the optimizer moves %g bytes; want %d and 32 for each", quantised, r.Config.Trained, r.Floor.Bytes, trained)
 		}
-		if int8 != (r.Runs[0].Memory.Parameters < wide.Runs[0].Memory.Parameters) {
-			t.Errorf("int8 %v: %d bytes of parameters, in the dtype of the files %d", int8, r.Runs[0].Memory.Parameters, wide.Runs[0].Memory.Parameters)
+		if quantised != (r.Runs[0].Memory.Parameters < wide.Runs[0].Memory.Parameters) {
+			t.Errorf("int8 %v: %d bytes of parameters, in the dtype of the files %d", quantised, r.Runs[0].Memory.Parameters, wide.Runs[0].Memory.Parameters)
 		}
 	}
 }

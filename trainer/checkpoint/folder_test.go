@@ -87,18 +87,18 @@ func TestEmptyFolderIsTaken(t *testing.T) {
 
 func TestFolderThroughALinkKeepsTheLink(t *testing.T) {
 	root := t.TempDir()
-	real, link := filepath.Join(root, "real"), filepath.Join(root, "link")
-	if err := os.Mkdir(real, 0o755); err != nil {
+	folder, link := filepath.Join(root, "real"), filepath.Join(root, "link")
+	if err := os.Mkdir(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(real, link); err != nil {
+	if err := os.Symlink(folder, link); err != nil {
 		t.Skipf("no symbolic links here: %v", err)
 	}
 	f, err := NewFolder(link)
 	if err := fill(t, f, err, "new").Commit(); err != nil {
 		t.Fatal(err)
 	}
-	wantText(t, real, "new")
+	wantText(t, folder, "new")
 	wantNames(t, root, "link", "real")
 }
 

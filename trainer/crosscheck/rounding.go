@@ -48,20 +48,17 @@ func finite(v float64) bool { return math.Abs(v) <= math.MaxFloat32 }
 // norm2 returns the Euclidean norm of x.
 func norm2(x []float32) float64 { return math.Sqrt(simd.SumSquares(x)) }
 
-// normInf returns the largest magnitude in x, NaN if there is one.
+// normInf returns the largest magnitude in x, NaN if there is one: without the sign, the bits
+// of float32 are in the order of the numbers, with NaN above infinity.
 func normInf(x []float32) float64 {
-	var high float32
-	for _, v := range x {
-		if v < 0 {
-			v = -v
-		}
-		if !(v <= high) {
-			if high = v; v != v {
-				break
-			}
-		}
+	var a, b uint32
+	for ; len(x) >= 2; x = x[2:] {
+		a, b = max(a, math.Float32bits(x[0])&^(1<<31)), max(b, math.Float32bits(x[1])&^(1<<31))
 	}
-	return float64(high)
+	for _, v := range x {
+		a = max(a, math.Float32bits(v)&^(1<<31))
+	}
+	return float64(math.Float32frombits(max(a, b)))
 }
 
 // single widens a tensor to float32, without a copy if it is that already.

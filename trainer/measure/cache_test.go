@@ -86,7 +86,7 @@ func TestSpoiltEntriesAreIgnored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	replaced := func(old, new string) string { return strings.Replace(string(good), old, new, 1) }
+	replaced := func(old, changed string) string { return strings.Replace(string(good), old, changed, 1) }
 	for name, text := range map[string]string{
 		"empty":          "",
 		"cut short":      string(good[:len(good)/2]),

@@ -90,6 +90,8 @@ func TestWindowsAreThoseOfTheFamily(t *testing.T) {
 		{"of no layer's type", "qwen3", append(slices.Clone(sliding), with("max_window_layers", 0), with("layer_types", slices.Repeat([]string{"full_attention"}, 4))), 12},
 		{"in all layers of experts", "qwen3_moe", sliding, 5},
 		{"without a switch", "mistral", []func(map[string]any){with("sliding_window", 3)}, 9},
+		{"without a switch or a default", "phi3", []func(map[string]any){with("sliding_window", 3)}, 9},
+		{"none by default", "phi3", []func(map[string]any){with("sliding_window", nil)}, 12},
 		{"taken away", "mistral", []func(map[string]any){func(c map[string]any) { c["sliding_window"] = nil }}, 12},
 		{"longer than the row", "mistral", []func(map[string]any){with("sliding_window", nil)}, 12},
 	}

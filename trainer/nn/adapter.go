@@ -127,15 +127,15 @@ func (l *adapter) add(c *Context, x, y, offsets *autograd.Value) *autograd.Value
 }
 
 // groups makes one product for the rows of each expert, or one for all rows.
-func groups(t int, offsets []core.Tensor, make func(e, from, rows int) simd.Product) {
+func groups(t int, offsets []core.Tensor, product func(e, from, rows int) simd.Product) {
 	if len(offsets) == 0 {
-		simd.Multiply(make(0, 0, t))
+		simd.Multiply(product(0, 0, t))
 		return
 	}
 	var ps []simd.Product
 	ends := offsets[0].Int32s()
 	for e := range len(ends) - 1 {
-		ps = append(ps, make(e, int(ends[e]), int(ends[e+1]-ends[e])))
+		ps = append(ps, product(e, int(ends[e]), int(ends[e+1]-ends[e])))
 	}
 	simd.Multiply(ps...)
 }

@@ -13,6 +13,7 @@ import (
 type AttentionConfig struct {
 	Hidden, Heads, KVHeads, HeadDim int
 	Bias, OutBias                   bool    // of q, k and v; of o
+	Packed                          bool    // q, k and v are one matrix, in that order
 	QKNorm                          bool    // an RMSNorm over each head of q and of k
 	Eps                             float64 // of those norms
 	Rope                            *RopeTable
@@ -24,7 +25,8 @@ type AttentionConfig struct {
 // site offers attention; its rope and its norms have theirs.
 type Attention struct {
 	cfg          AttentionConfig
-	q, k, v, o   *Linear
+	in           []*Linear // q, k and v, or one layer that gives all three
+	o            *Linear
 	qNorm, kNorm *RMSNorm // nil without QKNorm
 	rope         *Rope
 	*site
@@ -32,12 +34,18 @@ type Attention struct {
 
 // NewAttention adds the parameters below path and the sites below sitePath.
 func NewAttention(b *Builder, path, sitePath string, cfg AttentionConfig) *Attention {
-	a := &Attention{cfg: cfg,
-		q: NewLinear(b, path+".q_proj", cfg.Hidden, cfg.Heads*cfg.HeadDim, cfg.Bias),
-		k: NewLinear(b, path+".k_proj", cfg.Hidden, cfg.KVHeads*cfg.HeadDim, cfg.Bias),
-		v: NewLinear(b, path+".v_proj", cfg.Hidden, cfg.KVHeads*cfg.HeadDim, cfg.Bias),
-		o: NewLinear(b, path+".o_proj", cfg.Heads*cfg.HeadDim, cfg.Hidden, cfg.OutBias),
+	a := &Attention{cfg: cfg}
+	linear := func(name string, heads int) {
+		a.in = append(a.in, NewLinear(b, path+name, cfg.Hidden, heads*cfg.HeadDim, cfg.Bias))
 	}
+	if cfg.Packed {
+		linear(".qkv_proj", cfg.Heads+2*cfg.KVHeads)
+	} else {
+		linear(".q_proj", cfg.Heads)
+		linear(".k_proj", cfg.KVHeads)
+		linear(".v_proj", cfg.KVHeads)
+	}
+	a.o = NewLinear(b, path+".o_proj", cfg.Heads*cfg.HeadDim, cfg.Hidden, cfg.OutBias)
 	if cfg.QKNorm {
 		a.qNorm = NewRMSNorm(b, path+".q_norm", sitePath+".q_norm", cfg.HeadDim, cfg.Eps)
 		a.kNorm = NewRMSNorm(b, path+".k_norm", sitePath+".k_norm", cfg.HeadDim, cfg.Eps)
@@ -51,10 +59,15 @@ func NewAttention(b *Builder, path, sitePath string, cfg AttentionConfig) *Atten
 // Forward records the block: x [T, D], y [T, D].
 func (a *Attention) Forward(c *Context, x *autograd.Value) *autograd.Value {
 	t, f := c.T(), a.cfg
-	q := a.q.Forward(c, x).Reshape(t, f.Heads, f.HeadDim)
-	k := a.k.Forward(c, x).Reshape(t, f.KVHeads, f.HeadDim)
-	v := a.v.Forward(c, x).Reshape(t, f.KVHeads, f.HeadDim)
+	var in []*autograd.Value
+	for _, l := range a.in {
+		in = append(in, l.Forward(c, x))
+	}
 	c.costly()
+	if f.Packed {
+		in = split(c.G, in[0], f.Heads*f.HeadDim, f.KVHeads*f.HeadDim, f.KVHeads*f.HeadDim)
+	}
+	q, k, v := in[0].Reshape(t, f.Heads, f.HeadDim), in[1].Reshape(t, f.KVHeads, f.HeadDim), in[2].Reshape(t, f.KVHeads, f.HeadDim)
 	if f.QKNorm {
 		q, k = a.qNorm.Forward(c, q), a.kNorm.Forward(c, k)
 	}
@@ -126,10 +139,10 @@ func (a attentionShape) scores(p []float32, h int) simd.Matrix {
 }
 
 // products makes one product for each query head h of the batch and its key head g.
-func (a attentionShape) products(make func(h, g int) simd.Product) []simd.Product {
+func (a attentionShape) products(product func(h, g int) simd.Product) []simd.Product {
 	var out []simd.Product
 	for h := range a.b * a.heads {
-		out = append(out, make(h, h/a.heads*a.kv+h%a.heads/(a.heads/a.kv)))
+		out = append(out, product(h, h/a.heads*a.kv+h%a.heads/(a.heads/a.kv)))
 	}
 	return out
 }

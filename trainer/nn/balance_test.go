@@ -14,14 +14,14 @@ import (
 // tokens whose k-th choice is an expert, times the mean probability of that expert, summed
 // over both and multiplied by the experts. Layers follow each other in logits; a token
 // counts where real is true.
-func loadBalancing(logits [][]float64, ids [][]int32, real []bool) float64 {
+func loadBalancing(logits [][]float64, ids [][]int32, counts []bool) float64 {
 	experts, n := len(logits[0]), 0.0
 	share, prob := make([][]float64, len(ids[0])), make([]float64, experts)
 	for k := range share {
 		share[k] = make([]float64, experts)
 	}
 	for i, row := range logits {
-		if !real[i%len(real)] {
+		if !counts[i%len(counts)] {
 			continue
 		}
 		n++
@@ -52,9 +52,9 @@ func TestTheBalanceIsThePublishedLoss(t *testing.T) {
 	c := newContext(t, 2, tokens/2)
 	rng := newRand(1)
 	b := randomBatch(rng, 2, tokens/2, 9)
-	real := make([]bool, tokens)
-	for i := range real {
-		if real[i] = i < 4 || i >= 6; !real[i] { // padding at the end of the first row
+	counts := make([]bool, tokens)
+	for i := range counts {
+		if counts[i] = i < 4 || i >= 6; !counts[i] { // padding at the end of the first row
 			b.Segments[i], b.Labels[i] = 0, -100
 		}
 	}
@@ -77,7 +77,7 @@ func TestTheBalanceIsThePublishedLoss(t *testing.T) {
 	for _, r := range c.routed {
 		ids = slices.AppendSeq(ids, slices.Chunk(prog.Tensor(r.ids).Int32s(), k))
 	}
-	near(t, "value", prog.Tensor(y).Float32s(), []float64{weight * loadBalancing(rows, ids, real)}, 0x1p-22)
+	near(t, "value", prog.Tensor(y).Float32s(), []float64{weight * loadBalancing(rows, ids, counts)}, 0x1p-22)
 	const h = 1e-5
 	for layer, logits := range wrt {
 		var want []float64
@@ -85,9 +85,9 @@ func TestTheBalanceIsThePublishedLoss(t *testing.T) {
 			v := &rows[layer*tokens+i/experts][i%experts]
 			start := *v
 			*v = start + h
-			above := loadBalancing(rows, ids, real)
+			above := loadBalancing(rows, ids, counts)
 			*v = start - h
-			below := loadBalancing(rows, ids, real)
+			below := loadBalancing(rows, ids, counts)
 			*v = start
 			want = append(want, 1.5*weight*(above-below)/(2*h))
 		}

@@ -165,10 +165,10 @@ func (a cachedAttention) units(from, to, width int) []queries {
 }
 
 // eachUnit makes one product for each unit.
-func eachUnit(units []queries, make func(u queries) simd.Product) []simd.Product {
+func eachUnit(units []queries, product func(u queries) simd.Product) []simd.Product {
 	var out []simd.Product
 	for _, u := range units {
-		out = append(out, make(u))
+		out = append(out, product(u))
 	}
 	return out
 }

@@ -32,6 +32,8 @@ func withBiases(cfg *DecoderConfig) {
 
 func withQKNorm(cfg *DecoderConfig) { cfg.Attention.QKNorm = true }
 
+func packed(cfg *DecoderConfig) { cfg.Attention.Packed = true }
+
 func tied(cfg *DecoderConfig) { cfg.Tied = true }
 
 func partialInterleaved(cfg *DecoderConfig) {
@@ -111,6 +113,7 @@ func TestEveryParameterHasItsGradient(t *testing.T) {
 		"tied":                           tiny(tied),
 		"biases and partial interleaved": tiny(withBiases, partialInterleaved),
 		"norms of queries and keys":      tiny(withQKNorm),
+		"q, k and v packed":              tiny(packed, withBiases),
 		"experts, softmax":               tiny(withQKNorm, oneLayer, withExperts(2, false)),
 		"experts, normalized, tied":      tiny(tied, oneLayer, withExperts(3, true)),
 		"all experts":                    tiny(withExperts(4, true)),
@@ -252,9 +255,9 @@ func rightPadding(t *testing.T, d *Decoder) {
 		})
 	}
 	v := d.Vocab()
-	zero, five, real := pad(0), pad(5), logits(t, d, 1, s, nil)
+	zero, five, unpadded := pad(0), pad(5), logits(t, d, 1, s, nil)
 	equal(t, "logits beside other padding", five[:(s-padded)*v], zero[:(s-padded)*v])
-	equal(t, "logits beside real tokens", real[:(s-padded)*v], zero[:(s-padded)*v])
+	equal(t, "logits beside real tokens", unpadded[:(s-padded)*v], zero[:(s-padded)*v])
 	if slices.Equal(five[(s-padded)*v:], zero[(s-padded)*v:]) {
 		t.Error("logits at the padding do not depend on it")
 	}

@@ -72,27 +72,38 @@ func silu(g *autograd.Graph, x *autograd.Value) *autograd.Value {
 
 // halve records (a, b) = the first and the second half of every row of x [N, 2I].
 func halve(g *autograd.Graph, x *autograd.Value) (a, b *autograd.Value) {
-	n, i := x.Shape()[0], x.Shape()[1]/2
-	half := autograd.Float32(n, i)
-	out := g.ApplyAll(autograd.Op{Name: "split", Outputs: []autograd.Spec{half, half}, Diff: 2,
+	i := x.Shape()[1] / 2
+	out := split(g, x, i, i)
+	return out[0], out[1]
+}
+
+// split records the parts, of these widths and side by side, of every row of x.
+func split(g *autograd.Graph, x *autograd.Value, widths ...int) []*autograd.Value {
+	n, width := x.Shape()[0], x.Shape()[1]
+	var parts []autograd.Spec
+	for _, w := range widths {
+		parts = append(parts, autograd.Float32(n, w))
+	}
+	// each calls f for every part of every row: its place in x, and in the tensor of its own.
+	each := func(whole []float32, part []core.Tensor, f func(whole, part []float32)) {
+		eachRow(n, width, func(r int) {
+			rest := whole[r*width:]
+			for i, w := range widths {
+				f(rest[:w], part[i].Float32s()[r*w:])
+				rest = rest[w:]
+			}
+		})
+	}
+	return g.ApplyAll(autograd.Op{Name: "split", Outputs: parts, Diff: len(parts),
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
-			x, a, b := in[0].Float32s(), out[0].Float32s(), out[1].Float32s()
-			eachRow(n, i, func(r int) {
-				copy(a[r*i:(r+1)*i], x[2*r*i:])
-				copy(b[r*i:(r+1)*i], x[(2*r+1)*i:])
-			})
+			each(in[0].Float32s(), out, func(whole, part []float32) { copy(part, whole) })
 			return nil
 		},
 		Backward: &autograd.Backward{Wrt: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {
-			dx, da, db := g.DIn[0].Float32s(), g.DOut[0].Float32s(), g.DOut[1].Float32s()
-			eachRow(n, i, func(r int) {
-				copy(dx[2*r*i:], da[r*i:(r+1)*i])
-				copy(dx[(2*r+1)*i:], db[r*i:(r+1)*i])
-			})
+			each(g.DIn[0].Float32s(), g.DOut, func(whole, part []float32) { copy(whole, part) })
 			return nil
 		}},
 	}, x)
-	return out[0], out[1]
 }
 
 // eachRow calls f for rows [0, rows) of the given width, in parallel.

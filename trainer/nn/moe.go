@@ -141,11 +141,11 @@ func countingSort(ids, where, offsets []int32) {
 // x [N, in], weight [E, out, in], y [N, out]. scale is that of a weight in int8.
 func groupedLinear(g *autograd.Graph, x, weight *autograd.Value, scale []float32, offsets *autograd.Value) *autograd.Value {
 	n, e, out, in := x.Shape()[0], weight.Shape()[0], weight.Shape()[1], weight.Shape()[2]
-	each := func(offsets []int32, make func(e, from, rows int) simd.Product) {
+	each := func(offsets []int32, product func(e, from, rows int) simd.Product) {
 		ps := []simd.Product{}
 		for x := range e {
 			from, to := int(offsets[x]), int(offsets[x+1])
-			ps = append(ps, make(x, from, to-from))
+			ps = append(ps, product(x, from, to-from))
 		}
 		simd.Multiply(ps...)
 	}

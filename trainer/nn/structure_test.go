@@ -14,7 +14,7 @@ import (
 func TestTheResidualStreamIsThatOfTheFamily(t *testing.T) {
 	for name, cfg := range map[string]DecoderConfig{
 		"pre-norm": tiny(), "pre-norm, packed": tiny(withSandwich, func(cfg *DecoderConfig) { cfg.Sandwich = false }),
-		"sandwich": tiny(withSandwich), "sandwich, gate and up apart": tiny(func(cfg *DecoderConfig) { cfg.Sandwich = true }),
+		"q, k and v packed": tiny(withBiases, packed), "sandwich": tiny(withSandwich), "sandwich, gate and up apart": tiny(func(cfg *DecoderConfig) { cfg.Sandwich = true }),
 	} {
 		for _, form := range []string{"plain", "kernels", "checkpoint", "kernels and checkpoint"} {
 			t.Run(name+"/"+form, func(t *testing.T) {
@@ -66,9 +66,10 @@ func sameStream(t *testing.T, d *Decoder, checkpoint bool) {
 
 // oneToken computes a layer for a single token.
 func (l decoderLayer) oneToken(h []float64) []float64 {
-	values := l.attention.v.of(l.attentionNorm.of(h))
-	var y []float64 // each head of queries has the value of its head of keys
 	group, c := l.attention.cfg.Heads/l.attention.cfg.KVHeads, l.attention.cfg.HeadDim
+	values := l.attention.in[len(l.attention.in)-1].of(l.attentionNorm.of(h)) // or queries, keys and values
+	values = values[len(values)-l.attention.cfg.KVHeads*c:]
+	var y []float64 // each head of queries has the value of its head of keys
 	for head := range l.attention.cfg.Heads {
 		y = append(y, values[head/group*c:][:c]...)
 	}

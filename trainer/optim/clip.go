@@ -37,9 +37,9 @@ func GlobalNorm(grads [][]float32) float64 {
 // ClipCoefficient returns the factor that brings gradients of this norm down to max,
 // as torch.nn.utils.clip_grad_norm_ does: min(1, max/(norm+1e-6)). A max of 0 or less
 // turns clipping off. A norm that is NaN gives NaN: such gradients must not be used.
-func ClipCoefficient(norm, max float64) float64 {
-	if max <= 0 {
+func ClipCoefficient(norm, most float64) float64 {
+	if most <= 0 {
 		return 1
 	}
-	return min(1, max/(norm+1e-6))
+	return min(1, most/(norm+1e-6))
 }

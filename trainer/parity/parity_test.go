@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -21,23 +20,19 @@ import (
 
 func TestMain(m *testing.M) { plugintest.Main(m) }
 
-// cases are the reference models that there are.
-func cases(t *testing.T) (names []string) {
+// cases are the folders of the reference models that there are, and of one that is repacked.
+func cases(t *testing.T) []string {
 	t.Helper()
-	folders, err := os.ReadDir(testdata.Shared(t, "golden", "models"))
-	if err != nil || len(folders) == 0 {
-		t.Fatalf("%d reference models, %v", len(folders), err)
+	dirs, err := filepath.Glob(filepath.Join(testdata.Shared(t, "golden", "models"), "*"))
+	if err != nil || len(dirs) == 0 {
+		t.Fatalf("%d reference models, %v", len(dirs), err)
 	}
-	for _, f := range folders {
-		names = append(names, f.Name())
-	}
-	return names
+	return append(dirs, phi3(t))
 }
 
 func TestPlainForwardEqualsTheReference(t *testing.T) {
-	for _, name := range cases(t) {
-		t.Run(name, func(t *testing.T) {
-			dir := testdata.Shared(t, filepath.Join("golden", "models", name))
+	for _, dir := range cases(t) {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
 			r, err := parity.Run(context.Background(), dir, parity.Options{Memory: autograd.Heap{}})
 			if err != nil {
 				t.Fatal(err)
@@ -57,9 +52,8 @@ func check(t *testing.T, r *parity.Result) {
 
 func TestEveryKernelEqualsTheReference(t *testing.T) {
 	for _, opts := range []transport.Options{{}, {Portable: true}} {
-		for _, name := range cases(t) {
-			t.Run(fmt.Sprintf("%s/portable=%v", name, opts.Portable), func(t *testing.T) {
-				dir := testdata.Shared(t, filepath.Join("golden", "models", name))
+		for _, dir := range cases(t) {
+			t.Run(fmt.Sprintf("%s/portable=%v", filepath.Base(dir), opts.Portable), func(t *testing.T) {
 				reg, mem := plugintest.Scan(t, opts), plugintest.Memory(t)
 				r, err := parity.Run(context.Background(), dir, parity.Options{Memory: mem, Registry: reg, Kernels: "all"})
 				if err != nil {
@@ -110,10 +104,9 @@ func TestErrorsAreThoseOfFloat32(t *testing.T) {
 			selections = append(selections, name)
 		}
 	}
-	for _, name := range cases(t) {
-		dir := testdata.Shared(t, filepath.Join("golden", "models", name))
+	for _, dir := range cases(t) {
 		for _, kernels := range selections {
-			t.Run(name+"/"+kernels, func(t *testing.T) {
+			t.Run(filepath.Base(dir)+"/"+kernels, func(t *testing.T) {
 				reg := core.NewRegistry()
 				for _, k := range linked.Kernels() {
 					if err := reg.Register(k); err != nil {
@@ -140,21 +133,21 @@ func TestErrorsAreThoseOfFloat32(t *testing.T) {
 // TestEverySiteIsPatched counts the sites of each reference model by its architecture.
 func TestEverySiteIsPatched(t *testing.T) {
 	reg, mem := plugintest.Scan(t, transport.Options{}), plugintest.Memory(t)
-	for _, name := range cases(t) {
-		m, err := models.Load(testdata.Shared(t, filepath.Join("golden", "models", name)), mem)
+	for _, dir := range cases(t) {
+		m, err := models.Load(dir, mem)
 		if err != nil {
 			t.Fatal(err)
 		}
-		report, err := core.ApplyDefaultKernels(m, reg, "all")
+		report, err := core.ApplyDefaultKernels(t.Context(), m, reg, "all")
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, a := range report.Actions {
 			if a.Kernel == nil && a.CoveredBy == "" {
-				t.Errorf("%s: %s (%s) keeps its plain forward: %s", name, a.Site.Path, a.Site.Op, a.Reason)
+				t.Errorf("%s: %s (%s) keeps its plain forward: %s", dir, a.Site.Path, a.Site.Op, a.Reason)
 			}
 		}
-		t.Logf("%s: %d sites: %v", name, len(report.Actions), report.Applied())
+		t.Logf("%s: %d sites: %v", filepath.Base(dir), len(report.Actions), report.Applied())
 		m.Free()
 	}
 }

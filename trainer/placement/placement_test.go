@@ -127,7 +127,7 @@ func plan(t *testing.T, p plugin, m placement.Machine) (*core.Plan, string, erro
 	for _, p := range was {
 		sites = append(sites, core.Site{Path: p.Path, Op: p.Op, Hook: hook{}})
 	}
-	return (&placement.Record{Path: "run.jsonl", Kernels: was, Machine: m}).Plan(sites, reg)
+	return (&placement.Record{Path: "run.jsonl", Kernels: was, Machine: m}).Plan(t.Context(), sites, reg)
 }
 
 func TestTheSamePluginIsPlacedAgain(t *testing.T) {

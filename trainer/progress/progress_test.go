@@ -25,7 +25,7 @@ func follow(h trainer.Hooks, steps int) {
 	h.OnEval(trainer.Eval{Step: steps, Loss: math.Log(4), Targets: 5})
 }
 
-func print(f progress.Format, steps int) (out, notes string) {
+func show(f progress.Format, steps int) (out, notes string) {
 	var o, n bytes.Buffer
 	p := progress.New(&o, &n)
 	var h trainer.Hooks
@@ -37,7 +37,7 @@ func print(f progress.Format, steps int) (out, notes string) {
 }
 
 func TestTextIsLines(t *testing.T) {
-	out, notes := print(progress.Text, 2)
+	out, notes := show(progress.Text, 2)
 	const want = `llama, 1.23M parameters
 text.txt: 9 rows of 50 tokens, 2 held out
 held-out loss 2.0794 (perplexity 8) before training
@@ -107,7 +107,7 @@ func TestAResumedRunTellsWhatItDidAndWhichStepWasBest(t *testing.T) {
 func TestLongRunsShowSomeSteps(t *testing.T) {
 	for _, tt := range []struct{ steps, min, max int }{{1, 1, 1}, {20, 20, 20}, {21, 11, 22}, {39, 20, 22}, {250, 18, 22}, {100_000, 20, 22}} {
 		t.Run(fmt.Sprint(tt.steps), func(t *testing.T) {
-			out, _ := print(progress.Text, tt.steps)
+			out, _ := show(progress.Text, tt.steps)
 			if n := strings.Count(out, "\nstep "); n < tt.min || n > tt.max {
 				t.Errorf("%d lines for %d steps, want %d to %d", n, tt.steps, tt.min, tt.max)
 			}
@@ -126,7 +126,7 @@ func TestLongRunsShowSomeSteps(t *testing.T) {
 }
 
 func TestJSONIsStepsAndNothingElse(t *testing.T) {
-	out, notes := print(progress.JSON, 50)
+	out, notes := show(progress.JSON, 50)
 	n := 0
 	for line := range strings.Lines(out) {
 		n++

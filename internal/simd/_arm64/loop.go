@@ -63,7 +63,7 @@ func (l *loop) bits(u uint32) vec {
 // run emits the loop around body, the main part of it unrolled so many times, 1 or an even
 // number; body is told which copy it is, so that sums can be kept apart. A register that
 // it stores must stay as it is until the next copy is at the same place.
-func (l *loop) run(unroll int, body func(copy int)) {
+func (l *loop) run(unroll int, body func(number int)) {
 	step := func(label string, copies, elements int) {
 		l.label(label)
 		mark := l.vectors

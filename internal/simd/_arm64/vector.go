@@ -60,16 +60,16 @@ func reductions() []*function {
 	l := begin("dot", "func(a, b []float32) float32", []string{"a", "b"},
 		"var sum [4][4]float32", "for i := range a {", "	sum[i/4%4][i%4] = fma(a[i], b[i], sum[i/4%4][i%4])", "}", "return the sum of all in sum")
 	s := l.sums(4)
-	l.run(4, func(copy int) { l.do(fmla, s[copy], l.load("a"), l.load("b")) })
+	l.run(4, func(number int) { l.do(fmla, s[number], l.load("a"), l.load("b")) })
 	all = append(all, l.finish(s))
 
 	l = begin("dot3", "func(a, b, c []float32) float32", []string{"a", "b", "c"},
 		"var sum [4][4]float32", "for i := range a {", "	sum[i/4%4][i%4] = fma(a[i]*b[i], c[i], sum[i/4%4][i%4])", "}", "return the sum of all in sum")
 	s = l.sums(4)
-	l.run(4, func(copy int) {
+	l.run(4, func(number int) {
 		r := l.load("a")
 		l.do(fmul, r, r, l.load("b"))
-		l.do(fmla, s[copy], r, l.load("c"))
+		l.do(fmla, s[number], r, l.load("c"))
 	})
 	all = append(all, l.finish(s))
 
@@ -79,7 +79,7 @@ func reductions() []*function {
 	for _, r := range s {
 		l.ins("VLD1R", mem(0, l.base["x"]), list(r))
 	}
-	l.run(4, func(copy int) {
+	l.run(4, func(number int) {
 		var r vec
 		if l.single { // lanes of zeros would be compared too
 			r = l.vec()
@@ -87,7 +87,7 @@ func reductions() []*function {
 		} else {
 			r = l.load("x")
 		}
-		l.do(fmax, s[copy], s[copy], r)
+		l.do(fmax, s[number], s[number], r)
 	})
 	r := l.fold(s, fmax)
 	l.do(maxOf, r, r)
@@ -97,12 +97,12 @@ func reductions() []*function {
 	l = begin("sumSquares", "func(x []float32) float64", []string{"x"},
 		"var sum [4][2]float64", "for i, v := range x {", "	sum[i/2%4][i%2] += float64(v) * float64(v)", "}", "return the sum of all in sum")
 	s = l.sums(4)
-	l.run(4, func(copy int) {
+	l.run(4, func(number int) {
 		x := l.load("x")
 		for half, e := range []encoding{lower, upper} {
 			d := l.vec()
 			l.do(e, d, x)
-			l.do(fmla64, s[2*copy%4+half], d, d)
+			l.do(fmla64, s[2*number%4+half], d, d)
 		}
 	})
 	r = l.fold(s, fadd64)

@@ -97,13 +97,13 @@ func exponentials(v isa) {
 	scale, shift, none := l.scalar("scale"), l.scalar("shift"), v.reg()
 	zero(none)
 	s := l.sums(4)
-	l.run(4, func(copy int) {
+	l.run(4, func(number int) {
 		r := l.load("x")
 		VFMSUB213PS(shift, scale, r)
 		l.exp(r)
 		l.store(r, "dst")
 		l.elseTake(none, r)
-		VADDPS(r, s[copy], s[copy])
+		VADDPS(r, s[number], s[number])
 	})
 	l.finish(s, VADDPS)
 

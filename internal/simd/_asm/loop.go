@@ -58,7 +58,7 @@ func (l *loop) scalar(name string) reg.VecVirtual {
 
 // run emits the loop around body, the main part of it unrolled; body is told which copy
 // it is, so that sums can be kept apart.
-func (l *loop) run(unroll int, body func(copy int)) {
+func (l *loop) run(unroll int, body func(number int)) {
 	length := l.base["len"]
 	limit := GP64()
 	step := func(label string, copies int) {

@@ -64,16 +64,16 @@ func reductions(v isa) {
 	l := begin(v, "dot", "func(a, b []float32) float32", []string{"a", "b"},
 		"var sum [4][lanes]float32", "for i := range a {", "	sum[i/lanes%4][i%lanes] += a[i] * b[i]", "}", "return the sum of all in sum")
 	s := l.sums(4)
-	l.run(4, func(copy int) { VFMADD231PS(l.load("b"), l.load("a"), s[copy]) })
+	l.run(4, func(number int) { VFMADD231PS(l.load("b"), l.load("a"), s[number]) })
 	l.finish(s, VADDPS)
 
 	l = begin(v, "dot3", "func(a, b, c []float32) float32", []string{"a", "b", "c"},
 		"var sum [4][lanes]float32", "for i := range a {", "	sum[i/lanes%4][i%lanes] += a[i] * b[i] * c[i]", "}", "return the sum of all in sum")
 	s = l.sums(4)
-	l.run(4, func(copy int) {
+	l.run(4, func(number int) {
 		r := l.load("a")
 		VMULPS(l.load("b"), r, r)
-		VFMADD231PS(l.load("c"), r, s[copy])
+		VFMADD231PS(l.load("c"), r, s[number])
 	})
 	l.finish(s, VADDPS)
 
@@ -84,22 +84,22 @@ func reductions(v isa) {
 		s[i] = v.reg()
 		VBROADCASTSS(Mem{Base: l.base["x"]}, s[i])
 	}
-	l.run(4, func(copy int) {
+	l.run(4, func(number int) {
 		r := l.load("x")
-		l.elseTake(s[copy], r)
-		VMAXPS(s[copy], r, s[copy])
+		l.elseTake(s[number], r)
+		VMAXPS(s[number], r, s[number])
 	})
 	l.finish(s, VMAXPS)
 
 	l = begin(v, "sumSquares", "func(x []float32) float64", []string{"x"},
 		"var sum [4][lanes]float64", "for i, v := range x {", "	sum[i/lanes%4][i%lanes] += float64(v) * float64(v)", "}", "return the sum of all in sum")
 	s = l.sums(4)
-	l.run(2, func(copy int) {
+	l.run(2, func(number int) {
 		x := l.load("x")
 		for h := range 2 {
 			d := v.reg()
 			VCVTPS2PD(v.half(x, h), d)
-			VFMADD231PD(d, d, s[2*copy+h])
+			VFMADD231PD(d, d, s[2*number+h])
 		}
 	})
 	l.finish64(s)

@@ -68,6 +68,10 @@ func (c *Config) scaling() RopeScaling {
 	return RopeScaling{}
 }
 
+// RopeType returns the kind of scaling of the rotary embedding, under its newer or its older
+// name; empty is none.
+func (c *Config) RopeType() string { s := c.scaling(); return cmp.Or(s.RopeType, s.Type) }
+
 // partialRotary returns the part of a head that rotates.
 func (c *Config) partialRotary() float64 {
 	if p := c.scaling().PartialRotaryFactor; p != nil {
@@ -116,7 +120,7 @@ func (c *Config) ropeTable() (*nn.RopeTable, error) {
 	for i := range inv {
 		inv[i] = math.Pow(base, -float64(2*i)/float64(dim))
 	}
-	kind := cmp.Or(s.RopeType, s.Type)
+	kind := c.RopeType()
 	switch kind {
 	case "", "default", "linear", "llama3", "yarn":
 	default:

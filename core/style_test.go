@@ -1,0 +1,99 @@
+package core_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// eachGoFile calls use for each Go file of the repository that people write.
+func eachGoFile(t *testing.T, use func(path string, text []byte)) {
+	t.Helper()
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && path != ".." && strings.HasPrefix(d.Name(), ".") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || filepath.Ext(path) != ".go" {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err == nil && !strings.HasPrefix(string(text), "// Code generated ") {
+			use(path, text)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestBuiltinsKeepTheirMeaning: below a parameter named make, make is something else.
+func TestBuiltinsKeepTheirMeaning(t *testing.T) {
+	files := token.NewFileSet()
+	eachGoFile(t, func(path string, text []byte) {
+		file, err := parser.ParseFile(files, path, text, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			for _, name := range defined(n) {
+				if types.Universe.Lookup(name.Name) != nil {
+					t.Errorf("%s: %s hides what Go calls so; choose another name", files.Position(name.Pos()), name.Name)
+				}
+			}
+			return true
+		})
+	})
+}
+
+// defined returns the names that a node gives a meaning where Go's own would have theirs: not
+// those of fields and methods.
+func defined(n ast.Node) []*ast.Ident {
+	var exprs []ast.Expr
+	switch n := n.(type) {
+	case *ast.AssignStmt:
+		if n.Tok == token.DEFINE {
+			exprs = n.Lhs
+		}
+	case *ast.RangeStmt:
+		if n.Tok == token.DEFINE {
+			exprs = []ast.Expr{n.Key, n.Value}
+		}
+	case *ast.ValueSpec:
+		return n.Names
+	case *ast.TypeSpec:
+		return []*ast.Ident{n.Name}
+	case *ast.FuncDecl:
+		if n.Recv == nil {
+			return []*ast.Ident{n.Name}
+		}
+		return fieldNames(n.Recv)
+	case *ast.FuncType:
+		return append(append(fieldNames(n.TypeParams), fieldNames(n.Params)...), fieldNames(n.Results)...)
+	}
+	var names []*ast.Ident
+	for _, e := range exprs {
+		if name, ok := e.(*ast.Ident); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func fieldNames(list *ast.FieldList) (names []*ast.Ident) {
+	if list != nil {
+		for _, f := range list.List {
+			names = append(names, f.Names...)
+		}
+	}
+	return names
+}

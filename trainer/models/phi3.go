@@ -1,0 +1,38 @@
+package models
+
+import (
+	"fmt"
+
+	"github.com/seed98097648/tune/trainer/models/hf"
+	"github.com/seed98097648/tune/trainer/nn"
+)
+
+func init() {
+	register(Family{Type: "phi3", Models: "Phi-3, Phi-3.5-mini, Phi-4, Phi-4-mini, as far as they have no `rope_scaling`",
+		Differs: "no biases; q, k and v in one matrix, and gate and up in one, in that order; a sliding window in all layers with `sliding_window`",
+		Sample:  `{"head_dim": 8, "pad_token_id": 2, "partial_rotary_factor": 0.5, "sliding_window": 5}`,
+		defaults: func() familyConfig {
+			return &phi3{Config: hf.Config{MaxPositionEmbeddings: 4096, RMSNormEps: new(1e-5), PadTokenID: new(32000)}}
+		}})
+}
+
+// phi3 is Llama's decoder without biases, whose projections are packed: one matrix gives
+// queries, keys and values, and one gate and up. Part of each head may rotate.
+type phi3 struct {
+	hf.Config
+	ResidPDrop float64 `json:"resid_pdrop"`
+}
+
+func (c *phi3) decoder() (nn.DecoderConfig, error) {
+	switch kind := c.RopeType(); {
+	case c.ResidPDrop != 0:
+		return nn.DecoderConfig{}, fmt.Errorf("config.json: resid_pdrop %g is not supported; supported: 0", c.ResidPDrop)
+	case kind != "" && kind != "default": // su and yarn are older names of longrope here
+		return nn.DecoderConfig{}, fmt.Errorf("config.json: rope_scaling: rope_type %q is not supported by model_type phi3; supported: default", kind)
+	}
+	d, err := c.Decoder(hf.Traits{PartialRotary: true, Sliding: c.EverySliding()})
+	d.Attention.Bias, d.Attention.OutBias = false, false // whatever attention_bias says
+	d.Attention.Packed = true
+	d.Block = c.PackedMLP
+	return d, err
+}
