@@ -42,10 +42,10 @@ func (n diskNeed) check(c Config, steps int, free uint64) (warning, err error) {
 	}
 	switch {
 	case uint64(least) > free:
-		return nil, fmt.Errorf("trainer: the disk of %s has %s free, but the model takes %s%s: make room, or choose another --out",
+		return nil, fmt.Errorf("trainer: the disk of %s has %s free, but the model takes %s%s: make room, or choose another trainer.Config.Out",
 			c.Out, amount.Bytes(free), amount.Bytes(uint64(n.model)), n.perCheckpoint(c))
 	case uint64(most) > free:
-		return fmt.Errorf("the disk of %s has %s free, but the run may need %s (the model takes %s%s): make room, or lower --keep",
+		return fmt.Errorf("the disk of %s has %s free, but the run may need %s (the model takes %s%s): make room, or lower trainer.Checkpoints.Keep",
 			c.Out, amount.Bytes(free), amount.Bytes(uint64(most)), amount.Bytes(uint64(n.model)), n.perCheckpoint(c)), nil
 	}
 	return nil, nil

@@ -103,8 +103,8 @@ func (a *app) planRun(ctx context.Context, t *trainFlags, json bool) (err error)
 	if err != nil {
 		return err
 	}
-	if limit := m.Config.MaxPositionEmbeddings; t.config.Seq > limit {
-		return fmt.Errorf("--seq is %d, but the model's max_position_embeddings is %d: choose at most that", t.config.Seq, limit)
+	if err := m.Config.CheckLength("--seq", t.config.Seq); err != nil {
+		return err
 	}
 	reg, err := t.kernels.open(ctx, a, transport.Options{Threads: t.config.Threads})
 	if err != nil {
