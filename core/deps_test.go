@@ -54,6 +54,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/testdata", "golang.org/x/sys", ""},
 	{"internal/ctest", "internal/testdata", ""},
 	{"internal/golden", "core internal/testdata trainer/checkpoint", "core/reference"},
+	{"internal/wire", "core internal/sched", ""},
 	{"internal/plugintest", "core core/transport internal/testdata", ""},
 
 	// The patcher. core itself stays with the standard library.
@@ -62,12 +63,15 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"core/kerneltest", "core core/reference", ""},
 	{"core/trust", "core", ""},
 	{"core/vector", "core internal/simd internal/storage", ""},
-	{"core/transport", "core core/reference core/kerneltest core/transport/proto core/trust internal/cpu internal/memory internal/sched internal/self internal/shm internal/temp golang.org/x/sys " +
-		"github.com/hashicorp/go-plugin github.com/hashicorp/go-hclog google.golang.org/grpc google.golang.org/protobuf", "core/transport/... internal/ctest internal/plugintest"},
+	{"core/transport", "core core/reference core/kerneltest core/transport/proto core/trust internal/cpu internal/memory internal/sched internal/self internal/shm internal/temp internal/wire golang.org/x/sys " +
+		"github.com/hashicorp/go-plugin github.com/hashicorp/go-hclog google.golang.org/grpc", "core/plugin core/transport/... internal/ctest internal/plugintest"},
 	{"core/transport/proto", "google.golang.org/grpc google.golang.org/protobuf", ""},
 
+	// What a plugin links must stay small: nothing of the host's side, and no other module's library.
+	{"core/plugin", "core internal/shm internal/wire golang.org/x/sys", "core/reference core/transport/proto google.golang.org/protobuf"},
+
 	// Plugins stand on the contract alone: a program and, below it, its kernel.
-	{"plugins/...", "core core/transport core/vector ./...", "core/kerneltest core/reference internal/plugintest internal/simd/simdtest"},
+	{"plugins/...", "core core/plugin core/vector ./...", "core/kerneltest core/reference internal/plugintest internal/simd/simdtest"},
 	{"plugins/linked", "core plugins/...", ""},
 
 	// The trainer gets a *core.Registry and never knows where kernels come from.
@@ -80,7 +84,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/data/records", "internal/plainjson github.com/parquet-go/parquet-go", ""},
 	{"trainer/data/format", "internal/plainjson trainer/chat trainer/data/records", ""},
 	{"trainer/data/corpus", "internal/nearest internal/plainfile internal/plainjson trainer/chat trainer/data trainer/data/format trainer/data/records", "trainer/tokenizer"},
-	{"trainer/checkpoint", "core internal/storage golang.org/x/sys", ""},
+	{"trainer/checkpoint", "core internal/simd internal/storage golang.org/x/sys", ""},
 	{"trainer/optim", "internal/simd", "core trainer/checkpoint"},
 	{"trainer/nn", "core internal/simd trainer/autograd trainer/data", "core/reference core/kerneltest trainer/checkpoint"},
 	{"trainer/crosscheck", "core internal/simd", "core/kerneltest core/reference plugins/linked"},

@@ -7,15 +7,8 @@ import (
 	"io/fs"
 	"log"
 
-	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/core/reference"
 	"github.com/seed98097648/tune/core/transport"
 )
-
-// The main function of a plugin.
-func ExampleServe() {
-	transport.Serve("my_rmsnorm", "1.0.0", reference.Kernel(core.RMSNorm))
-}
 
 // A host that opens one plugin and runs nothing yet.
 func ExampleOptions_Open() {
