@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log"
 
+	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
 )
 
