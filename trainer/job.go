@@ -104,9 +104,9 @@ func (j *Job) Close() error {
 }
 
 func (j *Job) read(ctx context.Context, tok *tokenizer.Tokenizer) (err error) {
-	c, limit := j.Config, j.Model.Config.MaxPositionEmbeddings
-	if c.Seq > limit {
-		return fmt.Errorf("trainer.Config.Seq is %d, but the model's max_position_embeddings is %d: choose at most that", c.Seq, limit)
+	c := j.Config
+	if err := j.Model.Config.CheckLength("trainer.Config.Seq", c.Seq); err != nil {
+		return err
 	}
 	if tok.VocabSize() > j.Model.Vocab() {
 		return fmt.Errorf("%s: the tokenizer has %d tokens, but the model's vocab_size is %d: they do not belong together",

@@ -6,6 +6,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/plugins/npu_fused_attention/attention"
 	"github.com/seed98097648/tune/plugins/npu_fused_linear_cross_entropy/linearcrossentropy"
+	"github.com/seed98097648/tune/plugins/npu_fused_moe/gate"
 	"github.com/seed98097648/tune/plugins/npu_fused_moe/moe"
 	"github.com/seed98097648/tune/plugins/npu_fused_rmsnorm/rmsnorm"
 	"github.com/seed98097648/tune/plugins/npu_fused_rope/rope"
@@ -20,14 +21,14 @@ type Plugin struct {
 
 // Plugins returns the project's plugins, sorted by name.
 func Plugins() []Plugin {
+	type list = []core.Kernel
 	return []Plugin{
-		{Name: attention.Name, Version: attention.Version, Kernels: func() []core.Kernel { return []core.Kernel{new(attention.Kernel)} }},
-		{Name: linearcrossentropy.Name, Version: linearcrossentropy.Version,
-			Kernels: func() []core.Kernel { return []core.Kernel{new(linearcrossentropy.Kernel)} }},
-		{Name: moe.Name, Version: moe.Version, Kernels: func() []core.Kernel { return []core.Kernel{new(moe.Kernel), new(moe.GateKernel)} }},
-		{Name: rmsnorm.Name, Version: rmsnorm.Version, Kernels: func() []core.Kernel { return []core.Kernel{new(rmsnorm.Kernel), new(rmsnorm.AddKernel)} }},
-		{Name: rope.Name, Version: rope.Version, Kernels: func() []core.Kernel { return []core.Kernel{new(rope.Kernel)} }},
-		{Name: swiglu.Name, Version: swiglu.Version, Kernels: func() []core.Kernel { return []core.Kernel{new(swiglu.Kernel)} }},
+		{attention.Name, attention.Version, func() list { return list{new(attention.Kernel)} }},
+		{linearcrossentropy.Name, linearcrossentropy.Version, func() list { return list{new(linearcrossentropy.Kernel)} }},
+		{moe.Name, moe.Version, func() list { return list{new(moe.Kernel), new(gate.Kernel)} }},
+		{rmsnorm.Name, rmsnorm.Version, func() list { return list{new(rmsnorm.Kernel), &rmsnorm.Kernel{Add: true}} }},
+		{rope.Name, rope.Version, func() list { return list{new(rope.Kernel)} }},
+		{swiglu.Name, swiglu.Version, func() list { return list{new(swiglu.Kernel)} }},
 	}
 }
 

@@ -1,5 +1,5 @@
 // Npu_fused_rmsnorm is a kernel plugin for the ops rms_norm and add_rms_norm. Package
-// rmsnorm has the kernels.
+// rmsnorm is the kernel.
 package main
 
 import (
@@ -8,5 +8,5 @@ import (
 )
 
 func main() {
-	plugin.Serve(rmsnorm.Name, rmsnorm.Version, new(rmsnorm.Kernel), new(rmsnorm.AddKernel))
+	plugin.Serve(rmsnorm.Name, rmsnorm.Version, new(rmsnorm.Kernel), &rmsnorm.Kernel{Add: true})
 }

@@ -1,5 +1,5 @@
-// Package moe has the kernels of the plugin npu_fused_moe: GateKernel for the op moe_gate,
-// and Kernel for moe_experts. T tokens, K experts per token, E experts, D dim, I intermediate:
+// Package moe is the kernel of the plugin npu_fused_moe for the op moe_experts. T tokens,
+// K experts per token, E experts, D dim, I intermediate:
 //
 //	g, u = gate[e] x_t, up[e] x_t    for each assignment of token t to expert e
 //	h = g*s(g)*u, s(g) = 1/(1+exp(-g))
@@ -18,7 +18,7 @@ package moe
 
 import "github.com/seed98097648/tune/core"
 
-// Name and Version are the plugin's, and of its kernels when they are linked into a program.
+// Name and Version are the plugin's, and of the kernel when it is linked into a program.
 const (
 	Name    = "npu_fused_moe"
 	Version = "0.1.0"
@@ -26,7 +26,8 @@ const (
 
 var dtypes = []core.DType{core.Float32, core.BFloat16, core.Float16}
 
-// Kernel implements core.Kernel for moe_experts; its zero value is ready. It keeps its scratch memory from call to call.
+// Kernel implements core.Kernel; its zero value is ready. It keeps its scratch memory from call to
+// call.
 type Kernel struct {
 	routes  routes
 	x, dy   []float32 // [rows of a block, D]: the tokens' rows in the order of experts

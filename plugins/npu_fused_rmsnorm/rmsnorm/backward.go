@@ -13,31 +13,23 @@ const maxBlocks = 64
 // Backward computes, with n as in Forward and g = dy*(offset + weight),
 //
 //	dx = rstd*(g - n*mean(g*n))     the mean is what the derivative of rstd takes off
+//	dx = dh + that                  add_rms_norm; it is the gradient of residual, too
 //	dweight = sum over T of dy*n
 //
 // The sum goes over blocks of tokens whose size depends on T alone, and then over the
 // blocks in order, so that it has the same bits for any number of threads. A frozen
 // weight has the sums of the blocks, which come with dx, but not theirs.
 func (k *Kernel) Backward(_ context.Context, c *core.Call) error {
-	k.partial.backward(c, c.Input("x"), core.Tensor{})
-	return nil
-}
-
-// partial is scratch memory: sums of dweight, one row for each block of tokens.
-type partial []float32
-
-// backward computes both gradients, x being what the norm was taken of. dh, unless it is
-// absent, is added to dx.
-func (p *partial) backward(c *core.Call, x, dh core.Tensor) {
+	x, dh := "x", core.Tensor{}
+	if k.Add {
+		x, dh = "h", c.Input("dh")
+	}
 	T, D, w := c.Tokens(), c.Facts.Dim, gain(c)
 	size := max(16, (T+maxBlocks-1)/maxBlocks) // of a block, in tokens
 	blocks := (T + size - 1) / size
-	if cap(*p) < blocks*D {
-		*p = make([]float32, blocks*D)
-	}
-	sums := (*p)[:blocks*D]
+	sums := vector.Grow(&k.sums, blocks*D)
 	vector.Parallel(blocks, grain/(size*D), func(lo, hi int) {
-		r := newRows(c, x, dh, w)
+		r := newRows(c, c.Input(x), dh, w)
 		for b := lo; b < hi; b++ {
 			sum := sums[b*D : (b+1)*D]
 			clear(sum)
@@ -49,6 +41,7 @@ func (p *partial) backward(c *core.Call, x, dh core.Tensor) {
 	if !c.Facts.Frozen {
 		addRows(c.Output("dweight").Float32s(), sums)
 	}
+	return nil
 }
 
 // addRows writes the sum of the rows of x to dst, adding neighbours first: the error of

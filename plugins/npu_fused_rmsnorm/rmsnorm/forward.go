@@ -11,21 +11,37 @@ import (
 // grain is the number of elements below which another goroutine does not pay.
 const grain = 1 << 14
 
-// Forward computes y and rstd.
-func (*Kernel) Forward(_ context.Context, c *core.Call) error {
+// Forward computes y and rstd, and of add_rms_norm h, a row at a time: the norm reads h while
+// it is in the cache.
+func (k *Kernel) Forward(_ context.Context, c *core.Call) error {
 	D, w := c.Facts.Dim, gain(c)
 	stream := vector.StreamFor(c.Work().Bytes)
 	x, y, rstd := c.Input("x"), c.Output("y"), c.Output("rstd").Float32s()
+	var residual, h core.Tensor
+	if k.Add {
+		residual, h = c.Input("residual"), c.Output("h")
+	}
 	vector.Parallel(c.Tokens(), grain/D, func(lo, hi int) {
-		row, bits := make([]float32, D), make([]uint16, D)
+		row, other, bits := make([]float32, D), make([]float32, D), make([]uint16, D)
 		for t := lo; t < hi; t++ {
 			if c.Facts.DType == core.Float32 { // where rounding to storage does nothing
-				x, y := x.Float32s()[t*D:][:D], y.Float32s()[t*D:][:D]
+				x := x.Float32s()[t*D:][:D]
+				if k.Add {
+					h := h.Float32s()[t*D:][:D]
+					vector.Add(h, x, residual.Float32s()[t*D:][:D])
+					x = h
+				}
 				rstd[t] = reciprocalRoot(c.Facts, x)
-				stream.ScaleMul(y, x, w, rstd[t])
+				stream.ScaleMul(y.Float32s()[t*D:][:D], x, w, rstd[t])
 				continue
 			}
 			vector.Load(row, x, t*D)
+			if k.Add {
+				vector.Load(other, residual, t*D)
+				vector.Add(row, row, other)
+				vector.Store(h, row, t*D)
+				vector.Load(row, h, t*D)
+			}
 			rstd[t] = reciprocalRoot(c.Facts, row)
 			vector.Scale(row, row, rstd[t])
 			round(c.Facts, row, bits)

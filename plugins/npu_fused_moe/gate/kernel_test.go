@@ -1,4 +1,4 @@
-package moe
+package gate
 
 import (
 	"errors"
@@ -12,27 +12,27 @@ import (
 	"github.com/seed98097648/tune/internal/simd/simdtest"
 )
 
-func TestGateConforms(t *testing.T) {
-	kerneltest.Run(t, new(GateKernel), kerneltest.Cases(core.MoEGate))
+func TestConforms(t *testing.T) {
+	kerneltest.Run(t, new(Kernel), kerneltest.Cases(core.MoEGate))
 }
 
-// TestGateAgreesWithPublishedCode allows eight roundings of float32.
-func TestGateAgreesWithPublishedCode(t *testing.T) {
-	golden.Run(t, new(GateKernel), core.Float32, 0x1p-20)
+// TestAgreesWithPublishedCode allows eight roundings of float32.
+func TestAgreesWithPublishedCode(t *testing.T) {
+	golden.Run(t, new(Kernel), core.Float32, 0x1p-20)
 }
 
-// useGate is GLM-4.5's router in full size.
-func useGate(d core.DType, tokens int) kerneltest.Case {
+// use is GLM-4.5's router in full size.
+func use(d core.DType, tokens int) kerneltest.Case {
 	return kerneltest.Case{Op: core.MoEGate, Tokens: tokens, Seed: 1, Facts: core.Facts{DType: d, Experts: 160, TopK: 8,
 		Scoring: core.ScoringSigmoid, Bias: true, Groups: 8, TopGroups: 4, Normalize: true, Scale: 2.5}}
 }
 
-func TestGateHasTheSameBitsForAnyNumberOfThreads(t *testing.T) {
+func TestHasTheSameBitsForAnyNumberOfThreads(t *testing.T) {
 	for _, s := range []core.Scoring{core.ScoringSigmoid, core.ScoringSoftmax} {
-		c := useGate(core.Float32, 200)
+		c := use(core.Float32, 200)
 		c.Facts.Scoring = s
-		simdtest.SameBits(t, new(GateKernel), c)
-		kerneltest.Run(t, new(GateKernel), []kerneltest.Case{c})
+		simdtest.SameBits(t, new(Kernel), c)
+		kerneltest.Run(t, new(Kernel), []kerneltest.Case{c})
 	}
 }
 
@@ -55,37 +55,37 @@ func TestLargestPutsTheFirstOfEqualOnesFirst(t *testing.T) {
 	}
 }
 
-// TestGateRefusesExpertsThatDoNotExist: the ids of a backward pass come from elsewhere.
-func TestGateRefusesExpertsThatDoNotExist(t *testing.T) {
+// TestRefusesExpertsThatDoNotExist: the ids of a backward pass come from elsewhere.
+func TestRefusesExpertsThatDoNotExist(t *testing.T) {
 	for _, id := range []int32{-1, 160} {
-		_, backward, err := kerneltest.Calls(t.Context(), new(GateKernel), useGate(core.Float32, 3))
+		_, backward, err := kerneltest.Calls(t.Context(), new(Kernel), use(core.Float32, 3))
 		if err != nil {
 			t.Fatal(err)
 		}
 		backward.Input("expert_ids").Int32s()[5] = id
-		if err := core.Run(t.Context(), new(GateKernel), backward); !errors.Is(err, core.ErrBadCall) {
+		if err := core.Run(t.Context(), new(Kernel), backward); !errors.Is(err, core.ErrBadCall) {
 			t.Errorf("expert %d: error %v, want ErrBadCall", id, err)
 		}
 	}
 }
 
-func TestGateSupportsNamesTheFactAtFault(t *testing.T) {
+func TestSupportsNamesTheFactAtFault(t *testing.T) {
 	for want, change := range map[string]func(f *core.Facts){
 		"storage float64": func(f *core.Facts) { f.DType = core.Float64 },
 		"top_k":           func(f *core.Facts) { f.TopK = 161 },
 		"scoring":         func(f *core.Facts) { f.Scoring = "tanh" },
 	} {
-		f := useGate(core.Float32, 1).Facts
-		if err := new(GateKernel).Supports(f); err != nil {
+		f := use(core.Float32, 1).Facts
+		if err := new(Kernel).Supports(f); err != nil {
 			t.Fatal(err)
 		}
 		change(&f)
-		if err := new(GateKernel).Supports(f); !errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(), want) {
+		if err := new(Kernel).Supports(f); !errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one that says %s", err, want)
 		}
 	}
 }
 
 func BenchmarkGate(b *testing.B) {
-	kerneltest.Benchmark(b, new(GateKernel), useGate(core.Float32, 2048), 0)
+	kerneltest.Benchmark(b, new(Kernel), use(core.Float32, 2048), 0)
 }

@@ -1,4 +1,4 @@
-package moe
+package gate
 
 import (
 	"context"
@@ -8,30 +8,8 @@ import (
 	"github.com/seed98097648/tune/core/vector"
 )
 
-// GateKernel implements core.Kernel for moe_gate; its zero value is ready. For each token,
-// with E experts in G groups, K experts per token, and s the scale:
-//
-//	score = softmax or sigmoid of the logits
-//	choice = score + bias; 0 outside the groups whose two best choices have the largest sums
-//	ids = where the K largest choices are, largest first, of equal ones the first
-//	p = score[ids];  q = p/(sum(p) + 1e-20), or p;  weights = s*q
-//
-//	logits and dlogits [T,E] in storage precision; bias [E] float32
-//	weights and dweights [T,K] float32; ids [T,K] int32
-//	saved: nothing but the ids
-type GateKernel struct{}
-
-// Info implements core.Kernel.
-func (*GateKernel) Info() core.Info {
-	return core.Info{Name: Name, Op: core.MoEGate, Version: Version,
-		Summary: "softmax or sigmoid, groups, top-k and weights in one pass over the logits", DTypes: dtypes, Backward: true}
-}
-
-// Supports implements core.Kernel: all valid facts in float32, bfloat16 and float16.
-func (k *GateKernel) Supports(f core.Facts) error { return k.Info().Supports(f) }
-
 // Forward computes the weights and the ids.
-func (*GateKernel) Forward(_ context.Context, c *core.Call) error {
+func (*Kernel) Forward(_ context.Context, c *core.Call) error {
 	K := c.Facts.TopK
 	weights, ids := c.Output("routing_weights").Float32s(), c.Output("expert_ids").Int32s()
 	eachGate(c, func(g *gate, t int) {
@@ -52,7 +30,7 @@ func (*GateKernel) Forward(_ context.Context, c *core.Call) error {
 //	dp = (d - sum(d*q))/sum(p), or d; it is dscore at the ids, 0 elsewhere
 //	dlogits = score*(dscore - sum(dscore*score))     softmax
 //	dlogits = dscore*score*(1 - score)               sigmoid
-func (*GateKernel) Backward(_ context.Context, c *core.Call) error {
+func (*Kernel) Backward(_ context.Context, c *core.Call) error {
 	f, ids := c.Facts, c.Input("expert_ids").Int32s()
 	dweights, dlogits := c.Input("drouting_weights").Float32s(), c.Output("dlogits")
 	eachGate(c, func(g *gate, t int) {
