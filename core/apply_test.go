@@ -12,7 +12,7 @@ import (
 
 func apply(t *testing.T, selection string, m core.Model, r *core.Registry) *core.Report {
 	t.Helper()
-	report, err := core.ApplyDefaultKernels(m, r, selection)
+	report, err := core.ApplyDefaultKernels(t.Context(), m, r, selection)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +21,7 @@ func apply(t *testing.T, selection string, m core.Model, r *core.Registry) *core
 
 func TestApplyPutsThePlannedKernelsInPlace(t *testing.T) {
 	m := newModel(core.RMSNorm, core.RoPE, core.RMSNorm)
-	report := apply(t, "auto", m, newRegistry(t, newKernel("norm", core.RMSNorm)))
+	report := apply(t, "all", m, newRegistry(t, newKernel("norm", core.RMSNorm)))
 	if got := m.kernels(); !slices.Equal(got, []string{"norm", "", "norm"}) {
 		t.Errorf("kernels %q, want norm on the two norms", got)
 	}
@@ -33,8 +33,8 @@ func TestApplyPutsThePlannedKernelsInPlace(t *testing.T) {
 func TestApplyingTwiceChangesNothing(t *testing.T) {
 	m := newModel(core.RMSNorm)
 	r := newRegistry(t, newKernel("norm", core.RMSNorm))
-	apply(t, "auto", m, r)
-	second := apply(t, "auto", m, r)
+	apply(t, "all", m, r)
+	second := apply(t, "all", m, r)
 	if m.hook(0).swaps != 1 {
 		t.Errorf("swapped %d times, want once", m.hook(0).swaps)
 	}
@@ -49,15 +49,15 @@ func TestApplyingTwiceChangesNothing(t *testing.T) {
 func TestApplyKernelPlacesOneByName(t *testing.T) {
 	m := newModel(core.RMSNorm, core.RoPE)
 	r := newRegistry(t, newKernel("norm", core.RMSNorm), newKernel("rope", core.RoPE))
-	if _, err := core.ApplyKernel("rope", m, r); err != nil {
+	if _, err := core.ApplyKernel(t.Context(), "rope", m, r); err != nil {
 		t.Fatal(err)
 	}
 	if got := m.kernels(); !slices.Equal(got, []string{"", "rope"}) {
 		t.Errorf("kernels %q, want only rope", got)
 	}
-	_, err := core.ApplyKernel("rope", newModel(core.RMSNorm), r)
+	_, err := core.ApplyKernel(t.Context(), "rope", newModel(core.RMSNorm), r)
 	wantErrorIs(t, err, core.ErrNoSite)
-	_, err = core.ApplyKernel("robe", m, r)
+	_, err = core.ApplyKernel(t.Context(), "robe", m, r)
 	wantErrorIs(t, err, core.ErrUnknownKernel)
 }
 
@@ -76,8 +76,8 @@ func TestApplyKeepsWhatAnEarlierReportPlaced(t *testing.T) {
 
 func TestApplyOverAnotherKernelConflicts(t *testing.T) {
 	m := newModel(core.SwiGLU, core.RMSNorm)
-	apply(t, "auto", m[1:], newRegistry(t, newKernel("norm_a", core.RMSNorm)))
-	_, err := core.ApplyDefaultKernels(m, newRegistry(t, newKernel("norm_b", core.RMSNorm), newKernel("swiglu", core.SwiGLU)), "auto")
+	apply(t, "all", m[1:], newRegistry(t, newKernel("norm_a", core.RMSNorm)))
+	_, err := core.ApplyDefaultKernels(t.Context(), m, newRegistry(t, newKernel("norm_b", core.RMSNorm), newKernel("swiglu", core.SwiGLU)), "all")
 	wantErrorIs(t, err, core.ErrConflict)
 	for _, want := range []string{"norm_a", "norm_b", m[1].Path} {
 		if !strings.Contains(err.Error(), want) {
@@ -93,7 +93,7 @@ func TestApplyIsAllOrNothing(t *testing.T) {
 	m := newModel(core.RMSNorm, core.RMSNorm, core.RMSNorm)
 	broken := errors.New("no room")
 	m.hook(2).fail = broken
-	_, err := core.ApplyDefaultKernels(m, newRegistry(t, newKernel("norm", core.RMSNorm)), "auto")
+	_, err := core.ApplyDefaultKernels(t.Context(), m, newRegistry(t, newKernel("norm", core.RMSNorm)), "all")
 	wantErrorIs(t, err, broken)
 	if !strings.Contains(err.Error(), "put norm on "+m[2].Path) {
 		t.Errorf("error %q does not say what failed where", err)
@@ -106,7 +106,7 @@ func TestApplyIsAllOrNothing(t *testing.T) {
 func TestApplyToACompiledModelSaysSo(t *testing.T) {
 	m := newModel(core.RMSNorm)
 	m.hook(0).fail = core.ErrCompiled
-	_, err := core.ApplyDefaultKernels(m, newRegistry(t, newKernel("norm", core.RMSNorm)), "auto")
+	_, err := core.ApplyDefaultKernels(t.Context(), m, newRegistry(t, newKernel("norm", core.RMSNorm)), "all")
 	wantErrorIs(t, err, core.ErrCompiled)
 }
 
@@ -126,11 +126,11 @@ func TestRestoreUndoesItsOwnReportOnly(t *testing.T) {
 func TestRestoringTwiceDoesNothingMore(t *testing.T) {
 	m := newModel(core.RMSNorm)
 	r := newRegistry(t, newKernel("norm", core.RMSNorm))
-	first := apply(t, "auto", m, r)
+	first := apply(t, "all", m, r)
 	if err := first.Restore(); err != nil {
 		t.Fatal(err)
 	}
-	apply(t, "auto", m, r)
+	apply(t, "all", m, r)
 	if err := first.Restore(); err != nil || m.kernels()[0] != "norm" {
 		t.Errorf("kernels %q, %v: the second restore reached into a later report", m.kernels(), err)
 	}
@@ -138,7 +138,7 @@ func TestRestoringTwiceDoesNothingMore(t *testing.T) {
 
 func TestRestoreOfACompiledModelCanBeTriedAgain(t *testing.T) {
 	m := newModel(core.RMSNorm, core.RMSNorm)
-	report := apply(t, "auto", m, newRegistry(t, newKernel("norm", core.RMSNorm)))
+	report := apply(t, "all", m, newRegistry(t, newKernel("norm", core.RMSNorm)))
 	m.hook(0).fail = core.ErrCompiled
 	err := report.Restore()
 	wantErrorIs(t, err, core.ErrCompiled)

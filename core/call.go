@@ -58,7 +58,8 @@ func (c *Call) Set(name string, t ...Tensor) {
 func (c *Call) Tokens() int { return c.In[0].Shape[0] }
 
 // Check verifies that every tensor is present with the dtype and shape of the
-// signature, and that the symbolic axes agree. Errors wrap ErrBadCall.
+// signature, that the symbolic axes agree, and that indices point at something that is
+// there (see Points). Errors wrap ErrBadCall. Run calls it before every kernel.
 func (c *Call) Check() error {
 	if len(c.In) != count(c.Sig.In) || len(c.Out) != count(c.Sig.Out) {
 		return fmt.Errorf("%w: %s %s takes %d tensors and gives %d, got %d and %d", ErrBadCall,
@@ -70,6 +71,13 @@ func (c *Call) Check() error {
 	}
 	if err := checkArgs(c.Sig.Out, c.Out, &bound); err != nil {
 		return fmt.Errorf("%w: %s %s: output %w", ErrBadCall, c.Op, c.Pass, err)
+	}
+	at := 0
+	for _, a := range c.Sig.In {
+		if err := a.Points.check(a.Name, c.In[at], bound); err != nil {
+			return fmt.Errorf("%w: %w", ErrBadCall, err)
+		}
+		at += a.Count
 	}
 	return nil
 }

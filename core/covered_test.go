@@ -72,17 +72,6 @@ func TestASiteThatIsExceptedCoversNoOther(t *testing.T) {
 	}
 }
 
-// TestASiteWithoutAPathCoversNoOther: a program that patches a single module may leave its
-// path out.
-func TestASiteWithoutAPathCoversNoOther(t *testing.T) {
-	m := newModel(core.RMSNorm, core.RMSNorm)
-	m[0].Path = ""
-	apply(t, "all", m, newRegistry(t, newKernel("norm", core.RMSNorm)))
-	if got := m.kernels(); !slices.Equal(got, []string{"norm", "norm"}) {
-		t.Errorf("kernels %q", got)
-	}
-}
-
 // TestACoveredSiteKeepsWhatItHolds: the kernel comes into use again when the larger one
 // is restored.
 func TestACoveredSiteKeepsWhatItHolds(t *testing.T) {
@@ -105,7 +94,7 @@ func TestACoveredSiteKeepsWhatItHolds(t *testing.T) {
 func TestANamedKernelWhoseSitesAreAllCoveredSaysSo(t *testing.T) {
 	m := overlapping()[1:]
 	r := newRegistry(t, newKernel("large", core.AddRMSNorm), newKernel("small", core.RMSNorm))
-	_, err := core.ApplyDefaultKernels(m, r, "all,small")
+	_, err := core.ApplyDefaultKernels(t.Context(), m, r, "all,small")
 	wantErrorIs(t, err, core.ErrNoSite)
 	if !strings.Contains(err.Error(), "another kernel at "+m[0].Path) {
 		t.Errorf("error %q does not say who covers the site", err)

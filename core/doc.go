@@ -1,6 +1,7 @@
 // Package core is the kernel patcher: it finds fused kernels in plugins and swaps
 // them into the modules of a model, forward and backward, and can undo it. It imports
-// only the standard library and knows no model, no autograd and no RPC.
+// only the standard library, and internal/nearest to list the likeliest of the names that
+// exist; it knows no model, no autograd and no RPC.
 //
 // # The words
 //
@@ -14,15 +15,16 @@
 //
 // # The life of a kernel
 //
-//	reg, err := core.ScanAllKernels(ctx, dirs, transport.Open)  // ask every executable who it is
+//	reg, err := core.ScanAllKernels(ctx, dirs, transport.Open)       // ask every executable who it is
 //	defer reg.Close()
-//	report, err := core.ApplyDefaultKernels(model, reg, "auto") // plan, verify, swap
-//	fmt.Print(report)                                           // site by site, or the reason
+//	report, err := core.ApplyDefaultKernels(ctx, model, reg, "auto") // plan, verify, measure, swap
+//	fmt.Print(report)                                                // site by site, or the reason
 //	... train ...
-//	err = report.Restore()                                      // the exact forward of before
+//	err = report.Restore()                                           // the exact forward of before
 //
-// "auto" takes the kernels that are worth it on this machine, by a measurement that the
-// caller brings (see [Measured]); "all" takes every kernel that fits.
+// "auto" takes the kernels that are worth it on this machine, by a measurement: a model of
+// package trainer/models brings it (see [Measurer]), for another one it is passed (see
+// [Measured]). "all" takes every kernel that fits, and measures nothing.
 //
 // Kernels match declared facts, never class names and never the values of weights. A
 // kernel is verified against the reference, forward and every gradient, before its first
@@ -32,8 +34,8 @@
 //
 // # Calls
 //
-// A [Call] names its tensors by the op's [Signature]; [Call.Check] verifies dtypes and
-// shapes before a kernel sees them. Tensors are views over memory that the caller owns;
+// A [Call] names its tensors by the op's [Signature], and [Run] calls the kernel:
+// [Call.Check] verifies dtypes, shapes and indices before a kernel sees them. Tensors are views over memory that the caller owns;
 // a kernel in another process reads them where they are, and writes its outputs into
 // its own [OutputMemory]. Inputs do not change while a kernel runs, so a call whose
 // process died can be run again, exactly.
@@ -50,5 +52,5 @@
 //	ErrIncompatible   not a plugin, or one that speaks another protocol
 //	ErrPluginExited   the process died or hung
 //	ErrCompiled       too late to swap: the graph exists
-//	ErrBadCall        a tensor is missing or has the wrong dtype or shape
+//	ErrBadCall        a tensor is missing, of the wrong form, or has an index to nowhere
 package core

@@ -30,7 +30,8 @@ var (
 	ErrCompiled = errors.New("the model's graph is already compiled")
 	// ErrWrongResult: a kernel differs from the reference by more than rounding explains.
 	ErrWrongResult = errors.New("kernel differs from the reference")
-	// ErrBadCall: a tensor of a call is missing or has the wrong dtype or shape.
+	// ErrBadCall: a tensor of a call is missing, has the wrong dtype or shape, or has an
+	// index that points nowhere.
 	ErrBadCall = errors.New("bad call")
 )
 

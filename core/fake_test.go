@@ -32,7 +32,7 @@ type verifiedKernel struct {
 	calls int
 }
 
-func (k *verifiedKernel) Verify(core.Facts) error { k.calls++; return k.err }
+func (k *verifiedKernel) Verify(context.Context, core.Facts) error { k.calls++; return k.err }
 
 func newKernel(name string, op core.Op) *fakeKernel {
 	return &fakeKernel{info: core.Info{Name: name, Op: op, Backward: true}}

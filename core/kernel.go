@@ -2,6 +2,8 @@ package core
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 )
 
@@ -16,33 +18,76 @@ type Info struct {
 	Backward bool    `json:"backward"` // false: inference only, never placed in training
 }
 
+// Supports is what most kernels have for Kernel.Supports: it refuses facts that are not
+// valid for the op, that have a tensor stored as none of i.DTypes, or an activation other
+// than silu, the only one that the contract defines. Errors wrap ErrNotSupported and say
+// which fact is at fault.
+func (i Info) Supports(f Facts) error {
+	if err := f.Validate(i.Op); err != nil {
+		return fmt.Errorf("%s: %w: %w", i.Name, ErrNotSupported, err)
+	}
+	stored := []DType{f.DType, f.WeightDType}
+	if !i.Op.hasWeights() {
+		stored = stored[:1]
+	}
+	for _, d := range stored {
+		if !slices.Contains(i.DTypes, d) {
+			return fmt.Errorf("%s: %w: storage %s; it can be %v", i.Name, ErrNotSupported, d, i.DTypes)
+		}
+	}
+	if f.Activation != "" && f.Activation != "silu" {
+		return fmt.Errorf("%s: %w: activation %q; it can be silu", i.Name, ErrNotSupported, f.Activation)
+	}
+	return nil
+}
+
 // Kernel is an implementation of one op. Implementations must be safe for one call
-// at a time; callers never run one kernel concurrently.
+// at a time; callers never run one kernel concurrently, and call it by Run.
 type Kernel interface {
 	Info() Info
 	// Supports returns nil, or an error that wraps ErrNotSupported and says which fact
-	// is at fault. It must be cheap and depend on nothing but the facts.
+	// is at fault. It must be cheap and depend on nothing but the facts. Info.Supports
+	// does for most kernels.
 	Supports(f Facts) error
-	// Forward and Backward run a pass. They write every element of every output, read
-	// nothing from outputs, and never write to inputs. The same call twice gives the
-	// same bits.
+	// Forward and Backward run a pass. The call has passed Call.Check, and its facts are
+	// ones that Supports has taken: a kernel need not look again. They write every element
+	// of every output, read nothing from outputs, and never write to inputs. The same call
+	// twice gives the same bits.
 	Forward(ctx context.Context, c *Call) error
 	Backward(ctx context.Context, c *Call) error
 }
 
-// Run runs the pass that the call names.
+// Run runs the pass that the call names, which is how kernels are called: what every
+// kernel relies on is checked here, once. A call that is none of the kernel's op, or fails
+// Call.Check, is an error that wraps ErrBadCall, and a context that is done is its error.
+// Whether the kernel supports the facts, somebody must have asked before: a plan does, and
+// so does the plugin's side of the transport.
 func Run(ctx context.Context, k Kernel, c *Call) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := checkFor(k.Info(), c); err != nil {
+		return &KernelError{Kernel: k.Info().Name, Op: c.Op, Pass: c.Pass, Site: c.Site, Err: err}
+	}
 	if c.Pass == Backward {
 		return k.Backward(ctx, c)
 	}
 	return k.Forward(ctx, c)
 }
 
+// checkFor verifies that a call is one for the kernel.
+func checkFor(i Info, c *Call) error {
+	if c.Op != i.Op {
+		return fmt.Errorf("%w: the kernel is for %s", ErrBadCall, i.Op)
+	}
+	return c.Check()
+}
+
 // Verifier is an optional ability of a kernel: to prove itself against the reference,
 // forward and every gradient, on small random data with these facts. A plan asks
 // before it places the kernel. Errors wrap ErrWrongResult and give the numbers.
 type Verifier interface {
-	Verify(f Facts) error
+	Verify(ctx context.Context, f Facts) error
 }
 
 // Memory hands out memory for tensors: 64-byte aligned, shared with whoever needs it.
@@ -56,6 +101,17 @@ type Memory interface {
 // readers use as indices, belong elsewhere: what lies there can change after it was looked at.
 type OutputMemory interface {
 	OutputMemory() Memory
+}
+
+// OutputsOf returns the memory in which a kernel's outputs need no copy: its own if it has
+// one, else the memory that is given.
+func OutputsOf(k Kernel, otherwise Memory) Memory {
+	if o, ok := k.(OutputMemory); ok {
+		if m := o.OutputMemory(); m != nil {
+			return m
+		}
+	}
+	return otherwise
 }
 
 // Health counts what happened to a kernel since it was opened.

@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -80,27 +79,45 @@ func milliseconds(d time.Duration) string {
 	return fmt.Sprintf("%.*f ms", digits, ms)
 }
 
-// Measured lets auto take only kernels that are worth it: before it places a kernel that
-// was not named, a plan asks measure to compare it with the plain forward of the site.
-// Without this option auto takes every kernel that fits, as all does, which never
-// measures. An error leaves the site alone and becomes its reason, except for one that
-// wraps context.Canceled: that ends the planning.
-//
-// A plan asks once for every site. measure had better remember its answer for sites with
-// the same facts.
-func Measured(measure func(Site, Kernel) (Measurement, error)) Option {
-	return func(o *options) { o.measure = measure }
+// Measure compares a kernel with the plain forward of a site. An error leaves the site
+// alone and becomes its reason. A plan asks once for every site, so that it had better
+// remember its answer for sites with the same facts.
+type Measure func(ctx context.Context, s Site, k Kernel) (Measurement, error)
+
+// Measured says how auto measures: before it places a kernel that was not named, a plan
+// asks for a comparison, and takes the kernel if it is worth it. Without this option, a
+// plan asks the model, which must then be a Measurer. Package trainer/measure has a
+// Measure for every op; all and names never measure.
+func Measured(m Measure) Option { return func(o *options) { o.measure = m } }
+
+// Measurer is an optional ability of a Model: to know how auto measures kernels for it, in
+// inference, which has no backward pass, or in training. The models of package
+// trainer/models are Measurers.
+type Measurer interface {
+	Measure(r *Registry, inference bool) Measure
+}
+
+// askModel gives auto a way to measure where no option has.
+func (o *options) askModel(m Model, r *Registry) error {
+	if o.measure != nil {
+		return nil
+	}
+	if a, ok := m.(Measurer); ok {
+		o.measure = a.Measure(r, o.inference)
+	}
+	if o.measure == nil {
+		return fmt.Errorf("core: auto takes the kernels that are faster here, and a %T does not say how to measure them: "+
+			"pass core.Measured(measure.New(...)) of trainer/measure, or select \"all\", which measures nothing", m)
+	}
+	return nil
 }
 
 // weigh leaves the kernel out of an action that auto has chosen unless it is worth it.
-func (o options) weigh(a Action) (Action, error) {
+func (o options) weigh(ctx context.Context, a Action) Action {
 	name := a.Kernel.Info().Name
-	m, err := o.measure(a.Site, a.Kernel)
-	switch {
-	case errors.Is(err, context.Canceled):
-		return a, fmt.Errorf("core: measure %s on %s: %w", name, a.Site.Path, err)
-	case err != nil:
-		return Action{Site: a.Site, Reason: fmt.Sprintf("%s: not measured: %v", name, err)}, nil
+	m, err := o.measure(ctx, a.Site, a.Kernel)
+	if err != nil {
+		return Action{Site: a.Site, Reason: fmt.Sprintf("%s: not measured: %v", name, err)}
 	}
 	a.Measured = &m
 	if !m.Worth() {
@@ -113,5 +130,5 @@ func (o options) weigh(a Action) (Action, error) {
 		}
 		a.Kernel, a.Reason = nil, fmt.Sprintf("%s is %s: %s", name, verdict, m)
 	}
-	return a, nil
+	return a
 }

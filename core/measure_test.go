@@ -3,7 +3,6 @@ package core_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -60,7 +59,7 @@ func TestFiguresHaveAboutThreeDigits(t *testing.T) {
 // measured returns the option with a fake machine on which the kernels take what the
 // facts' dim says, in milliseconds, and the plain forward takes ten.
 func measured(asked *[]string) core.Option {
-	return core.Measured(func(s core.Site, k core.Kernel) (core.Measurement, error) {
+	return core.Measured(func(_ context.Context, s core.Site, k core.Kernel) (core.Measurement, error) {
 		*asked = append(*asked, k.Info().Name+" on "+s.Path)
 		if s.Facts.Dim == 13 {
 			return core.Measurement{}, errors.New("the plugin died")
@@ -121,9 +120,11 @@ func TestOnlyWhatAutoChoosesIsMeasured(t *testing.T) {
 }
 
 func TestCancellingAMeasurementEndsThePlan(t *testing.T) {
-	_, err := plan(t, newModel(core.RMSNorm), newRegistry(t, newKernel("norm", core.RMSNorm)), "auto",
-		core.Measured(func(core.Site, core.Kernel) (core.Measurement, error) {
-			return core.Measurement{}, fmt.Errorf("measure: %w", context.Canceled)
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := core.ApplyDefaultKernels(ctx, newModel(core.RMSNorm), newRegistry(t, newKernel("norm", core.RMSNorm)), "auto",
+		core.Measured(func(context.Context, core.Site, core.Kernel) (core.Measurement, error) {
+			cancel()
+			return core.Measurement{}, errors.New("the probe failed")
 		}))
 	wantErrorIs(t, err, context.Canceled)
 }

@@ -73,6 +73,8 @@ type Arg struct {
 	// Choices, of int32 ids along the last axis, is the number that they choose from: each is
 	// at least 0 and below it, and none comes twice in a row.
 	Choices int
+	// Points, of an int32 input, says what its elements point at, and so what they may be.
+	Points Points
 }
 
 // Signature lists the tensors of one pass of an op, in the order of Call.In and Call.Out.
@@ -169,7 +171,7 @@ func ropeSignature(pass Pass, f Facts) Signature {
 	tables := []Arg{
 		{Name: "cos", DType: Float32, Shape: Shape{DimP, f.RotaryDim / 2}},
 		{Name: "sin", DType: Float32, Shape: Shape{DimP, f.RotaryDim / 2}},
-		{Name: "positions", DType: Int32, Shape: Shape{DimT}},
+		{Name: "positions", DType: Int32, Shape: Shape{DimT}, Points: Points{To: DimP, Of: "the tables have %d rows"}},
 	}
 	if pass == Forward {
 		return Signature{In: append([]Arg{q, k}, tables...), Out: []Arg{named(q, "q_out"), named(k, "k_out")}}
@@ -197,13 +199,13 @@ func moeGateSignature(pass Pass, f Facts) Signature {
 		}
 		return s
 	}
-	ids.Saved = true
+	ids.Saved, ids.Points = true, atExperts(f)
 	return Signature{In: []Arg{named(weights, "drouting_weights"), logits, ids}, Out: []Arg{named(logits, "dlogits")}}
 }
 
 func moeSignature(pass Pass, f Facts) Signature {
 	x := Arg{Name: "x", DType: f.DType, Shape: Shape{DimT, f.Dim}}
-	ids := Arg{Name: "expert_ids", DType: Int32, Shape: Shape{DimT, f.TopK}}
+	ids := Arg{Name: "expert_ids", DType: Int32, Shape: Shape{DimT, f.TopK}, Points: atExperts(f)}
 	probs := Arg{Name: "routing_weights", DType: Float32, Shape: Shape{DimT, f.TopK}}
 	saved := Arg{Name: "gate_up_out", DType: f.DType, Shape: Shape{DimT, f.TopK, 2 * f.Intermediate}, Saved: true}
 	weights := []Arg{
@@ -231,7 +233,7 @@ func moeSignature(pass Pass, f Facts) Signature {
 func attentionSignature(pass Pass, f Facts) Signature {
 	q := Arg{Name: "q", DType: f.DType, Shape: Shape{DimT, f.Heads, f.HeadDim}}
 	k := Arg{Name: "k", DType: f.DType, Shape: Shape{DimT, f.KVHeads, f.HeadDim}}
-	in := []Arg{q, k, named(k, "v"), {Name: "keys", DType: Int32, Shape: Shape{DimT, 2}}}
+	in := []Arg{q, k, named(k, "v"), {Name: "keys", DType: Int32, Shape: Shape{DimT, 2}, Points: Points{To: DimT, Ranges: true, Of: "not a range of the %d tokens"}}}
 	y := named(q, "y")
 	lse := Arg{Name: "lse", DType: Float32, Shape: Shape{DimT, f.Heads}, Saved: true}
 	if pass == Forward {
@@ -247,7 +249,7 @@ func attentionSignature(pass Pass, f Facts) Signature {
 func linearCrossEntropySignature(pass Pass, f Facts) Signature {
 	x := Arg{Name: "x", DType: f.DType, Shape: Shape{DimT, f.Dim}}
 	weight := Arg{Name: "weight", DType: f.WeightDType, Shape: Shape{f.Vocab, f.Dim}}
-	labels := Arg{Name: "labels", DType: Int32, Shape: Shape{DimT}}
+	labels := Arg{Name: "labels", DType: Int32, Shape: Shape{DimT}, Points: Points{To: f.Vocab, Some: true, Of: "the vocabulary has %d"}}
 	losses := Arg{Name: "losses", DType: Float32, Shape: Shape{DimT}}
 	if f.DType == Float64 {
 		losses.DType = Float64

@@ -1,82 +1,21 @@
 package core
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 )
 
-// Selection says which kernels a plan may place, as --kernels does.
-type Selection struct {
-	Auto  bool     // every kernel that is worth it on this machine; see Measured
-	All   bool     // every kernel that some site supports
-	Names []string // these, and each of them on at least one site
-	Not   []string // never these
-	From  string   // those of an earlier run, alone: where it was kept; see Repeat
-}
-
-// from begins the selection of an earlier run's kernels.
-const from = "from:"
-
-// ParseSelection reads "auto", "all", "none", names, or a list such as
-// "auto,-npu_fused_rope", separated by commas; or "from:" and where a run was kept.
-func ParseSelection(s string) (Selection, error) {
-	var sel Selection
-	var none bool
-	if run, ok := strings.CutPrefix(strings.TrimSpace(s), from); ok {
-		if run == "" {
-			return sel, fmt.Errorf("core: kernel selection %q names no run: write from:DIR with the output folder of one", s)
-		}
-		return Selection{From: run}, nil
-	}
-	for _, word := range strings.Split(s, ",") {
-		word = strings.TrimSpace(word)
-		switch {
-		case word == "":
-			return sel, fmt.Errorf("core: kernel selection %q has an empty name; use none for no kernels", s)
-		case word == "auto":
-			sel.Auto = true
-		case word == "all":
-			sel.All = true
-		case word == "none":
-			none = true
-		case strings.HasPrefix(word, from):
-			return sel, fmt.Errorf("core: kernel selection %q: %s stands alone", s, word)
-		case strings.HasPrefix(word, "-"):
-			name := strings.TrimSpace(strings.TrimPrefix(word, "-"))
-			if name == "" {
-				return sel, fmt.Errorf("core: kernel selection %q has an empty name after a dash", s)
-			}
-			sel.Not = append(sel.Not, name)
-		case !slices.Contains(sel.Names, word):
-			sel.Names = append(sel.Names, word)
-		}
-	}
-	switch {
-	case none && (sel.Auto || sel.All || sel.Names != nil || sel.Not != nil):
-		return sel, fmt.Errorf("core: kernel selection %q: none stands alone", s)
-	case sel.Auto && sel.All:
-		return sel, fmt.Errorf("core: kernel selection %q: auto and all exclude each other", s)
-	case sel.Not != nil && !sel.Auto && !sel.All:
-		return sel, fmt.Errorf("core: kernel selection %q: exclusions need auto or all, as in auto,-%s", s, sel.Not[0])
-	}
-	for _, name := range sel.Names {
-		if slices.Contains(sel.Not, name) {
-			return sel, fmt.Errorf("core: kernel selection %q both names and excludes %s", s, name)
-		}
-	}
-	return sel, nil
-}
-
 // Option changes how a plan is made.
 type Option func(*options)
 
 type options struct {
 	inference bool
-	plain     map[Op]string                           // why sites of an op get no kernel
-	except    func(Site) string                       // why a site gets none, "" if it may; or nil
-	measure   func(Site, Kernel) (Measurement, error) // nil: nothing is measured
+	plain     map[Op]string     // why sites of an op get no kernel
+	except    func(Site) string // why a site gets none, "" if it may; or nil
+	measure   Measure           // how auto compares; set by NewPlan if auto is selected
 }
 
 // Inference allows kernels without a backward pass.
@@ -120,15 +59,21 @@ type Plan struct {
 // NewPlan decides for each site of the model which kernel it gets. Explicit names come
 // before auto and all, and a site that covers another before that. It returns an error,
 // and no plan, for an unknown name, a named kernel that matches no site or does not support
-// a site of its op, two kernels of equal rank on one site, and facts that no op has. See
-// Measured for what auto leaves out.
-func NewPlan(m Model, r *Registry, sel Selection, opts ...Option) (*Plan, error) {
-	var o options
-	for _, opt := range opts {
-		opt(&o)
+// a site of its op, two kernels of equal rank on one site, facts that no op has, sites
+// that cannot be told apart or swapped, auto for a model that nobody says how to measure
+// (see Measured), and a context that ends meanwhile. It starts plugins that do not run.
+func NewPlan(ctx context.Context, m Model, r *Registry, sel Selection, opts ...Option) (*Plan, error) {
+	o, sites, err := prepare(m, r, opts)
+	if err != nil {
+		return nil, err
 	}
 	if sel.From != "" {
 		return nil, fmt.Errorf("core: the kernels from:%s are those of a run: read them with trainer/placement, and call Repeat", sel.From)
+	}
+	if sel.Auto {
+		if err := o.askModel(m, r); err != nil {
+			return nil, err
+		}
 	}
 	for _, name := range sel.Names {
 		if _, err := r.Lookup(name); err != nil {
@@ -144,7 +89,7 @@ func NewPlan(m Model, r *Registry, sel Selection, opts ...Option) (*Plan, error)
 	p := &Plan{}
 	verified := map[verifyKey]error{}
 	placed := map[string]bool{}
-	for _, site := range m.Sites() {
+	for _, site := range sites {
 		if err := site.Facts.Validate(site.Op); err != nil && site.Plain == "" {
 			return nil, fmt.Errorf("core: site %s: %w", site.Path, err)
 		}
@@ -152,8 +97,8 @@ func NewPlan(m Model, r *Registry, sel Selection, opts ...Option) (*Plan, error)
 			p.Actions = append(p.Actions, Action{Site: site, CoveredBy: site.Within})
 			continue
 		}
-		a, err := choose(site, r, sel, o, verified)
-		if err != nil {
+		a, err := choose(ctx, site, r, sel, o, verified)
+		if err := errors.Join(err, ended(ctx, site)); err != nil {
 			return nil, err
 		}
 		placed[site.Path] = a.Kernel != nil || site.Hook.Kernel() != nil
@@ -165,6 +110,33 @@ func NewPlan(m Model, r *Registry, sel Selection, opts ...Option) (*Plan, error)
 	return p, nil
 }
 
+// prepare reads the options, and makes sure that there are a registry and a model, whose
+// sites it returns.
+func prepare(m Model, r *Registry, opts []Option) (o options, sites []Site, err error) {
+	for _, opt := range opts {
+		if opt != nil {
+			opt(&o)
+		}
+	}
+	switch {
+	case r == nil:
+		return o, nil, errors.New("core: there is no registry to take kernels from: pass one of ScanAllKernels or NewRegistry, not nil")
+	case m == nil:
+		return o, nil, errors.New("core: there is no model: pass one, not nil")
+	}
+	sites = m.Sites()
+	return o, sites, checkSites(sites)
+}
+
+// ended says that the context has ended while a site was planned. To the choice of a kernel,
+// what came of that may look like a fault of the kernel.
+func ended(ctx context.Context, s Site) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("core: plan %s: %w", s.Path, err)
+	}
+	return nil
+}
+
 type verifyKey struct {
 	name  string
 	op    Op
@@ -172,7 +144,7 @@ type verifyKey struct {
 }
 
 // choose picks the kernel of one site: a named one, else one of auto or all.
-func choose(site Site, r *Registry, sel Selection, o options, verified map[verifyKey]error) (Action, error) {
+func choose(ctx context.Context, site Site, r *Registry, sel Selection, o options, verified map[verifyKey]error) (Action, error) {
 	if site.Plain != "" {
 		return Action{Site: site, Reason: site.Plain}, nil
 	}
@@ -189,7 +161,7 @@ func choose(site Site, r *Registry, sel Selection, o options, verified map[verif
 		if info.Op != site.Op || !isNamed && (!sel.Auto && !sel.All || slices.Contains(sel.Not, info.Name)) {
 			continue
 		}
-		if err := usable(k, site, o, verified); err != nil {
+		if err := usable(ctx, k, site, o, verified); err != nil {
 			if isNamed {
 				return Action{}, fmt.Errorf("core: kernel %s was named but cannot take %s: %w", info.Name, site.Path, err)
 			}
@@ -213,8 +185,8 @@ func choose(site Site, r *Registry, sel Selection, o options, verified map[verif
 			site.Path, site.Op, ErrConflict, a, b, b)
 	case len(candidates) == 1:
 		a := Action{Site: site, Kernel: candidates[0]}
-		if named == nil && sel.Auto && o.measure != nil {
-			return o.weigh(a)
+		if named == nil && sel.Auto {
+			return o.weigh(ctx, a), nil
 		}
 		return a, nil
 	case reasons != nil:
@@ -237,7 +209,7 @@ func absence(op Op, r *Registry, sel Selection) string {
 }
 
 // usable reports why a kernel may not take a site.
-func usable(k Kernel, site Site, o options, verified map[verifyKey]error) error {
+func usable(ctx context.Context, k Kernel, site Site, o options, verified map[verifyKey]error) error {
 	info := k.Info()
 	if reason, ok := o.plain[info.Op]; ok {
 		return fmt.Errorf("%w: %s", ErrNotSupported, reason)
@@ -255,7 +227,7 @@ func usable(k Kernel, site Site, o options, verified map[verifyKey]error) error 
 	key := verifyKey{info.Name, info.Op, site.Facts}
 	err, seen := verified[key]
 	if !seen {
-		err = v.Verify(site.Facts)
+		err = v.Verify(ctx, site.Facts)
 		verified[key] = err
 	}
 	return err
@@ -331,13 +303,13 @@ func (p *Plan) Apply() (*Report, error) {
 }
 
 // ApplyDefaultKernels plans and applies a selection as --kernels takes it: "auto",
-// "all", "none", names, "auto,-npu_fused_rope". Without the option Measured, auto is all.
-func ApplyDefaultKernels(m Model, r *Registry, selection string, opts ...Option) (*Report, error) {
+// "all", "none", names, "auto,-npu_fused_rope".
+func ApplyDefaultKernels(ctx context.Context, m Model, r *Registry, selection string, opts ...Option) (*Report, error) {
 	sel, err := ParseSelection(selection)
 	if err != nil {
 		return nil, err
 	}
-	p, err := NewPlan(m, r, sel, opts...)
+	p, err := NewPlan(ctx, m, r, sel, opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -345,8 +317,8 @@ func ApplyDefaultKernels(m Model, r *Registry, selection string, opts ...Option)
 }
 
 // ApplyKernel places one kernel by name, on every site of its ops; none is an error.
-func ApplyKernel(name string, m Model, r *Registry, opts ...Option) (*Report, error) {
-	p, err := NewPlan(m, r, Selection{Names: []string{name}}, opts...)
+func ApplyKernel(ctx context.Context, name string, m Model, r *Registry, opts ...Option) (*Report, error) {
+	p, err := NewPlan(ctx, m, r, Selection{Names: []string{name}}, opts...)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/seed98097648/tune/internal/nearest"
 )
 
 // Found is one line of a registry's listing: a plugin or a linked kernel that can be
@@ -39,6 +41,9 @@ const linked = "(linked)"
 // for a linked kernel, register kerneltest.Verified(k), and a plan refuses it where it
 // differs from the reference.
 func (r *Registry) Register(k Kernel) error {
+	if r == nil || k == nil {
+		return errors.New("core: register: pass a kernel to a registry of NewRegistry, neither of them nil")
+	}
 	info := k.Info()
 	if !reflect.TypeOf(k).Comparable() {
 		return fmt.Errorf("core: register %s: a %T cannot be compared; register a pointer to it", info.Name, k)
@@ -108,7 +113,7 @@ func (r *Registry) Lookup(name string) ([]Kernel, error) {
 	if len(names) == 0 {
 		return nil, fmt.Errorf("core: %w %q: no kernels were found; build the plugins or name their folder", ErrUnknownKernel, name)
 	}
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(distance(name, a), distance(name, b)) })
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(nearest.Distance(name, a), nearest.Distance(name, b)) })
 	return nil, fmt.Errorf("core: %w %q; known, nearest first: %s", ErrUnknownKernel, name, strings.Join(names, ", "))
 }
 
@@ -143,25 +148,4 @@ func (r *Registry) Rest(actions []Action) {
 			rester.Rest()
 		}
 	}
-}
-
-// distance is the Levenshtein edit distance between two names.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			substitute := diagonal
-			if a[i-1] != b[j-1] {
-				substitute++
-			}
-			diagonal = row[j]
-			row[j] = min(row[j]+1, row[j-1]+1, substitute)
-		}
-	}
-	return row[len(b)]
 }

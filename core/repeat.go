@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"fmt"
 	"slices"
 )
@@ -28,12 +29,11 @@ func (r *Report) Placements() []Placement {
 // today. It returns an error, and no plan, where the model has other sites, or where a
 // kernel is missing or cannot take its site: another forward would round differently.
 // Sites of an op that the option Plain names get no kernel, and nothing is measured.
-func Repeat(m Model, r *Registry, was []Placement, opts ...Option) (*Plan, error) {
-	var o options
-	for _, opt := range opts {
-		opt(&o)
+func Repeat(ctx context.Context, m Model, r *Registry, was []Placement, opts ...Option) (*Plan, error) {
+	o, sites, err := prepare(m, r, opts)
+	if err != nil {
+		return nil, err
 	}
-	sites := m.Sites()
 	if err := sameSites(sites, was); err != nil {
 		return nil, err
 	}
@@ -45,7 +45,10 @@ func Repeat(m Model, r *Registry, was []Placement, opts ...Option) (*Plan, error
 		if reason, plain := o.plain[site.Op]; plain {
 			a.Reason = reason
 		} else if was[i].Kernel != "" {
-			k, err := r.placeable(was[i], site, o, verified)
+			k, err := r.placeable(ctx, was[i], site, o, verified)
+			if err := ended(ctx, site); err != nil {
+				return nil, err
+			}
 			if err != nil {
 				return nil, fmt.Errorf("core: %s had the kernel %s, which cannot be placed now: %w", site.Path, was[i].Kernel, err)
 			}
@@ -60,7 +63,7 @@ func Repeat(m Model, r *Registry, was []Placement, opts ...Option) (*Plan, error
 }
 
 // placeable returns the kernel that a site had, if it can have it now.
-func (r *Registry) placeable(was Placement, site Site, o options, verified map[verifyKey]error) (Kernel, error) {
+func (r *Registry) placeable(ctx context.Context, was Placement, site Site, o options, verified map[verifyKey]error) (Kernel, error) {
 	if site.Plain != "" {
 		return nil, fmt.Errorf("%w: %s", ErrNotSupported, site.Plain)
 	}
@@ -72,7 +75,7 @@ func (r *Registry) placeable(was Placement, site Site, o options, verified map[v
 	if i < 0 {
 		return nil, fmt.Errorf("%w: it offers %s no more", ErrNotSupported, site.Op)
 	}
-	return offered[i], usable(offered[i], site, o, verified)
+	return offered[i], usable(ctx, offered[i], site, o, verified)
 }
 
 // sameSites returns an error that names the first site that only one side has.

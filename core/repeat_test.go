@@ -11,7 +11,7 @@ import (
 
 func repeated(t *testing.T, m fakeModel, r *core.Registry, was []core.Placement, opts ...core.Option) *core.Report {
 	t.Helper()
-	p, err := core.Repeat(m, r, was, opts...)
+	p, err := core.Repeat(t.Context(), m, r, was, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestRepeatRefusesWhatCannotBeAsItWas(t *testing.T) {
 		"a site that has to be plain": {plainSite(newModel(core.RMSNorm, core.SwiGLU)), newRegistry(t, norm, newKernel("glu", core.SwiGLU)), core.ErrNotSupported, "adapters"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := core.Repeat(tt.model, tt.reg, was)
+			_, err := core.Repeat(t.Context(), tt.model, tt.reg, was)
 			if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) {
 				t.Errorf("error %v, want %v and %q", err, tt.want, tt.text)
 			}
@@ -94,7 +94,7 @@ func plainSite(m fakeModel) fakeModel {
 
 // TestNewPlanReadsNoRun: core has no file formats.
 func TestNewPlanReadsNoRun(t *testing.T) {
-	_, err := core.ApplyDefaultKernels(newModel(core.RMSNorm), newRegistry(t), "from:out")
+	_, err := core.ApplyDefaultKernels(t.Context(), newModel(core.RMSNorm), newRegistry(t), "from:out")
 	if err == nil || !strings.Contains(err.Error(), "trainer/placement") {
 		t.Errorf("error %v", err)
 	}

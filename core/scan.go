@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -20,12 +21,21 @@ import (
 // never stops the others; of two plugins with one name the first stays, and the second
 // is ended at once and listed with an error that names both paths. Of many links to one file, or
 // copies of it, two are started: if these are the same plugin, so are the others. A folder
-// that does not exist is an error; hidden files, folders and data files are passed over.
+// that does not exist, or is named twice, is an error; hidden files, folders and data files are passed over.
 //
 // Close the registry to end the plugins.
 func ScanAllKernels(ctx context.Context, dirs []string, open Opener) (*Registry, error) {
+	if open == nil {
+		return nil, errors.New("core: scan for kernels: there is no opener: pass transport.Open")
+	}
 	var paths []string
-	for _, dir := range dirs {
+	for i, dir := range dirs {
+		switch {
+		case dir == "":
+			return nil, errors.New("core: scan for kernels: the name of a folder is empty; transport.Folders(\"\") has the usual ones")
+		case slices.Contains(dirs[:i], dir):
+			return nil, fmt.Errorf("core: scan for kernels: the folder %s is named twice", dir)
+		}
 		entries, err := os.ReadDir(dir)
 		if err != nil {
 			return nil, fmt.Errorf("core: scan for kernels: %w", err)
@@ -129,6 +139,10 @@ func executable(path string) error {
 
 // admit adds an opened plugin, or lists it with its reason and closes it.
 func (r *Registry) admit(path string, p Plugin) {
+	if p == nil {
+		r.found = append(r.found, Found{Path: path, Err: fmt.Errorf("%w: its opener returned neither a plugin nor an error", ErrIncompatible)})
+		return
+	}
 	m := p.Manifest()
 	err := validateManifest(m)
 	if err == nil {

@@ -1,5 +1,11 @@
 package core
 
+import (
+	"errors"
+	"fmt"
+	"reflect"
+)
+
 // Site is one place in a model that uses an op.
 type Site struct {
 	Path  string // such as "layers.3.mlp"
@@ -29,4 +35,28 @@ type Hook interface {
 type Model interface {
 	// Sites lists the places where a kernel could go, in the order of the forward pass.
 	Sites() []Site
+}
+
+// checkSites reports sites without a path or a hook, and those that share one: a report
+// could not tell them apart, and a kernel at one would be at the other.
+func checkSites(sites []Site) error {
+	var errs []error
+	paths, hooks := map[string]bool{}, map[Hook]string{}
+	for i, s := range sites {
+		if s.Path == "" {
+			errs = append(errs, fmt.Errorf("core: site %d (%s) has no path: give it the name of its module", i, s.Op))
+		} else if paths[s.Path] {
+			errs = append(errs, fmt.Errorf("core: the model lists the site %s twice: give each a path of its own", s.Path))
+		}
+		paths[s.Path] = true
+		if s.Hook == nil {
+			errs = append(errs, fmt.Errorf("core: site %s has no hook: set Site.Hook to what swaps its forward", s.Path))
+		} else if reflect.TypeOf(s.Hook).Kind() == reflect.Pointer {
+			if other, taken := hooks[s.Hook]; taken {
+				errs = append(errs, fmt.Errorf("core: the sites %s and %s share a hook: give each its own", other, s.Path))
+			}
+			hooks[s.Hook] = s.Path
+		}
+	}
+	return errors.Join(errs...)
 }

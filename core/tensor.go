@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -108,13 +109,31 @@ type Tensor struct {
 
 // NewTensor allocates a zeroed tensor on the Go heap. Tensors that kernels in
 // plugins read and write belong in shared memory instead; heap tensors still work
-// there, at the price of a copy.
+// there, at the price of a copy in every call; see NewTensorIn.
 func NewTensor(d DType, shape ...int) Tensor {
 	s := Shape(slices.Clone(shape))
 	// Back the bytes by 8-byte words so that every element type is aligned.
 	n := s.Elems() * d.Size()
 	words := make([]uint64, (n+7)/8)
 	return Tensor{DType: d, Shape: s, Data: bytesOf(words)[:n:n]}
+}
+
+// NewTensorIn allocates a zeroed tensor in mem. In a memory of transport.NewMemory plugins
+// read it where it is; in OutputsOf a kernel, that kernel writes it where it is. Give the
+// room back with mem.Free(t.Data).
+func NewTensorIn(mem Memory, d DType, shape ...int) (Tensor, error) {
+	t := Tensor{DType: d, Shape: slices.Clone(shape)}
+	err := t.sizeable()
+	if err == nil && mem == nil {
+		err = errors.New("core: a tensor needs a memory: pass one of transport.NewMemory, or use NewTensor for the Go heap")
+	}
+	if err != nil {
+		return Tensor{}, err
+	}
+	if t.Data, err = mem.Alloc(t.Elems() * d.Size()); err != nil {
+		return Tensor{}, fmt.Errorf("core: tensor %s%v: %w", d, t.Shape, err)
+	}
+	return t, nil
 }
 
 // FromFloat32 views v, without copying, as a float32 tensor of the given shape.
@@ -127,8 +146,8 @@ func FromInt32(v []int32, shape ...int) Tensor {
 	return Tensor{DType: Int32, Shape: slices.Clone(shape), Data: bytesOf(v)}
 }
 
-// Valid reports whether shape, dtype and data agree and the data is aligned.
-func (t Tensor) Valid() error {
+// sizeable reports whether memory can hold a tensor of that dtype and shape.
+func (t Tensor) sizeable() error {
 	switch {
 	case t.DType.Size() == 0:
 		return fmt.Errorf("core: tensor has no dtype")
@@ -136,6 +155,16 @@ func (t Tensor) Valid() error {
 		return fmt.Errorf("core: tensor shape %v has a negative axis", t.Shape)
 	case t.Shape.overflows(t.DType.Size()):
 		return fmt.Errorf("core: tensor %s%v is too large for this machine", t.DType, t.Shape)
+	}
+	return nil
+}
+
+// Valid reports whether shape, dtype and data agree and the data is aligned.
+func (t Tensor) Valid() error {
+	err := t.sizeable()
+	switch {
+	case err != nil:
+		return err
 	case len(t.Data) != t.Shape.Elems()*t.DType.Size():
 		return fmt.Errorf("core: tensor %s%v needs %d bytes, has %d", t.DType, t.Shape, t.Shape.Elems()*t.DType.Size(), len(t.Data))
 	case uintptr(unsafe.Pointer(unsafe.SliceData(t.Data)))%uintptr(t.DType.Size()) != 0:

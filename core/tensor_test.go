@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -96,5 +97,58 @@ func TestViewsOfAnotherDTypePanic(t *testing.T) {
 			}()
 			f()
 		})
+	}
+}
+
+// limited is memory that has no room for more than 64 bytes.
+type limited struct{ frees int }
+
+func (*limited) Alloc(n int) ([]byte, error) {
+	if n > 64 {
+		return nil, errors.New("no room")
+	}
+	return core.NewTensor(core.Int64, 8).Data[:n], nil
+}
+func (m *limited) Free([]byte) { m.frees++ }
+
+func TestATensorIsMadeInAMemory(t *testing.T) {
+	x, err := core.NewTensorIn(&limited{}, core.BFloat16, 2, 3)
+	if err != nil || x.Valid() != nil || !x.Shape.Equal(core.Shape{2, 3}) {
+		t.Errorf("%v, %v", x, err)
+	}
+	for want, try := range map[string]func() (core.Tensor, error){
+		"no room":       func() (core.Tensor, error) { return core.NewTensorIn(&limited{}, core.Float32, 17) },
+		"negative axis": func() (core.Tensor, error) { return core.NewTensorIn(&limited{}, core.Float32, -1) },
+		"too large":     func() (core.Tensor, error) { return core.NewTensorIn(&limited{}, core.Float32, 1<<40, 1<<40) },
+		"no dtype":      func() (core.Tensor, error) { return core.NewTensorIn(&limited{}, core.InvalidDType, 1) },
+		"needs a memory: pass one of transport.NewMemory": func() (core.Tensor, error) { return core.NewTensorIn(nil, core.Float32, 1) },
+	} {
+		if x, err := try(); err == nil || !strings.Contains(err.Error(), want) || !x.IsZero() {
+			t.Errorf("%v, error %v, want one that says %q", x, err, want)
+		}
+	}
+}
+
+// owner is a kernel with memory for its outputs, perhaps none.
+type owner struct {
+	*fakeKernel
+	memory core.Memory
+}
+
+func (o owner) OutputMemory() core.Memory { return o.memory }
+
+func TestOutputsGoWhereAKernelCanWrite(t *testing.T) {
+	own, other := &limited{}, &limited{frees: 1}
+	for name, tt := range map[string]struct {
+		k    core.Kernel
+		want core.Memory
+	}{
+		"its own":        {owner{newKernel("k", core.RMSNorm), own}, own},
+		"none after all": {owner{newKernel("k", core.RMSNorm), nil}, other},
+		"no ability":     {newKernel("k", core.RMSNorm), other},
+	} {
+		if got := core.OutputsOf(tt.k, other); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }

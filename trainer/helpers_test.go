@@ -120,7 +120,7 @@ func sameBits(t *testing.T, got, want *run) {
 func all(t *testing.T, reg *core.Registry) func(*models.Model) {
 	return func(m *models.Model) {
 		t.Helper()
-		report, err := core.ApplyDefaultKernels(m, reg, "all")
+		report, err := core.ApplyDefaultKernels(t.Context(), m, reg, "all")
 		if err != nil {
 			t.Fatal(err)
 		}

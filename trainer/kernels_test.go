@@ -23,7 +23,7 @@ func TestSameSeedGivesTheSameBits(t *testing.T) {
 func TestRestoreGivesTheSameBitsAsNeverApplied(t *testing.T) {
 	mem, reg := plugintest.Memory(t), plugintest.Scan(t, transport.Options{})
 	restored := newRun(t, mem, func(m *models.Model) {
-		report, err := core.ApplyDefaultKernels(m, reg, "all")
+		report, err := core.ApplyDefaultKernels(t.Context(), m, reg, "all")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +109,7 @@ func TestWritingOutsideKillsThePluginAndNotTheRun(t *testing.T) {
 	}
 	named := func(reg *core.Registry) func(*models.Model) {
 		return func(m *models.Model) {
-			if _, err := core.ApplyKernel("vandal", m, reg); err != nil {
+			if _, err := core.ApplyKernel(t.Context(), "vandal", m, reg); err != nil {
 				t.Fatal(err)
 			}
 		}

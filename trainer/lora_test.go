@@ -95,7 +95,7 @@ func TestLoRALearnsTheSameWithPlugins(t *testing.T) {
 			mem, reg := plugintest.Memory(t), plugintest.Scan(t, transport.Options{})
 			plain := newLoRARun(t, mem, dir, c, nil).steps(8)
 			fused := newLoRARun(t, mem, dir, c, func(m *models.Model) {
-				if _, err := core.ApplyDefaultKernels(m, reg, "all"); err != nil {
+				if _, err := core.ApplyDefaultKernels(t.Context(), m, reg, "all"); err != nil {
 					t.Fatal(err)
 				}
 			}).steps(8)

@@ -33,7 +33,7 @@ func TestExpertsThatDoNotExistAreAFailureOfThePlugin(t *testing.T) {
 	}
 	patch := func(reg *core.Registry) func(*models.Model) {
 		return func(m *models.Model) {
-			if _, err := core.ApplyKernel("misroute", m, reg); err != nil {
+			if _, err := core.ApplyKernel(t.Context(), "misroute", m, reg); err != nil {
 				t.Fatal(err)
 			}
 		}

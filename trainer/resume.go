@@ -1,6 +1,8 @@
 package trainer
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,10 +10,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/fields"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/optim"
 	"github.com/seed98097648/tune/trainer/placement"
@@ -30,13 +34,13 @@ func OpenCheckpoint(path string) (*Resume, error) {
 	if _, err := os.Stat(filepath.Join(path, checkpoint.SumsFile)); !isCheckpoint(path) && !(err == nil && checkpoint.IsStep(path)) {
 		steps, err := checkpoint.Steps(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("trainer: resume: %s does not exist; name the output folder of the run to go on with, with --out", path)
+			return nil, fmt.Errorf("trainer: resume: %s does not exist; name the output folder of the run to go on with, with trainer.Config.Out", path)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("trainer: resume: %w", err)
 		}
 		if len(steps) == 0 {
-			return nil, fmt.Errorf("trainer: resume: %s has no checkpoint: only runs with --save-every have some", path)
+			return nil, fmt.Errorf("trainer: resume: %s has no checkpoint: only runs with trainer.Checkpoints.SaveEvery have some", path)
 		}
 		dir = checkpoint.StepDir(path, steps[len(steps)-1])
 	}
@@ -81,7 +85,7 @@ func older(dir string) string {
 			continue
 		}
 		if _, err := readWhole(other); err == nil {
-			return fmt.Sprintf("%s is whole: remove %s and resume again, or resume from the other with --resume=%s into another --out", other, dir, other)
+			return fmt.Sprintf("%s is whole: remove %s and resume again, or resume from the other with --resume=%s into another trainer.Config.Out", other, dir, other)
 		}
 	}
 	return "no other checkpoint of the run is whole: bring the file back from a copy, or start anew"
@@ -114,14 +118,15 @@ func (r *Resume) Check(c Config) error {
 	// Rows of one example each are no longer than they need be: the rows themselves, which are
 	// compared once they are read, tell whether they are the same.
 	shortened := c.Data.NoPacking && c.Seq >= r.State.Config.Seq
+	known := fields.Names(reflect.TypeFor[Config]())
 	var errs []error
 	for _, name := range names {
 		if was[name] == is[name] || isFree(name) || constant && (name == "steps" || name == "epochs") || shortened && name == "seq" {
 			continue
 		}
-		err := fmt.Errorf("%s: %s -> %s", flagName(name), orNone(was[name]), orNone(is[name]))
+		err := fmt.Errorf("%s: %s -> %s", cmp.Or(known[name], name), orNone(was[name]), orNone(is[name]))
 		if name == "steps" || name == "epochs" {
-			err = fmt.Errorf("%w (the learning rates so far depend on it, unless --schedule is constant, or constant_with_warmup or inverse_sqrt without --warmup-ratio)", err)
+			err = fmt.Errorf("%w (the learning rates so far depend on it, unless trainer.Config.Schedule is constant, or constant_with_warmup or inverse_sqrt without trainer.Config.WarmupRatio)", err)
 		}
 		errs = append(errs, err)
 	}
@@ -153,11 +158,6 @@ func flatten(c Config) map[string]string {
 	return all
 }
 
-// flagName is the flag of a field, as far as they are called the same.
-func flagName(field string) string {
-	return "--" + strings.ReplaceAll(strings.TrimPrefix(strings.TrimPrefix(field, "checkpoints."), "lora."), "_", "-")
-}
-
 func orNone(value string) string {
 	if value == "" {
 		return "none"
@@ -182,8 +182,8 @@ func (r *Resume) checkInputs(model, rows string) error {
 
 // plan puts the kernels where they were, whatever auto would decide today: another kernel
 // rounds differently.
-func (r *Resume) plan(m core.Model, reg *core.Registry) (*core.Plan, error) {
-	plan, err := core.Repeat(m, reg, r.State.Kernels)
+func (r *Resume) plan(ctx context.Context, m core.Model, reg *core.Registry) (*core.Plan, error) {
+	plan, err := core.Repeat(ctx, m, reg, r.State.Kernels)
 	if err != nil {
 		return nil, fmt.Errorf("trainer: resume: %w; without it the results would differ: bring back what the run had, or start anew", err)
 	}

@@ -24,7 +24,7 @@ func (r *session) patch(ctx context.Context) error {
 	var plan *core.Plan
 	var err error
 	if j.Resume != nil {
-		plan, err = j.Resume.plan(j.Model, reg)
+		plan, err = j.Resume.plan(ctx, j.Model, reg)
 	} else {
 		plan, err = measure.Plan(ctx, j.Model, reg, c.Kernels, measure.Run{Memory: j.Memory, Batch: c.Batch, Seq: c.Seq}, j.Measure)
 	}

@@ -77,7 +77,7 @@ func (p *pluginFlags) scanWith(ctx context.Context, a *app, o transport.Options)
 		}
 	}
 	o.Logger = a.logger()
-	return core.ScanAllKernels(ctx, pluginDirs(p.dir), o.Open)
+	return core.ScanAllKernels(ctx, transport.Folders(p.dir), o.Open)
 }
 
 // options adds what the flags say, and the lock that prepare has read.

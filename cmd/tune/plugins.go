@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -124,30 +123,9 @@ func isData(path string) bool {
 	return info.Mode()&0o111 == 0
 }
 
-// pluginDirs returns the folders of the search path, each once. Those that nobody named
-// need not exist; a missing one that somebody did name is for the scan to report.
-func pluginDirs(explicit string) []string {
-	named := filepath.SplitList(os.Getenv(pluginDirEnv))
-	var dirs []string
-	var seen []os.FileInfo
-	for _, dir := range transport.SearchPath(explicit) {
-		info, err := os.Stat(dir)
-		switch {
-		case errors.Is(err, fs.ErrNotExist) && explicit == "" && !slices.Contains(named, dir):
-			continue
-		case err == nil && slices.ContainsFunc(seen, func(s os.FileInfo) bool { return os.SameFile(s, info) }):
-			continue
-		case err == nil:
-			seen = append(seen, info)
-		}
-		dirs = append(dirs, dir)
-	}
-	return dirs
-}
-
 // note writes a line that is not a result.
 func (a *app) note(format string, args ...any) {
-	fmt.Fprintf(a.stderr, "tune: "+format+"\n", args...)
+	fmt.Fprintln(a.stderr, flagged(fmt.Sprintf("tune: "+format, args...)))
 }
 
 // logger writes what happens in the middle of a run as notes.

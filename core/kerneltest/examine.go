@@ -193,7 +193,7 @@ func typical(k core.Kernel, cases []Case) []core.Facts {
 		best, size := core.Facts{}, 0.0
 		for _, c := range cases {
 			f := c.Facts
-			if f.DType != d || f.Frozen || c.WantErr != nil || c.Tokens != 1 || k.Supports(f) != nil {
+			if f.DType != d || f.Frozen || c.Tokens != 1 || k.Supports(f) != nil {
 				continue
 			}
 			if w := work(c.Op, f); w > size {

@@ -14,7 +14,7 @@
 //   - every element of every output is written, and nothing else: no input, no guard;
 //   - the same call twice gives the same bits;
 //   - facts that the kernel does not support are refused with core.ErrNotSupported, which
-//     skips the case, and calls that point outside their tables with core.ErrBadCall.
+//     skips the case.
 //
 // Examine adds what single calls do not show: results that depend on earlier calls or on
 // the number of threads, or differ now and then, errors that add up over 32 layers, inputs
@@ -43,8 +43,6 @@ type Case struct {
 	// Edit, when set, changes the inputs after they were filled: the tensors of both
 	// passes by name, without those that the forward pass saves.
 	Edit func(in map[string][]core.Tensor)
-	// WantErr, when set, is what the kernel's error must wrap; results are not looked at.
-	WantErr error
 }
 
 // Check runs the cases on k and joins all violations; each says in which case, pass and
@@ -96,7 +94,7 @@ const verifyPositions = 8194
 // of moe_experts, a smaller vocabulary of linear_cross_entropy, but at least two. It needs
 // about ten times the memory of the weights that are left. Errors wrap
 // core.ErrWrongResult and give the numbers, or core.ErrNotSupported.
-func Verify(k core.Kernel, f core.Facts) error {
+func Verify(ctx context.Context, k core.Kernel, f core.Facts) error {
 	op := k.Info().Op
 	if err := k.Supports(f); err != nil {
 		return err
@@ -113,7 +111,7 @@ func Verify(k core.Kernel, f core.Facts) error {
 	if op == core.RoPE {
 		c.Tokens, c.Positions, c.Edit = 12, verifyPositions, farPositions
 	}
-	r := result(context.Background(), k, c, nil)
+	r := result(ctx, k, c, nil)
 	if r.Status == Skipped { // the facts with fewer experts, or another question about the same
 		return fmt.Errorf("kerneltest: %s with %v: %s: %w", k.Info().Name, f, r.Reason, core.ErrNotSupported)
 	}

@@ -49,7 +49,7 @@ func TestGradCheckFindsAWrongGradient(t *testing.T) {
 // TestVerifyLooksAtFarPositions: a rope that knows few positions is not placed.
 func TestVerifyLooksAtFarPositions(t *testing.T) {
 	for _, mask := range []int32{15, 0xfff} {
-		if err := kerneltest.Verify(faulty{reference.Single(core.RoPE), masked("positions", mask)}, facts[core.RoPE]); !errors.Is(err, core.ErrWrongResult) {
+		if err := kerneltest.Verify(t.Context(), faulty{reference.Single(core.RoPE), masked("positions", mask)}, facts[core.RoPE]); !errors.Is(err, core.ErrWrongResult) {
 			t.Errorf("position & %d: error %v", mask, err)
 		}
 	}
@@ -62,13 +62,13 @@ func TestVerifyTakesPartOfAHugeVocabulary(t *testing.T) {
 		}
 		return errors.New("stop here")
 	}}
-	if err := kerneltest.Verify(k, core.Facts{DType: core.Float32, WeightDType: core.Float32, Dim: 512, Vocab: 1 << 20}); err == nil {
+	if err := kerneltest.Verify(t.Context(), k, core.Facts{DType: core.Float32, WeightDType: core.Float32, Dim: 512, Vocab: 1 << 20}); err == nil {
 		t.Error("a kernel that fails passes Verify")
 	}
 }
 
 func TestVerifyKeepsFactsAndShrinksHugeExperts(t *testing.T) {
-	if err := kerneltest.Verify(reference.Single(core.RMSNorm), facts[core.RMSNorm]); err != nil {
+	if err := kerneltest.Verify(t.Context(), reference.Single(core.RMSNorm), facts[core.RMSNorm]); err != nil {
 		t.Error(err)
 	}
 	var seen []core.Facts
@@ -78,7 +78,7 @@ func TestVerifyKeepsFactsAndShrinksHugeExperts(t *testing.T) {
 		seen = append(seen, c.Facts)
 		return errors.New("stop here")
 	}}
-	if err := kerneltest.Verify(k, f); err == nil {
+	if err := kerneltest.Verify(t.Context(), k, f); err == nil {
 		t.Error("a kernel that fails passes Verify")
 	}
 	for _, got := range seen {
@@ -90,7 +90,7 @@ func TestVerifyKeepsFactsAndShrinksHugeExperts(t *testing.T) {
 		t.Errorf("%d calls, want one forward and one backward", len(seen))
 	}
 	f.Activation = "gelu"
-	if err := kerneltest.Verify(reference.Kernel(core.MoEExperts), f); !errors.Is(err, core.ErrNotSupported) {
+	if err := kerneltest.Verify(t.Context(), reference.Kernel(core.MoEExperts), f); !errors.Is(err, core.ErrNotSupported) {
 		t.Errorf("unsupported facts: error %v", err)
 	}
 }

@@ -82,14 +82,7 @@ type memory struct {
 	blocks [][]byte
 }
 
-func newMemory(k core.Kernel) *memory {
-	if o, ok := k.(core.OutputMemory); ok {
-		if m := o.OutputMemory(); m != nil {
-			return &memory{Memory: m}
-		}
-	}
-	return &memory{Memory: heap{}}
-}
+func newMemory(k core.Kernel) *memory { return &memory{Memory: core.OutputsOf(k, heap{})} }
 
 func (m *memory) Alloc(n int) ([]byte, error) {
 	b, err := m.Memory.Alloc(n)

@@ -49,7 +49,7 @@ func CheckOracle(ctx context.Context, k core.Kernel, o Oracle, c Case) error {
 	if !k.Info().Backward {
 		return errors.Join(violations...)
 	}
-	if err := k.Backward(ctx, backward); err != nil {
+	if err := core.Run(ctx, k, backward); err != nil {
 		return err
 	}
 	upstream := widened(backward.Sig.In, backward.In)

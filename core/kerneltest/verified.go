@@ -1,6 +1,10 @@
 package kerneltest
 
-import "github.com/seed98097648/tune/core"
+import (
+	"context"
+
+	"github.com/seed98097648/tune/core"
+)
 
 // Verified returns k with the ability to verify itself, core.Verifier, by way of Verify:
 // a plan then compares k with the reference before it places it. Register kernels that
@@ -48,4 +52,4 @@ type verified struct{ core.Kernel }
 var _ core.Verifier = (*verified)(nil)
 
 // Verify implements core.Verifier.
-func (v *verified) Verify(f core.Facts) error { return Verify(v.Kernel, f) }
+func (v *verified) Verify(ctx context.Context, f core.Facts) error { return Verify(ctx, v.Kernel, f) }

@@ -1,6 +1,7 @@
 package kerneltest_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -46,13 +47,13 @@ func TestAPlanRefusesALinkedKernelThatIsWrong(t *testing.T) {
 				t.Fatal(err)
 			}
 			m := &oneSite{}
-			if _, err := core.ApplyDefaultKernels(m, r, "auto"); err != nil {
+			if _, err := core.ApplyDefaultKernels(t.Context(), m, r, "all"); err != nil {
 				t.Fatal(err)
 			}
 			if (m.placed == k) != tt.correct {
-				t.Errorf("auto placed %v", m.placed)
+				t.Errorf("all placed %v", m.placed)
 			}
-			_, err := core.ApplyKernel(k.Info().Name, &oneSite{}, r)
+			_, err := core.ApplyKernel(t.Context(), k.Info().Name, &oneSite{}, r)
 			if tt.correct && err != nil || !tt.correct && !errors.Is(err, core.ErrWrongResult) {
 				t.Errorf("by name: error %v", err)
 			}
@@ -67,9 +68,9 @@ type (
 	selfChecked struct{ core.Kernel }
 )
 
-func (reports) Health() core.Health           { return core.Health{Calls: 7} }
-func (reportsHas) Health() core.Health        { return core.Health{Calls: 7} }
-func (selfChecked) Verify(f core.Facts) error { return errors.New("checked itself") }
+func (reports) Health() core.Health                          { return core.Health{Calls: 7} }
+func (reportsHas) Health() core.Health                       { return core.Health{Calls: 7} }
+func (selfChecked) Verify(context.Context, core.Facts) error { return errors.New("checked itself") }
 
 func TestVerifiedKeepsAbilities(t *testing.T) {
 	plain := reference.Kernel(core.RMSNorm)
@@ -105,7 +106,7 @@ func TestVerifiedKeepsAbilities(t *testing.T) {
 		})
 	}
 	own := kerneltest.Verified(selfChecked{plain})
-	if err := own.(core.Verifier).Verify(core.Facts{}); err == nil || err.Error() != "checked itself" {
+	if err := own.(core.Verifier).Verify(t.Context(), core.Facts{}); err == nil || err.Error() != "checked itself" {
 		t.Errorf("a kernel's own Verify was replaced: %v", err)
 	}
 }

@@ -70,44 +70,30 @@ func (k kernel) Info() core.Info {
 }
 
 // Supports implements core.Kernel.
-func (k kernel) Supports(f core.Facts) error {
-	if err := f.Validate(k.op); err != nil {
-		return fmt.Errorf("reference: %w: %w", core.ErrNotSupported, err)
-	}
-	if f.Activation != "" && f.Activation != "silu" {
-		return fmt.Errorf("reference: %w: activation %q; only silu is defined", core.ErrNotSupported, f.Activation)
-	}
-	return nil
-}
+func (k kernel) Supports(f core.Facts) error { return k.Info().Supports(f) }
 
 // Forward implements core.Kernel.
-func (k kernel) Forward(ctx context.Context, c *core.Call) error { return k.run(ctx, c, core.Forward) }
+func (k kernel) Forward(_ context.Context, c *core.Call) error { return k.run(c, core.Forward) }
 
 // Backward implements core.Kernel.
-func (k kernel) Backward(ctx context.Context, c *core.Call) error {
-	return k.run(ctx, c, core.Backward)
-}
+func (k kernel) Backward(_ context.Context, c *core.Call) error { return k.run(c, core.Backward) }
 
-func (k kernel) run(ctx context.Context, c *core.Call, pass core.Pass) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
+func (k kernel) run(c *core.Call, pass core.Pass) error {
 	if c.Op != k.op || c.Pass != pass {
 		return fmt.Errorf("reference: %w: %s %s given to %s %s", core.ErrBadCall, c.Op, c.Pass, k.op, pass)
 	}
 	if err := k.Supports(c.Facts); err != nil {
 		return err
 	}
-	if err := c.Check(); err != nil {
-		return fmt.Errorf("reference: %w", err)
-	}
 	if k.single {
-		return compute[float32](c)
+		compute[float32](c)
+	} else {
+		compute[float64](c)
 	}
-	return compute[float64](c)
+	return nil
 }
 
-func compute[F float](c *core.Call) error {
+func compute[F float](c *core.Call) {
 	switch c.Op {
 	case core.RMSNorm:
 		runRMSNorm[F](c)
@@ -116,15 +102,14 @@ func compute[F float](c *core.Call) error {
 	case core.SwiGLU:
 		runSwiGLU[F](c)
 	case core.RoPE:
-		return runRoPE[F](c)
+		runRoPE[F](c)
 	case core.MoEGate:
-		return runMoEGate[F](c)
+		runMoEGate[F](c)
 	case core.MoEExperts:
-		return runMoE[F](c)
+		runMoE[F](c)
 	case core.Attention:
-		return runAttention[F](c)
+		runAttention[F](c)
 	case core.LinearCrossEntropy:
-		return runLinearCrossEntropy[F](c)
+		runLinearCrossEntropy[F](c)
 	}
-	return nil
 }

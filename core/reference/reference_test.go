@@ -137,7 +137,7 @@ func TestBadCallsAreRefused(t *testing.T) {
 	}
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := reference.Kernel(core.RoPE).Backward(canceled, c); !errors.Is(err, context.Canceled) {
+	if err := core.Run(canceled, reference.Kernel(core.RoPE), c); !errors.Is(err, context.Canceled) {
 		t.Errorf("canceled call: error %v", err)
 	}
 }

@@ -57,6 +57,8 @@ func TestCallGivesTheReferencesBits(t *testing.T) {
 
 func TestTensorsOutsideSharedMemoryAreCopied(t *testing.T) {
 	onEachPath(t, func(t *testing.T, o Options) {
+		var log lockedBuffer
+		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		p := open(t, o)
 		before := p.output.InUse()
 		heap := makeCall(t, core.RMSNorm, core.Forward, normFacts(), nil, nil)
@@ -78,6 +80,9 @@ func TestTensorsOutsideSharedMemoryAreCopied(t *testing.T) {
 		}
 		if now := p.output.InUse(); now != before {
 			t.Errorf("%d bytes of output memory in use, %d before", now, before)
+		}
+		if n := strings.Count(log.String(), "make inputs by core.NewTensorIn"); n != 1 {
+			t.Errorf("it was said %d times that tensors are copied, want once:\n%s", n, log.String())
 		}
 	})
 }
@@ -192,6 +197,24 @@ func TestNotSupportedFallsBack(t *testing.T) {
 	if h := p.norm.Health(); h.Fallbacks != 1 || h.Deaths != 0 {
 		t.Errorf("health %+v", h)
 	}
+}
+
+// TestFactsThatThePluginRefusesFallBack: its kernels need not look at the facts of a call,
+// which nobody has asked about here.
+func TestFactsThatThePluginRefusesFallBack(t *testing.T) {
+	onEachPath(t, func(t *testing.T, o Options) {
+		p := open(t, quiet(o))
+		f := normFacts()
+		f.Dim = 13
+		c := makeCall(t, core.RMSNorm, core.Forward, f, p.host, p.output)
+		if err := core.Run(t.Context(), p.norm, c); err != nil {
+			t.Fatal(err)
+		}
+		wantReference(t, c)
+		if h := p.norm.Health(); h.Fallbacks != 1 || !strings.Contains(h.LastError, "bad luck") {
+			t.Errorf("health %+v", h)
+		}
+	})
 }
 
 func TestBadCallsAreRefused(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/wire"
 )
 
 // kernel is the host's side of a kernel in a plugin.
@@ -57,21 +58,16 @@ func (k *kernel) count(change func(*core.Health)) {
 	change(&k.health)
 }
 
-// run checks a call before the plugin sees it, and says whose error comes back.
+// run checks what core.Run does not, and says whose error comes back. A call that did not
+// come by core.Run is checked in the plugin's process all the same.
 func (k *kernel) run(ctx context.Context, c *core.Call, pass core.Pass, strict bool) error {
-	err := ctx.Err()
-	if err != nil {
-		return err
-	}
+	var err error
 	switch {
 	case c.Op != k.info.Op || c.Pass != pass:
 		err = fmt.Errorf("%w: it is for %s %s", core.ErrBadCall, c.Op, c.Pass)
-	case len(c.In)+len(c.Out) > maxTensors:
-		err = fmt.Errorf("%w: %d tensors, at most %d fit a call", core.ErrBadCall, len(c.In)+len(c.Out), maxTensors)
+	case len(c.In)+len(c.Out) > wire.MaxTensors:
+		err = fmt.Errorf("%w: %d tensors, at most %d fit a call", core.ErrBadCall, len(c.In)+len(c.Out), wire.MaxTensors)
 	default:
-		err = c.Check()
-	}
-	if err == nil {
 		err = k.plugin.run(ctx, k, c, strict)
 	}
 	if err == nil || err == ctx.Err() {

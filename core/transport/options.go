@@ -2,6 +2,7 @@ package transport
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -64,7 +65,7 @@ type Options struct {
 	// on. nil means reference.Kernel.
 	Reference func(core.Op) core.Kernel
 	// Verify compares a kernel with the reference. nil means kerneltest.Verify.
-	Verify func(core.Kernel, core.Facts) error
+	Verify func(context.Context, core.Kernel, core.Facts) error
 
 	how     platform      // chosen by withDefaults
 	program func() string // the checksum of this program, "" if unknown

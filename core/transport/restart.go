@@ -63,6 +63,7 @@ func (p *plugin) attempt(ctx context.Context, k *kernel, c *core.Call) error {
 	copies, err := p.invoke(ctx, k, c)
 	if copies > 0 {
 		k.count(func(h *core.Health) { h.Copies += uint64(copies) })
+		p.sayCopied(c, copies)
 	}
 	if p.proc.stopped() {
 		p.drop()

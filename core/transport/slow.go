@@ -26,6 +26,17 @@ func (p *plugin) sayWaiting(c *core.Call, waited time.Duration) {
 		"plugin", p.manifest.Name, "op", c.Op, "pass", c.Pass, "site", c.Site, "waited", waited.Round(time.Second), "process", doing)
 }
 
+// sayCopied tells, once, that a call's tensors are copied, which no result shows and every
+// call pays for.
+func (p *plugin) sayCopied(c *core.Call, copies int) {
+	if p.copied {
+		return
+	}
+	p.copied = true
+	p.opts.Logger.Warn("tensors are copied for a plugin's calls, as they are not in shared memory: make inputs by core.NewTensorIn in a memory of transport.NewMemory, outputs in core.OutputsOf the kernel",
+		"plugin", p.manifest.Name, "op", c.Op, "pass", c.Pass, "site", c.Site, "tensors", copies)
+}
+
 // sayIfSlow tells what is waited for if that takes long, until the function that it
 // returns is called.
 func (p *process) sayIfSlow(what string, doing func() (text string, stopped bool)) (stop func()) {

@@ -32,7 +32,7 @@ func (k strictKernel) Backward(ctx context.Context, c *core.Call) error {
 
 // Verify implements core.Verifier. That a kernel was found correct is remembered on
 // disk, for this executable on this kind of machine; failures are not.
-func (k *kernel) Verify(f core.Facts) error {
+func (k *kernel) Verify(ctx context.Context, f core.Facts) error {
 	record, err := k.verifiedPath(f)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (k *kernel) Verify(f core.Facts) error {
 			return nil
 		}
 	}
-	if err := k.plugin.opts.Verify(strictKernel{k}, f); err != nil {
+	if err := k.plugin.opts.Verify(ctx, strictKernel{k}, f); err != nil {
 		return err
 	}
 	if record == "" {

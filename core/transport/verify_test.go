@@ -12,7 +12,7 @@ import (
 
 func TestVerifyUsesTheConformanceKit(t *testing.T) {
 	p := open(t, quiet(Options{}))
-	if err := p.norm.Verify(normFacts()); err != nil {
+	if err := p.norm.Verify(t.Context(), normFacts()); err != nil {
 		t.Error(err)
 	}
 	if h := p.norm.Health(); h.Calls == 0 || h.Fallbacks != 0 {
@@ -22,7 +22,7 @@ func TestVerifyUsesTheConformanceKit(t *testing.T) {
 
 func TestVerifyRemembersSuccessOnly(t *testing.T) {
 	result, asked := errors.New("wrong"), 0
-	o := quiet(Options{Verify: func(core.Kernel, core.Facts) error { asked++; return result }})
+	o := quiet(Options{Verify: func(context.Context, core.Kernel, core.Facts) error { asked++; return result }})
 	o.CacheDir = filepath.Join(t.TempDir(), "cache")
 	p := open(t, o)
 	other := normFacts()
@@ -41,11 +41,11 @@ func TestVerifyRemembersSuccessOnly(t *testing.T) {
 	}
 	for _, s := range steps {
 		result = s.result
-		if err := p.norm.Verify(s.f); !errors.Is(err, s.result) || asked != s.asked {
+		if err := p.norm.Verify(t.Context(), s.f); !errors.Is(err, s.result) || asked != s.asked {
 			t.Errorf("%s: error %v, asked %d times, want %d", s.name, err, asked, s.asked)
 		}
 	}
-	if again := open(t, o); again.norm.Verify(normFacts()) != nil || asked != 4 {
+	if again := open(t, o); again.norm.Verify(t.Context(), normFacts()) != nil || asked != 4 {
 		t.Errorf("a second process asked again: %d", asked)
 	}
 	if files, err := os.ReadDir(o.CacheDir); err != nil || len(files) != 2 {
@@ -57,14 +57,14 @@ func TestVerifyRemembersSuccessOnly(t *testing.T) {
 // program, and so what an older one has found correct proves nothing.
 func TestAnotherProgramVerifiesAgain(t *testing.T) {
 	asked := 0
-	o := quiet(Options{Verify: func(core.Kernel, core.Facts) error { asked++; return nil }})
+	o := quiet(Options{Verify: func(context.Context, core.Kernel, core.Facts) error { asked++; return nil }})
 	o.CacheDir = filepath.Join(t.TempDir(), "cache")
 	for i, step := range []struct {
 		program string
 		asked   int
 	}{{"one", 1}, {"one", 1}, {"another", 2}, {"one", 2}, {"", 3}, {"", 4}} {
 		o.program = func() string { return step.program }
-		if err := open(t, o).norm.Verify(normFacts()); err != nil || asked != step.asked {
+		if err := open(t, o).norm.Verify(t.Context(), normFacts()); err != nil || asked != step.asked {
 			t.Errorf("step %d, by program %q: asked %d times, want %d; error %v", i, step.program, asked, step.asked, err)
 		}
 	}
@@ -75,13 +75,13 @@ func TestAnotherProgramVerifiesAgain(t *testing.T) {
 func TestVerifyNeverAsksTheReferenceInstead(t *testing.T) {
 	counted(t)
 	o := quiet(Options{})
-	o.Verify = func(k core.Kernel, f core.Facts) error {
+	o.Verify = func(ctx context.Context, k core.Kernel, f core.Facts) error {
 		c := makeCall(t, core.RMSNorm, core.Forward, f, nil, nil)
 		c.Site = "die"
 		return k.Forward(context.Background(), c)
 	}
 	p := open(t, o)
-	if err := p.norm.Verify(normFacts()); !errors.Is(err, core.ErrPluginExited) {
+	if err := p.norm.Verify(t.Context(), normFacts()); !errors.Is(err, core.ErrPluginExited) {
 		t.Errorf("error %v", err)
 	}
 	p.wantHealth(t, core.Health{Calls: 1, Deaths: 3, Repeats: 2, Copies: 12})

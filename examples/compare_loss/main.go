@@ -31,22 +31,23 @@ func main() {
 	if len(os.Args) != 2 {
 		log.Fatal("usage: compare_loss PLUGIN_DIR")
 	}
-	reg, err := core.ScanAllKernels(context.Background(), os.Args[1:2], transport.Open)
+	ctx := context.Background()
+	reg, err := core.ScanAllKernels(ctx, os.Args[1:2], transport.Open)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer reg.Close()
-	if err := run(reg); err != nil {
+	if err := run(ctx, reg); err != nil {
 		log.Print(err)
 	}
 }
 
-func run(reg *core.Registry) error {
-	plain, err := losses(reg, "none")
+func run(ctx context.Context, reg *core.Registry) error {
+	plain, err := losses(ctx, reg, "none")
 	if err != nil {
 		return err
 	}
-	fused, err := losses(reg, "all")
+	fused, err := losses(ctx, reg, "all")
 	if err != nil {
 		return err
 	}
@@ -60,7 +61,7 @@ func run(reg *core.Registry) error {
 }
 
 // losses trains for a few steps with a selection of kernels.
-func losses(reg *core.Registry, kernels string) ([]float64, error) {
+func losses(ctx context.Context, reg *core.Registry, kernels string) ([]float64, error) {
 	mem, err := transport.NewMemory("compare_loss", 0)
 	if err != nil {
 		return nil, err
@@ -71,7 +72,7 @@ func losses(reg *core.Registry, kernels string) ([]float64, error) {
 		return nil, err
 	}
 	m.Init(7)
-	if _, err := core.ApplyDefaultKernels(m, reg, kernels); err != nil {
+	if _, err := core.ApplyDefaultKernels(ctx, m, reg, kernels); err != nil {
 		return nil, err
 	}
 	e, err := trainer.NewEngine(m, mem, trainer.EngineConfig{Batch: 4, Seq: 16, Clip: 1, Optim: optim.DefaultConfig()})
@@ -95,7 +96,7 @@ func losses(reg *core.Registry, kernels string) ([]float64, error) {
 			break
 		}
 		var r trainer.StepResult
-		r, err = e.Step(context.Background(), []data.Batch{batch}, 1e-2)
+		r, err = e.Step(ctx, []data.Batch{batch}, 1e-2)
 		out = append(out, r.Loss)
 	}
 	return out, err

@@ -27,6 +27,7 @@ func main() {
 }
 
 func run(args []string) error {
+	ctx := context.Background()
 	// Memory that plugins can read and, on Linux, cannot write.
 	mem, err := transport.NewMemory("patch_one_layer", 0)
 	if err != nil {
@@ -40,17 +41,17 @@ func run(args []string) error {
 	model.Init(1)
 
 	// Every executable in the folder is asked who it is.
-	dirs := transport.SearchPath("")
+	dir := "" // the usual folders
 	if len(args) > 0 {
-		dirs = args[:1]
+		dir = args[0]
 	}
-	reg, err := core.ScanAllKernels(context.Background(), existing(dirs), transport.Open)
+	reg, err := core.ScanAllKernels(ctx, transport.Folders(dir), transport.Open)
 	if err != nil {
 		return err
 	}
 	defer reg.Close()
 
-	report, err := core.ApplyKernel("npu_fused_swiglu", oneLayer{model}, reg)
+	report, err := core.ApplyKernel(ctx, "npu_fused_swiglu", oneLayer{model}, reg)
 	if err != nil {
 		return err
 	}
@@ -74,14 +75,4 @@ func (m oneLayer) Sites() []core.Site {
 		}
 	}
 	return nil
-}
-
-func existing(dirs []string) []string {
-	var out []string
-	for _, d := range dirs {
-		if _, err := os.Stat(d); err == nil {
-			out = append(out, d)
-		}
-	}
-	return out
 }

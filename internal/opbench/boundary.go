@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/kerneltest"
+	"github.com/seed98097648/tune/internal/amount"
 )
 
 // BoundaryOptions say what MeasureBoundary measures: three ways to one kernel of rms_norm.
@@ -130,7 +131,7 @@ func (b *Boundary) roundTrips(ctx context.Context, o BoundaryOptions) error {
 		}
 		o.progress("round trip %s", w.name)
 		// Everything lies where the plugin writes, which every way can read without a copy.
-		m := &arena{Memory: outputs(w.kernel, o.Memory)}
+		m := &arena{Memory: core.OutputsOf(w.kernel, o.Memory)}
 		trip, err := roundTrip(ctx, w.kernel, m, o.Calls, w.pause)
 		m.freeAll()
 		if err != nil {
@@ -168,10 +169,10 @@ func roundTrip(ctx context.Context, k core.Kernel, m core.Memory, calls int, pau
 
 func (b *Boundary) transfers(ctx context.Context, o BoundaryOptions) error {
 	for _, n := range o.Bytes {
-		o.progress("tensors of %s", size(n))
+		o.progress("tensors of %s", amount.Bytes(n))
 		t, err := o.transfer(ctx, n)
 		if err != nil {
-			return fmt.Errorf("tensors of %s: %w", size(n), err)
+			return fmt.Errorf("tensors of %s: %w", amount.Bytes(n), err)
 		}
 		b.Transfers = append(b.Transfers, t)
 	}
@@ -180,7 +181,7 @@ func (b *Boundary) transfers(ctx context.Context, o BoundaryOptions) error {
 
 // transfer runs both sides on the same tensors in the same memory.
 func (o BoundaryOptions) transfer(ctx context.Context, bytes int) (Transfer, error) {
-	in, out := &arena{Memory: o.Memory}, &arena{Memory: outputs(o.Across, o.Memory)}
+	in, out := &arena{Memory: o.Memory}, &arena{Memory: core.OutputsOf(o.Across, o.Memory)}
 	defer in.freeAll()
 	defer out.freeAll()
 	c, _, err := kerneltest.CallsIn(ctx, o.Across, normCase(bytes/rowBytes, rowBytes/4), in, out)

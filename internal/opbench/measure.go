@@ -116,16 +116,6 @@ func (a *arena) freeAll() {
 	a.blocks = nil
 }
 
-// outputs returns the memory that the kernel can write without a copy.
-func outputs(k core.Kernel, otherwise core.Memory) core.Memory {
-	if o, ok := k.(core.OutputMemory); ok {
-		if m := o.OutputMemory(); m != nil {
-			return m
-		}
-	}
-	return otherwise
-}
-
 // copies returns how many tensors were copied for the kernel's calls so far.
 func copies(k core.Kernel) uint64 {
 	if h, ok := k.(core.HealthReporter); ok {

@@ -109,7 +109,7 @@ func (r *Result) measure(ctx context.Context, o Options, k core.Kernel, u use) e
 	if o.Progress != nil {
 		o.Progress(fmt.Sprintf("%s, %s %s", info.Name, u.Op, u.shape))
 	}
-	in, out := &arena{Memory: o.Memory}, &arena{Memory: outputs(k, o.Memory)}
+	in, out := &arena{Memory: o.Memory}, &arena{Memory: core.OutputsOf(k, o.Memory)}
 	defer in.freeAll()
 	defer out.freeAll()
 	forward, backward, err := kerneltest.CallsIn(ctx, k, u.Case, in, out)

@@ -6,6 +6,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/plugins/npu_fused_attention/attention"
 	"github.com/seed98097648/tune/plugins/npu_fused_linear_cross_entropy/linearcrossentropy"
+	"github.com/seed98097648/tune/plugins/npu_fused_moe/gate"
 	"github.com/seed98097648/tune/plugins/npu_fused_moe/moe"
 	"github.com/seed98097648/tune/plugins/npu_fused_rmsnorm/rmsnorm"
 	"github.com/seed98097648/tune/plugins/npu_fused_rope/rope"
@@ -17,6 +18,6 @@ import (
 // them with the reference before they are placed, as plugins are. Another call returns
 // other kernels, with scratch memory of their own.
 func Kernels() []core.Kernel {
-	return []core.Kernel{new(attention.Kernel), new(linearcrossentropy.Kernel), new(moe.Kernel), new(moe.GateKernel),
-		new(rmsnorm.Kernel), new(rmsnorm.AddKernel), new(rope.Kernel), new(swiglu.Kernel)}
+	return []core.Kernel{new(attention.Kernel), new(linearcrossentropy.Kernel), new(moe.Kernel), new(gate.Kernel),
+		new(rmsnorm.Kernel), &rmsnorm.Kernel{Add: true}, new(rope.Kernel), new(swiglu.Kernel)}
 }

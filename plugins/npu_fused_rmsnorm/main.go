@@ -1,12 +1,12 @@
 // Npu_fused_rmsnorm is a kernel plugin for the ops rms_norm and add_rms_norm. Package
-// rmsnorm has the kernels.
+// rmsnorm is the kernel.
 package main
 
 import (
-	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/core/plugin"
 	"github.com/seed98097648/tune/plugins/npu_fused_rmsnorm/rmsnorm"
 )
 
 func main() {
-	transport.Serve(rmsnorm.Name, rmsnorm.Version, new(rmsnorm.Kernel), new(rmsnorm.AddKernel))
+	plugin.Serve(rmsnorm.Name, rmsnorm.Version, new(rmsnorm.Kernel), &rmsnorm.Kernel{Add: true})
 }

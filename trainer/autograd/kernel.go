@@ -21,10 +21,7 @@ func Kernel(k core.Kernel, op core.Op, f core.Facts, site string, tokens, positi
 		return Op{}, err
 	}
 	fwd.Site, bwd.Site = site, site
-	o := Op{Name: string(op), Kernel: k.Info().Name, Work: core.NewWork(op, core.Forward, f, tokens, positions)}
-	if m, ok := k.(core.OutputMemory); ok {
-		o.Memory = m.OutputMemory()
-	}
+	o := Op{Name: string(op), Kernel: k.Info().Name, Memory: core.OutputsOf(k, nil), Work: core.NewWork(op, core.Forward, f, tokens, positions)}
 	for _, a := range expand(fwd.Sig.Out) {
 		o.Outputs = append(o.Outputs, Spec{a.DType, a.Shape.Bind(tokens, positions)})
 		if !a.Saved && a.DType != core.Int32 { // those that have a gradient come first
@@ -34,7 +31,7 @@ func Kernel(k core.Kernel, op core.Op, f core.Facts, site string, tokens, positi
 	o.Forward = func(ctx context.Context, in, out []core.Tensor) error {
 		copy(fwd.In, in)
 		copy(fwd.Out, out)
-		if err := k.Forward(ctx, fwd); err != nil {
+		if err := core.Run(ctx, k, fwd); err != nil {
 			return err
 		}
 		return checkReturned(k, fwd)
@@ -84,7 +81,7 @@ func kernelBackward(k core.Kernel, fwd, bwd *core.Call) *Backward {
 		for i, w := range b.Wrt {
 			bwd.Out[i] = g.DIn[w]
 		}
-		return k.Backward(ctx, bwd)
+		return core.Run(ctx, k, bwd)
 	}
 	return b
 }

@@ -25,13 +25,11 @@ func KernelLoss(k core.Kernel, f core.Facts, site string, tokens int) (Op, error
 	}
 	fwd.Site, bwd.Site = site, site
 	o := Op{Name: string(core.LinearCrossEntropy), Kernel: k.Info().Name, Outputs: []Spec{Float32(), Float32(tokens)},
+		Memory:   core.OutputsOf(k, nil),
 		Work:     core.NewWork(core.LinearCrossEntropy, core.Forward, f, tokens, tokens),
 		Backward: &Backward{Ahead: []int{0, 1}, Work: core.NewWork(core.LinearCrossEntropy, core.Backward, f, tokens, tokens)}}
 	if f.Frozen {
 		o.Backward.Ahead = []int{0}
-	}
-	if m, ok := k.(core.OutputMemory); ok {
-		o.Memory = m.OutputMemory()
 	}
 	o.Forward = func(ctx context.Context, in, out []core.Tensor) error {
 		x, weight, labels, share := in[0], in[1], in[2], in[3]

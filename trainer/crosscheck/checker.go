@@ -41,7 +41,7 @@ func New(every int) *Checker {
 	if every == 0 {
 		return nil
 	}
-	return &Checker{Every: every, right: map[use]int{}}
+	return &Checker{Every: every}
 }
 
 // Stats is what a Checker has done.
@@ -103,15 +103,14 @@ func (w *watched) Backward(ctx context.Context, c *core.Call) error {
 }
 
 // OutputMemory implements core.OutputMemory; it is nil for a kernel that has none.
-func (w *watched) OutputMemory() core.Memory {
-	if m, ok := w.Kernel.(core.OutputMemory); ok {
-		return m.OutputMemory()
-	}
-	return nil
-}
+func (w *watched) OutputMemory() core.Memory { return core.OutputsOf(w.Kernel, nil) }
 
 func (w *watched) run(ctx context.Context, c *core.Call, pass core.Pass) error {
-	if err := core.Run(ctx, w.Kernel, c); err != nil {
+	do := w.Kernel.Forward
+	if pass == core.Backward {
+		do = w.Kernel.Backward
+	}
+	if err := do(ctx, c); err != nil {
 		return err
 	}
 	u := use{w.Info().Name, c.Site, pass, c.Facts, c.Tokens()}
@@ -121,6 +120,9 @@ func (w *watched) run(ctx context.Context, c *core.Call, pass core.Pass) error {
 	start := time.Now()
 	err := Compare(c)
 	if err == nil || errors.Is(err, core.ErrNotSupported) {
+		if w.checker.right == nil {
+			w.checker.right = map[use]int{}
+		}
 		w.checker.right[u] = w.checker.round
 	}
 	if errors.Is(err, core.ErrNotSupported) {

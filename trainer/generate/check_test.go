@@ -58,7 +58,7 @@ func TestAWrongKernelWritesNothing(t *testing.T) {
 						t.Fatal(err)
 					}
 					var err error
-					if report, err = core.ApplyDefaultKernels(m, reg, "all", core.Inference()); err != nil {
+					if report, err = core.ApplyDefaultKernels(t.Context(), m, reg, "all", core.Inference()); err != nil {
 						t.Fatal(err)
 					}
 					defer report.Restore()

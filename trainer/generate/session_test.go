@@ -128,7 +128,7 @@ func TestCachedLogitsOfEveryFamily(t *testing.T) {
 				t.Fatal(err)
 			}
 			m.Init(1)
-			feedAll(t, m, random(m.Vocab(), 60))
+			feedAll(t, m, random(m.Vocab(), min(60, m.Config.MaxPositionEmbeddings)))
 		})
 	}
 }
@@ -142,7 +142,7 @@ func place(t *testing.T, m *models.Model, selection string) {
 			t.Fatal(err)
 		}
 	}
-	report, err := core.ApplyDefaultKernels(m, reg, selection, core.Inference(), core.Plain(core.Attention, "cached"))
+	report, err := core.ApplyDefaultKernels(t.Context(), m, reg, selection, core.Inference(), core.Plain(core.Attention, "cached"))
 	if err != nil {
 		t.Fatal(err)
 	}

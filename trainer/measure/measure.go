@@ -5,7 +5,9 @@
 package measure
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -35,12 +37,18 @@ type Options struct {
 // Run is what a measurement stands for: training on batches of one size, or using the
 // model on them.
 type Run struct {
-	Memory      core.Memory        // for the programs that are measured
-	Batch, Seq  int                // rows of a batch, tokens of a row
+	Memory      core.Memory        // for the programs that are measured, which plugins can read
+	Batch, Seq  int                // rows of a batch, tokens of a row; 0 means DefaultBatch, DefaultSeq
 	MaxPosition int                // positions stay below; 0 means Seq
 	Inference   bool               // without a backward pass; kernels that have none are allowed
 	Plain       map[core.Op]string // ops that get no kernel, and why; see core.Plain
 }
+
+// The batches of a plain run.
+const (
+	DefaultBatch = 4
+	DefaultSeq   = 256
+)
 
 // options of the plan.
 func (r Run) options() []core.Option {
@@ -61,7 +69,7 @@ const mostTokens = 4096
 // Plan is core.NewPlan for a selection as --kernels takes it, except that auto takes only
 // the kernels that a measurement finds worth it. It measures with as many threads as
 // package simd is set to. Plugins that get no site need no process then; see
-// core.Registry.Rest. When ctx ends, so does Plan, with its error. The selection from:RUN
+// core.Registry.Rest. The selection from:RUN
 // measures nothing and repeats what that run had; see trainer/placement.
 func Plan(ctx context.Context, m core.Model, reg *core.Registry, selection string, r Run, o Options) (*core.Plan, error) {
 	sel, err := core.ParseSelection(selection)
@@ -72,36 +80,27 @@ func Plan(ctx context.Context, m core.Model, reg *core.Registry, selection strin
 		o.Logger = slog.Default()
 	}
 	if sel.From != "" {
-		return repeat(m, reg, sel.From, r, o)
+		return repeat(ctx, m, reg, sel.From, r, o)
 	}
-	if r.MaxPosition == 0 {
-		r.MaxPosition = r.Seq
-	}
-	r.Batch = min(r.Batch, max(1, mostTokens/max(r.Seq, 1)))
-	s := &session{ctx: ctx, run: r, opts: o, cache: newCache(o), manifests: manifests(reg), seen: map[use]outcome{}}
-	p, err := core.NewPlan(m, reg, sel, append(r.options(), core.Measured(s.measure))...)
+	s := newSession(reg, r, o)
+	p, err := core.NewPlan(ctx, m, reg, sel, append(r.options(), core.Measured(s.measure))...)
 	if err == nil && s.fresh > 0 {
 		o.Logger.Info("measured kernels against the plain forward", "uses", s.fresh, "took", time.Since(s.start).Round(100*time.Millisecond))
 	}
 	if err != nil {
 		return nil, err
 	}
-	// To a plan, the end of a deadline is a reason to leave a site alone, as it could be
-	// the kernel's own.
-	if s.cut != nil {
-		return nil, fmt.Errorf("measure: %w", s.cut)
-	}
 	reg.Rest(slices.Concat(p.Actions, o.Placed))
 	return p, nil
 }
 
 // repeat plans what a run had.
-func repeat(m core.Model, reg *core.Registry, run string, r Run, o Options) (*core.Plan, error) {
+func repeat(ctx context.Context, m core.Model, reg *core.Registry, run string, r Run, o Options) (*core.Plan, error) {
 	was, err := placement.Read(run)
 	if err != nil {
 		return nil, err
 	}
-	p, warning, err := was.Plan(m, reg, r.options()...)
+	p, warning, err := was.Plan(ctx, m, reg, r.options()...)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +113,6 @@ func repeat(m core.Model, reg *core.Registry, run string, r Run, o Options) (*co
 
 // session is the measuring for one plan.
 type session struct {
-	ctx       context.Context
 	run       Run
 	opts      Options
 	cache     *cache
@@ -122,7 +120,26 @@ type session struct {
 	seen      map[use]outcome
 	fresh     int       // measurements made
 	start     time.Time // of the first
-	cut       error     // why the context ended something that was measured
+}
+
+// New returns what compares the kernels of a registry with the plain forward, for batches
+// of that size, and remembers the outcome, as tune's --kernels auto does:
+//
+//	report, err := core.ApplyDefaultKernels(ctx, model, reg, "auto", core.Measured(measure.New(reg, run, measure.Options{})))
+//
+// It is for a model that is put together of modules of package trainer/nn, and for batches
+// of another size than a model of package trainer/models assumes. A plain forward of
+// another make needs a core.Measure of its own.
+func New(reg *core.Registry, r Run, o Options) core.Measure { return newSession(reg, r, o).measure }
+
+func newSession(reg *core.Registry, r Run, o Options) *session {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	r.Batch, r.Seq = cmp.Or(r.Batch, DefaultBatch), cmp.Or(r.Seq, DefaultSeq)
+	r.MaxPosition = cmp.Or(r.MaxPosition, r.Seq)
+	r.Batch = min(r.Batch, max(1, mostTokens/r.Seq))
+	return &session{run: r, opts: o, cache: newCache(o), manifests: manifests(reg), seen: map[use]outcome{}}
 }
 
 // use is what sites that need only one measurement have in common.
@@ -140,21 +157,18 @@ type outcome struct {
 
 // measure compares a kernel with the plain forward of a site, or remembers how they
 // compared.
-func (s *session) measure(site core.Site, k core.Kernel) (core.Measurement, error) {
-	if s.cut = s.ctx.Err(); s.cut != nil {
-		return core.Measurement{}, s.cut
-	}
+func (s *session) measure(ctx context.Context, site core.Site, k core.Kernel) (core.Measurement, error) {
 	u := use{k, site.Op, site.Facts, nn.RowsPerToken(site)}
 	done, ok := s.seen[u]
 	if !ok {
-		done.Measurement, done.err = s.remember(site, u)
+		done.Measurement, done.err = s.remember(ctx, site, u)
 		s.seen[u] = done
 	}
 	return done.Measurement, done.err
 }
 
 // remember answers from the cache, or measures and puts the result there.
-func (s *session) remember(site core.Site, u use) (core.Measurement, error) {
+func (s *session) remember(ctx context.Context, site core.Site, u use) (core.Measurement, error) {
 	k, known := s.key(u)
 	if known && !s.opts.Again {
 		if m, ok := s.cache.load(k); ok {
@@ -166,7 +180,7 @@ func (s *session) remember(site core.Site, u use) (core.Measurement, error) {
 		s.start = time.Now()
 	}
 	s.fresh++
-	m, err := s.compare(site, u.kernel)
+	m, err := s.compare(ctx, site, u.kernel)
 	if err != nil || !known || !m.Timed() {
 		return m, err
 	}
@@ -177,7 +191,10 @@ func (s *session) remember(site core.Site, u use) (core.Measurement, error) {
 }
 
 // compare measures.
-func (s *session) compare(site core.Site, k core.Kernel) (core.Measurement, error) {
+func (s *session) compare(ctx context.Context, site core.Site, k core.Kernel) (core.Measurement, error) {
+	if s.run.Memory == nil {
+		return core.Measurement{}, errors.New("measure: Run.Memory is nil: set it to the memory of the model's tensors")
+	}
 	before := health(k)
 	p, err := nn.NewProbe(s.run.Memory, site, k, s.run.Batch, s.run.Seq, s.run.MaxPosition, s.run.Inference)
 	if err != nil {
@@ -188,10 +205,7 @@ func (s *session) compare(site core.Site, k core.Kernel) (core.Measurement, erro
 	if free := memory.Available(); free > 0 && int64(sizes.PlainBytes)+int64(sizes.KernelBytes) > free/2 {
 		return sizes, nil // running both could end this process
 	}
-	m, err := rounds(s.ctx, p)
-	if s.cut = s.ctx.Err(); s.cut != nil {
-		return m, s.cut
-	}
+	m, err := rounds(ctx, p)
 	if err != nil {
 		return m, err
 	}

@@ -293,7 +293,7 @@ func (m *Model) Named() ([]checkpoint.Named, error) {
 				out = append(out, checkpoint.Named{Name: e.Name, Tensor: t})
 				continue
 			case core.Int8:
-				return nil, fmt.Errorf("%s is int8 and cannot be saved: load the model without --base-int8", e.Name)
+				return nil, fmt.Errorf("%s is int8 and cannot be saved: load the model without lora.Config.BaseInt8", e.Name)
 			}
 			if _, found := storage.NonFinite(t); found {
 				return nil, fmt.Errorf("%s has values that are not finite; if training made them, lower the learning rate", e.Name)

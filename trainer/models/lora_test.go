@@ -309,10 +309,10 @@ func TestInt8IsNearTheFilesAndKeepsWhatItIsNotFor(t *testing.T) {
 		if got, _ := evaluate(t, m); !(distance(got, want) < 0.06) || slices.Equal(got, want) {
 			t.Errorf("%s: the logits differ by %.3g", name, distance(got, want))
 		}
-		if _, err := m.Named(); err == nil || !strings.Contains(err.Error(), "--base-int8") {
+		if _, err := m.Named(); err == nil || !strings.Contains(err.Error(), "lora.Config.BaseInt8") {
 			t.Errorf("%s: saved, %v", name, err)
 		}
-		if err := m.Merge(); err == nil || !strings.Contains(err.Error(), "--base-int8") {
+		if err := m.Merge(); err == nil || !strings.Contains(err.Error(), "lora.Config.BaseInt8") {
 			t.Errorf("%s: merged, %v", name, err)
 		}
 	}

@@ -41,7 +41,7 @@ func kernels(t *testing.T, of func(core.Op) core.Kernel) *core.Registry {
 
 func apply(t *testing.T, m *models.Model, selection string, r *core.Registry) *core.Report {
 	t.Helper()
-	report, err := core.ApplyDefaultKernels(m, r, selection)
+	report, err := core.ApplyDefaultKernels(t.Context(), m, r, selection)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,11 +229,11 @@ func TestACompiledModelCannotBePatched(t *testing.T) {
 	r := kernels(t, reference.Kernel)
 	m := newModel(t, family("llama"), 1)
 	first, second := compile(t, m), compile(t, m)
-	if _, err := core.ApplyDefaultKernels(m, r, "all"); !errors.Is(err, core.ErrCompiled) {
+	if _, err := core.ApplyDefaultKernels(t.Context(), m, r, "all"); !errors.Is(err, core.ErrCompiled) {
 		t.Errorf("applied to a compiled model: %v", err)
 	}
 	first.Close()
-	if _, err := core.ApplyDefaultKernels(m, r, "all"); !errors.Is(err, core.ErrCompiled) {
+	if _, err := core.ApplyDefaultKernels(t.Context(), m, r, "all"); !errors.Is(err, core.ErrCompiled) {
 		t.Errorf("applied while another graph is left: %v", err)
 	}
 	for _, s := range m.Sites() {

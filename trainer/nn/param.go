@@ -134,6 +134,9 @@ func (b *Body) Trainable() []*Param {
 // Sites implements core.Model.
 func (b *Body) Sites() []core.Site { return b.sites }
 
+// Memory returns where the parameters are.
+func (b *Body) Memory() core.Memory { return b.mem }
+
 // Free gives the parameters' memory back.
 func (b *Body) Free() {
 	for _, p := range slices.Concat(b.params, b.buffers) {

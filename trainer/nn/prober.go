@@ -50,7 +50,7 @@ func (in *probeInputs) record(c *Context, s core.Site, k core.Kernel) (*autograd
 	forward := probers()[s.Op]
 	if !ok || forward == nil {
 		c.G.Release()
-		return nil, fmt.Errorf("nothing here uses %s as this site does", s.Op)
+		return nil, fmt.Errorf("its plain forward of %s is no module of trainer/nn: compare it with a core.Measure of your own", s.Op)
 	}
 	b := c.batch
 	for i := range b.Positions {

@@ -138,7 +138,7 @@ func TestEverySiteIsPatched(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		report, err := core.ApplyDefaultKernels(m, reg, "all")
+		report, err := core.ApplyDefaultKernels(t.Context(), m, reg, "all")
 		if err != nil {
 			t.Fatal(err)
 		}

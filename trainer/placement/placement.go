@@ -7,6 +7,7 @@
 package placement
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -102,8 +103,8 @@ func readState(file string) (*Record, error) {
 
 // Plan is core.Repeat of the record, for plugins that are those of the run, to the bit. The
 // warning, if any, says that the bits of the results may differ all the same.
-func (r *Record) Plan(m core.Model, reg *core.Registry, opts ...core.Option) (plan *core.Plan, warning string, err error) {
-	if plan, err = core.Repeat(m, reg, r.Kernels, opts...); err != nil {
+func (r *Record) Plan(ctx context.Context, m core.Model, reg *core.Registry, opts ...core.Option) (plan *core.Plan, warning string, err error) {
+	if plan, err = core.Repeat(ctx, m, reg, r.Kernels, opts...); err != nil {
 		return nil, "", fmt.Errorf("%w; put back what the run had, or %s", err, r.otherwise())
 	}
 	used := (&core.Report{Actions: plan.Actions}).Placements() // of what the run had, perhaps not all
@@ -127,7 +128,7 @@ func (r *Record) otherwise() string {
 	if names == nil {
 		names = []string{"none"}
 	}
-	return "take these kernels without that promise, at every site that they fit: --kernels " + strings.Join(names, ",")
+	return "take these kernels without that promise, at every site that they fit: trainer.Config.Kernels " + strings.Join(names, ",")
 }
 
 // Changed lists what is not as it was, of what changes the last bits.

@@ -127,7 +127,7 @@ func plan(t *testing.T, p plugin, m placement.Machine) (*core.Plan, string, erro
 	for _, p := range was {
 		sites = append(sites, core.Site{Path: p.Path, Op: p.Op, Hook: hook{}})
 	}
-	return (&placement.Record{Path: "run.jsonl", Kernels: was, Machine: m}).Plan(sites, reg)
+	return (&placement.Record{Path: "run.jsonl", Kernels: was, Machine: m}).Plan(t.Context(), sites, reg)
 }
 
 func TestTheSamePluginIsPlacedAgain(t *testing.T) {
@@ -159,7 +159,7 @@ func TestAnotherPluginIsAnErrorThatSaysWhatToDo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := plan(t, tt.now, placement.Machine{Plugins: tt.was})
-			for _, want := range []string{tt.want, "put ", "--kernels norm"} {
+			for _, want := range []string{tt.want, "put ", "trainer.Config.Kernels norm"} {
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("error %v, want %q in it", err, want)
 				}

@@ -11,12 +11,7 @@
 //	[T,K,2I] is saved: row j has g and u of the j-th assignment, sorted by expert
 package kernel
 
-import (
-	"context"
-	"fmt"
-
-	"github.com/seed98097648/tune/core"
-)
+import "github.com/seed98097648/tune/core"
 
 const (
 	name    = "my_kernel" // what --kernels takes
@@ -35,26 +30,4 @@ func (kernel) Info() core.Info {
 }
 
 // Supports decides by facts alone: any size, both layouts, any routing, silu.
-func (kernel) Supports(f core.Facts) error {
-	if err := f.Validate(core.MoEExperts); err != nil {
-		return fmt.Errorf("%s: %w: %w", name, core.ErrNotSupported, err)
-	}
-	if f.DType != core.Float32 || f.WeightDType != core.Float32 {
-		return fmt.Errorf("%s: %w: storage %s, weights %s; both must be float32", name, core.ErrNotSupported, f.DType, f.WeightDType)
-	}
-	if f.Activation != "silu" {
-		return fmt.Errorf("%s: %w: activation %s; it must be silu", name, core.ErrNotSupported, f.Activation)
-	}
-	return nil
-}
-
-// check is the start of both passes.
-func (k kernel) check(ctx context.Context, c *core.Call) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := k.Supports(c.Facts); err != nil {
-		return err
-	}
-	return c.Check()
-}
+func (k kernel) Supports(f core.Facts) error { return k.Info().Supports(f) }

@@ -10,12 +10,7 @@
 //	logits [T,E], bias [E], routing_weights, expert_ids [T,K]; the ids are saved
 package kernel
 
-import (
-	"context"
-	"fmt"
-
-	"github.com/seed98097648/tune/core"
-)
+import "github.com/seed98097648/tune/core"
 
 const (
 	name    = "my_kernel" // what --kernels takes
@@ -34,23 +29,4 @@ func (kernel) Info() core.Info {
 }
 
 // Supports decides by facts alone: any size, both scorings, with and without bias and groups.
-func (kernel) Supports(f core.Facts) error {
-	if err := f.Validate(core.MoEGate); err != nil {
-		return fmt.Errorf("%s: %w: %w", name, core.ErrNotSupported, err)
-	}
-	if f.DType != core.Float32 {
-		return fmt.Errorf("%s: %w: storage %s; it must be float32", name, core.ErrNotSupported, f.DType)
-	}
-	return nil
-}
-
-// check is the start of both passes.
-func (k kernel) check(ctx context.Context, c *core.Call) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := k.Supports(c.Facts); err != nil {
-		return err
-	}
-	return c.Check()
-}
+func (k kernel) Supports(f core.Facts) error { return k.Info().Supports(f) }

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/core/vector"
 )
 
 // backwardKeys is about how many keys meet a block of queries at a time in Backward, so
@@ -19,10 +19,7 @@ const backwardKeys = 512
 //	dk_j = sum over t of ds_tj * q_t
 //	dv_j = sum over t of p_tj * dy_t
 func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
-	call, err := k.check(ctx, c)
-	if err != nil {
-		return err
-	}
+	call := newCall(c)
 	all := tasks(c.Facts, call.keys)
 	k.share(all, c.Facts.HeadDim)
 	if err := k.run(ctx, call, all, (*worker).backward); err != nil {
@@ -46,7 +43,7 @@ func (k *Kernel) share(all []task, C int) {
 			size += 2 * (t.hi - t.lo) * C
 		}
 	}
-	room := grow(&k.parts, size)
+	room := vector.Grow(&k.parts, size)
 	for i, t := range all {
 		if t.parts > 1 {
 			n := 2 * (t.hi - t.lo) * C
@@ -59,7 +56,7 @@ func (k *Kernel) share(all []task, C int) {
 func (w *worker) join(t task) {
 	n := len(t.sum) / t.parts
 	for p := 1; p < t.parts; p++ {
-		simd.Add(t.sum[:n], t.sum[:n], t.sum[p*n:(p+1)*n])
+		vector.Add(t.sum[:n], t.sum[:n], t.sum[p*n:(p+1)*n])
 	}
 	w.store(t, t.sum[:n])
 }
@@ -82,7 +79,7 @@ func (w *worker) backward(t task) {
 	w.valuesAcross.Pack(C, n, rows, stride, true)
 	sum := t.sum
 	if t.parts == 1 {
-		sum = grow(&w.sum, 2*n*C)
+		sum = vector.Grow(&w.sum, 2*n*C)
 	}
 	sum = sum[:2*n*C]
 	clear(sum)
@@ -98,12 +95,12 @@ func (w *worker) backward(t task) {
 // cancel, as in a row that sees one key.
 func (w *worker) backwardQueries(b block, sum []float32) {
 	b.first, b.end = w.keys.union(b.from, b.to, b.lo, b.hi)
-	b.first = simd.PanelStart(b.first)
+	b.first = vector.PanelStart(b.first)
 	n, C := b.to-b.from, w.facts.HeadDim
-	b.stride = simd.PanelEnd(b.end) - b.first + gap
+	b.stride = vector.PanelEnd(b.end) - b.first + gap
 	b.q = w.q.queryRows(&w.queries, b.queries, w.scale)
 	b.dy = w.dy.queryRows(&w.gradients, b.queries, 1)
-	b.p, b.ds, b.dq = grow(&w.scores, n*b.stride), grow(&w.dscores, n*b.stride), grow(&w.out, n*C)
+	b.p, b.ds, b.dq = vector.Grow(&w.scores, n*b.stride), vector.Grow(&w.dscores, n*b.stride), vector.Grow(&w.out, n*C)
 	clear(b.dq)
 	clear(w.total[:n])
 	clear(w.delta[:n])
@@ -131,7 +128,7 @@ type block struct {
 
 // chunks calls do for pieces [at, last) of the keys.
 func (b block) chunks(do func(at, last int)) {
-	chunk := simd.PanelStart(backwardKeys)
+	chunk := vector.PanelStart(backwardKeys)
 	for at := b.first; at < b.end; at += chunk {
 		do(at, min(at+chunk, b.end))
 	}
@@ -141,12 +138,12 @@ func (b block) chunks(do func(at, last int)) {
 // what makes p probabilities and delta, and sets to 0 what a query does not see.
 func (w *worker) exponentials(b block, at, last int) {
 	C := w.facts.HeadDim
-	for lo := b.from; lo < b.to; lo += simd.PanelRows() {
-		hi, r := min(lo+simd.PanelRows(), b.to), lo-b.from
+	for lo := b.from; lo < b.to; lo += vector.PanelRows() {
+		hi, r := min(lo+vector.PanelRows(), b.to), lo-b.from
 		first, end := w.keys.union(lo, hi, b.lo+at, b.lo+last)
-		start := simd.PanelStart(at + first)
+		start := vector.PanelStart(at + first)
 		to := r*b.stride + start - b.first
-		s := simd.Strip{M: hi - lo, K1: C, N0: start, N1: simd.PanelEnd(at + end), StrideA: C, StrideC: b.stride}
+		s := vector.Strip{M: hi - lo, K1: C, N0: start, N1: vector.PanelEnd(at + end), StrideA: C, StrideC: b.stride}
 		s.A, s.C = b.q[r*C:], b.p[to:]
 		w.keysAcross.Multiply(s)
 		s.A, s.C = b.dy[r*C:], b.ds[to:]
@@ -160,8 +157,8 @@ func (w *worker) exponentials(b block, at, last int) {
 				clear(x[end:])
 			}
 			p, dp = p[first:end], dp[first:end]
-			w.total[r] += simd.ExpSum(p, p, 1, w.lse[t*w.facts.Heads+b.head])
-			w.delta[r] += float64(simd.Dot(p, dp))
+			w.total[r] += vector.ExpSum(p, p, 1, w.lse[t*w.facts.Heads+b.head])
+			w.delta[r] += float64(vector.Dot(p, dp))
 			if at == b.first {
 				w.dq.ahead(b.queries, r)
 			}
@@ -181,8 +178,8 @@ func (w *worker) normalize(b block) {
 		}
 		if factor := w.total[r]; finite(factor) {
 			q, dy := b.q[r*C:][:C], b.dy[r*C:][:C]
-			simd.Scale(q, q, float32(factor))
-			simd.Scale(dy, dy, float32(factor))
+			vector.Scale(q, q, float32(factor))
+			vector.Scale(dy, dy, float32(factor))
 		}
 	}
 	w.queriesPacked.Pack(n, C, b.q, C, false)
@@ -193,24 +190,24 @@ func (w *worker) normalize(b block) {
 // and adds to dq.
 func (w *worker) queryGradients(b block, at, last int) {
 	C := w.facts.HeadDim
-	for lo := b.from; lo < b.to; lo += simd.PanelRows() {
-		hi, r := min(lo+simd.PanelRows(), b.to), lo-b.from
+	for lo := b.from; lo < b.to; lo += vector.PanelRows() {
+		hi, r := min(lo+vector.PanelRows(), b.to), lo-b.from
 		for t := lo; t < hi; t++ {
 			first, end := w.keys.within(t, b.lo+at, b.lo+last)
 			r := t - b.from
 			row := r*b.stride + at - b.first + first
 			p, ds := b.p[row:][:end-first], b.ds[row:][:end-first]
 			if !finite(w.total[r]) {
-				simd.Scale(p, p, float32(w.total[r]))
+				vector.Scale(p, p, float32(w.total[r]))
 			}
-			simd.SoftmaxGrad(ds, p, ds, float32(w.delta[r]), 1)
+			vector.SoftmaxGrad(ds, p, ds, float32(w.delta[r]), 1)
 			if at == b.first {
 				w.q.ahead(b.next, r)
 				w.dy.ahead(b.next, r)
 			}
 		}
 		first, end := w.keys.union(lo, hi, b.lo+at, b.lo+last)
-		w.keysAlong.Multiply(simd.Strip{M: hi - lo, K0: at + first, K1: at + end, N1: C,
+		w.keysAlong.Multiply(vector.Strip{M: hi - lo, K0: at + first, K1: at + end, N1: C,
 			A: b.ds[r*b.stride+at-b.first+first:], StrideA: b.stride, C: b.dq[r*C:], StrideC: C, Accumulate: true})
 	}
 }
@@ -220,7 +217,7 @@ func (w *worker) queryGradients(b block, at, last int) {
 func (w *worker) keyGradients(b block, sum []float32, at, last int) {
 	C, dk, dv := w.facts.HeadDim, sum[:len(sum)/2], sum[len(sum)/2:]
 	low, high := w.keys.common(b.from, b.to, b.lo, b.hi)
-	rows := simd.PanelRows()
+	rows := vector.PanelRows()
 	for lo, hi := at, at; lo < last; lo = hi {
 		hi = min(lo+4*rows, last)
 		first, end := 0, b.to-b.from
@@ -232,7 +229,7 @@ func (w *worker) keyGradients(b block, sum []float32, at, last int) {
 			continue
 		}
 		a := first*b.stride + lo - b.first
-		s := simd.Strip{M: hi - lo, K0: first, K1: end, N1: C, StrideA: b.stride, TransA: true, StrideC: C, Accumulate: true}
+		s := vector.Strip{M: hi - lo, K0: first, K1: end, N1: C, StrideA: b.stride, TransA: true, StrideC: C, Accumulate: true}
 		s.A, s.C = b.p[a:], dv[lo*C:]
 		w.gradientsPacked.Multiply(s)
 		s.A, s.C = b.ds[a:], dk[lo*C:]

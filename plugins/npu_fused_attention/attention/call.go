@@ -4,8 +4,7 @@ import (
 	"math"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/simd"
-	"github.com/seed98097648/tune/internal/storage"
+	"github.com/seed98097648/tune/core/vector"
 )
 
 // call is a call's facts and tensors, those of its pass.
@@ -17,9 +16,9 @@ type call struct {
 	lse                        []float32 // [T,H]
 }
 
-func newCall(c *core.Call, keys ranges) *call {
+func newCall(c *core.Call) *call {
 	f := c.Facts
-	x := &call{facts: f, keys: keys, scale: float32(1 / math.Sqrt(float64(f.HeadDim)))}
+	x := &call{facts: f, keys: c.Input("keys").Int32s(), scale: float32(1 / math.Sqrt(float64(f.HeadDim)))}
 	x.q, x.k, x.v = headsOf(c.Input("q"), f, f.Heads), headsOf(c.Input("k"), f, f.KVHeads), headsOf(c.Input("v"), f, f.KVHeads)
 	if c.Pass == core.Forward {
 		x.y, x.lse = headsOf(c.Output("y"), f, f.Heads), c.Output("lse").Float32s()
@@ -49,35 +48,35 @@ func headsOf(x core.Tensor, f core.Facts, count int) heads {
 func (x *heads) load(dst []float32, t, head int, s float32) {
 	at := (t*x.count + head) * x.C
 	if x.float32s != nil {
-		simd.Scale(dst, x.float32s[at:at+x.C], s)
+		vector.Scale(dst, x.float32s[at:at+x.C], s)
 		return
 	}
-	storage.Load(dst, x.Tensor, at)
-	simd.Scale(dst, dst, s)
+	vector.Load(dst, x.Tensor, at)
+	vector.Scale(dst, dst, s)
 }
 
 // store sets row (t, head) to v times s, which may change v.
 func (x *heads) store(v []float32, t, head int, s float32) {
 	at := (t*x.count + head) * x.C
 	if x.float32s != nil {
-		simd.Scale(x.float32s[at:at+x.C], v, s)
+		vector.Scale(x.float32s[at:at+x.C], v, s)
 		return
 	}
-	simd.Scale(v, v, s)
-	storage.Store(x.Tensor, v, at)
+	vector.Scale(v, v, s)
+	vector.Store(x.Tensor, v, at)
 }
 
 // ahead asks for row r of a block of queries, if there is one, to be brought into the
 // caches: rows of a head lie far apart, where processors do not see what comes next.
 func (x *heads) ahead(b queries, r int) {
 	if x.float32s != nil && r < b.to-b.from {
-		simd.Prefetch(x.float32s[((b.from+r)*x.count+b.head)*x.C:][:x.C])
+		vector.Prefetch(x.float32s[((b.from+r)*x.count+b.head)*x.C:][:x.C])
 	}
 }
 
 // queryRows returns the rows of a block of queries, times s.
 func (x *heads) queryRows(buf *[]float32, b queries, s float32) []float32 {
-	rows := grow(buf, (b.to-b.from)*x.C)
+	rows := vector.Grow(buf, (b.to-b.from)*x.C)
 	for t := b.from; t < b.to; t++ {
 		x.load(rows[(t-b.from)*x.C:][:x.C], t, b.head, s)
 	}
@@ -90,7 +89,7 @@ func (x *heads) keyRows(buf *[]float32, t task) (rows []float32, stride int) {
 	if x.float32s != nil {
 		return x.float32s[(t.lo*x.count+t.group)*x.C:], x.count * x.C
 	}
-	rows = grow(buf, (t.hi-t.lo)*x.C)
+	rows = vector.Grow(buf, (t.hi-t.lo)*x.C)
 	for j := t.lo; j < t.hi; j++ {
 		x.load(rows[(j-t.lo)*x.C:][:x.C], j, t.group, 1)
 	}

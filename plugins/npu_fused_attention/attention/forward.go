@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/core/vector"
 )
 
 // forwardKeys is about how many keys meet a few queries at a time in Forward. More would
@@ -14,10 +14,7 @@ const forwardKeys = 1024
 
 // Forward computes y and lse.
 func (k *Kernel) Forward(ctx context.Context, c *core.Call) error {
-	call, err := k.check(ctx, c)
-	if err != nil {
-		return err
-	}
+	call := newCall(c)
 	return k.run(ctx, call, tasks(c.Facts, call.keys), (*worker).forward)
 }
 
@@ -29,8 +26,8 @@ func (w *worker) forward(t task) {
 	w.valuesAlong.Pack(n, C, rows, stride, false)
 	t.blocks(w.facts, func(b, next queries) {
 		q := w.q.queryRows(&w.queries, b, w.scale)
-		for at := b.from; at < b.to; at += simd.PanelRows() {
-			end := min(at+simd.PanelRows(), b.to)
+		for at := b.from; at < b.to; at += vector.PanelRows() {
+			end := min(at+vector.PanelRows(), b.to)
 			for r := at; r < end; r++ {
 				w.y.ahead(b, r-b.from)
 				w.q.ahead(next, r-b.from)
@@ -42,22 +39,22 @@ func (w *worker) forward(t task) {
 
 // forwardQueries computes the rows of y and lse of a few queries.
 func (w *worker) forwardQueries(t task, q []float32, head, from, to int) {
-	C, chunk := w.facts.HeadDim, simd.PanelStart(forwardKeys)
+	C, chunk := w.facts.HeadDim, vector.PanelStart(forwardKeys)
 	stride := chunk + gap
-	scores, y := grow(&w.scores, (to-from)*stride), grow(&w.out, (to-from)*C)
+	scores, y := vector.Grow(&w.scores, (to-from)*stride), vector.Grow(&w.out, (to-from)*C)
 	clear(y)
 	for r := range to - from {
 		w.high[r], w.total[r] = float32(math.Inf(-1)), 0
 	}
 	first, end := w.keys.union(from, to, t.lo, t.hi)
-	for at := simd.PanelStart(first); at < end; at += chunk {
+	for at := vector.PanelStart(first); at < end; at += chunk {
 		last := min(at+chunk, end)
-		w.keysAcross.Multiply(simd.Strip{M: to - from, K1: C, N0: at, N1: simd.PanelEnd(last), A: q, StrideA: C, C: scores, StrideC: stride})
+		w.keysAcross.Multiply(vector.Strip{M: to - from, K1: C, N0: at, N1: vector.PanelEnd(last), A: q, StrideA: C, C: scores, StrideC: stride})
 		for r := range to - from {
 			w.softmax(r, scores[r*stride:][:last-at], y[r*C:][:C], from+r, t.lo+at)
 		}
 		lo := max(at, first)
-		w.valuesAlong.Multiply(simd.Strip{M: to - from, K0: lo, K1: last, N1: C, A: scores[lo-at:], StrideA: stride, C: y, StrideC: C, Accumulate: true})
+		w.valuesAlong.Multiply(vector.Strip{M: to - from, K0: lo, K1: last, N1: C, A: scores[lo-at:], StrideA: stride, C: y, StrideC: C, Accumulate: true})
 	}
 	for r := range to - from {
 		w.finish(r, y[r*C:][:C], head, from+r)
@@ -75,17 +72,17 @@ func (w *worker) softmax(r int, scores, y []float32, t, at int) {
 		return
 	}
 	seen := scores[first:end]
-	high := max(w.high[r], simd.Max(seen))
+	high := max(w.high[r], vector.Max(seen))
 	if w.total[r] != 0 && high != w.high[r] {
 		shrink := math.Exp(float64(w.high[r] - high))
-		simd.Scale(y, y, float32(shrink))
+		vector.Scale(y, y, float32(shrink))
 		w.total[r] *= shrink
 	}
 	w.high[r] = high
 	if math.IsInf(float64(high), -1) {
 		high = 0 // so that all become 0, and not NaN: a finite score may follow
 	}
-	w.total[r] += simd.ExpSum(seen, seen, 1, high)
+	w.total[r] += vector.ExpSum(seen, seen, 1, high)
 }
 
 // finish writes the row of a query.

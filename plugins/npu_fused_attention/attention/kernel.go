@@ -16,13 +16,7 @@
 // they need of k and v is packed once for all queries of a group.
 package attention
 
-import (
-	"context"
-	"fmt"
-	"slices"
-
-	"github.com/seed98097648/tune/core"
-)
+import "github.com/seed98097648/tune/core"
 
 // Name and Version are the plugin's, and of the kernel when it is linked into a program.
 const (
@@ -46,32 +40,4 @@ func (*Kernel) Info() core.Info {
 }
 
 // Supports implements core.Kernel: any heads, in float32, bfloat16 and float16.
-func (*Kernel) Supports(f core.Facts) error {
-	if err := f.Validate(core.Attention); err != nil {
-		return fmt.Errorf("%s: %w: %w", Name, core.ErrNotSupported, err)
-	}
-	if !slices.Contains(dtypes, f.DType) {
-		return fmt.Errorf("%s: %w: storage %s; it can be %v", Name, core.ErrNotSupported, f.DType, dtypes)
-	}
-	return nil
-}
-
-// check checks a call and finds its tensors.
-func (k *Kernel) check(ctx context.Context, c *core.Call) (*call, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if err := k.Supports(c.Facts); err != nil {
-		return nil, err
-	}
-	if err := c.Check(); err != nil {
-		return nil, err
-	}
-	keys := ranges(c.Input("keys").Int32s())
-	for t := range keys.len() {
-		if first, end := keys.of(t); first < 0 || first > end || end > keys.len() {
-			return nil, fmt.Errorf("%s: %w: keys[%d] is [%d, %d), not a range of the %d tokens", Name, core.ErrBadCall, t, first, end, keys.len())
-		}
-	}
-	return newCall(c, keys), nil
-}
+func (k *Kernel) Supports(f core.Facts) error { return k.Info().Supports(f) }

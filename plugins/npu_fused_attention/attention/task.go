@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/core/vector"
 )
 
 const (
@@ -74,7 +74,7 @@ func (t task) blocks(f core.Facts, do func(b, next queries)) {
 
 // run does all tasks, on all cores, each with the memory of a worker.
 func (k *Kernel) run(ctx context.Context, c *call, all []task, do func(*worker, task)) error {
-	threads := min(simd.Threads(), len(all))
+	threads := min(vector.Threads(), len(all))
 	if c.keys.pairs()*c.facts.Heads*c.facts.HeadDim < serialWork {
 		threads = 1
 	}
@@ -82,7 +82,7 @@ func (k *Kernel) run(ctx context.Context, c *call, all []task, do func(*worker, 
 		k.workers = append(k.workers, new(worker))
 	}
 	var next atomic.Int64
-	simd.Parallel(threads, 1, func(lo, hi int) {
+	vector.Parallel(threads, 1, func(lo, hi int) {
 		for _, w := range k.workers[lo:hi] {
 			w.call = c
 			for i := next.Add(1) - 1; i < int64(len(all)) && ctx.Err() == nil; i = next.Add(1) - 1 {

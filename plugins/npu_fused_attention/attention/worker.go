@@ -1,31 +1,23 @@
 package attention
 
-import "github.com/seed98097648/tune/internal/simd"
+import "github.com/seed98097648/tune/core/vector"
 
 // worker is what one goroutine needs for its tasks. n is the tokens of a segment, b the
 // queries of a block, at most blockRows.
 type worker struct {
 	*call
 
-	wide                  []float32   // [n,C]: a head of k or v that is not stored as float32
-	keysAcross, keysAlong simd.Panels // k^T [C,n] and k [n,C]
-	valuesAcross          simd.Panels // v^T [C,n], of Backward
-	valuesAlong           simd.Panels // v [n,C], of Forward
-	queries, gradients    []float32   // [b,C]: q/sqrt(C) and dy
-	queriesPacked         simd.Panels // the same, of Backward
-	gradientsPacked       simd.Panels
+	wide                  []float32     // [n,C]: a head of k or v that is not stored as float32
+	keysAcross, keysAlong vector.Panels // k^T [C,n] and k [n,C]
+	valuesAcross          vector.Panels // v^T [C,n], of Backward
+	valuesAlong           vector.Panels // v [n,C], of Forward
+	queries, gradients    []float32     // [b,C]: q/sqrt(C) and dy
+	queriesPacked         vector.Panels // the same, of Backward
+	gradientsPacked       vector.Panels
 	out                   []float32 // [b,C]: y or dq
 	scores, dscores       []float32 // [b,keys+gap]
 	sum                   []float32 // [2,n,C]: dk and dv
 
 	high         [blockRows]float32
 	total, delta [blockRows]float64 // of exponentials; in Backward, total is 1 over the sum in the end
-}
-
-// grow returns n elements of scratch memory, with what they held before.
-func grow(buf *[]float32, n int) []float32 {
-	if cap(*buf) < n {
-		*buf = make([]float32, n)
-	}
-	return (*buf)[:n]
 }

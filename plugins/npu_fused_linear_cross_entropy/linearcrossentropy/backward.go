@@ -5,8 +5,7 @@ import (
 	"slices"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/simd"
-	"github.com/seed98097648/tune/internal/storage"
+	"github.com/seed98097648/tune/core/vector"
 )
 
 const (
@@ -38,9 +37,7 @@ func rowsOf(f core.Facts) int {
 //
 // the products dx_t = weight^T dz and, unless frozen, dweight = sum of dz x_t^T.
 func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
-	if err := k.prepare(ctx, c); err != nil {
-		return err
-	}
+	k.find(c)
 	clear(c.Output("losses").Data)
 	clear(c.Output("dx").Data)
 	rest := k.targets
@@ -53,7 +50,7 @@ func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
 	}
 	for targets := range slices.Chunk(rest, rowsOf(c.Facts)) {
 		n := len(targets)
-		if err := k.backward(ctx, c, targets, room{grow(&k.logits, n*c.Facts.Vocab), n}, true); err != nil {
+		if err := k.backward(ctx, c, targets, room{vector.Grow(&k.logits, n*c.Facts.Vocab), n}, true); err != nil {
 			return err
 		}
 	}
@@ -64,7 +61,7 @@ func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
 func (k *Kernel) first(ctx context.Context, c *core.Call, targets []target) error {
 	dweight := c.Output("dweight").Float32s()
 	if len(targets) == 0 {
-		simd.Parallel(len(dweight), rowGrain, func(lo, hi int) { clear(dweight[lo:hi]) })
+		vector.Parallel(len(dweight), rowGrain, func(lo, hi int) { clear(dweight[lo:hi]) })
 		return nil
 	}
 	return k.backward(ctx, c, targets, room{dweight, c.Facts.Dim}, false)
@@ -90,34 +87,34 @@ func (k *Kernel) backward(ctx context.Context, c *core.Call, targets []target, l
 		}
 		z := logits.of(s, n)
 		rows.score(s, z)
-		rows.eachRow(s, z, func(t *target, z []float32) { t.high = max(t.high, simd.Max(z)) })
+		rows.eachRow(s, z, func(t *target, z []float32) { t.high = max(t.high, vector.Max(z)) })
 	}
-	simd.Parallel(n, 1, func(lo, hi int) {
+	vector.Parallel(n, 1, func(lo, hi int) {
 		for r := lo; r < hi; r++ {
 			for _, s := range all {
 				z := logits.of(s, n)[r*(s.hi-s.lo):][:s.hi-s.lo]
-				targets[r].sum += simd.ExpSum(z, z, 1, targets[r].high)
+				targets[r].sum += vector.ExpSum(z, z, 1, targets[r].high)
 			}
 		}
 	})
-	dx := grow(&k.dx, n*D)
+	dx := vector.Grow(&k.dx, n*D)
 	for i, s := range all {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		dz := k.gradient(rows, s, logits.of(s, n))
-		a := simd.Matrix{Data: dz, Stride: s.hi - s.lo}
-		products := []simd.Product{{M: n, N: D, K: s.hi - s.lo, A: a, B: matrix(c.Input("weight"), s), C: dx, StrideC: D, Accumulate: i > 0}}
+		a := vector.Matrix{Data: dz, Stride: s.hi - s.lo}
+		products := []vector.Product{{M: n, N: D, K: s.hi - s.lo, A: a, B: rows.weight(s), C: dx, StrideC: D, Accumulate: i > 0}}
 		if !c.Facts.Frozen {
-			products = append(products, simd.Product{M: s.hi - s.lo, N: D, K: n, A: a, TransA: true, B: simd.Matrix{Data: rows.x, Stride: D},
+			products = append(products, vector.Product{M: s.hi - s.lo, N: D, K: n, A: a, TransA: true, B: vector.Matrix{Data: rows.x, Stride: D},
 				C: c.Output("dweight").Float32s()[s.lo*D : s.hi*D], StrideC: D, Accumulate: add})
 		}
-		simd.Multiply(products...)
+		vector.Multiply(products...)
 	}
 	losses := c.Output("losses").Float32s()
 	for r, t := range targets {
 		losses[t.token] = t.loss()
-		storage.Store(c.Output("dx"), dx[r*D:(r+1)*D], t.token*D)
+		vector.Store(c.Output("dx"), dx[r*D:(r+1)*D], t.token*D)
 	}
 	return nil
 }
@@ -125,12 +122,12 @@ func (k *Kernel) backward(ctx context.Context, c *core.Call, targets []target, l
 // gradient returns dz of a span, given exp(z - high). It moves out of the way of dweight.
 func (k *Kernel) gradient(c chunk, s span, exponentials []float32) []float32 {
 	width, dlosses := s.hi-s.lo, c.Input("dlosses").Float32s()
-	dz := grow(&k.tile, len(exponentials))
-	simd.Parallel(len(c.targets), rowGrain/width, func(lo, hi int) {
+	dz := vector.Grow(&k.tile, len(exponentials))
+	vector.Parallel(len(c.targets), rowGrain/width, func(lo, hi int) {
 		for r := lo; r < hi; r++ {
 			t := &c.targets[r]
 			dloss, row := dlosses[t.token], dz[r*width:(r+1)*width]
-			simd.Scale(row, exponentials[r*width:(r+1)*width], float32(float64(dloss)/t.sum))
+			vector.Scale(row, exponentials[r*width:(r+1)*width], float32(float64(dloss)/t.sum))
 			if s.lo <= t.label && t.label < s.hi {
 				row[t.label-s.lo] -= dloss
 			}

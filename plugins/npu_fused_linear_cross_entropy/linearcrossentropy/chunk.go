@@ -4,8 +4,7 @@ import (
 	"math"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/simd"
-	"github.com/seed98097648/tune/internal/storage"
+	"github.com/seed98097648/tune/core/vector"
 )
 
 // target is a token that has a label, and what is known of its logits.
@@ -54,9 +53,9 @@ type chunk struct {
 // gather makes a chunk of targets.
 func (k *Kernel) gather(c *core.Call, targets []target) chunk {
 	D := c.Facts.Dim
-	x := grow(&k.x, len(targets)*D)
+	x := vector.Grow(&k.x, len(targets)*D)
 	for r, t := range targets {
-		storage.Load(x[r*D:(r+1)*D], c.Input("x"), t.token*D)
+		vector.Load(x[r*D:(r+1)*D], c.Input("x"), t.token*D)
 	}
 	return chunk{c, targets, x}
 }
@@ -64,15 +63,21 @@ func (k *Kernel) gather(c *core.Call, targets []target) chunk {
 // score writes the logits of a span to z [targets, width of the span].
 func (c chunk) score(s span, z []float32) {
 	D := c.Facts.Dim
-	simd.Multiply(simd.Product{M: len(c.targets), N: s.hi - s.lo, K: D, A: simd.Matrix{Data: c.x, Stride: D},
-		B: matrix(c.Input("weight"), s), TransB: true, C: z, StrideC: s.hi - s.lo})
+	vector.Multiply(vector.Product{M: len(c.targets), N: s.hi - s.lo, K: D, A: vector.Matrix{Data: c.x, Stride: D},
+		B: c.weight(s), TransB: true, C: z, StrideC: s.hi - s.lo})
+}
+
+// weight returns the rows of a span as an operand, widened while it is packed.
+func (c chunk) weight(s span) vector.Matrix {
+	D := c.Facts.Dim
+	return vector.MatrixOf(c.Input("weight").Slice(s.lo*D, s.hi*D, s.hi-s.lo, D))
 }
 
 // eachRow calls f for every target and its row of z, the logits of a span. It notes the
 // logit of the label on the way if it is among them.
 func (c chunk) eachRow(s span, z []float32, f func(t *target, z []float32)) {
 	width := s.hi - s.lo
-	simd.Parallel(len(c.targets), rowGrain/width, func(lo, hi int) {
+	vector.Parallel(len(c.targets), rowGrain/width, func(lo, hi int) {
 		for r := lo; r < hi; r++ {
 			t, row := &c.targets[r], z[r*width:(r+1)*width]
 			if s.lo <= t.label && t.label < s.hi {
@@ -81,27 +86,4 @@ func (c chunk) eachRow(s span, z []float32, f func(t *target, z []float32)) {
 			f(t, row)
 		}
 	})
-}
-
-// matrix makes rows of the weight an operand, widened while it is packed.
-func matrix(w core.Tensor, s span) simd.Matrix {
-	D := w.Shape[1]
-	m := simd.Matrix{Stride: D}
-	switch w.DType {
-	case core.BFloat16:
-		m.BFloat16 = w.Uint16s()[s.lo*D : s.hi*D]
-	case core.Float16:
-		m.Float16 = w.Uint16s()[s.lo*D : s.hi*D]
-	default:
-		m.Data = w.Float32s()[s.lo*D : s.hi*D]
-	}
-	return m
-}
-
-// grow returns n elements of scratch memory, with what they held before.
-func grow(buf *[]float32, n int) []float32 {
-	if cap(*buf) < n {
-		*buf = make([]float32, n)
-	}
-	return (*buf)[:n]
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/core/vector"
 )
 
 // forwardRows is how many targets a forward pass takes at a time.
@@ -15,9 +15,7 @@ const forwardRows = 1024
 // Forward computes the losses. It keeps no logits: of each span only what it adds to the
 // sum, which starts anew, scaled, when a larger logit is found.
 func (k *Kernel) Forward(ctx context.Context, c *core.Call) error {
-	if err := k.prepare(ctx, c); err != nil {
-		return err
-	}
+	k.find(c)
 	losses := c.Output("losses").Float32s()
 	clear(losses)
 	for targets := range slices.Chunk(k.targets, forwardRows) {
@@ -26,7 +24,7 @@ func (k *Kernel) Forward(ctx context.Context, c *core.Call) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			z := grow(&k.tile, len(targets)*(s.hi-s.lo))
+			z := vector.Grow(&k.tile, len(targets)*(s.hi-s.lo))
 			rows.score(s, z)
 			rows.eachRow(s, z, (*target).add)
 		}
@@ -39,7 +37,7 @@ func (k *Kernel) Forward(ctx context.Context, c *core.Call) error {
 
 // add takes further logits, which it overwrites, into the sum.
 func (t *target) add(z []float32) {
-	high := max(t.high, simd.Max(z))
+	high := max(t.high, vector.Max(z))
 	shift := high
 	if math.IsInf(float64(high), -1) { // so far; exp(z - high) would be NaN
 		shift = 0
@@ -47,5 +45,5 @@ func (t *target) add(z []float32) {
 	if t.sum != 0 {
 		t.sum *= math.Exp(float64(t.high) - float64(high))
 	}
-	t.high, t.sum = high, t.sum+simd.ExpSum(z, z, 1, shift)
+	t.high, t.sum = high, t.sum+vector.ExpSum(z, z, 1, shift)
 }

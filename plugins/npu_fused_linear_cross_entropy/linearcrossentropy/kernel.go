@@ -18,10 +18,7 @@
 package linearcrossentropy
 
 import (
-	"context"
-	"fmt"
 	"math"
-	"slices"
 
 	"github.com/seed98097648/tune/core"
 )
@@ -50,37 +47,14 @@ func (*Kernel) Info() core.Info {
 }
 
 // Supports implements core.Kernel: float32, bfloat16 and float16, in any sizes.
-func (*Kernel) Supports(f core.Facts) error {
-	if err := f.Validate(core.LinearCrossEntropy); err != nil {
-		return fmt.Errorf("%s: %w: %w", Name, core.ErrNotSupported, err)
-	}
-	for _, d := range []core.DType{f.DType, f.WeightDType} {
-		if !slices.Contains(dtypes, d) {
-			return fmt.Errorf("%s: %w: storage %s; it can be %v", Name, core.ErrNotSupported, d, dtypes)
-		}
-	}
-	return nil
-}
+func (k *Kernel) Supports(f core.Facts) error { return k.Info().Supports(f) }
 
-// prepare checks a call and finds its targets.
-func (k *Kernel) prepare(ctx context.Context, c *core.Call) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := k.Supports(c.Facts); err != nil {
-		return err
-	}
-	if err := c.Check(); err != nil {
-		return err
-	}
+// find finds the targets of a call.
+func (k *Kernel) find(c *core.Call) {
 	k.targets = k.targets[:0]
 	for t, label := range c.Input("labels").Int32s() {
-		if int(label) >= c.Facts.Vocab {
-			return fmt.Errorf("%s: %w: labels[%d] is %d, the vocabulary has %d", Name, core.ErrBadCall, t, label, c.Facts.Vocab)
-		}
 		if label >= 0 {
 			k.targets = append(k.targets, target{token: t, label: int(label), high: float32(math.Inf(-1))})
 		}
 	}
-	return nil
 }

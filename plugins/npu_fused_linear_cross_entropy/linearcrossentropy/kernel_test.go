@@ -147,7 +147,7 @@ func TestATokenWithoutALabelTouchesNothing(t *testing.T) {
 		}
 		_, backward, err := kerneltest.Calls(t.Context(), new(Kernel), c)
 		if err == nil {
-			err = new(Kernel).Backward(t.Context(), backward)
+			err = core.Run(t.Context(), new(Kernel), backward)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -184,7 +184,7 @@ func TestALabelPastTheVocabularyIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	backward.Input("labels").Int32s()[3] = 6
-	err = new(Kernel).Backward(t.Context(), backward)
+	err = core.Run(t.Context(), new(Kernel), backward)
 	if !errors.Is(err, core.ErrBadCall) || !strings.Contains(err.Error(), "labels[3] is 6, the vocabulary has 6") {
 		t.Errorf("error %v", err)
 	}

@@ -4,8 +4,7 @@ import (
 	"context"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/simd"
-	"github.com/seed98097648/tune/internal/storage"
+	"github.com/seed98097648/tune/core/vector"
 )
 
 // Backward computes, for each assignment of token t to expert e with routing weight p,
@@ -20,9 +19,7 @@ import (
 //
 // An expert without token has zero gradients; frozen ones have none.
 func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
-	if err := k.prepare(ctx, c); err != nil {
-		return err
-	}
+	k.routes.sort(c.Input("expert_ids").Int32s(), c.Facts.Experts)
 	D := c.Facts.Dim
 	weights := experts(c.Facts, c.Inputs, "")
 	var gradients []expert
@@ -57,25 +54,25 @@ func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
 // backwardHidden computes dp and, in scratch memory, p*h, dg and du of a block.
 func (k *Kernel) backwardHidden(c *core.Call, weights []expert, b block, pieces []piece) {
 	D, I, n := c.Facts.Dim, c.Facts.Intermediate, b.hi-b.lo
-	dgu, h, dh, dy := grow(&k.gateUp, n*2*I), grow(&k.hidden, n*I), grow(&k.dhidden, n*I), grow(&k.dy, n*D)
+	dgu, h, dh, dy := vector.Grow(&k.gateUp, n*2*I), vector.Grow(&k.hidden, n*I), vector.Grow(&k.dhidden, n*I), vector.Grow(&k.dy, n*D)
 	k.routes.gather(dy, c.Input("dy"), b, c.Facts.TopK, D)
-	var products []simd.Product
+	var products []vector.Product
 	for _, p := range pieces {
 		at := p.lo - b.lo
-		products = append(products, simd.Product{M: p.hi - p.lo, N: I, K: D,
-			A: simd.Matrix{Data: dy[at*D:], Stride: D}, B: matrix(weights[p.expert].down), C: dh[at*I:], StrideC: I})
+		products = append(products, vector.Product{M: p.hi - p.lo, N: I, K: D,
+			A: vector.Matrix{Data: dy[at*D:], Stride: D}, B: vector.MatrixOf(weights[p.expert].down), C: dh[at*I:], StrideC: I})
 	}
-	simd.Multiply(products...)
+	vector.Multiply(products...)
 
 	saved, p, dp := c.Input("gate_up_out"), c.Input("routing_weights").Float32s(), c.Output("drouting_weights").Float32s()
-	simd.Parallel(n, rowGrain, func(lo, hi int) {
+	vector.Parallel(n, rowGrain, func(lo, hi int) {
 		for r := lo; r < hi; r++ {
 			d, h, v := dgu[r*2*I:][:2*I], h[r*I:][:I], dh[r*I:][:I]
 			gu, at := d, (b.lo+r)*2*I
 			if saved.DType == core.Float32 {
 				gu = saved.Float32s()[at:][:2*I]
 			} else {
-				storage.Load(d, saved, at)
+				vector.Load(d, saved, at)
 			}
 			a := k.routes.order[b.lo+r]
 			dp[a] = backwardRow(d, gu[:I], gu[I:], h, v, p[a])
@@ -87,47 +84,47 @@ func (k *Kernel) backwardHidden(c *core.Call, weights []expert, b block, pieces 
 // to p*v, and returns h . v.
 func backwardRow(d, g, u, h, v []float32, p float32) (dp float32) {
 	I := len(h)
-	simd.SwiGLU(h, g, u)
-	dp = simd.Dot(h, v)
-	simd.Scale(v, v, p)
-	simd.SwiGLUGrad(d[:I], d[I:], v, g, u)
-	simd.Scale(h, h, p)
+	vector.Stream(false).SwiGLU(h, g, u)
+	dp = vector.Dot(h, v)
+	vector.Scale(v, v, p)
+	vector.Stream(false).SwiGLUGrad(d[:I], d[I:], v, g, u)
+	vector.Scale(h, h, p)
 	return dp
 }
 
 // backwardWeights adds a block's share to the gradients of the experts in it.
 func (k *Kernel) backwardWeights(c *core.Call, gradients []expert, b block, pieces []piece) {
 	D, I, n := c.Facts.Dim, c.Facts.Intermediate, b.hi-b.lo
-	x := grow(&k.x, n*D)
+	x := vector.Grow(&k.x, n*D)
 	k.routes.gather(x, c.Input("x"), b, c.Facts.TopK, D)
-	var products []simd.Product
+	var products []vector.Product
 	for _, p := range pieces {
 		d, rows, at := gradients[p.expert], p.hi-p.lo, p.lo-b.lo
 		for i, part := range d.in {
 			width := part.Shape[0]
-			products = append(products, simd.Product{M: width, N: D, K: rows, A: simd.Matrix{Data: k.gateUp[at*2*I+i*width:], Stride: 2 * I}, TransA: true,
-				B: simd.Matrix{Data: x[at*D:], Stride: D}, C: part.Float32s(), StrideC: D, Accumulate: !p.first})
+			products = append(products, vector.Product{M: width, N: D, K: rows, A: vector.Matrix{Data: k.gateUp[at*2*I+i*width:], Stride: 2 * I}, TransA: true,
+				B: vector.Matrix{Data: x[at*D:], Stride: D}, C: part.Float32s(), StrideC: D, Accumulate: !p.first})
 		}
-		products = append(products, simd.Product{M: D, N: I, K: rows, A: simd.Matrix{Data: k.dy[at*D:], Stride: D}, TransA: true,
-			B: simd.Matrix{Data: k.hidden[at*I:], Stride: I}, C: d.down.Float32s(), StrideC: I, Accumulate: !p.first})
+		products = append(products, vector.Product{M: D, N: I, K: rows, A: vector.Matrix{Data: k.dy[at*D:], Stride: D}, TransA: true,
+			B: vector.Matrix{Data: k.hidden[at*I:], Stride: I}, C: d.down.Float32s(), StrideC: I, Accumulate: !p.first})
 	}
-	simd.Multiply(products...)
+	vector.Multiply(products...)
 }
 
 // backwardInput returns gate[e]^T dg + up[e]^T du for each row of a block.
 func (k *Kernel) backwardInput(c *core.Call, weights []expert, b block, pieces []piece) []float32 {
 	D, I := c.Facts.Dim, c.Facts.Intermediate
-	out := grow(&k.output, (b.hi-b.lo)*D)
+	out := vector.Grow(&k.output, (b.hi-b.lo)*D)
 	for i := range weights[0].in { // one after the other, as they add to the same rows
-		var products []simd.Product
+		var products []vector.Product
 		for _, p := range pieces {
 			part, at := weights[p.expert].in[i], p.lo-b.lo
 			width := part.Shape[0]
-			products = append(products, simd.Product{M: p.hi - p.lo, N: D, K: width,
-				A: simd.Matrix{Data: k.gateUp[at*2*I+i*width:], Stride: 2 * I}, B: matrix(part),
+			products = append(products, vector.Product{M: p.hi - p.lo, N: D, K: width,
+				A: vector.Matrix{Data: k.gateUp[at*2*I+i*width:], Stride: 2 * I}, B: vector.MatrixOf(part),
 				C: out[at*D:], StrideC: D, Accumulate: i > 0})
 		}
-		simd.Multiply(products...)
+		vector.Multiply(products...)
 	}
 	return out
 }

@@ -4,16 +4,13 @@ import (
 	"context"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/simd"
-	"github.com/seed98097648/tune/internal/storage"
+	"github.com/seed98097648/tune/core/vector"
 )
 
 // Forward computes y and saves g and u, as rounded to storage, which is also how they go
 // into h, so that Backward sees the same numbers.
 func (k *Kernel) Forward(ctx context.Context, c *core.Call) error {
-	if err := k.prepare(ctx, c); err != nil {
-		return err
-	}
+	k.routes.sort(c.Input("expert_ids").Int32s(), c.Facts.Experts)
 	D := c.Facts.Dim
 	weights := experts(c.Facts, c.Inputs, "")
 	probabilities := c.Input("routing_weights").Float32s()
@@ -32,34 +29,34 @@ func (k *Kernel) Forward(ctx context.Context, c *core.Call) error {
 // forward returns down[e] h for each row of a block.
 func (k *Kernel) forward(c *core.Call, weights []expert, b block) []float32 {
 	D, I, n := c.Facts.Dim, c.Facts.Intermediate, b.hi-b.lo
-	x, h, out := grow(&k.x, n*D), grow(&k.hidden, n*I), grow(&k.output, n*D)
+	x, h, out := vector.Grow(&k.x, n*D), vector.Grow(&k.hidden, n*I), vector.Grow(&k.output, n*D)
 	k.routes.gather(x, c.Input("x"), b, c.Facts.TopK, D)
 	saved := c.Output("gate_up_out")
 	gu, direct := k.saved(saved, b, 2*I)
-	few := c.Input("x").Shape[0]*c.Facts.TopK <= simd.FewRows // of all blocks, for bits must not depend on the last one's size
-	var in, back []simd.Product
+	few := c.Input("x").Shape[0]*c.Facts.TopK <= vector.FewRows // of all blocks, for bits must not depend on the last one's size
+	var in, back []vector.Product
 	for _, p := range k.routes.pieces(b) {
 		w, rows, at := weights[p.expert], p.hi-p.lo, p.lo-b.lo
 		for i, part := range w.in {
 			width := part.Shape[0]
-			in = append(in, simd.Product{M: rows, N: width, K: D, A: simd.Matrix{Data: x[at*D:], Stride: D},
-				B: matrix(part), TransB: true, Dots: few, C: gu[at*2*I+i*width:], StrideC: 2 * I})
+			in = append(in, vector.Product{M: rows, N: width, K: D, A: vector.Matrix{Data: x[at*D:], Stride: D},
+				B: vector.MatrixOf(part), TransB: true, Dots: few, C: gu[at*2*I+i*width:], StrideC: 2 * I})
 		}
-		back = append(back, simd.Product{M: rows, N: D, K: I, A: simd.Matrix{Data: h[at*I:], Stride: I},
-			B: matrix(w.down), TransB: true, Dots: few, C: out[at*D:], StrideC: D})
+		back = append(back, vector.Product{M: rows, N: D, K: I, A: vector.Matrix{Data: h[at*I:], Stride: I},
+			B: vector.MatrixOf(w.down), TransB: true, Dots: few, C: out[at*D:], StrideC: D})
 	}
-	simd.Multiply(in...)
-	simd.Parallel(n, rowGrain, func(lo, hi int) {
+	vector.Multiply(in...)
+	vector.Parallel(n, rowGrain, func(lo, hi int) {
 		for r := lo; r < hi; r++ {
 			row := gu[r*2*I:][:2*I]
 			if !direct {
-				storage.Store(saved, row, (b.lo+r)*2*I)
-				storage.Load(row, saved, (b.lo+r)*2*I)
+				vector.Store(saved, row, (b.lo+r)*2*I)
+				vector.Load(row, saved, (b.lo+r)*2*I)
 			}
-			simd.SwiGLU(h[r*I:][:I], row[:I], row[I:])
+			vector.Stream(false).SwiGLU(h[r*I:][:I], row[:I], row[I:])
 		}
 	})
-	simd.Multiply(back...)
+	vector.Multiply(back...)
 	return out
 }
 
@@ -69,7 +66,7 @@ func (k *Kernel) saved(x core.Tensor, b block, width int) (gu []float32, direct 
 	if x.DType == core.Float32 {
 		return x.Float32s()[b.lo*width : b.hi*width], true
 	}
-	return grow(&k.gateUp, (b.hi-b.lo)*width), false
+	return vector.Grow(&k.gateUp, (b.hi-b.lo)*width), false
 }
 
 // total returns where to add up the rows of an output: in the tensor itself if that is
@@ -78,7 +75,7 @@ func (k *Kernel) total(x core.Tensor) []float32 {
 	if x.DType == core.Float32 {
 		return x.Float32s()
 	}
-	return grow(&k.sum, x.Shape[0]*x.Shape[1])
+	return vector.Grow(&k.sum, x.Shape[0]*x.Shape[1])
 }
 
 // rowGrain is the number of rows below which another goroutine does not pay.
@@ -89,5 +86,5 @@ func storeRows(x core.Tensor, v []float32) {
 	if x.DType == core.Float32 {
 		return
 	}
-	simd.Parallel(len(v), 1<<14, func(lo, hi int) { storage.Store(x, v[lo:hi], lo) })
+	vector.Parallel(len(v), 1<<14, func(lo, hi int) { vector.Store(x, v[lo:hi], lo) })
 }

@@ -2,8 +2,7 @@ package moe
 
 import (
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/simd"
-	"github.com/seed98097648/tune/internal/storage"
+	"github.com/seed98097648/tune/core/vector"
 )
 
 // blockRows bounds the rows computed at a time, and so the scratch memory. It is part of
@@ -68,9 +67,9 @@ func (r *routes) pieces(b block) []piece {
 // gather copies the tokens' rows of x that rows [b.lo, b.hi) stand for to dst, widened.
 // The products read each of them several times.
 func (r *routes) gather(dst []float32, x core.Tensor, b block, topK, dim int) {
-	simd.Parallel(b.hi-b.lo, rowGrain, func(lo, hi int) {
+	vector.Parallel(b.hi-b.lo, rowGrain, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			storage.Load(dst[i*dim:][:dim], x, r.order[b.lo+i]/topK*dim)
+			vector.Load(dst[i*dim:][:dim], x, r.order[b.lo+i]/topK*dim)
 		}
 	})
 }
@@ -78,7 +77,7 @@ func (r *routes) gather(dst []float32, x core.Tensor, b block, topK, dim int) {
 // addRows adds to each token's row of sum its assignments' rows of out, those in block
 // b, times weights if given. The first block begins with zero. A token's rows are added in the order of its choices.
 func (r *routes) addRows(sum, out []float32, b block, topK, dim int, weights []float32) {
-	simd.Parallel(len(r.order)/topK, 16, func(lo, hi int) {
+	vector.Parallel(len(r.order)/topK, 16, func(lo, hi int) {
 		for a := lo * topK; a < hi*topK; a++ {
 			if b.lo == 0 && a%topK == 0 {
 				clear(sum[a/topK*dim:][:dim])
@@ -91,7 +90,7 @@ func (r *routes) addRows(sum, out []float32, b block, topK, dim int, weights []f
 			if weights != nil {
 				p = weights[a]
 			}
-			simd.Axpy(p, out[(row-b.lo)*dim:][:dim], sum[a/topK*dim:][:dim])
+			vector.Axpy(p, out[(row-b.lo)*dim:][:dim], sum[a/topK*dim:][:dim])
 		}
 	})
 }
@@ -121,18 +120,4 @@ func experts(f core.Facts, named func(string) []core.Tensor, prefix string) []ex
 		all[e] = expert{[]core.Tensor{both.Slice(2*e*I*D, 2*(e+1)*I*D, 2*I, D)}, down[0].Slice(e*I*D, (e+1)*I*D, D, I)}
 	}
 	return all
-}
-
-// matrix makes a weight an operand, widened while it is packed.
-func matrix(w core.Tensor) simd.Matrix {
-	m := simd.Matrix{Stride: w.Shape[1]}
-	switch w.DType {
-	case core.BFloat16:
-		m.BFloat16 = w.Uint16s()
-	case core.Float16:
-		m.Float16 = w.Uint16s()
-	default:
-		m.Data = w.Float32s()
-	}
-	return m
 }

@@ -13,12 +13,12 @@ import (
 )
 
 func TestAddConforms(t *testing.T) {
-	kerneltest.Run(t, new(AddKernel), kerneltest.Cases(core.AddRMSNorm))
+	kerneltest.Run(t, &Kernel{Add: true}, kerneltest.Cases(core.AddRMSNorm))
 }
 
 // TestAddAgreesWithPublishedCode allows eight roundings of float32.
 func TestAddAgreesWithPublishedCode(t *testing.T) {
-	golden.Run(t, new(AddKernel), core.Float32, 0x1p-20)
+	golden.Run(t, &Kernel{Add: true}, core.Float32, 0x1p-20)
 }
 
 func useAdd(d core.DType, tokens, dim int) kerneltest.Case {
@@ -29,8 +29,8 @@ func useAdd(d core.DType, tokens, dim int) kerneltest.Case {
 
 func TestAddManyBlocks(t *testing.T) {
 	c := useAdd(core.Float32, 16*maxBlocks+77, 40)
-	kerneltest.Run(t, new(AddKernel), []kerneltest.Case{c})
-	simdtest.SameBits(t, new(AddKernel), c)
+	kerneltest.Run(t, &Kernel{Add: true}, []kerneltest.Case{c})
+	simdtest.SameBits(t, &Kernel{Add: true}, c)
 }
 
 func TestAddSupportsNamesTheFactAtFault(t *testing.T) {
@@ -39,11 +39,11 @@ func TestAddSupportsNamesTheFactAtFault(t *testing.T) {
 		"offset":          func(f *core.Facts) { f.Offset = 2 },
 	} {
 		f := useAdd(core.Float32, 1, 4).Facts
-		if err := new(AddKernel).Supports(f); err != nil {
+		if err := (&Kernel{Add: true}).Supports(f); err != nil {
 			t.Fatal(err)
 		}
 		change(&f)
-		if err := new(AddKernel).Supports(f); !errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(), want) {
+		if err := (&Kernel{Add: true}).Supports(f); !errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one that says %s", err, want)
 		}
 	}
@@ -52,7 +52,7 @@ func TestAddSupportsNamesTheFactAtFault(t *testing.T) {
 func BenchmarkAddRMSNorm(b *testing.B) {
 	for _, d := range []core.DType{core.Float32, core.BFloat16} {
 		b.Run(fmt.Sprintf("%s/2048x1024", d), func(b *testing.B) {
-			kerneltest.Benchmark(b, new(AddKernel), useAdd(d, 2048, 1024), 0)
+			kerneltest.Benchmark(b, &Kernel{Add: true}, useAdd(d, 2048, 1024), 0)
 		})
 	}
 }

@@ -4,8 +4,7 @@ import (
 	"context"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/simd"
-	"github.com/seed98097648/tune/internal/storage"
+	"github.com/seed98097648/tune/core/vector"
 )
 
 // maxBlocks bounds the partial sums of dweight.
@@ -14,34 +13,23 @@ const maxBlocks = 64
 // Backward computes, with n as in Forward and g = dy*(offset + weight),
 //
 //	dx = rstd*(g - n*mean(g*n))     the mean is what the derivative of rstd takes off
+//	dx = dh + that                  add_rms_norm; it is the gradient of residual, too
 //	dweight = sum over T of dy*n
 //
 // The sum goes over blocks of tokens whose size depends on T alone, and then over the
 // blocks in order, so that it has the same bits for any number of threads. A frozen
 // weight has the sums of the blocks, which come with dx, but not theirs.
-func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
-	if err := k.check(ctx, c); err != nil {
-		return err
+func (k *Kernel) Backward(_ context.Context, c *core.Call) error {
+	x, dh := "x", core.Tensor{}
+	if k.Add {
+		x, dh = "h", c.Input("dh")
 	}
-	k.partial.backward(c, c.Input("x"), core.Tensor{})
-	return nil
-}
-
-// partial is scratch memory: sums of dweight, one row for each block of tokens.
-type partial []float32
-
-// backward computes both gradients, x being what the norm was taken of. dh, unless it is
-// absent, is added to dx.
-func (p *partial) backward(c *core.Call, x, dh core.Tensor) {
 	T, D, w := c.Tokens(), c.Facts.Dim, gain(c)
 	size := max(16, (T+maxBlocks-1)/maxBlocks) // of a block, in tokens
 	blocks := (T + size - 1) / size
-	if cap(*p) < blocks*D {
-		*p = make([]float32, blocks*D)
-	}
-	sums := (*p)[:blocks*D]
-	simd.Parallel(blocks, grain/(size*D), func(lo, hi int) {
-		r := newRows(c, x, dh, w)
+	sums := vector.Grow(&k.sums, blocks*D)
+	vector.Parallel(blocks, grain/(size*D), func(lo, hi int) {
+		r := newRows(c, c.Input(x), dh, w)
 		for b := lo; b < hi; b++ {
 			sum := sums[b*D : (b+1)*D]
 			clear(sum)
@@ -53,6 +41,7 @@ func (p *partial) backward(c *core.Call, x, dh core.Tensor) {
 	if !c.Facts.Frozen {
 		addRows(c.Output("dweight").Float32s(), sums)
 	}
+	return nil
 }
 
 // addRows writes the sum of the rows of x to dst, adding neighbours first: the error of
@@ -61,7 +50,7 @@ func addRows(dst, x []float32) {
 	D := len(dst)
 	for n := len(x) / D; n > 1; n = (n + 1) / 2 {
 		for i := range n / 2 {
-			simd.Add(x[i*D:][:D], x[2*i*D:][:D], x[(2*i+1)*D:][:D])
+			vector.Add(x[i*D:][:D], x[2*i*D:][:D], x[(2*i+1)*D:][:D])
 		}
 		if n%2 == 1 {
 			copy(x[n/2*D:][:D], x[(n-1)*D:])
@@ -77,7 +66,7 @@ func addRows(dst, x []float32) {
 // rows computes one row of dx at a time.
 type rows struct {
 	f         core.Facts
-	stream    simd.Stream
+	stream    vector.Stream
 	dy, x, dx core.Tensor
 	dh        core.Tensor // absent in rms_norm
 	rstd      []float32
@@ -89,7 +78,7 @@ type rows struct {
 
 func newRows(c *core.Call, x, dh core.Tensor, w []float32) *rows {
 	D := c.Facts.Dim
-	return &rows{f: c.Facts, stream: simd.StreamFor(c.Work().Bytes), dy: c.Input("dy"), x: x, dh: dh, dx: c.Output("dx"),
+	return &rows{f: c.Facts, stream: vector.StreamFor(c.Work().Bytes), dy: c.Input("dy"), x: x, dh: dh, dx: c.Output("dx"),
 		rstd: c.Input("rstd").Float32s(), w: w, d: make([]float32, D), n: make([]float32, D), g: make([]float32, D),
 		e: make([]float32, D), bits: make([]uint16, D)}
 }
@@ -99,38 +88,38 @@ func (r *rows) backward(t int, sum []float32) {
 	D, rstd := len(r.w), r.rstd[t]
 	if r.f.DType == core.Float32 { // where rounding to storage does nothing
 		dy, x, dx := r.dy.Float32s()[t*D:][:D], r.x.Float32s()[t*D:][:D], r.dx.Float32s()[t*D:][:D]
-		mean := rstd * simd.Dot3(dy, r.w, x) / float32(D)
+		mean := rstd * vector.Dot3(dy, r.w, x) / float32(D)
 		if r.dh.IsZero() {
 			r.stream.NormGrad(dx, sum, dy, x, r.w, rstd, mean)
 			return
 		}
-		simd.NormGrad(r.g, sum, dy, x, r.w, rstd, mean)
-		simd.Add(dx, r.g, r.dh.Float32s()[t*D:][:D])
+		vector.Stream(false).NormGrad(r.g, sum, dy, x, r.w, rstd, mean)
+		vector.Add(dx, r.g, r.dh.Float32s()[t*D:][:D])
 		return
 	}
-	storage.Load(r.d, r.dy, t*D)
-	storage.Load(r.n, r.x, t*D)
-	mean := rstd * simd.Dot3(r.d, r.w, r.n) / float32(D)
+	vector.Load(r.d, r.dy, t*D)
+	vector.Load(r.n, r.x, t*D)
+	mean := rstd * vector.Dot3(r.d, r.w, r.n) / float32(D)
 	if r.f.Cast != core.CastBeforeWeight {
-		simd.NormGrad(r.g, sum, r.d, r.n, r.w, rstd, mean)
+		vector.Stream(false).NormGrad(r.g, sum, r.d, r.n, r.w, rstd, mean)
 		r.store(t)
 		return
 	}
 	// dx takes n unrounded, dweight as it was multiplied.
-	simd.Scale(r.n, r.n, rstd)
-	simd.Mul(r.g, r.d, r.w)
-	simd.Scale(r.g, r.g, rstd)
-	simd.Axpy(-rstd*mean, r.n, r.g)
+	vector.Scale(r.n, r.n, rstd)
+	vector.Mul(r.g, r.d, r.w)
+	vector.Scale(r.g, r.g, rstd)
+	vector.Axpy(-rstd*mean, r.n, r.g)
 	r.store(t)
 	round(r.f, r.n, r.bits)
-	simd.MulAdd(sum, r.d, r.n)
+	vector.MulAdd(sum, r.d, r.n)
 }
 
 // store adds dh to dx of token t, if there is one, and rounds it to storage.
 func (r *rows) store(t int) {
 	if !r.dh.IsZero() {
-		storage.Load(r.e, r.dh, t*len(r.w))
-		simd.Add(r.g, r.g, r.e)
+		vector.Load(r.e, r.dh, t*len(r.w))
+		vector.Add(r.g, r.g, r.e)
 	}
-	storage.Store(r.dx, r.g, t*len(r.w))
+	vector.Store(r.dx, r.g, t*len(r.w))
 }

@@ -5,36 +5,48 @@ import (
 	"math"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/simd"
-	"github.com/seed98097648/tune/internal/storage"
+	"github.com/seed98097648/tune/core/vector"
 )
 
 // grain is the number of elements below which another goroutine does not pay.
 const grain = 1 << 14
 
-// Forward computes y and rstd.
-func (k *Kernel) Forward(ctx context.Context, c *core.Call) error {
-	if err := k.check(ctx, c); err != nil {
-		return err
-	}
+// Forward computes y and rstd, and of add_rms_norm h, a row at a time: the norm reads h while
+// it is in the cache.
+func (k *Kernel) Forward(_ context.Context, c *core.Call) error {
 	D, w := c.Facts.Dim, gain(c)
-	stream := simd.StreamFor(c.Work().Bytes)
+	stream := vector.StreamFor(c.Work().Bytes)
 	x, y, rstd := c.Input("x"), c.Output("y"), c.Output("rstd").Float32s()
-	simd.Parallel(c.Tokens(), grain/D, func(lo, hi int) {
-		row, bits := make([]float32, D), make([]uint16, D)
+	var residual, h core.Tensor
+	if k.Add {
+		residual, h = c.Input("residual"), c.Output("h")
+	}
+	vector.Parallel(c.Tokens(), grain/D, func(lo, hi int) {
+		row, other, bits := make([]float32, D), make([]float32, D), make([]uint16, D)
 		for t := lo; t < hi; t++ {
 			if c.Facts.DType == core.Float32 { // where rounding to storage does nothing
-				x, y := x.Float32s()[t*D:][:D], y.Float32s()[t*D:][:D]
+				x := x.Float32s()[t*D:][:D]
+				if k.Add {
+					h := h.Float32s()[t*D:][:D]
+					vector.Add(h, x, residual.Float32s()[t*D:][:D])
+					x = h
+				}
 				rstd[t] = reciprocalRoot(c.Facts, x)
-				stream.ScaleMul(y, x, w, rstd[t])
+				stream.ScaleMul(y.Float32s()[t*D:][:D], x, w, rstd[t])
 				continue
 			}
-			storage.Load(row, x, t*D)
+			vector.Load(row, x, t*D)
+			if k.Add {
+				vector.Load(other, residual, t*D)
+				vector.Add(row, row, other)
+				vector.Store(h, row, t*D)
+				vector.Load(row, h, t*D)
+			}
 			rstd[t] = reciprocalRoot(c.Facts, row)
-			simd.Scale(row, row, rstd[t])
+			vector.Scale(row, row, rstd[t])
 			round(c.Facts, row, bits)
-			simd.Mul(row, row, w)
-			storage.Store(y, row, t*D)
+			vector.Mul(row, row, w)
+			vector.Store(y, row, t*D)
 		}
 	})
 	return nil
@@ -53,11 +65,11 @@ func gain(c *core.Call) []float32 {
 // round rounds n to storage precision where the cast comes before the weight.
 func round(f core.Facts, n []float32, bits []uint16) {
 	if f.Cast == core.CastBeforeWeight {
-		storage.Round(n, f.DType, bits)
+		vector.Round(n, f.DType, bits)
 	}
 }
 
 // reciprocalRoot returns rstd of one row.
 func reciprocalRoot(f core.Facts, x []float32) float32 {
-	return float32(1 / math.Sqrt(simd.SumSquares(x)/float64(f.Dim)+f.Eps))
+	return float32(1 / math.Sqrt(vector.SumSquares(x)/float64(f.Dim)+f.Eps))
 }

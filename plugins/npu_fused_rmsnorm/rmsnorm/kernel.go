@@ -1,5 +1,5 @@
-// Package rmsnorm has the kernels of the plugin npu_fused_rmsnorm, for the ops rms_norm
-// and add_rms_norm. T tokens, D dim:
+// Package rmsnorm is the kernel of the plugin npu_fused_rmsnorm, for the ops rms_norm and
+// add_rms_norm. T tokens, D dim:
 //
 //	h = x + residual                   add_rms_norm only, rounded to storage; then x is h
 //	rstd = 1/sqrt(mean(x^2) + eps)
@@ -12,15 +12,9 @@
 // Each row is read once and written once, with float32 arithmetic in between.
 package rmsnorm
 
-import (
-	"context"
-	"fmt"
-	"slices"
+import "github.com/seed98097648/tune/core"
 
-	"github.com/seed98097648/tune/core"
-)
-
-// Name and Version are the plugin's, and of its kernels when they are linked into a program.
+// Name and Version are the plugin's, and of the kernel when it is linked into a program.
 const (
 	Name    = "npu_fused_rmsnorm"
 	Version = "0.1.0"
@@ -28,40 +22,22 @@ const (
 
 var dtypes = []core.DType{core.Float32, core.BFloat16, core.Float16}
 
-// Kernel implements core.Kernel for rms_norm; its zero value is ready. It keeps its scratch memory from call to call.
+// Kernel implements core.Kernel for rms_norm or, with Add, for add_rms_norm. It keeps its
+// scratch memory from call to call.
 type Kernel struct {
-	partial partial
+	Add  bool
+	sums []float32 // of dweight, a row for each block of tokens
 }
 
 // Info implements core.Kernel.
-func (*Kernel) Info() core.Info {
-	return core.Info{Name: Name, Op: core.RMSNorm, Version: Version,
+func (k *Kernel) Info() core.Info {
+	i := core.Info{Name: Name, Op: core.RMSNorm, Version: Version,
 		Summary: "root mean square norm, one pass over memory", DTypes: dtypes, Backward: true}
+	if k.Add {
+		i.Op, i.Summary = core.AddRMSNorm, "residual added and root mean square norm, one pass over memory"
+	}
+	return i
 }
 
 // Supports implements core.Kernel: all valid facts in float32, bfloat16 and float16.
-func (*Kernel) Supports(f core.Facts) error { return supports(core.RMSNorm, f) }
-
-func supports(op core.Op, f core.Facts) error {
-	if err := f.Validate(op); err != nil {
-		return fmt.Errorf("%s: %w: %w", Name, core.ErrNotSupported, err)
-	}
-	for _, d := range []core.DType{f.DType, f.WeightDType} {
-		if !slices.Contains(dtypes, d) {
-			return fmt.Errorf("%s: %w: storage %s; it can be %v", Name, core.ErrNotSupported, d, dtypes)
-		}
-	}
-	return nil
-}
-
-func (k *Kernel) check(ctx context.Context, c *core.Call) error { return check(ctx, core.RMSNorm, c) }
-
-func check(ctx context.Context, op core.Op, c *core.Call) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := supports(op, c.Facts); err != nil {
-		return err
-	}
-	return c.Check()
-}
+func (k *Kernel) Supports(f core.Facts) error { return k.Info().Supports(f) }

@@ -4,15 +4,11 @@ import (
 	"context"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/simd"
-	"github.com/seed98097648/tune/internal/storage"
+	"github.com/seed98097648/tune/core/vector"
 )
 
 // Forward rotates q and k.
-func (k Kernel) Forward(ctx context.Context, c *core.Call) error {
-	if err := k.check(ctx, c); err != nil {
-		return err
-	}
+func (Kernel) Forward(_ context.Context, c *core.Call) error {
 	rotate(c, c.Facts.Heads, c.Input("q"), c.Output("q_out"), 1)
 	rotate(c, c.Facts.KVHeads, c.Input("k"), c.Output("k_out"), 1)
 	return nil
@@ -26,25 +22,25 @@ const grain = 1 << 13
 func rotate(c *core.Call, heads int, in, out core.Tensor, direction float32) {
 	width, half := heads*c.Facts.HeadDim, c.Facts.RotaryDim/2
 	cos, sin, positions := c.Input("cos").Float32s(), c.Input("sin").Float32s(), c.Input("positions").Int32s()
-	stream := simd.StreamFor(c.Work().Bytes)
-	simd.Parallel(c.Tokens(), grain/width, func(lo, hi int) {
+	stream := vector.StreamFor(c.Work().Bytes)
+	vector.Parallel(c.Tokens(), grain/width, func(lo, hi int) {
 		row, s := make([]float32, width), make([]float32, half)
 		for t := lo; t < hi; t++ {
 			at := int(positions[t]) * half
-			simd.Scale(s, sin[at:at+half], direction)
+			vector.Scale(s, sin[at:at+half], direction)
 			if c.Facts.DType == core.Float32 {
 				rotateRow(c.Facts, stream, out.Float32s()[t*width:][:width], in.Float32s()[t*width:][:width], cos[at:at+half], s)
 				continue
 			}
-			storage.Load(row, in, t*width)
+			vector.Load(row, in, t*width)
 			rotateRow(c.Facts, false, row, row, cos[at:at+half], s)
-			storage.Store(out, row, t*width)
+			vector.Store(out, row, t*width)
 		}
 	})
 }
 
 // rotateRow rotates every head of one token; y may be x.
-func rotateRow(f core.Facts, stream simd.Stream, y, x, cos, sin []float32) {
+func rotateRow(f core.Facts, stream vector.Stream, y, x, cos, sin []float32) {
 	r := f.RotaryDim
 	if f.Pairing != core.Interleaved {
 		stream.RotateHeads(y, x, cos, sin, f.HeadDim)

@@ -13,13 +13,7 @@
 // between.
 package rope
 
-import (
-	"context"
-	"fmt"
-	"slices"
-
-	"github.com/seed98097648/tune/core"
-)
+import "github.com/seed98097648/tune/core"
 
 // Name and Version are the plugin's, and of the kernel when it is linked into a program.
 const (
@@ -39,31 +33,4 @@ func (Kernel) Info() core.Info {
 }
 
 // Supports implements core.Kernel: all valid facts in float32, bfloat16 and float16.
-func (Kernel) Supports(f core.Facts) error {
-	if err := f.Validate(core.RoPE); err != nil {
-		return fmt.Errorf("%s: %w: %w", Name, core.ErrNotSupported, err)
-	}
-	if !slices.Contains(dtypes, f.DType) {
-		return fmt.Errorf("%s: %w: storage %s; it can be %v", Name, core.ErrNotSupported, f.DType, dtypes)
-	}
-	return nil
-}
-
-func (k Kernel) check(ctx context.Context, c *core.Call) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := k.Supports(c.Facts); err != nil {
-		return err
-	}
-	if err := c.Check(); err != nil {
-		return err
-	}
-	rows := c.Input("cos").Shape[0]
-	for t, p := range c.Input("positions").Int32s() {
-		if p < 0 || int(p) >= rows {
-			return fmt.Errorf("%s: %w: positions[%d] is %d, the tables have %d rows", Name, core.ErrBadCall, t, p, rows)
-		}
-	}
-	return nil
-}
+func (k Kernel) Supports(f core.Facts) error { return k.Info().Supports(f) }

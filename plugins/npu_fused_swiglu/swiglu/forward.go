@@ -4,28 +4,24 @@ import (
 	"context"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/simd"
-	"github.com/seed98097648/tune/internal/storage"
+	"github.com/seed98097648/tune/core/vector"
 )
 
 // Forward computes y.
-func (k Kernel) Forward(ctx context.Context, c *core.Call) error {
-	if err := k.check(ctx, c); err != nil {
-		return err
-	}
+func (Kernel) Forward(_ context.Context, c *core.Call) error {
 	I := c.Facts.Intermediate
 	gate, up := halves(c.Facts, c.Input, "")
-	y, stream := c.Output("y"), simd.StreamFor(c.Work().Bytes)
+	y, stream := c.Output("y"), vector.StreamFor(c.Work().Bytes)
 	forSpans(c.Tokens(), I, func(buf *scratch, t, i, n int) {
 		if c.Facts.DType == core.Float32 {
 			stream.SwiGLU(y.Float32s()[t*I+i:][:n], gate.at(t, i, n), up.at(t, i, n))
 			return
 		}
 		g, u := buf[0][:n], buf[1][:n]
-		storage.Load(g, gate.Tensor, gate.index(t, i))
-		storage.Load(u, up.Tensor, up.index(t, i))
-		simd.SwiGLU(u, g, u)
-		storage.Store(y, u, t*I+i)
+		vector.Load(g, gate.Tensor, gate.index(t, i))
+		vector.Load(u, up.Tensor, up.index(t, i))
+		vector.Stream(false).SwiGLU(u, g, u)
+		vector.Store(y, u, t*I+i)
 	})
 	return nil
 }
@@ -65,7 +61,7 @@ type scratch [3][span]float32
 // of row t, on all cores.
 func forSpans(tokens, width int, f func(s *scratch, t, i, n int)) {
 	each := (width + span - 1) / span
-	simd.Parallel(tokens*each, grain/min(width, span), func(lo, hi int) {
+	vector.Parallel(tokens*each, grain/min(width, span), func(lo, hi int) {
 		buf := new(scratch)
 		for s := lo; s < hi; s++ {
 			t, i := s/each, s%each*span

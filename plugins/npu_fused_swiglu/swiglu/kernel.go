@@ -10,13 +10,7 @@
 // Each element is read once and written once, with float32 arithmetic in between.
 package swiglu
 
-import (
-	"context"
-	"fmt"
-	"slices"
-
-	"github.com/seed98097648/tune/core"
-)
+import "github.com/seed98097648/tune/core"
 
 // Name and Version are the plugin's, and of the kernel when it is linked into a program.
 const (
@@ -36,25 +30,4 @@ func (Kernel) Info() core.Info {
 }
 
 // Supports implements core.Kernel: silu in float32, bfloat16 and float16, both layouts.
-func (Kernel) Supports(f core.Facts) error {
-	if err := f.Validate(core.SwiGLU); err != nil {
-		return fmt.Errorf("%s: %w: %w", Name, core.ErrNotSupported, err)
-	}
-	if !slices.Contains(dtypes, f.DType) {
-		return fmt.Errorf("%s: %w: storage %s; it can be %v", Name, core.ErrNotSupported, f.DType, dtypes)
-	}
-	if f.Activation != "silu" {
-		return fmt.Errorf("%s: %w: activation %q; it can be silu", Name, core.ErrNotSupported, f.Activation)
-	}
-	return nil
-}
-
-func (k Kernel) check(ctx context.Context, c *core.Call) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := k.Supports(c.Facts); err != nil {
-		return err
-	}
-	return c.Check()
-}
+func (k Kernel) Supports(f core.Facts) error { return k.Info().Supports(f) }

@@ -1,0 +1,32 @@
+package transport
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+func TestFoldersAreThoseThatExistEachOnce(t *testing.T) {
+	dir := t.TempDir()
+	again, gone := filepath.Join(t.TempDir(), "again"), filepath.Join(dir, "gone")
+	if err := os.Symlink(dir, again); err != nil {
+		t.Skip(err)
+	}
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	t.Chdir(t.TempDir()) // no checkout
+	list := func(dirs ...string) string {
+		return dirs[0] + string(os.PathListSeparator) + dirs[1] + string(os.PathListSeparator) + dirs[2]
+	}
+	t.Setenv("TUNE_PLUGIN_DIR", list(dir, again, dir))
+	if got := Folders(""); !slices.Equal(got, []string{dir}) {
+		t.Errorf("%v, want %s alone", got, dir)
+	}
+	t.Setenv("TUNE_PLUGIN_DIR", list(gone, dir, gone))
+	if got := Folders(""); !slices.Equal(got, []string{gone, dir}) {
+		t.Errorf("%v, want also the folder that is missing and was named", got)
+	}
+	if got := Folders(gone); !slices.Equal(got, []string{gone}) {
+		t.Errorf("%v, want %s, which was named", got, gone)
+	}
+}

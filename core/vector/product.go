@@ -1,0 +1,81 @@
+package vector
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/simd"
+)
+
+// Matrix is an operand of a product, row-major: Data, or one of the fields after it for
+// what is not stored as float32, which is widened once, on its way into the cache.
+type Matrix struct {
+	Data     []float32
+	Stride   int      // elements from one row to the next, at least those of a row
+	BFloat16 []uint16 // bits, used instead of Data when set
+	Float16  []uint16 // bits, used instead of Data when set
+}
+
+// MatrixOf returns a tensor in float32, bfloat16 or float16 as an operand: its rows are those
+// of the last axis. It panics on another dtype.
+func MatrixOf(x core.Tensor) Matrix {
+	m := Matrix{Stride: x.Shape[len(x.Shape)-1]}
+	switch x.DType {
+	case core.Float32:
+		m.Data = x.Float32s()
+	case core.BFloat16:
+		m.BFloat16 = x.Uint16s()
+	case core.Float16:
+		m.Float16 = x.Uint16s()
+	default:
+		panic(fmt.Sprintf("vector: a product with a %s tensor", x.DType))
+	}
+	return m
+}
+
+// Product is one matrix product C = op(A)*op(B), or C += op(A)*op(B), where op(A) is
+// M by K, op(B) is K by N and op transposes if asked. C must not overlap an operand.
+type Product struct {
+	M, N, K        int
+	A, B           Matrix
+	TransA, TransB bool // A is stored [K,M]; B is stored [N,K]
+	C              []float32
+	StrideC        int // elements from one row of C to the next
+	Accumulate     bool
+	Dots           bool // see FewRows
+}
+
+// FewRows is how many rows A of a Product with Dots may have for it to be computed from dot
+// products, if B is transposed, and A is not and is float32. Such a product is bound by the
+// bandwidth of memory, and this way reads B once, as it lies; with more rows it is faster
+// to copy B into the cache first, which Multiply does.
+//
+// The two ways add in different orders. Without Dots the bits of a row do not depend on how
+// many others there are; who sets it says that the number of rows is the same whenever
+// bits are compared, as that of a call's tokens is.
+const FewRows = simd.FewRows
+
+// Multiply computes independent products together, over all threads, so that many small
+// ones, such as those of the experts of a layer, keep all of them busy. Each element of C
+// is a sum in float32 in steps of the inner dimension of at most 512. With K = 0 the sum is
+// empty: C becomes zero, or stays as it is when accumulating. It allocates nothing.
+func Multiply(products ...Product) {
+	list := lists.Get().(*[]simd.Product)
+	for i := range products {
+		p := &products[i]
+		*list = append(*list, simd.Product{M: p.M, N: p.N, K: p.K, A: p.A.operand(), B: p.B.operand(), TransA: p.TransA, TransB: p.TransB,
+			C: p.C, StrideC: p.StrideC, Accumulate: p.Accumulate, Dots: p.Dots})
+	}
+	simd.Multiply(*list...)
+	clear(*list) // they hold on to the operands
+	*list = (*list)[:0]
+	lists.Put(list)
+}
+
+// lists are used again, so that a call allocates nothing.
+var lists = sync.Pool{New: func() any { return new([]simd.Product) }}
+
+func (x Matrix) operand() simd.Matrix {
+	return simd.Matrix{Data: x.Data, Stride: x.Stride, BFloat16: x.BFloat16, Float16: x.Float16}
+}
