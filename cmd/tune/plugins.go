@@ -93,11 +93,15 @@ func (k *kernelFlags) open(ctx context.Context, a *app, o transport.Options) (*c
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range reg.Listing() {
+	broken := slices.DeleteFunc(newListing(reg, k.plugins.dir).Broken, func(b brokenFile) bool {
 		// That a lock leaves out what is built in, "kernels list" says.
-		unlocked := strings.HasPrefix(f.Path, core.BuiltIn) && errors.Is(f.Err, core.ErrUntrusted)
-		if f.Err != nil && !isData(f.Path) && !unlocked {
-			a.note("a plugin cannot be used: %v", f.Err)
+		return isData(b.Path) || k.plugins.locked != nil && strings.HasPrefix(b.Path, core.BuiltIn)
+	})
+	for _, g := range alike(broken) {
+		if len(g) == 1 {
+			a.note("a plugin cannot be used: %s", g[0].Reason)
+		} else {
+			a.note("%s%s cannot be used: %s", short(g[0].Path), andMore(g), g[0].Reason)
 		}
 	}
 	if len(reg.Kernels()) == 0 {
