@@ -103,7 +103,6 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/demo", "core trainer trainer/autograd trainer/data trainer/models trainer/nn trainer/tokenizer", "core/reference trainer/optim"},
 	{"trainer/generate", "core internal/plainjson trainer/autograd trainer/crosscheck trainer/models trainer/nn trainer/tokenizer", "plugins/linked core/kerneltest trainer/data"},
 	{"trainer/parity", "core internal/plainjson trainer trainer/...", "core/reference core/transport internal/plugintest plugins/linked"},
-
 	{"trainer", "core internal/amount internal/cpu internal/fields internal/hugepage internal/memory internal/plainjson internal/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest"},
 
 	// Programs put the parts together.
