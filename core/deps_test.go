@@ -103,14 +103,10 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/demo", "core trainer trainer/autograd trainer/data trainer/models trainer/nn trainer/tokenizer", "core/reference trainer/optim"},
 	{"trainer/generate", "core internal/plainjson trainer/autograd trainer/crosscheck trainer/models trainer/nn trainer/tokenizer", "plugins/linked core/kerneltest trainer/data"},
 	{"trainer/parity", "core internal/plainjson trainer trainer/...", "core/reference core/transport internal/plugintest plugins/linked"},
-	{"trainer", "core internal/amount internal/cpu internal/hugepage internal/memory internal/plainjson internal/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest"},
+	{"trainer", "core internal/amount internal/cpu internal/fields internal/hugepage internal/memory internal/plainjson internal/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest"},
 
 	// Programs put the parts together.
-	{"cmd/tune", "core core/... internal/amount internal/ceiling internal/memory internal/nearest internal/opbench internal/plainfile internal/plainjson internal/scaffold plugins/linked internal/shm internal/simd trainer trainer/... github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/term golang.org/x/sys",
-	{"trainer", "core internal/cpu internal/fields internal/hugepage internal/memory internal/plainjson internal/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest"},
-
-	// Programs put the parts together.
-	{"cmd/tune", "core core/... internal/ceiling internal/fields internal/memory internal/nearest internal/opbench internal/plainfile internal/plainjson internal/scaffold plugins/linked internal/shm internal/simd trainer trainer/... github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/term golang.org/x/sys",
+	{"cmd/tune", "core core/... internal/amount internal/ceiling internal/fields internal/memory internal/nearest internal/opbench internal/plainfile internal/plainjson internal/scaffold plugins/linked internal/shm internal/simd trainer trainer/... github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/term golang.org/x/sys",
 		"internal/browser internal/plugintest github.com/rogpeppe/go-internal"},
 	{"docs", "", "trainer/models"},
 	{"examples", "", "core core/... internal/ctest internal/plugintest trainer trainer/..."},
