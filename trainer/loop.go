@@ -41,6 +41,7 @@ type session struct {
 	engine   *Engine
 	check    *crosscheck.Checker // nil without
 	stale    bool                // the evaluation before training was with a kernel that is wrong
+	widened  []string            // what was said to be saved as float32
 	out      *output
 	loader   *data.Loader
 	epoch    epoch
