@@ -14,7 +14,8 @@ type attention[F float] struct {
 }
 
 func runAttention[F float](c *core.Call) {
-	a := attention[F]{c.Facts, values[F](c.Input("q")), values[F](c.Input("k")), values[F](c.Input("v")), c.Input("keys").Int32s()}
+	a := attention[F]{c.Facts, values[F](c.Input("q")), values[F](c.Input("k")), values[F](c.Input("v")),
+		c.Input("keys").Int32s()}
 	if c.Pass == core.Forward {
 		y, lse := a.forward()
 		store(c.Output("y"), y)

@@ -40,7 +40,8 @@ func runMoE[F float](c *core.Call) {
 		store(up, d.up)
 		store(down, d.down)
 	}
-	dx, dweights := expertsGradient(c.Facts, values[F](c.Input("dy")), x, r, values[F](c.Input("gate_up_out")), read, write)
+	dx, dweights := expertsGradient(c.Facts, values[F](c.Input("dy")), x, r, values[F](c.Input("gate_up_out")), read,
+		write)
 	store(c.Output("dx"), dx)
 	store(c.Output("drouting_weights"), dweights)
 }

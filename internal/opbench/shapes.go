@@ -34,7 +34,8 @@ var entries = []entry{
 		{"x(32+8)x128 half", core.Facts{Pairing: core.Half, HeadDim: 128, RotaryDim: 128, Heads: 32, KVHeads: 8}},
 	}},
 	{op: core.MoEGate, tokens: []int{128, 2048}, shapes: []shape{
-		{"x128 top-8 softmax", core.Facts{Experts: 128, TopK: 8, Scoring: core.ScoringSoftmax, Groups: 1, TopGroups: 1, Normalize: true, Scale: 1}},
+		{"x128 top-8 softmax", core.Facts{Experts: 128, TopK: 8, Scoring: core.ScoringSoftmax, Groups: 1, TopGroups: 1,
+			Normalize: true, Scale: 1}},
 		{"x256 top-8 sigmoid 4/8 groups", core.Facts{Experts: 256, TopK: 8, Scoring: core.ScoringSigmoid, Bias: true,
 			Groups: 8, TopGroups: 4, Normalize: true, Scale: 2.5}},
 	}},
@@ -56,7 +57,8 @@ func norm(dim int) shape {
 }
 
 func swiglu(intermediate int) shape {
-	return shape{fmt.Sprintf("x%d", intermediate), core.Facts{Intermediate: intermediate, Activation: "silu", Layout: core.Separate}}
+	return shape{fmt.Sprintf("x%d", intermediate),
+		core.Facts{Intermediate: intermediate, Activation: "silu", Layout: core.Separate}}
 }
 
 // packed has the gate and the other half side by side.

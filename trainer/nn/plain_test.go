@@ -57,8 +57,9 @@ func (p plain) Backward(_ context.Context, call *core.Call) error {
 func (p plain) run(call *core.Call) (values, grads [][]float32) {
 	c := newContext(p.t, 1, call.Tokens())
 	outs, wrt := map[core.Op]func(*Context, *core.Call) (outs, wrt []*autograd.Value){
-		core.RMSNorm: plainNorm, core.AddRMSNorm: plainSum, core.SwiGLU: plainSwiGLU, core.RoPE: plainRope, core.MoEExperts: plainExperts,
-		core.Attention: plainAttention,
+		core.RMSNorm: plainNorm, core.AddRMSNorm: plainSum, core.SwiGLU: plainSwiGLU, core.RoPE: plainRope,
+		core.MoEExperts: plainExperts,
+		core.Attention:  plainAttention,
 	}[p.op](c, call)
 	if call.Facts.Frozen { // the weights come last
 		wrt = wrt[:map[core.Op]int{core.RMSNorm: 1, core.AddRMSNorm: 1, core.MoEExperts: 2}[p.op]]
@@ -142,7 +143,8 @@ func plainRope(c *Context, call *core.Call) (outs, wrt []*autograd.Value) {
 }
 
 func plainExperts(c *Context, call *core.Call) (outs, wrt []*autograd.Value) {
-	wrt = leaves(c, call, core.Arg{Name: "x"}, core.Arg{Name: "routing_weights"}, core.Arg{Name: "gate_up"}, core.Arg{Name: "down"})
+	wrt = leaves(c, call, core.Arg{Name: "x"}, core.Arg{Name: "routing_weights"}, core.Arg{Name: "gate_up"},
+		core.Arg{Name: "down"})
 	rows := permute(c.G, wrt[0], c.G.Input("expert_ids", call.Input("expert_ids")), call.Facts.Experts)
 	gate, up := halve(c.G, groupedLinear(c.G, rows.x, wrt[2], nil, rows.offsets))
 	z := groupedLinear(c.G, mul(c.G, silu(c.G, gate), up), wrt[3], nil, rows.offsets)
@@ -175,7 +177,10 @@ func elsewhere(c kerneltest.Case) bool {
 // and moe_gate, whose plain form chooses again in the backward pass. Others compare these
 // with the reference: TestFusedLossEqualsThePlainOne, TestFusedSumsAndRoutersTrainLikePlainOnes.
 func plainOps() []core.Op {
-	return slices.DeleteFunc(core.Ops(), func(op core.Op) bool { return op == core.LinearCrossEntropy || op == core.MoEGate })
+	return slices.DeleteFunc(core.Ops(), func(op core.Op) bool {
+		return op == core.LinearCrossEntropy ||
+			op == core.MoEGate
+	})
 }
 
 func TestPlainFormsConformToTheContract(t *testing.T) {
