@@ -20,7 +20,7 @@ const module = "github.com/seed98097648/tune"
 // policy says who may import whom, as data: a package, what it may import directly
 // besides the standard library, and what its tests may import on top of that. Because
 // every package of the module has a row, the rows together also bound what a package
-// reaches indirectly: core reaches nothing, and nothing of the trainer reaches a plugin
+// reaches indirectly: core reaches no other module, and nothing of the trainer reaches a plugin
 // or the transport.
 //
 // A name with a dot in its first element is another module, with all its packages; any
@@ -30,12 +30,14 @@ const module = "github.com/seed98097648/tune"
 var policy = []struct{ pkg, imports, tests string }{
 	// Leaves: the machine.
 	{"internal/cpu", "", ""},
+	{"internal/amount", "", ""},
+	{"internal/fields", "", ""},
 	{"internal/nearest", "", ""},
 	{"internal/plainjson", "", ""},
 	{"internal/plainfile", "internal/nearest", ""},
 	{"internal/memory", "", ""},
 	{"internal/temp", "golang.org/x/sys", ""},
-	{"internal/shm", "internal/temp golang.org/x/sys", ""},
+	{"internal/shm", "internal/amount internal/temp golang.org/x/sys", ""},
 	{"internal/hugepage", "golang.org/x/sys", "internal/shm internal/simd"},
 	{"internal/sandbox", "golang.org/x/sys", ""},
 	{"internal/self", "", ""},
@@ -43,7 +45,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/simd", "internal/sched golang.org/x/sys", ""},
 	{"internal/simd/simdtest", "core core/kerneltest internal/simd", "core/reference"},
 	{"internal/ceiling", "internal/hugepage internal/simd", ""},
-	{"internal/opbench", "core core/kerneltest internal/ceiling", "core/reference core/transport internal/plugintest plugins/linked"},
+	{"internal/opbench", "internal/amount core core/kerneltest internal/ceiling", "core/reference core/transport internal/plugintest plugins/linked"},
 	{"internal/growth", "core core/transport internal/ceiling trainer/bench", ""},
 	{"internal/chart", "", "internal/browser"},
 	{"internal/browser", "", ""},
@@ -53,21 +55,25 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/testdata", "golang.org/x/sys", ""},
 	{"internal/ctest", "internal/testdata", ""},
 	{"internal/golden", "core internal/testdata trainer/checkpoint", "core/reference"},
+	{"internal/wire", "core internal/sched", ""},
 	{"internal/plugintest", "core core/transport internal/testdata", ""},
 
-	// The patcher. core itself stays with the standard library.
-	{"core", "", ""},
+	// The patcher. core itself stays with the standard library, but for spelling.
+	{"core", "internal/nearest", ""},
 	{"core/reference", "core", ""},
 	{"core/kerneltest", "core core/reference", ""},
 	{"core/trust", "core", ""},
 	{"core/vector", "core internal/simd internal/storage", ""},
-	{"core/transport", "core core/reference core/kerneltest core/transport/proto core/trust internal/cpu internal/memory internal/sched internal/self internal/shm internal/temp golang.org/x/sys " +
-		"github.com/hashicorp/go-plugin github.com/hashicorp/go-hclog google.golang.org/grpc google.golang.org/protobuf", "core/transport/... internal/ctest internal/plugintest"},
+	{"core/transport", "core core/reference core/kerneltest core/transport/proto core/trust internal/cpu internal/memory internal/sched internal/self internal/shm internal/temp internal/wire golang.org/x/sys " +
+		"github.com/hashicorp/go-plugin github.com/hashicorp/go-hclog google.golang.org/grpc", "core/plugin core/transport/... internal/ctest internal/plugintest"},
 	{"core/transport/proto", "google.golang.org/grpc google.golang.org/protobuf", ""},
+
+	// What a plugin links must stay small: nothing of the host's side, and no other module's library.
+	{"core/plugin", "core internal/shm internal/wire golang.org/x/sys", "core/reference core/transport/proto google.golang.org/protobuf"},
 
 	// Plugins stand on the contract alone: a program and, below it, its kernel.
 	{"plugins", "", ""},
-	{"plugins/...", "core core/transport core/vector ./...", "core/kerneltest core/reference internal/plugintest internal/simd/simdtest"},
+	{"plugins/...", "core core/plugin core/vector ./...", "core/kerneltest core/reference internal/plugintest internal/simd/simdtest"},
 	{"plugins/linked", "core plugins/...", ""},
 
 	// The trainer gets a *core.Registry and never knows where kernels come from.
@@ -80,7 +86,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/data/records", "internal/plainjson github.com/parquet-go/parquet-go", ""},
 	{"trainer/data/format", "internal/plainjson trainer/chat trainer/data/records", ""},
 	{"trainer/data/corpus", "internal/nearest internal/plainfile internal/plainjson trainer/chat trainer/data trainer/data/format trainer/data/records", "trainer/tokenizer"},
-	{"trainer/checkpoint", "core internal/storage golang.org/x/sys", ""},
+	{"trainer/checkpoint", "core internal/simd internal/storage golang.org/x/sys", ""},
 	{"trainer/optim", "internal/simd", "core trainer/checkpoint"},
 	{"trainer/nn", "core internal/simd trainer/autograd trainer/data", "core/reference core/kerneltest trainer/checkpoint"},
 	{"trainer/crosscheck", "core internal/simd", "core/kerneltest core/reference plugins/linked"},
@@ -88,20 +94,20 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/models", "core internal/plainfile internal/storage trainer/autograd trainer/checkpoint trainer/data trainer/lora trainer/measure trainer/nn trainer/models/...", "core/reference trainer/optim"},
 	{"trainer/models/...", "core internal/plainjson trainer/autograd trainer/checkpoint trainer/data trainer/nn trainer/models/...", "core/reference trainer/optim"},
 	{"trainer/journal", "core internal/plainjson", ""},
-	{"trainer/report", "internal/chart internal/plainjson trainer/journal", "internal/browser"},
+	{"trainer/report", "internal/amount internal/chart internal/plainjson trainer/journal", "internal/browser"},
 	{"trainer/tensorboard", "trainer/journal", "google.golang.org/protobuf"},
 	{"trainer/placement", "core internal/plainjson internal/simd trainer/journal", ""},
-	{"trainer/measure", "core internal/cpu internal/memory internal/self internal/simd trainer/nn trainer/placement", "trainer/autograd"},
+	{"trainer/measure", "core internal/cpu internal/memory internal/self internal/simd trainer/nn trainer/placement", "core/reference trainer/autograd"},
 	{"trainer/forecast", "core internal/ceiling trainer/autograd trainer/models trainer/nn", "trainer trainer/optim"},
-	{"trainer/progress", "internal/plainjson github.com/schollz/progressbar/v3 golang.org/x/term trainer", "trainer/data/corpus"},
-	{"trainer/bench", "core internal/ceiling internal/chart internal/cpu internal/simd trainer trainer/...", "core/reference core/transport internal/plugintest"},
+	{"trainer/progress", "internal/amount internal/plainjson github.com/schollz/progressbar/v3 golang.org/x/term trainer", "trainer/data/corpus"},
+	{"trainer/bench", "internal/amount core internal/ceiling internal/chart internal/cpu internal/simd trainer trainer/...", "core/reference core/transport internal/plugintest"},
 	{"trainer/demo", "core trainer trainer/autograd trainer/data trainer/models trainer/nn trainer/tokenizer", "core/reference trainer/optim"},
 	{"trainer/generate", "core internal/plainjson trainer/autograd trainer/crosscheck trainer/models trainer/nn trainer/tokenizer", "plugins/linked core/kerneltest trainer/data"},
 	{"trainer/parity", "core internal/plainjson trainer trainer/...", "core/reference core/transport internal/plugintest plugins/linked"},
-	{"trainer", "core internal/cpu internal/hugepage internal/memory internal/plainjson internal/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest"},
+	{"trainer", "core internal/amount internal/cpu internal/fields internal/hugepage internal/memory internal/plainjson internal/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest"},
 
 	// Programs put the parts together.
-	{"cmd/tune", "core core/... internal/ceiling internal/memory internal/nearest internal/opbench internal/plainfile internal/plainjson internal/scaffold plugins/linked internal/shm internal/simd trainer trainer/... github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/term golang.org/x/sys",
+	{"cmd/tune", "core core/... internal/amount internal/ceiling internal/fields internal/memory internal/nearest internal/opbench internal/plainfile internal/plainjson internal/scaffold plugins/linked internal/shm internal/simd trainer trainer/... github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/term golang.org/x/sys",
 		"internal/browser internal/plugintest github.com/rogpeppe/go-internal"},
 	{"docs", "", "trainer/models"},
 	{"examples", "", "core core/... internal/ctest internal/plugintest trainer trainer/..."},

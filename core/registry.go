@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/seed98097648/tune/internal/nearest"
 )
 
 // Found is one line of a registry's listing: a plugin or a linked kernel that can be
@@ -111,7 +113,7 @@ func (r *Registry) Lookup(name string) ([]Kernel, error) {
 	if len(names) == 0 {
 		return nil, fmt.Errorf("core: %w %q: no kernels were found; build the plugins or name their folder", ErrUnknownKernel, name)
 	}
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(distance(name, a), distance(name, b)) })
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(nearest.Distance(name, a), nearest.Distance(name, b)) })
 	return nil, fmt.Errorf("core: %w %q; known, nearest first: %s", ErrUnknownKernel, name, strings.Join(names, ", "))
 }
 
@@ -146,25 +148,4 @@ func (r *Registry) Rest(actions []Action) {
 			rester.Rest()
 		}
 	}
-}
-
-// distance is the Levenshtein edit distance between two names.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			substitute := diagonal
-			if a[i-1] != b[j-1] {
-				substitute++
-			}
-			diagonal = row[j]
-			row[j] = min(row[j]+1, row[j-1]+1, substitute)
-		}
-	}
-	return row[len(b)]
 }

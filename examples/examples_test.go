@@ -7,11 +7,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/seed98097648/tune/internal/ctest"
 	"github.com/seed98097648/tune/internal/plugintest"
+	"github.com/seed98097648/tune/internal/testdata"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/demo"
@@ -89,6 +91,60 @@ func TestFinetuneFolder(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// TestOwnModel builds the program of another module as its author does, outside this one.
+func TestOwnModel(t *testing.T) {
+	root, dir := testdata.Root(t), t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(root, "examples", "own_model"))); err != nil {
+		t.Fatal(err)
+	}
+	main := readFile(t, filepath.Join(dir, "main.go"))
+	if n := strings.Count(main, "\n"); n > 60 {
+		t.Errorf("main.go has %d lines; it is to show that 60 are enough", n)
+	}
+	mod := strings.Replace(readFile(t, filepath.Join(dir, "go.mod")), "=> ../..", "=> "+strconv.Quote(root), 1)
+	for name, text := range map[string]string{"go.mod": mod, "go.sum": readFile(t, filepath.Join(root, "go.sum"))} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	program := func(name string, args ...string) string {
+		cmd := exec.Command(name, args...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "GOPROXY=off", "XDG_CACHE_HOME="+filepath.Join(dir, "cache"), "GOCACHE="+goCache(t))
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s %v: %v\n%s", name, args, err, out)
+		}
+		return string(out)
+	}
+	program("go", "build", "-o", "own.exe", ".")
+	out := program(filepath.Join(dir, "own.exe"))
+	wantLines(t, out, `^1 +norm +plain (-> own_norm|rms_norm)$`, `^    .* ms plain, 256 tokens$`, `^[01] of 1 sites`)
+	losses := regexp.MustCompile(`loss ([0-9.]+) plain, ([0-9.]+) placed, ([0-9.]+) restored`).FindStringSubmatch(out)
+	if losses == nil || losses[1] != losses[3] {
+		t.Errorf("the model is not as it was:\n%s", out)
+	}
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// goCache is where the go command keeps what it has built, wherever other programs keep
+// theirs.
+func goCache(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
 }
 
 // TestCKernel builds the plugins in C as their README says, verifies them like any other, and

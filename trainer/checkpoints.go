@@ -21,21 +21,21 @@ type Checkpoints struct {
 func (c Checkpoints) validate(out string) error {
 	var errs []error
 	for _, n := range []struct {
-		flag  string
+		field string
 		value int
-	}{{"save-every", c.SaveEvery}, {"keep", c.Keep}, {"eval-every", c.EvalEvery}} {
+	}{{"SaveEvery", c.SaveEvery}, {"Keep", c.Keep}, {"EvalEvery", c.EvalEvery}} {
 		if n.value < 0 {
-			errs = append(errs, fmt.Errorf("--%s is %d, must not be negative", n.flag, n.value))
+			errs = append(errs, fmt.Errorf("trainer.Checkpoints.%s is %d, must not be negative", n.field, n.value))
 		}
 	}
 	if c.SaveEvery > 0 && out == "" {
-		errs = append(errs, errors.New("--save-every is given without --out: name the folder for the checkpoints"))
+		errs = append(errs, errors.New("trainer.Checkpoints.SaveEvery is given without trainer.Config.Out: name the folder for the checkpoints"))
 	}
 	if c.LoadBest && c.SaveEvery == 0 {
-		errs = append(errs, errors.New("--load-best-at-end is given without --save-every: the best model has to be kept meanwhile"))
+		errs = append(errs, errors.New("trainer.Checkpoints.LoadBest is given without trainer.Checkpoints.SaveEvery: the best model has to be kept meanwhile"))
 	}
 	if c.LoadBest && c.NoEval {
-		errs = append(errs, errors.New("--load-best-at-end is given with --no-eval: the best model is that of the best evaluation"))
+		errs = append(errs, errors.New("trainer.Checkpoints.LoadBest is given with trainer.Checkpoints.NoEval: the best model is that of the best evaluation"))
 	}
 	return errors.Join(errs...)
 }

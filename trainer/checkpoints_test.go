@@ -236,11 +236,11 @@ func TestOneRunAtATimeHasAnOutputFolder(t *testing.T) {
 
 func TestCheckpointFlagsThatMakeNoSense(t *testing.T) {
 	for want, c := range map[string]trainer.Checkpoints{
-		"--save-every is -1":         {SaveEvery: -1},
-		"--keep is -1":               {Keep: -1},
-		"--eval-every is -1":         {EvalEvery: -1},
-		"without --out":              {SaveEvery: 1},
-		"given without --save-every": {LoadBest: true},
+		"trainer.Checkpoints.SaveEvery is -1":         {SaveEvery: -1},
+		"trainer.Checkpoints.Keep is -1":              {Keep: -1},
+		"trainer.Checkpoints.EvalEvery is -1":         {EvalEvery: -1},
+		"without trainer.Config.Out":                  {SaveEvery: 1},
+		"given without trainer.Checkpoints.SaveEvery": {LoadBest: true},
 	} {
 		config := trainer.Default()
 		config.Checkpoints = c

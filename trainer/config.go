@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -12,8 +13,9 @@ import (
 	"github.com/seed98097648/tune/trainer/optim"
 )
 
-// Config is everything that decides a training run. The zero value of a field that has
-// a default means the default; see Default.
+// Config is everything that decides a training run. In a literal, the zero value of a field
+// that Default sets means the default; in what Default returns, every value is meant as it
+// is: a Clip of 0 is then no clipping.
 type Config struct {
 	Model string        `json:"model,omitempty"` // a Hugging Face model folder
 	Data  corpus.Config `json:"data"`            // which data, and how it is read
@@ -53,13 +55,32 @@ type Config struct {
 	CheckEvery int `json:"check_every"`
 
 	Checkpoints Checkpoints `json:"checkpoints"`
+
+	complete bool // the defaults are in: a zero is meant
 }
 
-// Default returns the configuration of a plain run.
+// Default returns the configuration of a plain run. Model, Data and Out are for the caller to
+// add; without Out, nothing is saved.
 func Default() Config {
 	return Config{Epochs: 1, Batch: measure.DefaultBatch, Seq: measure.DefaultSeq, Accumulate: 1, LR: 1e-4, Schedule: optim.Cosine,
 		Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, WeightDecay: 0.01, Clip: 1, Kernels: "auto", CheckEvery: 1000,
-		Checkpoints: Checkpoints{Keep: 2}}
+		Checkpoints: Checkpoints{Keep: 2}, complete: true}
+}
+
+// WithDefaults returns the configuration with the defaults filled in, as Load and Run do.
+func (c Config) WithDefaults() Config {
+	if c.complete {
+		return c
+	}
+	d := Default()
+	c.Epochs, c.Batch, c.Seq = cmp.Or(c.Epochs, d.Epochs), cmp.Or(c.Batch, d.Batch), cmp.Or(c.Seq, d.Seq)
+	c.Accumulate, c.LR, c.Schedule = cmp.Or(c.Accumulate, d.Accumulate), cmp.Or(c.LR, d.LR), cmp.Or(c.Schedule, d.Schedule)
+	c.Beta1, c.Beta2, c.Epsilon = cmp.Or(c.Beta1, d.Beta1), cmp.Or(c.Beta2, d.Beta2), cmp.Or(c.Epsilon, d.Epsilon)
+	c.WeightDecay, c.Clip = cmp.Or(c.WeightDecay, d.WeightDecay), cmp.Or(c.Clip, d.Clip)
+	c.Kernels, c.CheckEvery = cmp.Or(c.Kernels, d.Kernels), cmp.Or(c.CheckEvery, d.CheckEvery)
+	c.Checkpoints.Keep = cmp.Or(c.Checkpoints.Keep, d.Checkpoints.Keep)
+	c.complete = true
+	return c
 }
 
 // warmup returns the steps of the warm-up in a run of so many.
@@ -75,36 +96,37 @@ const (
 	mostAccumulate = 1 << 16 // batches that are in memory together
 )
 
-// Validate reports every field that makes no sense, by the name of its flag.
+// Validate reports every field that makes no sense, with the defaults filled in.
 func (c Config) Validate() error {
+	c = c.WithDefaults()
 	var errs []error
 	need := func(ok bool, format string, args ...any) {
 		if !ok {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	need(c.Steps >= 0, "--steps is %d, must not be negative", c.Steps)
-	need(c.Steps > 0 || c.Epochs > 0, "--epochs is %g, must be positive when --steps is not given", c.Epochs)
-	need(c.Epochs >= 0 && c.Epochs <= mostEpochs, "--epochs is %g, must be between 0 and %g", c.Epochs, float64(mostEpochs))
-	need(c.Batch > 0, "--batch is %d, must be positive", c.Batch)
-	need(c.Seq > 1, "--seq is %d, must be at least 2: the model predicts each token from those before it", c.Seq)
-	need(c.Batch <= nn.MaxTokens/max(c.Seq, 1), "--batch %d of --seq %d is more than %d tokens at once", c.Batch, c.Seq, nn.MaxTokens)
-	need(c.Accumulate > 0 && c.Accumulate <= mostAccumulate, "--grad-accum is %d, must be between 1 and %d", c.Accumulate, mostAccumulate)
-	need(c.LR > 0 && finite(c.LR), "--lr is %g, must be positive", c.LR)
-	need(c.Warmup >= 0, "--warmup is %d, must not be negative", c.Warmup)
-	need(c.WarmupRatio >= 0 && c.WarmupRatio <= 1, "--warmup-ratio is %g, must be between 0 and 1", c.WarmupRatio)
-	need(c.Beta1 >= 0 && c.Beta1 < 1, "--adam-beta1 is %g, must be at least 0 and below 1", c.Beta1)
-	need(c.Beta2 >= 0 && c.Beta2 < 1, "--adam-beta2 is %g, must be at least 0 and below 1", c.Beta2)
-	need(c.Epsilon > 0 && finite(c.Epsilon), "--adam-epsilon is %g, must be positive", c.Epsilon)
-	need(c.WeightDecay >= 0 && finite(c.WeightDecay), "--weight-decay is %g, must not be negative", c.WeightDecay)
-	need(c.Clip >= 0 && finite(c.Clip), "--clip is %g, must not be negative", c.Clip)
-	need(c.CheckEvery >= 0, "--check-every is %d, must not be negative; 0 compares no kernel with the plain forward", c.CheckEvery)
-	need(c.Threads >= 0, "--threads is %d, must not be negative", c.Threads)
+	need(c.Steps >= 0, "trainer.Config.Steps is %d, must not be negative", c.Steps)
+	need(c.Steps > 0 || c.Epochs > 0, "trainer.Config.Epochs is %g, must be positive when trainer.Config.Steps is not given", c.Epochs)
+	need(c.Epochs >= 0 && c.Epochs <= mostEpochs, "trainer.Config.Epochs is %g, must be between 0 and %g", c.Epochs, float64(mostEpochs))
+	need(c.Batch > 0, "trainer.Config.Batch is %d, must be positive", c.Batch)
+	need(c.Seq > 1, "trainer.Config.Seq is %d, must be at least 2: the model predicts each token from those before it", c.Seq)
+	need(c.Batch <= nn.MaxTokens/max(c.Seq, 1), "trainer.Config.Batch %d of trainer.Config.Seq %d is more than %d tokens at once", c.Batch, c.Seq, nn.MaxTokens)
+	need(c.Accumulate > 0 && c.Accumulate <= mostAccumulate, "trainer.Config.Accumulate is %d, must be between 1 and %d", c.Accumulate, mostAccumulate)
+	need(c.LR > 0 && finite(c.LR), "trainer.Config.LR is %g, must be positive", c.LR)
+	need(c.Warmup >= 0, "trainer.Config.Warmup is %d, must not be negative", c.Warmup)
+	need(c.WarmupRatio >= 0 && c.WarmupRatio <= 1, "trainer.Config.WarmupRatio is %g, must be between 0 and 1", c.WarmupRatio)
+	need(c.Beta1 >= 0 && c.Beta1 < 1, "trainer.Config.Beta1 is %g, must be at least 0 and below 1", c.Beta1)
+	need(c.Beta2 >= 0 && c.Beta2 < 1, "trainer.Config.Beta2 is %g, must be at least 0 and below 1", c.Beta2)
+	need(c.Epsilon > 0 && finite(c.Epsilon), "trainer.Config.Epsilon is %g, must be positive", c.Epsilon)
+	need(c.WeightDecay >= 0 && finite(c.WeightDecay), "trainer.Config.WeightDecay is %g, must not be negative", c.WeightDecay)
+	need(c.Clip >= 0 && finite(c.Clip), "trainer.Config.Clip is %g, must not be negative", c.Clip)
+	need(c.CheckEvery >= 0, "trainer.Config.CheckEvery is %d, must not be negative; 0 compares no kernel with the plain forward", c.CheckEvery)
+	need(c.Threads >= 0, "trainer.Config.Threads is %d, must not be negative", c.Threads)
 	errs = append(errs, c.Data.Validate())
 	if _, err := optim.ParseDecay(string(c.Schedule)); err != nil {
-		errs = append(errs, fmt.Errorf("--schedule: %w", err))
+		errs = append(errs, fmt.Errorf("trainer.Config.Schedule: %w", err))
 	} else if err := errors.Join(c.Args.Validate(c.Schedule), c.Args.CheckPeak(c.Schedule, c.LR)); err != nil {
-		errs = append(errs, fmt.Errorf("--schedule-args: %w", err))
+		errs = append(errs, fmt.Errorf("trainer.Config.Args: %w", err))
 	}
 	if err := c.LoRA.Validate(); err != nil {
 		errs = append(errs, err)

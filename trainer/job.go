@@ -3,6 +3,7 @@ package trainer
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -58,11 +59,17 @@ type File struct {
 	Data []byte
 }
 
-// Load reads the model folder and the data that the configuration names. Close the job.
+// Load reads the model folder and the data that the configuration names. A Seq that is left to
+// its default is no more than the model can take. Close the job.
 func Load(ctx context.Context, c Config, mem core.Memory) (*Job, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
+	if c.Model == "" {
+		return nil, errors.New("trainer.Config.Model is empty: name a Hugging Face model folder")
+	}
+	fit := c.Seq == 0 && !c.complete
+	c = c.WithDefaults()
 	tok, err := tokenizer.Load(c.Model)
 	if err != nil {
 		return nil, damage(c, err)
@@ -70,6 +77,9 @@ func Load(ctx context.Context, c Config, mem core.Memory) (*Job, error) {
 	m, err := models.LoadWith(c.Model, mem, models.LoadOptions{LoRA: c.LoRA, Seed: c.Seed, Check: c.checkWeights})
 	if err != nil {
 		return nil, err
+	}
+	if limit := m.Config.MaxPositionEmbeddings; fit && limit > 0 {
+		c.Seq = min(c.Seq, limit)
 	}
 	j := &Job{Config: c, Model: m, Memory: mem}
 	if err := j.read(ctx, tok); err != nil {
@@ -94,9 +104,9 @@ func (j *Job) Close() error {
 }
 
 func (j *Job) read(ctx context.Context, tok *tokenizer.Tokenizer) (err error) {
-	c, limit := j.Config, j.Model.Config.MaxPositionEmbeddings
-	if c.Seq > limit {
-		return fmt.Errorf("--seq is %d, but the model's max_position_embeddings is %d: choose at most that", c.Seq, limit)
+	c := j.Config
+	if err := j.Model.Config.CheckLength("trainer.Config.Seq", c.Seq); err != nil {
+		return err
 	}
 	if tok.VocabSize() > j.Model.Vocab() {
 		return fmt.Errorf("%s: the tokenizer has %d tokens, but the model's vocab_size is %d: they do not belong together",

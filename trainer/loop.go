@@ -62,17 +62,25 @@ type session struct {
 //
 // A model that cannot be saved where it should be is saved elsewhere, and the error, beside
 // the summary, is a *checkpoint.KeptError that says where; see Job.Unsaved.
+//
+// Jobs may run at the same time, if all have the same Threads, which they share: the results
+// do not depend on it.
 func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
-	c := j.Config
-	if err := c.Validate(); err != nil {
+	if err := j.Config.Validate(); err != nil {
 		return nil, err
 	}
+	j.Config = j.Config.WithDefaults()
+	c := j.Config
 	if j.Resume != nil {
 		if err := j.Resume.Check(c); err != nil {
 			return nil, err
 		}
 	}
-	simd.SetThreads(c.Threads)
+	release, err := simd.Use(c.Threads)
+	if err != nil {
+		return nil, fmt.Errorf("trainer.Config.Threads is %d: %w", c.Threads, err)
+	}
+	defer release()
 	out, err := j.newOutput()
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/journal"
 	"github.com/seed98097648/tune/trainer/models"
@@ -95,7 +96,7 @@ func roomFor(model models.Saved, path string) error {
 		need += uint64(len(w.Tensor.Data))
 	}
 	if free, known := checkpoint.Free(path); known && free < need {
-		return fmt.Errorf("trainer: the disk of %s has %s free, and the model takes %s", path, size(free), size(need))
+		return fmt.Errorf("trainer: the disk of %s has %s free, and the model takes %s", path, amount.Bytes(free), amount.Bytes(need))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,10 +10,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/fields"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/optim"
 	"github.com/seed98097648/tune/trainer/placement"
@@ -31,13 +34,13 @@ func OpenCheckpoint(path string) (*Resume, error) {
 	if _, err := os.Stat(filepath.Join(path, checkpoint.SumsFile)); !isCheckpoint(path) && !(err == nil && checkpoint.IsStep(path)) {
 		steps, err := checkpoint.Steps(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("trainer: resume: %s does not exist; name the output folder of the run to go on with, with --out", path)
+			return nil, fmt.Errorf("trainer: resume: %s does not exist; name the output folder of the run to go on with, with trainer.Config.Out", path)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("trainer: resume: %w", err)
 		}
 		if len(steps) == 0 {
-			return nil, fmt.Errorf("trainer: resume: %s has no checkpoint: only runs with --save-every have some", path)
+			return nil, fmt.Errorf("trainer: resume: %s has no checkpoint: only runs with trainer.Checkpoints.SaveEvery have some", path)
 		}
 		dir = checkpoint.StepDir(path, steps[len(steps)-1])
 	}
@@ -82,7 +85,7 @@ func older(dir string) string {
 			continue
 		}
 		if _, err := readWhole(other); err == nil {
-			return fmt.Sprintf("%s is whole: remove %s and resume again, or resume from the other with --resume=%s into another --out", other, dir, other)
+			return fmt.Sprintf("%s is whole: remove %s and resume again, or resume from the other with --resume=%s into another trainer.Config.Out", other, dir, other)
 		}
 	}
 	return "no other checkpoint of the run is whole: bring the file back from a copy, or start anew"
@@ -115,14 +118,15 @@ func (r *Resume) Check(c Config) error {
 	// Rows of one example each are no longer than they need be: the rows themselves, which are
 	// compared once they are read, tell whether they are the same.
 	shortened := c.Data.NoPacking && c.Seq >= r.State.Config.Seq
+	known := fields.Names(reflect.TypeFor[Config]())
 	var errs []error
 	for _, name := range names {
 		if was[name] == is[name] || isFree(name) || constant && (name == "steps" || name == "epochs") || shortened && name == "seq" {
 			continue
 		}
-		err := fmt.Errorf("%s: %s -> %s", flagName(name), orNone(was[name]), orNone(is[name]))
+		err := fmt.Errorf("%s: %s -> %s", cmp.Or(known[name], name), orNone(was[name]), orNone(is[name]))
 		if name == "steps" || name == "epochs" {
-			err = fmt.Errorf("%w (the learning rates so far depend on it, unless --schedule is constant, or constant_with_warmup or inverse_sqrt without --warmup-ratio)", err)
+			err = fmt.Errorf("%w (the learning rates so far depend on it, unless trainer.Config.Schedule is constant, or constant_with_warmup or inverse_sqrt without trainer.Config.WarmupRatio)", err)
 		}
 		errs = append(errs, err)
 	}
@@ -152,11 +156,6 @@ func flatten(c Config) map[string]string {
 	}
 	walk("", b)
 	return all
-}
-
-// flagName is the flag of a field, as far as they are called the same.
-func flagName(field string) string {
-	return "--" + strings.ReplaceAll(strings.TrimPrefix(strings.TrimPrefix(field, "checkpoints."), "lora."), "_", "-")
 }
 
 func orNone(value string) string {

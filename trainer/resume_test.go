@@ -332,21 +332,21 @@ func TestResumingWithAnotherConfigurationIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func(*trainer.Config){
-		"--lr: 0.005 -> 0.001":           func(c *trainer.Config) { c.LR = 1e-3 },
-		"--batch: 2 -> 3":                func(c *trainer.Config) { c.Batch = 3 },
-		"--seq: 17 -> 18":                func(c *trainer.Config) { c.Seq = 18 },
-		"--grad-accum: 1 -> 2":           func(c *trainer.Config) { c.Accumulate = 2 },
-		"--seed: 0 -> 1":                 func(c *trainer.Config) { c.Seed = 1 },
-		"--warmup: 2 -> 1":               func(c *trainer.Config) { c.Warmup = 1 },
-		"--schedule: \"cosine\" -> \"li": func(c *trainer.Config) { c.Schedule = "linear" },
-		"--weight-decay: 0.01 -> 0":      func(c *trainer.Config) { c.WeightDecay = 0 },
-		"--clip: 1 -> 0":                 func(c *trainer.Config) { c.Clip = 0 },
-		"--kernels: \"none\" -> \"all\"": func(c *trainer.Config) { c.Kernels = "all" },
-		"--eval-every: 3 -> none":        func(c *trainer.Config) { c.Checkpoints.EvalEvery = 0 },
-		"--steps: 7 -> 8":                func(c *trainer.Config) { c.Steps = 8 },
-		"--epochs: 1 -> 2":               func(c *trainer.Config) { c.Epochs = 2 },
-		"-> 8 (the learning rates so":    func(c *trainer.Config) { c.Steps = 8 },
-		"constant, or constant_with_warmup or inverse_sqrt without --warmup-ratio": func(c *trainer.Config) { c.Steps = 8 },
+		"trainer.Config.LR: 0.005 -> 0.001":           func(c *trainer.Config) { c.LR = 1e-3 },
+		"trainer.Config.Batch: 2 -> 3":                func(c *trainer.Config) { c.Batch = 3 },
+		"trainer.Config.Seq: 17 -> 18":                func(c *trainer.Config) { c.Seq = 18 },
+		"trainer.Config.Accumulate: 1 -> 2":           func(c *trainer.Config) { c.Accumulate = 2 },
+		"trainer.Config.Seed: 0 -> 1":                 func(c *trainer.Config) { c.Seed = 1 },
+		"trainer.Config.Warmup: 2 -> 1":               func(c *trainer.Config) { c.Warmup = 1 },
+		"trainer.Config.Schedule: \"cosine\" -> \"li": func(c *trainer.Config) { c.Schedule = "linear" },
+		"trainer.Config.WeightDecay: 0.01 -> 0":       func(c *trainer.Config) { c.WeightDecay = 0 },
+		"trainer.Config.Clip: 1 -> 0":                 func(c *trainer.Config) { c.Clip = 0 },
+		"trainer.Config.Kernels: \"none\" -> \"all\"": func(c *trainer.Config) { c.Kernels = "all" },
+		"trainer.Checkpoints.EvalEvery: 3 -> none":    func(c *trainer.Config) { c.Checkpoints.EvalEvery = 0 },
+		"trainer.Config.Steps: 7 -> 8":                func(c *trainer.Config) { c.Steps = 8 },
+		"trainer.Config.Epochs: 1 -> 2":               func(c *trainer.Config) { c.Epochs = 2 },
+		"-> 8 (the learning rates so":                 func(c *trainer.Config) { c.Steps = 8 },
+		"constant, or constant_with_warmup or inverse_sqrt without trainer.Config.WarmupRatio": func(c *trainer.Config) { c.Steps = 8 },
 	} {
 		c := j.Config
 		change(&c)
@@ -482,7 +482,7 @@ func TestDamagedCheckpointsAreErrors(t *testing.T) {
 		{"version is 1, this program reads 2", replace(trainer.StateFile, `"version": 2`, `"version": 1`)},
 		{"cannot be: the file is damaged", replace(trainer.StateFile, `"global_step": 7`, `"global_step": 9`)},
 		{"cannot be: the file is damaged", replace(trainer.StateFile, `"batches": 7`, `"batches": 9223372036854775807`)},
-		{"--grad-accum is 9223372036854775807, must be between", replace(trainer.StateFile, `"grad_accum": 1`, `"grad_accum": 9223372036854775807`)},
+		{"trainer.Config.Accumulate is 9223372036854775807, must be between", replace(trainer.StateFile, `"grad_accum": 1`, `"grad_accum": 9223372036854775807`)},
 		{"the JSON ends in the middle", func() error { return os.WriteFile(filepath.Join(newest, trainer.StateFile), []byte("{"), 0o666) }},
 		{"it is no checkpoint of a training run", func() error { return os.Remove(filepath.Join(newest, trainer.StateFile)) }},
 	} {

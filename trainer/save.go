@@ -71,7 +71,7 @@ func same(a, b string) bool {
 func isNewest(dir string, step int) error {
 	steps, err := checkpoint.Steps(dir)
 	if err == nil && len(steps) > 0 && steps[len(steps)-1] > step {
-		err = fmt.Errorf("trainer: %s is newer than the checkpoint to resume from; remove it to go back, or resume into another --out",
+		err = fmt.Errorf("trainer: %s is newer than the checkpoint to resume from; remove it to go back, or resume into another trainer.Config.Out",
 			checkpoint.StepDir(dir, steps[len(steps)-1]))
 	}
 	return err

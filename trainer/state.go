@@ -73,7 +73,7 @@ func readState(dir string) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &State{}
+	s := &State{Config: Config{complete: true}}
 	if err := plainjson.Unmarshal(b, s); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -129,11 +129,14 @@ func modelSum(dir string, config []byte) (string, error) {
 	defer set.Close()
 	h := sha256.New()
 	h.Write(config)
+	var room checkpoint.Room
 	for _, name := range set.Names() {
-		t, _ := set.Tensor(name)
+		t, err := set.TensorIn(&room, name)
+		if err != nil {
+			return "", fmt.Errorf("trainer: %w", err)
+		}
 		fmt.Fprintf(h, "\n%s %v %v\n", name, t.DType, t.Shape)
 		h.Write(t.Data)
-		set.Forget(name)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }

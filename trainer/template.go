@@ -23,7 +23,7 @@ func ChatTemplate(model, adapter, name string) (*chat.Template, error) {
 	}
 	t, err := chat.LoadAdapted(model, adapter)
 	if errors.Is(err, chat.ErrNoTemplate) {
-		err = fmt.Errorf("%w with --template", err)
+		err = fmt.Errorf("%w with corpus.Config.Template", err)
 	}
 	return t, err
 }

@@ -52,7 +52,7 @@ func readWeights(m *models.Model, dir string) error {
 		return err
 	}
 	defer stored.Close()
-	find := stored.Tensor
+	in := func(name string) source { return stored }
 	path := filepath.Join(dir, masterFile)
 	if _, err := os.Stat(path); err == nil {
 		master, err := checkpoint.Open(path)
@@ -60,38 +60,47 @@ func readWeights(m *models.Model, dir string) error {
 			return err
 		}
 		defer master.Close()
-		find = func(name string) (core.Tensor, bool) {
-			if t, ok := master.Tensor(name); ok {
-				return t, ok
+		in = func(name string) source {
+			if _, _, ok := master.Lookup(name); ok {
+				return master
 			}
-			return stored.Tensor(name)
+			return stored
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	for _, p := range m.Params() {
-		if err := fill(p, p.Tensor, "", find); err != nil {
+		if err := fill(p, p.Tensor, "", in); err != nil {
 			return fmt.Errorf("%s: %w", dir, err)
 		}
 	}
 	return nil
 }
 
-// fill copies the entries of a parameter, under their names after a prefix, into a tensor
+// source is a file of tensors, or several.
+type source interface {
+	Lookup(name string) (core.DType, core.Shape, bool)
+	TensorIn(room *checkpoint.Room, name string) (core.Tensor, error)
+}
+
+// fill reads the entries of a parameter, under their names after a prefix, into a tensor
 // laid out like the parameter.
-func fill(p *nn.Param, into core.Tensor, prefix string, find func(name string) (core.Tensor, bool)) error {
+func fill(p *nn.Param, into core.Tensor, prefix string, in func(name string) source) error {
 	for _, e := range p.Entries {
-		t, ok := find(prefix + e.Name)
-		switch {
+		name := prefix + e.Name
+		switch dtype, shape, ok := in(name).Lookup(name); {
 		case !ok:
-			return fmt.Errorf("it lacks the tensor %s", prefix+e.Name)
-		case t.DType != core.Float32 || !t.Shape.Equal(e.Shape):
-			return fmt.Errorf("%s is %s %v, want %s %v", prefix+e.Name, t.DType, t.Shape, core.Float32, e.Shape)
+			return fmt.Errorf("it lacks the tensor %s", name)
+		case dtype != core.Float32 || !shape.Equal(e.Shape):
+			return fmt.Errorf("%s is %s %v, want %s %v", name, dtype, shape, core.Float32, e.Shape)
 		}
-		if err := checkpoint.CheckFinite(prefix+e.Name, t); err != nil {
+		t, err := in(name).TensorIn(checkpoint.RoomOf(e.View(into)), name)
+		if err == nil {
+			err = checkpoint.CheckFinite(name, t)
+		}
+		if err != nil {
 			return err
 		}
-		copy(e.View(into).Data, t.Data)
 	}
 	return nil
 }
@@ -138,7 +147,8 @@ func (e *Engine) readOptimizer(path string, step int) error {
 	if got := f.Metadata()["step"]; got != strconv.Itoa(step) {
 		return fmt.Errorf("%s is of step %q, want %d: the checkpoint is damaged", path, got, step)
 	}
-	err = e.moments(func(p *nn.Param, prefix string, values core.Tensor) error { return fill(p, values, prefix, f.Tensor) })
+	in := func(string) source { return f }
+	err = e.moments(func(p *nn.Param, prefix string, values core.Tensor) error { return fill(p, values, prefix, in) })
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}

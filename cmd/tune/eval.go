@@ -120,8 +120,8 @@ func (a *app) eval(ctx context.Context, e *evalFlags) (err error) {
 		return err
 	}
 	defer closing(in, &err)
-	if limit := in.model.Config.MaxPositionEmbeddings; e.seq > limit {
-		return fmt.Errorf("--seq is %d, but the model's max_position_embeddings is %d: choose at most that", e.seq, limit)
+	if err := in.model.Config.CheckLength("--seq", e.seq); err != nil {
+		return err
 	}
 	held, err := e.read(ctx, in.tokenizer)
 	if err != nil {

@@ -107,7 +107,9 @@ func dataNotes(r corpus.Report) []string {
 	}
 	if r.Bad > 0 {
 		notes = append(notes, fmt.Sprintf("%s left out; the first:", plural(r.Bad, "bad row")))
-		notes = append(notes, r.FirstBad...)
+		for _, bad := range r.FirstBad {
+			notes = append(notes, flagged(bad))
+		}
 	}
 	return notes
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/internal/amount"
 )
 
 const kernelsInspectLong = `Show what a plugin says about itself, and which uses of its ops it supports:
@@ -81,7 +82,7 @@ func (r rights) print(w io.Writer) {
 		lock = r.Lock
 	}
 	if r.MaxMemory > 0 {
-		limits = append(limits, size(r.MaxMemory)+" of memory")
+		limits = append(limits, amount.Bytes(r.MaxMemory)+" of memory")
 	}
 	if r.MaxCPUs > 0 {
 		limits = append(limits, plural(r.MaxCPUs, "processor"))

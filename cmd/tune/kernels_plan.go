@@ -92,12 +92,11 @@ func (a *app) plan(ctx context.Context, f *planFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	limit := m.Config.MaxPositionEmbeddings
 	if !f.seqGiven {
-		f.seq = min(f.seq, limit)
+		f.seq = min(f.seq, m.Config.MaxPositionEmbeddings)
 	}
-	if f.seq > limit {
-		return fmt.Errorf("--seq is %d, but the model's max_position_embeddings is %d: choose at most that", f.seq, limit)
+	if err := m.Config.CheckLength("--seq", f.seq); err != nil {
+		return err
 	}
 	if f.batch > nn.MaxTokens/f.seq {
 		return fmt.Errorf("--batch is %d rows of %d tokens, more than %d in all: choose fewer", f.batch, f.seq, nn.MaxTokens)

@@ -89,7 +89,7 @@ func (a *app) report(err error) int {
 	case errors.Is(err, errReported):
 		return exitFailed
 	}
-	for line := range strings.Lines(err.Error()) {
+	for line := range strings.Lines(flagged(err.Error())) {
 		fmt.Fprintln(a.stderr, "tune:", strings.TrimSpace(line))
 	}
 	if a.checkpoint != "" {

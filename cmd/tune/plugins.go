@@ -122,7 +122,7 @@ func isData(path string) bool {
 
 // note writes a line that is not a result.
 func (a *app) note(format string, args ...any) {
-	fmt.Fprintf(a.stderr, "tune: "+format+"\n", args...)
+	fmt.Fprintln(a.stderr, flagged(fmt.Sprintf("tune: "+format, args...)))
 }
 
 // logger writes what happens in the middle of a run as notes.

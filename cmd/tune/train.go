@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/data/format"
@@ -132,6 +133,7 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []strin
 	if err := t.fitModel(); err != nil {
 		return err
 	}
+	simd.SetThreads(t.config.Threads) // also for what the command does before and after the run
 	mem, err := newMemory()
 	if err != nil {
 		return err

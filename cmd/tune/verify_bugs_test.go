@@ -13,7 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/core/plugin"
 	"github.com/seed98097648/tune/plugins/linked"
 )
 
@@ -24,7 +24,7 @@ func buggyPlugins() map[string]func() {
 		"bug_none": func() {
 			serveBug("bug_none", core.RMSNorm, func(run func() error, _ *core.Call) error { return run() })
 		},
-		"bug_manifest": func() { transport.Serve("bug_manifest", "", described{right(core.SwiGLU)}) },
+		"bug_manifest": func() { plugin.Serve("bug_manifest", "", described{right(core.SwiGLU)}) },
 		"bug_silent":   func() { fmt.Println("hello") },
 	}
 	bugs := plantedBugs()
@@ -42,7 +42,7 @@ type planted struct {
 }
 
 func serveBug(name string, op core.Op, bug func(func() error, *core.Call) error) {
-	transport.Serve(name, "1.0.0", buggy{right(op), bug})
+	plugin.Serve(name, "1.0.0", buggy{right(op), bug})
 }
 
 // right is the project's own kernel for an op.

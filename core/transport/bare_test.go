@@ -11,20 +11,20 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/core/transport/proto"
+	"github.com/seed98097648/tune/internal/wire"
 )
 
 // fakeBell is a plugin's side without a process: it answers every request alike.
 type fakeBell struct {
+	link
 	answer *answer // nil: it never answers
 	asked  string
-	kind   uint32
+	kind   wire.Kind
 }
 
-func (b *fakeBell) ask(kind uint32, text []byte) error {
+func (b *fakeBell) ask(kind wire.Kind, text []byte) error {
 	b.kind, b.asked = kind, string(text)
 	return nil
 }
@@ -36,11 +36,12 @@ func (b *fakeBell) wait(time.Duration) (answer, bool) {
 	return *b.answer, true
 }
 
-func (b *fakeBell) hangUp(time.Duration) error { return nil }
+// said is an answer that says that.
+func said(text string) *answer { return &answer{Answer: wire.Answer{Text: text}} }
 
-func bareWith(a *answer) (bareControl, *fakeBell) {
+func bareWith(a *answer) (control, *fakeBell) {
 	b := &fakeBell{answer: a}
-	return bareControl{b, func() bool { return false }, factsText}, b
+	return control{b, func() bool { return false }}, b
 }
 
 // hostOfBare is a program that opens a plugin over the doorbell and is then killed.
@@ -55,20 +56,20 @@ func hostOfBare() {
 }
 
 func TestFactsGoToABarePluginAsLines(t *testing.T) {
-	c, b := bareWith(&answer{text: "handle=7\n"})
+	c, b := bareWith(said("handle=7\n"))
 	f := core.Facts{DType: core.BFloat16, WeightDType: core.Float32, Dim: 64, Eps: 1e-5, Cast: core.CastBeforeWeight, Frozen: true}
 	h, err := c.bind(context.Background(), binding{kernel: 2, pass: core.Backward, facts: f})
 	if err != nil || h != 7 {
 		t.Fatalf("handle %d: %v", h, err)
 	}
 	want := "kernel=2\npass=backward\ndtype=bfloat16\nweight_dtype=float32\ndim=64\neps=0.00001\ncast=before_weight\nfrozen=true\n"
-	if b.kind != requestBind || b.asked != want {
+	if b.kind != wire.Bind || b.asked != want {
 		t.Errorf("request %d: %q\nwant %q", b.kind, b.asked, want)
 	}
 	if _, err := c.supports(context.Background(), 2, f); err != nil {
 		t.Fatal(err)
 	}
-	if want := strings.Replace(want, "pass=backward\n", "", 1); b.kind != requestSupports || b.asked != want {
+	if want := strings.Replace(want, "pass=backward\n", "", 1); b.kind != wire.Supports || b.asked != want {
 		t.Errorf("request %d: %q\nwant %q", b.kind, b.asked, want)
 	}
 }
@@ -85,50 +86,58 @@ func TestFactsThatDoNotFitALineAreNotSupported(t *testing.T) {
 }
 
 func TestABarePluginsDescriptionIsRead(t *testing.T) {
-	c, b := bareWith(&answer{text: "name=two\nversion=1.2\n" +
-		"kernel=swiglu\nsummary=fast = good\ndtypes=float32,bfloat16\nbackward=true\nkernel=rope\ndtypes=float32\n"})
+	c, b := bareWith(said("name=two\nversion=1.2\n" +
+		"kernel=swiglu\nsummary=fast = good\ndtypes=float32,bfloat16\nbackward=true\nkernel=rope\ndtypes=float32\n"))
 	got, err := c.describe(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &proto.DescribeReply{Name: "two", Version: "1.2", Kernels: []*proto.KernelInfo{
-		{Op: "swiglu", Summary: "fast = good", Dtypes: []string{"float32", "bfloat16"}, Backward: true},
-		{Op: "rope", Dtypes: []string{"float32"}}}}
-	if d := cmp.Diff(want, got, protocmp.Transform()); d != "" || b.kind != requestDescribe {
+	want := core.Manifest{Name: "two", Version: "1.2", Kernels: []core.Info{
+		{Name: "two", Version: "1.2", Op: "swiglu", Summary: "fast = good", DTypes: []core.DType{core.Float32, core.BFloat16}, Backward: true},
+		{Name: "two", Version: "1.2", Op: "rope", DTypes: []core.DType{core.Float32}}}}
+	if d := cmp.Diff(want, got); d != "" || b.kind != wire.Describe {
 		t.Errorf("request %d (-want +got):\n%s", b.kind, d)
 	}
 }
 
 func TestNothingThatABarePluginSaysIsTrusted(t *testing.T) {
-	describe := func(c bareControl) error { _, err := c.describe(context.Background()); return err }
-	bind := func(c bareControl) error { _, err := c.bind(context.Background(), binding{}); return err }
+	describe := func(c control) error { _, err := c.describe(context.Background()); return err }
+	bind := func(c control) error { _, err := c.bind(context.Background(), binding{}); return err }
 	cases := map[string]struct {
-		answer answer
-		ask    func(bareControl) error
+		answer *answer
+		ask    func(control) error
 		want   string
 	}{
-		"no line":               {answer{text: "hello"}, describe, "no line name=value"},
-		"an empty line":         {answer{text: "name=a\n\n"}, describe, "no line name=value"},
-		"a control character":   {answer{text: "name=\x1b[2J\n"}, describe, "no line name=value"},
-		"another encoding":      {answer{text: "name=\xff\n"}, describe, "no line name=value"},
-		"an unknown name":       {answer{text: "name=a\nkernel=rope\ncolour=red\n"}, describe, "colour=red"},
-		"a name too late":       {answer{text: "kernel=rope\nname=a\n"}, describe, "name=a"},
-		"a summary too early":   {answer{text: "summary=a\n"}, describe, "before its first kernel"},
-		"a name twice":          {answer{text: "name=a\nname=b\n"}, describe, "two lines"},
-		"neither true nor so":   {answer{text: "kernel=rope\nbackward=yes\n"}, describe, "backward=yes"},
-		"a failure":             {answer{status: proto.Status_STATUS_FAILED, text: "no device"}, describe, "no device"},
-		"no handle":             {answer{text: "7"}, bind, "handle=NUMBER"},
-		"a handle too large":    {answer{text: "handle=4294967296"}, bind, "handle=NUMBER"},
-		"a negative handle":     {answer{text: "handle=-1"}, bind, "handle=NUMBER"},
-		"bind is not supported": {answer{status: proto.Status_STATUS_NOT_SUPPORTED, text: "only even days"}, bind, "only even days"},
+		"no line":               {said("hello"), describe, "no line name=value"},
+		"an empty line":         {said("name=a\n\n"), describe, "no line name=value"},
+		"a control character":   {said("name=\x1b[2J\n"), describe, "no line name=value"},
+		"another encoding":      {said("name=\xff\n"), describe, "no line name=value"},
+		"an unknown name":       {said("name=a\nkernel=rope\ncolour=red\n"), describe, "colour=red"},
+		"a name too late":       {said("kernel=rope\nname=a\n"), describe, "name=a"},
+		"a summary too early":   {said("summary=a\n"), describe, "before its first kernel"},
+		"a name twice":          {said("name=a\nname=b\n"), describe, "two lines"},
+		"a long dtype":          {said("kernel=rope\ndtypes=" + strings.Repeat("x", 300)), describe, "its dtype"},
+		"neither true nor so":   {said("kernel=rope\nbackward=yes\n"), describe, "backward=yes"},
+		"a failure":             {&answer{Answer: wire.Answer{Status: wire.Failed, Text: "no device"}}, describe, "no device"},
+		"no handle":             {said("7"), bind, "handle=NUMBER"},
+		"a handle too large":    {said("handle=4294967296"), bind, "handle=NUMBER"},
+		"a negative handle":     {said("handle=-1"), bind, "handle=NUMBER"},
+		"bind is not supported": {&answer{Answer: wire.Answer{Status: wire.NotSupported, Text: "only even days"}}, bind, "only even days"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			c, _ := bareWith(&tc.answer)
+			c, _ := bareWith(tc.answer)
 			if err := tc.ask(c); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error %v, want one that says %q", err, tc.want)
 			}
 		})
+	}
+}
+
+func TestKernelsOfAnUnknownDTypeAreRefused(t *testing.T) {
+	c, _ := bareWith(said("name=new\nversion=9\nkernel=rope\ndtypes=float32,float8\n"))
+	if _, err := c.describe(context.Background()); err == nil || !strings.Contains(err.Error(), `rope: core: unknown dtype "float8"`) {
+		t.Errorf("error %v", err)
 	}
 }
 
@@ -156,10 +165,10 @@ func FuzzParseDescription(f *testing.F) {
 		}
 		said := append([]string{d.Name, d.Version}, "")
 		for _, k := range d.Kernels {
-			said = append(append(said, k.Op, k.Summary), k.Dtypes...)
+			said = append(said, string(k.Op), k.Summary)
 		}
 		for _, s := range said {
-			if !plain(s) || !strings.Contains(text, s) {
+			if !wire.Plain(s) || !strings.Contains(text, s) {
 				t.Errorf("%q was read as %q", text, s)
 			}
 		}

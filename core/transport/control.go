@@ -2,28 +2,21 @@ package transport
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 
-	"google.golang.org/grpc/status"
-
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/core/transport/proto"
+	"github.com/seed98097648/tune/internal/wire"
 )
 
-// control is how a host learns of a process's kernels: by RPC, or through the doorbell
-// where there is one. Errors are those of the way there, which process.explain
-// understands, or what the plugin said.
-type control interface {
-	// describe asks who the plugin is and which kernels it offers.
-	describe(ctx context.Context) (*proto.DescribeReply, error)
-	// supports asks a kernel, by number, whether it takes the facts. The status of the
-	// answer says so, its text why not.
-	supports(ctx context.Context, kernel uint32, f core.Facts) (answer, error)
-	// bind prepares a pass and returns the handle that call records name.
-	bind(ctx context.Context, b binding) (uint32, error)
+// control is how a host learns of a process's kernels: by texts that go the way of calls.
+// Errors are those of the way there, which process.explain understands, or what the plugin
+// said.
+type control struct {
+	link link
+	gone func() bool // whether the process has ended
 }
 
 // request makes one request to the process. It may take as long as starting may. A
@@ -39,93 +32,173 @@ func request[A any](p *process, f func(ctx context.Context) (A, error)) (A, erro
 	return a, err
 }
 
-// rpcControl is the control of a plugin that speaks gRPC.
-type rpcControl struct{ kernels proto.KernelsClient }
-
-var _ control = rpcControl{}
-
-func (c rpcControl) describe(ctx context.Context) (*proto.DescribeReply, error) {
-	return c.kernels.Describe(ctx, &proto.DescribeRequest{})
+// describe asks who the plugin is and which kernels it offers.
+func (c control) describe(ctx context.Context) (core.Manifest, error) {
+	a, err := c.ask(ctx, wire.Describe, nil)
+	if err == nil {
+		err = statusError(a)
+	}
+	if err != nil {
+		return core.Manifest{}, err
+	}
+	m, err := parseDescription(a.Text)
+	if err != nil {
+		return core.Manifest{}, fmt.Errorf("%w: %w", core.ErrIncompatible, err)
+	}
+	return m, nil
 }
 
-func (c rpcControl) supports(ctx context.Context, kernel uint32, f core.Facts) (answer, error) {
-	facts, err := factsJSON(f)
+// supports asks a kernel, by number, whether it takes the facts. The status of the answer
+// says so, its text why not.
+func (c control) supports(ctx context.Context, kernel uint32, f core.Facts) (answer, error) {
+	facts, err := wire.FactsText(f)
 	if err != nil {
 		return answer{}, err
 	}
-	r, err := c.kernels.Supports(ctx, &proto.SupportsRequest{Kernel: kernel, Facts: facts})
-	return answer{status: r.GetStatus(), text: r.GetReason()}, err
+	return c.ask(ctx, wire.Supports, append(fmt.Appendf(nil, "kernel=%d\n", kernel), facts...))
 }
 
-func (c rpcControl) bind(ctx context.Context, b binding) (uint32, error) {
-	facts, err := factsJSON(b.facts)
+// bind prepares a pass and returns the handle that call records name.
+func (c control) bind(ctx context.Context, b binding) (uint32, error) {
+	facts, err := wire.FactsText(b.facts)
 	if err != nil {
 		return 0, err
 	}
-	r, err := c.kernels.Bind(ctx, &proto.BindRequest{Kernel: b.kernel, Backward: b.pass == core.Backward, Facts: facts})
-	return r.GetHandle(), err
-}
-
-// bellControl is the control of a plugin that speaks gRPC and has a doorbell, which is rung
-// for whatever is asked between calls. An RPC would take milliseconds there: what it wakes in
-// a Go program has no processor to run on while all that the program may use belong to
-// threads that sleep in the doorbell or wait for more work.
-type bellControl struct {
-	bareControl
-	rpc rpcControl
-}
-
-func newBellControl(link asker, gone func() bool, rpc rpcControl) bellControl {
-	return bellControl{bareControl{link, gone, factsLine}, rpc}
-}
-
-func (c bellControl) describe(ctx context.Context) (*proto.DescribeReply, error) {
-	return c.rpc.describe(ctx)
-}
-
-// factsLine writes facts as one line of a request.
-func factsLine(f core.Facts) ([]byte, error) {
-	b, err := factsJSON(f)
-	return fmt.Appendf(nil, "facts=%s\n", b), err
-}
-
-// asked answers, in the plugin, what a bellControl asks.
-func (s *server) asked(ctx context.Context, kind uint32, text string) answer {
-	var kernel uint64
-	var backward bool
-	var facts []byte
-	var err error
-	for line := range strings.Lines(text) {
-		switch name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "="); name {
-		case "kernel":
-			kernel, err = strconv.ParseUint(value, 10, 32)
-		case "pass":
-			backward = value == core.Backward.String()
-		case "facts":
-			facts = []byte(value)
-		}
+	a, err := c.ask(ctx, wire.Bind, append(fmt.Appendf(nil, "kernel=%d\npass=%s\n", b.kernel, b.pass), facts...))
+	if err == nil {
+		err = statusError(a)
 	}
-	switch {
-	case err != nil:
-	case kind == requestSupports:
-		r, _ := s.Supports(ctx, &proto.SupportsRequest{Kernel: uint32(kernel), Facts: facts}) // never an error
-		return answer{status: r.GetStatus(), text: r.GetReason()}
-	case kind == requestBind:
-		var r *proto.BindReply
-		if r, err = s.Bind(ctx, &proto.BindRequest{Kernel: uint32(kernel), Backward: backward, Facts: facts}); err == nil {
-			return answer{text: fmt.Sprintf("handle=%d\n", r.GetHandle())}
-		}
-	default:
-		err = fmt.Errorf("transport: there is no request of kind %d", kind)
-	}
-	return answer{status: proto.Status_STATUS_FAILED, text: status.Convert(err).Message()}
-}
-
-// factsJSON is the form in which facts go to a plugin.
-func factsJSON(f core.Facts) ([]byte, error) {
-	b, err := json.Marshal(f)
 	if err != nil {
-		return nil, fmt.Errorf("transport: facts %v: %w", f, err)
+		return 0, err
 	}
-	return b, nil
+	number, _, ok := wire.CutLine(a.Text, "handle")
+	h, err := strconv.ParseUint(number, 10, 32)
+	if !ok || err != nil {
+		return 0, fmt.Errorf("transport: the plugin answers %q to bind, not handle=NUMBER", a.Text)
+	}
+	return uint32(h), nil
 }
+
+// ask makes one request and waits for the answer.
+func (c control) ask(ctx context.Context, kind wire.Kind, text []byte) (answer, error) {
+	if err := c.link.ask(kind, text); err != nil {
+		return answer{}, err
+	}
+	for {
+		gone := c.gone() // asked before the wait: an answer given before death counts
+		a, ok := c.link.wait(waitSlice)
+		switch {
+		case ok:
+			return a, a.broken
+		case gone:
+			return answer{}, net.ErrClosed
+		case ctx.Err() != nil:
+			return answer{}, ctx.Err()
+		}
+	}
+}
+
+// parseDescription reads how a plugin describes itself: lines of name=value, where
+// "kernel" begins the next kernel and is its op. It trusts nothing.
+func parseDescription(text string) (core.Manifest, error) {
+	var m core.Manifest
+	seen := map[string]bool{} // the names since the last kernel
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		name, value, ok := strings.Cut(line, "=")
+		if !ok || !wire.Plain(line) {
+			return m, fmt.Errorf("transport: the plugin describes itself with %q, which is no line name=value", line)
+		}
+		if name == "kernel" {
+			clear(seen)
+			m.Kernels = append(m.Kernels, core.Info{Name: m.Name, Version: m.Version, Op: core.Op(value)})
+			continue
+		}
+		if seen[name] {
+			return m, fmt.Errorf("transport: the plugin describes itself with two lines %q", name)
+		}
+		seen[name] = true
+		if err := describeOne(&m, name, value); err != nil {
+			return m, err
+		}
+	}
+	return m, nil
+}
+
+// describeOne takes in one line about the plugin or, after its first kernel, about the
+// kernel that came last.
+func describeOne(m *core.Manifest, name, value string) error {
+	if len(m.Kernels) == 0 {
+		switch name {
+		case "name":
+			m.Name = value
+			return nil
+		case "version":
+			m.Version = value
+			return nil
+		}
+		return fmt.Errorf("transport: the plugin describes itself with %s=%s before its first kernel; name and version belong there", name, value)
+	}
+	k := &m.Kernels[len(m.Kernels)-1]
+	switch name {
+	case "summary":
+		k.Summary = value
+	case "dtypes":
+		for word := range strings.SplitSeq(value, ",") {
+			err := checkWord("dtype", word, maxName)
+			var t core.DType
+			if err == nil {
+				t, err = core.ParseDType(word)
+			}
+			if err != nil {
+				return fmt.Errorf("its kernel for %s: %w", k.Op, err)
+			}
+			k.DTypes = append(k.DTypes, t)
+		}
+	case "backward":
+		if value != "true" && value != "false" {
+			return fmt.Errorf("transport: the plugin's kernel for %s has backward=%s; it must be true or false", k.Op, value)
+		}
+		k.Backward = value == "true"
+	default:
+		return fmt.Errorf("transport: the plugin's kernel for %s is described by %s=%s, which this host does not know; update tune or rebuild the plugin", k.Op, name, value)
+	}
+	return nil
+}
+
+// remoteError is an error that a plugin's process reported.
+type remoteError struct {
+	text string
+	is   error // the sentinel that the status stands for, or nil
+}
+
+// Error implements error. The text already names the sentinel if the plugin wrapped it.
+func (e *remoteError) Error() string { return e.text }
+
+// Unwrap returns the sentinel.
+func (e *remoteError) Unwrap() error { return e.is }
+
+// statusError is the inverse of wire.Outcome. It trusts neither the status nor the text.
+func statusError(a answer) error {
+	text := printable(a.Text)
+	switch a.Status {
+	case wire.OK:
+		return nil
+	case wire.NotSupported:
+		return &remoteError{text, core.ErrNotSupported}
+	case wire.BadCall:
+		return &remoteError{text, core.ErrBadCall}
+	}
+	if text == "" {
+		text = fmt.Sprintf("it failed with status %d and no reason", a.Status)
+	}
+	return &remoteError{text, nil}
+}
+
+// Why a plugin cannot be asked the way that it speaks.
+var (
+	errNoDoorbellHere = fmt.Errorf("%w: it speaks the bare protocol, which needs the doorbell: "+
+		"run on Linux without TUNE_TRANSPORT=portable, or use a plugin that speaks gRPC", core.ErrIncompatible)
+	errNoRPCHere = fmt.Errorf("%w: it speaks gRPC, though TUNE_LINK told it that requests come through the doorbell; "+
+		"rebuild it with this version of tune, or set TUNE_TRANSPORT=portable", core.ErrIncompatible)
+)

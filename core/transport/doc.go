@@ -3,10 +3,10 @@
 //
 // # Two processes
 //
-// The host opens a plugin with Open, or with Options.Open, either of which is a
-// core.Opener; a plugin's main function is one call of Serve. go-plugin carries the
-// handshake, a few control messages over gRPC (package proto), logs and an orderly end.
-// Tensors never travel by RPC.
+// This is the host's side; a plugin links core/plugin, and what the two agree on is package
+// internal/wire. The host opens a plugin with Open, or with Options.Open, either of which is
+// a core.Opener. go-plugin starts the process and shakes hands, logs what it prints and sees
+// to its end. Tensors never travel by RPC.
 //
 // # Memory
 //
@@ -21,13 +21,11 @@
 //
 // # Calls
 //
-// A call is a record of fixed layout in shared memory (record.go) and a doorbell: the
-// caller changes a word, the callee sees it within its short active wait or is woken by
-// a futex. Where futexes or descriptor passing are missing, the same record goes by
-// RPC and regions are mapped by path; see Options.Portable.
-//
-// A plugin without gRPC, in another language, is asked about its kernels the way it is
-// called (bare.go). docs/protocol.md has everything that such a plugin has to know.
+// A call is a record of fixed layout in shared memory and a doorbell: the caller changes a
+// word, the callee sees it within its short active wait or is woken by a futex. Where futexes
+// or descriptor passing are missing, the same record goes by gRPC (package proto) and regions
+// are mapped by path; see Options.Portable. Questions about kernels are texts that go the
+// same way. docs/protocol.md has everything that a plugin in another language has to know.
 //
 // # Death
 //
@@ -45,13 +43,13 @@
 // that Options.Lock lists if there is one; see package trust. It is started from the open
 // file that was checked, where the system can, with a minimal environment
 // (Options.Environment), standard input from nowhere, no descriptors but those above, and
-// the limits of Options. The socket of the control messages is private to the user, and
+// the limits of Options. Where requests go by RPC, the socket is private to the user, and
 // both sides show certificates made for the one connection. A plugin runs as the user
 // all the same: docs/security.md says what that means.
 //
 // # Environment
 //
 // TUNE_PLUGIN_DIR adds folders to SearchPath; TUNE_TRANSPORT=portable is
-// Options.Portable, with which plugins without gRPC are refused. TUNE_PLUGIN, TUNE_LINK,
+// Options.Portable, with which plugins that know the doorbell only are refused. TUNE_PLUGIN, TUNE_LINK,
 // TUNE_SPIN, TUNE_THREADS and TUNE_HOST_PID are set by the host for its plugins.
 package transport

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	goplugin "github.com/hashicorp/go-plugin"
+
+	"github.com/seed98097648/tune/internal/wire"
 )
 
 // inherited are the variables of the host's environment that every plugin gets, if they
@@ -53,8 +55,8 @@ func (o Options) environment(link string) []string {
 			env = append(env, e)
 		}
 	}
-	return append(env, envLink+"="+link, envSpin+"="+strconv.FormatInt(o.Spin.Nanoseconds(), 10)+"ns",
-		envThreads+"="+strconv.Itoa(o.Threads), envHost+"="+strconv.Itoa(os.Getpid()))
+	return append(env, wire.EnvLink+"="+link, wire.EnvSpin+"="+strconv.FormatInt(o.Spin.Nanoseconds(), 10)+"ns",
+		wire.EnvThreads+"="+strconv.Itoa(o.Threads), wire.EnvHost+"="+strconv.Itoa(os.Getpid()))
 }
 
 // socketFolder is the variable that tells go-plugin where to make its socket.

@@ -11,17 +11,19 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/wire"
 )
 
 // TestUnaskedAnswersAreNotBelieved writes into the control memory what a plugin should
 // not: an answer before the request, one to another request, and one about a region.
 func TestUnaskedAnswersAreNotBelieved(t *testing.T) {
 	for name, spoil := range map[string]func(p opened, bell *doorbell){
-		"the next answer": func(_ opened, bell *doorbell) { atomic.AddUint32(bell.reply, 1) },
-		"another answer":  func(_ opened, bell *doorbell) { atomic.AddUint32(bell.reply, 77) },
-		"an old answer":   func(_ opened, bell *doorbell) { atomic.AddUint32(bell.reply, ^uint32(0)) },
+		"the next answer": func(_ opened, bell *doorbell) { reply(bell, 1) },
+		"another answer":  func(_ opened, bell *doorbell) { reply(bell, 77) },
+		"an old answer":   func(_ opened, bell *doorbell) { reply(bell, ^uint32(0)) },
 		"about a region": func(p opened, bell *doorbell) {
 			bell.life.said <- []byte{0}
 			p.proc.shared = nil
@@ -40,13 +42,18 @@ func TestUnaskedAnswersAreNotBelieved(t *testing.T) {
 	}
 }
 
+// reply counts the number of the latest answer up.
+func reply(bell *doorbell, by uint32) {
+	atomic.AddUint32((*uint32)(unsafe.Pointer(&bell.control.Bytes()[wire.OffReply])), by)
+}
+
 // TestASpoiledRecordIsHarmless spoils all that a plugin can write in the
 // control memory, between calls; the host writes it anew for each call.
 func TestASpoiledRecordIsHarmless(t *testing.T) {
 	p := open(t, quiet(Options{}))
 	p.mustForward(t, "")
-	mem := p.bell(t).mem
-	for i := offStatus; i < len(mem); i++ {
+	mem := p.bell(t).control.Bytes()
+	for i := wire.OffStatus; i < len(mem); i++ {
 		mem[i] = 0xFF
 	}
 	p.mustForward(t, "")
@@ -56,22 +63,23 @@ func TestASpoiledRecordIsHarmless(t *testing.T) {
 func TestNonsenseInAnAnswerIsHarmless(t *testing.T) {
 	p := open(t, quiet(Options{}))
 	bell := p.bell(t)
-	for i := offStatus; i < offRecord; i++ {
-		bell.mem[i] = 0xFF
+	mem := bell.control.Bytes()
+	for i := wire.OffStatus; i < wire.OffRecord; i++ {
+		mem[i] = 0xFF
 	}
-	order.PutUint32(bell.mem[offStatus:], 77)
-	copy(bell.mem[offText:], "\x1b[2J one\r\ntwo \x00")
+	wire.Order.PutUint32(mem[wire.OffStatus:], 77)
+	copy(mem[wire.OffAnswer:], "\x1b[2J one\r\ntwo \x00")
 	bell.number++
-	atomic.StoreUint32(bell.reply, bell.number)
+	reply(bell, 1)
 	a, ok := bell.wait(time.Second)
-	if !ok || a.broken != nil || len(a.text) > maxText || a.busy <= 0 {
+	if !ok || a.broken != nil || len(a.Text) > wire.MaxAnswer || a.Busy <= 0 {
 		t.Fatalf("answer %+v, %v", a, ok)
 	}
-	err := statusError(a.status, a.text)
+	err := statusError(a)
 	if err == nil || errors.Is(err, core.ErrNotSupported) || strings.ContainsAny(err.Error(), "\x1b\r\n\x00") {
 		t.Errorf("error %q", err)
 	}
-	if err := statusError(77, ""); err == nil || !strings.Contains(err.Error(), "status 77") {
+	if err := statusError(answer{Answer: wire.Answer{Status: 77}}); err == nil || !strings.Contains(err.Error(), "status 77") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/core/transport/proto"
 )
 
 // openRole opens a plugin of which only the first kernel matters, rms_norm.
@@ -117,23 +116,22 @@ func TestAChangedMindChangesNoCall(t *testing.T) {
 }
 
 func TestNonsenseInADescriptionIsRefused(t *testing.T) {
-	long, many := strings.Repeat("x", 300), make([]*proto.KernelInfo, maxKernels+1)
-	one := func(k *proto.KernelInfo) []*proto.KernelInfo { return []*proto.KernelInfo{k} }
+	long, many := strings.Repeat("x", 300), make([]core.Info, maxKernels+1)
+	one := func(k core.Info) []core.Info { return []core.Info{k} }
 	for name, tc := range map[string]struct {
-		d    *proto.DescribeReply
+		m    core.Manifest
 		says string
 	}{
-		"long name":      {&proto.DescribeReply{Name: long}, "its name"},
-		"escapes":        {&proto.DescribeReply{Name: "\x1b[2Jname"}, "cannot be printed"},
-		"not UTF-8":      {&proto.DescribeReply{Name: "a", Version: "\xff\xfe"}, "cannot be printed"},
-		"many kernels":   {&proto.DescribeReply{Name: "a", Kernels: many}, "65 kernels"},
-		"lines in an op": {&proto.DescribeReply{Name: "a", Kernels: one(&proto.KernelInfo{Op: "a\nb"})}, "its op"},
-		"long summary":   {&proto.DescribeReply{Name: "a", Kernels: one(&proto.KernelInfo{Summary: long})}, "its summary"},
-		"many dtypes":    {&proto.DescribeReply{Name: "a", Kernels: one(&proto.KernelInfo{Op: "b", Dtypes: make([]string, maxDTypes+1)})}, "17 dtypes"},
-		"long dtype":     {&proto.DescribeReply{Name: "a", Kernels: one(&proto.KernelInfo{Dtypes: []string{long}})}, "its dtype"},
+		"long name":      {core.Manifest{Name: long}, "its name"},
+		"escapes":        {core.Manifest{Name: "\x1b[2Jname"}, "cannot be printed"},
+		"not UTF-8":      {core.Manifest{Name: "a", Version: "\xff\xfe"}, "cannot be printed"},
+		"many kernels":   {core.Manifest{Name: "a", Kernels: many}, "65 kernels"},
+		"lines in an op": {core.Manifest{Name: "a", Kernels: one(core.Info{Op: "a\nb"})}, "its op"},
+		"long summary":   {core.Manifest{Name: "a", Kernels: one(core.Info{Summary: long})}, "its summary"},
+		"many dtypes":    {core.Manifest{Name: "a", Kernels: one(core.Info{Op: "b", DTypes: make([]core.DType, maxDTypes+1)})}, "17 dtypes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := checkDescription(tc.d)
+			err := checkDescription(tc.m)
 			if err == nil || !strings.Contains(err.Error(), tc.says) || len(err.Error()) > 200 {
 				t.Errorf("error %v", err)
 			}

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/wire"
 )
 
 // kernel is the host's side of a kernel in a plugin.
@@ -64,8 +65,8 @@ func (k *kernel) run(ctx context.Context, c *core.Call, pass core.Pass, strict b
 	switch {
 	case c.Op != k.info.Op || c.Pass != pass:
 		err = fmt.Errorf("%w: it is for %s %s", core.ErrBadCall, c.Op, c.Pass)
-	case len(c.In)+len(c.Out) > maxTensors:
-		err = fmt.Errorf("%w: %d tensors, at most %d fit a call", core.ErrBadCall, len(c.In)+len(c.Out), maxTensors)
+	case len(c.In)+len(c.Out) > wire.MaxTensors:
+		err = fmt.Errorf("%w: %d tensors, at most %d fit a call", core.ErrBadCall, len(c.In)+len(c.Out), wire.MaxTensors)
 	default:
 		err = k.plugin.run(ctx, k, c, strict)
 	}

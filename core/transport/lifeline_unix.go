@@ -13,16 +13,9 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
-)
 
-// Descriptors that a plugin inherits.
-const (
-	lifelineFD = 3 // one end of a socket pair; see lifeline
-	controlFD  = 4 // the control memory of a doorbell
+	"github.com/seed98097648/tune/internal/wire"
 )
-
-// maxAnswer bounds what a plugin answers over the lifeline, in bytes.
-const maxAnswer = 512
 
 // lifeline is the host's end of a socket pair whose other end a plugin inherits. When
 // either process ends, however it ends, the other one reads the end of the stream. On
@@ -60,7 +53,7 @@ func newLifeline() (*lifeline, *os.File, error) {
 // listen reads answers until the plugin's end is closed, or this one.
 func (l *lifeline) listen() {
 	defer close(l.gone)
-	var buf [maxAnswer]byte
+	var buf [wire.MaxPassAnswer]byte
 	for {
 		n, err := l.conn.Read(buf[:])
 		if err != nil || n == 0 {
@@ -93,7 +86,7 @@ func unixConn(f *os.File) (*net.UnixConn, error) {
 	return u, nil
 }
 
-// extraFiles are the files that a plugin inherits as lifelineFD and controlFD.
+// extraFiles are the files that a plugin inherits as wire.LifelineFD and wire.ControlFD.
 func extraFiles(lifeline, control *os.File) []*os.File {
 	if control == nil {
 		return []*os.File{lifeline}
@@ -111,35 +104,6 @@ func keepDescriptors() {
 	for _, n := range names {
 		if fd, err := strconv.Atoi(n.Name()); err == nil && fd > 2 {
 			unix.CloseOnExec(fd)
-		}
-	}
-}
-
-// followHost ends this process, a plugin's, when its host does. Until then it takes
-// in the regions that the host passes.
-func followHost(s *server) error {
-	for _, fd := range []int{lifelineFD, controlFD} {
-		unix.CloseOnExec(fd) // children of this process must not keep the lifeline open
-	}
-	conn, err := unixConn(os.NewFile(lifelineFD, "lifeline"))
-	if err != nil {
-		return err
-	}
-	go func() {
-		if os.Getenv(envLink) == linkDoorbell {
-			receive(conn, s)
-		}
-		awaitHost(conn)
-		os.Exit(0)
-	}()
-	return nil
-}
-
-// awaitHost waits for the end of the host, from which nothing else comes.
-func awaitHost(conn *net.UnixConn) {
-	for b := make([]byte, 1); ; {
-		if n, err := conn.Read(b); err != nil || n == 0 {
-			return
 		}
 	}
 }

@@ -3,15 +3,16 @@ package transport
 import (
 	"context"
 	"errors"
-	"math"
+	"fmt"
 	"time"
 
 	"github.com/seed98097648/tune/core/transport/proto"
 	"github.com/seed98097648/tune/internal/shm"
+	"github.com/seed98097648/tune/internal/wire"
 )
 
-// link is the way calls take to a plugin's process: a doorbell in shared memory, or
-// RPC. Only one call is under way at a time.
+// link is the way requests take to a plugin's process: a doorbell in shared memory, or
+// RPC. Only one is under way at a time.
 type link interface {
 	// share lets the plugin map a region. It fails when the process is gone.
 	share(ctx context.Context, r *shm.Region, writable bool) error
@@ -21,27 +22,26 @@ type link interface {
 	record() []byte
 	// start hands over the first n bytes of the record.
 	start(n int)
-	// wait waits for the answer, not much longer than d. It may be called again.
+	// ask hands over a request other than a call.
+	ask(kind wire.Kind, text []byte) error
+	// wait waits for the answer to either, not much longer than d. It may be called again.
 	wait(d time.Duration) (answer, bool)
+	// hangUp tells the process to end, and waits until it has, at most as long as grace.
+	hangUp(ended <-chan struct{}, grace time.Duration) error
 	close() error
 }
 
-// answer is the outcome of a call.
+// answer is the outcome of a request.
 type answer struct {
-	status proto.Status
-	text   string
-	busy   time.Duration // that the kernel ran, by the plugin's clock
-	broken error         // the link broke before there was an answer
+	wire.Answer
+	broken error // the link broke before there was an answer
 }
 
 // errUnasked says that a plugin does not keep to the protocol. It is ended for that:
 // which answer belongs to which request is not known any more.
 var errUnasked = errors.New("it answered without being asked")
 
-// nanoseconds is a duration that a plugin reports, which may be anything.
-func nanoseconds(n uint64) time.Duration { return time.Duration(min(n, uint64(math.MaxInt64))) }
-
-// rpcLink carries call records in RPCs. The plugin maps regions by their path.
+// rpcLink carries requests in RPCs. The plugin maps regions by their path.
 type rpcLink struct {
 	kernels proto.KernelsClient
 	buf     []byte
@@ -49,33 +49,43 @@ type rpcLink struct {
 }
 
 func newRPCLink(k proto.KernelsClient) *rpcLink {
-	return &rpcLink{kernels: k, buf: make([]byte, maxRecord), done: make(chan answer, 1)}
+	return &rpcLink{kernels: k, buf: make([]byte, wire.MaxRecord), done: make(chan answer, 1)}
 }
 
 func (l *rpcLink) share(ctx context.Context, r *shm.Region, writable bool) error {
-	_, err := l.kernels.MapRegion(ctx, &proto.MapRegionRequest{
-		Region: r.ID(), Size: uint64(r.Size()), Path: r.Path(), Writable: writable})
-	return err
+	if !wire.Plain(r.Path()) {
+		return fmt.Errorf("transport: the path %q of a region is no plain line of text; have TMPDIR name another folder", r.Path())
+	}
+	return l.order(ctx, wire.Map, fmt.Sprintf("region=%d\nsize=%d\nwritable=%t\npath=%s\n", r.ID(), r.Size(), writable, r.Path()))
 }
 
 func (l *rpcLink) forget(ctx context.Context, region uint32) error {
-	_, err := l.kernels.UnmapRegion(ctx, &proto.UnmapRegionRequest{Region: region})
-	return err
+	return l.order(ctx, wire.Unmap, fmt.Sprintf("region=%d\n", region))
+}
+
+// order makes a request that is to be done before anything else.
+func (l *rpcLink) order(ctx context.Context, kind wire.Kind, text string) error {
+	a := l.send(ctx, kind, []byte(text))
+	if a.broken != nil {
+		return a.broken
+	}
+	return statusError(a)
 }
 
 func (l *rpcLink) record() []byte { return l.buf }
 
-// start runs the RPC without the caller's context: giving up on a call does not stop
+func (l *rpcLink) start(n int) { _ = l.ask(wire.Call, l.buf[:n]) }
+
+// ask makes the RPC without the caller's context: giving up on a call does not stop
 // the kernel, so the answer has to be awaited or the process ended. Either ends the RPC.
-func (l *rpcLink) start(n int) {
-	go func() {
-		r, err := l.kernels.Invoke(context.Background(), &proto.InvokeRequest{Record: l.buf[:n]})
-		if err != nil {
-			l.done <- answer{broken: err}
-			return
-		}
-		l.done <- answer{status: r.GetStatus(), text: r.GetText(), busy: nanoseconds(r.GetBusyNs())}
-	}()
+func (l *rpcLink) ask(kind wire.Kind, text []byte) error {
+	go func() { l.done <- l.send(context.Background(), kind, text) }()
+	return nil
+}
+
+func (l *rpcLink) send(ctx context.Context, kind wire.Kind, body []byte) answer {
+	r, err := l.kernels.Ask(ctx, &proto.Request{Kind: uint32(kind), Body: body})
+	return answer{wire.Answer{Status: wire.Status(r.GetStatus()), Text: r.GetText(), Busy: wire.Nanoseconds(r.GetBusyNs())}, err}
 }
 
 func (l *rpcLink) wait(d time.Duration) (answer, bool) {
@@ -88,5 +98,8 @@ func (l *rpcLink) wait(d time.Duration) (answer, bool) {
 		return answer{}, false
 	}
 }
+
+// hangUp has nothing to do: go-plugin says it by an RPC.
+func (l *rpcLink) hangUp(<-chan struct{}, time.Duration) error { return nil }
 
 func (l *rpcLink) close() error { return nil }

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/core/transport/proto"
 	"github.com/seed98097648/tune/internal/shm"
 )
 
@@ -51,44 +50,27 @@ func (o Options) Open(ctx context.Context, path string) (core.Plugin, error) {
 
 // newPlugin believes the process who it is, and gives it memory for its outputs.
 func newPlugin(o Options, path, sum string, proc *process) (*plugin, error) {
-	d := proc.about
-	if d.GetName() == "" || len(d.GetKernels()) == 0 {
-		return nil, fmt.Errorf("transport: %s: %w: it offers no kernel, or has no name; its author must pass both to transport.Serve",
+	m := proc.about
+	if m.Name == "" || len(m.Kernels) == 0 {
+		return nil, fmt.Errorf("transport: %s: %w: it offers no kernel, or has no name; its author must pass both to plugin.Serve",
 			path, core.ErrIncompatible)
 	}
-	if err := checkDescription(d); err != nil {
-		return nil, fmt.Errorf("transport: %s: %w: %w; its author must change what is passed to transport.Serve", path, core.ErrIncompatible, err)
+	if err := checkDescription(m); err != nil {
+		return nil, fmt.Errorf("transport: %s: %w: %w; its author must change what is passed to plugin.Serve", path, core.ErrIncompatible, err)
 	}
 	if o.Lock != nil {
-		if err := o.Lock.AllowName(path, sum, d.GetName()); err != nil {
+		if err := o.Lock.AllowName(path, sum, m.Name); err != nil {
 			return nil, err
 		}
 	}
-	p := &plugin{opts: o, proc: proc,
-		manifest: core.Manifest{Name: d.GetName(), Version: d.GetVersion(), Path: path, Checksum: sum}}
-	for i, k := range d.GetKernels() {
-		info, err := kernelInfo(d, k)
-		if err != nil {
-			return nil, fmt.Errorf("transport: %s: %w: %w; rebuild the plugin with this version of tune", path, core.ErrIncompatible, err)
-		}
-		p.manifest.Kernels = append(p.manifest.Kernels, info)
+	m.Path, m.Checksum = path, sum
+	p := &plugin{opts: o, proc: proc, manifest: m}
+	for i, info := range m.Kernels {
 		p.kernels = append(p.kernels, &kernel{plugin: p, number: uint32(i), info: info})
 	}
-	p.output = o.pool(d.GetName(), o.OutputSize, shm.Shared)
+	p.output = o.pool(m.Name, o.OutputSize, shm.Shared)
 	p.stage.memory = o.pool("staging", 0, shm.HostOnly)
 	return p, nil
-}
-
-func kernelInfo(d *proto.DescribeReply, k *proto.KernelInfo) (core.Info, error) {
-	info := core.Info{Name: d.GetName(), Op: core.Op(k.GetOp()), Version: d.GetVersion(), Summary: k.GetSummary(), Backward: k.GetBackward()}
-	for _, name := range k.GetDtypes() {
-		t, err := core.ParseDType(name)
-		if err != nil {
-			return core.Info{}, fmt.Errorf("its kernel for %s: %w", info.Op, err)
-		}
-		info.DTypes = append(info.DTypes, t)
-	}
-	return info, nil
 }
 
 // checksum returns the SHA-256 of an executable that may be started, or why it may not.

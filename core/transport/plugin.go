@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/core/transport/proto"
 	"github.com/seed98097648/tune/internal/shm"
 )
 
@@ -114,7 +113,7 @@ func (p *plugin) supports(k *kernel, f core.Facts) error {
 	if err != nil {
 		return fmt.Errorf("transport: ask %s about %s: %w", p.manifest.Name, k.info.Op, err)
 	}
-	return statusError(a.status, a.text)
+	return statusError(a)
 }
 
 // asked takes note of how a question about facts ended. A plugin that dies again and
@@ -130,33 +129,4 @@ func (p *plugin) asked(k *kernel, err error) {
 	if p.askDeaths++; p.askDeaths == maxDeaths {
 		p.giveUp(fmt.Errorf("%w; it died %d times in a row when asked what it supports", err, maxDeaths))
 	}
-}
-
-// remoteError is an error that a plugin's process reported.
-type remoteError struct {
-	text string
-	is   error // the sentinel that the status stands for, or nil
-}
-
-// Error implements error. The text already names the sentinel if the plugin wrapped it.
-func (e *remoteError) Error() string { return e.text }
-
-// Unwrap returns the sentinel.
-func (e *remoteError) Unwrap() error { return e.is }
-
-// statusError is the inverse of outcome. It trusts neither the status nor the text.
-func statusError(s proto.Status, text string) error {
-	text = printable(text)
-	switch s {
-	case proto.Status_STATUS_OK:
-		return nil
-	case proto.Status_STATUS_NOT_SUPPORTED:
-		return &remoteError{text, core.ErrNotSupported}
-	case proto.Status_STATUS_BAD_CALL:
-		return &remoteError{text, core.ErrBadCall}
-	}
-	if text == "" {
-		text = fmt.Sprintf("it failed with status %d and no reason", s)
-	}
-	return &remoteError{text, nil}
 }

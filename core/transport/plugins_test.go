@@ -14,38 +14,42 @@ import (
 
 	goplugin "github.com/hashicorp/go-plugin"
 	"go.uber.org/goleak"
+	"google.golang.org/grpc"
 
 	"github.com/seed98097648/tune/core"
+	pluginside "github.com/seed98097648/tune/core/plugin"
 	"github.com/seed98097648/tune/core/reference"
+	"github.com/seed98097648/tune/core/transport/proto"
+	"github.com/seed98097648/tune/internal/wire"
 )
 
 // The test binary is also every plugin of the tests: which one depends on the name
 // under which it is started. See pluginPath.
 func roles() map[string]func() {
 	return map[string]func(){
-		"plugin":         func() { Serve("test_kernels", "1.2.3", testKernels()...) },
-		"no_kernels":     func() { Serve("empty", "1.0.0") },
+		"plugin":         func() { pluginside.Serve("test_kernels", "1.2.3", testKernels()...) },
+		"no_kernels":     func() { pluginside.Serve("empty", "1.0.0") },
 		"prints":         func() { fmt.Println("hello, I am something else") },
 		"exits":          func() { os.Exit(3) },
 		"colours":        func() { fmt.Println("\x1b[2Jhello\x07") },
 		"panics":         func() { panic("no such device") },
 		"hangs":          func() { select {} },
-		"hangs_later":    func() { Serve("late", "1", moody{info: func() { select {} }}) },
-		"dies_later":     func() { Serve("late", "1", moody{info: func() { os.Exit(5) }}) },
-		"other_version":  func() { serveAs(ProtocolVersion+1, cookieKey) },
-		"other_cookie":   func() { serveAs(ProtocolVersion, "ANOTHER_PLUGIN") },
+		"hangs_later":    func() { pluginside.Serve("late", "1", moody{info: func() { select {} }}) },
+		"dies_later":     func() { pluginside.Serve("late", "1", moody{info: func() { os.Exit(5) }}) },
+		"other_version":  func() { greetAs(ProtocolVersion + 1); select {} },
+		"other_cookie":   serveAnother,
 		"host_of_plugin": hostOfPlugin,
 		"host_of_bare":   hostOfBare,
 
 		"dies_in_bind": func() {
-			Serve("bound", "1", moody{Kernel: reference.Kernel(core.RMSNorm), info: everySecond(func() { os.Exit(7) })})
+			pluginside.Serve("bound", "1", moody{Kernel: reference.Kernel(core.RMSNorm), info: everySecond(func() { os.Exit(7) })})
 		},
 		"hangs_in_bind": func() {
-			Serve("bound", "1", moody{Kernel: reference.Kernel(core.RMSNorm), info: everySecond(func() { select {} })})
+			pluginside.Serve("bound", "1", moody{Kernel: reference.Kernel(core.RMSNorm), info: everySecond(func() { select {} })})
 		},
-		"stays":        func() { Serve("stays", "1", testKernels()...); select {} },
+		"stays":        stays,
 		"endless_line": func() { endless(os.Stdout) },
-		"only_greets":  func() { fmt.Printf("1|%d|unix|/nowhere|grpc\n", ProtocolVersion) },
+		"only_greets":  func() { greetAs(ProtocolVersion) },
 		"child":        func() { time.Sleep(time.Hour) },
 	}
 }
@@ -81,12 +85,54 @@ func pluginPath(t testing.TB, role string) string {
 	return path
 }
 
-// serveAs is a go-plugin that is not one of ours.
-func serveAs(version uint, cookie string) {
+// greetAs shakes hands and does no more.
+func greetAs(version int) {
+	way := wire.GreetRPC
+	if os.Getenv(wire.EnvLink) == wire.LinkDoorbell {
+		way = wire.GreetDoorbell
+	}
+	fmt.Printf("1|%d|unix|/nowhere|%s\n", version, way)
+}
+
+// stays is a plugin that does not end when the host says so. By RPC it is one of go-plugin's
+// own library, which other languages may have, too.
+func stays() {
+	if os.Getenv(wire.EnvLink) == wire.LinkDoorbell {
+		staysAtTheDoorbell()
+	} else {
+		goplugin.Serve(&goplugin.ServeConfig{HandshakeConfig: handshake(), GRPCServer: goplugin.DefaultGRPCServer,
+			Plugins: goplugin.PluginSet{service: library{}}})
+	}
+	time.Sleep(time.Hour)
+}
+
+// staying is how that plugin describes itself.
+const staying = "name=stays\nversion=1\nkernel=rms_norm\ndtypes=float32\n"
+
+// library is a plugin's side as go-plugin's library has it.
+type library struct {
+	goplugin.NetRPCUnsupportedPlugin
+	proto.UnimplementedKernelsServer
+}
+
+func (l library) GRPCServer(_ *goplugin.GRPCBroker, s *grpc.Server) error {
+	proto.RegisterKernelsServer(s, l)
+	return nil
+}
+
+func (library) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientConn) (any, error) {
+	return nil, errors.New("this is no host")
+}
+
+func (library) Ask(context.Context, *proto.Request) (*proto.Answer, error) {
+	return &proto.Answer{Text: staying}, nil
+}
+
+// serveAnother is a go-plugin that is not one of ours.
+func serveAnother() {
 	h := handshake()
-	h.ProtocolVersion, h.MagicCookieKey = version, cookie
-	goplugin.Serve(&goplugin.ServeConfig{HandshakeConfig: h, GRPCServer: goplugin.DefaultGRPCServer,
-		Plugins: goplugin.PluginSet{service: &glue{server: newServer("odd", "1", nil)}}})
+	h.MagicCookieKey = "ANOTHER_PLUGIN"
+	goplugin.Serve(&goplugin.ServeConfig{HandshakeConfig: h, GRPCServer: goplugin.DefaultGRPCServer, Plugins: goplugin.PluginSet{service: glue{}}})
 }
 
 // hostOfPlugin is a program that opens plugins, calls each with the site that it is

@@ -20,6 +20,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport/proto"
 	"github.com/seed98097648/tune/internal/shm"
+	"github.com/seed98097648/tune/internal/wire"
 )
 
 // process is one run of a plugin's executable. It is used by one goroutine at a time.
@@ -31,7 +32,7 @@ type process struct {
 	spawned *spawned
 	client  *goplugin.Client
 	control control
-	about   *proto.DescribeReply // who the plugin says it is
+	about   core.Manifest // who the plugin says it is
 	life    *lifeline
 	child   *os.File // the plugin's end of the lifeline, until it is started
 	link    link
@@ -97,11 +98,11 @@ func newProcess(opts Options, exe *executable, sum []byte, dir string) (*process
 	if err != nil {
 		return nil, err
 	}
-	linkName := linkRPC
+	linkName := wire.LinkRPC
 	var bell link
 	var control *os.File
 	if opts.how.doorbell != nil {
-		linkName = linkDoorbell
+		linkName = wire.LinkDoorbell
 		if bell, control, err = opts.how.doorbell(life, opts.Spin); err != nil {
 			return nil, errors.Join(err, child.Close(), life.close())
 		}
@@ -119,11 +120,11 @@ func newProcess(opts Options, exe *executable, sum []byte, dir string) (*process
 	printed := io.MultiWriter(counter{p.printed}, p.words, log.StandardWriter(nil))
 	p.client = goplugin.NewClient(&goplugin.ClientConfig{
 		HandshakeConfig:  handshake(),
-		Plugins:          goplugin.PluginSet{service: &glue{}},
+		Plugins:          goplugin.PluginSet{service: glue{}},
 		RunnerFunc:       p.newStarter(exe, sum, dir),
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: dir},
 		SkipHostEnv:      true,
-		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC, bareProtocol},
+		AllowedProtocols: []goplugin.Protocol{wire.GreetRPC, wire.GreetDoorbell},
 		StartTimeout:     opts.StartTimeout,
 		Logger:           log,
 		Stderr:           io.MultiWriter(counter{p.printed}, p.words), // go-plugin logs it already
@@ -131,7 +132,7 @@ func newProcess(opts Options, exe *executable, sum []byte, dir string) (*process
 		SyncStderr:       printed,
 		// Both sides make a certificate for this one connection: nobody else gets an
 		// answer from the plugin, and nobody else answers for it.
-		AutoMTLS: true,
+		AutoMTLS: opts.how.doorbell == nil, // to which nobody connects
 		// An idle connection would be closed and opened again.
 		GRPCDialOptions: []grpc.DialOption{grpc.WithIdleTimeout(0),
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage))},
@@ -144,21 +145,24 @@ func (p *process) connect() error {
 	if err := p.start(); err != nil {
 		return err
 	}
+	if p.link == nil {
+		if err := p.dial(); err != nil {
+			return err
+		}
+	} else if p.client.Protocol() != wire.GreetDoorbell {
+		return errNoRPCHere
+	}
+	p.control = control{p.link, p.gone}
 	var err error
-	if p.client.Protocol() == bareProtocol {
-		err = p.connectBare()
-	} else {
-		err = p.dial()
-	}
-	if err != nil {
-		return err
-	}
 	p.about, err = request(p, p.control.describe)
 	return err
 }
 
 // dial connects to a plugin that speaks gRPC.
 func (p *process) dial() error {
+	if p.client.Protocol() != wire.GreetRPC {
+		return errNoDoorbellHere
+	}
 	conn, err := p.client.Client()
 	if err != nil {
 		return err
@@ -171,13 +175,7 @@ func (p *process) dial() error {
 	if !ok {
 		return fmt.Errorf("transport: go-plugin made a %T", raw)
 	}
-	rpc := rpcControl{kernels}
-	p.control = rpc
-	if p.link == nil {
-		p.link = newRPCLink(kernels)
-	} else if link, ok := p.link.(asker); ok {
-		p.control = newBellControl(link, p.gone, rpc)
-	}
+	p.link = newRPCLink(kernels)
 	return nil
 }
 
@@ -264,8 +262,12 @@ func (p *process) end() {
 // maxMessage bounds what a plugin can say at once over gRPC, in bytes.
 const maxMessage = 1 << 20
 
-// closeGrace is more than go-plugin gives a process to end by itself.
-const closeGrace = 3 * time.Second
+// What a process gets to end by itself: as much as go-plugin gives it, and more than that
+// before it is killed.
+const (
+	hangUpGrace = 2 * time.Second
+	closeGrace  = 3 * time.Second
+)
 
 // close lets the process end by itself, and makes sure that it does.
 func (p *process) close() {
@@ -274,7 +276,10 @@ func (p *process) close() {
 	}
 	close(p.closed)
 	t := time.AfterFunc(closeGrace, p.cancel)
-	err := p.sayGoodbye()
+	var err error
+	if p.link != nil {
+		err = p.link.hangUp(p.spawned.ended, hangUpGrace)
+	}
 	p.client.Kill()
 	t.Stop()
 	p.cancel()

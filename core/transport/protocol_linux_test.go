@@ -14,6 +14,7 @@ import (
 	"github.com/seed98097648/tune/core/reference"
 	"github.com/seed98097648/tune/core/transport/proto"
 	"github.com/seed98097648/tune/internal/testdata"
+	"github.com/seed98097648/tune/internal/wire"
 )
 
 var updatePage = flag.Bool("update-protocol", false, "write the generated parts of docs/protocol.md instead of comparing them")
@@ -27,7 +28,7 @@ func TestProtocolPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := string(page)
-	for name, text := range map[string]string{"numbers": numbers(), "example": example(t)} {
+	for name, text := range map[string]string{"numbers": numbers(t), "example": example(t)} {
 		begin, end := "<!-- begin "+name+" -->\n", "<!-- end "+name+" -->"
 		before, rest, ok1 := strings.Cut(got, begin)
 		_, after, ok2 := strings.Cut(rest, end)
@@ -48,7 +49,7 @@ func TestProtocolPage(t *testing.T) {
 }
 
 // numbers are the tables of the page.
-func numbers() string {
+func numbers(t *testing.T) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| storage type | number | bytes |\n|---|---|---|\n")
 	for d := core.DType(1); d.Size() > 0; d++ {
@@ -56,12 +57,15 @@ func numbers() string {
 	}
 	fmt.Fprintf(&b, "\n| status | number |\n|---|---|\n")
 	for s := range int32(len(proto.Status_name)) {
-		fmt.Fprintf(&b, "| %s | %d |\n", proto.Status(s), s)
+		if proto.Status(s).String() != wire.Status(s).String() {
+			t.Errorf("status %d is %s by RPC and %s through the doorbell", s, proto.Status(s), wire.Status(s))
+		}
+		fmt.Fprintf(&b, "| %s | %d |\n", wire.Status(s), s)
 	}
 	fmt.Fprintf(&b, "\n| size | |\n|---|---|\n| control memory | %d bytes |\n| text of an answer | at most %d bytes |\n"+
 		"| call record, or text of a request | at most %d bytes |\n| tensors of a call | at most %d |\n"+
 		"| site | at most %d bytes |\n| axes of a tensor | at most %d |\n",
-		controlSize, offRecord-offText, maxRecord, maxTensors, maxSite, maxRank)
+		wire.ControlSize, wire.OffRecord-wire.OffAnswer, wire.MaxRecord, wire.MaxTensors, wire.MaxSite, wire.MaxRank)
 	return b.String()
 }
 
@@ -78,7 +82,7 @@ func (d *dump) field(at, n int, meaning string) {
 
 // text lists a text with its length.
 func (d *dump) text(length, at int) {
-	n := int(order.Uint32(d.mem[length:]))
+	n := int(wire.Order.Uint32(d.mem[length:]))
 	d.field(length, 4, fmt.Sprintf("%d bytes of text", n))
 	for line := range strings.Lines(string(d.mem[at : at+n])) {
 		fmt.Fprintf(d, "%6d  %s\n", at, strings.TrimSuffix(line, "\n"))
@@ -88,22 +92,23 @@ func (d *dump) text(length, at int) {
 
 // example is a conversation with a plugin that offers swiglu, as it lies in memory.
 func example(t *testing.T) string {
-	w := newWords(make([]byte, controlSize))
-	bell := &doorbell{words: w}
-	d := &dump{mem: w.mem}
+	mem := make([]byte, wire.ControlSize)
+	w := wire.NewBells(mem)
+	bell := &doorbell{Bells: w}
+	d := &dump{mem: mem}
 	facts := core.Facts{DType: core.Float32, Intermediate: 3, Activation: "silu", Layout: core.Separate}
 
-	d.request(t, "1. Who are you?", bell.ask(requestDescribe, nil), "describe")
-	d.answer(w, answer{text: "name=c_swiglu\nversion=1.0.0\nkernel=swiglu\nsummary=SwiGLU in C\ndtypes=float32\nbackward=true\n"})
-	control := bareControl{silent{bell}, func() bool { return true }, factsText}
+	d.request(t, "1. Who are you?", bell.ask(wire.Describe, nil), "describe")
+	d.answer(w, wire.Answer{Text: "name=c_swiglu\nversion=1.0.0\nkernel=swiglu\nsummary=SwiGLU in C\ndtypes=float32\nbackward=true\n"})
+	control := control{silent{bell}, func() bool { return true }}
 	_, err := control.supports(context.Background(), 0, facts)
 	d.request(t, "2. Do you take these facts?", expected(err), "supports")
-	d.answer(w, answer{})
+	d.answer(w, wire.Answer{})
 	_, err = control.bind(context.Background(), binding{0, core.Forward, facts})
 	d.request(t, "3. Prepare the forward pass.", expected(err), "bind")
-	d.answer(w, answer{text: "handle=0\n"})
+	d.answer(w, wire.Answer{Text: "handle=0\n"})
 	d.call(t, bell, facts)
-	d.answer(w, answer{busy: 1500 * time.Nanosecond})
+	d.answer(w, wire.Answer{Busy: 1500 * time.Nanosecond})
 	return "```\n" + strings.TrimSuffix(d.String(), "\n") + "```\n"
 }
 
@@ -127,21 +132,21 @@ func (d *dump) request(t *testing.T, title string, err error, kind string) {
 		t.Fatal(err)
 	}
 	fmt.Fprintf(d, "%s\n", title)
-	d.field(offKind, 4, "kind: "+kind)
-	d.text(offAskLength, offRecord)
-	d.field(offRequest, 4, "the request's number, written last")
+	d.field(wire.OffKind, 4, "kind: "+kind)
+	d.text(wire.OffTextLength, wire.OffRecord)
+	d.field(wire.OffRequest, 4, "the request's number, written last")
 }
 
 // answer writes and lists an answer to the latest request.
-func (d *dump) answer(w words, a answer) {
-	w.give(*w.request, a)
+func (d *dump) answer(w wire.Bells, a wire.Answer) {
+	w.Give(wire.Order.Uint32(d.mem[wire.OffRequest:]), a)
 	fmt.Fprintf(d, "   The answer:\n")
-	d.field(offStatus, 4, a.status.String())
-	d.text(offTextLength, offText)
-	if a.busy != 0 {
-		d.field(offBusy, 8, fmt.Sprintf("the kernel ran for %d ns", a.busy))
+	d.field(wire.OffStatus, 4, a.Status.String())
+	d.text(wire.OffAnswerLength, wire.OffAnswer)
+	if a.Busy != 0 {
+		d.field(wire.OffBusy, 8, fmt.Sprintf("the kernel ran for %d ns", a.Busy))
 	}
-	d.field(offReply, 4, "the request's number, written last")
+	d.field(wire.OffReply, 4, "the request's number, written last")
 	fmt.Fprintln(d)
 }
 
@@ -171,18 +176,18 @@ func (d *dump) call(t *testing.T, bell *doorbell, f core.Facts) {
 	}
 	fmt.Fprintln(d, "        y is what the kernel is to write; the record says where:")
 	rec := bell.record()
-	putHeader(rec, 0, c)
+	wire.PutHeader(rec, 0, c)
 	for i, p := range places {
-		putEntry(entry(rec, i), p.region, p.offset, p.t)
+		wire.PutEntry(wire.EntryOf(rec, i), p.region, p.offset, p.t)
 	}
-	bell.start(headerSize + len(places)*entrySize)
-	d.field(offKind, 4, "kind: call")
+	bell.start(wire.RecordSize(len(places)))
+	d.field(wire.OffKind, 4, "kind: call")
 	for i, what := range []string{"handle", "inputs", "outputs", "bytes of site"} {
-		d.field(offRecord+4*i, 4, what)
+		d.field(wire.OffRecord+4*i, 4, what)
 	}
-	fmt.Fprintf(d, "%6d  %s\n", offRecord+16, c.Site)
+	fmt.Fprintf(d, "%6d  %s\n", wire.OffRecord+16, c.Site)
 	for i, p := range places {
-		at := offRecord + headerSize + i*entrySize
+		at := wire.OffRecord + wire.HeaderSize + i*wire.EntrySize
 		d.field(at, 4, p.name+": region")
 		d.field(at+4, 1, "storage type")
 		d.field(at+5, 1, "axes")
@@ -190,5 +195,5 @@ func (d *dump) call(t *testing.T, bell *doorbell, f core.Facts) {
 		d.field(at+16, 8, "T")
 		d.field(at+24, 8, "I")
 	}
-	d.field(offRequest, 4, "the request's number, written last")
+	d.field(wire.OffRequest, 4, "the request's number, written last")
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,6 +26,7 @@ func TestAStoppedPluginIsSaid(t *testing.T) {
 			t.Fatal(err)
 		}
 		pid := p.pid()
+		eventually(t, "the stop of all its threads", func() bool { return stopped(t, pid) })
 		done := make(chan error, 1)
 		c := makeCall(t, core.RMSNorm, core.Forward, normFacts(), p.host, p.output)
 		c.Site = "layers.7.norm"
@@ -42,6 +46,20 @@ func TestAStoppedPluginIsSaid(t *testing.T) {
 				t.Errorf("%q is not in the log: %s", want, log)
 			}
 		}
+	})
+}
+
+// stopped reports whether every thread of a process is stopped: one that still runs could
+// answer a call.
+func stopped(t *testing.T, pid int) bool {
+	t.Helper()
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return !slices.ContainsFunc(threads, func(e os.DirEntry) bool {
+		id, err := strconv.Atoi(e.Name())
+		return err == nil && !isStopped(id)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/shm"
+	"github.com/seed98097648/tune/internal/wire"
 )
 
 // staging is where tensors go that the plugin cannot reach where they are. Inputs are
@@ -45,9 +46,9 @@ func (p *plugin) invoke(ctx context.Context, k *kernel, c *core.Call) (copies in
 	}
 	defer p.unstage()
 	rec := p.proc.link.record()
-	putHeader(rec, handle, c)
+	wire.PutHeader(rec, handle, c)
 	for i, t := range c.In {
-		if err := p.putInput(entry(rec, i), c, t, &copies); err != nil {
+		if err := p.putInput(wire.EntryOf(rec, i), c, t, &copies); err != nil {
 			return copies, err
 		}
 	}
@@ -56,13 +57,13 @@ func (p *plugin) invoke(ctx context.Context, k *kernel, c *core.Call) (copies in
 		if t.DType == core.Int32 {
 			counted = new(int) // it belongs in the host's memory: see accept
 		}
-		if err := p.putOutput(entry(rec, len(c.In)+i), t, counted); err != nil {
+		if err := p.putOutput(wire.EntryOf(rec, len(c.In)+i), t, counted); err != nil {
 			return copies, err
 		}
 	}
-	a, err := p.proc.call(ctx, headerSize+(len(c.In)+len(c.Out))*entrySize, func(waited time.Duration) { p.sayWaiting(c, waited) })
+	a, err := p.proc.call(ctx, wire.RecordSize(len(c.In)+len(c.Out)), func(waited time.Duration) { p.sayWaiting(c, waited) })
 	if err == nil {
-		err = statusError(a.status, a.text)
+		err = statusError(a)
 	}
 	if err != nil {
 		return copies, err
@@ -71,7 +72,7 @@ func (p *plugin) invoke(ctx context.Context, k *kernel, c *core.Call) (copies in
 		return copies, err
 	}
 	waited := time.Since(start)
-	k.count(func(h *core.Health) { h.Waited += waited; h.Busy += min(a.busy, waited) }) // a plugin may claim anything
+	k.count(func(h *core.Health) { h.Waited += waited; h.Busy += min(a.Busy, waited) }) // a plugin may claim anything
 	return copies, nil
 }
 
@@ -111,7 +112,7 @@ func (p *plugin) putInput(e []byte, c *core.Call, t core.Tensor, copies *int) er
 		return err
 	}
 	if len(t.Data) == 0 {
-		putEntry(e, 0, 0, t)
+		wire.PutEntry(e, 0, 0, t)
 		return nil
 	}
 	r, offset, ok := p.locate(t.Data)
@@ -131,7 +132,7 @@ func (p *plugin) putInput(e []byte, c *core.Call, t core.Tensor, copies *int) er
 	if err := p.proc.share(r, p.output.Has(r)); err != nil {
 		return err
 	}
-	putEntry(e, r.ID(), offset, t)
+	wire.PutEntry(e, r.ID(), offset, t)
 	return nil
 }
 
@@ -142,7 +143,7 @@ func (p *plugin) putOutput(e []byte, t core.Tensor, copies *int) error {
 		return err
 	}
 	if len(t.Data) == 0 {
-		putEntry(e, 0, 0, t)
+		wire.PutEntry(e, 0, 0, t)
 		return nil
 	}
 	r, offset, ok := p.locate(t.Data)
@@ -160,7 +161,7 @@ func (p *plugin) putOutput(e []byte, t core.Tensor, copies *int) error {
 	if err := p.proc.share(r, true); err != nil {
 		return err
 	}
-	putEntry(e, r.ID(), offset, t)
+	wire.PutEntry(e, r.ID(), offset, t)
 	return nil
 }
 
@@ -183,8 +184,8 @@ func overlapsOutput(c *core.Call, in []byte) bool {
 }
 
 func checkRank(t core.Tensor) error {
-	if len(t.Shape) > maxRank {
-		return fmt.Errorf("%w: tensor of shape %v has more than %d axes", core.ErrBadCall, t.Shape, maxRank)
+	if len(t.Shape) > wire.MaxRank {
+		return fmt.Errorf("%w: tensor of shape %v has more than %d axes", core.ErrBadCall, t.Shape, wire.MaxRank)
 	}
 	return nil
 }

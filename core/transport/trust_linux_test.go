@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/wire"
 )
 
 // TestSecretsDoNotReachPlugins looks at what the system has of a plugin's environment.
@@ -234,16 +235,17 @@ func TestTheHostTrustsNoAnswer(t *testing.T) {
 	}
 	defer d.close()
 	for _, fill := range []byte{0x01, 0x7f, 0x80, 0xff} {
-		for i := range d.mem {
-			d.mem[i] = fill
+		mem := d.control.Bytes()
+		for i := range mem {
+			mem[i] = fill
 		}
 		d.number, d.waiting = 1, false
-		*d.reply = d.number // otherwise it is not taken for an answer at all
+		wire.Order.PutUint32(mem[wire.OffReply:], d.number) // otherwise it is not taken for an answer at all
 		a, ok := d.wait(waitSlice)
-		if !ok || len(a.text) > offRecord-offText || a.busy < 0 {
-			t.Errorf("filled with %#x: answered %v with %d bytes of text after %v", fill, ok, len(a.text), a.busy)
+		if !ok || len(a.Text) > wire.OffRecord-wire.OffAnswer || a.Busy < 0 {
+			t.Errorf("filled with %#x: answered %v with %d bytes of text after %v", fill, ok, len(a.Text), a.Busy)
 		}
-		if err := statusError(a.status, a.text); err == nil || errors.Is(err, core.ErrNotSupported) {
+		if err := statusError(a); err == nil || errors.Is(err, core.ErrNotSupported) {
 			t.Errorf("filled with %#x: taken for %v", fill, err)
 		}
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport/proto"
 	"github.com/seed98097648/tune/core/trust"
+	"github.com/seed98097648/tune/internal/wire"
 )
 
 // telltale is a program that leaves a trace as soon as it runs; ran says whether it has.
@@ -124,8 +125,8 @@ func TestAPluginThatOthersCanWriteIsNotStarted(t *testing.T) {
 	}
 }
 
-// started is a plugin's process that has shaken hands and whose socket nobody has
-// connected to.
+// started is a plugin's process that has shaken hands, answers RPCs, and whose socket nobody
+// has connected to.
 func started(t *testing.T) (address net.Addr, dir string) {
 	t.Helper()
 	exe, err := openExecutable(native, pluginPath(t, "plugin"))
@@ -145,13 +146,13 @@ func started(t *testing.T) (address net.Addr, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := newProcess(quiet(Options{}).withDefaults(), exe, raw, dir)
+	p, err := newProcess(quiet(Options{Portable: true}).withDefaults(), exe, raw, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.end)
 	if err := p.start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v; %s", err, p.words)
 	}
 	return p.client.ReattachConfig().Addr, dir
 }
@@ -183,7 +184,7 @@ func TestNobodyElseGetsAnAnswerFromAPlugin(t *testing.T) {
 			defer c.Close()
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 			defer cancel()
-			if d, err := proto.NewKernelsClient(c).Describe(ctx, &proto.DescribeRequest{}); status.Code(err) != codes.Unavailable {
+			if d, err := proto.NewKernelsClient(c).Ask(ctx, &proto.Request{Kind: uint32(wire.Describe)}); status.Code(err) != codes.Unavailable {
 				t.Errorf("the plugin says %v, %v", d, err)
 			}
 		})
@@ -207,7 +208,7 @@ func TestTheSocketIsInAFolderOfTheUserAlone(t *testing.T) {
 	}
 	defer os.RemoveAll(tmp)
 	t.Setenv("TMPDIR", tmp)
-	open(t, quiet(Options{Portable: false}))
+	open(t, quiet(Options{Portable: true}))
 	left, err := filepath.Glob(filepath.Join(tmp, "tune-*"))
 	for _, dir := range left {
 		if info, err := os.Stat(dir); err == nil && info.IsDir() {

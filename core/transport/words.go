@@ -6,7 +6,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/seed98097648/tune/core/transport/proto"
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/wire"
 )
 
 // Limits of what a plugin says about itself, in characters: enough for people, and not
@@ -18,14 +19,11 @@ const (
 	maxDTypes  = 16 // of a kernel
 )
 
-// maxText bounds what a plugin says about an error, in bytes.
-const maxText = offRecord - offText
-
 // printable returns what a plugin wrote as it may be shown on a terminal: in one line,
 // without control characters, cut if too long.
 func printable(s string) string {
-	if len(s) > maxText {
-		s = s[:maxText]
+	if len(s) > wire.MaxAnswer {
+		s = s[:wire.MaxAnswer]
 	}
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -37,31 +35,25 @@ func printable(s string) string {
 }
 
 // checkDescription refuses a description that would spoil what it is shown in.
-func checkDescription(d *proto.DescribeReply) error {
-	if n := len(d.GetKernels()); n > maxKernels {
+func checkDescription(m core.Manifest) error {
+	if n := len(m.Kernels); n > maxKernels {
 		return fmt.Errorf("it offers %d kernels, at most %d are taken", n, maxKernels)
 	}
-	if err := checkWord("name", d.GetName(), maxName); err != nil {
+	if err := checkWord("name", m.Name, maxName); err != nil {
 		return err
 	}
-	if err := checkWord("version", d.GetVersion(), maxName); err != nil {
+	if err := checkWord("version", m.Version, maxName); err != nil {
 		return err
 	}
-	for _, k := range d.GetKernels() {
-		if err := checkWord("op", k.GetOp(), maxName); err != nil {
+	for _, k := range m.Kernels {
+		if err := checkWord("op", string(k.Op), maxName); err != nil {
 			return err
 		}
-		// A second line is a mistake that kerneltest.CheckManifest explains.
-		if err := checkWord("summary", strings.ReplaceAll(k.GetSummary(), "\n", " "), maxSummary); err != nil {
+		if err := checkWord("summary", k.Summary, maxSummary); err != nil {
 			return err
 		}
-		if n := len(k.GetDtypes()); n > maxDTypes {
-			return fmt.Errorf("its kernel for %s names %d dtypes, at most %d are taken", k.GetOp(), n, maxDTypes)
-		}
-		for _, t := range k.GetDtypes() {
-			if err := checkWord("dtype", t, maxName); err != nil {
-				return err
-			}
+		if n := len(k.DTypes); n > maxDTypes {
+			return fmt.Errorf("its kernel for %s names %d dtypes, at most %d are taken", k.Op, n, maxDTypes)
 		}
 	}
 	return nil

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/seed98097648/tune/internal/wire"
 )
 
 // TestTerminalsObeyNoPlugin: whatever a plugin says is shown without control characters.
@@ -32,12 +34,12 @@ func TestTheEnvironmentOfPluginsIsMinimal(t *testing.T) {
 	t.Setenv("TUNE_LINK", "nonsense")
 	o := Options{Env: []string{"MY_DEVICE", "MY_MODE=a=b"}}
 	got := map[string]string{}
-	for _, e := range o.environment(linkRPC) {
+	for _, e := range o.environment(wire.LinkRPC) {
 		name, value, _ := strings.Cut(e, "=")
 		got[name] = value
 	}
 	for name, want := range map[string]string{
-		"PATH": os.Getenv("PATH"), "LC_ALL": "C.UTF-8", "MY_DEVICE": "3", "MY_MODE": "a=b", "TUNE_LINK": linkRPC,
+		"PATH": os.Getenv("PATH"), "LC_ALL": "C.UTF-8", "MY_DEVICE": "3", "MY_MODE": "a=b", "TUNE_LINK": wire.LinkRPC,
 		"AWS_SECRET_ACCESS_KEY": "", "LCX": "",
 	} {
 		if got[name] != want {

@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PROTOCOL "4"
+#define PROTOCOL "5"
 
 /* Descriptors that the host leaves open. */
 enum { LIFELINE = 3, CONTROL = 4 };

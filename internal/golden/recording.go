@@ -71,14 +71,13 @@ func (f file) params(variant string, into any) {
 }
 
 func (f file) tensor(name string) core.Tensor {
-	x, ok := f.Tensor(name)
-	if !ok {
-		f.t.Fatalf("the recording has no tensor %s", name)
+	x, err := f.Tensor(name)
+	if err != nil {
+		f.t.Fatal(err)
 	}
 	return x
 }
 
 func (f file) shape(name string) []int { return f.tensor(name).Shape }
 
-// values returns a copy: the recording's own memory cannot be written.
-func (f file) values(name string) []float64 { return slices.Clone(float64s(f.tensor(name))) }
+func (f file) values(name string) []float64 { return float64s(f.tensor(name)) }

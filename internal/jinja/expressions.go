@@ -2,25 +2,64 @@ package jinja
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 )
 
+// expr is an expression of a template: where it stands, and what evaluates it. What goes
+// wrong is a failure (see errors.go) at the place of the innermost expression that is
+// being evaluated.
+type expr struct {
+	pos  int
+	eval func(r *run, s *scope) any
+
+	// call is there if the expression is a call: it does the call with more arguments.
+	call func(r *run, s *scope, extra ...namedArg) any
+}
+
+// eval evaluates an expression within the limits.
+func (r *run) eval(e expr, s *scope) any {
+	outer := r.pos
+	r.pos = e.pos
+	r.enter()
+	v := e.eval(r, s)
+	r.leave()
+	r.pos = outer
+	return v
+}
+
+func (r *run) evalAll(list []expr, s *scope) []any {
+	values := make([]any, len(list))
+	for i, e := range list {
+		values[i] = r.eval(e, s)
+	}
+	return values
+}
+
+func constant(pos int, v any) expr {
+	return expr{pos: pos, eval: func(*run, *scope) any { return v }}
+}
+
 // The methods of this file are Jinja's grammar of expressions, each calling the next
-// tighter one: if-else, or, and, not, comparisons, + -, ~, * / // %, signs, and then
-// primaries with their subscripts, calls, filters and tests.
+// tighter one: if-else, or, and, not, comparisons, + -, ~, * / // %, signs; then come the
+// primaries of operands.go.
 
 func (p *parser) expression() expr {
 	p.nest()
 	defer p.unnest()
 	e := p.or()
 	for p.peek().is("if") {
-		t := p.next()
-		c := &condExpr{node: node{t.pos}, then: e, test: p.or()}
+		pos, then := p.next().pos, e
+		test := p.or()
+		orElse := constant(pos, &undefined{"the inline if-expression was false and has no else"})
 		if p.skip("else") {
-			c.orElse = p.expression()
+			orElse = p.expression()
 		}
-		e = c
+		e = expr{pos: pos, eval: func(r *run, s *scope) any {
+			if truth(r.eval(test, s)) {
+				return r.eval(then, s)
+			}
+			return r.eval(orElse, s)
+		}}
 	}
 	return e
 }
@@ -31,120 +70,160 @@ func (p *parser) tuple() expr { return p.tupleOf(p.expression) }
 // tupleOf parses a tuple of what item parses, up to the end of the tag or one of the
 // words end.
 func (p *parser) tupleOf(item func() expr, end ...string) expr {
-	t := p.peek()
+	start := p.peek()
 	var items []expr
 	for {
-		if k := p.peek().kind; k == varEnd || k == blockEnd || p.peek().is(")") ||
-			p.peek().kind == name && slices.Contains(end, p.peek().text) {
+		t := p.peek()
+		if t.kind == varEnd || t.kind == blockEnd || t.is(")") || t.kind == name && slices.Contains(end, t.text) {
 			break
 		}
 		items = append(items, item())
-		if !p.peek().is(",") {
+		if !p.skip(",") {
 			if len(items) == 1 {
 				return items[0]
 			}
 			break
 		}
-		p.next()
 	}
 	if len(items) == 0 {
-		panic(p.fail(t, "expected an expression, have %v", t))
+		panic(p.fail(start, "expected an expression, have %v", start))
 	}
-	return &listExpr{node{t.pos}, items, true}
+	return tupleExpr(start.pos, items)
 }
 
-func (p *parser) or() expr {
-	e := p.and()
-	for p.peek().is("or") {
-		t := p.next()
-		e = &logicExpr{node{t.pos}, true, e, p.and()}
-	}
-	return e
+func tupleExpr(pos int, items []expr) expr {
+	return expr{pos: pos, eval: func(r *run, s *scope) any { return r.made(Tuple(r.evalAll(items, s))) }}
 }
 
-func (p *parser) and() expr {
-	e := p.not()
-	for p.peek().is("and") {
-		t := p.next()
-		e = &logicExpr{node{t.pos}, false, e, p.not()}
+func (p *parser) or() expr  { return p.logic("or", true, p.and) }
+func (p *parser) and() expr { return p.logic("and", false, p.not) }
+
+// logic parses a chain of or, which stops at the first operand that is true, or of and,
+// which stops at the first that is not. As in Python the value is that operand's.
+func (p *parser) logic(word string, stop bool, operand func() expr) expr {
+	e := operand()
+	for p.peek().is(word) {
+		pos, left := p.next().pos, e
+		right := operand()
+		e = expr{pos: pos, eval: func(r *run, s *scope) any {
+			if v := r.eval(left, s); truth(v) == stop {
+				return v
+			}
+			return r.eval(right, s)
+		}}
 	}
 	return e
 }
 
 func (p *parser) not() expr {
-	if p.peek().is("not") {
-		p.nest()
-		defer p.unnest()
-		t := p.next()
-		return &notExpr{node{t.pos}, p.not()}
+	if !p.peek().is("not") {
+		return p.comparison()
 	}
-	return p.comparison()
+	p.nest()
+	defer p.unnest()
+	pos := p.next().pos
+	return negated(pos, p.not())
 }
 
+func negated(pos int, e expr) expr {
+	return expr{pos: pos, eval: func(r *run, s *scope) any { return !truth(r.eval(e, s)) }}
+}
+
+// comparison parses a chain such as a < b < c, which as in Python is a < b and b < c with b
+// evaluated once.
 func (p *parser) comparison() expr {
-	c := &compareExpr{node: node{p.peek().pos}, first: p.sum()}
-	for {
-		op := p.peek().text
-		switch t := p.peek(); {
-		case t.kind == operator && slices.Contains([]string{"==", "!=", "<", "<=", ">", ">="}, op), t.is("in"):
-			p.next()
-		case t.is("not") && p.peekAt(1).is("in"):
-			p.next()
-			p.next()
-			op = "not in"
-		default:
-			if len(c.rest) == 0 {
-				return c.first
-			}
-			return c
-		}
-		c.rest = append(c.rest, comparison{op, p.sum()})
+	pos, first := p.peek().pos, p.sum()
+	var ops []string
+	var operands []expr
+	for op := p.comparator(); op != ""; op = p.comparator() {
+		ops, operands = append(ops, op), append(operands, p.sum())
 	}
+	if len(ops) == 0 {
+		return first
+	}
+	return expr{pos: pos, eval: func(r *run, s *scope) any {
+		left := r.eval(first, s)
+		for i, op := range ops {
+			right := r.eval(operands[i], s)
+			if !r.compare(op, left, right) {
+				return false
+			}
+			left = right
+		}
+		return true
+	}}
+}
+
+func (p *parser) comparator() string {
+	if t := p.operator("==", "!=", "<", "<=", ">", ">="); t.text != "" {
+		return t.text
+	}
+	if p.skip("in") {
+		return "in"
+	}
+	if p.peek().is("not") && p.peekAt(1).is("in") {
+		p.next()
+		p.next()
+		return "not in"
+	}
+	return ""
 }
 
 // binary parses a chain of operators of one rank, which join from the left.
 func (p *parser) binary(operand func() expr, ops ...string) expr {
 	e := operand()
-	for p.peek().kind == operator && slices.Contains(ops, p.peek().text) {
-		t := p.next()
-		e = &binaryExpr{node{t.pos}, t.text, e, operand()}
+	for op := p.operator(ops...); op.text != ""; op = p.operator(ops...) {
+		left, right := e, operand()
+		e = expr{pos: op.pos, eval: func(r *run, s *scope) any {
+			a := r.eval(left, s)
+			return r.made(r.binary(op.text, a, r.eval(right, s)))
+		}}
 	}
 	return e
 }
 
 func (p *parser) sum() expr { return p.binary(p.concat, "+", "-") }
 
+// concat parses a ~ b ~ c, which joins what the parts print: unlike +, it takes anything.
 func (p *parser) concat() expr {
-	t := p.peek()
-	parts := []expr{p.product()}
+	pos, parts := p.peek().pos, []expr{p.product()}
 	for p.skip("~") {
 		parts = append(parts, p.product())
 	}
 	if len(parts) == 1 {
 		return parts[0]
 	}
-	return &concatExpr{node{t.pos}, parts}
+	return expr{pos: pos, eval: func(r *run, s *scope) any {
+		var b strings.Builder
+		for _, part := range parts {
+			piece := r.str(r.eval(part, s))
+			r.charge(len(piece))
+			b.WriteString(piece)
+		}
+		return b.String()
+	}}
 }
 
-func (p *parser) product() expr { return p.binary(p.operand, "*", "/", "//", "%") }
-
-func (p *parser) operand() expr {
-	e := p.unary(true)
-	if t := p.peek(); t.is("**") {
-		panic(p.fail(t, "%s", notRendered("the operator", t.text)))
-	}
-	return e
+func (p *parser) product() expr {
+	return p.binary(func() expr {
+		e := p.unary(true)
+		if t := p.peek(); t.is("**") {
+			panic(p.fail(t, "%s", notRendered("the operator", t.text)))
+		}
+		return e
+	}, "*", "/", "//", "%")
 }
 
 // unary parses a signed or plain operand: a sign binds tighter than a filter.
 func (p *parser) unary(withFilters bool) expr {
-	t := p.peek()
 	var e expr
-	if t.kind == operator && (t.text == "-" || t.text == "+") {
+	if sign := p.operator("-", "+"); sign.text != "" {
 		p.nest()
 		defer p.unnest()
-		p.next()
-		e = &signExpr{node{t.pos}, t.text == "-", p.unary(false)}
+		operand := p.unary(false)
+		e = expr{pos: sign.pos, eval: func(r *run, s *scope) any {
+			return signed(r.eval(operand, s), sign.text == "-")
+		}}
 	} else {
 		e = p.primary()
 	}
@@ -153,256 +232,4 @@ func (p *parser) unary(withFilters bool) expr {
 		e = p.filtersAndTests(e)
 	}
 	return e
-}
-
-func (p *parser) primary() expr {
-	t := p.next()
-	at := node{t.pos}
-	switch {
-	case t.kind == name:
-		return p.nameOrConstant(t)
-	case t.kind == str:
-		var b strings.Builder
-		b.WriteString(t.text)
-		for p.peek().kind == str {
-			b.WriteString(p.next().text)
-		}
-		return &constExpr{at, b.String()}
-	case t.kind == integerLit:
-		return &constExpr{at, p.integer(t)}
-	case t.kind == floatLit:
-		f, _ := strconv.ParseFloat(t.text, 64) // 1e999 is inf, as in Python
-		return &constExpr{at, f}
-	case t.is("("):
-		return p.parenthesis(t)
-	case t.is("["):
-		return &listExpr{at, p.items("]"), false}
-	case t.is("{"):
-		return p.dict(at)
-	}
-	panic(p.fail(t, "expected an expression, have %v", t))
-}
-
-func (p *parser) nameOrConstant(t token) expr {
-	switch t.text {
-	case "true", "True":
-		return &constExpr{node{t.pos}, true}
-	case "false", "False":
-		return &constExpr{node{t.pos}, false}
-	case "none", "None":
-		return &constExpr{node{t.pos}, nil}
-	}
-	if t.text == "caller" {
-		p.callers++
-	}
-	return &nameExpr{node{t.pos}, t.text}
-}
-
-func (p *parser) integer(t token) any {
-	n, err := strconv.ParseInt(t.text, 10, 64)
-	if err != nil {
-		return jsonInt(t.text)
-	}
-	return n
-}
-
-func (p *parser) parenthesis(t token) expr {
-	p.nest()
-	defer p.unnest()
-	if p.skip(")") {
-		return &listExpr{node{t.pos}, nil, true}
-	}
-	e := p.tuple()
-	p.expect(")")
-	return e
-}
-
-// items parses expressions with commas between them up to a closing bracket.
-func (p *parser) items(closing string) []expr {
-	var items []expr
-	for !p.skip(closing) {
-		if len(items) > 0 {
-			p.expect(",")
-			if p.skip(closing) {
-				break
-			}
-		}
-		items = append(items, p.expression())
-	}
-	return items
-}
-
-func (p *parser) dict(at node) expr {
-	d := &dictExpr{node: at}
-	for !p.skip("}") {
-		if len(d.keys) > 0 {
-			p.expect(",")
-			if p.skip("}") {
-				break
-			}
-		}
-		d.keys = append(d.keys, p.expression())
-		p.expect(":")
-		d.values = append(d.values, p.expression())
-	}
-	return d
-}
-
-// postfix parses the subscripts and calls after an operand.
-func (p *parser) postfix(e expr) expr {
-	for {
-		switch t := p.peek(); {
-		case t.is("."):
-			p.next()
-			e = p.attribute(e, node{t.pos})
-		case t.is("["):
-			p.next()
-			e = p.subscript(e, node{t.pos})
-		case t.is("("):
-			e = &callExpr{node{t.pos}, e, p.arguments()}
-		default:
-			return e
-		}
-	}
-}
-
-func (p *parser) attribute(e expr, at node) expr {
-	switch t := p.next(); t.kind {
-	case name:
-		return &attrExpr{at, e, t.text}
-	case integerLit:
-		return &itemExpr{at, e, &constExpr{node{t.pos}, p.integer(t)}}
-	default:
-		panic(p.fail(t, "expected a name or number after the dot, have %v", t))
-	}
-}
-
-func (p *parser) subscript(e expr, at node) expr {
-	key := p.slice()
-	p.expect("]")
-	return &itemExpr{at, e, key}
-}
-
-// slice parses what is between the brackets of a subscript: an index or start:stop:step.
-func (p *parser) slice() expr {
-	s := &sliceExpr{node: node{p.peek().pos}}
-	if !p.skip(":") {
-		e := p.expression()
-		if !p.skip(":") {
-			return e
-		}
-		s.bounds[0] = e
-	}
-	for i := 1; i < 3; i++ {
-		if t := p.peek(); !t.is(":") && !t.is("]") {
-			s.bounds[i] = p.expression()
-		}
-		if !p.skip(":") {
-			break
-		}
-	}
-	return s
-}
-
-// arguments parses the arguments of a call: values, then names with values, *list and
-// **dict.
-func (p *parser) arguments() arguments {
-	p.nest()
-	defer p.unnest()
-	var a arguments
-	open := p.expect("(")
-	for first := true; !p.skip(")"); first = false {
-		if !first {
-			p.expect(",")
-			if p.skip(")") {
-				break
-			}
-		}
-		p.argument(&a, open)
-	}
-	return a
-}
-
-func (p *parser) argument(a *arguments, open token) {
-	valid := true
-	switch t := p.peek(); {
-	case t.is("*"):
-		valid = a.list == nil && a.dict == nil
-		p.next()
-		a.list = p.expression()
-	case t.is("**"):
-		valid = a.dict == nil
-		p.next()
-		a.dict = p.expression()
-	case t.kind == name && p.peekAt(1).is("="):
-		valid = a.dict == nil
-		p.next()
-		p.next()
-		a.named = append(a.named, param{t.text, p.expression()})
-	default:
-		valid = a.list == nil && a.dict == nil && len(a.named) == 0
-		a.positional = append(a.positional, p.expression())
-	}
-	if !valid {
-		panic(p.fail(open, "the call has its arguments in a wrong order"))
-	}
-}
-
-// filtersAndTests parses what may follow an operand: | filter, is test, and calls.
-func (p *parser) filtersAndTests(e expr) expr {
-	for {
-		switch t := p.peek(); {
-		case t.is("|"):
-			p.next()
-			e = p.filter(e)
-		case t.is("is"):
-			p.next()
-			e = p.test(e)
-		case t.is("("):
-			e = &callExpr{node{t.pos}, e, p.arguments()}
-		default:
-			return e
-		}
-	}
-}
-
-// filter parses one filter's name and arguments. An operand of nil stands for the body of
-// a block.
-func (p *parser) filter(operand expr) *filterExpr {
-	t := p.expectKind(name)
-	f := &filterExpr{node: node{t.pos}, operand: operand, name: t.text}
-	if p.peek().is("(") {
-		f.args = p.arguments()
-	}
-	return f
-}
-
-func (p *parser) test(operand expr) expr {
-	negated := p.skip("not")
-	t := p.expectKind(name)
-	e := &testExpr{node: node{t.pos}, operand: operand, name: t.text}
-	switch next := p.peek(); {
-	case next.is("("):
-		e.args = p.arguments()
-	case p.beginsArgument(next):
-		if next.is("is") {
-			panic(p.fail(next, "tests cannot be chained with is"))
-		}
-		e.args.positional = []expr{p.postfix(p.primary())}
-	}
-	if negated {
-		return &notExpr{node{t.pos}, e}
-	}
-	return e
-}
-
-// beginsArgument tells whether t begins the argument of a test without parentheses.
-func (p *parser) beginsArgument(t token) bool {
-	switch t.kind {
-	case name:
-		return t.text != "else" && t.text != "or" && t.text != "and"
-	case str, integerLit, floatLit:
-		return true
-	}
-	return t.is("[") || t.is("{")
 }

@@ -1,16 +1,36 @@
 package jinja
 
+// forStmt is a loop: over what, for which items, what it does, and what it does instead.
 type forStmt struct {
 	target target
-	iter   expr
-	test   expr // only items for which it is true, or nil
+	over   expr
+	test   expr // only items for which it is true; without eval, all
 	body   []stmt
 	orElse []stmt
 }
 
+func (p *parser) forStmt() stmt {
+	f := &forStmt{target: p.target("in")}
+	p.expect("in")
+	f.over = p.tupleOf(p.or, "recursive", "if")
+	if p.skip("if") {
+		f.test = p.expression()
+	}
+	if t := p.peek(); t.is("recursive") {
+		panic(p.fail(t, "%s", notRendered("the word", t.text)))
+	}
+	p.loops++
+	f.body = p.block("for", "else", "endfor")
+	p.loops--
+	if p.next().text == "else" {
+		f.orElse = p.block("for", "endfor")
+	}
+	return f.exec
+}
+
 func (f *forStmt) exec(r *run, s *scope) signal {
-	items := r.iterate(r.value(f.iter, s))
-	if f.test != nil {
+	items := r.iterate(r.value(f.over, s))
+	if f.test.eval != nil {
 		items = f.selected(r, s, items)
 	}
 	l := &loop{items: items}
@@ -19,7 +39,7 @@ func (f *forStmt) exec(r *run, s *scope) signal {
 		r.step(1)
 		inner := s.inner()
 		inner.set("loop", l)
-		f.target.assign(r, inner, items[l.index])
+		f.target(r, inner, items[l.index])
 		end := r.execAll(f.body, inner)
 		if end == breaking {
 			break
@@ -40,7 +60,7 @@ func (f *forStmt) selected(r *run, s *scope, items []any) []any {
 	kept := []any{}
 	for _, item := range items {
 		inner := s.inner()
-		f.target.assign(r, inner, item)
+		f.target(r, inner, item)
 		if truth(r.value(f.test, inner)) {
 			kept = append(kept, item)
 		}

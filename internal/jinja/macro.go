@@ -13,24 +13,60 @@ type macroDef struct {
 	caller bool // the body reads caller: only then a call block may call the macro
 }
 
-type (
-	macroStmt struct{ def macroDef }
-	callStmt  struct {
-		call *callExpr
-		body macroDef
+func (p *parser) macroStmt() stmt {
+	t := p.expectKind(name)
+	def := p.macroDef(t.text, p.signature(), "macro", "endmacro")
+	return func(_ *run, s *scope) signal {
+		s.set(def.name, &macro{def, s})
+		return onward
 	}
-)
-
-func (st *macroStmt) exec(_ *run, s *scope) signal {
-	s.set(st.def.name, &macro{&st.def, s})
-	return onward
 }
 
-// exec calls the macro with the block's body as its caller.
-func (st *callStmt) exec(r *run, s *scope) signal {
-	r.pos = st.call.pos
-	r.write(r.str(st.call.call(r, s, namedArg{"caller", &macro{&st.body, s}})))
-	return onward
+// macroDef parses the body of a macro.
+func (p *parser) macroDef(name string, params []param, opener, end string) *macroDef {
+	before := p.callers
+	body := p.function(opener, end)
+	return &macroDef{name, params, body, p.callers > before}
+}
+
+// signature parses the parameters of a macro or a call block.
+func (p *parser) signature() []param {
+	var params []param
+	p.expect("(")
+	for !p.peek().is(")") {
+		if len(params) > 0 {
+			p.expect(",")
+		}
+		t := p.expectKind(name)
+		q := param{name: t.text}
+		if p.skip("=") {
+			q.value = p.expression()
+		} else if len(params) > 0 && params[len(params)-1].value.eval != nil {
+			panic(p.fail(t, "the parameter %s has no default, but the one before it has", t.text))
+		}
+		params = append(params, q)
+	}
+	p.next()
+	return params
+}
+
+// callStmt calls a macro with the block's body as its caller.
+func (p *parser) callStmt() stmt {
+	var params []param
+	if p.peek().is("(") {
+		params = p.signature()
+	}
+	t := p.peek()
+	e := p.expression()
+	if e.call == nil {
+		panic(p.fail(t, "the tag call wants a call of a macro"))
+	}
+	body := p.macroDef("caller", params, "call", "endcall")
+	return func(r *run, s *scope) signal {
+		r.pos = e.pos
+		r.write(r.str(e.call(r, s, namedArg{"caller", &macro{body, s}})))
+		return onward
+	}
 }
 
 // macro is a macro with the scope it was defined in: it sees the variables of that place,
@@ -60,7 +96,7 @@ func (m *macro) bind(r *run, s *scope, given []any, named []namedArg) {
 		case i < len(given):
 			v = given[i]
 		case ok:
-		case p.value != nil:
+		case p.value.eval != nil:
 			v = r.eval(p.value, s)
 		default:
 			v = &undefined{fmt.Sprintf("parameter '%s' was not provided", p.name)}

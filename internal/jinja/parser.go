@@ -8,7 +8,9 @@ import (
 // maxParseDepth bounds how deeply expressions and blocks may be nested in a template.
 const maxParseDepth = 200
 
-// parser makes nodes of tokens. It stops at the first mistake, with a failure.
+// parser makes functions of tokens: of an expression one that evaluates it, of a statement
+// one that runs it (see expr and stmt). What a piece of a template means thus stands where
+// it is read. The parser stops at the first mistake, with a failure.
 type parser struct {
 	source
 	tokens      []token
@@ -59,6 +61,14 @@ func (p *parser) skip(s string) bool {
 	return false
 }
 
+// operator moves over one of the given operators and returns it, or a token without text.
+func (p *parser) operator(ops ...string) token {
+	if t := p.peek(); t.kind == operator && slices.Contains(ops, t.text) {
+		return p.next()
+	}
+	return token{}
+}
+
 func (p *parser) expect(s string) token {
 	if !p.peek().is(s) {
 		panic(p.fail(p.peek(), "expected '%s', have %v", s, p.peek()))
@@ -74,7 +84,7 @@ func (p *parser) expectKind(k kind) token {
 }
 
 // body parses statements up to a block that begins with one of the words end, and leaves
-// the parser at that word. The end "" is the end of the template.
+// the parser at that word. Without such words it ends with the template.
 func (p *parser) body(opener string, end ...string) []stmt {
 	p.nest()
 	defer p.unnest()
@@ -88,9 +98,12 @@ func (p *parser) body(opener string, end ...string) []stmt {
 			}
 			return body
 		case data:
-			body = append(body, &textStmt{t.text})
+			body = append(body, func(r *run, _ *scope) signal {
+				r.write(t.text)
+				return onward
+			})
 		case varBegin:
-			body = append(body, &printStmt{p.tuple()})
+			body = append(body, printed(p.tuple()))
 			p.expectKind(varEnd)
 		case blockBegin:
 			if word := p.peek(); word.kind == name && slices.Contains(end, word.text) {
@@ -102,12 +115,16 @@ func (p *parser) body(opener string, end ...string) []stmt {
 	}
 }
 
-// block parses the rest of a tag's block: the end of the opening tag, the body, and the
-// end word.
+// block parses the rest of a tag's block: the end of the opening tag and the body. With
+// one word to end it, it moves over that word.
 func (p *parser) block(opener string, end ...string) []stmt {
 	p.skip(":")
 	p.expectKind(blockEnd)
-	return p.body(opener, end...)
+	body := p.body(opener, end...)
+	if len(end) == 1 {
+		p.next()
+	}
+	return body
 }
 
 // function parses a block that becomes a function: the loops around it end there.
@@ -116,7 +133,6 @@ func (p *parser) function(opener, end string) []stmt {
 	p.loops = 0
 	body := p.block(opener, end)
 	p.loops = loops
-	p.next()
 	return body
 }
 
@@ -136,10 +152,13 @@ func (p *parser) statement(end []string) stmt {
 	case "filter":
 		return p.filterStmt()
 	case "generation":
-		p.generations = true
-		return &generationStmt{p.function("generation", "endgeneration")}
+		return p.generationStmt()
 	case "break", "continue":
-		return p.loopControl(t)
+		if p.loops == 0 {
+			panic(p.fail(t, "'%s' outside a loop", t.text))
+		}
+		end := map[string]signal{"break": breaking, "continue": continuing}[t.text]
+		return func(*run, *scope) signal { return end }
 	}
 	if message := leftOut("the tag", t.text); message != "" {
 		panic(p.fail(t, "%s", message))
@@ -148,163 +167,4 @@ func (p *parser) statement(end []string) stmt {
 		panic(p.fail(t, "unknown tag '%s'; here %v could end the block", t.text, end))
 	}
 	panic(p.fail(t, "unknown tag '%s'", t.text))
-}
-
-func (p *parser) loopControl(t token) stmt {
-	if p.loops == 0 {
-		panic(p.fail(t, "'%s' outside a loop", t.text))
-	}
-	if t.text == "break" {
-		return controlStmt{breaking}
-	}
-	return controlStmt{continuing}
-}
-
-func (p *parser) forStmt() stmt {
-	f := &forStmt{target: p.target("in")}
-	p.expect("in")
-	f.iter = p.tupleOf(p.or, "recursive", "if")
-	if p.skip("if") {
-		f.test = p.expression()
-	}
-	if t := p.peek(); t.is("recursive") {
-		panic(p.fail(t, "%s", notRendered("the word", t.text)))
-	}
-	p.loops++
-	f.body = p.block("for", "else", "endfor")
-	p.loops--
-	if p.next().text == "else" {
-		f.orElse = p.block("for", "endfor")
-		p.next()
-	}
-	return f
-}
-
-func (p *parser) ifStmt() stmt {
-	s := new(ifStmt)
-	for {
-		test := p.tupleOf(p.or)
-		s.branches = append(s.branches, branch{test, p.block("if", "elif", "else", "endif")})
-		switch p.next().text {
-		case "elif":
-			continue
-		case "else":
-			s.orElse = p.block("if", "endif")
-			p.next()
-		}
-		return s
-	}
-}
-
-func (p *parser) setStmt() stmt {
-	target := p.target("=")
-	if p.skip("=") {
-		return &setStmt{target, p.tuple()}
-	}
-	s := &setBlock{target: target, filters: p.filters()}
-	s.body = p.block("set", "endset")
-	p.next()
-	return s
-}
-
-func (p *parser) macroStmt() stmt {
-	t := p.expectKind(name)
-	params := p.signature()
-	return &macroStmt{p.macroDef(t.text, params, "macro", "endmacro")}
-}
-
-// signature parses the parameters of a macro or a call block.
-func (p *parser) signature() []param {
-	var params []param
-	p.expect("(")
-	for !p.peek().is(")") {
-		if len(params) > 0 {
-			p.expect(",")
-		}
-		t := p.expectKind(name)
-		q := param{name: t.text}
-		if p.skip("=") {
-			q.value = p.expression()
-		} else if len(params) > 0 && params[len(params)-1].value != nil {
-			panic(p.fail(t, "the parameter %s has no default, but the one before it has", t.text))
-		}
-		params = append(params, q)
-	}
-	p.next()
-	return params
-}
-
-func (p *parser) callStmt() stmt {
-	var params []param
-	if p.peek().is("(") {
-		params = p.signature()
-	}
-	t := p.peek()
-	call, ok := p.expression().(*callExpr)
-	if !ok {
-		panic(p.fail(t, "the tag call wants a call of a macro"))
-	}
-	return &callStmt{call, p.macroDef("caller", params, "call", "endcall")}
-}
-
-// macroDef parses the body of a macro.
-func (p *parser) macroDef(name string, params []param, opener, end string) macroDef {
-	before := p.callers
-	body := p.function(opener, end)
-	return macroDef{name, params, body, p.callers > before}
-}
-
-func (p *parser) filterStmt() stmt {
-	s := &filterStmt{filters: append([]*filterExpr{p.filter(nil)}, p.filters()...)}
-	s.body = p.block("filter", "endfilter")
-	p.next()
-	return s
-}
-
-// filters parses the | filter | filter ... of a block, which has no operand of its own.
-func (p *parser) filters() []*filterExpr {
-	var list []*filterExpr
-	for p.skip("|") {
-		list = append(list, p.filter(nil))
-	}
-	return list
-}
-
-// reserved are the names that are values, which nothing can be assigned to.
-var reserved = []string{"true", "false", "none", "True", "False", "None"}
-
-// target parses what is assigned to: a name, ns.name, or a tuple of these, up to stop.
-func (p *parser) target(stop string) target {
-	var parts tupleTarget
-	for {
-		parts = append(parts, p.oneTarget(stop))
-		if !p.skip(",") {
-			break
-		}
-		if p.peek().is(stop) {
-			return parts
-		}
-	}
-	if len(parts) == 1 {
-		return parts[0]
-	}
-	return parts
-}
-
-func (p *parser) oneTarget(stop string) target {
-	if p.skip("(") {
-		p.nest()
-		defer p.unnest()
-		inner := p.target(")")
-		p.expect(")")
-		return inner
-	}
-	t := p.expectKind(name)
-	if slices.Contains(reserved, t.text) {
-		panic(p.fail(t, "can't assign to '%s'", t.text))
-	}
-	if stop != "in" && p.skip(".") {
-		return namespaceTarget{t.text, p.expectKind(name).text}
-	}
-	return nameTarget(t.text)
 }

@@ -7,9 +7,7 @@ import (
 
 func reverse(r *run, a args) any {
 	if s, ok := text(a.values[0]); ok {
-		chars := []rune(s)
-		slices.Reverse(chars)
-		return string(chars)
+		return backwards(s)
 	}
 	items := slices.Clone(r.iterate(a.values[0]))
 	slices.Reverse(items)

@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -71,51 +72,37 @@ func fieldsLeft(s string, n int) []string {
 	return parts
 }
 
-// fieldsRight returns the last n words of s, after the rest if there is any.
-func fieldsRight(s string, n int) []string {
-	parts := []string{}
-	s = strings.TrimRightFunc(s, isSpace)
-	for s != "" && n > 0 {
-		i := len(strings.TrimRightFunc(s, func(c rune) bool { return !isSpace(c) }))
-		parts = append(parts, s[i:])
-		s = strings.TrimRightFunc(s[:i], isSpace)
-		n--
+// lineEnd is what Python takes to be the end of a line.
+var lineEnd = regexp.MustCompile("\r\n|[\n\r\v\f\x1c-\x1e\u0085\u2028\u2029]|$")
+
+// splitlines cuts a string into lines; the flag keeps their ends.
+func splitlines(r *run, a args) any {
+	var lines []string
+	for rest := a.text(0); rest != ""; {
+		end := lineEnd.FindStringIndex(rest)
+		keep := end[0]
+		if a.flag(1) {
+			keep = end[1]
+		}
+		lines = append(lines, rest[:keep])
+		rest = rest[end[1]:]
 	}
-	if s != "" {
-		parts = append(parts, s)
+	return r.texts(a.values[0], lines)
+}
+
+// fieldsRight returns the last n words of s, after the rest if there is any: the first of
+// the text written backwards.
+func fieldsRight(s string, n int) []string {
+	parts := fieldsLeft(backwards(s), n)
+	for i := range parts {
+		parts[i] = backwards(parts[i])
 	}
 	slices.Reverse(parts)
 	return parts
 }
 
-// splitlines cuts a string at what Python takes to be the end of a line.
-func splitlines(r *run, a args) any {
-	s := a.text(0)
-	var lines []string
-	for rest := s; rest != ""; {
-		i, size := lineEnd(rest)
-		line := rest[:i]
-		if a.flag(1) {
-			line = rest[:i+size]
-		}
-		lines = append(lines, line)
-		rest = rest[i+size:]
-	}
-	return r.texts(a.values[0], lines)
-}
-
-// lineEnd returns where the first line of s ends, and the length of what ends it.
-func lineEnd(s string) (at, size int) {
-	i := strings.IndexAny(s, "\n\r\v\f\x1c\x1d\x1e\u0085\u2028\u2029")
-	switch {
-	case i < 0:
-		return len(s), 0
-	case strings.HasPrefix(s[i:], "\r\n"):
-		return i, 2
-	case s[i] < 0x80:
-		return i, 1
-	case s[i] == 0xc2: // U+0085
-		return i, 2
-	}
-	return i, 3
+func backwards(s string) string {
+	chars := []rune(s)
+	slices.Reverse(chars)
+	return string(chars)
 }

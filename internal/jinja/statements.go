@@ -1,9 +1,7 @@
 package jinja
 
-// stmt is a node that writes, or changes variables.
-type stmt interface {
-	exec(r *run, s *scope) signal
-}
+// stmt runs a statement: it writes, or changes variables.
+type stmt func(r *run, s *scope) signal
 
 // signal is how a statement ended: what is left of the loop around it is to be run, or
 // skipped.
@@ -18,7 +16,7 @@ const (
 func (r *run) execAll(body []stmt, s *scope) signal {
 	for _, st := range body {
 		r.enter()
-		end := st.exec(r, s)
+		end := st(r, s)
 		r.leave()
 		if end != onward {
 			return end
@@ -37,74 +35,66 @@ func (r *run) execText(body []stmt, s *scope) string {
 // then does with the value fails there.
 func (r *run) value(e expr, s *scope) any {
 	v := r.eval(e, s)
-	r.pos = e.offset()
+	r.pos = e.pos
 	return v
 }
 
-type (
-	textStmt  struct{ text string }
-	printStmt struct{ value expr }
-	ifStmt    struct {
-		branches []branch
-		orElse   []stmt
+func printed(e expr) stmt {
+	return func(r *run, s *scope) signal {
+		r.write(r.str(r.value(e, s)))
+		return onward
 	}
-	branch struct {
-		test expr
-		body []stmt
-	}
-	setStmt struct {
-		target target
-		value  expr
-	}
-	setBlock struct {
-		target  target
-		filters []*filterExpr // applied to what the body writes
-		body    []stmt
-	}
-	filterStmt struct {
-		filters []*filterExpr
-		body    []stmt
-	}
-	generationStmt struct{ body []stmt }
-	controlStmt    struct{ end signal }
-)
-
-func (st *textStmt) exec(r *run, _ *scope) signal {
-	r.write(st.text)
-	return onward
 }
 
-func (st *printStmt) exec(r *run, s *scope) signal {
-	r.write(r.str(r.value(st.value, s)))
-	return onward
+func (p *parser) ifStmt() stmt {
+	test := p.tupleOf(p.or)
+	then := p.block("if", "elif", "else", "endif")
+	var orElse []stmt
+	switch p.next().text {
+	case "elif":
+		p.nest()
+		defer p.unnest()
+		orElse = []stmt{p.ifStmt()}
+	case "else":
+		orElse = p.block("if", "endif")
+	}
+	return func(r *run, s *scope) signal {
+		if truth(r.value(test, s)) {
+			return r.execAll(then, s)
+		}
+		return r.execAll(orElse, s)
+	}
 }
 
-func (st *ifStmt) exec(r *run, s *scope) signal {
-	for _, b := range st.branches {
-		if truth(r.value(b.test, s)) {
-			return r.execAll(b.body, s)
+// setStmt parses both kinds of set: of a value, and of what a block writes.
+func (p *parser) setStmt() stmt {
+	target := p.target("=")
+	if p.skip("=") {
+		e := p.tuple()
+		return func(r *run, s *scope) signal {
+			target(r, s, r.value(e, s))
+			return onward
 		}
 	}
-	return r.execAll(st.orElse, s)
+	filters := p.filters()
+	body := p.block("set", "endset")
+	return func(r *run, s *scope) signal {
+		target(r, s, r.filtered(filters, body, s))
+		return onward
+	}
 }
 
-func (st *setStmt) exec(r *run, s *scope) signal {
-	st.target.assign(r, s, r.value(st.value, s))
-	return onward
-}
-
-func (st *setBlock) exec(r *run, s *scope) signal {
-	st.target.assign(r, s, r.filtered(st.filters, st.body, s))
-	return onward
-}
-
-func (st *filterStmt) exec(r *run, s *scope) signal {
-	r.write(r.str(r.filtered(st.filters, st.body, s)))
-	return onward
+func (p *parser) filterStmt() stmt {
+	filters := append([]filter{p.filter()}, p.filters()...)
+	body := p.block("filter", "endfilter")
+	return func(r *run, s *scope) signal {
+		r.write(r.str(r.filtered(filters, body, s)))
+		return onward
+	}
 }
 
 // filtered runs a body, and filters on what it wrote.
-func (r *run) filtered(filters []*filterExpr, body []stmt, s *scope) any {
+func (r *run) filtered(filters []filter, body []stmt, s *scope) any {
 	var v any = r.execText(body, s.inner())
 	for _, f := range filters {
 		r.pos = f.pos
@@ -113,49 +103,78 @@ func (r *run) filtered(filters []*filterExpr, body []stmt, s *scope) any {
 	return v
 }
 
-// exec writes the body and notes where in the output it is. In a captured output the
-// place is not known yet: there the text may still be changed, or written twice.
-func (st *generationStmt) exec(r *run, s *scope) signal {
-	start := r.out.Len()
-	r.execAll(st.body, s.inner())
-	if r.captures > 0 {
-		r.hidden = true
-	} else {
-		r.generations = append(r.generations, Range{start, r.out.Len()})
+// generationStmt writes its body and notes where in the output it is. In a captured output
+// the place is not known yet: there the text may still be changed, or written twice.
+func (p *parser) generationStmt() stmt {
+	p.generations = true
+	body := p.function("generation", "endgeneration")
+	return func(r *run, s *scope) signal {
+		start := r.out.Len()
+		r.execAll(body, s.inner())
+		if r.captures > 0 {
+			r.hidden = true
+		} else {
+			r.generations = append(r.generations, Range{start, r.out.Len()})
+		}
+		return onward
 	}
-	return onward
 }
 
-func (st controlStmt) exec(*run, *scope) signal { return st.end }
+// target assigns a value to what stands before = or after for.
+type target func(r *run, s *scope, v any)
 
-// target is what a value can be assigned to.
-type target interface {
-	assign(r *run, s *scope, v any)
+// target parses what is assigned to: a name, ns.name, or a tuple of these, up to stop.
+func (p *parser) target(stop string) target {
+	var parts []target
+	for {
+		parts = append(parts, p.oneTarget(stop))
+		if !p.skip(",") {
+			break
+		}
+		if p.peek().is(stop) {
+			return unpacked(parts)
+		}
+	}
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return unpacked(parts)
 }
 
-type (
-	nameTarget      string
-	namespaceTarget struct{ object, name string }
-	tupleTarget     []target
-)
-
-func (t nameTarget) assign(_ *run, s *scope, v any) { s.set(string(t), v) }
-
-func (t namespaceTarget) assign(_ *run, s *scope, v any) {
-	ns, ok := s.get(t.object).(*namespace)
-	if !ok {
-		panic(failed("cannot assign to '%s.%s': it is not a namespace; write {%% set %s = namespace() %%} before",
-			t.object, t.name, t.object))
+func unpacked(parts []target) target {
+	return func(r *run, s *scope, v any) {
+		items := r.iterate(v)
+		if len(items) != len(parts) {
+			panic(failed("cannot unpack %d values into %d names", len(items), len(parts)))
+		}
+		for i, assign := range parts {
+			assign(r, s, items[i])
+		}
 	}
-	ns.values.Set(t.name, v)
 }
 
-func (t tupleTarget) assign(r *run, s *scope, v any) {
-	items := r.iterate(v)
-	if len(items) != len(t) {
-		panic(failed("cannot unpack %d values into %d names", len(items), len(t)))
+func (p *parser) oneTarget(stop string) target {
+	if p.skip("(") {
+		p.nest()
+		defer p.unnest()
+		inner := p.target(")")
+		p.expect(")")
+		return inner
 	}
-	for i, part := range t {
-		part.assign(r, s, items[i])
+	t := p.expectKind(name)
+	if _, reserved := constants[t.text]; reserved {
+		panic(p.fail(t, "can't assign to '%s'", t.text))
+	}
+	if stop == "in" || !p.skip(".") {
+		return func(_ *run, s *scope, v any) { s.set(t.text, v) }
+	}
+	attribute := p.expectKind(name).text
+	return func(_ *run, s *scope, v any) {
+		ns, ok := s.get(t.text).(*namespace)
+		if !ok {
+			panic(failed("cannot assign to '%s.%s': it is not a namespace; write {%% set %s = namespace() %%} before",
+				t.text, attribute, t.text))
+		}
+		ns.values.Set(attribute, v)
 	}
 }

@@ -1,6 +1,7 @@
 package simd
 
 import (
+	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -13,9 +14,41 @@ var threads atomic.Int32
 // one per core that the Go runtime may use, which is also the default.
 func SetThreads(n int) { threads.Store(int32(max(n, 0))) }
 
+// claim is the number of goroutines that those who called Use have agreed on.
+var claim struct {
+	sync.Mutex
+	holders int
+	before  int32 // what SetThreads had set
+}
+
+// Use is SetThreads until release is called, for one of several that may compute at the
+// same time in this program. They have the threads in common: another number than that of
+// those who have not released theirs is an error.
+func Use(n int) (release func(), err error) {
+	claim.Lock()
+	defer claim.Unlock()
+	if claim.holders > 0 && resolve(int32(n)) != Threads() {
+		return nil, fmt.Errorf("%d threads are asked for, but this program computes with %d already: ask for as many, or for them one after the other", resolve(int32(n)), Threads())
+	}
+	if claim.holders == 0 {
+		claim.before = threads.Load()
+		SetThreads(n)
+	}
+	claim.holders++
+	return sync.OnceFunc(func() {
+		claim.Lock()
+		defer claim.Unlock()
+		if claim.holders--; claim.holders == 0 {
+			threads.Store(claim.before)
+		}
+	}), nil
+}
+
 // Threads returns how many goroutines Parallel and the products use.
-func Threads() int {
-	if n := threads.Load(); n > 0 {
+func Threads() int { return resolve(threads.Load()) }
+
+func resolve(n int32) int {
+	if n > 0 {
 		return int(n)
 	}
 	return runtime.GOMAXPROCS(0)

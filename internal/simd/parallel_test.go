@@ -100,3 +100,33 @@ func TestWorkersEndWhenThereIsNothingToDo(t *testing.T) {
 	}
 	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 }
+
+func TestThreadsAreSharedAmongThoseWhoUseThem(t *testing.T) {
+	SetThreads(5)
+	defer SetThreads(0)
+	use := func(n, threads int) (release func()) {
+		t.Helper()
+		release, err := Use(n)
+		if err != nil || Threads() != threads {
+			t.Fatalf("%d threads, error %v, want %d", Threads(), err, threads)
+		}
+		return release
+	}
+	first, second := use(3, 3), use(3, 3)
+	if _, err := Use(2); err == nil || Threads() != 3 {
+		t.Errorf("%d threads, error %v: want that another number is refused", Threads(), err)
+	}
+	first()
+	first() // releases nothing more
+	if Threads() != 3 {
+		t.Errorf("%d threads, while somebody uses 3", Threads())
+	}
+	second()
+	if Threads() != 5 {
+		t.Errorf("%d threads, want those of before", Threads())
+	}
+	use(2, 2)()
+	all := use(0, runtime.GOMAXPROCS(0))
+	use(runtime.GOMAXPROCS(0), runtime.GOMAXPROCS(0))() // the same number, said otherwise
+	all()
+}

@@ -3,8 +3,8 @@
 package main
 
 import (
-	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/core/plugin"
 	"github.com/seed98097648/tune/plugins/npu_fused_attention/attention"
 )
 
-func main() { transport.Serve(attention.Name, attention.Version, new(attention.Kernel)) }
+func main() { plugin.Serve(attention.Name, attention.Version, new(attention.Kernel)) }

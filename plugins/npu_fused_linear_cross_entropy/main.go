@@ -3,10 +3,10 @@
 package main
 
 import (
-	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/core/plugin"
 	"github.com/seed98097648/tune/plugins/npu_fused_linear_cross_entropy/linearcrossentropy"
 )
 
 func main() {
-	transport.Serve(linearcrossentropy.Name, linearcrossentropy.Version, new(linearcrossentropy.Kernel))
+	plugin.Serve(linearcrossentropy.Name, linearcrossentropy.Version, new(linearcrossentropy.Kernel))
 }

@@ -3,9 +3,9 @@
 package main
 
 import (
-	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/core/plugin"
 	"github.com/seed98097648/tune/plugins/npu_fused_moe/gate"
 	"github.com/seed98097648/tune/plugins/npu_fused_moe/moe"
 )
 
-func main() { transport.Serve(moe.Name, moe.Version, new(moe.Kernel), new(gate.Kernel)) }
+func main() { plugin.Serve(moe.Name, moe.Version, new(moe.Kernel), new(gate.Kernel)) }

@@ -3,10 +3,10 @@
 package main
 
 import (
-	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/core/plugin"
 	"github.com/seed98097648/tune/plugins/npu_fused_rmsnorm/rmsnorm"
 )
 
 func main() {
-	transport.Serve(rmsnorm.Name, rmsnorm.Version, new(rmsnorm.Kernel), &rmsnorm.Kernel{Add: true})
+	plugin.Serve(rmsnorm.Name, rmsnorm.Version, new(rmsnorm.Kernel), &rmsnorm.Kernel{Add: true})
 }

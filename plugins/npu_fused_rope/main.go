@@ -2,8 +2,8 @@
 package main
 
 import (
-	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/core/plugin"
 	"github.com/seed98097648/tune/plugins/npu_fused_rope/rope"
 )
 
-func main() { transport.Serve(rope.Name, rope.Version, new(rope.Kernel)) }
+func main() { plugin.Serve(rope.Name, rope.Version, new(rope.Kernel)) }

@@ -2,8 +2,8 @@
 package main
 
 import (
-	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/core/plugin"
 	"github.com/seed98097648/tune/plugins/npu_fused_swiglu/swiglu"
 )
 
-func main() { transport.Serve(swiglu.Name, swiglu.Version, new(swiglu.Kernel)) }
+func main() { plugin.Serve(swiglu.Name, swiglu.Version, new(swiglu.Kernel)) }

@@ -88,8 +88,8 @@ func (o Options) validate() error {
 
 // Run builds one model for each variant, all with equal weights, lets each make one step
 // to warm up, and then measures: in every round each variant makes one step on the same
-// batch, and every other round goes through the variants backwards. It sets the number
-// of threads of the whole program. When ctx ends, so does Run, with its error.
+// batch, and every other round goes through the variants backwards. While it runs, all of the
+// program computes with its number of threads. When ctx ends, so does Run, with its error.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -100,7 +100,11 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	o.Accumulate = max(o.Accumulate, 1)
 	o.Registry = cmp.Or(o.Registry, core.NewRegistry())
 	o.Linked = cmp.Or(o.Linked, core.NewRegistry())
-	simd.SetThreads(o.Threads)
+	release, err := simd.Use(o.Threads)
+	if err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	defer release()
 
 	limits := &limits{measure: o.Ceilings}
 	if err := limits.look(ctx, time.Second); err != nil {

@@ -91,15 +91,10 @@ func TestTooFewRoundsAreSaidToBeTooFew(t *testing.T) {
 	}
 }
 
-func TestSizesHaveThreeDigits(t *testing.T) {
-	for n, want := range map[int64]string{0: "-", 1023: "0.999K", 1024: "1K", 5<<30 + 1<<28: "5.25G"} {
+func TestUnknownSizesAreADash(t *testing.T) {
+	for n, want := range map[int64]string{0: "-", 1024: "1 KiB"} {
 		if got := size(n); got != want {
 			t.Errorf("size(%d) = %q, want %q", n, got, want)
-		}
-	}
-	for n, want := range map[int]string{999: "999", 1000: "1K", 596_049_920: "596M", 30_500_000_000: "30.5B"} {
-		if got := count(n); got != want {
-			t.Errorf("count(%d) = %q, want %q", n, got, want)
 		}
 	}
 }

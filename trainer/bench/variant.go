@@ -48,10 +48,10 @@ func newVariant(ctx context.Context, o Options, selection string) (*variant, err
 }
 
 func (v *variant) build(ctx context.Context, o Options) error {
-	if limit := v.model.Config.MaxPositionEmbeddings; o.Seq > limit {
-		return fmt.Errorf("the sequence length is %d, but the model's max_position_embeddings is %d: choose at most that", o.Seq, limit)
+	err := v.model.Config.CheckLength("the sequence length", o.Seq)
+	if err != nil {
+		return err
 	}
-	var err error
 	if v.needed, err = neededProducts(v.model, o); err != nil {
 		return err
 	}

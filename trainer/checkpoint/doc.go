@@ -6,10 +6,10 @@
 // and the raw little-endian bytes of the tensors, row-major, in the order of their
 // offsets. The format is described at https://huggingface.co/docs/safetensors.
 //
-// Reading maps the file: opening a model costs its header, and a weight costs
-// memory only once it is touched. Nothing in a file is believed before it is
-// checked, so that a hostile or damaged download is an error and never a crash or a
-// wrong weight.
+// Opening a model costs its header, and each tensor is read when it is asked for.
+// Nothing in a file is believed before it is checked, so that a hostile or damaged
+// download, or a file that somebody cuts short in the middle, is an error and never a
+// crash or a wrong weight.
 //
 // Writing goes to a temporary name beside the target, reaches the disk, and only
 // then takes the target's name.

@@ -9,8 +9,10 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/simd"
 )
 
 const (
@@ -23,19 +25,20 @@ var errBigEndian = errors.New("safetensors data is little-endian and this machin
 // File is one open safetensors file. Its methods may be called from several
 // goroutines at once, except Close.
 type File struct {
-	path    string
-	header  header
-	data    []byte // what follows the header; tensors are views into it
-	mapped  bool
-	release func() error
+	path   string
+	header header
+	data   io.ReaderAt // what follows the header
+	close  func() error
 }
 
-// Open maps the file at path and checks all of its header. Errors name the file and,
+// Room is memory that is used again for one tensor after another.
+type Room struct{ bytes []byte }
+
+// RoomOf is the memory of a tensor, for one of the same type and shape that is to be there.
+func RoomOf(t core.Tensor) *Room { return &Room{t.Data} }
+
+// Open opens the file at path and checks all of its header. Errors name the file and,
 // where there is one, the tensor. The caller closes the File.
-//
-// The file must keep its size while it is open: on systems that map files, reading a
-// tensor from a file that was cut short kills the process. Write never does that to
-// an open file, because it replaces files instead of rewriting them.
 func Open(path string) (*File, error) {
 	f, err := open(path)
 	if err != nil {
@@ -48,13 +51,13 @@ func open(path string) (*File, error) {
 	if !littleEndian() {
 		return nil, errBigEndian
 	}
-	raw, mapped, release, err := load(path)
+	file, size, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}
-	f := &File{path: path, mapped: mapped, release: release}
-	if f.header, f.data, err = split(raw); err != nil {
-		return nil, errors.Join(err, release())
+	f := &File{path: path, close: file.Close}
+	if f.header, f.data, err = split(file, size); err != nil {
+		return nil, errors.Join(err, file.Close())
 	}
 	return f, nil
 }
@@ -62,100 +65,119 @@ func open(path string) (*File, error) {
 // Names returns the names of all tensors in sorted order.
 func (f *File) Names() []string { return slices.Sorted(maps.Keys(f.header.entries)) }
 
-// Tensor returns the tensor of the given name, and false if the file has none.
-//
-// The tensor is a view of the file: reading it costs no copy, writing to it may crash
-// the process, and it must not be used after Close. Only a tensor whose position in
-// the file is no multiple of its element size is a fresh copy at every call.
-func (f *File) Tensor(name string) (core.Tensor, bool) {
+// Lookup returns the type and shape of a tensor without reading it, and false if the file
+// has none of the given name.
+func (f *File) Lookup(name string) (core.DType, core.Shape, bool) {
 	e, ok := f.header.entries[name]
-	if !ok {
-		return core.Tensor{}, false
-	}
-	view := core.Tensor{DType: e.dtype, Shape: slices.Clone(e.shape), Data: f.data[e.begin:e.end:e.end]}
-	if view.Valid() == nil {
-		return view, true
-	}
-	// Size and shape were checked on opening: what is left is alignment, which a
-	// header of odd length spoils.
-	aligned := core.NewTensor(e.dtype, e.shape...)
-	copy(aligned.Data, view.Data)
-	return aligned, true
+	return e.dtype, slices.Clone(e.shape), ok
 }
 
-// Forget takes a tensor of a mapped file out of the process's memory, for a caller that has
-// copied it; reading it again reads the file again.
-func (f *File) Forget(name string) {
-	if e, ok := f.header.entries[name]; ok && f.mapped {
-		forget(f.data[e.begin:e.end])
+// Tensor reads the tensor of the given name. A file that was cut short since it was opened
+// is an error: it is read, and not mapped, because a mapped page that is no more in the file
+// ends the process that touches it.
+func (f *File) Tensor(name string) (core.Tensor, error) { return f.TensorIn(new(Room), name) }
+
+// TensorIn is Tensor in memory of the caller's, which is good until the next call with it.
+func (f *File) TensorIn(room *Room, name string) (core.Tensor, error) {
+	e, ok := f.header.entries[name]
+	if !ok {
+		return core.Tensor{}, fmt.Errorf("checkpoint: %s has no tensor %s", f.path, name)
 	}
+	size := e.end - e.begin
+	if cap(room.bytes) < size {
+		// Elements of 8 bytes have the alignment that every tensor needs.
+		room.bytes = core.NewTensor(core.Int64, (size+7)/8).Data
+	}
+	data := room.bytes[:size:size]
+	if err := readAt(f.data, data, e.begin); err != nil {
+		return core.Tensor{}, fmt.Errorf("checkpoint: cannot read tensor %s of %s: %w", name, f.path, err)
+	}
+	return core.Tensor{DType: e.dtype, Shape: slices.Clone(e.shape), Data: data}, nil
+}
+
+// readAt fills b from a place in a file, in parts of a few pages that all threads share: what the
+// system has in memory is copied, and one thread takes longer for it than the model takes to check
+// and convert it.
+func readAt(file io.ReaderAt, b []byte, at int) error {
+	var failed atomic.Pointer[error]
+	const part = 1 << 20
+	simd.Parallel((len(b)+part-1)/part, 1, func(lo, hi int) {
+		lo, hi = lo*part, min(hi*part, len(b))
+		if n, err := file.ReadAt(b[lo:hi], int64(at+lo)); n < hi-lo {
+			failed.Store(&err)
+		}
+	})
+	err := failed.Load()
+	switch {
+	case err == nil:
+		return nil
+	case *err == io.EOF:
+		return errors.New("the file has become shorter since it was opened; save or download it again, and let no one change it in the meantime")
+	}
+	return *err
 }
 
 // Metadata returns a copy of the file's free-form metadata, usually {"format": "pt"}.
 func (f *File) Metadata() map[string]string { return maps.Clone(f.header.metadata) }
 
-// Close releases the file. No tensor of it may be used afterwards. A second Close
-// does nothing.
+// Close closes the file, which has no tensors from then on. A second Close does nothing.
 func (f *File) Close() error {
-	release := f.release
-	if release == nil {
+	if f.close == nil {
 		return nil
 	}
-	f.release, f.data, f.header = nil, nil, header{}
-	if err := release(); err != nil {
+	err := f.close()
+	f.close, f.header = nil, header{}
+	if err != nil {
 		return fmt.Errorf("checkpoint: close %s: %w", f.path, err)
 	}
 	return nil
 }
 
-// split takes the bytes of a whole file apart into its header and its data.
-func split(raw []byte) (header, []byte, error) {
-	if len(raw) < lengthBytes {
-		return header{}, nil, fmt.Errorf("it has %d bytes, too few for a safetensors file; download or save it again", len(raw))
+// split takes a whole file of so many bytes apart into its header and its data.
+func split(file io.ReaderAt, size int) (header, io.ReaderAt, error) {
+	if size < lengthBytes {
+		return header{}, nil, fmt.Errorf("it has %d bytes, too few for a safetensors file; download or save it again", size)
 	}
-	n, rest := binary.LittleEndian.Uint64(raw), raw[lengthBytes:]
+	var length [lengthBytes]byte
+	if _, err := file.ReadAt(length[:], 0); err != nil {
+		return header{}, nil, err
+	}
+	n, rest := binary.LittleEndian.Uint64(length[:]), size-lengthBytes
 	switch {
 	case n > maxHeaderBytes:
 		return header{}, nil, fmt.Errorf("header length %d is above the limit of %d bytes; is this a safetensors file?", n, maxHeaderBytes)
-	case n > uint64(len(rest)):
-		return header{}, nil, fmt.Errorf("header length %d goes beyond the end of the file, which has %d bytes after it; download or save it again", n, len(rest))
+	case n > uint64(rest):
+		return header{}, nil, fmt.Errorf("header length %d goes beyond the end of the file, which has %d bytes after it; download or save it again", n, rest)
 	}
-	h, err := parseHeader(rest[:n], len(rest)-int(n))
-	return h, rest[n:], err
+	raw := make([]byte, n)
+	if _, err := io.ReadFull(io.NewSectionReader(file, lengthBytes, int64(n)), raw); err != nil {
+		return header{}, nil, err
+	}
+	data := rest - int(n)
+	h, err := parseHeader(raw, data)
+	return h, io.NewSectionReader(file, int64(size-data), int64(data)), err
 }
 
-// load returns the bytes of a regular file, at an address that is a multiple of 8,
-// whether they are mapped, and what gives them back.
-func load(path string) ([]byte, bool, func() error, error) {
+// openRegular opens a regular file and returns its size.
+func openRegular(path string) (*os.File, int, error) {
 	info, err := os.Stat(path) // before opening: a named pipe would block the open
 	if err != nil {
-		return nil, false, nil, err
+		return nil, 0, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, false, nil, errors.New("not a regular file")
+		return nil, 0, errors.New("not a regular file")
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, false, nil, err
+		return nil, 0, err
 	}
-	defer f.Close()
-	if info, err = f.Stat(); err != nil {
-		return nil, false, nil, err
+	if info, err = f.Stat(); err == nil && int64(int(info.Size())) != info.Size() {
+		err = fmt.Errorf("%d bytes do not fit into the address space of a %d-bit program", info.Size(), strconv.IntSize)
 	}
-	if int64(int(info.Size())) != info.Size() {
-		return nil, false, nil, fmt.Errorf("%d bytes do not fit into the address space of a %d-bit program", info.Size(), strconv.IntSize)
+	if err != nil {
+		return nil, 0, errors.Join(err, f.Close())
 	}
-	return mapFile(f, int(info.Size()))
-}
-
-// readFile is how a file is loaded where it cannot be mapped.
-func readFile(f *os.File, size int) ([]byte, bool, func() error, error) {
-	// A tensor of 8-byte elements has the alignment that every tensor needs.
-	buf := core.NewTensor(core.Int64, size/8+1).Data[:size]
-	if _, err := io.ReadFull(f, buf); err != nil {
-		return nil, false, nil, err
-	}
-	return buf, false, func() error { return nil }, nil
+	return f, int(info.Size()), nil
 }
 
 func littleEndian() bool { return binary.NativeEndian.Uint16([]byte{1, 0}) == 1 }

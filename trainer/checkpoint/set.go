@@ -72,21 +72,24 @@ func (s *Set) Elems() int {
 	return n
 }
 
-// Tensor returns the tensor of the given name, and false if the model has none. It
-// is a read-only view, valid until Close; see File.Tensor.
-func (s *Set) Tensor(name string) (core.Tensor, bool) {
-	f, ok := s.where[name]
-	if !ok {
-		return core.Tensor{}, false
+// Lookup is File.Lookup in the file that has the tensor.
+func (s *Set) Lookup(name string) (core.DType, core.Shape, bool) {
+	if f, ok := s.where[name]; ok {
+		return f.Lookup(name)
 	}
-	return f.Tensor(name)
+	return core.InvalidDType, nil, false
 }
 
-// Forget is File.Forget of the tensor of the given name.
-func (s *Set) Forget(name string) {
-	if f, ok := s.where[name]; ok {
-		f.Forget(name)
+// Tensor is File.Tensor of the file that has it.
+func (s *Set) Tensor(name string) (core.Tensor, error) { return s.TensorIn(new(Room), name) }
+
+// TensorIn is File.TensorIn of the file that has the tensor.
+func (s *Set) TensorIn(room *Room, name string) (core.Tensor, error) {
+	f, ok := s.where[name]
+	if !ok {
+		return core.Tensor{}, fmt.Errorf("checkpoint: the model has no tensor %s", name)
 	}
+	return f.TensorIn(room, name)
 }
 
 // Metadata returns the metadata of all files together. Where two files disagree, the
@@ -99,8 +102,7 @@ func (s *Set) Metadata() map[string]string {
 	return all
 }
 
-// Close releases all files. No tensor of them may be used afterwards. A second Close
-// does nothing.
+// Close closes all files. A second Close does nothing.
 func (s *Set) Close() error {
 	var errs []error
 	for _, f := range s.files {

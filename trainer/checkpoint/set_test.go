@@ -70,10 +70,10 @@ func TestOpenDirJoinsShards(t *testing.T) {
 	if got, want := s.Names(), []string{"a", "b", "c", "unlisted"}; !slices.Equal(got, want) {
 		t.Errorf("Names() = %q, want %q", got, want)
 	}
-	if x, ok := s.Tensor("c"); !ok || x.Float32s()[0] != 1 {
-		t.Errorf("c = %v, %v", x, ok)
+	if x, err := s.Tensor("c"); err != nil || x.Float32s()[0] != 1 {
+		t.Errorf("c = %v, %v", x, err)
 	}
-	if _, ok := s.Tensor("absent"); ok {
+	if _, err := s.Tensor("absent"); err == nil {
 		t.Error("found a tensor that no shard has")
 	}
 	if m := s.Metadata(); m["from"] != "1" || m["two"] != "2" || m["format"] != "pt" {
@@ -84,7 +84,7 @@ func TestOpenDirJoinsShards(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, ok := s.Tensor("a"); ok {
+	if _, err := s.Tensor("a"); err == nil {
 		t.Error("a closed set still hands out tensors")
 	}
 }

@@ -41,7 +41,7 @@ func New(every int) *Checker {
 	if every == 0 {
 		return nil
 	}
-	return &Checker{Every: every, right: map[use]int{}}
+	return &Checker{Every: every}
 }
 
 // Stats is what a Checker has done.
@@ -120,6 +120,9 @@ func (w *watched) run(ctx context.Context, c *core.Call, pass core.Pass) error {
 	start := time.Now()
 	err := Compare(c)
 	if err == nil || errors.Is(err, core.ErrNotSupported) {
+		if w.checker.right == nil {
+			w.checker.right = map[use]int{}
+		}
 		w.checker.right[u] = w.checker.round
 	}
 	if errors.Is(err, core.ErrNotSupported) {

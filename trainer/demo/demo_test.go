@@ -60,7 +60,7 @@ func TestConfigKeepsWhatTheUserGave(t *testing.T) {
 		t.Errorf("batch %d and seq %d are not the demo's own", got.Batch, got.Seq)
 	}
 	if got := Config(c, func(flag string) bool { return flag == "epochs" }); got.Steps != c.Steps {
-		t.Errorf("--epochs, but %d steps", got.Steps)
+		t.Errorf("trainer.Config.Epochs, but %d steps", got.Steps)
 	}
 	if err := got.Validate(); err != nil {
 		t.Error(err)
@@ -72,9 +72,9 @@ func TestNewNamesTheFlagThatDoesNotFit(t *testing.T) {
 		change func(*trainer.Config)
 		want   string
 	}{
-		"rows too short":   {func(c *trainer.Config) { c.Seq = 20 }, "--seq is 20"},
-		"rows too long":    {func(c *trainer.Config) { c.Seq = 65 }, "--seq is 65"},
-		"no learning rate": {func(c *trainer.Config) { c.LR = 0 }, "--lr is 0"},
+		"rows too short":   {func(c *trainer.Config) { c.Seq = 20 }, "trainer.Config.Seq is 20"},
+		"rows too long":    {func(c *trainer.Config) { c.Seq = 65 }, "trainer.Config.Seq is 65"},
+		"no learning rate": {func(c *trainer.Config) { c.LR = 0 }, "trainer.Config.LR is 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := defaults()

@@ -21,7 +21,7 @@ type Sampling struct {
 	Seed              uint64  `json:"seed"`                         // the same seed, model and prompt give the same text
 }
 
-// Validate reports every field that makes no sense, by the name of its flag.
+// Validate reports every field that makes no sense.
 func (s Sampling) Validate() error {
 	var errs []error
 	need := func(ok bool, format string, args ...any) {
@@ -29,11 +29,11 @@ func (s Sampling) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	need(s.Temperature >= 0 && !math.IsInf(s.Temperature, 0), "--temperature is %g, must not be negative; 0 takes the likeliest token", s.Temperature)
-	need(s.TopK >= 0, "--top-k is %d, must not be negative; 0 takes all tokens", s.TopK)
-	need(s.TopP >= 0 && s.TopP <= 1, "--top-p is %g, must be between 0 and 1", s.TopP)
-	need(s.MinP >= 0 && s.MinP <= 1, "--min-p is %g, must be between 0 and 1", s.MinP)
-	need(s.RepetitionPenalty >= 0 && !math.IsInf(s.RepetitionPenalty, 0), "--repetition-penalty is %g, must be positive; 1 is none", s.RepetitionPenalty)
+	need(s.Temperature >= 0 && !math.IsInf(s.Temperature, 0), "generate.Sampling.Temperature is %g, must not be negative; 0 takes the likeliest token", s.Temperature)
+	need(s.TopK >= 0, "generate.Sampling.TopK is %d, must not be negative; 0 takes all tokens", s.TopK)
+	need(s.TopP >= 0 && s.TopP <= 1, "generate.Sampling.TopP is %g, must be between 0 and 1", s.TopP)
+	need(s.MinP >= 0 && s.MinP <= 1, "generate.Sampling.MinP is %g, must be between 0 and 1", s.MinP)
+	need(s.RepetitionPenalty >= 0 && !math.IsInf(s.RepetitionPenalty, 0), "generate.Sampling.RepetitionPenalty is %g, must be positive; 1 is none", s.RepetitionPenalty)
 	return errors.Join(errs...)
 }
 

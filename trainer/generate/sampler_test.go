@@ -134,8 +134,8 @@ func FuzzSampler(f *testing.F) {
 
 func TestSamplingErrorsNameTheFlag(t *testing.T) {
 	for want, s := range map[string]Sampling{
-		"--temperature": {Temperature: -1}, "--top-k": {TopK: -1}, "--top-p": {TopP: 1.5}, "--min-p": {MinP: -0.1},
-		"--repetition-penalty": {RepetitionPenalty: math.NaN()},
+		"generate.Sampling.Temperature": {Temperature: -1}, "generate.Sampling.TopK": {TopK: -1}, "generate.Sampling.TopP": {TopP: 1.5}, "generate.Sampling.MinP": {MinP: -0.1},
+		"generate.Sampling.RepetitionPenalty": {RepetitionPenalty: math.NaN()},
 	} {
 		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %s", s, err, want)

@@ -38,7 +38,7 @@ type Config struct {
 // Enabled reports whether there are adapters.
 func (c Config) Enabled() bool { return c.Rank > 0 || c.Adapter != "" }
 
-// Validate reports every field that makes no sense, by the name of its flag.
+// Validate reports every field that makes no sense.
 func (c Config) Validate() error {
 	var errs []error
 	need := func(ok bool, format string, args ...any) {
@@ -47,19 +47,19 @@ func (c Config) Validate() error {
 		}
 	}
 	const mostRank = 1 << 16
-	need(c.Rank >= 0 && c.Rank <= mostRank, "--lora-rank is %d, must be between 0 and %d", c.Rank, mostRank)
-	need(c.Alpha >= 0 && c.Alpha <= math.MaxFloat32, "--lora-alpha is %g, must not be negative, and finite in float32", c.Alpha)
-	need(c.Dropout >= 0 && c.Dropout < 1, "--lora-dropout is %g, must be at least 0 and below 1", c.Dropout)
+	need(c.Rank >= 0 && c.Rank <= mostRank, "lora.Config.Rank is %d, must be between 0 and %d", c.Rank, mostRank)
+	need(c.Alpha >= 0 && c.Alpha <= math.MaxFloat32, "lora.Config.Alpha is %g, must not be negative, and finite in float32", c.Alpha)
+	need(c.Dropout >= 0 && c.Dropout < 1, "lora.Config.Dropout is %g, must be at least 0 and below 1", c.Dropout)
 	for _, t := range c.Targets {
-		need(t != "", "--lora-target has an empty name; give names such as q_proj,v_proj, or %s", AllLinear)
-		need(t != AllLinear || len(c.Targets) == 1, "--lora-target: %s stands alone", AllLinear)
+		need(t != "", "lora.Config.Targets has an empty name; give names such as q_proj,v_proj, or %s", AllLinear)
+		need(t != AllLinear || len(c.Targets) == 1, "lora.Config.Targets: %s stands alone", AllLinear)
 	}
 	given := c.Rank != 0 || c.Alpha != 0 || c.Dropout != 0 || len(c.Targets) > 0 || c.RSLoRA
-	need(c.Adapter == "" || !given, "--adapter has its rank, alpha, dropout and targets in its adapter_config.json: leave the flags --lora-... out")
-	need(c.PlusRatio >= 0 && c.PlusRatio <= math.MaxFloat32, "--loraplus-lr-ratio is %g, must not be negative, and finite in float32", c.PlusRatio)
-	need(c.Enabled() || c.PlusRatio == 0, "--loraplus-lr-ratio is for LoRA: give --lora-rank or --adapter too")
-	need(c.Enabled() || c.Rank < 0 || !given, "--lora-... flags are given without --lora-rank, which turns LoRA on")
-	need(c.Enabled() || !c.BaseInt8, "--base-int8 is for LoRA, which leaves these weights as they are: give --lora-rank or --adapter too")
+	need(c.Adapter == "" || !given, "lora.Config.Adapter has its rank, alpha, dropout and targets in its adapter_config.json: leave these out")
+	need(c.PlusRatio >= 0 && c.PlusRatio <= math.MaxFloat32, "lora.Config.PlusRatio is %g, must not be negative, and finite in float32", c.PlusRatio)
+	need(c.Enabled() || c.PlusRatio == 0, "lora.Config.PlusRatio is for LoRA: give lora.Config.Rank or lora.Config.Adapter too")
+	need(c.Enabled() || c.Rank < 0 || !given, "settings of LoRA are given without lora.Config.Rank, which turns it on")
+	need(c.Enabled() || !c.BaseInt8, "lora.Config.BaseInt8 is for LoRA, which leaves these weights as they are: give lora.Config.Rank or lora.Config.Adapter too")
 	return errors.Join(errs...)
 }
 

@@ -163,7 +163,7 @@ func load(body *nn.Body, dir string) (*Adapter, error) {
 	// Asked before there is memory for any: r is but a number in a small file.
 	for _, t := range targets {
 		for _, e := range t.Entries(c.Rank) {
-			if _, err := find(f, e); err != nil {
+			if err := check(f, e); err != nil {
 				return nil, err
 			}
 		}
@@ -221,13 +221,16 @@ func (c Config) numbers() string {
 
 // fill takes all tensors of a file over.
 func (a *Adapter) fill(f *checkpoint.File) error {
-	left := map[string]bool{}
+	left, room := map[string]bool{}, checkpoint.Room{}
 	for _, name := range f.Names() {
 		left[name] = true
 	}
 	for _, p := range slices.Concat(a.a, a.b) {
 		for _, e := range p.Entries {
-			t, err := find(f, e)
+			if err := check(f, e); err != nil {
+				return err
+			}
+			t, err := f.TensorIn(&room, prefix+e.Name)
 			if err != nil {
 				return err
 			}
@@ -246,16 +249,16 @@ func (a *Adapter) fill(f *checkpoint.File) error {
 	return nil
 }
 
-// find returns the tensor of an entry.
-func find(f *checkpoint.File, e nn.Entry) (core.Tensor, error) {
-	t, ok := f.Tensor(prefix + e.Name)
+// check refuses a file without a tensor that fits the entry.
+func check(f *checkpoint.File, e nn.Entry) error {
+	dtype, shape, ok := f.Lookup(prefix + e.Name)
 	switch {
 	case !ok:
-		return t, fmt.Errorf("%s has no tensor %s, which target_modules ask for", WeightsFile, prefix+e.Name)
-	case !t.Shape.Equal(e.Shape):
-		return t, fmt.Errorf("%s is %v, want %v", prefix+e.Name, t.Shape, e.Shape)
-	case t.DType != core.Float32 && t.DType != core.BFloat16 && t.DType != core.Float16:
-		return t, fmt.Errorf("%s is %s; supported: float32, bfloat16, float16", prefix+e.Name, t.DType)
+		return fmt.Errorf("%s has no tensor %s, which target_modules ask for", WeightsFile, prefix+e.Name)
+	case !shape.Equal(e.Shape):
+		return fmt.Errorf("%s is %v, want %v", prefix+e.Name, shape, e.Shape)
+	case dtype != core.Float32 && dtype != core.BFloat16 && dtype != core.Float16:
+		return fmt.Errorf("%s is %s; supported: float32, bfloat16, float16", prefix+e.Name, dtype)
 	}
-	return t, nil
+	return nil
 }

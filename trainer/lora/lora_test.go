@@ -189,14 +189,14 @@ func TestTheScaleIsAlphaOverTheRank(t *testing.T) {
 
 func TestValidateNamesTheFlag(t *testing.T) {
 	for want, c := range map[string]Config{
-		"--lora-rank is -1":               {Rank: -1},
-		"--lora-alpha is -2":              {Rank: 2, Alpha: -2},
-		"--lora-dropout is 1,":            {Rank: 2, Dropout: 1},
-		"--lora-target has an empty name": {Rank: 2, Targets: []string{"q", ""}},
-		"all-linear stands alone":         {Rank: 2, Targets: []string{"q", AllLinear}},
-		"without --lora-rank":             {Dropout: 0.5},
-		"--adapter has its rank":          {Rank: 2, Adapter: "dir"},
-		"--base-int8 is for LoRA":         {BaseInt8: true},
+		"lora.Config.Rank is -1":                {Rank: -1},
+		"lora.Config.Alpha is -2":               {Rank: 2, Alpha: -2},
+		"lora.Config.Dropout is 1,":             {Rank: 2, Dropout: 1},
+		"lora.Config.Targets has an empty name": {Rank: 2, Targets: []string{"q", ""}},
+		"all-linear stands alone":               {Rank: 2, Targets: []string{"q", AllLinear}},
+		"without lora.Config.Rank":              {Dropout: 0.5},
+		"lora.Config.Adapter has its rank":      {Rank: 2, Adapter: "dir"},
+		"lora.Config.BaseInt8 is for LoRA":      {BaseInt8: true},
 	} {
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: error %v, want %q", c, err, want)

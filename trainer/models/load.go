@@ -123,8 +123,8 @@ func (o LoadOptions) read(dir string, mem core.Memory, weights bool) (*Model, er
 	defer set.Close()
 	allowed := newAllowance(mem, set)
 	m, err := construct(config, o.builder(allowed, func(name string) core.DType {
-		t, _ := set.Tensor(name)
-		return t.DType
+		dtype, _, _ := set.Lookup(name)
+		return dtype
 	}))
 	if err != nil {
 		return nil, fmt.Errorf("models: %s: %w", dir, err)
@@ -198,16 +198,25 @@ func frozenDType(p *nn.Param, stored func(name string) core.DType, quantise bool
 
 func (m *Model) fill(set *checkpoint.Set) error {
 	var missing, wrong []string
+	var room checkpoint.Room
 	unused := map[string]bool{}
 	for _, name := range set.Names() {
 		unused[name] = !m.ignored(name)
 	}
 	for _, p := range slices.Concat(m.Params(), m.Buffers()) {
 		for _, e := range p.Entries {
-			t, ok := set.Tensor(e.Name)
+			dtype, shape, ok := set.Lookup(e.Name)
 			if !ok {
 				missing = append(missing, e.Name)
 				continue
+			}
+			into := &room
+			if to := e.View(p.Tensor); to.DType == dtype && to.Shape.Equal(shape) {
+				into = checkpoint.RoomOf(to) // spares a copy
+			}
+			t, err := set.TensorIn(into, e.Name)
+			if err != nil {
+				return err
 			}
 			unused[e.Name] = false
 			if err := checkpoint.CheckFinite(e.Name, t); err != nil {
@@ -217,7 +226,6 @@ func (m *Model) fill(set *checkpoint.Set) error {
 				wrong = append(wrong, err.Error())
 			}
 			m.stored[e.Name] = t.DType
-			set.Forget(e.Name) // or all of the file would be in memory beside its copy
 		}
 	}
 	var extra []string
@@ -285,7 +293,7 @@ func (m *Model) Named() ([]checkpoint.Named, error) {
 				out = append(out, checkpoint.Named{Name: e.Name, Tensor: t})
 				continue
 			case core.Int8:
-				return nil, fmt.Errorf("%s is int8 and cannot be saved: load the model without --base-int8", e.Name)
+				return nil, fmt.Errorf("%s is int8 and cannot be saved: load the model without lora.Config.BaseInt8", e.Name)
 			}
 			if _, found := storage.NonFinite(t); found {
 				return nil, fmt.Errorf("%s has values that are not finite; if training made them, lower the learning rate", e.Name)

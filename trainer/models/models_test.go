@@ -118,8 +118,7 @@ func TestConfigurationErrorsNameTheField(t *testing.T) {
 		{"another scoring", family("glm4_moe", with("scoring_func", "softmax")), `scoring_func "softmax"`},
 		{"another choice", family("glm4_moe", with("topk_method", "greedy")), `topk_method "greedy"`},
 		{"dropout of what is added", family("phi3", with("resid_pdrop", 0.1)), "resid_pdrop 0.1"},
-		{"a rope for longer texts", family("phi3", with("rope_scaling", map[string]any{"type": "su", "short_factor": []int{1}})),
-			`rope_scaling: rope_type "su" is not supported by model_type phi3`},
+		{"another rope than longrope", family("phi3", with("rope_scaling", map[string]any{"type": "linear", "factor": 2})), `rope_type "linear" is not supported by model_type phi3`},
 		{"biases of packed projections", family("phi3", with("mlp_bias", true)), "mlp_bias is not supported by model_type phi3"},
 		{"experts in some layers", family("glm4_moe", with("moe_layer_freq", 2)), "moe_layer_freq 2"},
 	}

@@ -17,7 +17,7 @@ import (
 func llamaAndPhi3(t *testing.T) (llama, phi3 *models.Model) {
 	t.Helper()
 	alike := []func(map[string]any){with("attention_bias", false), with("mlp_bias", false), with("sliding_window", nil), with("head_dim", 6),
-		with("partial_rotary_factor", 1), with("rms_norm_eps", 1e-5), func(c map[string]any) { c["pad_token_id"] = nil }}
+		with("partial_rotary_factor", 1), with("rope_scaling", nil), with("rms_norm_eps", 1e-5), func(c map[string]any) { c["pad_token_id"] = nil }}
 	llama = newModel(t, family("llama", alike...), 3)
 	return llama, load(t, folder(t, family("phi3", alike...), golden.Packed(named(t, llama))))
 }

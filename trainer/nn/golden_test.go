@@ -158,8 +158,8 @@ func (r recording) block(m Block, weights map[string]*Param, hidden int) {
 	c := newContext(r.t, 1, rows)
 	wrt, names := []*autograd.Value{r.in(c, "x", rows, hidden)}, []string{"x"}
 	for name, p := range weights {
-		if x, ok := r.file.Tensor(r.variant + ".in." + name); ok {
-			copy(p.Tensor.Data, x.Data)
+		if _, _, ok := r.file.Lookup(r.variant + ".in." + name); ok {
+			copy(p.Tensor.Data, r.tensor("in."+name).Data)
 		}
 		wrt, names = append(wrt, c.Leaf(p)), append(names, name)
 	}

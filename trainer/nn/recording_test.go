@@ -51,9 +51,9 @@ func recorded(t *testing.T, op string, test func(t *testing.T, r recording)) {
 
 func (r recording) tensor(name string) core.Tensor {
 	r.t.Helper()
-	x, ok := r.file.Tensor(r.variant + "." + name)
-	if !ok {
-		r.t.Fatalf("the recording has no %s", name)
+	x, err := r.file.Tensor(r.variant + "." + name)
+	if err != nil {
+		r.t.Fatal(err)
 	}
 	return x
 }

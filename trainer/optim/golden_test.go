@@ -46,9 +46,9 @@ func openGoldenFile(t *testing.T, op string) *golden {
 // floats returns a float32 or float64 tensor of the file as float64, with its shape.
 func (g *golden) floats(t *testing.T, name string) ([]float64, core.Shape) {
 	t.Helper()
-	x, ok := g.file.Tensor(name)
-	if !ok {
-		t.Fatalf("golden data has no %s; it has %v", name, g.file.Names())
+	x, err := g.file.Tensor(name)
+	if err != nil {
+		t.Fatal(err)
 	}
 	if x.DType == core.Float64 {
 		return x.Float64s(), x.Shape

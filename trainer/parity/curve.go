@@ -72,9 +72,12 @@ func readCurve(dir string) (*curve, error) {
 func readBatch(f *checkpoint.File, step int) (data.Batch, error) {
 	var b data.Batch
 	read := func(name string) ([]int32, error) {
-		t, ok := f.Tensor(name)
-		if !ok {
+		if _, _, ok := f.Lookup(name); !ok {
 			return nil, nil
+		}
+		t, err := f.Tensor(name)
+		if err != nil {
+			return nil, err
 		}
 		shape := t.Shape
 		if step >= 0 && len(shape) == 3 {

@@ -186,26 +186,32 @@ func (c *comparison) compareBatch(ctx context.Context, batch data.Batch) error {
 			c.res.HiddenRel, c.res.HiddenWorst = rel, name
 		}
 	}
-	c.compareGradients(p)
-	return nil
+	return c.compareGradients(p)
 }
 
 // compareGradients compares the gradient of every parameter. Missing are parameters that
 // the reference does not have, and gradients of the reference that no parameter has.
-func (c *comparison) compareGradients(p *nn.Compiled) {
+func (c *comparison) compareGradients(p *nn.Compiled) error {
 	found := map[string]bool{}
 	for _, param := range c.model.Params() {
 		grad := param.Tensor
 		grad.Data = core.FromFloat32(p.Gradient(param)).Data
 		for _, e := range param.Entries {
-			want, err := c.reference("grad." + e.Name)
-			if err != nil {
+			if !c.has("grad." + e.Name) {
 				c.res.GradsMissing = append(c.res.GradsMissing, e.Name)
 				continue
 			}
+			want, err := c.reference("grad." + e.Name)
+			if err != nil {
+				return err
+			}
 			c.res.GradsCompared++
 			found["grad."+e.Name] = true
-			if own, ok := c.single.Tensor("grad." + e.Name); ok && own.DType == core.Float32 {
+			if dtype, _, _ := c.single.Lookup("grad." + e.Name); dtype == core.Float32 {
+				own, err := c.single.Tensor("grad." + e.Name)
+				if err != nil {
+					return err
+				}
 				_, rel := difference(own.Float32s(), want)
 				c.res.GradReference = max(c.res.GradReference, rel)
 			}
@@ -219,13 +225,23 @@ func (c *comparison) compareGradients(p *nn.Compiled) {
 			c.res.GradsMissing = append(c.res.GradsMissing, param)
 		}
 	}
+	return nil
+}
+
+// has reports whether the float64 reference has a tensor.
+func (c *comparison) has(name string) bool {
+	dtype, _, _ := c.ref.Lookup(name)
+	return dtype == core.Float64
 }
 
 // reference returns a tensor of the float64 reference.
 func (c *comparison) reference(name string) ([]float64, error) {
-	t, ok := c.ref.Tensor(name)
-	if !ok || t.DType != core.Float64 {
+	if !c.has(name) {
 		return nil, fmt.Errorf("golden_f64.safetensors has no float64 tensor %s", name)
+	}
+	t, err := c.ref.Tensor(name)
+	if err != nil {
+		return nil, err
 	}
 	return t.Float64s(), nil
 }

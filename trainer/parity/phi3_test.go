@@ -51,9 +51,9 @@ func repack(t *testing.T, from, to string) {
 	defer f.Close()
 	var tensors []checkpoint.Named
 	for _, name := range f.Names() {
-		x, ok := f.Tensor(name)
-		if !ok {
-			t.Fatalf("%s has no tensor %s", from, name)
+		x, err := f.Tensor(name)
+		if err != nil {
+			t.Fatal(err)
 		}
 		tensors = append(tensors, checkpoint.Named{Name: name, Tensor: x})
 	}

@@ -128,7 +128,7 @@ func (r *Record) otherwise() string {
 	if names == nil {
 		names = []string{"none"}
 	}
-	return "take these kernels without that promise, at every site that they fit: --kernels " + strings.Join(names, ",")
+	return "take these kernels without that promise, at every site that they fit: trainer.Config.Kernels " + strings.Join(names, ",")
 }
 
 // Changed lists what is not as it was, of what changes the last bits.

@@ -159,7 +159,7 @@ func TestAnotherPluginIsAnErrorThatSaysWhatToDo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := plan(t, tt.now, placement.Machine{Plugins: tt.was})
-			for _, want := range []string{tt.want, "put ", "--kernels norm"} {
+			for _, want := range []string{tt.want, "put ", "trainer.Config.Kernels norm"} {
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("error %v, want %q in it", err, want)
 				}

@@ -15,6 +15,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
+	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer"
 )
@@ -92,10 +93,10 @@ func (p *Printer) onStart(s trainer.Start) {
 	}
 	trained := ""
 	if s.Trainable < s.Parameters {
-		trained = fmt.Sprintf(", %s of them trained", count(float64(s.Trainable)))
+		trained = fmt.Sprintf(", %s of them trained", amount.Count(float64(s.Trainable)))
 	}
 	fmt.Fprintf(p.text(), "%s, %s parameters%s\n%s: %s of %d tokens, %d held out\n",
-		s.Model, count(float64(s.Parameters)), trained, what, plural(s.Rows, "row"), s.Config.Seq, s.EvalRows)
+		s.Model, amount.Count(float64(s.Parameters)), trained, what, plural(s.Rows, "row"), s.Config.Seq, s.EvalRows)
 	if s.Resumed > 0 {
 		fmt.Fprintf(p.text(), "going on after step %d of %d\n", s.Resumed, s.Steps)
 	}
@@ -130,7 +131,7 @@ func (p *Printer) onStep(s trainer.Step) {
 	if p.lines && worthALine(s.Step, p.start.Steps) {
 		p.hideBar()
 		fmt.Fprintf(p.out, "step %*d/%d  loss %.4f  lr %.2e  grad norm %.3g  %s tokens/s\n",
-			len(fmt.Sprint(p.start.Steps)), s.Step, p.start.Steps, s.Loss, s.LR, s.GradNorm, count(s.TokensPer))
+			len(fmt.Sprint(p.start.Steps)), s.Step, p.start.Steps, s.Loss, s.LR, s.GradNorm, amount.Count(s.TokensPer))
 	}
 	// The bar's own throttle would show a count and a loss of different steps.
 	const redraw = 100 * time.Millisecond
@@ -143,7 +144,7 @@ func (p *Printer) onStep(s trainer.Step) {
 }
 
 func describe(s trainer.Step) string {
-	return fmt.Sprintf("loss %.3f lr %.1e norm %.2g %s tok/s", s.Loss, s.LR, s.GradNorm, count(s.TokensPer))
+	return fmt.Sprintf("loss %.3f lr %.1e norm %.2g %s tok/s", s.Loss, s.LR, s.GradNorm, amount.Count(s.TokensPer))
 }
 
 // worthALine picks every step of a short run, and of a longer one the first, the last and
@@ -182,7 +183,7 @@ func (p *Printer) Summary(s *trainer.Summary) {
 	}
 	fmt.Fprintf(w, "\n%s in %s", head, s.Elapsed.Round(100*time.Millisecond))
 	if p.stepping > 0 {
-		fmt.Fprintf(w, ", %s tokens/s", count(float64(p.stepsSeen*c.Batch*c.Seq*c.Accumulate)/p.stepping.Seconds()))
+		fmt.Fprintf(w, ", %s tokens/s", amount.Count(float64(p.stepsSeen*c.Batch*c.Seq*c.Accumulate)/p.stepping.Seconds()))
 	}
 	fmt.Fprintln(w)
 	if s.Steps > 0 {
@@ -244,19 +245,4 @@ func (p *Printer) leaveBar(s trainer.Step) {
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-// count prints a large number with three digits: 1.23k, 45.6M.
-func count(v float64) string {
-	unit := ""
-	for _, u := range []string{"k", "M", "B"} {
-		if v < 999.5 {
-			break
-		}
-		v, unit = v/1000, u
-	}
-	if v >= 100 || unit == "" {
-		return fmt.Sprintf("%.0f%s", v, unit)
-	}
-	return fmt.Sprintf("%.3g%s", v, unit)
 }

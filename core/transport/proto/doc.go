@@ -1,5 +1,6 @@
-// Package proto holds the generated code of kernel.proto, the control protocol between
-// a host and a kernel plugin. It is used by package transport alone.
+// Package proto holds the generated code of kernel.proto, in which requests go to a plugin
+// where there is no doorbell. It is used by package transport; core/plugin writes the two
+// messages by hand and is tested against it.
 //
 // To regenerate, install protoc (Debian's protobuf-compiler, 3.21.12), then
 // google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12 and

@@ -43,23 +43,23 @@ type Config struct {
 	MaxSamples    int           `json:"max_samples,omitempty"`     // read only so many examples of each data set; 0 for all
 }
 
-// Validate reports what makes no sense, by the name of the flag.
+// Validate reports the field that makes no sense.
 func (c Config) Validate() error {
 	if c.MaxSamples < 0 {
-		return fmt.Errorf("--max-samples is %d, must not be negative", c.MaxSamples)
+		return fmt.Errorf("corpus.Config.MaxSamples is %d, must not be negative", c.MaxSamples)
 	}
 	if err := c.validateEvalSize(); err != nil {
 		return err
 	}
 	if f := string(c.Format); f != "" && !slices.Contains(format.Formats(), f) {
-		return fmt.Errorf("--data-format is %q; it takes %s", f, strings.Join(format.Formats(), ", "))
+		return fmt.Errorf("corpus.Config.Format is %q; it takes %s", f, strings.Join(format.Formats(), ", "))
 	}
 	if c.Template != "" && !slices.Contains(chat.Names(), c.Template) {
 		meant := ""
 		if name, ok := nearest.Name(c.Template, chat.Names()); ok {
 			meant = "; did you mean " + name + "?"
 		}
-		return fmt.Errorf("--template is %q; the built-in chat templates are %s, and without one the model's own is used%s", c.Template, strings.Join(chat.Names(), ", "), meant)
+		return fmt.Errorf("corpus.Config.Template is %q; the built-in chat templates are %s, and without one the model's own is used%s", c.Template, strings.Join(chat.Names(), ", "), meant)
 	}
 	return nil
 }
@@ -70,11 +70,11 @@ func (c Config) validateEvalSize() error {
 	}
 	switch n := *c.EvalSize; {
 	case !(n >= 0) || math.IsInf(n, 0):
-		return fmt.Errorf("--eval-size is %g, must not be negative", n)
+		return fmt.Errorf("corpus.Config.EvalSize is %g, must not be negative", n)
 	case n > 1 && n != math.Trunc(n):
-		return fmt.Errorf("--eval-size is %g, must be a share below 1 or a whole number of examples", n)
+		return fmt.Errorf("corpus.Config.EvalSize is %g, must be a share below 1 or a whole number of examples", n)
 	case n > 0 && len(c.Eval) > 0:
-		return errors.New("--eval-size is given with --eval-data, beside which nothing is held out: leave one of them out")
+		return errors.New("corpus.Config.EvalSize is given with corpus.Config.Eval, beside which nothing is held out: leave one of them out")
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ func holdOut[T any](c Config, items []T, seed uint64) (train, eval []T, err erro
 		return data.HoldOut(items, size, seed)
 	}
 	if size >= float64(n) {
-		return nil, nil, fmt.Errorf("--eval-size is %g, but there are %d examples or rows in all: hold out fewer", size, n)
+		return nil, nil, fmt.Errorf("corpus.Config.EvalSize is %g, but there are %d examples or rows in all: hold out fewer", size, n)
 	}
 	return data.HoldOutN(items, int(size), seed)
 }

@@ -207,7 +207,7 @@ func TestLongConversationsAreCutAndCounted(t *testing.T) {
 func TestBadRows(t *testing.T) {
 	path := filepath.Join(folder(t, map[string]string{"a.jsonl": fmt.Sprintf(pairRow, "a", "b") + "{\n" + `{"prompt": 1}` + "\n" + fmt.Sprintf(pairRow, "boom", "b")}), "a.jsonl")
 	_, err := Load(t.Context(), Config{Paths: []string{path}}, model(64))
-	if err == nil || !strings.HasPrefix(err.Error(), "data: "+path+":2: ") || !strings.Contains(err.Error(), "--skip-bad-rows") {
+	if err == nil || !strings.HasPrefix(err.Error(), "data: "+path+":2: ") || !strings.Contains(err.Error(), "corpus.Config.SkipBadRows") {
 		t.Errorf("error %v", err)
 	}
 	corpus := load(t, Config{Paths: []string{path}, SkipBadRows: true}, model(64))
@@ -253,11 +253,11 @@ func TestLoadNamesWhatIsWrong(t *testing.T) {
 		"nothing to predict":       {Config{Paths: []string{"one.txt"}}, short, "too short to learn from"},
 		"no template":              {Config{Paths: []string{"chat.jsonl"}}, noTemplate, "chat.jsonl:1 is a conversation: the model has no chat template"},
 		"no template, skipping":    {Config{Paths: []string{"chat.jsonl"}, SkipBadRows: true}, noTemplate, "the model has no chat template"},
-		"nothing fits":             {Config{Paths: []string{"chat.jsonl"}}, model(10), "no example has anything to learn; raise --seq"},
+		"nothing fits":             {Config{Paths: []string{"chat.jsonl"}}, model(10), "no example has anything to learn; raise trainer.Config.Seq"},
 		"empty answers":            {Config{Paths: []string{"mum.jsonl"}}, mum, "mum.jsonl: no example has anything to learn: what the assistant says is empty in all of them"},
 		"evaluation data":          {Config{Paths: []string{"ok.txt"}, Eval: []string{"empty.txt"}}, model(64), "evaluation data: "},
-		"an unknown format":        {Config{Paths: []string{"ok.txt"}, Format: "xml"}, model(64), `--data-format is "xml"`},
-		"an unknown template":      {Config{Paths: []string{"ok.txt"}, Template: "nonesuch"}, model(64), `--template is "nonesuch"`},
+		"an unknown format":        {Config{Paths: []string{"ok.txt"}, Format: "xml"}, model(64), `corpus.Config.Format is "xml"`},
+		"an unknown template":      {Config{Paths: []string{"ok.txt"}, Template: "nonesuch"}, model(64), `corpus.Config.Template is "nonesuch"`},
 		"another format":           {Config{Paths: []string{"ok.txt"}, Format: "alpaca"}, model(64), "plain text is not of the format alpaca"},
 		"a row of one token":       {Config{Paths: []string{"ok.txt"}}, model(1), "2 or more"},
 		"a file that is not there": {Config{Paths: []string{"no.txt"}}, model(64), "no.txt does not exist"},
@@ -352,11 +352,11 @@ func TestHoldingOutTooMuchIsRefused(t *testing.T) {
 		eval []string
 		want string
 	}{
-		{40, nil, "--eval-size is 40, but there are 40 examples"},
-		{-1, nil, "--eval-size is -1, must not be negative"},
-		{2.5, nil, "--eval-size is 2.5, must be a share below 1 or a whole number"},
-		{math.NaN(), nil, "--eval-size is NaN"},
-		{0.1, []string{path}, "--eval-size is given with --eval-data"},
+		{40, nil, "corpus.Config.EvalSize is 40, but there are 40 examples"},
+		{-1, nil, "corpus.Config.EvalSize is -1, must not be negative"},
+		{2.5, nil, "corpus.Config.EvalSize is 2.5, must be a share below 1 or a whole number"},
+		{math.NaN(), nil, "corpus.Config.EvalSize is NaN"},
+		{0.1, []string{path}, "corpus.Config.EvalSize is given with corpus.Config.Eval"},
 	} {
 		_, err := Load(t.Context(), Config{Paths: []string{path}, Eval: c.eval, EvalSize: &c.size}, model(32))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -381,7 +381,7 @@ func TestMaxSamplesLimitsEachDataSet(t *testing.T) {
 	if r := corpus.Report; r.Examples != 4+4+1 || r.TrainRows != 4+8+1 || len(r.Sources) != 4 {
 		t.Errorf("report %+v", r)
 	}
-	if _, err := Load(t.Context(), Config{Paths: []string{dir}, MaxSamples: -1}, model(32)); err == nil || !strings.Contains(err.Error(), "--max-samples is -1") {
+	if _, err := Load(t.Context(), Config{Paths: []string{dir}, MaxSamples: -1}, model(32)); err == nil || !strings.Contains(err.Error(), "corpus.Config.MaxSamples is -1") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -48,14 +48,14 @@ func readInfo(dir string) (map[string]*entry, error) {
 	path := filepath.Join(dir, infoFile)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) && exists(dir) {
-		return nil, fmt.Errorf("--dataset-dir: %s has no %s; without that file, give its files to --data", dir, infoFile)
+		return nil, fmt.Errorf("corpus.Config.Dir: %s has no %s; without that file, give its files to corpus.Config.Paths", dir, infoFile)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("--dataset-dir: %w", plainfile.Explain(err))
+		return nil, fmt.Errorf("corpus.Config.Dir: %w", plainfile.Explain(err))
 	}
 	var raw map[string]json.RawMessage
 	if err := plainjson.Unmarshal(text, &raw); err != nil {
-		return nil, fmt.Errorf("--dataset-dir: %s: %w", path, err)
+		return nil, fmt.Errorf("corpus.Config.Dir: %s: %w", path, err)
 	}
 	entries := map[string]*entry{}
 	for name, fields := range raw {

@@ -51,7 +51,7 @@ func (l *loader) read(ctx context.Context, s Source) error {
 	case l.report.Empty > before.Empty && l.cutOff == cutOff:
 		return fmt.Errorf("%s: no example has anything to learn: what the assistant says is empty in all of them", s.Name)
 	case l.report.Empty > before.Empty:
-		return fmt.Errorf("%s: within --seq %d, no example has anything to learn; raise --seq", s.Name, l.model.Seq)
+		return fmt.Errorf("%s: within trainer.Config.Seq %d, no example has anything to learn; raise trainer.Config.Seq", s.Name, l.model.Seq)
 	}
 	return fmt.Errorf("%s holds no text", s.Name)
 }
@@ -120,7 +120,7 @@ func (l *loader) bad(err error) error {
 		return err
 	}
 	if !l.config.SkipBadRows {
-		return fmt.Errorf("%w (--skip-bad-rows leaves such rows out)", err)
+		return fmt.Errorf("%w (corpus.Config.SkipBadRows leaves such rows out)", err)
 	}
 	l.report.Bad++
 	if len(l.report.FirstBad) < mostReported {

@@ -95,7 +95,7 @@ func absent(name, dir string, info map[string]*entry, err error) error {
 		return fmt.Errorf("%q is neither a file or folder nor a name in %s, which has %s", name, filepath.Join(dir, infoFile), cmp.Or(some(known), "none"))
 	}
 	if !strings.ContainsAny(name, `./\`) {
-		return fmt.Errorf("%w; to name a data set of a %s, give its folder with --dataset-dir", err, infoFile)
+		return fmt.Errorf("%w; to name a data set of a %s, give its folder with corpus.Config.Dir", err, infoFile)
 	}
 	if hubForm.MatchString(name) && !exists(filepath.Dir(name)) {
 		return fmt.Errorf("%w, and nothing is downloaded: get the data set first, and name its files or folder", err)

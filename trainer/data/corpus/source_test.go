@@ -56,7 +56,7 @@ func TestResolveSaysWhatIsWrong(t *testing.T) {
 		"an empty folder":         {empty, "", "it is empty"},
 		"a folder without data":   {few, "", "holds no data file (.csv, .json, .jsonl, .ndjson, .parquet, .txt), only a.xml, sub/"},
 		"a folder of many files":  {folder(t, many), "", "only a.xml, b.xml, c.xml, d.xml, e.xml, f.xml, g.xml, h.xml and 2 more"},
-		"a name without a folder": {"alpaca_en_demo", "", "--dataset-dir"},
+		"a name without a folder": {"alpaca_en_demo", "", "corpus.Config.Dir"},
 		"an unknown name":         {"unknown", info, `"unknown" is neither a file or folder nor a name in ` + filepath.Join(info, "dataset_info.json") + ", which has known"},
 		"a name that is near":     {"knwon", info, "; did you mean known?"},
 		"a missing file":          {"nothing.txt", "", "nothing.txt does not exist"},
@@ -66,8 +66,8 @@ func TestResolveSaysWhatIsWrong(t *testing.T) {
 		"a weight of words":       {"a.txt@half", "", `the weight "half"`},
 		"a weight that is none":   {"a.txt@NaN", "", `the weight "NaN"`},
 		"an empty path":           {"", "", "a path is empty"},
-		"no registry":             {"x", empty, "has no dataset_info.json; without that file, give its files to --data"},
-		"a broken registry":       {"x", folder(t, map[string]string{"dataset_info.json": "["}), "--dataset-dir: "},
+		"no registry":             {"x", empty, "has no dataset_info.json; without that file, give its files to corpus.Config.Paths"},
+		"a broken registry":       {"x", folder(t, map[string]string{"dataset_info.json": "["}), "corpus.Config.Dir: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if s, err := Resolve([]string{c.path}, c.dir); err == nil || !strings.Contains(err.Error(), c.want) {

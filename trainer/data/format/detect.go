@@ -27,7 +27,7 @@ const known = "instruction and output (alpaca), conversations (sharegpt), messag
 func Detect(f Format, r records.Record) (Layout, error) {
 	if r.Fields == nil {
 		if f != Auto && f != Text {
-			return Layout{}, fmt.Errorf("plain text is not of the format %s; use --data-format text", f)
+			return Layout{}, fmt.Errorf("plain text is not of the format %s; use corpus.Config.Format text", f)
 		}
 		return Layout{Format: Text}, nil
 	}
@@ -55,13 +55,13 @@ func Detect(f Format, r records.Record) (Layout, error) {
 		for _, l := range found {
 			formats = append(formats, string(l.Format))
 		}
-		return Layout{}, fmt.Errorf("the columns %q could be of the formats %s; choose one with --data-format", r.Columns(), strings.Join(formats, " or "))
+		return Layout{}, fmt.Errorf("the columns %q could be of the formats %s; choose one with corpus.Config.Format", r.Columns(), strings.Join(formats, " or "))
 	case len(errs) > 0:
 		return Layout{}, errs[0]
 	case f != Auto:
 		return Layout{}, fmt.Errorf("the columns %q are not those of the format %s; known: %s", r.Columns(), f, known)
 	}
-	return Layout{}, fmt.Errorf("the columns %q are of no known format; known: %s; rename the columns, or name them in a dataset_info.json and give --dataset-dir",
+	return Layout{}, fmt.Errorf("the columns %q are of no known format; known: %s; rename the columns, or name them in a dataset_info.json and give corpus.Config.Dir",
 		r.Columns(), known)
 }
 
@@ -98,7 +98,7 @@ func one(r records.Record, names []string) (string, error) {
 	case 1:
 		return found[0], nil
 	}
-	return "", fmt.Errorf("the columns %q mean the same; leave one, or name the right one in a dataset_info.json and give --dataset-dir", found)
+	return "", fmt.Errorf("the columns %q mean the same; leave one, or name the right one in a dataset_info.json and give corpus.Config.Dir", found)
 }
 
 // optionalColumns are looked for in every row, under these names.
@@ -171,7 +171,7 @@ func conversations(r records.Record) (Layout, error) {
 		}
 	}
 	return Layout{}, fmt.Errorf("column %q is not a list of messages with from and value, or role and content, but %.40s; "+
-		"name the tags in a dataset_info.json and give --dataset-dir", column, r.Fields[column])
+		"name the tags in a dataset_info.json and give corpus.Config.Dir", column, r.Fields[column])
 }
 
 // Described returns the layout that LLaMA-Factory's dataset_info.json gives with its

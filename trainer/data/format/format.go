@@ -70,7 +70,7 @@ type Example struct {
 func (l Layout) Example(r records.Record) (Example, error) {
 	if r.Fields == nil {
 		if l.Format != Text {
-			return Example{}, fmt.Errorf("plain text is not of the format %s; use --data-format text", l.Format)
+			return Example{}, fmt.Errorf("plain text is not of the format %s; use corpus.Config.Format text", l.Format)
 		}
 		return Example{Text: r.Text}, nil
 	}

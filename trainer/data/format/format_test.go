@@ -128,7 +128,7 @@ func TestWhatCannotBeReadIsRefusedByName(t *testing.T) {
 	}{
 		"unknown columns":          {Auto, `{"b": 1, "a": 2}`, []string{`["a" "b"]`, "no known format", "dataset_info.json"}},
 		"self-instruct seeds":      {Auto, `{"id": 1, "instruction": "x", "instances": []}`, []string{`"instances"`, "no known format"}},
-		"two formats":              {Auto, `{"instruction": "x", "input": "", "output": "y", "text": "z"}`, []string{"alpaca or text", "--data-format"}},
+		"two formats":              {Auto, `{"instruction": "x", "input": "", "output": "y", "text": "z"}`, []string{"alpaca or text", "corpus.Config.Format"}},
 		"two questions":            {Auto, `{"question": "x", "prompt": "y", "answer": "z"}`, []string{`["prompt" "question"]`, "mean the same"}},
 		"DPO pairs":                {Auto, `{"conversations": [], "chosen": {}, "rejected": {}}`, []string{"preference pairs (DPO)"}},
 		"DPO pairs of version 1":   {Auto, `{"chosen_messages": [], "rejected_messages": []}`, []string{"preference pairs (DPO)"}},

@@ -197,7 +197,7 @@ func weight(v any, role string) (mute bool, err error) {
 		return true, nil
 	case int64(1), float64(1), true:
 		if role != assistant {
-			return false, fmt.Errorf("1 for a message of the %s; only the assistant's are learned, or all with --train-on-prompt", role)
+			return false, fmt.Errorf("1 for a message of the %s; only the assistant's are learned, or all with corpus.Config.TrainOnPrompt", role)
 		}
 		return false, nil
 	}

@@ -16,39 +16,41 @@ import (
 
 // Config holds the shared fields. A family that adds some embeds this one.
 type Config struct {
-	ModelType             string          `json:"model_type"`
-	VocabSize             int             `json:"vocab_size"`
-	HiddenSize            int             `json:"hidden_size"`
-	IntermediateSize      int             `json:"intermediate_size"`
-	NumHiddenLayers       int             `json:"num_hidden_layers"`
-	NumAttentionHeads     int             `json:"num_attention_heads"`
-	NumKeyValueHeads      int             `json:"num_key_value_heads"`
-	HeadDim               int             `json:"head_dim"`
-	HiddenAct             string          `json:"hidden_act"`
-	MaxPositionEmbeddings int             `json:"max_position_embeddings"`
-	RMSNormEps            *float64        `json:"rms_norm_eps"`
-	RopeTheta             float64         `json:"rope_theta"`
-	RopeScaling           *RopeScaling    `json:"rope_scaling"`
-	RopeParameters        *RopeScaling    `json:"rope_parameters"`
-	PartialRotaryFactor   *float64        `json:"partial_rotary_factor"`
-	TieWordEmbeddings     bool            `json:"tie_word_embeddings"`
-	AttentionBias         bool            `json:"attention_bias"`
-	AttentionDropout      float64         `json:"attention_dropout"`
-	MLPBias               bool            `json:"mlp_bias"`
-	PadTokenID            *int            `json:"pad_token_id"`
-	UseSlidingWindow      bool            `json:"use_sliding_window"`
-	SlidingWindow         *int            `json:"sliding_window"`
-	MaxWindowLayers       int             `json:"max_window_layers"`
-	LayerTypes            []string        `json:"layer_types"`
-	IsCausal              *bool           `json:"is_causal"`
-	UseMRope              bool            `json:"use_mrope"`
-	InitializerRange      *float64        `json:"initializer_range"`
-	PretrainingTP         int             `json:"pretraining_tp"`
-	Quantization          json.RawMessage `json:"quantization_config"`
+	ModelType                     string          `json:"model_type"`
+	VocabSize                     int             `json:"vocab_size"`
+	HiddenSize                    int             `json:"hidden_size"`
+	IntermediateSize              int             `json:"intermediate_size"`
+	NumHiddenLayers               int             `json:"num_hidden_layers"`
+	NumAttentionHeads             int             `json:"num_attention_heads"`
+	NumKeyValueHeads              int             `json:"num_key_value_heads"`
+	HeadDim                       int             `json:"head_dim"`
+	HiddenAct                     string          `json:"hidden_act"`
+	MaxPositionEmbeddings         int             `json:"max_position_embeddings"` // longrope lowers it to the original
+	OriginalMaxPositionEmbeddings int             `json:"original_max_position_embeddings"`
+	RMSNormEps                    *float64        `json:"rms_norm_eps"`
+	RopeTheta                     float64         `json:"rope_theta"`
+	RopeScaling                   *RopeScaling    `json:"rope_scaling"`
+	RopeParameters                *RopeScaling    `json:"rope_parameters"`
+	PartialRotaryFactor           *float64        `json:"partial_rotary_factor"`
+	TieWordEmbeddings             bool            `json:"tie_word_embeddings"`
+	AttentionBias                 bool            `json:"attention_bias"`
+	AttentionDropout              float64         `json:"attention_dropout"`
+	MLPBias                       bool            `json:"mlp_bias"`
+	PadTokenID                    *int            `json:"pad_token_id"`
+	UseSlidingWindow              bool            `json:"use_sliding_window"`
+	SlidingWindow                 *int            `json:"sliding_window"`
+	MaxWindowLayers               int             `json:"max_window_layers"`
+	LayerTypes                    []string        `json:"layer_types"`
+	IsCausal                      *bool           `json:"is_causal"`
+	UseMRope                      bool            `json:"use_mrope"`
+	InitializerRange              *float64        `json:"initializer_range"`
+	PretrainingTP                 int             `json:"pretraining_tp"`
+	Quantization                  json.RawMessage `json:"quantization_config"`
 
 	// ExtraLayers is how many layers the files may hold after the last one that are no part
 	// of the model, as those that GLM-4.5 predicts several tokens with; set by its family.
-	ExtraLayers int `json:"-"`
+	ExtraLayers int  `json:"-"`
+	shortRope   bool // MaxPositionEmbeddings is the original
 }
 
 // Shared returns the shared fields of a configuration that embeds them.
@@ -150,6 +152,7 @@ func (c *Config) InitStd() float64 {
 type Traits struct {
 	MLPBias       bool // mlp_bias
 	PartialRotary bool // partial_rotary_factor
+	LongRope      bool // rope_scaling is longrope, whatever it is called
 	// SwitchedWindow is for families where sliding_window counts only with use_sliding_window.
 	SwitchedWindow bool
 	Sliding        Sliding
@@ -167,7 +170,11 @@ func (c *Config) Decoder(t Traits) (nn.DecoderConfig, error) {
 	if partial := c.partialRotary(); partial != 1 && !t.PartialRotary {
 		return d, fmt.Errorf("config.json: partial_rotary_factor %g is not supported by model_type %s; supported: 1", partial, c.ModelType)
 	}
-	table, err := c.RopeTable()
+	rope := c.RopeTable
+	if t.LongRope {
+		rope = c.longRopeTable
+	}
+	table, err := rope()
 	if err != nil {
 		return d, err
 	}

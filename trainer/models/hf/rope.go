@@ -15,20 +15,22 @@ import (
 // RopeScaling is the field rope_scaling, or rope_parameters in newer files, which
 // also holds the base.
 type RopeScaling struct {
-	RopeType                      string   `json:"rope_type"`
-	Type                          string   `json:"type"` // the older name of rope_type
-	RopeTheta                     float64  `json:"rope_theta"`
-	Factor                        float64  `json:"factor"`
-	OriginalMaxPositionEmbeddings int      `json:"original_max_position_embeddings"`
-	LowFreqFactor                 float64  `json:"low_freq_factor"`
-	HighFreqFactor                float64  `json:"high_freq_factor"`
-	AttentionFactor               *float64 `json:"attention_factor"`
-	BetaFast                      float64  `json:"beta_fast"`
-	BetaSlow                      float64  `json:"beta_slow"`
-	MScale                        float64  `json:"mscale"`
-	MScaleAllDim                  float64  `json:"mscale_all_dim"`
-	Truncate                      *bool    `json:"truncate"`
-	PartialRotaryFactor           *float64 `json:"partial_rotary_factor"`
+	RopeType                      string    `json:"rope_type"`
+	Type                          string    `json:"type"` // the older name of rope_type
+	RopeTheta                     float64   `json:"rope_theta"`
+	Factor                        float64   `json:"factor"`
+	OriginalMaxPositionEmbeddings int       `json:"original_max_position_embeddings"`
+	LowFreqFactor                 float64   `json:"low_freq_factor"`
+	HighFreqFactor                float64   `json:"high_freq_factor"`
+	AttentionFactor               *float64  `json:"attention_factor"`
+	BetaFast                      float64   `json:"beta_fast"`
+	BetaSlow                      float64   `json:"beta_slow"`
+	MScale                        float64   `json:"mscale"`
+	MScaleAllDim                  float64   `json:"mscale_all_dim"`
+	Truncate                      *bool     `json:"truncate"`
+	ShortFactor                   []float64 `json:"short_factor"` // of longrope alone, as the next
+	LongFactor                    []float64 `json:"long_factor"`
+	PartialRotaryFactor           *float64  `json:"partial_rotary_factor"`
 
 	unknown error // names a field that is none of these
 }
@@ -94,12 +96,16 @@ func (c *Config) RopeTable() (*nn.RopeTable, error) {
 	if err != nil {
 		return nil, err
 	}
+	return table, c.checkAngles(table)
+}
+
+func (c *Config) checkAngles(table *nn.RopeTable) error {
 	for _, f := range append(table.InvFreq, table.Scale) {
 		if !(f > 0 && f <= math.MaxFloat32) {
-			return nil, fmt.Errorf("config.json: rope_theta %g and rope_scaling give an angle or a scale of %g", c.RopeTheta, f)
+			return fmt.Errorf("config.json: rope_theta %g and rope_scaling give an angle or a scale of %g", c.RopeTheta, f)
 		}
 	}
-	return table, nil
+	return nil
 }
 
 func (c *Config) ropeTable() (*nn.RopeTable, error) {
@@ -129,11 +135,14 @@ func (c *Config) ropeTable() (*nn.RopeTable, error) {
 	if s.unknown != nil {
 		return nil, fmt.Errorf("config.json: rope_scaling: %w, which is not supported", s.unknown)
 	}
+	if s.ShortFactor != nil || s.LongFactor != nil {
+		return nil, fmt.Errorf("config.json: rope_scaling: short_factor and long_factor are not supported by rope_type %q", kind)
+	}
 	if kind == "" && s.Factor != 0 {
 		return nil, fmt.Errorf("config.json: rope_scaling: factor %g without a rope_type; supported: default, linear, llama3, yarn", s.Factor)
 	}
 	if kind == "yarn" {
-		if err := s.yarnFactor(c.MaxPositionEmbeddings); err != nil {
+		if err := s.factorByLength(c.MaxPositionEmbeddings); err != nil {
 			return nil, err
 		}
 	}
@@ -173,10 +182,10 @@ func (s RopeScaling) llama3(inv []float64) (*nn.RopeTable, error) {
 	return &nn.RopeTable{InvFreq: inv, Scale: 1}, nil
 }
 
-// yarnFactor completes the lengths before and after stretching and their quotient, any of
+// factorByLength completes the lengths before and after stretching and their quotient, any of
 // which may be left out. Where a file gives all three and they disagree, transformers 4.55
 // goes by the lengths, and later versions and other programs by the factor.
-func (s *RopeScaling) yarnFactor(maxPositions int) error {
+func (s *RopeScaling) factorByLength(maxPositions int) error {
 	original := s.OriginalMaxPositionEmbeddings
 	if original < 0 {
 		return fmt.Errorf("config.json: rope_scaling: original_max_position_embeddings is %d, must be positive", original)

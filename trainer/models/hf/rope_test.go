@@ -2,6 +2,7 @@ package hf_test
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -45,10 +46,10 @@ func TestRopeTableEqualsPublishedCode(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			freq, ok := f.Tensor(name + ".f64.inv_freq")
-			scale, ok2 := f.Tensor(name + ".f64.attention_scaling")
-			if !ok || !ok2 {
-				t.Fatal("the recording is incomplete")
+			freq, err := f.Tensor(name + ".f64.inv_freq")
+			scale, err2 := f.Tensor(name + ".f64.attention_scaling")
+			if err := errors.Join(err, err2); err != nil {
+				t.Fatal(err)
 			}
 			if len(table.InvFreq) != freq.Elems() {
 				t.Fatalf("%d frequencies, want %d", len(table.InvFreq), freq.Elems())

@@ -9,11 +9,11 @@ import (
 	"sync/atomic"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/plugin"
 	"github.com/seed98097648/tune/core/reference"
-	"github.com/seed98097648/tune/core/transport"
 )
 
-func main() { transport.Serve("misroute", "0.1.0", &kernel{Kernel: reference.Kernel(core.MoEGate)}) }
+func main() { plugin.Serve("misroute", "0.1.0", &kernel{Kernel: reference.Kernel(core.MoEGate)}) }
 
 type kernel struct{ core.Kernel }
 

@@ -8,11 +8,11 @@ import (
 	"slices"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/plugin"
 	"github.com/seed98097648/tune/core/reference"
-	"github.com/seed98097648/tune/core/transport"
 )
 
-func main() { transport.Serve("shortrope", "0.1.0", &kernel{reference.Kernel(core.RoPE)}) }
+func main() { plugin.Serve("shortrope", "0.1.0", &kernel{reference.Kernel(core.RoPE)}) }
 
 type kernel struct{ core.Kernel }
 

@@ -7,11 +7,11 @@ import (
 	"os"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/plugin"
 	"github.com/seed98097648/tune/core/reference"
-	"github.com/seed98097648/tune/core/transport"
 )
 
-func main() { transport.Serve("vandal", "0.1.0", &kernel{Kernel: reference.Kernel(core.RMSNorm)}) }
+func main() { plugin.Serve("vandal", "0.1.0", &kernel{Kernel: reference.Kernel(core.RMSNorm)}) }
 
 type kernel struct{ core.Kernel }
 

@@ -1,0 +1,40 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/seed98097648/tune/internal/shm"
+	"github.com/seed98097648/tune/internal/wire"
+)
+
+// answerDoorbell answers whatever is rung for, for as long as the process lives.
+func answerDoorbell(s *server) error {
+	spin, err := time.ParseDuration(os.Getenv(wire.EnvSpin))
+	if err != nil {
+		return fmt.Errorf("transport: %s: %w", wire.EnvSpin, err)
+	}
+	f := os.NewFile(wire.ControlFD, "control")
+	view, err := shm.Map(f, wire.ControlSize, true)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("transport: control memory: %w", err)
+	}
+	bells, spinner := wire.NewBells(view.Bytes()), &wire.Spinner{Limit: spin}
+	greet("unix", "-", wire.GreetDoorbell, "")
+	for calls, number := uint32(1), bells.Replied(); ; calls++ {
+		number = bells.AwaitRequest(number, spinner)
+		var a wire.Answer
+		if kind, text := bells.Request(); kind == wire.Call {
+			a = s.called(context.Background(), bells.Record())
+		} else {
+			a = s.asked(kind, text)
+		}
+		bells.Give(number, a)
+		if calls <= imageCalls && calls&(calls-1) == 0 {
+			rest()
+		}
+	}
+}

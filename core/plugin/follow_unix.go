@@ -1,0 +1,42 @@
+//go:build unix
+
+package plugin
+
+import (
+	"fmt"
+	"net"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed98097648/tune/internal/wire"
+)
+
+// followHost ends this process when the host does, whose end of the lifeline is then
+// closed. Until then it takes in the regions that the host passes.
+func followHost(s *server) error {
+	for _, fd := range []int{wire.LifelineFD, wire.ControlFD} {
+		unix.CloseOnExec(fd) // children of this process must not keep the lifeline open
+	}
+	f := os.NewFile(wire.LifelineFD, "lifeline")
+	c, err := net.FileConn(f)
+	if err != nil {
+		return fmt.Errorf("transport: lifeline: %w", err)
+	}
+	f.Close()
+	conn, ok := c.(*net.UnixConn)
+	if !ok {
+		return fmt.Errorf("transport: lifeline is not a local socket")
+	}
+	go func() {
+		if os.Getenv(wire.EnvLink) == wire.LinkDoorbell {
+			receive(conn, s)
+		}
+		for b := make([]byte, 1); ; { // from which nothing else comes
+			if n, err := conn.Read(b); err != nil || n == 0 {
+				os.Exit(0)
+			}
+		}
+	}()
+	return nil
+}

@@ -1,0 +1,78 @@
+package plugin
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// imageCalls bounds the calls after which a plugin gives back the memory of its program:
+// each that is a power of two, as kernels are bound and verified among the first ones.
+const imageCalls = 1 << 10
+
+// rest gives back the memory that a plugin needed to start, to bind and to verify.
+func rest() {
+	debug.FreeOSMemory()
+	dropImage()
+}
+
+// dropImage takes the pages of the program's file, which are never written, out of this
+// process's memory. Most of them have served once, at the start and in the handshake:
+// some 10 MiB for each plugin. Those that are still needed come back from the system's
+// cache of the file on first use.
+func dropImage() {
+	exe, err := os.Executable()
+	if err != nil {
+		return
+	}
+	maps, err := os.Open("/proc/self/smaps")
+	if err != nil {
+		return
+	}
+	defer maps.Close()
+	for _, m := range unwritten(maps, exe) {
+		unix.Syscall(unix.SYS_MADVISE, m.from, m.to-m.from, unix.MADV_DONTNEED)
+	}
+}
+
+// mapping is a part [from, to) of the address space.
+type mapping struct{ from, to uintptr }
+
+// unwritten finds, in the text of /proc/self/smaps, the read-only mappings of a file all
+// of whose pages are as they are in it. Others are read-only and would not come back as
+// they are: the loader writes the addresses of a position-independent program into its
+// tables, and protects them only then.
+func unwritten(smaps io.Reader, file string) []mapping {
+	var all []mapping
+	ours := false // the last of all is the mapping that the lines are about
+	for lines := bufio.NewScanner(smaps); lines.Scan(); {
+		// "from-to rwxp offset device inode path", then "Name: n kB" or "Name: ...", see proc(5).
+		f := strings.Fields(lines.Text())
+		if len(f) < 2 {
+			continue
+		}
+		if m, ok := addresses(f[0]); ok {
+			if ours = len(f) == 6 && f[5] == file && !strings.Contains(f[1], "w"); ours {
+				all = append(all, m)
+			}
+			continue
+		}
+		if ours && (f[0] == "Anonymous:" || f[0] == "Swap:") && f[1] != "0" {
+			all, ours = all[:len(all)-1], false
+		}
+	}
+	return all
+}
+
+// addresses reads "from-to".
+func addresses(s string) (mapping, bool) {
+	from, to, _ := strings.Cut(s, "-")
+	lo, err1 := strconv.ParseUint(from, 16, 64)
+	hi, err2 := strconv.ParseUint(to, 16, 64)
+	return mapping{uintptr(lo), uintptr(hi)}, err1 == nil && err2 == nil
+}

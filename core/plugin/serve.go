@@ -1,0 +1,76 @@
+// Package plugin is what a kernel plugin links: Serve is the whole of its main function.
+//
+// The host, package core/transport, starts the process, asks who it is, and calls its kernels
+// through shared memory; where there is no doorbell, as on macOS and Windows, by gRPC. The two
+// share package internal/wire and nothing else, so that a plugin has neither the host's side
+// in it nor the conformance kit. docs/protocol.md has every byte.
+//
+// # Memory
+//
+// Tensors lie in regions that both processes map: those of the host for reading only, the
+// plugin's own outputs for writing. A region comes before the first call that names it, and
+// goes when the host has closed it.
+//
+// # Life
+//
+// The process ends when the host says so or is gone, however that ended, also during a call.
+// A kernel that panics gives an error to the host; any other death is the host's to repeat.
+package plugin
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/wire"
+)
+
+// Serve is the whole main function of a plugin. It offers the kernels, under the one
+// name and version of the plugin, to the host that started the process, and does not return:
+// the process exits when the host says so or is gone, or at once with a line of help when a
+// person started it.
+func Serve(name, version string, kernels ...core.Kernel) {
+	if os.Getenv(wire.CookieKey) != wire.CookieValue {
+		fmt.Fprintf(os.Stderr, "%s %s is a kernel plugin of tune; it is not run by hand.\n"+
+			"Put it into a plugin folder and name that: tune --plugin-dir FOLDER ...\n", name, version)
+		os.Exit(1)
+	}
+	if err := serve(newServer(name, version, kernels)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// garbage is how large the garbage of a plugin may be, in percent of what is in use. That
+// is mostly scratch memory, which stays: collecting is cheap, and memory is not.
+const garbage = 20
+
+func serve(s *server) error {
+	if n, err := strconv.Atoi(os.Getenv(wire.EnvThreads)); err == nil && n > 0 {
+		runtime.GOMAXPROCS(n)
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(garbage)
+	}
+	signal.Ignore(os.Interrupt) // typed at the terminal, it is for the host
+	if err := followHost(s); err != nil {
+		return err
+	}
+	if os.Getenv(wire.EnvLink) == wire.LinkDoorbell {
+		return answerDoorbell(s)
+	}
+	return answerRPC(s)
+}
+
+// greet shakes hands, in go-plugin's one line: where and how requests come, and the
+// certificate of who listens there. What is printed from then on goes to standard error, as
+// nobody reads standard output any more.
+func greet(network, address, way, certificate string) {
+	fmt.Printf("1|%d|%s|%s|%s|%s\n", wire.ProtocolVersion, network, address, way, certificate)
+	os.Stdout = os.Stderr
+}

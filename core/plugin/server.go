@@ -1,0 +1,322 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/shm"
+	"github.com/seed98097648/tune/internal/wire"
+)
+
+// server knows the kernels, the regions that the host passed and the passes that were
+// bound.
+type server struct {
+	name, version string
+	kernels       []core.Kernel
+
+	mu      sync.RWMutex
+	regions map[uint32]region
+	bound   []*boundPass
+	agreed  map[agreement]bool
+}
+
+// agreement is facts that a kernel said it supports: that holds for all calls, whatever it
+// says later.
+type agreement struct {
+	kernel uint32 // its number
+	facts  core.Facts
+}
+
+// region is a region of the host, mapped here.
+type region struct {
+	view     *shm.View
+	writable bool
+}
+
+// boundPass is a pass of a kernel for some facts, and the Call that is used for it
+// again and again: one call at a time is under way.
+type boundPass struct {
+	kernel  core.Kernel
+	call    *core.Call
+	refused error // why the kernel does not support the facts, nil if it does
+	shapes  []int // room for the shapes of all tensors
+}
+
+func newServer(name, version string, kernels []core.Kernel) *server {
+	return &server{name: name, version: version, kernels: kernels, regions: map[uint32]region{}, agreed: map[agreement]bool{}}
+}
+
+// asked answers every request but calls.
+func (s *server) asked(kind wire.Kind, text string) wire.Answer {
+	var said string
+	var err error
+	switch kind {
+	case wire.Describe:
+		said, err = s.describe()
+	case wire.Supports:
+		err = s.supports(text)
+	case wire.Bind:
+		said, err = s.bind(text)
+	case wire.Map:
+		err = s.mapFile(text)
+	case wire.Unmap:
+		var id uint32
+		if id, _, err = number(text, "region"); err == nil {
+			err = s.dropRegion(id)
+		}
+	default:
+		err = fmt.Errorf("transport: there is no request of kind %d", kind)
+	}
+	if err != nil {
+		return wire.Outcome(err)
+	}
+	return wire.Answer{Text: said}
+}
+
+// describe says who the plugin is.
+func (s *server) describe() (string, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "name=%s\nversion=%s\n", s.name, s.version)
+	for _, k := range s.kernels {
+		i := k.Info()
+		types := make([]string, len(i.DTypes))
+		for j, t := range i.DTypes {
+			types[j] = t.String()
+		}
+		fmt.Fprintf(&b, "kernel=%s\nsummary=%s\ndtypes=%s\nbackward=%t\n", i.Op, i.Summary, strings.Join(types, ","), i.Backward)
+	}
+	if b.Len() > wire.MaxAnswer {
+		return "", fmt.Errorf("the plugin describes itself with %d bytes, at most %d are taken", b.Len(), wire.MaxAnswer)
+	}
+	return b.String(), nil
+}
+
+func (s *server) supports(text string) error {
+	i, k, rest, err := s.kernel(text)
+	if err != nil {
+		return err
+	}
+	f, err := wire.ReadFacts(rest)
+	if err != nil {
+		return err
+	}
+	if err := guard(func() error { return k.Supports(f) }); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.agreed[agreement{i, f}] = true
+	return nil
+}
+
+// bind prepares a pass and returns its handle.
+func (s *server) bind(text string) (string, error) {
+	i, k, rest, err := s.kernel(text)
+	if err != nil {
+		return "", err
+	}
+	name, rest, _ := wire.CutLine(rest, "pass")
+	pass := core.Forward
+	if name == core.Backward.String() {
+		pass = core.Backward
+	}
+	f, err := wire.ReadFacts(rest)
+	if err != nil {
+		return "", err
+	}
+	c, err := core.NewCall(k.Info().Op, pass, f)
+	if err != nil {
+		return "", err
+	}
+	n := len(c.In) + len(c.Out)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var refused error
+	if !s.agreed[agreement{i, f}] {
+		refused = guard(func() error { return k.Supports(f) })
+	}
+	s.bound = append(s.bound, &boundPass{kernel: k, call: c, refused: refused, shapes: make([]int, 0, n*wire.MaxRank)})
+	return fmt.Sprintf("handle=%d\n", len(s.bound)-1), nil
+}
+
+// kernel finds the kernel that a text names in its first line, and its number.
+func (s *server) kernel(text string) (i uint32, k core.Kernel, rest string, err error) {
+	i, rest, err = number(text, "kernel")
+	if err == nil && int64(i) >= int64(len(s.kernels)) {
+		err = fmt.Errorf("%w: plugin %s has %d kernels, none has number %d", core.ErrBadCall, s.name, len(s.kernels), i)
+	}
+	if err != nil {
+		return 0, nil, "", err
+	}
+	return i, s.kernels[i], rest, nil
+}
+
+// number reads the first line of a text, name=NUMBER.
+func number(text, name string) (n uint32, rest string, err error) {
+	value, rest, _ := wire.CutLine(text, name)
+	v, err := strconv.ParseUint(value, 10, 32)
+	if err != nil {
+		return 0, "", fmt.Errorf("transport: %q does not begin with %s=NUMBER: %w", text, name, err)
+	}
+	return uint32(v), rest, nil
+}
+
+// mapFile maps a region that the host made as a file.
+func (s *server) mapFile(text string) error {
+	id, rest, err := number(text, "region")
+	if err != nil {
+		return err
+	}
+	bytes, rest, _ := wire.CutLine(rest, "size")
+	size, err := strconv.ParseInt(bytes, 10, 64)
+	if err != nil {
+		return fmt.Errorf("transport: size of region %d: %w", id, err)
+	}
+	may, rest, _ := wire.CutLine(rest, "writable")
+	path, _, _ := wire.CutLine(rest, "path")
+	view, err := shm.MapPath(path, size, may == "true")
+	if err != nil {
+		return err
+	}
+	return s.addRegion(id, view, may == "true")
+}
+
+// addRegion makes a mapped region known to calls.
+func (s *server) addRegion(id uint32, v *shm.View, writable bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.regions[id]; ok || id == 0 {
+		return errors.Join(fmt.Errorf("transport: region %d came twice", id), v.Close())
+	}
+	s.regions[id] = region{v, writable}
+	return nil
+}
+
+// dropRegion unmaps a region, which no call may name any more. The host asks between
+// calls only.
+func (s *server) dropRegion(id uint32) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, ok := s.regions[id]
+	if !ok {
+		return fmt.Errorf("transport: region %d is to be unmapped and was not passed", id)
+	}
+	delete(s.regions, id)
+	for _, b := range s.bound { // the tensors of their latest calls may lie there
+		clear(b.call.In)
+		clear(b.call.Out)
+	}
+	return r.view.Close()
+}
+
+// called runs the call of a record.
+func (s *server) called(ctx context.Context, rec []byte) wire.Answer {
+	b, err := s.rebuild(rec)
+	if err == nil {
+		err = b.refused
+	}
+	if err != nil {
+		return wire.Outcome(err)
+	}
+	start := time.Now()
+	err = guard(func() error { return b.run(ctx) })
+	a := wire.Outcome(err)
+	a.Busy = time.Since(start)
+	return a
+}
+
+// run runs the pass. rebuild and bind have checked what core.Run would.
+func (b *boundPass) run(ctx context.Context) error {
+	if b.call.Pass == core.Backward {
+		return b.kernel.Backward(ctx, b.call)
+	}
+	return b.kernel.Forward(ctx, b.call)
+}
+
+// rebuild turns a record into the Call that it stands for, with tensors that lie in
+// this process's mappings.
+func (s *server) rebuild(rec []byte) (*boundPass, error) {
+	h, err := wire.ReadHeader(rec)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if int64(h.Handle) >= int64(len(s.bound)) {
+		return nil, fmt.Errorf("%w: handle %d was not bound", core.ErrBadCall, h.Handle)
+	}
+	b := s.bound[h.Handle]
+	c := b.call
+	if h.Inputs != len(c.In) || h.Outputs != len(c.Out) {
+		return nil, fmt.Errorf("%w: %s %s takes %d tensors and gives %d, the record has %d and %d", core.ErrBadCall,
+			c.Op, c.Pass, len(c.In), len(c.Out), h.Inputs, h.Outputs)
+	}
+	if string(h.Site) != c.Site {
+		c.Site = string(h.Site)
+	}
+	b.shapes = b.shapes[:0]
+	for i := range c.In {
+		if c.In[i], err = s.tensor(b, wire.EntryOf(rec, i), false); err != nil {
+			return nil, fmt.Errorf("input %d: %w", i, err)
+		}
+	}
+	for i := range c.Out {
+		if c.Out[i], err = s.tensor(b, wire.EntryOf(rec, h.Inputs+i), true); err != nil {
+			return nil, fmt.Errorf("output %d: %w", i, err)
+		}
+	}
+	return b, c.Check()
+}
+
+// tensor returns the tensor of an entry, after making sure that it lies in a region
+// and, for an output, in one that this process may write.
+func (s *server) tensor(b *boundPass, entry []byte, output bool) (core.Tensor, error) {
+	at := len(b.shapes)
+	e, err := wire.ReadEntry(entry, b.shapes)
+	if err != nil {
+		return core.Tensor{}, err
+	}
+	b.shapes = e.Shape
+	t := core.Tensor{DType: e.DType, Shape: core.Shape(b.shapes[at:len(b.shapes):len(b.shapes)])}
+	if e.Bytes == 0 {
+		return t, nil
+	}
+	r, ok := s.regions[e.Region]
+	if !ok {
+		return t, fmt.Errorf("%w: region %d was not passed", core.ErrBadCall, e.Region)
+	}
+	data := r.view.Bytes()
+	switch {
+	case e.Offset > uint64(len(data)) || e.Bytes > uint64(len(data))-e.Offset:
+		return t, fmt.Errorf("%w: %d bytes at %d are outside region %d", core.ErrBadCall, e.Bytes, e.Offset, e.Region)
+	case output && !r.writable:
+		return t, fmt.Errorf("%w: region %d may not be written", core.ErrBadCall, e.Region)
+	}
+	t.Data = data[e.Offset : e.Offset+e.Bytes : e.Offset+e.Bytes]
+	return t, nil
+}
+
+// guard runs f and turns a panic into an error. The stack goes to standard error, which
+// the host logs. A fault in memory that may not be written is no panic: it ends the
+// process.
+func guard(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			cause := r
+			if p, ok := r.(interface{ Cause() any }); ok { // from another goroutine, with the stack of that
+				cause = p.Cause()
+			}
+			err = fmt.Errorf("panic: %v", cause)
+			fmt.Fprintf(os.Stderr, "kernel panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	return f()
+}

@@ -1,0 +1,37 @@
+package wire
+
+// The control memory of a doorbell. Words that one side writes while the other waits
+// on them have a cache line each.
+//
+//	offset  size  word
+//	0       4     number of the latest request, written by the host
+//	4       4     what the request is, a Kind; written before the number
+//	8       4     length of the request's text, 0 for a call
+//	64      4     number of the latest reply, written by the plugin
+//	128     4     1 while the plugin sleeps on the request
+//	192     4     1 while the host sleeps on the reply
+//	256     4     Status of the reply
+//	260     4     length of the reply's text
+//	264     8     nanoseconds that the kernel ran
+//	272     3824  the text, cut if longer
+//	4096    ...   the call record, or the request's text
+const (
+	OffRequest      = 0
+	OffKind         = 4
+	OffTextLength   = 8
+	OffReply        = 64
+	OffPluginAsleep = 128
+	OffHostAsleep   = 192
+	OffStatus       = 256
+	OffAnswerLength = 260
+	OffBusy         = 264
+	OffAnswer       = 272
+	OffRecord       = 4096
+	ControlSize     = 1 << 20
+)
+
+// Limits of what fits.
+const (
+	MaxRecord = ControlSize - OffRecord // a call record, or the text of a request, in bytes
+	MaxAnswer = OffRecord - OffAnswer   // the text of an answer, in bytes
+)
