@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
 
 	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/plainjson"
@@ -48,6 +46,7 @@ type Printer struct {
 	start     trainer.Start
 	stepping  time.Duration // time spent in steps
 	stepsSeen int
+	evaluated bool
 }
 
 // New returns a Printer that writes results to out and everything else to notes.
@@ -58,7 +57,10 @@ func (p *Printer) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.hideBar()
-	return p.notes.Write(b)
+	if _, err := io.WriteString(p.notes, fitting(p.notes, string(b), "  ")); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
 // Attach makes the printer follow a run. Hooks that are set already are called as well,
@@ -100,8 +102,8 @@ func (p *Printer) onStart(s trainer.Start) {
 	if s.Resumed > 0 {
 		fmt.Fprintf(p.text(), "going on after step %d of %d\n", s.Resumed, s.Steps)
 	}
-	onTerminal := isTerminal(p.notes)
-	p.lines = !onTerminal || !isTerminal(p.out)
+	onTerminal := IsTerminal(p.notes)
+	p.lines = !onTerminal || !IsTerminal(p.out)
 	if p.format == Text && onTerminal {
 		p.bar = newBar(s.Steps, p.notes)
 	}
@@ -160,9 +162,13 @@ func (p *Printer) onEval(e trainer.Eval) {
 	defer p.mu.Unlock()
 	p.hideBar()
 	when := "before training"
-	if e.Step > 0 {
+	switch {
+	case e.Step > 0:
 		when = fmt.Sprintf("after step %d", e.Step)
+	case p.evaluated:
+		when += ", again: without what was taken off"
 	}
+	p.evaluated = true
 	fmt.Fprintf(p.text(), "held-out loss %.4f (perplexity %.4g) %s\n", e.Loss, math.Exp(e.Loss), when)
 }
 
@@ -194,9 +200,11 @@ func (p *Printer) Summary(s *trainer.Summary) {
 	}
 	if s.Checked.Calls > 0 {
 		fmt.Fprintf(w, "  checked        %s\n", s.Checked)
+	} else if c.CheckEvery == 0 && s.Report != nil && len(s.Report.Applied()) > 0 {
+		fmt.Fprintln(w, "  checked        no kernel: --check-every is 0")
 	}
 	for _, wrong := range s.Wrong {
-		fmt.Fprintf(w, "  taken off      %v\n", wrong)
+		fmt.Fprint(w, fitting(w, fmt.Sprintf("  taken off      %v\n", wrong), "                 "))
 	}
 	if s.Best != nil && (s.Best.Step != s.Steps || c.Checkpoints.SaveEvery > 0) {
 		where := ""
@@ -240,9 +248,4 @@ func (p *Printer) leaveBar(s trainer.Step) {
 	p.bar.Set(s.Step)
 	p.bar.Describe(describe(s))
 	fmt.Fprintln(p.notes)
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }
