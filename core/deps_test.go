@@ -49,7 +49,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/growth", "core core/transport internal/ceiling trainer/bench", ""},
 	{"internal/chart", "", "internal/browser"},
 	{"internal/browser", "", ""},
-	{"internal/scaffold", "core", ""},
+	{"internal/scaffold", "core examples plugins", ""},
 	{"internal/scaffold/...", "core", "core/kerneltest"},
 	{"internal/storage", "core internal/simd", ""},
 	{"internal/testdata", "golang.org/x/sys", ""},
@@ -72,6 +72,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"core/plugin", "core internal/shm internal/wire golang.org/x/sys", "core/reference core/transport/proto google.golang.org/protobuf"},
 
 	// Plugins stand on the contract alone: a program and, below it, its kernel.
+	{"plugins", "", ""},
 	{"plugins/...", "core core/plugin core/vector ./...", "core/kerneltest core/reference internal/plugintest internal/simd/simdtest"},
 	{"plugins/linked", "core plugins/...", ""},
 	{"plugins/builtin", "core core/plugin plugins/linked", "core/transport"},
