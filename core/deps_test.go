@@ -103,7 +103,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/progress", "internal/amount internal/plainjson github.com/schollz/progressbar/v3 golang.org/x/term trainer", "core trainer/data/corpus"},
 	{"trainer/bench", "internal/amount core internal/ceiling internal/chart internal/cpu internal/simd trainer trainer/...", "core/reference core/transport internal/plugintest"},
 	{"trainer/demo", "core trainer trainer/autograd trainer/data trainer/models trainer/nn trainer/tokenizer", "core/reference trainer/optim"},
-	{"trainer/generate", "core internal/plainjson trainer/autograd trainer/crosscheck trainer/models trainer/nn trainer/tokenizer", "plugins/linked core/kerneltest trainer/data"},
+	{"trainer/generate", "core internal/fields internal/plainjson trainer/autograd trainer/crosscheck trainer/models trainer/nn trainer/tokenizer", "plugins/linked core/kerneltest trainer/data"},
 	{"trainer/parity", "core internal/plainjson trainer trainer/...", "core/reference core/transport internal/plugintest plugins/linked"},
 	{"trainer", "core internal/amount internal/cpu internal/fields internal/hugepage internal/memory internal/plainjson internal/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest"},
 
