@@ -109,9 +109,12 @@ func TestOwnModel(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	cache := goCache(t)
 	program := func(name string, args ...string) string {
 		cmd := exec.Command(name, args...)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "GOPROXY=off", "XDG_CACHE_HOME="+filepath.Join(dir, "cache"), "GOCACHE="+goCache(t))
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "GOPROXY=off",
+			"XDG_CACHE_HOME="+filepath.Join(dir, "cache"), "GOCACHE="+cache)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%s %v: %v\n%s", name, args, err, out)
