@@ -64,7 +64,7 @@ func newPlaces(ctx context.Context, k core.Kernel, d core.DType, m *memory) ([]p
 	op, kinds := k.Info().Op, 0
 	for _, f := range kindsOfUse(op) {
 		f.DType = d
-		if hasWeights(op) {
+		if op.HasWeights() {
 			f.WeightDType = d
 		}
 		c := fitting(k, []Case{specialCase(k, f, "", 3)})[0]

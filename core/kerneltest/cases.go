@@ -14,26 +14,17 @@ func Cases(op core.Op) []Case {
 	for _, d := range storage() {
 		for i, f := range variants(op) {
 			f.DType = d
-			if f.WeightDType == core.InvalidDType && hasWeights(op) {
+			if f.WeightDType == core.InvalidDType && op.HasWeights() {
 				f.WeightDType = d
 			}
 			cases = append(cases, CasesFor(op, f)...)
-			if hasWeights(op) && i%2 == 0 {
+			if op.HasWeights() && i%2 == 0 {
 				f.Frozen = true
 				cases = append(cases, CasesFor(op, f)...)
 			}
 		}
 	}
 	return cases
-}
-
-// hasWeights reports whether facts of the op say how its weights are stored.
-func hasWeights(op core.Op) bool {
-	switch op {
-	case core.RMSNorm, core.AddRMSNorm, core.MoEExperts, core.LinearCrossEntropy:
-		return true
-	}
-	return false
 }
 
 // variants returns facts without DType; WeightDType is set only where it is to differ

@@ -16,7 +16,7 @@ func Extremes(op core.Op) []Case {
 	for _, d := range storage() {
 		for _, f := range kindsOfUse(op) {
 			f.DType = d
-			if hasWeights(op) {
+			if op.HasWeights() {
 				f.WeightDType = d
 			}
 			add := func(kind string, tokens int, edit func(in map[string][]core.Tensor)) {

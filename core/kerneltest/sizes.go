@@ -45,7 +45,7 @@ func Sizes(op core.Op) []Case {
 	for i, d := range storage() {
 		for j, f := range kindsOfUse(op) {
 			f.DType = d
-			if hasWeights(op) {
+			if op.HasWeights() {
 				f.WeightDType = d
 			}
 			if i+j > 0 {

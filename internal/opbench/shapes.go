@@ -87,15 +87,6 @@ func noneIgnored(in map[string][]core.Tensor) {
 	}
 }
 
-// hasWeights reports whether facts of the op say how its weights are stored.
-func hasWeights(op core.Op) bool {
-	switch op {
-	case core.RMSNorm, core.AddRMSNorm, core.MoEExperts, core.LinearCrossEntropy:
-		return true
-	}
-	return false
-}
-
 // use is one op with one shape, ready to be measured.
 type use struct {
 	kerneltest.Case
@@ -128,7 +119,7 @@ func (e entry) use(s shape, d core.DType, tokens int) use {
 	u := use{entry: e, shape: fmt.Sprintf("%d%s", tokens, s.name),
 		Case: kerneltest.Case{Op: e.op, Facts: s.facts, Tokens: tokens, Seed: 1, Edit: e.edit}}
 	u.Facts.DType = d
-	if hasWeights(e.op) {
+	if e.op.HasWeights() {
 		u.Facts.WeightDType = d
 	}
 	if e.op == core.RoPE {
