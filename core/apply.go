@@ -18,6 +18,9 @@ type Report struct {
 // Restore gives every site that this application changed its plain forward back.
 // Restoring twice does nothing more. It fails once the model's graph is compiled.
 func (r *Report) Restore() error {
+	if r == nil {
+		return nil // of an application that failed, and so has changed nothing
+	}
 	var errs []error
 	var left []Site
 	for _, s := range r.swapped {

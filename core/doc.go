@@ -1,6 +1,7 @@
 // Package core is the kernel patcher: it finds fused kernels in plugins and swaps
 // them into the modules of a model, forward and backward, and can undo it. It imports
-// only the standard library and knows no model, no autograd and no RPC.
+// only the standard library, and internal/nearest to list the likeliest of the names that
+// exist; it knows no model, no autograd and no RPC.
 //
 // # The words
 //

@@ -113,11 +113,14 @@ func (o *options) askModel(m Model, r *Registry) error {
 }
 
 // weigh leaves the kernel out of an action that auto has chosen unless it is worth it.
-func (o options) weigh(ctx context.Context, a Action) Action {
+func (o options) weigh(ctx context.Context, a Action) (Action, error) {
 	name := a.Kernel.Info().Name
 	m, err := o.measure(ctx, a.Site, a.Kernel)
-	if err != nil {
-		return Action{Site: a.Site, Reason: fmt.Sprintf("%s: not measured: %v", name, err)}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return a, fmt.Errorf("core: measure %s on %s: %w", name, a.Site.Path, ctx.Err())
+	case err != nil:
+		return Action{Site: a.Site, Reason: fmt.Sprintf("%s: not measured: %v", name, err)}, nil
 	}
 	a.Measured = &m
 	if !m.Worth() {
@@ -130,5 +133,5 @@ func (o options) weigh(ctx context.Context, a Action) Action {
 		}
 		a.Kernel, a.Reason = nil, fmt.Sprintf("%s is %s: %s", name, verdict, m)
 	}
-	return a
+	return a, nil
 }

@@ -61,7 +61,7 @@ type Plan struct {
 // and no plan, for an unknown name, a named kernel that matches no site or does not support
 // a site of its op, two kernels of equal rank on one site, facts that no op has, sites
 // that cannot be told apart or swapped, auto for a model that nobody says how to measure
-// (see Measured), and a context that ends meanwhile. It starts plugins that do not run.
+// (see Measured), and a context that ends what is verified or measured. It starts plugins that do not run.
 func NewPlan(ctx context.Context, m Model, r *Registry, sel Selection, opts ...Option) (*Plan, error) {
 	o, sites, err := prepare(m, r, opts)
 	if err != nil {
@@ -98,7 +98,7 @@ func NewPlan(ctx context.Context, m Model, r *Registry, sel Selection, opts ...O
 			continue
 		}
 		a, err := choose(ctx, site, r, sel, o, verified)
-		if err := errors.Join(err, ended(ctx, site)); err != nil {
+		if err != nil {
 			return nil, err
 		}
 		placed[site.Path] = a.Kernel != nil || site.Hook.Kernel() != nil
@@ -128,14 +128,12 @@ func prepare(m Model, r *Registry, opts []Option) (o options, sites []Site, err 
 	return o, sites, checkSites(sites)
 }
 
-// ended says that the context has ended while a site was planned. To the choice of a kernel,
-// what came of that may look like a fault of the kernel.
-func ended(ctx context.Context, s Site) error {
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("core: plan %s: %w", s.Path, err)
-	}
-	return nil
-}
+// endedError is the end of the context while a kernel was verified or measured, which is no
+// fault of the kernel, whatever came of it.
+type endedError struct{ error }
+
+// Unwrap returns the context's error.
+func (e endedError) Unwrap() error { return e.error }
 
 type verifyKey struct {
 	name  string
@@ -162,6 +160,9 @@ func choose(ctx context.Context, site Site, r *Registry, sel Selection, o option
 			continue
 		}
 		if err := usable(ctx, k, site, o, verified); err != nil {
+			if errors.As(err, new(endedError)) {
+				return Action{}, fmt.Errorf("core: verify %s for %s: %w", info.Name, site.Path, err)
+			}
 			if isNamed {
 				return Action{}, fmt.Errorf("core: kernel %s was named but cannot take %s: %w", info.Name, site.Path, err)
 			}
@@ -186,7 +187,7 @@ func choose(ctx context.Context, site Site, r *Registry, sel Selection, o option
 	case len(candidates) == 1:
 		a := Action{Site: site, Kernel: candidates[0]}
 		if named == nil && sel.Auto {
-			return o.weigh(ctx, a), nil
+			return o.weigh(ctx, a)
 		}
 		return a, nil
 	case reasons != nil:
@@ -227,7 +228,9 @@ func usable(ctx context.Context, k Kernel, site Site, o options, verified map[ve
 	key := verifyKey{info.Name, info.Op, site.Facts}
 	err, seen := verified[key]
 	if !seen {
-		err = v.Verify(ctx, site.Facts)
+		if err = v.Verify(ctx, site.Facts); err != nil && ctx.Err() != nil {
+			return endedError{ctx.Err()}
+		}
 		verified[key] = err
 	}
 	return err
@@ -277,6 +280,13 @@ func (p *Plan) ops() string {
 // Apply carries the plan out, all of it or nothing. A site that holds the planned
 // kernel already stays as it is; one that holds another is an error that names both.
 func (p *Plan) Apply() (*Report, error) {
+	sites := make([]Site, len(p.Actions))
+	for i, a := range p.Actions {
+		sites[i] = a.Site
+	}
+	if err := checkSites(sites); err != nil {
+		return nil, err
+	}
 	report := &Report{}
 	for _, a := range p.Actions {
 		old := a.Site.Hook.Kernel()
@@ -303,7 +313,8 @@ func (p *Plan) Apply() (*Report, error) {
 }
 
 // ApplyDefaultKernels plans and applies a selection as --kernels takes it: "auto",
-// "all", "none", names, "auto,-npu_fused_rope".
+// "all", "none", names, "auto,-npu_fused_rope". Registry.Rest with the report's actions ends
+// the processes that nobody calls then.
 func ApplyDefaultKernels(ctx context.Context, m Model, r *Registry, selection string, opts ...Option) (*Report, error) {
 	sel, err := ParseSelection(selection)
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/seed98097648/tune/internal/nearest"
 )
 
 // Found is one line of a registry's listing: a plugin or a linked kernel that can be
@@ -18,7 +20,8 @@ type Found struct {
 }
 
 // Registry holds the kernels that a program can place, found by ScanAllKernels or
-// linked in by Register. It owns the plugins' processes until Close.
+// linked in by Register. It owns the plugins' processes until Close. One that is nil, as
+// after an error, has no kernels and takes none.
 type Registry struct {
 	found   []Found
 	plugins []Plugin
@@ -78,12 +81,17 @@ func (r *Registry) origin(name string) string {
 }
 
 // Kernels returns every usable kernel, sorted by name, then op.
-func (r *Registry) Kernels() []Kernel { return slices.Clone(r.kernels) }
+func (r *Registry) Kernels() []Kernel {
+	if r == nil {
+		return nil
+	}
+	return slices.Clone(r.kernels)
+}
 
 // Names returns the distinct names of the usable kernels, sorted.
 func (r *Registry) Names() []string {
 	var names []string
-	for _, k := range r.kernels {
+	for _, k := range r.Kernels() {
 		names = append(names, k.Info().Name)
 	}
 	return slices.Compact(names)
@@ -94,7 +102,7 @@ func (r *Registry) Names() []string {
 // names, the nearest first; a plugin that was found but cannot be used gives its reason.
 func (r *Registry) Lookup(name string) ([]Kernel, error) {
 	var ks []Kernel
-	for _, k := range r.kernels {
+	for _, k := range r.Kernels() {
 		if k.Info().Name == name {
 			ks = append(ks, k)
 		}
@@ -102,7 +110,7 @@ func (r *Registry) Lookup(name string) ([]Kernel, error) {
 	if ks != nil {
 		return ks, nil
 	}
-	for _, f := range r.found {
+	for _, f := range r.Listing() {
 		if f.Err != nil && (f.Manifest.Name == name || baseName(f.Path) == name) {
 			return nil, fmt.Errorf("core: kernel %q was found but cannot be used: %w", name, f.Err)
 		}
@@ -111,12 +119,15 @@ func (r *Registry) Lookup(name string) ([]Kernel, error) {
 	if len(names) == 0 {
 		return nil, fmt.Errorf("core: %w %q: no kernels were found; build the plugins or name their folder", ErrUnknownKernel, name)
 	}
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(distance(name, a), distance(name, b)) })
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(nearest.Distance(name, a), nearest.Distance(name, b)) })
 	return nil, fmt.Errorf("core: %w %q; known, nearest first: %s", ErrUnknownKernel, name, strings.Join(names, ", "))
 }
 
 // Listing returns everything that was found, usable or not, sorted by path.
 func (r *Registry) Listing() []Found {
+	if r == nil {
+		return nil
+	}
 	out := slices.Clone(r.found)
 	slices.SortStableFunc(out, func(a, b Found) int { return cmp.Compare(a.Path, b.Path) })
 	return out
@@ -124,6 +135,9 @@ func (r *Registry) Listing() []Found {
 
 // Close ends the plugins' processes. Kernels of plugins must not be used afterwards.
 func (r *Registry) Close() error {
+	if r == nil {
+		return nil
+	}
 	var errs []error
 	for _, p := range r.plugins {
 		errs = append(errs, p.Close())
@@ -146,25 +160,4 @@ func (r *Registry) Rest(actions []Action) {
 			rester.Rest()
 		}
 	}
-}
-
-// distance is the Levenshtein edit distance between two names.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			substitute := diagonal
-			if a[i-1] != b[j-1] {
-				substitute++
-			}
-			diagonal = row[j]
-			row[j] = min(row[j]+1, row[j-1]+1, substitute)
-		}
-	}
-	return row[len(b)]
 }

@@ -46,9 +46,6 @@ func Repeat(ctx context.Context, m Model, r *Registry, was []Placement, opts ...
 			a.Reason = reason
 		} else if was[i].Kernel != "" {
 			k, err := r.placeable(ctx, was[i], site, o, verified)
-			if err := ended(ctx, site); err != nil {
-				return nil, err
-			}
 			if err != nil {
 				return nil, fmt.Errorf("core: %s had the kernel %s, which cannot be placed now: %w", site.Path, was[i].Kernel, err)
 			}

@@ -47,6 +47,26 @@ func TestSitesThatCannotBePatchedAreErrors(t *testing.T) {
 	}
 }
 
+func TestAPlanMadeByHandIsCheckedToo(t *testing.T) {
+	p := &core.Plan{Actions: []core.Action{{Site: core.Site{Path: "norm", Op: core.RMSNorm}}}}
+	report, err := p.Apply()
+	if err == nil || !strings.Contains(err.Error(), "site norm has no hook") {
+		t.Errorf("error %v", err)
+	}
+	if err := report.Restore(); err != nil {
+		t.Errorf("a report that there is not: %v", err)
+	}
+}
+
+func TestARegistryThatThereIsNotIsEmpty(t *testing.T) {
+	var none *core.Registry
+	_, err := none.Lookup("norm")
+	wantErrorIs(t, err, core.ErrUnknownKernel)
+	if none.Kernels() != nil || none.Names() != nil || none.Listing() != nil || none.Close() != nil {
+		t.Error("it has something")
+	}
+}
+
 func TestARegistryRefusesNothing(t *testing.T) {
 	var none *core.Registry
 	for _, err := range []error{core.NewRegistry().Register(nil), none.Register(newKernel("norm", core.RMSNorm))} {
@@ -107,19 +127,20 @@ func TestAutoAsksTheModelHowToMeasure(t *testing.T) {
 	}
 }
 
+// TestThePlanEndsWithItsContext, if that has ended something: a plan that asks nothing of
+// anybody is made.
 func TestThePlanEndsWithItsContext(t *testing.T) {
-	for name, k := range map[string]core.Kernel{
-		"a verification": &verifiedKernel{fakeKernel: *newKernel("norm", core.RMSNorm), err: errors.New("its process was ended")},
-		"nothing":        newKernel("norm", core.RMSNorm),
-	} {
-		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithCancel(t.Context())
-			cancel()
-			_, err := core.ApplyDefaultKernels(ctx, newModel(core.RMSNorm), newRegistry(t, k), "all")
-			wantErrorIs(t, err, context.Canceled)
-			was := []core.Placement{{Path: "layers.0.rms_norm", Op: core.RMSNorm, Kernel: "norm"}}
-			_, err = core.Repeat(ctx, newModel(core.RMSNorm), newRegistry(t, k), was)
-			wantErrorIs(t, err, context.Canceled)
-		})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	was := []core.Placement{{Path: "layers.0.rms_norm", Op: core.RMSNorm, Kernel: "norm"}}
+	cut := newRegistry(t, &verifiedKernel{fakeKernel: *newKernel("norm", core.RMSNorm), err: errors.New("its process was ended")})
+	for _, selection := range []string{"all", "norm"} {
+		_, err := core.ApplyDefaultKernels(ctx, newModel(core.RMSNorm), cut, selection)
+		wantErrorIs(t, err, context.Canceled)
+	}
+	_, err := core.Repeat(ctx, newModel(core.RMSNorm), cut, was)
+	wantErrorIs(t, err, context.Canceled)
+	if _, err := core.ApplyDefaultKernels(ctx, newModel(core.RMSNorm), newRegistry(t, newKernel("norm", core.RMSNorm)), "all"); err != nil {
+		t.Error(err)
 	}
 }

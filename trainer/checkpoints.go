@@ -96,6 +96,7 @@ func (r *session) writeCheckpoint(step int) (err error) {
 	if err != nil {
 		return err
 	}
+	r.warnOfWidened(model)
 	if err := writeModel(f, model, r.job.Files); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/data/corpus"
 	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/measure"
@@ -122,6 +123,7 @@ func (c Config) Validate() error {
 	need(c.Clip >= 0 && finite(c.Clip), "trainer.Config.Clip is %g, must not be negative", c.Clip)
 	need(c.CheckEvery >= 0, "trainer.Config.CheckEvery is %d, must not be negative; 0 compares no kernel with the plain forward", c.CheckEvery)
 	need(c.Threads >= 0, "trainer.Config.Threads is %d, must not be negative", c.Threads)
+	need(c.Threads <= simd.MaxThreads(), "trainer.Config.Threads is %d, must be at most %d; 0 takes all cores", c.Threads, simd.MaxThreads())
 	errs = append(errs, c.Data.Validate())
 	if _, err := optim.ParseDecay(string(c.Schedule)); err != nil {
 		errs = append(errs, fmt.Errorf("trainer.Config.Schedule: %w", err))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/models"
 )
 
 func TestTheZeroConfigIsAPlainRun(t *testing.T) {
@@ -37,6 +38,23 @@ func TestLoadingNothingNamesTheField(t *testing.T) {
 	_, err := trainer.Load(t.Context(), trainer.Config{}, autograd.Heap{})
 	if err == nil || !strings.Contains(err.Error(), "trainer.Config.Model is empty") {
 		t.Errorf("error %v", err)
+	}
+}
+
+func TestAJobWithoutItsPartsIsAnError(t *testing.T) {
+	for name, strip := range map[string]func(*trainer.Job){
+		"a model": func(j *trainer.Job) { j.Model = nil },
+		"memory":  func(j *trainer.Job) { j.Memory = nil },
+		"rows":    func(j *trainer.Job) { j.Train = nil },
+	} {
+		j := job(t)
+		strip(j)
+		if _, err := j.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "a job needs a Model") {
+			t.Errorf("without %s: error %v", name, err)
+		}
+	}
+	if _, err := models.New([]byte(tiny), nil); err == nil || !strings.Contains(err.Error(), "transport.NewMemory") {
+		t.Errorf("a model without memory: error %v", err)
 	}
 }
 

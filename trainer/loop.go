@@ -41,6 +41,7 @@ type session struct {
 	engine   *Engine
 	check    *crosscheck.Checker // nil without
 	stale    bool                // the evaluation before training was with a kernel that is wrong
+	widened  []string            // what was said to be saved as float32
 	out      *output
 	loader   *data.Loader
 	epoch    epoch
@@ -55,7 +56,7 @@ type session struct {
 
 // Run patches the model, trains it, evaluates it before, on the way and after, and saves
 // it. When ctx ends, the step at hand is finished, and the model is saved as it is then;
-// that is not an error, except while auto still measures kernels. The output folder is
+// that is not an error, except while kernels are still verified or measured. The output folder is
 // claimed before the first step, and appears under its name only when it is complete; with
 // checkpoints it is there from the start and holds those meanwhile. Job.Resume tells what
 // resuming changes.
@@ -66,6 +67,9 @@ type session struct {
 // Jobs may run at the same time, if all have the same Threads, which they share: the results
 // do not depend on it.
 func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
+	if j.Model == nil || j.Memory == nil || rowsIn(j.Train) == 0 {
+		return nil, errors.New("trainer: a job needs a Model, the Memory that it is in, and rows in Train; Load makes one of files")
+	}
 	if err := j.Config.Validate(); err != nil {
 		return nil, err
 	}

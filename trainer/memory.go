@@ -3,6 +3,7 @@ package trainer
 import (
 	"fmt"
 
+	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/memory"
 	"github.com/seed98097648/tune/trainer/forecast"
 	"github.com/seed98097648/tune/trainer/models"
@@ -17,7 +18,7 @@ type MemoryError struct {
 
 // Error implements error.
 func (e *MemoryError) Error() string {
-	return fmt.Sprintf("trainer: the run needs %s of memory, and %s are free", size(uint64(e.Bytes)), size(uint64(e.Free)))
+	return fmt.Sprintf("trainer: the run needs %s of memory, and %s are free", amount.Bytes(uint64(e.Bytes)), amount.Bytes(uint64(e.Free)))
 }
 
 // enough compares what a run needs with what is free, of which it has some already. Where

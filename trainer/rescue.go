@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/journal"
 	"github.com/seed98097648/tune/trainer/models"
@@ -32,10 +34,7 @@ func (r *session) save(ctx context.Context) (string, error) {
 	if err != nil { // a run that has diverged, which no other place makes better
 		return "", fmt.Errorf("trainer: save %s: %w", o.path, err)
 	}
-	if len(model.Widened) > 0 {
-		call(j.Hooks.OnWarning, fmt.Errorf("saved as float32, as they have grown beyond what the dtype of their files can hold: %s; if that is not meant, lower the learning rate",
-			strings.Join(model.Widened, ", ")))
-	}
+	r.warnOfWidened(model)
 	again := func(err error, nowhere bool) bool {
 		return j.Unsaved != nil && j.Unsaved(ctx, Unsaved{err, nowhere})
 	}
@@ -63,6 +62,21 @@ func (r *session) save(ctx context.Context) (string, error) {
 		if err = errors.Join(err, err2); !again(err, true) {
 			return "", err
 		}
+	}
+}
+
+// warnOfWidened warns, once for each tensor, of those that are larger on the disk than before.
+func (r *session) warnOfWidened(model models.Saved) {
+	var names []string
+	for _, name := range model.Widened {
+		if !slices.Contains(r.widened, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) > 0 {
+		r.widened = append(r.widened, names...)
+		call(r.job.Hooks.OnWarning, fmt.Errorf("saved as float32, as they have grown beyond what the dtype of their files can hold: %s; "+
+			"if that is not meant, lower the learning rate", strings.Join(names, ", ")))
 	}
 }
 
@@ -95,7 +109,7 @@ func roomFor(model models.Saved, path string) error {
 		need += uint64(len(w.Tensor.Data))
 	}
 	if free, known := checkpoint.Free(path); known && free < need {
-		return fmt.Errorf("trainer: the disk of %s has %s free, and the model takes %s", path, size(free), size(need))
+		return fmt.Errorf("trainer: the disk of %s has %s free, and the model takes %s", path, amount.Bytes(free), amount.Bytes(need))
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/models"
 )
@@ -42,10 +43,10 @@ func (n diskNeed) check(c Config, steps int, free uint64) (warning, err error) {
 	switch {
 	case uint64(least) > free:
 		return nil, fmt.Errorf("trainer: the disk of %s has %s free, but the model takes %s%s: make room, or choose another trainer.Config.Out",
-			c.Out, size(free), size(uint64(n.model)), n.perCheckpoint(c))
+			c.Out, amount.Bytes(free), amount.Bytes(uint64(n.model)), n.perCheckpoint(c))
 	case uint64(most) > free:
 		return fmt.Errorf("the disk of %s has %s free, but the run may need %s (the model takes %s%s): make room, or lower trainer.Checkpoints.Keep",
-			c.Out, size(free), size(uint64(most)), size(uint64(n.model)), n.perCheckpoint(c)), nil
+			c.Out, amount.Bytes(free), amount.Bytes(uint64(most)), amount.Bytes(uint64(n.model)), n.perCheckpoint(c)), nil
 	}
 	return nil, nil
 }
@@ -54,20 +55,7 @@ func (n diskNeed) perCheckpoint(c Config) string {
 	if c.Checkpoints.SaveEvery == 0 {
 		return ""
 	}
-	return ", a checkpoint " + size(uint64(n.checkpoint))
-}
-
-// size writes a number of bytes for people.
-func size(bytes uint64) string {
-	const unit = 1024
-	value, name := float64(bytes), "bytes"
-	for _, next := range []string{"KiB", "MiB", "GiB", "TiB"} {
-		if value < unit {
-			break
-		}
-		value, name = value/unit, next
-	}
-	return fmt.Sprintf("%.4g %s", value, name)
+	return ", a checkpoint " + amount.Bytes(uint64(n.checkpoint))
 }
 
 // checkDisk fails early where the end of the run would fail.

@@ -45,7 +45,11 @@ func (r *session) onWrong(w *core.KernelError, sites int) {
 
 // TakenOff says that a kernel which was found wrong is not used any more.
 func TakenOff(w *core.KernelError, sites int) error {
-	return fmt.Errorf("%w; the plugin is taken off all %d sites that it had, which are plain from here on, and what it gave is computed again", w, sites)
+	which := fmt.Sprintf("all %d sites that it had, which are", sites)
+	if sites == 1 {
+		which = "the one site that it had, which is"
+	}
+	return fmt.Errorf("%w; the plugin is taken off %s plain from here on, and what it gave is computed again", w, which)
 }
 
 // evaluateAgain repeats the evaluation before training, if a kernel that it was done with

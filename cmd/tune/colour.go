@@ -2,10 +2,7 @@ package main
 
 import (
 	"io"
-	"os"
 	"strings"
-
-	"golang.org/x/term"
 )
 
 // palette colours words on a terminal, and leaves them as they are elsewhere.
@@ -49,27 +46,4 @@ func (p palette) actions(text string) string {
 		b.WriteString(line)
 	}
 	return b.String()
-}
-
-func onTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-// wrapped breaks a line at spaces so that it fits a terminal where that is possible. What
-// follows the first line is indented.
-func wrapped(line, indent string) string {
-	var b strings.Builder
-	for len(line) > columns {
-		start := len(line) - len(strings.TrimLeft(line, " "))
-		at := strings.LastIndex(line[:columns+1], " ")
-		if at < start { // a word that is too long
-			if at = start + strings.Index(line[start:], " "); at < start {
-				break
-			}
-		}
-		b.WriteString(strings.TrimRight(line[:at], " ") + "\n")
-		line = indent + strings.TrimLeft(line[at:], " ")
-	}
-	return b.String() + line
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/seed98097648/tune/trainer/progress"
 )
 
 func TestColoursAreForTerminalsOnly(t *testing.T) {
@@ -32,14 +34,14 @@ func TestColoursAreForTerminalsOnly(t *testing.T) {
 
 func TestLinesFitATerminal(t *testing.T) {
 	long := strings.Repeat("word ", 40)
-	for line := range strings.Lines(wrapped("  "+long, "    ")) {
-		if n := len(strings.TrimRight(line, "\n")); n > columns || n < 10 {
+	for line := range strings.Lines(progress.Wrapped("  "+long, "    ")) {
+		if n := len(strings.TrimRight(line, "\n")); n > progress.Columns || n < 10 {
 			t.Errorf("a line of %d columns: %q", n, line)
 		}
 	}
 	unbroken := strings.Repeat("x", 100)
 	for in, want := range map[string]string{"short": "short", unbroken: unbroken, "  " + unbroken + " y": "  " + unbroken + "\n    y"} {
-		if got := wrapped(in, "    "); got != want {
+		if got := progress.Wrapped(in, "    "); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

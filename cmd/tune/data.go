@@ -10,6 +10,7 @@ import (
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/data/corpus"
 	"github.com/seed98097648/tune/trainer/data/format"
+	"github.com/seed98097648/tune/trainer/progress"
 	"github.com/seed98097648/tune/trainer/tokenizer"
 )
 
@@ -105,7 +106,7 @@ func (p *previewFlags) check(c *Command, args []string) error {
 
 // isColoured reports whether w is a terminal whose user has nothing against colours.
 func isColoured(w io.Writer) bool {
-	return onTerminal(w) && os.Getenv("NO_COLOR") == ""
+	return progress.IsTerminal(w) && os.Getenv("NO_COLOR") == ""
 }
 
 func printReport(w io.Writer, r corpus.Report, seq int) {

@@ -15,11 +15,17 @@ func addCheck(f *pflag.FlagSet, every *int, counted string) {
 		counted+", and take one that is wrong off; 0 for never")
 }
 
+// addStrict adds the flag that makes a plugin that fails end the run.
+func addStrict(f *pflag.FlagSet, strict *bool) {
+	f.BoolVar(strict, "strict", false, "fail where the plain implementation would replace a plugin, which is given up after three deaths on one call, or once it was wrong")
+}
+
 // checker returns what compares the kernels of a model that is not trained, and tells of
 // those that it takes off.
-func (a *app) checker(every int) *crosscheck.Checker {
+func (a *app) checker(every int, strict bool) *crosscheck.Checker {
 	c := crosscheck.New(every)
 	if c != nil {
+		c.Strict = strict
 		c.OnWrong = func(w *core.KernelError, sites int) { a.note("warning: %v", trainer.TakenOff(w, sites)) }
 	}
 	return c

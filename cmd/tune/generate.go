@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -203,7 +204,7 @@ func (a *app) write(ctx context.Context, w *writing, prompt []int32, g *generate
 	}
 	r, err := generate.Run(ctx, w.session, w.tokenizer, prompt, w.options)
 	if err != nil {
-		return err
+		return w.full(err)
 	}
 	if g.json {
 		err = writeResult(a.stdout, r, w.options.Sampling)
@@ -273,6 +274,17 @@ func (w *writing) Close() error {
 func (w *writing) speeds(r *generate.Result) string {
 	return fmt.Sprintf("%s in (%.0f/s), %d out (%.1f/s); %s", plural(r.PromptTokens-r.Reused, "token"), r.PrefillRate(),
 		len(r.Tokens), r.DecodeRate(), w.why(r.Reason))
+}
+
+// full says what to do about a prompt that there is no room for.
+func (w *writing) full(err error) error {
+	if !errors.Is(err, generate.ErrFull) {
+		return err
+	}
+	if most := w.model.Config.MaxPositionEmbeddings; w.session.Limit() == most {
+		return fmt.Errorf("%w, as many as the model takes: shorten the prompt", err)
+	}
+	return fmt.Errorf("%w: raise --max-tokens, which is for prompt and text together (--max-new-tokens is for the text alone), or shorten the prompt", err)
 }
 
 // why says why a text ended, and which limit it came to if it did.

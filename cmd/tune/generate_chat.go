@@ -161,7 +161,7 @@ func (a *app) answer(ctx context.Context, c *conversation, question string, quie
 		return err
 	})
 	if errors.Is(err, generate.ErrFull) {
-		a.note("%v; /reset begins another conversation", err)
+		a.note("%v; /reset begins another conversation", c.full(err))
 		return nil
 	}
 	if err != nil {

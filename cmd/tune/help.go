@@ -8,13 +8,15 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/seed98097648/tune/trainer/progress"
 )
 
 const intro = `tune fine-tunes language models on the machine you have. Its fused kernels come
 from plugins, forward and backward, and are swapped into the model by --kernels.`
 
 // columns is the width that help is wrapped at.
-const columns = 80
+const columns = progress.Columns
 
 // help is "tune help": everything, one command, or with the hidden flag --markdown the
 // page for docs/.

@@ -25,6 +25,7 @@ type inferenceFlags struct {
 	adapter    string
 	kernels    kernelFlags
 	checkEvery int
+	strict     bool
 	threads    int
 }
 
@@ -37,6 +38,7 @@ func (f *inferenceFlags) addMachine(s *pflag.FlagSet, counted string) {
 	f.kernels.add(s, "none")
 	f.checkEvery = trainer.Default().CheckEvery
 	addCheck(s, &f.checkEvery, counted)
+	addStrict(s, &f.strict)
 	addThreads(s, &f.threads)
 }
 
@@ -47,8 +49,9 @@ func (f *inferenceFlags) check(c *Command) error {
 		return c.usagef("--model is not given: name a model folder")
 	case f.checkEvery < 0:
 		return c.usagef("--check-every is %d, must not be negative", f.checkEvery)
-	case f.threads < 0:
-		return c.usagef("--threads is %d, must not be negative", f.threads)
+	}
+	if err := c.checkThreads(f.threads); err != nil {
+		return err
 	}
 	return f.kernels.resolve(c)
 }
@@ -87,7 +90,7 @@ func (f *inferenceFlags) open(ctx context.Context, a *app) (_ *inference, err er
 	if n := in.tokenizer.VocabSize(); n > in.model.Vocab() {
 		return nil, fmt.Errorf("%s: the tokenizer has %d tokens, but the model's vocab_size is %d: they do not belong together", f.model, n, in.model.Vocab())
 	}
-	in.registry, err = f.kernels.open(ctx, a, transport.Options{Threads: f.threads})
+	in.registry, err = f.kernels.open(ctx, a, transport.Options{Threads: f.threads, Strict: f.strict})
 	return in, err
 }
 
@@ -107,7 +110,7 @@ func (in *inference) place(ctx context.Context, a *app, f *inferenceFlags, run m
 	if err != nil {
 		return nil, f.kernels.blame(err)
 	}
-	in.check = a.checker(f.checkEvery)
+	in.check = a.checker(f.checkEvery, f.strict)
 	in.report, err = plan.Apply()
 	return in.report, err
 }

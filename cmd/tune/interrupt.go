@@ -59,3 +59,29 @@ func interrupts() (ctx context.Context, abort <-chan struct{}, stop func()) {
 		wg.Wait()
 	}
 }
+
+// tellOfInterrupt says so when a command that was interrupted does not end at once, as in the
+// middle of a large batch, until stop is called.
+func (a *app) tellOfInterrupt(ctx context.Context, patience time.Duration) (stop func()) {
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-done:
+			return
+		}
+		select {
+		case <-time.After(patience):
+		case <-done:
+			return
+		}
+		if !a.told.Swap(true) {
+			a.note("interrupted: ending what is being computed; interrupt again to give up at once")
+		}
+	})
+	return func() {
+		close(done)
+		wg.Wait()
+	}
+}

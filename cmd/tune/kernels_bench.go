@@ -96,8 +96,8 @@ func (b *kernelsBenchFlags) check(c *Command, args []string) (core.DType, error)
 			return dtype, c.usagef("--tokens has %d, must be positive and at most %d", n, nn.MaxTokens)
 		}
 	}
-	if b.threads < 0 {
-		return dtype, c.usagef("--threads is %d, must not be negative", b.threads)
+	if err := c.checkThreads(b.threads); err != nil {
+		return dtype, err
 	}
 	if err := b.checkBoundary(c, args); err != nil {
 		return dtype, err

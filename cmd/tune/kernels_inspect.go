@@ -11,6 +11,8 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/internal/amount"
+	"github.com/seed98097648/tune/trainer/progress"
 )
 
 const kernelsInspectLong = `Show what a plugin says about itself, and which uses of its ops it supports:
@@ -81,7 +83,7 @@ func (r rights) print(w io.Writer) {
 		lock = r.Lock
 	}
 	if r.MaxMemory > 0 {
-		limits = append(limits, size(r.MaxMemory)+" of memory")
+		limits = append(limits, amount.Bytes(r.MaxMemory)+" of memory")
 	}
 	if r.MaxCPUs > 0 {
 		limits = append(limits, plural(r.MaxCPUs, "processor"))
@@ -136,7 +138,7 @@ func (i *inspection) print(a *app) {
 	i.Rights.print(a.stdout)
 	for _, k := range i.Kernels {
 		op := string(k.Op)
-		head := strings.TrimPrefix(wrapped(op+": "+k.Summary, "  "), op)
+		head := strings.TrimPrefix(progress.Wrapped(op+": "+k.Summary, "  "), op)
 		fmt.Fprintf(a.stdout, "\n%s%s\n  backward pass: %s\n  storage: %s\n", p.bold(op), head, yesNo(k.Backward), names(k.DTypes))
 		for _, s := range i.Supports {
 			if s.Op != k.Op {
@@ -150,9 +152,9 @@ func (i *inspection) print(a *app) {
 // line is the answer, in as many lines as fit a terminal.
 func (s support) line(p palette) string {
 	if s.OK {
-		return strings.TrimSuffix(wrapped(fmt.Sprintf("  %s: yes", s.Facts), "      "), "yes") + p.good("yes")
+		return strings.TrimSuffix(progress.Wrapped(fmt.Sprintf("  %s: yes", s.Facts), "      "), "yes") + p.good("yes")
 	}
-	return strings.Replace(wrapped(fmt.Sprintf("  %s: no, %s", s.Facts, s.Reason), "      "), ": no,", ": "+p.bad("no")+",", 1)
+	return strings.Replace(progress.Wrapped(fmt.Sprintf("  %s: no, %s", s.Facts, s.Reason), "      "), ": no,", ": "+p.bad("no")+",", 1)
 }
 
 func yesNo(b bool) string {

@@ -13,6 +13,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/internal/plainjson"
+	"github.com/seed98097648/tune/trainer/progress"
 )
 
 const kernelsListLong = `List the plugins that are found and the kernels that they offer. A file that
@@ -97,15 +98,44 @@ func (l listing) print(a *app) {
 		l.printKernels(a)
 	}
 	p := paletteOf(a.stdout)
-	for i, b := range l.Broken {
+	for i, g := range alike(l.Broken) {
 		if i == 0 {
 			fmt.Fprintln(a.stdout, "\n"+p.bad("cannot be used:"))
 		}
+		b := g[0]
 		reason := "    " + b.Reason
-		if onTerminal(a.stdout) { // elsewhere, it is for programs too
-			reason = wrapped(reason, "    ")
+		if progress.IsTerminal(a.stdout) { // elsewhere, it is for programs too
+			reason = progress.Wrapped(reason, "    ")
 		}
-		fmt.Fprintf(a.stdout, "  %s\n%s\n", short(b.Path), reason)
+		fmt.Fprintf(a.stdout, "  %s%s\n%s\n", short(b.Path), andMore(g), reason)
+	}
+}
+
+// alike puts files together of which the same is to be said, but for their own path: a folder may
+// have hundreds of links to one.
+func alike(files []brokenFile) (groups [][]brokenFile) {
+	at := map[string]int{}
+	for _, b := range files {
+		what := b.Name + "\n" + strings.ReplaceAll(b.Reason, b.Path, "")
+		i, known := at[what]
+		if !known {
+			i = len(groups)
+			at[what], groups = i, append(groups, nil)
+		}
+		groups[i] = append(groups[i], b)
+	}
+	return groups
+}
+
+// andMore counts the files of a group after the first.
+func andMore(group []brokenFile) string {
+	switch n := len(group) - 1; n {
+	case 0:
+		return ""
+	case 1:
+		return " and " + filepath.Base(group[1].Path)
+	default:
+		return fmt.Sprintf(" and %d more, such as %s", n, filepath.Base(group[1].Path))
 	}
 }
 

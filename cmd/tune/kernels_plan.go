@@ -76,8 +76,9 @@ func (p *planFlags) check(c *Command) error {
 		return c.usagef("--batch is %d, must be positive", p.batch)
 	case p.seq < 1:
 		return c.usagef("--seq is %d, must be positive", p.seq)
-	case p.threads < 0:
-		return c.usagef("--threads is %d, must not be negative", p.threads)
+	}
+	if err := c.checkThreads(p.threads); err != nil {
+		return err
 	}
 	return p.kernels.resolve(c)
 }

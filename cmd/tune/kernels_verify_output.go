@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/kerneltest"
+	"github.com/seed98097648/tune/trainer/progress"
 )
 
 // verification is what "kernels verify --json" writes.
@@ -251,5 +252,5 @@ func microseconds(d time.Duration) string {
 
 // printWrapped writes text, which may have several lines, as one paragraph.
 func printWrapped(w io.Writer, indent, text string) {
-	fmt.Fprintln(w, wrapped(indent+strings.Join(strings.Fields(text), " "), indent+"  "))
+	fmt.Fprintln(w, progress.Wrapped(indent+strings.Join(strings.Fields(text), " "), indent+"  "))
 }

@@ -11,6 +11,8 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/progress"
@@ -35,8 +37,10 @@ type app struct {
 	progress *progress.Printer // for train
 	abort    <-chan struct{}   // closed by the second interrupt
 
-	checkpoint, pluginFlags string // of a training run: its newest checkpoint, if there is one, and what was said of plugins
-	waiting                 string // what was said last about a model that cannot be saved
+	checkpoint, pluginFlags string      // of a training run: its newest checkpoint, if there is one, and what was said of plugins
+	waiting                 string      // what was said last about a model that cannot be saved
+	saves                   bool        // whether the command has something to save
+	told                    atomic.Bool // that it was interrupted
 }
 
 // commands is the table of verbs, in the order of the help.
@@ -68,6 +72,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	ctx, abort, stop := interrupts()
 	defer stop()
 	a := &app{stdout: stdout, stderr: p, progress: p, abort: abort}
+	defer a.tellOfInterrupt(ctx, time.Second)()
 	return a.report(a.dispatch(ctx, args))
 }
 
@@ -84,7 +89,11 @@ func (a *app) report(err error) int {
 		fmt.Fprintf(a.stderr, "tune: interrupted; go on with: %s\n", a.resumeCommand())
 		return exitInterrupted
 	case errors.Is(err, context.Canceled):
-		fmt.Fprintln(a.stderr, "tune: interrupted; nothing was saved")
+		what := ""
+		if a.saves {
+			what = "; nothing was saved"
+		}
+		fmt.Fprintf(a.stderr, "tune: interrupted%s\n", what)
 		return exitInterrupted
 	case errors.Is(err, errReported):
 		return exitFailed

@@ -29,6 +29,7 @@ func (a *app) mergeCommand() *Command {
 				return c.usagef("--%s is missing: merge needs --model, --adapter and --out", needed)
 			}
 		}
+		a.saves = true
 		mem, err := newMemory()
 		if err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/ceiling"
 	"github.com/seed98097648/tune/internal/memory"
 	"github.com/seed98097648/tune/internal/simd"
@@ -174,42 +175,23 @@ func forecastOf(c trainer.Config, placed *core.Report) forecast.Run {
 }
 
 func (p *runPlan) print(w io.Writer) {
-	fmt.Fprintf(w, "model        %s, %s parameters, %s of them trained\n", p.Model, count(p.Parameters), count(p.Trainable))
+	fmt.Fprintf(w, "model        %s, %s parameters, %s of them trained\n", p.Model, amount.Count(p.Parameters), amount.Count(p.Trainable))
 	fmt.Fprintf(w, "step         %d tokens: %d x %d rows of %d\n", p.Tokens, max(p.run.Accumulate, 1), p.run.Batch, p.run.Seq)
 	if p.Course != nil {
 		p.Course.print(w, p.config)
 	}
 	fmt.Fprint(w, "\nmemory\n")
 	for _, part := range p.Memory {
-		fmt.Fprintf(w, "  %-12s %10s\n", part.Name, size(part.Bytes))
+		fmt.Fprintf(w, "  %-12s %10s\n", part.Name, amount.Bytes(part.Bytes))
 	}
-	fmt.Fprintf(w, "  %-12s %10s", "together", size(p.Bytes))
+	fmt.Fprintf(w, "  %-12s %10s", "together", amount.Bytes(p.Bytes))
 	if p.Available > 0 {
-		fmt.Fprintf(w, " of %s that are free", size(p.Available))
+		fmt.Fprintf(w, " of %s that are free", amount.Bytes(p.Available))
 	}
 	fmt.Fprintln(w)
 	for _, o := range p.Others {
-		fmt.Fprintf(w, "  %-12s %10s with%s\n", "", size(o.Bytes), o.Change)
+		fmt.Fprintf(w, "  %-12s %10s with%s\n", "", amount.Bytes(o.Bytes), o.Change)
 	}
 	p.printTime(w)
 	fmt.Fprintf(w, "\nkernels\n%s", paletteOf(w).actions(p.report.String()))
-}
-
-// size prints bytes for people.
-func size(n int64) string {
-	if n >= 10<<30 {
-		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
-	}
-	return fmt.Sprintf("%.0f MiB", float64(n)/(1<<20))
-}
-
-// count prints a number of elements for people.
-func count(n int64) string {
-	switch {
-	case n >= 1e9:
-		return fmt.Sprintf("%.2f billion", float64(n)/1e9)
-	case n >= 1e6:
-		return fmt.Sprintf("%.1f million", float64(n)/1e6)
-	}
-	return fmt.Sprint(n)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/models"
 )
@@ -20,7 +21,7 @@ func addForce(f *pflag.FlagSet, c *trainer.Config) {
 
 // refusal is the error of a run that does not fit, with what would make it fit.
 func (p *runPlan) refusal() error {
-	return fmt.Errorf("the run needs %s of memory, and %s are free%s; --force trains all the same", size(p.Bytes), size(p.Available), p.remedy())
+	return fmt.Errorf("the run needs %s of memory, and %s are free%s; --force trains all the same", amount.Bytes(p.Bytes), amount.Bytes(p.Available), p.remedy())
 }
 
 // advise says what would make a run fit that was refused for its memory. A run that was

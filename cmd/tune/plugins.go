@@ -93,9 +93,12 @@ func (k *kernelFlags) open(ctx context.Context, a *app, o transport.Options) (*c
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range reg.Listing() {
-		if f.Err != nil && !isData(f.Path) {
-			a.note("a plugin cannot be used: %v", f.Err)
+	broken := slices.DeleteFunc(newListing(reg, k.plugins.dir).Broken, func(b brokenFile) bool { return isData(b.Path) })
+	for _, g := range alike(broken) {
+		if len(g) == 1 {
+			a.note("a plugin cannot be used: %s", g[0].Reason)
+		} else {
+			a.note("%s%s cannot be used: %s", short(g[0].Path), andMore(g), g[0].Reason)
 		}
 	}
 	if len(reg.Kernels()) == 0 {

@@ -93,7 +93,7 @@ func newTrainFlags(c *Command) *trainFlags {
 	t.addCheckpoints(c.Group("Checkpoints and evaluation"))
 	kernels := c.Group("Kernels")
 	t.kernels.add(kernels, t.config.Kernels)
-	kernels.BoolVar(&t.config.Strict, "strict", false, "fail where the plain implementation would replace a plugin, which is given up after three deaths on one call, or once it was wrong")
+	addStrict(kernels, &t.config.Strict)
 	addCheck(kernels, &t.config.CheckEvery, "`STEPS`")
 	t.view.add(c.Group("Watching the run"))
 	machine := c.Group("Machine and output")
@@ -119,6 +119,7 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []strin
 		return errors.Join(t.fitModel(), t.file.write(a.stdout, c))
 	}
 	var claim *checkpoint.Claim
+	a.saves = true
 	if t.config.Out, claim, err = t.chooseOut(a, c); err != nil {
 		return err
 	}
@@ -275,6 +276,7 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 	defer func() { forget() }()
 	job.Hooks.OnPatch = func(r *core.Report) {
 		forget = context.AfterFunc(ctx, func() {
+			a.told.Store(true)
 			a.note("interrupted: finishing the step and saving; interrupt again to give up at once")
 		})
 		if reg == nil {

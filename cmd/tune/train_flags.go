@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/optim"
 )
@@ -57,6 +58,17 @@ func addUpdate(f *pflag.FlagSet, c *trainer.Config) {
 
 func addThreads(f *pflag.FlagSet, threads *int) {
 	f.IntVar(threads, "threads", *threads, "`THREADS` to compute with; 0 for all cores")
+}
+
+// checkThreads reports a number of threads that cannot be meant.
+func (c *Command) checkThreads(n int) error {
+	switch most := simd.MaxThreads(); {
+	case n < 0:
+		return c.usagef("--threads is %d, must not be negative", n)
+	case n > most:
+		return c.usagef("--threads is %d, must be at most %d; 0 takes all cores", n, most)
+	}
+	return nil
 }
 
 func addMemory(f *pflag.FlagSet, c *trainer.Config) {

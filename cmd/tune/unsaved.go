@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/progress"
 )
 
 // trySavingAgain is how long it takes until a model that cannot be saved is tried again.
@@ -20,7 +21,7 @@ func (a *app) unsaved(ctx context.Context, u trainer.Unsaved) (again bool) {
 	interrupted, remedy := ctx.Done(), "Ctrl-C saves it elsewhere"
 	if u.Nowhere {
 		interrupted, remedy = nil, "two interrupts (Ctrl-C) give it up"
-	} else if !onTerminal(os.Stdin) || !onTerminal(os.Stderr) || ctx.Err() != nil {
+	} else if !progress.IsTerminal(os.Stdin) || !progress.IsTerminal(os.Stderr) || ctx.Err() != nil {
 		return false
 	}
 	if a.waiting != remedy { // said once

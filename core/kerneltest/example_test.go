@@ -2,6 +2,7 @@ package kerneltest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -34,5 +35,36 @@ func ExampleCheckOracle() {
 	c := kerneltest.Case{Op: core.SwiGLU, Tokens: 3, Seed: 1,
 		Facts: core.Facts{DType: core.Float32, Intermediate: 5, Activation: "silu", Layout: core.Separate}}
 	fmt.Println(kerneltest.CheckOracle(context.Background(), reference.Single(core.SwiGLU), formula, c))
+	// Output: <nil>
+}
+
+// A linked kernel is registered so that a plan compares it before it places it.
+func ExampleVerified() {
+	reg := core.NewRegistry()
+	fmt.Println(reg.Register(kerneltest.Verified(reference.Single(core.RMSNorm))))
+	_, checks := reg.Kernels()[0].(core.Verifier)
+	fmt.Println(checks)
+	// Output:
+	// <nil>
+	// true
+}
+
+// A kernel that mixes up its inputs does not pass for the facts of a model.
+func ExampleVerify() {
+	f := core.Facts{DType: core.Float32, Intermediate: 8, Activation: "silu", Layout: core.Packed}
+	k := reference.Single(core.SwiGLU)
+	fmt.Println(kerneltest.Verify(context.Background(), k, f))
+	err := kerneltest.Verify(context.Background(), faulty{k, withInput("gate_up", swapHalves(8))}, f)
+	fmt.Println(errors.Is(err, core.ErrWrongResult))
+	// Output:
+	// <nil>
+	// true
+}
+
+// The gradients of a kernel are compared with finite differences of its own forward pass.
+func ExampleGradCheck() {
+	c := kerneltest.Case{Op: core.SwiGLU, Tokens: 2, Seed: 1,
+		Facts: core.Facts{DType: core.Float32, Intermediate: 4, Activation: "silu", Layout: core.Separate}}
+	fmt.Println(kerneltest.GradCheck(reference.Kernel(core.SwiGLU), c))
 	// Output: <nil>
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -28,17 +26,17 @@ type server struct {
 	agreed  map[agreement]bool
 }
 
-// agreement is facts that a kernel said it supports: that holds for all calls, whatever it
-// says later.
-type agreement struct {
-	kernel uint32 // its number
-	facts  core.Facts
-}
-
 // region is a region of the host, mapped here.
 type region struct {
 	view     *shm.View
 	writable bool
+}
+
+// agreement is facts that a kernel said it supports: that holds for all calls, whatever it
+// says later.
+type agreement struct {
+	kernel uint32
+	facts  core.Facts
 }
 
 // boundPass is a pass of a kernel for some facts, and the Call that is used for it
@@ -52,141 +50,6 @@ type boundPass struct {
 
 func newServer(name, version string, kernels []core.Kernel) *server {
 	return &server{name: name, version: version, kernels: kernels, regions: map[uint32]region{}, agreed: map[agreement]bool{}}
-}
-
-// asked answers every request but calls.
-func (s *server) asked(kind wire.Kind, text string) wire.Answer {
-	var said string
-	var err error
-	switch kind {
-	case wire.Describe:
-		said, err = s.describe()
-	case wire.Supports:
-		err = s.supports(text)
-	case wire.Bind:
-		said, err = s.bind(text)
-	case wire.Map:
-		err = s.mapFile(text)
-	case wire.Unmap:
-		var id uint32
-		if id, _, err = number(text, "region"); err == nil {
-			err = s.dropRegion(id)
-		}
-	default:
-		err = fmt.Errorf("transport: there is no request of kind %d", kind)
-	}
-	if err != nil {
-		return wire.Outcome(err)
-	}
-	return wire.Answer{Text: said}
-}
-
-// describe says who the plugin is.
-func (s *server) describe() (string, error) {
-	var b strings.Builder
-	fmt.Fprintf(&b, "name=%s\nversion=%s\n", s.name, s.version)
-	for _, k := range s.kernels {
-		i := k.Info()
-		types := make([]string, len(i.DTypes))
-		for j, t := range i.DTypes {
-			types[j] = t.String()
-		}
-		fmt.Fprintf(&b, "kernel=%s\nsummary=%s\ndtypes=%s\nbackward=%t\n", i.Op, i.Summary, strings.Join(types, ","), i.Backward)
-	}
-	if b.Len() > wire.MaxAnswer {
-		return "", fmt.Errorf("the plugin describes itself with %d bytes, at most %d are taken", b.Len(), wire.MaxAnswer)
-	}
-	return b.String(), nil
-}
-
-func (s *server) supports(text string) error {
-	i, k, rest, err := s.kernel(text)
-	if err != nil {
-		return err
-	}
-	f, err := wire.ReadFacts(rest)
-	if err != nil {
-		return err
-	}
-	if err := guard(func() error { return k.Supports(f) }); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.agreed[agreement{i, f}] = true
-	return nil
-}
-
-// bind prepares a pass and returns its handle.
-func (s *server) bind(text string) (string, error) {
-	i, k, rest, err := s.kernel(text)
-	if err != nil {
-		return "", err
-	}
-	name, rest, _ := wire.CutLine(rest, "pass")
-	pass := core.Forward
-	if name == core.Backward.String() {
-		pass = core.Backward
-	}
-	f, err := wire.ReadFacts(rest)
-	if err != nil {
-		return "", err
-	}
-	c, err := core.NewCall(k.Info().Op, pass, f)
-	if err != nil {
-		return "", err
-	}
-	n := len(c.In) + len(c.Out)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var refused error
-	if !s.agreed[agreement{i, f}] {
-		refused = guard(func() error { return k.Supports(f) })
-	}
-	s.bound = append(s.bound, &boundPass{kernel: k, call: c, refused: refused, shapes: make([]int, 0, n*wire.MaxRank)})
-	return fmt.Sprintf("handle=%d\n", len(s.bound)-1), nil
-}
-
-// kernel finds the kernel that a text names in its first line, and its number.
-func (s *server) kernel(text string) (i uint32, k core.Kernel, rest string, err error) {
-	i, rest, err = number(text, "kernel")
-	if err == nil && int64(i) >= int64(len(s.kernels)) {
-		err = fmt.Errorf("%w: plugin %s has %d kernels, none has number %d", core.ErrBadCall, s.name, len(s.kernels), i)
-	}
-	if err != nil {
-		return 0, nil, "", err
-	}
-	return i, s.kernels[i], rest, nil
-}
-
-// number reads the first line of a text, name=NUMBER.
-func number(text, name string) (n uint32, rest string, err error) {
-	value, rest, _ := wire.CutLine(text, name)
-	v, err := strconv.ParseUint(value, 10, 32)
-	if err != nil {
-		return 0, "", fmt.Errorf("transport: %q does not begin with %s=NUMBER: %w", text, name, err)
-	}
-	return uint32(v), rest, nil
-}
-
-// mapFile maps a region that the host made as a file.
-func (s *server) mapFile(text string) error {
-	id, rest, err := number(text, "region")
-	if err != nil {
-		return err
-	}
-	bytes, rest, _ := wire.CutLine(rest, "size")
-	size, err := strconv.ParseInt(bytes, 10, 64)
-	if err != nil {
-		return fmt.Errorf("transport: size of region %d: %w", id, err)
-	}
-	may, rest, _ := wire.CutLine(rest, "writable")
-	path, _, _ := wire.CutLine(rest, "path")
-	view, err := shm.MapPath(path, size, may == "true")
-	if err != nil {
-		return err
-	}
-	return s.addRegion(id, view, may == "true")
 }
 
 // addRegion makes a mapped region known to calls.

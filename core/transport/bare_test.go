@@ -165,7 +165,7 @@ func FuzzParseDescription(f *testing.F) {
 		}
 		said := append([]string{d.Name, d.Version}, "")
 		for _, k := range d.Kernels {
-			said = append(said, string(k.Op), k.Summary)
+			said = append(append(said, string(k.Op)), strings.Split(k.Summary, "\n")...)
 		}
 		for _, s := range said {
 			if !wire.Plain(s) || !strings.Contains(text, s) {

@@ -114,7 +114,7 @@ func parseDescription(text string) (core.Manifest, error) {
 			m.Kernels = append(m.Kernels, core.Info{Name: m.Name, Version: m.Version, Op: core.Op(value)})
 			continue
 		}
-		if seen[name] {
+		if seen[name] && name != "summary" {
 			return m, fmt.Errorf("transport: the plugin describes itself with two lines %q", name)
 		}
 		seen[name] = true
@@ -142,7 +142,7 @@ func describeOne(m *core.Manifest, name, value string) error {
 	k := &m.Kernels[len(m.Kernels)-1]
 	switch name {
 	case "summary":
-		k.Summary = value
+		k.Summary = strings.TrimPrefix(k.Summary+"\n"+value, "\n")
 	case "dtypes":
 		for word := range strings.SplitSeq(value, ",") {
 			err := checkWord("dtype", word, maxName)

@@ -240,10 +240,12 @@ func (p *process) limitNote() string {
 }
 
 // died ends what is left of the process and says what became of it. The error wraps
-// core.ErrPluginExited; no error of a process that can go on does.
+// core.ErrPluginExited; no error of a process that can go on does. Its state is said only if it
+// ended by itself: that of one which is ended here is a signal that nobody else has sent.
 func (p *process) died(why string) error {
+	gone := p.gone()
 	p.end()
-	if s := p.cmd.ProcessState; s != nil {
+	if s := p.cmd.ProcessState; s != nil && gone {
 		why += " (" + s.String() + ")"
 	}
 	if w := p.words.String(); w != "" {

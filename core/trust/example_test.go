@@ -21,3 +21,11 @@ func ExampleLock_Allow() {
 	// <nil>
 	// untrusted plugin: plugins/fast_rope has changed: tune-kernels.lock locks fast_rope 1.0 with sha256 a1a1a1a1a1a1, the file has b2b2b2b2b2b2; if you trust it, run "tune kernels lock --update-lock"
 }
+
+// The text of a lock file, one line for each plugin.
+func ExampleFormat() {
+	entry := trust.Entry{Name: "fast_rope", Version: "1.0", SHA256: strings.Repeat("a1", 32), Path: "plugins/fast_rope"}
+	entries, err := trust.Parse(trust.Format([]trust.Entry{entry}))
+	fmt.Println(len(entries), entries[0].Name, entries[0].Path, err)
+	// Output: 1 fast_rope plugins/fast_rope <nil>
+}

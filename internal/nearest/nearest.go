@@ -17,7 +17,7 @@ func Name(typed string, known []string) (name string, ok bool) {
 		if !near(typed, candidate) {
 			continue
 		}
-		if d := distance(typed, candidate); name == "" || d < best {
+		if d := Distance(typed, candidate); name == "" || d < best {
 			name, best = candidate, d
 		}
 	}
@@ -37,7 +37,7 @@ func near(typed, name string) bool {
 		return true
 	}
 	shorter := min(len([]rune(a)), len([]rune(b)))
-	return shorter > 2 && distance(a, b) <= 1+max(0, shorter-4)/4
+	return shorter > 2 && Distance(a, b) <= 1+max(0, shorter-4)/4
 }
 
 func wordsOf(s string) []string {
@@ -58,9 +58,9 @@ func within(words, name []string) bool {
 	return len(words) == 0
 }
 
-// distance is how many letters must be added, left out, replaced or exchanged with their
+// Distance is how many letters must be added, left out, replaced or exchanged with their
 // neighbour (optimal string alignment).
-func distance(a, b string) int {
+func Distance(a, b string) int {
 	s, t := []rune(a), []rune(b)
 	var before, above []int
 	row := make([]int, len(t)+1)

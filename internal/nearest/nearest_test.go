@@ -37,7 +37,7 @@ func TestDistanceCountsLetters(t *testing.T) {
 		a, b string
 		want int
 	}{{"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0}, {"abc", "acb", 1}, {"abc", "abd", 1}, {"ab", "abc", 1}, {"kitten", "sitting", 3}, {"ähm", "ahm", 1}} {
-		if got := distance(tt.a, tt.b); got != tt.want {
+		if got := Distance(tt.a, tt.b); got != tt.want {
 			t.Errorf("%q, %q: %d, want %d", tt.a, tt.b, got, tt.want)
 		}
 	}

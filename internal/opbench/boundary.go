@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/kerneltest"
+	"github.com/seed98097648/tune/internal/amount"
 )
 
 // BoundaryOptions say what MeasureBoundary measures: three ways to one kernel of rms_norm.
@@ -167,10 +168,10 @@ func roundTrip(ctx context.Context, k core.Kernel, m core.Memory, calls int, pau
 
 func (b *Boundary) transfers(ctx context.Context, o BoundaryOptions) error {
 	for _, n := range o.Bytes {
-		o.progress("tensors of %s", size(n))
+		o.progress("tensors of %s", amount.Bytes(n))
 		t, err := o.transfer(ctx, n)
 		if err != nil {
-			return fmt.Errorf("tensors of %s: %w", size(n), err)
+			return fmt.Errorf("tensors of %s: %w", amount.Bytes(n), err)
 		}
 		b.Transfers = append(b.Transfers, t)
 	}

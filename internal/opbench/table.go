@@ -3,6 +3,8 @@ package opbench
 import (
 	"fmt"
 	"strings"
+
+	"github.com/seed98097648/tune/internal/amount"
 )
 
 // Table returns the result for people, in at most 80 columns unless a name is long.
@@ -21,8 +23,8 @@ func (r *Result) Table() string {
 		if i > 0 && r.Rows[i-1].Pass == pass && row.Side == Linked {
 			pass = ""
 		}
-		fmt.Fprintf(&b, "  %-9s %-7s %10s %21s %15s %7.0f%%\n", pass, row.Side, digits(row.MS.Median),
-			digits(row.MS.P10)+" - "+digits(row.MS.P90), row.rate(), row.CeilingPercent)
+		fmt.Fprintf(&b, "  %-9s %-7s %10s %21s %15s %7.0f%%\n", pass, row.Side, amount.Digits(row.MS.Median),
+			amount.Digits(row.MS.P10)+" - "+amount.Digits(row.MS.P90), row.rate(), row.CeilingPercent)
 	}
 	for i, s := range r.Skipped {
 		if i == 0 {
@@ -37,9 +39,9 @@ func (r *Result) Table() string {
 // rate is in the unit of the ceiling that applies.
 func (r Row) rate() string {
 	if r.Bound == "compute" {
-		return digits(r.GFLOPs) + " GFLOP/s"
+		return amount.Digits(r.GFLOPs) + " GFLOP/s"
 	}
-	return digits(r.GBs) + " GB/s"
+	return amount.Digits(r.GBs) + " GB/s"
 }
 
 // Table returns the result for people, in at most 80 columns.
@@ -49,13 +51,13 @@ func (b *Boundary) Table() string {
 	fmt.Fprintf(&s, "round trip of a call: rms_norm of 8 elements, as good as empty\n")
 	fmt.Fprintf(&s, "  %-32s %10s %12s %12s\n", "way", "calls", "p50 us", "p99 us")
 	for _, t := range b.RoundTrips {
-		fmt.Fprintf(&s, "  %-32s %10d %12s %12s\n", t.Way, t.Calls, digits(t.P50), digits(t.P99))
+		fmt.Fprintf(&s, "  %-32s %10d %12s %12s\n", t.Way, t.Calls, amount.Digits(t.P50), amount.Digits(t.P99))
 	}
 	fmt.Fprintf(&s, "\n%s, forward: medians of rounds that alternate\n", b.Kernel)
 	fmt.Fprintf(&s, "  %-8s %7s %11s %11s %11s %17s %7s\n", "input", "rounds", "linked us", "across us", "differ us", "p10 - p90", "differ")
 	for _, t := range b.Transfers {
-		fmt.Fprintf(&s, "  %-8s %7d %11s %11s %11s %17s %6.1f%%\n", size(t.Bytes), t.Rounds, digits(t.Linked.Median), digits(t.Across.Median),
-			digits(t.Difference.Median), digits(t.Difference.P10)+" - "+digits(t.Difference.P90), t.Percent)
+		fmt.Fprintf(&s, "  %-8s %7d %11s %11s %11s %17s %6.1f%%\n", amount.Bytes(t.Bytes), t.Rounds, amount.Digits(t.Linked.Median), amount.Digits(t.Across.Median),
+			amount.Digits(t.Difference.Median), amount.Digits(t.Difference.P10)+" - "+amount.Digits(t.Difference.P90), t.Percent)
 	}
 	warnOfCopies(&s, b.Copies)
 	return s.String()
@@ -65,26 +67,4 @@ func warnOfCopies(b *strings.Builder, n uint64) {
 	if n > 0 {
 		fmt.Fprintf(b, "WARNING: %d tensors were copied to or from a plugin; the times include that\n", n)
 	}
-}
-
-// digits prints three significant digits, and all digits before the point.
-func digits(v float64) string {
-	switch {
-	case v >= 99.95 || v <= -99.95:
-		return fmt.Sprintf("%.0f", v)
-	case v >= 9.995 || v <= -9.995:
-		return fmt.Sprintf("%.1f", v)
-	case v >= 0.9995 || v <= -0.9995:
-		return fmt.Sprintf("%.2f", v)
-	}
-	return fmt.Sprintf("%.3f", v)
-}
-
-// size prints bytes in binary units, such as 64 KiB.
-func size(n int) string {
-	units := []string{"B", "KiB", "MiB", "GiB"}
-	for n >= 1024 && n%1024 == 0 && len(units) > 1 {
-		n, units = n/1024, units[1:]
-	}
-	return fmt.Sprintf("%d %s", n, units[0])
 }

@@ -76,11 +76,3 @@ func compare(t *testing.T, got, want string) {
 		}
 	}
 }
-
-func TestDigits(t *testing.T) {
-	for v, want := range map[float64]string{0: "0.000", 0.0123: "0.012", 0.9999: "1.00", -1.5: "-1.50", 9.999: "10.0", 99.96: "100", -12345: "-12345"} {
-		if got := digits(v); got != want {
-			t.Errorf("%g is %s, want %s", v, got, want)
-		}
-	}
-}

@@ -14,8 +14,8 @@ import (
 //	dx_t = weight^T dz;  dweight += dz x_t^T;  nothing for a negative label
 var linearCrossEntropyOp = &Op{Name: core.LinearCrossEntropy,
 	Single: runLinearCrossEntropy[float32], Double: runLinearCrossEntropy[float64],
-	Usual:    core.Facts{Dim: 64, Vocab: 256},
-	Kinds:    []core.Facts{{Dim: 5, Vocab: 7}, {Dim: 5, Vocab: 7, Frozen: true}},
+	Usual: core.Facts{Dim: 64, Vocab: 256},
+	Kinds: []core.Facts{{Dim: 5, Vocab: 7}, {Dim: 5, Vocab: 7, Frozen: true}},
 	Variants: []core.Facts{{Dim: 1, Vocab: 1}, {Dim: 5, Vocab: 7}, {Dim: 33, Vocab: 131}, {Dim: 64, Vocab: 600},
 		{Dim: 16, Vocab: 70, WeightDType: core.Float32}},
 	Fill: func(in *Inputs, _ *rand.Rand, a core.Arg, v []float32) {

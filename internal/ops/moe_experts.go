@@ -56,7 +56,7 @@ var moeExpertsOp = &Op{Name: core.MoEExperts,
 }
 
 func expertKinds() []core.Facts {
-	f := core.Facts{Dim: 5, Intermediate: 3, Activation: "silu", Layout: core.Packed, 
+	f := core.Facts{Dim: 5, Intermediate: 3, Activation: "silu", Layout: core.Packed,
 		Experts: 4, TopK: 2, Routing: core.RoutingNormalized}
 	each, free, frozen := f, f, f
 	each.Layout, each.Routing, free.Routing, frozen.Frozen = core.PerExpert, core.RoutingSoftmax, core.RoutingAny, true

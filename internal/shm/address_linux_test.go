@@ -25,7 +25,7 @@ func allocLimited() []string {
 // TestALimitedAddressSpaceIsUsed: a region of fixed size would not fit, or leave much of it.
 func TestALimitedAddressSpaceIsUsed(t *testing.T) {
 	got := child(t, "limited", nil)
-	for _, want := range []string{"no room in the memory tight for 16.0 MiB", "limited to 2048.0 MiB: ulimit -v"} {
+	for _, want := range []string{"no room in the memory tight for 16 MiB", "limited to 2 GiB: ulimit -v"} {
 		if got["enough"] != "true" || !strings.Contains(got["error"], want) {
 			t.Errorf("child says %v, want %q", got, want)
 		}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+
+	"github.com/seed98097648/tune/internal/amount"
 )
 
 // ErrNoRoom is in the error of an allocation that finds no memory.
@@ -54,7 +56,7 @@ func (p *Pool) Alloc(n int) ([]byte, error) {
 		return nil, fmt.Errorf("shm: memory %s: %w", p.name, os.ErrClosed)
 	}
 	if used := p.used(); p.limit > 0 && int64(n) > p.limit-used {
-		return nil, fmt.Errorf("shm: %w in the memory %s for %s beside %s in use: %s is all there may be", ErrNoRoom, p.name, size(int64(n)), size(used), size(p.limit))
+		return nil, fmt.Errorf("shm: %w in the memory %s for %s beside %s in use: %s is all there may be", ErrNoRoom, p.name, amount.Bytes(int64(n)), amount.Bytes(used), amount.Bytes(p.limit))
 	}
 	for _, r := range p.regions {
 		if b, ok, err := r.take(n); ok || err != nil {
@@ -95,7 +97,7 @@ func (p *Pool) grow(need int64) (*Region, error) {
 			return r, nil
 		}
 		if want == need {
-			return nil, fmt.Errorf("shm: %w in the memory %s for %s beside %s in use: %w%s", ErrNoRoom, p.name, size(need), size(p.used()), err, addressNote())
+			return nil, fmt.Errorf("shm: %w in the memory %s for %s beside %s in use: %w%s", ErrNoRoom, p.name, amount.Bytes(need), amount.Bytes(p.used()), err, addressNote())
 		}
 	}
 }
@@ -104,7 +106,7 @@ func (p *Pool) grow(need int64) (*Region, error) {
 func addressNote() string {
 	switch limit := addressLimit(); {
 	case limit > 0:
-		return fmt.Sprintf("; the address space of this process is limited to %s: ulimit -v can raise that", size(limit))
+		return fmt.Sprintf("; the address space of this process is limited to %s: ulimit -v can raise that", amount.Bytes(limit))
 	case strconv.IntSize < 64:
 		return "; a 64-bit program has more address space"
 	}
@@ -158,12 +160,4 @@ func (p *Pool) Close() error {
 	}
 	p.regions = nil
 	return errors.Join(errs...)
-}
-
-// size writes a number of bytes for people.
-func size(n int64) string {
-	if n < 1<<20 {
-		return fmt.Sprintf("%d bytes", n)
-	}
-	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 }

@@ -76,7 +76,7 @@ func TestAPoolGrowsByWhatItCanHave(t *testing.T) {
 		t.Error("the pool has a region that is not its own")
 	}
 	_, err := p.Alloc(2 << 20)
-	if !errors.Is(err, ErrNoRoom) || !strings.Contains(err.Error(), "memory test for 2.0 MiB beside 3.4 MiB in use: not that much") {
+	if !errors.Is(err, ErrNoRoom) || !strings.Contains(err.Error(), "memory test for 2 MiB beside 3.42 MiB in use: not that much") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -117,7 +117,7 @@ func TestAPoolKeepsItsLimit(t *testing.T) {
 	p := newPool(t, 1<<20, New)
 	b := mustAlloc(t, p, 1<<20)
 	_, err := p.Alloc(1)
-	if !errors.Is(err, ErrNoRoom) || !strings.Contains(err.Error(), "1.0 MiB is all there may be") {
+	if !errors.Is(err, ErrNoRoom) || !strings.Contains(err.Error(), "1 MiB is all there may be") {
 		t.Errorf("error %v", err)
 	}
 	p.Free(b)

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/temp"
 )
 
@@ -176,7 +177,7 @@ func (r *Region) checkSpace(more int64) error {
 	}
 	if free, known := freeSpace(r.path); known && free < more {
 		dir := filepath.Dir(r.path)
-		return fmt.Errorf("shm: %w in region %s for %s: %s, where memory lies in files, has %s free; have the environment variable TMPDIR name a folder with more", ErrNoRoom, r.name, size(more), dir, size(free))
+		return fmt.Errorf("shm: %w in region %s for %s: %s, where memory lies in files, has %s free; have the environment variable TMPDIR name a folder with more", ErrNoRoom, r.name, amount.Bytes(more), dir, amount.Bytes(free))
 	}
 	return nil
 }

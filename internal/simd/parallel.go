@@ -10,9 +10,13 @@ import (
 // threads is the number of goroutines to use, 0 for one per core.
 var threads atomic.Int32
 
+// MaxThreads returns the most threads that SetThreads takes. More than there are cores only wait
+// for each other, thousands of them for minutes.
+func MaxThreads() int { return max(256, 4*runtime.NumCPU()) }
+
 // SetThreads sets how many goroutines Parallel and the products use; n <= 0 means
 // one per core that the Go runtime may use, which is also the default.
-func SetThreads(n int) { threads.Store(int32(max(n, 0))) }
+func SetThreads(n int) { threads.Store(int32(min(max(n, 0), MaxThreads()))) }
 
 // claim is the number of goroutines that those who called Use have agreed on.
 var claim struct {

@@ -3,12 +3,12 @@ package bench
 import (
 	"cmp"
 	"slices"
-	"strings"
 
+	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/chart"
 )
 
-func millis(v float64) string { return digits(v) + " ms" }
+func millis(v float64) string { return amount.Digits(v) + " ms" }
 
 // stepChart shows the parts of the median step, and below them those of the floor.
 func (r *Result) stepChart() chart.Bars {
@@ -36,25 +36,16 @@ func (r *Result) memoryChart() chart.Bars {
 	for _, v := range r.Runs {
 		full = max(full, v.Memory.Total, v.PeakRSS)
 	}
-	bytes := func(v float64) string { return unit(int64(v)) }
+	bytes := func(v float64) string { return size(int64(v)) }
 	for _, v := range r.Runs {
 		m := v.Memory
-		c.Bars = append(c.Bars, chart.NewBar(v.Kernels+", planned", unit(m.Total), c.Keys,
+		c.Bars = append(c.Bars, chart.NewBar(v.Kernels+", planned", size(m.Total), c.Keys,
 			[]float64{float64(m.Parameters), float64(m.Optimizer), float64(m.Program)}, float64(full), bytes))
 		if v.PeakRSS > 0 {
-			c.Bars = append(c.Bars, chart.NewBar(v.Kernels+", peak", unit(v.PeakRSS), c.Keys, []float64{0, 0, 0, float64(v.PeakRSS)}, float64(full), bytes))
+			c.Bars = append(c.Bars, chart.NewBar(v.Kernels+", peak", size(v.PeakRSS), c.Keys, []float64{0, 0, 0, float64(v.PeakRSS)}, float64(full), bytes))
 		}
 	}
 	return c
-}
-
-// unit prints bytes for a reader who does not see the head of a column.
-func unit(bytes int64) string {
-	s := size(bytes)
-	if strings.HasSuffix(s, "B") || s == "-" {
-		return s
-	}
-	return s[:len(s)-1] + " " + s[len(s)-1:] + "iB"
 }
 
 // kernelChart shows where a mean step goes, by operation: those that take longest in any

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/ceiling"
 	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/nn"
@@ -51,16 +52,16 @@ func (f Floor) updateMS() float64  { return 1000 * f.Bytes / f.Bandwidth }
 
 // String says what the floor is made of.
 func (f Floor) String() string {
-	return fmt.Sprintf("floor of a step: %s ms: %s for %s,\n                 %s for %s", digits(f.MS), digits(f.computeMS()), f.compute(), digits(f.updateMS()), f.update())
+	return fmt.Sprintf("floor of a step: %s ms: %s for %s,\n                 %s for %s", amount.Digits(f.MS), amount.Digits(f.computeMS()), f.compute(), amount.Digits(f.updateMS()), f.update())
 }
 
 // compute and update say what the two parts are the time of.
 func (f Floor) compute() string {
-	return fmt.Sprintf("%s GFLOP of products at %s", digits(f.Products/1e9), gflops(f.Rate))
+	return fmt.Sprintf("%s GFLOP of products at %s", amount.Digits(f.Products/1e9), gflops(f.Rate))
 }
 
 func (f Floor) update() string {
-	return fmt.Sprintf("%s GB of the optimizer at %s GB/s", digits(f.Bytes/1e9), digits(f.Bandwidth/1e9))
+	return fmt.Sprintf("%s GB of the optimizer at %s GB/s", amount.Digits(f.Bytes/1e9), amount.Digits(f.Bandwidth/1e9))
 }
 
 // overFloor is the step of a variant over the floor; a dash where that is not known.

@@ -150,7 +150,7 @@ func TestAStepOfSeveralBatchesIsShown(t *testing.T) {
 	one := run(t, o)
 	o.Accumulate, o.LoRA = 2, lora.Config{Rank: 4, BaseInt8: true}
 	r := run(t, o)
-	if want := ",\nwith LoRA of rank 4, 2.24K parameters trained, on int8,\nwith 2 batches a step\n"; !strings.Contains(r.Table(), want) {
+	if want := ",\nwith LoRA of rank 4, 2.24k parameters trained, on int8,\nwith 2 batches a step\n"; !strings.Contains(r.Table(), want) {
 		t.Errorf("the table lacks %q:\n%s", want, r.Table())
 	}
 	if c := r.Config; c.Accumulate != 2 || c.LoRA.Alpha != 8 || !c.LoRA.BaseInt8 || one.Config.LoRA.Rank != 0 {

@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"strings"
 
+	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/chart"
 )
 
@@ -47,7 +48,7 @@ type account struct {
 // HTML returns the result as one page with charts, which loads nothing from elsewhere:
 // it can be sent, kept and opened anywhere.
 func (r *Result) HTML() ([]byte, error) {
-	t, err := chart.New("report", reportHTML, template.FuncMap{"digits": digits, "percent": percent,
+	t, err := chart.New("report", reportHTML, template.FuncMap{"digits": amount.Digits, "percent": percent,
 		"clip": func(share float64) float64 { return 100 * min(share, 1) }})
 	if err != nil {
 		return nil, fmt.Errorf("bench: page: %w", err)
@@ -68,7 +69,7 @@ func (r *Result) HTML() ([]byte, error) {
 func (r *Result) headlines() []headline {
 	first := r.Runs[0]
 	if len(r.Runs) == 1 {
-		return []headline{{Text: fmt.Sprintf("%s: %s ms a step", first.Kernels, digits(first.Step.Median)),
+		return []headline{{Text: fmt.Sprintf("%s: %s ms a step", first.Kernels, amount.Digits(first.Step.Median)),
 			Detail: fmt.Sprintf("%.0f tokens per second; nothing to compare it with", first.Tokens), Class: "even"}}
 	}
 	var all []headline
@@ -92,7 +93,7 @@ func (v *Measured) headline(first Measured) headline {
 	if i := v.SpeedupInterval; i != nil {
 		h.Detail += fmt.Sprintf(", 95%% interval %.3f to %.3f", i.Low, i.High)
 	}
-	h.Detail += fmt.Sprintf(", over %d rounds. A step takes %s ms instead of %s.", len(v.Steps), digits(v.Step.Median), digits(first.Step.Median))
+	h.Detail += fmt.Sprintf(", over %d rounds. A step takes %s ms instead of %s.", len(v.Steps), amount.Digits(v.Step.Median), amount.Digits(first.Step.Median))
 	return h
 }
 
@@ -125,11 +126,11 @@ func (r *Result) facts() [][2]string {
 	}
 	if l := m.Ceilings; l.Threads > 0 {
 		facts = append(facts,
-			[2]string{"Memory ceiling", fmt.Sprintf("%s GB/s (one thread %s)", digits(l.Bandwidth/1e9), digits(l.Bandwidth1/1e9))},
+			[2]string{"Memory ceiling", fmt.Sprintf("%s GB/s (one thread %s)", amount.Digits(l.Bandwidth/1e9), amount.Digits(l.Bandwidth1/1e9))},
 			[2]string{"Product ceiling", fmt.Sprintf("%s (one thread %s)", gflops(l.Products), gflops(l.Products1))})
 	}
 	if f := r.Floor; f.MS > 0 {
-		facts = append(facts, [2]string{"Floor of a step", fmt.Sprintf("%s ms: %s, then %s", digits(f.MS), f.compute(), f.update())})
+		facts = append(facts, [2]string{"Floor of a step", fmt.Sprintf("%s ms: %s, then %s", amount.Digits(f.MS), f.compute(), f.update())})
 	}
 	model := c.ModelType + ", random weights"
 	if c.Model != "" {
@@ -137,7 +138,7 @@ func (r *Result) facts() [][2]string {
 	}
 	return append(facts,
 		[2]string{"Model", model},
-		[2]string{"Parameters", fmt.Sprintf("%s, %s of them trained", count(c.Parameters), count(c.Trained))},
+		[2]string{"Parameters", fmt.Sprintf("%s, %s of them trained", amount.Count(c.Parameters), amount.Count(c.Trained))},
 		[2]string{"Batch", fmt.Sprintf("%d rows of %d tokens, %d of them a step", c.Batch, c.Seq, max(c.Accumulate, 1))},
 		[2]string{"Steps", fmt.Sprintf("%d of each variant, in turns", c.Steps)},
 		[2]string{"Seed", fmt.Sprint(c.Seed)})

@@ -21,7 +21,7 @@ func TestPageHasTheNumbersOfTheRun(t *testing.T) {
 		"rms_norm (npu_fused_rmsnorm): 7.00 ms", "backward: 1200 ms", "200 GFLOP/s",
 		"900 ms: 200 GFLOP of products at 250 GFLOP/s, then 2.00 GB of the optimizer at 20.0 GB/s", "A step takes 2.22 times its floor.",
 		"matrix products of the floor: 800 ms",
-		"Boundary to the plugins: 0.50 ms a step, 0.05% of it.", "stood in for a kernel in 3 calls",
+		"Boundary to the plugins: 0.500 ms a step, 0.05% of it.", "stood in for a kernel in 3 calls",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)

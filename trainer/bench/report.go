@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/ceiling"
 )
 
@@ -61,16 +62,16 @@ func (c Call) rate(limits ceiling.Ceilings) string {
 	case compute:
 		return gflops(1000 * c.Work.Flops() / c.MS)
 	}
-	return fmt.Sprintf("%s GB/s", digits(float64(c.Work.Bytes)/c.MS/1e6))
+	return fmt.Sprintf("%s GB/s", amount.Digits(float64(c.Work.Bytes)/c.MS/1e6))
 }
 
 // title says what was measured.
 func (r *Result) title() string {
 	c := r.Config
 	title := fmt.Sprintf("%s, %s parameters, batch %d x %d tokens, %d steps, %d threads", cmp.Or(c.Model, c.ModelType),
-		count(c.Parameters), c.Batch, c.Seq, c.Steps, r.Runs[0].Threads)
+		amount.Count(c.Parameters), c.Batch, c.Seq, c.Steps, r.Runs[0].Threads)
 	if l := c.LoRA; l.Enabled() {
-		title += fmt.Sprintf(",\nwith LoRA of rank %d, %s parameters trained", l.Rank, count(c.Trained))
+		title += fmt.Sprintf(",\nwith LoRA of rank %d, %s parameters trained", l.Rank, amount.Count(c.Trained))
 		if l.BaseInt8 {
 			title += ", on int8"
 		}
@@ -89,14 +90,14 @@ func (m Machine) String() string {
 	s := fmt.Sprintf("%s, %d cores, %s/%s, %s", m.CPU, m.Cores, m.OS, m.Arch, m.Go)
 	if c := m.Ceilings; c.Threads > 0 {
 		s += fmt.Sprintf("\nceilings: memory %s GB/s and products %s with %d threads,\n          %s GB/s and %s with one",
-			digits(c.Bandwidth/1e9), gflops(c.Products), c.Threads, digits(c.Bandwidth1/1e9), gflops(c.Products1))
+			amount.Digits(c.Bandwidth/1e9), gflops(c.Products), c.Threads, amount.Digits(c.Bandwidth1/1e9), gflops(c.Products1))
 	}
 	return s
 }
 
 // String says what part of a step is matrix products, and how fast they are.
 func (p Products) String() string {
-	s := fmt.Sprintf("matrix products: %s GFLOP, %s of the step, %s", digits(p.Flops/1e9), percent(p.Share), gflops(p.Rate))
+	s := fmt.Sprintf("matrix products: %s GFLOP, %s of the step, %s", amount.Digits(p.Flops/1e9), percent(p.Share), gflops(p.Rate))
 	if p.OfCeiling > 0 {
 		s += fmt.Sprintf(", %s of the ceiling", percent(p.OfCeiling))
 	}
@@ -108,12 +109,12 @@ func (v *Measured) boundary() string {
 	if v.Boundary.WaitedMS == 0 {
 		return ""
 	}
-	return fmt.Sprintf("boundary to the plugins: %s ms a step, %.2f%% of it", digits(v.Boundary.MS()/float64(len(v.Steps))),
+	return fmt.Sprintf("boundary to the plugins: %s ms a step, %.2f%% of it", amount.Digits(v.Boundary.MS()/float64(len(v.Steps))),
 		100*v.Boundary.MS()/v.total())
 }
 
 // gflops prints operations per second.
-func gflops(perSecond float64) string { return digits(perSecond/1e9) + " GFLOP/s" }
+func gflops(perSecond float64) string { return amount.Digits(perSecond/1e9) + " GFLOP/s" }
 
 // percent prints a share, with a digit after the point when it is small.
 func percent(share float64) string {
@@ -123,31 +124,10 @@ func percent(share float64) string {
 	return fmt.Sprintf("%.0f%%", 100*share)
 }
 
-// digits prints a number with about three digits and without an exponent.
-func digits(v float64) string {
-	switch {
-	case v >= 99.95:
-		return fmt.Sprintf("%.0f", v)
-	case v >= 9.995:
-		return fmt.Sprintf("%.1f", v)
-	}
-	return fmt.Sprintf("%.2f", v)
-}
-
-// size prints bytes with three digits, such as 1.25G, and a dash when they are unknown.
+// size writes bytes, and a dash where they are unknown.
 func size(bytes int64) string {
 	if bytes == 0 {
 		return "-"
 	}
-	return scaled(float64(bytes), 1024, "B", "K", "M", "G", "T")
-}
-
-// count prints a number with three digits, such as 596M.
-func count(n int) string { return scaled(float64(n), 1000, "", "K", "M", "B") }
-
-func scaled(v, by float64, units ...string) string {
-	for ; v >= 999.5 && len(units) > 1; units = units[1:] {
-		v /= by
-	}
-	return fmt.Sprintf("%.3g%s", v, units[0])
+	return amount.Bytes(bytes)
 }

@@ -3,6 +3,8 @@ package bench
 import (
 	"fmt"
 	"strings"
+
+	"github.com/seed98097648/tune/internal/amount"
 )
 
 // The room for the name of a variant, and of an operation, in tables of 80 columns.
@@ -32,8 +34,8 @@ func (r *Result) Table() string {
 func (r *Result) times(b *strings.Builder) {
 	fmt.Fprintf(b, "\n%-*s %6s %6s %6s %6s %7s %8s %6s %6s\n", nameWidth, "median ms", "step", "/floor", "p10", "p90", "forward", "backward", "optim.", "tok/s")
 	for _, v := range r.Runs {
-		fmt.Fprintf(b, "%-*s %6s %6s %6s %6s %7s %8s %6s %6.0f\n", nameWidth, cut(v.Kernels, nameWidth), digits(v.Step.Median), v.overFloor(),
-			digits(v.Step.P10), digits(v.Step.P90), digits(v.Forward.Median), digits(v.Backward.Median), digits(v.Optimizer.Median), v.Tokens)
+		fmt.Fprintf(b, "%-*s %6s %6s %6s %6s %7s %8s %6s %6.0f\n", nameWidth, cut(v.Kernels, nameWidth), amount.Digits(v.Step.Median), v.overFloor(),
+			amount.Digits(v.Step.P10), amount.Digits(v.Step.P90), amount.Digits(v.Forward.Median), amount.Digits(v.Backward.Median), amount.Digits(v.Optimizer.Median), v.Tokens)
 	}
 	if r.Floor.MS > 0 {
 		fmt.Fprintln(b, r.Floor)
@@ -76,7 +78,7 @@ func (v *Measured) account(b *strings.Builder, m Machine) {
 		if r.OfCeiling > 0 {
 			ceiling = percent(r.OfCeiling)
 		}
-		line := fmt.Sprintf("%-*s %-9s %5s %7s %5s %12s %7s", opWidth, cut(r.Name, opWidth), r.Pass, calls, digits(r.MS), percent(r.Share), r.Rate, ceiling)
+		line := fmt.Sprintf("%-*s %-9s %5s %7s %5s %12s %7s", opWidth, cut(r.Name, opWidth), r.Pass, calls, amount.Digits(r.MS), percent(r.Share), r.Rate, ceiling)
 		fmt.Fprintln(b, strings.TrimRight(line, " "))
 	}
 	if v.Products.Flops > 0 {

@@ -48,7 +48,8 @@ func replaceFile(path string, perm fs.FileMode, fill func(io.Writer) error) erro
 	if err != nil {
 		return errors.Join(err, os.Remove(tmp))
 	}
-	return syncDir(filepath.Dir(path))
+	_ = syncDir(filepath.Dir(path)) // the file has its name: see Folder.rename
+	return nil
 }
 
 // partial marks the names of what is not complete.

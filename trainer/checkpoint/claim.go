@@ -32,6 +32,12 @@ const claimFile = ".tune-claim"
 // ErrHeld is what the error of a folder wraps that another process has claimed.
 var ErrHeld = errors.New("another run is writing to it")
 
+// anothers is the error of a claim that cannot be opened. It counts as held.
+type anothers struct{ error }
+
+func (a anothers) Is(err error) bool { return err == ErrHeld }
+func (a anothers) Unwrap() error     { return a.error }
+
 var (
 	errLocked  = errors.New("locked")
 	errNoLocks = errors.New("no locks") // of the file system, or the operating system
@@ -82,7 +88,7 @@ func (c *Claim) take(name string, lock func(*os.File) error) error {
 				continue // it has just been removed
 			}
 			if errors.Is(err, fs.ErrPermission) {
-				return fmt.Errorf("%w: it may be the claim of another user's run: choose another folder, or, if that has ended, have the file removed", err)
+				return anothers{fmt.Errorf("%w: it may be the claim of another user's run: choose another folder, or, if that has ended, have the file removed", err)}
 			}
 		}
 		if err != nil {

@@ -195,13 +195,9 @@ func (f *Folder) join() error {
 				return fmt.Errorf("checkpoint: output folder: %w", err)
 			}
 		}
-		if err := syncDir(f.path); err != nil {
-			return fmt.Errorf("checkpoint: output folder: %w", err)
-		}
+		_ = syncDir(f.path) // as in rename
 	}
-	if err := os.Remove(f.dir); err != nil {
-		return fmt.Errorf("checkpoint: output folder: %w", err)
-	}
+	_ = os.Remove(f.dir) // empty by now, and none of what is saved
 	f.dir = ""
 	return nil
 }

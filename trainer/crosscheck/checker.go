@@ -156,7 +156,7 @@ func (c *Checker) Rightly(report *core.Report, repatch func(change func() error)
 			return err
 		})
 		if err != nil {
-			return err
+			return fmt.Errorf("%w; without that kernel the run cannot go on: %w", wrong, err)
 		}
 		if sites == 0 {
 			return wrong // placed by somebody else

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/seed98097648/tune/core"
@@ -221,6 +222,17 @@ func TestAnExpertIsChosenOnce(t *testing.T) {
 		if err := crosscheck.Compare(c); !errors.As(err, &m) || m.Tensor != "expert_ids" {
 			t.Errorf("expert %d twice: %v", twice, err)
 		}
+	}
+}
+
+// TestATakeOffThatFailsNamesTheKernel: why there was one is no less to be known than what came
+// in its way.
+func TestATakeOffThatFailsNamesTheKernel(t *testing.T) {
+	wrong := &core.KernelError{Kernel: "k", Op: core.RoPE, Site: "s", Err: &crosscheck.Mismatch{Tensor: "q_out"}}
+	full := errors.New("no room for the graph")
+	err := crosscheck.New(1).Rightly(&core.Report{}, func(func() error) error { return full }, func() error { return wrong })
+	if !errors.Is(err, full) || !errors.Is(err, error(wrong)) || !strings.Contains(err.Error(), "kernel k") {
+		t.Errorf("error %v", err)
 	}
 }
 

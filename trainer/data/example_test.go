@@ -37,3 +37,38 @@ func Example() {
 	// positions [0 1 2 0 1 2 3 0]
 	// segments  [1 1 1 2 2 2 2 0]
 }
+
+// Documents one after the other, cut into rows.
+func ExamplePack() {
+	rows, err := data.Pack([][]int32{{1, 2, 3}, {4, 5}}, 4, data.None)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, r := range rows {
+		fmt.Println(r.IDs, r.Segments)
+	}
+	// Output:
+	// [1 2 3 4] [1 1 1 2]
+}
+
+// A loader deals each row once in an epoch, in an order that follows from the seed.
+func ExampleLoader() {
+	rows, err := data.Pack([][]int32{{1, 2, 3, 4, 5, 6, 7, 8}}, 2, data.None)
+	if err != nil {
+		log.Fatal(err)
+	}
+	l, err := data.NewLoader(data.Slice(rows), 2, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	batch, err := l.Next()
+	fmt.Println(l.BatchesPerEpoch(), batch.B, batch.S, batch.Targets(), err)
+	// Output: 2 2 2 2 <nil>
+}
+
+// Some of the documents are kept for the evaluation.
+func ExampleHoldOut() {
+	train, held, err := data.HoldOut([]string{"a", "b", "c", "d"}, 0.25, 1)
+	fmt.Println(len(train), len(held), err)
+	// Output: 3 1 <nil>
+}

@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -54,7 +55,13 @@ type use struct {
 }
 
 // NewBuilder returns a builder that allocates parameters in mem.
-func NewBuilder(mem core.Memory) *Builder { return &Builder{mem: mem, use: new(use)} }
+func NewBuilder(mem core.Memory) *Builder {
+	b := &Builder{mem: mem, use: new(use)}
+	if mem == nil {
+		b.err = errors.New("nn: there is no memory for parameters: pass one of transport.NewMemory, or autograd.Heap{} for a program without plugins")
+	}
+	return b
+}
 
 // Err returns the first error.
 func (b *Builder) Err() error { return b.err }

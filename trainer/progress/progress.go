@@ -7,14 +7,13 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
 
+	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer"
 )
@@ -47,6 +46,7 @@ type Printer struct {
 	start     trainer.Start
 	stepping  time.Duration // time spent in steps
 	stepsSeen int
+	evaluated bool
 }
 
 // New returns a Printer that writes results to out and everything else to notes.
@@ -57,7 +57,10 @@ func (p *Printer) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.hideBar()
-	return p.notes.Write(b)
+	if _, err := io.WriteString(p.notes, fitting(p.notes, string(b), "  ")); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
 // Attach makes the printer follow a run. Hooks that are set already are called as well,
@@ -92,15 +95,15 @@ func (p *Printer) onStart(s trainer.Start) {
 	}
 	trained := ""
 	if s.Trainable < s.Parameters {
-		trained = fmt.Sprintf(", %s of them trained", count(float64(s.Trainable)))
+		trained = fmt.Sprintf(", %s of them trained", amount.Count(float64(s.Trainable)))
 	}
 	fmt.Fprintf(p.text(), "%s, %s parameters%s\n%s: %s of %d tokens, %d held out\n",
-		s.Model, count(float64(s.Parameters)), trained, what, plural(s.Rows, "row"), s.Config.Seq, s.EvalRows)
+		s.Model, amount.Count(float64(s.Parameters)), trained, what, plural(s.Rows, "row"), s.Config.Seq, s.EvalRows)
 	if s.Resumed > 0 {
 		fmt.Fprintf(p.text(), "going on after step %d of %d\n", s.Resumed, s.Steps)
 	}
-	onTerminal := isTerminal(p.notes)
-	p.lines = !onTerminal || !isTerminal(p.out)
+	onTerminal := IsTerminal(p.notes)
+	p.lines = !onTerminal || !IsTerminal(p.out)
 	if p.format == Text && onTerminal {
 		p.bar = newBar(s.Steps, p.notes)
 	}
@@ -130,7 +133,7 @@ func (p *Printer) onStep(s trainer.Step) {
 	if p.lines && worthALine(s.Step, p.start.Steps) {
 		p.hideBar()
 		fmt.Fprintf(p.out, "step %*d/%d  loss %.4f  lr %.2e  grad norm %.3g  %s tokens/s\n",
-			len(fmt.Sprint(p.start.Steps)), s.Step, p.start.Steps, s.Loss, s.LR, s.GradNorm, count(s.TokensPer))
+			len(fmt.Sprint(p.start.Steps)), s.Step, p.start.Steps, s.Loss, s.LR, s.GradNorm, amount.Count(s.TokensPer))
 	}
 	// The bar's own throttle would show a count and a loss of different steps.
 	const redraw = 100 * time.Millisecond
@@ -143,7 +146,7 @@ func (p *Printer) onStep(s trainer.Step) {
 }
 
 func describe(s trainer.Step) string {
-	return fmt.Sprintf("loss %.3f lr %.1e norm %.2g %s tok/s", s.Loss, s.LR, s.GradNorm, count(s.TokensPer))
+	return fmt.Sprintf("loss %.3f lr %.1e norm %.2g %s tok/s", s.Loss, s.LR, s.GradNorm, amount.Count(s.TokensPer))
 }
 
 // worthALine picks every step of a short run, and of a longer one the first, the last and
@@ -159,9 +162,13 @@ func (p *Printer) onEval(e trainer.Eval) {
 	defer p.mu.Unlock()
 	p.hideBar()
 	when := "before training"
-	if e.Step > 0 {
+	switch {
+	case e.Step > 0:
 		when = fmt.Sprintf("after step %d", e.Step)
+	case p.evaluated:
+		when += ", again: without what was taken off"
 	}
+	p.evaluated = true
 	fmt.Fprintf(p.text(), "held-out loss %.4f (perplexity %.4g) %s\n", e.Loss, math.Exp(e.Loss), when)
 }
 
@@ -182,7 +189,7 @@ func (p *Printer) Summary(s *trainer.Summary) {
 	}
 	fmt.Fprintf(w, "\n%s in %s", head, s.Elapsed.Round(100*time.Millisecond))
 	if p.stepping > 0 {
-		fmt.Fprintf(w, ", %s tokens/s", count(float64(p.stepsSeen*c.Batch*c.Seq*c.Accumulate)/p.stepping.Seconds()))
+		fmt.Fprintf(w, ", %s tokens/s", amount.Count(float64(p.stepsSeen*c.Batch*c.Seq*c.Accumulate)/p.stepping.Seconds()))
 	}
 	fmt.Fprintln(w)
 	if s.Steps > 0 {
@@ -193,9 +200,11 @@ func (p *Printer) Summary(s *trainer.Summary) {
 	}
 	if s.Checked.Calls > 0 {
 		fmt.Fprintf(w, "  checked        %s\n", s.Checked)
+	} else if c.CheckEvery == 0 && s.Report != nil && len(s.Report.Applied()) > 0 {
+		fmt.Fprintln(w, "  checked        no kernel: --check-every is 0")
 	}
 	for _, wrong := range s.Wrong {
-		fmt.Fprintf(w, "  taken off      %v\n", wrong)
+		fmt.Fprint(w, fitting(w, fmt.Sprintf("  taken off      %v\n", wrong), "                 "))
 	}
 	if s.Best != nil && (s.Best.Step != s.Steps || c.Checkpoints.SaveEvery > 0) {
 		where := ""
@@ -239,24 +248,4 @@ func (p *Printer) leaveBar(s trainer.Step) {
 	p.bar.Set(s.Step)
 	p.bar.Describe(describe(s))
 	fmt.Fprintln(p.notes)
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-// count prints a large number with three digits: 1.23k, 45.6M.
-func count(v float64) string {
-	unit := ""
-	for _, u := range []string{"k", "M", "B"} {
-		if v < 999.5 {
-			break
-		}
-		v, unit = v/1000, u
-	}
-	if v >= 100 || unit == "" {
-		return fmt.Sprintf("%.0f%s", v, unit)
-	}
-	return fmt.Sprintf("%.3g%s", v, unit)
 }

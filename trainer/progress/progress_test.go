@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/data/corpus"
 	"github.com/seed98097648/tune/trainer/progress"
@@ -168,5 +169,52 @@ func TestSummaryOfAnInterruptedRun(t *testing.T) {
 	p.Summary(&trainer.Summary{Interrupted: true})
 	if !strings.HasSuffix(out.String(), "\ninterrupted: 0 of 9 steps in 0s\n") {
 		t.Errorf("got %q", out.String())
+	}
+}
+
+// TestASummarySaysThatNothingWasChecked where kernels were used without the comparison, which is
+// otherwise counted.
+func TestASummarySaysThatNothingWasChecked(t *testing.T) {
+	const line = "  checked        no kernel: --check-every is 0\n"
+	used := &core.Report{Actions: []core.Action{{Kernel: noKernel{}}}}
+	for name, tt := range map[string]struct {
+		every  int
+		report *core.Report
+		want   bool
+	}{
+		"never":      {0, used, true},
+		"at times":   {1000, used, false},
+		"no kernels": {0, nil, false},
+		"none fits":  {0, &core.Report{Actions: []core.Action{{}}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			p := progress.New(&out, &out)
+			var h trainer.Hooks
+			p.Attach(&h, progress.Text)
+			h.OnStart(trainer.Start{Steps: 1, Config: trainer.Config{CheckEvery: tt.every}})
+			p.Summary(&trainer.Summary{Steps: 1, Report: tt.report})
+			if got := strings.Contains(out.String(), line); got != tt.want {
+				t.Errorf("it says that nothing was checked: %v, want %v\n%s", got, tt.want, &out)
+			}
+		})
+	}
+}
+
+// noKernel is one that is only named.
+type noKernel struct{ core.Kernel }
+
+func (noKernel) Info() core.Info { return core.Info{Name: "k"} }
+
+// TestASecondEvaluationBeforeTrainingSaysWhy there is one.
+func TestASecondEvaluationBeforeTrainingSaysWhy(t *testing.T) {
+	var out bytes.Buffer
+	var h trainer.Hooks
+	progress.New(&out, &out).Attach(&h, progress.Text)
+	h.OnEval(trainer.Eval{})
+	h.OnEval(trainer.Eval{})
+	const want = "held-out loss 0.0000 (perplexity 1) before training\nheld-out loss 0.0000 (perplexity 1) before training, again: without what was taken off\n"
+	if out.String() != want {
+		t.Errorf("got %q, want %q", &out, want)
 	}
 }

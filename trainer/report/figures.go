@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/chart"
 	"github.com/seed98097648/tune/trainer/journal"
 )
@@ -35,10 +36,10 @@ func tiles(r *journal.Run) []tile {
 		tokens, seconds, memory = tokens+s.Tokens, seconds+s.Seconds, max(memory, s.Memory)
 	}
 	if seconds > 0 {
-		add("Speed", count(float64(tokens)/seconds)+" tokens/s", fmt.Sprintf("%s tokens in %s of steps", count(float64(tokens)), duration(seconds)))
+		add("Speed", amount.Count(float64(tokens)/seconds)+" tokens/s", fmt.Sprintf("%s tokens in %s of steps", amount.Count(float64(tokens)), duration(seconds)))
 	}
 	if memory > 0 {
-		add("Memory", size(float64(memory)), "at its highest, without plugins")
+		add("Memory", amount.Bytes(float64(memory)), "at its highest, without plugins")
 	}
 	fused, plain := 0, 0
 	for _, s := range r.Start.Sites {
@@ -113,9 +114,9 @@ func otherPlots(r *journal.Run) []plot {
 	}
 	add("Learning rate", "", "learning rate", "c2", chart.Axes{Y: chart.Number, Zero: true}, func(s journal.Step) float64 { return s.LR })
 	add("Gradient norm", "before clipping", "gradient norm", "c3", chart.Axes{Y: chart.Number, Zero: true}, func(s journal.Step) float64 { return s.GradNorm })
-	add("Speed", "tokens per second, padding included", "tokens/s", "c4", chart.Axes{Y: count, Zero: true}, journal.Step.Rate)
+	add("Speed", "tokens per second, padding included", "tokens/s", "c4", chart.Axes{Y: amount.Count[float64], Zero: true}, journal.Step.Rate)
 	if highest > 0 {
-		scale, unit := byteUnit(float64(highest))
+		scale, unit := amount.ByteUnit(float64(highest))
 		y := func(v float64) string { return chart.Number(v) + " " + unit }
 		add("Memory", "of tune itself, with tensors that plugins share", "memory", "c5", chart.Axes{Y: y, Zero: true},
 			func(s journal.Step) float64 { return float64(s.Memory) / scale })
@@ -146,12 +147,12 @@ func figures(r *journal.Run) []figure {
 		if i%every != 0 && i != len(r.Steps)-1 && !(evaluated && len(evals) <= some) {
 			continue
 		}
-		f := figure{Step: s.Step, Loss: loss(s.Loss), LR: chart.Number(s.LR), GradNorm: chart.Number(s.GradNorm), Speed: count(s.Rate())}
+		f := figure{Step: s.Step, Loss: loss(s.Loss), LR: chart.Number(s.LR), GradNorm: chart.Number(s.GradNorm), Speed: amount.Count(s.Rate())}
 		if evaluated {
 			f.Eval = loss(e)
 		}
 		if s.Memory > 0 {
-			f.Memory = size(float64(s.Memory))
+			f.Memory = amount.Bytes(float64(s.Memory))
 		}
 		all = append(all, f)
 	}
@@ -160,34 +161,6 @@ func figures(r *journal.Run) []figure {
 
 // loss writes a loss as the run itself does.
 func loss(v float64) string { return strconv.FormatFloat(v, 'f', 4, 64) }
-
-// count writes a large number: 987, 12.3k, 4.56M.
-func count(v float64) string {
-	unit := ""
-	for _, u := range []string{"k", "M", "B", "T"} {
-		if math.Abs(v) < 999.5 {
-			break
-		}
-		v, unit = v/1000, u
-	}
-	return strconv.FormatFloat(v, 'g', 3, 64) + unit
-}
-
-func byteUnit(bytes float64) (scale float64, unit string) {
-	scale, unit = 1, "bytes"
-	for _, u := range []string{"KiB", "MiB", "GiB", "TiB"} {
-		if bytes/scale < 999.5 { // which rounds to four digits
-			break
-		}
-		scale, unit = scale*1024, u
-	}
-	return scale, unit
-}
-
-func size(bytes float64) string {
-	scale, unit := byteUnit(bytes)
-	return strconv.FormatFloat(bytes/scale, 'g', 3, 64) + " " + unit
-}
 
 // duration writes seconds in the two largest units that matter.
 func duration(seconds float64) string {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/chart"
 	"github.com/seed98097648/tune/trainer/journal"
 )
@@ -229,10 +230,10 @@ func machine(s *journal.Start) [][2]string {
 	all := [][2]string{
 		{"tune", e.Program}, {"Go", e.Go}, {"System", e.OS + "/" + e.Arch}, {"Processor", fmt.Sprintf("%s, %d cores", e.CPU, e.Cores)},
 		{"Threads", strconv.Itoa(e.Threads)}, {"Vector instructions", e.SIMD},
-		{"Model", fmt.Sprintf("%s, %s parameters", s.Model, count(float64(s.Parameters)))},
+		{"Model", fmt.Sprintf("%s, %s parameters", s.Model, amount.Count(float64(s.Parameters)))},
 		{"Data", fmt.Sprintf("%d rows to train on, %d held out", s.Rows, s.EvalRows)},
-		{"Planned memory", fmt.Sprintf("%s parameters, %s optimizer, %s activations and gradients", size(float64(s.Memory.Parameters)),
-			size(float64(s.Memory.Optimizer)), size(float64(s.Memory.Activations)))},
+		{"Planned memory", fmt.Sprintf("%s parameters, %s optimizer, %s activations and gradients", amount.Bytes(float64(s.Memory.Parameters)),
+			amount.Bytes(float64(s.Memory.Optimizer)), amount.Bytes(float64(s.Memory.Activations)))},
 		{"Begun", s.Time.Local().Format(clock)},
 	}
 	for _, p := range s.Plugins {
