@@ -45,7 +45,8 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/simd", "internal/sched golang.org/x/sys", ""},
 	{"internal/simd/simdtest", "core core/kerneltest internal/simd", "core/reference"},
 	{"internal/ceiling", "internal/hugepage internal/simd", ""},
-	{"internal/opbench", "internal/amount core core/kerneltest internal/ceiling", "core/reference core/transport internal/plugintest plugins/linked"},
+	{"internal/ops", "core", ""},
+	{"internal/opbench", "internal/amount core core/kerneltest internal/ceiling internal/ops", "core/reference core/transport internal/plugintest plugins/linked"},
 	{"internal/growth", "core core/transport internal/ceiling trainer/bench", ""},
 	{"internal/chart", "", "internal/browser"},
 	{"internal/browser", "", ""},
@@ -60,8 +61,8 @@ var policy = []struct{ pkg, imports, tests string }{
 
 	// The patcher. core itself stays with the standard library, but for spelling.
 	{"core", "internal/nearest", ""},
-	{"core/reference", "core", ""},
-	{"core/kerneltest", "core core/reference", ""},
+	{"core/reference", "core internal/ops", ""},
+	{"core/kerneltest", "core core/reference internal/ops", ""},
 	{"core/trust", "core", ""},
 	{"core/vector", "core internal/simd internal/storage", ""},
 	{"core/transport", "core core/reference core/kerneltest core/transport/proto core/trust internal/cpu internal/memory internal/sched internal/self internal/shm internal/temp internal/wire golang.org/x/sys " +
@@ -108,7 +109,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer", "core internal/amount internal/cpu internal/fields internal/hugepage internal/memory internal/plainjson internal/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest"},
 
 	// Programs put the parts together.
-	{"cmd/tune", "core core/... internal/amount internal/ceiling internal/fields internal/memory internal/nearest internal/opbench internal/plainfile internal/plainjson internal/scaffold plugins/builtin plugins/linked internal/shm internal/simd trainer trainer/... github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/term golang.org/x/sys",
+	{"cmd/tune", "core core/... internal/amount internal/ceiling internal/fields internal/memory internal/nearest internal/opbench internal/ops internal/plainfile internal/plainjson internal/scaffold plugins/builtin plugins/linked internal/shm internal/simd trainer trainer/... github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/term golang.org/x/sys",
 		"internal/browser internal/plugintest github.com/rogpeppe/go-internal"},
 	{"docs", "", "trainer/models"},
 	{"examples", "", "core core/... internal/ctest internal/plugintest trainer trainer/..."},

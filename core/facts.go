@@ -3,7 +3,7 @@ package core
 import (
 	"errors"
 	"fmt"
-	"math"
+	"reflect"
 	"strings"
 )
 
@@ -98,6 +98,10 @@ type Facts struct {
 
 // Validate reports whether the facts describe a use of op.
 func (f Facts) Validate(op Op) error {
+	c := op.contract()
+	if c.valid == nil {
+		return fmt.Errorf("core: unknown op %q; known: %v", op, Ops())
+	}
 	var bad []string
 	need := func(ok bool, what string) {
 		if !ok {
@@ -106,46 +110,9 @@ func (f Facts) Validate(op Op) error {
 	}
 	isFloat := func(d DType) bool { return d == Float32 || d == BFloat16 || d == Float16 || d == Float64 }
 	need(isFloat(f.DType), "dtype must be a floating-point type")
-	switch op {
-	case RMSNorm, AddRMSNorm:
-		need(isFloat(f.WeightDType), "weight_dtype must be a floating-point type")
-		need(f.Dim > 0, "dim must be positive")
-		need(f.Eps >= 0, "eps must not be negative")
-		need(f.Offset == 0 || f.Offset == 1, "offset must be 0 or 1")
-		need(f.Cast == CastBeforeWeight || f.Cast == CastAfterWeight, "cast must be before_weight or after_weight")
-	case SwiGLU:
-		need(f.Intermediate > 0, "intermediate must be positive")
-		need(f.Layout == Separate || f.Layout == Packed, "layout must be separate or packed")
-	case RoPE:
-		need(f.HeadDim > 0 && f.Heads > 0 && f.KVHeads > 0, "head_dim, heads and kv_heads must be positive")
-		need(f.RotaryDim > 0 && f.RotaryDim%2 == 0 && f.RotaryDim <= f.HeadDim, "rotary_dim must be even and within head_dim")
-		need(f.Pairing == Half || f.Pairing == Interleaved, "pairing must be half or interleaved")
-	case MoEGate:
-		need(f.Experts > 0 && f.TopK > 0 && f.TopK <= f.Experts, "top_k must be between 1 and experts")
-		need(f.Scoring == ScoringSoftmax || f.Scoring == ScoringSigmoid, "scoring must be softmax or sigmoid")
-		need(f.Groups > 0 && f.Experts%max(f.Groups, 1) == 0, "groups must divide experts")
-		need(f.Groups == 1 || f.Experts >= 2*f.Groups, "a group must have two experts at least")
-		need(f.TopGroups > 0 && f.TopGroups <= f.Groups, "top_groups must be between 1 and groups")
-		need(f.Scale > 0 && f.Scale <= math.MaxFloat32, "scale must be positive")
-	case MoEExperts:
-		need(isFloat(f.WeightDType), "weight_dtype must be a floating-point type")
-		need(f.Dim > 0 && f.Intermediate > 0, "dim and intermediate must be positive")
-		need(f.Experts > 0 && f.TopK > 0 && f.TopK <= f.Experts, "top_k must be between 1 and experts")
-		need(f.Layout == Packed || f.Layout == PerExpert, "layout must be packed or per_expert")
-		need(f.Routing == RoutingSoftmax || f.Routing == RoutingNormalized || f.Routing == RoutingAny, "routing must be softmax, normalized or any")
-	case Attention:
-		need(f.HeadDim > 0 && f.Heads > 0 && f.KVHeads > 0, "head_dim, heads and kv_heads must be positive")
-		need(f.KVHeads > 0 && f.Heads%f.KVHeads == 0, "heads must be a multiple of kv_heads")
-	case LinearCrossEntropy:
-		need(isFloat(f.WeightDType), "weight_dtype must be a floating-point type")
-		need(f.Dim > 0 && f.Vocab > 0, "dim and vocab must be positive")
-	default:
-		return fmt.Errorf("core: unknown op %q; known: %v", op, Ops())
-	}
-	need(!f.Frozen || op.hasWeights(), "frozen is for ops with weights")
-	if op == SwiGLU || op == MoEExperts {
-		need(f.Activation != "", "activation must be named")
-	}
+	need(!c.weights || isFloat(f.WeightDType), "weight_dtype must be a floating-point type")
+	c.valid(f, need)
+	need(!f.Frozen || c.weights, "frozen is for ops with weights")
 	if bad != nil {
 		return fmt.Errorf("core: facts of %s: %w", op, errors.New(strings.Join(bad, "; ")))
 	}
@@ -154,35 +121,23 @@ func (f Facts) Validate(op Op) error {
 
 // String lists the facts that are set, as in "float32 dim=64 eps=1e-05".
 func (f Facts) String() string {
-	s := []string{f.DType.String()}
-	add := func(name string, v any, set bool) {
-		if set {
-			s = append(s, fmt.Sprintf("%s=%v", name, v))
+	if f.WeightDType == f.DType {
+		f.WeightDType = InvalidDType
+	}
+	if f.DType == Float32 { // which has no cast
+		f.Cast = ""
+	}
+	if f.Groups == 1 {
+		f.Groups, f.TopGroups = 0, 0
+	}
+	if f.Scale == 1 {
+		f.Scale = 0
+	}
+	words := []string{f.DType.String()}
+	for i, v := 1, reflect.ValueOf(f); i < v.NumField(); i++ {
+		if name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ","); !v.Field(i).IsZero() {
+			words = append(words, fmt.Sprintf("%s=%v", name, v.Field(i)))
 		}
 	}
-	add("weight_dtype", f.WeightDType, f.WeightDType != InvalidDType && f.WeightDType != f.DType)
-	add("dim", f.Dim, f.Dim != 0)
-	add("intermediate", f.Intermediate, f.Intermediate != 0)
-	add("eps", f.Eps, f.Eps != 0)
-	add("offset", f.Offset, f.Offset != 0)
-	add("cast", f.Cast, f.Cast != "" && f.DType != Float32)
-	add("activation", f.Activation, f.Activation != "")
-	add("layout", f.Layout, f.Layout != "")
-	add("pairing", f.Pairing, f.Pairing != "")
-	add("rotary_dim", f.RotaryDim, f.RotaryDim != 0)
-	add("head_dim", f.HeadDim, f.HeadDim != 0)
-	add("heads", f.Heads, f.Heads != 0)
-	add("kv_heads", f.KVHeads, f.KVHeads != 0)
-	add("experts", f.Experts, f.Experts != 0)
-	add("top_k", f.TopK, f.TopK != 0)
-	add("routing", f.Routing, f.Routing != "")
-	add("scoring", f.Scoring, f.Scoring != "")
-	add("bias", f.Bias, f.Bias)
-	add("groups", f.Groups, f.Groups > 1)
-	add("top_groups", f.TopGroups, f.Groups > 1)
-	add("normalize", f.Normalize, f.Normalize)
-	add("scale", f.Scale, f.Scale != 0 && f.Scale != 1)
-	add("vocab", f.Vocab, f.Vocab != 0)
-	add("frozen", f.Frozen, f.Frozen)
-	return strings.Join(s, " ")
+	return strings.Join(words, " ")
 }

@@ -27,7 +27,7 @@ func (i Info) Supports(f Facts) error {
 		return fmt.Errorf("%s: %w: %w", i.Name, ErrNotSupported, err)
 	}
 	stored := []DType{f.DType, f.WeightDType}
-	if !i.Op.hasWeights() {
+	if !i.Op.HasWeights() {
 		stored = stored[:1]
 	}
 	for _, d := range stored {

@@ -1,40 +1,49 @@
 package core
 
-import "slices"
-
 // Op names a mathematical operation with one fixed meaning, forward and backward.
 type Op string
 
-// The ops of the contract. T is the number of tokens of a call; the other sizes are
-// facts. docs/ops.md has the formulas; package core/reference is their plain form.
-const (
-	// RMSNorm is y = x * rstd * (offset + weight), rstd = 1/sqrt(mean(x^2) + eps).
-	RMSNorm Op = "rms_norm"
-	// AddRMSNorm is h = x + residual and y = RMSNorm of h; it gives both, y and h.
-	AddRMSNorm Op = "add_rms_norm"
-	// SwiGLU is y = silu(gate) * up.
-	SwiGLU Op = "swiglu"
-	// RoPE rotates the first rotary_dim elements of each head of q and k.
-	RoPE Op = "rope"
-	// MoEGate chooses the top-k experts of each token by its router's logits, and weighs them.
-	MoEGate Op = "moe_gate"
-	// MoEExperts sends each token through its top-k experts and sums their weighted outputs.
-	MoEExperts Op = "moe_experts"
-	// Attention is y = softmax(q k^T / sqrt(head_dim)) v over a range of keys for each query.
-	Attention Op = "attention"
-	// LinearCrossEntropy is -log softmax(x weight^T)[label], without the logits.
-	LinearCrossEntropy Op = "linear_cross_entropy"
-)
+// contract is what the host, its kernels and the reference agree on about an op. T is the
+// number of tokens of a call; the other sizes are facts. Each op has its own in the file
+// op_NAME.go. docs/ops.md has the formulas; package core/reference is their plain form.
+type contract struct {
+	op      Op
+	weights bool // it multiplies by weights, which may be frozen
+	// valid says what the facts need beside their dtypes.
+	valid func(f Facts, need func(ok bool, what string))
+	// signature needs facts that are valid; a Count of 0 is 1.
+	signature func(pass Pass, f Facts) Signature
+	// work is that of NewWork, positions being tokens at most.
+	work func(pass Pass, f Facts, tokens, positions float64) Work
+	// workOf, of an op whose work depends on its input, is that of one call.
+	workOf func(c *Call) Work
+}
+
+// contracts are those of all ops, in the order of Ops.
+var contracts = []contract{rmsNorm, addRMSNorm, swiGLU, rope, moeGate, moeExperts, attention, linearCrossEntropy}
 
 // Ops returns every op of the contract.
 func Ops() []Op {
-	return []Op{RMSNorm, AddRMSNorm, SwiGLU, RoPE, MoEGate, MoEExperts, Attention, LinearCrossEntropy}
+	ops := make([]Op, len(contracts))
+	for i, c := range contracts {
+		ops[i] = c.op
+	}
+	return ops
 }
 
-// hasWeights reports whether the op multiplies by weights, which may be frozen.
-func (o Op) hasWeights() bool {
-	return o == RMSNorm || o == AddRMSNorm || o == MoEExperts || o == LinearCrossEntropy
+// contract returns that of the op, an empty one if there is no such op.
+func (o Op) contract() contract {
+	for _, c := range contracts {
+		if c.op == o {
+			return c
+		}
+	}
+	return contract{}
 }
+
+// HasWeights reports whether the op multiplies by weights, which have a dtype of their own
+// and may be frozen.
+func (o Op) HasWeights() bool { return o.contract().weights }
 
 // Pass is a direction of an op.
 type Pass uint8
@@ -89,176 +98,13 @@ func NewSignature(op Op, pass Pass, f Facts) (Signature, error) {
 	if err := f.Validate(op); err != nil {
 		return Signature{}, err
 	}
-	var s Signature
-	switch op {
-	case RMSNorm:
-		s = rmsNormSignature(pass, f)
-	case AddRMSNorm:
-		s = addRMSNormSignature(pass, f)
-	case SwiGLU:
-		s = swigluSignature(pass, f)
-	case RoPE:
-		s = ropeSignature(pass, f)
-	case MoEGate:
-		s = moeGateSignature(pass, f)
-	case MoEExperts:
-		s = moeSignature(pass, f)
-	case Attention:
-		s = attentionSignature(pass, f)
-	case LinearCrossEntropy:
-		s = linearCrossEntropySignature(pass, f)
-	}
+	s := op.contract().signature(pass, f)
 	for _, args := range [][]Arg{s.In, s.Out} {
 		for i := range args {
 			args[i].Count = max(args[i].Count, 1)
 		}
 	}
 	return s, nil
-}
-
-func rmsNormSignature(pass Pass, f Facts) Signature {
-	a, w := f.DType, f.WeightDType
-	x := Arg{Name: "x", DType: a, Shape: Shape{DimT, f.Dim}}
-	weight := Arg{Name: "weight", DType: w, Shape: Shape{f.Dim}}
-	rstd := Arg{Name: "rstd", DType: Float32, Shape: Shape{DimT}, Saved: true}
-	if pass == Forward {
-		return Signature{In: []Arg{x, weight}, Out: []Arg{named(x, "y"), rstd}}
-	}
-	return Signature{
-		In:  []Arg{named(x, "dy"), x, weight, rstd},
-		Out: append([]Arg{named(x, "dx")}, gradients(f, weight)...),
-	}
-}
-
-// addRMSNormSignature: y comes first, because it is the op's value, and h second, because
-// somebody else reads it too. dx is the gradient of both terms of the sum.
-func addRMSNormSignature(pass Pass, f Facts) Signature {
-	x := Arg{Name: "x", DType: f.DType, Shape: Shape{DimT, f.Dim}}
-	weight := Arg{Name: "weight", DType: f.WeightDType, Shape: Shape{f.Dim}}
-	rstd := Arg{Name: "rstd", DType: Float32, Shape: Shape{DimT}, Saved: true}
-	h := named(x, "h")
-	if pass == Forward {
-		return Signature{In: []Arg{x, named(x, "residual"), weight}, Out: []Arg{named(x, "y"), h, rstd}}
-	}
-	h.Saved = true
-	dx := named(x, "dx")
-	dx.Also = "residual"
-	return Signature{
-		In:  []Arg{named(x, "dy"), named(x, "dh"), h, weight, rstd},
-		Out: append([]Arg{dx}, gradients(f, weight)...),
-	}
-}
-
-func swigluSignature(pass Pass, f Facts) Signature {
-	y := Arg{Name: "y", DType: f.DType, Shape: Shape{DimT, f.Intermediate}}
-	in := []Arg{named(y, "gate"), named(y, "up")}
-	if f.Layout == Packed {
-		in = []Arg{{Name: "gate_up", DType: f.DType, Shape: Shape{DimT, 2 * f.Intermediate}}}
-	}
-	if pass == Forward {
-		return Signature{In: in, Out: []Arg{y}}
-	}
-	out := make([]Arg, len(in))
-	for i, a := range in {
-		out[i] = named(a, "d"+a.Name)
-	}
-	return Signature{In: append([]Arg{named(y, "dy")}, in...), Out: out}
-}
-
-func ropeSignature(pass Pass, f Facts) Signature {
-	q := Arg{Name: "q", DType: f.DType, Shape: Shape{DimT, f.Heads, f.HeadDim}}
-	k := Arg{Name: "k", DType: f.DType, Shape: Shape{DimT, f.KVHeads, f.HeadDim}}
-	tables := []Arg{
-		{Name: "cos", DType: Float32, Shape: Shape{DimP, f.RotaryDim / 2}},
-		{Name: "sin", DType: Float32, Shape: Shape{DimP, f.RotaryDim / 2}},
-		{Name: "positions", DType: Int32, Shape: Shape{DimT}, Points: Points{To: DimP, Of: "the tables have %d rows"}},
-	}
-	if pass == Forward {
-		return Signature{In: append([]Arg{q, k}, tables...), Out: []Arg{named(q, "q_out"), named(k, "k_out")}}
-	}
-	return Signature{
-		In:  append([]Arg{named(q, "dq_out"), named(k, "dk_out")}, tables...),
-		Out: []Arg{named(q, "dq"), named(k, "dk")},
-	}
-}
-
-// moeGateSignature: the outputs are inputs of moe_experts, by the same names. The weights
-// come first, because no gradient passes through the ids.
-func moeGateSignature(pass Pass, f Facts) Signature {
-	logits := Arg{Name: "logits", DType: f.DType, Shape: Shape{DimT, f.Experts}}
-	weights := Arg{Name: "routing_weights", DType: Float32, Shape: Shape{DimT, f.TopK}}
-	ids := Arg{Name: "expert_ids", DType: Int32, Shape: Shape{DimT, f.TopK}, Choices: f.Experts}
-	bias := Arg{Name: "bias", DType: Float32, Shape: Shape{f.Experts}}
-	if f.DType == Float64 {
-		weights.DType, bias.DType = Float64, Float64
-	}
-	if pass == Forward {
-		s := Signature{In: []Arg{logits}, Out: []Arg{weights, ids}}
-		if f.Bias {
-			s.In = append(s.In, bias)
-		}
-		return s
-	}
-	ids.Saved, ids.Points = true, atExperts(f)
-	return Signature{In: []Arg{named(weights, "drouting_weights"), logits, ids}, Out: []Arg{named(logits, "dlogits")}}
-}
-
-func moeSignature(pass Pass, f Facts) Signature {
-	x := Arg{Name: "x", DType: f.DType, Shape: Shape{DimT, f.Dim}}
-	ids := Arg{Name: "expert_ids", DType: Int32, Shape: Shape{DimT, f.TopK}, Points: atExperts(f)}
-	probs := Arg{Name: "routing_weights", DType: Float32, Shape: Shape{DimT, f.TopK}}
-	saved := Arg{Name: "gate_up_out", DType: f.DType, Shape: Shape{DimT, f.TopK, 2 * f.Intermediate}, Saved: true}
-	weights := []Arg{
-		{Name: "gate_up", DType: f.WeightDType, Shape: Shape{f.Experts, 2 * f.Intermediate, f.Dim}},
-		{Name: "down", DType: f.WeightDType, Shape: Shape{f.Experts, f.Dim, f.Intermediate}},
-	}
-	if f.Layout == PerExpert {
-		weights = []Arg{
-			{Name: "gate", DType: f.WeightDType, Shape: Shape{f.Intermediate, f.Dim}, Count: f.Experts},
-			{Name: "up", DType: f.WeightDType, Shape: Shape{f.Intermediate, f.Dim}, Count: f.Experts},
-			{Name: "down", DType: f.WeightDType, Shape: Shape{f.Dim, f.Intermediate}, Count: f.Experts},
-		}
-	}
-	in := append([]Arg{x, ids, probs}, weights...)
-	if pass == Forward {
-		return Signature{In: in, Out: []Arg{named(x, "y"), saved}}
-	}
-	return Signature{In: append(append([]Arg{named(x, "dy")}, in...), saved),
-		Out: append([]Arg{named(x, "dx"), named(probs, "drouting_weights")}, gradients(f, weights...)...)}
-}
-
-// attentionSignature: keys holds the range [first, end) of keys that each query sees, as
-// indices of tokens. A causal mask, packed documents, a batch of rows, padding and a
-// sliding window are all ranges.
-func attentionSignature(pass Pass, f Facts) Signature {
-	q := Arg{Name: "q", DType: f.DType, Shape: Shape{DimT, f.Heads, f.HeadDim}}
-	k := Arg{Name: "k", DType: f.DType, Shape: Shape{DimT, f.KVHeads, f.HeadDim}}
-	in := []Arg{q, k, named(k, "v"), {Name: "keys", DType: Int32, Shape: Shape{DimT, 2}, Points: Points{To: DimT, Ranges: true, Of: "not a range of the %d tokens"}}}
-	y := named(q, "y")
-	lse := Arg{Name: "lse", DType: Float32, Shape: Shape{DimT, f.Heads}, Saved: true}
-	if pass == Forward {
-		return Signature{In: in, Out: []Arg{y, lse}}
-	}
-	dy := named(y, "dy")
-	y.Saved = true
-	return Signature{In: append(append([]Arg{dy}, in...), y, lse), Out: []Arg{named(q, "dq"), named(k, "dk"), named(k, "dv")}}
-}
-
-// linearCrossEntropySignature: backward gives the losses too, because it computes them
-// on its way. Who needs both passes at once runs backward alone.
-func linearCrossEntropySignature(pass Pass, f Facts) Signature {
-	x := Arg{Name: "x", DType: f.DType, Shape: Shape{DimT, f.Dim}}
-	weight := Arg{Name: "weight", DType: f.WeightDType, Shape: Shape{f.Vocab, f.Dim}}
-	labels := Arg{Name: "labels", DType: Int32, Shape: Shape{DimT}, Points: Points{To: f.Vocab, Some: true, Of: "the vocabulary has %d"}}
-	losses := Arg{Name: "losses", DType: Float32, Shape: Shape{DimT}}
-	if f.DType == Float64 {
-		losses.DType = Float64
-	}
-	if pass == Forward {
-		return Signature{In: []Arg{x, weight, labels}, Out: []Arg{losses}}
-	}
-	return Signature{In: []Arg{named(losses, "dlosses"), x, weight, labels},
-		Out: slices.Concat([]Arg{named(x, "dx")}, gradients(f, weight), []Arg{losses})}
 }
 
 func named(a Arg, name string) Arg { a.Name = name; return a }

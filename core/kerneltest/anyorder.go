@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/ops"
 )
 
 // place is a call at fixed addresses, for data of several versions.
@@ -62,9 +63,9 @@ func anyOrder(ctx context.Context, k core.Kernel, d core.DType, times int) Resul
 func newPlaces(ctx context.Context, k core.Kernel, d core.DType, m *memory) ([]place, error) {
 	var places []place
 	op, kinds := k.Info().Op, 0
-	for _, f := range kindsOfUse(op) {
+	for _, f := range ops.Of(op).Kinds {
 		f.DType = d
-		if hasWeights(op) {
+		if op.HasWeights() {
 			f.WeightDType = d
 		}
 		c := fitting(k, []Case{specialCase(k, f, "", 3)})[0]

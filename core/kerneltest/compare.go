@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/ops"
 )
 
 // How far a kernel may be from the reference.
@@ -44,17 +45,6 @@ func epsilon(d core.DType) float64 {
 		return 0x1p-10
 	}
 	return 0x1p-23
-}
-
-// smallest is the smallest number above 0 of a storage type.
-func smallest(d core.DType) float64 {
-	switch d {
-	case core.BFloat16:
-		return 0x1p-133
-	case core.Float16:
-		return 0x1p-24
-	}
-	return math.SmallestNonzeroFloat32
 }
 
 // limit returns the largest distance to accept, given the reference's own rounding. It
@@ -170,20 +160,7 @@ func forChunks(f func(v ...[]float64), tensors ...core.Tensor) {
 
 func isFinite(v float64) bool { return v-v == 0 }
 
-// values widens a floating-point tensor.
-func values(t core.Tensor) []float64 {
-	out := make([]float64, t.Elems())
-	if t.DType == core.Float64 {
-		copy(out, t.Float64s())
-		return out
-	}
-	single := make([]float32, len(out))
-	t.Load(single, 0)
-	for i, v := range single {
-		out[i] = float64(v)
-	}
-	return out
-}
+func values(t core.Tensor) []float64 { return ops.Values(t) }
 
 // index returns the position of element i on each axis.
 func index(s core.Shape, i int) []int {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/reference"
+	"github.com/seed98097648/tune/internal/ops"
 )
 
 // layers is the height of a stack.
@@ -18,29 +19,6 @@ const hopeless = 0.25
 
 // errHopeless ends a pass over the layers; Result.Reason says why.
 var errHopeless = errors.New("rounding alone is too far off")
-
-// links says which outputs of a layer are which inputs of the next, nil if they do not
-// fit, and whether the next layer gets the sum of the input and the output: without it,
-// experts on top of each other square their input's scale, and its errors, each time.
-func links(op core.Op, f core.Facts) (next map[string]string, residual bool) {
-	switch op {
-	case core.RMSNorm:
-		return map[string]string{"y": "x"}, false
-	case core.AddRMSNorm:
-		return map[string]string{"y": "x", "h": "residual"}, false
-	case core.SwiGLU:
-		if f.Layout == core.Separate {
-			return map[string]string{"y": "up"}, false
-		}
-	case core.RoPE:
-		return map[string]string{"q_out": "q", "k_out": "k"}, false
-	case core.MoEExperts:
-		return map[string]string{"y": "x"}, true
-	case core.Attention:
-		return map[string]string{"y": "q"}, false
-	}
-	return nil, false
-}
 
 // stack is a kernel applied many times, each time to what it gave before.
 type stack struct {
@@ -61,8 +39,11 @@ type stack struct {
 func stacked(ctx context.Context, k core.Kernel, f core.Facts) Result {
 	c := specialCase(k, f, fmt.Sprintf("%d stacked layers", layers), 16)
 	r := newResult(c)
-	next, residual := links(c.Op, f)
-	if next == nil {
+	var how *ops.Stack
+	if of := ops.Of(c.Op).Stack; of != nil {
+		how = of(f)
+	}
+	if how == nil {
 		r.skip("the outputs of %s are not inputs of it", c.Op)
 		return r
 	}
@@ -74,7 +55,7 @@ func stacked(ctx context.Context, k core.Kernel, f core.Facts) Result {
 		exact.WeightDType = core.Float64
 	}
 	plain := &memory{Memory: heap{}}
-	d := &drift{Case: c, next: next, residual: residual, result: &r, stacks: [3]*stack{
+	d := &drift{Case: c, Stack: how, result: &r, stacks: [3]*stack{
 		{kernel: k, facts: f, inputs: m, outputs: m},
 		{kernel: reference.Single(c.Op), facts: f, inputs: plain, outputs: plain},
 		{kernel: reference.Kernel(c.Op), facts: exact, inputs: plain, outputs: plain}}}
@@ -95,17 +76,16 @@ func stacked(ctx context.Context, k core.Kernel, f core.Facts) Result {
 // and of the reference in float64.
 type drift struct {
 	Case
-	next     map[string]string
-	residual bool
-	scales   []float64 // of what goes from each layer to the next
-	result   *Result
-	stacks   [3]*stack
+	*ops.Stack
+	scales []float64 // of what goes from each layer to the next
+	result *Result
+	stacks [3]*stack
 }
 
 func (d *drift) forward(ctx context.Context) error {
 	for l := range layers {
 		base := d.Case
-		base.Seed, base.Edit = uint64(l+1), narrow(d.Facts.Offset)
+		base.Seed, base.Edit = uint64(l+1), narrow(d.Around)
 		data, err := newInputs(base, &memory{Memory: heap{}}, true)
 		if err != nil {
 			return err
@@ -118,8 +98,8 @@ func (d *drift) forward(ctx context.Context) error {
 		if err := d.compare(core.Forward, l+1, [3]*core.Call{d.stacks[0].calls[l], d.stacks[1].calls[l], d.stacks[2].calls[l]}); err != nil {
 			break // the layers so far can go backward
 		}
-		for out, into := range d.next {
-			d.scales = append(d.scales, powerOfTwo(d.stacks[2].value(l, out, into, d.residual)))
+		for out, into := range d.Next {
+			d.scales = append(d.scales, powerOfTwo(d.stacks[2].value(l, out, into, d.Residual)))
 			break // the outputs of one layer get one scale
 		}
 	}
@@ -139,12 +119,12 @@ func (d *drift) layer(ctx context.Context, s *stack, data *inputs) error {
 		if x.DType == data.tensors[i].DType {
 			copy(x.Data, data.tensors[i].Data)
 		} else {
-			put(x.Tensor, values(data.tensors[i].Tensor), 1)
+			ops.Put(x.Tensor, values(data.tensors[i].Tensor), 1)
 		}
 	}
 	if l := len(s.layers) - 1; l >= 0 {
-		for out, into := range d.next {
-			put(in.byName[into][0], s.value(l, out, into, d.residual), d.scales[l])
+		for out, into := range d.Next {
+			ops.Put(in.byName[into][0], s.value(l, out, into, d.Residual), d.scales[l])
 		}
 	}
 	call, _, err := in.call(core.Forward, s.outputs)
@@ -175,7 +155,7 @@ func (s *stack) value(l int, out, into string, residual bool) []float64 {
 func (d *drift) backward(ctx context.Context, l, height int) error {
 	scale := 1.0
 	if height > 1 {
-		for _, into := range d.next {
+		for _, into := range d.Next {
 			scale = powerOfTwo(d.stacks[2].grads[into])
 			break
 		}
@@ -184,8 +164,8 @@ func (d *drift) backward(ctx context.Context, l, height int) error {
 	for i, s := range d.stacks {
 		in := s.layers[l]
 		if height > 1 {
-			for out, into := range d.next {
-				put(in.byName["d"+out][0], s.grads[into], scale)
+			for out, into := range d.Next {
+				ops.Put(in.byName["d"+out][0], s.grads[into], scale)
 			}
 		}
 		call, _, err := in.call(core.Backward, s.outputs)
@@ -196,9 +176,9 @@ func (d *drift) backward(ctx context.Context, l, height int) error {
 			return fmt.Errorf("layer %d: %w", l+1, err)
 		}
 		s.grads = map[string][]float64{}
-		for out, into := range d.next {
+		for out, into := range d.Next {
 			g := values(gradient(call, into))
-			if d.residual {
+			if d.Residual {
 				for j, v := range values(in.byName["d"+out][0]) {
 					g[j] += v
 				}

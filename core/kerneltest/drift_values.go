@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/ops"
 )
 
 // limitAfter is limit after so many layers. What limit allows in float32 beyond the
@@ -39,40 +40,19 @@ func leans(f core.Facts, got, want, single core.Tensor) error {
 	return nil
 }
 
-// narrow brings what multiplies an activation near 1, so that after many layers the
-// largest element is not alone, and what experts add to it near 0, so that their errors
-// do not square.
-func narrow(offset int) func(map[string][]core.Tensor) {
+// narrow brings weights near what they are to be around.
+func narrow(around map[string]float64) ops.Edit {
 	return func(in map[string][]core.Tensor) {
-		for name, tensors := range in {
-			if name != "weight" && name != "gate" && name != "down" || name == "gate" && in["down"] != nil {
-				continue
-			}
-			around := map[string]float64{"weight": float64(1 - offset), "gate": 1}[name]
-			for _, x := range tensors {
+		for name, at := range around {
+			for _, x := range in[name] {
 				v := values(x)
 				for i := range v {
-					v[i] = around + (v[i]-around)/8
+					v[i] = at + (v[i]-at)/8
 				}
-				put(x, v, 1)
+				ops.Put(x, v, 1)
 			}
 		}
 	}
-}
-
-// put stores v times a scale.
-func put(x core.Tensor, v []float64, scale float64) {
-	if x.DType == core.Float64 {
-		for i, e := range v {
-			x.Float64s()[i] = e * scale
-		}
-		return
-	}
-	single := make([]float32, len(v))
-	for i, e := range v {
-		single[i] = float32(e * scale)
-	}
-	x.Store(single, 0)
 }
 
 // powerOfTwo returns the factor that brings the root mean square of v near 1.

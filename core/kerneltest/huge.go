@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/ops"
 )
 
 // hugeElems is more than an index of 32 bits can count.
@@ -19,9 +20,7 @@ const hugeEdge = 3
 func huge(ctx context.Context, k core.Kernel, f core.Facts, o Options, elems int) Result {
 	c := specialCase(k, f, "over 2^31 elements", 2*hugeEdge)
 	r := newResult(c)
-	switch c.Op {
-	case core.RMSNorm, core.AddRMSNorm, core.SwiGLU, core.RoPE:
-	default:
+	if !ops.Of(c.Op).TokenWise {
 		r.skip("%s of so many tokens would take too long", c.Op)
 		return r
 	}

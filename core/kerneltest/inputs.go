@@ -2,10 +2,10 @@ package kerneltest
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/ops"
 )
 
 // inputs holds the input tensors of both passes of a case.
@@ -39,8 +39,8 @@ func newInputs(c Case, m *memory, aligned bool) (*inputs, error) {
 			}
 		}
 	}
-	if c.Op == core.MoEGate {
-		in.separate(rng)
+	if settle := ops.Of(c.Op).Settle; settle != nil {
+		settle(in.named(), rng)
 	}
 	if c.Edit != nil {
 		c.Edit(in.byName)
@@ -134,103 +134,31 @@ func (in *inputs) call(pass core.Pass, m core.Memory) (*core.Call, []guarded, er
 	return c, outputs, nil
 }
 
-// random fills an input: activations and gradients near 1, weights so that sums over
-// them stay near 1, tables of true rotations, positions in any order, experts distinct
-// within a token.
+// random fills an input, with what it has in a model.
 func (in *inputs) random(rng *rand.Rand, a core.Arg, x core.Tensor) {
+	o := ops.Of(in.Op)
 	if x.DType == core.Int32 {
-		in.randomIndices(rng, a.Name, x.Int32s())
+		if o.Indices != nil {
+			o.Indices(in.named(), rng, x.Int32s())
+		}
 		return
 	}
 	v := make([]float32, x.Elems())
 	for i := range v {
 		v[i] = float32(rng.NormFloat64())
 	}
-	in.fit(rng, a, v)
+	if o.Fill != nil {
+		o.Fill(in.named(), rng, a, v)
+	}
 	x.Store(v, 0)
 }
 
-// randomIndices fills an input that points into another one.
-func (in *inputs) randomIndices(rng *rand.Rand, name string, v []int32) {
-	switch name {
-	case "positions":
-		for t := range v {
-			v[t] = int32(rng.IntN(in.Positions))
-		}
-	case "expert_ids":
-		for ; len(v) > 0; v = v[in.Facts.TopK:] {
-			for k, e := range rng.Perm(in.Facts.Experts)[:in.Facts.TopK] {
-				v[k] = int32(e)
-			}
-		}
-	case "keys": // documents one after the other; some queries see nothing
-		first := 0
-		for t := range len(v) / 2 {
-			if rng.IntN(8) == 0 {
-				first = t
-			}
-			v[2*t], v[2*t+1] = int32(first), int32(t+1)
-			if rng.IntN(16) == 0 {
-				v[2*t+1] = v[2*t]
-			}
-		}
-	case "labels": // some ignored
-		for t := range v {
-			if v[t] = int32(rng.IntN(in.Facts.Vocab)); rng.IntN(4) == 0 {
-				v[t] = -100
-			}
-		}
-	}
+// named are the inputs as package ops takes them.
+func (in *inputs) named() *ops.Inputs {
+	return &ops.Inputs{Facts: in.Facts, Tokens: in.Tokens, Positions: in.Positions, Named: in.byName}
 }
 
-// fit turns standard normal values into such as the input has in a model.
-func (in *inputs) fit(rng *rand.Rand, a core.Arg, v []float32) {
-	switch a.Name {
-	case "weight":
-		for i := range v {
-			if in.Op == core.RMSNorm || in.Op == core.AddRMSNorm { // offset + weight is around 1
-				v[i] = v[i]/2 + float32(1-in.Facts.Offset)
-			} else {
-				v[i] *= 2 / float32(math.Sqrt(float64(in.Facts.Dim)))
-			}
-		}
-	case "gate", "up", "gate_up", "down":
-		if in.Op == core.MoEExperts {
-			for i := range v {
-				v[i] /= float32(math.Sqrt(float64(a.Shape[len(a.Shape)-1])))
-			}
-		}
-	case "cos":
-		for i := range v {
-			v[i] = float32(math.Cos(float64(v[i])))
-		}
-	case "sin": // of the same angles, up to the rounding of cos
-		cos := in.byName["cos"][0].Float32s()
-		for i := range v {
-			v[i] = float32(math.Copysign(math.Sqrt(1-float64(cos[i])*float64(cos[i])), float64(v[i])))
-		}
-	case "routing_weights":
-		in.softmax(rng, v)
-	}
-}
-
-// softmax makes v [T,K] the probabilities of the first K of E random logits, divided by
-// their sum if the facts say so.
-func (in *inputs) softmax(rng *rand.Rand, v []float32) {
-	for K := in.Facts.TopK; len(v) > 0; v = v[K:] {
-		var kept, rest float64
-		for k := range K {
-			v[k] = float32(math.Exp(float64(v[k])))
-			kept += float64(v[k])
-		}
-		for range in.Facts.Experts - K {
-			rest += math.Exp(rng.NormFloat64() - 1)
-		}
-		if in.Facts.Routing == core.RoutingNormalized {
-			rest = 0
-		}
-		for k := range K {
-			v[k] = float32(float64(v[k]) / (kept + rest))
-		}
-	}
+// terms is Op.Terms of package ops.
+func (in *inputs) terms(pass core.Pass, output string) []float64 {
+	return ops.Of(in.Op).Terms(in.named(), pass, output)
 }

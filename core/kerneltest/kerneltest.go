@@ -29,6 +29,7 @@ import (
 	"testing"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/ops"
 )
 
 // Case is one use of an op on reproducible random data.
@@ -81,13 +82,6 @@ func Run(t *testing.T, k core.Kernel, cases []Case) {
 	}
 }
 
-// verifyElems is the most weight elements that Verify allocates: 16 MiB of float32.
-const verifyElems = 4 << 20
-
-// verifyPositions is how many rows the tables of rope have in Verify: more than those that
-// models were first made for.
-const verifyPositions = 8194
-
 // Verify checks k with exactly these facts on three tokens (of rope twelve, at positions
 // from 0 to 8,193), forward and every gradient.
 // The facts' sizes are kept, except that of large weights it takes a part: fewer experts
@@ -99,24 +93,17 @@ func Verify(ctx context.Context, k core.Kernel, f core.Facts) error {
 	if err := k.Supports(f); err != nil {
 		return err
 	}
-	if op == core.MoEExperts {
-		fit := max(2, verifyElems/max(1, 3*f.Dim*f.Intermediate))
-		f.Experts = min(f.Experts, fit)
-		f.TopK = min(f.TopK, f.Experts)
+	u := ops.Use{Facts: f, Tokens: 3}
+	if change := ops.Of(op).Verify; change != nil {
+		change(&u)
 	}
-	if op == core.LinearCrossEntropy {
-		f.Vocab = min(f.Vocab, max(2, verifyElems/max(1, f.Dim)))
-	}
-	c := Case{Name: "verify", Op: op, Facts: f, Tokens: 3, Seed: 1}
-	if op == core.RoPE {
-		c.Tokens, c.Positions, c.Edit = 12, verifyPositions, farPositions
-	}
+	c := Case{Name: "verify", Op: op, Facts: u.Facts, Tokens: u.Tokens, Positions: u.Positions, Edit: u.Edit, Seed: 1}
 	r := result(ctx, k, c, nil)
 	if r.Status == Skipped { // the facts with fewer experts, or another question about the same
-		return fmt.Errorf("kerneltest: %s with %v: %s: %w", k.Info().Name, f, r.Reason, core.ErrNotSupported)
+		return fmt.Errorf("kerneltest: %s with %v: %s: %w", k.Info().Name, c.Facts, r.Reason, core.ErrNotSupported)
 	}
 	if err := r.Err(); err != nil {
-		return fmt.Errorf("kerneltest: %s with %v: %w", k.Info().Name, f, err)
+		return fmt.Errorf("kerneltest: %s with %v: %w", k.Info().Name, c.Facts, err)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/ops"
 )
 
 // turn is a case with what the reference gives for its passes.
@@ -244,9 +245,5 @@ func readOnly(ctx context.Context, k core.Kernel, f core.Facts, inputs core.Memo
 // specialCase is a case on random data that CasesFor does not have.
 func specialCase(k core.Kernel, f core.Facts, kind string, tokens int) Case {
 	op := k.Info().Op
-	c := Case{Name: fmt.Sprintf("%s %v T=%d %s", op, f, tokens, kind), Kind: kind, Op: op, Facts: f, Tokens: tokens, Seed: uint64(tokens)}
-	if op == core.RoPE {
-		c.Positions = 11
-	}
-	return c
+	return Case{Name: fmt.Sprintf("%s %v T=%d %s", op, f, tokens, kind), Kind: kind, Op: op, Facts: f, Tokens: tokens, Seed: uint64(tokens), Positions: ops.Of(op).Positions}
 }

@@ -1,34 +1,6 @@
 // Package reference computes each op of the contract in plain Go: the oracle that
 // kernels are checked against, and the fallback when a kernel does not support a call.
-// It is written for reading. T tokens, D dim, I intermediate, E experts, K experts per
-// token; s(g) = 1/(1+exp(-g)) is the sigmoid.
-//
-//	rms_norm     rstd = 1/sqrt(mean(x^2) + eps);  n = x*rstd;  y = n*(offset + weight)
-//	             dweight = sum over T of dy*n;  g = dy*(offset + weight)
-//	             dx = rstd*(g - n*mean(g*n))
-//	add_rms_norm h = x + residual;  y = rms_norm of h, which is an output and so rounded
-//	             dx = dh + dx of rms_norm;  the gradient of residual is the same
-//	swiglu       y = gate*s(gate)*up
-//	             dgate = dy*up*(s + gate*s*(1-s));  dup = dy*gate*s
-//	rope         for each pair (a, b) of a head, c and s from the tables at its position:
-//	             a' = a*c - b*s;  b' = b*c + a*s;  the gradient is the rotation by -s
-//	moe_gate     score = softmax or sigmoid of the logits;  choice = score + bias
-//	             a group's choice is the sum of its two best; outside the best groups, choice = 0
-//	             ids = the K best choices, best first;  p = score[ids];  q = p/sum(p) or p
-//	             weights = scale*q;  the gradient goes back through q, p and score
-//	moe_experts  for each assignment of token t to expert e with routing weight p:
-//	             g = gate[e] x_t;  u = up[e] x_t;  h = g*s(g)*u;  y_t += p * down[e] h
-//	             v = down[e]^T dy_t;  dp = h . v;  ddown[e] += p * dy_t h^T
-//	             dg, du = gradient of swiglu for p*v;  dgate[e] += dg x_t^T, and so up;
-//	             dx_t += gate[e]^T dg + up[e]^T du
-//	attention    query t and key j in [first_t, end_t):  s = q_t . k_j / sqrt(head_dim);
-//	             lse_t = log(sum over j of exp(s));  p = exp(s - lse_t);  y_t = sum of p*v_j
-//	             ds = p*(dy_t . v_j - dy_t . y_t)/sqrt(head_dim);  dv_j += p*dy_t
-//	             dq_t += ds*k_j;  dk_j += ds*q_t
-//	linear_cross_entropy
-//	             z = weight x_t;  lse = log(sum of exp(z));  loss_t = lse - z[label_t]
-//	             dz = dloss_t*(exp(z - lse) - [v = label_t])
-//	             dx_t = weight^T dz;  dweight += dz x_t^T;  nothing for a negative label
+// docs/ops.md has the formulas; as code they lie in internal/ops, a file for each op.
 //
 // Storage is rounded where the op says so and nowhere else: at each output, at
 // rms_norm's n when the cast comes before the weight, and at moe_experts' g and u, which
@@ -41,6 +13,7 @@ import (
 	"fmt"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/ops"
 )
 
 // Kernel returns the reference of op, with float64 arithmetic. It supports all valid
@@ -86,30 +59,9 @@ func (k kernel) run(c *core.Call, pass core.Pass) error {
 		return err
 	}
 	if k.single {
-		compute[float32](c)
+		ops.Of(c.Op).Single(c)
 	} else {
-		compute[float64](c)
+		ops.Of(c.Op).Double(c)
 	}
 	return nil
-}
-
-func compute[F float](c *core.Call) {
-	switch c.Op {
-	case core.RMSNorm:
-		runRMSNorm[F](c)
-	case core.AddRMSNorm:
-		runAddRMSNorm[F](c)
-	case core.SwiGLU:
-		runSwiGLU[F](c)
-	case core.RoPE:
-		runRoPE[F](c)
-	case core.MoEGate:
-		runMoEGate[F](c)
-	case core.MoEExperts:
-		runMoE[F](c)
-	case core.Attention:
-		runAttention[F](c)
-	case core.LinearCrossEntropy:
-		runLinearCrossEntropy[F](c)
-	}
 }

@@ -108,8 +108,7 @@ func (o BoundaryOptions) progress(format string, args ...any) {
 
 // normCase is a use of rms_norm.
 func normCase(tokens, dim int) kerneltest.Case {
-	f := norm(dim).facts
-	f.DType, f.WeightDType = core.Float32, core.Float32
+	f := core.Facts{DType: core.Float32, WeightDType: core.Float32, Dim: dim, Eps: 1e-6, Cast: core.CastBeforeWeight}
 	return kerneltest.Case{Op: core.RMSNorm, Facts: f, Tokens: tokens, Seed: 1}
 }
 

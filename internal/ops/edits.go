@@ -1,0 +1,194 @@
+package ops
+
+import (
+	"math"
+
+	"github.com/seed98097648/tune/core"
+)
+
+// ranges gives query t of T the keys [first, end).
+func ranges(f func(t, T int) (first, end int)) Edit {
+	return func(in map[string][]core.Tensor) {
+		v := in["keys"][0].Int32s()
+		for t := range len(v) / 2 {
+			first, end := f(t, len(v)/2)
+			v[2*t], v[2*t+1] = int32(first), int32(end)
+		}
+	}
+}
+
+// scaled multiplies an input; with a standard deviation of 1 before, the largest of a
+// few hundred values is about three times the factor.
+func scaled(name string, by float32) Edit {
+	return func(in map[string][]core.Tensor) {
+		for _, x := range in[name] {
+			v := make([]float32, x.Elems())
+			x.Load(v, 0)
+			for i := range v {
+				v[i] *= by
+			}
+			x.Store(v, 0)
+		}
+	}
+}
+
+// routed sends choice k of token t to expert f(t, k).
+func routed(f func(t, k int) int) Edit {
+	return func(in map[string][]core.Tensor) {
+		ids := in["expert_ids"][0]
+		K := ids.Shape[1]
+		for i := range ids.Int32s() {
+			ids.Int32s()[i] = int32(f(i/K, i%K))
+		}
+	}
+}
+
+// labelled gives position t the label f(t), or none where that is negative or too large.
+func labelled(f func(t int) int) Edit {
+	return func(in map[string][]core.Tensor) {
+		vocab := in["weight"][0].Shape[0]
+		for t, v := 0, in["labels"][0].Int32s(); t < len(v); t++ {
+			v[t] = int32(f(t))
+			if int(v[t]) >= vocab {
+				v[t] = -1
+			}
+		}
+	}
+}
+
+// Everywhere adds the extremes that all ops have: gradients of all scales, tokens without
+// one, and tokens of zeros. The names are those of the gradients that backward starts from.
+func (o *Op) Everywhere(d core.DType, upstream []string, add Adder) {
+	everyOther := func(t, _ int, v float64) float64 { return v * float64(t%2) }
+	add("gradients of all scales", ladderTokens, ladders(d, 1, upstream...))
+	add("tokens without a gradient", 29, each(everyOther, upstream...))
+	add("no gradient", 29, each(func(_, _ int, _ float64) float64 { return 0 }, upstream...))
+	add("tokens of zeros", 29, each(everyOther, o.Zeros...))
+}
+
+// exponents are the powers of two between which tokens are scaled: from the smallest numbers
+// of the storage type to those whose product with another, so many times itself, is almost too
+// large.
+func exponents(d core.DType, power float64) (from, to float64) {
+	switch d {
+	case core.Float16:
+		return -20 / power, 11 / power
+	case core.BFloat16:
+		return -130 / power, 110 / power
+	}
+	return -145 / power, 110 / power
+}
+
+// ladders scales each token of the inputs of those names by another power of two. Where the
+// scale of a result is that of a product of so many of them, the powers are a part of the range.
+func ladders(d core.DType, power float64, names ...string) Edit {
+	from, to := exponents(d, power)
+	return func(in map[string][]core.Tensor) {
+		for _, name := range names {
+			for _, x := range in[name] {
+				v, T := values[float64](x), x.Shape[0]
+				low := from
+				if x.DType == core.Float32 && d != core.Float32 {
+					low = max(low, -100)
+				}
+				for i := range v {
+					t := i / (len(v) / T)
+					v[i] *= math.Exp2(math.Round(low + (to-low)*float64(t)/float64(max(T-1, 1))))
+				}
+				Put(x, v, 1)
+			}
+		}
+	}
+}
+
+// each sets every element of the inputs of those names, by token and place in it.
+func each(f func(t, i int, v float64) float64, names ...string) Edit {
+	return func(in map[string][]core.Tensor) {
+		for _, name := range names {
+			for _, x := range in[name] {
+				v := values[float64](x)
+				width := len(v) / x.Shape[0]
+				for i := range v {
+					v[i] = f(i/width, i%width, v[i])
+				}
+				Put(x, v, 1)
+			}
+		}
+	}
+}
+
+// halfOf is each for the first or the second half of every row of a packed input.
+func halfOf(name string, which int, f func(t, i int, v float64) float64) Edit {
+	return func(in map[string][]core.Tensor) {
+		for _, x := range in[name] {
+			width := x.Shape[1]
+			each(func(t, i int, v float64) float64 {
+				if i*2/width == which {
+					return f(t, i, v)
+				}
+				return v
+			}, name)(in)
+		}
+	}
+}
+
+// both makes several changes.
+func both(edits ...Edit) Edit {
+	return func(in map[string][]core.Tensor) {
+		for _, edit := range edits {
+			edit(in)
+		}
+	}
+}
+
+// tiny makes a value one of the smallest that a storage type has, with a few digits left.
+func tiny(d core.DType) func(_, _ int, v float64) float64 {
+	return func(_, _ int, v float64) float64 { return v * 64 * Smallest(d) }
+}
+
+// ladderTokens is how many tokens have a scale of their own.
+const ladderTokens = 37
+
+// Put stores v times a scale.
+func Put(x core.Tensor, v []float64, scale float64) {
+	if x.DType == core.Float64 {
+		for i, e := range v {
+			x.Float64s()[i] = e * scale
+		}
+		return
+	}
+	single := make([]float32, len(v))
+	for i, e := range v {
+		single[i] = float32(e * scale)
+	}
+	x.Store(single, 0)
+}
+
+// Smallest is the smallest number above 0 of a storage type.
+func Smallest(d core.DType) float64 {
+	switch d {
+	case core.BFloat16:
+		return 0x1p-133
+	case core.Float16:
+		return 0x1p-24
+	}
+	return math.SmallestNonzeroFloat32
+}
+
+// notFinite puts a NaN and infinities into single elements of the inputs of those names, each
+// in a row of its own; other rows stay finite.
+func notFinite(names ...string) Edit {
+	return func(in map[string][]core.Tensor) {
+		row := 0
+		for _, name := range names {
+			for _, x := range in[name] {
+				width := x.Elems() / x.Shape[0]
+				for i, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+					at := row%x.Shape[0]*width + (i+row)%width
+					x.Store([]float32{float32(v)}, at)
+					row++
+				}
+			}
+		}
+	}
+}
