@@ -1,10 +1,6 @@
 package vector
 
-import (
-	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/simd"
-	"github.com/seed98097648/tune/internal/storage"
-)
+import "github.com/seed98097648/tune/internal/simd"
 
 // Parallel calls f on consecutive ranges [lo, hi) that cover [0, n), at most one range
 // per thread, each of at least grain elements unless n is smaller, and returns when all
@@ -26,15 +22,3 @@ func Grow(buf *[]float32, n int) []float32 {
 	}
 	return (*buf)[:n]
 }
-
-// Load widens elements [from, from+len(dst)) of a floating-point tensor to dst: what
-// x.Load does, faster. It is exact, except that float64 is rounded.
-func Load(dst []float32, x core.Tensor, from int) { storage.Load(dst, x, from) }
-
-// Store rounds src to elements [from, from+len(src)) of x, to nearest even: what x.Store
-// does, faster. What is too large for float16 becomes infinity; NaN stays NaN.
-func Store(x core.Tensor, src []float32, from int) { storage.Store(x, src, from) }
-
-// Round rounds each element of v to what d can store: nothing changes for float32. bits is
-// room for as many elements, or more. It is for values that an op rounds on their way.
-func Round(v []float32, d core.DType, bits []uint16) { storage.Round(v, d, bits) }

@@ -4,13 +4,13 @@ import (
 	"fmt"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/storage"
+	"github.com/seed98097648/tune/core/vector"
 )
 
 // CheckFinite refuses a tensor with an element that is NaN or infinite: no training gets rid
 // of one, and every loss would be spoiled.
 func CheckFinite(name string, t core.Tensor) error {
-	at, found := storage.NonFinite(t)
+	at, found := NonFinite(t)
 	if !found {
 		return nil
 	}
@@ -19,7 +19,7 @@ func CheckFinite(name string, t core.Tensor) error {
 		value[0] = t.Float64s()[at]
 	} else {
 		var narrow [1]float32
-		storage.Load(narrow[:], t, at)
+		vector.Load(narrow[:], t, at)
 		value[0] = float64(narrow[0])
 	}
 	index := make([]int, len(t.Shape))

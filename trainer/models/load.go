@@ -13,7 +13,6 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/plainfile"
-	"github.com/seed98097648/tune/internal/storage"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/nn"
@@ -295,13 +294,13 @@ func (m *Model) Named() ([]checkpoint.Named, error) {
 			case core.Int8:
 				return nil, fmt.Errorf("%s is int8 and cannot be saved: load the model without lora.Config.BaseInt8", e.Name)
 			}
-			if _, found := storage.NonFinite(t); found {
+			if _, found := checkpoint.NonFinite(t); found {
 				return nil, fmt.Errorf("%s has values that are not finite; if training made them, lower the learning rate", e.Name)
 			}
 			if d := m.stored[e.Name]; d != core.InvalidDType && d != core.Float32 {
 				narrow := core.NewTensor(d, e.Shape...)
 				narrow.Store(t.Float32s(), 0)
-				if _, infinite := storage.NonFinite(narrow); !infinite {
+				if _, infinite := checkpoint.NonFinite(narrow); !infinite {
 					t = narrow
 				}
 			}

@@ -1,13 +1,12 @@
-// Package storage moves tensors between their stored type and float32 at the speed of
-// package simd; core's own Load and Store are plain loops.
-package storage
+package vector
 
 import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
 )
 
-// Load widens elements [from, from+len(dst)) of x to dst, as x.Load does.
+// Load widens elements [from, from+len(dst)) of a floating-point tensor to dst: what
+// x.Load does, faster. It is exact, except that float64 is rounded.
 func Load(dst []float32, x core.Tensor, from int) {
 	switch x.DType {
 	case core.BFloat16:
@@ -19,7 +18,8 @@ func Load(dst []float32, x core.Tensor, from int) {
 	}
 }
 
-// Store rounds src to elements [from, from+len(src)) of x, as x.Store does.
+// Store rounds src to elements [from, from+len(src)) of x, to nearest even: what x.Store
+// does, faster. What is too large for float16 becomes infinity; NaN stays NaN.
 func Store(x core.Tensor, src []float32, from int) {
 	switch x.DType {
 	case core.BFloat16:
@@ -31,7 +31,8 @@ func Store(x core.Tensor, src []float32, from int) {
 	}
 }
 
-// Round rounds v to what d can store. bits is room for as many elements.
+// Round rounds each element of v to what d can store: nothing changes for float32. bits is
+// room for as many elements, or more. It is for values that an op rounds on their way.
 func Round(v []float32, d core.DType, bits []uint16) {
 	bits = bits[:len(v)]
 	switch d {

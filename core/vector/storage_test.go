@@ -1,4 +1,4 @@
-package storage_test
+package vector_test
 
 import (
 	"math"
@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/storage"
+	"github.com/seed98097648/tune/core/vector"
 )
 
 // TestAgreesWithCore compares with core's conversions, bit by bit, at every offset and
@@ -24,14 +24,14 @@ func TestAgreesWithCore(t *testing.T) {
 			for _, length := range []int{0, 1, 15, 16, 33, n - from} {
 				want, got := core.NewTensor(d, n), core.NewTensor(d, n)
 				want.Store(v[:length], from)
-				storage.Store(got, v[:length], from)
+				vector.Store(got, v[:length], from)
 				if string(got.Data) != string(want.Data) {
 					t.Fatalf("%s: Store of %d elements at %d differs", d, length, from)
 				}
 				a, b, rounded := make([]float32, length), make([]float32, length), append([]float32(nil), v[:length]...)
 				want.Load(a, from)
-				storage.Load(b, want, from)
-				storage.Round(rounded, d, make([]uint16, n))
+				vector.Load(b, want, from)
+				vector.Round(rounded, d, make([]uint16, n))
 				for i := range a {
 					if math.Float32bits(a[i]) != math.Float32bits(b[i]) || math.Float32bits(a[i]) != math.Float32bits(rounded[i]) {
 						t.Fatalf("%s: element %d: %v, Load gives %v and Round %v", d, i, a[i], b[i], rounded[i])
