@@ -60,7 +60,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/plugintest", "core core/transport internal/testdata", ""},
 
 	// The patcher. core itself stays with the standard library, but for spelling.
-	{"core", "internal/nearest", ""},
+	{"core", "internal/nearest", "internal/ops"},
 	{"core/reference", "core internal/ops", ""},
 	{"core/kerneltest", "core core/reference internal/ops", ""},
 	{"core/trust", "core", ""},
@@ -75,6 +75,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	// Plugins stand on the contract alone: a program and, below it, its kernel.
 	{"plugins/...", "core core/plugin core/vector ./...", "core/kerneltest core/reference internal/plugintest internal/simd/simdtest"},
 	{"plugins/linked", "core plugins/...", ""},
+	{"plugins/builtin", "core core/plugin plugins/linked", "core/transport"},
 
 	// The trainer gets a *core.Registry and never knows where kernels come from.
 	{"trainer/autograd", "core internal/shm internal/simd gorgonia.org/gorgonia gorgonia.org/tensor github.com/chewxy/hm " +
@@ -107,7 +108,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer", "core internal/amount internal/cpu internal/fields internal/hugepage internal/memory internal/plainjson internal/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest"},
 
 	// Programs put the parts together.
-	{"cmd/tune", "core core/... internal/amount internal/ceiling internal/fields internal/memory internal/nearest internal/opbench internal/ops internal/plainfile internal/plainjson internal/scaffold plugins/linked internal/shm internal/simd trainer trainer/... github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/term golang.org/x/sys",
+	{"cmd/tune", "core core/... internal/amount internal/ceiling internal/fields internal/memory internal/nearest internal/opbench internal/ops internal/plainfile internal/plainjson internal/scaffold plugins/builtin plugins/linked internal/shm internal/simd trainer trainer/... github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/term golang.org/x/sys",
 		"internal/browser internal/plugintest github.com/rogpeppe/go-internal"},
 	{"docs", "", "trainer/models"},
 	{"examples", "", "core core/... internal/ctest internal/plugintest trainer trainer/..."},

@@ -137,7 +137,7 @@ type HealthReporter interface {
 type Manifest struct {
 	Name     string `json:"name"`
 	Version  string `json:"version"`
-	Path     string `json:"path"`     // the executable
+	Path     string `json:"path"`     // the executable, or BuiltIn and the name
 	Checksum string `json:"checksum"` // SHA-256 of the executable, hexadecimal
 	Kernels  []Info `json:"kernels"`
 }

@@ -48,6 +48,36 @@ func ScanAllKernels(ctx context.Context, dirs []string, open Opener) (*Registry,
 		}
 	}
 	r := NewRegistry()
+	r.openAll(ctx, paths, open)
+	if err := ctx.Err(); err != nil {
+		return nil, errors.Join(fmt.Errorf("core: scan for kernels: %w", err), r.Close())
+	}
+	return r, nil
+}
+
+// BuiltIn is what the paths of plugins begin with that are part of the running program: their
+// names follow. Such a plugin is a process of its own all the same; see AddBuiltIn.
+const BuiltIn = "built-in:"
+
+// AddBuiltIn adds plugins that are part of the running program: of these names, those that
+// no usable plugin has that was found before. The opener gets BuiltIn and the name as the path;
+// transport.Open and transport.Options.Open know it.
+func (r *Registry) AddBuiltIn(ctx context.Context, names []string, open Opener) error {
+	var paths []string
+	for _, name := range names {
+		if !slices.ContainsFunc(r.found, func(f Found) bool { return f.Err == nil && f.Manifest.Name == name }) {
+			paths = append(paths, BuiltIn+name)
+		}
+	}
+	r.openAll(ctx, paths, open)
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("core: scan for kernels: %w", err)
+	}
+	return nil
+}
+
+// openAll opens files and adds what they are.
+func (r *Registry) openAll(ctx context.Context, paths []string, open Opener) {
 	openAll(ctx, paths, open, func(path string, o *opening) {
 		switch {
 		case errors.Is(o.err, errSkip):
@@ -57,10 +87,6 @@ func ScanAllKernels(ctx context.Context, dirs []string, open Opener) (*Registry,
 			r.admit(path, o.plugin)
 		}
 	})
-	if err := ctx.Err(); err != nil {
-		return nil, errors.Join(fmt.Errorf("core: scan for kernels: %w", err), r.Close())
-	}
-	return r, nil
 }
 
 // errSkip marks what is not meant to be a plugin, such as a folder.
@@ -121,6 +147,9 @@ func openAll(ctx context.Context, paths []string, open Opener, admit func(path s
 // executable returns nil for a file that can be started, errSkip for what is passed
 // over, and otherwise the reason why not.
 func executable(path string) error {
+	if strings.HasPrefix(path, BuiltIn) {
+		return nil
+	}
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:

@@ -15,12 +15,13 @@ import (
 	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/core/trust"
 	"github.com/seed98097648/tune/internal/plainfile"
+	"github.com/seed98097648/tune/plugins/builtin"
 )
 
 const (
 	pluginDirEnv   = "TUNE_PLUGIN_DIR"
 	pluginDirUsage = "the only `FOLDER` to look for plugins in; otherwise $" + pluginDirEnv + ", plugins beside the executable, " +
-		"bin/plugins of the checkout, and tune/plugins in the user's config folder (~/.config on Linux)"
+		"and tune/plugins in the user's config folder (~/.config on Linux), and of names that are not there, those built in"
 	lockUsage = "the `FILE` of \"tune kernels lock\" that lists the plugins that may be started; otherwise $" + trust.FileEnv + ", or " +
 		trust.DefaultFile + " in the working directory if it is there; " + trust.Off + " for no lock"
 )
@@ -46,8 +47,8 @@ func (p *pluginFlags) add(f *pflag.FlagSet) {
 	f.IntVar(&p.cpus, "plugin-cpus", 0, "the `PROCESSORS` that plugins run on, at most; 0 for all (Linux only)")
 }
 
-// scan builds the plugins of a checkout, unless a folder is named, and asks all that are
-// found, and that the lock allows, who they are.
+// scan asks all plugins that are found, and that the lock allows, who they are. Unless a folder
+// is named, those that are built in take the names that nobody has.
 func (p *pluginFlags) scan(ctx context.Context, a *app, o transport.Options) (*core.Registry, error) {
 	o, err := p.prepare(o)
 	if err != nil {
@@ -71,13 +72,15 @@ func (p *pluginFlags) scanWith(ctx context.Context, a *app, o transport.Options)
 	} else if p.dir != "" && !info.IsDir() {
 		return nil, fmt.Errorf("--plugin-dir: %s is a file; name the folder of plugins", p.dir)
 	}
-	if p.dir == "" && os.Getenv(pluginDirEnv) == "" {
-		if err := a.buildPlugins(ctx); err != nil {
-			return nil, err
-		}
-	}
 	o.Logger = a.logger()
-	return core.ScanAllKernels(ctx, transport.Folders(p.dir), o.Open)
+	reg, err := core.ScanAllKernels(ctx, transport.Folders(p.dir), o.Open)
+	if err != nil || p.dir != "" {
+		return reg, err
+	}
+	if err := builtin.Add(ctx, reg, o.Open); err != nil {
+		return nil, errors.Join(err, reg.Close())
+	}
+	return reg, nil
 }
 
 // options adds what the flags say, and the lock that prepare has read.

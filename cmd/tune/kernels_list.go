@@ -92,7 +92,7 @@ func (l listing) print(a *app) {
 			fmt.Fprintf(a.stdout, "  %s\n", dir)
 		}
 		if len(l.Broken) == 0 {
-			fmt.Fprintln(a.stdout, "Build the plugins (go build -o bin/plugins/ ./plugins/...) or name their folder\nwith --plugin-dir.")
+			fmt.Fprintln(a.stdout, "Leave out --plugin-dir for the kernels that are built in.")
 		}
 	} else {
 		l.printKernels(a)
@@ -149,14 +149,14 @@ func (l listing) printKernels(a *app) {
 	p := paletteOf(a.stdout)
 	folder, plugin := "", ""
 	for _, k := range l.Kernels {
-		if dir := filepath.Dir(k.Path); dir != folder {
+		if dir := folderOf(k.Path); dir != folder {
 			folder = dir
 			fmt.Fprintln(a.stdout, p.bold(short(dir)))
 		}
 		if k.Path != plugin {
 			plugin = k.Path
 			name := k.Name
-			if file := strings.TrimSuffix(filepath.Base(k.Path), ".exe"); file != name {
+			if file := strings.TrimSuffix(filepath.Base(strings.TrimPrefix(k.Path, core.BuiltIn)), ".exe"); file != name {
 				name += " (" + file + ")"
 			}
 			fmt.Fprintf(a.stdout, "  %s %s\n", p.good(name), k.Version)
@@ -167,6 +167,14 @@ func (l listing) printKernels(a *app) {
 		}
 		fmt.Fprintf(a.stdout, "    %-*s  %-20s  %s\n", width, k.Op, passes, names(k.DTypes))
 	}
+}
+
+// folderOf is where a plugin was found, in words if it is no folder.
+func folderOf(path string) string {
+	if strings.HasPrefix(path, core.BuiltIn) {
+		return "built in"
+	}
+	return filepath.Dir(path)
 }
 
 func names(dtypes []core.DType) string {

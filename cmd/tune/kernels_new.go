@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/internal/scaffold"
 )
 
@@ -79,13 +78,13 @@ func sourceOf(named string, near ...string) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("--source: %w", err)
 		}
-		if root, ok := transport.Checkout(dir); ok {
+		if root, ok := checkout(dir); ok {
 			return root, nil
 		}
 		return "", fmt.Errorf("--source: %s is no checkout of tune: it has no go.mod that says so", named)
 	}
 	for _, dir := range near {
-		if root, ok := transport.Checkout(dir); ok {
+		if root, ok := checkout(dir); ok {
 			return root, nil
 		}
 	}

@@ -22,11 +22,15 @@ type vicinity struct {
 
 // newVicinity prepares it for the executable at a path. The caller calls remove.
 func newVicinity(path string) (*vicinity, error) {
+	file, err := transport.Executable(path)
+	if err != nil {
+		return nil, err
+	}
 	temp, err := os.MkdirTemp("", "tune-verify-")
 	if err != nil {
 		return nil, err
 	}
-	s := &vicinity{temp: temp, folder: filepath.Dir(path), before: map[string]bool{}}
+	s := &vicinity{temp: temp, folder: filepath.Dir(file), before: map[string]bool{}}
 	for _, name := range list(s.folder) {
 		s.before[name] = true
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/plugins/builtin"
 	"github.com/seed98097648/tune/trainer/progress"
 )
 
@@ -28,7 +29,10 @@ const (
 	exitInterrupted = 130 // as a shell reports a program that SIGINT ended
 )
 
-func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() {
+	builtin.Serve()
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
 
 // app is what the verbs share: where they write, and how they are interrupted.
 type app struct {

@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/seed98097648/tune/internal/plugintest"
+	"github.com/seed98097648/tune/plugins/builtin"
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/models"
@@ -20,6 +21,7 @@ import (
 // TestMain makes the test binary answer to the name tune as well, and to those of plugins
 // with a bug.
 func TestMain(m *testing.M) {
+	builtin.Serve()
 	commands := buggyPlugins()
 	commands["tune"] = main
 	testscript.Main(cleaning{m}, commands)

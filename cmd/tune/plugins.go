@@ -83,7 +83,7 @@ func (k *kernelFlags) checkNames(reg *core.Registry) error {
 	return nil
 }
 
-// open finds the kernels, building the plugins of a checkout before. It returns nil when
+// open finds the kernels. It returns nil when
 // the selection is none. The caller closes the registry.
 func (k *kernelFlags) open(ctx context.Context, a *app, o transport.Options) (*core.Registry, error) {
 	if k.kernels == "none" {
@@ -93,7 +93,10 @@ func (k *kernelFlags) open(ctx context.Context, a *app, o transport.Options) (*c
 	if err != nil {
 		return nil, err
 	}
-	broken := slices.DeleteFunc(newListing(reg, k.plugins.dir).Broken, func(b brokenFile) bool { return isData(b.Path) })
+	broken := slices.DeleteFunc(newListing(reg, k.plugins.dir).Broken, func(b brokenFile) bool {
+		// That a lock leaves out what is built in, "kernels list" says.
+		return isData(b.Path) || k.plugins.locked != nil && strings.HasPrefix(b.Path, core.BuiltIn)
+	})
 	for _, g := range alike(broken) {
 		if len(g) == 1 {
 			a.note("a plugin cannot be used: %s", g[0].Reason)

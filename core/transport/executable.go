@@ -8,9 +8,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/trust"
+	"github.com/seed98097648/tune/internal/self"
 )
 
 // executable is a plugin's file, open. Its checks, its checksum and what is started are
@@ -18,6 +20,8 @@ import (
 type executable struct {
 	*os.File
 	path string // as somebody named it
+	name string // what lists of processes show
+	own  bool   // it is this program, which nobody can write to while it runs: where the system can tell
 	abs  string // the same, from the root
 	run  string // what to start: the open file where the system can, else the path
 }
@@ -25,19 +29,23 @@ type executable struct {
 // openExecutable opens a file that may be a plugin, unless it cannot be one or somebody
 // else could have written it.
 func openExecutable(how platform, path string) (*executable, error) {
-	abs, err := filepath.Abs(path)
+	abs, err := Executable(path)
 	if err != nil {
 		return nil, fmt.Errorf("transport: open plugin: %w", err)
+	}
+	file, own := abs, strings.HasPrefix(path, core.BuiltIn) && how.doorbell != nil
+	if own {
+		file = "/proc/self/exe" // whatever lies at its path by now
 	}
 	// Looked at before it is opened: opening a pipe would wait for its writer.
-	if info, err := os.Stat(abs); err == nil && !info.Mode().IsRegular() {
+	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("transport: %s: %w: %w", path, core.ErrIncompatible, checkExecutable(path, info))
 	}
-	f, err := how.open(abs)
+	f, err := how.open(file)
 	if err != nil {
 		return nil, fmt.Errorf("transport: open plugin: %w", err)
 	}
-	e := &executable{File: f, path: path, abs: abs, run: abs}
+	e := &executable{File: f, path: path, name: filepath.Base(strings.TrimPrefix(path, core.BuiltIn)), own: own, abs: abs, run: abs}
 	if err := e.check(); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -56,7 +64,11 @@ func (e *executable) check() error {
 	if err := checkExecutable(e.path, info); err != nil {
 		return fmt.Errorf("transport: %s: %w: %w", e.path, core.ErrIncompatible, err)
 	}
-	if err := trust.CheckFile(e.File, e.path); err != nil {
+	named := e.path
+	if strings.HasPrefix(named, core.BuiltIn) {
+		named = e.abs
+	}
+	if err := trust.CheckFile(e.File, named); err != nil {
 		return fmt.Errorf("transport: %s: %w", e.path, err)
 	}
 	return nil
@@ -75,12 +87,24 @@ func (e *executable) alias(dir string) (string, error) {
 	if e.run == e.abs {
 		return e.abs, nil
 	}
-	name := filepath.Join(dir, filepath.Base(e.path))
+	name := filepath.Join(dir, e.name)
 	return name, os.Symlink(e.run, name)
+}
+
+// Executable returns the file, from the root, that a path of a plugin stands for: a built-in
+// one is this program.
+func Executable(path string) (string, error) {
+	if strings.HasPrefix(path, core.BuiltIn) {
+		return os.Executable()
+	}
+	return filepath.Abs(path)
 }
 
 // checksum returns the SHA-256 of the file, hexadecimal.
 func (e *executable) checksum() (string, error) {
+	if sum := self.Checksum(); e.own && sum != "" {
+		return sum, nil
+	}
 	h := sha256.New()
 	if _, err := io.Copy(h, io.NewSectionReader(e, 0, 1<<62)); err != nil {
 		return "", fmt.Errorf("transport: read plugin: %w", err)

@@ -21,7 +21,8 @@ var (
 	_ core.Opener = Options{}.Open
 )
 
-// Open starts the plugin at path and asks it who it is. It is a core.Opener. Errors
+// Open starts the plugin at path and asks it who it is. It is a core.Opener. A path that begins
+// with core.BuiltIn starts this program, which must call plugin.Serve then. Errors
 // wrap core.ErrIncompatible if the file is not a plugin that this host understands,
 // core.ErrUntrusted if it must not be started, core.ErrPluginExited if the process ended
 // or had to be stopped, and fs.ErrNotExist if the file is not there; they name the path
@@ -75,7 +76,11 @@ func newPlugin(o Options, path, sum string, proc *process) (*plugin, error) {
 
 // checksum returns the SHA-256 of an executable that may be started, or why it may not.
 func (o Options) checksum(path string) (string, error) {
-	exe, err := openExecutable(portable, path) // which is only read
+	how := portable // which only reads
+	if strings.HasPrefix(path, core.BuiltIn) {
+		how = o.how
+	}
+	exe, err := openExecutable(how, path)
 	if err != nil {
 		return "", err
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -115,6 +116,9 @@ func newProcess(opts Options, exe *executable, sum []byte, dir string) (*process
 	p.spawned = &spawned{cmd: p.cmd, awaitEnd: opts.how.awaitEnd, ended: make(chan struct{})}
 	p.cmd.ExtraFiles = extraFiles(child, control)
 	p.cmd.Env = opts.environment(linkName)
+	if name, builtIn := strings.CutPrefix(exe.path, core.BuiltIn); builtIn {
+		p.cmd.Env = append(p.cmd.Env, wire.EnvBuiltIn+"="+name)
+	}
 	log := &logAdapter{log: opts.Logger.With("plugin", exe.path)}
 	// What the plugin prints is logged, and the end of it remembered.
 	printed := io.MultiWriter(counter{p.printed}, p.words, log.StandardWriter(nil))

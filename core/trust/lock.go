@@ -191,6 +191,9 @@ func (l *Lock) first(is func(Entry) bool) (Entry, bool) {
 
 // relative returns a path as an entry has it.
 func (l *Lock) relative(path string) (string, error) {
+	if strings.HasPrefix(path, core.BuiltIn) {
+		return path, nil
+	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return "", fmt.Errorf("trust: %w", err)

@@ -21,6 +21,7 @@ const (
 	EnvSpin    = "TUNE_SPIN"     // how long to spin before sleeping, a time.Duration
 	EnvThreads = "TUNE_THREADS"  // limit of threads, 0 for all cores
 	EnvHost    = "TUNE_HOST_PID" // process of the host, where no lifeline can be inherited
+	EnvBuiltIn = "TUNE_BUILT_IN" // which of its own plugins a program is to be, if it has any
 )
 
 // The ways that requests take, and what a plugin calls each in go-plugin's handshake.

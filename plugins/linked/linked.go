@@ -13,11 +13,33 @@ import (
 	"github.com/seed98097648/tune/plugins/npu_fused_swiglu/swiglu"
 )
 
+// Plugin is one of the project's plugins.
+type Plugin struct {
+	Name, Version string
+	Kernels       func() []core.Kernel // new ones each time
+}
+
+// Plugins returns the project's plugins, sorted by name.
+func Plugins() []Plugin {
+	type list = []core.Kernel
+	return []Plugin{
+		{attention.Name, attention.Version, func() list { return list{new(attention.Kernel)} }},
+		{linearcrossentropy.Name, linearcrossentropy.Version, func() list { return list{new(linearcrossentropy.Kernel)} }},
+		{moe.Name, moe.Version, func() list { return list{new(moe.Kernel), new(gate.Kernel)} }},
+		{rmsnorm.Name, rmsnorm.Version, func() list { return list{new(rmsnorm.Kernel), &rmsnorm.Kernel{Add: true}} }},
+		{rope.Name, rope.Version, func() list { return list{new(rope.Kernel)} }},
+		{swiglu.Name, swiglu.Version, func() list { return list{new(swiglu.Kernel)} }},
+	}
+}
+
 // Kernels returns new kernels of each of the project's plugins, under the plugin's name.
 // Register them in a core.Registry, each as kerneltest.Verified, to have plans compare
 // them with the reference before they are placed, as plugins are. Another call returns
 // other kernels, with scratch memory of their own.
 func Kernels() []core.Kernel {
-	return []core.Kernel{new(attention.Kernel), new(linearcrossentropy.Kernel), new(moe.Kernel), new(gate.Kernel),
-		new(rmsnorm.Kernel), &rmsnorm.Kernel{Add: true}, new(rope.Kernel), new(swiglu.Kernel)}
+	var all []core.Kernel
+	for _, p := range Plugins() {
+		all = append(all, p.Kernels()...)
+	}
+	return all
 }
