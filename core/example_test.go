@@ -174,7 +174,8 @@ func ExampleExcept() {
 		}
 		return ""
 	})
-	report, err := core.ApplyDefaultKernels(context.Background(), newModel(core.RMSNorm, core.RMSNorm), exampleRegistry(), "all", first)
+	ctx, model := context.Background(), newModel(core.RMSNorm, core.RMSNorm)
+	report, err := core.ApplyDefaultKernels(ctx, model, exampleRegistry(), "all", first)
 	fmt.Print(report)
 	fmt.Println(err)
 	// Output:

@@ -106,8 +106,9 @@ func (o *options) askModel(m Model, r *Registry) error {
 		o.measure = a.Measure(r, o.inference)
 	}
 	if o.measure == nil {
-		return fmt.Errorf("core: auto takes the kernels that are faster here, and a %T does not say how to measure them: "+
-			"pass core.Measured(measure.New(...)) of trainer/measure, or select \"all\", which measures nothing", m)
+		return fmt.Errorf("core: auto takes the kernels that are faster here, and a %T does not say "+
+			"how to measure them: pass core.Measured(measure.New(...)) of trainer/measure, or select "+
+			"\"all\", which measures nothing", m)
 	}
 	return nil
 }

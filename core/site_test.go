@@ -82,12 +82,15 @@ func TestAScanThatCannotBeMadeIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	nothing := func(context.Context, string) (core.Plugin, error) { return nil, nil }
-	for want, scan := range map[string]func() (*core.Registry, error){
-		"no opener: pass transport.Open": func() (*core.Registry, error) { return core.ScanAllKernels(t.Context(), []string{dir}, nil) },
-		"name of a folder is empty":      func() (*core.Registry, error) { return core.ScanAllKernels(t.Context(), []string{""}, nothing) },
-		"is named twice":                 func() (*core.Registry, error) { return core.ScanAllKernels(t.Context(), []string{dir, dir}, nothing) },
+	for want, tt := range map[string]struct {
+		dirs []string
+		open core.Opener
+	}{
+		"no opener: pass transport.Open": {[]string{dir}, nil},
+		"name of a folder is empty":      {[]string{""}, nothing},
+		"is named twice":                 {[]string{dir, dir}, nothing},
 	} {
-		if _, err := scan(); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := core.ScanAllKernels(t.Context(), tt.dirs, tt.open); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one that says %q", err, want)
 		}
 	}
@@ -133,14 +136,16 @@ func TestThePlanEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	was := []core.Placement{{Path: "layers.0.rms_norm", Op: core.RMSNorm, Kernel: "norm"}}
-	cut := newRegistry(t, &verifiedKernel{fakeKernel: *newKernel("norm", core.RMSNorm), err: errors.New("its process was ended")})
+	k := &verifiedKernel{fakeKernel: *newKernel("norm", core.RMSNorm), err: errors.New("its process was ended")}
+	cut := newRegistry(t, k)
 	for _, selection := range []string{"all", "norm"} {
 		_, err := core.ApplyDefaultKernels(ctx, newModel(core.RMSNorm), cut, selection)
 		wantErrorIs(t, err, context.Canceled)
 	}
 	_, err := core.Repeat(ctx, newModel(core.RMSNorm), cut, was)
 	wantErrorIs(t, err, context.Canceled)
-	if _, err := core.ApplyDefaultKernels(ctx, newModel(core.RMSNorm), newRegistry(t, newKernel("norm", core.RMSNorm)), "all"); err != nil {
+	idle := newRegistry(t, newKernel("norm", core.RMSNorm))
+	if _, err := core.ApplyDefaultKernels(ctx, newModel(core.RMSNorm), idle, "all"); err != nil {
 		t.Error(err)
 	}
 }

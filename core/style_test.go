@@ -8,8 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // eachGoFile calls use for each Go file of the repository that people write.
@@ -96,4 +98,78 @@ func fieldNames(list *ast.FieldList) (names []*ast.Ident) {
 		}
 	}
 	return names
+}
+
+// wide are the folders that still have lines of 120 columns and more. None is to be added.
+var wide = strings.Fields(`
+cmd/tune
+core
+core/kerneltest
+core/plugin
+core/transport
+core/transport/proto
+core/trust
+core/vector
+docs
+examples
+internal/amount
+internal/browser
+internal/chart
+internal/cpu
+internal/growth
+internal/jinja
+internal/nearest
+internal/opbench
+internal/scaffold
+internal/scaffold/moe_gate
+internal/scaffold/rope
+internal/shm
+internal/simd
+internal/simd/_arm64
+internal/simd/_asm
+internal/wire
+plugins/npu_fused_attention/attention
+plugins/npu_fused_linear_cross_entropy/linearcrossentropy
+plugins/npu_fused_moe/moe
+plugins/npu_fused_rmsnorm/rmsnorm
+trainer
+trainer/autograd
+trainer/bench
+trainer/chat
+trainer/checkpoint
+trainer/crosscheck
+trainer/data/corpus
+trainer/data/format
+trainer/generate
+trainer/lora
+trainer/measure
+trainer/models
+trainer/models/hf
+trainer/nn
+trainer/report
+trainer/tokenizer
+`)
+
+// TestLinesFitBesideEachOther, as in a review of two versions: they have less than 120 columns.
+func TestLinesFitBesideEachOther(t *testing.T) {
+	const most = 120
+	found := map[string]bool{}
+	eachGoFile(t, func(path string, text []byte) {
+		folder := filepath.ToSlash(filepath.Dir(strings.TrimPrefix(path, ".."+string(filepath.Separator))))
+		number := 0
+		for line := range strings.Lines(string(text)) {
+			number++
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n >= most {
+				found[folder] = true
+				if !slices.Contains(wide, folder) {
+					t.Errorf("%s:%d: the line has %d columns, want less than %d", path, number, n, most)
+				}
+			}
+		}
+	})
+	for _, folder := range wide {
+		if !found[folder] {
+			t.Errorf("%s has no line of %d columns any more: take it off the list of core/style_test.go", folder, most)
+		}
+	}
 }

@@ -55,7 +55,8 @@ func TestAddingAFamily(t *testing.T) {
 // diffOfThePage returns the diff, which must be that of the file as it is.
 func diffOfThePage(t *testing.T, file, text string) string {
 	t.Helper()
-	diff := fmt.Sprintf("diff --git a/%s b/%[1]s\nnew file mode 100644\n--- /dev/null\n+++ b/%[1]s\n@@ -0,0 +1,%d @@\n", file, strings.Count(text, "\n"))
+	diff := fmt.Sprintf("diff --git a/%s b/%[1]s\nnew file mode 100644\n--- /dev/null\n+++ b/%[1]s\n@@ -0,0 +1,%d @@\n",
+		file, strings.Count(text, "\n"))
 	for line := range strings.Lines(text) {
 		diff += "+" + line
 	}

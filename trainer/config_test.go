@@ -17,7 +17,8 @@ func TestTheZeroConfigIsAPlainRun(t *testing.T) {
 	if err := (trainer.Config{}).Validate(); err != nil {
 		t.Error(err)
 	}
-	if got := (trainer.Config{Batch: 7, Clip: 0.5}).WithDefaults(); got.Batch != 7 || got.Clip != 0.5 || got.Seq != trainer.Default().Seq {
+	got := trainer.Config{Batch: 7, Clip: 0.5}.WithDefaults()
+	if got.Batch != 7 || got.Clip != 0.5 || got.Seq != trainer.Default().Seq {
 		t.Errorf("%+v, want what was given, and defaults for the rest", got)
 	}
 }
@@ -82,7 +83,8 @@ func TestJobsOfOneProgramShareTheirThreads(t *testing.T) {
 	if err != nil || same != nil {
 		t.Fatal(err, same)
 	}
-	if other == nil || !strings.Contains(other.Error(), "trainer.Config.Threads is 3: 3 threads are asked for, but this program computes with 2") {
+	const refused = "trainer.Config.Threads is 3: 3 threads are asked for, but this program computes with 2"
+	if other == nil || !strings.Contains(other.Error(), refused) {
 		t.Errorf("error %v", other)
 	}
 	if sum.Last.Loss != alone.Last.Loss || inner.Last.Loss != alone.Last.Loss {

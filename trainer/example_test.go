@@ -79,7 +79,8 @@ func ExampleLoad() {
 	}
 	defer os.RemoveAll(dir)
 	ctx, model, text := context.Background(), filepath.Join(dir, "model"), filepath.Join(dir, "text.jsonl")
-	d, err := demo.New(trainer.Config{Steps: 1, Seq: 64, Out: model, Kernels: "none"}.WithDefaults(), autograd.Heap{})
+	first := trainer.Config{Steps: 1, Seq: 64, Out: model, Kernels: "none"}
+	d, err := demo.New(first.WithDefaults(), autograd.Heap{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -87,7 +88,8 @@ func ExampleLoad() {
 	if _, err := d.Job.Run(ctx); err != nil {
 		log.Fatal(err)
 	}
-	if err := os.WriteFile(text, []byte(strings.Repeat(`{"text": "one cat, two cats, to bark, it barked"}`+"\n", 20)), 0o600); err != nil {
+	lines := strings.Repeat(`{"text": "one cat, two cats, to bark, it barked"}`+"\n", 20)
+	if err := os.WriteFile(text, []byte(lines), 0o600); err != nil {
 		log.Fatal(err)
 	}
 
@@ -148,7 +150,8 @@ func ExampleOpenCheckpoint() {
 // An engine makes single steps, for a loop of one's own.
 func ExampleEngine_Step() {
 	job := tinyJob(trainer.Config{})
-	e, err := trainer.NewEngine(job.Model, job.Memory, trainer.EngineConfig{Batch: 2, Seq: 16, Clip: 1, Optim: optim.DefaultConfig()})
+	size := trainer.EngineConfig{Batch: 2, Seq: 16, Clip: 1, Optim: optim.DefaultConfig()}
+	e, err := trainer.NewEngine(job.Model, job.Memory, size)
 	if err != nil {
 		log.Fatal(err)
 	}

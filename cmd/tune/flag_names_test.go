@@ -32,13 +32,15 @@ func TestErrorsOfAConfigurationAreToldByFlags(t *testing.T) {
 	c.Checkpoints = trainer.Checkpoints{SaveEvery: -1, Keep: -1, EvalEvery: -1, LoadBest: true, NoEval: true}
 	c.LoRA = lora.Config{Rank: -1, Alpha: -1, Dropout: 2, Targets: []string{""}, PlusRatio: -1, BaseInt8: true}
 	c.Data.EvalSize = &below
-	told := flagged(errors.Join(c.Validate(), generate.Sampling{Temperature: -1, TopK: -1, TopP: 2, MinP: 2, RepetitionPenalty: -1}.Validate()).Error())
+	s := generate.Sampling{Temperature: -1, TopK: -1, TopP: 2, MinP: 2, RepetitionPenalty: -1}
+	told := flagged(errors.Join(c.Validate(), s.Validate()).Error())
 	for line := range strings.Lines(told) {
 		if !strings.HasPrefix(line, "--") && !strings.Contains(line, " --") || fieldName.MatchString(line) {
 			t.Errorf("an error is not told by flags: %s", line)
 		}
 	}
-	for _, want := range []string{"--batch is -1, must be positive", "--grad-accum is -1", "--keep is -1", "--lora-rank is -1", "--eval-size is -1", "--top-k is -1"} {
+	for _, want := range []string{"--batch is -1, must be positive", "--grad-accum is -1", "--keep is -1",
+		"--lora-rank is -1", "--eval-size is -1", "--top-k is -1"} {
 		if !strings.Contains(told, want) {
 			t.Errorf("no %q in\n%s", want, told)
 		}

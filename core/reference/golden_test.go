@@ -14,8 +14,9 @@ import (
 // weights) to one rounding of those.
 func TestAgreesWithPublishedCode(t *testing.T) {
 	limits := map[core.Op]float64{
-		core.RMSNorm: 0x1p-23, core.AddRMSNorm: 0x1p-23, core.MoEGate: 1e-10, core.SwiGLU: 1e-10, core.RoPE: 0x1p-23, core.MoEExperts: 0x1p-23,
-		core.Attention: 1e-10, core.LinearCrossEntropy: 0x1p-23,
+		core.RMSNorm: 0x1p-23, core.AddRMSNorm: 0x1p-23, core.MoEGate: 1e-10, core.SwiGLU: 1e-10, core.RoPE: 0x1p-23,
+		core.MoEExperts: 0x1p-23,
+		core.Attention:  1e-10, core.LinearCrossEntropy: 0x1p-23,
 	}
 	for _, op := range core.Ops() {
 		t.Run(string(op), func(t *testing.T) {

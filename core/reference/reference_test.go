@@ -103,7 +103,8 @@ func TestLayoutsHoldTheSameNumbers(t *testing.T) {
 			joined = append(append(joined, each.Outputs("dgate")[e].Float32s()...), each.Outputs("dup")[e].Float32s()...)
 			downs = append(downs, each.Outputs("ddown")[e].Float32s()...)
 		}
-		if !slices.Equal(joined, packed.Output("dgate_up").Float32s()) || !slices.Equal(downs, packed.Output("ddown").Float32s()) {
+		if !slices.Equal(joined, packed.Output("dgate_up").Float32s()) ||
+			!slices.Equal(downs, packed.Output("ddown").Float32s()) {
 			t.Error("weight gradients depend on the layout")
 		}
 	}

@@ -24,13 +24,15 @@ func TestSharpAttentionIsThatOfFloat64(t *testing.T) {
 			}
 			return x
 		}
-		in := map[string]core.Tensor{"q": random(100, tokens, 4, headDim), "k": random(1, tokens, 2, headDim), "v": random(1, tokens, 2, headDim),
+		in := map[string]core.Tensor{"q": random(100, tokens, 4, headDim), "k": random(1, tokens, 2, headDim),
+			"v":  random(1, tokens, 2, headDim),
 			"dy": random(1, tokens, 4, headDim), "keys": core.NewTensor(core.Int32, tokens, 2)}
 		for i := range tokens {
 			in["keys"].Int32s()[2*i+1] = int32(i) + 1
 		}
 		for _, pass := range []core.Pass{core.Forward, core.Backward} {
-			want, got := outputs(t, reference.Kernel(core.Attention), f, pass, in), outputs(t, reference.Single(core.Attention), f, pass, in)
+			want, got := outputs(t, reference.Kernel(core.Attention), f, pass, in),
+				outputs(t, reference.Single(core.Attention), f, pass, in)
 			for i, a := range want.Sig.Out {
 				worst, largest := 0.0, 0.0
 				for j, w := range want.Out[i].Float32s() {
@@ -38,7 +40,8 @@ func TestSharpAttentionIsThatOfFloat64(t *testing.T) {
 					largest = max(largest, math.Abs(float64(w)))
 				}
 				if worst > 0x1p-20*largest {
-					t.Errorf("head_dim %d: %s is off by %.2g of its largest element, want %.2g at most", headDim, a.Name, worst/largest, 0x1p-20)
+					t.Errorf("head_dim %d: %s is off by %.2g of its largest element, want %.2g at most", headDim, a.Name,
+						worst/largest, 0x1p-20)
 				}
 				in[a.Name] = want.Out[i]
 			}

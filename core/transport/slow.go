@@ -33,7 +33,8 @@ func (p *plugin) sayCopied(c *core.Call, copies int) {
 		return
 	}
 	p.copied = true
-	p.opts.Logger.Warn("tensors are copied for a plugin's calls, as they are not in shared memory: make inputs by core.NewTensorIn in a memory of transport.NewMemory, outputs in core.OutputsOf the kernel",
+	p.opts.Logger.Warn("tensors are copied for a plugin's calls, as they are not in shared memory: "+
+		"make inputs by core.NewTensorIn in a memory of transport.NewMemory, outputs in core.OutputsOf the kernel",
 		"plugin", p.manifest.Name, "op", c.Op, "pass", c.Pass, "site", c.Site, "tensors", copies)
 }
 

@@ -97,7 +97,8 @@ func (me identity) check(path string, info fs.FileInfo) error {
 	case mode&othersWrite != 0:
 		return refuse("everybody can write to %s %s; run chmod o-w %s, %s", what, path, path, remedyFolder)
 	case mode&groupWrites != 0 && stat.Gid != rootID && !(stat.Gid == me.group && me.privateGroup):
-		return refuse("group %s can write to %s %s; run chmod g-w %s, %s", groupName(stat.Gid), what, path, path, remedyFolder)
+		return refuse("group %s can write to %s %s; run chmod g-w %s, %s", groupName(stat.Gid), what, path, path,
+			remedyFolder)
 	}
 	return nil
 }
@@ -124,7 +125,8 @@ func (me identity) checkFolders(path string, sticky bool) error {
 			return fmt.Errorf("trust: %w", err)
 		}
 		if info.Mode()&othersWrite != 0 && info.Mode()&fs.ModeSticky == 0 {
-			return refuse("everybody can rename what is in the folder %s, which the plugin is below; run chmod o-w %s", parent, parent)
+			return refuse("everybody can rename what is in the folder %s, which the plugin is below; run chmod o-w %s", parent,
+				parent)
 		}
 	}
 	return nil

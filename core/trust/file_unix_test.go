@@ -58,18 +58,35 @@ func TestFilesThatOthersCanWriteAreRefused(t *testing.T) {
 		change func(t *testing.T, file, dir string)
 		want   string // "" for trusted
 	}{
-		"ordinary":                    {func(t *testing.T, file, dir string) {}, ""},
-		"the user's alone":            {func(t *testing.T, file, dir string) { chmod(t, file, 0o700); chmod(t, filepath.Dir(file), 0o700) }, ""},
-		"everybody writes the file":   {func(t *testing.T, file, dir string) { chmod(t, file, 0o757) }, "everybody can write to the file FILE; run chmod o-w FILE"},
-		"everybody writes the folder": {func(t *testing.T, file, dir string) { chmod(t, filepath.Dir(file), 0o777) }, "everybody can write to the folder FOLDER; run chmod o-w FOLDER"},
-		"a folder like /tmp":          {func(t *testing.T, file, dir string) { chmod(t, filepath.Dir(file), 0o777|os.ModeSticky) }, "everybody can write to the folder FOLDER"},
-		"everybody writes further up": {func(t *testing.T, file, dir string) { chmod(t, dir, 0o777) }, "everybody can rename what is in the folder DIR"},
-		"below a folder like /tmp":    {func(t *testing.T, file, dir string) { chmod(t, dir, 0o777|os.ModeSticky) }, ""},
-		"a stranger's file":           {func(t *testing.T, file, dir string) { chown(t, file, stranger, -1) }, "the file FILE belongs to user 54321, who could change it; run chown"},
-		"a stranger's folder":         {func(t *testing.T, file, dir string) { chown(t, filepath.Dir(file), stranger, -1) }, "the folder FOLDER belongs to user 54321"},
-		"a stranger's folder above":   {func(t *testing.T, file, dir string) { chown(t, dir, stranger, -1) }, ""},
-		"a strange group reads":       {func(t *testing.T, file, dir string) { chown(t, file, -1, stranger) }, ""},
-		"a strange group writes":      {func(t *testing.T, file, dir string) { chown(t, file, -1, stranger); chmod(t, file, 0o775) }, "group 54321 can write to the file FILE; run chmod g-w FILE"},
+		"ordinary": {func(t *testing.T, file, dir string) {}, ""},
+		"the user's alone": {func(t *testing.T, file,
+			dir string) {
+			chmod(t, file, 0o700)
+			chmod(t, filepath.Dir(file), 0o700)
+		}, ""},
+		"everybody writes the file": {func(t *testing.T, file, dir string) { chmod(t, file, 0o757) },
+			"everybody can write to the file FILE; run chmod o-w FILE"},
+		"everybody writes the folder": {func(t *testing.T, file, dir string) { chmod(t, filepath.Dir(file), 0o777) },
+			"everybody can write to the folder FOLDER; run chmod o-w FOLDER"},
+		"a folder like /tmp": {func(t *testing.T, file,
+			dir string) {
+			chmod(t, filepath.Dir(file), 0o777|os.ModeSticky)
+		}, "everybody can write to the folder FOLDER"},
+		"everybody writes further up": {func(t *testing.T, file, dir string) { chmod(t, dir, 0o777) },
+			"everybody can rename what is in the folder DIR"},
+		"below a folder like /tmp": {func(t *testing.T, file, dir string) { chmod(t, dir, 0o777|os.ModeSticky) }, ""},
+		"a stranger's file": {func(t *testing.T, file, dir string) { chown(t, file, stranger, -1) },
+			"the file FILE belongs to user 54321, who could change it; run chown"},
+		"a stranger's folder": {func(t *testing.T, file, dir string) { chown(t, filepath.Dir(file), stranger, -1) },
+			"the folder FOLDER belongs to user 54321"},
+		"a stranger's folder above": {func(t *testing.T, file, dir string) { chown(t, dir, stranger, -1) }, ""},
+		"a strange group reads":     {func(t *testing.T, file, dir string) { chown(t, file, -1, stranger) }, ""},
+		"a strange group writes": {func(t *testing.T, file,
+			dir string) {
+			chown(t, file, -1, stranger)
+			chmod(t, file, 0o775)
+		},
+			"group 54321 can write to the file FILE; run chmod g-w FILE"},
 		"a strange group writes folder": {func(t *testing.T, file, dir string) {
 			chown(t, filepath.Dir(file), -1, stranger)
 			chmod(t, filepath.Dir(file), 0o775)

@@ -38,7 +38,8 @@ func TestParseReadsWhatFormatWrites(t *testing.T) {
 }
 
 func TestParseSortsAndPassesOverComments(t *testing.T) {
-	got, err := Parse([]byte(header + "\r\n\n# a comment\nb 1 sha256:" + sum("1") + " p/b\r\na 1 sha256:" + sum("2") + " p/a\n"))
+	got, err := Parse([]byte(header + "\r\n\n# a comment\nb 1 sha256:" + sum("1") + " p/b\r\na 1 sha256:" + sum("2") +
+		" p/a\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +144,8 @@ func TestFindReadsTheLockThatCounts(t *testing.T) {
 	if got := found(Off); got != "none" {
 		t.Error(got)
 	}
-	if _, err := Find("absent.lock"); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "tune kernels lock") {
+	if _, err := Find("absent.lock"); !errors.Is(err, fs.ErrNotExist) ||
+		!strings.Contains(err.Error(), "tune kernels lock") {
 		t.Errorf("%v", err)
 	}
 }
@@ -203,11 +205,13 @@ func TestAllowGoesByTheChecksum(t *testing.T) {
 		path, sum string
 		want      []string // nil for allowed
 	}{
-		"as locked":           {in("bin/a"), sum("a"), nil},
-		"moved":               {in("other/x"), sum("a"), nil},
-		"changed":             {in("bin/a"), sum("c"), []string{"has changed", "a 1.0 with sha256 aaaaaaaaaaaa", "the file has cccccccccccc", "--update-lock"}},
-		"changed, elsewhere":  {in("x/b"), sum("c"), []string{"has changed", "b 2.0 with sha256 bbbbbbbbbbbb"}},
-		"unknown":             {in("bin/c"), sum("c"), []string{"is not in", "cccccccccccc", "--update-lock --lock " + l.File}},
+		"as locked": {in("bin/a"), sum("a"), nil},
+		"moved":     {in("other/x"), sum("a"), nil},
+		"changed": {in("bin/a"), sum("c"),
+			[]string{"has changed", "a 1.0 with sha256 aaaaaaaaaaaa", "the file has cccccccccccc", "--update-lock"}},
+		"changed, elsewhere": {in("x/b"), sum("c"), []string{"has changed", "b 2.0 with sha256 bbbbbbbbbbbb"}},
+		"unknown": {in("bin/c"), sum("c"),
+			[]string{"is not in", "cccccccccccc", "--update-lock --lock " + l.File}},
 		"the file name of no": {in("bin/ab"), sum("c"), []string{"is not in"}},
 	}
 	for name, tc := range cases {
@@ -234,14 +238,17 @@ func TestAllowNameKeepsAPluginFromTakingAnother(t *testing.T) {
 		t.Error(err)
 	}
 	err := l.AllowName("p", sum("a"), "b")
-	if !errors.Is(err, core.ErrUntrusted) || !strings.Contains(err.Error(), `calls itself "b", but tune-kernels.lock locks it as a`) {
+	if !errors.Is(err, core.ErrUntrusted) ||
+		!strings.Contains(err.Error(), `calls itself "b", but tune-kernels.lock locks it as a`) {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestChangesSayWhatIsAddedRemovedChangedAndMoved(t *testing.T) {
-	old := []Entry{{"a", "1", sum("1"), "p/a"}, {"b", "1", sum("7"), "p/b"}, {"gone", "1", sum("2"), "p/gone"}, {"moved", "1", sum("3"), "p/moved"}, {"same", "1", sum("4"), "p/same"}}
-	now := []Entry{{"a", "2", sum("5"), "p/a"}, {"b", "1", sum("8"), "p/b"}, {"moved", "1", sum("3"), "q/moved"}, {"new", "1", sum("6"), "p/new"}, {"same", "1", sum("4"), "p/same"}}
+	old := []Entry{{"a", "1", sum("1"), "p/a"}, {"b", "1", sum("7"), "p/b"}, {"gone", "1", sum("2"), "p/gone"},
+		{"moved", "1", sum("3"), "p/moved"}, {"same", "1", sum("4"), "p/same"}}
+	now := []Entry{{"a", "2", sum("5"), "p/a"}, {"b", "1", sum("8"), "p/b"}, {"moved", "1", sum("3"), "q/moved"},
+		{"new", "1", sum("6"), "p/new"}, {"same", "1", sum("4"), "p/same"}}
 	want := []string{
 		"changed  a 1 111111111111 -> 2 555555555555",
 		"changed  b 1 777777777777 -> 888888888888",

@@ -20,8 +20,10 @@ type Page struct {
 }
 
 // flags let the browser touch nothing but the page.
-var flags = []string{"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-	"--disable-component-update", "--disable-sync", "--disable-extensions", "--disable-dev-shm-usage", "--enable-logging=stderr", "--log-level=0"}
+var flags = []string{"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+	"--disable-background-networking",
+	"--disable-component-update", "--disable-sync", "--disable-extensions", "--disable-dev-shm-usage",
+	"--enable-logging=stderr", "--log-level=0"}
 
 var consoleLine = regexp.MustCompile(`(?m)^.*:CONSOLE[:(].*$`)
 

@@ -22,7 +22,8 @@ func TestOpenSeesWhatScriptsDo(t *testing.T) {
 	if !strings.Contains(p.DOM, "<p>42</p>") {
 		t.Errorf("the document is %s", p.DOM)
 	}
-	if all := strings.Join(p.Console, "\n"); len(p.Console) != 2 || !strings.Contains(all, "Content Security Policy") || !strings.Contains(all, "Cannot read properties") {
+	if all := strings.Join(p.Console, "\n"); len(p.Console) != 2 || !strings.Contains(all, "Content Security Policy") ||
+		!strings.Contains(all, "Cannot read properties") {
 		t.Errorf("the console has %q", p.Console)
 	}
 }

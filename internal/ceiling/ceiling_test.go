@@ -22,7 +22,8 @@ func TestMeasureFindsEveryCeilingAndLeavesTheThreadsAlone(t *testing.T) {
 		t.Errorf("measured with %d threads, want 2", c.Threads)
 	}
 	// Far outside what any machine does that could run this.
-	for name, v := range map[string]float64{"bandwidth": c.Bandwidth, "products": c.Products, "bandwidth of a thread": c.Bandwidth1, "products of a thread": c.Products1} {
+	for name, v := range map[string]float64{"bandwidth": c.Bandwidth, "products": c.Products,
+		"bandwidth of a thread": c.Bandwidth1, "products of a thread": c.Products1} {
 		if v < 1e7 || v > 1e16 {
 			t.Errorf("%s: %g per second", name, v)
 		}

@@ -116,7 +116,8 @@ func newSum(x, y, z []float32) work {
 // ones, and of those of a layer, more rows and fewer terms, which some machines do faster.
 func newProducts(x, y, z []float32) []work {
 	product := func(m, n, k int) work {
-		return work{amount: 2 * float64(m) * float64(n) * float64(k), run: func() { simd.GemmNN(m, n, k, y, k, z, n, x, n, false) }}
+		return work{amount: 2 * float64(m) * float64(n) * float64(k),
+			run: func() { simd.GemmNN(m, n, k, y, k, z, n, x, n, false) }}
 	}
 	for n := leastEdge; ; n *= 2 {
 		w := product(n, n, n)

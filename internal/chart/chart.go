@@ -61,7 +61,8 @@ func Policy(style template.CSS, script, sources string) string {
 		sum := sha256.Sum256([]byte(text))
 		return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 	}
-	p := "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src " + hash(string(style)) + "; script-src " + hash(script)
+	p := "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src " + hash(string(style)) +
+		"; script-src " + hash(script)
 	if sources != "" {
 		p += "; connect-src " + sources
 	}
@@ -69,5 +70,6 @@ func Policy(style template.CSS, script, sources string) string {
 }
 
 func breakable(name string) template.HTML {
-	return template.HTML(strings.NewReplacer(",", ",<wbr/>", "_", "_<wbr/>", ".", ".<wbr/>", "/", "/<wbr/>").Replace(template.HTMLEscapeString(name)))
+	return template.HTML(strings.NewReplacer(",", ",<wbr/>", "_", "_<wbr/>", ".", ".<wbr/>", "/",
+		"/<wbr/>").Replace(template.HTMLEscapeString(name)))
 }

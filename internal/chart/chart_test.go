@@ -111,7 +111,8 @@ func TestAPlotOfLittle(t *testing.T) {
 		t.Errorf("a plot of one point is %+v", p)
 	}
 	var bars []string
-	for _, part := range chart.NewBar("a", "1", []chart.Key{{Name: "x"}, {Name: "y"}, {Name: "z"}}, []float64{1, 0, 3}, 4, chart.Number).Parts {
+	for _, part := range chart.NewBar("a", "1", []chart.Key{{Name: "x"}, {Name: "y"}, {Name: "z"}}, []float64{1, 0, 3}, 4,
+		chart.Number).Parts {
 		bars = append(bars, fmt.Sprintf("%g %g %s", part.X, part.Width, part.Text))
 	}
 	if got := strings.Join(bars, "; "); got != "0 25 x: 1; 25 75 z: 3" {
@@ -120,7 +121,8 @@ func TestAPlotOfLittle(t *testing.T) {
 }
 
 func TestNumbersAreShort(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", 0.25: "0.25", 12340: "12340", 2e-5: "2e-5", 1.23456: "1.235", -0.5: "-0.5", 1e12: "1e12", 999.96: "1000"} {
+	for v, want := range map[float64]string{0: "0", 0.25: "0.25", 12340: "12340", 2e-5: "2e-5", 1.23456: "1.235",
+		-0.5: "-0.5", 1e12: "1e12", 999.96: "1000"} {
 		if got := chart.Number(v); got != want {
 			t.Errorf("%g is %s, want %s", v, got, want)
 		}
@@ -147,8 +149,10 @@ document.body.dispatchEvent(new PointerEvent("pointermove", {bubbles: true})); o
 	other := line(3, func(i int) float64 { return 7 })
 	other.Name, other.X = "<b>", []float64{1, 3, 4}
 	var page bytes.Buffer
-	if err := tmpl.Execute(&page, map[string]any{"Policy": chart.Policy(style, script, ""), "Style": style, "Script": template.JS(script),
-		"Plot": chart.NewPlot(chart.Axes{X: "step", Label: `"loss"`}, line(5, func(i int) float64 { return float64(i) / 4 }), other)}); err != nil {
+	if err := tmpl.Execute(&page, map[string]any{"Policy": chart.Policy(style, script, ""), "Style": style,
+		"Script": template.JS(script),
+		"Plot": chart.NewPlot(chart.Axes{X: "step", Label: `"loss"`}, line(5, func(i int) float64 { return float64(i) / 4 }),
+			other)}); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "page.html")
@@ -156,7 +160,8 @@ document.body.dispatchEvent(new PointerEvent("pointermove", {bubbles: true})); o
 		t.Fatal(err)
 	}
 	p := browser.Open(t, "file://"+file, time.Second)
-	const want = "step 3, a 0.5, &lt;b&gt; 7; step 4, a 0.75, &lt;b&gt; 7; step 5, a 1, &lt;b&gt; 7 (step 4); step 4, a 0.75, &lt;b&gt; 7; true 0"
+	const want = "step 3, a 0.5, &lt;b&gt; 7; step 4, a 0.75, &lt;b&gt; 7; step 5, a 1, &lt;b&gt; 7 (step 4); step 4, " +
+		"a 0.75, &lt;b&gt; 7; true 0"
 	if !strings.Contains(p.DOM, "<pre>"+want+"</pre>") {
 		t.Errorf("want %s in\n%s", want, p.DOM[strings.Index(p.DOM, "<pre>"):])
 	}

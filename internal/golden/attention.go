@@ -33,7 +33,8 @@ func attention(f file, v string) example {
 		},
 		int32s: map[string][]int32{"keys": keys},
 		want: map[string][]float64{
-			"y": f.values(v + ".f64.out"), "dq": heads(".f64.grad.q", q), "dk": heads(".f64.grad.k", k), "dv": heads(".f64.grad.v", k),
+			"y": f.values(v + ".f64.out"), "dq": heads(".f64.grad.q", q), "dk": heads(".f64.grad.k", k),
+			"dv": heads(".f64.grad.v", k),
 		},
 	}
 }

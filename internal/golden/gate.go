@@ -24,7 +24,8 @@ func gate(f file, v string) example {
 	E, D := shape[0], shape[1]
 	x, w := f.values(v+".in.x"), f.values(v+".in.gate")
 	T := len(x) / D
-	facts := core.Facts{Experts: E, TopK: p.TopK, Scoring: core.ScoringSoftmax, Groups: 1, TopGroups: 1, Normalize: p.Norm, Scale: 1}
+	facts := core.Facts{Experts: E, TopK: p.TopK, Scoring: core.ScoringSoftmax, Groups: 1, TopGroups: 1,
+		Normalize: p.Norm, Scale: 1}
 	inputs := map[string][]float64{"logits": productTransposed(x, w, D)}
 	if p.Groups > 0 { // GLM's
 		facts.Scoring, facts.Bias = core.ScoringSigmoid, true
@@ -39,7 +40,8 @@ func gate(f file, v string) example {
 	}
 	dense := f.values(v + ".f64.dense_weights")
 	return example{facts: facts, tokens: T, float64s: inputs, int32s: map[string][]int32{"expert_ids": ids},
-		want: map[string][]float64{"dense": dense, "x": zeroed(f.values(v + ".f64.grad.x")), "gate": zeroed(f.values(v + ".f64.grad.gate"))},
+		want: map[string][]float64{"dense": dense, "x": zeroed(f.values(v + ".f64.grad.x")),
+			"gate": zeroed(f.values(v + ".f64.grad.gate"))},
 		got: func(out map[string][]float64) map[string][]float64 {
 			got := make([]float64, T*E)
 			for i, e := range out["expert_ids"] {

@@ -58,7 +58,8 @@ var others = []string{
 	"post_norm_add", // a norm before an addition
 }
 
-func runFile(t *testing.T, k core.Kernel, dtype core.DType, limit float64, name string, build func(file, string) example) {
+func runFile(t *testing.T, k core.Kernel, dtype core.DType, limit float64, name string,
+	build func(file, string) example) {
 	f := open(t, filepath.Join(testdata.Shared(t, "golden", "ops"), name))
 	for _, variant := range f.variants() {
 		if slices.Contains(others, variant) {

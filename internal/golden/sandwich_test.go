@@ -15,7 +15,8 @@ import (
 func sandwich(f file) (e example, residual, h []float64) {
 	const v = "post_norm_add"
 	e = example{
-		facts:  core.Facts{DType: core.Float64, WeightDType: core.Float64, Dim: f.shape(v + ".in.weight")[0], Eps: 1e-5, Cast: core.CastBeforeWeight},
+		facts: core.Facts{DType: core.Float64, WeightDType: core.Float64, Dim: f.shape(v + ".in.weight")[0], Eps: 1e-5,
+			Cast: core.CastBeforeWeight},
 		tokens: f.tensor(v+".in.x").Elems() / f.shape(v + ".in.weight")[0],
 		float64s: map[string][]float64{
 			"x": f.values(v + ".in.x"), "weight": f.values(v + ".in.weight"), "dy": f.values(v + ".in.d_h"),

@@ -3,10 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"encoding/xml"
-	"errors"
-	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -143,77 +139,13 @@ func TestTableHasEverySizeAndTheSlopes(t *testing.T) {
 	}
 }
 
-func TestChartIsWellFormedAndHasTheNumbers(t *testing.T) {
-	all := points()
-	for _, n := range []int{1, 2, 3} {
-		r, err := newReport(sweep{title: "Layers < & more", axis: "layers"}, all[:n])
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, circles := parse(t, r.svg())
-		if circles != 2*n {
-			t.Errorf("%d points are drawn, want %d in each of two panels", circles, n)
-		}
-		want := []string{"Layers < & more", "measured", "predicted", r.time.growth(), r.memory.growth()}
-		for i := range n {
-			want = append(want, fmt.Sprintf("%.1f", r.time.measured[i]), fmt.Sprintf("%.1f", r.memory.measured[i]))
-		}
-		for _, w := range want {
-			if !slices.Contains(text, w) {
-				t.Errorf("%d sizes: the chart does not have the text %q; it has %q", n, w, text)
-			}
-		}
+func TestASingleSizeHasNoSlope(t *testing.T) {
+	r, err := newReport(sweep{title: "Layers", axis: "layers"}, points()[:1])
+	if err != nil {
+		t.Fatal(err)
 	}
-}
-
-// parse returns the texts of an SVG and how many points it has. No number may be missing.
-func parse(t *testing.T, svg string) (text []string, circles int) {
-	t.Helper()
-	for d := xml.NewDecoder(strings.NewReader(svg)); ; {
-		token, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			return text, circles
-		}
-		if err != nil {
-			t.Fatalf("%v in\n%s", err, svg)
-		}
-		switch e := token.(type) {
-		case xml.CharData:
-			text = append(text, string(e))
-		case xml.StartElement:
-			if e.Name.Local == "circle" {
-				circles++
-			}
-			for _, a := range e.Attr {
-				if strings.Contains(a.Value, "NaN") || strings.Contains(a.Value, "Inf") || strings.Contains(a.Value, "%!") {
-					t.Errorf("<%s> has %s=%q", e.Name.Local, a.Name.Local, a.Value)
-				}
-			}
-		}
-	}
-}
-
-func TestScaleHasTicksAndKeepsValuesInside(t *testing.T) {
-	for _, values := range [][]float64{{1}, {3, 3.1}, {0.02, 700}, {4.9, 5.1, 11}} {
-		s := newScale(values, 1.25, 5, 256, 78)
-		if len(s.ticks()) < 2 {
-			t.Errorf("%v: ticks %v, want two or more", values, s.ticks())
-		}
-		for _, v := range slices.Concat(values, s.ticks()) {
-			if y := s.at(v); y < 78 || y > 256 {
-				t.Errorf("%v: %v lies at %v, outside of the panel", values, v, y)
-			}
-		}
-	}
-}
-
-func TestNamesOfSeriesDoNotOverlap(t *testing.T) {
-	for _, tt := range []struct{ m, p, wantM, wantP float64 }{
-		{100, 130, 100, 130}, {100, 100, 92.5, 107.5}, {104, 100, 109.5, 94.5},
-	} {
-		if m, p := apart(tt.m, tt.p); m != tt.wantM || p != tt.wantP {
-			t.Errorf("%v and %v move to %v and %v, want %v and %v", tt.m, tt.p, m, p, tt.wantM, tt.wantP)
-		}
+	if got, want := r.table(), "Time: no slope of a single size. Memory: no slope of a single size."; !strings.Contains(got, want) {
+		t.Errorf("the table does not have %q:\n%s", want, got)
 	}
 }
 

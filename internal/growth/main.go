@@ -1,10 +1,9 @@
 // Growth measures how the time and the memory of a training step grow with one size of
 // the model or of the batch, with all fused kernels, and compares the growth with what
-// the arithmetic predicts. It prints a table of each sweep in Markdown and writes a
-// chart of each as an SVG file:
+// the arithmetic predicts. It prints a table of each sweep in Markdown:
 //
 //	go build -o bin/plugins/ ./plugins/npu_...
-//	go run ./internal/growth -plugin-dir bin/plugins -out docs/growth
+//	go run ./internal/growth -plugin-dir bin/plugins
 //
 // A term of higher order that the design does not have, such as memory for all pairs of
 // tokens, would show as a slope above the predicted one. Nothing else may run meanwhile.
@@ -29,7 +28,7 @@ import (
 
 // settings are the values of the flags.
 type settings struct {
-	pluginDir, out string
+	pluginDir      string
 	steps, threads int
 	points         int // the most of each sweep, smallest first; 0 for all
 }
@@ -37,7 +36,6 @@ type settings struct {
 func main() {
 	var s settings
 	flag.StringVar(&s.pluginDir, "plugin-dir", filepath.FromSlash("bin/plugins"), "the `folder` of the plugins")
-	flag.StringVar(&s.out, "out", filepath.FromSlash("docs/growth"), "the `folder` for the charts")
 	flag.IntVar(&s.steps, "steps", 5, "measured `steps` of each size")
 	flag.IntVar(&s.threads, "threads", 0, "`threads` to compute with; 0 for all cores")
 	flag.IntVar(&s.points, "points", 0, "measure only the smallest `sizes` of each sweep, at most so many; 0 for all")
@@ -54,9 +52,6 @@ func main() {
 
 // run makes the sweeps. Tables go to out, notes of each size to notes.
 func run(ctx context.Context, s settings, out, notes io.Writer) error {
-	if err := os.MkdirAll(s.out, 0o755); err != nil {
-		return fmt.Errorf("-out: %w", err)
-	}
 	limits, err := ceiling.Measure(ctx, s.threads)
 	if err != nil {
 		return err
@@ -75,9 +70,6 @@ func run(ctx context.Context, s settings, out, notes io.Writer) error {
 			return err
 		}
 		fmt.Fprint(out, r.table())
-		if err := os.WriteFile(filepath.Join(s.out, w.name+".svg"), []byte(r.svg()), 0o644); err != nil {
-			return fmt.Errorf("-out: %w", err)
-		}
 	}
 	return nil
 }

@@ -48,7 +48,6 @@ func floor(m bench.Measured, limits ceiling.Ceilings) float64 {
 
 // curve is one quantity of a sweep; all slices are as long.
 type curve struct {
-	title, unit                string
 	sizes, measured, predicted []float64
 }
 
@@ -68,8 +67,7 @@ type report struct {
 func newReport(w sweep, points []point) (report, error) {
 	const mib = 1 << 20
 	first, last := points[0], points[len(points)-1]
-	r := report{sweep: w, kernels: last.kernels, apart: float64(first.bytes-first.planned) / mib, scale: last.ms / last.floor,
-		time: curve{title: "Time of a step", unit: "ms"}, memory: curve{title: "Memory", unit: "MiB"}}
+	r := report{sweep: w, kernels: last.kernels, apart: float64(first.bytes-first.planned) / mib, scale: last.ms / last.floor}
 	for _, p := range points {
 		if memory := float64(p.bytes)/mib - r.apart; memory > 0 && p.ms > 0 && p.floor > 0 {
 			r.time.add(p.size, p.ms, p.floor*r.scale)
@@ -135,7 +133,7 @@ func (r report) table() string {
 	return b.String()
 }
 
-// caption says what the predictions are, in lines that fit below the chart.
+// caption says what the predictions are.
 func (r report) caption() []string {
 	return []string{
 		fmt.Sprintf("Slopes are of the last %d sizes. Time is predicted as the floor that bytes and operations have by the ceilings of the machine,", min(fitted, len(r.time.sizes))),

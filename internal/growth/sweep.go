@@ -35,7 +35,8 @@ func sweeps(points int) []sweep {
 			sizes: []int{64, 128, 256, 512, 1024, 2048}, config: fmt.Sprintf(llama, "4", "%d"), batch: 1},
 		{name: "layers", title: "Layers: llama, hidden 256, batch 4 x 128", axis: "layers",
 			sizes: []int{2, 4, 8, 16}, config: fmt.Sprintf(llama, "%d", "128"), batch: 4, seq: 128},
-		{name: "experts", title: "Experts: qwen3_moe, top 4, hidden 256, 2 layers, batch 4 x 128", axis: "experts of a layer",
+		{name: "experts", title: "Experts: qwen3_moe, top 4, hidden 256, 2 layers, batch 4 x 128",
+			axis:  "experts of a layer",
 			sizes: []int{8, 16, 32, 64}, config: experts, batch: 4, seq: 128},
 	}
 	for i, w := range all {

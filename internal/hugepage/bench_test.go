@@ -52,7 +52,8 @@ func BenchmarkAdamW(b *testing.B) {
 				v[i] = 1
 				m[i] = 0
 			}
-			step := simd.AdamWStep{Scale: 1, Keep: 1, Beta1: 0.9, New1: 0.1, Beta2: 0.999, New2: 0.001, Step: 1e-5, Root2: 1, Eps: 1e-8}
+			step := simd.AdamWStep{Scale: 1, Keep: 1, Beta1: 0.9, New1: 0.1, Beta2: 0.999, New2: 0.001, Step: 1e-5, Root2: 1,
+				Eps: 1e-8}
 			b.SetBytes(7 * 4 * n)
 			for b.Loop() {
 				simd.Parallel(n, 1<<13, func(lo, hi int) { step.Update(p[lo:hi], g[lo:hi], m[lo:hi], v[lo:hi]) })

@@ -81,6 +81,7 @@ var (
 	}
 )
 
+// listIndex is where a value first is in a list. As in Python it must be there.
 func listIndex(r *run, a args) any {
 	for i, item := range r.iterate(a.values[0]) {
 		if r.equal(item, a.values[1]) {
@@ -100,6 +101,7 @@ func listCount(r *run, a args) any {
 	return n
 }
 
+// dictGet is d.get(key), which is None, not undefined, for a key that is not there.
 func dictGet(_ *run, a args) any {
 	if v, ok := a.values[0].(*Dict).lookup(a.values[1]); ok {
 		return v

@@ -32,7 +32,9 @@ func (r *run) compare(op string, left, right any) bool {
 	return order >= 0
 }
 
-// equal is Python's ==.
+// equal is Python's ==: 1, 1.0 and True are the same, [1] and (1,) are not, and dicts are
+// the same whatever the order of their keys. Values can hold one list in many places, so
+// that even going through them counts as steps.
 func (r *run) equal(a, b any) bool {
 	r.enter()
 	defer r.leave()
@@ -96,6 +98,7 @@ func (r *run) equalDicts(a, b *Dict) bool {
 }
 
 // order compares values that Python can put in order: numbers, strings, lists and tuples.
+// For others, such as a number and a string, ok is false.
 func (r *run) order(a, b any) (order int, ok bool) {
 	r.enter()
 	defer r.leave()
@@ -115,6 +118,7 @@ func (r *run) order(a, b any) (order int, ok bool) {
 		r.step(len(s) / 64)
 		return cmp.Compare(s, t), ok
 	}
+	// What differs first decides, else the length: [1, 9] < [2] and [1] < [1, 0].
 	_, aTuple := a.(Tuple)
 	_, bTuple := b.(Tuple)
 	x, ok := indexable(a)
@@ -130,7 +134,9 @@ func (r *run) order(a, b any) (order int, ok bool) {
 	return cmp.Compare(len(x), len(y)), true
 }
 
-// contains is item in collection.
+// contains is item in collection: a piece of a string, a key of a dict, or an item of what
+// else can be gone through. Nothing is in what is undefined: templates ask for a word in a
+// message's content without asking first whether there is any.
 func (r *run) contains(collection, item any) bool {
 	if s, ok := text(collection); ok {
 		t, ok := text(item)

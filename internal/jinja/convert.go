@@ -19,6 +19,7 @@ func fromGo(v any) (out any, err error) {
 	return converted(v, 0), nil
 }
 
+// converted fails for what no template value stands for.
 func converted(v any, depth int) any {
 	if depth > maxNesting {
 		panic(failed("nested more than %d deep", maxNesting))

@@ -43,6 +43,8 @@ func constant(pos int, v any) expr {
 // tighter one: if-else, or, and, not, comparisons, + -, ~, * / // %, signs; then come the
 // primaries of operands.go.
 
+// expression parses a if b else c, or what is tighter. Without else the value is undefined,
+// which prints as nothing: {{ ',' if not loop.last }}.
 func (p *parser) expression() expr {
 	p.nest()
 	defer p.unnest()
@@ -115,6 +117,7 @@ func (p *parser) logic(word string, stop bool, operand func() expr) expr {
 	return e
 }
 
+// not parses not x. It is looser than a comparison: not a in b is not (a in b).
 func (p *parser) not() expr {
 	if !p.peek().is("not") {
 		return p.comparison()
@@ -154,6 +157,7 @@ func (p *parser) comparison() expr {
 	}}
 }
 
+// comparator moves over an operator of comparison and returns it, or nothing.
 func (p *parser) comparator() string {
 	if t := p.operator("==", "!=", "<", "<=", ">", ">="); t.text != "" {
 		return t.text
@@ -182,6 +186,7 @@ func (p *parser) binary(operand func() expr, ops ...string) expr {
 	return e
 }
 
+// sum parses + and -. Unlike in Python ~ is tighter than these, as Jinja has it.
 func (p *parser) sum() expr { return p.binary(p.concat, "+", "-") }
 
 // concat parses a ~ b ~ c, which joins what the parts print: unlike +, it takes anything.
@@ -204,6 +209,7 @@ func (p *parser) concat() expr {
 	}}
 }
 
+// product parses * / // %. The power of Jinja would stand between these and the signs.
 func (p *parser) product() expr {
 	return p.binary(func() expr {
 		e := p.unary(true)
@@ -214,7 +220,8 @@ func (p *parser) product() expr {
 	}, "*", "/", "//", "%")
 }
 
-// unary parses a signed or plain operand: a sign binds tighter than a filter.
+// unary parses a signed or plain operand: a sign binds tighter than a filter, so that
+// -n|abs is (-n)|abs.
 func (p *parser) unary(withFilters bool) expr {
 	var e expr
 	if sign := p.operator("-", "+"); sign.text != "" {

@@ -78,6 +78,7 @@ func toInt(_ *run, a args) any {
 	return a.or(1, int64(0))
 }
 
+// parseInt is Python's int(s, base), which takes a prefix such as 0x if it is the base's.
 func parseInt(s string, base int) (any, bool) {
 	prefixes := map[int]string{2: "0b", 8: "0o", 16: "0x"}
 	if p, ok := prefixes[base]; ok && strings.HasPrefix(strings.ToLower(s), p) {
@@ -103,6 +104,7 @@ func toNumber(v any) (float64, bool) {
 	return x, err == nil || math.IsInf(x, 0)
 }
 
+// toFloat is the filter float: what is no number becomes the default.
 func toFloat(_ *run, a args) any {
 	if x, ok := toNumber(a.values[0]); ok {
 		return x
@@ -110,6 +112,7 @@ func toFloat(_ *run, a args) any {
 	return a.or(1, 0.0)
 }
 
+// asString is the filter string, which leaves markup what it is.
 func asString(r *run, a args) any {
 	if _, ok := a.values[0].(markup); ok {
 		return a.values[0]
@@ -167,6 +170,7 @@ func indent(r *run, a args) any {
 	return keepMarkup(a.values[0], strings.Join(lines, "\n"))
 }
 
+// escapeFilter makes text safe for HTML, and does nothing to what is safe already.
 func escapeFilter(r *run, a args) any {
 	if _, ok := a.values[0].(markup); ok {
 		return a.values[0]
@@ -177,6 +181,7 @@ func escapeFilter(r *run, a args) any {
 func firstOf(r *run, a args) any { return r.end(a, func(int) int { return 0 }) }
 func lastOf(r *run, a args) any  { return r.end(a, func(n int) int { return n - 1 }) }
 
+// end is first or last: of nothing it is undefined.
 func (r *run) end(a args, at func(n int) int) any {
 	items := r.iterate(a.values[0])
 	if len(items) == 0 {

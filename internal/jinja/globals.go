@@ -19,6 +19,8 @@ var globals = map[string]builtin{
 	"raise_exception": {params{"message"}, raise}, "strftime_now": {params{"format"}, strftimeNow},
 }
 
+// makeRange is range(stop) and range(start, stop, step). Its numbers are made at once, which
+// the bound on them allows.
 func makeRange(_ *run, a args) any {
 	start, stop, step := int64(0), a.int(0, 0), a.int(2, 1)
 	if a.values[1] != missing {
@@ -65,6 +67,8 @@ func (r *run) dict(a args) *Dict {
 	return d
 }
 
+// raise is raise_exception, by which a template refuses a conversation, such as one where
+// two users speak in a row.
 func raise(r *run, a args) any { panic(failure{Raised(r.str(a.values[0]))}) }
 
 // goLayouts are the directives of C's strftime, each as a layout of Go's package time.

@@ -31,6 +31,7 @@ func (r *run) iterate(v any) []any {
 	return items
 }
 
+// keys returns the keys of a dict, in their order.
 func (r *run) keys(d *Dict) []any {
 	r.charge(itemSize * d.Len())
 	items := make([]any, 0, d.Len())
@@ -122,6 +123,9 @@ func (r *run) slice(object any, bounds *sliceValue) any {
 	return sliced(items, bounds)
 }
 
+// sliced returns the items from start up to stop, each step one. As in Python a bound that
+// lies outside is no error, and with a negative step the slice runs backwards from the end:
+// templates write messages[::-1] to find the last question.
 func sliced[T any](from []T, b *sliceValue) []T {
 	n := int64(len(from))
 	step := bound(b[2], 1)
@@ -155,6 +159,7 @@ func clamped(v any, instead, n, lowest, highest int64) int64 {
 	return max(lowest, min(i, highest))
 }
 
+// bound is what was written for a bound, which must be an integer.
 func bound(v any, instead int64) int64 {
 	if v == nil {
 		return instead

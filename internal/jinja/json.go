@@ -52,6 +52,8 @@ func (d *Dict) MarshalJSON() ([]byte, error) {
 	return compactJSON(v)
 }
 
+// parseValue reads from a stream of tokens, as decoding into a Go map would lose the order
+// of the keys.
 func parseValue(d *json.Decoder, depth int) (any, error) {
 	if depth > maxNesting {
 		return nil, fmt.Errorf("JSON nested more than %d deep", maxNesting)
@@ -159,6 +161,7 @@ func tojson(r *run, a args) any {
 	return r.toJSON(a.values[0], s)
 }
 
+// jsonScalar writes what is neither list nor dict, or fails as json.dumps does.
 func (p *printer) jsonScalar(v any) {
 	switch v := v.(type) {
 	case nil:

@@ -118,7 +118,8 @@ func (r *run) made(v any) any {
 	return v
 }
 
-// write adds to the output.
+// write adds to the output. A body that is captured and printed counts twice, as it takes
+// room twice.
 func (r *run) write(s string) {
 	r.charge(len(s))
 	r.out.WriteString(s)

@@ -9,6 +9,8 @@ type forStmt struct {
 	orElse []stmt
 }
 
+// forStmt parses a loop. As in Jinja its else is for a loop that has had no items, not, as
+// in Python, for one without break.
 func (p *parser) forStmt() stmt {
 	f := &forStmt{target: p.target("in")}
 	p.expect("in")
@@ -28,6 +30,8 @@ func (p *parser) forStmt() stmt {
 	return f.exec
 }
 
+// exec runs the body for each item, each time in a scope of its own: what it sets is gone
+// with it.
 func (f *forStmt) exec(r *run, s *scope) signal {
 	items := r.iterate(r.value(f.over, s))
 	if f.test.eval != nil {
@@ -46,7 +50,7 @@ func (f *forStmt) exec(r *run, s *scope) signal {
 		}
 		reachedEnd = reachedEnd || end == onward
 	}
-	// As in Jinja, what decides is not whether there were items but whether the body
+	// More exactly, what decides is not whether there were items but whether the body
 	// reached its end for one of them.
 	if !reachedEnd {
 		return r.execAll(f.orElse, s.inner())

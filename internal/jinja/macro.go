@@ -13,6 +13,8 @@ type macroDef struct {
 	caller bool // the body reads caller: only then a call block may call the macro
 }
 
+// macroStmt parses a macro. It is a variable like any other, and can be called from other
+// macros, and from itself.
 func (p *parser) macroStmt() stmt {
 	t := p.expectKind(name)
 	def := p.macroDef(t.text, p.signature(), "macro", "endmacro")

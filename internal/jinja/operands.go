@@ -8,6 +8,8 @@ import (
 // constants are the names that are values; nothing can be assigned to them.
 var constants = map[string]any{"true": true, "True": true, "false": false, "False": false, "none": nil, "None": nil}
 
+// primary parses a name, a literal, or what stands in brackets. Strings next to each other
+// are one, as in Python.
 func (p *parser) primary() expr {
 	t := p.next()
 	switch {
@@ -36,6 +38,7 @@ func (p *parser) primary() expr {
 	panic(p.fail(t, "expected an expression, have %v", t))
 }
 
+// name parses a variable or a constant. Whoever reads caller can be called by a call block.
 func (p *parser) name(t token) expr {
 	if v, ok := constants[t.text]; ok {
 		return constant(t.pos, v)
@@ -46,6 +49,7 @@ func (p *parser) name(t token) expr {
 	return expr{pos: t.pos, eval: func(_ *run, s *scope) any { return s.get(t.text) }}
 }
 
+// integerOf reads digits. An integer beyond int64 can at least be printed.
 func integerOf(t token) any {
 	n, err := strconv.ParseInt(t.text, 10, 64)
 	if err != nil {
@@ -54,6 +58,7 @@ func integerOf(t token) any {
 	return n
 }
 
+// parenthesis parses (), an expression in parentheses, or a tuple.
 func (p *parser) parenthesis(t token) expr {
 	p.nest()
 	defer p.unnest()
@@ -85,6 +90,7 @@ func (p *parser) items(closing string) []expr {
 	return items
 }
 
+// dict parses {key: value, ...}. The dict keeps its keys in the order they are written.
 func (p *parser) dict(t token) expr {
 	var keys, values []expr
 	p.list("}", func() {
@@ -122,6 +128,8 @@ func (p *parser) postfix(e expr) expr {
 	}
 }
 
+// attribute parses what stands after a dot. a.b is the method or attribute b of a, else
+// the item a['b']; for a['b'] it is the other way round.
 func (p *parser) attribute(object expr, pos int) expr {
 	t := p.next()
 	if t.kind == integerLit { // a.0 is a[0]
@@ -222,6 +230,8 @@ func (p *parser) filters() []filter {
 	return list
 }
 
+// test parses what stands after is: a name, perhaps after not, and its arguments. One
+// argument may stand without parentheses, as in x is divisibleby 3.
 func (p *parser) test(operand expr) expr {
 	not := p.skip("not")
 	t := p.expectKind(name)

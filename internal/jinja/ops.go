@@ -48,6 +48,8 @@ func (r *run) binary(op string, left, right any) any {
 	panic(failure{operandError(op, left, right)})
 }
 
+// operandError says why there is no result. Text plus a number is the mistake that
+// templates make most, where a message has null or a number for its content.
 func operandError(op string, left, right any) error {
 	if _, ok := left.(jsonInt); ok {
 		return errTooLarge
@@ -164,6 +166,8 @@ func intOp(op string, a, b int64) any {
 	return result
 }
 
+// floatOp computes with floats. As in Python a remainder has the sign of the divisor, and
+// / of two integers comes here too: 6 / 2 is 3.0.
 func floatOp(op string, x, y float64) any {
 	switch op {
 	case "+":

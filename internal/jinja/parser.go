@@ -32,7 +32,8 @@ func (p *parser) fail(t token, format string, a ...any) failure {
 	return failure{p.at(fmt.Errorf(format, a...), t.pos)}
 }
 
-// nest counts one more level of nesting; the caller defers p.unnest.
+// nest counts one more level of nesting; the caller defers p.unnest. Without a bound a
+// million brackets would use up the stack, which no Go program survives.
 func (p *parser) nest() {
 	if p.depth++; p.depth > maxParseDepth {
 		panic(p.fail(p.peek(), "nested too deeply"))
@@ -136,6 +137,8 @@ func (p *parser) function(opener, end string) []stmt {
 	return body
 }
 
+// statement parses the tag after {%. The words end are those that could have ended the
+// block that it stands in: a template that has forgotten one shows it here.
 func (p *parser) statement(end []string) stmt {
 	t := p.expectKind(name)
 	switch t.text {

@@ -35,7 +35,8 @@ type style struct {
 	sortKeys, ascii bool
 }
 
-// printer writes values with the values in them.
+// printer writes values with the values in them. Python's repr and JSON differ in brackets,
+// keys and scalars only, so that one printer does both.
 type printer struct {
 	strings.Builder
 	*run
@@ -45,7 +46,7 @@ type printer struct {
 func (p *printer) value(v any, depth int) {
 	p.enter()
 	defer p.leave()
-	before := p.Len()
+	before := p.Len() // what is written from here on is charged, without what values inside charge
 	switch v := v.(type) {
 	case []any:
 		p.items("[", v, "]", depth)
@@ -74,6 +75,8 @@ func (p *printer) items(open string, items []any, closing string, depth int) {
 	p.close(len(items), closing, depth)
 }
 
+// tuple writes (1, 2), and (1,) for one item, as (1) would be the item itself. JSON has no
+// tuples: they are lists there.
 func (p *printer) tuple(v Tuple, depth int) {
 	switch {
 	case p.json:
@@ -120,6 +123,8 @@ func (p *printer) close(n int, closing string, depth int) {
 	p.WriteString(closing)
 }
 
+// newline begins a line of JSON with indentation, which can be of any length and is charged
+// for every item.
 func (p *printer) newline(depth int) {
 	if p.pretty {
 		p.charge(depth * len(p.indent))

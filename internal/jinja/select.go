@@ -37,6 +37,8 @@ func (r *run) getter(attribute, instead any) func(item any) any {
 	}
 }
 
+// joinFilter joins what the items print, or what an attribute of each does. Unlike the
+// method join it takes items of any type.
 func joinFilter(r *run, a args) any {
 	get := r.getter(a.or(2, nil), nil)
 	items := r.iterate(a.values[0])
@@ -47,6 +49,7 @@ func joinFilter(r *run, a args) any {
 	return r.join(parts, r.str(a.or(1, "")))
 }
 
+// unique keeps the first of items that are the same, text also in other letters.
 func unique(r *run, a args) any {
 	get := r.getter(a.or(2, nil), nil)
 	seen, kept := map[any]bool{}, []any{}
@@ -71,6 +74,8 @@ func mapFilter(r *run, a args) any {
 	return generator(out)
 }
 
+// mapper returns what map does to an item: map('upper') applies a filter, with the arguments
+// that follow its name, and map(attribute='name') reads an attribute.
 func (r *run) mapper(a args) func(any) any {
 	if len(a.values) == 1 && len(a.named) > 0 {
 		v := params{"attribute", "default?"}.bind("map", nil, a.named)

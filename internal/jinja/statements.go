@@ -46,6 +46,7 @@ func printed(e expr) stmt {
 	}
 }
 
+// ifStmt parses from the test on. An elif is an if in the else of the one before.
 func (p *parser) ifStmt() stmt {
 	test := p.tupleOf(p.or)
 	then := p.block("if", "elif", "else", "endif")
@@ -84,6 +85,7 @@ func (p *parser) setStmt() stmt {
 	}
 }
 
+// filterStmt parses a filter block, whose filters get what it writes.
 func (p *parser) filterStmt() stmt {
 	filters := append([]filter{p.filter()}, p.filters()...)
 	body := p.block("filter", "endfilter")
@@ -141,6 +143,7 @@ func (p *parser) target(stop string) target {
 	return unpacked(parts)
 }
 
+// unpacked assigns the items of a value to as many targets: for key, value in d|items.
 func unpacked(parts []target) target {
 	return func(r *run, s *scope, v any) {
 		items := r.iterate(v)
@@ -153,6 +156,8 @@ func unpacked(parts []target) target {
 	}
 }
 
+// oneTarget parses one. Only the attributes of a namespace can be set: all other values are
+// the caller's, or shared.
 func (p *parser) oneTarget(stop string) target {
 	if p.skip("(") {
 		p.nest()

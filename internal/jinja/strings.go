@@ -90,6 +90,7 @@ func titled(s string) string {
 	}, s)
 }
 
+// capitalized writes the first character large and all others small.
 func capitalized(s string) string {
 	c, size := utf8.DecodeRuneInString(s)
 	if size == 0 {
@@ -113,6 +114,7 @@ func affix(has func(s, affix string) bool) func(*run, args) any {
 	}
 }
 
+// cutting is removeprefix and removesuffix.
 func cutting(cut func(s, affix string) string) func(*run, args) any {
 	return func(_ *run, a args) any { return keepMarkup(a.values[0], cut(a.text(0), a.text(1))) }
 }
@@ -146,6 +148,7 @@ func replaceIn(r *run, a args) any {
 	return keepMarkup(a.values[0], strings.Replace(s, old, with, int(n)))
 }
 
+// joinWith is the method join, which takes strings only.
 func joinWith(r *run, a args) any {
 	items := r.iterate(a.values[1])
 	parts := make([]string, len(items))

@@ -77,7 +77,8 @@ func isIterable(v any) bool {
 	return isSequence(v)
 }
 
-// cased tests that a text has letters of one case and none of the other.
+// cased is lower, upper and the methods islower and isupper: it tests that a text has
+// letters of one case and none of the other.
 func cased(has, hasNot func(rune) bool) func(*run, args) any {
 	return func(r *run, a args) any {
 		s := r.str(a.values[0])

@@ -13,7 +13,8 @@ const (
 // TestLimitsOfControlGroups reads trees as containers, systemd and old kernels have them, on
 // a machine with 16 GiB of which 10 can be made free, and 2 GiB of swap.
 func TestLimitsOfControlGroups(t *testing.T) {
-	const meminfo = "MemTotal:       16777216 kB\nMemFree:  1 kB\nMemAvailable:   10485760 kB\nSwapTotal:       2097152 kB\n"
+	const meminfo = "MemTotal:       16777216 kB\nMemFree:  1 kB\nMemAvailable:   10485760 kB\nSwapTotal:       " +
+		"2097152 kB\n"
 	for name, tc := range map[string]struct {
 		files            map[string]string
 		available, total int64

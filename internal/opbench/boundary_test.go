@@ -26,7 +26,8 @@ func TestBoundaryNeedsNoCopies(t *testing.T) {
 	}
 	b, err := MeasureBoundary(t.Context(), BoundaryOptions{
 		Across: open(transport.Options{Strict: true}), Portable: open(transport.Options{Strict: true, Portable: true}),
-		Linked: normKernel(t, linked.Kernels()), Memory: plugintest.Memory(t), Calls: 20, Rounds: 2, Bytes: []int{4 << 10, 1 << 20}})
+		Linked: normKernel(t, linked.Kernels()), Memory: plugintest.Memory(t), Calls: 20, Rounds: 2,
+		Bytes: []int{4 << 10, 1 << 20}})
 	if err != nil {
 		t.Fatal(err)
 	}

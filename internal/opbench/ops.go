@@ -173,7 +173,10 @@ func (r Row) judged(c ceiling.Ceilings) Row {
 // twin returns the linked kernel that is the same as the plugin's, or nil.
 func twin(k core.Kernel, linked []core.Kernel) core.Kernel {
 	info := k.Info()
-	i := slices.IndexFunc(linked, func(l core.Kernel) bool { return l.Info().Name == info.Name && l.Info().Op == info.Op })
+	i := slices.IndexFunc(linked, func(l core.Kernel) bool {
+		return l.Info().Name == info.Name &&
+			l.Info().Op == info.Op
+	})
 	if i < 0 {
 		return nil
 	}

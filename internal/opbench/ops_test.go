@@ -41,7 +41,8 @@ func TestPluginsAreMeasuredBesideTheirLinkedTwins(t *testing.T) {
 				got = append(got, row.Pass+" "+row.Side)
 			}
 		}
-		want := []string{"forward plugin", "forward linked", "backward plugin", "backward linked", "both plugin", "both linked"}
+		want := []string{"forward plugin", "forward linked", "backward plugin", "backward linked", "both plugin",
+			"both linked"}
 		if first.lossToo {
 			want = want[:4]
 		}
@@ -72,7 +73,8 @@ func TestEveryOpHasShapes(t *testing.T) {
 
 // TestAttentionIsCausal: three tokens see six keys. The reference stands for a plugin.
 func TestAttentionIsCausal(t *testing.T) {
-	r, err := Run(t.Context(), Options{Kernels: []core.Kernel{reference.Single(core.Attention)}, Memory: plugintest.Memory(t),
+	r, err := Run(t.Context(), Options{Kernels: []core.Kernel{reference.Single(core.Attention)},
+		Memory: plugintest.Memory(t),
 		Tokens: []int{3}, Rounds: 1, Ceilings: limits})
 	if err != nil || len(r.Rows) != 6 {
 		t.Fatalf("%d rows, %v; want three passes of two shapes", len(r.Rows), err)

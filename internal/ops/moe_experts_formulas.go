@@ -42,7 +42,8 @@ func runMoE[F float](c *core.Call) {
 		store(up, d.up)
 		store(down, d.down)
 	}
-	dx, dweights := expertsGradient(c.Facts, values[F](c.Input("dy")), x, r, values[F](c.Input("gate_up_out")), read, write)
+	dx, dweights := expertsGradient(c.Facts, values[F](c.Input("dy")), x, r, values[F](c.Input("gate_up_out")), read,
+		write)
 	store(c.Output("dx"), dx)
 	store(c.Output("drouting_weights"), dweights)
 }
@@ -195,7 +196,9 @@ func (in *Inputs) expertTerms(output string) []float64 {
 	s.y, s.dx, s.drouting = make(squares, len(s.x)), make(squares, len(s.x)), make(squares, len(ids))
 	for e := range f.Experts {
 		s.gate, s.up, s.down = in.expert(e)
-		s.dgate, s.dup, s.ddown = append(s.dgate, make(squares, I*D)), append(s.dup, make(squares, I*D)), append(s.ddown, make(squares, I*D))
+		for _, sums := range []*[]squares{&s.dgate, &s.dup, &s.ddown} {
+			*sums = append(*sums, make(squares, I*D))
+		}
 		for a, id := range ids {
 			if int(id) == e {
 				s.forward(a)
@@ -262,7 +265,8 @@ func (s *expertSums) named(output string) []float64 {
 	var all squares
 	for e := range s.dgate {
 		for name, x := range map[string]squares{"dgate": s.dgate[e], "dup": s.dup[e], "ddown": s.ddown[e]} {
-			if output == fmt.Sprintf("%s[%d]", name, e) || output == name && s.Facts.Layout == core.PerExpert || output == name && name == "ddown" {
+			if output == fmt.Sprintf("%s[%d]", name, e) || output == name && s.Facts.Layout == core.PerExpert ||
+				output == name && name == "ddown" {
 				all = append(all, x...)
 			}
 		}
@@ -277,9 +281,11 @@ func (s *expertSums) named(output string) []float64 {
 func (in *Inputs) expert(e int) (gate, up, down []float64) {
 	n := in.Facts.Dim * in.Facts.Intermediate
 	if in.Facts.Layout == core.PerExpert {
-		return values[float64](in.Named["gate"][e]), values[float64](in.Named["up"][e]), values[float64](in.Named["down"][e])
+		return values[float64](in.Named["gate"][e]), values[float64](in.Named["up"][e]),
+			values[float64](in.Named["down"][e])
 	}
 	both, downs := in.Named["gate_up"][0], in.Named["down"][0]
 	at := 2 * e * n
-	return values[float64](both.Slice(at, at+n, n)), values[float64](both.Slice(at+n, at+2*n, n)), values[float64](downs.Slice(e*n, (e+1)*n, n))
+	return values[float64](both.Slice(at, at+n, n)), values[float64](both.Slice(at+n, at+2*n, n)),
+		values[float64](downs.Slice(e*n, (e+1)*n, n))
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // mayLack are the fields of an op that it need not have.
-var mayLack = []string{"Changes", "Positions", "Fill", "Indices", "Settle", "Zeros", "Cases", "Stack", "TokenWise", "Verify",
-	"Batch", "LossToo"}
+var mayLack = []string{"Changes", "Positions", "Fill", "Indices", "Settle", "Zeros", "Cases", "Stack",
+	"TokenWise", "Verify", "Batch", "LossToo"}
 
 // TestEveryOpSaysAllThatEveryOpHas: what an op leaves out, nothing tries, and nobody misses.
 func TestEveryOpSaysAllThatEveryOpHas(t *testing.T) {

@@ -16,11 +16,13 @@ func TestErrorsOfPathsSayWhatToDo(t *testing.T) {
 	}
 	t.Chdir(dir)
 	for name, tt := range map[string]struct{ path, want string }{
-		"a name that is near":     {"trian.jsonl", "trian.jsonl does not exist (did you mean train.jsonl?)"},
-		"nothing near":            {"notes.txt", "notes.txt does not exist"},
-		"no folder either":        {"data/notes.txt", "data/notes.txt does not exist, nor does the folder data"},
-		"a home that stays":       {"~/notes.txt", "~/notes.txt does not exist; no shell has put a home folder for ~ here: write $HOME/notes.txt"},
-		"an address":              {"s3://bucket/notes.txt", "s3://bucket/notes.txt does not exist; nothing is downloaded: get it yourself, and name the file"},
+		"a name that is near": {"trian.jsonl", "trian.jsonl does not exist (did you mean train.jsonl?)"},
+		"nothing near":        {"notes.txt", "notes.txt does not exist"},
+		"no folder either":    {"data/notes.txt", "data/notes.txt does not exist, nor does the folder data"},
+		"a home that stays": {"~/notes.txt",
+			"~/notes.txt does not exist; no shell has put a home folder for ~ here: write $HOME/notes.txt"},
+		"an address": {"s3://bucket/notes.txt",
+			"s3://bucket/notes.txt does not exist; nothing is downloaded: get it yourself, and name the file"},
 		"a file taken for folder": {"train.jsonl/x", "train.jsonl/x cannot be: a part of that path is a file, not a folder"},
 		"a folder taken for file": {".", ". is a folder; name a file"},
 		"a name without end":      {strings.Repeat("x", 4000), strings.Repeat("x", 40) + "...: the name is too long"},
@@ -35,7 +37,8 @@ func TestErrorsOfPathsSayWhatToDo(t *testing.T) {
 		})
 	}
 	denied := &fs.PathError{Op: "open", Path: "x", Err: fs.ErrPermission}
-	if got, want := Explain(denied).Error(), "x: permission denied; see its owner and mode, and those of the folders above it"; got != want {
+	if got, want := Explain(denied).Error(),
+		"x: permission denied; see its owner and mode, and those of the folders above it"; got != want {
 		t.Errorf("error %s", got)
 	}
 }

@@ -47,8 +47,10 @@ type Embedded struct {
 }
 
 func value(x float64) marshalled {
-	return marshalled{inner: inner{X: 1.5, s: "hidden"}, Name: "a<b", List: []float64{0.1, x}, Pair: [2]float64{x, 2}, At: &x, Lost: x,
-		By: map[string]float64{"k": x}, Structs: []inner{{X: x}}, Any: inner{X: x}, Raw: json.RawMessage(`{"y":1e400}`), Ignored: x,
+	return marshalled{inner: inner{X: 1.5, s: "hidden"}, Name: "a<b", List: []float64{0.1, x}, Pair: [2]float64{x, 2},
+		At: &x, Lost: x,
+		By: map[string]float64{"k": x}, Structs: []inner{{X: x}}, Any: inner{X: x}, Raw: json.RawMessage(`{"y":1e400}`),
+		Ignored:  x,
 		Embedded: Embedded{time.Second, x}, Pointed: &Pointed{Depth: x, Shadow: "hidden"}}
 }
 

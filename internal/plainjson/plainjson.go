@@ -69,7 +69,8 @@ func malformed(data []byte, syntax *json.SyntaxError) string {
 		what, _, _ := strings.Cut(before, " ")
 		return fmt.Sprintf("no JSON at %s: unexpected %s", place(data[:at-1]), what)
 	}
-	return fmt.Sprintf("the JSON ends in the middle, at %s: a part of it is missing", place(bytes.TrimRight(data, " \t\r\n")))
+	return fmt.Sprintf("the JSON ends in the middle, at %s: a part of it is missing",
+		place(bytes.TrimRight(data, " \t\r\n")))
 }
 
 func errorText(syntax *json.SyntaxError) string {

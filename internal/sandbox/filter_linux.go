@@ -69,7 +69,8 @@ func filter(action uint32, calls []Call) []unix.SockFilter {
 			program = append(program, skipUnless(c.number, 1), answer(action))
 			continue
 		}
-		program = append(program, skipUnless(c.number, 3), load(offArgs+8*uint32(c.arg)), skipUnless(c.value, 1), answer(action))
+		program = append(program, skipUnless(c.number, 3), load(offArgs+8*uint32(c.arg)), skipUnless(c.value, 1),
+			answer(action))
 	}
 	return append(program, answer(unix.SECCOMP_RET_ALLOW))
 }
@@ -82,7 +83,8 @@ func install(action uint32, calls []Call) error {
 		return os.NewSyscallError("prctl", err)
 	}
 	f := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
-	_, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&f)))
+	_, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
+		uintptr(unsafe.Pointer(&f)))
 	if e != 0 {
 		return fmt.Errorf("sandbox: seccomp: %w", e)
 	}

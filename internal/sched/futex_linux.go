@@ -21,7 +21,8 @@ func Wait(word *uint32, old uint32, d time.Duration) {
 		limit := unix.NsecToTimespec(int64(d))
 		ts = &limit
 	}
-	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, uintptr(old), uintptr(unsafe.Pointer(ts)), 0, 0)
+	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, uintptr(old), uintptr(unsafe.Pointer(ts)), 0,
+		0)
 }
 
 // Wake wakes one thread that sleeps on the word, if there is any.

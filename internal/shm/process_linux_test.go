@@ -49,7 +49,8 @@ func platformRoles() map[string]func() []string {
 // process can read and nothing else; its own region it can write; a Shared region of
 // somebody else, passed as ReadOnly, it cannot write through that descriptor.
 func TestTheKernelGuardsHostRegions(t *testing.T) {
-	host, own, other := newRegion(t, childSize, HostOnly), newRegion(t, childSize, Shared), newRegion(t, childSize, Shared)
+	host, own, other := newRegion(t, childSize, HostOnly), newRegion(t, childSize, Shared),
+		newRegion(t, childSize, Shared)
 	ro, err := other.ReadOnly()
 	if err != nil {
 		t.Fatal(err)

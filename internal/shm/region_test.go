@@ -109,7 +109,8 @@ func TestAllocBeyondTheRegionSaysHowLarge(t *testing.T) {
 		}
 	}
 	_, err := r.Alloc(4000)
-	for _, want := range []string{"4000 bytes wanted", "1024 of 4096 in use", "largest gap is 3072", "make the region larger"} {
+	for _, want := range []string{"4000 bytes wanted", "1024 of 4096 in use", "largest gap is 3072",
+		"make the region larger"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v does not say %q", err, want)
 		}

@@ -76,7 +76,8 @@ func at(x Matrix, i, j int, trans bool) float64 {
 }
 
 func sizes() [][3]int {
-	s := [][3]int{{1, 1, 1}, {1, 7, 300}, {97, 1, 5}, {100, 101, 257}, {3, 200, 513}, {193, 98, 31}, {2, 2, 0}, {113, 417, 385}, {14, 384, 8}, {29, 801, 17}, {5, 288, 9}, {4, 289, 9}, {15, 320, 3}}
+	s := [][3]int{{1, 1, 1}, {1, 7, 300}, {97, 1, 5}, {100, 101, 257}, {3, 200, 513}, {193, 98, 31}, {2, 2, 0},
+		{113, 417, 385}, {14, 384, 8}, {29, 801, 17}, {5, 288, 9}, {4, 289, 9}, {15, 320, 3}}
 	for n := 1; n <= 10; n++ {
 		s = append(s, [3]int{n, 11 - n, 2*n + 1})
 	}
@@ -207,7 +208,8 @@ func TestOperandsAreWidened(t *testing.T) {
 				for _, s := range brief([][3]int{{50, 100, 300}, {15, 33, 17}, {15, 33, 400}, {300, 290, 400}, {1, 1, 1}}) {
 					m, n, k := s[0], s[1], s[2]
 					a, b := operand(t, rng, m, k, 1, f.transA), operand(t, rng, k, n, 2, f.transB)
-					p := Product{M: m, N: n, K: k, A: narrow(a), B: narrow(b), TransA: f.transA, TransB: f.transB, C: make([]float32, m*n), StrideC: n}
+					p := Product{M: m, N: n, K: k, A: narrow(a), B: narrow(b), TransA: f.transA, TransB: f.transB,
+						C: make([]float32, m*n), StrideC: n}
 					Multiply(p)
 					want := make([]float32, m*n)
 					f.gemm(m, n, k, a.Data, a.Stride, b.Data, b.Stride, want, n, false)
@@ -259,7 +261,8 @@ func TestShortSlicesPanic(t *testing.T) {
 		{"b", shortB, func() { GemmNT(3, 4, 3, full, 3, full[:11], 3, full, 4, false) }},
 		{"c", shortC, func() { GemmTN(3, 4, 3, full, 3, full, 4, full[:11], 4, false) }},
 		{"scale", shortB, func() {
-			Multiply(Product{M: 3, N: 4, K: 3, A: Matrix{Data: full, Stride: 3}, B: Matrix{Int8: make([]int8, 12), Scale: full[:2], Stride: 4}, C: full, StrideC: 4})
+			Multiply(Product{M: 3, N: 4, K: 3, A: Matrix{Data: full, Stride: 3},
+				B: Matrix{Int8: make([]int8, 12), Scale: full[:2], Stride: 4}, C: full, StrideC: 4})
 		}},
 		{"stride", badStride, func() { GemmNN(3, 4, 3, full, 2, full, 4, full, 4, false) }},
 		{"size", negSize, func() { GemmNN(-1, 4, 3, full, 3, full, 4, full, 4, false) }},

@@ -27,7 +27,8 @@ func TestFewRowsAgreeWithFloat64Sums(t *testing.T) {
 	}
 	for name, store := range storage {
 		eachVariant(t, func(t *testing.T) {
-			for _, s := range brief([][3]int{{1, 1, 1}, {1, 37, 100}, {2, 5, rowBlock + 3}, {FewRows, 130, 2*rowBlock + 1}, {FewRows, 9, 40}, {3, 1, 40}}) {
+			for _, s := range brief([][3]int{{1, 1, 1}, {1, 37, 100}, {2, 5, rowBlock + 3}, {FewRows, 130, 2*rowBlock + 1},
+				{FewRows, 9, 40}, {3, 1, 40}}) {
 				m, n, k := s[0], s[1], s[2]
 				a, b := operand(t, rng, m, k, 3, false), operand(t, rng, k, n, 2, true)
 				stored := store(b)
@@ -37,7 +38,8 @@ func TestFewRowsAgreeWithFloat64Sums(t *testing.T) {
 					for _, threads := range []int{1, 2, 5} {
 						SetThreads(threads)
 						c := guarded(t, before)
-						Multiply(Product{M: m, N: n, K: k, A: a, B: stored, TransB: true, Dots: true, C: c, StrideC: n, Accumulate: accumulate,
+						Multiply(Product{M: m, N: n, K: k, A: a, B: stored, TransB: true, Dots: true, C: c, StrideC: n,
+							Accumulate: accumulate,
 							Finish: func(c []float32, row, col int) {
 								for j := range c {
 									c[j] += float32(1000*row + col + j)
@@ -88,7 +90,8 @@ func BenchmarkFewRows(b *testing.B) {
 			for _, threads := range []int{1, 2} {
 				b.Run(fmt.Sprintf("%s/rows=%d/threads=%d", w.name, m, threads), func(b *testing.B) {
 					SetThreads(threads)
-					p := Product{M: m, N: n, K: k, A: Matrix{Data: make([]float32, m*k), Stride: k}, B: w.Matrix, TransB: true, Dots: true, C: make([]float32, m*n), StrideC: n}
+					p := Product{M: m, N: n, K: k, A: Matrix{Data: make([]float32, m*k), Stride: k}, B: w.Matrix, TransB: true,
+						Dots: true, C: make([]float32, m*n), StrideC: n}
 					for b.Loop() {
 						Multiply(p)
 					}

@@ -72,7 +72,8 @@ func TestNarrowingRoundsToNearestEven(t *testing.T) {
 			Float32ToFloat16(f, x)
 			for i, c := range cases {
 				if b[n+i] != c.bf16 || f[n+i] != c.fl {
-					t.Fatalf("%v after %d others: bfloat16 %#04x, want %#04x; float16 %#04x, want %#04x", c.x, n, b[n+i], c.bf16, f[n+i], c.fl)
+					t.Fatalf("%v after %d others: bfloat16 %#04x, want %#04x; float16 %#04x, want %#04x", c.x, n, b[n+i], c.bf16,
+						f[n+i], c.fl)
 				}
 			}
 			back := tail[float32](guardedBytes(t, 4*len(x)), len(x))

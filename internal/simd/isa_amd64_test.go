@@ -41,7 +41,8 @@ func TestAssemblyThatOtherMachinesRefuse(t *testing.T) {
 		{"an instruction that nobody knows", "fAVX512", "VNEW X0, X0\nRET", "say what VNEW needs"},
 		{"a form that does not exist", "fAVX2", "VINSERTF128 $1, X0, X1, X2\nRET", "has no form"},
 		{"upper halves left", "fAVX2", "loop:\nVADDPS Y0, Y1, Y2\nJNZ loop\nRET", "RET without VZEROUPPER"},
-		{"upper halves left on one way out", "fAVX2", "VADDPS Y0, Y1, Y2\nJZ other\nVZEROUPPER\nRET\nother:\nRET", "RET without VZEROUPPER"},
+		{"upper halves left on one way out", "fAVX2", "VADDPS Y0, Y1, Y2\nJZ other\nVZEROUPPER\nRET\nother:\nRET",
+			"RET without VZEROUPPER"},
 		{"a jump elsewhere", "fAVX2", "VADDPS Y0, Y1, Y2\nJMP ·gAVX2(SB)", "leaves the function"},
 		{"old instructions on vectors", "fAVX2", "VADDPS Y0, Y1, Y2\nMOVSS X2, (AX)\nVZEROUPPER\nRET", "stalls"},
 	} {
@@ -147,7 +148,8 @@ func (f *asmFunction) check() []string {
 	may, wide := f.may(), slices.ContainsFunc(f.code, func(ins instruction) bool { return ins.has('Y') || ins.has('Z') })
 	for i, ins := range f.code {
 		report := func(format string, args ...any) {
-			problems = append(problems, fmt.Sprintf("%s:%d: %s: %s %s: ", f.file, ins.line, f.name, ins.op, strings.Join(ins.operands, ", "))+fmt.Sprintf(format, args...))
+			problems = append(problems, fmt.Sprintf("%s:%d: %s: %s %s: ", f.file, ins.line, f.name, ins.op,
+				strings.Join(ins.operands, ", "))+fmt.Sprintf(format, args...))
 		}
 		needs, err := ins.needs()
 		if err != nil {

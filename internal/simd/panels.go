@@ -21,7 +21,8 @@ func (p *Panels) Pack(k, n int, b []float32, stride int, trans bool) {
 		p.data = aligned(size)
 	}
 	if k > 0 {
-		packing{kernel: kernel, dst: p.data, x: x, lanes: n, width: kernel.cols, step: kernel.cols, pitch: panelPitch(kernel.cols * k), kn: k}.packRight(0, n, trans)
+		packing{kernel: kernel, dst: p.data, x: x, lanes: n, width: kernel.cols, step: kernel.cols,
+			pitch: panelPitch(kernel.cols * k), kn: k}.packRight(0, n, trans)
 	}
 }
 
@@ -72,7 +73,8 @@ func (p *Panels) Multiply(s Strip) {
 		a := &s.A[i*lane]
 		for j := s.N0; j < s.N1; j += kernel.cols {
 			width := kernel.width(min(p.n-j, kernel.cols))
-			b, c, cols := &p.data[j/kernel.cols*panelPitch(kernel.cols*p.k)+s.K0*width], &s.C[i*s.StrideC+j-s.N0], min(s.N1-j, width)
+			b, c, cols := &p.data[j/kernel.cols*panelPitch(kernel.cols*p.k)+s.K0*width], &s.C[i*s.StrideC+j-s.N0],
+				min(s.N1-j, width)
 			switch {
 			case kernel.part != nil:
 				kernel.part(rows, cols, k, a, lane, step, b, width, c, s.StrideC, s.Accumulate)

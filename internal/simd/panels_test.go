@@ -101,8 +101,9 @@ func BenchmarkStrips(b *testing.B) {
 			if s.transA {
 				stride = s.m + 16
 			}
-			strip := Strip{M: s.m, K1: s.k, N1: s.n, A: make([]float32, max(s.m, s.k)*stride), StrideA: stride, TransA: s.transA,
-				C: make([]float32, s.m*s.n), StrideC: s.n, Accumulate: s.transA}
+			strip := Strip{M: s.m, K1: s.k, N1: s.n, A: make([]float32, max(s.m, s.k)*stride), StrideA: stride,
+				TransA: s.transA,
+				C:      make([]float32, s.m*s.n), StrideC: s.n, Accumulate: s.transA}
 			for b.Loop() {
 				p.Multiply(strip)
 			}

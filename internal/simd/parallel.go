@@ -32,7 +32,8 @@ func Use(n int) (release func(), err error) {
 	claim.Lock()
 	defer claim.Unlock()
 	if claim.holders > 0 && resolve(int32(n)) != Threads() {
-		return nil, fmt.Errorf("%d threads are asked for, but this program computes with %d already: ask for as many, or for them one after the other", resolve(int32(n)), Threads())
+		return nil, fmt.Errorf("%d threads are asked for, but this program computes with %d already: "+
+			"ask for as many, or for them one after the other", resolve(int32(n)), Threads())
 	}
 	if claim.holders == 0 {
 		claim.before = threads.Load()

@@ -52,7 +52,8 @@ func TestProductsAreRoundedWhereBitsAreFixed(t *testing.T) {
 	for _, p := range fusable(fset, files) {
 		found[p.function] = true
 		if free[p.function] == "" {
-			t.Errorf("%s: %s: convert the product, as in float32(x*y), or say in this test why its rounding is free", p.at, p.function)
+			t.Errorf("%s: %s: convert the product, as in float32(x*y), or say in this test why its rounding is free", p.at,
+				p.function)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(free)) {
@@ -88,7 +89,8 @@ func TestWhatCompilersFuse(t *testing.T) {
 		{"const c = 2.0 * 3; r = c + x", 0},
 	} {
 		fset := token.NewFileSet()
-		f, err := parser.ParseFile(fset, "code.go", "package p\nfunc f(x float32) float32\nfunc g(a []float32, r, x, y, z float32, i int) {\n"+c.code+"\n}\n", 0)
+		f, err := parser.ParseFile(fset, "code.go", "package p\nfunc f(x float32) float32\nfunc g(a []float32, r, x, y, "+
+			"z float32, i int) {\n"+c.code+"\n}\n", 0)
 		if err != nil {
 			t.Fatal(err)
 		}

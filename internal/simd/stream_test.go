@@ -60,7 +60,8 @@ func TestStreamingGivesTheSameBits(t *testing.T) {
 func TestHeadsOfARowTurnAsEachByItself(t *testing.T) {
 	eachVariant(t, func(t *testing.T) {
 		for _, stream := range []Stream{false, true} {
-			for _, s := range [][3]int{{3, 64, 32}, {2, 32, 16}, {1, 96, 16}, {4, 128, 64}, {3, 34, 16}, {2, 20, 7}, {2, 80, 33}, {0, 64, 32}} {
+			for _, s := range [][3]int{{3, 64, 32}, {2, 32, 16}, {1, 96, 16}, {4, 128, 64}, {3, 34, 16}, {2, 20, 7},
+				{2, 80, 33}, {0, 64, 32}} {
 				heads, width, n := s[0], s[1], s[2]
 				for _, skip := range []int{0, 1, 4} {
 					rng := rand.New(rand.NewPCG(5, uint64(width)))
@@ -72,7 +73,8 @@ func TestHeadsOfARowTurnAsEachByItself(t *testing.T) {
 						generic.rotateHalves(want[h:h+n], want[h+n:h+2*n], x[h:h+n], x[h+n:h+2*n], cos, sin)
 					}
 					if !slices.Equal(got, want) {
-						t.Errorf("%d heads of %d, %d angles, %d elements off a line, stream %v: other bits than head by head", heads, width, n, skip, stream)
+						t.Errorf("%d heads of %d, %d angles, %d elements off a line, stream %v: other bits than head by head", heads,
+							width, n, skip, stream)
 					}
 				}
 			}

@@ -88,7 +88,8 @@ func (t tile) compute(kernel *gemmKernel, s *scratch) {
 	step := innerStep(t.K)
 	for k0 := 0; k0 < t.K; k0 += step {
 		kn := min(step, t.K-k0)
-		b := packing{kernel: kernel, wide: s.wide[:], dst: s.b, x: t.B, lanes: t.N, width: kernel.cols, step: kernel.cols, pitch: panelPitch(kernel.cols * kn), k0: k0, kn: kn}
+		b := packing{kernel: kernel, wide: s.wide[:], dst: s.b, x: t.B, lanes: t.N, width: kernel.cols, step: kernel.cols,
+			pitch: panelPitch(kernel.cols * kn), k0: k0, kn: kn}
 		b.packRight(t.j0, t.j1, t.TransB)
 		t.multiply(kernel, s, kn, k0)
 	}
@@ -118,7 +119,8 @@ func (t tile) multiply(kernel *gemmKernel, s *scratch, kn, k0 int) {
 	mc := blockM / kernel.rows * kernel.rows
 	for i0 := t.i0; i0 < t.i1; i0 += mc {
 		i1 := min(i0+mc, t.i1)
-		p := packing{kernel: kernel, wide: s.wide[:], dst: s.a, x: t.A, lanes: t.M, width: kernel.rows, step: kernel.step, pitch: panelPitch(kernel.step * kn), k0: k0, kn: kn}
+		p := packing{kernel: kernel, wide: s.wide[:], dst: s.a, x: t.A, lanes: t.M, width: kernel.rows, step: kernel.step,
+			pitch: panelPitch(kernel.step * kn), k0: k0, kn: kn}
 		t.multiplyRows(kernel, s, p.packLeft(i0, i1, t.TransA), i0, i1, kn, k0)
 	}
 }

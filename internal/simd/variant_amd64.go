@@ -27,7 +27,8 @@ var instructionSets = []instructionSet{
 // features tells what this CPU has and the operating system lets programs use, by the
 // names that the manuals of Intel and AMD give.
 var features = map[string]bool{
-	"AVX": cpu.X86.HasAVX, "AVX2": cpu.X86.HasAVX2, "FMA": cpu.X86.HasFMA, "F16C": cpu.X86.HasF16C, "BMI2": cpu.X86.HasBMI2,
+	"AVX": cpu.X86.HasAVX, "AVX2": cpu.X86.HasAVX2, "FMA": cpu.X86.HasFMA, "F16C": cpu.X86.HasF16C,
+	"BMI2":    cpu.X86.HasBMI2,
 	"AVX512F": cpu.X86.HasAVX512F, "AVX512VL": cpu.X86.HasAVX512VL,
 }
 
@@ -44,7 +45,8 @@ func assembly() []*variant {
 
 var variantAVX512 = variant{
 	name: "avx512",
-	gemm: &gemmKernel{rows: 6, cols: 64, lanes: 16, step: 8, unit: 8, transpose: transpose8AVX2, copyPanels: copyPanelsAVX2,
+	gemm: &gemmKernel{rows: 6, cols: 64, lanes: 16, step: 8, unit: 8, transpose: transpose8AVX2,
+		copyPanels: copyPanelsAVX2,
 		part: func(rows, cols, k int, a *float32, lane, step int, b *float32, width int, c *float32, stride int, add bool) {
 			blocksAVX512[rows-1][(cols-1)/16](k, a, lane, step, b, width, c, stride, cols, add)
 		}},
@@ -98,7 +100,8 @@ var variantAVX512 = variant{
 
 var variantAVX2 = variant{
 	name: "avx2",
-	gemm: &gemmKernel{rows: 6, cols: 16, lanes: 8, step: 8, unit: 8, transpose: transpose8AVX2, copyPanels: copyPanelsAVX2,
+	gemm: &gemmKernel{rows: 6, cols: 16, lanes: 8, step: 8, unit: 8, transpose: transpose8AVX2,
+		copyPanels: copyPanelsAVX2,
 		part: func(rows, cols, k int, a *float32, lane, step int, b *float32, width int, c *float32, stride int, add bool) {
 			blocksAVX2[rows-1][(cols-1)/8](k, a, lane, step, b, width, c, stride, cols, add)
 		}},
@@ -177,7 +180,8 @@ func wholePairs(vectors func(cos, sin, dst, x []float32)) func(cos, sin, dst, x 
 
 // The kernels of blocks of 1, 2, ... rows and of 1, 2, ... vectors in each.
 var (
-	blocksAVX512 = [6][4]func(k int, a *float32, lane, step int, b *float32, width int, c *float32, stride, cols int, add bool){
+	blocksAVX512 = [6][4]func(k int, a *float32, lane, step int, b *float32, width int, c *float32, stride, cols int,
+		add bool){
 		{block1x16AVX512, block1x32AVX512, block1x48AVX512, block1x64AVX512},
 		{block2x16AVX512, block2x32AVX512, block2x48AVX512, block2x64AVX512},
 		{block3x16AVX512, block3x32AVX512, block3x48AVX512, block3x64AVX512},
@@ -185,7 +189,8 @@ var (
 		{block5x16AVX512, block5x32AVX512, block5x48AVX512, block5x64AVX512},
 		{block6x16AVX512, block6x32AVX512, block6x48AVX512, block6x64AVX512},
 	}
-	blocksAVX2 = [6][2]func(k int, a *float32, lane, step int, b *float32, width int, c *float32, stride, cols int, add bool){
+	blocksAVX2 = [6][2]func(k int, a *float32, lane, step int, b *float32, width int, c *float32, stride, cols int,
+		add bool){
 		{block1x8AVX2, block1x16AVX2},
 		{block2x8AVX2, block2x16AVX2},
 		{block3x8AVX2, block3x16AVX2},

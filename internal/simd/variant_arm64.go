@@ -59,7 +59,9 @@ var variantNEON = variant{
 // The kernels of blocks of 1, 2, ... rows.
 var (
 	blocksNEON = [8]func(k int, a, b, c *float32, stride int, add bool){
-		block1x12NEON, block2x12NEON, block3x12NEON, block4x12NEON, block5x12NEON, block6x12NEON, block7x12NEON, block8x12NEON}
+		block1x12NEON, block2x12NEON, block3x12NEON, block4x12NEON, block5x12NEON, block6x12NEON, block7x12NEON,
+		block8x12NEON}
 	looseNEON = [8]func(k int, a *float32, lane, step int, b, c *float32, stride int, add bool){
-		loose1x12NEON, loose2x12NEON, loose3x12NEON, loose4x12NEON, loose5x12NEON, loose6x12NEON, loose7x12NEON, loose8x12NEON}
+		loose1x12NEON, loose2x12NEON, loose3x12NEON, loose4x12NEON, loose5x12NEON, loose6x12NEON, loose7x12NEON,
+		loose8x12NEON}
 )

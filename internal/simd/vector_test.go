@@ -37,7 +37,8 @@ func largest(e []float64) float64 {
 	return m
 }
 
-var step = AdamWStep{Scale: 0.5, Keep: 0.99, Beta1: 0.9, New1: 0.1, Beta2: 0.999, New2: 0.001, Step: 0.01, Root2: 0.3, Eps: 1e-8}
+var step = AdamWStep{Scale: 0.5, Keep: 0.99, Beta1: 0.9, New1: 0.1, Beta2: 0.999, New2: 0.001, Step: 0.01, Root2: 0.3,
+	Eps: 1e-8}
 
 var vectorOps = append(cachedOps, streamedOps()...)
 
@@ -59,15 +60,19 @@ var cachedOps = []vectorOp{
 	{"SumSquares", 1, 0, func(s [][]float32) float64 { return SumSquares(s[0]) },
 		func(e []float64) []float64 { return []float64{e[0] * e[0]} }, 0x1p-28, largest, false},
 	{"Exp", 2, 1, func(s [][]float32) float64 { Exp(s[0], s[1]); return 0 },
-		func(e []float64) []float64 { return []float64{math.Exp(e[1])} }, 4, func(e []float64) float64 { return math.Exp(e[1]) }, false},
+		func(e []float64) []float64 { return []float64{math.Exp(e[1])} }, 4,
+		func(e []float64) float64 { return math.Exp(e[1]) }, false},
 	{"ExpSum", 2, 1, func(s [][]float32) float64 { return ExpSum(s[0], s[1], 0.5, 3) },
-		func(e []float64) []float64 { return []float64{math.Exp(0.5*e[1] - 3)} }, 16, func(e []float64) float64 { return math.Exp(0.5*e[1] - 3) }, false},
+		func(e []float64) []float64 { return []float64{math.Exp(0.5*e[1] - 3)} }, 16,
+		func(e []float64) float64 { return math.Exp(0.5*e[1] - 3) }, false},
 	{"SoftmaxGrad", 3, 1, func(s [][]float32) float64 { SoftmaxGrad(s[0], s[1], s[2], 0.5, 0.25); return 0 },
 		func(e []float64) []float64 { return []float64{e[1] * (e[2] - 0.5) * 0.25} }, 3, largest, true},
 	{"Sigmoid", 2, 1, func(s [][]float32) float64 { Sigmoid(s[0], s[1]); return 0 },
-		func(e []float64) []float64 { return []float64{logistic(e[1])} }, 4, func(e []float64) float64 { return logistic(e[1]) }, false},
+		func(e []float64) []float64 { return []float64{logistic(e[1])} }, 4,
+		func(e []float64) float64 { return logistic(e[1]) }, false},
 	{"SiLU", 2, 1, func(s [][]float32) float64 { SiLU(s[0], s[1]); return 0 },
-		func(e []float64) []float64 { return []float64{e[1] * logistic(e[1])} }, 6, func(e []float64) float64 { return math.Abs(e[1]) * logistic(e[1]) }, false},
+		func(e []float64) []float64 { return []float64{e[1] * logistic(e[1])} }, 6,
+		func(e []float64) float64 { return math.Abs(e[1]) * logistic(e[1]) }, false},
 	{"SiLUGrad", 3, 1, func(s [][]float32) float64 { SiLUGrad(s[0], s[1], s[2]); return 0 },
 		func(e []float64) []float64 {
 			g := logistic(e[2])
@@ -99,7 +104,8 @@ var cachedOps = []vectorOp{
 		x := float64(step.Scale) * e[3]
 		m := float64(step.Beta1)*e[1] + float64(step.New1)*x
 		v := float64(step.Beta2)*math.Abs(e[2]) + float64(step.New2)*x*x
-		return []float64{float64(step.Keep)*e[0] - float64(step.Step)*m/(math.Sqrt(v)/float64(step.Root2)+float64(step.Eps)), m, v}
+		return []float64{float64(step.Keep)*e[0] - float64(step.Step)*m/(math.Sqrt(v)/float64(step.Root2)+float64(step.Eps)),
+			m, v}
 	}, 4, largest, true},
 }
 
@@ -167,7 +173,8 @@ func (op *vectorOp) check(t *testing.T, buffers, before, s [][]float32, n int) {
 // fixedBits are checksums of what the functions with fixed bits write, on every machine.
 var fixedBits = map[string]uint64{
 	"Add": 0xabe3261b73737614, "Mul": 0xea5a8635e10c0009, "MulAdd": 0x28ebebea3c0e067d, "Scale": 0xd20c117579803738,
-	"Axpy": 0x6e8e7ddeed919cd2, "SoftmaxGrad": 0x536648dcaa9a3a9b, "ScaleMul": 0x8dfc28b1b0b07f38, "NormGrad": 0xf5e8081dd341c0e5,
+	"Axpy": 0x6e8e7ddeed919cd2, "SoftmaxGrad": 0x536648dcaa9a3a9b, "ScaleMul": 0x8dfc28b1b0b07f38,
+	"NormGrad":     0xf5e8081dd341c0e5,
 	"RotateHalves": 0xd73d8e92e5d2cf09, "AdamW": 0xe7f6d142f71b74dd,
 }
 

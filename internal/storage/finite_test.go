@@ -44,7 +44,8 @@ func TestNonFiniteFindsTheFirst(t *testing.T) {
 			}
 		}
 	}
-	for _, x := range []core.Tensor{core.NewTensor(core.Float32, 0), core.NewTensor(core.Int8, 3), core.NewTensor(core.Int64, 1)} {
+	for _, x := range []core.Tensor{core.NewTensor(core.Float32, 0), core.NewTensor(core.Int8, 3),
+		core.NewTensor(core.Int64, 1)} {
 		for i := range x.Data {
 			x.Data[i] = 0xff
 		}

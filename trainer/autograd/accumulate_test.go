@@ -73,7 +73,10 @@ func TestSumsThatTheTapeKeeps(t *testing.T) {
 			0},
 		"f(x) + f(x)": {func(x *Value, f, p unary, add func(a, b *Value) *Value) *Value { return add(f(x), f(x)) },
 			0},
-		"f(x) + f(x) + x": {func(x *Value, f, p unary, add func(a, b *Value) *Value) *Value { return add(add(f(x), f(x)), x) },
+		"f(x) + f(x) + x": {func(x *Value, f, p unary,
+			add func(a, b *Value) *Value) *Value {
+			return add(add(f(x), f(x)), x)
+		},
 			1}, // both read the gradient that passes through
 		"x + x": {func(x *Value, f, p unary, add func(a, b *Value) *Value) *Value { return add(x, x) }, 1},
 		"three residual blocks": {func(x *Value, f, p unary, add func(a, b *Value) *Value) *Value {
@@ -83,7 +86,10 @@ func TestSumsThatTheTapeKeeps(t *testing.T) {
 			return x
 		}, 0},
 		"p(x) + p(x)": {func(x *Value, f, p unary, add func(a, b *Value) *Value) *Value { return add(p(x), p(x)) }, 1},
-		"p(x) + f(x) + f(x)": {func(x *Value, f, p unary, add func(a, b *Value) *Value) *Value { return add(add(p(x), f(x)), f(x)) },
+		"p(x) + f(x) + f(x)": {func(x *Value, f, p unary,
+			add func(a, b *Value) *Value) *Value {
+			return add(add(p(x), f(x)), f(x))
+		},
 			1},
 		"x + p(f(x))": {func(x *Value, f, p unary, add func(a, b *Value) *Value) *Value { return add(x, p(f(x))) }, 0},
 		"x + f(p(x))": {func(x *Value, f, p unary, add func(a, b *Value) *Value) *Value { return add(x, f(p(x))) }, 1},

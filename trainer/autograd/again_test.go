@@ -30,12 +30,13 @@ func addSquare(n int) Op {
 			squares(out[0].Float32s(), in[0].Float32s())
 			return nil
 		}},
-		Backward: &Backward{Outputs: []int{1}, Wrt: []int{0}, Shared: [][2]int{{1, 0}}, Zeros: true, Run: func(_ context.Context, g *Grads) error {
-			for i, h := range g.Out[1].Float32s() {
-				g.DIn[0].Float32s()[i] = h/4*g.DOut[0].Float32s()[i] + g.DOut[1].Float32s()[i]
-			}
-			return nil
-		}}}
+		Backward: &Backward{Outputs: []int{1}, Wrt: []int{0}, Shared: [][2]int{{1, 0}}, Zeros: true,
+			Run: func(_ context.Context, g *Grads) error {
+				for i, h := range g.Out[1].Float32s() {
+					g.DIn[0].Float32s()[i] = h/4*g.DOut[0].Float32s()[i] + g.DOut[1].Float32s()[i]
+				}
+				return nil
+			}}}
 }
 
 func TestASharedGradientReachesBothInputs(t *testing.T) {

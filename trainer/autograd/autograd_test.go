@@ -100,7 +100,11 @@ var builders = map[string]func(g *Graph, a, b *Value) *Value{
 	"fan-out of four": fourWays,
 	"through":         func(g *Graph, a, b *Value) *Value { return g.Apply(mul(5), g.Apply(add(5), a, b), a) },
 	"residual":        residual,
-	"two outputs":     func(g *Graph, a, b *Value) *Value { o := g.ApplyAll(swap(5), a, b); return g.Apply(mul(5), o[0], o[1]) },
+	"two outputs": func(g *Graph, a, b *Value) *Value {
+		o := g.ApplyAll(swap(5), a, b)
+		return g.Apply(mul(5), o[0],
+			o[1])
+	},
 	"outputs reused": func(g *Graph, a, b *Value) *Value {
 		o := g.ApplyAll(swap(5), a, b)
 		x := g.Apply(mul(5), o[0], o[1])
@@ -329,15 +333,22 @@ func TestOnlyWhatDiesIsOverwritten(t *testing.T) {
 		change func(in, out *slot) []ref
 		want   bool
 	}{
-		"a dying buffer":             {func(in, _ *slot) []ref { return []ref{{slot: in}} }, true},
-		"one that is read later":     {func(in, _ *slot) []ref { in.last = 9; return []ref{{slot: in}} }, false},
-		"one of another size":        {func(in, _ *slot) []ref { in.spec = Float32(7); return []ref{{slot: in}} }, false},
-		"a leaf":                     {func(in, _ *slot) []ref { in.leaf = true; return []ref{{slot: in}} }, false},
-		"memory that a plugin owns":  {func(in, _ *slot) []ref { in.mem = other; return []ref{{slot: in}} }, false},
-		"one that comes twice":       {func(in, _ *slot) []ref { return []ref{{slot: in}, {slot: in}} }, false},
-		"one whose place lives on":   {func(in, _ *slot) []ref { in.root = &slot{last: 9}; return []ref{{slot: in}} }, false},
-		"beside another that stays":  {func(in, _ *slot) []ref { o := &slot{last: 9}; o.root = o; return []ref{{slot: in}, {slot: o}} }, true},
-		"beside a leaf that is read": {func(in, _ *slot) []ref { return []ref{{slot: in}, {slot: &slot{leaf: true}}} }, true},
+		"a dying buffer":            {func(in, _ *slot) []ref { return []ref{{slot: in}} }, true},
+		"one that is read later":    {func(in, _ *slot) []ref { in.last = 9; return []ref{{slot: in}} }, false},
+		"one of another size":       {func(in, _ *slot) []ref { in.spec = Float32(7); return []ref{{slot: in}} }, false},
+		"a leaf":                    {func(in, _ *slot) []ref { in.leaf = true; return []ref{{slot: in}} }, false},
+		"memory that a plugin owns": {func(in, _ *slot) []ref { in.mem = other; return []ref{{slot: in}} }, false},
+		"one that comes twice":      {func(in, _ *slot) []ref { return []ref{{slot: in}, {slot: in}} }, false},
+		"one whose place lives on": {func(in, _ *slot) []ref { in.root = &slot{last: 9}; return []ref{{slot: in}} },
+			false},
+		"beside another that stays": {func(in,
+			_ *slot) []ref {
+			o := &slot{last: 9}
+			o.root = o
+			return []ref{{slot: in}, {slot: o}}
+		}, true},
+		"beside a leaf that is read": {func(in, _ *slot) []ref { return []ref{{slot: in}, {slot: &slot{leaf: true}}} },
+			true},
 	} {
 		mem := core.Memory(Heap{})
 		in, out := &slot{spec: Float32(8), mem: mem, last: 5}, &slot{spec: Float32(8), mem: mem}

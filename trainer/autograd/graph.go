@@ -195,7 +195,8 @@ func (g *Graph) Apply(op Op, in ...*Value) *Value { return g.ApplyAll(op, in...)
 // ApplyAll adds an operation and returns all its outputs. Errors are kept and
 // returned by Compile.
 func (g *Graph) ApplyAll(op Op, in ...*Value) []*Value {
-	s := &symbol{g: g, op: op, path: g.Path(), region: g.region, kind: forward, index: len(g.tape), wrt: make([]bool, len(in))}
+	s := &symbol{g: g, op: op, path: g.Path(), region: g.region, kind: forward, index: len(g.tape),
+		wrt: make([]bool, len(in))}
 	op.Diff = max(op.Diff, 1)
 	s.op.Diff = op.Diff
 	children := make(gorgonia.Nodes, len(in))
@@ -203,7 +204,8 @@ func (g *Graph) ApplyAll(op Op, in ...*Value) []*Value {
 		children[i] = v.node
 		s.in = append(s.in, ref{v.slot, v.shape})
 		s.wrt[i] = v.diff && op.Backward != nil &&
-			(slices.Contains(op.Backward.Wrt, i) || slices.Contains(op.Backward.Through, i) || slices.Contains(op.Backward.Ahead, i) ||
+			(slices.Contains(op.Backward.Wrt, i) || slices.Contains(op.Backward.Through, i) ||
+				slices.Contains(op.Backward.Ahead, i) ||
 				slices.ContainsFunc(op.Backward.Shared, func(pair [2]int) bool { return pair[0] == i }))
 		s.diff = s.diff || s.wrt[i]
 	}

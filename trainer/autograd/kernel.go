@@ -21,7 +21,8 @@ func Kernel(k core.Kernel, op core.Op, f core.Facts, site string, tokens, positi
 		return Op{}, err
 	}
 	fwd.Site, bwd.Site = site, site
-	o := Op{Name: string(op), Kernel: k.Info().Name, Memory: core.OutputsOf(k, nil), Work: core.NewWork(op, core.Forward, f, tokens, positions)}
+	o := Op{Name: string(op), Kernel: k.Info().Name, Memory: core.OutputsOf(k, nil),
+		Work: core.NewWork(op, core.Forward, f, tokens, positions)}
 	for _, a := range expand(fwd.Sig.Out) {
 		o.Outputs = append(o.Outputs, Spec{a.DType, a.Shape.Bind(tokens, positions)})
 		if !a.Saved && a.DType != core.Int32 { // those that have a gradient come first

@@ -31,7 +31,8 @@ func (m misrouter) Forward(ctx context.Context, c *core.Call) error {
 // gate records a gate and returns its weights and ids, for one token with 4 experts.
 func gate(t *testing.T, g *Graph, k core.Kernel) []*Value {
 	t.Helper()
-	f := core.Facts{DType: core.Float32, Experts: 4, TopK: 2, Scoring: core.ScoringSoftmax, Groups: 1, TopGroups: 1, Scale: 1}
+	f := core.Facts{DType: core.Float32, Experts: 4, TopK: 2, Scoring: core.ScoringSoftmax, Groups: 1, TopGroups: 1,
+		Scale: 1}
 	op, err := Kernel(k, core.MoEGate, f, "layers.0.gate", 1, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -54,10 +55,11 @@ func TestIDsOfALinkedKernelAreChecked(t *testing.T) {
 	for _, harm := range []bool{false, true} {
 		g := New(Heap{})
 		out := gate(t, g, misrouter{Kernel: reference.Kernel(core.MoEGate), memory: Heap{}, harm: harm})
-		sum := g.Apply(Op{Name: "sum", Outputs: []Spec{Float32()}, Forward: func(_ context.Context, in, out []core.Tensor) error {
-			out[0].Float32s()[0] = in[0].Float32s()[0] + float32(in[1].Int32s()[0])
-			return nil
-		}}, out...)
+		sum := g.Apply(Op{Name: "sum", Outputs: []Spec{Float32()},
+			Forward: func(_ context.Context, in, out []core.Tensor) error {
+				out[0].Float32s()[0] = in[0].Float32s()[0] + float32(in[1].Int32s()[0])
+				return nil
+			}}, out...)
 		p, err := g.Compile(sum)
 		if err != nil {
 			t.Fatal(err)
@@ -65,7 +67,8 @@ func TestIDsOfALinkedKernelAreChecked(t *testing.T) {
 		_, err = p.Forward(t.Context())
 		p.Close()
 		var failed *core.KernelError
-		if !harm && err != nil || harm && (!errors.As(err, &failed) || failed.Site != "layers.0.gate" || !strings.Contains(err.Error(), "expert_ids[0,0] = 1073741824")) {
+		if !harm && err != nil || harm && (!errors.As(err, &failed) || failed.Site != "layers.0.gate" ||
+			!strings.Contains(err.Error(), "expert_ids[0,0] = 1073741824")) {
 			t.Errorf("harm %v: error %v", harm, err)
 		}
 	}

@@ -25,9 +25,10 @@ func KernelLoss(k core.Kernel, f core.Facts, site string, tokens int) (Op, error
 	}
 	fwd.Site, bwd.Site = site, site
 	o := Op{Name: string(core.LinearCrossEntropy), Kernel: k.Info().Name, Outputs: []Spec{Float32(), Float32(tokens)},
-		Memory:   core.OutputsOf(k, nil),
-		Work:     core.NewWork(core.LinearCrossEntropy, core.Forward, f, tokens, tokens),
-		Backward: &Backward{Ahead: []int{0, 1}, Work: core.NewWork(core.LinearCrossEntropy, core.Backward, f, tokens, tokens)}}
+		Memory: core.OutputsOf(k, nil),
+		Work:   core.NewWork(core.LinearCrossEntropy, core.Forward, f, tokens, tokens),
+		Backward: &Backward{Ahead: []int{0, 1},
+			Work: core.NewWork(core.LinearCrossEntropy, core.Backward, f, tokens, tokens)}}
 	if f.Frozen {
 		o.Backward.Ahead = []int{0}
 	}

@@ -129,7 +129,8 @@ func TestATiedWeightsGradientIsCompletedWhereItBegan(t *testing.T) {
 
 func TestKernelLossRefusesImpossibleFacts(t *testing.T) {
 	k := reference.Kernel(core.LinearCrossEntropy)
-	if _, err := KernelLoss(k, core.Facts{DType: core.Float32}, "loss", 3); err == nil || !strings.Contains(err.Error(), "vocab must be positive") {
+	if _, err := KernelLoss(k, core.Facts{DType: core.Float32}, "loss", 3); err == nil ||
+		!strings.Contains(err.Error(), "vocab must be positive") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -160,7 +160,8 @@ func (s *symbol) differentiate(inputs gorgonia.Nodes, output, grad *gorgonia.Nod
 		if !s.wrt[i] {
 			continue
 		}
-		if result[i] = g.add(&symbol{g: g, kind: through, index: i, op: Op{Name: s.name}, shape: s.shape}, output, grad); result[i] != nil {
+		if result[i] = g.add(&symbol{g: g, kind: through, index: i, op: Op{Name: s.name}, shape: s.shape}, output,
+			grad); result[i] != nil {
 			g.bySym[result[i]] = dout[0].slot
 		}
 	}
@@ -173,7 +174,8 @@ func (s *symbol) differentiate(inputs gorgonia.Nodes, output, grad *gorgonia.Nod
 	if b.Zeros {
 		s.zeros(dout)
 	}
-	node := g.add(&symbol{g: g, kind: backward, index: s.index, op: Op{Name: s.op.Name}, path: s.path, shape: s.shape}, output, grad)
+	node := g.add(&symbol{g: g, kind: backward, index: s.index, op: Op{Name: s.op.Name}, path: s.path, shape: s.shape},
+		output, grad)
 	din, work := make([]ref, len(s.in)), b.Work
 	for k, i := range b.Wrt {
 		if node == nil || !s.wrt[i] && !b.All {
@@ -222,7 +224,8 @@ func (s *symbol) zeros(dout []ref) {
 func (s *symbol) ahead(result gorgonia.Nodes, dout *slot, output, grad *gorgonia.Node) error {
 	g := s.g
 	if dout != g.one {
-		return fmt.Errorf("autograd: %s at %s has its gradients computed ahead, as the loss itself; it cannot be a part of another loss", s.op.Name, s.path)
+		return fmt.Errorf("autograd: %s at %s has its gradients computed ahead, as the loss itself; it cannot be a part "+
+			"of another loss", s.op.Name, s.path)
 	}
 	s.instr.work = s.op.Backward.Work
 	for _, i := range s.op.Backward.Ahead {
@@ -231,7 +234,8 @@ func (s *symbol) ahead(result gorgonia.Nodes, dout *slot, output, grad *gorgonia
 		if !s.wrt[i] {
 			continue
 		}
-		if result[i] = g.add(&symbol{g: g, kind: ahead, index: i, op: Op{Name: s.name}, shape: s.in[i].shape}, output, grad); result[i] != nil {
+		if result[i] = g.add(&symbol{g: g, kind: ahead, index: i, op: Op{Name: s.name}, shape: s.in[i].shape}, output,
+			grad); result[i] != nil {
 			g.bySym[result[i]] = d
 		}
 	}

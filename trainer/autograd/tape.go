@@ -105,8 +105,9 @@ func (in *instr) done() core.Work {
 }
 
 func newForward(s *symbol) *instr {
-	return &instr{op: s.op.Name, kernel: s.op.Kernel, path: s.path, region: s.region, in: s.in, out: refs(s.out), inPlace: s.op.InPlace,
-		work: s.op.Work, cheaper: s.op.Again,
+	return &instr{op: s.op.Name, kernel: s.op.Kernel, path: s.path, region: s.region, in: s.in, out: refs(s.out),
+		inPlace: s.op.InPlace,
+		work:    s.op.Work, cheaper: s.op.Again,
 		bind: func(in *instr) func(context.Context) error {
 			inT, outT := tensors(in.in), tensors(in.out)
 			return func(ctx context.Context) error { return s.op.Forward(ctx, inT, outT) }
@@ -150,7 +151,8 @@ func newBackward(s *symbol, dout, din []ref, work core.Work) *instr {
 		scratch[i] = s.g.newSlot(spec, nil)
 	}
 	return &instr{op: s.op.Name, kernel: s.op.Kernel, path: s.path, pass: core.Backward,
-		in: slices.Concat(dout, in, out), out: slices.Concat(din, refs(scratch)), adds: b.Accumulate, scratch: len(scratch), work: work,
+		in: slices.Concat(dout, in, out), out: slices.Concat(din, refs(scratch)), adds: b.Accumulate, scratch: len(scratch),
+		work: work,
 		bind: func(i *instr) func(context.Context) error {
 			read, written := tensors(i.in), tensors(i.out)
 			g := &Grads{DOut: read[:len(dout)], In: read[len(dout):][:len(in)], Out: read[len(dout)+len(in):],

@@ -9,7 +9,8 @@ import (
 const template = `{% for m in messages %}<{{ m.role }}>{{ m.content }}{{ eos_token }}{% endfor %}` +
 	`{% if add_generation_prompt %}<assistant>{% endif %}`
 
-var conversation = chat.Conversation{Messages: []chat.Message{{Role: "user", Content: "one wug, two"}, {Role: "assistant", Content: "wugs"}}}
+var conversation = chat.Conversation{Messages: []chat.Message{
+	{Role: "user", Content: "one wug, two"}, {Role: "assistant", Content: "wugs"}}}
 
 // A prompt, as a model's chat template writes it.
 func ExampleTemplate_Render() {

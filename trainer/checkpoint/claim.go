@@ -88,7 +88,8 @@ func (c *Claim) take(name string, lock func(*os.File) error) error {
 				continue // it has just been removed
 			}
 			if errors.Is(err, fs.ErrPermission) {
-				return anothers{fmt.Errorf("%w: it may be the claim of another user's run: choose another folder, or, if that has ended, have the file removed", err)}
+				return anothers{fmt.Errorf("%w: it may be the claim of another user's run: choose another folder, or, if that "+
+					"has ended, have the file removed", err)}
 			}
 		}
 		if err != nil {
@@ -165,7 +166,8 @@ func (h holder) gone() bool {
 func heldBy(f *os.File, remedy string) error {
 	who := ""
 	if h, ok := readHolder(f); ok {
-		who = fmt.Sprintf(" (process %d on %s, since %s)", h.PID, cmp.Or(h.Host, "an unknown machine"), h.Since.Local().Format(time.DateTime))
+		who = fmt.Sprintf(" (process %d on %s, since %s)", h.PID, cmp.Or(h.Host, "an unknown machine"),
+			h.Since.Local().Format(time.DateTime))
 	}
 	return fmt.Errorf("%w%s: wait until that has ended, or choose another folder%s", ErrHeld, who, remedy)
 }

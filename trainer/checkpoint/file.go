@@ -112,7 +112,8 @@ func readAt(file io.ReaderAt, b []byte, at int) error {
 	case err == nil:
 		return nil
 	case *err == io.EOF:
-		return errors.New("the file has become shorter since it was opened; save or download it again, and let no one change it in the meantime")
+		return errors.New("the file has become shorter since it was opened; save or download it again, and let no one " +
+			"change it in the meantime")
 	}
 	return *err
 }
@@ -145,9 +146,11 @@ func split(file io.ReaderAt, size int) (header, io.ReaderAt, error) {
 	n, rest := binary.LittleEndian.Uint64(length[:]), size-lengthBytes
 	switch {
 	case n > maxHeaderBytes:
-		return header{}, nil, fmt.Errorf("header length %d is above the limit of %d bytes; is this a safetensors file?", n, maxHeaderBytes)
+		return header{}, nil, fmt.Errorf("header length %d is above the limit of %d bytes; is this a safetensors file?", n,
+			maxHeaderBytes)
 	case n > uint64(rest):
-		return header{}, nil, fmt.Errorf("header length %d goes beyond the end of the file, which has %d bytes after it; download or save it again", n, rest)
+		return header{}, nil, fmt.Errorf("header length %d goes beyond the end of the file, which has %d bytes after it; "+
+			"download or save it again", n, rest)
 	}
 	raw := make([]byte, n)
 	if _, err := io.ReadFull(io.NewSectionReader(file, lengthBytes, int64(n)), raw); err != nil {

@@ -26,6 +26,7 @@ func CheckFinite(name string, t core.Tensor) error {
 	for axis := len(t.Shape) - 1; axis >= 0; axis-- {
 		index[axis], at = at%t.Shape[axis], at/t.Shape[axis]
 	}
-	return fmt.Errorf("tensor %s has the value %g at %v: the file is damaged, or was saved by a training that diverged; take another copy, or an earlier checkpoint",
+	return fmt.Errorf("tensor %s has the value %g at %v: the file is damaged, or was saved by a training that "+
+		"diverged; take another copy, or an earlier checkpoint",
 		name, value[0], index)
 }

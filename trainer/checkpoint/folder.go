@@ -218,7 +218,10 @@ func (f *Folder) Abort() error {
 // and what runs have not finished.
 func checkVacant(path string, but ...string) error {
 	entries, err := os.ReadDir(path)
-	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return Unfinished(e.Name()) || slices.Contains(but, e.Name()) })
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
+		return Unfinished(e.Name()) ||
+			slices.Contains(but, e.Name())
+	})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil

@@ -109,8 +109,10 @@ func TestUsersFilesAreNeverReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeImage(t, filepath.Join(out, "config.json"), []byte("mine"))
-	for path, want := range map[string]string{out: "choose another folder or remove it", filepath.Join(out, "config.json"): "config.json"} {
-		if _, err := NewFolder(path); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+	for path, want := range map[string]string{out: "choose another folder or remove it",
+		filepath.Join(out, "config.json"): "config.json"} {
+		if _, err := NewFolder(path); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("NewFolder(%s): error %v, want it to say %q", path, err, want)
 		}
 	}
@@ -135,7 +137,8 @@ func TestCommitLooksAgain(t *testing.T) {
 	}
 	writeImage(t, filepath.Join(out, "config.json"), []byte("mine"))
 	var kept *KeptError
-	if err := f.Commit(); !errors.As(err, &kept) || kept.Path != out+"-3" || !strings.Contains(err.Error(), "no longer empty; the model is in "+kept.Path) {
+	if err := f.Commit(); !errors.As(err, &kept) || kept.Path != out+"-3" || !strings.Contains(err.Error(),
+		"no longer empty; the model is in "+kept.Path) {
 		t.Errorf("commit to a folder with a file: %v", err)
 	}
 	wantText(t, out, "mine")

@@ -131,7 +131,8 @@ func (h *header) checkDTypes() error {
 		bad = append(bad[:most], fmt.Sprintf("and %d more", n))
 	}
 	supported := strings.Join(slices.Sorted(maps.Keys(dtypes())), ", ")
-	return fmt.Errorf("unsupported dtype of tensor %s; supported: %s; convert the model to one of these", strings.Join(bad, ", "), supported)
+	return fmt.Errorf("unsupported dtype of tensor %s; supported: %s; convert the model to one of these",
+		strings.Join(bad, ", "), supported)
 }
 
 // checkLayout walks the tensors in the order of their bytes.
@@ -147,7 +148,8 @@ func (h *header) checkLayout(size int) error {
 			return fmt.Errorf("tensor %q: %w", name, err)
 		}
 		if e.begin < covered {
-			return fmt.Errorf("tensor %q: its data starts at %d and overlaps another tensor, which ends at %d", name, e.begin, covered)
+			return fmt.Errorf("tensor %q: its data starts at %d and overlaps another tensor, which ends at %d", name, e.begin,
+				covered)
 		}
 		if e.begin > covered {
 			return fmt.Errorf("tensor %q: %d bytes before its data belong to no tensor", name, e.begin-covered)
@@ -163,7 +165,8 @@ func (h *header) checkLayout(size int) error {
 // check compares the entry's offsets with the size of the data and with its shape.
 func (e entry) check(size int) error {
 	if e.begin < 0 || e.begin > e.end || e.end > size {
-		return fmt.Errorf("data_offsets [%d, %d] lie outside the file's %d bytes of data; download or save it again", e.begin, e.end, size)
+		return fmt.Errorf("data_offsets [%d, %d] lie outside the file's %d bytes of data; download or save it again",
+			e.begin, e.end, size)
 	}
 	need, err := byteSize(e.dtype, e.shape)
 	if err != nil {

@@ -32,7 +32,8 @@ func openRun(t *testing.T, dir string, fresh bool) *Run {
 
 func TestLeftoversOfAKilledRunAreRemoved(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"checkpoint-2", "checkpoint-4.partial-01234567", "checkpoint-1.partial-89abcdef", "final.partial-01234567",
+	for _, name := range []string{"checkpoint-2", "checkpoint-4.partial-01234567", "checkpoint-1.partial-89abcdef",
+		"final.partial-01234567",
 		"mine.partial-01234567", "checkpoint-x"} {
 		write1(t, filepath.Join(dir, name, "file"), "")
 	}
@@ -45,7 +46,8 @@ func TestLeftoversOfAKilledRunAreRemoved(t *testing.T) {
 
 func TestOnlyCheckpointsAreSteps(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"checkpoint-10", "checkpoint-9", "checkpoint-010", "checkpoint-+8", "checkpoint--7", "checkpoint-", "checkpoint-6.partial-1", "checkpoint6"} {
+	for _, name := range []string{"checkpoint-10", "checkpoint-9", "checkpoint-010", "checkpoint-+8", "checkpoint--7",
+		"checkpoint-", "checkpoint-6.partial-1", "checkpoint6"} {
 		write1(t, filepath.Join(dir, name, "file"), "")
 	}
 	write1(t, filepath.Join(dir, "checkpoint-11"), "not a folder")
@@ -59,7 +61,8 @@ func TestRotateKeepsTheNewestAndTheExceptions(t *testing.T) {
 		keep    int
 		besides []int
 		want    []int
-	}{{0, nil, []int{2, 4, 6, 10}}, {1, nil, []int{10}}, {2, []int{2, 99}, []int{2, 6, 10}}, {3, []int{10}, []int{4, 6, 10}}, {9, nil, []int{2, 4, 6, 10}}} {
+	}{{0, nil, []int{2, 4, 6, 10}}, {1, nil, []int{10}}, {2, []int{2, 99}, []int{2, 6, 10}},
+		{3, []int{10}, []int{4, 6, 10}}, {9, nil, []int{2, 4, 6, 10}}} {
 		dir := t.TempDir()
 		for _, step := range []int{2, 4, 6, 10} {
 			write1(t, filepath.Join(StepDir(dir, step), "file"), "")
@@ -90,7 +93,8 @@ func TestTheLastFilesOfTheModelNeedTheOthers(t *testing.T) {
 		write1(t, f.Path(name), "new")
 	}
 	// Something that cannot be replaced: the commit stops there, and m must be gone.
-	if err := errors.Join(os.Remove(filepath.Join(dir, "z")), os.MkdirAll(filepath.Join(dir, "z", "x"), 0o777)); err != nil {
+	if err := errors.Join(os.Remove(filepath.Join(dir, "z")),
+		os.MkdirAll(filepath.Join(dir, "z", "x"), 0o777)); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Commit(); err == nil {

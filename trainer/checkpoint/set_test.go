@@ -46,7 +46,8 @@ func TestElemsCountsTheElementsOfAllShards(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	writeImage(t, filepath.Join(dir, IndexFile), []byte(`{"weight_map":{"1.safetensorsa":"1.safetensors","2.safetensorsa":"2.safetensors"}}`))
+	writeImage(t, filepath.Join(dir, IndexFile),
+		[]byte(`{"weight_map":{"1.safetensorsa":"1.safetensors","2.safetensorsa":"2.safetensors"}}`))
 	s, err := OpenDir(dir)
 	if err != nil {
 		t.Fatal(err)

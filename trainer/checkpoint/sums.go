@@ -139,7 +139,8 @@ func verifyFile(path, want string, must bool) error {
 		return fmt.Errorf("checkpoint: read %s: %w", path, err)
 	}
 	if got := hex.EncodeToString(h.Sum(nil)); got != want {
-		return fmt.Errorf("checkpoint: %s is %w: it is damaged, or was changed (its SHA-256 is %s, and %s has %s)", path, ErrDamaged, short(got), SumsFile, short(want))
+		return fmt.Errorf("checkpoint: %s is %w: it is damaged, or was changed (its SHA-256 is %s, and %s has %s)", path,
+			ErrDamaged, short(got), SumsFile, short(want))
 	}
 	return nil
 }

@@ -22,8 +22,10 @@ func summed(t *testing.T) string {
 		t.Fatal(err)
 	}
 	for _, err := range []error{f.WriteFile("config.json", []byte("{}")), f.WriteFile("empty", nil),
-		f.WriteFile("tune.yaml", []byte("seed: 1")), f.WriteFile("training_log.jsonl", []byte("{}\n")), f.WriteFile("trainer_state.json", []byte("{}")),
-		f.WriteTensors(SingleFile, []Named{{"w", random(core.Float32, 1<<15)}, {"b", random(core.Float32, 3)}}, nil), f.Commit()} {
+		f.WriteFile("tune.yaml", []byte("seed: 1")), f.WriteFile("training_log.jsonl", []byte("{}\n")),
+		f.WriteFile("trainer_state.json", []byte("{}")),
+		f.WriteTensors(SingleFile, []Named{{"w", random(core.Float32, 1<<15)}, {"b", random(core.Float32, 3)}}, nil),
+		f.Commit()} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,10 +49,15 @@ func TestEveryDamageIsFound(t *testing.T) {
 	for _, name := range folderNames(t, summed(t)) {
 		for how, damage := range map[string]func(path string) error{
 			"first bit": change(func(b []byte) []byte { b = append(b, 0); b[0] ^= 1; return b[:max(len(b)-1, 1)] }),
-			"last bit":  change(func(b []byte) []byte { b = append([]byte{0}, b...); b[len(b)-1] ^= 128; return b[min(1, len(b)-1):] }),
-			"longer":    change(func(b []byte) []byte { return append(b, '\n') }),
-			"cut":       change(func(b []byte) []byte { return b[:len(b)/2] }),
-			"missing":   os.Remove,
+			"last bit": change(func(b []byte) []byte {
+				b = append([]byte{0},
+					b...)
+				b[len(b)-1] ^= 128
+				return b[min(1, len(b)-1):]
+			}),
+			"longer":  change(func(b []byte) []byte { return append(b, '\n') }),
+			"cut":     change(func(b []byte) []byte { return b[:len(b)/2] }),
+			"missing": os.Remove,
 		} {
 			if how == "cut" && name == "empty" || how == "missing" && name == SumsFile {
 				continue // which changes nothing, or makes it a folder without checksums

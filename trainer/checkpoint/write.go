@@ -123,7 +123,8 @@ func encodeHeader(tensors []Named, metadata map[string]string) ([]byte, error) {
 	head = append(head, '}')
 	head = append(head, bytes.Repeat([]byte{' '}, -len(head)&7)...)
 	if len(head) > maxHeaderBytes {
-		return nil, fmt.Errorf("the header would have %d bytes, more than the format's limit of %d", len(head), maxHeaderBytes)
+		return nil, fmt.Errorf("the header would have %d bytes, more than the format's limit of %d", len(head),
+			maxHeaderBytes)
 	}
 	return head, nil
 }

@@ -57,8 +57,10 @@ func TestWriteThenOpenIsBitExact(t *testing.T) {
 	}
 	for _, want := range list {
 		got, err := f.Tensor(want.Name)
-		if err != nil || got.DType != want.Tensor.DType || !got.Shape.Equal(want.Tensor.Shape) || !bytes.Equal(got.Data, want.Tensor.Data) {
-			t.Errorf("%s: %v %v, want %v %v with the same bytes", want.Name, got.DType, got.Shape, want.Tensor.DType, want.Tensor.Shape)
+		if err != nil || got.DType != want.Tensor.DType || !got.Shape.Equal(want.Tensor.Shape) ||
+			!bytes.Equal(got.Data, want.Tensor.Data) {
+			t.Errorf("%s: %v %v, want %v %v with the same bytes", want.Name, got.DType, got.Shape, want.Tensor.DType,
+				want.Tensor.Shape)
 		}
 	}
 	if m := f.Metadata(); len(m) != 2 || m["format"] != "pt" || m["step"] != "12" {
@@ -96,14 +98,16 @@ func TestWriteRefusesWhatCannotBeRead(t *testing.T) {
 		meta map[string]string
 		want string
 	}{
-		"no name":        {[]Named{{"", one}}, nil, "name of a tensor"},
-		"reserved name":  {[]Named{{metadataKey, one}}, nil, "name of a tensor"},
-		"invalid name":   {[]Named{{"\xff", one}}, nil, "name of a tensor"},
-		"same name":      {[]Named{{"w", one}, {"w", one}}, nil, `two tensors are called "w"`},
-		"zero tensor":    {[]Named{{"w", core.Tensor{}}}, nil, `tensor "w"`},
-		"wrong size":     {[]Named{{"w", core.Tensor{DType: core.Float32, Shape: core.Shape{2}, Data: make([]byte, 4)}}}, nil, `tensor "w"`},
-		"wrapping shape": {[]Named{{"w", core.Tensor{DType: core.Float32, Shape: core.Shape{math.MaxInt, 2}}}}, nil, `too large`},
-		"invalid meta":   {[]Named{{"w", one}}, map[string]string{"a": "\xff"}, "metadata"},
+		"no name":       {[]Named{{"", one}}, nil, "name of a tensor"},
+		"reserved name": {[]Named{{metadataKey, one}}, nil, "name of a tensor"},
+		"invalid name":  {[]Named{{"\xff", one}}, nil, "name of a tensor"},
+		"same name":     {[]Named{{"w", one}, {"w", one}}, nil, `two tensors are called "w"`},
+		"zero tensor":   {[]Named{{"w", core.Tensor{}}}, nil, `tensor "w"`},
+		"wrong size": {[]Named{{"w", core.Tensor{DType: core.Float32, Shape: core.Shape{2}, Data: make([]byte, 4)}}},
+			nil, `tensor "w"`},
+		"wrapping shape": {[]Named{{"w", core.Tensor{DType: core.Float32, Shape: core.Shape{math.MaxInt, 2}}}}, nil,
+			`too large`},
+		"invalid meta": {[]Named{{"w", one}}, map[string]string{"a": "\xff"}, "metadata"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "m.safetensors")

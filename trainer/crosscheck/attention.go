@@ -41,8 +41,9 @@ type heads struct {
 
 func attention(c *core.Call) ([]worst, error) {
 	f, tokens := c.Facts, c.Tokens()
-	a := &heads{c: c, f: f, group: f.Heads / f.KVHeads, scale: 1 / math.Sqrt(float64(f.HeadDim)), keys: c.Input("keys").Int32s(),
-		q: c.Input("q").Float32s(), k: c.Input("k").Float32s(), v: c.Input("v").Float32s(), found: named("y", "lse")}
+	a := &heads{c: c, f: f, group: f.Heads / f.KVHeads, scale: 1 / math.Sqrt(float64(f.HeadDim)),
+		keys: c.Input("keys").Int32s(),
+		q:    c.Input("q").Float32s(), k: c.Input("k").Float32s(), v: c.Input("v").Float32s(), found: named("y", "lse")}
 	a.kNorm, a.kInf = a.norms(a.k)
 	a.vNorm, a.vInf = a.norms(a.v)
 	if c.Pass == core.Backward {
@@ -101,7 +102,8 @@ func (a *heads) compare(from, to int) {
 		m.kInf, m.vInf = math.Max(m.kInf, a.kInf[i]), math.Max(m.vInf, a.vInf[i])
 	}
 	a.multiply(func(h, g int) simd.Product {
-		return simd.Product{M: b.n, N: b.width, K: a.f.HeadDim, A: a.rows(a.q, from, h, a.f.Heads), B: a.rows(a.k, b.lo, g, a.f.KVHeads), TransB: true,
+		return simd.Product{M: b.n, N: b.width, K: a.f.HeadDim, A: a.rows(a.q, from, h, a.f.Heads),
+			B: a.rows(a.k, b.lo, g, a.f.KVHeads), TransB: true,
 			C: b.p[h*b.n*b.width:], StrideC: b.width}
 	})
 	each(a.found, a.f.Heads*b.n, b.width, func(lo, hi int, found []worst) {
@@ -165,7 +167,8 @@ func (a *heads) softmax(b *block, r int, found []worst) {
 	simd.Scale(row, row, float32(1/sum))
 	if a.dy == nil {
 		lse := float64(high) + math.Log(sum)
-		found[1].see(at, float64(a.c.Output("lse").Float32s()[at]), lse, within(1, e+2*rounding(len(row))+2*unit*(math.Abs(lse)+math.Log(sum))))
+		found[1].see(at, float64(a.c.Output("lse").Float32s()[at]), lse,
+			within(1, e+2*rounding(len(row))+2*unit*(math.Abs(lse)+math.Log(sum))))
 	}
 }
 
@@ -174,7 +177,8 @@ func (a *heads) compareOutputs(b *block) {
 	d, y := a.f.HeadDim, a.c.Output("y").Float32s()
 	want := make([]float32, a.f.Heads*b.n*d)
 	a.multiply(func(h, g int) simd.Product {
-		return simd.Product{M: b.n, N: d, K: b.width, A: simd.Matrix{Data: b.p[h*b.n*b.width:], Stride: b.width}, B: a.rows(a.v, b.lo, g, a.f.KVHeads),
+		return simd.Product{M: b.n, N: d, K: b.width, A: simd.Matrix{Data: b.p[h*b.n*b.width:], Stride: b.width},
+			B: a.rows(a.v, b.lo, g, a.f.KVHeads),
 			C: want[h*b.n*d:], StrideC: d}
 	})
 	a.see(b, y, want, func(r int, s sizes) float64 { return within(b.e[r]+2*rounding(b.width), s.vInf) })

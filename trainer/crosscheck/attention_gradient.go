@@ -9,7 +9,8 @@ func (a *heads) compareGradients(b *block) {
 	d := a.f.HeadDim
 	ds := a.scores(1, b)
 	a.multiply(func(h, g int) simd.Product { // dp = dy v^T
-		return simd.Product{M: b.n, N: b.width, K: d, A: a.rows(a.dy, b.from, h, a.f.Heads), B: a.rows(a.v, b.lo, g, a.f.KVHeads), TransB: true,
+		return simd.Product{M: b.n, N: b.width, K: d, A: a.rows(a.dy, b.from, h, a.f.Heads),
+			B: a.rows(a.v, b.lo, g, a.f.KVHeads), TransB: true,
 			C: ds[h*b.n*b.width:], StrideC: b.width}
 	})
 	// What ds is, for each key, in relation to p: its error, and that of sums of it.
@@ -37,7 +38,8 @@ func (a *heads) compareGradients(b *block) {
 	})
 	dq := make([]float32, len(b.e)*d)
 	a.multiply(func(h, g int) simd.Product {
-		return simd.Product{M: b.n, N: d, K: b.width, A: simd.Matrix{Data: ds[h*b.n*b.width:], Stride: b.width}, B: a.rows(a.k, b.lo, g, a.f.KVHeads),
+		return simd.Product{M: b.n, N: d, K: b.width, A: simd.Matrix{Data: ds[h*b.n*b.width:], Stride: b.width},
+			B: a.rows(a.k, b.lo, g, a.f.KVHeads),
 			C: dq[h*b.n*d:], StrideC: d}
 	})
 	a.see(b, a.c.Output("dq").Float32s(), dq, func(r int, s sizes) float64 { return within(1, 2*relative[r]*s.kInf) })
@@ -59,8 +61,9 @@ func (a *heads) addKeys(b *block, ds []float32, relative []float64) {
 		for g := range kv {
 			h := g*a.group + member
 			add := func(left, right, sum []float32) {
-				ps = append(ps, simd.Product{M: b.width, N: d, K: b.n, A: simd.Matrix{Data: left[h*b.n*b.width:], Stride: b.width}, TransA: true,
-					B: a.rows(right, b.from, h, a.f.Heads), C: sum[min((b.lo*kv+g)*d, len(sum)):], StrideC: kv * d, Accumulate: true})
+				ps = append(ps, simd.Product{M: b.width, N: d, K: b.n, A: simd.Matrix{Data: left[h*b.n*b.width:], Stride: b.width},
+					TransA: true,
+					B:      a.rows(right, b.from, h, a.f.Heads), C: sum[min((b.lo*kv+g)*d, len(sum)):], StrideC: kv * d, Accumulate: true})
 			}
 			add(ds, a.q, a.dk)
 			add(b.p, a.dy, a.dv)

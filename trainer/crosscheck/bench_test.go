@@ -22,7 +22,8 @@ func BenchmarkCompare(b *testing.B) {
 		{core.RoPE, f32(core.Facts{Pairing: core.Interleaved, RotaryDim: 48, HeadDim: 48, Heads: 6, KVHeads: 6}), 1024},
 		{core.Attention, f32(core.Facts{HeadDim: 48, Heads: 6, KVHeads: 6}), 1024},
 		{core.LinearCrossEntropy, f32(core.Facts{WeightDType: core.Float32, Dim: 288, Vocab: 32000}), 1024},
-		{core.MoEExperts, f32(core.Facts{WeightDType: core.Float32, Dim: 288, Intermediate: 192, Activation: "silu", Layout: core.Packed, Experts: 8, TopK: 2, Routing: core.RoutingNormalized}), 1024},
+		{core.MoEExperts, f32(core.Facts{WeightDType: core.Float32, Dim: 288, Intermediate: 192, Activation: "silu",
+			Layout: core.Packed, Experts: 8, TopK: 2, Routing: core.RoutingNormalized}), 1024},
 	} {
 		k := reference.Kernel(u.op)
 		for _, own := range linked.Kernels() {

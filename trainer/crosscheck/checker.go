@@ -152,7 +152,8 @@ func (c *Checker) Rightly(report *core.Report, repatch func(change func() error)
 		}
 		sites := 0
 		err = repatch(func() (err error) {
-			sites, err = report.TakeOff(wrong.Kernel, fmt.Sprintf("%s was wrong at %s and is taken off", wrong.Kernel, wrong.Site))
+			sites, err = report.TakeOff(wrong.Kernel,
+				fmt.Sprintf("%s was wrong at %s and is taken off", wrong.Kernel, wrong.Site))
 			return err
 		})
 		if err != nil {

@@ -8,9 +8,9 @@
 // What is compared is every element of every output, with two exceptions that keep the cost
 // below that of the call. Losses without gradients are compared for one token in four.
 // Gradients that are products of large matrices, dx and dweight of linear_cross_entropy and
-// all of moe_experts but drouting_weights, are compared row by row in their products with a few random directions (R. Freivalds, "Probabilistic machines can
-// use less running time", 1977), which an error in any element of the row changes.
-// Everything is computed in blocks: nothing as large as logits or attention scores is
+// all of moe_experts but drouting_weights, are compared row by row in their products with a few random directions (R.
+// Freivalds, "Probabilistic machines can use less running time", 1977), which an error in any element of the row
+// changes. Everything is computed in blocks: nothing as large as logits or attention scores is
 // stored. Limits are derived from the rounding of float32; see rounding.
 package crosscheck
 
@@ -56,7 +56,8 @@ func Compare(c *core.Call) error {
 		return err
 	}
 	if c.Facts.DType != core.Float32 || c.Facts.WeightDType == core.Float64 {
-		return fmt.Errorf("crosscheck: %w: only activations in float32 are compared, these are %s", core.ErrNotSupported, c.Facts)
+		return fmt.Errorf("crosscheck: %w: only activations in float32 are compared, these are %s", core.ErrNotSupported,
+			c.Facts)
 	}
 	compare := map[core.Op]func(*core.Call) ([]worst, error){
 		core.RMSNorm: rmsNorm, core.AddRMSNorm: addRMSNorm, core.SwiGLU: swiglu, core.RoPE: rope,

@@ -38,7 +38,8 @@ func uses() []use {
 	rope := f32(core.Facts{Pairing: core.Half, RotaryDim: 16, HeadDim: 16, Heads: 4, KVHeads: 2})
 	partial := rope
 	partial.Pairing, partial.RotaryDim = core.Interleaved, 8
-	gate := f32(core.Facts{Experts: 16, TopK: 4, Scoring: core.ScoringSoftmax, Groups: 1, TopGroups: 1, Normalize: true, Scale: 1})
+	gate := f32(core.Facts{Experts: 16, TopK: 4, Scoring: core.ScoringSoftmax, Groups: 1, TopGroups: 1, Normalize: true,
+		Scale: 1})
 	groups := gate
 	groups.Scoring, groups.Bias, groups.Groups, groups.TopGroups, groups.Scale = core.ScoringSigmoid, true, 4, 2, 2.5
 	loose := gate
@@ -47,7 +48,8 @@ func uses() []use {
 	loss := f32(core.Facts{WeightDType: core.Float32, Dim: 48, Vocab: 300})
 	half := loss
 	half.WeightDType, half.Frozen = core.BFloat16, true
-	experts := f32(core.Facts{WeightDType: core.Float32, Dim: 40, Intermediate: 24, Activation: "silu", Layout: core.Packed, Experts: 5, TopK: 2, Routing: core.RoutingNormalized})
+	experts := f32(core.Facts{WeightDType: core.Float32, Dim: 40, Intermediate: 24, Activation: "silu",
+		Layout: core.Packed, Experts: 5, TopK: 2, Routing: core.RoutingNormalized})
 	halfExperts := experts
 	halfExperts.WeightDType, halfExperts.Frozen = core.Float16, true
 	return []use{
@@ -209,7 +211,8 @@ func TestEveryWrongOutputIsFound(t *testing.T) {
 
 // TestAnExpertIsChosenOnce, whichever it is.
 func TestAnExpertIsChosenOnce(t *testing.T) {
-	f := core.Facts{DType: core.Float32, Experts: 4, TopK: 2, Scoring: core.ScoringSoftmax, Groups: 1, TopGroups: 1, Scale: 1}
+	f := core.Facts{DType: core.Float32, Experts: 4, TopK: 2, Scoring: core.ScoringSoftmax, Groups: 1, TopGroups: 1,
+		Scale: 1}
 	for twice := range int32(4) {
 		c, err := core.NewCall(core.MoEGate, core.Forward, f)
 		if err != nil {
@@ -230,7 +233,8 @@ func TestAnExpertIsChosenOnce(t *testing.T) {
 func TestATakeOffThatFailsNamesTheKernel(t *testing.T) {
 	wrong := &core.KernelError{Kernel: "k", Op: core.RoPE, Site: "s", Err: &crosscheck.Mismatch{Tensor: "q_out"}}
 	full := errors.New("no room for the graph")
-	err := crosscheck.New(1).Rightly(&core.Report{}, func(func() error) error { return full }, func() error { return wrong })
+	err := crosscheck.New(1).Rightly(&core.Report{}, func(func() error) error { return full },
+		func() error { return wrong })
 	if !errors.Is(err, full) || !errors.Is(err, error(wrong)) || !strings.Contains(err.Error(), "kernel k") {
 		t.Errorf("error %v", err)
 	}

@@ -11,7 +11,8 @@ import (
 
 // What a kernel has answered is compared with the plain formulas, on the call's own tensors.
 func ExampleCompare() {
-	c, err := core.NewCall(core.SwiGLU, core.Forward, core.Facts{DType: core.Float32, Intermediate: 2, Activation: "silu", Layout: core.Separate})
+	facts := core.Facts{DType: core.Float32, Intermediate: 2, Activation: "silu", Layout: core.Separate}
+	c, err := core.NewCall(core.SwiGLU, core.Forward, facts)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -82,7 +82,8 @@ func (m *experts) tokens(x []float32, from, n int) []float32 {
 func (m *experts) forward(e, from, n int) {
 	d, width := m.f.Dim, m.f.Intermediate
 	x, want := m.tokens(m.x, from, n), make([]float32, n*2*width)
-	simd.Multiply(simd.Product{M: n, N: 2 * width, K: d, A: dense(x, d), B: operand(m.gateUp, e*2*width, d), TransB: true, C: want, StrideC: 2 * width})
+	simd.Multiply(simd.Product{M: n, N: 2 * width, K: d, A: dense(x, d), B: operand(m.gateUp, e*2*width, d), TransB: true,
+		C: want, StrideC: 2 * width})
 	norms, got := rowNorms(m.gateUp, e*2*width, 2*width, d), m.gateUpOut[from*2*width:]
 	h, sizes := make([]float32, n*width), make([]float64, n)
 	each(m.found[:1], n, 2*width, func(lo, hi int, found []worst) {
@@ -96,7 +97,8 @@ func (m *experts) forward(e, from, n int) {
 		}
 	})
 	z := make([]float32, n*d)
-	simd.Multiply(simd.Product{M: n, N: d, K: width, A: dense(h, width), B: operand(m.down, e*d, width), TransB: true, C: z, StrideC: d})
+	simd.Multiply(simd.Product{M: n, N: d, K: width, A: dense(h, width), B: operand(m.down, e*d, width), TransB: true,
+		C: z, StrideC: d})
 	most := highest(rowNorms(m.down, e*d, d, width))
 	for i, a := range m.order[from:][:n] {
 		t := a / m.f.TopK

@@ -67,12 +67,15 @@ func (m *experts) backward() []worst {
 // gradients computes those of an expert, and judges those of the routing weights.
 func (m *experts) gradients(e, from, n int, found []worst) *expertGradients {
 	d, width := m.f.Dim, m.f.Intermediate
-	g := &expertGradients{x: m.tokens(m.x, from, n), dy: m.tokens(m.c.Input("dy").Float32s(), from, n), h: make([]float32, n*width), v: make([]float32, n*width),
-		d: make([]float32, n*2*width), size: make([]float32, n*2*width), fromV: make([]float32, n*2*width), hSize: make([]float64, n)}
+	g := &expertGradients{x: m.tokens(m.x, from, n), dy: m.tokens(m.c.Input("dy").Float32s(), from, n),
+		h: make([]float32, n*width), v: make([]float32, n*width),
+		d: make([]float32, n*2*width), size: make([]float32, n*2*width), fromV: make([]float32, n*2*width),
+		hSize: make([]float64, n)}
 	g.xNorm, g.dyNorm = rowNorms(core.FromFloat32(g.x, n, d), 0, n, d), rowNorms(core.FromFloat32(g.dy, n, d), 0, n, d)
 	g.columns = columnNorms(m.down.Slice(e*d*width, (e+1)*d*width, d, width), d, width)
 	g.weightNorm = whole(g.columns)
-	simd.Multiply(simd.Product{M: n, N: width, K: d, A: dense(g.dy, d), B: operand(m.down, e*d, width), C: g.v, StrideC: width})
+	simd.Multiply(simd.Product{M: n, N: width, K: d, A: dense(g.dy, d), B: operand(m.down, e*d, width), C: g.v,
+		StrideC: width})
 	got := m.c.Output("drouting_weights").Float32s()
 	each(found, n, 4*width, func(lo, hi int, found []worst) {
 		for i := lo; i < hi; i++ {
@@ -109,7 +112,8 @@ func (g *expertGradients) activation(i, width int, p, lost float64, out []float3
 func (g *expertGradients) gateUpLimit() []float64 {
 	n := len(g.xNorm)
 	width := len(g.columns)
-	limits, lost := columnNorms(core.FromFloat32(g.size, n, 2*width), n, 2*width), columnNorms(core.FromFloat32(g.fromV, n, 2*width), n, 2*width)
+	limits, lost := columnNorms(core.FromFloat32(g.size, n, 2*width), n, 2*width),
+		columnNorms(core.FromFloat32(g.fromV, n, 2*width), n, 2*width)
 	for j := range limits {
 		limits[j] = limits[j]*whole(g.xNorm)*(few+4*rounding(n)+2*rounding(len(g.x)/max(n, 1))) + lost[j]*g.columns[j%width]
 	}
@@ -123,7 +127,8 @@ func (m *experts) seeExpert(found []worst, got core.Tensor, at int, left, right,
 	n := len(left) / rows
 	want := make([]float32, rows*directions)
 	thin := along(dense(right, cols), n, cols, r)
-	simd.Multiply(simd.Product{M: rows, N: directions, K: n, A: dense(left, rows), TransA: true, B: dense(thin, directions), C: want, StrideC: directions})
+	simd.Multiply(simd.Product{M: rows, N: directions, K: n, A: dense(left, rows), TransA: true,
+		B: dense(thin, directions), C: want, StrideC: directions})
 	own := named(found[0].tensor)
 	seeRows(own, got, cols, r, want, func(row int) float64 { return within(1, limits[row]) })
 	own[0].at += at

@@ -70,7 +70,8 @@ func scored(f core.Facts, logits []float32) (scores []float64, relative float64)
 // whether they are experts at all, each once. The numbers of a mismatch are the choice's
 // score, and that of the expert which the plain formulas take in its place; of an id that
 // is none they are the id, and nothing.
-func chooses(f core.Facts, scores []float64, bias []float32, ids []int32, relative float64, at int, found *worst) bool {
+func chooses(f core.Facts, scores []float64, bias []float32, ids []int32, relative float64, at int,
+	found *worst) bool {
 	choice, size := slices.Clone(scores), slices.Clone(scores)
 	for e, b := range bias {
 		choice[e] += float64(b)
@@ -143,7 +144,8 @@ func weighed(f core.Facts, scores []float64, ids []int32) (weights []float64, hi
 // the size of the terms beside each value.
 func gateBackward(c *core.Call, logits []float32) ([]worst, error) {
 	f := c.Facts
-	ids, dweights, dlogits := c.Input("expert_ids").Int32s(), c.Input("drouting_weights").Float32s(), c.Output("dlogits").Float32s()
+	ids, dweights, dlogits := c.Input("expert_ids").Int32s(), c.Input("drouting_weights").Float32s(),
+		c.Output("dlogits").Float32s()
 	found := named("dlogits")
 	each(found, c.Tokens(), f.Experts, func(lo, hi int, found []worst) {
 		for t := lo; t < hi; t++ {

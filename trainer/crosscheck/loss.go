@@ -38,7 +38,8 @@ type loss struct {
 
 func crossEntropy(c *core.Call) ([]worst, error) {
 	f, tokens := c.Facts, c.Tokens()
-	l := &loss{c: c, x: c.Input("x").Float32s(), weight: c.Input("weight"), labels: c.Input("labels").Int32s(), found: named("losses")}
+	l := &loss{c: c, x: c.Input("x").Float32s(), weight: c.Input("weight"), labels: c.Input("labels").Int32s(),
+		found: named("losses")}
 	var counted []int
 	for t, y := range l.labels {
 		if y >= 0 {
@@ -87,7 +88,8 @@ func (l *loss) compare(tokens []int) {
 	for i, t := range tokens {
 		copy(x[i*d:], l.x[t*d:][:d])
 	}
-	simd.Multiply(simd.Product{M: n, N: v, K: d, A: dense(x, d), B: operand(l.weight, 0, d), TransB: true, C: p, StrideC: v})
+	simd.Multiply(simd.Product{M: n, N: v, K: d, A: dense(x, d), B: operand(l.weight, 0, d), TransB: true, C: p,
+		StrideC: v})
 	losses, errs := l.c.Output("losses").Float32s(), make([]float64, n)
 	each(l.found[:1], n, v, func(lo, hi int, found []worst) {
 		for i := lo; i < hi; i++ {
@@ -98,7 +100,8 @@ func (l *loss) compare(tokens []int) {
 			simd.Scale(row, row, float32(1/sum))
 			lse := float64(high) + math.Log(sum)
 			e := 2 * norm2(x[i*d:][:d]) * l.most * (2*rounding(d) + 2*unit)
-			found[0].see(tokens[i], float64(losses[tokens[i]]), lse-z, within(1, e+2*rounding(v)+few*(1+math.Abs(lse)+math.Abs(z))))
+			found[0].see(tokens[i], float64(losses[tokens[i]]), lse-z,
+				within(1, e+2*rounding(v)+few*(1+math.Abs(lse)+math.Abs(z))))
 			errs[i] = math.Expm1(e) + 2*rounding(v) + few
 		}
 	})
@@ -122,12 +125,14 @@ func (l *loss) add(tokens []int, x, p []float32, errs []float64) {
 		}
 		size := math.Abs(float64(dloss)) * (errs[i] + 4*rounding(f.Dim))
 		l.dxMax[t] = within(2*l.most, size)
-		terms[i*wide+directions] = float32(norm2(x[i*f.Dim:][:f.Dim]) * (size + 2*math.Abs(float64(dloss))*rounding(len(l.labels))))
+		terms[i*wide+directions] = float32(norm2(x[i*f.Dim:][:f.Dim]) * (size +
+			2*math.Abs(float64(dloss))*rounding(len(l.labels))))
 	}
 	if f.Frozen {
 		return
 	}
-	simd.Multiply(simd.Product{M: v, N: wide, K: len(tokens), A: dense(p, v), TransA: true, B: dense(terms, wide), C: l.dweight, StrideC: wide, Accumulate: true})
+	simd.Multiply(simd.Product{M: v, N: wide, K: len(tokens), A: dense(p, v), TransA: true, B: dense(terms, wide),
+		C: l.dweight, StrideC: wide, Accumulate: true})
 	for i, t := range tokens {
 		row, label := terms[i*wide:][:wide], l.dweight[int(l.labels[t])*wide:][:wide]
 		for m := range directions {

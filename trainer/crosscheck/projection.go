@@ -41,7 +41,8 @@ func along(rows simd.Matrix, n, cols int, r []float32) []float32 {
 }
 
 func alongProduct(rows simd.Matrix, n, cols int, r, out []float32) simd.Product {
-	return simd.Product{M: n, N: directions, K: cols, A: rows, B: simd.Matrix{Data: r, Stride: directions}, C: out, StrideC: directions}
+	return simd.Product{M: n, N: directions, K: cols, A: rows, B: simd.Matrix{Data: r, Stride: directions}, C: out,
+		StrideC: directions}
 }
 
 // dense is a float32 matrix whose rows have cols elements.

@@ -54,7 +54,8 @@ func (l *Loader) Next() (Batch, error) {
 		l.shuffle(epoch)
 	}
 	from := at * l.batch
-	chunk, err := filled(l.batch, min(l.batch, len(l.order)-from), func(i int) (Row, error) { return l.rows.Row(l.order[from+i]) })
+	chunk, err := filled(l.batch, min(l.batch, len(l.order)-from),
+		func(i int) (Row, error) { return l.rows.Row(l.order[from+i]) })
 	if err != nil {
 		return Batch{}, err
 	}

@@ -48,7 +48,8 @@ func deal(l *Loader, steps int) []int32 {
 }
 
 func TestLoaderDealsEveryRowOnceAnEpoch(t *testing.T) {
-	for _, size := range []struct{ rows, batch, perEpoch int }{{12, 4, 3}, {10, 4, 3}, {3, 8, 1}, {1, 1, 1}, {1, 3, 1}, {7, 7, 1}} {
+	for _, size := range []struct{ rows, batch, perEpoch int }{{12, 4, 3}, {10, 4, 3}, {3, 8, 1}, {1, 1, 1}, {1, 3, 1},
+		{7, 7, 1}} {
 		l := newLoader(t, size.rows, size.batch, 5)
 		if got := l.BatchesPerEpoch(); got != size.perEpoch {
 			t.Errorf("%v: BatchesPerEpoch() = %d", size, got)

@@ -125,7 +125,8 @@ func TestPackLosesNoTokenAndMarksEachPart(t *testing.T) {
 				switch {
 				case starts && (r.Labels[i] != Ignore || r.Positions[i] != 0):
 					t.Fatalf("seed %d: a part starts at %d of %v", seed, i, r)
-				case !starts && (r.Labels[i] != r.IDs[i] || r.Positions[i] != r.Positions[i-1]+1 || r.Segments[i] != r.Segments[i-1]):
+				case !starts && (r.Labels[i] != r.IDs[i] || r.Positions[i] != r.Positions[i-1]+1 ||
+					r.Segments[i] != r.Segments[i-1]):
 					t.Fatalf("seed %d: a part goes on at %d of %v", seed, i, r)
 				case starts && i > 0 && r.Segments[i] != r.Segments[i-1]+1, i == 0 && r.Segments[i] != 1:
 					t.Fatalf("seed %d: segment at %d of %v", seed, i, r)

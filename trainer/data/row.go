@@ -42,7 +42,8 @@ func (s Slice) Row(i int) (Row, error) { return s[i], nil }
 func (s Slice) check() error {
 	for i, r := range s {
 		if len(r.IDs) != len(s[0].IDs) {
-			return fmt.Errorf("data: row %d has %d tokens, row 0 has %d; pack all rows to one length", i, len(r.IDs), len(s[0].IDs))
+			return fmt.Errorf("data: row %d has %d tokens, row 0 has %d; pack all rows to one length", i, len(r.IDs),
+				len(s[0].IDs))
 		}
 	}
 	return nil

@@ -108,7 +108,8 @@ func (s *Store) buffer(n int) []byte {
 func (s *Store) spill() error {
 	if s.file == nil {
 		if err := s.create(); err != nil {
-			return fmt.Errorf("data: the tokens do not fit in memory, and there is no file for them: %w; set TMPDIR to a folder on disk", err)
+			return fmt.Errorf("data: the tokens do not fit in memory, and there is no file for them: %w; set TMPDIR to a "+
+				"folder on disk", err)
 		}
 	}
 	const chunk = 1 << 16 // tokens

@@ -33,7 +33,8 @@ const (
 
 // berko returns examples with words from the original test, none of them trained on.
 func berko() []Example {
-	return []Example{noun("wug"), verb("zib"), noun("tass"), verb("mot"), noun("lun"), verb("gling"), noun("gutch"), verb("bod")}
+	return []Example{noun("wug"), verb("zib"), noun("tass"), verb("mot"), noun("lun"), verb("gling"), noun("gutch"),
+		verb("bod")}
 }
 
 func noun(word string) Example { return Example{"one " + word + ", two ", plural(word)} }

@@ -90,7 +90,8 @@ func (d *Demo) build(config []byte) error {
 	}
 	if seq, limit := d.Job.Config.Seq, m.Config.MaxPositionEmbeddings; seq > limit {
 		m.Free()
-		return fmt.Errorf("demo: trainer.Config.Seq is %d, but the model has only %d positions: choose at most that", seq, limit)
+		return fmt.Errorf("demo: trainer.Config.Seq is %d, but the model has only %d positions: choose at most that", seq,
+			limit)
 	}
 	m.Init(d.Job.Config.Seed)
 	d.Job.Model = m
@@ -126,7 +127,8 @@ func (d *Demo) rows(examples []Example) (data.Slice, error) {
 		prompt := d.tok.Encode(e.Prompt, true)
 		ids := append(prompt, d.target(e)...)
 		if len(ids) > seq {
-			return nil, fmt.Errorf("demo: trainer.Config.Seq is %d, but an example (%s%s) has %d tokens: choose at least %d", seq, e.Prompt, e.Want, len(ids), longestExample)
+			return nil, fmt.Errorf("demo: trainer.Config.Seq is %d, but an example (%s%s) has %d tokens: choose at least %d",
+				seq, e.Prompt, e.Want, len(ids), longestExample)
 		}
 		packed, err := data.Pack([][]int32{ids}, seq, d.pad)
 		if err != nil {

@@ -155,7 +155,8 @@ func TestSavedFolderIsTheTrainedModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := defaults()
-	e, err := trainer.NewEngine(m, autograd.Heap{}, trainer.EngineConfig{Batch: 8, Seq: c.Seq, Optim: optim.DefaultConfig()})
+	e, err := trainer.NewEngine(m, autograd.Heap{},
+		trainer.EngineConfig{Batch: 8, Seq: c.Seq, Optim: optim.DefaultConfig()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,10 +20,12 @@ func TestSummaryFitsATerminal(t *testing.T) {
 
 func ExampleSummary() {
 	before := &Score{Right: 0, Total: 3, Answers: []Answer{
-		{Example: noun("wug"), Got: "qzqzqzqzqzqzqzqzqz"}, {Example: verb("zib"), Got: "a"}, {Example: verb("mot"), Got: "b"},
+		{Example: noun("wug"), Got: "qzqzqzqzqzqzqzqzqz"}, {Example: verb("zib"), Got: "a"},
+		{Example: verb("mot"), Got: "b"},
 	}}
 	after := &Score{Right: 2, Total: 3, Answers: []Answer{
-		{Example: noun("wug"), Got: "wugs", Right: true}, {Example: verb("zib"), Got: "zibed"}, {Example: verb("mot"), Got: "motted", Right: true},
+		{Example: noun("wug"), Got: "wugs", Right: true}, {Example: verb("zib"), Got: "zibed"},
+		{Example: verb("mot"), Got: "motted", Right: true},
 	}}
 	fmt.Print(Summary(before, after))
 	// Output:

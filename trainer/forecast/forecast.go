@@ -2,7 +2,8 @@
 // memory, part by part, and the time of a step.
 //
 // The memory is not estimated from formulas: the model is built, in address space that
-// nobody touches, its graphs are recorded, and their buffers are planned. Only what lies outside the graphs is a constant; see overheads.
+// nobody touches, its graphs are recorded, and their buffers are planned. Only what lies outside the graphs is a
+// constant; see overheads.
 package forecast
 
 import (

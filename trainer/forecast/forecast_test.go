@@ -50,12 +50,14 @@ func TestForecastIsWhatTheEngineTakes(t *testing.T) {
 	for _, checkpointing := range []bool{false, true} {
 		m := model(t)
 		f := forecastOf(t, m, forecast.Run{Batch: 2, Seq: 16, GradientCheckpointing: checkpointing})
-		e, err := trainer.NewEngine(m, autograd.Heap{}, trainer.EngineConfig{Batch: 2, Seq: 16, GradientCheckpointing: checkpointing, Optim: optim.DefaultConfig()})
+		e, err := trainer.NewEngine(m, autograd.Heap{},
+			trainer.EngineConfig{Batch: 2, Seq: 16, GradientCheckpointing: checkpointing, Optim: optim.DefaultConfig()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got, want := part(t, f, "activations")+part(t, f, "gradients"), e.Program().Bytes(); got != want {
-			t.Errorf("checkpointing %t: forecast %d bytes of activations and gradients, the engine takes %d", checkpointing, got, want)
+			t.Errorf("checkpointing %t: forecast %d bytes of activations and gradients, the engine takes %d", checkpointing,
+				got, want)
 		}
 		if got, want := part(t, f, "weights"), 4*m.Elems(); got != want {
 			t.Errorf("forecast %d bytes of weights, want %d", got, want)

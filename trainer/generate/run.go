@@ -66,14 +66,17 @@ func Run(ctx context.Context, s *Session, tok *tokenizer.Tokenizer, prompt []int
 		return nil, fmt.Errorf("generate: %w", err)
 	}
 	if len(prompt) == 0 {
-		return nil, errors.New("generate: the prompt has no tokens, and this tokenizer begins a text with none; give it some text")
+		return nil, errors.New("generate: the prompt has no tokens, and this tokenizer begins a text with none; give it " +
+			"some text")
 	}
 	if len(prompt) > s.Limit() {
-		return nil, fmt.Errorf("generate: %w: the prompt has %d tokens, and there is room for %d", ErrFull, len(prompt), s.Limit())
+		return nil, fmt.Errorf("generate: %w: the prompt has %d tokens, and there is room for %d", ErrFull, len(prompt),
+			s.Limit())
 	}
 	r := &Result{PromptTokens: len(prompt), Reused: common(s.Tokens(), prompt[:len(prompt)-1])}
 	s.Truncate(r.Reused)
-	w := &writer{stop: stopper{stops: slices.DeleteFunc(slices.Clone(o.Stop), func(s string) bool { return s == "" })}, emit: o.Emit, stream: tok.Stream(true)}
+	w := &writer{stop: stopper{stops: slices.DeleteFunc(slices.Clone(o.Stop), func(s string) bool { return s == "" })},
+		emit: o.Emit, stream: tok.Stream(true)}
 	w.begin(tok.Decode(prompt, true), prompt)
 	start := time.Now()
 	logits, err := s.Feed(ctx, prompt[r.Reused:])

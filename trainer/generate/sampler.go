@@ -13,12 +13,15 @@ import (
 // transformers: repetition penalty, temperature, top-k, top-p, min-p. The zero value
 // takes the likeliest token.
 type Sampling struct {
-	Temperature       float64 `json:"temperature"`                  // divides the logits; 0 takes the likeliest token
-	TopK              int     `json:"top_k,omitempty"`              // only the k likeliest; 0 for all
-	TopP              float64 `json:"top_p"`                        // only the likeliest that together have this probability, at least one; 1 for all
-	MinP              float64 `json:"min_p,omitempty"`              // only those with this share of the likeliest one's probability
-	RepetitionPenalty float64 `json:"repetition_penalty,omitempty"` // divides positive logits of tokens that were there before, multiplies negative ones; 0 or 1 for none
-	Seed              uint64  `json:"seed"`                         // the same seed, model and prompt give the same text
+	Temperature float64 `json:"temperature"`     // divides the logits; 0 takes the likeliest token
+	TopK        int     `json:"top_k,omitempty"` // only the k likeliest; 0 for all
+	// only the likeliest that together have this probability, at least one; 1 for all
+	TopP float64 `json:"top_p"`
+	// only those with this share of the likeliest one's probability
+	MinP float64 `json:"min_p,omitempty"`
+	// divides positive logits of tokens that were there before, multiplies negative ones; 0 or 1 for none
+	RepetitionPenalty float64 `json:"repetition_penalty,omitempty"`
+	Seed              uint64  `json:"seed"` // the same seed, model and prompt give the same text
 }
 
 // Validate reports every field that makes no sense.
@@ -29,11 +32,13 @@ func (s Sampling) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	need(s.Temperature >= 0 && !math.IsInf(s.Temperature, 0), "generate.Sampling.Temperature is %g, must not be negative; 0 takes the likeliest token", s.Temperature)
+	need(s.Temperature >= 0 && !math.IsInf(s.Temperature, 0),
+		"generate.Sampling.Temperature is %g, must not be negative; 0 takes the likeliest token", s.Temperature)
 	need(s.TopK >= 0, "generate.Sampling.TopK is %d, must not be negative; 0 takes all tokens", s.TopK)
 	need(s.TopP >= 0 && s.TopP <= 1, "generate.Sampling.TopP is %g, must be between 0 and 1", s.TopP)
 	need(s.MinP >= 0 && s.MinP <= 1, "generate.Sampling.MinP is %g, must be between 0 and 1", s.MinP)
-	need(s.RepetitionPenalty >= 0 && !math.IsInf(s.RepetitionPenalty, 0), "generate.Sampling.RepetitionPenalty is %g, must be positive; 1 is none", s.RepetitionPenalty)
+	need(s.RepetitionPenalty >= 0 && !math.IsInf(s.RepetitionPenalty, 0),
+		"generate.Sampling.RepetitionPenalty is %g, must be positive; 1 is none", s.RepetitionPenalty)
 	return errors.Join(errs...)
 }
 

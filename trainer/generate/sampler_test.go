@@ -38,24 +38,35 @@ func TestSamplingFollowsTheProbabilities(t *testing.T) {
 		want     []float64
 	}{
 		{"plain", Sampling{Temperature: 1, TopP: 1}, logs(0.5, 0.3, 0.2), nil, []float64{0.5, 0.3, 0.2}},
-		{"temperature", Sampling{Temperature: 0.5, TopP: 1}, logs(0.5, 0.3, 0.2), nil, []float64{25.0 / 38, 9.0 / 38, 4.0 / 38}},
+		{"temperature", Sampling{Temperature: 0.5, TopP: 1}, logs(0.5, 0.3, 0.2), nil,
+			[]float64{25.0 / 38, 9.0 / 38, 4.0 / 38}},
 		{"top-k", Sampling{Temperature: 1, TopP: 1, TopK: 2}, logs(0.2, 0.5, 0.3), nil, []float64{0, 0.625, 0.375}},
-		{"top-k keeps what equals the last", Sampling{Temperature: 1, TopP: 1, TopK: 1}, logs(0.4, 0.2, 0.4), nil, []float64{0.5, 0, 0.5}},
-		{"top-k above the vocabulary", Sampling{Temperature: 1, TopP: 1, TopK: 9}, logs(0.5, 0.3, 0.2), nil, []float64{0.5, 0.3, 0.2}},
-		{"top-p takes the one that passes the limit", Sampling{Temperature: 1, TopP: 0.6}, logs(0.2, 0.5, 0.3), nil, []float64{0, 0.625, 0.375}},
+		{"top-k keeps what equals the last", Sampling{Temperature: 1, TopP: 1, TopK: 1}, logs(0.4, 0.2, 0.4), nil,
+			[]float64{0.5, 0, 0.5}},
+		{"top-k above the vocabulary", Sampling{Temperature: 1, TopP: 1, TopK: 9}, logs(0.5, 0.3, 0.2), nil,
+			[]float64{0.5, 0.3, 0.2}},
+		{"top-p takes the one that passes the limit", Sampling{Temperature: 1, TopP: 0.6}, logs(0.2, 0.5, 0.3), nil,
+			[]float64{0, 0.625, 0.375}},
 		{"top-p keeps one", Sampling{Temperature: 1, TopP: 0.01}, logs(0.2, 0.5, 0.3), nil, []float64{0, 1, 0}},
 		{"top-p of nothing keeps one", Sampling{Temperature: 1, TopP: 0}, logs(0.2, 0.5, 0.3), nil, []float64{0, 1, 0}},
 		{"and the first of equals", Sampling{Temperature: 1, TopP: 0}, logs(0.2, 0.4, 0.4), nil, []float64{0, 1, 0}},
-		{"a temperature that divides to infinity", Sampling{Temperature: 1e-310, TopP: 1}, []float32{1, 3, 2}, nil, []float64{0, 1, 0}},
-		{"a temperature of the largest number", Sampling{Temperature: math.MaxFloat64, TopP: 1}, []float32{1, 3}, nil, []float64{0.5, 0.5}},
+		{"a temperature that divides to infinity", Sampling{Temperature: 1e-310, TopP: 1}, []float32{1, 3, 2}, nil,
+			[]float64{0, 1, 0}},
+		{"a temperature of the largest number", Sampling{Temperature: math.MaxFloat64, TopP: 1}, []float32{1, 3}, nil,
+			[]float64{0.5, 0.5}},
 		{"min-p of all", Sampling{Temperature: 1, TopP: 1, MinP: 1}, logs(0.2, 0.5, 0.3), nil, []float64{0, 1, 0}},
-		{"a token that cannot be", Sampling{Temperature: 1, TopP: 1}, []float32{0, float32(math.Inf(-1))}, nil, []float64{1, 0}},
-		{"top-p of what top-k leaves", Sampling{Temperature: 1, TopK: 2, TopP: 0.6}, logs(0.5, 0.25, 0.25), nil, []float64{2.0 / 3, 1.0 / 3, 0}},
+		{"a token that cannot be", Sampling{Temperature: 1, TopP: 1}, []float32{0, float32(math.Inf(-1))}, nil,
+			[]float64{1, 0}},
+		{"top-p of what top-k leaves", Sampling{Temperature: 1, TopK: 2, TopP: 0.6}, logs(0.5, 0.25, 0.25), nil,
+			[]float64{2.0 / 3, 1.0 / 3, 0}},
 		{"top-p after the temperature", Sampling{Temperature: 0.5, TopP: 0.6}, logs(0.5, 0.3, 0.2), nil, []float64{1, 0, 0}},
 		{"min-p", Sampling{Temperature: 1, TopP: 1, MinP: 0.5}, logs(0.5, 0.3, 0.2), nil, []float64{0.625, 0.375, 0}},
-		{"penalty divides what is positive, once", Sampling{Temperature: 1, TopP: 1, RepetitionPenalty: 2}, []float32{2, 1, 1}, []int32{0, 0, 0}, []float64{1.0 / 3, 1.0 / 3, 1.0 / 3}},
-		{"penalty multiplies what is negative", Sampling{Temperature: 1, TopP: 1, RepetitionPenalty: 2}, []float32{-1, -2}, []int32{0}, []float64{0.5, 0.5}},
-		{"penalty knows of tokens outside", Sampling{Temperature: 1, TopP: 1, RepetitionPenalty: 2}, []float32{1, 1}, []int32{7}, []float64{0.5, 0.5}},
+		{"penalty divides what is positive, once", Sampling{Temperature: 1, TopP: 1, RepetitionPenalty: 2},
+			[]float32{2, 1, 1}, []int32{0, 0, 0}, []float64{1.0 / 3, 1.0 / 3, 1.0 / 3}},
+		{"penalty multiplies what is negative", Sampling{Temperature: 1, TopP: 1, RepetitionPenalty: 2}, []float32{-1, -2},
+			[]int32{0}, []float64{0.5, 0.5}},
+		{"penalty knows of tokens outside", Sampling{Temperature: 1, TopP: 1, RepetitionPenalty: 2}, []float32{1, 1},
+			[]int32{7}, []float64{0.5, 0.5}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -77,8 +88,10 @@ func TestWithoutTemperatureTheLikeliestIsTaken(t *testing.T) {
 		sampling Sampling
 		before   []int32
 		want     int32
-	}{{Sampling{}, nil, 1}, {Sampling{TopK: 3, TopP: 0.5, MinP: 0.1, Seed: 3}, nil, 1}, {Sampling{RepetitionPenalty: 2}, []int32{1}, 2}} {
-		if got := NewSampler(tt.sampling).Next([]float32{0.5, 3, 2, 3}, tt.before); got != tt.want && !(tt.before != nil && got == 3) {
+	}{{Sampling{}, nil, 1}, {Sampling{TopK: 3, TopP: 0.5, MinP: 0.1, Seed: 3}, nil, 1},
+		{Sampling{RepetitionPenalty: 2}, []int32{1}, 2}} {
+		if got := NewSampler(tt.sampling).Next([]float32{0.5, 3, 2, 3}, tt.before); got != tt.want &&
+			!(tt.before != nil && got == 3) {
 			t.Errorf("%+v takes %d, want %d", tt.sampling, got, tt.want)
 		}
 	}
@@ -134,7 +147,8 @@ func FuzzSampler(f *testing.F) {
 
 func TestSamplingErrorsNameTheFlag(t *testing.T) {
 	for want, s := range map[string]Sampling{
-		"generate.Sampling.Temperature": {Temperature: -1}, "generate.Sampling.TopK": {TopK: -1}, "generate.Sampling.TopP": {TopP: 1.5}, "generate.Sampling.MinP": {MinP: -0.1},
+		"generate.Sampling.Temperature": {Temperature: -1}, "generate.Sampling.TopK": {TopK: -1},
+		"generate.Sampling.TopP": {TopP: 1.5}, "generate.Sampling.MinP": {MinP: -0.1},
 		"generate.Sampling.RepetitionPenalty": {RepetitionPenalty: math.NaN()},
 	} {
 		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), want) {

@@ -50,7 +50,8 @@ func NewSession(m *models.Model, mem core.Memory, limit int) *Session {
 	if limit <= 0 || limit > most {
 		limit = most
 	}
-	return &Session{model: m, mem: mem, limit: limit, cache: nn.NewCache(mem, min(firstRoom, limit)), graphs: map[int]*graph{}}
+	return &Session{model: m, mem: mem, limit: limit, cache: nn.NewCache(mem, min(firstRoom, limit)),
+		graphs: map[int]*graph{}}
 }
 
 // Check compares what the kernels of the report give with the plain forward, and takes one
@@ -128,7 +129,8 @@ func (s *Session) read(ctx context.Context, ids []int32) ([]float32, error) {
 		return nil, fmt.Errorf("generate: %w", err)
 	}
 	if math.IsNaN(largest) || math.IsInf(largest, 0) {
-		return nil, fmt.Errorf("generate: after %d tokens the largest logit is %g: the model's weights are damaged, or they overflow", len(s.tokens)+len(ids), largest)
+		return nil, fmt.Errorf("generate: after %d tokens the largest logit is %g: the model's weights are damaged, or "+
+			"they overflow", len(s.tokens)+len(ids), largest)
 	}
 	s.cache.Advance()
 	s.tokens = append(s.tokens, ids...)

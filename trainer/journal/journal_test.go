@@ -16,8 +16,9 @@ import (
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 123456789, time.UTC)
 
 func start(resumed int) *Start {
-	return &Start{Time: noon, Version: Version, Resumed: resumed, Model: "llama", Steps: 9, Config: json.RawMessage(`{"lr":0.001}`),
-		Sites: []Site{{Path: "layers.0.mlp", Op: "swiglu", Kernel: "k"}}, Plugins: []Plugin{{Name: "k"}}}
+	return &Start{Time: noon, Version: Version, Resumed: resumed, Model: "llama", Steps: 9,
+		Config: json.RawMessage(`{"lr":0.001}`),
+		Sites:  []Site{{Path: "layers.0.mlp", Op: "swiglu", Kernel: "k"}}, Plugins: []Plugin{{Name: "k"}}}
 }
 
 func step(n int, loss float64) *Step {
@@ -63,8 +64,10 @@ func losses(r *Run) []float64 {
 func TestEveryEventComesBack(t *testing.T) {
 	dir := t.TempDir()
 	hostile := "</script>\n\"\\\u2028"
-	events := []Event{start(0), step(1, math.Pi), &Step{Time: noon, Step: 2, Loss: 1e-300, LR: 5e-324, GradNorm: math.MaxFloat64},
-		&Eval{Time: noon, Step: 2, Loss: 3, Targets: 4}, &Incident{Time: noon, Step: 2, Kernel: "k", Op: "rope", Deaths: 1, Repeats: 1, Error: hostile},
+	events := []Event{start(0), step(1, math.Pi),
+		&Step{Time: noon, Step: 2, Loss: 1e-300, LR: 5e-324, GradNorm: math.MaxFloat64},
+		&Eval{Time: noon, Step: 2, Loss: 3, Targets: 4},
+		&Incident{Time: noon, Step: 2, Kernel: "k", Op: "rope", Deaths: 1, Repeats: 1, Error: hostile},
 		&Checkpoint{Time: noon, Step: 2, Path: hostile}, &Warning{Time: noon, Step: 2, Text: hostile},
 		&Kernels{Time: noon, Step: 2, Calls: []Call{{Op: "rope", Kernel: "k", Pass: "forward", Calls: 3, Seconds: 0.5}}},
 		&End{Time: noon.Add(time.Second), Step: 2, Interrupted: true, Error: hostile}}
@@ -90,7 +93,8 @@ func TestWhatIsDoneAgainReplacesWhatWasDone(t *testing.T) {
 		return &Kernels{Time: noon, Calls: []Call{{Op: "rope", Pass: "forward", Calls: 2, Seconds: seconds}}}
 	}
 	write(t, path,
-		[]Event{start(0), &Eval{Step: 0, Loss: 9}, step(1, 1), step(2, 2), &Eval{Step: 2, Loss: 8}, &Checkpoint{Step: 2}, step(3, 3), step(4, 4), times(1), times(2),
+		[]Event{start(0), &Eval{Step: 0, Loss: 9}, step(1, 1), step(2, 2), &Eval{Step: 2, Loss: 8}, &Checkpoint{Step: 2},
+			step(3, 3), step(4, 4), times(1), times(2),
 			&Incident{Step: 4, Deaths: 1}, &Eval{Step: 4, Loss: 7}, &Checkpoint{Step: 4}, &End{Step: 4, Interrupted: true}},
 		[]Event{start(2), step(3, 33), times(10)})
 	r := read(t, path)
@@ -98,7 +102,8 @@ func TestWhatIsDoneAgainReplacesWhatWasDone(t *testing.T) {
 		t.Errorf("losses (-want +got):\n%s", diff)
 	}
 	if len(r.Evals) != 2 || len(r.Checkpoints) != 1 || len(r.Incidents) != 1 || r.Sessions != 2 || r.End != nil {
-		t.Errorf("%d evaluations, %d checkpoints, %d incidents, %d sessions, end %v", len(r.Evals), len(r.Checkpoints), len(r.Incidents), r.Sessions, r.End)
+		t.Errorf("%d evaluations, %d checkpoints, %d incidents, %d sessions, end %v", len(r.Evals), len(r.Checkpoints),
+			len(r.Incidents), r.Sessions, r.End)
 	}
 	if want := []Call{{Op: "rope", Pass: "forward", Calls: 4, Seconds: 12}}; !cmp.Equal(want, r.Calls) {
 		t.Errorf("times of kernels are %v, want %v", r.Calls, want)
@@ -161,21 +166,26 @@ func TestErrorsNameTheFileTheLineAndTheRemedy(t *testing.T) {
 	for name, tt := range map[string]struct{ text, want string }{
 		"empty":              {"", "run.jsonl:1: no journal: the file is empty"},
 		"nothing but a tear": {`{"event":"sta`, "run.jsonl:1: no journal: the file is empty"},
-		"garbage":            {begin + "garbage\n", "run.jsonl:2: not a line of a journal: no JSON at column 1: unexpected 'g'; remove the line to read the rest"},
+		"garbage": {begin + "garbage\n", "run.jsonl:2: not a line of a journal: no JSON at column 1: " +
+			"unexpected 'g'; remove the line to read the rest"},
 		"torn in the middle": {begin + `{"event":"st` + "\n" + begin, "run.jsonl:2: not a line of a journal"},
-		"a wrong type":       {begin + `{"event":"step","step":"one"}` + "\n", "run.jsonl:2: step: field step: want a whole number, have a string; remove"},
-		"too large a number": {begin + `{"event":"step","loss":1e999}` + "\n", "run.jsonl:2: step: field loss: want a number of 64 bits, have 1e999; remove"},
-		"another file":       {"{\n  \"a\": 1\n}\n", "run.jsonl:1: this is no journal of a run: the JSON ends"},
-		"without a start":    {`{"event":"step","step":1}` + "\n", "run.jsonl:1: step before start: the beginning of the journal is missing"},
-		"of the future":      {`{"event":"start","version":2}` + "\n", "run.jsonl:1: version is 2, this program reads 1"},
-		"a line too long":    {begin + strings.Repeat("x", longest+1) + "\n", "run.jsonl:2: the line is longer than 16 MiB"},
+		"a wrong type": {begin + `{"event":"step","step":"one"}` + "\n",
+			"run.jsonl:2: step: field step: want a whole number, have a string; remove"},
+		"too large a number": {begin + `{"event":"step","loss":1e999}` + "\n",
+			"run.jsonl:2: step: field loss: want a number of 64 bits, have 1e999; remove"},
+		"another file": {"{\n  \"a\": 1\n}\n", "run.jsonl:1: this is no journal of a run: the JSON ends"},
+		"without a start": {`{"event":"step","step":1}` + "\n",
+			"run.jsonl:1: step before start: the beginning of the journal is missing"},
+		"of the future":   {`{"event":"start","version":2}` + "\n", "run.jsonl:1: version is 2, this program reads 1"},
+		"a line too long": {begin + strings.Repeat("x", longest+1) + "\n", "run.jsonl:2: the line is longer than 16 MiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			if err := os.WriteFile(filepath.Join(dir, File), []byte(tt.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), dir) {
+			if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), tt.want) ||
+				!strings.HasPrefix(err.Error(), dir) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})
@@ -186,7 +196,8 @@ func TestErrorsNameTheFileTheLineAndTheRemedy(t *testing.T) {
 }
 
 func TestUnknownEventsAreLeftOut(t *testing.T) {
-	r, err := parse(strings.NewReader(`{"event":"start","version":1,"config":{},"more":true}` + "\n\n" + `{"event":"weather","step":"warm"}` + "\n"))
+	r, err := parse(strings.NewReader(`{"event":"start","version":1,"config":{},"more":true}` + "\n\n" +
+		`{"event":"weather","step":"warm"}` + "\n"))
 	if err != nil || r.Start == nil {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -246,11 +257,13 @@ func BenchmarkRecordStep(b *testing.B) {
 // FuzzParse: whatever is read can be written and read again.
 func FuzzParse(f *testing.F) {
 	var text []byte
-	for _, e := range []Event{start(0), step(1, 2), &Eval{Step: 1}, &Incident{Deaths: 1}, &Kernels{Calls: []Call{{Op: "rope"}}}, &End{}, start(1)} {
+	for _, e := range []Event{start(0), step(1, 2), &Eval{Step: 1}, &Incident{Deaths: 1},
+		&Kernels{Calls: []Call{{Op: "rope"}}}, &End{}, start(1)} {
 		text, _ = appendLine(text, e)
 	}
 	f.Add(string(text))
-	f.Add(`{"event":"start","version":1}` + "\n" + `{"event":"step","step":-1}` + "\n" + `{"event":"start","version":1,"resumed":-5}` + "\n")
+	f.Add(`{"event":"start","version":1}` + "\n" + `{"event":"step","step":-1}` + "\n" +
+		`{"event":"start","version":1,"resumed":-5}` + "\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		r, err := parse(strings.NewReader(text))
 		if err != nil {

@@ -56,7 +56,8 @@ func (r *Run) Record(e Event) error {
 func (r *Run) start(e *Start) {
 	start := *e
 	if r.Start == nil || e.Resumed == 0 {
-		*r = Run{Began: e.Time, Steps: []Step{}, Evals: []Eval{}, Incidents: []Incident{}, Checkpoints: []Checkpoint{}, Warnings: []Warning{}, Calls: []Call{}}
+		*r = Run{Began: e.Time, Steps: []Step{}, Evals: []Eval{}, Incidents: []Incident{}, Checkpoints: []Checkpoint{},
+			Warnings: []Warning{}, Calls: []Call{}}
 	}
 	r.Start, r.End, r.Updated = &start, nil, e.Time
 	r.Sessions++

@@ -31,7 +31,8 @@ type Config struct {
 	// "LoRA+: Efficient Low Rank Adaptation of Large Models" (2024).
 	PlusRatio float64 `json:"loraplus_lr_ratio,omitempty"`
 
-	Adapter  string `json:"adapter,omitempty"`   // the folder of an adapter to start from; the fields above then come from there
+	// the folder of an adapter to start from; the fields above then come from there
+	Adapter  string `json:"adapter,omitempty"`
 	BaseInt8 bool   `json:"base_int8,omitempty"` // keep the matrices that adapters are for in int8
 }
 
@@ -48,18 +49,23 @@ func (c Config) Validate() error {
 	}
 	const mostRank = 1 << 16
 	need(c.Rank >= 0 && c.Rank <= mostRank, "lora.Config.Rank is %d, must be between 0 and %d", c.Rank, mostRank)
-	need(c.Alpha >= 0 && c.Alpha <= math.MaxFloat32, "lora.Config.Alpha is %g, must not be negative, and finite in float32", c.Alpha)
+	need(c.Alpha >= 0 && c.Alpha <= math.MaxFloat32,
+		"lora.Config.Alpha is %g, must not be negative, and finite in float32", c.Alpha)
 	need(c.Dropout >= 0 && c.Dropout < 1, "lora.Config.Dropout is %g, must be at least 0 and below 1", c.Dropout)
 	for _, t := range c.Targets {
 		need(t != "", "lora.Config.Targets has an empty name; give names such as q_proj,v_proj, or %s", AllLinear)
 		need(t != AllLinear || len(c.Targets) == 1, "lora.Config.Targets: %s stands alone", AllLinear)
 	}
 	given := c.Rank != 0 || c.Alpha != 0 || c.Dropout != 0 || len(c.Targets) > 0 || c.RSLoRA
-	need(c.Adapter == "" || !given, "lora.Config.Adapter has its rank, alpha, dropout and targets in its adapter_config.json: leave these out")
-	need(c.PlusRatio >= 0 && c.PlusRatio <= math.MaxFloat32, "lora.Config.PlusRatio is %g, must not be negative, and finite in float32", c.PlusRatio)
-	need(c.Enabled() || c.PlusRatio == 0, "lora.Config.PlusRatio is for LoRA: give lora.Config.Rank or lora.Config.Adapter too")
+	need(c.Adapter == "" || !given, "lora.Config.Adapter has its rank, alpha, dropout and targets in its "+
+		"adapter_config.json: leave these out")
+	need(c.PlusRatio >= 0 && c.PlusRatio <= math.MaxFloat32,
+		"lora.Config.PlusRatio is %g, must not be negative, and finite in float32", c.PlusRatio)
+	need(c.Enabled() || c.PlusRatio == 0, "lora.Config.PlusRatio is for LoRA: give lora.Config.Rank or "+
+		"lora.Config.Adapter too")
 	need(c.Enabled() || c.Rank < 0 || !given, "settings of LoRA are given without lora.Config.Rank, which turns it on")
-	need(c.Enabled() || !c.BaseInt8, "lora.Config.BaseInt8 is for LoRA, which leaves these weights as they are: give lora.Config.Rank or lora.Config.Adapter too")
+	need(c.Enabled() || !c.BaseInt8, "lora.Config.BaseInt8 is for LoRA, which leaves these weights as they are: give "+
+		"lora.Config.Rank or lora.Config.Adapter too")
 	return errors.Join(errs...)
 }
 
@@ -104,12 +110,14 @@ func (c Config) choose(all []nn.Target) ([]nn.Target, error) {
 		case len(t.Modules):
 			chosen = append(chosen, t)
 		default:
-			return nil, fmt.Errorf("lora: the targets name %d of the %d experts of %s; name all of them", n, len(t.Modules), t.Name)
+			return nil, fmt.Errorf("lora: the targets name %d of the %d experts of %s; name all of them", n, len(t.Modules),
+				t.Name)
 		}
 	}
 	for _, name := range c.Targets {
 		if !used[name] {
-			return nil, fmt.Errorf("lora: no linear layer is called %q; the model has %s (the head takes no adapter)", name, strings.Join(lastNames(all), ", "))
+			return nil, fmt.Errorf("lora: no linear layer is called %q; the model has %s (the head takes no adapter)", name,
+				strings.Join(lastNames(all), ", "))
 		}
 	}
 	return chosen, nil

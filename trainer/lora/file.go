@@ -62,8 +62,10 @@ func (n *names) UnmarshalJSON(b []byte) error {
 
 // harmless are fields that change nothing about what an adapter computes, whatever they
 // say; those of the struct are checked one by one.
-var harmless = []string{"auto_mapping", "base_model_name_or_path", "r", "lora_alpha", "lora_dropout", "target_modules", "use_rslora", "peft_type",
-	"task_type", "bias", "inference_mode", "init_lora_weights", "revision", "peft_version", "megatron_core", "loftq_config", "eva_config", "corda_config",
+var harmless = []string{"auto_mapping", "base_model_name_or_path", "r", "lora_alpha", "lora_dropout", "target_modules",
+	"use_rslora", "peft_type",
+	"task_type", "bias", "inference_mode", "init_lora_weights", "revision", "peft_version", "megatron_core",
+	"loftq_config", "eva_config", "corda_config",
 	"qalora_group_size"}
 
 // parse reads an adapter_config.json. What it asks for and is not supported is an error that
@@ -90,7 +92,8 @@ func parse(b []byte) (Config, string, error) {
 	case f.Bias != "none":
 		return Config{}, "", fmt.Errorf("field bias is %q; none is supported", f.Bias)
 	case !slices.Contains(starts, f.InitWeights):
-		return Config{}, "", fmt.Errorf("field init_lora_weights is %v: such an adapter may belong to other weights than the model's files have; "+
+		return Config{}, "", fmt.Errorf("field init_lora_weights is %v: such an adapter may belong to other weights than "+
+			"the model's files have; "+
 			"convert it with PEFT (path_initial_model_for_weight_conversion)", f.InitWeights)
 	case f.Rank < 1:
 		return Config{}, "", fmt.Errorf("field r is %d, must be positive", f.Rank)
@@ -131,7 +134,8 @@ func (a *Adapter) JSON() ([]byte, error) {
 	if c.Targets[0] == AllLinear {
 		targets = lastNames(a.targets)
 	}
-	b, err := json.MarshalIndent(fields{Base: a.base, Rank: c.Rank, Alpha: c.Alpha, Dropout: c.Dropout, Targets: targets, RSLoRA: c.RSLoRA,
+	b, err := json.MarshalIndent(fields{Base: a.base, Rank: c.Rank, Alpha: c.Alpha, Dropout: c.Dropout, Targets: targets,
+		RSLoRA:   c.RSLoRA,
 		PEFTType: "LORA", TaskType: causal, Bias: "none", Inference: true, InitWeights: true}, "", "  ")
 	return append(b, '\n'), err
 }
@@ -178,7 +182,8 @@ func load(body *nn.Body, dir string) (*Adapter, error) {
 func readConfig(dir string) (Config, string, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, ConfigFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return Config{}, "", fmt.Errorf("it has no %s; it must be a folder that tune train --lora-rank or PEFT has saved", ConfigFile)
+		return Config{}, "", fmt.Errorf("it has no %s; it must be a folder that tune train --lora-rank or PEFT has saved",
+			ConfigFile)
 	}
 	if err != nil {
 		return Config{}, "", err
@@ -243,7 +248,8 @@ func (a *Adapter) fill(f *checkpoint.File) error {
 	}
 	if len(left) > 0 {
 		extra := slices.Sorted(maps.Keys(left))
-		return fmt.Errorf("%d tensors of %s have no place in this model with these target_modules, such as %s", len(extra), WeightsFile,
+		return fmt.Errorf("%d tensors of %s have no place in this model with these target_modules, such as %s", len(extra),
+			WeightsFile,
 			strings.Join(extra[:min(len(extra), 3)], ", "))
 	}
 	return nil

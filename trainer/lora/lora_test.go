@@ -40,12 +40,14 @@ func TestAConfigurationOfPEFTIsRead(t *testing.T) {
 		t.Errorf("%+v of %s, %v; want %+v", c, base, err, want)
 	}
 	for _, start := range []string{"null", "false", `"gaussian"`} {
-		if _, _, err := parse([]byte(strings.Replace(peft, `"init_lora_weights": true`, `"init_lora_weights": `+start, 1))); err != nil {
+		if _, _, err := parse([]byte(strings.Replace(peft, `"init_lora_weights": true`, `"init_lora_weights": `+start,
+			1))); err != nil {
 			t.Errorf("started as %s: %v", start, err)
 		}
 	}
 	least := `{"peft_type": "LORA", "target_modules": "all-linear", "task_type": null}`
-	if c, _, err = parse([]byte(least)); err != nil || !cmp.Equal(c, Config{Rank: 8, Alpha: 8, Targets: []string{AllLinear}}) {
+	if c, _, err = parse([]byte(least)); err != nil ||
+		!cmp.Equal(c, Config{Rank: 8, Alpha: 8, Targets: []string{AllLinear}}) {
 		t.Errorf("what is left out became %+v, %v; want PEFT's defaults", c, err)
 	}
 }
@@ -69,7 +71,8 @@ func TestWhatIsNotSupportedIsRefusedByName(t *testing.T) {
 		{"target_modules", "[]", "field target_modules names no module"},
 		{"r", "0", "field r is 0"},
 		{"r", `"8"`, "field r: want a whole number, have a string"},
-		{"init_lora_weights", `"pissa_niter_4"`, "field init_lora_weights is pissa_niter_4: such an adapter may belong to other weights"},
+		{"init_lora_weights", `"pissa_niter_4"`,
+			"field init_lora_weights is pissa_niter_4: such an adapter may belong to other weights"},
 		{"init_lora_weights", `"loftq"`, "field init_lora_weights is loftq"},
 		{"init_lora_weights", `{"a": 1}`, "field init_lora_weights is map"},
 		{"lora_alpha", "-1", "is -1, must not be negative"},
@@ -118,7 +121,8 @@ func FuzzParse(f *testing.F) {
 		if c.Rank < 1 || len(c.Targets) == 0 || c.Validate() != nil {
 			t.Fatalf("%q became %+v", b, c)
 		}
-		again, err := json.Marshal(fields{Base: base, Rank: c.Rank, Alpha: c.Alpha, Dropout: c.Dropout, Targets: c.Targets, RSLoRA: c.RSLoRA,
+		again, err := json.Marshal(fields{Base: base, Rank: c.Rank, Alpha: c.Alpha, Dropout: c.Dropout, Targets: c.Targets,
+			RSLoRA:   c.RSLoRA,
 			PEFTType: "LORA", TaskType: causal, Bias: "none"})
 		if err != nil {
 			t.Fatal(err)
@@ -202,7 +206,8 @@ func TestValidateNamesTheFlag(t *testing.T) {
 			t.Errorf("%+v: error %v, want %q", c, err, want)
 		}
 	}
-	for _, c := range []Config{{}, {Rank: 8, Alpha: 4, Targets: []string{"q", "k"}, BaseInt8: true}, {Adapter: "dir", BaseInt8: true}} {
+	for _, c := range []Config{{}, {Rank: 8, Alpha: 4, Targets: []string{"q", "k"}, BaseInt8: true},
+		{Adapter: "dir", BaseInt8: true}} {
 		if err := c.Validate(); err != nil {
 			t.Errorf("%+v: %v", c, err)
 		}
@@ -217,7 +222,8 @@ func TestNamesMatchWholeElementsOfPaths(t *testing.T) {
 			t.Errorf("%s: %d targets, %v; want %d", name, len(got), err, want)
 		}
 	}
-	if _, err := (Config{Targets: []string{"proj"}}).choose(all); err == nil || !strings.Contains(err.Error(), `"proj"; the model has gate, gate_proj, q_proj`) {
+	if _, err := (Config{Targets: []string{"proj"}}).choose(all); err == nil ||
+		!strings.Contains(err.Error(), `"proj"; the model has gate, gate_proj, q_proj`) {
 		t.Errorf("part of a name: %v", err)
 	}
 }
@@ -227,10 +233,12 @@ func TestSomeExpertsAlone(t *testing.T) {
 	b := nn.NewBuilder(autograd.Heap{})
 	nn.NewMoE(b, "mlp", "mlp", nn.MoEConfig{Hidden: 4, Intermediate: 6, Router: nn.RouterConfig{Experts: 3, TopK: 1}})
 	m := b.Body()
-	if _, err := (Config{Targets: []string{"experts.1.up_proj"}}).choose(m.Targets()); err == nil || !strings.Contains(err.Error(), "1 of the 3 experts") {
+	if _, err := (Config{Targets: []string{"experts.1.up_proj"}}).choose(m.Targets()); err == nil ||
+		!strings.Contains(err.Error(), "1 of the 3 experts") {
 		t.Errorf("error %v", err)
 	}
-	if got, err := (Config{Targets: []string{"up_proj"}}).choose(m.Targets()); err != nil || len(got) != 1 || len(got[0].Modules) != 3 {
+	if got, err := (Config{Targets: []string{"up_proj"}}).choose(m.Targets()); err != nil || len(got) != 1 ||
+		len(got[0].Modules) != 3 {
 		t.Errorf("%v, %v", got, err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/seed98097648/tune/internal/cpu"
 	"github.com/seed98097648/tune/internal/self"
 	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/trainer/checkpoint"
 )
 
 // key is all that a measurement depends on. Its hash names the file of an entry.
@@ -123,7 +124,7 @@ func (c *cache) store(k key, m core.Measurement) error {
 	return err
 }
 
-func writeEntry(path string, e entry) (err error) {
+func writeEntry(path string, e entry) error {
 	b, err := json.MarshalIndent(e, "", "  ")
 	if err != nil {
 		return err
@@ -131,16 +132,5 @@ func writeEntry(path string, e entry) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(b, '\n'))
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	return checkpoint.WriteFileAtomic(path, append(b, '\n'), 0o600)
 }

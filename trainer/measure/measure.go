@@ -125,7 +125,8 @@ type session struct {
 // New returns what compares the kernels of a registry with the plain forward, for batches
 // of that size, and remembers the outcome, as tune's --kernels auto does:
 //
-//	report, err := core.ApplyDefaultKernels(ctx, model, reg, "auto", core.Measured(measure.New(reg, run, measure.Options{})))
+//	auto := core.Measured(measure.New(reg, run, measure.Options{}))
+//	report, err := core.ApplyDefaultKernels(ctx, model, reg, "auto", auto)
 //
 // It is for a model that is put together of modules of package trainer/nn, and for batches
 // of another size than a model of package trainer/models assumes. A plain forward of

@@ -63,7 +63,8 @@ func scan(t *testing.T, k *sleeper) *core.Registry {
 	if err := os.WriteFile(filepath.Join(dir, k.name), nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	reg, err := core.ScanAllKernels(t.Context(), []string{dir}, func(context.Context, string) (core.Plugin, error) { return plugin{k}, nil })
+	reg, err := core.ScanAllKernels(t.Context(), []string{dir},
+		func(context.Context, string) (core.Plugin, error) { return plugin{k}, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +152,8 @@ func TestMeasurementsAreRememberedOnDisk(t *testing.T) {
 	calls = k.calls
 	other := run
 	other.Batch, other.Seq = run.Seq, run.Batch
-	if _, err := measure.Plan(t.Context(), model(t), scan(t, k), "auto", other, measure.Options{CacheDir: dir}); err != nil || k.calls == calls {
+	if _, err := measure.Plan(t.Context(), model(t), scan(t, k), "auto", other,
+		measure.Options{CacheDir: dir}); err != nil || k.calls == calls {
 		t.Errorf("%v, another batch was not measured on its own", err)
 	}
 }
@@ -165,7 +167,8 @@ func TestLinkedKernelsAreMeasuredInEveryRun(t *testing.T) {
 	}
 	for range 2 {
 		k.calls = 0
-		if _, err := measure.Plan(t.Context(), model(t), reg, "auto", run, measure.Options{CacheDir: dir}); err != nil || k.calls == 0 {
+		if _, err := measure.Plan(t.Context(), model(t), reg, "auto", run, measure.Options{CacheDir: dir}); err != nil ||
+			k.calls == 0 {
 			t.Errorf("%v, %d calls", err, k.calls)
 		}
 	}
@@ -204,7 +207,8 @@ func TestTheEndOfADeadlineEndsThePlan(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	k := &sleeper{name: "k", hook: func() { <-ctx.Done() }}
-	if _, err := measure.Plan(ctx, model(t), scan(t, k), "auto", run, measure.Options{CacheDir: "off"}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := measure.Plan(ctx, model(t), scan(t, k), "auto", run, measure.Options{CacheDir: "off"}); !errors.Is(err,
+		context.DeadlineExceeded) {
 		t.Errorf("error %v, want context.DeadlineExceeded", err)
 	}
 }

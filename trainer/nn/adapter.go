@@ -162,20 +162,23 @@ func (l *adapter) downOp(t int, training bool) autograd.Op {
 			a, u := args[1].Float32s(), out[0].Float32s()
 			mask := drop.with(args[2].Int32s())
 			groups(t, args[3:], func(e, from, m int) simd.Product {
-				return simd.Product{M: m, N: r, K: in, A: mask.of(args[0].Float32s(), from, in), B: matrixAt(a, e*r, in), TransB: true,
-					C: u[from*r:], StrideC: r}
+				return simd.Product{M: m, N: r, K: in, A: mask.of(args[0].Float32s(), from, in), B: matrixAt(a, e*r, in),
+					TransB: true,
+					C:      u[from*r:], StrideC: r}
 			})
 			scaleAll(u, u, scale)
 			return nil
 		},
-		Backward: &autograd.Backward{Inputs: inputs, Wrt: []int{0, 1}, Accumulate: []int{0, 1}, Scratch: scratch, Each: []core.Work{one, one},
+		Backward: &autograd.Backward{Inputs: inputs, Wrt: []int{0, 1}, Accumulate: []int{0, 1}, Scratch: scratch,
+			Each: []core.Work{one, one},
 			Run: func(_ context.Context, g *autograd.Grads) error {
 				du, a, offsets := g.Scratch[0].Float32s(), g.In[1].Float32s(), g.In[3:]
 				mask := drop.with(g.In[2].Int32s())
 				scaleAll(du, g.DOut[0].Float32s(), scale)
 				if d := g.DIn[1]; !d.IsZero() {
 					groups(t, offsets, func(e, from, m int) simd.Product {
-						return simd.Product{M: r, N: in, K: m, A: matrixAt(du, from, r), TransA: true, B: mask.of(g.In[0].Float32s(), from, in),
+						return simd.Product{M: r, N: in, K: m, A: matrixAt(du, from, r), TransA: true,
+							B: mask.of(g.In[0].Float32s(), from, in),
 							C: d.Float32s()[e*r*in:], StrideC: in, Accumulate: g.Add[1]}
 					})
 				}
@@ -222,12 +225,14 @@ func (l *adapter) upOp(t int) autograd.Op {
 				dy, b, offsets := g.DOut[0].Float32s(), g.In[2].Float32s(), g.In[3:]
 				if d := g.DIn[1]; !d.IsZero() {
 					groups(t, offsets, func(e, from, m int) simd.Product {
-						return simd.Product{M: m, N: r, K: out, A: matrixAt(dy, from, out), B: matrixAt(b, e*out, r), C: d.Float32s()[from*r:], StrideC: r}
+						return simd.Product{M: m, N: r, K: out, A: matrixAt(dy, from, out), B: matrixAt(b, e*out, r),
+							C: d.Float32s()[from*r:], StrideC: r}
 					})
 				}
 				if d := g.DIn[2]; !d.IsZero() {
 					groups(t, offsets, func(e, from, m int) simd.Product {
-						return simd.Product{M: out, N: r, K: m, A: matrixAt(dy, from, out), TransA: true, B: matrixAt(g.In[1].Float32s(), from, r),
+						return simd.Product{M: out, N: r, K: m, A: matrixAt(dy, from, out), TransA: true,
+							B: matrixAt(g.In[1].Float32s(), from, r),
 							C: d.Float32s()[e*out*r:], StrideC: r}
 					})
 				}

@@ -23,8 +23,9 @@ type adapted struct {
 func newAdapted(experts bool, dropout float64) *adapted {
 	const t, in, out, r = 9, 7, 5, 3
 	rng := newRand(4)
-	a := &adapted{adapter: &adapter{Adaptation: Adaptation{Rank: r, Scale: 1.5, Dropout: dropout}}, t: t, in: in, out: out,
-		x: normal(rng, t*in), y: normal(rng, t*out)}
+	a := &adapted{adapter: &adapter{Adaptation: Adaptation{Rank: r, Scale: 1.5, Dropout: dropout}}, t: t, in: in,
+		out: out,
+		x:   normal(rng, t*in), y: normal(rng, t*out)}
 	n, shapes := 1, []core.Shape{{r, in}, {out, r}}
 	if experts {
 		n, shapes, a.offsets = 3, []core.Shape{{3, r, in}, {3, out, r}}, []int32{0, 4, 4, t}
@@ -87,7 +88,8 @@ func TestAdaptersFollowTheFormula(t *testing.T) {
 					}
 					x, y := param(c, "x", a.x, a.t, a.in), param(c, "y", a.y, a.t, a.out)
 					dy := normal(newRand(6), a.t*a.out)
-					values, grads := run(t, c, []*autograd.Value{a.add(c, x, y, offsets)}, [][]float32{dy}, x, y, c.Leaf(a.a), c.Leaf(a.b))
+					values, grads := run(t, c, []*autograd.Value{a.add(c, x, y, offsets)}, [][]float32{dy}, x, y, c.Leaf(a.a),
+						c.Leaf(a.b))
 					mask := newDropout("a", dropout).with(c.batch.Noise)
 					want, dx, dA, dB := a.formula(dy, func(i int) float64 {
 						if training {
@@ -178,8 +180,10 @@ func TestDropoutDependsOnNoiseNameAndPlaceAlone(t *testing.T) {
 	}
 	first := factors("a", 1, 2, 3)
 	equal(t, "the same again", factors("a", 1, 2, 3), first)
-	for what, other := range map[string][]float32{"another name": factors("b", 1, 2, 3), "another seed": factors("a", 2, 2, 3),
-		"another step": factors("a", 1, 3, 3), "another batch": factors("a", 1, 2, 4), "words in another order": factors("a", 2, 1, 3)} {
+	for what, other := range map[string][]float32{"another name": factors("b", 1, 2, 3),
+		"another seed": factors("a", 2, 2, 3),
+		"another step": factors("a", 1, 3, 3), "another batch": factors("a", 1, 2, 4),
+		"words in another order": factors("a", 2, 1, 3)} {
 		if slices.Equal(other, first) {
 			t.Errorf("%s takes the same elements away", what)
 		}

@@ -52,7 +52,8 @@ func NewAttention(b *Builder, path, sitePath string, cfg AttentionConfig) *Atten
 		a.qNorm.perToken, a.kNorm.perToken = cfg.Heads, cfg.KVHeads
 	}
 	a.rope = NewRope(b, sitePath+".rope", cfg.Rope, cfg.Pairing, cfg.Heads, cfg.KVHeads, cfg.HeadDim)
-	a.site = b.site(sitePath+".attention", core.Attention, core.Facts{HeadDim: cfg.HeadDim, Heads: cfg.Heads, KVHeads: cfg.KVHeads})
+	a.site = b.site(sitePath+".attention", core.Attention,
+		core.Facts{HeadDim: cfg.HeadDim, Heads: cfg.Heads, KVHeads: cfg.KVHeads})
 	return a
 }
 
@@ -67,7 +68,8 @@ func (a *Attention) Forward(c *Context, x *autograd.Value) *autograd.Value {
 	if f.Packed {
 		in = split(c.G, in[0], f.Heads*f.HeadDim, f.KVHeads*f.HeadDim, f.KVHeads*f.HeadDim)
 	}
-	q, k, v := in[0].Reshape(t, f.Heads, f.HeadDim), in[1].Reshape(t, f.KVHeads, f.HeadDim), in[2].Reshape(t, f.KVHeads, f.HeadDim)
+	q, k, v := in[0].Reshape(t, f.Heads, f.HeadDim), in[1].Reshape(t, f.KVHeads, f.HeadDim),
+		in[2].Reshape(t, f.KVHeads, f.HeadDim)
 	if f.QKNorm {
 		q, k = a.qNorm.Forward(c, q), a.kNorm.Forward(c, k)
 	}
@@ -97,7 +99,8 @@ func attentionOp(b, s int, f AttentionConfig) autograd.Op {
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
 			q, k, v, p := in[0].Float32s(), in[1].Float32s(), in[2].Float32s(), out[1].Float32s()
 			simd.Multiply(at.products(func(h, g int) simd.Product { // p = q k^T
-				return simd.Product{M: s, N: s, K: at.c, A: at.head(q, h, at.heads), B: at.head(k, g, at.kv), TransB: true, C: p[h*s*s:], StrideC: s}
+				return simd.Product{M: s, N: s, K: at.c, A: at.head(q, h, at.heads), B: at.head(k, g, at.kv), TransB: true,
+					C: p[h*s*s:], StrideC: s}
 			})...)
 			at.softmax(p, in[3].Int32s())
 			simd.Multiply(at.products(func(h, g int) simd.Product { // y = p v
@@ -106,8 +109,9 @@ func attentionOp(b, s int, f AttentionConfig) autograd.Op {
 			})...)
 			return nil
 		},
-		Backward: &autograd.Backward{Inputs: []int{0, 1, 2, 3}, Outputs: []int{1}, Wrt: []int{0, 1, 2}, All: true, Scratch: []autograd.Spec{probs},
-			Work: at.work(4, f.Window),
+		Backward: &autograd.Backward{Inputs: []int{0, 1, 2, 3}, Outputs: []int{1}, Wrt: []int{0, 1, 2}, All: true,
+			Scratch: []autograd.Spec{probs},
+			Work:    at.work(4, f.Window),
 			Run: func(_ context.Context, g *autograd.Grads) error {
 				at.backward(g)
 				return nil
@@ -182,7 +186,8 @@ func (a attentionShape) backward(g *autograd.Grads) {
 	dq, dk, dv := g.DIn[0].Float32s(), g.DIn[1].Float32s(), g.DIn[2].Float32s()
 	s := a.s
 	simd.Multiply(a.products(func(h, g int) simd.Product {
-		return simd.Product{M: s, N: s, K: a.c, A: a.head(dy, h, a.heads), B: a.head(v, g, a.kv), TransB: true, C: ds[h*s*s:], StrideC: s}
+		return simd.Product{M: s, N: s, K: a.c, A: a.head(dy, h, a.heads), B: a.head(v, g, a.kv), TransB: true,
+			C: ds[h*s*s:], StrideC: s}
 	})...)
 	a.eachQuery(g.In[3].Int32s(), func(at, first, end int) {
 		clear(ds[at:][:first])
@@ -206,7 +211,8 @@ func (a attentionShape) sumGroups(dst, left, right []float32) {
 		for g := range a.b * a.kv {
 			h := g/a.kv*a.heads + g%a.kv*group + member
 			d := a.head(dst, g, a.kv)
-			ps = append(ps, simd.Product{M: a.s, N: a.c, K: a.s, A: a.scores(left, h), TransA: true, B: a.head(right, h, a.heads),
+			ps = append(ps, simd.Product{M: a.s, N: a.c, K: a.s, A: a.scores(left, h), TransA: true,
+				B: a.head(right, h, a.heads),
 				C: d.Data, StrideC: d.Stride, Accumulate: member > 0})
 		}
 		simd.Multiply(ps...)

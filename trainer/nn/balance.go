@@ -24,7 +24,8 @@ func balance(c *Context, weight float64) *autograd.Value {
 	if weight == 0 || len(c.routed) == 0 {
 		return nil
 	}
-	b := &balancing{weight: weight, layers: len(c.routed), tokens: c.T(), rowLength: c.S, experts: c.routed[0].logits.Shape()[1]}
+	b := &balancing{weight: weight, layers: len(c.routed), tokens: c.T(), rowLength: c.S,
+		experts: c.routed[0].logits.Shape()[1]}
 	var logits, ids []*autograd.Value
 	for _, r := range c.routed {
 		logits, ids = append(logits, r.logits), append(ids, r.ids)
@@ -47,7 +48,8 @@ func (b *balancing) op() autograd.Op {
 	}
 	back.Inputs = append(back.Inputs, 2*b.layers) // the keys
 	// Saved is, for each expert, what one more of a token's probability adds to y.
-	return autograd.Op{Name: "balance", Outputs: []autograd.Spec{autograd.Float32(1), autograd.Float32(b.experts)}, Forward: b.forward, Backward: back}
+	return autograd.Op{Name: "balance", Outputs: []autograd.Spec{autograd.Float32(1), autograd.Float32(b.experts)},
+		Forward: b.forward, Backward: back}
 }
 
 func (b *balancing) forward(_ context.Context, in, out []core.Tensor) error {

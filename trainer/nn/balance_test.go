@@ -96,7 +96,8 @@ func TestTheBalanceIsThePublishedLoss(t *testing.T) {
 }
 
 // balanceOf runs both passes of a model of two sparse layers.
-func balanceOf(t *testing.T, weight float64, divisor int, kernels, checkpoint bool) (loss, part float64, router, expert []float32) {
+func balanceOf(t *testing.T, weight float64, divisor int, kernels,
+	checkpoint bool) (loss, part float64, router, expert []float32) {
 	t.Helper()
 	d := newDecoder(t, tiny(withExperts(2, true), balanced(weight)), 2)
 	if kernels {

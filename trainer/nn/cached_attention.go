@@ -25,7 +25,8 @@ func (c *Cache) attend(ctx *Context, a *Attention, q, k, v *autograd.Value, wind
 		c.layers[a] = l
 	}
 	at := cachedAttention{attentionShape{b: 1, s: ctx.S, heads: f.Heads, kv: f.KVHeads, c: f.HeadDim}, l, window}
-	return ctx.G.Apply(autograd.Op{Name: "cached_attention", Outputs: []autograd.Spec{autograd.Float32(ctx.S, f.Heads, f.HeadDim)},
+	return ctx.G.Apply(autograd.Op{Name: "cached_attention",
+		Outputs: []autograd.Spec{autograd.Float32(ctx.S, f.Heads, f.HeadDim)},
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
 			if c.fed == 0 {
 				return errors.New("nn: no tokens were fed; Fill the batch before the run")
@@ -114,8 +115,9 @@ func (a cachedAttention) forward(q []float32, keys []int32, y, room []float32) [
 	for h := 0; h < a.heads; h += group {
 		units := a.units(h, min(h+group, a.heads), width)
 		simd.Multiply(eachUnit(units, func(u queries) simd.Product { // p = q k^T
-			return simd.Product{M: u.n, N: width, K: a.c, A: u.of(q), B: a.cached.from(a.cached.keys, u.key, lo), TransB: true, Dots: a.s == 1,
-				C: room[u.scores:], StrideC: width}
+			return simd.Product{M: u.n, N: width, K: a.c, A: u.of(q), B: a.cached.from(a.cached.keys, u.key, lo), TransB: true,
+				Dots: a.s == 1,
+				C:    room[u.scores:], StrideC: width}
 		})...)
 		a.softmax(room, keys, units, lo, width)
 		simd.Multiply(eachUnit(units, func(u queries) simd.Product { // y = p v
@@ -159,7 +161,8 @@ func (a cachedAttention) units(from, to, width int) []queries {
 		return out
 	}
 	for h := from; h < to; h++ {
-		out = append(out, queries{key: h / share, n: a.s, first: h * a.c, stride: a.heads * a.c, scores: (h - from) * a.s * width})
+		out = append(out, queries{key: h / share, n: a.s, first: h * a.c, stride: a.heads * a.c,
+			scores: (h - from) * a.s * width})
 	}
 	return out
 }

@@ -49,10 +49,12 @@ func again(t *testing.T, d *Decoder, b data.Batch) map[string]int {
 func TestWhatIsComputedAgainEndsWithItsBlock(t *testing.T) {
 	plain := func(cfg *DecoderConfig) { cfg.Layers = 3 }
 	b := randomBatch(newRand(5), 2, 6, tiny().Vocab)
-	if counts := again(t, newDecoder(t, tiny(withSilentBlocks), 9), b); counts["attention"] != 0 || counts["linear"] != 3*2 {
+	if counts := again(t, newDecoder(t, tiny(withSilentBlocks), 9), b); counts["attention"] != 0 ||
+		counts["linear"] != 3*2 {
 		t.Errorf("computed again: %v; want two linear layers of each block, and no attention", counts)
 	}
-	if counts := again(t, newDecoder(t, tiny(plain), 9), b); counts["attention"] != 0 || counts["linear"] != 0 || counts["silu"] != 3 {
+	if counts := again(t, newDecoder(t, tiny(plain), 9), b); counts["attention"] != 0 || counts["linear"] != 0 ||
+		counts["silu"] != 3 {
 		t.Errorf("computed again: %v; want the activation of each MLP, and no product", counts)
 	}
 	loss, grads := trained(t, newDecoder(t, tiny(withSilentBlocks), 9), b, false)

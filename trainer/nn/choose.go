@@ -22,19 +22,20 @@ func softmaxRows(g *autograd.Graph, x *autograd.Value) *autograd.Value {
 			})
 			return nil
 		},
-		Backward: &autograd.Backward{Outputs: []int{0}, Wrt: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {
-			y, dy, dx := g.Out[0].Float32s(), g.DOut[0].Float32s(), g.DIn[0].Float32s()
-			eachRow(t, e, func(r int) {
-				var dot float64
-				for i := r * e; i < (r+1)*e; i++ {
-					dot += float64(y[i]) * float64(dy[i])
-				}
-				for i := r * e; i < (r+1)*e; i++ {
-					dx[i] = float32(float64(y[i]) * (float64(dy[i]) - dot))
-				}
-			})
-			return nil
-		}},
+		Backward: &autograd.Backward{Outputs: []int{0}, Wrt: []int{0},
+			Run: func(_ context.Context, g *autograd.Grads) error {
+				y, dy, dx := g.Out[0].Float32s(), g.DOut[0].Float32s(), g.DIn[0].Float32s()
+				eachRow(t, e, func(r int) {
+					var dot float64
+					for i := r * e; i < (r+1)*e; i++ {
+						dot += float64(y[i]) * float64(dy[i])
+					}
+					for i := r * e; i < (r+1)*e; i++ {
+						dx[i] = float32(float64(y[i]) * (float64(dy[i]) - dot))
+					}
+				})
+				return nil
+			}},
 	}, x)
 }
 
@@ -50,10 +51,11 @@ func topK(g *autograd.Graph, x *autograd.Value, k int) (values, ids *autograd.Va
 			})
 			return nil
 		},
-		Backward: &autograd.Backward{Outputs: []int{1}, Wrt: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {
-			scatterRows(g.DIn[0].Float32s(), g.DOut[0].Float32s(), g.Out[1].Int32s(), e, k)
-			return nil
-		}},
+		Backward: &autograd.Backward{Outputs: []int{1}, Wrt: []int{0},
+			Run: func(_ context.Context, g *autograd.Grads) error {
+				scatterRows(g.DIn[0].Float32s(), g.DOut[0].Float32s(), g.Out[1].Int32s(), e, k)
+				return nil
+			}},
 	}, x)
 	return out[0], out[1]
 }
@@ -91,20 +93,21 @@ func normalizeRows(g *autograd.Graph, x *autograd.Value, least float64) *autogra
 			})
 			return nil
 		},
-		Backward: &autograd.Backward{Inputs: []int{0}, Outputs: []int{0}, Wrt: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {
-			x, y, dy, dx := g.In[0].Float32s(), g.Out[0].Float32s(), g.DOut[0].Float32s(), g.DIn[0].Float32s()
-			eachRow(t, k, func(r int) {
-				s := sum64(x[r*k:(r+1)*k]) + least
-				var dot float64
-				for i := r * k; i < (r+1)*k; i++ {
-					dot += float64(y[i]) * float64(dy[i])
-				}
-				for i := r * k; i < (r+1)*k; i++ {
-					dx[i] = float32((float64(dy[i]) - dot) / s)
-				}
-			})
-			return nil
-		}},
+		Backward: &autograd.Backward{Inputs: []int{0}, Outputs: []int{0}, Wrt: []int{0},
+			Run: func(_ context.Context, g *autograd.Grads) error {
+				x, y, dy, dx := g.In[0].Float32s(), g.Out[0].Float32s(), g.DOut[0].Float32s(), g.DIn[0].Float32s()
+				eachRow(t, k, func(r int) {
+					s := sum64(x[r*k:(r+1)*k]) + least
+					var dot float64
+					for i := r * k; i < (r+1)*k; i++ {
+						dot += float64(y[i]) * float64(dy[i])
+					}
+					for i := r * k; i < (r+1)*k; i++ {
+						dx[i] = float32((float64(dy[i]) - dot) / s)
+					}
+				})
+				return nil
+			}},
 	}, x)
 }
 
@@ -116,13 +119,14 @@ func sigmoid(g *autograd.Graph, x *autograd.Value) *autograd.Value {
 			eachRow(len(y), 1, func(i int) { y[i] = float32(1 / (1 + math.Exp(-float64(x[i])))) })
 			return nil
 		},
-		Backward: &autograd.Backward{Outputs: []int{0}, Wrt: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {
-			dy, dx := g.DOut[0].Float32s(), g.DIn[0].Float32s()
-			for i, y := range g.Out[0].Float32s() {
-				dx[i] = dy[i] * y * (1 - y)
-			}
-			return nil
-		}},
+		Backward: &autograd.Backward{Outputs: []int{0}, Wrt: []int{0},
+			Run: func(_ context.Context, g *autograd.Grads) error {
+				dy, dx := g.DOut[0].Float32s(), g.DIn[0].Float32s()
+				for i, y := range g.Out[0].Float32s() {
+					dx[i] = dy[i] * y * (1 - y)
+				}
+				return nil
+			}},
 	}, x)
 }
 

@@ -53,8 +53,9 @@ type Context struct {
 	Training bool // adapters have dropout
 	// Watch returns what is called in the place of a site's kernel, to look at what it
 	// gives; nil for the kernel itself.
-	Watch      func(core.Kernel) core.Kernel
-	Checkpoint bool // compute what lies within a decoder's layers again for the backward pass; see autograd.Graph.Checkpoint
+	Watch func(core.Kernel) core.Kernel
+	// compute what lies within a decoder's layers again for the backward pass; see autograd.Graph.Checkpoint
+	Checkpoint bool
 
 	batch     *Batch
 	positions int // rows of the rope tables
@@ -81,7 +82,8 @@ const MaxTokens = 1 << 28
 // with its own batch in mem.
 func NewContext(mem core.Memory, b, s, maxPosition int) (*Context, error) {
 	if b < 1 || s < 1 || b > MaxTokens/s {
-		return nil, fmt.Errorf("nn: a batch of %d rows of %d tokens; both must be positive, and at most %d tokens in all", b, s, MaxTokens)
+		return nil, fmt.Errorf("nn: a batch of %d rows of %d tokens; both must be positive, and at most %d tokens in all", b,
+			s, MaxTokens)
 	}
 	n := b * s
 	g := autograd.New(mem)
@@ -95,8 +97,10 @@ func NewContext(mem core.Memory, b, s, maxPosition int) (*Context, error) {
 	divisor := core.Tensor{DType: core.Float32, Shape: core.Shape{1}, Data: block[20*n : 20*n+4]}
 	noise := ints.Slice(5*n+1, 5*n+3, 2)
 	c := &Context{G: g, B: b, S: s, positions: maxPosition,
-		leaves: map[*Param]*autograd.Value{}, tables: map[*RopeTable][2]*autograd.Value{}, windows: map[int]*autograd.Value{},
-		batch: &Batch{Batch: data.Batch{B: b, S: s, IDs: part(0).Int32s(), Labels: part(1).Int32s(), Positions: part(2).Int32s()},
+		leaves: map[*Param]*autograd.Value{}, tables: map[*RopeTable][2]*autograd.Value{},
+		windows: map[int]*autograd.Value{},
+		batch: &Batch{Batch: data.Batch{B: b, S: s, IDs: part(0).Int32s(), Labels: part(1).Int32s(),
+			Positions: part(2).Int32s()},
 			Keys: keys.Int32s(), Divisor: divisor.Float32s(), Noise: noise.Int32s()}}
 	c.ids, c.labels = c.G.Input("input_ids", part(0)), c.G.Input("labels", part(1))
 	c.pos, c.keys = c.G.Input("positions", part(2)), c.G.Input("keys", keys)

@@ -70,8 +70,9 @@ func NewDecoder(b *Builder, cfg DecoderConfig) (*Decoder, error) {
 	} else { // not NewLinear: a head takes no adapter
 		d.head = &Linear{Weight: b.Param("lm_head.weight", cfg.Vocab, cfg.Hidden)}
 	}
-	d.loss = b.site("loss", core.LinearCrossEntropy, core.Facts{WeightDType: d.head.Weight.Tensor.DType, Dim: cfg.Hidden, Vocab: cfg.Vocab,
-		Frozen: d.head.Weight.Frozen})
+	d.loss = b.site("loss", core.LinearCrossEntropy,
+		core.Facts{WeightDType: d.head.Weight.Tensor.DType, Dim: cfg.Hidden, Vocab: cfg.Vocab,
+			Frozen: d.head.Weight.Frozen})
 	d.Body = b.Body()
 	if err := b.Err(); err != nil {
 		d.Free()
@@ -154,7 +155,8 @@ func (d *Decoder) Forward(c *Context) *Output {
 
 // addNorm records a residual and the norm after it: h + x, and the norm of that. Without
 // x, h stays as it is. For outside, see RMSNorm.ofSum.
-func addNorm(c *Context, name string, norm *RMSNorm, h, x *autograd.Value, outside bool) (sum, normed *autograd.Value) {
+func addNorm(c *Context, name string, norm *RMSNorm, h, x *autograd.Value,
+	outside bool) (sum, normed *autograd.Value) {
 	defer c.G.Enter(name)()
 	if x == nil {
 		return h, norm.Forward(c, h)

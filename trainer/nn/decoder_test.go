@@ -47,7 +47,8 @@ func oneLayer(cfg *DecoderConfig) { cfg.Layers = 1 }
 func withExperts(k int, normalized bool) func(*DecoderConfig) {
 	return func(cfg *DecoderConfig) {
 		cfg.Block = func(b *Builder, _ int, path, site string) Block {
-			return NewMoE(b, path, site, MoEConfig{Hidden: 10, Intermediate: 7, Router: RouterConfig{Experts: 4, TopK: k, Normalize: normalized}})
+			return NewMoE(b, path, site, MoEConfig{Hidden: 10, Intermediate: 7,
+				Router: RouterConfig{Experts: 4, TopK: k, Normalize: normalized}})
 		}
 	}
 }
@@ -55,8 +56,9 @@ func withExperts(k int, normalized bool) func(*DecoderConfig) {
 // withSigmoids has GLM-4.5's router and a shared expert.
 func withSigmoids(cfg *DecoderConfig) {
 	cfg.Block = func(b *Builder, _ int, path, site string) Block {
-		return NewMoE(b, path, site, MoEConfig{Hidden: 10, Intermediate: 7, Shared: 9, Router: RouterConfig{Experts: 6, TopK: 2,
-			Sigmoid: true, Bias: true, Groups: 3, TopGroups: 2, Normalize: true, Scale: 2.5}})
+		return NewMoE(b, path, site, MoEConfig{Hidden: 10, Intermediate: 7, Shared: 9,
+			Router: RouterConfig{Experts: 6, TopK: 2,
+				Sigmoid: true, Bias: true, Groups: 3, TopGroups: 2, Normalize: true, Scale: 2.5}})
 	}
 }
 
@@ -239,7 +241,8 @@ func TestPackedDocumentsEqualSeparateOnes(t *testing.T) {
 }
 
 func TestRightPaddingChangesNoRealLogit(t *testing.T) {
-	for name, cfg := range map[string]DecoderConfig{"plain": tiny(), "window": tiny(withWindow(2)), "sandwich": tiny(withSandwich), "experts": tiny(withSigmoids)} {
+	for name, cfg := range map[string]DecoderConfig{"plain": tiny(), "window": tiny(withWindow(2)),
+		"sandwich": tiny(withSandwich), "experts": tiny(withSigmoids)} {
 		t.Run(name, func(t *testing.T) { rightPadding(t, newDecoder(t, cfg, 1)) })
 	}
 }

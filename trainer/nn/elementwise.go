@@ -33,14 +33,15 @@ func mul(g *autograd.Graph, a, b *autograd.Value) *autograd.Value {
 			multiply(out[0].Float32s(), in[0].Float32s(), in[1].Float32s())
 			return nil
 		},
-		Backward: &autograd.Backward{Inputs: []int{0, 1}, Wrt: []int{0, 1}, Run: func(_ context.Context, g *autograd.Grads) error {
-			for i, d := range g.DIn {
-				if !d.IsZero() {
-					multiply(d.Float32s(), g.DOut[0].Float32s(), g.In[1-i].Float32s())
+		Backward: &autograd.Backward{Inputs: []int{0, 1}, Wrt: []int{0, 1},
+			Run: func(_ context.Context, g *autograd.Grads) error {
+				for i, d := range g.DIn {
+					if !d.IsZero() {
+						multiply(d.Float32s(), g.DOut[0].Float32s(), g.In[1-i].Float32s())
+					}
 				}
-			}
-			return nil
-		}},
+				return nil
+			}},
 	}, a, b)
 }
 

@@ -41,12 +41,15 @@ func TestFrozenWeightsActAsTheSameNumbersInFloat32(t *testing.T) {
 		build   func(b *Builder)
 		forward func(c *Context, x *autograd.Value, p *Param) *autograd.Value
 	}{
-		"linear": {func(b *Builder) { b.Param("w", out, in) }, func(c *Context, x *autograd.Value, p *Param) *autograd.Value {
-			return (&Linear{Weight: p}).Forward(c, x)
-		}},
-		"experts": {func(b *Builder) { b.Param("w", experts, out, in) }, func(c *Context, x *autograd.Value, p *Param) *autograd.Value {
-			return groupedLinear(c.G, x, c.Leaf(p), p.Scale, c.G.Input("offsets", core.FromInt32([]int32{0, 5, 5, tokens}, experts+1)))
-		}},
+		"linear": {func(b *Builder) { b.Param("w", out, in) },
+			func(c *Context, x *autograd.Value, p *Param) *autograd.Value {
+				return (&Linear{Weight: p}).Forward(c, x)
+			}},
+		"experts": {func(b *Builder) { b.Param("w", experts, out, in) },
+			func(c *Context, x *autograd.Value, p *Param) *autograd.Value {
+				return groupedLinear(c.G, x, c.Leaf(p), p.Scale,
+					c.G.Input("offsets", core.FromInt32([]int32{0, 5, 5, tokens}, experts+1)))
+			}},
 	}
 	for name, form := range forms {
 		for _, dtype := range storages {
@@ -55,7 +58,8 @@ func TestFrozenWeightsActAsTheSameNumbersInFloat32(t *testing.T) {
 				pass := func(p *Param) (y, dx []float32) {
 					c := newContext(t, 1, tokens)
 					x := param(c, "x", normal(newRand(8), tokens*in), tokens, in)
-					values, grads := run(t, c, []*autograd.Value{form.forward(c, x, p)}, [][]float32{normal(newRand(9), tokens*out)}, x)
+					values, grads := run(t, c, []*autograd.Value{form.forward(c, x, p)}, [][]float32{normal(newRand(9), tokens*out)},
+						x)
 					return values[0], grads[0]
 				}
 				y, dx := pass(frozen[0])
@@ -103,7 +107,8 @@ func TestInt8IsWithinHalfAStepOfEachRow(t *testing.T) {
 				t.Errorf("row %d: %v became %v, the largest is %v", r, x, got[i], high)
 			}
 		}
-		if !slices.Contains(p.Tensor.Int8s()[r*cols:(r+1)*cols], 127) && !slices.Contains(p.Tensor.Int8s()[r*cols:(r+1)*cols], -127) && high > 0 {
+		if !slices.Contains(p.Tensor.Int8s()[r*cols:(r+1)*cols], 127) &&
+			!slices.Contains(p.Tensor.Int8s()[r*cols:(r+1)*cols], -127) && high > 0 {
 			t.Errorf("row %d does not use all of the range", r)
 		}
 	}

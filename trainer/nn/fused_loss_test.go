@@ -14,7 +14,10 @@ import (
 func fuseLoss(t *testing.T, d *Decoder) *countingKernel {
 	t.Helper()
 	k := counting(core.LinearCrossEntropy)
-	at := slices.IndexFunc(d.Sites(), func(s core.Site) bool { return s.Op == core.LinearCrossEntropy && s.Path == "loss" })
+	at := slices.IndexFunc(d.Sites(), func(s core.Site) bool {
+		return s.Op == core.LinearCrossEntropy &&
+			s.Path == "loss"
+	})
 	if at < 0 {
 		t.Fatal("no site for the loss")
 	}
@@ -26,7 +29,8 @@ func fuseLoss(t *testing.T, d *Decoder) *countingKernel {
 
 // lossAndGradients runs a model on a batch and returns the loss, the logits if they are
 // kept, and the gradient of each parameter.
-func lossAndGradients(t *testing.T, d *Decoder, b data.Batch, keep bool) (loss float64, logits []float32, grads [][]float32) {
+func lossAndGradients(t *testing.T, d *Decoder, b data.Batch,
+	keep bool) (loss float64, logits []float32, grads [][]float32) {
 	t.Helper()
 	c := newContext(t, b.B, b.S)
 	fill(t, c, b)
@@ -165,7 +169,8 @@ func TestFusedLossIsNoPartOfAnotherLoss(t *testing.T) {
 	fuseLoss(t, d)
 	c := newContext(t, 2, 4)
 	loss := sums(c, []*autograd.Value{d.Forward(c).Loss.Reshape(1)}, [][]float32{{2}}, new(float64))
-	if _, err := d.Compile(c, loss, false); err == nil || !strings.Contains(err.Error(), "cannot be a part of another loss") {
+	if _, err := d.Compile(c, loss, false); err == nil ||
+		!strings.Contains(err.Error(), "cannot be a part of another loss") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -86,7 +86,8 @@ func TestEmbeddingEqualsPublishedCode(t *testing.T) {
 		copy(c.batch.IDs, r.ints("in.ids"))
 		e := NewEmbedding(NewBuilder(autograd.Heap{}), "embed", w.Shape[0], w.Shape[1], p.Padding)
 		copy(e.Weight.Tensor.Data, w.Data)
-		values, grads := run(t, c, []*autograd.Value{e.Forward(c)}, [][]float32{r.tensor("in.d_y").Float32s()}, c.Leaf(e.Weight))
+		values, grads := run(t, c, []*autograd.Value{e.Forward(c)}, [][]float32{r.tensor("in.d_y").Float32s()},
+			c.Leaf(e.Weight))
 		r.near("y", values[0])
 		r.near("grad.weight", grads[0])
 	})
@@ -99,7 +100,8 @@ func TestMLPEqualsPublishedCode(t *testing.T) {
 		case "mlp":
 			w := r.tensor("in.gate_proj").Shape
 			m := NewMLP(b, "mlp", "mlp", w[1], w[0], false)
-			r.block(m, map[string]*Param{"gate_proj": m.in[0].Weight, "up_proj": m.in[1].Weight, "down_proj": m.down.Weight}, w[1])
+			r.block(m, map[string]*Param{"gate_proj": m.in[0].Weight, "up_proj": m.in[1].Weight, "down_proj": m.down.Weight},
+				w[1])
 		case "mlp_fused":
 			w := r.tensor("in.gate_up_proj").Shape
 			m := NewPackedMLP(b, "mlp", "mlp", w[1], w[0]/2)
@@ -163,7 +165,8 @@ func (r recording) block(m Block, weights map[string]*Param, hidden int) {
 		}
 		wrt, names = append(wrt, c.Leaf(p)), append(names, name)
 	}
-	values, grads := run(r.t, c, []*autograd.Value{m.Forward(c, wrt[0])}, [][]float32{r.tensor("in.d_y").Float32s()}, wrt...)
+	values, grads := run(r.t, c, []*autograd.Value{m.Forward(c, wrt[0])}, [][]float32{r.tensor("in.d_y").Float32s()},
+		wrt...)
 	r.near("y", values[0])
 	for i, name := range names {
 		if p := weights[name]; p != nil && len(p.Entries) > 1 {

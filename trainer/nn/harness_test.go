@@ -31,7 +31,8 @@ func fill(t *testing.T, c *Context, b data.Batch) {
 
 func plainBatch(b, s int) data.Batch {
 	n := b * s
-	out := data.Batch{B: b, S: s, IDs: make([]int32, n), Labels: make([]int32, n), Positions: make([]int32, n), Segments: make([]int32, n)}
+	out := data.Batch{B: b, S: s, IDs: make([]int32, n), Labels: make([]int32, n), Positions: make([]int32, n),
+		Segments: make([]int32, n)}
 	for i := range n {
 		out.Positions[i], out.Segments[i] = int32(i%s), 1
 	}
@@ -86,7 +87,8 @@ func sums(c *Context, outs []*autograd.Value, upstream [][]float32, total *float
 }
 
 // execute compiles the graph of outs with their upstream gradients and runs both passes.
-func execute(t *testing.T, c *Context, outs []*autograd.Value, upstream [][]float32, wrt ...*autograd.Value) *autograd.Program {
+func execute(t *testing.T, c *Context, outs []*autograd.Value, upstream [][]float32,
+	wrt ...*autograd.Value) *autograd.Program {
 	t.Helper()
 	for _, o := range outs {
 		o.Keep()
@@ -105,7 +107,8 @@ func execute(t *testing.T, c *Context, outs []*autograd.Value, upstream [][]floa
 }
 
 // run returns the values of outs and the gradients of wrt; see execute.
-func run(t *testing.T, c *Context, outs []*autograd.Value, upstream [][]float32, wrt ...*autograd.Value) (values, grads [][]float32) {
+func run(t *testing.T, c *Context, outs []*autograd.Value, upstream [][]float32,
+	wrt ...*autograd.Value) (values, grads [][]float32) {
 	t.Helper()
 	p := execute(t, c, outs, upstream, wrt...)
 	for _, o := range outs {
@@ -146,7 +149,8 @@ func near[W float32 | float64](t *testing.T, what string, got []float32, want []
 		scale = math.Max(scale, math.Abs(float64(w)))
 	}
 	if !(diff <= limit*scale) {
-		t.Errorf("%s: element %d is %v, want %v: off by %.3g of the largest, limit %.3g", what, at, got[at], want[at], diff/scale, limit)
+		t.Errorf("%s: element %d is %v, want %v: off by %.3g of the largest, limit %.3g", what, at, got[at], want[at],
+			diff/scale, limit)
 	}
 }
 

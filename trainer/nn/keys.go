@@ -16,7 +16,8 @@ func setKeys(keys, segments []int32, base int) error {
 		if s != 0 {
 			if i == 0 || s != segments[i-1] {
 				if slices.Contains(segments[:i], s) {
-					return fmt.Errorf("token %d goes on with document %d after other tokens; keep the tokens of a document together", i, s)
+					return fmt.Errorf("token %d goes on with document %d after other tokens; keep the tokens of a document together",
+						i, s)
 				}
 				document = i
 			}

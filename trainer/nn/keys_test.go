@@ -65,7 +65,8 @@ func TestSegmentsThatAreNoRangesAreRefused(t *testing.T) {
 
 func TestKeysCountOverTheBatch(t *testing.T) {
 	c := newContext(t, 2, 2)
-	fill(t, c, data.Batch{B: 2, S: 2, IDs: make([]int32, 4), Labels: make([]int32, 4), Positions: make([]int32, 4), Segments: []int32{1, 1, 1, 2}})
+	fill(t, c, data.Batch{B: 2, S: 2, IDs: make([]int32, 4), Labels: make([]int32, 4), Positions: make([]int32, 4),
+		Segments: []int32{1, 1, 1, 2}})
 	if want := []int32{0, 1, 0, 2, 2, 3, 3, 4}; !slices.Equal(c.Batch().Keys, want) {
 		t.Errorf("keys %v, want %v", c.Batch().Keys, want)
 	}

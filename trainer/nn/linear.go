@@ -54,24 +54,25 @@ func linearOp(t int, weight *Param, bias bool) autograd.Op {
 				B: operand(args[1], weight.Scale, 0), TransB: true, Dots: true, C: dst, StrideC: out, Accumulate: bias})
 			return nil
 		},
-		Backward: &autograd.Backward{Inputs: []int{0, 1}, Wrt: wrt, Accumulate: []int{0, 1}, Each: each, Run: func(_ context.Context, g *autograd.Grads) error {
-			dy := g.DOut[0].Float32s()
-			if d := g.DIn[0]; !d.IsZero() {
-				simd.Multiply(simd.Product{M: t, N: in, K: out, A: simd.Matrix{Data: dy, Stride: out},
-					B: operand(g.In[1], weight.Scale, 0), C: d.Float32s(), StrideC: in, Accumulate: g.Add[0]})
-			}
-			if d := g.DIn[1]; !d.IsZero() {
-				simd.GemmTN(out, in, t, dy, out, g.In[0].Float32s(), in, d.Float32s(), in, g.Add[1])
-			}
-			if bias && !g.DIn[2].IsZero() {
-				columnSums(g.DIn[2].Float32s(), t, func(sum []float64, r, lo int) {
-					for i, v := range dy[r*out+lo : r*out+lo+len(sum)] {
-						sum[i] += float64(v)
-					}
-				})
-			}
-			return nil
-		}},
+		Backward: &autograd.Backward{Inputs: []int{0, 1}, Wrt: wrt, Accumulate: []int{0, 1}, Each: each,
+			Run: func(_ context.Context, g *autograd.Grads) error {
+				dy := g.DOut[0].Float32s()
+				if d := g.DIn[0]; !d.IsZero() {
+					simd.Multiply(simd.Product{M: t, N: in, K: out, A: simd.Matrix{Data: dy, Stride: out},
+						B: operand(g.In[1], weight.Scale, 0), C: d.Float32s(), StrideC: in, Accumulate: g.Add[0]})
+				}
+				if d := g.DIn[1]; !d.IsZero() {
+					simd.GemmTN(out, in, t, dy, out, g.In[0].Float32s(), in, d.Float32s(), in, g.Add[1])
+				}
+				if bias && !g.DIn[2].IsZero() {
+					columnSums(g.DIn[2].Float32s(), t, func(sum []float64, r, lo int) {
+						for i, v := range dy[r*out+lo : r*out+lo+len(sum)] {
+							sum[i] += float64(v)
+						}
+					})
+				}
+				return nil
+			}},
 	}
 }
 
@@ -104,22 +105,23 @@ func (e *Embedding) Forward(c *Context) *autograd.Value {
 			eachRow(t, d, func(r int) { in[0].Load(y[r*d:(r+1)*d], int(ids[r])*d) })
 			return nil
 		},
-		Backward: &autograd.Backward{Inputs: []int{1}, Wrt: []int{0}, Accumulate: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {
-			dw, ids, dy := g.DIn[0].Float32s(), g.In[1].Int32s(), g.DOut[0].Float32s()
-			if !g.Add[0] {
-				simd.Parallel(len(dw), grain, func(lo, hi int) { clear(dw[lo:hi]) })
-			}
-			// Each goroutine has some columns: rows of one token are summed in order.
-			simd.Parallel(d, max(1, grain/max(t, 1)), func(lo, hi int) {
-				for r, id := range ids {
-					if int(id) == e.Padding {
-						continue
-					}
-					dst := dw[int(id)*d+lo : int(id)*d+hi]
-					simd.Add(dst, dst, dy[r*d+lo:r*d+hi])
+		Backward: &autograd.Backward{Inputs: []int{1}, Wrt: []int{0}, Accumulate: []int{0},
+			Run: func(_ context.Context, g *autograd.Grads) error {
+				dw, ids, dy := g.DIn[0].Float32s(), g.In[1].Int32s(), g.DOut[0].Float32s()
+				if !g.Add[0] {
+					simd.Parallel(len(dw), grain, func(lo, hi int) { clear(dw[lo:hi]) })
 				}
-			})
-			return nil
-		}},
+				// Each goroutine has some columns: rows of one token are summed in order.
+				simd.Parallel(d, max(1, grain/max(t, 1)), func(lo, hi int) {
+					for r, id := range ids {
+						if int(id) == e.Padding {
+							continue
+						}
+						dst := dw[int(id)*d+lo : int(id)*d+hi]
+						simd.Add(dst, dst, dy[r*d+lo:r*d+hi])
+					}
+				})
+				return nil
+			}},
 	}, c.Leaf(e.Weight), c.ids)
 }

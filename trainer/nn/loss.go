@@ -22,7 +22,8 @@ func CrossEntropy(c *Context, logits *autograd.Value) *autograd.Value {
 func crossEntropyOp(c *Context, logits *autograd.Value) autograd.Op {
 	t, v := logits.Shape()[0], logits.Shape()[1]
 	bufs := sync.Pool{New: func() any { return new([1 << 10]float32) }}
-	return autograd.Op{Name: "cross_entropy", Outputs: []autograd.Spec{autograd.Float32(), autograd.Float32(t, 2), autograd.Float32(t)},
+	return autograd.Op{Name: "cross_entropy",
+		Outputs: []autograd.Spec{autograd.Float32(), autograd.Float32(t, 2), autograd.Float32(t)},
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
 			x, labels, divisor := in[0].Float32s(), in[1].Int32s(), in[2].Float32s()[0]
 			saved, losses := out[1].Float32s(), out[2].Float32s() // per row: the largest logit, and what expSum says
@@ -44,25 +45,26 @@ func crossEntropyOp(c *Context, logits *autograd.Value) autograd.Op {
 			out[0].Float32s()[0] = float32(sum64(losses) / float64(divisor))
 			return nil
 		},
-		Backward: &autograd.Backward{Inputs: []int{0, 1, 2}, Outputs: []int{1}, Wrt: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {
-			x, labels, saved, dx := g.In[0].Float32s(), g.In[1].Int32s(), g.Out[1].Float32s(), g.DIn[0].Float32s()
-			scale := float64(g.DOut[0].Float32s()[0]) / float64(g.In[2].Float32s()[0])
-			simd.Parallel(t, max(1, grain/v), func(lo, hi int) {
-				for r := lo; r < hi; r++ {
-					row := dx[r*v : (r+1)*v]
-					y := target(labels, r, c.S)
-					if y < 0 {
-						clear(row)
-						continue
+		Backward: &autograd.Backward{Inputs: []int{0, 1, 2}, Outputs: []int{1}, Wrt: []int{0},
+			Run: func(_ context.Context, g *autograd.Grads) error {
+				x, labels, saved, dx := g.In[0].Float32s(), g.In[1].Int32s(), g.Out[1].Float32s(), g.DIn[0].Float32s()
+				scale := float64(g.DOut[0].Float32s()[0]) / float64(g.In[2].Float32s()[0])
+				simd.Parallel(t, max(1, grain/v), func(lo, hi int) {
+					for r := lo; r < hi; r++ {
+						row := dx[r*v : (r+1)*v]
+						y := target(labels, r, c.S)
+						if y < 0 {
+							clear(row)
+							continue
+						}
+						// Not exp(x - log sum): a logarithm near a large logit has few digits left.
+						simd.ExpSum(row, x[r*v:(r+1)*v], 1, saved[2*r])
+						simd.Scale(row, row, float32(scale/float64(saved[2*r+1])))
+						row[y] -= float32(scale)
 					}
-					// Not exp(x - log sum): a logarithm near a large logit has few digits left.
-					simd.ExpSum(row, x[r*v:(r+1)*v], 1, saved[2*r])
-					simd.Scale(row, row, float32(scale/float64(saved[2*r+1])))
-					row[y] -= float32(scale)
-				}
-			})
-			return nil
-		}},
+				})
+				return nil
+			}},
 	}
 }
 
@@ -143,7 +145,8 @@ func target(labels []int32, r, s int) int {
 func labelsInRange(labels []int32, vocab, s int) error {
 	for i, y := range labels {
 		if y != data.Ignore && (y < 0 || int(y) >= vocab) {
-			return fmt.Errorf("nn: label %d in row %d, position %d is neither %d nor within the vocabulary of %d", y, i/s, i%s, data.Ignore, vocab)
+			return fmt.Errorf("nn: label %d in row %d, position %d is neither %d nor within the vocabulary of %d", y, i/s, i%s,
+				data.Ignore, vocab)
 		}
 	}
 	return nil

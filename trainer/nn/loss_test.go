@@ -90,7 +90,8 @@ func TestIndicesOutsideTheirTablesAreNamed(t *testing.T) {
 		{"negative token", func(b *Batch) { b.IDs[0] = -1 }, "token id -1 in row 0, position 0"},
 		{"position", func(b *Batch) { b.Positions[3] = 4 }, "position 4 in row 0, position 3 is outside [0, 4)"},
 		{"negative position", func(b *Batch) { b.Positions[7] = -2 }, "position -2 in row 1, position 3"},
-		{"label", func(b *Batch) { b.Labels[5] = 23 }, "label 23 in row 1, position 1 is neither -100 nor within the vocabulary of 23"},
+		{"label", func(b *Batch) { b.Labels[5] = 23 },
+			"label 23 in row 1, position 1 is neither -100 nor within the vocabulary of 23"},
 		{"negative label", func(b *Batch) { b.Labels[5] = -1 }, "label -1 in row 1"},
 	}
 	for _, tt := range tests {
@@ -111,7 +112,8 @@ func TestIndicesOutsideTheirTablesAreNamed(t *testing.T) {
 
 func TestABatchOfAnotherSizeIsRefused(t *testing.T) {
 	c := newContext(t, 2, 4)
-	if err := c.Batch().Fill(plainBatch(4, 2), 1); err == nil || !strings.Contains(err.Error(), "a batch of 4x2 for a graph of 2x4") {
+	if err := c.Batch().Fill(plainBatch(4, 2), 1); err == nil || !strings.Contains(err.Error(),
+		"a batch of 4x2 for a graph of 2x4") {
 		t.Errorf("error %v", err)
 	}
 }

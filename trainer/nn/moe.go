@@ -44,8 +44,10 @@ func NewMoE(b *Builder, path, sitePath string, cfg MoEConfig) *MoE {
 		gateUp: b.packed(path+".experts.gate_up", gateUp, e, 2*i, d),
 		down:   b.packed(path+".experts.down", down, e, d, i),
 	}
-	m.site = b.site(sitePath+".experts", core.MoEExperts, core.Facts{WeightDType: m.gateUp.Tensor.DType, Dim: d, Intermediate: i,
-		Activation: "silu", Layout: core.Packed, Experts: e, TopK: cfg.Router.TopK, Routing: cfg.Router.facts(), Frozen: m.gateUp.Frozen})
+	m.site = b.site(sitePath+".experts", core.MoEExperts,
+		core.Facts{WeightDType: m.gateUp.Tensor.DType, Dim: d, Intermediate: i,
+			Activation: "silu", Layout: core.Packed, Experts: e, TopK: cfg.Router.TopK, Routing: cfg.Router.facts(),
+			Frozen: m.gateUp.Frozen})
 	switch {
 	case m.gateUp.Tensor.DType == core.Int8 || m.down.Tensor.DType == core.Int8:
 		b.stayPlain(m.site, "its weights are int8")
@@ -95,7 +97,8 @@ type permuted struct {
 // ids [T, K], rows [N, D]. Rows of one expert keep the order of the tokens.
 func permute(g *autograd.Graph, x, ids *autograd.Value, experts int) permuted {
 	t, d, k := x.Shape()[0], x.Shape()[1], ids.Shape()[1]
-	out := g.ApplyAll(autograd.Op{Name: "permute", Outputs: []autograd.Spec{autograd.Float32(t*k, d), autograd.Int32(t, k), autograd.Int32(experts + 1)},
+	out := g.ApplyAll(autograd.Op{Name: "permute",
+		Outputs: []autograd.Spec{autograd.Float32(t*k, d), autograd.Int32(t, k), autograd.Int32(experts + 1)},
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
 			x, ids := in[0].Float32s(), in[1].Int32s()
 			y, where, offsets := out[0].Float32s(), out[1].Int32s(), out[2].Int32s()
@@ -103,19 +106,20 @@ func permute(g *autograd.Graph, x, ids *autograd.Value, experts int) permuted {
 			eachRow(t*k, d, func(a int) { copy(y[int(where[a])*d:(int(where[a])+1)*d], x[a/k*d:]) })
 			return nil
 		},
-		Backward: &autograd.Backward{Outputs: []int{1}, Wrt: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {
-			dy, where, dx := g.DOut[0].Float32s(), g.Out[1].Int32s(), g.DIn[0].Float32s()
-			eachRow(t, k*d, func(r int) {
-				dst := dx[r*d : (r+1)*d]
-				clear(dst)
-				for _, row := range where[r*k : (r+1)*k] {
-					for i, v := range dy[int(row)*d : (int(row)+1)*d] {
-						dst[i] += v
+		Backward: &autograd.Backward{Outputs: []int{1}, Wrt: []int{0},
+			Run: func(_ context.Context, g *autograd.Grads) error {
+				dy, where, dx := g.DOut[0].Float32s(), g.Out[1].Int32s(), g.DIn[0].Float32s()
+				eachRow(t, k*d, func(r int) {
+					dst := dx[r*d : (r+1)*d]
+					clear(dst)
+					for _, row := range where[r*k : (r+1)*k] {
+						for i, v := range dy[int(row)*d : (int(row)+1)*d] {
+							dst[i] += v
+						}
 					}
-				}
-			})
-			return nil
-		}},
+				})
+				return nil
+			}},
 	}, x, ids)
 	return permuted{out[0], out[1], out[2]}
 }
@@ -139,7 +143,8 @@ func countingSort(ids, where, offsets []int32) {
 
 // groupedLinear records y = x * weight[e]^T for the rows of each expert e:
 // x [N, in], weight [E, out, in], y [N, out]. scale is that of a weight in int8.
-func groupedLinear(g *autograd.Graph, x, weight *autograd.Value, scale []float32, offsets *autograd.Value) *autograd.Value {
+func groupedLinear(g *autograd.Graph, x, weight *autograd.Value, scale []float32,
+	offsets *autograd.Value) *autograd.Value {
 	n, e, out, in := x.Shape()[0], weight.Shape()[0], weight.Shape()[1], weight.Shape()[2]
 	each := func(offsets []int32, product func(e, from, rows int) simd.Product) {
 		ps := []simd.Product{}
@@ -156,26 +161,28 @@ func groupedLinear(g *autograd.Graph, x, weight *autograd.Value, scale []float32
 	return g.Apply(autograd.Op{Name: "grouped_linear", Outputs: []autograd.Spec{autograd.Float32(n, out)}, Work: one,
 		Forward: func(_ context.Context, args, y []core.Tensor) error {
 			each(args[2].Int32s(), func(e, from, m int) simd.Product {
-				return simd.Product{M: m, N: out, K: in, A: rows(args[0], from, in), B: operand(args[1], scale, e*out), TransB: true, Dots: n <= simd.FewRows,
+				return simd.Product{M: m, N: out, K: in, A: rows(args[0], from, in), B: operand(args[1], scale, e*out),
+					TransB: true, Dots: n <= simd.FewRows,
 					C: y[0].Float32s()[from*out:], StrideC: out}
 			})
 			return nil
 		},
-		Backward: &autograd.Backward{Inputs: []int{0, 1, 2}, Wrt: []int{0, 1}, Accumulate: []int{0}, Each: []core.Work{one, one}, Run: func(_ context.Context, g *autograd.Grads) error {
-			if d := g.DIn[0]; !d.IsZero() {
-				each(g.In[2].Int32s(), func(e, from, m int) simd.Product {
-					return simd.Product{M: m, N: in, K: out, A: rows(g.DOut[0], from, out), B: operand(g.In[1], scale, e*out),
-						C: d.Float32s()[from*in:], StrideC: in, Accumulate: g.Add[0]}
-				})
-			}
-			if d := g.DIn[1]; !d.IsZero() {
-				each(g.In[2].Int32s(), func(e, from, m int) simd.Product {
-					return simd.Product{M: out, N: in, K: m, A: rows(g.DOut[0], from, out), TransA: true, B: rows(g.In[0], from, in),
-						C: d.Float32s()[e*out*in:], StrideC: in}
-				})
-			}
-			return nil
-		}},
+		Backward: &autograd.Backward{Inputs: []int{0, 1, 2}, Wrt: []int{0, 1}, Accumulate: []int{0},
+			Each: []core.Work{one, one}, Run: func(_ context.Context, g *autograd.Grads) error {
+				if d := g.DIn[0]; !d.IsZero() {
+					each(g.In[2].Int32s(), func(e, from, m int) simd.Product {
+						return simd.Product{M: m, N: in, K: out, A: rows(g.DOut[0], from, out), B: operand(g.In[1], scale, e*out),
+							C: d.Float32s()[from*in:], StrideC: in, Accumulate: g.Add[0]}
+					})
+				}
+				if d := g.DIn[1]; !d.IsZero() {
+					each(g.In[2].Int32s(), func(e, from, m int) simd.Product {
+						return simd.Product{M: out, N: in, K: m, A: rows(g.DOut[0], from, out), TransA: true, B: rows(g.In[0], from, in),
+							C: d.Float32s()[e*out*in:], StrideC: in}
+					})
+				}
+				return nil
+			}},
 	}, x, weight, offsets)
 }
 
@@ -196,19 +203,20 @@ func unpermute(g *autograd.Graph, z, weights, where *autograd.Value) *autograd.V
 			})
 			return nil
 		},
-		Backward: &autograd.Backward{Inputs: []int{0, 1, 2}, Wrt: []int{0, 1}, All: true, Run: func(_ context.Context, g *autograd.Grads) error {
-			z, w, where, dy := g.In[0].Float32s(), g.In[1].Float32s(), g.In[2].Int32s(), g.DOut[0].Float32s()
-			dz, dw := g.DIn[0].Float32s(), g.DIn[1].Float32s()
-			eachRow(t*k, d, func(a int) {
-				row, src := int(where[a]), dy[a/k*d:(a/k+1)*d]
-				var dot float64
-				for i, v := range z[row*d : (row+1)*d] {
-					dot += float64(v) * float64(src[i])
-					dz[row*d+i] = w[a] * src[i]
-				}
-				dw[a] = float32(dot)
-			})
-			return nil
-		}},
+		Backward: &autograd.Backward{Inputs: []int{0, 1, 2}, Wrt: []int{0, 1}, All: true,
+			Run: func(_ context.Context, g *autograd.Grads) error {
+				z, w, where, dy := g.In[0].Float32s(), g.In[1].Float32s(), g.In[2].Int32s(), g.DOut[0].Float32s()
+				dz, dw := g.DIn[0].Float32s(), g.DIn[1].Float32s()
+				eachRow(t*k, d, func(a int) {
+					row, src := int(where[a]), dy[a/k*d:(a/k+1)*d]
+					var dot float64
+					for i, v := range z[row*d : (row+1)*d] {
+						dot += float64(v) * float64(src[i])
+						dz[row*d+i] = w[a] * src[i]
+					}
+					dw[a] = float32(dot)
+				})
+				return nil
+			}},
 	}, z, weights, where)
 }

@@ -58,7 +58,8 @@ type use struct {
 func NewBuilder(mem core.Memory) *Builder {
 	b := &Builder{mem: mem, use: new(use)}
 	if mem == nil {
-		b.err = errors.New("nn: there is no memory for parameters: pass one of transport.NewMemory, or autograd.Heap{} for a program without plugins")
+		b.err = errors.New("nn: there is no memory for parameters: pass one of transport.NewMemory, " +
+			"or autograd.Heap{} for a program without plugins")
 	}
 	return b
 }

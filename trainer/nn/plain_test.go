@@ -53,8 +53,9 @@ func (p plain) Backward(_ context.Context, call *core.Call) error {
 }
 
 var plainForms = map[core.Op]func(*Context, *core.Call) (outs, wrt []*autograd.Value){
-	core.RMSNorm: plainNorm, core.AddRMSNorm: plainSum, core.SwiGLU: plainSwiGLU, core.RoPE: plainRope, core.MoEExperts: plainExperts,
-	core.Attention: plainAttention,
+	core.RMSNorm: plainNorm, core.AddRMSNorm: plainSum, core.SwiGLU: plainSwiGLU, core.RoPE: plainRope,
+	core.MoEExperts: plainExperts,
+	core.Attention:  plainAttention,
 }
 
 // run records the plain form and runs both passes; in a forward call the upstream
@@ -144,7 +145,8 @@ func plainRope(c *Context, call *core.Call) (outs, wrt []*autograd.Value) {
 }
 
 func plainExperts(c *Context, call *core.Call) (outs, wrt []*autograd.Value) {
-	wrt = leaves(c, call, core.Arg{Name: "x"}, core.Arg{Name: "routing_weights"}, core.Arg{Name: "gate_up"}, core.Arg{Name: "down"})
+	wrt = leaves(c, call, core.Arg{Name: "x"}, core.Arg{Name: "routing_weights"}, core.Arg{Name: "gate_up"},
+		core.Arg{Name: "down"})
 	rows := permute(c.G, wrt[0], c.G.Input("expert_ids", call.Input("expert_ids")), call.Facts.Experts)
 	gate, up := halve(c.G, groupedLinear(c.G, rows.x, wrt[2], nil, rows.offsets))
 	z := groupedLinear(c.G, mul(c.G, silu(c.G, gate), up), wrt[3], nil, rows.offsets)
@@ -173,8 +175,8 @@ func elsewhere(c kerneltest.Case) bool {
 	return false
 }
 
-// plainOps leaves out ops that no module has, linear_cross_entropy, whose plain form has one loss for all tokens,
-// and moe_gate, whose plain form chooses again in the backward pass. Others compare these
+// plainOps leaves out ops that no module has, linear_cross_entropy, whose plain form has one
+// loss for all tokens, and moe_gate, whose plain form chooses again in the backward pass. Others compare these
 // with the reference: TestFusedLossEqualsThePlainOne, TestFusedSumsAndRoutersTrainLikePlainOnes.
 func plainOps() []core.Op {
 	return slices.DeleteFunc(core.Ops(), func(op core.Op) bool { return plainForms[op] == nil })

@@ -67,8 +67,9 @@ func probeRope(p *prober) []*autograd.Value {
 
 func probeGate(p *prober) []*autograd.Value {
 	f := p.site.facts
-	r := &Router{site: p.site, cfg: RouterConfig{Experts: f.Experts, TopK: f.TopK, Sigmoid: f.Scoring == core.ScoringSigmoid,
-		Bias: f.Bias, Groups: f.Groups, TopGroups: f.TopGroups, Normalize: f.Normalize, Scale: f.Scale}}
+	r := &Router{site: p.site, cfg: RouterConfig{Experts: f.Experts, TopK: f.TopK,
+		Sigmoid: f.Scoring == core.ScoringSigmoid,
+		Bias:    f.Bias, Groups: f.Groups, TopGroups: f.TopGroups, Normalize: f.Normalize, Scale: f.Scale}}
 	if f.Bias {
 		r.bias = p.input(f.Experts)
 		r.bias.buffer = true
@@ -88,7 +89,8 @@ func probeMoE(p *prober) []*autograd.Value {
 func probeAttention(p *prober) []*autograd.Value {
 	f := p.site.facts
 	a := &Attention{cfg: AttentionConfig{Heads: f.Heads, KVHeads: f.KVHeads, HeadDim: f.HeadDim}, site: p.site}
-	return []*autograd.Value{p.after(a.attend(p.Context, p.before(f.Heads, f.HeadDim), p.before(f.KVHeads, f.HeadDim), p.before(f.KVHeads, f.HeadDim)))}
+	return []*autograd.Value{p.after(a.attend(p.Context, p.before(f.Heads, f.HeadDim), p.before(f.KVHeads, f.HeadDim),
+		p.before(f.KVHeads, f.HeadDim)))}
 }
 
 // probeElems is how large a part of the head's weight is measured: 64 MiB of float32. Time
@@ -110,7 +112,8 @@ func probeLoss(p *prober) []*autograd.Value {
 // with their memory in mem; for inference they have no backward pass. The site belongs to
 // a model of this package, which is only asked for what the site is: it is not changed,
 // and its parameters are not read.
-func NewProbe(mem core.Memory, at core.Site, k core.Kernel, b, s, maxPosition int, inference bool) (_ *Probe, err error) {
+func NewProbe(mem core.Memory, at core.Site, k core.Kernel, b, s, maxPosition int,
+	inference bool) (_ *Probe, err error) {
 	p := &Probe{inputs: probeInputs{mem: mem, rng: rand.New(rand.NewPCG(1, 2)), inference: inference}}
 	defer func() {
 		if err != nil {

@@ -44,7 +44,8 @@ func probedSites(t *testing.T) map[string]core.Site {
 	NewMLP(b, "mlp", "mlp", 24, 40, false)
 	NewPackedMLP(b, "packed", "packed", 24, 40)
 	NewMoE(b, "moe", "moe", MoEConfig{Hidden: 24, Intermediate: 10, Router: RouterConfig{Experts: 5, TopK: 2}})
-	NewRouter(b, "router", "router", 24, RouterConfig{Experts: 8, TopK: 2, Sigmoid: true, Bias: true, Groups: 4, TopGroups: 2, Normalize: true, Scale: 2.5})
+	NewRouter(b, "router", "router", 24, RouterConfig{Experts: 8, TopK: 2, Sigmoid: true, Bias: true, Groups: 4,
+		TopGroups: 2, Normalize: true, Scale: 2.5})
 	if b.Err() != nil {
 		t.Fatal(b.Err())
 	}
@@ -59,7 +60,8 @@ func probedSites(t *testing.T) map[string]core.Site {
 // gradients of the plain one, which it can only have if it is the same computation.
 func TestProbeRunsTheSameWorkBothWays(t *testing.T) {
 	const b, s = 2, 7
-	rows := map[string]int{"norm": b * s, "attn.q_norm": 4 * b * s, "attn.k_norm": 2 * b * s, "attn.rope": b * s, "mlp": b * s, "packed": b * s, "moe.experts": b * s,
+	rows := map[string]int{"norm": b * s, "attn.q_norm": 4 * b * s, "attn.k_norm": 2 * b * s, "attn.rope": b * s,
+		"mlp": b * s, "packed": b * s, "moe.experts": b * s,
 		"second.add": b * s, "moe.gate": b * s, "router": b * s}
 	sites := probedSites(t)
 	for path, want := range rows {
@@ -166,8 +168,10 @@ func TestProbeRefusesWhatItCannotBuild(t *testing.T) {
 	foreign.Hook = nil
 	unknown := sites["mlp"]
 	unknown.Op = "convolution"
-	for name, site := range map[string]core.Site{"a site of another package": foreign, "an op that no module uses": unknown} {
-		if _, err := NewProbe(autograd.Heap{}, site, k, 1, 4, 4, false); err == nil || !strings.Contains(err.Error(), "mlp") {
+	for name, site := range map[string]core.Site{"a site of another package": foreign,
+		"an op that no module uses": unknown} {
+		if _, err := NewProbe(autograd.Heap{}, site, k, 1, 4, 4, false); err == nil ||
+			!strings.Contains(err.Error(), "mlp") {
 			t.Errorf("%s: error %v, want one that names the site", name, err)
 		}
 	}
@@ -179,7 +183,8 @@ func TestProbeRefusesWhatItCannotBuild(t *testing.T) {
 // TestEverySiteOfAModelCanBeMeasured holds for ops to come: a module that offers a site has
 // a function in probers.
 func TestEverySiteOfAModelCanBeMeasured(t *testing.T) {
-	for name, cfg := range map[string]DecoderConfig{"dense": tiny(withQKNorm), "experts": tiny(withExperts(2, true)), "sigmoids": tiny(withSigmoids)} {
+	for name, cfg := range map[string]DecoderConfig{"dense": tiny(withQKNorm), "experts": tiny(withExperts(2, true)),
+		"sigmoids": tiny(withSigmoids)} {
 		for _, site := range newDecoder(t, cfg, 1).Sites() {
 			p, err := NewProbe(autograd.Heap{}, site, counting(site.Op), 1, 4, 4, false)
 			if err != nil {

@@ -50,7 +50,8 @@ func (in *probeInputs) record(c *Context, s core.Site, k core.Kernel) (*autograd
 	forward := probers()[s.Op]
 	if !ok || forward == nil {
 		c.G.Release()
-		return nil, fmt.Errorf("its plain forward of %s is no module of trainer/nn: compare it with a core.Measure of your own", s.Op)
+		return nil, fmt.Errorf("its plain forward of %s is no module of trainer/nn: compare it with a core.Measure of "+
+			"your own", s.Op)
 	}
 	b := c.batch
 	for i := range b.Positions {
@@ -58,7 +59,8 @@ func (in *probeInputs) record(c *Context, s core.Site, k core.Kernel) (*autograd
 		b.Keys[2*i], b.Keys[2*i+1] = int32(i-i%c.S), int32(i+1)
 	}
 	b.Divisor[0] = float32(c.T())
-	p := &prober{Context: c, inputs: in, site: &site{path: s.Path, op: s.Op, facts: s.Facts, perToken: own.perToken, kernel: k, use: new(use)}}
+	p := &prober{Context: c, inputs: in, site: &site{path: s.Path, op: s.Op, facts: s.Facts, perToken: own.perToken,
+		kernel: k, use: new(use)}}
 	values := forward(p)
 	loss := values[0]
 	if len(loss.Shape()) > 0 {

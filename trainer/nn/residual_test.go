@@ -31,7 +31,8 @@ func fuse(t *testing.T, d *Decoder, ops ...core.Op) *Decoder {
 // TestNormsOfSumsHaveASiteForBoth: those of the residual stream, but not the first, before
 // which nothing is added, nor the norms before an addition, nor those of heads.
 func TestNormsOfSumsHaveASiteForBoth(t *testing.T) {
-	want := []string{"layers.0.post_attention_layernorm", "layers.1.input_layernorm", "layers.1.post_attention_layernorm", "norm"}
+	want := []string{"layers.0.post_attention_layernorm", "layers.1.input_layernorm", "layers.1.post_attention_layernorm",
+		"norm"}
 	for name, cfg := range map[string]DecoderConfig{"pre-norm": tiny(withQKNorm), "sandwich": tiny(withSandwich)} {
 		t.Run(name, func(t *testing.T) {
 			var sums, within []string
@@ -137,7 +138,8 @@ func TestFusedSumsNeedNoMoreMemory(t *testing.T) {
 		}
 		norms, sums := growth(core.RMSNorm, core.Attention), growth(core.RMSNorm, core.AddRMSNorm, core.Attention)
 		if saved := more * 2 * rows * length * 4; sums > norms+saved {
-			t.Errorf("checkpoint %v: %d layers need %d bytes with fused sums, %d with fused norms", checkpoint, more, sums, norms)
+			t.Errorf("checkpoint %v: %d layers need %d bytes with fused sums, %d with fused norms", checkpoint, more, sums,
+				norms)
 		}
 	}
 }

@@ -34,7 +34,8 @@ func NewResidualNorm(b *Builder, path, sitePath string, dim int, eps float64) *R
 }
 
 func normFacts(b *Builder, dim int, eps float64) core.Facts {
-	return core.Facts{WeightDType: core.Float32, Dim: dim, Eps: eps, Cast: core.CastBeforeWeight, Frozen: b.storage != nil}
+	return core.Facts{WeightDType: core.Float32, Dim: dim, Eps: eps, Cast: core.CastBeforeWeight,
+		Frozen: b.storage != nil}
 }
 
 // Forward records the norm over rows of D elements, whatever the shape of x.
@@ -97,13 +98,14 @@ func meanSquare(g *autograd.Graph, x *autograd.Value) *autograd.Value {
 			})
 			return nil
 		},
-		Backward: &autograd.Backward{Inputs: []int{0}, Wrt: []int{0}, Accumulate: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {
-			x, dy, dx := g.In[0].Float32s(), g.DOut[0].Float32s(), g.DIn[0].Float32s()
-			eachRow(t, d, func(r int) {
-				scaleInto(dx[r*d:(r+1)*d], x[r*d:(r+1)*d], 2*dy[r]/float32(d), g.Add[0])
-			})
-			return nil
-		}},
+		Backward: &autograd.Backward{Inputs: []int{0}, Wrt: []int{0}, Accumulate: []int{0},
+			Run: func(_ context.Context, g *autograd.Grads) error {
+				x, dy, dx := g.In[0].Float32s(), g.DOut[0].Float32s(), g.DIn[0].Float32s()
+				eachRow(t, d, func(r int) {
+					scaleInto(dx[r*d:(r+1)*d], x[r*d:(r+1)*d], 2*dy[r]/float32(d), g.Add[0])
+				})
+				return nil
+			}},
 	}, x)
 }
 
@@ -116,13 +118,14 @@ func rsqrt(g *autograd.Graph, x *autograd.Value, eps float64) *autograd.Value {
 			}
 			return nil
 		},
-		Backward: &autograd.Backward{Outputs: []int{0}, Wrt: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {
-			dy, dx := g.DOut[0].Float32s(), g.DIn[0].Float32s()
-			for i, y := range g.Out[0].Float32s() {
-				dx[i] = dy[i] * -0.5 * y * y * y
-			}
-			return nil
-		}},
+		Backward: &autograd.Backward{Outputs: []int{0}, Wrt: []int{0},
+			Run: func(_ context.Context, g *autograd.Grads) error {
+				dy, dx := g.DOut[0].Float32s(), g.DIn[0].Float32s()
+				for i, y := range g.Out[0].Float32s() {
+					dx[i] = dy[i] * -0.5 * y * y * y
+				}
+				return nil
+			}},
 	}, x)
 }
 
@@ -137,19 +140,20 @@ func scaleRows(g *autograd.Graph, x, s *autograd.Value) *autograd.Value {
 			})
 			return nil
 		},
-		Backward: &autograd.Backward{Inputs: []int{0, 1}, Wrt: []int{0, 1}, All: true, Accumulate: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {
-			x, s, dy := g.In[0].Float32s(), g.In[1].Float32s(), g.DOut[0].Float32s()
-			dx, ds := g.DIn[0].Float32s(), g.DIn[1].Float32s()
-			eachRow(t, d, func(r int) {
-				var sum float64
-				for i := r * d; i < (r+1)*d; i++ {
-					sum += float64(dy[i]) * float64(x[i])
-				}
-				ds[r] = float32(sum)
-				scaleInto(dx[r*d:(r+1)*d], dy[r*d:(r+1)*d], s[r], g.Add[0])
-			})
-			return nil
-		}},
+		Backward: &autograd.Backward{Inputs: []int{0, 1}, Wrt: []int{0, 1}, All: true, Accumulate: []int{0},
+			Run: func(_ context.Context, g *autograd.Grads) error {
+				x, s, dy := g.In[0].Float32s(), g.In[1].Float32s(), g.DOut[0].Float32s()
+				dx, ds := g.DIn[0].Float32s(), g.DIn[1].Float32s()
+				eachRow(t, d, func(r int) {
+					var sum float64
+					for i := r * d; i < (r+1)*d; i++ {
+						sum += float64(dy[i]) * float64(x[i])
+					}
+					ds[r] = float32(sum)
+					scaleInto(dx[r*d:(r+1)*d], dy[r*d:(r+1)*d], s[r], g.Add[0])
+				})
+				return nil
+			}},
 	}, x, s)
 }
 
@@ -161,20 +165,21 @@ func scaleColumns(g *autograd.Graph, x, w *autograd.Value) *autograd.Value {
 			scaleByRow(out[0].Float32s(), in[0].Float32s(), in[1].Float32s(), t, d)
 			return nil
 		},
-		Backward: &autograd.Backward{Inputs: []int{0, 1}, Wrt: []int{0, 1}, Run: func(_ context.Context, g *autograd.Grads) error {
-			x, dy := g.In[0].Float32s(), g.DOut[0].Float32s()
-			if dx := g.DIn[0]; !dx.IsZero() {
-				scaleByRow(dx.Float32s(), dy, g.In[1].Float32s(), t, d)
-			}
-			if dw := g.DIn[1]; !dw.IsZero() {
-				columnSums(dw.Float32s(), t, func(sum []float64, r, lo int) {
-					for i := range sum {
-						sum[i] += float64(dy[r*d+lo+i]) * float64(x[r*d+lo+i])
-					}
-				})
-			}
-			return nil
-		}},
+		Backward: &autograd.Backward{Inputs: []int{0, 1}, Wrt: []int{0, 1},
+			Run: func(_ context.Context, g *autograd.Grads) error {
+				x, dy := g.In[0].Float32s(), g.DOut[0].Float32s()
+				if dx := g.DIn[0]; !dx.IsZero() {
+					scaleByRow(dx.Float32s(), dy, g.In[1].Float32s(), t, d)
+				}
+				if dw := g.DIn[1]; !dw.IsZero() {
+					columnSums(dw.Float32s(), t, func(sum []float64, r, lo int) {
+						for i := range sum {
+							sum[i] += float64(dy[r*d+lo+i]) * float64(x[r*d+lo+i])
+						}
+					})
+				}
+				return nil
+			}},
 	}, x, w)
 }
 

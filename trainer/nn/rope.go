@@ -127,9 +127,10 @@ func timesTable(c *Context, x, table *autograd.Value, f core.Facts, rest float32
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
 			return times(out[0].Float32s(), in[0].Float32s(), in[1].Float32s(), in[2].Int32s())
 		},
-		Backward: &autograd.Backward{Inputs: []int{1, 2}, Wrt: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {
-			return times(g.DIn[0].Float32s(), g.DOut[0].Float32s(), g.In[1].Float32s(), g.In[2].Int32s())
-		}},
+		Backward: &autograd.Backward{Inputs: []int{1, 2}, Wrt: []int{0},
+			Run: func(_ context.Context, g *autograd.Grads) error {
+				return times(g.DIn[0].Float32s(), g.DOut[0].Float32s(), g.In[1].Float32s(), g.In[2].Int32s())
+			}},
 	}, x, table, c.pos)
 }
 

@@ -14,7 +14,8 @@ import (
 func TestTheResidualStreamIsThatOfTheFamily(t *testing.T) {
 	for name, cfg := range map[string]DecoderConfig{
 		"pre-norm": tiny(), "pre-norm, packed": tiny(withSandwich, func(cfg *DecoderConfig) { cfg.Sandwich = false }),
-		"q, k and v packed": tiny(withBiases, packed), "sandwich": tiny(withSandwich), "sandwich, gate and up apart": tiny(func(cfg *DecoderConfig) { cfg.Sandwich = true }),
+		"q, k and v packed": tiny(withBiases, packed), "sandwich": tiny(withSandwich),
+		"sandwich, gate and up apart": tiny(func(cfg *DecoderConfig) { cfg.Sandwich = true }),
 	} {
 		for _, form := range []string{"plain", "kernels", "checkpoint", "kernels and checkpoint"} {
 			t.Run(name+"/"+form, func(t *testing.T) {

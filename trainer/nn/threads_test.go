@@ -17,7 +17,8 @@ func TestResultsDoNotDependOnTheNumberOfThreads(t *testing.T) {
 	for name, block := range map[string]func(*Builder, int, string, string) Block{
 		"dense": func(b *Builder, _ int, path, site string) Block { return NewMLP(b, path, site, 96, 130, true) },
 		"experts": func(b *Builder, _ int, path, site string) Block {
-			return NewMoE(b, path, site, MoEConfig{Hidden: 96, Intermediate: 50, Router: RouterConfig{Experts: 5, TopK: 2, Normalize: true}})
+			return NewMoE(b, path, site, MoEConfig{Hidden: 96, Intermediate: 50,
+				Router: RouterConfig{Experts: 5, TopK: 2, Normalize: true}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -35,7 +36,8 @@ func TestResultsDoNotDependOnTheNumberOfThreads(t *testing.T) {
 				for _, p := range d.Params() {
 					wrt = append(wrt, c.Leaf(p))
 				}
-				values, grads := run(t, c, []*autograd.Value{out.Logits, out.Loss.Reshape(1)}, [][]float32{make([]float32, b*s*cfg.Vocab), {1}}, wrt...)
+				values, grads := run(t, c, []*autograd.Value{out.Logits, out.Loss.Reshape(1)},
+					[][]float32{make([]float32, b*s*cfg.Vocab), {1}}, wrt...)
 				got := append(values, grads...)
 				if want == nil {
 					want = got
@@ -60,7 +62,8 @@ func TestARowOfPaddingGivesZeroAttentionAndNoGradient(t *testing.T) {
 	leaf := func() *autograd.Value { return param(c, "x", normal(rng, 6*2*4), 6, 2, 4) }
 	wrt := []*autograd.Value{leaf(), leaf(), leaf()}
 	op := attentionOp(2, 3, AttentionConfig{Heads: 2, KVHeads: 2, HeadDim: 4})
-	values, grads := run(t, c, c.G.ApplyAll(op, append(slices.Clone(wrt), c.keys)...)[:1], [][]float32{normal(rng, 48)}, wrt...)
+	values, grads := run(t, c, c.G.ApplyAll(op, append(slices.Clone(wrt), c.keys)...)[:1], [][]float32{normal(rng, 48)},
+		wrt...)
 	for i, v := range append(values, grads...) {
 		equal(t, "the padded row", v[24:], make([]float32, 24))
 		if slices.Equal(v[:24], make([]float32, 24)) {

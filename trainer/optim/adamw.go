@@ -81,7 +81,8 @@ func NewAdamWIn(config Config, params []Param, alloc func(n int) ([]float32, err
 	seen := make(map[string]bool, len(params))
 	for _, p := range params {
 		if len(p.Grad) != len(p.Value) {
-			return nil, fmt.Errorf("optim: parameter %s has %d elements, but its gradient has %d", p.Name, len(p.Value), len(p.Grad))
+			return nil, fmt.Errorf("optim: parameter %s has %d elements, but its gradient has %d", p.Name, len(p.Value),
+				len(p.Grad))
 		}
 		if seen[p.Name] {
 			return nil, fmt.Errorf("optim: parameter %s is given twice; give a tied matrix once", p.Name)
@@ -106,7 +107,8 @@ func (a *AdamW) SetGradients(grads [][]float32) error {
 	}
 	for i, p := range a.params {
 		if len(grads[i]) != len(p.Value) {
-			return fmt.Errorf("optim: parameter %s has %d elements, but its gradient has %d", p.Name, len(p.Value), len(grads[i]))
+			return fmt.Errorf("optim: parameter %s has %d elements, but its gradient has %d", p.Name, len(p.Value),
+				len(grads[i]))
 		}
 	}
 	for i := range a.params {
@@ -122,7 +124,8 @@ func (a *AdamW) State() State { return a.state }
 // taken. It must come from an AdamW of the same parameters; on error nothing changes.
 func (a *AdamW) SetState(s State) error {
 	if s.T < 0 || len(s.M) != len(a.params) || len(s.V) != len(a.params) {
-		return fmt.Errorf("optim: state of step %d has %d and %d moments; want %d of each", s.T, len(s.M), len(s.V), len(a.params))
+		return fmt.Errorf("optim: state of step %d has %d and %d moments; want %d of each", s.T, len(s.M), len(s.V),
+			len(a.params))
 	}
 	for i, p := range a.params {
 		if len(s.M[i]) != len(p.Value) || len(s.V[i]) != len(p.Value) {

@@ -59,7 +59,8 @@ func TestARateOfItsOwnMatchesLoRAPlus(t *testing.T) {
 	for _, name := range []string{"A", "B"} {
 		value, _ := g.floats(t, "loraplus.in."+name)
 		grad, _ := g.floats(t, "loraplus.in.grad_"+name)
-		params = append(params, Param{Name: name, Value: narrow(value), Grad: narrow(grad), Rate: map[string]float64{"B": 16}[name]})
+		params = append(params, Param{Name: name, Value: narrow(value), Grad: narrow(grad),
+			Rate: map[string]float64{"B": 16}[name]})
 	}
 	newAdamW(t, DefaultConfig(), params...).Step(1e-3, 1)
 	for _, p := range params {
@@ -170,7 +171,8 @@ func TestNewAdamWRefuses(t *testing.T) {
 		{"negative beta2", Config{0.9, -0.1, 1e-8, 0}, []Param{p}, "beta2 is -0.1"},
 		{"zero eps", Config{0.9, 0.9, 0, 0}, []Param{p}, "eps is 0"},
 		{"NaN decay", Config{0.9, 0.9, 1e-8, math.NaN()}, []Param{p}, "weight decay is NaN"},
-		{"short gradient", good, []Param{{Name: "w", Value: make([]float32, 3), Grad: make([]float32, 2)}}, "w has 3 elements"},
+		{"short gradient", good, []Param{{Name: "w", Value: make([]float32, 3), Grad: make([]float32, 2)}},
+			"w has 3 elements"},
 		{"same name twice", good, []Param{p, p}, "given twice"},
 	}
 	for _, tt := range tests {
@@ -203,7 +205,8 @@ func randomParam(seed uint64, n int) Param {
 
 func TestMomentsLieWhereTheyAreAskedFor(t *testing.T) {
 	full := errors.New("full")
-	params := []Param{{Name: "a", Value: make([]float32, 3), Grad: []float32{1, 1, 1}}, {Name: "b", Value: make([]float32, 2), Grad: []float32{1, 1}}}
+	params := []Param{{Name: "a", Value: make([]float32, 3), Grad: []float32{1, 1, 1}},
+		{Name: "b", Value: make([]float32, 2), Grad: []float32{1, 1}}}
 	memory := make([]float32, 10)
 	alloc := func(n int) ([]float32, error) {
 		if n > len(memory) {
@@ -222,7 +225,8 @@ func TestMomentsLieWhereTheyAreAskedFor(t *testing.T) {
 	if slices.Contains(all, 0) {
 		t.Errorf("after a step the memory holds %v, want only moments that have moved", all)
 	}
-	if _, err := NewAdamWIn(DefaultConfig(), params, alloc); !errors.Is(err, full) || !strings.Contains(err.Error(), "moments of a") {
+	if _, err := NewAdamWIn(DefaultConfig(), params, alloc); !errors.Is(err, full) ||
+		!strings.Contains(err.Error(), "moments of a") {
 		t.Errorf("without memory: %v", err)
 	}
 }

@@ -85,7 +85,8 @@ func TestScheduleAtItsCorners(t *testing.T) {
 		{"the warm-up of warmup_stable_decay starts at its floor",
 			Schedule{WarmupStableDecay, 1, 4, 12, Args{"num_decay_steps": "4", "min_lr_ratio": "0.5"}}, 0, 0.5},
 		{"and is stable for what is left", Schedule{WarmupStableDecay, 1, 4, 12, Args{"num_decay_steps": "4"}}, 7, 1},
-		{"and may fall in a line", Schedule{WarmupStableDecay, 1, 4, 12, Args{"num_decay_steps": "4", "decay_type": "linear"}}, 9, 0.75},
+		{"and may fall in a line", Schedule{WarmupStableDecay, 1, 4, 12,
+			Args{"num_decay_steps": "4", "decay_type": "linear"}}, 9, 0.75},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -104,11 +105,15 @@ func TestScheduleValidateNamesEveryFault(t *testing.T) {
 		s    Schedule
 		want []string
 	}{
-		{Schedule{Decay: "cubic", Peak: math.NaN(), Warmup: -3, Steps: 0}, []string{`"cubic"; known: cosine, linear, constant`, "learning rate is NaN", "0 steps", "warm-up of -3"}},
-		{Schedule{Decay: Linear, Peak: 1, Steps: 1, Args: Args{"power": "2"}}, []string{"schedule linear: power is no parameter of it: it takes none"}},
+		{Schedule{Decay: "cubic", Peak: math.NaN(), Warmup: -3, Steps: 0},
+			[]string{`"cubic"; known: cosine, linear, constant`, "learning rate is NaN", "0 steps", "warm-up of -3"}},
+		{Schedule{Decay: Linear, Peak: 1, Steps: 1, Args: Args{"power": "2"}}, []string{"schedule linear: power is no " +
+			"parameter of it: it takes none"}},
 		{Schedule{Decay: Polynomial, Peak: 1, Steps: 1, Args: Args{"num_cycles": "2", "power": "-1", "lr_end": "1"}},
-			[]string{"num_cycles is no parameter of it; it takes lr_end, power", `power is "-1"`, "lr_end is 1; want less than the learning rate"}},
-		{Schedule{Decay: WarmupStableDecay, Peak: 1, Steps: 1, Args: Args{"decay_type": "cubic"}}, []string{"num_decay_steps is missing", `decay_type is "cubic"`}},
+			[]string{"num_cycles is no parameter of it; it takes lr_end, power", `power is "-1"`,
+				"lr_end is 1; want less than the learning rate"}},
+		{Schedule{Decay: WarmupStableDecay, Peak: 1, Steps: 1, Args: Args{"decay_type": "cubic"}},
+			[]string{"num_decay_steps is missing", `decay_type is "cubic"`}},
 		{Schedule{Decay: CosineMinLR, Peak: 1, Steps: 1}, []string{"one of min_lr, a learning rate, and min_lr_rate"}},
 	}
 	for _, tt := range tests {

@@ -50,7 +50,8 @@ func readCurve(dir string) (*curve, error) {
 		c.own, c.Loss = c.Loss, c.F64.Loss
 	}
 	if len(c.Loss) == 0 || len(c.Loss) != len(c.LR) {
-		return nil, fmt.Errorf("parity: %s: %d losses and %d learning rates; there must be one of each for every step", path, len(c.Loss), len(c.LR))
+		return nil, fmt.Errorf("parity: %s: %d losses and %d learning rates; there must be one of each for every step", path,
+			len(c.Loss), len(c.LR))
 	}
 	f, err := checkpoint.Open(filepath.Join(dir, "curve_batches.safetensors"))
 	if err != nil {
@@ -105,7 +106,8 @@ func readBatch(f *checkpoint.File, step int) (data.Batch, error) {
 		}
 		tensors[name] = v
 	}
-	b.IDs, b.Labels, b.Positions, b.Segments = tensors["input_ids"], tensors["labels"], tensors["position_ids"], tensors["segment_ids"]
+	b.IDs, b.Labels, b.Positions, b.Segments = tensors["input_ids"], tensors["labels"], tensors["position_ids"],
+		tensors["segment_ids"]
 	if b.IDs == nil || b.Labels == nil {
 		return b, fmt.Errorf("the batch needs input_ids and labels")
 	}

@@ -44,25 +44,26 @@ func DefaultLimits(maxPosition int) Limits {
 
 // Result is the outcome of one comparison.
 type Result struct {
-	Case            string         `json:"case"`
-	Kernels         string         `json:"kernels"`
-	Pass            bool           `json:"pass"`
-	LossAbs         float64        `json:"loss_abs"`
-	LogitsAbs       float64        `json:"logits_abs"`
-	LogitsRel       float64        `json:"logits_rel"`
-	HiddenRel       float64        `json:"hidden_rel"`
-	HiddenWorst     string         `json:"hidden_worst_tensor"`
-	GradWorstRel    float64        `json:"grad_worst_rel"`
-	GradWorstTensor string         `json:"grad_worst_tensor"`
-	GradsCompared   int            `json:"grads_compared"`
-	GradsMissing    []string       `json:"grads_missing"`
-	CurveLossMaxAbs float64        `json:"curve_loss_max_abs"`
-	CurveSteps      int            `json:"curve_steps"`
-	GradReference   float64        `json:"grad_reference_rel"`  // GradWorstRel of the reference in float32; 0 if it is not recorded
-	CurveReference  float64        `json:"curve_reference_abs"` // likewise CurveLossMaxAbs
-	KernelsApplied  map[string]int `json:"kernels_applied"`
-	Limits          Limits         `json:"limits"`
-	Failures        []string       `json:"failures,omitempty"`
+	Case            string   `json:"case"`
+	Kernels         string   `json:"kernels"`
+	Pass            bool     `json:"pass"`
+	LossAbs         float64  `json:"loss_abs"`
+	LogitsAbs       float64  `json:"logits_abs"`
+	LogitsRel       float64  `json:"logits_rel"`
+	HiddenRel       float64  `json:"hidden_rel"`
+	HiddenWorst     string   `json:"hidden_worst_tensor"`
+	GradWorstRel    float64  `json:"grad_worst_rel"`
+	GradWorstTensor string   `json:"grad_worst_tensor"`
+	GradsCompared   int      `json:"grads_compared"`
+	GradsMissing    []string `json:"grads_missing"`
+	CurveLossMaxAbs float64  `json:"curve_loss_max_abs"`
+	CurveSteps      int      `json:"curve_steps"`
+	// GradWorstRel of the reference in float32; 0 if it is not recorded
+	GradReference  float64        `json:"grad_reference_rel"`
+	CurveReference float64        `json:"curve_reference_abs"` // likewise CurveLossMaxAbs
+	KernelsApplied map[string]int `json:"kernels_applied"`
+	Limits         Limits         `json:"limits"`
+	Failures       []string       `json:"failures,omitempty"`
 }
 
 // Options say how to run the comparison.
@@ -101,8 +102,10 @@ func Run(ctx context.Context, dir string, o Options) (*Result, error) {
 		return nil, err
 	}
 	defer m.Free()
-	c := &comparison{ref: ref, single: inputs, model: m, mem: o.Memory, curve: curve, maxPosition: maxPosition(append(curve.batches, batch))}
-	c.res = Result{Case: filepath.Base(filepath.Clean(dir)), Kernels: cmp.Or(o.Kernels, "none"), KernelsApplied: map[string]int{}, GradsMissing: []string{}}
+	c := &comparison{ref: ref, single: inputs, model: m, mem: o.Memory, curve: curve,
+		maxPosition: maxPosition(append(curve.batches, batch))}
+	c.res = Result{Case: filepath.Base(filepath.Clean(dir)), Kernels: cmp.Or(o.Kernels, "none"),
+		KernelsApplied: map[string]int{}, GradsMissing: []string{}}
 	if o.Registry != nil {
 		run := measure.Run{Memory: o.Memory, Batch: batch.B, Seq: batch.S, MaxPosition: c.maxPosition + 1}
 		plan, err := measure.Plan(ctx, m, o.Registry, c.res.Kernels, run, o.Measure)
@@ -260,7 +263,8 @@ func (c *comparison) judge() {
 	check("gradient of "+r.GradWorstTensor, r.GradWorstRel, l.Grad)
 	check("curve of losses", r.CurveLossMaxAbs, l.Curve)
 	if len(r.GradsMissing) > 0 {
-		r.Failures = append(r.Failures, fmt.Sprintf("%d gradients have no counterpart: %s", len(r.GradsMissing), strings.Join(r.GradsMissing, ", ")))
+		r.Failures = append(r.Failures, fmt.Sprintf("%d gradients have no counterpart: %s", len(r.GradsMissing),
+			strings.Join(r.GradsMissing, ", ")))
 	}
 	r.Pass = len(r.Failures) == 0
 }

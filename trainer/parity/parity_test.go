@@ -83,7 +83,8 @@ func TestLinkedKernelsEqualTheReference(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			r, err := parity.Run(context.Background(), dir, parity.Options{Memory: autograd.Heap{}, Registry: reg, Kernels: "all"})
+			r, err := parity.Run(context.Background(), dir,
+				parity.Options{Memory: autograd.Heap{}, Registry: reg, Kernels: "all"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -122,7 +123,8 @@ func TestErrorsAreThoseOfFloat32(t *testing.T) {
 				}
 				grad, curve := r.GradWorstRel/r.GradReference, r.CurveLossMaxAbs/r.CurveReference
 				if !(grad <= most && curve <= most) {
-					t.Errorf("%.1f times the reference's own error in the gradient of %s, %.1f times its drift; at most %d", grad, r.GradWorstTensor, curve, most)
+					t.Errorf("%.1f times the reference's own error in the gradient of %s, %.1f times its drift; at most %d", grad,
+						r.GradWorstTensor, curve, most)
 				}
 				t.Logf("gradients %.2f, curve %.2f", grad, curve)
 			})

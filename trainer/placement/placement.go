@@ -69,13 +69,18 @@ func Read(path string) (*Record, error) {
 	}
 	run, err := journal.Read(file)
 	if err != nil {
-		return nil, fmt.Errorf("%w; kernels are repeated from a run's output folder, one of its checkpoints, or its %s", err, journal.File)
+		return nil, fmt.Errorf("%w; kernels are repeated from a run's output folder, one of its checkpoints, or its %s", err,
+			journal.File)
 	}
 	s := run.Start
-	r := &Record{Path: file, Machine: Machine{Arch: s.Environment.Arch, SIMD: s.Environment.SIMD, Plugins: map[string]string{}}}
+	r := &Record{Path: file, Machine: Machine{Arch: s.Environment.Arch, SIMD: s.Environment.SIMD,
+		Plugins: map[string]string{}}}
 	for _, site := range s.Sites {
 		p := core.Placement{Path: site.Path, Op: site.Op, Kernel: site.Kernel}
-		if slices.ContainsFunc(run.Incidents, func(i journal.Incident) bool { return i.TakenOff && i.Kernel == site.Kernel }) {
+		if slices.ContainsFunc(run.Incidents, func(i journal.Incident) bool {
+			return i.TakenOff &&
+				i.Kernel == site.Kernel
+		}) {
 			p.Kernel = "" // it was wrong
 		}
 		r.Kernels = append(r.Kernels, p)
@@ -103,7 +108,8 @@ func readState(file string) (*Record, error) {
 
 // Plan is core.Repeat of the record, for plugins that are those of the run, to the bit. The
 // warning, if any, says that the bits of the results may differ all the same.
-func (r *Record) Plan(ctx context.Context, m core.Model, reg *core.Registry, opts ...core.Option) (plan *core.Plan, warning string, err error) {
+func (r *Record) Plan(ctx context.Context, m core.Model, reg *core.Registry,
+	opts ...core.Option) (plan *core.Plan, warning string, err error) {
 	if plan, err = core.Repeat(ctx, m, reg, r.Kernels, opts...); err != nil {
 		return nil, "", fmt.Errorf("%w; put back what the run had, or %s", err, r.otherwise())
 	}
@@ -112,11 +118,13 @@ func (r *Record) Plan(ctx context.Context, m core.Model, reg *core.Registry, opt
 	var errs []error
 	for _, p := range distinct(used) {
 		if was, is := r.Machine.Plugins[p], now.Plugins[p]; was != is {
-			errs = append(errs, fmt.Errorf("the plugin %s is not that of the run (SHA-256 %s -> %s)", p, orLinked(was), orLinked(is)))
+			errs = append(errs, fmt.Errorf("the plugin %s is not that of the run (SHA-256 %s -> %s)", p, orLinked(was),
+				orLinked(is)))
 		}
 	}
 	if errs != nil {
-		return nil, "", fmt.Errorf("%s: %w: the same bits cannot be promised; put the plugins of the run back (--plugin-dir), or %s",
+		return nil, "", fmt.Errorf("%s: %w: the same bits cannot be promised; put the plugins of the run back "+
+			"(--plugin-dir), or %s",
 			r.Path, errors.Join(errs...), r.otherwise())
 	}
 	return plan, r.Machine.processor(now), nil
@@ -128,7 +136,8 @@ func (r *Record) otherwise() string {
 	if names == nil {
 		names = []string{"none"}
 	}
-	return "take these kernels without that promise, at every site that they fit: trainer.Config.Kernels " + strings.Join(names, ",")
+	return "take these kernels without that promise, at every site that they fit: trainer.Config.Kernels " +
+		strings.Join(names, ",")
 }
 
 // Changed lists what is not as it was, of what changes the last bits.

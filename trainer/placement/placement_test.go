@@ -24,7 +24,8 @@ func keep(t *testing.T, m placement.Machine) (dir, checkpoint string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	start := &journal.Start{Version: journal.Version, Config: json.RawMessage("{}"), Environment: journal.Environment{Arch: m.Arch, SIMD: m.SIMD}}
+	start := &journal.Start{Version: journal.Version, Config: json.RawMessage("{}"),
+		Environment: journal.Environment{Arch: m.Arch, SIMD: m.SIMD}}
 	for _, p := range was {
 		start.Sites = append(start.Sites, journal.Site{Path: p.Path, Op: p.Op, Kernel: p.Kernel})
 	}
@@ -54,7 +55,8 @@ func keep(t *testing.T, m placement.Machine) (dir, checkpoint string) {
 func TestEveryRecordOfARunSaysTheSame(t *testing.T) {
 	m := placement.Machine{Arch: "amd64", SIMD: "avx2", Plugins: map[string]string{"norm": "abc"}}
 	dir, checkpoint := keep(t, m)
-	for _, path := range []string{dir, filepath.Join(dir, journal.File), checkpoint, filepath.Join(checkpoint, placement.StateFile)} {
+	for _, path := range []string{dir, filepath.Join(dir, journal.File), checkpoint,
+		filepath.Join(checkpoint, placement.StateFile)} {
 		r, err := placement.Read(path)
 		if err != nil || !reflect.DeepEqual(r.Kernels, was) || !reflect.DeepEqual(r.Machine, m) {
 			t.Errorf("%s: %+v, %v", path, r, err)
@@ -96,9 +98,12 @@ type plugin struct{ name, sum string }
 func (p plugin) Manifest() core.Manifest {
 	return core.Manifest{Name: p.name, Checksum: p.sum, Kernels: []core.Info{p.Info()}}
 }
-func (p plugin) Kernels() []core.Kernel                            { return []core.Kernel{p} }
-func (p plugin) Close() error                                      { return nil }
-func (p plugin) Info() core.Info                                   { return core.Info{Name: p.name, Op: core.RMSNorm, Backward: true} }
+func (p plugin) Kernels() []core.Kernel { return []core.Kernel{p} }
+func (p plugin) Close() error           { return nil }
+func (p plugin) Info() core.Info {
+	return core.Info{Name: p.name, Op: core.RMSNorm,
+		Backward: true}
+}
 func (p plugin) Supports(core.Facts) error                         { return nil }
 func (p plugin) Forward(context.Context, *core.Call) error         { return nil }
 func (p plugin) Backward(context.Context, *core.Call) error        { return nil }
@@ -140,7 +145,8 @@ func TestTheSamePluginIsPlacedAgain(t *testing.T) {
 }
 
 func TestAnotherProcessorIsAWarning(t *testing.T) {
-	_, warning, err := plan(t, plugin{"norm", "abc"}, placement.Machine{Arch: "arm64", SIMD: "neon", Plugins: map[string]string{"norm": "abc"}})
+	_, warning, err := plan(t, plugin{"norm", "abc"},
+		placement.Machine{Arch: "arm64", SIMD: "neon", Plugins: map[string]string{"norm": "abc"}})
 	if err != nil || !strings.Contains(warning, "arm64 neon -> ") {
 		t.Errorf("warning %q, %v", warning, err)
 	}
@@ -153,8 +159,10 @@ func TestAnotherPluginIsAnErrorThatSaysWhatToDo(t *testing.T) {
 		was  map[string]string
 		want string
 	}{
-		"missing":       {plugin{"another", "abc"}, map[string]string{"norm": "abc"}, `0.norm had the kernel norm, which cannot be placed now: core: unknown kernel "norm"`},
-		"another build": {plugin{"norm", "def"}, map[string]string{"norm": "abc"}, "the plugin norm is not that of the run (SHA-256 abc -> def)"},
+		"missing": {plugin{"another", "abc"}, map[string]string{"norm": "abc"},
+			`0.norm had the kernel norm, which cannot be placed now: core: unknown kernel "norm"`},
+		"another build": {plugin{"norm", "def"}, map[string]string{"norm": "abc"},
+			"the plugin norm is not that of the run (SHA-256 abc -> def)"},
 		"linked before": {plugin{"norm", "def"}, nil, "linked into a program -> def"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -23,7 +23,8 @@ func TestAnInterruptedBarShowsTheLastStep(t *testing.T) {
 	}
 	p.Summary(&trainer.Summary{Steps: last.Step, Last: last, Interrupted: true})
 	drawn := strings.Split(notes.String(), "\r")
-	if final := drawn[len(drawn)-1]; !strings.Contains(final, "5/1000000") || !strings.Contains(final, "loss 4.000") || !strings.HasSuffix(final, "\n") {
+	if final := drawn[len(drawn)-1]; !strings.Contains(final, "5/1000000") || !strings.Contains(final, "loss 4.000") ||
+		!strings.HasSuffix(final, "\n") {
 		t.Errorf("the bar ends as %q", final)
 	}
 }

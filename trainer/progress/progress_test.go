@@ -17,7 +17,8 @@ import (
 
 // follow runs the hooks of a run of that many steps, with an evaluation before and after.
 func follow(h trainer.Hooks, steps int) {
-	h.OnStart(trainer.Start{Model: "llama", Parameters: 1_234_567, Trainable: 1_234_567, Rows: 9, EvalRows: 2, Steps: steps,
+	h.OnStart(trainer.Start{Model: "llama", Parameters: 1_234_567, Trainable: 1_234_567, Rows: 9, EvalRows: 2,
+		Steps:  steps,
 		Config: trainer.Config{Data: corpus.Config{Paths: []string{"folder/text.txt"}}, Batch: 2, Seq: 50, Accumulate: 3}})
 	h.OnEval(trainer.Eval{Step: 0, Loss: math.Log(8), Targets: 5})
 	for i := range steps {
@@ -87,8 +88,10 @@ func TestAResumedRunTellsWhatItDidAndWhichStepWasBest(t *testing.T) {
 		sum  trainer.Summary
 		want string
 	}{
-		{trainer.Summary{Best: &trainer.Eval{Step: 4, Loss: 1.5}, BestCheckpoint: "out/checkpoint-4"}, "  best           1.5000 after step 4: out/checkpoint-4\n"},
-		{trainer.Summary{Best: &trainer.Eval{Step: 4, Loss: 1.5}, BestCheckpoint: "out/checkpoint-4", Loaded: true}, "  best           1.5000 after step 4: this model is saved\n"},
+		{trainer.Summary{Best: &trainer.Eval{Step: 4, Loss: 1.5}, BestCheckpoint: "out/checkpoint-4"},
+			"  best           1.5000 after step 4: out/checkpoint-4\n"},
+		{trainer.Summary{Best: &trainer.Eval{Step: 4, Loss: 1.5}, BestCheckpoint: "out/checkpoint-4", Loaded: true},
+			"  best           1.5000 after step 4: this model is saved\n"},
 		{trainer.Summary{}, ""},
 	} {
 		var out bytes.Buffer
@@ -98,7 +101,8 @@ func TestAResumedRunTellsWhatItDidAndWhichStepWasBest(t *testing.T) {
 		h.OnStart(trainer.Start{Model: "llama", Steps: 6, Resumed: 4})
 		tt.sum.Steps, tt.sum.Elapsed = 6, time.Second
 		p.Summary(&tt.sum)
-		want := "going on after step 4 of 6\n\ndone: 6 steps, 2 of them now, in 1s\n  training loss  0.0000, the mean; 0.0000 -> 0.0000\n" + tt.want
+		want := "going on after step 4 of 6\n\ndone: 6 steps, 2 of them now, in 1s\n  training loss  0.0000, the mean; " +
+			"0.0000 -> 0.0000\n" + tt.want
 		if _, got, _ := strings.Cut(out.String(), "held out\n"); got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
@@ -106,7 +110,8 @@ func TestAResumedRunTellsWhatItDidAndWhichStepWasBest(t *testing.T) {
 }
 
 func TestLongRunsShowSomeSteps(t *testing.T) {
-	for _, tt := range []struct{ steps, min, max int }{{1, 1, 1}, {20, 20, 20}, {21, 11, 22}, {39, 20, 22}, {250, 18, 22}, {100_000, 20, 22}} {
+	for _, tt := range []struct{ steps, min, max int }{{1, 1, 1}, {20, 20, 20}, {21, 11, 22}, {39, 20, 22}, {250, 18, 22},
+		{100_000, 20, 22}} {
 		t.Run(fmt.Sprint(tt.steps), func(t *testing.T) {
 			out, _ := show(progress.Text, tt.steps)
 			if n := strings.Count(out, "\nstep "); n < tt.min || n > tt.max {
@@ -135,7 +140,8 @@ func TestJSONIsStepsAndNothingElse(t *testing.T) {
 		if err := json.Unmarshal([]byte(line), &got); err != nil {
 			t.Fatalf("line %d: %v", n, err)
 		}
-		want := map[string]float64{"step": float64(n), "loss": 3 / float64(n), "lr": 1e-4, "grad_norm": 1.25, "tokens_per_s": 12_345}
+		want := map[string]float64{"step": float64(n), "loss": 3 / float64(n), "lr": 1e-4, "grad_norm": 1.25,
+			"tokens_per_s": 12_345}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("line %d is %v, want %v", n, got, want)
 		}
@@ -213,7 +219,8 @@ func TestASecondEvaluationBeforeTrainingSaysWhy(t *testing.T) {
 	progress.New(&out, &out).Attach(&h, progress.Text)
 	h.OnEval(trainer.Eval{})
 	h.OnEval(trainer.Eval{})
-	const want = "held-out loss 0.0000 (perplexity 1) before training\nheld-out loss 0.0000 (perplexity 1) before training, again: without what was taken off\n"
+	const want = "held-out loss 0.0000 (perplexity 1) before training\nheld-out loss 0.0000 (perplexity 1) before " +
+		"training, again: without what was taken off\n"
 	if out.String() != want {
 		t.Errorf("got %q, want %q", &out, want)
 	}

@@ -176,7 +176,8 @@ func TestEveryFigureComesBack(t *testing.T) {
 	want := []event{
 		{Time: 1_700_000_000.25, Version: "brain.Event:2"},
 		{Time: 1_700_000_000.25, Scalars: map[string]float32{"eval/loss": 9}},
-		{Time: 1_700_000_000.25, Step: 1, Scalars: map[string]float32{"train/loss": 2.5, "train/learning_rate": 1e-4, "train/grad_norm": 0.75, "train/tokens_per_second": 200}},
+		{Time: 1_700_000_000.25, Step: 1, Scalars: map[string]float32{"train/loss": 2.5, "train/learning_rate": 1e-4,
+			"train/grad_norm": 0.75, "train/tokens_per_second": 200}},
 		{Time: 1_700_000_000.25, Step: 300, Scalars: map[string]float32{"eval/loss": 2.25}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

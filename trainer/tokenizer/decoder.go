@@ -68,7 +68,8 @@ func newStage(s *decoderSpec, path string, fused bool) (d decoder, fuses bool, e
 	case "Metaspace":
 		d, err = s.metaspaceSpec.decoder(s.AddPrefixSpace, path)
 	default:
-		err = unsupported(path+".type", s.Type, "ByteLevel", "ByteFallback", "Fuse", "Replace", "Strip", "Metaspace", "Sequence")
+		err = unsupported(path+".type", s.Type, "ByteLevel", "ByteFallback", "Fuse", "Replace", "Strip", "Metaspace",
+			"Sequence")
 	}
 	if fused && err == nil {
 		d = atEnd(d)

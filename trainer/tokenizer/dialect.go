@@ -26,7 +26,8 @@ func checkDialect(expr string) error {
 	for d.pos < len(expr) {
 		n := d.differs()
 		if n > 0 {
-			return fmt.Errorf("%q at byte %d is not supported: the libraries differ in what it means", expr[d.pos:d.pos+n], d.pos)
+			return fmt.Errorf("%q at byte %d is not supported: the libraries differ in what it means", expr[d.pos:d.pos+n],
+				d.pos)
 		}
 		d.step()
 	}

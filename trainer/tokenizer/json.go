@@ -120,7 +120,8 @@ func (t *Tokenizer) setRoles(data []byte) error {
 		}
 		id, ok := t.TokenID(string(*role.token))
 		if !ok {
-			return fmt.Errorf("%s: %q is not a token of tokenizer.json; add it to added_tokens there or set it to null", role.field, *role.token)
+			return fmt.Errorf("%s: %q is not a token of tokenizer.json; add it to added_tokens there or set it to null",
+				role.field, *role.token)
 		}
 		*role.dst = specialID{id, true}
 	}

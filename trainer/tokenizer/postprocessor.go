@@ -93,7 +93,8 @@ func newTemplate(s *postProcessorSpec, path string, tokens map[int32]string) (po
 }
 
 // resolve returns the ids that a part stands for, or that it stands for the text.
-func (p templatePart) resolve(special map[string]templateSpecial, tokens map[int32]string) (ids []int32, isText bool, err error) {
+func (p templatePart) resolve(special map[string]templateSpecial,
+	tokens map[int32]string) (ids []int32, isText bool, err error) {
 	switch {
 	case p.Sequence != nil && p.Sequence.ID == "A":
 		return nil, true, nil

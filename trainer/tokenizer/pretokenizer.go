@@ -194,7 +194,8 @@ func (s metaspaceSpec) read(prefixSpace *bool, path string) (replacement, scheme
 		return "", "", unsupported(path+".prepend_scheme", scheme, prependAlways, prependFirst, prependNever)
 	}
 	if !orTrue(prefixSpace) && scheme != prependNever {
-		return "", "", fmt.Errorf("%s: add_prefix_space is false and prepend_scheme is %q; make it %q", path, scheme, prependNever)
+		return "", "", fmt.Errorf("%s: add_prefix_space is false and prepend_scheme is %q; make it %q", path, scheme,
+			prependNever)
 	}
 	return replacement, scheme, nil
 }

@@ -58,7 +58,8 @@ func TestStreamOfRecordedTextsIsDecode(t *testing.T) {
 // TestStreamOfAnyTokensIsDecode takes tokens at random, so that most bytes make no
 // characters.
 func TestStreamOfAnyTokensIsDecode(t *testing.T) {
-	for _, folder := range []string{"tokenizers/gpt2", "tokenizers/glm4", "tokenizers/llama2_sentencepiece", "models/stories260K"} {
+	for _, folder := range []string{"tokenizers/gpt2", "tokenizers/glm4", "tokenizers/llama2_sentencepiece",
+		"models/stories260K"} {
 		t.Run(folder, func(t *testing.T) {
 			t.Parallel()
 			tok := load(t, "data", folder)
@@ -91,12 +92,14 @@ func TestStreamHoldsBackWhatMayChange(t *testing.T) {
 		ids  []int32
 		want []string // of each token, then of the end
 	}{
-		{"a character of bytes is whole when the run has ended", sentencepiece, []int32{5, 0, 1, 2, 5}, []string{"b", "", "", "", "你b", ""}},
+		{"a character of bytes is whole when the run has ended", sentencepiece, []int32{5, 0, 1, 2, 5},
+			[]string{"b", "", "", "", "你b", ""}},
 		{"a run that ends the text", sentencepiece, []int32{5, 0, 1, 2}, []string{"b", "", "", "", "你"}},
 		{"a run that breaks off", sentencepiece, []int32{0, 1, 4}, []string{"", "", "\uFFFD\uFFFD a", ""}},
 		{"the first space goes", sentencepiece, []int32{4, 4, 3}, []string{"a", " a", " ", ""}},
 		{"only the first", sentencepiece, []int32{3, 3, 4}, []string{"", " ", " a", ""}},
-		{"a character of bytes is whole with its last", byteLevel, []int32{5, 0, 1, 2, 5}, []string{"b", "", "", "你", "b", ""}},
+		{"a character of bytes is whole with its last", byteLevel, []int32{5, 0, 1, 2, 5},
+			[]string{"b", "", "", "你", "b", ""}},
 		{"bytes that break off", byteLevel, []int32{0, 1, 4}, []string{"", "", "\uFFFD a", ""}},
 		{"bytes that end the text", byteLevel, []int32{4, 0}, []string{" a", "", "\uFFFD"}},
 		{"ids that no token has", byteLevel, []int32{5, 77, -1, 5}, []string{"b", "", "", "b", ""}},

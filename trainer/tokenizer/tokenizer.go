@@ -200,7 +200,8 @@ func (t *Tokenizer) index(added []addedToken) error {
 			return fmt.Errorf("added_tokens[%d].content is empty; remove the entry", i)
 		}
 		if id, ok := t.TokenID(a.Content); ok && id != a.ID {
-			return fmt.Errorf("added_tokens[%d]: token %q has id %d here and %d elsewhere in the file; make them equal", i, a.Content, a.ID, id)
+			return fmt.Errorf("added_tokens[%d]: token %q has id %d here and %d elsewhere in the file; make them equal", i,
+				a.Content, a.ID, id)
 		}
 		t.addedIDs[a.Content] = a.ID
 		if err := t.enter(a.Content, a.ID); err != nil {

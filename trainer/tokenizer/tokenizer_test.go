@@ -156,8 +156,9 @@ func TestLoadReadsRoles(t *testing.T) {
 		config, special string
 		bos, eos, pad   int32
 	}{
-		"strings":            {`{"bos_token": "<s>", "eos_token": "</s>"}`, ``, 300, 301, none},
-		"objects":            {`{"eos_token": {"content": "</s>", "lstrip": false}, "pad_token": null}`, ``, none, 301, none},
+		"strings": {`{"bos_token": "<s>", "eos_token": "</s>"}`, ``, 300, 301, none},
+		"objects": {`{"eos_token": {"content": "</s>", "lstrip": false}, "pad_token": null}`, ``, none, 301,
+			none},
 		"special tokens map": {``, `{"eos_token": {"content": "<s>"}, "pad_token": "<s>"}`, none, 300, 300},
 		"config wins":        {`{"eos_token": "</s>"}`, `{"eos_token": "<s>", "bos_token": "<s>"}`, 300, 301, none},
 		"neither":            {``, ``, none, none, none},
@@ -191,11 +192,13 @@ func TestLoadReportsWhatIsWrong(t *testing.T) {
 		files map[string]string
 		want  []string
 	}{
-		"no tokenizer":       {nil, []string{tokenizerFile, "a model's folder needs"}},
-		"broken tokenizer":   {map[string]string{tokenizerFile: "{"}, []string{tokenizerFile, "JSON"}},
-		"broken config":      {map[string]string{tokenizerFile: good, configFile: "["}, []string{configFile, "JSON"}},
-		"unknown EOS":        {map[string]string{tokenizerFile: good, configFile: `{"eos_token": "<e>"}`}, []string{configFile, "eos_token", `"<e>"`, "added_tokens"}},
-		"role of wrong type": {map[string]string{tokenizerFile: good, specialTokensFile: `{"pad_token": 3}`}, []string{specialTokensFile}},
+		"no tokenizer":     {nil, []string{tokenizerFile, "a model's folder needs"}},
+		"broken tokenizer": {map[string]string{tokenizerFile: "{"}, []string{tokenizerFile, "JSON"}},
+		"broken config":    {map[string]string{tokenizerFile: good, configFile: "["}, []string{configFile, "JSON"}},
+		"unknown EOS": {map[string]string{tokenizerFile: good, configFile: `{"eos_token": "<e>"}`},
+			[]string{configFile, "eos_token", `"<e>"`, "added_tokens"}},
+		"role of wrong type": {map[string]string{tokenizerFile: good, specialTokensFile: `{"pad_token": 3}`},
+			[]string{specialTokensFile}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Load(writeDir(t, c.files))

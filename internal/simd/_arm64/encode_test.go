@@ -42,7 +42,8 @@ func TestWordsAreWhatTheirCommentsSay(t *testing.T) {
 func TestEveryRegisterIsEncoded(t *testing.T) {
 	var words []byte
 	var want []string
-	for _, e := range []encoding{fadd, fmlaBy(0), fmlaBy(1), fmlaBy(2), fmlaBy(3), fsqrt, addPair, addBoth, shl(1), shl(31), sshr(1), sshr(31), ushr(16)} {
+	for _, e := range []encoding{fadd, fmlaBy(0), fmlaBy(1), fmlaBy(2), fmlaBy(3), fsqrt, addPair, addBoth, shl(1),
+		shl(31), sshr(1), sshr(31), ushr(16)} {
 		for place := range strings.Fields(e.shapes) {
 			for r := vec(0); r < 32; r++ {
 				regs := []vec{5, 10, 21}[:len(strings.Fields(e.shapes))]

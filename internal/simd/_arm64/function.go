@@ -22,7 +22,8 @@ type function struct {
 
 // newFunction begins a function; its name gets the ending that says what it is made of.
 func newFunction(name, signature string, doc ...string) *function {
-	f := &function{name: name + "NEON", signature: signature, doc: doc, offset: map[string]int{}, element: map[string]int{}}
+	f := &function{name: name + "NEON", signature: signature, doc: doc, offset: map[string]int{},
+		element: map[string]int{}}
 	e, err := parser.ParseExpr(signature)
 	if err != nil {
 		panic(err)
@@ -59,7 +60,8 @@ func (f *function) place(name string, t ast.Expr) {
 
 // assembly returns the text of the function for the assembler.
 func (f *function) assembly() string {
-	return fmt.Sprintf("\n// func %s%s\nTEXT ·%s(SB), NOSPLIT, $0-%d\n%s", f.name, f.signature[len("func"):], f.name, f.frame, f.body.String())
+	return fmt.Sprintf("\n// func %s%s\nTEXT ·%s(SB), NOSPLIT, $0-%d\n%s", f.name, f.signature[len("func"):], f.name,
+		f.frame, f.body.String())
 }
 
 // stub returns its declaration.

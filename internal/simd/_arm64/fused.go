@@ -21,7 +21,8 @@ func scaleMul() *function {
 
 func normGrad() *function {
 	l := begin("normGrad", "func(dx, dw, dy, x, w []float32, rstd, mean float32)", []string{"dx", "dw", "dy", "x", "w"},
-		"for i := range dx {", "	n := rstd * x[i]", "	dw[i] += float32(dy[i] * n)", "	dx[i] = rstd * (float32(dy[i]*w[i]) - float32(n*mean))", "}")
+		"for i := range dx {", "	n := rstd * x[i]", "	dw[i] += float32(dy[i] * n)",
+		"	dx[i] = rstd * (float32(dy[i]*w[i]) - float32(n*mean))", "}")
 	rstd, mean := l.scalar("rstd"), l.scalar("mean")
 	l.run(4, func(int) {
 		n, dy, dw := l.load("x"), l.load("dy"), l.vec()
@@ -40,7 +41,8 @@ func normGrad() *function {
 
 func rotateHalves() *function {
 	l := begin("rotateHalves", "func(lo, hi, a, b, cos, sin []float32)", []string{"lo", "hi", "a", "b", "cos", "sin"},
-		"for i := range lo {", "	lo[i], hi[i] = float32(a[i]*cos[i])-float32(b[i]*sin[i]), float32(b[i]*cos[i])+float32(a[i]*sin[i])", "}")
+		"for i := range lo {", "	lo[i], hi[i] = float32(a[i]*cos[i])-float32(b[i]*sin[i]), "+
+			"float32(b[i]*cos[i])+float32(a[i]*sin[i])", "}")
 	l.run(4, func(int) {
 		a, b := l.rotate(l.load("a"), l.load("b"), l.load("cos"), l.load("sin"))
 		l.store(a, "lo")
@@ -104,7 +106,8 @@ func softmaxGrad() *function {
 func adamW() *function {
 	l := begin("adamW", "func(p, g, m, v []float32, scale, keep, beta1, new1, beta2, new2, step, root2, eps float32)",
 		[]string{"p", "g", "m", "v"},
-		"for i := range p {", "	x := scale * g[i]", "	m[i] = float32(beta1*m[i]) + float32(new1*x)", "	v[i] = float32(beta2*v[i]) + float32(new2*x*x)",
+		"for i := range p {", "	x := scale * g[i]", "	m[i] = float32(beta1*m[i]) + float32(new1*x)",
+		"	v[i] = float32(beta2*v[i]) + float32(new2*x*x)",
 		"	p[i] = float32(keep*p[i]) - step*m[i]/(sqrt(v[i])/root2+eps)", "}")
 	scale, keep, beta1, new1 := l.scalar("scale"), l.scalar("keep"), l.scalar("beta1"), l.scalar("new1")
 	beta2, new2 := l.scalar("beta2"), l.scalar("new2")

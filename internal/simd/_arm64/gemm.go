@@ -16,7 +16,8 @@ const (
 func block(rows int) *function {
 	name := fmt.Sprintf("block%dx%d", rows, blockCols)
 	f := newFunction(name, "func(k int, a, b, c *float32, stride int, add bool)",
-		blockDoc(rows, fmt.Sprintf("with a of %d, b of %d and c of stride elements a row,", blockRows, blockCols), "a[p][i]")...)
+		blockDoc(rows, fmt.Sprintf("with a of %d, b of %d and c of stride elements a row,", blockRows, blockCols),
+			"a[p][i]")...)
 	k, a := f.param("k"), f.param("a")
 	x := f.vecs(blockRows / lanes)
 	f.blockBody(rows, k, 4, func() {

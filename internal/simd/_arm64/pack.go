@@ -8,7 +8,8 @@ const square = lanes
 // transpose emits the transposition of up to eight rows into an interleaved panel.
 func transpose() *function {
 	f := newFunction("transpose8", "func(dst *float32, step int, src *float32, stride, rows, n int)",
-		"writes rows 0 to rows-1 (1 to 8) of src side by side; what it writes for the rows up to the next 4 or 8 is undefined:",
+		"writes rows 0 to rows-1 (1 to 8) of src side by side; what it writes for the rows up to the next 4 or 8 is "+
+			"undefined:",
 		"for p := range n {",
 		"	for r := range rows {",
 		"		dst[p*step+r] = src[r*stride+p]",

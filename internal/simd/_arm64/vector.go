@@ -58,13 +58,15 @@ func elementwise() []*function {
 func reductions() []*function {
 	var all []*function
 	l := begin("dot", "func(a, b []float32) float32", []string{"a", "b"},
-		"var sum [4][4]float32", "for i := range a {", "	sum[i/4%4][i%4] = fma(a[i], b[i], sum[i/4%4][i%4])", "}", "return the sum of all in sum")
+		"var sum [4][4]float32", "for i := range a {", "	sum[i/4%4][i%4] = fma(a[i], b[i], sum[i/4%4][i%4])", "}",
+		"return the sum of all in sum")
 	s := l.sums(4)
 	l.run(4, func(number int) { l.do(fmla, s[number], l.load("a"), l.load("b")) })
 	all = append(all, l.finish(s))
 
 	l = begin("dot3", "func(a, b, c []float32) float32", []string{"a", "b", "c"},
-		"var sum [4][4]float32", "for i := range a {", "	sum[i/4%4][i%4] = fma(a[i]*b[i], c[i], sum[i/4%4][i%4])", "}", "return the sum of all in sum")
+		"var sum [4][4]float32", "for i := range a {", "	sum[i/4%4][i%4] = fma(a[i]*b[i], c[i], sum[i/4%4][i%4])", "}",
+		"return the sum of all in sum")
 	s = l.sums(4)
 	l.run(4, func(number int) {
 		r := l.load("a")
@@ -95,7 +97,8 @@ func reductions() []*function {
 	all = append(all, l.end())
 
 	l = begin("sumSquares", "func(x []float32) float64", []string{"x"},
-		"var sum [4][2]float64", "for i, v := range x {", "	sum[i/2%4][i%2] += float64(v) * float64(v)", "}", "return the sum of all in sum")
+		"var sum [4][2]float64", "for i, v := range x {", "	sum[i/2%4][i%2] += float64(v) * float64(v)", "}",
+		"return the sum of all in sum")
 	s = l.sums(4)
 	l.run(4, func(number int) {
 		x := l.load("x")

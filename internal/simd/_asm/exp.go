@@ -145,7 +145,8 @@ func gated(v isa) {
 	})
 	l.end()
 
-	l = beginExp(v, "swigluGrad", "func(dgate, dup, dy, gate, up []float32)", []string{"dgate", "dup", "dy", "gate", "up"},
+	l = beginExp(v, "swigluGrad", "func(dgate, dup, dy, gate, up []float32)",
+		[]string{"dgate", "dup", "dy", "gate", "up"},
 		"for i := range dgate {", "	g, s := gate[i], sigmoid(gate[i])", "	silu, d, u := g*s, dy[i], up[i]",
 		"	dup[i] = d * silu", "	dgate[i] = d * u * (s + silu*(1-s))", "}")
 	l.run(1, func(int) {

@@ -32,8 +32,10 @@ type block struct {
 func emitBlock(v isa, rows, vecs int) {
 	width := vecs * v.lanes
 	name := fmt.Sprintf("block%dx%d%s", rows, width, v.name)
-	TEXT(name, NOSPLIT, "func(k int, a *float32, lane, step int, b *float32, width int, c *float32, stride, cols int, add bool)")
-	Doc(fmt.Sprintf("%s computes %d rows of up to %d columns, but more than %d: with b of width and", name, rows, width, width-v.lanes),
+	TEXT(name, NOSPLIT, "func(k int, a *float32, lane, step int, b *float32, width int, c *float32, stride, cols int, "+
+		"add bool)")
+	Doc(fmt.Sprintf("%s computes %d rows of up to %d columns, but more than %d: with b of width and", name, rows, width,
+		width-v.lanes),
 		"c of stride elements a row, and lane or step 1,",
 		"",
 		fmt.Sprintf("	for i := range %d {", rows),

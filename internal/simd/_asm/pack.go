@@ -13,7 +13,8 @@ import (
 // shuffles within 128 bits remain.
 func transpose8() {
 	TEXT("transpose8AVX2", NOSPLIT, "func(dst *float32, step int, src *float32, stride, rows, n int)")
-	Doc("transpose8AVX2 writes rows 0 to rows-1 (1 to 8) of src side by side; what it writes for the rows up to 8 is undefined:",
+	Doc("transpose8AVX2 writes rows 0 to rows-1 (1 to 8) of src side by side; what it writes for the rows up to 8 is "+
+		"undefined:",
 		"",
 		"	for p := range n {",
 		"		for r := range rows {",

@@ -62,13 +62,15 @@ func elementwise(v isa) {
 // apart, since each addition waits for the one before.
 func reductions(v isa) {
 	l := begin(v, "dot", "func(a, b []float32) float32", []string{"a", "b"},
-		"var sum [4][lanes]float32", "for i := range a {", "	sum[i/lanes%4][i%lanes] += a[i] * b[i]", "}", "return the sum of all in sum")
+		"var sum [4][lanes]float32", "for i := range a {", "	sum[i/lanes%4][i%lanes] += a[i] * b[i]", "}",
+		"return the sum of all in sum")
 	s := l.sums(4)
 	l.run(4, func(number int) { VFMADD231PS(l.load("b"), l.load("a"), s[number]) })
 	l.finish(s, VADDPS)
 
 	l = begin(v, "dot3", "func(a, b, c []float32) float32", []string{"a", "b", "c"},
-		"var sum [4][lanes]float32", "for i := range a {", "	sum[i/lanes%4][i%lanes] += a[i] * b[i] * c[i]", "}", "return the sum of all in sum")
+		"var sum [4][lanes]float32", "for i := range a {", "	sum[i/lanes%4][i%lanes] += a[i] * b[i] * c[i]", "}",
+		"return the sum of all in sum")
 	s = l.sums(4)
 	l.run(4, func(number int) {
 		r := l.load("a")
@@ -92,7 +94,8 @@ func reductions(v isa) {
 	l.finish(s, VMAXPS)
 
 	l = begin(v, "sumSquares", "func(x []float32) float64", []string{"x"},
-		"var sum [4][lanes]float64", "for i, v := range x {", "	sum[i/lanes%4][i%lanes] += float64(v) * float64(v)", "}", "return the sum of all in sum")
+		"var sum [4][lanes]float64", "for i, v := range x {", "	sum[i/lanes%4][i%lanes] += float64(v) * float64(v)", "}",
+		"return the sum of all in sum")
 	s = l.sums(4)
 	l.run(2, func(number int) {
 		x := l.load("x")

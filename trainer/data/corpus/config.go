@@ -38,9 +38,11 @@ type Config struct {
 	Template      string        `json:"template,omitempty"`        // a built-in chat template; empty: the model's
 	TrainOnPrompt bool          `json:"train_on_prompt,omitempty"` // learn all of a conversation
 	NoPacking     bool          `json:"no_packing,omitempty"`      // an example a row
-	CutLong       bool          `json:"cut_long,omitempty"`        // of a text longer than a row, learn the beginning alone
-	SkipBadRows   bool          `json:"skip_bad_rows,omitempty"`   // leave them out and count them
-	MaxSamples    int           `json:"max_samples,omitempty"`     // read only so many examples of each data set; 0 for all
+	// of a text longer than a row, learn the beginning alone
+	CutLong     bool `json:"cut_long,omitempty"`
+	SkipBadRows bool `json:"skip_bad_rows,omitempty"` // leave them out and count them
+	// read only so many examples of each data set; 0 for all
+	MaxSamples int `json:"max_samples,omitempty"`
 }
 
 // Validate reports the field that makes no sense.
@@ -59,7 +61,8 @@ func (c Config) Validate() error {
 		if name, ok := nearest.Name(c.Template, chat.Names()); ok {
 			meant = "; did you mean " + name + "?"
 		}
-		return fmt.Errorf("corpus.Config.Template is %q; the built-in chat templates are %s, and without one the model's own is used%s", c.Template, strings.Join(chat.Names(), ", "), meant)
+		return fmt.Errorf("corpus.Config.Template is %q; the built-in chat templates are %s, and without one the model's "+
+			"own is used%s", c.Template, strings.Join(chat.Names(), ", "), meant)
 	}
 	return nil
 }
@@ -74,7 +77,8 @@ func (c Config) validateEvalSize() error {
 	case n > 1 && n != math.Trunc(n):
 		return fmt.Errorf("corpus.Config.EvalSize is %g, must be a share below 1 or a whole number of examples", n)
 	case n > 0 && len(c.Eval) > 0:
-		return errors.New("corpus.Config.EvalSize is given with corpus.Config.Eval, beside which nothing is held out: leave one of them out")
+		return errors.New("corpus.Config.EvalSize is given with corpus.Config.Eval, beside which nothing is held out: " +
+			"leave one of them out")
 	}
 	return nil
 }
@@ -133,7 +137,8 @@ type Report struct {
 	Bad      int      `json:"bad_rows"`            // left out by SkipBadRows
 	FirstBad []string `json:"first_bad,omitempty"` // what is wrong with the first of them
 
-	Missing []string `json:"missing_tokens,omitempty"` // special tokens that the chat template writes and the tokenizer does not have
+	// special tokens that the chat template writes and the tokenizer does not have
+	Missing []string `json:"missing_tokens,omitempty"`
 }
 
 // SourceReport is what was read from one file.
@@ -168,7 +173,8 @@ func holdOut[T any](c Config, items []T, seed uint64) (train, eval []T, err erro
 		return data.HoldOut(items, size, seed)
 	}
 	if size >= float64(n) {
-		return nil, nil, fmt.Errorf("corpus.Config.EvalSize is %g, but there are %d examples or rows in all: hold out fewer", size, n)
+		return nil, nil, fmt.Errorf("corpus.Config.EvalSize is %g, but there are %d examples or rows in all: hold out fewer",
+			size, n)
 	}
 	return data.HoldOutN(items, int(size), seed)
 }

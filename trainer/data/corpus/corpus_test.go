@@ -58,7 +58,8 @@ const (
 
 // model is one with a toy tokenizer and template.
 func model(seq int) Model {
-	return Model{Encoder: letters{}, EOS: eos, Pad: pad, Seq: seq, Template: func() (Template, error) { return plain{}, nil }}
+	return Model{Encoder: letters{}, EOS: eos, Pad: pad, Seq: seq,
+		Template: func() (Template, error) { return plain{}, nil }}
 }
 
 // folder makes a folder with the given files and returns its path.
@@ -148,8 +149,9 @@ func TestWhatIsLearned(t *testing.T) {
 	}{
 		"all of a text, but its first token": {"a.txt", "abc", Config{}, "^[abc$]"},
 		"the assistant's words":              {"a.jsonl", fmt.Sprintf(pairRow, "a", "b"), Config{}, "user>a|assistant>[b|]"},
-		"all of a conversation on request":   {"a.jsonl", fmt.Sprintf(pairRow, "a", "b"), Config{TrainOnPrompt: true}, "u[ser>a|assistant>b|]"},
-		"nothing of a weight of 0":           {"a.jsonl", chatRow, Config{}, "user>a|assistant>b|user>c|assistant>[d|]"},
+		"all of a conversation on request": {"a.jsonl", fmt.Sprintf(pairRow, "a", "b"), Config{TrainOnPrompt: true},
+			"u[ser>a|assistant>b|]"},
+		"nothing of a weight of 0": {"a.jsonl", chatRow, Config{}, "user>a|assistant>b|user>c|assistant>[d|]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.config.Paths = []string{filepath.Join(folder(t, map[string]string{c.file: c.text}), c.file)}
@@ -191,7 +193,8 @@ func TestRowsAreMadeAsAskedFor(t *testing.T) {
 // A conversation that is too long is cut at its end, and one without an answer before the
 // cut is left out; both are counted. Texts go on in the next row.
 func TestLongConversationsAreCutAndCounted(t *testing.T) {
-	path := filepath.Join(folder(t, map[string]string{"a.jsonl": fmt.Sprintf(pairRow, "a", "bcdefgh") + fmt.Sprintf(pairRow, "a question too long", "x") + fmt.Sprintf(pairRow, "a", "b")}), "a.jsonl")
+	path := filepath.Join(folder(t, map[string]string{"a.jsonl": fmt.Sprintf(pairRow, "a", "bcdefgh") +
+		fmt.Sprintf(pairRow, "a question too long", "x") + fmt.Sprintf(pairRow, "a", "b")}), "a.jsonl")
 	corpus := load(t, Config{Paths: []string{path}, NoPacking: true}, model(20))
 	r := corpus.Report
 	if r.Examples != 2 || r.Truncated != 1 || r.Empty != 1 || r.Longest != 37 || r.Tokens != 20+19 || r.Learned != 3+2 {
@@ -199,15 +202,18 @@ func TestLongConversationsAreCutAndCounted(t *testing.T) {
 	}
 	all := append(texts(t, corpus.Train), texts(t, corpus.Eval)...)
 	slices.Sort(all)
-	if want := []string{"user>a|assistant>[bcd]", "user>a|assistant>[b|]"}; !slices.Equal(all, slices.Sorted(slices.Values(want))) {
+	if want := []string{"user>a|assistant>[bcd]", "user>a|assistant>[b|]"}; !slices.Equal(all,
+		slices.Sorted(slices.Values(want))) {
 		t.Errorf("rows %q", all)
 	}
 }
 
 func TestBadRows(t *testing.T) {
-	path := filepath.Join(folder(t, map[string]string{"a.jsonl": fmt.Sprintf(pairRow, "a", "b") + "{\n" + `{"prompt": 1}` + "\n" + fmt.Sprintf(pairRow, "boom", "b")}), "a.jsonl")
+	path := filepath.Join(folder(t, map[string]string{"a.jsonl": fmt.Sprintf(pairRow, "a", "b") + "{\n" +
+		`{"prompt": 1}` + "\n" + fmt.Sprintf(pairRow, "boom", "b")}), "a.jsonl")
 	_, err := Load(t.Context(), Config{Paths: []string{path}}, model(64))
-	if err == nil || !strings.HasPrefix(err.Error(), "data: "+path+":2: ") || !strings.Contains(err.Error(), "corpus.Config.SkipBadRows") {
+	if err == nil || !strings.HasPrefix(err.Error(), "data: "+path+":2: ") || !strings.Contains(err.Error(),
+		"corpus.Config.SkipBadRows") {
 		t.Errorf("error %v", err)
 	}
 	corpus := load(t, Config{Paths: []string{path}, SkipBadRows: true}, model(64))
@@ -215,13 +221,15 @@ func TestBadRows(t *testing.T) {
 	if r.Examples != 1 || r.Bad != 3 || len(r.FirstBad) != 3 {
 		t.Fatalf("report %+v", r)
 	}
-	for i, want := range []string{path + ":2: want a JSON object", path + `:3: field "prompt" is not a string but 1`, path + ":4: the template refuses it"} {
+	for i, want := range []string{path + ":2: want a JSON object", path + `:3: field "prompt" is not a string but 1`,
+		path + ":4: the template refuses it"} {
 		if !strings.HasPrefix(r.FirstBad[i], want) {
 			t.Errorf("bad row %q, want %q", r.FirstBad[i], want)
 		}
 	}
 	bad := filepath.Join(folder(t, map[string]string{"a.jsonl": "x\ny\n"}), "a.jsonl")
-	if _, err := Load(t.Context(), Config{Paths: []string{bad}, SkipBadRows: true}, model(64)); err == nil || !strings.Contains(err.Error(), "all rows are bad") || !strings.Contains(err.Error(), ":1: ") {
+	if _, err := Load(t.Context(), Config{Paths: []string{bad}, SkipBadRows: true}, model(64)); err == nil ||
+		!strings.Contains(err.Error(), "all rows are bad") || !strings.Contains(err.Error(), ":1: ") {
 		t.Errorf("only bad rows: %v", err)
 	}
 }
@@ -236,7 +244,9 @@ func (nothingLearned) Spans(chat.Conversation) ([]chat.Span, error) {
 func (nothingLearned) Missing(func(string, bool) []int32) []string { return nil }
 
 func TestLoadNamesWhatIsWrong(t *testing.T) {
-	dir := folder(t, map[string]string{"empty.txt": "", "blank.jsonl": "\n", "chat.jsonl": fmt.Sprintf(pairRow, "a", "b"), "mum.jsonl": `{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": ""}]}`, "ok.txt": "abc", "one.txt": "x"})
+	dir := folder(t, map[string]string{"empty.txt": "", "blank.jsonl": "\n", "chat.jsonl": fmt.Sprintf(pairRow, "a", "b"),
+		"mum.jsonl": `{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": ""}]}`,
+		"ok.txt":    "abc", "one.txt": "x"})
 	noTemplate := model(64)
 	noTemplate.Template = func() (Template, error) { return nil, chat.ErrNoTemplate }
 	mum := model(64)
@@ -248,17 +258,25 @@ func TestLoadNamesWhatIsWrong(t *testing.T) {
 		model  Model
 		want   string
 	}{
-		"an empty file":            {Config{Paths: []string{"empty.txt"}}, model(64), "empty.txt holds no text"},
-		"blank lines":              {Config{Paths: []string{"blank.jsonl"}}, model(64), "blank.jsonl holds no text"},
-		"nothing to predict":       {Config{Paths: []string{"one.txt"}}, short, "too short to learn from"},
-		"no template":              {Config{Paths: []string{"chat.jsonl"}}, noTemplate, "chat.jsonl:1 is a conversation: the model has no chat template"},
-		"no template, skipping":    {Config{Paths: []string{"chat.jsonl"}, SkipBadRows: true}, noTemplate, "the model has no chat template"},
-		"nothing fits":             {Config{Paths: []string{"chat.jsonl"}}, model(10), "no example has anything to learn; raise trainer.Config.Seq"},
-		"empty answers":            {Config{Paths: []string{"mum.jsonl"}}, mum, "mum.jsonl: no example has anything to learn: what the assistant says is empty in all of them"},
-		"evaluation data":          {Config{Paths: []string{"ok.txt"}, Eval: []string{"empty.txt"}}, model(64), "evaluation data: "},
-		"an unknown format":        {Config{Paths: []string{"ok.txt"}, Format: "xml"}, model(64), `corpus.Config.Format is "xml"`},
-		"an unknown template":      {Config{Paths: []string{"ok.txt"}, Template: "nonesuch"}, model(64), `corpus.Config.Template is "nonesuch"`},
-		"another format":           {Config{Paths: []string{"ok.txt"}, Format: "alpaca"}, model(64), "plain text is not of the format alpaca"},
+		"an empty file":      {Config{Paths: []string{"empty.txt"}}, model(64), "empty.txt holds no text"},
+		"blank lines":        {Config{Paths: []string{"blank.jsonl"}}, model(64), "blank.jsonl holds no text"},
+		"nothing to predict": {Config{Paths: []string{"one.txt"}}, short, "too short to learn from"},
+		"no template": {Config{Paths: []string{"chat.jsonl"}}, noTemplate,
+			"chat.jsonl:1 is a conversation: the model has no chat template"},
+		"no template, skipping": {Config{Paths: []string{"chat.jsonl"}, SkipBadRows: true}, noTemplate,
+			"the model has no chat template"},
+		"nothing fits": {Config{Paths: []string{"chat.jsonl"}}, model(10),
+			"no example has anything to learn; raise trainer.Config.Seq"},
+		"empty answers": {Config{Paths: []string{"mum.jsonl"}}, mum,
+			"mum.jsonl: no example has anything to learn: what the assistant says is empty in all of them"},
+		"evaluation data": {Config{Paths: []string{"ok.txt"}, Eval: []string{"empty.txt"}}, model(64),
+			"evaluation data: "},
+		"an unknown format": {Config{Paths: []string{"ok.txt"}, Format: "xml"}, model(64),
+			`corpus.Config.Format is "xml"`},
+		"an unknown template": {Config{Paths: []string{"ok.txt"}, Template: "nonesuch"}, model(64),
+			`corpus.Config.Template is "nonesuch"`},
+		"another format": {Config{Paths: []string{"ok.txt"}, Format: "alpaca"}, model(64),
+			"plain text is not of the format alpaca"},
 		"a row of one token":       {Config{Paths: []string{"ok.txt"}}, model(1), "2 or more"},
 		"a file that is not there": {Config{Paths: []string{"no.txt"}}, model(64), "no.txt does not exist"},
 	} {
@@ -332,21 +350,25 @@ func TestHoldingOutAsMuchAsIsAsked(t *testing.T) {
 		file        string
 		size        float64
 		train, eval int
-	}{{"a.jsonl", 0, 40, 0}, {"a.jsonl", 0.25, 30, 10}, {"a.jsonl", 1, 39, 1}, {"a.jsonl", 39, 1, 39}, {"a.jsonl", 0.001, 39, 1},
+	}{{"a.jsonl", 0, 40, 0}, {"a.jsonl", 0.25, 30, 10}, {"a.jsonl", 1, 39, 1}, {"a.jsonl", 39, 1, 39},
+		{"a.jsonl", 0.001, 39, 1},
 		{"a.txt", 0, 41, 0}, {"a.txt", 0.5, 20, 21}, {"a.txt", 7, 34, 7}} {
 		m := model(32)
 		if c.file == "a.txt" {
 			m.Seq = 10
 		}
-		corpus := load(t, Config{Paths: []string{filepath.Join(dir, c.file)}, NoPacking: c.file == "a.jsonl", EvalSize: &c.size}, m)
+		corpus := load(t, Config{Paths: []string{filepath.Join(dir, c.file)}, NoPacking: c.file == "a.jsonl",
+			EvalSize: &c.size}, m)
 		if train, eval := corpus.Train.Len(), corpus.Eval.Len(); train != c.train || eval != c.eval {
-			t.Errorf("%s, %g: %d to train on and %d to evaluate on, want %d and %d", c.file, c.size, train, eval, c.train, c.eval)
+			t.Errorf("%s, %g: %d to train on and %d to evaluate on, want %d and %d", c.file, c.size, train, eval, c.train,
+				c.eval)
 		}
 	}
 }
 
 func TestHoldingOutTooMuchIsRefused(t *testing.T) {
-	path := filepath.Join(folder(t, map[string]string{"a.jsonl": strings.Repeat(fmt.Sprintf(pairRow, "q", "x"), 40)}), "a.jsonl")
+	path := filepath.Join(folder(t, map[string]string{"a.jsonl": strings.Repeat(fmt.Sprintf(pairRow, "q", "x"), 40)}),
+		"a.jsonl")
 	for _, c := range []struct {
 		size float64
 		eval []string
@@ -376,21 +398,25 @@ func TestMaxSamplesLimitsEachDataSet(t *testing.T) {
 		"e.jsonl":     fmt.Sprintf(pairRow, "q", "x"),
 	})
 	zero := 0.0
-	corpus := load(t, Config{Paths: []string{filepath.Join(dir, "set"), filepath.Join(dir, "d.jsonl@2"), filepath.Join(dir, "e.jsonl")},
+	corpus := load(t, Config{Paths: []string{filepath.Join(dir, "set"), filepath.Join(dir, "d.jsonl@2"),
+		filepath.Join(dir, "e.jsonl")},
 		NoPacking: true, EvalSize: &zero, MaxSamples: 4}, model(32))
 	if r := corpus.Report; r.Examples != 4+4+1 || r.TrainRows != 4+8+1 || len(r.Sources) != 4 {
 		t.Errorf("report %+v", r)
 	}
-	if _, err := Load(t.Context(), Config{Paths: []string{dir}, MaxSamples: -1}, model(32)); err == nil || !strings.Contains(err.Error(), "corpus.Config.MaxSamples is -1") {
+	if _, err := Load(t.Context(), Config{Paths: []string{dir}, MaxSamples: -1}, model(32)); err == nil ||
+		!strings.Contains(err.Error(), "corpus.Config.MaxSamples is -1") {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestExamplesAreKnownByTheirPlace(t *testing.T) {
-	path := filepath.Join(folder(t, map[string]string{"a.jsonl": fmt.Sprintf(pairRow, "a", "b") + fmt.Sprintf(pairRow, "c", "d")}), "a.jsonl")
+	path := filepath.Join(folder(t, map[string]string{"a.jsonl": fmt.Sprintf(pairRow, "a", "b") +
+		fmt.Sprintf(pairRow, "c", "d")}), "a.jsonl")
 	corpus := load(t, Config{Paths: []string{path}}, model(32))
 	at, ids, learn, err := corpus.Example(1)
-	if err != nil || at.String() != path+":2" || string(byte(ids[5])) != "c" || slices.Contains(learn[:17], true) || !learn[17] {
+	if err != nil || at.String() != path+":2" || string(byte(ids[5])) != "c" || slices.Contains(learn[:17], true) ||
+		!learn[17] {
 		t.Errorf("%v %v %v %v", at, ids, learn, err)
 	}
 }
@@ -410,7 +436,8 @@ func TestTokensThatTheTemplateWritesAndTheTokenizerLacks(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			m := model(64)
 			m.Encoder = tt.encoder
-			if got := load(t, Config{Paths: []string{filepath.Join(dir, tt.file)}}, m).Report.Missing; !slices.Equal(got, tt.want) {
+			if got := load(t, Config{Paths: []string{filepath.Join(dir, tt.file)}}, m).Report.Missing; !slices.Equal(got,
+				tt.want) {
 				t.Errorf("missing %q, want %q", got, tt.want)
 			}
 		})

@@ -48,7 +48,8 @@ func readInfo(dir string) (map[string]*entry, error) {
 	path := filepath.Join(dir, infoFile)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) && exists(dir) {
-		return nil, fmt.Errorf("corpus.Config.Dir: %s has no %s; without that file, give its files to corpus.Config.Paths", dir, infoFile)
+		return nil, fmt.Errorf("corpus.Config.Dir: %s has no %s; without that file, give its files to corpus.Config.Paths",
+			dir, infoFile)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("corpus.Config.Dir: %w", plainfile.Explain(err))
@@ -89,12 +90,14 @@ func (e *entry) refused() error {
 	for _, field := range []struct{ name, value string }{{"hf_hub_url", e.HubURL}, {"ms_hub_url", e.ModelScopeURL},
 		{"om_hub_url", e.OpenMindURL}, {"script_url", e.ScriptURL}, {"cloud_file_name", e.CloudFile}} {
 		if field.value != "" {
-			return fmt.Errorf("%s is %q, but nothing is downloaded: get the data set yourself, and replace the field by file_name", field.name, field.value)
+			return fmt.Errorf("%s is %q, but nothing is downloaded: get the data set yourself, and replace the field by "+
+				"file_name", field.name, field.value)
 		}
 	}
 	for _, field := range []struct{ name, value string }{{"subset", e.Subset}, {"folder", e.Folder}} {
 		if field.value != "" {
-			return fmt.Errorf("%s is %q, which means something only on a hub; name the file with file_name instead", field.name, field.value)
+			return fmt.Errorf("%s is %q, which means something only on a hub; name the file with file_name instead", field.name,
+				field.value)
 		}
 	}
 	switch {
@@ -119,15 +122,17 @@ func (e *entry) refused() error {
 
 // unknown reports a column or tag that LLaMA-Factory does not have.
 func (e *entry) unknown() error {
-	columns := map[string]bool{"prompt": true, "query": true, "response": true, "history": true, "messages": true, "system": true,
-		"tools": true, "images": true, "videos": true, "audios": true, "chosen": true, "rejected": true, "kto_tag": true}
+	columns := map[string]bool{"prompt": true, "query": true, "response": true, "history": true, "messages": true,
+		"system": true,
+		"tools":  true, "images": true, "videos": true, "audios": true, "chosen": true, "rejected": true, "kto_tag": true}
 	for name := range e.Columns {
 		if !columns[name] {
 			return fmt.Errorf("columns has the unknown key %q", name)
 		}
 	}
-	tags := map[string]bool{"role_tag": true, "content_tag": true, "user_tag": true, "assistant_tag": true, "observation_tag": true,
-		"function_tag": true, "system_tag": true}
+	tags := map[string]bool{"role_tag": true, "content_tag": true, "user_tag": true, "assistant_tag": true,
+		"observation_tag": true,
+		"function_tag":    true, "system_tag": true}
 	for name := range e.Tags {
 		if !tags[name] {
 			return fmt.Errorf("tags has the unknown key %q", name)

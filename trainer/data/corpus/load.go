@@ -51,7 +51,8 @@ func (l *loader) read(ctx context.Context, s Source) error {
 	case l.report.Empty > before.Empty && l.cutOff == cutOff:
 		return fmt.Errorf("%s: no example has anything to learn: what the assistant says is empty in all of them", s.Name)
 	case l.report.Empty > before.Empty:
-		return fmt.Errorf("%s: within trainer.Config.Seq %d, no example has anything to learn; raise trainer.Config.Seq", s.Name, l.model.Seq)
+		return fmt.Errorf("%s: within trainer.Config.Seq %d, no example has anything to learn; raise trainer.Config.Seq",
+			s.Name, l.model.Seq)
 	}
 	return fmt.Errorf("%s holds no text", s.Name)
 }

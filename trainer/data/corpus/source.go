@@ -90,9 +90,11 @@ func absent(name, dir string, info map[string]*entry, err error) error {
 	if dir != "" {
 		known := slices.Sorted(maps.Keys(info))
 		if meant, ok := nearest.Name(name, known); ok {
-			return fmt.Errorf("%q is neither a file or folder nor a name in %s; did you mean %s?", name, filepath.Join(dir, infoFile), meant)
+			return fmt.Errorf("%q is neither a file or folder nor a name in %s; did you mean %s?", name,
+				filepath.Join(dir, infoFile), meant)
 		}
-		return fmt.Errorf("%q is neither a file or folder nor a name in %s, which has %s", name, filepath.Join(dir, infoFile), cmp.Or(some(known), "none"))
+		return fmt.Errorf("%q is neither a file or folder nor a name in %s, which has %s", name,
+			filepath.Join(dir, infoFile), cmp.Or(some(known), "none"))
 	}
 	if !strings.ContainsAny(name, `./\`) {
 		return fmt.Errorf("%w; to name a data set of a %s, give its folder with corpus.Config.Dir", err, infoFile)

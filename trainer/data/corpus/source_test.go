@@ -11,7 +11,8 @@ import (
 )
 
 func TestResolve(t *testing.T) {
-	dir := folder(t, map[string]string{"b.txt": "2", "a.jsonl": "", "c.CSV": "", "d.json": "[]", "e.parquet": "", "README": "5", "sub.txt/e.txt": "6", "x,y@2.txt": "", "dataset_info.json": "{}"})
+	dir := folder(t, map[string]string{"b.txt": "2", "a.jsonl": "", "c.CSV": "", "d.json": "[]", "e.parquet": "",
+		"README": "5", "sub.txt/e.txt": "6", "x,y@2.txt": "", "dataset_info.json": "{}"})
 	in := func(name string) string { return filepath.Join(dir, name) }
 	for name, c := range map[string]struct {
 		path    string
@@ -19,8 +20,9 @@ func TestResolve(t *testing.T) {
 		weights []float64
 		skipped []string
 	}{
-		"a file":                   {in("b.txt"), []string{"b.txt"}, []float64{1}, nil},
-		"a folder":                 {dir, []string{"a.jsonl", "b.txt", "c.CSV", "d.json", "e.parquet", "x,y@2.txt"}, []float64{1}, []string{"README", "dataset_info.json", "sub.txt/"}},
+		"a file": {in("b.txt"), []string{"b.txt"}, []float64{1}, nil},
+		"a folder": {dir, []string{"a.jsonl", "b.txt", "c.CSV", "d.json", "e.parquet", "x,y@2.txt"},
+			[]float64{1}, []string{"README", "dataset_info.json", "sub.txt/"}},
 		"a weight":                 {in("b.txt") + "@0.3", []string{"b.txt"}, []float64{0.3}, nil},
 		"a list":                   {in("b.txt") + "@2," + in("d.json"), []string{"b.txt", "d.json"}, []float64{2, 1}, nil},
 		"a name with all of these": {in("x,y@2.txt"), []string{"x,y@2.txt"}, []float64{1}, nil},
@@ -53,21 +55,27 @@ func TestResolveSaysWhatIsWrong(t *testing.T) {
 	few, empty := folder(t, map[string]string{"a.xml": "", "sub/a.txt": ""}), t.TempDir()
 	info := folder(t, map[string]string{"dataset_info.json": `{"known": {"file_name": "x.txt"}}`, "x.txt": "x"})
 	for name, c := range map[string]struct{ path, dir, want string }{
-		"an empty folder":         {empty, "", "it is empty"},
-		"a folder without data":   {few, "", "holds no data file (.csv, .json, .jsonl, .ndjson, .parquet, .txt), only a.xml, sub/"},
-		"a folder of many files":  {folder(t, many), "", "only a.xml, b.xml, c.xml, d.xml, e.xml, f.xml, g.xml, h.xml and 2 more"},
+		"an empty folder": {empty, "", "it is empty"},
+		"a folder without data": {few, "", "holds no data file (.csv, .json, .jsonl, .ndjson, .parquet, .txt), only " +
+			"a.xml, sub/"},
+		"a folder of many files": {folder(t, many), "",
+			"only a.xml, b.xml, c.xml, d.xml, e.xml, f.xml, g.xml, h.xml and 2 more"},
 		"a name without a folder": {"alpaca_en_demo", "", "corpus.Config.Dir"},
-		"an unknown name":         {"unknown", info, `"unknown" is neither a file or folder nor a name in ` + filepath.Join(info, "dataset_info.json") + ", which has known"},
-		"a name that is near":     {"knwon", info, "; did you mean known?"},
-		"a missing file":          {"nothing.txt", "", "nothing.txt does not exist"},
-		"a name of a hub":         {"tatsu-lab/alpaca", "", "nothing is downloaded: get the data set first"},
-		"a missing registry":      {"x", filepath.Join(empty, "none"), "none/dataset_info.json does not exist, nor does the folder "},
-		"a weight of 0":           {"a.txt@0", "", `the weight "0" must be a number above 0`},
-		"a weight of words":       {"a.txt@half", "", `the weight "half"`},
-		"a weight that is none":   {"a.txt@NaN", "", `the weight "NaN"`},
-		"an empty path":           {"", "", "a path is empty"},
-		"no registry":             {"x", empty, "has no dataset_info.json; without that file, give its files to corpus.Config.Paths"},
-		"a broken registry":       {"x", folder(t, map[string]string{"dataset_info.json": "["}), "corpus.Config.Dir: "},
+		"an unknown name": {"unknown", info,
+			`"unknown" is neither a file or folder nor a name in ` + filepath.Join(info, "dataset_info.json") +
+				", which has known"},
+		"a name that is near": {"knwon", info, "; did you mean known?"},
+		"a missing file":      {"nothing.txt", "", "nothing.txt does not exist"},
+		"a name of a hub":     {"tatsu-lab/alpaca", "", "nothing is downloaded: get the data set first"},
+		"a missing registry": {"x", filepath.Join(empty, "none"),
+			"none/dataset_info.json does not exist, nor does the folder "},
+		"a weight of 0":         {"a.txt@0", "", `the weight "0" must be a number above 0`},
+		"a weight of words":     {"a.txt@half", "", `the weight "half"`},
+		"a weight that is none": {"a.txt@NaN", "", `the weight "NaN"`},
+		"an empty path":         {"", "", "a path is empty"},
+		"no registry": {"x", empty,
+			"has no dataset_info.json; without that file, give its files to corpus.Config.Paths"},
+		"a broken registry": {"x", folder(t, map[string]string{"dataset_info.json": "["}), "corpus.Config.Dir: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if s, err := Resolve([]string{c.path}, c.dir); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -79,15 +87,17 @@ func TestResolveSaysWhatIsWrong(t *testing.T) {
 
 func TestEntriesOfARegistryAreReadOrRefused(t *testing.T) {
 	for name, c := range map[string]struct{ entry, want string }{
-		"a file":              {`{"file_name": "x.txt"}`, ""},
-		"a folder":            {`{"file_name": "sub", "split": "train"}`, ""},
-		"a hub":               {`{"hf_hub_url": "a/b", "file_name": "x.txt"}`, `hf_hub_url is "a/b", but nothing is downloaded`},
-		"another hub":         {`{"ms_hub_url": "a/b"}`, "ms_hub_url"},
-		"a script":            {`{"script_url": "a"}`, "script_url"},
-		"a cloud":             {`{"cloud_file_name": "s3://a"}`, "cloud_file_name"},
-		"a subset":            {`{"file_name": "x.txt", "subset": "en"}`, `subset is "en"`},
-		"a split":             {`{"file_name": "x.txt", "split": "test"}`, `split is "test"`},
-		"pairs":               {`{"file_name": "x.txt", "ranking": true}`, "ranking is true: these are preference pairs (DPO)"},
+		"a file":   {`{"file_name": "x.txt"}`, ""},
+		"a folder": {`{"file_name": "sub", "split": "train"}`, ""},
+		"a hub": {`{"hf_hub_url": "a/b", "file_name": "x.txt"}`,
+			`hf_hub_url is "a/b", but nothing is downloaded`},
+		"another hub": {`{"ms_hub_url": "a/b"}`, "ms_hub_url"},
+		"a script":    {`{"script_url": "a"}`, "script_url"},
+		"a cloud":     {`{"cloud_file_name": "s3://a"}`, "cloud_file_name"},
+		"a subset":    {`{"file_name": "x.txt", "subset": "en"}`, `subset is "en"`},
+		"a split":     {`{"file_name": "x.txt", "split": "test"}`, `split is "test"`},
+		"pairs": {`{"file_name": "x.txt", "ranking": true}`,
+			"ranking is true: these are preference pairs (DPO)"},
 		"marks":               {`{"file_name": "x.txt", "columns": {"kto_tag": "label"}}`, "(KTO)"},
 		"pictures":            {`{"file_name": "x.txt", "columns": {"images": "images"}}`, "only text"},
 		"no file":             {`{}`, "no file_name"},
@@ -101,7 +111,8 @@ func TestEntriesOfARegistryAreReadOrRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			// What is wrong with another entry is nobody's business.
-			dir := folder(t, map[string]string{"dataset_info.json": `{"other": {"hf_hub_url": 1}, "set": ` + c.entry + `}`, "x.txt": "x", "sub/x.txt": "x"})
+			dir := folder(t, map[string]string{"dataset_info.json": `{"other": {"hf_hub_url": 1}, "set": ` + c.entry + `}`,
+				"x.txt": "x", "sub/x.txt": "x"})
 			s, err := Resolve([]string{"set@0.5"}, dir)
 			switch {
 			case c.want == "" && (err != nil || len(s) != 1 || len(s[0].Files) != 1 || s[0].Weight != 0.5):
@@ -120,10 +131,12 @@ func TestARealRegistry(t *testing.T) {
 		rows int
 		want string
 	}{
-		"identity": {91, ""}, "alpaca_en_demo": {999, ""}, "alpaca_zh_demo": {1000, ""}, "glaive_toolcall_en_demo": {300, ""},
-		"c4_demo": {300, ""}, "wiki_demo": {1, ""},
+		"identity": {91, ""}, "alpaca_en_demo": {999, ""}, "alpaca_zh_demo": {1000, ""},
+		"glaive_toolcall_en_demo": {300, ""},
+		"c4_demo":                 {300, ""}, "wiki_demo": {1, ""},
 		"dpo_en_demo": {0, "preference pairs (DPO)"}, "kto_en_demo": {0, "(KTO)"}, "mllm_demo": {0, "only text"},
-		"alpaca_en": {0, "nothing is downloaded"}, "glaive_toolcall_zh_demo": {0, "glaive_toolcall_zh_demo.json does not exist"}, "the_stack": {0, "nothing is downloaded"},
+		"alpaca_en": {0, "nothing is downloaded"}, "glaive_toolcall_zh_demo": {0,
+			"glaive_toolcall_zh_demo.json does not exist"}, "the_stack": {0, "nothing is downloaded"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := model(1 << 17)
@@ -171,7 +184,8 @@ func TestWeightsAreSharesOfTheExamples(t *testing.T) {
 		}
 	}
 	dir := folder(t, files)
-	a, b, one := filepath.Join(dir, "a.jsonl"), filepath.Join(dir, "b.jsonl"), filepath.Join(folder(t, map[string]string{"e.jsonl": fmt.Sprintf(pairRow, "q", "e")}), "e.jsonl")
+	a, b, one := filepath.Join(dir, "a.jsonl"), filepath.Join(dir, "b.jsonl"),
+		filepath.Join(folder(t, map[string]string{"e.jsonl": fmt.Sprintf(pairRow, "q", "e")}), "e.jsonl")
 	for name, c := range map[string]struct {
 		paths []string
 		a, b  int // rows of each
@@ -217,7 +231,8 @@ func TestHeldOutExamplesAreNotTrainedOn(t *testing.T) {
 		lines["b.jsonl"] += fmt.Sprintf(pairRow, "q", fmt.Sprint("b", i))
 	}
 	dir := folder(t, lines)
-	train, eval := counted(t, Config{Paths: []string{filepath.Join(dir, "a.jsonl@3"), filepath.Join(dir, "b.jsonl@0.5")}}, 4)
+	train, eval := counted(t, Config{Paths: []string{filepath.Join(dir, "a.jsonl@3"), filepath.Join(dir, "b.jsonl@0.5")}},
+		4)
 	n := 0
 	for answer, times := range eval {
 		n += times
@@ -228,8 +243,10 @@ func TestHeldOutExamplesAreNotTrainedOn(t *testing.T) {
 	if n != 15 { // a twentieth of 200 + 100
 		t.Errorf("%d held out", n)
 	}
-	few := filepath.Join(folder(t, map[string]string{"a.jsonl": fmt.Sprintf(pairRow, "q", "a") + fmt.Sprintf(pairRow, "q", "b")}), "a.jsonl")
-	if train, eval := counted(t, Config{Paths: []string{few + "@5"}}, 1); len(train) != 1 || len(eval) != 1 || fmt.Sprint(train) == fmt.Sprint(eval) {
+	few := filepath.Join(folder(t, map[string]string{"a.jsonl": fmt.Sprintf(pairRow, "q", "a") +
+		fmt.Sprintf(pairRow, "q", "b")}), "a.jsonl")
+	if train, eval := counted(t, Config{Paths: []string{few + "@5"}}, 1); len(train) != 1 || len(eval) != 1 ||
+		fmt.Sprint(train) == fmt.Sprint(eval) {
 		t.Errorf("of two examples: %v to train on, %v to evaluate on", train, eval)
 	}
 	one := filepath.Join(folder(t, map[string]string{"a.jsonl": fmt.Sprintf(pairRow, "q", "a")}), "a.jsonl")

@@ -59,7 +59,8 @@ func mute(spans []chat.Span, e format.Example) error {
 		n++
 	}
 	if n != len(own) {
-		return errors.New("some messages have a weight of 0, but the chat template does not keep the assistant's messages apart")
+		return errors.New("some messages have a weight of 0, but the chat template does not keep the assistant's " +
+			"messages apart")
 	}
 	return nil
 }

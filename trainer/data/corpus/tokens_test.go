@@ -116,7 +116,8 @@ func conversations(t *testing.T) []format.Example {
 	t.Helper()
 	const each = 40
 	var all []format.Example
-	for _, name := range []string{"llamafactory/alpaca_en_demo.json", "llamafactory/alpaca_zh_demo.json", "fastchat/dummy_conversation.json",
+	for _, name := range []string{"llamafactory/alpaca_en_demo.json", "llamafactory/alpaca_zh_demo.json",
+		"fastchat/dummy_conversation.json",
 		"gsm8k/test.jsonl", "dolly/dolly_sample_prompt_answer.jsonl"} {
 		path := filepath.Join(testdata.Shared(t, "data", "datasets"), filepath.FromSlash(name))
 		n := 0

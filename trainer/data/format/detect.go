@@ -20,7 +20,8 @@ var names = struct{ prompts, responses, chats []string }{
 	chats:     []string{"messages", "conversations", "conversation"},
 }
 
-const known = "instruction and output (alpaca), conversations (sharegpt), messages, prompt and completion, question and answer, text"
+const known = "instruction and output (alpaca), conversations (sharegpt), messages, prompt and completion, " +
+	"question and answer, text"
 
 // Detect tells the layout of a file from its first row. A format other than Auto is taken
 // as given, and only its columns are looked for. Errors name the columns and the remedy.
@@ -55,13 +56,15 @@ func Detect(f Format, r records.Record) (Layout, error) {
 		for _, l := range found {
 			formats = append(formats, string(l.Format))
 		}
-		return Layout{}, fmt.Errorf("the columns %q could be of the formats %s; choose one with corpus.Config.Format", r.Columns(), strings.Join(formats, " or "))
+		return Layout{}, fmt.Errorf("the columns %q could be of the formats %s; choose one with corpus.Config.Format",
+			r.Columns(), strings.Join(formats, " or "))
 	case len(errs) > 0:
 		return Layout{}, errs[0]
 	case f != Auto:
 		return Layout{}, fmt.Errorf("the columns %q are not those of the format %s; known: %s", r.Columns(), f, known)
 	}
-	return Layout{}, fmt.Errorf("the columns %q are of no known format; known: %s; rename the columns, or name them in a dataset_info.json and give corpus.Config.Dir",
+	return Layout{}, fmt.Errorf("the columns %q are of no known format; known: %s; rename the columns, or name them "+
+		"in a dataset_info.json and give corpus.Config.Dir",
 		r.Columns(), known)
 }
 
@@ -98,7 +101,8 @@ func one(r records.Record, names []string) (string, error) {
 	case 1:
 		return found[0], nil
 	}
-	return "", fmt.Errorf("the columns %q mean the same; leave one, or name the right one in a dataset_info.json and give corpus.Config.Dir", found)
+	return "", fmt.Errorf("the columns %q mean the same; leave one, or name the right one in a dataset_info.json and "+
+		"give corpus.Config.Dir", found)
 }
 
 // optionalColumns are looked for in every row, under these names.
@@ -164,7 +168,8 @@ func conversations(r records.Record) (Layout, error) {
 	if len(messages) > 0 {
 		first, _ = messages[0].(*chat.Object)
 	}
-	for _, form := range []Layout{{Format: ShareGPT, Tags: Tags{Role: "from", Content: "value"}}, {Format: Messages, Tags: Tags{Role: "role", Content: "content"}}} {
+	for _, form := range []Layout{{Format: ShareGPT, Tags: Tags{Role: "from", Content: "value"}},
+		{Format: Messages, Tags: Tags{Role: "role", Content: "content"}}} {
 		if _, ok := first.Get(form.Tags.Role); ok {
 			l.Format, l.Tags = form.Format, form.Tags
 			return l, nil
@@ -197,8 +202,10 @@ func Described(formatting string, columns, tags map[string]string, r records.Rec
 		}
 		return Layout{Format: Alpaca, Columns: c}, nil
 	case "sharegpt":
-		t := Tags{Role: name(tags, "role_tag", "from"), Content: name(tags, "content_tag", "value"), Roles: map[string]string{}}
-		for tag, role := range map[string]string{"user_tag": user, "assistant_tag": assistant, "observation_tag": tool, "function_tag": call, "system_tag": system} {
+		t := Tags{Role: name(tags, "role_tag", "from"), Content: name(tags, "content_tag", "value"),
+			Roles: map[string]string{}}
+		for tag, role := range map[string]string{"user_tag": user, "assistant_tag": assistant, "observation_tag": tool,
+			"function_tag": call, "system_tag": system} {
 			if given := tags[tag]; given != "" {
 				t.Roles[given] = role
 			}

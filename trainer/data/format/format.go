@@ -154,7 +154,8 @@ func (l Layout) pairs(r records.Record) (Example, error) {
 	for i, c := range []struct {
 		column string
 		read   func(records.Record, string) (string, error)
-	}{{l.Columns.Prompt, l.required}, {l.Columns.Query, l.optional}, {l.Columns.Response, l.required}, {l.Columns.System, l.optional}} {
+	}{{l.Columns.Prompt, l.required}, {l.Columns.Query, l.optional}, {l.Columns.Response, l.required},
+		{l.Columns.System, l.optional}} {
 		var err error
 		if parts[i], err = c.read(r, c.column); err != nil {
 			return Example{}, err
@@ -172,7 +173,8 @@ func (l Layout) pairs(r records.Record) (Example, error) {
 		return Example{}, fmt.Errorf("field %q is empty: there is nothing to learn", l.Columns.Response)
 	}
 	c := &chat.Conversation{Messages: systemMessage(parts[3])}
-	c.Messages = append(append(c.Messages, history...), chat.Message{Role: user, Content: prompt}, chat.Message{Role: assistant, Content: response})
+	c.Messages = append(append(c.Messages, history...), chat.Message{Role: user, Content: prompt},
+		chat.Message{Role: assistant, Content: response})
 	if c.Tools, err = l.tools(r); err != nil {
 		return Example{}, err
 	}
@@ -205,7 +207,8 @@ func (l Layout) history(r records.Record) ([]chat.Message, error) {
 		if !isText {
 			return nil, fmt.Errorf("field %q: turn %d is not a pair of strings", l.Columns.History, i+1)
 		}
-		messages = append(messages, chat.Message{Role: user, Content: texts[0]}, chat.Message{Role: assistant, Content: texts[1]})
+		messages = append(messages, chat.Message{Role: user, Content: texts[0]},
+			chat.Message{Role: assistant, Content: texts[1]})
 	}
 	return messages, nil
 }

@@ -64,14 +64,16 @@ func TestDetectedRowsBecomeExamples(t *testing.T) {
 	}{
 		"alpaca": {Alpaca, `{"instruction": "Add.", "input": "1 2", "output": "3", "id": 7}`,
 			"user \"Add.\\n1 2\"\nassistant \"3\"\n"},
-		"alpaca without input": {Alpaca, `{"instruction": "Hi.", "input": "", "output": "Ho."}`, "user \"Hi.\"\nassistant \"Ho.\"\n"},
-		"alpaca with nulls":    {Alpaca, `{"instruction": "Hi.", "input": null, "output": "Ho.", "system": null, "history": null}`, "user \"Hi.\"\nassistant \"Ho.\"\n"},
+		"alpaca without input": {Alpaca, `{"instruction": "Hi.", "input": "", "output": "Ho."}`,
+			"user \"Hi.\"\nassistant \"Ho.\"\n"},
+		"alpaca with nulls": {Alpaca, `{"instruction": "Hi.", "input": null, "output": "Ho.", "system": null, "history": null}`, "user \"Hi.\"\nassistant \"Ho.\"\n"},
 		"alpaca, all of it": {Alpaca, `{"instruction": "c", "output": "d", "system": "s", "history": [["a", "b"]]}`,
 			"system \"s\"\nuser \"a\"\nassistant \"b\"\nuser \"c\"\nassistant \"d\"\n"},
-		"alpaca as Dolly has it": {Alpaca, `{"instruction": "a", "context": "b", "response": "c", "category": "qa"}`, "user \"a\\nb\"\nassistant \"c\"\n"},
-		"prompt and completion":  {Prompt, `{"prompt": "a", "completion": "b"}`, "user \"a\"\nassistant \"b\"\n"},
-		"question and answer":    {Prompt, `{"answer": "b", "question": "a"}`, "user \"a\"\nassistant \"b\"\n"},
-		"text":                   {Text, `{"text": " x\n", "meta": {}}`, `text " x\n"`},
+		"alpaca as Dolly has it": {Alpaca, `{"instruction": "a", "context": "b", "response": "c", "category": "qa"}`,
+			"user \"a\\nb\"\nassistant \"c\"\n"},
+		"prompt and completion": {Prompt, `{"prompt": "a", "completion": "b"}`, "user \"a\"\nassistant \"b\"\n"},
+		"question and answer":   {Prompt, `{"answer": "b", "question": "a"}`, "user \"a\"\nassistant \"b\"\n"},
+		"text":                  {Text, `{"text": " x\n", "meta": {}}`, `text " x\n"`},
 		"sharegpt": {ShareGPT, `{"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}], "system": "s"}`,
 			"system \"s\"\nuser \"a\"\nassistant \"b\"\n"},
 		"sharegpt, in CSV": {ShareGPT, `{"conversations": "[{\"from\": \"human\", \"value\": \"a\"}, {\"from\": \"gpt\", \"value\": \"b\"}]", "system": ""}`,
@@ -82,14 +84,16 @@ func TestDetectedRowsBecomeExamples(t *testing.T) {
 		"sharegpt with a call": {ShareGPT,
 			`{"conversations": [{"from": "human", "value": "a"}, {"from": "function_call", "value": "{\"name\": \"f\", \"arguments\": {\"z\": 1, \"b\": 2}}"},
 				{"from": "observation", "value": "{}"}, {"from": "gpt", "value": "b"}], "tools": "[{\"name\": \"f\"}]"}`,
-			"user \"a\"\n" + `assistant "" calls [{"type":"function","function":{"name":"f","arguments":{"z":1,"b":2}}}]` + "\n" +
+			"user \"a\"\n" + `assistant "" calls [{"type":"function","function":{"name":"f","arguments":{"z":1,"b":2}}}]` +
+				"\n" +
 				"tool \"{}\"\nassistant \"b\"\n" + `tools [{"type":"function","function":{"name":"f"}}]` + "\n"},
 		"messages": {Messages, `{"messages": [{"role": "developer", "content": "s"}, {"role": "user", "content": "a", "name": "Bo"}, {"role": "assistant", "content": "b"}]}`,
 			"system \"s\"\nuser \"a\" name \"Bo\"\nassistant \"b\"\n"},
 		"messages with calls": {Messages,
 			`{"messages": [{"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"x\": 1.0}"}}]},
 				{"role": "tool", "content": "2", "tool_call_id": "1"}]}`,
-			`assistant "" calls [{"id":"1","type":"function","function":{"name":"f","arguments":{"x":1.0}}}]` + "\n" + `tool "2" tool_call_id "1"` + "\n"},
+			`assistant "" calls [{"id":"1","type":"function","function":{"name":"f","arguments":{"x":1.0}}}]` + "\n" +
+				`tool "2" tool_call_id "1"` + "\n"},
 		"messages of parts": {Messages,
 			`{"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "value": "b"}]},
 				{"role": "assistant", "content": [{"type": "reasoning", "value": "hm"}, {"type": "tool_call", "value": "{\"name\": \"f\", \"arguments\": {}}"}]}]}`,
@@ -97,7 +101,8 @@ func TestDetectedRowsBecomeExamples(t *testing.T) {
 		"messages with weights": {Messages,
 			`{"messages": [{"role": "user", "content": "a", "loss_weight": 0.0}, {"role": "assistant", "content": "b", "weight": 0}, {"role": "assistant", "content": "c", "loss_weight": 1.0}]}`,
 			"-user \"a\"\n-assistant \"b\"\nassistant \"c\"\n"},
-		"messages from Parquet, with nulls": {Messages, `{"messages": [{"role": "user", "content": "a", "tool_calls": null, "name": null}, {"role": "assistant", "content": "b", "tool_calls": null, "name": null}]}`,
+		"messages from Parquet, with nulls": {Messages,
+			`{"messages": [{"role": "user", "content": "a", "tool_calls": null, "name": null}, {"role": "assistant", "content": "b", "tool_calls": null, "name": null}]}`,
 			"user \"a\"\nassistant \"b\"\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,15 +131,22 @@ func TestWhatCannotBeReadIsRefusedByName(t *testing.T) {
 		row    string
 		want   []string
 	}{
-		"unknown columns":          {Auto, `{"b": 1, "a": 2}`, []string{`["a" "b"]`, "no known format", "dataset_info.json"}},
-		"self-instruct seeds":      {Auto, `{"id": 1, "instruction": "x", "instances": []}`, []string{`"instances"`, "no known format"}},
-		"two formats":              {Auto, `{"instruction": "x", "input": "", "output": "y", "text": "z"}`, []string{"alpaca or text", "corpus.Config.Format"}},
-		"two questions":            {Auto, `{"question": "x", "prompt": "y", "answer": "z"}`, []string{`["prompt" "question"]`, "mean the same"}},
-		"DPO pairs":                {Auto, `{"conversations": [], "chosen": {}, "rejected": {}}`, []string{"preference pairs (DPO)"}},
-		"DPO pairs of version 1":   {Auto, `{"chosen_messages": [], "rejected_messages": []}`, []string{"preference pairs (DPO)"}},
-		"KTO":                      {Auto, `{"messages": [], "label": true}`, []string{"good or bad (KTO)"}},
-		"pictures":                 {Auto, `{"messages": [], "images": ["a.png"]}`, []string{`"images"`, "only text"}},
-		"no messages":              {Auto, `{"messages": [{"speaker": "x", "said": "y"}]}`, []string{`"messages" is not a list of messages`, "dataset_info.json"}},
+		"unknown columns": {Auto, `{"b": 1, "a": 2}`,
+			[]string{`["a" "b"]`, "no known format", "dataset_info.json"}},
+		"self-instruct seeds": {Auto, `{"id": 1, "instruction": "x", "instances": []}`,
+			[]string{`"instances"`, "no known format"}},
+		"two formats": {Auto, `{"instruction": "x", "input": "", "output": "y", "text": "z"}`,
+			[]string{"alpaca or text", "corpus.Config.Format"}},
+		"two questions": {Auto, `{"question": "x", "prompt": "y", "answer": "z"}`,
+			[]string{`["prompt" "question"]`, "mean the same"}},
+		"DPO pairs": {Auto, `{"conversations": [], "chosen": {}, "rejected": {}}`, []string{"preference " +
+			"pairs (DPO)"}},
+		"DPO pairs of version 1": {Auto, `{"chosen_messages": [], "rejected_messages": []}`, []string{"preference " +
+			"pairs (DPO)"}},
+		"KTO":      {Auto, `{"messages": [], "label": true}`, []string{"good or bad (KTO)"}},
+		"pictures": {Auto, `{"messages": [], "images": ["a.png"]}`, []string{`"images"`, "only text"}},
+		"no messages": {Auto, `{"messages": [{"speaker": "x", "said": "y"}]}`,
+			[]string{`"messages" is not a list of messages`, "dataset_info.json"}},
 		"not the format asked for": {Alpaca, `{"text": "x"}`, []string{`["text"]`, "not those of the format alpaca"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -159,7 +171,8 @@ func TestWhatCannotBeReadIsRefusedByName(t *testing.T) {
 // A label that is a word and empty lists of pictures mean nothing.
 func TestHarmlessColumnsAreNotRefused(t *testing.T) {
 	for _, object := range []string{
-		`{"text": "x", "label": "news"}`, `{"text": "x", "label": 1}`, `{"text": "x", "images": []}`, `{"text": "x", "image": null}`, `{"text": "x", "chosen": 1}`,
+		`{"text": "x", "label": "news"}`, `{"text": "x", "label": 1}`, `{"text": "x", "images": []}`,
+		`{"text": "x", "image": null}`, `{"text": "x", "chosen": 1}`,
 	} {
 		if _, err := Detect(Auto, row(t, object)); err != nil {
 			t.Errorf("%s: %v", object, err)
@@ -168,35 +181,51 @@ func TestHarmlessColumnsAreNotRefused(t *testing.T) {
 }
 
 func TestABadRowSaysWhatIsWrong(t *testing.T) {
-	alpaca, sharegpt, messages, text := `{"instruction": "", "output": ""}`, `{"conversations": [{"from": "human", "value": ""}]}`,
+	alpaca, sharegpt, messages, text := `{"instruction": "", "output": ""}`,
+		`{"conversations": [{"from": "human", "value": ""}]}`,
 		`{"messages": [{"role": "user", "content": ""}]}`, `{"text": ""}`
 	for name, c := range map[string]struct{ first, row, want string }{
-		"a column is missing":      {alpaca, `{"text": "x"}`, `no field "instruction"; it has ["text"]`},
-		"a column is null":         {alpaca, `{"instruction": null, "output": "x"}`, `field "instruction" is not a string but null`},
-		"a column is a list":       {text, `{"text": ["x"]}`, `field "text" is not a string but ["x"]`},
-		"no answer":                {alpaca, `{"instruction": "x", "output": " "}`, `field "output" is empty`},
-		"history of numbers":       {alpaca, `{"instruction": "x", "output": "y", "history": [["a", "b"], [1, 2]]}`, `field "history": turn 2 is not a pair of strings`},
-		"history of triples":       {alpaca, `{"instruction": "x", "output": "y", "history": [["a", "b", "c"]]}`, `turn 1 is not a pair`},
-		"no conversation":          {sharegpt, `{"x": 1}`, `no field "conversations"; it has ["x"]`},
-		"a conversation of text":   {sharegpt, `{"conversations": "hello"}`, `field "conversations": `},
-		"a conversation, object":   {sharegpt, `{"conversations": {}}`, `field "conversations" is not a list but {}`},
-		"an empty conversation":    {sharegpt, `{"conversations": []}`, "no message of the assistant to learn"},
-		"nobody answers":           {sharegpt, `{"conversations": [{"from": "human", "value": "x"}]}`, "no message of the assistant to learn"},
-		"an unknown role":          {sharegpt, `{"conversations": [{"from": "dog", "value": "x"}]}`, `message 1: from is "dog"; known: assistant, bard`},
-		"a role that is a number":  {sharegpt, `{"conversations": [{"from": 1, "value": "x"}]}`, `message 1: "from" is not a string`},
-		"no role":                  {sharegpt, `{"conversations": [{"value": "x"}]}`, `message 1: no "from"`},
-		"no words":                 {sharegpt, `{"conversations": [{"from": "gpt"}]}`, `message 1: no "value"`},
-		"a message of text":        {sharegpt, `{"conversations": ["x"]}`, "message 1: not an object"},
-		"a call that is no JSON":   {sharegpt, `{"conversations": [{"from": "function_call", "value": "f(x)"}]}`, "a call must be JSON"},
-		"a call of nothing":        {sharegpt, `{"conversations": [{"from": "function_call", "value": "{\"arguments\": {}}"}]}`, "a call must be JSON"},
-		"a call of a number":       {sharegpt, `{"conversations": [{"from": "function_call", "value": "7"}]}`, "a call must be JSON"},
-		"tools that are text":      {sharegpt, `{"conversations": [{"from": "gpt", "value": "x"}], "tools": "use f"}`, `field "tools": `},
-		"tools that are strings":   {sharegpt, `{"conversations": [{"from": "gpt", "value": "x"}], "tools": ["f"]}`, `field "tools": tool 1 is not an object`},
-		"a picture":                {messages, `{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}`, "part 1: a part of the type image_url; only text"},
-		"content that is a number": {messages, `{"messages": [{"role": "user", "content": 5}]}`, "neither a string nor a list"},
-		"half a weight":            {messages, `{"messages": [{"role": "assistant", "content": "x", "loss_weight": 0.5}]}`, "loss_weight: 0.5; want 0 or 1"},
-		"a user's weight":          {messages, `{"messages": [{"role": "user", "content": "x", "weight": 1}]}`, "weight: 1 for a message of the user; only the assistant's"},
-		"weights of 0 alone":       {messages, `{"messages": [{"role": "assistant", "content": "x", "weight": 0}]}`, "no message of the assistant to learn"},
+		"a column is missing": {alpaca, `{"text": "x"}`, `no field "instruction"; it has ["text"]`},
+		"a column is null": {alpaca, `{"instruction": null, "output": "x"}`,
+			`field "instruction" is not a string but null`},
+		"a column is a list": {text, `{"text": ["x"]}`, `field "text" is not a string but ["x"]`},
+		"no answer":          {alpaca, `{"instruction": "x", "output": " "}`, `field "output" is empty`},
+		"history of numbers": {alpaca, `{"instruction": "x", "output": "y", "history": [["a", "b"], [1, 2]]}`,
+			`field "history": turn 2 is not a pair of strings`},
+		"history of triples": {alpaca, `{"instruction": "x", "output": "y", "history": [["a", "b", "c"]]}`,
+			`turn 1 is not a pair`},
+		"no conversation":        {sharegpt, `{"x": 1}`, `no field "conversations"; it has ["x"]`},
+		"a conversation of text": {sharegpt, `{"conversations": "hello"}`, `field "conversations": `},
+		"a conversation, object": {sharegpt, `{"conversations": {}}`, `field "conversations" is not a list but {}`},
+		"an empty conversation":  {sharegpt, `{"conversations": []}`, "no message of the assistant to learn"},
+		"nobody answers": {sharegpt, `{"conversations": [{"from": "human", "value": "x"}]}`,
+			"no message of the assistant to learn"},
+		"an unknown role": {sharegpt, `{"conversations": [{"from": "dog", "value": "x"}]}`,
+			`message 1: from is "dog"; known: assistant, bard`},
+		"a role that is a number": {sharegpt, `{"conversations": [{"from": 1, "value": "x"}]}`,
+			`message 1: "from" is not a string`},
+		"no role":           {sharegpt, `{"conversations": [{"value": "x"}]}`, `message 1: no "from"`},
+		"no words":          {sharegpt, `{"conversations": [{"from": "gpt"}]}`, `message 1: no "value"`},
+		"a message of text": {sharegpt, `{"conversations": ["x"]}`, "message 1: not an object"},
+		"a call that is no JSON": {sharegpt, `{"conversations": [{"from": "function_call", "value": "f(x)"}]}`,
+			"a call must be JSON"},
+		"a call of nothing": {sharegpt, `{"conversations": [{"from": "function_call", "value": "{\"arguments\": {}}"}]}`, "a call must be JSON"},
+		"a call of a number": {sharegpt, `{"conversations": [{"from": "function_call", "value": "7"}]}`,
+			"a call must be JSON"},
+		"tools that are text": {sharegpt, `{"conversations": [{"from": "gpt", "value": "x"}], "tools": "use f"}`,
+			`field "tools": `},
+		"tools that are strings": {sharegpt, `{"conversations": [{"from": "gpt", "value": "x"}], "tools": ["f"]}`,
+			`field "tools": tool 1 is not an object`},
+		"a picture": {messages, `{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}`,
+			"part 1: a part of the type image_url; only text"},
+		"content that is a number": {messages, `{"messages": [{"role": "user", "content": 5}]}`,
+			"neither a string nor a list"},
+		"half a weight": {messages, `{"messages": [{"role": "assistant", "content": "x", "loss_weight": 0.5}]}`,
+			"loss_weight: 0.5; want 0 or 1"},
+		"a user's weight": {messages, `{"messages": [{"role": "user", "content": "x", "weight": 1}]}`,
+			"weight: 1 for a message of the user; only the assistant's"},
+		"weights of 0 alone": {messages, `{"messages": [{"role": "assistant", "content": "x", "weight": 0}]}`,
+			"no message of the assistant to learn"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, err := Detect(Auto, row(t, c.first))
@@ -217,14 +246,17 @@ func TestDescribedColumnsAndTags(t *testing.T) {
 		row, want     string
 	}{
 		"defaults": {"", nil, nil, `{"instruction": "a", "input": "b", "output": "c"}`, "user \"a\\nb\"\nassistant \"c\"\n"},
-		"columns": {"alpaca", map[string]string{"prompt": "p", "query": "q", "response": "r", "system": "s", "history": "h"}, nil,
+		"columns": {"alpaca", map[string]string{"prompt": "p", "query": "q", "response": "r", "system": "s", "history": "h"},
+			nil,
 			`{"p": "a", "q": "b", "r": "c", "s": "d", "h": [["e", "f"]], "system": "not this"}`,
 			"system \"d\"\nuser \"e\"\nassistant \"f\"\nuser \"a\\nb\"\nassistant \"c\"\n"},
 		"for pre-training": {"", map[string]string{"prompt": "content"}, nil, `{"content": "a"}`, `text "a"`},
 		"tags": {"sharegpt", map[string]string{"messages": "m", "tools": "t"},
-			map[string]string{"role_tag": "r", "content_tag": "c", "user_tag": "U", "assistant_tag": "A", "system_tag": "S", "observation_tag": "O", "function_tag": "F"},
+			map[string]string{"role_tag": "r", "content_tag": "c", "user_tag": "U", "assistant_tag": "A", "system_tag": "S",
+				"observation_tag": "O", "function_tag": "F"},
 			`{"m": [{"r": "S", "c": "1"}, {"r": "U", "c": "2"}, {"r": "F", "c": "{\"name\": \"f\"}"}, {"r": "O", "c": "3"}, {"r": "A", "c": "4"}], "t": [{"name": "f"}]}`,
-			"system \"1\"\nuser \"2\"\nassistant \"\" calls [{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]\ntool \"3\"\nassistant \"4\"\n" +
+			"system \"1\"\nuser \"2\"\nassistant \"\" calls [{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]\ntool " +
+				"\"3\"\nassistant \"4\"\n" +
 				"tools [{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

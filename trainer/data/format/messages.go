@@ -14,7 +14,8 @@ import (
 func roles() map[string]string {
 	return map[string]string{
 		"human": user, "user": user,
-		"gpt": assistant, "assistant": assistant, "chatgpt": assistant, "bard": assistant, "bing": assistant, "model": assistant,
+		"gpt": assistant, "assistant": assistant, "chatgpt": assistant, "bard": assistant, "bing": assistant,
+		"model":  assistant,
 		"system": system, "developer": system,
 		"observation": tool, "tool": tool, "function": tool,
 		"function_call": call, "tool_call": call,
@@ -197,7 +198,8 @@ func weight(v any, role string) (mute bool, err error) {
 		return true, nil
 	case int64(1), float64(1), true:
 		if role != assistant {
-			return false, fmt.Errorf("1 for a message of the %s; only the assistant's are learned, or all with corpus.Config.TrainOnPrompt", role)
+			return false, fmt.Errorf("1 for a message of the %s; only the assistant's are learned, or all with "+
+				"corpus.Config.TrainOnPrompt", role)
 		}
 		return false, nil
 	}

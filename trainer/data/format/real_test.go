@@ -106,7 +106,8 @@ func TestFormatsOfTheSameDataAgree(t *testing.T) {
 	} {
 		var texts [2][]string
 		for i, name := range pair {
-			if err := read(filepath.Join(dir, filepath.FromSlash(name)), func(_ Layout, e Example) { texts[i] = append(texts[i], show(t, e)) }); err != nil {
+			if err := read(filepath.Join(dir, filepath.FromSlash(name)),
+				func(_ Layout, e Example) { texts[i] = append(texts[i], show(t, e)) }); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -91,7 +91,8 @@ func fields(header, cells []string, at Place) (map[string]json.RawMessage, *Erro
 func csvError(err error, path string, line int) error {
 	var parse *csv.ParseError
 	if errors.As(err, &parse) {
-		return fmt.Errorf("%s:%d: CSV row: line %d, column %d: %w; a quote inside a quoted cell is written twice", path, parse.StartLine, parse.Line, parse.Column, parse.Err)
+		return fmt.Errorf("%s:%d: CSV row: line %d, column %d: %w; a quote inside a quoted cell is written twice", path,
+			parse.StartLine, parse.Line, parse.Column, parse.Err)
 	}
 	if errors.Is(err, errTooLong) {
 		return fmt.Errorf("%s:%d: CSV row: %w; or is a quote not closed?", path, line, err)

@@ -73,7 +73,8 @@ func FuzzJSONArray(f *testing.F) {
 		for _, w := range want {
 			isArray = isArray && w != nil
 		}
-		if isArray && bytes.IndexByte([]byte(text), 0) < 0 && json.Valid([]byte(strings.ToValidUTF8(text, ""))) && strings.ToValidUTF8(text, "") == text {
+		if isArray && bytes.IndexByte([]byte(text), 0) < 0 && json.Valid([]byte(strings.ToValidUTF8(text, ""))) &&
+			strings.ToValidUTF8(text, "") == text {
 			if err != nil || bad != nil || len(rows) != len(want) {
 				t.Fatalf("%d rows, bad %q, error %v; want %d", len(rows), bad, err, len(want))
 			}
@@ -145,7 +146,8 @@ func FuzzText(f *testing.F) {
 		for _, d := range rows {
 			first, _, _ := strings.Cut(d.Text, "\n")
 			line := lines[d.Place.Line-1]
-			if strings.TrimSpace(d.Text) == "" || !strings.HasPrefix(strings.TrimLeft(line, "\r"), strings.TrimLeft(first, "\r")) {
+			if strings.TrimSpace(d.Text) == "" || !strings.HasPrefix(strings.TrimLeft(line, "\r"),
+				strings.TrimLeft(first, "\r")) {
 				t.Fatalf("document %q does not start on line %d, %q", d.Text, d.Place.Line, line)
 			}
 			if strings.Contains(d.Text, "\n"+separator+"\n") {

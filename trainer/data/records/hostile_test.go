@@ -41,9 +41,10 @@ func TestARowThatIsTooLongIsRefused(t *testing.T) {
 		want             string
 		last             bool // nothing is read after it
 	}{
-		"a line of JSONL":          {"a.jsonl", "{}\n\"", "\"\n{\"a\":1}\n", ":2: it is longer than 64 MiB", false},
-		"an element of JSON":       {"a.json", "[{},\n\"", "\"]", ":2: row 2: it is longer than 64 MiB", true},
-		"a quote never closed":     {"a.csv", "a\nb\n\"", "", ":3: CSV row: it is longer than 64 MiB; split it; or is a quote not closed?", true},
+		"a line of JSONL":    {"a.jsonl", "{}\n\"", "\"\n{\"a\":1}\n", ":2: it is longer than 64 MiB", false},
+		"an element of JSON": {"a.json", "[{},\n\"", "\"]", ":2: row 2: it is longer than 64 MiB", true},
+		"a quote never closed": {"a.csv", "a\nb\n\"", "",
+			":3: CSV row: it is longer than 64 MiB; split it; or is a quote not closed?", true},
 		"a header that never ends": {"a.csv", "\"", "", ":1: CSV row: it is longer than 64 MiB", true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -119,7 +119,8 @@ func (s *splitter) end() error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%v: %q after the end of the array; want one JSON array, or one object a line", Place{File: s.lines.file, Line: s.line}, c)
+	return fmt.Errorf("%v: %q after the end of the array; want one JSON array, or one object a line",
+		Place{File: s.lines.file, Line: s.line}, c)
 }
 
 // space returns the next byte that is not white space.

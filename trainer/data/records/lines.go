@@ -30,7 +30,8 @@ func newLines(r io.Reader, file string) (*lines, error) {
 		return nil, err // which names the file
 	}
 	if isBinary(start) {
-		return nil, fmt.Errorf("%s is binary; want text (.txt), or JSONL, JSON, CSV or Parquet by their own extensions", file)
+		return nil, fmt.Errorf("%s is binary; want text (.txt), or JSONL, JSON, CSV or Parquet by their own extensions",
+			file)
 	}
 	if bytes.HasPrefix(start, []byte("\ufeff")) {
 		_, _ = b.Discard(len("\ufeff")) // they have been peeked at

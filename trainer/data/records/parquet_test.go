@@ -12,7 +12,8 @@ import (
 // A Parquet file with bytes changed is read or refused; no panic of the library gets out.
 func TestABrokenParquetFileIsAnError(t *testing.T) {
 	dir := testdata.Shared(t, "data", "datasets", "parquet")
-	for _, name := range []string{"gsm8k_test.arrowrs.zstd.parquet", "gsm8k_test.duckdb.snappy.parquet", "gsm8k_test.messages.duckdb.snappy.parquet"} {
+	for _, name := range []string{"gsm8k_test.arrowrs.zstd.parquet", "gsm8k_test.duckdb.snappy.parquet",
+		"gsm8k_test.messages.duckdb.snappy.parquet"} {
 		whole, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)

@@ -77,11 +77,13 @@ func TestRead(t *testing.T) {
 		"byte order mark is ignored":            {"a.txt", "\ufeffone", []row{text(1, "one")}},
 		"separator lines split": {"a.txt", "one\nmore\n<|endoftext|>\n\n two\n\n<|endoftext|>\nthree",
 			[]row{text(1, "one\nmore"), text(5, " two"), text(8, "three")}},
-		"separators need not be in between": {"a.txt", "<|endoftext|>\none\n<|endoftext|>\n<|endoftext|>\n \n<|endoftext|>\n",
+		"separators need not be in between": {"a.txt",
+			"<|endoftext|>\none\n<|endoftext|>\n<|endoftext|>\n \n<|endoftext|>\n",
 			[]row{text(2, "one")}},
-		"separators with Windows line ends": {"a.txt", "one\r\n<|endoftext|>\r\ntwo\r\n", []row{text(1, "one"), text(3, "two")}},
-		"separator inside a line is text":   {"a.txt", "one<|endoftext|>two", []row{text(1, "one<|endoftext|>two")}},
-		"blank text":                        {"a.txt", " \n\n", nil},
+		"separators with Windows line ends": {"a.txt", "one\r\n<|endoftext|>\r\ntwo\r\n",
+			[]row{text(1, "one"), text(3, "two")}},
+		"separator inside a line is text": {"a.txt", "one<|endoftext|>two", []row{text(1, "one<|endoftext|>two")}},
+		"blank text":                      {"a.txt", " \n\n", nil},
 		"JSONL: an object a line": {"a.jsonl", "{\"text\":\"one\\n\"}\r\n\n \t\n{\"id\":[7],\"text\":\"zw\\u00f6lf\"}",
 			[]row{fieldsAt(1, `{"text":"one\n"}`), fieldsAt(4, `{"id":[7],"text":"zw\u00f6lf"}`)}},
 		"JSONL in capitals, with a byte order mark": {"A.JSONL", "\ufeff{\"a\":null}", []row{fieldsAt(1, `{"a":null}`)}},
@@ -89,7 +91,8 @@ func TestRead(t *testing.T) {
 			[]row{element(2, 1, `{"a":"],[\""}`), element(3, 2, `{"a":[{},2]}`)}},
 		"JSON: an empty array": {"a.json", " [ ]", nil},
 		"JSON: an empty file":  {"a.json", " \n", nil},
-		"JSON: objects a line": {"a.json", "\n{\"a\":1}\n{\"a\":2}\n", []row{fieldsAt(2, `{"a":1}`), fieldsAt(3, `{"a":2}`)}},
+		"JSON: objects a line": {"a.json", "\n{\"a\":1}\n{\"a\":2}\n",
+			[]row{fieldsAt(2, `{"a":1}`), fieldsAt(3, `{"a":2}`)}},
 		"CSV: a header and rows": {"a.csv", "\ufeffq,a\nx,\"1,\n\"\"2\"\"\"\n\n,\r\n",
 			[]row{fieldsAt(2, `{"a":"1,\n\"2\"","q":"x"}`), fieldsAt(5, `{"a":"","q":""}`)}},
 		"CSV: a header only": {"a.csv", "q,a\n", nil},
@@ -113,19 +116,24 @@ func TestABadRowIsNamedAndTheNextIsRead(t *testing.T) {
 		bad        string // how the only bad row is named
 		want       []row
 	}{
-		"JSONL: not JSON":              {"a.jsonl", "{\"a\":1}\n\nhello\n{}", `:3: want a JSON object such as {"text": "..."}: no JSON at column 1: unexpected 'h'`, []row{fieldsAt(1, `{"a":1}`), fieldsAt(4, "{}")}},
+		"JSONL: not JSON": {"a.jsonl", "{\"a\":1}\n\nhello\n{}",
+			`:3: want a JSON object such as {"text": "..."}: no JSON at column 1: unexpected 'h'`,
+			[]row{fieldsAt(1, `{"a":1}`), fieldsAt(4, "{}")}},
 		"JSONL: unfinished":            {"a.jsonl", "{\"a", ":1: want a JSON object", nil},
 		"JSONL: two objects on a line": {"a.jsonl", "{}{}\n", ":1: want a JSON object", nil},
 		"JSONL: an array":              {"a.jsonl", `["text"]`, ":1: want a JSON object", nil},
 		"JSONL: null":                  {"a.jsonl", "null", ":1: want a JSON object", nil},
-		"JSONL: invalid UTF-8":         {"a.jsonl", "{\"a\":\"a\"}\n{\"a\":\"\xe4\"}", ":2:7: invalid UTF-8 (byte 0xe4)", []row{fieldsAt(1, `{"a":"a"}`)}},
-		"JSONL: too deep":              {"a.jsonl", strings.Repeat("[", 1e6), ":1: want a JSON object", nil},
-		"JSON: an element":             {"a.json", "[{},\n{\"a\":x},\n{}]", ":2: row 2: want a JSON object", []row{element(1, 1, "{}"), element(3, 3, "{}")}},
-		"JSON: a number":               {"a.json", "[1]", ":1: row 1: want a JSON object", nil},
-		"JSON: a comma too many":       {"a.json", "[{},]", ":1: row 2: want a JSON object", []row{element(1, 1, "{}")}},
-		"JSON: invalid UTF-8":          {"a.json", "[{\"a\":\n\"\xe4\"}]", ":2:2: invalid UTF-8", nil},
-		"CSV: too few cells":           {"a.csv", "q,a\n1\n2,3\n", ":2: 1 cells, but the header has 2", []row{fieldsAt(3, `{"a":"3","q":"2"}`)}},
-		"CSV: invalid UTF-8":           {"a.csv", "q\n\xe4\n", `:2: column "q": invalid UTF-8`, nil},
+		"JSONL: invalid UTF-8": {"a.jsonl", "{\"a\":\"a\"}\n{\"a\":\"\xe4\"}", ":2:7: invalid UTF-8 (byte 0xe4)",
+			[]row{fieldsAt(1, `{"a":"a"}`)}},
+		"JSONL: too deep": {"a.jsonl", strings.Repeat("[", 1e6), ":1: want a JSON object", nil},
+		"JSON: an element": {"a.json", "[{},\n{\"a\":x},\n{}]", ":2: row 2: want a JSON object",
+			[]row{element(1, 1, "{}"), element(3, 3, "{}")}},
+		"JSON: a number":         {"a.json", "[1]", ":1: row 1: want a JSON object", nil},
+		"JSON: a comma too many": {"a.json", "[{},]", ":1: row 2: want a JSON object", []row{element(1, 1, "{}")}},
+		"JSON: invalid UTF-8":    {"a.json", "[{\"a\":\n\"\xe4\"}]", ":2:2: invalid UTF-8", nil},
+		"CSV: too few cells": {"a.csv", "q,a\n1\n2,3\n", ":2: 1 cells, but the header has 2",
+			[]row{fieldsAt(3, `{"a":"3","q":"2"}`)}},
+		"CSV: invalid UTF-8": {"a.csv", "q\n\xe4\n", `:2: column "q": invalid UTF-8`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, bad, err := all(t, file(t, c.file, c.text))
@@ -146,9 +154,11 @@ func TestABrokenFileEndsWithAnErrorThatNamesThePlace(t *testing.T) {
 		want       string // after the path
 		rows       int    // before it
 	}{
-		"invalid UTF-8":              {"a.txt", "one\nt\xc3\xa9\xffo", ":2:4: invalid UTF-8 (byte 0xff); convert the file to UTF-8", 0},
-		"cut-off UTF-8":              {"a.txt", "\xc3", ":1:1: invalid UTF-8 (byte 0xc3)", 0},
-		"UTF-16":                     {"a.txt", "\xff\xfea\x00", ":1:1: invalid UTF-8 (byte 0xff); convert the file to UTF-8", 0},
+		"invalid UTF-8": {"a.txt", "one\nt\xc3\xa9\xffo",
+			":2:4: invalid UTF-8 (byte 0xff); convert the file to UTF-8", 0},
+		"cut-off UTF-8": {"a.txt", "\xc3", ":1:1: invalid UTF-8 (byte 0xc3)", 0},
+		"UTF-16": {"a.txt", "\xff\xfea\x00",
+			":1:1: invalid UTF-8 (byte 0xff); convert the file to UTF-8", 0},
 		"Parquet by another name":    {"a.txt", "PAR1 and so on PAR1", " is binary", 0},
 		"gzip":                       {"a.jsonl", "\x1f\x8b\x08 and so on", " is binary", 0},
 		"zero bytes":                 {"a.bin", "ELF\x00", " is binary", 0},
@@ -176,7 +186,8 @@ func TestABrokenFileEndsWithAnErrorThatNamesThePlace(t *testing.T) {
 
 func TestReadingCanStopAnywhere(t *testing.T) {
 	parquet := testdata.Shared(t, "data", "datasets", "parquet", "gsm8k_test.duckdb.snappy.parquet")
-	for _, path := range []string{file(t, "a.txt", "a\n<|endoftext|>\nb"), file(t, "a.jsonl", "{}\n{}"), file(t, "a.json", "[{},{}]"), file(t, "a.csv", "a\nb\nc"), parquet} {
+	for _, path := range []string{file(t, "a.txt", "a\n<|endoftext|>\nb"), file(t, "a.jsonl", "{}\n{}"),
+		file(t, "a.json", "[{},{}]"), file(t, "a.csv", "a\nb\nc"), parquet} {
 		n := 0
 		for range Read(path) {
 			n++
@@ -231,7 +242,8 @@ func TestParquetOfEveryWriterEqualsJSONL(t *testing.T) {
 		}
 	}
 	messages := values(t, filepath.Join(sets, "openai_messages", "gsm8k_test.messages.jsonl"))
-	if diff := cmp.Diff(messages, values(t, filepath.Join(sets, "parquet", "gsm8k_test.messages.duckdb.snappy.parquet"))); diff != "" {
+	if diff := cmp.Diff(messages, values(t, filepath.Join(sets, "parquet",
+		"gsm8k_test.messages.duckdb.snappy.parquet"))); diff != "" {
 		t.Errorf("lists of structs: %.400s", diff)
 	}
 }
