@@ -15,7 +15,9 @@ import (
 )
 
 // all has every op.
-var all = []*Op{rmsNormOp, addRMSNormOp, swigluOp, ropeOp, moeGateOp, moeExpertsOp, attentionOp, linearCrossEntropyOp}
+var all = []*Op{
+	rmsNormOp, addRMSNormOp, swigluOp, ropeOp, moeGateOp, moeExpertsOp, attentionOp, linearCrossEntropyOp,
+}
 
 // Of returns what is known of an op, nothing of what is none.
 func Of(op core.Op) *Op {
