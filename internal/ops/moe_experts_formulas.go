@@ -195,7 +195,8 @@ func (in *Inputs) expertTerms(output string) []float64 {
 		g: make([]float64, I), u: make([]float64, I), gTerms: make([]float64, I), uTerms: make([]float64, I)}
 	s.y, s.dx, s.drouting = make(squares, len(s.x)), make(squares, len(s.x)), make(squares, len(ids))
 	for e := range f.Experts {
-		s.gate, s.up, s.down = in.expert(e)
+		gate, up, down := expertTensors(f, func(name string) []core.Tensor { return in.Named[name] }, "", e)
+		s.gate, s.up, s.down = values[float64](gate), values[float64](up), values[float64](down)
 		for _, sums := range []*[]squares{&s.dgate, &s.dup, &s.ddown} {
 			*sums = append(*sums, make(squares, I*D))
 		}
@@ -275,17 +276,4 @@ func (s *expertSums) named(output string) []float64 {
 		}
 	}
 	return all.roots()
-}
-
-// expert returns the matrices of an expert, in either layout.
-func (in *Inputs) expert(e int) (gate, up, down []float64) {
-	n := in.Facts.Dim * in.Facts.Intermediate
-	if in.Facts.Layout == core.PerExpert {
-		return values[float64](in.Named["gate"][e]), values[float64](in.Named["up"][e]),
-			values[float64](in.Named["down"][e])
-	}
-	both, downs := in.Named["gate_up"][0], in.Named["down"][0]
-	at := 2 * e * n
-	return values[float64](both.Slice(at, at+n, n)), values[float64](both.Slice(at+n, at+2*n, n)),
-		values[float64](downs.Slice(e*n, (e+1)*n, n))
 }

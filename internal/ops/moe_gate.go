@@ -103,16 +103,9 @@ func (in *Inputs) separate(rng *rand.Rand) {
 // isClear reports whether nothing is decided by a narrow margin for a token: not which
 // groups it takes, nor which experts in which order.
 func isClear(f core.Facts, logits, bias []float64) bool {
-	sum := 0.0
-	for _, z := range logits {
-		sum += math.Exp(z)
-	}
-	choices, top := make([]float64, f.Experts), 0.0
-	for e, z := range logits {
-		choices[e] = math.Exp(z)/sum + bias[e]
-		if f.Scoring == core.ScoringSigmoid {
-			choices[e] = 1/(1+math.Exp(-z)) + bias[e]
-		}
+	choices, top := scored(f, logits), 0.0
+	for e := range choices {
+		choices[e] += bias[e]
 		top = max(top, math.Abs(choices[e]))
 	}
 	margin := choiceMargin * top

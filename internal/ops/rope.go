@@ -209,10 +209,7 @@ func (in *Inputs) ropeTerms(output string) []float64 {
 		for h := 0; h < per; h += f.HeadDim {
 			head := x[t*per+h:][:f.HeadDim]
 			for i := range half {
-				a, b := i, i+half
-				if f.Pairing == core.Interleaved {
-					a, b = 2*i, 2*i+1
-				}
+				a, b := pair(f, i)
 				c, s := cos[int(p)*half+i], sin[int(p)*half+i]
 				head[a], head[b] = math.Hypot(head[a]*c, head[b]*s), math.Hypot(head[b]*c, head[a]*s)
 			}
