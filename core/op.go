@@ -20,7 +20,9 @@ type contract struct {
 }
 
 // contracts are those of all ops, in the order of Ops.
-var contracts = []contract{rmsNorm, addRMSNorm, swiGLU, rope, moeGate, moeExperts, attention, linearCrossEntropy}
+var contracts = []contract{
+	rmsNorm, addRMSNorm, swiGLU, rope, moeGate, moeExperts, attention, linearCrossEntropy,
+}
 
 // Ops returns every op of the contract.
 func Ops() []Op {

@@ -79,9 +79,9 @@ func diffOfThePage(t *testing.T, file, text string) string {
 	return diff
 }
 
-// familyTests runs tests of trainer/models that go through all families, in a tree where
-// some files are replaced, or absent, and returns those with a subtest of this name.
-func familyTests(t *testing.T, root string, replace map[string]string, subtest string) (found []string) {
+// testsWith runs tests of some packages in a tree where some files are replaced, or absent,
+// and returns what they print.
+func testsWith(t *testing.T, root string, replace map[string]string, run string, packages ...string) string {
 	t.Helper()
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
@@ -91,15 +91,23 @@ func familyTests(t *testing.T, root string, replace map[string]string, subtest s
 	if err := os.WriteFile(path, overlay, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	const all = "TestSavedModelLoadsAgain|TestSitesDeclareTheirFacts|TestAllPatchesEverySite|TestPatchedModelTrainsLikeThePlainOne|" +
-		"TestEveryParameterOfAPatchedModelGetsAGradient|TestRestoreGivesTheSameBitsAsNeverApplying"
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", path, "-v", "-run", all, "./trainer/models")
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"test", "-overlay", path, "-v", "-run", run}, packages...)...)
 	cmd.Dir = root
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", cmd, err, out)
 	}
-	for _, m := range regexp.MustCompile(`(?m)^ +--- PASS: (\w+)(/\S+)`).FindAllStringSubmatch(string(out), -1) {
+	return string(out)
+}
+
+// familyTests returns those tests of trainer/models that go through all families and have a
+// subtest of this name.
+func familyTests(t *testing.T, root string, replace map[string]string, subtest string) (found []string) {
+	t.Helper()
+	const all = "TestSavedModelLoadsAgain|TestSitesDeclareTheirFacts|TestAllPatchesEverySite|TestPatchedModelTrainsLikeThePlainOne|" +
+		"TestEveryParameterOfAPatchedModelGetsAGradient|TestRestoreGivesTheSameBitsAsNeverApplying"
+	out := testsWith(t, root, replace, all, "./trainer/models")
+	for _, m := range regexp.MustCompile(`(?m)^ +--- PASS: (\w+)(/\S+)`).FindAllStringSubmatch(out, -1) {
 		if m[2] == subtest {
 			found = append(found, m[1])
 		}

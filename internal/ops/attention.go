@@ -77,7 +77,8 @@ type attention[F float] struct {
 }
 
 func runAttention[F float](c *core.Call) {
-	a := attention[F]{c.Facts, values[F](c.Input("q")), values[F](c.Input("k")), values[F](c.Input("v")), c.Input("keys").Int32s()}
+	a := attention[F]{c.Facts, values[F](c.Input("q")), values[F](c.Input("k")), values[F](c.Input("v")),
+		c.Input("keys").Int32s()}
 	if c.Pass == core.Forward {
 		y, lse := a.forward()
 		store(c.Output("y"), y)
@@ -183,9 +184,15 @@ func attentionAxes() []Axis {
 			one(u)
 			u.Tokens, u.Edit = n, window(min(200, 1<<18/n))
 		}},
-		{"head_dim", everyRest, 31, []int{258, 192, 256, 514, 1026}, func(u *Use, n int) { u.Tokens, u.Facts.HeadDim, u.Edit = 9, n, causal }},
-		{"group", SomeRests, 0, []int{66, 48, 64, 130}, func(u *Use, n int) { u.Facts.Heads, u.Facts.KVHeads, u.Edit = n, 1, causal }},
-		{"kv_heads", SomeRests, 0, []int{66, 64, 130}, func(u *Use, n int) { u.Facts.Heads, u.Facts.KVHeads, u.Edit = 2*n, n, causal }},
+		{"head_dim", everyRest, 31, []int{258, 192, 256, 514, 1026}, func(u *Use, n int) {
+			u.Tokens, u.Facts.HeadDim, u.Edit = 9, n, causal
+		}},
+		{"group", SomeRests, 0, []int{66, 48, 64, 130}, func(u *Use, n int) {
+			u.Facts.Heads, u.Facts.KVHeads, u.Edit = n, 1, causal
+		}},
+		{"kv_heads", SomeRests, 0, []int{66, 64, 130}, func(u *Use, n int) {
+			u.Facts.Heads, u.Facts.KVHeads, u.Edit = 2*n, n, causal
+		}},
 		{"window", everyRest, 0, []int{257, 300, 514, 1026}, func(u *Use, n int) {
 			one(u)
 			u.Tokens, u.Edit = n+40, window(n)
@@ -223,10 +230,13 @@ func attentionExtremes(f core.Facts, add Adder) {
 		add("scores far below zero", T, scores(T, func(_, _ int) float64 { return -1000 }))
 		add("scores that rise", T, scores(T, func(j, T int) float64 { return -1000 + 2000*float64(j)/float64(T) }))
 		add("scores that fall", T, scores(T, func(j, T int) float64 { return 1000 - 2000*float64(j)/float64(T) }))
-		add("scores with one peak", T, scores(T, func(j, T int) float64 { return map[bool]float64{true: 500, false: -500}[j == T/2] }))
+		add("scores with one peak", T, scores(T, func(j, T int) float64 {
+			return map[bool]float64{true: 500, false: -500}[j == T/2]
+		}))
 	}
 	add("equal scores", 300, both(causal, scaled("q", 0)))
-	add("values of all scales", ladderTokens, both(ranges(func(t, T int) (int, int) { return t, t + 1 }), ladders(d, 2, "v")))
+	add("values of all scales", ladderTokens, both(
+		ranges(func(t, T int) (int, int) { return t, t + 1 }), ladders(d, 2, "v")))
 	add("smallest numbers", 29, both(causal, each(tiny(d), "v")))
 	add("one key", 29, ranges(func(t, T int) (int, int) { return t * 5 % T, t*5%T + 1 }))
 	add("keys to come", 29, ranges(func(t, T int) (int, int) { return t + 1, T }))
@@ -241,7 +251,8 @@ func (in *Inputs) attentionTerms(pass core.Pass, output string) []float64 {
 	d, H, KV := f.HeadDim, f.Heads, f.KVHeads
 	keys, scale := in.Named["keys"][0].Int32s(), 1/math.Sqrt(float64(f.HeadDim))
 	sums := max(1, math.Sqrt(float64(f.HeadDim))/4) // a running sum of d terms is rounded d times, on its way
-	y, lse, dq, dk, dv := make(squares, len(q)), make([]float64, in.Tokens*H), make(squares, len(q)), make(squares, len(k)), make(squares, len(k))
+	y, lse, dq, dk, dv := make(squares, len(q)), make([]float64, in.Tokens*H), make(squares, len(q)),
+		make(squares, len(k)), make(squares, len(k))
 	for i := range lse { // of token i/H
 		t, h := i/H, i%H
 		g := h / (H / KV)

@@ -112,22 +112,27 @@ func runLinearCrossEntropy[F float](c *core.Call) {
 }
 
 func lossExtremes(f core.Facts, add Adder) {
-	add("tokens of all scales", ladderTokens, each(func(t, _ int, v float64) float64 { return v * math.Exp2(float64(t)/2-10) }, "x"))
+	add("tokens of all scales", ladderTokens, each(func(t, _ int, v float64) float64 {
+		return v * math.Exp2(float64(t)/2-10)
+	}, "x"))
 	for _, far := range []float64{-1500, 1500} {
-		add("logits far from zero", 29, both(each(func(_, i int, v float64) float64 { return map[bool]float64{true: far / 2, false: v}[i == 0] }, "x"),
-			each(func(_, i int, v float64) float64 { return map[bool]float64{true: 2, false: v}[i == 0] }, "weight")))
+		first := func(to float64) func(_, i int, v float64) float64 {
+			return func(_, i int, v float64) float64 { return map[bool]float64{true: to, false: v}[i == 0] }
+		}
+		add("logits far from zero", 29, both(each(first(far/2), "x"), each(first(2), "weight")))
 	}
 	add("certain and wrong", 29, both(scaled("x", 1000), labelled(func(t int) int { return t % f.Vocab })))
 	add("the first token only", 29, labelled(func(t int) int { return -t }))
 	add("the last token only", 29, labelled(func(t int) int { return t - 28 }))
 	add("the same label", 300, labelled(func(int) int { return f.Vocab / 2 }))
 	add("first and last label", 29, labelled(func(t int) int { return t % 2 * (f.Vocab - 1) }))
-	add("no loss where there is no label", 29, both(labelled(func(t int) int { return t%3 - 1 }), each(func(t, _ int, v float64) float64 {
-		if t%3 == 0 {
-			return math.NaN()
-		}
-		return v
-	}, "x")))
+	add("no loss where there is no label", 29, both(labelled(func(t int) int { return t%3 - 1 }),
+		each(func(t, _ int, v float64) float64 {
+			if t%3 == 0 {
+				return math.NaN()
+			}
+			return v
+		}, "x")))
 	add("no label", 29, labelled(func(int) int { return -100 }))
 	add("no label", 300, labelled(func(int) int { return -1 }))
 }

@@ -128,7 +128,8 @@ func expertAxes() []Axis {
 			u.Tokens, u.Facts.Experts, u.Facts.TopK = n, 1, 1
 		}},
 		{"dim", rests32, 13, []int{1026, 514, 1024, 2050, 3077, 4102, 8194}, func(u *Use, n int) { u.Facts.Dim = n }},
-		{"intermediate", rests32, 13, []int{1026, 514, 1024, 2050, 3077, 4102, 8194}, func(u *Use, n int) { u.Facts.Intermediate = n }},
+		{"intermediate", rests32, 13, []int{1026, 514, 1024, 2050, 3077, 4102, 8194},
+			func(u *Use, n int) { u.Facts.Intermediate = n }},
 		{"experts", SomeRests, 31, []int{300, 200, 256, 258, 514}, func(u *Use, n int) {
 			u.Tokens, u.Facts.Experts, u.Facts.TopK = max(5, n), n, min(n, 2)
 		}},

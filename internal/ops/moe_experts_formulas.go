@@ -195,8 +195,11 @@ func (in *Inputs) expertTerms(output string) []float64 {
 		g: make([]float64, I), u: make([]float64, I), gTerms: make([]float64, I), uTerms: make([]float64, I)}
 	s.y, s.dx, s.drouting = make(squares, len(s.x)), make(squares, len(s.x)), make(squares, len(ids))
 	for e := range f.Experts {
-		s.gate, s.up, s.down = in.expert(e)
-		s.dgate, s.dup, s.ddown = append(s.dgate, make(squares, I*D)), append(s.dup, make(squares, I*D)), append(s.ddown, make(squares, I*D))
+		gate, up, down := expertTensors(f, func(name string) []core.Tensor { return in.Named[name] }, "", e)
+		s.gate, s.up, s.down = values[float64](gate), values[float64](up), values[float64](down)
+		for _, sums := range []*[]squares{&s.dgate, &s.dup, &s.ddown} {
+			*sums = append(*sums, make(squares, I*D))
+		}
 		for a, id := range ids {
 			if int(id) == e {
 				s.forward(a)
@@ -263,7 +266,8 @@ func (s *expertSums) named(output string) []float64 {
 	var all squares
 	for e := range s.dgate {
 		for name, x := range map[string]squares{"dgate": s.dgate[e], "dup": s.dup[e], "ddown": s.ddown[e]} {
-			if output == fmt.Sprintf("%s[%d]", name, e) || output == name && s.Facts.Layout == core.PerExpert || output == name && name == "ddown" {
+			if output == fmt.Sprintf("%s[%d]", name, e) || output == name && s.Facts.Layout == core.PerExpert ||
+				output == name && name == "ddown" {
 				all = append(all, x...)
 			}
 		}
@@ -272,15 +276,4 @@ func (s *expertSums) named(output string) []float64 {
 		}
 	}
 	return all.roots()
-}
-
-// expert returns the matrices of an expert, in either layout.
-func (in *Inputs) expert(e int) (gate, up, down []float64) {
-	n := in.Facts.Dim * in.Facts.Intermediate
-	if in.Facts.Layout == core.PerExpert {
-		return values[float64](in.Named["gate"][e]), values[float64](in.Named["up"][e]), values[float64](in.Named["down"][e])
-	}
-	both, downs := in.Named["gate_up"][0], in.Named["down"][0]
-	at := 2 * e * n
-	return values[float64](both.Slice(at, at+n, n)), values[float64](both.Slice(at+n, at+2*n, n)), values[float64](downs.Slice(e*n, (e+1)*n, n))
 }

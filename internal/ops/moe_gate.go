@@ -103,16 +103,9 @@ func (in *Inputs) separate(rng *rand.Rand) {
 // isClear reports whether nothing is decided by a narrow margin for a token: not which
 // groups it takes, nor which experts in which order.
 func isClear(f core.Facts, logits, bias []float64) bool {
-	sum := 0.0
-	for _, z := range logits {
-		sum += math.Exp(z)
-	}
-	choices, top := make([]float64, f.Experts), 0.0
-	for e, z := range logits {
-		choices[e] = math.Exp(z)/sum + bias[e]
-		if f.Scoring == core.ScoringSigmoid {
-			choices[e] = 1/(1+math.Exp(-z)) + bias[e]
-		}
+	choices, top := scored(f, logits), 0.0
+	for e := range choices {
+		choices[e] += bias[e]
 		top = max(top, math.Abs(choices[e]))
 	}
 	margin := choiceMargin * top
@@ -196,10 +189,14 @@ func gateAxes() []Axis {
 
 // gateExtremes: a softmax is that of the differences, wherever the logits lie.
 func gateExtremes(f core.Facts, add Adder) {
-	add("small differences", 29, each(func(_, i int, v float64) float64 { return v/16 + float64(i*5%f.Experts)/8 }, "logits"))
+	add("small differences", 29, each(func(_, i int, v float64) float64 {
+		return v/16 + float64(i*5%f.Experts)/8
+	}, "logits"))
 	if f.Scoring == core.ScoringSoftmax {
 		for _, far := range []float64{-1000, 1000, 30000} {
-			add("far from zero", 29, each(func(t, i int, _ float64) float64 { return far + float64((i*5+t)%f.Experts)*16 }, "logits"))
+			add("far from zero", 29, each(func(t, i int, _ float64) float64 {
+				return far + float64((i*5+t)%f.Experts)*16
+			}, "logits"))
 		}
 		return
 	}
@@ -226,7 +223,8 @@ func (in *Inputs) gateTerms(pass core.Pass) []float64 {
 	if pass == core.Forward {
 		return nil
 	}
-	f, logits, dweights, ids := in.Facts, in.wide("logits"), in.wide("drouting_weights"), in.Named["expert_ids"][0].Int32s()
+	f, ids := in.Facts, in.Named["expert_ids"][0].Int32s()
+	logits, dweights := in.wide("logits"), in.wide("drouting_weights")
 	E, K := f.Experts, f.TopK
 	all := make([]float64, len(logits))
 	for t := range in.Tokens {

@@ -15,7 +15,9 @@ import (
 )
 
 // all has every op.
-var all = []*Op{rmsNormOp, addRMSNormOp, swigluOp, ropeOp, moeGateOp, moeExpertsOp, attentionOp, linearCrossEntropyOp}
+var all = []*Op{
+	rmsNormOp, addRMSNormOp, swigluOp, ropeOp, moeGateOp, moeExpertsOp, attentionOp, linearCrossEntropyOp,
+}
 
 // Of returns what is known of an op, nothing of what is none.
 func Of(op core.Op) *Op {
@@ -28,7 +30,7 @@ func Of(op core.Op) *Op {
 }
 
 // Op is what is known of an op. Facts are without dtypes, unless one is to be another than
-// those of the case. Fields without "if" in their comment are those that every op has.
+// those of the case. Every op has all fields but those whose comment says "if".
 type Op struct {
 	Name core.Op
 	// Single and Double compute a call that is right, in float32 and in float64.
@@ -68,13 +70,13 @@ type Op struct {
 	// Stack, if layers of the op can be stacked, says how; it gives nil for facts of which
 	// they cannot.
 	Stack     func(f core.Facts) *Stack
-	TokenWise bool // each token is treated by itself, in a time that does not depend on others
+	TokenWise bool // if each token is treated by itself, and soon
 	// Verify, if set, changes how kerneltest.Verify asks about a site's facts.
 	Verify func(u *Use)
 
 	// Shapes and Tokens are what the op is measured with: a few tokens, so that most tensors
 	// stay in a cache, and as many as a batch has. Batch, if set, makes of random inputs such
-	// as a trainer has. LossToo says that the backward pass gives what the forward pass
+	// as a trainer has. LossToo is set if the backward pass gives what the forward pass
 	// does, so that nobody runs both.
 	Shapes  []Shape
 	Tokens  []int

@@ -181,7 +181,9 @@ func normExtremes(f core.Facts, all Adder) {
 	f.Eps = 1e-6
 	add("tokens of all scales", ladders(f.DType, 2, "x", "residual"))
 	if f.DType != core.Float16 {
-		add("smallest numbers", each(func(_, _ int, v float64) float64 { return v * 4 * Smallest(f.DType) * 256 }, "x", "residual"))
+		add("smallest numbers", each(func(_, _ int, v float64) float64 {
+			return v * 4 * Smallest(f.DType) * 256
+		}, "x", "residual"))
 	}
 	add("one large element", each(func(t, i int, v float64) float64 {
 		if i == t%9 {

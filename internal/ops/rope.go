@@ -60,7 +60,8 @@ var ropeOp = &Op{Name: core.RoPE,
 
 func ropeVariants() (all []core.Facts) {
 	for _, pairing := range []core.Pairing{core.Half, core.Interleaved} {
-		for _, s := range [][4]int{{2, 2, 1, 1}, {16, 16, 4, 2}, {10, 4, 3, 1}, {7, 6, 6, 3}, {64, 32, 2, 2}, {128, 128, 2, 1}} {
+		for _, s := range [][4]int{{2, 2, 1, 1}, {16, 16, 4, 2}, {10, 4, 3, 1}, {7, 6, 6, 3},
+			{64, 32, 2, 2}, {128, 128, 2, 1}} {
 			all = append(all, core.Facts{Pairing: pairing, HeadDim: s[0], RotaryDim: s[1], Heads: s[2], KVHeads: s[3]})
 		}
 	}
@@ -124,17 +125,22 @@ func fillTables(in *Inputs, _ *rand.Rand, a core.Arg, v []float32) {
 }
 
 func ropeAxes() []Axis {
+	far := []int{8194, 258, 1026, 2050, 3077, 4098, 4102, 32770, 65542, 131074}
 	return []Axis{
 		{"tokens", everyRest, 7, long, func(u *Use, n int) {
 			if u.Tokens = n; n > 4102 {
 				u.Facts.Heads, u.Facts.HeadDim, u.Facts.RotaryDim = 1, 2, 2
 			}
 		}},
-		{"rotary_dim", everyRest / 2, 0, []int{258, 128, 192, 514}, func(u *Use, n int) { u.Facts.RotaryDim, u.Facts.HeadDim = 2*n, 2*n }},
-		{"head_dim past rotary_dim", SomeRests, 0, []int{130, 64, 514}, func(u *Use, n int) { u.Facts.HeadDim = u.Facts.RotaryDim + n }},
+		{"rotary_dim", everyRest / 2, 0, []int{258, 128, 192, 514}, func(u *Use, n int) {
+			u.Facts.RotaryDim, u.Facts.HeadDim = 2*n, 2*n
+		}},
+		{"head_dim past rotary_dim", SomeRests, 0, []int{130, 64, 514}, func(u *Use, n int) {
+			u.Facts.HeadDim = u.Facts.RotaryDim + n
+		}},
 		{"heads", everyRest / 2, 0, []int{258, 128}, func(u *Use, n int) { u.Facts.Heads = n }},
 		{"kv_heads", everyRest / 2, 0, []int{258, 128}, func(u *Use, n int) { u.Facts.KVHeads = n }},
-		{"positions", everyRest, 7, []int{8194, 258, 1026, 2050, 3077, 4098, 4102, 32770, 65542, 131074}, func(u *Use, n int) {
+		{"positions", everyRest, 7, far, func(u *Use, n int) {
 			u.Positions, u.Tokens, u.Edit = n, 12, farPositions
 		}},
 		{"tokens in order", 0, 0, []int{1029, 130, 514}, func(u *Use, n int) {
@@ -184,11 +190,13 @@ func ropeExtremes(f core.Facts, add Adder) {
 	add("one position", 29, positions(func(int) int { return 10 }))
 	add("positions in steps", 29, positions(func(t int) int { return t / 3 * 4 }))
 	add("rotations that scale", 29, both(scaled("cos", 1.375), scaled("sin", -0.625)))
-	add("no rotation", 29, both(each(func(_, _ int, _ float64) float64 { return 1 }, "cos"), each(func(_, _ int, _ float64) float64 { return 0 }, "sin")))
+	add("no rotation", 29, both(each(func(_, _ int, _ float64) float64 { return 1 }, "cos"),
+		each(func(_, _ int, _ float64) float64 { return 0 }, "sin")))
 	add("tokens of all scales", ladderTokens, ladders(d, 1, "q", "k"))
 	add("smallest numbers", 9, each(tiny(d), "q", "k", "dq_out", "dk_out"))
 	if d == core.Float16 {
-		add("past the largest number", 9, both(scaled("cos", 4), each(func(_, _ int, v float64) float64 { return math.Copysign(4e4, v) }, "q", "k")))
+		add("past the largest number", 9, both(scaled("cos", 4),
+			each(func(_, _ int, v float64) float64 { return math.Copysign(4e4, v) }, "q", "k")))
 	}
 }
 
@@ -201,10 +209,7 @@ func (in *Inputs) ropeTerms(output string) []float64 {
 		for h := 0; h < per; h += f.HeadDim {
 			head := x[t*per+h:][:f.HeadDim]
 			for i := range half {
-				a, b := i, i+half
-				if f.Pairing == core.Interleaved {
-					a, b = 2*i, 2*i+1
-				}
+				a, b := pair(f, i)
 				c, s := cos[int(p)*half+i], sin[int(p)*half+i]
 				head[a], head[b] = math.Hypot(head[a]*c, head[b]*s), math.Hypot(head[b]*c, head[a]*s)
 			}

@@ -50,8 +50,9 @@ var swigluOp = &Op{Name: core.SwiGLU,
 		return &Stack{Next: map[string]string{"y": "up"}, Around: map[string]float64{"gate": 1}}
 	},
 	TokenWise: true,
-	Shapes:    []Shape{swigluShape(3072, core.Separate), swigluShape(11008, core.Separate), swigluShape(3072, core.Packed)},
-	Tokens:    []int{128, 2048},
+	Shapes: []Shape{swigluShape(3072, core.Separate), swigluShape(11008, core.Separate),
+		swigluShape(3072, core.Packed)},
+	Tokens: []int{128, 2048},
 }
 
 func swigluShape(intermediate int, layout core.Layout) Shape {
@@ -133,7 +134,8 @@ func swigluGradient[F float](dy, gate, up []F) (dgate, dup []F) {
 // -110 and -80, where exponentials are no float32 numbers or hardly any, nothing is asked.
 func swigluExtremes(f core.Facts, add Adder) {
 	d := f.DType
-	at := []float64{-1000, -750, -710, -120, -79, -60, -40, -20, -10, -5, -1, -1e-2, -1e-4, 0, 1e-4, 1e-2, 1, 5, 10, 17, 20, 40, 80, 89, 100, 120, 700, 710, 750, 1000, 5000}
+	at := []float64{-1000, -750, -710, -120, -79, -60, -40, -20, -10, -5, -1, -1e-2, -1e-4, 0, 1e-4, 1e-2,
+		1, 5, 10, 17, 20, 40, 80, 89, 100, 120, 700, 710, 750, 1000, 5000}
 	around := func(t, _ int, v float64) float64 {
 		a := at[t%len(at)]
 		return a * (1 + v/256)
@@ -142,7 +144,9 @@ func swigluExtremes(f core.Facts, add Adder) {
 	add("tokens of all scales", ladderTokens, ladders(d, 2, "gate", "up", "gate_up"))
 	add("smallest numbers", 9, both(each(tiny(d), "up"), halfOf("gate_up", 1, tiny(d))))
 	if d == core.Float16 {
-		add("past the largest number", 9, each(func(_, i int, v float64) float64 { return math.Copysign(1000, v) }, "gate", "up", "gate_up"))
+		add("past the largest number", 9, each(func(_, _ int, v float64) float64 {
+			return math.Copysign(1000, v)
+		}, "gate", "up", "gate_up"))
 	}
 }
 

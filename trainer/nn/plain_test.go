@@ -52,15 +52,17 @@ func (p plain) Backward(_ context.Context, call *core.Call) error {
 	return nil
 }
 
+var plainForms = map[core.Op]func(*Context, *core.Call) (outs, wrt []*autograd.Value){
+	core.RMSNorm: plainNorm, core.AddRMSNorm: plainSum, core.SwiGLU: plainSwiGLU, core.RoPE: plainRope,
+	core.MoEExperts: plainExperts,
+	core.Attention:  plainAttention,
+}
+
 // run records the plain form and runs both passes; in a forward call the upstream
 // gradients are zero.
 func (p plain) run(call *core.Call) (values, grads [][]float32) {
 	c := newContext(p.t, 1, call.Tokens())
-	outs, wrt := map[core.Op]func(*Context, *core.Call) (outs, wrt []*autograd.Value){
-		core.RMSNorm: plainNorm, core.AddRMSNorm: plainSum, core.SwiGLU: plainSwiGLU, core.RoPE: plainRope,
-		core.MoEExperts: plainExperts,
-		core.Attention:  plainAttention,
-	}[p.op](c, call)
+	outs, wrt := plainForms[p.op](c, call)
 	if call.Facts.Frozen { // the weights come last
 		wrt = wrt[:map[core.Op]int{core.RMSNorm: 1, core.AddRMSNorm: 1, core.MoEExperts: 2}[p.op]]
 	}
@@ -173,14 +175,11 @@ func elsewhere(c kerneltest.Case) bool {
 	return false
 }
 
-// plainOps leaves out linear_cross_entropy, whose plain form has one loss for all tokens,
-// and moe_gate, whose plain form chooses again in the backward pass. Others compare these
+// plainOps leaves out ops that no module has, linear_cross_entropy, whose plain form has one
+// loss for all tokens, and moe_gate, whose plain form chooses again in the backward pass. Others compare these
 // with the reference: TestFusedLossEqualsThePlainOne, TestFusedSumsAndRoutersTrainLikePlainOnes.
 func plainOps() []core.Op {
-	return slices.DeleteFunc(core.Ops(), func(op core.Op) bool {
-		return op == core.LinearCrossEntropy ||
-			op == core.MoEGate
-	})
+	return slices.DeleteFunc(core.Ops(), func(op core.Op) bool { return plainForms[op] == nil })
 }
 
 func TestPlainFormsConformToTheContract(t *testing.T) {
