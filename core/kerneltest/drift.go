@@ -25,6 +25,7 @@ type stack struct {
 	kernel          core.Kernel
 	facts           core.Facts
 	inputs, outputs *memory
+	blurred         bool // what it gives is moved by what rounding may differ
 	layers          []*inputs
 	calls           []*core.Call         // forward
 	grads           map[string][]float64 // with respect to the linked inputs of the last layer run
@@ -33,7 +34,7 @@ type stack struct {
 // stacked finds errors that are small in one call and add up: it stacks layers of the op,
 // each with weights of its own, runs them forward and backward in three ways, and
 // compares every output of every layer with the stack in float64. The limit comes from the
-// stack of the reference in float32; where that says nothing any more, the stack ends.
+// stack of the reference in float32, blurred; where that says nothing any more, the stack ends.
 // Between layers, activations and gradients are scaled by powers of two, so that they
 // neither vanish nor overflow.
 func stacked(ctx context.Context, k core.Kernel, f core.Facts) Result {
@@ -57,7 +58,7 @@ func stacked(ctx context.Context, k core.Kernel, f core.Facts) Result {
 	plain := &memory{Memory: heap{}}
 	d := &drift{Case: c, Stack: how, result: &r, stacks: [3]*stack{
 		{kernel: k, facts: f, inputs: m, outputs: m},
-		{kernel: reference.Single(c.Op), facts: f, inputs: plain, outputs: plain},
+		{kernel: reference.Single(c.Op), facts: f, inputs: plain, outputs: plain, blurred: true},
 		{kernel: reference.Kernel(c.Op), facts: exact, inputs: plain, outputs: plain}}}
 	err := d.forward(ctx)
 	for l := len(d.scales) - 1; l >= 0 && err == nil && len(passes(k)) == 2; l-- {
@@ -127,15 +128,24 @@ func (d *drift) layer(ctx context.Context, s *stack, data *inputs) error {
 			ops.Put(in.byName[into][0], s.value(l, out, into, d.Residual), d.scales[l])
 		}
 	}
-	call, _, err := in.call(core.Forward, s.outputs)
-	if err == nil {
-		err = runPoisoned(ctx, s.kernel, call, poisons[0])
-	}
+	call, err := s.run(ctx, in, core.Forward)
 	if err != nil {
 		return err
 	}
 	s.layers, s.calls = append(s.layers, in), append(s.calls, call)
 	return in.save(call)
+}
+
+// run runs a pass of a layer.
+func (s *stack) run(ctx context.Context, in *inputs, pass core.Pass) (*core.Call, error) {
+	call, _, err := in.call(pass, s.outputs)
+	if err == nil {
+		err = runPoisoned(ctx, s.kernel, call, poisons[0])
+	}
+	if err == nil && s.blurred {
+		blur(call, in.Seed)
+	}
+	return call, err
 }
 
 // value is what a layer passes on: an output, or its sum with the input.
@@ -168,10 +178,7 @@ func (d *drift) backward(ctx context.Context, l, height int) error {
 				ops.Put(in.byName["d"+out][0], s.grads[into], scale)
 			}
 		}
-		call, _, err := in.call(core.Backward, s.outputs)
-		if err == nil {
-			err = runPoisoned(ctx, s.kernel, call, poisons[0])
-		}
+		call, err := s.run(ctx, in, core.Backward)
 		if err != nil {
 			return fmt.Errorf("layer %d: %w", l+1, err)
 		}
@@ -209,7 +216,7 @@ func (d *drift) compare(pass core.Pass, height int, calls [3]*core.Call) error {
 		}
 		got, single, want := calls[0].Out[i], calls[1].Out[i], calls[2].Out[i]
 		sep := apart(got, want, single, 1)
-		limit := limitAfter(d.Facts, sep.rounding(), height)
+		limit := limit(d.Facts, sep.rounding())
 		if limit > hopeless || sep.overflow {
 			d.result.Reason = fmt.Sprintf("%s in %s compared over %d layers only: after %d, rounding alone is off by %.2g",
 				pass, d.Facts.DType, height-1, height, sep.rounding())
