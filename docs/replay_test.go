@@ -37,10 +37,21 @@ func TestWritingAKernel(t *testing.T) {
 	replay(t, steps)
 }
 
+// missing returns the first of the programs that is not there, "" if all are.
+func missing(programs ...string) string {
+	for _, p := range programs {
+		if _, err := exec.LookPath(p); err != nil {
+			return p
+		}
+	}
+	return ""
+}
+
 // step is one fenced block of a page, by the words after the fence:
 //
 //	sh            commands, run in the folder where those before ended up
 //	sh checkout   commands, run in the checkout of tune
+//	sh c          commands that need a C compiler and make, left out where these are not
 //	go FILE       the new contents of a file
 //	go            a quotation from a file of that folder
 //	text          after commands: what they print
@@ -64,7 +75,7 @@ func stepsOf(page string) ([]step, error) {
 		line := 1 + strings.Count(page[:m[0]], "\n")
 		words, text := strings.Fields(page[m[2]:m[3]]), page[m[4]:m[5]]
 		switch kind := strings.Join(words, " "); {
-		case kind == "sh" || kind == "sh checkout":
+		case kind == "sh" || kind == "sh checkout" || kind == "sh c":
 			steps = append(steps, step{line: line, kind: kind, text: text})
 		case len(words) == 2 && words[0] == "go":
 			steps = append(steps, step{line: line, kind: "file", file: words[1], text: text})
@@ -93,6 +104,12 @@ func replay(t *testing.T, steps []step) {
 		case "quotation":
 			err = quoted(dir, s.text)
 		case "sh":
+			dir, err = s.run(t, dir, home, env)
+		case "sh c":
+			if missing := missing("cc", "make"); missing != "" {
+				t.Logf("line %d is left out: there is no %s; install one, such as Debian's gcc and make", s.line, missing)
+				continue
+			}
 			dir, err = s.run(t, dir, home, env)
 		case "sh checkout":
 			_, err = s.run(t, testdata.Root(t), home, env)

@@ -150,17 +150,19 @@ func goCache(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// TestCKernel builds the plugin in C as its README says, verifies it like any other, and
-// trains with it.
+// TestCKernel builds the plugins in C as their README says, verifies them like any other, and
+// trains with one.
 func TestCKernel(t *testing.T) {
 	dir := t.TempDir()
 	plugins := filepath.Join(dir, "plugins")
 	if err := os.Mkdir(plugins, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	ctest.Compile(t, filepath.Join(plugins, "c_swiglu"), "examples/c_kernel/kernel.c")
+	ctest.Compile(t, filepath.Join(plugins, "c_swiglu"), "examples/c_kernel/swiglu.c")
+	ctest.Compile(t, filepath.Join(plugins, "c_rms_norm"), "examples/c_kernel/rms_norm.c")
 	plugintest.Compile(t, dir, "./cmd/tune")
 	tune := inFolder(t, dir, plugins)
+	wantLines(t, tune("kernels", "verify", "c_rms_norm"), `^rms_norm: [0-9]+ ok, 0 failed`, `^c_rms_norm: ok, [0-9]+ cases`)
 	wantLines(t, tune("kernels", "verify", "c_swiglu"), `^swiglu: [0-9]+ ok, 0 failed`, `^c_swiglu: ok, [0-9]+ cases`,
 		`^ +CASE +FLOAT32 +BFLOAT16 +FLOAT16`, `^ +one token +10 .* 10 .* not run`)
 	wantLines(t, tune("--steps", "3", "--kernels", "c_swiglu", "--strict"), `mlp +plain -> c_swiglu$`, `^done: 3 steps`)

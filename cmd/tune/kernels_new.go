@@ -19,16 +19,22 @@ compared with, the conformance tests and a benchmark. It is a module of its own,
 and its tests pass as it is written: what is left to do is to make it fast.
 docs/writing-a-kernel.md goes through it.
 
-The plugin is built with a checkout of tune: the one around the working
+With --fast it is fast to begin with: tune's own kernel of the op, on vector
+instructions, which package core/vector has for every plugin.
+
+A plugin in Go is built with a checkout of tune: the one around the working
 directory, or else the one that this program was built from, or with --source
-the one that it names.`
+the one that it names. One in C, which some ops can be, needs a C compiler.`
 
 func (a *app) kernelsNewCommand() *Command {
 	c := &Command{Name: "kernels new", Usage: "NAME --op OP [FLAGS]", Short: "write a new kernel plugin, complete with its tests", Long: kernelsNewLong,
-		Examples: "tune kernels new my_rmsnorm --op rms_norm\n"}
-	var op, source string
+		Examples: "tune kernels new my_rmsnorm --op rms_norm\ntune kernels new my_rope --op rope --fast\ntune kernels new my_swiglu --op swiglu --lang c\n"}
+	var op, lang, source string
+	var fast bool
 	f := c.Group("Flags")
 	f.StringVar(&op, "op", "", "the `OP` that the kernel computes: "+strings.Join(opNames(), ", "))
+	f.BoolVar(&fast, "fast", false, "start from tune's own kernel of the op instead of plain loops")
+	f.StringVar(&lang, "lang", "go", "the `LANGUAGE` to write it in: go or c")
 	f.StringVar(&source, "source", "", "the checkout of tune to build with: its `FOLDER`")
 	c.finish()
 	c.Run = func(_ context.Context, args []string) error {
@@ -44,18 +50,29 @@ func (a *app) kernelsNewCommand() *Command {
 		if err := c.oneOf("op", op, opNames()...); err != nil {
 			return err
 		}
-		root, err := sourceOf(source, surroundings()...)
-		if err != nil {
+		if err := c.oneOf("lang", lang, "go", "c"); err != nil {
 			return err
 		}
-		if err := checkPlace(root); err != nil {
-			return err
+		p, first := scaffold.Plugin{Name: args[0], Op: core.Op(op), Fast: fast, C: lang == "c"}, "go test"
+		switch {
+		case p.C && (fast || source != ""):
+			return c.usagef("--fast and --source are for plugins in Go")
+		case p.C:
+			first = "make"
+		default:
+			root, err := sourceOf(source, surroundings()...)
+			if err != nil {
+				return err
+			}
+			if err := checkPlace(root); err != nil {
+				return err
+			}
+			p.Source = root
 		}
-		p := scaffold.Plugin{Name: args[0], Op: core.Op(op), Source: root}
 		if err := p.Write(p.Name); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.stdout, "wrote %s, a plugin for %s; its README says how to go on. First:\n\n    cd %s && go test\n", p.Name, op, p.Name)
+		fmt.Fprintf(a.stdout, "wrote %s, a plugin for %s; its README says how to go on. First:\n\n    cd %s && %s\n", p.Name, op, p.Name, first)
 		return nil
 	}
 	return c

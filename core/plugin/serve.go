@@ -49,7 +49,10 @@ func Serve(name, version string, kernels ...core.Kernel) {
 // BuiltIn returns the name of the plugin that this process is to be, if a host has started it
 // as one that is part of the host's own program; see core.BuiltIn. The process is then to call
 // Serve and nothing else.
-func BuiltIn() (name string, asked bool) { return os.LookupEnv(wire.EnvBuiltIn) }
+func BuiltIn() (name string, asked bool) {
+	name, asked = os.LookupEnv(wire.EnvBuiltIn)
+	return name, asked && os.Getenv(wire.CookieKey) == wire.CookieValue
+}
 
 // garbage is how large the garbage of a plugin may be, in percent of what is in use. That
 // is mostly scratch memory, which stays: collecting is cheap, and memory is not.

@@ -153,6 +153,54 @@ const char *tune_only(const tune_facts *f, const char *names) {
 	return NULL;
 }
 
+/* ---- Tensors. ---- */
+
+static const char *dtype_names[] = {"", "float32", "bfloat16", "float16", "int32", "float64", "int64", "int8"};
+
+int tune_dtype(const char *name) {
+	for (int i = 1; i < (int)(sizeof dtype_names / sizeof *dtype_names); i++)
+		if (strcmp(name, dtype_names[i]) == 0)
+			return i;
+	return 0;
+}
+
+static float widen(uint16_t h) {
+	uint32_t bits = (uint32_t)h << 16;
+	float f;
+	memcpy(&f, &bits, sizeof f);
+	return f;
+}
+
+static uint16_t narrow(float f) {
+	uint32_t bits;
+	memcpy(&bits, &f, sizeof bits);
+	if (f != f)
+		return (uint16_t)(bits >> 16 | 0x40);
+	return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+void tune_load(float *to, const tune_tensor *from, int64_t at, int n) {
+	if (from->dtype == TUNE_FLOAT32)
+		memcpy(to, (const float *)from->data + at, n * sizeof *to);
+	else
+		for (int i = 0; i < n; i++)
+			to[i] = widen(((const uint16_t *)from->data)[at + i]);
+}
+
+void tune_store(const tune_tensor *to, int64_t at, const float *from, int n) {
+	if (to->dtype == TUNE_FLOAT32)
+		memcpy((float *)to->data + at, from, n * sizeof *from);
+	else
+		for (int i = 0; i < n; i++)
+			((uint16_t *)to->data)[at + i] = narrow(from[i]);
+}
+
+float tune_round(float v, int dtype) { return dtype == TUNE_BFLOAT16 ? widen(narrow(v)) : v; }
+
+int tune_has(const tune_tensor *t, int dtype, int rank, int64_t first, int64_t second) {
+	return t->dtype == dtype && t->rank == rank && t->shape[0] == first && (rank < 2 || t->shape[1] == second);
+}
+
 /* ---- Regions: memory of the host and of this plugin, mapped here. ---- */
 
 typedef struct {

@@ -80,6 +80,20 @@ typedef struct {
 	int (*backward)(const tune_call *call); /* NULL: never used in training */
 } tune_kernel;
 
+/* tune_dtype returns what a name such as "bfloat16" stands for, 0 for none. */
+int tune_dtype(const char *name);
+
+/* tune_load widens n elements of a float32 or bfloat16 tensor, from element at on.
+ * tune_store rounds them, to the nearest and to even in the middle; a NaN stays one.
+ * tune_round rounds to what dtype can store, and stays with float. */
+void tune_load(float *to, const tune_tensor *from, int64_t at, int n);
+void tune_store(const tune_tensor *to, int64_t at, const float *from, int n);
+float tune_round(float v, int dtype);
+
+/* tune_has reports whether a tensor is of that type and shape. The host has checked it, too:
+ * a mistake in a kernel would be a crash. */
+int tune_has(const tune_tensor *t, int dtype, int rank, int64_t first, int64_t second);
+
 /* tune_say writes down a reason, like printf, and returns the status. */
 int tune_say(char *why, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

@@ -1,11 +1,10 @@
-// Package scaffold writes new kernel plugins: for each op a folder with a complete
-// program, its tests and its benchmark, as a module of its own, for an author to make
-// fast.
+// Package scaffold writes new kernel plugins: a folder with a complete program for an op,
+// its tests and its benchmark, as a module of its own, for an author to go on from.
 //
-// The sources are packages below this one, a folder for each op, compiled, vetted and
-// tested like any other. Write copies them: package kernel becomes the command of the
-// plugin's name, and so does the name my_kernel. What does not depend on the op is in the
-// folder plugin.
+// Sources are compiled, vetted and tested where they are, and copied under another name:
+// plain loops are packages below this one, a folder for each op, fast kernels are those of
+// the project's own plugins, and kernels in C are the examples'. What does not depend on
+// the op is in the folders plugin and c.
 package scaffold
 
 import (
@@ -22,31 +21,59 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"text/template"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/examples"
+	"github.com/seed98097648/tune/plugins"
 )
 
 // module is the path of this module, which a plugin imports.
 const module = "github.com/seed98097648/tune"
 
-// What Write replaces in the sources of an op.
-const (
-	placeholder = "my_kernel"
-	comment     = "// Package kernel is"
+// What Write replaces in sources in Go: the clause, the beginning of the package's comment,
+// and what stands for the plugin's name.
+var (
+	clause  = regexp.MustCompile(`(?m)^package \w+$`)
+	comment = regexp.MustCompile(`(?m)^// Package \w+ is (a kernel plugin of tune|the kernel of the plugin npu_\w+)`)
+	named   = regexp.MustCompile(`\b(my_kernel|npu_fused_\w+)\b`)
 )
 
-var clause = regexp.MustCompile(`(?m)^package kernel$`)
-
-//go:embed */*.go plugin
+//go:embed */*.go plugin c
 var sources embed.FS
+
+// fast are the project's own kernels: where plugins.Sources has each, and how it is made.
+var fast = map[core.Op]struct{ folder, kernel string }{
+	core.RMSNorm:            {"npu_fused_rmsnorm/rmsnorm", "new(Kernel)"},
+	core.AddRMSNorm:         {"npu_fused_rmsnorm/rmsnorm", "&Kernel{Add: true}"},
+	core.SwiGLU:             {"npu_fused_swiglu/swiglu", "new(Kernel)"},
+	core.RoPE:               {"npu_fused_rope/rope", "new(Kernel)"},
+	core.MoEGate:            {"npu_fused_moe/gate", "new(Kernel)"},
+	core.MoEExperts:         {"npu_fused_moe/moe", "new(Kernel)"},
+	core.Attention:          {"npu_fused_attention/attention", "new(Kernel)"},
+	core.LinearCrossEntropy: {"npu_fused_linear_cross_entropy/linearcrossentropy", "new(Kernel)"},
+}
 
 // Plugin is a plugin to write.
 type Plugin struct {
 	Name   string  // of the plugin, its module and its executable; see CheckName
 	Op     core.Op // one of core.Ops
-	Source string  // the root of a checkout of this module, which the plugin is built with
+	Fast   bool    // start from the project's own kernel instead of plain loops
+	C      bool    // in C instead of Go, which not every op can be
+	Source string  // the root of a checkout of this module, which a plugin in Go is built with
 }
+
+// Kernel is the expression that makes the kernel of a plugin in Go.
+func (p Plugin) Kernel() string {
+	if p.Fast {
+		return fast[p.Op].kernel
+	}
+	return "kernel{}"
+}
+
+// Module is the path of the module that a plugin in Go is built with.
+func (Plugin) Module() string { return module }
 
 // nameForm is what a name looks like.
 var nameForm = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
@@ -124,8 +151,12 @@ func (p Plugin) Files() (map[string][]byte, error) {
 	if !slices.Contains(core.Ops(), p.Op) {
 		return nil, fmt.Errorf("scaffold: unknown op %q; known: %v", p.Op, core.Ops())
 	}
+	parts := []func(map[string][]byte) error{p.kernel, p.surroundings, p.goMod}
+	if p.C {
+		parts = []func(map[string][]byte) error{p.cKernel, p.surroundings}
+	}
 	files := map[string][]byte{}
-	for _, add := range []func(map[string][]byte) error{p.kernel, p.surroundings, p.goMod} {
+	for _, add := range parts {
 		if err := add(files); err != nil {
 			return nil, fmt.Errorf("scaffold: %w", err)
 		}
@@ -135,38 +166,91 @@ func (p Plugin) Files() (map[string][]byte, error) {
 
 // kernel adds the sources of the op.
 func (p Plugin) kernel(files map[string][]byte) error {
-	names, err := fs.Glob(sources, path.Join(string(p.Op), "*.go"))
+	if !p.Fast {
+		return p.copyGo(files, sources, string(p.Op), func(string) bool { return true })
+	}
+	own, ok := fast[p.Op]
+	if !ok {
+		return fmt.Errorf("there is no fast kernel of %s to start from; without --fast there is one of plain loops", p.Op)
+	}
+	if err := p.copyGo(files, plugins.Sources, own.folder, func(name string) bool { return !test(name) }); err != nil {
+		return err
+	}
+	// Tests of the project's kernels need more than a plugin elsewhere has; those of the plain
+	// loops say nothing about how a kernel computes, but which storage it refuses.
+	return p.copyGo(files, sources, string(p.Op), func(name string) bool { return test(name) && name != "kernel_test.go" })
+}
+
+func test(name string) bool { return strings.HasSuffix(name, "_test.go") }
+
+// copyGo adds the Go files of a folder that are wanted, as those of a program.
+func (p Plugin) copyGo(files map[string][]byte, from embed.FS, folder string, wanted func(name string) bool) error {
+	entries, err := from.ReadDir(folder)
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		text, err := sources.ReadFile(name)
+	for _, e := range entries {
+		if !wanted(e.Name()) {
+			continue
+		}
+		text, err := from.ReadFile(path.Join(folder, e.Name()))
 		if err != nil {
 			return err
 		}
 		text = clause.ReplaceAll(text, []byte("package main"))
-		text = bytes.Replace(text, []byte(comment), []byte("// Command "+p.Name+" is"), 1)
-		text = bytes.ReplaceAll(text, []byte(placeholder), []byte(p.Name))
-		if files[path.Base(name)], err = format.Source(text); err != nil { // a name has another width
-			return fmt.Errorf("%s: %w", name, err)
+		text = comment.ReplaceAll(text, []byte("// Command "+p.Name+" is a kernel plugin of tune"))
+		text = named.ReplaceAll(text, []byte(p.Name))
+		text = bytes.ReplaceAll(text, []byte("kernel{}"), []byte(p.Kernel()))
+		if files[e.Name()], err = format.Source(text); err != nil { // a name has another width
+			return fmt.Errorf("%s/%s: %w", folder, e.Name(), err)
 		}
 	}
 	return nil
 }
 
+// cKernel adds the sources of the op in C.
+func (p Plugin) cKernel(files map[string][]byte) error {
+	own := "c_kernel/" + string(p.Op) + ".c"
+	for name, from := range map[string]string{"kernel.c": own, "tune_plugin.c": "c_kernel/tune_plugin.c", "tune_plugin.h": "c_kernel/tune_plugin.h"} {
+		text, err := examples.C.ReadFile(from)
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("there is no kernel in C of %s to start from, but of %s; docs/protocol.md has what one needs", p.Op, strings.Join(inC(), ", "))
+		}
+		if err != nil {
+			return err
+		}
+		files[name] = bytes.ReplaceAll(text, []byte("c_"+string(p.Op)), []byte(p.Name))
+	}
+	return nil
+}
+
+// inC returns the ops that there is a kernel in C of.
+func inC() []string {
+	var ops []string
+	for _, op := range core.Ops() {
+		if _, err := fs.Stat(examples.C, "c_kernel/"+string(op)+".c"); err == nil {
+			ops = append(ops, string(op))
+		}
+	}
+	return ops
+}
+
 // surroundings adds what is the same for every op.
 func (p Plugin) surroundings(files map[string][]byte) error {
-	templates, err := template.ParseFS(sources, "plugin/*.tmpl")
+	folder, names := "plugin", []string{"main.go", "README.md"}
+	switch {
+	case p.C:
+		folder, names = "c", []string{"Makefile", "README.md"}
+	case p.Fast:
+		names = append(names, "kernel_test.go")
+	}
+	templates, err := template.ParseFS(sources, folder+"/*.tmpl")
 	if err != nil {
 		return err
 	}
-	values := struct {
-		Plugin
-		Module string
-	}{p, module}
-	for _, name := range []string{"main.go", "README.md"} {
+	for _, name := range names {
 		var b bytes.Buffer
-		if err := templates.ExecuteTemplate(&b, name+".tmpl", values); err != nil {
+		if err := templates.ExecuteTemplate(&b, name+".tmpl", p); err != nil {
 			return err
 		}
 		files[name] = b.Bytes()
@@ -183,7 +267,8 @@ var moduleLine = regexp.MustCompile(`(?m)^module .*$`)
 const home = "example.com/"
 
 // goMod adds go.mod and go.sum. They are the checkout's, so that everything that tune is
-// built with has a version, and the modules are on the machine already.
+// built with has a version, and the modules are on the machine already. Where the checkout
+// is, one line says, which is another's to change.
 func (p Plugin) goMod(files map[string][]byte) error {
 	mod, err := os.ReadFile(filepath.Join(p.Source, "go.mod"))
 	if err != nil {
@@ -193,8 +278,19 @@ func (p Plugin) goMod(files map[string][]byte) error {
 		return fmt.Errorf("%s names no module", filepath.Join(p.Source, "go.mod"))
 	}
 	mod = moduleLine.ReplaceAllLiteral(mod, []byte("module "+home+p.Name))
-	mod = fmt.Appendf(mod, "\n// The checkout that this plugin is built with.\nrequire %s v0.0.0\n\nreplace %s => %s\n",
-		module, module, strconv.Quote(filepath.ToSlash(p.Source)))
+	mod = fmt.Appendf(mod, `
+// Tune itself is taken from a checkout. Whoever has it elsewhere changes the folder:
+//
+//	go mod edit -replace %[1]s=FOLDER
+//
+// or takes a published version instead:
+//
+//	go mod edit -dropreplace %[1]s
+//	go get %[1]s@VERSION
+require %[1]s v0.0.0
+
+replace %[1]s => %[2]s
+`, module, strconv.Quote(filepath.ToSlash(p.Source)))
 	files["go.mod"] = mod
 	files["go.sum"], err = os.ReadFile(filepath.Join(p.Source, "go.sum"))
 	return err

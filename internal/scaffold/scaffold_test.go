@@ -1,9 +1,11 @@
 package scaffold_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,29 +20,86 @@ import (
 // they are copies of.
 func TestPluginsOfEveryOpCompile(t *testing.T) {
 	for _, op := range core.Ops() {
-		t.Run(string(op), func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "math")
-			p := scaffold.Plugin{Name: "math", Op: op, Source: testdata.Root(t)} // like a package of the standard library
-			if err := p.Write(dir); err != nil {
-				t.Fatal(err)
-			}
-			cmd := exec.Command("go", "vet", "-mod=readonly", ".")
-			cmd.Dir = dir
-			cmd.Env = append(os.Environ(), "GOWORK=off", "GOPROXY=off", "GOFLAGS=")
-			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Errorf("go vet: %v\n%s", err, out)
-			}
-		})
+		for _, fast := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, fast %v", op, fast), func(t *testing.T) {
+				dir := filepath.Join(t.TempDir(), "math")
+				p := scaffold.Plugin{Name: "math", Op: op, Fast: fast, Source: testdata.Root(t)} // like a package of the standard library
+				if err := p.Write(dir); err != nil {
+					t.Fatal(err)
+				}
+				goCommand(t, dir, "vet", "-mod=readonly", ".")
+			})
+		}
 	}
+}
+
+// goCommand runs the go command in a plugin's folder, without network.
+func goCommand(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	out, err := tryGo(dir, args...)
+	if err != nil {
+		t.Fatalf("go %v: %v\n%s", args, err, out)
+	}
+	return out
+}
+
+func tryGo(dir string, args ...string) (string, error) {
+	cmd := exec.Command("go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOPROXY=off", "GOFLAGS=")
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// TestAFolderThatIsHandedOn is built where the checkout is another one, after the command that
+// go.mod has for it, and where there is none, with everything in the folder.
+func TestAFolderThatIsHandedOn(t *testing.T) {
+	own, theirs := filepath.Join(t.TempDir(), "own"), filepath.Join(t.TempDir(), "theirs")
+	for _, at := range []string{own, theirs} {
+		if err := os.Symlink(testdata.Root(t), at); err != nil {
+			t.Skip(err)
+		}
+	}
+	p := plugin(t)
+	p.Source = own
+	dir := filepath.Join(t.TempDir(), "k")
+	if err := p.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	list := []string{"list", "-deps", "-test", "."}
+	goCommand(t, dir, list...)
+	vendored := filepath.Join(t.TempDir(), "k")
+	if err := os.CopyFS(vendored, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	goCommand(t, vendored, "mod", "vendor")
+
+	if err := os.Remove(own); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := tryGo(dir, list...); err == nil {
+		t.Errorf("it is built without a checkout:\n%s", out)
+	}
+	goCommand(t, vendored, list...)
+	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := regexp.MustCompile(`(?m)^//\tgo (mod edit -replace .*)=FOLDER$`).FindSubmatch(mod)
+	if told == nil {
+		t.Fatalf("go.mod does not say how to change the folder:\n%s", mod)
+	}
+	goCommand(t, dir, strings.Fields(string(told[1])+"="+theirs)...)
+	goCommand(t, dir, list...)
 }
 
 // TestAPluginCarriesItsNameAlone: nothing of the placeholders or of the package that is
 // copied is left, and every plugin has the same kinds of files.
 func TestAPluginCarriesItsNameAlone(t *testing.T) {
-	want := []string{".gitignore", "README.md", "backward.go", "bench_test.go", "forward.go", "go.mod", "go.sum",
-		"kernel.go", "kernel_test.go", "main.go", "oracle_test.go"}
-	for _, op := range core.Ops() {
-		files, err := scaffold.Plugin{Name: "quick_one", Op: op, Source: testdata.Root(t)}.Files()
+	want := []string{".gitignore", "README.md", "bench_test.go", "go.mod", "go.sum", "kernel.go", "kernel_test.go", "main.go", "oracle_test.go"}
+	for i := range 2 * len(core.Ops()) {
+		op := core.Ops()[i/2]
+		files, err := scaffold.Plugin{Name: "quick_one", Op: op, Fast: i%2 == 1, Source: testdata.Root(t)}.Files()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +109,7 @@ func TestAPluginCarriesItsNameAlone(t *testing.T) {
 			}
 		}
 		for name, text := range files {
-			for _, left := range []string{"my_kernel", "ackage kernel", "{{", "<no value>"} {
+			for _, left := range []string{"my_kernel", "npu_", "ackage kernel", "kernel of the plugin", "{{.", "<no value>", "internal/"} {
 				if strings.Contains(string(text), left) {
 					t.Errorf("%s: %s has %q", op, name, left)
 				}
@@ -140,6 +199,7 @@ func TestAFailureLeavesNothing(t *testing.T) {
 	for name, change := range map[string]func(p *scaffold.Plugin){
 		"a bad name":          func(p *scaffold.Plugin) { p.Name = "No" },
 		"an unknown op":       func(p *scaffold.Plugin) { p.Op = "gelu" },
+		"no kernel in C":      func(p *scaffold.Plugin) { p.C = true },
 		"no checkout":         func(p *scaffold.Plugin) { p.Source = t.TempDir() },
 		"a go.mod of nothing": func(p *scaffold.Plugin) { p.Source = written(t, "go.mod", "go 1.26\n") },
 		"no go.sum":           func(p *scaffold.Plugin) { p.Source = written(t, "go.mod", "module m\n") },

@@ -8,8 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"strings"
 
+	"github.com/seed98097648/tune/internal/fields"
 	"github.com/seed98097648/tune/internal/plainjson"
 )
 
@@ -73,7 +76,11 @@ func LoadDefaults(dir string) (Defaults, error) {
 		d.Sampling.MinP = or(g.MinP, 0)
 	}
 	if err := d.Sampling.Validate(); err != nil {
-		return Defaults{}, fmt.Errorf("generate: %s: %w", filepath.Join(dir, "generation_config.json"), err)
+		text := err.Error() // the file has other names than the fields here
+		for key, field := range fields.Names(reflect.TypeFor[Sampling]()) {
+			text = strings.ReplaceAll(text, field, key)
+		}
+		return Defaults{}, fmt.Errorf("generate: %s: %s", filepath.Join(dir, "generation_config.json"), text)
 	}
 	d.EOS = slices.DeleteFunc(d.EOS, func(id int32) bool { return id < 0 }) // which some files write for none
 	return d, nil

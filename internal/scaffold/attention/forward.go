@@ -49,12 +49,13 @@ func (a heads) key(x []float32, j, h int) []float32 { return x[(j*a.KV+h/(a.H/a.
 
 // each calls f for every token and head that sees keys, with the first of them, their
 // probabilities and lse. Scores are in float64: their exponentials are wrong by as much
-// as they are.
+// as they are. The probabilities are there until f returns.
 func (a heads) each(f func(t, h, first int, p []float64, lse float64)) {
-	for t := range len(a.keys) / 2 {
+	room := make([]float64, len(a.keys)/2)
+	for t := range room {
 		first, end := int(a.keys[2*t]), int(a.keys[2*t+1])
 		for h := 0; h < a.H && first < end; h++ {
-			p := make([]float64, end-first)
+			p := room[:end-first]
 			for j := range p {
 				p[j] = dot(a.query(a.q, t, h), a.key(a.k, first+j, h)) / math.Sqrt(float64(a.d))
 			}

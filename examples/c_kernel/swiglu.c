@@ -16,40 +16,14 @@ typedef struct {
 	int64_t stride, first;
 } matrix;
 
-static float bf16_to_float(uint16_t h) {
-	uint32_t bits = (uint32_t)h << 16;
-	float f;
-	memcpy(&f, &bits, sizeof f);
-	return f;
-}
-
-/* Rounds to the nearest, to even in the middle; a NaN stays one. */
-static uint16_t float_to_bf16(float f) {
-	uint32_t bits;
-	memcpy(&bits, &f, sizeof bits);
-	if (isnan(f))
-		return (uint16_t)(bits >> 16 | 0x40);
-	return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 enum { BLOCK = 256 }; /* elements that are widened, worked on and rounded at a time */
 
 static void load(float *to, matrix m, int64_t t, int64_t i, int n) {
-	int64_t at = t * m.stride + m.first + i;
-	if (m.tensor->dtype == TUNE_FLOAT32)
-		memcpy(to, (const float *)m.tensor->data + at, n * sizeof *to);
-	else
-		for (int k = 0; k < n; k++)
-			to[k] = bf16_to_float(((const uint16_t *)m.tensor->data)[at + k]);
+	tune_load(to, m.tensor, t * m.stride + m.first + i, n);
 }
 
 static void store(matrix m, int64_t t, int64_t i, const float *from, int n) {
-	int64_t at = t * m.stride + m.first + i;
-	if (m.tensor->dtype == TUNE_FLOAT32)
-		memcpy((float *)m.tensor->data + at, from, n * sizeof *from);
-	else
-		for (int k = 0; k < n; k++)
-			((uint16_t *)m.tensor->data)[at + k] = float_to_bf16(from[k]);
+	tune_store(m.tensor, t * m.stride + m.first + i, from, n);
 }
 
 /* exp of a large number is +Inf, and 1/(1+Inf) is 0: nothing turns into NaN. */
@@ -70,16 +44,13 @@ static void backward_block(const float *dy, const float *gate, const float *up, 
 
 static int is_packed(const tune_facts *f) { return strcmp(tune_fact(f, "layout"), "packed") == 0; }
 
-static int dtype(const tune_facts *f) {
-	const char *name = tune_fact(f, "dtype");
-	return strcmp(name, "float32") == 0 ? TUNE_FLOAT32 : strcmp(name, "bfloat16") == 0 ? TUNE_BFLOAT16 : 0;
-}
+static int dtype(const tune_facts *f) { return tune_dtype(tune_fact(f, "dtype")); }
 
 static int supports(const tune_facts *f, char *why) {
 	const char *unknown = tune_only(f, "dtype intermediate activation layout");
 	if (unknown)
 		return tune_say(why, TUNE_NOT_SUPPORTED, "c_swiglu does not know the fact %s", unknown);
-	if (!dtype(f))
+	if (dtype(f) != TUNE_FLOAT32 && dtype(f) != TUNE_BFLOAT16)
 		return tune_say(why, TUNE_NOT_SUPPORTED, "c_swiglu computes on float32 and bfloat16, not on %s", tune_fact(f, "dtype"));
 	if (strcmp(tune_fact(f, "activation"), "silu") != 0)
 		return tune_say(why, TUNE_NOT_SUPPORTED, "c_swiglu knows silu, not %s", tune_fact(f, "activation"));
@@ -97,7 +68,7 @@ static int check(const tune_call *c, int inputs, int outputs, const tune_tensor 
 	for (int k = 0; k < inputs + outputs; k++) {
 		const tune_tensor *t = k < inputs ? &c->in[k] : &c->out[k - inputs];
 		int64_t width = is_packed(c->facts) && t != single ? 2 * I : I;
-		if (t->dtype != dtype(c->facts) || t->rank != 2 || t->shape[0] != c->in[0].shape[0] || t->shape[1] != width)
+		if (!tune_has(t, dtype(c->facts), 2, c->in[0].shape[0], width))
 			return tune_say(c->why, TUNE_BAD_CALL, "tensor %d has another form than the facts say", k);
 	}
 	return TUNE_OK;
