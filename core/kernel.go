@@ -149,8 +149,8 @@ type Plugin interface {
 	Close() error
 }
 
-// Rester is an optional ability of a plugin: to need no process while nobody calls its
-// kernels. The next call starts one.
+// Rester is implemented by plugins that can end their process when their kernels will not be
+// called for a while. The next call starts another.
 type Rester interface {
 	Rest()
 }

@@ -17,6 +17,7 @@ func softmaxRows(g *autograd.Graph, x *autograd.Value) *autograd.Value {
 			x, y := in[0].Float32s(), out[0].Float32s()
 			eachRow(t, e, func(r int) {
 				x, y := x[r*e:(r+1)*e], y[r*e:(r+1)*e]
+				// Less the largest, no exponent is above 0: none overflows, and the sum is at least 1.
 				sum := simd.ExpSum(y, x, 1, simd.Max(x))
 				simd.Scale(y, y, float32(1/sum))
 			})
@@ -25,7 +26,7 @@ func softmaxRows(g *autograd.Graph, x *autograd.Value) *autograd.Value {
 		Backward: &autograd.Backward{Outputs: []int{0}, Wrt: []int{0},
 			Run: func(_ context.Context, g *autograd.Grads) error {
 				y, dy, dx := g.Out[0].Float32s(), g.DOut[0].Float32s(), g.DIn[0].Float32s()
-				eachRow(t, e, func(r int) {
+				eachRow(t, e, func(r int) { // dx = y * (dy - sum(y * dy))
 					var dot float64
 					for i := r * e; i < (r+1)*e; i++ {
 						dot += float64(y[i]) * float64(dy[i])
@@ -53,6 +54,7 @@ func topK(g *autograd.Graph, x *autograd.Value, k int) (values, ids *autograd.Va
 		},
 		Backward: &autograd.Backward{Outputs: []int{1}, Wrt: []int{0},
 			Run: func(_ context.Context, g *autograd.Grads) error {
+				// Which ones are the largest has no gradient; their values have, where they came from.
 				scatterRows(g.DIn[0].Float32s(), g.DOut[0].Float32s(), g.Out[1].Int32s(), e, k)
 				return nil
 			}},
@@ -96,7 +98,7 @@ func normalizeRows(g *autograd.Graph, x *autograd.Value, least float64) *autogra
 		Backward: &autograd.Backward{Inputs: []int{0}, Outputs: []int{0}, Wrt: []int{0},
 			Run: func(_ context.Context, g *autograd.Grads) error {
 				x, y, dy, dx := g.In[0].Float32s(), g.Out[0].Float32s(), g.DOut[0].Float32s(), g.DIn[0].Float32s()
-				eachRow(t, k, func(r int) {
+				eachRow(t, k, func(r int) { // dx = (dy - sum(y * dy)) / s
 					s := sum64(x[r*k:(r+1)*k]) + least
 					var dot float64
 					for i := r * k; i < (r+1)*k; i++ {

@@ -46,7 +46,7 @@ func linearOp(t int, weight *Param, bias bool) autograd.Op {
 	return autograd.Op{Name: "linear", Outputs: []autograd.Spec{autograd.Float32(t, out)}, Work: one,
 		Forward: func(_ context.Context, args, y []core.Tensor) error {
 			dst := y[0].Float32s()
-			if bias {
+			if bias { // there before the product, which is added to it: no second pass over y
 				b := args[2].Float32s()
 				eachRow(t, out, func(r int) { copy(dst[r*out:(r+1)*out], b) })
 			}
@@ -57,11 +57,11 @@ func linearOp(t int, weight *Param, bias bool) autograd.Op {
 		Backward: &autograd.Backward{Inputs: []int{0, 1}, Wrt: wrt, Accumulate: []int{0, 1}, Each: each,
 			Run: func(_ context.Context, g *autograd.Grads) error {
 				dy := g.DOut[0].Float32s()
-				if d := g.DIn[0]; !d.IsZero() {
+				if d := g.DIn[0]; !d.IsZero() { // dx = dy * weight
 					simd.Multiply(simd.Product{M: t, N: in, K: out, A: simd.Matrix{Data: dy, Stride: out},
 						B: operand(g.In[1], weight.Scale, 0), C: d.Float32s(), StrideC: in, Accumulate: g.Add[0]})
 				}
-				if d := g.DIn[1]; !d.IsZero() {
+				if d := g.DIn[1]; !d.IsZero() { // dweight = dy^T * x
 					simd.GemmTN(out, in, t, dy, out, g.In[0].Float32s(), in, d.Float32s(), in, g.Add[1])
 				}
 				if bias && !g.DIn[2].IsZero() {

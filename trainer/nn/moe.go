@@ -79,6 +79,8 @@ func (m *MoE) experts(c *Context, x, weights, ids *autograd.Value) *autograd.Val
 	if m.kernel != nil {
 		return m.fused(c, c.T(), x, ids, weights, gateUp, down)[0]
 	}
+	// Sorted by expert, the tokens of each lie side by side: one product for each expert instead
+	// of one for each token.
 	rows := permute(c.G, x, ids, m.facts.Experts)
 	gate, up := halve(c.G, groupedLinear(c.G, rows.x, gateUp, m.gateUp.Scale, rows.offsets))
 	gate, up = m.adapters[0].add(c, rows.x, gate, rows.offsets), m.adapters[1].add(c, rows.x, up, rows.offsets)
@@ -112,6 +114,8 @@ func permute(g *autograd.Graph, x, ids *autograd.Value, experts int) permuted {
 				eachRow(t, k*d, func(r int) {
 					dst := dx[r*d : (r+1)*d]
 					clear(dst)
+					// The token was copied to k rows: its gradient is the sum of theirs. The order is that of
+					// the choices, so that it does not depend on the number of threads.
 					for _, row := range where[r*k : (r+1)*k] {
 						for i, v := range dy[int(row)*d : (int(row)+1)*d] {
 							dst[i] += v
@@ -176,6 +180,7 @@ func groupedLinear(g *autograd.Graph, x, weight *autograd.Value, scale []float32
 					})
 				}
 				if d := g.DIn[1]; !d.IsZero() {
+					// An expert that no token chose has a product, too: one of no rows, which clears the gradient.
 					each(g.In[2].Int32s(), func(e, from, m int) simd.Product {
 						return simd.Product{M: out, N: in, K: m, A: rows(g.DOut[0], from, out), TransA: true, B: rows(g.In[0], from, in),
 							C: d.Float32s()[e*out*in:], StrideC: in}
@@ -197,6 +202,8 @@ func unpermute(g *autograd.Graph, z, weights, where *autograd.Value) *autograd.V
 				clear(dst)
 				for a := r * k; a < (r+1)*k; a++ {
 					for i, v := range z[int(where[a])*d : (int(where[a])+1)*d] {
+						// Converted, the product is rounded before it is added: some processors would fuse the
+						// two, and give other bits.
 						dst[i] += float32(w[a] * v)
 					}
 				}
@@ -209,7 +216,7 @@ func unpermute(g *autograd.Graph, z, weights, where *autograd.Value) *autograd.V
 				dz, dw := g.DIn[0].Float32s(), g.DIn[1].Float32s()
 				eachRow(t*k, d, func(a int) {
 					row, src := int(where[a]), dy[a/k*d:(a/k+1)*d]
-					var dot float64
+					var dot float64 // wide, as the terms of a weight's gradient may cancel
 					for i, v := range z[row*d : (row+1)*d] {
 						dot += float64(v) * float64(src[i])
 						dz[row*d+i] = w[a] * src[i]
