@@ -27,6 +27,7 @@ var free = map[string]string{
 	"fromFloat16Generic": "the product with a power of two is exact",
 	"work":               "an estimate, which moves no bits",
 	"cut":                "an estimate, which moves no bits",
+	"MaxThreads":         "whole numbers",
 }
 
 // TestProductsAreRoundedWhereBitsAreFixed reads the package for products that a compiler may

@@ -43,7 +43,7 @@ func (b *Body) Size(c *Context, loss *autograd.Value, forwardOnly bool) (autogra
 // trained returns the leaves to differentiate for. After an error the context holds no
 // memory.
 func (b *Body) trained(c *Context, forwardOnly bool) ([]*autograd.Value, error) {
-	if c.err == nil && c.swaps != b.use.swaps {
+	if c.err == nil && c.swaps >= 0 && c.swaps != b.use.swaps {
 		c.err = errors.New("nn: the model was patched after its forward was recorded; record it again")
 	}
 	if c.err != nil {

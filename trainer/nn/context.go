@@ -71,7 +71,7 @@ type Context struct {
 	tables    map[*RopeTable][2]*autograd.Value
 	leave     func() // ends what cheap began
 	cache     *Cache // keys and values of the tokens before; nil without
-	swaps     int    // of the model's sites when its forward was recorded
+	swaps     int    // of the model's sites when its forward was recorded; -1 if nothing tells
 	err       error
 }
 
@@ -96,7 +96,7 @@ func NewContext(mem core.Memory, b, s, maxPosition int) (*Context, error) {
 	keys := ints.Slice(3*n, 5*n, n, 2)
 	divisor := core.Tensor{DType: core.Float32, Shape: core.Shape{1}, Data: block[20*n : 20*n+4]}
 	noise := ints.Slice(5*n+1, 5*n+3, 2)
-	c := &Context{G: g, B: b, S: s, positions: maxPosition,
+	c := &Context{G: g, B: b, S: s, positions: maxPosition, swaps: -1,
 		leaves: map[*Param]*autograd.Value{}, tables: map[*RopeTable][2]*autograd.Value{},
 		windows: map[int]*autograd.Value{},
 		batch: &Batch{Batch: data.Batch{B: b, S: s, IDs: part(0).Int32s(), Labels: part(1).Int32s(),

@@ -194,6 +194,9 @@ func (s *site) fused(c *Context, tokens int, in ...*autograd.Value) []*autograd.
 
 // fusedAgain is fused with a cheaper way to compute outputs again, if not nil.
 func (s *site) fusedAgain(c *Context, tokens int, again *autograd.Again, in ...*autograd.Value) []*autograd.Value {
+	if c.swaps < 0 { // a model of modules, whose forward is not Decoder's
+		c.swaps = s.use.swaps
+	}
 	op, err := autograd.Kernel(c.watched(s.kernel), s.op, s.facts, s.path, tokens, c.positions)
 	if err != nil {
 		c.fail(fmt.Errorf("nn: %s: %w", s.path, err))
