@@ -21,7 +21,7 @@ type Holdings struct {
 	Files       int           // in the folder for temporary files, if that is its own
 	Mapped      int64         // bytes of address space
 	Printed     int64         // bytes that it has printed so far
-	Processor   time.Duration // that its threads have run so far, or waited for a processor that others had
+	Processor   time.Duration // that its threads have run so far, and half of what they waited for one that others had
 }
 
 // holding is something of which a process may keep more with each call.
