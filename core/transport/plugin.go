@@ -85,7 +85,7 @@ func (p *plugin) ensure(ctx context.Context) (died bool, err error) {
 	}
 	if p.proc != nil && p.proc.gone() {
 		died = true
-		p.opts.Logger.Warn("a plugin died between calls; it is started again", "plugin", p.manifest.Name, "error", p.proc.died("its process ended"))
+		p.opts.Logger.Warn("a plugin died between calls; it is started again", "plugin", p.manifest.Name, "error", p.proc.ended("its process ended"))
 		p.drop()
 	}
 	if p.proc == nil {

@@ -258,6 +258,21 @@ func (p *process) died(why string) error {
 	return fmt.Errorf("%w: %s%s", core.ErrPluginExited, why, p.limitNote())
 }
 
+// endGrace is how long a process that has hung up gets until the system says how it ended.
+const endGrace = 200 * time.Millisecond
+
+// ended is died for a process that ended by itself, of which the first sign may be that its
+// connection broke: how it ended is known a moment later.
+func (p *process) ended(why string) error {
+	t := time.NewTimer(endGrace)
+	defer t.Stop()
+	select {
+	case <-p.spawned.ended:
+	case <-t.C:
+	}
+	return p.died(why)
+}
+
 // end stops the process at once and releases what belongs to it. It may be called
 // again.
 func (p *process) end() {

@@ -82,7 +82,7 @@ func (p *process) explain(ctx context.Context, err error) error {
 	case errors.Is(err, errUnasked):
 		return p.died(err.Error())
 	case p.gone() || s.Code() == codes.Unavailable || errors.Is(err, net.ErrClosed):
-		return p.died("its process ended")
+		return p.ended("its process ended")
 	case isStatus:
 		return errors.New(printable(s.Message()))
 	}
@@ -116,7 +116,7 @@ func (p *process) call(ctx context.Context, n int, slow func(waited time.Duratio
 		case ok && !gone && status.Code(a.broken) != codes.Unavailable:
 			return answer{}, p.died("a call could not be delivered: " + a.broken.Error())
 		case ok || gone:
-			return answer{}, p.died("its process ended during a call")
+			return answer{}, p.ended("its process ended during a call")
 		}
 		now := time.Now()
 		if !given && ctx.Err() != nil {
