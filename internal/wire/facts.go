@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -67,7 +68,9 @@ func ReadFacts(text string) (core.Facts, error) {
 	if err == nil {
 		d := json.NewDecoder(bytes.NewReader(b))
 		d.DisallowUnknownFields()
-		err = d.Decode(&f)
+		if err = d.Decode(&f); err == nil && f.DType == core.InvalidDType {
+			err = errors.New("they have no dtype")
+		}
 	}
 	if err != nil {
 		return core.Facts{}, fmt.Errorf("%w: the facts %q are not understood: %w; rebuild the plugin with this version of tune",

@@ -31,6 +31,7 @@ func FuzzReadFacts(f *testing.F) {
 	f.Add("dtype=float32\ndim=64\neps=0.00001\nfrozen=true\n")
 	f.Add("eps=1e400\n")
 	f.Add("=\n=nan")
+	f.Add("")
 	f.Fuzz(func(t *testing.T, text string) {
 		facts, err := ReadFacts(text)
 		if err != nil {
