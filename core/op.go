@@ -21,7 +21,7 @@ type contract struct {
 
 // contracts are those of all ops, in the order of Ops.
 var contracts = []contract{
-	rmsNorm, addRMSNorm, swiGLU, rope, moeGate, moeExperts, attention, linearCrossEntropy,
+	rmsNorm, addRMSNorm, swiGLU, rope, moeGate, moeExperts, attention, linear, linearCrossEntropy,
 }
 
 // Ops returns every op of the contract.

@@ -16,7 +16,8 @@ import (
 
 // all has every op.
 var all = []*Op{
-	rmsNormOp, addRMSNormOp, swigluOp, ropeOp, moeGateOp, moeExpertsOp, attentionOp, linearCrossEntropyOp,
+	rmsNormOp, addRMSNormOp, swigluOp, ropeOp, moeGateOp, moeExpertsOp, attentionOp, linearOp,
+	linearCrossEntropyOp,
 }
 
 // Of returns what is known of an op, nothing of what is none.
