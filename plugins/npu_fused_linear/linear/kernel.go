@@ -1,0 +1,39 @@
+// Package linear is the kernel of the plugin npu_fused_linear, for the op linear. T tokens,
+// D dim, N out, R rank of the adapter:
+//
+//	u = scale * x A^T
+//	y = x weight^T + bias + u B^T
+//
+//	x, dx [T,D]; y, dy [T,N] in storage precision; weight [N,D] in its own
+//	bias [N], A = lora_a [R,D], B = lora_b [N,R] and all gradients of weights float32
+//	saved: nothing but the inputs
+//
+// The bias is there before the product is added to it, and the adapter's part is added to what
+// is still in the cache: no pass over y but those of products.
+package linear
+
+import "github.com/seed98097648/tune/core"
+
+// Name and Version are the plugin's, and of the kernel when it is linked into a program.
+const (
+	Name    = "npu_fused_linear"
+	Version = "0.1.0"
+)
+
+var dtypes = []core.DType{core.Float32, core.BFloat16, core.Float16}
+
+// Kernel implements core.Kernel; its zero value is ready. It keeps its scratch memory from call to
+// call.
+type Kernel struct {
+	u, v []float32 // [T,R]: what A makes of x, and B of dy
+	wide []float32 // [T,D] or [T,N]: dx or y before it is rounded to storage, unless that is float32
+}
+
+// Info implements core.Kernel.
+func (*Kernel) Info() core.Info {
+	return core.Info{Name: Name, Op: core.Linear, Version: Version,
+		Summary: "a linear layer with its bias and its adapter", DTypes: dtypes, Backward: true}
+}
+
+// Supports implements core.Kernel: everything in float32, bfloat16 and float16.
+func (k *Kernel) Supports(f core.Facts) error { return k.Info().Supports(f) }
