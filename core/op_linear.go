@@ -3,7 +3,7 @@ package core
 // Linear is y = x weight^T + bias + scale * (x A^T) B^T: a linear layer and its low-rank adapter.
 const Linear Op = "linear"
 
-var linear = contract{op: Linear, weights: true,
+var linear = contract{op: Linear, weights: true, int8: true,
 	valid: func(f Facts, need func(ok bool, what string)) {
 		need(f.Dim > 0 && f.Out > 0, "dim and out must be positive")
 		need(f.Rank >= 0, "rank must not be negative")
@@ -13,18 +13,23 @@ var linear = contract{op: Linear, weights: true,
 	work:      linearWork,
 }
 
-// linearSignature: weights have their own storage; bias and adapter are float32, as they are
-// small, and as adapters are trained. A frozen weight without an adapter spares the backward
+// linearSignature: weights have their own storage, which for int8 is whole numbers, those of
+// each row to be multiplied by an element of weight_scale. Bias and adapter are float32, as they
+// are small, and as adapters are trained. A frozen weight without an adapter spares the backward
 // pass x.
 func linearSignature(pass Pass, f Facts) Signature {
 	x := Arg{Name: "x", DType: f.DType, Shape: Shape{DimT, f.Dim}}
 	y := Arg{Name: "y", DType: f.DType, Shape: Shape{DimT, f.Out}}
 	weight := Arg{Name: "weight", DType: f.WeightDType, Shape: Shape{f.Out, f.Dim}}
+	weights := []Arg{weight}
+	if f.WeightDType == Int8 {
+		weights = append(weights, Arg{Name: "weight_scale", DType: Float32, Shape: Shape{f.Out}})
+	}
 	bias := Arg{Name: "bias", DType: Float32, Shape: Shape{f.Out}}
 	a := Arg{Name: "lora_a", DType: Float32, Shape: Shape{f.Rank, f.Dim}}
 	b := Arg{Name: "lora_b", DType: Float32, Shape: Shape{f.Out, f.Rank}}
 	if pass == Forward {
-		in := []Arg{x, weight}
+		in := append([]Arg{x}, weights...)
 		if f.Bias {
 			in = append(in, bias)
 		}
@@ -37,7 +42,7 @@ func linearSignature(pass Pass, f Facts) Signature {
 	if !f.Frozen || f.Rank > 0 {
 		in = append(in, x)
 	}
-	in = append(in, weight)
+	in = append(in, weights...)
 	if f.Bias {
 		out = append(out, gradients(f, bias)...)
 	}

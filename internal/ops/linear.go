@@ -27,6 +27,8 @@ var linearOp = &Op{Name: core.Linear,
 	Variants: []core.Facts{
 		{Dim: 1, Out: 1}, {Dim: 7, Out: 5, Bias: true}, {Dim: 64, Out: 130, Rank: 8, Scale: 2},
 		{Dim: 33, Out: 64, Rank: 5, Scale: 0.25, Bias: true}, {Dim: 130, Out: 17, WeightDType: core.Float32},
+		{Dim: 37, Out: 70, WeightDType: core.Int8, Frozen: true, Rank: 3, Scale: 2},
+		{Dim: 64, Out: 5, WeightDType: core.Int8, Frozen: true, Bias: true},
 	},
 	Fill:      fillLinear,
 	NotFinite: notFinite("x", "dy"),
@@ -63,19 +65,29 @@ var linearOp = &Op{Name: core.Linear,
 	Tokens: []int{128, 1024},
 }
 
+// int8Size is how large weights in int8 usually are: a third of the largest.
+const int8Size = 40
+
 // fillLinear keeps y near 1.
 func fillLinear(in *Inputs, _ *rand.Rand, a core.Arg, v []float32) {
 	terms := map[string]int{"weight": in.Facts.Dim, "lora_a": in.Facts.Dim, "lora_b": in.Facts.Rank}[a.Name]
 	for i := range v {
-		v[i] /= float32(math.Sqrt(float64(max(terms, 1))))
+		switch {
+		case a.DType == core.Int8:
+			v[i] *= int8Size
+		case a.Name == "weight_scale":
+			v[i] = (1 + float32(math.Abs(float64(v[i])))) / (int8Size * float32(math.Sqrt(float64(in.Facts.Dim))))
+		default:
+			v[i] /= float32(math.Sqrt(float64(max(terms, 1))))
+		}
 	}
 }
 
 // linearInputs are those of a call, nil where there is none.
 type linearInputs[F float] struct {
 	core.Facts
-	scale                     F
-	x, weight, bias, a, b, dy []F
+	scale                               F
+	x, weight, rowScale, bias, a, b, dy []F
 }
 
 func runLinear[F float](c *core.Call) {
@@ -87,6 +99,7 @@ func runLinear[F float](c *core.Call) {
 			}
 		}
 	}
+	in.widen()
 	outputs := in.forward
 	if c.Pass == core.Backward {
 		outputs = in.gradients
@@ -98,8 +111,18 @@ func runLinear[F float](c *core.Call) {
 }
 
 func (in *linearInputs[F]) named() map[string]*[]F {
-	return map[string]*[]F{"x": &in.x, "weight": &in.weight, "bias": &in.bias, "lora_a": &in.a, "lora_b": &in.b,
-		"dy": &in.dy}
+	return map[string]*[]F{"x": &in.x, "weight": &in.weight, "weight_scale": &in.rowScale, "bias": &in.bias,
+		"lora_a": &in.a, "lora_b": &in.b, "dy": &in.dy}
+}
+
+// widen multiplies the rows of a weight in int8.
+func (in *linearInputs[F]) widen() {
+	for n, s := range in.rowScale {
+		row := in.weight[n*in.Dim:][:in.Dim]
+		for i := range row {
+			row[i] *= s
+		}
+	}
 }
 
 // forward returns y.
@@ -166,6 +189,7 @@ func (in *Inputs) linearTerms(pass core.Pass, output string) []float64 {
 			(*to)[i] = v * v
 		}
 	}
+	squared.widen()
 	sums := squared.gradients
 	if pass == core.Forward {
 		sums = squared.forward

@@ -13,7 +13,7 @@ type layer struct {
 	tokens         int
 	dim, out, rank int
 	scale          float32
-	weight         core.Tensor
+	matrix         simd.Matrix // the weight
 	weightNorm     float64
 	a, b           []float32 // the adapter's, nil without one
 	aNorm, bNorm   float64
@@ -21,9 +21,18 @@ type layer struct {
 
 func linear(c *core.Call) ([]worst, error) {
 	f := c.Facts
-	l := &layer{c: c, tokens: c.Tokens(), dim: f.Dim, out: f.Out, rank: f.Rank, scale: float32(f.Scale),
-		weight: c.Input("weight")}
-	l.weightNorm = whole(rowNorms(l.weight, 0, f.Out, f.Dim))
+	l := &layer{c: c, tokens: c.Tokens(), dim: f.Dim, out: f.Out, rank: f.Rank, scale: float32(f.Scale)}
+	weight := c.Input("weight")
+	norms := rowNorms(weight, 0, f.Out, f.Dim)
+	if f.WeightDType != core.Int8 {
+		l.matrix = operand(weight, 0, f.Dim)
+	} else {
+		l.matrix = simd.Matrix{Int8: weight.Int8s(), Scale: c.Input("weight_scale").Float32s(), Stride: f.Dim}
+		for n, s := range l.matrix.Scale {
+			norms[n] *= math.Abs(float64(s))
+		}
+	}
+	l.weightNorm = whole(norms)
 	if f.Rank > 0 {
 		l.a, l.b = c.Input("lora_a").Float32s(), c.Input("lora_b").Float32s()
 		l.aNorm, l.bNorm = norm2(l.a), norm2(l.b)
@@ -52,7 +61,7 @@ func relative(terms, n int) float64 { return (few + 2*rounding(terms) + 2*roundi
 // forward judges y r = x (weight^T r) + bias r + scale (x A^T)(B^T r).
 func (l *layer) forward() []worst {
 	r := random(l.out)
-	of := l.transposed(operand(l.weight, 0, l.dim), l.out, l.dim, r)
+	of := l.transposed(l.matrix, l.out, l.dim, r)
 	small := 0.0
 	if l.rank > 0 {
 		down := l.transposed(dense(l.b, l.rank), l.out, l.rank, r)
@@ -93,7 +102,7 @@ func (l *layer) transposed(m simd.Matrix, rows, cols int, r []float32) []float32
 // backward judges dx r = dy (weight r + scale B (A r)) and the gradients of what is trained.
 func (l *layer) backward() []worst {
 	dy, r := l.c.Input("dy").Float32s(), random(l.dim)
-	of, small := along(operand(l.weight, 0, l.dim), l.out, l.dim, r), 0.0
+	of, small := along(l.matrix, l.out, l.dim, r), 0.0
 	if l.rank > 0 {
 		simd.Axpy(l.scale, along(dense(l.b, l.rank), l.out, l.rank, along(dense(l.a, l.dim), l.rank, l.dim, r)), of)
 		small = l.adapter(l.out)

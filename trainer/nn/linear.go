@@ -43,25 +43,25 @@ func (l *Linear) offer(b *Builder, path string) {
 	w := l.Weight.Tensor
 	l.site = b.site(path, core.Linear, core.Facts{WeightDType: w.DType, Dim: w.Shape[1], Out: w.Shape[0],
 		Bias: l.Bias != nil, Frozen: l.Weight.Frozen})
-	if w.DType == core.Int8 {
-		b.stayPlain(l.site, "its weights are int8")
-	}
 }
 
 // Forward records the layer.
 func (l *Linear) Forward(c *Context, x *autograd.Value) *autograd.Value {
+	t, plain := x.Shape()[0], l.site == nil || l.kernel == nil
 	in := []*autograd.Value{x, c.Leaf(l.Weight)}
+	if l.Weight.Scale != nil && !plain {
+		in = append(in, c.scaleOf(l.Weight))
+	}
 	if l.Bias != nil {
 		in = append(in, c.Leaf(l.Bias))
 	}
-	if l.site == nil || l.kernel == nil {
-		y := c.G.Apply(linearOp(x.Shape()[0], l.Weight, l.Bias != nil), in...)
-		return l.adapter.add(c, x, y, nil)
+	switch {
+	case plain:
+		return l.adapter.add(c, x, c.G.Apply(linearOp(t, l.Weight, l.Bias != nil), in...), nil)
+	case l.facts.Rank > 0:
+		return l.fused(c, t, append(in, c.Leaf(l.adapter.a), c.Leaf(l.adapter.b))...)[0]
 	}
-	if l.facts.Rank > 0 {
-		return l.fused(c, x.Shape()[0], append(in, c.Leaf(l.adapter.a), c.Leaf(l.adapter.b))...)[0]
-	}
-	return l.adapter.add(c, x, l.fused(c, x.Shape()[0], in...)[0], nil)
+	return l.adapter.add(c, x, l.fused(c, t, in...)[0], nil)
 }
 
 func linearOp(t int, weight *Param, bias bool) autograd.Op {

@@ -17,7 +17,7 @@ import (
 func (k *Kernel) Backward(_ context.Context, c *core.Call) error {
 	T, D, N, R := c.Tokens(), c.Facts.Dim, c.Facts.Out, c.Facts.Rank
 	dy, dx := vector.MatrixOf(c.Input("dy")), k.writable(c.Output("dx"))
-	products := []vector.Product{{M: T, N: D, K: N, A: dy, B: vector.MatrixOf(c.Input("weight")), C: dx, StrideC: D}}
+	products := []vector.Product{{M: T, N: D, K: N, A: dy, B: weight(c), C: dx, StrideC: D}}
 	if !c.Facts.Frozen {
 		products = append(products, transposed(N, D, T, dy, vector.MatrixOf(c.Input("x")), c.Output("dweight")))
 		if c.Facts.Bias {

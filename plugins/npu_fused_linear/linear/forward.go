@@ -22,17 +22,26 @@ func (k *Kernel) Forward(_ context.Context, c *core.Call) error {
 			}
 		})
 	}
-	products := []vector.Product{{M: T, N: N, K: D, A: x, B: vector.MatrixOf(c.Input("weight")), TransB: true, Dots: true,
+	products := []vector.Product{{M: T, N: N, K: D, A: x, B: weight(c), TransB: true, Dots: true,
 		C: y, StrideC: N, Accumulate: c.Facts.Bias}}
 	if R == 0 {
 		vector.Multiply(products...)
 	} else {
 		vector.Multiply(append(products, k.down(c, x))...)
 		scale(k.u, c.Facts)
-		vector.Multiply(vector.Product{M: T, N: N, K: R, A: rows(k.u, R), B: vector.MatrixOf(c.Input("lora_b")), TransB: true,
-			C: y, StrideC: N, Accumulate: true})
+		vector.Multiply(vector.Product{M: T, N: N, K: R, A: rows(k.u, R), B: vector.MatrixOf(c.Input("lora_b")),
+			TransB: true, C: y, StrideC: N, Accumulate: true})
 	}
 	return k.written(c.Output("y"), y)
+}
+
+// weight is that of the call, as an operand.
+func weight(c *core.Call) vector.Matrix {
+	w := c.Input("weight")
+	if w.DType == core.Int8 {
+		return vector.Matrix{Int8: w.Int8s(), Scale: c.Input("weight_scale").Float32s(), Stride: c.Facts.Dim}
+	}
+	return vector.MatrixOf(w)
 }
 
 // down is the product x A^T, in u.

@@ -4,7 +4,8 @@
 //	u = scale * x A^T
 //	y = x weight^T + bias + u B^T
 //
-//	x, dx [T,D]; y, dy [T,N] in storage precision; weight [N,D] in its own
+//	x, dx [T,D]; y, dy [T,N] in storage precision; weight [N,D] in its own, which int8 has
+//	multiplied by weight_scale [N], a number for each row
 //	bias [N], A = lora_a [R,D], B = lora_b [N,R] and all gradients of weights float32
 //	saved: nothing but the inputs
 //
@@ -20,7 +21,7 @@ const (
 	Version = "0.1.0"
 )
 
-var dtypes = []core.DType{core.Float32, core.BFloat16, core.Float16}
+var dtypes = []core.DType{core.Float32, core.BFloat16, core.Float16, core.Int8}
 
 // Kernel implements core.Kernel; its zero value is ready. It keeps its scratch memory from call to
 // call.
@@ -35,5 +36,6 @@ func (*Kernel) Info() core.Info {
 		Summary: "a linear layer with its bias and its adapter", DTypes: dtypes, Backward: true}
 }
 
-// Supports implements core.Kernel: everything in float32, bfloat16 and float16.
+// Supports implements core.Kernel: all that the op has, in float32, bfloat16 and float16, and weights in
+// int8 as well.
 func (k *Kernel) Supports(f core.Facts) error { return k.Info().Supports(f) }
