@@ -52,6 +52,7 @@ var fast = map[core.Op]struct{ folder, kernel string }{
 	core.MoEGate:            {"npu_fused_moe/gate", "new(Kernel)"},
 	core.MoEExperts:         {"npu_fused_moe/moe", "new(Kernel)"},
 	core.Attention:          {"npu_fused_attention/attention", "new(Kernel)"},
+	core.Linear:             {"npu_fused_linear/linear", "new(Kernel)"},
 	core.LinearCrossEntropy: {"npu_fused_linear_cross_entropy/linearcrossentropy", "new(Kernel)"},
 }
 
