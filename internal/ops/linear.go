@@ -19,6 +19,7 @@ var linearOp = &Op{Name: core.Linear,
 	Changes: []func(*core.Facts){
 		func(f *core.Facts) { f.Bias = true },
 		func(f *core.Facts) { f.Rank, f.Scale = 8, 2 },
+		func(f *core.Facts) { f.WeightDType, f.Frozen = core.Int8, true },
 	},
 	Kinds: []core.Facts{
 		{Dim: 5, Out: 7}, {Dim: 5, Out: 7, Frozen: true}, {Dim: 5, Out: 7, Bias: true},

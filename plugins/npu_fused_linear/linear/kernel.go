@@ -13,7 +13,10 @@
 // is still in the cache: no pass over y but those of products.
 package linear
 
-import "github.com/seed98097648/tune/core"
+import (
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/vector"
+)
 
 // Name and Version are the plugin's, and of the kernel when it is linked into a program.
 const (
@@ -26,6 +29,9 @@ var dtypes = []core.DType{core.Float32, core.BFloat16, core.Float16, core.Int8}
 // Kernel implements core.Kernel; its zero value is ready. It keeps its scratch memory from call to
 // call.
 type Kernel struct {
+	// Multiply computes products that do not depend on each other; nil for vector.Multiply.
+	Multiply func(products ...vector.Product)
+
 	u, v []float32 // [T,R]: what A makes of x, and B of dy
 	wide []float32 // [T,D] or [T,N]: dx or y before it is rounded to storage, unless that is float32
 }
@@ -39,3 +45,11 @@ func (*Kernel) Info() core.Info {
 // Supports implements core.Kernel: all that the op has, in float32, bfloat16 and float16, and weights in
 // int8 as well.
 func (k *Kernel) Supports(f core.Facts) error { return k.Info().Supports(f) }
+
+func (k *Kernel) multiply(products ...vector.Product) {
+	if k.Multiply != nil {
+		k.Multiply(products...)
+		return
+	}
+	vector.Multiply(products...)
+}
