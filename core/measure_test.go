@@ -164,8 +164,8 @@ func TestAutoTakesTheFastestOfSeveral(t *testing.T) {
 	}{
 		{[]string{"a", "b", "c"}, "b"},
 		{[]string{"slow", "a"}, "a"},
-		{[]string{"slower", "slow"}, "plain: slower is slower: 30.0 ms against 10.0 ms plain, 8 tokens; " +
-			"slow is slower: 20.0 ms against 10.0 ms plain, 8 tokens"},
+		{[]string{"slower", "slow"}, "plain: slow is slower: 20.0 ms against 10.0 ms plain, 8 tokens; " +
+			"slower is slower: 30.0 ms against 10.0 ms plain, 8 tokens"},
 	} {
 		var kernels []core.Kernel
 		for _, name := range tt.kernels {
