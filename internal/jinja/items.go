@@ -4,7 +4,7 @@ package jinja
 // a string. What is undefined has none.
 func (r *run) iterate(v any) []any {
 	items := []any{}
-	if s, ok := text(v); ok {
+	if s, ok := v.(string); ok {
 		r.charge(2 * itemSize * len(s))
 		for _, c := range s {
 			items = append(items, string(c))
@@ -71,7 +71,7 @@ func (r *run) item(object, key any) any {
 			return v
 		}
 	}
-	if name, ok := text(key); ok {
+	if name, ok := key.(string); ok {
 		if v, ok := r.attributeOf(object, name); ok {
 			return v
 		}
@@ -86,7 +86,7 @@ func (r *run) index(object any, i int64) (v any, ok bool) {
 	items, isList := indexable(object)
 	n := len(items)
 	var chars []rune
-	if s, isText := text(object); isText {
+	if s, isText := object.(string); isText {
 		r.step(len(s) / 16)
 		chars = []rune(s)
 		n, isList = len(chars), true
@@ -98,7 +98,7 @@ func (r *run) index(object any, i int64) (v any, ok bool) {
 	case !isList || i < 0 || i >= int64(n):
 		return nil, false
 	case chars != nil:
-		return keepMarkup(object, string(chars[i])), true
+		return string(chars[i]), true
 	}
 	return items[i], true
 }
@@ -108,9 +108,9 @@ type sliceValue [3]any
 
 // slice is object[start:stop:step]: of a string characters, else items.
 func (r *run) slice(object any, bounds *sliceValue) any {
-	if s, ok := text(object); ok {
+	if s, ok := object.(string); ok {
 		r.charge(4 * len(s))
-		return keepMarkup(object, string(sliced([]rune(s), bounds)))
+		return string(sliced([]rune(s), bounds))
 	}
 	items, ok := indexable(object)
 	if !ok {
