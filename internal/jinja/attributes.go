@@ -71,7 +71,7 @@ var dictMethods = map[string]builtin{
 	"get":    {params{"/", "self", "key", "default?"}, dictGet},
 	"items":  {params{"/", "self"}, func(r *run, a args) any { return a.view("dict_items", r.pairs) }},
 	"keys":   {params{"/", "self"}, func(r *run, a args) any { return a.view("dict_keys", r.keys) }},
-	"values": {params{"/", "self"}, func(r *run, a args) any { return a.view("dict_values", dictValues) }},
+	"values": {params{"/", "self"}, func(r *run, a args) any { return a.view("dict_values", r.values) }},
 }
 
 // dictGet is d.get(key), which is None, not undefined, for a key that is not there.
@@ -84,12 +84,4 @@ func dictGet(_ *run, a args) any {
 
 func (a args) view(kind string, items func(*Dict) []any) any {
 	return &view{kind: kind, items: items(a.values[0].(*Dict))}
-}
-
-func dictValues(d *Dict) []any {
-	items := make([]any, 0, d.Len())
-	for _, value := range d.All() {
-		items = append(items, value)
-	}
-	return items
 }

@@ -45,7 +45,7 @@ func TestErrors(t *testing.T) {
 		{`{{ s|safe|trim }}`, "write |safe last"},
 		{`{{ (s|safe)[0] }}`, "write |safe last"},
 		{`{{ s|safe < 'x' }}`, "write |safe last"},
-		{`{{ ] }}`, "unexpected ']', want no closing bracket"},
+		{`{{ ] }}`, "unexpected ']': no bracket is open"},
 		{`{{ a`, "the tag has no end; want }}"},
 		{`{{ l|map('string') }}`, "write |list or |join before"},
 		{`{{ namespace(a=1) }}`, "a Namespace has no text to print"},

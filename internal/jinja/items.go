@@ -31,22 +31,18 @@ func (r *run) iterate(v any) []any {
 	return items
 }
 
-// keys returns the keys of a dict, in their order.
-func (r *run) keys(d *Dict) []any {
-	r.charge(itemSize * d.Len())
-	items := make([]any, 0, d.Len())
-	for key := range d.All() {
-		items = append(items, key)
-	}
-	return items
+// keys, values and pairs return the parts of a dict, in the order of its keys.
+func (r *run) keys(d *Dict) []any   { return r.parts(d, func(e entry) any { return e.key }) }
+func (r *run) values(d *Dict) []any { return r.parts(d, func(e entry) any { return e.value }) }
+func (r *run) pairs(d *Dict) []any {
+	return r.parts(d, func(e entry) any { return Tuple{e.key, e.value} })
 }
 
-// pairs returns the (key, value) tuples of a dict.
-func (r *run) pairs(d *Dict) []any {
+func (r *run) parts(d *Dict, of func(entry) any) []any {
 	r.charge(3 * itemSize * d.Len())
 	items := make([]any, 0, d.Len())
 	for key, value := range d.All() {
-		items = append(items, Tuple{key, value})
+		items = append(items, of(entry{key, value}))
 	}
 	return items
 }
@@ -60,7 +56,7 @@ func (r *run) item(object, key any) any {
 	}
 	if d, ok := object.(*Dict); ok {
 		switch key.(type) {
-		case []any, *Dict: // can be no key, and are no attribute either
+		case []any, Tuple, *Dict: // can be no key, and are no attribute either
 		default:
 			if v, ok := d.lookup(key); ok {
 				return v

@@ -184,19 +184,15 @@ func (l *lexer) inside(end kind, closing string) {
 		case "{":
 			open += "}"
 		case ")", "]", "}":
+			if open == "" {
+				panic(l.fail(l.pos-1, "unexpected '%s': no bracket is open", bracket))
+			}
 			if !strings.HasSuffix(open, bracket) {
-				panic(l.fail(l.pos-1, "unexpected '%s', want %s", bracket, closingOf(open)))
+				panic(l.fail(l.pos-1, "unexpected '%s', want '%s'", bracket, open[len(open)-1:]))
 			}
 			open = open[:len(open)-1]
 		}
 	}
-}
-
-func closingOf(open string) string {
-	if open == "" {
-		return "no closing bracket, for none is open"
-	}
-	return "'" + open[len(open)-1:] + "'"
 }
 
 // end adds the token of a tag's end, which may have a sign before it.
