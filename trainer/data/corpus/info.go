@@ -110,7 +110,8 @@ func (e *entry) refused() error {
 	case e.Columns["kto_tag"] != "":
 		return fmt.Errorf("columns has kto_tag: these are answers marked good or bad (KTO): %w", format.ErrPreference)
 	case e.Split != "" && e.Split != "train":
-		return fmt.Errorf("split is %q, but a file has no split other than train; name the file of that split with file_name", e.Split)
+		return fmt.Errorf("split is %q, but a file has no split other than train; name the file of that split with "+
+			"file_name", e.Split)
 	case e.Samples < 0:
 		return fmt.Errorf("num_samples is %d, must not be negative", e.Samples)
 	}
