@@ -44,21 +44,15 @@ func (a *app) dataPreviewCommand() *Command {
 	out := c.Group("Output")
 	out.IntVarP(&p.n, "examples", "n", 3, "`EXAMPLES` to show")
 	out.BoolVar(&p.asJSON, "json", false, "write JSON")
-	c.finish()
-	c.Run = func(ctx context.Context, args []string) error { return a.previewData(ctx, c, p, args) }
-	return c
+	return c.finish(func(ctx context.Context, _ []string) error { return a.previewData(ctx, c, p) })
 }
 
-func (a *app) previewData(ctx context.Context, c *Command, p *previewFlags, args []string) (err error) {
-	if err := p.check(c, args); err != nil {
+func (a *app) previewData(ctx context.Context, c *Command, p *previewFlags) (err error) {
+	if err := p.check(c); err != nil {
 		return err
 	}
-	config, err := readConfig(p.config.Model)
-	if err != nil {
+	if _, err := c.readConfig(&p.config); err != nil {
 		return err
-	}
-	if !c.Flags.Changed("seq") {
-		p.config.Seq = fitSeq(p.config.Seq, config)
 	}
 	tok, err := tokenizer.Load(p.config.Model)
 	if err != nil {
@@ -83,10 +77,7 @@ func (a *app) previewData(ctx context.Context, c *Command, p *previewFlags, args
 	return a.noteData(p.config.Data, read)
 }
 
-func (p *previewFlags) check(c *Command, args []string) error {
-	if err := c.noArguments(args); err != nil {
-		return err
-	}
+func (p *previewFlags) check(c *Command) error {
 	switch {
 	case p.config.Model == "":
 		return c.usagef("--model is needed: name the model folder whose tokenizer and chat template are used")

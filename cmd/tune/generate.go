@@ -53,7 +53,7 @@ type generateFlags struct {
 
 func (a *app) generateCommand() *Command {
 	c := &Command{Name: "generate", Usage: "--model DIR (--prompt TEXT | --chat) [FLAGS]", Short: "let a model go on after a text", Long: generateLong, Examples: generateExamples}
-	g := &generateFlags{}
+	g := &generateFlags{inferenceFlags: newInferenceFlags()}
 	g.addInput(c.Group("Model and text"))
 	g.chat.add(c.Group("Conversations"))
 	g.addSampling(c.Group("How tokens are chosen"))
@@ -61,18 +61,13 @@ func (a *app) generateCommand() *Command {
 	out := c.Group("Output")
 	out.BoolVar(&g.json, "json", false, "write one JSON object at the end, instead of the text as it comes")
 	out.BoolVar(&g.quiet, "quiet", false, "write nothing but the text, and errors")
-	c.finish()
-	g.changed = c.Flags.Changed
-	c.Run = func(ctx context.Context, args []string) error {
-		if err := c.noArguments(args); err != nil {
-			return err
-		}
+	return c.finish(func(ctx context.Context, _ []string) error {
+		g.changed = c.Flags.Changed
 		if err := g.check(c); err != nil {
 			return err
 		}
 		return a.generate(ctx, c, g)
-	}
-	return c
+	})
 }
 
 func (g *generateFlags) addInput(f *pflag.FlagSet) {
@@ -235,7 +230,7 @@ var withoutKernel = map[core.Op]string{
 
 // newWriting reads the model and what its folder says about writing.
 func (a *app) newWriting(ctx context.Context, c *Command, g *generateFlags) (_ *writing, err error) {
-	defaults, err := generate.LoadDefaults(g.model)
+	defaults, err := generate.LoadDefaults(g.Model)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +238,7 @@ func (a *app) newWriting(ctx context.Context, c *Command, g *generateFlags) (_ *
 	if w.options.Sampling, err = g.choose(c, defaults.Sampling); err != nil {
 		return nil, err
 	}
-	if w.inference, err = g.open(ctx, a); err != nil {
+	if w.inference, err = g.open(ctx, a, c); err != nil {
 		return nil, err
 	}
 	if id, ok := w.tokenizer.EOS(); ok && w.options.EOS == nil {

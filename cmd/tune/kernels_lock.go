@@ -29,11 +29,7 @@ func (a *app) kernelsLockCommand() *Command {
 	f.BoolVar(&update, "update-lock", false, "replace a lock that is there, and show what changes")
 	f.BoolVar(&asJSON, "json", false, "write JSON")
 	p.add(f)
-	c.finish()
-	c.Run = func(ctx context.Context, args []string) error {
-		if err := c.noArguments(args); err != nil {
-			return err
-		}
+	return c.finish(func(ctx context.Context, _ []string) error {
 		l, err := a.lock(ctx, &p, update)
 		if err != nil {
 			return err
@@ -43,8 +39,7 @@ func (a *app) kernelsLockCommand() *Command {
 		}
 		l.print(a)
 		return nil
-	}
-	return c
+	})
 }
 
 // locking is what "kernels lock --json" writes.

@@ -11,9 +11,6 @@ import (
 	"github.com/seed98097648/tune/trainer/tokenizer"
 )
 
-// noData stands for data where none is needed.
-const noData = "-"
-
 // course is what a run will do with its data.
 type course struct {
 	Rows     int       `json:"rows"`      // to train on
@@ -28,7 +25,7 @@ type course struct {
 // course reads the data, if there is any, and says what the run will do with it. Rows may
 // turn out to be shorter than the configuration has them.
 func (t *trainFlags) course(ctx context.Context, a *app, m *models.Model) (_ *course, err error) {
-	if t.config.Data.Paths[0] == noData {
+	if len(t.config.Data.Paths) == 0 {
 		return nil, nil
 	}
 	tok, err := tokenizer.Load(t.config.Model)
