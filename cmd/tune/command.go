@@ -158,15 +158,19 @@ func (c *Command) noEmptyNames() error {
 		if f == nil || !f.Changed {
 			continue
 		}
-		values := []string{f.Value.String()}
-		if list, ok := f.Value.(pflag.SliceValue); ok {
-			values = list.GetSlice()
-		}
-		if slices.Contains(values, "") {
+		if slices.Contains(valuesOf(f), "") {
 			return c.usagef("--%s is empty: name a file or folder, or leave the flag out", name)
 		}
 	}
 	return nil
+}
+
+// valuesOf returns all values of a flag, of which some have several.
+func valuesOf(f *pflag.Flag) []string {
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		return list.GetSlice()
+	}
+	return []string{f.Value.String()}
 }
 
 // flagError turns an error of pflag into one that says what to do.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/data/corpus"
 	"github.com/seed98097648/tune/trainer/data/format"
@@ -102,14 +103,14 @@ func isColoured(w io.Writer) bool {
 
 func printReport(w io.Writer, r corpus.Report, seq int) {
 	for _, s := range r.Sources {
-		fmt.Fprintf(w, "%s: %s, %s\n", s.File, s.Format, plural(s.Examples, "example"))
+		fmt.Fprintf(w, "%s: %s, %s\n", s.File, s.Format, amount.Of(s.Examples, "example"))
 	}
 	share := 100 * float64(r.Learned) / float64(max(r.Tokens, 1))
-	fmt.Fprintf(w, "examples   %d, the longest of %s\n", r.Examples, plural(r.Longest, "token"))
+	fmt.Fprintf(w, "examples   %d, the longest of %s\n", r.Examples, amount.Of(r.Longest, "token"))
 	fmt.Fprintf(w, "tokens     %d, of which %d (%.0f%%) are learned\n", r.Tokens, r.Learned, share)
 	fmt.Fprintf(w, "truncated  %d, and %d left out that have nothing to learn within a row\n", r.Truncated, r.Empty)
 	fmt.Fprintf(w, "bad rows   %d\n", r.Bad)
-	fmt.Fprintf(w, "rows       %d of %s to train on, %d to evaluate on\n", r.TrainRows, plural(seq, "token"), r.EvalRows)
+	fmt.Fprintf(w, "rows       %d of %s to train on, %d to evaluate on\n", r.TrainRows, amount.Of(seq, "token"), r.EvalRows)
 }
 
 // preview is what "data preview --json" writes.
@@ -187,7 +188,7 @@ const (
 
 // print writes an example. What is learned is coloured, or else in brackets.
 func (e example) print(w io.Writer, coloured bool) {
-	fmt.Fprintf(w, "--- %s: %s, %d learned\n", e.Place, plural(e.Tokens, "token"), e.Learned)
+	fmt.Fprintf(w, "--- %s: %s, %d learned\n", e.Place, amount.Of(e.Tokens, "token"), e.Learned)
 	inside := false // brackets
 	for _, p := range e.Pieces {
 		text := printable(p.Text)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/crosscheck"
@@ -143,7 +144,7 @@ func (a *app) eval(ctx context.Context, c *Command, e *evalFlags) (err error) {
 
 // print writes the result for people.
 func (r *evaluation) print(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%s: %s, %s\n  loss         %.6f\n  perplexity   %.4f\n", r.Data, plural(r.Rows, "row"), plural(r.Targets, "target"), r.Loss, r.Perplexity)
+	_, err := fmt.Fprintf(w, "%s: %s, %s\n  loss         %.6f\n  perplexity   %.4f\n", r.Data, amount.Of(r.Rows, "row"), amount.Of(r.Targets, "target"), r.Loss, r.Perplexity)
 	if err == nil && r.Asked != nil {
 		_, err = fmt.Fprintf(w, "  exact match  %d of %d (%.1f%%)\n", *r.Right, *r.Asked, 100*float64(*r.Right)/float64(*r.Asked))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/plainfile"
 	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer/generate"
@@ -267,7 +268,7 @@ func (w *writing) Close() error {
 
 // speeds says how fast a text came, and why it ended.
 func (w *writing) speeds(r *generate.Result) string {
-	return fmt.Sprintf("%s in (%.0f/s), %d out (%.1f/s); %s", plural(r.PromptTokens-r.Reused, "token"), r.PrefillRate(),
+	return fmt.Sprintf("%s in (%.0f/s), %d out (%.1f/s); %s", amount.Of(r.PromptTokens-r.Reused, "token"), r.PrefillRate(),
 		len(r.Tokens), r.DecodeRate(), w.why(r.Reason))
 }
 

@@ -59,8 +59,7 @@ func (b *kernelsBenchFlags) add(f *pflag.FlagSet) {
 	addThreads(f, &b.threads)
 	f.BoolVar(&b.boundary, "boundary", false, "measure what the boundary between processes costs")
 	f.IntVar(&b.calls, "calls", 10000, "`CALLS` of each round trip, with --boundary")
-	b.plugins.add(f)
-	b.plugins.timeout.add(f)
+	b.plugins.addCalls(f)
 	b.out.add(f)
 }
 

@@ -84,7 +84,7 @@ func (r rights) print(w io.Writer) {
 		limits = append(limits, amount.Bytes(r.MaxMemory)+" of memory")
 	}
 	if r.MaxCPUs > 0 {
-		limits = append(limits, plural(r.MaxCPUs, "processor"))
+		limits = append(limits, amount.Of(r.MaxCPUs, "processor"))
 	}
 	fmt.Fprintf(w, "\nrights\n  reads: %s\n  writes: %s\n  limits: %s\n  lock: %s\n  environment:\n", r.Reads, r.Writes,
 		cmp.Or(strings.Join(limits, ", "), "none"), lock)

@@ -265,10 +265,10 @@ func (a *app) verifyKernelsOf(ctx context.Context, v *kernelsVerifyFlags, o tran
 		}
 		a.note("verifying %s: %s", info.Name, info.Op)
 		examine.Facts, examine.Single = uses(info.Op), single.Kernels()[i]
-		progress := a.newVerifyProgress(fmt.Sprintf("%s: %s", info.Name, info.Op), progressEvery)
-		examine.Progress = progress.on
+		on, stop := a.tellOfCases(fmt.Sprintf("%s: %s", info.Name, info.Op), progressEvery)
+		examine.Progress = on
 		r, err := kerneltest.Examine(ctx, k, examine)
-		progress.stop()
+		stop()
 		if err != nil {
 			return one, err
 		}

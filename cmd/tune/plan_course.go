@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/data/corpus"
 	"github.com/seed98097648/tune/trainer/models"
@@ -62,7 +63,7 @@ func (t *trainFlags) course(ctx context.Context, a *app, m *models.Model) (_ *co
 }
 
 func (c *course) print(w io.Writer, config trainer.Config) {
-	fmt.Fprintf(w, "data         %s to train on, %d to evaluate on\n", plural(c.Rows, "row"), c.EvalRows)
-	fmt.Fprintf(w, "run          %s, %d of warm-up; %s at a rate of %g\n", plural(c.Steps, "step"), min(c.Warmup, c.Steps), config.Schedule, config.LR)
-	fmt.Fprintf(w, "decay        %g, of %d of the %s that are trained\n", config.WeightDecay, len(c.Decayed), plural(len(c.Decayed)+len(c.Others), "tensor"))
+	fmt.Fprintf(w, "data         %s to train on, %d to evaluate on\n", amount.Of(c.Rows, "row"), c.EvalRows)
+	fmt.Fprintf(w, "run          %s, %d of warm-up; %s at a rate of %g\n", amount.Of(c.Steps, "step"), min(c.Warmup, c.Steps), config.Schedule, config.LR)
+	fmt.Fprintf(w, "decay        %g, of %d of the %s that are trained\n", config.WeightDecay, len(c.Decayed), amount.Of(len(c.Decayed)+len(c.Others), "tensor"))
 }

@@ -35,8 +35,7 @@ type kernelFlags struct {
 
 func (k *kernelFlags) add(f *pflag.FlagSet, fallback string) {
 	f.StringVar(&k.kernels, "kernels", fallback, kernelsUsage)
-	k.plugins.add(f)
-	k.plugins.timeout.add(f)
+	k.plugins.addCalls(f)
 }
 
 // resolve fills in $TUNE_KERNELS and checks the form of the selection, and that there is the

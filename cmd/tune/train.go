@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/checkpoint"
@@ -244,7 +245,7 @@ func (a *app) noteWarmup(s trainer.Start) {
 	if s.Config.Schedule == optim.Constant && (s.Config.Warmup > 0 || s.Config.WarmupRatio > 0) {
 		a.note("--schedule %s has no warm-up; %s has one", optim.Constant, optim.ConstantWithWarmup)
 	} else if w := s.Config.Warmup; w > s.Steps {
-		a.note("--warmup is %d, but the run has %s: all of it is warm-up", w, plural(s.Steps, "step"))
+		a.note("--warmup is %d, but the run has %s: all of it is warm-up", w, amount.Of(s.Steps, "step"))
 	}
 }
 
@@ -326,20 +327,12 @@ func printHealth(w io.Writer, reg *core.Registry) {
 		if h.Deaths+h.Repeats+h.Fallbacks+h.Copies == 0 {
 			continue
 		}
-		fmt.Fprintf(w, "%s, %s: %s, %s, %s, %s to the plain form, %s copied\n", i.Name, i.Op, plural(h.Calls, "call"),
-			plural(h.Deaths, "death"), plural(h.Repeats, "repeat"), plural(h.Fallbacks, "fall-back"), plural(h.Copies, "tensor"))
+		fmt.Fprintf(w, "%s, %s: %s, %s, %s, %s to the plain form, %s copied\n", i.Name, i.Op, amount.Of(h.Calls, "call"),
+			amount.Of(h.Deaths, "death"), amount.Of(h.Repeats, "repeat"), amount.Of(h.Fallbacks, "fall-back"), amount.Of(h.Copies, "tensor"))
 		if h.LastError != "" {
 			fmt.Fprintf(w, "  last error: %s\n", h.LastError)
 		}
 	}
-}
-
-// plural returns a count with its noun.
-func plural[N int | uint64](n N, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprint(n, " ", noun)
 }
 
 // closing closes c when a function returns, and lets it tell of a failure.
