@@ -47,7 +47,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/ceiling", "internal/hugepage internal/simd", ""},
 	{"internal/ops", "core", ""},
 	{"internal/opbench", "internal/amount core core/kerneltest internal/ceiling internal/ops", "core/reference core/transport internal/plugintest plugins/linked"},
-	{"internal/growth", "core core/transport internal/ceiling trainer/bench", ""},
+	{"internal/growth", "core core/transport internal/ceiling trainer trainer/bench", ""},
 	{"internal/chart", "", "internal/browser"},
 	{"internal/browser", "", ""},
 	{"internal/scaffold", "core examples plugins", ""},

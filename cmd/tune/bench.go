@@ -138,9 +138,7 @@ func (a *app) bench(ctx context.Context, c *Command, b *benchFlags) (err error) 
 	if err != nil {
 		return err
 	}
-	t := b.train
-	o := bench.Options{ModelDir: t.Model, Config: config, Batch: t.Batch, Seq: t.Seq, Accumulate: t.Accumulate, Steps: b.steps, Threads: t.Threads, Kernels: b.kernels,
-		Seed: t.Seed, LoRA: t.LoRA, GradientCheckpointing: t.GradientCheckpointing, WeightDecay: t.WeightDecay, Clip: t.Clip, ProductRate: 1e9 * b.productRate}
+	o := bench.Options{Config: b.train, ModelJSON: config, Steps: b.steps, Kernels: b.kernels, ProductRate: 1e9 * b.productRate}
 	mem, err := newMemory()
 	if err != nil {
 		return err
@@ -152,7 +150,7 @@ func (a *app) bench(ctx context.Context, c *Command, b *benchFlags) (err error) 
 	if slices.ContainsFunc(b.kernels, needsPlugins) {
 		k.kernels = "all"
 	}
-	if o.Registry, err = k.open(ctx, a, transport.Options{Threads: t.Threads}); err != nil {
+	if o.Registry, err = k.open(ctx, a, transport.Options{Threads: b.train.Threads}); err != nil {
 		return err
 	}
 	defer closing(o.Registry, &err)
@@ -161,7 +159,7 @@ func (a *app) bench(ctx context.Context, c *Command, b *benchFlags) (err error) 
 	}
 	o.Progress, o.Measure.Logger = a.benchStep, a.logger()
 	o.Ceilings = func(ctx context.Context, long time.Duration) (ceiling.Ceilings, error) {
-		return ceiling.MeasureFor(ctx, t.Threads, long)
+		return ceiling.MeasureFor(ctx, b.train.Threads, long)
 	}
 	r, err := bench.Run(ctx, o)
 	if err != nil {
