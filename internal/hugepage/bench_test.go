@@ -13,10 +13,7 @@ func floats(b []byte) []float32 { return unsafe.Slice((*float32)(unsafe.Pointer(
 
 // sources are the kinds of memory to compare.
 func sources(b *testing.B) map[string]func(n int) []float32 {
-	r, err := shm.New("bench", 1<<32, shm.HostOnly)
-	if err != nil {
-		b.Fatal(err)
-	}
+	r := shm.NewPool("bench", 1<<32, shm.HostOnly, shm.New)
 	b.Cleanup(func() { r.Close() })
 	m := &Memory{}
 	from := func(alloc func(int) ([]byte, error), free func([]byte)) func(n int) []float32 {

@@ -43,6 +43,9 @@ func Refuse(with syscall.Errno, calls ...Call) error {
 // Kill is like Refuse, and ends the process that makes one of the calls with SIGSYS.
 func Kill(calls ...Call) error { return install(unix.SECCOMP_RET_KILL_PROCESS, calls) }
 
+// arch is how filters call this processor.
+var arch = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}[runtime.GOARCH]
+
 // Offsets in the data that a filter sees; see seccomp(2).
 const (
 	offNumber = 0

@@ -12,7 +12,6 @@ type heap struct {
 	live  map[int]int // start of an allocation -> its size
 	dirty int         // offsets from here on were never handed out: still zero
 	used  int
-	peak  int
 }
 
 func newHeap(size int) heap {
@@ -36,7 +35,6 @@ func (h *heap) alloc(n int) (from, dirty int, ok bool) {
 		dirty = max(0, h.dirty-g.from)
 		h.dirty = max(h.dirty, g.from+size)
 		h.used += size
-		h.peak = max(h.peak, h.used)
 		return g.from, dirty, true
 	}
 	return 0, 0, false
@@ -62,14 +60,6 @@ func (h *heap) free(from int) bool {
 	}
 	h.gaps = slices.Insert(h.gaps, i, g)
 	return true
-}
-
-func (h *heap) largestGap() int {
-	n := 0
-	for _, g := range h.gaps {
-		n = max(n, g.to-g.from)
-	}
-	return n
 }
 
 func roundUp(n int) int { return (n + Align - 1) &^ (Align - 1) }

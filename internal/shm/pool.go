@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -24,9 +25,15 @@ type Pool struct {
 	kind  Kind
 	make  func(name string, size int64, kind Kind) (*Region, error)
 
-	mu      sync.Mutex // held for changes of what follows
-	regions []*Region
-	closed  bool
+	mu     sync.Mutex // held for changes of what follows
+	arenas []*arena
+	closed bool
+}
+
+// arena is a region with an allocator in it.
+type arena struct {
+	*Region
+	heap heap
 }
 
 // NewPool returns a pool of at most limit bytes, 0 for as many as can be had, in regions
@@ -56,33 +63,65 @@ func (p *Pool) Alloc(n int) ([]byte, error) {
 		return nil, fmt.Errorf("shm: memory %s: %w", p.name, os.ErrClosed)
 	}
 	if used := p.used(); p.limit > 0 && int64(n) > p.limit-used {
-		return nil, fmt.Errorf("shm: %w in the memory %s for %s beside %s in use: %s is all there may be", ErrNoRoom, p.name, amount.Bytes(int64(n)), amount.Bytes(used), amount.Bytes(p.limit))
+		return nil, fmt.Errorf("shm: %w in the memory %s for %s beside %s in use: %s is all there may be",
+			ErrNoRoom, p.name, amount.Bytes(int64(n)), amount.Bytes(used), amount.Bytes(p.limit))
 	}
-	for _, r := range p.regions {
-		if b, ok, err := r.take(n); ok || err != nil {
+	for _, a := range p.arenas {
+		if b, err := a.take(n); b != nil || err != nil {
 			return b, err
 		}
 	}
-	r, err := p.grow(int64(roundUp(n)))
+	a, err := p.grow(int64(roundUp(n)))
 	if err != nil {
 		return nil, err
 	}
-	b, ok, err := r.take(n)
-	if err == nil && !ok {
+	b, err := a.take(n)
+	if err == nil && b == nil {
 		err = fmt.Errorf("shm: %w in the memory %s for %d bytes", ErrNoRoom, p.name, n)
 	}
 	return b, err
 }
 
+// take returns n > 0 bytes of the first gap that is large enough, nil if there is none.
+func (a *arena) take(n int) ([]byte, error) {
+	touched := a.heap.dirty
+	from, dirty, ok := a.heap.alloc(n)
+	if !ok {
+		return nil, nil
+	}
+	if err := a.checkSpace(int64(a.heap.dirty - touched)); err != nil {
+		a.heap.free(from)
+		a.heap.dirty = touched
+		return nil, err
+	}
+	b := a.data[from : from+n : from+n]
+	clear(b[:min(n, dirty)])
+	return b, nil
+}
+
+// checkSpace reports that the file system has no room for more bytes of a file, of which
+// the first write to them would end the process.
+func (a *arena) checkSpace(more int64) error {
+	if a.path == "" || more == 0 {
+		return nil
+	}
+	if free, known := freeSpace(a.path); known && free < more {
+		return fmt.Errorf("shm: %w in region %s for %s: %s, where memory lies in files, has %s free; "+
+			"have the environment variable TMPDIR name a folder with more",
+			ErrNoRoom, a.name, amount.Bytes(more), filepath.Dir(a.path), amount.Bytes(free))
+	}
+	return nil
+}
+
 // grow adds a region with room for that many bytes, and for as many as there are already
 // where address space is plentiful.
-func (p *Pool) grow(need int64) (*Region, error) {
+func (p *Pool) grow(need int64) (*arena, error) {
 	const least, page = 32 << 20, 1 << 16
 	want := int64(least)
 	if addressLimit() == 0 && strconv.IntSize == 64 {
 		want *= 8
-		for _, r := range p.regions {
-			want += r.Size()
+		for _, a := range p.arenas {
+			want += a.Size()
 		}
 	}
 	if p.limit > 0 {
@@ -93,11 +132,13 @@ func (p *Pool) grow(need int64) (*Region, error) {
 		r, err := p.make(p.name, (want+page-1)&^(page-1), p.kind)
 		if err == nil {
 			r.pool = p
-			p.regions = append(p.regions, r)
-			return r, nil
+			a := &arena{r, newHeap(r.size)}
+			p.arenas = append(p.arenas, a)
+			return a, nil
 		}
 		if want == need {
-			return nil, fmt.Errorf("shm: %w in the memory %s for %s beside %s in use: %w%s", ErrNoRoom, p.name, amount.Bytes(need), amount.Bytes(p.used()), err, addressNote())
+			return nil, fmt.Errorf("shm: %w in the memory %s for %s beside %s in use: %w%s",
+				ErrNoRoom, p.name, amount.Bytes(need), amount.Bytes(p.used()), err, addressNote())
 		}
 	}
 }
@@ -113,7 +154,11 @@ func addressNote() string {
 	return ""
 }
 
-// Free gives back memory that Alloc returned; see Region.Free.
+// Free gives back memory that Alloc returned, or a slice that starts where it started, for
+// the next Alloc; pages once touched stay with the region until it is closed. Giving back
+// anything else, or twice, is a fault in the program: Free panics, as going on would hand the
+// same memory out twice. On a closed pool Free does nothing: Close has given all of its memory
+// back, so owners may be closed in any order.
 func (p *Pool) Free(b []byte) {
 	if len(b) == 0 {
 		return
@@ -123,15 +168,16 @@ func (p *Pool) Free(b []byte) {
 	if p.closed {
 		return
 	}
-	i := slices.IndexFunc(p.regions, func(r *Region) bool { _, ok := r.offset(b); return ok })
+	i := slices.IndexFunc(p.arenas, func(a *arena) bool {
+		from, ok := a.offset(b)
+		return ok && a.heap.free(from)
+	})
 	if i < 0 {
 		panic(fmt.Sprintf("shm: memory %s: Free of %d bytes that are not allocated", p.name, len(b)))
 	}
-	r := p.regions[i]
-	r.Free(b)
-	if i > 0 && r.InUse() == 0 {
-		p.regions = slices.Delete(p.regions, i, i+1)
-		_ = r.Close() // what it cannot give back stays with the process
+	if a := p.arenas[i]; i > 0 && a.heap.used == 0 {
+		p.arenas = slices.Delete(p.arenas, i, i+1)
+		_ = a.Close() // what it cannot give back stays with the process
 	}
 }
 
@@ -143,8 +189,8 @@ func (p *Pool) InUse() int64 {
 }
 
 func (p *Pool) used() (n int64) {
-	for _, r := range p.regions {
-		n += r.InUse()
+	for _, a := range p.arenas {
+		n += int64(a.heap.used)
 	}
 	return n
 }
@@ -155,9 +201,9 @@ func (p *Pool) Close() error {
 	defer p.mu.Unlock()
 	p.closed = true
 	var errs []error
-	for _, r := range p.regions {
-		errs = append(errs, r.Close())
+	for _, a := range p.arenas {
+		errs = append(errs, a.Close())
 	}
-	p.regions = nil
+	p.arenas = nil
 	return errors.Join(errs...)
 }

@@ -1,15 +1,17 @@
 package shm
 
 import (
+	"bytes"
 	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
-func newPool(t *testing.T, limit int64, region func(string, int64, Kind) (*Region, error)) *Pool {
+func newPool(t testing.TB, limit int64, region func(string, int64, Kind) (*Region, error)) *Pool {
 	t.Helper()
 	p := NewPool("test", limit, HostOnly, region)
 	t.Cleanup(func() {
@@ -30,7 +32,7 @@ func small(most int64) func(string, int64, Kind) (*Region, error) {
 	}
 }
 
-func mustAlloc(t *testing.T, p *Pool, n int) []byte {
+func mustAlloc(t testing.TB, p *Pool, n int) []byte {
 	t.Helper()
 	b, err := p.Alloc(n)
 	if err != nil {
@@ -49,7 +51,7 @@ func TestAPoolHasNoCeilingOfItsOwn(t *testing.T) {
 	for piece, used := int64(3<<30), int64(0); used < 512<<30; used += piece {
 		mustAlloc(t, p, int(piece))
 	}
-	if n := len(p.regions); n > 16 {
+	if n := len(p.arenas); n > 16 {
 		t.Errorf("%d regions, of which every plugin maps each", n)
 	}
 }
@@ -63,8 +65,8 @@ func TestAPoolGrowsByWhatItCanHave(t *testing.T) {
 		b[0], b[len(b)-1] = byte(i+1), byte(i+1)
 		live = append(live, b)
 	}
-	if len(p.regions) != 5 {
-		t.Errorf("%d regions", len(p.regions))
+	if len(p.arenas) != 5 {
+		t.Errorf("%d regions", len(p.arenas))
 	}
 	for i, b := range live {
 		r, _, ok := Locate(b)
@@ -108,8 +110,8 @@ func TestAPoolGivesEmptyRegionsBack(t *testing.T) {
 	for _, b := range live {
 		p.Free(b)
 	}
-	if len(p.regions) != 1 || p.InUse() != 0 {
-		t.Errorf("%d regions and %d bytes are left", len(p.regions), p.InUse())
+	if len(p.arenas) != 1 || p.InUse() != 0 {
+		t.Errorf("%d regions and %d bytes are left", len(p.arenas), p.InUse())
 	}
 }
 
@@ -173,4 +175,100 @@ func TestAFileThatTheDiskHasNoRoomForIsRefused(t *testing.T) {
 		t.Errorf("%d bytes are in use", p.InUse())
 	}
 	mustAlloc(t, p, 1<<20)
+}
+
+// TestAllocKeepsPiecesApart allocates and frees at random and checks that pieces are
+// aligned, zeroed, within a region and never overlap, and that once all is free the
+// first region is one gap again.
+func TestAllocKeepsPiecesApart(t *testing.T) {
+	const size = 1 << 16
+	p := newPool(t, size, New)
+	seed := rand.Uint64()
+	rng := rand.New(rand.NewPCG(seed, 1))
+	type piece struct {
+		b    []byte
+		mark byte
+	}
+	var live []piece
+	sum := int64(0)
+	for step := range 5000 {
+		if len(live) > 0 && rng.IntN(5) < 2 {
+			i := rng.IntN(len(live))
+			old := live[i]
+			if n := bytes.Count(old.b, []byte{old.mark}); n != len(old.b) {
+				t.Fatalf("seed %d step %d: %d of %d bytes overwritten by a neighbour", seed, step, len(old.b)-n, len(old.b))
+			}
+			sum -= int64(roundUp(len(old.b)))
+			p.Free(old.b)
+			live = append(live[:i], live[i+1:]...)
+		} else if b, err := p.Alloc(1 + rng.IntN(2000)); err == nil {
+			if address(b)%Align != 0 || bytes.Count(b, []byte{0}) != len(b) || cap(b) != len(b) {
+				t.Fatalf("seed %d step %d: piece of %d bytes not aligned, not zero, or with room behind it", seed, step, len(b))
+			}
+			if r, _, ok := Locate(b); !ok || !p.Has(r) {
+				t.Fatalf("seed %d step %d: piece outside the pool's regions", seed, step)
+			}
+			mark := byte(1 + rng.IntN(255))
+			for i := range b {
+				b[i] = mark
+			}
+			live, sum = append(live, piece{b, mark}), sum+int64(roundUp(len(b)))
+		}
+		if p.InUse() != sum {
+			t.Fatalf("seed %d step %d: InUse is %d, want %d", seed, step, p.InUse(), sum)
+		}
+	}
+	for _, left := range live {
+		p.Free(left.b)
+	}
+	if gaps := p.arenas[0].heap.gaps; p.InUse() != 0 || len(gaps) != 1 || gaps[0] != (span{0, size}) {
+		t.Errorf("seed %d: after freeing all: in use %d, gaps %v", seed, p.InUse(), gaps)
+	}
+}
+
+func TestAllocFromManyGoroutines(t *testing.T) {
+	p := newPool(t, 1<<20, New)
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for range 200 {
+				b, err := p.Alloc(1000)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				b[0], b[999] = byte(g), byte(g)
+				p.Free(b)
+			}
+		})
+	}
+	wg.Wait()
+	if p.InUse() != 0 {
+		t.Errorf("in use %d", p.InUse())
+	}
+}
+
+func TestFreeOfForeignMemoryPanics(t *testing.T) {
+	p := newPool(t, 4096, New)
+	b := mustAlloc(t, p, 100)
+	p.Free(nil)
+	p.Free(b[:10]) // a slice that starts where the allocation starts will do
+	for name, bad := range map[string][]byte{"twice": b, "heap": make([]byte, 10), "middle": p.arenas[0].data[64:65]} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			p.Free(bad)
+		})
+	}
+}
+
+func BenchmarkAllocFree(b *testing.B) {
+	pool := newPool(b, 1<<20, New)
+	b.ReportAllocs()
+	for b.Loop() {
+		pool.Free(mustAlloc(b, pool, 64))
+	}
 }

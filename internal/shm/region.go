@@ -4,12 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/temp"
 )
 
@@ -28,21 +25,16 @@ const (
 // Align is the alignment of every allocation, in bytes: a cache line.
 const Align = 64
 
-// Region is a piece of memory that other processes can map, with an allocator in it.
-// Its methods may be called from several goroutines.
+// Region is a piece of memory that other processes can map.
 type Region struct {
-	id   uint32
-	name string
-	kind Kind
-	file *os.File
-	path string // of the temporary file, "" for anonymous memory
-	data []byte // nil once closed
-	base uintptr
-	size int
-	pool *Pool // that it is part of, or nil
-
-	mu     sync.Mutex // held for changes of what follows
-	heap   heap
+	id     uint32
+	name   string
+	file   *os.File
+	path   string // of the temporary file, "" for anonymous memory
+	data   []byte // nil once closed
+	base   uintptr
+	size   int
+	pool   *Pool // that it is part of, or nil
 	closed atomic.Bool
 }
 
@@ -92,11 +84,10 @@ func NewFile(name string, size int64, kind Kind) (*Region, error) {
 
 // open maps and seals the file, of which it takes ownership, and lists the region.
 func open(f *os.File, path, name string, size int64, kind Kind) (*Region, error) {
-	r := &Region{id: lastID.Add(1), name: name, kind: kind, file: f, path: path}
+	r := &Region{id: lastID.Add(1), name: name, file: f, path: path}
 	data, err := mapFile(f, size, true)
 	if err == nil {
-		r.data, r.heap = data, newHeap(len(data))
-		r.base, r.size = address(data), len(data)
+		r.data, r.base, r.size = data, address(data), len(data)
 		if path == "" {
 			err = seal(f, kind)
 		}
@@ -128,100 +119,10 @@ func (r *Region) File() *os.File { return r.file }
 // open the region while this process lives, or "" for anonymous memory.
 func (r *Region) Path() string { return r.path }
 
-// Alloc returns n zeroed bytes that start at a multiple of Align. It takes the first
-// gap that is large enough.
-func (r *Region) Alloc(n int) ([]byte, error) {
-	if n < 0 {
-		return nil, fmt.Errorf("shm: region %s: cannot allocate %d bytes", r.name, n)
-	}
-	if n == 0 {
-		return []byte{}, nil
-	}
-	b, ok, err := r.take(n)
-	if err == nil && !ok {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		err = fmt.Errorf("shm: %w in region %s: %d bytes wanted, %d of %d in use, the largest gap is %d; free something or make the region larger",
-			ErrNoRoom, r.name, n, r.heap.used, r.size, r.heap.largestGap())
-	}
-	return b, err
-}
-
-// take is Alloc for n > 0 bytes; ok is false if no gap is large enough.
-func (r *Region) take(n int) (b []byte, ok bool, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed.Load() {
-		return nil, false, fmt.Errorf("shm: region %s: %w", r.name, os.ErrClosed)
-	}
-	touched := r.heap.dirty
-	from, dirty, ok := r.heap.alloc(n)
-	if !ok {
-		return nil, false, nil
-	}
-	if err := r.checkSpace(int64(r.heap.dirty - touched)); err != nil {
-		r.heap.free(from)
-		r.heap.dirty = touched
-		return nil, false, err
-	}
-	b = r.data[from : from+n : from+n]
-	clear(b[:min(n, dirty)])
-	return b, true, nil
-}
-
-// checkSpace reports that the file system has no room for more bytes of a file, of which
-// the first write to them would end the process.
-func (r *Region) checkSpace(more int64) error {
-	if r.path == "" || more == 0 {
-		return nil
-	}
-	if free, known := freeSpace(r.path); known && free < more {
-		dir := filepath.Dir(r.path)
-		return fmt.Errorf("shm: %w in region %s for %s: %s, where memory lies in files, has %s free; have the environment variable TMPDIR name a folder with more", ErrNoRoom, r.name, amount.Bytes(more), dir, amount.Bytes(free))
-	}
-	return nil
-}
-
-// Free gives back memory that Alloc returned, or a slice that starts where it started,
-// for the next Alloc; pages once touched stay with the region until Close.
-// Giving back anything else, or twice, is a fault in the program: Free panics, as
-// going on would hand the same memory out twice. Free on a closed region does nothing:
-// Close has given all of its memory back, so owners may be closed in any order.
-func (r *Region) Free(b []byte) {
-	if len(b) == 0 {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed.Load() {
-		return
-	}
-	from, ok := r.offset(b)
-	if !ok || !r.heap.free(from) {
-		panic(fmt.Sprintf("shm: region %s: Free of %d bytes that are not allocated", r.name, len(b)))
-	}
-}
-
-// InUse returns the bytes allocated now, counted in multiples of Align.
-func (r *Region) InUse() int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return int64(r.heap.used)
-}
-
-// Peak returns the largest value that InUse had.
-func (r *Region) Peak() int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return int64(r.heap.peak)
-}
-
 // Close unmaps the region and gives its memory back once no other process maps it.
 // Slices of it must not be used any more: reading one ends the process. Close may be
 // called twice.
 func (r *Region) Close() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if r.closed.Swap(true) {
 		return nil
 	}

@@ -48,7 +48,8 @@ func leans(f core.Facts, got, want, single core.Tensor) error {
 	}
 	l, most := lean(got), epsilon(f.DType)+spread*math.Abs(lean(single))
 	if !(math.Abs(l) <= most) {
-		return fmt.Errorf("%w: all elements lean by %.3g of their size to one side, limit %.3g; is storage rounded to nearest even?", core.ErrWrongResult, l, most)
+		return fmt.Errorf("%w: all elements lean by %.3g of their size to one side, limit %.3g; "+
+			"is storage rounded to nearest even?", core.ErrWrongResult, l, most)
 	}
 	return nil
 }

@@ -9,38 +9,32 @@ import (
 // granules are what a kernel may want widths to be multiples of.
 var granules = []int{8, 32, 64, 128, 256}
 
-// answers asks the kernel which of the cases it supports, each facts once.
-func answers(k core.Kernel, cases []Case) []error {
+// remembered asks about the same facts once: a kernel in another process takes its time.
+func remembered(supports func(core.Facts) error) func(core.Facts) error {
 	known := map[core.Facts]error{}
-	all := make([]error, len(cases))
-	for i, c := range cases {
-		all[i] = answer(k, c.Facts, known)
+	return func(f core.Facts) error {
+		err, ok := known[f]
+		if !ok {
+			err = supports(f)
+			known[f] = err
+		}
+		return err
 	}
-	return all
-}
-
-func answer(k core.Kernel, f core.Facts, known map[core.Facts]error) error {
-	err, ok := known[f]
-	if !ok {
-		err = k.Supports(f)
-		known[f] = err
-	}
-	return err
 }
 
 // fitting makes the widths of cases that the kernel does not support larger, until they are
 // such multiples as it does, so that one which takes, say, multiples of 64 only is asked about
 // sizes as others are. A case that becomes another one is left out; one that never fits stays
 // as it is, to be skipped.
-func fitting(k core.Kernel, cases []Case) []Case {
-	known, seen := map[core.Facts]error{}, map[string]bool{}
+func fitting(supports func(core.Facts) error, cases []Case) []Case {
+	seen := map[string]bool{}
 	var all []Case
 	for _, c := range cases {
-		if answer(k, c.Facts, known) != nil {
+		if supports(c.Facts) != nil {
 			for _, g := range granules {
 				wider := c
 				wider.Facts = coarse(c.Facts, g)
-				if wider.Facts != c.Facts && answer(k, wider.Facts, known) == nil {
+				if wider.Facts != c.Facts && supports(wider.Facts) == nil {
 					wider.Name = fmt.Sprintf("%s %v T=%d P=%d %s", c.Op, wider.Facts, c.Tokens, c.Positions, c.Kind)
 					c = wider
 					break

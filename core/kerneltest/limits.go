@@ -111,38 +111,6 @@ func relative(diff, scale float64) float64 {
 	return diff / scale
 }
 
-// distance measures max|a-b| and max|b| over the elements that are finite in both.
-type distance struct {
-	diff, scale float64
-	at          int // where diff is reached
-	mismatch    bool
-	mismatchAt  int // the first place where the two are not finite in the same way
-	n           int // elements seen
-}
-
-func (d *distance) add(a, b []float64) {
-	for i, v := range b {
-		switch {
-		case isFinite(v) && isFinite(a[i]):
-			d.scale = max(d.scale, math.Abs(v))
-			if e := math.Abs(a[i] - v); e > d.diff {
-				d.diff, d.at = e, d.n+i
-			}
-		case a[i] == v || a[i] != a[i] && v != v:
-		case !d.mismatch:
-			d.mismatch, d.mismatchAt = true, d.n+i
-		}
-	}
-	d.n += len(b)
-}
-
-func (d *distance) relative() float64 {
-	if d.diff == 0 {
-		return 0
-	}
-	return d.diff / d.scale
-}
-
 // forChunks calls f with consecutive pieces of tensors of one shape, so that large ones
 // need not be widened whole.
 func forChunks(f func(v ...[]float64), tensors ...core.Tensor) {

@@ -22,13 +22,13 @@ var errHopeless = errors.New("rounding alone is too far off")
 
 // stack is a kernel applied many times, each time to what it gave before.
 type stack struct {
-	kernel          core.Kernel
-	facts           core.Facts
-	inputs, outputs *memory
-	blurred         bool // what it gives is moved by what rounding may differ
-	layers          []*inputs
-	calls           []*core.Call         // forward
-	grads           map[string][]float64 // with respect to the linked inputs of the last layer run
+	kernel  core.Kernel
+	facts   core.Facts
+	memory  *memory
+	blurred bool // what it gives is moved by what rounding may differ
+	layers  []*inputs
+	calls   []*core.Call         // forward
+	grads   map[string][]float64 // with respect to the linked inputs of the last layer run
 }
 
 // stacked finds errors that are small in one call and add up: it stacks layers of the op,
@@ -37,53 +37,40 @@ type stack struct {
 // stack of the reference in float32, blurred; where that says nothing any more, the stack ends.
 // Between layers, activations and gradients are scaled by powers of two, so that they
 // neither vanish nor overflow.
-func stacked(ctx context.Context, k core.Kernel, f core.Facts) Result {
-	c := specialCase(k, f, fmt.Sprintf("%d stacked layers", layers), 16)
-	r := newResult(c)
-	var how *ops.Stack
+func (t *trial) stacked(ctx context.Context) error {
+	c, how := t.of, (*ops.Stack)(nil)
 	if of := ops.Of(c.Op).Stack; of != nil {
-		how = of(f)
+		how = of(c.Facts)
 	}
 	if how == nil {
-		r.skip("the outputs of %s are not inputs of it", c.Op)
-		return r
+		return skipf("the outputs of %s are not inputs of it", c.Op)
 	}
-	m := newMemory(k)
-	defer m.free()
-	exact := f
-	exact.DType = core.Float64
-	if f.WeightDType != core.InvalidDType {
-		exact.WeightDType = core.Float64
-	}
-	plain := &memory{Memory: heap{}}
-	d := &drift{Case: c, Stack: how, result: &r, stacks: [3]*stack{
-		{kernel: k, facts: f, inputs: m, outputs: m},
-		{kernel: reference.Single(c.Op), facts: f, inputs: plain, outputs: plain, blurred: true},
-		{kernel: reference.Kernel(c.Op), facts: exact, inputs: plain, outputs: plain}}}
-	err := d.forward(ctx)
-	for l := len(d.scales) - 1; l >= 0 && err == nil && len(passes(k)) == 2; l-- {
-		err = d.backward(ctx, l, len(d.scales)-l)
+	plain, exact := &memory{Memory: heap{}}, stored(c.Op, c.Facts, core.Float64)
+	s := &stacks{Case: c, Stack: how, result: t.Result, all: [3]*stack{
+		{kernel: t.kernel, facts: c.Facts, memory: t.memory},
+		{kernel: reference.Single(c.Op), facts: c.Facts, memory: plain, blurred: true},
+		{kernel: reference.Kernel(c.Op), facts: exact, memory: plain}}}
+	err := s.forward(ctx)
+	for l := len(s.scales) - 1; l >= 0 && err == nil && len(passes(t.kernel)) == 2; l-- {
+		err = s.backward(ctx, l, len(s.scales)-l)
 	}
 	if errors.Is(err, errHopeless) {
-		err = nil
+		return nil
 	}
-	if err != nil {
-		r.fail(general(err))
-	}
-	return r
+	return err
 }
 
-// drift is the comparison of three stacks: of the kernel, of the reference in float32,
-// and of the reference in float64.
-type drift struct {
+// stacks are three of them, to be compared: of the kernel, of the reference in float32, and
+// of the reference in float64.
+type stacks struct {
 	Case
 	*ops.Stack
 	scales []float64 // of what goes from each layer to the next
 	result *Result
-	stacks [3]*stack
+	all    [3]*stack
 }
 
-func (d *drift) forward(ctx context.Context) error {
+func (d *stacks) forward(ctx context.Context) error {
 	for l := range layers {
 		base := d.Case
 		base.Seed, base.Edit = uint64(l+1), narrow(d.Around)
@@ -91,16 +78,17 @@ func (d *drift) forward(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, s := range d.stacks {
+		for _, s := range d.all {
 			if err := d.layer(ctx, s, data); err != nil {
 				return fmt.Errorf("layer %d: %w", l+1, err)
 			}
 		}
-		if err := d.compare(core.Forward, l+1, [3]*core.Call{d.stacks[0].calls[l], d.stacks[1].calls[l], d.stacks[2].calls[l]}); err != nil {
+		calls := [3]*core.Call{d.all[0].calls[l], d.all[1].calls[l], d.all[2].calls[l]}
+		if err := d.compare(core.Forward, l+1, calls); err != nil {
 			break // the layers so far can go backward
 		}
 		for out, into := range d.Next {
-			d.scales = append(d.scales, powerOfTwo(d.stacks[2].value(l, out, into, d.Residual)))
+			d.scales = append(d.scales, powerOfTwo(d.all[2].value(l, out, into, d.Residual)))
 			break // the outputs of one layer get one scale
 		}
 	}
@@ -109,10 +97,10 @@ func (d *drift) forward(ctx context.Context) error {
 
 // layer adds a layer to a stack, with the weights of data and, except for the first, what
 // the layer below gives, and runs it.
-func (d *drift) layer(ctx context.Context, s *stack, data *inputs) error {
+func (d *stacks) layer(ctx context.Context, s *stack, data *inputs) error {
 	c := data.Case
 	c.Facts, c.Edit = s.facts, nil
-	in, err := newInputs(c, s.inputs, true)
+	in, err := newInputs(c, s.memory, true)
 	if err != nil {
 		return err
 	}
@@ -138,7 +126,7 @@ func (d *drift) layer(ctx context.Context, s *stack, data *inputs) error {
 
 // run runs a pass of a layer.
 func (s *stack) run(ctx context.Context, in *inputs, pass core.Pass) (*core.Call, error) {
-	call, _, err := in.call(pass, s.outputs)
+	call, _, err := in.call(pass, s.memory)
 	if err == nil {
 		err = runPoisoned(ctx, s.kernel, call, poisons[0])
 	}
@@ -162,16 +150,16 @@ func (s *stack) value(l int, out, into string, residual bool) []float64 {
 // backward runs layer l backward in all stacks, as the one at that height from the top.
 // The first has random upstream gradients; the others have those with respect to the
 // inputs of the layer above.
-func (d *drift) backward(ctx context.Context, l, height int) error {
+func (d *stacks) backward(ctx context.Context, l, height int) error {
 	scale := 1.0
 	if height > 1 {
 		for _, into := range d.Next {
-			scale = powerOfTwo(d.stacks[2].grads[into])
+			scale = powerOfTwo(d.all[2].grads[into])
 			break
 		}
 	}
 	var calls [3]*core.Call
-	for i, s := range d.stacks {
+	for i, s := range d.all {
 		in := s.layers[l]
 		if height > 1 {
 			for out, into := range d.Next {
@@ -209,7 +197,7 @@ func gradient(c *core.Call, input string) core.Tensor {
 
 // compare compares the outputs of one layer after so many. The first failure of a tensor
 // is enough: the layers after it inherit it.
-func (d *drift) compare(pass core.Pass, height int, calls [3]*core.Call) error {
+func (d *stacks) compare(pass core.Pass, height int, calls [3]*core.Call) error {
 	for i, a := range calls[2].Sig.Out {
 		if a.Count != 1 || a.DType == core.Int32 || d.failed(pass, a.Name) {
 			continue
@@ -234,6 +222,8 @@ func (d *drift) compare(pass core.Pass, height int, calls [3]*core.Call) error {
 	return nil
 }
 
-func (d *drift) failed(pass core.Pass, name string) bool {
-	return slices.ContainsFunc(d.result.Violations, func(v Violation) bool { return v.Pass == pass.String() && v.Tensor == name })
+func (d *stacks) failed(pass core.Pass, name string) bool {
+	return slices.ContainsFunc(d.result.Violations, func(v Violation) bool {
+		return v.Pass == pass.String() && v.Tensor == name
+	})
 }

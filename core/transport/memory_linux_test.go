@@ -7,13 +7,13 @@ import (
 	"github.com/seed98097648/tune/core"
 )
 
-// TestFootprintIsOfThePluginsProcess: it has what its own memory holds, and nothing while
+// TestMemoryIsOfThePluginsProcess: it has what its own memory holds, and nothing while
 // it does not run.
-func TestFootprintIsOfThePluginsProcess(t *testing.T) {
+func TestMemoryIsOfThePluginsProcess(t *testing.T) {
 	p := open(t, quiet(Options{}))
-	before, err := p.norm.Footprint()
-	if err != nil || before < 1<<20 {
-		t.Fatalf("%d bytes, %v", before, err)
+	before, err := p.norm.Holdings()
+	if err != nil || before.Memory < 1<<20 {
+		t.Fatalf("%d bytes, %v", before.Memory, err)
 	}
 	f := normFacts()
 	f.Dim = 1 << 20 // five tokens of it are 20 MiB, in and out
@@ -21,12 +21,12 @@ func TestFootprintIsOfThePluginsProcess(t *testing.T) {
 	if err := core.Run(context.Background(), p.norm, c); err != nil {
 		t.Fatal(err)
 	}
-	after, err := p.norm.Footprint()
-	if grown := after - before; err != nil || grown < 40<<20 {
+	after, err := p.norm.Holdings()
+	if grown := after.Memory - before.Memory; err != nil || grown < 40<<20 {
 		t.Errorf("%d bytes more after a call on 40 MiB, %v", grown, err)
 	}
 	p.Rest()
-	if n, err := p.norm.Footprint(); err == nil {
-		t.Errorf("%d bytes without a process", n)
+	if n, err := p.norm.Holdings(); err == nil {
+		t.Errorf("%d bytes without a process", n.Memory)
 	}
 }

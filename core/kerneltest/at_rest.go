@@ -23,55 +23,53 @@ const (
 
 // atRest looks at what happens after calls: the outputs of a call, those of an earlier one
 // and memory between them must stay as they are, and the process must take no processor.
-func atRest(ctx context.Context, k core.Kernel, f core.Facts) Result {
-	c := specialCase(k, f, "at rest after calls", 512)
-	r := newResult(c)
-	m := newMemory(k)
-	defer m.free()
+func (t *trial) atRest(ctx context.Context) error {
 	var bystanders [][]byte
-	var turns []turn
+	var data []prepared
+	var places []place
 	for seed := range 2 {
-		b, err := m.Alloc(bystanderSize)
+		b, err := t.memory.Alloc(bystanderSize)
 		if err != nil {
-			r.fail(general(err))
-			return r
+			return err
 		}
 		fill(b, guardByte)
 		bystanders = append(bystanders, b)
+		c := t.of
 		c.Seed = uint64(seed)
-		t, err := newTurn(ctx, k, c, m, m)
+		p := prepare(ctx, c, passes(t.kernel))
+		at, err := p.place(t.kernel, t.memory)
 		if err != nil {
-			r.fail(general(err))
-			return r
+			return err
 		}
-		turns = append(turns, t)
+		data, places = append(data, p), append(places, at)
 	}
-	var given []map[string]core.Tensor
-	for i, t := range turns {
-		given = append(given, t.run(ctx, k, t.want, nil, poisons[i], &r))
+	var given []outputs
+	for i, p := range data {
+		given = append(given, p.runAt(ctx, places[i], nil, poisons[i], t.Result))
 	}
-	if r.Status == Failed {
-		return r
+	if t.Status == Failed {
+		return nil
 	}
 	time.Sleep(restTime)
-	for i, t := range turns {
-		for _, pass := range passes(k) {
-			for j, name := range names(t.calls[pass].Sig.Out) {
-				if err := sameBits(given[i][pass.String()+name], t.calls[pass].Out[j]); err != nil {
-					r.fail(violation(pass, name, fmt.Errorf("it changed after the call had answered: %w", err)))
+	for i, at := range places {
+		for _, pass := range passes(t.kernel) {
+			for j, name := range names(at.calls[pass].Sig.Out) {
+				if err := sameBits(given[i][pass.String()+name], at.calls[pass].Out[j]); err != nil {
+					t.fail(violation(pass, name, fmt.Errorf("it changed after the call had answered: %w", err)))
 				}
 			}
 		}
 	}
 	for _, b := range bystanders {
 		if n := bytes.Count(b, []byte{guardByte}); n != len(b) {
-			r.fail(Violation{Text: fmt.Sprintf("%d bytes of the kernel's memory were changed that belong to no output of any call", len(b)-n)})
+			t.fail(Violation{Text: fmt.Sprintf("%d bytes of the kernel's memory were changed that belong to no output of any call",
+				len(b)-n)})
 		}
 	}
-	if share, ok := busyAtRest(k); ok && share > restLimit {
-		r.fail(Violation{Text: fmt.Sprintf("the process keeps %.0f%% of a processor busy while nobody calls it", 100*share)})
+	if share, ok := busyAtRest(t.kernel); ok && share > restLimit {
+		t.fail(Violation{Text: fmt.Sprintf("the process keeps %.0f%% of a processor busy while nobody calls it", 100*share)})
 	}
-	return r
+	return nil
 }
 
 // busyAtRest returns the share of a processor that a process takes while nobody calls it,
@@ -119,45 +117,38 @@ const (
 
 // keepsToOneThread finds a kernel that computes with more threads than TUNE_THREADS says,
 // where one is allowed.
-func keepsToOneThread(ctx context.Context, single core.Kernel, k core.Kernel, f core.Facts, o Options) Result {
-	c := specialCase(k, f, "one thread is one", 512)
-	r := newResult(c)
+func (t *trial) keepsToOneThread(ctx context.Context) error {
+	single := t.options.Single
 	p, ok := single.(Process)
-	switch {
-	case !ok:
-		r.skip("there is no second process of the kernel, with one thread")
-		return r
-	case runtime.NumCPU() < 2:
-		r.skip("this machine has one processor")
-		return r
+	if !ok {
+		return errNoSingle
 	}
-	err := withCalls(ctx, single, c, o.Inputs, func(calls []*core.Call) error {
-		if err := runAll(ctx, single, calls, 1, nil); err != nil { // what is made once
+	if runtime.NumCPU() < 2 {
+		return skipf("this machine has one processor")
+	}
+	return t.withCalls(ctx, single, func(calls []*core.Call) error {
+		if err := runAll(ctx, single, calls, 1); err != nil { // what is made once
 			return err
 		}
 		least := math.Inf(1) // the clock of a busy machine may be wrong once
 		for try := 0; try < 3 && least > threadsLimit; try++ {
 			used, took, err := processor(p, func() error {
 				for start := time.Now(); time.Since(start) < threadsTime; {
-					if err := runAll(ctx, single, calls, 1, nil); err != nil {
+					if err := runAll(ctx, single, calls, 1); err != nil {
 						return err
 					}
 				}
 				return nil
 			})
 			if err != nil {
-				r.skip("%v", err)
-				return nil
+				return skipf("%v", err)
 			}
 			least = min(least, used.Seconds()/took.Seconds())
 		}
 		if least > threadsLimit {
-			r.fail(Violation{Text: fmt.Sprintf("with TUNE_THREADS=1 the process keeps %.1f processors busy, limit %.1f", least, threadsLimit)})
+			t.fail(Violation{Text: fmt.Sprintf("with TUNE_THREADS=1 the process keeps %.1f processors busy, limit %.1f",
+				least, threadsLimit)})
 		}
 		return nil
 	})
-	if err != nil {
-		r.fail(general(err))
-	}
-	return r
 }
