@@ -115,7 +115,7 @@ examples
 internal/amount
 internal/browser
 internal/chart
-internal/cpu
+internal/os/cpu
 internal/growth
 internal/jinja
 internal/nearest
@@ -123,7 +123,7 @@ internal/opbench
 internal/scaffold
 internal/scaffold/moe_gate
 internal/scaffold/rope
-internal/shm
+internal/os/shm
 internal/simd
 internal/simd/_arm64
 internal/simd/_asm

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/shm"
+	"github.com/seed98097648/tune/internal/os/shm"
 )
 
 func TestCallGivesTheReferencesBits(t *testing.T) {

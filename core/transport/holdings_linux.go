@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core/kerneltest"
-	"github.com/seed98097648/tune/internal/memory"
+	"github.com/seed98097648/tune/internal/os/memory"
 )
 
 // stat is what /proc/PID/stat says of a process, see proc(5).

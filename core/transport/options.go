@@ -14,9 +14,9 @@ import (
 	"github.com/seed98097648/tune/core/kerneltest"
 	"github.com/seed98097648/tune/core/reference"
 	"github.com/seed98097648/tune/core/trust"
-	"github.com/seed98097648/tune/internal/memory"
-	"github.com/seed98097648/tune/internal/self"
-	"github.com/seed98097648/tune/internal/shm"
+	"github.com/seed98097648/tune/internal/os/memory"
+	"github.com/seed98097648/tune/internal/os/self"
+	"github.com/seed98097648/tune/internal/os/shm"
 )
 
 // Options say how plugins are run. The zero value is right for most programs.

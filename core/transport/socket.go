@@ -6,7 +6,7 @@ import (
 	"os"
 	"runtime"
 
-	"github.com/seed98097648/tune/internal/temp"
+	"github.com/seed98097648/tune/internal/os/temp"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/seed98097648/tune/internal/sched"
+	"github.com/seed98097648/tune/internal/os/sched"
 )
 
 func TestWakeEndsAWait(t *testing.T) {

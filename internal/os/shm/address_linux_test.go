@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed98097648/tune/internal/sandbox"
+	"github.com/seed98097648/tune/internal/os/sandbox"
 )
 
 // allocLimited takes memory in an address space of 2 GiB, Go's own included, until there is

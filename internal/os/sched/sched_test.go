@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed98097648/tune/internal/sched"
+	"github.com/seed98097648/tune/internal/os/sched"
 )
 
 func TestRestIsSeenByWhoeverWaits(t *testing.T) {

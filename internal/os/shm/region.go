@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/seed98097648/tune/internal/temp"
+	"github.com/seed98097648/tune/internal/os/temp"
 )
 
 // Kind says who may write to a region.
