@@ -16,11 +16,7 @@ func Extremes(op core.Op) []Case {
 	o := ops.Of(op)
 	var cases []Case
 	for _, d := range storage() {
-		for _, f := range o.Kinds {
-			f.DType = d
-			if op.HasWeights() {
-				f.WeightDType = d
-			}
+		for _, f := range kinds(op, d) {
 			add := func(kind string, tokens int, edit ops.Edit, change ...func(*core.Facts)) {
 				cases = append(cases, sized(op, f, kind, tokens, func(u *ops.Use, n int) {
 					u.Tokens, u.Edit = n, edit

@@ -16,11 +16,7 @@ func Sizes(op core.Op) []Case {
 	var cases []Case
 	axes := ops.Of(op).Axes
 	for i, d := range storage() {
-		for j, f := range ops.Of(op).Kinds {
-			f.DType = d
-			if op.HasWeights() {
-				f.WeightDType = d
-			}
+		for j, f := range kinds(op, d) {
 			if i+j > 0 {
 				cases = append(cases, atOnce(op, f, axes)...)
 			}
@@ -78,6 +74,6 @@ func atOnce(op core.Op, f core.Facts, axes []ops.Axis) []Case {
 func sized(op core.Op, f core.Facts, kind string, n int, set func(u *ops.Use, n int)) Case {
 	u := ops.Use{Facts: f, Tokens: 5, Positions: ops.Of(op).Positions}
 	set(&u, n)
-	return Case{Kind: kind, Op: op, Facts: u.Facts, Tokens: u.Tokens, Positions: u.Positions, Edit: u.Edit, Seed: uint64(n),
-		Name: fmt.Sprintf("%s %v T=%d %s %d", op, u.Facts, u.Tokens, kind, n)}
+	return Case{Kind: kind, Op: op, Facts: u.Facts, Tokens: u.Tokens, Positions: u.Positions, Edit: u.Edit,
+		Seed: uint64(n), Name: fmt.Sprintf("%s %v T=%d %s %d", op, u.Facts, u.Tokens, kind, n)}
 }
