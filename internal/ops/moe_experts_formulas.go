@@ -234,12 +234,14 @@ func (s *expertSums) backward(a, e int) {
 	D, I, t, p := s.Facts.Dim, s.Facts.Intermediate, a/s.Facts.TopK, s.routing[a]
 	xt, dyt := s.x[t*D:][:D], s.dy[t*D:][:D]
 	for i, g := range s.g {
-		v := 0.0
+		v, sum := 0.0, 0.0
 		for c := range D {
-			v = math.Hypot(v, s.down[c*I+i]*dyt[c])
+			v, sum = math.Hypot(v, s.down[c*I+i]*dyt[c]), sum+s.down[c*I+i]*dyt[c]
 		}
 		silu := g / (1 + math.Exp(-g))
-		s.drouting.add(a, silu*s.u[i]*v)
+		s.drouting.add(a, silu*s.u[i]*v) // h . v: the terms of v, and those of h
+		s.drouting.add(a, siluTerms(g)*s.gTerms[i]*s.u[i]*sum)
+		s.drouting.add(a, silu*s.uTerms[i]*sum)
 		dg, du := p*v*s.u[i]*siluTerms(g), p*v*silu
 		for c := range D {
 			s.dx.add(t*D+c, s.gate[i*D+c]*dg)
