@@ -121,8 +121,6 @@ internal/jinja
 internal/nearest
 internal/opbench
 internal/scaffold
-internal/scaffold/moe_gate
-internal/scaffold/rope
 internal/shm
 internal/simd
 internal/simd/_arm64

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/opdef"
 	"github.com/seed98097648/tune/internal/ops"
 )
 
@@ -33,7 +34,7 @@ func Cases(op core.Op) []Case {
 func CasesFor(op core.Op, f core.Facts) []Case {
 	o := ops.Of(op)
 	var cases []Case
-	add := func(kind string, tokens int, edit ops.Edit, _ ...func(*core.Facts)) {
+	add := func(kind string, tokens int, edit opdef.Edit, _ ...func(*core.Facts)) {
 		cases = append(cases, Case{Kind: kind, Op: op, Facts: f, Tokens: tokens, Positions: o.Positions, Edit: edit, Seed: uint64(tokens),
 			Name: fmt.Sprintf("%s %v T=%d %s", op, f, tokens, kind)})
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/reference"
+	"github.com/seed98097648/tune/internal/opdef"
 	"github.com/seed98097648/tune/internal/ops"
 )
 
@@ -40,7 +41,7 @@ type stack struct {
 func stacked(ctx context.Context, k core.Kernel, f core.Facts) Result {
 	c := specialCase(k, f, fmt.Sprintf("%d stacked layers", layers), 16)
 	r := newResult(c)
-	var how *ops.Stack
+	var how *opdef.Stack
 	if of := ops.Of(c.Op).Stack; of != nil {
 		how = of(f)
 	}
@@ -77,7 +78,7 @@ func stacked(ctx context.Context, k core.Kernel, f core.Facts) Result {
 // and of the reference in float64.
 type drift struct {
 	Case
-	*ops.Stack
+	*opdef.Stack
 	scales []float64 // of what goes from each layer to the next
 	result *Result
 	stacks [3]*stack
@@ -120,12 +121,12 @@ func (d *drift) layer(ctx context.Context, s *stack, data *inputs) error {
 		if x.DType == data.tensors[i].DType {
 			copy(x.Data, data.tensors[i].Data)
 		} else {
-			ops.Put(x.Tensor, values(data.tensors[i].Tensor), 1)
+			opdef.Put(x.Tensor, values(data.tensors[i].Tensor), 1)
 		}
 	}
 	if l := len(s.layers) - 1; l >= 0 {
 		for out, into := range d.Next {
-			ops.Put(in.byName[into][0], s.value(l, out, into, d.Residual), d.scales[l])
+			opdef.Put(in.byName[into][0], s.value(l, out, into, d.Residual), d.scales[l])
 		}
 	}
 	call, err := s.run(ctx, in, core.Forward)
@@ -175,7 +176,7 @@ func (d *drift) backward(ctx context.Context, l, height int) error {
 		in := s.layers[l]
 		if height > 1 {
 			for out, into := range d.Next {
-				ops.Put(in.byName["d"+out][0], s.grads[into], scale)
+				opdef.Put(in.byName["d"+out][0], s.grads[into], scale)
 			}
 		}
 		call, err := s.run(ctx, in, core.Backward)
