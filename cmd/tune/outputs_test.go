@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,17 +19,17 @@ func result() *bench.Result {
 
 func TestResultsReplaceOlderOnesWhole(t *testing.T) {
 	dir := t.TempDir()
-	b := benchFlags{json: filepath.Join(dir, "r.json"), gobench: filepath.Join(dir, "r.txt"), html: filepath.Join(dir, "r.html")}
-	for _, o := range b.outputs() {
+	b := outputFlags{json: filepath.Join(dir, "r.json"), gobench: filepath.Join(dir, "r.txt"), html: filepath.Join(dir, "r.html")}
+	for _, o := range b.forms() {
 		if err := os.WriteFile(o.file, []byte(strings.Repeat("older ", 1e5)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var out bytes.Buffer
-	if err := (&app{stdout: &out}).printBench(result(), b.outputs()); err != nil {
+	if err := (&app{stdout: io.Discard, stderr: &out}).print(result(), b.forms()); err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range b.outputs() {
+	for _, o := range b.forms() {
 		text, err := os.ReadFile(o.file)
 		if err != nil {
 			t.Fatal(err)
@@ -51,8 +52,8 @@ func TestAFailedResultLeavesTheOlderOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	bad := errors.New("no result")
-	o := benchOutput{"--x", file, func(*bench.Result) ([]byte, error) { return []byte("half"), bad }}
-	if err := (&app{stdout: &bytes.Buffer{}}).printBench(result(), []benchOutput{o}); !errors.Is(err, bad) {
+	o := output{"--x", file, func(measured) ([]byte, error) { return []byte("half"), bad }}
+	if err := (&app{stdout: io.Discard, stderr: io.Discard}).print(result(), []output{o}); !errors.Is(err, bad) {
 		t.Errorf("error %v", err)
 	}
 	if text, err := os.ReadFile(file); err != nil || string(text) != "older" {
