@@ -120,8 +120,6 @@ internal/growth
 internal/nearest
 internal/opbench
 internal/scaffold
-internal/scaffold/moe_gate
-internal/scaffold/rope
 internal/os/shm
 internal/simd
 internal/simd/_arm64
