@@ -52,7 +52,9 @@ var Op = &opdef.Op{Name: core.Linear,
 		}},
 		{Name: "dim", Rests: opdef.Rests32, Step: 13, Large: opdef.Wide, Set: func(u *opdef.Use, n int) { u.Facts.Dim = n }},
 		{Name: "out", Rests: opdef.Rests32, Step: 13, Large: opdef.Wide, Set: func(u *opdef.Use, n int) { u.Facts.Out = n }},
-		{Name: "rank", Rests: opdef.Rests32, Large: []int{256}, Set: func(u *opdef.Use, n int) { u.Facts.Rank, u.Facts.Scale = n, 2 }},
+		{Name: "rank", Rests: opdef.Rests32, Large: []int{256}, Set: func(u *opdef.Use, n int) {
+			u.Facts.Rank, u.Facts.Scale = n, 2
+		}},
 	},
 	Large: []opdef.Large{
 		{Tokens: 198, Change: func(f *core.Facts) { f.Dim, f.Out = 70, 130 }},
