@@ -38,7 +38,7 @@ func (r *run) attributeOf(object any, name string) (any, bool) {
 		return o.values.Get(name)
 	}
 	if do, ok := methods[name]; ok {
-		return &method{object, name, do}, true
+		return &function{name + "()", []any{object}, do}, true
 	}
 	if strings.Contains(changing, " "+name+" ") {
 		return &undefined{fmt.Sprintf("access to attribute '%s' of '%s' object is unsafe: a template cannot "+

@@ -129,25 +129,15 @@ func (a args) text(i int) string {
 	return s
 }
 
-// function is a global function.
+// function is a global function, or a method with the object it belongs to.
 type function struct {
 	name string
+	self []any // the object, if there is one
 	builtin
 }
 
 func (f *function) call(r *run, given []any, named []namedArg) any {
-	return f.apply(r, f.name, given, named)
-}
-
-// method is a method with the object it belongs to.
-type method struct {
-	object any
-	name   string
-	builtin
-}
-
-func (m *method) call(r *run, given []any, named []namedArg) any {
-	return m.apply(r, m.name+"()", append([]any{m.object}, given...), named)
+	return f.apply(r, f.name, append(f.self, given...), named)
 }
 
 // call calls what a template has before parentheses.

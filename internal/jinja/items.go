@@ -132,8 +132,14 @@ func sliced[T any](from []T, b *sliceValue) []T {
 	if step < 0 {
 		lowest, highest, first, last = -1, n-1, n-1, -1
 	}
-	start := clamped(b[0], first, n, lowest, highest)
-	stop := clamped(b[1], last, n, lowest, highest)
+	clamped := func(v any, instead int64) int64 {
+		i := bound(v, instead)
+		if i < 0 && v != nil {
+			i += n // a negative one counts from the end
+		}
+		return max(lowest, min(i, highest))
+	}
+	start, stop := clamped(b[0], first), clamped(b[1], last)
 	// A step beyond the length takes one item, whatever it is; it could overflow i.
 	step = max(min(step, n+1), -n-1)
 	out := []T{}
@@ -141,18 +147,6 @@ func sliced[T any](from []T, b *sliceValue) []T {
 		out = append(out, from[i])
 	}
 	return out
-}
-
-// clamped is a bound of a slice: counted from the end if negative, and within the sequence.
-func clamped(v any, instead, n, lowest, highest int64) int64 {
-	if v == nil {
-		return instead
-	}
-	i := bound(v, 0)
-	if i < 0 {
-		i += n
-	}
-	return max(lowest, min(i, highest))
 }
 
 // bound is what was written for a bound, which must be an integer.

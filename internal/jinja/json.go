@@ -186,24 +186,17 @@ func (p *printer) jsonKey(key any) {
 // jsonFloats are the numbers that JSON has not, as Python writes them all the same.
 var jsonFloats = map[string]string{"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
-// jsonEscapes are the characters that JSON writes as a backslash and a letter.
-var jsonEscapes = map[rune]string{'"': `\"`, '\\': `\\`, '\n': `\n`, '\r': `\r`, '\t': `\t`, '\b': `\b`, '\f': `\f`}
-
 // quote writes s as a JSON string; of what is not ASCII, only what must be escaped is.
 func (p *printer) quote(s string) {
-	p.WriteByte('"')
-	for _, c := range s {
+	p.WriteString(escaped(s, '"', "\n\r\t\b\f", func(b *strings.Builder, c rune) {
 		switch {
-		case jsonEscapes[c] != "":
-			p.WriteString(jsonEscapes[c])
 		case c < 0x20 || p.ascii && c > 0x7e && c < 0x10000:
-			fmt.Fprintf(p, `\u%04x`, c)
+			fmt.Fprintf(b, `\u%04x`, c)
 		case p.ascii && c >= 0x10000: // two surrogates
 			c -= 0x10000
-			fmt.Fprintf(p, `\u%04x\u%04x`, 0xd800+c>>10, 0xdc00+c&0x3ff)
+			fmt.Fprintf(b, `\u%04x\u%04x`, 0xd800+c>>10, 0xdc00+c&0x3ff)
 		default:
-			p.WriteRune(c)
+			b.WriteRune(c)
 		}
-	}
-	p.WriteByte('"')
+	}))
 }

@@ -186,6 +186,23 @@ func quoted(s string) string {
 	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {
 		quote = '"'
 	}
+	return escaped(s, quote, "\n\r\t", func(b *strings.Builder, c rune) {
+		switch {
+		case unicode.IsPrint(c):
+			b.WriteRune(c)
+		case c < 0x100:
+			fmt.Fprintf(b, `\x%02x`, c)
+		case c < 0x10000:
+			fmt.Fprintf(b, `\u%04x`, c)
+		default:
+			fmt.Fprintf(b, `\U%08x`, c)
+		}
+	})
+}
+
+// escaped puts a string into quotes, with a backslash before these and itself, and a letter
+// after one for some of the characters that have such. Write writes all others.
+func escaped(s string, quote rune, letters string, write func(*strings.Builder, rune)) string {
 	var b strings.Builder
 	b.WriteRune(quote)
 	for _, c := range s {
@@ -193,20 +210,10 @@ func quoted(s string) string {
 		case c == quote || c == '\\':
 			b.WriteRune('\\')
 			b.WriteRune(c)
-		case c == '\n':
-			b.WriteString(`\n`)
-		case c == '\r':
-			b.WriteString(`\r`)
-		case c == '\t':
-			b.WriteString(`\t`)
-		case unicode.IsPrint(c):
-			b.WriteRune(c)
-		case c < 0x100:
-			fmt.Fprintf(&b, `\x%02x`, c)
-		case c < 0x10000:
-			fmt.Fprintf(&b, `\u%04x`, c)
+		case strings.ContainsRune(letters, c):
+			b.WriteString(strings.Trim(strconv.QuoteRune(c), "'"))
 		default:
-			fmt.Fprintf(&b, `\U%08x`, c)
+			write(&b, c)
 		}
 	}
 	b.WriteRune(quote)

@@ -32,6 +32,9 @@ func sorted[T any](r *run, items []T, keys []any, descending bool) []T {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(i, j int) int {
+		if r.equal(keys[i], keys[j]) { // what has no order needs none then, such as two of None
+			return 0
+		}
 		c, ok := r.order(keys[i], keys[j])
 		if !ok {
 			panic(failed("'<' not supported between instances of '%s' and '%s'", TypeName(keys[i]), TypeName(keys[j])))
@@ -48,25 +51,12 @@ func sorted[T any](r *run, items []T, keys []any, descending bool) []T {
 	return out
 }
 
-// sortFilter sorts by the items, or by one attribute of theirs or several with commas
-// between.
+// sortFilter sorts by the items, or by an attribute of theirs.
 func sortFilter(r *run, a args) any {
-	attributes := []any{a.or(3, nil)}
-	if names, ok := attributes[0].(string); ok {
-		attributes = attributes[:0]
-		for _, name := range strings.Split(names, ",") {
-			attributes = append(attributes, name)
-		}
-	}
-	items := r.iterate(a.values[0])
+	items, get := r.iterate(a.values[0]), r.getter(a.or(3, nil), nil)
 	keys := make([]any, len(items))
 	for i, item := range items {
-		// A list also of one: lists that are equal need no order of what is in them.
-		key := make([]any, len(attributes))
-		for j, attribute := range attributes {
-			key[j] = sortKey(r.getter(attribute, nil)(item), a.flag(2))
-		}
-		keys[i] = key
+		keys[i] = sortKey(get(item), a.flag(2))
 	}
 	return sorted(r, items, keys, a.flag(1))
 }

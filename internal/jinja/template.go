@@ -94,7 +94,7 @@ func (s *scope) get(name string) any {
 		}
 	}
 	if f, ok := globals[name]; ok {
-		return &function{name, f}
+		return &function{name: name, builtin: f}
 	}
 	mustNotBeLeftOut("the name", name)
 	return &undefined{fmt.Sprintf("'%s' is undefined", name)}
