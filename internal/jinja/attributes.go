@@ -47,14 +47,6 @@ func (r *run) attributeOf(object any, name string) (any, bool) {
 	return nil, false
 }
 
-// objectName is how an error speaks of an object.
-func objectName(object any) string {
-	if object == nil {
-		return "None"
-	}
-	return fmt.Sprintf("'%s object'", TypeName(object))
-}
-
 func missingAttribute(object any, name string) any {
 	switch object.(type) {
 	case string, []any, Tuple:
@@ -62,7 +54,7 @@ func missingAttribute(object any, name string) any {
 	case *loop, *macro:
 		mustNotBeLeftOut("the attribute", name)
 	}
-	return &undefined{fmt.Sprintf("%s has no attribute '%s'", objectName(object), name)}
+	return &undefined{fmt.Sprintf("'%s object' has no attribute '%s'", TypeName(object), name)}
 }
 
 // dictMethods are the methods of Python's dict that change nothing. Lists and tuples have no

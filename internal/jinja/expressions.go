@@ -1,7 +1,6 @@
 package jinja
 
 import (
-	"slices"
 	"strings"
 )
 
@@ -67,30 +66,21 @@ func (p *parser) expression() expr {
 }
 
 // tuple parses an expression, or several with commas between them.
-func (p *parser) tuple() expr { return p.tupleOf(p.expression) }
-
-// tupleOf parses a tuple of what item parses, up to the end of the tag or one of the
-// words end.
-func (p *parser) tupleOf(item func() expr, end ...string) expr {
-	start := p.peek()
-	var items []expr
-	for {
-		t := p.peek()
-		if t.kind == varEnd || t.kind == blockEnd || t.is(")") || t.kind == name && slices.Contains(end, t.text) {
-			break
+func (p *parser) tuple() expr {
+	start := p.peek().pos
+	items := []expr{p.expression()}
+	several := false
+	for p.skip(",") {
+		several = true
+		if t := p.peek(); t.is(")") || t.kind == blockEnd {
+			break // (1,) is a tuple of one
 		}
-		items = append(items, item())
-		if !p.skip(",") {
-			if len(items) == 1 {
-				return items[0]
-			}
-			break
-		}
+		items = append(items, p.expression())
 	}
-	if len(items) == 0 {
-		panic(p.fail(start, "expected an expression, have %v", start))
+	if !several {
+		return items[0]
 	}
-	return tupleExpr(start.pos, items)
+	return tupleExpr(start, items)
 }
 
 func tupleExpr(pos int, items []expr) expr {

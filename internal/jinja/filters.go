@@ -83,7 +83,7 @@ func toFloat(_ *run, a args) any {
 	if !ok {
 		return a.or(1, 0.0)
 	}
-	return x
+	return finite(x)
 }
 
 // orDefault replaces what is undefined, and with the third argument also what is empty.

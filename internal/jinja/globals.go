@@ -43,22 +43,19 @@ func makeRange(_ *run, a args) any {
 	return v
 }
 
-// dict is dict(...): what a dict or a list of pairs holds, and the named arguments.
+// dict is dict(...): what a dict holds, and the named arguments.
 func (r *run) dict(a args) *Dict {
 	if len(a.values) > 1 {
 		panic(failed("%s takes at most 1 argument without a name, have %d", a.name, len(a.values)))
 	}
 	d := new(Dict)
 	for _, v := range a.values {
-		if from, ok := v.(*Dict); ok {
-			v = r.pairs(from)
+		from, ok := v.(*Dict)
+		if !ok {
+			panic(failed("%s wants a dict, not %s; write %s(key=value)", a.name, TypeName(v), a.name))
 		}
-		for _, item := range r.iterate(v) {
-			pair := r.iterate(item)
-			if len(pair) != 2 {
-				panic(failed("%s wants pairs of key and value, have an item of length %d", a.name, len(pair)))
-			}
-			d.insert(pair[0], pair[1])
+		for key, value := range from.All() {
+			d.insert(key, value)
 		}
 	}
 	for _, n := range a.named {

@@ -1,5 +1,7 @@
 package jinja
 
+import "fmt"
+
 // iterate returns the items of v: those of a list, the keys of a dict, the characters of
 // a string. What is undefined has none.
 func (r *run) iterate(v any) []any {
@@ -73,7 +75,7 @@ func (r *run) item(object, key any) any {
 		}
 		return missingAttribute(object, name)
 	}
-	return &undefined{objectName(object) + " has no element " + r.repr(key)}
+	return &undefined{fmt.Sprintf("'%s object' has no element %s", TypeName(object), r.repr(key))}
 }
 
 // index is object[i], where a negative i counts from the end; ok is false where there is

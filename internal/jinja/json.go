@@ -2,12 +2,10 @@ package jinja
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strconv"
 	"strings"
 
@@ -100,8 +98,8 @@ func jsonToken(d *json.Decoder) json.Token {
 func parseNumber(s string) (any, error) {
 	if strings.ContainsAny(s, ".eE") && !strings.ContainsAny(s, "xX") { // 0x1.8p1 is a number to Go
 		f, err := strconv.ParseFloat(s, 64)
-		if err != nil && !math.IsInf(f, 0) { // 1e999 is inf to Python
-			return nil, fmt.Errorf("not a number: %q", s)
+		if err != nil { // 1e999 is an infinity to Python, and of no use in a template
+			return nil, fmt.Errorf("not a number, or too large for one: %q", s)
 		}
 		return f, nil
 	}
@@ -162,8 +160,7 @@ func (p *printer) jsonScalar(v any) {
 	case int64, jsonInt:
 		fmt.Fprint(p, v)
 	case float64:
-		s := floatRepr(v)
-		p.WriteString(cmp.Or(jsonFloats[s], s))
+		p.WriteString(floatRepr(v))
 	default:
 		panic(failed("object of type %s is not JSON serializable", TypeName(v)))
 	}
@@ -182,9 +179,6 @@ func (p *printer) jsonKey(key any) {
 		panic(failed("keys must be str, int, float, bool or None, not %s", TypeName(key)))
 	}
 }
-
-// jsonFloats are the numbers that JSON has not, as Python writes them all the same.
-var jsonFloats = map[string]string{"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 // quote writes s as a JSON string; of what is not ASCII, only what must be escaped is.
 func (p *printer) quote(s string) {

@@ -14,7 +14,7 @@ type forStmt struct {
 func (p *parser) forStmt() stmt {
 	f := &forStmt{target: p.target("in")}
 	p.expect("in")
-	f.over = p.tupleOf(p.or, "recursive", "if")
+	f.over = p.or()
 	if p.skip("if") {
 		f.test = p.expression()
 	}

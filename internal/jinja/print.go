@@ -138,8 +138,6 @@ func (p *printer) reprScalar(v any, depth int) {
 		p.WriteString(floatRepr(v))
 	case string:
 		p.WriteString(quoted(v))
-	case markup:
-		p.WriteString("Markup(" + quoted(string(v)) + ")")
 	case int64:
 		p.WriteString(strconv.FormatInt(v, 10))
 	case jsonInt:
@@ -162,14 +160,6 @@ func (p *printer) reprScalar(v any, depth int) {
 // floatRepr writes a float as Python does: the fewest digits that give it back, always
 // with a point or an exponent.
 func floatRepr(f float64) string {
-	switch {
-	case math.IsNaN(f):
-		return "nan"
-	case math.IsInf(f, 1):
-		return "inf"
-	case math.IsInf(f, -1):
-		return "-inf"
-	}
 	if size := math.Abs(f); size != 0 && (size < 1e-4 || size >= 1e16) {
 		return strconv.FormatFloat(f, 'e', -1, 64)
 	}

@@ -1,7 +1,6 @@
 package jinja
 
 import (
-	"strconv"
 	"strings"
 )
 
@@ -19,11 +18,7 @@ func (r *run) getter(attribute, instead any) func(item any) any {
 			panic(failed("an attribute must be a name or a number, not %s", TypeName(attribute)))
 		}
 		for _, part := range strings.Split(s, ".") {
-			if n, err := strconv.ParseUint(part, 10, 63); err == nil {
-				path = append(path, int64(n))
-			} else {
-				path = append(path, part)
-			}
+			path = append(path, part)
 		}
 	}
 	return func(item any) any {

@@ -48,7 +48,7 @@ func printed(e expr) stmt {
 
 // ifStmt parses from the test on. An elif is an if in the else of the one before.
 func (p *parser) ifStmt() stmt {
-	test := p.tupleOf(p.or)
+	test := p.or()
 	then := p.block("if", "elif", "else", "endif")
 	var orElse []stmt
 	switch p.next().text {
@@ -127,15 +127,9 @@ type target func(r *run, s *scope, v any)
 
 // target parses what is assigned to: a name, ns.name, or a tuple of these, up to stop.
 func (p *parser) target(stop string) target {
-	var parts []target
-	for {
+	parts := []target{p.oneTarget(stop)}
+	for p.skip(",") {
 		parts = append(parts, p.oneTarget(stop))
-		if !p.skip(",") {
-			break
-		}
-		if p.peek().is(stop) {
-			return unpacked(parts)
-		}
 	}
 	if len(parts) == 1 {
 		return parts[0]

@@ -124,8 +124,6 @@ func size(v any) (int, bool) {
 		return v.Len(), true
 	case *view:
 		return len(v.items), !v.once
-	case *loop:
-		return len(v.items), true
 	case *undefined:
 		return 0, true
 	}
