@@ -5,7 +5,9 @@ import (
 	"strings"
 )
 
-// attribute is object.name: an attribute or method, else the item of that name.
+// attribute is object.name: an attribute or method, else the item of that name. The order matters to
+// a dict with a key that is also a method: of {"items": 1} d.items is the method, d['items']
+// the 1 (https://jinja.palletsprojects.com/en/stable/templates/#variables).
 func (r *run) attribute(object any, name string) any {
 	mustExist(object)
 	if v, ok := r.attributeOf(object, name); ok {

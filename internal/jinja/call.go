@@ -35,7 +35,8 @@ type args struct {
 	named  []namedArg // only where the builtin takes whatever it is given
 }
 
-// missing stands for an argument that was not given, which is not the same as None.
+// missing stands for an argument that was not given, which is not the same as None. It has a size,
+// because Go may give all values of no size one address.
 var missing any = new(struct{ byte })
 
 // apply calls the builtin.
@@ -154,7 +155,8 @@ func (r *run) call(f any, given []any, named []namedArg) any {
 // table refer to itself: the filter map is in filters and looks others up there.
 type library map[string]map[string]builtin
 
-// use applies a filter or test of the given name.
+// use applies a filter or test of the given name. Names are looked up here and not while parsing,
+// as select('equalto', x) has them in strings.
 func (r *run) use(kind, name string, given []any, named []namedArg) any {
 	b, ok := r.lib[kind][name]
 	if !ok {

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// compare is left op right for the operators of comparison.
+// compare is left op right for the operators of comparison. == and != take values of any types,
+// which then differ; < and its kind fail for a number and a string, as in Python 3.
 func (r *run) compare(op string, left, right any) bool {
 	switch op {
 	case "==", "!=":

@@ -107,7 +107,8 @@ func (p *parser) logic(word string, stop bool, operand func() expr) expr {
 	return e
 }
 
-// not parses not x. It is looser than a comparison: not a in b is not (a in b).
+// not parses not x. It is looser than a comparison, and that than a filter: not a in b is
+// not (a in b), and not x|length > 1 is not ((x|length) > 1).
 func (p *parser) not() expr {
 	if !p.peek().is("not") {
 		return p.comparison()
@@ -123,7 +124,7 @@ func negated(pos int, e expr) expr {
 }
 
 // comparison parses a chain such as a < b < c, which as in Python is a < b and b < c with b
-// evaluated once.
+// evaluated once. So 1 == 1.0 == true holds, as all three are equal.
 func (p *parser) comparison() expr {
 	pos, first := p.peek().pos, p.sum()
 	var ops []string

@@ -2,8 +2,9 @@ package jinja
 
 import "fmt"
 
-// iterate returns the items of v: those of a list, the keys of a dict, the characters of
-// a string. What is undefined has none.
+// iterate returns the items of v: those of a list, the keys of a dict (not its values), the
+// characters of a string. What is undefined has none, but None is an error, as it is in Python: a
+// message with "tool_calls": null fails in {% for c in message.tool_calls %} unless asked about.
 func (r *run) iterate(v any) []any {
 	items := []any{}
 	if s, ok := v.(string); ok {
@@ -78,8 +79,9 @@ func (r *run) item(object, key any) any {
 	return &undefined{fmt.Sprintf("'%s object' has no element %s", TypeName(object), r.repr(key))}
 }
 
-// index is object[i], where a negative i counts from the end; ok is false where there is
-// no such item.
+// index is object[i], where a negative i counts from the end; ok is false where there is no such
+// item. Beyond the end Jinja has undefined, where Python has an error: messages[0] of no messages
+// prints as nothing.
 func (r *run) index(object any, i int64) (v any, ok bool) {
 	items, isList := indexable(object)
 	n := len(items)

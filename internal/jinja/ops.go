@@ -13,7 +13,7 @@ var (
 )
 
 // binary is left op right for the operators of arithmetic. Of strings there are sums and
-// products, of lists sums.
+// products, of lists sums. Unlike ~, a + of a string and anything else is an error, as in Python.
 func (r *run) binary(op string, left, right any) any {
 	mustExist(left)
 	mustExist(right)
@@ -101,8 +101,9 @@ func intOp(op string, a, b int64) any {
 	return result
 }
 
-// floatOp computes with floats. As in Python a remainder has the sign of the divisor, and
-// / of two integers comes here too: 6 / 2 is 3.0.
+// floatOp computes with floats. As in Python a remainder has the sign of the divisor, where Go's has
+// that of the dividend: -7.5 % 2 is 0.5, and -7.5 // 2 is -4.0. The
+// operator / of two integers comes here too: 6 / 2 is 3.0.
 func floatOp(op string, x, y float64) any {
 	switch op {
 	case "+":

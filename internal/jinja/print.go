@@ -8,7 +8,9 @@ import (
 	"unicode"
 )
 
-// str is Python's str(v): how a value prints.
+// str is Python's str(v): how a value prints. A list prints as Python would write it, with single
+// quotes and True for true. Templates that mean JSON write |tojson; some forget to, and their
+// models have learned that.
 func (r *run) str(v any) string {
 	if s, ok := text(v); ok {
 		return s
@@ -157,8 +159,8 @@ func (p *printer) reprScalar(v any, depth int) {
 	}
 }
 
-// floatRepr writes a float as Python does: the fewest digits that give it back, always
-// with a point or an exponent.
+// floatRepr writes a float as Python does: the fewest digits that give it back, always with a point
+// or an exponent. Python begins with exponents at 1e16, and Go's %v at 1e21.
 func floatRepr(f float64) string {
 	if size := math.Abs(f); size != 0 && (size < 1e-4 || size >= 1e16) {
 		return strconv.FormatFloat(f, 'e', -1, 64)

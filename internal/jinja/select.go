@@ -5,7 +5,8 @@ import (
 )
 
 // getter returns a function that reads the attribute of an item: name, name.name, or a
-// number; nil is the item itself. What is undefined becomes instead, unless that is nil.
+// number; nil is the item itself. What is undefined becomes instead, unless that is nil. An
+// attribute is looked for as an item first, so that of a dict it is the key and not a method.
 func (r *run) getter(attribute, instead any) func(item any) any {
 	var path []any
 	switch attribute := attribute.(type) {

@@ -16,7 +16,8 @@ func reverse(r *run, a args) any {
 	return generator(items)
 }
 
-// sortKey is what an item is sorted by: text in small letters, unless case matters.
+// sortKey is what an item is sorted by: text in small letters, unless case matters. Python's own
+// sorted would have 'B' before 'a'; Jinja's filters sort, dictsort and unique do not.
 func sortKey(v any, caseMatters bool) any {
 	if s, ok := v.(string); ok && !caseMatters {
 		return strings.ToLower(s)
