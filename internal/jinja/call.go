@@ -42,7 +42,9 @@ var missing any = new(struct{ byte })
 // apply calls the builtin.
 func (b builtin) apply(r *run, name string, given []any, named []namedArg) any {
 	if len(given) > 0 {
-		r.scan(given[0])
+		if s, ok := given[0].(string); ok { // which it may go through
+			r.step(len(s) / 16)
+		}
 	}
 	if b.params == nil {
 		return b.do(r, args{name, given, named})

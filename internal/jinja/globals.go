@@ -2,6 +2,7 @@ package jinja
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -76,32 +77,23 @@ var goLayouts = map[byte]string{
 	'c': "Mon Jan _2 15:04:05 2006", 'x': "01/02/06", 'X': "15:04:05",
 }
 
+// directive is one of strftime's: a letter after %, with a minus between that asks for a number
+// without the zero or blank before it (%-d is %d so), which Python takes from the C library.
+var directive = regexp.MustCompile(`(?s)%-?.`)
+
 // strftimeNow writes the current time as strftime does.
 func strftimeNow(r *run, a args) any {
-	var b strings.Builder
 	now := r.now()
-	for rest := a.text(0); rest != ""; {
-		before, directive, found := strings.Cut(rest, "%")
-		b.WriteString(before)
-		if !found || directive == "" {
-			break
-		}
-		c, bare := directive[0], false
-		if c == '-' && len(directive) > 1 { // %-d is %d without its zero
-			c, bare, directive = directive[1], true, directive[1:]
-		}
-		rest = directive[1:]
-		layout, known := goLayouts[c]
+	return directive.ReplaceAllStringFunc(a.text(0), func(d string) string {
+		layout, known := goLayouts[d[len(d)-1]]
 		switch {
-		case c == '%':
-			b.WriteByte('%')
+		case d == "%%":
+			return "%"
 		case !known:
-			panic(failed("strftime_now: unknown directive %%%c; it knows %%Y, %%m, %%d, %%B, %%H, %%M and their like", c))
-		case bare:
-			b.WriteString(strings.TrimLeft(now.Format(layout), "0 "))
-		default:
-			b.WriteString(now.Format(layout))
+			panic(failed("strftime_now: unknown directive %s; it knows %%Y, %%m, %%d, %%B, %%H, %%M and their like", d))
+		case d[1] == '-':
+			return strings.TrimLeft(now.Format(layout), "0 ")
 		}
-	}
-	return b.String()
+		return now.Format(layout)
+	})
 }

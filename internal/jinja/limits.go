@@ -72,13 +72,6 @@ func (r *run) step(n int) {
 	}
 }
 
-// scan counts the steps of going through a text.
-func (r *run) scan(v any) {
-	if s, ok := v.(string); ok {
-		r.step(len(s) / 16)
-	}
-}
-
 // charge counts n bytes made, whether or not they are still in use: a bound on the sum needs no
 // account of what is freed. What can be far larger than what it is made of is charged
 // before it is made; of all else the node that made it charges the result (see made).

@@ -87,7 +87,7 @@ func (p *printer) items(open string, items []any, closing string, depth int) {
 func (p *printer) dict(d *Dict, depth int) {
 	entries := d.entries
 	if p.sortKeys {
-		entries = p.sortedEntries(entries)
+		entries = sorted(p.run, entries, false, func(e entry) any { return e.key })
 	}
 	p.WriteByte('{')
 	for i, e := range entries {
