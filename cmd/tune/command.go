@@ -70,6 +70,14 @@ func (c *Command) usagef(format string, args ...any) error {
 	return &usageError{fmt.Errorf(format, args...), "tune " + c.Name + " --help"}
 }
 
+// misuse returns a usageError for an error, and nil for none.
+func (c *Command) misuse(err error) error {
+	if err == nil {
+		return nil
+	}
+	return c.usagef("%w", err)
+}
+
 // dispatch finds the verb and runs it. Flags without a verb belong to train.
 func (a *app) dispatch(ctx context.Context, args []string) error {
 	commands := a.commands()
@@ -185,7 +193,7 @@ func (c *Command) flagError(err error) error {
 		}
 		return c.usagef("--%s is %q; it must be %s", f.Name, invalid.GetValue(), valueKinds[f.Value.Type()])
 	case !errors.As(err, &unknown):
-		return c.usagef("%w", err)
+		return c.misuse(err)
 	}
 	name, dashes := unknown.GetSpecifiedName(), "--"
 	asFlag := func(flag string) string { return "--" + flag }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -87,13 +88,8 @@ func (p *previewFlags) check(c *Command) error {
 	case p.n < 0:
 		return c.usagef("--examples is %d, must not be negative", p.n)
 	}
-	if err := c.oneOf("data-format", string(p.config.Data.Format), format.Formats()...); err != nil {
-		return err
-	}
-	if err := p.config.Validate(); err != nil {
-		return c.usagef("%w", err)
-	}
-	return nil
+	known := c.oneOf("data-format", string(p.config.Data.Format), format.Formats()...)
+	return cmp.Or(known, c.misuse(p.config.Validate()))
 }
 
 // isColoured reports whether w is a terminal whose user has nothing against colours.
