@@ -314,11 +314,7 @@ func printNext(w io.Writer, c trainer.Config, s *trainer.Summary, isExample bool
 // printHealth says what went wrong with plugins and was dealt with, if anything was.
 func printHealth(w io.Writer, reg *core.Registry) {
 	for _, k := range reg.Kernels() {
-		r, ok := k.(core.HealthReporter)
-		if !ok {
-			continue
-		}
-		h, i := r.Health(), k.Info()
+		h, i := core.HealthOf(k), k.Info()
 		if h.Deaths+h.Repeats+h.Fallbacks+h.Copies == 0 {
 			continue
 		}

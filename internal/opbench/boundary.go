@@ -93,11 +93,7 @@ func MeasureBoundary(ctx context.Context, o BoundaryOptions) (*Boundary, error) 
 }
 
 func (o BoundaryOptions) copies() uint64 {
-	n := copies(o.Across)
-	if o.Portable != nil {
-		n += copies(o.Portable)
-	}
-	return n
+	return core.HealthOf(o.Across).Copies + core.HealthOf(o.Portable).Copies
 }
 
 func (o BoundaryOptions) progress(format string, args ...any) {

@@ -45,10 +45,8 @@ type Machine struct {
 func This(reg *core.Registry, placed []core.Placement) Machine {
 	m := Machine{Arch: runtime.GOARCH, SIMD: simd.Variant(), Plugins: map[string]string{}}
 	for _, p := range placed {
-		for _, f := range reg.Listing() {
-			if f.Err == nil && f.Manifest.Name == p.Kernel && f.Manifest.Checksum != "" {
-				m.Plugins[p.Kernel] = f.Manifest.Checksum
-			}
+		if f, ok := reg.Find(p.Kernel); ok && f.Manifest.Checksum != "" {
+			m.Plugins[p.Kernel] = f.Manifest.Checksum
 		}
 	}
 	return m
