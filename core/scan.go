@@ -199,7 +199,7 @@ func CheckName(name string) error {
 	case name == "" || strings.ContainsAny(name, " ,\t\n") || strings.HasPrefix(name, "-"):
 		return errors.New("a name has no blanks or commas and no leading dash")
 	case name == "auto" || name == "all" || name == "none":
-		return errors.New("--kernels reserves it")
+		return errors.New("a selection reserves it")
 	}
 	return nil
 }

@@ -173,6 +173,24 @@ func (c *Command) noEmptyNames() error {
 	return nil
 }
 
+// value is that of a flag whose type pflag does not have; kind is one of valueKinds.
+type value struct {
+	kind string
+	get  func() string
+	set  func(text string) error
+}
+
+var _ pflag.Value = value{}
+
+// String implements pflag.Value.
+func (v value) String() string { return v.get() }
+
+// Set implements pflag.Value.
+func (v value) Set(text string) error { return v.set(text) }
+
+// Type implements pflag.Value.
+func (v value) Type() string { return v.kind }
+
 // valuesOf returns all values of a flag, of which some have several.
 func valuesOf(f *pflag.Flag) []string {
 	if list, ok := f.Value.(pflag.SliceValue); ok {

@@ -16,7 +16,7 @@ type limits struct {
 func (o Options) limits() limits { return limits{bytes: o.MaxMemory, cpus: o.MaxCPUs} }
 
 // errNoLimits is the answer where the operating system cannot limit another process.
-var errNoLimits = fmt.Errorf("the memory and processors of a plugin can be limited on Linux only; go on without --plugin-memory and --plugin-cpus: %w", errors.ErrUnsupported)
+var errNoLimits = fmt.Errorf("the memory and processors of a plugin can be limited on Linux only; go on without transport.Options.MaxMemory and transport.Options.MaxCPUs: %w", errors.ErrUnsupported)
 
 // CheckLimits reports limits that cannot be set, as opening a plugin would.
 func (o Options) CheckLimits() error {

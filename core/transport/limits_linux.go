@@ -17,7 +17,7 @@ func (l limits) memory(pid int) error {
 	}
 	most := unix.Rlimit{Cur: uint64(l.bytes), Max: uint64(l.bytes)}
 	if err := unix.Prlimit(pid, unix.RLIMIT_DATA, &most, nil); err != nil {
-		return fmt.Errorf("transport: limit the memory of process %d: %w; where the system refuses that, go on without --plugin-memory", pid, err)
+		return fmt.Errorf("transport: limit the memory of process %d: %w; where the system refuses that, go on without transport.Options.MaxMemory", pid, err)
 	}
 	return nil
 }
@@ -38,7 +38,7 @@ func (l limits) processors() (undo func() error, err error) {
 		}
 	}
 	if err := unix.SchedSetaffinity(0, &few); err != nil {
-		return nil, fmt.Errorf("transport: limit the processors of a plugin: %w; where the system refuses that, go on without --plugin-cpus", err)
+		return nil, fmt.Errorf("transport: limit the processors of a plugin: %w; where the system refuses that, go on without transport.Options.MaxCPUs", err)
 	}
 	return func() error { return unix.SchedSetaffinity(0, &all) }, nil
 }

@@ -193,7 +193,7 @@ func (o BoundaryOptions) transfer(ctx context.Context, bytes int) (Transfer, err
 		difference[i] = across[i] - linked[i]
 	}
 	t := Transfer{Bytes: bytes, Calls: reps, Rounds: o.Rounds,
-		Linked: newStat(linked), Across: newStat(across), Difference: newStat(difference)}
+		Linked: NewStat(linked), Across: NewStat(across), Difference: NewStat(difference)}
 	t.Percent = 100 * t.Difference.Median / t.Linked.Median
 	return t, nil
 }

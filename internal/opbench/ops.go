@@ -157,7 +157,7 @@ func (r *Result) time(ctx context.Context, o Options, k core.Kernel, row Row, ca
 
 // judged fills in what follows from the times.
 func (r Row) judged(c ceiling.Ceilings) Row {
-	r.MS = newStat(scaled(r.ns, 1e-6))
+	r.MS = NewStat(scaled(r.ns, 1e-6))
 	seconds := r.MS.Median / 1e3
 	bytes := float64(r.Bytes)
 	r.GBs, r.GFLOPs = bytes/seconds/1e9, r.Products/seconds/1e9

@@ -76,9 +76,7 @@ func Plan(ctx context.Context, m core.Model, reg *core.Registry, selection strin
 	if err != nil {
 		return nil, err
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if sel.From != "" {
 		return repeat(ctx, m, reg, sel.From, r, o)
 	}
@@ -134,9 +132,7 @@ type session struct {
 func New(reg *core.Registry, r Run, o Options) core.Measure { return newSession(reg, r, o).measure }
 
 func newSession(reg *core.Registry, r Run, o Options) *session {
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	r.Batch, r.Seq = cmp.Or(r.Batch, DefaultBatch), cmp.Or(r.Seq, DefaultSeq)
 	r.MaxPosition = cmp.Or(r.MaxPosition, r.Seq)
 	r.Batch = min(r.Batch, max(1, mostTokens/r.Seq))
