@@ -103,7 +103,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/measure", "core internal/os/cpu internal/os/memory internal/os/self internal/simd trainer/checkpoint trainer/nn trainer/placement", "core/reference trainer/autograd"},
 	{"trainer/forecast", "core internal/ceiling trainer/autograd trainer/models trainer/nn", "trainer trainer/optim"},
 	{"trainer/progress", "internal/amount internal/plainjson github.com/schollz/progressbar/v3 golang.org/x/term trainer", "core trainer/data/corpus"},
-	{"trainer/bench", "internal/amount core internal/ceiling internal/chart internal/os/cpu internal/simd trainer trainer/...", "core/reference core/transport internal/plugintest"},
+	{"trainer/bench", "internal/amount core internal/ceiling internal/chart internal/os/cpu internal/opbench internal/simd trainer trainer/...", "core/reference core/transport internal/plugintest"},
 	{"trainer/demo", "core trainer trainer/data trainer/generate trainer/models trainer/tokenizer", "core/reference trainer/autograd trainer/nn trainer/optim"},
 	{"trainer/generate", "core internal/fields internal/plainjson trainer/autograd trainer/crosscheck trainer/models trainer/nn trainer/tokenizer", "plugins/linked core/kerneltest trainer/data"},
 	{"trainer/parity", "core internal/plainjson trainer trainer/...", "core/reference core/transport internal/plugintest plugins/linked"},

@@ -133,6 +133,14 @@ type HealthReporter interface {
 	Health() Health
 }
 
+// HealthOf returns what a kernel reports of itself, nothing for one that does not.
+func HealthOf(k Kernel) Health {
+	if r, ok := k.(HealthReporter); ok {
+		return r.Health()
+	}
+	return Health{}
+}
+
 // Manifest says who a plugin is.
 type Manifest struct {
 	Name     string `json:"name"`

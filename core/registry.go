@@ -72,12 +72,22 @@ func (r *Registry) add(kernels ...Kernel) {
 }
 
 func (r *Registry) origin(name string) string {
-	for _, f := range r.found {
-		if f.Err == nil && f.Manifest.Name == name {
-			return f.Path
-		}
+	if f, ok := r.Find(name); ok {
+		return f.Path
 	}
 	return linked
+}
+
+// Find returns the usable plugin of that name, if there is one.
+func (r *Registry) Find(name string) (f Found, ok bool) {
+	if r == nil {
+		return f, false
+	}
+	i := slices.IndexFunc(r.found, func(f Found) bool { return f.Err == nil && f.Manifest.Name == name })
+	if i < 0 {
+		return f, false
+	}
+	return r.found[i], true
 }
 
 // Kernels returns every usable kernel, sorted by name, then op.

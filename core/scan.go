@@ -65,7 +65,7 @@ const BuiltIn = "built-in:"
 func (r *Registry) AddBuiltIn(ctx context.Context, names []string, open Opener) error {
 	var paths []string
 	for _, name := range names {
-		if !slices.ContainsFunc(r.found, func(f Found) bool { return f.Err == nil && f.Manifest.Name == name }) {
+		if _, known := r.Find(name); !known {
 			paths = append(paths, BuiltIn+name)
 		}
 	}
@@ -174,12 +174,8 @@ func (r *Registry) admit(path string, p Plugin) {
 	}
 	m := p.Manifest()
 	err := validateManifest(m)
-	if err == nil {
-		for _, f := range r.found {
-			if f.Err == nil && f.Manifest.Name == m.Name {
-				err = fmt.Errorf("%w %q: %s and %s both offer it; remove one", ErrDuplicate, m.Name, f.Path, path)
-			}
-		}
+	if f, twice := r.Find(m.Name); twice && err == nil {
+		err = fmt.Errorf("%w %q: %s and %s both offer it; remove one", ErrDuplicate, m.Name, f.Path, path)
 	}
 	r.found = append(r.found, Found{Path: path, Manifest: m, Err: err})
 	if err != nil {
@@ -203,7 +199,7 @@ func CheckName(name string) error {
 	case name == "" || strings.ContainsAny(name, " ,\t\n") || strings.HasPrefix(name, "-"):
 		return errors.New("a name has no blanks or commas and no leading dash")
 	case name == "auto" || name == "all" || name == "none":
-		return errors.New("--kernels reserves it")
+		return errors.New("a selection reserves it")
 	}
 	return nil
 }

@@ -71,11 +71,11 @@ func Examine(ctx context.Context, k core.Kernel, o Options) (*Report, error) {
 		if o.Progress != nil {
 			o.Progress(e.kind, i+1, len(all))
 		}
-		before := deaths(k)
+		before := core.HealthOf(k).Deaths
 		began := time.Now()
 		c := e.run(ctx)
 		c.Took = time.Since(began)
-		if n := deaths(k) - before; n > 0 {
+		if n := core.HealthOf(k).Deaths - before; n > 0 {
 			c.fail(Violation{Text: "the process died or was stopped in the middle of a call, and had to be started again",
 				err: core.ErrPluginExited})
 			died++
@@ -104,14 +104,6 @@ func Examine(ctx context.Context, k core.Kernel, o Options) (*Report, error) {
 	}
 	r.Took = time.Since(start)
 	return r, nil
-}
-
-// deaths counts how often the process of a kernel died, 0 for one that does not tell.
-func deaths(k core.Kernel) uint64 {
-	if h, ok := k.(core.HealthReporter); ok {
-		return h.Health().Deaths
-	}
-	return 0
 }
 
 // isGone reports whether a call of the case failed for want of a process. A death after

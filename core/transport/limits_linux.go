@@ -20,7 +20,7 @@ func limitMemory(pid int, bytes int64) error {
 	most := unix.Rlimit{Cur: uint64(bytes), Max: uint64(bytes)}
 	if err := unix.Prlimit(pid, unix.RLIMIT_DATA, &most, nil); err != nil {
 		return fmt.Errorf("transport: limit the memory of process %d: %w; "+
-			"where the system refuses that, go on without --plugin-memory", pid, err)
+			"where the system refuses that, go on without transport.Options.MaxMemory", pid, err)
 	}
 	return nil
 }
@@ -42,7 +42,7 @@ func limitProcessors(n int) (undo func() error, err error) {
 	}
 	if err := unix.SchedSetaffinity(0, &few); err != nil {
 		return nil, fmt.Errorf("transport: limit the processors of a plugin: %w; "+
-			"where the system refuses that, go on without --plugin-cpus", err)
+			"where the system refuses that, go on without transport.Options.MaxCPUs", err)
 	}
 	return func() error { return unix.SchedSetaffinity(0, &all) }, nil
 }

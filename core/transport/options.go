@@ -111,7 +111,7 @@ func (o Options) withDefaults() Options {
 
 // errNoLimits is the answer where the operating system cannot limit another process.
 var errNoLimits = fmt.Errorf("the memory and processors of a plugin can be limited on Linux only; "+
-	"go on without --plugin-memory and --plugin-cpus: %w", errors.ErrUnsupported)
+	"go on without transport.Options.MaxMemory and transport.Options.MaxCPUs: %w", errors.ErrUnsupported)
 
 // CheckLimits reports limits that cannot be set, as opening a plugin would.
 func (o Options) CheckLimits() error {

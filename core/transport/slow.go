@@ -22,7 +22,7 @@ func (p *plugin) sayWaiting(c *core.Call, waited time.Duration) {
 	if !stopped {
 		p.patience = 2 * waited
 	}
-	p.opts.Logger.Warn(fmt.Sprintf("waiting for a plugin's call; after %v it is ended and started again (--call-timeout)", p.opts.CallTimeout),
+	p.opts.Logger.Warn(fmt.Sprintf("waiting for a plugin's call; after %v it is ended and started again (transport.Options.CallTimeout)", p.opts.CallTimeout),
 		"plugin", p.manifest.Name, "op", c.Op, "pass", c.Pass, "site", c.Site, "waited", waited.Round(time.Second), "process", doing)
 }
 
