@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,14 +62,16 @@ type Plan struct {
 // and no plan, for an unknown name, a named kernel that matches no site or does not support
 // a site of its op, two kernels of equal rank on one site, facts that no op has, sites
 // that cannot be told apart or swapped, auto for a model that nobody says how to measure
-// (see Measured), and a context that ends what is verified or measured. It starts plugins that do not run.
+// (see Measured), and a context that ends what is verified or measured. It starts plugins that
+// do not run.
 func NewPlan(ctx context.Context, m Model, r *Registry, sel Selection, opts ...Option) (*Plan, error) {
 	o, sites, err := prepare(m, r, opts)
 	if err != nil {
 		return nil, err
 	}
 	if sel.From != "" {
-		return nil, fmt.Errorf("core: the kernels from:%s are those of a run: read them with trainer/placement, and call Repeat", sel.From)
+		return nil, fmt.Errorf("core: the kernels from:%s are those of a run: read them with trainer/placement, and call Repeat",
+			sel.From)
 	}
 	if sel.Auto {
 		if err := o.askModel(m, r); err != nil {
@@ -272,10 +275,7 @@ func (p *Plan) ops() string {
 			ops = append(ops, string(a.Site.Op))
 		}
 	}
-	if ops == nil {
-		return "none of the ops"
-	}
-	return strings.Join(ops, ", ")
+	return cmp.Or(strings.Join(ops, ", "), "none of the ops")
 }
 
 // Apply carries the plan out, all of it or nothing. A site that holds the planned
@@ -321,16 +321,16 @@ func ApplyDefaultKernels(ctx context.Context, m Model, r *Registry, selection st
 	if err != nil {
 		return nil, err
 	}
-	p, err := NewPlan(ctx, m, r, sel, opts...)
-	if err != nil {
-		return nil, err
-	}
-	return p.Apply()
+	return applySelection(ctx, m, r, sel, opts)
 }
 
 // ApplyKernel places one kernel by name, on every site of its ops; none is an error.
 func ApplyKernel(ctx context.Context, name string, m Model, r *Registry, opts ...Option) (*Report, error) {
-	p, err := NewPlan(ctx, m, r, Selection{Names: []string{name}}, opts...)
+	return applySelection(ctx, m, r, Selection{Names: []string{name}}, opts)
+}
+
+func applySelection(ctx context.Context, m Model, r *Registry, sel Selection, opts []Option) (*Report, error) {
+	p, err := NewPlan(ctx, m, r, sel, opts...)
 	if err != nil {
 		return nil, err
 	}

@@ -55,8 +55,9 @@ func (r *Registry) Register(k Kernel) error {
 	}
 	for _, have := range r.kernels {
 		if i := have.Info(); i.Name == info.Name && i.Op == info.Op {
+			from, _ := r.usable(info.Name)
 			return fmt.Errorf("core: register %s for %s: %w: it is registered already, from %s",
-				info.Name, info.Op, ErrDuplicate, r.origin(info.Name))
+				info.Name, info.Op, ErrDuplicate, from)
 		}
 	}
 	r.found = append(r.found, Found{Path: linked, Manifest: m})
@@ -71,13 +72,13 @@ func (r *Registry) add(kernels ...Kernel) {
 	})
 }
 
-func (r *Registry) origin(name string) string {
-	for _, f := range r.found {
-		if f.Err == nil && f.Manifest.Name == name {
-			return f.Path
-		}
+// usable returns where a usable plugin or linked kernel of that name was found.
+func (r *Registry) usable(name string) (path string, ok bool) {
+	i := slices.IndexFunc(r.found, func(f Found) bool { return f.Err == nil && f.Manifest.Name == name })
+	if i < 0 {
+		return "", false
 	}
-	return linked
+	return r.found[i].Path, true
 }
 
 // Kernels returns every usable kernel, sorted by name, then op.
@@ -117,9 +118,12 @@ func (r *Registry) Lookup(name string) ([]Kernel, error) {
 	}
 	names := r.Names()
 	if len(names) == 0 {
-		return nil, fmt.Errorf("core: %w %q: no kernels were found; build the plugins or name their folder", ErrUnknownKernel, name)
+		return nil, fmt.Errorf("core: %w %q: no kernels were found; build the plugins or name their folder",
+			ErrUnknownKernel, name)
 	}
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(nearest.Distance(name, a), nearest.Distance(name, b)) })
+	slices.SortStableFunc(names, func(a, b string) int {
+		return cmp.Compare(nearest.Distance(name, a), nearest.Distance(name, b))
+	})
 	return nil, fmt.Errorf("core: %w %q; known, nearest first: %s", ErrUnknownKernel, name, strings.Join(names, ", "))
 }
 

@@ -32,7 +32,8 @@ func ScanAllKernels(ctx context.Context, dirs []string, open Opener) (*Registry,
 	for i, dir := range dirs {
 		switch {
 		case dir == "":
-			return nil, errors.New("core: scan for kernels: the name of a folder is empty; transport.Folders(\"\") has the usual ones")
+			return nil, errors.New("core: scan for kernels: the name of a folder is empty; " +
+				"transport.Folders(\"\") has the usual ones")
 		case slices.Contains(dirs[:i], dir):
 			return nil, fmt.Errorf("core: scan for kernels: the folder %s is named twice", dir)
 		}
@@ -65,7 +66,7 @@ const BuiltIn = "built-in:"
 func (r *Registry) AddBuiltIn(ctx context.Context, names []string, open Opener) error {
 	var paths []string
 	for _, name := range names {
-		if !slices.ContainsFunc(r.found, func(f Found) bool { return f.Err == nil && f.Manifest.Name == name }) {
+		if _, taken := r.usable(name); !taken {
 			paths = append(paths, BuiltIn+name)
 		}
 	}
@@ -74,19 +75,6 @@ func (r *Registry) AddBuiltIn(ctx context.Context, names []string, open Opener) 
 		return fmt.Errorf("core: scan for kernels: %w", err)
 	}
 	return nil
-}
-
-// openAll opens files and adds what they are.
-func (r *Registry) openAll(ctx context.Context, paths []string, open Opener) {
-	openAll(ctx, paths, open, func(path string, o *opening) {
-		switch {
-		case errors.Is(o.err, errSkip):
-		case o.err != nil:
-			r.found = append(r.found, Found{Path: path, Err: o.err})
-		default:
-			r.admit(path, o.plugin)
-		}
-	})
 }
 
 // errSkip marks what is not meant to be a plugin, such as a folder.
@@ -107,9 +95,9 @@ type opening struct {
 	err    error
 }
 
-// openAll opens the files and gives them to admit in their order, each as soon as those
-// before it have been given.
-func openAll(ctx context.Context, paths []string, open Opener, admit func(path string, o *opening)) {
+// openAll opens files and adds what they are, in their order: each as soon as those before it
+// have been added.
+func (r *Registry) openAll(ctx context.Context, paths []string, open Opener) {
 	all := make([]*opening, len(paths))
 	for i, path := range paths {
 		all[i] = &opening{path: path, done: make(chan struct{})}
@@ -138,7 +126,13 @@ func openAll(ctx context.Context, paths []string, open Opener, admit func(path s
 	})
 	for _, o := range all {
 		<-o.done
-		admit(o.path, o)
+		switch {
+		case errors.Is(o.err, errSkip):
+		case o.err != nil:
+			r.found = append(r.found, Found{Path: o.path, Err: o.err})
+		default:
+			r.admit(o.path, o.plugin)
+		}
 		<-ahead
 	}
 	wg.Wait()
@@ -169,17 +163,14 @@ func executable(path string) error {
 // admit adds an opened plugin, or lists it with its reason and closes it.
 func (r *Registry) admit(path string, p Plugin) {
 	if p == nil {
-		r.found = append(r.found, Found{Path: path, Err: fmt.Errorf("%w: its opener returned neither a plugin nor an error", ErrIncompatible)})
+		err := fmt.Errorf("%w: its opener returned neither a plugin nor an error", ErrIncompatible)
+		r.found = append(r.found, Found{Path: path, Err: err})
 		return
 	}
 	m := p.Manifest()
 	err := validateManifest(m)
-	if err == nil {
-		for _, f := range r.found {
-			if f.Err == nil && f.Manifest.Name == m.Name {
-				err = fmt.Errorf("%w %q: %s and %s both offer it; remove one", ErrDuplicate, m.Name, f.Path, path)
-			}
-		}
+	if first, taken := r.usable(m.Name); taken && err == nil {
+		err = fmt.Errorf("%w %q: %s and %s both offer it; remove one", ErrDuplicate, m.Name, first, path)
 	}
 	r.found = append(r.found, Found{Path: path, Manifest: m, Err: err})
 	if err != nil {
@@ -219,10 +210,12 @@ func validateManifest(m Manifest) error {
 	for _, k := range m.Kernels {
 		// They are shown on terminals, which obey control characters.
 		if strings.ContainsFunc(m.Name+m.Version+string(k.Op)+k.Summary, unicode.IsControl) {
-			return fmt.Errorf("%w: %s describes itself with control characters; a name, a version and a summary are one line of text", ErrIncompatible, m.Path)
+			return fmt.Errorf("%w: %s describes itself with control characters; "+
+				"a name, a version and a summary are one line of text", ErrIncompatible, m.Path)
 		}
 		if k.Name != m.Name {
-			return fmt.Errorf("%w: plugin %s offers a kernel named %q; a plugin's kernels carry its name", ErrIncompatible, m.Name, k.Name)
+			return fmt.Errorf("%w: plugin %s offers a kernel named %q; a plugin's kernels carry its name",
+				ErrIncompatible, m.Name, k.Name)
 		}
 		if seen[k.Op] {
 			return fmt.Errorf("%w: plugin %s offers %s twice", ErrIncompatible, m.Name, k.Op)

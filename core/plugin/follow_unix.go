@@ -3,8 +3,6 @@
 package plugin
 
 import (
-	"fmt"
-	"net"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -18,15 +16,9 @@ func followHost(s *server) error {
 	for _, fd := range []int{wire.LifelineFD, wire.ControlFD} {
 		unix.CloseOnExec(fd) // children of this process must not keep the lifeline open
 	}
-	f := os.NewFile(wire.LifelineFD, "lifeline")
-	c, err := net.FileConn(f)
+	conn, err := wire.Lifeline(os.NewFile(wire.LifelineFD, "lifeline"))
 	if err != nil {
-		return fmt.Errorf("transport: lifeline: %w", err)
-	}
-	f.Close()
-	conn, ok := c.(*net.UnixConn)
-	if !ok {
-		return fmt.Errorf("transport: lifeline is not a local socket")
+		return err
 	}
 	go func() {
 		if os.Getenv(wire.EnvLink) == wire.LinkDoorbell {
