@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/opdef"
 	"github.com/seed98097648/tune/internal/ops"
 )
 
@@ -52,7 +53,7 @@ func kinds(op core.Op, d core.DType) []core.Facts {
 func CasesFor(op core.Op, f core.Facts) []Case {
 	o := ops.Of(op)
 	var cases []Case
-	add := func(kind string, tokens int, edit ops.Edit, _ ...func(*core.Facts)) {
+	add := func(kind string, tokens int, edit opdef.Edit, _ ...func(*core.Facts)) {
 		c := specialCase(op, f, kind, tokens)
 		c.Edit = edit
 		cases = append(cases, c)

@@ -29,6 +29,7 @@ import (
 	"testing"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/opdef"
 	"github.com/seed98097648/tune/internal/ops"
 )
 
@@ -93,7 +94,7 @@ func Verify(ctx context.Context, k core.Kernel, f core.Facts) error {
 	if err := k.Supports(f); err != nil {
 		return err
 	}
-	u := ops.Use{Facts: f, Tokens: 3}
+	u := opdef.Use{Facts: f, Tokens: 3}
 	if change := ops.Of(op).Verify; change != nil {
 		change(&u)
 	}

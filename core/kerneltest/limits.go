@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/ops"
+	"github.com/seed98097648/tune/internal/opdef"
 )
 
 // How far a kernel may be from the reference.
@@ -128,7 +128,7 @@ func forChunks(f func(v ...[]float64), tensors ...core.Tensor) {
 
 func isFinite(v float64) bool { return v-v == 0 }
 
-func values(t core.Tensor) []float64 { return ops.Values(t) }
+func values(t core.Tensor) []float64 { return opdef.Values[float64](t) }
 
 // index returns the position of element i on each axis.
 func index(s core.Shape, i int) []int {

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/ops"
+	"github.com/seed98097648/tune/internal/opdef"
 )
 
 // Oracle is the formula of an op, in float64 and as naive as can be: it returns the
@@ -76,7 +76,7 @@ func GradCheck(k core.Kernel, c Case) error {
 			for range a.Count {
 				x := own.In[at]
 				if x.DType != core.Int32 {
-					ops.Put(x, v[:x.Elems()], 1)
+					opdef.Put(x, v[:x.Elems()], 1)
 				}
 				v, at = v[x.Elems():], at+1
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/reference"
+	"github.com/seed98097648/tune/internal/opdef"
 	"github.com/seed98097648/tune/internal/ops"
 )
 
@@ -38,7 +39,7 @@ type stack struct {
 // Between layers, activations and gradients are scaled by powers of two, so that they
 // neither vanish nor overflow.
 func (t *trial) stacked(ctx context.Context) error {
-	c, how := t.of, (*ops.Stack)(nil)
+	c, how := t.of, (*opdef.Stack)(nil)
 	if of := ops.Of(c.Op).Stack; of != nil {
 		how = of(c.Facts)
 	}
@@ -64,7 +65,7 @@ func (t *trial) stacked(ctx context.Context) error {
 // of the reference in float64.
 type stacks struct {
 	Case
-	*ops.Stack
+	*opdef.Stack
 	scales []float64 // of what goes from each layer to the next
 	result *Result
 	all    [3]*stack
@@ -108,12 +109,12 @@ func (d *stacks) layer(ctx context.Context, s *stack, data *inputs) error {
 		if x.DType == data.tensors[i].DType {
 			copy(x.Data, data.tensors[i].Data)
 		} else {
-			ops.Put(x.Tensor, values(data.tensors[i].Tensor), 1)
+			opdef.Put(x.Tensor, values(data.tensors[i].Tensor), 1)
 		}
 	}
 	if l := len(s.layers) - 1; l >= 0 {
 		for out, into := range d.Next {
-			ops.Put(in.byName[into][0], s.value(l, out, into, d.Residual), d.scales[l])
+			opdef.Put(in.byName[into][0], s.value(l, out, into, d.Residual), d.scales[l])
 		}
 	}
 	call, err := s.run(ctx, in, core.Forward)
@@ -163,7 +164,7 @@ func (d *stacks) backward(ctx context.Context, l, height int) error {
 		in := s.layers[l]
 		if height > 1 {
 			for out, into := range d.Next {
-				ops.Put(in.byName["d"+out][0], s.grads[into], scale)
+				opdef.Put(in.byName["d"+out][0], s.grads[into], scale)
 			}
 		}
 		call, err := s.run(ctx, in, core.Backward)

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/ops"
+	"github.com/seed98097648/tune/internal/opdef"
 )
 
 // blur moves each element of the float32 outputs by up to half a unit of the largest, which
@@ -55,7 +55,7 @@ func leans(f core.Facts, got, want, single core.Tensor) error {
 }
 
 // narrow brings weights near what they are to be around.
-func narrow(around map[string]float64) ops.Edit {
+func narrow(around map[string]float64) opdef.Edit {
 	return func(in map[string][]core.Tensor) {
 		for name, at := range around {
 			for _, x := range in[name] {
@@ -63,7 +63,7 @@ func narrow(around map[string]float64) ops.Edit {
 				for i := range v {
 					v[i] = at + (v[i]-at)/8
 				}
-				ops.Put(x, v, 1)
+				opdef.Put(x, v, 1)
 			}
 		}
 	}
