@@ -70,7 +70,8 @@ func NewPlan(ctx context.Context, m Model, r *Registry, sel Selection, opts ...O
 		return nil, err
 	}
 	if sel.From != "" {
-		return nil, fmt.Errorf("core: the kernels from:%s are those of a run: read them with trainer/placement, and call Repeat",
+		return nil, fmt.Errorf("core: the kernels from:%s are those of a run: "+
+			"read them with trainer/placement, and call Repeat",
 			sel.From)
 	}
 	if sel.Auto {
@@ -90,13 +91,13 @@ func NewPlan(ctx context.Context, m Model, r *Registry, sel Selection, opts ...O
 		}
 	}
 	p := &Plan{}
-	verified := map[verifyKey]error{}
+	verified := map[verifyKey]error{} // most layers have the facts of another
 	placed := map[string]bool{}
 	for _, site := range sites {
 		if err := site.Facts.Validate(site.Op); err != nil && site.Plain == "" {
 			return nil, fmt.Errorf("core: site %s: %w", site.Path, err)
 		}
-		if site.Within != "" && placed[site.Within] {
+		if site.Within != "" && placed[site.Within] { // the larger site came first
 			p.Actions = append(p.Actions, Action{Site: site, CoveredBy: site.Within})
 			continue
 		}
@@ -146,7 +147,8 @@ type verifyKey struct {
 }
 
 // choose picks the kernel of one site: a named one, else one of auto or all.
-func choose(ctx context.Context, site Site, r *Registry, sel Selection, o options, verified map[verifyKey]error) (Action, error) {
+func choose(ctx context.Context, site Site, r *Registry, sel Selection, o options,
+	verified map[verifyKey]error) (Action, error) {
 	if site.Plain != "" {
 		return Action{Site: site, Reason: site.Plain}, nil
 	}
@@ -316,7 +318,8 @@ func (p *Plan) Apply() (*Report, error) {
 // ApplyDefaultKernels plans and applies a selection as --kernels takes it: "auto",
 // "all", "none", names, "auto,-npu_fused_rope". Registry.Rest with the report's actions ends
 // the processes that nobody calls then.
-func ApplyDefaultKernels(ctx context.Context, m Model, r *Registry, selection string, opts ...Option) (*Report, error) {
+func ApplyDefaultKernels(ctx context.Context, m Model, r *Registry, selection string,
+	opts ...Option) (*Report, error) {
 	sel, err := ParseSelection(selection)
 	if err != nil {
 		return nil, err

@@ -20,8 +20,8 @@ type Found struct {
 }
 
 // Registry holds the kernels that a program can place, found by ScanAllKernels or
-// linked in by Register. It owns the plugins' processes until Close. One that is nil, as
-// after an error, has no kernels and takes none.
+// linked in by Register. It owns the plugins' processes until Close. A nil Registry, such as
+// comes with an error, has no kernels and accepts none.
 type Registry struct {
 	found   []Found
 	plugins []Plugin
@@ -150,8 +150,8 @@ func (r *Registry) Close() error {
 	return errors.Join(errs...)
 }
 
-// Rest ends the processes of the plugins none of whose kernels an action places, so that
-// they take no memory. One whose kernel is called all the same starts again; see Rester.
+// Rest ends the processes of plugins that the actions do not use, which frees their memory.
+// A later call of one of their kernels starts the process again; see Rester.
 func (r *Registry) Rest(actions []Action) {
 	used := map[string]bool{}
 	for _, a := range actions {

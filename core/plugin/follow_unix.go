@@ -10,8 +10,8 @@ import (
 	"github.com/seed98097648/tune/internal/wire"
 )
 
-// followHost ends this process when the host does, whose end of the lifeline is then
-// closed. Until then it takes in the regions that the host passes.
+// followHost ends this process when the host ends, which closes the other end of the
+// lifeline. Until then it takes in the regions that the host passes.
 func followHost(s *server) error {
 	for _, fd := range []int{wire.LifelineFD, wire.ControlFD} {
 		unix.CloseOnExec(fd) // children of this process must not keep the lifeline open

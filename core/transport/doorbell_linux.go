@@ -34,7 +34,8 @@ func newDoorbell(life *lifeline, spin time.Duration) (*doorbell, *os.File, error
 	if err != nil {
 		return nil, nil, err
 	}
-	return &doorbell{control: control, life: life, Bells: wire.NewBells(control.Bytes()), spin: wire.Spinner{Limit: spin}}, control.File(), nil
+	return &doorbell{control: control, life: life, Bells: wire.NewBells(control.Bytes()),
+		spin: wire.Spinner{Limit: spin}}, control.File(), nil
 }
 
 // share passes a descriptor of the region over the lifeline: a writable one to the

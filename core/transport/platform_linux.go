@@ -106,7 +106,7 @@ const hasLimits = true
 
 // limitMemory limits the private memory that a process can write: its heap, and whatever it
 // maps that neither a file nor another process shares. Regions of tensors are not
-// counted. A program that needs more is refused it, of which most die.
+// counted. A program that needs more does not get it, and mostly dies of that.
 func limitMemory(pid int, bytes int64) error {
 	if bytes == 0 {
 		return nil
