@@ -134,11 +134,7 @@ func fillTables(in *opdef.Inputs, _ *rand.Rand, a core.Arg, v []float32) {
 func ropeAxes() []opdef.Axis {
 	far := []int{8194, 258, 1026, 2050, 3077, 4098, 4102, 32770, 65542, 131074}
 	return []opdef.Axis{
-		{Name: "tokens", Rests: opdef.EveryRest, Step: 7, Large: opdef.Long, Set: func(u *opdef.Use, n int) {
-			if u.Tokens = n; n > 4102 {
-				u.Facts.Heads, u.Facts.HeadDim, u.Facts.RotaryDim = 1, 2, 2
-			}
-		}},
+		opdef.TokensAxis(4102, func(f *core.Facts) { f.Heads, f.HeadDim, f.RotaryDim = 1, 2, 2 }),
 		{Name: "rotary_dim", Rests: opdef.EveryRest / 2, Large: []int{258, 128, 192, 514}, Set: func(u *opdef.Use, n int) {
 			u.Facts.RotaryDim, u.Facts.HeadDim = 2*n, 2*n
 		}},
