@@ -17,11 +17,7 @@ func Extremes(op core.Op) []Case {
 	o := ops.Of(op)
 	var cases []Case
 	for _, d := range storage() {
-		for _, f := range o.Kinds {
-			f.DType = d
-			if op.HasWeights() {
-				f.WeightDType = d
-			}
+		for _, f := range kinds(op, d) {
 			add := func(kind string, tokens int, edit opdef.Edit, change ...func(*core.Facts)) {
 				cases = append(cases, sized(op, f, kind, tokens, func(u *opdef.Use, n int) {
 					u.Tokens, u.Edit = n, edit

@@ -17,11 +17,7 @@ func Sizes(op core.Op) []Case {
 	var cases []Case
 	axes := ops.Of(op).Axes
 	for i, d := range storage() {
-		for j, f := range ops.Of(op).Kinds {
-			f.DType = d
-			if op.HasWeights() {
-				f.WeightDType = d
-			}
+		for j, f := range kinds(op, d) {
 			if i+j > 0 {
 				cases = append(cases, atOnce(op, f, axes)...)
 			}
@@ -79,6 +75,6 @@ func atOnce(op core.Op, f core.Facts, axes []opdef.Axis) []Case {
 func sized(op core.Op, f core.Facts, kind string, n int, set func(u *opdef.Use, n int)) Case {
 	u := opdef.Use{Facts: f, Tokens: 5, Positions: ops.Of(op).Positions}
 	set(&u, n)
-	return Case{Kind: kind, Op: op, Facts: u.Facts, Tokens: u.Tokens, Positions: u.Positions, Edit: u.Edit, Seed: uint64(n),
-		Name: fmt.Sprintf("%s %v T=%d %s %d", op, u.Facts, u.Tokens, kind, n)}
+	return Case{Kind: kind, Op: op, Facts: u.Facts, Tokens: u.Tokens, Positions: u.Positions, Edit: u.Edit,
+		Seed: uint64(n), Name: fmt.Sprintf("%s %v T=%d %s %d", op, u.Facts, u.Tokens, kind, n)}
 }
