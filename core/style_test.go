@@ -115,14 +115,12 @@ examples
 internal/amount
 internal/browser
 internal/chart
-internal/cpu
+internal/os/cpu
 internal/growth
 internal/nearest
 internal/opbench
 internal/scaffold
-internal/scaffold/moe_gate
-internal/scaffold/rope
-internal/shm
+internal/os/shm
 internal/simd
 internal/simd/_arm64
 internal/simd/_asm

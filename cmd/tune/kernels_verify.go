@@ -16,7 +16,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/kerneltest"
 	"github.com/seed98097648/tune/core/transport"
-	"github.com/seed98097648/tune/internal/memory"
+	"github.com/seed98097648/tune/internal/os/memory"
 )
 
 const kernelsVerifyLong = `Check that kernels do what they must: what the plugin says about itself; forward

@@ -12,7 +12,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/seed98097648/tune/core/transport"
-	"github.com/seed98097648/tune/internal/plainfile"
+	"github.com/seed98097648/tune/internal/os/plainfile"
 	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer/measure"
 	"github.com/seed98097648/tune/trainer/parity"

@@ -10,7 +10,7 @@ import (
 	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/ceiling"
-	"github.com/seed98097648/tune/internal/memory"
+	"github.com/seed98097648/tune/internal/os/memory"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/forecast"

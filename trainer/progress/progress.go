@@ -198,7 +198,7 @@ func (p *Printer) Summary(s *trainer.Summary) {
 	if s.Before != nil && s.After != nil {
 		fmt.Fprintf(w, "  held-out loss  %.4f -> %.4f\n", s.Before.Loss, s.After.Loss)
 	}
-	if s.Checked.Calls > 0 {
+	if s.Checked.Calls > 0 || len(s.Checked.Left) > 0 {
 		fmt.Fprintf(w, "  checked        %s\n", s.Checked)
 	} else if c.CheckEvery == 0 && s.Report != nil && len(s.Report.Applied()) > 0 {
 		fmt.Fprintln(w, "  checked        no kernel: that is turned off")
