@@ -140,8 +140,7 @@ func find(commands []*Command, args []string) (*Command, []string, error) {
 	}
 	return nil, nil, &usageError{fmt.Errorf("unknown command %q%s",
 		args[0]+" "+args[1], didYouMean(args[1], verbs, func(verb string) string {
-			return strconv.Quote(args[0] + " " +
-				verb)
+			return strconv.Quote(args[0] + " " + verb)
 		})), help}
 }
 

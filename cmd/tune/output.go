@@ -65,8 +65,7 @@ func vacant(given string) error {
 	entries, err := os.ReadDir(given)
 	// A run that was killed before its first checkpoint has left nothing else.
 	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
-		return e.Name() == journal.File ||
-			checkpoint.Unfinished(e.Name())
+		return e.Name() == journal.File || checkpoint.Unfinished(e.Name())
 	})
 	switch {
 	case err == nil && len(entries) > 0 && hasCheckpoints(given):
