@@ -127,18 +127,10 @@ func examination(ctx context.Context, k core.Kernel, o Options) []step {
 	if !o.Quick {
 		cases = append(Cases(op), fitting(supports, append(Extremes(op), Sizes(op)...))...)
 	}
-	seen := map[string]bool{}
-	for _, c := range cases {
-		seen[c.Name] = true
-	}
 	for _, f := range o.Facts {
-		for _, c := range CasesFor(op, f) {
-			if !seen[c.Name] {
-				seen[c.Name] = true
-				cases = append(cases, c)
-			}
-		}
+		cases = append(cases, CasesFor(op, f)...)
 	}
+	cases = distinct(cases)
 	var supported []Case
 	for _, c := range cases {
 		if supports(c.Facts) == nil {
@@ -221,7 +213,8 @@ func trialsOfOneType(k core.Kernel, f core.Facts, o Options) []step {
 	}
 }
 
-func trialOf(k core.Kernel, f core.Facts, o Options, kind string, tokens int, run func(*trial, context.Context) error) step {
+func trialOf(k core.Kernel, f core.Facts, o Options, kind string, tokens int,
+	run func(*trial, context.Context) error) step {
 	return step{kind, func(ctx context.Context) Result {
 		return try(ctx, k, specialCase(k.Info().Op, f, kind, tokens), o, run)
 	}}
