@@ -120,3 +120,62 @@ func BenchmarkHalves(b *testing.B) {
 		}, name)
 	}
 }
+
+// layers are the products of a linear layer of a model: tokens, inputs and outputs.
+var layers = []struct {
+	name             string
+	tokens, in, outs int
+}{
+	{"small/q,o", 1024, 512, 512}, {"small/k,v", 1024, 512, 256}, {"small/gate,up", 1024, 512, 1536},
+	{"small/down", 1024, 1536, 512}, {"small/head", 1024, 512, 8192},
+	{"moe/expert_in", 128, 512, 768}, {"moe/expert_out", 128, 384, 512}, {"moe/router", 1024, 512, 32},
+	{"slice/q", 512, 1024, 2048}, {"slice/k,v", 512, 1024, 1024}, {"slice/o", 512, 2048, 1024},
+	{"slice/gate,up", 512, 1024, 3072}, {"slice/down", 512, 3072, 1024}, {"slice/head", 512, 1024, 151936},
+}
+
+// BenchmarkTiles has the products of BenchmarkGemm and those of layers, NT for the outputs, NN for the
+// gradient of the inputs and TN for that of the weight, on tiles and as Multiply does them.
+func BenchmarkTiles(b *testing.B) {
+	needTiles(b)
+	defer SetThreads(0)
+	for _, s := range shapes {
+		for f := range forms {
+			benchmarkTiles(b, fmt.Sprintf("%dx%dx%d", s[0], s[1], s[2]), f, s[0], s[1], s[2])
+		}
+	}
+	for _, l := range layers {
+		benchmarkTiles(b, l.name, 1, l.tokens, l.in, l.outs)
+		benchmarkTiles(b, l.name, 0, l.tokens, l.outs, l.in)
+		benchmarkTiles(b, l.name, 2, l.outs, l.tokens, l.in)
+	}
+}
+
+func benchmarkTiles(b *testing.B, name string, form, m, k, n int) {
+	f := forms[form]
+	for _, threads := range []int{1, 2} {
+		for _, way := range []string{"avx512", "tiles"} {
+			b.Run(fmt.Sprintf("%s/%s/threads=%d/%s", name, f.name, threads, way), func(b *testing.B) {
+				SetThreads(threads)
+				rng := rand.New(rand.NewPCG(1, 1))
+				p := Product{M: m, N: n, K: k, A: numbers(rng, m, k, f.transA), B: numbers(rng, k, n, f.transB), TransA: f.transA,
+					TransB: f.transB, C: make([]float32, m*n), StrideC: n}
+				for b.Loop() {
+					if way == "tiles" {
+						multiplyOnTiles([]TileProduct{{Product: p}})
+					} else {
+						Multiply(p)
+					}
+				}
+				b.ReportMetric(2*p.work()*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+			})
+		}
+	}
+}
+
+// numbers returns a matrix as operand does, without a closed page, of which a process has only so many.
+func numbers(rng *rand.Rand, rows, cols int, trans bool) Matrix {
+	if trans {
+		rows, cols = cols, rows
+	}
+	return Matrix{Data: random(rng, rows*cols), Stride: cols}
+}

@@ -1,0 +1,162 @@
+package simd
+
+import "math"
+
+// Some processors multiply matrices of bfloat16 in tiles, at many times the rate of their
+// vectors. A float32 is exactly the sum of three bfloat16, rounded one after the other, so
+// that six such products add up to one of float32: of the nine products of parts, these
+// are the ones that are not below what a float32 keeps.
+//
+// The errors are those of the ordinary product: what is left out of a product of two
+// elements is at most 2^-23 of it and of either sign, and sums are float32, rounded once or
+// less for each step. The order of a sum is fixed by the sizes alone, so that bits
+// depend on the number of threads as little as with Multiply. They differ from those that
+// Multiply gives, and those of a row may depend on how many others there are.
+//
+// The units take no part in IEEE's rules: they take subnormal numbers for zero, and make
+// zero of them. Blocks of 32 by 32 in which that, an infinity, a NaN or a number that large
+// could matter are computed as Multiply does.
+
+// HasTiles reports whether there are such units, and this process may use them.
+func HasTiles() bool { return tiles() != nil }
+
+// TileProduct is a Product for MultiplyTiles. Its Dots mean nothing.
+type TileProduct struct {
+	Product
+	// What PackLeft made of A, and PackRight of B, for callers that multiply with the same
+	// matrix again; nil: it is packed for this call. A and B are still needed.
+	PackedA, PackedB *Tiles
+}
+
+// Tiles is an operand that is split and packed for MultiplyTiles. Of float32 it takes 6 bytes
+// an element, of bfloat16 2.
+type Tiles struct {
+	right    bool
+	lanes, k int
+	blocks   []tilePack // for each step of the inner dimension
+}
+
+// PackLeft packs op(a), rows by k; trans tells that a is stored [k,rows].
+func PackLeft(rows, k int, a Matrix, trans bool) *Tiles { return packTiles(rows, k, a, !trans, false) }
+
+// PackRight packs op(b), k by cols; trans tells that b is stored [cols,k].
+func PackRight(k, cols int, b Matrix, trans bool) *Tiles { return packTiles(cols, k, b, trans, true) }
+
+func packTiles(lanes, k int, x Matrix, along, right bool) *Tiles {
+	if tiles() == nil {
+		panic("simd: there are no units for tiles to pack for")
+	}
+	if lanes < 0 || k < 0 {
+		panic(negSize)
+	}
+	x.check(lanes, k, !along, shortB)
+	t := &Tiles{right: right, lanes: lanes, k: k}
+	step := tileStep(k)
+	for k0 := 0; k0 < k && lanes > 0; k0 += step {
+		b := tilePack{x: x, along: along, right: right, k0: k0, kn: min(step, k-k0), lanes: lanes}
+		b.data, b.ranges = aligned(b.size()), make([]tileRange, b.panels())
+		t.blocks = append(t.blocks, b)
+	}
+	m := tileMultiplications.Get().(*tileMultiplication)
+	defer m.free()
+	for i := range t.blocks {
+		m.cutPack(&t.blocks[i])
+	}
+	m.run()
+	return t
+}
+
+// tileStep returns in what steps an inner dimension of k is added up.
+func tileStep(k int) int {
+	return ceilDiv(ceilDiv(max(k, 1), max(1, ceilDiv(k, tileK))), tileDepth) * tileDepth
+}
+
+// MultiplyTiles computes independent products together, as Multiply does, on tiles where there are any
+// and that pays.
+func MultiplyTiles(products ...TileProduct) {
+	var others []Product
+	var onTiles []TileProduct
+	for i := range products {
+		p := &products[i]
+		p.check()
+		if tiles() != nil && p.Pays() {
+			onTiles = append(onTiles, *p)
+			continue
+		}
+		q := p.Product
+		q.Dots = false
+		others = append(others, q)
+	}
+	if len(others) > 0 {
+		Multiply(others...)
+	}
+	multiplyOnTiles(onTiles)
+}
+
+// multiplyOnTiles computes products, none of which is empty, on tiles.
+func multiplyOnTiles(products []TileProduct) {
+	if len(products) > 0 {
+		m := tileMultiplications.Get().(*tileMultiplication)
+		defer m.free()
+		m.products = append(m.products, products...)
+		m.multiply()
+	}
+}
+
+// Pays reports whether tiles make the product faster, where there are any. To split an element takes
+// about as long as twenty of the multiplications that tiles spare.
+func (p *TileProduct) Pays() bool {
+	m, n, k := float64(p.M), float64(p.N), float64(p.K)
+	split := 0.0
+	if p.PackedA == nil {
+		split += m * k
+	}
+	if p.PackedB == nil {
+		split += n * k
+	}
+	return p.M >= tileRows && p.N >= tileRows && p.K >= tileDepth && 20*split < m*n*k
+}
+
+func (p *TileProduct) check() {
+	p.Product.check()
+	for _, o := range []struct {
+		packed *Tiles
+		lanes  int
+		right  bool
+	}{{p.PackedA, p.M, false}, {p.PackedB, p.N, true}} {
+		if t := o.packed; t != nil && (t.right != o.right || t.lanes != o.lanes || t.k != p.K) {
+			panic("simd: an operand is packed for another product")
+		}
+	}
+}
+
+// tileRange says how small the elements of an operand are that are not zero, and how large.
+type tileRange struct{ least, most float32 }
+
+// noElements is the range of no elements.
+var noElements = tileRange{least: float32(math.Inf(1))}
+
+// with returns the range of both.
+func (r tileRange) with(s tileRange) tileRange {
+	return tileRange{min(r.least, s.least), max(r.most, s.most)}
+}
+
+// fits reports whether products of k elements in both ranges are as IEEE has them, within rounding: no
+// sum can overflow, every part of an element is a normal number (the last bit of one is 2^-23 of
+// it), and so is the product of any two elements, with 26 bits to spare for what tiles lose
+// where a sum is below the normal numbers. Comparisons with NaN fail.
+func (r tileRange) fits(s tileRange, k int) bool {
+	least := min(r.least, s.least)
+	return least >= 0x1p-102 && float64(r.least)*float64(s.least) >= 0x1p-100 &&
+		r.most < 0x1p127 && s.most < 0x1p127 && float64(r.most)*float64(s.most)*float64(k) < 0x1p126
+}
+
+// rangeOfBits returns the range of elements of which the largest has, without its sign, half of the
+// bits most, and the smallest but zero half of least+1.
+func rangeOfBits(most, least uint32) tileRange {
+	r := tileRange{math.Float32frombits((least + 1) >> 1), math.Float32frombits(most >> 1)}
+	if least == math.MaxUint32 {
+		r.least = noElements.least
+	}
+	return r
+}
