@@ -10760,7 +10760,7 @@ stored:
 	RET
 
 // func splitAMX(dst *byte, src *float32, n int, plan *int, extremes *uint32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·splitAMX(SB), NOSPLIT, $0-40
 	MOVQ       dst+0(FP), AX
 	MOVQ       src+8(FP), CX
@@ -10769,6 +10769,8 @@ TEXT ·splitAMX(SB), NOSPLIT, $0-40
 	MOVQ       extremes+32(FP), SI
 	MOVQ       (BX), DI
 	MOVQ       8(BX), R8
+	MOVQ       32(BX), R11
+	LEAQ       (R11)(R8*1), R12
 	VMOVDQU32  (SI), Z0
 	VMOVDQU32  64(SI), Z1
 	VPTERNLOGD $0xff, Z4, Z4, Z4
@@ -10779,142 +10781,148 @@ TEXT ·splitAMX(SB), NOSPLIT, $0-40
 tile:
 	MOVQ  CX, R9
 	MOVQ  AX, R10
-	MOVQ  32(BX), R11
-	TESTQ R11, R11
+	MOVQ  40(BX), R13
+	TESTQ R13, R13
 	JZ    done0
-	MOVQ  40(BX), R12
-	KMOVW R12, K1
-	MOVQ  48(BX), R12
-	KMOVW R12, K2
+	MOVQ  48(BX), R14
+	KMOVW R14, K1
+	MOVQ  56(BX), R14
+	KMOVW R14, K2
 
 row0:
-	VMOVUPS.Z (R9), K1, Z5
-	VMOVUPS.Z (R9)(R8*1), K2, Z6
-	VPADDD    Z5, Z5, Z7
-	VPMAXUD   Z7, Z0, Z0
-	VPADDD    Z4, Z7, Z7
-	VPMINUD   Z7, Z1, Z1
-	VPADDD    Z6, Z6, Z7
-	VPMAXUD   Z7, Z0, Z0
-	VPADDD    Z4, Z7, Z7
-	VPMINUD   Z7, Z1, Z1
-	VPADDD    Z2, Z5, Z7
-	VPANDD    Z3, Z7, Z7
-	VSUBPS    Z7, Z5, Z5
-	VPADDD    Z2, Z6, Z8
-	VPANDD    Z3, Z8, Z8
-	VSUBPS    Z8, Z6, Z6
-	VPSRLD    $0x10, Z7, Z7
-	VPORD     Z7, Z8, Z7
-	VMOVDQU32 Z7, (R10)
-	VPADDD    Z2, Z5, Z7
-	VPANDD    Z3, Z7, Z7
-	VSUBPS    Z7, Z5, Z5
-	VPADDD    Z2, Z6, Z8
-	VPANDD    Z3, Z8, Z8
-	VSUBPS    Z8, Z6, Z6
-	VPSRLD    $0x10, Z7, Z7
-	VPORD     Z7, Z8, Z7
-	VMOVDQU32 Z7, 2048(R10)
-	VPSRLD    $0x10, Z5, Z7
-	VPORD     Z7, Z6, Z7
-	VMOVDQU32 Z7, 4096(R10)
-	ADDQ      DI, R9
-	ADDQ      $0x40, R10
-	DECQ      R11
-	JNZ       row0
+	PREFETCHT1 (R9)(R11*1)
+	PREFETCHT1 (R9)(R12*1)
+	VMOVUPS.Z  (R9), K1, Z5
+	VMOVUPS.Z  (R9)(R8*1), K2, Z6
+	VPADDD     Z5, Z5, Z7
+	VPMAXUD    Z7, Z0, Z0
+	VPADDD     Z4, Z7, Z7
+	VPMINUD    Z7, Z1, Z1
+	VPADDD     Z6, Z6, Z7
+	VPMAXUD    Z7, Z0, Z0
+	VPADDD     Z4, Z7, Z7
+	VPMINUD    Z7, Z1, Z1
+	VPADDD     Z2, Z5, Z7
+	VPANDD     Z3, Z7, Z7
+	VSUBPS     Z7, Z5, Z5
+	VPADDD     Z2, Z6, Z8
+	VPANDD     Z3, Z8, Z8
+	VSUBPS     Z8, Z6, Z6
+	VPSRLD     $0x10, Z7, Z7
+	VPORD      Z7, Z8, Z7
+	VMOVDQU32  Z7, (R10)
+	VPADDD     Z2, Z5, Z7
+	VPANDD     Z3, Z7, Z7
+	VSUBPS     Z7, Z5, Z5
+	VPADDD     Z2, Z6, Z8
+	VPANDD     Z3, Z8, Z8
+	VSUBPS     Z8, Z6, Z6
+	VPSRLD     $0x10, Z7, Z7
+	VPORD      Z7, Z8, Z7
+	VMOVDQU32  Z7, 2048(R10)
+	VPSRLD     $0x10, Z5, Z7
+	VPORD      Z7, Z6, Z7
+	VMOVDQU32  Z7, 4096(R10)
+	ADDQ       DI, R9
+	ADDQ       $0x40, R10
+	DECQ       R13
+	JNZ        row0
 
 done0:
-	MOVQ  56(BX), R11
-	TESTQ R11, R11
+	MOVQ  64(BX), R13
+	TESTQ R13, R13
 	JZ    done1
-	MOVQ  64(BX), R12
-	KMOVW R12, K1
-	MOVQ  72(BX), R12
-	KMOVW R12, K2
+	MOVQ  72(BX), R14
+	KMOVW R14, K1
+	MOVQ  80(BX), R14
+	KMOVW R14, K2
 
 row1:
-	VMOVUPS.Z (R9), K1, Z5
-	VMOVUPS.Z (R9)(R8*1), K2, Z6
-	VPADDD    Z5, Z5, Z7
-	VPMAXUD   Z7, Z0, Z0
-	VPADDD    Z4, Z7, Z7
-	VPMINUD   Z7, Z1, Z1
-	VPADDD    Z6, Z6, Z7
-	VPMAXUD   Z7, Z0, Z0
-	VPADDD    Z4, Z7, Z7
-	VPMINUD   Z7, Z1, Z1
-	VPADDD    Z2, Z5, Z7
-	VPANDD    Z3, Z7, Z7
-	VSUBPS    Z7, Z5, Z5
-	VPADDD    Z2, Z6, Z8
-	VPANDD    Z3, Z8, Z8
-	VSUBPS    Z8, Z6, Z6
-	VPSRLD    $0x10, Z7, Z7
-	VPORD     Z7, Z8, Z7
-	VMOVDQU32 Z7, (R10)
-	VPADDD    Z2, Z5, Z7
-	VPANDD    Z3, Z7, Z7
-	VSUBPS    Z7, Z5, Z5
-	VPADDD    Z2, Z6, Z8
-	VPANDD    Z3, Z8, Z8
-	VSUBPS    Z8, Z6, Z6
-	VPSRLD    $0x10, Z7, Z7
-	VPORD     Z7, Z8, Z7
-	VMOVDQU32 Z7, 2048(R10)
-	VPSRLD    $0x10, Z5, Z7
-	VPORD     Z7, Z6, Z7
-	VMOVDQU32 Z7, 4096(R10)
-	ADDQ      DI, R9
-	ADDQ      $0x40, R10
-	DECQ      R11
-	JNZ       row1
+	PREFETCHT1 (R9)(R11*1)
+	PREFETCHT1 (R9)(R12*1)
+	VMOVUPS.Z  (R9), K1, Z5
+	VMOVUPS.Z  (R9)(R8*1), K2, Z6
+	VPADDD     Z5, Z5, Z7
+	VPMAXUD    Z7, Z0, Z0
+	VPADDD     Z4, Z7, Z7
+	VPMINUD    Z7, Z1, Z1
+	VPADDD     Z6, Z6, Z7
+	VPMAXUD    Z7, Z0, Z0
+	VPADDD     Z4, Z7, Z7
+	VPMINUD    Z7, Z1, Z1
+	VPADDD     Z2, Z5, Z7
+	VPANDD     Z3, Z7, Z7
+	VSUBPS     Z7, Z5, Z5
+	VPADDD     Z2, Z6, Z8
+	VPANDD     Z3, Z8, Z8
+	VSUBPS     Z8, Z6, Z6
+	VPSRLD     $0x10, Z7, Z7
+	VPORD      Z7, Z8, Z7
+	VMOVDQU32  Z7, (R10)
+	VPADDD     Z2, Z5, Z7
+	VPANDD     Z3, Z7, Z7
+	VSUBPS     Z7, Z5, Z5
+	VPADDD     Z2, Z6, Z8
+	VPANDD     Z3, Z8, Z8
+	VSUBPS     Z8, Z6, Z6
+	VPSRLD     $0x10, Z7, Z7
+	VPORD      Z7, Z8, Z7
+	VMOVDQU32  Z7, 2048(R10)
+	VPSRLD     $0x10, Z5, Z7
+	VPORD      Z7, Z6, Z7
+	VMOVDQU32  Z7, 4096(R10)
+	ADDQ       DI, R9
+	ADDQ       $0x40, R10
+	DECQ       R13
+	JNZ        row1
 
 done1:
-	MOVQ  80(BX), R11
-	TESTQ R11, R11
+	MOVQ  88(BX), R13
+	TESTQ R13, R13
 	JZ    done2
-	MOVQ  88(BX), R12
-	KMOVW R12, K1
-	MOVQ  96(BX), R12
-	KMOVW R12, K2
+	MOVQ  96(BX), R14
+	KMOVW R14, K1
+	MOVQ  104(BX), R14
+	KMOVW R14, K2
 
 row2:
-	VMOVUPS.Z (R9), K1, Z5
-	VMOVUPS.Z (R9)(R8*1), K2, Z6
-	VPADDD    Z5, Z5, Z7
-	VPMAXUD   Z7, Z0, Z0
-	VPADDD    Z4, Z7, Z7
-	VPMINUD   Z7, Z1, Z1
-	VPADDD    Z6, Z6, Z7
-	VPMAXUD   Z7, Z0, Z0
-	VPADDD    Z4, Z7, Z7
-	VPMINUD   Z7, Z1, Z1
-	VPADDD    Z2, Z5, Z7
-	VPANDD    Z3, Z7, Z7
-	VSUBPS    Z7, Z5, Z5
-	VPADDD    Z2, Z6, Z8
-	VPANDD    Z3, Z8, Z8
-	VSUBPS    Z8, Z6, Z6
-	VPSRLD    $0x10, Z7, Z7
-	VPORD     Z7, Z8, Z7
-	VMOVDQU32 Z7, (R10)
-	VPADDD    Z2, Z5, Z7
-	VPANDD    Z3, Z7, Z7
-	VSUBPS    Z7, Z5, Z5
-	VPADDD    Z2, Z6, Z8
-	VPANDD    Z3, Z8, Z8
-	VSUBPS    Z8, Z6, Z6
-	VPSRLD    $0x10, Z7, Z7
-	VPORD     Z7, Z8, Z7
-	VMOVDQU32 Z7, 2048(R10)
-	VPSRLD    $0x10, Z5, Z7
-	VPORD     Z7, Z6, Z7
-	VMOVDQU32 Z7, 4096(R10)
-	ADDQ      DI, R9
-	ADDQ      $0x40, R10
-	DECQ      R11
-	JNZ       row2
+	PREFETCHT1 (R9)(R11*1)
+	PREFETCHT1 (R9)(R12*1)
+	VMOVUPS.Z  (R9), K1, Z5
+	VMOVUPS.Z  (R9)(R8*1), K2, Z6
+	VPADDD     Z5, Z5, Z7
+	VPMAXUD    Z7, Z0, Z0
+	VPADDD     Z4, Z7, Z7
+	VPMINUD    Z7, Z1, Z1
+	VPADDD     Z6, Z6, Z7
+	VPMAXUD    Z7, Z0, Z0
+	VPADDD     Z4, Z7, Z7
+	VPMINUD    Z7, Z1, Z1
+	VPADDD     Z2, Z5, Z7
+	VPANDD     Z3, Z7, Z7
+	VSUBPS     Z7, Z5, Z5
+	VPADDD     Z2, Z6, Z8
+	VPANDD     Z3, Z8, Z8
+	VSUBPS     Z8, Z6, Z6
+	VPSRLD     $0x10, Z7, Z7
+	VPORD      Z7, Z8, Z7
+	VMOVDQU32  Z7, (R10)
+	VPADDD     Z2, Z5, Z7
+	VPANDD     Z3, Z7, Z7
+	VSUBPS     Z7, Z5, Z5
+	VPADDD     Z2, Z6, Z8
+	VPANDD     Z3, Z8, Z8
+	VSUBPS     Z8, Z6, Z6
+	VPSRLD     $0x10, Z7, Z7
+	VPORD      Z7, Z8, Z7
+	VMOVDQU32  Z7, 2048(R10)
+	VPSRLD     $0x10, Z5, Z7
+	VPORD      Z7, Z6, Z7
+	VMOVDQU32  Z7, 4096(R10)
+	ADDQ       DI, R9
+	ADDQ       $0x40, R10
+	DECQ       R13
+	JNZ        row2
 
 done2:
 	ADDQ      16(BX), CX
@@ -10927,7 +10935,7 @@ done2:
 	RET
 
 // func narrowAMX(dst *byte, src *float32, n int, plan *int, extremes *uint32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·narrowAMX(SB), NOSPLIT, $0-40
 	MOVQ       dst+0(FP), AX
 	MOVQ       src+8(FP), CX
@@ -10936,6 +10944,8 @@ TEXT ·narrowAMX(SB), NOSPLIT, $0-40
 	MOVQ       extremes+32(FP), SI
 	MOVQ       (BX), DI
 	MOVQ       8(BX), R8
+	MOVQ       32(BX), R11
+	LEAQ       (R11)(R8*1), R12
 	VMOVDQU32  (SI), Z0
 	VMOVDQU32  64(SI), Z1
 	VPTERNLOGD $0xff, Z3, Z3, Z3
@@ -10946,88 +10956,94 @@ TEXT ·narrowAMX(SB), NOSPLIT, $0-40
 tile:
 	MOVQ  CX, R9
 	MOVQ  AX, R10
-	MOVQ  32(BX), R11
-	TESTQ R11, R11
+	MOVQ  40(BX), R13
+	TESTQ R13, R13
 	JZ    done0
-	MOVQ  40(BX), R12
-	KMOVW R12, K1
-	MOVQ  48(BX), R12
-	KMOVW R12, K2
+	MOVQ  48(BX), R14
+	KMOVW R14, K1
+	MOVQ  56(BX), R14
+	KMOVW R14, K2
 
 row0:
-	VMOVUPS.Z (R9), K1, Z2
-	VMOVUPS.Z (R9)(R8*1), K2, Z4
-	VPADDD    Z2, Z2, Z5
-	VPMAXUD   Z5, Z0, Z0
-	VPADDD    Z3, Z5, Z5
-	VPMINUD   Z5, Z1, Z1
-	VPADDD    Z4, Z4, Z5
-	VPMAXUD   Z5, Z0, Z0
-	VPADDD    Z3, Z5, Z5
-	VPMINUD   Z5, Z1, Z1
-	VPSRLD    $0x10, Z2, Z5
-	VPORD     Z5, Z4, Z5
-	VMOVDQU32 Z5, (R10)
-	ADDQ      DI, R9
-	ADDQ      $0x40, R10
-	DECQ      R11
-	JNZ       row0
+	PREFETCHT1 (R9)(R11*1)
+	PREFETCHT1 (R9)(R12*1)
+	VMOVUPS.Z  (R9), K1, Z2
+	VMOVUPS.Z  (R9)(R8*1), K2, Z4
+	VPADDD     Z2, Z2, Z5
+	VPMAXUD    Z5, Z0, Z0
+	VPADDD     Z3, Z5, Z5
+	VPMINUD    Z5, Z1, Z1
+	VPADDD     Z4, Z4, Z5
+	VPMAXUD    Z5, Z0, Z0
+	VPADDD     Z3, Z5, Z5
+	VPMINUD    Z5, Z1, Z1
+	VPSRLD     $0x10, Z2, Z5
+	VPORD      Z5, Z4, Z5
+	VMOVDQU32  Z5, (R10)
+	ADDQ       DI, R9
+	ADDQ       $0x40, R10
+	DECQ       R13
+	JNZ        row0
 
 done0:
-	MOVQ  56(BX), R11
-	TESTQ R11, R11
+	MOVQ  64(BX), R13
+	TESTQ R13, R13
 	JZ    done1
-	MOVQ  64(BX), R12
-	KMOVW R12, K1
-	MOVQ  72(BX), R12
-	KMOVW R12, K2
+	MOVQ  72(BX), R14
+	KMOVW R14, K1
+	MOVQ  80(BX), R14
+	KMOVW R14, K2
 
 row1:
-	VMOVUPS.Z (R9), K1, Z2
-	VMOVUPS.Z (R9)(R8*1), K2, Z4
-	VPADDD    Z2, Z2, Z5
-	VPMAXUD   Z5, Z0, Z0
-	VPADDD    Z3, Z5, Z5
-	VPMINUD   Z5, Z1, Z1
-	VPADDD    Z4, Z4, Z5
-	VPMAXUD   Z5, Z0, Z0
-	VPADDD    Z3, Z5, Z5
-	VPMINUD   Z5, Z1, Z1
-	VPSRLD    $0x10, Z2, Z5
-	VPORD     Z5, Z4, Z5
-	VMOVDQU32 Z5, (R10)
-	ADDQ      DI, R9
-	ADDQ      $0x40, R10
-	DECQ      R11
-	JNZ       row1
+	PREFETCHT1 (R9)(R11*1)
+	PREFETCHT1 (R9)(R12*1)
+	VMOVUPS.Z  (R9), K1, Z2
+	VMOVUPS.Z  (R9)(R8*1), K2, Z4
+	VPADDD     Z2, Z2, Z5
+	VPMAXUD    Z5, Z0, Z0
+	VPADDD     Z3, Z5, Z5
+	VPMINUD    Z5, Z1, Z1
+	VPADDD     Z4, Z4, Z5
+	VPMAXUD    Z5, Z0, Z0
+	VPADDD     Z3, Z5, Z5
+	VPMINUD    Z5, Z1, Z1
+	VPSRLD     $0x10, Z2, Z5
+	VPORD      Z5, Z4, Z5
+	VMOVDQU32  Z5, (R10)
+	ADDQ       DI, R9
+	ADDQ       $0x40, R10
+	DECQ       R13
+	JNZ        row1
 
 done1:
-	MOVQ  80(BX), R11
-	TESTQ R11, R11
+	MOVQ  88(BX), R13
+	TESTQ R13, R13
 	JZ    done2
-	MOVQ  88(BX), R12
-	KMOVW R12, K1
-	MOVQ  96(BX), R12
-	KMOVW R12, K2
+	MOVQ  96(BX), R14
+	KMOVW R14, K1
+	MOVQ  104(BX), R14
+	KMOVW R14, K2
 
 row2:
-	VMOVUPS.Z (R9), K1, Z2
-	VMOVUPS.Z (R9)(R8*1), K2, Z4
-	VPADDD    Z2, Z2, Z5
-	VPMAXUD   Z5, Z0, Z0
-	VPADDD    Z3, Z5, Z5
-	VPMINUD   Z5, Z1, Z1
-	VPADDD    Z4, Z4, Z5
-	VPMAXUD   Z5, Z0, Z0
-	VPADDD    Z3, Z5, Z5
-	VPMINUD   Z5, Z1, Z1
-	VPSRLD    $0x10, Z2, Z5
-	VPORD     Z5, Z4, Z5
-	VMOVDQU32 Z5, (R10)
-	ADDQ      DI, R9
-	ADDQ      $0x40, R10
-	DECQ      R11
-	JNZ       row2
+	PREFETCHT1 (R9)(R11*1)
+	PREFETCHT1 (R9)(R12*1)
+	VMOVUPS.Z  (R9), K1, Z2
+	VMOVUPS.Z  (R9)(R8*1), K2, Z4
+	VPADDD     Z2, Z2, Z5
+	VPMAXUD    Z5, Z0, Z0
+	VPADDD     Z3, Z5, Z5
+	VPMINUD    Z5, Z1, Z1
+	VPADDD     Z4, Z4, Z5
+	VPMAXUD    Z5, Z0, Z0
+	VPADDD     Z3, Z5, Z5
+	VPMINUD    Z5, Z1, Z1
+	VPSRLD     $0x10, Z2, Z5
+	VPORD      Z5, Z4, Z5
+	VMOVDQU32  Z5, (R10)
+	ADDQ       DI, R9
+	ADDQ       $0x40, R10
+	DECQ       R13
+	JNZ        row2
 
 done2:
 	ADDQ      16(BX), CX
@@ -11040,7 +11056,7 @@ done2:
 	RET
 
 // func pairAMX(dst *byte, src *uint16, n int, plan *int, extremes *uint32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·pairAMX(SB), NOSPLIT, $0-40
 	MOVQ       dst+0(FP), AX
 	MOVQ       src+8(FP), CX
@@ -11049,6 +11065,8 @@ TEXT ·pairAMX(SB), NOSPLIT, $0-40
 	MOVQ       extremes+32(FP), SI
 	MOVQ       (BX), DI
 	MOVQ       8(BX), R8
+	MOVQ       32(BX), R11
+	LEAQ       (R11)(R8*1), R12
 	VMOVDQU32  (SI), Z0
 	VMOVDQU32  64(SI), Z1
 	VPTERNLOGD $0xff, Z3, Z3, Z3
@@ -11059,15 +11077,17 @@ TEXT ·pairAMX(SB), NOSPLIT, $0-40
 tile:
 	MOVQ  CX, R9
 	MOVQ  AX, R10
-	MOVQ  32(BX), R11
-	TESTQ R11, R11
+	MOVQ  40(BX), R13
+	TESTQ R13, R13
 	JZ    done0
-	MOVQ  40(BX), R12
-	KMOVW R12, K1
-	MOVQ  48(BX), R12
-	KMOVW R12, K2
+	MOVQ  48(BX), R14
+	KMOVW R14, K1
+	MOVQ  56(BX), R14
+	KMOVW R14, K2
 
 row0:
+	PREFETCHT1  (R9)(R11*1)
+	PREFETCHT1  (R9)(R12*1)
 	VPMOVZXWD.Z (R9), K1, Z2
 	VPMOVZXWD.Z (R9)(R8*1), K2, Z4
 	VPSLLD      $0x10, Z4, Z4
@@ -11083,19 +11103,21 @@ row0:
 	VPMINUD     Z4, Z1, Z1
 	ADDQ        DI, R9
 	ADDQ        $0x40, R10
-	DECQ        R11
+	DECQ        R13
 	JNZ         row0
 
 done0:
-	MOVQ  56(BX), R11
-	TESTQ R11, R11
+	MOVQ  64(BX), R13
+	TESTQ R13, R13
 	JZ    done1
-	MOVQ  64(BX), R12
-	KMOVW R12, K1
-	MOVQ  72(BX), R12
-	KMOVW R12, K2
+	MOVQ  72(BX), R14
+	KMOVW R14, K1
+	MOVQ  80(BX), R14
+	KMOVW R14, K2
 
 row1:
+	PREFETCHT1  (R9)(R11*1)
+	PREFETCHT1  (R9)(R12*1)
 	VPMOVZXWD.Z (R9), K1, Z2
 	VPMOVZXWD.Z (R9)(R8*1), K2, Z4
 	VPSLLD      $0x10, Z4, Z4
@@ -11111,19 +11133,21 @@ row1:
 	VPMINUD     Z4, Z1, Z1
 	ADDQ        DI, R9
 	ADDQ        $0x40, R10
-	DECQ        R11
+	DECQ        R13
 	JNZ         row1
 
 done1:
-	MOVQ  80(BX), R11
-	TESTQ R11, R11
+	MOVQ  88(BX), R13
+	TESTQ R13, R13
 	JZ    done2
-	MOVQ  88(BX), R12
-	KMOVW R12, K1
-	MOVQ  96(BX), R12
-	KMOVW R12, K2
+	MOVQ  96(BX), R14
+	KMOVW R14, K1
+	MOVQ  104(BX), R14
+	KMOVW R14, K2
 
 row2:
+	PREFETCHT1  (R9)(R11*1)
+	PREFETCHT1  (R9)(R12*1)
 	VPMOVZXWD.Z (R9), K1, Z2
 	VPMOVZXWD.Z (R9)(R8*1), K2, Z4
 	VPSLLD      $0x10, Z4, Z4
@@ -11139,7 +11163,7 @@ row2:
 	VPMINUD     Z4, Z1, Z1
 	ADDQ        DI, R9
 	ADDQ        $0x40, R10
-	DECQ        R11
+	DECQ        R13
 	JNZ         row2
 
 done2:

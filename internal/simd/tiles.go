@@ -1,6 +1,9 @@
 package simd
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Some processors multiply matrices of bfloat16 in tiles, at many times the rate of their
 // vectors. A float32 is exactly the sum of three bfloat16, rounded one after the other, so
@@ -53,8 +56,8 @@ func packTiles(lanes, k int, x Matrix, along, right bool) *Tiles {
 	t := &Tiles{right: right, lanes: lanes, k: k}
 	step := tileStep(k)
 	for k0 := 0; k0 < k && lanes > 0; k0 += step {
-		b := tilePack{x: x, along: along, right: right, k0: k0, kn: min(step, k-k0), lanes: lanes}
-		b.data, b.ranges = aligned(b.size()), make([]tileRange, b.panels())
+		b := packOf(x, along, right, 0, lanes, k0, min(step, k-k0))
+		b.room(aligned(b.size()), make([]tileRange, b.panels()))
 		t.blocks = append(t.blocks, b)
 	}
 	m := tileMultiplications.Get().(*tileMultiplication)
@@ -63,7 +66,19 @@ func packTiles(lanes, k int, x Matrix, along, right bool) *Tiles {
 		m.cutPack(&t.blocks[i])
 	}
 	m.run()
+	for i := range t.blocks {
+		t.blocks[i].x = Matrix{} // not to hold on to it
+	}
 	return t
+}
+
+// Bytes returns how much memory it takes.
+func (t *Tiles) Bytes() int {
+	n := 0
+	for i := range t.blocks {
+		n += 4 * len(t.blocks[i].data)
+	}
+	return n
 }
 
 // tileStep returns in what steps an inner dimension of k is added up.
@@ -130,16 +145,9 @@ func (p *TileProduct) check() {
 	}
 }
 
-// tileRange says how small the elements of an operand are that are not zero, and how large.
+// tileRange says how small the elements of an operand are that are not zero, infinity if all are, and how
+// large.
 type tileRange struct{ least, most float32 }
-
-// noElements is the range of no elements.
-var noElements = tileRange{least: float32(math.Inf(1))}
-
-// with returns the range of both.
-func (r tileRange) with(s tileRange) tileRange {
-	return tileRange{min(r.least, s.least), max(r.most, s.most)}
-}
 
 // fits reports whether products of k elements in both ranges are as IEEE has them, within rounding: no
 // sum can overflow, every part of an element is a normal number (the last bit of one is 2^-23 of
@@ -151,12 +159,11 @@ func (r tileRange) fits(s tileRange, k int) bool {
 		r.most < 0x1p127 && s.most < 0x1p127 && float64(r.most)*float64(s.most)*float64(k) < 0x1p126
 }
 
-// rangeOfBits returns the range of elements of which the largest has, without its sign, half of the
-// bits most, and the smallest but zero half of least+1.
-func rangeOfBits(most, least uint32) tileRange {
-	r := tileRange{math.Float32frombits((least + 1) >> 1), math.Float32frombits(most >> 1)}
-	if least == math.MaxUint32 {
-		r.least = noElements.least
+// rangeOf returns the range of elements of which splitAMX has kept the extremes.
+func rangeOf(extremes *[32]uint32) tileRange {
+	r := tileRange{float32(math.Inf(1)), math.Float32frombits(slices.Max(extremes[:tileRows]) >> 1)}
+	if least := slices.Min(extremes[tileRows:]); least < math.MaxUint32 {
+		r.least = math.Float32frombits((least + 1) >> 1)
 	}
 	return r
 }

@@ -1,7 +1,6 @@
 package simd
 
 import (
-	"slices"
 	"sync"
 	"unsafe"
 )
@@ -12,64 +11,79 @@ type tileScratch struct {
 	extremes     [panelsAtOnce][32]uint32
 	room         []float32 // for the kernels: the sums of a block, and the sizes of tiles
 	rows         int       // that the sizes are for
+	strip        []float32 // of the right operand
+	ranges       [stripPanels]tileRange
 }
 
 var tileScratches = sync.Pool{New: func() any {
-	return &tileScratch{wide: aligned(tileRows * tileK), turned: aligned(tileRows * tileK), room: aligned(4*tileFloats + 16)}
+	return &tileScratch{wide: aligned(tileRows * tileK), turned: aligned(tileRows * tileK),
+		room: aligned(4*tileFloats + 16), strip: aligned(stripPanels * tileK / tileDepth * 3 * partsFloats)}
 }}
+
+// tileStrip is what one goroutine computes of a block.
+type tileStrip struct {
+	*tileBlock
+	u     *tileUnit
+	s     *tileScratch
+	right *tilePack
+	panel int // the first of right
+	j0    int // its column, in panels
+}
 
 // multiply computes a task of a block.
 func (t *tileTask) multiply(u *tileUnit, s *tileScratch) {
-	b := t.block
-	all := noElements
-	for j := t.j0; j < t.j1; j++ {
-		all = all.with(b.packs[1].ranges[b.panels[1]+j])
+	x := tileStrip{tileBlock: t.block, u: u, s: s, j0: t.j0}
+	if packed := x.p.PackedB; packed != nil {
+		x.right, x.panel = &packed.blocks[x.k0/tileStep(x.p.K)], t.j0
+	} else {
+		col := t.j0 * tileLanes
+		own := packOf(x.p.B, x.p.TransB, true, col, min(t.j1*tileLanes, x.p.N)-col, x.k0, x.kn)
+		x.right = &own
+		x.right.room(s.strip, s.ranges[:])
+		for p := 0; p < t.j1-t.j0; p += panelsAtOnce {
+			x.right.pack(u, s, p, min(p+panelsAtOnce, t.j1-t.j0))
+		}
 	}
 	for i := t.from; i < t.to; i++ {
-		x := b.packs[0].ranges[b.panels[0]+i]
-		if all.fits(x, b.kn) {
-			b.multiply(u, s, i, t.j0, t.j1)
-		} else {
-			t.carefully(u, s, i, x)
-		}
-		b.finish(i, t.j0, t.j1)
+		x.multiplyRows(i, t.j1-t.j0)
 	}
 }
 
-// carefully computes the blocks of a panel of a, whose elements have a range, with those panels of b that
-// fit it on tiles, and the others otherwise.
-func (t *tileTask) carefully(u *tileUnit, s *tileScratch, i int, x tileRange) {
-	b := t.block
-	fits := func(j int) bool { return b.packs[1].ranges[b.panels[1]+j].fits(x, b.kn) }
-	for j := t.j0; j < t.j1; {
+// multiplyRows computes the product of a panel of the left operand with n of the right one: those whose
+// elements fit to each other on tiles, and the others otherwise.
+func (x *tileStrip) multiplyRows(i, n int) {
+	fits := func(j int) bool { return x.left.ranges[x.tileBlock.panel+i].fits(x.right.ranges[x.panel+j], x.kn) }
+	for j := 0; j < n; {
 		end := j + 1
-		for end < t.j1 && fits(end) == fits(j) {
+		for end < n && fits(end) == fits(j) {
 			end++
 		}
 		if fits(j) {
-			b.multiply(u, s, i, j, end)
+			x.onTiles(i, j, end)
 		} else {
-			b.ordinarily(i, j, end)
+			x.ordinarily(i, j, end)
 		}
 		j = end
 	}
+	if x.p.Finish != nil && x.k0+x.kn == x.p.K {
+		row, rows, col, cols := x.place(i, 0, n)
+		tile{&x.p.Product, row, row + rows, col, col + cols}.finish(row, row+rows)
+	}
 }
 
-// place returns which rows and columns of c the panel i of a and the panels [j, end) of b are for.
-func (b *tileBlock) place(i, j, end int) (row, rows, col, cols int) {
-	row, col = b.i0+i*tileLanes, b.j0+j*tileLanes
-	return row, min(tileLanes, b.i1-row), col, min(b.j0+end*tileLanes, b.j1) - col
+// place returns which rows and columns of c the panel i of the left operand and panels [j, end) of the strip
+// are for.
+func (x *tileStrip) place(i, j, end int) (row, rows, col, cols int) {
+	row, col = x.i0+i*tileLanes, (x.j0+j)*tileLanes
+	return row, min(tileLanes, x.i1-row), col, min((x.j0+end)*tileLanes, x.p.N) - col
 }
 
-// multiply computes rows of c on tiles.
-func (b *tileBlock) multiply(u *tileUnit, s *tileScratch, i, j, end int) {
-	row, rows, col, cols := b.place(i, j, end)
-	s.sizes(rows)
-	left, right := b.packs[0], b.packs[1]
-	i, j = i+b.panels[0], j+b.panels[1]
-	ahead := left.at(min(i+1, left.panels()-1), 0)
-	panel := right.pitch() * 4
-	high := (rows - 1) / tileRows
+// onTiles computes rows of c.
+func (x *tileStrip) onTiles(i, j, end int) {
+	row, rows, col, cols := x.place(i, j, end)
+	x.s.sizes(rows)
+	i += x.tileBlock.panel
+	ahead := x.left.at(min(i+1, x.left.panels()-1), 0)
 	whole := cols
 	if rest := cols % tileLanes; rest > 0 && rest <= tileRows {
 		whole -= rest // one tile wide
@@ -78,14 +92,25 @@ func (b *tileBlock) multiply(u *tileUnit, s *tileScratch, i, j, end int) {
 		if n == 0 {
 			continue
 		}
-		first := j
+		at := 0
 		if wide == 0 {
-			first += whole / tileLanes
+			at = whole
 		}
-		c := &b.p.C[row*b.p.StrideC+col+(first-j)*tileLanes]
-		u.multiply[high][wide][left.parts()/2][right.parts()/2](left.steps(), left.at(i, 0), right.at(first, 0), panel, c,
-			b.p.StrideC, rows, n, b.adds(), (*byte)(unsafe.Pointer(&s.room[0])), ahead)
+		x.u.multiply[(rows-1)/tileRows][wide][x.left.parts/2][x.right.parts/2](x.left.steps(), x.left.at(i, 0),
+			x.right.at(x.panel+j+at/tileLanes, 0), x.right.pitch()*4, &x.p.C[row*x.p.StrideC+col+at], x.p.StrideC, rows, n,
+			x.adds(), (*byte)(unsafe.Pointer(&x.s.room[0])), ahead)
 	}
+}
+
+// ordinarily computes rows of c as Multiply does.
+func (x *tileStrip) ordinarily(i, j, end int) {
+	row, rows, col, cols := x.place(i, j, end)
+	p := &Product{M: rows, N: cols, K: x.kn, A: x.p.A.part(row, x.k0, x.p.TransA), TransA: x.p.TransA,
+		B: x.p.B.part(x.k0, col, x.p.TransB), TransB: x.p.TransB, C: x.p.C[row*x.p.StrideC+col:], StrideC: x.p.StrideC,
+		Accumulate: x.adds()}
+	s := scratches.Get().(*scratch)
+	defer scratches.Put(s)
+	tile{p, 0, rows, 0, cols}.compute(active.gemm, s)
 }
 
 // adds reports whether the block adds to c.
@@ -109,17 +134,6 @@ func (s *tileScratch) sizes(rows int) {
 	}
 }
 
-// ordinarily computes rows of c as Multiply does.
-func (b *tileBlock) ordinarily(i, j, end int) {
-	row, rows, col, cols := b.place(i, j, end)
-	p := &Product{M: rows, N: cols, K: b.kn, A: b.p.A.part(row, b.k0, b.p.TransA), TransA: b.p.TransA,
-		B: b.p.B.part(b.k0, col, b.p.TransB), TransB: b.p.TransB, C: b.p.C[row*b.p.StrideC+col:], StrideC: b.p.StrideC,
-		Accumulate: b.adds()}
-	s := scratches.Get().(*scratch)
-	defer scratches.Put(s)
-	tile{p, 0, rows, 0, cols}.compute(active.gemm, s)
-}
-
 // part returns op(x) from a row and a column on.
 func (x Matrix) part(row, col int, trans bool) Matrix {
 	if trans {
@@ -131,24 +145,10 @@ func (x Matrix) part(row, col int, trans bool) Matrix {
 		return x
 	}
 	skip := func(n int) int { return min(from, n) }
-	x.Data, x.BFloat16, x.Float16 = x.Data[skip(len(x.Data)):], x.BFloat16[skip(len(x.BFloat16)):], x.Float16[skip(len(x.Float16)):]
+	x.Data = x.Data[skip(len(x.Data)):]
+	x.BFloat16, x.Float16 = x.BFloat16[skip(len(x.BFloat16)):], x.Float16[skip(len(x.Float16)):]
 	if x.Int8 != nil {
 		x.Int8, x.Scale = x.Int8[from:], x.Scale[row:]
 	}
 	return x
-}
-
-// finish hands rows of c to Finish once they are complete.
-func (b *tileBlock) finish(i, j, end int) {
-	if b.p.Finish == nil || b.k0+b.kn < b.p.K {
-		return
-	}
-	row, rows, col, cols := b.place(i, j, end)
-	tile{&b.p.Product, row, row + rows, col, col + cols}.finish(row, row+rows)
-}
-
-// rangeOf returns the range of what splitAMX keeps.
-func rangeOf(extremes *[32]uint32) tileRange {
-	most, least := slices.Max(extremes[:tileRows]), slices.Min(extremes[tileRows:])
-	return rangeOfBits(most, least)
 }

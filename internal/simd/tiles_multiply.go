@@ -5,23 +5,21 @@ import (
 	"sync/atomic"
 )
 
-// A block of a product, whose operands are packed together, has at most so many rows and columns
-// together, but as many as blockLeast of each. Its panels of b are taken in strips that stay in
-// the second-level cache of a core with a panel of a.
+// Of the left operand, as much is packed at a time, by all goroutines for all of them. Each of these packs
+// a strip of the right operand for itself, which stays in the second-level cache of its core while
+// all panels of the left one pass by.
 const (
-	blockLanes  = 3072
-	blockLeast  = 1024
+	blockRows   = 2048
 	stripPanels = 8
-	chunkPanels = 4 // panels of a that one goroutine multiplies with a strip
 )
 
-// tileBlock is a part of a product.
+// tileBlock is a part of a product: some rows, and a step of the inner dimension.
 type tileBlock struct {
-	p              *TileProduct
-	i0, i1, j0, j1 int
-	k0, kn         int
-	packs          [2]*tilePack // of a and of b
-	panels         [2]int       // the first of each that belongs to the block
+	p      *TileProduct
+	i0, i1 int
+	k0, kn int
+	left   *tilePack
+	panel  int // the first of left that belongs to the block
 }
 
 // tileTask is a part of packing, or of a block.
@@ -29,7 +27,7 @@ type tileTask struct {
 	pack     *tilePack
 	block    *tileBlock
 	from, to int // panels to pack, or of the block's rows
-	j0, j1   int // panels of the block's columns
+	j0, j1   int // panels of columns
 }
 
 // tileMultiplication is one call of MultiplyTiles. They are used again for their memory.
@@ -37,17 +35,12 @@ type tileMultiplication struct {
 	unit     *tileUnit
 	products []TileProduct
 	blocks   [][]tileBlock // of each product, in the order in which they add to c
-	arenas   [2]tileArena
+	packs    []tilePack
+	data     []float32 // of packs
+	ranges   []tileRange
 	tasks    []tileTask
 	next     atomic.Int64
 	work     func(worker int)
-}
-
-// tileArena is memory for packs, and those that are in it.
-type tileArena struct {
-	packs  []tilePack
-	data   []float32
-	ranges []tileRange
 }
 
 var tileMultiplications = sync.Pool{New: func() any {
@@ -60,12 +53,9 @@ var tileMultiplications = sync.Pool{New: func() any {
 func (m *tileMultiplication) free() {
 	clear(m.products)
 	clear(m.blocks)
-	clear(m.tasks)
-	m.products, m.blocks, m.tasks = m.products[:0], m.blocks[:0], m.tasks[:0]
-	for side := range m.arenas {
-		clear(m.arenas[side].packs)
-		m.arenas[side].packs = m.arenas[side].packs[:0]
-	}
+	clear(m.packs)
+	clear(m.tasks[:cap(m.tasks)])
+	m.products, m.blocks, m.packs = m.products[:0], m.blocks[:0], m.packs[:0]
 	tileMultiplications.Put(m)
 }
 
@@ -76,21 +66,19 @@ func (m *tileMultiplication) multiply() {
 	}
 	var batch []*tileBlock
 	for round, more := 0, true; more; round++ {
-		more = false
-		size := 0
+		rows := 0
 		for _, blocks := range m.blocks {
 			if round >= len(blocks) {
 				continue
 			}
-			more = true
 			b := &blocks[round]
-			if lanes := b.i1 - b.i0 + b.j1 - b.j0; size > 0 && size+lanes > blockLanes {
+			if rows > 0 && rows+b.i1-b.i0 > blockRows {
 				m.multiplyBatch(batch)
-				batch, size = batch[:0], 0
+				batch, rows = batch[:0], 0
 			}
-			batch, size = append(batch, b), size+b.i1-b.i0+b.j1-b.j0
+			batch, rows = append(batch, b), rows+b.i1-b.i0
 		}
-		if size > 0 {
+		if more = rows > 0; more {
 			m.multiplyBatch(batch)
 			batch = batch[:0]
 		}
@@ -99,34 +87,19 @@ func (m *tileMultiplication) multiply() {
 
 // blocks cuts a product. Where it is cut depends on its sizes alone.
 func (p *TileProduct) blocks() []tileBlock {
-	high := max(blockLeast, (blockLanes-p.N)/tileLanes*tileLanes)
-	wide := max(blockLeast, (blockLanes-min(p.M, high))/tileLanes*tileLanes)
 	step := tileStep(p.K)
 	var all []tileBlock
 	for k0 := 0; k0 < p.K; k0 += step {
-		for i := 0; i < p.M; i += high {
-			for j := 0; j < p.N; j += wide {
-				all = append(all, tileBlock{p: p, i0: i, i1: min(i+high, p.M), j0: j, j1: min(j+wide, p.N), k0: k0,
-					kn: min(step, p.K-k0)})
-			}
+		for i := 0; i < p.M; i += blockRows {
+			all = append(all, tileBlock{p: p, i0: i, i1: min(i+blockRows, p.M), k0: k0, kn: min(step, p.K-k0)})
 		}
 	}
 	return all
 }
 
-// operand returns what the block needs of an operand, not yet packed.
-func (b *tileBlock) operand(side int) tilePack {
-	if side == 0 {
-		return tilePack{p: b.p, x: b.p.A, along: !b.p.TransA, lane0: b.i0, lanes: b.i1 - b.i0, k0: b.k0, kn: b.kn}
-	}
-	return tilePack{p: b.p, x: b.p.B, along: b.p.TransB, right: true, lane0: b.j0, lanes: b.j1 - b.j0, k0: b.k0, kn: b.kn}
-}
-
 // multiplyBatch packs and multiplies blocks of different products.
 func (m *tileMultiplication) multiplyBatch(batch []*tileBlock) {
-	for side := range m.arenas {
-		m.place(batch, side)
-	}
+	m.packLeft(batch)
 	m.run()
 	for _, b := range batch {
 		m.cut(b, len(batch))
@@ -134,56 +107,35 @@ func (m *tileMultiplication) multiplyBatch(batch []*tileBlock) {
 	m.run()
 }
 
-// place finds room for an operand of all blocks, and cuts the packing, except for what is packed by
-// the caller, or was for the block before.
-func (m *tileMultiplication) place(batch []*tileBlock, side int) {
-	arena := &m.arenas[side]
-	var wanted []tilePack
-	for _, b := range batch {
-		if packed := []*Tiles{b.p.PackedA, b.p.PackedB}[side]; packed != nil {
-			b.packs[side], b.panels[side] = &packed.blocks[b.k0/tileStep(b.p.K)], []int{b.i0, b.j0}[side]/tileLanes
-		} else {
-			wanted = append(wanted, b.operand(side))
-		}
-	}
-	if !(len(wanted) == 1 && len(arena.packs) == 1 && arena.packs[0].same(&wanted[0])) {
-		arena.fill(wanted)
-		for i := range arena.packs {
-			m.cutPack(&arena.packs[i])
-		}
-	}
-	next := 0
-	for _, b := range batch {
-		if b.packs[side] == nil {
-			b.packs[side] = &arena.packs[next]
-			next++
-		}
-	}
-}
-
-// same reports whether both are the same part of the same operand.
-func (t *tilePack) same(other *tilePack) bool {
-	return t.p == other.p && t.lane0 == other.lane0 && t.lanes == other.lanes && t.k0 == other.k0
-}
-
-// fill makes room for packs in place of those before.
-func (a *tileArena) fill(packs []tilePack) {
-	a.packs = append(a.packs[:0], packs...)
+// packLeft finds room for the left operands of all blocks, except for those that the caller has packed,
+// and cuts the packing.
+func (m *tileMultiplication) packLeft(batch []*tileBlock) {
+	m.packs = m.packs[:0]
 	size, panels := 0, 0
-	for i := range packs {
-		size, panels = size+packs[i].size(), panels+packs[i].panels()
+	for _, b := range batch {
+		if t := b.p.PackedA; t != nil {
+			b.left, b.panel = &t.blocks[b.k0/tileStep(b.p.K)], b.i0/tileLanes
+			continue
+		}
+		t := packOf(b.p.A, !b.p.TransA, false, b.i0, b.i1-b.i0, b.k0, b.kn)
+		m.packs = append(m.packs, t)
+		size, panels = size+t.size(), panels+t.panels()
 	}
-	if size > len(a.data) {
-		a.data = aligned(size)
+	if size > len(m.data) {
+		m.data = aligned(size)
 	}
-	if panels > len(a.ranges) {
-		a.ranges = make([]tileRange, panels)
+	if panels > len(m.ranges) {
+		m.ranges = make([]tileRange, panels)
 	}
-	data, ranges := a.data, a.ranges
-	for i := range a.packs {
-		t := &a.packs[i]
-		t.data, t.ranges = data[:t.size()], ranges[:t.panels()]
-		data, ranges = data[t.size():], ranges[t.panels():]
+	next, data, ranges := 0, m.data, m.ranges
+	for _, b := range batch {
+		if b.p.PackedA != nil {
+			continue
+		}
+		b.left = &m.packs[next]
+		data, ranges = b.left.room(data, ranges)
+		m.cutPack(b.left)
+		next++
 	}
 }
 
@@ -194,20 +146,17 @@ func (m *tileMultiplication) cutPack(t *tilePack) {
 	}
 }
 
-// cut appends the tasks of a block, one of so many: some for each goroutine, for they do not all get
-// on at the same pace.
+// cut appends the tasks of a block, one of so many: strips of columns, equally wide and as many for each
+// goroutine. A block of fewer columns is cut between rows, too, and its strips packed by each.
 func (m *tileMultiplication) cut(b *tileBlock, blocks int) {
-	rows, cols := ceilDiv(b.i1-b.i0, tileLanes), ceilDiv(b.j1-b.j0, tileLanes)
-	wanted := ceilDiv(4*Threads(), blocks)
-	if Threads() == 1 {
-		wanted = 1
-	}
-	strips := min(cols, max(ceilDiv(cols, stripPanels), ceilDiv(wanted, rows)))
-	chunk := max(1, min(chunkPanels, rows*strips/wanted))
+	rows, cols := ceilDiv(b.i1-b.i0, tileLanes), ceilDiv(b.p.N, tileLanes)
+	share := ceilDiv(Threads(), blocks)
+	strips := min(cols, ceilDiv(ceilDiv(cols, stripPanels), share)*share)
+	bands := min(rows, ceilDiv(share, strips))
 	for s := range strips {
-		for i := 0; i < rows; i += chunk {
-			m.tasks = append(m.tasks, tileTask{block: b, from: i, to: min(i+chunk, rows), j0: s * cols / strips,
-				j1: (s + 1) * cols / strips})
+		for i := range bands {
+			m.tasks = append(m.tasks, tileTask{block: b, from: i * rows / bands, to: (i + 1) * rows / bands,
+				j0: s * cols / strips, j1: (s + 1) * cols / strips})
 		}
 	}
 }

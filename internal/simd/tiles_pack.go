@@ -14,7 +14,8 @@ const (
 
 // tileKernel computes rows of c and all panels of b, which lie panel bytes apart, of so many columns:
 // c = a*b, or c += a*b. room has the sizes of tiles, after what it uses; ahead is what comes next.
-type tileKernel = func(steps int, a, b *byte, panel int, c *float32, stride, rows, cols int, add bool, room, ahead *byte)
+type tileKernel = func(steps int, a, b *byte, panel int, c *float32, stride, rows, cols int, add bool,
+	room, ahead *byte)
 
 // tileUnit has what is in assembly.
 type tileUnit struct {
@@ -33,6 +34,7 @@ type tileUnit struct {
 type splitPlan struct {
 	stride, odd int // bytes
 	next, tile  int // bytes from one tile to the next, in the source and in the result
+	ahead       int // bytes to what is asked for, since it comes soon
 	// phases are the 16 rows of a tile, those of a kind in each: masks of the elements there are.
 	phases [3]struct{ rows, even, odd int }
 }
@@ -42,40 +44,47 @@ type splitPlan struct {
 // tiles of a left operand a row is a lane, in those of a right operand a column, and a pair
 // are the elements p and p+16 of the 32.
 type tilePack struct {
-	p            *TileProduct // whose it is, unless a caller's own
 	x            Matrix
 	along, right bool // a lane is a row of the stored matrix; it is a right operand
 	lane0, lanes int
 	k0, kn       int
+	parts        int // of which an element is the sum
 	data         []float32
 	ranges       []tileRange // of panels
+}
+
+// packOf plans a pack of steps [k0, k0+kn) of some lanes of x.
+func packOf(x Matrix, along, right bool, lane0, lanes, k0, kn int) tilePack {
+	t := tilePack{x: x, along: along, right: right, lane0: lane0, lanes: lanes, k0: k0, kn: kn, parts: 3}
+	if x.Load == nil && x.BFloat16 != nil {
+		t.parts = 1
+	}
+	return t
 }
 
 func (t *tilePack) panels() int { return ceilDiv(t.lanes, tileLanes) }
 
 func (t *tilePack) steps() int { return ceilDiv(t.kn, tileDepth) }
 
-// parts returns of how many parts an element is the sum.
-func (t *tilePack) parts() int {
-	if t.x.Load == nil && t.x.BFloat16 != nil {
-		return 1
-	}
-	return 3
-}
-
 // pitch returns how many float32 a panel has room for.
-func (t *tilePack) pitch() int { return t.steps() * t.parts() * partsFloats }
+func (t *tilePack) pitch() int { return t.steps() * t.parts * partsFloats }
 
 func (t *tilePack) size() int { return t.panels() * t.pitch() }
 
+// room gives the pack its memory, and returns what is left.
+func (t *tilePack) room(data []float32, ranges []tileRange) ([]float32, []tileRange) {
+	t.data, t.ranges = data[:t.size()], ranges[:t.panels()]
+	return data[t.size():], ranges[t.panels():]
+}
+
 // at returns where a panel has a step.
 func (t *tilePack) at(panel, step int) *byte {
-	return (*byte)(unsafe.Pointer(&t.data[panel*t.pitch()+step*t.parts()*partsFloats]))
+	return (*byte)(unsafe.Pointer(&t.data[panel*t.pitch()+step*t.parts*partsFloats]))
 }
 
 // panelsAtOnce is how many panels are packed together where lanes lie side by side, so that reading
 // goes along the rows.
-const panelsAtOnce = 4
+const panelsAtOnce = 8
 
 // pack packs panels [from, to).
 func (t *tilePack) pack(u *tileUnit, s *tileScratch, from, to int) {
@@ -106,7 +115,8 @@ func (t *tilePack) packAlong(u *tileUnit, s *tileScratch, panel, half, lane, n i
 	src := t.source(s, lane, n, t.k0, t.kn, t.right)
 	full := t.kn / tileDepth
 	if !t.right {
-		plan := splitPlan{stride: src.stride, odd: tileRows * src.size, next: tileDepth * src.size, tile: t.tileBytes()}
+		plan := splitPlan{stride: src.stride, odd: tileRows * src.size, next: tileDepth * src.size, tile: t.tileBytes(),
+			ahead: 4 * tileDepth * src.size}
 		plan.along(n, tileDepth)
 		src.split(u, t.at(panel, 0), half, full, &plan, extremes)
 		if rest := t.kn % tileDepth; rest > 0 {
@@ -132,29 +142,32 @@ func (t *tilePack) packAcross(u *tileUnit, s *tileScratch, step, from, to int) {
 	lane0 := from * tileLanes
 	lanes := min(to*tileLanes, t.lanes) - lane0
 	src := t.source(s, t.k0+k, kn, t.lane0+lane0, lanes, !t.right)
-	if !t.right {
+	var plan splitPlan
+	var kind func(p *splitPlan, lanes, k int)
+	if t.right {
+		plan = splitPlan{stride: src.stride, odd: tileRows * src.stride, next: tileRows * src.size,
+			ahead: tileDepth * src.stride} // rows are too far apart to be guessed
+		kind = (*splitPlan).across
+	} else {
 		src = t.turn(s, src, kn, lanes, tileDepth)
+		plan = splitPlan{stride: src.stride, odd: tileRows * src.size, next: tileRows * src.stride}
+		kind = (*splitPlan).along
 	}
-	for lane := 0; lane < lanes; lane += tileRows {
-		n := min(tileRows, lanes-lane)
-		at := src
-		plan := splitPlan{stride: src.stride}
-		if t.right {
-			at = src.skip(lane * src.size)
-			plan.odd = tileRows * src.stride
-			plan.across(n, kn)
-		} else {
-			at = src.skip(lane * src.stride)
-			plan.odd = tileRows * src.size
-			plan.along(n, kn)
+	plan.tile = 4 * tileFloats
+	kind(&plan, tileRows, kn)
+	for lane := 0; lane < lanes; lane += tileLanes {
+		p, n := lane/tileLanes, min(tileLanes, lanes-lane)
+		src.split(u, t.at(from+p, step), 0, n/tileRows, &plan, &s.extremes[p])
+		src = src.skip(n / tileRows * plan.next)
+		if rest := n % tileRows; rest > 0 {
+			kind(&plan, rest, kn)
+			src.split(u, t.at(from+p, step), n/tileRows, 1, &plan, &s.extremes[p])
 		}
-		p := lane / tileLanes
-		at.split(u, t.at(from+p, step), lane/tileRows%2, 1, &plan, &s.extremes[p])
 	}
 }
 
 // tileBytes returns how far apart the tiles of two steps lie.
-func (t *tilePack) tileBytes() int { return t.parts() * partsFloats * 4 }
+func (t *tilePack) tileBytes() int { return t.parts * partsFloats * 4 }
 
 // along plans tiles whose rows are n lanes with k elements each.
 func (p *splitPlan) along(n, k int) {
@@ -208,7 +221,7 @@ func (s tileSource) split(u *tileUnit, dst *byte, half, n int, plan *splitPlan, 
 // turned or are neither that nor bfloat16.
 func (t *tilePack) source(s *tileScratch, row, n, col, length int, turn bool) tileSource {
 	x, from := t.x, row*t.x.Stride+col
-	exact := t.parts() == 1
+	exact := t.parts == 1
 	switch {
 	case exact && !turn:
 		return tileSource{unsafe.Pointer(&x.BFloat16[from]), true, true, 2, 2 * x.Stride}

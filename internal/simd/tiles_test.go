@@ -26,7 +26,8 @@ func tileSizes() [][3]int {
 		}
 	}
 	for n := range 130 {
-		all = append(all, [3]int{1 + n%37, 1 + n%41, 1 + n}, [3]int{1 + n, 1 + n%29, 1 + n%53}, [3]int{1 + n%31, 1 + n, 1 + n%33})
+		all = append(all, [3]int{1 + n%37, 1 + n%41, 1 + n}, [3]int{1 + n, 1 + n%29, 1 + n%53},
+			[3]int{1 + n%31, 1 + n, 1 + n%33})
 	}
 	return brief(append(all, [3]int{100, 300, 513}, [3]int{40, 3500, 40}, [3]int{3200, 70, 33}, [3]int{1100, 1060, 40},
 		[3]int{50, 270, 1100}))
@@ -68,7 +69,7 @@ func tileError(p *Product, before []float32) string {
 				want, size = want+term, size+math.Abs(term)
 			}
 		}
-		if math.IsNaN(want) && math.IsNaN(float64(got)) || want == float64(got) {
+		if w := float32(want); w == got || w != w && got != got {
 			continue
 		}
 		if !(math.Abs(float64(got)-want) <= size*float64(p.K+4)*0x1p-24+float64(p.K)*0x1p-149) {
@@ -76,4 +77,120 @@ func tileError(p *Product, before []float32) string {
 		}
 	}
 	return ""
+}
+
+// onTiles computes a copy of the product, without operands packed before, and returns C.
+func onTiles(p Product) []float32 {
+	p.C = slices.Clone(p.C)
+	multiplyOnTiles([]TileProduct{{Product: p}})
+	return p.C
+}
+
+// TestTilesErrAsVectorsDo compares errors on average, relative to the sizes of the terms: those of tiles
+// may not be above those of the ordinary product.
+func TestTilesErrAsVectorsDo(t *testing.T) {
+	needTiles(t)
+	rng := rand.New(rand.NewPCG(4, 9))
+	const m, n, k = 64, 64, 512
+	p := Product{M: m, N: n, K: k, A: operand(t, rng, m, k, 0, false), B: operand(t, rng, k, n, 0, false),
+		C: make([]float32, m*n), StrideC: n}
+	ordinary := p
+	ordinary.C = make([]float32, m*n)
+	Multiply(ordinary)
+	tiles := onTiles(p)
+	var errs [2]float64
+	for e := range p.C {
+		want := 0.0
+		for q := range k {
+			want += at(p.A, e/n, q, false) * at(p.B, q, e%n, false)
+		}
+		errs[0] += math.Abs(float64(ordinary.C[e]) - want)
+		errs[1] += math.Abs(float64(tiles[e]) - want)
+	}
+	if errs[1] > errs[0] {
+		t.Errorf("errors of %v on tiles, %v ordinarily", errs[1]/(m*n), errs[0]/(m*n))
+	}
+}
+
+func TestTilesGiveTheSameBitsForAnyNumberOfThreads(t *testing.T) {
+	needTiles(t)
+	defer SetThreads(0)
+	rng := rand.New(rand.NewPCG(3, 9))
+	for _, f := range forms {
+		var group []TileProduct
+		for _, s := range [][3]int{{130, 110, 600}, {33, 700, 600}, {2100, 40, 64}, {17, 16, 1500}} {
+			m, n, k := s[0], s[1], s[2]
+			group = append(group, TileProduct{Product: Product{M: m, N: n, K: k, A: numbers(rng, m, k, f.transA),
+				B: numbers(rng, k, n, f.transB), TransA: f.transA, TransB: f.transB, StrideC: n}})
+		}
+		group[1].B.Data[700] = 1e-40 // computed as Multiply does
+		var first [][]float32
+		for _, threads := range []int{1, 2, 3, 7, 16} {
+			SetThreads(threads)
+			for i := range group {
+				group[i].C = make([]float32, group[i].M*group[i].N)
+			}
+			multiplyOnTiles(group)
+			for i, p := range group {
+				if threads == 1 {
+					first = append(first, p.C)
+				} else if !slices.Equal(p.C, first[i]) {
+					t.Errorf("%s, product %d: %d threads give other bits than 1", f.name, i, threads)
+				}
+			}
+		}
+		for i, p := range group {
+			if !slices.Equal(onTiles(p.Product), p.C) {
+				t.Errorf("%s, product %d of the group differs from the same product alone", f.name, i)
+			}
+		}
+	}
+}
+
+func TestPackedOperandsGiveTheBitsOfThoseThatAreNot(t *testing.T) {
+	needTiles(t)
+	rng := rand.New(rand.NewPCG(5, 9))
+	for _, f := range forms {
+		for _, s := range [][3]int{{50, 301, 600}, {2100, 20, 33}, {1, 1, 1}} {
+			m, n, k := s[0], s[1], s[2]
+			p := Product{M: m, N: n, K: k, A: operand(t, rng, m, k, 1, f.transA), B: operand(t, rng, k, n, 1, f.transB),
+				TransA: f.transA, TransB: f.transB, C: random(rng, m*n), StrideC: n, Accumulate: true}
+			p.B.Data[0] = 1e-39
+			want := onTiles(p)
+			a, b := PackLeft(m, k, p.A, f.transA), PackRight(k, n, p.B, f.transB)
+			for _, packed := range []TileProduct{{p, a, nil}, {p, nil, b}, {p, a, b}} {
+				packed.C = slices.Clone(p.C)
+				multiplyOnTiles([]TileProduct{packed})
+				if !slices.Equal(packed.C, want) {
+					t.Errorf("%s %v: other bits with a packed %v, b packed %v", f.name, s, packed.PackedA != nil,
+						packed.PackedB != nil)
+				}
+			}
+			if got := b.Bytes(); got < 6*n*k || got > 6*(n+tileLanes)*(k+tileDepth*len(b.blocks)) {
+				t.Errorf("%s %v: b takes %d bytes", f.name, s, got)
+			}
+		}
+	}
+}
+
+func TestTilesOfAnotherProductPanic(t *testing.T) {
+	needTiles(t)
+	x := Matrix{Data: make([]float32, 64), Stride: 8}
+	p := Product{M: 8, N: 8, K: 8, A: x, B: x, C: make([]float32, 64), StrideC: 8}
+	left, right := PackLeft(8, 8, x, false), PackRight(8, 8, x, false)
+	MultiplyTiles(TileProduct{p, left, right})
+	for name, wrong := range map[string]TileProduct{
+		"sides":  {p, right, left},
+		"a size": {p, nil, PackRight(8, 7, x, false)},
+		"depth":  {p, PackLeft(8, 7, x, false), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			MultiplyTiles(wrong)
+		})
+	}
 }

@@ -14,6 +14,7 @@ type splitter struct {
 	parts              int
 	wide               bool // what is read is float32, and bfloat16 otherwise
 	row, out, odd      reg.Register
+	ahead, oddAhead    reg.Register
 	stride             reg.Register
 	most, least        reg.VecVirtual
 	half, high, minus1 reg.VecVirtual
@@ -44,6 +45,9 @@ func (s *splitter) emit() {
 	s.stride, s.odd, s.row, s.out = GP64(), GP64(), GP64(), GP64()
 	MOVQ(Mem{Base: plan}, s.stride)
 	MOVQ(Mem{Base: plan, Disp: 8}, s.odd)
+	s.ahead, s.oddAhead = GP64(), GP64()
+	MOVQ(Mem{Base: plan, Disp: 32}, s.ahead)
+	LEAQ(Mem{Base: s.ahead, Index: s.odd, Scale: 1}, s.oddAhead)
 	s.most, s.least, s.half, s.high, s.minus1 = ZMM(), ZMM(), ZMM(), ZMM(), ZMM()
 	VMOVDQU32(Mem{Base: extremes}, s.most)
 	VMOVDQU32(Mem{Base: extremes, Disp: 64}, s.least)
@@ -59,7 +63,7 @@ func (s *splitter) emit() {
 	even, odd := K(), K()
 	for phase := range 3 {
 		done, loop := fmt.Sprintf("done%d", phase), fmt.Sprintf("row%d", phase)
-		at := 32 + 24*phase
+		at := 40 + 24*phase
 		MOVQ(Mem{Base: plan, Disp: at}, count)
 		TESTQ(count, count)
 		JZ(LabelRef(done))
@@ -68,6 +72,8 @@ func (s *splitter) emit() {
 		MOVQ(Mem{Base: plan, Disp: at + 16}, bits)
 		KMOVW(bits.As32(), odd)
 		Label(loop)
+		PREFETCHT1(Mem{Base: s.row, Index: s.ahead, Scale: 1})
+		PREFETCHT1(Mem{Base: s.row, Index: s.oddAhead, Scale: 1})
 		s.pairs(even, odd)
 		ADDQ(s.stride, s.row)
 		ADDQ(Imm(64), s.out)

@@ -35,8 +35,8 @@ var (
 
 func emitTiles(t tiles) {
 	name := fmt.Sprintf("tiles%dx%dof%dx%dAMX", t.na, t.nb, t.pa, t.pb)
-	TEXT(name, NOSPLIT, "func(steps int, a, b *byte, panel int, c *float32, stride, rows, cols int, add bool, room *byte, "+
-		"ahead *byte)")
+	TEXT(name, NOSPLIT, "func(steps int, a, b *byte, panel int, c *float32, stride, rows, cols int, add bool, "+
+		"room, ahead *byte)")
 	Doc(name+" computes rows of c, with all panels of b that cols columns need. It asks for what",
 		"lies ahead to be brought to the second-level cache.")
 	Pragma("noescape")
