@@ -29,47 +29,49 @@ const module = "github.com/seed98097648/tune"
 // Each other module should have one importer, and the row says which.
 var policy = []struct{ pkg, imports, tests string }{
 	// Leaves: the machine.
-	{"internal/cpu", "", ""},
 	{"internal/amount", "", ""},
 	{"internal/fields", "", ""},
 	{"internal/nearest", "", ""},
 	{"internal/plainjson", "", ""},
-	{"internal/plainfile", "internal/nearest", ""},
-	{"internal/memory", "", ""},
-	{"internal/temp", "golang.org/x/sys", ""},
-	{"internal/shm", "internal/amount internal/temp golang.org/x/sys", ""},
-	{"internal/hugepage", "golang.org/x/sys", "internal/shm internal/simd"},
-	{"internal/sandbox", "golang.org/x/sys", ""},
-	{"internal/self", "", ""},
-	{"internal/sched", "golang.org/x/sys", ""},
-	{"internal/simd", "internal/sched golang.org/x/sys", ""},
+	{"internal/os/cpu", "", ""},
+	{"internal/os/hugepage", "golang.org/x/sys", "internal/os/shm internal/simd"},
+	{"internal/os/memory", "", ""},
+	{"internal/os/plainfile", "internal/nearest", ""},
+	{"internal/os/sandbox", "golang.org/x/sys", ""},
+	{"internal/os/sched", "golang.org/x/sys", ""},
+	{"internal/os/self", "", ""},
+	{"internal/os/shm", "internal/amount internal/os/temp golang.org/x/sys", ""},
+	{"internal/os/temp", "golang.org/x/sys", ""},
+	{"internal/simd", "internal/os/sched golang.org/x/sys", ""},
 	{"internal/simd/simdtest", "core core/kerneltest internal/simd", "core/reference"},
-	{"internal/ceiling", "internal/hugepage internal/simd", ""},
-	{"internal/ops", "core", ""},
+	{"internal/ceiling", "internal/os/hugepage internal/simd", ""},
+	{"internal/opdef", "core", ""},
+	{"internal/opdef/opdeftest", "", ""},
+	{"internal/ops", "core internal/opdef ./...", ""},
+	{"internal/ops/...", "core internal/opdef internal/ops/rms_norm", "core/kerneltest internal/opdef/opdeftest"},
 	{"internal/opbench", "internal/amount core core/kerneltest internal/ceiling internal/ops", "core/reference core/transport internal/plugintest plugins/linked"},
-	{"internal/growth", "core core/transport internal/ceiling trainer/bench", ""},
+	{"internal/growth", "core core/transport internal/ceiling trainer trainer/bench", ""},
 	{"internal/chart", "", "internal/browser"},
 	{"internal/browser", "", ""},
-	{"internal/scaffold", "core examples plugins", ""},
-	{"internal/scaffold/...", "core", "core/kerneltest"},
+	{"internal/scaffold", "core examples internal/ops plugins", ""},
 	{"internal/testdata", "golang.org/x/sys", ""},
 	{"internal/ctest", "internal/testdata", ""},
-	{"internal/golden", "core internal/testdata trainer/checkpoint", "core/reference"},
-	{"internal/wire", "core internal/sched", ""},
+	{"internal/golden", "core internal/opdef internal/ops internal/testdata trainer/checkpoint", "core/reference"},
+	{"internal/wire", "core internal/os/sched", ""},
 	{"internal/plugintest", "core core/transport internal/testdata", ""},
 
 	// The patcher. core itself stays with the standard library, but for spelling.
 	{"core", "internal/nearest", "internal/ops"},
 	{"core/reference", "core internal/ops", ""},
-	{"core/kerneltest", "core core/reference internal/ops", ""},
+	{"core/kerneltest", "core core/reference internal/opdef internal/ops", ""},
 	{"core/trust", "core", ""},
 	{"core/vector", "core internal/simd", ""},
-	{"core/transport", "core core/reference core/kerneltest core/transport/proto core/trust internal/cpu internal/memory internal/sched internal/self internal/shm internal/temp internal/wire golang.org/x/sys " +
+	{"core/transport", "core core/reference core/kerneltest core/transport/proto core/trust internal/os/cpu internal/os/memory internal/os/sched internal/os/self internal/os/shm internal/os/temp internal/wire golang.org/x/sys " +
 		"github.com/hashicorp/go-plugin github.com/hashicorp/go-hclog google.golang.org/grpc", "core/plugin core/transport/... internal/ctest internal/plugintest"},
 	{"core/transport/proto", "google.golang.org/grpc google.golang.org/protobuf", ""},
 
 	// What a plugin links must stay small: nothing of the host's side, and no other module's library.
-	{"core/plugin", "core internal/shm internal/wire golang.org/x/sys", "core/reference core/transport/proto google.golang.org/protobuf"},
+	{"core/plugin", "core internal/os/shm internal/wire golang.org/x/sys", "core/reference core/transport/proto google.golang.org/protobuf"},
 
 	// Plugins stand on the contract alone: a program and, below it, its kernel.
 	{"plugins", "", ""},
@@ -78,7 +80,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"plugins/builtin", "core core/plugin plugins/linked", "core/transport"},
 
 	// The trainer gets a *core.Registry and never knows where kernels come from.
-	{"trainer/autograd", "core internal/shm internal/simd gorgonia.org/gorgonia gorgonia.org/tensor github.com/chewxy/hm " +
+	{"trainer/autograd", "core internal/os/shm internal/simd gorgonia.org/gorgonia gorgonia.org/tensor github.com/chewxy/hm " +
 		"go4.org/unsafe/assume-no-moving-gc", "core/reference"},
 	{"trainer/tokenizer", "internal/plainjson github.com/dlclark/regexp2/v2 golang.org/x/text", ""},
 	{"internal/jinja", "internal/plainjson", ""},
@@ -86,29 +88,29 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/data", "", "trainer/tokenizer"},
 	{"trainer/data/records", "internal/plainjson github.com/parquet-go/parquet-go", ""},
 	{"trainer/data/format", "internal/plainjson trainer/chat trainer/data/records", ""},
-	{"trainer/data/corpus", "internal/nearest internal/plainfile internal/plainjson trainer/chat trainer/data trainer/data/format trainer/data/records", "trainer/tokenizer"},
+	{"trainer/data/corpus", "internal/nearest internal/os/plainfile internal/plainjson trainer/chat trainer/data trainer/data/format trainer/data/records", "trainer/tokenizer"},
 	{"trainer/checkpoint", "core core/vector internal/simd golang.org/x/sys", ""},
 	{"trainer/optim", "internal/simd", "core trainer/checkpoint"},
 	{"trainer/nn", "core internal/simd trainer/autograd trainer/data", "core/reference core/kerneltest trainer/checkpoint"},
 	{"trainer/crosscheck", "core internal/simd", "core/kerneltest core/reference plugins/linked"},
 	{"trainer/lora", "core internal/plainjson internal/simd trainer/checkpoint trainer/nn", "trainer/autograd trainer/data trainer/models"},
-	{"trainer/models", "core internal/plainfile trainer/autograd trainer/checkpoint trainer/data trainer/lora trainer/measure trainer/nn trainer/models/...", "core/reference trainer/optim"},
+	{"trainer/models", "core internal/os/plainfile trainer/autograd trainer/checkpoint trainer/data trainer/lora trainer/measure trainer/nn trainer/models/...", "core/reference trainer/optim"},
 	{"trainer/models/...", "core internal/plainjson trainer/autograd trainer/checkpoint trainer/data trainer/nn trainer/models/...", "core/reference trainer/optim"},
 	{"trainer/journal", "core internal/plainjson", ""},
 	{"trainer/report", "internal/amount internal/chart internal/plainjson trainer/journal", "internal/browser"},
-	{"trainer/tensorboard", "trainer/journal", "google.golang.org/protobuf"},
+	{"trainer/tensorboard", "trainer/journal google.golang.org/protobuf", ""},
 	{"trainer/placement", "core internal/plainjson internal/simd trainer/journal", ""},
-	{"trainer/measure", "core internal/cpu internal/memory internal/self internal/simd trainer/checkpoint trainer/nn trainer/placement", "core/reference trainer/autograd"},
+	{"trainer/measure", "core internal/os/cpu internal/os/memory internal/os/self internal/simd trainer/checkpoint trainer/nn trainer/placement", "core/reference trainer/autograd"},
 	{"trainer/forecast", "core internal/ceiling trainer/autograd trainer/models trainer/nn", "trainer trainer/optim"},
 	{"trainer/progress", "internal/amount internal/plainjson github.com/schollz/progressbar/v3 golang.org/x/term trainer", "core trainer/data/corpus"},
-	{"trainer/bench", "internal/amount core internal/ceiling internal/chart internal/cpu internal/simd trainer trainer/...", "core/reference core/transport internal/plugintest"},
-	{"trainer/demo", "core trainer trainer/autograd trainer/data trainer/models trainer/nn trainer/tokenizer", "core/reference trainer/optim"},
+	{"trainer/bench", "internal/amount core internal/ceiling internal/chart internal/os/cpu internal/simd trainer trainer/...", "core/reference core/transport internal/plugintest"},
+	{"trainer/demo", "core trainer trainer/data trainer/generate trainer/models trainer/tokenizer", "core/reference trainer/autograd trainer/nn trainer/optim"},
 	{"trainer/generate", "core internal/fields internal/plainjson trainer/autograd trainer/crosscheck trainer/models trainer/nn trainer/tokenizer", "plugins/linked core/kerneltest trainer/data"},
 	{"trainer/parity", "core internal/plainjson trainer trainer/...", "core/reference core/transport internal/plugintest plugins/linked"},
-	{"trainer", "core internal/amount internal/cpu internal/fields internal/hugepage internal/memory internal/plainjson internal/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest"},
+	{"trainer", "core internal/amount internal/os/cpu internal/fields internal/os/hugepage internal/os/memory internal/plainjson internal/os/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest"},
 
 	// Programs put the parts together.
-	{"cmd/tune", "core core/... internal/amount internal/ceiling internal/fields internal/memory internal/nearest internal/opbench internal/ops internal/plainfile internal/plainjson internal/scaffold plugins/builtin plugins/linked internal/shm internal/simd trainer trainer/... github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/term golang.org/x/sys",
+	{"cmd/tune", "core core/... internal/amount internal/ceiling internal/fields internal/os/memory internal/nearest internal/opbench internal/ops internal/os/plainfile internal/plainjson internal/scaffold plugins/builtin plugins/linked internal/os/shm internal/simd trainer trainer/... github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/term golang.org/x/sys",
 		"internal/browser internal/plugintest github.com/rogpeppe/go-internal"},
 	{"docs", "", "trainer/models"},
 	{"examples", "", "core core/... internal/ctest internal/plugintest trainer trainer/..."},
@@ -116,7 +118,7 @@ var policy = []struct{ pkg, imports, tests string }{
 }
 
 // anyTest is what every test may import.
-const anyTest = "internal/golden internal/sandbox internal/testdata github.com/google/go-cmp go.uber.org/goleak golang.org/x/sys"
+const anyTest = "internal/golden internal/os/sandbox internal/testdata github.com/google/go-cmp go.uber.org/goleak golang.org/x/sys"
 
 func TestImportsFollowThePolicy(t *testing.T) {
 	// Files are chosen by operating system, and so are imports.

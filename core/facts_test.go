@@ -60,7 +60,7 @@ func TestValidateNamesTheFactThatIsWrong(t *testing.T) {
 		{core.MoEExperts, "layout must", func(f *core.Facts) { f.Layout = core.Separate }},
 		{core.MoEExperts, "routing must", func(f *core.Facts) { f.Routing = "" }},
 		{core.MoEExperts, "activation must", func(f *core.Facts) { f.Activation = "" }},
-		{"softmax", `unknown op "softmax"; known: [rms_norm`, func(*core.Facts) {}},
+		{"softmax", `unknown op "softmax"; known: [add_rms_norm`, func(*core.Facts) {}},
 	}
 	for _, tt := range tests {
 		t.Run(string(tt.op)+" "+tt.want, func(t *testing.T) {

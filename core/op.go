@@ -4,8 +4,8 @@ package core
 type Op string
 
 // contract is what the host, its kernels and the reference agree on about an op. T is the
-// number of tokens of a call; the other sizes are facts. Each op has its own in the file
-// op_NAME.go. docs/ops.md has the formulas; package core/reference is their plain form.
+// number of tokens of a call; the other sizes are facts. Each op has its own in its folder of
+// internal/ops, of which contracts.go is made. docs/ops.md has the formulas; package core/reference is their plain form.
 type contract struct {
 	op      Op
 	weights bool // it multiplies by weights, which may be frozen
@@ -17,11 +17,6 @@ type contract struct {
 	work func(pass Pass, f Facts, tokens, positions float64) Work
 	// workOf, of an op whose work depends on its input, is that of one call.
 	workOf func(c *Call) Work
-}
-
-// contracts are those of all ops, in the order of Ops.
-var contracts = []contract{
-	rmsNorm, addRMSNorm, swiGLU, rope, moeGate, moeExperts, attention, linearCrossEntropy,
 }
 
 // Ops returns every op of the contract.

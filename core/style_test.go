@@ -115,15 +115,12 @@ examples
 internal/amount
 internal/browser
 internal/chart
-internal/cpu
+internal/os/cpu
 internal/growth
-internal/jinja
 internal/nearest
 internal/opbench
 internal/scaffold
-internal/scaffold/moe_gate
-internal/scaffold/rope
-internal/shm
+internal/os/shm
 internal/simd
 internal/simd/_arm64
 internal/simd/_asm
@@ -135,19 +132,12 @@ plugins/npu_fused_rmsnorm/rmsnorm
 trainer
 trainer/autograd
 trainer/bench
-trainer/chat
-trainer/checkpoint
 trainer/crosscheck
-trainer/data/corpus
-trainer/data/format
 trainer/generate
-trainer/lora
 trainer/measure
 trainer/models
-trainer/models/hf
 trainer/nn
 trainer/report
-trainer/tokenizer
 `)
 
 // TestLinesFitBesideEachOther, as in a review of two versions: they have less than 120 columns.

@@ -1,58 +1,101 @@
 package docs_test
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/seed98097648/tune/internal/testdata"
 )
 
-// TestAddingAnOp does what docs/adding-an-op.md says: its diff adds two files and two names
-// to lists, and then the tests find the op by themselves, and pass.
+// TestAddingAnOp does what docs/adding-an-op.md says: its diff adds a folder and nothing else,
+// the lists are generated, and then the tests find the op by themselves, and pass.
 func TestAddingAnOp(t *testing.T) {
-	root, added := testdata.Root(t), t.TempDir()
-	replace := map[string]string{}
-	for _, name := range []string{"core/op.go", "core/op_linear.go", "internal/ops/ops.go", "internal/ops/linear.go"} {
-		name = filepath.FromSlash(name)
-		replace[filepath.Join(root, name)] = filepath.Join(added, name)
-		if text, err := os.ReadFile(filepath.Join(root, name)); err == nil {
-			if err := os.MkdirAll(filepath.Dir(filepath.Join(added, name)), 0o777); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(added, name), text, 0o666); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	const folder = "internal/ops/squared_relu"
+	root, tree := testdata.Root(t), t.TempDir()
 	page, err := os.ReadFile("adding-an-op.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, diff, _ := strings.Cut(string(page), "```diff\n")
 	diff, _, _ = strings.Cut(diff, "```\n")
-	git := exec.CommandContext(t.Context(), "git", "apply", "-")
-	git.Dir, git.Stdin = added, strings.NewReader(diff)
-	git.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(added))
-	if out, err := git.CombinedOutput(); err != nil {
-		t.Fatalf("git apply: %v\n%s", err, out)
+	inTree(t, tree, diff, "git", "apply", "-")
+	want := []string{folder + "/contract.go", folder + "/squared_relu.go"}
+	if added := filesOf(t, tree); !slices.Equal(added, want) {
+		t.Fatalf("the diff makes %q, want %q", added, want)
 	}
-	files := 0
-	if err := filepath.WalkDir(added, func(_ string, d os.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			files++
+
+	// What the generator reads lies beside the folder; what it writes takes the place of the tree's.
+	contracts, err := filepath.Glob(filepath.Join(root, "internal", "ops", "*", "contract.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range append(contracts, filepath.Join(root, "internal", "ops", "generate.go")) {
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return err
-	}); err != nil || files != len(replace) {
-		t.Fatalf("the diff makes %d files, want %d; %v", files, len(replace), err)
+		copied(t, path, filepath.Join(tree, name))
 	}
-	out := testsWith(t, root, replace, "TestCheck|TestWork|TestValidFacts|TestReferencesPass/linear$|TestReferenceGradients|TestEveryOp",
+	if err := os.Mkdir(filepath.Join(tree, "core"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	inTree(t, filepath.Join(tree, "internal", "ops"), "", "go", "run", "generate.go")
+	replace := map[string]string{}
+	for _, name := range append(want, "core/contracts.go", "internal/ops/list.go") {
+		name = filepath.FromSlash(name)
+		replace[filepath.Join(root, name)] = filepath.Join(tree, name)
+	}
+	out := testsWith(t, root, replace, "TestCheck|TestWork|TestValidFacts|TestReferencesPass/squared_relu$|TestReferenceGradients|TestEveryOp",
 		"./core", "./core/kerneltest", "./internal/ops")
-	for _, want := range []string{"TestCheckNoticesEveryWrongTensor/linear_backward", "TestReferencesPass/linear", "TestEveryOpSaysAllThatEveryOpHas/linear"} {
+	for _, want := range []string{"TestCheckNoticesEveryWrongTensor/squared_relu_backward", "TestReferencesPass/squared_relu",
+		"TestEveryOpSaysAllThatEveryOpHas/squared_relu"} {
 		if !strings.Contains(out, "--- PASS: "+want+" ") {
 			t.Errorf("%s does not pass, or does not find the op", want)
 		}
+	}
+}
+
+// inTree runs a command in a folder that is in no repository, and in no module.
+func inTree(t *testing.T, dir, stdin, name string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir, cmd.Stdin = dir, strings.NewReader(stdin)
+	cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, out)
+	}
+}
+
+// filesOf returns the files below a folder.
+func filesOf(t *testing.T, dir string) (files []string) {
+	t.Helper()
+	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func copied(t *testing.T, from, to string) {
+	t.Helper()
+	text, err := os.ReadFile(from)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(to), 0o777)
+	}
+	if err == nil {
+		err = os.WriteFile(to, text, 0o666)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -57,9 +57,8 @@ func Undecayed(p *nn.Param) bool {
 	return undecayed.MatchString(name)
 }
 
-// engineConfig is what of the configuration an engine needs.
-func (j *Job) engineConfig() EngineConfig {
-	c := j.Config
+// Engine is what of the configuration an engine needs.
+func (c Config) Engine() EngineConfig {
 	e := EngineConfig{Batch: c.Batch, Seq: c.Seq, Accumulate: c.Accumulate, Clip: c.Clip, Seed: c.Seed,
 		Optim:   optim.Config{Beta1: c.Beta1, Beta2: c.Beta2, Eps: c.Epsilon, WeightDecay: c.WeightDecay},
 		NoDecay: Undecayed, GradientCheckpointing: c.GradientCheckpointing}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/hugepage"
+	"github.com/seed98097648/tune/internal/os/hugepage"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/crosscheck"
 	"github.com/seed98097648/tune/trainer/data"

@@ -100,7 +100,7 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 	if err := r.checkMemory(); err != nil {
 		return nil, err
 	}
-	config := j.engineConfig()
+	config := j.Config.Engine()
 	config.Check = r.check
 	r.engine, err = NewEngine(j.Model, j.Memory, config)
 	if err != nil {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/seed98097648/tune/internal/amount"
-	"github.com/seed98097648/tune/internal/memory"
+	"github.com/seed98097648/tune/internal/os/memory"
 	"github.com/seed98097648/tune/trainer/forecast"
 	"github.com/seed98097648/tune/trainer/models"
 )

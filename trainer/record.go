@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/memory"
+	"github.com/seed98097648/tune/internal/os/memory"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/journal"
 )
@@ -216,8 +216,8 @@ func (r *recorder) end(err error) {
 		r.ask(&r.health[i])
 	}
 	e := &journal.End{Time: time.Now(), Step: r.state.Step, Loss: r.trained().Loss, Interrupted: r.sum.Interrupted || errors.Is(err, context.Canceled)}
-	if s := r.check.Stats(); s.Calls > 0 {
-		e.Checked = &journal.Checked{Calls: s.Calls, Seconds: s.Took.Seconds()}
+	if s := r.check.Stats(); s.Calls > 0 || len(s.Left) > 0 {
+		e.Checked = &journal.Checked{Calls: s.Calls, Seconds: s.Took.Seconds(), Left: s.Left}
 	}
 	if err != nil {
 		e.Error = err.Error()

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/memory"
+	"github.com/seed98097648/tune/internal/os/memory"
 	"github.com/seed98097648/tune/trainer/journal"
 )
 

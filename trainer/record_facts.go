@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/cpu"
+	"github.com/seed98097648/tune/internal/os/cpu"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/journal"
 )

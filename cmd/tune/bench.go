@@ -12,7 +12,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/internal/ceiling"
-	"github.com/seed98097648/tune/internal/plainfile"
+	"github.com/seed98097648/tune/internal/os/plainfile"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/bench"
 )
@@ -40,11 +40,9 @@ type benchFlags struct {
 	config      string
 	steps       int
 	productRate float64
-	seqGiven    bool
 	kernels     []string
 	plugins     pluginFlags
-
-	json, gobench, html string // files to write
+	out         outputFlags
 }
 
 func (a *app) benchCommand() *Command {
@@ -54,18 +52,12 @@ func (a *app) benchCommand() *Command {
 			"tune bench --model DIR --lora-rank 16 --base-int8 --gradient-checkpointing\n"}
 	b := &benchFlags{train: trainer.Default()}
 	b.add(c)
-	c.finish()
-	c.Run = func(ctx context.Context, args []string) error {
-		if err := c.noArguments(args); err != nil {
-			return err
-		}
+	return c.finish(func(ctx context.Context, _ []string) error {
 		if err := b.check(c); err != nil {
 			return err
 		}
-		b.seqGiven = c.Flags.Changed("seq")
-		return a.bench(ctx, b)
-	}
-	return c
+		return a.bench(ctx, c, b)
+	})
 }
 
 func (b *benchFlags) add(c *Command) {
@@ -73,8 +65,7 @@ func (b *benchFlags) add(c *Command) {
 	f.StringVar(&b.train.Model, "model", "", "the model `FOLDER`")
 	f.StringVar(&b.config, "config", "", "a config.json `FILE`, for random weights")
 	f.StringSliceVar(&b.kernels, "kernels", []string{"none", "auto"}, "the `VARIANTS`: selections of kernels, separated by commas; -name belongs to the one before it, as in none,auto,-npu_fused_rope; from:RUN are those that a run had; linked:SELECTION takes this program's own kernels, without processes")
-	b.plugins.add(f)
-	b.plugins.timeout.add(f)
+	b.plugins.addCalls(f)
 	f.IntVar(&b.steps, "steps", 10, "measured `STEPS` of each variant")
 	f.Float64Var(&b.productRate, "product-rate", 0, "a rate in `GFLOP/s` that matrix products of another library were seen to reach here, such as a BLAS; the floor of a step takes it if it is higher than what is measured")
 	step := c.Group("The step, as in train")
@@ -84,9 +75,8 @@ func (b *benchFlags) add(c *Command) {
 	addMemory(step, &b.train)
 	addThreads(step, &b.train.Threads)
 	f = c.Group("Form of the result")
-	f.StringVar(&b.json, "json", "", "also write the result to this `FILE`; - for standard output, in place of the table")
-	f.StringVar(&b.gobench, "gobench", "", "also write each step to this `FILE` in the Go benchmark format, for benchstat; - as above")
-	f.StringVar(&b.html, "html", "", "also write a page with charts to this `FILE`, which needs nothing else; - as above")
+	b.out.add(f)
+	b.out.addPage(f)
 }
 
 // check validates everything that needs no file.
@@ -104,7 +94,7 @@ func (b *benchFlags) check(c *Command) error {
 	if err := b.train.Validate(); err != nil {
 		return c.usagef("%w", err)
 	}
-	if err := b.checkOutputs(c); err != nil {
+	if err := b.out.check(c); err != nil {
 		return err
 	}
 	b.kernels = joinExclusions(b.kernels)
@@ -130,24 +120,25 @@ func joinExclusions(words []string) []string {
 	return out
 }
 
-func (a *app) bench(ctx context.Context, b *benchFlags) (err error) {
-	if err := b.writable(); err != nil {
-		return err
+// readConfig reads the config.json of either flag.
+func (b *benchFlags) readConfig(c *Command) ([]byte, error) {
+	if b.config == "" {
+		return c.readConfig(&b.train)
 	}
-	t := b.train
-	o := bench.Options{ModelDir: t.Model, Batch: t.Batch, Seq: t.Seq, Accumulate: t.Accumulate, Steps: b.steps, Threads: t.Threads, Kernels: b.kernels,
-		Seed: t.Seed, LoRA: t.LoRA, GradientCheckpointing: t.GradientCheckpointing, WeightDecay: t.WeightDecay, Clip: t.Clip, ProductRate: 1e9 * b.productRate}
-	if t.Model != "" {
-		o.Config, err = readConfig(t.Model)
-	} else if o.Config, err = os.ReadFile(b.config); err != nil {
-		err = fmt.Errorf("--config: %w", plainfile.Explain(err))
+	config, err := os.ReadFile(b.config)
+	if err != nil {
+		return nil, fmt.Errorf("--config: %w", plainfile.Explain(err))
 	}
+	c.fitSeq(&b.train, config)
+	return config, nil
+}
+
+func (a *app) bench(ctx context.Context, c *Command, b *benchFlags) (err error) {
+	config, err := b.readConfig(c)
 	if err != nil {
 		return err
 	}
-	if !b.seqGiven {
-		o.Seq = fitSeq(o.Seq, o.Config)
-	}
+	o := bench.Options{Config: b.train, ModelJSON: config, Steps: b.steps, Kernels: b.kernels, ProductRate: 1e9 * b.productRate}
 	mem, err := newMemory()
 	if err != nil {
 		return err
@@ -159,24 +150,22 @@ func (a *app) bench(ctx context.Context, b *benchFlags) (err error) {
 	if slices.ContainsFunc(b.kernels, needsPlugins) {
 		k.kernels = "all"
 	}
-	if o.Registry, err = k.open(ctx, a, transport.Options{Threads: t.Threads}); err != nil {
+	if o.Registry, err = k.open(ctx, a, transport.Options{Threads: b.train.Threads}); err != nil {
 		return err
 	}
-	if o.Registry != nil {
-		defer closing(o.Registry, &err)
-	}
+	defer closing(o.Registry, &err)
 	if o.Linked, err = linkedRegistry(); err != nil {
 		return err
 	}
 	o.Progress, o.Measure.Logger = a.benchStep, a.logger()
 	o.Ceilings = func(ctx context.Context, long time.Duration) (ceiling.Ceilings, error) {
-		return ceiling.MeasureFor(ctx, t.Threads, long)
+		return ceiling.MeasureFor(ctx, b.train.Threads, long)
 	}
 	r, err := bench.Run(ctx, o)
 	if err != nil {
 		return err
 	}
-	return a.printBench(r, b.outputs())
+	return a.print(r, b.out.forms())
 }
 
 // benchStep notes each round of a long measurement.

@@ -1,10 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"os"
 	"path/filepath"
-	"strings"
+	"regexp"
 )
 
 // module is the path of the module that this program belongs to.
@@ -26,15 +25,8 @@ func checkout(dir string) (string, bool) {
 
 // isModule reports whether a go.mod file is this module's.
 func isModule(path string) bool {
-	f, err := os.Open(path)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		if name, ok := strings.CutPrefix(strings.TrimSpace(s.Text()), "module "); ok {
-			return strings.TrimSpace(name) == module
-		}
-	}
-	return false
+	text, err := os.ReadFile(path)
+	return err == nil && moduleLine.Match(text)
 }
+
+var moduleLine = regexp.MustCompile(`(?m)^\s*module\s+` + regexp.QuoteMeta(module) + `\s*$`)

@@ -18,6 +18,7 @@ import (
 type Command struct {
 	Name     string // such as "kernels list"
 	Usage    string // what follows the name on the command line
+	Args     bool   // arguments may be among it, besides flags
 	Short    string // one line
 	Long     string // what it does, wrapped at 80 columns
 	Examples string // lines of shell
@@ -32,8 +33,7 @@ type Group struct {
 	Flags *pflag.FlagSet
 }
 
-// Group starts a group of flags. Flags added to it become flags of the command when the
-// command is parsed or printed; see finish.
+// Group starts a group of flags, which become flags of the command with finish.
 func (c *Command) Group(title string) *pflag.FlagSet {
 	f := pflag.NewFlagSet(title, pflag.ContinueOnError)
 	f.SortFlags = false
@@ -41,8 +41,9 @@ func (c *Command) Group(title string) *pflag.FlagSet {
 	return f
 }
 
-// finish gathers the groups in Flags.
-func (c *Command) finish() *Command {
+// finish gathers the groups in Flags, and says what the command does.
+func (c *Command) finish(run func(ctx context.Context, args []string) error) *Command {
+	c.Run = run
 	c.Flags = pflag.NewFlagSet("tune "+c.Name, pflag.ContinueOnError)
 	c.Flags.SortFlags = false
 	c.Flags.Usage = func() {} // dispatch prints it
@@ -103,6 +104,9 @@ func (a *app) dispatch(ctx context.Context, args []string) error {
 	if err := c.noEmptyNames(); err != nil {
 		return err
 	}
+	if err := c.noArguments(c.Flags.Args()); err != nil && !c.Args {
+		return err
+	}
 	return c.Run(ctx, c.Flags.Args())
 }
 
@@ -154,15 +158,19 @@ func (c *Command) noEmptyNames() error {
 		if f == nil || !f.Changed {
 			continue
 		}
-		values := []string{f.Value.String()}
-		if list, ok := f.Value.(pflag.SliceValue); ok {
-			values = list.GetSlice()
-		}
-		if slices.Contains(values, "") {
+		if slices.Contains(valuesOf(f), "") {
 			return c.usagef("--%s is empty: name a file or folder, or leave the flag out", name)
 		}
 	}
 	return nil
+}
+
+// valuesOf returns all values of a flag, of which some have several.
+func valuesOf(f *pflag.Flag) []string {
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		return list.GetSlice()
+	}
+	return []string{f.Value.String()}
 }
 
 // flagError turns an error of pflag into one that says what to do.

@@ -70,8 +70,7 @@ func jobOf(t *testing.T, file, model string, args ...string) (job *trainer.Job, 
 	a := &app{stdout: io.Discard, stderr: progress.New(io.Discard, &stderr)}
 	c := &Command{Name: "train"}
 	f := newTrainFlags(c)
-	c.finish()
-	f.changed = c.Flags.Changed
+	c.finish(nil)
 	args = append([]string{"--config", path, "--model", model, "--dataset-dir", testdata.Shared(t, "data", "datasets", "llamafactory"), "--kernels", "none"}, args...)
 	if err := c.Flags.Parse(args); err != nil {
 		t.Fatal(err)
@@ -79,10 +78,10 @@ func jobOf(t *testing.T, file, model string, args ...string) (job *trainer.Job, 
 	if err := f.file.apply(c, a.note); err != nil {
 		return nil, stderr.String(), err
 	}
-	if err := f.check(c, nil); err != nil {
+	if err := f.check(c); err != nil {
 		return nil, stderr.String(), err
 	}
-	if err := f.fitModel(); err != nil {
+	if err := f.fitModel(c); err != nil {
 		return nil, stderr.String(), err
 	}
 	job, _, err = f.load(t.Context(), autograd.Heap{})

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/data/corpus"
 	"github.com/seed98097648/tune/trainer/data/format"
@@ -44,21 +45,15 @@ func (a *app) dataPreviewCommand() *Command {
 	out := c.Group("Output")
 	out.IntVarP(&p.n, "examples", "n", 3, "`EXAMPLES` to show")
 	out.BoolVar(&p.asJSON, "json", false, "write JSON")
-	c.finish()
-	c.Run = func(ctx context.Context, args []string) error { return a.previewData(ctx, c, p, args) }
-	return c
+	return c.finish(func(ctx context.Context, _ []string) error { return a.previewData(ctx, c, p) })
 }
 
-func (a *app) previewData(ctx context.Context, c *Command, p *previewFlags, args []string) (err error) {
-	if err := p.check(c, args); err != nil {
+func (a *app) previewData(ctx context.Context, c *Command, p *previewFlags) (err error) {
+	if err := p.check(c); err != nil {
 		return err
 	}
-	config, err := readConfig(p.config.Model)
-	if err != nil {
+	if _, err := c.readConfig(&p.config); err != nil {
 		return err
-	}
-	if !c.Flags.Changed("seq") {
-		p.config.Seq = fitSeq(p.config.Seq, config)
 	}
 	tok, err := tokenizer.Load(p.config.Model)
 	if err != nil {
@@ -83,10 +78,7 @@ func (a *app) previewData(ctx context.Context, c *Command, p *previewFlags, args
 	return a.noteData(p.config.Data, read)
 }
 
-func (p *previewFlags) check(c *Command, args []string) error {
-	if err := c.noArguments(args); err != nil {
-		return err
-	}
+func (p *previewFlags) check(c *Command) error {
 	switch {
 	case p.config.Model == "":
 		return c.usagef("--model is needed: name the model folder whose tokenizer and chat template are used")
@@ -111,14 +103,14 @@ func isColoured(w io.Writer) bool {
 
 func printReport(w io.Writer, r corpus.Report, seq int) {
 	for _, s := range r.Sources {
-		fmt.Fprintf(w, "%s: %s, %s\n", s.File, s.Format, plural(s.Examples, "example"))
+		fmt.Fprintf(w, "%s: %s, %s\n", s.File, s.Format, amount.Of(s.Examples, "example"))
 	}
 	share := 100 * float64(r.Learned) / float64(max(r.Tokens, 1))
-	fmt.Fprintf(w, "examples   %d, the longest of %s\n", r.Examples, plural(r.Longest, "token"))
+	fmt.Fprintf(w, "examples   %d, the longest of %s\n", r.Examples, amount.Of(r.Longest, "token"))
 	fmt.Fprintf(w, "tokens     %d, of which %d (%.0f%%) are learned\n", r.Tokens, r.Learned, share)
 	fmt.Fprintf(w, "truncated  %d, and %d left out that have nothing to learn within a row\n", r.Truncated, r.Empty)
 	fmt.Fprintf(w, "bad rows   %d\n", r.Bad)
-	fmt.Fprintf(w, "rows       %d of %s to train on, %d to evaluate on\n", r.TrainRows, plural(seq, "token"), r.EvalRows)
+	fmt.Fprintf(w, "rows       %d of %s to train on, %d to evaluate on\n", r.TrainRows, amount.Of(seq, "token"), r.EvalRows)
 }
 
 // preview is what "data preview --json" writes.
@@ -196,7 +188,7 @@ const (
 
 // print writes an example. What is learned is coloured, or else in brackets.
 func (e example) print(w io.Writer, coloured bool) {
-	fmt.Fprintf(w, "--- %s: %s, %d learned\n", e.Place, plural(e.Tokens, "token"), e.Learned)
+	fmt.Fprintf(w, "--- %s: %s, %d learned\n", e.Place, amount.Of(e.Tokens, "token"), e.Learned)
 	inside := false // brackets
 	for _, p := range e.Pieces {
 		text := printable(p.Text)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/crosscheck"
@@ -33,40 +34,30 @@ targets, loss, perplexity, and with --exact-match also right, asked and answers.
 // evalFlags are the values of eval's flags.
 type evalFlags struct {
 	inferenceFlags
-	data       corpus.Config
-	batch, seq int
-	exact      bool
-	newTokens  int
-	json       bool
-	seqGiven   bool
+	exact     bool
+	newTokens int
+	json      bool
 }
 
 func (a *app) evalCommand() *Command {
 	c := &Command{Name: "eval", Usage: "--model DIR --data FILE [FLAGS]", Short: "measure a model's loss on a text, and its answers", Long: evalLong,
 		Examples: "tune eval --model DIR --data test.txt\ntune eval --model DIR --data test.jsonl --exact-match --json\n"}
-	e := &evalFlags{}
+	e := &evalFlags{inferenceFlags: newInferenceFlags()}
 	in := c.Group("Model and data")
 	e.addModel(in)
-	in.StringArrayVar(&e.data.Eval, "data", nil, "a `FILE` or folder to measure on, or a name of --dataset-dir; may be given again")
-	in.IntVar(&e.batch, "batch", 4, "`ROWS` of a batch")
-	in.IntVar(&e.seq, "seq", 256, "`TOKENS` of a row; by default no more than the model can take")
+	in.StringArrayVar(&e.Data.Eval, "data", nil, "a `FILE` or folder to measure on, or a name of --dataset-dir; may be given again")
+	addRows(in, &e.Config)
 	in.BoolVar(&e.exact, "exact-match", false, "let the model answer the prompts of the data, too")
 	in.IntVar(&e.newTokens, "max-new-tokens", 256, "the most `TOKENS` of an answer")
-	addDataReading(c.Group("Reading the data"), &e.data)
+	addDataReading(c.Group("Reading the data"), &e.Data)
 	e.addMachine(c.Group("Machine and output"), "`BATCHES`")
 	c.Groups[2].Flags.BoolVar(&e.json, "json", false, "write one JSON object")
-	c.finish()
-	c.Run = func(ctx context.Context, args []string) error {
-		if err := c.noArguments(args); err != nil {
-			return err
-		}
+	return c.finish(func(ctx context.Context, _ []string) error {
 		if err := e.check(c); err != nil {
 			return err
 		}
-		e.seqGiven = c.Flags.Changed("seq")
-		return a.eval(ctx, e)
-	}
-	return c
+		return a.eval(ctx, c, e)
+	})
 }
 
 // check validates what needs no file.
@@ -75,12 +66,8 @@ func (e *evalFlags) check(c *Command) error {
 		return err
 	}
 	switch {
-	case len(e.data.Eval) == 0:
+	case len(e.Data.Eval) == 0:
 		return c.usagef("--data is not given: name the text to measure on")
-	case e.batch < 1:
-		return c.usagef("--batch is %d, must be positive", e.batch)
-	case e.seq < 2:
-		return c.usagef("--seq is %d, must be at least 2: the model predicts each token from those before it", e.seq)
 	case e.newTokens < 1:
 		return c.usagef("--max-new-tokens is %d, must be positive", e.newTokens)
 	}
@@ -107,28 +94,21 @@ type answer struct {
 	Right bool   `json:"right"`
 }
 
-func (a *app) eval(ctx context.Context, e *evalFlags) (err error) {
-	config, err := readConfig(e.model)
-	if err != nil {
-		return err
-	}
-	if !e.seqGiven {
-		e.seq = fitSeq(e.seq, config)
-	}
-	in, err := e.open(ctx, a)
+func (a *app) eval(ctx context.Context, c *Command, e *evalFlags) (err error) {
+	in, err := e.open(ctx, a, c)
 	if err != nil {
 		return err
 	}
 	defer closing(in, &err)
-	if err := in.model.Config.CheckLength("--seq", e.seq); err != nil {
+	if err := in.model.Config.CheckLength("--seq", e.Seq); err != nil {
 		return err
 	}
-	held, err := e.read(ctx, in.tokenizer)
+	held, err := corpus.LoadEval(ctx, e.Data, trainer.DataModel(e.Config, in.tokenizer))
 	if err != nil {
 		return err
 	}
 	defer closing(held, &err)
-	if err := a.noteData(e.data, held); err != nil {
+	if err := a.noteData(e.Data, held); err != nil {
 		return err
 	}
 	var asked []question
@@ -137,17 +117,17 @@ func (a *app) eval(ctx context.Context, e *evalFlags) (err error) {
 			return err
 		}
 		if len(asked) == 0 {
-			return fmt.Errorf("--exact-match: %s has no conversations, and asks nothing", strings.Join(e.data.Eval, ", "))
+			return fmt.Errorf("--exact-match: %s has no conversations, and asks nothing", strings.Join(e.Data.Eval, ", "))
 		}
 	}
-	report, err := in.place(ctx, a, &e.inferenceFlags, measure.Run{Batch: e.batch, Seq: e.seq})
+	report, err := in.place(ctx, a, &e.inferenceFlags, measure.Run{Batch: e.Batch, Seq: e.Seq})
 	if err != nil {
 		return err
 	}
 	if report != nil {
 		fmt.Fprint(a.stderr, report)
 	}
-	r := &evaluation{Model: e.model, Data: strings.Join(e.data.Eval, ", "), Rows: held.Eval.Len()}
+	r := &evaluation{Model: e.Model, Data: strings.Join(e.Data.Eval, ", "), Rows: held.Eval.Len()}
 	if err := a.evalLoss(ctx, in, e, held.Eval, r); err != nil {
 		return err
 	}
@@ -164,7 +144,7 @@ func (a *app) eval(ctx context.Context, e *evalFlags) (err error) {
 
 // print writes the result for people.
 func (r *evaluation) print(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%s: %s, %s\n  loss         %.6f\n  perplexity   %.4f\n", r.Data, plural(r.Rows, "row"), plural(r.Targets, "target"), r.Loss, r.Perplexity)
+	_, err := fmt.Fprintf(w, "%s: %s, %s\n  loss         %.6f\n  perplexity   %.4f\n", r.Data, amount.Of(r.Rows, "row"), amount.Of(r.Targets, "target"), r.Loss, r.Perplexity)
 	if err == nil && r.Asked != nil {
 		_, err = fmt.Fprintf(w, "  exact match  %d of %d (%.1f%%)\n", *r.Right, *r.Asked, 100*float64(*r.Right)/float64(*r.Asked))
 	}
@@ -173,15 +153,15 @@ func (r *evaluation) print(w io.Writer) error {
 
 // evalLoss measures the loss.
 func (a *app) evalLoss(ctx context.Context, in *inference, e *evalFlags, rows data.Rows, r *evaluation) error {
-	total := (rows.Len() + e.batch - 1) / e.batch
+	total := (rows.Len() + e.Batch - 1) / e.Batch
 	repatch := func(change func() error) error { return change() } // the evaluator is closed
 	err := in.check.Rightly(in.report, repatch, func() error {
-		ev, err := trainer.NewEvaluator(in.model, in.memory, e.batch, e.seq, e.seq, in.check)
+		ev, err := trainer.NewEvaluator(in.model, in.memory, e.Batch, e.Seq, e.Seq, in.check)
 		if err != nil {
 			return err
 		}
 		defer ev.Close()
-		stream, failed := data.Stream(rows, e.batch)
+		stream, failed := data.Stream(rows, e.Batch)
 		batches := counted(stream, func(n int) { a.note("loss: %d of %d batches", n, total) })
 		if r.Loss, r.Targets, err = ev.Loss(ctx, ticking(in.check, batches)); err != nil {
 			return err
@@ -206,7 +186,7 @@ func ticking[T any](c *crosscheck.Checker, batches iter.Seq[T]) iter.Seq[T] {
 
 // evalAnswers lets the model answer.
 func (a *app) evalAnswers(ctx context.Context, in *inference, e *evalFlags, questions []question, r *evaluation) error {
-	defaults, err := generate.LoadDefaults(e.model)
+	defaults, err := generate.LoadDefaults(e.Model)
 	if err != nil {
 		return err
 	}

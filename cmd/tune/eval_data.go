@@ -1,12 +1,9 @@
 package main
 
 import (
-	"context"
 	"strings"
 
-	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/data/corpus"
-	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/tokenizer"
 )
 
@@ -15,12 +12,6 @@ type question struct {
 	prompt []int32
 	answer string
 	stop   []int32 // the special token that ends the answer, if one does
-}
-
-// read reads the data as training would, without holding any of it back.
-func (e *evalFlags) read(ctx context.Context, tok *tokenizer.Tokenizer) (*corpus.Corpus, error) {
-	c := trainer.Config{Model: e.model, Seq: e.seq, Data: e.data, LoRA: lora.Config{Adapter: e.adapter}}
-	return corpus.LoadEval(ctx, e.data, trainer.DataModel(c, tok))
 }
 
 // questions returns what a conversation asks first, for each conversation of the data.

@@ -29,12 +29,9 @@ func (t *trainFlags) addCheckpoints(f *pflag.FlagSet) {
 
 // adopt finds the checkpoint to go on from, if there is to be one, and takes every flag
 // that is not given from it.
-func (t *trainFlags) adopt(c *Command, args []string) error {
+func (t *trainFlags) adopt(c *Command) error {
 	if t.from == "" {
 		return nil
-	}
-	if err := c.noArguments(args); err != nil {
-		return err
 	}
 	path, out := t.from, t.config.Out
 	if path == newest {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/trainer/chat"
 	"github.com/seed98097648/tune/trainer/data/corpus"
 	"github.com/seed98097648/tune/trainer/data/format"
@@ -100,13 +101,13 @@ func dataNotes(r corpus.Report) []string {
 	var notes []string
 	if r.Truncated > 0 {
 		notes = append(notes, fmt.Sprintf("%s cut at the end to fit in a row; the longest example has %s: see --seq",
-			plural(r.Truncated, "example"), plural(r.Longest, "token")))
+			amount.Of(r.Truncated, "example"), amount.Of(r.Longest, "token")))
 	}
 	if r.Empty > 0 {
-		notes = append(notes, fmt.Sprintf("%s left out: nothing to learn within a row; see --seq", plural(r.Empty, "conversation")))
+		notes = append(notes, fmt.Sprintf("%s left out: nothing to learn within a row; see --seq", amount.Of(r.Empty, "conversation")))
 	}
 	if r.Bad > 0 {
-		notes = append(notes, fmt.Sprintf("%s left out; the first:", plural(r.Bad, "bad row")))
+		notes = append(notes, fmt.Sprintf("%s left out; the first:", amount.Of(r.Bad, "bad row")))
 		for _, bad := range r.FirstBad {
 			notes = append(notes, flagged(bad))
 		}

@@ -3,10 +3,8 @@ package main
 import (
 	"github.com/spf13/pflag"
 
-	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/lora"
-	"github.com/seed98097648/tune/trainer/models"
 )
 
 // addLoRA adds the flags of adapters.
@@ -24,14 +22,6 @@ func addLoRA(f *pflag.FlagSet, c *lora.Config) {
 // addLoRATraining adds the flags of adapters that change no work of a step.
 func addLoRATraining(f *pflag.FlagSet, c *lora.Config) {
 	f.Float64Var(&c.PlusRatio, "loraplus-lr-ratio", c.PlusRatio, "how many `TIMES` the learning rate the adapters' B has (LoRA+); 0 for that of A")
-}
-
-// shape builds the model that a run would train, without its weights.
-func (t *trainFlags) shape(mem core.Memory) (*models.Model, error) {
-	if !t.config.LoRA.Enabled() {
-		return modelShape(t.config.Model, mem)
-	}
-	return models.Shape(t.config.Model, mem, models.LoadOptions{LoRA: t.config.LoRA})
 }
 
 // further returns the flags, as a shell takes them, that train once more what a run has saved.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,13 +9,14 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/core/trust"
-	"github.com/seed98097648/tune/internal/plainfile"
+	"github.com/seed98097648/tune/internal/os/plainfile"
 	"github.com/seed98097648/tune/plugins/builtin"
 )
 
@@ -26,25 +28,40 @@ const (
 		trust.DefaultFile + " in the working directory if it is there; " + trust.Off + " for no lock"
 )
 
+// defaultCallTimeout is transport's.
+const defaultCallTimeout = 60 * time.Second
+
 // pluginFlags are the flags of every command that opens plugins.
 type pluginFlags struct {
 	dir, lock string
 	env       []string
 	memory    byteSize
 	cpus      int
-	timeout   callTimeout
+	timeout   time.Duration // 0 where calls have another deadline, or there are none
 
+	flags  *pflag.FlagSet
 	locked *trust.Lock // what scan has found, nil without a lock
 }
 
-func (p *pluginFlags) add(f *pflag.FlagSet) {
+func (p *pluginFlags) add(to *pflag.FlagSet) {
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.SortFlags, p.flags = false, f
 	f.StringVar(&p.dir, "plugin-dir", "", pluginDirUsage)
 	f.StringVar(&p.lock, "lock", "", lockUsage)
-	f.StringArrayVar(&p.env, "plugin-env", nil, "let plugins have the environment variable `NAME` too, or set it with NAME=VALUE; "+
-		"without, they get a few harmless ones (see docs/security.md). May be given again")
-	f.Var(&p.memory, "plugin-memory", "the most memory that the process of each plugin may take for itself, and as much again for what it returns: "+
-		"a `SIZE` such as 2GiB (Linux only)")
+	f.StringArrayVar(&p.env, "plugin-env", nil, "let plugins have the environment variable `NAME` too, or set it with "+
+		"NAME=VALUE; without, they get a few harmless ones (see docs/security.md). May be given again")
+	f.Var(&p.memory, "plugin-memory", "the most memory that the process of each plugin may take for itself, "+
+		"and as much again for what it returns: a `SIZE` such as 2GiB (Linux only)")
 	f.IntVar(&p.cpus, "plugin-cpus", 0, "the `PROCESSORS` that plugins run on, at most; 0 for all (Linux only)")
+	to.AddFlagSet(f)
+}
+
+// addCalls is add for a command that calls kernels.
+func (p *pluginFlags) addCalls(to *pflag.FlagSet) {
+	p.add(to)
+	p.flags.DurationVar(&p.timeout, "call-timeout", defaultCallTimeout, "the most `TIME` that one call of a plugin may take, "+
+		"such as 90s or 5m; one that takes longer is ended and started again")
+	to.AddFlagSet(p.flags)
 }
 
 // scan asks all plugins that are found, and that the lock allows, who they are. Unless a folder
@@ -93,29 +110,24 @@ func (p *pluginFlags) options(o transport.Options) (transport.Options, error) {
 	if p.cpus < 0 {
 		return o, fmt.Errorf("--plugin-cpus is %d, must not be negative", p.cpus)
 	}
-	o.Lock, o.Env, o.MaxMemory, o.MaxCPUs = p.locked, p.env, p.memory.bytes, p.cpus
-	if err := o.CheckLimits(); err != nil {
-		return o, err
+	if p.timeout <= 0 && p.flags.Lookup("call-timeout") != nil {
+		return o, fmt.Errorf("--call-timeout is %v, must be positive", p.timeout)
 	}
-	return p.timeout.options(o)
+	o.Lock, o.Env, o.MaxMemory, o.MaxCPUs = p.locked, p.env, p.memory.bytes, p.cpus
+	o.CallTimeout = cmp.Or(p.timeout, o.CallTimeout)
+	return o, o.CheckLimits()
 }
 
 // given returns the flags that were given, as for a shell and with a blank before each.
 func (p *pluginFlags) given() string {
 	var b strings.Builder
-	say := func(name, value string) {
-		if value != "" && value != "0" {
-			fmt.Fprintf(&b, " --%s %s", name, quoted(value))
+	p.flags.VisitAll(func(f *pflag.Flag) {
+		if f.Changed {
+			for _, value := range valuesOf(f) {
+				fmt.Fprintf(&b, " --%s %s", f.Name, quoted(value))
+			}
 		}
-	}
-	say("plugin-dir", p.dir)
-	say("lock", p.lock)
-	for _, e := range p.env {
-		say("plugin-env", e)
-	}
-	say("plugin-memory", p.memory.text)
-	say("plugin-cpus", strconv.Itoa(p.cpus))
-	say("call-timeout", p.timeout.given())
+	})
 	return b.String()
 }
 

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"strings"
 	"testing"
-	"time"
+
+	"github.com/spf13/pflag"
 )
 
 func TestSizesHaveUnits(t *testing.T) {
@@ -23,13 +25,19 @@ func TestSizesHaveUnits(t *testing.T) {
 }
 
 func TestGivenFlagsOfPluginsAreSaidAgain(t *testing.T) {
-	p := pluginFlags{}
-	if got := p.given(); got != "" {
-		t.Errorf("nothing was given: %q", got)
-	}
-	p = pluginFlags{dir: "my plugins", lock: "my.lock", env: []string{"A", "B=c d"}, memory: byteSize{"2GiB", 2 << 30}, cpus: 3, timeout: callTimeout{limit: 90 * time.Second}}
-	const want = " --plugin-dir 'my plugins' --lock my.lock --plugin-env A --plugin-env 'B=c d' --plugin-memory 2GiB --plugin-cpus 3 --call-timeout 1m30s"
-	if got := p.given(); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
+	for _, args := range [][]string{nil, {
+		"--plugin-dir", "my plugins", "--lock", "my.lock", "--plugin-env", "A", "--plugin-env", "B=c d",
+		"--plugin-memory", "2GiB", "--plugin-cpus", "3", "--call-timeout", "1m30s",
+	}} {
+		var p pluginFlags
+		f := pflag.NewFlagSet("", pflag.ContinueOnError)
+		p.addCalls(f)
+		if err := f.Parse(args); err != nil {
+			t.Fatal(err)
+		}
+		want := strings.NewReplacer("my plugins", "'my plugins'", "B=c d", "'B=c d'").Replace(strings.Join(args, " "))
+		if got := strings.TrimPrefix(p.given(), " "); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
 	}
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/plainfile"
+	"github.com/seed98097648/tune/internal/amount"
+	"github.com/seed98097648/tune/internal/os/plainfile"
 	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer/generate"
 	"github.com/seed98097648/tune/trainer/measure"
@@ -53,7 +54,7 @@ type generateFlags struct {
 
 func (a *app) generateCommand() *Command {
 	c := &Command{Name: "generate", Usage: "--model DIR (--prompt TEXT | --chat) [FLAGS]", Short: "let a model go on after a text", Long: generateLong, Examples: generateExamples}
-	g := &generateFlags{}
+	g := &generateFlags{inferenceFlags: newInferenceFlags()}
 	g.addInput(c.Group("Model and text"))
 	g.chat.add(c.Group("Conversations"))
 	g.addSampling(c.Group("How tokens are chosen"))
@@ -61,18 +62,13 @@ func (a *app) generateCommand() *Command {
 	out := c.Group("Output")
 	out.BoolVar(&g.json, "json", false, "write one JSON object at the end, instead of the text as it comes")
 	out.BoolVar(&g.quiet, "quiet", false, "write nothing but the text, and errors")
-	c.finish()
-	g.changed = c.Flags.Changed
-	c.Run = func(ctx context.Context, args []string) error {
-		if err := c.noArguments(args); err != nil {
-			return err
-		}
+	return c.finish(func(ctx context.Context, _ []string) error {
+		g.changed = c.Flags.Changed
 		if err := g.check(c); err != nil {
 			return err
 		}
 		return a.generate(ctx, c, g)
-	}
-	return c
+	})
 }
 
 func (g *generateFlags) addInput(f *pflag.FlagSet) {
@@ -235,7 +231,7 @@ var withoutKernel = map[core.Op]string{
 
 // newWriting reads the model and what its folder says about writing.
 func (a *app) newWriting(ctx context.Context, c *Command, g *generateFlags) (_ *writing, err error) {
-	defaults, err := generate.LoadDefaults(g.model)
+	defaults, err := generate.LoadDefaults(g.Model)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +239,7 @@ func (a *app) newWriting(ctx context.Context, c *Command, g *generateFlags) (_ *
 	if w.options.Sampling, err = g.choose(c, defaults.Sampling); err != nil {
 		return nil, err
 	}
-	if w.inference, err = g.open(ctx, a); err != nil {
+	if w.inference, err = g.open(ctx, a, c); err != nil {
 		return nil, err
 	}
 	if id, ok := w.tokenizer.EOS(); ok && w.options.EOS == nil {
@@ -272,7 +268,7 @@ func (w *writing) Close() error {
 
 // speeds says how fast a text came, and why it ended.
 func (w *writing) speeds(r *generate.Result) string {
-	return fmt.Sprintf("%s in (%.0f/s), %d out (%.1f/s); %s", plural(r.PromptTokens-r.Reused, "token"), r.PrefillRate(),
+	return fmt.Sprintf("%s in (%.0f/s), %d out (%.1f/s); %s", amount.Of(r.PromptTokens-r.Reused, "token"), r.PrefillRate(),
 		len(r.Tokens), r.DecodeRate(), w.why(r.Reason))
 }
 

@@ -54,7 +54,7 @@ type conversation struct {
 func (a *app) newConversation(w *writing, f *chatFlags, g *inferenceFlags) (*conversation, error) {
 	c := &conversation{writing: w}
 	var err error
-	if c.template, err = trainer.ChatTemplate(g.model, g.adapter, f.template); err != nil {
+	if c.template, err = trainer.ChatTemplate(g.Model, g.LoRA.Adapter, f.template); err != nil {
 		return nil, err
 	}
 	a.noteMissing(f.template, c.template.Missing(w.tokenizer.Encode))

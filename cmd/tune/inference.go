@@ -19,39 +19,35 @@ import (
 	"github.com/seed98097648/tune/trainer/tokenizer"
 )
 
-// inferenceFlags are the flags of the commands that use a model without training it.
+// inferenceFlags are the flags of the commands that use a model without training it: what of a
+// training run's configuration these have, too.
 type inferenceFlags struct {
-	model      string
-	adapter    string
-	kernels    kernelFlags
-	checkEvery int
-	strict     bool
-	threads    int
+	trainer.Config
+	kernels kernelFlags
 }
 
+func newInferenceFlags() inferenceFlags { return inferenceFlags{Config: trainer.Default()} }
+
 func (f *inferenceFlags) addModel(s *pflag.FlagSet) {
-	s.StringVar(&f.model, "model", "", "the model `FOLDER`")
-	s.StringVar(&f.adapter, "adapter", "", "the `FOLDER` of an adapter to put on the model, as tune train --lora-rank or PEFT has saved it")
+	s.StringVar(&f.Model, "model", "", "the model `FOLDER`")
+	s.StringVar(&f.LoRA.Adapter, "adapter", "", "the `FOLDER` of an adapter to put on the model, "+
+		"as tune train --lora-rank or PEFT has saved it")
 }
 
 func (f *inferenceFlags) addMachine(s *pflag.FlagSet, counted string) {
 	f.kernels.add(s, "none")
-	f.checkEvery = trainer.Default().CheckEvery
-	addCheck(s, &f.checkEvery, counted)
-	addStrict(s, &f.strict)
-	addThreads(s, &f.threads)
+	addCheck(s, &f.CheckEvery, counted)
+	addStrict(s, &f.Strict)
+	addThreads(s, &f.Threads)
 }
 
 // check validates what needs no file.
 func (f *inferenceFlags) check(c *Command) error {
-	switch {
-	case f.model == "":
+	if f.Model == "" {
 		return c.usagef("--model is not given: name a model folder")
-	case f.checkEvery < 0:
-		return c.usagef("--check-every is %d, must not be negative", f.checkEvery)
 	}
-	if err := c.checkThreads(f.threads); err != nil {
-		return err
+	if err := f.Validate(); err != nil {
+		return c.usagef("%w", err)
 	}
 	return f.kernels.resolve(c)
 }
@@ -61,15 +57,15 @@ type inference struct {
 	model     *models.Model
 	tokenizer *tokenizer.Tokenizer
 	memory    transport.Memory
-	registry  *core.Registry // nil without kernels
+	registry  *core.Registry
 	check     *crosscheck.Checker
 	report    *core.Report // which kernel went where; nil without kernels
 }
 
 // open reads the model and starts the kernels. The caller closes what it returns.
-func (f *inferenceFlags) open(ctx context.Context, a *app) (_ *inference, err error) {
-	simd.SetThreads(f.threads)
-	if _, err := readConfig(f.model); err != nil {
+func (f *inferenceFlags) open(ctx context.Context, a *app, c *Command) (_ *inference, err error) {
+	simd.SetThreads(f.Threads)
+	if _, err := c.readConfig(&f.Config); err != nil {
 		return nil, err
 	}
 	in := &inference{}
@@ -78,31 +74,28 @@ func (f *inferenceFlags) open(ctx context.Context, a *app) (_ *inference, err er
 			err = errors.Join(err, in.Close())
 		}
 	}()
-	if in.tokenizer, err = tokenizer.Load(f.model); err != nil {
-		return nil, cmp.Or(models.Verify(f.model, f.adapter), err)
+	if in.tokenizer, err = tokenizer.Load(f.Model); err != nil {
+		return nil, cmp.Or(models.Verify(f.Model, f.LoRA.Adapter), err)
 	}
 	if in.memory, err = newMemory(); err != nil {
 		return nil, err
 	}
-	if in.model, err = f.loadModel(in.memory); err != nil {
+	options := models.LoadOptions{Frozen: true, LoRA: lora.Config{Adapter: f.LoRA.Adapter}}
+	if in.model, err = models.LoadWith(f.Model, in.memory, options); err != nil {
 		return nil, err
 	}
 	if n := in.tokenizer.VocabSize(); n > in.model.Vocab() {
-		return nil, fmt.Errorf("%s: the tokenizer has %d tokens, but the model's vocab_size is %d: they do not belong together", f.model, n, in.model.Vocab())
+		return nil, fmt.Errorf("%s: the tokenizer has %d tokens, but the model's vocab_size is %d: they do not belong together",
+			f.Model, n, in.model.Vocab())
 	}
-	in.registry, err = f.kernels.open(ctx, a, transport.Options{Threads: f.threads, Strict: f.strict})
+	in.registry, err = f.kernels.open(ctx, a, transport.Options{Threads: f.Threads, Strict: f.Strict})
 	return in, err
-}
-
-// loadModel reads the model, and the adapter if there is one.
-func (f *inferenceFlags) loadModel(mem core.Memory) (*models.Model, error) {
-	return models.LoadWith(f.model, mem, models.LoadOptions{Frozen: true, LoRA: lora.Config{Adapter: f.adapter}})
 }
 
 // place puts the kernels on the model's sites, as for a run of that size, and says which.
 // It returns nil without kernels.
 func (in *inference) place(ctx context.Context, a *app, f *inferenceFlags, run measure.Run) (*core.Report, error) {
-	if in.registry == nil {
+	if f.kernels.kernels == "none" {
 		return nil, nil
 	}
 	run.Memory, run.Inference = in.memory, true
@@ -110,19 +103,16 @@ func (in *inference) place(ctx context.Context, a *app, f *inferenceFlags, run m
 	if err != nil {
 		return nil, f.kernels.blame(err)
 	}
-	in.check = a.checker(f.checkEvery, f.strict)
+	in.check = a.checker(f.CheckEvery, f.Strict)
 	in.report, err = plan.Apply()
 	return in.report, err
 }
 
 // Close ends the kernels and gives the memory back.
 func (in *inference) Close() error {
-	var errs []error
-	if in.registry != nil {
-		errs = append(errs, in.registry.Close())
-	}
+	err := in.registry.Close()
 	if in.memory != nil {
-		errs = append(errs, in.memory.Close())
+		err = errors.Join(err, in.memory.Close())
 	}
-	return errors.Join(errs...)
+	return err
 }

@@ -28,9 +28,8 @@ func interrupts() (ctx context.Context, abort <-chan struct{}, stop func()) {
 		signal.Notify(hangup, syscall.SIGHUP)
 	}
 	signal.Notify(pipe, syscall.SIGPIPE)
-	second, done := make(chan struct{}), make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
+	second := make(chan struct{})
+	end := meanwhile(func(done <-chan struct{}) {
 		defer cancel()
 		select {
 		case <-signals:
@@ -55,6 +54,16 @@ func interrupts() (ctx context.Context, abort <-chan struct{}, stop func()) {
 		for _, c := range []chan os.Signal{signals, hangup, pipe} {
 			signal.Stop(c)
 		}
+		end()
+	}
+}
+
+// meanwhile runs f beside all else until stop is called, which closes done and waits for f.
+func meanwhile(f func(done <-chan struct{})) (stop func()) {
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() { f(done) })
+	return func() {
 		close(done)
 		wg.Wait()
 	}
@@ -63,9 +72,7 @@ func interrupts() (ctx context.Context, abort <-chan struct{}, stop func()) {
 // tellOfInterrupt says so when a command that was interrupted does not end at once, as in the
 // middle of a large batch, until stop is called.
 func (a *app) tellOfInterrupt(ctx context.Context, patience time.Duration) (stop func()) {
-	done := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
+	return meanwhile(func(done <-chan struct{}) {
 		select {
 		case <-ctx.Done():
 		case <-done:
@@ -80,8 +87,4 @@ func (a *app) tellOfInterrupt(ctx context.Context, patience time.Duration) (stop
 			a.note("interrupted: ending what is being computed; interrupt again to give up at once")
 		}
 	})
-	return func() {
-		close(done)
-		wg.Wait()
-	}
 }

@@ -34,7 +34,7 @@ func TestJSONHasNullWhereANumberIsNotFinite(t *testing.T) {
 				return writeResult(w, &generate.Result{Text: "named"}, generate.Sampling{Temperature: x})
 			},
 			"clip": func(w io.Writer) error {
-				text, err := (&benchFlags{}).outputs()[0].render(&bench.Result{Config: bench.Config{Model: "named", Clip: x, ModelJSON: json.RawMessage("{}")}})
+				text, err := (&outputFlags{}).forms()[0].text(&bench.Result{Config: bench.Config{Model: "named", Clip: x, ModelJSON: json.RawMessage("{}")}})
 				w.Write(text)
 				return err
 			},

@@ -1,11 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/seed98097648/tune/internal/opbench"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/plugins/linked"
+	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/bench"
 	"github.com/seed98097648/tune/trainer/nn"
 )
@@ -36,26 +36,20 @@ type kernelsBenchFlags struct {
 	boundary        bool
 	calls           int
 	plugins         pluginFlags
-	json, gobench   string
+	out             outputFlags
 }
 
 func (a *app) kernelsBenchCommand() *Command {
-	c := &Command{Name: "kernels bench", Usage: "[NAME...] [FLAGS]", Short: "measure single kernels, and the boundary to their processes", Long: kernelsBenchLong,
+	c := &Command{Name: "kernels bench", Usage: "[NAME...] [FLAGS]", Args: true, Short: "measure single kernels, and the boundary to their processes", Long: kernelsBenchLong,
 		Examples: "tune kernels bench\ntune kernels bench npu_fused_rope --tokens 1,64,2048 --gobench rope.txt\ntune kernels bench --boundary --json boundary.json\n"}
 	b := &kernelsBenchFlags{}
 	b.add(c.Group("Flags"))
-	c.finish()
-	c.Run = func(ctx context.Context, args []string) error {
-		dtype, err := b.check(c, args)
-		if err != nil {
+	return c.finish(func(ctx context.Context, args []string) error {
+		if err := b.check(c, args); err != nil {
 			return err
 		}
-		if b.boundary {
-			return a.benchBoundary(ctx, b)
-		}
-		return a.benchKernels(ctx, b, args, dtype)
-	}
-	return c
+		return a.benchKernels(ctx, b, args)
+	})
 }
 
 func (b *kernelsBenchFlags) add(f *pflag.FlagSet) {
@@ -65,44 +59,36 @@ func (b *kernelsBenchFlags) add(f *pflag.FlagSet) {
 	addThreads(f, &b.threads)
 	f.BoolVar(&b.boundary, "boundary", false, "measure what the boundary between processes costs")
 	f.IntVar(&b.calls, "calls", 10000, "`CALLS` of each round trip, with --boundary")
-	b.plugins.add(f)
-	b.plugins.timeout.add(f)
-	f.StringVar(&b.json, "json", "", "also write the result to this `FILE`; - for standard output, in place of the table")
-	f.StringVar(&b.gobench, "gobench", "", "also write every round to this `FILE` in the format of Go benchmarks, for benchstat")
+	b.plugins.addCalls(f)
+	b.out.add(f)
 }
 
 // benchDTypes are what a model's tensors can be stored as.
 var benchDTypes = []core.DType{core.Float32, core.BFloat16, core.Float16}
 
-// check validates everything that needs no file.
-func (b *kernelsBenchFlags) check(c *Command, args []string) (core.DType, error) {
-	dtype, err := core.ParseDType(b.dtype)
-	if err != nil {
-		return dtype, c.usagef("--dtype: %w", err)
+// check validates everything that needs no plugin.
+func (b *kernelsBenchFlags) check(c *Command, args []string) error {
+	if err := c.oneOf("dtype", b.dtype, strings.Split(names(benchDTypes), ",")...); err != nil {
+		return err
 	}
-	if !slices.Contains(benchDTypes, dtype) {
-		return dtype, c.usagef("--dtype is %s, must be one of %v", dtype, benchDTypes)
-	}
-	for _, flag := range []struct {
-		name  string
-		value int
-	}{{"rounds", b.rounds}, {"calls", b.calls}} {
-		if flag.value < 1 {
-			return dtype, c.usagef("--%s is %d, must be positive", flag.name, flag.value)
-		}
+	switch {
+	case b.rounds < 1:
+		return c.usagef("--rounds is %d, must be positive", b.rounds)
+	case b.calls < 1:
+		return c.usagef("--calls is %d, must be positive", b.calls)
 	}
 	for _, n := range b.tokens {
 		if n < 1 || n > nn.MaxTokens {
-			return dtype, c.usagef("--tokens has %d, must be positive and at most %d", n, nn.MaxTokens)
+			return c.usagef("--tokens has %d, must be positive and at most %d", n, nn.MaxTokens)
 		}
 	}
-	if err := c.checkThreads(b.threads); err != nil {
-		return dtype, err
+	if err := (trainer.Config{Threads: b.threads}).Validate(); err != nil {
+		return c.usagef("%w", err)
 	}
 	if err := b.checkBoundary(c, args); err != nil {
-		return dtype, err
+		return err
 	}
-	return dtype, checkOutputs(b.json, b.gobench)
+	return b.out.check(c)
 }
 
 // checkBoundary reports what makes no sense with --boundary, or without.
@@ -126,56 +112,51 @@ func (b *kernelsBenchFlags) checkBoundary(c *Command, args []string) error {
 	return nil
 }
 
-// checkOutputs finds files that cannot be written before anything is measured.
-func checkOutputs(json, gobench string) error {
-	if err := checkWritable(json); err != nil {
-		return fmt.Errorf("--json: %w", err)
-	}
-	if err := checkWritable(gobench); err != nil {
-		return fmt.Errorf("--gobench: %w", err)
-	}
-	return nil
-}
-
-func (a *app) benchKernels(ctx context.Context, b *kernelsBenchFlags, names []string, dtype core.DType) (err error) {
-	reg, err := a.measured(ctx, b, false)
+func (a *app) benchKernels(ctx context.Context, b *kernelsBenchFlags, args []string) (err error) {
+	simd.SetThreads(b.threads)
+	// A call that does not reach its plugin is an error.
+	o := transport.Options{Threads: b.threads, Strict: true}
+	reg, err := b.plugins.scan(ctx, a, o)
 	if err != nil {
 		return err
 	}
 	defer closing(reg, &err)
-	kernels, err := namedKernels(reg, names, &b.plugins)
-	if err != nil {
-		return err
-	}
 	mem, err := newMemory()
 	if err != nil {
 		return err
 	}
 	defer closing(mem, &err)
-	simd.SetThreads(b.threads)
-	a.note("measuring the machine")
-	limits, err := ceiling.Measure(ctx, b.threads)
+	var r measured
+	if b.boundary {
+		r, err = a.measureBoundary(ctx, b, reg, mem, o)
+	} else {
+		r, err = a.measureKernels(ctx, b, reg, mem, args)
+	}
 	if err != nil {
 		return err
 	}
-	r, err := opbench.Run(ctx, opbench.Options{Kernels: kernels, Linked: linked.Kernels(), Memory: mem, DType: dtype, Tokens: b.tokens,
-		Rounds: b.rounds, Ceilings: limits, CPU: bench.ThisMachine().CPU, Progress: a.noteWhat})
-	if err != nil {
-		return err
-	}
-	if b.gobench != "" {
-		if err := a.writeFile(b.gobench, r.WriteGo); err != nil {
-			return err
-		}
-	}
-	return a.printResult(r.Table(), r, b.json)
+	return a.print(r, b.out.forms())
 }
 
 func (a *app) noteWhat(what string) { a.note("%s", what) }
 
-// measured opens the plugins such that a call that does not reach them is an error.
-func (a *app) measured(ctx context.Context, b *kernelsBenchFlags, portable bool) (*core.Registry, error) {
-	return b.plugins.scan(ctx, a, transport.Options{Threads: b.threads, Strict: true, Portable: portable})
+func (a *app) measureKernels(ctx context.Context, b *kernelsBenchFlags, reg *core.Registry, mem core.Memory,
+	names []string) (measured, error) {
+	kernels, err := namedKernels(reg, names, &b.plugins)
+	if err != nil {
+		return nil, err
+	}
+	dtype, err := core.ParseDType(b.dtype)
+	if err != nil {
+		return nil, err
+	}
+	a.note("measuring the machine")
+	limits, err := ceiling.Measure(ctx, b.threads)
+	if err != nil {
+		return nil, err
+	}
+	return opbench.Run(ctx, opbench.Options{Kernels: kernels, Linked: linked.Kernels(), Memory: mem, DType: dtype,
+		Tokens: b.tokens, Rounds: b.rounds, Ceilings: limits, CPU: bench.ThisMachine().CPU, Progress: a.noteWhat})
 }
 
 // namedKernels returns the kernels of those names, or all.
@@ -200,28 +181,43 @@ func namedKernels(reg *core.Registry, names []string, p *pluginFlags) ([]core.Ke
 	return all, nil
 }
 
-// printResult prints the table and writes the value as JSON, or only the latter where it
-// takes the standard output.
-func (a *app) printResult(table string, value any, file string) error {
-	if file == "-" {
-		return a.writeJSON(value)
+// boundaryKernel is what the boundary is measured with: of the project's kernels the one
+// that computes least for each byte.
+const boundaryKernel = "npu_fused_rmsnorm"
+
+// boundaryRounds are many, because the differences are small and the calls short.
+const boundaryRounds = 200
+
+func (a *app) measureBoundary(ctx context.Context, b *kernelsBenchFlags, across *core.Registry,
+	mem core.Memory, plugins transport.Options) (_ measured, err error) {
+	plugins.Portable = true
+	portable, err := b.plugins.scan(ctx, a, plugins)
+	if err != nil {
+		return nil, err
 	}
-	fmt.Fprint(a.stdout, table)
-	if file == "" {
-		return nil
+	defer closing(portable, &err)
+	o := opbench.BoundaryOptions{Memory: mem, Calls: b.calls, Rounds: b.rounds, CPU: bench.ThisMachine().CPU,
+		Threads: simd.Threads(), Progress: a.noteWhat}
+	if o.Across, err = normOf(across.Lookup(boundaryKernel)); err != nil {
+		return nil, err
 	}
-	return a.writeFile(file, func(w io.Writer) error { return writeJSON(w, value) })
+	if o.Portable, err = normOf(portable.Lookup(boundaryKernel)); err != nil {
+		return nil, err
+	}
+	if o.Linked, err = normOf(linked.Kernels(), nil); err != nil {
+		return nil, err
+	}
+	return opbench.MeasureBoundary(ctx, o)
 }
 
-// writeFile writes a result and says so.
-func (a *app) writeFile(name string, write func(io.Writer) error) error {
-	var b bytes.Buffer
-	if err := write(&b); err != nil {
-		return err
+// normOf returns the kernel for rms_norm.
+func normOf(kernels []core.Kernel, err error) (core.Kernel, error) {
+	if err != nil {
+		return nil, err
 	}
-	if err := writeWhole(name, b.Bytes()); err != nil {
-		return fmt.Errorf("write the result: %w", err)
+	i := slices.IndexFunc(kernels, func(k core.Kernel) bool { return k.Info().Op == core.RMSNorm })
+	if i < 0 {
+		return nil, fmt.Errorf("the boundary is measured with rms_norm, which %s does not offer", boundaryKernel)
 	}
-	a.note("wrote %s", name)
-	return nil
+	return kernels[i], nil
 }

@@ -21,13 +21,12 @@ what the plugin gets from this program: nothing that it says changes that.
 docs/security.md tells what it means.`
 
 func (a *app) kernelsInspectCommand() *Command {
-	c := &Command{Name: "kernels inspect", Usage: "NAME [FLAGS]", Short: "show one plugin: who it is and what it supports", Long: kernelsInspectLong,
+	c := &Command{Name: "kernels inspect", Usage: "NAME [FLAGS]", Args: true, Short: "show one plugin: who it is and what it supports", Long: kernelsInspectLong,
 		Examples: "tune kernels inspect npu_fused_rope\n"}
 	var p pluginFlags
 	var asJSON bool
 	addListing(c.Group("Flags"), &p, &asJSON)
-	c.finish()
-	c.Run = func(ctx context.Context, args []string) (err error) {
+	return c.finish(func(ctx context.Context, args []string) (err error) {
 		if len(args) != 1 {
 			return c.usagef("inspect takes one name; \"tune kernels list\" shows them")
 		}
@@ -46,8 +45,7 @@ func (a *app) kernelsInspectCommand() *Command {
 		}
 		i.print(a)
 		return nil
-	}
-	return c
+	})
 }
 
 // inspection is what "kernels inspect --json" writes.
@@ -86,7 +84,7 @@ func (r rights) print(w io.Writer) {
 		limits = append(limits, amount.Bytes(r.MaxMemory)+" of memory")
 	}
 	if r.MaxCPUs > 0 {
-		limits = append(limits, plural(r.MaxCPUs, "processor"))
+		limits = append(limits, amount.Of(r.MaxCPUs, "processor"))
 	}
 	fmt.Fprintf(w, "\nrights\n  reads: %s\n  writes: %s\n  limits: %s\n  lock: %s\n  environment:\n", r.Reads, r.Writes,
 		cmp.Or(strings.Join(limits, ", "), "none"), lock)

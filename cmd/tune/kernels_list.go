@@ -25,11 +25,7 @@ func (a *app) kernelsListCommand() *Command {
 	var p pluginFlags
 	var asJSON bool
 	addListing(c.Group("Flags"), &p, &asJSON)
-	c.finish()
-	c.Run = func(ctx context.Context, args []string) (err error) {
-		if err := c.noArguments(args); err != nil {
-			return err
-		}
+	return c.finish(func(ctx context.Context, _ []string) (err error) {
 		reg, err := p.scan(ctx, a, transport.Options{})
 		if err != nil {
 			return err
@@ -41,8 +37,7 @@ func (a *app) kernelsListCommand() *Command {
 		}
 		l.print(a)
 		return nil
-	}
-	return c
+	})
 }
 
 func addListing(f *pflag.FlagSet, p *pluginFlags, asJSON *bool) {

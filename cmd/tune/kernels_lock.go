@@ -9,6 +9,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/core/trust"
+	"github.com/seed98097648/tune/internal/amount"
 )
 
 const kernelsLockLong = `Write down which plugins may be started: the name, version, checksum and path of
@@ -29,11 +30,7 @@ func (a *app) kernelsLockCommand() *Command {
 	f.BoolVar(&update, "update-lock", false, "replace a lock that is there, and show what changes")
 	f.BoolVar(&asJSON, "json", false, "write JSON")
 	p.add(f)
-	c.finish()
-	c.Run = func(ctx context.Context, args []string) error {
-		if err := c.noArguments(args); err != nil {
-			return err
-		}
+	return c.finish(func(ctx context.Context, _ []string) error {
 		l, err := a.lock(ctx, &p, update)
 		if err != nil {
 			return err
@@ -43,8 +40,7 @@ func (a *app) kernelsLockCommand() *Command {
 		}
 		l.print(a)
 		return nil
-	}
-	return c
+	})
 }
 
 // locking is what "kernels lock --json" writes.
@@ -70,7 +66,7 @@ func (a *app) lock(ctx context.Context, p *pluginFlags, update bool) (_ *locking
 	case err != nil:
 		return nil, err
 	case !update:
-		return nil, fmt.Errorf("%s exists and locks %s; --update-lock replaces it and shows what changes", file, plural(len(old.Entries), "plugin"))
+		return nil, fmt.Errorf("%s exists and locks %s; --update-lock replaces it and shows what changes", file, amount.Of(len(old.Entries), "plugin"))
 	}
 	o, err := p.options(transport.Options{}) // the lock that is there does not count
 	if err != nil {
@@ -113,11 +109,11 @@ func (a *app) usable(reg *core.Registry) []core.Manifest {
 func (l *locking) print(a *app) {
 	switch {
 	case l.isNew:
-		fmt.Fprintf(a.stdout, "%s locks %s:\n", l.File, plural(len(l.Plugins), "plugin"))
+		fmt.Fprintf(a.stdout, "%s locks %s:\n", l.File, amount.Of(len(l.Plugins), "plugin"))
 	case len(l.Changes) == 0:
-		fmt.Fprintf(a.stdout, "%s is up to date; it locks %s\n", l.File, plural(len(l.Plugins), "plugin"))
+		fmt.Fprintf(a.stdout, "%s is up to date; it locks %s\n", l.File, amount.Of(len(l.Plugins), "plugin"))
 	default:
-		fmt.Fprintf(a.stdout, "%s locks %s now:\n", l.File, plural(len(l.Plugins), "plugin"))
+		fmt.Fprintf(a.stdout, "%s locks %s now:\n", l.File, amount.Of(len(l.Plugins), "plugin"))
 	}
 	for _, c := range l.Changes {
 		fmt.Fprintf(a.stdout, "  %s\n", c)

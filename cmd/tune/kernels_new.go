@@ -27,7 +27,7 @@ directory, or else the one that this program was built from, or with --source
 the one that it names. One in C, which some ops can be, needs a C compiler.`
 
 func (a *app) kernelsNewCommand() *Command {
-	c := &Command{Name: "kernels new", Usage: "NAME --op OP [FLAGS]", Short: "write a new kernel plugin, complete with its tests", Long: kernelsNewLong,
+	c := &Command{Name: "kernels new", Usage: "NAME --op OP [FLAGS]", Args: true, Short: "write a new kernel plugin, complete with its tests", Long: kernelsNewLong,
 		Examples: "tune kernels new my_rmsnorm --op rms_norm\ntune kernels new my_rope --op rope --fast\ntune kernels new my_swiglu --op swiglu --lang c\n"}
 	var op, lang, source string
 	var fast bool
@@ -36,8 +36,7 @@ func (a *app) kernelsNewCommand() *Command {
 	f.BoolVar(&fast, "fast", false, "start from tune's own kernel of the op instead of plain loops")
 	f.StringVar(&lang, "lang", "go", "the `LANGUAGE` to write it in: go or c")
 	f.StringVar(&source, "source", "", "the checkout of tune to build with: its `FOLDER`")
-	c.finish()
-	c.Run = func(_ context.Context, args []string) error {
+	return c.finish(func(_ context.Context, args []string) error {
 		if len(args) != 1 {
 			return c.usagef("new takes the name of one plugin")
 		}
@@ -74,8 +73,7 @@ func (a *app) kernelsNewCommand() *Command {
 		}
 		fmt.Fprintf(a.stdout, "wrote %s, a plugin for %s; its README says how to go on. First:\n\n    cd %s && %s\n", p.Name, op, p.Name, first)
 		return nil
-	}
-	return c
+	})
 }
 
 // opNames returns what --op takes.

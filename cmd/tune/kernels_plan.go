@@ -4,15 +4,11 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/spf13/pflag"
-
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/measure"
-	"github.com/seed98097648/tune/trainer/models"
-	"github.com/seed98097648/tune/trainer/nn"
 )
 
 const kernelsPlanLong = `Show what training would do at each site of a model: which kernel it would get,
@@ -28,90 +24,58 @@ site what it had in that run, or fails.`
 
 // planFlags are the values of kernels plan's flags.
 type planFlags struct {
-	kernels    kernelFlags
-	model      string
-	batch, seq int
-	seqGiven   bool
-	threads    int
-	again      bool
-	json       bool
+	trainer.Config
+	kernels     kernelFlags
+	again, json bool
 }
 
 func (a *app) kernelsPlanCommand() *Command {
-	c := &Command{Name: "kernels plan", Usage: "--model DIR [FLAGS]", Short: "show which kernels a model would get, and where", Long: kernelsPlanLong,
-		Examples: "tune kernels plan --model DIR --batch 8 --seq 512\ntune kernels plan --model DIR --kernels all,-npu_fused_rope --json\n"}
-	p := &planFlags{}
-	p.add(c.Group("Flags"))
-	c.finish()
-	c.Run = func(ctx context.Context, args []string) error {
-		if err := c.noArguments(args); err != nil {
-			return err
-		}
-		if err := p.check(c); err != nil {
-			return err
-		}
-		p.seqGiven = c.Flags.Changed("seq")
-		return a.plan(ctx, p)
-	}
-	return c
-}
-
-func (p *planFlags) add(f *pflag.FlagSet) {
-	like := trainer.Default()
-	f.StringVar(&p.model, "model", "", "the model `FOLDER`, of which config.json is read")
+	c := &Command{Name: "kernels plan", Usage: "--model DIR [FLAGS]",
+		Short: "show which kernels a model would get, and where", Long: kernelsPlanLong,
+		Examples: "tune kernels plan --model DIR --batch 8 --seq 512\n" +
+			"tune kernels plan --model DIR --kernels all,-npu_fused_rope --json\n"}
+	p := &planFlags{Config: trainer.Default()}
+	f := c.Group("Flags")
+	f.StringVar(&p.Model, "model", "", "the model `FOLDER`, of which config.json is read")
 	p.kernels.add(f, "auto")
-	f.IntVar(&p.batch, "batch", like.Batch, "`ROWS` of a batch, for auto")
-	f.IntVar(&p.seq, "seq", like.Seq, "`TOKENS` of a row, for auto; by default no more than the model can take")
-	f.IntVar(&p.threads, "threads", 0, "`THREADS` to compute with, for auto; 0 for all cores")
+	addRows(f, &p.Config)
+	addThreads(f, &p.Threads)
 	f.BoolVar(&p.again, "remeasure", false, "measure also what is remembered, for auto")
 	f.BoolVar(&p.json, "json", false, "write JSON")
+	return c.finish(func(ctx context.Context, _ []string) error {
+		if p.Model == "" {
+			return c.usagef("--model is missing: name the model folder to plan for")
+		}
+		if err := p.Validate(); err != nil {
+			return c.usagef("%w", err)
+		}
+		if err := p.kernels.resolve(c); err != nil {
+			return err
+		}
+		return a.plan(ctx, c, p)
+	})
 }
 
-// check validates everything that needs no file.
-func (p *planFlags) check(c *Command) error {
-	switch {
-	case p.model == "":
-		return c.usagef("--model is missing: name the model folder to plan for")
-	case p.batch < 1:
-		return c.usagef("--batch is %d, must be positive", p.batch)
-	case p.seq < 1:
-		return c.usagef("--seq is %d, must be positive", p.seq)
-	}
-	if err := c.checkThreads(p.threads); err != nil {
+func (a *app) plan(ctx context.Context, c *Command, f *planFlags) (err error) {
+	if _, err := c.readConfig(&f.Config); err != nil {
 		return err
 	}
-	return p.kernels.resolve(c)
-}
-
-func (a *app) plan(ctx context.Context, f *planFlags) (err error) {
 	mem, err := newMemory()
 	if err != nil {
 		return err
 	}
 	defer closing(mem, &err)
-	m, err := modelShape(f.model, mem)
+	m, err := shape(f.Config, mem)
 	if err != nil {
 		return err
 	}
-	if !f.seqGiven {
-		f.seq = min(f.seq, m.Config.MaxPositionEmbeddings)
-	}
-	if err := m.Config.CheckLength("--seq", f.seq); err != nil {
-		return err
-	}
-	if f.batch > nn.MaxTokens/f.seq {
-		return fmt.Errorf("--batch is %d rows of %d tokens, more than %d in all: choose fewer", f.batch, f.seq, nn.MaxTokens)
-	}
-	reg, err := f.kernels.open(ctx, a, transport.Options{Threads: f.threads})
+	reg, err := f.kernels.open(ctx, a, transport.Options{Threads: f.Threads})
 	if err != nil {
 		return err
-	}
-	if reg == nil {
-		reg = core.NewRegistry()
 	}
 	defer closing(reg, &err)
-	simd.SetThreads(f.threads)
-	p, err := measure.Plan(ctx, m, reg, f.kernels.kernels, measure.Run{Memory: mem, Batch: f.batch, Seq: f.seq},
+	simd.SetThreads(f.Threads)
+	p, err := measure.Plan(ctx, m, reg, f.kernels.kernels, measure.Run{Memory: mem, Batch: f.Batch, Seq: f.Seq},
 		measure.Options{Again: f.again, Logger: a.logger()})
 	if err != nil {
 		return f.kernels.blame(err)
@@ -121,20 +85,6 @@ func (a *app) plan(ctx context.Context, f *planFlags) (err error) {
 	}
 	_, err = fmt.Fprint(a.stdout, paletteOf(a.stdout).actions(core.FormatActions(p.Actions)))
 	return err
-}
-
-// modelShape builds a model of which only the shape matters. Its weights are memory that
-// nobody touches.
-func modelShape(dir string, mem core.Memory) (*models.Model, error) {
-	config, err := readConfig(dir)
-	if err != nil {
-		return nil, err
-	}
-	m, err := models.New(config, mem)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
-	}
-	return m, nil
 }
 
 // planned is what "kernels plan --json" writes.
@@ -158,7 +108,7 @@ type plannedSite struct {
 }
 
 func newPlanned(p *core.Plan, f *planFlags) planned {
-	out := planned{Batch: f.batch, Seq: f.seq, Sites: []plannedSite{}, Applied: map[string]int{}}
+	out := planned{Batch: f.Batch, Seq: f.Seq, Sites: []plannedSite{}, Applied: map[string]int{}}
 	for _, action := range p.Actions {
 		s := plannedSite{Path: action.Site.Path, Op: action.Site.Op, Facts: action.Site.Facts, Reason: action.Reason,
 			CoveredBy: action.CoveredBy, Measured: action.Measured}

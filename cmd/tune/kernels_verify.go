@@ -16,7 +16,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/kerneltest"
 	"github.com/seed98097648/tune/core/transport"
-	"github.com/seed98097648/tune/internal/memory"
+	"github.com/seed98097648/tune/internal/os/memory"
 )
 
 const kernelsVerifyLong = `Check that kernels do what they must: what the plugin says about itself; forward
@@ -44,18 +44,16 @@ type kernelsVerifyFlags struct {
 }
 
 func (a *app) kernelsVerifyCommand() *Command {
-	c := &Command{Name: "kernels verify", Usage: "[NAME|PATH...] [FLAGS]", Short: "check that kernels are right, in every case of the contract", Long: kernelsVerifyLong,
+	c := &Command{Name: "kernels verify", Usage: "[NAME|PATH...] [FLAGS]", Args: true, Short: "check that kernels are right, in every case of the contract", Long: kernelsVerifyLong,
 		Examples: "tune kernels verify\ntune kernels verify npu_fused_rope --json\ntune kernels verify ./my_rmsnorm --op rms_norm --quick\n"}
 	v := &kernelsVerifyFlags{}
 	v.add(c.Group("Flags"))
-	c.finish()
-	c.Run = func(ctx context.Context, args []string) error {
+	return c.finish(func(ctx context.Context, args []string) error {
 		if err := v.check(c); err != nil {
 			return err
 		}
 		return a.verifyKernels(ctx, c, v, args)
-	}
-	return c
+	})
 }
 
 func (v *kernelsVerifyFlags) add(f *pflag.FlagSet) {
@@ -267,10 +265,10 @@ func (a *app) verifyKernelsOf(ctx context.Context, v *kernelsVerifyFlags, o tran
 		}
 		a.note("verifying %s: %s", info.Name, info.Op)
 		examine.Facts, examine.Single = uses(info.Op), single.Kernels()[i]
-		progress := a.newVerifyProgress(fmt.Sprintf("%s: %s", info.Name, info.Op), progressEvery)
-		examine.Progress = progress.on
+		on, stop := a.tellOfCases(fmt.Sprintf("%s: %s", info.Name, info.Op), progressEvery)
+		examine.Progress = on
 		r, err := kerneltest.Examine(ctx, k, examine)
-		progress.stop()
+		stop()
 		if err != nil {
 			return one, err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed98097648/tune/core/kerneltest"
 	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/internal/amount"
 )
 
 // vicinity is where a plugin that is verified can leave something behind.
@@ -67,7 +68,7 @@ func (s *vicinity) look() (all []kerneltest.Violation, notRun string) {
 		}
 	}
 	if names := filesBelow(s.temp); len(names) > 0 {
-		say("it leaves %s in the folder for temporary files, $TMPDIR: %s", plural(len(names), "file"), few(names))
+		say("it leaves %s in the folder for temporary files, $TMPDIR: %s", amount.Of(len(names), "file"), few(names))
 	}
 	var added []string
 	for _, name := range list(s.folder) {
@@ -76,7 +77,7 @@ func (s *vicinity) look() (all []kerneltest.Violation, notRun string) {
 		}
 	}
 	if len(added) > 0 {
-		say("%s appeared in its working folder, %s, while it ran: %s", plural(len(added), "file"), short(s.folder), few(added))
+		say("%s appeared in its working folder, %s, while it ran: %s", amount.Of(len(added), "file"), short(s.folder), few(added))
 	}
 	return all, notRun
 }

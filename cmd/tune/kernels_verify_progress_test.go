@@ -11,8 +11,8 @@ import (
 // many there are.
 func TestVerifySaysWhatASlowKernelIsAt(t *testing.T) {
 	r, w := io.Pipe()
-	p := (&app{stderr: w}).newVerifyProgress("slow: rope", time.Millisecond)
-	p.on("large positions", 7, 90)
+	on, stop := (&app{stderr: w}).tellOfCases("slow: rope", time.Millisecond)
+	on("large positions", 7, 90)
 	b := make([]byte, 1024)
 	want := "tune: verifying slow: rope: large positions, case 7 of 90\n"
 	for text := ""; !strings.Contains(text, want); {
@@ -23,6 +23,6 @@ func TestVerifySaysWhatASlowKernelIsAt(t *testing.T) {
 		text += string(b[:n])
 	}
 	go func() { _, _ = io.Copy(io.Discard, r) }()
-	p.stop()
+	stop()
 	w.Close()
 }

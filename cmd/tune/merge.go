@@ -19,11 +19,7 @@ func (a *app) mergeCommand() *Command {
 	f.StringVar(&model, "model", "", "the model `FOLDER`")
 	f.StringVar(&adapter, "adapter", "", "the `FOLDER` of the adapter")
 	f.StringVar(&out, "out", "", "the `FOLDER` to save, which must not exist or be empty")
-	c.finish()
-	c.Run = func(_ context.Context, args []string) (err error) {
-		if err := c.noArguments(args); err != nil {
-			return err
-		}
+	return c.finish(func(_ context.Context, _ []string) (err error) {
 		for _, needed := range []string{"model", "adapter", "out"} {
 			if c.Flags.Lookup(needed).Value.String() == "" {
 				return c.usagef("--%s is missing: merge needs --model, --adapter and --out", needed)
@@ -40,6 +36,5 @@ func (a *app) mergeCommand() *Command {
 		}
 		fmt.Fprintf(a.stdout, "saved %s\n", out)
 		return nil
-	}
-	return c
+	})
 }

@@ -4,26 +4,53 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/models"
 )
 
-// readConfig reads the config.json of --model.
-func readConfig(dir string) ([]byte, error) {
-	config, err := models.ReadConfig(dir)
+// readConfig reads the config.json of --model, and makes rows fit the model.
+func (c *Command) readConfig(t *trainer.Config) ([]byte, error) {
+	config, err := models.ReadConfig(t.Model)
 	if err != nil {
 		return nil, fmt.Errorf("--model: %w", err)
 	}
+	c.fitSeq(t, config)
 	return config, nil
 }
 
-// fitSeq returns the default length of a row, or the model's longest sequence if that is
-// shorter. What is wrong with a config.json is better said by whoever reads all of it.
-func fitSeq(seq int, config []byte) int {
+// fitSeq makes a row no longer than the model can take, unless --seq is given. What is wrong
+// with a config.json is better said by whoever reads all of it.
+func (c *Command) fitSeq(t *trainer.Config, config []byte) {
+	if most := positions(config); !c.Flags.Changed("seq") && most > 1 {
+		t.Seq = min(t.Seq, most)
+	}
+}
+
+// positions returns the model's longest sequence, 0 if that is not said.
+func positions(config []byte) int {
 	var c struct {
 		Limit int `json:"max_position_embeddings"`
 	}
-	if json.Unmarshal(config, &c) == nil && c.Limit > 1 {
-		return min(seq, c.Limit)
+	if json.Unmarshal(config, &c) != nil {
+		return 0
 	}
-	return seq
+	return c.Limit
+}
+
+// shape builds the model that a run would train, without its weights, which are memory that
+// nobody touches.
+func shape(t trainer.Config, mem core.Memory) (*models.Model, error) {
+	if t.LoRA.Enabled() {
+		return models.Shape(t.Model, mem, models.LoadOptions{LoRA: t.LoRA})
+	}
+	config, err := models.ReadConfig(t.Model)
+	if err != nil {
+		return nil, err
+	}
+	m, err := models.New(config, mem)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", t.Model, err)
+	}
+	return m, m.Config.CheckLength("--seq", t.Seq)
 }

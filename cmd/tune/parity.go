@@ -12,7 +12,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/seed98097648/tune/core/transport"
-	"github.com/seed98097648/tune/internal/plainfile"
+	"github.com/seed98097648/tune/internal/os/plainfile"
 	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer/measure"
 	"github.com/seed98097648/tune/trainer/parity"
@@ -30,15 +30,14 @@ infinite or no number is null, as in every --json of tune. The command fails
 when any of them does not pass.`
 
 func (a *app) parityCommand() *Command {
-	c := &Command{Name: "parity", Usage: "DIR... [FLAGS]", Short: "compare a model with reference outputs", Long: parityLong,
+	c := &Command{Name: "parity", Usage: "DIR... [FLAGS]", Args: true, Short: "compare a model with reference outputs", Long: parityLong,
 		Examples: "tune parity DIR\ntune parity DIR1 DIR2 --kernels all --json\n"}
 	var k kernelFlags
 	var asJSON bool
 	f := c.Group("Flags")
 	k.add(f, "none")
 	f.BoolVar(&asJSON, "json", false, "write JSON lines")
-	c.finish()
-	c.Run = func(ctx context.Context, args []string) error {
+	return c.finish(func(ctx context.Context, args []string) error {
 		if len(args) == 0 {
 			return c.usagef("parity needs at least one folder with a model and its reference")
 		}
@@ -46,8 +45,7 @@ func (a *app) parityCommand() *Command {
 			return err
 		}
 		return a.parity(ctx, args, k, asJSON)
-	}
-	return c
+	})
 }
 
 func (a *app) parity(ctx context.Context, dirs []string, k kernelFlags, asJSON bool) (err error) {
@@ -60,9 +58,7 @@ func (a *app) parity(ctx context.Context, dirs []string, k kernelFlags, asJSON b
 	if err != nil {
 		return err
 	}
-	if reg != nil {
-		defer closing(reg, &err)
-	}
+	defer closing(reg, &err)
 	measuring := measure.Options{Logger: a.logger()}
 	p := &parityPrinter{json: asJSON, out: a.stdout, table: tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)}
 	var failures []string

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -11,7 +10,7 @@ import (
 	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/ceiling"
-	"github.com/seed98097648/tune/internal/memory"
+	"github.com/seed98097648/tune/internal/os/memory"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/forecast"
@@ -37,31 +36,14 @@ func (a *app) planCommand() *Command {
 	c := &Command{Name: "plan", Usage: "--model DIR [FLAGS of train]", Short: "say what a training run will need: memory, time, kernels", Long: planLong,
 		Examples: "tune plan --model DIR --batch 8 --seq 512\ntune plan --config run.yaml --gradient-checkpointing --json\n"}
 	t := newTrainFlags(c)
+	t.noData = true
 	json := c.Group("Form of the plan").Bool("json", false, "write JSON")
-	c.finish()
-	t.changed = c.Flags.Changed
-	c.Run = func(ctx context.Context, args []string) error {
-		if err := t.file.apply(c, a.note); err != nil {
+	return c.finish(func(ctx context.Context, _ []string) error {
+		if printed, err := t.ready(a, c); printed || err != nil {
 			return err
 		}
-		if err := t.adopt(c, args); err != nil {
-			return err
-		}
-		if t.config.Model == "" {
-			return c.usagef("--model is missing: name the model folder to plan for")
-		}
-		if t.config.Data.Paths == nil {
-			t.config.Data.Paths = []string{noData} // which is not needed to plan
-		}
-		if err := t.check(c, args); err != nil {
-			return err
-		}
-		if t.file.print {
-			return errors.Join(t.fitModel(), t.file.write(a.stdout, c))
-		}
-		return a.planRun(ctx, t, *json)
-	}
-	return c
+		return a.planRun(ctx, c, t, *json)
+	})
 }
 
 // runPlan is what "tune plan" finds out.
@@ -90,8 +72,8 @@ type otherRun struct {
 	Fits   bool   `json:"fits"`
 }
 
-func (a *app) planRun(ctx context.Context, t *trainFlags, json bool) (err error) {
-	if err := t.fitModel(); err != nil {
+func (a *app) planRun(ctx context.Context, c *Command, t *trainFlags, json bool) (err error) {
+	if err := t.fitModel(c); err != nil {
 		return err
 	}
 	mem, err := transport.NewMemory("tensors", math.MaxInt64) // of which nothing is touched
@@ -99,19 +81,13 @@ func (a *app) planRun(ctx context.Context, t *trainFlags, json bool) (err error)
 		return err
 	}
 	defer closing(mem, &err)
-	m, err := t.shape(mem)
+	m, err := shape(t.config, mem)
 	if err != nil {
-		return err
-	}
-	if err := m.Config.CheckLength("--seq", t.config.Seq); err != nil {
 		return err
 	}
 	reg, err := t.kernels.open(ctx, a, transport.Options{Threads: t.config.Threads})
 	if err != nil {
 		return err
-	}
-	if reg == nil {
-		reg = core.NewRegistry()
 	}
 	defer closing(reg, &err)
 	simd.SetThreads(t.config.Threads)

@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/data/corpus"
 	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/tokenizer"
 )
-
-// noData stands for data where none is needed.
-const noData = "-"
 
 // course is what a run will do with its data.
 type course struct {
@@ -28,7 +26,7 @@ type course struct {
 // course reads the data, if there is any, and says what the run will do with it. Rows may
 // turn out to be shorter than the configuration has them.
 func (t *trainFlags) course(ctx context.Context, a *app, m *models.Model) (_ *course, err error) {
-	if t.config.Data.Paths[0] == noData {
+	if len(t.config.Data.Paths) == 0 {
 		return nil, nil
 	}
 	tok, err := tokenizer.Load(t.config.Model)
@@ -65,7 +63,7 @@ func (t *trainFlags) course(ctx context.Context, a *app, m *models.Model) (_ *co
 }
 
 func (c *course) print(w io.Writer, config trainer.Config) {
-	fmt.Fprintf(w, "data         %s to train on, %d to evaluate on\n", plural(c.Rows, "row"), c.EvalRows)
-	fmt.Fprintf(w, "run          %s, %d of warm-up; %s at a rate of %g\n", plural(c.Steps, "step"), min(c.Warmup, c.Steps), config.Schedule, config.LR)
-	fmt.Fprintf(w, "decay        %g, of %d of the %s that are trained\n", config.WeightDecay, len(c.Decayed), plural(len(c.Decayed)+len(c.Others), "tensor"))
+	fmt.Fprintf(w, "data         %s to train on, %d to evaluate on\n", amount.Of(c.Rows, "row"), c.EvalRows)
+	fmt.Fprintf(w, "run          %s, %d of warm-up; %s at a rate of %g\n", amount.Of(c.Steps, "step"), min(c.Warmup, c.Steps), config.Schedule, config.LR)
+	fmt.Fprintf(w, "decay        %g, of %d of the %s that are trained\n", config.WeightDecay, len(c.Decayed), amount.Of(len(c.Decayed)+len(c.Others), "tensor"))
 }

@@ -35,8 +35,7 @@ type kernelFlags struct {
 
 func (k *kernelFlags) add(f *pflag.FlagSet, fallback string) {
 	f.StringVar(&k.kernels, "kernels", fallback, kernelsUsage)
-	k.plugins.add(f)
-	k.plugins.timeout.add(f)
+	k.plugins.addCalls(f)
 }
 
 // resolve fills in $TUNE_KERNELS and checks the form of the selection, and that there is the
@@ -83,11 +82,10 @@ func (k *kernelFlags) checkNames(reg *core.Registry) error {
 	return nil
 }
 
-// open finds the kernels. It returns nil when
-// the selection is none. The caller closes the registry.
+// open finds the kernels, none if the selection is that. The caller closes the registry.
 func (k *kernelFlags) open(ctx context.Context, a *app, o transport.Options) (*core.Registry, error) {
 	if k.kernels == "none" {
-		return nil, nil
+		return core.NewRegistry(), nil
 	}
 	reg, err := k.plugins.scan(ctx, a, o)
 	if err != nil {

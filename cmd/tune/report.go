@@ -22,13 +22,12 @@ done without checkpoints is in the folder NAME.partial-... beside its output.
 "tune train --serve" shows the same page while it changes.`
 
 func (a *app) reportCommand() *Command {
-	c := &Command{Name: "report", Usage: "RUN_DIR [FLAGS]", Short: "make a page with charts of a training run", Long: reportLong,
+	c := &Command{Name: "report", Usage: "RUN_DIR [FLAGS]", Args: true, Short: "make a page with charts of a training run", Long: reportLong,
 		Examples: "tune report tune-out\ntune report tune-out --out run.html\ntune report tune-out --json\n"}
 	f := c.Group("Flags")
 	out := f.String("out", "", "the `FILE` to write; - for standard output; by default report.html in the run's folder")
 	asJSON := f.Bool("json", false, "write what the journal comes to as JSON to standard output, instead of a page")
-	c.finish()
-	c.Run = func(_ context.Context, args []string) error {
+	return c.finish(func(_ context.Context, args []string) error {
 		if len(args) != 1 {
 			return c.usagef("report takes one folder: that of a training run, its --out")
 		}
@@ -36,8 +35,7 @@ func (a *app) reportCommand() *Command {
 			return c.usagef("--json writes to standard output, and --out names a file for the page: choose one of them")
 		}
 		return a.reportOn(args[0], *out, *asJSON)
-	}
-	return c
+	})
 }
 
 func (a *app) reportOn(path, out string, asJSON bool) error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/checkpoint"
@@ -67,21 +68,19 @@ type trainFlags struct {
 	from    string          // --resume
 	resume  *trainer.Resume // nil unless given
 	changed func(flag string) bool
+	noData  bool // a run that is only planned needs none
 }
 
 func (a *app) trainCommand() *Command {
 	c := &Command{Name: "train", Usage: "[--model DIR --data FILE] [FLAGS]", Short: "fine-tune a model (what tune does without a command)",
 		Long: trainLong, Examples: trainExamples}
 	t := newTrainFlags(c)
-	c.finish()
-	t.changed = c.Flags.Changed
-	c.Run = func(ctx context.Context, args []string) error { return a.train(ctx, c, t, args) }
-	return c
+	return c.finish(func(ctx context.Context, _ []string) error { return a.train(ctx, c, t) })
 }
 
 // newTrainFlags adds train's flags to a command.
 func newTrainFlags(c *Command) *trainFlags {
-	t := &trainFlags{config: trainer.Default()}
+	t := &trainFlags{config: trainer.Default(), changed: func(flag string) bool { return c.Flags.Changed(flag) }}
 	t.file.add(c.Group("Configuration"))
 	t.addData(c.Group("Model and data"))
 	addDataReading(c.Group("Reading the data"), &t.config.Data)
@@ -104,19 +103,10 @@ func newTrainFlags(c *Command) *trainFlags {
 	return t
 }
 
-func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []string) (err error) {
+func (a *app) train(ctx context.Context, c *Command, t *trainFlags) (err error) {
 	defer func() { err = needLess(err) }()
-	if err := t.file.apply(c, a.note); err != nil {
+	if printed, err := t.ready(a, c); printed || err != nil {
 		return err
-	}
-	if err := t.adopt(c, args); err != nil {
-		return err
-	}
-	if err := t.check(c, args); err != nil {
-		return err
-	}
-	if t.file.print {
-		return errors.Join(t.fitModel(), t.file.write(a.stdout, c))
 	}
 	var claim *checkpoint.Claim
 	a.saves = true
@@ -131,7 +121,7 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []strin
 	if left := unfinished(t.config.Out); left != nil {
 		a.note("%s: left by a run that was killed, and can be removed", strings.Join(left, ", "))
 	}
-	if err := t.fitModel(); err != nil {
+	if err := t.fitModel(c); err != nil {
 		return err
 	}
 	simd.SetThreads(t.config.Threads) // also for what the command does before and after the run
@@ -157,9 +147,7 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []strin
 	if err != nil {
 		return err
 	}
-	if reg != nil {
-		defer closing(reg, &err)
-	}
+	defer closing(reg, &err)
 	if err := ctx.Err(); err != nil {
 		return err // interrupted while loading: there is nothing to save
 	}
@@ -173,11 +161,23 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags, args []strin
 	return a.advise(ctx, t.config, job.Model, reg, err)
 }
 
-// check validates everything that needs no file.
-func (t *trainFlags) check(c *Command, args []string) error {
-	if err := c.noArguments(args); err != nil {
-		return err
+// ready gathers what the flags say together with the files of --config and --resume, and
+// checks it. It reports whether that is all there is to do, for --print-config.
+func (t *trainFlags) ready(a *app, c *Command) (printed bool, err error) {
+	if err := t.file.apply(c, a.note); err != nil {
+		return false, err
 	}
+	if err := t.adopt(c); err != nil {
+		return false, err
+	}
+	if err := t.check(c); err != nil || !t.file.print {
+		return false, err
+	}
+	return true, errors.Join(t.fitModel(c), t.file.write(a.stdout, c))
+}
+
+// check validates everything that needs no file.
+func (t *trainFlags) check(c *Command) error {
 	if err := t.kernels.resolve(c); err != nil {
 		return err
 	}
@@ -192,6 +192,9 @@ func (t *trainFlags) check(c *Command, args []string) error {
 		return err
 	}
 	switch {
+	case t.noData && t.config.Model == "":
+		return c.usagef("--model is missing: name the model folder to plan for")
+	case t.noData:
 	case t.config.Model != "" && len(t.config.Data.Paths) == 0:
 		return c.usagef("--model is given without --data: name the text to train on, or leave both out for the built-in example")
 	case t.config.Model == "" && len(t.config.Data.Paths) > 0:
@@ -215,23 +218,16 @@ func (t *trainFlags) check(c *Command, args []string) error {
 
 // fitModel reads the model's config.json: whether there is one, and how long its
 // sequences may be.
-func (t *trainFlags) fitModel() error {
+func (t *trainFlags) fitModel(c *Command) error {
 	if t.config.Model == "" {
 		return nil
 	}
-	config, err := readConfig(t.config.Model)
-	if err != nil {
-		return err
+	config, err := c.readConfig(&t.config)
+	if most := positions(config); t.file.cutoff && most > 1 && most < t.config.Seq {
+		t.file.note("%s: cutoff_len: the model has %d positions, and rows as many tokens", t.file.path, most)
+		t.config.Seq = most
 	}
-	fit := fitSeq(t.config.Seq, config)
-	switch {
-	case !t.changed("seq"):
-		t.config.Seq = fit
-	case t.file.cutoff && fit < t.config.Seq:
-		t.file.note("%s: cutoff_len: the model has %d positions, and rows as many tokens", t.file.path, fit)
-		t.config.Seq = fit
-	}
-	return nil
+	return err
 }
 
 // keepConfig puts the configuration into the folder that the run saves.
@@ -249,7 +245,7 @@ func (a *app) noteWarmup(s trainer.Start) {
 	if s.Config.Schedule == optim.Constant && (s.Config.Warmup > 0 || s.Config.WarmupRatio > 0) {
 		a.note("--schedule %s has no warm-up; %s has one", optim.Constant, optim.ConstantWithWarmup)
 	} else if w := s.Config.Warmup; w > s.Steps {
-		a.note("--warmup is %d, but the run has %s: all of it is warm-up", w, plural(s.Steps, "step"))
+		a.note("--warmup is %d, but the run has %s: all of it is warm-up", w, amount.Of(s.Steps, "step"))
 	}
 }
 
@@ -279,7 +275,7 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 			a.told.Store(true)
 			a.note("interrupted: finishing the step and saving; interrupt again to give up at once")
 		})
-		if reg == nil {
+		if job.Config.Kernels == "none" {
 			fmt.Fprintln(text, "kernels: none, every site keeps its plain forward")
 			return
 		}
@@ -291,9 +287,7 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 		return err
 	}
 	a.progress.Summary(s)
-	if reg != nil {
-		printHealth(text, reg)
-	}
+	printHealth(text, reg)
 	fmt.Fprintf(text, "  saved          %s\n", s.Out)
 	if example != nil && !s.Interrupted {
 		if err := checkDemo(ctx, text, example, "Unseen words after training"); err != nil {
@@ -333,20 +327,12 @@ func printHealth(w io.Writer, reg *core.Registry) {
 		if h.Deaths+h.Repeats+h.Fallbacks+h.Copies == 0 {
 			continue
 		}
-		fmt.Fprintf(w, "%s, %s: %s, %s, %s, %s to the plain form, %s copied\n", i.Name, i.Op, plural(h.Calls, "call"),
-			plural(h.Deaths, "death"), plural(h.Repeats, "repeat"), plural(h.Fallbacks, "fall-back"), plural(h.Copies, "tensor"))
+		fmt.Fprintf(w, "%s, %s: %s, %s, %s, %s to the plain form, %s copied\n", i.Name, i.Op, amount.Of(h.Calls, "call"),
+			amount.Of(h.Deaths, "death"), amount.Of(h.Repeats, "repeat"), amount.Of(h.Fallbacks, "fall-back"), amount.Of(h.Copies, "tensor"))
 		if h.LastError != "" {
 			fmt.Fprintf(w, "  last error: %s\n", h.LastError)
 		}
 	}
-}
-
-// plural returns a count with its noun.
-func plural[N int | uint64](n N, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprint(n, " ", noun)
 }
 
 // closing closes c when a function returns, and lets it tell of a failure.

@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/optim"
 )
@@ -45,9 +44,13 @@ func (t *trainFlags) addOptimizer(f *pflag.FlagSet) {
 // The flags of a single step, which bench has too.
 
 func addBatch(f *pflag.FlagSet, c *trainer.Config) {
+	addRows(f, c)
+	f.IntVar(&c.Accumulate, "grad-accum", c.Accumulate, "`BATCHES` whose gradients make one step")
+}
+
+func addRows(f *pflag.FlagSet, c *trainer.Config) {
 	f.IntVar(&c.Batch, "batch", c.Batch, "`ROWS` of a batch")
 	f.IntVar(&c.Seq, "seq", c.Seq, "`TOKENS` of a row; by default no more than the model can take")
-	f.IntVar(&c.Accumulate, "grad-accum", c.Accumulate, "`BATCHES` whose gradients make one step")
 }
 
 func addUpdate(f *pflag.FlagSet, c *trainer.Config) {
@@ -58,17 +61,6 @@ func addUpdate(f *pflag.FlagSet, c *trainer.Config) {
 
 func addThreads(f *pflag.FlagSet, threads *int) {
 	f.IntVar(threads, "threads", *threads, "`THREADS` to compute with; 0 for all cores")
-}
-
-// checkThreads reports a number of threads that cannot be meant.
-func (c *Command) checkThreads(n int) error {
-	switch most := simd.MaxThreads(); {
-	case n < 0:
-		return c.usagef("--threads is %d, must not be negative", n)
-	case n > most:
-		return c.usagef("--threads is %d, must be at most %d; 0 takes all cores", n, most)
-	}
-	return nil
 }
 
 func addMemory(f *pflag.FlagSet, c *trainer.Config) {

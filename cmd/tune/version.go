@@ -12,19 +12,14 @@ import (
 
 func (a *app) versionCommand() *Command {
 	c := &Command{Name: "version", Short: "print the version", Long: "Print the version of the program, of Go, and of the protocol that plugins speak."}
-	c.finish()
-	c.Run = func(_ context.Context, args []string) error {
-		if err := c.noArguments(args); err != nil {
-			return err
-		}
+	return c.finish(func(_ context.Context, _ []string) error {
 		info, ok := debug.ReadBuildInfo()
 		if !ok {
 			info = &debug.BuildInfo{}
 		}
 		fmt.Fprintf(a.stdout, "tune %s\n%s %s/%s\nplugin protocol %d\n", version(info), runtime.Version(), runtime.GOOS, runtime.GOARCH, transport.ProtocolVersion)
 		return nil
-	}
-	return c
+	})
 }
 
 // version returns the module's version and, where the build recorded it, the revision.

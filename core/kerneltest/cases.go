@@ -1,9 +1,10 @@
 package kerneltest
 
 import (
-	"fmt"
+	"slices"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/opdef"
 	"github.com/seed98097648/tune/internal/ops"
 )
 
@@ -27,15 +28,35 @@ func Cases(op core.Op) []Case {
 	return cases
 }
 
+// stored returns facts with tensors of a storage type, weights included.
+func stored(op core.Op, f core.Facts, d core.DType) core.Facts {
+	f.DType = d
+	if op.HasWeights() {
+		f.WeightDType = d
+	}
+	return f
+}
+
+// kinds are the uses of an op that are as small as can be, in a storage type.
+func kinds(op core.Op, d core.DType) []core.Facts {
+	all := slices.Clone(ops.Of(op).Kinds)
+	for i, f := range all {
+		all[i] = stored(op, f, d)
+	}
+	return all
+}
+
 // CasesFor returns the standard cases of op with these facts: one token, odd numbers of
-// tokens that leave 1 and 3 over after fours, and 5 and 7 after eights, enough of them for several blocks, NaN and infinity, and what is special
-// about the op, such as very large values or experts without token.
+// tokens that leave 1 and 3 over after fours, and 5 and 7 after eights, enough of them for
+// several blocks, NaN and infinity, and what is special about the op, such as very large values
+// or experts without token.
 func CasesFor(op core.Op, f core.Facts) []Case {
 	o := ops.Of(op)
 	var cases []Case
-	add := func(kind string, tokens int, edit ops.Edit, _ ...func(*core.Facts)) {
-		cases = append(cases, Case{Kind: kind, Op: op, Facts: f, Tokens: tokens, Positions: o.Positions, Edit: edit, Seed: uint64(tokens),
-			Name: fmt.Sprintf("%s %v T=%d %s", op, f, tokens, kind)})
+	add := func(kind string, tokens int, edit opdef.Edit, _ ...func(*core.Facts)) {
+		c := specialCase(op, f, kind, tokens)
+		c.Edit = edit
+		cases = append(cases, c)
 	}
 	add("one token", 1, nil)
 	for _, tokens := range []int{7, 13, 70} {

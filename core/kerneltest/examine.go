@@ -76,7 +76,8 @@ func Examine(ctx context.Context, k core.Kernel, o Options) (*Report, error) {
 		c := e.run(ctx)
 		c.Took = time.Since(began)
 		if n := deaths(k) - before; n > 0 {
-			c.fail(Violation{Text: "the process died or was stopped in the middle of a call, and had to be started again", err: core.ErrPluginExited})
+			c.fail(Violation{Text: "the process died or was stopped in the middle of a call, and had to be started again",
+				err: core.ErrPluginExited})
 			died++
 		}
 		r.Results = append(r.Results, c)
@@ -96,7 +97,8 @@ func Examine(ctx context.Context, k core.Kernel, o Options) (*Report, error) {
 		c := Result{Case: string(r.Kernel.Op) + " storage types", Kind: "storage types", Op: r.Kernel.Op, Status: OK}
 		c.fail(checkClaims(r.Kernel, r.Results)...)
 		if r.Count(Skipped) == len(r.Results) {
-			c.fail(Violation{Text: fmt.Sprintf("none of the %d cases is supported, so nothing was checked", len(r.Results)), err: core.ErrNotSupported})
+			c.fail(Violation{Text: fmt.Sprintf("none of the %d cases is supported, so nothing was checked", len(r.Results)),
+				err: core.ErrNotSupported})
 		}
 		r.Results = append(r.Results, c)
 	}
@@ -128,10 +130,10 @@ type step struct {
 
 // examination lists the cases of Examine, to be run in this order.
 func examination(ctx context.Context, k core.Kernel, o Options) []step {
-	op := k.Info().Op
+	op, supports := k.Info().Op, remembered(k.Supports)
 	var cases []Case
 	if !o.Quick {
-		cases = append(Cases(op), fitting(k, append(Extremes(op), Sizes(op)...))...)
+		cases = append(Cases(op), fitting(supports, append(Extremes(op), Sizes(op)...))...)
 	}
 	seen := map[string]bool{}
 	for _, c := range cases {
@@ -145,18 +147,18 @@ func examination(ctx context.Context, k core.Kernel, o Options) []step {
 			}
 		}
 	}
-	errs, supported := answers(k, cases), []Case(nil)
-	for i, err := range errs {
-		if err == nil {
-			supported = append(supported, cases[i])
+	var supported []Case
+	for _, c := range cases {
+		if supports(c.Facts) == nil {
+			supported = append(supported, c)
 		}
 	}
 	var all []step
 	next := ahead(ctx, supported, passes(k))
-	for i, err := range errs {
-		all = append(all, step{cases[i].Kind, func(ctx context.Context) Result {
-			r := newResult(cases[i])
-			if accepted(err, r.Facts, &r) {
+	for _, c := range cases {
+		all = append(all, step{c.Kind, func(ctx context.Context) Result {
+			r := newResult(c)
+			if accepted(supports(c.Facts), c.Facts, &r) {
 				p, ok := <-next
 				if !ok { // ctx is done
 					p.err = ctx.Err()
@@ -166,38 +168,26 @@ func examination(ctx context.Context, k core.Kernel, o Options) []step {
 			return r
 		}})
 	}
-	for i, f := range typical(k, cases) {
+	for i, f := range typical(supported) {
 		if i == 1 { // a race shows in any storage type
 			o.Repeats = max(1, o.Repeats/4)
 		}
-		all = append(all, special(k, f, o)...)
+		all = append(all, trials(k, f, o)...)
 		if i == 0 {
-			left := &kept{}
-			all = append(all,
-				step{"calls in any order", func(ctx context.Context) Result { return anyOrder(ctx, k, f.DType, 4*o.Calls) }},
-				step{"over 2^31 elements", func(ctx context.Context) Result { return huge(ctx, k, half(k, f), o, hugeElems) }},
-				step{"memory", func(ctx context.Context) Result { return growth(ctx, k, f, o, left) }},
-				step{"left behind by calls", func(context.Context) Result { return leftBehind(k, f, left) }},
-				step{"at rest after calls", func(ctx context.Context) Result { return atRest(ctx, k, f) }},
-				step{"one thread is one", func(ctx context.Context) Result { return keepsToOneThread(ctx, o.Single, k, f, o) }},
-				step{"latency", func(ctx context.Context) Result { return latency(ctx, k, f, o) }})
+			all = append(all, trialsOfOneType(k, f, o)...)
 		}
 	}
 	return all
 }
 
-// typical returns for each storage type the largest facts of the cases that k supports.
-func typical(k core.Kernel, cases []Case) []core.Facts {
+// typical returns for each storage type the largest facts of the cases.
+func typical(cases []Case) []core.Facts {
 	var all []core.Facts
 	for _, d := range storage() {
 		best, size := core.Facts{}, 0.0
 		for _, c := range cases {
-			f := c.Facts
-			if f.DType != d || f.Frozen || c.Tokens != 1 || k.Supports(f) != nil {
-				continue
-			}
-			if w := work(c.Op, f); w > size {
-				best, size = f, w
+			if f := c.Facts; f.DType == d && !f.Frozen && c.Tokens == 1 && work(c.Op, f) > size {
+				best, size = f, work(c.Op, f)
 			}
 		}
 		if size > 0 {
@@ -210,13 +200,37 @@ func typical(k core.Kernel, cases []Case) []core.Facts {
 // work is what a token costs, forward.
 func work(op core.Op, f core.Facts) float64 { return core.NewWork(op, core.Forward, f, 1, 1).Flops() }
 
-// special lists the cases that are no single comparison, for facts that k supports.
-func special(k core.Kernel, f core.Facts, o Options) []step {
+// trials lists the cases that are no single comparison, for facts that k supports.
+func trials(k core.Kernel, f core.Facts, o Options) []step {
 	return []step{
-		{"calls in turn", func(ctx context.Context) Result { return inTurn(ctx, k, f) }},
-		{"the same call many times", func(ctx context.Context) Result { return repeated(ctx, k, f, o.Repeats) }},
-		{"one thread or more", func(ctx context.Context) Result { return oneThread(ctx, k, o.Single, f) }},
-		{"stacked layers", func(ctx context.Context) Result { return stacked(ctx, k, f) }},
-		{"read-only inputs", func(ctx context.Context) Result { return readOnly(ctx, k, f, o.Inputs) }},
+		trialOf(k, f, o, "calls in turn", 13, (*trial).inTurn),
+		trialOf(k, f, o, fmt.Sprintf("the same call %d times", o.Repeats), 512, (*trial).repeated),
+		trialOf(k, f, o, "one thread or more", 512, (*trial).oneThread),
+		trialOf(k, f, o, fmt.Sprintf("%d stacked layers", layers), 16, (*trial).stacked),
+		trialOf(k, f, o, "read-only inputs", 13, (*trial).readOnly),
 	}
+}
+
+// trialsOfOneType lists those that no storage type changes.
+func trialsOfOneType(k core.Kernel, f core.Facts, o Options) []step {
+	left := &kept{}
+	growth := func(t *trial, ctx context.Context) error { return t.growth(ctx, left) }
+	leftBehind := func(t *trial, _ context.Context) error { return t.leftBehind(left) }
+	huge := func(t *trial, ctx context.Context) error { return t.huge(ctx, hugeElems) }
+	anyOrder := fmt.Sprintf("%d calls in any order", anyOrderCalls(o))
+	return []step{
+		trialOf(k, core.Facts{DType: f.DType}, o, anyOrder, 0, (*trial).anyOrder),
+		trialOf(k, half(k, f), o, "over 2^31 elements", 2*hugeEdge, huge),
+		trialOf(k, f, o, fmt.Sprintf("memory over %d calls", o.Calls), growthTokens, growth),
+		trialOf(k, f, o, "left behind by calls", growthTokens, leftBehind),
+		trialOf(k, f, o, "at rest after calls", 512, (*trial).atRest),
+		trialOf(k, f, o, "one thread is one", 512, (*trial).keepsToOneThread),
+		trialOf(k, f, o, "latency of one token", 1, (*trial).latency),
+	}
+}
+
+func trialOf(k core.Kernel, f core.Facts, o Options, kind string, tokens int, run func(*trial, context.Context) error) step {
+	return step{kind, func(ctx context.Context) Result {
+		return try(ctx, k, specialCase(k.Info().Op, f, kind, tokens), o, run)
+	}}
 }

@@ -1,7 +1,19 @@
 package kerneltest
 
-// Huge is huge, which tests call with fewer elements.
-var Huge = huge
+import (
+	"context"
 
-// AnyOrder is anyOrder.
-var AnyOrder = anyOrder
+	"github.com/seed98097648/tune/core"
+)
+
+// Huge is the case with more than 2^31 elements, with fewer.
+func Huge(ctx context.Context, k core.Kernel, f core.Facts, o Options, elems int) Result {
+	c := specialCase(k.Info().Op, f, "huge", 2*hugeEdge)
+	return try(ctx, k, c, o, func(t *trial, ctx context.Context) error { return t.huge(ctx, elems) })
+}
+
+// AnyOrder is the case of calls in any order.
+func AnyOrder(ctx context.Context, k core.Kernel, d core.DType, times int) Result {
+	c := specialCase(k.Info().Op, core.Facts{DType: d}, "calls in any order", 0)
+	return try(ctx, k, c, Options{Calls: times / 4}, (*trial).anyOrder)
+}

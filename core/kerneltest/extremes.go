@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/opdef"
 	"github.com/seed98097648/tune/internal/ops"
 )
 
@@ -16,13 +17,9 @@ func Extremes(op core.Op) []Case {
 	o := ops.Of(op)
 	var cases []Case
 	for _, d := range storage() {
-		for _, f := range o.Kinds {
-			f.DType = d
-			if op.HasWeights() {
-				f.WeightDType = d
-			}
-			add := func(kind string, tokens int, edit ops.Edit, change ...func(*core.Facts)) {
-				cases = append(cases, sized(op, f, kind, tokens, func(u *ops.Use, n int) {
+		for _, f := range kinds(op, d) {
+			add := func(kind string, tokens int, edit opdef.Edit, change ...func(*core.Facts)) {
+				cases = append(cases, sized(op, f, kind, tokens, func(u *opdef.Use, n int) {
 					u.Tokens, u.Edit = n, edit
 					for _, change := range change {
 						change(&u.Facts)

@@ -17,33 +17,28 @@ const hugeEdge = 3
 // huge is a forward call whose largest input has more than that many elements, for ops
 // that treat each token by itself: the tokens between the first and the last few are
 // zeros. An index that overflows shows at the last ones.
-func huge(ctx context.Context, k core.Kernel, f core.Facts, o Options, elems int) Result {
-	c := specialCase(k, f, "over 2^31 elements", 2*hugeEdge)
-	r := newResult(c)
+func (t *trial) huge(ctx context.Context, elems int) error {
+	c, room := t.of, t.options.Room
 	if !ops.Of(c.Op).TokenWise {
-		r.skip("%s of so many tokens would take too long", c.Op)
-		return r
+		return skipf("%s of so many tokens would take too long", c.Op)
 	}
-	sig, err := core.NewSignature(c.Op, core.Forward, f)
+	sig, err := core.NewSignature(c.Op, core.Forward, c.Facts)
 	if err != nil {
-		r.fail(general(err))
-		return r
+		return err
 	}
-	r.Tokens = elems/widest(sig.In) + hugeEdge
-	need := size(sig.In, r.Tokens, c.Positions) + size(sig.Out, r.Tokens, c.Positions)
+	t.Tokens = elems/widest(sig.In) + hugeEdge
+	need := size(sig.In, t.Tokens, c.Positions) + size(sig.Out, t.Tokens, c.Positions)
 	// The reference and the kernel's own scratch memory need little beside it.
 	switch need += need / 8; {
-	case o.Room == 0 || o.Inputs == nil:
-		r.skip("it takes %.1f GB of memory and is run on request only", float64(need)/1e9)
-		return r
-	case need > o.Room:
-		r.skip("it takes %.1f GB of memory, and %.1f GB are free", float64(need)/1e9, float64(o.Room)/1e9)
-		return r
+	case room == 0 || t.options.Inputs == nil:
+		return skipf("it takes %.1f GB of memory and is run on request only", float64(need)/1e9)
+	case need > room:
+		return skipf("it takes %.1f GB of memory, and %.1f GB are free", float64(need)/1e9, float64(room)/1e9)
 	}
-	if err := runHuge(ctx, k, c, &r, o.Inputs); err != nil {
-		r.fail(violation(core.Forward, "", err))
+	if err := t.runHuge(ctx); err != nil {
+		t.fail(violation(core.Forward, "", err))
 	}
-	return r
+	return nil
 }
 
 // widest returns the most elements that a token has in any of the tensors.
@@ -65,8 +60,9 @@ func size(args []core.Arg, tokens, positions int) int64 {
 	return n
 }
 
-// runHuge compares the edges of the huge call with those of c, which has no more.
-func runHuge(ctx context.Context, k core.Kernel, c Case, r *Result, inputs core.Memory) error {
+// runHuge compares the edges of the huge call with the case itself, which has no more.
+func (t *trial) runHuge(ctx context.Context) error {
+	c := t.of
 	small, err := newInputs(c, &memory{Memory: heap{}}, true)
 	if err != nil {
 		return err
@@ -79,11 +75,10 @@ func runHuge(ctx context.Context, k core.Kernel, c Case, r *Result, inputs core.
 	if err != nil {
 		return err
 	}
-	from, to := &memory{Memory: inputs}, newMemory(k)
+	from := &memory{Memory: t.options.Inputs}
 	defer from.free()
-	defer to.free()
 	for i, a := range call.Sig.In {
-		x, err := allocate(from, a, r.Tokens, c.Positions)
+		x, err := allocate(from, a, t.Tokens, c.Positions)
 		if err != nil {
 			return err
 		}
@@ -95,20 +90,20 @@ func runHuge(ctx context.Context, k core.Kernel, c Case, r *Result, inputs core.
 		call.In[i] = x
 	}
 	for i, a := range call.Sig.Out {
-		if call.Out[i], err = allocate(to, a, r.Tokens, c.Positions); err != nil {
+		if call.Out[i], err = allocate(t.memory, a, t.Tokens, c.Positions); err != nil {
 			return err
 		}
 	}
-	if err := core.Run(ctx, k, call); err != nil {
+	if err := core.Run(ctx, t.kernel, call); err != nil {
 		return err
 	}
 	for i, a := range call.Sig.Out {
 		edges := core.NewTensor(a.DType, want.want.Out[i].Shape...)
 		copyEdges(call.Out[i], edges, false)
 		share, err := want.compare(i, edges)
-		r.Share = max(r.Share, share)
+		t.Share = max(t.Share, share)
 		if err != nil {
-			r.fail(violation(core.Forward, a.Name, fmt.Errorf("the first and last tokens of %d: %w", r.Tokens, err)))
+			t.fail(violation(core.Forward, a.Name, fmt.Errorf("the first and last tokens of %d: %w", t.Tokens, err)))
 		}
 	}
 	return nil
@@ -135,14 +130,10 @@ func copyEdges(huge, small core.Tensor, in bool) {
 	copy(small.Data[half:], last)
 }
 
-// half returns the facts in half precision, if k supports them so.
+// half returns the facts in half precision, if the kernel supports them so.
 func half(k core.Kernel, f core.Facts) core.Facts {
 	for _, d := range []core.DType{core.BFloat16, core.Float16} {
-		h := f
-		if h.DType = d; h.WeightDType != core.InvalidDType {
-			h.WeightDType = d
-		}
-		if k.Supports(h) == nil {
+		if h := stored(k.Info().Op, f, d); k.Supports(h) == nil {
 			return h
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/opdef"
 	"github.com/seed98097648/tune/internal/ops"
 )
 
@@ -153,12 +154,12 @@ func (in *inputs) random(rng *rand.Rand, a core.Arg, x core.Tensor) {
 	x.Store(v, 0)
 }
 
-// named are the inputs as package ops takes them.
-func (in *inputs) named() *ops.Inputs {
-	return &ops.Inputs{Facts: in.Facts, Tokens: in.Tokens, Positions: in.Positions, Named: in.byName}
+// named are the inputs as package opdef takes them.
+func (in *inputs) named() *opdef.Inputs {
+	return &opdef.Inputs{Facts: in.Facts, Tokens: in.Tokens, Positions: in.Positions, Named: in.byName}
 }
 
-// terms is Op.Terms of package ops.
+// terms is Op.Terms of package opdef.
 func (in *inputs) terms(pass core.Pass, output string) []float64 {
 	return ops.Of(in.Op).Terms(in.named(), pass, output)
 }

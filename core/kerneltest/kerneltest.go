@@ -29,6 +29,7 @@ import (
 	"testing"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/opdef"
 	"github.com/seed98097648/tune/internal/ops"
 )
 
@@ -93,7 +94,7 @@ func Verify(ctx context.Context, k core.Kernel, f core.Facts) error {
 	if err := k.Supports(f); err != nil {
 		return err
 	}
-	u := ops.Use{Facts: f, Tokens: 3}
+	u := opdef.Use{Facts: f, Tokens: 3}
 	if change := ops.Of(op).Verify; change != nil {
 		change(&u)
 	}
@@ -111,7 +112,7 @@ func Verify(ctx context.Context, k core.Kernel, f core.Facts) error {
 // result runs one case, with inputs in memory of the caller's choice as prepared.run has them.
 func result(ctx context.Context, k core.Kernel, c Case, inputs core.Memory) (r Result) {
 	r = newResult(c)
-	if supported(k, c.Facts, &r) {
+	if accepted(k.Supports(c.Facts), c.Facts, &r) {
 		prepare(ctx, c, passes(k)).run(ctx, k, inputs, &r)
 	}
 	return r
@@ -121,13 +122,7 @@ func newResult(c Case) Result {
 	return Result{Case: c.Name, Kind: c.Kind, Op: c.Op, Facts: c.Facts, Tokens: c.Tokens, Status: OK}
 }
 
-// supported asks the kernel about the facts, and skips or fails the case if it is not to
-// be run.
-func supported(k core.Kernel, f core.Facts, r *Result) bool {
-	return accepted(k.Supports(f), f, r)
-}
-
-// accepted is supported with the kernel's answer.
+// accepted skips or fails a case unless the kernel's answer is that it supports the facts.
 func accepted(err error, f core.Facts, r *Result) bool {
 	if errors.Is(err, core.ErrNotSupported) {
 		r.skip("%v", err)

@@ -1,13 +1,16 @@
 package kerneltest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/opdef"
 )
 
 // Oracle is the formula of an op, in float64 and as naive as can be: it returns the
@@ -19,10 +22,21 @@ import (
 // author takes the op to be, and not only with package reference.
 type Oracle func(f core.Facts, in map[string][]float64) map[string][]float64
 
-// oracleLimit is how far a float32 kernel may be from the oracle, relative to the
-// largest element: 64 roundings, as many as a sum of 64 terms may have. A mistake in a
-// formula is thousands of times that.
-const oracleLimit = 64 * 0x1p-23
+const (
+	// oracleLimit is how far a float32 kernel may be from the oracle, relative to the
+	// largest element: 64 roundings, as many as a sum of 64 terms may have. A mistake in a
+	// formula is thousands of times that.
+	oracleLimit = 64 * 0x1p-23
+	// gradLimit is the same for GradCheck: well above what central differences get wrong
+	// themselves, and above the rounding of a gradient that is float32 even when everything
+	// else is float64.
+	gradLimit = 1e-6
+	// gradStep is the step of the central differences. Around values near 1 in float64 it
+	// makes the error of the formula and that of the subtraction both about 1e-10.
+	gradStep = 1e-5
+	// gradNoise is what the subtraction of two losses of 1 loses, whatever the gradient.
+	gradNoise = 4 * 0x1p-52 / gradStep
+)
 
 // CheckOracle compares k's outputs with the oracle's on the data of a case, and every
 // gradient with central differences of the oracle, in every element: nobody has to
@@ -34,17 +48,63 @@ func CheckOracle(ctx context.Context, k core.Kernel, o Oracle, c Case) error {
 	if err != nil {
 		return err
 	}
+	return compareWith(ctx, k, o, forward, backward, oracleLimit, 0)
+}
+
+// GradCheck compares the backward pass of a kernel that supports float64 storage with
+// central differences of its own forward pass, in every element of every input that has
+// a gradient. The loss is the sum of all outputs times random upstream gradients. The
+// case's dtypes are replaced by float64. It is the check of a reference: it proves a
+// gradient without knowing the formula, but cannot tell whether the forward is right.
+func GradCheck(k core.Kernel, c Case) error {
+	ctx := context.Background()
+	c.Facts = stored(c.Op, c.Facts, core.Float64)
+	forward, backward, err := Calls(ctx, k, c)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Name, err)
+	}
+	own := *forward
+	own.Out = nil
+	for _, x := range forward.Out {
+		own.Out = append(own.Out, core.NewTensor(x.DType, x.Shape...))
+	}
+	var failed error
+	itself := func(_ core.Facts, in map[string][]float64) map[string][]float64 {
+		at := 0
+		for _, a := range own.Sig.In {
+			v := in[a.Name]
+			for range a.Count {
+				x := own.In[at]
+				if x.DType != core.Int32 {
+					opdef.Put(x, v[:x.Elems()], 1)
+				}
+				v, at = v[x.Elems():], at+1
+			}
+		}
+		failed = cmp.Or(failed, core.Run(ctx, k, &own))
+		return widened(own.Sig.Out, own.Out)
+	}
+	err = compareWith(ctx, k, itself, forward, backward, gradLimit, gradNoise)
+	if err = cmp.Or(failed, err); err != nil {
+		return fmt.Errorf("%s: %w", c.Name, err)
+	}
+	return nil
+}
+
+// compareWith compares a forward call that was made, and a backward call that is to be, with
+// the oracle. The limit is relative to the largest element; noise, to the loss, is let pass.
+func compareWith(ctx context.Context, k core.Kernel, o Oracle, forward, backward *core.Call, limit, noise float64) error {
 	in := widened(forward.Sig.In, forward.In)
-	want := o(c.Facts, in)
+	want := o(forward.Facts, in)
 	var violations []error
-	check := func(pass core.Pass, name string, got, want []float64) {
-		if err := near(got, want); err != nil {
+	check := func(pass core.Pass, name string, count int, got, want []float64, noise float64) {
+		if err := near(count, got, want, limit, noise); err != nil {
 			violations = append(violations, fmt.Errorf("%s %s: %w", pass, name, err))
 		}
 	}
 	outputs := widened(forward.Sig.Out, forward.Out)
 	for _, a := range forward.Sig.Out {
-		check(core.Forward, a.Name, outputs[a.Name], want[a.Name])
+		check(core.Forward, a.Name, a.Count, outputs[a.Name], want[a.Name], 0)
 	}
 	if !k.Info().Backward {
 		return errors.Join(violations...)
@@ -55,22 +115,30 @@ func CheckOracle(ctx context.Context, k core.Kernel, o Oracle, c Case) error {
 	upstream := widened(backward.Sig.In, backward.In)
 	loss := func() float64 {
 		sum := 0.0
-		for name, y := range o(c.Facts, in) {
+		for name, y := range o(forward.Facts, in) {
 			for i, d := range upstream["d"+name] {
 				sum += y[i] * d
 			}
 		}
 		return sum
 	}
+	noise *= math.Abs(loss())
 	gradients := widened(backward.Sig.Out, backward.Out)
 	for _, a := range backward.Sig.Out {
 		if want[a.Name] != nil { // an output of forward, given once more
-			check(core.Backward, a.Name, gradients[a.Name], want[a.Name])
+			check(core.Backward, a.Name, a.Count, gradients[a.Name], want[a.Name], 0)
 			continue
 		}
-		check(core.Backward, a.Name, gradients[a.Name], slope(in[strings.TrimPrefix(a.Name, "d")], loss))
-		if a.Also != "" {
-			check(core.Backward, a.Name+" as the gradient of "+a.Also, gradients[a.Name], slope(in[a.Also], loss))
+		for _, input := range []string{strings.TrimPrefix(a.Name, "d"), a.Also} {
+			if input == "" {
+				continue
+			}
+			name := a.Name
+			if input == a.Also {
+				name += " as the gradient of " + a.Also
+			}
+			step := stepOf(forward, input)
+			check(core.Backward, name, a.Count, gradients[a.Name], slope(in[input], step, loss), noise)
 		}
 	}
 	return errors.Join(violations...)
@@ -89,34 +157,52 @@ func RunOracle(t *testing.T, k core.Kernel, o Oracle, cases []Case) {
 	}
 }
 
-// near compares an output with the oracle's.
-func near(got, want []float64) error {
+// near compares an output, of so many tensors of one size, with the oracle's.
+func near(count int, got, want []float64, limit, noise float64) error {
 	if len(got) != len(want) {
 		return fmt.Errorf("it has %d elements, the oracle gives %d", len(got), len(want))
 	}
-	var d distance
-	d.add(got, want)
-	switch {
-	case d.mismatch:
-		return fmt.Errorf("%w: element %d is %v, the oracle gives %v", core.ErrWrongResult, d.mismatchAt, got[d.mismatchAt], want[d.mismatchAt])
-	case d.relative() > oracleLimit:
-		return fmt.Errorf("%w: error %.3g, limit %.3g, relative to the largest element; worst at element %d: %v, the oracle gives %v",
-			core.ErrWrongResult, d.relative(), oracleLimit, d.at, got[d.at], want[d.at])
+	exact := core.NewTensor(core.Float64, len(want))
+	copy(exact.Float64s(), want)
+	had := core.NewTensor(core.Float64, len(got))
+	copy(had.Float64s(), got)
+	s := apart(had, exact, exact, count)
+	if at := s.mismatchAt; s.mismatch {
+		return fmt.Errorf("%w: element %d is %v, the oracle gives %v", core.ErrWrongResult, at, got[at], want[at])
+	}
+	for _, r := range s.rows {
+		if r.diff > max(noise, limit*r.scale) {
+			return fmt.Errorf("%w: error %.3g, limit %.3g, relative to the largest element; "+
+				"worst at element %d: %v, the oracle gives %v",
+				core.ErrWrongResult, r.diff/r.scale, limit, r.at, got[r.at], want[r.at])
+		}
 	}
 	return nil
 }
 
 // slope returns the gradient of loss with respect to x, by central differences.
-func slope(x []float64, loss func() float64) []float64 {
+func slope(x []float64, step func(v, by float64) float64, loss func() float64) []float64 {
 	grad := make([]float64, len(x))
 	for i, v := range x {
-		x[i] = v + gradStep
+		high, low := step(v, 1), step(v, -1)
+		x[i] = high
 		up := loss()
-		x[i] = v - gradStep
-		grad[i] = (up - loss()) / (2 * gradStep)
+		x[i] = low
+		grad[i] = (up - loss()) / (high - low)
 		x[i] = v
 	}
 	return grad
+}
+
+// stepOf returns how an input is moved. One that is float32 where all else is float64, as
+// routing weights are, in which the loss is linear, is moved so far that it can hold that.
+func stepOf(c *core.Call, input string) func(v, by float64) float64 {
+	for _, a := range c.Sig.In {
+		if a.Name == input && a.DType == core.Float32 && c.Facts.DType == core.Float64 {
+			return func(v, by float64) float64 { return float64(float32(v + by/64)) }
+		}
+	}
+	return func(v, by float64) float64 { return v + by*gradStep }
 }
 
 // widened returns tensors by name, those of one argument joined.

@@ -73,6 +73,13 @@ func (r *Result) fail(v ...Violation) {
 	}
 }
 
+// prefix says of all violations under which circumstances they occurred.
+func (r *Result) prefix(format string, args ...any) {
+	for i := range r.Violations {
+		r.Violations[i].Text = fmt.Sprintf(format, args...) + r.Violations[i].Text
+	}
+}
+
 // skip says why the case was not run.
 func (r *Result) skip(format string, args ...any) {
 	r.Status, r.Reason = Skipped, fmt.Sprintf(format, args...)

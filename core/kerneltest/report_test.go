@@ -61,10 +61,25 @@ func TestReferencesPassExamine(t *testing.T) {
 	}
 }
 
+// keepsInput computes with what its first input was when it first had the same address and mark.
+func keepsInput(mark func(data []byte) any) func(runFunc, *core.Call) error {
+	kept := map[string][2][]byte{} // a copy, and the memory itself, so that nothing else lies there
+	return func(run runFunc, c *core.Call) error {
+		x := c.In[0]
+		key := fmt.Sprint(c.Pass, c.Tokens(), beside(x, 0), mark(x.Data))
+		if kept[key][0] == nil {
+			kept[key] = [2][]byte{bytes.Clone(x.Data), x.Data}
+		}
+		other := *c
+		other.In = slices.Clone(c.In)
+		other.In[0].Data = kept[key][0]
+		return run(&other)
+	}
+}
+
 // TestSpecialCasesCatchWhatOneCallDoesNotShow plants bugs that pass every single case.
 func TestSpecialCasesCatchWhatOneCallDoesNotShow(t *testing.T) {
 	many := 0
-	kept := map[string][2][]byte{} // a copy, and the memory itself, so that nothing else lies there
 	for _, tt := range []struct {
 		name, kind, want string
 		op               core.Op
@@ -81,27 +96,12 @@ func TestSpecialCasesCatchWhatOneCallDoesNotShow(t *testing.T) {
 			}
 			return err
 		}},
-		{"keeps what it saw in the first call", "calls in turn", "forward y: after a call with other data in the same memory: ", core.SwiGLU, func(run runFunc, c *core.Call) error {
-			x, key := c.In[0], fmt.Sprint(c.Pass, c.Tokens(), beside(c.In[0], 0))
-			if kept[key][0] == nil {
-				kept[key] = [2][]byte{bytes.Clone(x.Data), x.Data}
-			}
-			other := *c
-			other.In = slices.Clone(c.In)
-			other.In[0].Data = kept[key][0]
-			return run(&other)
-		}},
-		{"knows an input by its ends", "calls in turn", "forward y: after a call that differs in the middle of each input only: ", core.SwiGLU, func(run runFunc, c *core.Call) error {
-			x := c.In[0]
-			key := fmt.Sprint(c.Pass, c.Tokens(), beside(x, 0), x.Data[:4], x.Data[len(x.Data)-4:])
-			if kept[key][0] == nil {
-				kept[key] = [2][]byte{bytes.Clone(x.Data), x.Data}
-			}
-			other := *c
-			other.In = slices.Clone(c.In)
-			other.In[0].Data = kept[key][0]
-			return run(&other)
-		}},
+		{"keeps what it saw in the first call", "calls in turn",
+			"forward y: after a call with other data in the same memory: ", core.SwiGLU,
+			keepsInput(func([]byte) any { return nil })},
+		{"knows an input by its ends", "calls in turn",
+			"forward y: after a call that differs in the middle of each input only: ", core.SwiGLU,
+			keepsInput(func(b []byte) any { return fmt.Sprint(b[:4], b[len(b)-4:]) })},
 		{"one call in fifteen is another", "the same call 20 times", "call 15 of 20: ", core.SwiGLU, func(run runFunc, c *core.Call) error {
 			err := run(c)
 			if c.Tokens() > 100 && c.Pass == core.Forward {
@@ -174,14 +174,16 @@ func (g growing) Forward(ctx context.Context, c *core.Call) error {
 	return g.Kernel.Forward(ctx, c)
 }
 
-func (g growing) Footprint() (int64, error) {
-	return 1<<20 + *g.calls*g.each + min(*g.calls, 200)*g.first, nil
+func (g growing) Holdings() (kerneltest.Holdings, error) {
+	return kerneltest.Holdings{Memory: 1<<20 + *g.calls*g.each + min(*g.calls, 200)*g.first}, nil
 }
 
 // unmeasured is a kernel in a process that the system says nothing about.
 type unmeasured struct{ core.Kernel }
 
-func (unmeasured) Footprint() (int64, error) { return 0, errors.ErrUnsupported }
+func (unmeasured) Holdings() (kerneltest.Holdings, error) {
+	return kerneltest.Holdings{}, errors.ErrUnsupported
+}
 
 func TestMemoryThatGrowsWithEveryCallIsCaught(t *testing.T) {
 	k, f := reference.Single(core.SwiGLU), facts[core.SwiGLU]

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/ops"
+	"github.com/seed98097648/tune/internal/opdef"
 )
 
 // separation is how far an output, and the reference in float32, are from the reference
@@ -83,7 +83,7 @@ func (s *separation) judge(limit float64) (share float64, err error) {
 	if s.mismatch {
 		return 0, fmt.Errorf("%w: not finite in the same places; %s", core.ErrWrongResult, s.show(s.mismatchAt))
 	}
-	worst, tiny := row{}, grain*ops.Smallest(s.got.DType)
+	worst, tiny := row{}, grain*opdef.Smallest(s.got.DType)
 	for _, r := range s.rows {
 		limit := max(limit, spread*relative(r.rounding, r.scale))
 		if e := min(r.diff/(limit*r.scale+tiny), 1e9); e > share || e != e { // finite, whatever the scale

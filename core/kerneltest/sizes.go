@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/opdef"
 	"github.com/seed98097648/tune/internal/ops"
 )
 
@@ -16,11 +17,7 @@ func Sizes(op core.Op) []Case {
 	var cases []Case
 	axes := ops.Of(op).Axes
 	for i, d := range storage() {
-		for j, f := range ops.Of(op).Kinds {
-			f.DType = d
-			if op.HasWeights() {
-				f.WeightDType = d
-			}
+		for j, f := range kinds(op, d) {
 			if i+j > 0 {
 				cases = append(cases, atOnce(op, f, axes)...)
 			}
@@ -32,7 +29,7 @@ func Sizes(op core.Op) []Case {
 			}
 			if i+j < 2 && i < 2 {
 				for _, l := range ops.Of(op).Large {
-					cases = append(cases, sized(op, f, "large in all sizes", l.Tokens, func(u *ops.Use, n int) {
+					cases = append(cases, sized(op, f, "large in all sizes", l.Tokens, func(u *opdef.Use, n int) {
 						u.Tokens = n
 						l.Change(&u.Facts)
 					}))
@@ -44,12 +41,12 @@ func Sizes(op core.Op) []Case {
 }
 
 // along returns a case for each size of the axis.
-func along(a ops.Axis, op core.Op, f core.Facts) []Case {
+func along(a opdef.Axis, op core.Op, f core.Facts) []Case {
 	var cases []Case
 	for n := 1; n <= a.Rests; n++ {
 		cases = append(cases, sized(op, f, "sizes of "+a.Name, n, a.Set))
 	}
-	for n := a.Rests + 1; a.Step > 0 && n <= ops.Blocks256; n += a.Step {
+	for n := a.Rests + 1; a.Step > 0 && n <= opdef.Blocks256; n += a.Step {
 		cases = append(cases, sized(op, f, "sizes of "+a.Name, n, a.Set))
 	}
 	for _, n := range a.Large {
@@ -59,14 +56,14 @@ func along(a ops.Axis, op core.Op, f core.Facts) []Case {
 }
 
 // atOnce returns cases in which every axis has another size, so that each runs through all
-// up to ops.SomeRests.
-func atOnce(op core.Op, f core.Facts, axes []ops.Axis) []Case {
+// up to opdef.SomeRests.
+func atOnce(op core.Op, f core.Facts, axes []opdef.Axis) []Case {
 	var cases []Case
-	for n := 1; n <= ops.SomeRests; n += max(1, len(axes)-1) {
-		cases = append(cases, sized(op, f, "sizes of all at once", n, func(u *ops.Use, n int) {
+	for n := 1; n <= opdef.SomeRests; n += max(1, len(axes)-1) {
+		cases = append(cases, sized(op, f, "sizes of all at once", n, func(u *opdef.Use, n int) {
 			for i, a := range axes {
-				if a.Rests >= ops.SomeRests {
-					a.Set(u, (n+7*i-1)%ops.SomeRests+1)
+				if a.Rests >= opdef.SomeRests {
+					a.Set(u, (n+7*i-1)%opdef.SomeRests+1)
 				}
 			}
 		}))
@@ -75,9 +72,9 @@ func atOnce(op core.Op, f core.Facts, axes []ops.Axis) []Case {
 }
 
 // sized is a case with small sizes but for one.
-func sized(op core.Op, f core.Facts, kind string, n int, set func(u *ops.Use, n int)) Case {
-	u := ops.Use{Facts: f, Tokens: 5, Positions: ops.Of(op).Positions}
+func sized(op core.Op, f core.Facts, kind string, n int, set func(u *opdef.Use, n int)) Case {
+	u := opdef.Use{Facts: f, Tokens: 5, Positions: ops.Of(op).Positions}
 	set(&u, n)
-	return Case{Kind: kind, Op: op, Facts: u.Facts, Tokens: u.Tokens, Positions: u.Positions, Edit: u.Edit, Seed: uint64(n),
-		Name: fmt.Sprintf("%s %v T=%d %s %d", op, u.Facts, u.Tokens, kind, n)}
+	return Case{Kind: kind, Op: op, Facts: u.Facts, Tokens: u.Tokens, Positions: u.Positions, Edit: u.Edit,
+		Seed: uint64(n), Name: fmt.Sprintf("%s %v T=%d %s %d", op, u.Facts, u.Tokens, kind, n)}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/shm"
+	"github.com/seed98097648/tune/internal/os/shm"
 	"github.com/seed98097648/tune/internal/wire"
 )
 

@@ -1,6 +1,6 @@
 // Package reference computes each op of the contract in plain Go: the oracle that
 // kernels are checked against, and the fallback when a kernel does not support a call.
-// docs/ops.md has the formulas; as code they lie in internal/ops, a file for each op.
+// docs/ops.md has the formulas; as code they lie in internal/ops, a folder for each op.
 //
 // Storage is rounded where the op says so and nowhere else: at each output, at
 // rms_norm's n when the cast comes before the weight, and at moe_experts' g and u, which

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/shm"
+	"github.com/seed98097648/tune/internal/os/shm"
 )
 
 func TestCallGivesTheReferencesBits(t *testing.T) {
@@ -148,10 +148,7 @@ func TestErrorsOfKernelsComeBack(t *testing.T) {
 // TestMappedFilesNeedNoCopy is the way of systems without anonymous shared memory.
 func TestMappedFilesNeedNoCopy(t *testing.T) {
 	p := open(t, quiet(Options{Portable: true}))
-	host, err := shm.NewFile("host", 1<<20, shm.HostOnly)
-	if err != nil {
-		t.Fatal(err)
-	}
+	host := shm.NewPool("host", 1<<20, shm.HostOnly, shm.NewFile)
 	defer host.Close()
 	c := makeCall(t, core.RMSNorm, core.Forward, normFacts(), host, p.output)
 	if err := p.norm.Forward(context.Background(), c); err != nil {

@@ -19,17 +19,16 @@ type control struct {
 	gone func() bool // whether the process has ended
 }
 
-// request makes one request to the process. It may take as long as starting may. A
-// caller that gives up would leave it unclear what the plugin knows, so it cannot.
-func request[A any](p *process, f func(ctx context.Context) (A, error)) (A, error) {
+// request makes one request to the process. It may take as long as starting may. A caller
+// that gives up would leave it unclear what the plugin knows, so it cannot.
+func (p *process) request(about string, f func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), p.opts.StartTimeout)
 	defer cancel()
-	defer p.sayIfSlow("an answer about its kernels", p.doing)()
-	a, err := f(ctx)
-	if err != nil {
-		err = p.explain(ctx, err)
+	defer p.sayIfSlow("an answer about "+about, p.doing)()
+	if err := f(ctx); err != nil {
+		return p.explain(ctx, err)
 	}
-	return a, err
+	return nil
 }
 
 // describe asks who the plugin is and which kernels it offers.

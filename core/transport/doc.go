@@ -10,7 +10,7 @@
 //
 // # Memory
 //
-// Tensors lie in regions of package internal/shm that both processes map. Regions of
+// Tensors lie in regions of package internal/os/shm that both processes map. Regions of
 // the host are sealed: the plugin reads them, and the operating system refuses it
 // anything more. A plugin writes its output memory only, which the host
 // makes and which outlives the plugin's process; kernels name it as their

@@ -12,7 +12,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/trust"
-	"github.com/seed98097648/tune/internal/self"
+	"github.com/seed98097648/tune/internal/os/self"
 )
 
 // executable is a plugin's file, open. Its checks, its checksum and what is started are

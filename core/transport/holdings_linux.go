@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core/kerneltest"
+	"github.com/seed98097648/tune/internal/os/memory"
 )
 
 // stat is what /proc/PID/stat says of a process, see proc(5).
@@ -42,7 +43,8 @@ func readStat(pid int) (stat, error) {
 		n, _ := strconv.ParseInt(f[field-3], 10, 64)
 		return n
 	}
-	return stat{pid: pid, name: string(text[from+1 : to]), state: f[0][0], parent: int(number(4)), group: int(number(5)), session: int(number(6)),
+	return stat{pid: pid, name: string(text[from+1 : to]), state: f[0][0],
+		parent: int(number(4)), group: int(number(5)), session: int(number(6)),
 		ticks: number(14) + number(15), threads: int(number(20)), mapped: number(23)}, nil
 }
 
@@ -59,7 +61,12 @@ func holdings(pid int) (kerneltest.Holdings, error) {
 		return kerneltest.Holdings{}, err
 	}
 	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	return kerneltest.Holdings{Descriptors: len(files), Threads: s.threads, Mapped: s.mapped, Processor: wanted(s)}, err
+	if err != nil {
+		return kerneltest.Holdings{}, err
+	}
+	resident, err := memory.OfProcess(pid)
+	return kerneltest.Holdings{Memory: resident, Descriptors: len(files), Threads: s.threads, Mapped: s.mapped,
+		Processor: wanted(s)}, err
 }
 
 // wanted is for how long the threads of a process have run, and half of how long they have
@@ -133,5 +140,5 @@ func hasVariable(pid int, mark string) bool {
 		return false
 	}
 	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	return err == nil && slices.ContainsFunc(bytes.Split(env, []byte{0}), func(e []byte) bool { return string(e) == mark })
+	return err == nil && slices.Contains(strings.Split(string(env), "\x00"), mark)
 }

@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/shm"
+	"github.com/seed98097648/tune/internal/os/shm"
 )
 
 // running reports whether a process exists and is no zombie.

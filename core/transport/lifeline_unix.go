@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"syscall"
@@ -106,6 +107,13 @@ func keepDescriptors() {
 			unix.CloseOnExec(fd)
 		}
 	}
+}
+
+// isolate puts a plugin into a process group of its own, so that an interrupt typed at
+// the terminal reaches the host alone, which decides.
+func isolate(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
 
 // checkExecutable says what is wrong with a file that cannot be a plugin.

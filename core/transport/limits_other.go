@@ -4,8 +4,8 @@ package transport
 
 const hasLimits = false
 
-func (limits) memory(int) error { return nil }
+func limitMemory(int, int64) error { return nil }
 
-func (limits) processors() (undo func() error, err error) {
+func limitProcessors(int) (undo func() error, err error) {
 	return func() error { return nil }, nil
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core/transport/proto"
-	"github.com/seed98097648/tune/internal/shm"
+	"github.com/seed98097648/tune/internal/os/shm"
 	"github.com/seed98097648/tune/internal/wire"
 )
 

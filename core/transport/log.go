@@ -4,78 +4,33 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"log"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/hashicorp/go-hclog"
 )
 
-// logAdapter gives go-plugin an slog.Logger. Everything becomes a debug record:
-// go-plugin reports an orderly exit as a warning and passes on what plugins print,
-// while what matters to a user is logged by this package itself.
-type logAdapter struct {
-	log  *slog.Logger
-	name string
-	args []any
-}
-
-var _ hclog.Logger = (*logAdapter)(nil)
-
-func (a *logAdapter) Log(level hclog.Level, msg string, args ...any) {
-	a.log.Log(context.Background(), slog.LevelDebug, msg, append(args, "plugin_level", level.String())...)
-}
-
-func (a *logAdapter) Trace(msg string, args ...any) { a.Log(hclog.Trace, msg, args...) }
-func (a *logAdapter) Debug(msg string, args ...any) { a.Log(hclog.Debug, msg, args...) }
-func (a *logAdapter) Info(msg string, args ...any)  { a.Log(hclog.Info, msg, args...) }
-func (a *logAdapter) Warn(msg string, args ...any)  { a.Log(hclog.Warn, msg, args...) }
-func (a *logAdapter) Error(msg string, args ...any) { a.Log(hclog.Error, msg, args...) }
-
-func (a *logAdapter) IsTrace() bool { return a.IsDebug() }
-func (a *logAdapter) IsInfo() bool  { return a.IsDebug() }
-func (a *logAdapter) IsWarn() bool  { return a.IsDebug() }
-func (a *logAdapter) IsError() bool { return a.IsDebug() }
-func (a *logAdapter) IsDebug() bool {
-	return a.log.Enabled(context.Background(), slog.LevelDebug)
-}
-
-func (a *logAdapter) ImpliedArgs() []any    { return a.args }
-func (a *logAdapter) Name() string          { return a.name }
-func (a *logAdapter) SetLevel(hclog.Level)  {} // the slog handler decides
-func (a *logAdapter) GetLevel() hclog.Level { return hclog.Trace }
-
-func (a *logAdapter) With(args ...any) hclog.Logger {
-	return &logAdapter{log: a.log.With(args...), name: a.name, args: append(a.args[:len(a.args):len(a.args)], args...)}
-}
-
-func (a *logAdapter) Named(name string) hclog.Logger {
-	if a.name != "" {
-		name = a.name + "." + name
+// newLogger gives go-plugin a logger. Everything becomes a debug record: go-plugin reports an
+// orderly exit as a warning and passes on what plugins print, while what matters to a user is
+// logged by this package itself.
+func newLogger(log *slog.Logger) hclog.InterceptLogger {
+	level := hclog.Trace
+	if !log.Enabled(context.Background(), slog.LevelDebug) {
+		level = hclog.Off // go-plugin spends no time on what nobody reads
 	}
-	return a.ResetNamed(name)
+	l := hclog.NewInterceptLogger(&hclog.LoggerOptions{Level: level, Output: io.Discard})
+	l.RegisterSink(debugSink{log})
+	return l
 }
 
-func (a *logAdapter) ResetNamed(name string) hclog.Logger {
-	return &logAdapter{log: a.log, name: name, args: a.args}
+type debugSink struct{ log *slog.Logger }
+
+// Accept implements hclog.SinkAdapter.
+func (s debugSink) Accept(_ string, level hclog.Level, msg string, args ...any) {
+	s.log.Debug(msg, append(args, "plugin_level", level.String())...)
 }
-
-func (a *logAdapter) StandardLogger(o *hclog.StandardLoggerOptions) *log.Logger {
-	return log.New(a.StandardWriter(o), "", 0)
-}
-
-func (a *logAdapter) StandardWriter(*hclog.StandardLoggerOptions) io.Writer {
-	return writerFunc(func(b []byte) {
-		if a.IsDebug() { // what nobody reads should cost little
-			a.Debug(string(bytes.TrimSpace(b)))
-		}
-	})
-}
-
-type writerFunc func([]byte)
-
-func (f writerFunc) Write(b []byte) (int, error) { f(b); return len(b), nil }
 
 // lastWords keeps what a plugin wrote last to its standard error, for the message
 // about its death. A crash of a Go program starts with the cause and goes on for
@@ -121,10 +76,6 @@ func (w *lastWords) String() string {
 }
 
 func isCrash(line []byte) bool {
-	for _, start := range []string{"panic:", "fatal error:", "runtime/cgo:", "unexpected fault address", "SIG"} {
-		if bytes.HasPrefix(line, []byte(start)) {
-			return true
-		}
-	}
-	return false
+	starts := []string{"panic:", "fatal error:", "runtime/cgo:", "unexpected fault address", "SIG"}
+	return slices.ContainsFunc(starts, func(s string) bool { return bytes.HasPrefix(line, []byte(s)) })
 }

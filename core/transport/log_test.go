@@ -6,23 +6,22 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/hashicorp/go-hclog"
 )
 
-func TestLogAdapterWritesDebugRecords(t *testing.T) {
+func TestGoPluginsLoggerWritesDebugRecords(t *testing.T) {
 	var out bytes.Buffer
 	h := slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})
-	a := (&logAdapter{log: slog.New(h)}).Named("one").With("pid", 7).Named("two")
+	a := newLogger(slog.New(h)).Named("one").With("pid", 7).Named("two")
 	a.Error("it fell", "height", 3)
 	for _, want := range []string{"level=DEBUG", `msg="it fell"`, "pid=7", "height=3", "plugin_level=error"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in %s", want, &out)
 		}
 	}
-	if a.Name() != "one.two" || !a.IsTrace() || len(a.ImpliedArgs()) != 2 {
-		t.Errorf("name %q, trace %v, args %v", a.Name(), a.IsTrace(), a.ImpliedArgs())
-	}
 	out.Reset()
-	a.StandardLogger(nil).Print("plain")
+	a.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}).Print("plain")
 	if !strings.Contains(out.String(), "msg=plain") {
 		t.Errorf("standard logger: %s", &out)
 	}

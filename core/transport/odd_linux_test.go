@@ -17,7 +17,7 @@ import (
 	"testing"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/sandbox"
+	"github.com/seed98097648/tune/internal/os/sandbox"
 )
 
 // oddMachine is a machine that lacks or refuses something.

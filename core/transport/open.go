@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/shm"
+	"github.com/seed98097648/tune/internal/os/shm"
 )
 
 // Open starts the plugin at path with default options. It is a core.Opener.

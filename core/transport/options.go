@@ -3,6 +3,7 @@ package transport
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,9 +14,9 @@ import (
 	"github.com/seed98097648/tune/core/kerneltest"
 	"github.com/seed98097648/tune/core/reference"
 	"github.com/seed98097648/tune/core/trust"
-	"github.com/seed98097648/tune/internal/memory"
-	"github.com/seed98097648/tune/internal/self"
-	"github.com/seed98097648/tune/internal/shm"
+	"github.com/seed98097648/tune/internal/os/memory"
+	"github.com/seed98097648/tune/internal/os/self"
+	"github.com/seed98097648/tune/internal/os/shm"
 )
 
 // Options say how plugins are run. The zero value is right for most programs.
@@ -106,6 +107,22 @@ func (o Options) withDefaults() Options {
 		o.Verify = kerneltest.Verify
 	}
 	return o
+}
+
+// errNoLimits is the answer where the operating system cannot limit another process.
+var errNoLimits = fmt.Errorf("the memory and processors of a plugin can be limited on Linux only; "+
+	"go on without --plugin-memory and --plugin-cpus: %w", errors.ErrUnsupported)
+
+// CheckLimits reports limits that cannot be set, as opening a plugin would.
+func (o Options) CheckLimits() error {
+	switch {
+	case o.MaxMemory < 0 || o.MaxCPUs < 0:
+		return fmt.Errorf("transport: limits of a plugin: %d bytes and %d processors must not be negative",
+			o.MaxMemory, o.MaxCPUs)
+	case (o.MaxMemory > 0 || o.MaxCPUs > 0) && !hasLimits:
+		return fmt.Errorf("transport: %w", errNoLimits)
+	}
+	return nil
 }
 
 // Memory is memory for tensors that plugins can read without a copy.

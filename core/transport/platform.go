@@ -6,7 +6,7 @@ import (
 	"os/exec"
 	"time"
 
-	"github.com/seed98097648/tune/internal/shm"
+	"github.com/seed98097648/tune/internal/os/shm"
 )
 
 // platform is how plugins are run: everything that not all operating systems have. It is

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/seed98097648/tune/internal/sched"
-	"github.com/seed98097648/tune/internal/shm"
+	"github.com/seed98097648/tune/internal/os/sched"
+	"github.com/seed98097648/tune/internal/os/shm"
 )
 
 // native is the platform of Linux: memory without a file that the system guards, a

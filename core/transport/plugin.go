@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/shm"
+	"github.com/seed98097648/tune/internal/os/shm"
 )
 
 // plugin is an executable and, most of the time, a process that runs it.
@@ -85,7 +85,8 @@ func (p *plugin) ensure(ctx context.Context) (died bool, err error) {
 	}
 	if p.proc != nil && p.proc.gone() {
 		died = true
-		p.opts.Logger.Warn("a plugin died between calls; it is started again", "plugin", p.manifest.Name, "error", p.proc.ended("its process ended"))
+		p.opts.Logger.Warn("a plugin died between calls; it is started again",
+			"plugin", p.manifest.Name, "error", p.proc.ended("its process ended"))
 		p.drop()
 	}
 	if p.proc == nil {
@@ -108,7 +109,11 @@ func (p *plugin) supports(k *kernel, f core.Facts) error {
 	if err != nil {
 		return err
 	}
-	a, err := request(p.proc, func(ctx context.Context) (answer, error) { return p.proc.control.supports(ctx, k.number, f) })
+	var a answer
+	err = p.proc.request("its kernels", func(ctx context.Context) (err error) {
+		a, err = p.proc.control.supports(ctx, k.number, f)
+		return err
+	})
 	p.asked(k, err)
 	if err != nil {
 		return fmt.Errorf("transport: ask %s about %s: %w", p.manifest.Name, k.info.Op, err)

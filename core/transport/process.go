@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -15,12 +14,13 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	goplugin "github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport/proto"
-	"github.com/seed98097648/tune/internal/shm"
+	"github.com/seed98097648/tune/internal/os/shm"
 	"github.com/seed98097648/tune/internal/wire"
 )
 
@@ -46,10 +46,6 @@ type process struct {
 
 // startProcess runs the executable, which must have the checksum, and connects to it.
 func startProcess(ctx context.Context, opts Options, path, checksum string) (*process, error) {
-	sum, err := hex.DecodeString(checksum)
-	if err != nil {
-		return nil, fmt.Errorf("transport: checksum of %s: %w", path, err)
-	}
 	exe, err := openExecutable(opts.how, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("transport: start %s: %w: %s", path, err, missing)
@@ -58,11 +54,11 @@ func startProcess(ctx context.Context, opts Options, path, checksum string) (*pr
 		return nil, err
 	}
 	defer exe.Close()
-	return startExecutable(ctx, opts, exe, sum)
+	return startExecutable(ctx, opts, exe, checksum)
 }
 
 // startExecutable runs an open file, which must have the checksum, and connects to it.
-func startExecutable(ctx context.Context, opts Options, exe *executable, sum []byte) (*process, error) {
+func startExecutable(ctx context.Context, opts Options, exe *executable, checksum string) (*process, error) {
 	// The plugin puts its socket here, where only this user can connect. Nobody connects
 	// a second time, so that the folder can go once the connection stands, and never
 	// stays behind.
@@ -75,7 +71,7 @@ func startExecutable(ctx context.Context, opts Options, exe *executable, sum []b
 			opts.Logger.Debug("removing the folder of a plugin's socket", "plugin", exe.path, "error", err)
 		}
 	}()
-	p, err := newProcess(opts, exe, sum, dir)
+	p, err := newProcess(opts, exe, checksum, dir)
 	if errors.Is(err, syscall.EMFILE) {
 		err = fmt.Errorf("transport: start %s: %w; raise the limit of open files (ulimit -n), or use fewer plugins", exe.path, err)
 	}
@@ -94,7 +90,7 @@ func startExecutable(ctx context.Context, opts Options, exe *executable, sum []b
 }
 
 // newProcess prepares everything short of starting.
-func newProcess(opts Options, exe *executable, sum []byte, dir string) (*process, error) {
+func newProcess(opts Options, exe *executable, checksum, dir string) (*process, error) {
 	life, child, err := newLifeline()
 	if err != nil {
 		return nil, err
@@ -119,19 +115,20 @@ func newProcess(opts Options, exe *executable, sum []byte, dir string) (*process
 	if name, builtIn := strings.CutPrefix(exe.path, core.BuiltIn); builtIn {
 		p.cmd.Env = append(p.cmd.Env, wire.EnvBuiltIn+"="+name)
 	}
-	log := &logAdapter{log: opts.Logger.With("plugin", exe.path)}
+	log := newLogger(opts.Logger.With("plugin", exe.path))
 	// What the plugin prints is logged, and the end of it remembered.
-	printed := io.MultiWriter(counter{p.printed}, p.words, log.StandardWriter(nil))
+	heard := io.MultiWriter(counter{p.printed}, p.words)
+	printed := io.MultiWriter(heard, log.StandardWriter(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}))
 	p.client = goplugin.NewClient(&goplugin.ClientConfig{
 		HandshakeConfig:  handshake(),
 		Plugins:          goplugin.PluginSet{service: glue{}},
-		RunnerFunc:       p.newStarter(exe, sum, dir),
+		RunnerFunc:       p.newStarter(exe, checksum, dir),
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: dir},
 		SkipHostEnv:      true,
 		AllowedProtocols: []goplugin.Protocol{wire.GreetRPC, wire.GreetDoorbell},
 		StartTimeout:     opts.StartTimeout,
 		Logger:           log,
-		Stderr:           io.MultiWriter(counter{p.printed}, p.words), // go-plugin logs it already
+		Stderr:           heard, // go-plugin logs it already
 		SyncStdout:       printed,
 		SyncStderr:       printed,
 		// Both sides make a certificate for this one connection: nobody else gets an
@@ -157,9 +154,10 @@ func (p *process) connect() error {
 		return errNoRPCHere
 	}
 	p.control = control{p.link, p.gone}
-	var err error
-	p.about, err = request(p, p.control.describe)
-	return err
+	return p.request("its kernels", func(ctx context.Context) (err error) {
+		p.about, err = p.control.describe(ctx)
+		return err
+	})
 }
 
 // dial connects to a plugin that speaks gRPC.
@@ -192,7 +190,7 @@ func (p *process) start() error {
 	go func() {
 		runtime.LockOSThread()
 		var changed error
-		undo, err := p.opts.limits().processors()
+		undo, err := limitProcessors(p.opts.MaxCPUs)
 		if err == nil {
 			precise := p.opts.how.coarseTimers()
 			punctual := p.sayIfSlow("its handshake", func() (string, bool) { return "being started", false })
@@ -217,18 +215,15 @@ func (p *process) start() error {
 
 // gone reports whether the process has ended.
 func (p *process) gone() bool {
-	select {
-	case <-p.life.gone:
-		return true
-	default:
-		return p.spawned.gone()
-	}
+	return isClosed(p.life.gone) || isClosed(p.spawned.ended)
 }
 
 // stopped reports whether end or close has been called.
-func (p *process) stopped() bool {
+func (p *process) stopped() bool { return isClosed(p.closed) }
+
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-p.closed:
+	case <-c:
 		return true
 	default:
 		return false

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/shm"
+	"github.com/seed98097648/tune/internal/os/shm"
 )
 
 // binding is what a handle stands for.
@@ -27,12 +27,15 @@ func (p *process) bind(b binding) (uint32, error) {
 	if h, ok := p.bound[b]; ok {
 		return h, nil
 	}
-	h, err := request(p, func(ctx context.Context) (uint32, error) { return p.control.bind(ctx, b) })
-	if err != nil {
-		return 0, err
+	var h uint32
+	err := p.request("its kernels", func(ctx context.Context) (err error) {
+		h, err = p.control.bind(ctx, b)
+		return err
+	})
+	if err == nil {
+		p.bound[b] = h
 	}
-	p.bound[b] = h
-	return h, nil
+	return h, err
 }
 
 // forget has the process unmap the regions that were closed since it mapped them.
@@ -42,13 +45,8 @@ func (p *process) forget() error {
 			i++
 			continue
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), p.opts.StartTimeout)
-		err := p.link.forget(ctx, p.shared[i].ID())
-		if err != nil {
-			err = p.explain(ctx, err)
-		}
-		cancel()
-		if err != nil {
+		id := p.shared[i].ID()
+		if err := p.request("memory", func(ctx context.Context) error { return p.link.forget(ctx, id) }); err != nil {
 			return err
 		}
 		p.shared = slices.Delete(p.shared, i, i+1)
@@ -61,13 +59,11 @@ func (p *process) share(r *shm.Region, writable bool) error {
 	if slices.Contains(p.shared, r) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), p.opts.StartTimeout)
-	defer cancel()
-	if err := p.link.share(ctx, r, writable); err != nil {
-		return p.explain(ctx, err)
+	err := p.request("memory", func(ctx context.Context) error { return p.link.share(ctx, r, writable) })
+	if err == nil {
+		p.shared = append(p.shared, r)
 	}
-	p.shared = append(p.shared, r)
-	return nil
+	return err
 }
 
 // explain turns the error of a request to the process into its death, or into what

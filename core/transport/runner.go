@@ -2,14 +2,12 @@ package transport
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"sync/atomic"
 
 	"github.com/hashicorp/go-hclog"
 	goplugin "github.com/hashicorp/go-plugin"
@@ -21,27 +19,21 @@ import (
 // compared the checksum of what lay there.
 type starter struct {
 	*spawned
-	exe    *executable
-	limits limits
-	closed chan struct{} // closed when the host is done with the process
-
-	printed *atomic.Int64 // bytes on its standard output
+	process *process
+	exe     *executable
 }
 
 var _ runner.Runner = (*starter)(nil)
 
-// newStarter prepares a start. The process works in the folder of its executable, reads
+// newStarter prepares the start of what must have the checksum. The process works in the folder of its executable, reads
 // nothing from standard input, and has its socket in dir.
-func (p *process) newStarter(exe *executable, sum []byte, dir string) func(hclog.Logger, *exec.Cmd, string) (runner.Runner, error) {
+func (p *process) newStarter(exe *executable, checksum, dir string) func(hclog.Logger, *exec.Cmd, string) (runner.Runner, error) {
 	return func(_ hclog.Logger, spec *exec.Cmd, _ string) (runner.Runner, error) {
-		same, err := exe.own, error(nil)
-		if !same {
-			same, err = (&goplugin.SecureConfig{Checksum: sum, Hash: sha256.New()}).Check(exe.run)
-		}
+		sum, err := exe.checksum()
 		if err != nil {
 			return nil, err
 		}
-		if !same {
+		if sum != checksum {
 			return nil, goplugin.ErrChecksumsDoNotMatch
 		}
 		p.cmd.Dir = filepath.Dir(exe.abs)
@@ -49,7 +41,7 @@ func (p *process) newStarter(exe *executable, sum []byte, dir string) func(hclog
 			return nil, err
 		}
 		p.cmd.Env = append(append(p.cmd.Env, spec.Env...), socketFolder(dir))
-		return &starter{spawned: p.spawned, exe: exe, limits: p.opts.limits(), closed: p.closed, printed: p.printed}, nil
+		return &starter{p.spawned, p, exe}, nil
 	}
 }
 
@@ -64,7 +56,7 @@ func (s *starter) Start(context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.limits.memory(s.cmd.Process.Pid); err != nil {
+	if err := limitMemory(s.cmd.Process.Pid, s.process.opts.MaxMemory); err != nil {
 		return errors.Join(err, s.cmd.Cancel(), s.wait())
 	}
 	return nil
@@ -74,7 +66,7 @@ func (s *starter) Start(context.Context) error {
 // for close, too: were go-plugin told that the process has ended while it connects, it
 // would leave its half of the connection behind, trying for ever.
 func (s *starter) Wait(context.Context) error {
-	<-s.closed
+	<-s.process.closed
 	return s.wait()
 }
 
@@ -83,7 +75,7 @@ func (s *starter) Kill(context.Context) error {
 	if s.cmd.Process == nil {
 		return nil
 	}
-	if err := s.cmd.Cancel(); err != nil && !s.gone() {
+	if err := s.cmd.Cancel(); err != nil && !isClosed(s.ended) {
 		return err
 	}
 	return nil
@@ -91,7 +83,7 @@ func (s *starter) Kill(context.Context) error {
 
 // Stdout implements runner.Runner.
 func (s *starter) Stdout() io.ReadCloser {
-	return &firstLine{ReadCloser: s.stdout, left: maxFirstLine, dropped: s.printed}
+	return &firstLine{ReadCloser: s.stdout, left: maxFirstLine, dropped: s.process.printed}
 }
 
 // Stderr implements runner.Runner.

@@ -6,7 +6,7 @@ import (
 	"os"
 	"runtime"
 
-	"github.com/seed98097648/tune/internal/temp"
+	"github.com/seed98097648/tune/internal/os/temp"
 )
 
 const (
@@ -28,21 +28,18 @@ const socketFolders = "tune-s*"
 // room for the name of a socket.
 func makeSocketFolder() (dir string, remove func() error, err error) {
 	base := os.TempDir()
-	if runtime.GOOS == "windows" || len(base)+socketSuffix <= maxSocketPath { // no local sockets on Windows
-		dir, remove, err := temp.Folder(base, socketFolders)
-		if err != nil {
-			err = fmt.Errorf("%w; have the environment variable TMPDIR name a folder that can be written to", err)
-		}
-		return dir, remove, err
+	bases, remedy := []string{base}, "that can be written to"
+	if runtime.GOOS != "windows" && len(base)+socketSuffix > maxSocketPath { // no local sockets on Windows
+		bases, remedy = shortFolders, "with a shorter path"
+		err = fmt.Errorf("the path of the folder for temporary files has %d bytes, and one with a socket in it can have %d",
+			len(base), maxSocketPath-socketSuffix)
 	}
-	err = fmt.Errorf("the path of the folder for temporary files has %d bytes, and one with a socket in it can have %d; have the environment variable TMPDIR name a folder with a shorter path",
-		len(base), maxSocketPath-socketSuffix)
-	for _, short := range shortFolders {
-		dir, remove, cause := temp.Folder(short, socketFolders)
+	for _, base := range bases {
+		dir, remove, cause := temp.Folder(base, socketFolders)
 		if cause == nil {
 			return dir, remove, nil
 		}
 		err = errors.Join(err, cause)
 	}
-	return "", nil, err
+	return "", nil, fmt.Errorf("%w; have the environment variable TMPDIR name a folder %s", err, remedy)
 }

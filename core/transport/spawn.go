@@ -56,16 +56,6 @@ func (s *spawned) watch() {
 	close(s.ended)
 }
 
-// gone reports whether the process has ended.
-func (s *spawned) gone() bool {
-	select {
-	case <-s.ended:
-		return true
-	default:
-		return false
-	}
-}
-
 // wait waits for the end of the process, when nobody reads its output any more.
 func (s *spawned) wait() error {
 	<-s.ended

@@ -4,34 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/shm"
+	"github.com/seed98097648/tune/internal/os/shm"
 	"github.com/seed98097648/tune/internal/wire"
 )
 
-// staging is where tensors go that the plugin cannot reach where they are. Inputs are
-// copied into memory of the host's, where the next call has the room again.
+// staging is what a call has in other places than its tensors, because the plugin cannot reach
+// them where they are: copies of inputs, and outputs that are to be copied back.
 type staging struct {
-	memory  *shm.Pool
+	memory  *shm.Pool // of the host, for inputs
 	inputs  [][]byte
 	outputs []stagedOutput
 }
 
-// stagedOutput is an output that the plugin writes elsewhere, to be copied back.
+// stagedOutput is an output that the plugin writes elsewhere.
 type stagedOutput struct{ to, from []byte }
-
-// input copies an input that lies outside shared memory.
-func (s *staging) input(b []byte) ([]byte, error) {
-	room, err := s.memory.Alloc(len(b))
-	if err != nil {
-		return nil, fmt.Errorf("transport: an input lies outside shared memory; allocate it with NewMemory: %w", err)
-	}
-	copy(room, b)
-	s.inputs = append(s.inputs, room)
-	return room, nil
-}
 
 // invoke writes the record of a call, has the process run it, and brings home what
 // had to be staged. It returns how many tensors had to be.
@@ -47,18 +37,19 @@ func (p *plugin) invoke(ctx context.Context, k *kernel, c *core.Call) (copies in
 	defer p.unstage()
 	rec := p.proc.link.record()
 	wire.PutHeader(rec, handle, c)
-	for i, t := range c.In {
-		if err := p.putInput(wire.EntryOf(rec, i), c, t, &copies); err != nil {
-			return copies, err
-		}
-	}
-	for i, t := range c.Out {
-		counted := &copies
-		if t.DType == core.Int32 {
-			counted = new(int) // it belongs in the host's memory: see accept
-		}
-		if err := p.putOutput(wire.EntryOf(rec, len(c.In)+i), t, counted); err != nil {
-			return copies, err
+	at := 0
+	for side, tensors := range [2][]core.Tensor{c.In, c.Out} {
+		output := side == 1
+		for _, t := range tensors {
+			copied, err := p.put(wire.EntryOf(rec, at), c, t, output)
+			if err != nil {
+				return copies, err
+			}
+			// Integers that are returned belong in the host's memory: see accept.
+			if copied && !(output && t.DType == core.Int32) {
+				copies++
+			}
+			at++
 		}
 	}
 	a, err := p.proc.call(ctx, wire.RecordSize(len(c.In)+len(c.Out)), func(waited time.Duration) { p.sayWaiting(c, waited) })
@@ -106,63 +97,55 @@ func (p *plugin) unstage() {
 	p.stage.outputs = p.stage.outputs[:0]
 }
 
-// putInput writes the entry of an input, and copies it if the plugin cannot map it.
-func (p *plugin) putInput(e []byte, c *core.Call, t core.Tensor, copies *int) error {
-	if err := checkRank(t); err != nil {
-		return err
+// put writes the entry of a tensor, and finds it another place if the plugin cannot map it where it
+// is, or cannot write there.
+func (p *plugin) put(e []byte, c *core.Call, t core.Tensor, output bool) (copied bool, err error) {
+	if len(t.Shape) > wire.MaxRank {
+		return false, fmt.Errorf("%w: tensor of shape %v has more than %d axes", core.ErrBadCall, t.Shape, wire.MaxRank)
 	}
 	if len(t.Data) == 0 {
 		wire.PutEntry(e, 0, 0, t)
-		return nil
+		return false, nil
 	}
 	r, offset, ok := p.locate(t.Data)
-	if ok && p.output.Has(r) && overlapsOutput(c, t.Data) {
-		return fmt.Errorf("%w: an output overlaps the input %s%v; a call that dies could not be repeated", core.ErrBadCall, t.DType, t.Shape)
-	}
-	if !ok {
-		*copies++
-		b, err := p.stage.input(t.Data)
+	switch {
+	case ok && !output && p.output.Has(r) && overlapsOutput(c, t.Data):
+		return false, fmt.Errorf("%w: an output overlaps the input %s%v; a call that dies could not be repeated",
+			core.ErrBadCall, t.DType, t.Shape)
+	case !ok || output && !p.output.Has(r):
+		copied = true
+		b, err := p.room(t.Data, output)
 		if err != nil {
-			return err
+			return copied, err
 		}
 		if r, offset, ok = p.locate(b); !ok {
-			return errors.New("transport: memory for staged inputs is gone")
+			return copied, errors.New("transport: the memory for copies of tensors is gone")
 		}
 	}
 	if err := p.proc.share(r, p.output.Has(r)); err != nil {
-		return err
+		return copied, err
 	}
 	wire.PutEntry(e, r.ID(), offset, t)
-	return nil
+	return copied, nil
 }
 
-// putOutput writes the entry of an output, and finds it another place if the plugin
-// cannot write where it is.
-func (p *plugin) putOutput(e []byte, t core.Tensor, copies *int) error {
-	if err := checkRank(t); err != nil {
-		return err
-	}
-	if len(t.Data) == 0 {
-		wire.PutEntry(e, 0, 0, t)
-		return nil
-	}
-	r, offset, ok := p.locate(t.Data)
-	if !ok || !p.output.Has(r) {
-		*copies++
-		b, err := p.output.Alloc(len(t.Data))
+// room makes a copy of an input, or room for an output, where the plugin can reach it.
+func (p *plugin) room(b []byte, output bool) ([]byte, error) {
+	if output {
+		room, err := p.output.Alloc(len(b))
 		if err != nil {
-			return fmt.Errorf("transport: room for an output: %w", err)
+			return nil, fmt.Errorf("transport: room for an output: %w", err)
 		}
-		p.stage.outputs = append(p.stage.outputs, stagedOutput{t.Data, b})
-		if r, offset, ok = p.locate(b); !ok {
-			return errors.New("transport: the plugin's output memory is gone")
-		}
+		p.stage.outputs = append(p.stage.outputs, stagedOutput{b, room})
+		return room, nil
 	}
-	if err := p.proc.share(r, true); err != nil {
-		return err
+	room, err := p.stage.memory.Alloc(len(b))
+	if err != nil {
+		return nil, fmt.Errorf("transport: an input lies outside shared memory; allocate it with NewMemory: %w", err)
 	}
-	wire.PutEntry(e, r.ID(), offset, t)
-	return nil
+	p.stage.inputs = append(p.stage.inputs, room)
+	copy(room, b)
+	return room, nil
 }
 
 // locate finds the region of a slice, if it is one that the plugin can map.
@@ -175,17 +158,5 @@ func (p *plugin) locate(b []byte) (*shm.Region, int64, bool) {
 }
 
 func overlapsOutput(c *core.Call, in []byte) bool {
-	for _, t := range c.Out {
-		if shm.Overlap(in, t.Data) {
-			return true
-		}
-	}
-	return false
-}
-
-func checkRank(t core.Tensor) error {
-	if len(t.Shape) > wire.MaxRank {
-		return fmt.Errorf("%w: tensor of shape %v has more than %d axes", core.ErrBadCall, t.Shape, wire.MaxRank)
-	}
-	return nil
+	return slices.ContainsFunc(c.Out, func(t core.Tensor) bool { return shm.Overlap(in, t.Data) })
 }

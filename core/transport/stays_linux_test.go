@@ -3,7 +3,7 @@ package transport
 import (
 	"os"
 
-	"github.com/seed98097648/tune/internal/shm"
+	"github.com/seed98097648/tune/internal/os/shm"
 	"github.com/seed98097648/tune/internal/wire"
 )
 

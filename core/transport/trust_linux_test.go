@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -132,7 +133,7 @@ func TestWhatIsStartedIsWhatWasChecked(t *testing.T) {
 	if err := os.Rename(other, path); err != nil {
 		t.Fatal(err)
 	}
-	_, err = startExecutable(context.Background(), quiet(Options{}).withDefaults(), exe, sum[:])
+	_, err = startExecutable(context.Background(), quiet(Options{}).withDefaults(), exe, hex.EncodeToString(sum[:]))
 	if !errors.Is(err, core.ErrPluginExited) || !strings.Contains(err.Error(), "ended before the handshake") {
 		t.Errorf("error %v, want that of the file that was checked", err)
 	}

@@ -11,7 +11,6 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/hex"
 	"errors"
 	"math/big"
 	"net"
@@ -142,11 +141,7 @@ func started(t *testing.T) (address net.Addr, dir string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	raw, err := hex.DecodeString(sum)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := newProcess(quiet(Options{Portable: true}).withDefaults(), exe, raw, dir)
+	p, err := newProcess(quiet(Options{Portable: true}).withDefaults(), exe, sum, dir)
 	if err != nil {
 		t.Fatal(err)
 	}

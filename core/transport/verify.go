@@ -13,7 +13,7 @@ import (
 	"runtime"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/cpu"
+	"github.com/seed98097648/tune/internal/os/cpu"
 )
 
 // strictKernel is a kernel whose calls never fall back: a reference that answers for a

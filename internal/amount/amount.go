@@ -44,6 +44,14 @@ func Count[N number](n N) string {
 	return strconv.FormatFloat(v, 'g', 3, 64) + unit
 }
 
+// Of writes a number of things with their noun: 1 row, 2 rows.
+func Of[N number](n N, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprint(n, " ", noun)
+}
+
 // Digits writes a measurement: all digits before the point, and three in all if there are
 // fewer. It never writes an exponent.
 func Digits(v float64) string {

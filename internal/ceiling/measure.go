@@ -7,7 +7,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/seed98097648/tune/internal/hugepage"
+	"github.com/seed98097648/tune/internal/os/hugepage"
 	"github.com/seed98097648/tune/internal/simd"
 )
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/opdef"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 )
 
@@ -64,20 +65,20 @@ func (f file) rounding(variant string) float64 {
 	return worst
 }
 
-func (f file) params(variant string, into any) {
-	if err := json.Unmarshal(f.notes.Variants[variant].Params, into); err != nil {
-		f.t.Fatal(err)
+// variant returns one of the uses that are recorded.
+func (f file) variant(name string) opdef.Recording {
+	return opdef.Recording{Variant: name,
+		Params: func(into any) {
+			if err := json.Unmarshal(f.notes.Variants[name].Params, into); err != nil {
+				f.t.Fatal(err)
+			}
+		},
+		Tensor: func(name string) core.Tensor {
+			x, err := f.Tensor(name)
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			return x
+		},
 	}
 }
-
-func (f file) tensor(name string) core.Tensor {
-	x, err := f.Tensor(name)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return x
-}
-
-func (f file) shape(name string) []int { return f.tensor(name).Shape }
-
-func (f file) values(name string) []float64 { return float64s(f.tensor(name)) }

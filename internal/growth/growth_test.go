@@ -159,11 +159,11 @@ func TestEverySweepMakesConfigsOfItsSizes(t *testing.T) {
 		for _, n := range w.sizes {
 			o := w.options(n)
 			config := map[string]any{}
-			if err := json.Unmarshal(o.Config, &config); err != nil {
-				t.Fatalf("%s %d: %v in %s", w.name, n, err, o.Config)
+			if err := json.Unmarshal(o.ModelJSON, &config); err != nil {
+				t.Fatalf("%s %d: %v in %s", w.name, n, err, o.ModelJSON)
 			}
-			if config[field[w.name]] != float64(n) || bytes.Contains(o.Config, []byte("%!")) {
-				t.Errorf("%s %d: %s", w.name, n, o.Config)
+			if config[field[w.name]] != float64(n) || bytes.Contains(o.ModelJSON, []byte("%!")) {
+				t.Errorf("%s %d: %s", w.name, n, o.ModelJSON)
 			}
 			if limit := config["max_position_embeddings"].(float64); float64(o.Seq) != limit {
 				t.Errorf("%s %d: rows of %d tokens, but positions for %v", w.name, n, o.Seq, limit)

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 
+	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/bench"
 )
 
@@ -49,9 +51,6 @@ func sweeps(points int) []sweep {
 
 // options say what bench measures at size n.
 func (w sweep) options(n int) bench.Options {
-	o := bench.Options{Config: fmt.Appendf(nil, w.config, n), Batch: w.batch, Seq: w.seq, Seed: 1}
-	if o.Seq == 0 {
-		o.Seq = n
-	}
-	return o
+	run := trainer.Config{Batch: w.batch, Seq: cmp.Or(w.seq, n), Seed: 1}
+	return bench.Options{Config: run, ModelJSON: fmt.Appendf(nil, w.config, n)}
 }

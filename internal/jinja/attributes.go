@@ -26,14 +26,12 @@ func (r *run) attributeOf(object any, name string) (any, bool) {
 	var methods map[string]builtin
 	changing := ""
 	switch o := object.(type) {
-	case string, markup:
-		methods = r.lib.stringMethods
+	case string:
+		methods = stringMethods
 	case []any:
-		methods, changing = r.lib.listMethods, " append clear extend insert pop remove reverse sort "
-	case Tuple:
-		methods = r.lib.tupleMethods
+		changing = " append clear extend insert pop remove reverse sort "
 	case *Dict:
-		methods, changing = r.lib.dictMethods, " clear pop popitem setdefault update "
+		methods, changing = dictMethods, " clear pop popitem setdefault update "
 	case *loop:
 		return o.attribute(name)
 	case *namespace:
@@ -59,7 +57,7 @@ func objectName(object any) string {
 
 func missingAttribute(object any, name string) any {
 	switch object.(type) {
-	case string, markup:
+	case string, []any, Tuple:
 		mustNotBeLeftOut("the method", name)
 	case *loop, *macro:
 		mustNotBeLeftOut("the attribute", name)
@@ -67,38 +65,13 @@ func missingAttribute(object any, name string) any {
 	return &undefined{fmt.Sprintf("%s has no attribute '%s'", objectName(object), name)}
 }
 
-// The methods of lists and tuples, and of dicts.
-var (
-	listMethods = map[string]builtin{
-		"index": {params{"/", "self", "value"}, listIndex},
-		"count": {params{"/", "self", "value"}, listCount},
-	}
-	dictMethods = map[string]builtin{
-		"get":    {params{"/", "self", "key", "default?"}, dictGet},
-		"items":  {params{"/", "self"}, func(r *run, a args) any { return a.view("dict_items", r.pairs) }},
-		"keys":   {params{"/", "self"}, func(r *run, a args) any { return a.view("dict_keys", r.keys) }},
-		"values": {params{"/", "self"}, func(r *run, a args) any { return a.view("dict_values", dictValues) }},
-	}
-)
-
-// listIndex is where a value first is in a list. As in Python it must be there.
-func listIndex(r *run, a args) any {
-	for i, item := range r.iterate(a.values[0]) {
-		if r.equal(item, a.values[1]) {
-			return int64(i)
-		}
-	}
-	panic(failed("the value is not in the %s", TypeName(a.values[0])))
-}
-
-func listCount(r *run, a args) any {
-	n := int64(0)
-	for _, item := range r.iterate(a.values[0]) {
-		if r.equal(item, a.values[1]) {
-			n++
-		}
-	}
-	return n
+// dictMethods are the methods of Python's dict that change nothing. Lists and tuples have no
+// others that a template is known to call.
+var dictMethods = map[string]builtin{
+	"get":    {params{"/", "self", "key", "default?"}, dictGet},
+	"items":  {params{"/", "self"}, func(r *run, a args) any { return a.view("dict_items", r.pairs) }},
+	"keys":   {params{"/", "self"}, func(r *run, a args) any { return a.view("dict_keys", r.keys) }},
+	"values": {params{"/", "self"}, func(r *run, a args) any { return a.view("dict_values", r.values) }},
 }
 
 // dictGet is d.get(key), which is None, not undefined, for a key that is not there.
@@ -111,12 +84,4 @@ func dictGet(_ *run, a args) any {
 
 func (a args) view(kind string, items func(*Dict) []any) any {
 	return &view{kind: kind, items: items(a.values[0].(*Dict))}
-}
-
-func dictValues(d *Dict) []any {
-	items := make([]any, 0, d.Len())
-	for _, value := range d.All() {
-		items = append(items, value)
-	}
-	return items
 }

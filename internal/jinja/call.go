@@ -57,27 +57,39 @@ func (p params) bind(name string, given []any, named []namedArg) []any {
 			panic(failed("%s takes no keyword arguments", name))
 		}
 	}
-	if len(given) > len(p) {
-		panic(failed("%s takes no argument after its '%s'", name, strings.TrimSuffix(p[len(p)-1], "?")))
-	}
-	out := slices.Repeat([]any{missing}, len(p))
-	copy(out, given)
-	for _, n := range named {
-		i := slices.IndexFunc(p, func(param string) bool { return strings.TrimSuffix(param, "?") == n.name })
-		if i < 0 {
-			panic(failed("%s has no argument '%s'", name, n.name))
-		}
-		if out[i] != missing {
-			panic(failed("%s has two values for its argument '%s'", name, n.name))
-		}
-		out[i] = n.value
-	}
+	names := make([]string, len(p))
 	for i, param := range p {
-		if out[i] == missing && !strings.HasSuffix(param, "?") {
-			panic(failed("%s needs its argument '%s'", name, param))
+		names[i] = strings.TrimSuffix(param, "?")
+	}
+	values := bind(name, names, len(names), given, named)
+	for i, v := range values {
+		if v == missing && names[i] == p[i] {
+			panic(failed("%s needs its argument '%s'", name, names[i]))
 		}
 	}
-	return out
+	return values
+}
+
+// bind returns an argument for each name, or missing. Only the first few may be given without
+// their names.
+func bind(who string, names []string, few int, given []any, named []namedArg) []any {
+	if len(given) > few {
+		panic(failed("%s takes %d argument(s) without a name (%s), have %d", who, few,
+			strings.Join(names[:few], ", "), len(given)))
+	}
+	values := slices.Repeat([]any{missing}, len(names))
+	copy(values, given)
+	for _, n := range named {
+		i := slices.Index(names, n.name)
+		if i < 0 {
+			panic(failed("%s takes no keyword argument '%s'", who, n.name))
+		}
+		if values[i] != missing {
+			panic(failed("%s has two values for its argument '%s'", who, n.name))
+		}
+		values[i] = n.value
+	}
+	return values
 }
 
 // or returns argument i, or instead where it was not given.
@@ -101,9 +113,15 @@ func (a args) int(i int, instead int64) int64 {
 	return n
 }
 
+// printed is argument i as it prints.
+func (a args) printed(r *run, i int) string {
+	mustNotBeMarkup(a.values[i])
+	return r.str(a.values[i])
+}
+
 // text is argument i, which must be a string.
 func (a args) text(i int) string {
-	s, ok := text(a.values[i])
+	s, ok := a.values[i].(string)
 	if !ok {
 		mustExist(a.values[i])
 		panic(failed("%s wants a string, not %s", a.name, TypeName(a.values[i])))
@@ -142,12 +160,19 @@ func (r *run) call(f any, given []any, named []namedArg) any {
 	return r.made(c.call(r, given, named))
 }
 
-// library is what templates can use by name. A run points to it, because Go does not let
-// the parts refer to each other: the filter select runs tests, and the test of an item may
-// look up methods.
-type library struct {
-	filters, tests                                        map[string]builtin
-	stringMethods, listMethods, tupleMethods, dictMethods map[string]builtin
-}
+// library is what templates can use by name. A run points to it, because Go does not let a
+// table refer to itself: the filter map is in filters and looks others up there.
+type library map[string]map[string]builtin
 
-var python = library{filters, tests, stringMethods, listMethods, listMethods, dictMethods}
+// use applies a filter or test of the given name.
+func (r *run) use(kind, name string, given []any, named []namedArg) any {
+	b, ok := r.lib[kind][name]
+	if !ok {
+		mustNotBeLeftOut("the "+kind, name)
+		panic(failed("no %s named '%s'", kind, name))
+	}
+	if kind == "test" {
+		name = "the test " + name
+	}
+	return b.apply(r, name, given, named)
+}

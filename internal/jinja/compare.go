@@ -8,14 +8,10 @@ import (
 // compare is left op right for the operators of comparison.
 func (r *run) compare(op string, left, right any) bool {
 	switch op {
-	case "==":
-		return r.equal(left, right)
-	case "!=":
-		return !r.equal(left, right)
-	case "in":
-		return r.contains(right, left)
-	case "not in":
-		return !r.contains(right, left)
+	case "==", "!=":
+		return r.equal(left, right) == (op == "==")
+	case "in", "not in":
+		return r.contains(right, left) == (op == "in")
 	}
 	order, ok := r.order(left, right)
 	if !ok {
@@ -113,8 +109,8 @@ func (r *run) order(a, b any) (order int, ok bool) {
 		y, ok := number(b)
 		return cmp.Compare(x, y), ok
 	}
-	if s, ok := text(a); ok {
-		t, ok := text(b)
+	if s, ok := a.(string); ok {
+		t, ok := b.(string)
 		r.step(len(s) / 64)
 		return cmp.Compare(s, t), ok
 	}
@@ -138,8 +134,8 @@ func (r *run) order(a, b any) (order int, ok bool) {
 // else can be gone through. Nothing is in what is undefined: templates ask for a word in a
 // message's content without asking first whether there is any.
 func (r *run) contains(collection, item any) bool {
-	if s, ok := text(collection); ok {
-		t, ok := text(item)
+	if s, ok := collection.(string); ok {
+		t, ok := item.(string)
 		if !ok {
 			panic(failed("'in <string>' requires string as left operand, not %s", TypeName(item)))
 		}

@@ -1,14 +1,13 @@
 package jinja
 
 import (
-	"fmt"
 	"iter"
 	"math"
 )
 
-// Dict is a Python dict: keys keep the order in which they first came. The zero value
-// is an empty dict that is ready for use. Keys are strings, numbers, bools, nil or
-// tuples of these; 1, 1.0 and True are one key.
+// Dict is a Python dict: keys keep the order in which they first came. The zero value is an
+// empty dict that is ready for use. Keys are strings, numbers, bools and nil. As in Python 1,
+// 1.0 and True are one key, of which the first stays as it was.
 type Dict struct {
 	entries []entry
 	index   map[any]int
@@ -17,10 +16,10 @@ type Dict struct {
 type entry struct{ key, value any }
 
 // Set gives key the value v, in its old place if the dict has the key already.
-func (d *Dict) Set(key string, v any) { d.put(key, key, v) }
+func (d *Dict) Set(key string, v any) { d.insert(key, v) }
 
 // Get returns the value of key and whether there is one.
-func (d *Dict) Get(key string) (any, bool) { return d.at(key) }
+func (d *Dict) Get(key string) (any, bool) { return d.lookup(key) }
 
 // Len is the number of keys.
 func (d *Dict) Len() int {
@@ -44,18 +43,21 @@ func (d *Dict) All() iter.Seq2[any, any] {
 	}
 }
 
-func (d *Dict) at(hash any) (any, bool) {
+// lookup is d[key], for keys of any type.
+func (d *Dict) lookup(key any) (any, bool) {
 	if d == nil {
 		return nil, false
 	}
-	i, ok := d.index[hash]
+	i, ok := d.index[hashKey(key)]
 	if !ok {
 		return nil, false
 	}
 	return d.entries[i].value, true
 }
 
-func (d *Dict) put(hash, key, v any) {
+// insert is d[key] = v, for keys of any type.
+func (d *Dict) insert(key, v any) {
+	hash := hashKey(key)
 	if i, ok := d.index[hash]; ok {
 		d.entries[i].value = v
 		return
@@ -67,17 +69,8 @@ func (d *Dict) put(hash, key, v any) {
 	d.entries = append(d.entries, entry{key, v})
 }
 
-// lookup is d[key], for keys of any type.
-func (d *Dict) lookup(key any) (any, bool) { return d.at(hashKey(key)) }
-
-// insert is d[key] = v, for keys of any type.
-func (d *Dict) insert(key, v any) { d.put(hashKey(key), key, v) }
-
-// tupleKey stands for a tuple among the keys of a Go map.
-type tupleKey string
-
-// hashKey returns a comparable value that is the same for values that Python takes to
-// be the same key.
+// hashKey returns a comparable value that is the same for values that Python takes to be the
+// same key. Python has tuples among them too, which no template is known to use.
 func hashKey(v any) any {
 	switch v := v.(type) {
 	case markup:
@@ -89,16 +82,7 @@ func hashKey(v any) any {
 		if v == math.Trunc(v) && math.Abs(v) < 1<<62 {
 			return int64(v)
 		}
-	case Tuple:
-		// Go has no comparable slices: the items' hashes are joined, each with its type,
-		// so that (1,) and ('1',) stay two keys.
-		joined := make([]byte, 0, 64)
-		for _, item := range v {
-			h := hashKey(item)
-			joined = fmt.Appendf(joined, "%T:%q,", h, fmt.Sprint(h))
-		}
-		return tupleKey(joined)
-	case []any, *Dict:
+	case []any, Tuple, *Dict:
 		panic(failed("unhashable type: '%s'", TypeName(v)))
 	}
 	return v

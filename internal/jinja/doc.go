@@ -13,7 +13,7 @@
 //
 // Models whose templates use a feature stand after it; one without is used by most.
 //
-//	tags      for, if, set; else after for; {%- -%}, {%+ +%}, {# #}, raw
+//	tags      for, if, set; else after for; {%- -%}, {%+ +%}, {# #}
 //	          for with if: Mistral, Qwen3-Coder      for key, value: Llama 3, GLM, Qwen3-Coder, Hermes
 //	          macro: gpt-oss, GLM-4.6, Qwen3-Coder, Cohere, Jamba, Kimi-K2, LFM2.5, Hermes
 //	          call: MiniCPM3     set ... endset: Hammer     generation: SmolLM3, LFM2.5
@@ -21,7 +21,7 @@
 //	loop      first, last, index, index0; revindex, revindex0, length
 //	          previtem, nextitem: Qwen3-Coder, Hermes
 //	operators + - * / // %, ~ (Qwen, GLM-5), == != < <= > >=, in, not in, and, or, not, a if b else c,
-//	          calls, f(*list, **dict), a.b, a[b]     a[b:c]: Llama 3, Cohere    a[::-1]: Qwen3
+//	          calls, a.b, a[b]     a[b:c]: Llama 3, Cohere     a[::-1]: Qwen3     f(*list): Jamba
 //	functions namespace: Qwen, GLM, DeepSeek, Mistral, Cohere      raise_exception: Mistral, Gemma, Llama
 //	          strftime_now: Llama 3.2, SmolLM3, gpt-oss      range: Jamba, Kimi-K2      dict
 //	filters   trim, length, count, list, tojson with its arguments (Llama 3, GLM, Granite, Kimi-K2)
@@ -29,12 +29,12 @@
 //	          selectattr, rejectattr: Mistral, Llama Guard      reject: Llama 3.1      map: Jamba, Gemma 4
 //	          dictsort, default, d: Gemma 4, Kimi-K3      safe: Qwen3-Coder      replace: GigaChat
 //	          upper, lower, title, indent, int: Cohere, Ling, Jamba      last: PiVoT
-//	          likewise: abs, capitalize, e, escape, first, float, reverse, select, sort, unique
+//	          likewise: abs, capitalize, first, float, reverse, select, sort, unique
 //	tests     defined, undefined, none, string, mapping, iterable, sequence, number, boolean, true, false
 //	          likewise: integer, float, callable, odd, even, divisibleby, lower, upper, in, eq and its kind
 //	methods   strip, lstrip, rstrip, split: Qwen, GLM, DeepSeek      startswith, endswith: Qwen3, GLM
 //	          title: OpenChat      replace: SmolLM3      items: GLM, Mistral      get, keys, values: Kimi-K2
-//	          likewise: the rest of stringMethods, and index and count of lists
+//	          likewise: capitalize, join, lower, upper
 //
 // "Likewise" is what no template at hand uses but a new one may any day: it is of the same
 // kind, other renderers of chat templates have it, and it costs a line or few.

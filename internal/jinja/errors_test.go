@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -39,15 +40,22 @@ func TestErrors(t *testing.T) {
 		{`{% break %}`, "'break' outside a loop"},
 		{`{% for x in l %}{% macro f() %}{% break %}{% endmacro %}{% endfor %}`, "'break' outside a loop"},
 		{`{# open`, "the comment has no end"},
-		{`{% raw %}x`, "has no endraw"},
+		{`{{ s|safe + '<' }}`, "write |safe last"},
+		{`{{ (s|safe).strip() }}`, "write |safe last"},
+		{`{{ s|safe|trim }}`, "write |safe last"},
+		{`{{ (s|safe)[0] }}`, "write |safe last"},
+		{`{{ s|safe < 'x' }}`, "write |safe last"},
+		{`{{ ] }}`, "unexpected ']': no bracket is open"},
 		{`{{ a`, "the tag has no end; want }}"},
+		{`{{ l|map('string') }}`, "write |list or |join before"},
+		{`{{ namespace(a=1) }}`, "a Namespace has no text to print"},
 		{`{{ [x]|tojson }}`, "object of type Undefined is not JSON serializable"},
-		{`{% macro f(a) %}{% endmacro %}{{ f(1, 2) }}`, "macro 'f' takes not more than 1 argument(s)"},
+		{`{% macro f(a) %}{% endmacro %}{{ f(1, 2) }}`, "macro 'f' takes 1 argument(s) without a name (a), have 2"},
 		{`{% macro f(a) %}{% endmacro %}{{ f(q=2) }}`, "macro 'f' takes no keyword argument 'q'"},
 		{`{% macro f(a=1, b) %}{% endmacro %}`, "the parameter b has no default"},
 		{`{{ 'a'.replace('a', new='b') }}`, "takes no keyword arguments"},
 		{`{{ 'a'.split('') }}`, "empty separator"},
-		{`{{ 'a'.startswith('a', 1) }}`, "startswith() takes no argument after its 'value'"},
+		{`{{ 'a'.startswith('a', 1) }}`, "startswith() takes 2 argument(s) without a name (self, value), have 3"},
 		{`{{ 0x1f }}`, "write numbers in decimal digits"},
 		{`{{ l[::0] }}`, "slice step cannot be zero"},
 		{`{{ d[1:] }}`, "'dict' object has no slices"},
@@ -84,6 +92,18 @@ func TestLeftOut(t *testing.T) {
 		{`{{ l|groupby('x') }}`, "the filter 'groupby'", "selectattr"},
 		{`{{ l|map('urlize')|list }}`, "the filter 'urlize'", "rewrite this line without it"},
 		{`{{ '{}'.format(s) }}`, "the method 'format'", "join the pieces with ~"},
+		{`{% raw %}{{ x }}{% endraw %}`, "the tag 'raw'", "{{ '{{' }}"},
+		{`{{ s|e }}`, "the filter 'e'", "write the text as it is"},
+		{`{{ s|map('escape')|list }}`, "the filter 'escape'", "write the text as it is"},
+		{`{{ s.find('x') }}`, "the method 'find'", "cut with split"},
+		{`{{ l.index(1) }}`, "the method 'index'", "ask with in"},
+		{`{{ (1, 2).count(1) }}`, "the method 'count'", "rewrite this line without it"},
+		{`{{ s.rsplit(' ', 1) }}`, "the method 'rsplit'", "[-1]"},
+		{`{{ s.splitlines() }}`, "the method 'splitlines'", "write split("},
+		{`{{ s.partition(' ') }}`, "the method 'partition'", "split(x, 1)"},
+		{`{{ s.removeprefix('x') }}`, "the method 'removeprefix'", "startswith"},
+		{`{{ s.isdigit() }}`, "the method 'isdigit'", "rewrite this line without it"},
+		{`{{ dict(**d) }}`, "the argument '**'", "by its name"},
 		{`{{ s.zfill(3) }}`, "the method 'zfill'", "join the pieces with ~"},
 		{`{{ '%s' % s }}`, "the operator '%'", "join the pieces with ~"},
 		{`{{ 2 ** 3 }}`, "the operator '**'", "multiply with *"},
@@ -135,26 +155,28 @@ func TestHostileTemplatesAreStopped(t *testing.T) {
 		template string
 		want     error
 	}{
-		"a long range":              {`{{ range(1000000000000)|list }}`, nil},
-		"a long string":             {`{{ 'a' * 1000000000000 }}`, errBytes},
-		"a long list":               {`{{ [1] * 1000000000000 }}`, errBytes},
-		"a doubled string":          {double("'ab'", "ns.x ~ ns.x"), errBytes},
-		"a doubled list":            {double("[1]", "ns.x + ns.x"), errBytes},
-		"a string of replacements":  {double("'aa'", "ns.x.replace('a', ns.x)"), errBytes},
-		"a large product":           {double("2", "ns.x * ns.x"), errTooLarge},
-		"a long join":               {`{{ range(100000)|join('a' * 1000000) }}`, errBytes},
-		"a deep indent":             {`{{ 'a\nb'|indent(1000000000000) }}`, errBytes},
-		"a value of many copies":    {double("[1]", "[ns.x, ns.x]") + `{{ ns.x }}`, errSteps},
-		"JSON of many copies":       {double("[1]", "[ns.x, ns.x]") + `{{ ns.x|tojson }}`, errSteps},
-		"equality of many copies":   {double("[1]", "[ns.x, ns.x]") + `{% set a = ns.x %}` + double("[1]", "[ns.x, ns.x]") + `{{ ns.x == a }}`, errSteps},
+		"a long range":             {`{{ range(1000000000000)|list }}`, nil},
+		"a long string":            {`{{ 'a' * 1000000000000 }}`, errBytes},
+		"a long list":              {`{{ [1] * 1000000000000 }}`, errBytes},
+		"a doubled string":         {double("'ab'", "ns.x ~ ns.x"), errBytes},
+		"a doubled list":           {double("[1]", "ns.x + ns.x"), errBytes},
+		"a string of replacements": {double("'aa'", "ns.x.replace('a', ns.x)"), errBytes},
+		"a large product":          {double("2", "ns.x * ns.x"), errTooLarge},
+		"a long join":              {`{{ range(100000)|join('a' * 1000000) }}`, errBytes},
+		"a deep indent":            {`{{ 'a\nb'|indent(1000000000000) }}`, errBytes},
+		"a value of many copies":   {double("[1]", "[ns.x, ns.x]") + `{{ ns.x }}`, errSteps},
+		"JSON of many copies":      {double("[1]", "[ns.x, ns.x]") + `{{ ns.x|tojson }}`, errSteps},
+		"equality of many copies": {double("[1]", "[ns.x, ns.x]") + `{% set a = ns.x %}` + double("[1]", "[ns.x, ns.x]") +
+			`{{ ns.x == a }}`, errSteps},
 		"a macro that calls itself": {`{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}`, errDepth},
-		"a loop of loops":           {strings.Repeat(`{% for i in range(100000) %}`, 3) + strings.Repeat(`{% endfor %}`, 3), errSteps},
-		"open brackets":             {`{{ ` + strings.Repeat("(", 100000), nil},
-		"open blocks":               {strings.Repeat("{% if 1 %}", 100000), nil},
-		"a chain of operators":      {`{{ 1` + strings.Repeat(" + 1", 100000) + ` }}`, errDepth},
-		"a chain of not":            {`{{ ` + strings.Repeat("not ", 100000) + `1 }}`, nil},
-		"a chain of signs":          {`{{ ` + strings.Repeat("-", 100000) + `1 }}`, nil},
-		"a nested target":           {`{% set ` + strings.Repeat("(", 100000), nil},
+		"a loop of loops": {strings.Repeat(`{% for i in range(100000) %}`, 3) + strings.Repeat(`{% endfor %}`, 3),
+			errSteps},
+		"open brackets":        {`{{ ` + strings.Repeat("(", 100000), nil},
+		"open blocks":          {strings.Repeat("{% if 1 %}", 100000), nil},
+		"a chain of operators": {`{{ 1` + strings.Repeat(" + 1", 100000) + ` }}`, errDepth},
+		"a chain of not":       {`{{ ` + strings.Repeat("not ", 100000) + `1 }}`, nil},
+		"a chain of signs":     {`{{ ` + strings.Repeat("-", 100000) + `1 }}`, nil},
+		"a nested target":      {`{% set ` + strings.Repeat("(", 100000), nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -170,13 +192,13 @@ func TestRenderRefusesWhatIsNoValue(t *testing.T) {
 	if _, err := render(`{{ x }}`, map[string]any{"x": time.Second.String}); err == nil {
 		t.Error("a Go function was taken for a value")
 	}
-	if _, err := render(`{{ x }}`, map[string]any{"x": map[int]int{1: 2}}); err == nil {
-		t.Error("a map without string keys was taken for a value")
+	if _, err := render(`{{ x }}`, map[string]any{"x": []any{map[int]int{1: 2}}}); err == nil {
+		t.Error("a map of other types was taken for a value")
 	}
 }
 
 func TestGoValues(t *testing.T) {
-	vars := map[string]any{"x": map[string]any{"b": []string{"q"}, "a": int32(1), "c": float32(0.5), "d": uint8(2)}}
+	vars := map[string]any{"x": map[string]any{"b": []any{"q"}, "a": 1, "c": 0.5, "d": json.Number("2")}}
 	check(t, `{{ x }}`, vars, `{'a': 1, 'b': ['q'], 'c': 0.5, 'd': 2}`, false)
 }
 

@@ -1,7 +1,6 @@
 package jinja
 
 import (
-	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -11,8 +10,8 @@ import (
 // filters are what may follow a |. Each gets the value, then its arguments.
 var filters = map[string]builtin{
 	// Of single values.
-	"abs": {value, absolute}, "int": {params{"value", "default?", "base?"}, toInt},
-	"float": {params{"value", "default?"}, toFloat}, "string": {value, asString},
+	"abs": {value, absolute}, "int": {params{"value", "default?"}, toInt},
+	"float": {params{"value", "default?"}, toFloat}, "string": {value, mapped(func(s string) string { return s })},
 	"default": defaultTo, "d": defaultTo, "length": length, "count": length,
 	"tojson": {params{"x", "ensure_ascii?", "indent?", "separators?", "sort_keys?"}, tojson},
 
@@ -23,7 +22,6 @@ var filters = map[string]builtin{
 	"replace": {params{"s", "old", "new", "count?"}, replaceIn},
 	"indent":  {params{"s", "width?", "first?", "blank?"}, indent},
 	"safe":    {value, func(r *run, a args) any { return markup(r.str(a.values[0])) }},
-	"escape":  {value, escapeFilter}, "e": {value, escapeFilter},
 
 	// Of sequences.
 	"first": {value, firstOf}, "last": {value, lastOf}, "list": {value, list},
@@ -56,14 +54,10 @@ func absolute(_ *run, a args) any {
 
 // toInt is the filter int: what is no number becomes the default.
 func toInt(_ *run, a args) any {
-	base := a.int(2, 10)
-	if base < 0 || base > 36 || base == 1 {
-		panic(failed("int() base must be 0 or from 2 to 36"))
-	}
 	v := a.values[0]
-	if s, ok := text(v); ok {
-		if n, ok := parseInt(strings.TrimFunc(s, isSpace), int(base)); ok {
-			return n
+	if s, ok := v.(string); ok {
+		if n, err := parseNumber(strings.TrimFunc(s, isSpace)); err == nil {
+			v = n
 		}
 	}
 	if _, isBig := v.(jsonInt); isBig {
@@ -72,52 +66,24 @@ func toInt(_ *run, a args) any {
 	if n, ok := integer(v); ok {
 		return n
 	}
-	if x, ok := toNumber(v); ok && math.Abs(x) < 1<<63 {
+	if x, ok := v.(float64); ok && math.Abs(x) < 1<<63 {
 		return int64(x)
 	}
 	return a.or(1, int64(0))
 }
 
-// parseInt is Python's int(s, base), which takes a prefix such as 0x if it is the base's.
-func parseInt(s string, base int) (any, bool) {
-	prefixes := map[int]string{2: "0b", 8: "0o", 16: "0x"}
-	if p, ok := prefixes[base]; ok && strings.HasPrefix(strings.ToLower(s), p) {
-		s = s[len(p):]
-	}
-	n, err := strconv.ParseInt(s, base, 64)
-	if errors.Is(err, strconv.ErrRange) && base == 10 {
-		return jsonInt(strings.TrimPrefix(s, "+")), true
-	}
-	return n, err == nil
-}
-
-// toNumber is Python's float(v) for numbers and text.
-func toNumber(v any) (float64, bool) {
-	if x, ok := number(v); ok {
-		return x, true
-	}
-	s, ok := text(v)
-	if !ok || strings.ContainsAny(s, "xXpP") { // hexadecimal floats are Go's
-		return 0, false
-	}
-	x, err := strconv.ParseFloat(strings.TrimFunc(s, isSpace), 64)
-	return x, err == nil || math.IsInf(x, 0)
-}
-
 // toFloat is the filter float: what is no number becomes the default.
 func toFloat(_ *run, a args) any {
-	if x, ok := toNumber(a.values[0]); ok {
-		return x
+	x, ok := number(a.values[0])
+	if s, isText := a.values[0].(string); isText && !strings.ContainsAny(s, "xX") { // 0x1p3 is Go's
+		var err error
+		x, err = strconv.ParseFloat(strings.TrimFunc(s, isSpace), 64)
+		ok = err == nil || math.IsInf(x, 0)
 	}
-	return a.or(1, 0.0)
-}
-
-// asString is the filter string, which leaves markup what it is.
-func asString(r *run, a args) any {
-	if _, ok := a.values[0].(markup); ok {
-		return a.values[0]
+	if !ok {
+		return a.or(1, 0.0)
 	}
-	return r.str(a.values[0])
+	return x
 }
 
 // orDefault replaces what is undefined, and with the third argument also what is empty.
@@ -154,7 +120,7 @@ func titleFilter(s string) string {
 // indent puts blanks, or a text, before every line but the first, and not before empty
 // ones; first and blank ask for these too.
 func indent(r *run, a args) any {
-	by, isText := text(a.or(1, nil))
+	by, isText := a.or(1, nil).(string)
 	if !isText {
 		n := max(a.int(1, 4), 0)
 		r.chargeTimes(n, 1)
@@ -167,15 +133,7 @@ func indent(r *run, a args) any {
 			lines[i] = by + line
 		}
 	}
-	return keepMarkup(a.values[0], strings.Join(lines, "\n"))
-}
-
-// escapeFilter makes text safe for HTML, and does nothing to what is safe already.
-func escapeFilter(r *run, a args) any {
-	if _, ok := a.values[0].(markup); ok {
-		return a.values[0]
-	}
-	return markup(r.escapeHTML(r.str(a.values[0])))
+	return strings.Join(lines, "\n")
 }
 
 func firstOf(r *run, a args) any { return r.end(a, func(int) int { return 0 }) }

@@ -11,11 +11,14 @@ import (
 // FuzzTemplate: whatever a template holds, reading and running it ends, without a panic.
 func FuzzTemplate(f *testing.F) {
 	for _, seed := range []string{
-		"a {{ b }} {%- if c -%} d {%- endif %}\n{# e #}", "{% raw %}{{{% endraw %}", "{% for a, b in c if d %}{{ loop.index }}{% else %}{% endfor %}",
-		"{% macro m(a, b=1) %}{{ caller(a) }}{% endmacro %}{% call(x) m(*l, **d) %}{{ x }}{% endcall %}",
-		"{{ s[::-1] ~ l[1:] ~ d.a.b['c'] }}", "{{ '%s' % s }}{{ '{}'.format(s) }}{{ l|groupby('x') }}", "{{ l|sort|map('string')|join(',')|indent(2) }}",
-		"{{ d|tojson(indent=2, sort_keys=true) }}", "{{ 'a' 'b' \"\\x41\\u00e9\" }}", "{{ -1 * 2 // 3 % 4 if not x is defined and 1 < 2 <= 3 else none }}",
-		"{% set ns = namespace(a=1) %}{% set ns.a = 2 %}{% set x | upper %}y{% endset %}", "{% generation %}{{ strftime_now('%Y') }}{% endgeneration %}",
+		"a {{ b }} {%- if c -%} d {%- endif %}\n{# e #}", "{% for a, b in c if d %}{{ loop.index }}{% else %}{% endfor %}",
+		"{% macro m(a, b=1) %}{{ caller(a) }}{% endmacro %}{% call(x) m(*l) %}{{ x }}{% endcall %}",
+		"{{ s[::-1] ~ l[1:] ~ d.a.b['c'] }}", "{{ '%s' % s }}{{ '{}'.format(s) }}{{ l|groupby('x') }}",
+		"{{ l|sort|map('string')|join(',')|indent(2) }}",
+		"{{ d|tojson(indent=2, sort_keys=true) }}", "{{ 'a' 'b' \"\\x41\\u00e9\" }}",
+		"{{ -1 * 2 // 3 % 4 if not x is defined and 1 < 2 <= 3 else none }}",
+		"{% set ns = namespace(a=1) %}{% set ns.a = 2 %}{% set x | upper %}y{% endset %}",
+		"{% generation %}{{ strftime_now('%Y') }}{% endgeneration %}",
 	} {
 		f.Add(seed)
 	}
@@ -43,7 +46,8 @@ func FuzzTemplate(f *testing.F) {
 
 // FuzzJSON: whatever is read as JSON can be written, and reads as the same.
 func FuzzJSON(f *testing.F) {
-	for _, seed := range []string{`{"b":[1,1.0,1e-7],"a":null}`, `[true,"\ud800é",123456789012345678901234567890]`, `{`, `-0`} {
+	for _, seed := range []string{`{"b":[1,1.0,1e-7],"a":null}`, `[true,"\ud800é",123456789012345678901234567890]`, `{`,
+		`-0`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -78,7 +82,8 @@ func BenchmarkRender(b *testing.B) {
 	}
 	messages := []any{}
 	for range 10 {
-		messages = append(messages, map[string]any{"role": "user", "content": "Hi"}, map[string]any{"role": "assistant", "content": "Hello!"})
+		messages = append(messages, map[string]any{"role": "user", "content": "Hi"}, map[string]any{"role": "assistant",
+			"content": "Hello!"})
 	}
 	for b.Loop() {
 		if _, err := parsed.Render(map[string]any{"messages": messages}, Options{}); err != nil {

@@ -4,7 +4,7 @@ package jinja
 // a string. What is undefined has none.
 func (r *run) iterate(v any) []any {
 	items := []any{}
-	if s, ok := text(v); ok {
+	if s, ok := v.(string); ok {
 		r.charge(2 * itemSize * len(s))
 		for _, c := range s {
 			items = append(items, string(c))
@@ -31,22 +31,18 @@ func (r *run) iterate(v any) []any {
 	return items
 }
 
-// keys returns the keys of a dict, in their order.
-func (r *run) keys(d *Dict) []any {
-	r.charge(itemSize * d.Len())
-	items := make([]any, 0, d.Len())
-	for key := range d.All() {
-		items = append(items, key)
-	}
-	return items
+// keys, values and pairs return the parts of a dict, in the order of its keys.
+func (r *run) keys(d *Dict) []any   { return r.parts(d, func(e entry) any { return e.key }) }
+func (r *run) values(d *Dict) []any { return r.parts(d, func(e entry) any { return e.value }) }
+func (r *run) pairs(d *Dict) []any {
+	return r.parts(d, func(e entry) any { return Tuple{e.key, e.value} })
 }
 
-// pairs returns the (key, value) tuples of a dict.
-func (r *run) pairs(d *Dict) []any {
+func (r *run) parts(d *Dict, of func(entry) any) []any {
 	r.charge(3 * itemSize * d.Len())
 	items := make([]any, 0, d.Len())
 	for key, value := range d.All() {
-		items = append(items, Tuple{key, value})
+		items = append(items, of(entry{key, value}))
 	}
 	return items
 }
@@ -60,7 +56,7 @@ func (r *run) item(object, key any) any {
 	}
 	if d, ok := object.(*Dict); ok {
 		switch key.(type) {
-		case []any, *Dict: // can be no key, and are no attribute either
+		case []any, Tuple, *Dict: // can be no key, and are no attribute either
 		default:
 			if v, ok := d.lookup(key); ok {
 				return v
@@ -71,7 +67,7 @@ func (r *run) item(object, key any) any {
 			return v
 		}
 	}
-	if name, ok := text(key); ok {
+	if name, ok := key.(string); ok {
 		if v, ok := r.attributeOf(object, name); ok {
 			return v
 		}
@@ -86,7 +82,7 @@ func (r *run) index(object any, i int64) (v any, ok bool) {
 	items, isList := indexable(object)
 	n := len(items)
 	var chars []rune
-	if s, isText := text(object); isText {
+	if s, isText := object.(string); isText {
 		r.step(len(s) / 16)
 		chars = []rune(s)
 		n, isList = len(chars), true
@@ -98,7 +94,7 @@ func (r *run) index(object any, i int64) (v any, ok bool) {
 	case !isList || i < 0 || i >= int64(n):
 		return nil, false
 	case chars != nil:
-		return keepMarkup(object, string(chars[i])), true
+		return string(chars[i]), true
 	}
 	return items[i], true
 }
@@ -108,9 +104,9 @@ type sliceValue [3]any
 
 // slice is object[start:stop:step]: of a string characters, else items.
 func (r *run) slice(object any, bounds *sliceValue) any {
-	if s, ok := text(object); ok {
+	if s, ok := object.(string); ok {
 		r.charge(4 * len(s))
-		return keepMarkup(object, string(sliced([]rune(s), bounds)))
+		return string(sliced([]rune(s), bounds))
 	}
 	items, ok := indexable(object)
 	if !ok {

@@ -2,6 +2,7 @@ package jinja
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ import (
 func ParseJSON(data []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
-	v, err := parseValue(d, 0)
+	v, err := readJSON(d)
 	if err != nil {
 		return nil, plainjson.Explain(data, nil, err)
 	}
@@ -52,64 +53,52 @@ func (d *Dict) MarshalJSON() ([]byte, error) {
 	return compactJSON(v)
 }
 
+func readJSON(d *json.Decoder) (v any, err error) {
+	defer catch(&err)
+	return parseValue(d, 0), nil
+}
+
 // parseValue reads from a stream of tokens, as decoding into a Go map would lose the order
 // of the keys.
-func parseValue(d *json.Decoder, depth int) (any, error) {
+func parseValue(d *json.Decoder, depth int) any {
 	if depth > maxNesting {
-		return nil, fmt.Errorf("JSON nested more than %d deep", maxNesting)
+		panic(failed("JSON nested more than %d deep", maxNesting))
 	}
+	token := jsonToken(d)
+	switch token {
+	case json.Delim('['):
+		items := []any{}
+		for d.More() {
+			items = append(items, parseValue(d, depth+1))
+		}
+		jsonToken(d)
+		return items
+	case json.Delim('{'):
+		object := new(Dict)
+		for d.More() {
+			key := jsonToken(d).(string)
+			object.Set(key, parseValue(d, depth+1))
+		}
+		jsonToken(d)
+		return object
+	}
+	return converted(token, 0) // nil, a bool, a string or a json.Number
+}
+
+func jsonToken(d *json.Decoder) json.Token {
 	token, err := d.Token()
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
 	if err != nil {
-		if errors.Is(err, io.EOF) {
-			return nil, io.ErrUnexpectedEOF
-		}
-		return nil, err
+		panic(failure{err})
 	}
-	switch token := token.(type) {
-	case json.Number:
-		return parseNumber(string(token))
-	case json.Delim:
-		if token == '[' {
-			return parseArray(d, depth)
-		}
-		return parseObject(d, depth)
-	}
-	return token, nil // nil, bool or string
-}
-
-func parseArray(d *json.Decoder, depth int) (any, error) {
-	items := []any{}
-	for d.More() {
-		v, err := parseValue(d, depth+1)
-		if err != nil {
-			return nil, err
-		}
-		items = append(items, v)
-	}
-	_, err := d.Token()
-	return items, err
-}
-
-func parseObject(d *json.Decoder, depth int) (any, error) {
-	object := new(Dict)
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return nil, err
-		}
-		v, err := parseValue(d, depth+1)
-		if err != nil {
-			return nil, err
-		}
-		object.Set(key.(string), v)
-	}
-	_, err := d.Token()
-	return object, err
+	return token
 }
 
 // parseNumber reads a number of JSON as Python does.
 func parseNumber(s string) (any, error) {
-	if strings.ContainsAny(s, ".eE") {
+	if strings.ContainsAny(s, ".eE") && !strings.ContainsAny(s, "xX") { // 0x1.8p1 is a number to Go
 		f, err := strconv.ParseFloat(s, 64)
 		if err != nil && !math.IsInf(f, 0) { // 1e999 is inf to Python
 			return nil, fmt.Errorf("not a number: %q", s)
@@ -145,7 +134,7 @@ func (r *run) toJSON(v any, s style) string {
 func tojson(r *run, a args) any {
 	s := style{itemSep: ", ", keySep: ": ", ascii: a.flag(1), sortKeys: a.flag(4)}
 	indent := a.or(2, nil)
-	if blanks, ok := text(indent); ok {
+	if blanks, ok := indent.(string); ok {
 		s.pretty, s.indent, s.itemSep = true, blanks, ","
 	} else if indent != nil {
 		s.pretty, s.itemSep = true, ","
@@ -155,8 +144,8 @@ func tojson(r *run, a args) any {
 		if len(separators) != 2 {
 			panic(failed("tojson: separators must be two strings, between items and after keys"))
 		}
-		s.itemSep, _ = text(separators[0])
-		s.keySep, _ = text(separators[1])
+		s.itemSep, _ = separators[0].(string)
+		s.keySep, _ = separators[1].(string)
 	}
 	return r.toJSON(a.values[0], s)
 }
@@ -170,12 +159,11 @@ func (p *printer) jsonScalar(v any) {
 		p.WriteString(strconv.FormatBool(v))
 	case string:
 		p.quote(v)
-	case markup:
-		p.quote(string(v))
 	case int64, jsonInt:
 		fmt.Fprint(p, v)
 	case float64:
-		p.WriteString(jsonFloat(v))
+		s := floatRepr(v)
+		p.WriteString(cmp.Or(jsonFloats[s], s))
 	default:
 		panic(failed("object of type %s is not JSON serializable", TypeName(v)))
 	}
@@ -186,8 +174,6 @@ func (p *printer) jsonKey(key any) {
 	switch key := key.(type) {
 	case string:
 		p.quote(key)
-	case markup:
-		p.quote(string(key))
 	case nil, bool, int64, jsonInt, float64:
 		p.WriteByte('"')
 		p.jsonScalar(key)
@@ -197,18 +183,8 @@ func (p *printer) jsonKey(key any) {
 	}
 }
 
-// jsonFloat writes also what JSON has no numbers for as Python does.
-func jsonFloat(f float64) string {
-	switch {
-	case math.IsNaN(f):
-		return "NaN"
-	case math.IsInf(f, 1):
-		return "Infinity"
-	case math.IsInf(f, -1):
-		return "-Infinity"
-	}
-	return floatRepr(f)
-}
+// jsonFloats are the numbers that JSON has not, as Python writes them all the same.
+var jsonFloats = map[string]string{"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 // jsonEscapes are the characters that JSON writes as a backslash and a letter.
 var jsonEscapes = map[rune]string{'"': `\"`, '\\': `\\`, '\n': `\n`, '\r': `\r`, '\t': `\t`, '\b': `\b`, '\f': `\f`}

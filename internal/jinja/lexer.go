@@ -3,6 +3,7 @@ package jinja
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -19,27 +20,27 @@ const (
 	varBegin
 	varEnd
 	name
-	str
-	integerLit
-	floatLit
+	literal
 	operator
 )
 
-func (k kind) String() string {
-	return [...]string{"the end of the template", "text", "{%", "%}", "{{", "}}",
-		"a name", "a string", "an integer", "a float", "an operator"}[k]
-}
-
 // token is a piece of a template: text outside of tags, or a word inside of one.
 type token struct {
-	kind kind
-	text string // of data and strings: what it stands for
-	pos  int
+	kind  kind
+	text  string
+	value any // of a literal: what it stands for
+	pos   int
+}
+
+func (k kind) String() string {
+	return [...]string{"the end of the template", "text", "{%", "%}", "{{", "}}", "a name", "a literal", "an operator"}[k]
 }
 
 func (t token) String() string {
-	switch t.kind {
-	case name, operator, integerLit, floatLit:
+	if _, isText := t.value.(string); isText {
+		return "a string"
+	}
+	if t.kind == name || t.kind == literal || t.kind == operator {
 		return "'" + t.text + "'"
 	}
 	return t.kind.String()
@@ -48,23 +49,26 @@ func (t token) String() string {
 // is tells whether the token is the word or operator s.
 func (t token) is(s string) bool { return (t.kind == name || t.kind == operator) && t.text == s }
 
-var (
-	rawBegin = regexp.MustCompile(`^\{%([-+]?)\s*raw\s*(?:-%\}\s*|%\})`)
-	rawEnd   = regexp.MustCompile(`\{%([-+]?)\s*endraw\s*(?:\+%\}|-%\}\s*|%\}\n?)`)
-)
+// tagBegin is where text ends: at a tag or comment, with its sign.
+var tagBegin = regexp.MustCompile(`\{[{%#][-+]?`)
 
-// operators of two characters come before those of one that they begin with.
-var operators = []string{"==", "!=", ">=", "<=", "//", "**",
-	"+", "-", "/", "*", "%", "~", "[", "]", "(", ")", "{", "}", ">", "<", "=", ".", ":", "|", ",", ";"}
+// word is what may stand inside of a tag: a name, a number, a string in either quotes, or an
+// operator, of which those of two characters come before those that they begin with. Jinja
+// also reads 1_000 and 0xff: a letter is taken along here to be refused.
+var word = regexp.MustCompile(`^(?:` +
+	`([\pL\p{Mn}_][\pL\p{Mn}\p{Nd}_]*)|` +
+	`(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?[\pL\p{Mn}_]?)|` +
+	`'((?:[^'\\]|\\[\s\S])*)'|"((?:[^"\\]|\\[\s\S])*)"|` +
+	`(==|!=|>=|<=|//|\*\*|[-+/*%~()\[\]{}<>=.:|,;]))`)
 
-// lexer cuts a template into tokens, with trim_blocks and lstrip_blocks: the newline
-// after a block is dropped, and so are blanks before a block that begins its line.
+// lexer cuts a template into tokens. It does what jinja2's lexer does with trim_blocks and
+// lstrip_blocks, which chat templates are written for: the newline after a block is dropped,
+// and so are blanks before a block that begins its line. Neither happens to {{ }}.
 type lexer struct {
 	source
 	pos       int
 	tokens    []token
-	lineStart bool     // the tag before ended with a newline
-	open      []string // the brackets to come, innermost last
+	lineStart bool // the tag before ended with a newline
 }
 
 func lex(src source) []token {
@@ -72,11 +76,15 @@ func lex(src source) []token {
 	for l.pos < len(l.text) {
 		l.outside()
 	}
-	l.add(eof, "", l.pos)
+	l.add(eof, "", nil)
 	return l.tokens
 }
 
-func (l *lexer) add(k kind, text string, pos int) { l.tokens = append(l.tokens, token{k, text, pos}) }
+// add adds a token and moves past its text.
+func (l *lexer) add(k kind, text string, value any) {
+	l.tokens = append(l.tokens, token{k, text, value, l.pos})
+	l.pos += len(text)
+}
 
 // fail makes the failure to panic with.
 func (l *lexer) fail(pos int, format string, a ...any) failure {
@@ -85,185 +93,180 @@ func (l *lexer) fail(pos int, format string, a ...any) failure {
 
 // outside reads text up to the next tag, and the tag.
 func (l *lexer) outside() {
-	start := l.pos
-	i := tagAt(l.text[start:])
-	if i < 0 {
-		l.add(data, l.text[start:], start)
-		l.pos = len(l.text)
+	at := tagBegin.FindStringIndex(l.text[l.pos:])
+	if at == nil {
+		l.add(data, l.text[l.pos:], nil)
 		return
 	}
-	tag := l.text[start+i:]
-	if m := rawBegin.FindStringSubmatch(tag); m != nil {
-		l.addText(start, start+i, m[1], true)
-		l.pos = start + i + len(m[0])
-		l.lineStart = strings.HasSuffix(m[0], "\n")
-		l.raw()
-		return
+	begin, end := l.pos+at[0], l.pos+at[1]
+	c, sign := l.text[begin+1], l.text[begin+2:end]
+	if text := l.before(l.text[l.pos:begin], sign, c != '{'); text != "" {
+		l.add(data, text, nil)
 	}
-	sign := ""
-	if len(tag) > 2 && (tag[2] == '-' || tag[2] == '+') {
-		sign = tag[2:3]
-	}
-	l.addText(start, start+i, sign, tag[1] != '{')
-	l.pos = start + i + 2 + len(sign)
 	l.lineStart = false
-	switch tag[1] {
+	switch l.pos = begin; c {
 	case '#':
-		l.comment(start + i)
+		l.pos = end
+		l.comment(begin)
 	case '%':
-		l.add(blockBegin, "", start+i)
+		l.add(blockBegin, "", nil)
+		l.pos = end
 		l.inside(blockEnd, "%}")
 	default:
-		l.add(varBegin, "", start+i)
+		l.add(varBegin, "", nil)
+		l.pos = end
 		l.inside(varEnd, "}}")
 	}
 }
 
-// tagAt returns where the first tag of s begins, or -1.
-func tagAt(s string) int {
-	for i := 0; ; i++ {
-		next := strings.IndexByte(s[i:], '{')
-		if next < 0 || i+next+1 >= len(s) {
-			return -1
-		}
-		i += next
-		if c := s[i+1]; c == '{' || c == '%' || c == '#' {
-			return i
-		}
-	}
-}
-
-// addText adds the text from start to end that lies before a tag with the given sign;
-// only before blocks and comments is the indentation dropped.
-func (l *lexer) addText(start, end int, sign string, block bool) {
-	s := l.text[start:end]
+// before returns what is left of the text before a tag: without white space at its end if the
+// tag has the sign -, and without the indentation of a block or comment that has no sign.
+func (l *lexer) before(text, sign string, block bool) string {
 	if sign == "-" {
-		s = strings.TrimRightFunc(s, isSpace)
-	} else if line := strings.LastIndexByte(s, '\n') + 1; block && sign == "" && (line > 0 || l.lineStart) {
-		if strings.TrimFunc(s[line:], isSpace) == "" {
-			s = s[:line]
-		}
+		return strings.TrimRightFunc(text, isSpace)
 	}
-	if s != "" {
-		l.add(data, s, start)
+	line := strings.LastIndexByte(text, '\n') + 1
+	if block && sign == "" && (line > 0 || l.lineStart) && strings.TrimFunc(text[line:], isSpace) == "" {
+		return text[:line]
 	}
+	return text
 }
 
-// raw reads what stands between raw and endraw as text.
-func (l *lexer) raw() {
-	m := rawEnd.FindStringSubmatchIndex(l.text[l.pos:])
-	if m == nil {
-		panic(l.fail(l.pos, "the block raw has no endraw"))
+func (l *lexer) comment(begin int) {
+	text, _, closed := strings.Cut(l.text[l.pos:], "#}")
+	if !closed {
+		panic(l.fail(begin, "the comment has no end; want #}"))
 	}
-	l.addText(l.pos, l.pos+m[0], l.text[l.pos+m[2]:l.pos+m[3]], true)
-	l.pos += m[1]
-	l.lineStart = l.text[l.pos-1] == '\n'
+	l.pos += len(text) + len("#}")
+	l.after((" " + text)[len(text)], true)
 }
 
-func (l *lexer) comment(start int) {
-	i := strings.Index(l.text[l.pos:], "#}")
-	if i < 0 {
-		panic(l.fail(start, "the comment has no end; want #}"))
-	}
-	sign := byte(0)
-	if i > 0 {
-		sign = l.text[l.pos+i-1]
-	}
-	l.pos += i + len("#}")
-	l.afterTag(sign, true)
-}
-
-// afterTag drops what the end of a tag takes along: all white space with the sign -, and
-// after a block or comment without a sign the newline.
-func (l *lexer) afterTag(sign byte, block bool) {
-	rest := l.text[l.pos:]
-	switch {
-	case sign == '-':
-		l.pos = len(l.text) - len(strings.TrimLeftFunc(rest, isSpace))
-	case sign != '+' && block && strings.HasPrefix(rest, "\n"):
+// after drops what the end of a tag takes along: all white space with the sign -, and after a
+// block or comment without a sign the newline.
+func (l *lexer) after(sign byte, block bool) {
+	if sign == '-' {
+		l.space()
+	} else if sign != '+' && block && strings.HasPrefix(l.text[l.pos:], "\n") {
 		l.pos++
 	}
 	l.lineStart = l.text[l.pos-1] == '\n'
 }
 
-// inside reads the words of a tag up to its end.
-func (l *lexer) inside(end kind, closing string) {
-	l.open = l.open[:0]
-	begin := l.pos
-	for {
-		l.pos = len(l.text) - len(strings.TrimLeftFunc(l.text[l.pos:], isSpace))
-		if l.pos == len(l.text) {
-			panic(l.fail(begin, "the tag has no end; want %s", closing))
-		}
-		if len(l.open) == 0 && l.tagEnd(end, closing) {
-			return
-		}
-		l.word()
-	}
-}
-
-func (l *lexer) tagEnd(end kind, closing string) bool {
-	rest, sign := l.text[l.pos:], byte(0)
-	if c := rest[0]; (c == '-' || c == '+' && end == blockEnd) && strings.HasPrefix(rest[1:], closing) {
-		rest, sign = rest[1:], c
-	}
-	if !strings.HasPrefix(rest, closing) {
-		return false
-	}
-	l.add(end, "", l.pos)
-	l.pos = len(l.text) - len(rest) + len(closing)
-	l.afterTag(sign, end == blockEnd)
-	return true
-}
-
-// word reads one name, number, string or operator.
-func (l *lexer) word() {
-	rest := l.text[l.pos:]
-	c, _ := utf8.DecodeRuneInString(rest)
-	switch {
-	case c == '\'' || c == '"':
-		l.stringLit(rest)
-		return
-	case c >= '0' && c <= '9':
-		l.number(rest)
-		return
-	case isNameRune(c):
-		l.addWord(name, rest[:len(rest)-len(strings.TrimLeftFunc(rest, isNameRune))])
-		return
-	}
-	for _, op := range operators {
-		if strings.HasPrefix(rest, op) {
-			l.operator(op)
-			return
-		}
-	}
-	panic(l.fail(l.pos, "unexpected character %q", c))
-}
-
-func (l *lexer) addWord(k kind, text string) {
-	l.add(k, text, l.pos)
-	l.pos += len(text)
+// space moves past white space.
+func (l *lexer) space() {
+	l.pos = len(l.text) - len(strings.TrimLeftFunc(l.text[l.pos:], isSpace))
 }
 
 // isSpace is Python's str.isspace, which has four control characters more than Go's.
 func isSpace(c rune) bool { return unicode.IsSpace(c) || c >= 0x1c && c <= 0x1f }
 
-func isNameRune(c rune) bool {
-	return c == '_' || unicode.IsLetter(c) || unicode.IsDigit(c) || unicode.Is(unicode.Mn, c)
-}
-
-func (l *lexer) operator(op string) {
-	switch op {
-	case "(", "[", "{":
-		l.open = append(l.open, map[string]string{"(": ")", "[": "]", "{": "}"}[op])
-	case ")", "]", "}":
-		if len(l.open) == 0 {
-			panic(l.fail(l.pos, "unexpected '%s': no bracket is open", op))
+// inside reads the words of a tag up to its end. Inside of brackets nothing ends it: a dict in
+// a dict closes with }}, and only that it is open tells the two apart.
+func (l *lexer) inside(end kind, closing string) {
+	begin, open := l.pos, "" // the brackets to come, innermost last
+	for {
+		l.space()
+		switch rest := l.text[l.pos:]; {
+		case rest == "":
+			panic(l.fail(begin, "the tag has no end; want %s", closing))
+		case open == "" && strings.HasPrefix(rest, closing):
+			l.end(end, closing, 0)
+			return
+		case open == "" && (rest[0] == '-' || rest[0] == '+' && end == blockEnd) && strings.HasPrefix(rest[1:], closing):
+			l.end(end, closing, rest[0])
+			return
 		}
-		want := l.open[len(l.open)-1]
-		if l.open = l.open[:len(l.open)-1]; want != op {
-			panic(l.fail(l.pos, "unexpected '%s', want '%s'", op, want))
+		switch bracket := l.word(); bracket {
+		case "(":
+			open += ")"
+		case "[":
+			open += "]"
+		case "{":
+			open += "}"
+		case ")", "]", "}":
+			if open == "" {
+				panic(l.fail(l.pos-1, "unexpected '%s': no bracket is open", bracket))
+			}
+			if !strings.HasSuffix(open, bracket) {
+				panic(l.fail(l.pos-1, "unexpected '%s', want '%s'", bracket, open[len(open)-1:]))
+			}
+			open = open[:len(open)-1]
 		}
 	}
-	l.addWord(operator, op)
+}
+
+// end adds the token of a tag's end, which may have a sign before it.
+func (l *lexer) end(k kind, closing string, sign byte) {
+	l.add(k, "", nil)
+	if sign != 0 {
+		l.pos++
+	}
+	l.pos += len(closing)
+	l.after(sign, k == blockEnd)
+}
+
+// word adds a name, number, string or operator. It returns what an operator is.
+func (l *lexer) word() string {
+	rest := l.text[l.pos:]
+	m := word.FindStringSubmatch(rest)
+	switch {
+	case m == nil && (rest[0] == '\'' || rest[0] == '"'):
+		panic(l.fail(l.pos, "the string has no end; want %c", rest[0]))
+	case m == nil:
+		c, _ := utf8.DecodeRuneInString(rest)
+		panic(l.fail(l.pos, "unexpected character %q", c))
+	case m[1] != "":
+		l.add(name, m[1], nil)
+	case m[2] != "":
+		l.number(m[2])
+	case m[5] != "":
+		l.add(operator, m[5], nil)
+	default:
+		l.add(literal, m[0], l.unescaped(m[3]+m[4])) // one of the two is empty
+	}
+	return m[5]
+}
+
+// number adds a number. After a dot the digits are an index: x.0.1 is not x followed by 0.1.
+func (l *lexer) number(text string) {
+	if l.text[l.pos-1] == '.' {
+		text, _, _ = strings.Cut(text, ".")
+	}
+	value, err := parseNumber(text)
+	if err != nil {
+		panic(l.fail(l.pos, "%q is no number: write numbers in decimal digits without _", text))
+	}
+	l.add(literal, text, value)
+}
+
+// unescaped replaces the escapes of a string literal as Python does: an escape that Python
+// does not know stays as it is, backslash included.
+func (l *lexer) unescaped(s string) string {
+	var b strings.Builder
+	for {
+		i := strings.IndexByte(s, '\\')
+		if i < 0 {
+			b.WriteString(s)
+			return b.String()
+		}
+		b.WriteString(s[:i])
+		s = s[i:]
+		switch c := s[1]; {
+		case c == '\'' || c == '"':
+			b.WriteByte(c)
+			s = s[2:]
+		case c == '\n': // the line goes on
+			s = s[2:]
+		case strings.IndexByte(`abfnrtvxuU\01234567`, c) >= 0: // Go has these too
+			char, _, rest, err := strconv.UnquoteChar(s, 0)
+			if err != nil {
+				panic(l.fail(l.pos, `the escape %s does not name a character; write it as \uXXXX`, s[:min(len(s), 6)]))
+			}
+			b.WriteRune(char)
+			s = rest
+		default:
+			b.WriteByte('\\')
+			s = s[1:]
+		}
+	}
 }

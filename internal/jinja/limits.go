@@ -34,7 +34,7 @@ type Options struct {
 // run is the state of one rendering.
 type run struct {
 	source
-	lib         *library
+	lib         library
 	now         func() time.Time
 	out         *strings.Builder
 	pos         int // of the node that is being run: where an error is said to be
@@ -47,7 +47,7 @@ type run struct {
 }
 
 func newRun(o Options) *run {
-	r := &run{lib: &python, now: o.Now, out: new(strings.Builder)}
+	r := &run{lib: library{"filter": filters, "test": tests}, now: o.Now, out: new(strings.Builder)}
 	if r.now == nil {
 		r.now = time.Now
 	}
@@ -73,7 +73,7 @@ func (r *run) step(n int) {
 
 // scan counts the steps of going through a text.
 func (r *run) scan(v any) {
-	if s, ok := text(v); ok {
+	if s, ok := v.(string); ok {
 		r.step(len(s) / 16)
 	}
 }
@@ -103,8 +103,6 @@ const itemSize = 16
 func (r *run) made(v any) any {
 	switch v := v.(type) {
 	case string:
-		r.charge(len(v))
-	case markup:
 		r.charge(len(v))
 	case []any:
 		r.charge(itemSize * len(v))

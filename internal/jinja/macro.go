@@ -9,8 +9,8 @@ import (
 type macroDef struct {
 	name   string
 	params []param
-	body   []stmt
 	caller bool // the body reads caller: only then a call block may call the macro
+	body   []stmt
 }
 
 // macroStmt parses a macro. It is a variable like any other, and can be called from other
@@ -28,7 +28,7 @@ func (p *parser) macroStmt() stmt {
 func (p *parser) macroDef(name string, params []param, opener, end string) *macroDef {
 	before := p.callers
 	body := p.function(opener, end)
-	return &macroDef{name, params, body, p.callers > before}
+	return &macroDef{name, params, p.callers > before, body}
 }
 
 // signature parses the parameters of a macro or a call block.
@@ -81,51 +81,24 @@ type macro struct {
 func (m *macro) call(r *run, given []any, named []namedArg) any {
 	r.enter()
 	defer r.leave()
-	s := m.scope.inner()
-	m.bind(r, s, given, named)
-	return r.execText(m.body, s)
-}
-
-// bind gives the parameters their arguments. A default may use the parameters before it.
-func (m *macro) bind(r *run, s *scope, given []any, named []namedArg) {
-	if len(given) > len(m.params) {
-		panic(failed("macro '%s' takes not more than %d argument(s)", m.name, len(m.params)))
+	params := m.params
+	if m.caller {
+		params = append(slices.Clip(params), param{name: "caller"})
 	}
-	byName := m.byName(s, len(given), named)
-	for i, p := range m.params {
-		v, ok := byName[p.name]
-		switch {
-		case i < len(given):
-			v = given[i]
-		case ok:
-		case p.value.eval != nil:
+	names := make([]string, len(params))
+	for i, p := range params {
+		names[i] = p.name
+	}
+	s := m.scope.inner()
+	for i, v := range bind("macro '"+m.name+"'", names, len(m.params), given, named) {
+		switch p := params[i]; {
+		case v != missing:
+		case p.value.eval != nil: // which may use the parameters before it
 			v = r.eval(p.value, s)
 		default:
 			v = &undefined{fmt.Sprintf("parameter '%s' was not provided", p.name)}
 		}
-		s.set(p.name, v)
+		s.set(names[i], v)
 	}
-}
-
-// byName returns the arguments that were given by name, after as many as given without
-// one, and sets caller.
-func (m *macro) byName(s *scope, given int, named []namedArg) map[string]any {
-	out := map[string]any{}
-	if m.caller {
-		s.set("caller", &undefined{"no caller defined"})
-	}
-	for _, n := range named {
-		i := slices.IndexFunc(m.params, func(p param) bool { return p.name == n.name })
-		switch {
-		case i >= 0 && i < given:
-			panic(failed("macro '%s' got two values for its argument '%s'", m.name, n.name))
-		case i >= 0:
-			out[n.name] = n.value
-		case n.name == "caller" && m.caller:
-			s.set("caller", n.value)
-		default:
-			panic(failed("macro '%s' takes no keyword argument '%s'", m.name, n.name))
-		}
-	}
-	return out
+	return r.execText(m.body, s)
 }

@@ -1,41 +1,44 @@
 package jinja
 
-import (
-	"strconv"
-	"strings"
-)
+import "strings"
 
 // constants are the names that are values; nothing can be assigned to them.
 var constants = map[string]any{"true": true, "True": true, "false": false, "False": false, "none": nil, "None": nil}
 
-// primary parses a name, a literal, or what stands in brackets. Strings next to each other
-// are one, as in Python.
+// primary parses a name, a literal, or what stands in brackets.
 func (p *parser) primary() expr {
 	t := p.next()
 	switch {
 	case t.kind == name:
 		return p.name(t)
-	case t.kind == str:
-		var b strings.Builder
-		b.WriteString(t.text)
-		for p.peek().kind == str {
-			b.WriteString(p.next().text)
-		}
-		return constant(t.pos, b.String())
-	case t.kind == integerLit:
-		return constant(t.pos, integerOf(t))
-	case t.kind == floatLit:
-		f, _ := strconv.ParseFloat(t.text, 64) // 1e999 is inf, as in Python
-		return constant(t.pos, f)
+	case t.kind == literal:
+		return constant(t.pos, p.literal(t.value))
 	case t.is("("):
 		return p.parenthesis(t)
 	case t.is("["):
-		items := p.items("]")
+		var items []expr
+		p.list("]", func() { items = append(items, p.expression()) })
 		return expr{pos: t.pos, eval: func(r *run, s *scope) any { return r.made(r.evalAll(items, s)) }}
 	case t.is("{"):
 		return p.dict(t)
 	}
 	panic(p.fail(t, "expected an expression, have %v", t))
+}
+
+// literal returns what a literal stands for. Strings next to each other are one, as in Python.
+func (p *parser) literal(v any) any {
+	s, isText := v.(string)
+	if !isText {
+		return v
+	}
+	var b strings.Builder
+	for isText {
+		b.WriteString(s)
+		if s, isText = p.peek().value.(string); isText {
+			p.next()
+		}
+	}
+	return b.String()
 }
 
 // name parses a variable or a constant. Whoever reads caller can be called by a call block.
@@ -47,15 +50,6 @@ func (p *parser) name(t token) expr {
 		p.callers++
 	}
 	return expr{pos: t.pos, eval: func(_ *run, s *scope) any { return s.get(t.text) }}
-}
-
-// integerOf reads digits. An integer beyond int64 can at least be printed.
-func integerOf(t token) any {
-	n, err := strconv.ParseInt(t.text, 10, 64)
-	if err != nil {
-		return jsonInt(t.text)
-	}
-	return n
 }
 
 // parenthesis parses (), an expression in parentheses, or a tuple.
@@ -76,18 +70,12 @@ func (p *parser) list(closing string, one func()) {
 	for first := true; !p.skip(closing); first = false {
 		if !first {
 			p.expect(",")
-			if p.skip(closing) {
+			if p.skip(closing) { // a comma may stand after the last
 				return
 			}
 		}
 		one()
 	}
-}
-
-func (p *parser) items(closing string) []expr {
-	var items []expr
-	p.list(closing, func() { items = append(items, p.expression()) })
-	return items
 }
 
 // dict parses {key: value, ...}. The dict keeps its keys in the order they are written.
@@ -132,8 +120,8 @@ func (p *parser) postfix(e expr) expr {
 // the item a['b']; for a['b'] it is the other way round.
 func (p *parser) attribute(object expr, pos int) expr {
 	t := p.next()
-	if t.kind == integerLit { // a.0 is a[0]
-		return itemExpr(pos, object, constant(t.pos, integerOf(t)))
+	if i, ok := t.value.(int64); ok { // a.0 is a[0]
+		return itemExpr(pos, object, constant(t.pos, i))
 	}
 	if t.kind != name {
 		panic(p.fail(t, "expected a name or number after the dot, have %v", t))
@@ -197,28 +185,29 @@ func (p *parser) filtersAndTests(e expr) expr {
 	}
 }
 
-// filter is a filter with its arguments, to be applied to a value.
+// filter is a filter or test with its arguments, to be applied to a value.
 type filter struct {
 	pos   int
 	apply func(r *run, s *scope, v any) any
 }
 
-// filter parses a filter's name and arguments. A name that nobody has fails only where the
-// filter is reached, as in Jinja: a template may hold it in a branch for others.
+// applied is the filter or test of a name. One that nobody has fails only where it is reached,
+// as in Jinja: a template may hold it in a branch for others.
+func applied(kind string, t token, a arguments) filter {
+	return filter{t.pos, func(r *run, s *scope, v any) any {
+		given, named := a.eval(r, s, v)
+		return r.made(r.use(kind, t.text, given, named))
+	}}
+}
+
+// filter parses a filter's name and arguments.
 func (p *parser) filter() filter {
 	t := p.expectKind(name)
 	var a arguments
 	if p.peek().is("(") {
 		a = p.arguments()
 	}
-	return filter{t.pos, func(r *run, s *scope, v any) any {
-		f, ok := r.lib.filters[t.text]
-		if !ok {
-			panic(unknown("filter", t.text))
-		}
-		given, named := a.eval(r, s, v)
-		return r.made(f.apply(r, t.text, given, named))
-	}}
+	return applied("filter", t, a)
 }
 
 // filters parses the | filter | filter ... of a block.
@@ -239,34 +228,16 @@ func (p *parser) test(operand expr) expr {
 	switch next := p.peek(); {
 	case next.is("("):
 		a = p.arguments()
-	case beginsArgument(next):
-		if next.is("is") {
-			panic(p.fail(next, "tests cannot be chained with is"))
-		}
+	case next.is("is"):
+		panic(p.fail(next, "tests cannot be chained with is"))
+	case next.kind == name && next.text != "else" && next.text != "or" && next.text != "and",
+		next.kind == literal, next.is("["), next.is("{"):
 		a.positional = []expr{p.postfix(p.primary())}
 	}
-	e := expr{pos: t.pos, eval: func(r *run, s *scope) any {
-		v := r.eval(operand, s)
-		f, ok := r.lib.tests[t.text]
-		if !ok {
-			panic(unknown("test", t.text))
-		}
-		given, named := a.eval(r, s, v)
-		return f.apply(r, "the test "+t.text, given, named)
-	}}
+	f := applied("test", t, a)
+	e := expr{pos: t.pos, eval: func(r *run, s *scope) any { return f.apply(r, s, r.eval(operand, s)) }}
 	if not {
 		return negated(t.pos, e)
 	}
 	return e
-}
-
-// beginsArgument tells whether t begins the argument of a test without parentheses.
-func beginsArgument(t token) bool {
-	switch t.kind {
-	case name:
-		return t.text != "else" && t.text != "or" && t.text != "and"
-	case str, integerLit, floatLit:
-		return true
-	}
-	return t.is("[") || t.is("{")
 }

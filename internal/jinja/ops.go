@@ -28,7 +28,7 @@ func (r *run) binary(op string, left, right any) any {
 			v = r.repeat(right, n)
 		}
 	case "%":
-		if _, ok := text(left); ok {
+		if _, ok := left.(string); ok {
 			panic(failed("%s", notRendered("the operator", "%")))
 		}
 	}
@@ -62,12 +62,11 @@ func operandError(op string, left, right any) error {
 
 // join2 is the sum of two strings, lists or tuples, and nil for anything else.
 func (r *run) join2(left, right any) any {
-	s, leftText := text(left)
-	t, rightText := text(right)
-	if leftText && rightText {
-		return r.joinText(left, right, s, t)
-	}
 	switch a := left.(type) {
+	case string:
+		if b, ok := right.(string); ok {
+			return a + b
+		}
 	case []any:
 		if b, ok := right.([]any); ok {
 			return slices.Concat(a, b)
@@ -80,37 +79,15 @@ func (r *run) join2(left, right any) any {
 	return nil
 }
 
-// joinText joins the strings s and t of two values. If one is markup, so is the result,
-// and the other is escaped: a template that writes '<b>' + x|safe relies on it.
-func (r *run) joinText(left, right any, s, t string) any {
-	_, leftSafe := left.(markup)
-	_, rightSafe := right.(markup)
-	switch {
-	case leftSafe && rightSafe:
-		return markup(s + t)
-	case leftSafe:
-		return markup(s + r.escapeHTML(t))
-	case rightSafe:
-		return markup(r.escapeHTML(s) + t)
-	}
-	return s + t
-}
-
-// escapeHTML replaces the five characters that mean something in HTML.
-func (r *run) escapeHTML(s string) string {
-	r.charge(5 * len(s))
-	return strings.NewReplacer("&", "&amp;", ">", "&gt;", "<", "&lt;", "'", "&#39;", `"`, "&#34;").Replace(s)
-}
-
 // repeat is n times a string, list or tuple, and nil for anything else.
 func (r *run) repeat(v any, n int64) any {
 	n = max(n, 0)
-	if s, ok := text(v); ok {
+	if s, ok := v.(string); ok {
 		r.chargeTimes(n, len(s))
 		if s == "" {
 			return v // n may be more than an int of this machine holds
 		}
-		return keepMarkup(v, strings.Repeat(s, int(n)))
+		return strings.Repeat(s, int(n))
 	}
 	items, ok := v.([]any)
 	tuple, isTuple := v.(Tuple)

@@ -52,7 +52,14 @@ func (p *printer) value(v any, depth int) {
 		p.items("[", v, "]", depth)
 		return
 	case Tuple:
-		p.tuple(v, depth)
+		switch {
+		case p.json: // which has no tuples: they are lists there
+			p.items("[", v, "]", depth)
+		case len(v) == 1: // (1) would be the item itself
+			p.items("(", v, ",)", depth)
+		default:
+			p.items("(", v, ")", depth)
+		}
 		return
 	case *Dict:
 		p.dict(v, depth)
@@ -73,19 +80,6 @@ func (p *printer) items(open string, items []any, closing string, depth int) {
 		p.value(item, depth+1)
 	}
 	p.close(len(items), closing, depth)
-}
-
-// tuple writes (1, 2), and (1,) for one item, as (1) would be the item itself. JSON has no
-// tuples: they are lists there.
-func (p *printer) tuple(v Tuple, depth int) {
-	switch {
-	case p.json:
-		p.items("[", v, "]", depth)
-	case len(v) == 1:
-		p.items("(", v, ",)", depth)
-	default:
-		p.items("(", v, ")", depth)
-	}
 }
 
 func (p *printer) dict(d *Dict, depth int) {
@@ -153,20 +147,15 @@ func (p *printer) reprScalar(v any, depth int) {
 	case *undefined:
 		p.WriteString("Undefined")
 	case *view:
+		if v.once {
+			panic(failed("a generator prints as where it is in memory; write |list or |join before"))
+		}
 		if v.shown == "" {
 			p.items(v.kind+"([", v.items, "])", depth)
 		}
 		p.WriteString(v.shown)
-	case *namespace:
-		p.WriteString("<Namespace ")
-		p.dict(v.values, depth)
-		p.WriteString(">")
-	case *macro:
-		p.WriteString("<Macro " + quoted(v.name) + ">")
-	case *function:
-		p.WriteString("<function " + v.name + ">")
 	default:
-		p.WriteString("<" + TypeName(v) + " object>")
+		panic(failed("a %s has no text to print", TypeName(v)))
 	}
 }
 

@@ -14,7 +14,7 @@ func (r *run) getter(attribute, instead any) func(item any) any {
 	case int64:
 		path = []any{attribute}
 	default:
-		s, ok := text(attribute)
+		s, ok := attribute.(string)
 		if !ok {
 			panic(failed("an attribute must be a name or a number, not %s", TypeName(attribute)))
 		}
@@ -63,9 +63,22 @@ func unique(r *run, a args) any {
 	return generator(kept)
 }
 
-// mapFilter applies a filter to every item, or reads an attribute of each.
+// mapFilter applies a filter to every item, or reads an attribute of each: map('upper') has the
+// name of a filter and then its arguments, map(attribute='name') that of an attribute.
 func mapFilter(r *run, a args) any {
-	apply := r.mapper(a)
+	var apply func(item any) any
+	switch {
+	case len(a.values) > 1:
+		name, _ := a.values[1].(string)
+		apply = func(item any) any {
+			return r.use("filter", name, append([]any{item}, a.values[2:]...), a.named)
+		}
+	case len(a.named) > 0:
+		v := params{"attribute", "default?"}.bind("map", nil, a.named)
+		apply = r.getter(v[0], args{values: v}.or(1, nil))
+	default:
+		panic(failed("map requires the name of a filter, or attribute="))
+	}
 	items := r.iterate(a.values[0])
 	out := make([]any, len(items))
 	for i, item := range items {
@@ -74,28 +87,8 @@ func mapFilter(r *run, a args) any {
 	return generator(out)
 }
 
-// mapper returns what map does to an item: map('upper') applies a filter, with the arguments
-// that follow its name, and map(attribute='name') reads an attribute.
-func (r *run) mapper(a args) func(any) any {
-	if len(a.values) == 1 && len(a.named) > 0 {
-		v := params{"attribute", "default?"}.bind("map", nil, a.named)
-		return r.getter(v[0], args{values: v}.or(1, nil))
-	}
-	if len(a.values) < 2 {
-		panic(failed("map requires the name of a filter, or attribute="))
-	}
-	name, _ := text(a.values[1])
-	f, ok := r.lib.filters[name]
-	if !ok {
-		panic(unknown("filter", name))
-	}
-	return func(item any) any {
-		return f.apply(r, name, append([]any{item}, a.values[2:]...), a.named)
-	}
-}
-
-// selecting is select, reject and their kind: they keep the items that a test wants, or
-// of which an attribute is so.
+// selecting is select, reject and their kind: they keep the items that a test wants, or of
+// which an attribute is so. Without a test it is whether an item is true.
 func selecting(want, byAttribute bool) func(*run, args) any {
 	return func(r *run, a args) any {
 		rest := a.values[1:]
@@ -106,28 +99,17 @@ func selecting(want, byAttribute bool) func(*run, args) any {
 			}
 			get, rest = r.getter(rest[0], nil), rest[1:]
 		}
-		test := r.tester(rest, a.named)
 		kept := []any{}
 		for _, item := range r.iterate(a.values[0]) {
-			if truth(test(get(item))) == want {
+			v := get(item)
+			if len(rest) > 0 {
+				name, _ := rest[0].(string)
+				v = r.use("test", name, append([]any{v}, rest[1:]...), a.named)
+			}
+			if truth(v) == want {
 				kept = append(kept, item)
 			}
 		}
 		return generator(kept)
-	}
-}
-
-// tester returns the test with its arguments; without one it is whether an item is true.
-func (r *run) tester(values []any, named []namedArg) func(any) any {
-	if len(values) == 0 {
-		return func(v any) any { return v }
-	}
-	name, _ := text(values[0])
-	t, ok := r.lib.tests[name]
-	if !ok {
-		panic(unknown("test", name))
-	}
-	return func(v any) any {
-		return t.apply(r, "the test "+name, append([]any{v}, values[1:]...), named)
 	}
 }

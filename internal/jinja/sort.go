@@ -6,8 +6,10 @@ import (
 )
 
 func reverse(r *run, a args) any {
-	if s, ok := text(a.values[0]); ok {
-		return backwards(s)
+	if s, ok := a.values[0].(string); ok {
+		chars := []rune(s)
+		slices.Reverse(chars)
+		return string(chars)
 	}
 	items := slices.Clone(r.iterate(a.values[0]))
 	slices.Reverse(items)
@@ -16,7 +18,7 @@ func reverse(r *run, a args) any {
 
 // sortKey is what an item is sorted by: text in small letters, unless case matters.
 func sortKey(v any, caseMatters bool) any {
-	if s, ok := text(v); ok && !caseMatters {
+	if s, ok := v.(string); ok && !caseMatters {
 		return strings.ToLower(s)
 	}
 	return v
@@ -50,7 +52,7 @@ func sorted[T any](r *run, items []T, keys []any, descending bool) []T {
 // between.
 func sortFilter(r *run, a args) any {
 	attributes := []any{a.or(3, nil)}
-	if names, ok := text(attributes[0]); ok {
+	if names, ok := attributes[0].(string); ok {
 		attributes = attributes[:0]
 		for _, name := range strings.Split(names, ",") {
 			attributes = append(attributes, name)
@@ -75,7 +77,7 @@ func dictsort(r *run, a args) any {
 	if !ok {
 		panic(failed("dictsort wants a mapping, not %s", TypeName(a.values[0])))
 	}
-	by, _ := text(a.or(2, "key"))
+	by, _ := a.or(2, "key").(string)
 	at := slices.Index([]string{"key", "value"}, by)
 	if at < 0 {
 		panic(failed("dictsort: you can only sort by either 'key' or 'value'"))

@@ -46,8 +46,8 @@ func normalize(text string) string {
 // HasGenerations tells whether the template has generation blocks.
 func (t *Template) HasGenerations() bool { return t.generations }
 
-// Render runs the template. A value in vars may be a bool, string, number, *Dict, Tuple,
-// or a slice or string-keyed map of these.
+// Render runs the template. A value in vars may be nil, a bool, int, int64, float64, string,
+// json.Number, *Dict or Tuple, or a []any or map[string]any of these.
 func (t *Template) Render(vars map[string]any, o Options) (Output, error) {
 	r := newRun(o)
 	r.source = t.source

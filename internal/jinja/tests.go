@@ -77,11 +77,11 @@ func isIterable(v any) bool {
 	return isSequence(v)
 }
 
-// cased is lower, upper and the methods islower and isupper: it tests that a text has
-// letters of one case and none of the other.
+// cased is lower and upper, Python's islower and isupper: it tests that a text has letters of
+// one case and none of the other.
 func cased(has, hasNot func(rune) bool) func(*run, args) any {
 	return func(r *run, a args) any {
-		s := r.str(a.values[0])
+		s := a.printed(r, 0)
 		other := func(c rune) bool { return hasNot(c) || unicode.IsTitle(c) }
 		return strings.ContainsFunc(s, has) && !strings.ContainsFunc(s, other)
 	}

@@ -9,7 +9,7 @@ import "unicode/utf8"
 //	[]any               list (no template may change one, so sharing is safe)
 //	Tuple, *Dict        tuple, dict
 //	jsonInt             an int too large for int64: it can be printed, not computed with
-//	markup              a string that the filters safe and escape made
+//	markup              what the filter safe makes: it can be printed, joined and compared
 //	*undefined          a variable, key or attribute that is not there
 //	*view               what range, dict.items and lazy filters return
 //	*namespace, *loop   what namespace() makes, and the variable of a for block
@@ -21,29 +21,39 @@ type Tuple []any
 // jsonInt is an integer beyond int64, in its decimal digits.
 type jsonInt string
 
-// markup is a string that counts as escaped HTML: adding a plain string to it escapes
-// that string, as Python's Markup does.
+// markup is a string that counts as escaped HTML. What Python's Markup is added to is escaped,
+// so that '<b>' + x|safe has &lt; in it. A chat template that came to that would be mistaken:
+// here such a string is for printing, and most other ways to use it are errors.
 type markup string
+
+// mustNotBeMarkup fails if v is text that the filter safe has made.
+func mustNotBeMarkup(v any) {
+	if _, ok := v.(markup); ok {
+		panic(failed("Jinja escapes what is added to text after the filter safe, which this is not able to: " +
+			"write |safe last, or leave it out"))
+	}
+}
 
 // view is a sequence that is neither list nor tuple: it has items, but prints its own way.
 type view struct {
 	kind  string // what Python calls its type
 	items []any
-	shown string // how it prints; empty is as kind([items])
+	shown string // how it prints; empty is as kind([items]), and a generator does not
 	once  bool   // a generator: who goes through its items leaves none
 }
 
 // generator is what lazy filters return.
 func generator(items []any) any {
-	return &view{kind: "generator", items: items, shown: "<generator object>", once: true}
+	return &view{kind: "generator", items: items, once: true}
 }
 
 // undefined is the value of what is not there. It prints as nothing; using it in most
 // other ways is an error that says what is missing.
 type undefined struct{ message string }
 
-// mustExist fails if v is undefined.
+// mustExist fails if v is undefined, or nothing but printable.
 func mustExist(v any) {
+	mustNotBeMarkup(v)
 	if u, ok := v.(*undefined); ok {
 		panic(failed("%s", u.message))
 	}
@@ -131,14 +141,6 @@ func text(v any) (string, bool) {
 		return string(v), true
 	}
 	return "", false
-}
-
-// keepMarkup makes s markup if the string it comes from was.
-func keepMarkup(from any, s string) any {
-	if _, ok := from.(markup); ok {
-		return markup(s)
-	}
-	return s
 }
 
 // integer returns the int in v; a bool counts as 0 or 1.

@@ -2,9 +2,9 @@
 // its tests and its benchmark, as a module of its own, for an author to go on from.
 //
 // Sources are compiled, vetted and tested where they are, and copied under another name:
-// plain loops are packages below this one, a folder for each op, fast kernels are those of
-// the project's own plugins, and kernels in C are the examples'. What does not depend on
-// the op is in the folders plugin and c.
+// plain loops are in the op's folder of package ops, fast kernels are those of the project's
+// own plugins, and kernels in C are the examples'. What does not depend on the op is in the
+// folders plugin and c.
 package scaffold
 
 import (
@@ -26,6 +26,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/examples"
+	"github.com/seed98097648/tune/internal/ops"
 	"github.com/seed98097648/tune/plugins"
 )
 
@@ -40,20 +41,8 @@ var (
 	named   = regexp.MustCompile(`\b(my_kernel|npu_fused_\w+)\b`)
 )
 
-//go:embed */*.go plugin c
-var sources embed.FS
-
-// fast are the project's own kernels: where plugins.Sources has each, and how it is made.
-var fast = map[core.Op]struct{ folder, kernel string }{
-	core.RMSNorm:            {"npu_fused_rmsnorm/rmsnorm", "new(Kernel)"},
-	core.AddRMSNorm:         {"npu_fused_rmsnorm/rmsnorm", "&Kernel{Add: true}"},
-	core.SwiGLU:             {"npu_fused_swiglu/swiglu", "new(Kernel)"},
-	core.RoPE:               {"npu_fused_rope/rope", "new(Kernel)"},
-	core.MoEGate:            {"npu_fused_moe/gate", "new(Kernel)"},
-	core.MoEExperts:         {"npu_fused_moe/moe", "new(Kernel)"},
-	core.Attention:          {"npu_fused_attention/attention", "new(Kernel)"},
-	core.LinearCrossEntropy: {"npu_fused_linear_cross_entropy/linearcrossentropy", "new(Kernel)"},
-}
+//go:embed plugin c
+var templates embed.FS
 
 // Plugin is a plugin to write.
 type Plugin struct {
@@ -67,7 +56,7 @@ type Plugin struct {
 // Kernel is the expression that makes the kernel of a plugin in Go.
 func (p Plugin) Kernel() string {
 	if p.Fast {
-		return fast[p.Op].kernel
+		return ops.Of(p.Op).Fast.Kernel
 	}
 	return "kernel{}"
 }
@@ -166,19 +155,20 @@ func (p Plugin) Files() (map[string][]byte, error) {
 
 // kernel adds the sources of the op.
 func (p Plugin) kernel(files map[string][]byte) error {
+	plain := string(p.Op) + "/scaffold"
 	if !p.Fast {
-		return p.copyGo(files, sources, string(p.Op), func(string) bool { return true })
+		return p.copyGo(files, ops.Scaffolds, plain, func(string) bool { return true })
 	}
-	own, ok := fast[p.Op]
-	if !ok {
+	own := ops.Of(p.Op).Fast
+	if own.Folder == "" {
 		return fmt.Errorf("there is no fast kernel of %s to start from; without --fast there is one of plain loops", p.Op)
 	}
-	if err := p.copyGo(files, plugins.Sources, own.folder, func(name string) bool { return !test(name) }); err != nil {
+	if err := p.copyGo(files, plugins.Sources, own.Folder, func(name string) bool { return !test(name) }); err != nil {
 		return err
 	}
 	// Tests of the project's kernels need more than a plugin elsewhere has; those of the plain
 	// loops say nothing about how a kernel computes, but which storage it refuses.
-	return p.copyGo(files, sources, string(p.Op), func(name string) bool { return test(name) && name != "kernel_test.go" })
+	return p.copyGo(files, ops.Scaffolds, plain, func(name string) bool { return test(name) && name != "kernel_test.go" })
 }
 
 func test(name string) bool { return strings.HasSuffix(name, "_test.go") }
@@ -244,18 +234,18 @@ func (p Plugin) surroundings(files map[string][]byte) error {
 	case p.Fast:
 		names = append(names, "kernel_test.go")
 	}
-	templates, err := template.ParseFS(sources, folder+"/*.tmpl")
+	parsed, err := template.ParseFS(templates, folder+"/*.tmpl")
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
 		var b bytes.Buffer
-		if err := templates.ExecuteTemplate(&b, name+".tmpl", p); err != nil {
+		if err := parsed.ExecuteTemplate(&b, name+".tmpl", p); err != nil {
 			return err
 		}
 		files[name] = b.Bytes()
 	}
-	files[".gitignore"], err = sources.ReadFile("plugin/gitignore")
+	files[".gitignore"], err = templates.ReadFile("plugin/gitignore")
 	return err
 }
 

@@ -4,7 +4,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/seed98097648/tune/internal/sched"
+	"github.com/seed98097648/tune/internal/os/sched"
 )
 
 // To wake a thread on a core that sleeps takes up to a tenth of a millisecond on virtual

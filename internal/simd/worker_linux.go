@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/seed98097648/tune/internal/sched"
+	"github.com/seed98097648/tune/internal/os/sched"
 )
 
 // patience is how long a worker sleeps for a task before it ends.

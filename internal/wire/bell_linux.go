@@ -5,7 +5,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/seed98097648/tune/internal/sched"
+	"github.com/seed98097648/tune/internal/os/sched"
 )
 
 // Bells are the two that hang in the control memory: the host rings for requests, the

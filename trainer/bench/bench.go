@@ -11,28 +11,19 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/ceiling"
 	"github.com/seed98097648/tune/internal/simd"
+	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/data"
-	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/measure"
 )
 
 // Options say what to measure.
 type Options struct {
-	ModelDir string // a model folder; empty for random weights
-	Config   []byte // a config.json, used without a ModelDir
+	trainer.Config // the training whose step is measured: what of it makes a difference to a step
 
-	Batch, Seq int      // rows of a batch, tokens of a row
-	Accumulate int      // batches whose gradients make one step; 0 means 1
-	Steps      int      // measured steps of each variant; one more warms up
-	Threads    int      // of the trainer's own loops; 0 for all cores
-	Kernels    []string // the variants: selections as --kernels takes them
-	Seed       uint64   // of random weights, the batches and dropout
-
-	// These are as in trainer.Config, for every variant.
-	LoRA                  lora.Config
-	GradientCheckpointing bool
-	WeightDecay, Clip     float64
+	ModelJSON []byte   // a config.json, for random weights, where there is no Model
+	Steps     int      // measured steps of each variant; one more warms up
+	Kernels   []string // the variants, as trainer.Config has one
 
 	// ProductRate is a rate of matrix products in operations per second that something else
 	// has reached on this machine, such as a BLAS, if it is higher than what is measured: the
@@ -65,23 +56,20 @@ const learningRate = 1e-4
 
 func (o Options) validate() error {
 	switch {
-	case o.Batch < 1:
-		return fmt.Errorf("bench: the batch size is %d, must be positive", o.Batch)
-	case o.Seq < 2:
-		return fmt.Errorf("bench: the sequence length is %d, must be at least 2: the model predicts each token from those before it", o.Seq)
-	case o.Accumulate < 0:
-		return fmt.Errorf("bench: %d accumulated batches, must not be negative", o.Accumulate)
 	case o.Steps < 1:
 		return fmt.Errorf("bench: %d steps, must be at least 1", o.Steps)
 	case len(o.Kernels) == 0:
 		return fmt.Errorf("bench: no variants; name selections of kernels, such as none and auto")
-	case o.ModelDir == "" && len(o.Config) == 0:
+	case o.Model == "" && len(o.ModelJSON) == 0:
 		return fmt.Errorf("bench: neither a model folder nor a config.json is given")
 	}
 	for i, k := range o.Kernels {
 		if slices.Contains(o.Kernels[:i], k) {
 			return fmt.Errorf("bench: variant %s is named twice", k)
 		}
+	}
+	if err := o.Config.Validate(); err != nil {
+		return fmt.Errorf("bench: %w", err)
 	}
 	return nil
 }
@@ -97,7 +85,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if o.Memory == nil {
 		o.Memory = autograd.Heap{}
 	}
-	o.Accumulate = max(o.Accumulate, 1)
+	o.Config = o.WithDefaults()
 	o.Registry = cmp.Or(o.Registry, core.NewRegistry())
 	o.Linked = cmp.Or(o.Linked, core.NewRegistry())
 	release, err := simd.Use(o.Threads)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/reference"
+	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/bench"
 	"github.com/seed98097648/tune/trainer/checkpoint"
@@ -48,7 +49,8 @@ func registry(t *testing.T) *core.Registry {
 }
 
 func options(t *testing.T, kernels ...string) bench.Options {
-	return bench.Options{Config: []byte(config), Batch: 2, Seq: 12, Steps: 3, Threads: 2, Kernels: kernels, Seed: 7, Registry: registry(t)}
+	return bench.Options{Config: trainer.Config{Batch: 2, Seq: 12, Threads: 2, Seed: 7}, ModelJSON: []byte(config), Steps: 3,
+		Kernels: kernels, Registry: registry(t)}
 }
 
 func run(t *testing.T, o bench.Options) *bench.Result {
@@ -158,7 +160,7 @@ func TestAModelFolderIsMeasuredWithItsOwnWeights(t *testing.T) {
 		t.Fatal(err)
 	}
 	random := run(t, o)
-	o.ModelDir, o.Config = dir, nil
+	o.Model, o.ModelJSON = dir, nil
 	loaded := run(t, o)
 	for i, v := range loaded.Runs {
 		if !slices.Equal(v.Losses, random.Runs[i].Losses) {
@@ -274,15 +276,15 @@ func TestRunRefusesWhatItCannotMeasure(t *testing.T) {
 		change func(*bench.Options)
 		want   string
 	}{
-		{"no rows", func(o *bench.Options) { o.Batch = 0 }, "batch size is 0"},
-		{"nothing to predict", func(o *bench.Options) { o.Seq = 1 }, "sequence length is 1"},
+		{"no rows", func(o *bench.Options) { o.Batch = -1 }, "trainer.Config.Batch is -1"},
+		{"nothing to predict", func(o *bench.Options) { o.Seq = 1 }, "trainer.Config.Seq is 1"},
 		{"no steps", func(o *bench.Options) { o.Steps = 0 }, "0 steps"},
 		{"no variants", func(o *bench.Options) { o.Kernels = nil }, "no variants"},
 		{"one variant twice", func(o *bench.Options) { o.Kernels = []string{"all", "all"} }, "all is named twice"},
-		{"no model", func(o *bench.Options) { o.Config = nil }, "neither a model folder nor a config.json"},
+		{"no model", func(o *bench.Options) { o.ModelJSON = nil }, "neither a model folder nor a config.json"},
 		{"rows longer than the model takes", func(o *bench.Options) { o.Seq = 65 }, "max_position_embeddings is 64"},
 		{"unknown kernel", func(o *bench.Options) { o.Kernels = []string{"none", "fused_rop"} }, "variant fused_rop: core: unknown kernel"},
-		{"folder without a model", func(o *bench.Options) { o.ModelDir = t.TempDir() }, "no config.json"},
+		{"folder without a model", func(o *bench.Options) { o.Model = t.TempDir() }, "no config.json"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/seed98097648/tune/internal/amount"
@@ -48,42 +47,16 @@ func (r *Result) memoryChart() chart.Bars {
 	return c
 }
 
-// kernelChart shows where a mean step goes, by operation: those that take longest in any
-// variant have a colour, the others are one part.
+// kernelChart shows where a mean step goes, by operation.
 func (r *Result) kernelChart() chart.Bars {
-	times := make([]map[string]float64, len(r.Runs))
-	worst := map[string]float64{}
-	full := 0.0
-	for i, v := range r.Runs {
-		times[i] = map[string]float64{}
+	var all []chart.Sum
+	for _, v := range r.Runs {
 		n := float64(max(len(v.Steps), 1))
+		s := chart.Sum{Label: v.Kernels, Parts: map[string]float64{}, Total: v.total() / n}
 		for _, c := range v.calls() {
-			times[i][c.name()] += c.MS / n
+			s.Parts[c.name()] += c.MS / n
 		}
-		for name, t := range times[i] {
-			worst[name] = max(worst[name], t)
-		}
-		full = max(full, v.total()/n)
+		all = append(all, s)
 	}
-	names := make([]string, 0, len(worst))
-	for name := range worst {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(worst[b], worst[a]), cmp.Compare(a, b)) })
-	names = names[:min(len(names), chart.Colors)]
-	var c chart.Bars
-	for i, name := range names {
-		c.Keys = append(c.Keys, chart.Key{Class: chart.Class(i), Name: name})
-	}
-	c.Keys = append(c.Keys, chart.Key{Class: chart.Other, Name: "everything else"})
-	for i, v := range r.Runs {
-		mean := v.total() / float64(max(len(v.Steps), 1))
-		amounts, rest := make([]float64, 0, len(c.Keys)), mean
-		for _, name := range names {
-			amounts = append(amounts, times[i][name])
-			rest -= times[i][name]
-		}
-		c.Bars = append(c.Bars, chart.NewBar(v.Kernels, millis(mean), c.Keys, append(amounts, rest), full, millis))
-	}
-	return c
+	return chart.NewSums(all, millis)
 }

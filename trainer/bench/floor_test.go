@@ -23,7 +23,7 @@ const (
 
 func llamaOptions(t *testing.T, kernels ...string) bench.Options {
 	o := options(t, kernels...)
-	o.Config, o.Batch, o.Seq = []byte(llama), rows, row
+	o.ModelJSON, o.Batch, o.Seq = []byte(llama), rows, row
 	return o
 }
 
@@ -120,7 +120,7 @@ func TestAFrozenBaseIsStoredAsItsFilesAre(t *testing.T) {
 	o := llamaOptions(t, "none")
 	o.LoRA = lora.Config{Rank: 3, Dropout: 0.5}
 	half := run(t, o)
-	o.Config = []byte(strings.Replace(llama, "bfloat16", "float32", 1))
+	o.ModelJSON = []byte(strings.Replace(llama, "bfloat16", "float32", 1))
 	whole := run(t, o)
 	matrices := int64(layers*(elements(attending)+elements(others)) + 2*vocab*hidden)
 	if got := whole.Runs[0].Memory.Parameters - half.Runs[0].Memory.Parameters; got != 2*matrices {

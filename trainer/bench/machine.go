@@ -5,7 +5,7 @@ import (
 	"runtime"
 
 	"github.com/seed98097648/tune/internal/ceiling"
-	"github.com/seed98097648/tune/internal/cpu"
+	"github.com/seed98097648/tune/internal/os/cpu"
 )
 
 // Machine is where a measurement ran.

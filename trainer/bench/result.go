@@ -128,7 +128,7 @@ func newResult(o Options, variants []*variant, limits ceiling.Ceilings) *Result 
 	m := variants[0].model
 	r := &Result{
 		Machine: ThisMachine(),
-		Config: Config{Model: o.ModelDir, ModelType: m.Config.ModelType, Trained: m.Elems(), Batch: o.Batch, Seq: o.Seq,
+		Config: Config{Model: o.Model, ModelType: m.Config.ModelType, Trained: m.Elems(), Batch: o.Batch, Seq: o.Seq,
 			Steps: o.Steps, Seed: o.Seed, ModelJSON: m.RawConfig, Accumulate: o.Accumulate, LoRA: o.LoRA,
 			GradientCheckpointing: o.GradientCheckpointing, WeightDecay: o.WeightDecay, Clip: o.Clip},
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/measure"
 	"github.com/seed98097648/tune/trainer/models"
-	"github.com/seed98097648/tune/trainer/optim"
 )
 
 // variant is one model under measurement.
@@ -32,9 +31,9 @@ func newVariant(ctx context.Context, o Options, selection string) (*variant, err
 	v := &variant{kernels: selection}
 	var err error
 	options := models.LoadOptions{LoRA: o.LoRA, Seed: o.Seed}
-	if o.ModelDir != "" {
-		v.model, err = models.LoadWith(o.ModelDir, o.Memory, options)
-	} else if v.model, err = models.NewWith(o.Config, o.Memory, options); err == nil {
+	if o.Model != "" {
+		v.model, err = models.LoadWith(o.Model, o.Memory, options)
+	} else if v.model, err = models.NewWith(o.ModelJSON, o.Memory, options); err == nil {
 		v.model.Init(o.Seed)
 	}
 	if err != nil {
@@ -63,10 +62,7 @@ func (v *variant) build(ctx context.Context, o Options) error {
 	if v.report, err = plan.Apply(); err != nil {
 		return err
 	}
-	config := optim.DefaultConfig()
-	config.WeightDecay = o.WeightDecay
-	v.engine, err = trainer.NewEngine(v.model, o.Memory, trainer.EngineConfig{Batch: o.Batch, Seq: o.Seq, Accumulate: o.Accumulate, Clip: o.Clip,
-		Seed: o.Seed, GradientCheckpointing: o.GradientCheckpointing, Optim: config, NoDecay: trainer.Undecayed})
+	v.engine, err = trainer.NewEngine(v.model, o.Memory, o.Engine())
 	return err
 }
 

@@ -96,8 +96,7 @@ type Conversation struct {
 	Tools []any
 
 	// Vars are further variables of the template, such as enable_thinking or
-	// documents. They may be strings, bools, numbers, values of ParseJSON and Go
-	// slices and string-keyed maps of these.
+	// documents: values of ParseJSON, or Go's int, []any and map[string]any.
 	Vars map[string]any
 }
 

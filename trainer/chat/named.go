@@ -43,7 +43,8 @@ func Named(name, dir string) (*Template, error) {
 	turns := []Message{{Role: "user"}, {Role: "assistant"}}
 	text, err := t.Render(Conversation{Messages: turns}, true)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %s does not give a token that the chat template %s writes: %w; choose another, such as chatml", dir, configFile, name, err)
+		return nil, fmt.Errorf("%s: %s does not give a token that the chat template %s writes: %w; choose another, such "+
+			"as chatml", dir, configFile, name, err)
 	}
 	for _, m := range mark.FindAllString(text, -1) {
 		if !slices.Contains(t.marks, m) {

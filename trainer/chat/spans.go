@@ -54,10 +54,11 @@ func (t *Template) Spans(c Conversation) ([]Span, error) {
 }
 
 var errAmbiguous = errors.New("it cannot be told which part of the rendered text are the assistant's words; " +
-	"mark them in the template with {% generation %} and {% endgeneration %}, or name a built-in template (" + nameList() + ")")
+	"mark them in the template with {% generation %} and {% endgeneration %}, or name a built-in template (" +
+	nameList() + ")")
 
-var errNoWords = errors.New("the chat template does not write what the assistant says, so that there is nothing to learn; " +
-	"correct the template, or name a built-in one (" + nameList() + ")")
+var errNoWords = errors.New("the chat template does not write what the assistant says, so that there is nothing to " +
+	"learn; correct the template, or name a built-in one (" + nameList() + ")")
 
 // generated cuts a text at its generation blocks.
 func generated(c Conversation, out jinja.Output) ([]Span, error) {
@@ -205,7 +206,8 @@ func (c *cutter) learnHabits(i int) {
 	}
 	prompted, ok := c.render(c.conversation.Messages[:i], true)
 	bare, ok2 := c.render(c.conversation.Messages[:i], false)
-	if header, found := strings.CutPrefix(before, bare); ok && ok2 && found && prompted == bare && strings.TrimSpace(header) != "" {
+	if header, found := strings.CutPrefix(before, bare); ok && ok2 && found && prompted == bare &&
+		strings.TrimSpace(header) != "" {
 		c.header = header
 	}
 }

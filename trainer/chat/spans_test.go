@@ -97,7 +97,8 @@ func TestWordsOfPublishedTemplates(t *testing.T) {
 		"from_tokenizer_config_qwen3":              {"Hello!<|im_end|>", "<think>\n\n</think>\n\nA bot.<|im_end|>"},
 		"deepseek-ai-DeepSeek-R1-Distill-Llama-8B": {"Hello!<｜end▁of▁sentence｜>", "A bot.<｜end▁of▁sentence｜>"},
 		"deepseek-ai-DeepSeek-R1-Distill-Qwen-32B": {"Hello!<｜end▁of▁sentence｜>", "A bot.<｜end▁of▁sentence｜>"},
-		"openai-gpt-oss-120b":                      {"<|channel|>final<|message|>Hello!<|end|>", "<|channel|>final<|message|>A bot.<|return|>"},
+		"openai-gpt-oss-120b": {"<|channel|>final<|message|>Hello!<|end|>",
+			"<|channel|>final<|message|>A bot.<|return|>"},
 	}
 	for name, want := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -138,10 +139,12 @@ func callOfAdd(t *testing.T) Conversation {
 	id := new(Object)
 	id.Set("tool_call_id", "abcdefghi")
 	return Conversation{
-		Tools: []any{parse(`{"type":"function","function":{"name":"add","description":"Adds.","parameters":{"type":"object","properties":{"b":{"type":"number","description":"x"}}}}}`)},
+		Tools: []any{parse(`{"type":"function","function":{"name":"add","description":"Adds.",` +
+			`"parameters":{"type":"object","properties":{"b":{"type":"number","description":"x"}}}}}`)},
 		Messages: []Message{
 			user("1+2?"),
-			{Role: "assistant", ToolCalls: parse(`[{"type":"function","id":"abcdefghi","function":{"name":"add","arguments":{"b":2,"a":1.0}}}]`)},
+			{Role: "assistant", ToolCalls: parse(`[{"type":"function","id":"abcdefghi","function":{"name":"add",` +
+				`"arguments":{"b":2,"a":1.0}}}]`)},
 			{Role: "tool", Content: "3", Extra: id},
 			assistant("It is 3."), user("thanks"), assistant("Welcome."),
 		},
@@ -151,11 +154,14 @@ func callOfAdd(t *testing.T) Conversation {
 func TestWordsWithCalls(t *testing.T) {
 	const hermes = "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"b\": 2, \"a\": 1.0}}\n</tool_call><|im_end|>"
 	tests := map[string][]string{
-		"Qwen-Qwen2.5-7B-Instruct":                      {hermes, "It is 3.<|im_end|>", "Welcome.<|im_end|>"},
-		"Qwen-Qwen3-0.6B":                               {hermes, "It is 3.<|im_end|>", "<think>\n\n</think>\n\nWelcome.<|im_end|>"},
+		"Qwen-Qwen2.5-7B-Instruct": {hermes, "It is 3.<|im_end|>", "Welcome.<|im_end|>"},
+		"Qwen-Qwen3-0.6B": {hermes, "It is 3.<|im_end|>",
+			"<think>\n\n</think>\n\nWelcome.<|im_end|>"},
 		"NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use": {hermes, "It is 3.<|im_end|>", "Welcome.<|im_end|>"},
-		"meta-llama-Llama-3.1-8B-Instruct":              {`{"name": "add", "parameters": {"b": 2, "a": 1.0}}<|eot_id|>`, "It is 3.<|eot_id|>", "Welcome.<|eot_id|>"},
-		"GLM-4.7-Flash": {"<tool_call>add<arg_key>b</arg_key><arg_value>2</arg_value><arg_key>a</arg_key><arg_value>1.0</arg_value></tool_call><|observation|>",
+		"meta-llama-Llama-3.1-8B-Instruct": {`{"name": "add", "parameters": {"b": 2, "a": 1.0}}<|eot_id|>`,
+			"It is 3.<|eot_id|>", "Welcome.<|eot_id|>"},
+		"GLM-4.7-Flash": {"<tool_call>add<arg_key>b</arg_key><arg_value>2</arg_value><arg_key>a</arg_key><arg_value>1." +
+			"0</arg_value></tool_call><|observation|>",
 			"It is 3.<|user|>", "Welcome."},
 	}
 	for name, want := range tests {
@@ -166,8 +172,10 @@ func TestWordsWithCalls(t *testing.T) {
 // TestCallsLeftOutAreErrors: a template that does not write calls would teach a model to
 // end its turn where it should call.
 func TestCallsLeftOutAreErrors(t *testing.T) {
-	for _, name := range []string{"TinyLlama-1.1B-Chat-v1.0", "HuggingFaceTB-SmolLM3-3B", "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B"} {
-		if _, err := published(t, name).Spans(callOfAdd(t)); err == nil || !strings.Contains(err.Error(), `does not write the call of "add"`) {
+	for _, name := range []string{"TinyLlama-1.1B-Chat-v1.0", "HuggingFaceTB-SmolLM3-3B",
+		"deepseek-ai-DeepSeek-R1-Distill-Qwen-32B"} {
+		if _, err := published(t, name).Spans(callOfAdd(t)); err == nil || !strings.Contains(err.Error(),
+			`does not write the call of "add"`) {
 			t.Errorf("%s: error %v, want one about the call", name, err)
 		}
 	}
@@ -184,13 +192,15 @@ func TestWordsOfOddTemplates(t *testing.T) {
 			each + `<{{ m.role }}>` + "\n" + `{{ m.content }}</s>{% endfor %}`,
 			[]string{"Hello!</s>", "A bot.</s>"}},
 		"something after the last turn only": {
-			each + `<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% else %}<|bye|>{% endif %}`,
+			each + `<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>` +
+				`{% else %}<|bye|>{% endif %}`,
 			[]string{"Hello!<|end|>", "A bot.<|end|>"}},
 		"nothing ends a turn": {
 			each + `{{ m.role }}: {{ m.content }}` + "\n" + `{% endfor %}{{ 'assistant: ' if add_generation_prompt }}`,
 			[]string{"Hello!", "A bot."}},
 		"generation blocks": {
-			each + `{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{% endgeneration %};{% else %}{{ m.content }}:{% endif %}{% endfor %}`,
+			each + `{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{% endgeneration %};{% else %}` +
+				`{{ m.content }}:{% endif %}{% endfor %}`,
 			[]string{"Hello!", "A bot."}},
 	}
 	for name, tt := range tests {
@@ -230,9 +240,10 @@ func TestATemplateWithoutTheAssistantsTextIsRefused(t *testing.T) {
 		text   string
 		refuse bool
 	}{
-		"nothing":             {"", true},
-		"the user alone":      {loop + "{% if m.role == 'user' %}{{ m.content }}{% endif %}{% endfor %}", true},
-		"another field":       {loop + "{{ m.role }}: {{ m.text }}</s>{% endfor %}{{ 'assistant: ' if add_generation_prompt }}", true},
+		"nothing":        {"", true},
+		"the user alone": {loop + "{% if m.role == 'user' %}{{ m.content }}{% endif %}{% endfor %}", true},
+		"another field": {loop + "{{ m.role }}: {{ m.text }}</s>{% endfor %}" +
+			"{{ 'assistant: ' if add_generation_prompt }}", true},
 		"an end alone":        {loop + "{{ m.content if m.role == 'user' }}</s>{% endfor %}", true},
 		"an empty generation": {loop + "{{ m.content }}{% generation %}{% endgeneration %}{% endfor %}", true},
 		"the text":            {loop + "{{ m.role }}: {{ m.content }}</s>{% endfor %}", false},

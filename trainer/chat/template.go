@@ -138,7 +138,8 @@ func namedTexts(dir string, list []any) (texts, error) {
 		text, _ := object.Get("template")
 		s, ok := text.(string)
 		if !ok {
-			return out, fmt.Errorf("%s: %s: chat_template[%d].template: want a string, have %s", dir, configFile, i, jinja.TypeName(text))
+			return out, fmt.Errorf("%s: %s: chat_template[%d].template: want a string, have %s", dir, configFile, i,
+				jinja.TypeName(text))
 		}
 		switch name {
 		case "default":
@@ -148,7 +149,8 @@ func namedTexts(dir string, list []any) (texts, error) {
 		}
 	}
 	if out.main == "" {
-		return out, fmt.Errorf("%s: %s: chat_template: none of its %d templates is called default", dir, configFile, len(list))
+		return out, fmt.Errorf("%s: %s: chat_template: none of its %d templates is called default", dir, configFile,
+			len(list))
 	}
 	return out, nil
 }

@@ -34,15 +34,22 @@ func TestLoadChoosesTheTemplate(t *testing.T) {
 		c     Conversation
 		want  string
 	}{
-		"tokenizer_config": {map[string]string{configFile: `{"chat_template":"c{{ bos_token }}{{ eos_token }}","bos_token":"<s>","eos_token":{"content":"</s>"}}`}, Conversation{}, "c<s></s>"},
-		"file first":       {map[string]string{templateFile: "f", configFile: `{"chat_template":"c"}`}, Conversation{}, "f"},
-		"file for tools":   {map[string]string{templateFile: "f", toolsTemplate: "t"}, tool, "t"},
-		"list":             {map[string]string{configFile: `{"chat_template":[{"name":"tool_use","template":"t"},{"name":"default","template":"d"}]}`}, Conversation{}, "d"},
-		"list with tools":  {map[string]string{configFile: `{"chat_template":[{"name":"tool_use","template":"t"},{"name":"default","template":"d"}]}`}, tool, "t"},
-		"older token map": {map[string]string{templateFile: "{{ pad_token }}{{ unk_token }}{{ sep_token }}|{{ additional_special_tokens }}",
-			"special_tokens_map.json": `{"pad_token":"P","unk_token":"U","additional_special_tokens":["a",{"content":"b"}]}`, configFile: `{"unk_token":"V","sep_token":null}`}, Conversation{}, "PV|['a', 'b']"},
-		"no tools is None": {map[string]string{templateFile: "{{ tools }} {{ documents }} {{ add_generation_prompt }}"}, Conversation{}, "None None False"},
-		"own variables":    {map[string]string{templateFile: "{{ enable_thinking }}{{ n }}"}, Conversation{Vars: map[string]any{"enable_thinking": false, "n": 3}}, "False3"},
+		"tokenizer_config": {map[string]string{configFile: `{"chat_template":"c{{ bos_token }}` +
+			`{{ eos_token }}","bos_token":"<s>","eos_token":{"content":"</s>"}}`}, Conversation{}, "c<s></s>"},
+		"file first":     {map[string]string{templateFile: "f", configFile: `{"chat_template":"c"}`}, Conversation{}, "f"},
+		"file for tools": {map[string]string{templateFile: "f", toolsTemplate: "t"}, tool, "t"},
+		"list": {map[string]string{configFile: `{"chat_template":[{"name":"tool_use","template":"t"},` +
+			`{"name":"default","template":"d"}]}`}, Conversation{}, "d"},
+		"list with tools": {map[string]string{configFile: `{"chat_template":[{"name":"tool_use","template":"t"},` +
+			`{"name":"default","template":"d"}]}`}, tool, "t"},
+		"older token map": {map[string]string{templateFile: "{{ pad_token }}{{ unk_token }}{{ sep_token }}|" +
+			"{{ additional_special_tokens }}",
+			"special_tokens_map.json": `{"pad_token":"P","unk_token":"U","additional_special_tokens":["a",{"content":"b"}]}`,
+			configFile:                `{"unk_token":"V","sep_token":null}`}, Conversation{}, "PV|['a', 'b']"},
+		"no tools is None": {map[string]string{templateFile: "{{ tools }} {{ documents }} {{ add_generation_prompt }}"},
+			Conversation{}, "None None False"},
+		"own variables": {map[string]string{templateFile: "{{ enable_thinking }}{{ n }}"},
+			Conversation{Vars: map[string]any{"enable_thinking": false, "n": 3}}, "False3"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +79,8 @@ func TestLoadErrors(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if _, err := Load(model(t, map[string]string{configFile: tt.config})); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := Load(model(t, map[string]string{configFile: tt.config})); err == nil || !strings.Contains(err.Error(),
+				tt.want) {
 				t.Errorf("error %v, want one with %q", err, tt.want)
 			}
 		})
@@ -87,9 +95,10 @@ func TestTheTemplateOfAnAdapterComesFirst(t *testing.T) {
 		files map[string]string
 		want  string
 	}{
-		"a file":              {map[string]string{templateFile: "adapter {{ bos_token }}"}, "adapter <s>"},
-		"in tokenizer_config": {map[string]string{configFile: `{"chat_template":"own {{ bos_token }}","bos_token":"<b>"}`}, "own <b>"},
-		"none":                {nil, "model <s>"},
+		"a file": {map[string]string{templateFile: "adapter {{ bos_token }}"}, "adapter <s>"},
+		"in tokenizer_config": {map[string]string{configFile: `{"chat_template":"own {{ bos_token }}","bos_token":"<b>"}`},
+			"own <b>"},
+		"none": {nil, "model <s>"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tm, err := LoadAdapted(base, model(t, tt.files))
@@ -120,7 +129,8 @@ func TestMessageKeepsWhatTheRowHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := tm.Render(Conversation{Messages: []Message{m}}, false)
-	if want := `{"role": "assistant", "content": null, "tool_calls": [{"z": 1.0, "a": 2}], "name": "bob"}`; err != nil || got != want {
+	if want := `{"role": "assistant", "content": null, "tool_calls": [{"z": 1.0, "a": 2}], "name": "bob"}`; err != nil ||
+		got != want {
 		t.Errorf("rendered %s, %v; want %s", got, err, want)
 	}
 	for _, bad := range []string{`[]`, `{"content":"x"}`, `{"role":1}`} {
@@ -140,23 +150,36 @@ func TestNamed(t *testing.T) {
 		text  string
 		words []string
 	}{
-		"chatml": {"<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello!<|im_end|>\n" +
-			"<|im_start|>user\nWho are you?<|im_end|>\n<|im_start|>assistant\nA bot.<|im_end|>\n", []string{"Hello!<|im_end|>", "A bot.<|im_end|>"}},
-		"qwen": {"<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello!<|im_end|>\n" +
-			"<|im_start|>user\nWho are you?<|im_end|>\n<|im_start|>assistant\nA bot.<|im_end|>\n", []string{"Hello!<|im_end|>", "A bot.<|im_end|>"}},
-		"llama3": {"<s><|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>" +
-			"<|start_header_id|>assistant<|end_header_id|>\n\nHello!<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nWho are you?<|eot_id|>" +
-			"<|start_header_id|>assistant<|end_header_id|>\n\nA bot.<|eot_id|>", []string{"Hello!<|eot_id|>", "A bot.<|eot_id|>"}},
-		"glm4": {"[gMASK]<sop><|system|>\nBe brief.<|user|>\nHi<|assistant|>\nHello!<|user|>\nWho are you?<|assistant|>\nA bot.</s>",
+		"chatml": {"<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>" +
+			"assistant\nHello!<|im_end|>\n" +
+			"<|im_start|>user\nWho are you?<|im_end|>\n<|im_start|>assistant\nA bot.<|im_end|>\n", []string{"Hello!<|im_end|>",
+			"A bot.<|im_end|>"}},
+		"qwen": {"<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>" +
+			"assistant\nHello!<|im_end|>\n" +
+			"<|im_start|>user\nWho are you?<|im_end|>\n<|im_start|>assistant\nA bot.<|im_end|>\n", []string{"Hello!<|im_end|>",
+			"A bot.<|im_end|>"}},
+		"llama3": {"<s><|start_header_id|>system<|end_header_id|>\n\nBe " +
+			"brief.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>" +
+			"<|start_header_id|>assistant<|end_header_id|>\n\nHello!<|eot_id|><|start_header_id|>user<|end_header_id|>" +
+			"\n\nWho are you?<|eot_id|>" +
+			"<|start_header_id|>assistant<|end_header_id|>\n\nA bot.<|eot_id|>", []string{"Hello!<|eot_id|>",
+			"A bot.<|eot_id|>"}},
+		"glm4": {"[gMASK]<sop><|system|>\nBe brief.<|user|>\nHi<|assistant|>\nHello!<|user|>\nWho are " +
+			"you?<|assistant|>\nA bot.</s>",
 			[]string{"\nHello!<|user|>", "\nA bot.</s>"}},
-		"default": {"System: Be brief.</s>\nHuman: Hi</s>\nAssistant:Hello!</s>\nHuman: Who are you?</s>\nAssistant:A bot.</s>\n",
+		"default": {"System: Be brief.</s>\nHuman: Hi</s>\nAssistant:Hello!</s>\nHuman: Who are you?</s>\nAssistant:A " +
+			"bot.</s>\n",
 			[]string{"Hello!</s>", "A bot.</s>"}},
-		"alpaca": {"Be brief.### Instruction:\nHi\n\n### Response:\nHello!</s>\n\n### Instruction:\nWho are you?\n\n### Response:\nA bot.</s>\n\n",
+		"alpaca": {"Be brief.### Instruction:\nHi\n\n### Response:\nHello!</s>\n\n### Instruction:\nWho are you?\n\n### " +
+			"Response:\nA bot.</s>\n\n",
 			[]string{"Hello!</s>", "A bot.</s>"}},
-		"vicuna": {"Be brief. USER: Hi ASSISTANT: Hello!</s>USER: Who are you? ASSISTANT: A bot.</s>", []string{" Hello!</s>", " A bot.</s>"}},
-		"llama2": {"<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\nHi [/INST] Hello! </s><s>[INST] Who are you? [/INST] A bot. </s>",
+		"vicuna": {"Be brief. USER: Hi ASSISTANT: Hello!</s>USER: Who are you? ASSISTANT: A bot.</s>",
+			[]string{" Hello!</s>", " A bot.</s>"}},
+		"llama2": {"<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\nHi [/INST] Hello! </s><s>[INST] Who are you? [/INST] A " +
+			"bot. </s>",
 			[]string{" Hello! </s>", " A bot. </s>"}},
-		"mistral": {"<s>[INST] Be brief.\n\nHi[/INST] Hello!</s>[INST] Who are you?[/INST] A bot.</s>", []string{" Hello!</s>", " A bot.</s>"}},
+		"mistral": {"<s>[INST] Be brief.\n\nHi[/INST] Hello!</s>[INST] Who are you?[/INST] A bot.</s>",
+			[]string{" Hello!</s>", " A bot.</s>"}},
 	}
 	if diff := cmp.Diff(len(tests), len(Names())); diff != "" {
 		t.Errorf("built-in templates %v: %s", Names(), diff)

@@ -251,7 +251,8 @@ func TestOpenRefusesWhatIsNoFile(t *testing.T) {
 func FuzzSplit(f *testing.F) {
 	f.Add(image(`{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 4))
 	f.Add(image(`{"__metadata__":{"a":"b"},"x":{"dtype":"BF16","shape":[2,0],"data_offsets":[0,0]}}`, 0))
-	f.Add(image(`{"a":{"dtype":"I64","shape":[],"data_offsets":[0,8]},"b":{"dtype":"F16","shape":[1],"data_offsets":[8,10]}} `, 10))
+	f.Add(image(`{"a":{"dtype":"I64","shape":[],"data_offsets":[0,8]},"b":{"dtype":"F16","shape":[1],`+
+		`"data_offsets":[8,10]}} `, 10))
 	f.Add(image(`{"w":{"dtype":"F32","shape":[-1,4294967296],"data_offsets":[0,99999999999999999999]}}`, 0))
 	f.Add([]byte{255, 255, 255, 255, 255, 255, 255, 255, '{'})
 	f.Fuzz(func(t *testing.T, raw []byte) {

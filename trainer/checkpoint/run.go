@@ -13,60 +13,32 @@ import (
 
 // Run is the output folder of a training run that keeps checkpoints: folders named
 // checkpoint-N after the steps done, and at the end the files of the model beside them.
-// One process at a time holds it. A checkpoint that has its name is complete, whatever
-// happened to the process that wrote it.
+// A checkpoint that has its name is complete, whatever happened to the process that wrote it.
 type Run struct {
-	dir    string
-	made   bool // the folder was not there
-	unlock func() error
+	dir  string
+	made bool // the folder was not there
 }
 
-// OpenRun makes the folder, if need be, takes it for this process and removes what a
-// process that was killed has left unfinished in it. A fresh run wants it to be empty, but
-// for the files named, which a run has from its beginning. It is an error if another
-// process holds the folder. The caller closes the Run.
+// OpenRun makes the folder, if need be, and removes what a process that was killed has left
+// unfinished in it: the caller has the Claim to it, so that no other process is at work there.
+// A fresh run wants it to be empty, but for the files named, which a run has from its
+// beginning. The caller closes the Run.
 func OpenRun(dir string, fresh bool, but ...string) (*Run, error) {
 	_, err := os.Stat(dir)
-	made := errors.Is(err, fs.ErrNotExist)
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	r := &Run{dir, errors.Is(err, fs.ErrNotExist)}
+	err = os.MkdirAll(dir, 0o777)
+	if err == nil && r.made {
+		err = syncDir(filepath.Dir(dir))
+	}
+	if err != nil {
 		return nil, fmt.Errorf("checkpoint: output folder %s: %w", dir, err)
 	}
-	if made {
-		if err := syncDir(filepath.Dir(dir)); err != nil {
-			return nil, fmt.Errorf("checkpoint: output folder %s: %w", dir, err)
+	if fresh {
+		if err := checkVacant(dir, but...); err != nil {
+			return nil, err
 		}
 	}
-	unlock, err := lockFolder(dir)
-	if err != nil {
-		return nil, fmt.Errorf("checkpoint: output folder %s: %w", dir, err)
-	}
-	r := &Run{dir, made, unlock}
-	if fresh {
-		err = checkVacant(dir, but...)
-	}
-	if err == nil {
-		err = r.clean()
-	}
-	if err != nil {
-		return nil, errors.Join(err, unlock())
-	}
-	return r, nil
-}
-
-// lockFolder takes a folder for this process, if it can be. Where it cannot, there is the
-// Claim, if anything.
-func lockFolder(dir string) (unlock func() error, err error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	switch err := lockFile(d); {
-	case errors.Is(err, errLocked):
-		return nil, errors.Join(fmt.Errorf("%w: wait until that has ended, or choose another folder", ErrHeld), d.Close())
-	case err != nil:
-		return func() error { return nil }, d.Close()
-	}
-	return d.Close, nil
+	return r, r.clean()
 }
 
 // StepDir returns the path of the checkpoint after a step in a run's folder.
@@ -172,13 +144,12 @@ func (r *Run) clean() error {
 	return nil
 }
 
-// Close gives the folder free for other processes, and removes it if OpenRun has made it
-// and it is empty.
+// Close removes the folder if OpenRun has made it and it is empty.
 func (r *Run) Close() error {
 	if entries, err := os.ReadDir(r.dir); r.made && err == nil && len(entries) == 0 {
 		if err := os.Remove(r.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return errors.Join(fmt.Errorf("checkpoint: %w", err), r.unlock())
+			return fmt.Errorf("checkpoint: %w", err)
 		}
 	}
-	return r.unlock()
+	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/seed98097648/tune/core"
@@ -46,8 +48,9 @@ func New(every int) *Checker {
 
 // Stats is what a Checker has done.
 type Stats struct {
-	Calls int           `json:"calls"` // compared
-	Took  time.Duration `json:"-"`     // by that
+	Calls int             `json:"calls"`          // compared
+	Took  time.Duration   `json:"-"`              // by that
+	Left  map[core.Op]int `json:"left,omitempty"` // uses that Compare cannot judge
 }
 
 // Stats returns what was done so far.
@@ -126,6 +129,10 @@ func (w *watched) run(ctx context.Context, c *core.Call, pass core.Pass) error {
 		w.checker.right[u] = w.checker.round
 	}
 	if errors.Is(err, core.ErrNotSupported) {
+		if w.checker.stats.Left == nil {
+			w.checker.stats.Left = map[core.Op]int{}
+		}
+		w.checker.stats.Left[c.Op]++
 		return nil
 	}
 	w.checker.stats.Calls++
@@ -180,9 +187,21 @@ func Wrong(err error) *core.KernelError {
 
 // String says what was done, for people.
 func (s Stats) String() string {
-	uses := "uses"
-	if s.Calls == 1 {
-		uses = "use"
+	text := fmt.Sprintf("%s of kernels on the run's own tensors in %.2g s", uses(s.Calls), s.Took.Seconds())
+	for i, op := range slices.Sorted(maps.Keys(s.Left)) {
+		if i == 0 {
+			text += "; not compared:"
+		} else {
+			text += ","
+		}
+		text += fmt.Sprintf(" %s of %s", uses(s.Left[op]), op)
 	}
-	return fmt.Sprintf("%d %s of kernels on the run's own tensors in %.2g s", s.Calls, uses, s.Took.Seconds())
+	return text
+}
+
+func uses(n int) string {
+	if n == 1 {
+		return "1 use"
+	}
+	return fmt.Sprint(n, " uses")
 }

@@ -190,10 +190,10 @@ func TestHoldOut(t *testing.T) {
 	}
 }
 
-func TestHoldOutN(t *testing.T) {
+func TestHoldOutOfANumber(t *testing.T) {
 	items := []int{1, 2, 3, 4}
 	for n := range 6 {
-		train, held, err := HoldOutN(items, n, 1)
+		train, held, err := HoldOut(items, float64(n), 1)
 		if ok := n < 4; (err == nil) != ok || ok && (len(held) != n || len(train) != 4-n) {
 			t.Errorf("%d: held out %v of %v, %v", n, held, train, err)
 		}
@@ -201,7 +201,7 @@ func TestHoldOutN(t *testing.T) {
 }
 
 func TestHoldOutRefuses(t *testing.T) {
-	for _, fraction := range []float64{-0.1, 1, 2, math.NaN()} {
+	for _, fraction := range []float64{-0.1, 1.5, 3, math.Inf(1), math.NaN()} {
 		if _, _, err := HoldOut([]int{1, 2, 3}, fraction, 0); err == nil {
 			t.Errorf("fraction %g accepted", fraction)
 		}

@@ -94,56 +94,24 @@ func (p *Packed) Single(examples []int) {
 // longer than a row only the beginning is used.
 func (p *Packed) BestFit(examples []int) {
 	length := func(e int) int { return min(p.store.Tokens(e), p.seq) }
-	bins := newBins(p.seq)
-	bin := make([]int32, len(examples)) // of each example
-	for _, i := range longestFirst(examples, length, p.seq) {
+	places := make([]int32, len(examples))
+	for i := range places {
+		places[i] = int32(i)
+	}
+	slices.SortStableFunc(places, func(i, k int32) int { return length(examples[k]) - length(examples[i]) })
+	bins, bin := newBins(p.seq), make([]int32, len(examples)) // of each example
+	for _, i := range places {
 		bin[i] = bins.place(length(examples[i]))
 	}
-	sorted, starts := byBin(bin, bins.n)
-	for b := range bins.n {
-		for _, i := range sorted[starts[b]:starts[b+1]] {
-			e := examples[i]
-			p.pieces = append(p.pieces, piece{int32(e), 0, int32(length(e))})
+	slices.Sort(places) // the examples of one bin come in their own order
+	slices.SortStableFunc(places, func(i, k int32) int { return int(bin[i] - bin[k]) })
+	for k, i := range places {
+		if k > 0 && bin[i] != bin[places[k-1]] {
+			p.endRow()
 		}
-		p.endRow()
+		p.pieces = append(p.pieces, piece{int32(examples[i]), 0, int32(length(examples[i]))})
 	}
-}
-
-// byBin returns the places sorted by their bin, those of one bin in their own order, and
-// where each bin begins.
-func byBin(bin []int32, bins int) (sorted, starts []int32) {
-	starts = make([]int32, bins+1)
-	for _, b := range bin {
-		starts[b+1]++
-	}
-	for b := range bins {
-		starts[b+1] += starts[b]
-	}
-	sorted, next := make([]int32, len(bin)), slices.Clone(starts)
-	for i, b := range bin {
-		sorted[next[b]] = int32(i)
-		next[b]++
-	}
-	return sorted, starts
-}
-
-// longestFirst returns the places of the examples in the order of falling length, equal
-// ones in their own order. Lengths are at most seq.
-func longestFirst(examples []int, length func(e int) int, seq int) []int32 {
-	at := make([]int32, seq+2) // where the examples of each length begin
-	for _, e := range examples {
-		at[seq-length(e)+1]++
-	}
-	for n := range seq + 1 {
-		at[n+1] += at[n]
-	}
-	order := make([]int32, len(examples))
-	for i, e := range examples {
-		n := seq - length(e)
-		order[at[n]] = int32(i)
-		at[n]++
-	}
-	return order
+	p.endRow()
 }
 
 // bins are rows being filled, found by the room that they have left.

@@ -2,10 +2,12 @@ package demo
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/seed98097648/tune/core/reference"
 	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/nn"
 )
 
 // A right answer is the likeliest one token by token: then, and only then, the model that
@@ -36,21 +38,38 @@ func TestCheckAgreesWithTeacherForcing(t *testing.T) {
 
 // predicts reads the example with its answer in one pass.
 func (d *Demo) predicts(t *testing.T, e Example) bool {
-	w, err := d.newWriter()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.program.Close()
 	rows, err := d.rows([]Example{e})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.fill([][]int32{rows[0].IDs[:len(e.Prompt+e.Want)+2]})
-	if _, err := w.program.Forward(context.Background()); err != nil {
+	seq := d.Job.Config.Seq
+	c, err := nn.NewContext(d.Job.Memory, 1, seq, seq)
+	if err != nil {
 		t.Fatal(err)
 	}
+	out := d.Job.Model.Forward(c)
+	out.Logits.Keep()
+	program, err := d.Job.Model.Compile(c, out.Loss, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	for b := range data.Batches(rows, 1) {
+		if err := program.Batch.Fill(b, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := program.Forward(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	logits := program.Tensor(out.Logits)
 	for i, label := range rows[0].Labels {
-		if label != data.Ignore && w.likeliest(0, i-1) != label {
+		if label == data.Ignore {
+			continue
+		}
+		v := logits.Shape[1]
+		row := logits.Float32s()[(i-1)*v:][:v]
+		if slices.Max(row) != row[label] {
 			return false
 		}
 	}

@@ -171,11 +171,12 @@ type End struct {
 	Checked     *Checked  `json:"checked,omitempty"` // nil if no kernel was
 }
 
-// Checked is how many calls of kernels were compared with the plain forward, and how long
-// that took.
+// Checked is how many calls of kernels were compared with the plain forward, how long that
+// took, and how many were left because nothing can judge them.
 type Checked struct {
-	Calls   int     `json:"calls"`
-	Seconds float64 `json:"seconds"`
+	Calls   int             `json:"calls"`
+	Seconds float64         `json:"seconds"`
+	Left    map[core.Op]int `json:"left,omitempty"`
 }
 
 func (*Start) kind() string      { return "start" }

@@ -71,7 +71,7 @@ func (a *Adapter) Named() ([]checkpoint.Named, error) {
 	for _, p := range slices.Concat(a.a, a.b) {
 		for _, e := range p.Entries {
 			t := e.View(p.Tensor)
-			if slices.ContainsFunc(t.Float32s(), notFinite) {
+			if _, bad := checkpoint.NonFinite(t); bad {
 				return nil, fmt.Errorf("%s has values that are not finite: the training diverged; lower the learning rate", e.Name)
 			}
 			out = append(out, checkpoint.Named{Name: prefix + e.Name, Tensor: t})
@@ -79,8 +79,6 @@ func (a *Adapter) Named() ([]checkpoint.Named, error) {
 	}
 	return out, nil
 }
-
-func notFinite(v float32) bool { return !(math.Abs(float64(v)) <= math.MaxFloat32) }
 
 // Merge adds scale * B A to every weight W that has an adapter, with float32 arithmetic,
 // and makes B zero. W keeps its dtype. A weight in int8, or one whose dtype cannot hold the
@@ -124,9 +122,8 @@ func (w weight) add(scale float32, b, a core.Tensor) error {
 	simd.Scale(scaled, b.Float32s(), scale)
 	simd.GemmNN(out, in, r, scaled, r, a.Float32s(), in, sum, in, true)
 	w.param.Set(w.entry, core.FromFloat32(sum, out, in))
-	back := make([]float32, len(sum))
-	w.param.Load(back, w.entry.Offset)
-	if slices.ContainsFunc(back, notFinite) {
+	w.param.Load(sum, w.entry.Offset) // as the weight's dtype has rounded it
+	if _, bad := checkpoint.NonFinite(core.FromFloat32(sum, out, in)); bad {
 		return fmt.Errorf("the sum is more than %s can hold", w.param.Tensor.DType)
 	}
 	return nil

@@ -142,15 +142,8 @@ func (a *Adapter) JSON() ([]byte, error) {
 
 // Load puts the adapters of a folder on a model. Every tensor of the file must have its
 // place, and every adapter its tensors.
-func Load(body *nn.Body, dir string) (*Adapter, error) {
-	a, err := load(body, dir)
-	if err != nil {
-		return nil, fmt.Errorf("lora: adapter %s: %w", dir, err)
-	}
-	return a, nil
-}
-
-func load(body *nn.Body, dir string) (*Adapter, error) {
+func Load(body *nn.Body, dir string) (_ *Adapter, err error) {
+	defer inFolder(&err, dir)
 	c, base, err := readConfig(dir)
 	if err != nil {
 		return nil, err
@@ -179,6 +172,13 @@ func load(body *nn.Body, dir string) (*Adapter, error) {
 	return a, a.fill(f)
 }
 
+// inFolder, deferred, says in an error which folder it is of.
+func inFolder(err *error, dir string) {
+	if *err != nil {
+		*err = fmt.Errorf("lora: adapter %s: %w", dir, *err)
+	}
+}
+
 func readConfig(dir string) (Config, string, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, ConfigFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -196,14 +196,8 @@ func readConfig(dir string) (Config, string, error) {
 }
 
 // Read fills the adapters from a folder that was saved with the same configuration.
-func (a *Adapter) Read(dir string) error {
-	if err := a.read(dir); err != nil {
-		return fmt.Errorf("lora: adapter %s: %w", dir, err)
-	}
-	return nil
-}
-
-func (a *Adapter) read(dir string) error {
+func (a *Adapter) Read(dir string) (err error) {
+	defer inFolder(&err, dir)
 	saved, _, err := readConfig(dir)
 	if err != nil {
 		return err

@@ -25,12 +25,16 @@ func body(names ...string) *nn.Body {
 
 // peft is an adapter_config.json as PEFT 0.18 writes it.
 const peft = `{"alora_invocation_tokens": null, "alpha_pattern": {}, "arrow_config": null, "auto_mapping": null,
-	"base_model_name_or_path": "meta-llama/Llama-3.2-1B", "bias": "none", "corda_config": null, "ensure_weight_tying": false,
-	"eva_config": null, "exclude_modules": null, "fan_in_fan_out": false, "inference_mode": true, "init_lora_weights": true,
+	"base_model_name_or_path": "meta-llama/Llama-3.2-1B", "bias": "none", "corda_config": null,
+	"ensure_weight_tying": false,
+	"eva_config": null, "exclude_modules": null, "fan_in_fan_out": false, "inference_mode": true,
+	"init_lora_weights": true,
 	"layer_replication": null, "layers_pattern": null, "layers_to_transform": null, "loftq_config": {}, "lora_alpha": 32,
-	"lora_bias": false, "lora_dropout": 0.05, "megatron_config": null, "megatron_core": "megatron.core", "modules_to_save": null,
+	"lora_bias": false, "lora_dropout": 0.05, "megatron_config": null, "megatron_core": "megatron.core",
+	"modules_to_save": null,
 	"peft_type": "LORA", "peft_version": "0.18.0", "qalora_group_size": 16, "r": 8, "rank_pattern": {}, "revision": null,
-	"target_modules": ["v_proj", "q_proj"], "target_parameters": null, "task_type": "CAUSAL_LM", "trainable_token_indices": null,
+	"target_modules": ["v_proj", "q_proj"], "target_parameters": null, "task_type": "CAUSAL_LM",
+	"trainable_token_indices": null,
 	"use_dora": false, "use_qalora": false, "use_rslora": false}`
 
 func TestAConfigurationOfPEFTIsRead(t *testing.T) {

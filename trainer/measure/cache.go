@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/cpu"
-	"github.com/seed98097648/tune/internal/self"
+	"github.com/seed98097648/tune/internal/os/cpu"
+	"github.com/seed98097648/tune/internal/os/self"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 )

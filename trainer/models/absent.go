@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed98097648/tune/internal/plainfile"
+	"github.com/seed98097648/tune/internal/os/plainfile"
 )
 
 // absent says what to do about a model folder that does not exist. Many a program takes the

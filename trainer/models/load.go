@@ -12,7 +12,7 @@ import (
 	"sync"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/plainfile"
+	"github.com/seed98097648/tune/internal/os/plainfile"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/nn"

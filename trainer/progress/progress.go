@@ -98,7 +98,7 @@ func (p *Printer) onStart(s trainer.Start) {
 		trained = fmt.Sprintf(", %s of them trained", amount.Count(float64(s.Trainable)))
 	}
 	fmt.Fprintf(p.text(), "%s, %s parameters%s\n%s: %s of %d tokens, %d held out\n",
-		s.Model, amount.Count(float64(s.Parameters)), trained, what, plural(s.Rows, "row"), s.Config.Seq, s.EvalRows)
+		s.Model, amount.Count(float64(s.Parameters)), trained, what, amount.Of(s.Rows, "row"), s.Config.Seq, s.EvalRows)
 	if s.Resumed > 0 {
 		fmt.Fprintf(p.text(), "going on after step %d of %d\n", s.Resumed, s.Steps)
 	}
@@ -178,9 +178,9 @@ func (p *Printer) Summary(s *trainer.Summary) {
 	defer p.mu.Unlock()
 	p.hideBar()
 	w := p.text()
-	head := "done: " + plural(s.Steps, "step")
+	head := "done: " + amount.Of(s.Steps, "step")
 	if s.Interrupted {
-		head = fmt.Sprintf("interrupted: %d of %s", s.Steps, plural(p.start.Steps, "step"))
+		head = fmt.Sprintf("interrupted: %d of %s", s.Steps, amount.Of(p.start.Steps, "step"))
 		p.leaveBar(s.Last)
 	}
 	c := p.start.Config
@@ -198,7 +198,7 @@ func (p *Printer) Summary(s *trainer.Summary) {
 	if s.Before != nil && s.After != nil {
 		fmt.Fprintf(w, "  held-out loss  %.4f -> %.4f\n", s.Before.Loss, s.After.Loss)
 	}
-	if s.Checked.Calls > 0 {
+	if s.Checked.Calls > 0 || len(s.Checked.Left) > 0 {
 		fmt.Fprintf(w, "  checked        %s\n", s.Checked)
 	} else if c.CheckEvery == 0 && s.Report != nil && len(s.Report.Applied()) > 0 {
 		fmt.Fprintln(w, "  checked        no kernel: --check-every is 0")
@@ -216,13 +216,6 @@ func (p *Printer) Summary(s *trainer.Summary) {
 		}
 		fmt.Fprintf(w, "  best           %.4f after step %d%s\n", s.Best.Loss, s.Best.Step, where)
 	}
-}
-
-func plural(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprint(n, " ", noun)
 }
 
 // text is the stream for lines that are for people.

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -26,35 +25,24 @@ type call struct {
 
 // kernelTimes shows where the time went: a bar by operation, and all of its parts.
 func kernelTimes(calls []journal.Call) (*chart.Bars, []call) {
-	total, by := 0.0, map[string]float64{}
-	var names []string
+	all := chart.Sum{Label: "all operations", Parts: map[string]float64{}}
 	for _, c := range calls {
-		if _, ok := by[nameOf(c)]; !ok {
-			names = append(names, nameOf(c))
-		}
-		by[nameOf(c)] += c.Seconds
-		total += c.Seconds
+		all.Parts[nameOf(c)] += c.Seconds
+		all.Total += c.Seconds
 	}
-	if total <= 0 {
+	if all.Total <= 0 {
 		return nil, nil
 	}
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(by[b], by[a]) })
-	bars, amounts, rest := &chart.Bars{}, []float64{}, total
-	for i, name := range names[:min(len(names), chart.Colors)] {
-		bars.Keys = append(bars.Keys, chart.Key{Class: chart.Class(i), Name: name})
-		amounts, rest = append(amounts, by[name]), rest-by[name]
-	}
-	bars.Keys = append(bars.Keys, chart.Key{Class: chart.Other, Name: "everything else"})
-	bars.Bars = []chart.Bar{chart.NewBar("all operations", duration(total), bars.Keys, append(amounts, rest), total, duration)}
+	bars := chart.NewSums([]chart.Sum{all}, duration)
 	var rows []call
 	for _, c := range calls {
 		const negligible = 0.0005
-		if share := c.Seconds / total; share >= negligible || c.Kernel != "" {
+		if share := c.Seconds / all.Total; share >= negligible || c.Kernel != "" {
 			rows = append(rows, call{Name: nameOf(c), Pass: c.Pass, Kernel: c.Kernel != "", Calls: c.Calls, Seconds: duration(c.Seconds),
 				Each: duration(c.Seconds / float64(max(c.Calls, 1))), Share: 100 * share, Percent: fmt.Sprintf("%.1f%%", 100*share)})
 		}
 	}
-	return bars, rows
+	return &bars, rows
 }
 
 func nameOf(c journal.Call) string {
@@ -150,11 +138,8 @@ func happened(deaths, repeats, fallbacks, wrong uint64) string {
 		n    uint64
 		noun string
 	}{{deaths, "restart"}, {repeats, "repeated call"}, {fallbacks, "fall-back"}, {wrong, "wrong kernel"}} {
-		switch {
-		case p.n == 1:
-			parts = append(parts, "1 "+p.noun)
-		case p.n > 1:
-			parts = append(parts, fmt.Sprintf("%d %ss", p.n, p.noun))
+		if p.n > 0 {
+			parts = append(parts, amount.Of(p.n, p.noun))
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -27,6 +27,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/seed98097648/tune/trainer/journal"
 )
 
@@ -61,7 +63,7 @@ func New(dir string, now time.Time) (*Writer, error) {
 	}
 	w := &Writer{file: f}
 	w.begin(now, 0)
-	w.event = appendString(w.event, 3, "brain.Event:2")
+	w.event = appendBytes(w.event, 3, []byte("brain.Event:2"))
 	return w, w.write()
 }
 
@@ -109,7 +111,8 @@ func (w *Writer) Close() error {
 
 // begin starts an event.
 func (w *Writer) begin(at time.Time, step int) {
-	w.event = appendDouble(w.event[:0], 1, float64(at.UnixMicro())/1e6)
+	w.event = protowire.AppendTag(w.event[:0], 1, protowire.Fixed64Type)
+	w.event = protowire.AppendFixed64(w.event, math.Float64bits(float64(at.UnixMicro())/1e6))
 	if step != 0 {
 		w.event = appendVarint(w.event, 2, uint64(step))
 	}
@@ -137,35 +140,18 @@ func checksum(data []byte) uint32 {
 	return (sum>>15 | sum<<17) + delta
 }
 
-// The wire types of protocol buffers.
-const (
-	varint  = 0
-	fixed64 = 1
-	lengths = 2
-	fixed32 = 5
-)
-
-func appendKey(b []byte, field, wire uint64) []byte { return binary.AppendUvarint(b, field<<3|wire) }
-
-func appendVarint(b []byte, field, v uint64) []byte {
-	return binary.AppendUvarint(appendKey(b, field, varint), v)
+// appendBytes adds a field that holds other fields, or text.
+func appendBytes(b []byte, field protowire.Number, data []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), data)
 }
 
-func appendDouble(b []byte, field uint64, v float64) []byte {
-	return binary.LittleEndian.AppendUint64(appendKey(b, field, fixed64), math.Float64bits(v))
+// appendVarint adds a field that is a whole number.
+func appendVarint(b []byte, field protowire.Number, v uint64) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), v)
 }
-
-func appendFloat(b []byte, field uint64, v float32) []byte {
-	return binary.LittleEndian.AppendUint32(appendKey(b, field, fixed32), math.Float32bits(v))
-}
-
-func appendBytes(b []byte, field uint64, data []byte) []byte {
-	return append(binary.AppendUvarint(appendKey(b, field, lengths), uint64(len(data))), data...)
-}
-
-func appendString(b []byte, field uint64, s string) []byte { return appendBytes(b, field, []byte(s)) }
 
 // appendValue adds a scalar to a summary.
 func appendValue(summary []byte, tag string, v float64) []byte {
-	return appendBytes(summary, 1, appendFloat(appendString(nil, 1, tag), 2, float32(v)))
+	value := protowire.AppendTag(appendBytes(nil, 1, []byte(tag)), 2, protowire.Fixed32Type)
+	return appendBytes(summary, 1, protowire.AppendFixed32(value, math.Float32bits(float32(v))))
 }

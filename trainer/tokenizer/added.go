@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"encoding/json"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -10,34 +9,22 @@ import (
 // addedToken is one entry of the field "added_tokens": a text that is always one
 // token.
 type addedToken struct {
-	ID         int32
-	Content    string
-	SingleWord bool // only where it is not part of a longer word
-	LStrip     bool // takes the white space before it along
-	RStrip     bool // takes the white space after it along
-	Normalized bool // looked for after normalization, not before
-	Special    bool // carries no text: left out by Decode on demand
+	ID         int32  `json:"id"`
+	Content    string `json:"content"`
+	SingleWord bool   `json:"single_word"` // only where it is not part of a longer word
+	LStrip     bool   `json:"lstrip"`      // takes the white space before it along
+	RStrip     bool   `json:"rstrip"`      // takes the white space after it along
+	Special    bool   `json:"special"`     // carries no text: left out by Decode on demand
+	Normalized *bool  `json:"normalized"`
 }
 
-// UnmarshalJSON reads the entry; "normalized" is by default what "special" is not.
-func (a *addedToken) UnmarshalJSON(data []byte) error {
-	var v struct {
-		ID         int32  `json:"id"`
-		Content    string `json:"content"`
-		SingleWord bool   `json:"single_word"`
-		LStrip     bool   `json:"lstrip"`
-		RStrip     bool   `json:"rstrip"`
-		Normalized *bool  `json:"normalized"`
-		Special    bool   `json:"special"`
+// isNormalized reports whether a token is looked for after normalization, as it is by default
+// if it is not special.
+func (a *addedToken) isNormalized() bool {
+	if a.Normalized == nil {
+		return !a.Special
 	}
-	if err := json.Unmarshal(data, &v); err != nil {
-		return err
-	}
-	*a = addedToken{v.ID, v.Content, v.SingleWord, v.LStrip, v.RStrip, !v.Special, v.Special}
-	if v.Normalized != nil {
-		a.Normalized = *v.Normalized
-	}
-	return nil
+	return *a.Normalized
 }
 
 // addedTokens finds added tokens in a text.
@@ -57,7 +44,7 @@ func newAddedTokens(tokens []addedToken, normalize normalizer) addedTokens {
 			switch {
 			case t.Special != special:
 				continue
-			case t.Normalized:
+			case t.isNormalized():
 				a.normalized.add(normalize(t.Content), t)
 			default:
 				a.exact.add(t.Content, t)

@@ -60,11 +60,9 @@ func newStage(s *decoderSpec, path string, fused bool) (d decoder, fuses bool, e
 		replace, err = newReplace(s.Pattern, s.Content, path)
 		d = each(replace)
 	case "Strip":
-		if s.Stop == 0 {
-			d, err = newStripStart(s, path)
+		if d, err = newStripDecoder(s, path); s.Stop == 0 {
 			return d, fused, err
 		}
-		d, err = newStripDecoder(s, path)
 	case "Metaspace":
 		d, err = s.metaspaceSpec.decoder(s.AddPrefixSpace, path)
 	default:
@@ -222,55 +220,33 @@ func byteToken(t string) (byte, bool) {
 	return byte(b), err == nil
 }
 
-// newStripDecoder removes up to Start and Stop times a character from the ends of
-// each token.
+// newStripDecoder removes up to Start and Stop times a character from the ends of each token,
+// which may come in parts if Stop is 0.
 func newStripDecoder(s *decoderSpec, path string) (decoder, error) {
-	if err := s.checkStrip(path); err != nil {
-		return nil, err
-	}
-	return each(func(t string) string {
-		for i := 0; i < s.Start && strings.HasPrefix(t, *s.Content); i++ {
-			t = strings.TrimPrefix(t, *s.Content)
-		}
-		for i := 0; i < s.Stop && strings.HasSuffix(t, *s.Content); i++ {
-			t = strings.TrimSuffix(t, *s.Content)
-		}
-		return t
-	}), nil
-}
-
-// newStripStart removes up to Start times a character from the start of each token, which
-// may come in parts.
-func newStripStart(s *decoderSpec, path string) (decoder, error) {
-	if err := s.checkStrip(path); err != nil {
-		return nil, err
+	if s.Content == nil || utf8.RuneCountInString(*s.Content) != 1 {
+		return nil, fmt.Errorf("%s.content is not a single character", path)
 	}
 	return func() stage {
-		left := 0 // characters that may still be removed from the token
+		left := 0 // characters that may still be removed from the token's start
 		return func(in []part, _ bool) []part {
 			for i := range in {
 				p := &in[i]
 				if !p.more {
 					left = s.Start
 				}
-				for left > 0 && strings.HasPrefix(p.text, *s.Content) {
+				for ; left > 0 && strings.HasPrefix(p.text, *s.Content); left-- {
 					p.text = strings.TrimPrefix(p.text, *s.Content)
-					left--
 				}
 				if p.text != "" {
 					left = 0
+				}
+				for n := 0; n < s.Stop && strings.HasSuffix(p.text, *s.Content); n++ {
+					p.text = strings.TrimSuffix(p.text, *s.Content)
 				}
 			}
 			return in
 		}
 	}, nil
-}
-
-func (s *decoderSpec) checkStrip(path string) error {
-	if s.Content == nil || utf8.RuneCountInString(*s.Content) != 1 {
-		return fmt.Errorf("%s.content is not a single character", path)
-	}
-	return nil
 }
 
 // decoder reads the replacement as a space. In the first token it is dropped, for

@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -13,96 +14,39 @@ import (
 // not among them, for regexp2's has fewer marks in it.
 const sameEscapes = "AzdDfnprPsStuvx"
 
-// dialect walks through an expression.
-type dialect struct {
-	expr    string
-	pos     int
-	inClass bool // between [ and ]
-}
+// elements are what an expression is cut into: an escape like \n or \p{L}, the opening of a
+// class, in which a first ] is a character, what is told apart below, and single characters.
+var elements = regexp.MustCompile(`(?s)\\[0-9A-Za-z]\{[^}]*\}?|\\.?|\[\^?\]?|&&|\{,|\}\+|\(\?[-0-9A-Za-z]*|.`)
 
 // checkDialect returns an error that quotes what is read differently.
 func checkDialect(expr string) error {
-	d := dialect{expr: expr}
-	for d.pos < len(expr) {
-		n := d.differs()
-		if n > 0 {
-			return fmt.Errorf("%q at byte %d is not supported: the libraries differ in what it means", expr[d.pos:d.pos+n],
-				d.pos)
+	inClass := false // between [ and ]
+	for _, at := range elements.FindAllStringIndex(expr, -1) {
+		e, rest := expr[at[0]:at[1]], expr[at[1]:]
+		differs := false
+		switch {
+		case e[0] == '\\':
+			e = e[:min(len(e), 2)]
+			differs = len(e) > 1 && isASCIIAlnum(e[1]) && !strings.Contains(sameEscapes, e[1:])
+		case inClass:
+			inClass = e != "]"
+			if differs = e[0] == '[' || e == "&&"; e[0] == '[' { // a class in a class, an intersection of classes
+				e = "["
+			}
+		case e == "{," || e == "}+":
+			differs = true
+		case e == "(?i" || e == "(?-i": // (?i: and (?-i: are alike, and (?i) at the start
+			differs = !strings.HasPrefix(rest, ":") && at[0] > 0
+		case strings.HasPrefix(e, "(?"): // (?! has no options, those of (?m: are read differently
+			differs = e != "(?"
+		case e[0] == '[':
+			inClass = true
 		}
-		d.step()
+		if differs {
+			return fmt.Errorf("%q at byte %d is not supported: the libraries differ in what it means", e, at[0])
+		}
 	}
 	return nil
-}
-
-// rest is the expression from pos on.
-func (d *dialect) rest() string { return d.expr[d.pos:] }
-
-// differs returns how many bytes from pos on are read differently.
-func (d *dialect) differs() int {
-	rest := d.rest()
-	switch {
-	case rest[0] == '\\':
-		if len(rest) > 1 && isASCIIAlnum(rest[1]) && !strings.Contains(sameEscapes, rest[1:2]) {
-			return 2
-		}
-	case d.inClass:
-		if rest[0] == '[' { // a class in a class
-			return 1
-		}
-		if strings.HasPrefix(rest, "&&") { // an intersection of classes
-			return 2
-		}
-	case strings.HasPrefix(rest, "{,"), strings.HasPrefix(rest, "}+"):
-		return 2
-	case strings.HasPrefix(rest, "(?"):
-		return d.optionsDiffer()
-	}
-	return 0
-}
-
-// optionsDiffer returns the length of a group like (?m: whose options the libraries
-// read differently; only (?i: and (?-i: are alike, and (?i) at the start.
-func (d *dialect) optionsDiffer() int {
-	n := len("(?")
-	options := d.rest()[n:]
-	for len(options) > 0 && (options[0] == '-' || isASCIIAlnum(options[0])) {
-		options = options[1:]
-		n++
-	}
-	switch d.rest()[:n] {
-	case "(?": // a group without options, such as (?!
-		return 0
-	case "(?i", "(?-i":
-		if strings.HasPrefix(options, ":") || d.pos == 0 {
-			return 0
-		}
-	}
-	return n
-}
-
-// step moves past one character, or past an escape like \n or \p{L}, or past the
-// opening of a class.
-func (d *dialect) step() {
-	c := d.expr[d.pos]
-	d.pos++
-	switch {
-	case c == '\\':
-		d.pos++
-		if d.pos < len(d.expr) && isASCIIAlnum(d.expr[d.pos-1]) && d.expr[d.pos] == '{' {
-			d.pos += strings.IndexByte(d.rest()+"}", '}') + 1
-		}
-	case c == '[':
-		d.inClass = true
-		if strings.HasPrefix(d.rest(), "^") {
-			d.pos++
-		}
-		if strings.HasPrefix(d.rest(), "]") { // first in a class it is a character
-			d.pos++
-		}
-	case c == ']':
-		d.inClass = false
-	}
-	d.pos = min(d.pos, len(d.expr))
 }
 
 // isASCIIAlnum reports whether c is an ASCII letter or digit.

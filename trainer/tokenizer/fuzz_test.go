@@ -11,12 +11,17 @@ import (
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		``, `null`, `[]`, `{"model":null}`, `{"model":{"vocab":{"a":0},"merges":[]}}`, `{"model":{"vocab":{"\\u":0}}}`,
-		`{"model":{"vocab":{"a":0,"aa":1},"merges":["a a"]},"normalizer":{"type":"Prepend","prepend":"a"},"decoder":{"type":"ByteFallback"}}`,
-		`{"model":{"vocab":{"a":0},"merges":[["a","a"]],"byte_fallback":true},"added_tokens":[null,{"content":"a","lstrip":true}]}`,
+		`{"model":{"vocab":{"a":0,"aa":1},"merges":["a a"]},"normalizer":{"type":"Prepend","prepend":"a"},` +
+			`"decoder":{"type":"ByteFallback"}}`,
+		`{"model":{"vocab":{"a":0},"merges":[["a","a"]],"byte_fallback":true},"added_tokens":[null,{"content":"a",` +
+			`"lstrip":true}]}`,
 		`{"model":{"vocab":{"▁":0},"merges":[]},"pre_tokenizer":{"type":"Metaspace"},"decoder":{"type":"Metaspace"}}`,
-		`{"model":{"vocab":{"a":0},"merges":[]},"pre_tokenizer":{"type":"Split","pattern":{"String":"a"},"behavior":"MergedWithNext","invert":true}}`,
-		`{"model":{"vocab":{"Ġ":0},"merges":[]},"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"\\s+(?!\\S)"},"behavior":"Isolated"},{"type":"ByteLevel"}]},"decoder":{"type":"ByteLevel"}}`,
-		`{"model":{"vocab":{"a":0},"merges":[]},"post_processor":{"type":"TemplateProcessing","single":[{"Sequence":{"id":"A"}},{"SpecialToken":{"id":"e"}}],"special_tokens":{"e":{"ids":[1]}}}}`,
+		`{"model":{"vocab":{"a":0},"merges":[]},"pre_tokenizer":{"type":"Split","pattern":{"String":"a"},` +
+			`"behavior":"MergedWithNext","invert":true}}`,
+		`{"model":{"vocab":{"Ġ":0},"merges":[]},"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Split",` +
+			`"pattern":{"Regex":"\\s+(?!\\S)"},"behavior":"Isolated"},{"type":"ByteLevel"}]},"decoder":{"type":"ByteLevel"}}`,
+		`{"model":{"vocab":{"a":0},"merges":[]},"post_processor":{"type":"TemplateProcessing",` +
+			`"single":[{"Sequence":{"id":"A"}},{"SpecialToken":{"id":"e"}}],"special_tokens":{"e":{"ids":[1]}}}}`,
 	} {
 		f.Add([]byte(seed))
 	}

@@ -57,6 +57,23 @@ func unsupported(field, value string, supported ...string) error {
 	return fmt.Errorf("%s: %q is not supported; supported: %s", field, value, strings.Join(supported, ", "))
 }
 
+// chain builds the components of a list, to be applied one after the other.
+func chain[S, T any, F ~func(T) T](specs []S, path, list string, build func(*S, string) (F, error)) (F, error) {
+	steps := make([]F, len(specs))
+	for i := range specs {
+		var err error
+		if steps[i], err = build(&specs[i], at(path, list, i)); err != nil {
+			return nil, err
+		}
+	}
+	return func(v T) T {
+		for _, step := range steps {
+			v = step(v)
+		}
+		return v
+	}, nil
+}
+
 // at names the i-th component of the list called list in the component called path.
 func at(path, list string, i int) string { return fmt.Sprintf("%s.%s[%d]", path, list, i) }
 

@@ -45,28 +45,10 @@ func newNormalizer(s *normalizerSpec, path string) (normalizer, error) {
 	case "Replace":
 		return newReplace(s.Pattern, s.Content, path)
 	case "Sequence":
-		return newNormalizers(s.Normalizers, path)
+		return chain(s.Normalizers, path, "normalizers", newNormalizer)
 	}
 	return nil, unsupported(path+".type", s.Type,
 		"NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Strip", "Prepend", "Replace", "Sequence")
-}
-
-// newNormalizers applies one normalizer after the other.
-func newNormalizers(specs []normalizerSpec, path string) (normalizer, error) {
-	var steps []normalizer
-	for i := range specs {
-		step, err := newNormalizer(&specs[i], at(path, "normalizers", i))
-		if err != nil {
-			return nil, err
-		}
-		steps = append(steps, step)
-	}
-	return func(text string) string {
-		for _, step := range steps {
-			text = step(text)
-		}
-		return text
-	}, nil
 }
 
 // newStrip removes white space at the ends.

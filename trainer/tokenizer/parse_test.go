@@ -145,7 +145,8 @@ func TestParseReadsOldFilesWithoutModelType(t *testing.T) {
 }
 
 func TestParseFindsUnkAmongAddedTokens(t *testing.T) {
-	file := `{"model": {"unk_token": "<s>", "vocab": {"a": 0}, "merges": []}, "added_tokens": [{"id": 7, "content": "<s>"}]}`
+	file := `{"model": {"unk_token": "<s>", "vocab": {"a": 0}, "merges": []}, "added_tokens": [{"id": 7, "content": ` +
+		`"<s>"}]}`
 	tok, err := Parse("test", []byte(file))
 	if err != nil {
 		t.Fatal(err)

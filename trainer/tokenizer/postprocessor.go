@@ -41,27 +41,12 @@ func newPostProcessor(s *postProcessorSpec, path string, tokens map[int32]string
 	case "TemplateProcessing":
 		return newTemplate(s, path, tokens)
 	case "Sequence":
-		return newPostProcessors(s.Processors, path, tokens)
+		build := func(s *postProcessorSpec, path string) (postProcessor, error) {
+			return newPostProcessor(s, path, tokens)
+		}
+		return chain(s.Processors, path, "processors", build)
 	}
 	return nil, unsupported(path+".type", s.Type, "TemplateProcessing", "ByteLevel", "Sequence")
-}
-
-// newPostProcessors applies one post-processor after the other.
-func newPostProcessors(specs []postProcessorSpec, path string, tokens map[int32]string) (postProcessor, error) {
-	var steps []postProcessor
-	for i := range specs {
-		step, err := newPostProcessor(&specs[i], at(path, "processors", i), tokens)
-		if err != nil {
-			return nil, err
-		}
-		steps = append(steps, step)
-	}
-	return func(ids []int32) []int32 {
-		for _, step := range steps {
-			ids = step(ids)
-		}
-		return ids
-	}, nil
 }
 
 // newTemplate puts fixed tokens before and after the text.

@@ -119,29 +119,8 @@ func splitter(find pattern, how behavior) preTokenizer {
 
 // splitWords cuts into runs of word characters and runs of other visible ones.
 func splitWords(p piece, emit func(piece)) {
-	const space, word, other = 0, 1, 2
-	kind := func(r rune) int {
-		switch {
-		case isWord(r):
-			return word
-		case unicode.IsSpace(r):
-			return space
-		}
-		return other
-	}
-	start, run := 0, space
-	flush := func(end int) {
-		if run != space {
-			emit(piece{p.text[start:end], p.first && start == 0})
-		}
-	}
-	for i, r := range p.text {
-		if k := kind(r); k != run {
-			flush(i)
-			start, run = i, k
-		}
-	}
-	flush(len(p.text))
+	words := splitter(runes(isWord), contiguous)
+	splitter(runes(unicode.IsSpace), removed)(p, func(q piece) { words(q, emit) })
 }
 
 // newByteLevel writes each byte as one visible character, after cutting like GPT-2

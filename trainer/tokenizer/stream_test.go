@@ -81,11 +81,12 @@ func TestStreamOfAnyTokensIsDecode(t *testing.T) {
 }
 
 func TestStreamHoldsBackWhatMayChange(t *testing.T) {
-	sentencepiece := []byte(`{"model": {"type": "BPE", "byte_fallback": true, "vocab": {"<0xE4>": 0, "<0xBD>": 1, "<0xA0>": 2, "▁": 3, "▁a": 4, "b": 5}, "merges": []},
+	sentencepiece := []byte(`{"model": {"type": "BPE", "byte_fallback": true,
+		"vocab": {"<0xE4>": 0, "<0xBD>": 1, "<0xA0>": 2, "▁": 3, "▁a": 4, "b": 5}, "merges": []},
 		"decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
 		{"type": "ByteFallback"}, {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}}`)
-	byteLevel := []byte(`{"model": {"type": "BPE", "vocab": {"ä": 0, "½": 1, "ł": 2, "Ġ": 3, "Ġa": 4, "b": 5}, "merges": []},
-		"decoder": {"type": "ByteLevel"}}`)
+	byteLevel := []byte(`{"model": {"type": "BPE", "vocab": {"ä": 0, "½": 1, "ł": 2, "Ġ": 3, "Ġa": 4, "b": 5},
+		"merges": []}, "decoder": {"type": "ByteLevel"}}`)
 	tests := []struct {
 		name string
 		file []byte
@@ -132,7 +133,8 @@ func FuzzStream(f *testing.F) {
 		`{"type": "Strip", "content": " ", "start": 1, "stop": 0}`,
 		`{"type": "Strip", "content": "a", "start": 2, "stop": 1}`,
 	}
-	vocab := `{"ä": 0, "½": 1, "ł": 2, "Ġ": 3, "▁": 4, "▁a": 5, "a": 6, "": 7, "<0xE4>": 8, "<0xBD>": 9, "<0xA0>": 10, "<0x20>": 11, " ": 12, "<s>": 13}`
+	vocab := `{"ä": 0, "½": 1, "ł": 2, "Ġ": 3, "▁": 4, "▁a": 5, "a": 6, "": 7, "<0xE4>": 8, "<0xBD>": 9, "<0xA0>": ` +
+		`10, "<0x20>": 11, " ": 12, "<s>": 13}`
 	f.Add([]byte{4, 1, 2, 6}, []byte{5, 8, 9, 10, 5})
 	f.Add([]byte{0}, []byte{3, 0, 1, 2, 6, 0})
 	f.Add([]byte{}, []byte{5, 6, 13, 7})

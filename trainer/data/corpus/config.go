@@ -169,14 +169,11 @@ func holdOut[T any](c Config, items []T, seed uint64) (train, eval []T, err erro
 	} else if heldOut*float64(n) > mostHeldOut {
 		size = mostHeldOut
 	}
-	if size < 1 {
-		return data.HoldOut(items, size, seed)
-	}
-	if size >= float64(n) {
+	if size >= 1 && size >= float64(n) {
 		return nil, nil, fmt.Errorf("corpus.Config.EvalSize is %g, but there are %d examples or rows in all: hold out fewer",
 			size, n)
 	}
-	return data.HoldOutN(items, int(size), seed)
+	return data.HoldOut(items, size, seed)
 }
 
 // Load reads the data that c names. Errors say which file and row is meant.

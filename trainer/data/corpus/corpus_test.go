@@ -141,7 +141,8 @@ func texts(t testing.TB, rows data.Rows) []string {
 const pairRow = `{"prompt": "%s", "completion": "%s"}` + "\n"
 
 func TestWhatIsLearned(t *testing.T) {
-	chatRow := `{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "weight": 0}, {"role": "user", "content": "c"}, {"role": "assistant", "content": "d"}]}`
+	chatRow := `{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "weight": 0}, ` +
+		`{"role": "user", "content": "c"}, {"role": "assistant", "content": "d"}]}`
 	for name, c := range map[string]struct {
 		file, text string
 		config     Config

@@ -8,8 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
-	"github.com/seed98097648/tune/internal/plainfile"
+	"github.com/seed98097648/tune/internal/os/plainfile"
 	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer/data/format"
 	"github.com/seed98097648/tune/trainer/data/records"
@@ -108,7 +110,8 @@ func (e *entry) refused() error {
 	case e.Columns["kto_tag"] != "":
 		return fmt.Errorf("columns has kto_tag: these are answers marked good or bad (KTO): %w", format.ErrPreference)
 	case e.Split != "" && e.Split != "train":
-		return fmt.Errorf("split is %q, but a file has no split other than train; name the file of that split with file_name", e.Split)
+		return fmt.Errorf("split is %q, but a file has no split other than train; name the file of that split with "+
+			"file_name", e.Split)
 	case e.Samples < 0:
 		return fmt.Errorf("num_samples is %d, must not be negative", e.Samples)
 	}
@@ -120,21 +123,22 @@ func (e *entry) refused() error {
 	return e.unknown()
 }
 
+// The columns and tags that LLaMA-Factory has.
+var (
+	columns = strings.Fields("prompt query response history messages system tools images videos audios " +
+		"chosen rejected kto_tag")
+	tags = strings.Fields("role_tag content_tag user_tag assistant_tag observation_tag function_tag system_tag")
+)
+
 // unknown reports a column or tag that LLaMA-Factory does not have.
 func (e *entry) unknown() error {
-	columns := map[string]bool{"prompt": true, "query": true, "response": true, "history": true, "messages": true,
-		"system": true,
-		"tools":  true, "images": true, "videos": true, "audios": true, "chosen": true, "rejected": true, "kto_tag": true}
 	for name := range e.Columns {
-		if !columns[name] {
+		if !slices.Contains(columns, name) {
 			return fmt.Errorf("columns has the unknown key %q", name)
 		}
 	}
-	tags := map[string]bool{"role_tag": true, "content_tag": true, "user_tag": true, "assistant_tag": true,
-		"observation_tag": true,
-		"function_tag":    true, "system_tag": true}
 	for name := range e.Tags {
-		if !tags[name] {
+		if !slices.Contains(tags, name) {
 			return fmt.Errorf("tags has the unknown key %q", name)
 		}
 	}

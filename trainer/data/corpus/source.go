@@ -15,7 +15,7 @@ import (
 	"strings"
 
 	"github.com/seed98097648/tune/internal/nearest"
-	"github.com/seed98097648/tune/internal/plainfile"
+	"github.com/seed98097648/tune/internal/os/plainfile"
 	"github.com/seed98097648/tune/trainer/data/format"
 	"github.com/seed98097648/tune/trainer/data/records"
 )

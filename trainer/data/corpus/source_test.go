@@ -177,7 +177,8 @@ func counted(t *testing.T, c Config, seed uint64) (train, eval map[string]int) {
 }
 
 func TestWeightsAreSharesOfTheExamples(t *testing.T) {
-	files := map[string]string{"dataset_info.json": `{"some": {"file_name": "a.jsonl", "columns": {"prompt": "prompt", "response": "completion"}, "num_samples": 30}}`}
+	files := map[string]string{"dataset_info.json": `{"some": {"file_name": "a.jsonl", "columns": {"prompt": ` +
+		`"prompt", "response": "completion"}, "num_samples": 30}}`}
 	for _, set := range []string{"a", "b"} {
 		for i := range 100 {
 			files[set+".jsonl"] += fmt.Sprintf(pairRow, "q", fmt.Sprintf("%s%d", set, i))

@@ -175,8 +175,8 @@ func conversations(r records.Record) (Layout, error) {
 			return l, nil
 		}
 	}
-	return Layout{}, fmt.Errorf("column %q is not a list of messages with from and value, or role and content, but %.40s; "+
-		"name the tags in a dataset_info.json and give corpus.Config.Dir", column, r.Fields[column])
+	return Layout{}, fmt.Errorf("column %q is not a list of messages with from and value, or role and content, but "+
+		"%.40s; name the tags in a dataset_info.json and give corpus.Config.Dir", column, r.Fields[column])
 }
 
 // Described returns the layout that LLaMA-Factory's dataset_info.json gives with its

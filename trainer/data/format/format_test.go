@@ -66,7 +66,8 @@ func TestDetectedRowsBecomeExamples(t *testing.T) {
 			"user \"Add.\\n1 2\"\nassistant \"3\"\n"},
 		"alpaca without input": {Alpaca, `{"instruction": "Hi.", "input": "", "output": "Ho."}`,
 			"user \"Hi.\"\nassistant \"Ho.\"\n"},
-		"alpaca with nulls": {Alpaca, `{"instruction": "Hi.", "input": null, "output": "Ho.", "system": null, "history": null}`, "user \"Hi.\"\nassistant \"Ho.\"\n"},
+		"alpaca with nulls": {Alpaca, `{"instruction": "Hi.", "input": null, "output": "Ho.", "system": null, "history": ` +
+			`null}`, "user \"Hi.\"\nassistant \"Ho.\"\n"},
 		"alpaca, all of it": {Alpaca, `{"instruction": "c", "output": "d", "system": "s", "history": [["a", "b"]]}`,
 			"system \"s\"\nuser \"a\"\nassistant \"b\"\nuser \"c\"\nassistant \"d\"\n"},
 		"alpaca as Dolly has it": {Alpaca, `{"instruction": "a", "context": "b", "response": "c", "category": "qa"}`,
@@ -74,35 +75,45 @@ func TestDetectedRowsBecomeExamples(t *testing.T) {
 		"prompt and completion": {Prompt, `{"prompt": "a", "completion": "b"}`, "user \"a\"\nassistant \"b\"\n"},
 		"question and answer":   {Prompt, `{"answer": "b", "question": "a"}`, "user \"a\"\nassistant \"b\"\n"},
 		"text":                  {Text, `{"text": " x\n", "meta": {}}`, `text " x\n"`},
-		"sharegpt": {ShareGPT, `{"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}], "system": "s"}`,
+		"sharegpt": {ShareGPT, `{"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}], ` +
+			`"system": "s"}`,
 			"system \"s\"\nuser \"a\"\nassistant \"b\"\n"},
-		"sharegpt, in CSV": {ShareGPT, `{"conversations": "[{\"from\": \"human\", \"value\": \"a\"}, {\"from\": \"gpt\", \"value\": \"b\"}]", "system": ""}`,
+		"sharegpt, in CSV": {ShareGPT, `{"conversations": "[{\"from\": \"human\", \"value\": \"a\"}, {\"from\": \"gpt\", ` +
+			`\"value\": \"b\"}]", "system": ""}`,
 			"user \"a\"\nassistant \"b\"\n"},
 		"sharegpt: its own system message comes first": {ShareGPT,
-			`{"conversations": [{"from": "system", "value": "own"}, {"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}], "system": "s"}`,
+			`{"conversations": [{"from": "system", "value": "own"}, {"from": "human", "value": "a"}, {"from": "gpt", ` +
+				`"value": "b"}], "system": "s"}`,
 			"system \"own\"\nuser \"a\"\nassistant \"b\"\n"},
 		"sharegpt with a call": {ShareGPT,
-			`{"conversations": [{"from": "human", "value": "a"}, {"from": "function_call", "value": "{\"name\": \"f\", \"arguments\": {\"z\": 1, \"b\": 2}}"},
+			`{"conversations": [{"from": "human", "value": "a"},
+				{"from": "function_call", "value": "{\"name\": \"f\", \"arguments\": {\"z\": 1, \"b\": 2}}"},
 				{"from": "observation", "value": "{}"}, {"from": "gpt", "value": "b"}], "tools": "[{\"name\": \"f\"}]"}`,
 			"user \"a\"\n" + `assistant "" calls [{"type":"function","function":{"name":"f","arguments":{"z":1,"b":2}}}]` +
 				"\n" +
 				"tool \"{}\"\nassistant \"b\"\n" + `tools [{"type":"function","function":{"name":"f"}}]` + "\n"},
-		"messages": {Messages, `{"messages": [{"role": "developer", "content": "s"}, {"role": "user", "content": "a", "name": "Bo"}, {"role": "assistant", "content": "b"}]}`,
+		"messages": {Messages, `{"messages": [{"role": "developer", "content": "s"}, {"role": "user", "content": "a", ` +
+			`"name": "Bo"}, {"role": "assistant", "content": "b"}]}`,
 			"system \"s\"\nuser \"a\" name \"Bo\"\nassistant \"b\"\n"},
 		"messages with calls": {Messages,
-			`{"messages": [{"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"x\": 1.0}"}}]},
+			`{"messages": [{"role": "assistant", "content": null,
+				"tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"x\": 1.0}"}}]},
 				{"role": "tool", "content": "2", "tool_call_id": "1"}]}`,
 			`assistant "" calls [{"id":"1","type":"function","function":{"name":"f","arguments":{"x":1.0}}}]` + "\n" +
 				`tool "2" tool_call_id "1"` + "\n"},
 		"messages of parts": {Messages,
 			`{"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "value": "b"}]},
-				{"role": "assistant", "content": [{"type": "reasoning", "value": "hm"}, {"type": "tool_call", "value": "{\"name\": \"f\", \"arguments\": {}}"}]}]}`,
-			"user \"ab\"\n" + `assistant "" calls [{"type":"function","function":{"name":"f","arguments":{}}}] reasoning_content "hm"` + "\n"},
+				{"role": "assistant", "content": [{"type": "reasoning", "value": "hm"},
+					{"type": "tool_call", "value": "{\"name\": \"f\", \"arguments\": {}}"}]}]}`,
+			"user \"ab\"\n" + `assistant "" calls [{"type":"function","function":{"name":"f","arguments":{}}}] ` +
+				`reasoning_content "hm"` + "\n"},
 		"messages with weights": {Messages,
-			`{"messages": [{"role": "user", "content": "a", "loss_weight": 0.0}, {"role": "assistant", "content": "b", "weight": 0}, {"role": "assistant", "content": "c", "loss_weight": 1.0}]}`,
+			`{"messages": [{"role": "user", "content": "a", "loss_weight": 0.0}, {"role": "assistant", "content": "b", ` +
+				`"weight": 0}, {"role": "assistant", "content": "c", "loss_weight": 1.0}]}`,
 			"-user \"a\"\n-assistant \"b\"\nassistant \"c\"\n"},
 		"messages from Parquet, with nulls": {Messages,
-			`{"messages": [{"role": "user", "content": "a", "tool_calls": null, "name": null}, {"role": "assistant", "content": "b", "tool_calls": null, "name": null}]}`,
+			`{"messages": [{"role": "user", "content": "a", "tool_calls": null, "name": null}, {"role": "assistant", ` +
+				`"content": "b", "tool_calls": null, "name": null}]}`,
 			"user \"a\"\nassistant \"b\"\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -209,7 +220,8 @@ func TestABadRowSaysWhatIsWrong(t *testing.T) {
 		"a message of text": {sharegpt, `{"conversations": ["x"]}`, "message 1: not an object"},
 		"a call that is no JSON": {sharegpt, `{"conversations": [{"from": "function_call", "value": "f(x)"}]}`,
 			"a call must be JSON"},
-		"a call of nothing": {sharegpt, `{"conversations": [{"from": "function_call", "value": "{\"arguments\": {}}"}]}`, "a call must be JSON"},
+		"a call of nothing": {sharegpt, `{"conversations": [{"from": "function_call", "value": "{\"arguments\": {}}"}]}`,
+			"a call must be JSON"},
 		"a call of a number": {sharegpt, `{"conversations": [{"from": "function_call", "value": "7"}]}`,
 			"a call must be JSON"},
 		"tools that are text": {sharegpt, `{"conversations": [{"from": "gpt", "value": "x"}], "tools": "use f"}`,
@@ -254,7 +266,8 @@ func TestDescribedColumnsAndTags(t *testing.T) {
 		"tags": {"sharegpt", map[string]string{"messages": "m", "tools": "t"},
 			map[string]string{"role_tag": "r", "content_tag": "c", "user_tag": "U", "assistant_tag": "A", "system_tag": "S",
 				"observation_tag": "O", "function_tag": "F"},
-			`{"m": [{"r": "S", "c": "1"}, {"r": "U", "c": "2"}, {"r": "F", "c": "{\"name\": \"f\"}"}, {"r": "O", "c": "3"}, {"r": "A", "c": "4"}], "t": [{"name": "f"}]}`,
+			`{"m": [{"r": "S", "c": "1"}, {"r": "U", "c": "2"}, {"r": "F", "c": "{\"name\": \"f\"}"}, {"r": "O", "c": "3"}, ` +
+				`{"r": "A", "c": "4"}], "t": [{"name": "f"}]}`,
 			"system \"1\"\nuser \"2\"\nassistant \"\" calls [{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]\ntool " +
 				"\"3\"\nassistant \"4\"\n" +
 				"tools [{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]\n"},

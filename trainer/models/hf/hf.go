@@ -56,10 +56,15 @@ type Config struct {
 // Shared returns the shared fields of a configuration that embeds them.
 func (c *Config) Shared() *Config { return c }
 
+// configError says what is wrong with the file.
+func configError(format string, args ...any) error {
+	return fmt.Errorf("config.json: "+format, args...)
+}
+
 // Decode reads JSON into a configuration; errors name the field and where it is.
 func Decode(data []byte, into any) error {
 	if err := plainjson.Unmarshal(data, into); err != nil {
-		return fmt.Errorf("config.json: %w", err)
+		return configError("%w", err)
 	}
 	return nil
 }
@@ -89,7 +94,7 @@ func (c *Config) Complete() error {
 	positive("num_hidden_layers", c.NumHiddenLayers)
 	positive("num_attention_heads", c.NumAttentionHeads)
 	if bad != nil {
-		return fmt.Errorf("config.json: %s", strings.Join(bad, "; "))
+		return configError("%s", strings.Join(bad, "; "))
 	}
 	if c.NumKeyValueHeads == 0 {
 		c.NumKeyValueHeads = c.NumAttentionHeads
@@ -108,7 +113,8 @@ func (c *Config) Complete() error {
 		c.HiddenAct = "silu"
 	}
 	positive("head_dim", c.HeadDim)
-	need(c.NumAttentionHeads <= mostHeads, "num_attention_heads is %d, at most %d make sense", c.NumAttentionHeads, mostHeads)
+	need(c.NumAttentionHeads <= mostHeads, "num_attention_heads is %d, at most %d make sense", c.NumAttentionHeads,
+		mostHeads)
 	need(c.HeadDim <= mostHeadDim, "head_dim is %d, at most %d make sense", c.HeadDim, mostHeadDim)
 	need(c.NumKeyValueHeads > 0 && c.NumAttentionHeads%c.NumKeyValueHeads == 0,
 		"num_attention_heads (%d) must be a multiple of num_key_value_heads (%d)", c.NumAttentionHeads, c.NumKeyValueHeads)
@@ -119,10 +125,12 @@ func (c *Config) Complete() error {
 	need(c.IsCausal == nil || *c.IsCausal, "is_causal false is not supported: every token sees only those before it")
 	need(!c.UseMRope, "use_mrope is not supported: positions have one axis")
 	need(c.PretrainingTP <= 1, "pretraining_tp %d is not supported; supported: 1", c.PretrainingTP)
-	need(len(c.Quantization) == 0 || string(c.Quantization) == "null", "quantization_config is not supported: train from the unquantised weights")
-	need(c.PadTokenID == nil || *c.PadTokenID < c.VocabSize && *c.PadTokenID >= -c.VocabSize, "pad_token_id is outside the vocabulary")
+	need(len(c.Quantization) == 0 || string(c.Quantization) == "null", "quantization_config is not supported: train "+
+		"from the unquantised weights")
+	need(c.PadTokenID == nil || *c.PadTokenID < c.VocabSize && *c.PadTokenID >= -c.VocabSize,
+		"pad_token_id is outside the vocabulary")
 	if bad != nil {
-		return fmt.Errorf("config.json: %s", strings.Join(bad, "; "))
+		return configError("%s", strings.Join(bad, "; "))
 	}
 	return nil
 }
@@ -162,13 +170,14 @@ type Traits struct {
 func (c *Config) Decoder(t Traits) (nn.DecoderConfig, error) {
 	var d nn.DecoderConfig
 	if c.MLPBias && !t.MLPBias {
-		return d, fmt.Errorf("config.json: mlp_bias is not supported by model_type %s", c.ModelType)
+		return d, configError("mlp_bias is not supported by model_type %s", c.ModelType)
 	}
 	if c.UseSlidingWindow && !t.SwitchedWindow {
-		return d, fmt.Errorf("config.json: use_sliding_window is not supported by model_type %s", c.ModelType)
+		return d, configError("use_sliding_window is not supported by model_type %s", c.ModelType)
 	}
 	if partial := c.partialRotary(); partial != 1 && !t.PartialRotary {
-		return d, fmt.Errorf("config.json: partial_rotary_factor %g is not supported by model_type %s; supported: 1", partial, c.ModelType)
+		return d, configError("partial_rotary_factor %g is not supported by model_type %s; supported: 1", partial,
+			c.ModelType)
 	}
 	rope := c.RopeTable
 	if t.LongRope {
@@ -205,11 +214,11 @@ func (c *Config) PackedMLP(b *nn.Builder, _ int, path, site string) nn.Block {
 func CheckExperts(name string, experts, perToken, intermediate int) error {
 	switch {
 	case experts < 1 || perToken < 1 || perToken > experts:
-		return fmt.Errorf("config.json: num_experts_per_tok (%d) must be between 1 and %s (%d)", perToken, name, experts)
+		return configError("num_experts_per_tok (%d) must be between 1 and %s (%d)", perToken, name, experts)
 	case experts > MostExperts:
-		return fmt.Errorf("config.json: %s is %d, at most %d make sense", name, experts, MostExperts)
+		return configError("%s is %d, at most %d make sense", name, experts, MostExperts)
 	case intermediate < 1:
-		return fmt.Errorf("config.json: moe_intermediate_size is %d, must be positive", intermediate)
+		return configError("moe_intermediate_size is %d, must be positive", intermediate)
 	}
 	return nil
 }

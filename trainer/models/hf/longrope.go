@@ -19,27 +19,31 @@ func (c *Config) longRopeTable() (*nn.RopeTable, error) {
 		return c.RopeTable()
 	case "longrope", "su", "yarn": // the older names of longrope here
 	default:
-		return nil, fmt.Errorf("config.json: rope_scaling: rope_type %q is not supported by model_type %s; supported: default, longrope", kind, c.ModelType)
+		return nil, ropeError("rope_type %q is not supported by model_type %s; supported: default, longrope", kind,
+			c.ModelType)
 	}
 	s, original := c.scaling(), c.OriginalMaxPositionEmbeddings
 	if s.unknown != nil {
-		return nil, fmt.Errorf("config.json: rope_scaling: %w, which is not supported", s.unknown)
+		return nil, ropeError("%w, which is not supported", s.unknown)
 	}
 	if inner := s.OriginalMaxPositionEmbeddings; original < 2 || inner != 0 && inner != original {
-		return nil, fmt.Errorf("config.json: original_max_position_embeddings is %d, and %d in rope_scaling: it must be above 1, and the same", original, inner)
+		return nil, configError("original_max_position_embeddings is %d, and %d in rope_scaling: it must be above 1, and "+
+			"the same", original, inner)
 	}
 	s.OriginalMaxPositionEmbeddings = original
 	if err := errors.Join(c.checkTwice(), s.factorByLength(c.MaxPositionEmbeddings)); err != nil {
 		return nil, err
 	}
 	plain := *c
-	plain.RopeScaling, plain.RopeParameters = nil, &RopeScaling{RopeTheta: s.RopeTheta, PartialRotaryFactor: s.PartialRotaryFactor}
+	plain.RopeScaling, plain.RopeParameters = nil, &RopeScaling{RopeTheta: s.RopeTheta,
+		PartialRotaryFactor: s.PartialRotaryFactor}
 	table, err := plain.RopeTable()
 	if err != nil {
 		return nil, err
 	}
 	if n := len(table.InvFreq); len(s.ShortFactor) != n || len(s.LongFactor) != n {
-		return nil, fmt.Errorf("config.json: rope_scaling: short_factor and long_factor have %d and %d numbers, want %d", len(s.ShortFactor), len(s.LongFactor), n)
+		return nil, ropeError("short_factor and long_factor have %d and %d numbers, want %d", len(s.ShortFactor),
+			len(s.LongFactor), n)
 	}
 	for i, by := range s.ShortFactor {
 		table.InvFreq[i] /= by
@@ -60,5 +64,6 @@ func (c *Config) CheckLength(what string, tokens int) error {
 	if c.shortRope {
 		field = "original_max_position_embeddings, up to which longrope is supported,"
 	}
-	return fmt.Errorf("%s is %d, but the model's %s is %d: choose at most that", what, tokens, field, c.MaxPositionEmbeddings)
+	return fmt.Errorf("%s is %d, but the model's %s is %d: choose at most that", what, tokens, field,
+		c.MaxPositionEmbeddings)
 }

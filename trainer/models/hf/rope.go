@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"math"
 	"reflect"
 
@@ -35,6 +33,11 @@ type RopeScaling struct {
 	unknown error // names a field that is none of these
 }
 
+// ropeError says what is wrong with the field rope_scaling, or rope_parameters.
+func ropeError(format string, args ...any) error {
+	return configError("rope_scaling: "+format, args...)
+}
+
 // UnmarshalJSON implements json.Unmarshaler. It remembers fields that it does not know,
 // which are an error once the type is known to be one of ours.
 func (s *RopeScaling) UnmarshalJSON(data []byte) error {
@@ -51,10 +54,11 @@ func (s *RopeScaling) UnmarshalJSON(data []byte) error {
 // counts is another one in transformers 4 and 5.
 func (c *Config) checkTwice() error {
 	if c.RopeScaling != nil && c.RopeParameters != nil && !reflect.DeepEqual(c.RopeScaling, c.RopeParameters) {
-		return errors.New("config.json: rope_scaling and rope_parameters differ: leave out the one that does not count")
+		return configError("rope_scaling and rope_parameters differ: leave out the one that does not count")
 	}
 	if inner := c.scaling().RopeTheta; inner != 0 && c.RopeTheta != 0 && inner != c.RopeTheta {
-		return fmt.Errorf("config.json: rope_theta is %g, and %g in rope_parameters or rope_scaling: leave out the one that does not count", c.RopeTheta, inner)
+		return configError("rope_theta is %g, and %g in rope_parameters or rope_scaling: leave out the one that does not "+
+			"count", c.RopeTheta, inner)
 	}
 	return nil
 }
@@ -102,7 +106,7 @@ func (c *Config) RopeTable() (*nn.RopeTable, error) {
 func (c *Config) checkAngles(table *nn.RopeTable) error {
 	for _, f := range append(table.InvFreq, table.Scale) {
 		if !(f > 0 && f <= math.MaxFloat32) {
-			return fmt.Errorf("config.json: rope_theta %g and rope_scaling give an angle or a scale of %g", c.RopeTheta, f)
+			return configError("rope_theta %g and rope_scaling give an angle or a scale of %g", c.RopeTheta, f)
 		}
 	}
 	return nil
@@ -120,7 +124,8 @@ func (c *Config) ropeTable() (*nn.RopeTable, error) {
 		base = 10000
 	}
 	if base <= 0 || dim <= 0 || dim > c.HeadDim || dim%2 != 0 {
-		return nil, fmt.Errorf("config.json: rope_theta %g and partial_rotary_factor %g of head_dim %d give no even rotary size", base, c.partialRotary(), c.HeadDim)
+		return nil, configError("rope_theta %g and partial_rotary_factor %g of head_dim %d give no even rotary size", base,
+			c.partialRotary(), c.HeadDim)
 	}
 	inv := make([]float64, dim/2)
 	for i := range inv {
@@ -130,16 +135,16 @@ func (c *Config) ropeTable() (*nn.RopeTable, error) {
 	switch kind {
 	case "", "default", "linear", "llama3", "yarn":
 	default:
-		return nil, fmt.Errorf("config.json: rope_scaling: rope_type %q is not supported; supported: default, linear, llama3, yarn", kind)
+		return nil, ropeError("rope_type %q is not supported; supported: default, linear, llama3, yarn", kind)
 	}
 	if s.unknown != nil {
-		return nil, fmt.Errorf("config.json: rope_scaling: %w, which is not supported", s.unknown)
+		return nil, ropeError("%w, which is not supported", s.unknown)
 	}
 	if s.ShortFactor != nil || s.LongFactor != nil {
-		return nil, fmt.Errorf("config.json: rope_scaling: short_factor and long_factor are not supported by rope_type %q", kind)
+		return nil, ropeError("short_factor and long_factor are not supported by rope_type %q", kind)
 	}
 	if kind == "" && s.Factor != 0 {
-		return nil, fmt.Errorf("config.json: rope_scaling: factor %g without a rope_type; supported: default, linear, llama3, yarn", s.Factor)
+		return nil, ropeError("factor %g without a rope_type; supported: default, linear, llama3, yarn", s.Factor)
 	}
 	if kind == "yarn" {
 		if err := s.factorByLength(c.MaxPositionEmbeddings); err != nil {
@@ -147,7 +152,7 @@ func (c *Config) ropeTable() (*nn.RopeTable, error) {
 		}
 	}
 	if kind != "" && kind != "default" && !(s.Factor >= 1) {
-		return nil, fmt.Errorf("config.json: rope_scaling: factor is %g, must be at least 1", s.Factor)
+		return nil, ropeError("factor is %g, must be at least 1", s.Factor)
 	}
 	switch kind {
 	case "linear":
@@ -166,7 +171,7 @@ func (c *Config) ropeTable() (*nn.RopeTable, error) {
 // waves, and goes smoothly from one to the other between.
 func (s RopeScaling) llama3(inv []float64) (*nn.RopeTable, error) {
 	if s.LowFreqFactor <= 0 || s.HighFreqFactor <= s.LowFreqFactor || s.OriginalMaxPositionEmbeddings <= 0 {
-		return nil, fmt.Errorf("config.json: rope_scaling: llama3 needs 0 < low_freq_factor < high_freq_factor and original_max_position_embeddings")
+		return nil, ropeError("llama3 needs 0 < low_freq_factor < high_freq_factor and original_max_position_embeddings")
 	}
 	old := float64(s.OriginalMaxPositionEmbeddings)
 	for i, f := range inv {
@@ -188,7 +193,7 @@ func (s RopeScaling) llama3(inv []float64) (*nn.RopeTable, error) {
 func (s *RopeScaling) factorByLength(maxPositions int) error {
 	original := s.OriginalMaxPositionEmbeddings
 	if original < 0 {
-		return fmt.Errorf("config.json: rope_scaling: original_max_position_embeddings is %d, must be positive", original)
+		return ropeError("original_max_position_embeddings is %d, must be positive", original)
 	}
 	if original == 0 {
 		s.OriginalMaxPositionEmbeddings = maxPositions
@@ -199,7 +204,7 @@ func (s *RopeScaling) factorByLength(maxPositions int) error {
 		s.Factor = byLength
 	}
 	if s.Factor != byLength {
-		return fmt.Errorf("config.json: rope_scaling: factor %g and max_position_embeddings/original_max_position_embeddings = %d/%d disagree, "+
+		return ropeError("factor %g and max_position_embeddings/original_max_position_embeddings = %d/%d disagree, "+
 			"and programs differ in which one they obey: set max_position_embeddings to %g, or factor to %g",
 			s.Factor, maxPositions, original, s.Factor*float64(original), byLength)
 	}
@@ -210,7 +215,7 @@ func (s *RopeScaling) factorByLength(maxPositions int) error {
 // scales cosine and sine.
 func (s RopeScaling) yarn(inv []float64, base float64) (*nn.RopeTable, error) {
 	if base <= 1 {
-		return nil, fmt.Errorf("config.json: rope_theta %g, must be above 1 for yarn", base)
+		return nil, configError("rope_theta %g, must be above 1 for yarn", base)
 	}
 	dim := float64(2 * len(inv))
 	// The pair that turns this often within the original context.

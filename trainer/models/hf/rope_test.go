@@ -79,16 +79,19 @@ func parse(t *testing.T, config string) *hf.Config {
 	return &c
 }
 
-const sizes = `"vocab_size": 10, "hidden_size": 16, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2`
+const sizes = `"vocab_size": 10, "hidden_size": 16, "intermediate_size": 8, "num_hidden_layers": 1, ` +
+	`"num_attention_heads": 2`
 
 func TestRopeTableOfNewAndOldFieldsIsTheSame(t *testing.T) {
-	want, err := parse(t, `{`+sizes+`, "rope_theta": 5e5, "rope_scaling": {"rope_type": "linear", "factor": 2}}`).RopeTable()
+	want, err := parse(t, `{`+sizes+`, "rope_theta": 5e5, "rope_scaling": {"rope_type": "linear", "factor": `+
+		`2}}`).RopeTable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, config := range map[string]string{
 		"the older name of the type": `{` + sizes + `, "rope_theta": 5e5, "rope_scaling": {"type": "linear", "factor": 2}}`,
-		"rope_parameters":            `{` + sizes + `, "rope_parameters": {"rope_theta": 5e5, "rope_type": "linear", "factor": 2}}`,
+		"rope_parameters": `{` + sizes + `, "rope_parameters": {"rope_theta": 5e5, "rope_type": "linear", ` +
+			`"factor": 2}}`,
 		"both": `{` + sizes + `, "rope_theta": 5e5, "rope_scaling": {"rope_type": "linear", "factor": 2},
 			"rope_parameters": {"rope_type": "linear", "factor": 2}}`,
 	} {
@@ -107,7 +110,8 @@ func TestRopeTableOfNewAndOldFieldsIsTheSame(t *testing.T) {
 }
 
 func TestTheLengthsOfYarnGiveItsFactor(t *testing.T) {
-	const lengths = `"max_position_embeddings": 16384, "rope_scaling": {"rope_type": "yarn", "original_max_position_embeddings": 4096`
+	const lengths = `"max_position_embeddings": 16384, "rope_scaling": {"rope_type": "yarn", ` +
+		`"original_max_position_embeddings": 4096`
 	got, err := parse(t, `{`+sizes+`, `+lengths+`}}`).RopeTable()
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +139,8 @@ func TestThePartThatRotatesIsReadInEitherPlace(t *testing.T) {
 
 func TestYarnOptionsChangeTheTable(t *testing.T) {
 	yarn := func(more string) (freq, scale float64) {
-		table, err := parse(t, `{`+sizes+`, "head_dim": 64, "max_position_embeddings": 16384, "rope_scaling": {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 4096`+more+`}}`).RopeTable()
+		table, err := parse(t, `{`+sizes+`, "head_dim": 64, "max_position_embeddings": 16384, "rope_scaling": `+
+			`{"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 4096`+more+`}}`).RopeTable()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,18 +169,26 @@ func TestYarnOptionsChangeTheTable(t *testing.T) {
 
 func TestRopeErrorsNameTheField(t *testing.T) {
 	tests := []struct{ name, fields, want string }{
-		{"unknown type", `"rope_scaling": {"rope_type": "longrope", "factor": 2}`, `rope_type "longrope" is not supported; supported: default, linear, llama3, yarn`},
-		{"a field of nobody's", `"rope_scaling": {"rope_type": "linear", "factor": 2, "mrope_section": [1]}`, `unknown field "mrope_section"`},
-		{"frequencies by layer", `"rope_parameters": {"full_attention": {"rope_type": "default"}}`, `unknown field "full_attention"`},
+		{"unknown type", `"rope_scaling": {"rope_type": "longrope", "factor": 2}`,
+			`rope_type "longrope" is not supported; supported: default, linear, llama3, yarn`},
+		{"a field of nobody's", `"rope_scaling": {"rope_type": "linear", "factor": 2, "mrope_section": [1]}`,
+			`unknown field "mrope_section"`},
+		{"frequencies by layer", `"rope_parameters": {"full_attention": {"rope_type": "default"}}`,
+			`unknown field "full_attention"`},
 		{"text for a factor", `"rope_scaling": {"rope_type": "linear", "factor": 2, "beta_fast": "fast"}`, "beta_fast"},
 		{"no type", `"rope_scaling": {"factor": 2}`, "factor 2 without a rope_type"},
-		{"lengths that disagree with the factor", `"max_position_embeddings": 40960, "rope_scaling": {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 32768}`,
+		{"lengths that disagree with the factor", `"max_position_embeddings": 40960, "rope_scaling": {"rope_type": ` +
+			`"yarn", "factor": 4, "original_max_position_embeddings": 32768}`,
 			"set max_position_embeddings to 131072, or factor to 1.25"},
-		{"a negative length", `"rope_scaling": {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": -1}`, "original_max_position_embeddings is -1"},
-		{"turns that have no logarithm", `"rope_scaling": {"rope_type": "yarn", "factor": 4, "beta_fast": -1}`, "give an angle or a scale of NaN"},
-		{"a scale of nothing", `"rope_scaling": {"rope_type": "yarn", "factor": 4, "attention_factor": 0}`, "give an angle or a scale of 0"},
+		{"a negative length", `"rope_scaling": {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": -1}`,
+			"original_max_position_embeddings is -1"},
+		{"turns that have no logarithm", `"rope_scaling": {"rope_type": "yarn", "factor": 4, "beta_fast": -1}`,
+			"give an angle or a scale of NaN"},
+		{"a scale of nothing", `"rope_scaling": {"rope_type": "yarn", "factor": 4, "attention_factor": 0}`,
+			"give an angle or a scale of 0"},
 		{"yarn without a factor", `"rope_scaling": {"rope_type": "yarn"}`, "factor is 0"},
-		{"yarn of a base of one", `"rope_theta": 1, "rope_scaling": {"rope_type": "yarn", "factor": 4}`, "rope_theta 1, must be above 1"},
+		{"yarn of a base of one", `"rope_theta": 1, "rope_scaling": {"rope_type": "yarn", "factor": 4}`,
+			"rope_theta 1, must be above 1"},
 		{"no factor", `"rope_scaling": {"rope_type": "linear"}`, "factor is 0"},
 		{"llama3 without its fields", `"rope_scaling": {"rope_type": "llama3", "factor": 8}`, "low_freq_factor"},
 		{"odd part of a head", `"partial_rotary_factor": 0.4`, "partial_rotary_factor 0.4 of head_dim 8"},
@@ -200,7 +213,8 @@ func TestRopeErrorsNameTheField(t *testing.T) {
 }
 
 func TestPaddingCountsFromEitherEnd(t *testing.T) {
-	for field, want := range map[string]int{`"pad_token_id": null`: -1, `"pad_token_id": 0`: 0, `"pad_token_id": 9`: 9, `"pad_token_id": -1`: 9} {
+	for field, want := range map[string]int{`"pad_token_id": null`: -1, `"pad_token_id": 0`: 0, `"pad_token_id": 9`: 9,
+		`"pad_token_id": -1`: 9} {
 		if got := parse(t, `{`+sizes+`, `+field+`}`).Padding(); got != want {
 			t.Errorf("%s: padding %d, want %d", field, got, want)
 		}

@@ -1,7 +1,5 @@
 package hf
 
-import "fmt"
-
 // Sliding says which layers of a family see only some tokens back: those from layer From
 // on, Size tokens including the token itself; a Size of 0 means none. With Typed, the
 // field layer_types chooses the layers where it is given, as in Qwen.
@@ -34,7 +32,7 @@ const (
 // windows returns the sliding window of each layer, 0 for none.
 func (c *Config) windows(s Sliding) (func(layer int) int, error) {
 	if c.SlidingWindow != nil && s.Size == *c.SlidingWindow && s.Size < 1 {
-		return nil, fmt.Errorf("config.json: sliding_window is %d, must be positive, or null for none", s.Size)
+		return nil, configError("sliding_window is %d, must be positive, or null for none", s.Size)
 	}
 	window := func(layer int) int {
 		if layer < s.From {
@@ -46,16 +44,17 @@ func (c *Config) windows(s Sliding) (func(layer int) int, error) {
 		return window, nil
 	}
 	if len(c.LayerTypes) != c.NumHiddenLayers {
-		return nil, fmt.Errorf("config.json: layer_types has %d entries for num_hidden_layers %d", len(c.LayerTypes), c.NumHiddenLayers)
+		return nil, configError("layer_types has %d entries for num_hidden_layers %d", len(c.LayerTypes), c.NumHiddenLayers)
 	}
 	for i, kind := range c.LayerTypes {
 		switch {
 		case kind != fullAttention && kind != slidingAttention:
-			return nil, fmt.Errorf("config.json: layer_types: %q of layer %d is not supported; supported: %s, %s", kind, i, fullAttention, slidingAttention)
+			return nil, configError("layer_types: %q of layer %d is not supported; supported: %s, %s", kind, i, fullAttention,
+				slidingAttention)
 		case kind == slidingAttention && s.Size == 0:
-			return nil, fmt.Errorf("config.json: layer_types: layer %d is %s, but no sliding_window is in use", i, kind)
+			return nil, configError("layer_types: layer %d is %s, but no sliding_window is in use", i, kind)
 		case !s.Typed && (kind == slidingAttention) != (window(i) > 0):
-			return nil, fmt.Errorf("config.json: layer_types: layer %d cannot be %s in model_type %s", i, kind, c.ModelType)
+			return nil, configError("layer_types: layer %d cannot be %s in model_type %s", i, kind, c.ModelType)
 		}
 	}
 	return func(layer int) int {

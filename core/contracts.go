@@ -1,0 +1,342 @@
+// Code generated from the folders of internal/ops by go generate; DO NOT EDIT.
+
+package core
+
+import (
+	"math"
+	"slices"
+)
+
+// contracts are those of all ops, in the order of Ops.
+var contracts = []contract{
+	addRMSNorm,
+	attention,
+	linearCrossEntropy,
+	moeExperts,
+	moeGate,
+	rmsNorm,
+	rope,
+	swiGLU,
+}
+
+// AddRMSNorm is h = x + residual and y = RMSNorm of h; it gives both, y and h.
+const AddRMSNorm Op = "add_rms_norm"
+
+var addRMSNorm = contract{op: AddRMSNorm, weights: true,
+	valid:     func(f Facts, need func(ok bool, what string)) { rmsNorm.valid(f, need) },
+	signature: addRMSNormSignature,
+	work: func(pass Pass, f Facts, t, positions float64) Work { // that of the norm, and an addition
+		w := rmsNorm.work(pass, f, t, positions)
+		w.Elementwise += t * float64(f.Dim)
+		return w
+	},
+}
+
+// addRMSNormSignature: y comes first, because it is the op's value, and h second, because
+// somebody else reads it too. dx is the gradient of both terms of the sum.
+func addRMSNormSignature(pass Pass, f Facts) Signature {
+	x := Arg{Name: "x", DType: f.DType, Shape: Shape{DimT, f.Dim}}
+	weight := Arg{Name: "weight", DType: f.WeightDType, Shape: Shape{f.Dim}}
+	rstd := Arg{Name: "rstd", DType: Float32, Shape: Shape{DimT}, Saved: true}
+	h := named(x, "h")
+	if pass == Forward {
+		return Signature{In: []Arg{x, named(x, "residual"), weight}, Out: []Arg{named(x, "y"), h, rstd}}
+	}
+	h.Saved = true
+	dx := named(x, "dx")
+	dx.Also = "residual"
+	return Signature{
+		In:  []Arg{named(x, "dy"), named(x, "dh"), h, weight, rstd},
+		Out: append([]Arg{dx}, gradients(f, weight)...),
+	}
+}
+
+// Attention is y = softmax(q k^T / sqrt(head_dim)) v over a range of keys for each query.
+const Attention Op = "attention"
+
+var attention = contract{op: Attention,
+	valid: func(f Facts, need func(ok bool, what string)) {
+		need(f.HeadDim > 0 && f.Heads > 0 && f.KVHeads > 0, "head_dim, heads and kv_heads must be positive")
+		need(f.KVHeads > 0 && f.Heads%f.KVHeads == 0, "heads must be a multiple of kv_heads")
+	},
+	signature: attentionSignature,
+	work: func(pass Pass, f Facts, t, positions float64) Work {
+		return attentionWork(pass, f, t*(positions+1)/2)
+	},
+	workOf: func(c *Call) Work { return attentionWork(c.Pass, c.Facts, seen(c.Input("keys").Int32s())) },
+}
+
+// attentionSignature: keys holds the range [first, end) of keys that each query sees, as
+// indices of tokens. A causal mask, packed documents, a batch of rows, padding and a
+// sliding window are all ranges.
+func attentionSignature(pass Pass, f Facts) Signature {
+	q := Arg{Name: "q", DType: f.DType, Shape: Shape{DimT, f.Heads, f.HeadDim}}
+	k := Arg{Name: "k", DType: f.DType, Shape: Shape{DimT, f.KVHeads, f.HeadDim}}
+	keys := Arg{Name: "keys", DType: Int32, Shape: Shape{DimT, 2},
+		Points: Points{To: DimT, Ranges: true, Of: "not a range of the %d tokens"}}
+	in := []Arg{q, k, named(k, "v"), keys}
+	y := named(q, "y")
+	lse := Arg{Name: "lse", DType: Float32, Shape: Shape{DimT, f.Heads}, Saved: true}
+	if pass == Forward {
+		return Signature{In: in, Out: []Arg{y, lse}}
+	}
+	dy := named(y, "dy")
+	y.Saved = true
+	return Signature{In: append(append([]Arg{dy}, in...), y, lse),
+		Out: []Arg{named(q, "dq"), named(k, "dk"), named(k, "dv")}}
+}
+
+// seen returns how many pairs of a query and a key the ranges of attention have.
+func seen(keys []int32) float64 {
+	n := 0.0
+	for i := 0; i+1 < len(keys); i += 2 {
+		n += float64(max(keys[i+1]-keys[i], 0))
+	}
+	return n
+}
+
+// attentionWork: for every head and every pair of a query and a key that it sees, forward
+// has a product with q and one with v; backward has the first again, because the scores
+// are not saved, and two for each. Between them is a softmax.
+func attentionWork(pass Pass, f Facts, pairs float64) Work {
+	pairs *= float64(f.Heads)
+	if pass == Backward {
+		return Work{Products: 10 * pairs * float64(f.HeadDim), Elementwise: 6 * pairs}
+	}
+	return Work{Products: 4 * pairs * float64(f.HeadDim), Elementwise: 4 * pairs}
+}
+
+// LinearCrossEntropy is -log softmax(x weight^T)[label], without the logits.
+const LinearCrossEntropy Op = "linear_cross_entropy"
+
+var linearCrossEntropy = contract{op: LinearCrossEntropy, weights: true,
+	valid: func(f Facts, need func(ok bool, what string)) {
+		need(f.Dim > 0 && f.Vocab > 0, "dim and vocab must be positive")
+	},
+	signature: linearCrossEntropySignature,
+	work:      lossWork,
+}
+
+// linearCrossEntropySignature: backward gives the losses too, because it computes them
+// on its way. Who needs both passes at once runs backward alone.
+func linearCrossEntropySignature(pass Pass, f Facts) Signature {
+	x := Arg{Name: "x", DType: f.DType, Shape: Shape{DimT, f.Dim}}
+	weight := Arg{Name: "weight", DType: f.WeightDType, Shape: Shape{f.Vocab, f.Dim}}
+	labels := Arg{Name: "labels", DType: Int32, Shape: Shape{DimT},
+		Points: Points{To: f.Vocab, Some: true, Of: "the vocabulary has %d"}}
+	losses := Arg{Name: "losses", DType: Float32, Shape: Shape{DimT}}
+	if f.DType == Float64 {
+		losses.DType = Float64
+	}
+	if pass == Forward {
+		return Signature{In: []Arg{x, weight, labels}, Out: []Arg{losses}}
+	}
+	return Signature{In: []Arg{named(losses, "dlosses"), x, weight, labels},
+		Out: slices.Concat([]Arg{named(x, "dx")}, gradients(f, weight), []Arg{losses})}
+}
+
+// lossWork: every logit is a product with a row of the weight, in both passes, because
+// logits are not saved; backward has one more for each gradient.
+func lossWork(pass Pass, f Facts, t, _ float64) Work {
+	logits, dim := t*float64(f.Vocab), float64(f.Dim)
+	if pass == Backward {
+		products := 6.0
+		if f.Frozen {
+			products = 4
+		}
+		return Work{Products: products * logits * dim, Elementwise: 4 * logits}
+	}
+	return Work{Products: 2 * logits * dim, Elementwise: 3 * logits}
+}
+
+// MoEExperts sends each token through its top-k experts and sums their weighted outputs.
+const MoEExperts Op = "moe_experts"
+
+var moeExperts = contract{op: MoEExperts, weights: true,
+	valid: func(f Facts, need func(ok bool, what string)) {
+		need(f.Dim > 0 && f.Intermediate > 0, "dim and intermediate must be positive")
+		need(f.Experts > 0 && f.TopK > 0 && f.TopK <= f.Experts, "top_k must be between 1 and experts")
+		need(f.Layout == Packed || f.Layout == PerExpert, "layout must be packed or per_expert")
+		need(f.Routing == RoutingSoftmax || f.Routing == RoutingNormalized || f.Routing == RoutingAny,
+			"routing must be softmax, normalized or any")
+		need(f.Activation != "", "activation must be named")
+	},
+	signature: moeSignature,
+	work:      moeWork,
+}
+
+func moeSignature(pass Pass, f Facts) Signature {
+	x := Arg{Name: "x", DType: f.DType, Shape: Shape{DimT, f.Dim}}
+	ids := Arg{Name: "expert_ids", DType: Int32, Shape: Shape{DimT, f.TopK}, Points: atExperts(f)}
+	probs := Arg{Name: "routing_weights", DType: Float32, Shape: Shape{DimT, f.TopK}}
+	saved := Arg{Name: "gate_up_out", DType: f.DType, Shape: Shape{DimT, f.TopK, 2 * f.Intermediate}, Saved: true}
+	weights := []Arg{
+		{Name: "gate_up", DType: f.WeightDType, Shape: Shape{f.Experts, 2 * f.Intermediate, f.Dim}},
+		{Name: "down", DType: f.WeightDType, Shape: Shape{f.Experts, f.Dim, f.Intermediate}},
+	}
+	if f.Layout == PerExpert {
+		weights = []Arg{
+			{Name: "gate", DType: f.WeightDType, Shape: Shape{f.Intermediate, f.Dim}, Count: f.Experts},
+			{Name: "up", DType: f.WeightDType, Shape: Shape{f.Intermediate, f.Dim}, Count: f.Experts},
+			{Name: "down", DType: f.WeightDType, Shape: Shape{f.Dim, f.Intermediate}, Count: f.Experts},
+		}
+	}
+	in := append([]Arg{x, ids, probs}, weights...)
+	if pass == Forward {
+		return Signature{In: in, Out: []Arg{named(x, "y"), saved}}
+	}
+	return Signature{In: append(append([]Arg{named(x, "dy")}, in...), saved),
+		Out: append([]Arg{named(x, "dx"), named(probs, "drouting_weights")}, gradients(f, weights...)...)}
+}
+
+// moeWork: every assignment of a token to an expert is three products with a matrix of
+// dim by intermediate, and backward two for each of these, one if the matrices are frozen;
+// between them is a swiglu, and rows are weighted and summed.
+func moeWork(pass Pass, f Facts, t, _ float64) Work {
+	assignments, dim, intermediate := t*float64(f.TopK), float64(f.Dim), float64(f.Intermediate)
+	if pass == Backward {
+		w := Work{Products: 12 * assignments * dim * intermediate, Elementwise: assignments * (12*intermediate + 2*dim)}
+		if f.Frozen {
+			w.Products /= 2
+		}
+		return w
+	}
+	return Work{Products: 6 * assignments * dim * intermediate, Elementwise: assignments * (5*intermediate + 2*dim)}
+}
+
+// MoEGate chooses the top-k experts of each token by its router's logits, and weighs them.
+const MoEGate Op = "moe_gate"
+
+var moeGate = contract{op: MoEGate,
+	valid: func(f Facts, need func(ok bool, what string)) {
+		need(f.Experts > 0 && f.TopK > 0 && f.TopK <= f.Experts, "top_k must be between 1 and experts")
+		need(f.Scoring == ScoringSoftmax || f.Scoring == ScoringSigmoid, "scoring must be softmax or sigmoid")
+		need(f.Groups > 0 && f.Experts%max(f.Groups, 1) == 0, "groups must divide experts")
+		need(f.Groups == 1 || f.Experts >= 2*f.Groups, "a group must have two experts at least")
+		need(f.TopGroups > 0 && f.TopGroups <= f.Groups, "top_groups must be between 1 and groups")
+		need(f.Scale > 0 && f.Scale <= math.MaxFloat32, "scale must be positive")
+	},
+	signature: moeGateSignature,
+	// Of a logit: its score, the sum and a comparison; backward the score and the gradient.
+	work: func(pass Pass, f Facts, t, _ float64) Work {
+		return elementwise(pass, t*float64(f.Experts), 4, 6)
+	},
+}
+
+// moeGateSignature: the outputs are inputs of moe_experts, by the same names. The weights
+// come first, because no gradient passes through the ids.
+func moeGateSignature(pass Pass, f Facts) Signature {
+	logits := Arg{Name: "logits", DType: f.DType, Shape: Shape{DimT, f.Experts}}
+	weights := Arg{Name: "routing_weights", DType: Float32, Shape: Shape{DimT, f.TopK}}
+	ids := Arg{Name: "expert_ids", DType: Int32, Shape: Shape{DimT, f.TopK}, Choices: f.Experts}
+	bias := Arg{Name: "bias", DType: Float32, Shape: Shape{f.Experts}}
+	if f.DType == Float64 {
+		weights.DType, bias.DType = Float64, Float64
+	}
+	if pass == Forward {
+		s := Signature{In: []Arg{logits}, Out: []Arg{weights, ids}}
+		if f.Bias {
+			s.In = append(s.In, bias)
+		}
+		return s
+	}
+	ids.Saved, ids.Points = true, atExperts(f)
+	return Signature{In: []Arg{named(weights, "drouting_weights"), logits, ids}, Out: []Arg{named(logits, "dlogits")}}
+}
+
+// RMSNorm is y = x * rstd * (offset + weight), rstd = 1/sqrt(mean(x^2) + eps).
+const RMSNorm Op = "rms_norm"
+
+var rmsNorm = contract{op: RMSNorm, weights: true,
+	valid: func(f Facts, need func(ok bool, what string)) {
+		need(f.Dim > 0, "dim must be positive")
+		need(f.Eps >= 0, "eps must not be negative")
+		need(f.Offset == 0 || f.Offset == 1, "offset must be 0 or 1")
+		need(f.Cast == CastBeforeWeight || f.Cast == CastAfterWeight, "cast must be before_weight or after_weight")
+	},
+	signature: rmsNormSignature,
+	work: func(pass Pass, f Facts, t, _ float64) Work {
+		if f.Frozen { // two operations of the nine are for the weight's gradient
+			return elementwise(pass, t*float64(f.Dim), 4, 7)
+		}
+		return elementwise(pass, t*float64(f.Dim), 4, 9)
+	},
+}
+
+func rmsNormSignature(pass Pass, f Facts) Signature {
+	a, w := f.DType, f.WeightDType
+	x := Arg{Name: "x", DType: a, Shape: Shape{DimT, f.Dim}}
+	weight := Arg{Name: "weight", DType: w, Shape: Shape{f.Dim}}
+	rstd := Arg{Name: "rstd", DType: Float32, Shape: Shape{DimT}, Saved: true}
+	if pass == Forward {
+		return Signature{In: []Arg{x, weight}, Out: []Arg{named(x, "y"), rstd}}
+	}
+	return Signature{
+		In:  []Arg{named(x, "dy"), x, weight, rstd},
+		Out: append([]Arg{named(x, "dx")}, gradients(f, weight)...),
+	}
+}
+
+// RoPE rotates the first rotary_dim elements of each head of q and k.
+const RoPE Op = "rope"
+
+var rope = contract{op: RoPE,
+	valid: func(f Facts, need func(ok bool, what string)) {
+		need(f.HeadDim > 0 && f.Heads > 0 && f.KVHeads > 0, "head_dim, heads and kv_heads must be positive")
+		need(f.RotaryDim > 0 && f.RotaryDim%2 == 0 && f.RotaryDim <= f.HeadDim,
+			"rotary_dim must be even and within head_dim")
+		need(f.Pairing == Half || f.Pairing == Interleaved, "pairing must be half or interleaved")
+	},
+	signature: ropeSignature,
+	work: func(pass Pass, f Facts, t, _ float64) Work { // a pair takes four multiplications and two additions
+		return elementwise(pass, t*float64(f.Heads+f.KVHeads)*float64(f.RotaryDim), 3, 3)
+	},
+}
+
+func ropeSignature(pass Pass, f Facts) Signature {
+	q := Arg{Name: "q", DType: f.DType, Shape: Shape{DimT, f.Heads, f.HeadDim}}
+	k := Arg{Name: "k", DType: f.DType, Shape: Shape{DimT, f.KVHeads, f.HeadDim}}
+	tables := []Arg{
+		{Name: "cos", DType: Float32, Shape: Shape{DimP, f.RotaryDim / 2}},
+		{Name: "sin", DType: Float32, Shape: Shape{DimP, f.RotaryDim / 2}},
+		{Name: "positions", DType: Int32, Shape: Shape{DimT}, Points: Points{To: DimP, Of: "the tables have %d rows"}},
+	}
+	if pass == Forward {
+		return Signature{In: append([]Arg{q, k}, tables...), Out: []Arg{named(q, "q_out"), named(k, "k_out")}}
+	}
+	return Signature{
+		In:  append([]Arg{named(q, "dq_out"), named(k, "dk_out")}, tables...),
+		Out: []Arg{named(q, "dq"), named(k, "dk")},
+	}
+}
+
+// SwiGLU is y = silu(gate) * up.
+const SwiGLU Op = "swiglu"
+
+var swiGLU = contract{op: SwiGLU,
+	valid: func(f Facts, need func(ok bool, what string)) {
+		need(f.Intermediate > 0, "intermediate must be positive")
+		need(f.Layout == Separate || f.Layout == Packed, "layout must be separate or packed")
+		need(f.Activation != "", "activation must be named")
+	},
+	signature: swigluSignature,
+	work: func(pass Pass, f Facts, t, _ float64) Work {
+		return elementwise(pass, t*float64(f.Intermediate), 5, 10)
+	},
+}
+
+func swigluSignature(pass Pass, f Facts) Signature {
+	y := Arg{Name: "y", DType: f.DType, Shape: Shape{DimT, f.Intermediate}}
+	in := []Arg{named(y, "gate"), named(y, "up")}
+	if f.Layout == Packed {
+		in = []Arg{{Name: "gate_up", DType: f.DType, Shape: Shape{DimT, 2 * f.Intermediate}}}
+	}
+	if pass == Forward {
+		return Signature{In: in, Out: []Arg{y}}
+	}
+	out := make([]Arg, len(in))
+	for i, a := range in {
+		out[i] = named(a, "d"+a.Name)
+	}
+	return Signature{In: append([]Arg{named(y, "dy")}, in...), Out: out}
+}

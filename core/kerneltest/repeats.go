@@ -1,0 +1,137 @@
+package kerneltest
+
+import (
+	"context"
+
+	"github.com/seed98097648/tune/core"
+)
+
+// inTurn finds results that depend on earlier calls, such as those of a kernel that keeps
+// what it once computed: it runs a call, the same with other data in the same memory, the
+// first again, one with other numbers in the middle of its inputs only, one with fewer tokens,
+// and the first again.
+func (t *trial) inTurn(ctx context.Context) error {
+	c := t.of
+	other, short, middle := c, c, c
+	other.Seed, short.Seed, short.Tokens, middle.Edit = c.Seed+1, c.Seed+2, 5, negateMiddle
+	var data [4]prepared
+	for i, c := range []Case{c, other, middle, short} {
+		if data[i] = prepare(ctx, c, passes(t.kernel)); data[i].err != nil {
+			return data[i].err
+		}
+	}
+	one, two, mid, less := data[0], data[1], data[2], data[3]
+	room, err := one.place(t.kernel, t.memory)
+	if err != nil {
+		return err
+	}
+	small, err := less.place(t.kernel, t.memory)
+	if err != nil {
+		return err
+	}
+	var first outputs
+	for i, step := range []struct {
+		when  string
+		at    place
+		data  prepared
+		again bool
+	}{
+		{"in the first call", room, one, false},
+		{"after a call with other data in the same memory", room, two, false},
+		{"after another, with the data of the first call", room, one, true},
+		{"after a call that differs in the middle of each input only", room, mid, false},
+		{"after calls with more tokens", small, less, false},
+		{"after a call with fewer tokens", room, one, true},
+	} {
+		var before outputs
+		if step.again {
+			before = first
+		}
+		now := step.data.runAt(ctx, step.at, before, poisons[i%2], t.Result)
+		if i == 0 {
+			first = now
+		}
+		if t.Status == Failed {
+			t.prefix("%s: ", step.when)
+			break
+		}
+	}
+	return nil
+}
+
+// negateMiddle changes one number in the middle of each input. A kernel that keeps what it
+// made of an input, and looks at the ends of it only to see whether it is still the same, goes
+// on with the old one.
+func negateMiddle(in map[string][]core.Tensor) { negate(in, func(n int) int { return n / 2 }) }
+
+// negate changes the sign of one element of n in all tensors but indices and routing weights,
+// which are never negative.
+func negate(in map[string][]core.Tensor, which func(n int) int) {
+	for name, tensors := range in {
+		for _, x := range tensors {
+			if n := x.Elems(); x.DType != core.Int32 && name != "routing_weights" {
+				at, v := which(n), make([]float32, 1)
+				x.Load(v, at)
+				v[0] = -v[0]
+				x.Store(v, at)
+			}
+		}
+	}
+}
+
+// repeated runs one call many times, on enough tokens that a kernel will use all its
+// threads, and wants the same bits every time. It finds a race only if that shows: a
+// result that goes wrong in one of n runs is missed by m runs with a chance of (1-1/n)^m.
+func (t *trial) repeated(ctx context.Context) error {
+	p := prepare(ctx, t.of, passes(t.kernel))
+	at, err := p.place(t.kernel, t.memory)
+	if err != nil {
+		return err
+	}
+	var first outputs
+	for i := range t.options.Repeats {
+		first = p.runAt(ctx, at, first, poisons[i%2], t.Result)
+		if t.Status == Failed {
+			t.prefix("call %d of %d: ", i+1, t.options.Repeats)
+			break
+		}
+	}
+	return nil
+}
+
+// oneThread finds results that depend on how many threads compute them, such as sums over
+// rows that are cut into as many parts: a run on another machine would differ.
+func (t *trial) oneThread(ctx context.Context) error {
+	if t.options.Single == nil {
+		return errNoSingle
+	}
+	p := prepare(ctx, t.of, passes(t.kernel))
+	var before outputs
+	for _, k := range []core.Kernel{t.kernel, t.options.Single} {
+		m := newMemory(k)
+		defer m.free()
+		at, err := p.place(k, m)
+		if err != nil {
+			return err
+		}
+		before = p.runAt(ctx, at, before, poisons[0], t.Result)
+		if t.Status == Failed {
+			break
+		}
+	}
+	t.prefix("the same call with one thread and with more: ")
+	return nil
+}
+
+// errNoSingle skips what takes Options.Single.
+var errNoSingle = skipf("there is no second process of the kernel, with one thread")
+
+// readOnly is a case whose inputs lie in memory that the kernel cannot write, as those of
+// a training run do: one that uses them as scratch and restores them is found here only.
+func (t *trial) readOnly(ctx context.Context) error {
+	if t.options.Inputs == nil {
+		return skipf("there is no such memory for a kernel in this process")
+	}
+	prepare(ctx, t.of, passes(t.kernel)).run(ctx, t.kernel, t.options.Inputs, t.Result)
+	return nil
+}

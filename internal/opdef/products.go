@@ -1,0 +1,110 @@
+package opdef
+
+import "math"
+
+// Product returns m v, m [len(m)/len(v), len(v)].
+func Product[F Float](m, v []F) []F {
+	out := make([]F, len(m)/len(v))
+	for i := range out {
+		out[i] = Dot(m[i*len(v):][:len(v)], v)
+	}
+	return out
+}
+
+// AddTransposed adds m^T v to out, m [len(v), len(out)].
+func AddTransposed[F Float](out, m, v []F) {
+	for i, vi := range v {
+		for j, w := range m[i*len(out):][:len(out)] {
+			out[j] += vi * w
+		}
+	}
+}
+
+// AddOuter adds a b^T to m [len(a), len(b)].
+func AddOuter[F Float](m, a, b []F) {
+	for i, ai := range a {
+		for j, bj := range b {
+			m[i*len(b)+j] += ai * bj
+		}
+	}
+}
+
+// Times returns p v.
+func Times[F Float](p F, v []F) []F {
+	out := make([]F, len(v))
+	for i, x := range v {
+		out[i] = p * x
+	}
+	return out
+}
+
+// Dot returns the sum of products.
+func Dot[F Float](a, b []F) F {
+	var sum F
+	for i, v := range a {
+		sum += v * b[i]
+	}
+	return sum
+}
+
+// Axpy adds a x to dst.
+func Axpy[F Float](dst []F, a F, x []F) {
+	for i, v := range x {
+		dst[i] += a * v
+	}
+}
+
+// TermsOf is the size of the terms of a dot product.
+func TermsOf(a, b []float64) float64 {
+	sum := 0.0
+	for i, v := range a {
+		sum += v * v * b[i] * b[i]
+	}
+	return math.Sqrt(sum)
+}
+
+// Halves separates rows of two halves, n elements each.
+func Halves[F Float](both []F, n int) (a, b []F) {
+	for ; len(both) > 0; both = both[2*n:] {
+		a, b = append(a, both[:n]...), append(b, both[n:2*n]...)
+	}
+	return a, b
+}
+
+// InterleaveRows is the inverse: rows of a and b, I elements each, in turn.
+func InterleaveRows[F Float](a, b []F, I int) []F {
+	var both []F
+	for ; len(a) > 0; a, b = a[I:], b[I:] {
+		both = append(append(both, a[:I]...), b[:I]...)
+	}
+	return both
+}
+
+// SwiGLU returns gate*s(gate)*up.
+func SwiGLU[F Float](gate, up []F) []F {
+	y := make([]F, len(gate))
+	for i, g := range gate {
+		y[i] = g * Sigmoid(g) * up[i]
+	}
+	return y
+}
+
+// SwiGLUGradient returns dy*up*(s + gate*s*(1-s)) and dy*gate*s.
+func SwiGLUGradient[F Float](dy, gate, up []F) (dgate, dup []F) {
+	dgate, dup = make([]F, len(gate)), make([]F, len(gate))
+	for i, g := range gate {
+		s := Sigmoid(g)
+		dgate[i] = dy[i] * up[i] * (s + g*s*(1-s))
+		dup[i] = dy[i] * g * s
+	}
+	return dgate, dup
+}
+
+// Sigmoid never overflows to NaN: exp of a large number is +Inf, and 1/(1+Inf) is 0.
+func Sigmoid[F Float](g F) F { return 1 / (1 + F(math.Exp(float64(-g)))) }
+
+// SiluTerms is the size of the terms of silu's derivative s + g*s*(1-s).
+func SiluTerms(g float64) float64 {
+	s := 1 / (1 + math.Exp(-g))
+	return math.Hypot(s, g*s*(1-s))
+}

@@ -1,0 +1,308 @@
+// Package attention is the op attention,
+//
+//	query t and key j in [first_t, end_t):  s = q_t . k_j / sqrt(head_dim);
+//	lse_t = log(sum over j of exp(s));  p = exp(s - lse_t);  y_t = sum of p*v_j
+//	ds = p*(dy_t . v_j - dy_t . y_t)/sqrt(head_dim);  dv_j += p*dy_t
+//	dq_t += ds*k_j;  dk_j += ds*q_t
+package attention
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/opdef"
+)
+
+// Op is what is known of it beside its contract.
+var Op = &opdef.Op{Name: core.Attention,
+	Single: runAttention[float32], Double: runAttention[float64],
+	Usual:   core.Facts{HeadDim: 16, Heads: 4, KVHeads: 2},
+	Changes: []func(*core.Facts){func(f *core.Facts) { f.KVHeads = 4 }},
+	Kinds:   []core.Facts{{HeadDim: 4, Heads: 2, KVHeads: 1}},
+	Variants: []core.Facts{{HeadDim: 1, Heads: 1, KVHeads: 1},
+		{HeadDim: 7, Heads: 3, KVHeads: 1}, {HeadDim: 16, Heads: 4, KVHeads: 2},
+		{HeadDim: 33, Heads: 2, KVHeads: 2}, {HeadDim: 64, Heads: 6, KVHeads: 3}, {HeadDim: 128, Heads: 2, KVHeads: 1}},
+	Indices: documents,
+	// Where every query that they could touch through a block of keys sees them anyway.
+	NotFinite: opdef.Both(causal, func(in map[string][]core.Tensor) {
+		T := in["keys"][0].Shape[0]
+		in["q"][0].Store([]float32{float32(math.NaN())}, in["q"][0].Elems()/T*(T-1))
+		in["v"][0].Store([]float32{float32(math.Inf(1))}, 0)
+	}),
+	Zeros: []string{"q", "k", "v"},
+	Cases: func(_ core.Facts, add opdef.Adder) {
+		add("causal", 40, causal)
+		add("several blocks", 300, ranges(func(t, T int) (int, int) { return t / 170 * 170, t + 1 }))
+		add("sliding window", 45, ranges(func(t, T int) (int, int) { return max(0, t-6), t + 1 }))
+		add("every key", 9, ranges(func(t, T int) (int, int) { return 0, T }))
+		add("no key", 9, ranges(func(t, T int) (int, int) { return t, t + t%2 }))
+		add("sharp", 20, opdef.Scaled("q", 100))
+	},
+	Extremes: attentionExtremes,
+	Axes:     attentionAxes(),
+	Large: []opdef.Large{
+		{Tokens: 198, Change: func(f *core.Facts) { f.HeadDim, f.Heads, f.KVHeads = 70, 6, 3 }},
+	},
+	Terms: attentionTerms,
+	Stack: func(core.Facts) *opdef.Stack { return &opdef.Stack{Next: map[string]string{"y": "q"}} },
+	Shapes: []opdef.Shape{
+		{Name: "x16x64 causal", Facts: core.Facts{HeadDim: 64, Heads: 16, KVHeads: 16}},
+		{Name: "x16:8x64 causal", Facts: core.Facts{HeadDim: 64, Heads: 16, KVHeads: 8}},
+	},
+	Tokens:     []int{128, 1024},
+	Batch:      causal,
+	Recordings: []string{"attention"}, Recorded: recorded,
+	Fast: opdef.Fast{Folder: "npu_fused_attention/attention", Kernel: "new(Kernel)"},
+}
+
+// causal makes the tokens one document, of which each sees itself and those before it.
+var causal = ranges(func(t, _ int) (int, int) { return 0, t + 1 })
+
+// documents lie one after the other; some queries see nothing.
+func documents(_ *opdef.Inputs, rng *rand.Rand, v []int32) {
+	first := 0
+	for t := range len(v) / 2 {
+		if rng.IntN(8) == 0 {
+			first = t
+		}
+		v[2*t], v[2*t+1] = int32(first), int32(t+1)
+		if rng.IntN(16) == 0 {
+			v[2*t+1] = v[2*t]
+		}
+	}
+}
+
+// attention is the state of one call: q [T,H,d], k and v [T,KV,d], keys [T,2].
+type attention[F opdef.Float] struct {
+	f       core.Facts
+	q, k, v []F
+	keys    []int32
+}
+
+func runAttention[F opdef.Float](c *core.Call) {
+	read := func(name string) []F { return opdef.Values[F](c.Input(name)) }
+	a := attention[F]{c.Facts, read("q"), read("k"), read("v"), c.Input("keys").Int32s()}
+	if c.Pass == core.Forward {
+		y, lse := a.forward()
+		opdef.Store(c.Output("y"), y)
+		opdef.Store(c.Output("lse"), lse)
+		return
+	}
+	dq, dk, dv := a.backward(read("dy"))
+	opdef.Store(c.Output("dq"), dq)
+	opdef.Store(c.Output("dk"), dk)
+	opdef.Store(c.Output("dv"), dv)
+}
+
+// forward returns y [T,H,d] and lse [T,H]; both are 0 for a query without keys.
+func (a attention[F]) forward() (y, lse []F) {
+	y, lse = make([]F, len(a.q)), make([]F, len(a.q)/a.f.HeadDim)
+	a.each(func(t, h int, first, end int) {
+		p, l := a.probabilities(t, h, first, end)
+		lse[t*a.f.Heads+h] = l
+		out := row(y, t, h, a.f.Heads, a.f.HeadDim)
+		for j, pj := range p {
+			opdef.Axpy(out, pj, row(a.v, first+j, a.group(h), a.f.KVHeads, a.f.HeadDim))
+		}
+	})
+	return y, lse
+}
+
+// backward computes the probabilities and y again: the saved ones are only as precise
+// as their storage.
+func (a attention[F]) backward(dy []F) (dq, dk, dv []F) {
+	d, H, KV := a.f.HeadDim, a.f.Heads, a.f.KVHeads
+	dq, dk, dv = make([]F, len(a.q)), make([]F, len(a.k)), make([]F, len(a.v))
+	a.each(func(t, h int, first, end int) {
+		g := a.group(h)
+		p, _ := a.probabilities(t, h, first, end)
+		dyt := row(dy, t, h, H, d)
+		dp := make([]F, len(p))
+		var mean F // of dp under p, which is dy . y
+		for j := range p {
+			dp[j] = opdef.Dot(dyt, row(a.v, first+j, g, KV, d))
+			mean += p[j] * dp[j]
+		}
+		for j := range p {
+			ds := p[j] * (dp[j] - mean) * a.scale()
+			opdef.Axpy(row(dv, first+j, g, KV, d), p[j], dyt)
+			opdef.Axpy(row(dq, t, h, H, d), ds, row(a.k, first+j, g, KV, d))
+			opdef.Axpy(row(dk, first+j, g, KV, d), ds, row(a.q, t, h, H, d))
+		}
+	})
+	return dq, dk, dv
+}
+
+// each calls f for every query that sees a key.
+func (a attention[F]) each(f func(t, h, first, end int)) {
+	for t := range len(a.keys) / 2 {
+		if first, end := int(a.keys[2*t]), int(a.keys[2*t+1]); first < end {
+			for h := range a.f.Heads {
+				f(t, h, first, end)
+			}
+		}
+	}
+}
+
+// probabilities returns the weights of keys [first, end) for a query, and the logarithm
+// of the sum of their exponentials. Scores are float64 until they are weights, whatever F:
+// an exponential makes of the rounding of a score a relative error as large as the score,
+// and scores of some hundred are usual where attention is sharp.
+func (a attention[F]) probabilities(t, h, first, end int) (p []F, lse F) {
+	q, scores := row(a.q, t, h, a.f.Heads, a.f.HeadDim), make([]float64, end-first)
+	for j := range scores {
+		for i, v := range row(a.k, first+j, a.group(h), a.f.KVHeads, a.f.HeadDim) {
+			scores[j] += float64(q[i]) * float64(v)
+		}
+		scores[j] /= math.Sqrt(float64(a.f.HeadDim))
+	}
+	sum := opdef.Softmax(scores)
+	p = make([]F, len(scores))
+	for j, v := range scores {
+		p[j] = F(v)
+	}
+	return p, F(sum)
+}
+
+func (a attention[F]) scale() F { return F(1 / math.Sqrt(float64(a.f.HeadDim))) }
+
+// group returns the key head that query head h uses.
+func (a attention[F]) group(h int) int { return h / (a.f.Heads / a.f.KVHeads) }
+
+// row returns head h of token t of x [T,heads,d].
+func row[F opdef.Float](x []F, t, h, heads, d int) []F { return x[(t*heads+h)*d:][:d] }
+
+func attentionAxes() []opdef.Axis {
+	window := func(n int) opdef.Edit {
+		return ranges(func(t, T int) (int, int) { return max(0, t+1-n), t + 1 })
+	}
+	one := func(u *opdef.Use) { u.Facts.Heads, u.Facts.KVHeads = 1, 1 }
+	return []opdef.Axis{
+		{Name: "tokens", Rests: opdef.EveryRest, Step: 63, Large: []int{514, 770, 1026, 1543},
+			Set: func(u *opdef.Use, n int) {
+				if u.Tokens, u.Edit = n, causal; n > 512 {
+					one(u)
+				}
+			}},
+		{Name: "tokens in a window", Large: []int{2050, 3077, opdef.Beyond16}, Set: func(u *opdef.Use, n int) {
+			one(u)
+			u.Tokens, u.Edit = n, window(min(200, 1<<18/n))
+		}},
+		{Name: "head_dim", Rests: opdef.EveryRest, Step: 31, Large: []int{258, 192, 256, 514, 1026},
+			Set: func(u *opdef.Use, n int) {
+				u.Tokens, u.Facts.HeadDim, u.Edit = 9, n, causal
+			}},
+		{Name: "group", Rests: opdef.SomeRests, Large: []int{66, 48, 64, 130}, Set: func(u *opdef.Use, n int) {
+			u.Facts.Heads, u.Facts.KVHeads, u.Edit = n, 1, causal
+		}},
+		{Name: "kv_heads", Rests: opdef.SomeRests, Large: []int{66, 64, 130}, Set: func(u *opdef.Use, n int) {
+			u.Facts.Heads, u.Facts.KVHeads, u.Edit = 2*n, n, causal
+		}},
+		{Name: "window", Rests: opdef.EveryRest, Large: []int{257, 300, 514, 1026}, Set: func(u *opdef.Use, n int) {
+			one(u)
+			u.Tokens, u.Edit = n+40, window(n)
+		}},
+		{Name: "segments", Rests: opdef.EveryRest, Large: []int{258, 192, 256, 512}, Set: func(u *opdef.Use, n int) {
+			one(u)
+			u.Tokens, u.Edit = 2*n+3, ranges(func(t, T int) (int, int) { return t / n * n, t + 1 })
+		}},
+		{Name: "ranges both ways", Rests: opdef.SomeRests, Large: []int{300, 130, 600}, Set: func(u *opdef.Use, n int) {
+			one(u)
+			u.Tokens, u.Edit = n, ranges(func(t, T int) (int, int) { // wide and narrow, ahead and behind, in no order
+				first := t * 7919 % T
+				return first, first + t*104729%(T-first+1)
+			})
+		}},
+	}
+}
+
+// attentionExtremes adds to the scores by way of the first element of q and k.
+func attentionExtremes(f core.Facts, add opdef.Adder) {
+	d := f.DType
+	scores := func(T int, of func(j, T int) float64) opdef.Edit {
+		return opdef.Both(
+			causal,
+			opdef.Each(func(_, i int, v float64) float64 { return map[bool]float64{true: 32, false: v}[i%4 == 0] }, "q"),
+			opdef.Each(func(j, i int, v float64) float64 {
+				if i == 0 {
+					return of(j, T) / 16
+				}
+				return v
+			}, "k"))
+	}
+	for _, T := range []int{29, 300} {
+		add("scores far above zero", T, scores(T, func(_, _ int) float64 { return 1000 }))
+		add("scores far below zero", T, scores(T, func(_, _ int) float64 { return -1000 }))
+		add("scores that rise", T, scores(T, func(j, T int) float64 { return -1000 + 2000*float64(j)/float64(T) }))
+		add("scores that fall", T, scores(T, func(j, T int) float64 { return 1000 - 2000*float64(j)/float64(T) }))
+		add("scores with one peak", T, scores(T, func(j, T int) float64 {
+			return map[bool]float64{true: 500, false: -500}[j == T/2]
+		}))
+	}
+	add("equal scores", 300, opdef.Both(causal, opdef.Scaled("q", 0)))
+	add("values of all scales", opdef.LadderTokens, opdef.Both(
+		ranges(func(t, T int) (int, int) { return t, t + 1 }), opdef.Ladders(d, 2, "v")))
+	add("smallest numbers", 29, opdef.Both(causal, opdef.Each(opdef.Tiny(d), "v")))
+	add("one key", 29, ranges(func(t, T int) (int, int) { return t * 5 % T, t*5%T + 1 }))
+	add("keys to come", 29, ranges(func(t, T int) (int, int) { return t + 1, T }))
+	add("no key at all", 29, ranges(func(t, T int) (int, int) { return 0, 0 }))
+}
+
+// attentionTerms: a score's gradient p*(dp - delta) is 0 for a query with one key, and
+// those of a query add up to 0. An exponential multiplies the rounding of a score by that,
+// which the reference does not show, because its scores are float64.
+func attentionTerms(in *opdef.Inputs, pass core.Pass, output string) []float64 {
+	f, q, k, v, dy := in.Facts, in.Wide("q"), in.Wide("k"), in.Wide("v"), in.Wide("dy")
+	d, H, KV := f.HeadDim, f.Heads, f.KVHeads
+	keys, scale := in.Named["keys"][0].Int32s(), 1/math.Sqrt(float64(f.HeadDim))
+	sums := max(1, math.Sqrt(float64(f.HeadDim))/4) // a running sum of d terms is rounded d times, on its way
+	y, lse, dq, dk, dv := make(opdef.Squares, len(q)), make([]float64, in.Tokens*H), make(opdef.Squares, len(q)),
+		make(opdef.Squares, len(k)), make(opdef.Squares, len(k))
+	for i := range lse { // of token i/H
+		t, h := i/H, i%H
+		g := h / (H / KV)
+		first, end := int(keys[2*t]), int(keys[2*t+1])
+		if first == end {
+			continue
+		}
+		qt, dyt, at := q[i*d:][:d], dy[i*d:][:d], func(j int) int { return (j*KV + g) * d }
+		s, dp, sharp := make([]float64, end-first), make([]float64, end-first), 1.0
+		for j := range s {
+			n := at(first + j)
+			s[j] = opdef.Dot(qt, k[n:][:d]) * scale
+			dp[j] = opdef.TermsOf(dyt, v[n:][:d])
+			size := max(math.Abs(s[j]), sums*opdef.TermsOf(qt, k[n:][:d])*scale)
+			lse[i], sharp = max(lse[i], size), max(sharp, size)
+		}
+		p, delta := opdef.Softmaxed(s), 0.0
+		for j := range p {
+			delta += p[j] * dp[j]
+		}
+		for j := range p {
+			n, pj := at(first+j), p[j]*sharp
+			ds := pj * (dp[j] + delta) * scale
+			for c := range d {
+				y.Add(i*d+c, pj*v[n+c])
+				dq.Add(i*d+c, ds*k[n+c])
+				dk.Add(n+c, ds*qt[c])
+				dv.Add(n+c, pj*dyt[c])
+			}
+		}
+	}
+	if pass == core.Forward && output == "lse" {
+		return lse
+	}
+	return map[string]opdef.Squares{"y": y, "dq": dq, "dk": dk, "dv": dv}[output].Roots()
+}
+
+// ranges gives query t of T the keys [first, end).
+func ranges(f func(t, T int) (first, end int)) opdef.Edit {
+	return func(in map[string][]core.Tensor) {
+		v := in["keys"][0].Int32s()
+		for t := range len(v) / 2 {
+			first, end := f(t, len(v)/2)
+			v[2*t], v[2*t+1] = int32(first), int32(end)
+		}
+	}
+}

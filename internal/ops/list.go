@@ -1,0 +1,27 @@
+// Code generated from the folders of internal/ops by go generate; DO NOT EDIT.
+
+package ops
+
+import (
+	"github.com/seed98097648/tune/internal/opdef"
+	addrmsnorm "github.com/seed98097648/tune/internal/ops/add_rms_norm"
+	attention "github.com/seed98097648/tune/internal/ops/attention"
+	linearcrossentropy "github.com/seed98097648/tune/internal/ops/linear_cross_entropy"
+	moeexperts "github.com/seed98097648/tune/internal/ops/moe_experts"
+	moegate "github.com/seed98097648/tune/internal/ops/moe_gate"
+	rmsnorm "github.com/seed98097648/tune/internal/ops/rms_norm"
+	rope "github.com/seed98097648/tune/internal/ops/rope"
+	swiglu "github.com/seed98097648/tune/internal/ops/swiglu"
+)
+
+// all has every op, in the order of core.Ops.
+var all = []*opdef.Op{
+	addrmsnorm.Op,
+	attention.Op,
+	linearcrossentropy.Op,
+	moeexperts.Op,
+	moegate.Op,
+	rmsnorm.Op,
+	rope.Op,
+	swiglu.Op,
+}
