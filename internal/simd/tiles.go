@@ -87,14 +87,18 @@ func tileStep(k int) int {
 }
 
 // MultiplyTiles computes independent products together, as Multiply does, on tiles where there are any
-// and that pays.
+// and that pays, which their sizes decide, and what is packed.
 func MultiplyTiles(products ...TileProduct) {
+	work := 0.0
+	for i := range products {
+		products[i].check()
+		work += products[i].work()
+	}
 	var others []Product
 	var onTiles []TileProduct
 	for i := range products {
 		p := &products[i]
-		p.check()
-		if tiles() != nil && p.Pays() {
+		if tiles() != nil && p.pays(work) {
 			onTiles = append(onTiles, *p)
 			continue
 		}
@@ -118,18 +122,17 @@ func multiplyOnTiles(products []TileProduct) {
 	}
 }
 
-// Pays reports whether tiles make the product faster, where there are any. To split an element takes
-// about as long as twenty of the multiplications that tiles spare.
-func (p *TileProduct) Pays() bool {
-	m, n, k := float64(p.M), float64(p.N), float64(p.K)
-	split := 0.0
-	if p.PackedA == nil {
-		split += m * k
+// Pays reports whether tiles make a product faster that is computed by itself, where there are any.
+func (p *TileProduct) Pays() bool { return p.pays(p.work()) }
+
+// pays is Pays for one of several products, with so many multiplications in all. Each element of an
+// operand takes about as long to pack as fifty to a hundred of the multiplications that tiles
+// spare it, and packing for all goroutines makes these wait for one another.
+func (p *TileProduct) pays(work float64) bool {
+	if p.PackedB != nil {
+		return p.M >= 32 && p.N >= 256 && p.K >= 128
 	}
-	if p.PackedB == nil {
-		split += n * k
-	}
-	return p.M >= tileRows && p.N >= tileRows && p.K >= tileDepth && 20*split < m*n*k
+	return p.M >= 128 && p.N >= 256 && p.K >= 128 && work >= 1<<26
 }
 
 func (p *TileProduct) check() {

@@ -11,48 +11,62 @@ type tileScratch struct {
 	extremes     [panelsAtOnce][32]uint32
 	room         []float32 // for the kernels: the sums of a block, and the sizes of tiles
 	rows         int       // that the sizes are for
-	strip        []float32 // of the right operand
-	ranges       [stripPanels]tileRange
 }
 
 var tileScratches = sync.Pool{New: func() any {
 	return &tileScratch{wide: aligned(tileRows * tileK), turned: aligned(tileRows * tileK),
-		room: aligned(4*tileFloats + 16), strip: aligned(stripPanels * tileK / tileDepth * 3 * partsFloats)}
+		room: aligned(4*tileFloats + 16)}
 }}
 
-// tileStrip is what one goroutine computes of a block.
-type tileStrip struct {
-	*tileBlock
-	u     *tileUnit
-	s     *tileScratch
-	right *tilePack
-	panel int // the first of right
-	j0    int // its column, in panels
+// tileStrips is the memory for the strips of right operands that a goroutine packs, one at a time. Others
+// that help it with the last one read it, too, so that it belongs to the call.
+type tileStrips struct {
+	pack   tilePack
+	data   []float32
+	ranges [stripPanels]tileRange
 }
 
-// multiply computes a task of a block.
-func (t *tileTask) multiply(u *tileUnit, s *tileScratch) {
-	x := tileStrip{tileBlock: t.block, u: u, s: s, j0: t.j0}
-	if packed := x.p.PackedB; packed != nil {
-		x.right, x.panel = &packed.blocks[x.k0/tileStep(x.p.K)], t.j0
-	} else {
-		col := t.j0 * tileLanes
-		own := packOf(x.p.B, x.p.TransB, true, col, min(t.j1*tileLanes, x.p.N)-col, x.k0, x.kn)
-		x.right = &own
-		x.right.room(s.strip, s.ranges[:])
-		for p := 0; p < t.j1-t.j0; p += panelsAtOnce {
-			x.right.pack(u, s, p, min(p+panelsAtOnce, t.j1-t.j0))
+// prepare packs the strip, unless it is packed.
+func (t *tileTask) prepare(u *tileUnit, s *tileScratch, own *tileStrips) {
+	b := t.block
+	if t.right, t.panel = b.right, t.from; t.right == nil {
+		if own.data == nil {
+			own.data = aligned(stripPanels * tileK / tileDepth * 3 * partsFloats)
 		}
+		col := t.from * tileLanes
+		own.pack = packOf(b.p.B, b.p.TransB, true, col, min(t.to*tileLanes, b.p.N)-col, b.k0, b.kn)
+		own.pack.room(own.data, own.ranges[:])
+		for p := 0; p < t.to-t.from; p += panelsAtOnce {
+			own.pack.pack(u, s, p, min(p+panelsAtOnce, t.to-t.from))
+		}
+		t.right, t.panel = &own.pack, 0
 	}
-	for i := t.from; i < t.to; i++ {
-		x.multiplyRows(i, t.j1-t.j0)
+	t.ready.Store(true)
+}
+
+// tileStrip is a task of a block with what the goroutine needs that computes it.
+type tileStrip struct {
+	*tileBlock
+	task *tileTask
+	u    *tileUnit
+	s    *tileScratch
+}
+
+// multiply computes rows of the strip until there are none that nobody has taken.
+func (t *tileTask) multiply(u *tileUnit, s *tileScratch) {
+	x := tileStrip{t.block, t, u, s}
+	rows := x.rows()
+	for i := int(t.row.Add(chunkPanels)) - chunkPanels; i < rows; i = int(t.row.Add(chunkPanels)) - chunkPanels {
+		for r := i; r < min(i+chunkPanels, rows); r++ {
+			x.multiplyRows(r, t.to-t.from)
+		}
 	}
 }
 
 // multiplyRows computes the product of a panel of the left operand with n of the right one: those whose
 // elements fit to each other on tiles, and the others otherwise.
 func (x *tileStrip) multiplyRows(i, n int) {
-	fits := func(j int) bool { return x.left.ranges[x.tileBlock.panel+i].fits(x.right.ranges[x.panel+j], x.kn) }
+	fits := func(j int) bool { return x.left.ranges[x.panel+i].fits(x.task.right.ranges[x.task.panel+j], x.kn) }
 	for j := 0; j < n; {
 		end := j + 1
 		for end < n && fits(end) == fits(j) {
@@ -74,15 +88,16 @@ func (x *tileStrip) multiplyRows(i, n int) {
 // place returns which rows and columns of c the panel i of the left operand and panels [j, end) of the strip
 // are for.
 func (x *tileStrip) place(i, j, end int) (row, rows, col, cols int) {
-	row, col = x.i0+i*tileLanes, (x.j0+j)*tileLanes
-	return row, min(tileLanes, x.i1-row), col, min((x.j0+end)*tileLanes, x.p.N) - col
+	row, col = x.i0+i*tileLanes, (x.task.from+j)*tileLanes
+	return row, min(tileLanes, x.i1-row), col, min((x.task.from+end)*tileLanes, x.p.N) - col
 }
 
 // onTiles computes rows of c.
 func (x *tileStrip) onTiles(i, j, end int) {
 	row, rows, col, cols := x.place(i, j, end)
 	x.s.sizes(rows)
-	i += x.tileBlock.panel
+	i += x.panel
+	right := x.task.right
 	ahead := x.left.at(min(i+1, x.left.panels()-1), 0)
 	whole := cols
 	if rest := cols % tileLanes; rest > 0 && rest <= tileRows {
@@ -96,8 +111,8 @@ func (x *tileStrip) onTiles(i, j, end int) {
 		if wide == 0 {
 			at = whole
 		}
-		x.u.multiply[(rows-1)/tileRows][wide][x.left.parts/2][x.right.parts/2](x.left.steps(), x.left.at(i, 0),
-			x.right.at(x.panel+j+at/tileLanes, 0), x.right.pitch()*4, &x.p.C[row*x.p.StrideC+col+at], x.p.StrideC, rows, n,
+		x.u.multiply[(rows-1)/tileRows][wide][x.left.parts/2][right.parts/2](x.left.steps(), x.left.at(i, 0),
+			right.at(x.task.panel+j+at/tileLanes, 0), right.pitch()*4, &x.p.C[row*x.p.StrideC+col+at], x.p.StrideC, rows, n,
 			x.adds(), (*byte)(unsafe.Pointer(&x.s.room[0])), ahead)
 	}
 }

@@ -11,23 +11,31 @@ import (
 const (
 	blockRows   = 2048
 	stripPanels = 8
+	chunkPanels = 2 // panels of the left operand that a goroutine takes at a time
 )
 
 // tileBlock is a part of a product: some rows, and a step of the inner dimension.
 type tileBlock struct {
-	p      *TileProduct
-	i0, i1 int
-	k0, kn int
-	left   *tilePack
-	panel  int // the first of left that belongs to the block
+	p           *TileProduct
+	i0, i1      int
+	k0, kn      int
+	left, right *tilePack // right is nil where strips of it are packed one by one
+	panel       int       // the first of left that belongs to the block
 }
 
-// tileTask is a part of packing, or of a block.
+// rows and cols return how many panels of the operands the block has.
+func (b *tileBlock) rows() int { return ceilDiv(b.i1-b.i0, tileLanes) }
+func (b *tileBlock) cols() int { return ceilDiv(b.p.N, tileLanes) }
+
+// tileTask is a part of packing, or a strip of columns of a block.
 type tileTask struct {
 	pack     *tilePack
+	from, to int // panels
 	block    *tileBlock
-	from, to int // panels to pack, or of the block's rows
-	j0, j1   int // panels of columns
+	right    *tilePack // the strip; its first panel, and whether it is there
+	panel    int
+	ready    atomic.Bool
+	row      atomic.Int64 // the next panel of the left operand
 }
 
 // tileMultiplication is one call of MultiplyTiles. They are used again for their memory.
@@ -35,17 +43,18 @@ type tileMultiplication struct {
 	unit     *tileUnit
 	products []TileProduct
 	blocks   [][]tileBlock // of each product, in the order in which they add to c
-	packs    []tilePack
-	data     []float32 // of packs
+	packs    []tilePack    // those that all goroutines share
+	data     []float32     // of packs
 	ranges   []tileRange
 	tasks    []tileTask
+	strips   []tileStrips // of each goroutine
 	next     atomic.Int64
 	work     func(worker int)
 }
 
 var tileMultiplications = sync.Pool{New: func() any {
 	m := &tileMultiplication{unit: tiles()}
-	m.work = func(int) { m.compute() }
+	m.work = m.compute
 	return m
 }}
 
@@ -55,7 +64,10 @@ func (m *tileMultiplication) free() {
 	clear(m.blocks)
 	clear(m.packs)
 	clear(m.tasks[:cap(m.tasks)])
-	m.products, m.blocks, m.packs = m.products[:0], m.blocks[:0], m.packs[:0]
+	for i := range m.strips {
+		m.strips[i].pack = tilePack{}
+	}
+	m.products, m.blocks, m.packs, m.tasks = m.products[:0], m.blocks[:0], m.packs[:0], m.tasks[:0]
 	tileMultiplications.Put(m)
 }
 
@@ -99,27 +111,29 @@ func (p *TileProduct) blocks() []tileBlock {
 
 // multiplyBatch packs and multiplies blocks of different products.
 func (m *tileMultiplication) multiplyBatch(batch []*tileBlock) {
-	m.packLeft(batch)
+	m.share(batch)
 	m.run()
 	for _, b := range batch {
-		m.cut(b, len(batch))
+		m.cut(b)
 	}
 	m.run()
 }
 
-// packLeft finds room for the left operands of all blocks, except for those that the caller has packed,
-// and cuts the packing.
-func (m *tileMultiplication) packLeft(batch []*tileBlock) {
+// share cuts the packing of what all goroutines need: the left operands, and those right operands that
+// have fewer strips than there are goroutines.
+func (m *tileMultiplication) share(batch []*tileBlock) {
 	m.packs = m.packs[:0]
 	size, panels := 0, 0
 	for _, b := range batch {
-		if t := b.p.PackedA; t != nil {
-			b.left, b.panel = &t.blocks[b.k0/tileStep(b.p.K)], b.i0/tileLanes
-			continue
+		if b.p.PackedA == nil {
+			m.packs = append(m.packs, packOf(b.p.A, !b.p.TransA, false, b.i0, b.i1-b.i0, b.k0, b.kn))
 		}
-		t := packOf(b.p.A, !b.p.TransA, false, b.i0, b.i1-b.i0, b.k0, b.kn)
-		m.packs = append(m.packs, t)
-		size, panels = size+t.size(), panels+t.panels()
+		if b.p.PackedB == nil && ceilDiv(b.cols(), stripPanels)*len(batch) < 2*Threads() {
+			m.packs = append(m.packs, packOf(b.p.B, b.p.TransB, true, 0, b.p.N, b.k0, b.kn))
+		}
+	}
+	for i := range m.packs {
+		size, panels = size+m.packs[i].size(), panels+m.packs[i].panels()
 	}
 	if size > len(m.data) {
 		m.data = aligned(size)
@@ -127,54 +141,76 @@ func (m *tileMultiplication) packLeft(batch []*tileBlock) {
 	if panels > len(m.ranges) {
 		m.ranges = make([]tileRange, panels)
 	}
-	next, data, ranges := 0, m.data, m.ranges
+	data, ranges := m.data, m.ranges
+	for i := range m.packs {
+		data, ranges = m.packs[i].room(data, ranges)
+		m.cutPack(&m.packs[i])
+	}
+	m.hand(batch)
+}
+
+// hand gives blocks the operands that are shared, or packed by the caller.
+func (m *tileMultiplication) hand(batch []*tileBlock) {
+	packs := m.packs
 	for _, b := range batch {
+		step := b.k0 / tileStep(b.p.K)
 		if b.p.PackedA != nil {
-			continue
+			b.left, b.panel = &b.p.PackedA.blocks[step], b.i0/tileLanes
+		} else {
+			b.left, packs = &packs[0], packs[1:]
 		}
-		b.left = &m.packs[next]
-		data, ranges = b.left.room(data, ranges)
-		m.cutPack(b.left)
-		next++
+		if b.p.PackedB != nil {
+			b.right = &b.p.PackedB.blocks[step]
+		} else if len(packs) > 0 && packs[0].right {
+			b.right, packs = &packs[0], packs[1:]
+		}
 	}
 }
 
 // cutPack appends the tasks of packing.
 func (m *tileMultiplication) cutPack(t *tilePack) {
-	for p := 0; p < t.panels(); p += panelsAtOnce {
-		m.tasks = append(m.tasks, tileTask{pack: t, from: p, to: min(p+panelsAtOnce, t.panels())})
+	n := t.panels()
+	width := min(panelsAtOnce, ceilDiv(n, Threads()))
+	for p := 0; p < n; p += width {
+		m.tasks = append(m.tasks, tileTask{pack: t, from: p, to: min(p+width, n)})
 	}
 }
 
-// cut appends the tasks of a block, one of so many: strips of columns, equally wide and as many for each
-// goroutine. A block of fewer columns is cut between rows, too, and its strips packed by each.
-func (m *tileMultiplication) cut(b *tileBlock, blocks int) {
-	rows, cols := ceilDiv(b.i1-b.i0, tileLanes), ceilDiv(b.p.N, tileLanes)
-	share := ceilDiv(Threads(), blocks)
-	strips := min(cols, ceilDiv(ceilDiv(cols, stripPanels), share)*share)
-	bands := min(rows, ceilDiv(share, strips))
+// cut appends the tasks of a block: strips of columns, of equal widths.
+func (m *tileMultiplication) cut(b *tileBlock) {
+	cols := b.cols()
+	strips := ceilDiv(cols, stripPanels)
 	for s := range strips {
-		for i := range bands {
-			m.tasks = append(m.tasks, tileTask{block: b, from: i * rows / bands, to: (i + 1) * rows / bands,
-				j0: s * cols / strips, j1: (s + 1) * cols / strips})
-		}
+		m.tasks = append(m.tasks, tileTask{block: b, from: s * cols / strips, to: (s + 1) * cols / strips})
 	}
 }
 
 // run does all tasks.
 func (m *tileMultiplication) run() {
+	workers := Threads()
+	for len(m.strips) < workers {
+		m.strips = append(m.strips, tileStrips{})
+	}
 	m.next.Store(0)
-	run(min(Threads(), len(m.tasks)), m.work)
+	run(workers, m.work)
 	m.tasks = m.tasks[:0]
 }
 
-func (m *tileMultiplication) compute() {
+// compute does tasks, and then helps with those that others have begun.
+func (m *tileMultiplication) compute(worker int) {
 	s := tileScratches.Get().(*tileScratch)
 	defer tileScratches.Put(s)
 	for i := m.next.Add(1) - 1; i < int64(len(m.tasks)); i = m.next.Add(1) - 1 {
-		if t := &m.tasks[i]; t.pack != nil {
+		t := &m.tasks[i]
+		if t.pack != nil {
 			t.pack.pack(m.unit, s, t.from, t.to)
-		} else {
+			continue
+		}
+		t.prepare(m.unit, s, &m.strips[worker])
+		t.multiply(m.unit, s)
+	}
+	for i := range m.tasks {
+		if t := &m.tasks[i]; t.ready.Load() {
 			t.multiply(m.unit, s)
 		}
 	}
