@@ -5,7 +5,9 @@ import (
 	"strings"
 )
 
-// attribute is object.name: an attribute or method, else the item of that name.
+// attribute is object.name: an attribute or method, else the item of that name. The order matters to
+// a dict with a key that is also a method: of {"items": 1} d.items is the method, d['items']
+// the 1 (https://jinja.palletsprojects.com/en/stable/templates/#variables).
 func (r *run) attribute(object any, name string) any {
 	mustExist(object)
 	if v, ok := r.attributeOf(object, name); ok {
@@ -38,21 +40,13 @@ func (r *run) attributeOf(object any, name string) (any, bool) {
 		return o.values.Get(name)
 	}
 	if do, ok := methods[name]; ok {
-		return &method{object, name, do}, true
+		return &function{name + "()", []any{object}, do}, true
 	}
 	if strings.Contains(changing, " "+name+" ") {
 		return &undefined{fmt.Sprintf("access to attribute '%s' of '%s' object is unsafe: a template cannot "+
 			"change what it is given; make a new one, as in {%% set x = x + [y] %%}", name, TypeName(object))}, true
 	}
 	return nil, false
-}
-
-// objectName is how an error speaks of an object.
-func objectName(object any) string {
-	if object == nil {
-		return "None"
-	}
-	return fmt.Sprintf("'%s object'", TypeName(object))
 }
 
 func missingAttribute(object any, name string) any {
@@ -62,7 +56,7 @@ func missingAttribute(object any, name string) any {
 	case *loop, *macro:
 		mustNotBeLeftOut("the attribute", name)
 	}
-	return &undefined{fmt.Sprintf("%s has no attribute '%s'", objectName(object), name)}
+	return &undefined{fmt.Sprintf("'%s object' has no attribute '%s'", TypeName(object), name)}
 }
 
 // dictMethods are the methods of Python's dict that change nothing. Lists and tuples have no

@@ -35,13 +35,16 @@ type args struct {
 	named  []namedArg // only where the builtin takes whatever it is given
 }
 
-// missing stands for an argument that was not given, which is not the same as None.
+// missing stands for an argument that was not given, which is not the same as None. It has a size,
+// because Go may give all values of no size one address.
 var missing any = new(struct{ byte })
 
 // apply calls the builtin.
 func (b builtin) apply(r *run, name string, given []any, named []namedArg) any {
 	if len(given) > 0 {
-		r.scan(given[0])
+		if s, ok := given[0].(string); ok { // which it may go through
+			r.step(len(s) / 16)
+		}
 	}
 	if b.params == nil {
 		return b.do(r, args{name, given, named})
@@ -129,25 +132,15 @@ func (a args) text(i int) string {
 	return s
 }
 
-// function is a global function.
+// function is a global function, or a method with the object it belongs to.
 type function struct {
 	name string
+	self []any // the object, if there is one
 	builtin
 }
 
 func (f *function) call(r *run, given []any, named []namedArg) any {
-	return f.apply(r, f.name, given, named)
-}
-
-// method is a method with the object it belongs to.
-type method struct {
-	object any
-	name   string
-	builtin
-}
-
-func (m *method) call(r *run, given []any, named []namedArg) any {
-	return m.apply(r, m.name+"()", append([]any{m.object}, given...), named)
+	return f.apply(r, f.name, append(f.self, given...), named)
 }
 
 // call calls what a template has before parentheses.
@@ -164,7 +157,8 @@ func (r *run) call(f any, given []any, named []namedArg) any {
 // table refer to itself: the filter map is in filters and looks others up there.
 type library map[string]map[string]builtin
 
-// use applies a filter or test of the given name.
+// use applies a filter or test of the given name. Names are looked up here and not while parsing,
+// as select('equalto', x) has them in strings.
 func (r *run) use(kind, name string, given []any, named []namedArg) any {
 	b, ok := r.lib[kind][name]
 	if !ok {

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// compare is left op right for the operators of comparison.
+// compare is left op right for the operators of comparison. == and != take values of any types,
+// which then differ; < and its kind fail for a number and a string, as in Python 3.
 func (r *run) compare(op string, left, right any) bool {
 	switch op {
 	case "==", "!=":
@@ -93,11 +94,9 @@ func (r *run) equalDicts(a, b *Dict) bool {
 	return true
 }
 
-// order compares values that Python can put in order: numbers, strings, lists and tuples.
-// For others, such as a number and a string, ok is false.
+// order compares numbers, or strings. For others, such as a number and a string, ok is false;
+// Python also has an order of lists.
 func (r *run) order(a, b any) (order int, ok bool) {
-	r.enter()
-	defer r.leave()
 	mustExist(a)
 	mustExist(b)
 	if m, ok := integer(a); ok {
@@ -114,20 +113,7 @@ func (r *run) order(a, b any) (order int, ok bool) {
 		r.step(len(s) / 64)
 		return cmp.Compare(s, t), ok
 	}
-	// What differs first decides, else the length: [1, 9] < [2] and [1] < [1, 0].
-	_, aTuple := a.(Tuple)
-	_, bTuple := b.(Tuple)
-	x, ok := indexable(a)
-	y, ok2 := indexable(b)
-	if !ok || !ok2 || aTuple != bTuple {
-		return 0, false
-	}
-	for i := range min(len(x), len(y)) {
-		if !r.equal(x[i], y[i]) {
-			return r.order(x[i], y[i])
-		}
-	}
-	return cmp.Compare(len(x), len(y)), true
+	return 0, false
 }
 
 // contains is item in collection: a piece of a string, a key of a dict, or an item of what

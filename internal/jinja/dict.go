@@ -73,8 +73,6 @@ func (d *Dict) insert(key, v any) {
 // same key. Python has tuples among them too, which no template is known to use.
 func hashKey(v any) any {
 	switch v := v.(type) {
-	case markup:
-		return string(v)
 	case bool:
 		n, _ := integer(v)
 		return n
@@ -82,7 +80,7 @@ func hashKey(v any) any {
 		if v == math.Trunc(v) && math.Abs(v) < 1<<62 {
 			return int64(v)
 		}
-	case []any, Tuple, *Dict:
+	case []any, Tuple, *Dict, markup:
 		panic(failed("unhashable type: '%s'", TypeName(v)))
 	}
 	return v

@@ -41,7 +41,10 @@
 //
 // The rest of Jinja is for web pages: formatting of numbers, groups, word wrap, templates
 // that include others. What is left out is listed in leftout.go, and a template that uses
-// it gets an error with the name, the line and what to write instead.
+// it gets an error with the name, the line and what to write instead. Where Python would go on
+// with a value in a way that no template needs, such as adding to text that went through safe,
+// comparing lists by < or printing a namespace, there is an error as well: no text is ever
+// another than Python's.
 //
 // # Why not a library
 //
@@ -57,6 +60,8 @@
 // so many steps and so many bytes (see limits.go), and reach nothing besides its
 // variables; what is wrong with one is an error with line and column, never a panic.
 //
-// The way of a template: lexer.go cuts it into tokens; parser.go and expressions.go make
-// the nodes; statements.go and eval.go run them over the values of value.go.
+// The way of a template: lexer.go cuts it into tokens, of which parser.go, statements.go,
+// expressions.go and operands.go make functions, one for each statement and expression. These
+// run over the values of value.go, within the limits of limits.go. What templates call by name
+// is in tables: filters.go, tests.go, globals.go, strings.go and attributes.go.
 package jinja

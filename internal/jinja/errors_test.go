@@ -24,6 +24,17 @@ func TestErrors(t *testing.T) {
 		{`{% for x in none %}{% endfor %}`, "'NoneType' object is not iterable"},
 		{`{{ none < 1 }}`, "'<' not supported between instances of 'NoneType' and 'int'"},
 		{`{{ 1 in 'a' }}`, "requires string as left operand"},
+		{`{{ [1, 2] * 2 }}`, "unsupported operand type(s) for *: 'list' and 'int'"},
+		{`{{ (1,) + (2,) }}`, "unsupported operand type(s) for +: 'tuple' and 'tuple'"},
+		{`{{ [1] < [2] }}`, "'<' not supported between instances of 'list' and 'list'"},
+		{`{{ dict([('x', 1)]) }}`, "dict wants a dict, not list; write dict(key=value)"},
+		{`{{ [s|safe] }}`, "a Markup has no text to print"},
+		{`{{ {s|safe: 1} }}`, "unhashable type: 'Markup'"},
+		{`{{ {(1, 2): 3} }}`, "unhashable type: 'tuple'"},
+		{`{{ 1, 2 }}`, "expected }}, have ','"},
+		{`{{ 1e999 }}`, "is no number"},
+		{`{{ 1e300 * 1e300 }}`, "too large for a number"},
+		{`{{ 'nan'|float }}`, "too large for a number"},
 		{`{{ none() }}`, "'NoneType' object is not callable"},
 		{`{{ s|nope }}`, "no filter named 'nope'"},
 		{`{{ s is nope }}`, "no test named 'nope'"},
@@ -64,7 +75,7 @@ func TestErrors(t *testing.T) {
 		{`{% for a, b in [(1,2,3)] %}{% endfor %}`, "cannot unpack 3 values into 2 names"},
 		{`{{ '\x4' }}`, "the escape \\x4 does not name a character"},
 		{`{{ strftime_now('%Q') }}`, "unknown directive %Q"},
-		{`{{ 9223372036854775807 + 1 }}`, "too large for an integer"},
+		{`{{ 9223372036854775807 + 1 }}`, "too large for a number"},
 	}
 	vars := contextVars(t)
 	for _, tt := range tests {
@@ -157,7 +168,6 @@ func TestHostileTemplatesAreStopped(t *testing.T) {
 	}{
 		"a long range":             {`{{ range(1000000000000)|list }}`, nil},
 		"a long string":            {`{{ 'a' * 1000000000000 }}`, errBytes},
-		"a long list":              {`{{ [1] * 1000000000000 }}`, errBytes},
 		"a doubled string":         {double("'ab'", "ns.x ~ ns.x"), errBytes},
 		"a doubled list":           {double("[1]", "ns.x + ns.x"), errBytes},
 		"a string of replacements": {double("'aa'", "ns.x.replace('a', ns.x)"), errBytes},

@@ -1,7 +1,6 @@
 package jinja
 
 import (
-	"slices"
 	"strings"
 )
 
@@ -67,30 +66,21 @@ func (p *parser) expression() expr {
 }
 
 // tuple parses an expression, or several with commas between them.
-func (p *parser) tuple() expr { return p.tupleOf(p.expression) }
-
-// tupleOf parses a tuple of what item parses, up to the end of the tag or one of the
-// words end.
-func (p *parser) tupleOf(item func() expr, end ...string) expr {
-	start := p.peek()
-	var items []expr
-	for {
-		t := p.peek()
-		if t.kind == varEnd || t.kind == blockEnd || t.is(")") || t.kind == name && slices.Contains(end, t.text) {
-			break
+func (p *parser) tuple() expr {
+	start := p.peek().pos
+	items := []expr{p.expression()}
+	several := false
+	for p.skip(",") {
+		several = true
+		if t := p.peek(); t.is(")") || t.kind == blockEnd {
+			break // (1,) is a tuple of one
 		}
-		items = append(items, item())
-		if !p.skip(",") {
-			if len(items) == 1 {
-				return items[0]
-			}
-			break
-		}
+		items = append(items, p.expression())
 	}
-	if len(items) == 0 {
-		panic(p.fail(start, "expected an expression, have %v", start))
+	if !several {
+		return items[0]
 	}
-	return tupleExpr(start.pos, items)
+	return tupleExpr(start, items)
 }
 
 func tupleExpr(pos int, items []expr) expr {
@@ -117,7 +107,8 @@ func (p *parser) logic(word string, stop bool, operand func() expr) expr {
 	return e
 }
 
-// not parses not x. It is looser than a comparison: not a in b is not (a in b).
+// not parses not x. It is looser than a comparison, and that than a filter: not a in b is
+// not (a in b), and not x|length > 1 is not ((x|length) > 1).
 func (p *parser) not() expr {
 	if !p.peek().is("not") {
 		return p.comparison()
@@ -133,7 +124,7 @@ func negated(pos int, e expr) expr {
 }
 
 // comparison parses a chain such as a < b < c, which as in Python is a < b and b < c with b
-// evaluated once.
+// evaluated once. So 1 == 1.0 == true holds, as all three are equal.
 func (p *parser) comparison() expr {
 	pos, first := p.peek().pos, p.sum()
 	var ops []string

@@ -24,7 +24,7 @@ var filters = map[string]builtin{
 	"safe":    {value, func(r *run, a args) any { return markup(r.str(a.values[0])) }},
 
 	// Of sequences.
-	"first": {value, firstOf}, "last": {value, lastOf}, "list": {value, list},
+	"first": {value, end(false)}, "last": {value, end(true)}, "list": {value, list},
 	"items": {value, items}, "reverse": {value, reverse},
 	"join":     {params{"value", "d?", "attribute?"}, joinFilter},
 	"sort":     {params{"value", "reverse?", "case_sensitive?", "attribute?"}, sortFilter},
@@ -83,7 +83,7 @@ func toFloat(_ *run, a args) any {
 	if !ok {
 		return a.or(1, 0.0)
 	}
-	return x
+	return finite(x)
 }
 
 // orDefault replaces what is undefined, and with the third argument also what is empty.
@@ -136,16 +136,18 @@ func indent(r *run, a args) any {
 	return strings.Join(lines, "\n")
 }
 
-func firstOf(r *run, a args) any { return r.end(a, func(int) int { return 0 }) }
-func lastOf(r *run, a args) any  { return r.end(a, func(n int) int { return n - 1 }) }
-
 // end is first or last: of nothing it is undefined.
-func (r *run) end(a args, at func(n int) int) any {
-	items := r.iterate(a.values[0])
-	if len(items) == 0 {
-		return &undefined{"no " + a.name + " item, sequence was empty"}
+func end(last bool) func(*run, args) any {
+	return func(r *run, a args) any {
+		items := r.iterate(a.values[0])
+		switch {
+		case len(items) == 0:
+			return &undefined{"no " + a.name + " item, sequence was empty"}
+		case last:
+			return items[len(items)-1]
+		}
+		return items[0]
 	}
-	return items[at(len(items))]
 }
 
 func list(r *run, a args) any { return r.iterate(a.values[0]) }

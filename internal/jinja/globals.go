@@ -2,6 +2,7 @@ package jinja
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -43,22 +44,19 @@ func makeRange(_ *run, a args) any {
 	return v
 }
 
-// dict is dict(...): what a dict or a list of pairs holds, and the named arguments.
+// dict is dict(...): what a dict holds, and the named arguments.
 func (r *run) dict(a args) *Dict {
 	if len(a.values) > 1 {
 		panic(failed("%s takes at most 1 argument without a name, have %d", a.name, len(a.values)))
 	}
 	d := new(Dict)
 	for _, v := range a.values {
-		if from, ok := v.(*Dict); ok {
-			v = r.pairs(from)
+		from, ok := v.(*Dict)
+		if !ok {
+			panic(failed("%s wants a dict, not %s; write %s(key=value)", a.name, TypeName(v), a.name))
 		}
-		for _, item := range r.iterate(v) {
-			pair := r.iterate(item)
-			if len(pair) != 2 {
-				panic(failed("%s wants pairs of key and value, have an item of length %d", a.name, len(pair)))
-			}
-			d.insert(pair[0], pair[1])
+		for key, value := range from.All() {
+			d.insert(key, value)
 		}
 	}
 	for _, n := range a.named {
@@ -79,32 +77,23 @@ var goLayouts = map[byte]string{
 	'c': "Mon Jan _2 15:04:05 2006", 'x': "01/02/06", 'X': "15:04:05",
 }
 
+// directive is one of strftime's: a letter after %, with a minus between that asks for a number
+// without the zero or blank before it (%-d is %d so), which Python takes from the C library.
+var directive = regexp.MustCompile(`(?s)%-?.`)
+
 // strftimeNow writes the current time as strftime does.
 func strftimeNow(r *run, a args) any {
-	var b strings.Builder
 	now := r.now()
-	for rest := a.text(0); rest != ""; {
-		before, directive, found := strings.Cut(rest, "%")
-		b.WriteString(before)
-		if !found || directive == "" {
-			break
-		}
-		c, bare := directive[0], false
-		if c == '-' && len(directive) > 1 { // %-d is %d without its zero
-			c, bare, directive = directive[1], true, directive[1:]
-		}
-		rest = directive[1:]
-		layout, known := goLayouts[c]
+	return directive.ReplaceAllStringFunc(a.text(0), func(d string) string {
+		layout, known := goLayouts[d[len(d)-1]]
 		switch {
-		case c == '%':
-			b.WriteByte('%')
+		case d == "%%":
+			return "%"
 		case !known:
-			panic(failed("strftime_now: unknown directive %%%c; it knows %%Y, %%m, %%d, %%B, %%H, %%M and their like", c))
-		case bare:
-			b.WriteString(strings.TrimLeft(now.Format(layout), "0 "))
-		default:
-			b.WriteString(now.Format(layout))
+			panic(failed("strftime_now: unknown directive %s; it knows %%Y, %%m, %%d, %%B, %%H, %%M and their like", d))
+		case d[1] == '-':
+			return strings.TrimLeft(now.Format(layout), "0 ")
 		}
-	}
-	return b.String()
+		return now.Format(layout)
+	})
 }

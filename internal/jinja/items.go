@@ -1,7 +1,10 @@
 package jinja
 
-// iterate returns the items of v: those of a list, the keys of a dict, the characters of
-// a string. What is undefined has none.
+import "fmt"
+
+// iterate returns the items of v: those of a list, the keys of a dict (not its values), the
+// characters of a string. What is undefined has none, but None is an error, as it is in Python: a
+// message with "tool_calls": null fails in {% for c in message.tool_calls %} unless asked about.
 func (r *run) iterate(v any) []any {
 	items := []any{}
 	if s, ok := v.(string); ok {
@@ -73,11 +76,12 @@ func (r *run) item(object, key any) any {
 		}
 		return missingAttribute(object, name)
 	}
-	return &undefined{objectName(object) + " has no element " + r.repr(key)}
+	return &undefined{fmt.Sprintf("'%s object' has no element %s", TypeName(object), r.repr(key))}
 }
 
-// index is object[i], where a negative i counts from the end; ok is false where there is
-// no such item.
+// index is object[i], where a negative i counts from the end; ok is false where there is no such
+// item. Beyond the end Jinja has undefined, where Python has an error: messages[0] of no messages
+// prints as nothing.
 func (r *run) index(object any, i int64) (v any, ok bool) {
 	items, isList := indexable(object)
 	n := len(items)
@@ -132,8 +136,14 @@ func sliced[T any](from []T, b *sliceValue) []T {
 	if step < 0 {
 		lowest, highest, first, last = -1, n-1, n-1, -1
 	}
-	start := clamped(b[0], first, n, lowest, highest)
-	stop := clamped(b[1], last, n, lowest, highest)
+	clamped := func(v any, instead int64) int64 {
+		i := bound(v, instead)
+		if i < 0 && v != nil {
+			i += n // a negative one counts from the end
+		}
+		return max(lowest, min(i, highest))
+	}
+	start, stop := clamped(b[0], first), clamped(b[1], last)
 	// A step beyond the length takes one item, whatever it is; it could overflow i.
 	step = max(min(step, n+1), -n-1)
 	out := []T{}
@@ -141,18 +151,6 @@ func sliced[T any](from []T, b *sliceValue) []T {
 		out = append(out, from[i])
 	}
 	return out
-}
-
-// clamped is a bound of a slice: counted from the end if negative, and within the sequence.
-func clamped(v any, instead, n, lowest, highest int64) int64 {
-	if v == nil {
-		return instead
-	}
-	i := bound(v, 0)
-	if i < 0 {
-		i += n
-	}
-	return max(lowest, min(i, highest))
 }
 
 // bound is what was written for a bound, which must be an integer.

@@ -2,12 +2,10 @@ package jinja
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strconv"
 	"strings"
 
@@ -96,12 +94,13 @@ func jsonToken(d *json.Decoder) json.Token {
 	return token
 }
 
-// parseNumber reads a number of JSON as Python does.
+// parseNumber reads a number of JSON as Python does, which keeps 1 and 1.0 apart: they print
+// differently, and many schemas of tools have both.
 func parseNumber(s string) (any, error) {
 	if strings.ContainsAny(s, ".eE") && !strings.ContainsAny(s, "xX") { // 0x1.8p1 is a number to Go
 		f, err := strconv.ParseFloat(s, 64)
-		if err != nil && !math.IsInf(f, 0) { // 1e999 is inf to Python
-			return nil, fmt.Errorf("not a number: %q", s)
+		if err != nil { // 1e999 is an infinity to Python, and of no use in a template
+			return nil, fmt.Errorf("not a number, or too large for one: %q", s)
 		}
 		return f, nil
 	}
@@ -129,8 +128,10 @@ func (r *run) toJSON(v any, s style) string {
 	return p.String()
 }
 
-// tojson is the filter of transformers: json.dumps without escaping what is not ASCII, and
-// without Jinja's own escaping of HTML.
+// tojson is the filter of transformers, which replaces Jinja's: json.dumps without escaping what is
+// not ASCII, and without Jinja's \u003c for < and its like. Keys stay in their order. After a comma
+// and a colon there is a blank, which models have been trained on; with an indent there is a line
+// end after the comma instead.
 func tojson(r *run, a args) any {
 	s := style{itemSep: ", ", keySep: ": ", ascii: a.flag(1), sortKeys: a.flag(4)}
 	indent := a.or(2, nil)
@@ -162,14 +163,14 @@ func (p *printer) jsonScalar(v any) {
 	case int64, jsonInt:
 		fmt.Fprint(p, v)
 	case float64:
-		s := floatRepr(v)
-		p.WriteString(cmp.Or(jsonFloats[s], s))
+		p.WriteString(floatRepr(v))
 	default:
 		panic(failed("object of type %s is not JSON serializable", TypeName(v)))
 	}
 }
 
-// jsonKey writes a key, which JSON wants to be a string, as json.dumps does.
+// jsonKey writes a key, which JSON wants to be a string, as json.dumps does: the keys 1, True and
+// None become "1", "true" and "null".
 func (p *printer) jsonKey(key any) {
 	switch key := key.(type) {
 	case string:
@@ -183,27 +184,17 @@ func (p *printer) jsonKey(key any) {
 	}
 }
 
-// jsonFloats are the numbers that JSON has not, as Python writes them all the same.
-var jsonFloats = map[string]string{"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
-
-// jsonEscapes are the characters that JSON writes as a backslash and a letter.
-var jsonEscapes = map[rune]string{'"': `\"`, '\\': `\\`, '\n': `\n`, '\r': `\r`, '\t': `\t`, '\b': `\b`, '\f': `\f`}
-
 // quote writes s as a JSON string; of what is not ASCII, only what must be escaped is.
 func (p *printer) quote(s string) {
-	p.WriteByte('"')
-	for _, c := range s {
+	p.WriteString(escaped(s, '"', "\n\r\t\b\f", func(b *strings.Builder, c rune) {
 		switch {
-		case jsonEscapes[c] != "":
-			p.WriteString(jsonEscapes[c])
 		case c < 0x20 || p.ascii && c > 0x7e && c < 0x10000:
-			fmt.Fprintf(p, `\u%04x`, c)
+			fmt.Fprintf(b, `\u%04x`, c)
 		case p.ascii && c >= 0x10000: // two surrogates
 			c -= 0x10000
-			fmt.Fprintf(p, `\u%04x\u%04x`, 0xd800+c>>10, 0xdc00+c&0x3ff)
+			fmt.Fprintf(b, `\u%04x\u%04x`, 0xd800+c>>10, 0xdc00+c&0x3ff)
 		default:
-			p.WriteRune(c)
+			b.WriteRune(c)
 		}
-	}
-	p.WriteByte('"')
+	}))
 }

@@ -54,7 +54,8 @@ func newRun(o Options) *run {
 	return r
 }
 
-// enter counts a step and one more level of nesting; leave ends the level.
+// enter counts a step and one more level of nesting; leave ends the level. The depth is bounded
+// because a stack that is full ends a Go program, and no recover helps.
 func (r *run) enter() {
 	if r.depth++; r.depth > maxDepth {
 		panic(failure{errDepth})
@@ -71,14 +72,8 @@ func (r *run) step(n int) {
 	}
 }
 
-// scan counts the steps of going through a text.
-func (r *run) scan(v any) {
-	if s, ok := v.(string); ok {
-		r.step(len(s) / 16)
-	}
-}
-
-// charge counts n bytes made. What can be far larger than what it is made of is charged
+// charge counts n bytes made, whether or not they are still in use: a bound on the sum needs no
+// account of what is freed. What can be far larger than what it is made of is charged
 // before it is made; of all else the node that made it charges the result (see made).
 func (r *run) charge(n int) {
 	if n > maxBytes-r.bytes || n < 0 {

@@ -14,7 +14,7 @@ type forStmt struct {
 func (p *parser) forStmt() stmt {
 	f := &forStmt{target: p.target("in")}
 	p.expect("in")
-	f.over = p.tupleOf(p.or, "recursive", "if")
+	f.over = p.or()
 	if p.skip("if") {
 		f.test = p.expression()
 	}
@@ -31,7 +31,8 @@ func (p *parser) forStmt() stmt {
 }
 
 // exec runs the body for each item, each time in a scope of its own: what it sets is gone
-// with it.
+// with it. The items are all there before the first turn, as loop.last and loop.nextitem need to
+// look ahead.
 func (f *forStmt) exec(r *run, s *scope) signal {
 	items := r.iterate(r.value(f.over, s))
 	if f.test.eval != nil {
@@ -73,7 +74,8 @@ func (f *forStmt) selected(r *run, s *scope, items []any) []any {
 	return kept
 }
 
-// loop is the variable loop.
+// loop is the variable loop. That of an inner loop hides that of the outer one; a template that
+// needs both saves the outer one before: {% set outer = loop %}.
 type loop struct {
 	items []any
 	index int

@@ -78,6 +78,12 @@ type macro struct {
 	scope *scope
 }
 
+// call binds the arguments and runs the body. A parameter without an argument or a default is
+// undefined, where a function of Python would fail. What comes back is the text that the body
+// has written, also where it looks like a number: templates compare fact(3)|int.
+//
+// A macro that reads caller has it as one more parameter, which only a call block sets. One that
+// does not read it refuses it as an unknown name, in Jinja as here.
 func (m *macro) call(r *run, given []any, named []namedArg) any {
 	r.enter()
 	defer r.leave()

@@ -166,7 +166,7 @@ func (p *parser) slice() expr {
 	}}
 }
 
-// filtersAndTests parses what may follow an operand: | filter, is test, and calls.
+// filtersAndTests parses what may follow an operand: | filter and is test.
 func (p *parser) filtersAndTests(e expr) expr {
 	for {
 		switch t := p.peek(); {
@@ -177,8 +177,6 @@ func (p *parser) filtersAndTests(e expr) expr {
 		case t.is("is"):
 			p.next()
 			e = p.test(e)
-		case t.is("("):
-			e = p.callOf(e)
 		default:
 			return e
 		}

@@ -8,44 +8,50 @@ import (
 )
 
 var (
-	errTooLarge = errors.New("the result is too large for an integer")
+	errTooLarge = errors.New("the result is too large for a number")
 	errZero     = errors.New("division by zero")
 )
 
-// binary is left op right for the operators of arithmetic. Of strings and lists there are
-// sums and products.
+// binary is left op right for the operators of arithmetic. Of strings there are sums and
+// products, of lists sums. Unlike ~, a + of a string and anything else is an error, as in Python.
 func (r *run) binary(op string, left, right any) any {
 	mustExist(left)
 	mustExist(right)
-	var v any
-	switch op {
-	case "+":
-		v = r.join2(left, right)
-	case "*":
-		if n, ok := integer(right); ok {
-			v = r.repeat(left, n)
-		} else if n, ok := integer(left); ok {
-			v = r.repeat(right, n)
-		}
-	case "%":
-		if _, ok := left.(string); ok {
-			panic(failed("%s", notRendered("the operator", "%")))
-		}
-	}
-	if v != nil {
-		return v
-	}
+	s, isText := left.(string)
+	t, isText2 := right.(string)
 	a, aInt := integer(left)
 	b, bInt := integer(right)
 	x, xNumber := number(left)
 	y, yNumber := number(right)
 	switch {
+	case isText && op == "%":
+		panic(failed("%s", notRendered("the operator", op)))
+	case isText && isText2 && op == "+":
+		return s + t
+	case isText && bInt && op == "*":
+		return r.repeat(s, b)
+	case aInt && isText2 && op == "*":
+		return r.repeat(t, a)
 	case aInt && bInt && op != "/":
 		return intOp(op, a, b)
 	case xNumber && yNumber:
 		return floatOp(op, x, y)
 	}
+	list, isList := left.([]any)
+	other, isList2 := right.([]any)
+	if isList && isList2 && op == "+" {
+		return slices.Concat(list, other)
+	}
 	panic(failure{operandError(op, left, right)})
+}
+
+// repeat is n times a string, and empty for a negative n.
+func (r *run) repeat(s string, n int64) string {
+	if n <= 0 || s == "" {
+		return ""
+	}
+	r.chargeTimes(n, len(s))
+	return strings.Repeat(s, int(n))
 }
 
 // operandError says why there is no result. Text plus a number is the mistake that
@@ -58,54 +64,6 @@ func operandError(op string, left, right any) error {
 		return failed(`can only concatenate str (not "%s") to str; write ~, or |string after the other`, TypeName(right)).err
 	}
 	return failed("unsupported operand type(s) for %s: '%s' and '%s'", op, TypeName(left), TypeName(right)).err
-}
-
-// join2 is the sum of two strings, lists or tuples, and nil for anything else.
-func (r *run) join2(left, right any) any {
-	switch a := left.(type) {
-	case string:
-		if b, ok := right.(string); ok {
-			return a + b
-		}
-	case []any:
-		if b, ok := right.([]any); ok {
-			return slices.Concat(a, b)
-		}
-	case Tuple:
-		if b, ok := right.(Tuple); ok {
-			return slices.Concat(a, b)
-		}
-	}
-	return nil
-}
-
-// repeat is n times a string, list or tuple, and nil for anything else.
-func (r *run) repeat(v any, n int64) any {
-	n = max(n, 0)
-	if s, ok := v.(string); ok {
-		r.chargeTimes(n, len(s))
-		if s == "" {
-			return v // n may be more than an int of this machine holds
-		}
-		return strings.Repeat(s, int(n))
-	}
-	items, ok := v.([]any)
-	tuple, isTuple := v.(Tuple)
-	if isTuple {
-		items = tuple
-	}
-	switch {
-	case !ok && !isTuple:
-		return nil
-	case len(items) == 0:
-		return v
-	}
-	r.chargeTimes(n, itemSize*len(items))
-	items = slices.Repeat(items, int(n))
-	if isTuple {
-		return Tuple(items)
-	}
-	return items
 }
 
 // intOp computes with integers. Python's have no largest one: a result near int64's
@@ -143,22 +101,23 @@ func intOp(op string, a, b int64) any {
 	return result
 }
 
-// floatOp computes with floats. As in Python a remainder has the sign of the divisor, and
-// / of two integers comes here too: 6 / 2 is 3.0.
+// floatOp computes with floats. As in Python a remainder has the sign of the divisor, where Go's has
+// that of the dividend: -7.5 % 2 is 0.5, and -7.5 // 2 is -4.0. The
+// operator / of two integers comes here too: 6 / 2 is 3.0.
 func floatOp(op string, x, y float64) any {
 	switch op {
 	case "+":
-		return x + y
+		return finite(x + y)
 	case "-":
-		return x - y
+		return finite(x - y)
 	case "*":
-		return x * y
+		return finite(x * y)
 	}
 	if y == 0 {
 		panic(failure{errZero})
 	}
 	if op == "/" {
-		return x / y
+		return finite(x / y)
 	}
 	rest := math.Mod(x, y)
 	if rest != 0 && (rest < 0) != (y < 0) {
@@ -168,6 +127,14 @@ func floatOp(op string, x, y float64) any {
 		return rest
 	}
 	return math.Round((x - rest) / y)
+}
+
+// finite refuses what is no number in JSON either, and of no use in a template.
+func finite(x float64) float64 {
+	if math.IsInf(x, 0) || math.IsNaN(x) {
+		panic(failure{errTooLarge})
+	}
+	return x
 }
 
 // signed is +v or -v.

@@ -104,7 +104,7 @@ func (p *parser) body(opener string, end ...string) []stmt {
 				return onward
 			})
 		case varBegin:
-			body = append(body, printed(p.tuple()))
+			body = append(body, printed(p.expression()))
 			p.expectKind(varEnd)
 		case blockBegin:
 			if word := p.peek(); word.kind == name && slices.Contains(end, word.text) {

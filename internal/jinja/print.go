@@ -8,7 +8,9 @@ import (
 	"unicode"
 )
 
-// str is Python's str(v): how a value prints.
+// str is Python's str(v): how a value prints. A list prints as Python would write it, with single
+// quotes and True for true. Templates that mean JSON write |tojson; some forget to, and their
+// models have learned that.
 func (r *run) str(v any) string {
 	if s, ok := text(v); ok {
 		return s
@@ -85,7 +87,7 @@ func (p *printer) items(open string, items []any, closing string, depth int) {
 func (p *printer) dict(d *Dict, depth int) {
 	entries := d.entries
 	if p.sortKeys {
-		entries = p.sortedEntries(entries)
+		entries = sorted(p.run, entries, false, func(e entry) any { return e.key })
 	}
 	p.WriteByte('{')
 	for i, e := range entries {
@@ -138,8 +140,6 @@ func (p *printer) reprScalar(v any, depth int) {
 		p.WriteString(floatRepr(v))
 	case string:
 		p.WriteString(quoted(v))
-	case markup:
-		p.WriteString("Markup(" + quoted(string(v)) + ")")
 	case int64:
 		p.WriteString(strconv.FormatInt(v, 10))
 	case jsonInt:
@@ -159,17 +159,9 @@ func (p *printer) reprScalar(v any, depth int) {
 	}
 }
 
-// floatRepr writes a float as Python does: the fewest digits that give it back, always
-// with a point or an exponent.
+// floatRepr writes a float as Python does: the fewest digits that give it back, always with a point
+// or an exponent. Python begins with exponents at 1e16, and Go's %v at 1e21.
 func floatRepr(f float64) string {
-	switch {
-	case math.IsNaN(f):
-		return "nan"
-	case math.IsInf(f, 1):
-		return "inf"
-	case math.IsInf(f, -1):
-		return "-inf"
-	}
 	if size := math.Abs(f); size != 0 && (size < 1e-4 || size >= 1e16) {
 		return strconv.FormatFloat(f, 'e', -1, 64)
 	}
@@ -186,6 +178,23 @@ func quoted(s string) string {
 	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {
 		quote = '"'
 	}
+	return escaped(s, quote, "\n\r\t", func(b *strings.Builder, c rune) {
+		switch {
+		case unicode.IsPrint(c):
+			b.WriteRune(c)
+		case c < 0x100:
+			fmt.Fprintf(b, `\x%02x`, c)
+		case c < 0x10000:
+			fmt.Fprintf(b, `\u%04x`, c)
+		default:
+			fmt.Fprintf(b, `\U%08x`, c)
+		}
+	})
+}
+
+// escaped puts a string into quotes, with a backslash before these and itself, and a letter
+// after one for some of the characters that have such. Write writes all others.
+func escaped(s string, quote rune, letters string, write func(*strings.Builder, rune)) string {
 	var b strings.Builder
 	b.WriteRune(quote)
 	for _, c := range s {
@@ -193,20 +202,10 @@ func quoted(s string) string {
 		case c == quote || c == '\\':
 			b.WriteRune('\\')
 			b.WriteRune(c)
-		case c == '\n':
-			b.WriteString(`\n`)
-		case c == '\r':
-			b.WriteString(`\r`)
-		case c == '\t':
-			b.WriteString(`\t`)
-		case unicode.IsPrint(c):
-			b.WriteRune(c)
-		case c < 0x100:
-			fmt.Fprintf(&b, `\x%02x`, c)
-		case c < 0x10000:
-			fmt.Fprintf(&b, `\u%04x`, c)
+		case strings.ContainsRune(letters, c):
+			b.WriteString(strings.Trim(strconv.QuoteRune(c), "'"))
 		default:
-			fmt.Fprintf(&b, `\U%08x`, c)
+			write(&b, c)
 		}
 	}
 	b.WriteRune(quote)

@@ -1,12 +1,12 @@
 package jinja
 
 import (
-	"strconv"
 	"strings"
 )
 
 // getter returns a function that reads the attribute of an item: name, name.name, or a
-// number; nil is the item itself. What is undefined becomes instead, unless that is nil.
+// number; nil is the item itself. What is undefined becomes instead, unless that is nil. An
+// attribute is looked for as an item first, so that of a dict it is the key and not a method.
 func (r *run) getter(attribute, instead any) func(item any) any {
 	var path []any
 	switch attribute := attribute.(type) {
@@ -19,11 +19,7 @@ func (r *run) getter(attribute, instead any) func(item any) any {
 			panic(failed("an attribute must be a name or a number, not %s", TypeName(attribute)))
 		}
 		for _, part := range strings.Split(s, ".") {
-			if n, err := strconv.ParseUint(part, 10, 63); err == nil {
-				path = append(path, int64(n))
-			} else {
-				path = append(path, part)
-			}
+			path = append(path, part)
 		}
 	}
 	return func(item any) any {

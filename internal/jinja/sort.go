@@ -16,7 +16,8 @@ func reverse(r *run, a args) any {
 	return generator(items)
 }
 
-// sortKey is what an item is sorted by: text in small letters, unless case matters.
+// sortKey is what an item is sorted by: text in small letters, unless case matters. Python's own
+// sorted would have 'B' before 'a'; Jinja's filters sort, dictsort and unique do not.
 func sortKey(v any, caseMatters bool) any {
 	if s, ok := v.(string); ok && !caseMatters {
 		return strings.ToLower(s)
@@ -25,16 +26,23 @@ func sortKey(v any, caseMatters bool) any {
 }
 
 // sorted sorts items by their keys, keeping the order of those that are equal.
-func sorted[T any](r *run, items []T, keys []any, descending bool) []T {
+func sorted[T any](r *run, items []T, descending bool, key func(T) any) []T {
 	r.charge(2 * itemSize * len(items))
-	order := make([]int, len(items))
-	for i := range order {
-		order[i] = i
+	type keyed struct {
+		key  any
+		item T
 	}
-	slices.SortStableFunc(order, func(i, j int) int {
-		c, ok := r.order(keys[i], keys[j])
+	all := make([]keyed, len(items))
+	for i, item := range items {
+		all[i] = keyed{key(item), item}
+	}
+	slices.SortStableFunc(all, func(a, b keyed) int {
+		if r.equal(a.key, b.key) { // what has no order needs none then, such as two of None
+			return 0
+		}
+		c, ok := r.order(a.key, b.key)
 		if !ok {
-			panic(failed("'<' not supported between instances of '%s' and '%s'", TypeName(keys[i]), TypeName(keys[j])))
+			panic(failed("'<' not supported between instances of '%s' and '%s'", TypeName(a.key), TypeName(b.key)))
 		}
 		if descending {
 			return -c
@@ -42,33 +50,16 @@ func sorted[T any](r *run, items []T, keys []any, descending bool) []T {
 		return c
 	})
 	out := make([]T, len(items))
-	for k, i := range order {
-		out[k] = items[i]
+	for i, k := range all {
+		out[i] = k.item
 	}
 	return out
 }
 
-// sortFilter sorts by the items, or by one attribute of theirs or several with commas
-// between.
+// sortFilter sorts by the items, or by an attribute of theirs.
 func sortFilter(r *run, a args) any {
-	attributes := []any{a.or(3, nil)}
-	if names, ok := attributes[0].(string); ok {
-		attributes = attributes[:0]
-		for _, name := range strings.Split(names, ",") {
-			attributes = append(attributes, name)
-		}
-	}
-	items := r.iterate(a.values[0])
-	keys := make([]any, len(items))
-	for i, item := range items {
-		// A list also of one: lists that are equal need no order of what is in them.
-		key := make([]any, len(attributes))
-		for j, attribute := range attributes {
-			key[j] = sortKey(r.getter(attribute, nil)(item), a.flag(2))
-		}
-		keys[i] = key
-	}
-	return sorted(r, items, keys, a.flag(1))
+	get := r.getter(a.or(3, nil), nil)
+	return sorted(r, r.iterate(a.values[0]), a.flag(1), func(item any) any { return sortKey(get(item), a.flag(2)) })
 }
 
 // dictsort returns the (key, value) tuples of a dict in the order of their keys or values.
@@ -82,18 +73,5 @@ func dictsort(r *run, a args) any {
 	if at < 0 {
 		panic(failed("dictsort: you can only sort by either 'key' or 'value'"))
 	}
-	pairs := r.pairs(d)
-	keys := make([]any, len(pairs))
-	for i, pair := range pairs {
-		keys[i] = sortKey(pair.(Tuple)[at], a.flag(1))
-	}
-	return sorted(r, pairs, keys, a.flag(3))
-}
-
-func (p *printer) sortedEntries(entries []entry) []entry {
-	keys := make([]any, len(entries))
-	for i, e := range entries {
-		keys[i] = e.key
-	}
-	return sorted(p.run, entries, keys, false)
+	return sorted(r, r.pairs(d), a.flag(3), func(pair any) any { return sortKey(pair.(Tuple)[at], a.flag(1)) })
 }

@@ -13,6 +13,8 @@ const (
 	continuing
 )
 
+// execAll runs a body to its end, or to the first break or continue in it. It opens no scope: what
+// an if sets is there after the if, and only loops, macros and captured blocks forget.
 func (r *run) execAll(body []stmt, s *scope) signal {
 	for _, st := range body {
 		r.enter()
@@ -39,6 +41,7 @@ func (r *run) value(e expr, s *scope) any {
 	return v
 }
 
+// printed is {{ e }}. Nothing is escaped, since transformers renders without autoescape.
 func printed(e expr) stmt {
 	return func(r *run, s *scope) signal {
 		r.write(r.str(r.value(e, s)))
@@ -48,7 +51,7 @@ func printed(e expr) stmt {
 
 // ifStmt parses from the test on. An elif is an if in the else of the one before.
 func (p *parser) ifStmt() stmt {
-	test := p.tupleOf(p.or)
+	test := p.or()
 	then := p.block("if", "elif", "else", "endif")
 	var orElse []stmt
 	switch p.next().text {
@@ -67,7 +70,9 @@ func (p *parser) ifStmt() stmt {
 	}
 }
 
-// setStmt parses both kinds of set: of a value, and of what a block writes.
+// setStmt parses both kinds of set: of a value, and of what a block writes. A set in a loop does
+// not reach the next turn of it. That surprises who knows Python, and is why templates write
+// {% set ns = namespace(found=false) %} before a loop and {% set ns.found = true %} in it.
 func (p *parser) setStmt() stmt {
 	target := p.target("=")
 	if p.skip("=") {
@@ -78,7 +83,7 @@ func (p *parser) setStmt() stmt {
 		}
 	}
 	filters := p.filters()
-	body := p.block("set", "endset")
+	body := p.function("set", "endset")
 	return func(r *run, s *scope) signal {
 		target(r, s, r.filtered(filters, body, s))
 		return onward
@@ -88,7 +93,7 @@ func (p *parser) setStmt() stmt {
 // filterStmt parses a filter block, whose filters get what it writes.
 func (p *parser) filterStmt() stmt {
 	filters := append([]filter{p.filter()}, p.filters()...)
-	body := p.block("filter", "endfilter")
+	body := p.function("filter", "endfilter")
 	return func(r *run, s *scope) signal {
 		r.write(r.str(r.filtered(filters, body, s)))
 		return onward
@@ -105,7 +110,9 @@ func (r *run) filtered(filters []filter, body []stmt, s *scope) any {
 	return v
 }
 
-// generationStmt writes its body and notes where in the output it is. In a captured output
+// generationStmt is the tag that transformers adds to Jinja: around what the assistant says, for
+// trainers to know which tokens to learn. It writes its body as if it were not there, and
+// notes where in the output that is. In a captured output
 // the place is not known yet: there the text may still be changed, or written twice.
 func (p *parser) generationStmt() stmt {
 	p.generations = true
@@ -127,15 +134,9 @@ type target func(r *run, s *scope, v any)
 
 // target parses what is assigned to: a name, ns.name, or a tuple of these, up to stop.
 func (p *parser) target(stop string) target {
-	var parts []target
-	for {
+	parts := []target{p.oneTarget(stop)}
+	for p.skip(",") {
 		parts = append(parts, p.oneTarget(stop))
-		if !p.skip(",") {
-			break
-		}
-		if p.peek().is(stop) {
-			return unpacked(parts)
-		}
 	}
 	if len(parts) == 1 {
 		return parts[0]

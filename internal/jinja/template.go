@@ -36,7 +36,8 @@ func Parse(name, text string) (t *Template, err error) {
 	return parse(src, lex(src)), nil
 }
 
-// normalize gives every line the ending \n and takes the last one away.
+// normalize gives every line the ending \n and takes the last one away, as jinja2 does with its
+// default keep_trailing_newline=False: an editor's newline at the end of a file is no text.
 func normalize(text string) string {
 	text = strings.ToValidUTF8(text, "\ufffd")
 	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
@@ -71,7 +72,8 @@ func (r *run) body(body []stmt, s *scope) (err error) {
 	return nil
 }
 
-// scope holds variables; what it does not have, the scope around it may.
+// scope holds variables; what it does not have, the scope around it may. A macro keeps the scope
+// that it was defined in and looks a name up when it runs, so that it sees what is set after it.
 type scope struct {
 	vars   map[string]any
 	parent *scope
@@ -86,7 +88,8 @@ func (s *scope) set(name string, v any) {
 	s.vars[name] = v
 }
 
-// get finds a variable, then a global; what is neither is undefined.
+// get finds a variable, then a global; what is neither is undefined. That is no error by itself:
+// templates ask for variables such as tools or enable_thinking that a caller may leave out.
 func (s *scope) get(name string) any {
 	for at := s; at != nil; at = at.parent {
 		if v, ok := at.vars[name]; ok {
@@ -94,7 +97,7 @@ func (s *scope) get(name string) any {
 		}
 	}
 	if f, ok := globals[name]; ok {
-		return &function{name, f}
+		return &function{name: name, builtin: f}
 	}
 	mustNotBeLeftOut("the name", name)
 	return &undefined{fmt.Sprintf("'%s' is undefined", name)}

@@ -70,11 +70,8 @@ func isSequence(v any) bool {
 }
 
 func isIterable(v any) bool {
-	switch v.(type) {
-	case *view, *loop:
-		return true
-	}
-	return isSequence(v)
+	_, isView := v.(*view)
+	return isView || isSequence(v)
 }
 
 // cased is lower and upper, Python's islower and isupper: it tests that a text has letters of

@@ -42,13 +42,17 @@ type view struct {
 	once  bool   // a generator: who goes through its items leaves none
 }
 
-// generator is what lazy filters return.
+// generator is what the lazy filters of Jinja return: map, select, reject and their kind, items,
+// unique and reverse. It can be gone through once, has no length, and is true even if empty, so
+// that {% if tools|selectattr('x') %} holds whatever there is: a mistake in many templates,
+// which must render as it does in Python.
 func generator(items []any) any {
 	return &view{kind: "generator", items: items, once: true}
 }
 
-// undefined is the value of what is not there. It prints as nothing; using it in most
-// other ways is an error that says what is missing.
+// undefined is the value of what is not there. As jinja2's class Undefined it prints as nothing, is
+// false, empty to a loop, and equal to its like; most other uses, such as an attribute of it,
+// are errors that say what is missing. So {{ a.b.c }} fails without a.b, and not without c.
 type undefined struct{ message string }
 
 // mustExist fails if v is undefined, or nothing but printable.
@@ -92,7 +96,7 @@ func TypeName(v any) string {
 	return "function"
 }
 
-// truth is Python's bool(v).
+// truth is Python's bool(v): zero, None and what is empty are false, and '0' and 'false' are not.
 func truth(v any) bool {
 	switch v := v.(type) {
 	case nil, *undefined:
@@ -124,8 +128,6 @@ func size(v any) (int, bool) {
 		return v.Len(), true
 	case *view:
 		return len(v.items), !v.once
-	case *loop:
-		return len(v.items), true
 	case *undefined:
 		return 0, true
 	}
@@ -143,7 +145,8 @@ func text(v any) (string, bool) {
 	return "", false
 }
 
-// integer returns the int in v; a bool counts as 0 or 1.
+// integer returns the int in v. A bool counts as 0 or 1, as Python's bool is a kind of int: 1 == true
+// holds, true + 1 is 2, and true is number.
 func integer(v any) (int64, bool) {
 	switch v := v.(type) {
 	case int64:

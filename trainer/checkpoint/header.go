@@ -115,7 +115,7 @@ func decodeEntry(dec *json.Decoder) (e entry, err error) {
 	return e, nil
 }
 
-// checkDTypes refuses element types that core.Tensor cannot hold, all in one error.
+// checkDTypes refuses element types that core.Tensor cannot hold.
 func (h *header) checkDTypes() error {
 	var bad []string
 	for _, name := range slices.Sorted(maps.Keys(h.entries)) {
@@ -126,13 +126,8 @@ func (h *header) checkDTypes() error {
 	if len(bad) == 0 {
 		return nil
 	}
-	const most = 8
-	if n := len(bad) - most; n > 0 {
-		bad = append(bad[:most], fmt.Sprintf("and %d more", n))
-	}
-	supported := strings.Join(slices.Sorted(maps.Keys(dtypes())), ", ")
-	return fmt.Errorf("unsupported dtype of tensor %s; supported: %s; convert the model to one of these",
-		strings.Join(bad, ", "), supported)
+	return fmt.Errorf("unsupported dtype of %d tensors, such as %s; supported: %s; convert the model to one of these",
+		len(bad), strings.Join(bad[:min(len(bad), 8)], ", "), strings.Join(slices.Sorted(maps.Keys(dtypes())), ", "))
 }
 
 // checkLayout walks the tensors in the order of their bytes.

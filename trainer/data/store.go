@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // Store keeps tokenised examples: in memory while they are few, in a temporary file once
@@ -86,22 +87,16 @@ func (s *Store) read(i, from, n int) ([]int32, error) {
 	if at >= s.saved { // Add saves whole examples
 		return s.tail[at-s.saved:][:n], nil
 	}
-	b := s.buffer(4 * n)
-	if _, err := s.file.ReadAt(b, 4*at); err != nil {
+	s.bytes = slices.Grow(s.bytes[:0], 4*n)[:4*n]
+	tokens := make([]int32, n)
+	_, err := s.file.ReadAt(s.bytes, 4*at)
+	if err == nil {
+		_, err = binary.Decode(s.bytes, binary.LittleEndian, tokens)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("data: read tokens back: %w", err)
 	}
-	tokens := make([]int32, n)
-	for k := range tokens {
-		tokens[k] = int32(binary.LittleEndian.Uint32(b[4*k:]))
-	}
 	return tokens, nil
-}
-
-func (s *Store) buffer(n int) []byte {
-	if cap(s.bytes) < n {
-		s.bytes = make([]byte, n)
-	}
-	return s.bytes[:n]
 }
 
 // spill moves the tokens in memory to the end of the file.
@@ -115,11 +110,11 @@ func (s *Store) spill() error {
 	const chunk = 1 << 16 // tokens
 	for rest := s.tail; len(rest) > 0; {
 		part := rest[:min(chunk, len(rest))]
-		b := s.buffer(4 * len(part))
-		for k, v := range part {
-			binary.LittleEndian.PutUint32(b[4*k:], uint32(v))
+		var err error
+		if s.bytes, err = binary.Append(s.bytes[:0], binary.LittleEndian, part); err == nil {
+			_, err = s.file.Write(s.bytes)
 		}
-		if _, err := s.file.Write(b); err != nil {
+		if err != nil {
 			return fmt.Errorf("data: keep tokens on disk: %w; set TMPDIR to a folder with more room", err)
 		}
 		rest = rest[len(part):]
