@@ -173,6 +173,35 @@ func TestTilesOutliveSignals(t *testing.T) {
 	}
 }
 
+// TestPanicsOnTilesReachTheCaller has the second of two steps fail, for which others wait.
+func TestPanicsOnTilesReachTheCaller(t *testing.T) {
+	needTiles(t)
+	SetThreads(3)
+	defer SetThreads(0)
+	rng := rand.New(rand.NewPCG(9, 8))
+	x := numbers(rng, 300, 1000, false)
+	p := Product{M: 300, N: 300, K: 1000, A: x, B: Matrix{Stride: 1000, Load: func(dst []float32, from int) {
+		if from >= 200*1000+500 {
+			panic("boom")
+		}
+		copy(dst, x.Data[from:])
+	}}, TransB: true, C: make([]float32, 300*300), StrideC: 300}
+	for range 20 {
+		func() {
+			defer func() {
+				if r, ok := recover().(*Panic); !ok || r.Value != "boom" {
+					t.Fatalf("recovered %v, want the panic of Load", r)
+				}
+			}()
+			multiplyOnTiles([]TileProduct{{Product: p}})
+		}()
+	}
+	p.B = x
+	if e := tileError(&Product{M: 300, N: 300, K: 1000, A: x, B: x, TransB: true, C: onTiles(p), StrideC: 300}, p.C); e != "" {
+		t.Errorf("after that: %s", e)
+	}
+}
+
 // TestProductsThatDoNotPayAreOrdinary has some that do, and some that are empty, in one call.
 func TestProductsThatDoNotPayAreOrdinary(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
