@@ -77,7 +77,8 @@ func TestApplyKeepsWhatAnEarlierReportPlaced(t *testing.T) {
 func TestApplyOverAnotherKernelConflicts(t *testing.T) {
 	m := newModel(core.SwiGLU, core.RMSNorm)
 	apply(t, "all", m[1:], newRegistry(t, newKernel("norm_a", core.RMSNorm)))
-	_, err := core.ApplyDefaultKernels(t.Context(), m, newRegistry(t, newKernel("norm_b", core.RMSNorm), newKernel("swiglu", core.SwiGLU)), "all")
+	_, err := core.ApplyDefaultKernels(t.Context(),
+		m, newRegistry(t, newKernel("norm_b", core.RMSNorm), newKernel("swiglu", core.SwiGLU)), "all")
 	wantErrorIs(t, err, core.ErrConflict)
 	for _, want := range []string{"norm_a", "norm_b", m[1].Path} {
 		if !strings.Contains(err.Error(), want) {

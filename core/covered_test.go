@@ -25,7 +25,8 @@ func TestAKernelOfALargerOpCoversTheSitesWithinIt(t *testing.T) {
 	if a := report.Actions[2]; a.CoveredBy != m[1].Path || a.Kernel != nil {
 		t.Errorf("covered by %q, kernel %v", a.CoveredBy, a.Kernel)
 	}
-	for _, want := range []string{"covered by layers.*.add_rms_norm\n", "2 of 2 sites use a fused kernel; it does the work of 1 more\n"} {
+	for _, want := range []string{"covered by layers.*.add_rms_norm\n",
+		"2 of 2 sites use a fused kernel; it does the work of 1 more\n"} {
 		if !strings.Contains(report.String(), want) {
 			t.Errorf("report lacks %q:\n%s", want, report)
 		}

@@ -49,7 +49,8 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/opdef/opdeftest", "", ""},
 	{"internal/ops", "core internal/opdef ./...", ""},
 	{"internal/ops/...", "core internal/opdef internal/ops/rms_norm", "core/kerneltest internal/opdef/opdeftest"},
-	{"internal/opbench", "internal/amount core core/kerneltest internal/ceiling internal/ops", "core/reference core/transport internal/plugintest plugins/linked"},
+	{"internal/opbench", "internal/amount core core/kerneltest internal/ceiling internal/ops",
+		"core/reference core/transport internal/plugintest plugins/linked"},
 	{"internal/growth", "core core/transport internal/ceiling trainer trainer/bench", ""},
 	{"internal/chart", "", "internal/browser"},
 	{"internal/browser", "", ""},
@@ -66,51 +67,76 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"core/kerneltest", "core core/reference internal/opdef internal/ops", ""},
 	{"core/trust", "core", ""},
 	{"core/vector", "core internal/simd", ""},
-	{"core/transport", "core core/reference core/kerneltest core/transport/proto core/trust internal/os/cpu internal/os/memory internal/os/sched internal/os/self internal/os/shm internal/os/temp internal/wire golang.org/x/sys " +
-		"github.com/hashicorp/go-plugin github.com/hashicorp/go-hclog google.golang.org/grpc", "core/plugin core/transport/... internal/ctest internal/plugintest"},
+	{"core/transport", "core core/reference core/kerneltest core/transport/proto core/trust internal/os/cpu " +
+		"internal/os/memory internal/os/sched internal/os/self internal/os/shm internal/os/temp " +
+		"internal/wire golang.org/x/sys " +
+		"github.com/hashicorp/go-plugin github.com/hashicorp/go-hclog google.golang.org/grpc", "core/plugin " +
+		"core/transport/... internal/ctest internal/plugintest"},
 	{"core/transport/proto", "google.golang.org/grpc google.golang.org/protobuf", ""},
 
 	// What a plugin links must stay small: nothing of the host's side, and no other module's library.
-	{"core/plugin", "core internal/os/shm internal/wire golang.org/x/sys", "core/reference core/transport/proto google.golang.org/protobuf"},
+	{"core/plugin", "core internal/os/shm internal/wire golang.org/x/sys",
+		"core/reference core/transport/proto google.golang.org/protobuf"},
 
 	// Plugins stand on the contract alone: a program and, below it, its kernel.
 	{"plugins", "", ""},
-	{"plugins/...", "core core/plugin core/vector ./...", "core/kerneltest core/reference internal/plugintest internal/simd/simdtest"},
+	{"plugins/...", "core core/plugin core/vector ./...",
+		"core/kerneltest core/reference internal/plugintest internal/simd/simdtest"},
 	{"plugins/linked", "core plugins/...", ""},
 	{"plugins/builtin", "core core/plugin plugins/linked", "core/transport"},
 
 	// The trainer gets a *core.Registry and never knows where kernels come from.
-	{"trainer/autograd", "core internal/os/shm internal/simd gorgonia.org/gorgonia gorgonia.org/tensor github.com/chewxy/hm " +
-		"go4.org/unsafe/assume-no-moving-gc", "core/reference"},
+	{"trainer/autograd",
+		"core internal/os/shm internal/simd gorgonia.org/gorgonia gorgonia.org/tensor github.com/chewxy/hm " +
+			"go4.org/unsafe/assume-no-moving-gc", "core/reference"},
 	{"trainer/tokenizer", "internal/plainjson github.com/dlclark/regexp2/v2 golang.org/x/text", ""},
 	{"internal/jinja", "internal/plainjson", ""},
 	{"trainer/chat", "internal/jinja", ""},
 	{"trainer/data", "", "trainer/tokenizer"},
 	{"trainer/data/records", "internal/plainjson github.com/parquet-go/parquet-go", ""},
 	{"trainer/data/format", "internal/plainjson trainer/chat trainer/data/records", ""},
-	{"trainer/data/corpus", "internal/nearest internal/os/plainfile internal/plainjson trainer/chat trainer/data trainer/data/format trainer/data/records", "trainer/tokenizer"},
+	{"trainer/data/corpus",
+		"internal/nearest internal/os/plainfile internal/plainjson trainer/chat trainer/data trainer/data/format " +
+			"trainer/data/records", "trainer/tokenizer"},
 	{"trainer/checkpoint", "core core/vector internal/simd golang.org/x/sys", ""},
 	{"trainer/optim", "internal/simd", "core trainer/checkpoint"},
-	{"trainer/nn", "core internal/simd trainer/autograd trainer/data", "core/reference core/kerneltest trainer/checkpoint"},
+	{"trainer/nn", "core internal/simd trainer/autograd trainer/data",
+		"core/reference core/kerneltest trainer/checkpoint"},
 	{"trainer/crosscheck", "core internal/simd", "core/kerneltest core/reference plugins/linked"},
-	{"trainer/lora", "core internal/plainjson internal/simd trainer/checkpoint trainer/nn", "trainer/autograd trainer/data trainer/models"},
-	{"trainer/models", "core internal/os/plainfile trainer/autograd trainer/checkpoint trainer/data trainer/lora trainer/measure trainer/nn trainer/models/...", "core/reference trainer/optim"},
-	{"trainer/models/...", "core internal/plainjson trainer/autograd trainer/checkpoint trainer/data trainer/nn trainer/models/...", "core/reference trainer/optim"},
+	{"trainer/lora", "core internal/plainjson internal/simd trainer/checkpoint trainer/nn",
+		"trainer/autograd trainer/data trainer/models"},
+	{"trainer/models", "core internal/os/plainfile trainer/autograd trainer/checkpoint trainer/data trainer/lora " +
+		"trainer/measure trainer/nn trainer/models/...", "core/reference trainer/optim"},
+	{"trainer/models/...",
+		"core internal/plainjson trainer/autograd trainer/checkpoint trainer/data trainer/nn " +
+			"trainer/models/...", "core/reference trainer/optim"},
 	{"trainer/journal", "core internal/plainjson", ""},
 	{"trainer/report", "internal/amount internal/chart internal/plainjson trainer/journal", "internal/browser"},
 	{"trainer/tensorboard", "trainer/journal google.golang.org/protobuf", ""},
 	{"trainer/placement", "core internal/plainjson internal/simd trainer/journal", ""},
-	{"trainer/measure", "core internal/os/cpu internal/os/memory internal/os/self internal/simd trainer/checkpoint trainer/nn trainer/placement", "core/reference trainer/autograd"},
+	{"trainer/measure", "core internal/os/cpu internal/os/memory internal/os/self internal/simd trainer/checkpoint " +
+		"trainer/nn trainer/placement", "core/reference trainer/autograd"},
 	{"trainer/forecast", "core internal/ceiling trainer/autograd trainer/models trainer/nn", "trainer trainer/optim"},
-	{"trainer/progress", "internal/amount internal/plainjson github.com/schollz/progressbar/v3 golang.org/x/term trainer", "core trainer/data/corpus"},
-	{"trainer/bench", "internal/amount core internal/ceiling internal/chart internal/os/cpu internal/simd trainer trainer/...", "core/reference core/transport internal/plugintest"},
-	{"trainer/demo", "core trainer trainer/data trainer/generate trainer/models trainer/tokenizer", "core/reference trainer/autograd trainer/nn trainer/optim"},
-	{"trainer/generate", "core internal/fields internal/plainjson trainer/autograd trainer/crosscheck trainer/models trainer/nn trainer/tokenizer", "plugins/linked core/kerneltest trainer/data"},
-	{"trainer/parity", "core internal/plainjson trainer trainer/...", "core/reference core/transport internal/plugintest plugins/linked"},
-	{"trainer", "core internal/amount internal/os/cpu internal/fields internal/os/hugepage internal/os/memory internal/plainjson internal/os/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest"},
+	{"trainer/progress", "internal/amount internal/plainjson github.com/schollz/progressbar/v3 golang.org/x/term trainer",
+		"core trainer/data/corpus"},
+	{"trainer/bench", "internal/amount core internal/ceiling internal/chart internal/os/cpu internal/opbench internal/simd trainer " +
+		"trainer/...", "core/reference core/transport internal/plugintest"},
+	{"trainer/demo", "core trainer trainer/data trainer/generate trainer/models trainer/tokenizer",
+		"core/reference trainer/autograd trainer/nn trainer/optim"},
+	{"trainer/generate",
+		"core internal/fields internal/plainjson trainer/autograd trainer/crosscheck trainer/models trainer/nn " +
+			"trainer/tokenizer", "plugins/linked core/kerneltest trainer/data"},
+	{"trainer/parity", "core internal/plainjson trainer trainer/...",
+		"core/reference core/transport internal/plugintest plugins/linked"},
+	{"trainer", "core internal/amount internal/os/cpu internal/fields internal/os/hugepage internal/os/memory " +
+		"internal/plainjson internal/os/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest"},
 
 	// Programs put the parts together.
-	{"cmd/tune", "core core/... internal/amount internal/ceiling internal/fields internal/os/memory internal/nearest internal/opbench internal/ops internal/os/plainfile internal/plainjson internal/scaffold plugins/builtin plugins/linked internal/os/shm internal/simd trainer trainer/... github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/term golang.org/x/sys",
+	{"cmd/tune", "core core/... " +
+		"internal/amount internal/ceiling internal/fields internal/os/memory internal/nearest internal/opbench " +
+		"internal/ops internal/os/plainfile internal/plainjson internal/scaffold plugins/builtin plugins/linked " +
+		"internal/os/shm internal/simd trainer trainer/... " +
+		"github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/term golang.org/x/sys",
 		"internal/browser internal/plugintest github.com/rogpeppe/go-internal"},
 	{"docs", "", "trainer/models"},
 	{"examples", "", "core core/... internal/ctest internal/plugintest trainer trainer/..."},
@@ -118,7 +144,8 @@ var policy = []struct{ pkg, imports, tests string }{
 }
 
 // anyTest is what every test may import.
-const anyTest = "internal/golden internal/os/sandbox internal/testdata github.com/google/go-cmp go.uber.org/goleak golang.org/x/sys"
+const anyTest = "internal/golden internal/os/sandbox internal/testdata github.com/google/go-cmp " +
+	"go.uber.org/goleak golang.org/x/sys"
 
 func TestImportsFollowThePolicy(t *testing.T) {
 	// Files are chosen by operating system, and so are imports.
@@ -128,7 +155,8 @@ func TestImportsFollowThePolicy(t *testing.T) {
 				name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
 				imports, tests, ok := rule(name)
 				if !ok {
-					t.Errorf("package %q has no row in the table of core/deps_test.go: add one that says what it may import", cmp.Or(name, "."))
+					t.Errorf("package %q has no row in the table of core/deps_test.go: add one that says what it may import",
+						cmp.Or(name, "."))
 					continue
 				}
 				imports = strings.ReplaceAll(imports, "./...", name+"/...")
@@ -249,7 +277,8 @@ type listed struct {
 func listPackages(t *testing.T, goos string) []listed {
 	t.Helper()
 	// A folder called testdata is not in ./..., whatever it holds.
-	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Imports,TestImports,XTestImports", "./...", "./internal/testdata")
+	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Imports,TestImports,XTestImports", "./...",
+		"./internal/testdata")
 	cmd.Dir = testdata.Root(t)
 	cmd.Env = append(os.Environ(), "GOOS="+goos, "CGO_ENABLED=0")
 	var stderr bytes.Buffer

@@ -35,9 +35,9 @@
 // # Calls
 //
 // A [Call] names its tensors by the op's [Signature], and [Run] calls the kernel:
-// [Call.Check] verifies dtypes, shapes and indices before a kernel sees them. Tensors are views over memory that the caller owns;
-// a kernel in another process reads them where they are, and writes its outputs into
-// its own [OutputMemory]. Inputs do not change while a kernel runs, so a call whose
+// [Call.Check] verifies dtypes, shapes and indices before a kernel sees them. Tensors are
+// views over memory that the caller owns; a kernel in another process reads them where they
+// are, and writes its outputs into its own [OutputMemory]. Inputs do not change while a kernel runs, so a call whose
 // process died can be run again, exactly.
 //
 // # Errors

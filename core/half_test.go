@@ -119,7 +119,8 @@ func (h halfFormat) tie(low uint16) float32 {
 func TestHalfOverflowsToInfinity(t *testing.T) {
 	for _, h := range halfFormats() {
 		limit := math.Ldexp(1, 1<<(h.exponentBits-1)) // what follows the largest finite number
-		for _, f := range []float32{float32(limit), float32(1.5 * limit), float32(2 * limit), math.MaxFloat32, float32(math.Inf(1))} {
+		for _, f := range []float32{float32(limit), float32(1.5 * limit), float32(2 * limit),
+			math.MaxFloat32, float32(math.Inf(1))} {
 			if got := h.narrow(f); got != h.infinity() {
 				t.Errorf("%s of %v is %#04x, want infinity", h.name, f, got)
 			}

@@ -60,8 +60,8 @@ type Kernel interface {
 // Run runs the pass that the call names, which is how kernels are called: what every
 // kernel relies on is checked here, once. A call that is none of the kernel's op, or fails
 // Call.Check, is an error that wraps ErrBadCall, and a context that is done is its error.
-// Whether the kernel supports the facts, somebody must have asked before: a plan does, and
-// so does the plugin's side of the transport.
+// Run does not ask whether the kernel supports the facts. Its caller must have asked, as a plan
+// does, and the plugin's side of the transport.
 func Run(ctx context.Context, k Kernel, c *Call) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -121,8 +121,8 @@ type Health struct {
 	Repeats   uint64 `json:"repeats"`   // calls that were run again after a death
 	Fallbacks uint64 `json:"fallbacks"` // calls that the reference answered instead
 	Copies    uint64 `json:"copies"`    // tensors that had to be copied because they were not in shared memory
-	// Waited is how long the callers of the passes that succeeded in the plugin waited;
-	// for Busy of that its kernel ran. The rest went into crossing the boundary.
+	// Waited is how long callers have waited for passes that succeeded in the plugin. Busy is
+	// the part of it in which the kernel ran; the rest was spent on the way there and back.
 	Waited    time.Duration `json:"waited_ns"`
 	Busy      time.Duration `json:"busy_ns"`
 	LastError string        `json:"last_error,omitempty"`
@@ -131,6 +131,14 @@ type Health struct {
 // HealthReporter is an optional ability of a kernel.
 type HealthReporter interface {
 	Health() Health
+}
+
+// HealthOf returns what a kernel reports of itself, nothing for one that does not.
+func HealthOf(k Kernel) Health {
+	if r, ok := k.(HealthReporter); ok {
+		return r.Health()
+	}
+	return Health{}
 }
 
 // Manifest says who a plugin is.

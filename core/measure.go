@@ -53,7 +53,8 @@ func (m Measurement) Speedup() float64 { return float64(m.Plain) / float64(max(m
 // String gives the figures, as in "0.60 ms against 1.26 ms plain, 1024 tokens".
 func (m Measurement) String() string {
 	if !m.Timed() {
-		return fmt.Sprintf("not timed for want of memory: %d MiB against %d MiB plain, %s", m.KernelBytes>>20, m.PlainBytes>>20, m.tokens())
+		return fmt.Sprintf("not timed for want of memory: %d MiB against %d MiB plain, %s",
+			m.KernelBytes>>20, m.PlainBytes>>20, m.tokens())
 	}
 	s := fmt.Sprintf("%s against %s plain, %s", milliseconds(m.Kernel), milliseconds(m.Plain), m.tokens())
 	if m.sparesMemory() {
@@ -80,8 +81,8 @@ func milliseconds(d time.Duration) string {
 }
 
 // Measure compares a kernel with the plain forward of a site. An error leaves the site
-// alone and becomes its reason. A plan asks once for every site, so that it had better
-// remember its answer for sites with the same facts.
+// alone and becomes its reason. A plan asks for every site: remember the answer, as most
+// sites have the facts of another.
 type Measure func(ctx context.Context, s Site, k Kernel) (Measurement, error)
 
 // Measured says how auto measures: before it places a kernel that was not named, a plan

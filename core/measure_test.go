@@ -34,7 +34,8 @@ func TestWorthIsFasterOrMuchSmaller(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			m := core.Measurement{Plain: tt.plain, Kernel: tt.kernel, PlainBytes: tt.plainMiB * mib, KernelBytes: tt.kernelMiB * mib}
+			m := core.Measurement{Plain: tt.plain, Kernel: tt.kernel, PlainBytes: tt.plainMiB * mib,
+				KernelBytes: tt.kernelMiB * mib}
 			if got := m.Worth(); got != tt.want {
 				t.Errorf("worth: %v, want %v", got, tt.want)
 			}
@@ -44,10 +45,12 @@ func TestWorthIsFasterOrMuchSmaller(t *testing.T) {
 
 func TestFiguresHaveAboutThreeDigits(t *testing.T) {
 	tests := map[string]core.Measurement{
-		"0.0123 ms against 0.246 ms plain, 8 tokens":                    {Kernel: 12300, Plain: 246000, Tokens: 8},
-		"0.0123 ms against 0.246 ms plain, 1 token":                     {Kernel: 12300, Plain: 246000, Tokens: 1},
-		"1.31 ms against 1234 ms plain, 8 tokens":                       {Kernel: 1310 * time.Microsecond, Plain: 1234 * time.Millisecond, Tokens: 8},
-		"1.00 ms against 1.00 ms plain, 8 tokens, 1 MiB against 64 MiB": {Kernel: 1e6, Plain: 1e6, Tokens: 8, KernelBytes: 1 << 20, PlainBytes: 64 << 20},
+		"0.0123 ms against 0.246 ms plain, 8 tokens": {Kernel: 12300, Plain: 246000, Tokens: 8},
+		"0.0123 ms against 0.246 ms plain, 1 token":  {Kernel: 12300, Plain: 246000, Tokens: 1},
+		"1.31 ms against 1234 ms plain, 8 tokens": {Kernel: 1310 * time.Microsecond,
+			Plain: 1234 * time.Millisecond, Tokens: 8},
+		"1.00 ms against 1.00 ms plain, 8 tokens, 1 MiB against 64 MiB": {Kernel: 1e6, Plain: 1e6, Tokens: 8,
+			KernelBytes: 1 << 20, PlainBytes: 64 << 20},
 	}
 	for want, m := range tests {
 		if got := m.String(); got != want {
@@ -64,7 +67,8 @@ func measured(asked *[]string) core.Option {
 		if s.Facts.Dim == 13 {
 			return core.Measurement{}, errors.New("the plugin died")
 		}
-		return core.Measurement{Plain: 10 * time.Millisecond, Kernel: time.Duration(s.Facts.Dim) * time.Millisecond, Tokens: 1024}, nil
+		return core.Measurement{Plain: 10 * time.Millisecond, Kernel: time.Duration(s.Facts.Dim) * time.Millisecond,
+			Tokens: 1024}, nil
 	})
 }
 
@@ -107,9 +111,11 @@ func TestOnlyWhatAutoChoosesIsMeasured(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.selection, func(t *testing.T) {
-			r := newRegistry(t, newKernel("norm", core.RMSNorm), newKernel("rope", core.RoPE), refuse(newKernel("swiglu", core.SwiGLU), "no"))
+			r := newRegistry(t, newKernel("norm", core.RMSNorm), newKernel("rope",
+				core.RoPE), refuse(newKernel("swiglu", core.SwiGLU), "no"))
 			var asked []string
-			if _, err := plan(t, newModel(core.RMSNorm, core.RoPE, core.SwiGLU), r, tt.selection, measured(&asked)); err != nil {
+			if _, err := plan(t, newModel(core.RMSNorm, core.RoPE, core.SwiGLU),
+				r, tt.selection, measured(&asked)); err != nil {
 				t.Fatal(err)
 			}
 			if !slices.Equal(asked, tt.asked) {
@@ -121,7 +127,8 @@ func TestOnlyWhatAutoChoosesIsMeasured(t *testing.T) {
 
 func TestCancellingAMeasurementEndsThePlan(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := core.ApplyDefaultKernels(ctx, newModel(core.RMSNorm), newRegistry(t, newKernel("norm", core.RMSNorm)), "auto",
+	_, err := core.ApplyDefaultKernels(ctx, newModel(core.RMSNorm), newRegistry(t, newKernel("norm", core.RMSNorm)),
+		"auto",
 		core.Measured(func(context.Context, core.Site, core.Kernel) (core.Measurement, error) {
 			cancel()
 			return core.Measurement{}, errors.New("the probe failed")

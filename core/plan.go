@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,14 +62,17 @@ type Plan struct {
 // and no plan, for an unknown name, a named kernel that matches no site or does not support
 // a site of its op, two kernels of equal rank on one site, facts that no op has, sites
 // that cannot be told apart or swapped, auto for a model that nobody says how to measure
-// (see Measured), and a context that ends what is verified or measured. It starts plugins that do not run.
+// (see Measured), and a context that ends what is verified or measured. It starts plugins that
+// do not run.
 func NewPlan(ctx context.Context, m Model, r *Registry, sel Selection, opts ...Option) (*Plan, error) {
 	o, sites, err := prepare(m, r, opts)
 	if err != nil {
 		return nil, err
 	}
 	if sel.From != "" {
-		return nil, fmt.Errorf("core: the kernels from:%s are those of a run: read them with trainer/placement, and call Repeat", sel.From)
+		return nil, fmt.Errorf("core: the kernels from:%s are those of a run: "+
+			"read them with trainer/placement, and call Repeat",
+			sel.From)
 	}
 	if sel.Auto {
 		if err := o.askModel(m, r); err != nil {
@@ -87,13 +91,13 @@ func NewPlan(ctx context.Context, m Model, r *Registry, sel Selection, opts ...O
 		}
 	}
 	p := &Plan{}
-	verified := map[verifyKey]error{}
+	verified := map[verifyKey]error{} // most layers have the facts of another
 	placed := map[string]bool{}
 	for _, site := range sites {
 		if err := site.Facts.Validate(site.Op); err != nil && site.Plain == "" {
 			return nil, fmt.Errorf("core: site %s: %w", site.Path, err)
 		}
-		if site.Within != "" && placed[site.Within] {
+		if site.Within != "" && placed[site.Within] { // the larger site came first
 			p.Actions = append(p.Actions, Action{Site: site, CoveredBy: site.Within})
 			continue
 		}
@@ -143,7 +147,8 @@ type verifyKey struct {
 }
 
 // choose picks the kernel of one site: a named one, else one of auto or all.
-func choose(ctx context.Context, site Site, r *Registry, sel Selection, o options, verified map[verifyKey]error) (Action, error) {
+func choose(ctx context.Context, site Site, r *Registry, sel Selection, o options,
+	verified map[verifyKey]error) (Action, error) {
 	if site.Plain != "" {
 		return Action{Site: site, Reason: site.Plain}, nil
 	}
@@ -272,10 +277,7 @@ func (p *Plan) ops() string {
 			ops = append(ops, string(a.Site.Op))
 		}
 	}
-	if ops == nil {
-		return "none of the ops"
-	}
-	return strings.Join(ops, ", ")
+	return cmp.Or(strings.Join(ops, ", "), "none of the ops")
 }
 
 // Apply carries the plan out, all of it or nothing. A site that holds the planned
@@ -316,21 +318,22 @@ func (p *Plan) Apply() (*Report, error) {
 // ApplyDefaultKernels plans and applies a selection as --kernels takes it: "auto",
 // "all", "none", names, "auto,-npu_fused_rope". Registry.Rest with the report's actions ends
 // the processes that nobody calls then.
-func ApplyDefaultKernels(ctx context.Context, m Model, r *Registry, selection string, opts ...Option) (*Report, error) {
+func ApplyDefaultKernels(ctx context.Context, m Model, r *Registry, selection string,
+	opts ...Option) (*Report, error) {
 	sel, err := ParseSelection(selection)
 	if err != nil {
 		return nil, err
 	}
-	p, err := NewPlan(ctx, m, r, sel, opts...)
-	if err != nil {
-		return nil, err
-	}
-	return p.Apply()
+	return applySelection(ctx, m, r, sel, opts)
 }
 
 // ApplyKernel places one kernel by name, on every site of its ops; none is an error.
 func ApplyKernel(ctx context.Context, name string, m Model, r *Registry, opts ...Option) (*Report, error) {
-	p, err := NewPlan(ctx, m, r, Selection{Names: []string{name}}, opts...)
+	return applySelection(ctx, m, r, Selection{Names: []string{name}}, opts)
+}
+
+func applySelection(ctx context.Context, m Model, r *Registry, sel Selection, opts []Option) (*Report, error) {
+	p, err := NewPlan(ctx, m, r, sel, opts...)
 	if err != nil {
 		return nil, err
 	}

@@ -47,8 +47,10 @@ func TestPlanAnswersForEverySite(t *testing.T) {
 		{"auto", []string{"norm", "plain: rope: not supported: rotary_dim=4", "plain: no kernel offers swiglu", "norm"}},
 		{"all", []string{"norm", "plain: rope: not supported: rotary_dim=4", "plain: no kernel offers swiglu", "norm"}},
 		{"norm", []string{"norm", "plain: not selected", "plain: no kernel offers swiglu", "norm"}},
-		{"auto,-norm", []string{"plain: not selected", "plain: rope: not supported: rotary_dim=4", "plain: no kernel offers swiglu", "plain: not selected"}},
-		{"none", []string{"plain: kernels are off", "plain: kernels are off", "plain: kernels are off", "plain: kernels are off"}},
+		{"auto,-norm", []string{"plain: not selected", "plain: rope: not supported: rotary_dim=4",
+			"plain: no kernel offers swiglu", "plain: not selected"}},
+		{"none", []string{"plain: kernels are off", "plain: kernels are off", "plain: kernels are off",
+			"plain: kernels are off"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.selection, func(t *testing.T) {
@@ -157,9 +159,11 @@ func TestKernelWithoutBackwardIsForInferenceOnly(t *testing.T) {
 }
 
 func TestAnOpCanStayPlainForAReason(t *testing.T) {
-	r, m := newRegistry(t, newKernel("norm", core.RMSNorm), newKernel("act", core.SwiGLU)), newModel(core.RMSNorm, core.SwiGLU)
+	r, m := newRegistry(t, newKernel("norm", core.RMSNorm), newKernel("act",
+		core.SwiGLU)), newModel(core.RMSNorm, core.SwiGLU)
 	p, err := plan(t, m, r, "all", core.Plain(core.RMSNorm, "computed elsewhere"))
-	if err != nil || p.Actions[0].Kernel != nil || !strings.Contains(p.Actions[0].Reason, "computed elsewhere") || p.Actions[1].Kernel == nil {
+	if err != nil || p.Actions[0].Kernel != nil || !strings.Contains(p.Actions[0].Reason,
+		"computed elsewhere") || p.Actions[1].Kernel == nil {
 		t.Errorf("%+v, %v, want the reason at the first site and a kernel at the second", p, err)
 	}
 	_, err = plan(t, m, r, "norm", core.Plain(core.RMSNorm, "computed elsewhere"))
@@ -167,7 +171,8 @@ func TestAnOpCanStayPlainForAReason(t *testing.T) {
 }
 
 func TestWrongKernelIsKeptOut(t *testing.T) {
-	wrong := &verifiedKernel{fakeKernel: *newKernel("norm", core.RMSNorm), err: fmt.Errorf("%w: dx off by 0.3", core.ErrWrongResult)}
+	wrong := &verifiedKernel{fakeKernel: *newKernel("norm", core.RMSNorm), err: fmt.Errorf("%w: dx off by 0.3",
+		core.ErrWrongResult)}
 	r, m := newRegistry(t, wrong), newModel(core.RMSNorm)
 	p, err := plan(t, m, r, "auto")
 	if err != nil || p.Actions[0].Kernel != nil || !strings.Contains(p.Actions[0].Reason, "dx off by 0.3") {
@@ -211,7 +216,8 @@ func TestTwoKernelsOnOneSiteConflict(t *testing.T) {
 			}
 		}
 	}
-	for selection, want := range map[string]string{"auto,-norm_a": "norm_b", "all,-norm_b": "norm_a", "auto,norm_b": "norm_b", "norm_a": "norm_a"} {
+	for selection, want := range map[string]string{"auto,-norm_a": "norm_b", "all,-norm_b": "norm_a",
+		"auto,norm_b": "norm_b", "norm_a": "norm_a"} {
 		p, err := plan(t, m, r, selection)
 		if err != nil {
 			t.Errorf("%s: %v", selection, err)

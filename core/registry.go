@@ -20,8 +20,8 @@ type Found struct {
 }
 
 // Registry holds the kernels that a program can place, found by ScanAllKernels or
-// linked in by Register. It owns the plugins' processes until Close. One that is nil, as
-// after an error, has no kernels and takes none.
+// linked in by Register. It owns the plugins' processes until Close. A nil Registry, such as
+// comes with an error, has no kernels and accepts none.
 type Registry struct {
 	found   []Found
 	plugins []Plugin
@@ -55,8 +55,9 @@ func (r *Registry) Register(k Kernel) error {
 	}
 	for _, have := range r.kernels {
 		if i := have.Info(); i.Name == info.Name && i.Op == info.Op {
+			first, _ := r.Find(info.Name)
 			return fmt.Errorf("core: register %s for %s: %w: it is registered already, from %s",
-				info.Name, info.Op, ErrDuplicate, r.origin(info.Name))
+				info.Name, info.Op, ErrDuplicate, first.Path)
 		}
 	}
 	r.found = append(r.found, Found{Path: linked, Manifest: m})
@@ -71,13 +72,16 @@ func (r *Registry) add(kernels ...Kernel) {
 	})
 }
 
-func (r *Registry) origin(name string) string {
-	for _, f := range r.found {
-		if f.Err == nil && f.Manifest.Name == name {
-			return f.Path
-		}
+// Find returns the usable plugin of that name, if there is one.
+func (r *Registry) Find(name string) (f Found, ok bool) {
+	if r == nil {
+		return f, false
 	}
-	return linked
+	i := slices.IndexFunc(r.found, func(f Found) bool { return f.Err == nil && f.Manifest.Name == name })
+	if i < 0 {
+		return f, false
+	}
+	return r.found[i], true
 }
 
 // Kernels returns every usable kernel, sorted by name, then op.
@@ -117,9 +121,12 @@ func (r *Registry) Lookup(name string) ([]Kernel, error) {
 	}
 	names := r.Names()
 	if len(names) == 0 {
-		return nil, fmt.Errorf("core: %w %q: no kernels were found; build the plugins or name their folder", ErrUnknownKernel, name)
+		return nil, fmt.Errorf("core: %w %q: no kernels were found; build the plugins or name their folder",
+			ErrUnknownKernel, name)
 	}
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(nearest.Distance(name, a), nearest.Distance(name, b)) })
+	slices.SortStableFunc(names, func(a, b string) int {
+		return cmp.Compare(nearest.Distance(name, a), nearest.Distance(name, b))
+	})
 	return nil, fmt.Errorf("core: %w %q; known, nearest first: %s", ErrUnknownKernel, name, strings.Join(names, ", "))
 }
 
@@ -146,8 +153,8 @@ func (r *Registry) Close() error {
 	return errors.Join(errs...)
 }
 
-// Rest ends the processes of the plugins none of whose kernels an action places, so that
-// they take no memory. One whose kernel is called all the same starts again; see Rester.
+// Rest ends the processes of plugins that the actions do not use, which frees their memory.
+// A later call of one of their kernels starts the process again; see Rester.
 func (r *Registry) Rest(actions []Action) {
 	used := map[string]bool{}
 	for _, a := range actions {

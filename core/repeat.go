@@ -60,7 +60,8 @@ func Repeat(ctx context.Context, m Model, r *Registry, was []Placement, opts ...
 }
 
 // placeable returns the kernel that a site had, if it can have it now.
-func (r *Registry) placeable(ctx context.Context, was Placement, site Site, o options, verified map[verifyKey]error) (Kernel, error) {
+func (r *Registry) placeable(ctx context.Context, was Placement, site Site, o options,
+	verified map[verifyKey]error) (Kernel, error) {
 	if site.Plain != "" {
 		return nil, fmt.Errorf("%w: %s", ErrNotSupported, site.Plain)
 	}
@@ -80,11 +81,14 @@ func sameSites(sites []Site, was []Placement) error {
 	for i := range max(len(sites), len(was)) {
 		switch {
 		case i == len(sites):
-			return fmt.Errorf("core: %w: the run had %s (%s), which this model does not have: it is another model, or another version of this program", ErrNoSite, was[i].Path, was[i].Op)
+			return fmt.Errorf("core: %w: the run had %s (%s), which this model does not have: "+
+				"it is another model, or another version of this program", ErrNoSite, was[i].Path, was[i].Op)
 		case i == len(was):
-			return fmt.Errorf("core: %w: the model has %s (%s), which the run did not have: it was another model, or another version of this program", ErrNoSite, sites[i].Path, sites[i].Op)
+			return fmt.Errorf("core: %w: the model has %s (%s), which the run did not have: "+
+				"it was another model, or another version of this program", ErrNoSite, sites[i].Path, sites[i].Op)
 		case sites[i].Path != was[i].Path || sites[i].Op != was[i].Op:
-			return fmt.Errorf("core: %w: the model has %s (%s) where the run had %s (%s): it is another model, or another version of this program",
+			return fmt.Errorf("core: %w: the model has %s (%s) where the run had %s (%s): "+
+				"it is another model, or another version of this program",
 				ErrNoSite, sites[i].Path, sites[i].Op, was[i].Path, was[i].Op)
 		}
 	}

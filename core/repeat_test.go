@@ -70,13 +70,20 @@ func TestRepeatRefusesWhatCannotBeAsItWas(t *testing.T) {
 		want  error
 		text  string
 	}{
-		"a kernel that is gone":       {newModel(core.RMSNorm, core.SwiGLU), newRegistry(t, norm), core.ErrUnknownKernel, "layers.1.swiglu had the kernel glu"},
-		"an op that is gone":          {newModel(core.RMSNorm, core.SwiGLU), newRegistry(t, norm, newKernel("glu", core.RoPE)), core.ErrNotSupported, "it offers swiglu no more"},
-		"a kernel that says no":       {newModel(core.RMSNorm, core.SwiGLU), newRegistry(t, norm, refuse(newKernel("glu", core.SwiGLU), "too wide")), core.ErrNotSupported, "too wide"},
-		"a site that is gone":         {newModel(core.RMSNorm), newRegistry(t, norm), core.ErrNoSite, "the run had layers.1.swiglu"},
-		"a site that is new":          {newModel(core.RMSNorm, core.SwiGLU, core.RoPE), newRegistry(t, norm), core.ErrNoSite, "the model has layers.2.rope"},
-		"a site in place of another":  {newModel(core.RoPE, core.SwiGLU), newRegistry(t, norm), core.ErrNoSite, "layers.0.rope (rope) where the run had layers.0.rms_norm"},
-		"a site that has to be plain": {plainSite(newModel(core.RMSNorm, core.SwiGLU)), newRegistry(t, norm, newKernel("glu", core.SwiGLU)), core.ErrNotSupported, "adapters"},
+		"a kernel that is gone": {newModel(core.RMSNorm, core.SwiGLU), newRegistry(t, norm),
+			core.ErrUnknownKernel, "layers.1.swiglu had the kernel glu"},
+		"an op that is gone": {newModel(core.RMSNorm, core.SwiGLU),
+			newRegistry(t, norm, newKernel("glu", core.RoPE)), core.ErrNotSupported, "it offers swiglu no more"},
+		"a kernel that says no": {newModel(core.RMSNorm, core.SwiGLU),
+			newRegistry(t, norm, refuse(newKernel("glu", core.SwiGLU), "too wide")), core.ErrNotSupported, "too wide"},
+		"a site that is gone": {newModel(core.RMSNorm), newRegistry(t, norm),
+			core.ErrNoSite, "the run had layers.1.swiglu"},
+		"a site that is new": {newModel(core.RMSNorm, core.SwiGLU, core.RoPE), newRegistry(t, norm),
+			core.ErrNoSite, "the model has layers.2.rope"},
+		"a site in place of another": {newModel(core.RoPE, core.SwiGLU), newRegistry(t, norm),
+			core.ErrNoSite, "layers.0.rope (rope) where the run had layers.0.rms_norm"},
+		"a site that has to be plain": {plainSite(newModel(core.RMSNorm, core.SwiGLU)),
+			newRegistry(t, norm, newKernel("glu", core.SwiGLU)), core.ErrNotSupported, "adapters"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := core.Repeat(t.Context(), tt.model, tt.reg, was)

@@ -2,8 +2,8 @@ package core
 
 import "fmt"
 
-// CheckReturned verifies the outputs that steer who reads them, instead of being computed
-// with: ids, which must be as Arg.Choices says. Errors name the output, the place and the
+// CheckReturned verifies the outputs that decide what their reader does next, which are ids:
+// they must be as Arg.Choices says. Errors name the output, the place and the
 // number. What it verifies must lie where the kernel cannot write any more: a process that
 // shares the memory can change it afterwards.
 func (c *Call) CheckReturned() error {
@@ -29,7 +29,8 @@ func checkChoices(name string, t Tensor, choices int) error {
 		row := i/k + 1
 		switch {
 		case id < 0 || int(id) >= choices:
-			return fmt.Errorf("it returned %s[%d,%d] = %d, which must be at least 0 and below %d", name, row-1, i%k, id, choices)
+			return fmt.Errorf("it returned %s[%d,%d] = %d, which must be at least 0 and below %d",
+				name, row-1, i%k, id, choices)
 		case taken[id] == row:
 			return fmt.Errorf("it returned %s[%d,%d] = %d, which that row has already", name, row-1, i%k, id)
 		}

@@ -9,7 +9,8 @@ import (
 
 func gateCall(t *testing.T, ids ...int32) *core.Call {
 	t.Helper()
-	f := core.Facts{DType: core.Float32, Experts: 4, TopK: 2, Scoring: core.ScoringSoftmax, Groups: 1, TopGroups: 1, Scale: 1}
+	f := core.Facts{DType: core.Float32, Experts: 4, TopK: 2, Scoring: core.ScoringSoftmax, Groups: 1, TopGroups: 1,
+		Scale: 1}
 	c, err := core.NewCall(core.MoEGate, core.Forward, f)
 	if err != nil {
 		t.Fatal(err)

@@ -79,7 +79,8 @@ func TestRunChecksACallBeforeTheKernelSeesIt(t *testing.T) {
 		c := good()
 		spoil(c)
 		err := core.Run(t.Context(), k, c)
-		if !errors.Is(err, core.ErrBadCall) || !strings.Contains(err.Error(), "kernel fast_rope") || !strings.Contains(err.Error(), "layers.0.rope") {
+		if !errors.Is(err, core.ErrBadCall) || !strings.Contains(err.Error(),
+			"kernel fast_rope") || !strings.Contains(err.Error(), "layers.0.rope") {
 			t.Errorf("%s: error %v, want one that names the kernel and the site", name, err)
 		}
 	}
@@ -107,8 +108,10 @@ func TestInfoSupportsNamesTheFactAtFault(t *testing.T) {
 		{"as they are", core.RMSNorm, func(f *core.Facts) {}, ""},
 		{"weights of another type", core.RMSNorm, func(f *core.Facts) { f.WeightDType = core.BFloat16 }, ""},
 		{"no weights", core.RoPE, func(f *core.Facts) {}, ""},
-		{"storage", core.SwiGLU, func(f *core.Facts) { f.DType = core.Float16 }, "storage float16; it can be [float32 bfloat16]"},
-		{"storage of weights", core.MoEExperts, func(f *core.Facts) { f.WeightDType = core.Float64 }, "storage float64; it can be"},
+		{"storage", core.SwiGLU, func(f *core.Facts) { f.DType = core.Float16 },
+			"storage float16; it can be [float32 bfloat16]"},
+		{"storage of weights",
+			core.MoEExperts, func(f *core.Facts) { f.WeightDType = core.Float64 }, "storage float64; it can be"},
 		{"activation", core.SwiGLU, func(f *core.Facts) { f.Activation = "gelu" }, `activation "gelu"; it can be silu`},
 		{"not valid", core.RMSNorm, func(f *core.Facts) { f.Offset = 2 }, "offset must be 0 or 1"},
 	}
@@ -119,7 +122,8 @@ func TestInfoSupportsNamesTheFactAtFault(t *testing.T) {
 		switch {
 		case tt.want == "" && err != nil:
 			t.Errorf("%s: %v", tt.name, err)
-		case tt.want != "" && (!errors.Is(err, core.ErrNotSupported) || !strings.HasPrefix(err.Error(), "k: ") || !strings.Contains(err.Error(), tt.want)):
+		case tt.want != "" && (!errors.Is(err, core.ErrNotSupported) || !strings.HasPrefix(err.Error(),
+			"k: ") || !strings.Contains(err.Error(), tt.want)):
 			t.Errorf("%s: error %v, want one that says %q", tt.name, err, tt.want)
 		}
 	}

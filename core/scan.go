@@ -19,9 +19,10 @@ import (
 // name is never trusted. It opens a few files at a time and lists them in sorted
 // order, folder by folder. A file that cannot be used is listed with its reason and
 // never stops the others; of two plugins with one name the first stays, and the second
-// is ended at once and listed with an error that names both paths. Of many links to one file, or
-// copies of it, two are started: if these are the same plugin, so are the others. A folder
-// that does not exist, or is named twice, is an error; hidden files, folders and data files are passed over.
+// is ended at once and listed with an error that names both paths. Among many links to one
+// file, or copies of it, only two are started: if both say that they are the same plugin, the
+// others are taken for it, too. A folder that does not exist, or is named twice, is an error;
+// hidden files, folders and data files are passed over.
 //
 // Close the registry to end the plugins.
 func ScanAllKernels(ctx context.Context, dirs []string, open Opener) (*Registry, error) {
@@ -32,7 +33,8 @@ func ScanAllKernels(ctx context.Context, dirs []string, open Opener) (*Registry,
 	for i, dir := range dirs {
 		switch {
 		case dir == "":
-			return nil, errors.New("core: scan for kernels: the name of a folder is empty; transport.Folders(\"\") has the usual ones")
+			return nil, errors.New("core: scan for kernels: the name of a folder is empty; " +
+				"transport.Folders(\"\") has the usual ones")
 		case slices.Contains(dirs[:i], dir):
 			return nil, fmt.Errorf("core: scan for kernels: the folder %s is named twice", dir)
 		}
@@ -55,17 +57,18 @@ func ScanAllKernels(ctx context.Context, dirs []string, open Opener) (*Registry,
 	return r, nil
 }
 
-// BuiltIn is what the paths of plugins begin with that are part of the running program: their
-// names follow. Such a plugin is a process of its own all the same; see AddBuiltIn.
+// BuiltIn begins the path of a plugin that is part of the running program; the plugin's name
+// follows. Even such a plugin runs as a process of its own; see AddBuiltIn.
 const BuiltIn = "built-in:"
 
-// AddBuiltIn adds plugins that are part of the running program: of these names, those that
-// no usable plugin has that was found before. The opener gets BuiltIn and the name as the path;
-// transport.Open and transport.Options.Open know it.
+// AddBuiltIn adds the plugins of these names that are part of the running program. A usable
+// plugin of the same name that was found earlier stays, and the built-in one is left out. The
+// opener gets BuiltIn and the name as the path, which transport.Open and transport.Options.Open
+// understand.
 func (r *Registry) AddBuiltIn(ctx context.Context, names []string, open Opener) error {
 	var paths []string
 	for _, name := range names {
-		if !slices.ContainsFunc(r.found, func(f Found) bool { return f.Err == nil && f.Manifest.Name == name }) {
+		if _, known := r.Find(name); !known {
 			paths = append(paths, BuiltIn+name)
 		}
 	}
@@ -76,26 +79,14 @@ func (r *Registry) AddBuiltIn(ctx context.Context, names []string, open Opener) 
 	return nil
 }
 
-// openAll opens files and adds what they are.
-func (r *Registry) openAll(ctx context.Context, paths []string, open Opener) {
-	openAll(ctx, paths, open, func(path string, o *opening) {
-		switch {
-		case errors.Is(o.err, errSkip):
-		case o.err != nil:
-			r.found = append(r.found, Found{Path: path, Err: o.err})
-		default:
-			r.admit(path, o.plugin)
-		}
-	})
-}
-
 // errSkip marks what is not meant to be a plugin, such as a folder.
 var errSkip = errors.New("not a plugin")
 
-// How many files a scan opens at a time, and how many it has opened at most without
-// having looked at who they are.
 const (
+	// scanSlots is how many executables start at the same time: starting takes a processor.
 	scanSlots = 4
+	// scanAhead is how many may have started before the first of them is admitted: only then
+	// is a duplicate known for one, and its process ended.
 	scanAhead = 8
 )
 
@@ -107,9 +98,9 @@ type opening struct {
 	err    error
 }
 
-// openAll opens the files and gives them to admit in their order, each as soon as those
-// before it have been given.
-func openAll(ctx context.Context, paths []string, open Opener, admit func(path string, o *opening)) {
+// openAll opens files and adds what they are, in their order: each as soon as those before it
+// have been added.
+func (r *Registry) openAll(ctx context.Context, paths []string, open Opener) {
 	all := make([]*opening, len(paths))
 	for i, path := range paths {
 		all[i] = &opening{path: path, done: make(chan struct{})}
@@ -138,7 +129,13 @@ func openAll(ctx context.Context, paths []string, open Opener, admit func(path s
 	})
 	for _, o := range all {
 		<-o.done
-		admit(o.path, o)
+		switch {
+		case errors.Is(o.err, errSkip):
+		case o.err != nil:
+			r.found = append(r.found, Found{Path: o.path, Err: o.err})
+		default:
+			r.admit(o.path, o.plugin)
+		}
 		<-ahead
 	}
 	wg.Wait()
@@ -169,17 +166,14 @@ func executable(path string) error {
 // admit adds an opened plugin, or lists it with its reason and closes it.
 func (r *Registry) admit(path string, p Plugin) {
 	if p == nil {
-		r.found = append(r.found, Found{Path: path, Err: fmt.Errorf("%w: its opener returned neither a plugin nor an error", ErrIncompatible)})
+		err := fmt.Errorf("%w: its opener returned neither a plugin nor an error", ErrIncompatible)
+		r.found = append(r.found, Found{Path: path, Err: err})
 		return
 	}
 	m := p.Manifest()
 	err := validateManifest(m)
-	if err == nil {
-		for _, f := range r.found {
-			if f.Err == nil && f.Manifest.Name == m.Name {
-				err = fmt.Errorf("%w %q: %s and %s both offer it; remove one", ErrDuplicate, m.Name, f.Path, path)
-			}
-		}
+	if f, twice := r.Find(m.Name); twice && err == nil {
+		err = fmt.Errorf("%w %q: %s and %s both offer it; remove one", ErrDuplicate, m.Name, f.Path, path)
 	}
 	r.found = append(r.found, Found{Path: path, Manifest: m, Err: err})
 	if err != nil {
@@ -193,8 +187,8 @@ func (r *Registry) admit(path string, p Plugin) {
 	}
 }
 
-// maxAwake is how many plugins of a scan keep their process, which has shown who they are;
-// the others start one again when they are asked something else.
+// maxAwake is how many plugins of a scan keep their process: a folder of hundreds is not to
+// fill the memory. The others start one again when they are asked something else.
 const maxAwake = 32
 
 // CheckName reports a name that a plugin cannot have, because --kernels could not take it.
@@ -203,7 +197,7 @@ func CheckName(name string) error {
 	case name == "" || strings.ContainsAny(name, " ,\t\n") || strings.HasPrefix(name, "-"):
 		return errors.New("a name has no blanks or commas and no leading dash")
 	case name == "auto" || name == "all" || name == "none":
-		return errors.New("--kernels reserves it")
+		return errors.New("a selection reserves it")
 	}
 	return nil
 }
@@ -219,10 +213,12 @@ func validateManifest(m Manifest) error {
 	for _, k := range m.Kernels {
 		// They are shown on terminals, which obey control characters.
 		if strings.ContainsFunc(m.Name+m.Version+string(k.Op)+k.Summary, unicode.IsControl) {
-			return fmt.Errorf("%w: %s describes itself with control characters; a name, a version and a summary are one line of text", ErrIncompatible, m.Path)
+			return fmt.Errorf("%w: %s describes itself with control characters; "+
+				"a name, a version and a summary are one line of text", ErrIncompatible, m.Path)
 		}
 		if k.Name != m.Name {
-			return fmt.Errorf("%w: plugin %s offers a kernel named %q; a plugin's kernels carry its name", ErrIncompatible, m.Name, k.Name)
+			return fmt.Errorf("%w: plugin %s offers a kernel named %q; a plugin's kernels carry its name",
+				ErrIncompatible, m.Name, k.Name)
 		}
 		if seen[k.Op] {
 			return fmt.Errorf("%w: plugin %s offers %s twice", ErrIncompatible, m.Name, k.Op)

@@ -21,9 +21,9 @@ type contents struct {
 	asked  []*opening // two at most, in the order of the scan
 }
 
-// asOthers says what is known of a file without starting it, because two others are the
-// same file and turned out the same: why it cannot be used. It waits for these. Otherwise
-// it returns nil, and the file is to be opened.
+// asOthers returns why a file cannot be used, if two links to it, or copies, were opened before
+// and turned out alike: then it need not be started. It waits for those two. nil means that
+// the file is to be opened.
 func (f *files) asOthers(o *opening) error {
 	c := f.find(o.path)
 	if c == nil {

@@ -43,10 +43,12 @@ func TestOfManyEqualFilesTwoAreStarted(t *testing.T) {
 		}
 		first := r.Listing()[0]
 		if first.Err != nil || len(r.Kernels()) != 1 || len(r.Listing()) != n {
-			t.Errorf("links %v: %d files listed, the first with %v, and %d kernels", links, len(r.Listing()), first.Err, len(r.Kernels()))
+			t.Errorf("links %v: %d files listed, the first with %v, and %d kernels",
+				links, len(r.Listing()), first.Err, len(r.Kernels()))
 		}
 		for _, f := range r.Listing()[1:] {
-			if !errors.Is(f.Err, core.ErrDuplicate) || !strings.Contains(f.Err.Error(), f.Path) || !strings.Contains(f.Err.Error(), first.Path) {
+			if !errors.Is(f.Err, core.ErrDuplicate) || !strings.Contains(f.Err.Error(),
+				f.Path) || !strings.Contains(f.Err.Error(), first.Path) {
 				t.Fatalf("links %v: %s is listed with %v", links, f.Path, f.Err)
 			}
 		}
@@ -64,7 +66,8 @@ func TestOfManyEqualFilesThatCannotBeUsedTwoAreStarted(t *testing.T) {
 		t.Errorf("%d files were started", n)
 	}
 	last := r.Listing()[49].Err
-	if last == nil || !strings.Contains(last.Error(), r.Listing()[0].Path) || !strings.Contains(last.Error(), "no handshake") {
+	if last == nil || !strings.Contains(last.Error(), r.Listing()[0].Path) || !strings.Contains(last.Error(),
+		"no handshake") {
 		t.Errorf("the last is listed with %v", last)
 	}
 }
@@ -116,6 +119,7 @@ func TestDuplicatesEndAtOnce(t *testing.T) {
 		return alive{p, &now}, err
 	}, writePlugins(t, contents))
 	if most.Load() > 10 || now.Load() != 1 || len(opener.opened) != 200 {
-		t.Errorf("%d plugins lived at a time, %d live now, %d were started; want at most 10, 1 and 200", most.Load(), now.Load(), len(opener.opened))
+		t.Errorf("%d plugins lived at a time, %d live now, %d were started; want at most 10, 1 and 200",
+			most.Load(), now.Load(), len(opener.opened))
 	}
 }

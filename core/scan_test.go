@@ -230,7 +230,8 @@ func TestRestSparesPluginsThatArePlaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Rest([]core.Action{{}, {Kernel: norm[0]}})
-	if a, b := o.opened[filepath.Join(dir, plugin("a"))], o.opened[filepath.Join(dir, plugin("b"))]; a.rested || !b.rested {
+	if a, b := o.opened[filepath.Join(dir, plugin("a"))], o.opened[filepath.Join(dir, plugin("b"))]; a.rested ||
+		!b.rested {
 		t.Errorf("norm, which is placed, rests: %t; swiglu, which is not: %t", a.rested, b.rested)
 	}
 }

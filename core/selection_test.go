@@ -63,7 +63,8 @@ func TestParseSelectionRefuses(t *testing.T) {
 
 // Whatever is accepted means one thing only, and says the same when written out again.
 func FuzzParseSelection(f *testing.F) {
-	for _, s := range []string{"auto", "all", "none", "a,b", "auto,-a", "-a", "auto,a,-a", ",", "- a,all", "auto,--a", "none,none"} {
+	for _, s := range []string{"auto", "all", "none", "a,b", "auto,-a", "-a", "auto,a,-a", ",", "- a,all", "auto,--a",
+		"none,none"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

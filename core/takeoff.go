@@ -2,8 +2,8 @@ package core
 
 import "fmt"
 
-// TakeOff gives all sites that hold a kernel of that name their plain forward back, and
-// those whose work it did as well; the report says so with the reason. It returns how many
+// TakeOff restores the plain forward at every site that holds a kernel of that name, and with
+// it at the sites that it covered; the report gives the reason there. It returns how many
 // sites the kernel was taken off. It fails once the model's graph is compiled.
 func (r *Report) TakeOff(name, reason string) (int, error) {
 	n := 0

@@ -166,7 +166,8 @@ func (t Tensor) Valid() error {
 	case err != nil:
 		return err
 	case len(t.Data) != t.Shape.Elems()*t.DType.Size():
-		return fmt.Errorf("core: tensor %s%v needs %d bytes, has %d", t.DType, t.Shape, t.Shape.Elems()*t.DType.Size(), len(t.Data))
+		return fmt.Errorf("core: tensor %s%v needs %d bytes, has %d",
+			t.DType, t.Shape, t.Shape.Elems()*t.DType.Size(), len(t.Data))
 	case uintptr(unsafe.Pointer(unsafe.SliceData(t.Data)))%uintptr(t.DType.Size()) != 0:
 		return fmt.Errorf("core: tensor %s%v is not aligned to its element size", t.DType, t.Shape)
 	}
@@ -204,10 +205,10 @@ func (t Tensor) Int8s() []int8 { return viewAs[int8](t, Int8) }
 
 // Uint16s views the raw bits of a bfloat16 or float16 tensor. It panics on another dtype.
 func (t Tensor) Uint16s() []uint16 {
-	if t.DType != BFloat16 && t.DType != Float16 {
-		panic("core: Uint16s of a " + t.DType.String() + " tensor")
+	if t.DType == BFloat16 {
+		return viewAs[uint16](t, BFloat16)
 	}
-	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(t.Data))), len(t.Data)/2)
+	return viewAs[uint16](t, Float16)
 }
 
 // Slice returns the view of elements [from, to) as a tensor of the given shape.

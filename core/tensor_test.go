@@ -11,7 +11,8 @@ import (
 )
 
 func TestDTypeNamesAndSizes(t *testing.T) {
-	for d, size := range map[core.DType]int{core.Float32: 4, core.BFloat16: 2, core.Float16: 2, core.Int32: 4, core.Float64: 8, core.Int64: 8, core.Int8: 1} {
+	for d, size := range map[core.DType]int{core.Float32: 4, core.BFloat16: 2, core.Float16: 2, core.Int32: 4,
+		core.Float64: 8, core.Int64: 8, core.Int8: 1} {
 		if got := d.Size(); got != size {
 			t.Errorf("%s has %d bytes, want %d", d, got, size)
 		}
@@ -47,11 +48,14 @@ func TestValid(t *testing.T) {
 		{"empty", core.NewTensor(core.Float16, 0, 4), ""},
 		{"view at an odd element", good.Slice(1, 3, 2), ""},
 		{"no dtype", core.Tensor{}, "no dtype"},
-		{"negative axes", core.Tensor{DType: core.Float32, Shape: core.Shape{-1, -1}, Data: make([]byte, 4)}, "negative axis"},
-		{"too few bytes", core.Tensor{DType: core.Float32, Shape: core.Shape{2}, Data: good.Data[:4]}, "needs 8 bytes, has 4"},
+		{"negative axes", core.Tensor{DType: core.Float32, Shape: core.Shape{-1, -1}, Data: make([]byte, 4)},
+			"negative axis"},
+		{"too few bytes", core.Tensor{DType: core.Float32, Shape: core.Shape{2}, Data: good.Data[:4]},
+			"needs 8 bytes, has 4"},
 		{"not aligned", core.Tensor{DType: core.Float32, Shape: core.Shape{2}, Data: odd}, "not aligned"},
 		{"size overflows", core.Tensor{DType: core.Float32, Shape: core.Shape{math.MaxInt/2 + 1, 4}}, "too large"},
-		{"size overflows behind no elements", core.Tensor{DType: core.Float32, Shape: core.Shape{0, math.MaxInt, math.MaxInt}}, ""},
+		{"size overflows behind no elements",
+			core.Tensor{DType: core.Float32, Shape: core.Shape{0, math.MaxInt, math.MaxInt}}, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -121,7 +125,10 @@ func TestATensorIsMadeInAMemory(t *testing.T) {
 		"negative axis": func() (core.Tensor, error) { return core.NewTensorIn(&limited{}, core.Float32, -1) },
 		"too large":     func() (core.Tensor, error) { return core.NewTensorIn(&limited{}, core.Float32, 1<<40, 1<<40) },
 		"no dtype":      func() (core.Tensor, error) { return core.NewTensorIn(&limited{}, core.InvalidDType, 1) },
-		"needs a memory: pass one of transport.NewMemory": func() (core.Tensor, error) { return core.NewTensorIn(nil, core.Float32, 1) },
+		"needs a memory: pass one of transport.NewMemory": func() (core.Tensor,
+			error) {
+			return core.NewTensorIn(nil, core.Float32, 1)
+		},
 	} {
 		if x, err := try(); err == nil || !strings.Contains(err.Error(), want) || !x.IsZero() {
 			t.Errorf("%v, error %v, want one that says %q", x, err, want)

@@ -46,7 +46,8 @@ func (s suspects) find(ctx context.Context) (where, why string, err error) {
 	default:
 		where = fmt.Sprintf("first produced by %s (%s), of finite weights", path, op)
 		if k := s.kernelAt(path); k != "" {
-			return where, fmt.Sprintf("kernel %s computes that; check it with tune kernels verify %[1]s, or leave it out with --kernels", k), nil
+			return where, fmt.Sprintf("kernel %s computes that; check it with tune kernels verify %[1]s, or leave it out "+
+				"of trainer.Config.Kernels", k), nil
 		}
 	}
 	if s.updates == 0 {

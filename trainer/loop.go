@@ -209,12 +209,9 @@ func (r *session) step(ctx context.Context) error {
 
 // fellBack is the error of a strict run in which the reference answered for a kernel.
 func (j *Job) fellBack() error {
-	if j.Registry == nil {
-		return nil
-	}
 	for _, k := range j.Registry.Kernels() {
-		if r, ok := k.(core.HealthReporter); ok && r.Health().Fallbacks > 0 {
-			return fmt.Errorf("trainer: strict: kernel %s fell back to the reference: %s", k.Info().Name, r.Health().LastError)
+		if h := core.HealthOf(k); h.Fallbacks > 0 {
+			return fmt.Errorf("trainer: strict: kernel %s fell back to the reference: %s", k.Info().Name, h.LastError)
 		}
 	}
 	return nil

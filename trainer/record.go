@@ -76,11 +76,9 @@ func (r *recorder) send(e journal.Event) {
 }
 
 func (r *recorder) onStart(s Start) {
-	if r.job.Registry != nil {
-		for _, k := range r.job.Registry.Kernels() {
-			if h, ok := k.(core.HealthReporter); ok {
-				r.health = append(r.health, health{h, k.Info(), h.Health()})
-			}
+	for _, k := range r.job.Registry.Kernels() {
+		if h, ok := k.(core.HealthReporter); ok {
+			r.health = append(r.health, health{h, k.Info(), h.Health()})
 		}
 	}
 	if err := r.open(); err != nil {

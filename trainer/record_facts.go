@@ -26,9 +26,6 @@ func (r *recorder) planned() journal.Memory {
 // plugins lists those whose kernels are in use.
 func (r *recorder) plugins() []journal.Plugin {
 	plugins, used := []journal.Plugin{}, r.sum.Report.Applied()
-	if r.job.Registry == nil {
-		return plugins
-	}
 	for _, f := range r.job.Registry.Listing() {
 		if m := f.Manifest; f.Err == nil && used[m.Name] > 0 {
 			plugins = append(plugins, journal.Plugin{Name: m.Name, Version: m.Version, Path: f.Path, Checksum: m.Checksum})

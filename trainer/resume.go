@@ -85,7 +85,8 @@ func older(dir string) string {
 			continue
 		}
 		if _, err := readWhole(other); err == nil {
-			return fmt.Sprintf("%s is whole: remove %s and resume again, or resume from the other with --resume=%s into another trainer.Config.Out", other, dir, other)
+			return fmt.Sprintf("%s is whole: remove %s and resume again, or resume from %s into another trainer.Config.Out",
+				other, dir, other)
 		}
 	}
 	return "no other checkpoint of the run is whole: bring the file back from a copy, or start anew"

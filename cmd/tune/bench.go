@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -91,10 +92,7 @@ func (b *benchFlags) check(c *Command) error {
 	case !(b.productRate >= 0) || math.IsInf(b.productRate, 1):
 		return c.usagef("--product-rate is %g, must not be negative", b.productRate)
 	}
-	if err := b.train.Validate(); err != nil {
-		return c.usagef("%w", err)
-	}
-	if err := b.out.check(c); err != nil {
+	if err := cmp.Or(c.misuse(b.train.Validate()), b.out.check(c)); err != nil {
 		return err
 	}
 	b.kernels = joinExclusions(b.kernels)

@@ -2,20 +2,24 @@ package main
 
 import (
 	"io"
+	"os"
 	"strings"
+
+	"github.com/seed98097648/tune/trainer/progress"
 )
 
 // palette colours words on a terminal, and leaves them as they are elsewhere.
 type palette bool
 
-// paletteOf returns the palette for what is written to w.
-func paletteOf(w io.Writer) palette { return palette(isColoured(w)) }
+// paletteOf returns the palette for what is written to w: colours for a terminal whose user has
+// nothing against them.
+func paletteOf(w io.Writer) palette { return palette(progress.IsTerminal(w) && os.Getenv("NO_COLOR") == "") }
 
 func (p palette) paint(code, text string) string {
 	if !p || text == "" {
 		return text
 	}
-	return "\x1b[" + code + "m" + text + plainColour
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
 func (p palette) bold(text string) string { return p.paint("1", text) }

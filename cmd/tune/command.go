@@ -70,6 +70,14 @@ func (c *Command) usagef(format string, args ...any) error {
 	return &usageError{fmt.Errorf(format, args...), "tune " + c.Name + " --help"}
 }
 
+// misuse returns a usageError for an error, and nil for none.
+func (c *Command) misuse(err error) error {
+	if err == nil {
+		return nil
+	}
+	return c.usagef("%w", err)
+}
+
 // dispatch finds the verb and runs it. Flags without a verb belong to train.
 func (a *app) dispatch(ctx context.Context, args []string) error {
 	commands := a.commands()
@@ -165,6 +173,24 @@ func (c *Command) noEmptyNames() error {
 	return nil
 }
 
+// value is that of a flag whose type pflag does not have; kind is one of valueKinds.
+type value struct {
+	kind string
+	get  func() string
+	set  func(text string) error
+}
+
+var _ pflag.Value = value{}
+
+// String implements pflag.Value.
+func (v value) String() string { return v.get() }
+
+// Set implements pflag.Value.
+func (v value) Set(text string) error { return v.set(text) }
+
+// Type implements pflag.Value.
+func (v value) Type() string { return v.kind }
+
 // valuesOf returns all values of a flag, of which some have several.
 func valuesOf(f *pflag.Flag) []string {
 	if list, ok := f.Value.(pflag.SliceValue); ok {
@@ -185,7 +211,7 @@ func (c *Command) flagError(err error) error {
 		}
 		return c.usagef("--%s is %q; it must be %s", f.Name, invalid.GetValue(), valueKinds[f.Value.Type()])
 	case !errors.As(err, &unknown):
-		return c.usagef("%w", err)
+		return c.misuse(err)
 	}
 	name, dashes := unknown.GetSpecifiedName(), "--"
 	asFlag := func(flag string) string { return "--" + flag }

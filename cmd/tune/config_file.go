@@ -225,15 +225,9 @@ func (s *settings) keys() []string {
 			all = append(all, strings.ReplaceAll(f.Name, "-", "_"))
 		}
 	})
-	for key := range theirNames {
-		all = append(all, key)
-	}
-	for key := range fixed {
-		all = append(all, key)
-	}
-	for key := range differs {
-		all = append(all, key)
-	}
+	all = slices.AppendSeq(all, maps.Keys(theirNames))
+	all = slices.AppendSeq(all, maps.Keys(fixed))
+	all = slices.AppendSeq(all, maps.Keys(differs))
 	return slices.Concat(all, withoutMeaning, together)
 }
 

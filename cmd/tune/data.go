@@ -1,17 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/data/corpus"
 	"github.com/seed98097648/tune/trainer/data/format"
-	"github.com/seed98097648/tune/trainer/progress"
 	"github.com/seed98097648/tune/trainer/tokenizer"
 )
 
@@ -72,7 +71,7 @@ func (a *app) previewData(ctx context.Context, c *Command, p *previewFlags) (err
 		return a.writeJSON(preview{shown, read.Report})
 	}
 	for _, e := range shown {
-		e.print(a.stdout, isColoured(a.stdout))
+		e.print(a.stdout, paletteOf(a.stdout))
 	}
 	printReport(a.stdout, read.Report, read.Seq)
 	return a.noteData(p.config.Data, read)
@@ -87,18 +86,8 @@ func (p *previewFlags) check(c *Command) error {
 	case p.n < 0:
 		return c.usagef("--examples is %d, must not be negative", p.n)
 	}
-	if err := c.oneOf("data-format", string(p.config.Data.Format), format.Formats()...); err != nil {
-		return err
-	}
-	if err := p.config.Validate(); err != nil {
-		return c.usagef("%w", err)
-	}
-	return nil
-}
-
-// isColoured reports whether w is a terminal whose user has nothing against colours.
-func isColoured(w io.Writer) bool {
-	return progress.IsTerminal(w) && os.Getenv("NO_COLOR") == ""
+	known := c.oneOf("data-format", string(p.config.Data.Format), format.Formats()...)
+	return cmp.Or(known, c.misuse(p.config.Validate()))
 }
 
 func printReport(w io.Writer, r corpus.Report, seq int) {
@@ -179,33 +168,22 @@ func piecesOf(tok *tokenizer.Tokenizer, ids []int32, learn []bool) []textPiece {
 	return pieces
 }
 
-// The colours of a terminal.
-const (
-	learnedColour = "\x1b[1;32m"
-	specialColour = "\x1b[34m"
-	plainColour   = "\x1b[0m"
-)
-
 // print writes an example. What is learned is coloured, or else in brackets.
-func (e example) print(w io.Writer, coloured bool) {
+func (e example) print(w io.Writer, colours palette) {
 	fmt.Fprintf(w, "--- %s: %s, %d learned\n", e.Place, amount.Of(e.Tokens, "token"), e.Learned)
 	inside := false // brackets
 	for _, p := range e.Pieces {
 		text := printable(p.Text)
 		switch {
-		case !coloured:
-			if p.Learned != inside {
-				inside = p.Learned
-				fmt.Fprint(w, map[bool]string{true: "⟦", false: "⟧"}[inside])
-			}
-			fmt.Fprint(w, text)
+		case !bool(colours) && p.Learned != inside:
+			inside = p.Learned
+			text = map[bool]string{true: "⟦", false: "⟧"}[inside] + text
 		case p.Learned:
-			fmt.Fprint(w, learnedColour, text, plainColour)
+			text = colours.paint("1;32", text)
 		case p.Special:
-			fmt.Fprint(w, specialColour, text, plainColour)
-		default:
-			fmt.Fprint(w, text)
+			text = colours.paint("34", text)
 		}
+		fmt.Fprint(w, text)
 	}
 	if inside {
 		fmt.Fprint(w, "⟧")

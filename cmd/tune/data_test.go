@@ -16,7 +16,7 @@ func TestAnExampleShowsItsMask(t *testing.T) {
 		true:  "--- a:1: 9 tokens, 2 learned\n\x1b[34m<s>\x1b[0mask\\x1b[2J \x1b[1;32msay\x1b[0m\x1b[1;32m</s>\x1b[0m\n\n",
 	} {
 		var b bytes.Buffer
-		e.print(&b, coloured)
+		e.print(&b, palette(coloured))
 		if b.String() != want {
 			t.Errorf("coloured %v: %q, want %q", coloured, b.String(), want)
 		}

@@ -19,7 +19,11 @@ var fieldName = regexp.MustCompile(`\b[a-z]+\.[A-Z]\w*\.[A-Z]\w*`)
 // few.
 var flagNames = sync.OnceValue(func() map[string]string {
 	other := map[string]string{"data.paths": "data", "data.eval": "eval-data", "data.format": "data-format"}
-	all := map[string]string{}
+	all := map[string]string{
+		"transport.Options.MaxMemory":   "--plugin-memory",
+		"transport.Options.MaxCPUs":     "--plugin-cpus",
+		"transport.Options.CallTimeout": "--call-timeout",
+	}
 	for _, of := range []reflect.Type{reflect.TypeFor[trainer.Config](), reflect.TypeFor[generate.Sampling]()} {
 		for path, field := range fields.Names(of) {
 			name := cmp.Or(other[path], path[strings.LastIndex(path, ".")+1:])

@@ -19,36 +19,21 @@ func addDataPaths(f *pflag.FlagSet, c *corpus.Config) {
 	f.StringArrayVar(&c.Paths, "data", nil, "a `FILE` or folder to train on, or a name of --dataset-dir; may be given again, or have commas, "+
 		"and a weight: notes.jsonl@0.3 takes three of ten examples, @2 each twice")
 	f.StringArrayVar(&c.Eval, "eval-data", nil, "a `FILE` to evaluate on, likewise; otherwise a part of the data is held out")
-	f.Var(optionalNumber{&c.EvalSize}, "eval-size", "how much `SHARE` of the examples is held out without --eval-data, or from 1 on how many; "+
+	f.Var(value{"float64", func() string {
+		if c.EvalSize == nil {
+			return ""
+		}
+		return strconv.FormatFloat(*c.EvalSize, 'g', -1, 64)
+	}, func(text string) (err error) {
+		var n float64
+		if c.EvalSize = nil; text != "" {
+			n, err = strconv.ParseFloat(text, 64)
+			c.EvalSize = &n
+		}
+		return err
+	}}, "eval-size", "how much `SHARE` of the examples is held out without --eval-data, or from 1 on how many; "+
 		"0 for none; a twentieth, at most 100, unless given")
 }
-
-// optionalNumber is the value of a flag that points to nothing unless it is given.
-type optionalNumber struct{ to **float64 }
-
-var _ pflag.Value = optionalNumber{}
-
-// String implements pflag.Value.
-func (o optionalNumber) String() string {
-	if o.to == nil || *o.to == nil {
-		return ""
-	}
-	return strconv.FormatFloat(**o.to, 'g', -1, 64)
-}
-
-// Set implements pflag.Value.
-func (o optionalNumber) Set(text string) error {
-	if text == "" {
-		*o.to = nil
-		return nil
-	}
-	n, err := strconv.ParseFloat(text, 64)
-	*o.to = &n
-	return err
-}
-
-// Type implements pflag.Value.
-func (optionalNumber) Type() string { return "float64" }
 
 // addDataReading adds the flags that say how data is read.
 func addDataReading(f *pflag.FlagSet, c *corpus.Config) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -158,27 +159,22 @@ func (*byteSize) Type() string { return "size" }
 // String implements pflag.Value.
 func (b *byteSize) String() string { return b.text }
 
-// units are what a size may end in, the longer ones first.
-var units = []struct {
-	name  string
-	bytes float64
-}{
-	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
-	{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
-	{"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}, {"T", 1 << 40}, {"B", 1},
-}
+// sizes are written with a unit: KiB and K are 1024 bytes, KB are 1000.
+var sizes = regexp.MustCompile(`^([0-9.]+) ?([KMGT]?)(i?B)?$`)
 
 // Set implements pflag.Value.
 func (b *byteSize) Set(s string) error {
-	number, unit := s, 1.0
-	for _, u := range units {
-		if rest, ok := strings.CutSuffix(s, u.name); ok {
-			number, unit = strings.TrimSpace(rest), u.bytes
-			break
-		}
+	parts := sizes.FindStringSubmatch(s)
+	if parts == nil {
+		return errors.New("not a size")
 	}
-	n, err := strconv.ParseFloat(number, 64)
-	if n *= unit; err != nil || !(n >= 1) || n > math.MaxInt64/2 {
+	base := 1024.0
+	if parts[3] == "B" {
+		base = 1000
+	}
+	n, err := strconv.ParseFloat(parts[1], 64)
+	n *= math.Pow(base, float64(strings.Index(" KMGT", parts[2])))
+	if err != nil || n < 1 || n > math.MaxInt64/2 {
 		return errors.New("not a size")
 	}
 	b.text, b.bytes = s, int64(n)

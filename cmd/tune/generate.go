@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,10 +112,7 @@ func (g *generateFlags) check(c *Command) error {
 	case slices.Contains(g.stop, ""):
 		return c.usagef("--stop is empty: name a text, or leave the flag out")
 	}
-	if err := g.sampling.Validate(); err != nil {
-		return c.usagef("%w", err)
-	}
-	return g.chat.check(c)
+	return cmp.Or(c.misuse(g.sampling.Validate()), g.chat.check(c))
 }
 
 // asked reports whether there is a prompt.

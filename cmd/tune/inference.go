@@ -46,10 +46,7 @@ func (f *inferenceFlags) check(c *Command) error {
 	if f.Model == "" {
 		return c.usagef("--model is not given: name a model folder")
 	}
-	if err := f.Validate(); err != nil {
-		return c.usagef("%w", err)
-	}
-	return f.kernels.resolve(c)
+	return cmp.Or(c.misuse(f.Validate()), f.kernels.resolve(c))
 }
 
 // inference is a model in memory that is used without training it.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -82,13 +83,8 @@ func (b *kernelsBenchFlags) check(c *Command, args []string) error {
 			return c.usagef("--tokens has %d, must be positive and at most %d", n, nn.MaxTokens)
 		}
 	}
-	if err := (trainer.Config{Threads: b.threads}).Validate(); err != nil {
-		return c.usagef("%w", err)
-	}
-	if err := b.checkBoundary(c, args); err != nil {
-		return err
-	}
-	return b.out.check(c)
+	err := (trainer.Config{Threads: b.threads}).Validate()
+	return cmp.Or(c.misuse(err), b.checkBoundary(c, args), b.out.check(c))
 }
 
 // checkBoundary reports what makes no sense with --boundary, or without.

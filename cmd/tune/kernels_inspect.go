@@ -106,9 +106,8 @@ func inspect(reg *core.Registry, name string) (*inspection, error) {
 	if err != nil {
 		return nil, err
 	}
-	listing := reg.Listing()
-	at := slices.IndexFunc(listing, func(f core.Found) bool { return f.Err == nil && f.Manifest.Name == name })
-	i := &inspection{Manifest: listing[at].Manifest}
+	plugin, _ := reg.Find(name)
+	i := &inspection{Manifest: plugin.Manifest}
 	for _, k := range kernels {
 		i.Supports = append(i.Supports, supports(k)...)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,16 +41,13 @@ func (a *app) kernelsNewCommand() *Command {
 		if len(args) != 1 {
 			return c.usagef("new takes the name of one plugin")
 		}
-		if err := scaffold.CheckName(args[0]); err != nil {
-			return c.usagef("%w", err)
+		if err := c.misuse(scaffold.CheckName(args[0])); err != nil {
+			return err
 		}
 		if op == "" {
 			return c.usagef("--op is missing; it takes %s", strings.Join(opNames(), ", "))
 		}
-		if err := c.oneOf("op", op, opNames()...); err != nil {
-			return err
-		}
-		if err := c.oneOf("lang", lang, "go", "c"); err != nil {
+		if err := cmp.Or(c.oneOf("op", op, opNames()...), c.oneOf("lang", lang, "go", "c")); err != nil {
 			return err
 		}
 		p, first := scaffold.Plugin{Name: args[0], Op: core.Op(op), Fast: fast, C: lang == "c"}, "go test"

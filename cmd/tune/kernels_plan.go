@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -46,10 +47,7 @@ func (a *app) kernelsPlanCommand() *Command {
 		if p.Model == "" {
 			return c.usagef("--model is missing: name the model folder to plan for")
 		}
-		if err := p.Validate(); err != nil {
-			return c.usagef("%w", err)
-		}
-		if err := p.kernels.resolve(c); err != nil {
+		if err := cmp.Or(c.misuse(p.Validate()), p.kernels.resolve(c)); err != nil {
 			return err
 		}
 		return a.plan(ctx, c, p)

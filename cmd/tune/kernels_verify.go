@@ -179,12 +179,8 @@ func named(reg *core.Registry, name string) (string, error) {
 			err = fmt.Errorf("%w; for the file of that name, write .%c%s", err, filepath.Separator, name)
 		}
 	}
-	if err != nil {
-		return "", err
-	}
-	listing := reg.Listing()
-	i := slices.IndexFunc(listing, func(f core.Found) bool { return f.Err == nil && f.Manifest.Name == name })
-	return listing[i].Path, nil
+	plugin, _ := reg.Find(name)
+	return plugin.Path, err
 }
 
 // file returns the absolute path of a file that exists.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -182,13 +183,10 @@ func (t *trainFlags) check(c *Command) error {
 		return err
 	}
 	t.config.Kernels = t.kernels.kernels
-	if err := c.oneOf("log", t.log, progress.Formats()...); err != nil {
-		return err
-	}
-	if err := c.oneOf("data-format", string(t.config.Data.Format), format.Formats()...); err != nil {
-		return err
-	}
-	if err := c.oneOf("schedule", string(t.config.Schedule), optim.Decays()...); err != nil {
+	err := cmp.Or(c.oneOf("log", t.log, progress.Formats()...),
+		c.oneOf("data-format", string(t.config.Data.Format), format.Formats()...),
+		c.oneOf("schedule", string(t.config.Schedule), optim.Decays()...))
+	if err != nil {
 		return err
 	}
 	switch {
@@ -210,10 +208,7 @@ func (t *trainFlags) check(c *Command) error {
 	if t.config.Model == "" {
 		t.config = demo.Config(t.config, t.changed)
 	}
-	if err := t.config.Validate(); err != nil {
-		return c.usagef("%w", err)
-	}
-	return nil
+	return c.misuse(t.config.Validate())
 }
 
 // fitModel reads the model's config.json: whether there is one, and how long its
@@ -319,11 +314,7 @@ func printNext(w io.Writer, c trainer.Config, s *trainer.Summary, isExample bool
 // printHealth says what went wrong with plugins and was dealt with, if anything was.
 func printHealth(w io.Writer, reg *core.Registry) {
 	for _, k := range reg.Kernels() {
-		r, ok := k.(core.HealthReporter)
-		if !ok {
-			continue
-		}
-		h, i := r.Health(), k.Info()
+		h, i := core.HealthOf(k), k.Info()
 		if h.Deaths+h.Repeats+h.Fallbacks+h.Copies == 0 {
 			continue
 		}

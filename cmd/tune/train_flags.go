@@ -31,7 +31,12 @@ func (t *trainFlags) addOptimizer(f *pflag.FlagSet) {
 	f.Float64Var(&c.LR, "lr", c.LR, "`PEAK` of the learning rate")
 	f.StringVar((*string)(&c.Schedule), "schedule", string(c.Schedule), "the `SHAPE` of the learning rate, by transformers' names: "+
 		strings.Join(optim.Decays(), ", "))
-	f.Var(scheduleArgs{&c.Args}, "schedule-args", "parameters of the shape, as `NAME=VALUE`,..., by transformers' names, such as num_cycles=2")
+	f.Var(value{"string", func() string { return c.Args.String() }, func(text string) (err error) {
+		if c.Args, err = optim.ParseArgs(text); len(c.Args) == 0 {
+			c.Args = nil
+		}
+		return err
+	}}, "schedule-args", "parameters of the shape, as `NAME=VALUE`,..., by transformers' names, such as num_cycles=2")
 	f.IntVar(&c.Warmup, "warmup", c.Warmup, "`STEPS` of linear warm-up, of which the first has a rate of 0; constant has none")
 	f.Float64Var(&c.WarmupRatio, "warmup-ratio", c.WarmupRatio, "`SHARE` of all steps for the linear warm-up, unless --warmup gives steps")
 	f.Float64Var(&c.Beta1, "adam-beta1", c.Beta1, "`DECAY` of AdamW's first moment")
@@ -67,28 +72,3 @@ func addMemory(f *pflag.FlagSet, c *trainer.Config) {
 	f.BoolVar(&c.GradientCheckpointing, "gradient-checkpointing", false, "compute each layer's activations again for the backward pass "+
 		"instead of keeping them: less memory, up to a third more time, the same losses to the bit")
 }
-
-// scheduleArgs is the value of --schedule-args.
-type scheduleArgs struct{ to *optim.Args }
-
-var _ pflag.Value = scheduleArgs{}
-
-// String implements pflag.Value.
-func (a scheduleArgs) String() string {
-	if a.to == nil {
-		return ""
-	}
-	return a.to.String()
-}
-
-// Set implements pflag.Value.
-func (a scheduleArgs) Set(text string) error {
-	args, err := optim.ParseArgs(text)
-	if *a.to = args; len(args) == 0 {
-		*a.to = nil
-	}
-	return err
-}
-
-// Type implements pflag.Value.
-func (scheduleArgs) Type() string { return "string" }

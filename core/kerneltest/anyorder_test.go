@@ -76,7 +76,8 @@ func TestCallsInAnyOrderFindWhatIsKept(t *testing.T) {
 			}
 		})
 	}
-	if r := kerneltest.AnyOrder(context.Background(), reference.Single(keptBugsOp), core.Float32, 400); r.Status != kerneltest.OK {
+	if r := kerneltest.AnyOrder(context.Background(), reference.Single(keptBugsOp),
+		core.Float32, 400); r.Status != kerneltest.OK {
 		t.Error(r.Err())
 	}
 }

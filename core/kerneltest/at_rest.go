@@ -53,17 +53,17 @@ func (t *trial) atRest(ctx context.Context) error {
 	time.Sleep(restTime)
 	for i, at := range places {
 		for _, pass := range passes(t.kernel) {
-			for j, name := range names(at.calls[pass].Sig.Out) {
-				if err := sameBits(given[i][pass.String()+name], at.calls[pass].Out[j]); err != nil {
-					t.fail(violation(pass, name, fmt.Errorf("it changed after the call had answered: %w", err)))
+			for j, a := range tensors(at.calls[pass].Sig.Out) {
+				if err := sameBits(given[i][pass.String()+a.Name], at.calls[pass].Out[j]); err != nil {
+					t.fail(violation(pass, a.Name, fmt.Errorf("it changed after the call had answered: %w", err)))
 				}
 			}
 		}
 	}
 	for _, b := range bystanders {
 		if n := bytes.Count(b, []byte{guardByte}); n != len(b) {
-			t.fail(Violation{Text: fmt.Sprintf("%d bytes of the kernel's memory were changed that belong to no output of any call",
-				len(b)-n)})
+			t.fail(Violation{Text: fmt.Sprintf("%d bytes of the kernel's memory were changed that "+
+				"belong to no output of any call", len(b)-n)})
 		}
 	}
 	if share, ok := busyAtRest(t.kernel); ok && share > restLimit {

@@ -18,11 +18,13 @@ func Calls(ctx context.Context, k core.Kernel, c Case) (forward, backward *core.
 // CallsIn is Calls with the inputs and the outputs in memory of the caller's choice, who
 // also frees it. Every tensor starts at a multiple of 64 bytes, as those of a trainer do.
 // What the forward pass saves is copied to the inputs.
-func CallsIn(ctx context.Context, k core.Kernel, c Case, inputs, outputs core.Memory) (forward, backward *core.Call, err error) {
+func CallsIn(ctx context.Context, k core.Kernel, c Case,
+	inputs, outputs core.Memory) (forward, backward *core.Call, err error) {
 	return calls(ctx, k, c, inputs, outputs, true)
 }
 
-func calls(ctx context.Context, k core.Kernel, c Case, inputs, outputs core.Memory, aligned bool) (forward, backward *core.Call, err error) {
+func calls(ctx context.Context, k core.Kernel, c Case, inputs, outputs core.Memory,
+	aligned bool) (forward, backward *core.Call, err error) {
 	in, err := newInputs(c, &memory{Memory: inputs}, aligned)
 	if err != nil {
 		return nil, nil, err

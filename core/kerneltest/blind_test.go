@@ -122,7 +122,8 @@ var blindSizes = []blind{
 	{"takes position & 15", "sizes of positions", core.RoPE, masked("positions", 15)},
 	{"tables end at 4,096", "large positions", core.RoPE, more(positions, 4096)},
 	{"positions of 16 bits", "large positions", core.RoPE, masked("positions", 0xffff)},
-	{"the last row of the tables", "sizes of positions", core.RoPE, where(func(c *core.Call) bool { return positions(c) == tableEnd(c) && positions(c) > 11 })},
+	{"the last row of the tables", "sizes of positions",
+		core.RoPE, where(func(c *core.Call) bool { return positions(c) == tableEnd(c) && positions(c) > 11 })},
 	{"high positions of high rows", "large tokens in order", core.RoPE, where(func(c *core.Call) bool {
 		v := c.Input("positions").Int32s()
 		return slices.ContainsFunc(v[min(96, len(v)):], func(p int32) bool { return p >= 96 })
@@ -138,10 +139,13 @@ var blindSizes = []blind{
 	{"rest of 22 words", "sizes of vocab", core.LinearCrossEntropy, rest(vocab, 32, 22)},
 	{"rest of 6 in a head", "sizes of head_dim", core.Attention, rest(headDim, 8, 6)},
 	{"rest of 5 experts", "sizes of experts", core.MoEGate, rest(numExperts, 8, 5)},
-	{"whole blocks of 32 only, without a rest", "sizes of dim", core.RMSNorm, where(func(c *core.Call) bool { return dim(c)%32 == 0 && dim(c) == 96 })},
+	{"whole blocks of 32 only, without a rest", "sizes of dim",
+		core.RMSNorm, where(func(c *core.Call) bool { return dim(c)%32 == 0 && dim(c) == 96 })},
 	{"more than 2,048 rows", "large tokens", core.RMSNorm, more(tokens, 2048)},
-	{"odd numbers of rows beyond 2,048", "large tokens", core.RMSNorm, where(func(c *core.Call) bool { return tokens(c) > 2048 && tokens(c)%2 == 1 })},
-	{"odd widths beyond 2,048", "large dim", core.MoEExperts, where(func(c *core.Call) bool { return dim(c) > 2048 && dim(c)%2 == 1 })},
+	{"odd numbers of rows beyond 2,048", "large tokens",
+		core.RMSNorm, where(func(c *core.Call) bool { return tokens(c) > 2048 && tokens(c)%2 == 1 })},
+	{"odd widths beyond 2,048", "large dim",
+		core.MoEExperts, where(func(c *core.Call) bool { return dim(c) > 2048 && dim(c)%2 == 1 })},
 	{"more than 65,535 rows", "large tokens", core.SwiGLU, more(tokens, 0xffff)},
 	{"2^20 elements", "large in all sizes", core.SwiGLU, more(elements, 1<<20)},
 	{"rows of more than 8,192", "large dim", core.RMSNorm, more(dim, 8192)},
@@ -176,16 +180,17 @@ var blindSizes = []blind{
 		}
 		return err
 	}},
-	{"sums of half precision over long rows", "large dim", core.LinearCrossEntropy, func(run runFunc, c *core.Call) error {
-		if c.Facts.DType != core.BFloat16 || c.Facts.Dim < 2000 {
-			return run(c)
-		}
-		return after("losses", func(c *core.Call, v []float32) {
-			for i := range v {
-				v[i] *= 1 + 0.05*float32(math.Sqrt(float64(c.Facts.Dim))/64)
+	{"sums of half precision over long rows", "large dim",
+		core.LinearCrossEntropy, func(run runFunc, c *core.Call) error {
+			if c.Facts.DType != core.BFloat16 || c.Facts.Dim < 2000 {
+				return run(c)
 			}
-		})(run, c)
-	}},
+			return after("losses", func(c *core.Call, v []float32) {
+				for i := range v {
+					v[i] *= 1 + 0.05*float32(math.Sqrt(float64(c.Facts.Dim))/64)
+				}
+			})(run, c)
+		}},
 	{"only of packed gates, beyond 4,096", "large intermediate", core.SwiGLU, where(func(c *core.Call) bool {
 		return c.Facts.Layout == core.Packed && c.Facts.DType == core.BFloat16 && c.Facts.Intermediate > 4096
 	})},
@@ -226,7 +231,8 @@ func TestCasesAreBlindToThem(t *testing.T) {
 	for _, b := range blindSizes {
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
-			cases := slices.DeleteFunc(kerneltest.Cases(b.op), func(c kerneltest.Case) bool { return c.Facts.DType != core.Float32 || c.Facts.Frozen })
+			cases := slices.DeleteFunc(kerneltest.Cases(b.op),
+				func(c kerneltest.Case) bool { return c.Facts.DType != core.Float32 || c.Facts.Frozen })
 			if err := kerneltest.Check(faulty{reference.Single(b.op), b.bug}, cases); err != nil {
 				t.Errorf("found: %.300v", err)
 			}

@@ -71,7 +71,8 @@ var blindValues = []blind{
 		return tooLarge("gate", 709)(run, c)
 	}},
 	{"softmax without its maximum", "far from zero", core.MoEGate, tooLarge("logits", 709)},
-	{"scores over 709", "scores far above zero", core.Attention, where(func(c *core.Call) bool { return most(c, "k") > 60 && most(c, "q") == 32 })},
+	{"scores over 709", "scores far above zero",
+		core.Attention, where(func(c *core.Call) bool { return most(c, "k") > 60 && most(c, "q") == 32 })},
 	{"a maximum that begins at 0", "scores far below zero", core.Attention, where(func(c *core.Call) bool {
 		k := make([]float32, c.Input("k").Elems())
 		c.Input("k").Load(k, 0)
@@ -99,8 +100,10 @@ var blindValues = []blind{
 			}
 		})(run, c)
 	}},
-	{"epsilon at least 1e-7", "epsilon beside the mean", core.RMSNorm, withFacts(func(f *core.Facts) { f.Eps = max(f.Eps, 1e-7) })},
-	{"epsilon at least 1e-7 in the sum", "epsilon beside the mean", core.AddRMSNorm, withFacts(func(f *core.Facts) { f.Eps = max(f.Eps, 1e-7) })},
+	{"epsilon at least 1e-7", "epsilon beside the mean",
+		core.RMSNorm, withFacts(func(f *core.Facts) { f.Eps = max(f.Eps, 1e-7) })},
+	{"epsilon at least 1e-7 in the sum", "epsilon beside the mean",
+		core.AddRMSNorm, withFacts(func(f *core.Facts) { f.Eps = max(f.Eps, 1e-7) })},
 	{"mean of squares at most 1e9", "tokens of all scales", core.RMSNorm, withInput("x", func(_ *core.Call, v []float32) {
 		for i := range v {
 			v[i] = max(-1e9, min(v[i], 1e9))
@@ -118,25 +121,27 @@ var blindValues = []blind{
 			v[i] = float32(math.Copysign(math.Sqrt(max(0, 1-float64(x)*float64(x))), float64(v[i])))
 		}
 	})},
-	{"NaN times no label", "no loss where there is no label", core.LinearCrossEntropy, func(run runFunc, c *core.Call) error {
-		err := run(c)
-		if err == nil && c.Pass == core.Backward && !c.Facts.Frozen && most(c, "x") > 0 {
-			x, w := c.Input("x"), c.Output("dweight").Float32s()
-			v := make([]float32, x.Elems())
-			x.Load(v, 0)
-			for i, y := range c.Input("labels").Int32s() {
-				if y < 0 && v[i*c.Facts.Dim] != v[i*c.Facts.Dim] {
-					w[0] = float32(math.NaN())
+	{"NaN times no label", "no loss where there is no label",
+		core.LinearCrossEntropy, func(run runFunc, c *core.Call) error {
+			err := run(c)
+			if err == nil && c.Pass == core.Backward && !c.Facts.Frozen && most(c, "x") > 0 {
+				x, w := c.Input("x"), c.Output("dweight").Float32s()
+				v := make([]float32, x.Elems())
+				x.Load(v, 0)
+				for i, y := range c.Input("labels").Int32s() {
+					if y < 0 && v[i*c.Facts.Dim] != v[i*c.Facts.Dim] {
+						w[0] = float32(math.NaN())
+					}
 				}
 			}
-		}
-		return err
-	}},
-	{"negative weights of experts", "weights of any size", core.MoEExperts, withInput("routing_weights", func(_ *core.Call, v []float32) {
-		for i := range v {
-			v[i] = max(v[i], 0)
-		}
-	})},
+			return err
+		}},
+	{"negative weights of experts", "weights of any size",
+		core.MoEExperts, withInput("routing_weights", func(_ *core.Call, v []float32) {
+			for i := range v {
+				v[i] = max(v[i], 0)
+			}
+		})},
 	{"skips light experts", "tiny weight", core.MoEExperts, func(run runFunc, c *core.Call) error {
 		err := run(c)
 		if err == nil && has(c, "drouting_weights") {
@@ -151,8 +156,10 @@ var blindValues = []blind{
 	{"sigmoids as exp(z)/(1+exp(z))", "far from zero", core.MoEGate, where(func(c *core.Call) bool {
 		return c.Facts.Scoring == core.ScoringSigmoid && most(c, "logits") > 709
 	})},
-	{"softmax with a bias", "sizes of all at once", core.MoEGate, where(func(c *core.Call) bool { return c.Facts.Scoring == core.ScoringSoftmax && c.Facts.Bias })},
-	{"epsilon at most 1e-5", "epsilon beside the mean", core.RMSNorm, withFacts(func(f *core.Facts) { f.Eps = min(f.Eps, 1e-5) })},
+	{"softmax with a bias", "sizes of all at once",
+		core.MoEGate, where(func(c *core.Call) bool { return c.Facts.Scoring == core.ScoringSoftmax && c.Facts.Bias })},
+	{"epsilon at most 1e-5", "epsilon beside the mean",
+		core.RMSNorm, withFacts(func(f *core.Facts) { f.Eps = min(f.Eps, 1e-5) })},
 	{"epsilon where there is none", "epsilon beside the mean", core.RMSNorm, withFacts(func(f *core.Facts) {
 		if f.Eps == 0 {
 			f.Eps = 1e-6
@@ -169,19 +176,20 @@ var blindValues = []blind{
 		}
 		return err
 	}},
-	{"skipped tokens are not written", "tokens without a gradient", core.LinearCrossEntropy, func(run runFunc, c *core.Call) error {
-		err := run(c)
-		if err == nil && has(c, "dx") {
-			change(c.Output("dx"), func(v []float32) {
-				for i, d := range c.Input("dlosses").Float32s() {
-					if d == 0 {
-						v[i*c.Facts.Dim] = 7
+	{"skipped tokens are not written", "tokens without a gradient",
+		core.LinearCrossEntropy, func(run runFunc, c *core.Call) error {
+			err := run(c)
+			if err == nil && has(c, "dx") {
+				change(c.Output("dx"), func(v []float32) {
+					for i, d := range c.Input("dlosses").Float32s() {
+						if d == 0 {
+							v[i*c.Facts.Dim] = 7
+						}
 					}
-				}
-			})
-		}
-		return err
-	}},
+				})
+			}
+			return err
+		}},
 	{"no label among more than eight", "no label", core.LinearCrossEntropy, func(run runFunc, c *core.Call) error {
 		err := run(c)
 		if err == nil && has(c, "dweight") && c.Tokens() > 8 && slices.Max(c.Input("labels").Int32s()) < 0 {
@@ -221,7 +229,8 @@ func otherOrder(run runFunc, c *core.Call) error {
 	if err != nil || c.Pass == core.Forward || c.Facts.DType != core.Float32 {
 		return err
 	}
-	D, x, dy, w, dx := c.Facts.Dim, c.Input("x").Float32s(), c.Input("dy").Float32s(), c.Input("weight").Float32s(), c.Output("dx").Float32s()
+	D, dx := c.Facts.Dim, c.Output("dx").Float32s()
+	x, dy, w := c.Input("x").Float32s(), c.Input("dy").Float32s(), c.Input("weight").Float32s()
 	for t, r := range c.Input("rstd").Float32s() {
 		sum := float32(0)
 		for i := range D {
@@ -250,7 +259,8 @@ func oneIsNearlyOne(output string) func(runFunc, *core.Call) error {
 func TestGradientsThatCancelAreMeasuredByTheirTerms(t *testing.T) {
 	lce := core.Facts{DType: core.Float32, WeightDType: core.Float32, Dim: 9, Vocab: 1}
 	norm := core.Facts{DType: core.Float32, WeightDType: core.Float32, Dim: 1, Eps: 1e-5, Cast: core.CastBeforeWeight}
-	gate := core.Facts{DType: core.Float32, Experts: 1, TopK: 1, Scoring: core.ScoringSoftmax, Groups: 1, TopGroups: 1, Normalize: true, Scale: 1}
+	gate := core.Facts{DType: core.Float32, Experts: 1, TopK: 1, Scoring: core.ScoringSoftmax, Groups: 1, TopGroups: 1,
+		Normalize: true, Scale: 1}
 	one := core.Facts{DType: core.Float32, HeadDim: 4, Heads: 2, KVHeads: 1}
 	for _, tt := range []struct {
 		name   string
@@ -267,11 +277,12 @@ func TestGradientsThatCancelAreMeasuredByTheirTerms(t *testing.T) {
 		{"one expert", core.MoEGate, gate, 7, oneIsNearlyOne("dlogits")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := kerneltest.Case{Name: tt.name, Op: tt.op, Facts: tt.f, Tokens: tt.tokens, Seed: 3, Edit: func(in map[string][]core.Tensor) {
-				if y := in["labels"]; y != nil {
-					clear(y[0].Int32s())
-				}
-			}}
+			c := kerneltest.Case{Name: tt.name, Op: tt.op, Facts: tt.f, Tokens: tt.tokens, Seed: 3,
+				Edit: func(in map[string][]core.Tensor) {
+					if y := in["labels"]; y != nil {
+						clear(y[0].Int32s())
+					}
+				}}
 			if err := kerneltest.Check(faulty{reference.Single(tt.op), tt.bug}, []kerneltest.Case{c}); err != nil {
 				t.Error(err)
 			}
@@ -279,7 +290,8 @@ func TestGradientsThatCancelAreMeasuredByTheirTerms(t *testing.T) {
 	}
 	// A wrong gradient is one still.
 	c := kerneltest.Case{Name: "norm", Op: core.RMSNorm, Facts: norm, Tokens: 70, Seed: 3}
-	err := kerneltest.Check(faulty{reference.Single(core.RMSNorm), after("dx", func(_ *core.Call, v []float32) { v[3] += 1e-3 })}, []kerneltest.Case{c})
+	err := kerneltest.Check(faulty{reference.Single(core.RMSNorm), after("dx",
+		func(_ *core.Call, v []float32) { v[3] += 1e-3 })}, []kerneltest.Case{c})
 	if err == nil || !strings.Contains(err.Error(), "cancel") {
 		t.Errorf("error %v", err)
 	}

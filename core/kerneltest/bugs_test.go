@@ -202,22 +202,27 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 			return err
 		}, nil},
 		{"bias ignored", core.MoEGate, "forward expert_ids", withInputOf(core.Forward, "bias", zeroes), nil},
-		{"groups ignored", core.MoEGate, "forward expert_ids", withFacts(func(f *core.Facts) { f.TopGroups = f.Groups }), nil},
-		{"not divided by the sum", core.MoEGate, "forward routing_weights", withFacts(func(f *core.Facts) { f.Normalize = false }), nil},
+		{"groups ignored", core.MoEGate, "forward expert_ids",
+			withFacts(func(f *core.Facts) { f.TopGroups = f.Groups }), nil},
+		{"not divided by the sum", core.MoEGate, "forward routing_weights",
+			withFacts(func(f *core.Facts) { f.Normalize = false }), nil},
 		{"not scaled", core.MoEGate, "forward routing_weights", withFacts(func(f *core.Facts) { f.Scale = 1 }), nil},
-		{"softmax of the best only", core.MoEGate, "forward routing_weights", withFacts(func(f *core.Facts) { f.Normalize = true }),
+		{"softmax of the best only", core.MoEGate, "forward routing_weights",
+			withFacts(func(f *core.Facts) { f.Normalize = true }),
 			func(f *core.Facts) {
 				f.Scoring, f.Normalize, f.Bias, f.Groups, f.TopGroups = core.ScoringSoftmax, false, false, 1, 1
 			}},
-		{"last of equal ones first", core.MoEGate, "ties: forward expert_ids", afterIDs("expert_ids", func(c *core.Call, ids []int32) {
-			for i := 1; i < len(ids); i++ {
-				logits := c.Input("logits").Float32s()[i/c.Facts.TopK*c.Facts.Experts:]
-				if i%c.Facts.TopK > 0 && logits[ids[i]] == logits[ids[i-1]] {
-					ids[i], ids[i-1] = ids[i-1], ids[i]
+		{"last of equal ones first", core.MoEGate, "ties: forward expert_ids",
+			afterIDs("expert_ids", func(c *core.Call, ids []int32) {
+				for i := 1; i < len(ids); i++ {
+					logits := c.Input("logits").Float32s()[i/c.Facts.TopK*c.Facts.Experts:]
+					if i%c.Facts.TopK > 0 && logits[ids[i]] == logits[ids[i-1]] {
+						ids[i], ids[i-1] = ids[i-1], ids[i]
+					}
 				}
-			}
-		}), nil},
-		{"gradient of the weights only", core.MoEGate, "backward dlogits", withFacts(func(f *core.Facts) { f.Normalize = false }),
+			}), nil},
+		{"gradient of the weights only", core.MoEGate, "backward dlogits",
+			withFacts(func(f *core.Facts) { f.Normalize = false }),
 			func(f *core.Facts) { f.Scale = 1 }},
 		{"gate and up swapped", core.SwiGLU, "forward y", withInput("gate_up", swapHalves(33)), nil},
 		{"gradients of gate and up swapped", core.SwiGLU, "backward dgate_up", after("dgate_up", swapHalves(33)), nil},
@@ -239,12 +244,15 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 				}
 			})(run, c)
 		}, nil},
-		{"routing weights of a token swapped", core.MoEExperts, "forward y", withInput("routing_weights", swapHalves(1)), nil},
-		{"their gradients swapped", core.MoEExperts, "backward drouting_weights", after("drouting_weights", swapHalves(1)), nil},
+		{"routing weights of a token swapped", core.MoEExperts, "forward y",
+			withInput("routing_weights", swapHalves(1)), nil},
+		{"their gradients swapped", core.MoEExperts, "backward drouting_weights",
+			after("drouting_weights", swapHalves(1)), nil},
 		{"saved rows in another order", core.MoEExperts, "forward gate_up_out", after("gate_up_out", swapHalves(10)), nil},
-		{"idle expert's gradient not zero", core.MoEExperts, "backward dgate_up", after("dgate_up", func(c *core.Call, v []float32) {
-			v[0]++
-		}), nil},
+		{"idle expert's gradient not zero", core.MoEExperts, "backward dgate_up",
+			after("dgate_up", func(c *core.Call, v []float32) {
+				v[0]++
+			}), nil},
 		{"output not written", core.SwiGLU, "was not written", func(run runFunc, c *core.Call) error {
 			last := c.Out[0].Slice(c.Out[0].Elems()-1, c.Out[0].Elems(), 1)
 			before := slices.Clone(last.Data)
@@ -300,7 +308,8 @@ type refusesWithout struct{ core.Kernel }
 func (refusesWithout) Supports(core.Facts) error { return fmt.Errorf("no") }
 
 func TestRefusalWithoutErrNotSupportedIsAViolation(t *testing.T) {
-	err := kerneltest.Check(refusesWithout{reference.Single(core.SwiGLU)}, kerneltest.CasesFor(core.SwiGLU, facts[core.SwiGLU])[:1])
+	err := kerneltest.Check(refusesWithout{reference.Single(core.SwiGLU)},
+		kerneltest.CasesFor(core.SwiGLU, facts[core.SwiGLU])[:1])
 	if err == nil || !strings.Contains(err.Error(), "ErrNotSupported") {
 		t.Errorf("error %v", err)
 	}
@@ -318,7 +327,8 @@ func (k forwardOnly) Info() core.Info {
 func (forwardOnly) Backward(context.Context, *core.Call) error { return fmt.Errorf("no gradient") }
 
 func TestForwardOnlyKernelsAreNotAskedForGradients(t *testing.T) {
-	if err := kerneltest.Check(forwardOnly{reference.Single(core.RoPE)}, kerneltest.CasesFor(core.RoPE, facts[core.RoPE])); err != nil {
+	if err := kerneltest.Check(forwardOnly{reference.Single(core.RoPE)},
+		kerneltest.CasesFor(core.RoPE, facts[core.RoPE])); err != nil {
 		t.Error(err)
 	}
 }

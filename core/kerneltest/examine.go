@@ -71,11 +71,11 @@ func Examine(ctx context.Context, k core.Kernel, o Options) (*Report, error) {
 		if o.Progress != nil {
 			o.Progress(e.kind, i+1, len(all))
 		}
-		before := deaths(k)
+		before := core.HealthOf(k).Deaths
 		began := time.Now()
 		c := e.run(ctx)
 		c.Took = time.Since(began)
-		if n := deaths(k) - before; n > 0 {
+		if n := core.HealthOf(k).Deaths - before; n > 0 {
 			c.fail(Violation{Text: "the process died or was stopped in the middle of a call, and had to be started again",
 				err: core.ErrPluginExited})
 			died++
@@ -106,14 +106,6 @@ func Examine(ctx context.Context, k core.Kernel, o Options) (*Report, error) {
 	return r, nil
 }
 
-// deaths counts how often the process of a kernel died, 0 for one that does not tell.
-func deaths(k core.Kernel) uint64 {
-	if h, ok := k.(core.HealthReporter); ok {
-		return h.Health().Deaths
-	}
-	return 0
-}
-
 // isGone reports whether a call of the case failed for want of a process. A death after
 // which the call could be repeated is none.
 func isGone(c Result) bool {
@@ -135,18 +127,10 @@ func examination(ctx context.Context, k core.Kernel, o Options) []step {
 	if !o.Quick {
 		cases = append(Cases(op), fitting(supports, append(Extremes(op), Sizes(op)...))...)
 	}
-	seen := map[string]bool{}
-	for _, c := range cases {
-		seen[c.Name] = true
-	}
 	for _, f := range o.Facts {
-		for _, c := range CasesFor(op, f) {
-			if !seen[c.Name] {
-				seen[c.Name] = true
-				cases = append(cases, c)
-			}
-		}
+		cases = append(cases, CasesFor(op, f)...)
 	}
+	cases = distinct(cases)
 	var supported []Case
 	for _, c := range cases {
 		if supports(c.Facts) == nil {
@@ -229,7 +213,8 @@ func trialsOfOneType(k core.Kernel, f core.Facts, o Options) []step {
 	}
 }
 
-func trialOf(k core.Kernel, f core.Facts, o Options, kind string, tokens int, run func(*trial, context.Context) error) step {
+func trialOf(k core.Kernel, f core.Facts, o Options, kind string, tokens int,
+	run func(*trial, context.Context) error) step {
 	return step{kind, func(ctx context.Context) Result {
 		return try(ctx, k, specialCase(k.Info().Op, f, kind, tokens), o, run)
 	}}

@@ -13,7 +13,8 @@ func TestReferencesPassSizesAndExtremes(t *testing.T) {
 	for _, op := range core.Ops() {
 		t.Run(string(op), func(t *testing.T) {
 			t.Parallel()
-			if err := kerneltest.Check(reference.Single(op), append(kerneltest.Sizes(op), kerneltest.Extremes(op)...)); err != nil {
+			if err := kerneltest.Check(reference.Single(op),
+				append(kerneltest.Sizes(op), kerneltest.Extremes(op)...)); err != nil {
 				t.Errorf("%.3000v", err)
 			}
 		})

@@ -50,7 +50,8 @@ func TestHugeCallsNeedRoom(t *testing.T) {
 			t.Errorf("%s: %q, want %q", r.Status, r.Reason, want)
 		}
 	}
-	r := kerneltest.Huge(t.Context(), reference.Single(core.Attention), facts[core.Attention], kerneltest.Options{}, 1<<31)
+	r := kerneltest.Huge(t.Context(), reference.Single(core.Attention), facts[core.Attention], kerneltest.Options{},
+		1<<31)
 	if r.Status != kerneltest.Skipped || !strings.Contains(r.Reason, "too long") {
 		t.Errorf("%s: %s", r.Status, r.Reason)
 	}

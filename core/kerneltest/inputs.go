@@ -47,7 +47,7 @@ func newInputs(c Case, m *memory, aligned bool) (*inputs, error) {
 		c.Edit(in.byName)
 	}
 	for i := range in.tensors {
-		in.tensors[i].before = in.tensors[i].sum()
+		in.tensors[i].seal()
 	}
 	return in, nil
 }
@@ -81,7 +81,7 @@ func (in *inputs) copied(m *memory) (*inputs, error) {
 			return nil, err
 		}
 		copy(t.Data, x.Data)
-		c.tensors[i].before = c.tensors[i].sum()
+		c.tensors[i].seal()
 	}
 	return c, nil
 }
@@ -104,8 +104,7 @@ func (in *inputs) save(c *core.Call) error {
 			return err
 		}
 		copy(x.Data, c.Output(a.Name).Data)
-		g := &in.tensors[len(in.tensors)-1]
-		g.before = g.sum()
+		in.tensors[len(in.tensors)-1].seal()
 	}
 	return nil
 }
@@ -120,17 +119,13 @@ func (in *inputs) call(pass core.Pass, m core.Memory) (*core.Call, []guarded, er
 		c.Set(a.Name, in.byName[a.Name]...)
 	}
 	var outputs []guarded
-	all := names(c.Sig.Out)
-	for _, a := range c.Sig.Out {
-		for range a.Count {
-			i := len(outputs)
-			g, err := newGuarded(m, all[i], a.DType, a.Shape.Bind(in.Tokens, in.Positions), in.shift(i+1))
-			if err != nil {
-				return nil, nil, fmt.Errorf("output %s: %w", all[i], err)
-			}
-			outputs = append(outputs, g)
-			c.Out[i] = g.Tensor
+	for i, a := range tensors(c.Sig.Out) {
+		g, err := newGuarded(m, a.Name, a.DType, a.Shape.Bind(in.Tokens, in.Positions), in.shift(i+1))
+		if err != nil {
+			return nil, nil, fmt.Errorf("output %s: %w", a.Name, err)
 		}
+		outputs = append(outputs, g)
+		c.Out[i] = g.Tensor
 	}
 	return c, outputs, nil
 }

@@ -62,7 +62,8 @@ func Check(k core.Kernel, cases []Case) error {
 		violations = append(violations, r.Err())
 	}
 	if checked == 0 {
-		return fmt.Errorf("kerneltest: %s supports none of the %d cases: %w", k.Info().Name, len(cases), core.ErrNotSupported)
+		return fmt.Errorf("kerneltest: %s supports none of the %d cases: %w",
+			k.Info().Name, len(cases), core.ErrNotSupported)
 	}
 	return errors.Join(violations...)
 }

@@ -40,7 +40,8 @@ func TestReferenceGradientsAgreeWithDifferences(t *testing.T) {
 
 func TestGradCheckFindsAWrongGradient(t *testing.T) {
 	k := faulty{reference.Kernel(core.SwiGLU), outputsTimes("dup", 1.0001)}
-	cases := kerneltest.CasesFor(core.SwiGLU, core.Facts{DType: core.Float64, Intermediate: 3, Activation: "silu", Layout: core.Separate})
+	cases := kerneltest.CasesFor(core.SwiGLU, core.Facts{DType: core.Float64, Intermediate: 3, Activation: "silu",
+		Layout: core.Separate})
 	if err := kerneltest.GradCheck(k, cases[0]); !errors.Is(err, core.ErrWrongResult) {
 		t.Errorf("error %v, want ErrWrongResult", err)
 	}
@@ -49,7 +50,8 @@ func TestGradCheckFindsAWrongGradient(t *testing.T) {
 // TestVerifyLooksAtFarPositions: a rope that knows few positions is not placed.
 func TestVerifyLooksAtFarPositions(t *testing.T) {
 	for _, mask := range []int32{15, 0xfff} {
-		if err := kerneltest.Verify(t.Context(), faulty{reference.Single(core.RoPE), masked("positions", mask)}, facts[core.RoPE]); !errors.Is(err, core.ErrWrongResult) {
+		if err := kerneltest.Verify(t.Context(), faulty{reference.Single(core.RoPE), masked("positions", mask)},
+			facts[core.RoPE]); !errors.Is(err, core.ErrWrongResult) {
 			t.Errorf("position & %d: error %v", mask, err)
 		}
 	}
@@ -62,7 +64,8 @@ func TestVerifyTakesPartOfAHugeVocabulary(t *testing.T) {
 		}
 		return errors.New("stop here")
 	}}
-	if err := kerneltest.Verify(t.Context(), k, core.Facts{DType: core.Float32, WeightDType: core.Float32, Dim: 512, Vocab: 1 << 20}); err == nil {
+	if err := kerneltest.Verify(t.Context(),
+		k, core.Facts{DType: core.Float32, WeightDType: core.Float32, Dim: 512, Vocab: 1 << 20}); err == nil {
 		t.Error("a kernel that fails passes Verify")
 	}
 }
@@ -90,13 +93,15 @@ func TestVerifyKeepsFactsAndShrinksHugeExperts(t *testing.T) {
 		t.Errorf("%d calls, want one forward and one backward", len(seen))
 	}
 	f.Activation = "gelu"
-	if err := kerneltest.Verify(t.Context(), reference.Kernel(core.MoEExperts), f); !errors.Is(err, core.ErrNotSupported) {
+	if err := kerneltest.Verify(t.Context(), reference.Kernel(core.MoEExperts),
+		f); !errors.Is(err, core.ErrNotSupported) {
 		t.Errorf("unsupported facts: error %v", err)
 	}
 }
 
 func TestCheckRefusesToPassWithoutACase(t *testing.T) {
-	cases := kerneltest.CasesFor(core.SwiGLU, core.Facts{DType: core.Float32, Intermediate: 3, Activation: "gelu", Layout: core.Packed})
+	cases := kerneltest.CasesFor(core.SwiGLU, core.Facts{DType: core.Float32, Intermediate: 3, Activation: "gelu",
+		Layout: core.Packed})
 	if err := kerneltest.Check(reference.Kernel(core.SwiGLU), cases); !errors.Is(err, core.ErrNotSupported) {
 		t.Errorf("error %v, want ErrNotSupported", err)
 	}

@@ -93,7 +93,8 @@ func compareDigits(got, single core.Tensor) error {
 		}
 	}
 	if most := 2 + int(fewDigits*float64(got.Elems())); n > most {
-		return fmt.Errorf("%w: %d of %d elements have the digits of half precision only, limit %d; a float32 output is not rounded to less",
+		return fmt.Errorf("%w: %d of %d elements have the digits of half precision only, limit %d; "+
+			"a float32 output is not rounded to less",
 			core.ErrWrongResult, n, got.Elems(), most)
 	}
 	return nil

@@ -71,7 +71,8 @@ func checkClaims(info core.Info, results []Result) []Violation {
 	for _, d := range storage() {
 		switch named := slices.Contains(info.DTypes, d); {
 		case named && !ran[d]:
-			all = append(all, Violation{Text: fmt.Sprintf("names %s as a storage type but supports no case in it, so nothing was checked", d)})
+			all = append(all, Violation{Text: fmt.Sprintf("names %s as a storage type but supports no case in it, "+
+				"so nothing was checked", d)})
 		case !named && ran[d]:
 			all = append(all, Violation{Text: fmt.Sprintf("supports cases in %s, which it does not name as a storage type", d)})
 		}

@@ -40,6 +40,9 @@ func newGuarded(m core.Memory, name string, d core.DType, shape core.Shape, shif
 // sum changes when data or guards do.
 func (g guarded) sum() uint32 { return crc32.ChecksumIEEE(g.whole) }
 
+// seal remembers the sum.
+func (g *guarded) seal() { g.before = g.sum() }
+
 // intact reports whether the guards are as they were, or else where, relative to the
 // data, they are not.
 func (g guarded) intact() (at int, ok bool) {
@@ -80,6 +83,7 @@ func (heap) Free([]byte) {}
 type memory struct {
 	core.Memory
 	blocks [][]byte
+	inputs *memory // freed with it, or nil
 }
 
 func newMemory(k core.Kernel) *memory { return &memory{Memory: core.OutputsOf(k, heap{})} }
@@ -96,4 +100,17 @@ func (m *memory) free() {
 	for _, b := range m.blocks {
 		m.Memory.Free(b)
 	}
+	if m.inputs != nil {
+		m.inputs.free()
+	}
+}
+
+// orIn returns where inputs lie: in memory of the caller's choice, or with the outputs in m if
+// that is nil.
+func (m *memory) orIn(inputs core.Memory) *memory {
+	if inputs == nil {
+		return m
+	}
+	m.inputs = &memory{Memory: inputs}
+	return m.inputs
 }

@@ -93,7 +93,8 @@ func GradCheck(k core.Kernel, c Case) error {
 
 // compareWith compares a forward call that was made, and a backward call that is to be, with
 // the oracle. The limit is relative to the largest element; noise, to the loss, is let pass.
-func compareWith(ctx context.Context, k core.Kernel, o Oracle, forward, backward *core.Call, limit, noise float64) error {
+func compareWith(ctx context.Context, k core.Kernel, o Oracle, forward, backward *core.Call,
+	limit, noise float64) error {
 	in := widened(forward.Sig.In, forward.In)
 	want := o(forward.Facts, in)
 	var violations []error

@@ -40,8 +40,10 @@ func TestAnOracleCatches(t *testing.T) {
 	}{
 		{"an output off by a little", faulty{right, outputsTimes("y", 1+1e-5)}, swigluFormula, separate, "forward y"},
 		{"a gradient that is dropped", faulty{right, outputsTimes("dup", 0)}, swigluFormula, separate, "backward dup"},
-		{"a gradient off by a little", faulty{right, outputsTimes("dgate", 1-1e-5)}, swigluFormula, separate, "backward dgate"},
-		{"the other half of a gradient", reference.Single(core.AddRMSNorm), residualTwice, norm, "dx as the gradient of residual"},
+		{"a gradient off by a little",
+			faulty{right, outputsTimes("dgate", 1-1e-5)}, swigluFormula, separate, "backward dgate"},
+		{"the other half of a gradient",
+			reference.Single(core.AddRMSNorm), residualTwice, norm, "dx as the gradient of residual"},
 		{"not a number", faulty{right, outputsTimes("y", math.NaN())}, swigluFormula, separate, "element 0 is NaN"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -85,7 +87,8 @@ func TestAnOracleThatGivesTooLittleIsNamed(t *testing.T) {
 func TestAnOracleCannotBeAskedAboutWhatAKernelRefuses(t *testing.T) {
 	c := separate
 	c.Facts.Activation = "gelu"
-	if err := kerneltest.CheckOracle(t.Context(), reference.Single(core.SwiGLU), swigluFormula, c); !errors.Is(err, core.ErrNotSupported) {
+	if err := kerneltest.CheckOracle(t.Context(), reference.Single(core.SwiGLU),
+		swigluFormula, c); !errors.Is(err, core.ErrNotSupported) {
 		t.Errorf("error %v, want one that wraps ErrNotSupported", err)
 	}
 }

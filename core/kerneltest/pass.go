@@ -17,7 +17,8 @@ var poisons = [2]byte{0x5a, 0xa5}
 
 // checkPass runs a pass twice on the kernel, with outputs in m, and compares it with what
 // is wanted. It also returns the largest error as a share of what is allowed.
-func (in *inputs) checkPass(ctx context.Context, k core.Kernel, pass core.Pass, want expected, m *memory) (share float64, violations []Violation) {
+func (in *inputs) checkPass(ctx context.Context, k core.Kernel, pass core.Pass, want expected,
+	m *memory) (share float64, violations []Violation) {
 	var runs [2]*core.Call
 	for i := range runs {
 		c, outputs, err := in.call(pass, m)
@@ -30,15 +31,15 @@ func (in *inputs) checkPass(ctx context.Context, k core.Kernel, pass core.Pass, 
 		violations = append(violations, in.checkUntouched(pass, outputs)...)
 		runs[i] = c
 	}
-	for i, name := range names(runs[0].Sig.Out) {
+	for i, a := range tensors(runs[0].Sig.Out) {
 		if err := sameBits(runs[0].Out[i], runs[1].Out[i]); err != nil {
-			violations = append(violations, violation(pass, name, err))
+			violations = append(violations, violation(pass, a.Name, err))
 			continue
 		}
 		s, err := want.compare(i, runs[0].Out[i])
 		share = max(share, s)
 		if err != nil {
-			violations = append(violations, violation(pass, name, err))
+			violations = append(violations, violation(pass, a.Name, err))
 		}
 	}
 	return share, violations
@@ -58,8 +59,6 @@ func runPoisoned(ctx context.Context, k core.Kernel, c *core.Call, poison byte) 
 // expected is what the reference gives for a pass, in float64 and in float32.
 type expected struct {
 	in           *inputs
-	names        []string
-	rows         []int // of each output: as many as there are tokens, or one
 	want, single *core.Call
 }
 
@@ -92,16 +91,6 @@ func (in *inputs) expect(ctx context.Context, pass core.Pass) (e expected, err e
 	if err = cmp.Or(err, other); err != nil {
 		return e, err
 	}
-	e.names = names(e.want.Sig.Out)
-	for _, a := range e.want.Sig.Out {
-		for range a.Count {
-			rows := 1
-			if a.Shape[0] == core.DimT {
-				rows = in.Tokens
-			}
-			e.rows = append(e.rows, rows)
-		}
-	}
 	return e, in.save(e.want)
 }
 
@@ -111,10 +100,14 @@ func (e expected) compare(i int, got core.Tensor) (share float64, err error) {
 	if want.DType == core.Int32 {
 		return 0, sameIndices(got, want)
 	}
-	sep := apart(got, want, single, e.rows[i])
+	a, rows := tensors(e.want.Sig.Out)[i], 1
+	if a.Shape[0] == core.DimT {
+		rows = e.in.Tokens
+	}
+	sep := apart(got, want, single, rows)
 	share, err = sep.judge(limit(f, sep.rounding()))
 	if err != nil && !sep.mismatch { // whether terms cancel costs another run of the reference
-		sep.measure(e.in.terms(e.want.Pass, e.names[i]))
+		sep.measure(e.in.terms(e.want.Pass, a.Name))
 		share, err = sep.judge(limit(f, sep.rounding()))
 	}
 	if err != nil || f.DType == core.Float32 || f.DType == core.Float64 {
@@ -122,7 +115,7 @@ func (e expected) compare(i int, got core.Tensor) (share float64, err error) {
 	}
 	if want.DType == core.Float32 {
 		err = compareDigits(got, single)
-	} else if e.names[i] == "y" && f.Cast != "" {
+	} else if a.Name == "y" && f.Cast != "" {
 		err = compareRounding(got, want)
 	}
 	return share, err
@@ -141,13 +134,15 @@ func (in *inputs) checkUntouched(pass core.Pass, outputs []guarded) []Violation 
 	var violations []Violation
 	for i, x := range in.tensors {
 		if now := x.sum(); now != x.before {
-			violations = append(violations, violation(pass, x.name, fmt.Errorf("%w: the kernel wrote to an input, or beside it", core.ErrWrongResult)))
+			violations = append(violations,
+				violation(pass, x.name, fmt.Errorf("%w: the kernel wrote to an input, or beside it", core.ErrWrongResult)))
 			in.tensors[i].before = now
 		}
 	}
 	for _, x := range outputs {
 		if at, ok := x.intact(); !ok {
-			violations = append(violations, violation(pass, x.name, fmt.Errorf("%w: the kernel wrote past the tensor, at byte %d of %d", core.ErrWrongResult, at, len(x.Data))))
+			violations = append(violations, violation(pass, x.name,
+				fmt.Errorf("%w: the kernel wrote past the tensor, at byte %d of %d", core.ErrWrongResult, at, len(x.Data))))
 		}
 	}
 	return violations
@@ -166,7 +161,8 @@ func sameBits(a, b core.Tensor) error {
 		case isAll(y, poisons[1]) && isAll(x, poisons[0]):
 			return fmt.Errorf("%w: element %v was not written", core.ErrWrongResult, index(a.Shape, i))
 		case isAll(y, poisons[1]):
-			return fmt.Errorf("%w: element %v was not written by the second of two calls", core.ErrWrongResult, index(a.Shape, i))
+			return fmt.Errorf("%w: element %v was not written by the second of two calls",
+				core.ErrWrongResult, index(a.Shape, i))
 		default:
 			return fmt.Errorf("%w: the same call gave other bits at %v", core.ErrWrongResult, index(a.Shape, i))
 		}
@@ -176,16 +172,16 @@ func sameBits(a, b core.Tensor) error {
 
 func isAll(b []byte, v byte) bool { return bytes.Count(b, []byte{v}) == len(b) }
 
-// names lists the tensors of a signature, those with a Count as name[i].
-func names(args []core.Arg) []string {
-	var all []string
+// tensors lists the arguments of a signature, one for each tensor: those with a Count as name[i].
+func tensors(args []core.Arg) []core.Arg {
+	var all []core.Arg
 	for _, a := range args {
 		for i := range a.Count {
+			one := a
 			if a.Count > 1 {
-				all = append(all, fmt.Sprintf("%s[%d]", a.Name, i))
-			} else {
-				all = append(all, a.Name)
+				one.Name = fmt.Sprintf("%s[%d]", a.Name, i)
 			}
+			all = append(all, one)
 		}
 	}
 	return all

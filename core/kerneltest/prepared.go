@@ -55,12 +55,7 @@ func (p prepared) run(ctx context.Context, k core.Kernel, inputs core.Memory, r 
 	}
 	m := newMemory(k)
 	defer m.free()
-	from := m
-	if inputs != nil {
-		from = &memory{Memory: inputs}
-		defer from.free()
-	}
-	in, err := p.in.copied(from)
+	in, err := p.in.copied(m.orIn(inputs))
 	if err != nil {
 		r.fail(general(err))
 		return
@@ -111,7 +106,8 @@ func (p prepared) runAt(ctx context.Context, at place, before outputs, poison by
 }
 
 // runPassAt is runAt for one pass. What it gave is added to now.
-func (p prepared) runPassAt(ctx context.Context, at place, pass core.Pass, before, now outputs, poison byte, r *Result) {
+func (p prepared) runPassAt(ctx context.Context, at place, pass core.Pass, before, now outputs, poison byte,
+	r *Result) {
 	for i, x := range at.in.tensors {
 		copy(x.Data, p.in.tensors[i].Data)
 	}
@@ -120,8 +116,8 @@ func (p prepared) runPassAt(ctx context.Context, at place, pass core.Pass, befor
 		r.fail(violation(pass, "", err))
 		return
 	}
-	for i, name := range names(c.Sig.Out) {
-		key := pass.String() + name
+	for i, a := range tensors(c.Sig.Out) {
+		key := pass.String() + a.Name
 		share, err := 0.0, error(nil)
 		if was, ok := before[key]; ok {
 			now[key], err = was, sameBits(was, c.Out[i])
@@ -133,7 +129,7 @@ func (p prepared) runPassAt(ctx context.Context, at place, pass core.Pass, befor
 		}
 		r.Share = max(r.Share, share)
 		if err != nil {
-			r.fail(violation(pass, name, err))
+			r.fail(violation(pass, a.Name, err))
 		}
 	}
 }

@@ -18,7 +18,8 @@ import (
 // examine runs Examine on one use of an op, with few calls.
 func examine(t *testing.T, k core.Kernel, f core.Facts) *kerneltest.Report {
 	t.Helper()
-	r, err := kerneltest.Examine(t.Context(), k, kerneltest.Options{Quick: true, Facts: []core.Facts{f}, Calls: 20, Repeats: 20, Inputs: new(counting)})
+	r, err := kerneltest.Examine(t.Context(),
+		k, kerneltest.Options{Quick: true, Facts: []core.Facts{f}, Calls: 20, Repeats: 20, Inputs: new(counting)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,8 @@ func TestReferencesPassExamine(t *testing.T) {
 					t.Errorf("%s: share %v", c.Case, c.Share)
 				}
 			}
-			if l := of(r, "latency of one token"); len(l) != 1 || len(l[0].Latency) != 2 || l[0].Latency[0].P99 < l[0].Latency[0].Median || l[0].Latency[0].Median <= 0 {
+			if l := of(r, "latency of one token"); len(l) != 1 || len(l[0].Latency) != 2 ||
+				l[0].Latency[0].P99 < l[0].Latency[0].Median || l[0].Latency[0].Median <= 0 {
 				t.Errorf("latency %+v", l)
 			}
 		})
@@ -102,15 +104,16 @@ func TestSpecialCasesCatchWhatOneCallDoesNotShow(t *testing.T) {
 		{"knows an input by its ends", "calls in turn",
 			"forward y: after a call that differs in the middle of each input only: ", core.SwiGLU,
 			keepsInput(func(b []byte) any { return fmt.Sprint(b[:4], b[len(b)-4:]) })},
-		{"one call in fifteen is another", "the same call 20 times", "call 15 of 20: ", core.SwiGLU, func(run runFunc, c *core.Call) error {
-			err := run(c)
-			if c.Tokens() > 100 && c.Pass == core.Forward {
-				if many++; many%15 == 0 {
-					c.Out[0].Float32s()[5]++
+		{"one call in fifteen is another", "the same call 20 times", "call 15 of 20: ",
+			core.SwiGLU, func(run runFunc, c *core.Call) error {
+				err := run(c)
+				if c.Tokens() > 100 && c.Pass == core.Forward {
+					if many++; many%15 == 0 {
+						c.Out[0].Float32s()[5]++
+					}
 				}
-			}
-			return err
-		}},
+				return err
+			}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := examine(t, float32Only{faulty{reference.Single(tt.op), tt.bug}}, facts[tt.op])
@@ -145,7 +148,8 @@ func TestResultsOfOneThreadMustBeThoseOfMore(t *testing.T) {
 		{right, kerneltest.OK, ""},
 		{other, kerneltest.Failed, "backward dgate_up: the same call with one thread and with more: "},
 	} {
-		o := kerneltest.Options{Quick: true, Facts: []core.Facts{facts[core.SwiGLU]}, Calls: 1, Repeats: 1, Single: tt.single}
+		o := kerneltest.Options{Quick: true, Facts: []core.Facts{facts[core.SwiGLU]},
+			Calls: 1, Repeats: 1, Single: tt.single}
 		r, err := kerneltest.Examine(t.Context(), right, o)
 		if err != nil {
 			t.Fatal(err)
@@ -193,14 +197,16 @@ func TestMemoryThatGrowsWithEveryCallIsCaught(t *testing.T) {
 		want   kerneltest.Status
 		text   string
 	}{
-		"leak":           {growing{k, new(int64), 600, 0}, kerneltest.Failed, "the process grows by 600 bytes with each call"},
+		"leak": {growing{k, new(int64), 600, 0},
+			kerneltest.Failed, "the process grows by 600 bytes with each call"},
 		"garbage":        {growing{k, new(int64), 100, 0}, kerneltest.OK, ""},
 		"grows at first": {growing{k, new(int64), 0, 5000}, kerneltest.OK, ""},
 		"not told":       {unmeasured{k}, kerneltest.Skipped, "unsupported"},
 		"no process":     {k, kerneltest.Skipped, "no process of its own"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := kerneltest.Examine(t.Context(), tt.kernel, kerneltest.Options{Quick: true, Facts: []core.Facts{f}, Calls: 100, Repeats: 1})
+			r, err := kerneltest.Examine(t.Context(),
+				tt.kernel, kerneltest.Options{Quick: true, Facts: []core.Facts{f}, Calls: 100, Repeats: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -236,7 +242,8 @@ func TestDeathsAreViolationsAndEndTheExamination(t *testing.T) {
 		want   string
 	}{
 		"now and then": {&mortal{Kernel: reference.Single(core.SwiGLU), n: 5}, 3, "because the process died in 3 cases"},
-		"for good":     {&mortal{Kernel: reference.Single(core.SwiGLU), n: 1 << 40, gone: true}, 1, "because the process cannot go on"},
+		"for good": {&mortal{Kernel: reference.Single(core.SwiGLU), n: 1 << 40, gone: true},
+			1, "because the process cannot go on"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := examine(t, tt.kernel, facts[core.SwiGLU])
@@ -252,13 +259,15 @@ func TestDeathsAreViolationsAndEndTheExamination(t *testing.T) {
 
 func TestClaimsAboutStorageAreChecked(t *testing.T) {
 	r := examine(t, reference.Single(core.SwiGLU), facts[core.SwiGLU])
-	if err := r.Err(); err == nil || !strings.Contains(err.Error(), "names bfloat16 as a storage type but supports no case in it") {
+	if err := r.Err(); err == nil || !strings.Contains(err.Error(),
+		"names bfloat16 as a storage type but supports no case in it") {
 		t.Errorf("error %v", err)
 	}
 	half := facts[core.SwiGLU]
 	half.DType = core.BFloat16
 	r = examine(t, float32Only{reference.Single(core.SwiGLU)}, half)
-	if err := r.Err(); err == nil || !strings.Contains(err.Error(), "supports cases in bfloat16, which it does not name") {
+	if err := r.Err(); err == nil || !strings.Contains(err.Error(),
+		"supports cases in bfloat16, which it does not name") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -292,17 +301,20 @@ func TestManifestsAreChecked(t *testing.T) {
 		t.Errorf("%v", v)
 	}
 	for want, change := range map[string]func(m *core.Manifest){
-		`the name is "two words"`:         func(m *core.Manifest) { m.Name, m.Kernels[0].Name = "two words", "two words" },
-		`the name is "auto"`:              func(m *core.Manifest) { m.Name, m.Kernels[0].Name = "auto", "auto" },
-		`the version is ""`:               func(m *core.Manifest) { m.Version = "" },
-		`it offers no kernel`:             func(m *core.Manifest) { m.Kernels = nil },
-		`"rop", which is no op`:           func(m *core.Manifest) { m.Kernels[0].Op = "rop" },
-		`it offers rope twice`:            func(m *core.Manifest) { m.Kernels = append(m.Kernels, m.Kernels[0]) },
-		`is called "another"`:             func(m *core.Manifest) { m.Kernels[0].Name = "another" },
-		`the summary of rope is ""`:       func(m *core.Manifest) { m.Kernels[0].Summary = "" },
-		`of rope: none is named`:          func(m *core.Manifest) { m.Kernels[0].DTypes = nil },
-		`of rope: int32 is not`:           func(m *core.Manifest) { m.Kernels[0].DTypes[0] = core.Int32 },
-		`of rope: float32 is named twice`: func(m *core.Manifest) { m.Kernels[0].DTypes = []core.DType{core.Float32, core.Float32} },
+		`the name is "two words"`:   func(m *core.Manifest) { m.Name, m.Kernels[0].Name = "two words", "two words" },
+		`the name is "auto"`:        func(m *core.Manifest) { m.Name, m.Kernels[0].Name = "auto", "auto" },
+		`the version is ""`:         func(m *core.Manifest) { m.Version = "" },
+		`it offers no kernel`:       func(m *core.Manifest) { m.Kernels = nil },
+		`"rop", which is no op`:     func(m *core.Manifest) { m.Kernels[0].Op = "rop" },
+		`it offers rope twice`:      func(m *core.Manifest) { m.Kernels = append(m.Kernels, m.Kernels[0]) },
+		`is called "another"`:       func(m *core.Manifest) { m.Kernels[0].Name = "another" },
+		`the summary of rope is ""`: func(m *core.Manifest) { m.Kernels[0].Summary = "" },
+		`of rope: none is named`:    func(m *core.Manifest) { m.Kernels[0].DTypes = nil },
+		`of rope: int32 is not`:     func(m *core.Manifest) { m.Kernels[0].DTypes[0] = core.Int32 },
+		`of rope: float32 is named twice`: func(m *core.Manifest) {
+			m.Kernels[0].DTypes = []core.DType{core.Float32,
+				core.Float32}
+		},
 	} {
 		m := good()
 		change(&m)

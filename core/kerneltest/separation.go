@@ -124,5 +124,6 @@ func (s *separation) advice(r row, far float64) string {
 }
 
 func (s *separation) show(i int) string {
-	return fmt.Sprintf("%v: %v, want %v", index(s.got.Shape, i), values(s.got.Slice(i, i+1, 1))[0], values(s.want.Slice(i, i+1, 1))[0])
+	return fmt.Sprintf("%v: %v, want %v",
+		index(s.got.Shape, i), values(s.got.Slice(i, i+1, 1))[0], values(s.want.Slice(i, i+1, 1))[0])
 }

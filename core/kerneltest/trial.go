@@ -51,12 +51,7 @@ func specialCase(op core.Op, f core.Facts, kind string, tokens int) Case {
 func (t *trial) withCalls(ctx context.Context, k core.Kernel, f func([]*core.Call) error) error {
 	out := newMemory(k)
 	defer out.free()
-	in := out
-	if t.options.Inputs != nil {
-		in = &memory{Memory: t.options.Inputs}
-		defer in.free()
-	}
-	forward, backward, err := calls(ctx, k, t.of, in, out, true)
+	forward, backward, err := calls(ctx, k, t.of, out.orIn(t.options.Inputs), out, true)
 	if err != nil {
 		return err
 	}

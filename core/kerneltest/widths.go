@@ -2,6 +2,7 @@ package kerneltest
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/seed98097648/tune/core"
 )
@@ -27,7 +28,6 @@ func remembered(supports func(core.Facts) error) func(core.Facts) error {
 // sizes as others are. A case that becomes another one is left out; one that never fits stays
 // as it is, to be skipped.
 func fitting(supports func(core.Facts) error, cases []Case) []Case {
-	seen := map[string]bool{}
 	var all []Case
 	for _, c := range cases {
 		if supports(c.Facts) != nil {
@@ -41,12 +41,19 @@ func fitting(supports func(core.Facts) error, cases []Case) []Case {
 				}
 			}
 		}
-		if !seen[c.Name] {
-			seen[c.Name] = true
-			all = append(all, c)
-		}
+		all = append(all, c)
 	}
-	return all
+	return distinct(all)
+}
+
+// distinct leaves the first of cases of one name.
+func distinct(cases []Case) []Case {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(cases, func(c Case) bool {
+		was := seen[c.Name]
+		seen[c.Name] = true
+		return was
+	})
 }
 
 // coarse rounds all widths up to multiples of n.

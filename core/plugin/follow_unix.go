@@ -3,8 +3,6 @@
 package plugin
 
 import (
-	"fmt"
-	"net"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -12,21 +10,15 @@ import (
 	"github.com/seed98097648/tune/internal/wire"
 )
 
-// followHost ends this process when the host does, whose end of the lifeline is then
-// closed. Until then it takes in the regions that the host passes.
+// followHost ends this process when the host ends, which closes the other end of the
+// lifeline. Until then it takes in the regions that the host passes.
 func followHost(s *server) error {
 	for _, fd := range []int{wire.LifelineFD, wire.ControlFD} {
 		unix.CloseOnExec(fd) // children of this process must not keep the lifeline open
 	}
-	f := os.NewFile(wire.LifelineFD, "lifeline")
-	c, err := net.FileConn(f)
+	conn, err := wire.Lifeline(os.NewFile(wire.LifelineFD, "lifeline"))
 	if err != nil {
-		return fmt.Errorf("transport: lifeline: %w", err)
-	}
-	f.Close()
-	conn, ok := c.(*net.UnixConn)
-	if !ok {
-		return fmt.Errorf("transport: lifeline is not a local socket")
+		return err
 	}
 	go func() {
 		if os.Getenv(wire.EnvLink) == wire.LinkDoorbell {

@@ -43,10 +43,10 @@ func dropImage() {
 // mapping is a part [from, to) of the address space.
 type mapping struct{ from, to uintptr }
 
-// unwritten finds, in the text of /proc/self/smaps, the read-only mappings of a file all
-// of whose pages are as they are in it. Others are read-only and would not come back as
-// they are: the loader writes the addresses of a position-independent program into its
-// tables, and protects them only then.
+// unwritten finds, in the text of /proc/self/smaps, the read-only mappings of a file that have
+// the file's own contents. Others that are read-only now were written before: the loader puts
+// the addresses of a position-independent program into its tables, and protects them only
+// then. Dropped, they would come back without these.
 func unwritten(smaps io.Reader, file string) []mapping {
 	var all []mapping
 	ours := false // the last of all is the mapping that the lines are about

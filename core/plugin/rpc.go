@@ -32,7 +32,7 @@ const (
 	pathShutdown   = "/plugin.GRPCController/Shutdown"
 )
 
-// socketName is no name of a plugin, of which there is a link in that folder, too.
+// socketName cannot be the name of a plugin: the folder has a link called so, too.
 const socketName = ".requests"
 
 // answerRPC answers gRPC: until the host says that it is enough, or is gone.
@@ -91,7 +91,8 @@ func encryption(host []byte) (*tls.Config, string, error) {
 		return nil, "", fmt.Errorf("transport: certificate for requests: %w", err)
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
-		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}, base64.RawStdEncoding.EncodeToString(der), nil
+			Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}},
+		base64.RawStdEncoding.EncodeToString(der), nil
 }
 
 // handler answers gRPC's unary calls, which are requests of HTTP/2: a message each way, five

@@ -19,16 +19,19 @@ func framed(message []byte) []byte {
 // TestMessagesAreThoseOfTheService holds what is written by hand here against the code that
 // is generated of kernel.proto, which the host uses.
 func TestMessagesAreThoseOfTheService(t *testing.T) {
-	for _, want := range []*proto.Request{{}, {Kind: 1}, {Kind: 3, Body: []byte("kernel=0\n")}, {Body: make([]byte, 1000)}} {
+	for _, want := range []*proto.Request{{}, {Kind: 1}, {Kind: 3, Body: []byte("kernel=0\n")},
+		{Body: make([]byte, 1000)}} {
 		b, err := protobuf.Marshal(want)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if kind, text, err := readRequest(framed(b)); err != nil || uint32(kind) != want.Kind || string(text) != string(want.Body) {
+		if kind, text, err := readRequest(framed(b)); err != nil || uint32(kind) != want.Kind ||
+			string(text) != string(want.Body) {
 			t.Errorf("%v was read as %d %q, %v", want, kind, text, err)
 		}
 	}
-	for _, want := range []wire.Answer{{}, {Status: wire.BadCall, Text: "no"}, {Busy: time.Hour}, {Text: string(make([]byte, 300))}} {
+	for _, want := range []wire.Answer{{}, {Status: wire.BadCall, Text: "no"}, {Busy: time.Hour},
+		{Text: string(make([]byte, 300))}} {
 		var got proto.Answer
 		if err := protobuf.Unmarshal(answerMessage(want), &got); err != nil {
 			t.Fatal(err)

@@ -49,7 +49,8 @@ type boundPass struct {
 }
 
 func newServer(name, version string, kernels []core.Kernel) *server {
-	return &server{name: name, version: version, kernels: kernels, regions: map[uint32]region{}, agreed: map[agreement]bool{}}
+	return &server{name: name, version: version, kernels: kernels, regions: map[uint32]region{},
+		agreed: map[agreement]bool{}}
 }
 
 // addRegion makes a mapped region known to calls.

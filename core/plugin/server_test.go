@@ -169,9 +169,10 @@ func TestServerRefusesRequests(t *testing.T) {
 		"a fact of a later host":   {wire.Supports, "kernel=0\n" + normFacts + "colour=red\n", wire.NotSupported},
 		"a number where none goes": {wire.Supports, "kernel=0\ndtype=float32\nlayout=3\n", wire.NotSupported},
 		"facts without a dim":      {wire.Bind, "kernel=0\npass=forward\ndtype=float32\n", wire.Failed},
-		"a missing file":           {wire.Map, "region=9\nsize=10\nwritable=true\npath=" + t.TempDir() + "/absent\n", wire.Failed},
-		"a size that is none":      {wire.Map, "region=9\nsize=all\n", wire.Failed},
-		"a kind of a later host":   {77, "", wire.Failed},
+		"a missing file": {wire.Map, "region=9\nsize=10\nwritable=true\npath=" + t.TempDir() + "/absent\n",
+			wire.Failed},
+		"a size that is none":    {wire.Map, "region=9\nsize=all\n", wire.Failed},
+		"a kind of a later host": {77, "", wire.Failed},
 	} {
 		if a := testServer(t).asked(tt.kind, tt.text); a.Status != tt.want || (a.Text == "") != (tt.want == wire.OK) {
 			t.Errorf("%s: %v %q; want %v", name, a.Status, a.Text, tt.want)
@@ -186,7 +187,8 @@ func TestEachPassIsBoundForItsFacts(t *testing.T) {
 	}
 	for want, pass := range []core.Pass{core.Forward, core.Backward} {
 		a := s.asked(wire.Bind, fmt.Sprintf("kernel=1\npass=%s\n%s", pass, normFacts))
-		if a.Text != fmt.Sprintf("handle=%d\n", want) || s.bound[want].call.Pass != pass || s.bound[want].call.Facts.Dim != 8 {
+		if a.Text != fmt.Sprintf("handle=%d\n",
+			want) || s.bound[want].call.Pass != pass || s.bound[want].call.Facts.Dim != 8 {
 			t.Errorf("bind %s: %+v", pass, a)
 		}
 	}

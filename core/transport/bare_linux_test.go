@@ -43,7 +43,8 @@ func TestOpenAsksABarePluginWhoItIs(t *testing.T) {
 func bareScript(t *testing.T, version int, way, then string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "plugin")
-	if err := os.WriteFile(path, fmt.Appendf(nil, "#!/bin/sh\necho '1|%d|unix|-|%s'\n%s\n", version, way, then), 0o700); err != nil {
+	if err := os.WriteFile(path, fmt.Appendf(nil, "#!/bin/sh\necho '1|%d|unix|-|%s'\n%s\n", version, way, then),
+		0o700); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -52,7 +53,8 @@ func bareScript(t *testing.T, version int, way, then string) string {
 func TestABarePluginNeedsTheDoorbell(t *testing.T) {
 	path := bareScript(t, ProtocolVersion, "bare", "sleep 1000")
 	_, err := quiet(Options{Portable: true}).Open(context.Background(), path)
-	if !errors.Is(err, core.ErrIncompatible) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "needs the doorbell") {
+	if !errors.Is(err, core.ErrIncompatible) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(),
+		"needs the doorbell") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -91,12 +93,14 @@ func TestErrorsOfABarePluginComeBack(t *testing.T) {
 	if !errors.As(err, &ke) || !strings.Contains(err.Error(), "the device is on fire") {
 		t.Errorf("error %v", err)
 	}
-	if _, err := p.forward(t, "not supported"); !errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(), "only even days") {
+	if _, err := p.forward(t, "not supported"); !errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(),
+		"only even days") {
 		t.Errorf("not supported: %v", err)
 	}
 	f := normFacts()
 	f.Offset = 1
-	if err := p.norm.Supports(f); !errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(), "the fact offset is not known") {
+	if err := p.norm.Supports(f); !errors.Is(err, core.ErrNotSupported) || !strings.Contains(err.Error(),
+		"the fact offset is not known") {
 		t.Errorf("a fact that it does not know: %v", err)
 	}
 	p.mustForward(t, "")
@@ -105,7 +109,8 @@ func TestErrorsOfABarePluginComeBack(t *testing.T) {
 func TestWhatABarePluginPrintsIsLogged(t *testing.T) {
 	for _, where := range []string{"print", "print to standard output"} {
 		var log lockedBuffer
-		p := openBare(t, quiet(Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}))
+		p := openBare(t, quiet(Options{Logger: slog.New(slog.NewTextHandler(&log,
+			&slog.HandlerOptions{Level: slog.LevelDebug}))}))
 		p.mustForward(t, where)
 		eventually(t, "the log record of "+where, func() bool {
 			return strings.Contains(log.String(), `level=DEBUG msg="a word from the kernel"`)

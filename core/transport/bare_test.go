@@ -57,12 +57,14 @@ func hostOfBare() {
 
 func TestFactsGoToABarePluginAsLines(t *testing.T) {
 	c, b := bareWith(said("handle=7\n"))
-	f := core.Facts{DType: core.BFloat16, WeightDType: core.Float32, Dim: 64, Eps: 1e-5, Cast: core.CastBeforeWeight, Frozen: true}
+	f := core.Facts{DType: core.BFloat16, WeightDType: core.Float32, Dim: 64, Eps: 1e-5, Cast: core.CastBeforeWeight,
+		Frozen: true}
 	h, err := c.bind(context.Background(), binding{kernel: 2, pass: core.Backward, facts: f})
 	if err != nil || h != 7 {
 		t.Fatalf("handle %d: %v", h, err)
 	}
-	want := "kernel=2\npass=backward\ndtype=bfloat16\nweight_dtype=float32\ndim=64\neps=0.00001\ncast=before_weight\nfrozen=true\n"
+	want := "kernel=2\npass=backward\ndtype=bfloat16\nweight_dtype=float32\n" +
+		"dim=64\neps=0.00001\ncast=before_weight\nfrozen=true\n"
 	if b.kind != wire.Bind || b.asked != want {
 		t.Errorf("request %d: %q\nwant %q", b.kind, b.asked, want)
 	}
@@ -93,7 +95,8 @@ func TestABarePluginsDescriptionIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := core.Manifest{Name: "two", Version: "1.2", Kernels: []core.Info{
-		{Name: "two", Version: "1.2", Op: "swiglu", Summary: "fast = good", DTypes: []core.DType{core.Float32, core.BFloat16}, Backward: true},
+		{Name: "two", Version: "1.2", Op: "swiglu", Summary: "fast = good",
+			DTypes: []core.DType{core.Float32, core.BFloat16}, Backward: true},
 		{Name: "two", Version: "1.2", Op: "rope", DTypes: []core.DType{core.Float32}}}}
 	if d := cmp.Diff(want, got); d != "" || b.kind != wire.Describe {
 		t.Errorf("request %d (-want +got):\n%s", b.kind, d)
@@ -108,21 +111,23 @@ func TestNothingThatABarePluginSaysIsTrusted(t *testing.T) {
 		ask    func(control) error
 		want   string
 	}{
-		"no line":               {said("hello"), describe, "no line name=value"},
-		"an empty line":         {said("name=a\n\n"), describe, "no line name=value"},
-		"a control character":   {said("name=\x1b[2J\n"), describe, "no line name=value"},
-		"another encoding":      {said("name=\xff\n"), describe, "no line name=value"},
-		"an unknown name":       {said("name=a\nkernel=rope\ncolour=red\n"), describe, "colour=red"},
-		"a name too late":       {said("kernel=rope\nname=a\n"), describe, "name=a"},
-		"a summary too early":   {said("summary=a\n"), describe, "before its first kernel"},
-		"a name twice":          {said("name=a\nname=b\n"), describe, "two lines"},
-		"a long dtype":          {said("kernel=rope\ndtypes=" + strings.Repeat("x", 300)), describe, "its dtype"},
-		"neither true nor so":   {said("kernel=rope\nbackward=yes\n"), describe, "backward=yes"},
-		"a failure":             {&answer{Answer: wire.Answer{Status: wire.Failed, Text: "no device"}}, describe, "no device"},
-		"no handle":             {said("7"), bind, "handle=NUMBER"},
-		"a handle too large":    {said("handle=4294967296"), bind, "handle=NUMBER"},
-		"a negative handle":     {said("handle=-1"), bind, "handle=NUMBER"},
-		"bind is not supported": {&answer{Answer: wire.Answer{Status: wire.NotSupported, Text: "only even days"}}, bind, "only even days"},
+		"no line":             {said("hello"), describe, "no line name=value"},
+		"an empty line":       {said("name=a\n\n"), describe, "no line name=value"},
+		"a control character": {said("name=\x1b[2J\n"), describe, "no line name=value"},
+		"another encoding":    {said("name=\xff\n"), describe, "no line name=value"},
+		"an unknown name":     {said("name=a\nkernel=rope\ncolour=red\n"), describe, "colour=red"},
+		"a name too late":     {said("kernel=rope\nname=a\n"), describe, "name=a"},
+		"a summary too early": {said("summary=a\n"), describe, "before its first kernel"},
+		"a name twice":        {said("name=a\nname=b\n"), describe, "two lines"},
+		"a long dtype":        {said("kernel=rope\ndtypes=" + strings.Repeat("x", 300)), describe, "its dtype"},
+		"neither true nor so": {said("kernel=rope\nbackward=yes\n"), describe, "backward=yes"},
+		"a failure": {&answer{Answer: wire.Answer{Status: wire.Failed, Text: "no device"}},
+			describe, "no device"},
+		"no handle":          {said("7"), bind, "handle=NUMBER"},
+		"a handle too large": {said("handle=4294967296"), bind, "handle=NUMBER"},
+		"a negative handle":  {said("handle=-1"), bind, "handle=NUMBER"},
+		"bind is not supported": {&answer{Answer: wire.Answer{Status: wire.NotSupported, Text: "only even days"}},
+			bind, "only even days"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -136,7 +141,8 @@ func TestNothingThatABarePluginSaysIsTrusted(t *testing.T) {
 
 func TestKernelsOfAnUnknownDTypeAreRefused(t *testing.T) {
 	c, _ := bareWith(said("name=new\nversion=9\nkernel=rope\ndtypes=float32,float8\n"))
-	if _, err := c.describe(context.Background()); err == nil || !strings.Contains(err.Error(), `rope: core: unknown dtype "float8"`) {
+	if _, err := c.describe(context.Background()); err == nil || !strings.Contains(err.Error(),
+		`rope: core: unknown dtype "float8"`) {
 		t.Errorf("error %v", err)
 	}
 }

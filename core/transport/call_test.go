@@ -49,7 +49,8 @@ func TestCallGivesTheReferencesBits(t *testing.T) {
 				t.Errorf("health of %s: %+v", k.info.Op, h)
 			}
 			if h.Busy <= 0 || h.Waited <= h.Busy {
-				t.Errorf("%s: its callers waited %v, for %v of that it ran; both must be known, and crossing takes time", k.info.Op, h.Waited, h.Busy)
+				t.Errorf("%s: its callers waited %v, for %v of that it ran; both must be known, and crossing takes time",
+					k.info.Op, h.Waited, h.Busy)
 			}
 		}
 	})
@@ -134,7 +135,8 @@ func TestErrorsOfKernelsComeBack(t *testing.T) {
 				if !errors.As(err, &ke) || ke.Kernel != "test_kernels" || ke.Site != tc.site || ke.Op != core.RMSNorm {
 					t.Fatalf("error %v is not a KernelError of this call", err)
 				}
-				if tc.is != nil && !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.text) || strings.Contains(err.Error(), "its.stack") {
+				if tc.is != nil && !errors.Is(err, tc.is) || !strings.Contains(err.Error(),
+					tc.text) || strings.Contains(err.Error(), "its.stack") {
 					t.Errorf("error %v", err)
 				}
 			})
@@ -162,7 +164,8 @@ func TestMappedFilesNeedNoCopy(t *testing.T) {
 
 func TestWhatPluginsPrintIsLogged(t *testing.T) {
 	var log lockedBuffer
-	p := open(t, quiet(Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}))
+	p := open(t, quiet(Options{Logger: slog.New(slog.NewTextHandler(&log,
+		&slog.HandlerOptions{Level: slog.LevelDebug}))}))
 	p.mustForward(t, "print")
 	eventually(t, "the log record", func() bool {
 		return strings.Contains(log.String(), `level=DEBUG msg="a word from the kernel"`)
@@ -172,7 +175,8 @@ func TestWhatPluginsPrintIsLogged(t *testing.T) {
 // TestTheStackOfAWorkersPanicIsLogged: the kernel's own stack ends where it waited for the worker.
 func TestTheStackOfAWorkersPanicIsLogged(t *testing.T) {
 	var log lockedBuffer
-	p := open(t, quiet(Options{Strict: true, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}))
+	p := open(t, quiet(Options{Strict: true,
+		Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}))
 	c := makeCall(t, core.RMSNorm, core.Forward, normFacts(), p.host, p.output)
 	c.Site = "a worker's panic"
 	if err := p.norm.Forward(context.Background(), c); err == nil {

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -128,15 +129,13 @@ func parseDescription(text string) (core.Manifest, error) {
 // kernel that came last.
 func describeOne(m *core.Manifest, name, value string) error {
 	if len(m.Kernels) == 0 {
-		switch name {
-		case "name":
-			m.Name = value
-			return nil
-		case "version":
-			m.Version = value
-			return nil
+		to := map[string]*string{"name": &m.Name, "version": &m.Version}[name]
+		if to == nil {
+			return fmt.Errorf("transport: the plugin describes itself with %s=%s before its first kernel; "+
+				"name and version belong there", name, value)
 		}
-		return fmt.Errorf("transport: the plugin describes itself with %s=%s before its first kernel; name and version belong there", name, value)
+		*to = value
+		return nil
 	}
 	k := &m.Kernels[len(m.Kernels)-1]
 	switch name {
@@ -144,12 +143,8 @@ func describeOne(m *core.Manifest, name, value string) error {
 		k.Summary = strings.TrimPrefix(k.Summary+"\n"+value, "\n")
 	case "dtypes":
 		for word := range strings.SplitSeq(value, ",") {
-			err := checkWord("dtype", word, maxName)
-			var t core.DType
-			if err == nil {
-				t, err = core.ParseDType(word)
-			}
-			if err != nil {
+			t, err := core.ParseDType(word)
+			if err = cmp.Or(checkWord("dtype", word, maxName), err); err != nil {
 				return fmt.Errorf("its kernel for %s: %w", k.Op, err)
 			}
 			k.DTypes = append(k.DTypes, t)
@@ -160,7 +155,8 @@ func describeOne(m *core.Manifest, name, value string) error {
 		}
 		k.Backward = value == "true"
 	default:
-		return fmt.Errorf("transport: the plugin's kernel for %s is described by %s=%s, which this host does not know; update tune or rebuild the plugin", k.Op, name, value)
+		return fmt.Errorf("transport: the plugin's kernel for %s is described by %s=%s, which this host does not know; "+
+			"update tune or rebuild the plugin", k.Op, name, value)
 	}
 	return nil
 }

@@ -175,7 +175,8 @@ func TestWritingAnInputKillsThePlugin(t *testing.T) {
 		p.mustForward(t, "write input")
 		p.wantHealth(t, core.Health{Calls: 1, Deaths: 3, Repeats: 2, Fallbacks: 1})
 		h := p.norm.Health()
-		if !strings.Contains(h.LastError, "unexpected fault address") && !strings.Contains(h.LastError, "segmentation fault") { // Go, C
+		if !strings.Contains(h.LastError, "unexpected fault address") && !strings.Contains(h.LastError,
+			"segmentation fault") { // Go, C
 			t.Errorf("last error %q does not name the fault", h.LastError)
 		}
 	})

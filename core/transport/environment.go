@@ -22,7 +22,8 @@ var inherited = []string{
 }
 
 // inheritedOnWindows are those that programs need there besides.
-var inheritedOnWindows = []string{"SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "TEMP", "TMP", "USERPROFILE", "LOCALAPPDATA", "PATHEXT", "COMSPEC"}
+var inheritedOnWindows = []string{"SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "TEMP", "TMP", "USERPROFILE", "LOCALAPPDATA",
+	"PATHEXT", "COMSPEC"}
 
 // Environment returns the names of the variables that plugins get from the host's
 // environment, sorted: those that every plugin gets, and the names of o.Env. Names that

@@ -45,7 +45,8 @@ func openExecutable(how platform, path string) (*executable, error) {
 	if err != nil {
 		return nil, fmt.Errorf("transport: open plugin: %w", err)
 	}
-	e := &executable{File: f, path: path, name: filepath.Base(strings.TrimPrefix(path, core.BuiltIn)), own: own, abs: abs, run: abs}
+	e := &executable{File: f, path: path, name: filepath.Base(strings.TrimPrefix(path, core.BuiltIn)),
+		own: own, abs: abs, run: abs}
 	if err := e.check(); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}

@@ -19,7 +19,8 @@ const ProtocolVersion = wire.ProtocolVersion
 const service = "kernels"
 
 func handshake() goplugin.HandshakeConfig {
-	return goplugin.HandshakeConfig{ProtocolVersion: ProtocolVersion, MagicCookieKey: wire.CookieKey, MagicCookieValue: wire.CookieValue}
+	return goplugin.HandshakeConfig{ProtocolVersion: ProtocolVersion, MagicCookieKey: wire.CookieKey,
+		MagicCookieValue: wire.CookieValue}
 }
 
 // glue joins go-plugin with the generated gRPC code.

@@ -79,7 +79,8 @@ func TestNonsenseInAnAnswerIsHarmless(t *testing.T) {
 	if err == nil || errors.Is(err, core.ErrNotSupported) || strings.ContainsAny(err.Error(), "\x1b\r\n\x00") {
 		t.Errorf("error %q", err)
 	}
-	if err := statusError(answer{Answer: wire.Answer{Status: 77}}); err == nil || !strings.Contains(err.Error(), "status 77") {
+	if err := statusError(answer{Answer: wire.Answer{Status: 77}}); err == nil || !strings.Contains(err.Error(),
+		"status 77") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -128,7 +128,8 @@ func TestNonsenseInADescriptionIsRefused(t *testing.T) {
 		"many kernels":   {core.Manifest{Name: "a", Kernels: many}, "65 kernels"},
 		"lines in an op": {core.Manifest{Name: "a", Kernels: one(core.Info{Op: "a\nb"})}, "its op"},
 		"long summary":   {core.Manifest{Name: "a", Kernels: one(core.Info{Summary: long})}, "its summary"},
-		"many dtypes":    {core.Manifest{Name: "a", Kernels: one(core.Info{Op: "b", DTypes: make([]core.DType, maxDTypes+1)})}, "17 dtypes"},
+		"many dtypes": {core.Manifest{Name: "a",
+			Kernels: one(core.Info{Op: "b", DTypes: make([]core.DType, maxDTypes+1)})}, "17 dtypes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := checkDescription(tc.m)

@@ -31,7 +31,8 @@ func startChild(daemon bool) {
 	if err != nil {
 		panic(err)
 	}
-	pid, err := syscall.ForkExec(self, []string{"child"}, &syscall.ProcAttr{Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setsid: daemon}})
+	pid, err := syscall.ForkExec(self, []string{"child"},
+		&syscall.ProcAttr{Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setsid: daemon}})
 	if err != nil {
 		panic(err)
 	}

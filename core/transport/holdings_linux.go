@@ -71,8 +71,8 @@ func holdings(pid int) (kerneltest.Holdings, error) {
 
 // wanted is for how long the threads of a process have run, and half of how long they have
 // waited for a processor that others had; where that is not known, for how long they have run.
-// A half, because two threads of which one takes over from the other are both waiting for a
-// moment, and on a busy machine for long: a runtime of one processor seemed to use 1.7.
+// Only half, because where one thread takes over from another, both wait for a moment, and on a
+// busy machine for long: a plugin with one thread seemed to use 1.7 processors.
 func wanted(s stat) time.Duration {
 	dir := fmt.Sprintf("/proc/%d/task", s.pid)
 	tasks, err := os.ReadDir(dir)

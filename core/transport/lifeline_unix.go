@@ -42,7 +42,7 @@ func newLifeline() (*lifeline, *os.File, error) {
 		return nil, nil, fmt.Errorf("transport: socketpair: %w", err)
 	}
 	host, plugin := os.NewFile(uintptr(fds[0]), "lifeline"), os.NewFile(uintptr(fds[1]), "lifeline")
-	conn, err := unixConn(host)
+	conn, err := wire.Lifeline(host)
 	if err != nil {
 		return nil, nil, errors.Join(err, plugin.Close())
 	}
@@ -72,19 +72,6 @@ func (l *lifeline) close() error {
 	err := l.conn.Close()
 	<-l.gone
 	return err
-}
-
-// unixConn takes the file over.
-func unixConn(f *os.File) (*net.UnixConn, error) {
-	c, err := net.FileConn(f)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return nil, fmt.Errorf("transport: lifeline: %w", err)
-	}
-	u, ok := c.(*net.UnixConn)
-	if !ok {
-		return nil, errors.Join(errors.New("transport: lifeline is not a local socket"), c.Close())
-	}
-	return u, nil
 }
 
 // extraFiles are the files that a plugin inherits as wire.LifelineFD and wire.ControlFD.

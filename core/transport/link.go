@@ -54,9 +54,11 @@ func newRPCLink(k proto.KernelsClient) *rpcLink {
 
 func (l *rpcLink) share(ctx context.Context, r *shm.Region, writable bool) error {
 	if !wire.Plain(r.Path()) {
-		return fmt.Errorf("transport: the path %q of a region is no plain line of text; have TMPDIR name another folder", r.Path())
+		return fmt.Errorf("transport: the path %q of a region is no plain line of text; have TMPDIR name another folder",
+			r.Path())
 	}
-	return l.order(ctx, wire.Map, fmt.Sprintf("region=%d\nsize=%d\nwritable=%t\npath=%s\n", r.ID(), r.Size(), writable, r.Path()))
+	return l.order(ctx, wire.Map, fmt.Sprintf("region=%d\nsize=%d\nwritable=%t\npath=%s\n",
+		r.ID(), r.Size(), writable, r.Path()))
 }
 
 func (l *rpcLink) forget(ctx context.Context, region uint32) error {
@@ -85,7 +87,8 @@ func (l *rpcLink) ask(kind wire.Kind, text []byte) error {
 
 func (l *rpcLink) send(ctx context.Context, kind wire.Kind, body []byte) answer {
 	r, err := l.kernels.Ask(ctx, &proto.Request{Kind: uint32(kind), Body: body})
-	return answer{wire.Answer{Status: wire.Status(r.GetStatus()), Text: r.GetText(), Busy: wire.Nanoseconds(r.GetBusyNs())}, err}
+	return answer{wire.Answer{Status: wire.Status(r.GetStatus()), Text: r.GetText(),
+		Busy: wire.Nanoseconds(r.GetBusyNs())}, err}
 }
 
 func (l *rpcLink) wait(d time.Duration) (answer, bool) {

@@ -31,7 +31,8 @@ func TestLastWordsKeepTheCause(t *testing.T) {
 	cases := map[string]struct{ wrote, want string }{
 		"nothing": {"", ""},
 		"lines":   {"one\ntwo\n", "one; two"},
-		"no thread": {"starting\nruntime/cgo: pthread_create failed: Resource temporarily unavailable\nSIGABRT: abort\nPC=0x1\n",
+		"no thread": {"starting\nruntime/cgo: pthread_create failed: " +
+			"Resource temporarily unavailable\nSIGABRT: abort\nPC=0x1\n",
 			"runtime/cgo: pthread_create failed: Resource temporarily unavailable; SIGABRT: abort; PC=0x1"},
 		"a panic": {"starting\npanic: no\n\ngoroutine 1 [running]:\nmain.main()\n" + strings.Repeat("frame\n", 500),
 			"panic: no; goroutine 1 [running]:; main.main()"},

@@ -33,11 +33,19 @@ func (o Options) Open(ctx context.Context, path string) (core.Plugin, error) {
 		return nil, err
 	}
 	shm.Sweep()
-	sum, err := o.checksum(path)
+	exe, err := openExecutable(o.how, path)
 	if err != nil {
 		return nil, err
 	}
-	proc, err := startProcess(ctx, o, path, sum)
+	defer exe.Close()
+	sum, err := exe.checksum()
+	if err == nil && o.Lock != nil {
+		err = o.Lock.Allow(path, sum)
+	}
+	if err != nil {
+		return nil, err
+	}
+	proc, err := startExecutable(ctx, o, exe, sum)
 	if err != nil {
 		return nil, err
 	}
@@ -53,11 +61,13 @@ func (o Options) Open(ctx context.Context, path string) (core.Plugin, error) {
 func newPlugin(o Options, path, sum string, proc *process) (*plugin, error) {
 	m := proc.about
 	if m.Name == "" || len(m.Kernels) == 0 {
-		return nil, fmt.Errorf("transport: %s: %w: it offers no kernel, or has no name; its author must pass both to plugin.Serve",
+		return nil, fmt.Errorf("transport: %s: %w: it offers no kernel, or has no name; "+
+			"its author must pass both to plugin.Serve",
 			path, core.ErrIncompatible)
 	}
 	if err := checkDescription(m); err != nil {
-		return nil, fmt.Errorf("transport: %s: %w: %w; its author must change what is passed to plugin.Serve", path, core.ErrIncompatible, err)
+		return nil, fmt.Errorf("transport: %s: %w: %w; its author must change what is passed to plugin.Serve",
+			path, core.ErrIncompatible, err)
 	}
 	if o.Lock != nil {
 		if err := o.Lock.AllowName(path, sum, m.Name); err != nil {
@@ -74,27 +84,10 @@ func newPlugin(o Options, path, sum string, proc *process) (*plugin, error) {
 	return p, nil
 }
 
-// checksum returns the SHA-256 of an executable that may be started, or why it may not.
-func (o Options) checksum(path string) (string, error) {
-	how := portable // which only reads
-	if strings.HasPrefix(path, core.BuiltIn) {
-		how = o.how
-	}
-	exe, err := openExecutable(how, path)
-	if err != nil {
-		return "", err
-	}
-	defer exe.Close()
-	sum, err := exe.checksum()
-	if err == nil && o.Lock != nil {
-		err = o.Lock.Allow(path, sum)
-	}
-	return sum, err
-}
-
 // missing is the remedy for a file that was there when it was scanned, and for one that
 // names an interpreter or loader that this machine lacks: the system does not tell.
-const missing = "the executable, or the interpreter that it names, is missing; put it back or rebuild it, and do not remove plugins during a run"
+const missing = "the executable, or the interpreter that it names, is missing; " +
+	"put it back or rebuild it, and do not remove plugins during a run"
 
 // errResources is why a plugin that may be fine is not started.
 var errResources = errors.New("a limit of this process or machine is reached")
@@ -107,15 +100,22 @@ var startErrors = []struct {
 	remedy string
 }{
 	{"too many open files", errResources, "raise the limit of open files (ulimit -n), or use fewer plugins"},
-	{"resource temporarily unavailable", errResources, "raise the limit of processes and threads (ulimit -u, or pids.max of the control group)"},
+	{"resource temporarily unavailable", errResources,
+		"raise the limit of processes and threads (ulimit -u, or pids.max of the control group)"},
 	{"cannot allocate memory", errResources, "there is no memory for another process"},
-	{"checksums did not match", core.ErrIncompatible, "the executable has changed since it was scanned; scan again, and do not replace plugins during a run"},
-	{"timeout while waiting for plugin to start", core.ErrPluginExited, "it did not shake hands in time; is it a kernel plugin? If not, move it out of the plugin folder"},
+	{"checksums did not match", core.ErrIncompatible,
+		"the executable has changed since it was scanned; scan again, and do not replace plugins during a run"},
+	{"timeout while waiting for plugin to start", core.ErrPluginExited,
+		"it did not shake hands in time; is it a kernel plugin? If not, move it out of the plugin folder"},
 	{"Failed to read any lines", core.ErrPluginExited, "it ended before the handshake; run it by hand to see why"},
-	{"plugin exited before we could connect", core.ErrPluginExited, "it ended before the handshake; run it by hand to see why"},
-	{"Unrecognized remote plugin message", core.ErrIncompatible, "it is not a kernel plugin; move it out of the plugin folder"},
-	{"ncompatible API version", core.ErrIncompatible, fmt.Sprintf("this host speaks protocol version %d; rebuild the plugin with this version of tune", ProtocolVersion)},
-	{"exec format error", core.ErrIncompatible, "it is not a program for this machine; rebuild it, or move it out of the plugin folder"},
+	{"plugin exited before we could connect", core.ErrPluginExited,
+		"it ended before the handshake; run it by hand to see why"},
+	{"Unrecognized remote plugin message", core.ErrIncompatible,
+		"it is not a kernel plugin; move it out of the plugin folder"},
+	{"ncompatible API version", core.ErrIncompatible,
+		fmt.Sprintf("this host speaks protocol version %d; rebuild the plugin with this version of tune", ProtocolVersion)},
+	{"exec format error", core.ErrIncompatible,
+		"it is not a program for this machine; rebuild it, or move it out of the plugin folder"},
 	{"permission denied", core.ErrIncompatible, "it may not be run; check the permissions of the file and of its folder"},
 	{"no such file or directory", fs.ErrNotExist, missing},
 	{"cannot find the file", fs.ErrNotExist, missing}, // Windows
@@ -149,4 +149,12 @@ func (p *process) startError(ctx context.Context, cause error) error {
 		reason += "; its last words: " + words
 	}
 	return fmt.Errorf("transport: start %s: %w: %s: %s%s", p.path, is, remedy, reason, p.limitNote())
+}
+
+// limitNote reminds of the limit that a plugin may have run into.
+func (p *process) limitNote() string {
+	if p.opts.MaxMemory == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; its memory is limited to %.0f MiB", float64(p.opts.MaxMemory)/(1<<20))
 }

@@ -56,8 +56,10 @@ func TestOpenSaysWhatIsWrongWithAFile(t *testing.T) {
 		is   error
 		text string
 	}{
-		"absent":               {func(t *testing.T) string { return filepath.Join(t.TempDir(), "file") }, os.ErrNotExist, "file"},
-		"a folder":             {func(t *testing.T) string { return t.TempDir() }, core.ErrIncompatible, "not a regular file"},
+		"absent": {func(t *testing.T) string { return filepath.Join(t.TempDir(), "file") },
+			os.ErrNotExist, "file"},
+		"a folder": {func(t *testing.T) string { return t.TempDir() },
+			core.ErrIncompatible, "not a regular file"},
 		"not executable":       {file("text", 0o600), core.ErrIncompatible, "chmod +x"},
 		"not a program":        {file("\x7fELFish", 0o700), core.ErrIncompatible, "not a program for this machine"},
 		"prints another thing": {role("prints"), core.ErrIncompatible, "not a kernel plugin"},
@@ -71,7 +73,8 @@ func TestOpenSaysWhatIsWrongWithAFile(t *testing.T) {
 		"another cookie":       {role("other_cookie"), core.ErrIncompatible, "not a kernel plugin"},
 		"no kernels":           {role("no_kernels"), core.ErrIncompatible, "offers no kernel"},
 		"an endless line":      {role("endless_line"), core.ErrPluginExited, "did not shake hands in time"},
-		"leaves a child":       {file("#!/bin/sh\nsleep 1000\n", 0o700), core.ErrPluginExited, "did not shake hands in time"},
+		"leaves a child": {file("#!/bin/sh\nsleep 1000\n",
+			0o700), core.ErrPluginExited, "did not shake hands in time"},
 	}
 	if runtime.GOOS == "windows" { // which has neither modes nor scripts
 		for _, name := range []string{"not executable", "not a program", "no interpreter", "leaves a child"} {
@@ -111,7 +114,8 @@ func TestOpenStopsWithItsContext(t *testing.T) {
 func TestServeByHandHelps(t *testing.T) {
 	out, err := exec.Command(pluginPath(t, "plugin")).CombinedOutput()
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), "test_kernels 1.2.3 is a kernel plugin of tune") {
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out),
+		"test_kernels 1.2.3 is a kernel plugin of tune") {
 		t.Errorf("%v: %s", err, out)
 	}
 }

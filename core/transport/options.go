@@ -54,7 +54,7 @@ type Options struct {
 	Env []string
 	// MaxMemory limits the private memory of a plugin's process, and apart from that its
 	// memory for outputs, in bytes each; 0 means no limit. A process that asks for more
-	// is refused it, of which most die. It works on Linux only, as does MaxCPUs: elsewhere
+	// does not get it, and mostly dies of that. It works on Linux only, as does MaxCPUs: elsewhere
 	// no plugin can be opened with a limit.
 	MaxMemory int64
 	// MaxCPUs limits the processors that a plugin runs on; 0 means all.
@@ -111,7 +111,7 @@ func (o Options) withDefaults() Options {
 
 // errNoLimits is the answer where the operating system cannot limit another process.
 var errNoLimits = fmt.Errorf("the memory and processors of a plugin can be limited on Linux only; "+
-	"go on without --plugin-memory and --plugin-cpus: %w", errors.ErrUnsupported)
+	"go on without transport.Options.MaxMemory and transport.Options.MaxCPUs: %w", errors.ErrUnsupported)
 
 // CheckLimits reports limits that cannot be set, as opening a plugin would.
 func (o Options) CheckLimits() error {

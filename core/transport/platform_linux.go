@@ -2,6 +2,7 @@ package transport
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"syscall"
@@ -59,4 +60,83 @@ func awaitEnd(cmd *exec.Cmd) error {
 	}
 	_ = cmd.Cancel() // nobody may be left
 	return cmd.Wait()
+}
+
+// firstHeld is the lowest number of the descriptor of an executable that is to be
+// started: those below are replaced in the new process by what it inherits.
+const firstHeld = 64
+
+// openHeld opens a file for reading and, where the file system and the owner of the file
+// allow it, keeps others from writing to it until it is closed: they wait. From when it
+// is started on, the system refuses them.
+func openHeld(path string) (*os.File, error) {
+	// Without O_NONBLOCK, opening a pipe that lies there would wait for its writer.
+	low, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	fd, err := unix.FcntlInt(uintptr(low), unix.F_DUPFD_CLOEXEC, firstHeld)
+	if err != nil {
+		fd = low // no process may have so many files here: see runnable
+	} else {
+		unix.Close(low)
+	}
+	// Best effort: a lease is refused to who is not the owner, by some file systems, and
+	// while somebody writes, when starting the file is refused as well.
+	_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+// runnable returns a name of the open file that keeps its meaning in a process just
+// forked, until its program is replaced; or the path, where there is no such name.
+func runnable(f *os.File, path string) string {
+	if f.Fd() < firstHeld {
+		return path
+	}
+	name := fmt.Sprintf("/proc/self/fd/%d", f.Fd())
+	if _, err := os.Stat(name); err != nil {
+		return path // no /proc here
+	}
+	return name
+}
+
+// A host limits what a plugin's process may use against mistakes: a process can leave its
+// processors for others, and get memory of kinds that its limit does not count.
+const hasLimits = true
+
+// limitMemory limits the private memory that a process can write: its heap, and whatever it
+// maps that neither a file nor another process shares. Regions of tensors are not
+// counted. A program that needs more does not get it, and mostly dies of that.
+func limitMemory(pid int, bytes int64) error {
+	if bytes == 0 {
+		return nil
+	}
+	most := unix.Rlimit{Cur: uint64(bytes), Max: uint64(bytes)}
+	if err := unix.Prlimit(pid, unix.RLIMIT_DATA, &most, nil); err != nil {
+		return fmt.Errorf("transport: limit the memory of process %d: %w; "+
+			"where the system refuses that, go on without transport.Options.MaxMemory", pid, err)
+	}
+	return nil
+}
+
+// limitProcessors restricts the calling thread to its first processors, and with it every
+// process that it starts. Undo gives the thread all of them back.
+func limitProcessors(n int) (undo func() error, err error) {
+	if n == 0 {
+		return func() error { return nil }, nil
+	}
+	var all, few unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		return nil, fmt.Errorf("transport: processors of this thread: %w", err)
+	}
+	for cpu := 0; few.Count() < min(n, all.Count()); cpu++ {
+		if all.IsSet(cpu) {
+			few.Set(cpu)
+		}
+	}
+	if err := unix.SchedSetaffinity(0, &few); err != nil {
+		return nil, fmt.Errorf("transport: limit the processors of a plugin: %w; "+
+			"where the system refuses that, go on without transport.Options.MaxCPUs", err)
+	}
+	return func() error { return unix.SchedSetaffinity(0, &all) }, nil
 }

@@ -74,17 +74,17 @@ func (p *plugin) drop() {
 	}
 }
 
-// ensure starts the process unless it runs. died reports that one has died since it
-// was last used.
-func (p *plugin) ensure(ctx context.Context) (died bool, err error) {
+// ensure starts the process unless it runs. That one has died since it was last used is
+// counted for the kernel that needs it now.
+func (p *plugin) ensure(ctx context.Context, k *kernel) (err error) {
 	if p.closed {
-		return false, fmt.Errorf("transport: plugin %s is closed", p.manifest.Name)
+		return fmt.Errorf("transport: plugin %s is closed", p.manifest.Name)
 	}
 	if p.lost != nil {
-		return false, p.lost
+		return p.lost
 	}
 	if p.proc != nil && p.proc.gone() {
-		died = true
+		k.count(func(h *core.Health) { h.Deaths++ })
 		p.opts.Logger.Warn("a plugin died between calls; it is started again",
 			"plugin", p.manifest.Name, "error", p.proc.ended("its process ended"))
 		p.drop()
@@ -92,7 +92,7 @@ func (p *plugin) ensure(ctx context.Context) (died bool, err error) {
 	if p.proc == nil {
 		p.proc, err = startProcess(ctx, p.opts, p.manifest.Path, p.manifest.Checksum)
 	}
-	return died, err
+	return err
 }
 
 // supports asks the process whether a kernel takes the facts.
@@ -102,15 +102,11 @@ func (p *plugin) supports(k *kernel, f core.Facts) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	died, err := p.ensure(context.Background())
-	if died {
-		k.count(func(h *core.Health) { h.Deaths++ })
-	}
-	if err != nil {
+	if err := p.ensure(context.Background(), k); err != nil {
 		return err
 	}
 	var a answer
-	err = p.proc.request("its kernels", func(ctx context.Context) (err error) {
+	err := p.proc.request("its kernels", func(ctx context.Context) (err error) {
 		a, err = p.proc.control.supports(ctx, k.number, f)
 		return err
 	})

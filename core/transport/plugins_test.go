@@ -42,10 +42,12 @@ func roles() map[string]func() {
 		"host_of_bare":   hostOfBare,
 
 		"dies_in_bind": func() {
-			pluginside.Serve("bound", "1", moody{Kernel: reference.Kernel(core.RMSNorm), info: everySecond(func() { os.Exit(7) })})
+			pluginside.Serve("bound", "1",
+				moody{Kernel: reference.Kernel(core.RMSNorm), info: everySecond(func() { os.Exit(7) })})
 		},
 		"hangs_in_bind": func() {
-			pluginside.Serve("bound", "1", moody{Kernel: reference.Kernel(core.RMSNorm), info: everySecond(func() { select {} })})
+			pluginside.Serve("bound", "1",
+				moody{Kernel: reference.Kernel(core.RMSNorm), info: everySecond(func() { select {} })})
 		},
 		"stays":        stays,
 		"endless_line": func() { endless(os.Stdout) },
@@ -132,7 +134,8 @@ func (library) Ask(context.Context, *proto.Request) (*proto.Answer, error) {
 func serveAnother() {
 	h := handshake()
 	h.MagicCookieKey = "ANOTHER_PLUGIN"
-	goplugin.Serve(&goplugin.ServeConfig{HandshakeConfig: h, GRPCServer: goplugin.DefaultGRPCServer, Plugins: goplugin.PluginSet{service: glue{}}})
+	goplugin.Serve(&goplugin.ServeConfig{HandshakeConfig: h, GRPCServer: goplugin.DefaultGRPCServer,
+		Plugins: goplugin.PluginSet{service: glue{}}})
 }
 
 // hostOfPlugin is a program that opens plugins, calls each with the site that it is

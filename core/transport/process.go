@@ -73,7 +73,8 @@ func startExecutable(ctx context.Context, opts Options, exe *executable, checksu
 	}()
 	p, err := newProcess(opts, exe, checksum, dir)
 	if errors.Is(err, syscall.EMFILE) {
-		err = fmt.Errorf("transport: start %s: %w; raise the limit of open files (ulimit -n), or use fewer plugins", exe.path, err)
+		err = fmt.Errorf("transport: start %s: %w; raise the limit of open files (ulimit -n), or use fewer plugins",
+			exe.path, err)
 	}
 	if err != nil {
 		return nil, err
@@ -183,8 +184,8 @@ func (p *process) dial() error {
 
 // start starts the process on a thread that lives as long as the process: where the
 // operating system is told to end a plugin together with its parent, it means the
-// thread that started it. A thread that does not get back what it was before ends, so that
-// nobody else runs with it.
+// thread that started it. If the thread's own settings cannot be restored, it ends, so that no
+// other goroutine runs with them.
 func (p *process) start() error {
 	started := make(chan error)
 	go func() {
@@ -221,23 +222,6 @@ func (p *process) gone() bool {
 // stopped reports whether end or close has been called.
 func (p *process) stopped() bool { return isClosed(p.closed) }
 
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
-// limitNote reminds of the limit that a plugin may have run into.
-func (p *process) limitNote() string {
-	if p.opts.MaxMemory == 0 {
-		return ""
-	}
-	return fmt.Sprintf("; its memory is limited to %.0f MiB", float64(p.opts.MaxMemory)/(1<<20))
-}
-
 // died ends what is left of the process and says what became of it. The error wraps
 // core.ErrPluginExited; no error of a process that can go on does. Its state is said only if it
 // ended by itself: that of one which is ended here is a signal that nobody else has sent.
@@ -256,8 +240,8 @@ func (p *process) died(why string) error {
 // endGrace is how long a process that has hung up gets until the system says how it ended.
 const endGrace = 200 * time.Millisecond
 
-// ended is died for a process that ended by itself, of which the first sign may be that its
-// connection broke: how it ended is known a moment later.
+// ended is died for a process that ended by itself. The first sign of that may be a broken
+// connection: how the process ended is known a moment later.
 func (p *process) ended(why string) error {
 	t := time.NewTimer(endGrace)
 	defer t.Stop()

@@ -17,7 +17,8 @@ import (
 	"github.com/seed98097648/tune/internal/wire"
 )
 
-var updatePage = flag.Bool("update-protocol", false, "write the generated parts of docs/protocol.md instead of comparing them")
+var updatePage = flag.Bool("update-protocol",
+	false, "write the generated parts of docs/protocol.md instead of comparing them")
 
 // TestProtocolPage holds the numbers and the worked example of docs/protocol.md against
 // the code that writes them.
@@ -99,7 +100,8 @@ func example(t *testing.T) string {
 	facts := core.Facts{DType: core.Float32, Intermediate: 3, Activation: "silu", Layout: core.Separate}
 
 	d.request(t, "1. Who are you?", bell.ask(wire.Describe, nil), "describe")
-	d.answer(w, wire.Answer{Text: "name=c_swiglu\nversion=1.0.0\nkernel=swiglu\nsummary=SwiGLU in C\ndtypes=float32\nbackward=true\n"})
+	d.answer(w, wire.Answer{Text: "name=c_swiglu\nversion=1.0.0\nkernel=swiglu\nsummary=SwiGLU in " +
+		"C\ndtypes=float32\nbackward=true\n"})
 	control := control{silent{bell}, func() bool { return true }}
 	_, err := control.supports(context.Background(), 0, facts)
 	d.request(t, "2. Do you take these facts?", expected(err), "supports")

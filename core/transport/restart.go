@@ -25,7 +25,8 @@ func (p *plugin) run(ctx context.Context, k *kernel, c *core.Call, strict bool) 
 			p.giveUp(fmt.Errorf("%w; it died %d times on one call", err, maxDeaths))
 			break
 		}
-		p.opts.Logger.Warn(fmt.Sprintf("a plugin died during a call; it is started again and the call repeated (after %d deaths on one call the plugin is not used any more)", maxDeaths),
+		p.opts.Logger.Warn(fmt.Sprintf("a plugin died during a call; it is started again and the call repeated "+
+			"(after %d deaths on one call the plugin is not used any more)", maxDeaths),
 			"plugin", p.manifest.Name, "op", c.Op, "pass", c.Pass, "site", c.Site, "error", err)
 		k.count(func(h *core.Health) { h.Repeats++ })
 		err = p.attempt(ctx, k, c)
@@ -47,11 +48,7 @@ func (p *plugin) run(ctx context.Context, k *kernel, c *core.Call, strict bool) 
 // while it is started counts like one that dies later; any other reason why it cannot
 // be started, such as an executable that has changed, means that the plugin is given up.
 func (p *plugin) attempt(ctx context.Context, k *kernel, c *core.Call) error {
-	died, err := p.ensure(ctx)
-	if died {
-		k.count(func(h *core.Health) { h.Deaths++ })
-	}
-	if err != nil {
+	if err := p.ensure(ctx, k); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -81,7 +78,8 @@ func (p *plugin) giveUp(cause error) {
 	if p.opts.Strict {
 		return // the caller gets the error
 	}
-	p.opts.Logger.Warn("a plugin is given up; the plain implementation replaces its kernels for the rest of the run, slower but with the same results",
+	p.opts.Logger.Warn("a plugin is given up; the plain implementation replaces its kernels for the rest of the run, "+
+		"slower but with the same results",
 		"plugin", p.manifest.Name, "path", p.manifest.Path, "error", p.lost)
 }
 

@@ -25,9 +25,10 @@ type starter struct {
 
 var _ runner.Runner = (*starter)(nil)
 
-// newStarter prepares the start of what must have the checksum. The process works in the folder of its executable, reads
-// nothing from standard input, and has its socket in dir.
-func (p *process) newStarter(exe *executable, checksum, dir string) func(hclog.Logger, *exec.Cmd, string) (runner.Runner, error) {
+// newStarter prepares the start of what must have the checksum. The process works in the
+// folder of its executable, reads nothing from standard input, and has its socket in dir.
+func (p *process) newStarter(exe *executable,
+	checksum, dir string) func(hclog.Logger, *exec.Cmd, string) (runner.Runner, error) {
 	return func(_ hclog.Logger, spec *exec.Cmd, _ string) (runner.Runner, error) {
 		sum, err := exe.checksum()
 		if err != nil {

@@ -22,8 +22,10 @@ func (p *plugin) sayWaiting(c *core.Call, waited time.Duration) {
 	if !stopped {
 		p.patience = 2 * waited
 	}
-	p.opts.Logger.Warn(fmt.Sprintf("waiting for a plugin's call; after %v it is ended and started again (--call-timeout)", p.opts.CallTimeout),
-		"plugin", p.manifest.Name, "op", c.Op, "pass", c.Pass, "site", c.Site, "waited", waited.Round(time.Second), "process", doing)
+	text := fmt.Sprintf("waiting for a plugin's call; after %v it is ended and started again (transport.Options.CallTimeout)",
+		p.opts.CallTimeout)
+	p.opts.Logger.Warn(text, "plugin", p.manifest.Name, "op", c.Op, "pass", c.Pass, "site", c.Site,
+		"waited", waited.Round(time.Second), "process", doing)
 }
 
 // sayCopied tells, once, that a call's tensors are copied, which no result shows and every
@@ -43,7 +45,8 @@ func (p *plugin) sayCopied(c *core.Call, copies int) {
 func (p *process) sayIfSlow(what string, doing func() (text string, stopped bool)) (stop func()) {
 	t := time.AfterFunc(slowAfter, func() {
 		doing, _ := doing()
-		p.opts.Logger.Warn("waiting for a plugin: "+what, "path", p.path, "waited", slowAfter, "at_most", p.opts.StartTimeout, "process", doing)
+		p.opts.Logger.Warn("waiting for a plugin: "+what, "path", p.path, "waited", slowAfter,
+			"at_most", p.opts.StartTimeout, "process", doing)
 	})
 	return func() { t.Stop() }
 }

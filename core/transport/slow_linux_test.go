@@ -31,7 +31,8 @@ func TestAStoppedPluginIsSaid(t *testing.T) {
 		c := makeCall(t, core.RMSNorm, core.Forward, normFacts(), p.host, p.output)
 		c.Site = "layers.7.norm"
 		go func() { done <- p.norm.Forward(context.Background(), c) }()
-		eventually(t, "a word about the process", func() bool { return strings.Contains(log.String(), "waiting for a plugin's call") })
+		eventually(t, "a word about the process",
+			func() bool { return strings.Contains(log.String(), "waiting for a plugin's call") })
 		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +41,8 @@ func TestAStoppedPluginIsSaid(t *testing.T) {
 		}
 		wantReference(t, c)
 		p.wantHealth(t, core.Health{Calls: 2})
-		for _, want := range []string{"plugin=" + p.manifest.Name, "op=rms_norm", "pass=forward", "site=layers.7.norm", "waited=", "after 1m0s",
+		for _, want := range []string{"plugin=" + p.manifest.Name, "op=rms_norm", "pass=forward", "site=layers.7.norm",
+			"waited=", "after 1m0s",
 			fmt.Sprintf("%d, which is stopped: kill -CONT %d", pid, pid)} {
 			if !strings.Contains(log.String(), want) {
 				t.Errorf("%q is not in the log: %s", want, log)

@@ -56,6 +56,15 @@ func (s *spawned) watch() {
 	close(s.ended)
 }
 
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
 // wait waits for the end of the process, when nobody reads its output any more.
 func (s *spawned) wait() error {
 	<-s.ended

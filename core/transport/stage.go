@@ -52,7 +52,8 @@ func (p *plugin) invoke(ctx context.Context, k *kernel, c *core.Call) (copies in
 			at++
 		}
 	}
-	a, err := p.proc.call(ctx, wire.RecordSize(len(c.In)+len(c.Out)), func(waited time.Duration) { p.sayWaiting(c, waited) })
+	a, err := p.proc.call(ctx, wire.RecordSize(len(c.In)+len(c.Out)),
+		func(waited time.Duration) { p.sayWaiting(c, waited) })
 	if err == nil {
 		err = statusError(a)
 	}
@@ -67,10 +68,10 @@ func (p *plugin) invoke(ctx context.Context, k *kernel, c *core.Call) (copies in
 	return copies, nil
 }
 
-// accept brings the staged outputs home, and takes nonsense among them for a death: the
-// process is ended. Integers are what others use as indices. Who does has them lie in the
-// host's memory, so that they are read once from where the plugin may still write, and
-// verified where it cannot.
+// accept copies the staged outputs to where they belong. Nonsense among them counts as a death,
+// and the process is ended. Integers are used as indices by their readers, who therefore keep
+// them in the host's memory: they are copied once from where the plugin may still write, and
+// checked where it cannot.
 func (p *plugin) accept(c *core.Call) error {
 	if len(p.stage.outputs) == 0 {
 		return nil

@@ -20,10 +20,7 @@ func TestAThreadThatCannotBeRestoredEnds(t *testing.T) {
 		thread = unix.Gettid()
 		return func() error { return syscall.EPERM }
 	}
-	checksum, err := o.checksum(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	checksum := checksumOf(t, path)
 	for thread == os.Getpid() { // the first thread is there until the program ends
 		p, err := startProcess(context.Background(), o, path, checksum)
 		if err != nil {

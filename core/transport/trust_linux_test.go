@@ -22,7 +22,8 @@ import (
 
 // TestSecretsDoNotReachPlugins looks at what the system has of a plugin's environment.
 func TestSecretsDoNotReachPlugins(t *testing.T) {
-	secrets := []string{"AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY", "GITHUB_TOKEN", "GOPROXY", "SSH_AUTH_SOCK"}
+	secrets := []string{"AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY", "GITHUB_TOKEN",
+		"GOPROXY", "SSH_AUTH_SOCK"}
 	for _, name := range secrets {
 		t.Setenv(name, "secret")
 	}
@@ -46,7 +47,8 @@ func TestSecretsDoNotReachPlugins(t *testing.T) {
 		if !slices.Contains(names, "LANG") {
 			t.Error("LANG does not")
 		}
-		allowed := append(o.Environment(), "TUNE_PLUGIN", "TUNE_LINK", "TUNE_SPIN", "TUNE_THREADS", "TUNE_HOST_PID", "PLUGIN_*")
+		allowed := append(o.Environment(), "TUNE_PLUGIN", "TUNE_LINK", "TUNE_SPIN", "TUNE_THREADS", "TUNE_HOST_PID",
+			"PLUGIN_*")
 		for _, name := range names {
 			if !slices.ContainsFunc(allowed, func(pattern string) bool { return standsFor(pattern, name) }) {
 				t.Errorf("%s reaches plugins and is not on the list", name)

@@ -49,7 +49,8 @@ func telltale(t *testing.T) (path string, ran func() bool) {
 func TestOfALockedFolderNothingElseRuns(t *testing.T) {
 	path, ran := telltale(t)
 	lock := func(sum string) *trust.Lock {
-		return &trust.Lock{File: "my.lock", Entries: []trust.Entry{{Name: "telltale", Version: "1", SHA256: sum, Path: "telltale"}}}
+		return &trust.Lock{File: "my.lock",
+			Entries: []trust.Entry{{Name: "telltale", Version: "1", SHA256: sum, Path: "telltale"}}}
 	}
 	cases := map[string]struct {
 		lock *trust.Lock
@@ -69,22 +70,33 @@ func TestOfALockedFolderNothingElseRuns(t *testing.T) {
 			}
 		})
 	}
-	sum, err := Options{}.checksum(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := quiet(Options{Lock: lock(sum)}).Open(context.Background(), path); errors.Is(err, core.ErrUntrusted) || !ran() {
+	sum := checksumOf(t, path)
+	if _, err := quiet(Options{Lock: lock(sum)}).Open(context.Background(),
+		path); errors.Is(err, core.ErrUntrusted) || !ran() {
 		t.Errorf("what is locked was not started: %v", err)
 	}
 }
 
-func TestALockedPluginKeepsItsName(t *testing.T) {
-	path := pluginPath(t, "plugin")
-	sum, err := Options{}.checksum(path)
+// checksumOf returns the SHA-256 of an executable, hexadecimal.
+func checksumOf(t *testing.T, path string) string {
+	t.Helper()
+	exe, err := openExecutable(portable, path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	lock := &trust.Lock{File: "my.lock", Entries: []trust.Entry{{Name: "test_kernels", Version: "1.2.3", SHA256: sum, Path: "p"}}}
+	defer exe.Close()
+	sum, err := exe.checksum()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum
+}
+
+func TestALockedPluginKeepsItsName(t *testing.T) {
+	path := pluginPath(t, "plugin")
+	sum := checksumOf(t, path)
+	lock := &trust.Lock{File: "my.lock",
+		Entries: []trust.Entry{{Name: "test_kernels", Version: "1.2.3", SHA256: sum, Path: "p"}}}
 	p, err := quiet(Options{Lock: lock}).Open(context.Background(), path)
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +105,8 @@ func TestALockedPluginKeepsItsName(t *testing.T) {
 		t.Error(err)
 	}
 	lock.Entries[0].Name = "npu_fused_rope"
-	if _, err := quiet(Options{Lock: lock}).Open(context.Background(), path); !errors.Is(err, core.ErrUntrusted) || !strings.Contains(err.Error(), `calls itself "test_kernels"`) {
+	if _, err := quiet(Options{Lock: lock}).Open(context.Background(),
+		path); !errors.Is(err, core.ErrUntrusted) || !strings.Contains(err.Error(), `calls itself "test_kernels"`) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -105,7 +118,8 @@ func TestAPluginThatOthersCanWriteIsNotStarted(t *testing.T) {
 	if err := os.Chmod(path, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := quiet(Options{}).Open(context.Background(), path); !errors.Is(err, core.ErrUntrusted) || !strings.Contains(err.Error(), "chmod o-w "+path) {
+	if _, err := quiet(Options{}).Open(context.Background(),
+		path); !errors.Is(err, core.ErrUntrusted) || !strings.Contains(err.Error(), "chmod o-w "+path) {
 		t.Errorf("error %v", err)
 	}
 	if ran() {
@@ -160,7 +174,8 @@ func TestNobodyElseGetsAnAnswerFromAPlugin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	like := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"}, NotAfter: time.Now().Add(time.Hour)}
+	like := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"},
+		NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, like, like, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +184,8 @@ func TestNobodyElseGetsAnAnswerFromAPlugin(t *testing.T) {
 	for name, creds := range map[string]credentials.TransportCredentials{
 		"without encryption":    insecure.NewCredentials(),
 		"without a certificate": credentials.NewTLS(&tls.Config{InsecureSkipVerify: true}),
-		"with one of its own":   credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{forged}}),
+		"with one of its own": credentials.NewTLS(&tls.Config{InsecureSkipVerify: true,
+			Certificates: []tls.Certificate{forged}}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := grpc.NewClient("unix://"+address.String(), grpc.WithTransportCredentials(creds))
@@ -179,7 +195,8 @@ func TestNobodyElseGetsAnAnswerFromAPlugin(t *testing.T) {
 			defer c.Close()
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 			defer cancel()
-			if d, err := proto.NewKernelsClient(c).Ask(ctx, &proto.Request{Kind: uint32(wire.Describe)}); status.Code(err) != codes.Unavailable {
+			if d, err := proto.NewKernelsClient(c).Ask(ctx,
+				&proto.Request{Kind: uint32(wire.Describe)}); status.Code(err) != codes.Unavailable {
 				t.Errorf("the plugin says %v, %v", d, err)
 			}
 		})

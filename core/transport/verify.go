@@ -33,14 +33,9 @@ func (k strictKernel) Backward(ctx context.Context, c *core.Call) error {
 // Verify implements core.Verifier. That a kernel was found correct is remembered on
 // disk, for this executable on this kind of machine; failures are not.
 func (k *kernel) Verify(ctx context.Context, f core.Facts) error {
-	record, err := k.verifiedPath(f)
-	if err != nil {
-		return err
-	}
-	if record != "" {
-		if _, err := os.Stat(record); err == nil {
-			return nil
-		}
+	record := k.verifiedPath(f)
+	if _, err := os.Stat(record); err == nil {
+		return nil
 	}
 	if err := k.plugin.opts.Verify(ctx, strictKernel{k}, f); err != nil {
 		return err
@@ -71,21 +66,12 @@ func (k *kernel) recordVerified(path string, f core.Facts) error {
 // verifiedPath names the file whose existence says that the kernel was found correct
 // for the facts. The name hashes all that the outcome depends on: the cases and the
 // reference are in this program. It is "" if nothing is to be remembered.
-func (k *kernel) verifiedPath(f core.Facts) (string, error) {
-	dir := k.plugin.opts.CacheDir
-	if dir == "off" {
-		return "", nil
-	}
-	program := k.plugin.opts.program()
-	if program == "" {
-		return "", nil // verify in every run
-	}
+func (k *kernel) verifiedPath(f core.Facts) string {
+	dir, program := k.plugin.opts.CacheDir, k.plugin.opts.program()
 	if dir == "" {
-		base, err := os.UserCacheDir()
-		if err != nil {
-			return "", nil // no home: verify in every run
+		if base, err := os.UserCacheDir(); err == nil {
+			dir = filepath.Join(base, "tune", "verified")
 		}
-		dir = filepath.Join(base, "tune", "verified")
 	}
 	key, err := json.Marshal(struct {
 		Program        string
@@ -94,10 +80,11 @@ func (k *kernel) verifiedPath(f core.Facts) (string, error) {
 		CPU            string
 		Op             core.Op
 		Facts          core.Facts
-	}{program, ProtocolVersion, k.plugin.manifest.Checksum, runtime.GOOS + "/" + runtime.GOARCH, cpu.Name(), k.info.Op, f})
-	if err != nil {
-		return "", fmt.Errorf("transport: facts %v: %w", f, err)
+	}{program, ProtocolVersion, k.plugin.manifest.Checksum, runtime.GOOS + "/" + runtime.GOARCH,
+		cpu.Name(), k.info.Op, f})
+	if dir == "" || dir == "off" || program == "" || err != nil {
+		return "" // verify in every run
 	}
 	sum := sha256.Sum256(key)
-	return filepath.Join(dir, hex.EncodeToString(sum[:])), nil
+	return filepath.Join(dir, hex.EncodeToString(sum[:]))
 }

@@ -71,11 +71,11 @@ func current() identity {
 
 // groupNamedAfterUser reports the convention of systems that make a group for each user.
 func groupNamedAfterUser(me identity) bool {
-	u, err := user.LookupId(strconv.FormatUint(uint64(me.user), 10))
+	u, err := user.LookupId(decimal(me.user))
 	if err != nil {
 		return false
 	}
-	g, err := user.LookupGroupId(strconv.FormatUint(uint64(me.group), 10))
+	g, err := user.LookupGroupId(decimal(me.group))
 	return err == nil && g.Name == u.Username
 }
 
@@ -138,18 +138,18 @@ func refuse(format string, args ...any) error {
 
 // userName returns the name of a user, or the number of one that has none.
 func userName(id uint32) string {
-	number := strconv.FormatUint(uint64(id), 10)
-	if u, err := user.LookupId(number); err == nil {
+	if u, err := user.LookupId(decimal(id)); err == nil {
 		return u.Username
 	}
-	return number
+	return decimal(id)
 }
 
 // groupName returns the name of a group, or the number of one that has none.
 func groupName(id uint32) string {
-	number := strconv.FormatUint(uint64(id), 10)
-	if g, err := user.LookupGroupId(number); err == nil {
+	if g, err := user.LookupGroupId(decimal(id)); err == nil {
 		return g.Name
 	}
-	return number
+	return decimal(id)
 }
+
+func decimal(id uint32) string { return strconv.FormatUint(uint64(id), 10) }

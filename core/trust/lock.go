@@ -75,7 +75,8 @@ func Find(explicit string) (*Lock, error) {
 func Read(path string) (*Lock, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("trust: there is no lock file %s; write one with \"tune kernels lock\": %w", path, fs.ErrNotExist)
+		return nil, fmt.Errorf("trust: there is no lock file %s; write one with \"tune kernels lock\": %w",
+			path, fs.ErrNotExist)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("trust: lock file: %w", err)

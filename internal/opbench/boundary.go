@@ -93,11 +93,7 @@ func MeasureBoundary(ctx context.Context, o BoundaryOptions) (*Boundary, error) 
 }
 
 func (o BoundaryOptions) copies() uint64 {
-	n := copies(o.Across)
-	if o.Portable != nil {
-		n += copies(o.Portable)
-	}
-	return n
+	return core.HealthOf(o.Across).Copies + core.HealthOf(o.Portable).Copies
 }
 
 func (o BoundaryOptions) progress(format string, args ...any) {
@@ -197,7 +193,7 @@ func (o BoundaryOptions) transfer(ctx context.Context, bytes int) (Transfer, err
 		difference[i] = across[i] - linked[i]
 	}
 	t := Transfer{Bytes: bytes, Calls: reps, Rounds: o.Rounds,
-		Linked: newStat(linked), Across: newStat(across), Difference: newStat(difference)}
+		Linked: NewStat(linked), Across: NewStat(across), Difference: NewStat(difference)}
 	t.Percent = 100 * t.Difference.Median / t.Linked.Median
 	return t, nil
 }

@@ -115,11 +115,3 @@ func (a *arena) freeAll() {
 	}
 	a.blocks = nil
 }
-
-// copies returns how many tensors were copied for the kernel's calls so far.
-func copies(k core.Kernel) uint64 {
-	if h, ok := k.(core.HealthReporter); ok {
-		return h.Health().Copies
-	}
-	return 0
-}

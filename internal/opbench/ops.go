@@ -86,13 +86,13 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		if len(all) == 0 {
 			r.Skipped = append(r.Skipped, Skipped{Kernel: info.Name, Op: info.Op, Reason: "no shapes are known for this op"})
 		}
-		before := copies(k)
+		before := core.HealthOf(k).Copies
 		for _, u := range all {
 			if err := r.measure(ctx, o, k, u); err != nil {
 				return nil, fmt.Errorf("opbench: %s, %s %s: %w", info.Name, u.Op, u.shape, err)
 			}
 		}
-		r.Copies += copies(k) - before
+		r.Copies += core.HealthOf(k).Copies - before
 	}
 	return r, nil
 }
@@ -157,7 +157,7 @@ func (r *Result) time(ctx context.Context, o Options, k core.Kernel, row Row, ca
 
 // judged fills in what follows from the times.
 func (r Row) judged(c ceiling.Ceilings) Row {
-	r.MS = newStat(scaled(r.ns, 1e-6))
+	r.MS = NewStat(scaled(r.ns, 1e-6))
 	seconds := r.MS.Median / 1e3
 	bytes := float64(r.Bytes)
 	r.GBs, r.GFLOPs = bytes/seconds/1e9, r.Products/seconds/1e9

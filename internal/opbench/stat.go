@@ -12,8 +12,8 @@ type Stat struct {
 	P90    float64 `json:"p90"`
 }
 
-// newStat needs at least one value, in any order.
-func newStat(values []float64) Stat {
+// NewStat needs at least one value, in any order.
+func NewStat(values []float64) Stat {
 	sorted := slices.Sorted(slices.Values(values))
 	return Stat{Median: percentile(sorted, 0.5), P10: percentile(sorted, 0.1), P90: percentile(sorted, 0.9)}
 }

@@ -14,7 +14,7 @@ func TestPercentilesInterpolate(t *testing.T) {
 		{"an outlier", []float64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1000}, Stat{1, 1, 1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := newStat(tt.values); got != tt.want {
+			if got := NewStat(tt.values); got != tt.want {
 				t.Errorf("%+v, want %+v", got, tt.want)
 			}
 		})

@@ -73,7 +73,7 @@ func CheckName(name string) error {
 	case !nameForm.MatchString(name):
 		return fmt.Errorf("%q is no name for a plugin: it takes lower-case letters, digits and _, a letter first, such as my_rmsnorm", name)
 	case token.IsKeyword(name) || core.CheckName(name) != nil:
-		return fmt.Errorf("%q is no name for a plugin, because it is a word of Go or of --kernels; my_%s would do", name, name)
+		return fmt.Errorf("%q is no name for a plugin, because it is a word of Go or of selections; my_%s would do", name, name)
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ func (p Plugin) kernel(files map[string][]byte) error {
 	}
 	own := ops.Of(p.Op).Fast
 	if own.Folder == "" {
-		return fmt.Errorf("there is no fast kernel of %s to start from; without --fast there is one of plain loops", p.Op)
+		return fmt.Errorf("there is no fast kernel of %s to start from; there is one of plain loops", p.Op)
 	}
 	if err := p.copyGo(files, plugins.Sources, own.Folder, func(name string) bool { return !test(name) }); err != nil {
 		return err

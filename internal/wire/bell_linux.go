@@ -66,7 +66,8 @@ func (b Bells) AwaitAnswer(old uint32, spin *Spinner, limit time.Duration) uint3
 // Answer is the latest answer. It trusts nothing.
 func (b Bells) Answer() Answer {
 	n := min(Order.Uint32(b.mem[OffAnswerLength:]), MaxAnswer)
-	return Answer{Status(Order.Uint32(b.mem[OffStatus:])), string(b.mem[OffAnswer : OffAnswer+n]), Nanoseconds(Order.Uint64(b.mem[OffBusy:]))}
+	return Answer{Status(Order.Uint32(b.mem[OffStatus:])), string(b.mem[OffAnswer : OffAnswer+n]),
+		Nanoseconds(Order.Uint64(b.mem[OffBusy:]))}
 }
 
 // ring changes *word and wakes the other side if it sleeps. Both the store here and the

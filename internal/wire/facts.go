@@ -73,7 +73,8 @@ func ReadFacts(text string) (core.Facts, error) {
 		}
 	}
 	if err != nil {
-		return core.Facts{}, fmt.Errorf("%w: the facts %q are not understood: %w; rebuild the plugin with this version of tune",
+		return core.Facts{}, fmt.Errorf("%w: the facts %q are not understood: %w; "+
+			"rebuild the plugin with this version of tune",
 			core.ErrNotSupported, text, err)
 	}
 	return f, nil

@@ -10,11 +10,13 @@ import (
 
 func TestFactsAreReadAsTheyWereWritten(t *testing.T) {
 	for _, want := range []core.Facts{
-		{DType: core.BFloat16, WeightDType: core.Float32, Dim: 64, Eps: 1e-5, Offset: 1, Cast: core.CastBeforeWeight, Frozen: true},
+		{DType: core.BFloat16, WeightDType: core.Float32, Dim: 64, Eps: 1e-5, Offset: 1, Cast: core.CastBeforeWeight,
+			Frozen: true},
 		{DType: core.Float32, Eps: math.Nextafter(1e-30, 1)},
 		{DType: core.Float16, Intermediate: 3, Activation: "silu", Layout: core.PerExpert},
 		{DType: core.Float32, Pairing: core.Half, RotaryDim: 8, HeadDim: 16, Heads: 4, KVHeads: 2},
-		{DType: core.Float32, Experts: 8, TopK: 2, Routing: core.RoutingAny, Scoring: core.ScoringSigmoid, Bias: true, Groups: 2, TopGroups: 1,
+		{DType: core.Float32, Experts: 8, TopK: 2, Routing: core.RoutingAny, Scoring: core.ScoringSigmoid, Bias: true,
+			Groups: 2, TopGroups: 1,
 			Normalize: true, Scale: 2.5, Vocab: 100},
 	} {
 		text, err := FactsText(want)

@@ -4,6 +4,13 @@
 // docs/protocol.md says the same for plugins in other languages.
 package wire
 
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+)
+
 // ProtocolVersion is the version of all that two processes must agree on: this package, the
 // gRPC service, and what descriptors mean. It changes with any of them.
 const ProtocolVersion = 5
@@ -38,6 +45,19 @@ const (
 	LifelineFD = 3 // one end of a socket pair, whose other end is the host's
 	ControlFD  = 4 // the control memory of a doorbell
 )
+
+// Lifeline makes a connection of an end of the lifeline, which it takes over.
+func Lifeline(f *os.File) (*net.UnixConn, error) {
+	c, err := net.FileConn(f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, fmt.Errorf("transport: lifeline: %w", err)
+	}
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return nil, errors.Join(errors.New("transport: lifeline is not a local socket"), c.Close())
+	}
+	return u, nil
+}
 
 // A message about a region has PassSize bytes: region (4), what to do with it (4), size (8).
 // The region's descriptor travels with it, unless it is to be unmapped. The plugin answers

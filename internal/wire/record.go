@@ -58,7 +58,8 @@ func ReadHeader(rec []byte) (Header, error) {
 	}
 	in, out, site := Order.Uint32(rec[4:]), Order.Uint32(rec[8:]), Order.Uint32(rec[12:])
 	if in > MaxTensors || out > MaxTensors || in+out > MaxTensors || site > MaxSite {
-		return Header{}, fmt.Errorf("%w: record with %d inputs, %d outputs and %d bytes of site", core.ErrBadCall, in, out, site)
+		return Header{}, fmt.Errorf("%w: record with %d inputs, %d outputs and %d bytes of site",
+			core.ErrBadCall, in, out, site)
 	}
 	h := Header{Handle: Order.Uint32(rec), Inputs: int(in), Outputs: int(out), Site: rec[16 : 16+site]}
 	if len(rec) < RecordSize(h.Inputs+h.Outputs) {

@@ -20,7 +20,8 @@ func TestEntryRoundTrip(t *testing.T) {
 		e := make([]byte, EntrySize)
 		PutEntry(e, 7, 1<<40, want)
 		got, err := ReadEntry(e, core.Shape{})
-		if err != nil || got.Region != 7 || got.Offset != 1<<40 || got.Bytes != uint64(len(want.Data)) || got.DType != want.DType {
+		if err != nil || got.Region != 7 || got.Offset != 1<<40 || got.Bytes != uint64(len(want.Data)) ||
+			got.DType != want.DType {
 			t.Errorf("%v: %+v: %v", want.Shape, got, err)
 		}
 		if !got.Shape.Equal(want.Shape) {

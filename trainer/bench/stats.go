@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/seed98097648/tune/internal/opbench"
 )
 
 // Spread describes the values of several steps: percentiles with linear interpolation.
@@ -15,13 +17,7 @@ type Spread struct {
 
 // newSpread needs at least one value.
 func newSpread(values []float64) Spread {
-	v := slices.Sorted(slices.Values(values))
-	at := func(q float64) float64 {
-		low, part := math.Modf(q * float64(len(v)-1))
-		i := int(low)
-		return v[i] + part*(v[min(i+1, len(v)-1)]-v[i])
-	}
-	return Spread{Median: at(0.5), P10: at(0.1), P90: at(0.9)}
+	return Spread(opbench.NewStat(values))
 }
 
 // Interval holds the true median of a ratio with the probability of Confidence.

@@ -63,7 +63,7 @@ func (r *Result) comparison(b *strings.Builder) {
 		fmt.Fprintf(b, "%-*s %5.3f x  %-14s  %-14s  %s\n", ratioWidth, cut(v.Kernels, ratioWidth), v.Speedup.Median, interval, spread, v.SpeedupInterval.verdict())
 	}
 	if len(r.Runs[0].Steps) < leastRounds {
-		fmt.Fprintf(b, "A 95%% interval takes %d rounds or more: see --steps.\n", leastRounds)
+		fmt.Fprintf(b, "A 95%% interval takes %d steps of each variant or more.\n", leastRounds)
 	}
 }
 

@@ -84,7 +84,7 @@ func TestTooFewRoundsAreSaidToBeTooFew(t *testing.T) {
 		r.Runs[i].Steps, r.Runs[i].SpeedupInterval = r.Runs[i].Steps[:5], nil
 	}
 	got := r.Table()
-	for _, want := range []string{"2.000 x  -               1.900 to 2.125  too few rounds\n", "A 95% interval takes 6 rounds or more: see --steps.\n"} {
+	for _, want := range []string{"2.000 x  -               1.900 to 2.125  too few rounds\n", "A 95% interval takes 6 steps of each variant or more.\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the table lacks %q:\n%s", want, got)
 		}

@@ -102,9 +102,9 @@ func (v *variant) step(ctx context.Context, o Options, b []data.Batch, round int
 func (v *variant) kernelHealth() core.Health {
 	sum, seen := core.Health{}, map[core.Kernel]bool{}
 	for _, a := range v.report.Actions {
-		if r, ok := a.Kernel.(core.HealthReporter); ok && !seen[a.Kernel] {
+		if a.Kernel != nil && !seen[a.Kernel] {
 			seen[a.Kernel] = true
-			h := r.Health()
+			h := core.HealthOf(a.Kernel)
 			sum.Fallbacks += h.Fallbacks
 			sum.Waited += h.Waited
 			sum.Busy += h.Busy

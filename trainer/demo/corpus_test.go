@@ -67,11 +67,11 @@ func TestNoHeldOutWordIsTrainedOn(t *testing.T) {
 }
 
 func TestTokenizerReadsTheWholeCorpus(t *testing.T) {
-	folder, err := modelFiles()
+	text, err := files.ReadFile("model/tokenizer.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	tok, err := tokenizer.Parse("tokenizer.json", folder["tokenizer.json"])
+	tok, err := tokenizer.Parse("tokenizer.json", text)
 	if err != nil {
 		t.Fatal(err)
 	}

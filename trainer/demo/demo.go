@@ -3,8 +3,6 @@ package demo
 import (
 	"embed"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer"
@@ -53,21 +51,26 @@ func New(c trainer.Config, mem core.Memory) (*Demo, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	folder, err := modelFiles()
+	entries, err := files.ReadDir("model")
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("demo: %w", err)
 	}
 	d := &Demo{Job: &trainer.Job{Config: c, Memory: mem}}
+	folder := map[string][]byte{}
+	for _, e := range entries {
+		name := e.Name()
+		if folder[name], err = files.ReadFile("model/" + name); err != nil {
+			return nil, fmt.Errorf("demo: %w", err)
+		}
+		if name != configFile { // which the job writes from the model
+			d.Job.Files = append(d.Job.Files, trainer.File{Name: name, Data: folder[name]})
+		}
+	}
 	if d.tok, err = tokenizer.Parse("tokenizer.json", folder["tokenizer.json"]); err != nil {
 		return nil, fmt.Errorf("demo: %w", err)
 	}
 	d.eos, _ = d.tok.TokenID("</s>")
 	d.pad, _ = d.tok.TokenID("<pad>")
-	for _, name := range slices.Sorted(maps.Keys(folder)) {
-		if name != configFile { // which the job writes from the model
-			d.Job.Files = append(d.Job.Files, trainer.File{Name: name, Data: folder[name]})
-		}
-	}
 	train, held := corpus()
 	d.Held = held
 	if d.Job.Train, err = d.rows(train); err != nil {
@@ -100,20 +103,6 @@ func (d *Demo) build(config []byte) error {
 
 // configFile is the model's description, one of the embedded files.
 const configFile = "config.json"
-
-func modelFiles() (map[string][]byte, error) {
-	entries, err := files.ReadDir("model")
-	if err != nil {
-		return nil, fmt.Errorf("demo: %w", err)
-	}
-	folder := map[string][]byte{}
-	for _, e := range entries {
-		if folder[e.Name()], err = files.ReadFile("model/" + e.Name()); err != nil {
-			return nil, fmt.Errorf("demo: %w", err)
-		}
-	}
-	return folder, nil
-}
 
 // target returns the tokens of a right answer.
 func (d *Demo) target(e Example) []int32 { return append(d.tok.Encode(e.Want, false), d.eos) }

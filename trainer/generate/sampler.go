@@ -2,11 +2,13 @@ package generate
 
 import (
 	"cmp"
+	"container/heap"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sort"
 )
 
 // Sampling says how the next token is chosen. The steps and their order are those of
@@ -125,28 +127,17 @@ func largest(all []candidate, k int) []candidate {
 			}
 		case c.score > top[0]:
 			top[0] = c.score
-			sink(top)
+			heap.Fix(smallestFirst{top}, 0)
 		}
 	}
 	return slices.DeleteFunc(all, func(c candidate) bool { return c.score < top[0] })
 }
 
-// sink restores the order of a heap whose first element has changed.
-func sink(heap []float64) {
-	for i := 0; ; {
-		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(heap); child++ {
-			if heap[child] < heap[least] {
-				least = child
-			}
-		}
-		if least == i {
-			return
-		}
-		heap[i], heap[least] = heap[least], heap[i]
-		i = least
-	}
-}
+// smallestFirst is a heap for its Fix alone.
+type smallestFirst struct{ sort.Float64Slice }
+
+func (smallestFirst) Push(any) {}
+func (smallestFirst) Pop() any { return nil }
 
 // softmax sets the probabilities. The largest score is 0.
 func softmax(all []candidate) {

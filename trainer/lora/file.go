@@ -182,7 +182,7 @@ func inFolder(err *error, dir string) {
 func readConfig(dir string) (Config, string, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, ConfigFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return Config{}, "", fmt.Errorf("it has no %s; it must be a folder that tune train --lora-rank or PEFT has saved",
+		return Config{}, "", fmt.Errorf("it has no %s; it must be a folder that a run with lora.Config.Rank, or PEFT, has saved",
 			ConfigFile)
 	}
 	if err != nil {

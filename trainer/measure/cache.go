@@ -44,7 +44,8 @@ type entry struct {
 // is linked in, or this program.
 func (s *session) key(u use) (key, bool) {
 	name := u.kernel.Info().Name
-	k := key{Plugin: s.manifests[name].Checksum, CPU: cpu.Name(), Variant: simd.Variant(), Threads: simd.Threads(),
+	plugin, _ := s.reg.Find(name)
+	k := key{Plugin: plugin.Manifest.Checksum, CPU: cpu.Name(), Variant: simd.Variant(), Threads: simd.Threads(),
 		Kernel: name, Op: u.op, Facts: u.facts, RowsPerToken: u.rowsPerToken,
 		Batch: s.run.Batch, Seq: s.run.Seq, MaxPosition: s.run.MaxPosition, Inference: s.run.Inference}
 	if s.cache.dir == "" || k.Plugin == "" {

@@ -76,9 +76,7 @@ func Plan(ctx context.Context, m core.Model, reg *core.Registry, selection strin
 	if err != nil {
 		return nil, err
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if sel.From != "" {
 		return repeat(ctx, m, reg, sel.From, r, o)
 	}
@@ -113,13 +111,13 @@ func repeat(ctx context.Context, m core.Model, reg *core.Registry, run string, r
 
 // session is the measuring for one plan.
 type session struct {
-	run       Run
-	opts      Options
-	cache     *cache
-	manifests map[string]core.Manifest
-	seen      map[use]outcome
-	fresh     int       // measurements made
-	start     time.Time // of the first
+	reg   *core.Registry
+	run   Run
+	opts  Options
+	cache *cache
+	seen  map[use]outcome
+	fresh int       // measurements made
+	start time.Time // of the first
 }
 
 // New returns what compares the kernels of a registry with the plain forward, for batches
@@ -134,13 +132,11 @@ type session struct {
 func New(reg *core.Registry, r Run, o Options) core.Measure { return newSession(reg, r, o).measure }
 
 func newSession(reg *core.Registry, r Run, o Options) *session {
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	r.Batch, r.Seq = cmp.Or(r.Batch, DefaultBatch), cmp.Or(r.Seq, DefaultSeq)
 	r.MaxPosition = cmp.Or(r.MaxPosition, r.Seq)
 	r.Batch = min(r.Batch, max(1, mostTokens/r.Seq))
-	return &session{run: r, opts: o, cache: newCache(o), manifests: manifests(reg), seen: map[use]outcome{}}
+	return &session{reg: reg, run: r, opts: o, cache: newCache(o), seen: map[use]outcome{}}
 }
 
 // use is what sites that need only one measurement have in common.
@@ -196,7 +192,7 @@ func (s *session) compare(ctx context.Context, site core.Site, k core.Kernel) (c
 	if s.run.Memory == nil {
 		return core.Measurement{}, errors.New("measure: Run.Memory is nil: set it to the memory of the model's tensors")
 	}
-	before := health(k)
+	before := core.HealthOf(k)
 	p, err := nn.NewProbe(s.run.Memory, site, k, s.run.Batch, s.run.Seq, s.run.MaxPosition, s.run.Inference)
 	if err != nil {
 		return core.Measurement{}, err
@@ -210,26 +206,9 @@ func (s *session) compare(ctx context.Context, site core.Site, k core.Kernel) (c
 	if err != nil {
 		return m, err
 	}
-	if after := health(k); after.Deaths > before.Deaths || after.Fallbacks > before.Fallbacks {
+	if after := core.HealthOf(k); after.Deaths > before.Deaths || after.Fallbacks > before.Fallbacks {
 		return m, fmt.Errorf("its plugin failed: %s", after.LastError)
 	}
 	m.PlainBytes, m.KernelBytes, m.Tokens = sizes.PlainBytes, sizes.KernelBytes, sizes.Tokens
 	return m, nil
-}
-
-func health(k core.Kernel) core.Health {
-	if r, ok := k.(core.HealthReporter); ok {
-		return r.Health()
-	}
-	return core.Health{}
-}
-
-func manifests(reg *core.Registry) map[string]core.Manifest {
-	all := map[string]core.Manifest{}
-	for _, f := range reg.Listing() {
-		if f.Err == nil {
-			all[f.Manifest.Name] = f.Manifest
-		}
-	}
-	return all
 }

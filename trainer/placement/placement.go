@@ -45,10 +45,8 @@ type Machine struct {
 func This(reg *core.Registry, placed []core.Placement) Machine {
 	m := Machine{Arch: runtime.GOARCH, SIMD: simd.Variant(), Plugins: map[string]string{}}
 	for _, p := range placed {
-		for _, f := range reg.Listing() {
-			if f.Err == nil && f.Manifest.Name == p.Kernel && f.Manifest.Checksum != "" {
-				m.Plugins[p.Kernel] = f.Manifest.Checksum
-			}
+		if f, ok := reg.Find(p.Kernel); ok && f.Manifest.Checksum != "" {
+			m.Plugins[p.Kernel] = f.Manifest.Checksum
 		}
 	}
 	return m
@@ -123,8 +121,8 @@ func (r *Record) Plan(ctx context.Context, m core.Model, reg *core.Registry,
 		}
 	}
 	if errs != nil {
-		return nil, "", fmt.Errorf("%s: %w: the same bits cannot be promised; put the plugins of the run back "+
-			"(--plugin-dir), or %s",
+		return nil, "", fmt.Errorf("%s: %w: the same bits cannot be promised; put the plugins of the run back, "+
+			"or %s",
 			r.Path, errors.Join(errs...), r.otherwise())
 	}
 	return plan, r.Machine.processor(now), nil

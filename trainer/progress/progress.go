@@ -201,7 +201,7 @@ func (p *Printer) Summary(s *trainer.Summary) {
 	if s.Checked.Calls > 0 || len(s.Checked.Left) > 0 {
 		fmt.Fprintf(w, "  checked        %s\n", s.Checked)
 	} else if c.CheckEvery == 0 && s.Report != nil && len(s.Report.Applied()) > 0 {
-		fmt.Fprintln(w, "  checked        no kernel: --check-every is 0")
+		fmt.Fprintln(w, "  checked        no kernel: that is turned off")
 	}
 	for _, wrong := range s.Wrong {
 		fmt.Fprint(w, fitting(w, fmt.Sprintf("  taken off      %v\n", wrong), "                 "))

@@ -181,7 +181,7 @@ func TestSummaryOfAnInterruptedRun(t *testing.T) {
 // TestASummarySaysThatNothingWasChecked where kernels were used without the comparison, which is
 // otherwise counted.
 func TestASummarySaysThatNothingWasChecked(t *testing.T) {
-	const line = "  checked        no kernel: --check-every is 0\n"
+	const line = "  checked        no kernel: that is turned off\n"
 	used := &core.Report{Actions: []core.Action{{Kernel: noKernel{}}}}
 	for name, tt := range map[string]struct {
 		every  int

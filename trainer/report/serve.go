@@ -117,7 +117,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Frame-Options", "DENY")
 	switch {
 	case !s.isHost(r.Host):
-		http.Error(w, "This page is not served under that name. Open it by its address, or name the host with --serve.", http.StatusForbidden)
+		http.Error(w, "This page is not served under that name. Open it by its address, or have it served under that name.", http.StatusForbidden)
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		h.Set("Allow", "GET, HEAD")
 		http.Error(w, "This page can only be read.", http.StatusMethodNotAllowed)

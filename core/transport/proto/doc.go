@@ -7,4 +7,4 @@
 // google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2 on the PATH, and run go generate.
 package proto
 
-//go:generate protoc --go_out=. --go_opt=paths=source_relative --go-grpc_out=. --go-grpc_opt=paths=source_relative kernel.proto
+//go:generate protoc --go_out=paths=source_relative:. --go-grpc_out=paths=source_relative:. kernel.proto

@@ -7,7 +7,9 @@ import (
 
 func TestModelName(t *testing.T) {
 	tests := []struct{ name, cpuinfo, want string }{
-		{"the first of several", "processor\t: 0\nmodel\t\t: 85\nmodel name\t: Fast CPU: v2 @ 3 GHz\n\nmodel name\t: other\n", "Fast CPU: v2 @ 3 GHz"},
+		{"the first of several",
+			"processor\t: 0\nmodel\t\t: 85\nmodel name\t: Fast CPU: v2 @ 3 GHz\n\nmodel name\t: " +
+				"other\n", "Fast CPU: v2 @ 3 GHz"},
 		{"a machine that gives none", "processor\t: 0\nBogoMIPS\t: 50.00\n", ""},
 		{"an empty file", "", ""},
 	}

@@ -16,7 +16,7 @@ import (
 var ErrNoRoom = errors.New("no room")
 
 // Pool is memory for tensors in as many regions as it takes. It begins with little address
-// space, so that it does where that is limited, and doubles it when it is full. A region
+// space, which some machines limit, and doubles it when it is full. A region
 // that is empty again is closed, unless it is the first. Its methods may be called from
 // several goroutines.
 type Pool struct {
@@ -147,7 +147,8 @@ func (p *Pool) grow(need int64) (*arena, error) {
 func addressNote() string {
 	switch limit := addressLimit(); {
 	case limit > 0:
-		return fmt.Sprintf("; the address space of this process is limited to %s: ulimit -v can raise that", amount.Bytes(limit))
+		return fmt.Sprintf("; the address space of this process is limited to %s: ulimit -v can raise that",
+			amount.Bytes(limit))
 	case strconv.IntSize < 64:
 		return "; a 64-bit program has more address space"
 	}

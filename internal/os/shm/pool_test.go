@@ -78,7 +78,8 @@ func TestAPoolGrowsByWhatItCanHave(t *testing.T) {
 		t.Error("the pool has a region that is not its own")
 	}
 	_, err := p.Alloc(2 << 20)
-	if !errors.Is(err, ErrNoRoom) || !strings.Contains(err.Error(), "memory test for 2 MiB beside 3.42 MiB in use: not that much") {
+	if !errors.Is(err, ErrNoRoom) || !strings.Contains(err.Error(),
+		"memory test for 2 MiB beside 3.42 MiB in use: not that much") {
 		t.Errorf("error %v", err)
 	}
 }

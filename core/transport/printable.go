@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode"
@@ -39,25 +40,16 @@ func checkDescription(m core.Manifest) error {
 	if n := len(m.Kernels); n > maxKernels {
 		return fmt.Errorf("it offers %d kernels, at most %d are taken", n, maxKernels)
 	}
-	if err := checkWord("name", m.Name, maxName); err != nil {
-		return err
-	}
-	if err := checkWord("version", m.Version, maxName); err != nil {
-		return err
-	}
+	err := cmp.Or(checkWord("name", m.Name, maxName), checkWord("version", m.Version, maxName))
 	for _, k := range m.Kernels {
-		if err := checkWord("op", string(k.Op), maxName); err != nil {
-			return err
+		if n := len(k.DTypes); n > maxDTypes {
+			err = cmp.Or(err, fmt.Errorf("its kernel for %s names %d dtypes, at most %d are taken", k.Op, n, maxDTypes))
 		}
 		// A second line is a mistake that kerneltest.CheckManifest explains.
-		if err := checkWord("summary", strings.ReplaceAll(k.Summary, "\n", " "), maxSummary); err != nil {
-			return err
-		}
-		if n := len(k.DTypes); n > maxDTypes {
-			return fmt.Errorf("its kernel for %s names %d dtypes, at most %d are taken", k.Op, n, maxDTypes)
-		}
+		summary := strings.ReplaceAll(k.Summary, "\n", " ")
+		err = cmp.Or(err, checkWord("op", string(k.Op), maxName), checkWord("summary", summary, maxSummary))
 	}
-	return nil
+	return err
 }
 
 func checkWord(what, s string, limit int) error {

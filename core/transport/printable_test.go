@@ -19,7 +19,8 @@ func TestTerminalsObeyNoPlugin(t *testing.T) {
 	if _, err := words.Write([]byte("out of \x1b]0;luck\x07\r\n")); err != nil {
 		t.Fatal(err)
 	}
-	for want, err := range map[string]error{"hello": startErr, "nothing to see": callErr, "luck": errors.New(words.String())} {
+	for want, err := range map[string]error{"hello": startErr, "nothing to see": callErr,
+		"luck": errors.New(words.String())} {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.ContainsFunc(err.Error(), unicode.IsControl) {
 			t.Errorf("error %q, want one that says %q", err, want)
 		}
