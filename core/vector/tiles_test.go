@@ -12,7 +12,7 @@ import (
 // TestTilesAreThoseOfSimd has a product that pays and one that does not, packed and not.
 func TestTilesAreThoseOfSimd(t *testing.T) {
 	for _, dtype := range []core.DType{core.Float32, core.BFloat16} {
-		for _, s := range [][3]int{{400, 500, 400}, {20, 30, 40}} {
+		for _, s := range [][3]int{{600, 700, 700}, {20, 30, 40}} {
 			m, n, k := s[0], s[1], s[2]
 			a, _ := matrix(core.Float32, m, k)
 			b, _ := matrix(dtype, n, k)

@@ -125,14 +125,14 @@ func multiplyOnTiles(products []TileProduct) {
 // Pays reports whether tiles make a product faster that is computed by itself, where there are any.
 func (p *TileProduct) Pays() bool { return p.pays(p.work()) }
 
-// pays is Pays for one of several products, with so many multiplications in all. Each element of an
-// operand takes about as long to pack as fifty to a hundred of the multiplications that tiles
-// spare it, and packing for all goroutines makes these wait for one another.
+// pays is Pays for one of several products, with so many multiplications in all. An element of an operand
+// takes as long to pack as tiles spare in about a hundred multiplications, and goroutines wait for each
+// other before they multiply. An operand in bfloat16 needs less of both.
 func (p *TileProduct) pays(work float64) bool {
-	if p.PackedB != nil {
-		return p.M >= 32 && p.N >= 256 && p.K >= 128
+	if p.PackedB != nil || p.A.parts() == 1 || p.B.parts() == 1 {
+		return p.M >= 128 && p.N >= 256 && p.K >= 256
 	}
-	return p.M >= 128 && p.N >= 256 && p.K >= 128 && work >= 1<<26
+	return p.M >= 256 && p.N >= 256 && p.K >= 256 && work >= 1<<28
 }
 
 func (p *TileProduct) check() {

@@ -55,11 +55,15 @@ type tilePack struct {
 
 // packOf plans a pack of steps [k0, k0+kn) of some lanes of x.
 func packOf(x Matrix, along, right bool, lane0, lanes, k0, kn int) tilePack {
-	t := tilePack{x: x, along: along, right: right, lane0: lane0, lanes: lanes, k0: k0, kn: kn, parts: 3}
+	return tilePack{x: x, along: along, right: right, lane0: lane0, lanes: lanes, k0: k0, kn: kn, parts: x.parts()}
+}
+
+// parts returns of how many bfloat16 an element is the sum.
+func (x Matrix) parts() int {
 	if x.Load == nil && x.BFloat16 != nil {
-		t.parts = 1
+		return 1
 	}
-	return t
+	return 3
 }
 
 func (t *tilePack) panels() int { return ceilDiv(t.lanes, tileLanes) }

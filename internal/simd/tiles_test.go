@@ -107,8 +107,9 @@ func TestTilesErrAsVectorsDo(t *testing.T) {
 		errs[0] += math.Abs(float64(ordinary.C[e]) - want)
 		errs[1] += math.Abs(float64(tiles[e]) - want)
 	}
+	t.Logf("errors of %.3g on tiles, %.3g ordinarily", errs[1]/(m*n), errs[0]/(m*n))
 	if errs[1] > errs[0] {
-		t.Errorf("errors of %v on tiles, %v ordinarily", errs[1]/(m*n), errs[0]/(m*n))
+		t.Error("they are larger on tiles")
 	}
 }
 
