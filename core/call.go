@@ -44,7 +44,7 @@ func (c *Call) Outputs(name string) []Tensor { return pick(c, c.Sig.Out, c.Out, 
 // op does not have, and on another number of tensors than the argument's Count.
 func (c *Call) Set(name string, t ...Tensor) {
 	args, tensors := c.Sig.Out, c.Out
-	if argOffset(c.Sig.In, name) >= 0 {
+	if slices.ContainsFunc(c.Sig.In, func(a Arg) bool { return a.Name == name }) {
 		args, tensors = c.Sig.In, c.In
 	}
 	dst := pick(c, args, tensors, name)
@@ -157,27 +157,13 @@ func symbolic(s Shape) string {
 }
 
 func pick(c *Call, args []Arg, tensors []Tensor, name string) []Tensor {
-	i := argOffset(args, name)
-	if i < 0 {
-		panic(fmt.Sprintf("core: %s %s has no tensor %q", c.Op, c.Pass, name))
-	}
 	for _, a := range args {
 		if a.Name == name {
-			return tensors[i : i+a.Count]
+			return tensors[:a.Count]
 		}
+		tensors = tensors[a.Count:]
 	}
-	return nil
-}
-
-func argOffset(args []Arg, name string) int {
-	n := 0
-	for _, a := range args {
-		if a.Name == name {
-			return n
-		}
-		n += a.Count
-	}
-	return -1
+	panic(fmt.Sprintf("core: %s %s has no tensor %q", c.Op, c.Pass, name))
 }
 
 func count(args []Arg) int {

@@ -47,8 +47,10 @@ type benchFlags struct {
 }
 
 func (a *app) benchCommand() *Command {
-	c := &Command{Name: "bench", Usage: "(--model DIR | --config FILE) [FLAGS]", Short: "measure what the kernels are worth", Long: benchLong,
-		Examples: "tune bench --model DIR --batch 8 --seq 512\ntune bench --config config.json --kernels none,auto --html result.html\n" +
+	c := &Command{Name: "bench", Usage: "(--model DIR | --config FILE) [FLAGS]",
+		Short: "measure what the kernels are worth", Long: benchLong,
+		Examples: "tune bench --model DIR --batch 8 --seq 512\ntune bench --config config.json --kernels none,auto " +
+			"--html result.html\n" +
 			"tune bench --config c.json --kernels none,auto,auto,-npu_fused_rope\n" +
 			"tune bench --model DIR --lora-rank 16 --base-int8 --gradient-checkpointing\n"}
 	b := &benchFlags{train: trainer.Default()}
@@ -65,10 +67,14 @@ func (b *benchFlags) add(c *Command) {
 	f := c.Group("What is measured")
 	f.StringVar(&b.train.Model, "model", "", "the model `FOLDER`")
 	f.StringVar(&b.config, "config", "", "a config.json `FILE`, for random weights")
-	f.StringSliceVar(&b.kernels, "kernels", []string{"none", "auto"}, "the `VARIANTS`: selections of kernels, separated by commas; -name belongs to the one before it, as in none,auto,-npu_fused_rope; from:RUN are those that a run had; linked:SELECTION takes this program's own kernels, without processes")
+	f.StringSliceVar(&b.kernels, "kernels", []string{"none", "auto"},
+		"the `VARIANTS`: selections of kernels, separated by commas; -name belongs to the one before it, as in "+
+			"none,auto,-npu_fused_rope; from:RUN are those that a run had; linked:SELECTION takes this program's own "+
+			"kernels, without processes")
 	b.plugins.addCalls(f)
 	f.IntVar(&b.steps, "steps", 10, "measured `STEPS` of each variant")
-	f.Float64Var(&b.productRate, "product-rate", 0, "a rate in `GFLOP/s` that matrix products of another library were seen to reach here, such as a BLAS; the floor of a step takes it if it is higher than what is measured")
+	f.Float64Var(&b.productRate, "product-rate", 0, "a rate in `GFLOP/s` that matrix products of another library were "+
+		"seen to reach here, such as a BLAS; the floor of a step takes it if it is higher than what is measured")
 	step := c.Group("The step, as in train")
 	addBatch(step, &b.train)
 	addLoRA(step, &b.train.LoRA)
@@ -136,7 +142,8 @@ func (a *app) bench(ctx context.Context, c *Command, b *benchFlags) (err error) 
 	if err != nil {
 		return err
 	}
-	o := bench.Options{Config: b.train, ModelJSON: config, Steps: b.steps, Kernels: b.kernels, ProductRate: 1e9 * b.productRate}
+	o := bench.Options{Config: b.train, ModelJSON: config, Steps: b.steps, Kernels: b.kernels,
+		ProductRate: 1e9 * b.productRate}
 	mem, err := newMemory()
 	if err != nil {
 		return err

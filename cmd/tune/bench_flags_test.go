@@ -17,15 +17,21 @@ var notOfAStep = map[string]string{
 	"config":       "it gives flags from a file; that of bench is a config.json",
 	"print-config": ofTheRun,
 
-	"data": ofTheData, "eval-data": ofTheData, "eval-size": ofTheData, "data-format": ofTheData, "template": ofTheData, "dataset-dir": ofTheData,
-	"max-samples": ofTheData, "skip-bad-rows": ofTheData, "train-on-prompt": ofTheData, "no-packing": ofTheData, "cut-long": ofTheData,
+	"data": ofTheData, "eval-data": ofTheData, "eval-size": ofTheData, "data-format": ofTheData, "template": ofTheData,
+	"dataset-dir": ofTheData,
+	"max-samples": ofTheData, "skip-bad-rows": ofTheData, "train-on-prompt": ofTheData, "no-packing": ofTheData,
+	"cut-long": ofTheData,
 
-	"out": ofTheRun, "epochs": ofTheRun, "save-every": ofTheRun, "keep": ofTheRun, "eval-every": ofTheRun, "no-eval": ofTheRun, "load-best-at-end": ofTheRun,
-	"resume": ofTheRun, "force": ofTheRun, "tensorboard": ofTheRun, "serve": ofTheRun, "serve-token": ofTheRun, "log": ofTheRun,
+	"out": ofTheRun, "epochs": ofTheRun, "save-every": ofTheRun, "keep": ofTheRun, "eval-every": ofTheRun,
+	"no-eval": ofTheRun, "load-best-at-end": ofTheRun,
+	"resume": ofTheRun, "force": ofTheRun, "tensorboard": ofTheRun, "serve": ofTheRun, "serve-token": ofTheRun,
+	"log":   ofTheRun,
 	"steps": "that of bench says how many steps are measured",
 
-	"lr": ofTheSchedule, "schedule": ofTheSchedule, "schedule-args": ofTheSchedule, "warmup": ofTheSchedule, "warmup-ratio": ofTheSchedule,
-	"adam-beta1": ofTheSchedule, "adam-beta2": ofTheSchedule, "adam-epsilon": ofTheSchedule, "decay-all": ofTheSchedule, "loraplus-lr-ratio": ofTheSchedule,
+	"lr": ofTheSchedule, "schedule": ofTheSchedule, "schedule-args": ofTheSchedule, "warmup": ofTheSchedule,
+	"warmup-ratio": ofTheSchedule,
+	"adam-beta1":   ofTheSchedule, "adam-beta2": ofTheSchedule, "adam-epsilon": ofTheSchedule, "decay-all": ofTheSchedule,
+	"loraplus-lr-ratio": ofTheSchedule,
 
 	"kernels":     "that of bench names several selections, its variants",
 	"check-every": "a check is of one step among many; bench measures the others",
@@ -46,7 +52,8 @@ func TestBenchTakesEveryFlagOfAStep(t *testing.T) {
 		case shared(f) && reason != "":
 			t.Errorf("bench takes --%s, which is said to be not of a step: %s", f.Name, reason)
 		case !shared(f) && reason == "":
-			t.Errorf("bench does not take --%s as train does: define it once for both, or give the reason in notOfAStep", f.Name)
+			t.Errorf("bench does not take --%s as train does: define it once for both, or give the reason in notOfAStep",
+				f.Name)
 		}
 	})
 	for name := range notOfAStep {

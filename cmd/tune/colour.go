@@ -13,7 +13,9 @@ type palette bool
 
 // paletteOf returns the palette for what is written to w: colours for a terminal whose user has
 // nothing against them.
-func paletteOf(w io.Writer) palette { return palette(progress.IsTerminal(w) && os.Getenv("NO_COLOR") == "") }
+func paletteOf(w io.Writer) palette {
+	return palette(progress.IsTerminal(w) && os.Getenv("NO_COLOR") == "")
+}
 
 func (p palette) paint(code, text string) string {
 	if !p || text == "" {

@@ -8,11 +8,13 @@ import (
 )
 
 func TestColoursAreForTerminalsOnly(t *testing.T) {
-	const plan = "N  PATH     FORWARD\n2  a.*.mlp  plain -> k\n    1.7x: 1 ms\n1  b        plain rope (slower)\n1 of 2 sites use a fused kernel\n"
+	const plan = "N  PATH     FORWARD\n2  a.*.mlp  plain -> k\n    1.7x: 1 ms\n1  b        plain rope (slower)\n1 of " +
+		"2 sites use a fused kernel\n"
 	if got := palette(false).actions(plan); got != plan {
 		t.Errorf("without colours:\n%q", got)
 	}
-	const want = "\x1b[1mN  PATH     FORWARD\x1b[0m\n2  a.*.mlp  plain -> \x1b[32mk\x1b[0m\n\x1b[2m    1.7x: 1 ms\x1b[0m\n1  b        plain rope (slower)\n1 of 2 sites use a fused kernel\n"
+	const want = "\x1b[1mN  PATH     FORWARD\x1b[0m\n2  a.*.mlp  plain -> \x1b[32mk\x1b[0m\n\x1b[2m    1.7x: 1 " +
+		"ms\x1b[0m\n1  b        plain rope (slower)\n1 of 2 sites use a fused kernel\n"
 	if got := palette(true).actions(plan); got != want {
 		t.Errorf("with colours:\n%q, want\n%q", got, want)
 	}
@@ -40,7 +42,8 @@ func TestLinesFitATerminal(t *testing.T) {
 		}
 	}
 	unbroken := strings.Repeat("x", 100)
-	for in, want := range map[string]string{"short": "short", unbroken: unbroken, "  " + unbroken + " y": "  " + unbroken + "\n    y"} {
+	for in, want := range map[string]string{"short": "short", unbroken: unbroken, "  " + unbroken + " y": "  " +
+		unbroken + "\n    y"} {
 		if got := progress.Wrapped(in, "    "); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}

@@ -131,14 +131,17 @@ func find(commands []*Command, args []string) (*Command, []string, error) {
 		}
 	}
 	if verbs == nil {
-		return nil, nil, &usageError{fmt.Errorf("unknown command %q%s", args[0], nearestCommand(commands, args[0])), "tune help"}
+		return nil, nil, &usageError{fmt.Errorf("unknown command %q%s", args[0], nearestCommand(commands, args[0])),
+			"tune help"}
 	}
 	help := "tune help " + args[0]
 	if len(args) == 1 || strings.HasPrefix(args[1], "-") {
 		return nil, nil, &usageError{fmt.Errorf("%s needs one of: %s", args[0], strings.Join(verbs, ", ")), help}
 	}
 	return nil, nil, &usageError{fmt.Errorf("unknown command %q%s",
-		args[0]+" "+args[1], didYouMean(args[1], verbs, func(verb string) string { return strconv.Quote(args[0] + " " + verb) })), help}
+		args[0]+" "+args[1], didYouMean(args[1], verbs, func(verb string) string {
+			return strconv.Quote(args[0] + " " + verb)
+		})), help}
 }
 
 // nearestCommand suggests the command with the word that is nearest, if any is near.
@@ -158,7 +161,8 @@ func nearestCommand(commands []*Command, typed string) string {
 
 // namesOfFiles are flags that name files. An empty name is a variable of the shell that is not set
 // rather than a wish to leave the flag out.
-var namesOfFiles = []string{"model", "data", "eval-data", "adapter", "config", "dataset-dir", "prompt-file", "out", "plugin-dir"}
+var namesOfFiles = []string{"model", "data", "eval-data", "adapter", "config", "dataset-dir", "prompt-file", "out",
+	"plugin-dir"}
 
 func (c *Command) noEmptyNames() error {
 	for _, name := range namesOfFiles {
@@ -259,7 +263,8 @@ func (c *Command) oneOf(flag, value string, known ...string) error {
 	if slices.Contains(known, value) {
 		return nil
 	}
-	return c.usagef("--%s is %q; it takes %s%s", flag, value, strings.Join(known, ", "), didYouMean(value, known, strings.Clone))
+	return c.usagef("--%s is %q; it takes %s%s", flag, value, strings.Join(known, ", "),
+		didYouMean(value, known, strings.Clone))
 }
 
 // didYouMean suggests the known name that was likely meant, formatted by show, or nothing

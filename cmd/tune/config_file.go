@@ -32,7 +32,8 @@ type configFile struct {
 }
 
 func (f *configFile) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.path, "config", "", "a YAML `FILE` of flags, by their names with underscores or by LLaMA-Factory's; flags given here win over it")
+	flags.StringVar(&f.path, "config", "", "a YAML `FILE` of flags, by their names with underscores or by "+
+		"LLaMA-Factory's; flags given here win over it")
 	flags.BoolVar(&f.print, "print-config", false, "print what every flag comes to, as a --config file, and stop")
 }
 
@@ -143,7 +144,8 @@ func (s *settings) set(key string, node *yaml.Node) error {
 	}
 	if only, ok := fixed[key]; ok {
 		if !null && !slices.Contains(only, value) {
-			return fmt.Errorf("%q is not supported; %s", value, cmp.Or(remedies[key], "tune can do "+strings.Join(only, ", ")+" here"))
+			return fmt.Errorf("%q is not supported; %s", value, cmp.Or(remedies[key],
+				"tune can do "+strings.Join(only, ", ")+" here"))
 		}
 		if key == "finetuning_type" {
 			s.method = value

@@ -94,13 +94,15 @@ func TestCommandLineWinsOverConfigFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lr, batch := c.Flags.Lookup("lr").Value.String(), c.Flags.Lookup("batch").Value.String(); lr != "3" || batch != "2" {
+	if lr, batch := c.Flags.Lookup("lr").Value.String(), c.Flags.Lookup("batch").Value.String(); lr != "3" ||
+		batch != "2" {
 		t.Errorf("lr %s, batch %s; want 3 and 2", lr, batch)
 	}
 }
 
 func TestMethodOnTheCommandLineWins(t *testing.T) {
-	for _, tt := range []struct{ file, arg string }{{"finetuning_type: lora", "--lora-rank=0"}, {"finetuning_type: full", "--lora-rank=4"}} {
+	for _, tt := range []struct{ file, arg string }{{"finetuning_type: lora", "--lora-rank=0"},
+		{"finetuning_type: full", "--lora-rank=4"}} {
 		c, _, err := trainWith(t, tt.file, tt.arg)
 		if err != nil {
 			t.Fatal(err)
@@ -118,14 +120,18 @@ func TestConfigFileErrorsNameLineKeyAndRemedy(t *testing.T) {
 		{"not true or false", "strict: maybe", `strict: "maybe" does not fit; it must be true or false`},
 		{"two names of one flag", "lr: 1\nlearning_rate: 1", "run.yaml:2: learning_rate: lr has set it already"},
 		{"one key twice", "lr: 1\nlr: 1", "lr has set it already"},
-		{"what cannot be done", "stage: dpo", `stage: "dpo" is not supported; preferences and rewards (dpo, kto, rm, ppo) cannot be trained on yet`},
+		{"what cannot be done", "stage: " +
+			"dpo", `stage: "dpo" is not supported; preferences and rewards (dpo, kto, rm, ppo) cannot be trained on yet`},
 		{"packing that is neither", "packing: maybe", `packing: "maybe" does not fit; it must be false or true`},
 		{"packing by a number", "packing: 1", `packing: "1" does not fit; it must be false or true`},
 		{"a truth for bits", "quantization_bit: true", `quantization_bit: "true" does not fit; it must be 8`},
 		{"four bits", "quantization_bit: 4", `quantization_bit: "4" does not fit; it must be 8`},
 		{"another method", "finetuning_type: freeze", `"freeze" is not supported; tune can do lora, full here`},
-		{"two methods", "finetuning_type: full\nlora_rank: 8", "run.yaml: finetuning_type is full, but lora_rank is given too: leave one of them out"},
-		{"resuming by the file", "resume_from_checkpoint: out/checkpoint-5", "run.yaml:1: resume_from_checkpoint: \"out/checkpoint-5\" is not supported; leave it out, and resume with tune --resume"},
+		{"two methods", "finetuning_type: full\nlora_rank: 8", "run.yaml: finetuning_type is full, but lora_rank is " +
+			"given too: leave one of them out"},
+		{"resuming by the file", "resume_from_checkpoint: out/checkpoint-5",
+			"run.yaml:1: resume_from_checkpoint: \"out/checkpoint-5\" is not supported; leave it out, and resume with tune " +
+				"--resume"},
 		{"interleaving", "mix_strategy: interleave_under", "give them weights instead, as in dataset: a@0.3,b"},
 		{"probabilities", "interleave_probs: 0.3,0.7", "give the data sets weights instead, as in dataset: a@0.3,b"},
 		{"a share that is none", "val_size: some", `val_size: "some" does not fit; it must be a number`},
@@ -182,7 +188,8 @@ func TestConfigPageNamesEveryKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range slices.Concat(slices.Collect(maps.Keys(theirNames)), slices.Collect(maps.Keys(fixed)), slices.Collect(maps.Keys(differs)), withoutMeaning, together) {
+	for _, key := range slices.Concat(slices.Collect(maps.Keys(theirNames)), slices.Collect(maps.Keys(fixed)),
+		slices.Collect(maps.Keys(differs)), withoutMeaning, together) {
 		if !bytes.Contains(page, []byte("`"+key+"`")) {
 			t.Errorf("docs/config.md does not name %s", key)
 		}
@@ -190,7 +197,8 @@ func TestConfigPageNamesEveryKey(t *testing.T) {
 }
 
 func TestPrintedConfigIsReadAsItWas(t *testing.T) {
-	first, _, err := trainWith(t, "", "--lr", "3e-5", "--model", "1e5", "--kernels", "auto,-npu_fused_rope", "--strict", "--data", "a.json,b@2", "--data", "c, d", "--eval-size", "0")
+	first, _, err := trainWith(t, "", "--lr", "3e-5", "--model", "1e5", "--kernels", "auto,-npu_fused_rope", "--strict",
+		"--data", "a.json,b@2", "--data", "c, d", "--eval-size", "0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +219,8 @@ func TestPrintedConfigIsReadAsItWas(t *testing.T) {
 }
 
 func FuzzConfigFile(f *testing.F) {
-	for _, seed := range []string{"lr: 1", "a: &x [1, *x]", "a: *a", "{", "? [a]\n: b", "lr: !!binary x", "<<: {lr: 1}", "- \n- "} {
+	for _, seed := range []string{"lr: 1", "a: &x [1, *x]", "a: *a", "{", "? [a]\n: b", "lr: !!binary x", "<<: {lr: 1}",
+		"- \n- "} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -10,40 +10,58 @@ var foreign = []struct {
 	keys     []string
 }{
 	{"the optimizer is AdamW, which has no such choice: leave it out", []string{
-		"optimizer", "optim_args", "optim_target_modules", "use_adam_mini", "use_muon", "use_apollo", "apollo_rank", "use_badam", "badam_mode", "use_galore", "galore_rank"}},
-	{"the schedule's parameters are lr_scheduler_kwargs, or schedule_args", []string{"min_lr_ratio", "min_lr", "num_cycles", "lr_end"}},
+		"optimizer", "optim_args", "optim_target_modules", "use_adam_mini", "use_muon", "use_apollo", "apollo_rank",
+		"use_badam", "badam_mode", "use_galore", "galore_rank"}},
+	{"the schedule's parameters are lr_scheduler_kwargs, or schedule_args",
+		[]string{"min_lr_ratio", "min_lr", "num_cycles", "lr_end"}},
 	{"gradients are clipped with max_grad_norm", []string{"gradient_clipping", "gradient_clip", "grad_clip"}},
-	{"the length of a row is cutoff_len, or seq", []string{"max_length", "max_seq_length", "max_seq_len", "model_max_length", "sequence_len", "block_size"}},
-	{"the rows of a batch are per_device_train_batch_size, or batch", []string{"batch_size", "micro_batch_size", "train_batch_size"}},
+	{"the length of a row is cutoff_len, or seq", []string{"max_length", "max_seq_length", "max_seq_len",
+		"model_max_length", "sequence_len", "block_size"}},
+	{"the rows of a batch are per_device_train_batch_size, or batch",
+		[]string{"batch_size", "micro_batch_size", "train_batch_size"}},
 	{"a seed for the data alone does not exist; seed is for everything random", []string{"data_seed"}},
 	{"rows are always shuffled: leave it out", []string{"disable_shuffling", "group_by_length"}},
 	{"adapters are turned on by finetuning_type: lora, or by lora_rank", []string{"use_lora"}},
-	{"adapters are for linear layers and have no biases of their own; layers that are trained whole beside them are not supported", []string{
+	{"adapters are for linear layers and have no biases of their own; layers that are trained whole beside them are " +
+		"not supported", []string{
 		"lora_bias", "additional_target", "modules_to_save", "lora_modules_to_save"}},
-	{"this kind of adapter is not supported: leave it out", []string{"pissa_init", "pissa_iter", "pissa_convert", "module_dropout", "oft_rank"}},
+	{"this kind of adapter is not supported: leave it out", []string{"pissa_init", "pissa_iter", "pissa_convert",
+		"module_dropout", "oft_rank"}},
 	{"layers cannot be frozen by their number: train all weights, or adapters with lora_rank", []string{
-		"freeze_trainable_layers", "freeze_trainable_modules", "freeze_extra_modules", "num_layer_trainable", "use_llama_pro"}},
+		"freeze_trainable_layers", "freeze_trainable_modules", "freeze_extra_modules", "num_layer_trainable",
+		"use_llama_pro"}},
 	{"tune trains on texts and answers, not on preferences: leave it out, and give data of another kind", []string{
-		"pref_beta", "pref_ftx", "pref_loss", "dpo_label_smoothing", "kto_chosen_weight", "kto_rejected_weight", "simpo_gamma", "ref_model", "reward_model", "reward_model_type"}},
+		"pref_beta", "pref_ftx", "pref_loss", "dpo_label_smoothing", "kto_chosen_weight", "kto_rejected_weight",
+		"simpo_gamma", "ref_model", "reward_model", "reward_model_type"}},
 	{"the loss is plain cross-entropy, without additions: leave it out", []string{
 		"neftune_noise_alpha", "label_smoothing_factor", "moe_aux_loss_coef", "use_dft_loss"}},
 	{"the weights of the base are quantised with quantization_bit: 8, or base_int8, and in no other way", []string{
 		"double_quantization", "quantization_method", "quantization_type", "load_in_4bit", "load_in_8bit"}},
 	{"the model keeps its positions, its vocabulary and its attention as config.json has them: leave it out", []string{
-		"rope_scaling", "shift_attn", "resize_vocab", "new_special_tokens", "add_tokens", "mixture_of_depths", "train_from_scratch"}},
-	{"data is read from files that are here, and kept nowhere else: leave it out", []string{"cache_dir", "tokenized_path", "streaming", "buffer_size"}},
+		"rope_scaling", "shift_attn", "resize_vocab", "new_special_tokens", "add_tokens", "mixture_of_depths",
+		"train_from_scratch"}},
+	{"data is read from files that are here, and kept nowhere else: leave it out",
+		[]string{"cache_dir", "tokenized_path", "streaming", "buffer_size"}},
 	{"nothing is loaded from a hub or uploaded to one: leave it out", []string{
-		"push_to_hub", "hub_model_id", "hub_token", "hf_hub_token", "model_revision", "ms_hub_token", "export_hub_model_id"}},
+		"push_to_hub", "hub_model_id", "hub_token", "hf_hub_token", "model_revision", "ms_hub_token",
+		"export_hub_model_id"}},
 	{"a model writes with tune generate: leave it out here", []string{
-		"temperature", "top_k", "top_p", "do_sample", "num_beams", "max_new_tokens", "repetition_penalty", "infer_backend", "infer_dtype"}},
-	{"an adapter is merged with tune merge: leave it out here", []string{"export_dir", "export_size", "export_device", "export_quantization_bit"}},
-	{"a run ends after its steps or epochs; load_best_model_at_end saves the best evaluation's model", []string{"early_stopping_steps", "early_stopping_patience"}},
+		"temperature", "top_k", "top_p", "do_sample", "num_beams", "max_new_tokens", "repetition_penalty", "infer_backend",
+		"infer_dtype"}},
+	{"an adapter is merged with tune merge: leave it out here", []string{"export_dir", "export_size", "export_device",
+		"export_quantization_bit"}},
+	{"a run ends after its steps or epochs; load_best_model_at_end saves the best evaluation's model",
+		[]string{"early_stopping_steps", "early_stopping_patience"}},
 	{"the run evaluates the loss alone: leave it out", []string{"compute_metrics"}},
-	{"only text can be trained on: leave it out", []string{"image_max_pixels", "video_max_pixels", "freeze_vision_tower", "freeze_multi_modal_projector", "visual_inputs"}},
-	{"the run is watched with serve, tensorboard or the report: leave it out", []string{"swanlab_project", "wandb_project", "log_level"}},
+	{"only text can be trained on: leave it out", []string{"image_max_pixels", "video_max_pixels", "freeze_vision_tower",
+		"freeze_multi_modal_projector", "visual_inputs"}},
+	{"the run is watched with serve, tensorboard or the report: leave it out",
+		[]string{"swanlab_project", "wandb_project", "log_level"}},
 	{"tune runs on the processors of one machine: leave it out", []string{
-		"fsdp", "fsdp_config", "master_port", "no_cuda", "use_cpu", "use_mps_device", "torch_compile", "tf32", "bf16_full_eval", "fp16_full_eval", "fp16_opt_level",
-		"auto_find_batch_size", "sequence_parallel_size", "vllm_gpu_util", "dataloader_pin_memory", "ddp_find_unused_parameters"}},
+		"fsdp", "fsdp_config", "master_port", "no_cuda", "use_cpu", "use_mps_device", "torch_compile", "tf32",
+		"bf16_full_eval", "fp16_full_eval", "fp16_opt_level",
+		"auto_find_batch_size", "sequence_parallel_size", "vllm_gpu_util", "dataloader_pin_memory",
+		"ddp_find_unused_parameters"}},
 }
 
 // foreignSentence says what to do about a key of another program; it is empty for any other.
@@ -60,6 +78,7 @@ func foreignSentence(key string) string {
 // for a file that may have been written for that.
 var spacedTemplates = map[string]string{
 	"llama2": "answers stand between spaces, as the model was published, which LLaMA-Factory leaves out",
-	"vicuna": "\"USER:\" and the answer have a space before them, as the model was published, which LLaMA-Factory leaves out",
+	"vicuna": "\"USER:\" and the answer have a space before them, as the model was published, which LLaMA-Factory " +
+		"leaves out",
 	"llama3": "messages lose white space at their ends, as the model was published, which LLaMA-Factory keeps",
 }

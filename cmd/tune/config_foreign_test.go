@@ -15,7 +15,8 @@ func TestForeignKeysAreTold(t *testing.T) {
 		"batch_size":  "the rows of a batch are per_device_train_batch_size, or batch",
 		"optimizer":   "run.yaml:1: optimizer: the optimizer is AdamW",
 	} {
-		if _, _, err := trainWith(t, key+": 1"); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "did you mean") {
+		if _, _, err := trainWith(t, key+": 1"); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "did you mean") {
 			t.Errorf("%s: error %v, want %q", key, err, want)
 		}
 	}

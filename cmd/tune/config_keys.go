@@ -79,10 +79,11 @@ var fixed = map[string][]string{
 // remedies say what to do about other values of fixed keys, where it is not to take one of
 // those.
 var remedies = map[string]string{
-	"mix_strategy":           "all data sets are shuffled together; give them weights instead, as in dataset: a@0.3,b",
-	"interleave_probs":       "give the data sets weights instead, as in dataset: a@0.3,b",
-	"save_strategy":          "checkpoints are saved after every save_steps steps, or not at all: steps or no",
-	"stage":                  "preferences and rewards (dpo, kto, rm, ppo) cannot be trained on yet, and to learn the answers alone would be another training; take sft or pt",
+	"mix_strategy":     "all data sets are shuffled together; give them weights instead, as in dataset: a@0.3,b",
+	"interleave_probs": "give the data sets weights instead, as in dataset: a@0.3,b",
+	"save_strategy":    "checkpoints are saved after every save_steps steps, or not at all: steps or no",
+	"stage": "preferences and rewards (dpo, kto, rm, ppo) cannot be trained on yet, and to learn the " +
+		"answers alone would be another training; take sft or pt",
 	"optim":                  "the optimizer is AdamW (adamw_torch); another one would be another training",
 	"resume_from_checkpoint": "leave it out, and resume with tune --resume --out DIR or --resume=CHECKPOINT",
 	"create_new_adapter":     "merge the adapter first, with tune merge, and train a new one on the result",
@@ -101,7 +102,8 @@ const theirRank = "8"
 // change no result. It computes in float32 whatever is asked for, and saves in the dtype
 // of the model's files.
 var withoutMeaning = []string{
-	"overwrite_cache", "overwrite_output_dir", "preprocessing_num_workers", "preprocessing_batch_size", "dataloader_num_workers",
+	"overwrite_cache", "overwrite_output_dir", "preprocessing_num_workers", "preprocessing_batch_size",
+	"dataloader_num_workers",
 	"logging_steps", "plot_loss", "ddp_timeout", "trust_remote_code",
 	"save_only_model", "include_num_input_tokens_seen", "flash_attn", "use_fast_tokenizer", "low_cpu_mem_usage",
 	"run_name", "per_device_eval_batch_size", "full_determinism", "logging_first_step", "logging_strategy",

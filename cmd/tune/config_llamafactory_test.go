@@ -50,12 +50,14 @@ func smallModel(t *testing.T, tokenizer, config string) string {
 }
 
 func smallQwen(t *testing.T) string {
-	return smallModel(t, "qwen2_5", `{"model_type": "qwen2", "vocab_size": 151936, "hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 1,
+	return smallModel(t, "qwen2_5", `{"model_type": "qwen2", "vocab_size": 151936, "hidden_size": 8,
+		"intermediate_size": 16, "num_hidden_layers": 1,
 		"num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 4096, "tie_word_embeddings": true}`)
 }
 
 func smallLlama(t *testing.T) string {
-	return smallModel(t, "llama3_2", `{"model_type": "llama", "vocab_size": 128256, "hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 1,
+	return smallModel(t, "llama3_2", `{"model_type": "llama", "vocab_size": 128256, "hidden_size": 8,
+		"intermediate_size": 16, "num_hidden_layers": 1,
 		"num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 4096, "tie_word_embeddings": true}`)
 }
 
@@ -71,7 +73,8 @@ func jobOf(t *testing.T, file, model string, args ...string) (job *trainer.Job, 
 	c := &Command{Name: "train"}
 	f := newTrainFlags(c)
 	c.finish(nil)
-	args = append([]string{"--config", path, "--model", model, "--dataset-dir", testdata.Shared(t, "data", "datasets", "llamafactory"), "--kernels", "none"}, args...)
+	args = append([]string{"--config", path, "--model", model, "--dataset-dir",
+		testdata.Shared(t, "data", "datasets", "llamafactory"), "--kernels", "none"}, args...)
 	if err := c.Flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
@@ -155,8 +158,10 @@ func (w wanted) check(t *testing.T, job *trainer.Job) {
 		}
 	}
 	c := job.Config
-	if c.WeightDecay != 0 || c.Clip != 1 || c.Seed != 42 || c.Beta1 != 0.9 || c.Beta2 != 0.999 || c.Epsilon != 1e-8 || c.DecayAll {
-		t.Errorf("weight decay %g, clipping %g, seed %d, betas %g and %g, epsilon %g", c.WeightDecay, c.Clip, c.Seed, c.Beta1, c.Beta2, c.Epsilon)
+	if c.WeightDecay != 0 || c.Clip != 1 || c.Seed != 42 || c.Beta1 != 0.9 || c.Beta2 != 0.999 || c.Epsilon != 1e-8 ||
+		c.DecayAll {
+		t.Errorf("weight decay %g, clipping %g, seed %d, betas %g and %g, epsilon %g", c.WeightDecay, c.Clip, c.Seed,
+			c.Beta1, c.Beta2, c.Epsilon)
 	}
 }
 
@@ -173,7 +178,8 @@ func decayed(job *trainer.Job) (with, without []string) {
 }
 
 // oneLayer are the matrices of a layer, and adapters those of its adapters.
-var oneLayer = []string{"mlp.down_proj", "mlp.gate_proj", "mlp.up_proj", "self_attn.k_proj", "self_attn.o_proj", "self_attn.q_proj", "self_attn.v_proj"}
+var oneLayer = []string{"mlp.down_proj", "mlp.gate_proj", "mlp.up_proj", "self_attn.k_proj", "self_attn.o_proj",
+	"self_attn.q_proj", "self_attn.v_proj"}
 
 func checkAdapters(t *testing.T, job *trainer.Job) {
 	t.Helper()
@@ -203,11 +209,13 @@ func TestPublishedPretraining(t *testing.T) {
 	}
 	wanted{rows: rowsOf(t, "c4_demo.jsonl"), batch: 1, accumulate: 8, epochs: 3, lr: 1e-4}.check(t, job)
 	checkAdapters(t, job)
-	if l := job.Config.LoRA; l.Rank != 8 || l.Alpha != 0 || l.PlusRatio != 0 || job.Config.Checkpoints.SaveEvery != 500 || job.Config.Checkpoints.Keep != 0 {
+	if l := job.Config.LoRA; l.Rank != 8 || l.Alpha != 0 || l.PlusRatio != 0 ||
+		job.Config.Checkpoints.SaveEvery != 500 || job.Config.Checkpoints.Keep != 0 {
 		t.Errorf("LoRA %+v, checkpoints %+v", l, job.Config.Checkpoints)
 	}
 	has(t, notes, "run.yaml: stage pt: each text has a row of its own", "run.yaml: bf16: tune computes in float32",
-		"run.yaml: what it leaves out is as in LLaMA-Factory: weight_decay 0, seed 42, no_packing true, cut_long true, eval_size 0, no_eval true, keep 0",
+		"run.yaml: what it leaves out is as in LLaMA-Factory: weight_decay 0, seed 42, no_packing true, cut_long true, "+
+			"eval_size 0, no_eval true, keep 0",
 		"run.yaml: of no effect here: trust_remote_code, overwrite_cache, ")
 }
 
@@ -217,7 +225,8 @@ func TestPublishedLoRAPlus(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows := rowsOf(t, "identity.json", "alpaca_en_demo.json") // none has more than max_samples
-	wanted{rows: rows, held: int(math.Ceil(0.1 * float64(rows))), batch: 1, accumulate: 8, epochs: 3, lr: 1e-4}.check(t, job)
+	wanted{rows: rows, held: int(math.Ceil(0.1 * float64(rows))), batch: 1, accumulate: 8, epochs: 3, lr: 1e-4}.check(t,
+		job)
 	checkAdapters(t, job)
 	if c := job.Config; c.LoRA.PlusRatio != 16 || c.Checkpoints.EvalEvery != 500 || c.Checkpoints.NoEval {
 		t.Errorf("LoRA %+v, evaluations %+v", c.LoRA, c.Checkpoints)
@@ -226,7 +235,8 @@ func TestPublishedLoRAPlus(t *testing.T) {
 
 func TestPublishedKernels(t *testing.T) {
 	file, model := published(t, "kernels_sft"), smallLlama(t)
-	if _, _, err := jobOf(t, file, model); err == nil || !strings.Contains(err.Error(), "alpaca_en: hf_hub_url") || !strings.Contains(err.Error(), "nothing is downloaded") {
+	if _, _, err := jobOf(t, file, model); err == nil || !strings.Contains(err.Error(), "alpaca_en: hf_hub_url") ||
+		!strings.Contains(err.Error(), "nothing is downloaded") {
 		t.Errorf("a data set that is not there: %v", err)
 	}
 	job, notes, err := jobOf(t, file, model, "--data", "alpaca_en_demo")
@@ -234,25 +244,30 @@ func TestPublishedKernels(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows := rowsOf(t, "alpaca_en_demo.json")
-	wanted{rows: rows, held: int(math.Ceil(0.1 * float64(rows))), batch: 2, accumulate: 4, epochs: 3, lr: 5e-5}.check(t, job)
+	wanted{rows: rows, held: int(math.Ceil(0.1 * float64(rows))), batch: 2, accumulate: 4, epochs: 3, lr: 5e-5}.check(t,
+		job)
 	checkAdapters(t, job)
-	if c := job.Config; c.LoRA.Alpha != 16 || c.LoRA.Dropout != 0.05 || c.Checkpoints.EvalEvery != 250 || c.Checkpoints.Keep != 2 {
+	if c := job.Config; c.LoRA.Alpha != 16 || c.LoRA.Dropout != 0.05 || c.Checkpoints.EvalEvery != 250 ||
+		c.Checkpoints.Keep != 2 {
 		t.Errorf("LoRA %+v, checkpoints %+v", c.LoRA, c.Checkpoints)
 	}
-	has(t, notes, "run.yaml: kernel_name, use_kernels, use_liger_kernel: fused kernels are tune's own plugins, chosen with the key kernels")
+	has(t, notes, "run.yaml: kernel_name, use_kernels, use_liger_kernel: fused kernels are tune's own plugins, chosen "+
+		"with the key kernels")
 }
 
 // Without Muon, which is refused, all is as the file says.
 func TestPublishedFull(t *testing.T) {
 	file, model := published(t, "full_muon_sft"), smallQwen(t)
-	if _, _, err := jobOf(t, file, model); err == nil || !strings.HasSuffix(err.Error(), "run.yaml:9: use_muon: the optimizer is AdamW, which has no such choice: leave it out") {
+	if _, _, err := jobOf(t, file, model); err == nil || !strings.HasSuffix(err.Error(),
+		"run.yaml:9: use_muon: the optimizer is AdamW, which has no such choice: leave it out") {
 		t.Errorf("Muon: %v", err)
 	}
 	job, notes, err := jobOf(t, strings.Replace(file, "use_muon: true", "use_muon: false", 1), model)
 	if err != nil {
 		t.Fatal(err)
 	}
-	wanted{rows: rowsOf(t, "identity.json", "alpaca_en_demo.json"), batch: 1, accumulate: 8, epochs: 3, lr: 1e-5}.check(t, job)
+	wanted{rows: rowsOf(t, "identity.json", "alpaca_en_demo.json"), batch: 1, accumulate: 8, epochs: 3,
+		lr: 1e-5}.check(t, job)
 	want := []string{"model.embed_tokens.weight"}
 	for _, name := range oneLayer {
 		want = append(want, "model.layers.0."+name+".weight")
@@ -277,7 +292,8 @@ func TestPublishedFull(t *testing.T) {
 // What would be another training than the one that was asked for is refused.
 func TestPublishedDPO(t *testing.T) {
 	_, _, err := jobOf(t, published(t, "lora_dpo"), smallLlama(t))
-	if err == nil || !strings.Contains(err.Error(), `run.yaml:6: stage: "dpo" is not supported; preferences and rewards (dpo, kto, rm, ppo) cannot be trained on yet`) {
+	if err == nil || !strings.Contains(err.Error(),
+		`run.yaml:6: stage: "dpo" is not supported; preferences and rewards (dpo, kto, rm, ppo) cannot be trained on yet`) {
 		t.Errorf("DPO: %v", err)
 	}
 }
@@ -305,19 +321,23 @@ func TestTheirDefaultsAndWhatChangesThem(t *testing.T) {
 		{"no evaluations", head + "val_size: 0.1\neval_strategy: no", "no-eval", "true"},
 		{"no evaluations, quoted", head + "eval_strategy: 'no'", "no-eval", "true"},
 		{"evaluated after training", head + "val_size: 0.1\ndo_eval: true", "no-eval", "false"},
-		{"and not on the way", head + "val_size: 0.1\ndo_eval: true\neval_strategy: no\neval_steps: 7", "eval-every", "2147483647"},
-		{"as often as told all the same", head + "val_size: 0.1\ndo_eval: true\neval_strategy: steps\neval_steps: 7", "eval-every", "7"},
+		{"and not on the way", head + "val_size: 0.1\ndo_eval: true\neval_strategy: no\neval_steps: 7", "eval-every",
+			"2147483647"},
+		{"as often as told all the same", head + "val_size: 0.1\ndo_eval: true\neval_strategy: steps\neval_steps: 7",
+			"eval-every", "7"},
 		{"unless no_eval says not to", head + "val_size: 0.1\ndo_eval: true\nno_eval: true", "no-eval", "true"},
 		{"with nothing to evaluate on", head + "do_eval: true", "no-eval", "true"},
 		{"a key without effect keeps our defaults", "model: m\ndata: d\nlogging_steps: 10", "batch", "4"},
 		{"events", head + "report_to: tensorboard", "tensorboard", "runs/NAME"},
-		{"events among others, in a folder", head + "report_to: [wandb, tensorboard]\nlogging_dir: logs", "tensorboard", "logs"},
+		{"events among others, in a folder", head + "report_to: [wandb, tensorboard]\nlogging_dir: logs", "tensorboard",
+			"logs"},
 		{"no events", head + "report_to: none", "tensorboard", ""},
 		{"checkpoints", head, "save-every", "500"},
 		{"no checkpoints", head + "save_strategy: no\nsave_steps: 5", "save-every", "0"},
 		{"adapters", head, "lora-rank", "8"},
 		{"no adapters", head + "finetuning_type: full", "lora-rank", "0"},
-		{"parameters of a schedule", head + "lr_scheduler_type: polynomial\nlr_scheduler_kwargs: {power: 2, lr_end: 1e-8}", "schedule-args", "lr_end=1e-8,power=2"},
+		{"parameters of a schedule", head + "lr_scheduler_type: polynomial\nlr_scheduler_kwargs: {power: 2, lr_end: 1e-8}",
+			"schedule-args", "lr_end=1e-8,power=2"},
 		{"as a text", head + `lr_scheduler_kwargs: '{"num_cycles": 2}'`, "schedule-args", "num_cycles=2"},
 		{"a method that asks for nothing", head + "use_galore: false\nadditional_target: null", "batch", "8"},
 	} {
@@ -332,7 +352,8 @@ func TestTheirDefaultsAndWhatChangesThem(t *testing.T) {
 		})
 	}
 	c, _, err := trainWith(t, head, "--batch", "2", "--lora-rank", "0")
-	if err != nil || c.Flags.Lookup("batch").Value.String() != "2" || c.Flags.Lookup("lora-rank").Value.String() != "0" || c.Flags.Changed("seq") {
+	if err != nil || c.Flags.Lookup("batch").Value.String() != "2" ||
+		c.Flags.Lookup("lora-rank").Value.String() != "0" || c.Flags.Changed("seq") {
 		t.Errorf("the command line does not win, or a default counts as given: %v", err)
 	}
 	c, notes, err := trainWith(t, head+"val_size: 0.1\ndo_eval: true\neval_strategy: no")
@@ -348,13 +369,15 @@ func TestTheirDefaultsAndWhatChangesThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	has(t, notes, "report_to wandb: the run is told in its output folder", "packing: examples that share a row never see each other",
+	has(t, notes, "report_to wandb: the run is told in its output folder",
+		"packing: examples that share a row never see each other",
 		"eval_strategy: there is nothing to evaluate on")
 }
 
 // A model with fewer positions than cutoff_len has shorter rows, and a line says so.
 func TestCutoffIsWhatTheModelCanTake(t *testing.T) {
-	model := smallModel(t, "llama3_2", `{"model_type": "llama", "vocab_size": 128256, "hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 1,
+	model := smallModel(t, "llama3_2", `{"model_type": "llama", "vocab_size": 128256, "hidden_size": 8,
+		"intermediate_size": 16, "num_hidden_layers": 1,
 		"num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 64, "tie_word_embeddings": true}`)
 	job, notes, err := jobOf(t, published(t, "lora_pretrain"), model)
 	if err != nil {

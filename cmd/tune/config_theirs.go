@@ -20,8 +20,10 @@ import (
 // theirDefaults is what LLaMA-Factory has where its file says nothing and tune by itself has
 // something else, by our flags: its own defaults and those of transformers' Trainer.
 var theirDefaults = []struct{ flag, value string }{
-	{"batch", "8"}, {"epochs", "3"}, {"lr", "5e-05"}, {"schedule", "linear"}, {"weight-decay", "0"}, {"seed", "42"}, {"seq", "2048"},
-	{"no-packing", "true"}, {"cut-long", "true"}, {"eval-size", "0"}, {"no-eval", "true"}, {"save-every", "500"}, {"keep", "0"},
+	{"batch", "8"}, {"epochs", "3"}, {"lr", "5e-05"}, {"schedule", "linear"}, {"weight-decay", "0"}, {"seed", "42"},
+	{"seq", "2048"},
+	{"no-packing", "true"}, {"cut-long", "true"}, {"eval-size", "0"}, {"no-eval", "true"}, {"save-every", "500"},
+	{"keep", "0"},
 }
 
 // theirData is where LLaMA-Factory looks for data sets unless dataset_dir says where.
@@ -31,7 +33,8 @@ const theirData = "data"
 // here, with the line that says so.
 var differs = map[string]string{
 	"bf16": inFloat32, "fp16": inFloat32, "pure_bf16": inFloat32,
-	"use_kernels": ownKernels, "kernel_name": ownKernels, "enable_liger_kernel": ownKernels, "use_liger_kernel": ownKernels, "use_unsloth": ownKernels,
+	"use_kernels": ownKernels, "kernel_name": ownKernels, "enable_liger_kernel": ownKernels,
+	"use_liger_kernel": ownKernels, "use_unsloth": ownKernels,
 	"deepspeed":            "tune is one process on one machine",
 	"compute_accuracy":     "evaluations measure the loss alone",
 	"ignore_data_skip":     "a run that is resumed goes on with the rows that it has not seen",
@@ -96,7 +99,8 @@ func (s *settings) pack() {
 	case packing == "" && neat:
 		s.values["packing"] = "true"
 	case packing == "" && s.values["stage"] == "pt":
-		s.say("stage pt", "each text has a row of its own, and is cut at its end, unless packing is true; newer versions of LLaMA-Factory pack in this stage by themselves")
+		s.say("stage pt", "each text has a row of its own, and is cut at its end, unless packing is true; newer versions "+
+			"of LLaMA-Factory pack in this stage by themselves")
 	}
 }
 
@@ -178,15 +182,18 @@ func (s *settings) assume() error {
 		return err
 	}
 	_, names := s.values["model_name_or_path"]
-	if s.values["finetuning_type"] == "" && s.values["lora_rank"] == "" && (names || s.values["stage"] != "") && !s.given["lora-rank"] {
+	if s.values["finetuning_type"] == "" && s.values["lora_rank"] == "" && (names || s.values["stage"] != "") &&
+		!s.given["lora-rank"] {
 		s.method = methodLoRA
 		taken = append(taken, "finetuning_type "+methodLoRA)
 	}
 	for _, d := range theirDefaults {
 		switch {
 		case d.flag == "no-packing" && s.values["packing"] == "true": // by neat_packing
-		case d.flag == "cut-long" && s.command.Flags.Lookup("no-packing").Value.String() == "false": // there, packed texts go on in the next row
-		case d.flag == "epochs" && s.from["steps"] != "" && !off(s.values["max_steps"]) && s.values["max_steps"] != "-1": // which come before it
+		// there, packed texts go on in the next row
+		case d.flag == "cut-long" && s.command.Flags.Lookup("no-packing").Value.String() == "false":
+		// which come before it
+		case d.flag == "epochs" && s.from["steps"] != "" && !off(s.values["max_steps"]) && s.values["max_steps"] != "-1":
 		default:
 			if err := take(d.flag, d.value); err != nil {
 				return err

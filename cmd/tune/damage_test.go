@@ -21,7 +21,8 @@ func TestAFlippedBitInASavedModelIsSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	train := []string{"--kernels", "none", "--data", "text.txt", "--seq", "16", "--steps", "1"}
-	for _, more := range [][]string{{"--model", "m", "--out", "full"}, {"--model", "m", "--out", "adapted", "--lora-rank", "2"}} {
+	for _, more := range [][]string{{"--model", "m", "--out", "full"},
+		{"--model", "m", "--out", "adapted", "--lora-rank", "2"}} {
 		if err := tuneIn(t, dir, append(train, more...)...).Run(); err != nil {
 			t.Fatal(err)
 		}
@@ -30,10 +31,13 @@ func TestAFlippedBitInASavedModelIsSeen(t *testing.T) {
 		files []string
 		flags []string
 	}{
-		{[]string{"full/" + checkpoint.SingleFile, "full/config.json", "full/tokenizer.json", "full/" + checkpoint.SumsFile}, []string{"--model", "full"}},
-		{[]string{"adapted/" + lora.WeightsFile, "adapted/" + lora.ConfigFile}, []string{"--model", "m", "--adapter", "adapted"}},
+		{[]string{"full/" + checkpoint.SingleFile, "full/config.json", "full/tokenizer.json", "full/" +
+			checkpoint.SumsFile}, []string{"--model", "full"}},
+		{[]string{"adapted/" + lora.WeightsFile, "adapted/" + lora.ConfigFile},
+			[]string{"--model", "m", "--adapter", "adapted"}},
 	} {
-		verbs := [][]string{{"eval", "--data", "text.txt", "--seq", "16", "--kernels", "none"}, {"generate", "--prompt", "a", "--max-tokens", "1", "--kernels", "none"}, append(train, "--out", "next")}
+		verbs := [][]string{{"eval", "--data", "text.txt", "--seq", "16", "--kernels", "none"},
+			{"generate", "--prompt", "a", "--max-tokens", "1", "--kernels", "none"}, append(train, "--out", "next")}
 		if len(tt.flags) > 2 {
 			verbs = append(verbs, []string{"merge", "--out", "merged"})
 		}
@@ -52,7 +56,8 @@ func TestAFlippedBitInASavedModelIsSeen(t *testing.T) {
 				}
 				cmd := tuneIn(t, dir, args...)
 				err = cmd.Run()
-				if text := stderrOf(cmd); err == nil || !strings.Contains(text, file) || !strings.Contains(text, checkpoint.ErrDamaged.Error()) {
+				if text := stderrOf(cmd); err == nil || !strings.Contains(text, file) ||
+					!strings.Contains(text, checkpoint.ErrDamaged.Error()) {
 					t.Errorf("%v with a flipped bit in %s: %v\n%s", args, file, err, text)
 				}
 				if err := os.WriteFile(path, whole, 0o666); err != nil {

@@ -31,8 +31,10 @@ type previewFlags struct {
 }
 
 func (a *app) dataPreviewCommand() *Command {
-	c := &Command{Name: "data preview", Usage: "--model DIR --data FILE [FLAGS]", Short: "show what of the data would be learned", Long: dataPreviewLong,
-		Examples: "tune data preview --model DIR --data train.jsonl\ntune data preview --model DIR --dataset-dir data --data alpaca_en_demo -n 1\n"}
+	c := &Command{Name: "data preview", Usage: "--model DIR --data FILE [FLAGS]",
+		Short: "show what of the data would be learned", Long: dataPreviewLong,
+		Examples: "tune data preview --model DIR --data train.jsonl\ntune data preview --model DIR --dataset-dir data " +
+			"--data alpaca_en_demo -n 1\n"}
 	p := &previewFlags{config: trainer.Default()}
 	f := c.Group("Model and data")
 	f.StringVar(&p.config.Model, "model", "", "the model `FOLDER`; config.json and the tokenizer's files are enough")
@@ -99,7 +101,8 @@ func printReport(w io.Writer, r corpus.Report, seq int) {
 	fmt.Fprintf(w, "tokens     %d, of which %d (%.0f%%) are learned\n", r.Tokens, r.Learned, share)
 	fmt.Fprintf(w, "truncated  %d, and %d left out that have nothing to learn within a row\n", r.Truncated, r.Empty)
 	fmt.Fprintf(w, "bad rows   %d\n", r.Bad)
-	fmt.Fprintf(w, "rows       %d of %s to train on, %d to evaluate on\n", r.TrainRows, amount.Of(seq, "token"), r.EvalRows)
+	fmt.Fprintf(w, "rows       %d of %s to train on, %d to evaluate on\n", r.TrainRows, amount.Of(seq, "token"),
+		r.EvalRows)
 }
 
 // preview is what "data preview --json" writes.

@@ -10,7 +10,8 @@ import (
 )
 
 func TestAnExampleShowsItsMask(t *testing.T) {
-	e := example{Place: "a:1", Tokens: 9, Learned: 2, Pieces: []textPiece{{Text: "<s>", Special: true}, {Text: "ask\x1b[2J "}, {Text: "say", Learned: true}, {Text: "</s>", Learned: true, Special: true}}}
+	e := example{Place: "a:1", Tokens: 9, Learned: 2, Pieces: []textPiece{{Text: "<s>", Special: true},
+		{Text: "ask\x1b[2J "}, {Text: "say", Learned: true}, {Text: "</s>", Learned: true, Special: true}}}
 	for coloured, want := range map[bool]string{
 		false: "--- a:1: 9 tokens, 2 learned\n<s>ask\\x1b[2J ⟦say</s>⟧\n\n",
 		true:  "--- a:1: 9 tokens, 2 learned\n\x1b[34m<s>\x1b[0mask\\x1b[2J \x1b[1;32msay\x1b[0m\x1b[1;32m</s>\x1b[0m\n\n",

@@ -40,12 +40,14 @@ type evalFlags struct {
 }
 
 func (a *app) evalCommand() *Command {
-	c := &Command{Name: "eval", Usage: "--model DIR --data FILE [FLAGS]", Short: "measure a model's loss on a text, and its answers", Long: evalLong,
+	c := &Command{Name: "eval", Usage: "--model DIR --data FILE [FLAGS]",
+		Short: "measure a model's loss on a text, and its answers", Long: evalLong,
 		Examples: "tune eval --model DIR --data test.txt\ntune eval --model DIR --data test.jsonl --exact-match --json\n"}
 	e := &evalFlags{inferenceFlags: newInferenceFlags()}
 	in := c.Group("Model and data")
 	e.addModel(in)
-	in.StringArrayVar(&e.Data.Eval, "data", nil, "a `FILE` or folder to measure on, or a name of --dataset-dir; may be given again")
+	in.StringArrayVar(&e.Data.Eval, "data", nil, "a `FILE` or folder to measure on, or a name of --dataset-dir; may "+
+		"be given again")
 	addRows(in, &e.Config)
 	in.BoolVar(&e.exact, "exact-match", false, "let the model answer the prompts of the data, too")
 	in.IntVar(&e.newTokens, "max-new-tokens", 256, "the most `TOKENS` of an answer")
@@ -144,9 +146,11 @@ func (a *app) eval(ctx context.Context, c *Command, e *evalFlags) (err error) {
 
 // print writes the result for people.
 func (r *evaluation) print(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%s: %s, %s\n  loss         %.6f\n  perplexity   %.4f\n", r.Data, amount.Of(r.Rows, "row"), amount.Of(r.Targets, "target"), r.Loss, r.Perplexity)
+	_, err := fmt.Fprintf(w, "%s: %s, %s\n  loss         %.6f\n  perplexity   %.4f\n", r.Data, amount.Of(r.Rows, "row"),
+		amount.Of(r.Targets, "target"), r.Loss, r.Perplexity)
 	if err == nil && r.Asked != nil {
-		_, err = fmt.Fprintf(w, "  exact match  %d of %d (%.1f%%)\n", *r.Right, *r.Asked, 100*float64(*r.Right)/float64(*r.Asked))
+		_, err = fmt.Fprintf(w, "  exact match  %d of %d (%.1f%%)\n", *r.Right, *r.Asked,
+			100*float64(*r.Right)/float64(*r.Asked))
 	}
 	return err
 }
@@ -185,7 +189,8 @@ func ticking[T any](c *crosscheck.Checker, batches iter.Seq[T]) iter.Seq[T] {
 }
 
 // evalAnswers lets the model answer.
-func (a *app) evalAnswers(ctx context.Context, in *inference, e *evalFlags, questions []question, r *evaluation) error {
+func (a *app) evalAnswers(ctx context.Context, in *inference, e *evalFlags, questions []question,
+	r *evaluation) error {
 	defaults, err := generate.LoadDefaults(e.Model)
 	if err != nil {
 		return err
@@ -198,7 +203,9 @@ func (a *app) evalAnswers(ctx context.Context, in *inference, e *evalFlags, ques
 	defer s.Close()
 	s.Check(in.check, in.report)
 	right, asked := 0, 0
-	for q := range counted(slices.Values(questions), func(n int) { a.note("exact match: %d right of %d, %d to go", right, n, len(questions)-n) }) {
+	for q := range counted(slices.Values(questions), func(n int) {
+		a.note("exact match: %d right of %d, %d to go", right, n, len(questions)-n)
+	}) {
 		own := o
 		own.EOS = append(o.EOS[:len(o.EOS):len(o.EOS)], q.stop...)
 		out, err := generate.Run(ctx, s, in.tokenizer, q.prompt, own)

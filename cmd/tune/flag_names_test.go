@@ -28,7 +28,8 @@ func TestErrorsOfAConfigurationAreToldByFlags(t *testing.T) {
 	below := -1.0
 	c := trainer.Default()
 	c.Steps, c.Batch, c.Seq, c.Accumulate, c.LR, c.Threads, c.Schedule = -1, -1, 1, -1, math.NaN(), -1, "stairs"
-	c.Warmup, c.WarmupRatio, c.Beta1, c.Beta2, c.Epsilon, c.WeightDecay, c.Clip, c.CheckEvery = -1, 2, 1, 1, -1, -1, -1, -1
+	c.Warmup, c.WarmupRatio, c.Beta1, c.Beta2, c.Epsilon, c.WeightDecay, c.Clip, c.CheckEvery = -1, 2, 1, 1, -1, -1, -1,
+		-1
 	c.Checkpoints = trainer.Checkpoints{SaveEvery: -1, Keep: -1, EvalEvery: -1, LoadBest: true, NoEval: true}
 	c.LoRA = lora.Config{Rank: -1, Alpha: -1, Dropout: 2, Targets: []string{""}, PlusRatio: -1, BaseInt8: true}
 	c.Data.EvalSize = &below

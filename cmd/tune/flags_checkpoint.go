@@ -18,12 +18,16 @@ const newest = "newest"
 
 func (t *trainFlags) addCheckpoints(f *pflag.FlagSet) {
 	c := &t.config.Checkpoints
-	f.IntVar(&c.SaveEvery, "save-every", c.SaveEvery, "save a checkpoint in the output folder after every so many `STEPS`, after the best evaluation, at the end and when interrupted; 0 for none")
-	f.IntVar(&c.Keep, "keep", c.Keep, "newest `CHECKPOINTS` that stay, besides the one with the best evaluation; 0 for all")
-	f.IntVar(&c.EvalEvery, "eval-every", c.EvalEvery, "evaluate after every so many `STEPS`, and at both ends; 0 for every quarter of a run of 40 steps or more")
+	f.IntVar(&c.SaveEvery, "save-every", c.SaveEvery, "save a checkpoint in the output folder after every so many "+
+		"`STEPS`, after the best evaluation, at the end and when interrupted; 0 for none")
+	f.IntVar(&c.Keep, "keep", c.Keep, "newest `CHECKPOINTS` that stay, besides the one with the best evaluation; 0 "+
+		"for all")
+	f.IntVar(&c.EvalEvery, "eval-every", c.EvalEvery, "evaluate after every so many `STEPS`, and at both ends; 0 for "+
+		"every quarter of a run of 40 steps or more")
 	f.BoolVar(&c.NoEval, "no-eval", c.NoEval, "evaluate nothing, whatever is held out")
 	f.BoolVar(&c.LoadBest, "load-best-at-end", c.LoadBest, "save the model of the best evaluation instead of the last")
-	f.StringVar(&t.from, "resume", "", "go on from the newest checkpoint of the output folder, or from the one in `DIR`, given as --resume=DIR; other flags need not be repeated")
+	f.StringVar(&t.from, "resume", "", "go on from the newest checkpoint of the output folder, or from the one in "+
+		"`DIR`, given as --resume=DIR; other flags need not be repeated")
 	f.Lookup("resume").NoOptDefVal = newest
 }
 

@@ -16,9 +16,11 @@ import (
 
 // addDataPaths adds the flags that say which data is read.
 func addDataPaths(f *pflag.FlagSet, c *corpus.Config) {
-	f.StringArrayVar(&c.Paths, "data", nil, "a `FILE` or folder to train on, or a name of --dataset-dir; may be given again, or have commas, "+
+	f.StringArrayVar(&c.Paths, "data", nil, "a `FILE` or folder to train on, or a name of --dataset-dir; may be given "+
+		"again, or have commas, "+
 		"and a weight: notes.jsonl@0.3 takes three of ten examples, @2 each twice")
-	f.StringArrayVar(&c.Eval, "eval-data", nil, "a `FILE` to evaluate on, likewise; otherwise a part of the data is held out")
+	f.StringArrayVar(&c.Eval, "eval-data", nil, "a `FILE` to evaluate on, likewise; otherwise a part of the data is "+
+		"held out")
 	f.Var(value{"float64", func() string {
 		if c.EvalSize == nil {
 			return ""
@@ -37,19 +39,25 @@ func addDataPaths(f *pflag.FlagSet, c *corpus.Config) {
 
 // addDataReading adds the flags that say how data is read.
 func addDataReading(f *pflag.FlagSet, c *corpus.Config) {
-	f.StringVar((*string)(&c.Format), "data-format", string(format.Auto), "the `FORMAT` of the data's columns: "+strings.Join(format.Formats(), ", ")+
-		"; auto tells it from the names of the columns")
-	f.StringVar(&c.Template, "template", "", "a built-in chat `TEMPLATE` for conversations, in place of the model's own: "+strings.Join(chat.Names(), ", "))
-	f.StringVar(&c.Dir, "dataset-dir", "", "a `FOLDER` with a dataset_info.json, as LLaMA-Factory has it, whose names --data may use")
+	f.StringVar((*string)(&c.Format), "data-format", string(format.Auto),
+		"the `FORMAT` of the data's columns: "+strings.Join(format.Formats(), ", ")+
+			"; auto tells it from the names of the columns")
+	f.StringVar(&c.Template, "template", "", "a built-in chat `TEMPLATE` for conversations, in place of the model's "+
+		"own: "+strings.Join(chat.Names(), ", "))
+	f.StringVar(&c.Dir, "dataset-dir", "", "a `FOLDER` with a dataset_info.json, as LLaMA-Factory has it, whose names "+
+		"--data may use")
 	f.IntVar(&c.MaxSamples, "max-samples", 0, "read only the first `EXAMPLES` of each FILE, folder or name; 0 for all")
-	f.BoolVar(&c.SkipBadRows, "skip-bad-rows", false, "leave out rows that cannot be read, and count them; otherwise the first ends the run")
+	f.BoolVar(&c.SkipBadRows, "skip-bad-rows", false, "leave out rows that cannot be read, and count them; otherwise "+
+		"the first ends the run")
 }
 
 // addDataLearning adds the flags that say what of the data is learned, and in which rows.
 func addDataLearning(f *pflag.FlagSet, c *corpus.Config) {
 	f.BoolVar(&c.TrainOnPrompt, "train-on-prompt", false, "learn all of a conversation, not only the assistant's words")
-	f.BoolVar(&c.CutLong, "cut-long", false, "of a text longer than a row learn the beginning alone, as of conversations; otherwise it goes on in further rows")
-	f.BoolVar(&c.NoPacking, "no-packing", false, "give each example a row of its own; otherwise several share a row, and do not see each other")
+	f.BoolVar(&c.CutLong, "cut-long", false, "of a text longer than a row learn the beginning alone, as of "+
+		"conversations; otherwise it goes on in further rows")
+	f.BoolVar(&c.NoPacking, "no-packing", false, "give each example a row of its own; otherwise several share a row, "+
+		"and do not see each other")
 }
 
 // noteData says what of the data was not used, or not as a whole.
@@ -76,7 +84,8 @@ func (a *app) noteData(c corpus.Config, read *corpus.Corpus) error {
 // noteMissing warns of a built-in chat template that a tokenizer does not fit.
 func (a *app) noteMissing(template string, missing []string) {
 	if len(missing) > 0 {
-		a.note("warning: --template %s writes %s, which the tokenizer lacks: they become plain text, and no answer will end by itself; alpaca, for one, fits any tokenizer",
+		a.note("warning: --template %s writes %s, which the tokenizer lacks: they become plain text, and no answer will "+
+			"end by itself; alpaca, for one, fits any tokenizer",
 			template, strings.Join(missing, " "))
 	}
 }
@@ -89,7 +98,8 @@ func dataNotes(r corpus.Report) []string {
 			amount.Of(r.Truncated, "example"), amount.Of(r.Longest, "token")))
 	}
 	if r.Empty > 0 {
-		notes = append(notes, fmt.Sprintf("%s left out: nothing to learn within a row; see --seq", amount.Of(r.Empty, "conversation")))
+		notes = append(notes, fmt.Sprintf("%s left out: nothing to learn within a row; see --seq",
+			amount.Of(r.Empty, "conversation")))
 	}
 	if r.Bad > 0 {
 		notes = append(notes, fmt.Sprintf("%s left out; the first:", amount.Of(r.Bad, "bad row")))

@@ -9,19 +9,26 @@ import (
 
 // addLoRA adds the flags of adapters.
 func addLoRA(f *pflag.FlagSet, c *lora.Config) {
-	f.IntVar(&c.Rank, "lora-rank", c.Rank, "train adapters of this `RANK` and leave the weights as they are; 0 to train the weights")
-	f.Float64Var(&c.Alpha, "lora-alpha", c.Alpha, "what the adapters add is scaled by `ALPHA` divided by the rank; 0 for twice the rank")
-	f.Float64Var(&c.Dropout, "lora-dropout", c.Dropout, "`SHARE` of the inputs that the adapters do not see while training")
-	f.StringSliceVar(&c.Targets, "lora-target", c.Targets, "`NAMES` of the layers that get adapters, such as q_proj,v_proj, or all-linear "+
+	f.IntVar(&c.Rank, "lora-rank", c.Rank, "train adapters of this `RANK` and leave the weights as they are; 0 to "+
+		"train the weights")
+	f.Float64Var(&c.Alpha, "lora-alpha", c.Alpha, "what the adapters add is scaled by `ALPHA` divided by the rank; 0 "+
+		"for twice the rank")
+	f.Float64Var(&c.Dropout, "lora-dropout", c.Dropout, "`SHARE` of the inputs that the adapters do not see while "+
+		"training")
+	f.StringSliceVar(&c.Targets, "lora-target", c.Targets, "`NAMES` of the layers that get adapters, such as "+
+		"q_proj,v_proj, or all-linear "+
 		"for every one but the head, which is the default")
 	f.BoolVar(&c.RSLoRA, "lora-rslora", c.RSLoRA, "divide alpha by the root of the rank instead")
-	f.StringVar(&c.Adapter, "adapter", c.Adapter, "the `FOLDER` of an adapter to train further, in PEFT's format; it brings its rank, alpha, dropout and targets")
-	f.BoolVar(&c.BaseInt8, "base-int8", c.BaseInt8, "keep the weights that adapters are for in int8, a quarter of their size as float32")
+	f.StringVar(&c.Adapter, "adapter", c.Adapter, "the `FOLDER` of an adapter to train further, in PEFT's format; it "+
+		"brings its rank, alpha, dropout and targets")
+	f.BoolVar(&c.BaseInt8, "base-int8", c.BaseInt8, "keep the weights that adapters are for in int8, a quarter of "+
+		"their size as float32")
 }
 
 // addLoRATraining adds the flags of adapters that change no work of a step.
 func addLoRATraining(f *pflag.FlagSet, c *lora.Config) {
-	f.Float64Var(&c.PlusRatio, "loraplus-lr-ratio", c.PlusRatio, "how many `TIMES` the learning rate the adapters' B has (LoRA+); 0 for that of A")
+	f.Float64Var(&c.PlusRatio, "loraplus-lr-ratio", c.PlusRatio, "how many `TIMES` the learning rate the adapters' B "+
+		"has (LoRA+); 0 for that of A")
 }
 
 // further returns the flags, as a shell takes them, that train once more what a run has saved.

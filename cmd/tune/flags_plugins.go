@@ -23,9 +23,11 @@ import (
 
 const (
 	pluginDirEnv   = "TUNE_PLUGIN_DIR"
-	pluginDirUsage = "the only `FOLDER` to look for plugins in; otherwise $" + pluginDirEnv + ", plugins beside the executable, " +
+	pluginDirUsage = "the only `FOLDER` to look for plugins in; otherwise $" + pluginDirEnv +
+		", plugins beside the executable, " +
 		"and tune/plugins in the user's config folder (~/.config on Linux), and of names that are not there, those built in"
-	lockUsage = "the `FILE` of \"tune kernels lock\" that lists the plugins that may be started; otherwise $" + trust.FileEnv + ", or " +
+	lockUsage = "the `FILE` of \"tune kernels lock\" that lists the plugins that may be started; otherwise $" +
+		trust.FileEnv + ", or " +
 		trust.DefaultFile + " in the working directory if it is there; " + trust.Off + " for no lock"
 )
 
@@ -60,8 +62,9 @@ func (p *pluginFlags) add(to *pflag.FlagSet) {
 // addCalls is add for a command that calls kernels.
 func (p *pluginFlags) addCalls(to *pflag.FlagSet) {
 	p.add(to)
-	p.flags.DurationVar(&p.timeout, "call-timeout", defaultCallTimeout, "the most `TIME` that one call of a plugin may take, "+
-		"such as 90s or 5m; one that takes longer is ended and started again")
+	p.flags.DurationVar(&p.timeout, "call-timeout", defaultCallTimeout,
+		"the most `TIME` that one call of a plugin may take, "+
+			"such as 90s or 5m; one that takes longer is ended and started again")
 	to.AddFlagSet(p.flags)
 }
 
@@ -141,7 +144,8 @@ func (p *pluginFlags) missing(name string, err error) error {
 	if !ok {
 		return err
 	}
-	return fmt.Errorf("%w; %s locks %s %s as %s, which is not among the plugins that were found: put it back, or run \"tune kernels lock --update-lock\"",
+	return fmt.Errorf("%w; %s locks %s %s as %s, which is not among the plugins that were found: put it back, or run "+
+		"\"tune kernels lock --update-lock\"",
 		err, p.locked.File, e.Name, e.Version, e.Path)
 }
 

@@ -9,7 +9,8 @@ import (
 
 func TestSizesHaveUnits(t *testing.T) {
 	for text, want := range map[string]int64{
-		"1": 1, "512B": 512, "64K": 64 << 10, "1.5GiB": 3 << 29, "2 GB": 2e9, "1MiB": 1 << 20, "3M": 3 << 20, "10KB": 10e3, "1TiB": 1 << 40,
+		"1": 1, "512B": 512, "64K": 64 << 10, "1.5GiB": 3 << 29, "2 GB": 2e9, "1MiB": 1 << 20, "3M": 3 << 20, "10KB": 10e3,
+		"1TiB": 1 << 40,
 	} {
 		var b byteSize
 		if err := b.Set(text); err != nil || b.bytes != want || b.String() != text {

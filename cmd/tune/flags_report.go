@@ -31,10 +31,14 @@ type viewFlags struct {
 }
 
 func (v *viewFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&v.tensorboard, "tensorboard", "", "write losses, learning rate, gradient norm and speed for TensorBoard too, into runs/NAME, where NAME is that of the output folder, or into `DIR`, given as --tensorboard=DIR")
+	f.StringVar(&v.tensorboard, "tensorboard", "", "write losses, learning rate, gradient norm and speed for "+
+		"TensorBoard too, into runs/NAME, where NAME is that of the output folder, or into `DIR`, given as "+
+		"--tensorboard=DIR")
 	f.Lookup("tensorboard").NoOptDefVal = byName
-	f.StringVar(&v.serve, "serve", "", "show the run in browsers while it goes on, at `ADDR`: a port, for this machine only, or HOST:PORT")
-	f.StringVar(&v.token, "serve-token", "", "`TOKEN` that browsers need, without which --serve takes no address that other machines can reach; $"+tokenEnv+" sets it too")
+	f.StringVar(&v.serve, "serve", "", "show the run in browsers while it goes on, at `ADDR`: a port, for this "+
+		"machine only, or HOST:PORT")
+	f.StringVar(&v.token, "serve-token", "", "`TOKEN` that browsers need, without which --serve takes no address that "+
+		"other machines can reach; $"+tokenEnv+" sets it too")
 }
 
 // open starts what the flags ask for, before anything that takes long. The caller closes
@@ -54,7 +58,8 @@ func (v *viewFlags) open(ctx context.Context, a *app, c *Command, out string) er
 	var err error
 	v.server, err = report.Listen(ctx, v.serve, token, v.live)
 	if errors.Is(err, report.ErrNeedsToken) {
-		return c.usagef("--serve: %w: add --serve-token TOKEN, or give the port alone to show the run on this machine only", err)
+		return c.usagef("--serve: %w: add --serve-token TOKEN, or give the port alone to show the run on this machine only",
+			err)
 	}
 	if err != nil {
 		return c.usagef("--serve: %w", err)

@@ -101,7 +101,8 @@ func TestAModelThatHasNowhereToGoWaits(t *testing.T) {
 	dir := t.TempDir()
 	cmd, stderr := startLong(t, dir, "--kernels", "none")
 	limit := func(bytes uint64) {
-		if err := unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: bytes, Max: unix.RLIM_INFINITY}, nil); err != nil {
+		if err := unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: bytes, Max: unix.RLIM_INFINITY},
+			nil); err != nil {
 			t.Skip(err)
 		}
 	}

@@ -54,7 +54,8 @@ type generateFlags struct {
 }
 
 func (a *app) generateCommand() *Command {
-	c := &Command{Name: "generate", Usage: "--model DIR (--prompt TEXT | --chat) [FLAGS]", Short: "let a model go on after a text", Long: generateLong, Examples: generateExamples}
+	c := &Command{Name: "generate", Usage: "--model DIR (--prompt TEXT | --chat) [FLAGS]",
+		Short: "let a model go on after a text", Long: generateLong, Examples: generateExamples}
 	g := &generateFlags{inferenceFlags: newInferenceFlags()}
 	g.addInput(c.Group("Model and text"))
 	g.chat.add(c.Group("Conversations"))
@@ -75,19 +76,24 @@ func (a *app) generateCommand() *Command {
 func (g *generateFlags) addInput(f *pflag.FlagSet) {
 	g.addModel(f)
 	f.StringVar(&g.prompt, "prompt", "", "the `TEXT` to go on after; an empty one lets the model begin")
-	f.StringVar(&g.file, "prompt-file", "", "a `FILE` with that text, - for standard input; a newline at its end is left out")
-	f.StringArrayVar(&g.stop, "stop", nil, "a `TEXT` that ends what is written, and is not written itself; may be given several times")
+	f.StringVar(&g.file, "prompt-file", "", "a `FILE` with that text, - for standard input; a newline at its end is "+
+		"left out")
+	f.StringArrayVar(&g.stop, "stop", nil, "a `TEXT` that ends what is written, and is not written itself; may be "+
+		"given several times")
 	f.IntVar(&g.newTokens, "max-new-tokens", 256, "the most `TOKENS` to write; 0 for as many as there is room for")
-	f.IntVar(&g.tokens, "max-tokens", 0, "the most `TOKENS` of prompt and text together; 0 for as many as the model can take")
+	f.IntVar(&g.tokens, "max-tokens", 0, "the most `TOKENS` of prompt and text together; 0 for as many as the model "+
+		"can take")
 }
 
 func (g *generateFlags) addSampling(f *pflag.FlagSet) {
 	s := &g.sampling
 	f.Float64Var(&s.Temperature, "temperature", 0, "how `FREE` the choice is; 0 takes the likeliest token")
 	f.IntVar(&s.TopK, "top-k", 0, "choose from the `K` likeliest tokens; 0 for all")
-	f.Float64Var(&s.TopP, "top-p", 1, "choose from the likeliest tokens that have the probability `P` together, at least from one; 1 for all")
+	f.Float64Var(&s.TopP, "top-p", 1, "choose from the likeliest tokens that have the probability `P` together, at "+
+		"least from one; 1 for all")
 	f.Float64Var(&s.MinP, "min-p", 0, "choose from tokens at least `P` times as likely as the likeliest")
-	f.Float64Var(&s.RepetitionPenalty, "repetition-penalty", 1, "by what `FACTOR` tokens that were there before are less likely; 1 for none")
+	f.Float64Var(&s.RepetitionPenalty, "repetition-penalty", 1, "by what `FACTOR` tokens that were there before are "+
+		"less likely; 1 for none")
 	f.Uint64Var(&s.Seed, "seed", 0, "the `SEED` of the choice")
 }
 
@@ -244,7 +250,8 @@ func (a *app) newWriting(ctx context.Context, c *Command, g *generateFlags) (_ *
 		w.options.EOS = []int32{id}
 	}
 	w.session = generate.NewSession(w.model, w.memory, g.tokens)
-	report, err := w.place(ctx, a, &g.inferenceFlags, measure.Run{Batch: 1, Seq: 1, MaxPosition: w.session.Limit(), Plain: withoutKernel})
+	report, err := w.place(ctx, a, &g.inferenceFlags, measure.Run{Batch: 1, Seq: 1, MaxPosition: w.session.Limit(),
+		Plain: withoutKernel})
 	if err != nil {
 		closing(w, &err)
 		return nil, err
@@ -266,7 +273,8 @@ func (w *writing) Close() error {
 
 // speeds says how fast a text came, and why it ended.
 func (w *writing) speeds(r *generate.Result) string {
-	return fmt.Sprintf("%s in (%.0f/s), %d out (%.1f/s); %s", amount.Of(r.PromptTokens-r.Reused, "token"), r.PrefillRate(),
+	return fmt.Sprintf("%s in (%.0f/s), %d out (%.1f/s); %s", amount.Of(r.PromptTokens-r.Reused, "token"),
+		r.PrefillRate(),
 		len(r.Tokens), r.DecodeRate(), w.why(r.Reason))
 }
 
@@ -278,7 +286,8 @@ func (w *writing) full(err error) error {
 	if most := w.model.Config.MaxPositionEmbeddings; w.session.Limit() == most {
 		return fmt.Errorf("%w, as many as the model takes: shorten the prompt", err)
 	}
-	return fmt.Errorf("%w: raise --max-tokens, which is for prompt and text together (--max-new-tokens is for the text alone), or shorten the prompt", err)
+	return fmt.Errorf("%w: raise --max-tokens, which is for prompt and text together (--max-new-tokens is for the "+
+		"text alone), or shorten the prompt", err)
 }
 
 // why says why a text ended, and which limit it came to if it did.
@@ -311,5 +320,6 @@ func writeResult(w io.Writer, r *generate.Result, s generate.Sampling) error {
 		PrefillRate float64           `json:"prefill_tokens_per_s"`
 		DecodeRate  float64           `json:"decode_tokens_per_s"`
 		Sampling    generate.Sampling `json:"sampling"`
-	}{r.Text, r.Tokens, r.Reason, r.PromptTokens, r.Prefill.Seconds(), r.Decode.Seconds(), r.PrefillRate(), r.DecodeRate(), s}, "")
+	}{r.Text, r.Tokens, r.Reason, r.PromptTokens, r.Prefill.Seconds(), r.Decode.Seconds(), r.PrefillRate(),
+		r.DecodeRate(), s}, "")
 }

@@ -25,9 +25,11 @@ type chatFlags struct {
 }
 
 func (f *chatFlags) add(s *pflag.FlagSet) {
-	s.BoolVar(&f.on, "chat", false, "talk with the model, a line at a time, in the form of its chat template; with --prompt, ask that alone")
+	s.BoolVar(&f.on, "chat", false, "talk with the model, a line at a time, in the form of its chat template; with "+
+		"--prompt, ask that alone")
 	s.StringVar(&f.system, "system", "", "a `TEXT` that tells the model how to behave in the conversation")
-	s.StringVar(&f.template, "template", "", "the built-in chat template with this `NAME`, instead of the model's: "+strings.Join(chat.Names(), ", "))
+	s.StringVar(&f.template, "template", "", "the built-in chat template with this `NAME`, instead of the model's: "+
+		""+strings.Join(chat.Names(), ", "))
 }
 
 // check validates what needs no file.

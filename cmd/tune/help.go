@@ -128,5 +128,6 @@ func row(f *pflag.Flag) string {
 	if fallback != "" {
 		fallback = "`" + fallback + "`"
 	}
-	return fmt.Sprintf("| `%s` | %s | %s |\n", strings.TrimSpace("--"+f.Name+" "+kind), fallback, strings.ReplaceAll(usage, "|", `\|`))
+	return fmt.Sprintf("| `%s` | %s | %s |\n", strings.TrimSpace("--"+f.Name+" "+kind), fallback,
+		strings.ReplaceAll(usage, "|", `\|`))
 }

@@ -82,7 +82,8 @@ func (f *inferenceFlags) open(ctx context.Context, a *app, c *Command) (_ *infer
 		return nil, err
 	}
 	if n := in.tokenizer.VocabSize(); n > in.model.Vocab() {
-		return nil, fmt.Errorf("%s: the tokenizer has %d tokens, but the model's vocab_size is %d: they do not belong together",
+		return nil, fmt.Errorf("%s: the tokenizer has %d tokens, but the model's vocab_size is %d: they do not belong "+
+			"together",
 			f.Model, n, in.model.Vocab())
 	}
 	in.registry, err = f.kernels.open(ctx, a, transport.Options{Threads: f.Threads, Strict: f.Strict})

@@ -49,7 +49,8 @@ func (f writerFunc) Write(b []byte) (int, error) { f(b); return len(b), nil }
 
 // TestOnlyACommandThatSavesSaysThatNothingWasSaved when it is interrupted.
 func TestOnlyACommandThatSavesSaysThatNothingWasSaved(t *testing.T) {
-	for saves, want := range map[bool]string{true: "tune: interrupted; nothing was saved\n", false: "tune: interrupted\n"} {
+	for saves, want := range map[bool]string{true: "tune: interrupted; nothing was saved\n",
+		false: "tune: interrupted\n"} {
 		var out bytes.Buffer
 		a := &app{stderr: &out, saves: saves}
 		if code := a.report(context.Canceled); code != exitInterrupted || out.String() != want {

@@ -36,7 +36,8 @@ func startUnread(t *testing.T, dir string, flags ...string) (cmd *exec.Cmd, out 
 	if err := os.WriteFile(filepath.Join(dir, "text.txt"), []byte(sampleText()), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	cmd = exec.Command("tune", append([]string{"--kernels", "all", "--plugin-dir", pluginDir(t), "--model", "m", "--data", "text.txt",
+	cmd = exec.Command("tune", append([]string{"--kernels", "all", "--plugin-dir", pluginDir(t), "--model", "m",
+		"--data", "text.txt",
 		"--steps", "1000000", "--seq", "16", "--log", "json", "--out", "saved"}, flags...)...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))

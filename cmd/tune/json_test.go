@@ -34,14 +34,16 @@ func TestJSONHasNullWhereANumberIsNotFinite(t *testing.T) {
 				return writeResult(w, &generate.Result{Text: "named"}, generate.Sampling{Temperature: x})
 			},
 			"clip": func(w io.Writer) error {
-				text, err := (&outputFlags{}).forms()[0].text(&bench.Result{Config: bench.Config{Model: "named", Clip: x, ModelJSON: json.RawMessage("{}")}})
+				text, err := (&outputFlags{}).forms()[0].text(&bench.Result{Config: bench.Config{Model: "named", Clip: x,
+					ModelJSON: json.RawMessage("{}")}})
 				w.Write(text)
 				return err
 			},
 		} {
 			var b bytes.Buffer
 			err := write(&b)
-			if err != nil || !json.Valid(b.Bytes()) || !regexp.MustCompile(`"`+name+`": ?null`).Match(b.Bytes()) || !strings.Contains(b.String(), "named") {
+			if err != nil || !json.Valid(b.Bytes()) || !regexp.MustCompile(`"`+name+`": ?null`).Match(b.Bytes()) ||
+				!strings.Contains(b.String(), "named") {
 				t.Errorf("%s of %v: %v\n%s", name, x, err, &b)
 			}
 		}
@@ -59,7 +61,8 @@ func TestResultsAreWrittenByPlainJSON(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m := regexp.MustCompile(`\bjson\.(NewEncoder|Marshal)`).Find(text); m != nil && !strings.HasSuffix(name, "_test.go") {
+		if m := regexp.MustCompile(`\bjson\.(NewEncoder|Marshal)`).Find(text); m != nil &&
+			!strings.HasSuffix(name, "_test.go") {
 			t.Errorf("%s calls %s; use plainjson", name, m)
 		}
 	}

@@ -41,8 +41,10 @@ type kernelsBenchFlags struct {
 }
 
 func (a *app) kernelsBenchCommand() *Command {
-	c := &Command{Name: "kernels bench", Usage: "[NAME...] [FLAGS]", Args: true, Short: "measure single kernels, and the boundary to their processes", Long: kernelsBenchLong,
-		Examples: "tune kernels bench\ntune kernels bench npu_fused_rope --tokens 1,64,2048 --gobench rope.txt\ntune kernels bench --boundary --json boundary.json\n"}
+	c := &Command{Name: "kernels bench", Usage: "[NAME...] [FLAGS]", Args: true,
+		Short: "measure single kernels, and the boundary to their processes", Long: kernelsBenchLong,
+		Examples: "tune kernels bench\ntune kernels bench npu_fused_rope --tokens 1,64,2048 --gobench rope.txt\ntune " +
+			"kernels bench --boundary --json boundary.json\n"}
 	b := &kernelsBenchFlags{}
 	b.add(c.Group("Flags"))
 	return c.finish(func(ctx context.Context, args []string) error {
@@ -54,9 +56,11 @@ func (a *app) kernelsBenchCommand() *Command {
 }
 
 func (b *kernelsBenchFlags) add(f *pflag.FlagSet) {
-	f.IntSliceVar(&b.tokens, "tokens", nil, "the numbers of `TOKENS` of each shape, separated by commas; by default those of each op")
+	f.IntSliceVar(&b.tokens, "tokens", nil, "the numbers of `TOKENS` of each shape, separated by commas; by default "+
+		"those of each op")
 	f.StringVar(&b.dtype, "dtype", "float32", "how tensors are stored: `TYPE` float32, bfloat16 or float16")
-	f.IntVar(&b.rounds, "rounds", 20, "measured `ROUNDS` of each pass; with --boundary of each size, and 200 unless given")
+	f.IntVar(&b.rounds, "rounds", 20, "measured `ROUNDS` of each pass; with --boundary of each size, and 200 unless "+
+		"given")
 	addThreads(f, &b.threads)
 	f.BoolVar(&b.boundary, "boundary", false, "measure what the boundary between processes costs")
 	f.IntVar(&b.calls, "calls", 10000, "`CALLS` of each round trip, with --boundary")

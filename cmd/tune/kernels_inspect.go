@@ -21,7 +21,8 @@ what the plugin gets from this program: nothing that it says changes that.
 docs/security.md tells what it means.`
 
 func (a *app) kernelsInspectCommand() *Command {
-	c := &Command{Name: "kernels inspect", Usage: "NAME [FLAGS]", Args: true, Short: "show one plugin: who it is and what it supports", Long: kernelsInspectLong,
+	c := &Command{Name: "kernels inspect", Usage: "NAME [FLAGS]", Args: true,
+		Short: "show one plugin: who it is and what it supports", Long: kernelsInspectLong,
 		Examples: "tune kernels inspect npu_fused_rope\n"}
 	var p pluginFlags
 	var asJSON bool
@@ -136,7 +137,8 @@ func (i *inspection) print(a *app) {
 	for _, k := range i.Kernels {
 		op := string(k.Op)
 		head := strings.TrimPrefix(progress.Wrapped(op+": "+k.Summary, "  "), op)
-		fmt.Fprintf(a.stdout, "\n%s%s\n  backward pass: %s\n  storage: %s\n", p.bold(op), head, yesNo(k.Backward), names(k.DTypes))
+		fmt.Fprintf(a.stdout, "\n%s%s\n  backward pass: %s\n  storage: %s\n", p.bold(op), head, yesNo(k.Backward),
+			names(k.DTypes))
 		for _, s := range i.Supports {
 			if s.Op != k.Op {
 				continue
@@ -151,7 +153,8 @@ func (s support) line(p palette) string {
 	if s.OK {
 		return strings.TrimSuffix(progress.Wrapped(fmt.Sprintf("  %s: yes", s.Facts), "      "), "yes") + p.good("yes")
 	}
-	return strings.Replace(progress.Wrapped(fmt.Sprintf("  %s: no, %s", s.Facts, s.Reason), "      "), ": no,", ": "+p.bad("no")+",", 1)
+	return strings.Replace(progress.Wrapped(fmt.Sprintf("  %s: no, %s", s.Facts, s.Reason), "      "), ": no,",
+		": "+p.bad("no")+",", 1)
 }
 
 func yesNo(b bool) string {

@@ -22,7 +22,8 @@ To ask plugins for their names they are started, the new ones too: before
 --update-lock, look at what "tune kernels list" refuses, and where it is from.`
 
 func (a *app) kernelsLockCommand() *Command {
-	c := &Command{Name: "kernels lock", Usage: "[FLAGS]", Short: "write down which plugins may be started", Long: kernelsLockLong,
+	c := &Command{Name: "kernels lock", Usage: "[FLAGS]", Short: "write down which plugins may be started",
+		Long:     kernelsLockLong,
 		Examples: "tune kernels lock\ntune kernels lock --update-lock\n"}
 	var p pluginFlags
 	var update, asJSON bool
@@ -66,7 +67,8 @@ func (a *app) lock(ctx context.Context, p *pluginFlags, update bool) (_ *locking
 	case err != nil:
 		return nil, err
 	case !update:
-		return nil, fmt.Errorf("%s exists and locks %s; --update-lock replaces it and shows what changes", file, amount.Of(len(old.Entries), "plugin"))
+		return nil, fmt.Errorf("%s exists and locks %s; --update-lock replaces it and shows what changes", file,
+			amount.Of(len(old.Entries), "plugin"))
 	}
 	o, err := p.options(transport.Options{}) // the lock that is there does not count
 	if err != nil {
@@ -79,7 +81,8 @@ func (a *app) lock(ctx context.Context, p *pluginFlags, update bool) (_ *locking
 	defer closing(reg, &err)
 	plugins := a.usable(reg)
 	if len(plugins) == 0 {
-		return nil, fmt.Errorf("no usable plugin was found, and a lock of none would refuse all: \"tune kernels list\" says where they are looked for")
+		return nil, fmt.Errorf("no usable plugin was found, and a lock of none would refuse all: \"tune kernels list\" " +
+			"says where they are looked for")
 	}
 	now, err := trust.New(file, plugins)
 	if err != nil {

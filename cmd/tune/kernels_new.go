@@ -28,8 +28,10 @@ directory, or else the one that this program was built from, or with --source
 the one that it names. One in C, which some ops can be, needs a C compiler.`
 
 func (a *app) kernelsNewCommand() *Command {
-	c := &Command{Name: "kernels new", Usage: "NAME --op OP [FLAGS]", Args: true, Short: "write a new kernel plugin, complete with its tests", Long: kernelsNewLong,
-		Examples: "tune kernels new my_rmsnorm --op rms_norm\ntune kernels new my_rope --op rope --fast\ntune kernels new my_swiglu --op swiglu --lang c\n"}
+	c := &Command{Name: "kernels new", Usage: "NAME --op OP [FLAGS]", Args: true,
+		Short: "write a new kernel plugin, complete with its tests", Long: kernelsNewLong,
+		Examples: "tune kernels new my_rmsnorm --op rms_norm\ntune kernels new my_rope --op rope --fast\ntune kernels " +
+			"new my_swiglu --op swiglu --lang c\n"}
 	var op, lang, source string
 	var fast bool
 	f := c.Group("Flags")
@@ -69,7 +71,8 @@ func (a *app) kernelsNewCommand() *Command {
 		if err := p.Write(p.Name); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.stdout, "wrote %s, a plugin for %s; its README says how to go on. First:\n\n    cd %s && %s\n", p.Name, op, p.Name, first)
+		fmt.Fprintf(a.stdout, "wrote %s, a plugin for %s; its README says how to go on. First:\n\n    cd %s && %s\n",
+			p.Name, op, p.Name, first)
 		return nil
 	})
 }
@@ -101,7 +104,8 @@ func sourceOf(named string, near ...string) (string, error) {
 			return root, nil
 		}
 	}
-	return "", errors.New("a plugin is built with a checkout of tune, and the working directory is in none; name one with --source FOLDER")
+	return "", errors.New("a plugin is built with a checkout of tune, and the working directory is in none; name one " +
+		"with --source FOLDER")
 }
 
 // checkPlace reports a working directory where a module of its own is out of place: all
@@ -112,7 +116,8 @@ func checkPlace(root string) error {
 		return err
 	}
 	if rel, err := filepath.Rel(filepath.Join(root, "plugins"), wd); err == nil && filepath.IsLocal(rel) {
-		return fmt.Errorf("the folder plugins of a checkout is for plugins that are part of it; write yours outside %s", filepath.Join(root, "plugins"))
+		return fmt.Errorf("the folder plugins of a checkout is for plugins that are part of it; write yours outside %s",
+			filepath.Join(root, "plugins"))
 	}
 	return nil
 }

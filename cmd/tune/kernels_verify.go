@@ -44,8 +44,10 @@ type kernelsVerifyFlags struct {
 }
 
 func (a *app) kernelsVerifyCommand() *Command {
-	c := &Command{Name: "kernels verify", Usage: "[NAME|PATH...] [FLAGS]", Args: true, Short: "check that kernels are right, in every case of the contract", Long: kernelsVerifyLong,
-		Examples: "tune kernels verify\ntune kernels verify npu_fused_rope --json\ntune kernels verify ./my_rmsnorm --op rms_norm --quick\n"}
+	c := &Command{Name: "kernels verify", Usage: "[NAME|PATH...] [FLAGS]", Args: true,
+		Short: "check that kernels are right, in every case of the contract", Long: kernelsVerifyLong,
+		Examples: "tune kernels verify\ntune kernels verify npu_fused_rope --json\ntune kernels verify ./my_rmsnorm --op " +
+			"rms_norm --quick\n"}
 	v := &kernelsVerifyFlags{}
 	v.add(c.Group("Flags"))
 	return c.finish(func(ctx context.Context, args []string) error {
@@ -60,8 +62,10 @@ func (v *kernelsVerifyFlags) add(f *pflag.FlagSet) {
 	v.plugins.add(f)
 	f.StringSliceVar(&v.ops, "op", nil, "check only the kernels for these `OPS`, separated by commas")
 	f.BoolVar(&v.quick, "quick", false, "check the usual kinds of use only, not each op's standard range of sizes")
-	f.BoolVar(&v.large, "large", false, "also run calls with more than 2^31 elements, where the op allows it and 9 to 18 GB of memory are free")
-	f.DurationVar(&v.timeout, "timeout", 10*time.Second, "the most `TIME` that one call may take; a plugin that takes longer is stopped")
+	f.BoolVar(&v.large, "large", false, "also run calls with more than 2^31 elements, where the op allows it and 9 to "+
+		"18 GB of memory are free")
+	f.DurationVar(&v.timeout, "timeout", 10*time.Second, "the most `TIME` that one call may take; a plugin that takes "+
+		"longer is stopped")
 	f.BoolVar(&v.json, "json", false, "write JSON, with every case")
 }
 
@@ -80,7 +84,9 @@ func (v *kernelsVerifyFlags) check(c *Command) error {
 
 // wants reports whether any of the kernels is to be checked.
 func (v *kernelsVerifyFlags) wants(kernels ...core.Info) bool {
-	return len(v.ops) == 0 || slices.ContainsFunc(kernels, func(i core.Info) bool { return slices.Contains(v.ops, string(i.Op)) })
+	return len(v.ops) == 0 || slices.ContainsFunc(kernels, func(i core.Info) bool {
+		return slices.Contains(v.ops, string(i.Op))
+	})
 }
 
 // candidate is a plugin to verify, or a file that the scan could not use.
@@ -108,7 +114,8 @@ func (a *app) verifyKernels(ctx context.Context, c *Command, v *kernelsVerifyFla
 			continue
 		}
 		if one.unwanted {
-			return c.usagef("%s has no kernel for %s; \"tune kernels inspect %s\" shows what it has", one.Name, strings.Join(v.ops, ", "), one.Name)
+			return c.usagef("%s has no kernel for %s; \"tune kernels inspect %s\" shows what it has", one.Name,
+				strings.Join(v.ops, ", "), one.Name)
 		}
 		result.add(one)
 		if !v.json {
@@ -128,7 +135,8 @@ func (a *app) verifyKernels(ctx context.Context, c *Command, v *kernelsVerifyFla
 
 // candidates finds the executables that the arguments name. The plugins that a scan opens
 // are closed again: each is verified in a process of its own, one after the other.
-func (a *app) candidates(ctx context.Context, c *Command, v *kernelsVerifyFlags, o transport.Options, args []string) (all []candidate, err error) {
+func (a *app) candidates(ctx context.Context, c *Command, v *kernelsVerifyFlags, o transport.Options,
+	args []string) (all []candidate, err error) {
 	var reg *core.Registry
 	if len(args) == 0 || slices.ContainsFunc(args, func(arg string) bool { return !isPath(arg) }) {
 		if reg, err = v.plugins.scanWith(ctx, a, o); err != nil {
@@ -199,7 +207,8 @@ func (c *Command) file(arg string) (string, error) {
 
 // verifyPlugin examines the kernels of a plugin, and then what it has left behind. An error
 // means that it could not be done; what is wrong with the plugin is in the result.
-func (a *app) verifyPlugin(ctx context.Context, v *kernelsVerifyFlags, o transport.Options, c candidate) (one verifiedPlugin, err error) {
+func (a *app) verifyPlugin(ctx context.Context, v *kernelsVerifyFlags, o transport.Options,
+	c candidate) (one verifiedPlugin, err error) {
 	s, err := newVicinity(c.path)
 	if err != nil {
 		return one, err
@@ -216,8 +225,10 @@ func (a *app) verifyPlugin(ctx context.Context, v *kernelsVerifyFlags, o transpo
 }
 
 // verifyKernelsOf opens a plugin, examines its kernels, and closes it.
-func (a *app) verifyKernelsOf(ctx context.Context, v *kernelsVerifyFlags, o transport.Options, c candidate) (one verifiedPlugin, err error) {
-	one = verifiedPlugin{Path: c.path, Manifest: []kerneltest.Violation{}, Left: []kerneltest.Violation{}, Kernels: []verifiedKernel{}}
+func (a *app) verifyKernelsOf(ctx context.Context, v *kernelsVerifyFlags, o transport.Options,
+	c candidate) (one verifiedPlugin, err error) {
+	one = verifiedPlugin{Path: c.path, Manifest: []kerneltest.Violation{}, Left: []kerneltest.Violation{},
+		Kernels: []verifiedKernel{}}
 	o.Logger = a.logger()
 	var p core.Plugin
 	if c.err == nil {

@@ -77,7 +77,8 @@ func (s *vicinity) look() (all []kerneltest.Violation, notRun string) {
 		}
 	}
 	if len(added) > 0 {
-		say("%s appeared in its working folder, %s, while it ran: %s", amount.Of(len(added), "file"), short(s.folder), few(added))
+		say("%s appeared in its working folder, %s, while it ran: %s", amount.Of(len(added), "file"), short(s.folder),
+			few(added))
 	}
 	return all, notRun
 }

@@ -19,19 +19,24 @@ func TestVerifyCatchesWhatPluginsLeaveBehind(t *testing.T) {
 		t.Skip("the system does not tell what a process has")
 	}
 	for plugin, wants := range map[string][]string{
-		"bug_descriptors":    {`FAILED rms_norm, 1 case: left behind by calls`, `the process opens 0\.0[0-9]+ descriptors with each call`},
-		"bug_threads_left":   {`left behind by calls`, `the process starts 0\.0[0-9]+ threads with each call that do not end`},
-		"bug_children":       {`left behind by calls`, `the process starts 0\.0[0-9]+ processes with each call`},
-		"bug_daemon":         {`FAILED left behind: process [0-9]+ \(sleep\), which it has started, lives on`},
-		"bug_temporary":      {`the process leaves 0\.0[0-9]+ files with each call in the folder for temporary files`, `FAILED left behind: it leaves [0-9]+ files in the folder for temporary files, \$TMPDIR: scratch-`},
-		"bug_one_temporary":  {`FAILED left behind: it leaves 1 file in the folder for temporary files, \$TMPDIR: compiled.bin`},
+		"bug_descriptors": {`FAILED rms_norm, 1 case: left behind by calls`,
+			`the process opens 0\.0[0-9]+ descriptors with each call`},
+		"bug_threads_left": {`left behind by calls`,
+			`the process starts 0\.0[0-9]+ threads with each call that do not end`},
+		"bug_children": {`left behind by calls`, `the process starts 0\.0[0-9]+ processes with each call`},
+		"bug_daemon":   {`FAILED left behind: process [0-9]+ \(sleep\), which it has started, lives on`},
+		"bug_temporary": {`the process leaves 0\.0[0-9]+ files with each call in the folder for temporary files`,
+			`FAILED left behind: it leaves [0-9]+ files in the folder for temporary files, \$TMPDIR: scratch-`},
+		"bug_one_temporary": {
+			`FAILED left behind: it leaves 1 file in the folder for temporary files, \$TMPDIR: compiled.bin`},
 		"bug_working_folder": {`FAILED left behind: 1 file appeared in its working folder, .*: bug_working_folder.log`},
 		"bug_maps":           {`the process maps [0-9]+ bytes of address space with each call`},
 		"bug_prints":         {`the process prints [0-9]+ bytes with each call`},
 		"bug_prints_raw":     {`the process prints [0-9]+ bytes with each call`},
 		"bug_spins":          {`at rest after calls`, `keeps [0-9]+% of a processor busy while nobody calls it`},
 		"bug_late":           {`FAILED swiglu`, `(it changed after the call had answered|other bits)`},
-		"bug_bystander":      {`at rest after calls`, `[0-9]+ bytes of the kernel's memory were changed that belong to no output of any call|wrote past the tensor`},
+		"bug_bystander": {`at rest after calls`,
+			`[0-9]+ bytes of the kernel's memory were changed that belong to no output of any call|wrote past the tensor`},
 		"bug_all_processors": {`one thread is one`, `with TUNE_THREADS=1 the process keeps [0-9.]+ processors busy`},
 	} {
 		t.Run(plugin, func(t *testing.T) {

@@ -91,7 +91,8 @@ func (p verifiedPlugin) print(w io.Writer) {
 		k.print(w)
 	}
 	if len(p.Kernels) > 0 {
-		fmt.Fprint(w, "\nA cell is the number of cases run, and their largest error in percent of what\nrounding explains.\n")
+		fmt.Fprint(w, "\nA cell is the number of cases run, and their largest error in percent of what\nrounding "+
+			"explains.\n")
 	}
 	if p.LeftUnknown != "" {
 		printWrapped(w, "", "processes left behind: not run: "+p.LeftUnknown)

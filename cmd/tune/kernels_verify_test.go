@@ -41,27 +41,36 @@ func TestVerifyCatchesPlantedBugs(t *testing.T) {
 		want   []string // expressions, each of which a line must match
 		args   []string
 	}{
-		{"bug_dropped_gradient", []string{`FAILED rms_norm backward dweight, .* random`, `rms_norm float32 dim=`, `error 1, limit `}, nil},
+		{"bug_dropped_gradient", []string{`FAILED rms_norm backward dweight, .* random`, `rms_norm float32 dim=`,
+			`error 1, limit `}, nil},
 		{"bug_last_row", []string{`FAILED rms_norm forward y, .* random`, ` T=7 random`}, nil},
 		{"bug_gate_and_up", []string{`FAILED swiglu forward y, .* one token`, `layout=separate`}, nil},
 		{"bug_pairing", []string{`FAILED rope forward q_out`, `FAILED rope backward dk`, `pairing=interleaved`}, nil},
 		{"bug_unwritten", []string{`FAILED swiglu forward y`, `was not written`}, nil},
 		{"bug_stale", []string{`FAILED swiglu forward y`, `was not written by the second of two calls`}, nil},
-		{"bug_past_the_end", []string{`FAILED rms_norm forward y`, `FAILED rms_norm backward dx`, `wrote past the tensor`}, nil},
+		{"bug_past_the_end", []string{`FAILED rms_norm forward y`, `FAILED rms_norm backward dx`, `wrote past the tensor`},
+			nil},
 		{"bug_race", []string{`FAILED rms_norm backward dweight, .*(same call 200 times|random)`}, nil},
-		{"bug_threads", []string{`FAILED rms_norm backward dweight, [0-9] cases?: one thread or more`, `with one thread and with more: .* other bits at \[0\]`}, nil},
-		{"bug_leak", []string{`FAILED rms_norm, 1 case: memory over 1000 calls`, `the process grows by [0-9]+ bytes with each call`}, nil},
+		{"bug_threads", []string{`FAILED rms_norm backward dweight, [0-9] cases?: one thread or more`,
+			`with one thread and with more: .* other bits at \[0\]`}, nil},
+		{"bug_leak", []string{`FAILED rms_norm, 1 case: memory over 1000 calls`,
+			`the process grows by [0-9]+ bytes with each call`}, nil},
 		{"bug_keeps_data", []string{`FAILED swiglu forward y, .*calls in turn`}, nil},
-		{"bug_counts_calls", []string{`FAILED rope forward q_out, .* the same call 200 times`, `call [0-9]+ of 200: .* other bits`}, nil},
+		{"bug_counts_calls", []string{`FAILED rope forward q_out, .* the same call 200 times`,
+			`call [0-9]+ of 200: .* other bits`}, nil},
 		{"bug_writes_input", []string{`FAILED swiglu backward dy, .* one token`, `wrote to an input`}, nil},
 		{"bug_borrows_input", []string{`FAILED swiglu forward, 1 case: read-only inputs`, `plugin exited`}, nil},
 		{"bug_bias", []string{`FAILED rope forward q_out, 1 case: 32 stacked layers`, `after [0-9]+ layers: `}, nil},
-		{"bug_truncates", []string{`FAILED swiglu forward y, 1 case: 32 stacked layers`, `is storage rounded to nearest even`}, nil},
+		{"bug_truncates", []string{`FAILED swiglu forward y, 1 case: 32 stacked layers`,
+			`is storage rounded to nearest even`}, nil},
 		{"bug_swallows_nan", []string{`FAILED rms_norm backward dx, .*nan and inf`, `not finite in the same places`}, nil},
 		{"bug_idle_expert", []string{`FAILED moe_experts backward ddown, .* one expert for every choice`}, nil},
-		{"bug_dies", []string{`FAILED rms_norm, 3 cases: `, `the process died or was stopped`, `stopped after rms_norm .*, because the process died in 3 cases`}, nil},
-		{"bug_hangs", []string{`FAILED rms_norm backward, 1 case: one token`, `a call took longer than 100ms`, `stopped after rms_norm `}, []string{"--timeout", "100ms"}},
-		{"bug_manifest", []string{`FAILED manifest: the version is ""`, `the summary of swiglu is "two\\nlines"`, `the storage types of swiglu: none is named`}, nil},
+		{"bug_dies", []string{`FAILED rms_norm, 3 cases: `, `the process died or was stopped`,
+			`stopped after rms_norm .*, because the process died in 3 cases`}, nil},
+		{"bug_hangs", []string{`FAILED rms_norm backward, 1 case: one token`, `a call took longer than 100ms`,
+			`stopped after rms_norm `}, []string{"--timeout", "100ms"}},
+		{"bug_manifest", []string{`FAILED manifest: the version is ""`, `the summary of swiglu is "two\\nlines"`,
+			`the storage types of swiglu: none is named`}, nil},
 		{"bug_silent", []string{`cannot be used: .*bug_silent: .* it is not a kernel plugin`}, nil},
 	} {
 		t.Run(tt.plugin, func(t *testing.T) {
@@ -104,7 +113,8 @@ func TestVerifyPassesARightKernel(t *testing.T) {
 	}
 	checkKeys(t, stdout)
 	k := v.Plugins[0].Kernels[0]
-	if k.Kernel.Name != "bug_none" || k.Count(kerneltest.OK) < 30 || k.Count(kerneltest.Failed) != 0 || len(k.Supports) == 0 {
+	if k.Kernel.Name != "bug_none" || k.Count(kerneltest.OK) < 30 || k.Count(kerneltest.Failed) != 0 ||
+		len(k.Supports) == 0 {
 		t.Errorf("%s", stdout)
 	}
 }

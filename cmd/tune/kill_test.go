@@ -78,7 +78,8 @@ func killed(t *testing.T, files []string, flags ...string) {
 		t.Fatal(err)
 	}
 	const steps, kills, most = "80", 10, 6 // steps between two kills
-	args := []string{"--kernels", "none", "--model", "m", "--data", "text.txt", "--seq", "16", "--steps", steps, "--lr", "1e-2", "--grad-accum", "2",
+	args := []string{"--kernels", "none", "--model", "m", "--data", "text.txt", "--seq", "16", "--steps", steps, "--lr",
+		"1e-2", "--grad-accum", "2",
 		"--eval-every", "10", "--save-every", "1", "--log", "json"}
 	args = append(args, flags...)
 	if err := tuneIn(t, dir, append(args, "--out", "whole")...).Run(); err != nil {
@@ -135,7 +136,8 @@ func TestFiftyKillsLoseNothingThatWasFinished(t *testing.T) {
 		t.Fatal(err)
 	}
 	const kills = 50
-	args := []string{"--kernels", "none", "--model", "m", "--data", "text.txt", "--seq", "16", "--steps", "30", "--save-every", "2", "--log", "json", "--out"}
+	args := []string{"--kernels", "none", "--model", "m", "--data", "text.txt", "--seq", "16", "--steps", "30",
+		"--save-every", "2", "--log", "json", "--out"}
 	start := time.Now()
 	if err := tuneIn(t, dir, append(args, "whole")...).Run(); err != nil {
 		t.Fatal(err)
@@ -257,7 +259,8 @@ func TestAnInterruptedRunSaysHowToGoOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	const steps = "1000000"
-	first := []string{"--kernels", "none", "--model", "m", "--data", "text.txt", "--seq", "16", "--steps", steps, "--save-every", steps, "--out", "saved", "--log", "json"}
+	first := []string{"--kernels", "none", "--model", "m", "--data", "text.txt", "--seq", "16", "--steps", steps,
+		"--save-every", steps, "--out", "saved", "--log", "json"}
 	again := []string{"--resume", "--out", "saved", "--log", "json"}
 	for _, tt := range []struct {
 		args    []string
@@ -266,7 +269,8 @@ func TestAnInterruptedRunSaysHowToGoOn(t *testing.T) {
 		want    string
 	}{
 		{first, []os.Signal{syscall.SIGINT}, exitOK, "Go on with the run:\n  tune --resume --out saved\n"},
-		{again, []os.Signal{syscall.SIGSTOP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGCONT}, exitInterrupted, "tune: interrupted; go on with: tune --resume --out saved\n"},
+		{again, []os.Signal{syscall.SIGSTOP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGCONT}, exitInterrupted,
+			"tune: interrupted; go on with: tune --resume --out saved\n"},
 		{again, []os.Signal{syscall.SIGINT}, exitOK, "Go on with the run:\n  tune --resume --out saved\n"},
 	} {
 		cmd := tuneIn(t, dir, tt.args...)

@@ -41,7 +41,8 @@ type app struct {
 	progress *progress.Printer // for train
 	abort    <-chan struct{}   // closed by the second interrupt
 
-	checkpoint, pluginFlags string      // of a training run: its newest checkpoint, if there is one, and what was said of plugins
+	// of a training run: its newest checkpoint, if there is one, and what was said of plugins
+	checkpoint, pluginFlags string
 	waiting                 string      // what was said last about a model that cannot be saved
 	saves                   bool        // whether the command has something to save
 	told                    atomic.Bool // that it was interrupted

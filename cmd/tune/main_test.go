@@ -80,7 +80,8 @@ func writeConfig(dir string, config []byte) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	files := map[string][]byte{"config.json": config, "tokenizer.json": byteTokenizer(), "tokenizer_config.json": []byte(`{"eos_token": "</s>"}`)}
+	files := map[string][]byte{"config.json": config, "tokenizer.json": byteTokenizer(),
+		"tokenizer_config.json": []byte(`{"eos_token": "</s>"}`)}
 	for name, b := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o666); err != nil {
 			return err

@@ -12,7 +12,8 @@ gives what the model of --model gives with the adapter of --adapter, in the same
 dtypes. The adapter is a folder that tune train --lora-rank or PEFT has saved.`
 
 func (a *app) mergeCommand() *Command {
-	c := &Command{Name: "merge", Usage: "--model DIR --adapter DIR --out DIR", Short: "merge an adapter into the weights of its model", Long: mergeLong,
+	c := &Command{Name: "merge", Usage: "--model DIR --adapter DIR --out DIR",
+		Short: "merge an adapter into the weights of its model", Long: mergeLong,
 		Examples: "tune merge --model DIR --adapter tune-out --out merged\n"}
 	var model, adapter, out string
 	f := c.Group("Flags")

@@ -64,10 +64,13 @@ func (a *app) chooseOut(given string, isGiven bool) (string, *checkpoint.Claim, 
 func vacant(given string) error {
 	entries, err := os.ReadDir(given)
 	// A run that was killed before its first checkpoint has left nothing else.
-	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Name() == journal.File || checkpoint.Unfinished(e.Name()) })
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
+		return e.Name() == journal.File || checkpoint.Unfinished(e.Name())
+	})
 	switch {
 	case err == nil && len(entries) > 0 && hasCheckpoints(given):
-		return fmt.Errorf("--out: %s exists and has checkpoints of a run; add --resume to go on with it, or choose another folder", given)
+		return fmt.Errorf("--out: %s exists and has checkpoints of a run; add --resume to go on with it, or choose "+
+			"another folder", given)
 	case err == nil && len(entries) > 0:
 		return fmt.Errorf("--out: %s exists and is not empty; choose another folder, or remove it", given)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):

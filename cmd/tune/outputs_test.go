@@ -19,7 +19,8 @@ func result() *bench.Result {
 
 func TestResultsReplaceOlderOnesWhole(t *testing.T) {
 	dir := t.TempDir()
-	b := outputFlags{json: filepath.Join(dir, "r.json"), gobench: filepath.Join(dir, "r.txt"), html: filepath.Join(dir, "r.html")}
+	b := outputFlags{json: filepath.Join(dir, "r.json"), gobench: filepath.Join(dir, "r.txt"),
+		html: filepath.Join(dir, "r.html")}
 	for _, o := range b.forms() {
 		if err := os.WriteFile(o.file, []byte(strings.Repeat("older ", 1e5)), 0o600); err != nil {
 			t.Fatal(err)

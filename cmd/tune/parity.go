@@ -30,7 +30,8 @@ infinite or no number is null, as in every --json of tune. The command fails
 when any of them does not pass.`
 
 func (a *app) parityCommand() *Command {
-	c := &Command{Name: "parity", Usage: "DIR... [FLAGS]", Args: true, Short: "compare a model with reference outputs", Long: parityLong,
+	c := &Command{Name: "parity", Usage: "DIR... [FLAGS]", Args: true, Short: "compare a model with reference outputs",
+		Long:     parityLong,
 		Examples: "tune parity DIR\ntune parity DIR1 DIR2 --kernels all --json\n"}
 	var k kernelFlags
 	var asJSON bool
@@ -126,7 +127,8 @@ func (p *parityPrinter) printError(dir, kernels string, cause error) error {
 	if !p.json {
 		return nil
 	}
-	return plainjson.Encode(p.out, notCompared{Case: filepath.Base(filepath.Clean(dir)), Kernels: kernels, Error: cause.Error()}, "")
+	return plainjson.Encode(p.out, notCompared{Case: filepath.Base(filepath.Clean(dir)), Kernels: kernels,
+		Error: cause.Error()}, "")
 }
 
 func (p *parityPrinter) print(r *parity.Result) error {
@@ -144,7 +146,8 @@ func (p *parityPrinter) print(r *parity.Result) error {
 	if !r.Pass {
 		verdict = "FAIL"
 	}
-	_, err := fmt.Fprintf(p.table, "%s\t%s (%d sites)\t%.1e\t%.1e\t%.1e\t%.1e\t%.1e\t%s\n", r.Case, cmp.Or(r.Kernels, "none"), applied,
+	_, err := fmt.Fprintf(p.table, "%s\t%s (%d sites)\t%.1e\t%.1e\t%.1e\t%.1e\t%.1e\t%s\n", r.Case,
+		cmp.Or(r.Kernels, "none"), applied,
 		r.LossAbs, r.LogitsAbs, r.HiddenRel, r.GradWorstRel, r.CurveLossMaxAbs, verdict)
 	return err
 }

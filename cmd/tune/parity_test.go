@@ -30,7 +30,8 @@ func TestParityOfAReferenceModel(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &r); err != nil {
 		t.Fatalf("%v\n%s", err, stdout)
 	}
-	if !r.Pass || r.Case != "qwen3-moe" || r.Kernels != "all" || r.GradsCompared == 0 || r.KernelsApplied["npu_fused_moe"] == 0 {
+	if !r.Pass || r.Case != "qwen3-moe" || r.Kernels != "all" || r.GradsCompared == 0 ||
+		r.KernelsApplied["npu_fused_moe"] == 0 {
 		t.Errorf("got %+v", r)
 	}
 }

@@ -33,7 +33,8 @@ it was measured, for a second, to what steps usually reach of its worst. What
 other programs took of the machine meanwhile is in it, and is said.`
 
 func (a *app) planCommand() *Command {
-	c := &Command{Name: "plan", Usage: "--model DIR [FLAGS of train]", Short: "say what a training run will need: memory, time, kernels", Long: planLong,
+	c := &Command{Name: "plan", Usage: "--model DIR [FLAGS of train]",
+		Short: "say what a training run will need: memory, time, kernels", Long: planLong,
 		Examples: "tune plan --model DIR --batch 8 --seq 512\ntune plan --config run.yaml --gradient-checkpointing --json\n"}
 	t := newTrainFlags(c)
 	t.noData = true
@@ -111,7 +112,8 @@ func (a *app) planRun(ctx context.Context, c *Command, t *trainFlags, json bool)
 	return err
 }
 
-func (a *app) makeRunPlan(ctx context.Context, t *trainFlags, m *models.Model, mem core.Memory, reg *core.Registry) (*runPlan, error) {
+func (a *app) makeRunPlan(ctx context.Context, t *trainFlags, m *models.Model, mem core.Memory,
+	reg *core.Registry) (*runPlan, error) {
 	c, patch := t.config, a.patcher(ctx, t.config, mem, reg)
 	p := &runPlan{Model: m.Config.ModelType, Available: memory.Available()}
 	var err error
@@ -131,7 +133,8 @@ func (a *app) makeRunPlan(ctx context.Context, t *trainFlags, m *models.Model, m
 }
 
 // patcher returns what puts the kernels where a run has them.
-func (a *app) patcher(ctx context.Context, c trainer.Config, mem core.Memory, reg *core.Registry) func(*models.Model) (*core.Report, error) {
+func (a *app) patcher(ctx context.Context, c trainer.Config, mem core.Memory,
+	reg *core.Registry) func(*models.Model) (*core.Report, error) {
 	var placed []core.Action
 	return func(m *models.Model) (*core.Report, error) {
 		plan, err := measure.Plan(ctx, m, reg, c.Kernels, measure.Run{Memory: mem, Batch: c.Batch, Seq: c.Seq},
@@ -146,13 +149,16 @@ func (a *app) patcher(ctx context.Context, c trainer.Config, mem core.Memory, re
 
 // forecastOf is what to forecast of a run with kernels in place.
 func forecastOf(c trainer.Config, placed *core.Report) forecast.Run {
-	return forecast.Run{Batch: c.Batch, Seq: c.Seq, Accumulate: c.Accumulate, GradientCheckpointing: c.GradientCheckpointing,
-		Evaluates: true, Plugins: len(placed.Applied())}
+	return forecast.Run{Batch: c.Batch, Seq: c.Seq, Accumulate: c.Accumulate,
+		GradientCheckpointing: c.GradientCheckpointing,
+		Evaluates:             true, Plugins: len(placed.Applied())}
 }
 
 func (p *runPlan) print(w io.Writer) {
-	fmt.Fprintf(w, "model        %s, %s parameters, %s of them trained\n", p.Model, amount.Count(p.Parameters), amount.Count(p.Trainable))
-	fmt.Fprintf(w, "step         %d tokens: %d x %d rows of %d\n", p.Tokens, max(p.run.Accumulate, 1), p.run.Batch, p.run.Seq)
+	fmt.Fprintf(w, "model        %s, %s parameters, %s of them trained\n", p.Model, amount.Count(p.Parameters),
+		amount.Count(p.Trainable))
+	fmt.Fprintf(w, "step         %d tokens: %d x %d rows of %d\n", p.Tokens, max(p.run.Accumulate, 1), p.run.Batch,
+		p.run.Seq)
 	if p.Course != nil {
 		p.Course.print(w, p.config)
 	}

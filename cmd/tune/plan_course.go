@@ -46,7 +46,8 @@ func (t *trainFlags) course(ctx context.Context, a *app, m *models.Model) (_ *co
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	c := &course{Rows: read.Train.Len(), EvalRows: read.Eval.Len(), Steps: s.Steps, Warmup: s.Warmup, Decayed: []string{}, Others: []string{}}
+	c := &course{Rows: read.Train.Len(), EvalRows: read.Eval.Len(), Steps: s.Steps, Warmup: s.Warmup,
+		Decayed: []string{}, Others: []string{}}
 	for n := range s.Steps {
 		c.Rates = append(c.Rates, s.At(n))
 	}
@@ -64,6 +65,8 @@ func (t *trainFlags) course(ctx context.Context, a *app, m *models.Model) (_ *co
 
 func (c *course) print(w io.Writer, config trainer.Config) {
 	fmt.Fprintf(w, "data         %s to train on, %d to evaluate on\n", amount.Of(c.Rows, "row"), c.EvalRows)
-	fmt.Fprintf(w, "run          %s, %d of warm-up; %s at a rate of %g\n", amount.Of(c.Steps, "step"), min(c.Warmup, c.Steps), config.Schedule, config.LR)
-	fmt.Fprintf(w, "decay        %g, of %d of the %s that are trained\n", config.WeightDecay, len(c.Decayed), amount.Of(len(c.Decayed)+len(c.Others), "tensor"))
+	fmt.Fprintf(w, "run          %s, %d of warm-up; %s at a rate of %g\n", amount.Of(c.Steps, "step"),
+		min(c.Warmup, c.Steps), config.Schedule, config.LR)
+	fmt.Fprintf(w, "decay        %g, of %d of the %s that are trained\n", config.WeightDecay, len(c.Decayed),
+		amount.Of(len(c.Decayed)+len(c.Others), "tensor"))
 }

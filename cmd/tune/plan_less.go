@@ -108,7 +108,8 @@ func (p *runPlan) cut(s *smaller, m *models.Model, r forecast.Run, change string
 	before := change
 	for next := r; next.Batch > 1; {
 		next.Batch, next.Accumulate = (next.Batch+1)/2, max(next.Accumulate, 1)*2
-		if fits, err := try(next, fmt.Sprintf("%s --batch %d --grad-accum %d", before, next.Batch, next.Accumulate)); fits || err != nil {
+		if fits, err := try(next, fmt.Sprintf("%s --batch %d --grad-accum %d", before, next.Batch,
+			next.Accumulate)); fits || err != nil {
 			return fits, err
 		}
 	}

@@ -62,7 +62,8 @@ func TestEverythingIsTriedThatNeedsLess(t *testing.T) {
 	const small = " --gradient-checkpointing --batch 1 --grad-accum 2"
 	want := []string{" --gradient-checkpointing", small,
 		" --lora-rank 8", " --lora-rank 8 --gradient-checkpointing", " --lora-rank 8" + small,
-		" --lora-rank 8 --base-int8", " --lora-rank 8 --base-int8 --gradient-checkpointing", " --lora-rank 8 --base-int8" + small}
+		" --lora-rank 8 --base-int8", " --lora-rank 8 --base-int8 --gradient-checkpointing", " --lora-rank 8 --base-int8" +
+			small}
 	if got := changes(p); !slices.Equal(got, want) {
 		t.Errorf("tried %q, want %q", got, want)
 	}
@@ -70,7 +71,8 @@ func TestEverythingIsTriedThatNeedsLess(t *testing.T) {
 		t.Errorf("remedy %q", p.remedy())
 	}
 	adapted := lookedFor(t, dir, 1, trainer.Config{Batch: 1, Seq: 64, LoRA: lora.Config{Rank: 4}})
-	if got, want := changes(adapted), []string{" --gradient-checkpointing", " --base-int8", " --base-int8 --gradient-checkpointing"}; !slices.Equal(got, want) {
+	if got, want := changes(adapted), []string{" --gradient-checkpointing", " --base-int8",
+		" --base-int8 --gradient-checkpointing"}; !slices.Equal(got, want) {
 		t.Errorf("of a run with adapters: tried %q, want %q", got, want)
 	}
 }

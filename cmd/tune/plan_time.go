@@ -46,10 +46,13 @@ func (p *runPlan) printTime(w io.Writer) {
 	if p.To == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\ntime of a step, with %s at up to %.0f GFLOP/s and %.0f GB/s\n", amount.Of(p.Ceilings.Threads, "thread"), p.Ceilings.Products/1e9, p.Ceilings.Bandwidth/1e9)
-	fmt.Fprintf(w, "  %s to %s: %.0f to %.0f tokens/s\n", duration(p.From), duration(p.To), float64(p.Tokens)/p.To, float64(p.Tokens)/p.From)
+	fmt.Fprintf(w, "\ntime of a step, with %s at up to %.0f GFLOP/s and %.0f GB/s\n",
+		amount.Of(p.Ceilings.Threads, "thread"), p.Ceilings.Products/1e9, p.Ceilings.Bandwidth/1e9)
+	fmt.Fprintf(w, "  %s to %s: %.0f to %.0f tokens/s\n", duration(p.From), duration(p.To), float64(p.Tokens)/p.To,
+		float64(p.Tokens)/p.From)
 	if p.Busy > isBusy*float64(runtime.NumCPU()) {
-		fmt.Fprintf(w, "  other programs kept %.1f of the %s busy in the last minute: without\n  them steps may be faster than that\n", p.Busy, amount.Of(runtime.NumCPU(), "core"))
+		fmt.Fprintf(w, "  other programs kept %.1f of the %s busy in the last minute: without\n  them steps may be "+
+			"faster than that\n", p.Busy, amount.Of(runtime.NumCPU(), "core"))
 	}
 }
 

@@ -21,12 +21,14 @@ func addForce(f *pflag.FlagSet, c *trainer.Config) {
 
 // refusal is the error of a run that does not fit, with what would make it fit.
 func (p *runPlan) refusal() error {
-	return fmt.Errorf("the run needs %s of memory, and %s are free%s; --force trains all the same", amount.Bytes(p.Bytes), amount.Bytes(p.Available), p.remedy())
+	return fmt.Errorf("the run needs %s of memory, and %s are free%s; --force trains all the same",
+		amount.Bytes(p.Bytes), amount.Bytes(p.Available), p.remedy())
 }
 
 // advise says what would make a run fit that was refused for its memory. A run that was
 // refused before it had kernels is taken as one without.
-func (a *app) advise(ctx context.Context, c trainer.Config, m *models.Model, reg *core.Registry, refused error) (err error) {
+func (a *app) advise(ctx context.Context, c trainer.Config, m *models.Model, reg *core.Registry,
+	refused error) (err error) {
 	var short *trainer.MemoryError
 	if !errors.As(refused, &short) {
 		return refused

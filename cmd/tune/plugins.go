@@ -21,8 +21,10 @@ import (
 
 const (
 	kernelsEnv   = "TUNE_KERNELS"
-	kernelsUsage = "which fused `KERNELS` to use: none; all (each that fits); auto (each that is measured to be worth it here); names; " +
-		"auto,-name; or from:RUN, those that a run had, by its output folder, one of its checkpoints, or its run.jsonl. $" + kernelsEnv + " sets another default"
+	kernelsUsage = "which fused `KERNELS` to use: none; all (each that fits); auto (each that is measured to be worth " +
+		"it here); names; " +
+		"auto,-name; or from:RUN, those that a run had, by its output folder, one of its checkpoints, or its run.jsonl. $" +
+		kernelsEnv + " sets another default"
 )
 
 // kernelFlags are the flags of a command that uses kernels.
@@ -141,6 +143,7 @@ func needLess(err error) error {
 	if !errors.Is(err, transport.ErrNoRoom) && !errors.Is(err, syscall.ENOMEM) {
 		return err
 	}
-	return fmt.Errorf("%w\na run takes less memory with --gradient-checkpointing, a smaller --batch (and --grad-accum to make up for it), a shorter --seq, "+
+	return fmt.Errorf("%w\na run takes less memory with --gradient-checkpointing, a smaller --batch (and --grad-accum "+
+		"to make up for it), a shorter --seq, "+
 		"or --lora-rank 8 --base-int8; \"tune plan\" with the same flags says how much", err)
 }

@@ -68,7 +68,8 @@ func TestARealModelLearnsAndLoadsAgain(t *testing.T) {
 	train, held := cut("train.txt", text[:60_000]), cut("held.txt", text[len(text)-8_000:])
 	run := func(out, model, steps, lr string) (before, after float64) {
 		t.Helper()
-		cmd := exec.Command("tune", "--kernels", "auto", "--plugin-dir", pluginDir(t), "--model", model, "--data", train, "--eval-data", held,
+		cmd := exec.Command("tune", "--kernels", "auto", "--plugin-dir", pluginDir(t), "--model", model, "--data", train,
+			"--eval-data", held,
 			"--steps", steps, "--batch", "4", "--seq", "128", "--lr", lr, "--weight-decay", "0", "--out", out)
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))

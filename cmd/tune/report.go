@@ -22,7 +22,8 @@ done without checkpoints is in the folder NAME.partial-... beside its output.
 "tune train --serve" shows the same page while it changes.`
 
 func (a *app) reportCommand() *Command {
-	c := &Command{Name: "report", Usage: "RUN_DIR [FLAGS]", Args: true, Short: "make a page with charts of a training run", Long: reportLong,
+	c := &Command{Name: "report", Usage: "RUN_DIR [FLAGS]", Args: true,
+		Short: "make a page with charts of a training run", Long: reportLong,
 		Examples: "tune report tune-out\ntune report tune-out --out run.html\ntune report tune-out --json\n"}
 	f := c.Group("Flags")
 	out := f.String("out", "", "the `FILE` to write; - for standard output; by default report.html in the run's folder")

@@ -35,7 +35,8 @@ func TestARunInABrowser(t *testing.T) {
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "TUNE_KERNELS=")
 		return cmd
 	}
-	train := run("--kernels", "all", "--plugin-dir", plugins, "--model", "m", "--data", "text.txt", "--seq", "16", "--steps", "1000000",
+	train := run("--kernels", "all", "--plugin-dir", plugins, "--model", "m", "--data", "text.txt", "--seq", "16",
+		"--steps", "1000000",
 		"--schedule", "constant", "--out", "o", "--log", "json", "--serve", "0")
 	notes, err := train.StderrPipe()
 	if err != nil {
@@ -80,7 +81,8 @@ func TestARunInABrowser(t *testing.T) {
 	if out, err := run("report", "o").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	check(t, "report", browser.Open(t, "file://"+filepath.Join(dir, "o", "report.html"), time.Second), "npu_<wbr>fused_<wbr>moe",
+	check(t, "report", browser.Open(t, "file://"+filepath.Join(dir, "o", "report.html"), time.Second),
+		"npu_<wbr>fused_<wbr>moe",
 		fmt.Sprintf("Interrupted after step %d of 1000000.", last.Step), fmt.Sprintf("%.4f at last", last.Loss))
 }
 

@@ -37,7 +37,8 @@ func TestEveryFamilyTrains(t *testing.T) {
 	for _, f := range models.Families() {
 		t.Run(f.Type, func(t *testing.T) {
 			c := f.Small()
-			c["vocab_size"], c["hidden_size"], c["intermediate_size"], c["head_dim"], c["initializer_range"] = 257, 32, 48, 8, 0.02
+			c["vocab_size"], c["hidden_size"], c["intermediate_size"], c["head_dim"], c["initializer_range"] = 257, 32, 48, 8,
+				0.02
 			config, err := json.Marshal(c)
 			if err != nil {
 				t.Fatal(err)

@@ -73,8 +73,9 @@ type trainFlags struct {
 }
 
 func (a *app) trainCommand() *Command {
-	c := &Command{Name: "train", Usage: "[--model DIR --data FILE] [FLAGS]", Short: "fine-tune a model (what tune does without a command)",
-		Long: trainLong, Examples: trainExamples}
+	c := &Command{Name: "train", Usage: "[--model DIR --data FILE] [FLAGS]",
+		Short: "fine-tune a model (what tune does without a command)",
+		Long:  trainLong, Examples: trainExamples}
 	t := newTrainFlags(c)
 	return c.finish(func(ctx context.Context, _ []string) error { return a.train(ctx, c, t) })
 }
@@ -194,9 +195,11 @@ func (t *trainFlags) check(c *Command) error {
 		return c.usagef("--model is missing: name the model folder to plan for")
 	case t.noData:
 	case t.config.Model != "" && len(t.config.Data.Paths) == 0:
-		return c.usagef("--model is given without --data: name the text to train on, or leave both out for the built-in example")
+		return c.usagef("--model is given without --data: name the text to train on, or leave both out for the built-in " +
+			"example")
 	case t.config.Model == "" && len(t.config.Data.Paths) > 0:
-		return c.usagef("--data is given without --model: name the model folder to train, or leave both out for the built-in example")
+		return c.usagef("--data is given without --model: name the model folder to train, or leave both out for the " +
+			"built-in example")
 	case t.config.Model == "" && len(t.config.Data.Eval) > 0:
 		return c.usagef("--eval-data is given without --model and --data: the built-in example has its own")
 	case t.config.Model == "" && t.config.LoRA.Enabled():
@@ -245,7 +248,8 @@ func (a *app) noteWarmup(s trainer.Start) {
 }
 
 // runJob runs a job and reports on it.
-func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, f progress.Format, example *demo.Demo) error {
+func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, f progress.Format,
+	example *demo.Demo) error {
 	job.Registry, job.Measure.Logger, job.Abort = reg, a.logger(), a.abort
 	text := a.stdout
 	if f == progress.JSON {
@@ -308,7 +312,8 @@ func printNext(w io.Writer, c trainer.Config, s *trainer.Summary, isExample bool
 		fmt.Fprintf(w, "\nTrain it further, or a model of your own:\n  %s\n", train)
 		return
 	}
-	fmt.Fprintf(w, "\nLet it write, look at the run, train it further:\n  %s generate %s --prompt TEXT\n  %s report %s\n  %s\n", tune, model, tune, quoted(s.Out), train)
+	fmt.Fprintf(w, "\nLet it write, look at the run, train it further:\n  %s generate %s --prompt TEXT\n  %s report "+
+		"%s\n  %s\n", tune, model, tune, quoted(s.Out), train)
 }
 
 // printHealth says what went wrong with plugins and was dealt with, if anything was.
@@ -319,7 +324,8 @@ func printHealth(w io.Writer, reg *core.Registry) {
 			continue
 		}
 		fmt.Fprintf(w, "%s, %s: %s, %s, %s, %s to the plain form, %s copied\n", i.Name, i.Op, amount.Of(h.Calls, "call"),
-			amount.Of(h.Deaths, "death"), amount.Of(h.Repeats, "repeat"), amount.Of(h.Fallbacks, "fall-back"), amount.Of(h.Copies, "tensor"))
+			amount.Of(h.Deaths, "death"), amount.Of(h.Repeats, "repeat"), amount.Of(h.Fallbacks, "fall-back"),
+			amount.Of(h.Copies, "tensor"))
 		if h.LastError != "" {
 			fmt.Fprintf(w, "  last error: %s\n", h.LastError)
 		}

@@ -15,7 +15,8 @@ func (t *trainFlags) addData(f *pflag.FlagSet) {
 	c := &t.config
 	f.StringVar(&c.Model, "model", "", "the model `FOLDER`")
 	addDataPaths(f, &c.Data)
-	f.StringVar(&c.Out, "out", defaultOut, "the `FOLDER` to save, which must not exist or be empty; unless given, the first of "+
+	f.StringVar(&c.Out, "out", defaultOut, "the `FOLDER` to save, which must not exist or be empty; unless given, the "+
+		"first of "+
 		defaultOut+", "+defaultOut+"-2, ... that does not exist")
 }
 
@@ -29,16 +30,19 @@ func (t *trainFlags) addLength(f *pflag.FlagSet) {
 func (t *trainFlags) addOptimizer(f *pflag.FlagSet) {
 	c := &t.config
 	f.Float64Var(&c.LR, "lr", c.LR, "`PEAK` of the learning rate")
-	f.StringVar((*string)(&c.Schedule), "schedule", string(c.Schedule), "the `SHAPE` of the learning rate, by transformers' names: "+
-		strings.Join(optim.Decays(), ", "))
+	f.StringVar((*string)(&c.Schedule), "schedule", string(c.Schedule),
+		"the `SHAPE` of the learning rate, by transformers' names: "+
+			strings.Join(optim.Decays(), ", "))
 	f.Var(value{"string", func() string { return c.Args.String() }, func(text string) (err error) {
 		if c.Args, err = optim.ParseArgs(text); len(c.Args) == 0 {
 			c.Args = nil
 		}
 		return err
 	}}, "schedule-args", "parameters of the shape, as `NAME=VALUE`,..., by transformers' names, such as num_cycles=2")
-	f.IntVar(&c.Warmup, "warmup", c.Warmup, "`STEPS` of linear warm-up, of which the first has a rate of 0; constant has none")
-	f.Float64Var(&c.WarmupRatio, "warmup-ratio", c.WarmupRatio, "`SHARE` of all steps for the linear warm-up, unless --warmup gives steps")
+	f.IntVar(&c.Warmup, "warmup", c.Warmup, "`STEPS` of linear warm-up, of which the first has a rate of 0; constant "+
+		"has none")
+	f.Float64Var(&c.WarmupRatio, "warmup-ratio", c.WarmupRatio, "`SHARE` of all steps for the linear warm-up, unless "+
+		"--warmup gives steps")
 	f.Float64Var(&c.Beta1, "adam-beta1", c.Beta1, "`DECAY` of AdamW's first moment")
 	f.Float64Var(&c.Beta2, "adam-beta2", c.Beta2, "`DECAY` of AdamW's second moment")
 	f.Float64Var(&c.Epsilon, "adam-epsilon", c.Epsilon, "`NUMBER` that is added to the root of AdamW's second moment")
@@ -59,9 +63,11 @@ func addRows(f *pflag.FlagSet, c *trainer.Config) {
 }
 
 func addUpdate(f *pflag.FlagSet, c *trainer.Config) {
-	f.Float64Var(&c.WeightDecay, "weight-decay", c.WeightDecay, "decoupled weight `DECAY` of AdamW, of all weights but those of norms and biases")
+	f.Float64Var(&c.WeightDecay, "weight-decay", c.WeightDecay, "decoupled weight `DECAY` of AdamW, of all weights "+
+		"but those of norms and biases")
 	f.Float64Var(&c.Clip, "clip", c.Clip, "largest `NORM` of the gradient; 0 for no clipping")
-	f.Uint64Var(&c.Seed, "seed", c.Seed, "`SEED` of everything random: the same seed gives the same losses, to the bit, with the same kernels; auto may choose others when it measures anew, --kernels from:RUN does not")
+	f.Uint64Var(&c.Seed, "seed", c.Seed, "`SEED` of everything random: the same seed gives the same losses, to the "+
+		"bit, with the same kernels; auto may choose others when it measures anew, --kernels from:RUN does not")
 }
 
 func addThreads(f *pflag.FlagSet, threads *int) {
@@ -69,6 +75,7 @@ func addThreads(f *pflag.FlagSet, threads *int) {
 }
 
 func addMemory(f *pflag.FlagSet, c *trainer.Config) {
-	f.BoolVar(&c.GradientCheckpointing, "gradient-checkpointing", false, "compute each layer's activations again for the backward pass "+
-		"instead of keeping them: less memory, up to a third more time, the same losses to the bit")
+	f.BoolVar(&c.GradientCheckpointing, "gradient-checkpointing", false,
+		"compute each layer's activations again for the backward pass "+
+			"instead of keeping them: less memory, up to a third more time, the same losses to the bit")
 }

@@ -41,14 +41,16 @@ func TestTwoRunsAtOnceLoseNothing(t *testing.T) {
 	}
 	wantModel(t, filepath.Join(dir, "tune-out-2"))
 
-	for _, more := range [][]string{{"--out", "tune-out"}, {"--out", "tune-out", "--save-every", "1"}, {"--out", "./x/../tune-out"}} {
+	for _, more := range [][]string{{"--out", "tune-out"}, {"--out", "tune-out", "--save-every", "1"},
+		{"--out", "./x/../tune-out"}} {
 		third := tuneIn(t, dir, append(append(args, "2"), more...)...)
 		if err := os.MkdirAll(filepath.Join(dir, "x"), 0o777); err != nil {
 			t.Fatal(err)
 		}
 		err := third.Run()
 		text := stderrOf(third)
-		if err == nil || !strings.Contains(text, "another run") || !strings.Contains(text, "process "+pid(first)) || !strings.Contains(text, "choose another") {
+		if err == nil || !strings.Contains(text, "another run") || !strings.Contains(text, "process "+pid(first)) ||
+			!strings.Contains(text, "choose another") {
 			t.Errorf("%v: %v; standard error does not name the other run and what to do:\n%s", more, err, text)
 		}
 	}

@@ -23,7 +23,8 @@ func processBugs() map[string]planted {
 			return err
 		}}
 	}
-	raw := sync.OnceValue(func() *os.File { return os.NewFile(2, "stderr") }) // go-plugin has put something else into os.Stderr
+	// go-plugin has put something else into os.Stderr
+	raw := sync.OnceValue(func() *os.File { return os.NewFile(2, "stderr") })
 	calls := 0
 	every := func(n int, f func()) func(*core.Call) {
 		return func(*core.Call) {
@@ -79,7 +80,8 @@ func processBugs() map[string]planted {
 		}),
 		// It writes to its memory far behind an output: beyond the guards, into somebody else's.
 		"bug_bystander": after(core.RMSNorm, func(c *core.Call) {
-			if last := c.Out[len(c.Out)-1].Data; c.Tokens() == 512 && c.Pass == core.Backward && os.Getenv("TUNE_THREADS") != "1" {
+			if last := c.Out[len(c.Out)-1].Data; c.Tokens() == 512 && c.Pass == core.Backward &&
+				os.Getenv("TUNE_THREADS") != "1" {
 				*(*byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(last)), len(last)+1000)) = 1
 			}
 		}),

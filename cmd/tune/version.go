@@ -11,13 +11,15 @@ import (
 )
 
 func (a *app) versionCommand() *Command {
-	c := &Command{Name: "version", Short: "print the version", Long: "Print the version of the program, of Go, and of the protocol that plugins speak."}
+	c := &Command{Name: "version", Short: "print the version", Long: "Print the version of the program, of Go, and of " +
+		"the protocol that plugins speak."}
 	return c.finish(func(_ context.Context, _ []string) error {
 		info, ok := debug.ReadBuildInfo()
 		if !ok {
 			info = &debug.BuildInfo{}
 		}
-		fmt.Fprintf(a.stdout, "tune %s\n%s %s/%s\nplugin protocol %d\n", version(info), runtime.Version(), runtime.GOOS, runtime.GOARCH, transport.ProtocolVersion)
+		fmt.Fprintf(a.stdout, "tune %s\n%s %s/%s\nplugin protocol %d\n", version(info), runtime.Version(), runtime.GOOS,
+			runtime.GOARCH, transport.ProtocolVersion)
 		return nil
 	})
 }

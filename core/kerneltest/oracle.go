@@ -76,7 +76,7 @@ func GradCheck(k core.Kernel, c Case) error {
 			for range a.Count {
 				x := own.In[at]
 				if x.DType != core.Int32 {
-					opdef.Put(x, v[:x.Elems()], 1)
+					opdef.Store(x, v[:x.Elems()])
 				}
 				v, at = v[x.Elems():], at+1
 			}

@@ -109,12 +109,12 @@ func (d *stacks) layer(ctx context.Context, s *stack, data *inputs) error {
 		if x.DType == data.tensors[i].DType {
 			copy(x.Data, data.tensors[i].Data)
 		} else {
-			opdef.Put(x.Tensor, values(data.tensors[i].Tensor), 1)
+			opdef.Store(x.Tensor, values(data.tensors[i].Tensor))
 		}
 	}
 	if l := len(s.layers) - 1; l >= 0 {
 		for out, into := range d.Next {
-			opdef.Put(in.byName[into][0], s.value(l, out, into, d.Residual), d.scales[l])
+			opdef.Store(in.byName[into][0], opdef.Times(d.scales[l], s.value(l, out, into, d.Residual)))
 		}
 	}
 	call, err := s.run(ctx, in, core.Forward)
@@ -164,7 +164,7 @@ func (d *stacks) backward(ctx context.Context, l, height int) error {
 		in := s.layers[l]
 		if height > 1 {
 			for out, into := range d.Next {
-				opdef.Put(in.byName["d"+out][0], s.grads[into], scale)
+				opdef.Store(in.byName["d"+out][0], opdef.Times(scale, s.grads[into]))
 			}
 		}
 		call, err := s.run(ctx, in, core.Backward)

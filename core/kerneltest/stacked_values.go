@@ -63,7 +63,7 @@ func narrow(around map[string]float64) opdef.Edit {
 				for i := range v {
 					v[i] = at + (v[i]-at)/8
 				}
-				opdef.Put(x, v, 1)
+				opdef.Store(x, v)
 			}
 		}
 	}

@@ -22,8 +22,8 @@ func (p *plugin) sayWaiting(c *core.Call, waited time.Duration) {
 	if !stopped {
 		p.patience = 2 * waited
 	}
-	text := fmt.Sprintf("waiting for a plugin's call; after %v it is ended and started again (transport.Options.CallTimeout)",
-		p.opts.CallTimeout)
+	text := fmt.Sprintf("waiting for a plugin's call; after %v it is ended and started again "+
+		"(transport.Options.CallTimeout)", p.opts.CallTimeout)
 	p.opts.Logger.Warn(text, "plugin", p.manifest.Name, "op", c.Op, "pass", c.Pass, "site", c.Site,
 		"waited", waited.Round(time.Second), "process", doing)
 }

@@ -12,8 +12,11 @@ import (
 
 // TestOpenSeesWhatScriptsDo, what they complain of, and what a policy forbids.
 func TestOpenSeesWhatScriptsDo(t *testing.T) {
-	const page = `<!DOCTYPE html><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="style-src 'none'"><title>x</title>
-<style>p { color: red }</style><p></p><script>document.querySelector("p").textContent = 6 * 7; setTimeout(() => undefined.x, 100)</script>`
+	const page = `<!DOCTYPE html><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="style-src 'none'">
+<title>x</title>
+<style>p { color: red }</style><p></p><script>document.querySelector("p").textContent = 6 * 7;
+setTimeout(() => undefined.x, 100)</script>`
 	file := filepath.Join(t.TempDir(), "page.html")
 	if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
 		t.Fatal(err)

@@ -131,16 +131,22 @@ func TestNumbersAreShort(t *testing.T) {
 
 // TestThePointerAndTheKeysShowFigures, in a browser whose page allows its own script alone.
 func TestThePointerAndTheKeysShowFigures(t *testing.T) {
-	const body = `<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{{.Policy}}">
-<title>x</title><style>{{.Style}}</style></head><body>{{template "plot" .Plot}}<pre></pre><script>{{.Script}}</script></body></html>`
+	const body = `<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{{.Policy}}">
+<title>x</title><style>{{.Style}}</style></head><body>{{template "plot" .Plot}}<pre></pre>
+<script>{{.Script}}</script></body></html>`
 	// What a user does, by a script of the test's own behind that of the page.
 	const user = `
-const area = document.querySelector(".area"), box = area.getBoundingClientRect(), tip = document.querySelector(".tip"), out = document.querySelector("pre");
+const area = document.querySelector(".area"), box = area.getBoundingClientRect(),
+  tip = document.querySelector(".tip"), out = document.querySelector("pre");
 const say = () => { out.textContent += tip.textContent.replaceAll("\n", ", ") + "; "; };
-area.dispatchEvent(new PointerEvent("pointermove", {bubbles: true, clientX: box.left + box.width / 2, clientY: box.top + 5})); say();
+area.dispatchEvent(new PointerEvent("pointermove", {bubbles: true, clientX: box.left + box.width / 2,
+  clientY: box.top + 5})); say();
 area.focus();
-for (const key of ["ArrowRight", "ArrowRight", "ArrowLeft"]) { area.dispatchEvent(new KeyboardEvent("keydown", {bubbles: true, key})); say(); }
-document.body.dispatchEvent(new PointerEvent("pointermove", {bubbles: true})); out.textContent += tip.hidden + " " + document.querySelectorAll(".guide").length;`
+for (const key of ["ArrowRight", "ArrowRight", "ArrowLeft"]) {
+  area.dispatchEvent(new KeyboardEvent("keydown", {bubbles: true, key})); say(); }
+document.body.dispatchEvent(new PointerEvent("pointermove", {bubbles: true}));
+out.textContent += tip.hidden + " " + document.querySelectorAll(".guide").length;`
 	tmpl, err := chart.New("test", body, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -109,7 +109,7 @@ func tensor(t *testing.T, e opdef.Example, a core.Arg) core.Tensor {
 	if !ok || len(v) != x.Elems() {
 		t.Fatalf("input %s: %d recorded values for %v", a.Name, len(v), x.Shape)
 	}
-	opdef.Put(x, v, 1)
+	opdef.Store(x, v)
 	return x
 }
 

@@ -128,7 +128,8 @@ func TestTableHasEverySizeAndTheSlopes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"Layers. Kernels: npu_a, npu_b.\n\n| layers | step ms | predicted ms | memory MiB | predicted MiB |\n|---:|---:|---:|---:|---:|\n" +
+		"Layers. Kernels: npu_a, npu_b.\n\n| layers | step ms | predicted ms | memory MiB | predicted MiB " +
+			"|\n|---:|---:|---:|---:|---:|\n" +
 			"| 2 | 12.0 | 48.0 | 20.0 | 20.0 |\n| 4 | 48.0 | 96.0 | 32.0 | 40.0 |\n| 8 | 192.0 | 192.0 | 80.0 | 80.0 |\n\n",
 		"Time: slope 2.00 measured, 1.00 predicted. Memory: slope 1.00 measured, 1.00 predicted.",
 		"times 24.00 ", "without 80 MiB",
@@ -144,7 +145,8 @@ func TestASingleSizeHasNoSlope(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := r.table(), "Time: no slope of a single size. Memory: no slope of a single size."; !strings.Contains(got, want) {
+	if got, want := r.table(), "Time: no slope of a single size. Memory: no slope of a single "+
+		"size."; !strings.Contains(got, want) {
 		t.Errorf("the table does not have %q:\n%s", want, got)
 	}
 }

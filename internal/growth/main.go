@@ -56,7 +56,8 @@ func run(ctx context.Context, s settings, out, notes io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%d threads: %.1f GB/s, %.0f GFLOP/s; measured steps of each size: %d\n", limits.Threads, limits.Bandwidth/1e9, limits.Products/1e9, s.steps)
+	fmt.Fprintf(out, "%d threads: %.1f GB/s, %.0f GFLOP/s; measured steps of each size: %d\n", limits.Threads,
+		limits.Bandwidth/1e9, limits.Products/1e9, s.steps)
 	for _, w := range sweeps(s.points) {
 		points := make([]point, len(w.sizes))
 		for i, n := range w.sizes {

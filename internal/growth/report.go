@@ -32,7 +32,8 @@ func newPoint(n int, m bench.Measured, limits ceiling.Ceilings) (point, error) {
 	case m.PeakRSS == 0:
 		return point{}, errors.New("the memory in use is unknown: run this on Linux")
 	}
-	return point{n, m.Step.Median, floor(m, limits), m.PeakRSS, m.Memory.Total, slices.Sorted(maps.Keys(m.KernelsApplied))}, nil
+	return point{n, m.Step.Median, floor(m, limits), m.PeakRSS, m.Memory.Total,
+		slices.Sorted(maps.Keys(m.KernelsApplied))}, nil
 }
 
 // floor returns the least time of a mean step in ms: that of every kind of operation, by
@@ -67,7 +68,8 @@ type report struct {
 func newReport(w sweep, points []point) (report, error) {
 	const mib = 1 << 20
 	first, last := points[0], points[len(points)-1]
-	r := report{sweep: w, kernels: last.kernels, apart: float64(first.bytes-first.planned) / mib, scale: last.ms / last.floor}
+	r := report{sweep: w, kernels: last.kernels, apart: float64(first.bytes-first.planned) / mib,
+		scale: last.ms / last.floor}
 	for _, p := range points {
 		if memory := float64(p.bytes)/mib - r.apart; memory > 0 && p.ms > 0 && p.floor > 0 {
 			r.time.add(p.size, p.ms, p.floor*r.scale)
@@ -127,7 +129,8 @@ func (r report) table() string {
 	fmt.Fprintf(&b, "\n%s. Kernels: %s.\n\n", r.title, strings.Join(r.kernels, ", "))
 	fmt.Fprintf(&b, "| %s | step ms | predicted ms | memory MiB | predicted MiB |\n|---:|---:|---:|---:|---:|\n", r.axis)
 	for i, n := range r.time.sizes {
-		fmt.Fprintf(&b, "| %.0f | %.1f | %.1f | %.1f | %.1f |\n", n, r.time.measured[i], r.time.predicted[i], r.memory.measured[i], r.memory.predicted[i])
+		fmt.Fprintf(&b, "| %.0f | %.1f | %.1f | %.1f | %.1f |\n", n, r.time.measured[i], r.time.predicted[i],
+			r.memory.measured[i], r.memory.predicted[i])
 	}
 	fmt.Fprintf(&b, "\nTime: %s. Memory: %s.\n%s\n", r.time.growth(), r.memory.growth(), strings.Join(r.caption(), "\n"))
 	return b.String()
@@ -136,8 +139,11 @@ func (r report) table() string {
 // caption says what the predictions are.
 func (r report) caption() []string {
 	return []string{
-		fmt.Sprintf("Slopes are of the last %d sizes. Time is predicted as the floor that bytes and operations have by the ceilings of the machine,", min(fitted, len(r.time.sizes))),
-		fmt.Sprintf("times %.2f so that the largest size agrees. Memory is predicted as 16 bytes for each parameter and the planned activations,", r.scale),
-		fmt.Sprintf("without scratch memory inside of kernels; measured is without %.0f MiB, so that the smallest size agrees.", r.apart),
+		fmt.Sprintf("Slopes are of the last %d sizes. Time is predicted as the floor that bytes and operations have by "+
+			"the ceilings of the machine,", min(fitted, len(r.time.sizes))),
+		fmt.Sprintf("times %.2f so that the largest size agrees. Memory is predicted as 16 bytes for each parameter and "+
+			"the planned activations,", r.scale),
+		fmt.Sprintf("without scratch memory inside of kernels; measured is without %.0f MiB, so that the smallest size "+
+			"agrees.", r.apart),
 	}
 }

@@ -20,11 +20,13 @@ type sweep struct {
 }
 
 // llama is the model of two sweeps: config.json with the layers and the positions left open.
-const llama = `{"model_type": "llama", "vocab_size": 2048, "hidden_size": 256, "intermediate_size": 704, "num_attention_heads": 8,
+const llama = `{"model_type": "llama", "vocab_size": 2048, "hidden_size": 256,
+	"intermediate_size": 704, "num_attention_heads": 8,
 	"num_key_value_heads": 8, "head_dim": 32, "num_hidden_layers": %s, "max_position_embeddings": %s}`
 
 // experts is the model of the third, with the experts left open.
-const experts = `{"model_type": "qwen3_moe", "vocab_size": 2048, "hidden_size": 256, "intermediate_size": 704, "num_attention_heads": 8,
+const experts = `{"model_type": "qwen3_moe", "vocab_size": 2048, "hidden_size": 256,
+	"intermediate_size": 704, "num_attention_heads": 8,
 	"num_key_value_heads": 8, "head_dim": 32, "num_hidden_layers": 2, "max_position_embeddings": 128,
 	"num_experts": %d, "num_experts_per_tok": 4, "moe_intermediate_size": 128, "norm_topk_prob": true}`
 

@@ -161,7 +161,8 @@ func TestGoFormatHasALineForEachRound(t *testing.T) {
 			Work: core.Work{Bytes: 4000, Products: 9000}, ns: []float64{1000, 3000}},
 	}}
 	want := regexp.MustCompile(`^goos: \w+\ngoarch: \w+\ncpu: a processor\n` +
-		`BenchmarkKernel/kernel=k/op=moe_experts/shape=8x512:384_32_experts_top4/pass=both/side=plugin-2\t3\t1000.0 ns/op\t4000.00 MB/s\t9.000 GFLOP/s\n` +
+		`BenchmarkKernel/kernel=k/op=moe_experts/shape=8x512:384_32_experts_top4` +
+		`/pass=both/side=plugin-2\t3\t1000.0 ns/op\t4000.00 MB/s\t9.000 GFLOP/s\n` +
 		`BenchmarkKernel/\S+-2\t3\t3000.0 ns/op\t1333.33 MB/s\t3.000 GFLOP/s\n$`)
 	if got := r.GoBench(); !want.MatchString(got) {
 		t.Errorf("not as benchstat reads it:\n%s", got)

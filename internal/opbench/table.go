@@ -54,10 +54,13 @@ func (b *Boundary) Table() string {
 		fmt.Fprintf(&s, "  %-32s %10d %12s %12s\n", t.Way, t.Calls, amount.Digits(t.P50), amount.Digits(t.P99))
 	}
 	fmt.Fprintf(&s, "\n%s, forward: medians of rounds that alternate\n", b.Kernel)
-	fmt.Fprintf(&s, "  %-8s %7s %11s %11s %11s %17s %7s\n", "input", "rounds", "linked us", "across us", "differ us", "p10 - p90", "differ")
+	fmt.Fprintf(&s, "  %-8s %7s %11s %11s %11s %17s %7s\n", "input", "rounds", "linked us", "across us", "differ us",
+		"p10 - p90", "differ")
 	for _, t := range b.Transfers {
-		fmt.Fprintf(&s, "  %-8s %7d %11s %11s %11s %17s %6.1f%%\n", amount.Bytes(t.Bytes), t.Rounds, amount.Digits(t.Linked.Median), amount.Digits(t.Across.Median),
-			amount.Digits(t.Difference.Median), amount.Digits(t.Difference.P10)+" - "+amount.Digits(t.Difference.P90), t.Percent)
+		fmt.Fprintf(&s, "  %-8s %7d %11s %11s %11s %17s %6.1f%%\n", amount.Bytes(t.Bytes), t.Rounds,
+			amount.Digits(t.Linked.Median), amount.Digits(t.Across.Median),
+			amount.Digits(t.Difference.Median), amount.Digits(t.Difference.P10)+" - "+amount.Digits(t.Difference.P90),
+			t.Percent)
 	}
 	warnOfCopies(&s, b.Copies)
 	return s.String()

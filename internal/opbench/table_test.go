@@ -22,7 +22,8 @@ func TestTable(t *testing.T) {
 			row(core.RMSNorm, "2048x1024", "backward", Plugin, norm, 21e3),
 			row(core.MoEExperts, "2048x512/384 32 experts top-4", "both", Plugin, moe, 123.4e6),
 		},
-		Skipped: []Skipped{{"npu_fused_x", core.RoPE, "", "no shapes are known for this op"}, {"npu_fused_x", core.SwiGLU, "1x2", "odd"}}}
+		Skipped: []Skipped{{"npu_fused_x", core.RoPE, "", "no shapes are known for this op"},
+			{"npu_fused_x", core.SwiGLU, "1x2", "odd"}}}
 	compare(t, r.Table(), `
 A processor, 2 threads; memory 20 GB/s, float32 products 200 GFLOP/s
 medians of 3 rounds; above 100% of the ceiling, tensors are in a cache
@@ -48,8 +49,10 @@ func TestBoundaryTable(t *testing.T) {
 	b := Boundary{CPU: "A processor", Threads: 2, Kernel: "npu_fused_rmsnorm",
 		RoundTrips: []RoundTrip{{"across, after a pause of 1 ms", 10000, 24.7, 104}},
 		Transfers: []Transfer{
-			{Bytes: 4096, Rounds: 20, Linked: Stat{Median: 1.16}, Across: Stat{Median: 1.81}, Difference: Stat{0.65, 0.4, 1.26}, Percent: 56},
-			{Bytes: 64 << 20, Rounds: 20, Linked: Stat{Median: 12750}, Across: Stat{Median: 12640}, Difference: Stat{-110, -1113, 852}, Percent: -0.86},
+			{Bytes: 4096, Rounds: 20, Linked: Stat{Median: 1.16}, Across: Stat{Median: 1.81},
+				Difference: Stat{0.65, 0.4, 1.26}, Percent: 56},
+			{Bytes: 64 << 20, Rounds: 20, Linked: Stat{Median: 12750}, Across: Stat{Median: 12640},
+				Difference: Stat{-110, -1113, 852}, Percent: -0.86},
 		}}
 	compare(t, b.Table(), `
 A processor, 2 threads

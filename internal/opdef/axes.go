@@ -1,5 +1,7 @@
 package opdef
 
+import "github.com/seed98097648/tune/core"
+
 // The sizes of an axis. Kernels work in blocks of 4 to 256, and treat what is left over by
 // other code; they have tables and buffers of fixed sizes, indices of 8 and 16 bits, and
 // thresholds from which on another algorithm or another thread takes part.
@@ -36,3 +38,12 @@ var (
 	Wide = []int{4102, 258, 514, 1024, 1026, 2050, 3077, 8194, 65542}
 	Long = []int{4102, 1024, 1026, 1029, 2050, 3077, Beyond16}
 )
+
+// TokensAxis is the number of tokens; past so many, shrink makes the other sizes small.
+func TokensAxis(past int, shrink func(f *core.Facts)) Axis {
+	return Axis{Name: "tokens", Rests: EveryRest, Step: 7, Large: Long, Set: func(u *Use, n int) {
+		if u.Tokens = n; n > past {
+			shrink(&u.Facts)
+		}
+	}}
+}

@@ -6,19 +6,49 @@ import (
 	"github.com/seed98097648/tune/core"
 )
 
+// changed has a function change the values of each tensor of those names.
+func changed(names []string, change func(x core.Tensor, v []float64)) Edit {
+	return func(in map[string][]core.Tensor) {
+		for _, name := range names {
+			for _, x := range in[name] {
+				v := Values[float64](x)
+				change(x, v)
+				Store(x, v)
+			}
+		}
+	}
+}
+
+// Each sets every element of the inputs of those names, by token and place in it.
+func Each(f func(t, i int, v float64) float64, names ...string) Edit {
+	return changed(names, func(x core.Tensor, v []float64) {
+		width := len(v) / x.Shape[0]
+		for i := range v {
+			v[i] = f(i/width, i%width, v[i])
+		}
+	})
+}
+
 // Scaled multiplies an input; with a standard deviation of 1 before, the largest of a
 // few hundred values is about three times the factor.
 func Scaled(name string, by float32) Edit {
-	return func(in map[string][]core.Tensor) {
-		for _, x := range in[name] {
-			v := make([]float32, x.Elems())
-			x.Load(v, 0)
-			for i := range v {
-				v[i] *= by
-			}
-			x.Store(v, 0)
+	return Each(func(_, _ int, v float64) float64 { return v * float64(by) }, name)
+}
+
+// Ladders scales each token of the inputs of those names by another power of two. Where the
+// scale of a result is that of a product of so many of them, the powers are a part of the range.
+func Ladders(d core.DType, power float64, names ...string) Edit {
+	from, to := exponents(d, power)
+	return changed(names, func(x core.Tensor, v []float64) {
+		T, low := x.Shape[0], from
+		if x.DType == core.Float32 && d != core.Float32 {
+			low = max(low, -100)
 		}
-	}
+		for i := range v {
+			t := i / (len(v) / T)
+			v[i] *= math.Exp2(math.Round(low + (to-low)*float64(t)/float64(max(T-1, 1))))
+		}
+	})
 }
 
 // Everywhere adds the extremes that all ops have: gradients of all scales, tokens without
@@ -44,44 +74,6 @@ func exponents(d core.DType, power float64) (from, to float64) {
 	return -145 / power, 110 / power
 }
 
-// Ladders scales each token of the inputs of those names by another power of two. Where the
-// scale of a result is that of a product of so many of them, the powers are a part of the range.
-func Ladders(d core.DType, power float64, names ...string) Edit {
-	from, to := exponents(d, power)
-	return func(in map[string][]core.Tensor) {
-		for _, name := range names {
-			for _, x := range in[name] {
-				v, T := Values[float64](x), x.Shape[0]
-				low := from
-				if x.DType == core.Float32 && d != core.Float32 {
-					low = max(low, -100)
-				}
-				for i := range v {
-					t := i / (len(v) / T)
-					v[i] *= math.Exp2(math.Round(low + (to-low)*float64(t)/float64(max(T-1, 1))))
-				}
-				Put(x, v, 1)
-			}
-		}
-	}
-}
-
-// Each sets every element of the inputs of those names, by token and place in it.
-func Each(f func(t, i int, v float64) float64, names ...string) Edit {
-	return func(in map[string][]core.Tensor) {
-		for _, name := range names {
-			for _, x := range in[name] {
-				v := Values[float64](x)
-				width := len(v) / x.Shape[0]
-				for i := range v {
-					v[i] = f(i/width, i%width, v[i])
-				}
-				Put(x, v, 1)
-			}
-		}
-	}
-}
-
 // Both makes several changes.
 func Both(edits ...Edit) Edit {
 	return func(in map[string][]core.Tensor) {
@@ -98,21 +90,6 @@ func Tiny(d core.DType) func(_, _ int, v float64) float64 {
 
 // LadderTokens is how many tokens have a scale of their own.
 const LadderTokens = 37
-
-// Put stores v times a scale.
-func Put(x core.Tensor, v []float64, scale float64) {
-	if x.DType == core.Float64 {
-		for i, e := range v {
-			x.Float64s()[i] = e * scale
-		}
-		return
-	}
-	single := make([]float32, len(v))
-	for i, e := range v {
-		single[i] = float32(e * scale)
-	}
-	x.Store(single, 0)
-}
 
 // Smallest is the smallest number above 0 of a storage type.
 func Smallest(d core.DType) float64 {

@@ -11,6 +11,24 @@ func Product[F Float](m, v []F) []F {
 	return out
 }
 
+// ProductTransposed returns a b^T for matrices whose rows have n elements.
+func ProductTransposed[F Float](a, b []F, n int) (c []F) {
+	for ; len(a) > 0; a = a[n:] {
+		c = append(c, Product(b, a[:n])...)
+	}
+	return c
+}
+
+// Transposed returns the transpose of a matrix whose rows have n elements.
+func Transposed[F Float](a []F, n int) (b []F) {
+	for c := range n {
+		for i := c; i < len(a); i += n {
+			b = append(b, a[i])
+		}
+	}
+	return b
+}
+
 // AddTransposed adds m^T v to out, m [len(v), len(out)].
 func AddTransposed[F Float](out, m, v []F) {
 	for i, vi := range v {

@@ -49,7 +49,8 @@ func registry(t *testing.T) *core.Registry {
 }
 
 func options(t *testing.T, kernels ...string) bench.Options {
-	return bench.Options{Config: trainer.Config{Batch: 2, Seq: 12, Threads: 2, Seed: 7}, ModelJSON: []byte(config), Steps: 3,
+	return bench.Options{Config: trainer.Config{Batch: 2, Seq: 12, Threads: 2, Seed: 7}, ModelJSON: []byte(config),
+		Steps:   3,
 		Kernels: kernels, Registry: registry(t)}
 }
 
@@ -118,14 +119,18 @@ func TestAVariantKeepsItsPlugins(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "fused"), nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	reg, err := core.ScanAllKernels(t.Context(), []string{dir}, func(context.Context, string) (core.Plugin, error) { return p, nil })
+	reg, err := core.ScanAllKernels(t.Context(), []string{dir}, func(context.Context, string) (core.Plugin,
+		error) {
+		return p, nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := options(t, "all", "none")
 	o.Registry = reg
 	if r := run(t, o); r.Runs[0].KernelsApplied["fused"] == 0 || p.rests != 0 {
-		t.Errorf("kernels %v; the plugin was stopped %d times while its variant was measured", r.Runs[0].KernelsApplied, p.rests)
+		t.Errorf("kernels %v; the plugin was stopped %d times while its variant was measured", r.Runs[0].KernelsApplied,
+			p.rests)
 	}
 }
 
@@ -180,7 +185,8 @@ func TestCallsAreCountedForEachKernelAndPass(t *testing.T) {
 	}
 	// Two layers, the first dense: two norms each, two more of heads, and the last one. Those
 	// of the residual stream but for the first are of sums.
-	sites := map[string]int{"fused_rms_norm": 5, "fused_add_rms_norm": 4, "fused_rope": 2, "fused_swiglu": 1, "fused_moe_gate": 1, "fused_moe_experts": 1, "fused_attention": 2, "fused_linear_cross_entropy": 1}
+	sites := map[string]int{"fused_rms_norm": 5, "fused_add_rms_norm": 4, "fused_rope": 2, "fused_swiglu": 1,
+		"fused_moe_gate": 1, "fused_moe_experts": 1, "fused_attention": 2, "fused_linear_cross_entropy": 1}
 	calls := map[string]int{}
 	for _, c := range fused.KernelCalls {
 		calls[c.Kernel+" "+c.Pass] = c.Calls
@@ -202,7 +208,10 @@ func TestCallsAreCountedForEachKernelAndPass(t *testing.T) {
 			}
 		}
 	}
-	i := slices.IndexFunc(fused.PlainCalls, func(c bench.Call) bool { return c.Op == "embedding" && c.Pass == "backward" })
+	i := slices.IndexFunc(fused.PlainCalls, func(c bench.Call) bool {
+		return c.Op == "embedding" &&
+			c.Pass == "backward"
+	})
 	if i < 0 || fused.PlainCalls[i].Calls != 3 {
 		t.Errorf("plain calls %v lack three backwards of the embedding", fused.PlainCalls)
 	}
@@ -213,7 +222,8 @@ func TestMemoryIsThatOfTheVariant(t *testing.T) {
 	for _, v := range r.Runs {
 		m := v.Memory
 		params := int64(4 * r.Config.Parameters)
-		if m.Parameters != params || m.Optimizer != 2*params || m.Program < params || m.Total != m.Parameters+m.Optimizer+m.Program {
+		if m.Parameters != params || m.Optimizer != 2*params || m.Program < params ||
+			m.Total != m.Parameters+m.Optimizer+m.Program {
 			t.Errorf("%s: %+v with %d bytes of parameters, whose gradients the program holds", v.Kernels, m, params)
 		}
 		if v.PeakRSS != 0 && v.PeakRSS < m.Total {
@@ -237,16 +247,19 @@ func TestResultHasTheKeysOfTheFormat(t *testing.T) {
 	keys(t, "result", r, "machine", "config", "floor", "runs")
 	keys(t, "floor", r["floor"], "product_flops", "optimizer_bytes", "product_flop_per_s", "bandwidth_bytes_per_s", "ms")
 	keys(t, "machine", r["machine"], "cpu", "cores", "os", "arch", "go", "ceilings")
-	keys(t, "config", r["config"], "batch", "seq", "steps", "seed", "model_type", "parameters", "model_config", "gradient_checkpointing",
+	keys(t, "config", r["config"], "batch", "seq", "steps", "seed", "model_type", "parameters", "model_config",
+		"gradient_checkpointing",
 		"trained", "grad_accum", "weight_decay", "clip")
 	for _, v := range r["runs"].([]any) {
 		keys(t, "run", v, "kernels", "threads", "step_ms", "forward_ms", "backward_ms", "optimizer_ms", "tokens_per_s",
-			"peak_rss_bytes", "memory_bytes", "losses", "kernel_calls", "kernels_applied", "plain_calls", "fallbacks", "speedup",
+			"peak_rss_bytes", "memory_bytes", "losses", "kernel_calls", "kernels_applied", "plain_calls", "fallbacks",
+			"speedup",
 			"speedup_interval", "steps", "update", "boundary", "products", "step_over_floor")
 		for _, name := range []string{"step_ms", "forward_ms", "backward_ms", "optimizer_ms", "speedup"} {
 			s := v.(map[string]any)[name]
 			keys(t, name, s, "median", "p10", "p90")
-			if m := s.(map[string]any); m["p10"].(float64) > m["median"].(float64) || m["median"].(float64) > m["p90"].(float64) || m["p10"].(float64) <= 0 {
+			if m := s.(map[string]any); m["p10"].(float64) > m["median"].(float64) ||
+				m["median"].(float64) > m["p90"].(float64) || m["p10"].(float64) <= 0 {
 				t.Errorf("%s: %v", name, m)
 			}
 		}
@@ -283,7 +296,8 @@ func TestRunRefusesWhatItCannotMeasure(t *testing.T) {
 		{"one variant twice", func(o *bench.Options) { o.Kernels = []string{"all", "all"} }, "all is named twice"},
 		{"no model", func(o *bench.Options) { o.ModelJSON = nil }, "neither a model folder nor a config.json"},
 		{"rows longer than the model takes", func(o *bench.Options) { o.Seq = 65 }, "max_position_embeddings is 64"},
-		{"unknown kernel", func(o *bench.Options) { o.Kernels = []string{"none", "fused_rop"} }, "variant fused_rop: core: unknown kernel"},
+		{"unknown kernel", func(o *bench.Options) { o.Kernels = []string{"none", "fused_rop"} },
+			"variant fused_rop: core: unknown kernel"},
 		{"folder without a model", func(o *bench.Options) { o.Model = t.TempDir() }, "no config.json"},
 	}
 	for _, tt := range tests {

@@ -11,7 +11,8 @@ func millis(v float64) string { return amount.Digits(v) + " ms" }
 
 // stepChart shows the parts of the median step, and below them those of the floor.
 func (r *Result) stepChart() chart.Bars {
-	c := chart.Bars{Keys: []chart.Key{{Class: "c0", Name: "forward"}, {Class: "c1", Name: "backward"}, {Class: "c2", Name: "optimizer"}}}
+	c := chart.Bars{Keys: []chart.Key{{Class: "c0", Name: "forward"}, {Class: "c1", Name: "backward"},
+		{Class: "c2", Name: "optimizer"}}}
 	full := r.Floor.MS
 	for _, v := range r.Runs {
 		full = max(full, v.Step.Median, v.Forward.Median+v.Backward.Median+v.Optimizer.Median)
@@ -22,7 +23,8 @@ func (r *Result) stepChart() chart.Bars {
 	}
 	if f := r.Floor; f.MS > 0 {
 		c.Keys = slices.Insert(c.Keys, 2, chart.Key{Class: chart.Other, Name: "matrix products of the floor"})
-		c.Bars = append(c.Bars, chart.NewBar("floor", millis(f.MS), c.Keys, []float64{0, 0, f.computeMS(), f.updateMS()}, full, millis))
+		c.Bars = append(c.Bars, chart.NewBar("floor", millis(f.MS), c.Keys, []float64{0, 0, f.computeMS(), f.updateMS()},
+			full, millis))
 	}
 	return c
 }
@@ -41,7 +43,8 @@ func (r *Result) memoryChart() chart.Bars {
 		c.Bars = append(c.Bars, chart.NewBar(v.Kernels+", planned", size(m.Total), c.Keys,
 			[]float64{float64(m.Parameters), float64(m.Optimizer), float64(m.Program)}, float64(full), bytes))
 		if v.PeakRSS > 0 {
-			c.Bars = append(c.Bars, chart.NewBar(v.Kernels+", peak", size(v.PeakRSS), c.Keys, []float64{0, 0, 0, float64(v.PeakRSS)}, float64(full), bytes))
+			c.Bars = append(c.Bars, chart.NewBar(v.Kernels+", peak", size(v.PeakRSS), c.Keys,
+				[]float64{0, 0, 0, float64(v.PeakRSS)}, float64(full), bytes))
 		}
 	}
 	return c

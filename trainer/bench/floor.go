@@ -52,7 +52,8 @@ func (f Floor) updateMS() float64  { return 1000 * f.Bytes / f.Bandwidth }
 
 // String says what the floor is made of.
 func (f Floor) String() string {
-	return fmt.Sprintf("floor of a step: %s ms: %s for %s,\n                 %s for %s", amount.Digits(f.MS), amount.Digits(f.computeMS()), f.compute(), amount.Digits(f.updateMS()), f.update())
+	return fmt.Sprintf("floor of a step: %s ms: %s for %s,\n                 %s for %s", amount.Digits(f.MS),
+		amount.Digits(f.computeMS()), f.compute(), amount.Digits(f.updateMS()), f.update())
 }
 
 // compute and update say what the two parts are the time of.

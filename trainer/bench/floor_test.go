@@ -18,7 +18,8 @@ const (
 	rows, row, tokens                             = 2, 12, 24
 
 	llama = `{"model_type": "llama", "vocab_size": 61, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
-	"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 64, "torch_dtype": "bfloat16"}`
+	"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
+	"max_position_embeddings": 64, "torch_dtype": "bfloat16"}`
 )
 
 func llamaOptions(t *testing.T, kernels ...string) bench.Options {
@@ -56,10 +57,13 @@ func TestFloorOfFullTrainingIsThatOfAHandCount(t *testing.T) {
 		t.Errorf("%g operations, want %g", r.Floor.Products, want)
 	}
 	if got := r.Runs[0].Products.Flops - want; got != 3*2*rows*vocab*hidden {
-		t.Errorf("the plain form has %g operations more than it needs, want those of the logits of the last position of each row", got)
+		t.Errorf("the plain form has %g operations more than it needs, want those of the logits of the last position of "+
+			"each row", got)
 	}
-	if trained := linear + 2*vocab*hidden + (2*layers+1)*hidden; r.Floor.Bytes != float64(32*trained) || r.Config.Trained != trained {
-		t.Errorf("the optimizer moves %g bytes for %d elements, want 32 for each of %d", r.Floor.Bytes, r.Config.Trained, trained)
+	if trained := linear + 2*vocab*hidden + (2*layers+1)*hidden; r.Floor.Bytes != float64(32*trained) ||
+		r.Config.Trained != trained {
+		t.Errorf("the optimizer moves %g bytes for %d elements, want 32 for each of %d", r.Floor.Bytes, r.Config.Trained,
+			trained)
 	}
 
 	o.GradientCheckpointing = true
@@ -105,13 +109,16 @@ func TestFloorOfLoRAIsThatOfAHandCount(t *testing.T) {
 			t.Errorf("int8 %v: %g operations, want %d", quantised, r.Floor.Products, want)
 		}
 		if got := r.Runs[0].Products.Flops - float64(want); got != 2*2*rows*vocab*hidden {
-			t.Errorf("int8 %v: the plain form has %g operations more than it needs, want those of the logits of the last position of each row", quantised, got)
+			t.Errorf("int8 %v: the plain form has %g operations more than it needs, want those of the logits of the last "+
+				"position of each row", quantised, got)
 		}
 		if r.Config.Trained != trained || r.Floor.Bytes != float64(32*trained) {
-			t.Errorf("int8 %v: %d elements are trained, and the optimizer moves %g bytes; want %d and 32 for each", quantised, r.Config.Trained, r.Floor.Bytes, trained)
+			t.Errorf("int8 %v: %d elements are trained, and the optimizer moves %g bytes; want %d and 32 for each", quantised,
+				r.Config.Trained, r.Floor.Bytes, trained)
 		}
 		if quantised != (r.Runs[0].Memory.Parameters < wide.Runs[0].Memory.Parameters) {
-			t.Errorf("int8 %v: %d bytes of parameters, in the dtype of the files %d", quantised, r.Runs[0].Memory.Parameters, wide.Runs[0].Memory.Parameters)
+			t.Errorf("int8 %v: %d bytes of parameters, in the dtype of the files %d", quantised, r.Runs[0].Memory.Parameters,
+				wide.Runs[0].Memory.Parameters)
 		}
 	}
 }
@@ -140,7 +147,8 @@ func TestTheFloorHasTheHigherRateOfProducts(t *testing.T) {
 		}
 		r := run(t, o)
 		if r.Floor.Rate != want || r.Machine.Ceilings.Products != 2e9 {
-			t.Errorf("with %g from elsewhere the floor has %g, and the machine %g", rate, r.Floor.Rate, r.Machine.Ceilings.Products)
+			t.Errorf("with %g from elsewhere the floor has %g, and the machine %g", rate, r.Floor.Rate,
+				r.Machine.Ceilings.Products)
 		}
 	}
 }
@@ -150,13 +158,15 @@ func TestAStepOfSeveralBatchesIsShown(t *testing.T) {
 	one := run(t, o)
 	o.Accumulate, o.LoRA = 2, lora.Config{Rank: 4, BaseInt8: true}
 	r := run(t, o)
-	if want := ",\nwith LoRA of rank 4, 2.24k parameters trained, on int8,\nwith 2 batches a step\n"; !strings.Contains(r.Table(), want) {
+	if want := ",\nwith LoRA of rank 4, 2.24k parameters trained, on int8,\nwith 2 batches a " +
+		"step\n"; !strings.Contains(r.Table(), want) {
 		t.Errorf("the table lacks %q:\n%s", want, r.Table())
 	}
 	if c := r.Config; c.Accumulate != 2 || c.LoRA.Alpha != 8 || !c.LoRA.BaseInt8 || one.Config.LoRA.Rank != 0 {
 		t.Errorf("the configuration %+v", c)
 	}
 	if s := r.Runs[0]; s.PlainCalls[0].Calls != 2*one.Runs[0].PlainCalls[0].Calls {
-		t.Errorf("%d calls of %s, of one batch a step %d", s.PlainCalls[0].Calls, s.PlainCalls[0].Op, one.Runs[0].PlainCalls[0].Calls)
+		t.Errorf("%d calls of %s, of one batch a step %d", s.PlainCalls[0].Calls, s.PlainCalls[0].Op,
+			one.Runs[0].PlainCalls[0].Calls)
 	}
 }

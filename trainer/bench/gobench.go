@@ -19,8 +19,10 @@ func (r *Result) GoBench() string {
 		name := fmt.Sprintf("BenchmarkStep/model=%s/batch=%d/seq=%d/kernels=%s/threads=%d-%d",
 			word(c.ModelType), c.Batch, c.Seq, word(v.Kernels), v.Threads, m.Cores)
 		for _, s := range v.Steps {
-			fmt.Fprintf(&b, "%s\t1\t%.0f ns/op\t%.0f forward-ns/op\t%.0f backward-ns/op\t%.0f optimizer-ns/op\t%.6g tokens/s\t%d planned-bytes",
-				name, 1e6*s.Whole, 1e6*s.Forward, 1e6*s.Backward, 1e6*s.Optimizer, 1000*float64(c.Batch*c.Seq*max(c.Accumulate, 1))/max(s.Whole, 1e-9), v.Memory.Total)
+			fmt.Fprintf(&b, "%s\t1\t%.0f ns/op\t%.0f forward-ns/op\t%.0f backward-ns/op\t%.0f optimizer-ns/op\t%.6g "+
+				"tokens/s\t%d planned-bytes",
+				name, 1e6*s.Whole, 1e6*s.Forward, 1e6*s.Backward, 1e6*s.Optimizer,
+				1000*float64(c.Batch*c.Seq*max(c.Accumulate, 1))/max(s.Whole, 1e-9), v.Memory.Total)
 			if r.Floor.MS > 0 {
 				fmt.Fprintf(&b, "\t%.4f step/floor", s.Whole/r.Floor.MS)
 			}

@@ -27,8 +27,10 @@ func TestGoBenchHasALineForEachStep(t *testing.T) {
 	}
 	for _, want := range []string{
 		"goos: linux\ngoarch: amd64\npkg: ", "cpu: AMD EPYC\n",
-		"BenchmarkStep/model=llama/batch=4/seq=256/kernels=none/threads=2-2\t1\t2000000000 ns/op\t600000000 forward-ns/op\t" +
-			"1200000000 backward-ns/op\t200000000 optimizer-ns/op\t512 tokens/s\t5368709120 planned-bytes\t2.2222 step/floor\t6442450944 peak-bytes\n",
+		"BenchmarkStep/model=llama/batch=4/seq=256/kernels=none/threads=2-2\t1\t2000000000 ns/op\t600000000 " +
+			"forward-ns/op\t" +
+			"1200000000 backward-ns/op\t200000000 optimizer-ns/op\t512 tokens/s\t5368709120 planned-bytes\t2.2222 " +
+			"step/floor\t6442450944 peak-bytes\n",
 		"/kernels=auto,-npu_fused_rope/threads=2-2\t1\t1000000000 ns/op",
 	} {
 		if !strings.Contains(r.GoBench(), want) {

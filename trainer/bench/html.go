@@ -54,7 +54,8 @@ func (r *Result) HTML() ([]byte, error) {
 		return nil, fmt.Errorf("bench: page: %w", err)
 	}
 	p := page{Title: r.title(), Style: chart.Style(reportCSS), Headlines: r.headlines(),
-		Steps: r.stepChart(), Floor: r.Floor.MS > 0, Kernels: r.kernelChart(), Memory: r.memoryChart(), Rounds: r.roundPlot(), Facts: r.facts()}
+		Steps: r.stepChart(), Floor: r.Floor.MS > 0, Kernels: r.kernelChart(), Memory: r.memoryChart(),
+		Rounds: r.roundPlot(), Facts: r.facts()}
 	for i := range r.Runs {
 		p.Runs = append(p.Runs, r.Runs[i].page(r.Machine))
 	}
@@ -85,7 +86,8 @@ func (v *Measured) headline(first Measured) headline {
 	case "faster":
 		h.Class, h.Text = "good", fmt.Sprintf("%s is %.2f times as fast as %s", v.Kernels, v.Speedup.Median, first.Kernels)
 	case "SLOWER":
-		h.Class, h.Text = "bad", fmt.Sprintf("%s is SLOWER than %s: a step takes %.2f times as long", v.Kernels, first.Kernels, 1/v.Speedup.Median)
+		h.Class, h.Text = "bad", fmt.Sprintf("%s is SLOWER than %s: a step takes %.2f times as long", v.Kernels,
+			first.Kernels, 1/v.Speedup.Median)
 	case "too few rounds":
 		h.Text = fmt.Sprintf("%s against %s: too few rounds to tell", v.Kernels, first.Kernels)
 	}
@@ -93,7 +95,8 @@ func (v *Measured) headline(first Measured) headline {
 	if i := v.SpeedupInterval; i != nil {
 		h.Detail += fmt.Sprintf(", 95%% interval %.3f to %.3f", i.Low, i.High)
 	}
-	h.Detail += fmt.Sprintf(", over %d rounds. A step takes %s ms instead of %s.", len(v.Steps), amount.Digits(v.Step.Median), amount.Digits(first.Step.Median))
+	h.Detail += fmt.Sprintf(", over %d rounds. A step takes %s ms instead of %s.", len(v.Steps),
+		amount.Digits(v.Step.Median), amount.Digits(first.Step.Median))
 	return h
 }
 
@@ -109,7 +112,8 @@ func (v *Measured) page(m Machine) account {
 		a.Notes = append(a.Notes, capital(s)+".")
 	}
 	if v.Fallbacks > 0 {
-		a.Warning = fmt.Sprintf("The reference stood in for a kernel in %d calls: these times are not the kernels' own.", v.Fallbacks)
+		a.Warning = fmt.Sprintf("The reference stood in for a kernel in %d calls: these times are not the kernels' own.",
+			v.Fallbacks)
 	}
 	return a
 }
@@ -126,11 +130,13 @@ func (r *Result) facts() [][2]string {
 	}
 	if l := m.Ceilings; l.Threads > 0 {
 		facts = append(facts,
-			[2]string{"Memory ceiling", fmt.Sprintf("%s GB/s (one thread %s)", amount.Digits(l.Bandwidth/1e9), amount.Digits(l.Bandwidth1/1e9))},
+			[2]string{"Memory ceiling", fmt.Sprintf("%s GB/s (one thread %s)", amount.Digits(l.Bandwidth/1e9),
+				amount.Digits(l.Bandwidth1/1e9))},
 			[2]string{"Product ceiling", fmt.Sprintf("%s (one thread %s)", gflops(l.Products), gflops(l.Products1))})
 	}
 	if f := r.Floor; f.MS > 0 {
-		facts = append(facts, [2]string{"Floor of a step", fmt.Sprintf("%s ms: %s, then %s", amount.Digits(f.MS), f.compute(), f.update())})
+		facts = append(facts, [2]string{"Floor of a step", fmt.Sprintf("%s ms: %s, then %s", amount.Digits(f.MS),
+			f.compute(), f.update())})
 	}
 	model := c.ModelType + ", random weights"
 	if c.Model != "" {

@@ -19,7 +19,8 @@ func TestPageHasTheNumbersOfTheRun(t *testing.T) {
 		"all: no clear difference from none",
 		"5 GiB", "6 GiB", "20.0 GB/s (one thread 10.0)", "250 GFLOP/s (one thread 125 GFLOP/s)",
 		"rms_norm (npu_fused_rmsnorm): 7.00 ms", "backward: 1200 ms", "200 GFLOP/s",
-		"900 ms: 200 GFLOP of products at 250 GFLOP/s, then 2.00 GB of the optimizer at 20.0 GB/s", "A step takes 2.22 times its floor.",
+		"900 ms: 200 GFLOP of products at 250 GFLOP/s, then 2.00 GB of the optimizer at 20.0 GB/s",
+		"A step takes 2.22 times its floor.",
 		"matrix products of the floor: 800 ms",
 		"Boundary to the plugins: 0.500 ms a step, 0.05% of it.", "stood in for a kernel in 3 calls",
 	} {
@@ -39,13 +40,15 @@ func TestPageIsWellFormedAndLoadsNothing(t *testing.T) {
 	hostile := sample()
 	hostile.Config.Model = `<script src="https://example.org/x.js">"'&`
 	hostile.Runs[0].Kernels, hostile.Runs[0].PlainCalls[0].Op = "<script>", "</td><script>"
-	for name, r := range map[string]*Result{"four variants": sample(), "one": one, "one round": short, "a folder like a tag": hostile} {
+	for name, r := range map[string]*Result{"four variants": sample(), "one": one, "one round": short,
+		"a folder like a tag": hostile} {
 		t.Run(name, func(t *testing.T) {
 			text := html(t, r)
 			if open := balance(t, text); open != 0 {
 				t.Errorf("%d elements are open at the end", open)
 			}
-			for _, bad := range []string{"<script", "<link", "<img", "@import", "url(", "src=", "href=", "NaN", "Inf", "ZgotmplZ", "%!"} {
+			for _, bad := range []string{"<script", "<link", "<img", "@import", "url(", "src=", "href=", "NaN", "Inf",
+				"ZgotmplZ", "%!"} {
 				if strings.Contains(text, bad) && !(bad == "src=" && name == "a folder like a tag") {
 					t.Errorf("the page has %q", bad)
 				}
@@ -57,7 +60,8 @@ func TestPageIsWellFormedAndLoadsNothing(t *testing.T) {
 // TestBarsStayInTheirCharts: every part of a bar begins where the last one ended.
 func TestBarsStayInTheirCharts(t *testing.T) {
 	r := sample()
-	for name, c := range map[string]chart.Bars{"steps": r.stepChart(), "kernels": r.kernelChart(), "memory": r.memoryChart()} {
+	for name, c := range map[string]chart.Bars{"steps": r.stepChart(), "kernels": r.kernelChart(),
+		"memory": r.memoryChart()} {
 		widest := 0.0
 		for _, b := range c.Bars {
 			x := 0.0

@@ -21,5 +21,6 @@ type Machine struct {
 
 // ThisMachine describes the machine that this program runs on, without ceilings.
 func ThisMachine() Machine {
-	return Machine{CPU: cmp.Or(cpu.Name(), "unknown"), Cores: runtime.NumCPU(), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version()}
+	return Machine{CPU: cmp.Or(cpu.Name(), "unknown"), Cores: runtime.NumCPU(), OS: runtime.GOOS, Arch: runtime.GOARCH,
+		Go: runtime.Version()}
 }

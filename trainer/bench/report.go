@@ -97,7 +97,8 @@ func (m Machine) String() string {
 
 // String says what part of a step is matrix products, and how fast they are.
 func (p Products) String() string {
-	s := fmt.Sprintf("matrix products: %s GFLOP, %s of the step, %s", amount.Digits(p.Flops/1e9), percent(p.Share), gflops(p.Rate))
+	s := fmt.Sprintf("matrix products: %s GFLOP, %s of the step, %s", amount.Digits(p.Flops/1e9), percent(p.Share),
+		gflops(p.Rate))
 	if p.OfCeiling > 0 {
 		s += fmt.Sprintf(", %s of the ceiling", percent(p.OfCeiling))
 	}
@@ -109,7 +110,8 @@ func (v *Measured) boundary() string {
 	if v.Boundary.WaitedMS == 0 {
 		return ""
 	}
-	return fmt.Sprintf("boundary to the plugins: %s ms a step, %.2f%% of it", amount.Digits(v.Boundary.MS()/float64(len(v.Steps))),
+	return fmt.Sprintf("boundary to the plugins: %s ms a step, %.2f%% of it",
+		amount.Digits(v.Boundary.MS()/float64(len(v.Steps))),
 		100*v.Boundary.MS()/v.total())
 }
 

@@ -163,7 +163,8 @@ func (v *variant) result(o Options, limits ceiling.Ceilings, first *variant) Mea
 	}
 	r.Tokens = 1000 * float64(o.Batch*o.Seq*o.Accumulate) / r.Step.Median
 	for _, s := range v.engine.Program().Stats() {
-		c := newCall(Call{Op: s.Op, Kernel: s.Kernel, Pass: s.PassName(), Calls: s.Calls, MS: ms(s.Time), Work: s.Work}, limits)
+		c := newCall(Call{Op: s.Op, Kernel: s.Kernel, Pass: s.PassName(), Calls: s.Calls, MS: ms(s.Time), Work: s.Work},
+			limits)
 		if s.Kernel != "" {
 			r.KernelCalls = append(r.KernelCalls, c)
 		} else {

@@ -32,10 +32,13 @@ func (r *Result) Table() string {
 }
 
 func (r *Result) times(b *strings.Builder) {
-	fmt.Fprintf(b, "\n%-*s %6s %6s %6s %6s %7s %8s %6s %6s\n", nameWidth, "median ms", "step", "/floor", "p10", "p90", "forward", "backward", "optim.", "tok/s")
+	fmt.Fprintf(b, "\n%-*s %6s %6s %6s %6s %7s %8s %6s %6s\n", nameWidth, "median ms", "step", "/floor", "p10", "p90",
+		"forward", "backward", "optim.", "tok/s")
 	for _, v := range r.Runs {
-		fmt.Fprintf(b, "%-*s %6s %6s %6s %6s %7s %8s %6s %6.0f\n", nameWidth, cut(v.Kernels, nameWidth), amount.Digits(v.Step.Median), v.overFloor(),
-			amount.Digits(v.Step.P10), amount.Digits(v.Step.P90), amount.Digits(v.Forward.Median), amount.Digits(v.Backward.Median), amount.Digits(v.Optimizer.Median), v.Tokens)
+		fmt.Fprintf(b, "%-*s %6s %6s %6s %6s %7s %8s %6s %6.0f\n", nameWidth, cut(v.Kernels, nameWidth),
+			amount.Digits(v.Step.Median), v.overFloor(),
+			amount.Digits(v.Step.P10), amount.Digits(v.Step.P90), amount.Digits(v.Forward.Median),
+			amount.Digits(v.Backward.Median), amount.Digits(v.Optimizer.Median), v.Tokens)
 	}
 	if r.Floor.MS > 0 {
 		fmt.Fprintln(b, r.Floor)
@@ -43,24 +46,28 @@ func (r *Result) times(b *strings.Builder) {
 }
 
 func (r *Result) memory(b *strings.Builder) {
-	fmt.Fprintf(b, "\n%-*s %11s %10s %12s %9s %9s\n", nameWidth, "bytes", "parameters", "optimizer", "activations", "planned", "peak")
+	fmt.Fprintf(b, "\n%-*s %11s %10s %12s %9s %9s\n", nameWidth, "bytes", "parameters", "optimizer", "activations",
+		"planned", "peak")
 	for _, v := range r.Runs {
 		m := v.Memory
-		fmt.Fprintf(b, "%-*s %11s %10s %12s %9s %9s\n", nameWidth, cut(v.Kernels, nameWidth), size(m.Parameters), size(m.Optimizer),
+		fmt.Fprintf(b, "%-*s %11s %10s %12s %9s %9s\n", nameWidth, cut(v.Kernels, nameWidth), size(m.Parameters),
+			size(m.Optimizer),
 			size(m.Program), size(m.Total), size(v.PeakRSS))
 	}
 }
 
 // comparison prints speed-ups, and slow-downs as plainly.
 func (r *Result) comparison(b *strings.Builder) {
-	fmt.Fprintf(b, "\n%-*s %7s  %-14s  p10 to p90\n", ratioWidth, "against "+cut(r.Runs[0].Kernels, ratioWidth-8), "speed", "95% interval")
+	fmt.Fprintf(b, "\n%-*s %7s  %-14s  p10 to p90\n", ratioWidth, "against "+cut(r.Runs[0].Kernels, ratioWidth-8),
+		"speed", "95% interval")
 	for _, v := range r.Runs[1:] {
 		interval := "-"
 		if i := v.SpeedupInterval; i != nil {
 			interval = fmt.Sprintf("%.3f to %.3f", i.Low, i.High)
 		}
 		spread := fmt.Sprintf("%.3f to %.3f", v.Speedup.P10, v.Speedup.P90)
-		fmt.Fprintf(b, "%-*s %5.3f x  %-14s  %-14s  %s\n", ratioWidth, cut(v.Kernels, ratioWidth), v.Speedup.Median, interval, spread, v.SpeedupInterval.verdict())
+		fmt.Fprintf(b, "%-*s %5.3f x  %-14s  %-14s  %s\n", ratioWidth, cut(v.Kernels, ratioWidth), v.Speedup.Median,
+			interval, spread, v.SpeedupInterval.verdict())
 	}
 	if len(r.Runs[0].Steps) < leastRounds {
 		fmt.Fprintf(b, "A 95%% interval takes %d steps of each variant or more.\n", leastRounds)
@@ -69,7 +76,8 @@ func (r *Result) comparison(b *strings.Builder) {
 
 // account prints where the time of a mean step goes.
 func (v *Measured) account(b *strings.Builder, m Machine) {
-	fmt.Fprintf(b, "\n%-*s %-9s %5s %7s %5s %12s %7s\n", opWidth, cut(v.Kernels, opWidth-13)+": a mean step", "pass", "calls", "ms", "share", "rate", "ceiling")
+	fmt.Fprintf(b, "\n%-*s %-9s %5s %7s %5s %12s %7s\n", opWidth, cut(v.Kernels, opWidth-13)+": a mean step", "pass",
+		"calls", "ms", "share", "rate", "ceiling")
 	for _, r := range v.rows(m.Ceilings) {
 		calls, ceiling := "", ""
 		if r.Calls > 0 {
@@ -78,7 +86,8 @@ func (v *Measured) account(b *strings.Builder, m Machine) {
 		if r.OfCeiling > 0 {
 			ceiling = percent(r.OfCeiling)
 		}
-		line := fmt.Sprintf("%-*s %-9s %5s %7s %5s %12s %7s", opWidth, cut(r.Name, opWidth), r.Pass, calls, amount.Digits(r.MS), percent(r.Share), r.Rate, ceiling)
+		line := fmt.Sprintf("%-*s %-9s %5s %7s %5s %12s %7s", opWidth, cut(r.Name, opWidth), r.Pass, calls,
+			amount.Digits(r.MS), percent(r.Share), r.Rate, ceiling)
 		fmt.Fprintln(b, strings.TrimRight(line, " "))
 	}
 	if v.Products.Flops > 0 {

@@ -55,7 +55,8 @@ func (v *variant) build(ctx context.Context, o Options) error {
 		return err
 	}
 	reg, selection := o.kernelsOf(v.kernels)
-	plan, err := measure.Plan(ctx, v.model, reg, selection, measure.Run{Memory: o.Memory, Batch: o.Batch, Seq: o.Seq}, o.Measure)
+	plan, err := measure.Plan(ctx, v.model, reg, selection, measure.Run{Memory: o.Memory, Batch: o.Batch, Seq: o.Seq},
+		o.Measure)
 	if err != nil {
 		return err
 	}

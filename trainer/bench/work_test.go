@@ -53,7 +53,10 @@ func TestGradientCheckpointingIsShown(t *testing.T) {
 	plain := run(t, o)
 	o.GradientCheckpointing = true
 	r := run(t, o)
-	again := slices.ContainsFunc(r.Runs[0].PlainCalls, func(c bench.Call) bool { return c.Op == "linear" && c.Pass == "recompute" && c.Work.Products > 0 })
+	again := slices.ContainsFunc(r.Runs[0].PlainCalls, func(c bench.Call) bool {
+		return c.Op == "linear" &&
+			c.Pass == "recompute" && c.Work.Products > 0
+	})
 	if !again || !r.Config.GradientCheckpointing || plain.Config.GradientCheckpointing {
 		t.Errorf("%+v with the calls %+v", r.Config, r.Runs[0].PlainCalls)
 	}
@@ -75,7 +78,8 @@ func TestTheBestOfAllMeasurementsIsTheCeiling(t *testing.T) {
 	o.Ceilings = func(_ context.Context, long time.Duration) (ceiling.Ceilings, error) {
 		measured++
 		took = append(took, long)
-		return ceiling.Ceilings{Threads: 1, Bandwidth: 1e5 * measured, Products: 2e6 / measured}, nil // a slow machine indeed
+		// a slow machine indeed
+		return ceiling.Ceilings{Threads: 1, Bandwidth: 1e5 * measured, Products: 2e6 / measured}, nil
 	}
 	slow := run(t, o)
 	if got, want := slow.Machine.Ceilings, (ceiling.Ceilings{Threads: 1, Bandwidth: 4e5, Products: 2e6}); got != want {
@@ -85,7 +89,8 @@ func TestTheBestOfAllMeasurementsIsTheCeiling(t *testing.T) {
 		t.Errorf("measured for %v, want %v: at both ends, and between three rounds", took, want)
 	}
 	params := float64(slow.Config.Parameters)
-	if f := slow.Floor; f.Rate != 2e6 || f.Bandwidth != 4e5 || f.Bytes != 32*params || math.Abs(f.MS/(f.Products/2e3+32*params/4e2)-1) > 1e-12 {
+	if f := slow.Floor; f.Rate != 2e6 || f.Bandwidth != 4e5 || f.Bytes != 32*params ||
+		math.Abs(f.MS/(f.Products/2e3+32*params/4e2)-1) > 1e-12 {
 		t.Errorf("the floor is %+v with %g parameters", f, params)
 	}
 	if got, want := slow.Runs[0].OverFloor, slow.Runs[0].Step.Median/slow.Floor.MS; got != want || got >= 1 {

@@ -57,9 +57,9 @@ func Named(name, dir string) (*Template, error) {
 // mark is a special token of a built-in template.
 var mark = regexp.MustCompile(`<\|[a-z_]+\|>|\[gMASK\]|<sop>`)
 
-// Missing returns the special tokens that a built-in template writes around messages and
-// a tokenizer, of which this is the method, does not have: it makes plain text of them, and
-// no answer ends with a token. A model's own template is taken to fit.
+// Missing returns the special tokens that a built-in template writes around messages and that
+// the tokenizer, whose method encode is, does not have. It would make plain text of them, and
+// no answer would end with a token. A model's own template is taken to fit.
 func (t *Template) Missing(encode func(text string, addSpecial bool) []int32) []string {
 	var missing []string
 	for _, m := range t.marks {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile takes a file, or a folder, for this process; the system gives it free when the
+// lockFile takes a file for this process; the system gives it free when the
 // process ends, however that happens. Some network file systems have no such locks.
 func lockFile(f *os.File) error {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)

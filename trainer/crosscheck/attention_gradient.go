@@ -103,13 +103,6 @@ func (a *heads) addLimits(b *block, relative []float64) {
 // compareKeys judges dk and dv, when all queries have been added.
 func (a *heads) compareKeys() {
 	d, dk, dv := a.f.HeadDim, a.c.Output("dk").Float32s(), a.c.Output("dv").Float32s()
-	each(a.found, len(a.dkMax), d, func(lo, hi int, found []worst) {
-		for r := lo; r < hi; r++ {
-			ofK, ofV := within(1, a.dkMax[r]), within(1, a.dvMax[r])
-			for i := r * d; i < (r+1)*d; i++ {
-				found[1].see(i, float64(dk[i]), float64(a.dk[i]), ofK)
-				found[2].see(i, float64(dv[i]), float64(a.dv[i]), ofV)
-			}
-		}
-	})
+	seeElements(a.found[1:2], dk, a.dk, d, func(r int) float64 { return within(1, a.dkMax[r]) })
+	seeElements(a.found[2:3], dv, a.dv, d, func(r int) float64 { return within(1, a.dvMax[r]) })
 }

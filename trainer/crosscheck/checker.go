@@ -97,26 +97,22 @@ type watched struct {
 
 // Forward implements core.Kernel.
 func (w *watched) Forward(ctx context.Context, c *core.Call) error {
-	return w.run(ctx, c, core.Forward)
+	return w.run(ctx, c, w.Kernel.Forward)
 }
 
 // Backward implements core.Kernel.
 func (w *watched) Backward(ctx context.Context, c *core.Call) error {
-	return w.run(ctx, c, core.Backward)
+	return w.run(ctx, c, w.Kernel.Backward)
 }
 
 // OutputMemory implements core.OutputMemory; it is nil for a kernel that has none.
 func (w *watched) OutputMemory() core.Memory { return core.OutputsOf(w.Kernel, nil) }
 
-func (w *watched) run(ctx context.Context, c *core.Call, pass core.Pass) error {
-	do := w.Kernel.Forward
-	if pass == core.Backward {
-		do = w.Kernel.Backward
-	}
-	if err := do(ctx, c); err != nil {
+func (w *watched) run(ctx context.Context, c *core.Call, pass func(context.Context, *core.Call) error) error {
+	if err := pass(ctx, c); err != nil {
 		return err
 	}
-	u := use{w.Info().Name, c.Site, pass, c.Facts, c.Tokens()}
+	u := use{w.Info().Name, c.Site, c.Pass, c.Facts, c.Tokens()}
 	if round, ok := w.checker.right[u]; ok && round == w.checker.round {
 		return nil
 	}

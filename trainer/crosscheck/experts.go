@@ -43,7 +43,8 @@ func moeExperts(c *core.Call) ([]worst, error) {
 				m.forward(e, m.first[e], n)
 			}
 		}
-		m.compareSum()
+		seeElements(m.found[1:], c.Output("y").Float32s(), m.sum, f.Dim,
+			func(t int) float64 { return within(1, m.limit[t]) })
 		return m.found, nil
 	}
 	m.gateUpOut = c.Input("gate_up_out").Float32s()
@@ -116,17 +117,4 @@ func (m *experts) activate(h, gateUp []float32) float64 {
 		sum += g * u * g * u
 	}
 	return math.Sqrt(sum)
-}
-
-// compareSum judges y, when all experts have been added.
-func (m *experts) compareSum() {
-	d, y := m.f.Dim, m.c.Output("y").Float32s()
-	each(m.found[1:], len(m.limit), d, func(lo, hi int, found []worst) {
-		for t := lo; t < hi; t++ {
-			most := within(1, m.limit[t])
-			for i := t * d; i < (t+1)*d; i++ {
-				found[0].see(i, float64(y[i]), float64(m.sum[i]), most)
-			}
-		}
-	})
 }

@@ -45,6 +45,18 @@ func within(relative, size float64) float64 {
 // finite reports whether float32 can hold v.
 func finite(v float64) bool { return math.Abs(v) <= math.MaxFloat32 }
 
+// seeElements judges two tensors whose rows have cols elements, by a limit for each row.
+func seeElements(found []worst, got, want []float32, cols int, limit func(row int) float64) {
+	each(found, len(got)/cols, cols, func(lo, hi int, found []worst) {
+		for r := lo; r < hi; r++ {
+			most := limit(r)
+			for i := r * cols; i < (r+1)*cols; i++ {
+				found[0].see(i, float64(got[i]), float64(want[i]), most)
+			}
+		}
+	})
+}
+
 // norm2 returns the Euclidean norm of x.
 func norm2(x []float32) float64 { return math.Sqrt(simd.SumSquares(x)) }
 

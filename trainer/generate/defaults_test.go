@@ -26,7 +26,8 @@ func TestDefaultsAreThoseOfTheFolder(t *testing.T) {
 		{"values without do_sample", `{"temperature": 0.6, "top_p": 0.9}`, "", greedy, nil},
 		{"sampling", `{"do_sample": true}`, "", generate.Sampling{Temperature: 1, TopK: 50, TopP: 1, RepetitionPenalty: 1},
 			nil},
-		{"all of it", `{"do_sample": true, "temperature": 0.6, "top_k": 20, "top_p": 0.95, "min_p": 0.01, "repetition_penalty": 1.05}`, "",
+		{"all of it", `{"do_sample": true, "temperature": 0.6, "top_k": 20, "top_p": 0.95, "min_p": 0.01,
+			"repetition_penalty": 1.05}`, "",
 			generate.Sampling{Temperature: 0.6, TopK: 20, TopP: 0.95, MinP: 0.01, RepetitionPenalty: 1.05}, nil},
 	}
 	for _, tt := range tests {

@@ -142,7 +142,8 @@ func place(t *testing.T, m *models.Model, selection string) {
 			t.Fatal(err)
 		}
 	}
-	report, err := core.ApplyDefaultKernels(t.Context(), m, reg, selection, core.Inference(), core.Plain(core.Attention, "cached"))
+	report, err := core.ApplyDefaultKernels(t.Context(), m, reg, selection, core.Inference(),
+		core.Plain(core.Attention, "cached"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +170,8 @@ func TestTruncatedSessionGoesOnAsIfItHadReadNoMore(t *testing.T) {
 
 func TestSessionHasALimit(t *testing.T) {
 	m := load(t, testdata.Shared(t, "golden", "models", "llama-tiny"))
-	for limit, want := range map[int]int{0: m.Config.MaxPositionEmbeddings, 1 << 30: m.Config.MaxPositionEmbeddings, 7: 7} {
+	for limit, want := range map[int]int{0: m.Config.MaxPositionEmbeddings, 1 << 30: m.Config.MaxPositionEmbeddings,
+		7: 7} {
 		if got := generate.NewSession(m, autograd.Heap{}, limit).Limit(); got != want {
 			t.Errorf("limit %d gives %d, want %d", limit, got, want)
 		}

@@ -24,8 +24,8 @@ func Read(path string) (*Run, error) {
 	}
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %s does not exist: name the folder of a training run, its trainer.Config.Out", ErrMissing,
-			path)
+		return nil, fmt.Errorf("%w: %s does not exist: name the folder of a training run, its trainer.Config.Out",
+			ErrMissing, path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)

@@ -182,8 +182,8 @@ func inFolder(err *error, dir string) {
 func readConfig(dir string) (Config, string, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, ConfigFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return Config{}, "", fmt.Errorf("it has no %s; it must be a folder that a run with lora.Config.Rank, or PEFT, has saved",
-			ConfigFile)
+		return Config{}, "", fmt.Errorf("it has no %s; it must be a folder that a run with lora.Config.Rank, or PEFT, has "+
+			"saved", ConfigFile)
 	}
 	if err != nil {
 		return Config{}, "", err

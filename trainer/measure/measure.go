@@ -71,7 +71,8 @@ const mostTokens = 4096
 // package simd is set to. Plugins that get no site need no process then; see
 // core.Registry.Rest. The selection from:RUN
 // measures nothing and repeats what that run had; see trainer/placement.
-func Plan(ctx context.Context, m core.Model, reg *core.Registry, selection string, r Run, o Options) (*core.Plan, error) {
+func Plan(ctx context.Context, m core.Model, reg *core.Registry, selection string, r Run, o Options) (*core.Plan,
+	error) {
 	sel, err := core.ParseSelection(selection)
 	if err != nil {
 		return nil, err
@@ -83,7 +84,8 @@ func Plan(ctx context.Context, m core.Model, reg *core.Registry, selection strin
 	s := newSession(reg, r, o)
 	p, err := core.NewPlan(ctx, m, reg, sel, append(r.options(), core.Measured(s.measure))...)
 	if err == nil && s.fresh > 0 {
-		o.Logger.Info("measured kernels against the plain forward", "uses", s.fresh, "took", time.Since(s.start).Round(100*time.Millisecond))
+		o.Logger.Info("measured kernels against the plain forward", "uses", s.fresh, "took",
+			time.Since(s.start).Round(100*time.Millisecond))
 	}
 	if err != nil {
 		return nil, err
@@ -103,7 +105,8 @@ func repeat(ctx context.Context, m core.Model, reg *core.Registry, run string, r
 		return nil, err
 	}
 	if warning != "" {
-		o.Logger.Warn("the run whose kernels are repeated was on another processor: its losses can differ from these by rounding", "changed", warning)
+		o.Logger.Warn("the run whose kernels are repeated was on another processor: its losses can differ from these by "+
+			"rounding", "changed", warning)
 	}
 	reg.Rest(slices.Concat(p.Actions, o.Placed))
 	return p, nil
@@ -182,7 +185,8 @@ func (s *session) remember(ctx context.Context, site core.Site, u use) (core.Mea
 		return m, err
 	}
 	if err := s.cache.store(k, m); err != nil {
-		s.opts.Logger.Info("measurements cannot be remembered; the next run measures again", "folder", s.cache.dir, "error", err)
+		s.opts.Logger.Info("measurements cannot be remembered; the next run measures again", "folder", s.cache.dir, "error",
+			err)
 	}
 	return m, nil
 }

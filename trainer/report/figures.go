@@ -18,7 +18,8 @@ func tiles(r *journal.Run) []tile {
 	var all []tile
 	add := func(name, value, detail string) { all = append(all, tile{name, value, detail}) }
 	if n := len(r.Steps); n > 0 {
-		add("Training loss", loss(r.Loss()), fmt.Sprintf("the mean; %s at first, %s at last", loss(r.Steps[0].Loss), loss(r.Steps[n-1].Loss)))
+		add("Training loss", loss(r.Loss()), fmt.Sprintf("the mean; %s at first, %s at last", loss(r.Steps[0].Loss),
+			loss(r.Steps[n-1].Loss)))
 	}
 	if n := len(r.Evals); n > 0 {
 		detail, trained := fmt.Sprintf("perplexity %.4g", math.Exp(r.Evals[n-1].Loss)), r.Evals
@@ -36,7 +37,8 @@ func tiles(r *journal.Run) []tile {
 		tokens, seconds, memory = tokens+s.Tokens, seconds+s.Seconds, max(memory, s.Memory)
 	}
 	if seconds > 0 {
-		add("Speed", amount.Count(float64(tokens)/seconds)+" tokens/s", fmt.Sprintf("%s tokens in %s of steps", amount.Count(float64(tokens)), duration(seconds)))
+		add("Speed", amount.Count(float64(tokens)/seconds)+" tokens/s",
+			fmt.Sprintf("%s tokens in %s of steps", amount.Count(float64(tokens)), duration(seconds)))
 	}
 	if memory > 0 {
 		add("Memory", amount.Bytes(float64(memory)), "at its highest, without plugins")
@@ -69,7 +71,8 @@ func lossPlot(r *journal.Run) chart.Plot {
 	}
 	label := "Loss by step"
 	if n := len(r.Steps); n > 0 {
-		label = fmt.Sprintf("Loss by step: training from %s at step %d to %s at step %d", loss(r.Steps[0].Loss), r.Steps[0].Step, loss(r.Steps[n-1].Loss), r.Steps[n-1].Step)
+		label = fmt.Sprintf("Loss by step: training from %s at step %d to %s at step %d", loss(r.Steps[0].Loss),
+			r.Steps[0].Step, loss(r.Steps[n-1].Loss), r.Steps[n-1].Step)
 	}
 	return chart.NewPlot(chart.Axes{Label: label, X: "step", Y: loss, Tick: chart.Number}, all...)
 }
@@ -112,9 +115,12 @@ func otherPlots(r *journal.Run) []plot {
 		a.Label, a.X = fmt.Sprintf("%s by step, %s at step %d", title, a.Y(value(last)), last.Step), "step"
 		all = append(all, plot{title, detail, chart.NewPlot(a, series(r, name, class, value))})
 	}
-	add("Learning rate", "", "learning rate", "c2", chart.Axes{Y: chart.Number, Zero: true}, func(s journal.Step) float64 { return s.LR })
-	add("Gradient norm", "before clipping", "gradient norm", "c3", chart.Axes{Y: chart.Number, Zero: true}, func(s journal.Step) float64 { return s.GradNorm })
-	add("Speed", "tokens per second, padding included", "tokens/s", "c4", chart.Axes{Y: amount.Count[float64], Zero: true}, journal.Step.Rate)
+	add("Learning rate", "", "learning rate", "c2", chart.Axes{Y: chart.Number, Zero: true},
+		func(s journal.Step) float64 { return s.LR })
+	add("Gradient norm", "before clipping", "gradient norm", "c3", chart.Axes{Y: chart.Number, Zero: true},
+		func(s journal.Step) float64 { return s.GradNorm })
+	add("Speed", "tokens per second, padding included", "tokens/s", "c4",
+		chart.Axes{Y: amount.Count[float64], Zero: true}, journal.Step.Rate)
 	if highest > 0 {
 		scale, unit := amount.ByteUnit(float64(highest))
 		y := func(v float64) string { return chart.Number(v) + " " + unit }
@@ -147,7 +153,8 @@ func figures(r *journal.Run) []figure {
 		if i%every != 0 && i != len(r.Steps)-1 && !(evaluated && len(evals) <= some) {
 			continue
 		}
-		f := figure{Step: s.Step, Loss: loss(s.Loss), LR: chart.Number(s.LR), GradNorm: chart.Number(s.GradNorm), Speed: amount.Count(s.Rate())}
+		f := figure{Step: s.Step, Loss: loss(s.Loss), LR: chart.Number(s.LR), GradNorm: chart.Number(s.GradNorm),
+			Speed: amount.Count(s.Rate())}
 		if evaluated {
 			f.Eval = loss(e)
 		}

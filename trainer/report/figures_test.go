@@ -17,7 +17,8 @@ func TestTheBestHeldOutLossIsOneAfterAStep(t *testing.T) {
 		"perplexity 20.09; best 2.0000 after step 3": {worse, {Step: 4, Loss: 3}},
 	} {
 		all := tiles(&journal.Run{Start: &journal.Start{}, Evals: evals})
-		if i := slices.IndexFunc(all, func(t tile) bool { return strings.HasPrefix(t.Name, "Held-out") }); i < 0 || all[i].Detail != want {
+		if i := slices.IndexFunc(all, func(t tile) bool { return strings.HasPrefix(t.Name, "Held-out") }); i < 0 ||
+			all[i].Detail != want {
 			t.Errorf("%v, want %q", all, want)
 		}
 	}
@@ -35,7 +36,8 @@ func TestSmoothedLossDoesNotEndAtTheLastValue(t *testing.T) {
 
 func TestDurationsHaveTwoUnits(t *testing.T) {
 	for _, tt := range []struct{ got, want string }{
-		{duration(0.0123), "12.3 ms"}, {duration(0.9996), "1.0 s"}, {duration(9.87), "9.9 s"}, {duration(59.4), "59 s"}, {duration(61), "1 min 1 s"}, {duration(3 * 3600), "3 h 0 min"},
+		{duration(0.0123), "12.3 ms"}, {duration(0.9996), "1.0 s"}, {duration(9.87), "9.9 s"}, {duration(59.4), "59 s"},
+		{duration(61), "1 min 1 s"}, {duration(3 * 3600), "3 h 0 min"},
 	} {
 		if tt.got != tt.want {
 			t.Errorf("%s, want %s", tt.got, tt.want)

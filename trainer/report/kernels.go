@@ -38,8 +38,10 @@ func kernelTimes(calls []journal.Call) (*chart.Bars, []call) {
 	for _, c := range calls {
 		const negligible = 0.0005
 		if share := c.Seconds / all.Total; share >= negligible || c.Kernel != "" {
-			rows = append(rows, call{Name: nameOf(c), Pass: c.Pass, Kernel: c.Kernel != "", Calls: c.Calls, Seconds: duration(c.Seconds),
-				Each: duration(c.Seconds / float64(max(c.Calls, 1))), Share: 100 * share, Percent: fmt.Sprintf("%.1f%%", 100*share)})
+			rows = append(rows, call{Name: nameOf(c), Pass: c.Pass, Kernel: c.Kernel != "", Calls: c.Calls,
+				Seconds: duration(c.Seconds),
+				Each:    duration(c.Seconds / float64(max(c.Calls, 1))), Share: 100 * share,
+				Percent: fmt.Sprintf("%.1f%%", 100*share)})
 		}
 	}
 	return &bars, rows
@@ -69,7 +71,8 @@ func newPatch(s *journal.Start) patch {
 	p := patch{Plugins: s.Plugins}
 	at := map[sites]int{}
 	for _, site := range s.Sites {
-		g := sites{Path: pattern(site.Path), Op: string(site.Op), Kernel: cmp.Or(site.Kernel, "plain"), Why: site.Reason, Fused: site.Kernel != ""}
+		g := sites{Path: pattern(site.Path), Op: string(site.Op), Kernel: cmp.Or(site.Kernel, "plain"), Why: site.Reason,
+			Fused: site.Kernel != ""}
 		if site.CoveredBy != "" {
 			g.Kernel, g.Why = "covered", "its work is done at "+pattern(site.CoveredBy)
 		}
@@ -119,7 +122,8 @@ func newAccidents(all []journal.Incident) accidents {
 			off = 1
 		}
 		deaths, repeats, fallbacks, wrong = deaths+i.Deaths, repeats+i.Repeats, fallbacks+i.Fallbacks, wrong+off
-		a.Rows = append(a.Rows, accident{i.Step, fmt.Sprintf("%s (%s)", i.Op, i.Kernel), happened(i.Deaths, i.Repeats, i.Fallbacks, off), i.Error})
+		a.Rows = append(a.Rows, accident{i.Step, fmt.Sprintf("%s (%s)", i.Op, i.Kernel),
+			happened(i.Deaths, i.Repeats, i.Fallbacks, off), i.Error})
 	}
 	if len(all) > 0 {
 		a.Text, a.Bad = happened(deaths, repeats, fallbacks, wrong)+" in all.", fallbacks+wrong > 0
@@ -159,7 +163,8 @@ func notes(r *journal.Run) []note {
 		all = append(all, note{Step: r.Start.Resumed, Text: fmt.Sprintf("went on for the %s time", ordinal(r.Sessions-1))})
 	}
 	if n := len(r.Checkpoints); n > 0 {
-		all = append(all, note{Step: r.Checkpoints[n-1].Step, Text: fmt.Sprintf("newest of %d checkpoints: %s", n, r.Checkpoints[n-1].Path)})
+		all = append(all, note{Step: r.Checkpoints[n-1].Step, Text: fmt.Sprintf("newest of %d checkpoints: %s", n,
+			r.Checkpoints[n-1].Path)})
 	}
 	const most = 50
 	for _, w := range r.Warnings[max(0, len(r.Warnings)-most):] {
@@ -213,11 +218,13 @@ func flatten(raw json.RawMessage) [][2]string {
 func machine(s *journal.Start) [][2]string {
 	e := s.Environment
 	all := [][2]string{
-		{"tune", e.Program}, {"Go", e.Go}, {"System", e.OS + "/" + e.Arch}, {"Processor", fmt.Sprintf("%s, %d cores", e.CPU, e.Cores)},
+		{"tune", e.Program}, {"Go", e.Go}, {"System", e.OS + "/" + e.Arch},
+		{"Processor", fmt.Sprintf("%s, %d cores", e.CPU, e.Cores)},
 		{"Threads", strconv.Itoa(e.Threads)}, {"Vector instructions", e.SIMD},
 		{"Model", fmt.Sprintf("%s, %s parameters", s.Model, amount.Count(float64(s.Parameters)))},
 		{"Data", fmt.Sprintf("%d rows to train on, %d held out", s.Rows, s.EvalRows)},
-		{"Planned memory", fmt.Sprintf("%s parameters, %s optimizer, %s activations and gradients", amount.Bytes(float64(s.Memory.Parameters)),
+		{"Planned memory", fmt.Sprintf("%s parameters, %s optimizer, %s activations and gradients",
+			amount.Bytes(float64(s.Memory.Parameters)),
 			amount.Bytes(float64(s.Memory.Optimizer)), amount.Bytes(float64(s.Memory.Activations)))},
 		{"Begun", s.Time.Local().Format(clock)},
 	}

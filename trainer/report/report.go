@@ -70,7 +70,8 @@ func render(r *journal.Run, dir string, live bool, now time.Time) ([]byte, error
 	if err != nil {
 		return nil, fmt.Errorf("report: %w", err)
 	}
-	p := page{Title: "tune: " + filepath.Base(dir), Live: live, Style: chart.Style(reportCSS), Script: template.JS(chart.Script)}
+	p := page{Title: "tune: " + filepath.Base(dir), Live: live, Style: chart.Style(reportCSS),
+		Script: template.JS(chart.Script)}
 	sources := ""
 	if live {
 		p.Script += template.JS(liveJS)
@@ -115,7 +116,8 @@ func status(r *journal.Run, live bool, now time.Time) (text, class, failure stri
 	at := fmt.Sprintf("step %d of %d", done, of)
 	switch {
 	case r.End == nil && !live:
-		return "Not ended: the last that was heard of the run is " + at + ", " + r.Updated.Local().Format(clock) + ". It goes on, or was killed.", "running", ""
+		return "Not ended: the last that was heard of the run is " + at + ", " + r.Updated.Local().Format(clock) +
+			". It goes on, or was killed.", "running", ""
 	case r.End == nil:
 		return "Running: " + at + left(r, done, now) + ".", "running", ""
 	case r.End.Interrupted:

@@ -74,7 +74,8 @@ func Listen(ctx context.Context, address, token string, live *Live) (*Server, er
 	}
 	s.URL = s.url(host)
 	const short, long, head = 10 * time.Second, time.Minute, 16 << 10
-	s.http = &http.Server{Handler: s, ReadHeaderTimeout: short, ReadTimeout: short, WriteTimeout: long, IdleTimeout: long, MaxHeaderBytes: head,
+	s.http = &http.Server{Handler: s, ReadHeaderTimeout: short, ReadTimeout: short, WriteTimeout: long,
+		IdleTimeout: long, MaxHeaderBytes: head,
 		ErrorLog: log.New(io.Discard, "", 0)}
 	s.done.Go(func() { s.http.Serve(l) }) // which ends with Close, and with no other error that matters to a run
 	return s, nil
@@ -117,16 +118,19 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Frame-Options", "DENY")
 	switch {
 	case !s.isHost(r.Host):
-		http.Error(w, "This page is not served under that name. Open it by its address, or have it served under that name.", http.StatusForbidden)
+		http.Error(w, "This page is not served under that name. Open it by its address, or have it served under that name.",
+			http.StatusForbidden)
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		h.Set("Allow", "GET, HEAD")
 		http.Error(w, "This page can only be read.", http.StatusMethodNotAllowed)
 	case s.token != "" && !s.admits(r):
 		h.Set("WWW-Authenticate", "Bearer")
-		http.Error(w, "This page needs the token that the run was started with: add ?token=TOKEN to the address.", http.StatusUnauthorized)
+		http.Error(w, "This page needs the token that the run was started with: add ?token=TOKEN to the address.",
+			http.StatusUnauthorized)
 	case s.token != "" && r.URL.Query().Has("token"):
 		// From here on a cookie has it, and the address bar does not.
-		http.SetCookie(w, &http.Cookie{Name: s.cookie(), Value: s.seal(), Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode})
+		http.SetCookie(w, &http.Cookie{Name: s.cookie(), Value: s.seal(), Path: "/", HttpOnly: true,
+			SameSite: http.SameSiteLaxMode})
 		path := url.URL{Path: "/" + strings.TrimLeft(r.URL.Path, "/")} // with two slashes it would be another host's
 		http.Redirect(w, r, path.EscapedPath(), http.StatusSeeOther)
 	default:

@@ -72,7 +72,8 @@ func TestAPortAloneIsThisMachineOnly(t *testing.T) {
 		if host := u.Hostname(); host != "127.0.0.1" && host != "localhost" || u.Port() == "0" {
 			t.Errorf("%s is served at %s", address, s.URL)
 		}
-		if answer, body := ask(t, http.MethodGet, s.URL, nil); answer.StatusCode != http.StatusOK || !strings.Contains(body, "has not begun") {
+		if answer, body := ask(t, http.MethodGet, s.URL, nil); answer.StatusCode != http.StatusOK ||
+			!strings.Contains(body, "has not begun") {
 			t.Errorf("%s: %s", address, answer.Status)
 		}
 	}
@@ -87,13 +88,15 @@ func TestAddressesThatCannotBe(t *testing.T) {
 		"here":               "here",
 		"a:b:c":              "is no address",
 		"127.0.0.1:http2000": "http2000",
-		strings.TrimSuffix(strings.TrimPrefix(taken.URL, "http://"), "/"): "address already in use; choose another port, or 0",
+		strings.TrimSuffix(strings.TrimPrefix(taken.URL, "http://"),
+			"/"): "address already in use; choose another port, or 0",
 	} {
 		s, err := report.Listen(t.Context(), address, "", report.NewLive("out"))
 		if err == nil {
 			s.Close()
 		}
-		if err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, report.ErrNeedsToken) != (want == report.ErrNeedsToken.Error()) {
+		if err == nil || !strings.Contains(err.Error(), want) || errors.Is(err,
+			report.ErrNeedsToken) != (want == report.ErrNeedsToken.Error()) {
 			t.Errorf("%s: %v, want %q", address, err, want)
 		}
 	}
@@ -110,8 +113,10 @@ func TestOnlyThisMachineIsMeantAndOnlyRead(t *testing.T) {
 		method, path, host string
 		want               int
 	}{
-		{"GET", "", host, 200}, {"HEAD", "", host, 200}, {"GET", "run.json", host, 200}, {"GET", "", "LOCALHOST:" + port, 200}, {"GET", "", "[::1]", 200},
-		{"GET", "", "example.org", 403}, {"GET", "", "example.org:" + port, 403}, {"GET", "", "127.0.0.1.example.org", 403}, {"GET", "run.json", "localhost.example.org", 403},
+		{"GET", "", host, 200}, {"HEAD", "", host, 200}, {"GET", "run.json", host, 200},
+		{"GET", "", "LOCALHOST:" + port, 200}, {"GET", "", "[::1]", 200},
+		{"GET", "", "example.org", 403}, {"GET", "", "example.org:" + port, 403}, {"GET", "", "127.0.0.1.example.org", 403},
+		{"GET", "run.json", "localhost.example.org", 403},
 		{"GET", "other", host, 404}, {"GET", "../etc/passwd", host, 404},
 		{"POST", "", host, 405}, {"PUT", "run.json", host, 405}, {"DELETE", "", host, 405}, {"OPTIONS", "", host, 405},
 	} {
@@ -119,7 +124,8 @@ func TestOnlyThisMachineIsMeantAndOnlyRead(t *testing.T) {
 		if answer.StatusCode != tt.want {
 			t.Errorf("%s /%s of %s: %s, want %d", tt.method, tt.path, tt.host, answer.Status, tt.want)
 		}
-		for header, want := range map[string]string{"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+		for header, want := range map[string]string{"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
+			"Referrer-Policy": "no-referrer",
 			"X-Frame-Options": "DENY", "Access-Control-Allow-Origin": ""} {
 			if got := answer.Header.Get(header); got != want {
 				t.Errorf("%s is %q, want %q", header, got, want)
@@ -144,13 +150,16 @@ func TestATokenIsNeededAndIsNotLeftInTheAddress(t *testing.T) {
 		change func(*http.Request)
 		want   int
 	}{
-		"none":               {plain, nil, 401},
-		"none for the JSON":  {plain + "run.json", nil, 401},
-		"a wrong one":        {plain + "?token=secret", nil, 401},
-		"an empty one":       {plain + "?token=", nil, 401},
-		"the beginning":      {plain + "?token=s", nil, 401},
-		"a wrong header":     {plain, func(r *http.Request) { r.Header.Set("Authorization", "Bearer secret") }, 401},
-		"a wrong cookie":     {plain, func(r *http.Request) { r.AddCookie(&http.Cookie{Name: "tune-" + u.Port(), Value: "secret"}) }, 401},
+		"none":              {plain, nil, 401},
+		"none for the JSON": {plain + "run.json", nil, 401},
+		"a wrong one":       {plain + "?token=secret", nil, 401},
+		"an empty one":      {plain + "?token=", nil, 401},
+		"the beginning":     {plain + "?token=s", nil, 401},
+		"a wrong header":    {plain, func(r *http.Request) { r.Header.Set("Authorization", "Bearer secret") }, 401},
+		"a wrong cookie": {plain, func(r *http.Request) {
+			r.AddCookie(&http.Cookie{Name: "tune-" + u.Port(),
+				Value: "secret"})
+		}, 401},
 		"the token itself":   {s.URL, nil, 303},
 		"the right header":   {plain, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }, 200},
 		"for another site":   {s.URL, func(r *http.Request) { r.Host = "example.org" }, 403},
@@ -166,7 +175,8 @@ func TestATokenIsNeededAndIsNotLeftInTheAddress(t *testing.T) {
 			}
 		})
 	}
-	if answer, _ := ask(t, http.MethodGet, plain+"/example.org?token=secret+%26+more", nil); answer.Header.Get("Location") != "/example.org" {
+	if answer, _ := ask(t, http.MethodGet, plain+"/example.org?token=secret+%26+more",
+		nil); answer.Header.Get("Location") != "/example.org" {
 		t.Errorf("a path with two slashes leads to %q", answer.Header.Get("Location"))
 	}
 	jar, err := cookiejar.New(nil)
@@ -200,7 +210,8 @@ func TestThePageChangesWithTheRun(t *testing.T) {
 		t.Errorf("nothing has happened, and the answer is %s", answer.Status)
 	}
 	record(t, live, start(), &journal.Step{Time: noon, Step: 1, Loss: 2.125}, &journal.End{Time: noon, Step: 1})
-	if answer, body := ask(t, http.MethodGet, s.URL, same); answer.StatusCode != http.StatusOK || !strings.Contains(body, "2.1250") || !strings.Contains(body, "Ended after step 1") {
+	if answer, body := ask(t, http.MethodGet, s.URL, same); answer.StatusCode != http.StatusOK ||
+		!strings.Contains(body, "2.1250") || !strings.Contains(body, "Ended after step 1") {
 		t.Errorf("the run has ended, and the answer is %s", answer.Status)
 	}
 	_, body := ask(t, http.MethodGet, s.URL+"run.json", nil)
@@ -292,12 +303,14 @@ func TestTheLivePageInABrowser(t *testing.T) {
 			live.Record(&journal.Step{Time: noon, Step: i, Loss: 5, Tokens: 10, Seconds: 1})
 		}
 		live.Record(&journal.Eval{Time: noon, Step: 200, Loss: 4.625})
-		live.Record(&journal.Kernels{Time: noon, Step: 200, Calls: []journal.Call{{Op: "rope", Kernel: "npu_fused_rope", Pass: "forward", Calls: 1, Seconds: 1}}})
+		live.Record(&journal.Kernels{Time: noon, Step: 200, Calls: []journal.Call{{Op: "rope", Kernel: "npu_fused_rope",
+			Pass: "forward", Calls: 1, Seconds: 1}}})
 		live.Record(&journal.End{Time: noon, Step: 200})
 	})
 	p := browser.Open(t, front.URL+"/?token=a+token", 10*time.Second)
 	run.Wait()
-	for _, want := range []string{"Ended after step 200 of 200", "5.0000 at last", "<b>4.6250</b>", "npu_<wbr>fused_<wbr>rope", `class="curve"`} {
+	for _, want := range []string{"Ended after step 200 of 200", "5.0000 at last", "<b>4.6250</b>",
+		"npu_<wbr>fused_<wbr>rope", `class="curve"`} {
 		if !strings.Contains(p.DOM, want) {
 			t.Errorf("the document lacks %s", want)
 		}

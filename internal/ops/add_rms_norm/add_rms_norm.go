@@ -23,7 +23,9 @@ var Op = &opdef.Op{Name: core.AddRMSNorm,
 		rmsnorm.Cases(f, add)
 		large, _ := rmsnorm.Scales(f)
 		add("large residual", 5, opdef.Scaled("residual", large))
-		add("residual cancels x", 5, canceled)
+		add("residual cancels x", 5, func(in map[string][]core.Tensor) {
+			opdef.Store(in["residual"][0], opdef.Times(-1, opdef.Values[float64](in["x"][0])))
+		})
 	},
 	Extremes: rmsnorm.Extremes, Axes: rmsnorm.Op.Axes, Large: rmsnorm.Op.Large,
 	Terms: func(in *opdef.Inputs, pass core.Pass, output string) []float64 {
@@ -68,14 +70,4 @@ func add[F opdef.Float](f core.Facts, x, residual []F) []F {
 		h[i] = opdef.Rounded(f.DType, v+residual[i])
 	}
 	return h
-}
-
-// canceled makes the residual the opposite of x.
-func canceled(in map[string][]core.Tensor) {
-	v := make([]float32, in["x"][0].Elems())
-	in["x"][0].Load(v, 0)
-	for i := range v {
-		v[i] = -v[i]
-	}
-	in["residual"][0].Store(v, 0)
 }

@@ -46,11 +46,7 @@ var Op = &opdef.Op{Name: core.LinearCrossEntropy,
 	},
 	Extremes: lossExtremes,
 	Axes: []opdef.Axis{
-		{Name: "tokens", Rests: opdef.EveryRest, Step: 7, Large: opdef.Long, Set: func(u *opdef.Use, n int) {
-			if u.Tokens = n; n > 1024 {
-				u.Facts.Dim, u.Facts.Vocab = 2, 3
-			}
-		}},
+		opdef.TokensAxis(1024, func(f *core.Facts) { f.Dim, f.Vocab = 2, 3 }),
 		{Name: "dim", Rests: opdef.Rests32, Step: 13, Large: opdef.Wide, Set: func(u *opdef.Use, n int) { u.Facts.Dim = n }},
 		{Name: "vocab", Rests: opdef.Rests32, Step: 13, Large: slices.Concat(opdef.Wide, []int{32770, 151938, 262146}),
 			Set: func(u *opdef.Use, n int) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/opdef"
@@ -221,27 +222,19 @@ func (s *expertSums) backward(a, e int) {
 
 // named returns the terms of an output.
 func (s *expertSums) named(output string) []float64 {
-	switch output {
-	case "y":
-		return s.y.Roots()
-	case "gate_up_out":
-		return s.gateUp.Roots()
-	case "dx":
-		return s.dx.Roots()
-	case "drouting_weights":
-		return s.drouting.Roots()
+	one := map[string]opdef.Squares{"y": s.y, "gate_up_out": s.gateUp, "dx": s.dx, "drouting_weights": s.drouting}
+	if one[output] != nil {
+		return one[output].Roots()
 	}
+	name, only, _ := strings.Cut(output, "[") // as in dgate[2], of one expert
 	var all opdef.Squares
 	for e := range s.dgate {
-		for name, x := range map[string]opdef.Squares{"dgate": s.dgate[e], "dup": s.dup[e], "ddown": s.ddown[e]} {
-			if output == fmt.Sprintf("%s[%d]", name, e) || output == name && s.Facts.Layout == core.PerExpert ||
-				output == name && name == "ddown" {
-				all = append(all, x...)
-			}
+		if only != "" && only != fmt.Sprintf("%d]", e) {
+			continue
 		}
-		if output == "dgate_up" {
-			all = append(append(all, s.dgate[e]...), s.dup[e]...)
-		}
+		own := map[string][]opdef.Squares{"dgate": {s.dgate[e]}, "dup": {s.dup[e]}, "ddown": {s.ddown[e]},
+			"dgate_up": {s.dgate[e], s.dup[e]}}
+		all = append(all, slices.Concat(own[name]...)...)
 	}
 	return all.Roots()
 }

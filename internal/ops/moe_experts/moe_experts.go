@@ -152,19 +152,17 @@ func expertExtremes(f core.Facts, add opdef.Adder) {
 	weights := func(f func(t, k int, v float64) float64) opdef.Edit {
 		return opdef.Each(f, "routing_weights")
 	}
+	either := func(own, other float64) opdef.Edit { // of two experts, in turns
+		return weights(func(t, k int, _ float64) float64 {
+			if k == t%2 {
+				return own
+			}
+			return other
+		})
+	}
 	add("tokens of all scales", opdef.LadderTokens, opdef.Ladders(d, 4, "x"))
-	add("weights of 0 and 1", 29, weights(func(t, k int, _ float64) float64 {
-		if k == t%2 {
-			return 1
-		}
-		return 0
-	}))
-	add("tiny weight", 29, weights(func(t, k int, _ float64) float64 {
-		if k == t%2 {
-			return 1 - 0x1p-20
-		}
-		return 0x1p-20
-	}))
+	add("weights of 0 and 1", 29, either(1, 0))
+	add("tiny weight", 29, either(1-0x1p-20, 0x1p-20))
 	add("one expert twice", 29, routed(func(t, k int) int { return t % f.Experts }))
 	add("most to one expert", 300, routed(func(t, k int) int {
 		if t%9 == 0 {

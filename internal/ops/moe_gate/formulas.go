@@ -15,17 +15,17 @@ func runMoEGate[F opdef.Float](c *core.Call) {
 		if f.Bias {
 			bias = opdef.Values[F](c.Input("bias"))
 		}
-		weights, ids := gate(f, logits, bias)
+		weights, ids := Forward(f, logits, bias)
 		opdef.Store(c.Output("routing_weights"), weights)
 		copy(c.Output("expert_ids").Int32s(), ids)
 		return
 	}
 	ids := c.Input("expert_ids").Int32s()
-	opdef.Store(c.Output("dlogits"), gateGradient(f, opdef.Values[F](c.Input("drouting_weights")), logits, ids))
+	opdef.Store(c.Output("dlogits"), Gradient(f, opdef.Values[F](c.Input("drouting_weights")), logits, ids))
 }
 
-// gate returns weights and ids [T,K] for logits [T,E].
-func gate[F opdef.Float](f core.Facts, logits, bias []F) (weights []F, ids []int32) {
+// Forward returns weights and ids [T,K] for logits [T,E].
+func Forward[F opdef.Float](f core.Facts, logits, bias []F) (weights []F, ids []int32) {
 	for ; len(logits) > 0; logits = logits[f.Experts:] {
 		scores := scored(f, logits[:f.Experts])
 		chosen := choose(f, scores, bias)
@@ -72,17 +72,11 @@ func choose[F opdef.Float](f core.Facts, scores, bias []F) []int32 {
 		return best(choices, f.TopK)
 	}
 	size := f.Experts / f.Groups
-	groups := make([]F, f.Groups)
-	for g := range groups {
-		of := choices[g*size:][:size]
-		two := best(of, 2)
-		groups[g] = of[two[0]] + of[two[1]]
-	}
 	outside := make([]bool, f.Groups)
 	for g := range outside {
 		outside[g] = true
 	}
-	for _, g := range best(groups, f.TopGroups) {
+	for _, g := range best(groupChoices(f, choices), f.TopGroups) {
 		outside[g] = false
 	}
 	for e := range choices {
@@ -91,6 +85,17 @@ func choose[F opdef.Float](f core.Facts, scores, bias []F) []int32 {
 		}
 	}
 	return best(choices, f.TopK)
+}
+
+// groupChoices returns the sum of the two best choices of each group.
+func groupChoices[F opdef.Float](f core.Facts, choices []F) []F {
+	size, sums := f.Experts/f.Groups, make([]F, f.Groups)
+	for g := range sums {
+		of := choices[g*size:][:size]
+		two := best(of, 2)
+		sums[g] = of[two[0]] + of[two[1]]
+	}
+	return sums
 }
 
 // best returns where the k largest values are, largest first; of equal ones the first
@@ -111,8 +116,8 @@ func best[F opdef.Float](v []F, k int) []int32 {
 	return ids
 }
 
-// gateGradient returns dlogits [T,E]. It computes the scores again.
-func gateGradient[F opdef.Float](f core.Facts, dweights, logits []F, ids []int32) []F {
+// Gradient returns dlogits [T,E]. It computes the scores again.
+func Gradient[F opdef.Float](f core.Facts, dweights, logits []F, ids []int32) []F {
 	E, K := f.Experts, f.TopK
 	dlogits := make([]F, len(logits))
 	for t := range len(logits) / E {

@@ -27,7 +27,7 @@ func recorded(r opdef.Recording) opdef.Example {
 	T := len(x) / D
 	facts := core.Facts{Experts: E, TopK: p.TopK, Scoring: core.ScoringSoftmax, Groups: 1, TopGroups: 1,
 		Normalize: p.Norm, Scale: 1}
-	inputs := map[string][]float64{"logits": productTransposed(x, w, D)}
+	inputs := map[string][]float64{"logits": opdef.ProductTransposed(x, w, D)}
 	if p.Groups > 0 { // GLM's
 		facts.Scoring, facts.Bias = core.ScoringSigmoid, true
 		facts.Groups, facts.TopGroups, facts.Scale = p.Groups, p.TopGroups, p.Scale
@@ -54,8 +54,8 @@ func recorded(r opdef.Recording) opdef.Example {
 				}
 			}
 			d := out["dlogits"]
-			return map[string][]float64{"dense": got, "x": productTransposed(d, transposed(w, D), E),
-				"gate": productTransposed(transposed(d, E), transposed(x, D), T)}
+			return map[string][]float64{"dense": got, "x": opdef.ProductTransposed(d, opdef.Transposed(w, D), E),
+				"gate": opdef.ProductTransposed(opdef.Transposed(d, E), opdef.Transposed(x, D), T)}
 		},
 	}
 }
@@ -64,34 +64,23 @@ func recorded(r opdef.Recording) opdef.Example {
 // outside the token's groups: their choices are all 0, and which of them is taken is
 // nobody's business in the published code.
 func bothOutside(facts core.Facts, inputs map[string][]float64, t int, a, b []float64) bool {
+	if facts.Groups == 1 {
+		return false
+	}
 	E, differ := facts.Experts, false
+	choices := scored(facts, inputs["logits"][t*E:][:E])
+	opdef.Axpy(choices, 1, inputs["bias"])
+	groups := groupChoices(facts, choices)
+	least := descending(groups)[facts.TopGroups-1]
 	for e := range E {
 		if (a[e] == 0) == (b[e] == 0) {
 			continue
 		}
-		differ = true
-		if facts.Groups == 1 || !outside(facts, inputs["logits"][t*E:][:E], inputs["bias"], e) {
+		if differ = true; groups[e*facts.Groups/E] >= least {
 			return false
 		}
 	}
 	return differ
-}
-
-// outside reports whether expert e is in a group that GLM's router does not take.
-func outside(facts core.Facts, logits, bias []float64, e int) bool {
-	size := facts.Experts / facts.Groups
-	var groups []float64
-	for g := 0; g < facts.Experts; g += size {
-		var choices []float64
-		for i := g; i < g+size; i++ {
-			choices = append(choices, 1/(1+math.Exp(-logits[i]))+bias[i])
-		}
-		slices.Sort(choices)
-		groups = append(groups, choices[size-1]+choices[size-2])
-	}
-	own := groups[e/size]
-	slices.Sort(groups)
-	return own < groups[facts.Groups-facts.TopGroups]
 }
 
 // zeroed replaces what rounding has left of a gradient that is zero, as that of the one
@@ -101,28 +90,4 @@ func zeroed(v []float64) []float64 {
 		return v
 	}
 	return make([]float64, len(v))
-}
-
-// productTransposed returns a b^T for matrices whose rows have n elements.
-func productTransposed(a, b []float64, n int) (c []float64) {
-	for ; len(a) > 0; a = a[n:] {
-		for b := b; len(b) > 0; b = b[n:] {
-			sum := 0.0
-			for i, v := range b[:n] {
-				sum += a[i] * v
-			}
-			c = append(c, sum)
-		}
-	}
-	return c
-}
-
-// transposed returns the transpose of a matrix whose rows have n elements.
-func transposed(a []float64, n int) (b []float64) {
-	for c := range n {
-		for i := c; i < len(a); i += n {
-			b = append(b, a[i])
-		}
-	}
-	return b
 }

@@ -31,10 +31,15 @@ var Op = &opdef.Op{Name: core.MoEGate,
 	Variants:  gateVariants(),
 	Settle:    separate,
 	NotFinite: opdef.NotFinite("logits", "drouting_weights"),
-	Cases: func(_ core.Facts, add opdef.Adder) {
+	Cases: func(f core.Facts, add opdef.Adder) {
+		all := func(to float64) func(_, _ int, _ float64) float64 {
+			return func(_, _ int, _ float64) float64 { return to }
+		}
 		add("many tokens", 300, nil)
-		add("ties", 9, tied)
-		add("all experts alike", 3, alike)
+		add("ties", 9, opdef.Both( // of equal logits the first is chosen
+			opdef.Each(func(t, i int, _ float64) float64 { return float64((t*f.Experts + i) * 7 % 3) }, "logits"),
+			opdef.Each(all(0.25), "bias")))
+		add("all experts alike", 3, opdef.Both(opdef.Each(all(-1), "logits"), opdef.Each(all(-0.5), "bias")))
 		add("far apart", 7, opdef.Scaled("logits", 4))
 	},
 	Extremes: gateExtremes,
@@ -116,12 +121,7 @@ func isClear(f core.Facts, logits, bias []float64) bool {
 	}
 	margin := choiceMargin * top
 	if f.Groups > 1 {
-		size := f.Experts / f.Groups
-		groups := make([]float64, f.Groups)
-		for g := range groups {
-			two := descending(choices[g*size:][:size])
-			groups[g] = two[0] + two[1]
-		}
+		size, groups := f.Experts/f.Groups, groupChoices(f, choices)
 		order := append(descending(groups), math.Inf(-1))
 		if order[f.TopGroups-1]-order[f.TopGroups] < 2*margin {
 			return false
@@ -147,28 +147,6 @@ func descending(v []float64) []float64 {
 	return v
 }
 
-// tied makes many logits equal, and all biases: the first of equal ones is chosen.
-func tied(in map[string][]core.Tensor) {
-	fillWith(in["logits"], func(i int) float32 { return float32(i * 7 % 3) })
-	fillWith(in["bias"], func(int) float32 { return 0.25 })
-}
-
-// alike gives all experts the same logit.
-func alike(in map[string][]core.Tensor) {
-	fillWith(in["logits"], func(int) float32 { return -1 })
-	fillWith(in["bias"], func(int) float32 { return -0.5 })
-}
-
-func fillWith(tensors []core.Tensor, f func(i int) float32) {
-	for _, x := range tensors {
-		v := make([]float32, x.Elems())
-		for i := range v {
-			v[i] = f(i)
-		}
-		x.Store(v, 0)
-	}
-}
-
 func gateAxes() []opdef.Axis {
 	experts := func(u *opdef.Use, n int) {
 		if u.Facts.Groups > 1 {
@@ -177,11 +155,7 @@ func gateAxes() []opdef.Axis {
 		u.Facts.Experts, u.Facts.TopK = n, min(n, 2)
 	}
 	return []opdef.Axis{
-		{Name: "tokens", Rests: opdef.EveryRest, Step: 7, Large: opdef.Long, Set: func(u *opdef.Use, n int) {
-			if u.Tokens = n; n > 4102 {
-				u.Facts.Experts, u.Facts.TopK = max(3, 2*u.Facts.Groups), 1
-			}
-		}},
+		opdef.TokensAxis(4102, func(f *core.Facts) { f.Experts, f.TopK = max(3, 2*f.Groups), 1 }),
 		{Name: "experts", Rests: opdef.EveryRest, Step: 7, Large: []int{300, 200, 256, 258, 514, 1026}, Set: experts},
 		{Name: "top_k", Rests: opdef.SomeRests, Large: []int{66, 48, 64, 130}, Set: func(u *opdef.Use, n int) {
 			experts(u, n+3)

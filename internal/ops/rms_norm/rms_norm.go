@@ -36,11 +36,7 @@ var Op = &opdef.Op{Name: core.RMSNorm,
 	Cases:     Cases,
 	Extremes:  Extremes,
 	Axes: []opdef.Axis{
-		{Name: "tokens", Rests: opdef.EveryRest, Step: 7, Large: opdef.Long, Set: func(u *opdef.Use, n int) {
-			if u.Tokens = n; n > 4102 {
-				u.Facts.Dim = 2
-			}
-		}},
+		opdef.TokensAxis(4102, func(f *core.Facts) { f.Dim = 2 }),
 		{Name: "dim", Rests: opdef.EveryRest, Step: 7, Large: opdef.Wide,
 			Set: func(u *opdef.Use, n int) { u.Facts.Dim = n }},
 	},

@@ -14,13 +14,8 @@ func recorded(r opdef.Recording) opdef.Example {
 	if r.Variant == "partial_interleaved" || r.Variant == "full_interleaved" {
 		facts.Pairing = core.Interleaved
 	}
-	firstHalf := func(name string) []float64 {
-		var dst []float64
-		for src := r.Out(name); len(src) > 0; src = src[width:] {
-			dst = append(dst, src[:width/2]...)
-		}
-		return dst
-	}
+	cos, _ := opdef.Halves(r.Out("cos"), width/2)
+	sin, _ := opdef.Halves(r.Out("sin"), width/2)
 	positions := make([]int32, T)
 	for i := range positions {
 		positions[i] = int32(i)
@@ -30,7 +25,7 @@ func recorded(r opdef.Recording) opdef.Example {
 		Float64s: map[string][]float64{
 			"q": opdef.TokensFirst(r.In("q"), q), "k": opdef.TokensFirst(r.In("k"), k),
 			"dq_out": opdef.TokensFirst(r.In("d_q"), q), "dk_out": opdef.TokensFirst(r.In("d_k"), k),
-			"cos": firstHalf("cos"), "sin": firstHalf("sin"),
+			"cos": cos, "sin": sin,
 		},
 		Int32s: map[string][]int32{"positions": positions},
 		Want: map[string][]float64{

@@ -55,12 +55,8 @@ var Op = &opdef.Op{Name: core.RoPE,
 		{Name: "x(32+8)x128 half",
 			Facts: core.Facts{Pairing: core.Half, HeadDim: 128, RotaryDim: 128, Heads: 32, KVHeads: 8}},
 	},
-	Tokens: []int{128, 2048},
-	Batch: func(in map[string][]core.Tensor) { // one row of text: positions 0, 1, 2, ...
-		for t, p := 0, in["positions"][0].Int32s(); t < len(p); t++ {
-			p[t] = int32(t)
-		}
-	},
+	Tokens:     []int{128, 2048},
+	Batch:      positions(func(t, _, _ int) int { return t }), // one row of text
 	Recordings: []string{"rope"}, Recorded: recorded,
 	Fast: opdef.Fast{Folder: "npu_fused_rope/rope", Kernel: "new(Kernel)"},
 }
@@ -134,11 +130,7 @@ func fillTables(in *opdef.Inputs, _ *rand.Rand, a core.Arg, v []float32) {
 func ropeAxes() []opdef.Axis {
 	far := []int{8194, 258, 1026, 2050, 3077, 4098, 4102, 32770, 65542, 131074}
 	return []opdef.Axis{
-		{Name: "tokens", Rests: opdef.EveryRest, Step: 7, Large: opdef.Long, Set: func(u *opdef.Use, n int) {
-			if u.Tokens = n; n > 4102 {
-				u.Facts.Heads, u.Facts.HeadDim, u.Facts.RotaryDim = 1, 2, 2
-			}
-		}},
+		opdef.TokensAxis(4102, func(f *core.Facts) { f.Heads, f.HeadDim, f.RotaryDim = 1, 2, 2 }),
 		{Name: "rotary_dim", Rests: opdef.EveryRest / 2, Large: []int{258, 128, 192, 514}, Set: func(u *opdef.Use, n int) {
 			u.Facts.RotaryDim, u.Facts.HeadDim = 2*n, 2*n
 		}},
@@ -159,46 +151,38 @@ func ropeAxes() []opdef.Axis {
 	}
 }
 
-// risingPositions rise with the tokens, as those of a text do, up to the end of the tables:
-// the tokens of high numbers have high positions, too.
-func risingPositions(in map[string][]core.Tensor) {
-	P, v := in["cos"][0].Shape[0], in["positions"][0].Int32s()
-	for t := range v {
-		v[t] = int32((t+1)*P/len(v) - 1)
+// positions sets those of T tokens in tables of P rows.
+func positions(f func(t, T, P int) int) opdef.Edit {
+	return func(in map[string][]core.Tensor) {
+		P, v := in["cos"][0].Shape[0], in["positions"][0].Int32s()
+		for t := range v {
+			v[t] = int32(f(t, len(v), P))
+		}
 	}
 }
+
+// risingPositions rise with the tokens, as those of a text do, up to the end of the tables:
+// the tokens of high numbers have high positions, too.
+var risingPositions = positions(func(t, T, P int) int { return (t+1)*P/T - 1 })
 
 // farPositions are the ends of the tables, the powers of two between them, and single steps
 // back from the end.
-func farPositions(in map[string][]core.Tensor) {
-	P, v := in["cos"][0].Shape[0], in["positions"][0].Int32s()
-	at := P
-	for t := range v {
-		switch {
-		case t%2 == 0:
-			v[t] = int32(max(P-1-t/2, 0))
-		default:
-			at /= 2
-			v[t] = int32(max(at, 0))
-		}
+var farPositions = positions(func(t, T, P int) int {
+	switch {
+	case t == T-1:
+		return 0
+	case t%2 == 0:
+		return max(P-1-t/2, 0)
 	}
-	v[len(v)-1] = 0
-}
+	return P >> ((t + 1) / 2)
+})
 
 func ropeExtremes(f core.Facts, add opdef.Adder) {
 	d := f.DType
-	positions := func(f func(t int) int) opdef.Edit {
-		return func(in map[string][]core.Tensor) {
-			P, v := in["cos"][0].Shape[0], in["positions"][0].Int32s()
-			for t := range v {
-				v[t] = int32(f(t) % P)
-			}
-		}
-	}
-	add("positions in order", 29, positions(func(t int) int { return t }))
-	add("positions backwards", 29, positions(func(t int) int { return 10*29 - t }))
-	add("one position", 29, positions(func(int) int { return 10 }))
-	add("positions in steps", 29, positions(func(t int) int { return t / 3 * 4 }))
+	add("positions in order", 29, positions(func(t, _, P int) int { return t % P }))
+	add("positions backwards", 29, positions(func(t, _, P int) int { return (10*29 - t) % P }))
+	add("one position", 29, positions(func(_, _, P int) int { return 10 % P }))
+	add("positions in steps", 29, positions(func(t, _, P int) int { return t / 3 * 4 % P }))
 	add("rotations that scale", 29, opdef.Both(opdef.Scaled("cos", 1.375), opdef.Scaled("sin", -0.625)))
 	add("no rotation", 29, opdef.Both(opdef.Each(func(_, _ int, _ float64) float64 { return 1 }, "cos"),
 		opdef.Each(func(_, _ int, _ float64) float64 { return 0 }, "sin")))

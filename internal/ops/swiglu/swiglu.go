@@ -36,11 +36,7 @@ var Op = &opdef.Op{Name: core.SwiGLU,
 	},
 	Extremes: swigluExtremes,
 	Axes: []opdef.Axis{
-		{Name: "tokens", Rests: opdef.EveryRest, Step: 7, Large: opdef.Long, Set: func(u *opdef.Use, n int) {
-			if u.Tokens = n; n > 4102 {
-				u.Facts.Intermediate = 2
-			}
-		}},
+		opdef.TokensAxis(4102, func(f *core.Facts) { f.Intermediate = 2 }),
 		{Name: "intermediate", Rests: opdef.EveryRest, Step: 7, Large: opdef.Wide,
 			Set: func(u *opdef.Use, n int) { u.Facts.Intermediate = n }},
 	},
