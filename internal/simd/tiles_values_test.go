@@ -206,13 +206,16 @@ func TestPanicsOnTilesReachTheCaller(t *testing.T) {
 func TestProductsThatDoNotPayAreOrdinary(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	var group []TileProduct
-	for _, s := range [][3]int{{300, 300, 300}, {0, 5, 5}, {5, 0, 5}, {5, 7, 0}, {5, 300, 300}, {300, 300, 3},
-		{128, 512, 256}, {255, 1200, 1000}, {500, 700, 800}} {
+	for _, s := range brief([][3]int{{0, 5, 5}, {5, 0, 5}, {5, 7, 0}, {5, 300, 300}, {300, 300, 3}, {300, 300, 300},
+		{128, 512, 256}, {255, 1200, 1000}, {500, 700, 800}}) {
 		m, n, k := s[0], s[1], s[2]
 		group = append(group, TileProduct{Product: Product{M: m, N: n, K: k, A: numbers(rng, m, k, false),
 			B: numbers(rng, k, n, false), C: random(rng, m*n), StrideC: n}})
 	}
-	group[0].B = Matrix{BFloat16: make([]uint16, 300*300), Stride: 300}
+	group[3].B = Matrix{BFloat16: make([]uint16, 300*300), Stride: 300}
+	if !testing.Short() {
+		group[5].B = group[3].B
+	}
 	work := 0.0
 	for _, p := range group {
 		work += p.work()

@@ -26,7 +26,7 @@ type tiles struct {
 var (
 	tileA, tileB, tileC  = reg.RSI, reg.RDI, reg.RDX
 	tileSteps, tileRoom  = reg.R8, reg.R9
-	tileRow, tilePanels  = reg.R10, reg.R11
+	tileRow              = reg.R10
 	tileStride, tileLeft = reg.R12, reg.R13
 	tileAhead            = reg.RBX
 	tileAt, tileCount    = reg.RAX, reg.RCX
