@@ -48,7 +48,8 @@ func (r *Report) Applied() map[string]int {
 func (r *Report) String() string { return FormatActions(r.Actions) }
 
 // FormatActions prints one line for each group of sites that differ only in their
-// numbers and got the same answer: how many, where, which op, the kernel or the reason;
+// numbers, or are neighbours such as q_proj and k_proj, and got the same answer: how many,
+// where, which op, the kernel or the reason;
 // and another line with the figures where auto has measured. The names of the project's
 // models and kernels fit 80 columns.
 func FormatActions(actions []Action) string {
@@ -68,6 +69,7 @@ func FormatActions(actions []Action) string {
 			covered++
 		}
 	}
+	order = neighbours(order, counts)
 	var table, out strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "N\tPATH\tFORWARD")
@@ -130,6 +132,29 @@ func newAnswer(a Action) answer {
 		g.forward += " (" + reason + ")"
 	}
 	return g
+}
+
+// neighbours joins answers that are alike of sites one after the other whose names in one module end
+// alike: layers.*.mlp.{gate,up}_proj.
+func neighbours(order []answer, counts map[answer]int) []answer {
+	var joined []answer
+	var parent, end string
+	var names []string // of the last of joined, without their end
+	for _, g := range order {
+		at := strings.LastIndex(g.pattern, ".") + 1
+		name, rest, whole := strings.Cut(g.pattern[at:], "_")
+		n := len(joined) - 1
+		if n >= 0 && whole && parent == g.pattern[:at] && end == rest && joined[n].forward == g.forward &&
+			joined[n].figures == g.figures {
+			count := counts[joined[n]]
+			names = append(names, name)
+			joined[n].pattern = fmt.Sprintf("%s{%s}_%s", parent, strings.Join(names, ","), end)
+			counts[joined[n]] = count + counts[g]
+			continue
+		}
+		joined, parent, end, names = append(joined, g), g.pattern[:at], rest, []string{name}
+	}
+	return joined
 }
 
 // pathPattern replaces the numbers of a path by a star: layers.3.mlp is layers.*.mlp.

@@ -62,7 +62,9 @@ type Facts struct {
 	DType       DType `json:"dtype"`                  // storage of activations
 	WeightDType DType `json:"weight_dtype,omitempty"` // storage of weights
 
-	Dim          int `json:"dim,omitempty"`          // norms, moe_experts, linear_cross_entropy: D, size of the last axis
+	// norms, linear, moe_experts, linear_cross_entropy: D, size of the last axis
+	Dim          int `json:"dim,omitempty"`
+	Out          int `json:"out,omitempty"`          // linear: N, rows of the weight
 	Intermediate int `json:"intermediate,omitempty"` // swiglu, moe_experts: I
 
 	Eps    float64   `json:"eps,omitempty"`    // rms_norm, add_rms_norm
@@ -82,17 +84,21 @@ type Facts struct {
 	TopK    int     `json:"top_k,omitempty"`   // moe_gate, moe_experts: K, experts per token
 	Routing Routing `json:"routing,omitempty"` // moe_experts
 
-	Scoring   Scoring `json:"scoring,omitempty"`    // moe_gate
-	Bias      bool    `json:"bias,omitempty"`       // moe_gate: a bias is added to the scores for choosing, not for weighing
-	Groups    int     `json:"groups,omitempty"`     // moe_gate: parts that the experts are divided into, in order; 1 for no groups
-	TopGroups int     `json:"top_groups,omitempty"` // moe_gate: groups per token
-	Normalize bool    `json:"normalize,omitempty"`  // moe_gate: the weights of a token are divided by their sum
-	Scale     float64 `json:"scale,omitempty"`      // moe_gate: what the weights are multiplied by in the end; 1 for nothing
+	Scoring Scoring `json:"scoring,omitempty"` // moe_gate
+	// moe_gate: a bias is added to the scores for choosing, not for weighing; linear: one is added to y
+	Bias      bool `json:"bias,omitempty"`
+	Groups    int  `json:"groups,omitempty"`     // moe_gate: parts that the experts are divided into, in order; 1 for no groups
+	TopGroups int  `json:"top_groups,omitempty"` // moe_gate: groups per token
+	Normalize bool `json:"normalize,omitempty"`  // moe_gate: the weights of a token are divided by their sum
+	// moe_gate: what the weights are multiplied by in the end, 1 for nothing; linear: what the adapter's
+	// part of y is multiplied by
+	Scale float64 `json:"scale,omitempty"`
+	Rank  int     `json:"rank,omitempty"` // linear: rows of the adapter's A; 0 for no adapter
 
 	Vocab int `json:"vocab,omitempty"` // linear_cross_entropy: V, rows of the weight
 
 	// Frozen says that the weights get no gradient: backward does not have it among its
-	// outputs. For norms, moe_experts and linear_cross_entropy.
+	// outputs. For norms, linear, moe_experts and linear_cross_entropy. Adapters are never frozen.
 	Frozen bool `json:"frozen,omitempty"`
 }
 
@@ -110,7 +116,11 @@ func (f Facts) Validate(op Op) error {
 	}
 	isFloat := func(d DType) bool { return d == Float32 || d == BFloat16 || d == Float16 || d == Float64 }
 	need(isFloat(f.DType), "dtype must be a floating-point type")
-	need(!c.weights || isFloat(f.WeightDType), "weight_dtype must be a floating-point type")
+	if c.int8 && f.WeightDType == Int8 {
+		need(f.Frozen, "weights in int8 must be frozen")
+	} else {
+		need(!c.weights || isFloat(f.WeightDType), "weight_dtype must be a floating-point type")
+	}
 	c.valid(f, need)
 	need(!f.Frozen || c.weights, "frozen is for ops with weights")
 	if bad != nil {

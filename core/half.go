@@ -23,6 +23,10 @@ func (t Tensor) Load(dst []float32, from int) {
 		for i, v := range t.Float64s()[from : from+len(dst)] {
 			dst[i] = float32(v)
 		}
+	case Int8:
+		for i, v := range t.Int8s()[from : from+len(dst)] {
+			dst[i] = float32(v)
+		}
 	default:
 		panic(fmt.Sprintf("core: Load from a %s tensor", t.DType))
 	}
@@ -45,6 +49,10 @@ func (t Tensor) Store(src []float32, to int) {
 	case Float64:
 		for i, dst := 0, t.Float64s()[to:to+len(src)]; i < len(src); i++ {
 			dst[i] = float64(src[i])
+		}
+	case Int8:
+		for i, dst := 0, t.Int8s()[to:to+len(src)]; i < len(src); i++ {
+			dst[i] = int8(min(math.MaxInt8, max(math.MinInt8, math.RoundToEven(float64(src[i])))))
 		}
 	default:
 		panic(fmt.Sprintf("core: Store to a %s tensor", t.DType))

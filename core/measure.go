@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -112,6 +113,28 @@ func (o *options) askModel(m Model, r *Registry) error {
 			"\"all\", which measures nothing", m)
 	}
 	return nil
+}
+
+// best returns what auto does at a site: of the kernels that are worth it the fastest, or none.
+func (o options) best(ctx context.Context, site Site, kernels []Kernel) (Action, error) {
+	var best Action
+	var reasons []string
+	for _, k := range kernels {
+		a, err := o.weigh(ctx, Action{Site: site, Kernel: k})
+		switch {
+		case err != nil:
+			return a, err
+		case a.Kernel == nil:
+			reasons = append(reasons, a.Reason)
+		}
+		if best.Site.Hook == nil || a.Kernel != nil && (best.Kernel == nil || a.Measured.Kernel < best.Measured.Kernel) {
+			best = a
+		}
+	}
+	if best.Kernel == nil {
+		best.Reason = strings.Join(reasons, "; ")
+	}
+	return best, nil
 }
 
 // weigh leaves the kernel out of an action that auto has chosen unless it is worth it.

@@ -157,3 +157,33 @@ func TestReportShowsTheFiguresBelowEachAnswer(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
+
+// TestAutoTakesTheFastestOfSeveral: each that is slower than the plain forward says so where none is left.
+func TestAutoTakesTheFastestOfSeveral(t *testing.T) {
+	took := map[string]time.Duration{"a": 9, "b": 5, "c": 7, "slow": 20, "slower": 30}
+	stopwatch := core.Measured(func(_ context.Context, _ core.Site, k core.Kernel) (core.Measurement, error) {
+		d := took[k.Info().Name]
+		return core.Measurement{Plain: 10 * time.Millisecond, Kernel: d * time.Millisecond, Tokens: 8}, nil
+	})
+	for _, tt := range []struct {
+		kernels []string
+		want    string
+	}{
+		{[]string{"a", "b", "c"}, "b"},
+		{[]string{"slow", "a"}, "a"},
+		{[]string{"slower", "slow"}, "plain: slow is slower: 20.0 ms against 10.0 ms plain, 8 tokens; " +
+			"slower is slower: 30.0 ms against 10.0 ms plain, 8 tokens"},
+	} {
+		var kernels []core.Kernel
+		for _, name := range tt.kernels {
+			kernels = append(kernels, newKernel(name, core.RMSNorm))
+		}
+		p, err := plan(t, newModel(core.RMSNorm), newRegistry(t, kernels...), "auto", stopwatch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := planned(p)[0]; got != tt.want {
+			t.Errorf("%v: got %q, want %q", tt.kernels, got, tt.want)
+		}
+	}
+}

@@ -9,6 +9,7 @@ type Op string
 type contract struct {
 	op      Op
 	weights bool // it multiplies by weights, which may be frozen
+	int8    bool // frozen ones may be int8
 	// valid says what the facts need beside their dtypes.
 	valid func(f Facts, need func(ok bool, what string))
 	// signature needs facts that are valid; a Count of 0 is 1.

@@ -186,16 +186,14 @@ func choose(ctx context.Context, site Site, r *Registry, sel Selection, o option
 		candidates = general
 	}
 	switch {
+	case named == nil && sel.Auto && len(candidates) > 0:
+		return o.best(ctx, site, candidates)
 	case len(candidates) > 1:
 		a, b := candidates[0].Info().Name, candidates[1].Info().Name
 		return Action{}, fmt.Errorf("core: site %s (%s): %w: %s and %s; exclude one, as in auto,-%s",
 			site.Path, site.Op, ErrConflict, a, b, b)
 	case len(candidates) == 1:
-		a := Action{Site: site, Kernel: candidates[0]}
-		if named == nil && sel.Auto {
-			return o.weigh(ctx, a)
-		}
-		return a, nil
+		return Action{Site: site, Kernel: candidates[0]}, nil
 	case reasons != nil:
 		return Action{Site: site, Reason: strings.Join(reasons, "; ")}, nil
 	}

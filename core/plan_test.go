@@ -207,7 +207,7 @@ func TestVerificationWaitsUntilTheFactsAreSupported(t *testing.T) {
 func TestTwoKernelsOnOneSiteConflict(t *testing.T) {
 	r := newRegistry(t, newKernel("norm_a", core.RMSNorm), newKernel("norm_b", core.RMSNorm))
 	m := newModel(core.RMSNorm)
-	for _, selection := range []string{"auto", "all", "norm_a,norm_b"} {
+	for _, selection := range []string{"all", "norm_a,norm_b"} {
 		_, err := plan(t, m, r, selection)
 		wantErrorIs(t, err, core.ErrConflict)
 		for _, want := range []string{"norm_a", "norm_b", m[0].Path} {

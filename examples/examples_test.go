@@ -123,7 +123,7 @@ func TestOwnModel(t *testing.T) {
 	}
 	program("go", "build", "-o", "own.exe", ".")
 	out := program(filepath.Join(dir, "own.exe"))
-	wantLines(t, out, `^1 +norm +plain (-> own_norm|rms_norm)$`, `^    .* ms plain, 256 tokens$`, `^[01] of 1 sites`)
+	wantLines(t, out, `^1 +norm +plain (-> own_norm|rms_norm)$`, `^    .* ms plain, 256 tokens$`, `^[01] of 2 sites`)
 	losses := regexp.MustCompile(`loss ([0-9.]+) plain, ([0-9.]+) placed, ([0-9.]+) restored`).FindStringSubmatch(out)
 	if losses == nil || losses[1] != losses[3] {
 		t.Errorf("the model is not as it was:\n%s", out)

@@ -24,8 +24,8 @@ import (
 //	steps N             stdout must be N JSON lines of --log json and nothing else
 //	json KEYS...        stdout must be one JSON value; an object with exactly these keys
 //
-// $PLUGINS is a folder with the project's plugins and $TUNE the command's path; in $WORK are text.txt, a corpus, and
-// nothing else that a script did not make.
+// $PLUGINS is a folder with the project's plugins, $BLAS one with blas_linear alone, and $TUNE the command's path;
+// in $WORK are text.txt, a corpus, and nothing else that a script did not make.
 func TestScripts(t *testing.T) {
 	p := scripts(t)
 	p.Dir, p.RequireUniqueNames = filepath.Join("testdata", "script"), true
@@ -69,6 +69,7 @@ func scripts(t *testing.T) testscript.Params {
 	return testscript.Params{
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("PLUGINS", dir)
+			e.Setenv("BLAS", filepath.Join(filepath.Dir(dir), "blas"))
 			e.Setenv("TUNE", tune)
 			e.Setenv("XDG_CACHE_HOME", filepath.Join(filepath.Dir(dir), "cache"))
 			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, "config"))

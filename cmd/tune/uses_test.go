@@ -25,7 +25,9 @@ func TestUsesAreOfTheOp(t *testing.T) {
 	for _, k := range linked.Kernels() {
 		supported := map[core.DType]bool{}
 		for _, f := range uses(k.Info().Op) {
-			supported[f.DType] = supported[f.DType] || k.Supports(f) == nil
+			for _, d := range []core.DType{f.DType, f.WeightDType} {
+				supported[d] = supported[d] || k.Supports(f) == nil
+			}
 		}
 		for _, d := range k.Info().DTypes {
 			if !supported[d] {

@@ -19,7 +19,7 @@ func Cases(op core.Op) []Case {
 				f.WeightDType = d
 			}
 			cases = append(cases, CasesFor(op, f)...)
-			if op.HasWeights() && i%2 == 0 {
+			if op.HasWeights() && i%2 == 0 && !f.Frozen {
 				f.Frozen = true
 				cases = append(cases, CasesFor(op, f)...)
 			}

@@ -18,6 +18,7 @@ import (
 // beginnings.
 var inherited = []string{
 	"PATH", "HOME", "USER", "LANG", "LC_*", "TZ", "TMPDIR", "XDG_CACHE_HOME",
+	"TUNE_BLAS", // the library of plugins/blas_linear
 	"GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK", "GORACE", "GOCOVERDIR",
 }
 

@@ -15,6 +15,10 @@ type Matrix struct {
 	Stride   int      // elements from one row to the next, at least those of a row
 	BFloat16 []uint16 // bits, used instead of Data when set
 	Float16  []uint16 // bits, used instead of Data when set
+	// Int8, used instead of Data when set, has whole numbers; those of row r are multiplied
+	// by Scale[r].
+	Int8  []int8
+	Scale []float32
 }
 
 // MatrixOf returns a tensor in float32, bfloat16 or float16 as an operand: its rows are those
@@ -80,5 +84,5 @@ func (p *Product) product() simd.Product {
 }
 
 func (x Matrix) operand() simd.Matrix {
-	return simd.Matrix{Data: x.Data, Stride: x.Stride, BFloat16: x.BFloat16, Float16: x.Float16}
+	return simd.Matrix{Data: x.Data, Stride: x.Stride, BFloat16: x.BFloat16, Float16: x.Float16, Int8: x.Int8, Scale: x.Scale}
 }

@@ -1,7 +1,7 @@
 // Compare_loss trains one model twice from the same seed, plain and with every fused
 // kernel, and prints both losses: they differ by rounding only.
 //
-//	go build -o bin/plugins/ ./plugins/...
+//	go build -o bin/plugins/ ./plugins/npu_...
 //	go run ./examples/compare_loss bin/plugins
 package main
 

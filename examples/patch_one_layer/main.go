@@ -1,7 +1,7 @@
 // Patch_one_layer puts one fused kernel into a small model, looks at what happened,
 // and takes it out again. Build the plugins first:
 //
-//	go build -o bin/plugins/ ./plugins/...
+//	go build -o bin/plugins/ ./plugins/npu_...
 //	go run ./examples/patch_one_layer bin/plugins
 package main
 

@@ -14,7 +14,7 @@ source=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 mkdir "$temp/plugins" "$temp/handlers"
-for part in "$temp/ ./cmd/tune" "$temp/plugins/ ./plugins/..."; do
+for part in "$temp/ ./cmd/tune" "$temp/plugins/ ./plugins/npu_..."; do
 	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 go build -C "$source" -o $part
 done
 if (($# == 0)); then set -- --kernels auto --steps 5 --out "$temp/model"; fi

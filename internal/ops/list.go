@@ -6,6 +6,7 @@ import (
 	"github.com/seed98097648/tune/internal/opdef"
 	addrmsnorm "github.com/seed98097648/tune/internal/ops/add_rms_norm"
 	attention "github.com/seed98097648/tune/internal/ops/attention"
+	linear "github.com/seed98097648/tune/internal/ops/linear"
 	linearcrossentropy "github.com/seed98097648/tune/internal/ops/linear_cross_entropy"
 	moeexperts "github.com/seed98097648/tune/internal/ops/moe_experts"
 	moegate "github.com/seed98097648/tune/internal/ops/moe_gate"
@@ -18,6 +19,7 @@ import (
 var all = []*opdef.Op{
 	addrmsnorm.Op,
 	attention.Op,
+	linear.Op,
 	linearcrossentropy.Op,
 	moeexperts.Op,
 	moegate.Op,

@@ -26,7 +26,7 @@ func Dir(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	compiled.Do(func() { Compile(t, dir, "./plugins/...") })
+	compiled.Do(func() { Compile(t, dir, "./plugins/npu_...") })
 	return dir
 }
 

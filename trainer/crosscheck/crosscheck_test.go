@@ -52,7 +52,15 @@ func uses() []use {
 		Layout: core.Packed, Experts: 5, TopK: 2, Routing: core.RoutingNormalized})
 	halfExperts := experts
 	halfExperts.WeightDType, halfExperts.Frozen = core.Float16, true
+	layer := f32(core.Facts{WeightDType: core.Float32, Dim: 70, Out: 130, Bias: true})
+	adapted := f32(core.Facts{WeightDType: core.BFloat16, Dim: 130, Out: 70, Rank: 5, Scale: 2, Frozen: true})
+	trained := f32(core.Facts{WeightDType: core.Float32, Dim: 33, Out: 20, Rank: 1, Scale: 0.5})
+	wide := f32(core.Facts{WeightDType: core.Float16, Dim: 300, Out: 700, Frozen: true})
+	int8s := wide
+	int8s.WeightDType, int8s.Rank, int8s.Scale = core.Int8, 4, 2
 	return []use{
+		{core.Linear, int8s, 30},
+		{core.Linear, layer, 90}, {core.Linear, adapted, 60}, {core.Linear, trained, 37}, {core.Linear, wide, 50},
 		{core.RMSNorm, norm(288), 37}, {core.RMSNorm, norm(1), 9}, {core.RMSNorm, frozen, 70},
 		{core.AddRMSNorm, norm(65), 33}, {core.AddRMSNorm, frozen, 5},
 		{core.SwiGLU, swiglu, 40}, {core.SwiGLU, packed, 40},

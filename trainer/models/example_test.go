@@ -28,9 +28,9 @@ func ExampleNew() {
 	// Output:
 	// 6224 parameters
 	// layers.0.input_layernorm rms_norm
-	// layers.0.self_attn.rope rope
-	// layers.0.self_attn.attention attention
-	// layers.0.post_attention_layernorm.add add_rms_norm
+	// layers.0.self_attn.q_proj linear
+	// layers.0.self_attn.k_proj linear
+	// layers.0.self_attn.v_proj linear
 }
 
 // Auto knows how to measure these models, as tune does.

@@ -134,14 +134,14 @@ func TestConfigurationErrorsNameTheField(t *testing.T) {
 // TestSitesDeclareTheirFacts counts sites by op and looks at what tells them apart.
 func TestSitesDeclareTheirFacts(t *testing.T) {
 	tests := map[string]map[core.Op]int{
-		"glm4":      {core.RMSNorm: 9, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
-		"glm4_moe":  {core.RMSNorm: 9, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.MoEGate: 1, core.MoEExperts: 1, core.LinearCrossEntropy: 1},
-		"mistral":   {core.RMSNorm: 5, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
-		"phi3":      {core.RMSNorm: 5, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
-		"qwen2":     {core.RMSNorm: 5, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
-		"llama":     {core.RMSNorm: 5, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
-		"qwen3":     {core.RMSNorm: 9, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
-		"qwen3_moe": {core.RMSNorm: 9, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 1, core.MoEGate: 1, core.MoEExperts: 1, core.LinearCrossEntropy: 1},
+		"glm4":      {core.RMSNorm: 9, core.Linear: 13, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
+		"glm4_moe":  {core.RMSNorm: 9, core.Linear: 16, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.MoEGate: 1, core.MoEExperts: 1, core.LinearCrossEntropy: 1},
+		"mistral":   {core.RMSNorm: 5, core.Linear: 15, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
+		"phi3":      {core.RMSNorm: 5, core.Linear: 9, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
+		"qwen2":     {core.RMSNorm: 5, core.Linear: 15, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
+		"llama":     {core.RMSNorm: 5, core.Linear: 15, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
+		"qwen3":     {core.RMSNorm: 9, core.Linear: 15, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
+		"qwen3_moe": {core.RMSNorm: 9, core.Linear: 13, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 1, core.MoEGate: 1, core.MoEExperts: 1, core.LinearCrossEntropy: 1},
 	}
 	for _, name := range types() {
 		t.Run(name, func(t *testing.T) {
@@ -197,6 +197,9 @@ func facts(family string, s core.Site) core.Facts {
 		if family == "glm4" || family == "phi3" {
 			f.Layout = core.Packed
 		}
+	case core.Linear:
+		f.WeightDType = core.Float32
+		f.Dim, f.Out, f.Bias = layer(family, s.Path[strings.LastIndex(s.Path, ".")+1:], headDim)
 	case core.LinearCrossEntropy:
 		f.WeightDType, f.Dim, f.Vocab = core.Float32, 12, 29
 	case core.MoEGate:
@@ -212,6 +215,31 @@ func facts(family string, s core.Site) core.Facts {
 		}
 	}
 	return f
+}
+
+// layer returns the sizes of a linear layer of a small model, and whether it has a bias.
+func layer(family, name string, headDim int) (in, out int, bias bool) {
+	all := family == "llama"
+	switch name {
+	case "q_proj", "k_proj", "v_proj":
+		heads := map[string]int{"q_proj": 4, "k_proj": 2, "v_proj": 2}[name]
+		return 12, heads * headDim, all || family == "glm4" || family == "glm4_moe" || family == "qwen2"
+	case "qkv_proj":
+		return 12, 8 * headDim, false
+	case "o_proj":
+		return 4 * headDim, 12, all
+	case "gate_up_proj":
+		return 12, 40, false
+	case "gate_proj", "up_proj":
+		return 12, 20, all
+	case "down_proj":
+		return 20, 12, all
+	case "logits":
+		return 12, map[string]int{"qwen3_moe": 4, "glm4_moe": 8}[family], false
+	case "lm_head":
+		return 12, 29, false
+	}
+	return 0, 0, false
 }
 
 func TestASparseStepChoosesTheLayersWithExperts(t *testing.T) {

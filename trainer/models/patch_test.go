@@ -31,7 +31,7 @@ func kernels(t *testing.T, of func(core.Op) core.Kernel) *core.Registry {
 	r := core.NewRegistry()
 	for op, name := range map[core.Op]string{core.RMSNorm: "npu_fused_rmsnorm", core.AddRMSNorm: "npu_fused_rmsnorm",
 		core.SwiGLU: "npu_fused_swiglu", core.RoPE: "npu_fused_rope", core.MoEGate: "npu_fused_moe", core.MoEExperts: "npu_fused_moe", core.Attention: "npu_fused_attention",
-		core.LinearCrossEntropy: "npu_fused_linear_cross_entropy"} {
+		core.Linear: "npu_fused_linear", core.LinearCrossEntropy: "npu_fused_linear_cross_entropy"} {
 		if err := r.Register(&linked{of(op), name}); err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestAllPatchesEverySite(t *testing.T) {
 					t.Errorf("%s holds %v, covered by %q", a.Site.Path, a.Site.Hook.Kernel(), a.CoveredBy)
 				}
 			}
-			if len(report.Actions) != len(m.Sites()) || covered != 4 { // two layers: all norms of the stream but the first
+			if len(report.Actions) != len(m.Sites()) || covered != 5 { // two layers: all norms of the stream but the first; the head
 				t.Errorf("%d answers for %d sites, %d of them covered:\n%s", len(report.Actions), len(m.Sites()), covered, report)
 			}
 			prog := compile(t, m)

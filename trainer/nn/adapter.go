@@ -18,8 +18,9 @@ type Target struct {
 	Modules []string // the path of the layer, or of the matrix of each expert
 	In, Out int
 
-	at   **adapter
-	site *site // whose kernels know of no adapter; nil for none
+	at     **adapter
+	site   *site // of the experts, whose kernels know of no adapter; nil for none
+	linear *site // of the layer, whose kernels may; nil for none
 }
 
 // expertTargets adds the matrices of the experts.
@@ -38,11 +39,11 @@ func (b *Builder) expertTargets(m *MoE, path string) {
 }
 
 // stayPlain keeps kernels off a site.
-func (b *Builder) stayPlain(s *site, reason string) { stayPlain(b.sites, s, reason) }
+func (b *Builder) stayPlain(s *site, reason string) { siteOf(b.sites, s).Plain = reason }
 
-func stayPlain(sites []core.Site, s *site, reason string) {
-	i := slices.IndexFunc(sites, func(at core.Site) bool { return at.Hook == core.Hook(s) })
-	sites[i].Plain = reason
+// siteOf finds what core knows of a site.
+func siteOf(sites []core.Site, s *site) *core.Site {
+	return &sites[slices.IndexFunc(sites, func(at core.Site) bool { return at.Hook == core.Hook(s) })]
 }
 
 // Targets returns where adapters can go, in the order in which the model was built.
@@ -67,7 +68,7 @@ type adapter struct {
 // .lora_A.weight and .lora_B.weight below the path of their module, are zero. A site whose
 // kernels cannot take it stays plain from then on.
 func (b *Body) Adapt(t Target, with Adaptation) (A, B *Param, err error) {
-	if b.use.graphs > 0 || t.site != nil && t.site.kernel != nil {
+	if b.use.graphs > 0 || t.site != nil && t.site.kernel != nil || t.linear != nil && t.linear.kernel != nil {
 		return nil, nil, errors.New("nn: adapters come before kernels and programs")
 	}
 	r := with.Rank
@@ -80,8 +81,12 @@ func (b *Body) Adapt(t Target, with Adaptation) (A, B *Param, err error) {
 		b.params = append(b.params, p)
 	}
 	*t.at = &adapter{with, A, B}
-	if t.site != nil {
-		stayPlain(b.sites, t.site, "its experts carry adapters")
+	switch {
+	case t.site != nil:
+		siteOf(b.sites, t.site).Plain = "its experts carry adapters"
+	case t.linear != nil && with.Dropout == 0: // with it, the adapter is recorded beside the layer
+		t.linear.facts.Rank, t.linear.facts.Scale = r, with.Scale
+		siteOf(b.sites, t.linear).Facts = t.linear.facts
 	}
 	b.use.swaps++
 	return A, B, nil

@@ -161,6 +161,9 @@ func (c *Context) fail(err error) {
 	}
 }
 
+// scaleOf returns the value of what the rows of a weight in int8 are multiplied by.
+func (c *Context) scaleOf(p *Param) *autograd.Value { return c.G.Input(p.Name+".scale", p.scale) }
+
 // Leaf returns the value of a parameter or of a buffer in this graph.
 func (c *Context) Leaf(p *Param) *autograd.Value {
 	if c.leaves[p] == nil {

@@ -73,6 +73,8 @@ func NewDecoder(b *Builder, cfg DecoderConfig) (*Decoder, error) {
 	d.loss = b.site("loss", core.LinearCrossEntropy,
 		core.Facts{WeightDType: d.head.Weight.Tensor.DType, Dim: cfg.Hidden, Vocab: cfg.Vocab,
 			Frozen: d.head.Weight.Frozen})
+	d.head.offer(b, "lm_head")
+	siteOf(b.sites, d.head.site).Within = d.loss.path
 	d.Body = b.Body()
 	if err := b.Err(); err != nil {
 		d.Free()

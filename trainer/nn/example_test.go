@@ -44,4 +44,5 @@ func ExampleBuilder() {
 	// Output:
 	// 2.3026 <nil>
 	// norm rms_norm
+	// head linear
 }

@@ -2,6 +2,7 @@ package nn
 
 import (
 	"context"
+	"strings"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
@@ -9,31 +10,58 @@ import (
 )
 
 // Linear is y = x * weight^T + bias: x [T, in], weight [out, in], y [T, out]; and what an
-// adapter adds to that.
+// adapter adds to that. Its site offers linear.
 type Linear struct {
 	Weight, Bias *Param // Bias may be nil
 	adapter      *adapter
+	*site
 }
 
-// NewLinear adds the parameters path.weight and, if asked, path.bias, and the target of an
-// adapter.
+// NewLinear adds the parameters path.weight and, if asked, path.bias, the site, and the target
+// of an adapter.
 func NewLinear(b *Builder, path string, in, out int, bias bool) *Linear {
 	l := &Linear{Weight: b.Param(path+".weight", out, in)}
 	if bias {
 		l.Bias = b.Param(path+".bias", out)
 	}
-	b.targets = append(b.targets, Target{Name: path, Modules: []string{path}, In: in, Out: out, at: &l.adapter})
+	l.offer(b, sitePath(path))
+	l.target(b, path)
 	return l
+}
+
+// target lets an adapter be put on the layer.
+func (l *Linear) target(b *Builder, path string) {
+	b.targets = append(b.targets, Target{Name: path, Modules: []string{path}, In: l.facts.Dim, Out: l.facts.Out,
+		at: &l.adapter, linear: l.site})
+}
+
+// sitePath is where in a model a module lies, given what its parameters' names begin with.
+func sitePath(path string) string { return strings.TrimPrefix(path, "model.") }
+
+// offer adds the site.
+func (l *Linear) offer(b *Builder, path string) {
+	w := l.Weight.Tensor
+	l.site = b.site(path, core.Linear, core.Facts{WeightDType: w.DType, Dim: w.Shape[1], Out: w.Shape[0],
+		Bias: l.Bias != nil, Frozen: l.Weight.Frozen})
 }
 
 // Forward records the layer.
 func (l *Linear) Forward(c *Context, x *autograd.Value) *autograd.Value {
+	t, plain := x.Shape()[0], l.site == nil || l.kernel == nil
 	in := []*autograd.Value{x, c.Leaf(l.Weight)}
+	if l.Weight.Scale != nil && !plain {
+		in = append(in, c.scaleOf(l.Weight))
+	}
 	if l.Bias != nil {
 		in = append(in, c.Leaf(l.Bias))
 	}
-	y := c.G.Apply(linearOp(x.Shape()[0], l.Weight, l.Bias != nil), in...)
-	return l.adapter.add(c, x, y, nil)
+	switch {
+	case plain:
+		return l.adapter.add(c, x, c.G.Apply(linearOp(t, l.Weight, l.Bias != nil), in...), nil)
+	case l.facts.Rank > 0:
+		return l.fused(c, t, append(in, c.Leaf(l.adapter.a), c.Leaf(l.adapter.b))...)[0]
+	}
+	return l.adapter.add(c, x, l.fused(c, t, in...)[0], nil)
 }
 
 func linearOp(t int, weight *Param, bias bool) autograd.Op {

@@ -19,7 +19,8 @@ type Param struct {
 	Entries []Entry
 	Frozen  bool      // it gets no gradient
 	Scale   []float32 // of an int8 tensor: what the elements of each row are multiplied by
-	buffer  bool      // see Builder.Buffer
+	scale   core.Tensor
+	buffer  bool // see Builder.Buffer
 }
 
 // Entry is a tensor of a checkpoint within a parameter.
@@ -99,7 +100,11 @@ func (p *Param) alloc(mem core.Memory) error {
 		return fmt.Errorf("nn: parameter %s %v: %w", p.Name, p.Tensor.Shape, err)
 	}
 	if p.Tensor.DType == core.Int8 {
-		p.Scale = make([]float32, p.Tensor.Rows())
+		p.scale = core.Tensor{DType: core.Float32, Shape: core.Shape{p.Tensor.Rows()}}
+		if p.scale.Data, err = mem.Alloc(4 * p.Tensor.Rows()); err != nil {
+			return fmt.Errorf("nn: scale of parameter %s %v: %w", p.Name, p.Tensor.Shape, err)
+		}
+		p.Scale = p.scale.Float32s()
 	}
 	return nil
 }
@@ -149,6 +154,9 @@ func (b *Body) Memory() core.Memory { return b.mem }
 func (b *Body) Free() {
 	for _, p := range slices.Concat(b.params, b.buffers) {
 		b.mem.Free(p.Tensor.Data)
+		if p.Scale != nil {
+			b.mem.Free(p.scale.Data)
+		}
 	}
 	b.params, b.buffers = nil, nil
 }

@@ -27,6 +27,7 @@ func probers() map[core.Op]func(*prober) []*autograd.Value {
 	return map[core.Op]func(*prober) []*autograd.Value{
 		core.RMSNorm:            probeRMSNorm,
 		core.AddRMSNorm:         probeAddRMSNorm,
+		core.Linear:             probeLinear,
 		core.SwiGLU:             probeSwiGLU,
 		core.RoPE:               probeRope,
 		core.MoEGate:            probeGate,
@@ -47,6 +48,21 @@ func probeAddRMSNorm(p *prober) []*autograd.Value {
 	n := &RMSNorm{Weight: p.weight(d), sum: p.site, site: own}
 	h, normed := n.ofSum(p.Context, p.before(d), p.before(d), true)
 	return []*autograd.Value{p.after(normed), p.after(h)}
+}
+
+// probeLinear measures at most probeElems elements of the weight, as probeLoss does.
+func probeLinear(p *prober) []*autograd.Value {
+	f := &p.site.facts
+	f.Out = min(f.Out, max(1, probeElems/f.Dim))
+	l := &Linear{Weight: p.weight(f.Out, f.Dim), site: p.site}
+	if f.Bias {
+		l.Bias = p.input(f.Out)
+		l.Bias.Frozen = f.Frozen
+	}
+	if f.Rank > 0 {
+		l.adapter = &adapter{Adaptation{Rank: f.Rank, Scale: f.Scale}, p.input(f.Rank, f.Dim), p.input(f.Out, f.Rank)}
+	}
+	return []*autograd.Value{p.after(l.Forward(p.Context, p.before(f.Dim)))}
 }
 
 func probeSwiGLU(p *prober) []*autograd.Value {

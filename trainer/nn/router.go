@@ -67,14 +67,15 @@ type routes struct{ logits, weights, ids *autograd.Value }
 // NewRouter adds the parameter path.weight and, if asked, the buffer
 // path.e_score_correction_bias, and the site.
 func NewRouter(b *Builder, path, sitePath string, hidden int, cfg RouterConfig) *Router {
-	r := &Router{cfg: cfg, site: b.site(sitePath, core.MoEGate, cfg.moeGate())}
+	r := &Router{cfg: cfg, gate: &Linear{Weight: b.Param(path+".weight", cfg.Experts, hidden)}}
+	r.gate.offer(b, sitePath+".logits")
+	r.site = b.site(sitePath, core.MoEGate, cfg.moeGate())
 	if !cfg.Bias {
-		r.gate = NewLinear(b, path, hidden, cfg.Experts, false)
+		r.gate.target(b, path)
 		return r
 	}
-	// Not NewLinear: with the bias it is a module of its own in the published code, which
+	// No target: with the bias it is a module of its own in the published code, which
 	// PEFT refuses to adapt.
-	r.gate = &Linear{Weight: b.Param(path+".weight", cfg.Experts, hidden)}
 	r.bias = b.Buffer(path+".e_score_correction_bias", cfg.Experts)
 	return r
 }

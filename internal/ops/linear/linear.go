@@ -1,0 +1,205 @@
+// Package linear is the op linear,
+//
+//	u_t = scale * A x_t;  v_t = scale * B^T dy_t, of the adapter, if there is one
+//	y_t = weight x_t + bias + B u_t
+//	dx_t = weight^T dy_t + A^T v_t
+//	dweight = sum over T of dy_t x_t^T;  dbias = sum over T of dy_t
+//	dA = sum over T of v_t x_t^T;  dB = sum over T of dy_t u_t^T
+package linear
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/opdef"
+)
+
+// Op is what is known of it beside its contract.
+var Op = &opdef.Op{Name: core.Linear,
+	Single: runLinear[float32], Double: runLinear[float64],
+	Usual: core.Facts{Dim: 64, Out: 96},
+	Changes: []func(*core.Facts){
+		func(f *core.Facts) { f.Bias = true },
+		func(f *core.Facts) { f.Rank, f.Scale = 8, 2 },
+		func(f *core.Facts) { f.WeightDType, f.Frozen = core.Int8, true },
+	},
+	Kinds: []core.Facts{
+		{Dim: 5, Out: 7}, {Dim: 5, Out: 7, Frozen: true}, {Dim: 5, Out: 7, Bias: true},
+		{Dim: 5, Out: 7, Rank: 3, Scale: 0.5}, {Dim: 5, Out: 7, Rank: 3, Scale: 2, Frozen: true, Bias: true},
+	},
+	Variants: []core.Facts{
+		{Dim: 1, Out: 1}, {Dim: 7, Out: 5, Bias: true}, {Dim: 64, Out: 130, Rank: 8, Scale: 2},
+		{Dim: 33, Out: 64, Rank: 5, Scale: 0.25, Bias: true}, {Dim: 130, Out: 17, WeightDType: core.Float32},
+		{Dim: 37, Out: 70, WeightDType: core.Int8, Frozen: true, Rank: 3, Scale: 2},
+		{Dim: 64, Out: 5, WeightDType: core.Int8, Frozen: true, Bias: true},
+	},
+	Fill:      fillLinear,
+	NotFinite: opdef.NotFinite("x", "dy"),
+	Zeros:     []string{"x"},
+	Cases: func(_ core.Facts, add opdef.Adder) {
+		add("large", 5, opdef.Scaled("x", 1000))
+		add("terms that cancel", 9, opdef.Each(func(_, i int, v float64) float64 { return v + float64(100*(i%2*2-1)) }, "x"))
+	},
+	Extremes: func(f core.Facts, add opdef.Adder) {
+		add("tokens of all scales", opdef.LadderTokens, opdef.Ladders(f.DType, 2, "x"))
+	},
+	Axes: []opdef.Axis{
+		{Name: "tokens", Rests: opdef.EveryRest, Step: 7, Large: opdef.Long, Set: func(u *opdef.Use, n int) {
+			if u.Tokens = n; n > 4102 {
+				u.Facts.Dim, u.Facts.Out = 3, 2
+			}
+		}},
+		{Name: "dim", Rests: opdef.Rests32, Step: 13, Large: opdef.Wide, Set: func(u *opdef.Use, n int) { u.Facts.Dim = n }},
+		{Name: "out", Rests: opdef.Rests32, Step: 13, Large: opdef.Wide, Set: func(u *opdef.Use, n int) { u.Facts.Out = n }},
+		{Name: "rank", Rests: opdef.Rests32, Large: []int{256}, Set: func(u *opdef.Use, n int) {
+			u.Facts.Rank, u.Facts.Scale = n, 2
+		}},
+	},
+	Large: []opdef.Large{
+		{Tokens: 198, Change: func(f *core.Facts) { f.Dim, f.Out = 70, 130 }},
+		{Tokens: 1030, Change: func(f *core.Facts) { f.Dim, f.Out = 38, 70 }},
+	},
+	Terms: linearTerms,
+	Verify: func(u *opdef.Use) { // fewer rows of a large weight
+		u.Facts.Out = min(u.Facts.Out, max(2, opdef.VerifyElems/max(1, u.Facts.Dim)))
+	},
+	Shapes: []opdef.Shape{
+		{Name: "x1024x3072", Facts: core.Facts{Dim: 1024, Out: 3072}},
+		{Name: "x1024x3072_rank16", Facts: core.Facts{Dim: 1024, Out: 3072, Rank: 16, Scale: 2, Frozen: true}},
+	},
+	Tokens: []int{128, 1024},
+	Fast:   opdef.Fast{Folder: "npu_fused_linear/linear", Kernel: "new(Kernel)"},
+}
+
+// int8Size is how large weights in int8 usually are: a third of the largest.
+const int8Size = 40
+
+// fillLinear keeps y near 1.
+func fillLinear(in *opdef.Inputs, _ *rand.Rand, a core.Arg, v []float32) {
+	terms := map[string]int{"weight": in.Facts.Dim, "lora_a": in.Facts.Dim, "lora_b": in.Facts.Rank}[a.Name]
+	for i := range v {
+		switch {
+		case a.DType == core.Int8:
+			v[i] *= int8Size
+		case a.Name == "weight_scale":
+			v[i] = (1 + float32(math.Abs(float64(v[i])))) / (int8Size * float32(math.Sqrt(float64(in.Facts.Dim))))
+		default:
+			v[i] /= float32(math.Sqrt(float64(max(terms, 1))))
+		}
+	}
+}
+
+// linearInputs are those of a call, nil where there is none.
+type linearInputs[F opdef.Float] struct {
+	core.Facts
+	scale                               F
+	x, weight, rowScale, bias, a, b, dy []F
+}
+
+func runLinear[F opdef.Float](c *core.Call) {
+	in := linearInputs[F]{Facts: c.Facts, scale: F(c.Facts.Scale)}
+	for name, to := range in.named() {
+		for _, a := range c.Sig.In {
+			if a.Name == name {
+				*to = opdef.Values[F](c.Input(name))
+			}
+		}
+	}
+	in.widen()
+	outputs := in.forward
+	if c.Pass == core.Backward {
+		outputs = in.gradients
+	}
+	of := outputs()
+	for _, out := range c.Sig.Out {
+		opdef.Store(c.Output(out.Name), of[out.Name])
+	}
+}
+
+func (in *linearInputs[F]) named() map[string]*[]F {
+	return map[string]*[]F{"x": &in.x, "weight": &in.weight, "weight_scale": &in.rowScale, "bias": &in.bias,
+		"lora_a": &in.a, "lora_b": &in.b, "dy": &in.dy}
+}
+
+// widen multiplies the rows of a weight in int8.
+func (in *linearInputs[F]) widen() {
+	for n, s := range in.rowScale {
+		row := in.weight[n*in.Dim:][:in.Dim]
+		for i := range row {
+			row[i] *= s
+		}
+	}
+}
+
+// forward returns y.
+func (in *linearInputs[F]) forward() map[string][]F {
+	D, N, R := in.Dim, in.Out, in.Rank
+	y := make([]F, len(in.x)/D*N)
+	for t := range len(in.x) / D {
+		x, u := in.x[t*D:][:D], in.down(t)
+		for n := range N {
+			y[t*N+n] = opdef.Dot(in.weight[n*D:][:D], x)
+			if in.bias != nil {
+				y[t*N+n] += in.bias[n]
+			}
+			if R > 0 {
+				y[t*N+n] += opdef.Dot(in.b[n*R:][:R], u)
+			}
+		}
+	}
+	return map[string][]F{"y": y}
+}
+
+// down returns u of a token.
+func (in *linearInputs[F]) down(t int) []F {
+	u, D := make([]F, in.Rank), in.Dim
+	for r := range u {
+		u[r] = in.scale * opdef.Dot(in.a[r*D:][:D], in.x[t*D:][:D])
+	}
+	return u
+}
+
+// gradients returns those of all inputs.
+func (in *linearInputs[F]) gradients() map[string][]F {
+	D, N, R := in.Dim, in.Out, in.Rank
+	dx, dweight, dbias := make([]F, len(in.dy)/N*D), make([]F, len(in.weight)), make([]F, N)
+	da, db := make([]F, len(in.a)), make([]F, len(in.b))
+	for t := range len(in.dy) / N {
+		u, v := in.down(t), make([]F, R)
+		for n, dy := range in.dy[t*N:][:N] {
+			opdef.Axpy(dx[t*D:][:D], dy, in.weight[n*D:][:D])
+			dbias[n] += dy
+			if !in.Frozen {
+				opdef.Axpy(dweight[n*D:][:D], dy, in.x[t*D:][:D])
+			}
+			if R > 0 {
+				opdef.Axpy(v, in.scale*dy, in.b[n*R:][:R])
+				opdef.Axpy(db[n*R:][:R], dy, u)
+			}
+		}
+		for r, v := range v {
+			opdef.Axpy(dx[t*D:][:D], v, in.a[r*D:][:D])
+			opdef.Axpy(da[r*D:][:D], v, in.x[t*D:][:D])
+		}
+	}
+	return map[string][]F{"dx": dx, "dweight": dweight, "dbias": dbias, "dlora_a": da, "dlora_b": db}
+}
+
+// linearTerms: all that is added up are products of inputs, so that the sums of the terms'
+// squares are the op's outputs of the squares of its inputs.
+func linearTerms(in *opdef.Inputs, pass core.Pass, output string) []float64 {
+	squared := linearInputs[float64]{Facts: in.Facts, scale: in.Facts.Scale * in.Facts.Scale}
+	for name, to := range squared.named() {
+		*to = in.Wide(name)
+		for i, v := range *to {
+			(*to)[i] = v * v
+		}
+	}
+	squared.widen()
+	sums := squared.gradients
+	if pass == core.Forward {
+		sums = squared.forward
+	}
+	return opdef.Squares(sums()[output]).Roots()
+}

@@ -1,0 +1,21 @@
+// Blas_linear is a kernel plugin for the op linear that computes its products with the machine's own
+// BLAS, loaded when it starts. Package blaslinear is the kernel.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/seed98097648/tune/core/plugin"
+	"github.com/seed98097648/tune/plugins/blas_linear/blas"
+	"github.com/seed98097648/tune/plugins/blas_linear/blaslinear"
+)
+
+func main() {
+	library, err := blas.Open()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", blaslinear.Name, err)
+		os.Exit(1)
+	}
+	plugin.Serve(blaslinear.Name, blaslinear.Version, blaslinear.New(library))
+}

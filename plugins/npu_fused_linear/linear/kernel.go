@@ -1,0 +1,55 @@
+// Package linear is the kernel of the plugin npu_fused_linear, for the op linear. T tokens,
+// D dim, N out, R rank of the adapter:
+//
+//	u = scale * x A^T
+//	y = x weight^T + bias + u B^T
+//
+//	x, dx [T,D]; y, dy [T,N] in storage precision; weight [N,D] in its own, which int8 has
+//	multiplied by weight_scale [N], a number for each row
+//	bias [N], A = lora_a [R,D], B = lora_b [N,R] and all gradients of weights float32
+//	saved: nothing but the inputs
+//
+// The bias is there before the product is added to it, and the adapter's part is added to what
+// is still in the cache: no pass over y but those of products.
+package linear
+
+import (
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/vector"
+)
+
+// Name and Version are the plugin's, and of the kernel when it is linked into a program.
+const (
+	Name    = "npu_fused_linear"
+	Version = "0.1.0"
+)
+
+var dtypes = []core.DType{core.Float32, core.BFloat16, core.Float16, core.Int8}
+
+// Kernel implements core.Kernel; its zero value is ready. It keeps its scratch memory from call to
+// call.
+type Kernel struct {
+	// Multiply computes products that do not depend on each other; nil for vector.Multiply.
+	Multiply func(products ...vector.Product)
+
+	u, v []float32 // [T,R]: what A makes of x, and B of dy
+	wide []float32 // [T,D] or [T,N]: dx or y before it is rounded to storage, unless that is float32
+}
+
+// Info implements core.Kernel.
+func (*Kernel) Info() core.Info {
+	return core.Info{Name: Name, Op: core.Linear, Version: Version,
+		Summary: "a linear layer with its bias and its adapter", DTypes: dtypes, Backward: true}
+}
+
+// Supports implements core.Kernel: all that the op has, in float32, bfloat16 and float16, and weights in
+// int8 as well.
+func (k *Kernel) Supports(f core.Facts) error { return k.Info().Supports(f) }
+
+func (k *Kernel) multiply(products ...vector.Product) {
+	if k.Multiply != nil {
+		k.Multiply(products...)
+		return
+	}
+	vector.Multiply(products...)
+}

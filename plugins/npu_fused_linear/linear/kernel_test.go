@@ -1,0 +1,46 @@
+package linear
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/kerneltest"
+	"github.com/seed98097648/tune/internal/simd/simdtest"
+)
+
+func TestConforms(t *testing.T) {
+	kerneltest.Run(t, new(Kernel), kerneltest.Cases(core.Linear))
+}
+
+func use(tokens int, f core.Facts) kerneltest.Case {
+	f.DType, f.WeightDType = core.Float32, core.Float32
+	return kerneltest.Case{Op: core.Linear, Tokens: tokens, Seed: 1, Facts: f}
+}
+
+// TestLargeCalls has products that are shared out among threads, and rows that end inside
+// every block.
+func TestLargeCalls(t *testing.T) {
+	for _, f := range []core.Facts{
+		{Dim: 259, Out: 517, Bias: true},
+		{Dim: 259, Out: 517, Rank: 17, Scale: 2},
+		{Dim: 517, Out: 259, Rank: 17, Scale: 2, Frozen: true},
+	} {
+		t.Run(f.String(), func(t *testing.T) {
+			c := use(131, f)
+			kerneltest.Run(t, new(Kernel), []kerneltest.Case{c})
+			simdtest.SameBits(t, new(Kernel), c)
+		})
+	}
+}
+
+func BenchmarkLinear(b *testing.B) {
+	for _, f := range []core.Facts{
+		{Dim: 1024, Out: 3072},
+		{Dim: 1024, Out: 3072, Rank: 16, Scale: 2, Frozen: true},
+	} {
+		b.Run(fmt.Sprintf("rank%d", f.Rank), func(b *testing.B) {
+			kerneltest.Benchmark(b, new(Kernel), use(1024, f), 0)
+		})
+	}
+}

@@ -1,0 +1,190 @@
+package crosscheck
+
+import (
+	"math"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/simd"
+)
+
+// layer is one call of linear. Its large outputs are compared along random directions.
+type layer struct {
+	c              *core.Call
+	tokens         int
+	dim, out, rank int
+	scale          float32
+	matrix         simd.Matrix // the weight
+	weightNorm     float64
+	a, b           []float32 // the adapter's, nil without one
+	aNorm, bNorm   float64
+}
+
+func linear(c *core.Call) ([]worst, error) {
+	f := c.Facts
+	l := &layer{c: c, tokens: c.Tokens(), dim: f.Dim, out: f.Out, rank: f.Rank, scale: float32(f.Scale)}
+	weight := c.Input("weight")
+	norms := rowNorms(weight, 0, f.Out, f.Dim)
+	if f.WeightDType != core.Int8 {
+		l.matrix = operand(weight, 0, f.Dim)
+	} else {
+		l.matrix = simd.Matrix{Int8: weight.Int8s(), Scale: c.Input("weight_scale").Float32s(), Stride: f.Dim}
+		for n, s := range l.matrix.Scale {
+			norms[n] *= math.Abs(float64(s))
+		}
+	}
+	l.weightNorm = whole(norms)
+	if f.Rank > 0 {
+		l.a, l.b = c.Input("lora_a").Float32s(), c.Input("lora_b").Float32s()
+		l.aNorm, l.bNorm = norm2(l.a), norm2(l.b)
+	}
+	if c.Pass == core.Forward {
+		return l.forward(), nil
+	}
+	return l.backward(), nil
+}
+
+// spread is how much of the norm of an error is seen along a random direction of n elements.
+// Errors of single elements are as often with the direction as against it, so that the sum is
+// beyond lambda times the root of the sum of their squares with a probability of
+// exp(-lambda^2/2) at most (W. Hoeffding, "Probability inequalities for sums of bounded random
+// variables", 1963); and all of it can be seen if there are few.
+func spread(n int) float64 {
+	const lambda = 6
+	return math.Min(1, lambda/math.Sqrt(float64(max(n, 1))))
+}
+
+// relative bounds the error of a row of n products of so many terms, compared along a direction
+// with a product that is added up in another order: that of the kernel, and twice that of the
+// comparison.
+func relative(terms, n int) float64 { return (few + 2*rounding(terms) + 2*rounding(n)) * spread(n) }
+
+// forward judges y r = x (weight^T r) + bias r + scale (x A^T)(B^T r).
+func (l *layer) forward() []worst {
+	r := random(l.out)
+	of := l.transposed(l.matrix, l.out, l.dim, r)
+	small := 0.0
+	if l.rank > 0 {
+		down := l.transposed(dense(l.b, l.rank), l.out, l.rank, r)
+		simd.Axpy(l.scale, l.transposed(dense(l.a, l.dim), l.rank, l.dim, down), of)
+		small = l.adapter(l.dim)
+	}
+	x := l.c.Input("x").Float32s()
+	want, ofBias := along(dense(x, l.dim), l.tokens, l.dim, of), make([]float32, directions)
+	var bias float64
+	if l.c.Facts.Bias {
+		b := l.c.Input("bias").Float32s()
+		bias, ofBias = norm2(b), along(dense(b, l.out), 1, l.out, r)
+	}
+	for t := range l.tokens {
+		simd.Add(want[t*directions:][:directions], want[t*directions:][:directions], ofBias)
+	}
+	y, most := named("y"), relative(l.dim, l.out)
+	seeRows(y, l.c.Output("y"), l.out, r, want, func(t int) float64 {
+		return within(most, norm2(x[t*l.dim:][:l.dim])*l.weightNorm+bias) + norm2(x[t*l.dim:][:l.dim])*small*spread(l.out)
+	})
+	return y
+}
+
+// adapter is what the adapter can lose, relative to the norm of a row of so many elements that
+// goes through it.
+func (l *layer) adapter(terms int) float64 {
+	return float64(l.scale) * l.aNorm * l.bNorm * (few + 4*rounding(terms) + 4*rounding(l.rank))
+}
+
+// transposed returns the products of the columns of a matrix and the directions.
+func (l *layer) transposed(m simd.Matrix, rows, cols int, r []float32) []float32 {
+	out := make([]float32, cols*directions)
+	simd.Multiply(simd.Product{M: cols, N: directions, K: rows, A: m, TransA: true, B: dense(r, directions), C: out,
+		StrideC: directions})
+	return out
+}
+
+// backward judges dx r = dy (weight r + scale B (A r)) and the gradients of what is trained.
+func (l *layer) backward() []worst {
+	dy, r := l.c.Input("dy").Float32s(), random(l.dim)
+	of, small := along(l.matrix, l.out, l.dim, r), 0.0
+	if l.rank > 0 {
+		simd.Axpy(l.scale, along(dense(l.b, l.rank), l.out, l.rank, along(dense(l.a, l.dim), l.rank, l.dim, r)), of)
+		small = l.adapter(l.out)
+	}
+	dx, most := named("dx"), relative(l.out, l.dim)
+	seeRows(dx, l.c.Output("dx"), l.dim, r, along(dense(dy, l.out), l.tokens, l.out, of), func(t int) float64 {
+		size := norm2(dy[t*l.out:][:l.out])
+		return within(most, size*l.weightNorm) + size*small*spread(l.dim)
+	})
+	if l.c.Facts.Frozen && l.rank == 0 {
+		return dx
+	}
+	x := l.c.Input("x").Float32s()
+	thin, xNorm := along(dense(x, l.dim), l.tokens, l.dim, r), norm2(x)
+	columns := columnNorms(core.FromFloat32(dy, l.tokens, l.out), l.tokens, l.out)
+	found := dx
+	if !l.c.Facts.Frozen {
+		dweight := named("dweight")
+		l.gradient(dweight, dy, thin, r, func(n int) float64 { return columns[n] * xNorm })
+		found = append(found, dweight...)
+		if l.c.Facts.Bias {
+			found = append(found, l.biasGradient(dy)...)
+		}
+	}
+	if l.rank > 0 {
+		found = append(found, l.adapterGradients(x, dy, thin, r, columns, xNorm)...)
+	}
+	return found
+}
+
+// gradient judges left^T right, of left [T, rows] and of what the directions r make of right,
+// thin [T, directions]. size is that of the terms of a row.
+func (l *layer) gradient(found []worst, left, thin, r []float32, size func(row int) float64) {
+	rows, cols := len(left)/l.tokens, len(r)/directions
+	want := l.transposed(dense(left, rows), l.tokens, rows, thin)
+	most := relative(l.tokens, cols)
+	seeRows(found, l.c.Output(found[0].tensor), cols, r, want, func(row int) float64 { return within(most, size(row)) })
+}
+
+// biasGradient judges dbias, which is the sum of dy over the tokens.
+func (l *layer) biasGradient(dy []float32) []worst {
+	found, got := named("dbias"), l.c.Output("dbias").Float32s()
+	each(found, l.out, l.tokens, func(lo, hi int, found []worst) {
+		sum, size := make([]float64, hi-lo), make([]float64, hi-lo)
+		for t := range l.tokens {
+			for i, v := range dy[t*l.out+lo : t*l.out+hi] {
+				sum[i] += float64(v)
+				size[i] += math.Abs(float64(v))
+			}
+		}
+		for i, want := range sum {
+			found[0].see(lo+i, float64(got[lo+i]), want, within(rounding(l.tokens), size[i]))
+		}
+	})
+	return found
+}
+
+// adapterGradients judges dA = v^T x and dB = dy^T u, with u = scale x A^T and v = scale dy B.
+// What u and v lose of their terms stays in the gradients.
+func (l *layer) adapterGradients(x, dy, thin, r []float32, columns []float64, xNorm float64) []worst {
+	u, v := make([]float32, l.tokens*l.rank), make([]float32, l.tokens*l.rank)
+	simd.Multiply(
+		simd.Product{M: l.tokens, N: l.rank, K: l.dim, A: dense(x, l.dim), B: dense(l.a, l.dim), TransB: true,
+			C: u, StrideC: l.rank},
+		simd.Product{M: l.tokens, N: l.rank, K: l.out, A: dense(dy, l.out), B: dense(l.b, l.rank),
+			C: v, StrideC: l.rank})
+	simd.Scale(u, u, l.scale)
+	simd.Scale(v, v, l.scale)
+	scale, dyNorm := float64(l.scale), norm2(dy)
+	da, db := named("dlora_a"), named("dlora_b")
+	ofB := columnNorms(core.FromFloat32(l.b, l.out, l.rank), l.out, l.rank)
+	l.gradient(da, v, thin, r, func(row int) float64 {
+		return 2 * scale * dyNorm * ofB[row] * xNorm * (1 + nested(l.out, l.tokens))
+	})
+	rank := random(l.rank)
+	l.gradient(db, dy, along(dense(u, l.rank), l.tokens, l.rank, rank), rank, func(n int) float64 {
+		return 2 * scale * columns[n] * xNorm * l.aNorm * (1 + nested(l.dim, l.tokens))
+	})
+	return append(da, db...)
+}
+
+// nested is how much more a sum of tokens errs whose terms are sums themselves.
+func nested(terms, tokens int) float64 {
+	return rounding(terms) / rounding(max(tokens, 1))
+}
