@@ -23,6 +23,14 @@ import (
 // HasTiles reports whether there are such units, and this process may use them.
 func HasTiles() bool { return tiles() != nil }
 
+// Instructions names all that results of this process may depend on: the variant, and amx if there are tiles.
+func Instructions() string {
+	if HasTiles() {
+		return Variant() + "+amx"
+	}
+	return Variant()
+}
+
 // TileProduct is a Product for MultiplyTiles. Its Dots mean nothing.
 type TileProduct struct {
 	Product
