@@ -77,7 +77,7 @@ func normAgain(t, d int) *autograd.Again {
 		Run: func(_ context.Context, in, out []core.Tensor) error {
 			w, h, rstd, y := in[0].Float32s(), in[1].Float32s(), in[2].Float32s(), out[0].Float32s()
 			eachRow(t, d, func(r int) {
-				simd.ScaleMul(y[r*d:][:d], h[r*d:][:d], w, rstd[r])
+				simd.Stream(false).ScaleMul(y[r*d:][:d], h[r*d:][:d], w, rstd[r])
 			})
 			return nil
 		}}
