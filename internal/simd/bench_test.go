@@ -86,7 +86,7 @@ func BenchmarkOthers(b *testing.B) {
 	}, "Max")
 	eachVariant(b, func(b *testing.B) {
 		for b.Loop() {
-			RotatePairs(dst, x, cos, sin)
+			Stream(false).RotatePairs(dst, x, cos, sin)
 		}
 	}, "RotatePairs")
 	p, g, m, v := random(rng, n), random(rng, n), random(rng, n), make([]float32, n)
