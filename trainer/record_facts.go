@@ -50,7 +50,7 @@ func sites(r *core.Report) []journal.Site {
 
 func environment() journal.Environment {
 	e := journal.Environment{Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, CPU: cmp.Or(cpu.Name(), "unknown"),
-		Cores: runtime.NumCPU(), Threads: simd.Threads(), SIMD: simd.Variant()}
+		Cores: runtime.NumCPU(), Threads: simd.Threads(), SIMD: simd.Instructions()}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		e.Program = info.Main.Version
 	}

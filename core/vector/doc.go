@@ -3,11 +3,12 @@
 // this project stand on it alone, and "tune kernels new --fast" writes one that does.
 //
 //	work over threads  Parallel, Threads, Grow
-//	storage            Load, Store, Round
+//	storage            Load, Store, Round, Wide, Narrow
 //	element by element Add, Mul, MulAdd, Scale, Axpy, Sigmoid, SoftmaxGrad
 //	sums               Dot, Dot3, SumSquares, Max, ExpSum
 //	rows of layers     Stream and its methods, StreamFor
 //	matrix products    Multiply with Product, Matrix and MatrixOf; FewRows
+//	on tiles           HasTiles, MultiplyTiles with TileProduct; PackLeft, PackRight
 //	in blocks          Panels, Strip, PanelRows, PanelStart, PanelEnd, Prefetch
 //
 // # Data
@@ -31,7 +32,7 @@
 // call has the same bits on any number of threads, as the contract demands.
 //
 // These have the same bits on every machine, each of their operations being rounded in the
-// order of their comments: Load, Store, Round, Add, Mul, MulAdd, Scale, Axpy, SoftmaxGrad,
+// order of their comments: Load, Store, Round, Narrow, Add, Mul, MulAdd, Scale, Axpy, SoftmaxGrad,
 // and the methods ScaleMul, NormGrad, RotateHeads and RotatePairs of Stream. The others,
 // which are products of matrices, sums, and all that stands on an exponential, fuse
 // operations where the processor can and add in an order that suits its vectors: they

@@ -48,6 +48,23 @@ func ExampleLoad() {
 	// Output: [1.3359375 1.6640625 2]
 }
 
+// An output in half precision is computed in float32 elsewhere, one in float32 where it is.
+func ExampleWide() {
+	var kept []float32 // a field of the kernel
+	for _, d := range []core.DType{core.Float32, core.BFloat16} {
+		y := core.NewTensor(d, 2)
+		wide := vector.Wide(&kept, y)
+		wide[0], wide[1] = 1.0/3, 2
+		vector.Narrow(y, wide)
+		got := make([]float32, 2)
+		vector.Load(got, y, 0)
+		fmt.Println(got, len(kept))
+	}
+	// Output:
+	// [0.33333334 2] 0
+	// [0.33398438 2] 2
+}
+
 // Some operations round on their way: what is stored is what is computed with.
 func ExampleRound() {
 	v := []float32{1.0 / 3, 2.0 / 3}

@@ -67,9 +67,7 @@ const FewRows = simd.FewRows
 func Multiply(products ...Product) {
 	list := lists.Get().(*[]simd.Product)
 	for i := range products {
-		p := &products[i]
-		*list = append(*list, simd.Product{M: p.M, N: p.N, K: p.K, A: p.A.operand(), B: p.B.operand(), TransA: p.TransA, TransB: p.TransB,
-			C: p.C, StrideC: p.StrideC, Accumulate: p.Accumulate, Dots: p.Dots})
+		*list = append(*list, products[i].product())
 	}
 	simd.Multiply(*list...)
 	clear(*list) // they hold on to the operands
@@ -79,6 +77,11 @@ func Multiply(products ...Product) {
 
 // lists are used again, so that a call allocates nothing.
 var lists = sync.Pool{New: func() any { return new([]simd.Product) }}
+
+func (p *Product) product() simd.Product {
+	return simd.Product{M: p.M, N: p.N, K: p.K, A: p.A.operand(), B: p.B.operand(), TransA: p.TransA, TransB: p.TransB,
+		C: p.C, StrideC: p.StrideC, Accumulate: p.Accumulate, Dots: p.Dots}
+}
 
 func (x Matrix) operand() simd.Matrix {
 	return simd.Matrix{Data: x.Data, Stride: x.Stride, BFloat16: x.BFloat16, Float16: x.Float16, Int8: x.Int8, Scale: x.Scale}

@@ -31,6 +31,22 @@ func Store(x core.Tensor, src []float32, from int) {
 	}
 }
 
+// Wide returns where a kernel computes an output in float32: in the output's own place if it
+// is float32, else in memory that is kept in buf as Grow keeps it, from where Narrow takes it.
+func Wide(buf *[]float32, out core.Tensor) []float32 {
+	if out.DType == core.Float32 {
+		return out.Float32s()
+	}
+	return Grow(buf, out.Elems())
+}
+
+// Narrow rounds an output that Wide had computed elsewhere into its place, over all threads.
+func Narrow(out core.Tensor, wide []float32) {
+	if out.DType != core.Float32 {
+		Parallel(len(wide), 1<<14, func(lo, hi int) { Store(out, wide[lo:hi], lo) })
+	}
+}
+
 // Round rounds each element of v to what d can store: nothing changes for float32. bits is
 // room for as many elements, or more. It is for values that an op rounds on their way.
 func Round(v []float32, d core.DType, bits []uint16) {

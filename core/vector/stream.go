@@ -19,10 +19,6 @@ func StreamFor(bytes int64) Stream { return Stream(simd.StreamFor(bytes)) }
 // ScaleMul sets dst[i] = s * x[i] * w[i]: a row of a norm, with s the reciprocal of the
 // root. dst may be x.
 func (m Stream) ScaleMul(dst, x, w []float32, s float32) {
-	if !m {
-		simd.ScaleMul(dst, x, w, s)
-		return
-	}
 	simd.Stream(m).ScaleMul(dst, x, w, s)
 }
 
@@ -33,10 +29,6 @@ func (m Stream) ScaleMul(dst, x, w []float32, s float32) {
 //
 // where mean is that of dy*w*n. dx may be dy or x.
 func (m Stream) NormGrad(dx, dw, dy, x, w []float32, rstd, mean float32) {
-	if !m {
-		simd.NormGrad(dx, dw, dy, x, w, rstd, mean)
-		return
-	}
 	simd.Stream(m).NormGrad(dx, dw, dy, x, w, rstd, mean)
 }
 
@@ -60,10 +52,6 @@ func (m Stream) RotatePairs(dst, x, cos, sin []float32) {
 
 // SwiGLU sets dst[i] = gate[i] * sigmoid(gate[i]) * up[i]. dst may be gate or up.
 func (m Stream) SwiGLU(dst, gate, up []float32) {
-	if !m {
-		simd.SwiGLU(dst, gate, up)
-		return
-	}
 	simd.Stream(m).SwiGLU(dst, gate, up)
 }
 
@@ -74,9 +62,5 @@ func (m Stream) SwiGLU(dst, gate, up []float32) {
 //
 // dgate and dup may be any of the others, but not the same.
 func (m Stream) SwiGLUGrad(dgate, dup, dy, gate, up []float32) {
-	if !m {
-		simd.SwiGLUGrad(dgate, dup, dy, gate, up)
-		return
-	}
 	simd.Stream(m).SwiGLUGrad(dgate, dup, dy, gate, up)
 }

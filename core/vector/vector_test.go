@@ -72,24 +72,24 @@ func TestStreamedLoopsAreThoseOfSimd(t *testing.T) {
 		got  func(s vector.Stream, r room)
 		want func(r room)
 	}{
-		"ScaleMul": {func(s vector.Stream, r room) { s.ScaleMul(r[0], r[1], r[2], 1.1) }, func(r room) { simd.ScaleMul(r[0], r[1], r[2], 1.1) }},
+		"ScaleMul": {func(s vector.Stream, r room) { s.ScaleMul(r[0], r[1], r[2], 1.1) }, func(r room) { simd.Stream(false).ScaleMul(r[0], r[1], r[2], 1.1) }},
 		"NormGrad": {func(s vector.Stream, r room) { s.NormGrad(r[0], r[1], r[2], r[3], r[4], 1.1, 0.2) },
-			func(r room) { simd.NormGrad(r[0], r[1], r[2], r[3], r[4], 1.1, 0.2) }},
+			func(r room) { simd.Stream(false).NormGrad(r[0], r[1], r[2], r[3], r[4], 1.1, 0.2) }},
 		"RotateHeads": {func(s vector.Stream, r room) { s.RotateHeads(r[0], r[1], half(r[2]), half(r[3]), max(1, len(r[0]))) },
 			func(r room) {
 				n := len(r[0]) / 2
-				simd.RotateHalves(r[0][:n], r[0][n:2*n], r[1][:n], r[1][n:2*n], r[2][:n], r[3][:n])
+				simd.Stream(false).RotateHalves(r[0][:n], r[0][n:2*n], r[1][:n], r[1][n:2*n], r[2][:n], r[3][:n])
 			}},
 		"RotatePairs": {func(s vector.Stream, r room) {
 			n := len(r[0]) / 2
 			s.RotatePairs(r[0][:2*n], r[1][:2*n], half(r[2]), half(r[3]))
 		}, func(r room) {
 			n := len(r[0]) / 2
-			simd.RotatePairs(r[0][:2*n], r[1][:2*n], r[2][:n], r[3][:n])
+			simd.Stream(false).RotatePairs(r[0][:2*n], r[1][:2*n], r[2][:n], r[3][:n])
 		}},
-		"SwiGLU": {func(s vector.Stream, r room) { s.SwiGLU(r[0], r[1], r[2]) }, func(r room) { simd.SwiGLU(r[0], r[1], r[2]) }},
+		"SwiGLU": {func(s vector.Stream, r room) { s.SwiGLU(r[0], r[1], r[2]) }, func(r room) { simd.Stream(false).SwiGLU(r[0], r[1], r[2]) }},
 		"SwiGLUGrad": {func(s vector.Stream, r room) { s.SwiGLUGrad(r[0], r[1], r[2], r[3], r[4]) },
-			func(r room) { simd.SwiGLUGrad(r[0], r[1], r[2], r[3], r[4]) }},
+			func(r room) { simd.Stream(false).SwiGLUGrad(r[0], r[1], r[2], r[3], r[4]) }},
 	} {
 		for _, n := range sizes {
 			for _, s := range []vector.Stream{false, true} {

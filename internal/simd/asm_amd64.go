@@ -688,6 +688,119 @@ func block6x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, 
 //go:noescape
 func block6x16AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
 
+// tiles2x2of3x3AMX computes rows of c, with all panels of b that cols columns need. It asks for what
+// lies ahead to be brought to the second-level cache.
+//
+//go:noescape
+func tiles2x2of3x3AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+
+// tiles2x1of3x3AMX computes rows of c, with all panels of b that cols columns need. It asks for what
+// lies ahead to be brought to the second-level cache.
+//
+//go:noescape
+func tiles2x1of3x3AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+
+// tiles1x2of3x3AMX computes rows of c, with all panels of b that cols columns need. It asks for what
+// lies ahead to be brought to the second-level cache.
+//
+//go:noescape
+func tiles1x2of3x3AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+
+// tiles1x1of3x3AMX computes rows of c, with all panels of b that cols columns need. It asks for what
+// lies ahead to be brought to the second-level cache.
+//
+//go:noescape
+func tiles1x1of3x3AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+
+// tiles2x2of3x1AMX computes rows of c, with all panels of b that cols columns need. It asks for what
+// lies ahead to be brought to the second-level cache.
+//
+//go:noescape
+func tiles2x2of3x1AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+
+// tiles2x1of3x1AMX computes rows of c, with all panels of b that cols columns need. It asks for what
+// lies ahead to be brought to the second-level cache.
+//
+//go:noescape
+func tiles2x1of3x1AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+
+// tiles1x2of3x1AMX computes rows of c, with all panels of b that cols columns need. It asks for what
+// lies ahead to be brought to the second-level cache.
+//
+//go:noescape
+func tiles1x2of3x1AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+
+// tiles1x1of3x1AMX computes rows of c, with all panels of b that cols columns need. It asks for what
+// lies ahead to be brought to the second-level cache.
+//
+//go:noescape
+func tiles1x1of3x1AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+
+// tiles2x2of1x3AMX computes rows of c, with all panels of b that cols columns need. It asks for what
+// lies ahead to be brought to the second-level cache.
+//
+//go:noescape
+func tiles2x2of1x3AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+
+// tiles2x1of1x3AMX computes rows of c, with all panels of b that cols columns need. It asks for what
+// lies ahead to be brought to the second-level cache.
+//
+//go:noescape
+func tiles2x1of1x3AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+
+// tiles1x2of1x3AMX computes rows of c, with all panels of b that cols columns need. It asks for what
+// lies ahead to be brought to the second-level cache.
+//
+//go:noescape
+func tiles1x2of1x3AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+
+// tiles1x1of1x3AMX computes rows of c, with all panels of b that cols columns need. It asks for what
+// lies ahead to be brought to the second-level cache.
+//
+//go:noescape
+func tiles1x1of1x3AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+
+// tiles2x2of1x1AMX computes rows of c, with all panels of b that cols columns need. It asks for what
+// lies ahead to be brought to the second-level cache.
+//
+//go:noescape
+func tiles2x2of1x1AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+
+// tiles2x1of1x1AMX computes rows of c, with all panels of b that cols columns need. It asks for what
+// lies ahead to be brought to the second-level cache.
+//
+//go:noescape
+func tiles2x1of1x1AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+
+// tiles1x2of1x1AMX computes rows of c, with all panels of b that cols columns need. It asks for what
+// lies ahead to be brought to the second-level cache.
+//
+//go:noescape
+func tiles1x2of1x1AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+
+// tiles1x1of1x1AMX computes rows of c, with all panels of b that cols columns need. It asks for what
+// lies ahead to be brought to the second-level cache.
+//
+//go:noescape
+func tiles1x1of1x1AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+
+// splitAMX writes n tiles of each of the three parts of float32. A part is what is left, rounded to
+// bfloat16, so that the sum of all three is the element. plan is a splitPlan. Of all elements it
+// keeps the extremes, twice their bits: 16 largest ones, and 16 smallest ones but zero, less 1.
+//
+//go:noescape
+func splitAMX(dst *byte, src *float32, n int, plan *int, extremes *uint32)
+
+// narrowAMX is splitAMX for float32 that the first part has all of.
+//
+//go:noescape
+func narrowAMX(dst *byte, src *float32, n int, plan *int, extremes *uint32)
+
+// pairAMX is splitAMX for bfloat16, which is one part.
+//
+//go:noescape
+func pairAMX(dst *byte, src *uint16, n int, plan *int, extremes *uint32)
+
 // transpose8AVX2 writes rows 0 to rows-1 (1 to 8) of src side by side; what it writes for the rows up to 8 is undefined:
 //
 //	for p := range n {

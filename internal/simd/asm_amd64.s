@@ -8876,6 +8876,2306 @@ wholly:
 	VZEROUPPER
 	RET
 
+// func tiles2x2of3x3AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·tiles2x2of3x3AMX(SB), NOSPLIT, $0-88
+	MOVQ room+72(FP), R9
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DI
+	MOVQ c+32(FP), DX
+	MOVQ cols+56(FP), R13
+	MOVQ ahead+80(FP), BX
+	MOVQ stride+40(FP), R12
+	SHLQ $0x02, R12
+	MOVQ $0x00000040, R10
+	LEAQ 4096(R9), AX
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x80; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // ldtilecfg 0x0(%rax)
+
+panel:
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0; // tilezero %tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc8; // tilezero %tmm1
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xd0; // tilezero %tmm2
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xd8; // tilezero %tmm3
+	MOVQ steps+0(FP), R8
+	MOVQ SI, R14
+	MOVQ DI, R15
+	MOVQ DX, AX
+
+step:
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xac; BYTE $0x16; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00; // tileloadd 0x400(%r14,%r10,1),%tmm5
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x17; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00; // tileloadd 0x400(%r15,%r10,1),%tmm7
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5; // tdpbf16ps %tmm6,%tmm5,%tmm2
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc; // tdpbf16ps %tmm7,%tmm4,%tmm1
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd; // tdpbf16ps %tmm7,%tmm5,%tmm3
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00; // tileloadd 0x1000(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x17; BYTE $0x00; BYTE $0x14; BYTE $0x00; BYTE $0x00; // tileloadd 0x1400(%r15,%r10,1),%tmm7
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5; // tdpbf16ps %tmm6,%tmm5,%tmm2
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc; // tdpbf16ps %tmm7,%tmm4,%tmm1
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd; // tdpbf16ps %tmm7,%tmm5,%tmm3
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00; // tileloadd 0x800(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x17; BYTE $0x00; BYTE $0x0c; BYTE $0x00; BYTE $0x00; // tileloadd 0xc00(%r15,%r10,1),%tmm7
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5; // tdpbf16ps %tmm6,%tmm5,%tmm2
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc; // tdpbf16ps %tmm7,%tmm4,%tmm1
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd; // tdpbf16ps %tmm7,%tmm5,%tmm3
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00; // tileloadd 0x800(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xac; BYTE $0x16; BYTE $0x00; BYTE $0x0c; BYTE $0x00; BYTE $0x00; // tileloadd 0xc00(%r14,%r10,1),%tmm5
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5; // tdpbf16ps %tmm6,%tmm5,%tmm2
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc; // tdpbf16ps %tmm7,%tmm4,%tmm1
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd; // tdpbf16ps %tmm7,%tmm5,%tmm3
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x17; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00; // tileloadd 0x400(%r15,%r10,1),%tmm7
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5; // tdpbf16ps %tmm6,%tmm5,%tmm2
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc; // tdpbf16ps %tmm7,%tmm4,%tmm1
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd; // tdpbf16ps %tmm7,%tmm5,%tmm3
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00; // tileloadd 0x1000(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xac; BYTE $0x16; BYTE $0x00; BYTE $0x14; BYTE $0x00; BYTE $0x00; // tileloadd 0x1400(%r14,%r10,1),%tmm5
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5; // tdpbf16ps %tmm6,%tmm5,%tmm2
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc; // tdpbf16ps %tmm7,%tmm4,%tmm1
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd; // tdpbf16ps %tmm7,%tmm5,%tmm3
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R12, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R12, AX
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	PREFETCHT1 256(BX)
+	PREFETCHT1 320(BX)
+	PREFETCHT1 384(BX)
+	PREFETCHT1 448(BX)
+	PREFETCHT1 512(BX)
+	PREFETCHT1 576(BX)
+	PREFETCHT1 640(BX)
+	PREFETCHT1 704(BX)
+	ADDQ       $0x00000300, BX
+	ADDQ       $0x00001800, R14
+	ADDQ       $0x00001800, R15
+	DECQ       R8
+	JNZ        step
+	MOVQ       $0x00000080, AX
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x84; BYTE $0x01; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tilestored %tmm0,0x0(%r9,%rax,1)
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x8c; BYTE $0x01; BYTE $0x40; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tilestored %tmm1,0x40(%r9,%rax,1)
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x94; BYTE $0x01; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00; // tilestored %tmm2,0x800(%r9,%rax,1)
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x9c; BYTE $0x01; BYTE $0x40; BYTE $0x08; BYTE $0x00; BYTE $0x00; // tilestored %tmm3,0x840(%r9,%rax,1)
+	MOVQ       R13, CX
+	XORL       R15, R15
+	CMPQ       CX, $0x00
+	CMOVQLT    R15, CX
+	MOVQ       $0x00000010, R15
+	CMPQ       CX, R15
+	CMOVQGT    R15, CX
+	MOVQ       $0x00000001, R15
+	SHLXQ      CX, R15, R15
+	DECQ       R15
+	KMOVW      R15, K1
+	MOVQ       R13, CX
+	SUBQ       $0x10, CX
+	XORL       R15, R15
+	CMPQ       CX, $0x00
+	CMOVQLT    R15, CX
+	MOVQ       $0x00000010, R15
+	CMPQ       CX, R15
+	CMOVQGT    R15, CX
+	MOVQ       $0x00000001, R15
+	SHLXQ      CX, R15, R15
+	DECQ       R15
+	KMOVW      R15, K2
+	MOVQ       rows+48(FP), CX
+	MOVQ       DX, AX
+	MOVQ       R9, R15
+	MOVB       add+64(FP), R14
+	TESTB      R14, R14
+	JZ         write
+
+add:
+	VMOVUPS (R15), Z0
+	VADDPS  (AX), Z0, K1, Z0
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS 64(R15), Z1
+	VADDPS  64(AX), Z1, K2, Z1
+	VMOVUPS Z1, K2, 64(AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     add
+	JMP     stored
+
+write:
+	VMOVUPS (R15), Z0
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS 64(R15), Z1
+	VMOVUPS Z1, K2, 64(AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     write
+
+stored:
+	MOVQ panel+24(FP), AX
+	ADDQ AX, DI
+	ADDQ $0x80, DX
+	SUBQ $0x20, R13
+	JG   panel
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0; // tilerelease
+	VZEROUPPER
+	RET
+
+// func tiles2x1of3x3AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·tiles2x1of3x3AMX(SB), NOSPLIT, $0-88
+	MOVQ room+72(FP), R9
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DI
+	MOVQ c+32(FP), DX
+	MOVQ cols+56(FP), R13
+	MOVQ ahead+80(FP), BX
+	MOVQ stride+40(FP), R12
+	SHLQ $0x02, R12
+	MOVQ $0x00000040, R10
+	LEAQ 4096(R9), AX
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x80; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // ldtilecfg 0x0(%rax)
+
+panel:
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0; // tilezero %tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xd0; // tilezero %tmm2
+	MOVQ steps+0(FP), R8
+	MOVQ SI, R14
+	MOVQ DI, R15
+	MOVQ DX, AX
+
+step:
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xac; BYTE $0x16; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00; // tileloadd 0x400(%r14,%r10,1),%tmm5
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5; // tdpbf16ps %tmm6,%tmm5,%tmm2
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00; // tileloadd 0x1000(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5; // tdpbf16ps %tmm6,%tmm5,%tmm2
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00; // tileloadd 0x800(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5; // tdpbf16ps %tmm6,%tmm5,%tmm2
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00; // tileloadd 0x800(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xac; BYTE $0x16; BYTE $0x00; BYTE $0x0c; BYTE $0x00; BYTE $0x00; // tileloadd 0xc00(%r14,%r10,1),%tmm5
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5; // tdpbf16ps %tmm6,%tmm5,%tmm2
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5; // tdpbf16ps %tmm6,%tmm5,%tmm2
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00; // tileloadd 0x1000(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xac; BYTE $0x16; BYTE $0x00; BYTE $0x14; BYTE $0x00; BYTE $0x00; // tileloadd 0x1400(%r14,%r10,1),%tmm5
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5; // tdpbf16ps %tmm6,%tmm5,%tmm2
+	PREFETCHT0 (AX)
+	ADDQ       R12, AX
+	PREFETCHT0 (AX)
+	ADDQ       R12, AX
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	PREFETCHT1 256(BX)
+	PREFETCHT1 320(BX)
+	PREFETCHT1 384(BX)
+	PREFETCHT1 448(BX)
+	PREFETCHT1 512(BX)
+	PREFETCHT1 576(BX)
+	PREFETCHT1 640(BX)
+	PREFETCHT1 704(BX)
+	ADDQ       $0x00000300, BX
+	ADDQ       $0x00001800, R14
+	ADDQ       $0x00001800, R15
+	DECQ       R8
+	JNZ        step
+	MOVQ       $0x00000080, AX
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x84; BYTE $0x01; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tilestored %tmm0,0x0(%r9,%rax,1)
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x94; BYTE $0x01; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00; // tilestored %tmm2,0x800(%r9,%rax,1)
+	MOVQ       R13, CX
+	XORL       R15, R15
+	CMPQ       CX, $0x00
+	CMOVQLT    R15, CX
+	MOVQ       $0x00000010, R15
+	CMPQ       CX, R15
+	CMOVQGT    R15, CX
+	MOVQ       $0x00000001, R15
+	SHLXQ      CX, R15, R15
+	DECQ       R15
+	KMOVW      R15, K1
+	MOVQ       rows+48(FP), CX
+	MOVQ       DX, AX
+	MOVQ       R9, R15
+	MOVB       add+64(FP), R14
+	TESTB      R14, R14
+	JZ         write
+
+add:
+	VMOVUPS (R15), Z0
+	VADDPS  (AX), Z0, K1, Z0
+	VMOVUPS Z0, K1, (AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     add
+	JMP     stored
+
+write:
+	VMOVUPS (R15), Z0
+	VMOVUPS Z0, K1, (AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     write
+
+stored:
+	MOVQ panel+24(FP), AX
+	ADDQ AX, DI
+	ADDQ $0x40, DX
+	SUBQ $0x10, R13
+	JG   panel
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0; // tilerelease
+	VZEROUPPER
+	RET
+
+// func tiles1x2of3x3AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·tiles1x2of3x3AMX(SB), NOSPLIT, $0-88
+	MOVQ room+72(FP), R9
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DI
+	MOVQ c+32(FP), DX
+	MOVQ cols+56(FP), R13
+	MOVQ ahead+80(FP), BX
+	MOVQ stride+40(FP), R12
+	SHLQ $0x02, R12
+	MOVQ $0x00000040, R10
+	LEAQ 4096(R9), AX
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x80; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // ldtilecfg 0x0(%rax)
+
+panel:
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0; // tilezero %tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc8; // tilezero %tmm1
+	MOVQ steps+0(FP), R8
+	MOVQ SI, R14
+	MOVQ DI, R15
+	MOVQ DX, AX
+
+step:
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x17; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00; // tileloadd 0x400(%r15,%r10,1),%tmm7
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc; // tdpbf16ps %tmm7,%tmm4,%tmm1
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00; // tileloadd 0x1000(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x17; BYTE $0x00; BYTE $0x14; BYTE $0x00; BYTE $0x00; // tileloadd 0x1400(%r15,%r10,1),%tmm7
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc; // tdpbf16ps %tmm7,%tmm4,%tmm1
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00; // tileloadd 0x800(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x17; BYTE $0x00; BYTE $0x0c; BYTE $0x00; BYTE $0x00; // tileloadd 0xc00(%r15,%r10,1),%tmm7
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc; // tdpbf16ps %tmm7,%tmm4,%tmm1
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00; // tileloadd 0x800(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc; // tdpbf16ps %tmm7,%tmm4,%tmm1
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x17; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00; // tileloadd 0x400(%r15,%r10,1),%tmm7
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc; // tdpbf16ps %tmm7,%tmm4,%tmm1
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00; // tileloadd 0x1000(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc; // tdpbf16ps %tmm7,%tmm4,%tmm1
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R12, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R12, AX
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	PREFETCHT1 256(BX)
+	PREFETCHT1 320(BX)
+	PREFETCHT1 384(BX)
+	PREFETCHT1 448(BX)
+	PREFETCHT1 512(BX)
+	PREFETCHT1 576(BX)
+	PREFETCHT1 640(BX)
+	PREFETCHT1 704(BX)
+	ADDQ       $0x00000300, BX
+	ADDQ       $0x00001800, R14
+	ADDQ       $0x00001800, R15
+	DECQ       R8
+	JNZ        step
+	MOVQ       $0x00000080, AX
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x84; BYTE $0x01; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tilestored %tmm0,0x0(%r9,%rax,1)
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x8c; BYTE $0x01; BYTE $0x40; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tilestored %tmm1,0x40(%r9,%rax,1)
+	MOVQ       R13, CX
+	XORL       R15, R15
+	CMPQ       CX, $0x00
+	CMOVQLT    R15, CX
+	MOVQ       $0x00000010, R15
+	CMPQ       CX, R15
+	CMOVQGT    R15, CX
+	MOVQ       $0x00000001, R15
+	SHLXQ      CX, R15, R15
+	DECQ       R15
+	KMOVW      R15, K1
+	MOVQ       R13, CX
+	SUBQ       $0x10, CX
+	XORL       R15, R15
+	CMPQ       CX, $0x00
+	CMOVQLT    R15, CX
+	MOVQ       $0x00000010, R15
+	CMPQ       CX, R15
+	CMOVQGT    R15, CX
+	MOVQ       $0x00000001, R15
+	SHLXQ      CX, R15, R15
+	DECQ       R15
+	KMOVW      R15, K2
+	MOVQ       rows+48(FP), CX
+	MOVQ       DX, AX
+	MOVQ       R9, R15
+	MOVB       add+64(FP), R14
+	TESTB      R14, R14
+	JZ         write
+
+add:
+	VMOVUPS (R15), Z0
+	VADDPS  (AX), Z0, K1, Z0
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS 64(R15), Z1
+	VADDPS  64(AX), Z1, K2, Z1
+	VMOVUPS Z1, K2, 64(AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     add
+	JMP     stored
+
+write:
+	VMOVUPS (R15), Z0
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS 64(R15), Z1
+	VMOVUPS Z1, K2, 64(AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     write
+
+stored:
+	MOVQ panel+24(FP), AX
+	ADDQ AX, DI
+	ADDQ $0x80, DX
+	SUBQ $0x20, R13
+	JG   panel
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0; // tilerelease
+	VZEROUPPER
+	RET
+
+// func tiles1x1of3x3AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·tiles1x1of3x3AMX(SB), NOSPLIT, $0-88
+	MOVQ room+72(FP), R9
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DI
+	MOVQ c+32(FP), DX
+	MOVQ cols+56(FP), R13
+	MOVQ ahead+80(FP), BX
+	MOVQ stride+40(FP), R12
+	SHLQ $0x02, R12
+	MOVQ $0x00000040, R10
+	LEAQ 4096(R9), AX
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x80; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // ldtilecfg 0x0(%rax)
+
+panel:
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0; // tilezero %tmm0
+	MOVQ steps+0(FP), R8
+	MOVQ SI, R14
+	MOVQ DI, R15
+	MOVQ DX, AX
+
+step:
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00; // tileloadd 0x1000(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00; // tileloadd 0x800(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00; // tileloadd 0x800(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00; // tileloadd 0x1000(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	PREFETCHT0 (AX)
+	ADDQ       R12, AX
+	PREFETCHT0 (AX)
+	ADDQ       R12, AX
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	PREFETCHT1 256(BX)
+	PREFETCHT1 320(BX)
+	PREFETCHT1 384(BX)
+	PREFETCHT1 448(BX)
+	PREFETCHT1 512(BX)
+	PREFETCHT1 576(BX)
+	PREFETCHT1 640(BX)
+	PREFETCHT1 704(BX)
+	ADDQ       $0x00000300, BX
+	ADDQ       $0x00001800, R14
+	ADDQ       $0x00001800, R15
+	DECQ       R8
+	JNZ        step
+	MOVQ       $0x00000080, AX
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x84; BYTE $0x01; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tilestored %tmm0,0x0(%r9,%rax,1)
+	MOVQ       R13, CX
+	XORL       R15, R15
+	CMPQ       CX, $0x00
+	CMOVQLT    R15, CX
+	MOVQ       $0x00000010, R15
+	CMPQ       CX, R15
+	CMOVQGT    R15, CX
+	MOVQ       $0x00000001, R15
+	SHLXQ      CX, R15, R15
+	DECQ       R15
+	KMOVW      R15, K1
+	MOVQ       rows+48(FP), CX
+	MOVQ       DX, AX
+	MOVQ       R9, R15
+	MOVB       add+64(FP), R14
+	TESTB      R14, R14
+	JZ         write
+
+add:
+	VMOVUPS (R15), Z0
+	VADDPS  (AX), Z0, K1, Z0
+	VMOVUPS Z0, K1, (AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     add
+	JMP     stored
+
+write:
+	VMOVUPS (R15), Z0
+	VMOVUPS Z0, K1, (AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     write
+
+stored:
+	MOVQ panel+24(FP), AX
+	ADDQ AX, DI
+	ADDQ $0x40, DX
+	SUBQ $0x10, R13
+	JG   panel
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0; // tilerelease
+	VZEROUPPER
+	RET
+
+// func tiles2x2of3x1AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·tiles2x2of3x1AMX(SB), NOSPLIT, $0-88
+	MOVQ room+72(FP), R9
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DI
+	MOVQ c+32(FP), DX
+	MOVQ cols+56(FP), R13
+	MOVQ ahead+80(FP), BX
+	MOVQ stride+40(FP), R12
+	SHLQ $0x02, R12
+	MOVQ $0x00000040, R10
+	LEAQ 4096(R9), AX
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x80; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // ldtilecfg 0x0(%rax)
+
+panel:
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0; // tilezero %tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc8; // tilezero %tmm1
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xd0; // tilezero %tmm2
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xd8; // tilezero %tmm3
+	MOVQ steps+0(FP), R8
+	MOVQ SI, R14
+	MOVQ DI, R15
+	MOVQ DX, AX
+
+step:
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xac; BYTE $0x16; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00; // tileloadd 0x400(%r14,%r10,1),%tmm5
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x17; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00; // tileloadd 0x400(%r15,%r10,1),%tmm7
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5; // tdpbf16ps %tmm6,%tmm5,%tmm2
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc; // tdpbf16ps %tmm7,%tmm4,%tmm1
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd; // tdpbf16ps %tmm7,%tmm5,%tmm3
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00; // tileloadd 0x800(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xac; BYTE $0x16; BYTE $0x00; BYTE $0x0c; BYTE $0x00; BYTE $0x00; // tileloadd 0xc00(%r14,%r10,1),%tmm5
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5; // tdpbf16ps %tmm6,%tmm5,%tmm2
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc; // tdpbf16ps %tmm7,%tmm4,%tmm1
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd; // tdpbf16ps %tmm7,%tmm5,%tmm3
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00; // tileloadd 0x1000(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xac; BYTE $0x16; BYTE $0x00; BYTE $0x14; BYTE $0x00; BYTE $0x00; // tileloadd 0x1400(%r14,%r10,1),%tmm5
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5; // tdpbf16ps %tmm6,%tmm5,%tmm2
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc; // tdpbf16ps %tmm7,%tmm4,%tmm1
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd; // tdpbf16ps %tmm7,%tmm5,%tmm3
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R12, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R12, AX
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	PREFETCHT1 256(BX)
+	PREFETCHT1 320(BX)
+	PREFETCHT1 384(BX)
+	PREFETCHT1 448(BX)
+	PREFETCHT1 512(BX)
+	PREFETCHT1 576(BX)
+	PREFETCHT1 640(BX)
+	PREFETCHT1 704(BX)
+	ADDQ       $0x00000300, BX
+	ADDQ       $0x00001800, R14
+	ADDQ       $0x00000800, R15
+	DECQ       R8
+	JNZ        step
+	MOVQ       $0x00000080, AX
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x84; BYTE $0x01; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tilestored %tmm0,0x0(%r9,%rax,1)
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x8c; BYTE $0x01; BYTE $0x40; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tilestored %tmm1,0x40(%r9,%rax,1)
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x94; BYTE $0x01; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00; // tilestored %tmm2,0x800(%r9,%rax,1)
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x9c; BYTE $0x01; BYTE $0x40; BYTE $0x08; BYTE $0x00; BYTE $0x00; // tilestored %tmm3,0x840(%r9,%rax,1)
+	MOVQ       R13, CX
+	XORL       R15, R15
+	CMPQ       CX, $0x00
+	CMOVQLT    R15, CX
+	MOVQ       $0x00000010, R15
+	CMPQ       CX, R15
+	CMOVQGT    R15, CX
+	MOVQ       $0x00000001, R15
+	SHLXQ      CX, R15, R15
+	DECQ       R15
+	KMOVW      R15, K1
+	MOVQ       R13, CX
+	SUBQ       $0x10, CX
+	XORL       R15, R15
+	CMPQ       CX, $0x00
+	CMOVQLT    R15, CX
+	MOVQ       $0x00000010, R15
+	CMPQ       CX, R15
+	CMOVQGT    R15, CX
+	MOVQ       $0x00000001, R15
+	SHLXQ      CX, R15, R15
+	DECQ       R15
+	KMOVW      R15, K2
+	MOVQ       rows+48(FP), CX
+	MOVQ       DX, AX
+	MOVQ       R9, R15
+	MOVB       add+64(FP), R14
+	TESTB      R14, R14
+	JZ         write
+
+add:
+	VMOVUPS (R15), Z0
+	VADDPS  (AX), Z0, K1, Z0
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS 64(R15), Z1
+	VADDPS  64(AX), Z1, K2, Z1
+	VMOVUPS Z1, K2, 64(AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     add
+	JMP     stored
+
+write:
+	VMOVUPS (R15), Z0
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS 64(R15), Z1
+	VMOVUPS Z1, K2, 64(AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     write
+
+stored:
+	MOVQ panel+24(FP), AX
+	ADDQ AX, DI
+	ADDQ $0x80, DX
+	SUBQ $0x20, R13
+	JG   panel
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0; // tilerelease
+	VZEROUPPER
+	RET
+
+// func tiles2x1of3x1AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·tiles2x1of3x1AMX(SB), NOSPLIT, $0-88
+	MOVQ room+72(FP), R9
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DI
+	MOVQ c+32(FP), DX
+	MOVQ cols+56(FP), R13
+	MOVQ ahead+80(FP), BX
+	MOVQ stride+40(FP), R12
+	SHLQ $0x02, R12
+	MOVQ $0x00000040, R10
+	LEAQ 4096(R9), AX
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x80; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // ldtilecfg 0x0(%rax)
+
+panel:
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0; // tilezero %tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xd0; // tilezero %tmm2
+	MOVQ steps+0(FP), R8
+	MOVQ SI, R14
+	MOVQ DI, R15
+	MOVQ DX, AX
+
+step:
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xac; BYTE $0x16; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00; // tileloadd 0x400(%r14,%r10,1),%tmm5
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5; // tdpbf16ps %tmm6,%tmm5,%tmm2
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00; // tileloadd 0x800(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xac; BYTE $0x16; BYTE $0x00; BYTE $0x0c; BYTE $0x00; BYTE $0x00; // tileloadd 0xc00(%r14,%r10,1),%tmm5
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5; // tdpbf16ps %tmm6,%tmm5,%tmm2
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00; // tileloadd 0x1000(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xac; BYTE $0x16; BYTE $0x00; BYTE $0x14; BYTE $0x00; BYTE $0x00; // tileloadd 0x1400(%r14,%r10,1),%tmm5
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5; // tdpbf16ps %tmm6,%tmm5,%tmm2
+	PREFETCHT0 (AX)
+	ADDQ       R12, AX
+	PREFETCHT0 (AX)
+	ADDQ       R12, AX
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	PREFETCHT1 256(BX)
+	PREFETCHT1 320(BX)
+	PREFETCHT1 384(BX)
+	PREFETCHT1 448(BX)
+	PREFETCHT1 512(BX)
+	PREFETCHT1 576(BX)
+	PREFETCHT1 640(BX)
+	PREFETCHT1 704(BX)
+	ADDQ       $0x00000300, BX
+	ADDQ       $0x00001800, R14
+	ADDQ       $0x00000800, R15
+	DECQ       R8
+	JNZ        step
+	MOVQ       $0x00000080, AX
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x84; BYTE $0x01; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tilestored %tmm0,0x0(%r9,%rax,1)
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x94; BYTE $0x01; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00; // tilestored %tmm2,0x800(%r9,%rax,1)
+	MOVQ       R13, CX
+	XORL       R15, R15
+	CMPQ       CX, $0x00
+	CMOVQLT    R15, CX
+	MOVQ       $0x00000010, R15
+	CMPQ       CX, R15
+	CMOVQGT    R15, CX
+	MOVQ       $0x00000001, R15
+	SHLXQ      CX, R15, R15
+	DECQ       R15
+	KMOVW      R15, K1
+	MOVQ       rows+48(FP), CX
+	MOVQ       DX, AX
+	MOVQ       R9, R15
+	MOVB       add+64(FP), R14
+	TESTB      R14, R14
+	JZ         write
+
+add:
+	VMOVUPS (R15), Z0
+	VADDPS  (AX), Z0, K1, Z0
+	VMOVUPS Z0, K1, (AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     add
+	JMP     stored
+
+write:
+	VMOVUPS (R15), Z0
+	VMOVUPS Z0, K1, (AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     write
+
+stored:
+	MOVQ panel+24(FP), AX
+	ADDQ AX, DI
+	ADDQ $0x40, DX
+	SUBQ $0x10, R13
+	JG   panel
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0; // tilerelease
+	VZEROUPPER
+	RET
+
+// func tiles1x2of3x1AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·tiles1x2of3x1AMX(SB), NOSPLIT, $0-88
+	MOVQ room+72(FP), R9
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DI
+	MOVQ c+32(FP), DX
+	MOVQ cols+56(FP), R13
+	MOVQ ahead+80(FP), BX
+	MOVQ stride+40(FP), R12
+	SHLQ $0x02, R12
+	MOVQ $0x00000040, R10
+	LEAQ 4096(R9), AX
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x80; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // ldtilecfg 0x0(%rax)
+
+panel:
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0; // tilezero %tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc8; // tilezero %tmm1
+	MOVQ steps+0(FP), R8
+	MOVQ SI, R14
+	MOVQ DI, R15
+	MOVQ DX, AX
+
+step:
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x17; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00; // tileloadd 0x400(%r15,%r10,1),%tmm7
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc; // tdpbf16ps %tmm7,%tmm4,%tmm1
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00; // tileloadd 0x800(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc; // tdpbf16ps %tmm7,%tmm4,%tmm1
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00; // tileloadd 0x1000(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc; // tdpbf16ps %tmm7,%tmm4,%tmm1
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R12, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R12, AX
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	PREFETCHT1 256(BX)
+	PREFETCHT1 320(BX)
+	PREFETCHT1 384(BX)
+	PREFETCHT1 448(BX)
+	PREFETCHT1 512(BX)
+	PREFETCHT1 576(BX)
+	PREFETCHT1 640(BX)
+	PREFETCHT1 704(BX)
+	ADDQ       $0x00000300, BX
+	ADDQ       $0x00001800, R14
+	ADDQ       $0x00000800, R15
+	DECQ       R8
+	JNZ        step
+	MOVQ       $0x00000080, AX
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x84; BYTE $0x01; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tilestored %tmm0,0x0(%r9,%rax,1)
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x8c; BYTE $0x01; BYTE $0x40; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tilestored %tmm1,0x40(%r9,%rax,1)
+	MOVQ       R13, CX
+	XORL       R15, R15
+	CMPQ       CX, $0x00
+	CMOVQLT    R15, CX
+	MOVQ       $0x00000010, R15
+	CMPQ       CX, R15
+	CMOVQGT    R15, CX
+	MOVQ       $0x00000001, R15
+	SHLXQ      CX, R15, R15
+	DECQ       R15
+	KMOVW      R15, K1
+	MOVQ       R13, CX
+	SUBQ       $0x10, CX
+	XORL       R15, R15
+	CMPQ       CX, $0x00
+	CMOVQLT    R15, CX
+	MOVQ       $0x00000010, R15
+	CMPQ       CX, R15
+	CMOVQGT    R15, CX
+	MOVQ       $0x00000001, R15
+	SHLXQ      CX, R15, R15
+	DECQ       R15
+	KMOVW      R15, K2
+	MOVQ       rows+48(FP), CX
+	MOVQ       DX, AX
+	MOVQ       R9, R15
+	MOVB       add+64(FP), R14
+	TESTB      R14, R14
+	JZ         write
+
+add:
+	VMOVUPS (R15), Z0
+	VADDPS  (AX), Z0, K1, Z0
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS 64(R15), Z1
+	VADDPS  64(AX), Z1, K2, Z1
+	VMOVUPS Z1, K2, 64(AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     add
+	JMP     stored
+
+write:
+	VMOVUPS (R15), Z0
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS 64(R15), Z1
+	VMOVUPS Z1, K2, 64(AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     write
+
+stored:
+	MOVQ panel+24(FP), AX
+	ADDQ AX, DI
+	ADDQ $0x80, DX
+	SUBQ $0x20, R13
+	JG   panel
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0; // tilerelease
+	VZEROUPPER
+	RET
+
+// func tiles1x1of3x1AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·tiles1x1of3x1AMX(SB), NOSPLIT, $0-88
+	MOVQ room+72(FP), R9
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DI
+	MOVQ c+32(FP), DX
+	MOVQ cols+56(FP), R13
+	MOVQ ahead+80(FP), BX
+	MOVQ stride+40(FP), R12
+	SHLQ $0x02, R12
+	MOVQ $0x00000040, R10
+	LEAQ 4096(R9), AX
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x80; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // ldtilecfg 0x0(%rax)
+
+panel:
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0; // tilezero %tmm0
+	MOVQ steps+0(FP), R8
+	MOVQ SI, R14
+	MOVQ DI, R15
+	MOVQ DX, AX
+
+step:
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00; // tileloadd 0x800(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00; // tileloadd 0x1000(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	PREFETCHT0 (AX)
+	ADDQ       R12, AX
+	PREFETCHT0 (AX)
+	ADDQ       R12, AX
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	PREFETCHT1 256(BX)
+	PREFETCHT1 320(BX)
+	PREFETCHT1 384(BX)
+	PREFETCHT1 448(BX)
+	PREFETCHT1 512(BX)
+	PREFETCHT1 576(BX)
+	PREFETCHT1 640(BX)
+	PREFETCHT1 704(BX)
+	ADDQ       $0x00000300, BX
+	ADDQ       $0x00001800, R14
+	ADDQ       $0x00000800, R15
+	DECQ       R8
+	JNZ        step
+	MOVQ       $0x00000080, AX
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x84; BYTE $0x01; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tilestored %tmm0,0x0(%r9,%rax,1)
+	MOVQ       R13, CX
+	XORL       R15, R15
+	CMPQ       CX, $0x00
+	CMOVQLT    R15, CX
+	MOVQ       $0x00000010, R15
+	CMPQ       CX, R15
+	CMOVQGT    R15, CX
+	MOVQ       $0x00000001, R15
+	SHLXQ      CX, R15, R15
+	DECQ       R15
+	KMOVW      R15, K1
+	MOVQ       rows+48(FP), CX
+	MOVQ       DX, AX
+	MOVQ       R9, R15
+	MOVB       add+64(FP), R14
+	TESTB      R14, R14
+	JZ         write
+
+add:
+	VMOVUPS (R15), Z0
+	VADDPS  (AX), Z0, K1, Z0
+	VMOVUPS Z0, K1, (AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     add
+	JMP     stored
+
+write:
+	VMOVUPS (R15), Z0
+	VMOVUPS Z0, K1, (AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     write
+
+stored:
+	MOVQ panel+24(FP), AX
+	ADDQ AX, DI
+	ADDQ $0x40, DX
+	SUBQ $0x10, R13
+	JG   panel
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0; // tilerelease
+	VZEROUPPER
+	RET
+
+// func tiles2x2of1x3AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·tiles2x2of1x3AMX(SB), NOSPLIT, $0-88
+	MOVQ room+72(FP), R9
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DI
+	MOVQ c+32(FP), DX
+	MOVQ cols+56(FP), R13
+	MOVQ ahead+80(FP), BX
+	MOVQ stride+40(FP), R12
+	SHLQ $0x02, R12
+	MOVQ $0x00000040, R10
+	LEAQ 4096(R9), AX
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x80; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // ldtilecfg 0x0(%rax)
+
+panel:
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0; // tilezero %tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc8; // tilezero %tmm1
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xd0; // tilezero %tmm2
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xd8; // tilezero %tmm3
+	MOVQ steps+0(FP), R8
+	MOVQ SI, R14
+	MOVQ DI, R15
+	MOVQ DX, AX
+
+step:
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xac; BYTE $0x16; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00; // tileloadd 0x400(%r14,%r10,1),%tmm5
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x17; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00; // tileloadd 0x400(%r15,%r10,1),%tmm7
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5; // tdpbf16ps %tmm6,%tmm5,%tmm2
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc; // tdpbf16ps %tmm7,%tmm4,%tmm1
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd; // tdpbf16ps %tmm7,%tmm5,%tmm3
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00; // tileloadd 0x1000(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x17; BYTE $0x00; BYTE $0x14; BYTE $0x00; BYTE $0x00; // tileloadd 0x1400(%r15,%r10,1),%tmm7
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5; // tdpbf16ps %tmm6,%tmm5,%tmm2
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc; // tdpbf16ps %tmm7,%tmm4,%tmm1
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd; // tdpbf16ps %tmm7,%tmm5,%tmm3
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00; // tileloadd 0x800(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x17; BYTE $0x00; BYTE $0x0c; BYTE $0x00; BYTE $0x00; // tileloadd 0xc00(%r15,%r10,1),%tmm7
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5; // tdpbf16ps %tmm6,%tmm5,%tmm2
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc; // tdpbf16ps %tmm7,%tmm4,%tmm1
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd; // tdpbf16ps %tmm7,%tmm5,%tmm3
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R12, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R12, AX
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	PREFETCHT1 256(BX)
+	PREFETCHT1 320(BX)
+	PREFETCHT1 384(BX)
+	PREFETCHT1 448(BX)
+	PREFETCHT1 512(BX)
+	PREFETCHT1 576(BX)
+	PREFETCHT1 640(BX)
+	PREFETCHT1 704(BX)
+	ADDQ       $0x00000300, BX
+	ADDQ       $0x00000800, R14
+	ADDQ       $0x00001800, R15
+	DECQ       R8
+	JNZ        step
+	MOVQ       $0x00000080, AX
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x84; BYTE $0x01; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tilestored %tmm0,0x0(%r9,%rax,1)
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x8c; BYTE $0x01; BYTE $0x40; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tilestored %tmm1,0x40(%r9,%rax,1)
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x94; BYTE $0x01; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00; // tilestored %tmm2,0x800(%r9,%rax,1)
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x9c; BYTE $0x01; BYTE $0x40; BYTE $0x08; BYTE $0x00; BYTE $0x00; // tilestored %tmm3,0x840(%r9,%rax,1)
+	MOVQ       R13, CX
+	XORL       R15, R15
+	CMPQ       CX, $0x00
+	CMOVQLT    R15, CX
+	MOVQ       $0x00000010, R15
+	CMPQ       CX, R15
+	CMOVQGT    R15, CX
+	MOVQ       $0x00000001, R15
+	SHLXQ      CX, R15, R15
+	DECQ       R15
+	KMOVW      R15, K1
+	MOVQ       R13, CX
+	SUBQ       $0x10, CX
+	XORL       R15, R15
+	CMPQ       CX, $0x00
+	CMOVQLT    R15, CX
+	MOVQ       $0x00000010, R15
+	CMPQ       CX, R15
+	CMOVQGT    R15, CX
+	MOVQ       $0x00000001, R15
+	SHLXQ      CX, R15, R15
+	DECQ       R15
+	KMOVW      R15, K2
+	MOVQ       rows+48(FP), CX
+	MOVQ       DX, AX
+	MOVQ       R9, R15
+	MOVB       add+64(FP), R14
+	TESTB      R14, R14
+	JZ         write
+
+add:
+	VMOVUPS (R15), Z0
+	VADDPS  (AX), Z0, K1, Z0
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS 64(R15), Z1
+	VADDPS  64(AX), Z1, K2, Z1
+	VMOVUPS Z1, K2, 64(AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     add
+	JMP     stored
+
+write:
+	VMOVUPS (R15), Z0
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS 64(R15), Z1
+	VMOVUPS Z1, K2, 64(AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     write
+
+stored:
+	MOVQ panel+24(FP), AX
+	ADDQ AX, DI
+	ADDQ $0x80, DX
+	SUBQ $0x20, R13
+	JG   panel
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0; // tilerelease
+	VZEROUPPER
+	RET
+
+// func tiles2x1of1x3AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·tiles2x1of1x3AMX(SB), NOSPLIT, $0-88
+	MOVQ room+72(FP), R9
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DI
+	MOVQ c+32(FP), DX
+	MOVQ cols+56(FP), R13
+	MOVQ ahead+80(FP), BX
+	MOVQ stride+40(FP), R12
+	SHLQ $0x02, R12
+	MOVQ $0x00000040, R10
+	LEAQ 4096(R9), AX
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x80; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // ldtilecfg 0x0(%rax)
+
+panel:
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0; // tilezero %tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xd0; // tilezero %tmm2
+	MOVQ steps+0(FP), R8
+	MOVQ SI, R14
+	MOVQ DI, R15
+	MOVQ DX, AX
+
+step:
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xac; BYTE $0x16; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00; // tileloadd 0x400(%r14,%r10,1),%tmm5
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5; // tdpbf16ps %tmm6,%tmm5,%tmm2
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00; // tileloadd 0x1000(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5; // tdpbf16ps %tmm6,%tmm5,%tmm2
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00; // tileloadd 0x800(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5; // tdpbf16ps %tmm6,%tmm5,%tmm2
+	PREFETCHT0 (AX)
+	ADDQ       R12, AX
+	PREFETCHT0 (AX)
+	ADDQ       R12, AX
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	PREFETCHT1 256(BX)
+	PREFETCHT1 320(BX)
+	PREFETCHT1 384(BX)
+	PREFETCHT1 448(BX)
+	PREFETCHT1 512(BX)
+	PREFETCHT1 576(BX)
+	PREFETCHT1 640(BX)
+	PREFETCHT1 704(BX)
+	ADDQ       $0x00000300, BX
+	ADDQ       $0x00000800, R14
+	ADDQ       $0x00001800, R15
+	DECQ       R8
+	JNZ        step
+	MOVQ       $0x00000080, AX
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x84; BYTE $0x01; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tilestored %tmm0,0x0(%r9,%rax,1)
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x94; BYTE $0x01; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00; // tilestored %tmm2,0x800(%r9,%rax,1)
+	MOVQ       R13, CX
+	XORL       R15, R15
+	CMPQ       CX, $0x00
+	CMOVQLT    R15, CX
+	MOVQ       $0x00000010, R15
+	CMPQ       CX, R15
+	CMOVQGT    R15, CX
+	MOVQ       $0x00000001, R15
+	SHLXQ      CX, R15, R15
+	DECQ       R15
+	KMOVW      R15, K1
+	MOVQ       rows+48(FP), CX
+	MOVQ       DX, AX
+	MOVQ       R9, R15
+	MOVB       add+64(FP), R14
+	TESTB      R14, R14
+	JZ         write
+
+add:
+	VMOVUPS (R15), Z0
+	VADDPS  (AX), Z0, K1, Z0
+	VMOVUPS Z0, K1, (AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     add
+	JMP     stored
+
+write:
+	VMOVUPS (R15), Z0
+	VMOVUPS Z0, K1, (AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     write
+
+stored:
+	MOVQ panel+24(FP), AX
+	ADDQ AX, DI
+	ADDQ $0x40, DX
+	SUBQ $0x10, R13
+	JG   panel
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0; // tilerelease
+	VZEROUPPER
+	RET
+
+// func tiles1x2of1x3AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·tiles1x2of1x3AMX(SB), NOSPLIT, $0-88
+	MOVQ room+72(FP), R9
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DI
+	MOVQ c+32(FP), DX
+	MOVQ cols+56(FP), R13
+	MOVQ ahead+80(FP), BX
+	MOVQ stride+40(FP), R12
+	SHLQ $0x02, R12
+	MOVQ $0x00000040, R10
+	LEAQ 4096(R9), AX
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x80; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // ldtilecfg 0x0(%rax)
+
+panel:
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0; // tilezero %tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc8; // tilezero %tmm1
+	MOVQ steps+0(FP), R8
+	MOVQ SI, R14
+	MOVQ DI, R15
+	MOVQ DX, AX
+
+step:
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x17; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00; // tileloadd 0x400(%r15,%r10,1),%tmm7
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc; // tdpbf16ps %tmm7,%tmm4,%tmm1
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00; // tileloadd 0x1000(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x17; BYTE $0x00; BYTE $0x14; BYTE $0x00; BYTE $0x00; // tileloadd 0x1400(%r15,%r10,1),%tmm7
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc; // tdpbf16ps %tmm7,%tmm4,%tmm1
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00; // tileloadd 0x800(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x17; BYTE $0x00; BYTE $0x0c; BYTE $0x00; BYTE $0x00; // tileloadd 0xc00(%r15,%r10,1),%tmm7
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc; // tdpbf16ps %tmm7,%tmm4,%tmm1
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R12, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R12, AX
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	PREFETCHT1 256(BX)
+	PREFETCHT1 320(BX)
+	PREFETCHT1 384(BX)
+	PREFETCHT1 448(BX)
+	PREFETCHT1 512(BX)
+	PREFETCHT1 576(BX)
+	PREFETCHT1 640(BX)
+	PREFETCHT1 704(BX)
+	ADDQ       $0x00000300, BX
+	ADDQ       $0x00000800, R14
+	ADDQ       $0x00001800, R15
+	DECQ       R8
+	JNZ        step
+	MOVQ       $0x00000080, AX
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x84; BYTE $0x01; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tilestored %tmm0,0x0(%r9,%rax,1)
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x8c; BYTE $0x01; BYTE $0x40; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tilestored %tmm1,0x40(%r9,%rax,1)
+	MOVQ       R13, CX
+	XORL       R15, R15
+	CMPQ       CX, $0x00
+	CMOVQLT    R15, CX
+	MOVQ       $0x00000010, R15
+	CMPQ       CX, R15
+	CMOVQGT    R15, CX
+	MOVQ       $0x00000001, R15
+	SHLXQ      CX, R15, R15
+	DECQ       R15
+	KMOVW      R15, K1
+	MOVQ       R13, CX
+	SUBQ       $0x10, CX
+	XORL       R15, R15
+	CMPQ       CX, $0x00
+	CMOVQLT    R15, CX
+	MOVQ       $0x00000010, R15
+	CMPQ       CX, R15
+	CMOVQGT    R15, CX
+	MOVQ       $0x00000001, R15
+	SHLXQ      CX, R15, R15
+	DECQ       R15
+	KMOVW      R15, K2
+	MOVQ       rows+48(FP), CX
+	MOVQ       DX, AX
+	MOVQ       R9, R15
+	MOVB       add+64(FP), R14
+	TESTB      R14, R14
+	JZ         write
+
+add:
+	VMOVUPS (R15), Z0
+	VADDPS  (AX), Z0, K1, Z0
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS 64(R15), Z1
+	VADDPS  64(AX), Z1, K2, Z1
+	VMOVUPS Z1, K2, 64(AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     add
+	JMP     stored
+
+write:
+	VMOVUPS (R15), Z0
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS 64(R15), Z1
+	VMOVUPS Z1, K2, 64(AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     write
+
+stored:
+	MOVQ panel+24(FP), AX
+	ADDQ AX, DI
+	ADDQ $0x80, DX
+	SUBQ $0x20, R13
+	JG   panel
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0; // tilerelease
+	VZEROUPPER
+	RET
+
+// func tiles1x1of1x3AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·tiles1x1of1x3AMX(SB), NOSPLIT, $0-88
+	MOVQ room+72(FP), R9
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DI
+	MOVQ c+32(FP), DX
+	MOVQ cols+56(FP), R13
+	MOVQ ahead+80(FP), BX
+	MOVQ stride+40(FP), R12
+	SHLQ $0x02, R12
+	MOVQ $0x00000040, R10
+	LEAQ 4096(R9), AX
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x80; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // ldtilecfg 0x0(%rax)
+
+panel:
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0; // tilezero %tmm0
+	MOVQ steps+0(FP), R8
+	MOVQ SI, R14
+	MOVQ DI, R15
+	MOVQ DX, AX
+
+step:
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00; // tileloadd 0x1000(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00; // tileloadd 0x800(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	PREFETCHT0 (AX)
+	ADDQ       R12, AX
+	PREFETCHT0 (AX)
+	ADDQ       R12, AX
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	PREFETCHT1 256(BX)
+	PREFETCHT1 320(BX)
+	PREFETCHT1 384(BX)
+	PREFETCHT1 448(BX)
+	PREFETCHT1 512(BX)
+	PREFETCHT1 576(BX)
+	PREFETCHT1 640(BX)
+	PREFETCHT1 704(BX)
+	ADDQ       $0x00000300, BX
+	ADDQ       $0x00000800, R14
+	ADDQ       $0x00001800, R15
+	DECQ       R8
+	JNZ        step
+	MOVQ       $0x00000080, AX
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x84; BYTE $0x01; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tilestored %tmm0,0x0(%r9,%rax,1)
+	MOVQ       R13, CX
+	XORL       R15, R15
+	CMPQ       CX, $0x00
+	CMOVQLT    R15, CX
+	MOVQ       $0x00000010, R15
+	CMPQ       CX, R15
+	CMOVQGT    R15, CX
+	MOVQ       $0x00000001, R15
+	SHLXQ      CX, R15, R15
+	DECQ       R15
+	KMOVW      R15, K1
+	MOVQ       rows+48(FP), CX
+	MOVQ       DX, AX
+	MOVQ       R9, R15
+	MOVB       add+64(FP), R14
+	TESTB      R14, R14
+	JZ         write
+
+add:
+	VMOVUPS (R15), Z0
+	VADDPS  (AX), Z0, K1, Z0
+	VMOVUPS Z0, K1, (AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     add
+	JMP     stored
+
+write:
+	VMOVUPS (R15), Z0
+	VMOVUPS Z0, K1, (AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     write
+
+stored:
+	MOVQ panel+24(FP), AX
+	ADDQ AX, DI
+	ADDQ $0x40, DX
+	SUBQ $0x10, R13
+	JG   panel
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0; // tilerelease
+	VZEROUPPER
+	RET
+
+// func tiles2x2of1x1AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·tiles2x2of1x1AMX(SB), NOSPLIT, $0-88
+	MOVQ room+72(FP), R9
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DI
+	MOVQ c+32(FP), DX
+	MOVQ cols+56(FP), R13
+	MOVQ ahead+80(FP), BX
+	MOVQ stride+40(FP), R12
+	SHLQ $0x02, R12
+	MOVQ $0x00000040, R10
+	LEAQ 4096(R9), AX
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x80; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // ldtilecfg 0x0(%rax)
+
+panel:
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0; // tilezero %tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc8; // tilezero %tmm1
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xd0; // tilezero %tmm2
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xd8; // tilezero %tmm3
+	MOVQ steps+0(FP), R8
+	MOVQ SI, R14
+	MOVQ DI, R15
+	MOVQ DX, AX
+
+step:
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xac; BYTE $0x16; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00; // tileloadd 0x400(%r14,%r10,1),%tmm5
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x17; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00; // tileloadd 0x400(%r15,%r10,1),%tmm7
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5; // tdpbf16ps %tmm6,%tmm5,%tmm2
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc; // tdpbf16ps %tmm7,%tmm4,%tmm1
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd; // tdpbf16ps %tmm7,%tmm5,%tmm3
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R12, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R12, AX
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	PREFETCHT1 256(BX)
+	PREFETCHT1 320(BX)
+	PREFETCHT1 384(BX)
+	PREFETCHT1 448(BX)
+	PREFETCHT1 512(BX)
+	PREFETCHT1 576(BX)
+	PREFETCHT1 640(BX)
+	PREFETCHT1 704(BX)
+	ADDQ       $0x00000300, BX
+	ADDQ       $0x00000800, R14
+	ADDQ       $0x00000800, R15
+	DECQ       R8
+	JNZ        step
+	MOVQ       $0x00000080, AX
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x84; BYTE $0x01; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tilestored %tmm0,0x0(%r9,%rax,1)
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x8c; BYTE $0x01; BYTE $0x40; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tilestored %tmm1,0x40(%r9,%rax,1)
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x94; BYTE $0x01; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00; // tilestored %tmm2,0x800(%r9,%rax,1)
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x9c; BYTE $0x01; BYTE $0x40; BYTE $0x08; BYTE $0x00; BYTE $0x00; // tilestored %tmm3,0x840(%r9,%rax,1)
+	MOVQ       R13, CX
+	XORL       R15, R15
+	CMPQ       CX, $0x00
+	CMOVQLT    R15, CX
+	MOVQ       $0x00000010, R15
+	CMPQ       CX, R15
+	CMOVQGT    R15, CX
+	MOVQ       $0x00000001, R15
+	SHLXQ      CX, R15, R15
+	DECQ       R15
+	KMOVW      R15, K1
+	MOVQ       R13, CX
+	SUBQ       $0x10, CX
+	XORL       R15, R15
+	CMPQ       CX, $0x00
+	CMOVQLT    R15, CX
+	MOVQ       $0x00000010, R15
+	CMPQ       CX, R15
+	CMOVQGT    R15, CX
+	MOVQ       $0x00000001, R15
+	SHLXQ      CX, R15, R15
+	DECQ       R15
+	KMOVW      R15, K2
+	MOVQ       rows+48(FP), CX
+	MOVQ       DX, AX
+	MOVQ       R9, R15
+	MOVB       add+64(FP), R14
+	TESTB      R14, R14
+	JZ         write
+
+add:
+	VMOVUPS (R15), Z0
+	VADDPS  (AX), Z0, K1, Z0
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS 64(R15), Z1
+	VADDPS  64(AX), Z1, K2, Z1
+	VMOVUPS Z1, K2, 64(AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     add
+	JMP     stored
+
+write:
+	VMOVUPS (R15), Z0
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS 64(R15), Z1
+	VMOVUPS Z1, K2, 64(AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     write
+
+stored:
+	MOVQ panel+24(FP), AX
+	ADDQ AX, DI
+	ADDQ $0x80, DX
+	SUBQ $0x20, R13
+	JG   panel
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0; // tilerelease
+	VZEROUPPER
+	RET
+
+// func tiles2x1of1x1AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·tiles2x1of1x1AMX(SB), NOSPLIT, $0-88
+	MOVQ room+72(FP), R9
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DI
+	MOVQ c+32(FP), DX
+	MOVQ cols+56(FP), R13
+	MOVQ ahead+80(FP), BX
+	MOVQ stride+40(FP), R12
+	SHLQ $0x02, R12
+	MOVQ $0x00000040, R10
+	LEAQ 4096(R9), AX
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x80; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // ldtilecfg 0x0(%rax)
+
+panel:
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0; // tilezero %tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xd0; // tilezero %tmm2
+	MOVQ steps+0(FP), R8
+	MOVQ SI, R14
+	MOVQ DI, R15
+	MOVQ DX, AX
+
+step:
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xac; BYTE $0x16; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00; // tileloadd 0x400(%r14,%r10,1),%tmm5
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5; // tdpbf16ps %tmm6,%tmm5,%tmm2
+	PREFETCHT0 (AX)
+	ADDQ       R12, AX
+	PREFETCHT0 (AX)
+	ADDQ       R12, AX
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	PREFETCHT1 256(BX)
+	PREFETCHT1 320(BX)
+	PREFETCHT1 384(BX)
+	PREFETCHT1 448(BX)
+	PREFETCHT1 512(BX)
+	PREFETCHT1 576(BX)
+	PREFETCHT1 640(BX)
+	PREFETCHT1 704(BX)
+	ADDQ       $0x00000300, BX
+	ADDQ       $0x00000800, R14
+	ADDQ       $0x00000800, R15
+	DECQ       R8
+	JNZ        step
+	MOVQ       $0x00000080, AX
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x84; BYTE $0x01; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tilestored %tmm0,0x0(%r9,%rax,1)
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x94; BYTE $0x01; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00; // tilestored %tmm2,0x800(%r9,%rax,1)
+	MOVQ       R13, CX
+	XORL       R15, R15
+	CMPQ       CX, $0x00
+	CMOVQLT    R15, CX
+	MOVQ       $0x00000010, R15
+	CMPQ       CX, R15
+	CMOVQGT    R15, CX
+	MOVQ       $0x00000001, R15
+	SHLXQ      CX, R15, R15
+	DECQ       R15
+	KMOVW      R15, K1
+	MOVQ       rows+48(FP), CX
+	MOVQ       DX, AX
+	MOVQ       R9, R15
+	MOVB       add+64(FP), R14
+	TESTB      R14, R14
+	JZ         write
+
+add:
+	VMOVUPS (R15), Z0
+	VADDPS  (AX), Z0, K1, Z0
+	VMOVUPS Z0, K1, (AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     add
+	JMP     stored
+
+write:
+	VMOVUPS (R15), Z0
+	VMOVUPS Z0, K1, (AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     write
+
+stored:
+	MOVQ panel+24(FP), AX
+	ADDQ AX, DI
+	ADDQ $0x40, DX
+	SUBQ $0x10, R13
+	JG   panel
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0; // tilerelease
+	VZEROUPPER
+	RET
+
+// func tiles1x2of1x1AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·tiles1x2of1x1AMX(SB), NOSPLIT, $0-88
+	MOVQ room+72(FP), R9
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DI
+	MOVQ c+32(FP), DX
+	MOVQ cols+56(FP), R13
+	MOVQ ahead+80(FP), BX
+	MOVQ stride+40(FP), R12
+	SHLQ $0x02, R12
+	MOVQ $0x00000040, R10
+	LEAQ 4096(R9), AX
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x80; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // ldtilecfg 0x0(%rax)
+
+panel:
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0; // tilezero %tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc8; // tilezero %tmm1
+	MOVQ steps+0(FP), R8
+	MOVQ SI, R14
+	MOVQ DI, R15
+	MOVQ DX, AX
+
+step:
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x17; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00; // tileloadd 0x400(%r15,%r10,1),%tmm7
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc; // tdpbf16ps %tmm7,%tmm4,%tmm1
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R12, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R12, AX
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	PREFETCHT1 256(BX)
+	PREFETCHT1 320(BX)
+	PREFETCHT1 384(BX)
+	PREFETCHT1 448(BX)
+	PREFETCHT1 512(BX)
+	PREFETCHT1 576(BX)
+	PREFETCHT1 640(BX)
+	PREFETCHT1 704(BX)
+	ADDQ       $0x00000300, BX
+	ADDQ       $0x00000800, R14
+	ADDQ       $0x00000800, R15
+	DECQ       R8
+	JNZ        step
+	MOVQ       $0x00000080, AX
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x84; BYTE $0x01; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tilestored %tmm0,0x0(%r9,%rax,1)
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x8c; BYTE $0x01; BYTE $0x40; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tilestored %tmm1,0x40(%r9,%rax,1)
+	MOVQ       R13, CX
+	XORL       R15, R15
+	CMPQ       CX, $0x00
+	CMOVQLT    R15, CX
+	MOVQ       $0x00000010, R15
+	CMPQ       CX, R15
+	CMOVQGT    R15, CX
+	MOVQ       $0x00000001, R15
+	SHLXQ      CX, R15, R15
+	DECQ       R15
+	KMOVW      R15, K1
+	MOVQ       R13, CX
+	SUBQ       $0x10, CX
+	XORL       R15, R15
+	CMPQ       CX, $0x00
+	CMOVQLT    R15, CX
+	MOVQ       $0x00000010, R15
+	CMPQ       CX, R15
+	CMOVQGT    R15, CX
+	MOVQ       $0x00000001, R15
+	SHLXQ      CX, R15, R15
+	DECQ       R15
+	KMOVW      R15, K2
+	MOVQ       rows+48(FP), CX
+	MOVQ       DX, AX
+	MOVQ       R9, R15
+	MOVB       add+64(FP), R14
+	TESTB      R14, R14
+	JZ         write
+
+add:
+	VMOVUPS (R15), Z0
+	VADDPS  (AX), Z0, K1, Z0
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS 64(R15), Z1
+	VADDPS  64(AX), Z1, K2, Z1
+	VMOVUPS Z1, K2, 64(AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     add
+	JMP     stored
+
+write:
+	VMOVUPS (R15), Z0
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS 64(R15), Z1
+	VMOVUPS Z1, K2, 64(AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     write
+
+stored:
+	MOVQ panel+24(FP), AX
+	ADDQ AX, DI
+	ADDQ $0x80, DX
+	SUBQ $0x20, R13
+	JG   panel
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0; // tilerelease
+	VZEROUPPER
+	RET
+
+// func tiles1x1of1x1AMX(steps int, a *byte, b *byte, panel int, c *float32, stride int, rows int, cols int, add bool, room *byte, ahead *byte)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·tiles1x1of1x1AMX(SB), NOSPLIT, $0-88
+	MOVQ room+72(FP), R9
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DI
+	MOVQ c+32(FP), DX
+	MOVQ cols+56(FP), R13
+	MOVQ ahead+80(FP), BX
+	MOVQ stride+40(FP), R12
+	SHLQ $0x02, R12
+	MOVQ $0x00000040, R10
+	LEAQ 4096(R9), AX
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x80; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // ldtilecfg 0x0(%rax)
+
+panel:
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0; // tilezero %tmm0
+	MOVQ steps+0(FP), R8
+	MOVQ SI, R14
+	MOVQ DI, R15
+	MOVQ DX, AX
+
+step:
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x16; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r14,%r10,1),%tmm4
+	BYTE $0xc4; BYTE $0x82; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x17; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tileloadd 0x0(%r15,%r10,1),%tmm6
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4; // tdpbf16ps %tmm6,%tmm4,%tmm0
+	PREFETCHT0 (AX)
+	ADDQ       R12, AX
+	PREFETCHT0 (AX)
+	ADDQ       R12, AX
+	PREFETCHT1 (BX)
+	PREFETCHT1 64(BX)
+	PREFETCHT1 128(BX)
+	PREFETCHT1 192(BX)
+	PREFETCHT1 256(BX)
+	PREFETCHT1 320(BX)
+	PREFETCHT1 384(BX)
+	PREFETCHT1 448(BX)
+	PREFETCHT1 512(BX)
+	PREFETCHT1 576(BX)
+	PREFETCHT1 640(BX)
+	PREFETCHT1 704(BX)
+	ADDQ       $0x00000300, BX
+	ADDQ       $0x00000800, R14
+	ADDQ       $0x00000800, R15
+	DECQ       R8
+	JNZ        step
+	MOVQ       $0x00000080, AX
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x84; BYTE $0x01; BYTE $0x00; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tilestored %tmm0,0x0(%r9,%rax,1)
+	MOVQ       R13, CX
+	XORL       R15, R15
+	CMPQ       CX, $0x00
+	CMOVQLT    R15, CX
+	MOVQ       $0x00000010, R15
+	CMPQ       CX, R15
+	CMOVQGT    R15, CX
+	MOVQ       $0x00000001, R15
+	SHLXQ      CX, R15, R15
+	DECQ       R15
+	KMOVW      R15, K1
+	MOVQ       rows+48(FP), CX
+	MOVQ       DX, AX
+	MOVQ       R9, R15
+	MOVB       add+64(FP), R14
+	TESTB      R14, R14
+	JZ         write
+
+add:
+	VMOVUPS (R15), Z0
+	VADDPS  (AX), Z0, K1, Z0
+	VMOVUPS Z0, K1, (AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     add
+	JMP     stored
+
+write:
+	VMOVUPS (R15), Z0
+	VMOVUPS Z0, K1, (AX)
+	ADDQ    R12, AX
+	ADDQ    $0x80, R15
+	DECQ    CX
+	JNZ     write
+
+stored:
+	MOVQ panel+24(FP), AX
+	ADDQ AX, DI
+	ADDQ $0x40, DX
+	SUBQ $0x10, R13
+	JG   panel
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0; // tilerelease
+	VZEROUPPER
+	RET
+
+// func splitAMX(dst *byte, src *float32, n int, plan *int, extremes *uint32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·splitAMX(SB), NOSPLIT, $0-40
+	MOVQ       dst+0(FP), AX
+	MOVQ       src+8(FP), CX
+	MOVQ       n+16(FP), DX
+	MOVQ       plan+24(FP), BX
+	MOVQ       extremes+32(FP), SI
+	MOVQ       (BX), DI
+	MOVQ       8(BX), R8
+	MOVQ       32(BX), R11
+	LEAQ       (R11)(R8*1), R12
+	VMOVDQU32  (SI), Z0
+	VMOVDQU32  64(SI), Z1
+	VPTERNLOGD $0xff, Z4, Z4, Z4
+	VPSLLD     $0x10, Z4, Z3
+	VPSRLD     $0x1f, Z4, Z2
+	VPSLLD     $0x0f, Z2, Z2
+
+tile:
+	MOVQ  CX, R9
+	MOVQ  AX, R10
+	MOVQ  40(BX), R13
+	TESTQ R13, R13
+	JZ    done0
+	MOVQ  48(BX), R14
+	KMOVW R14, K1
+	MOVQ  56(BX), R14
+	KMOVW R14, K2
+
+row0:
+	PREFETCHT1 (R9)(R11*1)
+	PREFETCHT1 (R9)(R12*1)
+	VMOVUPS.Z  (R9), K1, Z5
+	VMOVUPS.Z  (R9)(R8*1), K2, Z6
+	VPADDD     Z5, Z5, Z7
+	VPMAXUD    Z7, Z0, Z0
+	VPADDD     Z4, Z7, Z7
+	VPMINUD    Z7, Z1, Z1
+	VPADDD     Z6, Z6, Z7
+	VPMAXUD    Z7, Z0, Z0
+	VPADDD     Z4, Z7, Z7
+	VPMINUD    Z7, Z1, Z1
+	VPADDD     Z2, Z5, Z7
+	VPANDD     Z3, Z7, Z7
+	VSUBPS     Z7, Z5, Z5
+	VPADDD     Z2, Z6, Z8
+	VPANDD     Z3, Z8, Z8
+	VSUBPS     Z8, Z6, Z6
+	VPSRLD     $0x10, Z7, Z7
+	VPORD      Z7, Z8, Z7
+	VMOVDQU32  Z7, (R10)
+	VPADDD     Z2, Z5, Z7
+	VPANDD     Z3, Z7, Z7
+	VSUBPS     Z7, Z5, Z5
+	VPADDD     Z2, Z6, Z8
+	VPANDD     Z3, Z8, Z8
+	VSUBPS     Z8, Z6, Z6
+	VPSRLD     $0x10, Z7, Z7
+	VPORD      Z7, Z8, Z7
+	VMOVDQU32  Z7, 2048(R10)
+	VPSRLD     $0x10, Z5, Z7
+	VPORD      Z7, Z6, Z7
+	VMOVDQU32  Z7, 4096(R10)
+	ADDQ       DI, R9
+	ADDQ       $0x40, R10
+	DECQ       R13
+	JNZ        row0
+
+done0:
+	MOVQ  64(BX), R13
+	TESTQ R13, R13
+	JZ    done1
+	MOVQ  72(BX), R14
+	KMOVW R14, K1
+	MOVQ  80(BX), R14
+	KMOVW R14, K2
+
+row1:
+	PREFETCHT1 (R9)(R11*1)
+	PREFETCHT1 (R9)(R12*1)
+	VMOVUPS.Z  (R9), K1, Z5
+	VMOVUPS.Z  (R9)(R8*1), K2, Z6
+	VPADDD     Z5, Z5, Z7
+	VPMAXUD    Z7, Z0, Z0
+	VPADDD     Z4, Z7, Z7
+	VPMINUD    Z7, Z1, Z1
+	VPADDD     Z6, Z6, Z7
+	VPMAXUD    Z7, Z0, Z0
+	VPADDD     Z4, Z7, Z7
+	VPMINUD    Z7, Z1, Z1
+	VPADDD     Z2, Z5, Z7
+	VPANDD     Z3, Z7, Z7
+	VSUBPS     Z7, Z5, Z5
+	VPADDD     Z2, Z6, Z8
+	VPANDD     Z3, Z8, Z8
+	VSUBPS     Z8, Z6, Z6
+	VPSRLD     $0x10, Z7, Z7
+	VPORD      Z7, Z8, Z7
+	VMOVDQU32  Z7, (R10)
+	VPADDD     Z2, Z5, Z7
+	VPANDD     Z3, Z7, Z7
+	VSUBPS     Z7, Z5, Z5
+	VPADDD     Z2, Z6, Z8
+	VPANDD     Z3, Z8, Z8
+	VSUBPS     Z8, Z6, Z6
+	VPSRLD     $0x10, Z7, Z7
+	VPORD      Z7, Z8, Z7
+	VMOVDQU32  Z7, 2048(R10)
+	VPSRLD     $0x10, Z5, Z7
+	VPORD      Z7, Z6, Z7
+	VMOVDQU32  Z7, 4096(R10)
+	ADDQ       DI, R9
+	ADDQ       $0x40, R10
+	DECQ       R13
+	JNZ        row1
+
+done1:
+	MOVQ  88(BX), R13
+	TESTQ R13, R13
+	JZ    done2
+	MOVQ  96(BX), R14
+	KMOVW R14, K1
+	MOVQ  104(BX), R14
+	KMOVW R14, K2
+
+row2:
+	PREFETCHT1 (R9)(R11*1)
+	PREFETCHT1 (R9)(R12*1)
+	VMOVUPS.Z  (R9), K1, Z5
+	VMOVUPS.Z  (R9)(R8*1), K2, Z6
+	VPADDD     Z5, Z5, Z7
+	VPMAXUD    Z7, Z0, Z0
+	VPADDD     Z4, Z7, Z7
+	VPMINUD    Z7, Z1, Z1
+	VPADDD     Z6, Z6, Z7
+	VPMAXUD    Z7, Z0, Z0
+	VPADDD     Z4, Z7, Z7
+	VPMINUD    Z7, Z1, Z1
+	VPADDD     Z2, Z5, Z7
+	VPANDD     Z3, Z7, Z7
+	VSUBPS     Z7, Z5, Z5
+	VPADDD     Z2, Z6, Z8
+	VPANDD     Z3, Z8, Z8
+	VSUBPS     Z8, Z6, Z6
+	VPSRLD     $0x10, Z7, Z7
+	VPORD      Z7, Z8, Z7
+	VMOVDQU32  Z7, (R10)
+	VPADDD     Z2, Z5, Z7
+	VPANDD     Z3, Z7, Z7
+	VSUBPS     Z7, Z5, Z5
+	VPADDD     Z2, Z6, Z8
+	VPANDD     Z3, Z8, Z8
+	VSUBPS     Z8, Z6, Z6
+	VPSRLD     $0x10, Z7, Z7
+	VPORD      Z7, Z8, Z7
+	VMOVDQU32  Z7, 2048(R10)
+	VPSRLD     $0x10, Z5, Z7
+	VPORD      Z7, Z6, Z7
+	VMOVDQU32  Z7, 4096(R10)
+	ADDQ       DI, R9
+	ADDQ       $0x40, R10
+	DECQ       R13
+	JNZ        row2
+
+done2:
+	ADDQ      16(BX), CX
+	ADDQ      24(BX), AX
+	DECQ      DX
+	JNZ       tile
+	VMOVDQU32 Z0, (SI)
+	VMOVDQU32 Z1, 64(SI)
+	VZEROUPPER
+	RET
+
+// func narrowAMX(dst *byte, src *float32, n int, plan *int, extremes *uint32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·narrowAMX(SB), NOSPLIT, $0-40
+	MOVQ       dst+0(FP), AX
+	MOVQ       src+8(FP), CX
+	MOVQ       n+16(FP), DX
+	MOVQ       plan+24(FP), BX
+	MOVQ       extremes+32(FP), SI
+	MOVQ       (BX), DI
+	MOVQ       8(BX), R8
+	MOVQ       32(BX), R11
+	LEAQ       (R11)(R8*1), R12
+	VMOVDQU32  (SI), Z0
+	VMOVDQU32  64(SI), Z1
+	VPTERNLOGD $0xff, Z3, Z3, Z3
+	VPSLLD     $0x10, Z3, Z2
+	VPSRLD     $0x1f, Z3, Z2
+	VPSLLD     $0x0f, Z2, Z2
+
+tile:
+	MOVQ  CX, R9
+	MOVQ  AX, R10
+	MOVQ  40(BX), R13
+	TESTQ R13, R13
+	JZ    done0
+	MOVQ  48(BX), R14
+	KMOVW R14, K1
+	MOVQ  56(BX), R14
+	KMOVW R14, K2
+
+row0:
+	PREFETCHT1 (R9)(R11*1)
+	PREFETCHT1 (R9)(R12*1)
+	VMOVUPS.Z  (R9), K1, Z2
+	VMOVUPS.Z  (R9)(R8*1), K2, Z4
+	VPADDD     Z2, Z2, Z5
+	VPMAXUD    Z5, Z0, Z0
+	VPADDD     Z3, Z5, Z5
+	VPMINUD    Z5, Z1, Z1
+	VPADDD     Z4, Z4, Z5
+	VPMAXUD    Z5, Z0, Z0
+	VPADDD     Z3, Z5, Z5
+	VPMINUD    Z5, Z1, Z1
+	VPSRLD     $0x10, Z2, Z5
+	VPORD      Z5, Z4, Z5
+	VMOVDQU32  Z5, (R10)
+	ADDQ       DI, R9
+	ADDQ       $0x40, R10
+	DECQ       R13
+	JNZ        row0
+
+done0:
+	MOVQ  64(BX), R13
+	TESTQ R13, R13
+	JZ    done1
+	MOVQ  72(BX), R14
+	KMOVW R14, K1
+	MOVQ  80(BX), R14
+	KMOVW R14, K2
+
+row1:
+	PREFETCHT1 (R9)(R11*1)
+	PREFETCHT1 (R9)(R12*1)
+	VMOVUPS.Z  (R9), K1, Z2
+	VMOVUPS.Z  (R9)(R8*1), K2, Z4
+	VPADDD     Z2, Z2, Z5
+	VPMAXUD    Z5, Z0, Z0
+	VPADDD     Z3, Z5, Z5
+	VPMINUD    Z5, Z1, Z1
+	VPADDD     Z4, Z4, Z5
+	VPMAXUD    Z5, Z0, Z0
+	VPADDD     Z3, Z5, Z5
+	VPMINUD    Z5, Z1, Z1
+	VPSRLD     $0x10, Z2, Z5
+	VPORD      Z5, Z4, Z5
+	VMOVDQU32  Z5, (R10)
+	ADDQ       DI, R9
+	ADDQ       $0x40, R10
+	DECQ       R13
+	JNZ        row1
+
+done1:
+	MOVQ  88(BX), R13
+	TESTQ R13, R13
+	JZ    done2
+	MOVQ  96(BX), R14
+	KMOVW R14, K1
+	MOVQ  104(BX), R14
+	KMOVW R14, K2
+
+row2:
+	PREFETCHT1 (R9)(R11*1)
+	PREFETCHT1 (R9)(R12*1)
+	VMOVUPS.Z  (R9), K1, Z2
+	VMOVUPS.Z  (R9)(R8*1), K2, Z4
+	VPADDD     Z2, Z2, Z5
+	VPMAXUD    Z5, Z0, Z0
+	VPADDD     Z3, Z5, Z5
+	VPMINUD    Z5, Z1, Z1
+	VPADDD     Z4, Z4, Z5
+	VPMAXUD    Z5, Z0, Z0
+	VPADDD     Z3, Z5, Z5
+	VPMINUD    Z5, Z1, Z1
+	VPSRLD     $0x10, Z2, Z5
+	VPORD      Z5, Z4, Z5
+	VMOVDQU32  Z5, (R10)
+	ADDQ       DI, R9
+	ADDQ       $0x40, R10
+	DECQ       R13
+	JNZ        row2
+
+done2:
+	ADDQ      16(BX), CX
+	ADDQ      24(BX), AX
+	DECQ      DX
+	JNZ       tile
+	VMOVDQU32 Z0, (SI)
+	VMOVDQU32 Z1, 64(SI)
+	VZEROUPPER
+	RET
+
+// func pairAMX(dst *byte, src *uint16, n int, plan *int, extremes *uint32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·pairAMX(SB), NOSPLIT, $0-40
+	MOVQ       dst+0(FP), AX
+	MOVQ       src+8(FP), CX
+	MOVQ       n+16(FP), DX
+	MOVQ       plan+24(FP), BX
+	MOVQ       extremes+32(FP), SI
+	MOVQ       (BX), DI
+	MOVQ       8(BX), R8
+	MOVQ       32(BX), R11
+	LEAQ       (R11)(R8*1), R12
+	VMOVDQU32  (SI), Z0
+	VMOVDQU32  64(SI), Z1
+	VPTERNLOGD $0xff, Z3, Z3, Z3
+	VPSLLD     $0x10, Z3, Z2
+	VPSRLD     $0x1f, Z3, Z2
+	VPSLLD     $0x0f, Z2, Z2
+
+tile:
+	MOVQ  CX, R9
+	MOVQ  AX, R10
+	MOVQ  40(BX), R13
+	TESTQ R13, R13
+	JZ    done0
+	MOVQ  48(BX), R14
+	KMOVW R14, K1
+	MOVQ  56(BX), R14
+	KMOVW R14, K2
+
+row0:
+	PREFETCHT1  (R9)(R11*1)
+	PREFETCHT1  (R9)(R12*1)
+	VPMOVZXWD.Z (R9), K1, Z2
+	VPMOVZXWD.Z (R9)(R8*1), K2, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VPORD       Z2, Z4, Z5
+	VMOVDQU32   Z5, (R10)
+	VPSLLD      $0x11, Z2, Z2
+	VPMAXUD     Z2, Z0, Z0
+	VPADDD      Z3, Z2, Z2
+	VPMINUD     Z2, Z1, Z1
+	VPADDD      Z4, Z4, Z4
+	VPMAXUD     Z4, Z0, Z0
+	VPADDD      Z3, Z4, Z4
+	VPMINUD     Z4, Z1, Z1
+	ADDQ        DI, R9
+	ADDQ        $0x40, R10
+	DECQ        R13
+	JNZ         row0
+
+done0:
+	MOVQ  64(BX), R13
+	TESTQ R13, R13
+	JZ    done1
+	MOVQ  72(BX), R14
+	KMOVW R14, K1
+	MOVQ  80(BX), R14
+	KMOVW R14, K2
+
+row1:
+	PREFETCHT1  (R9)(R11*1)
+	PREFETCHT1  (R9)(R12*1)
+	VPMOVZXWD.Z (R9), K1, Z2
+	VPMOVZXWD.Z (R9)(R8*1), K2, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VPORD       Z2, Z4, Z5
+	VMOVDQU32   Z5, (R10)
+	VPSLLD      $0x11, Z2, Z2
+	VPMAXUD     Z2, Z0, Z0
+	VPADDD      Z3, Z2, Z2
+	VPMINUD     Z2, Z1, Z1
+	VPADDD      Z4, Z4, Z4
+	VPMAXUD     Z4, Z0, Z0
+	VPADDD      Z3, Z4, Z4
+	VPMINUD     Z4, Z1, Z1
+	ADDQ        DI, R9
+	ADDQ        $0x40, R10
+	DECQ        R13
+	JNZ         row1
+
+done1:
+	MOVQ  88(BX), R13
+	TESTQ R13, R13
+	JZ    done2
+	MOVQ  96(BX), R14
+	KMOVW R14, K1
+	MOVQ  104(BX), R14
+	KMOVW R14, K2
+
+row2:
+	PREFETCHT1  (R9)(R11*1)
+	PREFETCHT1  (R9)(R12*1)
+	VPMOVZXWD.Z (R9), K1, Z2
+	VPMOVZXWD.Z (R9)(R8*1), K2, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VPORD       Z2, Z4, Z5
+	VMOVDQU32   Z5, (R10)
+	VPSLLD      $0x11, Z2, Z2
+	VPMAXUD     Z2, Z0, Z0
+	VPADDD      Z3, Z2, Z2
+	VPMINUD     Z2, Z1, Z1
+	VPADDD      Z4, Z4, Z4
+	VPMAXUD     Z4, Z0, Z0
+	VPADDD      Z3, Z4, Z4
+	VPMINUD     Z4, Z1, Z1
+	ADDQ        DI, R9
+	ADDQ        $0x40, R10
+	DECQ        R13
+	JNZ         row2
+
+done2:
+	ADDQ      16(BX), CX
+	ADDQ      24(BX), AX
+	DECQ      DX
+	JNZ       tile
+	VMOVDQU32 Z0, (SI)
+	VMOVDQU32 Z1, 64(SI)
+	VZEROUPPER
+	RET
+
 // func transpose8AVX2(dst *float32, step int, src *float32, stride int, rows int, n int)
 // Requires: AVX, CMOV, MMX+
 TEXT ·transpose8AVX2(SB), NOSPLIT, $0-48

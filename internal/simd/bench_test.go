@@ -86,7 +86,7 @@ func BenchmarkOthers(b *testing.B) {
 	}, "Max")
 	eachVariant(b, func(b *testing.B) {
 		for b.Loop() {
-			RotatePairs(dst, x, cos, sin)
+			Stream(false).RotatePairs(dst, x, cos, sin)
 		}
 	}, "RotatePairs")
 	p, g, m, v := random(rng, n), random(rng, n), random(rng, n), make([]float32, n)
@@ -119,4 +119,85 @@ func BenchmarkHalves(b *testing.B) {
 			}
 		}, name)
 	}
+}
+
+// layers are those of models with a weight, or one for each of several experts: tokens, inputs and outputs.
+var layers = []struct {
+	name                     string
+	experts, tokens, in, out int
+}{
+	{"small_q_o", 1, 1024, 512, 512}, {"small_k_v", 1, 1024, 512, 256}, {"small_gate_up", 1, 1024, 512, 1536},
+	{"small_down", 1, 1024, 1536, 512}, {"small_head", 1, 1024, 512, 8192},
+	{"moe_router", 1, 1024, 512, 32}, {"moe_gate_up", 32, 128, 512, 768}, {"moe_down", 32, 128, 384, 512},
+	{"slice_q", 1, 512, 1024, 2048}, {"slice_k_v", 1, 512, 1024, 1024}, {"slice_o", 1, 512, 2048, 1024},
+	{"slice_gate_up", 1, 512, 1024, 3072}, {"slice_down", 1, 512, 3072, 1024},
+}
+
+// BenchmarkTiles has the products of BenchmarkGemm and those of layers: NT for the outputs, NN for the
+// gradient of the inputs and TN for that of the weight. "packed" has the weight packed before, and
+// "bfloat16" stored so; of it, "both" has the other operand, too.
+func BenchmarkTiles(b *testing.B) {
+	needTiles(b)
+	defer SetThreads(0)
+	for _, s := range shapes {
+		for form := range forms {
+			benchmarkTiles(b, fmt.Sprintf("%dx%dx%d", s[0], s[1], s[2]), 1, form, s[0], s[1], s[2])
+		}
+	}
+	for _, l := range layers {
+		benchmarkTiles(b, l.name, l.experts, 1, l.tokens, l.in, l.out)
+		benchmarkTiles(b, l.name, l.experts, 0, l.tokens, l.out, l.in)
+		benchmarkTiles(b, l.name, l.experts, 2, l.out, l.tokens, l.in)
+	}
+}
+
+func benchmarkTiles(b *testing.B, name string, count, form, m, k, n int) {
+	f := forms[form]
+	half := func(x Matrix) Matrix {
+		h := make([]uint16, len(x.Data))
+		Float32ToBFloat16(h, x.Data)
+		return Matrix{BFloat16: h, Stride: x.Stride}
+	}
+	for _, threads := range []int{1, 2} {
+		for _, way := range []string{"avx512", "tiles", "packed", "bfloat16", "both"} {
+			if f.transA && way == "packed" {
+				continue // no weight
+			}
+			b.Run(fmt.Sprintf("%s/%s/threads=%d/%s", name, f.name, threads, way), func(b *testing.B) {
+				SetThreads(threads)
+				rng := rand.New(rand.NewPCG(1, 1))
+				var products []Product
+				var onTiles []TileProduct
+				for range count {
+					p := TileProduct{Product: Product{M: m, N: n, K: k, A: numbers(rng, m, k, f.transA),
+						B: numbers(rng, k, n, f.transB), TransA: f.transA, TransB: f.transB, C: make([]float32, m*n), StrideC: n}}
+					switch way {
+					case "packed":
+						p.PackedB = PackRight(k, n, p.B, f.transB)
+					case "both":
+						p.A, p.B = half(p.A), half(p.B)
+					case "bfloat16":
+						p.B = half(p.B)
+					}
+					products, onTiles = append(products, p.Product), append(onTiles, p)
+				}
+				for b.Loop() {
+					if way == "avx512" {
+						Multiply(products...)
+					} else {
+						multiplyOnTiles(onTiles)
+					}
+				}
+				b.ReportMetric(2*float64(count)*products[0].work()*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+			})
+		}
+	}
+}
+
+// numbers returns a matrix as operand does, without a closed page, of which a process has only so many.
+func numbers(rng *rand.Rand, rows, cols int, trans bool) Matrix {
+	if trans {
+		rows, cols = cols, rows
+	}
+	return Matrix{Data: random(rng, rows*cols), Stride: cols}
 }

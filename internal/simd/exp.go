@@ -42,20 +42,3 @@ func SiLUGrad(dx, dy, x []float32) {
 	same(len(dx), len(dy), len(x))
 	active.siluGrad(dx, dy, x)
 }
-
-// SwiGLU sets dst[i] = gate[i] * sigmoid(gate[i]) * up[i]. dst may be gate or up.
-func SwiGLU(dst, gate, up []float32) {
-	same(len(dst), len(gate), len(up))
-	active.swiglu(dst, gate, up)
-}
-
-// SwiGLUGrad sets, with g = gate[i] and s = sigmoid(g),
-//
-//	dup[i] = dy[i] * g*s
-//	dgate[i] = dy[i] * up[i] * (s + g*s*(1-s))
-//
-// dgate and dup may be any of the others, but not the same.
-func SwiGLUGrad(dgate, dup, dy, gate, up []float32) {
-	same(len(dgate), len(dup), len(dy), len(gate), len(up))
-	active.swigluGrad(dgate, dup, dy, gate, up)
-}

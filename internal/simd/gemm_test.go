@@ -176,7 +176,30 @@ func TestMultiplyComputesGroupsAsIfOneByOne(t *testing.T) {
 // loads, with the same numbers in float32.
 func TestOperandsAreWidened(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
-	ways := map[string]func(Matrix) Matrix{
+	for name, narrow := range narrowings(t) {
+		eachVariant(t, func(t *testing.T) {
+			for _, f := range forms {
+				for _, s := range brief([][3]int{{50, 100, 300}, {15, 33, 17}, {15, 33, 400}, {300, 290, 400}, {1, 1, 1}}) {
+					m, n, k := s[0], s[1], s[2]
+					a, b := operand(t, rng, m, k, 1, f.transA), operand(t, rng, k, n, 2, f.transB)
+					p := Product{M: m, N: n, K: k, A: narrow(a), B: narrow(b), TransA: f.transA, TransB: f.transB,
+						C: make([]float32, m*n), StrideC: n}
+					Multiply(p)
+					want := make([]float32, m*n)
+					f.gemm(m, n, k, a.Data, a.Stride, b.Data, b.Stride, want, n, false)
+					if !slices.Equal(p.C, want) {
+						t.Errorf("%s %v: not the product of the same numbers in float32", f.name, s)
+					}
+				}
+			}
+		}, name)
+	}
+}
+
+// narrowings are the ways to store an operand but as float32: each returns it so, and makes its numbers
+// those that are stored.
+func narrowings(t *testing.T) map[string]func(Matrix) Matrix {
+	return map[string]func(Matrix) Matrix{
 		"BFloat16": func(x Matrix) Matrix {
 			h := make([]uint16, len(x.Data))
 			Float32ToBFloat16(h, x.Data)
@@ -201,24 +224,6 @@ func TestOperandsAreWidened(t *testing.T) {
 		"Load": func(x Matrix) Matrix {
 			return Matrix{Stride: x.Stride, Load: func(dst []float32, from int) { copy(dst, x.Data[from:from+len(dst)]) }}
 		},
-	}
-	for name, narrow := range ways {
-		eachVariant(t, func(t *testing.T) {
-			for _, f := range forms {
-				for _, s := range brief([][3]int{{50, 100, 300}, {15, 33, 17}, {15, 33, 400}, {300, 290, 400}, {1, 1, 1}}) {
-					m, n, k := s[0], s[1], s[2]
-					a, b := operand(t, rng, m, k, 1, f.transA), operand(t, rng, k, n, 2, f.transB)
-					p := Product{M: m, N: n, K: k, A: narrow(a), B: narrow(b), TransA: f.transA, TransB: f.transB,
-						C: make([]float32, m*n), StrideC: n}
-					Multiply(p)
-					want := make([]float32, m*n)
-					f.gemm(m, n, k, a.Data, a.Stride, b.Data, b.Stride, want, n, false)
-					if !slices.Equal(p.C, want) {
-						t.Errorf("%s %v: not the product of the same numbers in float32", f.name, s)
-					}
-				}
-			}
-		}, name)
 	}
 }
 

@@ -43,6 +43,10 @@ func TestAssemblyThatOtherMachinesRefuse(t *testing.T) {
 		{"upper halves left", "fAVX2", "loop:\nVADDPS Y0, Y1, Y2\nJNZ loop\nRET", "RET without VZEROUPPER"},
 		{"upper halves left on one way out", "fAVX2", "VADDPS Y0, Y1, Y2\nJZ other\nVZEROUPPER\nRET\nother:\nRET",
 			"RET without VZEROUPPER"},
+		{"tiles", "fAVX512", "BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0; // tilerelease\nRET", "needs AMX_TILE"},
+		{"tiles left", "fAMX", "BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x80; // ldtilecfg\nVZEROUPPER\nRET",
+			"RET without TILERELEASE"},
+		{"bytes of something else", "fAMX", "BYTE $0x0f; BYTE $0x05; // syscall\nRET", "say what BYTE needs"},
 		{"a jump elsewhere", "fAVX2", "VADDPS Y0, Y1, Y2\nJMP ·gAVX2(SB)", "leaves the function"},
 		{"old instructions on vectors", "fAVX2", "VADDPS Y0, Y1, Y2\nMOVSS X2, (AX)\nVZEROUPPER\nRET", "stalls"},
 	} {
@@ -122,6 +126,9 @@ func parseAssembly(file, text string) []asmFunction {
 		default:
 			ins := instruction{line: i + 1}
 			ins.op, _, ins.masked = strings.Cut(op, ".")
+			if op == "BYTE" {
+				ins.op, rest = tileInstruction(rest), ""
+			}
 			for operand := range strings.SplitSeq(rest, ",") {
 				ins.operands = append(ins.operands, strings.TrimSpace(operand))
 			}
@@ -146,6 +153,7 @@ func (f *asmFunction) may() []string {
 func (f *asmFunction) check() []string {
 	var problems []string
 	may, wide := f.may(), slices.ContainsFunc(f.code, func(ins instruction) bool { return ins.has('Y') || ins.has('Z') })
+	tiles := slices.ContainsFunc(f.code, func(ins instruction) bool { return ins.op == "LDTILECFG" })
 	for i, ins := range f.code {
 		report := func(format string, args ...any) {
 			problems = append(problems, fmt.Sprintf("%s:%d: %s: %s %s: ", f.file, ins.line, f.name, ins.op,
@@ -170,6 +178,8 @@ func (f *asmFunction) check() []string {
 		switch {
 		case ins.op == "RET" && wide && (i == 0 || f.code[i-1].op != "VZEROUPPER"):
 			report("RET without VZEROUPPER before it")
+		case ins.op == "RET" && tiles && (i < 2 || f.code[i-2].op != "TILERELEASE"):
+			report("RET without TILERELEASE and VZEROUPPER before it")
 		case ins.op[0] == 'J' && strings.HasSuffix(ins.operands[0], "(SB)"):
 			report("leaves the function")
 		case ins.op[0] != 'V' && ins.has('X') && wide:

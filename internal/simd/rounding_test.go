@@ -28,6 +28,7 @@ var free = map[string]string{
 	"work":               "an estimate, which moves no bits",
 	"cut":                "an estimate, which moves no bits",
 	"MaxThreads":         "whole numbers",
+	"fits":               "the product of two float32 is exact in float64, and k is a whole number",
 }
 
 // TestProductsAreRoundedWhereBitsAreFixed reads the package for products that a compiler may

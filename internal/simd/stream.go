@@ -17,8 +17,8 @@ const streamFrom = 64 << 20
 // StreamFor decides for an operation that reads and writes so many bytes.
 func StreamFor(bytes int64) Stream { return bytes >= streamFrom }
 
-// ScaleMul is the function ScaleMul for rows of a matrix, of which x is one: it reads
-// ahead into the next.
+// ScaleMul sets dst[i] = scale * x[i] * w[i]: a row of an RMSNorm, with scale the reciprocal
+// of the root. dst may be x. Streaming, it reads ahead into the next row of the matrix.
 func (s Stream) ScaleMul(dst, x, w []float32, scale float32) {
 	same(len(dst), len(x), len(w))
 	n := s.head(dst)
@@ -26,7 +26,9 @@ func (s Stream) ScaleMul(dst, x, w []float32, scale float32) {
 	active.stream.scaleMul(dst[n:], x[n:], w[n:], scale)
 }
 
-// NormGrad is the function NormGrad, except that dw is not streamed.
+// NormGrad is the backward pass of a row of an RMSNorm: with n = rstd*x[i], it adds
+// dy[i]*n to dw[i], which is not streamed, and sets dx[i] = rstd * (dy[i]*w[i] - n*mean),
+// where mean is that of dy*w*n. dx may be dy or x.
 func (s Stream) NormGrad(dx, dw, dy, x, w []float32, rstd, mean float32) {
 	same(len(dx), len(dw), len(dy), len(x), len(w))
 	n := s.head(dx)
@@ -34,7 +36,11 @@ func (s Stream) NormGrad(dx, dw, dy, x, w []float32, rstd, mean float32) {
 	active.stream.normGrad(dx[n:], dw[n:], dy[n:], x[n:], w[n:], rstd, mean)
 }
 
-// RotateHalves is the function RotateHalves.
+// RotateHalves rotates the pairs (a[i], b[i]) by the angles of cos and sin:
+//
+//	lo[i], hi[i] = a[i]*cos[i] - b[i]*sin[i], b[i]*cos[i] + a[i]*sin[i]
+//
+// lo may be a, and hi b.
 func (s Stream) RotateHalves(lo, hi, a, b, cos, sin []float32) {
 	same(len(lo), len(hi), len(a), len(b), len(cos), len(sin))
 	n := s.head(lo, hi)
@@ -62,7 +68,8 @@ func (s Stream) RotateHeads(dst, x, cos, sin []float32, width int) {
 	}
 }
 
-// RotatePairs is the function RotatePairs.
+// RotatePairs rotates the pairs (x[2*i], x[2*i+1]) by the angles of cos and sin, half as
+// long, as RotateHalves does. dst may be x.
 func (s Stream) RotatePairs(dst, x, cos, sin []float32) {
 	same(len(dst), len(x), 2*len(cos), 2*len(sin))
 	n := s.head(dst) / 2
@@ -73,7 +80,7 @@ func (s Stream) RotatePairs(dst, x, cos, sin []float32) {
 	active.stream.rotatePairs(cos[n:], sin[n:], dst[2*n:], x[2*n:])
 }
 
-// SwiGLU is the function SwiGLU.
+// SwiGLU sets dst[i] = gate[i] * sigmoid(gate[i]) * up[i]. dst may be gate or up.
 func (s Stream) SwiGLU(dst, gate, up []float32) {
 	same(len(dst), len(gate), len(up))
 	n := s.head(dst)
@@ -81,7 +88,12 @@ func (s Stream) SwiGLU(dst, gate, up []float32) {
 	active.stream.swiglu(dst[n:], gate[n:], up[n:])
 }
 
-// SwiGLUGrad is the function SwiGLUGrad.
+// SwiGLUGrad sets, with g = gate[i] and s = sigmoid(g),
+//
+//	dup[i] = dy[i] * g*s
+//	dgate[i] = dy[i] * up[i] * (s + g*s*(1-s))
+//
+// dgate and dup may be any of the others, but not the same.
 func (s Stream) SwiGLUGrad(dgate, dup, dy, gate, up []float32) {
 	same(len(dgate), len(dup), len(dy), len(gate), len(up))
 	n := s.head(dgate, dup)

@@ -14,12 +14,13 @@ import (
 type instructionSet struct {
 	suffix  string   // ends the names of its functions; what has none uses what every amd64 has
 	needs   []string // all that its instructions need, names in features; a test reads the assembly for it
-	variant *variant
+	variant *variant // nil: none of its own
 }
 
 // instructionSets are those that there is assembly for, the fastest first. A variant may
 // use the functions of those below it.
 var instructionSets = []instructionSet{
+	{"AMX", []string{"AVX", "AVX2", "FMA", "F16C", "BMI2", "AVX512F", "AVX512VL", "AMX_TILE", "AMX_BF16"}, nil},
 	{"AVX512", []string{"AVX", "AVX2", "FMA", "F16C", "BMI2", "AVX512F", "AVX512VL"}, &variantAVX512},
 	{"AVX2", []string{"AVX", "AVX2", "FMA", "F16C"}, &variantAVX2},
 }
@@ -30,17 +31,24 @@ var features = map[string]bool{
 	"AVX": cpu.X86.HasAVX, "AVX2": cpu.X86.HasAVX2, "FMA": cpu.X86.HasFMA, "F16C": cpu.X86.HasF16C,
 	"BMI2":    cpu.X86.HasBMI2,
 	"AVX512F": cpu.X86.HasAVX512F, "AVX512VL": cpu.X86.HasAVX512VL,
+	// Whether the operating system lets programs use these, allowTiles asks.
+	"AMX_TILE": cpu.X86.HasAMXTile, "AMX_BF16": cpu.X86.HasAMXBF16,
 }
 
 // assembly returns the variants in assembly that this CPU can run.
 func assembly() []*variant {
 	var can []*variant
 	for _, set := range instructionSets {
-		if !slices.ContainsFunc(set.needs, func(name string) bool { return !features[name] }) {
+		if set.variant != nil && set.there() {
 			can = append(can, set.variant)
 		}
 	}
 	return can
+}
+
+// there reports whether this CPU has all that the set needs.
+func (set instructionSet) there() bool {
+	return !slices.ContainsFunc(set.needs, func(name string) bool { return !features[name] })
 }
 
 var variantAVX512 = variant{

@@ -78,21 +78,21 @@ var cachedOps = []vectorOp{
 			g := logistic(e[2])
 			return []float64{e[1] * (g + e[2]*g*(1-g))}
 		}, 8, largest, false},
-	{"SwiGLU", 3, 1, func(s [][]float32) float64 { SwiGLU(s[0], s[1], s[2]); return 0 },
+	{"SwiGLU", 3, 1, func(s [][]float32) float64 { Stream(false).SwiGLU(s[0], s[1], s[2]); return 0 },
 		func(e []float64) []float64 { return []float64{e[1] * logistic(e[1]) * e[2]} }, 8, largest, false},
-	{"SwiGLUGrad", 5, 2, func(s [][]float32) float64 { SwiGLUGrad(s[0], s[1], s[2], s[3], s[4]); return 0 },
+	{"SwiGLUGrad", 5, 2, func(s [][]float32) float64 { Stream(false).SwiGLUGrad(s[0], s[1], s[2], s[3], s[4]); return 0 },
 		func(e []float64) []float64 {
 			g, d, u := logistic(e[3]), e[2], e[4]
 			return []float64{d * u * (g + e[3]*g*(1-g)), d * e[3] * g}
 		}, 8, largest, false},
-	{"ScaleMul", 3, 1, func(s [][]float32) float64 { ScaleMul(s[0], s[1], s[2], 0.25); return 0 },
+	{"ScaleMul", 3, 1, func(s [][]float32) float64 { Stream(false).ScaleMul(s[0], s[1], s[2], 0.25); return 0 },
 		func(e []float64) []float64 { return []float64{0.25 * e[1] * e[2]} }, 2, largest, true},
-	{"NormGrad", 5, 2, func(s [][]float32) float64 { NormGrad(s[0], s[1], s[2], s[3], s[4], 0.25, 0.5); return 0 },
+	{"NormGrad", 5, 2, func(s [][]float32) float64 { Stream(false).NormGrad(s[0], s[1], s[2], s[3], s[4], 0.25, 0.5); return 0 },
 		func(e []float64) []float64 {
 			n := 0.25 * e[3]
 			return []float64{0.25 * (e[2]*e[4] - n*0.5), e[1] + e[2]*n}
 		}, 3, largest, true},
-	{"RotateHalves", 6, 2, func(s [][]float32) float64 { RotateHalves(s[0], s[1], s[2], s[3], s[4], s[5]); return 0 },
+	{"RotateHalves", 6, 2, func(s [][]float32) float64 { Stream(false).RotateHalves(s[0], s[1], s[2], s[3], s[4], s[5]); return 0 },
 		func(e []float64) []float64 { return []float64{e[2]*e[4] - e[3]*e[5], e[3]*e[4] + e[2]*e[5]} }, 3, largest, true},
 	{"AdamW", 4, 3, func(s [][]float32) float64 {
 		for i, v := range s[2] {
@@ -225,11 +225,11 @@ func TestRotatePairsIsRotateHalvesInAnotherOrder(t *testing.T) {
 			for i := range n {
 				a[i], b[i] = x[2*i], x[2*i+1]
 			}
-			RotateHalves(a, b, a, b, cos, sin)
+			Stream(false).RotateHalves(a, b, a, b, cos, sin)
 			streamed := tail[float32](buffers[4], 2*n)
 			Stream(true).RotatePairs(streamed, x, cos, sin)
-			RotatePairs(dst, x, cos, sin)
-			RotatePairs(x, x, cos, sin)
+			Stream(false).RotatePairs(dst, x, cos, sin)
+			Stream(false).RotatePairs(x, x, cos, sin)
 			for i := range n {
 				if dst[2*i] != a[i] || dst[2*i+1] != b[i] {
 					t.Fatalf("length %d, pair %d: (%v, %v), want (%v, %v)", n, i, dst[2*i], dst[2*i+1], a[i], b[i])
@@ -359,7 +359,7 @@ func TestVectorLengthsMustAgree(t *testing.T) {
 	a, b, h := make([]float32, 2), make([]float32, 3), make([]uint16, 4)
 	for name, f := range map[string]func(){
 		"Dot": func() { Dot(a, b) }, "Axpy": func() { Axpy(1, a, b) }, "Sigmoid": func() { Sigmoid(a, b) },
-		"SwiGLUGrad": func() { SwiGLUGrad(a, a, a, a, b) }, "AdamW": func() { step.Update(a, a, b, a) },
+		"SwiGLUGrad": func() { Stream(false).SwiGLUGrad(a, a, a, a, b) }, "AdamW": func() { step.Update(a, a, b, a) },
 		"Float32ToBFloat16": func() { Float32ToBFloat16(h, a) },
 	} {
 		func() {

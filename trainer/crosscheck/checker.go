@@ -13,7 +13,7 @@ import (
 
 // Checker compares the calls of a run's kernels with the plain forward: the first of each
 // kernel that Watch returns, at each site, in each pass and of each shape, and the next after
-// every so many Ticks. It is not safe for concurrent use, as kernels are not. A nil *Checker
+// every so many Ticks. New makes it. It is not safe for concurrent use, as kernels are not. A nil *Checker
 // watches nothing.
 type Checker struct {
 	// Every is how many Ticks there are from one comparison to the next; 0 for the first alone.
@@ -43,7 +43,7 @@ func New(every int) *Checker {
 	if every == 0 {
 		return nil
 	}
-	return &Checker{Every: every}
+	return &Checker{Every: every, right: map[use]int{}, stats: Stats{Left: map[core.Op]int{}}}
 }
 
 // Stats is what a Checker has done.
@@ -119,15 +119,9 @@ func (w *watched) run(ctx context.Context, c *core.Call, pass func(context.Conte
 	start := time.Now()
 	err := Compare(c)
 	if err == nil || errors.Is(err, core.ErrNotSupported) {
-		if w.checker.right == nil {
-			w.checker.right = map[use]int{}
-		}
 		w.checker.right[u] = w.checker.round
 	}
 	if errors.Is(err, core.ErrNotSupported) {
-		if w.checker.stats.Left == nil {
-			w.checker.stats.Left = map[core.Op]int{}
-		}
 		w.checker.stats.Left[c.Op]++
 		return nil
 	}
@@ -184,13 +178,10 @@ func Wrong(err error) *core.KernelError {
 // String says what was done, for people.
 func (s Stats) String() string {
 	text := fmt.Sprintf("%s of kernels on the run's own tensors in %.2g s", uses(s.Calls), s.Took.Seconds())
-	for i, op := range slices.Sorted(maps.Keys(s.Left)) {
-		if i == 0 {
-			text += "; not compared:"
-		} else {
-			text += ","
-		}
-		text += fmt.Sprintf(" %s of %s", uses(s.Left[op]), op)
+	separator := "; not compared: "
+	for _, op := range slices.Sorted(maps.Keys(s.Left)) {
+		text += fmt.Sprintf("%s%s of %s", separator, uses(s.Left[op]), op)
+		separator = ", "
 	}
 	return text
 }

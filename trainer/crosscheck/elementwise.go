@@ -13,7 +13,7 @@ import (
 func swiglu(c *core.Call) ([]worst, error) {
 	gate, up := halves(c.Inputs, c.Facts, "")
 	if c.Pass == core.Forward {
-		found, y := named("y"), half{x: c.Output("y").Float32s(), width: c.Facts.Intermediate}
+		found, y := named("y"), alone("y", c.Output("y"))
 		eachSigmoid(found, c.Tokens(), gate, func(t int, s []float32, found []worst) {
 			at, y, up := y.first(t), y.row(t), up.row(t)
 			for i, g := range gate.row(t) {
@@ -24,7 +24,7 @@ func swiglu(c *core.Call) ([]worst, error) {
 		return found, nil
 	}
 	dgate, dup := halves(c.Outputs, c.Facts, "d")
-	found, dy := named(dgate.name, dup.name), half{x: c.Input("dy").Float32s(), width: c.Facts.Intermediate}
+	found, dy := named(dgate.name, dup.name), alone("dy", c.Input("dy"))
 	eachSigmoid(found, c.Tokens(), gate, func(t int, s []float32, found []worst) {
 		dy, up, dg, du := dy.row(t), up.row(t), dgate.row(t), dup.row(t)
 		atGate, atUp := dgate.first(t), dup.first(t)
@@ -49,40 +49,34 @@ func eachSigmoid(found []worst, tokens int, gate half, f func(t int, s []float32
 	})
 }
 
-// half is the gate or the up of swiglu, in either layout.
+// half is the gate or the up of swiglu, in either layout: of token t, width elements from
+// t*stride + from on.
 type half struct {
-	name   string
-	x      []float32
-	width  int // of the half
-	packed bool
-	second bool
+	name                string
+	x                   []float32
+	width, stride, from int
 }
 
 // first returns where the half of token t begins in its tensor.
-func (h half) first(t int) int {
-	switch {
-	case !h.packed:
-		return t * h.width
-	case h.second:
-		return (2*t + 1) * h.width
-	}
-	return 2 * t * h.width
-}
+func (h half) first(t int) int { return t*h.stride + h.from }
 
 func (h half) row(t int) []float32 { return h.x[h.first(t):][:h.width] }
 
+// alone is a tensor of its own.
+func alone(name string, t core.Tensor) half {
+	return half{name, t.Float32s(), t.Shape[1], t.Shape[1], 0}
+}
+
 // halves finds gate and up among the tensors whose names begin with prefix.
 func halves(tensors func(string) []core.Tensor, f core.Facts, prefix string) (gate, up half) {
-	one := func(name string) half {
-		return half{name: prefix + name, x: tensors(prefix + name)[0].Float32s(), width: f.Intermediate}
-	}
+	one := func(name string) half { return alone(prefix+name, tensors(prefix + name)[0]) }
 	if f.Layout == core.Separate {
 		return one("gate"), one("up")
 	}
 	gate = one("gate_up")
-	gate.packed = true
+	gate.width = f.Intermediate
 	up = gate
-	up.second = true
+	up.from = f.Intermediate
 	return gate, up
 }
 

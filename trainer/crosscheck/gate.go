@@ -125,15 +125,21 @@ func keepGroups(f core.Facts, choice []float64, limit float64) bool {
 	return sums[order[f.TopGroups-1]]-sums[order[f.TopGroups]] > limit
 }
 
-// weighed returns the weights of the experts that were chosen, and the largest.
-func weighed(f core.Facts, scores []float64, ids []int32) (weights []float64, high float64) {
+// denominator returns what the scores of a token's experts are divided by.
+func denominator(f core.Facts, scores []float64, ids []int32) float64 {
+	if !f.Normalize {
+		return 1
+	}
 	sum := least
 	for _, id := range ids {
 		sum += scores[id]
 	}
-	if !f.Normalize {
-		sum = 1
-	}
+	return sum
+}
+
+// weighed returns the weights of the experts that were chosen, and the largest.
+func weighed(f core.Facts, scores []float64, ids []int32) (weights []float64, high float64) {
+	sum := denominator(f, scores, ids)
 	for _, id := range ids {
 		weights = append(weights, scores[id]/sum*f.Scale)
 	}
@@ -171,17 +177,14 @@ func gateBackward(c *core.Call, logits []float32) ([]worst, error) {
 // scoreGradients returns the gradient of each score, and the size of its terms.
 func scoreGradients(f core.Facts, scores []float64, ids []int32, dweights []float32) (grads, sizes []float64) {
 	grads, sizes = make([]float64, f.Experts), make([]float64, f.Experts)
-	sum, mean, size := least, 0.0, 0.0
-	for _, id := range ids {
-		sum += scores[id]
-	}
+	sum, mean, size := denominator(f, scores, ids), 0.0, 0.0
 	for k, id := range ids {
 		d := float64(dweights[k]) * f.Scale
 		mean += d * (scores[id] / sum)
 		size += math.Abs(d) * (scores[id] / sum)
 	}
 	if !f.Normalize {
-		sum, mean, size = 1, 0, 0
+		mean, size = 0, 0
 	}
 	for k, id := range ids {
 		d := float64(dweights[k]) * f.Scale

@@ -45,7 +45,7 @@ type entry struct {
 func (s *session) key(u use) (key, bool) {
 	name := u.kernel.Info().Name
 	plugin, _ := s.reg.Find(name)
-	k := key{Plugin: plugin.Manifest.Checksum, CPU: cpu.Name(), Variant: simd.Variant(), Threads: simd.Threads(),
+	k := key{Plugin: plugin.Manifest.Checksum, CPU: cpu.Name(), Variant: simd.Instructions(), Threads: simd.Threads(),
 		Kernel: name, Op: u.op, Facts: u.facts, RowsPerToken: u.rowsPerToken,
 		Batch: s.run.Batch, Seq: s.run.Seq, MaxPosition: s.run.MaxPosition, Inference: s.run.Inference}
 	if s.cache.dir == "" || k.Plugin == "" {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -129,23 +130,19 @@ func (o LoadOptions) read(dir string, mem core.Memory, weights bool) (*Model, er
 		return nil, fmt.Errorf("models: %s: %w", dir, err)
 	}
 	if weights && o.Check != nil {
-		if err := o.Check(m); err != nil {
-			m.Free()
-			return nil, err
+		err = o.Check(m)
+	}
+	if err == nil && weights {
+		if err = m.fill(set); err != nil {
+			err = fmt.Errorf("models: %s: %w", dir, err)
 		}
 	}
-	if weights {
-		if err := m.fill(set); err != nil {
-			m.Free()
-			return nil, fmt.Errorf("models: %s: %w", dir, err)
-		}
-	}
-	allowed.lift()
-	if err := m.adapt(o, dir); err != nil {
+	if err != nil {
 		m.Free()
 		return nil, err
 	}
-	return m, nil
+	allowed.lift()
+	return m.adapted(o, dir)
 }
 
 // builder returns one whose parameters are frozen, if they are to be. stored gives the
@@ -158,15 +155,19 @@ func (o LoadOptions) builder(mem core.Memory, stored func(name string) core.DTyp
 	return b
 }
 
-// adapt puts adapters on the model, if there are to be any.
-func (m *Model) adapt(o LoadOptions, dir string) (err error) {
+// adapted returns the model with adapters, if there are to be any.
+func (m *Model) adapted(o LoadOptions, dir string) (_ *Model, err error) {
 	switch {
 	case o.LoRA.Adapter != "":
 		m.Adapter, err = lora.Load(&m.Body, o.LoRA.Adapter)
 	case o.LoRA.Enabled():
 		m.Adapter, err = lora.New(&m.Body, o.LoRA, dir, o.Seed)
 	}
-	return err
+	if err != nil {
+		m.Free()
+		return nil, err
+	}
+	return m, nil
 }
 
 // frozenDType chooses how a frozen parameter is stored: as the files have it, unless that
@@ -200,7 +201,9 @@ func (m *Model) fill(set *checkpoint.Set) error {
 	var room checkpoint.Room
 	unused := map[string]bool{}
 	for _, name := range set.Names() {
-		unused[name] = !m.ignored(name)
+		if !m.ignored(name) {
+			unused[name] = true
+		}
 	}
 	for _, p := range slices.Concat(m.Params(), m.Buffers()) {
 		for _, e := range p.Entries {
@@ -217,7 +220,7 @@ func (m *Model) fill(set *checkpoint.Set) error {
 			if err != nil {
 				return err
 			}
-			unused[e.Name] = false
+			delete(unused, e.Name)
 			if err := checkpoint.CheckFinite(e.Name, t); err != nil {
 				return err
 			}
@@ -227,16 +230,9 @@ func (m *Model) fill(set *checkpoint.Set) error {
 			m.stored[e.Name] = t.DType
 		}
 	}
-	var extra []string
-	for name, is := range unused {
-		if is {
-			extra = append(extra, name)
-		}
-	}
-	slices.Sort(extra)
 	return errors.Join(
 		list("tensors are missing from the files", missing),
-		list("tensors of the files have no place in this model", extra),
+		list("tensors of the files have no place in this model", slices.Sorted(maps.Keys(unused))),
 		list("tensors do not fit the configuration", wrong))
 }
 

@@ -46,11 +46,7 @@ func NewWith(config []byte, mem core.Memory, o LoadOptions) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := m.adapt(o, ""); err != nil {
-		m.Free()
-		return nil, err
-	}
-	return m, nil
+	return m.adapted(o, "")
 }
 
 func construct(config []byte, b *nn.Builder) (*Model, error) {

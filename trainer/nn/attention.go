@@ -153,15 +153,17 @@ func (a attentionShape) products(product func(h, g int) simd.Product) []simd.Pro
 
 // softmax turns scores into probabilities in place.
 func (a attentionShape) softmax(p []float32, keys []int32) {
-	a.eachQuery(keys, func(at, first, end int) {
-		seen := p[at:][first:end]
-		clear(p[at:][:first])
-		clear(p[at:][end:a.s])
-		if first < end {
-			sum := simd.ExpSum(seen, seen, a.scale(), a.scale()*simd.Max(seen))
-			simd.Scale(seen, seen, float32(1/sum))
-		}
-	})
+	a.eachQuery(keys, func(at, first, end int) { a.probabilities(p[at:][:a.s], first, end) })
+}
+
+// probabilities turns the scores of one query, which sees keys [first, end), into those.
+func (a attentionShape) probabilities(row []float32, first, end int) {
+	clear(row[:first])
+	clear(row[end:])
+	if seen := row[first:end]; first < end {
+		sum := simd.ExpSum(seen, seen, a.scale(), a.scale()*simd.Max(seen))
+		simd.Scale(seen, seen, float32(1/sum))
+	}
 }
 
 // eachQuery calls f for every query of every head, whose scores begin at element at, and

@@ -91,14 +91,13 @@ func (c *Cache) Fill(b *Batch, ids []int32) error {
 	}
 	c.fed = len(ids)
 	for i := range b.S {
-		id, position := int32(0), 0 // of a place without a token, which sees nothing and is not kept
-		first, end := int32(0), int32(0)
+		id, position, end := int32(0), 0, int32(0) // of a place without a token, which sees nothing and is not kept
 		if i < len(ids) {
 			id, position = ids[i], c.length+i
 			end = int32(position + 1)
 		}
 		b.IDs[i], b.Positions[i], b.Labels[i] = id, int32(position), 0
-		b.Keys[2*i], b.Keys[2*i+1] = first, end
+		b.Keys[2*i], b.Keys[2*i+1] = 0, end
 	}
 	b.Labels[0] = int32(len(ids) - 1)
 	return nil

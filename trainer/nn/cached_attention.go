@@ -154,15 +154,12 @@ func (u queries) of(x []float32) simd.Matrix { return simd.Matrix{Data: x[u.firs
 func (a cachedAttention) units(from, to, width int) []queries {
 	var out []queries
 	share := a.heads / a.kv
+	heads, n, stride := 1, a.s, a.heads*a.c
 	if a.s == 1 {
-		for h := from; h < to; h += share {
-			out = append(out, queries{key: h / share, n: share, first: h * a.c, stride: a.c, scores: (h - from) * width})
-		}
-		return out
+		heads, n, stride = share, share, a.c
 	}
-	for h := from; h < to; h++ {
-		out = append(out, queries{key: h / share, n: a.s, first: h * a.c, stride: a.heads * a.c,
-			scores: (h - from) * a.s * width})
+	for h := from; h < to; h += heads {
+		out = append(out, queries{key: h / share, n: n, first: h * a.c, stride: stride, scores: (h - from) * a.s * width})
 	}
 	return out
 }
@@ -181,13 +178,6 @@ func (a cachedAttention) softmax(p []float32, keys []int32, units []queries, lo,
 	n := units[0].n
 	eachRow(len(units)*n, width, func(r int) {
 		first, end := a.seen(keys, r%n%a.s) // a single token sees the same with all its heads
-		first, end = max(first-lo, 0), max(end-lo, 0)
-		row := p[units[r/n].scores+r%n*width:][:width]
-		clear(row[:first])
-		clear(row[end:])
-		if seen := row[first:end]; first < end {
-			sum := simd.ExpSum(seen, seen, a.scale(), a.scale()*simd.Max(seen))
-			simd.Scale(seen, seen, float32(1/sum))
-		}
+		a.probabilities(p[units[r/n].scores+r%n*width:][:width], max(first-lo, 0), max(end-lo, 0))
 	})
 }

@@ -11,33 +11,18 @@ import (
 
 // softmaxRows records the softmax of every row: x [T, E].
 func softmaxRows(g *autograd.Graph, x *autograd.Value) *autograd.Value {
-	t, e := x.Shape()[0], x.Shape()[1]
-	return g.Apply(autograd.Op{Name: "softmax", Outputs: []autograd.Spec{autograd.Float32(t, e)},
-		Forward: func(_ context.Context, in, out []core.Tensor) error {
-			x, y := in[0].Float32s(), out[0].Float32s()
-			eachRow(t, e, func(r int) {
-				x, y := x[r*e:(r+1)*e], y[r*e:(r+1)*e]
-				// Less the largest, no exponent is above 0: none overflows, and the sum is at least 1.
-				sum := simd.ExpSum(y, x, 1, simd.Max(x))
-				simd.Scale(y, y, float32(1/sum))
-			})
-			return nil
+	return rowwise(g, "softmax", x, autograd.Backward{Outputs: []int{0}},
+		func(y, x []float32) {
+			// Less the largest, no exponent is above 0: none overflows, and the sum is at least 1.
+			sum := simd.ExpSum(y, x, 1, simd.Max(x))
+			simd.Scale(y, y, float32(1/sum))
 		},
-		Backward: &autograd.Backward{Outputs: []int{0}, Wrt: []int{0},
-			Run: func(_ context.Context, g *autograd.Grads) error {
-				y, dy, dx := g.Out[0].Float32s(), g.DOut[0].Float32s(), g.DIn[0].Float32s()
-				eachRow(t, e, func(r int) { // dx = y * (dy - sum(y * dy))
-					var dot float64
-					for i := r * e; i < (r+1)*e; i++ {
-						dot += float64(y[i]) * float64(dy[i])
-					}
-					for i := r * e; i < (r+1)*e; i++ {
-						dx[i] = float32(float64(y[i]) * (float64(dy[i]) - dot))
-					}
-				})
-				return nil
-			}},
-	}, x)
+		func(dx, dy, _, y []float32) { // dx = y * (dy - sum(y * dy))
+			dot := dot64(y, dy)
+			for i := range dx {
+				dx[i] = float32(float64(y[i]) * (float64(dy[i]) - dot))
+			}
+		})
 }
 
 // topK records the k largest of every row, largest first, and their columns; of equal
@@ -83,53 +68,34 @@ func largest(row, values []float32, ids []int32) {
 
 // normalizeRows records y = x / (sum(x) + least) of every row: x [T, K].
 func normalizeRows(g *autograd.Graph, x *autograd.Value, least float64) *autograd.Value {
-	t, k := x.Shape()[0], x.Shape()[1]
-	return g.Apply(autograd.Op{Name: "normalize", Outputs: []autograd.Spec{autograd.Float32(t, k)},
-		Forward: func(_ context.Context, in, out []core.Tensor) error {
-			x, y := in[0].Float32s(), out[0].Float32s()
-			eachRow(t, k, func(r int) {
-				s := sum64(x[r*k:(r+1)*k]) + least
-				for i := r * k; i < (r+1)*k; i++ {
-					y[i] = float32(float64(x[i]) / s)
-				}
-			})
-			return nil
+	return rowwise(g, "normalize", x, autograd.Backward{Inputs: []int{0}, Outputs: []int{0}},
+		func(y, x []float32) {
+			s := sum64(x) + least
+			for i, v := range x {
+				y[i] = float32(float64(v) / s)
+			}
 		},
-		Backward: &autograd.Backward{Inputs: []int{0}, Outputs: []int{0}, Wrt: []int{0},
-			Run: func(_ context.Context, g *autograd.Grads) error {
-				x, y, dy, dx := g.In[0].Float32s(), g.Out[0].Float32s(), g.DOut[0].Float32s(), g.DIn[0].Float32s()
-				eachRow(t, k, func(r int) { // dx = (dy - sum(y * dy)) / s
-					s := sum64(x[r*k:(r+1)*k]) + least
-					var dot float64
-					for i := r * k; i < (r+1)*k; i++ {
-						dot += float64(y[i]) * float64(dy[i])
-					}
-					for i := r * k; i < (r+1)*k; i++ {
-						dx[i] = float32((float64(dy[i]) - dot) / s)
-					}
-				})
-				return nil
-			}},
-	}, x)
+		func(dx, dy, x, y []float32) { // dx = (dy - sum(y * dy)) / s
+			s, dot := sum64(x)+least, dot64(y, dy)
+			for i, v := range dy {
+				dx[i] = float32((float64(v) - dot) / s)
+			}
+		})
 }
 
 // sigmoid records y = 1/(1 + exp(-x)).
 func sigmoid(g *autograd.Graph, x *autograd.Value) *autograd.Value {
-	return g.Apply(autograd.Op{Name: "sigmoid", Outputs: []autograd.Spec{autograd.Float32(x.Shape()...)},
-		Forward: func(_ context.Context, in, out []core.Tensor) error {
-			x, y := in[0].Float32s(), out[0].Float32s()
-			eachRow(len(y), 1, func(i int) { y[i] = float32(1 / (1 + math.Exp(-float64(x[i])))) })
-			return nil
+	return rowwise(g, "sigmoid", x, autograd.Backward{Outputs: []int{0}},
+		func(y, x []float32) {
+			for i, v := range x {
+				y[i] = float32(1 / (1 + math.Exp(-float64(v))))
+			}
 		},
-		Backward: &autograd.Backward{Outputs: []int{0}, Wrt: []int{0},
-			Run: func(_ context.Context, g *autograd.Grads) error {
-				dy, dx := g.DOut[0].Float32s(), g.DIn[0].Float32s()
-				for i, y := range g.Out[0].Float32s() {
-					dx[i] = dy[i] * y * (1 - y)
-				}
-				return nil
-			}},
-	}, x)
+		func(dx, dy, _, y []float32) {
+			for i, v := range y {
+				dx[i] = dy[i] * v * (1 - v)
+			}
+		})
 }
 
 // addToRows records y = x + bias for choosing, which needs no gradient: x [T, E], bias [E].
@@ -211,16 +177,18 @@ func scatterRows(dx, dy []float32, ids []int32, e, k int) {
 
 // times records y = s * x.
 func times(g *autograd.Graph, x *autograd.Value, s float32) *autograd.Value {
-	return g.Apply(autograd.Op{Name: "times", Outputs: []autograd.Spec{autograd.Float32(x.Shape()...)},
-		Forward: func(_ context.Context, in, out []core.Tensor) error {
-			simd.Scale(out[0].Float32s(), in[0].Float32s(), s)
-			return nil
-		},
-		Backward: &autograd.Backward{Wrt: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {
-			simd.Scale(g.DIn[0].Float32s(), g.DOut[0].Float32s(), s)
-			return nil
-		}},
-	}, x)
+	return rowwise(g, "times", x, autograd.Backward{},
+		func(y, x []float32) { simd.Scale(y, x, s) },
+		func(dx, dy, _, _ []float32) { simd.Scale(dx, dy, s) })
+}
+
+// dot64 returns the sum of a[i]*b[i], added in float64.
+func dot64(a, b []float32) float64 {
+	var s float64
+	for i, v := range a {
+		s += float64(v) * float64(b[i])
+	}
+	return s
 }
 
 func sum64(x []float32) float64 {

@@ -53,22 +53,34 @@ func multiply(y, a, b []float32) {
 
 // silu records y = x * sigmoid(x).
 func silu(g *autograd.Graph, x *autograd.Value) *autograd.Value {
-	return g.Apply(autograd.Op{Name: "silu", Outputs: []autograd.Spec{autograd.Float32(x.Shape()...)},
+	return rowwise(g, "silu", x, autograd.Backward{Inputs: []int{0}}, simd.SiLU,
+		func(dx, dy, x, _ []float32) { simd.SiLUGrad(dx, dy, x) })
+}
+
+// rowwise records an operation that computes each row of y from that of x, of the same shape,
+// and each row of dx from those of dy and of what reads lists: x, y, or both; the other is nil.
+func rowwise(g *autograd.Graph, name string, x *autograd.Value, reads autograd.Backward, forward func(y, x []float32),
+	backward func(dx, dy, x, y []float32)) *autograd.Value {
+	shape := x.Shape()
+	n := shape[len(shape)-1]
+	row := func(x core.Tensor, r int) []float32 {
+		if x.IsZero() {
+			return nil
+		}
+		return x.Float32s()[r*n:][:n]
+	}
+	reads.Wrt = []int{0}
+	reads.Run = func(_ context.Context, g *autograd.Grads) error {
+		eachRow(shape.Elems()/n, n, func(r int) {
+			backward(row(g.DIn[0], r), row(g.DOut[0], r), row(g.In[0], r), row(g.Out[0], r))
+		})
+		return nil
+	}
+	return g.Apply(autograd.Op{Name: name, Outputs: []autograd.Spec{autograd.Float32(shape...)}, Backward: &reads,
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
-			x, y := in[0].Float32s(), out[0].Float32s()
-			simd.Parallel(len(y), grain, func(lo, hi int) {
-				simd.SiLU(y[lo:hi], x[lo:hi])
-			})
+			eachRow(shape.Elems()/n, n, func(r int) { forward(row(out[0], r), row(in[0], r)) })
 			return nil
-		},
-		Backward: &autograd.Backward{Inputs: []int{0}, Wrt: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {
-			x, dy, dx := g.In[0].Float32s(), g.DOut[0].Float32s(), g.DIn[0].Float32s()
-			simd.Parallel(len(dx), grain, func(lo, hi int) {
-				simd.SiLUGrad(dx[lo:hi], dy[lo:hi], x[lo:hi])
-			})
-			return nil
-		}},
-	}, x)
+		}}, x)
 }
 
 // halve records (a, b) = the first and the second half of every row of x [N, 2I].

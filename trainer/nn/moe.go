@@ -111,17 +111,7 @@ func permute(g *autograd.Graph, x, ids *autograd.Value, experts int) permuted {
 		Backward: &autograd.Backward{Outputs: []int{1}, Wrt: []int{0},
 			Run: func(_ context.Context, g *autograd.Grads) error {
 				dy, where, dx := g.DOut[0].Float32s(), g.Out[1].Int32s(), g.DIn[0].Float32s()
-				eachRow(t, k*d, func(r int) {
-					dst := dx[r*d : (r+1)*d]
-					clear(dst)
-					// The token was copied to k rows: its gradient is the sum of theirs. The order is that of
-					// the choices, so that it does not depend on the number of threads.
-					for _, row := range where[r*k : (r+1)*k] {
-						for i, v := range dy[int(row)*d : (int(row)+1)*d] {
-							dst[i] += v
-						}
-					}
-				})
+				sumRows(dx, dy, nil, where, t, d) // the token was copied to k rows
 				return nil
 			}},
 	}, x, ids)
@@ -149,24 +139,13 @@ func countingSort(ids, where, offsets []int32) {
 // x [N, in], weight [E, out, in], y [N, out]. scale is that of a weight in int8.
 func groupedLinear(g *autograd.Graph, x, weight *autograd.Value, scale []float32,
 	offsets *autograd.Value) *autograd.Value {
-	n, e, out, in := x.Shape()[0], weight.Shape()[0], weight.Shape()[1], weight.Shape()[2]
-	each := func(offsets []int32, product func(e, from, rows int) simd.Product) {
-		ps := []simd.Product{}
-		for x := range e {
-			from, to := int(offsets[x]), int(offsets[x+1])
-			ps = append(ps, product(x, from, to-from))
-		}
-		simd.Multiply(ps...)
-	}
-	rows := func(t core.Tensor, from, width int) simd.Matrix {
-		return simd.Matrix{Data: t.Float32s()[from*width:], Stride: width}
-	}
+	n, out, in := x.Shape()[0], weight.Shape()[1], weight.Shape()[2]
 	one := products(1, n, out, in)
 	return g.Apply(autograd.Op{Name: "grouped_linear", Outputs: []autograd.Spec{autograd.Float32(n, out)}, Work: one,
 		Forward: func(_ context.Context, args, y []core.Tensor) error {
-			each(args[2].Int32s(), func(e, from, m int) simd.Product {
-				return simd.Product{M: m, N: out, K: in, A: rows(args[0], from, in), B: operand(args[1], scale, e*out),
-					TransB: true, Dots: n <= simd.FewRows,
+			groups(n, args[2:], func(e, from, m int) simd.Product {
+				return simd.Product{M: m, N: out, K: in, A: matrixAt(args[0].Float32s(), from, in),
+					B: operand(args[1], scale, e*out), TransB: true, Dots: n <= simd.FewRows,
 					C: y[0].Float32s()[from*out:], StrideC: out}
 			})
 			return nil
@@ -174,21 +153,38 @@ func groupedLinear(g *autograd.Graph, x, weight *autograd.Value, scale []float32
 		Backward: &autograd.Backward{Inputs: []int{0, 1, 2}, Wrt: []int{0, 1}, Accumulate: []int{0},
 			Each: []core.Work{one, one}, Run: func(_ context.Context, g *autograd.Grads) error {
 				if d := g.DIn[0]; !d.IsZero() {
-					each(g.In[2].Int32s(), func(e, from, m int) simd.Product {
-						return simd.Product{M: m, N: in, K: out, A: rows(g.DOut[0], from, out), B: operand(g.In[1], scale, e*out),
-							C: d.Float32s()[from*in:], StrideC: in, Accumulate: g.Add[0]}
+					groups(n, g.In[2:], func(e, from, m int) simd.Product {
+						return simd.Product{M: m, N: in, K: out, A: matrixAt(g.DOut[0].Float32s(), from, out),
+							B: operand(g.In[1], scale, e*out), C: d.Float32s()[from*in:], StrideC: in, Accumulate: g.Add[0]}
 					})
 				}
 				if d := g.DIn[1]; !d.IsZero() {
 					// An expert that no token chose has a product, too: one of no rows, which clears the gradient.
-					each(g.In[2].Int32s(), func(e, from, m int) simd.Product {
-						return simd.Product{M: out, N: in, K: m, A: rows(g.DOut[0], from, out), TransA: true, B: rows(g.In[0], from, in),
-							C: d.Float32s()[e*out*in:], StrideC: in}
+					groups(n, g.In[2:], func(e, from, m int) simd.Product {
+						return simd.Product{M: out, N: in, K: m, A: matrixAt(g.DOut[0].Float32s(), from, out), TransA: true,
+							B: matrixAt(g.In[0].Float32s(), from, in), C: d.Float32s()[e*out*in:], StrideC: in}
 					})
 				}
 				return nil
 			}},
 	}, x, weight, offsets)
+}
+
+// sumRows writes to each of t rows of dst the sum of its assignments' rows of src, times their
+// weights if there are any, in the order of the choices.
+func sumRows(dst, src, weights []float32, where []int32, t, d int) {
+	k := len(where) / t
+	eachRow(t, k*d, func(r int) {
+		sum := dst[r*d : (r+1)*d]
+		clear(sum)
+		for a := r * k; a < (r+1)*k; a++ {
+			w := float32(1)
+			if weights != nil {
+				w = weights[a]
+			}
+			simd.Axpy(w, src[int(where[a])*d:][:d], sum)
+		}
+	})
 }
 
 // unpermute records y[t] = sum over k of weights[t, k] * z[where[t, k]]: z [N, D], y [T, D].
@@ -197,17 +193,7 @@ func unpermute(g *autograd.Graph, z, weights, where *autograd.Value) *autograd.V
 	return g.Apply(autograd.Op{Name: "unpermute", Outputs: []autograd.Spec{autograd.Float32(t, d)},
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
 			z, w, where, y := in[0].Float32s(), in[1].Float32s(), in[2].Int32s(), out[0].Float32s()
-			eachRow(t, k*d, func(r int) {
-				dst := y[r*d : (r+1)*d]
-				clear(dst)
-				for a := r * k; a < (r+1)*k; a++ {
-					for i, v := range z[int(where[a])*d : (int(where[a])+1)*d] {
-						// Converted, the product is rounded before it is added: some processors would fuse the
-						// two, and give other bits.
-						dst[i] += float32(w[a] * v)
-					}
-				}
-			})
+			sumRows(y, z, w, where, t, d)
 			return nil
 		},
 		Backward: &autograd.Backward{Inputs: []int{0, 1, 2}, Wrt: []int{0, 1}, All: true,

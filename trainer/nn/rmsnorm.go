@@ -77,7 +77,7 @@ func normAgain(t, d int) *autograd.Again {
 		Run: func(_ context.Context, in, out []core.Tensor) error {
 			w, h, rstd, y := in[0].Float32s(), in[1].Float32s(), in[2].Float32s(), out[0].Float32s()
 			eachRow(t, d, func(r int) {
-				simd.ScaleMul(y[r*d:][:d], h[r*d:][:d], w, rstd[r])
+				simd.Stream(false).ScaleMul(y[r*d:][:d], h[r*d:][:d], w, rstd[r])
 			})
 			return nil
 		}}
@@ -90,11 +90,8 @@ func meanSquare(g *autograd.Graph, x *autograd.Value) *autograd.Value {
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
 			x, y := in[0].Float32s(), out[0].Float32s()
 			eachRow(t, d, func(r int) {
-				var s float64
-				for _, v := range x[r*d : (r+1)*d] {
-					s += float64(v) * float64(v)
-				}
-				y[r] = float32(s / float64(d))
+				row := x[r*d : (r+1)*d]
+				y[r] = float32(dot64(row, row) / float64(d))
 			})
 			return nil
 		},
@@ -111,22 +108,17 @@ func meanSquare(g *autograd.Graph, x *autograd.Value) *autograd.Value {
 
 // rsqrt records y = 1/sqrt(x + eps).
 func rsqrt(g *autograd.Graph, x *autograd.Value, eps float64) *autograd.Value {
-	return g.Apply(autograd.Op{Name: "rsqrt", Outputs: []autograd.Spec{autograd.Float32(x.Shape()...)},
-		Forward: func(_ context.Context, in, out []core.Tensor) error {
-			for i, v := range in[0].Float32s() {
-				out[0].Float32s()[i] = float32(1 / math.Sqrt(float64(v)+eps))
+	return rowwise(g, "rsqrt", x, autograd.Backward{Outputs: []int{0}},
+		func(y, x []float32) {
+			for i, v := range x {
+				y[i] = float32(1 / math.Sqrt(float64(v)+eps))
 			}
-			return nil
 		},
-		Backward: &autograd.Backward{Outputs: []int{0}, Wrt: []int{0},
-			Run: func(_ context.Context, g *autograd.Grads) error {
-				dy, dx := g.DOut[0].Float32s(), g.DIn[0].Float32s()
-				for i, y := range g.Out[0].Float32s() {
-					dx[i] = dy[i] * -0.5 * y * y * y
-				}
-				return nil
-			}},
-	}, x)
+		func(dx, dy, _, y []float32) {
+			for i, v := range y {
+				dx[i] = dy[i] * -0.5 * v * v * v
+			}
+		})
 }
 
 // scaleRows records y[t] = x[t] * s[t]: x [T, D], s [T].
@@ -145,11 +137,7 @@ func scaleRows(g *autograd.Graph, x, s *autograd.Value) *autograd.Value {
 				x, s, dy := g.In[0].Float32s(), g.In[1].Float32s(), g.DOut[0].Float32s()
 				dx, ds := g.DIn[0].Float32s(), g.DIn[1].Float32s()
 				eachRow(t, d, func(r int) {
-					var sum float64
-					for i := r * d; i < (r+1)*d; i++ {
-						sum += float64(dy[i]) * float64(x[i])
-					}
-					ds[r] = float32(sum)
+					ds[r] = float32(dot64(dy[r*d:(r+1)*d], x[r*d:(r+1)*d]))
 					scaleInto(dx[r*d:(r+1)*d], dy[r*d:(r+1)*d], s[r], g.Add[0])
 				})
 				return nil
@@ -193,9 +181,5 @@ func scaleInto(dst, x []float32, s float32, add bool) {
 }
 
 func scaleByRow(y, x, w []float32, t, d int) {
-	eachRow(t, d, func(r int) {
-		for i, v := range w[:d] {
-			y[r*d+i] = x[r*d+i] * v
-		}
-	})
+	eachRow(t, d, func(r int) { simd.Mul(y[r*d:][:d], x[r*d:][:d], w) })
 }

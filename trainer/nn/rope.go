@@ -77,27 +77,16 @@ func pair(f core.Facts, i int) (a, b int) {
 // quarterTurn records (a, b) -> (-b, a) for every pair, and zero for the elements of a
 // head that do not rotate: x [T, H, C].
 func quarterTurn(g *autograd.Graph, x *autograd.Value, f core.Facts) *autograd.Value {
-	heads := x.Shape()[0] * x.Shape()[1]
 	turn := func(y, x []float32, sign float32) {
-		eachRow(heads, f.HeadDim, func(h int) {
-			y, x := y[h*f.HeadDim:(h+1)*f.HeadDim], x[h*f.HeadDim:(h+1)*f.HeadDim]
-			for i := range f.RotaryDim / 2 {
-				a, b := pair(f, i)
-				y[a], y[b] = -sign*x[b], sign*x[a]
-			}
-			clear(y[f.RotaryDim:])
-		})
+		for i := range f.RotaryDim / 2 {
+			a, b := pair(f, i)
+			y[a], y[b] = -sign*x[b], sign*x[a]
+		}
+		clear(y[f.RotaryDim:])
 	}
-	return g.Apply(autograd.Op{Name: "quarter_turn", Outputs: []autograd.Spec{autograd.Float32(x.Shape()...)},
-		Forward: func(_ context.Context, in, out []core.Tensor) error {
-			turn(out[0].Float32s(), in[0].Float32s(), 1)
-			return nil
-		},
-		Backward: &autograd.Backward{Wrt: []int{0}, Run: func(_ context.Context, g *autograd.Grads) error {
-			turn(g.DIn[0].Float32s(), g.DOut[0].Float32s(), -1)
-			return nil
-		}},
-	}, x)
+	return rowwise(g, "quarter_turn", x, autograd.Backward{},
+		func(y, x []float32) { turn(y, x, 1) },
+		func(dx, dy, _, _ []float32) { turn(dx, dy, -1) })
 }
 
 // timesTable records the product of both elements of pair i with table[position, i],

@@ -43,7 +43,7 @@ type Machine struct {
 
 // This returns the machine, and of the plugins those that are placed.
 func This(reg *core.Registry, placed []core.Placement) Machine {
-	m := Machine{Arch: runtime.GOARCH, SIMD: simd.Variant(), Plugins: map[string]string{}}
+	m := Machine{Arch: runtime.GOARCH, SIMD: simd.Instructions(), Plugins: map[string]string{}}
 	for _, p := range placed {
 		if f, ok := reg.Find(p.Kernel); ok && f.Manifest.Checksum != "" {
 			m.Plugins[p.Kernel] = f.Manifest.Checksum

@@ -18,6 +18,8 @@ func main() {
 			emitBlock(avx2, rows, vecs)
 		}
 	}
+	emitAllTiles()
+	emitSplitters()
 	transpose8()
 	copyPanels()
 	fence()

@@ -16,7 +16,7 @@ import (
 // A frozen weight has neither dweight nor dbias.
 func (k *Kernel) Backward(_ context.Context, c *core.Call) error {
 	T, D, N, R := c.Tokens(), c.Facts.Dim, c.Facts.Out, c.Facts.Rank
-	dy, dx := vector.MatrixOf(c.Input("dy")), k.writable(c.Output("dx"))
+	dy, dx := vector.MatrixOf(c.Input("dy")), vector.Wide(&k.wide, c.Output("dx"))
 	products := []vector.Product{{M: T, N: D, K: N, A: dy, B: weight(c), C: dx, StrideC: D}}
 	if !c.Facts.Frozen {
 		products = append(products, transposed(N, D, T, dy, vector.MatrixOf(c.Input("x")), c.Output("dweight")))
@@ -26,7 +26,8 @@ func (k *Kernel) Backward(_ context.Context, c *core.Call) error {
 	}
 	if R == 0 {
 		k.multiply(products...)
-		return k.written(c.Output("dx"), dx)
+		vector.Narrow(c.Output("dx"), dx)
+		return nil
 	}
 	x, a, b := vector.MatrixOf(c.Input("x")), vector.MatrixOf(c.Input("lora_a")), vector.MatrixOf(c.Input("lora_b"))
 	k.multiply(append(products, k.down(c, x),
@@ -36,7 +37,8 @@ func (k *Kernel) Backward(_ context.Context, c *core.Call) error {
 	v := rows(k.v, R)
 	k.multiply(vector.Product{M: T, N: D, K: R, A: v, B: a, C: dx, StrideC: D, Accumulate: true},
 		transposed(R, D, T, v, x, c.Output("dlora_a")), transposed(N, R, T, dy, rows(k.u, R), c.Output("dlora_b")))
-	return k.written(c.Output("dx"), dx)
+	vector.Narrow(c.Output("dx"), dx)
+	return nil
 }
 
 // transposed is the product a^T b [m,n] of two matrices with t rows.

@@ -13,7 +13,7 @@ const grain = 1 << 14
 // Forward computes y.
 func (k *Kernel) Forward(_ context.Context, c *core.Call) error {
 	T, D, N, R := c.Tokens(), c.Facts.Dim, c.Facts.Out, c.Facts.Rank
-	x, y := vector.MatrixOf(c.Input("x")), k.writable(c.Output("y"))
+	x, y := vector.MatrixOf(c.Input("x")), vector.Wide(&k.wide, c.Output("y"))
 	if c.Facts.Bias {
 		bias := c.Input("bias").Float32s()
 		vector.Parallel(T, grain/N+1, func(lo, hi int) {
@@ -32,7 +32,8 @@ func (k *Kernel) Forward(_ context.Context, c *core.Call) error {
 		k.multiply(vector.Product{M: T, N: N, K: R, A: rows(k.u, R), B: vector.MatrixOf(c.Input("lora_b")),
 			TransB: true, C: y, StrideC: N, Accumulate: true})
 	}
-	return k.written(c.Output("y"), y)
+	vector.Narrow(c.Output("y"), y)
+	return nil
 }
 
 // weight is that of the call, as an operand.
@@ -54,19 +55,3 @@ func (k *Kernel) down(c *core.Call, x vector.Matrix) vector.Product {
 func scale(x []float32, f core.Facts) { vector.Scale(x, x, float32(f.Scale)) }
 
 func rows(x []float32, cols int) vector.Matrix { return vector.Matrix{Data: x, Stride: cols} }
-
-// writable returns where an output is computed in float32: in its own place, or in scratch memory.
-func (k *Kernel) writable(out core.Tensor) []float32 {
-	if out.DType == core.Float32 {
-		return out.Float32s()
-	}
-	return vector.Grow(&k.wide, out.Elems())
-}
-
-// written rounds what was computed elsewhere into its place.
-func (k *Kernel) written(out core.Tensor, v []float32) error {
-	if out.DType != core.Float32 {
-		vector.Parallel(len(v), grain, func(lo, hi int) { vector.Store(out, v[lo:hi], lo) })
-	}
-	return nil
-}

@@ -32,8 +32,9 @@ type Kernel struct {
 	// Multiply computes products that do not depend on each other; nil for vector.Multiply.
 	Multiply func(products ...vector.Product)
 
-	u, v []float32 // [T,R]: what A makes of x, and B of dy
-	wide []float32 // [T,D] or [T,N]: dx or y before it is rounded to storage, unless that is float32
+	tiles []vector.TileProduct
+	u, v  []float32 // [T,R]: what A makes of x, and B of dy
+	wide  []float32 // [T,D] or [T,N]: dx or y before it is rounded to storage, unless that is float32
 }
 
 // Info implements core.Kernel.
@@ -46,10 +47,20 @@ func (*Kernel) Info() core.Info {
 // int8 as well.
 func (k *Kernel) Supports(f core.Facts) error { return k.Info().Supports(f) }
 
+// multiply computes products, on tiles where the processor has them: its products have other bits than those of
+// the plain form in any case, and few rows are left to Multiply, which reads a weight once for them.
 func (k *Kernel) multiply(products ...vector.Product) {
-	if k.Multiply != nil {
+	switch {
+	case k.Multiply != nil:
 		k.Multiply(products...)
-		return
+	case vector.HasTiles() && products[0].M > vector.FewRows:
+		k.tiles = k.tiles[:0]
+		for _, p := range products {
+			k.tiles = append(k.tiles, vector.TileProduct{Product: p})
+		}
+		vector.MultiplyTiles(k.tiles...)
+		clear(k.tiles) // they hold on to the operands
+	default:
+		vector.Multiply(products...)
 	}
-	vector.Multiply(products...)
 }

@@ -34,7 +34,7 @@ func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
 			clear(g.down.Float32s())
 		}
 	}
-	sum := k.total(c.Output("dx"))
+	sum := vector.Wide(&k.sum, c.Output("dx"))
 	for _, b := range k.routes.blocks() {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -47,7 +47,7 @@ func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
 		out := k.backwardInput(c, weights, b, pieces)
 		k.routes.addRows(sum, out, b, c.Facts.TopK, D, nil)
 	}
-	storeRows(c.Output("dx"), sum)
+	vector.Narrow(c.Output("dx"), sum)
 	return nil
 }
 

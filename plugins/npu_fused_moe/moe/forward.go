@@ -14,7 +14,7 @@ func (k *Kernel) Forward(ctx context.Context, c *core.Call) error {
 	D := c.Facts.Dim
 	weights := experts(c.Facts, c.Inputs, "")
 	probabilities := c.Input("routing_weights").Float32s()
-	sum := k.total(c.Output("y"))
+	sum := vector.Wide(&k.sum, c.Output("y"))
 	for _, b := range k.routes.blocks() {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -22,7 +22,7 @@ func (k *Kernel) Forward(ctx context.Context, c *core.Call) error {
 		out := k.forward(c, weights, b)
 		k.routes.addRows(sum, out, b, c.Facts.TopK, D, probabilities)
 	}
-	storeRows(c.Output("y"), sum)
+	vector.Narrow(c.Output("y"), sum)
 	return nil
 }
 
@@ -32,7 +32,7 @@ func (k *Kernel) forward(c *core.Call, weights []expert, b block) []float32 {
 	x, h, out := vector.Grow(&k.x, n*D), vector.Grow(&k.hidden, n*I), vector.Grow(&k.output, n*D)
 	k.routes.gather(x, c.Input("x"), b, c.Facts.TopK, D)
 	saved := c.Output("gate_up_out")
-	gu, direct := k.saved(saved, b, 2*I)
+	gu := vector.Wide(&k.gateUp, saved.Slice(b.lo*2*I, b.hi*2*I, n, 2*I))
 	few := c.Input("x").Shape[0]*c.Facts.TopK <= vector.FewRows // of all blocks, for bits must not depend on the last one's size
 	var in, back []vector.Product
 	for _, p := range k.routes.pieces(b) {
@@ -49,7 +49,7 @@ func (k *Kernel) forward(c *core.Call, weights []expert, b block) []float32 {
 	vector.Parallel(n, rowGrain, func(lo, hi int) {
 		for r := lo; r < hi; r++ {
 			row := gu[r*2*I:][:2*I]
-			if !direct {
+			if saved.DType != core.Float32 {
 				vector.Store(saved, row, (b.lo+r)*2*I)
 				vector.Load(row, saved, (b.lo+r)*2*I)
 			}
@@ -60,31 +60,5 @@ func (k *Kernel) forward(c *core.Call, weights []expert, b block) []float32 {
 	return out
 }
 
-// saved returns where to compute g and u of a block, width elements a row: in the tensor
-// itself if that is float32, else in scratch memory.
-func (k *Kernel) saved(x core.Tensor, b block, width int) (gu []float32, direct bool) {
-	if x.DType == core.Float32 {
-		return x.Float32s()[b.lo*width : b.hi*width], true
-	}
-	return vector.Grow(&k.gateUp, (b.hi-b.lo)*width), false
-}
-
-// total returns where to add up the rows of an output: in the tensor itself if that is
-// float32, else in scratch memory.
-func (k *Kernel) total(x core.Tensor) []float32 {
-	if x.DType == core.Float32 {
-		return x.Float32s()
-	}
-	return vector.Grow(&k.sum, x.Shape[0]*x.Shape[1])
-}
-
 // rowGrain is the number of rows below which another goroutine does not pay.
 const rowGrain = 4
-
-// storeRows rounds the total of an output to storage, on all cores.
-func storeRows(x core.Tensor, v []float32) {
-	if x.DType == core.Float32 {
-		return
-	}
-	vector.Parallel(len(v), 1<<14, func(lo, hi int) { vector.Store(x, v[lo:hi], lo) })
-}
