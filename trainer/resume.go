@@ -18,7 +18,6 @@ import (
 	"github.com/seed98097648/tune/internal/fields"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/optim"
-	"github.com/seed98097648/tune/trainer/placement"
 )
 
 // Resume is a checkpoint to go on from; see Job.Resume.
@@ -122,7 +121,7 @@ func (r *Resume) Check(c Config) error {
 		if was[name] == is[name] || isFree || constant && (name == "steps" || name == "epochs") || shortened && name == "seq" {
 			continue
 		}
-		err := fmt.Errorf("%s: %s -> %s", cmp.Or(known[name], name), orNone(was[name]), orNone(is[name]))
+		err := fmt.Errorf("%s: %s -> %s", cmp.Or(known[name], name), cmp.Or(was[name], "none"), cmp.Or(is[name], "none"))
 		if name == "steps" || name == "epochs" {
 			err = fmt.Errorf("%w (the learning rates so far depend on it, unless trainer.Config.Schedule is constant, or constant_with_warmup or inverse_sqrt without trainer.Config.WarmupRatio)", err)
 		}
@@ -156,18 +155,11 @@ func flatten(c Config) map[string]string {
 	return all
 }
 
-func orNone(value string) string {
-	if value == "" {
-		return "none"
-	}
-	return value
-}
-
 // checkInputs compares the model and the data with those of the run so far.
 func (r *Resume) checkInputs(model, rows string) error {
 	var errs []error
 	if model != r.State.Model {
-		errs = append(errs, fmt.Errorf("the model is not the one that the run has started from (SHA-256 %s -> %s)", orNone(r.State.Model), orNone(model)))
+		errs = append(errs, fmt.Errorf("the model is not the one that the run has started from (SHA-256 %s -> %s)", cmp.Or(r.State.Model, "none"), cmp.Or(model, "none")))
 	}
 	if rows != r.State.Data {
 		errs = append(errs, fmt.Errorf("the data, or what the tokenizer makes of it, is not that of the run so far (SHA-256 %s -> %s)", r.State.Data, rows))
@@ -187,13 +179,4 @@ func (r *Resume) plan(ctx context.Context, m core.Model, reg *core.Registry) (*c
 	}
 	reg.Rest(plan.Actions)
 	return plan, nil
-}
-
-// checkMachine returns a warning if the last bits may differ from here on.
-func (r *Resume) checkMachine(now placement.Machine) error {
-	what := r.State.Machine.Changed(now)
-	if what == nil {
-		return nil
-	}
-	return fmt.Errorf("%s changed since the checkpoint: the results can differ from those of an uninterrupted run, by rounding", strings.Join(what, " and "))
 }

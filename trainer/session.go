@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/checkpoint"
@@ -84,8 +85,9 @@ func (r *session) restore(from *Resume) error {
 	if r.state.Steps < was.Step {
 		return fmt.Errorf("trainer: cannot resume from %s: it has done %d steps, and the run is to have %d", from.Dir, was.Step, r.state.Steps)
 	}
-	if err := from.checkMachine(r.state.Machine); err != nil {
-		call(r.job.Hooks.OnWarning, err)
+	if what := was.Machine.Changed(r.state.Machine); what != nil {
+		call(r.job.Hooks.OnWarning, fmt.Errorf("%s changed since the checkpoint: the results can differ from those of an "+
+			"uninterrupted run, by rounding", strings.Join(what, " and ")))
 	}
 	if err := readWeights(r.job.Model, from.Dir); err != nil {
 		return fmt.Errorf("trainer: resume: %w", err)

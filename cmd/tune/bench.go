@@ -85,7 +85,8 @@ func (b *benchFlags) add(c *Command) {
 	addThreads(step, &b.train.Threads)
 	f = c.Group("Form of the result")
 	b.out.add(f)
-	b.out.addPage(f)
+	f.StringVar(&b.out.html, "html", "",
+		"also write a page with charts to this `FILE`, which needs nothing else; - as above")
 }
 
 // check validates everything that needs no file.
@@ -154,6 +155,7 @@ func (a *app) bench(ctx context.Context, c *Command, b *benchFlags) (err error) 
 	o.Memory = mem
 	// All variants share the plugins; none of them alone needs any.
 	k := kernelFlags{kernels: "none", plugins: b.plugins}
+	needsPlugins := func(k string) bool { return k != "none" && !strings.HasPrefix(k, bench.LinkedPrefix) }
 	if slices.ContainsFunc(b.kernels, needsPlugins) {
 		k.kernels = "all"
 	}
@@ -194,9 +196,4 @@ func linkedRegistry() (*core.Registry, error) {
 		}
 	}
 	return reg, nil
-}
-
-// needsPlugins reports whether a variant of "bench" takes kernels from plugins.
-func needsPlugins(variant string) bool {
-	return variant != "none" && !strings.HasPrefix(variant, bench.LinkedPrefix)
 }

@@ -25,12 +25,6 @@ func addLoRA(f *pflag.FlagSet, c *lora.Config) {
 		"their size as float32")
 }
 
-// addLoRATraining adds the flags of adapters that change no work of a step.
-func addLoRATraining(f *pflag.FlagSet, c *lora.Config) {
-	f.Float64Var(&c.PlusRatio, "loraplus-lr-ratio", c.PlusRatio, "how many `TIMES` the learning rate the adapters' B "+
-		"has (LoRA+); 0 for that of A")
-}
-
 // further returns the flags, as a shell takes them, that train once more what a run has saved.
 func further(c trainer.Config, saved string) string {
 	if c.LoRA.Enabled() {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -44,10 +45,6 @@ func (v *viewFlags) add(f *pflag.FlagSet) {
 // open starts what the flags ask for, before anything that takes long. The caller closes
 // the flags.
 func (v *viewFlags) open(ctx context.Context, a *app, c *Command, out string) error {
-	token := v.token
-	if token == "" {
-		token = os.Getenv(tokenEnv)
-	}
 	if v.serve == "" {
 		if v.token != "" {
 			return c.usagef("--serve-token is given without --serve: say where to show the run")
@@ -56,7 +53,7 @@ func (v *viewFlags) open(ctx context.Context, a *app, c *Command, out string) er
 	}
 	v.live = report.NewLive(out)
 	var err error
-	v.server, err = report.Listen(ctx, v.serve, token, v.live)
+	v.server, err = report.Listen(ctx, v.serve, cmp.Or(v.token, os.Getenv(tokenEnv)), v.live)
 	if errors.Is(err, report.ErrNeedsToken) {
 		return c.usagef("--serve: %w: add --serve-token TOKEN, or give the port alone to show the run on this machine only",
 			err)

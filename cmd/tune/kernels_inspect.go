@@ -78,10 +78,8 @@ func (p *pluginFlags) rights() rights {
 }
 
 func (r rights) print(w io.Writer) {
-	lock, limits := "none: any plugin may be started that nobody else could have written", []string{}
-	if r.Lock != "" {
-		lock = r.Lock
-	}
+	lock := cmp.Or(r.Lock, "none: any plugin may be started that nobody else could have written")
+	var limits []string
 	if r.MaxMemory > 0 {
 		limits = append(limits, amount.Bytes(r.MaxMemory)+" of memory")
 	}

@@ -141,7 +141,7 @@ const module = "github.com/seed98097648/tune"
 // checkout returns the root of this module's checkout that dir lies in, if it does.
 func checkout(dir string) (string, bool) {
 	for {
-		if isModule(filepath.Join(dir, "go.mod")) {
+		if text, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil && moduleLine.Match(text) {
 			return dir, true
 		}
 		parent := filepath.Dir(dir)
@@ -152,10 +152,5 @@ func checkout(dir string) (string, bool) {
 	}
 }
 
-// isModule reports whether a go.mod file is this module's.
-func isModule(path string) bool {
-	text, err := os.ReadFile(path)
-	return err == nil && moduleLine.Match(text)
-}
-
+// moduleLine is in the go.mod file of this module.
 var moduleLine = regexp.MustCompile(`(?m)^\s*module\s+` + regexp.QuoteMeta(module) + `\s*$`)

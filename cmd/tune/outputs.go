@@ -23,10 +23,6 @@ func (o *outputFlags) add(f *pflag.FlagSet) {
 		"also write each measurement to this `FILE` in the Go benchmark format, for benchstat; - as above")
 }
 
-func (o *outputFlags) addPage(f *pflag.FlagSet) {
-	f.StringVar(&o.html, "html", "", "also write a page with charts to this `FILE`, which needs nothing else; - as above")
-}
-
 // measured is what has been measured.
 type measured interface{ Table() string }
 

@@ -6,18 +6,12 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/spf13/pflag"
-
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/models"
 )
-
-func addForce(f *pflag.FlagSet, c *trainer.Config) {
-	f.BoolVar(&c.Force, "force", false, "train even if the run is forecast to need more memory than is free")
-}
 
 // refusal is the error of a run that does not fit, with what would make it fit.
 func (p *runPlan) refusal() error {

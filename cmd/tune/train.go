@@ -89,8 +89,10 @@ func newTrainFlags(c *Command) *trainFlags {
 	addDataLearning(c.Groups[len(c.Groups)-1].Flags, &t.config.Data)
 	t.addLength(c.Group("Length of the run"))
 	t.addOptimizer(c.Group("Optimizer"))
-	addLoRA(c.Group("LoRA"), &t.config.LoRA)
-	addLoRATraining(c.Groups[len(c.Groups)-1].Flags, &t.config.LoRA)
+	lora := c.Group("LoRA")
+	addLoRA(lora, &t.config.LoRA)
+	lora.Float64Var(&t.config.LoRA.PlusRatio, "loraplus-lr-ratio", t.config.LoRA.PlusRatio,
+		"how many `TIMES` the learning rate the adapters' B has (LoRA+); 0 for that of A")
 	t.addCheckpoints(c.Group("Checkpoints and evaluation"))
 	kernels := c.Group("Kernels")
 	t.kernels.add(kernels, t.config.Kernels)
@@ -100,7 +102,8 @@ func newTrainFlags(c *Command) *trainFlags {
 	machine := c.Group("Machine and output")
 	addThreads(machine, &t.config.Threads)
 	addMemory(machine, &t.config)
-	addForce(machine, &t.config)
+	machine.BoolVar(&t.config.Force, "force", false,
+		"train even if the run is forecast to need more memory than is free")
 	machine.StringVar(&t.log, "log", string(progress.Text), "`FORMAT` of the progress on standard output: text or json")
 	return t
 }

@@ -110,7 +110,8 @@ func (p *plugin) put(e []byte, c *core.Call, t core.Tensor, output bool) (copied
 	}
 	r, offset, ok := p.locate(t.Data)
 	switch {
-	case ok && !output && p.output.Has(r) && overlapsOutput(c, t.Data):
+	case ok && !output && p.output.Has(r) &&
+		slices.ContainsFunc(c.Out, func(out core.Tensor) bool { return shm.Overlap(t.Data, out.Data) }):
 		return false, fmt.Errorf("%w: an output overlaps the input %s%v; a call that dies could not be repeated",
 			core.ErrBadCall, t.DType, t.Shape)
 	case !ok || output && !p.output.Has(r):
@@ -156,8 +157,4 @@ func (p *plugin) locate(b []byte) (*shm.Region, int64, bool) {
 		return nil, 0, false // it has no name to be mapped by
 	}
 	return r, offset, ok
-}
-
-func overlapsOutput(c *core.Call, in []byte) bool {
-	return slices.ContainsFunc(c.Out, func(t core.Tensor) bool { return shm.Overlap(in, t.Data) })
 }

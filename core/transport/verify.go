@@ -44,7 +44,12 @@ func (k *kernel) Verify(ctx context.Context, f core.Facts) error {
 		return nil
 	}
 	// Without the record, the next run verifies again: slower, never wrong.
-	if err := k.recordVerified(record, f); err != nil {
+	err := os.MkdirAll(filepath.Dir(record), 0o755)
+	if err == nil {
+		text := fmt.Sprintf("%s %s: %s %s\n", k.info.Name, k.info.Version, k.info.Op, f)
+		err = os.WriteFile(record, []byte(text), 0o644)
+	}
+	if err != nil {
 		var cause *fs.PathError // without its path, the text is the same for every kernel
 		if errors.As(err, &cause) {
 			err = cause.Err
@@ -53,14 +58,6 @@ func (k *kernel) Verify(ctx context.Context, f core.Facts) error {
 			"folder", filepath.Dir(record), "error", err)
 	}
 	return nil
-}
-
-func (k *kernel) recordVerified(path string, f core.Facts) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	text := fmt.Sprintf("%s %s: %s %s\n", k.info.Name, k.info.Version, k.info.Op, f)
-	return os.WriteFile(path, []byte(text), 0o644)
 }
 
 // verifiedPath names the file whose existence says that the kernel was found correct

@@ -2,9 +2,9 @@ package trust
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -80,10 +80,10 @@ func parseEntry(line string) (e Entry, err error) {
 			return e, fmt.Errorf("the %s: %w", f.name, err)
 		}
 	}
-	var ok bool
-	if e.SHA256, ok = strings.CutPrefix(sum, "sha256:"); !ok || !isSum(e.SHA256) {
+	if !checksum.MatchString(sum) {
 		return e, fmt.Errorf("the checksum %.80q is not sha256: and 64 digits of lower-case hexadecimal", sum)
 	}
+	e.SHA256 = strings.TrimPrefix(sum, "sha256:")
 	switch {
 	case line != "":
 		return e, fmt.Errorf("%.40q follows the path", line)
@@ -93,11 +93,8 @@ func parseEntry(line string) (e Entry, err error) {
 	return e, nil
 }
 
-// isSum reports whether a text is a checksum in the one form that is written.
-func isSum(s string) bool {
-	b, err := hex.DecodeString(s)
-	return err == nil && len(b) == 32 && strings.ToLower(s) == s
-}
+// checksum is the one form in which checksums are written.
+var checksum = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
 // word writes a text so that cutWord reads it: quoted as in Go unless it is plain.
 func word(s string) string {

@@ -7,6 +7,7 @@
 package placement
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,8 +117,9 @@ func (r *Record) Plan(ctx context.Context, m core.Model, reg *core.Registry,
 	var errs []error
 	for _, p := range distinct(used) {
 		if was, is := r.Machine.Plugins[p], now.Plugins[p]; was != is {
-			errs = append(errs, fmt.Errorf("the plugin %s is not that of the run (SHA-256 %s -> %s)", p, orLinked(was),
-				orLinked(is)))
+			const linked = "none, being linked into a program"
+			errs = append(errs, fmt.Errorf("the plugin %s is not that of the run (SHA-256 %s -> %s)", p, cmp.Or(was, linked),
+				cmp.Or(is, linked)))
 		}
 	}
 	if errs != nil {
@@ -170,11 +172,4 @@ func distinct(placed []core.Placement) []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-func orLinked(sum string) string {
-	if sum == "" {
-		return "none, being linked into a program"
-	}
-	return sum
 }
