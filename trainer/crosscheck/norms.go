@@ -103,7 +103,7 @@ func normBackward(c *core.Call, x, dh []float32) []worst {
 	if f.Frozen {
 		return found
 	}
-	dweight, relative := named("dweight"), highest(append(errs, 0))+rounding(len(roots))
+	dweight, relative := named("dweight"), slices.Max(append(errs, 0))+rounding(len(roots))
 	got := c.Output("dweight").Float32s()
 	each(dweight, d, len(roots), func(lo, hi int, found []worst) {
 		sum, size := make([]float64, hi-lo), make([]float64, hi-lo)
