@@ -112,12 +112,12 @@ type answer struct {
 }
 
 func newAnswer(a Action) answer {
-	g := answer{pattern: pathPattern(a.Site.Path), forward: "plain " + string(a.Site.Op)}
+	g := answer{pattern: PathPattern(a.Site.Path), forward: "plain " + string(a.Site.Op)}
 	if a.Kernel != nil {
 		g.forward = "plain -> " + a.Kernel.Info().Name
 	}
 	if a.CoveredBy != "" {
-		g.forward = "covered by " + pathPattern(strings.TrimPrefix(a.CoveredBy, a.Site.Path)) // .add, of norm.add at norm
+		g.forward = "covered by " + PathPattern(strings.TrimPrefix(a.CoveredBy, a.Site.Path)) // .add, of norm.add at norm
 	}
 	reason := strings.Join(strings.Fields(a.Reason), " ") // on one line
 	switch {
@@ -157,8 +157,8 @@ func neighbours(order []answer, counts map[answer]int) []answer {
 	return joined
 }
 
-// pathPattern replaces the numbers of a path by a star: layers.3.mlp is layers.*.mlp.
-func pathPattern(path string) string {
+// PathPattern replaces the numbers of a path by a star: layers.3.mlp is layers.*.mlp.
+func PathPattern(path string) string {
 	parts := strings.Split(path, ".")
 	for i, p := range parts {
 		if _, err := strconv.Atoi(p); err == nil {

@@ -112,7 +112,7 @@ var policy = []struct{ pkg, imports, tests string }{
 		"core internal/plainjson trainer/autograd trainer/checkpoint trainer/data trainer/nn " +
 			"trainer/models/...", "core/reference trainer/optim"},
 	{"trainer/journal", "core internal/plainjson", ""},
-	{"trainer/report", "internal/amount internal/chart internal/plainjson trainer/journal", "internal/browser"},
+	{"trainer/report", "core internal/amount internal/chart internal/plainjson trainer/journal", "internal/browser"},
 	{"trainer/tensorboard", "trainer/journal google.golang.org/protobuf", ""},
 	{"trainer/placement", "core internal/plainjson internal/simd trainer/journal", ""},
 	{"trainer/measure", "core internal/os/cpu internal/os/memory internal/os/self internal/simd trainer/checkpoint " +
@@ -120,7 +120,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/forecast", "core internal/ceiling trainer/autograd trainer/models trainer/nn", "trainer trainer/optim"},
 	{"trainer/progress", "internal/amount internal/plainjson github.com/schollz/progressbar/v3 golang.org/x/term trainer",
 		"core trainer/data/corpus"},
-	{"trainer/bench", "internal/amount core internal/ceiling internal/chart internal/os/cpu internal/opbench internal/simd trainer " +
+	{"trainer/bench", "internal/amount core internal/ceiling internal/chart internal/os/cpu internal/os/memory internal/opbench internal/simd trainer " +
 		"trainer/...", "core/reference core/transport internal/plugintest"},
 	{"trainer/demo", "core trainer trainer/data trainer/generate trainer/models trainer/tokenizer",
 		"core/reference trainer/autograd trainer/nn trainer/optim"},

@@ -155,12 +155,21 @@ func executable(path string) error {
 		return errSkip
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s is not a regular file", path)
-	case runtime.GOOS == "windows" && !strings.EqualFold(filepath.Ext(path), ".exe"):
+	case IsExecutable(path, info.Mode()):
+		return nil
+	case runtime.GOOS == "windows":
 		return fmt.Errorf("%s is not executable: a plugin's name ends in .exe here", path)
-	case runtime.GOOS != "windows" && info.Mode()&fs.FileMode(0o111) == 0:
-		return fmt.Errorf("%s is not executable: chmod +x it, or move it out of the plugins folder", path)
 	}
-	return nil
+	return fmt.Errorf("%s is not executable: chmod +x it, or move it out of the plugins folder", path)
+}
+
+// IsExecutable reports whether the system starts a regular file: by its name on Windows, by
+// its mode elsewhere.
+func IsExecutable(path string, mode fs.FileMode) bool {
+	if runtime.GOOS == "windows" {
+		return strings.EqualFold(filepath.Ext(path), ".exe")
+	}
+	return mode&0o111 != 0
 }
 
 // admit adds an opened plugin, or lists it with its reason and closes it.

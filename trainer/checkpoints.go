@@ -67,7 +67,7 @@ func (r *session) checkpointIfDue(interrupted bool) {
 		return
 	}
 	path := checkpoint.StepDir(r.out.path, step)
-	if err := r.writeCheckpoint(step); err != nil {
+	if err := r.writeCheckpoint(path); err != nil {
 		call(r.job.Hooks.OnWarning, fmt.Errorf("step %d: no checkpoint was saved, the run goes on: %w", step, err))
 		return
 	}
@@ -82,16 +82,12 @@ func (r *session) checkpointIfDue(interrupted bool) {
 	}
 }
 
-func (r *session) writeCheckpoint(step int) (err error) {
-	f, err := r.out.run.Begin(step)
+func (r *session) writeCheckpoint(path string) (err error) {
+	f, err := checkpoint.NewFolder(path)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, f.Abort())
-		}
-	}()
+	defer func() { err = errors.Join(err, f.Abort()) }() // which does nothing after a commit
 	model, err := r.job.Model.Saved()
 	if err != nil {
 		return err

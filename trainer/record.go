@@ -50,8 +50,12 @@ func (r *session) record() *recorder {
 	job := *r.job
 	follow(&job.Hooks.OnStart, rec.onStart)
 	follow(&job.Hooks.OnStep, rec.onStep)
-	follow(&job.Hooks.OnEval, rec.onEval)
-	follow(&job.Hooks.OnCheckpoint, rec.onCheckpoint)
+	follow(&job.Hooks.OnEval, func(e Eval) {
+		rec.send(&journal.Eval{Time: time.Now(), Step: e.Step, Loss: e.Loss, Targets: e.Targets})
+	})
+	follow(&job.Hooks.OnCheckpoint, func(c Checkpoint) {
+		rec.send(&journal.Checkpoint{Time: time.Now(), Step: c.Step, Path: c.Path})
+	})
 	follow(&job.Hooks.OnWrong, rec.onWrong)
 	follow(&job.Hooks.OnWarning, rec.onWarning)
 	r.job, r.journal = &job, rec
@@ -186,14 +190,6 @@ func (r *recorder) tellTimes(now time.Time) {
 		k.Calls = append(k.Calls, journal.Call{Op: "adamw", Pass: "update", Calls: r.updates, Seconds: r.update.Seconds()})
 	}
 	r.send(k)
-}
-
-func (r *recorder) onEval(e Eval) {
-	r.send(&journal.Eval{Time: time.Now(), Step: e.Step, Loss: e.Loss, Targets: e.Targets})
-}
-
-func (r *recorder) onCheckpoint(c Checkpoint) {
-	r.send(&journal.Checkpoint{Time: time.Now(), Step: c.Step, Path: c.Path})
 }
 
 func (r *recorder) onWrong(w *core.KernelError) {

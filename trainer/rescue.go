@@ -119,7 +119,7 @@ func (o *output) saveAs(path string, model models.Saved, files []File) (_ string
 	if err := roomFor(model, path); err != nil {
 		return "", err
 	}
-	path, claim, err := checkpoint.OtherName(path)
+	path, claim, err := checkpoint.FreeName(path, 2, nil)
 	if err != nil {
 		return "", err
 	}

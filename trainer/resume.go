@@ -98,10 +98,6 @@ func older(dir string) string {
 var free = []string{"model", "out", "threads", "strict", "check_every", "gradient_checkpointing",
 	"checkpoints.save_every", "checkpoints.keep", "checkpoints.load_best_at_end"}
 
-func isFree(field string) bool {
-	return slices.Contains(free, field) || strings.HasPrefix(field, "data.")
-}
-
 // Check returns an error that names every field in which c differs from the configuration
 // of the run so far, in a way that would make the result another one.
 //
@@ -122,7 +118,8 @@ func (r *Resume) Check(c Config) error {
 	known := fields.Names(reflect.TypeFor[Config]())
 	var errs []error
 	for _, name := range names {
-		if was[name] == is[name] || isFree(name) || constant && (name == "steps" || name == "epochs") || shortened && name == "seq" {
+		isFree := slices.Contains(free, name) || strings.HasPrefix(name, "data.")
+		if was[name] == is[name] || isFree || constant && (name == "steps" || name == "epochs") || shortened && name == "seq" {
 			continue
 		}
 		err := fmt.Errorf("%s: %s -> %s", cmp.Or(known[name], name), orNone(was[name]), orNone(is[name]))

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -105,19 +104,13 @@ func (j *Job) fingerprint() (model, rows string, err error) {
 			if err != nil {
 				return "", "", err
 			}
-			hashRow(h, row)
+			for _, values := range [][]int32{row.IDs, row.Labels, row.Positions, row.Segments} {
+				_ = binary.Write(h, binary.LittleEndian, values) // a hash never fails
+			}
 		}
 		h.Write([]byte("end"))
 	}
 	return model, hex.EncodeToString(h.Sum(nil)), nil
-}
-
-func hashRow(h hash.Hash, r data.Row) {
-	var b []byte
-	for _, values := range [][]int32{r.IDs, r.Labels, r.Positions, r.Segments} {
-		b, _ = binary.Append(b, binary.LittleEndian, values) // integers of fixed size cannot fail
-	}
-	h.Write(b) // never fails
 }
 
 // modelSum does not depend on how the tensors are divided into files.

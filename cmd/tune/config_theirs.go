@@ -205,15 +205,12 @@ func (s *settings) assume() error {
 			return err
 		}
 	}
-	if taken != nil && !s.resumes() {
+	// A run that goes on from a checkpoint has there what the file leaves out.
+	if taken != nil && s.command.Flags.Lookup("resume").Value.String() == "" {
 		s.lines = append(s.lines, "what it leaves out is as in LLaMA-Factory: "+strings.Join(taken, ", "))
 	}
 	return nil
 }
-
-// resumes reports whether the run goes on from a checkpoint, which has what the file leaves
-// out.
-func (s *settings) resumes() bool { return s.command.Flags.Lookup("resume").Value.String() != "" }
 
 // tell says a line for each key that does something else here.
 func (s *settings) tell() {

@@ -12,6 +12,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/internal/amount"
+	"github.com/seed98097648/tune/internal/ops"
 	"github.com/seed98097648/tune/trainer/progress"
 )
 
@@ -137,8 +138,8 @@ func (i *inspection) print(a *app) {
 	for _, k := range i.Kernels {
 		op := string(k.Op)
 		head := strings.TrimPrefix(progress.Wrapped(op+": "+k.Summary, "  "), op)
-		fmt.Fprintf(a.stdout, "\n%s%s\n  backward pass: %s\n  storage: %s\n", p.bold(op), head, yesNo(k.Backward),
-			names(k.DTypes))
+		fmt.Fprintf(a.stdout, "\n%s%s\n  backward pass: %s\n  storage: %s\n", p.bold(op), head,
+			map[bool]string{true: "yes", false: "no"}[k.Backward], names(k.DTypes))
 		for _, s := range i.Supports {
 			if s.Op != k.Op {
 				continue
@@ -157,9 +158,22 @@ func (s support) line(p palette) string {
 		": "+p.bad("no")+",", 1)
 }
 
-func yesNo(b bool) string {
-	if b {
-		return "yes"
+// uses returns the kinds of use of an op, in small sizes: every value of every fact that
+// is not a size, the others as the models here have them. Storage types come first.
+func uses(op core.Op) []core.Facts {
+	o := ops.Of(op)
+	usual := func(d core.DType) core.Facts {
+		f := o.Usual
+		if f.DType = d; op.HasWeights() {
+			f.WeightDType = d
+		}
+		return f
 	}
-	return "no"
+	all := []core.Facts{usual(core.Float32), usual(core.BFloat16), usual(core.Float16)}
+	for _, change := range o.Changes {
+		f := usual(core.Float32)
+		change(&f)
+		all = append(all, f)
+	}
+	return all
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/kerneltest"
+	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/trainer/progress"
 )
 
@@ -157,11 +158,8 @@ func wording(text string) string {
 // printFailures writes what is wrong with a kernel.
 func printFailures(w io.Writer, r *kerneltest.Report) {
 	for _, f := range failures(r) {
-		cases := "1 case"
-		if f.cases > 1 {
-			cases = fmt.Sprintf("%d cases", f.cases)
-		}
-		printWrapped(w, "  ", fmt.Sprintf("FAILED %s, %s: %s", f.where, cases, strings.Join(f.kinds, ", ")))
+		printWrapped(w, "  ", fmt.Sprintf("FAILED %s, %s: %s", f.where, amount.Of(f.cases, "case"),
+			strings.Join(f.kinds, ", ")))
 		if f.cases > 1 {
 			f.first = "the first: " + f.first
 		}

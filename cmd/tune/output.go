@@ -31,33 +31,13 @@ func (a *app) chooseOut(given string, isGiven bool) (string, *checkpoint.Claim, 
 		}
 		return given, claim, nil
 	}
-	for i := 1; ; i++ {
-		name := given
-		if i > 1 {
-			name = fmt.Sprintf("%s-%d", given, i)
-		}
-		_, err := os.Lstat(name)
-		if err == nil {
-			continue
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return "", nil, fmt.Errorf("choose an output folder: %w; name one with --out", err)
-		}
-		claim, err := checkpoint.NewClaim(name)
-		if errors.Is(err, checkpoint.ErrHeld) {
-			a.note("%s is being written by another run: this one takes the next name that is free", name)
-			continue
-		}
-		if err != nil {
-			return "", nil, fmt.Errorf("choose an output folder: %w; name one with --out", err)
-		}
-		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
-			return name, claim, nil
-		}
-		if err := claim.Close(); err != nil { // the run that had it has just ended
-			return "", nil, err
-		}
+	name, claim, err := checkpoint.FreeName(given, 1, func(name string) {
+		a.note("%s is being written by another run: this one takes the next name that is free", name)
+	})
+	if err != nil {
+		return "", nil, fmt.Errorf("choose an output folder: %w; name one with --out", err)
 	}
+	return name, claim, nil
 }
 
 // vacant reports why a folder cannot be the one to save.

@@ -6,8 +6,6 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/seed98097648/tune/internal/amount"
@@ -16,8 +14,10 @@ import (
 
 // time measures the machine and says how long a step is likely to take on it.
 func (p *runPlan) time(ctx context.Context, threads int) error {
-	load, _ := os.ReadFile("/proc/loadavg") // before this program adds to it
-	p.Busy = busyCores(string(load))
+	// Before this program adds to it: how many processes have wanted to run in the last minute,
+	// see proc_loadavg(5); 0 where nothing tells.
+	load, _ := os.ReadFile("/proc/loadavg")
+	_, _ = fmt.Sscan(string(load), &p.Busy)
 	best, worst, err := ceiling.Range(ctx, threads)
 	if err != nil {
 		return err
@@ -26,17 +26,6 @@ func (p *runPlan) time(ctx context.Context, threads int) error {
 	from, to := p.Step(best, worst)
 	p.From, p.To = from.Seconds(), to.Seconds()
 	return nil
-}
-
-// busyCores reads how many processes have wanted to run in the last minute, see
-// proc_loadavg(5); 0 where nothing tells.
-func busyCores(loadavg string) float64 {
-	minute, _, _ := strings.Cut(loadavg, " ")
-	n, err := strconv.ParseFloat(minute, 64)
-	if err != nil || n < 0 {
-		return 0
-	}
-	return n
 }
 
 // isBusy is the share of the cores from which others make a difference.

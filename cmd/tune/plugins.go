@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -117,13 +115,7 @@ func (k *kernelFlags) open(ctx context.Context, a *app, o transport.Options) (*c
 // README: "kernels list" has it, a run need not warn of it.
 func isData(path string) bool {
 	info, err := os.Stat(path)
-	switch {
-	case err != nil || !info.Mode().IsRegular():
-		return false
-	case runtime.GOOS == "windows":
-		return !strings.EqualFold(filepath.Ext(path), ".exe")
-	}
-	return info.Mode()&0o111 == 0
+	return err == nil && info.Mode().IsRegular() && !core.IsExecutable(path, info.Mode())
 }
 
 // note writes a line that is not a result.

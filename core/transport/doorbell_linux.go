@@ -52,7 +52,7 @@ func (d *doorbell) share(ctx context.Context, r *shm.Region, writable bool) erro
 }
 
 func (d *doorbell) forget(ctx context.Context, region uint32) error {
-	return d.life.takeBack(ctx, region)
+	return d.life.ask(ctx, region, wire.UnmapRegion, 0, nil)
 }
 
 func (d *doorbell) record() []byte { return d.Record() }
@@ -112,11 +112,6 @@ func (l *lifeline) pass(ctx context.Context, f *os.File, region uint32, size int
 		what = wire.MapWritable
 	}
 	return l.ask(ctx, region, what, size, unix.UnixRights(int(f.Fd())))
-}
-
-// takeBack waits until the plugin has unmapped a region.
-func (l *lifeline) takeBack(ctx context.Context, region uint32) error {
-	return l.ask(ctx, region, wire.UnmapRegion, 0, nil)
 }
 
 // ask sends a message about a region and waits until the plugin has done it.

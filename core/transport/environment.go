@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	goplugin "github.com/hashicorp/go-plugin"
-
 	"github.com/seed98097648/tune/internal/wire"
 )
 
@@ -60,9 +58,6 @@ func (o Options) environment(link string) []string {
 	return append(env, wire.EnvLink+"="+link, wire.EnvSpin+"="+strconv.FormatInt(o.Spin.Nanoseconds(), 10)+"ns",
 		wire.EnvThreads+"="+strconv.Itoa(o.Threads), wire.EnvHost+"="+strconv.Itoa(os.Getpid()))
 }
-
-// socketFolder is the variable that tells go-plugin where to make its socket.
-func socketFolder(dir string) string { return goplugin.EnvUnixSocketDir + "=" + dir }
 
 // standsFor reports whether a name of Environment stands for the variable.
 func standsFor(pattern, name string) bool {

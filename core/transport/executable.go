@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/seed98097648/tune/core"
@@ -73,6 +74,19 @@ func (e *executable) check() error {
 		return fmt.Errorf("transport: %s: %w", e.path, err)
 	}
 	return nil
+}
+
+// checkExecutable says what is wrong with a file that cannot be a plugin.
+func checkExecutable(path string, info os.FileInfo) error {
+	switch {
+	case !info.Mode().IsRegular():
+		return errors.New("it is not a regular file")
+	case core.IsExecutable(path, info.Mode()):
+		return nil
+	case runtime.GOOS == "windows":
+		return errors.New("it is not an executable; its name does not end in .exe")
+	}
+	return fmt.Errorf("it is not executable; run chmod +x %s, or move it out of the plugin folder", filepath.Base(path))
 }
 
 // isScript reports whether an interpreter is to run the file, which opens it by its path.

@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"syscall"
 
@@ -101,15 +100,4 @@ func keepDescriptors() {
 func isolate(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-}
-
-// checkExecutable says what is wrong with a file that cannot be a plugin.
-func checkExecutable(path string, info os.FileInfo) error {
-	switch {
-	case !info.Mode().IsRegular():
-		return errors.New("it is not a regular file")
-	case info.Mode().Perm()&0o111 == 0:
-		return fmt.Errorf("it is not executable; run chmod +x %s, or move it out of the plugin folder", filepath.Base(path))
-	}
-	return nil
 }

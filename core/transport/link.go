@@ -48,10 +48,6 @@ type rpcLink struct {
 	done    chan answer
 }
 
-func newRPCLink(k proto.KernelsClient) *rpcLink {
-	return &rpcLink{kernels: k, buf: make([]byte, wire.MaxRecord), done: make(chan answer, 1)}
-}
-
 func (l *rpcLink) share(ctx context.Context, r *shm.Region, writable bool) error {
 	if !wire.Plain(r.Path()) {
 		return fmt.Errorf("transport: the path %q of a region is no plain line of text; have TMPDIR name another folder",

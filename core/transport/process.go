@@ -178,7 +178,7 @@ func (p *process) dial() error {
 	if !ok {
 		return fmt.Errorf("transport: go-plugin made a %T", raw)
 	}
-	p.link = newRPCLink(kernels)
+	p.link = &rpcLink{kernels: kernels, buf: make([]byte, wire.MaxRecord), done: make(chan answer, 1)}
 	return nil
 }
 

@@ -41,7 +41,7 @@ func (p *process) newStarter(exe *executable,
 		if p.cmd.Path, err = exe.alias(dir); err != nil {
 			return nil, err
 		}
-		p.cmd.Env = append(append(p.cmd.Env, spec.Env...), socketFolder(dir))
+		p.cmd.Env = append(append(p.cmd.Env, spec.Env...), goplugin.EnvUnixSocketDir+"="+dir)
 		return &starter{p.spawned, p, exe}, nil
 	}
 }

@@ -6,7 +6,8 @@ import (
 	"os"
 	"runtime/debug"
 	"strconv"
-	"strings"
+
+	"github.com/seed98097648/tune/internal/os/memory"
 )
 
 // footprint returns the bytes of memory that this process and its descendants, the
@@ -16,29 +17,13 @@ func footprint() int64 {
 	debug.FreeOSMemory()
 	total := int64(0)
 	for _, pid := range family(os.Getpid(), parents()) {
-		n := proportional(pid)
+		n := memory.Proportional(pid)
 		if n == 0 {
 			return 0
 		}
 		total += n
 	}
 	return total
-}
-
-// proportional returns the proportional set size of a process, each page divided by the
-// number of processes that map it; see proc(5), smaps_rollup.
-func proportional(pid int) int64 {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "Pss:"); ok {
-			kib, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
-			return kib << 10
-		}
-	}
-	return 0
 }
 
 // parents returns the parent of every running process.

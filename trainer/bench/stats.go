@@ -9,11 +9,7 @@ import (
 )
 
 // Spread describes the values of several steps: percentiles with linear interpolation.
-type Spread struct {
-	Median float64 `json:"median"`
-	P10    float64 `json:"p10"`
-	P90    float64 `json:"p90"`
-}
+type Spread opbench.Stat
 
 // newSpread needs at least one value.
 func newSpread(values []float64) Spread {

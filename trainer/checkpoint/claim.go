@@ -67,7 +67,8 @@ func newClaim(path string, lock func(*os.File) error) (*Claim, error) {
 	beside := filepath.Join(filepath.Dir(final), "."+filepath.Base(final)+claimFile)
 	err = c.take(beside, lock)
 	// A file that is there and cannot be opened or locked may be another user's claim.
-	if err != nil && !errors.Is(err, ErrHeld) && isMissing(beside) && isFolder(final) {
+	_, there := os.Lstat(beside)
+	if err != nil && !errors.Is(err, ErrHeld) && errors.Is(there, fs.ErrNotExist) && isFolder(final) {
 		err = c.take(filepath.Join(final, claimFile), lock)
 	}
 	if err != nil {
@@ -231,11 +232,6 @@ func resolve(path string) (string, error) {
 		final = filepath.Join(parent, filepath.Base(final))
 	}
 	return final, nil
-}
-
-func isMissing(path string) bool {
-	_, err := os.Lstat(path)
-	return errors.Is(err, fs.ErrNotExist)
 }
 
 func isFolder(path string) bool {

@@ -132,7 +132,7 @@ func (f *Folder) rename(name string) error {
 
 // keep gives the folder another name than it was to have.
 func (f *Folder) keep(why error) error {
-	name, claim, err := OtherName(f.path)
+	name, claim, err := FreeName(f.path, 2, nil)
 	if err != nil {
 		return errors.Join(why, err)
 	}
@@ -142,11 +142,15 @@ func (f *Folder) keep(why error) error {
 	return &KeptError{name, why}
 }
 
-// OtherName returns the first of the names path-2, path-3, ... that does not exist and
-// nobody has claimed, with a claim to it, which the caller closes.
-func OtherName(path string) (string, *Claim, error) {
-	for i := 2; ; i++ {
-		name := fmt.Sprintf("%s-%d", path, i)
+// FreeName returns the first of the names path, path-2, path-3, ..., beginning with the
+// number first, that does not exist and nobody has claimed, with a claim to it, which the
+// caller closes. It tells held, unless that is nil, of each name that only a claim takes.
+func FreeName(path string, first int, held func(name string)) (string, *Claim, error) {
+	for i := first; ; i++ {
+		name := path
+		if i > 1 {
+			name = fmt.Sprintf("%s-%d", path, i)
+		}
 		if _, err := os.Lstat(name); err == nil {
 			continue
 		} else if !errors.Is(err, fs.ErrNotExist) {
@@ -154,6 +158,9 @@ func OtherName(path string) (string, *Claim, error) {
 		}
 		c, err := NewClaim(name)
 		if errors.Is(err, ErrHeld) {
+			if held != nil {
+				held(name)
+			}
 			continue
 		}
 		if err != nil {

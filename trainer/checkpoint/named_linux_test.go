@@ -54,7 +54,7 @@ func TestAClaimOfAnotherUserIsHeld(t *testing.T) {
 		if c, err := NewClaim(filepath.Join(root, "out")); !errors.Is(err, ErrHeld) || !errors.Is(err, os.ErrPermission) {
 			t.Errorf("claim %v, error %v", c, err)
 		}
-		name, c, err := OtherName(filepath.Join(root, "out"))
+		name, c, err := FreeName(filepath.Join(root, "out"), 2, nil)
 		if err != nil || name != filepath.Join(root, "out-3") {
 			t.Errorf("the next name is %q, %v", name, err)
 			return

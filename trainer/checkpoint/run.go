@@ -77,9 +77,6 @@ func Steps(dir string) ([]int, error) {
 	return steps, nil
 }
 
-// Begin starts the checkpoint after a step.
-func (r *Run) Begin(step int) (*Folder, error) { return NewFolder(StepDir(r.dir, step)) }
-
 // Finish starts the final model. Its files take their names in the run's folder when it
 // is committed, those called last after all others and not before these are on the disk:
 // who finds them finds the whole model. Files that have the names already are replaced.

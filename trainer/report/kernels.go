@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/chart"
 	"github.com/seed98097648/tune/trainer/journal"
@@ -71,10 +72,10 @@ func newPatch(s *journal.Start) patch {
 	p := patch{Plugins: s.Plugins}
 	at := map[sites]int{}
 	for _, site := range s.Sites {
-		g := sites{Path: pattern(site.Path), Op: string(site.Op), Kernel: cmp.Or(site.Kernel, "plain"), Why: site.Reason,
-			Fused: site.Kernel != ""}
+		g := sites{Path: core.PathPattern(site.Path), Op: string(site.Op), Kernel: cmp.Or(site.Kernel, "plain"),
+			Why: site.Reason, Fused: site.Kernel != ""}
 		if site.CoveredBy != "" {
-			g.Kernel, g.Why = "covered", "its work is done at "+pattern(site.CoveredBy)
+			g.Kernel, g.Why = "covered", "its work is done at "+core.PathPattern(site.CoveredBy)
 		}
 		i, ok := at[g]
 		if !ok {
@@ -88,17 +89,6 @@ func newPatch(s *journal.Start) patch {
 		p.Sites[i].Count++
 	}
 	return p
-}
-
-// pattern replaces the numbers of a path by a star: layers.3.mlp is layers.*.mlp.
-func pattern(path string) string {
-	parts := strings.Split(path, ".")
-	for i, p := range parts {
-		if _, err := strconv.Atoi(p); err == nil {
-			parts[i] = "*"
-		}
-	}
-	return strings.Join(parts, ".")
 }
 
 // accidents is what happened to plugins.

@@ -39,6 +39,12 @@ func OfProcess(pid int) (int64, error) {
 	return (field(root, path, "Rss:") + field(root, path, "Swap:")) << 10, nil
 }
 
+// Proportional returns the proportional set size of a process, in which each page is divided
+// by the number of processes that map it, see proc(5); 0 if it is unknown.
+func Proportional(pid int) int64 {
+	return field(os.DirFS("/"), fmt.Sprintf("proc/%d/smaps_rollup", pid), "Pss:") << 10
+}
+
 func available(root fs.FS) int64 {
 	free := field(root, "proc/meminfo", "MemAvailable:") << 10
 	for _, g := range limitedGroups(root) {
