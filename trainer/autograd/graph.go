@@ -102,7 +102,7 @@ type Graph struct {
 	expr   *gorgonia.ExprGraph
 	mem    core.Memory
 	tape   []*instr
-	slots  []*slot
+	leaves int                      // so far
 	bySym  map[*gorgonia.Node]*slot // the buffer behind each node
 	added  map[*gorgonia.Node]bool  // gorgonia's additions seen so far
 	path   []string
@@ -156,9 +156,9 @@ func (g *Graph) Input(name string, t core.Tensor) *Value { return g.leaf(name, t
 
 func (g *Graph) leaf(name string, t core.Tensor, diff bool) *Value {
 	node := gorgonia.NewVector(g.expr, gorgonia.Float32, gorgonia.WithShape(nominal(t.Shape)),
-		gorgonia.WithName(fmt.Sprintf("%s#%d", name, len(g.slots))))
+		gorgonia.WithName(fmt.Sprintf("%s#%d", name, g.leaves)))
+	g.leaves++
 	s := &slot{spec: Spec{t.DType, t.Shape}, tensor: t, leaf: true}
-	g.slots = append(g.slots, s)
 	g.bySym[node] = s
 	return &Value{g: g, node: node, slot: s, shape: t.Shape, diff: diff}
 }
@@ -241,9 +241,7 @@ func (g *Graph) newSlot(spec Spec, mem core.Memory) *slot {
 	if mem == nil {
 		mem = g.mem
 	}
-	s := &slot{spec: spec, mem: mem}
-	g.slots = append(g.slots, s)
-	return s
+	return &slot{spec: spec, mem: mem}
 }
 
 // fail keeps the first error; Compile returns it.

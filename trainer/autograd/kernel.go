@@ -23,10 +23,11 @@ func Kernel(k core.Kernel, op core.Op, f core.Facts, site string, tokens, positi
 	fwd.Site, bwd.Site = site, site
 	o := Op{Name: string(op), Kernel: k.Info().Name, Memory: core.OutputsOf(k, nil),
 		Work: core.NewWork(op, core.Forward, f, tokens, positions)}
-	for _, a := range expand(fwd.Sig.Out) {
-		o.Outputs = append(o.Outputs, Spec{a.DType, a.Shape.Bind(tokens, positions)})
+	for _, a := range fwd.Sig.Out {
+		spec := Spec{a.DType, a.Shape.Bind(tokens, positions)}
+		o.Outputs = append(o.Outputs, slices.Repeat([]Spec{spec}, a.Count)...)
 		if !a.Saved && a.DType != core.Int32 { // those that have a gradient come first
-			o.Diff++
+			o.Diff += a.Count
 		}
 	}
 	o.Forward = func(ctx context.Context, in, out []core.Tensor) error {
@@ -69,10 +70,13 @@ func kernelBackward(k core.Kernel, fwd, bwd *core.Call) *Backward {
 			sources = append(sources, func(g *Grads) core.Tensor { return g.DOut[i] })
 		}
 	}
-	for i, name := range names(bwd.Sig.Out) {
-		b.Wrt = append(b.Wrt, slices.Index(in, name.gradientOf()))
-		if also := expand(bwd.Sig.Out)[i].Also; also != "" {
-			b.Shared = append(b.Shared, [2]int{slices.Index(in, argName{name: also}), b.Wrt[i]})
+	for _, a := range bwd.Sig.Out {
+		for i := range a.Count {
+			of := slices.Index(in, argName{a.Name, i}.gradientOf())
+			b.Wrt = append(b.Wrt, of)
+			if a.Also != "" {
+				b.Shared = append(b.Shared, [2]int{slices.Index(in, argName{name: a.Also}), of})
+			}
 		}
 	}
 	b.Run = func(ctx context.Context, g *Grads) error {
@@ -101,17 +105,6 @@ func names(args []core.Arg) []argName {
 	for _, a := range args {
 		for i := range a.Count {
 			out = append(out, argName{a.Name, i})
-		}
-	}
-	return out
-}
-
-// expand repeats the arguments that have a count.
-func expand(args []core.Arg) []core.Arg {
-	var out []core.Arg
-	for _, a := range args {
-		for range a.Count {
-			out = append(out, a)
 		}
 	}
 	return out

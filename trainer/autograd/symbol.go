@@ -317,7 +317,6 @@ func (g *Graph) resolve(n *gorgonia.Node) (*slot, error) {
 	}
 	if n.IsScalar() && n.Op() != nil && n.Op().Arity() == 0 { // the 1 that Grad starts from
 		g.one = &slot{spec: Float32(), tensor: core.FromFloat32([]float32{1}), leaf: true}
-		g.slots = append(g.slots, g.one)
 		g.bySym[n] = g.one
 		return g.one, nil
 	}

@@ -3,6 +3,7 @@ package crosscheck
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
@@ -100,7 +101,7 @@ func (m *experts) forward(e, from, n int) {
 	z := make([]float32, n*d)
 	simd.Multiply(simd.Product{M: n, N: d, K: width, A: dense(h, width), B: operand(m.down, e*d, width), TransB: true,
 		C: z, StrideC: d})
-	most := highest(rowNorms(m.down, e*d, d, width))
+	most := slices.Max(rowNorms(m.down, e*d, d, width))
 	for i, a := range m.order[from:][:n] {
 		t := a / m.f.TopK
 		simd.Axpy(m.weights[a], z[i*d:][:d], m.sum[t*d:][:d])

@@ -50,10 +50,7 @@ func scored(f core.Facts, logits []float32) (scores []float64, relative float64)
 		}
 		return scores, few
 	}
-	high, low := math.Inf(-1), math.Inf(1)
-	for _, z := range logits {
-		high, low = math.Max(high, float64(z)), math.Min(low, float64(z))
-	}
+	high, low := float64(slices.Max(logits)), float64(slices.Min(logits))
 	sum := 0.0
 	for e, z := range logits {
 		scores[e] = math.Exp(float64(z) - high)
@@ -83,7 +80,7 @@ func chooses(f core.Facts, scores []float64, bias []float32, ids []int32, relati
 			return false
 		}
 	}
-	limit := within(2*relative, highest(size))
+	limit := within(2*relative, slices.Max(size))
 	if f.TopGroups < f.Groups && !keepGroups(f, choice, 4*limit) {
 		return true // groups with the same score: any choice of experts may follow
 	}
@@ -143,7 +140,7 @@ func weighed(f core.Facts, scores []float64, ids []int32) (weights []float64, hi
 	for _, id := range ids {
 		weights = append(weights, scores[id]/sum*f.Scale)
 	}
-	return weights, highest(weights)
+	return weights, slices.Max(weights)
 }
 
 // gateBackward goes back through the weights and the scores, as core/reference has it, with

@@ -2,6 +2,7 @@ package crosscheck
 
 import (
 	"math"
+	"slices"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
@@ -50,7 +51,7 @@ func crossEntropy(c *core.Call) ([]worst, error) {
 		}
 		l.found[0].see(t, float64(c.Output("losses").Float32s()[t]), 0, 0)
 	}
-	l.most = highest(rowNorms(l.weight, 0, f.Vocab, f.Dim))
+	l.most = slices.Max(rowNorms(l.weight, 0, f.Vocab, f.Dim))
 	if c.Pass == core.Backward {
 		l.dlosses, l.r = c.Input("dlosses").Float32s(), random(f.Dim)
 		l.weightR = along(operand(l.weight, 0, f.Dim), f.Vocab, f.Dim, l.r)

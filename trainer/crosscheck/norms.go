@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/simd"
 )
 
 func rmsNorm(c *core.Call) ([]worst, error) {
@@ -36,10 +37,7 @@ func addRMSNorm(c *core.Call) ([]worst, error) {
 // mean, which the kernel may lose squares below tiny from. A row whose squares overflow
 // has no limit.
 func root(f core.Facts, row []float32) (rstd, relative float64) {
-	var sum float64
-	for _, v := range row {
-		sum += float64(v) * float64(v)
-	}
+	sum := simd.SumSquares(row)
 	mean := sum/float64(f.Dim) + f.Eps
 	relative = rounding(f.Dim) + few + tiny/mean
 	if sum > math.MaxFloat32 {
@@ -103,7 +101,7 @@ func normBackward(c *core.Call, x, dh []float32) []worst {
 	if f.Frozen {
 		return found
 	}
-	dweight, relative := named("dweight"), highest(append(errs, 0))+rounding(len(roots))
+	dweight, relative := named("dweight"), slices.Max(append(errs, 0))+rounding(len(roots))
 	got := c.Output("dweight").Float32s()
 	each(dweight, d, len(roots), func(lo, hi int, found []worst) {
 		sum, size := make([]float64, hi-lo), make([]float64, hi-lo)

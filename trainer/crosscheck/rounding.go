@@ -110,12 +110,3 @@ func rowNorms(t core.Tensor, row, n, cols int) []float64 {
 	})
 	return norms
 }
-
-// highest returns the largest of x, which is not empty.
-func highest(x []float64) float64 {
-	high := x[0]
-	for _, v := range x {
-		high = math.Max(high, v) // which keeps a NaN
-	}
-	return high
-}

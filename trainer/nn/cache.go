@@ -3,6 +3,7 @@ package nn
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/autograd"
@@ -133,14 +134,7 @@ func pickRow(c *Context, x *autograd.Value) *autograd.Value {
 func maximum(g *autograd.Graph, x *autograd.Value) *autograd.Value {
 	return g.Apply(autograd.Op{Name: "maximum", Outputs: []autograd.Spec{autograd.Float32()},
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
-			x := in[0].Float32s()
-			high := x[0]
-			for _, v := range x {
-				if v > high || v != v {
-					high = v
-				}
-			}
-			out[0].Float32s()[0] = high
+			out[0].Float32s()[0] = slices.Max(in[0].Float32s())
 			return nil
 		}}, x)
 }

@@ -49,12 +49,7 @@ func quantiseRow(dst []int8, row []float32) (scale float32) {
 	const most = math.MaxInt8
 	var high float32
 	for _, v := range row {
-		if v = float32(math.Abs(float64(v))); v > high || v != v {
-			high = v
-		}
-		if high != high {
-			break
-		}
+		high = max(high, float32(math.Abs(float64(v)))) // which keeps a NaN
 	}
 	scale = high / most
 	for i, v := range row {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/seed98097648/tune/core"
@@ -125,10 +126,8 @@ func targets(c *Context, vocab int) (labels, share *autograd.Value) {
 // at a time.
 func expSum(x, buf []float32) (high float32, sum float64) {
 	high = simd.Max(x)
-	for len(x) > 0 {
-		n := min(len(x), len(buf))
-		sum += simd.ExpSum(buf[:n], x[:n], 1, high)
-		x = x[n:]
+	for part := range slices.Chunk(x, len(buf)) {
+		sum += simd.ExpSum(buf[:len(part)], part, 1, high)
 	}
 	return high, sum
 }

@@ -1,6 +1,7 @@
 package optim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -149,10 +150,7 @@ const grain = 1 << 13
 func (a *AdamW) Step(lr, gradScale float64) {
 	a.state.T++
 	for i, p := range a.params {
-		own := lr
-		if p.Rate != 0 {
-			own *= p.Rate
-		}
+		own := lr * cmp.Or(p.Rate, 1)
 		c, m, v := a.coefficients(own, gradScale), a.state.M[i], a.state.V[i]
 		if p.Decay {
 			c.Keep = float32(1 - float64(own*a.config.WeightDecay))

@@ -2,6 +2,7 @@ package optim
 
 import (
 	"math"
+	"slices"
 
 	"github.com/seed98097648/tune/internal/simd"
 )
@@ -15,11 +16,7 @@ const normBlock = 1 << 14
 func GlobalNorm(grads [][]float32) float64 {
 	var blocks [][]float32
 	for _, g := range grads {
-		for len(g) > normBlock {
-			blocks = append(blocks, g[:normBlock])
-			g = g[normBlock:]
-		}
-		blocks = append(blocks, g)
+		blocks = slices.AppendSeq(blocks, slices.Chunk(g, normBlock))
 	}
 	sums := make([]float64, len(blocks))
 	simd.Parallel(len(blocks), 1, func(lo, hi int) {

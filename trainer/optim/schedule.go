@@ -1,6 +1,7 @@
 package optim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -104,10 +105,7 @@ func (s Schedule) factor(t int) float64 {
 		}
 		return float64((1-end)*math.Pow(1-progress, s.Args.get("power", 1))) + end
 	case InverseSqrt:
-		scale := s.Args.get("timescale", float64(s.Warmup))
-		if scale == 0 {
-			scale = 10_000
-		}
+		scale := cmp.Or(s.Args.get("timescale", float64(s.Warmup)), 10_000)
 		return 1 / math.Sqrt((after+scale)/scale)
 	case WarmupStableDecay:
 		return s.fall(after)

@@ -56,11 +56,8 @@ func addRows(dst, x []float32) {
 			copy(x[n/2*D:][:D], x[(n-1)*D:])
 		}
 	}
-	if len(x) == 0 {
-		clear(dst)
-	} else {
-		copy(dst, x)
-	}
+	clear(dst) // there may be no rows
+	copy(dst, x)
 }
 
 // rows computes one row of dx at a time.

@@ -5,6 +5,7 @@
 package hf
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -96,22 +97,11 @@ func (c *Config) Complete() error {
 	if bad != nil {
 		return configError("%s", strings.Join(bad, "; "))
 	}
-	if c.NumKeyValueHeads == 0 {
-		c.NumKeyValueHeads = c.NumAttentionHeads
-	}
-	if c.HeadDim == 0 {
-		c.HeadDim = c.HiddenSize / c.NumAttentionHeads
-	}
-	if c.MaxPositionEmbeddings == 0 {
-		c.MaxPositionEmbeddings = 2048
-	}
-	if c.RMSNormEps == nil {
-		eps := 1e-6
-		c.RMSNormEps = &eps
-	}
-	if c.HiddenAct == "" {
-		c.HiddenAct = "silu"
-	}
+	c.NumKeyValueHeads = cmp.Or(c.NumKeyValueHeads, c.NumAttentionHeads)
+	c.HeadDim = cmp.Or(c.HeadDim, c.HiddenSize/c.NumAttentionHeads)
+	c.MaxPositionEmbeddings = cmp.Or(c.MaxPositionEmbeddings, 2048)
+	c.RMSNormEps = cmp.Or(c.RMSNormEps, new(1e-6))
+	c.HiddenAct = cmp.Or(c.HiddenAct, "silu")
 	positive("head_dim", c.HeadDim)
 	need(c.NumAttentionHeads <= mostHeads, "num_attention_heads is %d, at most %d make sense", c.NumAttentionHeads,
 		mostHeads)
@@ -148,12 +138,7 @@ func (c *Config) Padding() int {
 }
 
 // InitStd returns the standard deviation of random weights.
-func (c *Config) InitStd() float64 {
-	if c.InitializerRange == nil {
-		return 0.02
-	}
-	return *c.InitializerRange
-}
+func (c *Config) InitStd() float64 { return orDefault(c.InitializerRange, 0.02) }
 
 // Traits say which of the shared fields a family obeys. One that it does not obey is an
 // error where its value asks for something.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"math"
 	"reflect"
+	"slices"
 
 	"github.com/seed98097648/tune/trainer/nn"
 )
@@ -80,10 +81,7 @@ func (c *Config) RopeType() string { s := c.scaling(); return cmp.Or(s.RopeType,
 
 // partialRotary returns the part of a head that rotates.
 func (c *Config) partialRotary() float64 {
-	if p := c.scaling().PartialRotaryFactor; p != nil {
-		return *p
-	}
-	return orDefault(c.PartialRotaryFactor, 1)
+	return orDefault(cmp.Or(c.scaling().PartialRotaryFactor, c.PartialRotaryFactor), 1)
 }
 
 // rotaryDim is the only place where the partial factor is applied: the table has half as
@@ -116,13 +114,8 @@ func (c *Config) ropeTable() (*nn.RopeTable, error) {
 	if err := c.checkTwice(); err != nil {
 		return nil, err
 	}
-	s, base, dim := c.scaling(), c.RopeTheta, c.rotaryDim()
-	if s.RopeTheta != 0 {
-		base = s.RopeTheta
-	}
-	if base == 0 {
-		base = 10000
-	}
+	s, dim := c.scaling(), c.rotaryDim()
+	base := cmp.Or(s.RopeTheta, c.RopeTheta, 10000)
 	if base <= 0 || dim <= 0 || dim > c.HeadDim || dim%2 != 0 {
 		return nil, configError("rope_theta %g and partial_rotary_factor %g of head_dim %d give no even rotary size", base,
 			c.partialRotary(), c.HeadDim)
@@ -132,9 +125,7 @@ func (c *Config) ropeTable() (*nn.RopeTable, error) {
 		inv[i] = math.Pow(base, -float64(2*i)/float64(dim))
 	}
 	kind := c.RopeType()
-	switch kind {
-	case "", "default", "linear", "llama3", "yarn":
-	default:
+	if !slices.Contains([]string{"", "default", "linear", "llama3", "yarn"}, kind) {
 		return nil, ropeError("rope_type %q is not supported; supported: default, linear, llama3, yarn", kind)
 	}
 	if s.unknown != nil {
@@ -200,9 +191,7 @@ func (s *RopeScaling) factorByLength(maxPositions int) error {
 		return nil
 	}
 	byLength := float64(maxPositions) / float64(original)
-	if s.Factor == 0 {
-		s.Factor = byLength
-	}
+	s.Factor = cmp.Or(s.Factor, byLength)
 	if s.Factor != byLength {
 		return ropeError("factor %g and max_position_embeddings/original_max_position_embeddings = %d/%d disagree, "+
 			"and programs differ in which one they obey: set max_position_embeddings to %g, or factor to %g",
