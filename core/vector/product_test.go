@@ -69,7 +69,8 @@ func TestManyProductsAtOnce(t *testing.T) {
 	vector.Multiply(products...)
 	for _, p := range products {
 		want := make([]float32, 81)
-		simd.GemmNT(9, 9, p.K, x.Float32s(), 7, x.Float32s(), 7, want, 9, false)
+		own := simd.Matrix{Data: x.Float32s(), Stride: 7}
+		simd.Multiply(simd.Product{M: 9, N: 9, K: p.K, A: own, B: own, TransB: true, C: want, StrideC: 9})
 		sameBits(t, fmt.Sprintf("K = %d", p.K), p.C, want)
 	}
 	if n := testing.AllocsPerRun(50, func() { vector.Multiply(products...) }); n >= 1 {

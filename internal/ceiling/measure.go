@@ -117,7 +117,10 @@ func newSum(x, y, z []float32) work {
 func newProducts(x, y, z []float32) []work {
 	product := func(m, n, k int) work {
 		return work{amount: 2 * float64(m) * float64(n) * float64(k),
-			run: func() { simd.GemmNN(m, n, k, y, k, z, n, x, n, false) }}
+			run: func() {
+				simd.Multiply(simd.Product{M: m, N: n, K: k, A: simd.Matrix{Data: y, Stride: k},
+					B: simd.Matrix{Data: z, Stride: n}, C: x, StrideC: n})
+			}}
 	}
 	for n := leastEdge; ; n *= 2 {
 		w := product(n, n, n)

@@ -16,7 +16,7 @@ func TestCallsAllocateNothing(t *testing.T) {
 		SetThreads(threads)
 		for name, call := range map[string]func(){
 			"Parallel": func() { Parallel(len(y), 1, part) },
-			"Multiply": func() { GemmNN(n, n, n, x, n, x, n, y, n, false) },
+			"Multiply": func() { gemmNN(n, n, n, x, n, x, n, y, n, false) },
 		} {
 			if got := testing.AllocsPerRun(50, call); got >= float64(max(threads, 2)) {
 				t.Errorf("%s allocates %g times with %d threads", name, got, threads)

@@ -924,15 +924,6 @@ func maximumAVX512(x []float32) float32
 //go:noescape
 func sumSquaresAVX512(x []float32) float64
 
-// expAVX512 is
-//
-//	for i := range dst {
-//		dst[i] = exp(x[i])
-//	}
-//
-//go:noescape
-func expAVX512(dst []float32, x []float32)
-
 // expSumAVX512 is
 //
 //	var sum [4][lanes]float32
@@ -1269,15 +1260,6 @@ func maximumAVX2(x []float32) float32
 //
 //go:noescape
 func sumSquaresAVX2(x []float32) float64
-
-// expAVX2 is
-//
-//	for i := range dst {
-//		dst[i] = exp(x[i])
-//	}
-//
-//go:noescape
-func expAVX2(dst []float32, x []float32)
 
 // expSumAVX2 is
 //

@@ -407,15 +407,6 @@ func maximumNEON(x []float32) float32
 //go:noescape
 func sumSquaresNEON(x []float32) float64
 
-// expNEON is
-//
-//	for i := range dst {
-//		dst[i] = exp(x[i])
-//	}
-//
-//go:noescape
-func expNEON(dst, x []float32)
-
 // expSumNEON is
 //
 //	var sum [4]float32

@@ -1,13 +1,7 @@
 package simd
 
-// Exp sets dst[i] = e^x[i], within two units in the last place. dst may be x.
-func Exp(dst, x []float32) {
-	same(len(dst), len(x))
-	active.exp(dst, x)
-}
-
-// ExpSum sets dst[i] = exp(scale*x[i] - shift) and returns the sum of dst. With the
-// maximum of scale*x for shift it is what a softmax divides, and by what. dst may be x.
+// ExpSum sets dst[i] = exp(scale*x[i] - shift), within two units in the last place, and returns
+// the sum of dst. With the maximum of scale*x for shift it is what a softmax divides, and by what. dst may be x.
 func ExpSum(dst, x []float32, scale, shift float32) float64 {
 	same(len(dst), len(x))
 	var total float64

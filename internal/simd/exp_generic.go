@@ -2,13 +2,6 @@ package simd
 
 import "math"
 
-func expGeneric(dst, x []float32) {
-	dst = dst[:len(x)]
-	for i, v := range x {
-		dst[i] = exp(v)
-	}
-}
-
 // expSumGeneric subtracts in float64, in which the product is exact, as a fused
 // multiply-add would: with large scores the rounding of the product would show.
 func expSumGeneric(dst, x []float32, scale, shift float32) float32 {

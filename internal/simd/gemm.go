@@ -14,25 +14,6 @@ const (
 	negSize   = "simd: negative size"
 )
 
-// GemmNN computes c = a*b, or c += a*b: a [m,k], b [k,n], c [m,n], row-major; lda, ldb
-// and ldc are the distances between rows.
-func GemmNN(m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int, accumulate bool) {
-	Multiply(Product{M: m, N: n, K: k, A: Matrix{Data: a, Stride: lda}, B: Matrix{Data: b, Stride: ldb}, C: c,
-		StrideC: ldc, Accumulate: accumulate})
-}
-
-// GemmNT computes c = a*b^T, or c += a*b^T: a [m,k], b [n,k], c [m,n].
-func GemmNT(m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int, accumulate bool) {
-	Multiply(Product{M: m, N: n, K: k, A: Matrix{Data: a, Stride: lda}, B: Matrix{Data: b, Stride: ldb}, TransB: true,
-		C: c, StrideC: ldc, Accumulate: accumulate})
-}
-
-// GemmTN computes c = a^T*b, or c += a^T*b: a [k,m], b [k,n], c [m,n].
-func GemmTN(m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int, accumulate bool) {
-	Multiply(Product{M: m, N: n, K: k, A: Matrix{Data: a, Stride: lda}, TransA: true, B: Matrix{Data: b, Stride: ldb},
-		C: c, StrideC: ldc, Accumulate: accumulate})
-}
-
 // Matrix is an operand of a product, row-major: Data, or one of the fields after it for
 // what is not stored as float32, which is widened once, on its way into the cache.
 type Matrix struct {

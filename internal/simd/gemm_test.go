@@ -14,9 +14,9 @@ var forms = []struct {
 	transA, transB bool
 	gemm           func(m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int, accumulate bool)
 }{
-	{"NN", false, false, GemmNN},
-	{"NT", false, true, GemmNT},
-	{"TN", true, false, GemmTN},
+	{"NN", false, false, gemmNN},
+	{"NT", false, true, gemmNT},
+	{"TN", true, false, gemmTN},
 }
 
 // eachVariant runs a test or a benchmark with every implementation that this CPU can
@@ -160,7 +160,7 @@ func TestMultiplyComputesGroupsAsIfOneByOne(t *testing.T) {
 			c := random(rng, s[0]*s[1])
 			group = append(group, Product{M: s[0], N: s[1], K: s[2], A: a, B: b, TransB: true, C: c, StrideC: s[1]})
 			w := random(rng, len(c))
-			GemmNT(s[0], s[1], s[2], a.Data, a.Stride, b.Data, b.Stride, w, s[1], false)
+			gemmNT(s[0], s[1], s[2], a.Data, a.Stride, b.Data, b.Stride, w, s[1], false)
 			want = append(want, w)
 		}
 		Multiply(group...)
@@ -238,7 +238,7 @@ func TestFinishSeesEveryElementOnceWhenItIsComplete(t *testing.T) {
 				want := random(rng, m*n)
 				p := Product{M: m, N: n, K: k, A: a, B: b, C: slices.Clone(want), StrideC: n, Accumulate: accumulate,
 					Finish: func(c []float32, _, col int) { Add(c, c, bias[col:][:len(c)]) }}
-				GemmNN(m, n, k, a.Data, max(k, 1), b.Data, n, want, n, accumulate)
+				gemmNN(m, n, k, a.Data, max(k, 1), b.Data, n, want, n, accumulate)
 				for i := range m {
 					Add(want[i*n:][:n], want[i*n:][:n], bias)
 				}
@@ -262,15 +262,15 @@ func TestShortSlicesPanic(t *testing.T) {
 		name, want string
 		f          func()
 	}{
-		{"a", shortA, func() { GemmNN(3, 4, 3, full[:8], 3, full, 4, full, 4, false) }},
-		{"b", shortB, func() { GemmNT(3, 4, 3, full, 3, full[:11], 3, full, 4, false) }},
-		{"c", shortC, func() { GemmTN(3, 4, 3, full, 3, full, 4, full[:11], 4, false) }},
+		{"a", shortA, func() { gemmNN(3, 4, 3, full[:8], 3, full, 4, full, 4, false) }},
+		{"b", shortB, func() { gemmNT(3, 4, 3, full, 3, full[:11], 3, full, 4, false) }},
+		{"c", shortC, func() { gemmTN(3, 4, 3, full, 3, full, 4, full[:11], 4, false) }},
 		{"scale", shortB, func() {
 			Multiply(Product{M: 3, N: 4, K: 3, A: Matrix{Data: full, Stride: 3},
 				B: Matrix{Int8: make([]int8, 12), Scale: full[:2], Stride: 4}, C: full, StrideC: 4})
 		}},
-		{"stride", badStride, func() { GemmNN(3, 4, 3, full, 2, full, 4, full, 4, false) }},
-		{"size", negSize, func() { GemmNN(-1, 4, 3, full, 3, full, 4, full, 4, false) }},
+		{"stride", badStride, func() { gemmNN(3, 4, 3, full, 2, full, 4, full, 4, false) }},
+		{"size", negSize, func() { gemmNN(-1, 4, 3, full, 3, full, 4, full, 4, false) }},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -282,4 +282,22 @@ func TestShortSlicesPanic(t *testing.T) {
 			c.f()
 		})
 	}
+}
+
+// gemmNN, gemmNT and gemmTN are products of float32 matrices whose rows are lda, ldb and ldc apart.
+func gemmNN(m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int, add bool) {
+	gemm(m, n, k, a, lda, b, ldb, c, ldc, add, false, false)
+}
+
+func gemmNT(m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int, add bool) {
+	gemm(m, n, k, a, lda, b, ldb, c, ldc, add, false, true)
+}
+
+func gemmTN(m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int, add bool) {
+	gemm(m, n, k, a, lda, b, ldb, c, ldc, add, true, false)
+}
+
+func gemm(m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int, add, transA, transB bool) {
+	Multiply(Product{M: m, N: n, K: k, A: Matrix{Data: a, Stride: lda}, TransA: transA,
+		B: Matrix{Data: b, Stride: ldb}, TransB: transB, C: c, StrideC: ldc, Accumulate: add})
 }

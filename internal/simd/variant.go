@@ -16,10 +16,10 @@ type variant struct {
 	scale            func(dst, x []float32, s float32)
 	axpy             func(alpha float32, x, y []float32)
 
-	exp, sigmoid, silu func(dst, x []float32)
-	expSum             func(dst, x []float32, scale, shift float32) float32
-	softmaxGrad        func(dst, p, dp []float32, dot, scale float32)
-	siluGrad           func(dx, dy, x []float32)
+	sigmoid, silu func(dst, x []float32)
+	expSum        func(dst, x []float32, scale, shift float32) float32
+	softmaxGrad   func(dst, p, dp []float32, dot, scale float32)
+	siluGrad      func(dx, dy, x []float32)
 
 	results
 	stream results // write past the caches; slices of results start on a cache line
@@ -70,7 +70,6 @@ var generic = variant{
 	scale:      scaleGeneric,
 	axpy:       axpyGeneric,
 
-	exp:         expGeneric,
 	sigmoid:     sigmoidGeneric,
 	silu:        siluGeneric,
 	expSum:      expSumGeneric,

@@ -69,7 +69,6 @@ var variantAVX512 = variant{
 	scale:      scaleAVX512,
 	axpy:       axpyAVX512,
 
-	exp:         expAVX512,
 	sigmoid:     sigmoidAVX512,
 	silu:        siluAVX512,
 	expSum:      expSumAVX512,
@@ -124,7 +123,6 @@ var variantAVX2 = variant{
 	scale:      scaleAVX2,
 	axpy:       axpyAVX2,
 
-	exp:         expAVX2,
 	sigmoid:     sigmoidAVX2,
 	silu:        siluAVX2,
 	expSum:      expSumAVX2,

@@ -36,7 +36,6 @@ var variantNEON = variant{
 	scale:      scaleNEON,
 	axpy:       axpyNEON,
 
-	exp:         expNEON,
 	sigmoid:     sigmoidNEON,
 	silu:        siluNEON,
 	expSum:      expSumNEON,

@@ -120,7 +120,8 @@ func (w weight) add(scale float32, b, a core.Tensor) error {
 	w.param.Load(sum, w.entry.Offset)
 	scaled := make([]float32, out*r)
 	simd.Scale(scaled, b.Float32s(), scale)
-	simd.GemmNN(out, in, r, scaled, r, a.Float32s(), in, sum, in, true)
+	simd.Multiply(simd.Product{M: out, N: in, K: r, A: simd.Matrix{Data: scaled, Stride: r},
+		B: simd.Matrix{Data: a.Float32s(), Stride: in}, C: sum, StrideC: in, Accumulate: true})
 	w.param.Set(w.entry, core.FromFloat32(sum, out, in))
 	w.param.Load(sum, w.entry.Offset) // as the weight's dtype has rounded it
 	if _, bad := checkpoint.NonFinite(core.FromFloat32(sum, out, in)); bad {

@@ -90,7 +90,8 @@ func linearOp(t int, weight *Param, bias bool) autograd.Op {
 						B: operand(g.In[1], weight.Scale, 0), C: d.Float32s(), StrideC: in, Accumulate: g.Add[0]})
 				}
 				if d := g.DIn[1]; !d.IsZero() { // dweight = dy^T * x
-					simd.GemmTN(out, in, t, dy, out, g.In[0].Float32s(), in, d.Float32s(), in, g.Add[1])
+					simd.Multiply(simd.Product{M: out, N: in, K: t, A: simd.Matrix{Data: dy, Stride: out}, TransA: true,
+						B: matrixAt(g.In[0].Float32s(), 0, in), C: d.Float32s(), StrideC: in, Accumulate: g.Add[1]})
 				}
 				if bias && !g.DIn[2].IsZero() {
 					columnSums(g.DIn[2].Float32s(), t, func(sum []float64, r, lo int) {

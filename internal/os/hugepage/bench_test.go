@@ -67,7 +67,8 @@ func BenchmarkGemm(b *testing.B) {
 			s := sources(b)
 			x, y, z := s[name](m*k), s[name](n*k), s[name](m*n)
 			for b.Loop() {
-				simd.GemmNT(m, n, k, x, k, y, k, z, n, false)
+				simd.Multiply(simd.Product{M: m, N: n, K: k, A: simd.Matrix{Data: x, Stride: k},
+					B: simd.Matrix{Data: y, Stride: k}, TransB: true, C: z, StrideC: n})
 			}
 			b.ReportMetric(2*m*n*k*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 		})

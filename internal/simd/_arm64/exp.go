@@ -70,17 +70,8 @@ func (l *loop) sigmoid(x vec) (s vec) {
 
 // exponentials emits functions built on exp.
 func exponentials() []*function {
-	var all []*function
-	l := beginExp("exp", "func(dst, x []float32)", []string{"dst", "x"},
-		"for i := range dst {", "	dst[i] = exp(x[i])", "}")
-	l.run(1, func(int) {
-		r := l.load("x")
-		l.exp(r)
-		l.store(r, "dst")
-	})
-	all = append(all, l.end(), expSum())
-
-	l = beginExp("sigmoid", "func(dst, x []float32)", []string{"dst", "x"},
+	all := []*function{expSum()}
+	l := beginExp("sigmoid", "func(dst, x []float32)", []string{"dst", "x"},
 		"for i := range dst {", "	dst[i] = 1 / (1 + exp(-x[i]))", "}")
 	l.run(1, func(int) { l.store(l.sigmoid(l.load("x")), "dst") })
 	all = append(all, l.end())

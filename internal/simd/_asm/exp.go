@@ -82,16 +82,7 @@ func (l *loop) sigmoid(x reg.VecVirtual) reg.VecVirtual {
 
 // exponentials emits functions built on exp.
 func exponentials(v isa) {
-	l := beginExp(v, "exp", "func(dst, x []float32)", []string{"dst", "x"},
-		"for i := range dst {", "	dst[i] = exp(x[i])", "}")
-	l.run(1, func(int) {
-		r := l.load("x")
-		l.exp(r)
-		l.store(r, "dst")
-	})
-	l.end()
-
-	l = beginExp(v, "expSum", "func(dst, x []float32, scale, shift float32) float32", []string{"dst", "x"},
+	l := beginExp(v, "expSum", "func(dst, x []float32, scale, shift float32) float32", []string{"dst", "x"},
 		"var sum [4][lanes]float32", "for i := range dst {", "	dst[i] = exp(fma(scale, x[i], -shift))",
 		"	sum[i/lanes%4][i%lanes] += dst[i]", "}", "return the sum of all in sum")
 	scale, shift, none := l.scalar("scale"), l.scalar("shift"), v.reg()
