@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -115,7 +116,7 @@ func (r *Registry) Lookup(name string) ([]Kernel, error) {
 		return ks, nil
 	}
 	for _, f := range r.Listing() {
-		if f.Err != nil && (f.Manifest.Name == name || baseName(f.Path) == name) {
+		if f.Err != nil && (f.Manifest.Name == name || strings.TrimSuffix(filepath.Base(f.Path), ".exe") == name) {
 			return nil, fmt.Errorf("core: kernel %q was found but cannot be used: %w", name, f.Err)
 		}
 	}

@@ -236,8 +236,3 @@ func validateManifest(m Manifest) error {
 	}
 	return nil
 }
-
-// baseName is the file name without folder and .exe.
-func baseName(path string) string {
-	return strings.TrimSuffix(filepath.Base(path), ".exe")
-}

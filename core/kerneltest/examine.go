@@ -81,7 +81,10 @@ func Examine(ctx context.Context, k core.Kernel, o Options) (*Report, error) {
 			died++
 		}
 		r.Results = append(r.Results, c)
-		if isGone(c) {
+		// A death after which the call could be repeated is no end.
+		if slices.ContainsFunc(c.Violations, func(v Violation) bool {
+			return v.err != core.ErrPluginExited && errors.Is(v.err, core.ErrPluginExited)
+		}) {
 			r.Stopped = "after " + c.Case + ", because the process cannot go on"
 			break
 		}
@@ -104,14 +107,6 @@ func Examine(ctx context.Context, k core.Kernel, o Options) (*Report, error) {
 	}
 	r.Took = time.Since(start)
 	return r, nil
-}
-
-// isGone reports whether a call of the case failed for want of a process. A death after
-// which the call could be repeated is none.
-func isGone(c Result) bool {
-	return slices.ContainsFunc(c.Violations, func(v Violation) bool {
-		return v.err != core.ErrPluginExited && errors.Is(v.err, core.ErrPluginExited)
-	})
 }
 
 // step is a case of Examine, of a kind.

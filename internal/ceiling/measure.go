@@ -84,7 +84,9 @@ func MeasureFor(ctx context.Context, threads int, long time.Duration) (Ceilings,
 				if err := ctx.Err(); err != nil {
 					return Ceilings{}, fmt.Errorf("ceiling: measure the machine: %w", err)
 				}
-				*f.best = max(*f.best, w.rate())
+				start := time.Now()
+				w.run()
+				*f.best = max(*f.best, w.amount/max(time.Since(start), 1).Seconds())
 			}
 		}
 	}
@@ -95,13 +97,6 @@ func MeasureFor(ctx context.Context, threads int, long time.Duration) (Ceilings,
 type work struct {
 	run    func()
 	amount float64
-}
-
-// rate does the work once and returns how much of it there was for each second.
-func (w work) rate() float64 {
-	start := time.Now()
-	w.run()
-	return w.amount / max(time.Since(start), 1).Seconds()
 }
 
 // newSum is the loop x[i] = y[i] + z[i], STREAM's "add". It moves as many bytes as its

@@ -36,13 +36,9 @@ func random(n int) []float32 {
 // directions r [cols, directions].
 func along(rows simd.Matrix, n, cols int, r []float32) []float32 {
 	out := make([]float32, n*directions)
-	simd.Multiply(alongProduct(rows, n, cols, r, out))
+	simd.Multiply(simd.Product{M: n, N: directions, K: cols, A: rows, B: dense(r, directions), C: out,
+		StrideC: directions})
 	return out
-}
-
-func alongProduct(rows simd.Matrix, n, cols int, r, out []float32) simd.Product {
-	return simd.Product{M: n, N: directions, K: cols, A: rows, B: simd.Matrix{Data: r, Stride: directions}, C: out,
-		StrideC: directions}
 }
 
 // dense is a float32 matrix whose rows have cols elements.

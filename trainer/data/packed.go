@@ -99,7 +99,8 @@ func (p *Packed) BestFit(examples []int) {
 		places[i] = int32(i)
 	}
 	slices.SortStableFunc(places, func(i, k int32) int { return length(examples[k]) - length(examples[i]) })
-	bins, bin := newBins(p.seq), make([]int32, len(examples)) // of each example
+	bins := &bins{seq: p.seq, byRoom: make([][]int32, p.seq+1), has: make([]uint64, p.seq/64+1)}
+	bin := make([]int32, len(examples)) // of each example
 	for _, i := range places {
 		bin[i] = bins.place(length(examples[i]))
 	}
@@ -120,10 +121,6 @@ type bins struct {
 	seq    int       // the room of an empty one
 	byRoom [][]int32 // the bins with each room
 	has    []uint64  // a bit for each room that some bin has
-}
-
-func newBins(seq int) *bins {
-	return &bins{seq: seq, byRoom: make([][]int32, seq+1), has: make([]uint64, seq/64+1)}
 }
 
 // place finds the fullest bin with room for n tokens, or else a new one, and fills it.

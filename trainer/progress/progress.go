@@ -130,7 +130,9 @@ func (p *Printer) onStep(s trainer.Step) {
 		fmt.Fprintf(p.out, "%s\n", b)
 		return
 	}
-	if p.lines && worthALine(s.Step, p.start.Steps) {
+	steps := p.start.Steps
+	every := (steps + 19) / 20 // beside the first and the last, about twenty lines between them
+	if p.lines && (s.Step == 1 || s.Step == steps || s.Step%every == 0) {
 		p.hideBar()
 		fmt.Fprintf(p.out, "step %*d/%d  loss %.4f  lr %.2e  grad norm %.3g  %s tokens/s\n",
 			len(fmt.Sprint(p.start.Steps)), s.Step, p.start.Steps, s.Loss, s.LR, s.GradNorm, amount.Count(s.TokensPer))
@@ -147,14 +149,6 @@ func (p *Printer) onStep(s trainer.Step) {
 
 func describe(s trainer.Step) string {
 	return fmt.Sprintf("loss %.3f lr %.1e norm %.2g %s tok/s", s.Loss, s.LR, s.GradNorm, amount.Count(s.TokensPer))
-}
-
-// worthALine picks every step of a short run, and of a longer one the first, the last and
-// about twenty between them.
-func worthALine(step, steps int) bool {
-	const most = 20
-	every := (steps + most - 1) / most
-	return step == 1 || step == steps || step%every == 0
 }
 
 func (p *Printer) onEval(e trainer.Eval) {

@@ -14,10 +14,6 @@ type heap struct {
 	used  int
 }
 
-func newHeap(size int) heap {
-	return heap{gaps: []span{{0, size}}, live: map[int]int{}}
-}
-
 // alloc finds room for n > 0 bytes. The first dirty bytes of it may hold old data.
 func (h *heap) alloc(n int) (from, dirty int, ok bool) {
 	size := roundUp(n)

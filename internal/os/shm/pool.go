@@ -132,7 +132,7 @@ func (p *Pool) grow(need int64) (*arena, error) {
 		r, err := p.make(p.name, (want+page-1)&^(page-1), p.kind)
 		if err == nil {
 			r.pool = p
-			a := &arena{r, newHeap(r.size)}
+			a := &arena{r, heap{gaps: []span{{0, r.size}}, live: map[int]int{}}}
 			p.arenas = append(p.arenas, a)
 			return a, nil
 		}
