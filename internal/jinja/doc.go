@@ -2,7 +2,7 @@
 // published models use of the Jinja2 language, under the settings that Hugging Face's
 // transformers renders them with.
 //
-// What it renders, it renders to the byte as Python's jinja2 3.1 does with trim_blocks,
+// What it renders, it is to render to the byte as Python's jinja2 3.1 does with trim_blocks,
 // lstrip_blocks, the loop controls and the immutable sandbox, and with transformers' own
 // additions: its filter tojson, raise_exception, strftime_now and the generation block.
 // Values are Python's: dicts keep their order, strings count code points, and True, None
@@ -43,8 +43,8 @@
 // that include others. What is left out is listed in leftout.go, and a template that uses
 // it gets an error with the name, the line and what to write instead. Where Python would go on
 // with a value in a way that no template needs, such as adding to text that went through safe,
-// comparing lists by < or printing a namespace, there is an error as well: no text is ever
-// another than Python's.
+// comparing lists by < or printing a namespace, there is an error as well. One difference is known
+// that is no error: letters change case one by one, so that upper leaves "ß", which Python makes "SS".
 //
 // # Why not a library
 //

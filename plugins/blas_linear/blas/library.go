@@ -37,9 +37,6 @@ func (l *Library) String() string {
 	return fmt.Sprintf("%s, %s, %s", s, width, l.Path)
 }
 
-// Threaded reports whether the library splits a product over the threads that it is told.
-func (l *Library) Threaded() bool { return l.setThreads != nil }
-
 // identify asks a library that has sgemm who it is.
 func identify(handle uintptr, path string) (*Library, error) {
 	l := &Library{Name: "BLAS", Path: path, sgemm: symbol(handle, "sgemm_", "sgemm_64_", "sgemm64_")}
