@@ -85,15 +85,21 @@ func processBugs() map[string]planted {
 				*(*byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(last)), len(last)+1000)) = 1
 			}
 		}),
-		// It uses all processors, whatever it was told.
+		// It uses four threads where it was told to use one: for so much work, not for so long, as
+		// on a busy machine it would else be over before the threads had run.
 		"bug_all_processors": {core.SwiGLU, func(run func() error, c *core.Call) error {
-			runtime.GOMAXPROCS(4)
 			var wg sync.WaitGroup
-			for range 4 {
-				wg.Go(func() {
-					for start := time.Now(); c.Tokens() == 512 && time.Since(start) < 2*time.Millisecond; {
-					}
-				})
+			if c.Tokens() == 512 && os.Getenv("TUNE_THREADS") == "1" {
+				runtime.GOMAXPROCS(4)
+				for i := range 4 {
+					wg.Go(func() {
+						x := uint64(i)
+						for range 10_000_000 {
+							x = x*6364136223846793005 + 1
+						}
+						runtime.KeepAlive(x)
+					})
+				}
 			}
 			err := run()
 			wg.Wait()
