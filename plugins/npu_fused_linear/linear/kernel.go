@@ -34,7 +34,7 @@ var dtypes = []core.DType{core.Float32, core.BFloat16, core.Float16, core.Int8}
 // call.
 type Kernel struct {
 	// Multiply computes products that do not depend on each other; nil for vector.Multiply.
-	Multiply func(products ...vector.Product)
+	Multiply vector.Multiplier
 
 	tiles []vector.TileProduct
 	u, v  []float32 // [T,R]: what A makes of x, and B of dy
