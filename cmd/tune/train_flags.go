@@ -83,8 +83,9 @@ func addMemory(f *pflag.FlagSet, c *trainer.Config) {
 }
 
 func addPrecision(f *pflag.FlagSet, c *trainer.Config) {
-	f.StringVar((*string)(&c.Precision), "precision", string(c.Precision), "`TYPE` in which the linear layers of blocks "+
-		"multiply: float32, or bf16 for factors rounded to bfloat16; weights, gradients and sums are float32 with either")
+	f.StringVar((*string)(&c.Precision), "precision", string(c.Precision), "`TYPE` in which linear layers "+
+		"multiply: float32, or bf16 for factors rounded to bfloat16; weights, gradients, sums and all else are float32 "+
+		"with either")
 }
 
 // checkPrecision validates the value.

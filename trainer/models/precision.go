@@ -14,8 +14,8 @@ type Precision string
 // The precisions.
 const (
 	Float32 Precision = "float32" // so is the zero value
-	// BF16 is mixed precision: the linear layers within blocks, and their adapters, round the factors of their
-	// products to bfloat16. See nn.Body.Round for what does not.
+	// BF16 is mixed precision: linear layers and their adapters round the factors of their products to bfloat16.
+	// See nn.Body.Round for what does not.
 	BF16 Precision = "bf16"
 )
 

@@ -47,7 +47,7 @@ type Builder struct {
 	buffers []*Param
 	sites   []core.Site
 	targets []Target
-	layers  []*Linear // within blocks, but for routers
+	layers  []*Linear // all but routers
 	use     *use
 	err     error
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/seed98097648/tune/core"
 )
 
-// TestOnlyLinearLayersOfBlocksRound has a sparse model with a shared expert and adapters.
-func TestOnlyLinearLayersOfBlocksRound(t *testing.T) {
+// TestLinearLayersButRoutersRound has a sparse model with an adapter. The loss around the head has no such fact.
+func TestLinearLayersButRoutersRound(t *testing.T) {
 	d := newDecoder(t, tiny(withExperts(2, true)), 1)
 	if _, _, err := d.Adapt(d.Targets()[0], Adaptation{Rank: 2, Scale: 1}); err != nil {
 		t.Fatal(err)
@@ -20,8 +20,11 @@ func TestOnlyLinearLayersOfBlocksRound(t *testing.T) {
 		n := 0
 		for _, s := range d.Sites() {
 			want := core.InvalidDType
-			if s.Op == core.Linear && s.Path != "lm_head" && !strings.HasSuffix(s.Path, ".gate.logits") {
+			if s.Op == core.Linear && !strings.HasSuffix(s.Path, ".gate.logits") {
 				want, n = products, n+1
+			}
+			if s.Op == core.LinearCrossEntropy && (s.Plain != "") != (products != core.InvalidDType) {
+				t.Errorf("products %v, but the loss is plain because of %q", products, s.Plain)
 			}
 			if s.Facts.Products != want {
 				t.Errorf("%s: products %v, want %v", s.Path, s.Facts.Products, want)
