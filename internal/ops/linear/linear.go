@@ -8,7 +8,6 @@
 package linear
 
 import (
-	"math"
 	"math/rand/v2"
 
 	"github.com/seed98097648/tune/core"
@@ -72,22 +71,14 @@ var Op = &opdef.Op{Name: core.Linear,
 	Fast:   opdef.Fast{Folder: "npu_fused_linear/linear", Kernel: "new(Kernel)"},
 }
 
-// int8Size is how large weights in int8 usually are: a third of the largest.
-const int8Size = 40
-
 // fillLinear keeps y near 1.
 func fillLinear(in *opdef.Inputs, _ *rand.Rand, a core.Arg, v []float32) {
 	terms := map[string]int{"weight": in.Facts.Dim, "lora_a": in.Facts.Dim, "lora_b": in.Facts.Rank}[a.Name]
-	for i := range v {
-		switch {
-		case a.DType == core.Int8:
-			v[i] *= int8Size
-		case a.Name == "weight_scale":
-			v[i] = (1 + float32(math.Abs(float64(v[i])))) / (int8Size * float32(math.Sqrt(float64(in.Facts.Dim))))
-		default:
-			v[i] /= float32(math.Sqrt(float64(max(terms, 1))))
-		}
+	if a.Name == "weight_scale" {
+		opdef.FillScale(in.Facts.Dim, v)
+		return
 	}
+	opdef.FillWeight(a, terms, v)
 }
 
 // linearInputs are those of a call, nil where there is none.
@@ -106,7 +97,7 @@ func runLinear[F opdef.Float](c *core.Call) {
 			}
 		}
 	}
-	in.widen()
+	opdef.ScaleRows(in.weight, in.rowScale)
 	outputs := in.forward
 	if c.Pass == core.Backward {
 		outputs = in.gradients
@@ -120,16 +111,6 @@ func runLinear[F opdef.Float](c *core.Call) {
 func (in *linearInputs[F]) named() map[string]*[]F {
 	return map[string]*[]F{"x": &in.x, "weight": &in.weight, "weight_scale": &in.rowScale, "bias": &in.bias,
 		"lora_a": &in.a, "lora_b": &in.b, "dy": &in.dy}
-}
-
-// widen multiplies the rows of a weight in int8.
-func (in *linearInputs[F]) widen() {
-	for n, s := range in.rowScale {
-		row := in.weight[n*in.Dim:][:in.Dim]
-		for i := range row {
-			row[i] *= s
-		}
-	}
 }
 
 // forward returns y.
@@ -196,7 +177,7 @@ func linearTerms(in *opdef.Inputs, pass core.Pass, output string) []float64 {
 			(*to)[i] = v * v
 		}
 	}
-	squared.widen()
+	opdef.ScaleRows(squared.weight, squared.rowScale)
 	sums := squared.gradients
 	if pass == core.Forward {
 		sums = squared.forward
