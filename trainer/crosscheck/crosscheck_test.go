@@ -68,11 +68,13 @@ func uses() []use {
 	int8GateUp.WeightDType, int8GateUp.Frozen = core.Int8, true
 	halfGateUp := again
 	halfGateUp.WeightDType, halfGateUp.Frozen = core.BFloat16, true
+	rounded := func(f core.Facts) core.Facts { f.Products = core.BFloat16; return f }
 	return []use{
 		{core.QKV, heads, 90}, {core.QKV, int8Heads, 30},
 		{core.GateUpSwiGLU, gateUp, 90}, {core.GateUpSwiGLU, again, 60}, {core.GateUpSwiGLU, int8GateUp, 30},
 		{core.GateUpSwiGLU, halfGateUp, 37},
-		{core.Linear, int8s, 30},
+		{core.Linear, int8s, 30}, {core.Linear, rounded(int8s), 30}, {core.Linear, rounded(layer), 90},
+		{core.Linear, rounded(adapted), 60}, {core.Linear, rounded(trained), 37},
 		{core.Linear, layer, 90}, {core.Linear, adapted, 60}, {core.Linear, trained, 37}, {core.Linear, wide, 50},
 		{core.RMSNorm, norm(288), 37}, {core.RMSNorm, norm(1), 9}, {core.RMSNorm, frozen, 70},
 		{core.AddRMSNorm, norm(65), 33}, {core.AddRMSNorm, frozen, 5},
@@ -225,6 +227,23 @@ func TestEveryWrongOutputIsFound(t *testing.T) {
 						t.Errorf("%s %s with %s %s: %s is named", u, right.Pass, a.Name, how, m.Tensor)
 					}
 				}
+			}
+		}
+	}
+}
+
+// TestProductsThatAreNotRoundedAreFound: a kernel that overlooks the fact computes something else.
+func TestProductsThatAreNotRoundedAreFound(t *testing.T) {
+	for _, u := range uses() {
+		if u.facts.Products == core.InvalidDType {
+			continue
+		}
+		plain := u
+		plain.facts.Products = core.InvalidDType
+		for _, c := range calls(t, reference.Kernel(u.op), plain, kinds["normal"]) {
+			c.Facts = u.facts
+			if err := crosscheck.Compare(c); !errors.Is(err, core.ErrWrongResult) {
+				t.Errorf("%s %s without rounding: %v", u, c.Pass, err)
 			}
 		}
 	}

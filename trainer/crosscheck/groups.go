@@ -70,7 +70,7 @@ func gateUpSwiGLU(c *core.Call) ([]worst, error) {
 	for i, name := range names {
 		p := gateUpPart{name: name, rows: 2 * m.width / len(names), first: i * m.width}
 		var norms []float64
-		p.matrix, norms = storedWeight(c, name, name+"_scale")
+		p.matrix, norms = storedWeight(c, name)
 		m.parts, m.norms = append(m.parts, p), append(m.norms, norms...)
 	}
 	m.lost = make([]float64, m.tokens)
