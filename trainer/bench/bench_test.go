@@ -185,8 +185,9 @@ func TestCallsAreCountedForEachKernelAndPass(t *testing.T) {
 	}
 	// Two layers, the first dense: two norms each, two more of heads, and the last one. Those
 	// of the residual stream but for the first are of sums.
-	sites := map[string]int{"fused_rms_norm": 5, "fused_add_rms_norm": 4, "fused_rope": 2, "fused_swiglu": 1,
-		"fused_moe_gate": 1, "fused_moe_experts": 1, "fused_attention": 2, "fused_linear_cross_entropy": 1}
+	sites := map[string]int{"fused_rms_norm": 5, "fused_add_rms_norm": 4, "fused_rope": 2, "fused_qkv": 2,
+		"fused_gate_up_swiglu": 1, "fused_moe_gate": 1, "fused_moe_experts": 1, "fused_attention": 2,
+		"fused_linear_cross_entropy": 1}
 	calls := map[string]int{}
 	for _, c := range fused.KernelCalls {
 		calls[c.Kernel+" "+c.Pass] = c.Calls

@@ -79,7 +79,8 @@ func (l *adapter) rounding(products core.DType) *adapter {
 // .lora_A.weight and .lora_B.weight below the path of their module, are zero. A site whose
 // kernels cannot take it stays plain from then on.
 func (b *Body) Adapt(t Target, with Adaptation) (A, B *Param, err error) {
-	if b.use.graphs > 0 || t.site != nil && t.site.kernel != nil || t.linear != nil && t.linear.kernel != nil {
+	around := b.around(t.linear)
+	if b.use.graphs > 0 || t.site.patched() || t.linear.patched() || around.patched() {
 		return nil, nil, errors.New("nn: adapters come before kernels and programs")
 	}
 	r := with.Rank
@@ -98,6 +99,9 @@ func (b *Body) Adapt(t Target, with Adaptation) (A, B *Param, err error) {
 	case t.linear != nil && with.Dropout == 0: // with it, the adapter is recorded beside the layer
 		t.linear.facts.Rank, t.linear.facts.Scale = r, with.Scale
 		siteOf(b.sites, t.linear).Facts = t.linear.facts
+	}
+	if around != nil {
+		siteOf(b.sites, around).Plain = "its layers carry adapters"
 	}
 	b.use.swaps++
 	return A, B, nil
