@@ -52,6 +52,8 @@ func more(size func(c *core.Call) int, than int) func(runFunc, *core.Call) error
 
 func tokens(c *core.Call) int       { return c.Tokens() }
 func dim(c *core.Call) int          { return c.Facts.Dim }
+func outputs(c *core.Call) int      { return c.Facts.Out }
+func rank(c *core.Call) int         { return c.Facts.Rank }
 func intermediate(c *core.Call) int { return c.Facts.Intermediate }
 func elements(c *core.Call) int     { return c.In[0].Elems() }
 func vocab(c *core.Call) int        { return c.Facts.Vocab }
@@ -137,6 +139,14 @@ var blindSizes = []blind{
 	{"rest of 14 columns", "sizes of intermediate", core.SwiGLU, rest(intermediate, 16, 14)},
 	{"rest of 24 rows of an expert", "sizes of rows of an expert", core.MoEExperts, rest(capacity, 32, 24)},
 	{"rest of 22 words", "sizes of vocab", core.LinearCrossEntropy, rest(vocab, 32, 22)},
+	{"rest of 22 columns of a product", "sizes of out", core.Linear, rest(outputs, 32, 22)},
+	{"rest of 26 terms of a product", "sizes of dim", core.Linear, rest(dim, 32, 26)},
+	{"rest of 45 rows of a product", "sizes of tokens", core.Linear, rest(tokens, 48, 45)},
+	{"rest of 22 in an adapter", "sizes of rank", core.Linear, rest(rank, 32, 22)},
+	{"products of more than 4,096 rows", "large tokens", core.Linear, more(tokens, 4096)},
+	{"products of more than 8,192 terms", "large dim", core.Linear, more(dim, 8192)},
+	{"products of more than 8,192 columns", "large out", core.Linear, more(outputs, 8192)},
+	{"adapters over 64", "large rank", core.Linear, more(rank, 64)},
 	{"rest of 6 in a head", "sizes of head_dim", core.Attention, rest(headDim, 8, 6)},
 	{"rest of 5 experts", "sizes of experts", core.MoEGate, rest(numExperts, 8, 5)},
 	{"whole blocks of 32 only, without a rest", "sizes of dim",

@@ -15,6 +15,7 @@ type slot struct {
 	leaf   bool
 	keep   bool
 	tensor core.Tensor
+	name   *uint64 // of a leaf's content; see Value.Named
 
 	// filled in by the planner
 	first, last int   // instructions that write it first and read it last
@@ -110,7 +111,10 @@ func newForward(s *symbol) *instr {
 		work:    s.op.Work, cheaper: s.op.Again,
 		bind: func(in *instr) func(context.Context) error {
 			inT, outT := tensors(in.in), tensors(in.out)
-			return func(ctx context.Context) error { return s.op.Forward(ctx, inT, outT) }
+			return func(ctx context.Context) error {
+				name(inT, in.in)
+				return s.op.Forward(ctx, inT, outT)
+			}
 		}}
 }
 
@@ -160,7 +164,10 @@ func newBackward(s *symbol, dout, din []ref, work core.Work) *instr {
 			for k := range g.Add {
 				g.Add[k] = i.addsTo(k)
 			}
-			return func(ctx context.Context) error { return b.Run(ctx, g) }
+			return func(ctx context.Context) error {
+				name(read, i.in)
+				return b.Run(ctx, g)
+			}
 		}}
 }
 
@@ -200,6 +207,15 @@ func refs(slots []*slot) []ref {
 		out[i] = ref{s, s.spec.Shape}
 	}
 	return out
+}
+
+// name gives the tensors of leaves the names that their contents have now.
+func name(tensors []core.Tensor, refs []ref) {
+	for i, r := range refs {
+		if r.slot != nil && r.slot.name != nil {
+			tensors[i].Content = *r.slot.name
+		}
+	}
 }
 
 func tensors(refs []ref) []core.Tensor {

@@ -162,7 +162,7 @@ func TestProductsOfNothing(t *testing.T) {
 // and goes; what is left behind is so each time.
 func TestManyShapesAndCallsKeepNothing(t *testing.T) {
 	l := open(t)
-	const tries, calls, limit = 4, 2500, 1 << 20
+	const tries, calls, limit = 4, 2500, 4 << 20
 	least := math.MaxInt
 	for try := range tries + 1 {
 		before := resident(t)
