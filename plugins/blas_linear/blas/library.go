@@ -5,7 +5,9 @@ package blas
 
 import (
 	"fmt"
+	"os"
 	"runtime"
+	"strings"
 	"unsafe"
 
 	"github.com/seed98097648/tune/core/vector"
@@ -18,6 +20,8 @@ type Library struct {
 	Version string // in the words of the library, empty if it has none
 	Path    string // what was loaded
 	Wide    bool   // its integers have 64 bits (ILP64), not 32 (LP64)
+	// ByThreads says that it may share out sums among its threads, so that bits depend on their number.
+	ByThreads bool
 
 	sgemm      dynlib.Func
 	setThreads func(n int) // nil for a library without threads, or without a call for them
@@ -63,15 +67,18 @@ func identify(lib *dynlib.Library) (*Library, error) {
 		l.Name, l.Version = "OpenBLAS", trimName(dynlib.Text(openblas.Call()))
 		// One that was built without threads has the call, too, and may not be called by several at once.
 		l.setThreads = setter("openblas_set_num_threads", "openblas_set_num_threads64_")
+		parallel := lib.Func("openblas_get_parallel", "openblas_get_parallel64_")
+		l.ByThreads = parallel == 0 || int32(parallel.Call()) != 0
 	case mkl != 0:
 		l.Name, l.Version = "MKL", mklVersion(mkl)
 		l.setThreads = setter("MKL_Set_Num_Threads")
+		l.ByThreads = !strings.HasSuffix(strings.ToUpper(os.Getenv("MKL_CBWR")), ",STRICT")
 	case blis != 0:
 		l.Name, l.Version = "BLIS", dynlib.Text(blis.Call())
-		l.setThreads = setter("bli_thread_set_num_threads")
+		l.setThreads, l.ByThreads = setter("bli_thread_set_num_threads"), true
 	case isAccelerate(lib.Path):
 		// It has threads, for which the only word is a variable of the environment.
-		l.Name, l.setThreads = "Accelerate", func(int) {}
+		l.Name, l.setThreads, l.ByThreads = "Accelerate", func(int) {}, true
 	}
 	return l, nil
 }

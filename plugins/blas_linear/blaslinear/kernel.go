@@ -27,7 +27,7 @@ func Kernels(l *blas.Library) []core.Kernel {
 	} {
 		info := k.Info()
 		info.Name, info.Version, info.DTypes, info.Rounds = Name, Version, []core.DType{core.Float32}, nil
-		info.Summary += ", by " + l.String()
+		info.Summary, info.ByThreads = info.Summary+", by "+l.String(), l.ByThreads
 		all = append(all, kernel{k, info})
 	}
 	return all
