@@ -249,7 +249,7 @@ func TestResultHasTheKeysOfTheFormat(t *testing.T) {
 	keys(t, "floor", r["floor"], "product_flops", "optimizer_bytes", "product_flop_per_s", "bandwidth_bytes_per_s", "ms")
 	keys(t, "machine", r["machine"], "cpu", "cores", "os", "arch", "go", "ceilings")
 	keys(t, "config", r["config"], "batch", "seq", "steps", "seed", "model_type", "parameters", "model_config",
-		"gradient_checkpointing",
+		"gradient_checkpointing", "precision",
 		"trained", "grad_accum", "weight_decay", "clip")
 	for _, v := range r["runs"].([]any) {
 		keys(t, "run", v, "kernels", "threads", "step_ms", "forward_ms", "backward_ms", "optimizer_ms", "tokens_per_s",

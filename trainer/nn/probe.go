@@ -62,7 +62,8 @@ func probeLinear(p *prober) []*autograd.Value {
 		l.Bias.Frozen = f.Frozen
 	}
 	if f.Rank > 0 {
-		l.adapter = &adapter{Adaptation{Rank: f.Rank, Scale: f.Scale}, p.input(f.Rank, f.Dim), p.input(f.Out, f.Rank)}
+		l.adapter = &adapter{Adaptation{Rank: f.Rank, Scale: f.Scale}, p.input(f.Rank, f.Dim), p.input(f.Out, f.Rank),
+			core.InvalidDType}
 	}
 	return []*autograd.Value{p.after(l.Forward(p.Context, p.before(f.Dim)))}
 }
