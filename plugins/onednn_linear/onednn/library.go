@@ -141,7 +141,7 @@ func (l *Library) String() string {
 	case l.BFloat16():
 		isa = "AVX512_BF16"
 	}
-	return fmt.Sprintf("oneDNN %s, %s, OpenMP, %s", l.Version, isa, l.Path)
+	return fmt.Sprintf("oneDNN %s, %s, %d threads of OpenMP, %s", l.Version, isa, vector.Threads(), l.Path)
 }
 
 // onThreads calls f with as many threads of OpenMP as this process may use, and gives them back. The number is the
