@@ -24,8 +24,8 @@ import (
 //	steps N             stdout must be N JSON lines of --log json and nothing else
 //	json KEYS...        stdout must be one JSON value; an object with exactly these keys
 //
-// $PLUGINS is a folder with the project's plugins, $BLAS and $ONEDNN are ones with blas_linear and onednn_linear alone, and
-// $TUNE is the command's path;
+// $PLUGINS is a folder with the project's plugins, $BLAS and $ONEDNN are ones with blas_linear and with onednn_linear
+// alone, and $TUNE is the command's path;
 // in $WORK are text.txt, a corpus, and nothing else that a script did not make.
 func TestScripts(t *testing.T) {
 	p := scripts(t)

@@ -45,7 +45,8 @@ type Library struct {
 // error of none says where they were looked for.
 func Open() (*Library, error) {
 	dynlib.QuietThreads()
-	return dynlib.Choose(EnvLibrary, candidates[runtime.GOOS], "no oneDNN was found; install it, such as Debian's libdnnl2", use)
+	const none = "no oneDNN was found; install it, such as Debian's libdnnl2"
+	return dynlib.Choose(EnvLibrary, candidates[runtime.GOOS], none, use)
 }
 
 // version is dnnl_version_t.

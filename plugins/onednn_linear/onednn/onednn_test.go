@@ -114,7 +114,9 @@ func check(t *testing.T, p vector.Product, before []float32, round bool) {
 
 func TestProductsAreThoseOfPlainGo(t *testing.T) {
 	l := open(t)
-	for _, size := range [][3]int{{1, 1, 1}, {1, 70, 33}, {5, 7, 3}, {31, 1, 64}, {65, 130, 1}, {33, 65, 517}, {131, 67, 259}} {
+	for _, size := range [][3]int{
+		{1, 1, 1}, {1, 70, 33}, {5, 7, 3}, {31, 1, 64}, {65, 130, 1}, {33, 65, 517}, {131, 67, 259},
+	} {
 		for form := range 16 {
 			transA, transB, half, accumulate := form&1 != 0, form&2 != 0, form&4 != 0, form&8 != 0
 			t.Run(fmt.Sprintf("%v transA=%t transB=%t half=%t accumulate=%t", size, transA, transB, half, accumulate),

@@ -44,5 +44,6 @@ func (k *Kernel) Supports(f core.Facts) error {
 	if err := k.Info().Supports(f); err != nil || f.Products == core.BFloat16 {
 		return err
 	}
-	return fmt.Errorf("%s: %w: products of factors as they are stored; it rounds them to bfloat16", Name, core.ErrNotSupported)
+	return fmt.Errorf("%s: %w: products of factors as they are stored; it rounds them to bfloat16",
+		Name, core.ErrNotSupported)
 }
