@@ -113,7 +113,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/lora", "core internal/plainjson internal/simd trainer/checkpoint trainer/nn",
 		"trainer/autograd trainer/data trainer/models"},
 	{"trainer/models", "core internal/os/plainfile trainer/autograd trainer/checkpoint trainer/data trainer/lora " +
-		"trainer/measure trainer/nn trainer/models/...", "core/reference trainer/optim"},
+		"trainer/measure trainer/nn trainer/models/...", "core/reference plugins/npu_fused_linear/gateup trainer/optim"},
 	{"trainer/models/...",
 		"core internal/plainjson trainer/autograd trainer/checkpoint trainer/data trainer/nn " +
 			"trainer/models/...", "core/reference trainer/optim"},
