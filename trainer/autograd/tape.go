@@ -10,11 +10,13 @@ import (
 
 // slot is a buffer of the program: a leaf's own memory, or a place in a planned block.
 type slot struct {
-	spec   Spec
-	mem    core.Memory
-	leaf   bool
-	keep   bool
-	tensor core.Tensor
+	spec Spec
+	mem  core.Memory
+	leaf bool
+	keep bool
+	// lasting: what one run leaves there the next one reads
+	lasting bool
+	tensor  core.Tensor
 
 	// filled in by the planner
 	first, last int   // instructions that write it first and read it last
