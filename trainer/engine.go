@@ -154,15 +154,30 @@ func (e *Engine) Step(ctx context.Context, batches []data.Batch, lr float64) (St
 	if r.Targets == 0 {
 		return r, errors.New("trainer: the batch has no targets; every label is ignored")
 	}
-	for i, b := range batches {
-		if err := e.accumulate(ctx, i, b, &r); err != nil {
-			return r, err
-		}
+	err := e.gradients(ctx, batches, &r)
+	if errors.Is(err, core.ErrSpoiled) { // a plugin died while it was adding to them
+		e.program.Apart(true)
+		err = e.gradients(ctx, batches, &r)
+		e.program.Apart(false)
+	}
+	if err != nil {
+		return r, err
 	}
 	start := time.Now()
 	e.opt.Step(lr, optim.ClipCoefficient(r.GradNorm, e.cfg.Clip))
 	r.Optimizer += time.Since(start)
 	return r, nil
+}
+
+// gradients computes those of all batches together.
+func (e *Engine) gradients(ctx context.Context, batches []data.Batch, r *StepResult) error {
+	r.Loss = 0
+	for i, b := range batches {
+		if err := e.accumulate(ctx, i, b, r); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (e *Engine) accumulate(ctx context.Context, i int, b data.Batch, r *StepResult) error {

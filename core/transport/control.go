@@ -149,6 +149,13 @@ func describeOne(m *core.Manifest, name, value string) error {
 			}
 			k.DTypes = append(k.DTypes, t)
 		}
+	case "adds":
+		for word := range strings.SplitSeq(value, ",") {
+			if err := checkWord("adds", word, maxName); err != nil {
+				return fmt.Errorf("its kernel for %s: %w", k.Op, err)
+			}
+			k.Adds = append(k.Adds, word)
+		}
 	case "backward":
 		if value != "true" && value != "false" {
 			return fmt.Errorf("transport: the plugin's kernel for %s has backward=%s; it must be true or false", k.Op, value)

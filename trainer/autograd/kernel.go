@@ -70,10 +70,14 @@ func kernelBackward(k core.Kernel, fwd, bwd *core.Call) *Backward {
 			sources = append(sources, func(g *Grads) core.Tensor { return g.DOut[i] })
 		}
 	}
+	adds := k.Info().Adds
 	for _, a := range bwd.Sig.Out {
 		for i := range a.Count {
 			of := slices.Index(in, argName{a.Name, i}.gradientOf())
 			b.Wrt = append(b.Wrt, of)
+			if slices.Contains(adds, a.Name) {
+				b.AddsWhole = append(b.AddsWhole, of)
+			}
 			if a.Also != "" {
 				b.Shared = append(b.Shared, [2]int{slices.Index(in, argName{name: a.Also}), of})
 			}
@@ -84,11 +88,29 @@ func kernelBackward(k core.Kernel, fwd, bwd *core.Call) *Backward {
 			bwd.In[i] = source(g)
 		}
 		for i, w := range b.Wrt {
-			bwd.Out[i] = g.DIn[w]
+			bwd.Out[i], bwd.Add[i] = g.DIn[w], g.Add[w]
+		}
+		if g.Apart && bwd.Adds() {
+			return runApart(ctx, k, bwd)
 		}
 		return core.Run(ctx, k, bwd)
 	}
+	bwd.Add = make([]bool, len(bwd.Out))
 	return b
+}
+
+// runApart does what a call that adds to its outputs does, by one that does not.
+func runApart(ctx context.Context, k core.Kernel, c *core.Call) error {
+	apart, free, err := c.Apart(core.OutputsOf(k, nil))
+	if err != nil {
+		return err
+	}
+	defer free()
+	if err := core.Run(ctx, k, apart); err != nil {
+		return err
+	}
+	c.Join(apart)
+	return nil
 }
 
 // argName is a tensor of a call: the name, and which one of those that share it.

@@ -21,7 +21,7 @@ type Program struct {
 	loss   *slot
 	params []*slot
 	grads  map[*slot]*slot // of each parameter
-	adding *bool           // gradients are added to those of the runs before; see Graph.Accumulate
+	sums   overRuns
 	blocks []block
 	stats  []*Stat
 }
@@ -116,7 +116,7 @@ func (g *Graph) program(loss *Value, params []*Value) (*Program, error) {
 		return nil, fmt.Errorf("autograd: the loss must be a scalar, not %v", loss.shape)
 	}
 	loss.Keep()
-	p := &Program{loss: loss.slot, grads: map[*slot]*slot{}, adding: new(bool)}
+	p := &Program{loss: loss.slot, grads: map[*slot]*slot{}}
 	for _, v := range params {
 		p.params = append(p.params, v.slot)
 	}
@@ -135,7 +135,7 @@ func (g *Graph) program(loss *Value, params []*Value) (*Program, error) {
 		p.split = len(p.tape)
 	}
 	if g.sums != nil {
-		p.overRuns(g.sums)
+		p.accumulate(g.sums)
 	}
 	live(p.tape)
 	byKind := map[Stat]*Stat{}

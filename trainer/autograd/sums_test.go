@@ -25,7 +25,7 @@ func TestSumsOverRunsAreThoseOfTheirGradients(t *testing.T) {
 		graphs[fmt.Sprintf("random %d", seed)] = func(g *Graph) (*Value, []*Value) { return randomGraph(g, seed, true) }
 	}
 	for name, record := range graphs {
-		alone, summed := overRuns(t, record, nil), overRuns(t, record, &struct{ Heap }{})
+		alone, summed := severalRuns(t, record, nil), severalRuns(t, record, &struct{ Heap }{})
 		want := alone[2] // which begins anew
 		for _, run := range alone[3:] {
 			for i, v := range run {
@@ -38,8 +38,8 @@ func TestSumsOverRunsAreThoseOfTheirGradients(t *testing.T) {
 	}
 }
 
-// overRuns returns the gradients after each of five runs, summed in mem unless it is nil.
-func overRuns(t *testing.T, record func(g *Graph) (*Value, []*Value), mem core.Memory) (after [][]float32) {
+// severalRuns returns the gradients after each of five runs, summed in mem unless it is nil.
+func severalRuns(t *testing.T, record func(g *Graph) (*Value, []*Value), mem core.Memory) (after [][]float32) {
 	t.Helper()
 	g := New(Heap{})
 	loss, params := record(g)

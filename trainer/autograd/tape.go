@@ -50,6 +50,9 @@ type instr struct {
 	// buffer of the sum so far, which is the output's own place; nil if there are none.
 	over    []*slot
 	adds    []int // the outputs for which that is possible
+	whole   []int // those that can be added to a sum over runs
+	onto    []int // those that are, unless the sum begins anew
+	sums    *overRuns
 	sum     bool  // out[0] is the sum of in
 	scratch int   // how many outputs, the last, are only used while it runs
 	work    core.Work
@@ -153,8 +156,8 @@ func newBackward(s *symbol, dout, din []ref, work core.Work) *instr {
 		scratch[i] = s.g.newSlot(spec, nil)
 	}
 	return &instr{op: s.op.Name, kernel: s.op.Kernel, path: s.path, pass: core.Backward,
-		in: slices.Concat(dout, in, out), out: slices.Concat(din, refs(scratch)), adds: b.Accumulate, scratch: len(scratch),
-		work: work,
+		in: slices.Concat(dout, in, out), out: slices.Concat(din, refs(scratch)), adds: b.Accumulate, whole: b.AddsWhole,
+		scratch: len(scratch), work: work,
 		bind: func(i *instr) func(context.Context) error {
 			read, written := tensors(i.in), tensors(i.out)
 			g := &Grads{DOut: read[:len(dout)], In: read[len(dout):][:len(in)], Out: read[len(dout)+len(in):],
@@ -162,7 +165,16 @@ func newBackward(s *symbol, dout, din []ref, work core.Work) *instr {
 			for k := range g.Add {
 				g.Add[k] = i.addsTo(k)
 			}
-			return func(ctx context.Context) error { return b.Run(ctx, g) }
+			if len(i.onto) == 0 {
+				return func(ctx context.Context) error { return b.Run(ctx, g) }
+			}
+			return func(ctx context.Context) error {
+				for _, k := range i.onto {
+					g.Add[k] = i.sums.adding
+				}
+				g.Apart = i.sums.apart
+				return b.Run(ctx, g)
+			}
 		}}
 }
 
