@@ -21,8 +21,13 @@ func (c *Call) Adding(name string) bool {
 // Adds reports whether the call adds to any output.
 func (c *Call) Adds() bool { return slices.Contains(c.Add, true) }
 
+// CanAdd reports whether calls of so many tokens can add to the outputs of that name.
+func (i Info) CanAdd(output string, tokens int) bool {
+	return slices.Contains(i.Adds, output) && (i.AddsTokens == 0 || tokens <= i.AddsTokens)
+}
+
 // Accepts verifies that a call is one for the kernel: it is of its op, passes Call.Check, and
-// adds only to outputs that are in i.Adds. Errors wrap ErrBadCall.
+// adds only to outputs that the kernel can add to. Errors wrap ErrBadCall.
 func (i Info) Accepts(c *Call) error {
 	if c.Op != i.Op {
 		return fmt.Errorf("%w: the kernel is for %s", ErrBadCall, i.Op)
@@ -39,9 +44,9 @@ func (i Info) Accepts(c *Call) error {
 		at += a.Count
 		switch {
 		case !slices.Contains(add, true):
-		case c.Pass != Backward || !slices.Contains(i.Adds, a.Name) || a.DType != Float32:
-			return fmt.Errorf("%w: %s %s is to add to %s, which the kernel does not say that it can", ErrBadCall, c.Op, c.Pass,
-				a.Name)
+		case c.Pass != Backward || !i.CanAdd(a.Name, c.Tokens()) || a.DType != Float32:
+			return fmt.Errorf("%w: %s %s of %d tokens is to add to %s, which the kernel does not say that it can", ErrBadCall,
+				c.Op, c.Pass, c.Tokens(), a.Name)
 		case slices.Contains(add, false):
 			return fmt.Errorf("%w: %s %s is to add to some of %s and to overwrite others", ErrBadCall, c.Op, c.Pass, a.Name)
 		}

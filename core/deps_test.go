@@ -66,6 +66,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"core/kerneltest", "core core/reference internal/opdef internal/ops", ""},
 	{"core/trust", "core", ""},
 	{"core/vector", "core internal/simd", ""},
+	{"core/keep", "core internal/os/memory internal/wire", ""},
 	{"core/transport", "core core/reference core/kerneltest core/transport/proto core/trust internal/os/cpu " +
 		"internal/os/memory internal/os/sched internal/os/self internal/os/shm internal/os/temp " +
 		"internal/wire golang.org/x/sys " +
@@ -79,10 +80,11 @@ var policy = []struct{ pkg, imports, tests string }{
 
 	// Plugins stand on the contract alone: a program and, below it, its kernel.
 	{"plugins", "", ""},
-	{"plugins/...", "core core/plugin core/vector ./...",
+	{"plugins/...", "core core/keep core/plugin core/vector ./...",
 		"core/kerneltest core/reference internal/plugintest internal/simd/simdtest"},
 	{"plugins/blas_linear/blas", "core/vector github.com/ebitengine/purego", ""},
-	{"plugins/blas_linear/blaslinear", "core plugins/blas_linear/blas plugins/npu_fused_linear/linear", "core/kerneltest"},
+	{"plugins/blas_linear/blaslinear", "core core/vector plugins/blas_linear/blas plugins/npu_fused_linear/linear " +
+		"plugins/npu_fused_linear_cross_entropy/linearcrossentropy plugins/npu_fused_moe/moe", "core/kerneltest"},
 	{"plugins/linked", "core plugins/...", ""},
 	{"plugins/builtin", "core core/plugin plugins/linked", "core/transport"},
 

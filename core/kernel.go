@@ -18,13 +18,18 @@ type Info struct {
 	Backward bool    `json:"backward"` // false: inference only, never placed in training
 	// Adds names the float32 outputs of backward that the kernel can add to what is there, which
 	// spares a pass over the gradients of weights that are summed over several batches; see
-	// Call.Add. It is never told to add to others.
-	Adds []string `json:"adds,omitempty"`
+	// Call.Add. It is never told to add to others, nor in calls of more than AddsTokens tokens, unless
+	// that is 0: where a sum is computed in several parts, adding the whole takes as long as that pass.
+	Adds       []string `json:"adds,omitempty"`
+	AddsTokens int      `json:"adds_tokens,omitempty"`
+	// Rounds are the values of the fact products that Supports takes: what the kernel rounds the factors of
+	// products to. Nobody else asks.
+	Rounds []DType `json:"-"`
 }
 
 // Supports is what most kernels have for Kernel.Supports: it refuses facts that are not
-// valid for the op, that have a tensor stored as none of i.DTypes, or an activation other
-// than silu, the only one that the contract defines. Errors wrap ErrNotSupported and say
+// valid for the op, that have a tensor stored as none of i.DTypes, products of factors rounded to none
+// of i.Rounds, or an activation other than silu, the only one that the contract defines. Errors wrap ErrNotSupported and say
 // which fact is at fault.
 func (i Info) Supports(f Facts) error {
 	if err := f.Validate(i.Op); err != nil {
@@ -38,6 +43,9 @@ func (i Info) Supports(f Facts) error {
 		if !slices.Contains(i.DTypes, d) {
 			return fmt.Errorf("%s: %w: storage %s; it can be %v", i.Name, ErrNotSupported, d, i.DTypes)
 		}
+	}
+	if f.Products != InvalidDType && !slices.Contains(i.Rounds, f.Products) {
+		return fmt.Errorf("%s: %w: products in %s; it multiplies factors as they are stored", i.Name, ErrNotSupported, f.Products)
 	}
 	if f.Activation != "" && f.Activation != "silu" {
 		return fmt.Errorf("%s: %w: activation %q; it can be silu", i.Name, ErrNotSupported, f.Activation)

@@ -105,6 +105,10 @@ type Tensor struct {
 	DType DType
 	Shape Shape
 	Data  []byte // len(Data) == Shape.Elems() * DType.Size()
+	// Content names the bytes, for kernels that keep what they have made of an input. Wherever
+	// and whenever a process sees a number again, the bytes are those that they were, also
+	// where others have been there meanwhile. 0 says nothing. Views of a part have none.
+	Content uint64
 }
 
 // NewTensor allocates a zeroed tensor on the Go heap. Tensors that kernels in

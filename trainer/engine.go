@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/os/hugepage"
+	"github.com/seed98097648/tune/internal/os/memory"
 	"github.com/seed98097648/tune/trainer/crosscheck"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/models"
@@ -76,6 +77,7 @@ func NewEngine(m *models.Model, mem core.Memory, cfg EngineConfig) (*Engine, err
 		e.Close()
 		return nil, err
 	}
+	e.nameContents(memory.Available())
 	return e, nil
 }
 
@@ -165,6 +167,9 @@ func (e *Engine) Step(ctx context.Context, batches []data.Batch, lr float64) (St
 	}
 	start := time.Now()
 	e.opt.Step(lr, optim.ClipCoefficient(r.GradNorm, e.cfg.Clip))
+	for _, p := range e.model.Trainable() {
+		p.Changed()
+	}
 	r.Optimizer += time.Since(start)
 	return r, nil
 }

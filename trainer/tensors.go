@@ -70,6 +70,7 @@ func readWeights(m *models.Model, dir string) error {
 		return err
 	}
 	for _, p := range m.Params() {
+		p.Written()
 		if err := fill(p, p.Tensor, "", in); err != nil {
 			return fmt.Errorf("%s: %w", dir, err)
 		}

@@ -56,6 +56,9 @@ func (s *server) describe() (string, error) {
 		if len(i.Adds) > 0 {
 			fmt.Fprintf(&b, "adds=%s\n", strings.Join(i.Adds, ","))
 		}
+		if i.AddsTokens > 0 {
+			fmt.Fprintf(&b, "adds_tokens=%d\n", i.AddsTokens)
+		}
 	}
 	if b.Len() > wire.MaxAnswer {
 		return "", fmt.Errorf("the plugin describes itself with %d bytes, at most %d are taken", b.Len(), wire.MaxAnswer)

@@ -19,6 +19,7 @@ import (
 type server struct {
 	name, version string
 	kernels       []core.Kernel
+	named         bool // records name the contents of inputs
 
 	mu      sync.RWMutex
 	regions map[uint32]region
@@ -50,7 +51,8 @@ type boundPass struct {
 }
 
 func newServer(name, version string, kernels []core.Kernel) *server {
-	return &server{name: name, version: version, kernels: kernels, regions: map[uint32]region{},
+	_, named := os.LookupEnv(wire.EnvKeep)
+	return &server{name: name, version: version, kernels: kernels, named: named, regions: map[uint32]region{},
 		agreed: map[agreement]bool{}}
 }
 
@@ -129,8 +131,12 @@ func (s *server) rebuild(rec []byte) (*boundPass, error) {
 	}
 	b.shapes = b.shapes[:0]
 	for i := range c.In {
-		if c.In[i], err = s.tensor(b, wire.EntryOf(rec, i), false); err != nil {
+		e := wire.EntryOf(rec, i)
+		if c.In[i], err = s.tensor(b, e, false); err != nil {
 			return nil, fmt.Errorf("input %d: %w", i, err)
+		}
+		if s.named {
+			c.In[i].Content = wire.ContentOf(e)
 		}
 	}
 	for i := range c.Out {

@@ -86,7 +86,7 @@ func TestServerTrustsNoRecord(t *testing.T) {
 		"output in host memory":    func(r []byte) { wire.Order.PutUint32(wire.EntryOf(r, 2), 1) },
 		"invalid dtype":            func(r []byte) { wire.EntryOf(r, 0)[4] = 99 },
 		"other dtype":              func(r []byte) { wire.EntryOf(r, 0)[4] = byte(core.Int32) },
-		"too many axes":            func(r []byte) { wire.EntryOf(r, 0)[5] = 7 },
+		"too many axes":            func(r []byte) { wire.EntryOf(r, 0)[5] = 6 },
 		"other shape":              func(r []byte) { wire.Order.PutUint64(wire.EntryOf(r, 0)[16:], 3) },
 		"negative axis":            func(r []byte) { wire.Order.PutUint64(wire.EntryOf(r, 0)[16:], math.MaxUint64) },
 		"size that overflows":      func(r []byte) { wire.Order.PutUint64(wire.EntryOf(r, 0)[16:], 1<<61) },
@@ -100,6 +100,30 @@ func TestServerTrustsNoRecord(t *testing.T) {
 				t.Errorf("%v %s", a.Status, a.Text)
 			}
 		})
+	}
+}
+
+// TestContentsAreNamedWhereTheHostSaysSo: a host that does not know of them may leave anything there.
+func TestContentsAreNamedWhereTheHostSaysSo(t *testing.T) {
+	for _, named := range []bool{false, true} {
+		if named {
+			t.Setenv(wire.EnvKeep, "0")
+		}
+		s, rec := testServer(t), testRecord()
+		for i, content := range []uint64{1 << 50, 0, 5, 6} {
+			wire.Order.PutUint64(wire.EntryOf(rec, i)[56:], content)
+		}
+		if a := s.called(context.Background(), rec); a.Status != wire.OK {
+			t.Fatal(a.Text)
+		}
+		c, want := s.bound[0].call, uint64(0)
+		if named {
+			want = 1 << 50
+		}
+		if c.In[0].Content != want || c.In[1].Content != 0 || c.Out[0].Content != 0 || c.Out[1].Content != 0 {
+			t.Errorf("named %v: contents %d and %d, of outputs %d and %d", named, c.In[0].Content, c.In[1].Content,
+				c.Out[0].Content, c.Out[1].Content)
+		}
 	}
 }
 

@@ -156,6 +156,13 @@ func describeOne(m *core.Manifest, name, value string) error {
 			}
 			k.Adds = append(k.Adds, word)
 		}
+	case "adds_tokens":
+		n, err := strconv.ParseInt(value, 10, 32)
+		if err != nil || n < 1 {
+			return fmt.Errorf("transport: the plugin's kernel for %s has adds_tokens=%s; it must be a number of at least 1",
+				k.Op, value)
+		}
+		k.AddsTokens = int(n)
 	case "backward":
 		if value != "true" && value != "false" {
 			return fmt.Errorf("transport: the plugin's kernel for %s has backward=%s; it must be true or false", k.Op, value)

@@ -51,6 +51,6 @@
 //
 // TUNE_PLUGIN_DIR adds folders to SearchPath; TUNE_TRANSPORT=portable is
 // Options.Portable, with which plugins that know the doorbell only are refused. TUNE_PLUGIN,
-// TUNE_LINK, TUNE_SPIN, TUNE_THREADS, TUNE_HOST_PID and TUNE_BUILT_IN are set by the host
+// TUNE_LINK, TUNE_SPIN, TUNE_THREADS, TUNE_KEEP, TUNE_HOST_PID and TUNE_BUILT_IN are set by the host
 // for its plugins.
 package transport

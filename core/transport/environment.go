@@ -56,7 +56,8 @@ func (o Options) environment(link string) []string {
 		}
 	}
 	return append(env, wire.EnvLink+"="+link, wire.EnvSpin+"="+strconv.FormatInt(o.Spin.Nanoseconds(), 10)+"ns",
-		wire.EnvThreads+"="+strconv.Itoa(o.Threads), wire.EnvHost+"="+strconv.Itoa(os.Getpid()))
+		wire.EnvThreads+"="+strconv.Itoa(o.Threads), wire.EnvHost+"="+strconv.Itoa(os.Getpid()),
+		wire.EnvKeep+"="+strconv.FormatInt(o.MaxKept, 10))
 }
 
 // standsFor reports whether a name of Environment stands for the variable.

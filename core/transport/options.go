@@ -57,6 +57,10 @@ type Options struct {
 	// does not get it, and mostly dies of that. It works on Linux only, as does MaxCPUs: elsewhere
 	// no plugin can be opened with a limit.
 	MaxMemory int64
+	// MaxKept limits what the kernels of a plugin keep of their inputs from call to call, in bytes, such as
+	// a weight that is not trained in the form that products want; 0 means an eighth of the machine's
+	// memory, and a negative number nothing. It is never more than half of MaxMemory. See package keep.
+	MaxKept int64
 	// MaxCPUs limits the processors that a plugin runs on; 0 means all.
 	MaxCPUs int
 	// CacheDir holds the record of kernels found correct. "" means the folder
@@ -93,6 +97,10 @@ func (o Options) withDefaults() Options {
 	o.Portable = o.how.doorbell == nil
 	if o.MaxMemory > 0 {
 		o.OutputSize = min(cmp.Or(o.OutputSize, o.MaxMemory), o.MaxMemory)
+	}
+	o.MaxKept = cmp.Or(o.MaxKept, memory.Total()/8)
+	if o.MaxMemory > 0 {
+		o.MaxKept = min(o.MaxKept, o.MaxMemory/2)
 	}
 	if o.MaxCPUs > 0 {
 		o.Threads = min(cmp.Or(o.Threads, o.MaxCPUs), o.MaxCPUs)

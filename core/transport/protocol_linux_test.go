@@ -166,6 +166,7 @@ func (d *dump) call(t *testing.T, bell *doorbell, f core.Facts) {
 	if err := reference.Kernel(core.SwiGLU).Forward(context.Background(), c); err != nil {
 		t.Fatal(err)
 	}
+	c.In[0].Content = 7
 	places := []struct {
 		region uint32
 		offset int64
@@ -196,6 +197,9 @@ func (d *dump) call(t *testing.T, bell *doorbell, f core.Facts) {
 		d.field(at+8, 8, "offset in the region")
 		d.field(at+16, 8, "T")
 		d.field(at+24, 8, "I")
+		if i < len(c.In) {
+			d.field(at+56, 8, "content")
+		}
 	}
 	d.field(wire.OffRequest, 4, "the request's number, written last")
 }

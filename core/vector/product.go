@@ -19,6 +19,8 @@ type Matrix struct {
 	// by Scale[r].
 	Int8  []int8
 	Scale []float32
+	// Rounded has each element rounded to bfloat16, to nearest even, on its way into the cache.
+	Rounded bool
 }
 
 // MatrixOf returns a tensor in float32, bfloat16 or float16 as an operand: its rows are those
@@ -60,6 +62,10 @@ type Product struct {
 // bits are compared, as that of a call's tokens is.
 const FewRows = simd.FewRows
 
+// StepTerms is the largest inner dimension that Multiply and MultiplyTiles do in one step: with
+// Accumulate, an element of C is added to once, when its sum is complete.
+const StepTerms = simd.StepTerms
+
 // Multiply computes independent products together, over all threads, so that many small
 // ones, such as those of the experts of a layer, keep all of them busy. Each element of C
 // is a sum in float32 in steps of the inner dimension of at most 512. With K = 0 the sum is
@@ -84,5 +90,6 @@ func (p *Product) product() simd.Product {
 }
 
 func (x Matrix) operand() simd.Matrix {
-	return simd.Matrix{Data: x.Data, Stride: x.Stride, BFloat16: x.BFloat16, Float16: x.Float16, Int8: x.Int8, Scale: x.Scale}
+	return simd.Matrix{Data: x.Data, Stride: x.Stride, BFloat16: x.BFloat16, Float16: x.Float16, Int8: x.Int8, Scale: x.Scale,
+		Rounded: x.Rounded}
 }

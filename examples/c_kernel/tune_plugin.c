@@ -67,6 +67,7 @@ typedef struct {
 	uint8_t dtype, rank, unused[2];
 	uint64_t offset;
 	uint64_t shape[TUNE_MAX_RANK];
+	uint64_t content;
 } entry;
 
 _Static_assert(sizeof(header) == 128 && sizeof(entry) == 64, "layout");
@@ -347,7 +348,7 @@ static int find_tensor(const entry *e, bool output, tune_tensor *t, char *text) 
 	static const uint64_t sizes[] = {0, 4, 2, 2, 4, 8, 8, 1};
 	if (e->dtype == 0 || e->dtype >= sizeof sizes / sizeof *sizes || e->rank > TUNE_MAX_RANK)
 		return tune_say(text, TUNE_BAD_CALL, "tensor of dtype %d with %d axes", e->dtype, e->rank);
-	*t = (tune_tensor){.dtype = e->dtype, .rank = e->rank};
+	*t = (tune_tensor){.dtype = e->dtype, .rank = e->rank, .content = getenv("TUNE_KEEP") ? e->content : 0};
 	uint64_t bytes = sizes[e->dtype];
 	bool empty = false, large = false;
 	for (int i = 0; i < t->rank; i++) {

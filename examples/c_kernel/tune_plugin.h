@@ -32,7 +32,7 @@ enum {
 };
 
 enum {
-	TUNE_MAX_RANK = 6,
+	TUNE_MAX_RANK = 5,
 	TUNE_WHY = 512, /* room for a reason, with its terminating zero */
 };
 
@@ -41,6 +41,10 @@ typedef struct {
 	int dtype, rank;
 	int64_t shape[TUNE_MAX_RANK];
 	void *data; /* NULL for a tensor without elements */
+	/* Of an input: the number of its content, for a kernel that keeps what it made of it, such
+	 * as a copy on a device. An input with the number of an earlier one has its bytes, wherever
+	 * either lies; 0 says nothing. At most as many bytes as TUNE_KEEP says are to be kept. */
+	uint64_t content;
 } tune_tensor;
 
 /* What distinguishes one use of an op from another, as names and values. */

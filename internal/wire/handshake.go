@@ -27,6 +27,7 @@ const (
 	EnvLink    = "TUNE_LINK"     // LinkDoorbell, or LinkRPC
 	EnvSpin    = "TUNE_SPIN"     // how long to spin before sleeping, a time.Duration
 	EnvThreads = "TUNE_THREADS"  // limit of threads, 0 for all cores
+	EnvKeep    = "TUNE_KEEP"     // most bytes to keep of what was made of inputs; unset: the host names no contents
 	EnvHost    = "TUNE_HOST_PID" // process of the host, where no lifeline can be inherited
 	EnvBuiltIn = "TUNE_BUILT_IN" // which of its own plugins a program is to be, if it has any
 )

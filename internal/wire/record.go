@@ -23,12 +23,13 @@ import (
 //	5       1     number of axes
 //	6       1     1 for an output that is to be added to, 0 otherwise
 //	8       8     offset in the region, in bytes
-//	16      48    sizes of up to six axes
+//	16      40    sizes of up to five axes
+//	56      8     of an input, what names its content, or 0; see core.Tensor and EnvKeep
 const (
 	HeaderSize = 128
 	MaxSite    = HeaderSize - 16
 	EntrySize  = 64
-	MaxRank    = 6
+	MaxRank    = 5
 )
 
 // MaxTensors bounds the number of tensors of a call.
@@ -86,7 +87,11 @@ func PutEntry(e []byte, region uint32, offset int64, t core.Tensor) {
 	for i, d := range t.Shape {
 		Order.PutUint64(e[16+8*i:], uint64(d))
 	}
+	Order.PutUint64(e[56:], t.Content)
 }
+
+// ContentOf returns what names the content of an entry's tensor.
+func ContentOf(e []byte) uint64 { return Order.Uint64(e[56:]) }
 
 // Entry is where a tensor lies and what it is.
 type Entry struct {

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"errors"
 	"testing"
 
@@ -14,15 +15,19 @@ func TestEntryRoundTrip(t *testing.T) {
 		core.NewTensor(core.Float32),
 		core.NewTensor(core.BFloat16, 3, 5),
 		core.NewTensor(core.Int32, 0, 7),
-		core.NewTensor(core.Float64, 1, 2, 3, 1, 2, 3),
+		core.NewTensor(core.Float64, 1, 2, 3, 1, 2),
 	}
 	for _, want := range tensors {
-		e := make([]byte, EntrySize)
+		e := bytes.Repeat([]byte{0xff}, EntrySize) // what an earlier call has left there
+		want.Content = uint64(len(want.Data)) << 40
 		PutEntry(e, 7, 1<<40, want)
 		got, err := ReadEntry(e, core.Shape{})
 		if err != nil || got.Region != 7 || got.Offset != 1<<40 || got.Bytes != uint64(len(want.Data)) ||
 			got.DType != want.DType {
 			t.Errorf("%v: %+v: %v", want.Shape, got, err)
+		}
+		if n := ContentOf(e); n != want.Content {
+			t.Errorf("%v: content %d, want %d", want.Shape, n, want.Content)
 		}
 		if !got.Shape.Equal(want.Shape) {
 			t.Errorf("shape %v, want %v", got.Shape, want.Shape)

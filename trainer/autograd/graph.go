@@ -155,6 +155,10 @@ func (v *Value) Reshape(shape ...int) *Value {
 // Keep makes the value's buffer outlive the run, so that Program.Tensor can read it.
 func (v *Value) Keep() *Value { v.slot.keep = true; return v }
 
+// Named has the leaf's content named by the number at content, as it is whenever an operation reads
+// the leaf: see core.Tensor.Content. It returns the leaf.
+func (v *Value) Named(content *uint64) *Value { v.slot.name = content; return v }
+
 // Param adds a trainable leaf. The graph reads t's memory at every run.
 func (g *Graph) Param(name string, t core.Tensor) *Value { return g.leaf(name, t, true) }
 

@@ -38,7 +38,7 @@ func Kernel(k core.Kernel, op core.Op, f core.Facts, site string, tokens, positi
 		}
 		return checkReturned(k, fwd)
 	}
-	o.Backward = kernelBackward(k, fwd, bwd)
+	o.Backward = kernelBackward(k, fwd, bwd, tokens)
 	o.Backward.Work = core.NewWork(op, core.Backward, f, tokens, positions)
 	return o, nil
 }
@@ -54,7 +54,7 @@ func checkReturned(k core.Kernel, c *core.Call) error {
 
 // kernelBackward connects the tensors of the backward call with those of the forward
 // by their names: dy is the gradient of y, dx that of x.
-func kernelBackward(k core.Kernel, fwd, bwd *core.Call) *Backward {
+func kernelBackward(k core.Kernel, fwd, bwd *core.Call, tokens int) *Backward {
 	in, out := names(fwd.Sig.In), names(fwd.Sig.Out)
 	b := &Backward{All: true, Zeros: true}
 	var sources []func(*Grads) core.Tensor
@@ -70,12 +70,12 @@ func kernelBackward(k core.Kernel, fwd, bwd *core.Call) *Backward {
 			sources = append(sources, func(g *Grads) core.Tensor { return g.DOut[i] })
 		}
 	}
-	adds := k.Info().Adds
+	info := k.Info()
 	for _, a := range bwd.Sig.Out {
 		for i := range a.Count {
 			of := slices.Index(in, argName{a.Name, i}.gradientOf())
 			b.Wrt = append(b.Wrt, of)
-			if slices.Contains(adds, a.Name) {
+			if info.CanAdd(a.Name, tokens) {
 				b.AddsWhole = append(b.AddsWhole, of)
 			}
 			if a.Also != "" {

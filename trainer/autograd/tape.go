@@ -10,13 +10,13 @@ import (
 
 // slot is a buffer of the program: a leaf's own memory, or a place in a planned block.
 type slot struct {
-	spec Spec
-	mem  core.Memory
-	leaf bool
-	keep bool
-	// lasting: what one run leaves there the next one reads
-	lasting bool
+	spec    Spec
+	mem     core.Memory
+	leaf    bool
+	keep    bool
+	lasting bool // what one run leaves there the next one reads
 	tensor  core.Tensor
+	name    *uint64 // of a leaf's content; see Value.Named
 
 	// filled in by the planner
 	first, last int   // instructions that write it first and read it last
@@ -53,8 +53,8 @@ type instr struct {
 	whole   []int // those that can be added to a sum over runs
 	onto    []int // those that are, unless the sum begins anew
 	sums    *overRuns
-	sum     bool  // out[0] is the sum of in
-	scratch int   // how many outputs, the last, are only used while it runs
+	sum     bool // out[0] is the sum of in
+	scratch int  // how many outputs, the last, are only used while it runs
 	work    core.Work
 	inPlace bool   // out[0] may take the place of in[0]
 	cheaper *Again // in which a region may compute outputs again; nil: as in the first place
@@ -115,7 +115,10 @@ func newForward(s *symbol) *instr {
 		work:    s.op.Work, cheaper: s.op.Again,
 		bind: func(in *instr) func(context.Context) error {
 			inT, outT := tensors(in.in), tensors(in.out)
-			return func(ctx context.Context) error { return s.op.Forward(ctx, inT, outT) }
+			return func(ctx context.Context) error {
+				name(inT, in.in)
+				return s.op.Forward(ctx, inT, outT)
+			}
 		}}
 }
 
@@ -165,14 +168,11 @@ func newBackward(s *symbol, dout, din []ref, work core.Work) *instr {
 			for k := range g.Add {
 				g.Add[k] = i.addsTo(k)
 			}
-			if len(i.onto) == 0 {
-				return func(ctx context.Context) error { return b.Run(ctx, g) }
-			}
 			return func(ctx context.Context) error {
+				name(read, i.in)
 				for _, k := range i.onto {
-					g.Add[k] = i.sums.adding
+					g.Add[k], g.Apart = i.sums.adding, i.sums.apart
 				}
-				g.Apart = i.sums.apart
 				return b.Run(ctx, g)
 			}
 		}}
@@ -214,6 +214,15 @@ func refs(slots []*slot) []ref {
 		out[i] = ref{s, s.spec.Shape}
 	}
 	return out
+}
+
+// name gives the tensors of leaves the names that their contents have now.
+func name(tensors []core.Tensor, refs []ref) {
+	for i, r := range refs {
+		if r.slot != nil && r.slot.name != nil {
+			tensors[i].Content = *r.slot.name
+		}
+	}
 }
 
 func tensors(refs []ref) []core.Tensor {

@@ -100,6 +100,7 @@ func (a *Adapter) Merge() error {
 			}
 		}
 		clear(B.Tensor.Data)
+		B.Written()
 	}
 	return nil
 }

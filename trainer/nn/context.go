@@ -165,7 +165,9 @@ func (c *Context) fail(err error) {
 }
 
 // scaleOf returns the value of what the rows of a weight in int8 are multiplied by.
-func (c *Context) scaleOf(p *Param) *autograd.Value { return c.G.Input(p.Name+".scale", p.scale) }
+func (c *Context) scaleOf(p *Param) *autograd.Value {
+	return c.G.Input(p.Name+".scale", p.scale).Named(&p.scaleContent)
+}
 
 // Leaf returns the value of a parameter or of a buffer in this graph.
 func (c *Context) Leaf(p *Param) *autograd.Value {
@@ -174,7 +176,7 @@ func (c *Context) Leaf(p *Param) *autograd.Value {
 		if p.buffer || p.Frozen {
 			leaf = c.G.Input
 		}
-		c.leaves[p] = leaf(p.Name, p.Tensor)
+		c.leaves[p] = leaf(p.Name, p.Tensor).Named(&p.content)
 	}
 	return c.leaves[p]
 }

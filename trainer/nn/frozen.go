@@ -16,6 +16,7 @@ func (b *Builder) Freeze(storage func(p *Param) core.DType) { b.storage = storag
 // own dtype gets the same bits. Int8 gets, for each row, the nearest multiples of a scale
 // such that the largest magnitude becomes 127.
 func (p *Param) Set(e Entry, from core.Tensor) {
+	p.Written()
 	to := e.View(p.Tensor)
 	switch to.DType {
 	case from.DType:

@@ -21,6 +21,8 @@ type Param struct {
 	Scale   []float32 // of an int8 tensor: what the elements of each row are multiplied by
 	scale   core.Tensor
 	buffer  bool // see Builder.Buffer
+
+	content, scaleContent uint64 // see Changed
 }
 
 // Entry is a tensor of a checkpoint within a parameter.

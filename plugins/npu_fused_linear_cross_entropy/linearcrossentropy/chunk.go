@@ -61,9 +61,9 @@ func (k *Kernel) gather(c *core.Call, targets []target) chunk {
 }
 
 // score writes the logits of a span to z [targets, width of the span].
-func (c chunk) score(s span, z []float32) {
+func (k *Kernel) score(c chunk, s span, z []float32) {
 	D := c.Facts.Dim
-	vector.Multiply(vector.Product{M: len(c.targets), N: s.hi - s.lo, K: D, A: vector.Matrix{Data: c.x, Stride: D},
+	k.Multiply.Run(vector.Product{M: len(c.targets), N: s.hi - s.lo, K: D, A: vector.Matrix{Data: c.x, Stride: D},
 		B: c.weight(s), TransB: true, C: z, StrideC: s.hi - s.lo})
 }
 
