@@ -136,7 +136,8 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/parity", "core internal/plainjson trainer trainer/...",
 		"core/reference core/transport internal/plugintest plugins/linked"},
 	{"trainer", "core internal/amount internal/os/cpu internal/fields internal/os/hugepage internal/os/memory " +
-		"internal/plainjson internal/os/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest"},
+		"internal/plainjson internal/os/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest " +
+		"plugins/npu_fused_linear/linear"},
 
 	// Programs put the parts together.
 	{"cmd/tune", "core core/... " +

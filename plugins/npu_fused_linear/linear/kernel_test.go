@@ -34,6 +34,18 @@ func TestLargeCalls(t *testing.T) {
 	}
 }
 
+// TestAddsToWholeSums has as many tokens as a kernel that adds can have, and one more.
+func TestAddsToWholeSums(t *testing.T) {
+	for _, tokens := range []int{512, 513} {
+		c := use(tokens, core.Facts{Dim: 130, Out: 259})
+		c.Name = fmt.Sprintf("%d tokens", tokens)
+		kerneltest.Run(t, new(Kernel), []kerneltest.Case{c})
+		if can := new(Kernel).Info().CanAdd("dweight", tokens); can != (tokens == 512) {
+			t.Errorf("with %d tokens it says that it can add: %t", tokens, can)
+		}
+	}
+}
+
 func BenchmarkLinear(b *testing.B) {
 	for _, f := range []core.Facts{
 		{Dim: 1024, Out: 3072},
