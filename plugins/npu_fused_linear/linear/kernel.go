@@ -33,8 +33,9 @@ type Kernel struct {
 	Multiply func(products ...vector.Product)
 
 	tiles []vector.TileProduct
-	u, v  []float32 // [T,R]: what A makes of x, and B of dy
-	wide  []float32 // [T,D] or [T,N]: dx or y before it is rounded to storage, unless that is float32
+	kept  vector.KeptTiles // the weights that are frozen
+	u, v  []float32        // [T,R]: what A makes of x, and B of dy
+	wide  []float32        // [T,D] or [T,N]: dx or y before it is rounded to storage, unless that is float32
 }
 
 // Info implements core.Kernel.
@@ -48,8 +49,9 @@ func (*Kernel) Info() core.Info {
 func (k *Kernel) Supports(f core.Facts) error { return k.Info().Supports(f) }
 
 // multiply computes products, on tiles where the processor has them: its products have other bits than those of
-// the plain form in any case, and few rows are left to Multiply, which reads a weight once for them.
-func (k *Kernel) multiply(products ...vector.Product) {
+// the plain form in any case, and few rows are left to Multiply, which reads a weight once for them. If there is a
+// call, the first product is that with its weight, which is packed once for all calls where it is frozen.
+func (k *Kernel) multiply(c *core.Call, products ...vector.Product) {
 	switch {
 	case k.Multiply != nil:
 		k.Multiply(products...)
@@ -57,6 +59,9 @@ func (k *Kernel) multiply(products ...vector.Product) {
 		k.tiles = k.tiles[:0]
 		for _, p := range products {
 			k.tiles = append(k.tiles, vector.TileProduct{Product: p})
+		}
+		if c != nil && c.Facts.Frozen {
+			k.kept.Right(&k.tiles[0], 0, weights(c)...)
 		}
 		vector.MultiplyTiles(k.tiles...)
 		clear(k.tiles) // they hold on to the operands

@@ -31,6 +31,13 @@ func rowsOf(f core.Facts) int {
 	return max(chunkRows, chunkBytes/4/f.Vocab)
 }
 
+// evenly returns how many of n targets make a chunk of at most so many, the last of which is not much smaller
+// than the others.
+func evenly(n, most int) int {
+	chunks := max(1, (n+most-1)/most)
+	return max(1, (n+chunks-1)/chunks)
+}
+
 // Backward computes the losses and, of the logits' gradient
 //
 //	dz = dloss_t * (exp(z - lse_t) - [v = label_t])
@@ -48,7 +55,7 @@ func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
 		}
 		rest = rest[n:]
 	}
-	for targets := range slices.Chunk(rest, rowsOf(c.Facts)) {
+	for targets := range slices.Chunk(rest, evenly(len(rest), rowsOf(c.Facts))) {
 		n := len(targets)
 		if err := k.backward(ctx, c, targets, room{vector.Grow(&k.logits, n*c.Facts.Vocab), n}, true); err != nil {
 			return err
@@ -80,7 +87,7 @@ func (m room) of(s span, targets int) []float32 { return m.data[s.lo*m.each:][:t
 func (k *Kernel) backward(ctx context.Context, c *core.Call, targets []target, logits room, add bool) error {
 	D, n := c.Facts.Dim, len(targets)
 	rows := k.gather(c, targets)
-	all := spans(n, c.Facts.Vocab)
+	all := spans(n, c.Facts)
 	for _, s := range all {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -109,7 +116,7 @@ func (k *Kernel) backward(ctx context.Context, c *core.Call, targets []target, l
 			products = append(products, vector.Product{M: s.hi - s.lo, N: D, K: n, A: a, TransA: true, B: vector.Matrix{Data: rows.x, Stride: D},
 				C: c.Output("dweight").Float32s()[s.lo*D : s.hi*D], StrideC: D, Accumulate: add})
 		}
-		vector.Multiply(products...)
+		rows.multiply(s, products...)
 	}
 	losses := c.Output("losses").Float32s()
 	for r, t := range targets {

@@ -25,6 +25,7 @@ const (
 	// weight, and enough for products at full speed.
 	tileElems = 1 << 20
 	minWidth  = 512 // of a tile, however many targets there are
+	keptWidth = 2048 // of one whose weight is kept packed
 
 	rowGrain = 1 << 14 // elements below which another goroutine does not pay
 )
@@ -33,9 +34,12 @@ const (
 type span struct{ lo, hi int }
 
 // spans cuts the vocabulary. The widths depend on the sizes alone, being part of the
-// order in which sums are made.
-func spans(targets, vocab int) []span {
-	width := max(tileElems/targets, minWidth)
+// order in which sums are made. Where weights are kept packed, it is for any number of targets.
+func spans(targets int, f core.Facts) []span {
+	vocab, width := f.Vocab, max(tileElems/targets, minWidth)
+	if f.Frozen && vector.HasTiles() {
+		width = keptWidth
+	}
 	var all []span
 	for lo := 0; lo < vocab; lo += width {
 		all = append(all, span{lo, min(lo+width, vocab)})
@@ -46,6 +50,7 @@ func spans(targets, vocab int) []span {
 // chunk is a few targets, whose products with the weight are made together.
 type chunk struct {
 	*core.Call
+	kernel  *Kernel
 	targets []target
 	x       []float32 // [targets, D]: their rows of x
 }
@@ -57,14 +62,31 @@ func (k *Kernel) gather(c *core.Call, targets []target) chunk {
 	for r, t := range targets {
 		vector.Load(x[r*D:(r+1)*D], c.Input("x"), t.token*D)
 	}
-	return chunk{c, targets, x}
+	return chunk{c, k, targets, x}
 }
 
 // score writes the logits of a span to z [targets, width of the span].
 func (c chunk) score(s span, z []float32) {
 	D := c.Facts.Dim
-	vector.Multiply(vector.Product{M: len(c.targets), N: s.hi - s.lo, K: D, A: vector.Matrix{Data: c.x, Stride: D},
+	c.multiply(s, vector.Product{M: len(c.targets), N: s.hi - s.lo, K: D, A: vector.Matrix{Data: c.x, Stride: D},
 		B: c.weight(s), TransB: true, C: z, StrideC: s.hi - s.lo})
+}
+
+// multiply computes products, the first of which is that with the weight of a span, on tiles where the processor has
+// them and that pays. What is frozen is packed once, if memory allows.
+func (c chunk) multiply(s span, products ...vector.Product) {
+	if !vector.HasTiles() {
+		vector.Multiply(products...)
+		return
+	}
+	var tiles [2]vector.TileProduct
+	for i, p := range products {
+		tiles[i].Product = p
+	}
+	if c.Facts.Frozen {
+		c.kernel.kept.Right(&tiles[0], s.lo, c.Input("weight"))
+	}
+	vector.MultiplyTiles(tiles[:len(products)]...)
 }
 
 // weight returns the rows of a span as an operand, widened while it is packed.

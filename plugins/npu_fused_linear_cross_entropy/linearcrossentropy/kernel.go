@@ -21,6 +21,7 @@ import (
 	"math"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/vector"
 )
 
 // Name and Version are the plugin's, and of the kernel when it is linked into a program.
@@ -38,6 +39,7 @@ type Kernel struct {
 	x, dx   []float32 // [targets of a chunk, D]
 	tile    []float32 // [targets of a chunk, width of a span]: logits, or their gradient
 	logits  []float32 // those of a chunk that has no room in dweight
+	kept    vector.KeptTiles
 }
 
 // Info implements core.Kernel.
