@@ -110,7 +110,7 @@ func attentionWork(pass Pass, f Facts, pairs float64) Work {
 // Linear is y = x weight^T + bias + scale * (x A^T) B^T: a linear layer and its low-rank adapter.
 const Linear Op = "linear"
 
-var linear = contract{op: Linear, weights: true, int8: true,
+var linear = contract{op: Linear, weights: true, int8: true, products: true,
 	valid: func(f Facts, need func(ok bool, what string)) {
 		need(f.Dim > 0 && f.Out > 0, "dim and out must be positive")
 		need(f.Rank >= 0, "rank must not be negative")

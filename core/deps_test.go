@@ -83,7 +83,8 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"plugins/...", "core core/keep core/plugin core/vector ./...",
 		"core/kerneltest core/reference internal/plugintest internal/simd/simdtest"},
 	{"plugins/blas_linear/blas", "core/vector github.com/ebitengine/purego", ""},
-	{"plugins/blas_linear/blaslinear", "core plugins/blas_linear/blas plugins/npu_fused_linear/linear", "core/kerneltest"},
+	{"plugins/blas_linear/blaslinear", "core core/vector plugins/blas_linear/blas plugins/npu_fused_linear/linear " +
+		"plugins/npu_fused_linear_cross_entropy/linearcrossentropy plugins/npu_fused_moe/moe", "core/kerneltest"},
 	{"plugins/linked", "core plugins/...", ""},
 	{"plugins/builtin", "core core/plugin plugins/linked", "core/transport"},
 

@@ -94,6 +94,9 @@ type Facts struct {
 	// part of y is multiplied by
 	Scale float64 `json:"scale,omitempty"`
 	Rank  int     `json:"rank,omitempty"` // linear: rows of the adapter's A; 0 for no adapter
+	// linear: bfloat16 if the factors of its matrix products are rounded to that, to nearest even; nothing
+	// if they are multiplied as they are stored
+	Products DType `json:"products,omitempty"`
 
 	Vocab int `json:"vocab,omitempty"` // linear_cross_entropy: V, rows of the weight
 
@@ -122,6 +125,9 @@ func (f Facts) Validate(op Op) error {
 		need(!c.weights || isFloat(f.WeightDType), "weight_dtype must be a floating-point type")
 	}
 	c.valid(f, need)
+	need(f.Products == InvalidDType || f.Products == BFloat16 && f.DType != Float64,
+		"products can be bfloat16, of activations other than float64, and nothing else")
+	need(f.Products == InvalidDType || c.products, "products is for ops whose matrix products may round their factors")
 	need(!f.Frozen || c.weights, "frozen is for ops with weights")
 	if bad != nil {
 		return fmt.Errorf("core: facts of %s: %w", op, errors.New(strings.Join(bad, "; ")))

@@ -60,6 +60,10 @@ func TestValidateNamesTheFactThatIsWrong(t *testing.T) {
 		{core.MoEExperts, "layout must", func(f *core.Facts) { f.Layout = core.Separate }},
 		{core.MoEExperts, "routing must", func(f *core.Facts) { f.Routing = "" }},
 		{core.MoEExperts, "activation must", func(f *core.Facts) { f.Activation = "" }},
+		{core.Linear, "products can be", func(f *core.Facts) { f.Products = core.Float16 }},
+		{core.Linear, "products can be", func(f *core.Facts) { f.Products = core.DType(99) }},
+		{core.Linear, "products can be", func(f *core.Facts) { f.DType, f.Products = core.Float64, core.BFloat16 }},
+		{core.RMSNorm, "products is for", func(f *core.Facts) { f.Products = core.BFloat16 }},
 		{"softmax", `unknown op "softmax"; known: [add_rms_norm`, func(*core.Facts) {}},
 	}
 	for _, tt := range tests {

@@ -16,11 +16,14 @@ type Info struct {
 	Summary  string  `json:"summary"` // one line for people
 	DTypes   []DType `json:"dtypes"`
 	Backward bool    `json:"backward"` // false: inference only, never placed in training
+	// Rounds are the values of the fact products that Supports takes: what the kernel rounds the factors of
+	// products to. Nobody else asks.
+	Rounds []DType `json:"-"`
 }
 
 // Supports is what most kernels have for Kernel.Supports: it refuses facts that are not
-// valid for the op, that have a tensor stored as none of i.DTypes, or an activation other
-// than silu, the only one that the contract defines. Errors wrap ErrNotSupported and say
+// valid for the op, that have a tensor stored as none of i.DTypes, products of factors rounded to none
+// of i.Rounds, or an activation other than silu, the only one that the contract defines. Errors wrap ErrNotSupported and say
 // which fact is at fault.
 func (i Info) Supports(f Facts) error {
 	if err := f.Validate(i.Op); err != nil {
@@ -34,6 +37,9 @@ func (i Info) Supports(f Facts) error {
 		if !slices.Contains(i.DTypes, d) {
 			return fmt.Errorf("%s: %w: storage %s; it can be %v", i.Name, ErrNotSupported, d, i.DTypes)
 		}
+	}
+	if f.Products != InvalidDType && !slices.Contains(i.Rounds, f.Products) {
+		return fmt.Errorf("%s: %w: products in %s; it multiplies factors as they are stored", i.Name, ErrNotSupported, f.Products)
 	}
 	if f.Activation != "" && f.Activation != "silu" {
 		return fmt.Errorf("%s: %w: activation %q; it can be silu", i.Name, ErrNotSupported, f.Activation)

@@ -10,6 +10,8 @@ type contract struct {
 	op      Op
 	weights bool // it multiplies by weights, which may be frozen
 	int8    bool // frozen ones may be int8
+	// the factors of its products may be rounded, where the fact products says so
+	products bool
 	// valid says what the facts need beside their dtypes.
 	valid func(f Facts, need func(ok bool, what string))
 	// signature needs facts that are valid; a Count of 0 is 1.

@@ -158,3 +158,11 @@ func (in *inputs) named() *opdef.Inputs {
 func (in *inputs) terms(pass core.Pass, output string) []float64 {
 	return ops.Of(in.Op).Terms(in.named(), pass, output)
 }
+
+// borders is Op.Borders of package opdef, nil without.
+func (in *inputs) borders(pass core.Pass, output string) []float64 {
+	if f := ops.Of(in.Op).Borders; f != nil {
+		return f(in.named(), pass, output)
+	}
+	return nil
+}

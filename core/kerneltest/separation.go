@@ -54,6 +54,19 @@ func apart(got, want, single core.Tensor, rows int) separation {
 	return s
 }
 
+// nearer returns an output with each element as much nearer to what is wanted as it may have moved.
+func nearer(got, want core.Tensor, moved []float64) core.Tensor {
+	near := core.NewTensor(core.Float64, got.Shape...)
+	g, w := values(got), values(want)
+	for i, m := range moved {
+		near.Float64s()[i] = g[i]
+		if isFinite(g[i]) && isFinite(w[i]) {
+			near.Float64s()[i] = w[i] + math.Copysign(max(0, math.Abs(g[i]-w[i])-m), g[i]-w[i])
+		}
+	}
+	return near
+}
+
 // measure makes the scale of each row at least the size of the terms that its elements
 // are the sums of: rounding one of these changes the sum by so much, however small it is.
 func (s *separation) measure(terms []float64) {

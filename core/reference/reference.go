@@ -39,6 +39,7 @@ func (k kernel) Info() core.Info {
 		Summary:  "plain Go with float64 arithmetic",
 		DTypes:   []core.DType{core.Float32, core.BFloat16, core.Float16, core.Float64, core.Int8},
 		Backward: true,
+		Rounds:   []core.DType{core.BFloat16},
 	}
 }
 

@@ -15,6 +15,7 @@ type KeptTiles struct {
 type tilesUse struct {
 	part, k, n int
 	trans      bool
+	rounded    bool
 }
 
 // Right gives a product the packed form of its right operand, of this call or of an earlier one. The
@@ -26,7 +27,7 @@ func (t *KeptTiles) Right(p *TileProduct, part int, inputs ...core.Tensor) {
 	if !HasTiles() || !p.Pays() {
 		return
 	}
-	use := tilesUse{part, p.K, p.N, p.TransB}
+	use := tilesUse{part, p.K, p.N, p.TransB, p.B.Rounded}
 	pack := func() *Tiles { return PackRight(p.K, p.N, p.B, p.TransB) }
 	p.PackedB, _ = t.store.Of(use, tilesBytes(p.K, p.N, p.B), pack, inputs...)
 }
@@ -35,7 +36,7 @@ func (t *KeptTiles) Right(p *TileProduct, part int, inputs ...core.Tensor) {
 func tilesBytes(k, n int, b Matrix) int64 {
 	const lanes, float32s, bfloat16s = 32, 6, 2
 	elems := int64(k+lanes-1) * int64(n+lanes-1)
-	if b.BFloat16 != nil {
+	if b.BFloat16 != nil || b.Rounded {
 		return elems * bfloat16s
 	}
 	return elems * float32s

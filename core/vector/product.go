@@ -19,6 +19,8 @@ type Matrix struct {
 	// by Scale[r].
 	Int8  []int8
 	Scale []float32
+	// Rounded has each element rounded to bfloat16, to nearest even, on its way into the cache.
+	Rounded bool
 }
 
 // MatrixOf returns a tensor in float32, bfloat16 or float16 as an operand: its rows are those
@@ -84,5 +86,6 @@ func (p *Product) product() simd.Product {
 }
 
 func (x Matrix) operand() simd.Matrix {
-	return simd.Matrix{Data: x.Data, Stride: x.Stride, BFloat16: x.BFloat16, Float16: x.Float16, Int8: x.Int8, Scale: x.Scale}
+	return simd.Matrix{Data: x.Data, Stride: x.Stride, BFloat16: x.BFloat16, Float16: x.Float16, Int8: x.Int8, Scale: x.Scale,
+		Rounded: x.Rounded}
 }

@@ -1,6 +1,10 @@
 package vector
 
-import "github.com/seed98097648/tune/internal/simd"
+import (
+	"slices"
+
+	"github.com/seed98097648/tune/internal/simd"
+)
 
 // HasTiles reports whether this processor has units that multiply matrices of bfloat16 in tiles, as
 // Intel's with AMX, and the operating system lets this process use them. MultiplyTiles then has
@@ -45,6 +49,27 @@ func MultiplyTiles(products ...TileProduct) {
 		list[i] = products[i].product()
 	}
 	simd.MultiplyTiles(list...)
+}
+
+// Multiplier computes products that do not depend on each other, all of which are overwritten or added to. A nil
+// one is the fastest that this module has: MultiplyTiles, and Multiply for products of few rows. So a kernel
+// that multiplies by one may be given the products of another library.
+type Multiplier func(products ...Product)
+
+// Run computes the products.
+func (m Multiplier) Run(products ...Product) {
+	switch {
+	case m != nil:
+		m(products...)
+	case HasTiles() && slices.ContainsFunc(products, func(p Product) bool { return p.M > FewRows }):
+		list := make([]simd.TileProduct, len(products))
+		for i := range products {
+			list[i] = simd.TileProduct{Product: products[i].product()}
+		}
+		simd.MultiplyTiles(list...)
+	default:
+		Multiply(products...)
+	}
 }
 
 // Pays reports whether tiles make a product faster that is computed by itself, where there are any.

@@ -49,6 +49,10 @@ type Op struct {
 	// adds nothing up there. The sums are those of the formulas. Where these multiply a sum
 	// by something, its terms are multiplied, and count as the terms of the product.
 	Terms func(in *Inputs, pass core.Pass, output string) []float64
+	// Borders, if the op rounds a sum before it is multiplied again, returns for each element of an output by
+	// how much it moves where such sums lie so near the middle between two numbers that an error as that of
+	// float32 decides which they become; nil for none. The formulas round what they add up in float64.
+	Borders func(in *Inputs, pass core.Pass, output string) []float64
 	// Stack, if layers of the op can be stacked, says how; it gives nil for facts of which
 	// they cannot.
 	Stack     func(f core.Facts) *Stack

@@ -105,3 +105,10 @@ func Softmaxed(z []float64) []float64 {
 	Softmax(z)
 	return z
 }
+
+// RoundBFloat16 rounds each element to float32 and then to bfloat16, to nearest even.
+func RoundBFloat16[F Float](v []F) {
+	for i, x := range v {
+		v[i] = F(core.BFloat16ToFloat32(core.Float32ToBFloat16(float32(x))))
+	}
+}

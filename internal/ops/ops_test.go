@@ -10,7 +10,7 @@ import (
 
 // mayLack are the fields of an op that it need not have.
 var mayLack = []string{"Changes", "Positions", "Fill", "Indices", "Settle", "Zeros", "Cases", "Stack",
-	"TokenWise", "Verify", "Batch", "LossToo", "Recordings", "Recorded", "Fast"}
+	"TokenWise", "Borders", "Verify", "Batch", "LossToo", "Recordings", "Recorded", "Fast"}
 
 // TestEveryOpSaysAllThatEveryOpHas: what an op leaves out, nothing tries, and nobody misses.
 func TestEveryOpSaysAllThatEveryOpHas(t *testing.T) {

@@ -791,7 +791,7 @@ func tiles1x1of1x1AMX(steps int, a *byte, b *byte, panel int, c *float32, stride
 //go:noescape
 func splitAMX(dst *byte, src *float32, n int, plan *int, extremes *uint32)
 
-// narrowAMX is splitAMX for float32 that the first part has all of.
+// narrowAMX is splitAMX for one part alone: the element, rounded to bfloat16, to nearest even.
 //
 //go:noescape
 func narrowAMX(dst *byte, src *float32, n int, plan *int, extremes *uint32)

@@ -29,6 +29,8 @@ type Matrix struct {
 	// [from, from+len(dst)), which are of one row, to dst as float32. It is called from
 	// several goroutines.
 	Load func(dst []float32, from int)
+	// Rounded has each element rounded to bfloat16, to nearest even, on its way into the cache.
+	Rounded bool
 }
 
 // Product is one matrix product C = op(A)*op(B), or C += op(A)*op(B), where op(A) is

@@ -1,5 +1,7 @@
 package simd
 
+import "sync"
+
 // packing cuts an operand into panels. A panel holds a few rows of op(a), or columns of
 // op(b), its lanes, side by side: its p-th group of step elements is what the kernel
 // needs at step p. Elements of a group that stand for no lane, in the last panel and
@@ -131,21 +133,42 @@ func (p packing) rows(row, n, col, length int) ([]float32, int) {
 	return p.wide, tileK
 }
 
-// plain reports whether the elements are stored as float32.
-func (x Matrix) plain() bool {
+// plain reports whether the elements are multiplied as they lie: they are stored as float32.
+func (x Matrix) plain() bool { return !x.Rounded && x.float32s() }
+
+// float32s reports whether the elements are stored as float32.
+func (x Matrix) float32s() bool {
 	return x.BFloat16 == nil && x.Float16 == nil && x.Int8 == nil && x.Load == nil
 }
 
-// widen writes stored elements [from, from+len(dst)), which are not float32, to dst.
+// widen writes stored elements [from, from+len(dst)), which are not plain, to dst: at most tileK.
 func (x Matrix) widen(dst []float32, from int) {
 	switch {
 	case x.Load != nil:
 		x.Load(dst, from)
 	case x.BFloat16 != nil:
 		BFloat16ToFloat32(dst, x.BFloat16[from:from+len(dst)])
+		return
 	case x.Int8 != nil:
 		Int8ToFloat32(dst, x.Int8[from:from+len(dst)], x.Scale[from/x.Stride])
-	default:
+	case x.Float16 != nil:
 		Float16ToFloat32(dst, x.Float16[from:from+len(dst)])
+	default:
+		x.round(dst, x.Data[from:from+len(dst)])
+		return
+	}
+	if x.Rounded {
+		x.round(dst, dst)
 	}
 }
+
+// round writes elements to dst as bfloat16 holds them.
+func (Matrix) round(dst, src []float32) {
+	bits := roundings.Get().(*[tileK]uint16)
+	defer roundings.Put(bits)
+	Float32ToBFloat16(bits[:len(src)], src)
+	BFloat16ToFloat32(dst, bits[:len(src)])
+}
+
+// roundings are used again, so that a product allocates nothing.
+var roundings = sync.Pool{New: func() any { return new([tileK]uint16) }}

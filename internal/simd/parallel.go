@@ -99,7 +99,7 @@ type job struct {
 	n       int
 	workers int
 
-	parts  []func() // part i of whatever the job is
+	parts  []task // part i of whatever the job is
 	left   atomic.Int64
 	failed atomic.Pointer[Panic]
 	done   chan struct{}
@@ -112,14 +112,14 @@ var jobs = sync.Pool{New: func() any { return &job{done: make(chan struct{})} }}
 
 func (j *job) run(workers int) {
 	for i := len(j.parts); i < workers; i++ {
-		j.parts = append(j.parts, func() { j.part(i) })
+		j.parts = append(j.parts, func(free func()) { j.part(i, free) })
 	}
 	j.left.Store(int64(workers))
 	j.workers = workers
 	for _, part := range j.parts[:workers-1] {
 		start(part)
 	}
-	j.part(workers - 1)
+	j.part(workers-1, func() {})
 	// Nobody touches the job any more once nothing is left and the caller is awake.
 	if !spin(waiting, func() bool { return j.left.Load() == 0 }, never) && j.left.Add(asleep) != asleep {
 		<-j.done
@@ -132,11 +132,12 @@ func (j *job) run(workers int) {
 	}
 }
 
-func (j *job) part(i int) {
+func (j *job) part(i int, free func()) {
 	defer func() {
 		if r := recover(); r != nil {
 			j.failed.CompareAndSwap(nil, caught(r))
 		}
+		free()
 		if j.left.Add(-1) == asleep {
 			j.done <- struct{}{}
 		}

@@ -60,7 +60,7 @@ func packOf(x Matrix, along, right bool, lane0, lanes, k0, kn int) tilePack {
 
 // parts returns of how many bfloat16 an element is the sum.
 func (x Matrix) parts() int {
-	if x.Load == nil && x.BFloat16 != nil {
+	if x.Rounded || x.Load == nil && x.BFloat16 != nil {
 		return 1
 	}
 	return 3
@@ -198,7 +198,7 @@ func phase(rows, even, odd int) (p struct{ rows, even, odd int }) {
 // tileSource is where elements are read: float32, or bfloat16.
 type tileSource struct {
 	at           unsafe.Pointer
-	half, exact  bool // stored as bfloat16; nothing is lost when they are
+	half, one    bool // stored as bfloat16; made one part of, as it is rounded to that
 	size, stride int  // bytes of an element, and from row to row
 }
 
@@ -214,7 +214,7 @@ func (s tileSource) split(u *tileUnit, dst *byte, half, n int, plan *splitPlan, 
 	case n == 0:
 	case s.half:
 		u.pair(dst, (*uint16)(s.at), n, &plan.stride, &extremes[0])
-	case s.exact:
+	case s.one:
 		u.narrow(dst, (*float32)(s.at), n, &plan.stride, &extremes[0])
 	default:
 		u.split(dst, (*float32)(s.at), n, &plan.stride, &extremes[0])
@@ -225,17 +225,17 @@ func (s tileSource) split(u *tileUnit, dst *byte, half, n int, plan *splitPlan, 
 // turned or are neither that nor bfloat16.
 func (t *tilePack) source(s *tileScratch, row, n, col, length int, turn bool) tileSource {
 	x, from := t.x, row*t.x.Stride+col
-	exact := t.parts == 1
+	one := t.parts == 1
 	switch {
-	case exact && !turn:
-		return tileSource{unsafe.Pointer(&x.BFloat16[from]), true, true, 2, 2 * x.Stride}
-	case x.plain():
-		return tileSource{unsafe.Pointer(&x.Data[from]), false, false, 4, 4 * x.Stride}
+	case x.float32s():
+		return tileSource{unsafe.Pointer(&x.Data[from]), false, one, 4, 4 * x.Stride}
+	case x.BFloat16 != nil && x.Load == nil && !turn:
+		return tileSource{unsafe.Pointer(&x.BFloat16[from]), true, one, 2, 2 * x.Stride}
 	}
 	for r := range n {
 		x.widen(s.wide[r*length:][:length], from+r*x.Stride)
 	}
-	return tileSource{unsafe.Pointer(&s.wide[0]), false, exact, 4, 4 * length}
+	return tileSource{unsafe.Pointer(&s.wide[0]), false, one, 4, 4 * length}
 }
 
 // turn transposes n rows of so many elements, into rows with room for width.
@@ -243,5 +243,5 @@ func (t *tilePack) turn(s *tileScratch, src tileSource, n, length, width int) ti
 	for r := 0; r < n; r += 8 {
 		active.gemm.transpose(&s.turned[r], width, (*float32)(src.skip(r*src.stride).at), src.stride/4, min(8, n-r), length)
 	}
-	return tileSource{unsafe.Pointer(&s.turned[0]), false, src.exact, 4, 4 * width}
+	return tileSource{unsafe.Pointer(&s.turned[0]), false, src.one, 4, 4 * width}
 }

@@ -16,6 +16,10 @@ const (
 	waiting = time.Millisecond // the caller's
 )
 
+// task is work for a goroutine. It calls free when it needs it no longer, before anybody can know that the task is
+// done.
+type task func(free func())
+
 // spin waits for ready, awake, for so long or until enough, and reports whether it came
 // in time.
 func spin(limit time.Duration, ready, enough func() bool) bool {

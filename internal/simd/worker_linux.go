@@ -16,7 +16,7 @@ const patience = 200 * time.Millisecond
 // core than the caller's, is much faster than to have Go's scheduler find one.
 type worker struct {
 	thread sched.Thread
-	task   func()
+	task   task
 	given  uint32 // 1: there is a task
 	asleep uint32
 }
@@ -29,7 +29,7 @@ var idle struct {
 
 // start has a worker call task: one that is awake if possible, or one that sleeps, or
 // else a new one.
-func start(task func()) {
+func start(task task) {
 	idle.Lock()
 	n := len(idle.workers)
 	if n == 0 {
@@ -51,20 +51,26 @@ func start(task func()) {
 	}
 }
 
-func work(task func()) {
+func work(task task) {
 	w := &worker{thread: sched.ThisThread()}
 	defer w.thread.Free()
 	for task != nil {
-		task()
+		task(w.free)
 		task = w.next()
 	}
 }
 
-// next waits for a task, first awake, then asleep; it returns nil if none comes.
-func (w *worker) next() func() {
+// free makes w the one that is idle last. Its task calls that before it says that it is done: who
+// waits for that may have another task at once, and would start another worker, a thread more than
+// there are cores.
+func (w *worker) free() {
 	idle.Lock()
 	idle.workers = append(idle.workers, w)
 	idle.Unlock()
+}
+
+// next waits for a task, first awake, then asleep; it returns nil if none comes.
+func (w *worker) next() task {
 	given := func() bool { return atomic.LoadUint32(&w.given) != 0 }
 	rests := sched.Rests()
 	if !spin(awake, given, func() bool { return sched.Rests() != rests }) {

@@ -5,12 +5,12 @@ package simd
 import "sync/atomic"
 
 var (
-	rested atomic.Int32            // workers awake without a task, less the tasks on their way
-	tasks  = make(chan func(), 64) // for them
+	rested atomic.Int32          // workers awake without a task, less the tasks on their way
+	tasks  = make(chan task, 64) // for them
 )
 
 // start calls task in a goroutine: a worker that is awake, or else a new one.
-func start(task func()) {
+func start(task task) {
 	for n := rested.Load(); n > 0; n = rested.Load() {
 		if rested.CompareAndSwap(n, n-1) {
 			tasks <- task
@@ -20,16 +20,15 @@ func start(task func()) {
 	go work(task)
 }
 
-func work(task func()) {
+func work(task task) {
 	for task != nil {
-		task()
+		task(func() { rested.Add(1) })
 		task = nextTask()
 	}
 }
 
 // nextTask returns nil if there is none for a while.
-func nextTask() (task func()) {
-	rested.Add(1)
+func nextTask() (task task) {
 	received := func() bool {
 		select {
 		case task = <-tasks:

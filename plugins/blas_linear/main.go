@@ -1,5 +1,5 @@
-// Blas_linear is a kernel plugin for the op linear that computes its products with the machine's own
-// BLAS, loaded when it starts. Package blaslinear is the kernel.
+// Blas_linear is a plugin of kernels for the ops that are mostly products, which it computes with the machine's own
+// BLAS, loaded when it starts. Package blaslinear is the kernels.
 package main
 
 import (
@@ -17,5 +17,5 @@ func main() {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", blaslinear.Name, err)
 		os.Exit(1)
 	}
-	plugin.Serve(blaslinear.Name, blaslinear.Version, blaslinear.New(library))
+	plugin.Serve(blaslinear.Name, blaslinear.Version, blaslinear.Kernels(library)...)
 }

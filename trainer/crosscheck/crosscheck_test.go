@@ -58,8 +58,10 @@ func uses() []use {
 	wide := f32(core.Facts{WeightDType: core.Float16, Dim: 300, Out: 700, Frozen: true})
 	int8s := wide
 	int8s.WeightDType, int8s.Rank, int8s.Scale = core.Int8, 4, 2
+	rounded := func(f core.Facts) core.Facts { f.Products = core.BFloat16; return f }
 	return []use{
-		{core.Linear, int8s, 30},
+		{core.Linear, int8s, 30}, {core.Linear, rounded(int8s), 30}, {core.Linear, rounded(layer), 90},
+		{core.Linear, rounded(adapted), 60}, {core.Linear, rounded(trained), 37},
 		{core.Linear, layer, 90}, {core.Linear, adapted, 60}, {core.Linear, trained, 37}, {core.Linear, wide, 50},
 		{core.RMSNorm, norm(288), 37}, {core.RMSNorm, norm(1), 9}, {core.RMSNorm, frozen, 70},
 		{core.AddRMSNorm, norm(65), 33}, {core.AddRMSNorm, frozen, 5},
@@ -212,6 +214,23 @@ func TestEveryWrongOutputIsFound(t *testing.T) {
 						t.Errorf("%s %s with %s %s: %s is named", u, right.Pass, a.Name, how, m.Tensor)
 					}
 				}
+			}
+		}
+	}
+}
+
+// TestProductsThatAreNotRoundedAreFound: a kernel that overlooks the fact computes something else.
+func TestProductsThatAreNotRoundedAreFound(t *testing.T) {
+	for _, u := range uses() {
+		if u.facts.Products == core.InvalidDType {
+			continue
+		}
+		plain := u
+		plain.facts.Products = core.InvalidDType
+		for _, c := range calls(t, reference.Kernel(u.op), plain, kinds["normal"]) {
+			c.Facts = u.facts
+			if err := crosscheck.Compare(c); !errors.Is(err, core.ErrWrongResult) {
+				t.Errorf("%s %s without rounding: %v", u, c.Pass, err)
 			}
 		}
 	}

@@ -17,11 +17,13 @@ type layer struct {
 	weightNorm     float64
 	a, b           []float32 // the adapter's, nil without one
 	aNorm, bNorm   float64
+	rounded        bool // the factors of products are rounded to bfloat16
 }
 
 func linear(c *core.Call) ([]worst, error) {
 	f := c.Facts
-	l := &layer{c: c, tokens: c.Tokens(), dim: f.Dim, out: f.Out, rank: f.Rank, scale: float32(f.Scale)}
+	l := &layer{c: c, tokens: c.Tokens(), dim: f.Dim, out: f.Out, rank: f.Rank, scale: float32(f.Scale),
+		rounded: f.Products == core.BFloat16}
 	weight := c.Input("weight")
 	norms := rowNorms(weight, 0, f.Out, f.Dim)
 	if f.WeightDType != core.Int8 {
@@ -32,7 +34,7 @@ func linear(c *core.Call) ([]worst, error) {
 			norms[n] *= math.Abs(float64(s))
 		}
 	}
-	l.weightNorm = whole(norms)
+	l.weightNorm, l.matrix.Rounded = whole(norms), l.rounded
 	if f.Rank > 0 {
 		l.a, l.b = c.Input("lora_a").Float32s(), c.Input("lora_b").Float32s()
 		l.aNorm, l.bNorm = norm2(l.a), norm2(l.b)
@@ -62,14 +64,14 @@ func relative(terms, n int) float64 { return (few + 2*rounding(terms) + 2*roundi
 func (l *layer) forward() []worst {
 	r := random(l.out)
 	of := l.transposed(l.matrix, l.out, l.dim, r)
-	small := 0.0
-	if l.rank > 0 {
-		down := l.transposed(dense(l.b, l.rank), l.out, l.rank, r)
-		simd.Axpy(l.scale, l.transposed(dense(l.a, l.dim), l.rank, l.dim, down), of)
-		small = l.adapter(l.dim)
-	}
 	x := l.c.Input("x").Float32s()
-	want, ofBias := along(dense(x, l.dim), l.tokens, l.dim, of), make([]float32, directions)
+	want, ofBias := along(l.factor(x, l.dim), l.tokens, l.dim, of), make([]float32, directions)
+	var u thin
+	var up []float32
+	if l.rank > 0 {
+		u, up = l.u(x), l.transposed(l.factor(l.b, l.rank), l.out, l.rank, r)
+		l.add(want, u, up)
+	}
 	var bias float64
 	if l.c.Facts.Bias {
 		b := l.c.Input("bias").Float32s()
@@ -80,15 +82,10 @@ func (l *layer) forward() []worst {
 	}
 	y, most := named("y"), relative(l.dim, l.out)
 	seeRows(y, l.c.Output("y"), l.out, r, want, func(t int) float64 {
-		return within(most, norm2(x[t*l.dim:][:l.dim])*l.weightNorm+bias) + norm2(x[t*l.dim:][:l.dim])*small*spread(l.out)
+		size := norm2(x[t*l.dim:][:l.dim])
+		return within(most, size*l.weightNorm+bias) + size*l.adapter(l.dim)*spread(l.out) + u.movedAlong(t, up)
 	})
 	return y
-}
-
-// adapter is what the adapter can lose, relative to the norm of a row of so many elements that
-// goes through it.
-func (l *layer) adapter(terms int) float64 {
-	return float64(l.scale) * l.aNorm * l.bNorm * (few + 4*rounding(terms) + 4*rounding(l.rank))
 }
 
 // transposed returns the products of the columns of a matrix and the directions.
@@ -102,44 +99,46 @@ func (l *layer) transposed(m simd.Matrix, rows, cols int, r []float32) []float32
 // backward judges dx r = dy (weight r + scale B (A r)) and the gradients of what is trained.
 func (l *layer) backward() []worst {
 	dy, r := l.c.Input("dy").Float32s(), random(l.dim)
-	of, small := along(l.matrix, l.out, l.dim, r), 0.0
+	want := along(l.factor(dy, l.out), l.tokens, l.out, along(l.matrix, l.out, l.dim, r))
+	var v thin
+	var down []float32
 	if l.rank > 0 {
-		simd.Axpy(l.scale, along(dense(l.b, l.rank), l.out, l.rank, along(dense(l.a, l.dim), l.rank, l.dim, r)), of)
-		small = l.adapter(l.out)
+		v, down = l.v(dy), along(l.factor(l.a, l.dim), l.rank, l.dim, r)
+		l.add(want, v, down)
 	}
 	dx, most := named("dx"), relative(l.out, l.dim)
-	seeRows(dx, l.c.Output("dx"), l.dim, r, along(dense(dy, l.out), l.tokens, l.out, of), func(t int) float64 {
+	seeRows(dx, l.c.Output("dx"), l.dim, r, want, func(t int) float64 {
 		size := norm2(dy[t*l.out:][:l.out])
-		return within(most, size*l.weightNorm) + size*small*spread(l.dim)
+		return within(most, size*l.weightNorm) + size*l.adapter(l.out)*spread(l.dim) + v.movedAlong(t, down)
 	})
 	if l.c.Facts.Frozen && l.rank == 0 {
 		return dx
 	}
 	x := l.c.Input("x").Float32s()
-	thin, xNorm := along(dense(x, l.dim), l.tokens, l.dim, r), norm2(x)
+	thin, xNorm := along(l.factor(x, l.dim), l.tokens, l.dim, r), norm2(x)
 	columns := columnNorms(core.FromFloat32(dy, l.tokens, l.out), l.tokens, l.out)
 	found := dx
 	if !l.c.Facts.Frozen {
 		dweight := named("dweight")
-		l.gradient(dweight, dy, thin, r, func(n int) float64 { return columns[n] * xNorm })
+		l.gradient(dweight, dy, thin, r, func(most float64, n int) float64 { return within(most, columns[n]*xNorm) })
 		found = append(found, dweight...)
 		if l.c.Facts.Bias {
 			found = append(found, l.biasGradient(dy)...)
 		}
 	}
 	if l.rank > 0 {
-		found = append(found, l.adapterGradients(x, dy, thin, r, columns, xNorm)...)
+		found = append(found, l.adapterGradients(x, dy, v, thin, r, columns)...)
 	}
 	return found
 }
 
 // gradient judges left^T right, of left [T, rows] and of what the directions r make of right,
-// thin [T, directions]. size is that of the terms of a row.
-func (l *layer) gradient(found []worst, left, thin, r []float32, size func(row int) float64) {
+// thin [T, directions]. limit is that of a row whose products err so much, relative to their terms.
+func (l *layer) gradient(found []worst, left, thin, r []float32, limit func(most float64, row int) float64) {
 	rows, cols := len(left)/l.tokens, len(r)/directions
-	want := l.transposed(dense(left, rows), l.tokens, rows, thin)
+	want := l.transposed(l.factor(left, rows), l.tokens, rows, thin)
 	most := relative(l.tokens, cols)
-	seeRows(found, l.c.Output(found[0].tensor), cols, r, want, func(row int) float64 { return within(most, size(row)) })
+	seeRows(found, l.c.Output(found[0].tensor), cols, r, want, func(row int) float64 { return limit(most, row) })
 }
 
 // biasGradient judges dbias, which is the sum of dy over the tokens.
@@ -158,33 +157,4 @@ func (l *layer) biasGradient(dy []float32) []worst {
 		}
 	})
 	return found
-}
-
-// adapterGradients judges dA = v^T x and dB = dy^T u, with u = scale x A^T and v = scale dy B.
-// What u and v lose of their terms stays in the gradients.
-func (l *layer) adapterGradients(x, dy, thin, r []float32, columns []float64, xNorm float64) []worst {
-	u, v := make([]float32, l.tokens*l.rank), make([]float32, l.tokens*l.rank)
-	simd.Multiply(
-		simd.Product{M: l.tokens, N: l.rank, K: l.dim, A: dense(x, l.dim), B: dense(l.a, l.dim), TransB: true,
-			C: u, StrideC: l.rank},
-		simd.Product{M: l.tokens, N: l.rank, K: l.out, A: dense(dy, l.out), B: dense(l.b, l.rank),
-			C: v, StrideC: l.rank})
-	simd.Scale(u, u, l.scale)
-	simd.Scale(v, v, l.scale)
-	scale, dyNorm := float64(l.scale), norm2(dy)
-	da, db := named("dlora_a"), named("dlora_b")
-	ofB := columnNorms(core.FromFloat32(l.b, l.out, l.rank), l.out, l.rank)
-	l.gradient(da, v, thin, r, func(row int) float64 {
-		return 2 * scale * dyNorm * ofB[row] * xNorm * (1 + nested(l.out, l.tokens))
-	})
-	rank := random(l.rank)
-	l.gradient(db, dy, along(dense(u, l.rank), l.tokens, l.rank, rank), rank, func(n int) float64 {
-		return 2 * scale * columns[n] * xNorm * l.aNorm * (1 + nested(l.dim, l.tokens))
-	})
-	return append(da, db...)
-}
-
-// nested is how much more a sum of tokens errs whose terms are sums themselves.
-func nested(terms, tokens int) float64 {
-	return rounding(terms) / rounding(max(tokens, 1))
 }

@@ -5,11 +5,14 @@
 //	dx_t = weight^T dy_t + A^T v_t
 //	dweight = sum over T of dy_t x_t^T;  dbias = sum over T of dy_t
 //	dA = sum over T of v_t x_t^T;  dB = sum over T of dy_t u_t^T
+//
+// With products in bfloat16 every factor above but scale and what is added up in dbias is rounded first.
 package linear
 
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/opdef"
@@ -23,6 +26,7 @@ var Op = &opdef.Op{Name: core.Linear,
 		func(f *core.Facts) { f.Bias = true },
 		func(f *core.Facts) { f.Rank, f.Scale = 8, 2 },
 		func(f *core.Facts) { f.WeightDType, f.Frozen = core.Int8, true },
+		func(f *core.Facts) { f.Products = core.BFloat16 },
 	},
 	Kinds: []core.Facts{
 		{Dim: 5, Out: 7}, {Dim: 5, Out: 7, Frozen: true}, {Dim: 5, Out: 7, Bias: true},
@@ -33,6 +37,9 @@ var Op = &opdef.Op{Name: core.Linear,
 		{Dim: 33, Out: 64, Rank: 5, Scale: 0.25, Bias: true}, {Dim: 130, Out: 17, WeightDType: core.Float32},
 		{Dim: 37, Out: 70, WeightDType: core.Int8, Frozen: true, Rank: 3, Scale: 2},
 		{Dim: 64, Out: 5, WeightDType: core.Int8, Frozen: true, Bias: true},
+		{Dim: 37, Out: 70, Bias: true, Products: core.BFloat16},
+		{Dim: 64, Out: 33, Rank: 5, Scale: 0.3, Products: core.BFloat16},
+		{Dim: 130, Out: 17, WeightDType: core.Int8, Frozen: true, Rank: 3, Scale: 2, Products: core.BFloat16},
 	},
 	Fill:      fillLinear,
 	NotFinite: opdef.NotFinite("x", "dy"),
@@ -60,7 +67,7 @@ var Op = &opdef.Op{Name: core.Linear,
 		{Tokens: 198, Change: func(f *core.Facts) { f.Dim, f.Out = 70, 130 }},
 		{Tokens: 1030, Change: func(f *core.Facts) { f.Dim, f.Out = 38, 70 }},
 	},
-	Terms: linearTerms,
+	Terms: linearTerms, Borders: linearBorders,
 	Verify: func(u *opdef.Use) { // fewer rows of a large weight
 		u.Facts.Out = min(u.Facts.Out, max(2, opdef.VerifyElems/max(1, u.Facts.Dim)))
 	},
@@ -95,6 +102,7 @@ type linearInputs[F opdef.Float] struct {
 	core.Facts
 	scale                               F
 	x, weight, rowScale, bias, a, b, dy []F
+	added                               []F // dy as dbias adds it up
 }
 
 func runLinear[F opdef.Float](c *core.Call) {
@@ -106,7 +114,7 @@ func runLinear[F opdef.Float](c *core.Call) {
 			}
 		}
 	}
-	in.widen()
+	in.prepare()
 	outputs := in.forward
 	if c.Pass == core.Backward {
 		outputs = in.gradients
@@ -120,6 +128,18 @@ func runLinear[F opdef.Float](c *core.Call) {
 func (in *linearInputs[F]) named() map[string]*[]F {
 	return map[string]*[]F{"x": &in.x, "weight": &in.weight, "weight_scale": &in.rowScale, "bias": &in.bias,
 		"lora_a": &in.a, "lora_b": &in.b, "dy": &in.dy}
+}
+
+// prepare makes of what is stored what is multiplied.
+func (in *linearInputs[F]) prepare() {
+	in.widen()
+	in.added = in.dy
+	if in.Products == core.BFloat16 {
+		in.dy = slices.Clone(in.dy)
+		for _, factors := range [][]F{in.x, in.weight, in.a, in.b, in.dy} {
+			opdef.RoundBFloat16(factors)
+		}
+	}
 }
 
 // widen multiplies the rows of a weight in int8.
@@ -151,13 +171,36 @@ func (in *linearInputs[F]) forward() map[string][]F {
 	return map[string][]F{"y": y}
 }
 
-// down returns u of a token.
+// down returns u of a token, as it is multiplied.
 func (in *linearInputs[F]) down(t int) []F {
-	u, D := make([]F, in.Rank), in.Dim
-	for r := range u {
-		u[r] = in.scale * opdef.Dot(in.a[r*D:][:D], in.x[t*D:][:D])
+	return in.thin(in.Dim, func(r, d int) (a, x F) { return in.a[r*in.Dim+d], in.x[t*in.Dim+d] })
+}
+
+// up returns v of a token, as it is multiplied.
+func (in *linearInputs[F]) up(t int) []F {
+	return in.thin(in.Out, func(r, n int) (b, dy F) { return in.b[n*in.Rank+r], in.dy[t*in.Out+n] })
+}
+
+// thin returns scale times the sum of n products, for each of the rank. What is rounded then is added up in
+// float64 in either arithmetic, so that both round alike.
+func (in *linearInputs[F]) thin(n int, factors func(r, i int) (a, b F)) []F {
+	out := make([]F, in.Rank)
+	for r := range out {
+		var sum F
+		wide := 0.0
+		for i := range n {
+			a, b := factors(r, i)
+			sum += a * b
+			wide += float64(a) * float64(b)
+		}
+		if out[r] = in.scale * sum; in.Products != core.InvalidDType {
+			out[r] = F(in.Scale * wide)
+		}
 	}
-	return u
+	if in.Products == core.BFloat16 {
+		opdef.RoundBFloat16(out)
+	}
+	return out
 }
 
 // gradients returns those of all inputs.
@@ -166,15 +209,14 @@ func (in *linearInputs[F]) gradients() map[string][]F {
 	dx, dweight, dbias := make([]F, len(in.dy)/N*D), make([]F, len(in.weight)), make([]F, N)
 	da, db := make([]F, len(in.a)), make([]F, len(in.b))
 	for t := range len(in.dy) / N {
-		u, v := in.down(t), make([]F, R)
+		u, v := in.down(t), in.up(t)
 		for n, dy := range in.dy[t*N:][:N] {
 			opdef.Axpy(dx[t*D:][:D], dy, in.weight[n*D:][:D])
-			dbias[n] += dy
+			dbias[n] += in.added[t*N+n]
 			if !in.Frozen {
 				opdef.Axpy(dweight[n*D:][:D], dy, in.x[t*D:][:D])
 			}
 			if R > 0 {
-				opdef.Axpy(v, in.scale*dy, in.b[n*R:][:R])
 				opdef.Axpy(db[n*R:][:R], dy, u)
 			}
 		}
@@ -184,22 +226,4 @@ func (in *linearInputs[F]) gradients() map[string][]F {
 		}
 	}
 	return map[string][]F{"dx": dx, "dweight": dweight, "dbias": dbias, "dlora_a": da, "dlora_b": db}
-}
-
-// linearTerms: all that is added up are products of inputs, so that the sums of the terms'
-// squares are the op's outputs of the squares of its inputs.
-func linearTerms(in *opdef.Inputs, pass core.Pass, output string) []float64 {
-	squared := linearInputs[float64]{Facts: in.Facts, scale: in.Facts.Scale * in.Facts.Scale}
-	for name, to := range squared.named() {
-		*to = in.Wide(name)
-		for i, v := range *to {
-			(*to)[i] = v * v
-		}
-	}
-	squared.widen()
-	sums := squared.gradients
-	if pass == core.Forward {
-		sums = squared.forward
-	}
-	return opdef.Squares(sums()[output]).Roots()
 }

@@ -30,7 +30,7 @@ func emitSplitters() {
 	Pragma("noescape")
 	(&splitter{parts: 3, wide: true}).emit()
 	TEXT("narrowAMX", NOSPLIT, fmt.Sprintf(order, "float32"))
-	Doc("narrowAMX is splitAMX for float32 that the first part has all of.")
+	Doc("narrowAMX is splitAMX for one part alone: the element, rounded to bfloat16, to nearest even.")
 	Pragma("noescape")
 	(&splitter{parts: 1, wide: true}).emit()
 	TEXT("pairAMX", NOSPLIT, fmt.Sprintf(order, "uint16"))
@@ -114,9 +114,14 @@ func (s *splitter) pairs(even, odd reg.Register) {
 	}
 	he, ho := ZMM(), ZMM()
 	for part := range s.parts {
-		if part == s.parts-1 {
+		switch {
+		case s.parts == 1:
+			s.even(e)
+			s.even(o)
 			he, ho = e, o
-		} else {
+		case part == s.parts-1:
+			he, ho = e, o
+		default:
 			s.round(e, he)
 			s.round(o, ho)
 		}
@@ -131,6 +136,17 @@ func (s *splitter) round(x, upper reg.VecVirtual) {
 	VPADDD(s.half, x, upper)
 	VPANDD(s.high, upper, upper)
 	VSUBPS(upper, x, x)
+}
+
+// even rounds x to bfloat16, to nearest even: half of the last bit that stays, less 1 where that bit is 0.
+func (s *splitter) even(x reg.VecVirtual) {
+	last := ZMM()
+	VPSLLD(Imm(15), x, last)
+	VPSRLD(Imm(31), last, last)
+	VPADDD(s.minus1, last, last)
+	VPADDD(s.half, last, last)
+	VPADDD(last, x, x)
+	VPANDD(s.high, x, x)
 }
 
 // track keeps the extremes of x, bits without their signs, which it destroys. Less 1, zero is

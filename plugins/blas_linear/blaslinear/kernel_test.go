@@ -23,5 +23,13 @@ func open(t *testing.T) *blas.Library {
 }
 
 func TestConforms(t *testing.T) {
-	kerneltest.Run(t, New(open(t)), kerneltest.Cases(core.Linear))
+	for _, k := range Kernels(open(t)) {
+		t.Run(string(k.Info().Op), func(t *testing.T) { kerneltest.Run(t, k, kerneltest.Cases(k.Info().Op)) })
+	}
+}
+
+// TestOpsConformWithoutALibrary: what is new here is checked where no BLAS is, too.
+func TestOpsConformWithoutALibrary(t *testing.T) {
+	k := kernel{new(attention), new(attention).Info()}
+	kerneltest.Run(t, k, append(kerneltest.Cases(core.Attention), kerneltest.Sizes(core.Attention)...))
 }

@@ -25,11 +25,11 @@ func (k *Kernel) Forward(_ context.Context, c *core.Call) error {
 	products := []vector.Product{{M: T, N: N, K: D, A: x, B: weight(c), TransB: true, Dots: true,
 		C: y, StrideC: N, Accumulate: c.Facts.Bias}}
 	if R == 0 {
-		k.multiply(c, products...)
+		k.multiply(c, true, products...)
 	} else {
-		k.multiply(c, append(products, k.down(c, x))...)
+		k.multiply(c, true, append(products, k.down(c, x))...)
 		scale(k.u, c.Facts)
-		k.multiply(nil, vector.Product{M: T, N: N, K: R, A: rows(k.u, R), B: vector.MatrixOf(c.Input("lora_b")),
+		k.multiply(c, false, vector.Product{M: T, N: N, K: R, A: rows(k.u, R), B: vector.MatrixOf(c.Input("lora_b")),
 			TransB: true, C: y, StrideC: N, Accumulate: true})
 	}
 	vector.Narrow(c.Output("y"), y)

@@ -9,11 +9,15 @@
 //	bias [N], A = lora_a [R,D], B = lora_b [N,R] and all gradients of weights float32
 //	saved: nothing but the inputs
 //
+// With products in bfloat16 all factors but scale are rounded to that on their way to the tiles.
+//
 // The bias is there before the product is added to it, and the adapter's part is added to what
 // is still in the cache: no pass over y but those of products.
 package linear
 
 import (
+	"fmt"
+
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/vector"
 )
@@ -30,7 +34,7 @@ var dtypes = []core.DType{core.Float32, core.BFloat16, core.Float16, core.Int8}
 // call.
 type Kernel struct {
 	// Multiply computes products that do not depend on each other; nil for vector.Multiply.
-	Multiply func(products ...vector.Product)
+	Multiply vector.Multiplier
 
 	tiles []vector.TileProduct
 	kept  vector.KeptTiles // the weights that are frozen
@@ -41,17 +45,28 @@ type Kernel struct {
 // Info implements core.Kernel.
 func (*Kernel) Info() core.Info {
 	return core.Info{Name: Name, Op: core.Linear, Version: Version,
-		Summary: "a linear layer with its bias and its adapter", DTypes: dtypes, Backward: true}
+		Summary: "a linear layer with its bias and its adapter", DTypes: dtypes, Backward: true,
+		Rounds: []core.DType{core.BFloat16}}
 }
 
 // Supports implements core.Kernel: all that the op has, in float32, bfloat16 and float16, and weights in
-// int8 as well.
-func (k *Kernel) Supports(f core.Facts) error { return k.Info().Supports(f) }
+// int8 as well; products in bfloat16 where there are tiles.
+func (k *Kernel) Supports(f core.Facts) error {
+	if f.Products == core.BFloat16 && !vector.HasTiles() {
+		return fmt.Errorf("%s: %w: products in bfloat16; this processor has no tiles for them, and without it gains nothing",
+			Name, core.ErrNotSupported)
+	}
+	return k.Info().Supports(f)
+}
 
 // multiply computes products, on tiles where the processor has them: its products have other bits than those of
-// the plain form in any case, and few rows are left to Multiply, which reads a weight once for them. If there is a
-// call, the first product is that with its weight, which is packed once for all calls where it is frozen.
-func (k *Kernel) multiply(c *core.Call, products ...vector.Product) {
+// the plain form in any case, and few rows are left to Multiply, which reads a weight once for them. If the first
+// product is that with the weight of the call, this is packed once for all calls where it is frozen.
+func (k *Kernel) multiply(c *core.Call, weight bool, products ...vector.Product) {
+	for i := range products {
+		products[i].A.Rounded = c.Facts.Products == core.BFloat16
+		products[i].B.Rounded = products[i].A.Rounded
+	}
 	switch {
 	case k.Multiply != nil:
 		k.Multiply(products...)
@@ -60,7 +75,7 @@ func (k *Kernel) multiply(c *core.Call, products ...vector.Product) {
 		for _, p := range products {
 			k.tiles = append(k.tiles, vector.TileProduct{Product: p})
 		}
-		if c != nil && c.Facts.Frozen {
+		if weight && c.Facts.Frozen {
 			k.kept.Right(&k.tiles[0], 0, weights(c)...)
 		}
 		vector.MultiplyTiles(k.tiles...)

@@ -93,7 +93,7 @@ func (k *Kernel) backward(ctx context.Context, c *core.Call, targets []target, l
 			return err
 		}
 		z := logits.of(s, n)
-		rows.score(s, z)
+		k.score(rows, s, z)
 		rows.eachRow(s, z, func(t *target, z []float32) { t.high = max(t.high, vector.Max(z)) })
 	}
 	vector.Parallel(n, 1, func(lo, hi int) {
@@ -116,7 +116,7 @@ func (k *Kernel) backward(ctx context.Context, c *core.Call, targets []target, l
 			products = append(products, vector.Product{M: s.hi - s.lo, N: D, K: n, A: a, TransA: true, B: vector.Matrix{Data: rows.x, Stride: D},
 				C: c.Output("dweight").Float32s()[s.lo*D : s.hi*D], StrideC: D, Accumulate: add})
 		}
-		rows.multiply(s, products...)
+		k.multiply(rows, s, products...)
 	}
 	losses := c.Output("losses").Float32s()
 	for r, t := range targets {

@@ -24,8 +24,9 @@ const (
 	// tileElems is how many logits are worked on at a time: 4 MiB, little beside a head's
 	// weight, and enough for products at full speed.
 	tileElems = 1 << 20
-	minWidth  = 512 // of a tile, however many targets there are
-	keptWidth = 2048 // of one whose weight is kept packed
+	minWidth  = 512  // of a tile, however many targets there are
+	keptWidth = 2048 // of one whose weight may be kept packed,
+	keptRows  = 128  // with at least so many targets
 
 	rowGrain = 1 << 14 // elements below which another goroutine does not pay
 )
@@ -34,10 +35,11 @@ const (
 type span struct{ lo, hi int }
 
 // spans cuts the vocabulary. The widths depend on the sizes alone, being part of the
-// order in which sums are made. Where weights are kept packed, it is for any number of targets.
+// order in which sums are made. Where a weight may be kept packed, they are
+// the same for all numbers of targets for which it is.
 func spans(targets int, f core.Facts) []span {
 	vocab, width := f.Vocab, max(tileElems/targets, minWidth)
-	if f.Frozen && vector.HasTiles() {
+	if f.Frozen && vector.HasTiles() && targets >= keptRows {
 		width = keptWidth
 	}
 	var all []span
@@ -50,7 +52,6 @@ func spans(targets int, f core.Facts) []span {
 // chunk is a few targets, whose products with the weight are made together.
 type chunk struct {
 	*core.Call
-	kernel  *Kernel
 	targets []target
 	x       []float32 // [targets, D]: their rows of x
 }
@@ -62,31 +63,26 @@ func (k *Kernel) gather(c *core.Call, targets []target) chunk {
 	for r, t := range targets {
 		vector.Load(x[r*D:(r+1)*D], c.Input("x"), t.token*D)
 	}
-	return chunk{c, k, targets, x}
+	return chunk{c, targets, x}
 }
 
 // score writes the logits of a span to z [targets, width of the span].
-func (c chunk) score(s span, z []float32) {
+func (k *Kernel) score(c chunk, s span, z []float32) {
 	D := c.Facts.Dim
-	c.multiply(s, vector.Product{M: len(c.targets), N: s.hi - s.lo, K: D, A: vector.Matrix{Data: c.x, Stride: D},
+	k.multiply(c, s, vector.Product{M: len(c.targets), N: s.hi - s.lo, K: D, A: vector.Matrix{Data: c.x, Stride: D},
 		B: c.weight(s), TransB: true, C: z, StrideC: s.hi - s.lo})
 }
 
-// multiply computes products, the first of which is that with the weight of a span, on tiles where the processor has
-// them and that pays. What is frozen is packed once, if memory allows.
-func (c chunk) multiply(s span, products ...vector.Product) {
-	if !vector.HasTiles() {
-		vector.Multiply(products...)
+// multiply computes products, the first of which is that with the weight of a span. What is frozen is packed once
+// for all calls, if there are units for tiles and memory allows.
+func (k *Kernel) multiply(c chunk, s span, products ...vector.Product) {
+	if k.Multiply != nil || !c.Facts.Frozen {
+		k.Multiply.Run(products...)
 		return
 	}
-	var tiles [2]vector.TileProduct
-	for i, p := range products {
-		tiles[i].Product = p
-	}
-	if c.Facts.Frozen {
-		c.kernel.kept.Right(&tiles[0], s.lo, c.Input("weight"))
-	}
-	vector.MultiplyTiles(tiles[:len(products)]...)
+	tiles := vector.TileProduct{Product: products[0]} // which is all, as the weight has no gradient
+	k.kept.Right(&tiles, s.lo, c.Input("weight"))
+	vector.MultiplyTiles(tiles)
 }
 
 // weight returns the rows of a span as an operand, widened while it is packed.

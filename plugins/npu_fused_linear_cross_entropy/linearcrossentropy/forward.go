@@ -25,7 +25,7 @@ func (k *Kernel) Forward(ctx context.Context, c *core.Call) error {
 				return err
 			}
 			z := vector.Grow(&k.tile, len(targets)*(s.hi-s.lo))
-			rows.score(s, z)
+			k.score(rows, s, z)
 			rows.eachRow(s, z, (*target).add)
 		}
 		for _, t := range targets {

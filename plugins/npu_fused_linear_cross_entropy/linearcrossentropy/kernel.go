@@ -35,6 +35,9 @@ var dtypes = []core.DType{core.Float32, core.BFloat16, core.Float16}
 // Kernel implements core.Kernel; its zero value is ready. It keeps its scratch memory
 // from call to call.
 type Kernel struct {
+	// Multiply computes the products; nil for the fastest of vector.
+	Multiply vector.Multiplier
+
 	targets []target
 	x, dx   []float32 // [targets of a chunk, D]
 	tile    []float32 // [targets of a chunk, width of a span]: logits, or their gradient

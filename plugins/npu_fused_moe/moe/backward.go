@@ -62,7 +62,7 @@ func (k *Kernel) backwardHidden(c *core.Call, weights []expert, b block, pieces 
 		products = append(products, vector.Product{M: p.hi - p.lo, N: I, K: D,
 			A: vector.Matrix{Data: dy[at*D:], Stride: D}, B: vector.MatrixOf(weights[p.expert].down), C: dh[at*I:], StrideC: I})
 	}
-	vector.Multiply(products...)
+	k.Multiply.Run(products...)
 
 	saved, p, dp := c.Input("gate_up_out"), c.Input("routing_weights").Float32s(), c.Output("drouting_weights").Float32s()
 	vector.Parallel(n, rowGrain, func(lo, hi int) {
@@ -108,7 +108,7 @@ func (k *Kernel) backwardWeights(c *core.Call, gradients []expert, b block, piec
 		products = append(products, vector.Product{M: D, N: I, K: rows, A: vector.Matrix{Data: k.dy[at*D:], Stride: D}, TransA: true,
 			B: vector.Matrix{Data: k.hidden[at*I:], Stride: I}, C: d.down.Float32s(), StrideC: I, Accumulate: !p.first})
 	}
-	vector.Multiply(products...)
+	k.Multiply.Run(products...)
 }
 
 // backwardInput returns gate[e]^T dg + up[e]^T du for each row of a block.
@@ -124,7 +124,7 @@ func (k *Kernel) backwardInput(c *core.Call, weights []expert, b block, pieces [
 				A: vector.Matrix{Data: k.gateUp[at*2*I+i*width:], Stride: 2 * I}, B: vector.MatrixOf(part),
 				C: out[at*D:], StrideC: D, Accumulate: i > 0})
 		}
-		vector.Multiply(products...)
+		k.Multiply.Run(products...)
 	}
 	return out
 }

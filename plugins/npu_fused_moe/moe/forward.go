@@ -45,7 +45,7 @@ func (k *Kernel) forward(c *core.Call, weights []expert, b block) []float32 {
 		back = append(back, vector.Product{M: rows, N: D, K: I, A: vector.Matrix{Data: h[at*I:], Stride: I},
 			B: vector.MatrixOf(w.down), TransB: true, Dots: few, C: out[at*D:], StrideC: D})
 	}
-	vector.Multiply(in...)
+	k.Multiply.Run(in...)
 	vector.Parallel(n, rowGrain, func(lo, hi int) {
 		for r := lo; r < hi; r++ {
 			row := gu[r*2*I:][:2*I]
@@ -56,7 +56,7 @@ func (k *Kernel) forward(c *core.Call, weights []expert, b block) []float32 {
 			vector.Stream(false).SwiGLU(h[r*I:][:I], row[:I], row[I:])
 		}
 	})
-	vector.Multiply(back...)
+	k.Multiply.Run(back...)
 	return out
 }
 

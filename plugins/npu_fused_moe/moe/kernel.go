@@ -16,7 +16,10 @@
 // over all cores, in blocks of rows of bounded size.
 package moe
 
-import "github.com/seed98097648/tune/core"
+import (
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/vector"
+)
 
 // Name and Version are the plugin's, and of the kernel when it is linked into a program.
 const (
@@ -29,6 +32,9 @@ var dtypes = []core.DType{core.Float32, core.BFloat16, core.Float16}
 // Kernel implements core.Kernel; its zero value is ready. It keeps its scratch memory from call to
 // call.
 type Kernel struct {
+	// Multiply computes the products; nil for the fastest of vector.
+	Multiply vector.Multiplier
+
 	routes  routes
 	x, dy   []float32 // [rows of a block, D]: the tokens' rows in the order of experts
 	gateUp  []float32 // [rows of a block, 2I]: g and u, or their gradients
