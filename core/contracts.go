@@ -11,10 +11,12 @@ import (
 var contracts = []contract{
 	addRMSNorm,
 	attention,
+	gateUpSwiGLU,
 	linear,
 	linearCrossEntropy,
 	moeExperts,
 	moeGate,
+	qkv,
 	rmsNorm,
 	rope,
 	swiGLU,
@@ -105,6 +107,66 @@ func attentionWork(pass Pass, f Facts, pairs float64) Work {
 		return Work{Products: 10 * pairs * float64(f.HeadDim), Elementwise: 6 * pairs}
 	}
 	return Work{Products: 4 * pairs * float64(f.HeadDim), Elementwise: 4 * pairs}
+}
+
+// GateUpSwiGLU is y = silu(gate x) * (up x): the two linear layers before swiglu, and that.
+const GateUpSwiGLU Op = "gate_up_swiglu"
+
+var gateUpSwiGLU = contract{op: GateUpSwiGLU, weights: true, int8: true,
+	valid: func(f Facts, need func(ok bool, what string)) {
+		need(f.Dim > 0 && f.Intermediate > 0, "dim and intermediate must be positive")
+		need(f.Layout == Separate || f.Layout == Packed, "layout must be separate or packed")
+		need(f.Activation != "", "activation must be named")
+	},
+	signature: gateUpSignature,
+	work:      gateUpWork,
+}
+
+// gateUpSignature: without the fact recompute, what swiglu is of is saved, as moe_experts saves it.
+func gateUpSignature(pass Pass, f Facts) Signature {
+	x := Arg{Name: "x", DType: f.DType, Shape: Shape{DimT, f.Dim}}
+	y := Arg{Name: "y", DType: f.DType, Shape: Shape{DimT, f.Intermediate}}
+	gate := Arg{Name: "gate", DType: f.WeightDType, Shape: Shape{f.Intermediate, f.Dim}}
+	weights := []Arg{gate, named(gate, "up")}
+	if f.Layout == Packed {
+		weights = []Arg{{Name: "gate_up", DType: f.WeightDType, Shape: Shape{2 * f.Intermediate, f.Dim}}}
+	}
+	var saved []Arg
+	if !f.Recompute {
+		saved = []Arg{{Name: "gate_up_out", DType: f.DType, Shape: Shape{DimT, 2 * f.Intermediate}, Saved: true}}
+	}
+	in := append([]Arg(nil), weights...)
+	for _, w := range weights {
+		if f.WeightDType == Int8 {
+			in = append(in, Arg{Name: w.Name + "_scale", DType: Float32, Shape: w.Shape[:1]})
+		}
+	}
+	if pass == Forward {
+		return Signature{In: append([]Arg{x}, in...), Out: append([]Arg{y}, saved...)}
+	}
+	before := []Arg{named(y, "dy")}
+	if !f.Frozen || f.Recompute {
+		before = append(before, x)
+	}
+	return Signature{In: append(append(before, in...), saved...),
+		Out: append([]Arg{named(x, "dx")}, gradients(f, weights...)...)}
+}
+
+// gateUpWork: two products forward, and backward two for each of these, one if the weights are
+// frozen, after those of the forward pass if they are not saved; and a swiglu.
+func gateUpWork(pass Pass, f Facts, t, _ float64) Work {
+	products := 4 * t * float64(f.Dim) * float64(f.Intermediate)
+	w := elementwise(pass, t*float64(f.Intermediate), 5, 10)
+	if w.Products = products; pass == Backward {
+		if !f.Frozen {
+			w.Products += products
+		}
+		if f.Recompute {
+			w.Products += products
+		}
+		w.Elementwise += t * float64(f.Dim) // two products are added to one dx
+	}
+	return w
 }
 
 // Linear is y = x weight^T + bias + scale * (x A^T) B^T: a linear layer and its low-rank adapter.
@@ -317,6 +379,58 @@ func moeGateSignature(pass Pass, f Facts) Signature {
 	}
 	ids.Saved, ids.Points = true, atExperts(f)
 	return Signature{In: []Arg{named(weights, "drouting_weights"), logits, ids}, Out: []Arg{named(logits, "dlogits")}}
+}
+
+// QKV is the three linear layers before attention, q, k and v, of one input.
+const QKV Op = "qkv"
+
+var qkv = contract{op: QKV, weights: true, int8: true,
+	valid: func(f Facts, need func(ok bool, what string)) {
+		need(f.Dim > 0, "dim must be positive")
+		need(f.HeadDim > 0 && f.Heads > 0 && f.KVHeads > 0, "head_dim, heads and kv_heads must be positive")
+	},
+	signature: qkvSignature,
+	work:      qkvWork,
+}
+
+// qkvSignature: each of the three has what linear has, without an adapter.
+func qkvSignature(pass Pass, f Facts) Signature {
+	x := Arg{Name: "x", DType: f.DType, Shape: Shape{DimT, f.Dim}}
+	var y, dy, weights, scales, biases []Arg
+	for _, name := range []string{"q", "k", "v"} {
+		rows := f.KVHeads * f.HeadDim
+		if name == "q" {
+			rows = f.Heads * f.HeadDim
+		}
+		y = append(y, Arg{Name: name, DType: f.DType, Shape: Shape{DimT, rows}})
+		dy = append(dy, Arg{Name: "d" + name, DType: f.DType, Shape: Shape{DimT, rows}})
+		weights = append(weights, Arg{Name: name + "_weight", DType: f.WeightDType, Shape: Shape{rows, f.Dim}})
+		if f.WeightDType == Int8 {
+			scales = append(scales, Arg{Name: name + "_weight_scale", DType: Float32, Shape: Shape{rows}})
+		}
+		if f.Bias {
+			biases = append(biases, Arg{Name: name + "_bias", DType: Float32, Shape: Shape{rows}})
+		}
+	}
+	in := append(weights[:3:3], scales...)
+	if pass == Forward {
+		return Signature{In: append(append([]Arg{x}, in...), biases...), Out: y}
+	}
+	if !f.Frozen {
+		dy = append(dy, x)
+	}
+	return Signature{In: append(dy, in...),
+		Out: append([]Arg{named(x, "dx")}, gradients(f, append(weights, biases...)...)...)}
+}
+
+// qkvWork is that of a linear layer with the rows of all three.
+func qkvWork(pass Pass, f Facts, t, positions float64) Work {
+	f.Out = (f.Heads + 2*f.KVHeads) * f.HeadDim
+	w := linearWork(pass, f, t, positions)
+	if pass == Backward { // three products are added to one dx
+		w.Elementwise += 2 * t * float64(f.Dim)
+	}
+	return w
 }
 
 // RMSNorm is y = x * rstd * (offset + weight), rstd = 1/sqrt(mean(x^2) + eps).

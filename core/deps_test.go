@@ -34,6 +34,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/nearest", "", ""},
 	{"internal/plainjson", "", ""},
 	{"internal/os/cpu", "", ""},
+	{"internal/os/dynlib", "github.com/ebitengine/purego", ""},
 	{"internal/os/hugepage", "golang.org/x/sys", "internal/os/shm internal/simd"},
 	{"internal/os/memory", "", ""},
 	{"internal/os/plainfile", "internal/nearest", ""},
@@ -82,9 +83,10 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"plugins", "", ""},
 	{"plugins/...", "core core/keep core/plugin core/vector ./...",
 		"core/kerneltest core/reference internal/plugintest internal/simd/simdtest"},
-	{"plugins/blas_linear/blas", "core/vector github.com/ebitengine/purego", ""},
+	{"plugins/blas_linear/blas", "core/vector internal/os/dynlib", ""},
 	{"plugins/blas_linear/blaslinear", "core core/vector plugins/blas_linear/blas plugins/npu_fused_linear/linear " +
 		"plugins/npu_fused_linear_cross_entropy/linearcrossentropy plugins/npu_fused_moe/moe", "core/kerneltest"},
+	{"plugins/onednn_linear/onednn", "core/vector internal/os/dynlib", "core"},
 	{"plugins/linked", "core plugins/...", ""},
 	{"plugins/builtin", "core core/plugin plugins/linked", "core/transport"},
 
@@ -109,7 +111,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/lora", "core internal/plainjson internal/simd trainer/checkpoint trainer/nn",
 		"trainer/autograd trainer/data trainer/models"},
 	{"trainer/models", "core internal/os/plainfile trainer/autograd trainer/checkpoint trainer/data trainer/lora " +
-		"trainer/measure trainer/nn trainer/models/...", "core/reference trainer/optim"},
+		"trainer/measure trainer/nn trainer/models/...", "core/reference plugins/npu_fused_linear/gateup trainer/optim"},
 	{"trainer/models/...",
 		"core internal/plainjson trainer/autograd trainer/checkpoint trainer/data trainer/nn " +
 			"trainer/models/...", "core/reference trainer/optim"},

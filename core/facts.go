@@ -12,8 +12,9 @@ type Layout string
 
 // The layouts. Packed always has the gate first: rows [0, I) gate, [I, 2I) up.
 const (
-	Separate  Layout = "separate"   // swiglu: gate [T, I] and up [T, I]
-	Packed    Layout = "packed"     // swiglu: gate_up [T, 2I]; moe_experts: gate_up [E, 2I, D], down [E, D, I]
+	Separate Layout = "separate" // swiglu: gate [T, I] and up [T, I]; gate_up_swiglu: weights, each [I, D]
+	// swiglu: gate_up [T, 2I]; gate_up_swiglu: a weight [2I, D]; moe_experts: gate_up [E, 2I, D], down [E, D, I]
+	Packed    Layout = "packed"
 	PerExpert Layout = "per_expert" // moe_experts: gate, up and down of each expert on their own
 )
 
@@ -62,30 +63,32 @@ type Facts struct {
 	DType       DType `json:"dtype"`                  // storage of activations
 	WeightDType DType `json:"weight_dtype,omitempty"` // storage of weights
 
-	// norms, linear, moe_experts, linear_cross_entropy: D, size of the last axis
+	// norms, linear, qkv, gate_up_swiglu, moe_experts, linear_cross_entropy: D, size of the last axis
 	Dim          int `json:"dim,omitempty"`
 	Out          int `json:"out,omitempty"`          // linear: N, rows of the weight
-	Intermediate int `json:"intermediate,omitempty"` // swiglu, moe_experts: I
+	Intermediate int `json:"intermediate,omitempty"` // swiglu, gate_up_swiglu, moe_experts: I
 
 	Eps    float64   `json:"eps,omitempty"`    // rms_norm, add_rms_norm
 	Offset int       `json:"offset,omitempty"` // the same: 0, or 1 for weights stored around zero
 	Cast   CastOrder `json:"cast,omitempty"`   // the same
 
-	Activation string `json:"activation,omitempty"` // swiglu, moe_experts: "silu"
-	Layout     Layout `json:"layout,omitempty"`     // swiglu, moe_experts
+	Activation string `json:"activation,omitempty"` // swiglu, gate_up_swiglu, moe_experts: "silu"
+	Layout     Layout `json:"layout,omitempty"`     // the same
+	// gate_up_swiglu: backward computes the products before swiglu again, which are not saved
+	Recompute bool `json:"recompute,omitempty"`
 
 	Pairing   Pairing `json:"pairing,omitempty"`    // rope
 	RotaryDim int     `json:"rotary_dim,omitempty"` // rope: even, at most HeadDim
-	HeadDim   int     `json:"head_dim,omitempty"`   // rope, attention
-	Heads     int     `json:"heads,omitempty"`      // rope, attention: heads of q
-	KVHeads   int     `json:"kv_heads,omitempty"`   // rope, attention: heads of k and v
+	HeadDim   int     `json:"head_dim,omitempty"`   // qkv, rope, attention
+	Heads     int     `json:"heads,omitempty"`      // the same: heads of q
+	KVHeads   int     `json:"kv_heads,omitempty"`   // the same: heads of k and v
 
 	Experts int     `json:"experts,omitempty"` // moe_gate, moe_experts: E
 	TopK    int     `json:"top_k,omitempty"`   // moe_gate, moe_experts: K, experts per token
 	Routing Routing `json:"routing,omitempty"` // moe_experts
 
 	Scoring Scoring `json:"scoring,omitempty"` // moe_gate
-	// moe_gate: a bias is added to the scores for choosing, not for weighing; linear: one is added to y
+	// moe_gate: a bias is added to the scores for choosing, not for weighing; linear, qkv: one is added to y
 	Bias      bool `json:"bias,omitempty"`
 	Groups    int  `json:"groups,omitempty"`     // moe_gate: parts that the experts are divided into, in order; 1 for no groups
 	TopGroups int  `json:"top_groups,omitempty"` // moe_gate: groups per token
@@ -101,7 +104,7 @@ type Facts struct {
 	Vocab int `json:"vocab,omitempty"` // linear_cross_entropy: V, rows of the weight
 
 	// Frozen says that the weights get no gradient: backward does not have it among its
-	// outputs. For norms, linear, moe_experts and linear_cross_entropy. Adapters are never frozen.
+	// outputs. For ops with weights. Adapters are never frozen.
 	Frozen bool `json:"frozen,omitempty"`
 }
 

@@ -16,6 +16,9 @@ type Info struct {
 	Summary  string  `json:"summary"` // one line for people
 	DTypes   []DType `json:"dtypes"`
 	Backward bool    `json:"backward"` // false: inference only, never placed in training
+	// ByThreads says that the bits of results depend on how many threads the kernel computes with, as those of
+	// libraries do that share out sums. A run with such a kernel has its bits again with as many threads only.
+	ByThreads bool `json:"by_threads,omitempty"`
 	// Rounds are the values of the fact products that Supports takes: what the kernel rounds the factors of
 	// products to. Nobody else asks.
 	Rounds []DType `json:"-"`
@@ -58,7 +61,7 @@ type Kernel interface {
 	// Forward and Backward run a pass. The call has passed Call.Check, and its facts are
 	// ones that Supports has taken: a kernel need not look again. They write every element
 	// of every output, read nothing from outputs, and never write to inputs. The same call
-	// twice gives the same bits.
+	// twice gives the same bits, with any number of threads unless Info.ByThreads.
 	Forward(ctx context.Context, c *Call) error
 	Backward(ctx context.Context, c *Call) error
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/seed98097648/tune/trainer/data/corpus"
 	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/measure"
+	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/nn"
 	"github.com/seed98097648/tune/trainer/optim"
 )
@@ -43,6 +44,8 @@ type Config struct {
 	Seed    uint64 `json:"seed"`
 	Threads int    `json:"threads"` // 0 for all cores
 
+	Precision models.Precision `json:"precision"` // of matrix products
+
 	LoRA lora.Config `json:"lora,omitzero"`
 
 	GradientCheckpointing bool `json:"gradient_checkpointing,omitempty"` // see EngineConfig
@@ -64,7 +67,8 @@ type Config struct {
 // add; without Out, nothing is saved.
 func Default() Config {
 	return Config{Epochs: 1, Batch: measure.DefaultBatch, Seq: measure.DefaultSeq, Accumulate: 1, LR: 1e-4, Schedule: optim.Cosine,
-		Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, WeightDecay: 0.01, Clip: 1, Kernels: "auto", CheckEvery: 1000,
+		Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, WeightDecay: 0.01, Clip: 1, Precision: models.Float32, Kernels: "auto",
+		CheckEvery:  1000,
 		Checkpoints: Checkpoints{Keep: 2}, complete: true}
 }
 
@@ -78,6 +82,7 @@ func (c Config) WithDefaults() Config {
 	c.Accumulate, c.LR, c.Schedule = cmp.Or(c.Accumulate, d.Accumulate), cmp.Or(c.LR, d.LR), cmp.Or(c.Schedule, d.Schedule)
 	c.Beta1, c.Beta2, c.Epsilon = cmp.Or(c.Beta1, d.Beta1), cmp.Or(c.Beta2, d.Beta2), cmp.Or(c.Epsilon, d.Epsilon)
 	c.WeightDecay, c.Clip = cmp.Or(c.WeightDecay, d.WeightDecay), cmp.Or(c.Clip, d.Clip)
+	c.Precision = cmp.Or(c.Precision, d.Precision)
 	c.Kernels, c.CheckEvery = cmp.Or(c.Kernels, d.Kernels), cmp.Or(c.CheckEvery, d.CheckEvery)
 	c.Checkpoints.Keep = cmp.Or(c.Checkpoints.Keep, d.Checkpoints.Keep)
 	c.complete = true
@@ -129,6 +134,9 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("trainer.Config.Schedule: %w", err))
 	} else if err := errors.Join(c.Args.Validate(c.Schedule), c.Args.CheckPeak(c.Schedule, c.LR)); err != nil {
 		errs = append(errs, fmt.Errorf("trainer.Config.Args: %w", err))
+	}
+	if err := c.Precision.Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("trainer.Config.Precision: %w", err))
 	}
 	if err := c.LoRA.Validate(); err != nil {
 		errs = append(errs, err)

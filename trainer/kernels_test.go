@@ -83,6 +83,7 @@ func TestCheckpointingGivesTheSameBits(t *testing.T) {
 
 func TestNothingIsCopied(t *testing.T) {
 	mem, reg := plugintest.Memory(t), plugintest.Scan(t, transport.Options{})
+	newRun(t, mem, placed(t, reg)).steps(2)
 	newRun(t, mem, all(t, reg)).steps(3)
 	for _, k := range reg.Kernels() {
 		if h := k.(core.HealthReporter).Health(); h.Calls == 0 || h.Copies != 0 {

@@ -80,6 +80,9 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 			return nil, err
 		}
 	}
+	if err := j.Model.Round(c.Precision.Products()); err != nil {
+		return nil, fmt.Errorf("trainer.Config.Precision is %s: %w", c.Precision, err)
+	}
 	release, err := simd.Use(c.Threads)
 	if err != nil {
 		return nil, fmt.Errorf("trainer.Config.Threads is %d: %w", c.Threads, err)

@@ -36,6 +36,7 @@ var theirNames = map[string]string{
 	"quantization_bit":            "base-int8",
 	"eval_strategy":               "no-eval",
 
+	"bf16":                           "precision",
 	"disable_gradient_checkpointing": "gradient-checkpointing",
 }
 
@@ -45,6 +46,7 @@ var theirValues = map[string]map[string]string{
 	"max_steps":        {"-1": "0"},
 	"quantization_bit": {"8": "true"},
 	"eval_strategy":    {"no": "true", "false": "true", "steps": "false"},
+	"bf16":             {"true": "bf16", "false": "float32"},
 
 	// These say the opposite of our flags.
 	"packing":                        {"true": "false", "false": "true"},

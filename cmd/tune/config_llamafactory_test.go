@@ -213,7 +213,10 @@ func TestPublishedPretraining(t *testing.T) {
 		job.Config.Checkpoints.SaveEvery != 500 || job.Config.Checkpoints.Keep != 0 {
 		t.Errorf("LoRA %+v, checkpoints %+v", l, job.Config.Checkpoints)
 	}
-	has(t, notes, "run.yaml: stage pt: each text has a row of its own", "run.yaml: bf16: tune computes in float32",
+	if job.Config.Precision != models.BF16 {
+		t.Errorf("precision %q, want that of bf16: true", job.Config.Precision)
+	}
+	has(t, notes, "run.yaml: stage pt: each text has a row of its own",
 		"run.yaml: what it leaves out is as in LLaMA-Factory: weight_decay 0, seed 42, no_packing true, cut_long true, "+
 			"eval_size 0, no_eval true, keep 0",
 		"run.yaml: of no effect here: trust_remote_code, overwrite_cache, ")

@@ -32,7 +32,7 @@ const theirData = "data"
 // differs are keys of LLaMA-Factory that ask for something which is done in another way
 // here, with the line that says so.
 var differs = map[string]string{
-	"bf16": inFloat32, "fp16": inFloat32, "pure_bf16": inFloat32,
+	"fp16": inFloat32, "pure_bf16": inFloat32,
 	"use_kernels": ownKernels, "kernel_name": ownKernels, "enable_liger_kernel": ownKernels,
 	"use_liger_kernel": ownKernels, "use_unsloth": ownKernels,
 	"deepspeed":            "tune is one process on one machine",
@@ -43,7 +43,7 @@ var differs = map[string]string{
 }
 
 const (
-	inFloat32  = "tune computes in float32, and saves in the dtype of the model's files"
+	inFloat32  = "tune computes in float32, or with bf16 in part in bfloat16, and saves in the dtype of the model's files"
 	ownKernels = "fused kernels are tune's own plugins, chosen with the key kernels"
 	ownReports = "the run is told in its output folder, and shown by tune report, serve and tensorboard"
 )

@@ -138,6 +138,9 @@ func (i *inspection) print(a *app) {
 		head := strings.TrimPrefix(progress.Wrapped(op+": "+k.Summary, "  "), op)
 		fmt.Fprintf(a.stdout, "\n%s%s\n  backward pass: %s\n  storage: %s\n", p.bold(op), head,
 			map[bool]string{true: "yes", false: "no"}[k.Backward], names(k.DTypes))
+		if k.ByThreads {
+			fmt.Fprintf(a.stdout, "  bits: depend on the number of threads\n")
+		}
 		for _, s := range i.Supports {
 			if s.Op != k.Op {
 				continue

@@ -40,6 +40,7 @@ func (a *app) kernelsPlanCommand() *Command {
 	f.StringVar(&p.Model, "model", "", "the model `FOLDER`, of which config.json is read")
 	p.kernels.add(f, "auto")
 	addRows(f, &p.Config)
+	addPrecision(f, &p.Config)
 	addThreads(f, &p.Threads)
 	f.BoolVar(&p.again, "remeasure", false, "measure also what is remembered, for auto")
 	f.BoolVar(&p.json, "json", false, "write JSON")
@@ -47,7 +48,7 @@ func (a *app) kernelsPlanCommand() *Command {
 		if p.Model == "" {
 			return c.usagef("--model is missing: name the model folder to plan for")
 		}
-		if err := cmp.Or(c.misuse(p.Validate()), p.kernels.resolve(c)); err != nil {
+		if err := cmp.Or(c.checkPrecision(&p.Config), c.misuse(p.Validate()), p.kernels.resolve(c)); err != nil {
 			return err
 		}
 		return a.plan(ctx, c, p)
@@ -65,6 +66,9 @@ func (a *app) plan(ctx context.Context, c *Command, f *planFlags) (err error) {
 	defer closing(mem, &err)
 	m, err := shape(f.Config, mem)
 	if err != nil {
+		return err
+	}
+	if err := m.Round(f.Precision.Products()); err != nil {
 		return err
 	}
 	reg, err := f.kernels.open(ctx, a, transport.Options{Threads: f.Threads})

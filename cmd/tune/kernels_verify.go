@@ -23,11 +23,12 @@ const kernelsVerifyLong = `Check that kernels do what they must: what the plugin
 and every gradient against the reference, in each storage type; every size that
 blocks leave a rest of, and sizes past tables, buffers and 16 bits; experts
 without a token, NaN, infinity and the ends of arithmetic; that the same call
-gives the same bits, whatever was called before and with any number of threads;
-that all of the outputs and nothing else is written; that errors do not add up
-over 32 layers; that inputs may be read-only; that memory does not grow; and
-that no descriptor, thread, process or file is left behind. A kernel is called
-in its own process, and nothing stands in for it when it fails.
+gives the same bits, whatever was called before and with any number of threads
+(unless it says that they depend on that); that all of the outputs and nothing
+else is written; that errors do not add up over 32 layers; that inputs may be
+read-only; that memory does not grow; and that no descriptor, thread, process or
+file is left behind. A kernel is called in its own process, and nothing stands
+in for it when it fails.
 
 A NAME is looked up in the plugin folders; a PATH, which has a slash, is any
 executable. Without either, every plugin that is found is checked. The exit code

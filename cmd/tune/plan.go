@@ -140,6 +140,9 @@ func (a *app) patcher(ctx context.Context, c trainer.Config, mem core.Memory,
 	reg *core.Registry) func(*models.Model) (*core.Report, error) {
 	var placed []core.Action
 	return func(m *models.Model) (*core.Report, error) {
+		if err := m.Round(c.Precision.Products()); err != nil {
+			return nil, err
+		}
 		plan, err := measure.Plan(ctx, m, reg, c.Kernels, measure.Run{Memory: mem, Batch: c.Batch, Seq: c.Seq},
 			measure.Options{Placed: placed, Logger: a.logger()})
 		if err != nil {

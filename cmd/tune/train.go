@@ -102,6 +102,7 @@ func newTrainFlags(c *Command) *trainFlags {
 	machine := c.Group("Machine and output")
 	addThreads(machine, &t.config.Threads)
 	addMemory(machine, &t.config)
+	addPrecision(machine, &t.config)
 	machine.BoolVar(&t.config.Force, "force", false,
 		"train even if the run is forecast to need more memory than is free")
 	machine.StringVar(&t.log, "log", string(progress.Text), "`FORMAT` of the progress on standard output: text or json")
@@ -189,7 +190,7 @@ func (t *trainFlags) check(c *Command) error {
 	t.config.Kernels = t.kernels.kernels
 	err := cmp.Or(c.oneOf("log", t.log, progress.Formats()...),
 		c.oneOf("data-format", string(t.config.Data.Format), format.Formats()...),
-		c.oneOf("schedule", string(t.config.Schedule), optim.Decays()...))
+		c.oneOf("schedule", string(t.config.Schedule), optim.Decays()...), c.checkPrecision(&t.config))
 	if err != nil {
 		return err
 	}

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/optim"
 )
 
@@ -78,4 +80,15 @@ func addMemory(f *pflag.FlagSet, c *trainer.Config) {
 	f.BoolVar(&c.GradientCheckpointing, "gradient-checkpointing", false,
 		"compute each layer's activations again for the backward pass "+
 			"instead of keeping them: less memory, up to a third more time, the same losses to the bit")
+}
+
+func addPrecision(f *pflag.FlagSet, c *trainer.Config) {
+	f.StringVar((*string)(&c.Precision), "precision", string(c.Precision), "`TYPE` in which linear layers "+
+		"multiply: float32, or bf16 for factors rounded to bfloat16; weights, gradients, sums and all else are float32 "+
+		"with either")
+}
+
+// checkPrecision validates the value.
+func (c *Command) checkPrecision(t *trainer.Config) error {
+	return c.oneOf("precision", cmp.Or(string(t.Precision), string(models.Float32)), models.Precisions()...)
 }

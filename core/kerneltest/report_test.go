@@ -139,30 +139,46 @@ func TestResultsOfOneThreadMustBeThoseOfMore(t *testing.T) {
 		}
 		return err
 	}}}
+	wrong := float32Only{faulty{right, func(run runFunc, c *core.Call) error {
+		err := run(c)
+		change(c.Out[0], func(v []float32) { v[3] += 1 })
+		return err
+	}}}
 	for _, tt := range []struct {
-		single core.Kernel
-		status kerneltest.Status
-		want   string
+		kernel, single core.Kernel
+		status         kerneltest.Status
+		want           string
 	}{
-		{nil, kerneltest.Skipped, ""},
-		{right, kerneltest.OK, ""},
-		{other, kerneltest.Failed, "backward dgate_up: the same call with one thread and with more: "},
+		{right, nil, kerneltest.Skipped, ""},
+		{right, right, kerneltest.OK, ""},
+		{right, other, kerneltest.Failed, "backward dgate_up: the same call with one thread and with more: "},
+		{byThreads{right}, other, kerneltest.OK, "the kernel says that they depend on the number of threads"},
+		{byThreads{right}, wrong, kerneltest.Failed, "forward y: the same call with one thread and with more: "},
 	} {
 		o := kerneltest.Options{Quick: true, Facts: []core.Facts{facts[core.SwiGLU]},
 			Calls: 1, Repeats: 1, Single: tt.single}
-		r, err := kerneltest.Examine(t.Context(), right, o)
+		r, err := kerneltest.Examine(t.Context(), tt.kernel, o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, c := range of(r, "one thread or more") {
-			if c.Status != tt.status || tt.want != "" && !strings.Contains(c.Err().Error(), tt.want) {
-				t.Errorf("%s, %v; want %s, %q", c.Status, c.Err(), tt.status, tt.want)
+			if said := fmt.Sprint(c.Reason, c.Err()); c.Status != tt.status || !strings.Contains(said, tt.want) {
+				t.Errorf("%s, %s; want %s, %q", c.Status, said, tt.status, tt.want)
 			}
 		}
 		if len(of(r, "one thread or more")) != 1 {
 			t.Error("the case is not there")
 		}
 	}
+}
+
+// byThreads is a kernel that says that its bits depend on the number of threads.
+type byThreads struct{ core.Kernel }
+
+func (k byThreads) Info() core.Info {
+	i := k.Kernel.Info()
+	i.ByThreads = true
+	return i
 }
 
 // growing is a kernel in a process that gets larger: by so many bytes with each call, and

@@ -53,6 +53,9 @@ func (s *server) describe() (string, error) {
 		if len(types) > 0 {
 			fmt.Fprintf(&b, "dtypes=%s\n", strings.Join(types, ","))
 		}
+		if i.ByThreads { // hosts that do not know the name have nothing to refuse in others
+			fmt.Fprintf(&b, "by_threads=true\n")
+		}
 	}
 	if b.Len() > wire.MaxAnswer {
 		return "", fmt.Errorf("the plugin describes itself with %d bytes, at most %d are taken", b.Len(), wire.MaxAnswer)

@@ -89,14 +89,14 @@ func TestFactsThatDoNotFitALineAreNotSupported(t *testing.T) {
 
 func TestABarePluginsDescriptionIsRead(t *testing.T) {
 	c, b := bareWith(said("name=two\nversion=1.2\n" +
-		"kernel=swiglu\nsummary=fast = good\ndtypes=float32,bfloat16\nbackward=true\nkernel=rope\ndtypes=float32\n"))
+		"kernel=swiglu\nsummary=fast = good\ndtypes=float32,bfloat16\nbackward=true\nby_threads=true\nkernel=rope\ndtypes=float32\n"))
 	got, err := c.describe(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := core.Manifest{Name: "two", Version: "1.2", Kernels: []core.Info{
 		{Name: "two", Version: "1.2", Op: "swiglu", Summary: "fast = good",
-			DTypes: []core.DType{core.Float32, core.BFloat16}, Backward: true},
+			DTypes: []core.DType{core.Float32, core.BFloat16}, Backward: true, ByThreads: true},
 		{Name: "two", Version: "1.2", Op: "rope", DTypes: []core.DType{core.Float32}}}}
 	if d := cmp.Diff(want, got); d != "" || b.kind != wire.Describe {
 		t.Errorf("request %d (-want +got):\n%s", b.kind, d)
@@ -111,16 +111,17 @@ func TestNothingThatABarePluginSaysIsTrusted(t *testing.T) {
 		ask    func(control) error
 		want   string
 	}{
-		"no line":             {said("hello"), describe, "no line name=value"},
-		"an empty line":       {said("name=a\n\n"), describe, "no line name=value"},
-		"a control character": {said("name=\x1b[2J\n"), describe, "no line name=value"},
-		"another encoding":    {said("name=\xff\n"), describe, "no line name=value"},
-		"an unknown name":     {said("name=a\nkernel=rope\ncolour=red\n"), describe, "colour=red"},
-		"a name too late":     {said("kernel=rope\nname=a\n"), describe, "name=a"},
-		"a summary too early": {said("summary=a\n"), describe, "before its first kernel"},
-		"a name twice":        {said("name=a\nname=b\n"), describe, "two lines"},
-		"a long dtype":        {said("kernel=rope\ndtypes=" + strings.Repeat("x", 300)), describe, "its dtype"},
-		"neither true nor so": {said("kernel=rope\nbackward=yes\n"), describe, "backward=yes"},
+		"no line":               {said("hello"), describe, "no line name=value"},
+		"an empty line":         {said("name=a\n\n"), describe, "no line name=value"},
+		"a control character":   {said("name=\x1b[2J\n"), describe, "no line name=value"},
+		"another encoding":      {said("name=\xff\n"), describe, "no line name=value"},
+		"an unknown name":       {said("name=a\nkernel=rope\ncolour=red\n"), describe, "colour=red"},
+		"a name too late":       {said("kernel=rope\nname=a\n"), describe, "name=a"},
+		"a summary too early":   {said("summary=a\n"), describe, "before its first kernel"},
+		"a name twice":          {said("name=a\nname=b\n"), describe, "two lines"},
+		"a long dtype":          {said("kernel=rope\ndtypes=" + strings.Repeat("x", 300)), describe, "its dtype"},
+		"neither true nor so":   {said("kernel=rope\nbackward=yes\n"), describe, "backward=yes"},
+		"neither as to threads": {said("kernel=rope\nby_threads=2\n"), describe, "by_threads=2"},
 		"a failure": {&answer{Answer: wire.Answer{Status: wire.Failed, Text: "no device"}},
 			describe, "no device"},
 		"no handle":          {said("7"), bind, "handle=NUMBER"},

@@ -149,11 +149,11 @@ func describeOne(m *core.Manifest, name, value string) error {
 			}
 			k.DTypes = append(k.DTypes, t)
 		}
-	case "backward":
+	case "backward", "by_threads":
 		if value != "true" && value != "false" {
-			return fmt.Errorf("transport: the plugin's kernel for %s has backward=%s; it must be true or false", k.Op, value)
+			return fmt.Errorf("transport: the plugin's kernel for %s has %s=%s; it must be true or false", k.Op, name, value)
 		}
-		k.Backward = value == "true"
+		*map[string]*bool{"backward": &k.Backward, "by_threads": &k.ByThreads}[name] = value == "true"
 	default:
 		return fmt.Errorf("transport: the plugin's kernel for %s is described by %s=%s, which this host does not know; "+
 			"update tune or rebuild the plugin", k.Op, name, value)

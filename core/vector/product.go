@@ -89,3 +89,18 @@ func (x Matrix) operand() simd.Matrix {
 	return simd.Matrix{Data: x.Data, Stride: x.Stride, BFloat16: x.BFloat16, Float16: x.Float16, Int8: x.Int8, Scale: x.Scale,
 		Rounded: x.Rounded}
 }
+
+// Empty computes a product of nothing, for which the operands may have no memory: without rows or columns, or
+// without an inner dimension, where C becomes zero, or stays as it is when accumulating. It reports whether p is one. It
+// is for kernels that multiply by other means.
+func (p *Product) Empty() bool {
+	if p.M > 0 && p.N > 0 && p.K > 0 {
+		return false
+	}
+	if p.N > 0 && !p.Accumulate {
+		for r := range p.M {
+			clear(p.C[r*p.StrideC:][:p.N])
+		}
+	}
+	return true
+}

@@ -6,10 +6,12 @@ import (
 	"github.com/seed98097648/tune/internal/opdef"
 	addrmsnorm "github.com/seed98097648/tune/internal/ops/add_rms_norm"
 	attention "github.com/seed98097648/tune/internal/ops/attention"
+	gateupswiglu "github.com/seed98097648/tune/internal/ops/gate_up_swiglu"
 	linear "github.com/seed98097648/tune/internal/ops/linear"
 	linearcrossentropy "github.com/seed98097648/tune/internal/ops/linear_cross_entropy"
 	moeexperts "github.com/seed98097648/tune/internal/ops/moe_experts"
 	moegate "github.com/seed98097648/tune/internal/ops/moe_gate"
+	qkv "github.com/seed98097648/tune/internal/ops/qkv"
 	rmsnorm "github.com/seed98097648/tune/internal/ops/rms_norm"
 	rope "github.com/seed98097648/tune/internal/ops/rope"
 	swiglu "github.com/seed98097648/tune/internal/ops/swiglu"
@@ -19,10 +21,12 @@ import (
 var all = []*opdef.Op{
 	addrmsnorm.Op,
 	attention.Op,
+	gateupswiglu.Op,
 	linear.Op,
 	linearcrossentropy.Op,
 	moeexperts.Op,
 	moegate.Op,
+	qkv.Op,
 	rmsnorm.Op,
 	rope.Op,
 	swiglu.Op,

@@ -3,6 +3,7 @@ package simd
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
@@ -135,7 +136,8 @@ var layers = []struct {
 
 // BenchmarkTiles has the products of BenchmarkGemm and those of layers: NT for the outputs, NN for the
 // gradient of the inputs and TN for that of the weight. "packed" has the weight packed before, and
-// "bfloat16" stored so; of it, "both" has the other operand, too.
+// "bfloat16" stored so; of it, "both" has the other operand, too;
+// "rounded" has both in float32, rounded on their way.
 func BenchmarkTiles(b *testing.B) {
 	needTiles(b)
 	defer SetThreads(0)
@@ -159,7 +161,7 @@ func benchmarkTiles(b *testing.B, name string, count, form, m, k, n int) {
 		return Matrix{BFloat16: h, Stride: x.Stride}
 	}
 	for _, threads := range []int{1, 2} {
-		for _, way := range []string{"avx512", "tiles", "packed", "bfloat16", "both"} {
+		for _, way := range []string{"avx512", "tiles", "packed", "bfloat16", "both", "rounded", "rounded_avx512"} {
 			if f.transA && way == "packed" {
 				continue // no weight
 			}
@@ -176,13 +178,15 @@ func benchmarkTiles(b *testing.B, name string, count, form, m, k, n int) {
 						p.PackedB = PackRight(k, n, p.B, f.transB)
 					case "both":
 						p.A, p.B = half(p.A), half(p.B)
+					case "rounded", "rounded_avx512":
+						p.A.Rounded, p.B.Rounded = true, true
 					case "bfloat16":
 						p.B = half(p.B)
 					}
 					products, onTiles = append(products, p.Product), append(onTiles, p)
 				}
 				for b.Loop() {
-					if way == "avx512" {
+					if strings.HasSuffix(way, "avx512") {
 						Multiply(products...)
 					} else {
 						multiplyOnTiles(onTiles)

@@ -21,6 +21,7 @@ type tileBlock struct {
 	k0, kn      int
 	left, right *tilePack // right is nil where strips of it are packed one by one
 	panel       int       // the first of left that belongs to the block
+	shares      bool      // its right operand is packed for all goroutines
 }
 
 // rows and cols return how many panels of the operands the block has.
@@ -128,7 +129,8 @@ func (m *tileMultiplication) share(batch []*tileBlock) {
 		if b.p.PackedA == nil {
 			m.packs = append(m.packs, packOf(b.p.A, !b.p.TransA, false, b.i0, b.i1-b.i0, b.k0, b.kn))
 		}
-		if b.p.PackedB == nil && ceilDiv(b.cols(), stripPanels)*len(batch) < 2*Threads() {
+		b.shares = b.p.PackedB == nil && ceilDiv(b.cols(), stripPanels)*len(batch) < 2*Threads()
+		if b.shares {
 			m.packs = append(m.packs, packOf(b.p.B, b.p.TransB, true, 0, b.p.N, b.k0, b.kn))
 		}
 	}
@@ -161,7 +163,7 @@ func (m *tileMultiplication) hand(batch []*tileBlock) {
 		}
 		if b.p.PackedB != nil {
 			b.right = &b.p.PackedB.blocks[step]
-		} else if len(packs) > 0 && packs[0].right {
+		} else if b.shares {
 			b.right, packs = &packs[0], packs[1:]
 		}
 	}

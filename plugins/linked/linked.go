@@ -5,7 +5,9 @@ package linked
 import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/plugins/npu_fused_attention/attention"
+	"github.com/seed98097648/tune/plugins/npu_fused_linear/gateup"
 	"github.com/seed98097648/tune/plugins/npu_fused_linear/linear"
+	"github.com/seed98097648/tune/plugins/npu_fused_linear/qkv"
 	"github.com/seed98097648/tune/plugins/npu_fused_linear_cross_entropy/linearcrossentropy"
 	"github.com/seed98097648/tune/plugins/npu_fused_moe/gate"
 	"github.com/seed98097648/tune/plugins/npu_fused_moe/moe"
@@ -25,7 +27,7 @@ func Plugins() []Plugin {
 	type list = []core.Kernel
 	return []Plugin{
 		{attention.Name, attention.Version, func() list { return list{new(attention.Kernel)} }},
-		{linear.Name, linear.Version, func() list { return list{new(linear.Kernel)} }},
+		{linear.Name, linear.Version, func() list { return list{new(linear.Kernel), new(qkv.Kernel), new(gateup.Kernel)} }},
 		{linearcrossentropy.Name, linearcrossentropy.Version, func() list { return list{new(linearcrossentropy.Kernel)} }},
 		{moe.Name, moe.Version, func() list { return list{new(moe.Kernel), new(gate.Kernel)} }},
 		{rmsnorm.Name, rmsnorm.Version, func() list { return list{new(rmsnorm.Kernel), &rmsnorm.Kernel{Add: true}} }},

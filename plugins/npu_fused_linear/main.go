@@ -1,9 +1,14 @@
-// Npu_fused_linear is a kernel plugin for the op linear. Package linear is the kernel.
+// Npu_fused_linear is a kernel plugin for the op linear, and for qkv and gate_up_swiglu, which are several of
+// it in one. Packages linear, qkv and gateup are the kernels.
 package main
 
 import (
 	"github.com/seed98097648/tune/core/plugin"
+	"github.com/seed98097648/tune/plugins/npu_fused_linear/gateup"
 	"github.com/seed98097648/tune/plugins/npu_fused_linear/linear"
+	"github.com/seed98097648/tune/plugins/npu_fused_linear/qkv"
 )
 
-func main() { plugin.Serve(linear.Name, linear.Version, new(linear.Kernel)) }
+func main() {
+	plugin.Serve(linear.Name, linear.Version, new(linear.Kernel), new(qkv.Kernel), new(gateup.Kernel))
+}

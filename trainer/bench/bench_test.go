@@ -185,8 +185,9 @@ func TestCallsAreCountedForEachKernelAndPass(t *testing.T) {
 	}
 	// Two layers, the first dense: two norms each, two more of heads, and the last one. Those
 	// of the residual stream but for the first are of sums.
-	sites := map[string]int{"fused_rms_norm": 5, "fused_add_rms_norm": 4, "fused_rope": 2, "fused_swiglu": 1,
-		"fused_moe_gate": 1, "fused_moe_experts": 1, "fused_attention": 2, "fused_linear_cross_entropy": 1}
+	sites := map[string]int{"fused_rms_norm": 5, "fused_add_rms_norm": 4, "fused_rope": 2, "fused_qkv": 2,
+		"fused_gate_up_swiglu": 1, "fused_moe_gate": 1, "fused_moe_experts": 1, "fused_attention": 2,
+		"fused_linear_cross_entropy": 1}
 	calls := map[string]int{}
 	for _, c := range fused.KernelCalls {
 		calls[c.Kernel+" "+c.Pass] = c.Calls
@@ -248,7 +249,7 @@ func TestResultHasTheKeysOfTheFormat(t *testing.T) {
 	keys(t, "floor", r["floor"], "product_flops", "optimizer_bytes", "product_flop_per_s", "bandwidth_bytes_per_s", "ms")
 	keys(t, "machine", r["machine"], "cpu", "cores", "os", "arch", "go", "ceilings")
 	keys(t, "config", r["config"], "batch", "seq", "steps", "seed", "model_type", "parameters", "model_config",
-		"gradient_checkpointing",
+		"gradient_checkpointing", "precision",
 		"trained", "grad_accum", "weight_decay", "clip")
 	for _, v := range r["runs"].([]any) {
 		keys(t, "run", v, "kernels", "threads", "step_ms", "forward_ms", "backward_ms", "optimizer_ms", "tokens_per_s",

@@ -79,6 +79,9 @@ func (r *Result) title() string {
 	if c.Accumulate > 1 {
 		title += fmt.Sprintf(",\nwith %d batches a step", c.Accumulate)
 	}
+	if c.Precision.Mixed() {
+		title += ",\nwith products in bfloat16"
+	}
 	if c.GradientCheckpointing {
 		title += ",\nwith gradient checkpointing"
 	}

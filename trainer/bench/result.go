@@ -7,6 +7,7 @@ import (
 	"github.com/seed98097648/tune/internal/ceiling"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/lora"
+	"github.com/seed98097648/tune/trainer/models"
 )
 
 // Result is the outcome of a measurement.
@@ -30,11 +31,12 @@ type Config struct {
 	ModelJSON  json.RawMessage `json:"model_config"` // config.json as it was read
 
 	// These are as in trainer.Config.
-	Accumulate            int         `json:"grad_accum"`
-	LoRA                  lora.Config `json:"lora,omitzero"`
-	GradientCheckpointing bool        `json:"gradient_checkpointing"`
-	WeightDecay           float64     `json:"weight_decay"`
-	Clip                  float64     `json:"clip"`
+	Accumulate            int              `json:"grad_accum"`
+	Precision             models.Precision `json:"precision"`
+	LoRA                  lora.Config      `json:"lora,omitzero"`
+	GradientCheckpointing bool             `json:"gradient_checkpointing"`
+	WeightDecay           float64          `json:"weight_decay"`
+	Clip                  float64          `json:"clip"`
 }
 
 // Measured is what one variant came to.
@@ -130,7 +132,7 @@ func newResult(o Options, variants []*variant, limits ceiling.Ceilings) *Result 
 		Machine: ThisMachine(),
 		Config: Config{Model: o.Model, ModelType: m.Config.ModelType, Trained: m.Elems(), Batch: o.Batch, Seq: o.Seq,
 			Steps: o.Steps, Seed: o.Seed, ModelJSON: m.RawConfig, Accumulate: o.Accumulate, LoRA: o.LoRA,
-			GradientCheckpointing: o.GradientCheckpointing, WeightDecay: o.WeightDecay, Clip: o.Clip},
+			Precision: o.Precision, GradientCheckpointing: o.GradientCheckpointing, WeightDecay: o.WeightDecay, Clip: o.Clip},
 	}
 	if m.Adapter != nil {
 		r.Config.LoRA = m.Adapter.Config() // with what is left to defaults, or said by a folder

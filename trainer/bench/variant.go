@@ -51,6 +51,9 @@ func (v *variant) build(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	if err := v.model.Round(o.Precision.Products()); err != nil {
+		return err
+	}
 	if v.needed, err = neededProducts(v.model, o); err != nil {
 		return err
 	}

@@ -58,8 +58,21 @@ func uses() []use {
 	wide := f32(core.Facts{WeightDType: core.Float16, Dim: 300, Out: 700, Frozen: true})
 	int8s := wide
 	int8s.WeightDType, int8s.Rank, int8s.Scale = core.Int8, 4, 2
+	heads := f32(core.Facts{WeightDType: core.Float32, Dim: 70, HeadDim: 16, Heads: 4, KVHeads: 2, Bias: true})
+	int8Heads := heads
+	int8Heads.WeightDType, int8Heads.Frozen = core.Int8, true
+	gateUp := f32(core.Facts{WeightDType: core.Float32, Dim: 70, Intermediate: 130, Activation: "silu", Layout: core.Separate})
+	again := gateUp
+	again.Recompute, again.Layout = true, core.Packed
+	int8GateUp := gateUp
+	int8GateUp.WeightDType, int8GateUp.Frozen = core.Int8, true
+	halfGateUp := again
+	halfGateUp.WeightDType, halfGateUp.Frozen = core.BFloat16, true
 	rounded := func(f core.Facts) core.Facts { f.Products = core.BFloat16; return f }
 	return []use{
+		{core.QKV, heads, 90}, {core.QKV, int8Heads, 30},
+		{core.GateUpSwiGLU, gateUp, 90}, {core.GateUpSwiGLU, again, 60}, {core.GateUpSwiGLU, int8GateUp, 30},
+		{core.GateUpSwiGLU, halfGateUp, 37},
 		{core.Linear, int8s, 30}, {core.Linear, rounded(int8s), 30}, {core.Linear, rounded(layer), 90},
 		{core.Linear, rounded(adapted), 60}, {core.Linear, rounded(trained), 37},
 		{core.Linear, layer, 90}, {core.Linear, adapted, 60}, {core.Linear, trained, 37}, {core.Linear, wide, 50},

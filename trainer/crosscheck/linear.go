@@ -7,9 +7,11 @@ import (
 	"github.com/seed98097648/tune/internal/simd"
 )
 
-// layer is one call of linear. Its large outputs are compared along random directions.
+// layer is one call of linear, or a part of one that is made of layers. Its large outputs are compared
+// along random directions.
 type layer struct {
 	c              *core.Call
+	y, named, bias string // how the call names its output, weight and bias
 	tokens         int
 	dim, out, rank int
 	scale          float32
@@ -22,19 +24,8 @@ type layer struct {
 
 func linear(c *core.Call) ([]worst, error) {
 	f := c.Facts
-	l := &layer{c: c, tokens: c.Tokens(), dim: f.Dim, out: f.Out, rank: f.Rank, scale: float32(f.Scale),
-		rounded: f.Products == core.BFloat16}
-	weight := c.Input("weight")
-	norms := rowNorms(weight, 0, f.Out, f.Dim)
-	if f.WeightDType != core.Int8 {
-		l.matrix = operand(weight, 0, f.Dim)
-	} else {
-		l.matrix = simd.Matrix{Int8: weight.Int8s(), Scale: c.Input("weight_scale").Float32s(), Stride: f.Dim}
-		for n, s := range l.matrix.Scale {
-			norms[n] *= math.Abs(float64(s))
-		}
-	}
-	l.weightNorm, l.matrix.Rounded = whole(norms), l.rounded
+	l := newLayer(c, "y", "weight", "bias")
+	l.rank, l.scale = f.Rank, float32(f.Scale)
 	if f.Rank > 0 {
 		l.a, l.b = c.Input("lora_a").Float32s(), c.Input("lora_b").Float32s()
 		l.aNorm, l.bNorm = norm2(l.a), norm2(l.b)
@@ -43,6 +34,30 @@ func linear(c *core.Call) ([]worst, error) {
 		return l.forward(), nil
 	}
 	return l.backward(), nil
+}
+
+func newLayer(c *core.Call, y, weight, bias string) *layer {
+	l := &layer{c: c, y: y, named: weight, bias: bias, tokens: c.Tokens(), dim: c.Facts.Dim,
+		out: c.Input(weight).Shape[0], rounded: c.Facts.Products == core.BFloat16}
+	var norms []float64
+	l.matrix, norms = storedWeight(c, weight)
+	l.weightNorm, l.matrix.Rounded = whole(norms), l.rounded
+	return l
+}
+
+// storedWeight returns a weight as an operand, and the norms of its rows. In int8 these are multiplied.
+func storedWeight(c *core.Call, name string) (m simd.Matrix, norms []float64) {
+	w := c.Input(name)
+	rows, cols := w.Shape[0], w.Shape[1]
+	norms = rowNorms(w, 0, rows, cols)
+	if w.DType != core.Int8 {
+		return operand(w, 0, cols), norms
+	}
+	m = simd.Matrix{Int8: w.Int8s(), Scale: c.Input(name + "_scale").Float32s(), Stride: cols}
+	for n, s := range m.Scale {
+		norms[n] *= math.Abs(float64(s))
+	}
+	return m, norms
 }
 
 // spread is how much of the norm of an error is seen along a random direction of n elements.
@@ -74,14 +89,14 @@ func (l *layer) forward() []worst {
 	}
 	var bias float64
 	if l.c.Facts.Bias {
-		b := l.c.Input("bias").Float32s()
+		b := l.c.Input(l.bias).Float32s()
 		bias, ofBias = norm2(b), along(dense(b, l.out), 1, l.out, r)
 	}
 	for t := range l.tokens {
 		simd.Add(want[t*directions:][:directions], want[t*directions:][:directions], ofBias)
 	}
-	y, most := named("y"), relative(l.dim, l.out)
-	seeRows(y, l.c.Output("y"), l.out, r, want, func(t int) float64 {
+	y, most := named(l.y), relative(l.dim, l.out)
+	seeRows(y, l.c.Output(l.y), l.out, r, want, func(t int) float64 {
 		size := norm2(x[t*l.dim:][:l.dim])
 		return within(most, size*l.weightNorm+bias) + size*l.adapter(l.dim)*spread(l.out) + u.movedAlong(t, up)
 	})
@@ -119,15 +134,20 @@ func (l *layer) backward() []worst {
 	columns := columnNorms(core.FromFloat32(dy, l.tokens, l.out), l.tokens, l.out)
 	found := dx
 	if !l.c.Facts.Frozen {
-		dweight := named("dweight")
-		l.gradient(dweight, dy, thin, r, func(most float64, n int) float64 { return within(most, columns[n]*xNorm) })
-		found = append(found, dweight...)
-		if l.c.Facts.Bias {
-			found = append(found, l.biasGradient(dy)...)
-		}
+		found = append(found, l.weightGradients(dy, thin, r, columns, xNorm)...)
 	}
 	if l.rank > 0 {
 		found = append(found, l.adapterGradients(x, dy, v, thin, r, columns)...)
+	}
+	return found
+}
+
+// weightGradients judges dweight, and dbias if there is a bias.
+func (l *layer) weightGradients(dy, thin, r []float32, columns []float64, xNorm float64) []worst {
+	found := named("d" + l.named)
+	l.gradient(found, dy, thin, r, func(most float64, n int) float64 { return within(most, columns[n]*xNorm) })
+	if l.c.Facts.Bias {
+		found = append(found, l.biasGradient(dy)...)
 	}
 	return found
 }
@@ -143,7 +163,8 @@ func (l *layer) gradient(found []worst, left, thin, r []float32, limit func(most
 
 // biasGradient judges dbias, which is the sum of dy over the tokens.
 func (l *layer) biasGradient(dy []float32) []worst {
-	found, got := named("dbias"), l.c.Output("dbias").Float32s()
+	found := named("d" + l.bias)
+	got := l.c.Output(found[0].tensor).Float32s()
 	each(found, l.out, l.tokens, func(lo, hi int, found []worst) {
 		sum, size := make([]float64, hi-lo), make([]float64, hi-lo)
 		for t := range l.tokens {

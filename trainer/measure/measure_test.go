@@ -85,11 +85,13 @@ func model(t *testing.T) core.Model {
 	return activations{&body}
 }
 
-// activations are a model without the sites of its linear layers.
+// activations are a model without the sites of its linear layers, and of what has them in it.
 type activations struct{ *nn.Body }
 
 func (a activations) Sites() []core.Site {
-	return slices.DeleteFunc(slices.Clone(a.Body.Sites()), func(s core.Site) bool { return s.Op == core.Linear })
+	return slices.DeleteFunc(slices.Clone(a.Body.Sites()), func(s core.Site) bool {
+		return s.Op == core.Linear || s.Op == core.GateUpSwiGLU
+	})
 }
 
 var run = measure.Run{Memory: autograd.Heap{}, Batch: 8, Seq: 128}

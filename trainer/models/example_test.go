@@ -22,12 +22,13 @@ func ExampleNew() {
 	}
 	m.Init(1)
 	fmt.Println(m.Elems(), "parameters")
-	for _, s := range m.Sites()[:4] {
+	for _, s := range m.Sites()[:5] {
 		fmt.Println(s.Path, s.Op)
 	}
 	// Output:
 	// 6224 parameters
 	// layers.0.input_layernorm rms_norm
+	// layers.0.self_attn.qkv qkv
 	// layers.0.self_attn.q_proj linear
 	// layers.0.self_attn.k_proj linear
 	// layers.0.self_attn.v_proj linear

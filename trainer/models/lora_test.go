@@ -320,7 +320,7 @@ func TestInt8IsNearTheFilesAndKeepsWhatItIsNotFor(t *testing.T) {
 
 // TestKernelsApplyUnderLoRA trains with and without kernels, the references, on half
 // precision: the same sites get one as without LoRA, except experts that the kernel does not
-// compute as they are.
+// compute as they are, and larger sites around layers with adapters.
 func TestKernelsApplyUnderLoRA(t *testing.T) {
 	tests := map[string]struct {
 		config    lora.Config
@@ -345,8 +345,11 @@ func TestKernelsApplyUnderLoRA(t *testing.T) {
 				plain, fused := loadWith(t, dir, o), loadWith(t, dir, o)
 				for _, a := range apply(t, fused, "all", kernels(t, reference.Kernel)).Actions {
 					want := ""
-					if a.Site.Op == core.MoEExperts {
+					switch {
+					case a.Site.Op == core.MoEExperts:
 						want = tt.plain
+					case a.Site.Op == core.QKV, a.Site.Op == core.GateUpSwiGLU && !tt.attention:
+						want = "its layers carry adapters"
 					}
 					if a.Reason != want || (a.Kernel == nil && a.CoveredBy == "") != (want != "") {
 						t.Errorf("%s: kernel %v, reason %q; want %q", a.Site.Path, a.Kernel != nil, a.Reason, want)

@@ -134,14 +134,14 @@ func TestConfigurationErrorsNameTheField(t *testing.T) {
 // TestSitesDeclareTheirFacts counts sites by op and looks at what tells them apart.
 func TestSitesDeclareTheirFacts(t *testing.T) {
 	tests := map[string]map[core.Op]int{
-		"glm4":      {core.RMSNorm: 9, core.Linear: 13, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
-		"glm4_moe":  {core.RMSNorm: 9, core.Linear: 16, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.MoEGate: 1, core.MoEExperts: 1, core.LinearCrossEntropy: 1},
-		"mistral":   {core.RMSNorm: 5, core.Linear: 15, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
-		"phi3":      {core.RMSNorm: 5, core.Linear: 9, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
-		"qwen2":     {core.RMSNorm: 5, core.Linear: 15, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
-		"llama":     {core.RMSNorm: 5, core.Linear: 15, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
-		"qwen3":     {core.RMSNorm: 9, core.Linear: 15, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
-		"qwen3_moe": {core.RMSNorm: 9, core.Linear: 13, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 1, core.MoEGate: 1, core.MoEExperts: 1, core.LinearCrossEntropy: 1},
+		"glm4":      {core.RMSNorm: 9, core.QKV: 2, core.GateUpSwiGLU: 2, core.Linear: 13, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
+		"glm4_moe":  {core.RMSNorm: 9, core.QKV: 2, core.GateUpSwiGLU: 2, core.Linear: 16, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.MoEGate: 1, core.MoEExperts: 1, core.LinearCrossEntropy: 1},
+		"mistral":   {core.RMSNorm: 5, core.QKV: 2, core.GateUpSwiGLU: 2, core.Linear: 15, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
+		"phi3":      {core.RMSNorm: 5, core.GateUpSwiGLU: 2, core.Linear: 9, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
+		"qwen2":     {core.RMSNorm: 5, core.QKV: 2, core.GateUpSwiGLU: 2, core.Linear: 15, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
+		"llama":     {core.RMSNorm: 5, core.QKV: 2, core.Linear: 15, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
+		"qwen3":     {core.RMSNorm: 9, core.QKV: 2, core.GateUpSwiGLU: 2, core.Linear: 15, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 2, core.LinearCrossEntropy: 1},
+		"qwen3_moe": {core.RMSNorm: 9, core.QKV: 2, core.GateUpSwiGLU: 1, core.Linear: 13, core.AddRMSNorm: 4, core.RoPE: 2, core.Attention: 2, core.SwiGLU: 1, core.MoEGate: 1, core.MoEExperts: 1, core.LinearCrossEntropy: 1},
 	}
 	for _, name := range types() {
 		t.Run(name, func(t *testing.T) {
@@ -197,6 +197,14 @@ func facts(family string, s core.Site) core.Facts {
 		if family == "glm4" || family == "phi3" {
 			f.Layout = core.Packed
 		}
+	case core.GateUpSwiGLU:
+		f.WeightDType, f.Dim, f.Intermediate, f.Activation, f.Layout = core.Float32, 12, 20, "silu", core.Separate
+		if family == "glm4" || family == "phi3" {
+			f.Layout = core.Packed
+		}
+	case core.QKV:
+		f.WeightDType, f.HeadDim, f.Heads, f.KVHeads = core.Float32, headDim, 4, 2
+		f.Dim, _, f.Bias = layer(family, "q_proj", headDim)
 	case core.Linear:
 		f.WeightDType = core.Float32
 		f.Dim, f.Out, f.Bias = layer(family, s.Path[strings.LastIndex(s.Path, ".")+1:], headDim)

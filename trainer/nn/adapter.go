@@ -61,14 +61,26 @@ type Adaptation struct {
 // al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021.)
 type adapter struct {
 	Adaptation
-	a, b *Param
+	a, b     *Param
+	products core.DType // see core.Facts.Products; for experts none
+}
+
+// rounding is the adapter with such products; nil for none.
+func (l *adapter) rounding(products core.DType) *adapter {
+	if l == nil {
+		return nil
+	}
+	rounding := *l
+	rounding.products = products
+	return &rounding
 }
 
 // Adapt puts an adapter on a target. Its A and B, which are trainable parameters named
 // .lora_A.weight and .lora_B.weight below the path of their module, are zero. A site whose
 // kernels cannot take it stays plain from then on.
 func (b *Body) Adapt(t Target, with Adaptation) (A, B *Param, err error) {
-	if b.use.graphs > 0 || t.site != nil && t.site.kernel != nil || t.linear != nil && t.linear.kernel != nil {
+	around := b.around(t.linear)
+	if b.use.graphs > 0 || t.site.patched() || t.linear.patched() || around.patched() {
 		return nil, nil, errors.New("nn: adapters come before kernels and programs")
 	}
 	r := with.Rank
@@ -80,13 +92,16 @@ func (b *Body) Adapt(t Target, with Adaptation) (A, B *Param, err error) {
 		clear(p.Tensor.Data)
 		b.params = append(b.params, p)
 	}
-	*t.at = &adapter{with, A, B}
+	*t.at = &adapter{with, A, B, core.InvalidDType}
 	switch {
 	case t.site != nil:
 		siteOf(b.sites, t.site).Plain = "its experts carry adapters"
 	case t.linear != nil && with.Dropout == 0: // with it, the adapter is recorded beside the layer
 		t.linear.facts.Rank, t.linear.facts.Scale = r, with.Scale
 		siteOf(b.sites, t.linear).Facts = t.linear.facts
+	}
+	if around != nil {
+		siteOf(b.sites, around).Plain = "its layers carry adapters"
 	}
 	b.use.swaps++
 	return A, B, nil
@@ -132,9 +147,9 @@ func (l *adapter) add(c *Context, x, y, offsets *autograd.Value) *autograd.Value
 }
 
 // groups makes one product for the rows of each expert, or one for all rows.
-func groups(t int, offsets []core.Tensor, product func(e, from, rows int) simd.Product) {
+func groups(rounded core.DType, t int, offsets []core.Tensor, product func(e, from, rows int) simd.Product) {
 	if len(offsets) == 0 {
-		simd.Multiply(product(0, 0, t))
+		matmul(rounded, product(0, 0, t))
 		return
 	}
 	var ps []simd.Product
@@ -142,7 +157,7 @@ func groups(t int, offsets []core.Tensor, product func(e, from, rows int) simd.P
 	for e := range len(ends) - 1 {
 		ps = append(ps, product(e, int(ends[e]), int(ends[e+1]-ends[e])))
 	}
-	simd.Multiply(ps...)
+	matmul(rounded, ps...)
 }
 
 func matrixAt(x []float32, row, cols int) simd.Matrix {
@@ -166,7 +181,7 @@ func (l *adapter) downOp(t int, training bool) autograd.Op {
 		Forward: func(_ context.Context, args, out []core.Tensor) error {
 			a, u := args[1].Float32s(), out[0].Float32s()
 			mask := drop.with(args[2].Int32s())
-			groups(t, args[3:], func(e, from, m int) simd.Product {
+			groups(l.products, t, args[3:], func(e, from, m int) simd.Product {
 				return simd.Product{M: m, N: r, K: in, A: mask.of(args[0].Float32s(), from, in), B: matrixAt(a, e*r, in),
 					TransB: true,
 					C:      u[from*r:], StrideC: r}
@@ -181,7 +196,7 @@ func (l *adapter) downOp(t int, training bool) autograd.Op {
 				mask := drop.with(g.In[2].Int32s())
 				scaleAll(du, g.DOut[0].Float32s(), scale)
 				if d := g.DIn[1]; !d.IsZero() {
-					groups(t, offsets, func(e, from, m int) simd.Product {
+					groups(l.products, t, offsets, func(e, from, m int) simd.Product {
 						return simd.Product{M: r, N: in, K: m, A: matrixAt(du, from, r), TransA: true,
 							B: mask.of(g.In[0].Float32s(), from, in),
 							C: d.Float32s()[e*r*in:], StrideC: in, Accumulate: g.Add[1]}
@@ -192,7 +207,7 @@ func (l *adapter) downOp(t int, training bool) autograd.Op {
 					if drop.cut > 0 {
 						dx, add = g.Scratch[1].Float32s(), false
 					}
-					groups(t, offsets, func(e, from, m int) simd.Product {
+					groups(l.products, t, offsets, func(e, from, m int) simd.Product {
 						return simd.Product{M: m, N: in, K: r, A: matrixAt(du, from, r), B: matrixAt(a, e*r, in),
 							C: dx[from*in:], StrideC: in, Accumulate: add}
 					})
@@ -219,7 +234,7 @@ func (l *adapter) upOp(t int) autograd.Op {
 			if &y[0] != &before[0] {
 				simd.Parallel(len(y), grain, func(lo, hi int) { copy(y[lo:hi], before[lo:hi]) })
 			}
-			groups(t, args[3:], func(e, from, m int) simd.Product {
+			groups(l.products, t, args[3:], func(e, from, m int) simd.Product {
 				return simd.Product{M: m, N: out, K: r, A: matrixAt(u, from, r), B: matrixAt(b, e*out, r), TransB: true,
 					C: y[from*out:], StrideC: out, Accumulate: true}
 			})
@@ -229,13 +244,13 @@ func (l *adapter) upOp(t int) autograd.Op {
 			Run: func(_ context.Context, g *autograd.Grads) error {
 				dy, b, offsets := g.DOut[0].Float32s(), g.In[2].Float32s(), g.In[3:]
 				if d := g.DIn[1]; !d.IsZero() {
-					groups(t, offsets, func(e, from, m int) simd.Product {
+					groups(l.products, t, offsets, func(e, from, m int) simd.Product {
 						return simd.Product{M: m, N: r, K: out, A: matrixAt(dy, from, out), B: matrixAt(b, e*out, r),
 							C: d.Float32s()[from*r:], StrideC: r}
 					})
 				}
 				if d := g.DIn[2]; !d.IsZero() {
-					groups(t, offsets, func(e, from, m int) simd.Product {
+					groups(l.products, t, offsets, func(e, from, m int) simd.Product {
 						return simd.Product{M: out, N: r, K: m, A: matrixAt(dy, from, out), TransA: true,
 							B: matrixAt(g.In[1].Float32s(), from, r),
 							C: d.Float32s()[e*out*r:], StrideC: r}

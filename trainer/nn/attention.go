@@ -22,10 +22,11 @@ type AttentionConfig struct {
 }
 
 // Attention is causal self-attention with grouped queries and rotary positions. Its own
-// site offers attention; its rope and its norms have theirs.
+// site offers attention; its rope and its norms have theirs, and q, k and v one together.
 type Attention struct {
 	cfg          AttentionConfig
 	in           []*Linear // q, k and v, or one layer that gives all three
+	qkv          *site     // offers qkv; nil if they are one layer
 	o            *Linear
 	qNorm, kNorm *RMSNorm // nil without QKNorm
 	rope         *Rope
@@ -41,9 +42,13 @@ func NewAttention(b *Builder, path, sitePath string, cfg AttentionConfig) *Atten
 	if cfg.Packed {
 		linear(".qkv_proj", cfg.Heads+2*cfg.KVHeads)
 	} else {
-		linear(".q_proj", cfg.Heads)
-		linear(".k_proj", cfg.KVHeads)
-		linear(".v_proj", cfg.KVHeads)
+		facts := core.Facts{Dim: cfg.Hidden, HeadDim: cfg.HeadDim, Heads: cfg.Heads, KVHeads: cfg.KVHeads, Bias: cfg.Bias}
+		a.qkv = b.group(sitePath+".qkv", core.QKV, facts, func() []*Linear {
+			linear(".q_proj", cfg.Heads)
+			linear(".k_proj", cfg.KVHeads)
+			linear(".v_proj", cfg.KVHeads)
+			return a.in
+		})
 	}
 	a.o = NewLinear(b, path+".o_proj", cfg.Heads*cfg.HeadDim, cfg.Hidden, cfg.OutBias)
 	if cfg.QKNorm {
@@ -60,10 +65,7 @@ func NewAttention(b *Builder, path, sitePath string, cfg AttentionConfig) *Atten
 // Forward records the block: x [T, D], y [T, D].
 func (a *Attention) Forward(c *Context, x *autograd.Value) *autograd.Value {
 	t, f := c.T(), a.cfg
-	var in []*autograd.Value
-	for _, l := range a.in {
-		in = append(in, l.Forward(c, x))
-	}
+	in := forwardAll(c, a.qkv, a.in, x)
 	c.costly()
 	if f.Packed {
 		in = split(c.G, in[0], f.Heads*f.HeadDim, f.KVHeads*f.HeadDim, f.KVHeads*f.HeadDim)

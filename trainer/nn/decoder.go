@@ -75,6 +75,7 @@ func NewDecoder(b *Builder, cfg DecoderConfig) (*Decoder, error) {
 			Frozen: d.head.Weight.Frozen})
 	d.head.offer(b, "lm_head")
 	siteOf(b.sites, d.head.site).Within = d.loss.path
+	b.layers = append(b.layers, d.head)
 	d.Body = b.Body()
 	if err := b.Err(); err != nil {
 		d.Free()

@@ -26,6 +26,7 @@ func NewLinear(b *Builder, path string, in, out int, bias bool) *Linear {
 	}
 	l.offer(b, sitePath(path))
 	l.target(b, path)
+	b.layers = append(b.layers, l)
 	return l
 }
 
@@ -48,6 +49,11 @@ func (l *Linear) offer(b *Builder, path string) {
 // Forward records the layer.
 func (l *Linear) Forward(c *Context, x *autograd.Value) *autograd.Value {
 	t, plain := x.Shape()[0], l.site == nil || l.kernel == nil
+	var products core.DType
+	if l.site != nil {
+		products = l.facts.Products
+	}
+	adapter := l.adapter.rounding(products)
 	in := []*autograd.Value{x, c.Leaf(l.Weight)}
 	if l.Weight.Scale != nil && !plain {
 		in = append(in, c.scaleOf(l.Weight))
@@ -57,14 +63,14 @@ func (l *Linear) Forward(c *Context, x *autograd.Value) *autograd.Value {
 	}
 	switch {
 	case plain:
-		return l.adapter.add(c, x, c.G.Apply(linearOp(t, l.Weight, l.Bias != nil), in...), nil)
+		return adapter.add(c, x, c.G.Apply(linearOp(t, l.Weight, l.Bias != nil, products), in...), nil)
 	case l.facts.Rank > 0:
 		return l.fused(c, t, append(in, c.Leaf(l.adapter.a), c.Leaf(l.adapter.b))...)[0]
 	}
-	return l.adapter.add(c, x, l.fused(c, t, in...)[0], nil)
+	return adapter.add(c, x, l.fused(c, t, in...)[0], nil)
 }
 
-func linearOp(t int, weight *Param, bias bool) autograd.Op {
+func linearOp(t int, weight *Param, bias bool, rounded core.DType) autograd.Op {
 	out, in := weight.Tensor.Shape[0], weight.Tensor.Shape[1]
 	one := products(1, t, out, in)
 	wrt, each := []int{0, 1}, []core.Work{one, one}
@@ -78,7 +84,7 @@ func linearOp(t int, weight *Param, bias bool) autograd.Op {
 				b := args[2].Float32s()
 				eachRow(t, out, func(r int) { copy(dst[r*out:(r+1)*out], b) })
 			}
-			simd.Multiply(simd.Product{M: t, N: out, K: in, A: simd.Matrix{Data: args[0].Float32s(), Stride: in},
+			matmul(rounded, simd.Product{M: t, N: out, K: in, A: simd.Matrix{Data: args[0].Float32s(), Stride: in},
 				B: operand(args[1], weight.Scale, 0), TransB: true, Dots: true, C: dst, StrideC: out, Accumulate: bias})
 			return nil
 		},
@@ -86,11 +92,11 @@ func linearOp(t int, weight *Param, bias bool) autograd.Op {
 			Run: func(_ context.Context, g *autograd.Grads) error {
 				dy := g.DOut[0].Float32s()
 				if d := g.DIn[0]; !d.IsZero() { // dx = dy * weight
-					simd.Multiply(simd.Product{M: t, N: in, K: out, A: simd.Matrix{Data: dy, Stride: out},
+					matmul(rounded, simd.Product{M: t, N: in, K: out, A: simd.Matrix{Data: dy, Stride: out},
 						B: operand(g.In[1], weight.Scale, 0), C: d.Float32s(), StrideC: in, Accumulate: g.Add[0]})
 				}
 				if d := g.DIn[1]; !d.IsZero() { // dweight = dy^T * x
-					simd.Multiply(simd.Product{M: out, N: in, K: t, A: simd.Matrix{Data: dy, Stride: out}, TransA: true,
+					matmul(rounded, simd.Product{M: out, N: in, K: t, A: simd.Matrix{Data: dy, Stride: out}, TransA: true,
 						B: matrixAt(g.In[0].Float32s(), 0, in), C: d.Float32s(), StrideC: in, Accumulate: g.Add[1]})
 				}
 				if bias && !g.DIn[2].IsZero() {

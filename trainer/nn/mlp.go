@@ -5,47 +5,70 @@ import (
 	"github.com/seed98097648/tune/trainer/autograd"
 )
 
-// MLP is down(silu(gate(x)) * up(x)). Its site offers swiglu.
+// MLP is down(silu(gate(x)) * up(x)). Its site offers swiglu; that and what is before it have one together.
 type MLP struct {
-	in   []*Linear // gate and up, or one layer that gives both, the gate first
-	down *Linear
+	in     []*Linear // gate and up, or one layer that gives both, the gate first
+	gateUp *site     // offers gate_up_swiglu; nil where gate and up have a bias
+	down   *Linear
 	*site
 }
 
 // NewMLP adds the parameters below path and the site.
 func NewMLP(b *Builder, path, sitePath string, hidden, intermediate int, bias bool) *MLP {
-	return &MLP{
-		in: []*Linear{
-			NewLinear(b, path+".gate_proj", hidden, intermediate, bias),
-			NewLinear(b, path+".up_proj", hidden, intermediate, bias)},
-		down: NewLinear(b, path+".down_proj", intermediate, hidden, bias),
-		site: swigluSite(b, sitePath, intermediate, core.Separate),
-	}
+	return newMLP(b, path, sitePath, bias, swigluFacts(intermediate, core.Separate), hidden, func() []*Linear {
+		return []*Linear{NewLinear(b, path+".gate_proj", hidden, intermediate, bias),
+			NewLinear(b, path+".up_proj", hidden, intermediate, bias)}
+	})
 }
 
 // NewPackedMLP does so for an MLP whose gate and up are one matrix, the gate first.
 func NewPackedMLP(b *Builder, path, sitePath string, hidden, intermediate int) *MLP {
-	return &MLP{
-		in:   []*Linear{NewLinear(b, path+".gate_up_proj", hidden, 2*intermediate, false)},
-		down: NewLinear(b, path+".down_proj", intermediate, hidden, false),
-		site: swigluSite(b, sitePath, intermediate, core.Packed),
-	}
+	return newMLP(b, path, sitePath, false, swigluFacts(intermediate, core.Packed), hidden, func() []*Linear {
+		return []*Linear{NewLinear(b, path+".gate_up_proj", hidden, 2*intermediate, false)}
+	})
 }
 
-func swigluSite(b *Builder, path string, intermediate int, layout core.Layout) *site {
-	return b.site(path, core.SwiGLU, core.Facts{Intermediate: intermediate, Activation: "silu", Layout: layout})
+func swigluFacts(intermediate int, layout core.Layout) core.Facts {
+	return core.Facts{Intermediate: intermediate, Activation: "silu", Layout: layout}
+}
+
+// newMLP builds the layers before swiglu with in. There is no larger site with a bias, which
+// gate_up_swiglu does not have.
+func newMLP(b *Builder, path, sitePath string, bias bool, swiglu core.Facts, hidden int, in func() []*Linear) *MLP {
+	m := &MLP{}
+	if bias {
+		m.in = in()
+	} else {
+		facts := swiglu
+		facts.Dim = hidden
+		m.gateUp = b.group(sitePath+".gate_up", core.GateUpSwiGLU, facts, func() []*Linear {
+			m.in = in()
+			return m.in
+		})
+	}
+	m.down = NewLinear(b, path+".down_proj", swiglu.Intermediate, hidden, bias)
+	m.site = b.site(sitePath, core.SwiGLU, swiglu)
+	if m.gateUp != nil {
+		siteOf(b.sites, m.site).Within = m.gateUp.path
+	}
+	return m
 }
 
 // Forward records the block: x [T, D], y [T, D].
 func (m *MLP) Forward(c *Context, x *autograd.Value) *autograd.Value {
-	var in []*autograd.Value
-	for _, l := range m.in {
-		in = append(in, l.Forward(c, x))
+	defer c.costly()
+	return m.down.Forward(c, m.hidden(c, x))
+}
+
+// hidden records silu(gate(x)) * up(x). It is cheap from gate(x) and up(x) on, which are kept for that.
+func (m *MLP) hidden(c *Context, x *autograd.Value) *autograd.Value {
+	if m.gateUp != nil && m.gateUp.kernel != nil {
+		return m.fusedHidden(c, x)
 	}
+	in := forwardAll(c, nil, m.in, x)
 	c.costly()
 	c.cheap()
-	defer c.costly()
-	return m.down.Forward(c, m.activate(c, in...))
+	return m.activate(c, in...)
 }
 
 // activate records silu(gate) * up: of gate and up [T, I], or of both in one [T, 2I].

@@ -143,7 +143,7 @@ func groupedLinear(g *autograd.Graph, x, weight *autograd.Value, scale []float32
 	one := products(1, n, out, in)
 	return g.Apply(autograd.Op{Name: "grouped_linear", Outputs: []autograd.Spec{autograd.Float32(n, out)}, Work: one,
 		Forward: func(_ context.Context, args, y []core.Tensor) error {
-			groups(n, args[2:], func(e, from, m int) simd.Product {
+			groups(core.InvalidDType, n, args[2:], func(e, from, m int) simd.Product {
 				return simd.Product{M: m, N: out, K: in, A: matrixAt(args[0].Float32s(), from, in),
 					B: operand(args[1], scale, e*out), TransB: true, Dots: n <= simd.FewRows,
 					C: y[0].Float32s()[from*out:], StrideC: out}
@@ -153,14 +153,14 @@ func groupedLinear(g *autograd.Graph, x, weight *autograd.Value, scale []float32
 		Backward: &autograd.Backward{Inputs: []int{0, 1, 2}, Wrt: []int{0, 1}, Accumulate: []int{0},
 			Each: []core.Work{one, one}, Run: func(_ context.Context, g *autograd.Grads) error {
 				if d := g.DIn[0]; !d.IsZero() {
-					groups(n, g.In[2:], func(e, from, m int) simd.Product {
+					groups(core.InvalidDType, n, g.In[2:], func(e, from, m int) simd.Product {
 						return simd.Product{M: m, N: in, K: out, A: matrixAt(g.DOut[0].Float32s(), from, out),
 							B: operand(g.In[1], scale, e*out), C: d.Float32s()[from*in:], StrideC: in, Accumulate: g.Add[0]}
 					})
 				}
 				if d := g.DIn[1]; !d.IsZero() {
 					// An expert that no token chose has a product, too: one of no rows, which clears the gradient.
-					groups(n, g.In[2:], func(e, from, m int) simd.Product {
+					groups(core.InvalidDType, n, g.In[2:], func(e, from, m int) simd.Product {
 						return simd.Product{M: out, N: in, K: m, A: matrixAt(g.DOut[0].Float32s(), from, out), TransA: true,
 							B: matrixAt(g.In[0].Float32s(), from, in), C: d.Float32s()[e*out*in:], StrideC: in}
 					})

@@ -47,6 +47,7 @@ type Builder struct {
 	buffers []*Param
 	sites   []core.Site
 	targets []Target
+	layers  []*Linear // all but routers
 	use     *use
 	err     error
 }
@@ -130,13 +131,16 @@ type Body struct {
 	buffers []*Param
 	sites   []core.Site
 	targets []Target
+	layers  []*Linear
 	use     *use
 }
 
 var _ core.Model = (*Body)(nil)
 
 // Body returns what was built.
-func (b *Builder) Body() Body { return Body{b.mem, b.params, b.buffers, b.sites, b.targets, b.use} }
+func (b *Builder) Body() Body {
+	return Body{b.mem, b.params, b.buffers, b.sites, b.targets, b.layers, b.use}
+}
 
 // Params returns the parameters, in the order in which they were built.
 func (b *Body) Params() []*Param { return b.params }

@@ -54,8 +54,8 @@ func (p plain) Backward(_ context.Context, call *core.Call) error {
 
 var plainForms = map[core.Op]func(*Context, *core.Call) (outs, wrt []*autograd.Value){
 	core.RMSNorm: plainNorm, core.AddRMSNorm: plainSum, core.SwiGLU: plainSwiGLU, core.RoPE: plainRope,
-	core.MoEExperts: plainExperts,
-	core.Attention:  plainAttention,
+	core.Linear: plainLinear, core.MoEExperts: plainExperts,
+	core.Attention: plainAttention,
 }
 
 // run records the plain form and runs both passes; in a forward call the upstream
@@ -63,7 +63,7 @@ var plainForms = map[core.Op]func(*Context, *core.Call) (outs, wrt []*autograd.V
 func (p plain) run(call *core.Call) (values, grads [][]float32) {
 	c := newContext(p.t, 1, call.Tokens())
 	outs, wrt := plainForms[p.op](c, call)
-	if call.Facts.Frozen { // the weights come last
+	if call.Facts.Frozen && p.op != core.Linear { // the weights come last
 		wrt = wrt[:map[core.Op]int{core.RMSNorm: 1, core.AddRMSNorm: 1, core.MoEExperts: 2}[p.op]]
 	}
 	var upstream [][]float32
@@ -129,6 +129,37 @@ func plainSwiGLU(c *Context, call *core.Call) (outs, wrt []*autograd.Value) {
 		gate, up = wrt[0], wrt[1]
 	}
 	return []*autograd.Value{mul(c.G, silu(c.G, gate), up)}, wrt
+}
+
+// plainLinear has what is trained after x, in the order of the outputs.
+func plainLinear(c *Context, call *core.Call) (outs, wrt []*autograd.Value) {
+	f, b := call.Facts, NewBuilder(autograd.Heap{})
+	l := NewLinear(b, "layer", f.Dim, f.Out, f.Bias)
+	body := b.Body()
+	if f.Rank > 0 {
+		if _, _, err := body.Adapt(body.Targets()[0], Adaptation{Rank: f.Rank, Scale: f.Scale}); err != nil {
+			panic(err)
+		}
+	}
+	if err := body.Round(f.Products); err != nil {
+		panic(err)
+	}
+	wrt = leaves(c, call, core.Arg{Name: "x", Shape: core.Shape{core.DimT, f.Dim}})
+	for i, name := range []string{"weight", "bias", "lora_a", "lora_b"}[:len(body.params)] {
+		p := body.params[i]
+		if !f.Bias && i > 0 {
+			name = []string{"lora_a", "lora_b"}[i-1]
+		}
+		for j, a := range call.Sig.In {
+			if a.Name == name {
+				copy(p.Tensor.Data, call.In[j].Data)
+			}
+		}
+		if p.Frozen = f.Frozen && (name == "weight" || name == "bias"); !p.Frozen {
+			wrt = append(wrt, c.Leaf(p))
+		}
+	}
+	return []*autograd.Value{l.Forward(c, wrt[0])}, wrt
 }
 
 func plainRope(c *Context, call *core.Call) (outs, wrt []*autograd.Value) {

@@ -28,6 +28,8 @@ func probers() map[core.Op]func(*prober) []*autograd.Value {
 		core.RMSNorm:            probeRMSNorm,
 		core.AddRMSNorm:         probeAddRMSNorm,
 		core.Linear:             probeLinear,
+		core.QKV:                probeQKV,
+		core.GateUpSwiGLU:       probeGateUp,
 		core.SwiGLU:             probeSwiGLU,
 		core.RoPE:               probeRope,
 		core.MoEGate:            probeGate,
@@ -60,9 +62,46 @@ func probeLinear(p *prober) []*autograd.Value {
 		l.Bias.Frozen = f.Frozen
 	}
 	if f.Rank > 0 {
-		l.adapter = &adapter{Adaptation{Rank: f.Rank, Scale: f.Scale}, p.input(f.Rank, f.Dim), p.input(f.Out, f.Rank)}
+		l.adapter = &adapter{Adaptation{Rank: f.Rank, Scale: f.Scale}, p.input(f.Rank, f.Dim), p.input(f.Out, f.Rank),
+			core.InvalidDType}
 	}
 	return []*autograd.Value{p.after(l.Forward(p.Context, p.before(f.Dim)))}
+}
+
+// probeQKV measures at most probeElems elements of the weights, too.
+func probeQKV(p *prober) []*autograd.Value {
+	f := &p.site.facts
+	f.HeadDim = min(f.HeadDim, max(1, probeElems/(f.Dim*(f.Heads+2*f.KVHeads))))
+	var layers []*Linear
+	for _, heads := range []int{f.Heads, f.KVHeads, f.KVHeads} {
+		l := &Linear{Weight: p.weight(heads*f.HeadDim, f.Dim)}
+		if f.Bias {
+			l.Bias = p.input(heads * f.HeadDim)
+			l.Bias.Frozen = f.Frozen
+		}
+		layers = append(layers, l)
+	}
+	var read []*autograd.Value
+	for _, y := range forwardAll(p.Context, p.site, layers, p.before(f.Dim)) {
+		read = append(read, p.after(y))
+	}
+	return read
+}
+
+// probeGateUp does, too. As in a model, what swiglu is of is kept, and its value is not.
+func probeGateUp(p *prober) []*autograd.Value {
+	f := &p.site.facts
+	f.Intermediate = min(f.Intermediate, max(1, probeElems/(2*f.Dim)))
+	m := &MLP{gateUp: p.site, site: &site{facts: swigluFacts(f.Intermediate, f.Layout)}}
+	if f.Layout == core.Packed {
+		m.in = []*Linear{{Weight: p.weight(2*f.Intermediate, f.Dim)}}
+	} else {
+		m.in = []*Linear{{Weight: p.weight(f.Intermediate, f.Dim)}, {Weight: p.weight(f.Intermediate, f.Dim)}}
+	}
+	x := p.before(f.Dim)
+	p.cheap()
+	defer p.costly()
+	return []*autograd.Value{p.after(m.hidden(p.Context, x))}
 }
 
 func probeSwiGLU(p *prober) []*autograd.Value {

@@ -62,6 +62,7 @@ func TestProbeRunsTheSameWorkBothWays(t *testing.T) {
 	const b, s = 2, 7
 	rows := map[string]int{"norm": b * s, "attn.q_norm": 4 * b * s, "attn.k_norm": 2 * b * s, "attn.rope": b * s,
 		"mlp": b * s, "packed": b * s, "moe.experts": b * s,
+		"attn.qkv": b * s, "mlp.gate_up": b * s, "packed.gate_up": b * s,
 		"second.add": b * s, "moe.gate": b * s, "router": b * s}
 	sites := probedSites(t)
 	for path, want := range rows {
@@ -95,7 +96,7 @@ func TestProbeRunsTheSameWorkBothWays(t *testing.T) {
 
 // TestProbeForInferenceHasNoBackwardPass, so that a kernel without one can be measured.
 func TestProbeForInferenceHasNoBackwardPass(t *testing.T) {
-	for _, path := range []string{"norm", "attn.rope", "mlp"} {
+	for _, path := range []string{"norm", "attn.rope", "mlp", "attn.qkv", "mlp.gate_up"} {
 		site := probedSites(t)[path]
 		k := counting(site.Op)
 		p, err := NewProbe(autograd.Heap{}, site, k, 1, 1, 8, true)

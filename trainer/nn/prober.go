@@ -137,7 +137,7 @@ func (p *prober) after(y *autograd.Value) *autograd.Value {
 }
 
 func (p *prober) product(x *autograd.Value, w *Param) *autograd.Value {
-	op := linearOp(p.T(), w, false)
+	op := linearOp(p.T(), w, false, core.InvalidDType)
 	op.Name = neighbour
 	return p.G.Apply(op, x, p.Leaf(w))
 }

@@ -97,6 +97,9 @@ func (p *Printer) onStart(s trainer.Start) {
 	if s.Trainable < s.Parameters {
 		trained = fmt.Sprintf(", %s of them trained", amount.Count(float64(s.Trainable)))
 	}
+	if s.Config.Precision.Mixed() {
+		trained += ", products in bfloat16"
+	}
 	fmt.Fprintf(p.text(), "%s, %s parameters%s\n%s: %s of %d tokens, %d held out\n",
 		s.Model, amount.Count(float64(s.Parameters)), trained, what, amount.Of(s.Rows, "row"), s.Config.Seq, s.EvalRows)
 	if s.Resumed > 0 {

@@ -83,6 +83,16 @@ func TestAdaptersAreCountedApart(t *testing.T) {
 	}
 }
 
+func TestMixedPrecisionIsSaid(t *testing.T) {
+	var out bytes.Buffer
+	var h trainer.Hooks
+	progress.New(&out, &out).Attach(&h, progress.Text)
+	h.OnStart(trainer.Start{Model: "llama", Parameters: 9, Trainable: 9, Config: trainer.Config{Precision: "bf16"}})
+	if want := "llama, 9 parameters, products in bfloat16\n"; !strings.HasPrefix(out.String(), want) {
+		t.Errorf("got %q, want %q first", out.String(), want)
+	}
+}
+
 func TestAResumedRunTellsWhatItDidAndWhichStepWasBest(t *testing.T) {
 	for _, tt := range []struct {
 		sum  trainer.Summary

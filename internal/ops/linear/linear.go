@@ -10,7 +10,6 @@
 package linear
 
 import (
-	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -79,22 +78,14 @@ var Op = &opdef.Op{Name: core.Linear,
 	Fast:   opdef.Fast{Folder: "npu_fused_linear/linear", Kernel: "new(Kernel)"},
 }
 
-// int8Size is how large weights in int8 usually are: a third of the largest.
-const int8Size = 40
-
 // fillLinear keeps y near 1.
 func fillLinear(in *opdef.Inputs, _ *rand.Rand, a core.Arg, v []float32) {
 	terms := map[string]int{"weight": in.Facts.Dim, "lora_a": in.Facts.Dim, "lora_b": in.Facts.Rank}[a.Name]
-	for i := range v {
-		switch {
-		case a.DType == core.Int8:
-			v[i] *= int8Size
-		case a.Name == "weight_scale":
-			v[i] = (1 + float32(math.Abs(float64(v[i])))) / (int8Size * float32(math.Sqrt(float64(in.Facts.Dim))))
-		default:
-			v[i] /= float32(math.Sqrt(float64(max(terms, 1))))
-		}
+	if a.Name == "weight_scale" {
+		opdef.FillScale(in.Facts.Dim, v)
+		return
 	}
+	opdef.FillWeight(a, terms, v)
 }
 
 // linearInputs are those of a call, nil where there is none.
@@ -132,22 +123,12 @@ func (in *linearInputs[F]) named() map[string]*[]F {
 
 // prepare makes of what is stored what is multiplied.
 func (in *linearInputs[F]) prepare() {
-	in.widen()
+	opdef.ScaleRows(in.weight, in.rowScale)
 	in.added = in.dy
 	if in.Products == core.BFloat16 {
 		in.dy = slices.Clone(in.dy)
 		for _, factors := range [][]F{in.x, in.weight, in.a, in.b, in.dy} {
 			opdef.RoundBFloat16(factors)
-		}
-	}
-}
-
-// widen multiplies the rows of a weight in int8.
-func (in *linearInputs[F]) widen() {
-	for n, s := range in.rowScale {
-		row := in.weight[n*in.Dim:][:in.Dim]
-		for i := range row {
-			row[i] *= s
 		}
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"runtime"
 	"unsafe"
 
-	"github.com/ebitengine/purego"
-
 	"github.com/seed98097648/tune/core/vector"
 )
 
@@ -14,13 +12,7 @@ const rowGrain = 1 << 18
 
 func (l *Library) multiply(p vector.Product) {
 	switch {
-	case p.M == 0 || p.N == 0:
-	case p.K == 0: // an empty sum, whose operands may have no memory
-		if !p.Accumulate {
-			for r := range p.M {
-				clear(p.C[r*p.StrideC:][:p.N])
-			}
-		}
+	case p.Empty():
 	case l.setThreads != nil:
 		l.call(p)
 	default:
@@ -54,7 +46,7 @@ func (l *Library) call(p vector.Product) {
 		a.beta = 1
 	}
 	const lengths = 1 // of the two strings, which a library in Fortran takes at the end
-	purego.SyscallN(l.sgemm, uintptr(unsafe.Pointer(&a.transA)), uintptr(unsafe.Pointer(&a.transB)),
+	l.sgemm.Call(uintptr(unsafe.Pointer(&a.transA)), uintptr(unsafe.Pointer(&a.transB)),
 		uintptr(unsafe.Pointer(&a.m)), uintptr(unsafe.Pointer(&a.n)), uintptr(unsafe.Pointer(&a.k)),
 		uintptr(unsafe.Pointer(&a.alpha)), uintptr(unsafe.Pointer(&p.B.Data[0])), uintptr(unsafe.Pointer(&a.lda)),
 		uintptr(unsafe.Pointer(&p.A.Data[0])), uintptr(unsafe.Pointer(&a.ldb)),

@@ -1,17 +1,17 @@
-// Package blas loads the machine's own BLAS while the program runs: without cgo, without anything
-// to link, and without a word on what there is before it is looked for. Of the library it uses one
-// routine, sgemm, by its Fortran interface, which all of them have, and the calls by which it is
-// asked for its version and told its number of threads.
+// Package blas loads the machine's own BLAS while the program runs. Of the library it uses one routine,
+// sgemm, by its Fortran interface, which all of them have, and the calls by which it is asked for its
+// version and told its number of threads.
 package blas
 
 import (
 	"fmt"
+	"os"
 	"runtime"
+	"strings"
 	"unsafe"
 
-	"github.com/ebitengine/purego"
-
 	"github.com/seed98097648/tune/core/vector"
+	"github.com/seed98097648/tune/internal/os/dynlib"
 )
 
 // Library is a BLAS in this process. It stays until the process ends.
@@ -20,8 +20,10 @@ type Library struct {
 	Version string // in the words of the library, empty if it has none
 	Path    string // what was loaded
 	Wide    bool   // its integers have 64 bits (ILP64), not 32 (LP64)
+	// ByThreads says that it may share out sums among its threads, so that bits depend on their number.
+	ByThreads bool
 
-	sgemm      uintptr
+	sgemm      dynlib.Func
 	setThreads func(n int) // nil for a library without threads, or without a call for them
 }
 
@@ -38,79 +40,64 @@ func (l *Library) String() string {
 }
 
 // identify asks a library that has sgemm who it is.
-func identify(handle uintptr, path string) (*Library, error) {
-	l := &Library{Name: "BLAS", Path: path, sgemm: symbol(handle, "sgemm_", "sgemm_64_", "sgemm64_")}
+func identify(lib *dynlib.Library) (*Library, error) {
+	l := &Library{Name: "BLAS", Path: lib.Path, sgemm: lib.Func("sgemm_", "sgemm_64_", "sgemm64_")}
 	if l.sgemm == 0 {
-		return nil, fmt.Errorf("%s has no sgemm_: it is no BLAS", path)
+		return nil, fmt.Errorf("%s has no sgemm_: it is no BLAS", lib.Path)
 	}
-	if symbol(handle, "MKL_Get_Version_String") != 0 { // before its first call
-		if err := layers(handle, path); err != nil {
+	mkl := lib.Func("MKL_Get_Version_String")
+	if mkl != 0 { // before its first call
+		if err := layers(lib); err != nil {
 			return nil, err
 		}
 	}
-	if copies := symbol(handle, "scopy_", "scopy_64_", "scopy64_"); copies != 0 {
+	if copies := lib.Func("scopy_", "scopy_64_", "scopy64_"); copies != 0 {
 		l.Wide = wide(copies)
 	}
 	setter := func(names ...string) func(n int) {
-		f := symbol(handle, names...)
+		f := lib.Func(names...)
 		if f == 0 {
 			return nil
 		}
-		return func(n int) { purego.SyscallN(f, uintptr(n)) }
+		return func(n int) { f.Call(uintptr(n)) }
 	}
+	openblas, blis := lib.Func("openblas_get_config", "openblas_get_config64_"), lib.Func("bli_info_get_version_str")
 	switch {
-	case symbol(handle, "openblas_get_config", "openblas_get_config64_") != 0:
-		l.Name, l.Version = "OpenBLAS", trimName(text(symbol(handle, "openblas_get_config", "openblas_get_config64_")))
+	case openblas != 0:
+		l.Name, l.Version = "OpenBLAS", trimName(dynlib.Text(openblas.Call()))
 		// One that was built without threads has the call, too, and may not be called by several at once.
 		l.setThreads = setter("openblas_set_num_threads", "openblas_set_num_threads64_")
-	case symbol(handle, "MKL_Get_Version_String") != 0:
-		l.Name, l.Version = "MKL", mklVersion(symbol(handle, "MKL_Get_Version_String"))
+		parallel := lib.Func("openblas_get_parallel", "openblas_get_parallel64_")
+		l.ByThreads = parallel == 0 || int32(parallel.Call()) != 0
+	case mkl != 0:
+		l.Name, l.Version = "MKL", mklVersion(mkl)
 		l.setThreads = setter("MKL_Set_Num_Threads")
-	case symbol(handle, "bli_info_get_version_str") != 0:
-		l.Name, l.Version = "BLIS", text(symbol(handle, "bli_info_get_version_str"))
-		l.setThreads = setter("bli_thread_set_num_threads")
-	case isAccelerate(path):
+		l.ByThreads = !strings.HasSuffix(strings.ToUpper(os.Getenv("MKL_CBWR")), ",STRICT")
+	case blis != 0:
+		l.Name, l.Version = "BLIS", dynlib.Text(blis.Call())
+		l.setThreads, l.ByThreads = setter("bli_thread_set_num_threads"), true
+	case isAccelerate(lib.Path):
 		// It has threads, for which the only word is a variable of the environment.
-		l.Name, l.setThreads = "Accelerate", func(int) {}
+		l.Name, l.setThreads, l.ByThreads = "Accelerate", func(int) {}, true
 	}
 	return l, nil
 }
 
 // wide finds the width of a library's integers: as 32 bits this number of elements to copy is 1,
 // as 64 bits it is negative, of which scopy copies none.
-func wide(scopy uintptr) bool {
+func wide(scopy dynlib.Func) bool {
 	n, one := int64(-1<<32+1), int64(1)
 	from, to := float32(1), float32(0)
-	purego.SyscallN(scopy, uintptr(unsafe.Pointer(&n)), uintptr(unsafe.Pointer(&from)), uintptr(unsafe.Pointer(&one)),
+	scopy.Call(uintptr(unsafe.Pointer(&n)), uintptr(unsafe.Pointer(&from)), uintptr(unsafe.Pointer(&one)),
 		uintptr(unsafe.Pointer(&to)), uintptr(unsafe.Pointer(&one)))
 	runtime.KeepAlive(&n)
 	return to == 0
 }
 
-// text calls a function that returns a C string.
-func text(f uintptr) string {
-	p, _, _ := purego.SyscallN(f)
-	return goString(p)
-}
-
-func goString(p uintptr) string {
-	if p == 0 {
-		return ""
-	}
-	var b []byte
-	for at := *(*unsafe.Pointer)(unsafe.Pointer(&p)); ; at = unsafe.Add(at, 1) {
-		c := *(*byte)(at)
-		if c == 0 || len(b) == 512 {
-			return string(b)
-		}
-		b = append(b, c)
-	}
-}
-
-func mklVersion(f uintptr) string {
+func mklVersion(f dynlib.Func) string {
 	buf := make([]byte, 256)
-	purego.SyscallN(f, uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)))
-	return trimName(goString(uintptr(unsafe.Pointer(&buf[0]))))
+	f.Call(uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)))
+	return trimName(dynlib.Text(uintptr(unsafe.Pointer(&buf[0]))))
 }
 
 // Multiply computes products one after the other, as vector.Multiply does: each over all the

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/ebitengine/purego"
+	"github.com/seed98097648/tune/internal/os/dynlib"
 )
 
 // Threading layers of MKL, by the numbers of mkl_service.h, with the libraries that each needs. What is missing
@@ -25,23 +25,23 @@ var mklLayers = []struct {
 
 // layers chooses integers of 32 bits, which all builds of MKL have, and the first threading layer that can be loaded,
 // unless the environment has chosen.
-func layers(handle uintptr, path string) error {
+func layers(lib *dynlib.Library) error {
 	set := func(name string, to uintptr) {
-		if f := symbol(handle, name); f != 0 && os.Getenv(strings.ToUpper(strings.ReplaceAll(name, "_Set", ""))) == "" {
-			purego.SyscallN(f, to)
+		if f := lib.Func(name); f != 0 && os.Getenv(strings.ToUpper(strings.ReplaceAll(name, "_Set", ""))) == "" {
+			f.Call(to)
 		}
 	}
 	set("MKL_Set_Interface_Layer", 0)
 	if os.Getenv("MKL_THREADING_LAYER") != "" {
 		return nil
 	}
-	_, suffix, _ := strings.Cut(filepath.Base(path), ".so") // the files of one MKL end alike
+	_, suffix, _ := strings.Cut(filepath.Base(lib.Path), ".so") // the files of one MKL end alike
 	part := func(library string) bool {
 		name := library + ".so" + suffix
-		return loadable(filepath.Join(filepath.Dir(path), name), name)
+		return loadable(filepath.Join(filepath.Dir(lib.Path), name), name)
 	}
 	if !part("libmkl_core") {
-		return fmt.Errorf("%s: libmkl_core cannot be loaded: put it beside it", path)
+		return fmt.Errorf("%s: libmkl_core cannot be loaded: put it beside it", lib.Path)
 	}
 	for _, l := range mklLayers {
 		if (l.runtime == nil || loadable(l.runtime...)) && part(l.library) {
@@ -50,13 +50,13 @@ func layers(handle uintptr, path string) error {
 		}
 	}
 	return fmt.Errorf("%s: none of MKL's threading layers can be loaded: put one beside it, such as "+
-		"libmkl_gnu_thread and libgomp", path)
+		"libmkl_gnu_thread and libgomp", lib.Path)
 }
 
 // loadable reports whether one of the libraries can be loaded.
 func loadable(names ...string) bool {
 	for _, name := range names {
-		if loads(name) {
+		if dynlib.Provide(name) == nil {
 			return true
 		}
 	}

@@ -26,8 +26,8 @@ func Kernels(l *blas.Library) []core.Kernel {
 		&attention{multiply: l.Multiply},
 	} {
 		info := k.Info()
-		info.Name, info.Version, info.DTypes = Name, Version, []core.DType{core.Float32}
-		info.Summary += ", by " + l.String()
+		info.Name, info.Version, info.DTypes, info.Rounds = Name, Version, []core.DType{core.Float32}, nil
+		info.Summary, info.ByThreads = info.Summary+", by "+l.String(), l.ByThreads
 		all = append(all, kernel{k, info})
 	}
 	return all

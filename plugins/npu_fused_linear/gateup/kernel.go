@@ -1,0 +1,106 @@
+// Package gateup is the kernel of the plugin npu_fused_linear for the op gate_up_swiglu. T tokens, D dim,
+// I intermediate:
+//
+//	g, u = x gate^T, x up^T
+//	y = g*s(g)*u, s(g) = 1/(1+exp(-g))
+//
+//	x, dx [T,D]; y, dy [T,I] in storage precision
+//	separate: gate and up [I,D]; packed: gate_up [2I,D], the gate first; in their own storage, which int8
+//	has multiplied by a number for each row; their gradients float32
+//	saved: gate_up_out [T,2I], g and u of each token, unless backward computes them again
+//
+// Tokens are computed in blocks, so that g and u, where they are not saved, take a bounded memory. Of a
+// block x is split and packed once for both products where the processor multiplies on tiles.
+package gateup
+
+import (
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/vector"
+)
+
+// Name and Version are the plugin's, and of the kernel when it is linked into a program.
+const (
+	Name    = "npu_fused_linear"
+	Version = "0.1.0"
+)
+
+const (
+	// blockRows bounds the tokens computed at a time, and so the scratch memory. It is part of
+	// the order in which gradients of weights are summed.
+	blockRows = 1024
+	rowGrain  = 4 // rows below which another goroutine does not pay
+)
+
+var dtypes = []core.DType{core.Float32, core.BFloat16, core.Float16, core.Int8}
+
+// Kernel implements core.Kernel; its zero value is ready. It keeps its scratch memory from call to
+// call.
+type Kernel struct {
+	products []vector.TileProduct
+	ordinary []vector.Product
+	gateUp   []float32 // [rows of a block, 2I]: g and u, or their gradients
+	wide     []float32 // [T,D]: dx before it is rounded to storage, unless that is float32
+}
+
+// Info implements core.Kernel.
+func (*Kernel) Info() core.Info {
+	return core.Info{Name: Name, Op: core.GateUpSwiGLU, Version: Version,
+		Summary: "the linear layers of gate and up, and swiglu", DTypes: dtypes, Backward: true}
+}
+
+// Supports implements core.Kernel: silu, all else that the op has, in float32, bfloat16 and float16, and
+// weights in int8 as well.
+func (k *Kernel) Supports(f core.Facts) error { return k.Info().Supports(f) }
+
+// part is a weight: that of gate or of up, or of both. Its columns of g and u begin at first.
+type part struct {
+	weight      vector.Matrix
+	gradient    []float32 // nil without one
+	first, rows int
+}
+
+// parts returns the weights of a call.
+func parts(c *core.Call) (all []part) {
+	names, rows := []string{"gate", "up"}, c.Facts.Intermediate
+	if c.Facts.Layout == core.Packed {
+		names, rows = []string{"gate_up"}, 2*rows
+	}
+	for i, name := range names {
+		p := part{first: i * rows, rows: rows}
+		if w := c.Input(name); w.DType == core.Int8 {
+			p.weight = vector.Matrix{Int8: w.Int8s(), Scale: c.Input(name + "_scale").Float32s(), Stride: c.Facts.Dim}
+		} else {
+			p.weight = vector.MatrixOf(w)
+		}
+		if c.Pass == core.Backward && !c.Facts.Frozen {
+			p.gradient = c.Output("d" + name).Float32s()
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// slice returns rows [lo, hi) of a tensor of tokens.
+func slice(x core.Tensor, lo, hi int) core.Tensor {
+	return x.Slice(lo*x.Shape[1], hi*x.Shape[1], hi-lo, x.Shape[1])
+}
+
+// onTiles reports whether products go there: few rows are left to Multiply, which reads a weight
+// once for them.
+func onTiles(tokens int) bool { return vector.HasTiles() && tokens > vector.FewRows }
+
+// multiply computes products that do not depend on each other, and forgets them.
+func (k *Kernel) multiply(tiles bool) {
+	if tiles {
+		vector.MultiplyTiles(k.products...)
+	} else {
+		k.ordinary = k.ordinary[:0]
+		for _, p := range k.products {
+			k.ordinary = append(k.ordinary, p.Product)
+		}
+		vector.Multiply(k.ordinary...)
+		clear(k.ordinary)
+	}
+	clear(k.products) // they hold on to the operands
+	k.products = k.products[:0]
+}

@@ -1,0 +1,86 @@
+// Package qkv is the kernel of the plugin npu_fused_linear for the op qkv. T tokens, D dim, N rows of a
+// weight: H*d of q, KV*d of k and v. For n in q, k, v:
+//
+//	n = x n_weight^T + n_bias
+//
+//	x, dx [T,D]; n, dn [T,N] in storage precision; n_weight [N,D] in its own, which int8 has
+//	multiplied by n_weight_scale [N], a number for each row
+//	n_bias [N] and all gradients of weights float32
+//	saved: nothing but the inputs
+//
+// The three products are computed together, with x split and packed once where the processor multiplies on tiles.
+package qkv
+
+import (
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/vector"
+)
+
+// Name and Version are the plugin's, and of the kernel when it is linked into a program.
+const (
+	Name    = "npu_fused_linear"
+	Version = "0.1.0"
+)
+
+var dtypes = []core.DType{core.Float32, core.BFloat16, core.Float16, core.Int8}
+
+// parts are the three layers.
+var parts = []string{"q", "k", "v"}
+
+// grain is how many elements make it worth another thread.
+const grain = 1 << 14
+
+// Kernel implements core.Kernel; its zero value is ready. It keeps its scratch memory from call to
+// call.
+type Kernel struct {
+	products []vector.TileProduct
+	ordinary []vector.Product
+	wide     [4][]float32 // q, k and v, or dx, before they are rounded to storage, unless that is float32
+}
+
+// Info implements core.Kernel.
+func (*Kernel) Info() core.Info {
+	return core.Info{Name: Name, Op: core.QKV, Version: Version,
+		Summary: "the linear layers before attention, of one x", DTypes: dtypes, Backward: true}
+}
+
+// Supports implements core.Kernel: all that the op has, in float32, bfloat16 and float16, and weights in
+// int8 as well.
+func (k *Kernel) Supports(f core.Facts) error { return k.Info().Supports(f) }
+
+// weight is that of one of the parts, as an operand.
+func weight(c *core.Call, part string) vector.Matrix {
+	w := c.Input(part + "_weight")
+	if w.DType == core.Int8 {
+		return vector.Matrix{Int8: w.Int8s(), Scale: c.Input(part + "_weight_scale").Float32s(), Stride: c.Facts.Dim}
+	}
+	return vector.MatrixOf(w)
+}
+
+// rows returns how many a part's weight has.
+func rows(f core.Facts, part string) int {
+	if part == "q" {
+		return f.Heads * f.HeadDim
+	}
+	return f.KVHeads * f.HeadDim
+}
+
+// onTiles reports whether products go there: few rows are left to Multiply, which reads a weight
+// once for them.
+func onTiles(tokens int) bool { return vector.HasTiles() && tokens > vector.FewRows }
+
+// multiply computes products that do not depend on each other, and forgets them.
+func (k *Kernel) multiply(tiles bool) {
+	if tiles {
+		vector.MultiplyTiles(k.products...)
+	} else {
+		k.ordinary = k.ordinary[:0]
+		for _, p := range k.products {
+			k.ordinary = append(k.ordinary, p.Product)
+		}
+		vector.Multiply(k.ordinary...)
+		clear(k.ordinary)
+	}
+	clear(k.products) // they hold on to the operands
+	k.products = k.products[:0]
+}
