@@ -186,7 +186,7 @@ func TestOnePackedOperandOfSeveralProducts(t *testing.T) {
 	for _, n := range []int{16 * tileLanes, 8 * tileLanes, 3, 40 * tileLanes, 1} {
 		p := Product{M: m, N: n, K: k, A: a, B: operand(t, rng, k, n, 1, true), TransB: true, C: make([]float32, m*n), StrideC: n}
 		want = append(want, onTiles(p))
-		group = append(group, TileProduct{p, packed, nil})
+		group = append(group, TileProduct{Product: p, PackedA: packed})
 	}
 	for from := range group {
 		for to := from + 1; to <= len(group); to++ {
