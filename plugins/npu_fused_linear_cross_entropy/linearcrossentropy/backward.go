@@ -19,16 +19,20 @@ const (
 	// chunkBytes is what the logits of such a chunk may take when more rows fit than these.
 	chunkBytes = 16 << 20
 	// frozenBytes is the same where the weight is frozen, and no dweight takes memory: with
-	// the sizes above 276 rows, in 0.83 of the time of 112 on an Intel Xeon.
+	// the sizes above 276 rows, in 0.83 of the time of 112 on an Intel Xeon. On tiles, where the
+	// packed weight is read from memory for each chunk, it is twice that.
 	frozenBytes = 160 << 20
 )
 
 // rowsOf returns how many targets make a chunk that has no room in dweight.
 func rowsOf(f core.Facts) int {
+	bytes := chunkBytes
 	if f.Frozen {
-		return max(chunkRows, frozenBytes/4/f.Vocab)
+		if bytes = frozenBytes; vector.HasTiles() {
+			bytes *= 2
+		}
 	}
-	return max(chunkRows, chunkBytes/4/f.Vocab)
+	return max(chunkRows, bytes/4/f.Vocab)
 }
 
 // evenly returns how many of n targets make a chunk of at most so many, the last of which is not much smaller

@@ -89,7 +89,10 @@ func TestTargetsThatFillChunksOrDoNot(t *testing.T) {
 
 // TestTargetsOfAFrozenWeight: they come in chunks from the first on, of more rows.
 func TestTargetsOfAFrozenWeight(t *testing.T) {
-	const vocab = frozenBytes / 4 / (2 * chunkRows)
+	vocab := frozenBytes / 4 / (2 * chunkRows)
+	if vector.HasTiles() {
+		vocab *= 2
+	}
 	for _, targets := range []int{1, 2*chunkRows + 1} {
 		c := use(core.Float32, targets, 2, vocab)
 		c.Facts.Frozen = true
