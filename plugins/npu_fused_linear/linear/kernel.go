@@ -28,6 +28,8 @@ const (
 	Version = "0.1.0"
 )
 
+var adds = []string{"dweight"}
+
 var dtypes = []core.DType{core.Float32, core.BFloat16, core.Float16, core.Int8}
 
 // Kernel implements core.Kernel; its zero value is ready. It keeps its scratch memory from call to
@@ -37,15 +39,20 @@ type Kernel struct {
 	Multiply vector.Multiplier
 
 	tiles []vector.TileProduct
-	u, v  []float32 // [T,R]: what A makes of x, and B of dy
-	wide  []float32 // [T,D] or [T,N]: dx or y before it is rounded to storage, unless that is float32
+	kept  vector.KeptTiles // the weights that are frozen
+	u, v  []float32        // [T,R]: what A makes of x, and B of dy
+	wide  []float32        // [T,D] or [T,N]: dx or y before it is rounded to storage, unless that is float32
 }
 
 // Info implements core.Kernel.
-func (*Kernel) Info() core.Info {
-	return core.Info{Name: Name, Op: core.Linear, Version: Version,
+func (k *Kernel) Info() core.Info {
+	i := core.Info{Name: Name, Op: core.Linear, Version: Version,
 		Summary: "a linear layer with its bias and its adapter", DTypes: dtypes, Backward: true,
 		Rounds: []core.DType{core.BFloat16}}
+	if k.Multiply == nil { // which adds a sum once, if it has few terms
+		i.Adds, i.AddsTokens = adds, vector.StepTerms
+	}
+	return i
 }
 
 // Supports implements core.Kernel: all that the op has, in float32, bfloat16 and float16, and weights in
@@ -59,10 +66,11 @@ func (k *Kernel) Supports(f core.Facts) error {
 }
 
 // multiply computes products, on tiles where the processor has them: its products have other bits than those of
-// the plain form in any case, and few rows are left to Multiply, which reads a weight once for them.
-func (k *Kernel) multiply(f core.Facts, products ...vector.Product) {
+// the plain form in any case, and few rows are left to Multiply, which reads a weight once for them. If the first
+// product is that with the weight of the call, this is packed once for all calls where it is frozen.
+func (k *Kernel) multiply(c *core.Call, weight bool, products ...vector.Product) {
 	for i := range products {
-		products[i].A.Rounded = f.Products == core.BFloat16
+		products[i].A.Rounded = c.Facts.Products == core.BFloat16
 		products[i].B.Rounded = products[i].A.Rounded
 	}
 	switch {
@@ -72,6 +80,9 @@ func (k *Kernel) multiply(f core.Facts, products ...vector.Product) {
 		k.tiles = k.tiles[:0]
 		for _, p := range products {
 			k.tiles = append(k.tiles, vector.TileProduct{Product: p})
+		}
+		if weight && c.Facts.Frozen {
+			k.kept.Right(&k.tiles[0], 0, weights(c)...)
 		}
 		vector.MultiplyTiles(k.tiles...)
 		clear(k.tiles) // they hold on to the operands
