@@ -32,6 +32,15 @@ func uses() map[string]use {
 		frozen.Frozen = true
 		all[string(op)+" frozen"] = use{op, frozen}
 	}
+	gateUp := core.Facts{DType: core.BFloat16, WeightDType: core.Float32, Dim: 4, Intermediate: 6, Activation: "silu",
+		Layout: core.Separate}
+	all["gate_up_swiglu"] = use{core.GateUpSwiGLU, gateUp}
+	gateUp.Layout, gateUp.Recompute, gateUp.WeightDType, gateUp.Frozen = core.Packed, true, core.Int8, true
+	all["gate_up_swiglu again"] = use{core.GateUpSwiGLU, gateUp}
+	qkv := core.Facts{DType: core.Float32, WeightDType: core.BFloat16, Dim: 4, HeadDim: 3, Heads: 2, KVHeads: 1, Bias: true}
+	all["qkv"] = use{core.QKV, qkv}
+	qkv.WeightDType, qkv.Frozen = core.Int8, true
+	all["qkv int8"] = use{core.QKV, qkv}
 	return all
 }
 
@@ -61,6 +70,24 @@ func TestSignature(t *testing.T) {
 		{"add_rms_norm", core.Backward,
 			"dy float32[T 8], dh float32[T 8], saved h float32[T 8], weight bfloat16[8], saved rstd float32[T]",
 			"dx and dresidual float32[T 8], dweight float32[8]"},
+		{"qkv", core.Forward,
+			"x float32[T 4], q_weight bfloat16[6 4], k_weight bfloat16[3 4], v_weight bfloat16[3 4], q_bias float32[6], k_bias float32[3], v_bias float32[3]",
+			"q float32[T 6], k float32[T 3], v float32[T 3]"},
+		{"qkv", core.Backward,
+			"dq float32[T 6], dk float32[T 3], dv float32[T 3], x float32[T 4], q_weight bfloat16[6 4], k_weight bfloat16[3 4], v_weight bfloat16[3 4]",
+			"dx float32[T 4], dq_weight float32[6 4], dk_weight float32[3 4], dv_weight float32[3 4], dq_bias float32[6], dk_bias float32[3], dv_bias float32[3]"},
+		{"qkv int8", core.Backward,
+			"dq float32[T 6], dk float32[T 3], dv float32[T 3], q_weight int8[6 4], k_weight int8[3 4], v_weight int8[3 4], q_weight_scale float32[6], k_weight_scale float32[3], v_weight_scale float32[3]",
+			"dx float32[T 4]"},
+		{"gate_up_swiglu", core.Forward,
+			"x bfloat16[T 4], gate float32[6 4], up float32[6 4]",
+			"y bfloat16[T 6], saved gate_up_out bfloat16[T 12]"},
+		{"gate_up_swiglu", core.Backward,
+			"dy bfloat16[T 6], x bfloat16[T 4], gate float32[6 4], up float32[6 4], saved gate_up_out bfloat16[T 12]",
+			"dx bfloat16[T 4], dgate float32[6 4], dup float32[6 4]"},
+		{"gate_up_swiglu again", core.Backward,
+			"dy bfloat16[T 6], x bfloat16[T 4], gate_up int8[12 4], gate_up_scale float32[12]",
+			"dx bfloat16[T 4]"},
 		{"moe_gate", core.Forward,
 			"logits bfloat16[T 8], bias float32[8]",
 			"routing_weights float32[T 2], expert_ids int32[T 2]"},

@@ -14,12 +14,23 @@ func TestWorkFollowsTheFormulas(t *testing.T) {
 		Activation: "silu", Layout: core.Packed, Routing: core.RoutingSoftmax}
 	attention := core.Facts{DType: core.Float32, HeadDim: 8, Heads: 4, KVHeads: 2}
 	loss := core.Facts{DType: core.Float32, WeightDType: core.Float32, Dim: 8, Vocab: 16}
+	qkv := core.Facts{DType: core.Float32, WeightDType: core.Float32, Dim: 8, HeadDim: 4, Heads: 4, KVHeads: 2, Bias: true}
+	gateUp := core.Facts{DType: core.Float32, WeightDType: core.Float32, Dim: 8, Intermediate: 16, Activation: "silu",
+		Layout: core.Separate}
+	again := gateUp
+	again.Recompute = true
 	for _, tt := range []struct {
 		op   core.Op
 		pass core.Pass
 		f    core.Facts
 		want core.Work
 	}{
+		{core.QKV, core.Forward, qkv, core.Work{Products: 3 * 2 * 8 * 32, Elementwise: 3 * 32}},
+		{core.QKV, core.Backward, qkv, core.Work{Products: 3 * 4 * 8 * 32, Elementwise: 3 * (32 + 2*8)}},
+		{core.QKV, core.Backward, frozen(qkv), core.Work{Products: 3 * 2 * 8 * 32, Elementwise: 3 * 2 * 8}},
+		{core.GateUpSwiGLU, core.Forward, gateUp, core.Work{Products: 3 * 4 * 8 * 16, Elementwise: 3 * 16 * 5}},
+		{core.GateUpSwiGLU, core.Backward, gateUp, core.Work{Products: 3 * 8 * 8 * 16, Elementwise: 3 * (16*10 + 8)}},
+		{core.GateUpSwiGLU, core.Backward, again, core.Work{Products: 3 * 12 * 8 * 16, Elementwise: 3 * (16*10 + 8)}},
 		{core.RMSNorm, core.Forward, norm, core.Work{Elementwise: 3 * 8 * 4}},
 		{core.RMSNorm, core.Backward, norm, core.Work{Elementwise: 3 * 8 * 9}},
 		{core.AddRMSNorm, core.Forward, norm, core.Work{Elementwise: 3 * 8 * 5}},

@@ -25,6 +25,10 @@ var gradientCases = []struct {
 	{"cast before, offset", core.RMSNorm, core.Facts{Dim: 7, Eps: 0.1, Cast: core.CastBeforeWeight, Offset: 1}, nil},
 	{"cast after, offset", core.RMSNorm, core.Facts{Dim: 7, Eps: 0.1, Cast: core.CastAfterWeight, Offset: 1}, nil},
 	{"", core.AddRMSNorm, core.Facts{Dim: 7, Eps: 0.1, Cast: core.CastBeforeWeight}, nil},
+	{"", core.QKV, core.Facts{Dim: 5, HeadDim: 2, Heads: 2, KVHeads: 1, Bias: true}, nil},
+	{"", core.GateUpSwiGLU, core.Facts{Dim: 5, Intermediate: 3, Activation: "silu", Layout: core.Separate}, nil},
+	{"packed, again", core.GateUpSwiGLU,
+		core.Facts{Dim: 5, Intermediate: 3, Activation: "silu", Layout: core.Packed, Recompute: true}, nil},
 	{"far out on the curve", core.SwiGLU, core.Facts{Intermediate: 5, Activation: "silu", Layout: core.Separate},
 		func(in map[string][]core.Tensor) { copy(in["gate"][0].Float64s(), []float64{0, 40, -40}) }},
 	// Tables that are no rotation, so that a gradient which relies on cos^2+sin^2 = 1 shows.
