@@ -11,6 +11,7 @@
 # temporary files; nothing is installed.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$here/openblas.sh"
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 GOOS=linux GOARCH=arm64 CGO_ENABLED=0 go test -C "$here/../simd" -c -o "$temp/simd.test" .
@@ -24,14 +25,7 @@ bench() {
 
 # openblas fetches the library and builds the program that calls it.
 openblas() {
-	local apt="-oAPT::Architecture=arm64 -oAPT::Architectures=arm64 -oAPT::Sandbox::User= -oDir::State::Lists=$temp/lists
-		-oDir::State::status=$temp/status -oDir::Cache=$temp/cache"
-	mkdir -p "$temp/lists/partial" "$temp/cache/archives/partial" "$temp/packages"
-	touch "$temp/status"
-	apt-get $apt update -qq
-	(cd "$temp/packages" && apt-get $apt download -qq libc6 libgcc-s1 libgfortran5 libopenblas0-pthread)
-	for package in "$temp"/packages/*.deb; do dpkg -x "$package" "$temp/root"; done
-	library=/usr/lib/aarch64-linux-gnu/openblas-pthread
+	fetch_openblas "$temp"
 	aarch64-linux-gnu-gcc -O2 -Wall -o "$temp/openblas" "$here/openblas.c" "$temp/root$library/libopenblas.so.0" -Wl,--allow-shlib-undefined
 }
 

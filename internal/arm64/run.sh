@@ -8,13 +8,13 @@
 #
 # The system starts a plugin through a handler that this script registers in a namespace
 # of its own, which takes Linux 6.7 or newer and no privilege. It also needs qemu-aarch64,
-# of the Debian package qemu-user.
+# of the Debian package qemu-user. $PLUGINS names other plugins to build than the project's own.
 set -euo pipefail
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 mkdir "$temp/plugins" "$temp/handlers"
-for part in "$temp/ ./cmd/tune" "$temp/plugins/ ./plugins/npu_..."; do
+for part in "$temp/ ./cmd/tune" "$temp/plugins/ ${PLUGINS-./plugins/npu_...}"; do
 	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 go build -C "$source" -o $part
 done
 if (($# == 0)); then set -- --kernels auto --steps 5 --out "$temp/model"; fi
