@@ -78,7 +78,7 @@ func (k *Kernel) backwardProducts(c *core.Call, weights []part, lo, hi int, dx [
 			C: dx[lo*D:], StrideC: D, Accumulate: i > 0}})
 		if w.gradient != nil {
 			k.products = append(k.products, vector.TileProduct{PackedB: packed, Product: vector.Product{M: w.rows, N: D, K: n,
-				A: d, TransA: true, B: x, C: w.gradient, StrideC: D, Accumulate: lo > 0}})
+				A: d, TransA: true, B: x, C: w.gradient, StrideC: D, Accumulate: w.add || lo > 0}})
 		}
 		k.multiply(tiles)
 	}

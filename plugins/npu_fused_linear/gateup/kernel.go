@@ -45,7 +45,8 @@ type Kernel struct {
 // Info implements core.Kernel.
 func (*Kernel) Info() core.Info {
 	return core.Info{Name: Name, Op: core.GateUpSwiGLU, Version: Version,
-		Summary: "the linear layers of gate and up, and swiglu", DTypes: dtypes, Backward: true}
+		Summary: "the linear layers of gate and up, and swiglu", DTypes: dtypes, Backward: true,
+		Adds: []string{"dgate", "dup", "dgate_up"}, AddsTokens: vector.StepTerms}
 }
 
 // Supports implements core.Kernel: silu, all else that the op has, in float32, bfloat16 and float16, and
@@ -56,6 +57,7 @@ func (k *Kernel) Supports(f core.Facts) error { return k.Info().Supports(f) }
 type part struct {
 	weight      vector.Matrix
 	gradient    []float32 // nil without one
+	add         bool      // to what is there
 	first, rows int
 }
 
@@ -73,7 +75,7 @@ func parts(c *core.Call) (all []part) {
 			p.weight = vector.MatrixOf(w)
 		}
 		if c.Pass == core.Backward && !c.Facts.Frozen {
-			p.gradient = c.Output("d" + name).Float32s()
+			p.gradient, p.add = c.Output("d"+name).Float32s(), c.Adding("d"+name)
 		}
 		all = append(all, p)
 	}

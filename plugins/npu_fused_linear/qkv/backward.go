@@ -30,7 +30,8 @@ func (k *Kernel) Backward(_ context.Context, c *core.Call) error {
 			B: weight(c, part), C: dx, StrideC: D, Accumulate: i > 0}})
 		if !c.Facts.Frozen {
 			k.products = append(k.products, vector.TileProduct{PackedB: packed, Product: vector.Product{M: N, N: D, K: T, A: dy,
-				TransA: true, B: x, C: c.Output("d" + part + "_weight").Float32s(), StrideC: D}})
+				TransA: true, B: x, C: c.Output("d" + part + "_weight").Float32s(), StrideC: D,
+				Accumulate: c.Adding("d" + part + "_weight")}})
 		}
 		k.multiply(tiles)
 		if c.Facts.Bias && !c.Facts.Frozen {

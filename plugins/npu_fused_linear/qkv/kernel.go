@@ -41,7 +41,8 @@ type Kernel struct {
 // Info implements core.Kernel.
 func (*Kernel) Info() core.Info {
 	return core.Info{Name: Name, Op: core.QKV, Version: Version,
-		Summary: "the linear layers before attention, of one x", DTypes: dtypes, Backward: true}
+		Summary: "the linear layers before attention, of one x", DTypes: dtypes, Backward: true,
+		Adds: []string{"dq_weight", "dk_weight", "dv_weight"}, AddsTokens: vector.StepTerms}
 }
 
 // Supports implements core.Kernel: all that the op has, in float32, bfloat16 and float16, and weights in
