@@ -66,7 +66,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"core/reference", "core internal/ops", ""},
 	{"core/kerneltest", "core core/reference internal/opdef internal/ops", ""},
 	{"core/trust", "core", ""},
-	{"core/vector", "core internal/simd", ""},
+	{"core/vector", "core core/keep internal/simd", ""},
 	{"core/keep", "core internal/os/memory internal/wire", ""},
 	{"core/transport", "core core/reference core/kerneltest core/transport/proto core/trust internal/os/cpu " +
 		"internal/os/memory internal/os/sched internal/os/self internal/os/shm internal/os/temp " +
@@ -87,6 +87,8 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"plugins/blas_linear/blaslinear", "core core/vector plugins/blas_linear/blas plugins/npu_fused_linear/linear " +
 		"plugins/npu_fused_linear_cross_entropy/linearcrossentropy plugins/npu_fused_moe/moe", "core/kerneltest"},
 	{"plugins/onednn_linear/onednn", "core/vector internal/os/dynlib", "core"},
+	{"plugins/onednn_linear/onednnlinear", "core plugins/npu_fused_linear/linear plugins/onednn_linear/onednn",
+		"core/kerneltest"},
 	{"plugins/linked", "core plugins/...", ""},
 	{"plugins/builtin", "core core/plugin plugins/linked", "core/transport"},
 

@@ -56,6 +56,8 @@ func TestVerifyCatchesPlantedBugs(t *testing.T) {
 		{"bug_leak", []string{`FAILED rms_norm, 1 case: memory over 1000 calls`,
 			`the process grows by [0-9]+ bytes with each call`}, nil},
 		{"bug_keeps_data", []string{`FAILED swiglu forward y, .*calls in turn`}, nil},
+		{"bug_keeps_weight", []string{`FAILED rms_norm forward y, .*inputs known by number`,
+			`with other data at the same place, and other numbers: `}, nil},
 		{"bug_counts_calls", []string{`FAILED rope forward q_out, .* the same call 200 times`,
 			`call [0-9]+ of 200: .* other bits`}, nil},
 		{"bug_writes_input", []string{`FAILED swiglu backward dy, .* one token`, `wrote to an input`}, nil},

@@ -140,6 +140,20 @@ func plantedBugs() map[string]planted {
 			c.In[0] = seen[key]
 			return run()
 		}},
+		// It keeps a weight that has a number by the address, for as long as it lives.
+		"bug_keeps_weight": {core.RMSNorm, func(run func() error, c *core.Call) error {
+			w := c.Input("weight")
+			if w.Content == 0 {
+				return run()
+			}
+			key := fmt.Sprint(c.Facts, unsafe.SliceData(w.Data))
+			if _, ok := seen[key]; !ok {
+				seen[key] = core.NewTensor(w.DType, w.Shape...)
+				copy(seen[key].Data, w.Data)
+			}
+			c.Set("weight", seen[key])
+			return run()
+		}},
 		// Its tenth call with many tokens comes out otherwise, by one unit in the last place.
 		"bug_counts_calls": {core.RoPE, bugAfter("q_out", func(c *core.Call, v []float32) {
 			if c.Tokens() > 100 && c.Facts.DType == core.Float32 {

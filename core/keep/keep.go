@@ -50,8 +50,8 @@ func Held() int64 { return held.Load() }
 const most = 2
 
 // key is what a value was made for, and the contents that it was made of.
-type key struct {
-	use      int
+type key[U comparable] struct {
+	use      U
 	contents [most]uint64
 }
 
@@ -62,18 +62,18 @@ type kept[T any] struct {
 }
 
 // Store keeps values made of inputs. Its zero value is ready. As a kernel it is for one call at
-// a time.
-type Store[T any] struct {
-	kept  map[key]*kept[T]
+// a time. U is what tells apart values that are made of the same inputs: for what they are, and of which
+// part, in which shape.
+type Store[U comparable, T any] struct {
+	kept  map[key[U]]*kept[T]
 	asked uint64
 }
 
-// Of returns what create has made of the inputs, one or two, now or in an earlier call: use tells
-// apart what is made of the same inputs in several ways, and has to, where shapes differ. bytes is
+// Of returns what create has made of the inputs, one or two, now or in an earlier call. bytes is
 // the memory that the value takes. If nothing tells when an input changes, or there is no room, ok is
 // false, and nothing was made: the kernel does without.
-func (s *Store[T]) Of(use int, bytes int64, create func() T, inputs ...core.Tensor) (value T, ok bool) {
-	k := key{use: use}
+func (s *Store[U, T]) Of(use U, bytes int64, create func() T, inputs ...core.Tensor) (value T, ok bool) {
+	k := key[U]{use: use}
 	for i, x := range inputs {
 		if k.contents[i] = x.Content; x.Content == 0 {
 			return value, false
@@ -89,7 +89,7 @@ func (s *Store[T]) Of(use int, bytes int64, create func() T, inputs ...core.Tens
 		return value, false
 	}
 	if s.kept == nil {
-		s.kept = map[key]*kept[T]{}
+		s.kept = map[key[U]]*kept[T]{}
 	}
 	value = create()
 	s.kept[k] = &kept[T]{value, bytes, s.asked}
@@ -97,8 +97,8 @@ func (s *Store[T]) Of(use int, bytes int64, create func() T, inputs ...core.Tens
 }
 
 // forget drops what nobody has asked for while everything else was, many times over.
-func (s *Store[T]) forget() {
-	maps.DeleteFunc(s.kept, func(_ key, e *kept[T]) bool {
+func (s *Store[U, T]) forget() {
+	maps.DeleteFunc(s.kept, func(_ key[U], e *kept[T]) bool {
 		old := s.asked-e.asked > 64+8*uint64(len(s.kept))
 		if old {
 			held.Add(-e.bytes)

@@ -12,7 +12,7 @@ func store(t *testing.T, most int64) (of func(use int, inputs ...core.Tensor) (i
 	was := limit
 	limit = func() int64 { return most }
 	t.Cleanup(func() { limit = was; held.Store(0) })
-	s, made := new(Store[int]), 0
+	s, made := new(Store[int, int]), 0
 	return func(use int, inputs ...core.Tensor) (int, bool) {
 		return s.Of(use, 10, func() int { made++; return made }, inputs...)
 	}

@@ -187,6 +187,7 @@ func trials(k core.Kernel, f core.Facts, o Options) []step {
 		trialOf(k, f, o, "one thread or more", 512, (*trial).oneThread),
 		trialOf(k, f, o, fmt.Sprintf("%d stacked layers", layers), 16, (*trial).stacked),
 		trialOf(k, f, o, "read-only inputs", 13, (*trial).readOnly),
+		trialOf(k, lasting(k, f), o, contentsKind, contentTokens, (*trial).contents),
 	}
 }
 

@@ -12,6 +12,11 @@ func Huge(ctx context.Context, k core.Kernel, f core.Facts, o Options, elems int
 	return try(ctx, k, c, o, func(t *trial, ctx context.Context) error { return t.huge(ctx, elems) })
 }
 
+// Contents is the case of inputs whose contents have numbers.
+func Contents(ctx context.Context, k core.Kernel, f core.Facts) Result {
+	return try(ctx, k, specialCase(k.Info().Op, lasting(k, f), contentsKind, contentTokens), Options{}, (*trial).contents)
+}
+
 // AnyOrder is the case of calls in any order.
 func AnyOrder(ctx context.Context, k core.Kernel, d core.DType, times int) Result {
 	c := specialCase(k.Info().Op, core.Facts{DType: d}, "calls in any order", 0)

@@ -8,7 +8,7 @@
 //	sums               Dot, Dot3, SumSquares, Max, ExpSum
 //	rows of layers     Stream and its methods, StreamFor
 //	matrix products    Multiply with Product, Matrix and MatrixOf; FewRows
-//	on tiles           HasTiles, MultiplyTiles with TileProduct; PackLeft, PackRight
+//	on tiles           HasTiles, MultiplyTiles with TileProduct; PackLeft, PackRight, KeptTiles
 //	in blocks          Panels, Strip, PanelRows, PanelStart, PanelEnd, Prefetch
 //
 // # Data

@@ -17,6 +17,9 @@ type TileProduct struct {
 	// What PackLeft made of A, and PackRight of B, for a kernel that multiplies with the same
 	// matrix again; nil: it is packed for this call. A and B are still needed.
 	PackedA, PackedB *Tiles
+	// Reused says that B is packed once for many calls, if there is memory for that: whether tiles pay
+	// is decided as if it were packed, so that bits do not depend on the memory. KeptTiles sets it.
+	Reused bool
 }
 
 // Tiles is an operand that is split and packed for MultiplyTiles. Of float32 it takes 6 bytes
@@ -76,7 +79,7 @@ func (p *TileProduct) Pays() bool {
 }
 
 func (p *TileProduct) product() simd.TileProduct {
-	q := simd.TileProduct{Product: p.Product.product()}
+	q := simd.TileProduct{Product: p.Product.product(), Reused: p.Reused}
 	if p.PackedA != nil {
 		q.PackedA = p.PackedA.tiles
 	}

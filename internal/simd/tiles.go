@@ -37,6 +37,9 @@ type TileProduct struct {
 	// What PackLeft made of A, and PackRight of B, for callers that multiply with the same
 	// matrix again; nil: it is packed for this call. A and B are still needed.
 	PackedA, PackedB *Tiles
+	// Reused says that B is packed once for many calls, if there is memory for that: whether tiles pay
+	// is decided as if it were packed, so that bits do not depend on the memory.
+	Reused bool
 }
 
 // Tiles is an operand that is split and packed for MultiplyTiles. Of float32 it takes 6 bytes
@@ -137,7 +140,7 @@ func (p *TileProduct) Pays() bool { return p.pays(p.work()) }
 // takes as long to pack as tiles spare in about a hundred multiplications, and goroutines wait for each
 // other before they multiply. An operand in bfloat16 needs less of both.
 func (p *TileProduct) pays(work float64) bool {
-	if p.PackedB != nil || p.A.parts() == 1 || p.B.parts() == 1 {
+	if p.PackedB != nil || p.Reused || p.A.parts() == 1 || p.B.parts() == 1 {
 		return p.M >= 128 && p.N >= 256 && p.K >= 256
 	}
 	return p.M >= 256 && p.N >= 256 && p.K >= 256 && work >= 1<<28

@@ -159,7 +159,7 @@ func TestPackedOperandsGiveTheBitsOfThoseThatAreNot(t *testing.T) {
 			p.B.Data[0] = 1e-39
 			want := onTiles(p)
 			a, b := PackLeft(m, k, p.A, f.transA), PackRight(k, n, p.B, f.transB)
-			for _, packed := range []TileProduct{{p, a, nil}, {p, nil, b}, {p, a, b}} {
+			for _, packed := range []TileProduct{{p, a, nil, false}, {p, nil, b, true}, {p, a, b, false}} {
 				packed.C = slices.Clone(p.C)
 				multiplyOnTiles([]TileProduct{packed})
 				if !slices.Equal(packed.C, want) {
@@ -174,28 +174,32 @@ func TestPackedOperandsGiveTheBitsOfThoseThatAreNot(t *testing.T) {
 	}
 }
 
-// TestOnePackedOperandOfSeveralProducts: some of the other operands are packed for all goroutines, and some are not.
-func TestOnePackedOperandOfSeveralProducts(t *testing.T) {
+// TestOneLeftOperandOfSeveralProducts, packed before or once for the call: some of the other operands are packed
+// for all goroutines, and some are not.
+func TestOneLeftOperandOfSeveralProducts(t *testing.T) {
 	needTiles(t)
 	const m, k = 70, 90
 	rng := rand.New(rand.NewPCG(5, 10))
 	a := operand(t, rng, m, k, 1, false)
 	packed := PackLeft(m, k, a, false)
-	var group []TileProduct
 	var want [][]float32
+	var group, unpacked []TileProduct
 	for _, n := range []int{16 * tileLanes, 8 * tileLanes, 3, 40 * tileLanes, 1} {
 		p := Product{M: m, N: n, K: k, A: a, B: operand(t, rng, k, n, 1, true), TransB: true, C: make([]float32, m*n), StrideC: n}
 		want = append(want, onTiles(p))
-		group = append(group, TileProduct{p, packed, nil})
+		group = append(group, TileProduct{Product: p, PackedA: packed})
+		unpacked = append(unpacked, TileProduct{Product: p})
 	}
-	for from := range group {
-		for to := from + 1; to <= len(group); to++ {
-			multiplyOnTiles(group[from:to])
-			for i, p := range group[from:to] {
-				if !slices.Equal(p.C, want[from+i]) {
-					t.Errorf("products %d to %d: other bits of product %d than by itself", from, to, from+i)
+	for _, group := range [][]TileProduct{group, unpacked} {
+		for from := range group {
+			for to := from + 1; to <= len(group); to++ {
+				multiplyOnTiles(group[from:to])
+				for i, p := range group[from:to] {
+					if !slices.Equal(p.C, want[from+i]) {
+						t.Errorf("products %d to %d: other bits of product %d than by itself", from, to, from+i)
+					}
+					clear(p.C)
 				}
-				clear(p.C)
 			}
 		}
 	}
@@ -206,11 +210,11 @@ func TestTilesOfAnotherProductPanic(t *testing.T) {
 	x := Matrix{Data: make([]float32, 64), Stride: 8}
 	p := Product{M: 8, N: 8, K: 8, A: x, B: x, C: make([]float32, 64), StrideC: 8}
 	left, right := PackLeft(8, 8, x, false), PackRight(8, 8, x, false)
-	MultiplyTiles(TileProduct{p, left, right})
+	MultiplyTiles(TileProduct{p, left, right, false})
 	for name, wrong := range map[string]TileProduct{
-		"sides":  {p, right, left},
-		"a size": {p, nil, PackRight(8, 7, x, false)},
-		"depth":  {p, PackLeft(8, 7, x, false), nil},
+		"sides":  {p, right, left, false},
+		"a size": {p, nil, PackRight(8, 7, x, false), false},
+		"depth":  {p, PackLeft(8, 7, x, false), nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {

@@ -96,6 +96,7 @@ func (t tiles) sum(i, j int) tmm { return tmm(2*i + j) }
 // tiles serve twice once they are loaded.
 func (t tiles) step() {
 	inA, inB := -1, -1
+	ahead := t.nearAhead()
 	for _, parts := range [][2]int{{0, 0}, {0, 2}, {0, 1}, {1, 1}, {1, 0}, {2, 0}} {
 		a, b := parts[0], parts[1]
 		if a >= t.pa || b >= t.pb {
@@ -115,9 +116,33 @@ func (t tiles) step() {
 		for j := range t.nb {
 			for i := range t.na {
 				tileProduct(t.sum(i, j), tmm(4+i), tmm(6+j)).emit()
+				ahead.some()
 			}
 		}
 	}
+}
+
+// nearAhead asks for lines of b at the next step to be brought to the first-level cache: tiles are
+// loaded from the second level at no more than the rate at which they are multiplied.
+type nearAhead struct{ lines []Mem }
+
+func (t tiles) nearAhead() *nearAhead {
+	var n nearAhead
+	for part := range t.pb {
+		for line := range t.nb * tileBytes / 64 {
+			n.lines = append(n.lines, Mem{Base: reg.R15, Disp: (t.pb+part)*partBytes + 64*line})
+		}
+	}
+	return &n
+}
+
+// some asks for as many as pass while a tile is multiplied.
+func (n *nearAhead) some() {
+	const atOnce = 8
+	for _, line := range n.lines[:min(len(n.lines), atOnce)] {
+		PREFETCHT0(line)
+	}
+	n.lines = n.lines[min(len(n.lines), atOnce):]
 }
 
 // store writes the sums to c, by way of room, or adds them.

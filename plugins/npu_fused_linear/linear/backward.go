@@ -27,17 +27,17 @@ func (k *Kernel) Backward(_ context.Context, c *core.Call) error {
 		}
 	}
 	if R == 0 {
-		k.multiply(c.Facts, products...)
+		k.multiply(c, true, products...)
 		vector.Narrow(c.Output("dx"), dx)
 		return nil
 	}
 	x, a, b := vector.MatrixOf(c.Input("x")), vector.MatrixOf(c.Input("lora_a")), vector.MatrixOf(c.Input("lora_b"))
-	k.multiply(c.Facts, append(products, k.down(c, x),
+	k.multiply(c, true, append(products, k.down(c, x),
 		vector.Product{M: T, N: R, K: N, A: dy, B: b, C: vector.Grow(&k.v, T*R), StrideC: R})...)
 	scale(k.u, c.Facts)
 	scale(k.v, c.Facts)
 	v := rows(k.v, R)
-	k.multiply(c.Facts, vector.Product{M: T, N: D, K: R, A: v, B: a, C: dx, StrideC: D, Accumulate: true},
+	k.multiply(c, false, vector.Product{M: T, N: D, K: R, A: v, B: a, C: dx, StrideC: D, Accumulate: true},
 		transposed(R, D, T, v, x, c.Output("dlora_a")), transposed(N, R, T, dy, rows(k.u, R), c.Output("dlora_b")))
 	vector.Narrow(c.Output("dx"), dx)
 	return nil

@@ -25,11 +25,11 @@ func (k *Kernel) Forward(_ context.Context, c *core.Call) error {
 	products := []vector.Product{{M: T, N: N, K: D, A: x, B: weight(c), TransB: true, Dots: true,
 		C: y, StrideC: N, Accumulate: c.Facts.Bias}}
 	if R == 0 {
-		k.multiply(c.Facts, products...)
+		k.multiply(c, true, products...)
 	} else {
-		k.multiply(c.Facts, append(products, k.down(c, x))...)
+		k.multiply(c, true, append(products, k.down(c, x))...)
 		scale(k.u, c.Facts)
-		k.multiply(c.Facts, vector.Product{M: T, N: N, K: R, A: rows(k.u, R), B: vector.MatrixOf(c.Input("lora_b")),
+		k.multiply(c, false, vector.Product{M: T, N: N, K: R, A: rows(k.u, R), B: vector.MatrixOf(c.Input("lora_b")),
 			TransB: true, C: y, StrideC: N, Accumulate: true})
 	}
 	vector.Narrow(c.Output("y"), y)
@@ -43,6 +43,14 @@ func weight(c *core.Call) vector.Matrix {
 		return vector.Matrix{Int8: w.Int8s(), Scale: c.Input("weight_scale").Float32s(), Stride: c.Facts.Dim}
 	}
 	return vector.MatrixOf(w)
+}
+
+// weights are the inputs that the weight is made of.
+func weights(c *core.Call) []core.Tensor {
+	if c.Facts.WeightDType == core.Int8 {
+		return []core.Tensor{c.Input("weight"), c.Input("weight_scale")}
+	}
+	return []core.Tensor{c.Input("weight")}
 }
 
 // down is the product x A^T, in u.

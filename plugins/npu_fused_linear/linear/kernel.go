@@ -39,8 +39,9 @@ type Kernel struct {
 	Multiply vector.Multiplier
 
 	tiles []vector.TileProduct
-	u, v  []float32 // [T,R]: what A makes of x, and B of dy
-	wide  []float32 // [T,D] or [T,N]: dx or y before it is rounded to storage, unless that is float32
+	kept  vector.KeptTiles // the weights that are frozen
+	u, v  []float32        // [T,R]: what A makes of x, and B of dy
+	wide  []float32        // [T,D] or [T,N]: dx or y before it is rounded to storage, unless that is float32
 }
 
 // Info implements core.Kernel.
@@ -65,10 +66,11 @@ func (k *Kernel) Supports(f core.Facts) error {
 }
 
 // multiply computes products, on tiles where the processor has them: its products have other bits than those of
-// the plain form in any case, and few rows are left to Multiply, which reads a weight once for them.
-func (k *Kernel) multiply(f core.Facts, products ...vector.Product) {
+// the plain form in any case, and few rows are left to Multiply, which reads a weight once for them. If the first
+// product is that with the weight of the call, this is packed once for all calls where it is frozen.
+func (k *Kernel) multiply(c *core.Call, weight bool, products ...vector.Product) {
 	for i := range products {
-		products[i].A.Rounded = f.Products == core.BFloat16
+		products[i].A.Rounded = c.Facts.Products == core.BFloat16
 		products[i].B.Rounded = products[i].A.Rounded
 	}
 	switch {
@@ -78,6 +80,9 @@ func (k *Kernel) multiply(f core.Facts, products ...vector.Product) {
 		k.tiles = k.tiles[:0]
 		for _, p := range products {
 			k.tiles = append(k.tiles, vector.TileProduct{Product: p})
+		}
+		if weight && c.Facts.Frozen {
+			k.kept.Right(&k.tiles[0], 0, weights(c)...)
 		}
 		vector.MultiplyTiles(k.tiles...)
 		clear(k.tiles) // they hold on to the operands

@@ -19,16 +19,27 @@ const (
 	// chunkBytes is what the logits of such a chunk may take when more rows fit than these.
 	chunkBytes = 16 << 20
 	// frozenBytes is the same where the weight is frozen, and no dweight takes memory: with
-	// the sizes above 276 rows, in 0.83 of the time of 112 on an Intel Xeon.
+	// the sizes above 276 rows, in 0.83 of the time of 112 on an Intel Xeon. On tiles, where the
+	// packed weight is read from memory for each chunk, it is twice that.
 	frozenBytes = 160 << 20
 )
 
 // rowsOf returns how many targets make a chunk that has no room in dweight.
 func rowsOf(f core.Facts) int {
+	bytes := chunkBytes
 	if f.Frozen {
-		return max(chunkRows, frozenBytes/4/f.Vocab)
+		if bytes = frozenBytes; vector.HasTiles() {
+			bytes *= 2
+		}
 	}
-	return max(chunkRows, chunkBytes/4/f.Vocab)
+	return max(chunkRows, bytes/4/f.Vocab)
+}
+
+// evenly returns how many of n targets make a chunk of at most so many, the last of which is not much smaller
+// than the others.
+func evenly(n, most int) int {
+	chunks := max(1, (n+most-1)/most)
+	return max(1, (n+chunks-1)/chunks)
 }
 
 // Backward computes the losses and, of the logits' gradient
@@ -48,7 +59,7 @@ func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
 		}
 		rest = rest[n:]
 	}
-	for targets := range slices.Chunk(rest, rowsOf(c.Facts)) {
+	for targets := range slices.Chunk(rest, evenly(len(rest), rowsOf(c.Facts))) {
 		n := len(targets)
 		if err := k.backward(ctx, c, targets, room{vector.Grow(&k.logits, n*c.Facts.Vocab), n}, true); err != nil {
 			return err
@@ -80,7 +91,7 @@ func (m room) of(s span, targets int) []float32 { return m.data[s.lo*m.each:][:t
 func (k *Kernel) backward(ctx context.Context, c *core.Call, targets []target, logits room, add bool) error {
 	D, n := c.Facts.Dim, len(targets)
 	rows := k.gather(c, targets)
-	all := spans(n, c.Facts.Vocab)
+	all := spans(n, c.Facts)
 	for _, s := range all {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -109,7 +120,7 @@ func (k *Kernel) backward(ctx context.Context, c *core.Call, targets []target, l
 			products = append(products, vector.Product{M: s.hi - s.lo, N: D, K: n, A: a, TransA: true, B: vector.Matrix{Data: rows.x, Stride: D},
 				C: c.Output("dweight").Float32s()[s.lo*D : s.hi*D], StrideC: D, Accumulate: add})
 		}
-		k.Multiply.Run(products...)
+		k.multiply(rows, s, products...)
 	}
 	losses := c.Output("losses").Float32s()
 	for r, t := range targets {

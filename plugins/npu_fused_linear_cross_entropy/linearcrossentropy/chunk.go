@@ -24,7 +24,9 @@ const (
 	// tileElems is how many logits are worked on at a time: 4 MiB, little beside a head's
 	// weight, and enough for products at full speed.
 	tileElems = 1 << 20
-	minWidth  = 512 // of a tile, however many targets there are
+	minWidth  = 512  // of a tile, however many targets there are
+	keptWidth = 2048 // of one whose weight may be kept packed,
+	keptRows  = 128  // with at least so many targets
 
 	rowGrain = 1 << 14 // elements below which another goroutine does not pay
 )
@@ -33,9 +35,13 @@ const (
 type span struct{ lo, hi int }
 
 // spans cuts the vocabulary. The widths depend on the sizes alone, being part of the
-// order in which sums are made.
-func spans(targets, vocab int) []span {
-	width := max(tileElems/targets, minWidth)
+// order in which sums are made. Where a weight may be kept packed, they are
+// the same for all numbers of targets for which it is.
+func spans(targets int, f core.Facts) []span {
+	vocab, width := f.Vocab, max(tileElems/targets, minWidth)
+	if f.Frozen && vector.HasTiles() && targets >= keptRows {
+		width = keptWidth
+	}
 	var all []span
 	for lo := 0; lo < vocab; lo += width {
 		all = append(all, span{lo, min(lo+width, vocab)})
@@ -63,8 +69,20 @@ func (k *Kernel) gather(c *core.Call, targets []target) chunk {
 // score writes the logits of a span to z [targets, width of the span].
 func (k *Kernel) score(c chunk, s span, z []float32) {
 	D := c.Facts.Dim
-	k.Multiply.Run(vector.Product{M: len(c.targets), N: s.hi - s.lo, K: D, A: vector.Matrix{Data: c.x, Stride: D},
+	k.multiply(c, s, vector.Product{M: len(c.targets), N: s.hi - s.lo, K: D, A: vector.Matrix{Data: c.x, Stride: D},
 		B: c.weight(s), TransB: true, C: z, StrideC: s.hi - s.lo})
+}
+
+// multiply computes products, the first of which is that with the weight of a span. What is frozen is packed once
+// for all calls, if there are units for tiles and memory allows.
+func (k *Kernel) multiply(c chunk, s span, products ...vector.Product) {
+	if k.Multiply != nil || !c.Facts.Frozen {
+		k.Multiply.Run(products...)
+		return
+	}
+	tiles := vector.TileProduct{Product: products[0]} // which is all, as the weight has no gradient
+	k.kept.Right(&tiles, s.lo, c.Input("weight"))
+	vector.MultiplyTiles(tiles)
 }
 
 // weight returns the rows of a span as an operand, widened while it is packed.

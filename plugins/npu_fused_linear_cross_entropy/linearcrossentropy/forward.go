@@ -20,7 +20,7 @@ func (k *Kernel) Forward(ctx context.Context, c *core.Call) error {
 	clear(losses)
 	for targets := range slices.Chunk(k.targets, forwardRows) {
 		rows := k.gather(c, targets)
-		for _, s := range spans(len(targets), c.Facts.Vocab) {
+		for _, s := range spans(len(targets), c.Facts) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}

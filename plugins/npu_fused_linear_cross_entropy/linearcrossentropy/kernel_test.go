@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/keep"
 	"github.com/seed98097648/tune/core/kerneltest"
+	"github.com/seed98097648/tune/core/vector"
 	"github.com/seed98097648/tune/internal/golden"
 	"github.com/seed98097648/tune/internal/simd/simdtest"
 )
@@ -87,7 +89,10 @@ func TestTargetsThatFillChunksOrDoNot(t *testing.T) {
 
 // TestTargetsOfAFrozenWeight: they come in chunks from the first on, of more rows.
 func TestTargetsOfAFrozenWeight(t *testing.T) {
-	const vocab = frozenBytes / 4 / (2 * chunkRows)
+	vocab := frozenBytes / 4 / (2 * chunkRows)
+	if vector.HasTiles() {
+		vocab *= 2
+	}
 	for _, targets := range []int{1, 2*chunkRows + 1} {
 		c := use(core.Float32, targets, 2, vocab)
 		c.Facts.Frozen = true
@@ -175,6 +180,47 @@ func TestScratchMemoryIsThatOfAChunk(t *testing.T) {
 	}
 	if n := 4 * (cap(k.logits) + cap(k.tile) + cap(k.x) + cap(k.dx)); n > chunkBytes+4*tileElems+4*forwardRows*2*c.Facts.Dim {
 		t.Errorf("%d bytes of scratch memory", n)
+	}
+}
+
+// TestWhatIsKeptOfAFrozenWeight changes no bit, and serves any number of targets.
+func TestWhatIsKeptOfAFrozenWeight(t *testing.T) {
+	if !vector.HasTiles() {
+		t.Skip("nothing is kept without units for tiles")
+	}
+	const dim, vocab = 260, keptWidth + 300
+	before, k := keep.Held(), new(Kernel)
+	var data []byte
+	for _, tokens := range []int{190, 260} {
+		c := use(core.Float32, tokens, dim, vocab)
+		c.Facts.Frozen = true
+		_, backward, err := kerneltest.Calls(t.Context(), k, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if data == nil {
+			data = bytes.Clone(backward.Input("weight").Data)
+		}
+		copy(backward.Input("weight").Data, data)
+		var plain [][]byte
+		for _, content := range []uint64{0, 1 << 61, 1 << 61} {
+			weight := backward.Input("weight")
+			weight.Content = content
+			backward.Set("weight", weight)
+			if err := core.Run(t.Context(), k, backward); err != nil {
+				t.Fatal(err)
+			}
+			for i, x := range backward.Out {
+				if content == 0 {
+					plain = append(plain, bytes.Clone(x.Data))
+				} else if !bytes.Equal(x.Data, plain[i]) {
+					t.Errorf("%d tokens: %s has other bits where the weight is kept", tokens, backward.Sig.Out[i].Name)
+				}
+			}
+		}
+	}
+	if held := keep.Held() - before; held < 2*6*dim*vocab || held > 2*6*(dim+32)*(vocab+2*32) {
+		t.Errorf("%d bytes are kept, of the same weight for two numbers of targets", held)
 	}
 }
 
