@@ -69,7 +69,7 @@ func (k *Kernel) backwardProducts(c *core.Call, weights []part, lo, hi int, dx [
 		products := []vector.Product{{M: n, N: D, K: w.rows, A: d, B: w.weight, C: dx[lo*D:], StrideC: D, Accumulate: i > 0}}
 		if w.gradient != nil {
 			products = append(products, vector.Product{M: w.rows, N: D, K: n, A: d, TransA: true,
-				B: vector.MatrixOf(slice(c.Input("x"), lo, hi)), C: w.gradient, StrideC: D, Accumulate: lo > 0})
+				B: vector.MatrixOf(slice(c.Input("x"), lo, hi)), C: w.gradient, StrideC: D, Accumulate: w.add || lo > 0})
 		}
 		k.Multiply.Run(products...)
 	}

@@ -31,6 +31,8 @@ const (
 	rowGrain  = 4 // rows below which another goroutine does not pay
 )
 
+var adds = []string{"dgate", "dup", "dgate_up"}
+
 var dtypes = []core.DType{core.Float32, core.BFloat16, core.Float16, core.Int8}
 
 // Kernel implements core.Kernel; its zero value is ready. It keeps its scratch memory from call to
@@ -44,9 +46,13 @@ type Kernel struct {
 }
 
 // Info implements core.Kernel.
-func (*Kernel) Info() core.Info {
-	return core.Info{Name: Name, Op: core.GateUpSwiGLU, Version: Version,
+func (k *Kernel) Info() core.Info {
+	i := core.Info{Name: Name, Op: core.GateUpSwiGLU, Version: Version,
 		Summary: "the linear layers of gate and up, and swiglu", DTypes: dtypes, Backward: true}
+	if k.Multiply == nil { // which adds a sum once, if it has few terms
+		i.Adds, i.AddsTokens = adds, vector.StepTerms
+	}
+	return i
 }
 
 // Supports implements core.Kernel: silu, all else that the op has, in float32, bfloat16 and float16, and
@@ -57,6 +63,7 @@ func (k *Kernel) Supports(f core.Facts) error { return k.Info().Supports(f) }
 type part struct {
 	weight      vector.Matrix
 	gradient    []float32 // nil without one
+	add         bool      // to what is there
 	first, rows int
 }
 
@@ -74,7 +81,7 @@ func parts(c *core.Call) (all []part) {
 			p.weight = vector.MatrixOf(w)
 		}
 		if c.Pass == core.Backward && !c.Facts.Frozen {
-			p.gradient = c.Output("d" + name).Float32s()
+			p.gradient, p.add = c.Output("d"+name).Float32s(), c.Adding("d"+name)
 		}
 		all = append(all, p)
 	}

@@ -21,7 +21,7 @@ func (k *Kernel) Backward(_ context.Context, c *core.Call) error {
 		products := []vector.Product{{M: T, N: D, K: N, A: dy, B: weight(c, part), C: dx, StrideC: D, Accumulate: i > 0}}
 		if !c.Facts.Frozen {
 			products = append(products, vector.Product{M: N, N: D, K: T, A: dy, TransA: true, B: vector.MatrixOf(c.Input("x")),
-				C: c.Output("d" + part + "_weight").Float32s(), StrideC: D})
+				C: c.Output("d" + part + "_weight").Float32s(), StrideC: D, Accumulate: c.Adding("d" + part + "_weight")})
 		}
 		k.Multiply.Run(products...)
 		if c.Facts.Bias && !c.Facts.Frozen {

@@ -22,6 +22,8 @@ const (
 	Version = "0.1.0"
 )
 
+var adds = []string{"dq_weight", "dk_weight", "dv_weight"}
+
 var dtypes = []core.DType{core.Float32, core.BFloat16, core.Float16, core.Int8}
 
 // parts are the three layers.
@@ -40,9 +42,13 @@ type Kernel struct {
 }
 
 // Info implements core.Kernel.
-func (*Kernel) Info() core.Info {
-	return core.Info{Name: Name, Op: core.QKV, Version: Version,
+func (k *Kernel) Info() core.Info {
+	i := core.Info{Name: Name, Op: core.QKV, Version: Version,
 		Summary: "the linear layers before attention, of one x", DTypes: dtypes, Backward: true}
+	if k.Multiply == nil { // which adds a sum once, if it has few terms
+		i.Adds, i.AddsTokens = adds, vector.StepTerms
+	}
+	return i
 }
 
 // Supports implements core.Kernel: all that the op has, in float32, bfloat16 and float16, and weights in
