@@ -15,7 +15,13 @@ type Call struct {
 	Sig   Signature
 	In    []Tensor // Sig.In, arguments with a Count expanded in place; read-only
 	Out   []Tensor // Sig.Out, likewise; the kernel writes every element
-	Site  string   // where in the model, for messages; may be empty
+	// Add says of each tensor of Out that the kernel is to add to what is there; nil for none.
+	// Each element becomes that, plus what the call would have written without: one addition
+	// in float32 of a sum that is finished, so that whoever adds, the bits are the same. Only
+	// outputs that are named in the kernel's Info.Adds can be added to. After an error what
+	// is there is undefined.
+	Add  []bool
+	Site string // where in the model, for messages; may be empty
 }
 
 // NewCall returns a call without tensors; fill In and Out, or use Set.
@@ -61,6 +67,10 @@ func (c *Call) Tokens() int { return c.In[0].Shape[0] }
 // signature, that the symbolic axes agree, and that indices point at something that is
 // there (see Points). Errors wrap ErrBadCall. Run calls it before every kernel.
 func (c *Call) Check() error {
+	if len(c.Add) > 0 && len(c.Add) != len(c.Out) {
+		return fmt.Errorf("%w: %s %s says of %d outputs whether to add, and has %d", ErrBadCall, c.Op, c.Pass, len(c.Add),
+			len(c.Out))
+	}
 	if len(c.In) != count(c.Sig.In) || len(c.Out) != count(c.Sig.Out) {
 		return fmt.Errorf("%w: %s %s takes %d tensors and gives %d, got %d and %d", ErrBadCall,
 			c.Op, c.Pass, count(c.Sig.In), count(c.Sig.Out), len(c.In), len(c.Out))

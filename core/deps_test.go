@@ -87,6 +87,8 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"plugins/blas_linear/blaslinear", "core core/vector plugins/blas_linear/blas plugins/npu_fused_linear/linear " +
 		"plugins/npu_fused_linear_cross_entropy/linearcrossentropy plugins/npu_fused_moe/moe", "core/kerneltest"},
 	{"plugins/onednn_linear/onednn", "core/vector internal/os/dynlib", "core"},
+	{"plugins/onednn_linear/onednnlinear", "core plugins/npu_fused_linear/linear plugins/onednn_linear/onednn",
+		"core/kerneltest"},
 	{"plugins/linked", "core plugins/...", ""},
 	{"plugins/builtin", "core core/plugin plugins/linked", "core/transport"},
 
@@ -134,7 +136,8 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/parity", "core internal/plainjson trainer trainer/...",
 		"core/reference core/transport internal/plugintest plugins/linked"},
 	{"trainer", "core internal/amount internal/os/cpu internal/fields internal/os/hugepage internal/os/memory " +
-		"internal/plainjson internal/os/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest"},
+		"internal/plainjson internal/os/shm internal/simd trainer/...", "core/reference core/transport internal/plugintest " +
+		"plugins/npu_fused_linear/linear"},
 
 	// Programs put the parts together.
 	{"cmd/tune", "core core/... " +

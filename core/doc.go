@@ -38,7 +38,8 @@
 // [Call.Check] verifies dtypes, shapes and indices before a kernel sees them. Tensors are
 // views over memory that the caller owns; a kernel in another process reads them where they
 // are, and writes its outputs into its own [OutputMemory]. Inputs do not change while a kernel runs, so a call whose
-// process died can be run again, exactly.
+// process died can be run again, exactly; but for one that adds to its outputs, see [Call.Add]: there the sums
+// are computed again, from the first call on.
 //
 // # Errors
 //
@@ -51,6 +52,7 @@
 //	ErrWrongResult    verification failed; the numbers are in the text
 //	ErrIncompatible   not a plugin, or one that speaks another protocol
 //	ErrPluginExited   the process died or hung
+//	ErrSpoiled        so did one that was adding to its outputs, which are lost
 //	ErrCompiled       too late to swap: the graph exists
 //	ErrBadCall        a tensor is missing, of the wrong form, or has an index to nowhere
 package core

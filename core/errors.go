@@ -26,6 +26,9 @@ var (
 	ErrUntrusted = errors.New("untrusted plugin")
 	// ErrPluginExited: the plugin's process died or was stopped after a deadline.
 	ErrPluginExited = errors.New("plugin exited")
+	// ErrSpoiled: a call that adds to its outputs ended before they were complete, so that
+	// nobody knows what is there. What they are sums of has to be computed again.
+	ErrSpoiled = errors.New("a sum is lost that a call was adding to")
 	// ErrCompiled: the model's graph exists already, so its sites are fixed.
 	ErrCompiled = errors.New("the model's graph is already compiled")
 	// ErrWrongResult: a kernel differs from the reference by more than rounding explains.

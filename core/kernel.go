@@ -16,6 +16,12 @@ type Info struct {
 	Summary  string  `json:"summary"` // one line for people
 	DTypes   []DType `json:"dtypes"`
 	Backward bool    `json:"backward"` // false: inference only, never placed in training
+	// Adds names the float32 outputs of backward that the kernel can add to what is there, which
+	// spares a pass over the gradients of weights that are summed over several batches; see
+	// Call.Add. It is never told to add to others, nor in calls of more than AddsTokens tokens, unless
+	// that is 0: where a sum is computed in several parts, adding the whole takes as long as that pass.
+	Adds       []string `json:"adds,omitempty"`
+	AddsTokens int      `json:"adds_tokens,omitempty"`
 	// ByThreads says that the bits of results depend on how many threads the kernel computes with, as those of
 	// libraries do that share out sums. A run with such a kernel has its bits again with as many threads only.
 	ByThreads bool `json:"by_threads,omitempty"`
@@ -60,36 +66,29 @@ type Kernel interface {
 	Supports(f Facts) error
 	// Forward and Backward run a pass. The call has passed Call.Check, and its facts are
 	// ones that Supports has taken: a kernel need not look again. They write every element
-	// of every output, read nothing from outputs, and never write to inputs. The same call
-	// twice gives the same bits, with any number of threads unless Info.ByThreads.
+	// of every output, read nothing from outputs but those of Call.Add, and never write to
+	// inputs. The same call twice gives the same bits, with any number of threads unless
+	// Info.ByThreads.
 	Forward(ctx context.Context, c *Call) error
 	Backward(ctx context.Context, c *Call) error
 }
 
 // Run runs the pass that the call names, which is how kernels are called: what every
-// kernel relies on is checked here, once. A call that is none of the kernel's op, or fails
-// Call.Check, is an error that wraps ErrBadCall, and a context that is done is its error.
+// kernel relies on is checked here, once. A call that Info.Accepts refuses is an error that
+// wraps ErrBadCall, and a context that is done is its error.
 // Run does not ask whether the kernel supports the facts. Its caller must have asked, as a plan
 // does, and the plugin's side of the transport.
 func Run(ctx context.Context, k Kernel, c *Call) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := checkFor(k.Info(), c); err != nil {
+	if err := k.Info().Accepts(c); err != nil {
 		return &KernelError{Kernel: k.Info().Name, Op: c.Op, Pass: c.Pass, Site: c.Site, Err: err}
 	}
 	if c.Pass == Backward {
 		return k.Backward(ctx, c)
 	}
 	return k.Forward(ctx, c)
-}
-
-// checkFor verifies that a call is one for the kernel.
-func checkFor(i Info, c *Call) error {
-	if c.Op != i.Op {
-		return fmt.Errorf("%w: the kernel is for %s", ErrBadCall, i.Op)
-	}
-	return c.Check()
 }
 
 // Verifier is an optional ability of a kernel: to prove itself against the reference,

@@ -10,7 +10,6 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/os/hugepage"
 	"github.com/seed98097648/tune/internal/os/memory"
-	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/crosscheck"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/models"
@@ -46,8 +45,7 @@ type Engine struct {
 	program *nn.Compiled
 	eval    *Evaluator // made at the first Evaluate
 	opt     *optim.AdamW
-	grads   [][]float32     // what the optimizer reads: the graph's, or the accumulated
-	direct  [][]float32     // the graph's gradients
+	grads   [][]float32     // what the optimizer reads, where the graph has it
 	host    hugepage.Memory // of what no kernel sees
 	freed   [][]byte        // of host
 }
@@ -90,8 +88,17 @@ func (e *Engine) compile() error {
 		return err
 	}
 	c.Checkpoint, c.Training, c.Watch = e.cfg.GradientCheckpointing, true, e.cfg.Check.Watch
-	e.program, err = e.model.Compile(c, e.model.Forward(c).Loss, false)
-	return err
+	if e.cfg.Accumulate > 1 {
+		c.Sums = &e.host
+	}
+	if e.program, err = e.model.Compile(c, e.model.Forward(c).Loss, false); err != nil {
+		return err
+	}
+	e.grads = e.grads[:0]
+	for _, p := range e.model.Trainable() {
+		e.grads = append(e.grads, e.program.Gradient(p))
+	}
+	return nil
 }
 
 // Repatch closes the graphs, lets change put other kernels on the model's sites, and makes
@@ -105,30 +112,14 @@ func (e *Engine) Repatch(change func() error) error {
 	if err := e.compile(); err != nil {
 		return err
 	}
-	for i, p := range e.model.Trainable() {
-		e.direct[i] = e.program.Gradient(p)
-	}
-	if e.cfg.Accumulate > 1 {
-		return nil // the optimizer reads the sums
-	}
-	copy(e.grads, e.direct)
 	return e.opt.SetGradients(e.grads)
 }
 
 func (e *Engine) buildOptimizer() error {
 	var params []optim.Param
-	for _, p := range e.model.Trainable() {
-		grad := e.program.Gradient(p)
-		e.direct = append(e.direct, grad)
-		if e.cfg.Accumulate > 1 {
-			var err error
-			if grad, err = e.allocHost(len(grad)); err != nil {
-				return fmt.Errorf("trainer: accumulated gradients: %w", err)
-			}
-		}
-		e.grads = append(e.grads, grad)
+	for i, p := range e.model.Trainable() {
 		decay := e.cfg.NoDecay == nil || !e.cfg.NoDecay(p)
-		param := optim.Param{Name: p.Name, Value: p.Tensor.Float32s(), Grad: grad, Decay: decay}
+		param := optim.Param{Name: p.Name, Value: p.Tensor.Float32s(), Grad: e.grads[i], Decay: decay}
 		if e.cfg.Rate != nil {
 			param.Rate = e.cfg.Rate(p)
 		}
@@ -165,22 +156,33 @@ func (e *Engine) Step(ctx context.Context, batches []data.Batch, lr float64) (St
 	if r.Targets == 0 {
 		return r, errors.New("trainer: the batch has no targets; every label is ignored")
 	}
-	for i, b := range batches {
-		if err := e.accumulate(ctx, i, b, &r); err != nil {
-			return r, err
-		}
+	err := e.gradients(ctx, batches, &r)
+	if errors.Is(err, core.ErrSpoiled) { // a plugin died while it was adding to them
+		e.program.Apart(true)
+		err = e.gradients(ctx, batches, &r)
+		e.program.Apart(false)
+	}
+	if err != nil {
+		return r, err
 	}
 	start := time.Now()
-	r.GradNorm = optim.GlobalNorm(e.grads)
-	if !finite(r.GradNorm) {
-		return r, e.suspects().blame(ctx, "gradient norm", r.GradNorm)
-	}
 	e.opt.Step(lr, optim.ClipCoefficient(r.GradNorm, e.cfg.Clip))
 	for _, p := range e.model.Trainable() {
 		p.Changed()
 	}
-	r.Optimizer = time.Since(start)
+	r.Optimizer += time.Since(start)
 	return r, nil
+}
+
+// gradients computes those of all batches together.
+func (e *Engine) gradients(ctx context.Context, batches []data.Batch, r *StepResult) error {
+	r.Loss = 0
+	for i, b := range batches {
+		if err := e.accumulate(ctx, i, b, r); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (e *Engine) accumulate(ctx context.Context, i int, b data.Batch, r *StepResult) error {
@@ -188,6 +190,7 @@ func (e *Engine) accumulate(ctx context.Context, i int, b data.Batch, r *StepRes
 		return err
 	}
 	e.program.Batch.Draw(e.cfg.Seed, uint64(e.opt.State().T), uint64(i))
+	e.program.Adding(i > 0)
 	start := time.Now()
 	loss, err := e.program.Forward(ctx)
 	if err != nil {
@@ -201,28 +204,16 @@ func (e *Engine) accumulate(ctx context.Context, i int, b data.Batch, r *StepRes
 	if err := e.program.Backward(ctx); err != nil {
 		return err
 	}
-	if e.cfg.Accumulate > 1 {
-		// Asked here, while the batch at fault can still be run again.
-		if norm := optim.GlobalNorm(e.direct); !finite(norm) {
-			return e.suspects().blame(ctx, "gradient norm", norm)
-		}
-		for j, g := range e.direct {
-			addTo(e.grads[j], g, i == 0)
-		}
-	}
+	backward := time.Now()
 	r.Forward += forward.Sub(start)
-	r.Backward += time.Since(forward)
+	r.Backward += backward.Sub(forward)
+	// Asked after each batch, while the one at fault can still be run again.
+	r.GradNorm = optim.GlobalNorm(e.grads)
+	r.Optimizer += time.Since(backward)
+	if !finite(r.GradNorm) {
+		return e.suspects().blame(ctx, "gradient norm", r.GradNorm)
+	}
 	return nil
-}
-
-func addTo(dst, src []float32, first bool) {
-	simd.Parallel(len(dst), 1<<14, func(lo, hi int) {
-		if first {
-			copy(dst[lo:hi], src[lo:hi])
-			return
-		}
-		simd.Add(dst[lo:hi], dst[lo:hi], src[lo:hi])
-	})
 }
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

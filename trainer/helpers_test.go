@@ -24,11 +24,12 @@ const tiny = `{"model_type": "qwen3_moe", "vocab_size": 64, "hidden_size": 32, "
 
 // run is one training run of the tiny model, ready to step.
 type run struct {
-	t      *testing.T
-	model  *models.Model
-	engine *trainer.Engine
-	loader *data.Loader
-	losses []float64
+	t       *testing.T
+	model   *models.Model
+	engine  *trainer.Engine
+	loader  *data.Loader
+	losses  []float64
+	batches int // of a step
 }
 
 // newRun builds the model from seed 1 and lets patch put kernels into it.
@@ -55,7 +56,7 @@ func newRun(t *testing.T, mem core.Memory, patch func(*models.Model), change ...
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &run{t: t, model: m, engine: e, loader: loader}
+	return &run{t: t, model: m, engine: e, loader: loader, batches: max(cfg.Accumulate, 1)}
 }
 
 func rows(t *testing.T, seq int) data.Slice {
@@ -80,11 +81,15 @@ func rows(t *testing.T, seq int) data.Slice {
 func (r *run) steps(n int) *run {
 	r.t.Helper()
 	for range n {
-		batch, err := r.loader.Next()
-		if err != nil {
-			r.t.Fatal(err)
+		var batches []data.Batch
+		for range r.batches {
+			batch, err := r.loader.Next()
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			batches = append(batches, batch)
 		}
-		s, err := r.engine.Step(context.Background(), []data.Batch{batch}, 3e-3)
+		s, err := r.engine.Step(context.Background(), batches, 3e-3)
 		if err != nil {
 			r.t.Fatal(err)
 		}

@@ -30,9 +30,14 @@ func TestKilledPluginsChangeNothing(t *testing.T) {
 		kills = n
 	}
 	mem := plugintest.Memory(t)
-	large := func(c *trainer.EngineConfig) { c.Batch = 40 } // so that some kills come during a call
-	for name, opts := range map[string]transport.Options{"doorbell": {}, "portable": {Portable: true}} {
+	for name, opts := range map[string]transport.Options{"doorbell": {}, "portable": {Portable: true}, "summed": {}} {
 		t.Run(name, func(t *testing.T) {
+			large := func(c *trainer.EngineConfig) {
+				c.Batch = 40          // so that some kills come during a call
+				if name == "summed" { // by kernels that add, or again by those that are kept from it
+					c.Batch, c.Accumulate = 30, 3
+				}
+			}
 			seed := uint64(time.Now().UnixNano())
 			reg := plugintest.Scan(t, opts)
 			killed := newRun(t, mem, all(t, reg), large).steps(1)

@@ -54,6 +54,7 @@ func pluginDir(t *testing.T) string {
 	compiled.Do(func() {
 		plugintest.Compile(t, dir, "./plugins/npu_...")
 		plugintest.Compile(t, filepath.Join(root, "blas"), "./plugins/blas_linear")
+		plugintest.Compile(t, filepath.Join(root, "onednn"), "./plugins/onednn_linear")
 	})
 	return dir
 }

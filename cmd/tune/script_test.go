@@ -24,7 +24,8 @@ import (
 //	steps N             stdout must be N JSON lines of --log json and nothing else
 //	json KEYS...        stdout must be one JSON value; an object with exactly these keys
 //
-// $PLUGINS is a folder with the project's plugins, $BLAS one with blas_linear alone, and $TUNE the command's path;
+// $PLUGINS is a folder with the project's plugins, $BLAS and $ONEDNN are ones with blas_linear and with onednn_linear
+// alone, and $TUNE is the command's path;
 // in $WORK are text.txt, a corpus, and nothing else that a script did not make.
 func TestScripts(t *testing.T) {
 	p := scripts(t)
@@ -70,6 +71,7 @@ func scripts(t *testing.T) testscript.Params {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("PLUGINS", dir)
 			e.Setenv("BLAS", filepath.Join(filepath.Dir(dir), "blas"))
+			e.Setenv("ONEDNN", filepath.Join(filepath.Dir(dir), "onednn"))
 			e.Setenv("TUNE", tune)
 			e.Setenv("XDG_CACHE_HOME", filepath.Join(filepath.Dir(dir), "cache"))
 			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, "config"))

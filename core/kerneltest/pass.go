@@ -42,6 +42,9 @@ func (in *inputs) checkPass(ctx context.Context, k core.Kernel, pass core.Pass, 
 			violations = append(violations, violation(pass, a.Name, err))
 		}
 	}
+	if len(violations) == 0 {
+		violations = in.checkSums(ctx, k, runs[0], m)
+	}
 	return share, violations
 }
 

@@ -53,6 +53,12 @@ func (s *server) describe() (string, error) {
 		if len(types) > 0 {
 			fmt.Fprintf(&b, "dtypes=%s\n", strings.Join(types, ","))
 		}
+		if len(i.Adds) > 0 {
+			fmt.Fprintf(&b, "adds=%s\n", strings.Join(i.Adds, ","))
+		}
+		if i.AddsTokens > 0 {
+			fmt.Fprintf(&b, "adds_tokens=%d\n", i.AddsTokens)
+		}
 		if i.ByThreads { // hosts that do not know the name have nothing to refuse in others
 			fmt.Fprintf(&b, "by_threads=true\n")
 		}
@@ -100,6 +106,7 @@ func (s *server) bind(text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	c.Add = make([]bool, len(c.Out))
 	n := len(c.In) + len(c.Out)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +114,8 @@ func (s *server) bind(text string) (string, error) {
 	if !s.agreed[agreement{i, f}] {
 		refused = guard(func() error { return k.Supports(f) })
 	}
-	s.bound = append(s.bound, &boundPass{kernel: k, call: c, refused: refused, shapes: make([]int, 0, n*wire.MaxRank)})
+	s.bound = append(s.bound, &boundPass{kernel: k, info: k.Info(), call: c, refused: refused,
+		shapes: make([]int, 0, n*wire.MaxRank)})
 	return fmt.Sprintf("handle=%d\n", len(s.bound)-1), nil
 }
 

@@ -44,6 +44,7 @@ type agreement struct {
 // again and again: one call at a time is under way.
 type boundPass struct {
 	kernel  core.Kernel
+	info    core.Info
 	call    *core.Call
 	refused error // why the kernel does not support the facts, nil if it does
 	shapes  []int // room for the shapes of all tensors
@@ -139,11 +140,13 @@ func (s *server) rebuild(rec []byte) (*boundPass, error) {
 		}
 	}
 	for i := range c.Out {
-		if c.Out[i], err = s.tensor(b, wire.EntryOf(rec, h.Inputs+i), true); err != nil {
+		e := wire.EntryOf(rec, h.Inputs+i)
+		if c.Out[i], err = s.tensor(b, e, true); err != nil {
 			return nil, fmt.Errorf("output %d: %w", i, err)
 		}
+		c.Add[i] = wire.Adds(e)
 	}
-	return b, c.Check()
+	return b, b.info.Accepts(c)
 }
 
 // tensor returns the tensor of an entry, after making sure that it lies in a region

@@ -149,6 +149,20 @@ func describeOne(m *core.Manifest, name, value string) error {
 			}
 			k.DTypes = append(k.DTypes, t)
 		}
+	case "adds":
+		for word := range strings.SplitSeq(value, ",") {
+			if err := checkWord("adds", word, maxName); err != nil {
+				return fmt.Errorf("its kernel for %s: %w", k.Op, err)
+			}
+			k.Adds = append(k.Adds, word)
+		}
+	case "adds_tokens":
+		n, err := strconv.ParseInt(value, 10, 32)
+		if err != nil || n < 1 {
+			return fmt.Errorf("transport: the plugin's kernel for %s has adds_tokens=%s; it must be a number of at least 1",
+				k.Op, value)
+		}
+		k.AddsTokens = int(n)
 	case "backward", "by_threads":
 		if value != "true" && value != "false" {
 			return fmt.Errorf("transport: the plugin's kernel for %s has %s=%s; it must be true or false", k.Op, name, value)

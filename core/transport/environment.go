@@ -16,7 +16,7 @@ import (
 // beginnings.
 var inherited = []string{
 	"PATH", "HOME", "USER", "LANG", "LC_*", "TZ", "TMPDIR", "XDG_CACHE_HOME",
-	"TUNE_BLAS", // the library of plugins/blas_linear
+	"TUNE_BLAS", "TUNE_ONEDNN", // the libraries of plugins/blas_linear and plugins/onednn_linear
 	"GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK", "GORACE", "GOCOVERDIR",
 }
 

@@ -28,6 +28,7 @@ import (
 func roles() map[string]func() {
 	return map[string]func(){
 		"plugin":         func() { pluginside.Serve("test_kernels", "1.2.3", testKernels()...) },
+		"adds":           serveAdding,
 		"no_kernels":     func() { pluginside.Serve("empty", "1.0.0") },
 		"prints":         func() { fmt.Println("hello, I am something else") },
 		"exits":          func() { os.Exit(3) },

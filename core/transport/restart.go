@@ -12,8 +12,9 @@ import (
 const maxDeaths = 3
 
 // run runs a call, again if the process dies: inputs are not written while it runs, so
-// the repeated call gives the same bits. What cannot be run in the plugin falls back to
-// the reference, unless strict.
+// the repeated call gives the same bits. One that adds to its outputs, of which the process
+// may have done a part, is not repeated: its error wraps core.ErrSpoiled. What cannot be run in
+// the plugin falls back to the reference, unless strict.
 func (p *plugin) run(ctx context.Context, k *kernel, c *core.Call, strict bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -21,6 +22,11 @@ func (p *plugin) run(ctx context.Context, k *kernel, c *core.Call, strict bool) 
 	err := p.attempt(ctx, k, c)
 	for deaths := 1; p.lost == nil && errors.Is(err, core.ErrPluginExited); deaths++ {
 		k.count(func(h *core.Health) { h.Deaths++; h.LastError = err.Error() })
+		if c.Adds() {
+			p.opts.Logger.Warn("a plugin died while it was adding to gradients; they are computed again",
+				"plugin", p.manifest.Name, "op", c.Op, "pass", c.Pass, "site", c.Site, "error", err)
+			return fmt.Errorf("%w: %w", core.ErrSpoiled, err)
+		}
 		if deaths == maxDeaths {
 			p.giveUp(fmt.Errorf("%w; it died %d times on one call", err, maxDeaths))
 			break
@@ -90,5 +96,12 @@ func (p *plugin) fallBack(ctx context.Context, k *kernel, c *core.Call) error {
 		return fmt.Errorf("transport: there is no reference for %s", c.Op)
 	}
 	k.count(func(h *core.Health) { h.Fallbacks++ })
-	return core.Run(ctx, ref, c)
+	apart, _, err := c.Apart(nil) // the reference cannot add
+	if err == nil {
+		err = core.Run(ctx, ref, apart)
+	}
+	if err == nil {
+		c.Join(apart)
+	}
+	return err
 }

@@ -40,10 +40,17 @@ func (p *plugin) invoke(ctx context.Context, k *kernel, c *core.Call) (copies in
 	at := 0
 	for side, tensors := range [2][]core.Tensor{c.In, c.Out} {
 		output := side == 1
-		for _, t := range tensors {
-			copied, err := p.put(wire.EntryOf(rec, at), c, t, output)
+		for i, t := range tensors {
+			entry := wire.EntryOf(rec, at)
+			copied, err := p.put(entry, c, t, output)
 			if err != nil {
 				return copies, err
+			}
+			if output && len(c.Add) > 0 && c.Add[i] {
+				wire.PutAdds(entry)
+				if copied {
+					copy(p.stage.outputs[len(p.stage.outputs)-1].from, t.Data)
+				}
 			}
 			// Integers that are returned belong in the host's memory: see accept.
 			if copied && !(output && t.DType == core.Int32) {

@@ -62,6 +62,10 @@ type Product struct {
 // bits are compared, as that of a call's tokens is.
 const FewRows = simd.FewRows
 
+// StepTerms is the largest inner dimension that Multiply and MultiplyTiles do in one step: with
+// Accumulate, an element of C is added to once, when its sum is complete.
+const StepTerms = simd.StepTerms
+
 // Multiply computes independent products together, over all threads, so that many small
 // ones, such as those of the experts of a layer, keep all of them busy. Each element of C
 // is a sum in float32 in steps of the inner dimension of at most 512. With K = 0 the sum is

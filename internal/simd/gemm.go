@@ -5,6 +5,10 @@ import (
 	"sync/atomic"
 )
 
+// StepTerms is the largest inner dimension of a product whose sums are computed in one step, and
+// then are written to C, or added.
+const StepTerms = tileK
+
 // What a product panics with.
 const (
 	shortA    = "simd: a is shorter than its sizes say"

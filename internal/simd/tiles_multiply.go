@@ -3,6 +3,7 @@ package simd
 import (
 	"sync"
 	"sync/atomic"
+	"unsafe"
 )
 
 // Of the left operand, as much is packed at a time, by all goroutines for all of them. Each of these packs
@@ -19,9 +20,10 @@ type tileBlock struct {
 	p           *TileProduct
 	i0, i1      int
 	k0, kn      int
-	left, right *tilePack // right is nil where strips of it are packed one by one
-	panel       int       // the first of left that belongs to the block
-	shares      bool      // its right operand is packed for all goroutines
+	left, right *tilePack  // right is nil where strips of it are packed one by one
+	panel       int        // the first of left that belongs to the block
+	shares      bool       // its right operand is packed for all goroutines
+	twin        *tileBlock // one before it in its batch, of the same part of the same left operand; or nil
 }
 
 // rows and cols return how many panels of the operands the block has.
@@ -85,17 +87,40 @@ func (m *tileMultiplication) multiply() {
 				continue
 			}
 			b := &blocks[round]
-			if rows > 0 && rows+b.i1-b.i0 > blockRows {
+			b.findTwin(batch)
+			if rows > 0 && b.twin == nil && rows+b.i1-b.i0 > blockRows {
 				m.multiplyBatch(batch)
 				batch, rows = batch[:0], 0
 			}
-			batch, rows = append(batch, b), rows+b.i1-b.i0
+			if batch = append(batch, b); b.twin == nil {
+				rows += b.i1 - b.i0
+			}
 		}
 		if more = rows > 0; more {
 			m.multiplyBatch(batch)
 			batch = batch[:0]
 		}
 	}
+}
+
+// findTwin looks for a block whose left operand need not be packed again.
+func (b *tileBlock) findTwin(batch []*tileBlock) {
+	for _, t := range batch {
+		if t.p.TransA == b.p.TransA && t.p.A.same(b.p.A) && t.p.PackedA == b.p.PackedA &&
+			[4]int{t.i0, t.i1, t.k0, t.kn} == [4]int{b.i0, b.i1, b.k0, b.kn} {
+			b.twin = t
+			return
+		}
+	}
+}
+
+// same reports whether both are one matrix in memory.
+func (x Matrix) same(y Matrix) bool {
+	return x.Load == nil && y.Load == nil && x.Stride == y.Stride && x.Rounded == y.Rounded &&
+		unsafe.SliceData(x.Data) == unsafe.SliceData(y.Data) &&
+		unsafe.SliceData(x.BFloat16) == unsafe.SliceData(y.BFloat16) &&
+		unsafe.SliceData(x.Float16) == unsafe.SliceData(y.Float16) &&
+		unsafe.SliceData(x.Int8) == unsafe.SliceData(y.Int8) && unsafe.SliceData(x.Scale) == unsafe.SliceData(y.Scale)
 }
 
 // blocks cuts a product. Where it is cut depends on its sizes alone.
@@ -120,13 +145,13 @@ func (m *tileMultiplication) multiplyBatch(batch []*tileBlock) {
 	m.run()
 }
 
-// share cuts the packing of what all goroutines need: the left operands, and those right operands that
-// have fewer strips than there are goroutines.
+// share cuts the packing of what all goroutines need: the left operands, each once, and those right operands
+// that have fewer strips than there are goroutines.
 func (m *tileMultiplication) share(batch []*tileBlock) {
 	m.packs = m.packs[:0]
 	size, panels := 0, 0
 	for _, b := range batch {
-		if b.p.PackedA == nil {
+		if b.p.PackedA == nil && b.twin == nil {
 			m.packs = append(m.packs, packOf(b.p.A, !b.p.TransA, false, b.i0, b.i1-b.i0, b.k0, b.kn))
 		}
 		b.shares = b.p.PackedB == nil && ceilDiv(b.cols(), stripPanels)*len(batch) < 2*Threads()
@@ -158,6 +183,8 @@ func (m *tileMultiplication) hand(batch []*tileBlock) {
 		step := b.k0 / tileStep(b.p.K)
 		if b.p.PackedA != nil {
 			b.left, b.panel = &b.p.PackedA.blocks[step], b.i0/tileLanes
+		} else if b.twin != nil {
+			b.left = b.twin.left
 		} else {
 			b.left, packs = &packs[0], packs[1:]
 		}

@@ -174,28 +174,32 @@ func TestPackedOperandsGiveTheBitsOfThoseThatAreNot(t *testing.T) {
 	}
 }
 
-// TestOnePackedOperandOfSeveralProducts: some of the other operands are packed for all goroutines, and some are not.
-func TestOnePackedOperandOfSeveralProducts(t *testing.T) {
+// TestOneLeftOperandOfSeveralProducts, packed before or once for the call: some of the other operands are packed
+// for all goroutines, and some are not.
+func TestOneLeftOperandOfSeveralProducts(t *testing.T) {
 	needTiles(t)
 	const m, k = 70, 90
 	rng := rand.New(rand.NewPCG(5, 10))
 	a := operand(t, rng, m, k, 1, false)
 	packed := PackLeft(m, k, a, false)
-	var group []TileProduct
 	var want [][]float32
+	var group, unpacked []TileProduct
 	for _, n := range []int{16 * tileLanes, 8 * tileLanes, 3, 40 * tileLanes, 1} {
 		p := Product{M: m, N: n, K: k, A: a, B: operand(t, rng, k, n, 1, true), TransB: true, C: make([]float32, m*n), StrideC: n}
 		want = append(want, onTiles(p))
 		group = append(group, TileProduct{Product: p, PackedA: packed})
+		unpacked = append(unpacked, TileProduct{Product: p})
 	}
-	for from := range group {
-		for to := from + 1; to <= len(group); to++ {
-			multiplyOnTiles(group[from:to])
-			for i, p := range group[from:to] {
-				if !slices.Equal(p.C, want[from+i]) {
-					t.Errorf("products %d to %d: other bits of product %d than by itself", from, to, from+i)
+	for _, group := range [][]TileProduct{group, unpacked} {
+		for from := range group {
+			for to := from + 1; to <= len(group); to++ {
+				multiplyOnTiles(group[from:to])
+				for i, p := range group[from:to] {
+					if !slices.Equal(p.C, want[from+i]) {
+						t.Errorf("products %d to %d: other bits of product %d than by itself", from, to, from+i)
+					}
+					clear(p.C)
 				}
-				clear(p.C)
 			}
 		}
 	}

@@ -21,6 +21,7 @@ import (
 //	0       4     region, 0 for a tensor without elements
 //	4       1     dtype, a core.DType
 //	5       1     number of axes
+//	6       1     1 for an output that is to be added to, 0 otherwise
 //	8       8     offset in the region, in bytes
 //	16      40    sizes of up to five axes
 //	56      8     of an input, what names its content, or 0; see core.Tensor and EnvKeep
@@ -81,7 +82,7 @@ func EntryOf(rec []byte, i int) []byte {
 // PutEntry writes where a tensor lies and what it is.
 func PutEntry(e []byte, region uint32, offset int64, t core.Tensor) {
 	Order.PutUint32(e[0:], region)
-	e[4], e[5] = byte(t.DType), byte(len(t.Shape))
+	e[4], e[5], e[6] = byte(t.DType), byte(len(t.Shape)), 0
 	Order.PutUint64(e[8:], uint64(offset))
 	for i, d := range t.Shape {
 		Order.PutUint64(e[16+8*i:], uint64(d))
@@ -119,6 +120,12 @@ func ReadEntry(e []byte, shape core.Shape) (Entry, error) {
 	}
 	return t, nil
 }
+
+// PutAdds says that the call adds to the output of an entry that was put.
+func PutAdds(e []byte) { e[6] = 1 }
+
+// Adds reports whether the call adds to the output of an entry.
+func Adds(e []byte) bool { return e[6] == 1 }
 
 // maxBytes bounds the size of a tensor and of a region, so that sums do not overflow.
 const maxBytes = 1 << 62

@@ -142,14 +142,30 @@ func TestAddedGradientsEqualSummedOnes(t *testing.T) {
 // that others read, too.
 func randomGradients(t *testing.T, seed uint64, adds bool) (grads []float32, added bool) {
 	t.Helper()
+	g := New(Heap{})
+	loss, params := randomGraph(g, seed, adds)
+	p, err := g.Compile(loss, params...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	run(t, p)
+	run(t, p)
+	for _, in := range p.tape {
+		added = added || in.over != nil
+	}
+	return slices.Concat(p.Grad(params[0]).Float32s(), p.Grad(params[1]).Float32s()), added
+}
+
+// randomGraph records one, over two parameters of small integers.
+func randomGraph(g *Graph, seed uint64, adds bool) (loss *Value, params []*Value) {
 	const n = 3
 	rng := rand.New(rand.NewPCG(seed, 7))
-	g := New(Heap{})
 	var plugin core.Memory = &struct{ Heap }{}
 	small := func() core.Tensor {
 		return core.FromFloat32([]float32{float32(rng.IntN(5) - 2), float32(rng.IntN(5) - 2), float32(rng.IntN(5) - 2)}, n)
 	}
-	params := []*Value{g.Param("a", small()), g.Param("b", small())}
+	params = []*Value{g.Param("a", small()), g.Param("b", small())}
 	pool := []*Value{g.Apply(add(n), params[0], params[1])}
 	pool = append(pool, params...)
 	pick := func() *Value { return pool[len(pool)-1-rng.IntN(min(len(pool), 4))] }
@@ -172,17 +188,7 @@ func randomGradients(t *testing.T, seed uint64, adds bool) (grads []float32, add
 	for _, v := range pool[:len(pool)-1] { // all have a part in the loss
 		last = g.Apply(add(n), last, v)
 	}
-	p, err := g.Compile(g.Apply(total(), last), params...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	run(t, p)
-	run(t, p)
-	for _, in := range p.tape {
-		added = added || in.over != nil
-	}
-	return slices.Concat(p.Grad(params[0]).Float32s(), p.Grad(params[1]).Float32s()), added
+	return g.Apply(total(), last), params
 }
 
 // TestATiedWeightHasOneGradient is a table that is looked up first and multiplied with

@@ -81,6 +81,9 @@ type Backward struct {
 	// tells it to: gradients that meet at one value then need neither a buffer each nor
 	// an instruction that adds them.
 	Accumulate []int
+	// AddsWhole lists inputs whose gradient Run can add to what is there, when Grads.Add
+	// tells it to, by one addition once it is complete; see Graph.Accumulate.
+	AddsWhole []int
 	// Run writes every element of every gradient in DIn that is present, or adds to it.
 	// It may be nil when Wrt is empty.
 	Run func(ctx context.Context, g *Grads) error
@@ -93,6 +96,9 @@ type Grads struct {
 	DOut []core.Tensor // the gradient of each differentiable output; absent if none reached it, but see Backward.Zeros
 	DIn  []core.Tensor // to be written; absent for inputs that need no gradient
 	Add  []bool        // of each DIn: add to it, do not overwrite it
+	// Apart asks for gradients in AddsWhole to be computed elsewhere before they are added; see
+	// Program.Apart.
+	Apart bool
 
 	Scratch []core.Tensor // those of Backward.Scratch
 }
@@ -106,9 +112,10 @@ type Graph struct {
 	bySym  map[*gorgonia.Node]*slot // the buffer behind each node
 	added  map[*gorgonia.Node]bool  // gorgonia's additions seen so far
 	path   []string
-	region *region // the innermost of Checkpoint
-	owned  []block // memory of leaves that belong to the graph
-	one    *slot   // the gradient of the loss
+	region *region     // the innermost of Checkpoint
+	owned  []block     // memory of leaves that belong to the graph
+	sums   core.Memory // of gradients summed over several runs; nil for those of each run
+	one    *slot       // the gradient of the loss
 	err    error
 }
 

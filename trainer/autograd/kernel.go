@@ -38,7 +38,7 @@ func Kernel(k core.Kernel, op core.Op, f core.Facts, site string, tokens, positi
 		}
 		return checkReturned(k, fwd)
 	}
-	o.Backward = kernelBackward(k, fwd, bwd)
+	o.Backward = kernelBackward(k, fwd, bwd, tokens)
 	o.Backward.Work = core.NewWork(op, core.Backward, f, tokens, positions)
 	return o, nil
 }
@@ -54,7 +54,7 @@ func checkReturned(k core.Kernel, c *core.Call) error {
 
 // kernelBackward connects the tensors of the backward call with those of the forward
 // by their names: dy is the gradient of y, dx that of x.
-func kernelBackward(k core.Kernel, fwd, bwd *core.Call) *Backward {
+func kernelBackward(k core.Kernel, fwd, bwd *core.Call, tokens int) *Backward {
 	in, out := names(fwd.Sig.In), names(fwd.Sig.Out)
 	b := &Backward{All: true, Zeros: true}
 	var sources []func(*Grads) core.Tensor
@@ -70,10 +70,14 @@ func kernelBackward(k core.Kernel, fwd, bwd *core.Call) *Backward {
 			sources = append(sources, func(g *Grads) core.Tensor { return g.DOut[i] })
 		}
 	}
+	info := k.Info()
 	for _, a := range bwd.Sig.Out {
 		for i := range a.Count {
 			of := slices.Index(in, argName{a.Name, i}.gradientOf())
 			b.Wrt = append(b.Wrt, of)
+			if info.CanAdd(a.Name, tokens) {
+				b.AddsWhole = append(b.AddsWhole, of)
+			}
 			if a.Also != "" {
 				b.Shared = append(b.Shared, [2]int{slices.Index(in, argName{name: a.Also}), of})
 			}
@@ -84,11 +88,29 @@ func kernelBackward(k core.Kernel, fwd, bwd *core.Call) *Backward {
 			bwd.In[i] = source(g)
 		}
 		for i, w := range b.Wrt {
-			bwd.Out[i] = g.DIn[w]
+			bwd.Out[i], bwd.Add[i] = g.DIn[w], g.Add[w]
+		}
+		if g.Apart && bwd.Adds() {
+			return runApart(ctx, k, bwd)
 		}
 		return core.Run(ctx, k, bwd)
 	}
+	bwd.Add = make([]bool, len(bwd.Out))
 	return b
+}
+
+// runApart does what a call that adds to its outputs does, by one that does not.
+func runApart(ctx context.Context, k core.Kernel, c *core.Call) error {
+	apart, free, err := c.Apart(core.OutputsOf(k, nil))
+	if err != nil {
+		return err
+	}
+	defer free()
+	if err := core.Run(ctx, k, apart); err != nil {
+		return err
+	}
+	c.Join(apart)
+	return nil
 }
 
 // argName is a tensor of a call: the name, and which one of those that share it.

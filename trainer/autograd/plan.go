@@ -49,6 +49,13 @@ func live(tape []*instr) {
 			takeOver(in.in[0].slot, in.out[0].slot)
 		}
 	}
+	for _, in := range tape {
+		for _, s := range in.writes {
+			if s.lasting {
+				s.root.first = 0
+			}
+		}
+	}
 }
 
 // takeOver gives s the place of a buffer that is not read as it was any more.

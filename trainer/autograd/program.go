@@ -19,7 +19,9 @@ type Program struct {
 	tape   []*instr
 	split  int // the first backward instruction
 	loss   *slot
+	params []*slot
 	grads  map[*slot]*slot // of each parameter
+	sums   overRuns
 	blocks []block
 	stats  []*Stat
 }
@@ -115,6 +117,9 @@ func (g *Graph) program(loss *Value, params []*Value) (*Program, error) {
 	}
 	loss.Keep()
 	p := &Program{loss: loss.slot, grads: map[*slot]*slot{}}
+	for _, v := range params {
+		p.params = append(p.params, v.slot)
+	}
 	forwardEnd := len(g.tape)
 	if err := g.differentiate(loss, params, p.grads); err != nil {
 		return nil, err
@@ -125,11 +130,14 @@ func (g *Graph) program(loss *Value, params []*Value) (*Program, error) {
 		}
 	}
 	p.tape = recompute(accumulate(dropDead(g.tape)))
-	live(p.tape)
 	p.split = slices.IndexFunc(p.tape, func(in *instr) bool { return in.pass == core.Backward })
 	if p.split < 0 {
 		p.split = len(p.tape)
 	}
+	if g.sums != nil {
+		p.accumulate(g.sums)
+	}
+	live(p.tape)
 	byKind := map[Stat]*Stat{}
 	for _, in := range p.tape {
 		in.work = in.done()
@@ -206,8 +214,10 @@ func (p *Program) exec(ctx context.Context, tape []*instr) error {
 var ErrFinite = errors.New("every value is finite")
 
 // FirstNonFinite runs both passes again and returns the path and kind of the first
-// instruction that writes a NaN or an infinity. The leaves must not have changed.
+// instruction that writes a NaN or an infinity. The leaves must not have changed. Sums over
+// several runs begin anew.
 func (p *Program) FirstNonFinite(ctx context.Context) (path, op string, err error) {
+	p.Adding(false)
 	for _, in := range p.tape {
 		if err := in.run(ctx); err != nil {
 			return "", "", err

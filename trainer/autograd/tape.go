@@ -10,12 +10,13 @@ import (
 
 // slot is a buffer of the program: a leaf's own memory, or a place in a planned block.
 type slot struct {
-	spec   Spec
-	mem    core.Memory
-	leaf   bool
-	keep   bool
-	tensor core.Tensor
-	name   *uint64 // of a leaf's content; see Value.Named
+	spec    Spec
+	mem     core.Memory
+	leaf    bool
+	keep    bool
+	lasting bool // what one run leaves there the next one reads
+	tensor  core.Tensor
+	name    *uint64 // of a leaf's content; see Value.Named
 
 	// filled in by the planner
 	first, last int   // instructions that write it first and read it last
@@ -49,8 +50,11 @@ type instr struct {
 	// buffer of the sum so far, which is the output's own place; nil if there are none.
 	over    []*slot
 	adds    []int // the outputs for which that is possible
-	sum     bool  // out[0] is the sum of in
-	scratch int   // how many outputs, the last, are only used while it runs
+	whole   []int // those that can be added to a sum over runs
+	onto    []int // those that are, unless the sum begins anew
+	sums    *overRuns
+	sum     bool // out[0] is the sum of in
+	scratch int  // how many outputs, the last, are only used while it runs
 	work    core.Work
 	inPlace bool   // out[0] may take the place of in[0]
 	cheaper *Again // in which a region may compute outputs again; nil: as in the first place
@@ -155,8 +159,8 @@ func newBackward(s *symbol, dout, din []ref, work core.Work) *instr {
 		scratch[i] = s.g.newSlot(spec, nil)
 	}
 	return &instr{op: s.op.Name, kernel: s.op.Kernel, path: s.path, pass: core.Backward,
-		in: slices.Concat(dout, in, out), out: slices.Concat(din, refs(scratch)), adds: b.Accumulate, scratch: len(scratch),
-		work: work,
+		in: slices.Concat(dout, in, out), out: slices.Concat(din, refs(scratch)), adds: b.Accumulate, whole: b.AddsWhole,
+		scratch: len(scratch), work: work,
 		bind: func(i *instr) func(context.Context) error {
 			read, written := tensors(i.in), tensors(i.out)
 			g := &Grads{DOut: read[:len(dout)], In: read[len(dout):][:len(in)], Out: read[len(dout)+len(in):],
@@ -166,6 +170,9 @@ func newBackward(s *symbol, dout, din []ref, work core.Work) *instr {
 			}
 			return func(ctx context.Context) error {
 				name(read, i.in)
+				for _, k := range i.onto {
+					g.Add[k], g.Apart = i.sums.adding, i.sums.apart
+				}
 				return b.Run(ctx, g)
 			}
 		}}

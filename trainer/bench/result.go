@@ -159,7 +159,7 @@ func (v *variant) result(o Options, limits ceiling.Ceilings, first *variant) Mea
 		Kernels: v.kernels, Threads: simd.Threads(),
 		Step: v.spread(whole), Forward: v.spread(forward), Backward: v.spread(backward), Optimizer: v.spread(optimizer),
 		Steps: v.steps, Losses: v.losses, Speedup: newSpread(ratios), SpeedupInterval: newInterval(ratios),
-		PeakRSS: v.peak, Memory: v.bytes(o),
+		PeakRSS: v.peak, Memory: v.bytes(),
 		KernelsApplied: v.report.Applied(), KernelCalls: []Call{}, PlainCalls: []Call{}, Fallbacks: v.health.Fallbacks,
 		Boundary: Boundary{WaitedMS: ms(v.health.Waited), BusyMS: ms(v.health.Busy)},
 	}

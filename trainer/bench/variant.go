@@ -120,14 +120,11 @@ func (v *variant) kernelHealth() core.Health {
 // bytes returns what the variant holds: its parameters, the two moments of AdamW, and
 // the planned memory of activations and gradients, which includes that in plugins and
 // that of gradients summed over several batches.
-func (v *variant) bytes(o Options) Memory {
+func (v *variant) bytes() Memory {
 	trained := int64(v.model.Elems() * core.Float32.Size())
 	m := Memory{Optimizer: 2 * trained, Program: int64(v.engine.Program().Bytes())}
 	for _, p := range v.model.Params() {
 		m.Parameters += int64(len(p.Tensor.Data) + 4*len(p.Scale))
-	}
-	if o.Accumulate > 1 {
-		m.Program += trained
 	}
 	m.Total = m.Parameters + m.Optimizer + m.Program
 	return m

@@ -59,9 +59,6 @@ func New(m *models.Model, mem core.Memory, r Run) (*Forecast, error) {
 	}
 	gradients := int64(train.Gradients)
 	activations := int64(train.Bytes) - gradients
-	if r.Accumulate > 1 {
-		gradients *= 2 // a sum beside those of the batch at hand
-	}
 	f.Memory = []Part{
 		{"weights", weights},
 		{"gradients", gradients},
@@ -86,6 +83,9 @@ func size(m *models.Model, mem core.Memory, r Run, forwardOnly bool) (autograd.S
 		return autograd.Size{}, fmt.Errorf("forecast: %w", err)
 	}
 	c.Checkpoint, c.Training = r.GradientCheckpointing && !forwardOnly, !forwardOnly
+	if r.Accumulate > 1 {
+		c.Sums = mem
+	}
 	s, err := m.Size(c, m.Forward(c).Loss, forwardOnly)
 	if err != nil {
 		return s, fmt.Errorf("forecast: %w", err)

@@ -51,6 +51,9 @@ func (b *Body) trained(c *Context, forwardOnly bool) ([]*autograd.Value, error) 
 		return nil, c.err
 	}
 	var wrt []*autograd.Value
+	if c.Sums != nil {
+		c.G.Accumulate(c.Sums)
+	}
 	if !forwardOnly {
 		for _, p := range b.Trainable() {
 			wrt = append(wrt, c.Leaf(p))

@@ -51,6 +51,9 @@ type Context struct {
 	G        *autograd.Graph
 	B, S     int
 	Training bool // adapters have dropout
+	// Sums is the memory of gradients that are summed over several batches; nil for those of
+	// each batch. See autograd.Graph.Accumulate.
+	Sums core.Memory
 	// Watch returns what is called in the place of a site's kernel, to look at what it
 	// gives; nil for the kernel itself.
 	Watch func(core.Kernel) core.Kernel

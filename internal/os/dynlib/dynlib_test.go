@@ -9,7 +9,9 @@ import (
 )
 
 // libc is the one library that is everywhere.
-var libc = map[string]string{"linux": "libc.so.6", "darwin": "/usr/lib/libSystem.B.dylib", "windows": "msvcrt.dll"}[runtime.GOOS]
+var libc = map[string]string{
+	"linux": "libc.so.6", "darwin": "/usr/lib/libSystem.B.dylib", "windows": "msvcrt.dll",
+}[runtime.GOOS]
 
 func TestFunctionsAreFoundAndCalled(t *testing.T) {
 	l, err := Open(libc)

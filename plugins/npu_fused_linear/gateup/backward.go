@@ -63,23 +63,14 @@ func (k *Kernel) backwardSwiGLU(c *core.Call, weights []part, lo, hi int) {
 // backwardProducts computes dx of tokens [lo, hi), and adds what they have to the gradients of the
 // weights. Of each round of products one adds to dx.
 func (k *Kernel) backwardProducts(c *core.Call, weights []part, lo, hi int, dx []float32) {
-	D, I, n, tiles := c.Facts.Dim, c.Facts.Intermediate, hi-lo, onTiles(c.Tokens())
-	var x vector.Matrix
-	var packed *vector.Tiles
-	if !c.Facts.Frozen {
-		x = vector.MatrixOf(slice(c.Input("x"), lo, hi))
-		if tiles {
-			packed = vector.PackRight(n, D, x, false)
-		}
-	}
+	D, I, n := c.Facts.Dim, c.Facts.Intermediate, hi-lo
 	for i, w := range weights {
 		d := vector.Matrix{Data: k.gateUp[w.first:], Stride: 2 * I}
-		k.products = append(k.products, vector.TileProduct{Product: vector.Product{M: n, N: D, K: w.rows, A: d, B: w.weight,
-			C: dx[lo*D:], StrideC: D, Accumulate: i > 0}})
+		products := []vector.Product{{M: n, N: D, K: w.rows, A: d, B: w.weight, C: dx[lo*D:], StrideC: D, Accumulate: i > 0}}
 		if w.gradient != nil {
-			k.products = append(k.products, vector.TileProduct{PackedB: packed, Product: vector.Product{M: w.rows, N: D, K: n,
-				A: d, TransA: true, B: x, C: w.gradient, StrideC: D, Accumulate: lo > 0}})
+			products = append(products, vector.Product{M: w.rows, N: D, K: n, A: d, TransA: true,
+				B: vector.MatrixOf(slice(c.Input("x"), lo, hi)), C: w.gradient, StrideC: D, Accumulate: lo > 0})
 		}
-		k.multiply(tiles)
+		k.Multiply.Run(products...)
 	}
 }

@@ -40,21 +40,17 @@ func (k *Kernel) Forward(ctx context.Context, c *core.Call) error {
 // is a place for that.
 func (k *Kernel) gateAndUp(c *core.Call, weights []part, lo, hi int, saved core.Tensor) []float32 {
 	D, I, n := c.Facts.Dim, c.Facts.Intermediate, hi-lo
-	tiles := onTiles(c.Tokens())
 	x := vector.MatrixOf(slice(c.Input("x"), lo, hi))
-	var packed *vector.Tiles
-	if tiles {
-		packed = vector.PackLeft(n, D, x, false)
-	}
 	gu := vector.Grow(&k.gateUp, n*2*I)
 	if !saved.IsZero() && saved.DType == core.Float32 {
 		gu = saved.Float32s()
 	}
+	var products []vector.Product
 	for _, w := range weights {
-		k.products = append(k.products, vector.TileProduct{PackedA: packed, Product: vector.Product{M: n, N: w.rows, K: D,
-			A: x, B: w.weight, TransB: true, Dots: c.Tokens() <= vector.FewRows, C: gu[w.first:], StrideC: 2 * I}})
+		products = append(products, vector.Product{M: n, N: w.rows, K: D, A: x, B: w.weight, TransB: true,
+			Dots: c.Tokens() <= vector.FewRows, C: gu[w.first:], StrideC: 2 * I})
 	}
-	k.multiply(tiles)
+	k.Multiply.Run(products...)
 	if d := c.Facts.DType; d != core.Float32 {
 		vector.Parallel(n, rowGrain, func(from, to int) {
 			bits := make([]uint16, 2*I)

@@ -9,8 +9,8 @@
 //	has multiplied by a number for each row; their gradients float32
 //	saved: gate_up_out [T,2I], g and u of each token, unless backward computes them again
 //
-// Tokens are computed in blocks, so that g and u, where they are not saved, take a bounded memory. Of a
-// block x is split and packed once for both products where the processor multiplies on tiles.
+// Tokens are computed in blocks, so that g and u, where they are not saved, take a bounded memory. Both products
+// of a block are computed together, with x split and packed once where they are on tiles.
 package gateup
 
 import (
@@ -36,10 +36,11 @@ var dtypes = []core.DType{core.Float32, core.BFloat16, core.Float16, core.Int8}
 // Kernel implements core.Kernel; its zero value is ready. It keeps its scratch memory from call to
 // call.
 type Kernel struct {
-	products []vector.TileProduct
-	ordinary []vector.Product
-	gateUp   []float32 // [rows of a block, 2I]: g and u, or their gradients
-	wide     []float32 // [T,D]: dx before it is rounded to storage, unless that is float32
+	// Multiply computes products that do not depend on each other; nil for the fastest of this module.
+	Multiply vector.Multiplier
+
+	gateUp []float32 // [rows of a block, 2I]: g and u, or their gradients
+	wide   []float32 // [T,D]: dx before it is rounded to storage, unless that is float32
 }
 
 // Info implements core.Kernel.
@@ -83,24 +84,4 @@ func parts(c *core.Call) (all []part) {
 // slice returns rows [lo, hi) of a tensor of tokens.
 func slice(x core.Tensor, lo, hi int) core.Tensor {
 	return x.Slice(lo*x.Shape[1], hi*x.Shape[1], hi-lo, x.Shape[1])
-}
-
-// onTiles reports whether products go there: few rows are left to Multiply, which reads a weight
-// once for them.
-func onTiles(tokens int) bool { return vector.HasTiles() && tokens > vector.FewRows }
-
-// multiply computes products that do not depend on each other, and forgets them.
-func (k *Kernel) multiply(tiles bool) {
-	if tiles {
-		vector.MultiplyTiles(k.products...)
-	} else {
-		k.ordinary = k.ordinary[:0]
-		for _, p := range k.products {
-			k.ordinary = append(k.ordinary, p.Product)
-		}
-		vector.Multiply(k.ordinary...)
-		clear(k.ordinary)
-	}
-	clear(k.products) // they hold on to the operands
-	k.products = k.products[:0]
 }

@@ -19,7 +19,9 @@ func (k *Kernel) Backward(_ context.Context, c *core.Call) error {
 	dy, dx := vector.MatrixOf(c.Input("dy")), vector.Wide(&k.wide, c.Output("dx"))
 	products := []vector.Product{{M: T, N: D, K: N, A: dy, B: weight(c), C: dx, StrideC: D}}
 	if !c.Facts.Frozen {
-		products = append(products, transposed(N, D, T, dy, vector.MatrixOf(c.Input("x")), c.Output("dweight")))
+		p := transposed(N, D, T, dy, vector.MatrixOf(c.Input("x")), c.Output("dweight"))
+		p.Accumulate = c.Adding("dweight")
+		products = append(products, p)
 		if c.Facts.Bias {
 			sumRows(c.Output("dbias").Float32s(), c.Input("dy"))
 		}

@@ -28,6 +28,8 @@ const (
 	Version = "0.1.0"
 )
 
+var adds = []string{"dweight"}
+
 var dtypes = []core.DType{core.Float32, core.BFloat16, core.Float16, core.Int8}
 
 // Kernel implements core.Kernel; its zero value is ready. It keeps its scratch memory from call to
@@ -43,10 +45,14 @@ type Kernel struct {
 }
 
 // Info implements core.Kernel.
-func (*Kernel) Info() core.Info {
-	return core.Info{Name: Name, Op: core.Linear, Version: Version,
+func (k *Kernel) Info() core.Info {
+	i := core.Info{Name: Name, Op: core.Linear, Version: Version,
 		Summary: "a linear layer with its bias and its adapter", DTypes: dtypes, Backward: true,
 		Rounds: []core.DType{core.BFloat16}}
+	if k.Multiply == nil { // which adds a sum once, if it has few terms
+		i.Adds, i.AddsTokens = adds, vector.StepTerms
+	}
+	return i
 }
 
 // Supports implements core.Kernel: all that the op has, in float32, bfloat16 and float16, and weights in

@@ -14,25 +14,16 @@ import (
 //
 // Frozen weights have no gradients. Of each round of products one adds to dx.
 func (k *Kernel) Backward(_ context.Context, c *core.Call) error {
-	T, D, tiles := c.Tokens(), c.Facts.Dim, onTiles(c.Tokens())
+	T, D := c.Tokens(), c.Facts.Dim
 	dx := vector.Wide(&k.wide[3], c.Output("dx"))
-	var x vector.Matrix
-	var packed *vector.Tiles
-	if !c.Facts.Frozen {
-		x = vector.MatrixOf(c.Input("x"))
-		if tiles {
-			packed = vector.PackRight(T, D, x, false)
-		}
-	}
 	for i, part := range parts {
 		N, dy := rows(c.Facts, part), vector.MatrixOf(c.Input("d"+part))
-		k.products = append(k.products, vector.TileProduct{Product: vector.Product{M: T, N: D, K: N, A: dy,
-			B: weight(c, part), C: dx, StrideC: D, Accumulate: i > 0}})
+		products := []vector.Product{{M: T, N: D, K: N, A: dy, B: weight(c, part), C: dx, StrideC: D, Accumulate: i > 0}}
 		if !c.Facts.Frozen {
-			k.products = append(k.products, vector.TileProduct{PackedB: packed, Product: vector.Product{M: N, N: D, K: T, A: dy,
-				TransA: true, B: x, C: c.Output("d" + part + "_weight").Float32s(), StrideC: D}})
+			products = append(products, vector.Product{M: N, N: D, K: T, A: dy, TransA: true, B: vector.MatrixOf(c.Input("x")),
+				C: c.Output("d" + part + "_weight").Float32s(), StrideC: D})
 		}
-		k.multiply(tiles)
+		k.Multiply.Run(products...)
 		if c.Facts.Bias && !c.Facts.Frozen {
 			sumRows(c.Output("d"+part+"_bias").Float32s(), c.Input("d"+part))
 		}

@@ -10,11 +10,8 @@ import (
 // Forward computes q, k and v.
 func (k *Kernel) Forward(_ context.Context, c *core.Call) error {
 	T, D := c.Tokens(), c.Facts.Dim
-	x, tiles := vector.MatrixOf(c.Input("x")), onTiles(c.Tokens())
-	var packed *vector.Tiles
-	if tiles {
-		packed = vector.PackLeft(T, D, x, false)
-	}
+	x := vector.MatrixOf(c.Input("x"))
+	var products []vector.Product
 	for i, part := range parts {
 		N, y := rows(c.Facts, part), vector.Wide(&k.wide[i], c.Output(part))
 		if c.Facts.Bias {
@@ -25,10 +22,10 @@ func (k *Kernel) Forward(_ context.Context, c *core.Call) error {
 				}
 			})
 		}
-		k.products = append(k.products, vector.TileProduct{PackedA: packed, Product: vector.Product{M: T, N: N, K: D, A: x,
-			B: weight(c, part), TransB: true, Dots: true, C: y, StrideC: N, Accumulate: c.Facts.Bias}})
+		products = append(products, vector.Product{M: T, N: N, K: D, A: x, B: weight(c, part), TransB: true, Dots: true,
+			C: y, StrideC: N, Accumulate: c.Facts.Bias})
 	}
-	k.multiply(tiles)
+	k.Multiply.Run(products...)
 	for i, part := range parts {
 		vector.Narrow(c.Output(part), vector.Wide(&k.wide[i], c.Output(part)))
 	}

@@ -8,7 +8,7 @@
 //	n_bias [N] and all gradients of weights float32
 //	saved: nothing but the inputs
 //
-// The three products are computed together, with x split and packed once where the processor multiplies on tiles.
+// The three products are computed together, with x split and packed once where they are on tiles.
 package qkv
 
 import (
@@ -33,9 +33,10 @@ const grain = 1 << 14
 // Kernel implements core.Kernel; its zero value is ready. It keeps its scratch memory from call to
 // call.
 type Kernel struct {
-	products []vector.TileProduct
-	ordinary []vector.Product
-	wide     [4][]float32 // q, k and v, or dx, before they are rounded to storage, unless that is float32
+	// Multiply computes products that do not depend on each other; nil for the fastest of this module.
+	Multiply vector.Multiplier
+
+	wide [4][]float32 // q, k and v, or dx, before they are rounded to storage, unless that is float32
 }
 
 // Info implements core.Kernel.
@@ -63,24 +64,4 @@ func rows(f core.Facts, part string) int {
 		return f.Heads * f.HeadDim
 	}
 	return f.KVHeads * f.HeadDim
-}
-
-// onTiles reports whether products go there: few rows are left to Multiply, which reads a weight
-// once for them.
-func onTiles(tokens int) bool { return vector.HasTiles() && tokens > vector.FewRows }
-
-// multiply computes products that do not depend on each other, and forgets them.
-func (k *Kernel) multiply(tiles bool) {
-	if tiles {
-		vector.MultiplyTiles(k.products...)
-	} else {
-		k.ordinary = k.ordinary[:0]
-		for _, p := range k.products {
-			k.ordinary = append(k.ordinary, p.Product)
-		}
-		vector.Multiply(k.ordinary...)
-		clear(k.ordinary)
-	}
-	clear(k.products) // they hold on to the operands
-	k.products = k.products[:0]
 }

@@ -45,7 +45,8 @@ type Library struct {
 // error of none says where they were looked for.
 func Open() (*Library, error) {
 	dynlib.QuietThreads()
-	return dynlib.Choose(EnvLibrary, candidates[runtime.GOOS], "no oneDNN was found; install it, such as Debian's libdnnl2", use)
+	const none = "no oneDNN was found; install it, such as Debian's libdnnl2"
+	return dynlib.Choose(EnvLibrary, candidates[runtime.GOOS], none, use)
 }
 
 // version is dnnl_version_t.
@@ -141,7 +142,7 @@ func (l *Library) String() string {
 	case l.BFloat16():
 		isa = "AVX512_BF16"
 	}
-	return fmt.Sprintf("oneDNN %s, %s, OpenMP, %s", l.Version, isa, l.Path)
+	return fmt.Sprintf("oneDNN %s, %s, %d threads of OpenMP, %s", l.Version, isa, vector.Threads(), l.Path)
 }
 
 // onThreads calls f with as many threads of OpenMP as this process may use, and gives them back. The number is the

@@ -12,21 +12,16 @@ import (
 const most = 64
 
 // Multiply computes products one after the other, as vector.Multiply does: each over all the threads that this
-// process may use. Operands are in float32 or bfloat16, and the rows of C lie one behind the other (with others between
-// them, version 3.7 writes into those where C has one column). It panics where the library fails, as for want of memory.
-func (l *Library) Multiply(products ...vector.Product) { l.each(float32s, products) }
-
-// MultiplyBFloat16 is Multiply with factors rounded to bfloat16, to nearest even; sums are in float32. Numbers too
-// small for bfloat16's usual precision, below 1.2e-38, count as 0.
-func (l *Library) MultiplyBFloat16(products ...vector.Product) { l.each(bfloat16, products) }
-
-func (l *Library) each(factors dtype, products []vector.Product) {
+// process may use. Operands are in float32 or bfloat16; with A Rounded, both are rounded to that, and numbers too small
+// for its usual precision, below 1.2e-38, count as 0. The rows of C lie one behind the other: with others between
+// them, version 3.7 writes into those where C has one column. It panics where the library fails, as for want of memory.
+func (l *Library) Multiply(products ...vector.Product) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.onThreads(func() {
 		for i := range products {
 			if p := &products[i]; !p.Empty() {
-				if err := l.multiply(factors, p); err != nil {
+				if err := l.multiply(p); err != nil {
 					panic(err)
 				}
 			}
@@ -34,7 +29,11 @@ func (l *Library) each(factors dtype, products []vector.Product) {
 	})
 }
 
-func (l *Library) multiply(factors dtype, p *vector.Product) error {
+func (l *Library) multiply(p *vector.Product) error {
+	factors := float32s
+	if p.A.Rounded {
+		factors = bfloat16
+	}
 	a, atA := lies(p.A, p.TransA)
 	b, atB := lies(p.B, p.TransB)
 	if p.StrideC != p.N {

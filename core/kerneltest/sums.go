@@ -1,0 +1,70 @@
+package kerneltest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/seed98097648/tune/core"
+)
+
+// checkSums runs the call that has written those outputs again, to add to the outputs to which the
+// kernel can: each is then what was there and what was written, in one addition, and the others
+// are as they were written.
+func (in *inputs) checkSums(ctx context.Context, k core.Kernel, written *core.Call, m *memory) []Violation {
+	c, outputs, err := in.call(written.Pass, m)
+	if err != nil {
+		return []Violation{violation(written.Pass, "", err)}
+	}
+	want, rng := make([]core.Tensor, len(c.Out)), rand.New(rand.NewPCG(in.Seed, 5))
+	c.Add = make([]bool, len(c.Out))
+	at := 0
+	for _, a := range c.Sig.Out {
+		for i := at; i < at+a.Count; i++ {
+			c.Add[i] = c.Pass == core.Backward && k.Info().CanAdd(a.Name, in.Tokens) && a.DType == core.Float32
+			want[i] = written.Out[i]
+			fill(c.Out[i].Data, poisons[1])
+			if c.Add[i] {
+				want[i] = sumWith(rng, written.Out[i], c.Out[i])
+			}
+		}
+		at += a.Count
+	}
+	if !c.Adds() {
+		return nil
+	}
+	if err := core.Run(ctx, k, c); err != nil {
+		return []Violation{violation(c.Pass, "", fmt.Errorf("adding to its outputs: error: %w", err))}
+	}
+	violations := in.checkUntouched(c.Pass, outputs)
+	for i, a := range tensors(c.Sig.Out) {
+		if err := sameSums(c.Out[i], want[i]); err != nil {
+			violations = append(violations, violation(c.Pass, a.Name, err))
+		}
+	}
+	return violations
+}
+
+// sumWith fills to with random numbers, and returns their sums with those of x.
+func sumWith(rng *rand.Rand, x, to core.Tensor) core.Tensor {
+	sum := core.NewTensor(core.Float32, x.Shape...)
+	for i, v := range x.Float32s() {
+		there := float32(rng.NormFloat64())
+		to.Float32s()[i], sum.Float32s()[i] = there, there+v
+	}
+	return sum
+}
+
+// sameSums compares bits; a NaN is as good as another.
+func sameSums(got, want core.Tensor) error {
+	if want.DType != core.Float32 {
+		return sameBits(want, got)
+	}
+	for i, w := range want.Float32s() {
+		if v := got.Float32s()[i]; v != w && (v == v || w == w) {
+			return fmt.Errorf("%w: in a call that adds to some outputs, %v is %.9g, want %.9g", core.ErrWrongResult,
+				index(want.Shape, i), v, w)
+		}
+	}
+	return nil
+}
