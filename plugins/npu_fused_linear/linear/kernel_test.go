@@ -37,7 +37,6 @@ func TestLargeCalls(t *testing.T) {
 	}
 }
 
-<<<<<<< HEAD
 // TestAddsToWholeSums has as many tokens as a kernel that adds can have, and one more.
 func TestAddsToWholeSums(t *testing.T) {
 	for _, tokens := range []int{512, 513} {
@@ -46,7 +45,10 @@ func TestAddsToWholeSums(t *testing.T) {
 		kerneltest.Run(t, new(Kernel), []kerneltest.Case{c})
 		if can := new(Kernel).Info().CanAdd("dweight", tokens); can != (tokens == 512) {
 			t.Errorf("with %d tokens it says that it can add: %t", tokens, can)
-=======
+		}
+	}
+}
+
 // TestBitsDoNotDependOnWhatIsKept: memory may be short, and a process that was started again has
 // nothing.
 func TestBitsDoNotDependOnWhatIsKept(t *testing.T) {
@@ -89,7 +91,6 @@ func TestBitsDoNotDependOnWhatIsKept(t *testing.T) {
 		}
 		if held := keep.Held() - before; held < 2*each*270*330 || held > 2*each*(270+32)*(330+32) {
 			t.Errorf("weight in %s: %d bytes are kept", w, held)
->>>>>>> kept
 		}
 	}
 }
