@@ -82,7 +82,7 @@ func (r *run) steps(n int) *run {
 	r.t.Helper()
 	for range n {
 		var batches []data.Batch
-		for range r.batches {
+		for range max(r.batches, 1) {
 			batch, err := r.loader.Next()
 			if err != nil {
 				r.t.Fatal(err)

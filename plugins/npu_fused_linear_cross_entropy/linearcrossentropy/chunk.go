@@ -53,7 +53,8 @@ func spans(targets int, f core.Facts) []span {
 type chunk struct {
 	*core.Call
 	targets []target
-	x       []float32 // [targets, D]: their rows of x
+	x       []float32     // [targets, D]: their rows of x
+	packed  *vector.Tiles // of x, for the products of all spans; nil where they pack it themselves
 }
 
 // gather makes a chunk of targets.
@@ -63,7 +64,11 @@ func (k *Kernel) gather(c *core.Call, targets []target) chunk {
 	for r, t := range targets {
 		vector.Load(x[r*D:(r+1)*D], c.Input("x"), t.token*D)
 	}
-	return chunk{c, targets, x}
+	all := chunk{Call: c, targets: targets, x: x}
+	if k.Multiply == nil && c.Facts.Frozen && vector.HasTiles() && len(targets) >= keptRows {
+		all.packed = vector.PackLeft(len(targets), D, vector.Matrix{Data: x, Stride: D}, false)
+	}
+	return all
 }
 
 // score writes the logits of a span to z [targets, width of the span].
@@ -81,6 +86,9 @@ func (k *Kernel) multiply(c chunk, s span, products ...vector.Product) {
 		return
 	}
 	tiles := vector.TileProduct{Product: products[0]} // which is all, as the weight has no gradient
+	if tiles.TransB {                                 // it is that of x
+		tiles.PackedA = c.packed
+	}
 	k.kept.Right(&tiles, s.lo, c.Input("weight"))
 	vector.MultiplyTiles(tiles)
 }
