@@ -29,7 +29,8 @@ func candidates() []string {
 // error of none says where they were looked for.
 func Open() (*Library, error) {
 	dynlib.QuietThreads()
-	return dynlib.Choose(EnvLibrary, candidates(), "no BLAS was found; install one, such as Debian's libopenblas0", identify)
+	return dynlib.Choose(EnvLibrary, candidates(),
+		"no BLAS was found; install one, such as Debian's libopenblas0", identify)
 }
 
 func isAccelerate(path string) bool { return filepath.Base(path) == "Accelerate" }

@@ -84,8 +84,9 @@ func use(lib *dynlib.Library) (*Library, error) {
 	return l, l.start()
 }
 
-// start makes what all primitives have in common. Of those the library would keep some itself, but they are kept in
-// prepared. What a primitive needs while it runs is to be given to it: else it would belong to the thread that made it.
+// start makes what all primitives have in common. Of those the library would keep some itself, but
+// they are kept in prepared. What a primitive needs while it runs is to be given to it: else it would belong
+// to the thread that made it.
 func (l *Library) start() error {
 	const cpu, first, inOrder, undefined = 1, 0, 1, 0
 	const scratchGiven = 1 // dnnl_scratchpad_mode_user
@@ -95,7 +96,9 @@ func (l *Library) start() error {
 		call func() uintptr
 	}{
 		{"dnnl_set_primitive_cache_capacity", func() uintptr { return l.setCache.Call(0) }},
-		{"dnnl_engine_create", func() uintptr { return l.engineCreate.Call(uintptr(unsafe.Pointer(&l.engine)), cpu, first) }},
+		{"dnnl_engine_create", func() uintptr {
+			return l.engineCreate.Call(uintptr(unsafe.Pointer(&l.engine)), cpu, first)
+		}},
 		{"dnnl_stream_create", func() uintptr {
 			return l.streamCreate.Call(uintptr(unsafe.Pointer(&l.stream)), l.engine, inOrder)
 		}},

@@ -12,9 +12,10 @@ import (
 const most = 64
 
 // Multiply computes products one after the other, as vector.Multiply does: each over all the threads that this
-// process may use. Operands are in float32 or bfloat16; with A Rounded, both are rounded to that, and numbers too small
-// for its usual precision, below 1.2e-38, count as 0. The rows of C lie one behind the other: with others between
-// them, version 3.7 writes into those where C has one column. It panics where the library fails, as for want of memory.
+// process may use. Operands are in float32 or bfloat16; with A Rounded, both are rounded to that, and numbers
+// too small for its usual precision, below 1.2e-38, count as 0. The rows of C lie one behind the other: with
+// others between them, version 3.7 writes into those where C has one column. It panics where the library
+// fails, as for want of memory.
 func (l *Library) Multiply(products ...vector.Product) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
