@@ -89,8 +89,8 @@ func TestFactsThatDoNotFitALineAreNotSupported(t *testing.T) {
 
 func TestABarePluginsDescriptionIsRead(t *testing.T) {
 	c, b := bareWith(said("name=two\nversion=1.2\n" +
-		"kernel=swiglu\nsummary=fast = good\ndtypes=float32,bfloat16\nbackward=true\nby_threads=true\n"+
-			"kernel=rope\ndtypes=float32\n"))
+		"kernel=swiglu\nsummary=fast = good\ndtypes=float32,bfloat16\nbackward=true\nby_threads=true\n" +
+		"kernel=rope\ndtypes=float32\n"))
 	got, err := c.describe(context.Background())
 	if err != nil {
 		t.Fatal(err)
