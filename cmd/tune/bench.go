@@ -76,7 +76,8 @@ func (b *benchFlags) add(c *Command) {
 	b.plugins.addCalls(f)
 	f.IntVar(&b.steps, "steps", 10, "measured `STEPS` of each variant")
 	f.Float64Var(&b.productRate, "product-rate", 0, "a rate in `GFLOP/s` that matrix products of another library were "+
-		"seen to reach here, such as a BLAS; the floor of a step takes it if it is higher than what is measured")
+		"seen to reach here, such as a BLAS; the floor of a step takes it if it is higher than what is measured; "+
+		"with --precision bf16 there is no floor without, as what is measured are products of float32")
 	step := c.Group("The step, as in train")
 	addBatch(step, &b.train)
 	addLoRA(step, &b.train.LoRA)

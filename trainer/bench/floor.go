@@ -36,11 +36,11 @@ type Floor struct {
 }
 
 // newFloor needs the products of a step, the elements that it trains, and the rate of
-// products that somebody else has reached, if it is higher.
+// products that somebody else has reached, if it is higher. Without a rate there is no floor.
 func newFloor(products float64, trained int, limits ceiling.Ceilings, rate float64) Floor {
 	f := Floor{Products: products, Bytes: float64(updateWork(trained, 1).Bytes)}
-	if limits.Threads > 0 {
-		f.Rate, f.Bandwidth = max(limits.Products, rate), limits.Bandwidth
+	if best := max(limits.Products, rate); limits.Threads > 0 && best > 0 {
+		f.Rate, f.Bandwidth = best, limits.Bandwidth
 		f.MS = f.computeMS() + f.updateMS()
 	}
 	return f

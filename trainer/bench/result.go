@@ -142,7 +142,11 @@ func newResult(o Options, variants []*variant, limits ceiling.Ceilings) *Result 
 		r.Config.Parameters += p.Tensor.Elems()
 	}
 	r.Machine.Ceilings = limits
-	r.Floor = newFloor(variants[0].needed, m.Elems(), limits, o.ProductRate)
+	rated := limits
+	if o.Precision.Mixed() {
+		rated.Products = 0 // what was measured are products of float32, which these are faster than
+	}
+	r.Floor = newFloor(variants[0].needed, m.Elems(), rated, o.ProductRate)
 	for _, v := range variants {
 		run := v.result(o, limits, variants[0])
 		if r.Floor.MS > 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed98097648/tune/internal/ceiling"
 	"github.com/seed98097648/tune/trainer/bench"
+	"github.com/seed98097648/tune/trainer/models"
 )
 
 // TestWorkIsThatOfTheModel counts the products of the model by hand. Fused attention
@@ -95,6 +96,14 @@ func TestTheBestOfAllMeasurementsIsTheCeiling(t *testing.T) {
 	}
 	if got, want := slow.Runs[0].OverFloor, slow.Runs[0].Step.Median/slow.Floor.MS; got != want || got >= 1 {
 		t.Errorf("a step is %g of its floor, want %g", got, want)
+	}
+	o.Precision = models.BF16
+	if f := run(t, o).Floor; f.MS != 0 {
+		t.Errorf("products in bfloat16 have the floor %+v of those in float32", f)
+	}
+	o.ProductRate = 1e9
+	if f := run(t, o).Floor; f.Rate != 1e9 {
+		t.Errorf("products in bfloat16 have the floor %+v, want that of the rate that was given", f)
 	}
 	for _, c := range slow.Runs[0].KernelCalls {
 		if c.OfCeiling <= 1 {
