@@ -36,7 +36,7 @@ func (l *Library) String() string {
 	if l.Wide {
 		width = "ILP64"
 	}
-	return fmt.Sprintf("%s, %s, %s", s, width, l.Path)
+	return dynlib.Describe(s+", "+width, l.Path, 140)
 }
 
 // identify asks a library that has sgemm who it is.

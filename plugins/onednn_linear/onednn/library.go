@@ -145,7 +145,8 @@ func (l *Library) String() string {
 	case l.BFloat16():
 		isa = "AVX512_BF16"
 	}
-	return fmt.Sprintf("oneDNN %s, %s, %d threads of OpenMP, %s", l.Version, isa, vector.Threads(), l.Path)
+	what := fmt.Sprintf("oneDNN %s, %s, %d threads of OpenMP", l.Version, isa, vector.Threads())
+	return dynlib.Describe(what, l.Path, 120)
 }
 
 // onThreads calls f with as many threads of OpenMP as this process may use, and gives them back. The number is the
