@@ -23,7 +23,7 @@ func (k *Kernel) Backward(_ context.Context, c *core.Call) error {
 		p.Accumulate = c.Adding("dweight")
 		products = append(products, p)
 		if c.Facts.Bias {
-			sumRows(c.Output("dbias").Float32s(), c.Input("dy"))
+			vector.SumRows(c.Output("dbias").Float32s(), c.Input("dy"))
 		}
 	}
 	if R == 0 {
@@ -46,21 +46,4 @@ func (k *Kernel) Backward(_ context.Context, c *core.Call) error {
 // transposed is the product a^T b [m,n] of two matrices with t rows.
 func transposed(m, n, t int, a, b vector.Matrix, out core.Tensor) vector.Product {
 	return vector.Product{M: m, N: n, K: t, A: a, TransA: true, B: b, C: out.Float32s(), StrideC: n}
-}
-
-// sumRows adds up the rows of x, in float64, so that the error does not grow with their number.
-func sumRows(sum []float32, x core.Tensor) {
-	n, tokens := len(sum), x.Shape[0]
-	vector.Parallel(n, max(16, grain/max(tokens, 1)), func(lo, hi int) {
-		row, total := make([]float32, hi-lo), make([]float64, hi-lo)
-		for t := range tokens {
-			vector.Load(row, x, t*n+lo)
-			for i, v := range row {
-				total[i] += float64(v)
-			}
-		}
-		for i, v := range total {
-			sum[lo+i] = float32(v)
-		}
-	})
 }

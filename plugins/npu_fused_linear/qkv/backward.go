@@ -25,26 +25,9 @@ func (k *Kernel) Backward(_ context.Context, c *core.Call) error {
 		}
 		k.Multiply.Run(products...)
 		if c.Facts.Bias && !c.Facts.Frozen {
-			sumRows(c.Output("d"+part+"_bias").Float32s(), c.Input("d"+part))
+			vector.SumRows(c.Output("d"+part+"_bias").Float32s(), c.Input("d"+part))
 		}
 	}
 	vector.Narrow(c.Output("dx"), dx)
 	return nil
-}
-
-// sumRows adds up the rows of x, in float64, so that the error does not grow with their number.
-func sumRows(sum []float32, x core.Tensor) {
-	n, tokens := len(sum), x.Shape[0]
-	vector.Parallel(n, max(16, grain/max(tokens, 1)), func(lo, hi int) {
-		row, total := make([]float32, hi-lo), make([]float64, hi-lo)
-		for t := range tokens {
-			vector.Load(row, x, t*n+lo)
-			for i, v := range row {
-				total[i] += float64(v)
-			}
-		}
-		for i, v := range total {
-			sum[lo+i] = float32(v)
-		}
-	})
 }
