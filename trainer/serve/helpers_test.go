@@ -126,8 +126,7 @@ const (
 	toolTemplate = `{% if tools %}Tools: {{ tools | tojson }}
 {% endif %}{% for m in messages %}{{ m.role }}: {{ m.content }}{% for c in m.tool_calls %}<tool_call>
 {"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}
-</tool_call>{% endfor %}
-{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}`
+</tool_call>{% endfor %}{{ '\n' }}{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}`
 )
 
 func template(t *testing.T, text string) *chat.Template {
