@@ -103,12 +103,13 @@ func TestEndedRequestsGiveWhatTheyHave(t *testing.T) {
 	if err != nil || r.Reason != generate.Interrupted || r.Text == "" {
 		t.Errorf("%+v, %v", r, err)
 	}
-	_, err = e.Generate(t.Context(), generate.Request{Prompt: tok.Encode("Once", true), Token: func(generate.Token) error {
+	closes := func(generate.Token) error {
 		if n++; n == 10 {
 			go e.Close()
 		}
 		return nil
-	}})
+	}
+	_, err = e.Generate(t.Context(), generate.Request{Prompt: tok.Encode("Once", true), Token: closes})
 	e.Close()
 	if err != nil && !errors.Is(err, generate.ErrClosed) {
 		t.Errorf("closed in the middle: %v", err)
