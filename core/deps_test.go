@@ -133,6 +133,8 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/generate",
 		"core internal/fields internal/plainjson trainer/autograd trainer/crosscheck trainer/models trainer/nn " +
 			"trainer/tokenizer", "plugins/linked core/kerneltest trainer/data"},
+	{"trainer/serve", "internal/fields internal/plainjson trainer/chat trainer/generate trainer/tokenizer",
+		"internal/browser trainer/autograd trainer/models"},
 	{"trainer/parity", "core internal/plainjson trainer trainer/...",
 		"core/reference core/transport internal/plugintest plugins/linked"},
 	{"trainer", "core internal/amount internal/os/cpu internal/fields internal/os/hugepage internal/os/memory " +
