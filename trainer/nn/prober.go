@@ -102,7 +102,9 @@ func (p *prober) next(param *Param) *Param {
 			p.fail(err)
 			return param
 		}
-		scatter(in.rng, param.Tensor)
+		if param.Tensor.DType != core.Int32 {
+			scatter(in.rng, param.Tensor)
+		}
 		in.params = append(in.params, param)
 	}
 	p.used++
