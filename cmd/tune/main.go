@@ -55,6 +55,7 @@ func (a *app) commands() []*Command {
 		a.mergeCommand(),
 		a.quantizeCommand(),
 		a.generateCommand(),
+		a.serveCommand(),
 		a.evalCommand(),
 		a.dataPreviewCommand(),
 		a.reportCommand(),

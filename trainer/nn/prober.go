@@ -105,6 +105,9 @@ func (p *prober) next(param *Param) *Param {
 		if param.Tensor.DType != core.Int32 {
 			scatter(in.rng, param.Tensor)
 		}
+		if param.Frozen {
+			param.Changed() // never again, so that a kernel keeps what it makes of it, as in a run
+		}
 		in.params = append(in.params, param)
 	}
 	p.used++
