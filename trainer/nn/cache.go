@@ -2,35 +2,50 @@ package nn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/autograd"
 )
 
-// Cache holds the rotated keys and the values of the tokens of one sequence that a model
-// has read, so that a graph computes only the tokens that come next. Graphs for several
-// numbers of tokens share one; see NewCachedContext. It is not safe for concurrent use.
+// ErrNoBlocks says that a cache has no block left for the next tokens of a sequence.
+var ErrNoBlocks = errors.New("nn: the cache has no block left")
+
+// Cache holds the rotated keys and the values of the tokens that a model has read, of any number of sequences,
+// so that a graph computes only the tokens that come next. It is made of blocks, each with room for as many
+// tokens as any other; a sequence has those that it needs, in any order, and sequences that begin with the same
+// tokens share the full blocks of that. Graphs for several numbers of tokens have one cache; see
+// NewCachedContext. It is not safe for concurrent use.
 type Cache struct {
-	mem      core.Memory
-	capacity int
-	length   int // tokens in the cache
-	fed      int // tokens of the run to come, which follow them
-	layers   map[*Attention]*keysValues
-	scores   []float32 // room for the attention of one run
+	// Keeps says that what no sequence has any more can be found as long as there is memory for other blocks, up
+	// to the most. Without it, sequences have nothing in common.
+	Keeps bool
+
+	mem    core.Memory
+	size   int // tokens that a block has room for
+	most   int // blocks
+	blocks blocks
+	layers map[*Attention]*pages
+	pieces []Piece // of the run to come
+	room   room
 }
 
-// NewCache returns an empty cache with room for so many tokens. The memory of a layer's
-// keys and values is taken from mem when the first graph is recorded.
-func NewCache(mem core.Memory, capacity int) *Cache {
-	return &Cache{mem: mem, capacity: capacity, layers: map[*Attention]*keysValues{}}
+// Piece is what a run adds to a sequence.
+type Piece struct {
+	*Sequence
+	IDs []int32
 }
 
-// Len returns the number of tokens in the cache.
-func (c *Cache) Len() int { return c.length }
+// firstBlocks is for how many blocks there is memory at first.
+const firstBlocks = 16
 
-// Cap returns the number of tokens that the cache has room for.
-func (c *Cache) Cap() int { return c.capacity }
+// NewCache returns an empty cache of at most so many blocks of so many tokens. Their memory is taken from mem as
+// they are needed.
+func NewCache(mem core.Memory, size, most int) *Cache {
+	return &Cache{mem: mem, size: size, most: most, layers: map[*Attention]*pages{},
+		blocks: blocks{found: map[content]int32{}}}
+}
 
 // Bytes returns the memory that keys and values take.
 func (c *Cache) Bytes() int {
@@ -41,78 +56,84 @@ func (c *Cache) Bytes() int {
 	return n
 }
 
-// Truncate forgets all tokens but the first n; what is not there is not missed.
-func (c *Cache) Truncate(n int) { c.length = min(c.length, max(n, 0)) }
+// Used returns how many blocks sequences have, and how many they can have.
+func (c *Cache) Used() (blocks, most int) { return c.blocks.used(), c.most }
 
-// Grow makes room for more tokens and keeps those that are there. Graphs have tables of
-// the old size: close them before, and record them again.
-func (c *Cache) Grow(capacity int) error {
-	if capacity <= c.capacity {
-		return nil
-	}
-	for _, l := range c.layers {
-		if err := l.grow(c.mem, c.length, capacity); err != nil {
-			return err
-		}
-	}
-	c.capacity = capacity
-	return nil
-}
-
-// Free gives the memory back. No graph of the cache may run afterwards.
+// Free gives the memory back. No graph of the cache may run afterwards, and its sequences are lost.
 func (c *Cache) Free() {
 	for _, l := range c.layers {
 		c.mem.Free(l.block)
 	}
 	clear(c.layers)
-	c.length, c.scores = 0, nil
+	c.blocks, c.room = blocks{found: map[content]int32{}}, room{}
 }
 
-// NewCachedContext starts a graph that reads up to s tokens of one sequence at a time,
-// after those in the cache. Its Forward records the logits of the last of them alone,
-// [1, V]; see Cache.Fill. Compile it forward only.
-func NewCachedContext(mem core.Memory, cache *Cache, s int) (*Context, error) {
-	c, err := NewContext(mem, 1, s, cache.capacity)
+// take returns a block, for which there is memory. What somebody could still find is the last to go.
+func (c *Cache) take() (int32, error) {
+	n := len(c.blocks.users)
+	if more := min(max(n, firstBlocks), c.most-n); more > 0 && !c.blocks.idle() {
+		for _, l := range c.layers {
+			if err := l.grow(c.mem, n, n+more, c.size); err != nil {
+				return 0, err
+			}
+		}
+		c.blocks.more(more)
+	}
+	return c.blocks.take()
+}
+
+// NewCachedContext starts a graph that reads up to s tokens at a time, at positions below a limit. With each, they
+// are of as many sequences, and its Forward records the logits after each of them, [s, V]; otherwise they are of
+// one, and it records the logits of the last of them alone, [1, V]. See Cache.Fill. Compile it forward only.
+func NewCachedContext(mem core.Memory, cache *Cache, s, positions int, each bool) (*Context, error) {
+	c, err := NewContext(mem, 1, s, positions)
 	if err != nil {
 		return nil, err
 	}
-	c.cache = cache
+	c.cache, c.each = cache, each
 	return c, nil
 }
 
-// Fill makes the next tokens of the sequence the input of a graph of this cache; there
-// may be fewer than the graph takes. After the run Advance makes them a part of the cache.
-func (c *Cache) Fill(b *Batch, ids []int32) error {
-	switch {
-	case len(ids) == 0 || len(ids) > b.S:
-		return fmt.Errorf("nn: %d tokens for a graph that reads between 1 and %d", len(ids), b.S)
-	case c.length+len(ids) > c.capacity:
-		return fmt.Errorf("nn: %d tokens do not fit a cache of %d that holds %d", len(ids), c.capacity, c.length)
-	}
-	c.fed = len(ids)
-	for i := range b.S {
-		id, position, end := int32(0), 0, int32(0) // of a place without a token, which sees nothing and is not kept
-		if i < len(ids) {
-			id, position = ids[i], c.length+i
-			end = int32(position + 1)
+// Fill makes the next tokens of sequences, which have room for them (see Sequence.Reserve), the input of a graph
+// of this cache; there may be fewer than the graph takes. After the run Advance makes them a part of the sequences.
+func (c *Cache) Fill(b *Batch, pieces ...Piece) error {
+	c.pieces = append(c.pieces[:0], pieces...)
+	at := 0
+	for _, p := range pieces {
+		switch {
+		case len(p.IDs) == 0 || at+len(p.IDs) > b.S:
+			return fmt.Errorf("nn: %d tokens after %d for a graph that reads between 1 and %d", len(p.IDs), at, b.S)
+		case p.Len()+len(p.IDs) > len(p.table)*c.size:
+			return fmt.Errorf("nn: %d tokens do not fit a sequence of %d that has %d blocks of %d", len(p.IDs), p.Len(),
+				len(p.table), c.size)
 		}
-		b.IDs[i], b.Positions[i], b.Labels[i] = id, int32(position), 0
-		b.Keys[2*i], b.Keys[2*i+1] = 0, end
+		for i, id := range p.IDs {
+			b.IDs[at+i], b.Positions[at+i] = id, int32(p.Len()+i)
+		}
+		at += len(p.IDs)
 	}
-	b.Labels[0] = int32(len(ids) - 1)
+	clear(b.IDs[at:])
+	clear(b.Positions[at:])
+	clear(b.Labels)
+	b.Labels[0] = int32(at - 1)
 	return nil
 }
 
-// Advance adds the tokens of the last run to the cache.
+// Advance adds the tokens of the last run to their sequences.
 func (c *Cache) Advance() {
-	c.length += c.fed
-	c.fed = 0
+	for _, p := range c.pieces {
+		p.advance(p.IDs)
+	}
+	c.pieces = c.pieces[:0]
 }
 
-// next records the logits of the last token that was fed, [1, V], given the model's
+// next records the logits of the last token that was fed, [1, V], or of each, given the model's
 // normed output. The loss is the largest of them, which is finite if the logits are.
 func (d *Decoder) next(c *Context, out *Output) *Output {
-	last := inPath(c, "last", func() *autograd.Value { return pickRow(c, out.Normed) })
+	last := out.Normed
+	if !c.each {
+		last = inPath(c, "last", func() *autograd.Value { return pickRow(c, out.Normed) })
+	}
 	out.Logits = inPath(c, "lm_head", func() *autograd.Value { return d.head.Forward(c, last) })
 	out.Loss = inPath(c, "lm_head", func() *autograd.Value { return maximum(c.G, out.Logits) })
 	return out

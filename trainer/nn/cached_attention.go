@@ -3,181 +3,163 @@ package nn
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/autograd"
 )
 
-// attend records attention over the cache and the tokens that are fed, which it adds to
-// the cache: q [S, H, C], k and v [S, KV, C], y [S, H, C]. The graph's keys [S, 2] count
-// over the tokens of the sequence; a window that is not 0 leaves the last so many of them.
+// attend records attention of the tokens that are fed over those of their sequences, after it has added
+// them to the cache: q [S, H, C], k and v [S, KV, C], y [S, H, C]. Each token sees itself and all before it in its
+// sequence; a window that is not 0 leaves the last so many of them.
 func (c *Cache) attend(ctx *Context, a *Attention, q, k, v *autograd.Value, window int) *autograd.Value {
 	f := a.cfg
 	l := c.layers[a]
 	if l == nil {
-		l = &keysValues{heads: f.KVHeads, c: f.HeadDim}
-		if err := l.grow(c.mem, 0, c.capacity); err != nil {
-			ctx.fail(err)
-			return q
+		l = &pages{width: f.KVHeads * f.HeadDim}
+		if n := len(c.blocks.users); n > 0 {
+			if err := l.grow(c.mem, 0, n, c.size); err != nil {
+				ctx.fail(err)
+				return q
+			}
 		}
 		c.layers[a] = l
 	}
-	at := cachedAttention{attentionShape{b: 1, s: ctx.S, heads: f.Heads, kv: f.KVHeads, c: f.HeadDim}, l, window}
+	at := cachedAttention{attentionShape{b: 1, heads: f.Heads, kv: f.KVHeads, c: f.HeadDim}, l, window, &c.room}
 	return ctx.G.Apply(autograd.Op{Name: "cached_attention",
 		Outputs: []autograd.Spec{autograd.Float32(ctx.S, f.Heads, f.HeadDim)},
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
-			if c.fed == 0 {
+			if len(c.pieces) == 0 {
 				return errors.New("nn: no tokens were fed; Fill the batch before the run")
 			}
-			l.put(l.keys, in[1].Float32s(), c.length, c.fed)
-			l.put(l.values, in[2].Float32s(), c.length, c.fed)
-			c.scores = at.forward(in[0].Float32s(), in[3].Int32s(), out[0].Float32s(), c.scores)
+			clear(out[0].Float32s()) // places without a token see nothing
+			at.forward(c.pieces, in[0].Float32s(), in[1].Float32s(), in[2].Float32s(), out[0].Float32s())
 			return nil
-		}}, q, k, v, ctx.keys)
+		}}, q, k, v)
 }
 
-// keysValues are those of one layer, [heads, capacity, C] each: those of a head lie side
-// by side, because decoding reads all of them for every token.
-type keysValues struct {
-	block        []byte
-	keys, values []float32
-	heads, c     int
-	capacity     int
-}
+// room is memory for the attention of one run.
+type room struct{ scores, keys, values []float32 }
 
-// grow moves the first n tokens to a larger place.
-func (l *keysValues) grow(mem core.Memory, n, capacity int) error {
-	old, shape := *l, core.Shape{2, l.heads, capacity, l.c}
-	size, err := bytesOf(core.Float32, shape)
-	if err == nil {
-		l.block, err = mem.Alloc(size)
-	}
-	if err != nil {
-		return fmt.Errorf("nn: cache of %d tokens: %w", capacity, err)
-	}
-	both := core.Tensor{DType: core.Float32, Shape: shape, Data: l.block}.Float32s()
-	l.capacity, l.keys, l.values = capacity, both[:len(both)/2], both[len(both)/2:]
-	if old.block == nil {
-		return nil
-	}
-	for g := range l.heads {
-		copy(l.keys[g*capacity*l.c:], old.keys[g*old.capacity*l.c:][:n*l.c])
-		copy(l.values[g*capacity*l.c:], old.values[g*old.capacity*l.c:][:n*l.c])
-	}
-	mem.Free(old.block)
-	return nil
-}
-
-// put stores the first n tokens of x [S, heads, C] from token at on.
-func (l *keysValues) put(dst, x []float32, at, n int) {
-	for t := range n {
-		for g := range l.heads {
-			copy(dst[(g*l.capacity+at+t)*l.c:][:l.c], x[(t*l.heads+g)*l.c:])
-		}
-	}
-}
-
-// from returns what is stored of head g from token lo on, [_, C].
-func (l *keysValues) from(x []float32, g, lo int) simd.Matrix {
-	return simd.Matrix{Data: x[(g*l.capacity+lo)*l.c : (g+1)*l.capacity*l.c], Stride: l.c}
-}
-
-// cachedAttention is attention of the S tokens of a run over the cache of a layer.
+// cachedAttention is attention of the tokens of a run over the pages of a layer.
 type cachedAttention struct {
-	attentionShape
-	cached *keysValues
-	window int
+	attentionShape // of one piece
+	pages          *pages
+	window         int
+	*room
 }
 
-// seen returns the range of keys that token t sees.
-func (a cachedAttention) seen(keys []int32, t int) (first, end int) {
-	first, end = int(keys[2*t]), int(keys[2*t+1])
-	if a.window > 0 {
-		first = max(first, end-a.window)
+// forward stores k and v and computes y for q.
+func (a cachedAttention) forward(pieces []Piece, q, k, v, y []float32) {
+	var single []query
+	at, width := 0, a.heads*a.c
+	for _, p := range pieces {
+		n := len(p.IDs)
+		a.pages.put(a.pages.keys, p.Sequence, n, k[at*a.pages.width:])
+		a.pages.put(a.pages.values, p.Sequence, n, v[at*a.pages.width:])
+		if n == 1 {
+			single = append(single, query{p.Sequence, q[at*width:][:width], y[at*width:][:width]})
+		} else {
+			a.s = n
+			a.piece(p, q[at*width:][:n*width], y[at*width:][:n*width])
+		}
+		at += n
 	}
-	return first, end
+	a.single(single)
+}
+
+// first returns the first key that a token at this position sees.
+func (a cachedAttention) first(position int) int {
+	if a.window == 0 {
+		return 0
+	}
+	return max(0, position+1-a.window)
+}
+
+// query is that of a single token, [H, C] each.
+type query struct {
+	*Sequence
+	q, y []float32
+}
+
+// single computes y of single tokens. Keys and values are read where they are, and once for the heads that share
+// them; neither the size of the blocks nor other tokens change a bit.
+func (a cachedAttention) single(queries []query) {
+	group, most := a.heads/a.kv, 0
+	for _, u := range queries {
+		most = max(most, u.Len()+1-a.first(u.Len()))
+	}
+	scores := grown(&a.room.scores, len(queries)*a.heads*most)
+	eachRow(len(queries)*a.kv, 2*group*a.c*most, func(i int) {
+		u, g := queries[i/a.kv], i%a.kv
+		from, n := a.first(u.Len()), u.Len()+1-a.first(u.Len())
+		p := scores[i*group*most:][:group*most]
+		for j := range n {
+			key := a.pages.keys[a.pages.at(u.Sequence, from+j)+g*a.c:][:a.c]
+			for h := range group {
+				p[h*most+j] = simd.Dot(u.q[(g*group+h)*a.c:][:a.c], key)
+			}
+		}
+		for h := range group {
+			a.probabilities(p[h*most:][:n], 0, n)
+		}
+		for j := range n {
+			value := a.pages.values[a.pages.at(u.Sequence, from+j)+g*a.c:][:a.c]
+			for h := range group {
+				simd.Axpy(p[h*most+j], value, u.y[(g*group+h)*a.c:][:a.c])
+			}
+		}
+	})
 }
 
 // mostScores is how many scores there may be at a time: 16 MiB, unless one head has more.
 const mostScores = 4 << 20
 
-// forward computes y for q, some heads at a time. It uses the room for scores, and
-// returns it, larger if it had to be.
-func (a cachedAttention) forward(q []float32, keys []int32, y, room []float32) []float32 {
-	lo, hi := a.span(keys)
-	width := hi - lo
-	group := min(a.heads, max(a.heads/a.kv, mostScores/(a.s*width)/(a.heads/a.kv)*(a.heads/a.kv)))
-	if n := group * a.s * width; len(room) < n {
-		room = make([]float32, n+n/4) // a sequence gets longer
-	}
-	for h := 0; h < a.heads; h += group {
-		units := a.units(h, min(h+group, a.heads), width)
-		simd.Multiply(eachUnit(units, func(u queries) simd.Product { // p = q k^T
-			return simd.Product{M: u.n, N: width, K: a.c, A: u.of(q), B: a.cached.from(a.cached.keys, u.key, lo), TransB: true,
-				Dots: a.s == 1,
-				C:    room[u.scores:], StrideC: width}
-		})...)
-		a.softmax(room, keys, units, lo, width)
-		simd.Multiply(eachUnit(units, func(u queries) simd.Product { // y = p v
-			d := u.of(y)
-			return simd.Product{M: u.n, N: a.c, K: width, A: simd.Matrix{Data: room[u.scores:], Stride: width},
-				B: a.cached.from(a.cached.values, u.key, lo), C: d.Data, StrideC: d.Stride}
-		})...)
-	}
-	return room
-}
-
-// span returns the range of all keys that some query sees; the first sees one at least.
-func (a cachedAttention) span(keys []int32) (lo, hi int) {
-	lo, hi = a.seen(keys, 0)
-	for t := 1; t < a.s; t++ {
-		if first, end := a.seen(keys, t); first < end {
-			lo, hi = min(lo, first), max(hi, end)
+// piece computes y [S, H, C] of several tokens of a sequence, some heads at a time, by products with what lies in its blocks,
+// which is brought together before.
+func (a cachedAttention) piece(p Piece, q, y []float32) {
+	lo := a.first(p.Len())
+	width := p.Len() + a.s - lo
+	keys, values := a.gather(p.Sequence, lo, width)
+	group := min(a.heads, max(1, mostScores/(a.s*width)))
+	scores := grown(&a.room.scores, group*a.s*width)
+	for h0 := 0; h0 < a.heads; h0 += group {
+		var in, out []simd.Product
+		for h := h0; h < min(h0+group, a.heads); h++ {
+			own, key := (h-h0)*a.s*width, h/(a.heads/a.kv)*width*a.c
+			d := a.head(y, h, a.heads)
+			in = append(in, simd.Product{M: a.s, N: width, K: a.c, A: a.head(q, h, a.heads), TransB: true, // p = q k^T
+				B: simd.Matrix{Data: keys[key:], Stride: a.c}, C: scores[own:], StrideC: width})
+			out = append(out, simd.Product{M: a.s, N: a.c, K: width, // y = p v
+				A: simd.Matrix{Data: scores[own:], Stride: width}, B: simd.Matrix{Data: values[key:], Stride: a.c},
+				C: d.Data, StrideC: d.Stride})
 		}
+		simd.Multiply(in...)
+		eachRow(len(in)*a.s, width, func(r int) {
+			position := p.Len() + r%a.s
+			a.probabilities(scores[r*width:][:width], a.first(position)-lo, position+1-lo)
+		})
+		simd.Multiply(out...)
 	}
-	return lo, hi
 }
 
-// queries are n rows of q that are multiplied with the keys of one head: those of a head
-// for all tokens, or those of all heads that share the key head for a single token.
-type queries struct {
-	key, n, first, stride int // of the rows
-	scores                int // where theirs begin
-}
-
-// of returns the rows of x [S, H, C].
-func (u queries) of(x []float32) simd.Matrix { return simd.Matrix{Data: x[u.first:], Stride: u.stride} }
-
-// units cuts the query heads [from, to) into what one product can take.
-func (a cachedAttention) units(from, to, width int) []queries {
-	var out []queries
-	share := a.heads / a.kv
-	heads, n, stride := 1, a.s, a.heads*a.c
-	if a.s == 1 {
-		heads, n, stride = share, share, a.c
-	}
-	for h := from; h < to; h += heads {
-		out = append(out, queries{key: h / share, n: n, first: h * a.c, stride: stride, scores: (h - from) * a.s * width})
-	}
-	return out
-}
-
-// eachUnit makes one product for each unit.
-func eachUnit(units []queries, product func(u queries) simd.Product) []simd.Product {
-	var out []simd.Product
-	for _, u := range units {
-		out = append(out, product(u))
-	}
-	return out
-}
-
-// softmax turns the scores of the units into probabilities in place; key lo comes first.
-func (a cachedAttention) softmax(p []float32, keys []int32, units []queries, lo, width int) {
-	n := units[0].n
-	eachRow(len(units)*n, width, func(r int) {
-		first, end := a.seen(keys, r%n%a.s) // a single token sees the same with all its heads
-		a.probabilities(p[units[r/n].scores+r%n*width:][:width], max(first-lo, 0), max(end-lo, 0))
+// gather copies n keys and values of a sequence from token lo on, [heads, n, C].
+func (a cachedAttention) gather(s *Sequence, lo, n int) (keys, values []float32) {
+	keys, values = grown(&a.room.keys, n*a.pages.width), grown(&a.room.values, n*a.pages.width)
+	eachRow(n, 2*a.pages.width, func(j int) {
+		from := a.pages.at(s, lo+j)
+		for g := range a.kv {
+			copy(keys[(g*n+j)*a.c:][:a.c], a.pages.keys[from+g*a.c:])
+			copy(values[(g*n+j)*a.c:][:a.c], a.pages.values[from+g*a.c:])
+		}
 	})
+	return keys, values
+}
+
+// grown returns room of n elements, and makes it larger if it has to be: a sequence gets longer.
+func grown(room *[]float32, n int) []float32 {
+	if len(*room) < n {
+		*room = make([]float32, n+n/4)
+	}
+	return (*room)[:n]
 }

@@ -74,6 +74,7 @@ type Context struct {
 	tables    map[*RopeTable][2]*autograd.Value
 	leave     func() // ends what cheap began
 	cache     *Cache // keys and values of the tokens before; nil without
+	each      bool   // with a cache: the logits after each token are wanted
 	swaps     int    // of the model's sites when its forward was recorded; -1 if nothing tells
 	err       error
 }

@@ -1,0 +1,189 @@
+package generate_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/seed98097648/tune/internal/testdata"
+	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/generate"
+	"github.com/seed98097648/tune/trainer/models"
+	"github.com/seed98097648/tune/trainer/tokenizer"
+)
+
+// written is a text and what came with its tokens.
+type written struct {
+	tokens   []int32
+	logProbs []float64
+}
+
+// write asks an engine for a text of n tokens; left is called after each token.
+func write(ctx context.Context, e *generate.Engine, prompt []int32, n int, each func()) (w written, err error) {
+	r, err := e.Generate(ctx, generate.Request{Prompt: prompt, Options: generate.Options{MaxNewTokens: n}, LogProbs: -1,
+		Token: func(k generate.Token) error {
+			w.logProbs = append(w.logProbs, k.LogProb)
+			if each != nil {
+				each()
+			}
+			return nil
+		}})
+	if r != nil {
+		w.tokens = r.Tokens
+	}
+	return w, err
+}
+
+// asked are prompts of different lengths, some of which begin as others do, and of how many tokens the texts are.
+func asked(vocab int) (prompts [][]int32, n []int) {
+	long := random(vocab, 40)
+	for i, length := range []int{1, 5, 40, 37, 20, 33, 16, 17} {
+		p := slices.Clone(long[:length])
+		if i%2 == 1 {
+			p[length-1] = (p[length-1] + 1) % int32(vocab)
+		}
+		prompts, n = append(prompts, p), append(n, 6+3*i)
+	}
+	return prompts, n
+}
+
+func engineOf(t *testing.T, m *models.Model, tok *tokenizer.Tokenizer, c generate.EngineConfig) *generate.Engine {
+	t.Helper()
+	e, err := generate.NewEngine(m, tok, autograd.Heap{}, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// TestTextIsTheSameInCompany: eight texts of different lengths, of which some begin alike, and one that somebody
+// leaves in the middle, in blocks of several sizes, are those of a session.
+func TestTextIsTheSameInCompany(t *testing.T) {
+	folders, err := filepath.Glob(filepath.Join(testdata.Shared(t, "golden", "models"), "*"))
+	if err != nil || len(folders) == 0 {
+		t.Fatalf("%d reference models, %v", len(folders), err)
+	}
+	tok := loadTokenizer(t, testdata.Shared(t, "data", "models", "stories15M"))
+	for _, dir := range append(folders, testdata.Shared(t, "data", "models", "stories15M")) {
+		m := load(t, dir)
+		prompts, n := asked(m.Vocab())
+		s := generate.NewSession(m, autograd.Heap{}, 0)
+		var want [][]int32
+		for i, p := range prompts {
+			r, err := generate.Run(t.Context(), s, tok, p, generate.Options{MaxNewTokens: n[i]})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, r.Tokens)
+		}
+		s.Close()
+		for _, size := range []int{1, 16, 128} {
+			t.Run(fmt.Sprintf("%s blocks of %d", filepath.Base(dir), size), func(t *testing.T) {
+				e := engineOf(t, m, tok, generate.EngineConfig{BlockSize: size, Limit: 128})
+				defer e.Close()
+				var all sync.WaitGroup
+				all.Go(func() { leave(t, e, prompts[2]) })
+				for i, p := range prompts {
+					all.Go(func() {
+						if w, err := write(t.Context(), e, p, n[i], nil); err != nil || !slices.Equal(w.tokens, want[i]) {
+							t.Errorf("text %d: %v, %v; alone %v", i, w.tokens, err, want[i])
+						}
+					})
+				}
+				all.Wait()
+				before := e.Stats()
+				if before.Running+before.Waiting+before.BlocksUsed != 0 {
+					t.Errorf("afterwards: %+v", before)
+				}
+				if w, err := write(t.Context(), e, prompts[2], n[2], nil); err != nil || !slices.Equal(w.tokens, want[2]) {
+					t.Errorf("once more: %v, %v; alone %v", w.tokens, err, want[2])
+				}
+				if hits := e.Stats().PrefixHits - before.PrefixHits; int(hits) != (len(prompts[2])-1)/size*size {
+					t.Errorf("%d of its %d tokens were in the cache", hits, len(prompts[2]))
+				}
+			})
+		}
+	}
+}
+
+// leave asks for a text and goes away after some tokens.
+func leave(t *testing.T, e *generate.Engine, prompt []int32) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	left := 4
+	if _, err := write(ctx, e, prompt, 80, func() {
+		if left--; left == 0 {
+			cancel()
+		}
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLogitsHaveTheSameBitsInCompany holds for up to eight texts whose prompts are cut as they are alone.
+func TestLogitsHaveTheSameBitsInCompany(t *testing.T) {
+	tok := loadTokenizer(t, testdata.Shared(t, "data", "models", "stories15M"))
+	m := load(t, testdata.Shared(t, "data", "models", "stories15M"))
+	alone := func(prompt []int32, n, size int) written {
+		e := engineOf(t, m, tok, generate.EngineConfig{BlockSize: size})
+		defer e.Close()
+		w, err := write(t.Context(), e, prompt, n, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	e := engineOf(t, m, tok, generate.EngineConfig{BlockSize: 128})
+	defer e.Close()
+	prompts, n := asked(m.Vocab())
+	var want []written
+	for i, p := range prompts {
+		want = append(want, alone(p, n[i], []int{1, 7, 16}[i%3]))
+	}
+	var all sync.WaitGroup
+	for i, p := range prompts {
+		all.Go(func() {
+			if w, err := write(t.Context(), e, p, n[i], nil); err != nil || !slices.Equal(w.logProbs, want[i].logProbs) {
+				t.Errorf("text %d: %v, %v; alone %v", i, w.logProbs, err, want[i].logProbs)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// TestNothingIsLostWhereBlocksRunOut: the youngest text waits, and is what it would have been.
+func TestNothingIsLostWhereBlocksRunOut(t *testing.T) {
+	e, tok := newEngine(t, generate.EngineConfig{Blocks: 10, BlockSize: 4})
+	s, _ := storyteller(t)
+	if e.Limit() != 40 {
+		t.Errorf("room for %d tokens", e.Limit())
+	}
+	var all sync.WaitGroup
+	for i, prompt := range []string{"Once upon a time", "Lily and Tom went to", "The dog", "A", "Once a day"} {
+		o := generate.Options{MaxNewTokens: 24 + i}
+		want := run(t, s, tok, prompt, o)
+		all.Go(func() {
+			r, err := e.Generate(t.Context(), generate.Request{Prompt: tok.Encode(prompt, true), Options: o})
+			if err != nil || r.Text != want.Text || r.Reason != want.Reason {
+				t.Errorf("%q: %+v, %v; want %q", prompt, r, err, want.Text)
+			}
+		})
+	}
+	all.Wait()
+	if st := e.Stats(); st.BlocksUsed != 0 || st.BlocksTotal != 10 || st.Waiting != 0 {
+		t.Errorf("afterwards: %+v", st)
+	}
+}
+
+// TestABadPromptHarmsNobody: it is refused before it could fail a step of others.
+func TestABadPromptHarmsNobody(t *testing.T) {
+	e, _ := newEngine(t, generate.EngineConfig{})
+	for _, id := range []int32{-1, 512} {
+		if _, err := e.Generate(t.Context(), generate.Request{Prompt: []int32{1, id}}); err == nil {
+			t.Errorf("token %d was taken", id)
+		}
+	}
+}

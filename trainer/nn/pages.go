@@ -1,0 +1,49 @@
+package nn
+
+import (
+	"fmt"
+
+	"github.com/seed98097648/tune/core"
+)
+
+// pages are the keys and values of one layer, [blocks, size, heads, C] each.
+type pages struct {
+	block        []byte
+	keys, values []float32
+	width        int // heads*C: of one token
+}
+
+// grow makes room for more blocks and keeps the first n.
+func (l *pages) grow(mem core.Memory, n, blocks, size int) error {
+	old, shape := *l, core.Shape{2, blocks, size, l.width}
+	bytes, err := bytesOf(core.Float32, shape)
+	if err == nil {
+		l.block, err = mem.Alloc(bytes)
+	}
+	if err != nil {
+		l.block = old.block
+		return fmt.Errorf("nn: cache of %d blocks of %d tokens: %w", blocks, size, err)
+	}
+	both := core.Tensor{DType: core.Float32, Shape: shape, Data: l.block}.Float32s()
+	l.keys, l.values = both[:len(both)/2], both[len(both)/2:]
+	if old.block == nil {
+		return nil
+	}
+	copy(l.keys, old.keys[:n*size*l.width])
+	copy(l.values, old.values[:n*size*l.width])
+	mem.Free(old.block)
+	return nil
+}
+
+// at returns where in keys and values those of token j of a sequence begin.
+func (l *pages) at(s *Sequence, j int) int {
+	size := s.cache.size
+	return (int(s.table[j/size])*size + j%size) * l.width
+}
+
+// put stores keys or values of tokens that follow those of a sequence, x [n, heads*C].
+func (l *pages) put(dst []float32, s *Sequence, n int, x []float32) {
+	for t := range n {
+		copy(dst[l.at(s, s.Len()+t):][:l.width], x[t*l.width:])
+	}
+}
