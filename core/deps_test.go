@@ -44,7 +44,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/os/shm", "internal/amount internal/os/temp golang.org/x/sys", ""},
 	{"internal/os/temp", "golang.org/x/sys", ""},
 	{"internal/simd", "internal/os/sched golang.org/x/sys", ""},
-	{"internal/simd/simdtest", "core core/kerneltest internal/simd", "core/reference"},
+	{"internal/simd/simdtest", "core core/keep core/kerneltest internal/simd", "core/reference"},
 	{"internal/ceiling", "internal/os/hugepage internal/simd", ""},
 	{"internal/opdef", "core", ""},
 	{"internal/ops", "core internal/opdef ./...", ""},
@@ -133,6 +133,8 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/generate",
 		"core internal/fields internal/plainjson trainer/autograd trainer/crosscheck trainer/models trainer/nn " +
 			"trainer/tokenizer", "plugins/linked core/kerneltest trainer/data"},
+	{"trainer/serve", "internal/fields internal/plainjson trainer/chat trainer/generate trainer/tokenizer",
+		"internal/browser trainer/autograd trainer/models"},
 	{"trainer/parity", "core internal/plainjson trainer trainer/...",
 		"core/reference core/transport internal/plugintest plugins/linked"},
 	{"trainer", "core internal/amount internal/os/cpu internal/fields internal/os/hugepage internal/os/memory " +

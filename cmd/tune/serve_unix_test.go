@@ -1,0 +1,111 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// startServer starts one with a tiny model, m, and waits until it is ready.
+func startServer(t *testing.T, flags ...string) (cmd *exec.Cmd, url string, stderr *bufio.Scanner) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := writeModel(filepath.Join(dir, "m"), "qwen3_moe"); err != nil {
+		t.Fatal(err)
+	}
+	cmd = exec.Command("tune", append([]string{"serve", "--model", "m", "--port", "0", "--template", "default"},
+		flags...)...)
+	cmd.Dir = dir
+	pipe, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill() }) // in case the test fails before it ends
+	stderr = bufio.NewScanner(pipe)
+	for stderr.Scan() {
+		if at, ok := strings.CutPrefix(stderr.Text(), "tune: listening at "); ok {
+			url = at
+		}
+		if stderr.Text() == "tune: ready: m" {
+			return cmd, url, stderr
+		}
+	}
+	t.Fatalf("the server ended before it was ready: %v", cmd.Wait())
+	return nil, "", nil
+}
+
+// TestAServerAnswersAsGenerateDoes, to the last character, and ends in order when it is told to.
+func TestAServerAnswersAsGenerateDoes(t *testing.T) {
+	cmd, url, stderr := startServer(t, "--api-key", "secret")
+	generate := exec.Command("tune", "generate", "--model", "m", "--chat", "--template", "default", "--prompt", "hi",
+		"--max-new-tokens", "12", "--json")
+	generate.Dir = cmd.Dir
+	out, err := generate.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want struct{ Text string }
+	if err := json.Unmarshal(out, &want); err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), "POST", url+"/v1/chat/completions", strings.NewReader(
+		`{"model": "m", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 12}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer secret")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var got struct {
+		Choices []struct{ Message struct{ Content string } }
+	}
+	if err := json.NewDecoder(answer.Body).Decode(&got); err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("status %d, %v", answer.StatusCode, err)
+	}
+	if len(want.Text) == 0 || len(got.Choices) != 1 || got.Choices[0].Message.Content != want.Text {
+		t.Errorf("%+v, want %q", got, want.Text)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	send(t, cmd, syscall.SIGTERM)
+	for stderr.Scan() {
+		if !strings.Contains(stderr.Text(), "level=INFO msg=request") {
+			t.Errorf("it says %q", stderr.Text())
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAServerCutsTextsAtItsEnd when their time is over.
+func TestAServerCutsTextsAtItsEnd(t *testing.T) {
+	cmd, url, _ := startServer(t, "--grace", "1ms", "--quiet")
+	r, err := http.Post(url+"/v1/completions", "application/json", strings.NewReader(
+		`{"prompt": "hi", "max_tokens": 100000, "stream": true, "n": 16}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	send(t, cmd, syscall.SIGTERM)
+	b, err := io.ReadAll(r.Body)
+	if err != nil || !strings.Contains(string(b), "data: ") {
+		t.Errorf("%v\n%s", err, b)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}

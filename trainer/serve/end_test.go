@@ -1,0 +1,142 @@
+package serve_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/seed98097648/tune/trainer/serve"
+)
+
+// until waits for what other goroutines bring about.
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("still not: %s", what)
+		}
+	}
+}
+
+// noLeak looks for goroutines that are left when all else of a test has ended.
+func noLeak(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	t.Cleanup(func() { goleak.VerifyNone(t, before) })
+}
+
+// TestAClientThatHangsUpEndsItsText, whole or streamed, and makes room.
+func TestAClientThatHangsUpEndsItsText(t *testing.T) {
+	p := &parrot{wait: make(chan struct{})}
+	s := start(t, p, plainTemplate, func(c *serve.Config) { c.MaxTexts = 2 })
+	for _, body := range []string{`{"prompt": "x"}`, `{"prompt": "x", "stream": true}`, `{"prompt": ["x", "y"]}`} {
+		ctx, cancel := context.WithCancel(t.Context())
+		r, err := http.NewRequestWithContext(ctx, "POST", s.url+"/v1/completions", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var asked sync.WaitGroup
+		asked.Go(func() {
+			if r, err := http.DefaultClient.Do(r); err == nil {
+				r.Body.Close()
+				t.Error("there is an answer")
+			}
+		})
+		until(t, "a text begins", func() bool { return p.Stats().Running > 0 })
+		cancel()
+		asked.Wait()
+		until(t, "no text goes on", func() bool { return p.Stats().Running == 0 })
+	}
+}
+
+func TestWhoComesTooLateIsToldToComeAgain(t *testing.T) {
+	p := &parrot{says: "x", wait: make(chan struct{})}
+	s := start(t, p, plainTemplate, func(c *serve.Config) { c.MaxTexts = 2 })
+	var asked sync.WaitGroup
+	for range 2 {
+		asked.Go(func() {
+			if status, b := s.post("/v1/completions", `{"prompt": "x"}`); status != 200 {
+				t.Errorf("status %d\n%s", status, b)
+			}
+		})
+	}
+	until(t, "both texts go on", func() bool { return p.Stats().Running == 2 })
+	if r, a := s.send("POST", "/v1/completions", nil, ""); r.StatusCode != 429 || r.Header.Get("Retry-After") != "1" ||
+		a.Error.Type != "rate_limit_error" {
+		t.Errorf("status %d, %+v", r.StatusCode, a.Error)
+	}
+	if r, _ := s.send("GET", "/health", nil, ""); r.StatusCode != 200 {
+		t.Errorf("status %d", r.StatusCode)
+	}
+	close(p.wait)
+	asked.Wait()
+	if r, _ := s.send("POST", "/v1/completions", nil, ""); r.StatusCode != 200 {
+		t.Errorf("status %d when there is room again", r.StatusCode)
+	}
+}
+
+// TestAtTheEndTextsMayGoOnForAWhile, and are cut then; those that come to their end in time are whole.
+func TestAtTheEndTextsMayGoOnForAWhile(t *testing.T) {
+	noLeak(t)
+	for name, tt := range map[string]struct {
+		grace     time.Duration
+		goes, cut bool // whether the text comes to its end; whether the server is told to cut it
+		status    int
+	}{
+		"in time":  {time.Hour, true, false, 200},
+		"too late": {time.Millisecond, false, false, 503},
+		"cut":      {time.Hour, false, true, 503},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &parrot{says: "x", wait: make(chan struct{})}
+			s := start(t, p, plainTemplate, nil)
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, end := context.WithCancel(t.Context())
+			var all sync.WaitGroup
+			all.Go(func() {
+				if err := s.Serve(ctx, l, tt.grace); err != nil {
+					t.Error(err)
+				}
+			})
+			client := &http.Client{Transport: &http.Transport{}}
+			defer client.CloseIdleConnections()
+			all.Go(func() {
+				r, err := client.Post("http://"+l.Addr().String()+"/v1/completions", "application/json",
+					strings.NewReader(`{"prompt": "x"}`))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer r.Body.Close()
+				if b, err := io.ReadAll(r.Body); err != nil || r.StatusCode != tt.status {
+					t.Errorf("status %d, want %d\n%s %v", r.StatusCode, tt.status, b, err)
+				}
+			})
+			until(t, "the text goes on", func() bool { return p.Stats().Running == 1 })
+			end()
+			until(t, "nobody is let in", func() bool {
+				c, err := net.Dial("tcp", l.Addr().String())
+				if err == nil {
+					c.Close()
+				}
+				return err != nil
+			})
+			if tt.goes {
+				close(p.wait)
+			}
+			if tt.cut {
+				s.Cancel()
+			}
+			all.Wait()
+		})
+	}
+}

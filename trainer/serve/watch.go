@@ -1,0 +1,66 @@
+package serve
+
+import (
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"time"
+)
+
+// writeTime is how long a client may take to read what it is sent at a time.
+const writeTime = 30 * time.Second
+
+// extendWrite begins that time.
+func extendWrite(w http.ResponseWriter) {
+	// A writer of a test has no deadlines.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
+}
+
+// watcher sees what becomes of a request.
+type watcher struct {
+	http.ResponseWriter
+	status int
+	err    error
+}
+
+// Unwrap is for http.ResponseController.
+func (w *watcher) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (w *watcher) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *watcher) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// failed keeps an error whose details the client does not get.
+func (w *watcher) failed(err error) { w.err = err }
+
+// watched counts requests and logs what they come to.
+func (s *Server) watched(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id, begun := "req-"+rand.Text(), time.Now()
+		w.Header().Set("X-Request-Id", id)
+		seen := &watcher{ResponseWriter: w}
+		next.ServeHTTP(seen, r)
+		took := time.Since(begun)
+		s.metrics.request(r.Pattern, seen.status, took)
+		var known *apiError
+		switch {
+		case seen.err != nil && !errors.As(seen.err, &known):
+			s.Logger.Error("a request has failed", "id", id, "path", r.URL.Path, "error", seen.err)
+		default:
+			s.Logger.Info("request", "id", id, "method", r.Method, "path", r.URL.Path, "status", seen.status,
+				"seconds", took.Seconds())
+		}
+	})
+}
