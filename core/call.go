@@ -30,6 +30,9 @@ func NewCall(op Op, pass Pass, f Facts) (*Call, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !slices.Contains(op.Passes(), pass) {
+		return nil, fmt.Errorf("core: %s has no %s pass: it is for inference", op, pass)
+	}
 	return &Call{Op: op, Pass: pass, Facts: f, Sig: sig,
 		In: make([]Tensor, count(sig.In)), Out: make([]Tensor, count(sig.Out))}, nil
 }

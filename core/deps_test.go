@@ -44,7 +44,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/os/shm", "internal/amount internal/os/temp golang.org/x/sys", ""},
 	{"internal/os/temp", "golang.org/x/sys", ""},
 	{"internal/simd", "internal/os/sched golang.org/x/sys", ""},
-	{"internal/simd/simdtest", "core core/kerneltest internal/simd", "core/reference"},
+	{"internal/simd/simdtest", "core core/keep core/kerneltest internal/simd", "core/reference"},
 	{"internal/ceiling", "internal/os/hugepage internal/simd", ""},
 	{"internal/opdef", "core", ""},
 	{"internal/ops", "core internal/opdef ./...", ""},

@@ -56,6 +56,15 @@ const (
 	ScoringSigmoid Scoring = "sigmoid" // each expert by itself (GLM-4.5)
 )
 
+// Scaling says how activations become int8.
+type Scaling string
+
+// The scalings.
+const (
+	StaticScaling  Scaling = "static"  // one scale and offset for all, which a calibration has found
+	DynamicScaling Scaling = "dynamic" // a scale for each token, of its largest magnitude
+)
+
 // Facts distinguish one use of an op from another. A field that the op does not have
 // is zero. Facts are comparable, so they can key a map, and they say all that a
 // kernel may decide on: never a class name, never the values of weights.
@@ -63,9 +72,9 @@ type Facts struct {
 	DType       DType `json:"dtype"`                  // storage of activations
 	WeightDType DType `json:"weight_dtype,omitempty"` // storage of weights
 
-	// norms, linear, qkv, gate_up_swiglu, moe_experts, linear_cross_entropy: D, size of the last axis
+	// norms, linear, linear_w8a8, qkv, gate_up_swiglu, moe_experts, linear_cross_entropy: D, size of the last axis
 	Dim          int `json:"dim,omitempty"`
-	Out          int `json:"out,omitempty"`          // linear: N, rows of the weight
+	Out          int `json:"out,omitempty"`          // linear, linear_w8a8: N, rows of the weight
 	Intermediate int `json:"intermediate,omitempty"` // swiglu, gate_up_swiglu, moe_experts: I
 
 	Eps    float64   `json:"eps,omitempty"`    // rms_norm, add_rms_norm
@@ -88,7 +97,7 @@ type Facts struct {
 	Routing Routing `json:"routing,omitempty"` // moe_experts
 
 	Scoring Scoring `json:"scoring,omitempty"` // moe_gate
-	// moe_gate: a bias is added to the scores for choosing, not for weighing; linear, qkv: one is added to y
+	// moe_gate: a bias is added to the scores for choosing, not for weighing; linear, linear_w8a8, qkv: one is added to y
 	Bias      bool `json:"bias,omitempty"`
 	Groups    int  `json:"groups,omitempty"`     // moe_gate: parts that the experts are divided into, in order; 1 for no groups
 	TopGroups int  `json:"top_groups,omitempty"` // moe_gate: groups per token
@@ -100,6 +109,8 @@ type Facts struct {
 	// linear: bfloat16 if the factors of its matrix products are rounded to that, to nearest even; nothing
 	// if they are multiplied as they are stored
 	Products DType `json:"products,omitempty"`
+
+	Scaling Scaling `json:"scaling,omitempty"` // linear_w8a8
 
 	Vocab int `json:"vocab,omitempty"` // linear_cross_entropy: V, rows of the weight
 

@@ -10,6 +10,8 @@ type contract struct {
 	op      Op
 	weights bool // it multiplies by weights, which may be frozen
 	int8    bool // frozen ones may be int8
+	// it is for inference and has no backward pass; signature gives nothing for that
+	forwardOnly bool
 	// the factors of its products may be rounded, where the fact products says so
 	products bool
 	// valid says what the facts need beside their dtypes.
@@ -44,6 +46,14 @@ func (o Op) contract() contract {
 // HasWeights reports whether the op multiplies by weights, which have a dtype of their own
 // and may be frozen.
 func (o Op) HasWeights() bool { return o.contract().weights }
+
+// Passes returns those that the op has: forward, and backward unless it is for inference alone.
+func (o Op) Passes() []Pass {
+	if o.contract().forwardOnly {
+		return []Pass{Forward}
+	}
+	return []Pass{Forward, Backward}
+}
 
 // Pass is a direction of an op.
 type Pass uint8
@@ -93,7 +103,8 @@ type Signature struct {
 
 // NewSignature returns the tensors that a pass of op takes and gives under the facts.
 // Gradients of weights are float32 whatever the storage, because they are sums over
-// many tokens; gradients of activations have the activations' dtype.
+// many tokens; gradients of activations have the activations' dtype. A pass that the op does
+// not have takes and gives nothing.
 func NewSignature(op Op, pass Pass, f Facts) (Signature, error) {
 	if err := f.Validate(op); err != nil {
 		return Signature{}, err

@@ -41,6 +41,9 @@ func uses() map[string]use {
 	all["qkv"] = use{core.QKV, qkv}
 	qkv.WeightDType, qkv.Frozen = core.Int8, true
 	all["qkv int8"] = use{core.QKV, qkv}
+	static := validFacts(core.LinearW8A8)
+	static.Scaling = core.StaticScaling
+	all["linear_w8a8 static"] = use{core.LinearW8A8, static}
 	return all
 }
 
@@ -127,6 +130,12 @@ func TestSignature(t *testing.T) {
 		{"moe_experts packed", core.Backward,
 			"dy float32[T 4], x float32[T 4], expert_ids int32[T 2], routing_weights float32[T 2], gate_up float32[3 12 4], down float32[3 4 6], saved gate_up_out float32[T 2 12]",
 			"dx float32[T 4], drouting_weights float32[T 2], dgate_up float32[3 12 4], ddown float32[3 4 6]"},
+		{"linear_w8a8", core.Forward,
+			"x float32[T 64], weight int8[96 64], weight_scale float32[96]", "y float32[T 96]"},
+		{"linear_w8a8 static", core.Forward,
+			"x float32[T 64], weight int8[96 64], input_scale float32[1], input_offset int32[1], deq_scale float32[96], quant_bias int32[96]",
+			"y float32[T 96]"},
+		{"linear_w8a8", core.Backward, "", ""},
 		{"moe_experts frozen", core.Backward,
 			"dy float32[T 4], x float32[T 4], expert_ids int32[T 2], routing_weights float32[T 2], 3 gate float32[6 4], 3 up float32[6 4], 3 down float32[4 6], saved gate_up_out float32[T 2 12]",
 			"dx float32[T 4], drouting_weights float32[T 2]"},
@@ -180,7 +189,7 @@ func TestSignatureNeedsValidFacts(t *testing.T) {
 // eachCall runs f on a call that is right, for every op, layout and pass.
 func eachCall(t *testing.T, f func(t *testing.T, c *core.Call)) {
 	for name, u := range uses() {
-		for _, pass := range passes {
+		for _, pass := range u.op.Passes() {
 			t.Run(name+" "+pass.String(), func(t *testing.T) { f(t, newCall(t, u, pass, 5)) })
 		}
 	}

@@ -219,6 +219,9 @@ func usable(ctx context.Context, k Kernel, site Site, o options, verified map[ve
 	if reason, ok := o.plain[info.Op]; ok {
 		return fmt.Errorf("%w: %s", ErrNotSupported, reason)
 	}
+	if len(info.Op.Passes()) == 1 && !o.inference {
+		return fmt.Errorf("%w: %s is for inference and has no backward pass, and this is training", ErrNotSupported, info.Op)
+	}
 	if !info.Backward && !o.inference {
 		return fmt.Errorf("%w: it has no backward pass, and this is training", ErrNotSupported)
 	}

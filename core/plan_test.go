@@ -147,12 +147,25 @@ func TestKernelWithoutBackwardIsForInferenceOnly(t *testing.T) {
 	r, m := newRegistry(t, k), newModel(core.RMSNorm)
 
 	p, err := plan(t, m, r, "auto")
-	if err != nil || p.Actions[0].Kernel != nil || !strings.Contains(p.Actions[0].Reason, "no backward pass") {
+	if err != nil || p.Actions[0].Kernel != nil || !strings.Contains(p.Actions[0].Reason, "it has no backward pass") {
 		t.Errorf("auto in training: %+v, %v, want a reason", p, err)
 	}
 	_, err = plan(t, m, r, "norm")
 	wantErrorIs(t, err, core.ErrNotSupported)
 	p, err = plan(t, m, r, "norm", core.Inference())
+	if err != nil || p.Actions[0].Kernel == nil {
+		t.Errorf("for inference: %+v, %v, want the kernel", p, err)
+	}
+}
+
+func TestAnOpWithoutBackwardIsForInferenceOnly(t *testing.T) {
+	r, m := newRegistry(t, newKernel("int8", core.LinearW8A8)), newModel(core.LinearW8A8)
+	p, err := plan(t, m, r, "all")
+	if err != nil || p.Actions[0].Kernel != nil ||
+		!strings.Contains(p.Actions[0].Reason, "linear_w8a8 is for inference and has no backward pass") {
+		t.Errorf("all in training: %+v, %v, want the op's reason", p, err)
+	}
+	p, err = plan(t, m, r, "all", core.Inference())
 	if err != nil || p.Actions[0].Kernel == nil {
 		t.Errorf("for inference: %+v, %v, want the kernel", p, err)
 	}

@@ -23,7 +23,7 @@ const (
 	Int32
 	Float64
 	Int64
-	Int8 // quantised weights, of linear alone; what multiplies them is another tensor
+	Int8 // quantised weights; what multiplies them is another tensor
 )
 
 var dtypeNames = [...]string{"invalid", "float32", "bfloat16", "float16", "int32", "float64", "int64", "int8"}

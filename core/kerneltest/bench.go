@@ -10,7 +10,8 @@ import (
 
 // Calls returns a forward and a backward call of a case, filled with its random data.
 // It runs k's forward pass, whose saved tensors become inputs of the backward pass. The
-// tensors lie on the heap, so that calls outlive the kernel.
+// tensors lie on the heap, so that calls outlive the kernel. An op without a backward pass has no
+// such call.
 func Calls(ctx context.Context, k core.Kernel, c Case) (forward, backward *core.Call, err error) {
 	return calls(ctx, k, c, heap{}, heap{}, false)
 }
@@ -38,6 +39,9 @@ func calls(ctx context.Context, k core.Kernel, c Case, inputs, outputs core.Memo
 	if err := in.save(forward); err != nil {
 		return nil, nil, err
 	}
+	if len(c.Op.Passes()) == 1 {
+		return forward, nil, nil
+	}
 	backward, _, err = in.call(core.Backward, outputs)
 	return forward, backward, err
 }
@@ -54,7 +58,7 @@ func Benchmark(b *testing.B, k core.Kernel, c Case, flops float64) {
 	} else if err != nil {
 		b.Fatal(err)
 	}
-	for _, call := range []*core.Call{forward, backward} {
+	for _, call := range []*core.Call{forward, backward}[:len(c.Op.Passes())] {
 		b.Run(call.Pass.String(), func(b *testing.B) {
 			n := 0
 			for _, tensors := range [][]core.Tensor{call.In, call.Out} {

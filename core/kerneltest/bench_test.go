@@ -47,7 +47,7 @@ func TestCallsInPlacesAlignedTensors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, call := range []*core.Call{forward, backward} {
+			for _, call := range []*core.Call{forward, backward}[:len(op.Passes())] {
 				if !in.holds(call.In) || !out.holds(call.Out) {
 					t.Errorf("%s: a tensor is not where it should be, or not aligned", call.Pass)
 				}

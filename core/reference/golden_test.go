@@ -16,6 +16,7 @@ func TestAgreesWithPublishedCode(t *testing.T) {
 	limits := map[core.Op]float64{
 		core.RMSNorm: 0x1p-23, core.AddRMSNorm: 0x1p-23, core.MoEGate: 1e-10, core.SwiGLU: 1e-10, core.RoPE: 0x1p-23,
 		core.MoEExperts: 0x1p-23,
+		core.LinearW8A8: 1e-10,
 		core.Attention:  1e-10, core.LinearCrossEntropy: 0x1p-23,
 	}
 	for _, op := range core.Ops() {

@@ -38,7 +38,7 @@ func (k kernel) Info() core.Info {
 		Version:  "1",
 		Summary:  "plain Go with float64 arithmetic",
 		DTypes:   []core.DType{core.Float32, core.BFloat16, core.Float16, core.Float64, core.Int8},
-		Backward: true,
+		Backward: len(k.op.Passes()) > 1,
 		Rounds:   []core.DType{core.BFloat16},
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/os/sched"
 	"github.com/seed98097648/tune/internal/os/shm"
 )
 
@@ -87,7 +88,7 @@ func (p *process) explain(ctx context.Context, err error) error {
 
 // Waiting for an answer is cut into slices, between which the host looks whether the
 // process lives, the caller still waits and the deadline is not over.
-const waitSlice = 5 * time.Millisecond
+const waitSlice = sched.Slice
 
 // cancelGrace is what a call may still take after its caller gave up, before the
 // process is stopped: until then it may be writing outputs.

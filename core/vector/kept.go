@@ -32,6 +32,23 @@ func (t *KeptTiles) Right(p *TileProduct, part int, inputs ...core.Tensor) {
 	p.PackedB, _ = t.store.Of(use, tilesBytes(p.K, p.N, p.B), pack, inputs...)
 }
 
+// Run computes products as m.Run does, those of weights that are not trained with what is kept of them: weights
+// has for each of the first products the inputs that its right operand is made of, or none.
+func (t *KeptTiles) Run(m Multiplier, weights [][]core.Tensor, products ...Product) {
+	if m != nil || len(weights) == 0 || !tilesTake(products) {
+		m.Run(products...)
+		return
+	}
+	list := make([]TileProduct, len(products))
+	for i, p := range products {
+		list[i].Product = p
+		if i < len(weights) && len(weights[i]) > 0 {
+			t.Right(&list[i], 0, weights[i]...)
+		}
+	}
+	MultiplyTiles(list...)
+}
+
 // tilesBytes is about how much memory a packed operand takes.
 func tilesBytes(k, n int, b Matrix) int64 {
 	const lanes, float32s, bfloat16s = 32, 6, 2

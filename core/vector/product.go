@@ -52,14 +52,13 @@ type Product struct {
 	Dots           bool // see FewRows
 }
 
-// FewRows is how many rows A of a Product with Dots may have for it to be computed from dot
-// products, if B is transposed, and A is not and is float32. Such a product is bound by the
-// bandwidth of memory, and this way reads B once, as it lies; with more rows it is faster
-// to copy B into the cache first, which Multiply does.
+// FewRows is how many rows A of a Product with Dots may have for it to be computed from the rows
+// of B as they are stored, if B is transposed, and A is not and is float32. Such a product is
+// bound by the bandwidth of memory, and this way reads B once, as it lies; with more rows it is
+// faster to copy B into the cache first, which Multiply does.
 //
-// The two ways add in different orders. Without Dots the bits of a row do not depend on how
-// many others there are; who sets it says that the number of rows is the same whenever
-// bits are compared, as that of a call's tokens is.
+// A row has the same bits however many others there are, up to this number. The two ways add in
+// different orders: who sets Dots says that bits may depend on whether there are more.
 const FewRows = simd.FewRows
 
 // StepTerms is the largest inner dimension that Multiply and MultiplyTiles do in one step: with

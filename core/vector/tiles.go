@@ -61,7 +61,7 @@ func (m Multiplier) Run(products ...Product) {
 	switch {
 	case m != nil:
 		m(products...)
-	case HasTiles() && slices.ContainsFunc(products, func(p Product) bool { return p.M > FewRows }):
+	case tilesTake(products):
 		list := make([]simd.TileProduct, len(products))
 		for i := range products {
 			list[i] = simd.TileProduct{Product: products[i].product()}
@@ -70,6 +70,11 @@ func (m Multiplier) Run(products ...Product) {
 	default:
 		Multiply(products...)
 	}
+}
+
+// tilesTake reports whether there are tiles, and rows for them.
+func tilesTake(products []Product) bool {
+	return HasTiles() && slices.ContainsFunc(products, func(p Product) bool { return p.M > FewRows })
 }
 
 // Pays reports whether tiles make a product faster that is computed by itself, where there are any.

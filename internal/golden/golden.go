@@ -56,6 +56,13 @@ func runFile(t *testing.T, k core.Kernel, dtype core.DType, limit float64, name 
 					t.Errorf("%s: differs by %.3g of its largest element, limit %.3g", name, d, limit)
 				}
 			}
+			for name, want := range e.Exact {
+				for i, w := range want {
+					if dtype == core.Float32 && float32(out[name][i]) != w {
+						t.Fatalf("%s[%d] is %v, and is to be %v to the bit", name, i, out[name][i], w)
+					}
+				}
+			}
 		})
 	}
 }
@@ -65,7 +72,7 @@ func run(t *testing.T, k core.Kernel, e opdef.Example) map[string][]float64 {
 	t.Helper()
 	out := map[string][]float64{}
 	saved := map[string]core.Tensor{}
-	for _, pass := range []core.Pass{core.Forward, core.Backward} {
+	for _, pass := range k.Info().Op.Passes() {
 		c, err := core.NewCall(k.Info().Op, pass, e.Facts)
 		if err != nil {
 			t.Fatal(err)
@@ -103,6 +110,10 @@ func tensor(t *testing.T, e opdef.Example, a core.Arg) core.Tensor {
 	x := core.NewTensor(a.DType, a.Shape.Bind(e.Tokens, e.Rows)...)
 	if v, ok := e.Int32s[a.Name]; ok {
 		copy(x.Int32s(), v)
+		return x
+	}
+	if v, ok := e.Int8s[a.Name]; ok {
+		copy(x.Int8s(), v)
 		return x
 	}
 	v, ok := e.Float64s[a.Name]

@@ -9,6 +9,7 @@ import (
 	gateupswiglu "github.com/seed98097648/tune/internal/ops/gate_up_swiglu"
 	linear "github.com/seed98097648/tune/internal/ops/linear"
 	linearcrossentropy "github.com/seed98097648/tune/internal/ops/linear_cross_entropy"
+	linearw8a8 "github.com/seed98097648/tune/internal/ops/linear_w8a8"
 	moeexperts "github.com/seed98097648/tune/internal/ops/moe_experts"
 	moegate "github.com/seed98097648/tune/internal/ops/moe_gate"
 	qkv "github.com/seed98097648/tune/internal/ops/qkv"
@@ -24,6 +25,7 @@ var all = []*opdef.Op{
 	gateupswiglu.Op,
 	linear.Op,
 	linearcrossentropy.Op,
+	linearw8a8.Op,
 	moeexperts.Op,
 	moegate.Op,
 	qkv.Op,

@@ -1170,6 +1170,246 @@ func toBFloat16AVX512(dst []uint16, src []float32)
 //go:noescape
 func fromInt8AVX512(dst []float32, src []int8, scale float32)
 
+// few1AVX512 computes 1 rows of a product of few rows; strides are in bytes.
+//
+//	for i := range 1 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few1AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+
+// few2AVX512 computes 2 rows of a product of few rows; strides are in bytes.
+//
+//	for i := range 2 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few2AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+
+// few4AVX512 computes 4 rows of a product of few rows; strides are in bytes.
+//
+//	for i := range 4 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few4AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+
+// few8AVX512 computes 8 rows of a product of few rows; strides are in bytes.
+//
+//	for i := range 8 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+
+// few1BFloat16AVX512 computes 1 rows of a product of few rows; strides are in bytes. k is a multiple of 16.
+//
+//	for i := range 1 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few1BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+
+// few2BFloat16AVX512 computes 2 rows of a product of few rows; strides are in bytes. k is a multiple of 16.
+//
+//	for i := range 2 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few2BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+
+// few4BFloat16AVX512 computes 4 rows of a product of few rows; strides are in bytes. k is a multiple of 16.
+//
+//	for i := range 4 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few4BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+
+// few8BFloat16AVX512 computes 8 rows of a product of few rows; strides are in bytes. k is a multiple of 16.
+//
+//	for i := range 8 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few8BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+
+// few1Float16AVX512 computes 1 rows of a product of few rows; strides are in bytes. k is a multiple of 16.
+//
+//	for i := range 1 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few1Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+
+// few2Float16AVX512 computes 2 rows of a product of few rows; strides are in bytes. k is a multiple of 16.
+//
+//	for i := range 2 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few2Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+
+// few4Float16AVX512 computes 4 rows of a product of few rows; strides are in bytes. k is a multiple of 16.
+//
+//	for i := range 4 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few4Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+
+// few8Float16AVX512 computes 8 rows of a product of few rows; strides are in bytes. k is a multiple of 16.
+//
+//	for i := range 8 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few8Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+
+// few1Int8AVX512 computes 1 rows of a product of few rows; strides are in bytes. k is a multiple of 16.
+//
+//	for i := range 1 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few1Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+
+// few2Int8AVX512 computes 2 rows of a product of few rows; strides are in bytes. k is a multiple of 16.
+//
+//	for i := range 2 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few2Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+
+// few4Int8AVX512 computes 4 rows of a product of few rows; strides are in bytes. k is a multiple of 16.
+//
+//	for i := range 4 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few4Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+
+// few8Int8AVX512 computes 8 rows of a product of few rows; strides are in bytes. k is a multiple of 16.
+//
+//	for i := range 8 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few8Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+
 // addAVX2 is
 //
 //	for i := range dst {
@@ -1506,3 +1746,183 @@ func toBFloat16AVX2(dst []uint16, src []float32)
 //
 //go:noescape
 func fromInt8AVX2(dst []float32, src []int8, scale float32)
+
+// few1AVX2 computes 1 rows of a product of few rows; strides are in bytes.
+//
+//	for i := range 1 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few1AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+
+// few2AVX2 computes 2 rows of a product of few rows; strides are in bytes.
+//
+//	for i := range 2 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few2AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+
+// few4AVX2 computes 4 rows of a product of few rows; strides are in bytes.
+//
+//	for i := range 4 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few4AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+
+// few1BFloat16AVX2 computes 1 rows of a product of few rows; strides are in bytes. k is a multiple of 8.
+//
+//	for i := range 1 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few1BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+
+// few2BFloat16AVX2 computes 2 rows of a product of few rows; strides are in bytes. k is a multiple of 8.
+//
+//	for i := range 2 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few2BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+
+// few4BFloat16AVX2 computes 4 rows of a product of few rows; strides are in bytes. k is a multiple of 8.
+//
+//	for i := range 4 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few4BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+
+// few1Float16AVX2 computes 1 rows of a product of few rows; strides are in bytes. k is a multiple of 8.
+//
+//	for i := range 1 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few1Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+
+// few2Float16AVX2 computes 2 rows of a product of few rows; strides are in bytes. k is a multiple of 8.
+//
+//	for i := range 2 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few2Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+
+// few4Float16AVX2 computes 4 rows of a product of few rows; strides are in bytes. k is a multiple of 8.
+//
+//	for i := range 4 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few4Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+
+// few1Int8AVX2 computes 1 rows of a product of few rows; strides are in bytes. k is a multiple of 8.
+//
+//	for i := range 1 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few1Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+
+// few2Int8AVX2 computes 2 rows of a product of few rows; strides are in bytes. k is a multiple of 8.
+//
+//	for i := range 2 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few2Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+
+// few4Int8AVX2 computes 4 rows of a product of few rows; strides are in bytes. k is a multiple of 8.
+//
+//	for i := range 4 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few4Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)

@@ -12,7 +12,8 @@
 // callers that choose it: nothing else uses them.
 //
 // Results do not depend on the number of threads: the terms of each sum are added in
-// an order that is fixed by the sizes alone.
+// an order that is fixed by the sizes alone. A row of a product with Dots has the same bits
+// beside any number of others, up to FewRows in all.
 //
 // Some functions have the same bits in every variant, on every processor and from every
 // compiler: Add, Mul, MulAdd, Scale, Axpy, SoftmaxGrad, ScaleMul, NormGrad, RotateHalves,

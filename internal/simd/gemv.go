@@ -1,21 +1,52 @@
 package simd
 
-// FewRows is how many rows of a Product with Dots may have for it to be computed from dot
-// products, if B is transposed. Such a product is bound by the bandwidth of memory: every
-// element of b is used once for each row of a. To pack b would read it, write it and read
-// it again; a row of b and a row of a make a dot product as they are. With more rows than
-// this, to pack b is cheaper than to add up so many dot products over it.
+import "unsafe"
+
+// FewRows is how many rows of a Product with Dots may have for it to be computed from the
+// rows of B as they are stored, if B is transposed. Such a product is bound by the bandwidth
+// of memory: to pack b would read it, write it and read it again. With more rows than this,
+// to pack b is cheaper.
 //
-// The two ways add in different orders, and so round differently. Without Dots the bits of
-// a row do not depend on how many others there are; who sets it says that the number of
-// rows is the same whenever bits are compared, as that of the tokens in a graph is.
-const FewRows = 8
+// A row of such a product has the same bits whatever the others are, and however many of them
+// there are, up to this number. The two ways add in different orders, and so round differently:
+// who sets Dots says that the bits of a row may depend on whether there are more.
+const FewRows = 16
 
-// rowBlock is how much of a row is added up in float32, in as many sums as the vectors of
-// a dot product have lanes; the rest is added in float64. It is what fits scratch.wide.
-const rowBlock = wideRows * tileK
+// What dots does at a time.
+const (
+	fewColumns = 64   // columns of c
+	fewCopied  = 512  // of these, where rows of a are copied for them
+	fewStep    = 4    // of these, where the rows take several kernels: b is in the cache for all but the first
+	rowBlock   = 1024 // terms; tileK where b is widened
+)
 
-// byRows reports whether the product is computed from dot products of rows.
+// fewKernel computes up to 8 rows of a product with rows of b as they are stored: for rows i and
+// j < n, y[i][j] = x[i][0]*w[j][0] + x[i][1]*w[j][1] + ..., of k terms. Strides are in bytes. The
+// order of a sum follows from k alone, in all kernels of a type of a variant.
+type fewKernel func(k int, x *float32, strideX int, w *byte, strideW, n int, y *float32, strideY int)
+
+// fewKernels are those of 1, 2, 4 and 8 rows; there may be only the first ones.
+type fewKernels [4]fewKernel
+
+// fewRows are the kernels for the types that a weight may be stored as; those of int8 leave its scale
+// out. All but plain want k to be a multiple of lanes, or are not there.
+type fewRows struct {
+	lanes                          int
+	plain, bfloat16, float16, int8 fewKernels
+}
+
+// dotRows makes the kernel of one row out of a dot product.
+func dotRows(dot func(a, b []float32) float32) fewRows {
+	return fewRows{plain: fewKernels{func(k int, x *float32, _ int, w *byte, strideW, n int, y *float32, _ int) {
+		out := unsafe.Slice(y, n)
+		for j := range out {
+			b := (*float32)(unsafe.Add(unsafe.Pointer(w), j*strideW))
+			out[j] = dot(unsafe.Slice(x, k), unsafe.Slice(b, k))
+		}
+	}}}
+}
+
+// byRows reports whether the product is computed from rows of b as they are.
 func (p *Product) byRows() bool {
 	return p.Dots && p.M <= FewRows && p.K > 0 && p.TransB && !p.TransA && p.A.plain()
 }
@@ -27,7 +58,7 @@ func (p *Product) cutRows(tiles []tile, share int) []tile {
 	if share > 1 {
 		pieces = 4 * share
 	}
-	width := ceilDiv(p.N, pieces)
+	width := ceilDiv(ceilDiv(p.N, pieces), fewStep) * fewStep
 	for j := 0; j < p.N; j += width {
 		tiles = append(tiles, tile{p, 0, p.M, j, min(j+width, p.N)})
 	}
@@ -36,32 +67,128 @@ func (p *Product) cutRows(tiles []tile, share int) []tile {
 
 // dots computes a tile of few rows.
 func (t tile) dots(s *scratch) {
-	for j := t.j0; j < t.j1; j++ {
-		var sums [FewRows]float64
-		for k0 := 0; k0 < t.K; k0 += rowBlock {
-			k1 := min(k0+rowBlock, t.K)
-			b := t.B.row(s.wide[:], j, k0, k1)
-			for i := range t.M {
-				sums[i] += float64(active.dot(t.A.Data[i*t.A.Stride+k0:i*t.A.Stride+k1], b))
-			}
-		}
-		for i, sum := range sums[:t.M] {
-			c := &t.C[i*t.StrideC+j]
-			if t.Accumulate {
-				sum += float64(*c)
-			}
-			*c = float32(sum)
+	width := fewColumns
+	if t.M > 1 {
+		width = fewCopied
+	}
+	for j := t.j0; j < t.j1; j += width {
+		tile{t.Product, 0, t.M, j, min(j+width, t.j1)}.dotsAt(s)
+	}
+}
+
+// dotsAt is dots of the columns for which the rows of the left operand are copied.
+func (t tile) dotsAt(s *scratch) {
+	for k0, kn := 0, 0; k0 < t.K; k0 += kn {
+		p := fewPart{tile: t, scratch: s, k0: k0}
+		p.kernels, kn = t.B.fewKernels(t.K - k0)
+		p.kn = kn
+		p.left()
+		for j := t.j0; j < t.j1; j += fewColumns {
+			end := min(j+fewColumns, t.j1)
+			p.columns(j, end)
+			store(t.C[j:], t.StrideC, s.block[:], fewColumns, t.M, end-j, t.Accumulate || k0 > 0)
 		}
 	}
 	t.finish(0, t.M)
 }
 
-// row returns elements [k0, k1) of a stored row as float32, in room unless they are.
-func (x Matrix) row(room []float32, row, k0, k1 int) []float32 {
-	at := row * x.Stride
-	if x.plain() {
-		return x.Data[at+k0 : at+k1]
+// fewKernels returns the kernels that read the rows as they are stored, nil if there are none, and how
+// many of the terms that are left may be added up at once.
+func (x Matrix) fewKernels(left int) (k *fewKernels, terms int) {
+	few, n := &active.few, min(left, rowBlock)
+	switch {
+	case x.plain():
+		return &few.plain, n
+	case x.Load != nil || x.Rounded || few.lanes == 0 || n%few.lanes > 0:
+		return nil, min(left, tileK)
+	case x.BFloat16 != nil:
+		return &few.bfloat16, n
+	case x.Int8 != nil:
+		return &few.int8, n
 	}
-	x.widen(room[:k1-k0], at+k0)
-	return room[:k1-k0]
+	return &few.float16, n
+}
+
+// of returns the kernel of the most of these rows that there is one for.
+func (k *fewKernels) of(rows int) (int, fewKernel) {
+	for i := len(k) - 1; ; i-- {
+		if 1<<i <= rows && k[i] != nil {
+			return 1 << i, k[i]
+		}
+	}
+}
+
+// fewPart is some terms [k0, k0+kn) of a tile of few rows.
+type fewPart struct {
+	tile
+	*scratch
+	kernels *fewKernels // nil: b is widened first
+	k0, kn  int
+	x       []float32 // rows of the left operand
+	strideX int
+}
+
+// left finds the rows of the left operand. Several are copied, because those of models lie a large power
+// of 2 apart, as those of the weight do: all would share few places of a cache.
+func (p *fewPart) left() {
+	p.x, p.strideX = p.A.Data[p.k0:], p.A.Stride
+	if p.M == 1 {
+		return
+	}
+	p.strideX = panelPitch(p.kn)
+	for i := range p.M {
+		copy(p.a[i*p.strideX:], p.A.Data[i*p.A.Stride+p.k0:][:p.kn])
+	}
+	p.x = p.a
+}
+
+// columns computes columns [j0, j1), in the block.
+func (p *fewPart) columns(j0, j1 int) {
+	at := j0*p.B.Stride + p.k0
+	switch p.kernels {
+	case nil:
+		p.widened(j0, j1)
+	case &active.few.bfloat16:
+		p.multiply(p.kernels, bytesAt(p.B.BFloat16, at), 2*p.B.Stride, 0, j1-j0)
+	case &active.few.float16:
+		p.multiply(p.kernels, bytesAt(p.B.Float16, at), 2*p.B.Stride, 0, j1-j0)
+	case &active.few.int8:
+		p.multiply(p.kernels, bytesAt(p.B.Int8, at), p.B.Stride, 0, j1-j0)
+		for i := range p.M {
+			sums := p.block[i*fewColumns:][:j1-j0]
+			active.mul(sums, sums, p.B.Scale[j0:j1])
+		}
+	default:
+		p.multiply(p.kernels, bytesAt(p.B.Data, at), 4*p.B.Stride, 0, j1-j0)
+	}
+}
+
+func bytesAt[T any](x []T, at int) *byte { return (*byte)(unsafe.Pointer(&x[at])) }
+
+// widened computes columns whose rows of b no kernel reads as they are stored.
+func (p *fewPart) widened(j0, j1 int) {
+	for j := j0; j < j1; j += wideRows {
+		rows := min(wideRows, j1-j)
+		for r := range rows {
+			p.B.widen(p.wide[r*tileK:][:p.kn], (j+r)*p.B.Stride+p.k0)
+		}
+		p.multiply(&active.few.plain, bytesAt(p.wide[:], 0), 4*tileK, j-j0, rows)
+	}
+}
+
+// multiply computes n columns of the block, from column j on, with rows that begin at w.
+func (p *fewPart) multiply(kernels *fewKernels, w *byte, stride, j, n int) {
+	most, _ := kernels.of(FewRows)
+	step := n
+	if p.M > most {
+		step = fewStep
+	}
+	for end := j + n; j < end; j += step {
+		for i := 0; i < p.M; {
+			rows, kernel := kernels.of(p.M - i)
+			kernel(p.kn, &p.x[i*p.strideX], 4*p.strideX, w, stride, min(step, end-j), &p.block[i*fewColumns+j], 4*fewColumns)
+			i += rows
+		}
+		w = (*byte)(unsafe.Add(unsafe.Pointer(w), min(step, end-j)*stride))
+	}
 }

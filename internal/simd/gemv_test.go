@@ -1,37 +1,61 @@
 package simd
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 )
 
+// weightStorage has what stores a weight in each way, and puts what it stored in x.
+var weightStorage = map[string]func(t testing.TB, x Matrix) Matrix{
+	"float32": func(_ testing.TB, x Matrix) Matrix { return x },
+	"bfloat16": func(t testing.TB, x Matrix) Matrix {
+		h := make([]uint16, len(x.Data))
+		Float32ToBFloat16(h, x.Data)
+		BFloat16ToFloat32(x.Data, h)
+		return Matrix{Stride: x.Stride, BFloat16: guarded(t, h)}
+	},
+	"float16": func(t testing.TB, x Matrix) Matrix {
+		h := make([]uint16, len(x.Data))
+		Float32ToFloat16(h, x.Data)
+		Float16ToFloat32(x.Data, h)
+		return Matrix{Stride: x.Stride, Float16: guarded(t, h)}
+	},
+	"int8": func(t testing.TB, x Matrix) Matrix {
+		q, scale := make([]int8, len(x.Data)), make([]float32, ceilDiv(len(x.Data), x.Stride))
+		for i, v := range x.Data {
+			row := i / x.Stride
+			scale[row] = float32(row%3+1) / 256
+			q[i] = int8(max(-127, min(127, v*128))) // of padding: anything
+			x.Data[i] = scale[row] * float32(q[i])
+		}
+		return Matrix{Stride: x.Stride, Int8: guarded(t, q), Scale: guarded(t, scale)}
+	},
+	"rounded": func(_ testing.TB, x Matrix) Matrix {
+		for from := 0; from < len(x.Data); from += tileK {
+			part := x.Data[from:min(from+tileK, len(x.Data))]
+			Matrix{}.round(part, part)
+		}
+		return Matrix{Data: x.Data, Stride: x.Stride, Rounded: true}
+	},
+	"loaded": func(_ testing.TB, x Matrix) Matrix {
+		return Matrix{Stride: x.Stride, Load: func(dst []float32, from int) { copy(dst, x.Data[from:from+len(dst)]) }}
+	},
+}
+
 // TestFewRowsAgreeWithFloat64Sums has rows longer than what is added up in float32, any
 // storage of the weight, sums that are added to, and a function that sees them.
 func TestFewRowsAgreeWithFloat64Sums(t *testing.T) {
 	defer SetThreads(0)
 	rng := rand.New(rand.NewPCG(9, 10))
-	storage := map[string]func(x Matrix) Matrix{
-		"float32": func(x Matrix) Matrix { return x },
-		"bfloat16": func(x Matrix) Matrix {
-			h := make([]uint16, len(x.Data))
-			Float32ToBFloat16(h, x.Data)
-			BFloat16ToFloat32(x.Data, h)
-			return Matrix{Stride: x.Stride, BFloat16: guarded(t, h)}
-		},
-		"loaded": func(x Matrix) Matrix {
-			return Matrix{Stride: x.Stride, Load: func(dst []float32, from int) { copy(dst, x.Data[from:from+len(dst)]) }}
-		},
-	}
-	for name, store := range storage {
+	for name, store := range weightStorage {
 		eachVariant(t, func(t *testing.T) {
 			for _, s := range brief([][3]int{{1, 1, 1}, {1, 37, 100}, {2, 5, rowBlock + 3}, {FewRows, 130, 2*rowBlock + 1},
-				{FewRows, 9, 40}, {3, 1, 40}}) {
+				{FewRows, 9, 40}, {3, 1, 40}, {4, 70, 48}, {7, fewCopied + 66, 32}, {8, 6, 2 * rowBlock}, {11, 3, 15}, {5, 2, 8}}) {
 				m, n, k := s[0], s[1], s[2]
 				a, b := operand(t, rng, m, k, 3, false), operand(t, rng, k, n, 2, true)
-				stored := store(b)
+				stored := store(t, b)
 				before := random(rng, m*n)
 				for _, accumulate := range []bool{false, true} {
 					var first []float32
@@ -42,7 +66,7 @@ func TestFewRowsAgreeWithFloat64Sums(t *testing.T) {
 							Accumulate: accumulate,
 							Finish: func(c []float32, row, col int) {
 								for j := range c {
-									c[j] += float32(1000*row + col + j)
+									c[j] += float32(500*row + col + j)
 								}
 							}})
 						if first == nil {
@@ -53,7 +77,7 @@ func TestFewRowsAgreeWithFloat64Sums(t *testing.T) {
 					}
 					for i := range m {
 						for j := range n {
-							want := float64(1000*i + j)
+							want := float64(500*i + j)
 							if accumulate {
 								want += float64(before[i*n+j])
 							}
@@ -71,33 +95,39 @@ func TestFewRowsAgreeWithFloat64Sums(t *testing.T) {
 	}
 }
 
-// BenchmarkFewRows multiplies few rows with a weight that no cache holds, and reports the
-// bytes of the weight that are read in a second.
-func BenchmarkFewRows(b *testing.B) {
+// TestARowHasTheSameBitsInCompany: those of a text do not change with how many others are decoded beside
+// it. It has every number of rows and all ends of vectors and blocks.
+func TestARowHasTheSameBitsInCompany(t *testing.T) {
 	defer SetThreads(0)
-	const k, n = 2048, 16384
-	plain, half := make([]float32, n*k), make([]uint16, n*k)
-	for i := range plain { // pages that were never written all show the same page of zeros
-		plain[i], half[i] = 1, 0x3f80
-	}
-	weights := []struct {
-		name string
-		Matrix
-		size float64
-	}{{"float32", Matrix{Data: plain, Stride: k}, 4}, {"bfloat16", Matrix{BFloat16: half, Stride: k}, 2}}
-	for _, w := range weights {
-		for _, m := range []int{1, 2, 4, 8, 16} {
-			for _, threads := range []int{1, 2} {
-				b.Run(fmt.Sprintf("%s/rows=%d/threads=%d", w.name, m, threads), func(b *testing.B) {
-					SetThreads(threads)
-					p := Product{M: m, N: n, K: k, A: Matrix{Data: make([]float32, m*k), Stride: k}, B: w.Matrix, TransB: true,
-						Dots: true, C: make([]float32, m*n), StrideC: n}
-					for b.Loop() {
-						Multiply(p)
+	rng := rand.New(rand.NewPCG(11, 12))
+	for name, store := range weightStorage {
+		eachVariant(t, func(t *testing.T) {
+			for _, k := range []int{1, 2, 7, 8, 15, 16, 17, 31, 33, 64, 100, 128, 1023, rowBlock + 16, 2*rowBlock + 5} {
+				n := 1 + rng.IntN(2*fewStep)
+				if k == 64 {
+					n = fewColumns + fewStep + 1
+				}
+				a, b := operand(t, rng, FewRows, k, 1, false), operand(t, rng, k, n, 1, true)
+				stored := store(t, b)
+				product := func(from, rows int) []float32 {
+					c := guarded(t, make([]float32, rows*n))
+					Multiply(Product{M: rows, N: n, K: k, A: Matrix{Data: a.Data[from*a.Stride:], Stride: a.Stride}, B: stored,
+						TransB: true, Dots: true, C: c, StrideC: n})
+					return c
+				}
+				SetThreads(1)
+				var alone []float32
+				for row := range FewRows {
+					alone = append(alone, product(row, 1)...)
+				}
+				for rows := 2; rows <= FewRows; rows++ {
+					SetThreads(1 + rows%3)
+					from := rng.IntN(FewRows - rows + 1)
+					if got := product(from, rows); !slices.Equal(got, alone[from*n:(from+rows)*n]) {
+						t.Fatalf("%d rows of %d terms have other bits than each alone", rows, k)
 					}
-					b.ReportMetric(w.size*n*k*float64(b.N)/b.Elapsed().Seconds()/1e9, "GB/s")
-				})
+				}
 			}
-		}
+		}, name)
 	}
 }

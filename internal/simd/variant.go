@@ -7,6 +7,7 @@ package simd
 type variant struct {
 	name string
 	gemm *gemmKernel
+	few  fewRows
 
 	dot              func(a, b []float32) float32
 	dot3             func(a, b, c []float32) float32
@@ -59,6 +60,7 @@ var genericResults = results{
 var generic = variant{
 	name: "generic",
 	gemm: &genericGemm,
+	few:  dotRows(dotGeneric),
 
 	dot:        dotGeneric,
 	dot3:       dot3Generic,

@@ -25,6 +25,7 @@ var variantNEON = variant{
 		loose: func(rows, k int, a *float32, lane, step int, b, c *float32, stride int, add bool) {
 			looseNEON[rows-1](k, a, lane, step, b, c, stride, add)
 		}},
+	few: dotRows(dotNEON),
 
 	dot:        dotNEON,
 	dot3:       dot3NEON,

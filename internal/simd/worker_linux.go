@@ -42,9 +42,7 @@ func start(task task) {
 	idle.Unlock()
 
 	w.task = task
-	if atomic.LoadUint32(&w.asleep) != 0 {
-		w.thread.KeepOff()
-	}
+	w.thread.KeepOff()              // also if it is awake: the caller may be on its core by now, and it behind the caller
 	atomic.StoreUint32(&w.given, 1) // from here on the worker is its own master
 	if atomic.LoadUint32(&w.asleep) != 0 {
 		sched.Wake(&w.given)
@@ -75,9 +73,8 @@ func (w *worker) next() task {
 	rests := sched.Rests()
 	if !spin(awake, given, func() bool { return sched.Rests() != rests }) {
 		atomic.StoreUint32(&w.asleep, 1)
-		for !given() {
-			start := time.Now()
-			sched.Wait(&w.given, 0, patience)
+		for start := time.Now(); !given(); {
+			sched.Wait(&w.given, 0, sched.Slice)
 			if !given() && time.Since(start) >= patience && w.leave() {
 				return nil
 			}

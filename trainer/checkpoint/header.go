@@ -36,7 +36,7 @@ type entry struct {
 func dtypes() map[string]core.DType {
 	return map[string]core.DType{
 		"F32": core.Float32, "BF16": core.BFloat16, "F16": core.Float16,
-		"F64": core.Float64, "I32": core.Int32, "I64": core.Int64,
+		"F64": core.Float64, "I32": core.Int32, "I64": core.Int64, "I8": core.Int8,
 	}
 }
 

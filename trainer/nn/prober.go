@@ -103,6 +103,9 @@ func (p *prober) next(param *Param) *Param {
 			return param
 		}
 		scatter(in.rng, param.Tensor)
+		if param.Frozen {
+			param.Changed() // never again, so that a kernel keeps what it makes of it, as in a run
+		}
 		in.params = append(in.params, param)
 	}
 	p.used++

@@ -2,7 +2,14 @@
 // other's way.
 package sched
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Slice is how long a thread sleeps at a time that waits for what comes within milliseconds: for a
+// task, or for another process's answer.
+const Slice = 5 * time.Millisecond
 
 // rests counts the calls of Rest.
 var rests atomic.Uint32

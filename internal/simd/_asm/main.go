@@ -33,6 +33,7 @@ func main() {
 		fused(v)
 		halves(v)
 		bytes(v)
+		emitFew(v)
 	}
 	Generate()
 }

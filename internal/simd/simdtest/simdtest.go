@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/keep"
 	"github.com/seed98097648/tune/core/kerneltest"
 	"github.com/seed98097648/tune/internal/simd"
 )
@@ -124,4 +125,37 @@ func isRepeated(x, part []byte) bool {
 		}
 	}
 	return false
+}
+
+// SameBitsKept compares the outputs of calls whose inputs stay as they are, for a kernel that keeps what it makes
+// of them, with those of calls of which nothing tells that, and returns how many bytes it keeps of them.
+func SameBitsKept(t *testing.T, k core.Kernel, c kerneltest.Case) (held int64) {
+	t.Helper()
+	forward, backward, err := kerneltest.Calls(t.Context(), k, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := keep.Held()
+	for _, call := range []*core.Call{forward, backward} {
+		var plain [][]byte
+		for _, named := range []bool{false, true, true} {
+			for i := range call.In {
+				call.In[i].Content = 0
+				if named {
+					call.In[i].Content = uint64(1<<60 + i)
+				}
+			}
+			if err := core.Run(t.Context(), k, call); err != nil {
+				t.Fatal(err)
+			}
+			for i, y := range call.Out {
+				if !named {
+					plain = append(plain, bytes.Clone(y.Data))
+				} else if !bytes.Equal(y.Data, plain[i]) {
+					t.Errorf("%s has other bits where a weight is kept", call.Sig.Out[i].Name)
+				}
+			}
+		}
+	}
+	return keep.Held() - before
 }

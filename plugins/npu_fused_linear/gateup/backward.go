@@ -71,6 +71,6 @@ func (k *Kernel) backwardProducts(c *core.Call, weights []part, lo, hi int, dx [
 			products = append(products, vector.Product{M: w.rows, N: D, K: n, A: d, TransA: true,
 				B: vector.MatrixOf(slice(c.Input("x"), lo, hi)), C: w.gradient, StrideC: D, Accumulate: w.add || lo > 0})
 		}
-		k.Multiply.Run(products...)
+		k.kept.Run(k.Multiply, [][]core.Tensor{w.frozen}, products...)
 	}
 }

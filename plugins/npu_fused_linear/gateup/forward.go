@@ -46,11 +46,13 @@ func (k *Kernel) gateAndUp(c *core.Call, weights []part, lo, hi int, saved core.
 		gu = saved.Float32s()
 	}
 	var products []vector.Product
+	var frozen [][]core.Tensor
 	for _, w := range weights {
 		products = append(products, vector.Product{M: n, N: w.rows, K: D, A: x, B: w.weight, TransB: true,
 			Dots: c.Tokens() <= vector.FewRows, C: gu[w.first:], StrideC: 2 * I})
+		frozen = append(frozen, w.frozen)
 	}
-	k.Multiply.Run(products...)
+	k.kept.Run(k.Multiply, frozen, products...)
 	if d := c.Facts.DType; d != core.Float32 {
 		vector.Parallel(n, rowGrain, func(from, to int) {
 			bits := make([]uint16, 2*I)

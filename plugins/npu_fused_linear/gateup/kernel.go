@@ -10,7 +10,8 @@
 //	saved: gate_up_out [T,2I], g and u of each token, unless backward computes them again
 //
 // Tokens are computed in blocks, so that g and u, where they are not saved, take a bounded memory. Both products
-// of a block are computed together, with x split and packed once where they are on tiles.
+// of a block are computed together, with x split and packed once where they are on tiles. There what is packed of
+// frozen weights is kept for later calls.
 package gateup
 
 import (
@@ -41,8 +42,9 @@ type Kernel struct {
 	// Multiply computes products that do not depend on each other; nil for the fastest of this module.
 	Multiply vector.Multiplier
 
-	gateUp []float32 // [rows of a block, 2I]: g and u, or their gradients
-	wide   []float32 // [T,D]: dx before it is rounded to storage, unless that is float32
+	kept   vector.KeptTiles // the weights, where they are frozen
+	gateUp []float32        // [rows of a block, 2I]: g and u, or their gradients
+	wide   []float32        // [T,D]: dx before it is rounded to storage, unless that is float32
 }
 
 // Info implements core.Kernel.
@@ -62,8 +64,9 @@ func (k *Kernel) Supports(f core.Facts) error { return k.Info().Supports(f) }
 // part is a weight: that of gate or of up, or of both. Its columns of g and u begin at first.
 type part struct {
 	weight      vector.Matrix
-	gradient    []float32 // nil without one
-	add         bool      // to what is there
+	frozen      []core.Tensor // the inputs that it is made of, where it stays as it is from call to call
+	gradient    []float32     // nil without one
+	add         bool          // to what is there
 	first, rows int
 }
 
@@ -75,10 +78,16 @@ func parts(c *core.Call) (all []part) {
 	}
 	for i, name := range names {
 		p := part{first: i * rows, rows: rows}
-		if w := c.Input(name); w.DType == core.Int8 {
-			p.weight = vector.Matrix{Int8: w.Int8s(), Scale: c.Input(name + "_scale").Float32s(), Stride: c.Facts.Dim}
+		w := c.Input(name)
+		from := []core.Tensor{w}
+		if w.DType == core.Int8 {
+			from = append(from, c.Input(name+"_scale"))
+			p.weight = vector.Matrix{Int8: w.Int8s(), Scale: from[1].Float32s(), Stride: c.Facts.Dim}
 		} else {
 			p.weight = vector.MatrixOf(w)
+		}
+		if c.Facts.Frozen {
+			p.frozen = from
 		}
 		if c.Pass == core.Backward && !c.Facts.Frozen {
 			p.gradient, p.add = c.Output("d"+name).Float32s(), c.Adding("d"+name)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/kerneltest"
+	"github.com/seed98097648/tune/core/vector"
 	"github.com/seed98097648/tune/internal/simd/simdtest"
 )
 
@@ -40,6 +41,23 @@ func TestTokensThatSpanBlocks(t *testing.T) {
 		c := use(blockRows+100, core.Facts{Dim: 6, Intermediate: 5, Recompute: recompute})
 		kerneltest.Run(t, new(Kernel), []kerneltest.Case{c})
 		simdtest.SameBits(t, new(Kernel), c)
+	}
+}
+
+// TestBitsDoNotDependOnWhatIsKept: memory may be short, and a process that was started again has
+// nothing.
+func TestBitsDoNotDependOnWhatIsKept(t *testing.T) {
+	if !vector.HasTiles() {
+		t.Skip("nothing is kept without units for tiles")
+	}
+	for _, w := range []core.DType{core.Float32, core.Int8} {
+		for _, layout := range []core.Layout{core.Separate, core.Packed} {
+			c := use(140, core.Facts{Dim: 259, Intermediate: 263, Frozen: true, Layout: layout})
+			c.Facts.WeightDType = w
+			if held := simdtest.SameBitsKept(t, new(Kernel), c); held < 2*6*259*2*263 {
+				t.Errorf("weights in %s, %s: %d bytes are kept", w, layout, held)
+			}
+		}
 	}
 }
 

@@ -1,12 +1,10 @@
 package linear
 
 import (
-	"bytes"
 	"fmt"
 	"testing"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/core/keep"
 	"github.com/seed98097648/tune/core/kerneltest"
 	"github.com/seed98097648/tune/core/vector"
 	"github.com/seed98097648/tune/internal/simd/simdtest"
@@ -58,38 +56,12 @@ func TestBitsDoNotDependOnWhatIsKept(t *testing.T) {
 	for _, w := range []core.DType{core.Float32, core.BFloat16, core.Int8} {
 		c := use(140, core.Facts{Dim: 270, Out: 330, Frozen: true, Rank: 5, Scale: 2})
 		c.Facts.WeightDType = w
-		k := new(Kernel)
-		forward, backward, err := kerneltest.Calls(t.Context(), k, c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		before := keep.Held()
-		for _, call := range []*core.Call{forward, backward} {
-			var plain [][]byte
-			for _, named := range []bool{false, true, true} {
-				for i := range call.In {
-					call.In[i].Content = 0
-					if named {
-						call.In[i].Content = uint64(1<<60 + i)
-					}
-				}
-				if err := core.Run(t.Context(), k, call); err != nil {
-					t.Fatal(err)
-				}
-				for i, y := range call.Out {
-					if !named {
-						plain = append(plain, bytes.Clone(y.Data))
-					} else if !bytes.Equal(y.Data, plain[i]) {
-						t.Errorf("weight in %s: %s has other bits where the weight is kept", w, call.Sig.Out[i].Name)
-					}
-				}
-			}
-		}
+		held := simdtest.SameBitsKept(t, new(Kernel), c)
 		each := int64(6)
 		if w == core.BFloat16 {
 			each = 2
 		}
-		if held := keep.Held() - before; held < 2*each*270*330 || held > 2*each*(270+32)*(330+32) {
+		if held < 2*each*270*330 || held > 2*each*(270+32)*(330+32) {
 			t.Errorf("weight in %s: %d bytes are kept", w, held)
 		}
 	}

@@ -8,7 +8,8 @@
 //	n_bias [N] and all gradients of weights float32
 //	saved: nothing but the inputs
 //
-// The three products are computed together, with x split and packed once where they are on tiles.
+// The three products are computed together, with x split and packed once where they are on tiles. There what is
+// packed of frozen weights is kept for later calls.
 package qkv
 
 import (
@@ -38,7 +39,8 @@ type Kernel struct {
 	// Multiply computes products that do not depend on each other; nil for the fastest of this module.
 	Multiply vector.Multiplier
 
-	wide [4][]float32 // q, k and v, or dx, before they are rounded to storage, unless that is float32
+	kept vector.KeptTiles // the weights, where they are frozen
+	wide [4][]float32     // q, k and v, or dx, before they are rounded to storage, unless that is float32
 }
 
 // Info implements core.Kernel.
@@ -62,6 +64,18 @@ func weight(c *core.Call, part string) vector.Matrix {
 		return vector.Matrix{Int8: w.Int8s(), Scale: c.Input(part + "_weight_scale").Float32s(), Stride: c.Facts.Dim}
 	}
 	return vector.MatrixOf(w)
+}
+
+// weights are the inputs that one of the parts is made of, where it stays as it is from call to call.
+func weights(c *core.Call, part string) []core.Tensor {
+	switch w := c.Input(part + "_weight"); {
+	case !c.Facts.Frozen:
+		return nil
+	case w.DType == core.Int8:
+		return []core.Tensor{w, c.Input(part + "_weight_scale")}
+	default:
+		return []core.Tensor{w}
+	}
 }
 
 // rows returns how many a part's weight has.

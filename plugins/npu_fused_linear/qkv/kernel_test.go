@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/kerneltest"
+	"github.com/seed98097648/tune/core/vector"
 	"github.com/seed98097648/tune/internal/simd/simdtest"
 )
 
@@ -28,6 +29,21 @@ func TestLargeCalls(t *testing.T) {
 			kerneltest.Run(t, new(Kernel), []kerneltest.Case{c})
 			simdtest.SameBits(t, new(Kernel), c)
 		})
+	}
+}
+
+// TestBitsDoNotDependOnWhatIsKept: memory may be short, and a process that was started again has
+// nothing.
+func TestBitsDoNotDependOnWhatIsKept(t *testing.T) {
+	if !vector.HasTiles() {
+		t.Skip("nothing is kept without units for tiles")
+	}
+	for _, w := range []core.DType{core.Float32, core.Int8} {
+		c := use(140, core.Facts{Dim: 259, HeadDim: 43, Heads: 7, KVHeads: 6, Frozen: true})
+		c.Facts.WeightDType = w
+		if held := simdtest.SameBitsKept(t, new(Kernel), c); held < 2*6*259*43*(7+2*6) {
+			t.Errorf("weights in %s: %d bytes are kept", w, held)
+		}
 	}
 }
 

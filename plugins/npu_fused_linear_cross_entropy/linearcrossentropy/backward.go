@@ -2,6 +2,7 @@ package linearcrossentropy
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"github.com/seed98097648/tune/core"
@@ -92,28 +93,27 @@ func (k *Kernel) backward(ctx context.Context, c *core.Call, targets []target, l
 	D, n := c.Facts.Dim, len(targets)
 	rows := k.gather(c, targets)
 	all := spans(n, c.Facts)
+	highs := vector.Grow(&k.highs, n*len(all))
+	for r := range targets {
+		targets[r].highs = highs[r*len(all):][:0]
+	}
 	for _, s := range all {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		z := logits.of(s, n)
 		k.score(rows, s, z)
-		rows.eachRow(s, z, func(t *target, z []float32) { t.high = max(t.high, vector.Max(z)) })
+		rows.eachRow(s, z, func(t *target, z []float32) { // while it is in the caches
+			t.add(z)
+			t.highs = append(t.highs, t.high)
+		})
 	}
-	vector.Parallel(n, 1, func(lo, hi int) {
-		for r := lo; r < hi; r++ {
-			for _, s := range all {
-				z := logits.of(s, n)[r*(s.hi-s.lo):][:s.hi-s.lo]
-				targets[r].sum += vector.ExpSum(z, z, 1, targets[r].high)
-			}
-		}
-	})
 	dx := vector.Grow(&k.dx, n*D)
 	for i, s := range all {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		dz := k.gradient(rows, s, logits.of(s, n))
+		dz := k.gradient(rows, s, i, logits.of(s, n))
 		a := vector.Matrix{Data: dz, Stride: s.hi - s.lo}
 		products := []vector.Product{{M: n, N: D, K: s.hi - s.lo, A: a, B: rows.weight(s), C: dx, StrideC: D, Accumulate: i > 0}}
 		if !c.Facts.Frozen {
@@ -130,15 +130,17 @@ func (k *Kernel) backward(ctx context.Context, c *core.Call, targets []target, l
 	return nil
 }
 
-// gradient returns dz of a span, given exp(z - high). It moves out of the way of dweight.
-func (k *Kernel) gradient(c chunk, s span, exponentials []float32) []float32 {
+// gradient returns dz of a span, given exp(z - high) with the largest logit up to there, which later ones
+// may exceed. It moves out of the way of dweight.
+func (k *Kernel) gradient(c chunk, s span, i int, exponentials []float32) []float32 {
 	width, dlosses := s.hi-s.lo, c.Input("dlosses").Float32s()
 	dz := vector.Grow(&k.tile, len(exponentials))
 	vector.Parallel(len(c.targets), rowGrain/width, func(lo, hi int) {
 		for r := lo; r < hi; r++ {
 			t := &c.targets[r]
 			dloss, row := dlosses[t.token], dz[r*width:(r+1)*width]
-			vector.Scale(row, exponentials[r*width:(r+1)*width], float32(float64(dloss)/t.sum))
+			scale := float64(dloss) / t.sum * math.Exp(float64(t.highs[i])-float64(t.high))
+			vector.Scale(row, exponentials[r*width:(r+1)*width], float32(scale))
 			if s.lo <= t.label && t.label < s.hi {
 				row[t.label-s.lo] -= dloss
 			}

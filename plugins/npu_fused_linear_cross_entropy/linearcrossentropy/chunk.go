@@ -10,9 +10,10 @@ import (
 // target is a token that has a label, and what is known of its logits.
 type target struct {
 	token, label int
-	logit        float32 // of the label
-	high         float32 // the largest
-	sum          float64 // of exp(z - high)
+	logit        float32   // of the label
+	high         float32   // the largest
+	sum          float64   // of exp(z - high)
+	highs        []float32 // backward: high after each span
 }
 
 // loss is the logarithm of the sum of exp(z), less the logit of the label.

@@ -42,6 +42,7 @@ type Kernel struct {
 	x, dx   []float32 // [targets of a chunk, D]
 	tile    []float32 // [targets of a chunk, width of a span]: logits, or their gradient
 	logits  []float32 // those of a chunk that has no room in dweight
+	highs   []float32 // [targets of a chunk, spans]
 	kept    vector.KeptTiles
 }
 

@@ -1,0 +1,15 @@
+package kernel
+
+import (
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/kerneltest"
+)
+
+// BenchmarkKernel measures it on a size that models have.
+func BenchmarkKernel(b *testing.B) {
+	f := core.Facts{DType: core.Float32, Dim: 256, Out: 512, Scaling: core.DynamicScaling}
+	kerneltest.Benchmark(b, kernel{}, kerneltest.Case{Op: core.LinearW8A8, Tokens: 64, Seed: 1, Facts: f},
+		2*64*256*512)
+}
