@@ -114,6 +114,8 @@ func (f *serveFlags) check(c *Command) error {
 		}
 	}
 	switch {
+	case f.host == "":
+		return c.usagef("--host is empty: name an address; 0.0.0.0 is all of this machine's")
 	case f.port < 0 || f.port > 65535:
 		return c.usagef("--port is %d, must be between 0 and 65535", f.port)
 	case f.MaxTexts < 1:
@@ -188,6 +190,9 @@ func (a *app) serve(ctx context.Context, c *Command, f *serveFlags) (err error) 
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(ctx, listener, f.grace) }()
 	a.note("listening at http://%s", listener.Addr())
+	if server.Key == "" && server.Hosts == nil {
+		a.note("whoever reaches %s may use it: --api-key or $%s asks for a key", f.host, apiKeyEnv)
+	}
 	served, err := a.openServed(ctx, c, f)
 	defer closing(served, &err)
 	if err != nil {
