@@ -58,7 +58,7 @@ type generateFlags struct {
 	newTokens    int
 	tokens       int
 	prompts, out string
-	sequences    int
+	size         engineSize // for --prompts
 	json, quiet  bool
 	changed      func(flag string) bool
 }
@@ -94,7 +94,7 @@ func (g *generateFlags) addInput(f *pflag.FlagSet) {
 	f.StringVar(&g.prompts, "prompts", "", "a JSONL `FILE` with a prompt or messages in each line, to be answered in "+
 		"--out")
 	f.StringVar(&g.out, "out", "", "the JSONL `FILE` for what --prompts gives")
-	f.IntVar(&g.sequences, "max-sequences", 0, "the most `LINES` of --prompts to answer at the same time; 0 for 16")
+	g.size.add(f, "`LINES` of --prompts")
 	f.StringArrayVar(&g.stop, "stop", nil, "a `TEXT` that ends what is written, and is not written itself; may be "+
 		"given several times")
 	f.IntVar(&g.newTokens, "max-new-tokens", 256, "the most `TOKENS` to write; 0 for as many as there is room for")
@@ -124,10 +124,8 @@ func (g *generateFlags) check(c *Command) error {
 		return c.usagef("--prompts and --out belong together: give both")
 	case g.prompts != "" && (g.asked() || g.json):
 		return c.usagef("--prompts has its own prompts and results: leave out --prompt, --prompt-file and --json")
-	case g.changed("max-sequences") && g.prompts == "":
-		return c.usagef("--max-sequences is for --prompts: give that, too")
-	case g.sequences < 0:
-		return c.usagef("--max-sequences is %d, must not be negative", g.sequences)
+	case g.prompts == "" && (g.changed("max-sequences") || g.changed("cache-tokens")):
+		return c.usagef("--max-sequences and --cache-tokens are for --prompts: give that, too")
 	case !g.asked() && !g.chat.on && g.prompts == "":
 		return c.usagef("neither --prompt nor --prompt-file nor --chat is given: what shall the model go on after?")
 	case !g.asked() && g.json:
@@ -143,7 +141,7 @@ func (g *generateFlags) check(c *Command) error {
 	case slices.Contains(g.stop, ""):
 		return c.usagef("--stop is empty: name a text, or leave the flag out")
 	}
-	return cmp.Or(c.misuse(g.sampling.Validate()), g.chat.check(c))
+	return cmp.Or(c.misuse(g.sampling.Validate()), g.chat.check(c), g.size.check(c))
 }
 
 // asked reports whether there is a prompt.

@@ -171,8 +171,8 @@ func (a *app) newBatchWriter(ctx context.Context, c *Command, g *generateFlags, 
 			return nil, err
 		}
 	}
-	size := generate.EngineConfig{MaxSequences: g.sequences, Limit: g.tokens}
-	if b.writingEngine, err = a.openEngine(ctx, c, &g.inferenceFlags, size, g.quiet); err != nil {
+	g.size.Limit = g.tokens
+	if b.writingEngine, err = a.openEngine(ctx, c, &g.inferenceFlags, g.size, g.quiet); err != nil {
 		return nil, err
 	}
 	if needs {

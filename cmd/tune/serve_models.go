@@ -20,10 +20,11 @@ type servedModel struct {
 // openServed reads the model and its adapters. The caller closes what it returns, also beside an error.
 func (a *app) openServed(ctx context.Context, c *Command, f *serveFlags) (served, error) {
 	var all served
+	f.size.engines = len(f.models)
 	for _, named := range f.models {
 		g := f.inferenceFlags
 		g.LoRA.Adapter = named.adapter
-		e, err := a.openEngine(ctx, c, &g, f.engine, f.quiet)
+		e, err := a.openEngine(ctx, c, &g, f.size, f.quiet)
 		if err != nil {
 			return all, err
 		}
