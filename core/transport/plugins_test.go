@@ -29,6 +29,7 @@ func roles() map[string]func() {
 	return map[string]func(){
 		"plugin":         func() { pluginside.Serve("test_kernels", "1.2.3", testKernels()...) },
 		"adds":           serveAdding,
+		"keeps":          serveKeeping,
 		"no_kernels":     func() { pluginside.Serve("empty", "1.0.0") },
 		"prints":         func() { fmt.Println("hello, I am something else") },
 		"exits":          func() { os.Exit(3) },
