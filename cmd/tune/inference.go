@@ -74,7 +74,7 @@ func (f *inferenceFlags) open(ctx context.Context, a *app, c *Command) (_ *infer
 	if in.tokenizer, err = tokenizer.Load(f.Model); err != nil {
 		return nil, cmp.Or(models.Verify(f.Model, f.LoRA.Adapter), err)
 	}
-	if in.memory, err = newMemory(); err != nil {
+	if in.memory, err = memoryFor(f.kernels.kernels); err != nil {
 		return nil, err
 	}
 	options := models.LoadOptions{Frozen: true, LoRA: lora.Config{Adapter: f.LoRA.Adapter}}

@@ -67,6 +67,9 @@ func NewSampler(s Sampling) *Sampler {
 // Next chooses the token that follows the tokens before, given its logits. Of equally
 // likely ones the first counts as the likelier.
 func (s *Sampler) Next(logits []float32, before []int32) int32 {
+	if s.Temperature == 0 && !s.penalizes() {
+		return likeliest(logits)
+	}
 	all := s.scores[:0]
 	for id, l := range logits {
 		all = append(all, candidate{id: int32(id), score: float64(l)})
@@ -91,10 +94,23 @@ func (s *Sampler) Next(logits []float32, before []int32) int32 {
 	return draw(left, s.rng.Float64())
 }
 
+// likeliest returns the first token of those with the largest logit.
+func likeliest(logits []float32) (id int32) {
+	for i, l := range logits {
+		if l > logits[id] {
+			id = int32(i)
+		}
+	}
+	return id
+}
+
+// penalizes reports whether tokens that were there before are less likely.
+func (s *Sampler) penalizes() bool { return s.RepetitionPenalty != 0 && s.RepetitionPenalty != 1 }
+
 // penalize makes tokens that were there before less likely, each once, however often it
 // was there.
 func (s *Sampler) penalize(all []candidate, before []int32) {
-	if s.RepetitionPenalty == 0 || s.RepetitionPenalty == 1 {
+	if !s.penalizes() {
 		return
 	}
 	clear(s.seen)
