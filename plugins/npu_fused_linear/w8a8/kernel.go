@@ -15,7 +15,12 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/vector"
-	"github.com/seed98097648/tune/plugins/npu_fused_linear/linear"
+)
+
+// Name and Version are the plugin's, and of the kernel when it is linked into a program.
+const (
+	Name    = "npu_fused_linear"
+	Version = "0.1.0"
 )
 
 // Kernel implements core.Kernel; its zero value is ready. It keeps its scratch memory from call to call.
@@ -25,7 +30,7 @@ type Kernel struct {
 
 // Info implements core.Kernel.
 func (k *Kernel) Info() core.Info {
-	return core.Info{Name: linear.Name, Op: core.LinearW8A8, Version: linear.Version,
+	return core.Info{Name: Name, Op: core.LinearW8A8, Version: Version,
 		Summary: "a linear layer of int8 weights and activations",
 		DTypes:  []core.DType{core.Float32, core.BFloat16, core.Float16}}
 }
@@ -57,5 +62,5 @@ func (k *Kernel) Forward(_ context.Context, c *core.Call) error {
 
 // Backward is never called: the op is for inference.
 func (k *Kernel) Backward(_ context.Context, c *core.Call) error {
-	return fmt.Errorf("%s: %w: %s has no backward pass", linear.Name, core.ErrNotSupported, c.Op)
+	return fmt.Errorf("%s: %w: %s has no backward pass", Name, core.ErrNotSupported, c.Op)
 }
