@@ -143,7 +143,7 @@ var policy = []struct{ pkg, imports, tests string }{
 
 	// Programs put the parts together.
 	{"cmd/tune", "core core/... " +
-		"internal/amount internal/ceiling internal/fields internal/os/memory internal/nearest internal/opbench " +
+		"internal/amount internal/ceiling internal/fields internal/os/hugepage internal/os/memory internal/nearest internal/opbench " +
 		"internal/ops internal/os/plainfile internal/plainjson internal/scaffold plugins/builtin plugins/linked " +
 		"internal/os/shm internal/simd trainer trainer/... " +
 		"github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/term golang.org/x/sys",

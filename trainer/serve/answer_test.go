@@ -55,7 +55,8 @@ func TestAStreamIsTheWholeAnswer(t *testing.T) {
 	const messages = `"messages": [{"role": "user", "content": "Hi"}], "max_completion_tokens": 40`
 	for _, tt := range []struct{ name, path, body, finish string }{
 		{"greedy", "/v1/chat/completions", messages, "length"},
-		{"drawn", "/v1/chat/completions", messages + `, "temperature": 1.5, "top_k": 50, "min_p": 0.01, "seed": 3`, "length"},
+		{"drawn", "/v1/chat/completions", messages + `, "temperature": 1.5, "top_k": 50, "min_p": 0.01, "seed": 3`,
+			"length"},
 		{"two", "/v1/chat/completions", messages + `, "temperature": 1, "seed": -7, "n": 2`, "length"},
 		{"probabilities", "/v1/chat/completions", messages + `, "logprobs": true, "top_logprobs": 3`, "length"},
 		{"a text", "/v1/completions", `"prompt": "Once"`, "length"},

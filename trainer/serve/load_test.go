@@ -61,7 +61,8 @@ type load struct {
 
 // body asks for a text of n tokens.
 func (l *load) body(n int) string {
-	return fmt.Sprintf(`{"prompt": "%s", "max_tokens": %d, "temperature": 0.8, "seed": %d}`, strings.Repeat("ab", n), n, n)
+	return fmt.Sprintf(`{"prompt": "%s", "max_tokens": %d, "temperature": 0.8, "seed": %d}`,
+		strings.Repeat("ab", n), n, n)
 }
 
 func (l *load) ask(random *rand.Rand) {

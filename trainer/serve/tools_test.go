@@ -102,7 +102,8 @@ func TestCallsOfPublishedTemplatesAreKnown(t *testing.T) {
 			continue
 		}
 		for form, says := range map[string]string{
-			"<tool_call>\n{\"name\"": "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Paris\"}}\n</tool_call>",
+			"<tool_call>\n{\"name\"": "<tool_call>\n{\"name\": \"weather\", " +
+				"\"arguments\": {\"city\": \"Paris\"}}\n</tool_call>",
 			"<arg_key>": "\n<tool_call>weather\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>\n" +
 				"<arg_key>days</arg_key>\n<arg_value>3</arg_value>\n</tool_call>",
 		} {

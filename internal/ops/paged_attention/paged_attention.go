@@ -58,7 +58,7 @@ var Op = &opdef.Op{Name: core.PagedAttention,
 	Large: []opdef.Large{
 		{Tokens: 66, Change: func(f *core.Facts) { f.HeadDim, f.Heads, f.KVHeads, f.BlockSize = 70, 6, 3, 66 }},
 	},
-	Terms: terms,
+	Terms:  terms,
 	Verify: func(u *opdef.Use) { u.Tokens, u.Positions = 12, 11 },
 	Shapes: []opdef.Shape{
 		{Name: "x16:8x128, 512 tokens each", Facts: core.Facts{HeadDim: 128, Heads: 16, KVHeads: 8, BlockSize: 16,

@@ -49,7 +49,7 @@ var Op = &opdef.Op{Name: core.ReshapeAndCache,
 	Large: []opdef.Large{
 		{Tokens: 1030, Change: func(f *core.Facts) { f.HeadDim, f.KVHeads, f.BlockSize = 130, 9, 130 }},
 	},
-	Terms: func(*opdef.Inputs, core.Pass, string) []float64 { return nil }, // it adds nothing up
+	Terms:  func(*opdef.Inputs, core.Pass, string) []float64 { return nil }, // it adds nothing up
 	Verify: func(u *opdef.Use) { u.Tokens, u.Positions = 12, 11 },
 	Shapes: []opdef.Shape{
 		{Name: "x8x128 blocks of 16", Facts: core.Facts{HeadDim: 128, KVHeads: 8, BlockSize: 16}},
