@@ -8,6 +8,7 @@ import (
 	"github.com/seed98097648/tune/plugins/npu_fused_linear/gateup"
 	"github.com/seed98097648/tune/plugins/npu_fused_linear/linear"
 	"github.com/seed98097648/tune/plugins/npu_fused_linear/qkv"
+	"github.com/seed98097648/tune/plugins/npu_fused_linear/w8a8"
 	"github.com/seed98097648/tune/plugins/npu_fused_linear_cross_entropy/linearcrossentropy"
 	"github.com/seed98097648/tune/plugins/npu_fused_moe/gate"
 	"github.com/seed98097648/tune/plugins/npu_fused_moe/moe"
@@ -27,7 +28,9 @@ func Plugins() []Plugin {
 	type list = []core.Kernel
 	return []Plugin{
 		{attention.Name, attention.Version, func() list { return list{new(attention.Kernel)} }},
-		{linear.Name, linear.Version, func() list { return list{new(linear.Kernel), new(qkv.Kernel), new(gateup.Kernel)} }},
+		{linear.Name, linear.Version, func() list {
+			return list{new(linear.Kernel), new(qkv.Kernel), new(gateup.Kernel), new(w8a8.Kernel)}
+		}},
 		{linearcrossentropy.Name, linearcrossentropy.Version, func() list { return list{new(linearcrossentropy.Kernel)} }},
 		{moe.Name, moe.Version, func() list { return list{new(moe.Kernel), new(gate.Kernel)} }},
 		{rmsnorm.Name, rmsnorm.Version, func() list { return list{new(rmsnorm.Kernel), &rmsnorm.Kernel{Add: true}} }},

@@ -10,17 +10,13 @@ import (
 // Kernel returns the operation that calls a fused kernel: one node forward, one
 // backward, whatever the plain form is made of. Its inputs are those of the op's
 // forward signature, in order; tokens and positions bind the symbolic axes. Outputs and
-// gradients lie in the kernel's own memory, if it has one.
+// gradients lie in the kernel's own memory, if it has one. An op for inference has no node backward.
 func Kernel(k core.Kernel, op core.Op, f core.Facts, site string, tokens, positions int) (Op, error) {
 	fwd, err := core.NewCall(op, core.Forward, f)
 	if err != nil {
 		return Op{}, err
 	}
-	bwd, err := core.NewCall(op, core.Backward, f)
-	if err != nil {
-		return Op{}, err
-	}
-	fwd.Site, bwd.Site = site, site
+	fwd.Site = site
 	o := Op{Name: string(op), Kernel: k.Info().Name, Memory: core.OutputsOf(k, nil),
 		Work: core.NewWork(op, core.Forward, f, tokens, positions)}
 	for _, a := range fwd.Sig.Out {
@@ -38,6 +34,15 @@ func Kernel(k core.Kernel, op core.Op, f core.Facts, site string, tokens, positi
 		}
 		return checkReturned(k, fwd)
 	}
+	if len(op.Passes()) == 1 {
+		o.Diff = 0
+		return o, nil
+	}
+	bwd, err := core.NewCall(op, core.Backward, f)
+	if err != nil {
+		return Op{}, err
+	}
+	bwd.Site = site
 	o.Backward = kernelBackward(k, fwd, bwd, tokens)
 	o.Backward.Work = core.NewWork(op, core.Backward, f, tokens, positions)
 	return o, nil

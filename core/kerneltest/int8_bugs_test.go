@@ -1,0 +1,79 @@
+package kerneltest_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/kerneltest"
+	"github.com/seed98097648/tune/core/reference"
+)
+
+// TestInt8BugsAreCaught plants the mistakes that products of int8 invite.
+func TestInt8BugsAreCaught(t *testing.T) {
+	static := core.Facts{DType: core.Float32, Dim: 64, Out: 33, Scaling: core.StaticScaling}
+	dynamic := core.Facts{DType: core.Float32, Dim: 64, Out: 33, Scaling: core.DynamicScaling, Bias: true}
+	for _, b := range []struct {
+		name  string
+		facts core.Facts
+		bug   func(runFunc, *core.Call) error
+	}{
+		{"an offset forgotten in the quantised bias", static, func(run runFunc, c *core.Call) error {
+			sums := core.NewTensor(core.Int32, c.Facts.Out)
+			offset := c.Input("input_offset").Int32s()[0]
+			for n := range sums.Int32s() {
+				sums.Int32s()[n] = c.Input("quant_bias").Int32s()[n]
+				for _, w := range c.Input("weight").Int8s()[n*c.Facts.Dim:][:c.Facts.Dim] {
+					sums.Int32s()[n] += offset * int32(w)
+				}
+			}
+			own := *c
+			own.In = append([]core.Tensor(nil), c.In...)
+			own.Set("quant_bias", sums)
+			return run(&own)
+		}},
+		{"saturation of int16 sums", dynamic, saturates},
+		{"a bias that is scaled", dynamic, after("y", func(c *core.Call, v []float32) {
+			for i := range v {
+				b := c.Input("bias").Float32s()[i%c.Facts.Out]
+				v[i] += b * (c.Input("weight_scale").Float32s()[i%c.Facts.Out] - 1)
+			}
+		})},
+	} {
+		t.Run(b.name, func(t *testing.T) {
+			k := faulty{reference.Single(core.LinearW8A8), b.bug}
+			if err := kerneltest.Verify(t.Context(), k, b.facts); err == nil || !strings.Contains(err.Error(), "forward y") {
+				t.Errorf("verify: %v", err)
+			}
+			if err := kerneltest.Check(k, kerneltest.CasesFor(core.LinearW8A8, b.facts)); err == nil {
+				t.Error("the cases do not catch it")
+			}
+		})
+	}
+}
+
+// saturates adds up pairs of products in int16, as VPMADDUBSW does, which wants one factor without a sign: q + 128.
+func saturates(run runFunc, c *core.Call) error {
+	err := run(c)
+	if err != nil {
+		return err
+	}
+	f, x, w := c.Facts, c.Input("x").Float32s(), c.Input("weight").Int8s()
+	for t := range c.Tokens() {
+		row := x[t*f.Dim:][:f.Dim]
+		var s float32
+		for _, v := range row {
+			s = max(s, v, -v)
+		}
+		s /= 127
+		for n := range f.Out {
+			lost := int32(0)
+			for i := 0; i+1 < f.Dim; i += 2 {
+				pair := (int32(row[i]/s)+128)*int32(w[n*f.Dim+i]) + (int32(row[i+1]/s)+128)*int32(w[n*f.Dim+i+1])
+				lost += pair - min(max(pair, -1<<15), 1<<15-1)
+			}
+			c.Output("y").Float32s()[t*f.Out+n] -= float32(lost) * s * c.Input("weight_scale").Float32s()[n]
+		}
+	}
+	return nil
+}
