@@ -78,7 +78,7 @@ func (c *Call) Check() error {
 		return fmt.Errorf("%w: %s %s takes %d tensors and gives %d, got %d and %d", ErrBadCall,
 			c.Op, c.Pass, count(c.Sig.In), count(c.Sig.Out), len(c.In), len(c.Out))
 	}
-	bound := [2]int{unbound, unbound} // values of DimT and DimP
+	bound := [dims]int{unbound, unbound, unbound, unbound} // values of the symbolic axes
 	if err := checkArgs(c.Sig.In, c.In, &bound); err != nil {
 		return fmt.Errorf("%w: %s %s: input %w", ErrBadCall, c.Op, c.Pass, err)
 	}
@@ -92,10 +92,30 @@ func (c *Call) Check() error {
 		}
 		at += a.Count
 	}
+	if check := c.Op.contract().check; check != nil {
+		if err := check(c); err != nil {
+			return fmt.Errorf("%w: %s: %w", ErrBadCall, c.Op, err)
+		}
+	}
 	return nil
 }
 
-func checkArgs(args []Arg, tensors []Tensor, bound *[2]int) error {
+// Keeps reports whether there is something in output i before the call that it needs or leaves there; see Call.Add
+// and Arg.Keeps.
+func (c *Call) Keeps(i int) bool {
+	if len(c.Add) > 0 && c.Add[i] {
+		return true
+	}
+	for _, a := range c.Sig.Out {
+		if i < a.Count {
+			return a.Keeps
+		}
+		i -= a.Count
+	}
+	return false
+}
+
+func checkArgs(args []Arg, tensors []Tensor, bound *[dims]int) error {
 	for _, a := range args {
 		for i, t := range tensors[:a.Count] {
 			if err := t.Valid(); err != nil {
@@ -122,7 +142,7 @@ func (a Arg) label(i int) string {
 const unbound = -1
 
 // bindShape matches a shape with its pattern and binds symbolic axes on first sight.
-func bindShape(want, got Shape, bound *[2]int) bool {
+func bindShape(want, got Shape, bound *[dims]int) bool {
 	if len(want) != len(got) {
 		return false
 	}
@@ -140,14 +160,15 @@ func bindShape(want, got Shape, bound *[2]int) bool {
 	return true
 }
 
-// Bind returns the shape with its symbolic axes replaced.
+// Bind returns the shape with its symbolic axes replaced. There are as many sequences as tokens, and as many places in
+// a table as there are blocks: the most that a call can use.
 func (s Shape) Bind(tokens, positions int) Shape {
 	out := slices.Clone(s)
 	for i, d := range out {
 		switch d {
-		case DimT:
+		case DimT, DimB:
 			out[i] = tokens
-		case DimP:
+		case DimP, DimM:
 			out[i] = positions
 		}
 	}
@@ -162,6 +183,10 @@ func symbolic(s Shape) string {
 			names[i] = "T"
 		case DimP:
 			names[i] = "P"
+		case DimB:
+			names[i] = "B"
+		case DimM:
+			names[i] = "M"
 		default:
 			names[i] = fmt.Sprint(d)
 		}

@@ -88,7 +88,7 @@ type Facts struct {
 
 	Pairing   Pairing `json:"pairing,omitempty"`    // rope
 	RotaryDim int     `json:"rotary_dim,omitempty"` // rope: even, at most HeadDim
-	HeadDim   int     `json:"head_dim,omitempty"`   // qkv, rope, attention
+	HeadDim   int     `json:"head_dim,omitempty"`   // qkv, rope, attention, paged_attention, reshape_and_cache
 	Heads     int     `json:"heads,omitempty"`      // the same: heads of q
 	KVHeads   int     `json:"kv_heads,omitempty"`   // the same: heads of k and v
 
@@ -103,7 +103,7 @@ type Facts struct {
 	TopGroups int  `json:"top_groups,omitempty"` // moe_gate: groups per token
 	Normalize bool `json:"normalize,omitempty"`  // moe_gate: the weights of a token are divided by their sum
 	// moe_gate: what the weights are multiplied by in the end, 1 for nothing; linear: what the adapter's
-	// part of y is multiplied by
+	// part of y is multiplied by; paged_attention: what scores are multiplied by
 	Scale float64 `json:"scale,omitempty"`
 	Rank  int     `json:"rank,omitempty"` // linear: rows of the adapter's A; 0 for no adapter
 	// linear: bfloat16 if the factors of its matrix products are rounded to that, to nearest even; nothing
@@ -111,6 +111,11 @@ type Facts struct {
 	Products DType `json:"products,omitempty"`
 
 	Scaling Scaling `json:"scaling,omitempty"` // linear_w8a8
+
+	// paged_attention, reshape_and_cache: tokens that a block has room for
+	BlockSize int `json:"block_size,omitempty"`
+	// paged_attention: tokens that a query sees, itself among them; 0 for all before it
+	Window int `json:"window,omitempty"`
 
 	Vocab int `json:"vocab,omitempty"` // linear_cross_entropy: V, rows of the weight
 

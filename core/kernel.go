@@ -25,6 +25,9 @@ type Info struct {
 	// ByThreads says that the bits of results depend on how many threads the kernel computes with, as those of
 	// libraries do that share out sums. A run with such a kernel has its bits again with as many threads only.
 	ByThreads bool `json:"by_threads,omitempty"`
+	// Keeps says that the kernel keeps what it makes of frozen weights from call to call, as package core/keep
+	// does. Nobody gives the weights of a kernel that does not say so numbers for it; see Tensor.Content.
+	Keeps bool `json:"keeps,omitempty"`
 	// Rounds are the values of the fact products that Supports takes: what the kernel rounds the factors of
 	// products to. Nobody else asks.
 	Rounds []DType `json:"-"`

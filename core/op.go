@@ -16,6 +16,9 @@ type contract struct {
 	products bool
 	// valid says what the facts need beside their dtypes.
 	valid func(f Facts, need func(ok bool, what string))
+	// check, of an op whose indices are tied to each other, verifies what Points cannot say of a call whose tensors
+	// are there; nil for none. Its errors say what is wrong.
+	check func(c *Call) error
 	// signature needs facts that are valid; a Count of 0 is 1.
 	signature func(pass Pass, f Facts) Signature
 	// work is that of NewWork, positions being tokens at most.
@@ -75,20 +78,27 @@ func (p Pass) String() string {
 // Symbolic axes of an Arg's shape, bound by a call's tensors.
 const (
 	DimT = -1 // tokens of the call
-	DimP = -2 // rows of the rope tables: positions 0 .. P-1
+	DimP = -2 // rows of the rope tables: positions 0 .. P-1; blocks of a cache
+	DimB = -3 // sequences of the call, as many as tokens at most
+	DimM = -4 // places in the table of a sequence's blocks
+
+	dims = 4 // how many there are
 )
 
 // Arg describes one named tensor of a call, or Count tensors of the same form.
 type Arg struct {
 	Name  string
 	DType DType
-	Shape Shape // an axis is a size, DimT or DimP
+	Shape Shape // an axis is a size, or a symbolic one
 	Count int   // tensors under this name: 1, or the number of experts
 	// Also, of an output of backward, names a second input of forward whose gradient it is.
 	Also string
 	// Saved marks an output of forward that exists only to be an input of backward, and
 	// an input of backward that is an output of forward.
 	Saved bool
+	// Keeps marks an output of which the kernel writes only what the inputs say, and leaves the rest as it is: there
+	// is something in it before the call. A call writes the same whatever that is, and so can be run again.
+	Keeps bool
 	// Choices, of int32 ids along the last axis, is the number that they choose from: each is
 	// at least 0 and below it, and none comes twice in a row.
 	Choices int

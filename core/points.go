@@ -5,7 +5,8 @@ import "fmt"
 // Points is what the elements of an input of indices point at. The zero value is that of
 // an input that has no indices.
 type Points struct {
-	To     int    // how many there are to point at: a size, DimT or DimP
+	To     int    // how many there are to point at: a size, or a symbolic axis
+	Each   int    // of each of them there are so many; 0 for 1
 	Of     string // says so, for messages, with the number for %d
 	Some   bool   // a negative element points at nothing; otherwise none may be negative
 	Ranges bool   // pairs: the first, and the end of a range, which is not before it and at most To
@@ -14,8 +15,8 @@ type Points struct {
 // atExperts is what expert_ids point at.
 func atExperts(f Facts) Points { return Points{To: f.Experts, Of: "there are %d experts"} }
 
-// check verifies the elements of t, named so; bound are the values of DimT and DimP.
-func (p Points) check(name string, t Tensor, bound [2]int) error {
+// check verifies the elements of t, named so; bound are the values of symbolic axes.
+func (p Points) check(name string, t Tensor, bound [dims]int) error {
 	if p.To == 0 {
 		return nil
 	}
@@ -23,6 +24,7 @@ func (p Points) check(name string, t Tensor, bound [2]int) error {
 	if n < 0 {
 		n = bound[-n-1]
 	}
+	n *= max(p.Each, 1)
 	v := t.Int32s()
 	if p.Ranges {
 		for i := 0; i+1 < len(v); i += 2 {

@@ -49,7 +49,10 @@ type Config struct {
 	LoRA lora.Config `json:"lora,omitzero"`
 
 	GradientCheckpointing bool `json:"gradient_checkpointing,omitempty"` // see EngineConfig
-	Force                 bool `json:"-"`                                // no MemoryError; of this machine, and so of no checkpoint
+	// MaxKept is the most memory that kernels may keep packed weights in, which changes no bit: 0 for half of
+	// what the run leaves free, negative for none. It is of this machine, and so of no checkpoint.
+	MaxKept int64 `json:"-"`
+	Force   bool  `json:"-"` // no MemoryError; of this machine, and so of no checkpoint
 
 	Kernels string `json:"kernels"` // a selection; see core.ParseSelection
 	Strict  bool   `json:"strict"`  // a fall-back to the reference, or a kernel that is wrong, is an error

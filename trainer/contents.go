@@ -1,21 +1,24 @@
 package trainer
 
-// keptBytes is how much a kernel may keep of each byte of a weight: panels for its product in both
-// directions, in float32 of one and a half times its size each.
-const keptBytes = 3
+import (
+	"slices"
+
+	"github.com/seed98097648/tune/trainer/forecast"
+)
 
 // nameContents tells kernels what does not change, so that they may keep what they make of it: all that
-// is trained, until the next step, and of the weights that are frozen as many as there is room for.
-// Of the memory that is free, that of the graph and of the moments, most of which nobody has
-// touched yet, comes first, and of the rest half; where nothing tells what is free, all is named.
+// is trained, until the next step, and of the weights that are frozen as many as there is room for
+// beside the graph and the moments, most of which nobody has touched yet.
 func (e *Engine) nameContents(free int64) {
-	room := (free - int64(e.program.Bytes()) - 3*4*int64(e.model.Elems())) / 2
+	rest := int64(e.program.Bytes()) + 3*4*int64(e.model.Elems())
+	weights, bytes := forecast.Keep(e.model, forecast.Room(free, rest, e.cfg.MaxKept))
 	for _, p := range e.model.Params() {
-		if p.Frozen {
-			if room -= keptBytes * int64(len(p.Tensor.Data)); room < 0 && free > 0 {
-				continue
-			}
+		if !p.Frozen || slices.Contains(weights, p) {
+			p.Changed()
 		}
-		p.Changed()
 	}
+	e.kept = bytes
 }
+
+// Kept returns how much memory kernels keep packed weights in, at most.
+func (e *Engine) Kept() int64 { return e.kept }

@@ -24,7 +24,7 @@ type contents struct {
 // witness is a kernel of linear that looks at the numbers of its inputs.
 func (c *contents) witness() core.Kernel {
 	c.seen, c.sites = map[uint64][32]byte{}, map[string]map[uint64]bool{}
-	return &faulty{reference.Kernel(core.Linear), "witness", func(call *core.Call) {
+	return keeping{&faulty{reference.Kernel(core.Linear), "witness", func(call *core.Call) {
 		for _, x := range call.In {
 			if x.Content == 0 {
 				continue
@@ -39,7 +39,16 @@ func (c *contents) witness() core.Kernel {
 			c.sites[call.Site] = map[uint64]bool{}
 		}
 		c.sites[call.Site][call.Input("weight").Content] = true
-	}}
+	}}}
+}
+
+// keeping is a kernel that says that it keeps what it makes of frozen weights.
+type keeping struct{ core.Kernel }
+
+func (k keeping) Info() core.Info {
+	i := k.Kernel.Info()
+	i.Keeps = true
+	return i
 }
 
 // check wants no number to have had two contents, and so many numbers of each weight.

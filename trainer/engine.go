@@ -33,6 +33,8 @@ type EngineConfig struct {
 	// the same bits.
 	GradientCheckpointing bool
 
+	MaxKept int64 // bytes that kernels may keep of frozen weights; see Config
+
 	Check *crosscheck.Checker // compares the kernels' calls with the plain forward; nil for no comparison
 }
 
@@ -48,6 +50,7 @@ type Engine struct {
 	grads   [][]float32     // what the optimizer reads, where the graph has it
 	host    hugepage.Memory // of what no kernel sees
 	freed   [][]byte        // of host
+	kept    int64           // what kernels may keep, at most
 }
 
 // StepResult says what a step did.

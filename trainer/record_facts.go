@@ -13,7 +13,7 @@ import (
 
 // planned is the memory that the run takes by its plan.
 func (r *recorder) planned() journal.Memory {
-	m := journal.Memory{Activations: int64(r.engine.Program().Bytes())}
+	m := journal.Memory{Activations: int64(r.engine.Program().Bytes()), Kept: r.engine.Kept()}
 	for _, p := range r.job.Model.Params() {
 		m.Parameters += int64(len(p.Tensor.Data))
 	}

@@ -27,7 +27,8 @@ func (r *session) patch(ctx context.Context) error {
 	if j.Resume != nil {
 		plan, err = j.Resume.plan(ctx, j.Model, reg)
 	} else {
-		plan, err = measure.Plan(ctx, j.Model, reg, c.Kernels, measure.Run{Memory: j.Memory, Batch: c.Batch, Seq: c.Seq}, j.Measure)
+		plan, err = measure.Plan(ctx, j.Model, reg, c.Kernels, measure.Run{Memory: j.Memory, Batch: c.Batch, Seq: c.Seq,
+			Keepless: c.MaxKept < 0}, j.Measure)
 	}
 	if err != nil {
 		return err

@@ -161,7 +161,8 @@ func (a *app) bench(ctx context.Context, c *Command, b *benchFlags) (err error) 
 	if slices.ContainsFunc(b.kernels, needsPlugins) {
 		k.kernels = "all"
 	}
-	if o.Registry, err = k.open(ctx, a, transport.Options{Threads: b.train.Threads}); err != nil {
+	if o.Registry, err = k.open(ctx, a, transport.Options{Threads: b.train.Threads,
+		MaxKept: b.train.MaxKept}); err != nil {
 		return err
 	}
 	defer closing(o.Registry, &err)

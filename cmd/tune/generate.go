@@ -32,12 +32,20 @@ model can take no more.
 Ctrl-C ends the text where it is; the exit code is then 130. With --json the
 result is one object, with the fields text, tokens, stop_reason, prompt_tokens,
 prefill_s, decode_s, prefill_tokens_per_s, decode_tokens_per_s and sampling;
-stop_reason is eos, stop, length (--max-new-tokens), full or interrupted.`
+stop_reason is eos, stop, length (--max-new-tokens), full or interrupted.
+
+With --prompts a file is answered, several lines at the same time. A line is a
+JSON object with prompt or messages, and if need be with id, temperature, top_k,
+top_p, min_p, repetition_penalty, seed, max_new_tokens and stop. --out gets a
+line for each, in the same order, with id, text, stop_reason, prompt_tokens and
+new_tokens, or with an error. Lines that it has already are not written again,
+so that a run that was ended can go on.`
 
 const generateExamples = `tune generate --model DIR --prompt "Once upon a time"
 tune generate --model DIR --chat --system "Answer in one sentence."
 tune generate --model DIR --prompt-file ask.txt --temperature 0.7 --seed 1
 echo "Once upon a time" | tune generate --model DIR --prompt-file - --json
+tune generate --model DIR --prompts ask.jsonl --out answers.jsonl
 `
 
 // generateFlags are the values of generate's flags.
@@ -49,6 +57,8 @@ type generateFlags struct {
 	stop         []string
 	newTokens    int
 	tokens       int
+	prompts, out string
+	size         engineSize // for --prompts
 	json, quiet  bool
 	changed      func(flag string) bool
 }
@@ -69,6 +79,9 @@ func (a *app) generateCommand() *Command {
 		if err := g.check(c); err != nil {
 			return err
 		}
+		if g.prompts != "" {
+			return a.generateAll(ctx, c, g)
+		}
 		return a.generate(ctx, c, g)
 	})
 }
@@ -78,6 +91,10 @@ func (g *generateFlags) addInput(f *pflag.FlagSet) {
 	f.StringVar(&g.prompt, "prompt", "", "the `TEXT` to go on after; an empty one lets the model begin")
 	f.StringVar(&g.file, "prompt-file", "", "a `FILE` with that text, - for standard input; a newline at its end is "+
 		"left out")
+	f.StringVar(&g.prompts, "prompts", "", "a JSONL `FILE` with a prompt or messages in each line, to be answered in "+
+		"--out")
+	f.StringVar(&g.out, "out", "", "the JSONL `FILE` for what --prompts gives")
+	g.size.add(f, "`LINES` of --prompts")
 	f.StringArrayVar(&g.stop, "stop", nil, "a `TEXT` that ends what is written, and is not written itself; may be "+
 		"given several times")
 	f.IntVar(&g.newTokens, "max-new-tokens", 256, "the most `TOKENS` to write; 0 for as many as there is room for")
@@ -103,7 +120,13 @@ func (g *generateFlags) check(c *Command) error {
 		return err
 	}
 	switch {
-	case !g.asked() && !g.chat.on:
+	case (g.prompts != "") != (g.out != ""):
+		return c.usagef("--prompts and --out belong together: give both")
+	case g.prompts != "" && (g.asked() || g.json):
+		return c.usagef("--prompts has its own prompts and results: leave out --prompt, --prompt-file and --json")
+	case g.prompts == "" && (g.changed("max-sequences") || g.changed("cache-tokens")):
+		return c.usagef("--max-sequences and --cache-tokens are for --prompts: give that, too")
+	case !g.asked() && !g.chat.on && g.prompts == "":
 		return c.usagef("neither --prompt nor --prompt-file nor --chat is given: what shall the model go on after?")
 	case !g.asked() && g.json:
 		return c.usagef("--json is for one answer: give --prompt or --prompt-file, too")
@@ -118,7 +141,7 @@ func (g *generateFlags) check(c *Command) error {
 	case slices.Contains(g.stop, ""):
 		return c.usagef("--stop is empty: name a text, or leave the flag out")
 	}
-	return cmp.Or(c.misuse(g.sampling.Validate()), g.chat.check(c))
+	return cmp.Or(c.misuse(g.sampling.Validate()), g.chat.check(c), g.size.check(c))
 }
 
 // asked reports whether there is a prompt.

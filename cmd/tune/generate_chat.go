@@ -35,7 +35,7 @@ func (f *chatFlags) add(s *pflag.FlagSet) {
 // check validates what needs no file.
 func (f *chatFlags) check(c *Command) error {
 	for _, flag := range []string{"system", "template"} {
-		if c.Flags.Changed(flag) && !f.on {
+		if c.Flags.Changed(flag) && !f.on && !c.Flags.Changed("prompts") {
 			return c.usagef("--%s is for conversations: give --chat, too", flag)
 		}
 	}

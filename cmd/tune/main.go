@@ -53,6 +53,7 @@ func (a *app) commands() []*Command {
 	return []*Command{
 		a.trainCommand(),
 		a.mergeCommand(),
+		a.quantizeCommand(),
 		a.generateCommand(),
 		a.serveCommand(),
 		a.evalCommand(),

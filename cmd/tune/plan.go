@@ -89,7 +89,7 @@ func (a *app) planRun(ctx context.Context, c *Command, t *trainFlags, json bool)
 	if err != nil {
 		return err
 	}
-	reg, err := t.kernels.open(ctx, a, transport.Options{Threads: t.config.Threads})
+	reg, err := t.kernels.open(ctx, a, transport.Options{Threads: t.config.Threads, MaxKept: t.config.MaxKept})
 	if err != nil {
 		return err
 	}
@@ -125,6 +125,7 @@ func (a *app) makeRunPlan(ctx context.Context, t *trainFlags, m *models.Model, m
 	}
 	p.Kernels = p.report.Applied()
 	p.run = forecastOf(c, p.report)
+	p.run.Free = p.Available
 	if p.Forecast, err = forecast.New(m, mem, p.run); err != nil {
 		return nil, err
 	}
@@ -143,7 +144,8 @@ func (a *app) patcher(ctx context.Context, c trainer.Config, mem core.Memory,
 		if err := m.Round(c.Precision.Products()); err != nil {
 			return nil, err
 		}
-		plan, err := measure.Plan(ctx, m, reg, c.Kernels, measure.Run{Memory: mem, Batch: c.Batch, Seq: c.Seq},
+		plan, err := measure.Plan(ctx, m, reg, c.Kernels, measure.Run{Memory: mem, Batch: c.Batch, Seq: c.Seq,
+			Keepless: c.MaxKept < 0},
 			measure.Options{Placed: placed, Logger: a.logger()})
 		if err != nil {
 			return nil, err
@@ -157,7 +159,7 @@ func (a *app) patcher(ctx context.Context, c trainer.Config, mem core.Memory,
 func forecastOf(c trainer.Config, placed *core.Report) forecast.Run {
 	return forecast.Run{Batch: c.Batch, Seq: c.Seq, Accumulate: c.Accumulate,
 		GradientCheckpointing: c.GradientCheckpointing,
-		Evaluates:             true, Plugins: len(placed.Applied())}
+		MaxKept:               c.MaxKept, Evaluates: true, Plugins: len(placed.Applied())}
 }
 
 func (p *runPlan) print(w io.Writer) {
@@ -170,7 +172,11 @@ func (p *runPlan) print(w io.Writer) {
 	}
 	fmt.Fprint(w, "\nmemory\n")
 	for _, part := range p.Memory {
-		fmt.Fprintf(w, "  %-12s %10s\n", part.Name, amount.Bytes(part.Bytes))
+		note := ""
+		if part.Name == forecast.KeptPart {
+			note = "  packed weights kept by kernels, at most"
+		}
+		fmt.Fprintf(w, "  %-12s %10s%s\n", part.Name, amount.Bytes(part.Bytes), note)
 	}
 	fmt.Fprintf(w, "  %-12s %10s", "together", amount.Bytes(p.Bytes))
 	if p.Available > 0 {

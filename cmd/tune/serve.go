@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed98097648/tune/trainer/chat"
-	"github.com/seed98097648/tune/trainer/generate"
 	"github.com/seed98097648/tune/trainer/serve"
 )
 
@@ -51,7 +50,7 @@ type serveFlags struct {
 	host           string
 	port           int
 	maxBody        byteSize
-	engine         generate.EngineConfig
+	size           engineSize
 	grace          time.Duration
 	quiet          bool
 }
@@ -92,11 +91,11 @@ func (f *serveFlags) addAddress(s *pflag.FlagSet) {
 }
 
 func (f *serveFlags) addLimits(s *pflag.FlagSet) {
-	s.IntVar(&f.engine.MaxSequences, "max-sequences", 0, "the most `TEXTS` to write at the same time; 0 for 16")
+	f.size.add(s, "`TEXTS`")
 	s.IntVar(&f.MaxTexts, "max-requests", 128, "the most `TEXTS` that are written or wait; who asks for more gets 429")
 	s.IntVar(&f.MaxNewTokens, "max-new-tokens", 0, "the most `TOKENS` of an answer, whatever is asked for; 0 for as "+
 		"many as there is room for")
-	s.IntVar(&f.engine.Limit, "max-tokens", 0, "the most `TOKENS` of prompt and answer together; 0 for as many as the "+
+	s.IntVar(&f.size.Limit, "max-tokens", 0, "the most `TOKENS` of prompt and answer together; 0 for as many as the "+
 		"model can take")
 	s.Var(&f.maxBody, "max-body", "the largest request, a `SIZE` such as 4MiB")
 	s.DurationVar(&f.grace, "grace", 30*time.Second, "the `TIME` that requests may go on at the end")
@@ -107,13 +106,18 @@ func (f *serveFlags) check(c *Command) error {
 	if err := f.inferenceFlags.check(c); err != nil {
 		return err
 	}
-	for flag, v := range map[string]int{"max-sequences": f.engine.MaxSequences, "max-new-tokens": f.MaxNewTokens,
-		"max-tokens": f.engine.Limit, "grace": int(f.grace)} {
+	if err := f.size.check(c); err != nil {
+		return err
+	}
+	for flag, v := range map[string]int{"max-new-tokens": f.MaxNewTokens, "max-tokens": f.size.Limit,
+		"grace": int(f.grace)} {
 		if v < 0 {
 			return c.usagef("--%s must not be negative", flag)
 		}
 	}
 	switch {
+	case f.host == "":
+		return c.usagef("--host is empty: name an address; 0.0.0.0 is all of this machine's")
 	case f.port < 0 || f.port > 65535:
 		return c.usagef("--port is %d, must be between 0 and 65535", f.port)
 	case f.MaxTexts < 1:
@@ -188,6 +192,9 @@ func (a *app) serve(ctx context.Context, c *Command, f *serveFlags) (err error) 
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(ctx, listener, f.grace) }()
 	a.note("listening at http://%s", listener.Addr())
+	if server.Key == "" && server.Hosts == nil {
+		a.note("whoever reaches %s may use it: --api-key or $%s asks for a key", f.host, apiKeyEnv)
+	}
 	served, err := a.openServed(ctx, c, f)
 	defer closing(served, &err)
 	if err != nil {

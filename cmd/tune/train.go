@@ -149,7 +149,8 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags) (err error) 
 	if err := a.noteData(job.Config.Data, job.Corpus); err != nil {
 		return err
 	}
-	reg, err := t.kernels.open(ctx, a, transport.Options{Threads: t.config.Threads, Strict: t.config.Strict})
+	reg, err := t.kernels.open(ctx, a, transport.Options{Threads: t.config.Threads, Strict: t.config.Strict,
+		MaxKept: t.config.MaxKept})
 	if err != nil {
 		return err
 	}

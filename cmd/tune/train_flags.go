@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -80,6 +81,42 @@ func addMemory(f *pflag.FlagSet, c *trainer.Config) {
 	f.BoolVar(&c.GradientCheckpointing, "gradient-checkpointing", false,
 		"compute each layer's activations again for the backward pass "+
 			"instead of keeping them: less memory, up to a third more time, the same losses to the bit")
+	f.Var((*keptSize)(&c.MaxKept), "max-kept", "the most memory that kernels may keep frozen weights in, packed for "+
+		"their products, which spares time and changes no bit: a `SIZE` such as 1GiB, 0 for none; by default half of what "+
+		"the run leaves free")
+}
+
+// keptSize is the value of --max-kept, as trainer.Config has it.
+type keptSize int64
+
+var _ pflag.Value = (*keptSize)(nil)
+
+// Type implements pflag.Value.
+func (*keptSize) Type() string { return "size" }
+
+// String implements pflag.Value.
+func (k *keptSize) String() string {
+	switch {
+	case *k < 0:
+		return "0"
+	case *k == 0:
+		return ""
+	}
+	return strconv.FormatInt(int64(*k), 10)
+}
+
+// Set implements pflag.Value.
+func (k *keptSize) Set(s string) error {
+	if s == "0" {
+		*k = -1
+		return nil
+	}
+	var b byteSize
+	if err := b.Set(s); err != nil {
+		return err
+	}
+	*k = keptSize(b.bytes)
+	return nil
 }
 
 func addPrecision(f *pflag.FlagSet, c *trainer.Config) {

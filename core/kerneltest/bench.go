@@ -33,6 +33,7 @@ func calls(ctx context.Context, k core.Kernel, c Case, inputs, outputs core.Memo
 	if forward, _, err = in.call(core.Forward, outputs); err != nil {
 		return nil, nil, err
 	}
+	furnishAll(forward)
 	if err := core.Run(ctx, k, forward); err != nil {
 		return nil, nil, err
 	}

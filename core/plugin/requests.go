@@ -62,6 +62,9 @@ func (s *server) describe() (string, error) {
 		if i.ByThreads { // hosts that do not know the name have nothing to refuse in others
 			fmt.Fprintf(&b, "by_threads=true\n")
 		}
+		if i.Keeps {
+			fmt.Fprintf(&b, "keeps=true\n")
+		}
 	}
 	if b.Len() > wire.MaxAnswer {
 		return "", fmt.Errorf("the plugin describes itself with %d bytes, at most %d are taken", b.Len(), wire.MaxAnswer)

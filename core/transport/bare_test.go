@@ -89,7 +89,7 @@ func TestFactsThatDoNotFitALineAreNotSupported(t *testing.T) {
 
 func TestABarePluginsDescriptionIsRead(t *testing.T) {
 	c, b := bareWith(said("name=two\nversion=1.2\n" +
-		"kernel=swiglu\nsummary=fast = good\ndtypes=float32,bfloat16\nbackward=true\nby_threads=true\n" +
+		"kernel=swiglu\nsummary=fast = good\ndtypes=float32,bfloat16\nbackward=true\nby_threads=true\nkeeps=true\n" +
 		"kernel=rope\ndtypes=float32\n"))
 	got, err := c.describe(context.Background())
 	if err != nil {
@@ -97,7 +97,7 @@ func TestABarePluginsDescriptionIsRead(t *testing.T) {
 	}
 	want := core.Manifest{Name: "two", Version: "1.2", Kernels: []core.Info{
 		{Name: "two", Version: "1.2", Op: "swiglu", Summary: "fast = good",
-			DTypes: []core.DType{core.Float32, core.BFloat16}, Backward: true, ByThreads: true},
+			DTypes: []core.DType{core.Float32, core.BFloat16}, Backward: true, ByThreads: true, Keeps: true},
 		{Name: "two", Version: "1.2", Op: "rope", DTypes: []core.DType{core.Float32}}}}
 	if d := cmp.Diff(want, got); d != "" || b.kind != wire.Describe {
 		t.Errorf("request %d (-want +got):\n%s", b.kind, d)

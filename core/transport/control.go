@@ -163,11 +163,11 @@ func describeOne(m *core.Manifest, name, value string) error {
 				k.Op, value)
 		}
 		k.AddsTokens = int(n)
-	case "backward", "by_threads":
+	case "backward", "by_threads", "keeps":
 		if value != "true" && value != "false" {
 			return fmt.Errorf("transport: the plugin's kernel for %s has %s=%s; it must be true or false", k.Op, name, value)
 		}
-		*map[string]*bool{"backward": &k.Backward, "by_threads": &k.ByThreads}[name] = value == "true"
+		*map[string]*bool{"backward": &k.Backward, "by_threads": &k.ByThreads, "keeps": &k.Keeps}[name] = value == "true"
 	default:
 		return fmt.Errorf("transport: the plugin's kernel for %s is described by %s=%s, which this host does not know; "+
 			"update tune or rebuild the plugin", k.Op, name, value)

@@ -48,9 +48,9 @@ func (p *plugin) invoke(ctx context.Context, k *kernel, c *core.Call) (copies in
 			}
 			if output && len(c.Add) > 0 && c.Add[i] {
 				wire.PutAdds(entry)
-				if copied {
-					copy(p.stage.outputs[len(p.stage.outputs)-1].from, t.Data)
-				}
+			}
+			if output && copied && c.Keeps(i) {
+				copy(p.stage.outputs[len(p.stage.outputs)-1].from, t.Data)
 			}
 			// Integers that are returned belong in the host's memory: see accept.
 			if copied && !(output && t.DType == core.Int32) {

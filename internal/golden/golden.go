@@ -85,7 +85,11 @@ func run(t *testing.T, k core.Kernel, e opdef.Example) map[string][]float64 {
 			c.Set(a.Name, x)
 		}
 		for _, a := range c.Sig.Out {
-			c.Set(a.Name, core.NewTensor(a.DType, a.Shape.Bind(e.Tokens, e.Rows)...))
+			if a.Keeps { // what there was before
+				c.Set(a.Name, tensor(t, e, a))
+				continue
+			}
+			c.Set(a.Name, core.NewTensor(a.DType, bind(a, e)...))
 		}
 		if err := core.Run(t.Context(), k, c); err != nil {
 			t.Fatal(err)
@@ -104,10 +108,24 @@ func run(t *testing.T, k core.Kernel, e opdef.Example) map[string][]float64 {
 	return out
 }
 
+// bind returns the shape that a tensor has in the example.
+func bind(a core.Arg, e opdef.Example) core.Shape {
+	shape := a.Shape.Bind(e.Tokens, e.Rows)
+	for i, d := range a.Shape {
+		switch d {
+		case core.DimB:
+			shape[i] = e.Sequences
+		case core.DimM:
+			shape[i] = e.Places
+		}
+	}
+	return shape
+}
+
 // tensor stores a recorded input as the op wants it.
 func tensor(t *testing.T, e opdef.Example, a core.Arg) core.Tensor {
 	t.Helper()
-	x := core.NewTensor(a.DType, a.Shape.Bind(e.Tokens, e.Rows)...)
+	x := core.NewTensor(a.DType, bind(a, e)...)
 	if v, ok := e.Int32s[a.Name]; ok {
 		copy(x.Int32s(), v)
 		return x

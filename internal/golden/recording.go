@@ -68,6 +68,10 @@ func (f file) rounding(variant string) float64 {
 // variant returns one of the uses that are recorded.
 func (f file) variant(name string) opdef.Recording {
 	return opdef.Recording{Variant: name,
+		Has: func(input string) bool {
+			_, _, ok := f.Lookup(name + ".in." + input)
+			return ok
+		},
 		Params: func(into any) {
 			if err := json.Unmarshal(f.notes.Variants[name].Params, into); err != nil {
 				f.t.Fatal(err)

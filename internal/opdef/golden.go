@@ -11,6 +11,7 @@ type Recording struct {
 	Variant string
 	Params  func(into any) // unmarshals the parameters of the published code
 	Tensor  func(name string) core.Tensor
+	Has     func(input string) bool // reports whether there is one
 }
 
 // Shape returns that of an input.
@@ -53,7 +54,9 @@ func (r Recording) values(name string) []float64 { return Values[float64](r.Tens
 type Example struct {
 	Facts  core.Facts
 	Tokens int
-	Rows   int // of the rope tables
+	Rows   int // of the rope tables; blocks
+	// Sequences and Places are the axes B and M of tables of blocks.
+	Sequences, Places int
 	// Float64s and Int32s hold inputs by the op's own names, those of both passes. What
 	// the kernel's forward pass saves is not among them, unless it is to be replaced.
 	Float64s map[string][]float64

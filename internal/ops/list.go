@@ -12,7 +12,9 @@ import (
 	linearw8a8 "github.com/seed98097648/tune/internal/ops/linear_w8a8"
 	moeexperts "github.com/seed98097648/tune/internal/ops/moe_experts"
 	moegate "github.com/seed98097648/tune/internal/ops/moe_gate"
+	pagedattention "github.com/seed98097648/tune/internal/ops/paged_attention"
 	qkv "github.com/seed98097648/tune/internal/ops/qkv"
+	reshapeandcache "github.com/seed98097648/tune/internal/ops/reshape_and_cache"
 	rmsnorm "github.com/seed98097648/tune/internal/ops/rms_norm"
 	rope "github.com/seed98097648/tune/internal/ops/rope"
 	swiglu "github.com/seed98097648/tune/internal/ops/swiglu"
@@ -28,7 +30,9 @@ var all = []*opdef.Op{
 	linearw8a8.Op,
 	moeexperts.Op,
 	moegate.Op,
+	pagedattention.Op,
 	qkv.Op,
+	reshapeandcache.Op,
 	rmsnorm.Op,
 	rope.Op,
 	swiglu.Op,

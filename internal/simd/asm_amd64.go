@@ -801,6 +801,94 @@ func narrowAMX(dst *byte, src *float32, n int, plan *int, extremes *uint32)
 //go:noescape
 func pairAMX(dst *byte, src *uint16, n int, plan *int, extremes *uint32)
 
+// int8Block1x1VNNI is
+//
+//	for i := range 1 {
+//		for j := range 1 {
+//			for at := range k { sums[i*1+j] += q[i*k+at] * (w[j*k+at] + 128) }
+//		}
+//	}
+//
+//go:noescape
+func int8Block1x1VNNI(k int, q *int8, w *int8, sums *int32)
+
+// int8Block1x4VNNI is
+//
+//	for i := range 1 {
+//		for j := range 4 {
+//			for at := range k { sums[i*4+j] += q[i*k+at] * (w[j*k+at] + 128) }
+//		}
+//	}
+//
+//go:noescape
+func int8Block1x4VNNI(k int, q *int8, w *int8, sums *int32)
+
+// int8Block4x1VNNI is
+//
+//	for i := range 4 {
+//		for j := range 1 {
+//			for at := range k { sums[i*1+j] += q[i*k+at] * (w[j*k+at] + 128) }
+//		}
+//	}
+//
+//go:noescape
+func int8Block4x1VNNI(k int, q *int8, w *int8, sums *int32)
+
+// int8Block4x4VNNI is
+//
+//	for i := range 4 {
+//		for j := range 4 {
+//			for at := range k { sums[i*4+j] += q[i*k+at] * (w[j*k+at] + 128) }
+//		}
+//	}
+//
+//go:noescape
+func int8Block4x4VNNI(k int, q *int8, w *int8, sums *int32)
+
+// int8Block1x1AVX2 is
+//
+//	for i := range 1 {
+//		for j := range 1 {
+//			for at := range k &^ 15 { sums[i*1+j] += q[i*k+at] * w[j*k+at] }
+//		}
+//	}
+//
+//go:noescape
+func int8Block1x1AVX2(k int, q *int8, w *int8, sums *int32)
+
+// int8Block1x4AVX2 is
+//
+//	for i := range 1 {
+//		for j := range 4 {
+//			for at := range k &^ 15 { sums[i*4+j] += q[i*k+at] * w[j*k+at] }
+//		}
+//	}
+//
+//go:noescape
+func int8Block1x4AVX2(k int, q *int8, w *int8, sums *int32)
+
+// int8Block2x1AVX2 is
+//
+//	for i := range 2 {
+//		for j := range 1 {
+//			for at := range k &^ 15 { sums[i*1+j] += q[i*k+at] * w[j*k+at] }
+//		}
+//	}
+//
+//go:noescape
+func int8Block2x1AVX2(k int, q *int8, w *int8, sums *int32)
+
+// int8Block2x4AVX2 is
+//
+//	for i := range 2 {
+//		for j := range 4 {
+//			for at := range k &^ 15 { sums[i*4+j] += q[i*k+at] * w[j*k+at] }
+//		}
+//	}
+//
+//go:noescape
+func int8Block2x4AVX2(k int, q *int8, w *int8, sums *int32)
+
 // transpose8AVX2 writes rows 0 to rows-1 (1 to 8) of src side by side; what it writes for the rows up to 8 is undefined:
 //
 //	for p := range n {

@@ -11884,6 +11884,766 @@ done2:
 	VZEROUPPER
 	RET
 
+// func int8Block1x1VNNI(k int, q *int8, w *int8, sums *int32)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, BMI2
+TEXT ·int8Block1x1VNNI(SB), NOSPLIT, $0-32
+	MOVQ         k+0(FP), AX
+	MOVQ         sums+24(FP), CX
+	MOVQ         q+8(FP), DX
+	MOVQ         w+16(FP), BX
+	VPXORD       Z0, Z0, Z0
+	VPBROADCASTD c80808080<>+0(SB), Z1
+	XORQ         SI, SI
+	MOVQ         AX, DI
+	SUBQ         $0x40, DI
+
+vectors:
+	CMPQ      SI, DI
+	JG        rest
+	VMOVDQU32 (DX)(SI*1), Z2
+	VMOVDQU32 (BX)(SI*1), Z3
+	VPXORD    Z1, Z3, Z3
+	VPDPBUSD  Z2, Z3, Z0
+	ADDQ      $0x40, SI
+	JMP       vectors
+
+rest:
+	SUBQ       SI, AX
+	JZ         done
+	MOVQ       $-1, DI
+	MOVQ       $0x00000040, R8
+	SUBQ       AX, R8
+	SHRXQ      R8, DI, DI
+	KMOVQ      DI, K1
+	VMOVDQU8.Z (DX)(SI*1), K1, Z2
+	VMOVDQU8.Z (BX)(SI*1), K1, Z3
+	VPXORD     Z1, Z3, Z3
+	VPDPBUSD   Z2, Z3, Z0
+
+done:
+	VEXTRACTI64X4 $0x01, Z0, Y1
+	VPADDD        Y1, Y0, Y1
+	VEXTRACTF32X4 $0x01, Y1, X0
+	VPADDD        X0, X1, X0
+	VPSHUFD       $0x4e, X0, X1
+	VPADDD        X1, X0, X0
+	VPSHUFD       $0xb1, X0, X1
+	VPADDD        X1, X0, X0
+	VMOVD         X0, (CX)
+	VZEROUPPER
+	RET
+
+DATA c80808080<>+0(SB)/8, $0x8080808080808080
+DATA c80808080<>+8(SB)/8, $0x8080808080808080
+DATA c80808080<>+16(SB)/8, $0x8080808080808080
+DATA c80808080<>+24(SB)/8, $0x8080808080808080
+DATA c80808080<>+32(SB)/8, $0x8080808080808080
+DATA c80808080<>+40(SB)/8, $0x8080808080808080
+DATA c80808080<>+48(SB)/8, $0x8080808080808080
+DATA c80808080<>+56(SB)/8, $0x8080808080808080
+GLOBL c80808080<>(SB), RODATA|NOPTR, $64
+
+// func int8Block1x4VNNI(k int, q *int8, w *int8, sums *int32)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, BMI2
+TEXT ·int8Block1x4VNNI(SB), NOSPLIT, $0-32
+	MOVQ         k+0(FP), AX
+	MOVQ         sums+24(FP), CX
+	MOVQ         q+8(FP), DX
+	MOVQ         w+16(FP), BX
+	LEAQ         (BX)(AX*1), SI
+	LEAQ         (SI)(AX*1), DI
+	LEAQ         (DI)(AX*1), R8
+	VPXORD       Z0, Z0, Z0
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPBROADCASTD c80808080<>+0(SB), Z4
+	XORQ         R9, R9
+	MOVQ         AX, R10
+	SUBQ         $0x40, R10
+
+vectors:
+	CMPQ      R9, R10
+	JG        rest
+	VMOVDQU32 (DX)(R9*1), Z5
+	VMOVDQU32 (BX)(R9*1), Z6
+	VPXORD    Z4, Z6, Z6
+	VPDPBUSD  Z5, Z6, Z0
+	VMOVDQU32 (SI)(R9*1), Z6
+	VPXORD    Z4, Z6, Z6
+	VPDPBUSD  Z5, Z6, Z1
+	VMOVDQU32 (DI)(R9*1), Z6
+	VPXORD    Z4, Z6, Z6
+	VPDPBUSD  Z5, Z6, Z2
+	VMOVDQU32 (R8)(R9*1), Z6
+	VPXORD    Z4, Z6, Z6
+	VPDPBUSD  Z5, Z6, Z3
+	ADDQ      $0x40, R9
+	JMP       vectors
+
+rest:
+	SUBQ       R9, AX
+	JZ         done
+	MOVQ       $-1, R10
+	MOVQ       $0x00000040, R11
+	SUBQ       AX, R11
+	SHRXQ      R11, R10, R10
+	KMOVQ      R10, K1
+	VMOVDQU8.Z (DX)(R9*1), K1, Z5
+	VMOVDQU8.Z (BX)(R9*1), K1, Z6
+	VPXORD     Z4, Z6, Z6
+	VPDPBUSD   Z5, Z6, Z0
+	VMOVDQU8.Z (SI)(R9*1), K1, Z6
+	VPXORD     Z4, Z6, Z6
+	VPDPBUSD   Z5, Z6, Z1
+	VMOVDQU8.Z (DI)(R9*1), K1, Z6
+	VPXORD     Z4, Z6, Z6
+	VPDPBUSD   Z5, Z6, Z2
+	VMOVDQU8.Z (R8)(R9*1), K1, Z6
+	VPXORD     Z4, Z6, Z6
+	VPDPBUSD   Z5, Z6, Z3
+
+done:
+	VEXTRACTI64X4 $0x01, Z0, Y4
+	VPADDD        Y4, Y0, Y4
+	VEXTRACTF32X4 $0x01, Y4, X0
+	VPADDD        X0, X4, X0
+	VPSHUFD       $0x4e, X0, X4
+	VPADDD        X4, X0, X0
+	VPSHUFD       $0xb1, X0, X4
+	VPADDD        X4, X0, X0
+	VMOVD         X0, (CX)
+	VEXTRACTI64X4 $0x01, Z1, Y0
+	VPADDD        Y0, Y1, Y0
+	VEXTRACTF32X4 $0x01, Y0, X1
+	VPADDD        X1, X0, X1
+	VPSHUFD       $0x4e, X1, X0
+	VPADDD        X0, X1, X1
+	VPSHUFD       $0xb1, X1, X0
+	VPADDD        X0, X1, X1
+	VMOVD         X1, 4(CX)
+	VEXTRACTI64X4 $0x01, Z2, Y0
+	VPADDD        Y0, Y2, Y0
+	VEXTRACTF32X4 $0x01, Y0, X1
+	VPADDD        X1, X0, X1
+	VPSHUFD       $0x4e, X1, X0
+	VPADDD        X0, X1, X1
+	VPSHUFD       $0xb1, X1, X0
+	VPADDD        X0, X1, X1
+	VMOVD         X1, 8(CX)
+	VEXTRACTI64X4 $0x01, Z3, Y0
+	VPADDD        Y0, Y3, Y0
+	VEXTRACTF32X4 $0x01, Y0, X1
+	VPADDD        X1, X0, X1
+	VPSHUFD       $0x4e, X1, X0
+	VPADDD        X0, X1, X1
+	VPSHUFD       $0xb1, X1, X0
+	VPADDD        X0, X1, X1
+	VMOVD         X1, 12(CX)
+	VZEROUPPER
+	RET
+
+// func int8Block4x1VNNI(k int, q *int8, w *int8, sums *int32)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, BMI2
+TEXT ·int8Block4x1VNNI(SB), NOSPLIT, $0-32
+	MOVQ         k+0(FP), AX
+	MOVQ         sums+24(FP), CX
+	MOVQ         q+8(FP), DX
+	LEAQ         (DX)(AX*1), BX
+	LEAQ         (BX)(AX*1), SI
+	LEAQ         (SI)(AX*1), DI
+	MOVQ         w+16(FP), R8
+	VPXORD       Z0, Z0, Z0
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPBROADCASTD c80808080<>+0(SB), Z4
+	XORQ         R9, R9
+	MOVQ         AX, R10
+	SUBQ         $0x40, R10
+
+vectors:
+	CMPQ      R9, R10
+	JG        rest
+	VMOVDQU32 (DX)(R9*1), Z5
+	VMOVDQU32 (BX)(R9*1), Z6
+	VMOVDQU32 (SI)(R9*1), Z7
+	VMOVDQU32 (DI)(R9*1), Z8
+	VMOVDQU32 (R8)(R9*1), Z9
+	VPXORD    Z4, Z9, Z9
+	VPDPBUSD  Z5, Z9, Z0
+	VPDPBUSD  Z6, Z9, Z1
+	VPDPBUSD  Z7, Z9, Z2
+	VPDPBUSD  Z8, Z9, Z3
+	ADDQ      $0x40, R9
+	JMP       vectors
+
+rest:
+	SUBQ       R9, AX
+	JZ         done
+	MOVQ       $-1, R10
+	MOVQ       $0x00000040, R11
+	SUBQ       AX, R11
+	SHRXQ      R11, R10, R10
+	KMOVQ      R10, K1
+	VMOVDQU8.Z (DX)(R9*1), K1, Z5
+	VMOVDQU8.Z (BX)(R9*1), K1, Z6
+	VMOVDQU8.Z (SI)(R9*1), K1, Z7
+	VMOVDQU8.Z (DI)(R9*1), K1, Z8
+	VMOVDQU8.Z (R8)(R9*1), K1, Z9
+	VPXORD     Z4, Z9, Z9
+	VPDPBUSD   Z5, Z9, Z0
+	VPDPBUSD   Z6, Z9, Z1
+	VPDPBUSD   Z7, Z9, Z2
+	VPDPBUSD   Z8, Z9, Z3
+
+done:
+	VEXTRACTI64X4 $0x01, Z0, Y4
+	VPADDD        Y4, Y0, Y4
+	VEXTRACTF32X4 $0x01, Y4, X0
+	VPADDD        X0, X4, X0
+	VPSHUFD       $0x4e, X0, X4
+	VPADDD        X4, X0, X0
+	VPSHUFD       $0xb1, X0, X4
+	VPADDD        X4, X0, X0
+	VMOVD         X0, (CX)
+	VEXTRACTI64X4 $0x01, Z1, Y0
+	VPADDD        Y0, Y1, Y0
+	VEXTRACTF32X4 $0x01, Y0, X1
+	VPADDD        X1, X0, X1
+	VPSHUFD       $0x4e, X1, X0
+	VPADDD        X0, X1, X1
+	VPSHUFD       $0xb1, X1, X0
+	VPADDD        X0, X1, X1
+	VMOVD         X1, 4(CX)
+	VEXTRACTI64X4 $0x01, Z2, Y0
+	VPADDD        Y0, Y2, Y0
+	VEXTRACTF32X4 $0x01, Y0, X1
+	VPADDD        X1, X0, X1
+	VPSHUFD       $0x4e, X1, X0
+	VPADDD        X0, X1, X1
+	VPSHUFD       $0xb1, X1, X0
+	VPADDD        X0, X1, X1
+	VMOVD         X1, 8(CX)
+	VEXTRACTI64X4 $0x01, Z3, Y0
+	VPADDD        Y0, Y3, Y0
+	VEXTRACTF32X4 $0x01, Y0, X1
+	VPADDD        X1, X0, X1
+	VPSHUFD       $0x4e, X1, X0
+	VPADDD        X0, X1, X1
+	VPSHUFD       $0xb1, X1, X0
+	VPADDD        X0, X1, X1
+	VMOVD         X1, 12(CX)
+	VZEROUPPER
+	RET
+
+// func int8Block4x4VNNI(k int, q *int8, w *int8, sums *int32)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, BMI2
+TEXT ·int8Block4x4VNNI(SB), NOSPLIT, $0-32
+	MOVQ         k+0(FP), AX
+	MOVQ         sums+24(FP), CX
+	MOVQ         q+8(FP), DX
+	LEAQ         (DX)(AX*1), BX
+	LEAQ         (BX)(AX*1), SI
+	LEAQ         (SI)(AX*1), DI
+	MOVQ         w+16(FP), R8
+	LEAQ         (R8)(AX*1), R9
+	LEAQ         (R9)(AX*1), R10
+	LEAQ         (R10)(AX*1), R11
+	VPXORD       Z0, Z0, Z0
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	VPXORD       Z15, Z15, Z15
+	VPBROADCASTD c80808080<>+0(SB), Z16
+	XORQ         R12, R12
+	MOVQ         AX, R13
+	SUBQ         $0x40, R13
+
+vectors:
+	CMPQ      R12, R13
+	JG        rest
+	VMOVDQU32 (DX)(R12*1), Z17
+	VMOVDQU32 (BX)(R12*1), Z18
+	VMOVDQU32 (SI)(R12*1), Z19
+	VMOVDQU32 (DI)(R12*1), Z20
+	VMOVDQU32 (R8)(R12*1), Z21
+	VPXORD    Z16, Z21, Z21
+	VPDPBUSD  Z17, Z21, Z0
+	VPDPBUSD  Z18, Z21, Z4
+	VPDPBUSD  Z19, Z21, Z8
+	VPDPBUSD  Z20, Z21, Z12
+	VMOVDQU32 (R9)(R12*1), Z21
+	VPXORD    Z16, Z21, Z21
+	VPDPBUSD  Z17, Z21, Z1
+	VPDPBUSD  Z18, Z21, Z5
+	VPDPBUSD  Z19, Z21, Z9
+	VPDPBUSD  Z20, Z21, Z13
+	VMOVDQU32 (R10)(R12*1), Z21
+	VPXORD    Z16, Z21, Z21
+	VPDPBUSD  Z17, Z21, Z2
+	VPDPBUSD  Z18, Z21, Z6
+	VPDPBUSD  Z19, Z21, Z10
+	VPDPBUSD  Z20, Z21, Z14
+	VMOVDQU32 (R11)(R12*1), Z21
+	VPXORD    Z16, Z21, Z21
+	VPDPBUSD  Z17, Z21, Z3
+	VPDPBUSD  Z18, Z21, Z7
+	VPDPBUSD  Z19, Z21, Z11
+	VPDPBUSD  Z20, Z21, Z15
+	ADDQ      $0x40, R12
+	JMP       vectors
+
+rest:
+	SUBQ       R12, AX
+	JZ         done
+	MOVQ       $-1, R13
+	MOVQ       $0x00000040, R14
+	SUBQ       AX, R14
+	SHRXQ      R14, R13, R13
+	KMOVQ      R13, K1
+	VMOVDQU8.Z (DX)(R12*1), K1, Z17
+	VMOVDQU8.Z (BX)(R12*1), K1, Z18
+	VMOVDQU8.Z (SI)(R12*1), K1, Z19
+	VMOVDQU8.Z (DI)(R12*1), K1, Z20
+	VMOVDQU8.Z (R8)(R12*1), K1, Z21
+	VPXORD     Z16, Z21, Z21
+	VPDPBUSD   Z17, Z21, Z0
+	VPDPBUSD   Z18, Z21, Z4
+	VPDPBUSD   Z19, Z21, Z8
+	VPDPBUSD   Z20, Z21, Z12
+	VMOVDQU8.Z (R9)(R12*1), K1, Z21
+	VPXORD     Z16, Z21, Z21
+	VPDPBUSD   Z17, Z21, Z1
+	VPDPBUSD   Z18, Z21, Z5
+	VPDPBUSD   Z19, Z21, Z9
+	VPDPBUSD   Z20, Z21, Z13
+	VMOVDQU8.Z (R10)(R12*1), K1, Z21
+	VPXORD     Z16, Z21, Z21
+	VPDPBUSD   Z17, Z21, Z2
+	VPDPBUSD   Z18, Z21, Z6
+	VPDPBUSD   Z19, Z21, Z10
+	VPDPBUSD   Z20, Z21, Z14
+	VMOVDQU8.Z (R11)(R12*1), K1, Z21
+	VPXORD     Z16, Z21, Z21
+	VPDPBUSD   Z17, Z21, Z3
+	VPDPBUSD   Z18, Z21, Z7
+	VPDPBUSD   Z19, Z21, Z11
+	VPDPBUSD   Z20, Z21, Z15
+
+done:
+	VEXTRACTI64X4 $0x01, Z0, Y16
+	VPADDD        Y16, Y0, Y16
+	VEXTRACTF32X4 $0x01, Y16, X0
+	VPADDD        X0, X16, X0
+	VPSHUFD       $0x4e, X0, X16
+	VPADDD        X16, X0, X0
+	VPSHUFD       $0xb1, X0, X16
+	VPADDD        X16, X0, X0
+	VMOVD         X0, (CX)
+	VEXTRACTI64X4 $0x01, Z1, Y0
+	VPADDD        Y0, Y1, Y0
+	VEXTRACTF32X4 $0x01, Y0, X1
+	VPADDD        X1, X0, X1
+	VPSHUFD       $0x4e, X1, X0
+	VPADDD        X0, X1, X1
+	VPSHUFD       $0xb1, X1, X0
+	VPADDD        X0, X1, X1
+	VMOVD         X1, 4(CX)
+	VEXTRACTI64X4 $0x01, Z2, Y0
+	VPADDD        Y0, Y2, Y0
+	VEXTRACTF32X4 $0x01, Y0, X1
+	VPADDD        X1, X0, X1
+	VPSHUFD       $0x4e, X1, X0
+	VPADDD        X0, X1, X1
+	VPSHUFD       $0xb1, X1, X0
+	VPADDD        X0, X1, X1
+	VMOVD         X1, 8(CX)
+	VEXTRACTI64X4 $0x01, Z3, Y0
+	VPADDD        Y0, Y3, Y0
+	VEXTRACTF32X4 $0x01, Y0, X1
+	VPADDD        X1, X0, X1
+	VPSHUFD       $0x4e, X1, X0
+	VPADDD        X0, X1, X1
+	VPSHUFD       $0xb1, X1, X0
+	VPADDD        X0, X1, X1
+	VMOVD         X1, 12(CX)
+	VEXTRACTI64X4 $0x01, Z4, Y0
+	VPADDD        Y0, Y4, Y0
+	VEXTRACTF32X4 $0x01, Y0, X1
+	VPADDD        X1, X0, X1
+	VPSHUFD       $0x4e, X1, X0
+	VPADDD        X0, X1, X1
+	VPSHUFD       $0xb1, X1, X0
+	VPADDD        X0, X1, X1
+	VMOVD         X1, 16(CX)
+	VEXTRACTI64X4 $0x01, Z5, Y0
+	VPADDD        Y0, Y5, Y0
+	VEXTRACTF32X4 $0x01, Y0, X1
+	VPADDD        X1, X0, X1
+	VPSHUFD       $0x4e, X1, X0
+	VPADDD        X0, X1, X1
+	VPSHUFD       $0xb1, X1, X0
+	VPADDD        X0, X1, X1
+	VMOVD         X1, 20(CX)
+	VEXTRACTI64X4 $0x01, Z6, Y0
+	VPADDD        Y0, Y6, Y0
+	VEXTRACTF32X4 $0x01, Y0, X1
+	VPADDD        X1, X0, X1
+	VPSHUFD       $0x4e, X1, X0
+	VPADDD        X0, X1, X1
+	VPSHUFD       $0xb1, X1, X0
+	VPADDD        X0, X1, X1
+	VMOVD         X1, 24(CX)
+	VEXTRACTI64X4 $0x01, Z7, Y0
+	VPADDD        Y0, Y7, Y0
+	VEXTRACTF32X4 $0x01, Y0, X1
+	VPADDD        X1, X0, X1
+	VPSHUFD       $0x4e, X1, X0
+	VPADDD        X0, X1, X1
+	VPSHUFD       $0xb1, X1, X0
+	VPADDD        X0, X1, X1
+	VMOVD         X1, 28(CX)
+	VEXTRACTI64X4 $0x01, Z8, Y0
+	VPADDD        Y0, Y8, Y0
+	VEXTRACTF32X4 $0x01, Y0, X1
+	VPADDD        X1, X0, X1
+	VPSHUFD       $0x4e, X1, X0
+	VPADDD        X0, X1, X1
+	VPSHUFD       $0xb1, X1, X0
+	VPADDD        X0, X1, X1
+	VMOVD         X1, 32(CX)
+	VEXTRACTI64X4 $0x01, Z9, Y0
+	VPADDD        Y0, Y9, Y0
+	VEXTRACTF32X4 $0x01, Y0, X1
+	VPADDD        X1, X0, X1
+	VPSHUFD       $0x4e, X1, X0
+	VPADDD        X0, X1, X1
+	VPSHUFD       $0xb1, X1, X0
+	VPADDD        X0, X1, X1
+	VMOVD         X1, 36(CX)
+	VEXTRACTI64X4 $0x01, Z10, Y0
+	VPADDD        Y0, Y10, Y0
+	VEXTRACTF32X4 $0x01, Y0, X1
+	VPADDD        X1, X0, X1
+	VPSHUFD       $0x4e, X1, X0
+	VPADDD        X0, X1, X1
+	VPSHUFD       $0xb1, X1, X0
+	VPADDD        X0, X1, X1
+	VMOVD         X1, 40(CX)
+	VEXTRACTI64X4 $0x01, Z11, Y0
+	VPADDD        Y0, Y11, Y0
+	VEXTRACTF32X4 $0x01, Y0, X1
+	VPADDD        X1, X0, X1
+	VPSHUFD       $0x4e, X1, X0
+	VPADDD        X0, X1, X1
+	VPSHUFD       $0xb1, X1, X0
+	VPADDD        X0, X1, X1
+	VMOVD         X1, 44(CX)
+	VEXTRACTI64X4 $0x01, Z12, Y0
+	VPADDD        Y0, Y12, Y0
+	VEXTRACTF32X4 $0x01, Y0, X1
+	VPADDD        X1, X0, X1
+	VPSHUFD       $0x4e, X1, X0
+	VPADDD        X0, X1, X1
+	VPSHUFD       $0xb1, X1, X0
+	VPADDD        X0, X1, X1
+	VMOVD         X1, 48(CX)
+	VEXTRACTI64X4 $0x01, Z13, Y0
+	VPADDD        Y0, Y13, Y0
+	VEXTRACTF32X4 $0x01, Y0, X1
+	VPADDD        X1, X0, X1
+	VPSHUFD       $0x4e, X1, X0
+	VPADDD        X0, X1, X1
+	VPSHUFD       $0xb1, X1, X0
+	VPADDD        X0, X1, X1
+	VMOVD         X1, 52(CX)
+	VEXTRACTI64X4 $0x01, Z14, Y0
+	VPADDD        Y0, Y14, Y0
+	VEXTRACTF32X4 $0x01, Y0, X1
+	VPADDD        X1, X0, X1
+	VPSHUFD       $0x4e, X1, X0
+	VPADDD        X0, X1, X1
+	VPSHUFD       $0xb1, X1, X0
+	VPADDD        X0, X1, X1
+	VMOVD         X1, 56(CX)
+	VEXTRACTI64X4 $0x01, Z15, Y0
+	VPADDD        Y0, Y15, Y0
+	VEXTRACTF32X4 $0x01, Y0, X1
+	VPADDD        X1, X0, X1
+	VPSHUFD       $0x4e, X1, X0
+	VPADDD        X0, X1, X1
+	VPSHUFD       $0xb1, X1, X0
+	VPADDD        X0, X1, X1
+	VMOVD         X1, 60(CX)
+	VZEROUPPER
+	RET
+
+// func int8Block1x1AVX2(k int, q *int8, w *int8, sums *int32)
+// Requires: AVX, AVX2
+TEXT ·int8Block1x1AVX2(SB), NOSPLIT, $0-32
+	MOVQ   k+0(FP), AX
+	MOVQ   sums+24(FP), CX
+	MOVQ   q+8(FP), DX
+	MOVQ   w+16(FP), BX
+	VXORPS X0, X0, X0
+	XORQ   SI, SI
+	SUBQ   $0x10, AX
+
+vectors:
+	CMPQ      SI, AX
+	JG        done
+	VPMOVSXBW (DX)(SI*1), Y1
+	VPMOVSXBW (BX)(SI*1), Y2
+	VPMADDWD  Y1, Y2, Y1
+	VPADDD    Y1, Y0, Y0
+	ADDQ      $0x10, SI
+	JMP       vectors
+
+done:
+	VEXTRACTI128 $0x01, Y0, X1
+	VPADDD       X1, X0, X1
+	VPSHUFD      $0x4e, X1, X0
+	VPADDD       X0, X1, X1
+	VPSHUFD      $0xb1, X1, X0
+	VPADDD       X0, X1, X1
+	VMOVD        X1, (CX)
+	VZEROUPPER
+	RET
+
+// func int8Block1x4AVX2(k int, q *int8, w *int8, sums *int32)
+// Requires: AVX, AVX2
+TEXT ·int8Block1x4AVX2(SB), NOSPLIT, $0-32
+	MOVQ   k+0(FP), AX
+	MOVQ   sums+24(FP), CX
+	MOVQ   q+8(FP), DX
+	MOVQ   w+16(FP), BX
+	LEAQ   (BX)(AX*1), SI
+	LEAQ   (SI)(AX*1), DI
+	LEAQ   (DI)(AX*1), R8
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	XORQ   R9, R9
+	SUBQ   $0x10, AX
+
+vectors:
+	CMPQ      R9, AX
+	JG        done
+	VPMOVSXBW (DX)(R9*1), Y4
+	VPMOVSXBW (BX)(R9*1), Y5
+	VPMADDWD  Y4, Y5, Y5
+	VPADDD    Y5, Y0, Y0
+	VPMOVSXBW (SI)(R9*1), Y5
+	VPMADDWD  Y4, Y5, Y5
+	VPADDD    Y5, Y1, Y1
+	VPMOVSXBW (DI)(R9*1), Y5
+	VPMADDWD  Y4, Y5, Y5
+	VPADDD    Y5, Y2, Y2
+	VPMOVSXBW (R8)(R9*1), Y5
+	VPMADDWD  Y4, Y5, Y4
+	VPADDD    Y4, Y3, Y3
+	ADDQ      $0x10, R9
+	JMP       vectors
+
+done:
+	VEXTRACTI128 $0x01, Y0, X4
+	VPADDD       X4, X0, X4
+	VPSHUFD      $0x4e, X4, X0
+	VPADDD       X0, X4, X4
+	VPSHUFD      $0xb1, X4, X0
+	VPADDD       X0, X4, X4
+	VMOVD        X4, (CX)
+	VEXTRACTI128 $0x01, Y1, X0
+	VPADDD       X0, X1, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPADDD       X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPADDD       X1, X0, X0
+	VMOVD        X0, 4(CX)
+	VEXTRACTI128 $0x01, Y2, X0
+	VPADDD       X0, X2, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPADDD       X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPADDD       X1, X0, X0
+	VMOVD        X0, 8(CX)
+	VEXTRACTI128 $0x01, Y3, X0
+	VPADDD       X0, X3, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPADDD       X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPADDD       X1, X0, X0
+	VMOVD        X0, 12(CX)
+	VZEROUPPER
+	RET
+
+// func int8Block2x1AVX2(k int, q *int8, w *int8, sums *int32)
+// Requires: AVX, AVX2
+TEXT ·int8Block2x1AVX2(SB), NOSPLIT, $0-32
+	MOVQ   k+0(FP), AX
+	MOVQ   sums+24(FP), CX
+	MOVQ   q+8(FP), DX
+	LEAQ   (DX)(AX*1), BX
+	MOVQ   w+16(FP), SI
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	XORQ   DI, DI
+	SUBQ   $0x10, AX
+
+vectors:
+	CMPQ      DI, AX
+	JG        done
+	VPMOVSXBW (DX)(DI*1), Y2
+	VPMOVSXBW (BX)(DI*1), Y3
+	VPMOVSXBW (SI)(DI*1), Y4
+	VPMADDWD  Y2, Y4, Y2
+	VPADDD    Y2, Y0, Y0
+	VPMADDWD  Y3, Y4, Y2
+	VPADDD    Y2, Y1, Y1
+	ADDQ      $0x10, DI
+	JMP       vectors
+
+done:
+	VEXTRACTI128 $0x01, Y0, X2
+	VPADDD       X2, X0, X2
+	VPSHUFD      $0x4e, X2, X0
+	VPADDD       X0, X2, X2
+	VPSHUFD      $0xb1, X2, X0
+	VPADDD       X0, X2, X2
+	VMOVD        X2, (CX)
+	VEXTRACTI128 $0x01, Y1, X0
+	VPADDD       X0, X1, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPADDD       X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPADDD       X1, X0, X0
+	VMOVD        X0, 4(CX)
+	VZEROUPPER
+	RET
+
+// func int8Block2x4AVX2(k int, q *int8, w *int8, sums *int32)
+// Requires: AVX, AVX2
+TEXT ·int8Block2x4AVX2(SB), NOSPLIT, $0-32
+	MOVQ   k+0(FP), AX
+	MOVQ   sums+24(FP), CX
+	MOVQ   q+8(FP), DX
+	LEAQ   (DX)(AX*1), BX
+	MOVQ   w+16(FP), SI
+	LEAQ   (SI)(AX*1), DI
+	LEAQ   (DI)(AX*1), R8
+	LEAQ   (R8)(AX*1), R9
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	VXORPS X4, X4, X4
+	VXORPS X5, X5, X5
+	VXORPS X6, X6, X6
+	VXORPS X7, X7, X7
+	XORQ   R10, R10
+	SUBQ   $0x10, AX
+
+vectors:
+	CMPQ      R10, AX
+	JG        done
+	VPMOVSXBW (DX)(R10*1), Y8
+	VPMOVSXBW (BX)(R10*1), Y9
+	VPMOVSXBW (SI)(R10*1), Y10
+	VPMADDWD  Y8, Y10, Y11
+	VPADDD    Y11, Y0, Y0
+	VPMADDWD  Y9, Y10, Y10
+	VPADDD    Y10, Y4, Y4
+	VPMOVSXBW (DI)(R10*1), Y10
+	VPMADDWD  Y8, Y10, Y11
+	VPADDD    Y11, Y1, Y1
+	VPMADDWD  Y9, Y10, Y10
+	VPADDD    Y10, Y5, Y5
+	VPMOVSXBW (R8)(R10*1), Y10
+	VPMADDWD  Y8, Y10, Y11
+	VPADDD    Y11, Y2, Y2
+	VPMADDWD  Y9, Y10, Y10
+	VPADDD    Y10, Y6, Y6
+	VPMOVSXBW (R9)(R10*1), Y10
+	VPMADDWD  Y8, Y10, Y8
+	VPADDD    Y8, Y3, Y3
+	VPMADDWD  Y9, Y10, Y8
+	VPADDD    Y8, Y7, Y7
+	ADDQ      $0x10, R10
+	JMP       vectors
+
+done:
+	VEXTRACTI128 $0x01, Y0, X8
+	VPADDD       X8, X0, X8
+	VPSHUFD      $0x4e, X8, X0
+	VPADDD       X0, X8, X8
+	VPSHUFD      $0xb1, X8, X0
+	VPADDD       X0, X8, X8
+	VMOVD        X8, (CX)
+	VEXTRACTI128 $0x01, Y1, X0
+	VPADDD       X0, X1, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPADDD       X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPADDD       X1, X0, X0
+	VMOVD        X0, 4(CX)
+	VEXTRACTI128 $0x01, Y2, X0
+	VPADDD       X0, X2, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPADDD       X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPADDD       X1, X0, X0
+	VMOVD        X0, 8(CX)
+	VEXTRACTI128 $0x01, Y3, X0
+	VPADDD       X0, X3, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPADDD       X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPADDD       X1, X0, X0
+	VMOVD        X0, 12(CX)
+	VEXTRACTI128 $0x01, Y4, X0
+	VPADDD       X0, X4, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPADDD       X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPADDD       X1, X0, X0
+	VMOVD        X0, 16(CX)
+	VEXTRACTI128 $0x01, Y5, X0
+	VPADDD       X0, X5, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPADDD       X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPADDD       X1, X0, X0
+	VMOVD        X0, 20(CX)
+	VEXTRACTI128 $0x01, Y6, X0
+	VPADDD       X0, X6, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPADDD       X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPADDD       X1, X0, X0
+	VMOVD        X0, 24(CX)
+	VEXTRACTI128 $0x01, Y7, X0
+	VPADDD       X0, X7, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPADDD       X1, X0, X0
+	VPSHUFD      $0xb1, X0, X1
+	VPADDD       X1, X0, X0
+	VMOVD        X0, 28(CX)
+	VZEROUPPER
+	RET
+
 // func transpose8AVX2(dst *float32, step int, src *float32, stride int, rows int, n int)
 // Requires: AVX, CMOV, MMX+
 TEXT ·transpose8AVX2(SB), NOSPLIT, $0-48

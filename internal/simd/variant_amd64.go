@@ -15,14 +15,17 @@ type instructionSet struct {
 	suffix  string   // ends the names of its functions; what has none uses what every amd64 has
 	needs   []string // all that its instructions need, names in features; a test reads the assembly for it
 	variant *variant // nil: none of its own
+	int8    *int8Kernel
 }
 
 // instructionSets are those that there is assembly for, the fastest first. A variant may
 // use the functions of those below it.
 var instructionSets = []instructionSet{
-	{"AMX", []string{"AVX", "AVX2", "FMA", "F16C", "BMI2", "AVX512F", "AVX512VL", "AMX_TILE", "AMX_BF16"}, nil},
-	{"AVX512", []string{"AVX", "AVX2", "FMA", "F16C", "BMI2", "AVX512F", "AVX512VL"}, &variantAVX512},
-	{"AVX2", []string{"AVX", "AVX2", "FMA", "F16C"}, &variantAVX2},
+	{"AMX", []string{"AVX", "AVX2", "FMA", "F16C", "BMI2", "AVX512F", "AVX512VL", "AVX512BW", "AVX512_VNNI", "AMX_TILE",
+		"AMX_BF16"}, nil, nil},
+	{"VNNI", []string{"AVX", "AVX2", "FMA", "F16C", "BMI2", "AVX512F", "AVX512VL", "AVX512BW", "AVX512_VNNI"}, nil, &int8VNNI},
+	{"AVX512", []string{"AVX", "AVX2", "FMA", "F16C", "BMI2", "AVX512F", "AVX512VL"}, &variantAVX512, nil},
+	{"AVX2", []string{"AVX", "AVX2", "FMA", "F16C"}, &variantAVX2, &int8AVX2},
 }
 
 // features tells what this CPU has and the operating system lets programs use, by the
@@ -31,6 +34,7 @@ var features = map[string]bool{
 	"AVX": cpu.X86.HasAVX, "AVX2": cpu.X86.HasAVX2, "FMA": cpu.X86.HasFMA, "F16C": cpu.X86.HasF16C,
 	"BMI2":    cpu.X86.HasBMI2,
 	"AVX512F": cpu.X86.HasAVX512F, "AVX512VL": cpu.X86.HasAVX512VL,
+	"AVX512BW": cpu.X86.HasAVX512BW, "AVX512_VNNI": cpu.X86.HasAVX512VNNI,
 	// Whether the operating system lets programs use these, allowTiles asks.
 	"AMX_TILE": cpu.X86.HasAMXTile, "AMX_BF16": cpu.X86.HasAMXBF16,
 }

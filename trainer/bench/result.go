@@ -88,8 +88,9 @@ type Step struct {
 // Memory is what a variant holds, exactly, as it was planned.
 type Memory struct {
 	Parameters int64 `json:"parameters"`
-	Optimizer  int64 `json:"optimizer"` // the moments of AdamW
-	Program    int64 `json:"program"`   // activations and gradients, on both sides of the boundary
+	Optimizer  int64 `json:"optimizer"`      // the moments of AdamW
+	Program    int64 `json:"program"`        // activations and gradients, on both sides of the boundary
+	Kept       int64 `json:"kept,omitempty"` // packed weights that kernels keep, at most
 	Total      int64 `json:"total"`
 }
 

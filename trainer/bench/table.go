@@ -54,6 +54,11 @@ func (r *Result) memory(b *strings.Builder) {
 			size(m.Optimizer),
 			size(m.Program), size(m.Total), size(v.PeakRSS))
 	}
+	for _, v := range r.Runs {
+		if v.Memory.Kept > 0 {
+			fmt.Fprintf(b, "planned for %s: %s of packed weights kept by kernels, at most\n", v.Kernels, size(v.Memory.Kept))
+		}
+	}
 }
 
 // comparison prints speed-ups, and slow-downs as plainly.

@@ -29,7 +29,7 @@ func sample() *Result {
 			{Kernels: "none", Threads: 2, Step: Spread{2000, 1900, 2100}, Forward: Spread{Median: 600},
 				Backward:  Spread{Median: 1200},
 				Optimizer: Spread{Median: 199}, Tokens: 512, OverFloor: 2000. / 900,
-				Memory: Memory{1 << 30, 2 << 30, 2 << 30, 5 << 30}, PeakRSS: 6 << 30, Steps: steps(2000),
+				Memory: Memory{1 << 30, 2 << 30, 2 << 30, 0, 5 << 30}, PeakRSS: 6 << 30, Steps: steps(2000),
 				PlainCalls: []Call{call("linear", "", "forward", 6000, core.Work{Bytes: 1e9, Products: 1.2e12}, 0.8),
 					call("linear", "", "backward", 12000, core.Work{Bytes: 2e9, Products: 2.4e12}, 0.8),
 					call("permute", "", "forward", 3, core.Work{Bytes: 1e6}, 0.1)},

@@ -58,7 +58,8 @@ func (v *variant) build(ctx context.Context, o Options) error {
 		return err
 	}
 	reg, selection := o.kernelsOf(v.kernels)
-	plan, err := measure.Plan(ctx, v.model, reg, selection, measure.Run{Memory: o.Memory, Batch: o.Batch, Seq: o.Seq},
+	plan, err := measure.Plan(ctx, v.model, reg, selection, measure.Run{Memory: o.Memory, Batch: o.Batch, Seq: o.Seq,
+		Keepless: o.MaxKept < 0},
 		o.Measure)
 	if err != nil {
 		return err
@@ -122,11 +123,11 @@ func (v *variant) kernelHealth() core.Health {
 // that of gradients summed over several batches.
 func (v *variant) bytes() Memory {
 	trained := int64(v.model.Elems() * core.Float32.Size())
-	m := Memory{Optimizer: 2 * trained, Program: int64(v.engine.Program().Bytes())}
+	m := Memory{Optimizer: 2 * trained, Program: int64(v.engine.Program().Bytes()), Kept: v.engine.Kept()}
 	for _, p := range v.model.Params() {
 		m.Parameters += int64(len(p.Tensor.Data) + 4*len(p.Scale))
 	}
-	m.Total = m.Parameters + m.Optimizer + m.Program
+	m.Total = m.Parameters + m.Optimizer + m.Program + m.Kept
 	return m
 }
 

@@ -24,6 +24,9 @@ type Run struct {
 	GradientCheckpointing bool // see trainer.EngineConfig
 	Evaluates             bool // held-out data are evaluated, by a second graph
 	Plugins               int  // processes that have a site
+	// Free is the memory that is free, of which kernels keep packed weights, at most MaxKept bytes if that is
+	// not 0; see Room. 0: nothing is known of it, and they are left out.
+	Free, MaxKept int64
 }
 
 // Part is memory of one kind.
@@ -31,6 +34,9 @@ type Part struct {
 	Name  string `json:"name"`
 	Bytes int64  `json:"bytes"`
 }
+
+// KeptPart is the name of the part of Memory that kernels keep packed weights in, at most.
+const KeptPart = "kept"
 
 // Forecast is what a run will need.
 type Forecast struct {
@@ -73,6 +79,11 @@ func New(m *models.Model, mem core.Memory, r Run) (*Forecast, error) {
 		f.Memory = append(f.Memory, Part{"evaluation", int64(eval.Bytes)})
 	}
 	f.Memory = append(f.Memory, Part{"programs", overheads(r)})
+	if r.Free > 0 {
+		if _, kept := Keep(m, Room(r.Free, f.Bytes(), r.MaxKept)); kept > 0 {
+			f.Memory = append(f.Memory, Part{KeptPart, kept})
+		}
+	}
 	f.work(train.Stats, r.Accumulate)
 	return f, nil
 }

@@ -69,7 +69,8 @@ type Environment struct {
 type Memory struct {
 	Parameters  int64 `json:"parameters"`
 	Optimizer   int64 `json:"optimizer"`
-	Activations int64 `json:"activations"` // with gradients
+	Activations int64 `json:"activations"`    // with gradients
+	Kept        int64 `json:"kept,omitempty"` // packed weights that kernels keep, at most
 }
 
 // Site is what the patch has done at one site.

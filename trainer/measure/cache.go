@@ -32,6 +32,7 @@ type key struct {
 	Seq          int        `json:"seq"`
 	MaxPosition  int        `json:"max_position"`
 	Inference    bool       `json:"inference"`
+	Keepless     bool       `json:"keepless,omitempty"`
 }
 
 // entry is the content of a file.
@@ -47,7 +48,8 @@ func (s *session) key(u use) (key, bool) {
 	plugin, _ := s.reg.Find(name)
 	k := key{Plugin: plugin.Manifest.Checksum, CPU: cpu.Name(), Variant: simd.Instructions(), Threads: simd.Threads(),
 		Kernel: name, Op: u.op, Facts: u.facts, RowsPerToken: u.rowsPerToken,
-		Batch: s.run.Batch, Seq: s.run.Seq, MaxPosition: s.run.MaxPosition, Inference: s.run.Inference}
+		Batch: s.run.Batch, Seq: s.run.Seq, MaxPosition: s.run.MaxPosition, Inference: s.run.Inference,
+		Keepless: s.run.Keepless}
 	if s.cache.dir == "" || k.Plugin == "" {
 		return k, false
 	}

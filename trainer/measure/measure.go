@@ -40,6 +40,7 @@ type Run struct {
 	Memory      core.Memory        // for the programs that are measured, which plugins can read
 	Batch, Seq  int                // rows of a batch, tokens of a row; 0 means DefaultBatch, DefaultSeq
 	MaxPosition int                // positions stay below; 0 means Seq
+	Keepless    bool               // kernels keep nothing between calls
 	Inference   bool               // without a backward pass; kernels that have none are allowed
 	Plain       map[core.Op]string // ops that get no kernel, and why; see core.Plain
 }

@@ -116,16 +116,28 @@ func (o LoadOptions) read(dir string, mem core.Memory, weights bool) (*Model, er
 	if _, err := route(config); err != nil { // before anything about weights
 		return nil, fmt.Errorf("models: %s: %w", dir, err)
 	}
+	quantised, err := quantisationOf(config)
+	if err == nil && quantised != nil && (!o.Frozen || o.LoRA.Enabled()) {
+		err = errQuantised
+	}
+	if err != nil {
+		return nil, fmt.Errorf("models: %s: %w", dir, err)
+	}
 	set, err := checkpoint.OpenDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("models: %w", err)
 	}
 	defer set.Close()
 	allowed := newAllowance(mem, set)
-	m, err := construct(config, o.builder(allowed, func(name string) core.DType {
+	stored := func(name string) core.DType {
 		dtype, _, _ := set.Lookup(name)
 		return dtype
-	}))
+	}
+	b := o.builder(allowed, stored)
+	if quantised != nil {
+		quantised.scales(b, stored)
+	}
+	m, err := construct(config, b)
 	if err != nil {
 		return nil, fmt.Errorf("models: %s: %w", dir, err)
 	}
@@ -190,7 +202,7 @@ func frozenDType(p *nn.Param, stored func(name string) core.DType, quantise bool
 		}
 		dtype = d
 	}
-	if dtype == core.BFloat16 || dtype == core.Float16 {
+	if dtype == core.BFloat16 || dtype == core.Float16 || dtype == core.Int8 {
 		return dtype
 	}
 	return core.Float32
@@ -221,6 +233,14 @@ func (m *Model) fill(set *checkpoint.Set) error {
 				return err
 			}
 			delete(unused, e.Name)
+			if t.DType == core.Int8 {
+				scale, err := fillInt8(set, p, e, t)
+				delete(unused, scale)
+				if err != nil {
+					wrong = append(wrong, err.Error())
+				}
+				continue
+			}
 			if err := checkpoint.CheckFinite(e.Name, t); err != nil {
 				return err
 			}
@@ -230,7 +250,8 @@ func (m *Model) fill(set *checkpoint.Set) error {
 			m.stored[e.Name] = t.DType
 		}
 	}
-	return errors.Join(
+	static := m.fillStatic(set, func(name string) { delete(unused, name) })
+	return errors.Join(static,
 		list("tensors are missing from the files", missing),
 		list("tensors of the files have no place in this model", slices.Sorted(maps.Keys(unused))),
 		list("tensors do not fit the configuration", wrong))

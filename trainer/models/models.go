@@ -5,6 +5,7 @@
 package models
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"strings"
 
@@ -26,13 +27,28 @@ type Model struct {
 
 // New builds the model that config.json describes, in mem, with weights of zero.
 func New(config []byte, mem core.Memory) (*Model, error) {
+	if err := unquantised(config); err != nil {
+		return nil, err
+	}
 	return construct(config, nn.NewBuilder(mem))
+}
+
+// unquantised refuses a configuration whose weights only files have.
+func unquantised(config []byte) error {
+	q, err := quantisationOf(config)
+	if err == nil && q != nil {
+		err = fmt.Errorf("config.json: quantization_config: %w", errQuantised)
+	}
+	return err
 }
 
 // NewWith is New with options. Frozen matrices have the dtype that config.json names as
 // that of its files.
 func NewWith(config []byte, mem core.Memory, o LoadOptions) (*Model, error) {
 	if err := o.LoRA.Validate(); err != nil {
+		return nil, err
+	}
+	if err := unquantised(config); err != nil {
 		return nil, err
 	}
 	var files struct {

@@ -57,6 +57,8 @@ type Context struct {
 	// Watch returns what is called in the place of a site's kernel, to look at what it
 	// gives; nil for the kernel itself.
 	Watch func(core.Kernel) core.Kernel
+	// Observe, if not nil, is shown the input of each linear layer without a kernel.
+	Observe func(l *Linear, x []float32)
 	// compute what lies within a decoder's layers again for the backward pass; see autograd.Graph.Checkpoint
 	Checkpoint bool
 

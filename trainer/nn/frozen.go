@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/seed98097648/tune/core"
@@ -32,6 +33,18 @@ func (p *Param) Set(e Entry, from core.Tensor) {
 	}
 }
 
+// SetInt8 fills an entry from int8 and what each of its rows is multiplied by.
+func (p *Param) SetInt8(e Entry, from core.Tensor, scale []float32) error {
+	to := e.View(p.Tensor)
+	if to.DType != core.Int8 || !from.Shape.Equal(to.Shape) || len(scale) != to.Rows() {
+		return fmt.Errorf("nn: %s is int8%v with %d scales, want %s%v", e.Name, from.Shape, len(scale), to.DType, to.Shape)
+	}
+	p.Written()
+	copy(to.Data, from.Data)
+	copy(p.Scale[e.Offset/e.Shape[len(e.Shape)-1]:], scale)
+	return nil
+}
+
 func (p *Param) quantise(e Entry, from core.Tensor) {
 	cols := e.Shape[len(e.Shape)-1]
 	scale, to := p.Scale[e.Offset/cols:], e.View(p.Tensor).Int8s()
@@ -44,7 +57,21 @@ func (p *Param) quantise(e Entry, from core.Tensor) {
 	})
 }
 
-// quantiseRow writes the multiples and returns the scale. What is not finite makes the
+// Quantise returns a matrix as int8 [N, K] and what each row of that is multiplied by [N, 1].
+func Quantise(w core.Tensor) (q, scale core.Tensor) {
+	rows, cols := w.Rows(), w.Shape[len(w.Shape)-1]
+	q, scale = core.NewTensor(core.Int8, w.Shape...), core.NewTensor(core.Float32, rows, 1)
+	simd.Parallel(rows, max(1, grain/cols), func(lo, hi int) {
+		row := make([]float32, cols)
+		for r := lo; r < hi; r++ {
+			w.Load(row, r*cols)
+			scale.Float32s()[r] = quantiseRow(q.Int8s()[r*cols:][:cols], row)
+		}
+	})
+	return q, scale
+}
+
+// quantiseRow writes the multiples and returns the scale, 1 for a row of zeros. What is not finite makes the
 // scale so too, and is found where the weights are used.
 func quantiseRow(dst []int8, row []float32) (scale float32) {
 	const most = math.MaxInt8
@@ -52,7 +79,9 @@ func quantiseRow(dst []int8, row []float32) (scale float32) {
 	for _, v := range row {
 		high = max(high, float32(math.Abs(float64(v)))) // which keeps a NaN
 	}
-	scale = high / most
+	if scale = high / most; scale == 0 {
+		scale = 1
+	}
 	for i, v := range row {
 		dst[i] = 0
 		if scale > 0 {

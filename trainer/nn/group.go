@@ -19,7 +19,9 @@ func (b *Builder) group(path string, op core.Op, facts core.Facts, build func() 
 	siteOf(b.sites, s).Facts = s.facts
 	for _, l := range layers {
 		siteOf(b.sites, l.site).Within = path
-		if l.Weight.Tensor.DType != w.Tensor.DType {
+		if l.int8 != nil {
+			b.stayPlain(s, "its layers multiply int8 activations, which "+string(op)+" has not")
+		} else if l.Weight.Tensor.DType != w.Tensor.DType {
 			b.stayPlain(s, "its weights are of several dtypes")
 		}
 	}

@@ -14,6 +14,7 @@ import (
 type Linear struct {
 	Weight, Bias *Param // Bias may be nil
 	adapter      *adapter
+	int8         *int8Layer // nil: activations are multiplied as they are
 	*site
 }
 
@@ -42,12 +43,21 @@ func sitePath(path string) string { return strings.TrimPrefix(path, "model.") }
 // offer adds the site.
 func (l *Linear) offer(b *Builder, path string) {
 	w := l.Weight.Tensor
+	if b.scaling != nil {
+		if scaling := b.scaling(l.Path()); scaling != "" {
+			l.offerInt8(b, path, scaling)
+			return
+		}
+	}
 	l.site = b.site(path, core.Linear, core.Facts{WeightDType: w.DType, Dim: w.Shape[1], Out: w.Shape[0],
 		Bias: l.Bias != nil, Frozen: l.Weight.Frozen})
 }
 
 // Forward records the layer.
 func (l *Linear) Forward(c *Context, x *autograd.Value) *autograd.Value {
+	if l.int8 != nil {
+		return l.multiplyInt8(c, x)
+	}
 	t, plain := x.Shape()[0], l.site == nil || l.kernel == nil
 	var products core.DType
 	if l.site != nil {
@@ -63,7 +73,8 @@ func (l *Linear) Forward(c *Context, x *autograd.Value) *autograd.Value {
 	}
 	switch {
 	case plain:
-		return adapter.add(c, x, c.G.Apply(linearOp(t, l.Weight, l.Bias != nil, products), in...), nil)
+		op := l.observed(c, linearOp(t, l.Weight, l.Bias != nil, products))
+		return adapter.add(c, x, c.G.Apply(op, in...), nil)
 	case l.facts.Rank > 0:
 		return l.fused(c, t, append(in, c.Leaf(l.adapter.a), c.Leaf(l.adapter.b))...)[0]
 	}

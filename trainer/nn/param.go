@@ -43,6 +43,7 @@ func (e Entry) View(t core.Tensor) core.Tensor {
 type Builder struct {
 	mem     core.Memory
 	storage func(p *Param) core.DType // of frozen parameters; nil while parameters are trainable
+	scaling func(path string) core.Scaling
 	params  []*Param
 	buffers []*Param
 	sites   []core.Site
@@ -164,7 +165,10 @@ func (b *Body) Free() {
 			b.mem.Free(p.scale.Data)
 		}
 	}
-	b.params, b.buffers = nil, nil
+	for _, l := range b.layers {
+		l.int8.free(b.mem)
+	}
+	b.params, b.buffers, b.layers = nil, nil, nil
 }
 
 // site is a place where a kernel can go. It implements core.Hook.

@@ -28,6 +28,7 @@ func probers() map[core.Op]func(*prober) []*autograd.Value {
 		core.RMSNorm:            probeRMSNorm,
 		core.AddRMSNorm:         probeAddRMSNorm,
 		core.Linear:             probeLinear,
+		core.LinearW8A8:         probeLinearW8A8,
 		core.QKV:                probeQKV,
 		core.GateUpSwiGLU:       probeGateUp,
 		core.SwiGLU:             probeSwiGLU,
@@ -64,6 +65,25 @@ func probeLinear(p *prober) []*autograd.Value {
 	if f.Rank > 0 {
 		l.adapter = &adapter{Adaptation{Rank: f.Rank, Scale: f.Scale}, p.input(f.Rank, f.Dim), p.input(f.Out, f.Rank),
 			core.InvalidDType}
+	}
+	return []*autograd.Value{p.after(l.Forward(p.Context, p.before(f.Dim)))}
+}
+
+// probeLinearW8A8 does, too.
+func probeLinearW8A8(p *prober) []*autograd.Value {
+	f := &p.site.facts
+	f.Out = min(f.Out, max(1, probeElems/f.Dim))
+	weight := p.next(&Param{Tensor: core.Tensor{DType: core.Int8, Shape: core.Shape{f.Out, f.Dim}}, Frozen: true})
+	l := &Linear{Weight: weight, site: p.site, int8: &int8Layer{scaling: f.Scaling}}
+	if f.Scaling == core.StaticScaling {
+		ints := func(n int) core.Tensor { // zeros do: values hardly matter
+			return p.next(&Param{Tensor: core.Tensor{DType: core.Int32, Shape: core.Shape{n}}, Frozen: true}).Tensor
+		}
+		l.int8.inputScale, l.int8.inputOffset = p.input(1).Tensor, ints(1)
+		l.int8.deqScale, l.int8.quantBias = p.input(f.Out).Tensor, ints(f.Out)
+	} else if f.Bias {
+		l.Bias = p.input(f.Out)
+		l.Bias.Frozen = true
 	}
 	return []*autograd.Value{p.after(l.Forward(p.Context, p.before(f.Dim)))}
 }

@@ -102,7 +102,9 @@ func (p *prober) next(param *Param) *Param {
 			p.fail(err)
 			return param
 		}
-		scatter(in.rng, param.Tensor)
+		if param.Tensor.DType != core.Int32 {
+			scatter(in.rng, param.Tensor)
+		}
 		if param.Frozen {
 			param.Changed() // never again, so that a kernel keeps what it makes of it, as in a run
 		}

@@ -207,15 +207,19 @@ func flatten(raw json.RawMessage) [][2]string {
 // machine lists the program, the machine, and what the run was planned to take.
 func machine(s *journal.Start) [][2]string {
 	e := s.Environment
+	memory := fmt.Sprintf("%s parameters, %s optimizer, %s activations and gradients",
+		amount.Bytes(float64(s.Memory.Parameters)),
+		amount.Bytes(float64(s.Memory.Optimizer)), amount.Bytes(float64(s.Memory.Activations)))
+	if s.Memory.Kept > 0 {
+		memory += fmt.Sprintf(", %s packed weights kept by kernels, at most", amount.Bytes(float64(s.Memory.Kept)))
+	}
 	all := [][2]string{
 		{"tune", e.Program}, {"Go", e.Go}, {"System", e.OS + "/" + e.Arch},
 		{"Processor", fmt.Sprintf("%s, %d cores", e.CPU, e.Cores)},
 		{"Threads", strconv.Itoa(e.Threads)}, {"Vector instructions", e.SIMD},
 		{"Model", fmt.Sprintf("%s, %s parameters", s.Model, amount.Count(float64(s.Parameters)))},
 		{"Data", fmt.Sprintf("%d rows to train on, %d held out", s.Rows, s.EvalRows)},
-		{"Planned memory", fmt.Sprintf("%s parameters, %s optimizer, %s activations and gradients",
-			amount.Bytes(float64(s.Memory.Parameters)),
-			amount.Bytes(float64(s.Memory.Optimizer)), amount.Bytes(float64(s.Memory.Activations)))},
+		{"Planned memory", memory},
 		{"Begun", s.Time.Local().Format(clock)},
 	}
 	for _, p := range s.Plugins {

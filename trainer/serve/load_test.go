@@ -41,7 +41,10 @@ func TestManyClientsAreAllAnswered(t *testing.T) {
 		l.refused.Load() == 0 {
 		t.Errorf("%d answered, %d refused, %d left", l.answered.Load(), l.refused.Load(), l.left.Load())
 	}
-	until(t, "all texts have ended", func() bool { s := e.Stats(); return s.Running == 0 && s.Waiting == 0 })
+	until(t, "all texts have ended, and their blocks are free", func() bool {
+		s := e.Stats()
+		return s.Running == 0 && s.Waiting == 0 && s.BlocksUsed == 0
+	})
 	if status, b := s.post("/v1/completions", `{"prompt": "x"}`); status != 200 {
 		t.Errorf("afterwards: status %d\n%s", status, b)
 	}

@@ -53,7 +53,7 @@ func (h *histogram) write(b *strings.Builder, name, labels string) {
 
 // request counts one that has ended. Pattern is what took it, so that there are few.
 func (m *metrics) request(pattern string, status int, took time.Duration) {
-	_, path, _ := strings.Cut(pattern, " ")
+	path := pattern[strings.Index(pattern, " ")+1:] // without the method
 	labels := fmt.Sprintf("path=%q,", path)
 	m.mu.Lock()
 	defer m.mu.Unlock()

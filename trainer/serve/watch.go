@@ -16,6 +16,9 @@ func extendWrite(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
 }
 
+// statusGone counts clients that have hung up before there was an answer; some proxies have the same number for them.
+const statusGone = 499
+
 // watcher sees what becomes of a request.
 type watcher struct {
 	http.ResponseWriter
@@ -53,6 +56,9 @@ func (s *Server) watched(next http.Handler) http.Handler {
 		seen := &watcher{ResponseWriter: w}
 		next.ServeHTTP(seen, r)
 		took := time.Since(begun)
+		if seen.status == 0 {
+			seen.status = statusGone
+		}
 		s.metrics.request(r.Pattern, seen.status, took)
 		var known *apiError
 		switch {

@@ -20,6 +20,7 @@ func main() {
 	}
 	emitAllTiles()
 	emitSplitters()
+	emitInt8()
 	transpose8()
 	copyPanels()
 	fence()

@@ -51,6 +51,7 @@ func (k *Kernel) Info() core.Info {
 		Rounds: []core.DType{core.BFloat16}}
 	if k.Multiply == nil { // which adds a sum once, if it has few terms
 		i.Adds, i.AddsTokens = adds, vector.StepTerms
+		i.Keeps = vector.HasTiles()
 	}
 	return i
 }

@@ -49,6 +49,7 @@ func (k *Kernel) Info() core.Info {
 		Summary: "the linear layers before attention, of one x", DTypes: dtypes, Backward: true}
 	if k.Multiply == nil { // which adds a sum once, if it has few terms
 		i.Adds, i.AddsTokens = adds, vector.StepTerms
+		i.Keeps = vector.HasTiles()
 	}
 	return i
 }

@@ -47,9 +47,10 @@ type Kernel struct {
 }
 
 // Info implements core.Kernel.
-func (*Kernel) Info() core.Info {
+func (k *Kernel) Info() core.Info {
 	return core.Info{Name: Name, Op: core.LinearCrossEntropy, Version: Version,
-		Summary: "the head and its loss, without the logits", DTypes: dtypes, Backward: true}
+		Summary: "the head and its loss, without the logits", DTypes: dtypes, Backward: true,
+		Keeps: k.Multiply == nil && vector.HasTiles()}
 }
 
 // Supports implements core.Kernel: float32, bfloat16 and float16, in any sizes.

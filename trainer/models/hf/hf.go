@@ -6,7 +6,6 @@ package hf
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -17,36 +16,35 @@ import (
 
 // Config holds the shared fields. A family that adds some embeds this one.
 type Config struct {
-	ModelType                     string          `json:"model_type"`
-	VocabSize                     int             `json:"vocab_size"`
-	HiddenSize                    int             `json:"hidden_size"`
-	IntermediateSize              int             `json:"intermediate_size"`
-	NumHiddenLayers               int             `json:"num_hidden_layers"`
-	NumAttentionHeads             int             `json:"num_attention_heads"`
-	NumKeyValueHeads              int             `json:"num_key_value_heads"`
-	HeadDim                       int             `json:"head_dim"`
-	HiddenAct                     string          `json:"hidden_act"`
-	MaxPositionEmbeddings         int             `json:"max_position_embeddings"` // longrope lowers it to the original
-	OriginalMaxPositionEmbeddings int             `json:"original_max_position_embeddings"`
-	RMSNormEps                    *float64        `json:"rms_norm_eps"`
-	RopeTheta                     float64         `json:"rope_theta"`
-	RopeScaling                   *RopeScaling    `json:"rope_scaling"`
-	RopeParameters                *RopeScaling    `json:"rope_parameters"`
-	PartialRotaryFactor           *float64        `json:"partial_rotary_factor"`
-	TieWordEmbeddings             bool            `json:"tie_word_embeddings"`
-	AttentionBias                 bool            `json:"attention_bias"`
-	AttentionDropout              float64         `json:"attention_dropout"`
-	MLPBias                       bool            `json:"mlp_bias"`
-	PadTokenID                    *int            `json:"pad_token_id"`
-	UseSlidingWindow              bool            `json:"use_sliding_window"`
-	SlidingWindow                 *int            `json:"sliding_window"`
-	MaxWindowLayers               int             `json:"max_window_layers"`
-	LayerTypes                    []string        `json:"layer_types"`
-	IsCausal                      *bool           `json:"is_causal"`
-	UseMRope                      bool            `json:"use_mrope"`
-	InitializerRange              *float64        `json:"initializer_range"`
-	PretrainingTP                 int             `json:"pretraining_tp"`
-	Quantization                  json.RawMessage `json:"quantization_config"`
+	ModelType                     string       `json:"model_type"`
+	VocabSize                     int          `json:"vocab_size"`
+	HiddenSize                    int          `json:"hidden_size"`
+	IntermediateSize              int          `json:"intermediate_size"`
+	NumHiddenLayers               int          `json:"num_hidden_layers"`
+	NumAttentionHeads             int          `json:"num_attention_heads"`
+	NumKeyValueHeads              int          `json:"num_key_value_heads"`
+	HeadDim                       int          `json:"head_dim"`
+	HiddenAct                     string       `json:"hidden_act"`
+	MaxPositionEmbeddings         int          `json:"max_position_embeddings"` // longrope lowers it to the original
+	OriginalMaxPositionEmbeddings int          `json:"original_max_position_embeddings"`
+	RMSNormEps                    *float64     `json:"rms_norm_eps"`
+	RopeTheta                     float64      `json:"rope_theta"`
+	RopeScaling                   *RopeScaling `json:"rope_scaling"`
+	RopeParameters                *RopeScaling `json:"rope_parameters"`
+	PartialRotaryFactor           *float64     `json:"partial_rotary_factor"`
+	TieWordEmbeddings             bool         `json:"tie_word_embeddings"`
+	AttentionBias                 bool         `json:"attention_bias"`
+	AttentionDropout              float64      `json:"attention_dropout"`
+	MLPBias                       bool         `json:"mlp_bias"`
+	PadTokenID                    *int         `json:"pad_token_id"`
+	UseSlidingWindow              bool         `json:"use_sliding_window"`
+	SlidingWindow                 *int         `json:"sliding_window"`
+	MaxWindowLayers               int          `json:"max_window_layers"`
+	LayerTypes                    []string     `json:"layer_types"`
+	IsCausal                      *bool        `json:"is_causal"`
+	UseMRope                      bool         `json:"use_mrope"`
+	InitializerRange              *float64     `json:"initializer_range"`
+	PretrainingTP                 int          `json:"pretraining_tp"`
 
 	// ExtraLayers is how many layers the files may hold after the last one that are no part
 	// of the model, as those that GLM-4.5 predicts several tokens with; set by its family.
@@ -115,8 +113,6 @@ func (c *Config) Complete() error {
 	need(c.IsCausal == nil || *c.IsCausal, "is_causal false is not supported: every token sees only those before it")
 	need(!c.UseMRope, "use_mrope is not supported: positions have one axis")
 	need(c.PretrainingTP <= 1, "pretraining_tp %d is not supported; supported: 1", c.PretrainingTP)
-	need(len(c.Quantization) == 0 || string(c.Quantization) == "null", "quantization_config is not supported: train "+
-		"from the unquantised weights")
 	need(c.PadTokenID == nil || *c.PadTokenID < c.VocabSize && *c.PadTokenID >= -c.VocabSize,
 		"pad_token_id is outside the vocabulary")
 	if bad != nil {

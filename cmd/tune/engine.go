@@ -1,0 +1,115 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	"github.com/seed98097648/tune/internal/os/memory"
+	"github.com/seed98097648/tune/trainer/generate"
+	"github.com/seed98097648/tune/trainer/measure"
+	"github.com/seed98097648/tune/trainer/models"
+)
+
+// writingEngine is a model that writes several texts at once.
+type writingEngine struct {
+	*inference
+	engine   *generate.Engine
+	defaults generate.Defaults // what its folder says, with the tokenizer's end token
+}
+
+// engineSize is how large an engine is to be.
+type engineSize struct {
+	generate.EngineConfig
+	cacheTokens int // 0 for as many as there is memory for
+	engines     int // that share the memory
+}
+
+func (s *engineSize) add(f *pflag.FlagSet, of string) {
+	f.IntVar(&s.MaxSequences, "max-sequences", 0, "the most "+of+" to write at the same time; 0 for 16")
+	f.IntVar(&s.cacheTokens, "cache-tokens", 0, "the most `TOKENS` of all texts together that the cache has room for; "+
+		"0 for as many as half of the free memory takes")
+}
+
+func (s *engineSize) check(c *Command) error {
+	for flag, v := range map[string]int{"max-sequences": s.MaxSequences, "cache-tokens": s.cacheTokens} {
+		if v < 0 {
+			return c.usagef("--%s is %d, must not be negative", flag, v)
+		}
+	}
+	return nil
+}
+
+// cacheBlock is how many tokens share a block of the cache.
+const cacheBlock = 16
+
+// config returns the size for a model: the engine's own is as many blocks as all texts can come to have, which it
+// takes one after the other, rather than forget what a text to come may begin with.
+func (s *engineSize) config(m *models.Model) generate.EngineConfig {
+	e := s.EngineConfig
+	e.BlockSize = cacheBlock
+	if s.cacheTokens > 0 {
+		e.Blocks = (s.cacheTokens + cacheBlock - 1) / cacheBlock
+		return e
+	}
+	positions := m.Config.MaxPositionEmbeddings
+	if e.Limit > 0 {
+		positions = min(positions, e.Limit)
+	}
+	all := cmp.Or(e.MaxSequences, 16) * ((positions + cacheBlock - 1) / cacheBlock)
+	heads := cmp.Or(m.Config.NumKeyValueHeads, m.Config.NumAttentionHeads)
+	width := cmp.Or(m.Config.HeadDim, m.Config.HiddenSize/m.Config.NumAttentionHeads)
+	bytes := int64(cacheBlock) * int64(m.Config.NumHiddenLayers*2*heads*width*4) // keys and values in float32
+	e.Blocks = all
+	if free := memory.Available(); free > 0 { // 0 where nothing tells
+		e.Blocks = int(max(1, min(int64(all), free/2/int64(max(s.engines, 1))/bytes)))
+	}
+	return e
+}
+
+// openEngine reads the model of the flags and starts its kernels. The caller closes what it returns.
+func (a *app) openEngine(ctx context.Context, c *Command, g *inferenceFlags, size engineSize,
+	quiet bool) (_ *writingEngine, err error) {
+	e := &writingEngine{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.Close())
+		}
+	}()
+	if e.defaults, err = generate.LoadDefaults(g.Model); err != nil {
+		return nil, err
+	}
+	if e.inference, err = g.open(ctx, a, c); err != nil {
+		return nil, err
+	}
+	if id, ok := e.tokenizer.EOS(); ok && !slices.Contains(e.defaults.EOS, id) {
+		e.defaults.EOS = append(e.defaults.EOS, id)
+	}
+	if e.engine, err = generate.NewEngine(e.model, e.tokenizer, e.memory, size.config(e.model)); err != nil {
+		return nil, err
+	}
+	report, err := e.place(ctx, a, g, measure.Run{Batch: 1, Seq: 1, MaxPosition: e.engine.Limit(), Plain: withoutKernel})
+	if err != nil {
+		return nil, err
+	}
+	if report != nil && !quiet {
+		fmt.Fprint(a.stderr, report)
+	}
+	e.engine.Check(e.check, report)
+	return e, nil
+}
+
+// Close gives everything back.
+func (e *writingEngine) Close() error {
+	if e.engine != nil {
+		e.engine.Close()
+	}
+	if e.inference == nil {
+		return nil
+	}
+	return e.inference.Close()
+}

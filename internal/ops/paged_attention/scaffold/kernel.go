@@ -1,0 +1,40 @@
+// Package kernel is a kernel plugin of tune for the op paged_attention. Token j of sequence b lies in block
+// block_tables[b, j/block_size] of the caches, in the place j%block_size. The tokens of q are the last
+// query_lens[b] of the seq_lens[b] tokens of each sequence, one sequence after the other; the one at position p sees
+// itself and those before it, or the last window of these:
+//
+//	s_j = scale * q . k_j;  y = sum of softmax(s)_j * v_j
+//
+//	q, y [T,H,C], k_cache, v_cache [P,block_size,KV,C], block_tables int32 [B,M], query_lens, seq_lens int32 [B]
+package kernel
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/seed98097648/tune/core"
+)
+
+const (
+	name    = "my_kernel" // what --kernels takes
+	version = "0.1.0"
+)
+
+// kernel implements core.Kernel.
+type kernel struct{}
+
+var _ core.Kernel = kernel{}
+
+// Info says what the kernel is.
+func (kernel) Info() core.Info {
+	return core.Info{Name: name, Op: core.PagedAttention, Version: version,
+		Summary: "paged_attention in plain Go", DTypes: []core.DType{core.Float32}}
+}
+
+// Supports decides by facts alone: any size, with or without a window.
+func (k kernel) Supports(f core.Facts) error { return k.Info().Supports(f) }
+
+// Backward is never called: the op is for inference.
+func (kernel) Backward(_ context.Context, c *core.Call) error {
+	return fmt.Errorf("%s: %w: %s has no backward pass", name, core.ErrNotSupported, c.Op)
+}

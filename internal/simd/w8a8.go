@@ -1,0 +1,192 @@
+package simd
+
+import (
+	"math"
+	"sync"
+)
+
+// W8A8 is a linear layer that multiplies int8 by int8, the op linear_w8a8: y = x weight^T. Its result is the same to
+// the bit in every variant.
+type W8A8 struct {
+	M, N, K int
+	X       []float32 // [M, K]
+	Weight  []int8    // [N, K]
+	Y       []float32 // [M, N]
+	Scale   []float32 // [N], of the rows of the weight; with Static that times InputScale
+
+	Static      bool // activations have one scale and offset, in place of a scale for each row
+	InputScale  float32
+	InputOffset int32
+	QuantBias   []int32   // [N], with Static alone
+	Bias        []float32 // [N], without Static alone; nil for none
+}
+
+// Multiply computes Y. An int32 holds the sums as long as K is below 2^17.
+func (p *W8A8) Multiply() {
+	if len(p.X) < p.M*p.K || len(p.Weight) < p.N*p.K || len(p.Y) < p.M*p.N || len(p.Scale) < p.N {
+		panic("simd: a slice of a product in int8 is shorter than its sizes say")
+	}
+	m := w8a8s.Get().(*w8a8)
+	m.p = p
+	m.quantised.grow(p.M, p.K)
+	Parallel(p.M, max(1, grainInt8/max(p.K, 1)), m.quantise)
+	Parallel(p.N, max(1, grainInt8/max(p.K, 1)), m.multiply)
+	m.p = nil
+	w8a8s.Put(m)
+}
+
+// grainInt8 is how many bytes of a weight make it worth another thread.
+const grainInt8 = 1 << 14
+
+// w8a8 is what a product needs beside its operands.
+type w8a8 struct {
+	p *W8A8
+	quantised
+	quantise, multiply func(lo, hi int)
+}
+
+// quantised are rows of int8.
+type quantised struct {
+	q      []int8
+	sums   []int32 // of each row
+	scales []float32
+}
+
+func (r *quantised) grow(rows, k int) {
+	if cap(r.q) < rows*k {
+		r.q = make([]int8, rows*k)
+	}
+	if cap(r.sums) < rows {
+		r.sums, r.scales = make([]int32, rows), make([]float32, rows)
+	}
+	r.q, r.sums, r.scales = r.q[:rows*k], r.sums[:rows], r.scales[:rows]
+}
+
+var w8a8s = sync.Pool{New: func() any {
+	m := &w8a8{}
+	m.quantise = m.quantiseRows
+	m.multiply = m.columns
+	return m
+}}
+
+// quantiseRows makes int8 of rows of x.
+func (m *w8a8) quantiseRows(lo, hi int) {
+	p := m.p
+	for r := lo; r < hi; r++ {
+		x, q := p.X[r*p.K:][:p.K], m.q[r*p.K:][:p.K]
+		if m.scales[r] = 1; p.Static {
+			QuantiseStatic(q, x, p.InputScale, p.InputOffset)
+		} else {
+			m.scales[r] = QuantiseRow(q, x)
+		}
+		m.sums[r] = 0
+		for _, v := range q {
+			m.sums[r] += int32(v)
+		}
+	}
+}
+
+// QuantiseRow sets q to the multiples of scale = max|x|/127 that are nearest to x, halves to even. The scale is 1
+// where that is 0; that of a row which is not finite is not either, and its multiples are 0.
+func QuantiseRow(q []int8, x []float32) (scale float32) {
+	most := uint32(0) // of bits without a sign, which order as the numbers do, and NaN above all
+	for _, v := range x {
+		most = max(most, math.Float32bits(v)&^(1<<31))
+	}
+	if scale = math.Float32frombits(most) / math.MaxInt8; scale == 0 {
+		scale = 1
+	}
+	if most >= 0x7f800000 {
+		clear(q)
+		return scale
+	}
+	QuantiseStatic(q, x, scale, 0)
+	return scale
+}
+
+// QuantiseStatic sets q[i] = clamp(round(x[i]/scale) + offset) to int8, halves to even. A quotient that is NaN counts as 0.
+func QuantiseStatic(q []int8, x []float32, scale float32, offset int32) {
+	same(len(q), len(x))
+	const far = 1 << 10
+	for i, v := range x {
+		v /= scale
+		switch { // each way NaN is no
+		case v >= far:
+			v = far
+		case v <= -far:
+			v = -far
+		case v != v:
+			v = 0
+		}
+		// In float32 between 2^23 and 2^24 there are whole numbers alone.
+		const whole = 3 << 22
+		q[i] = int8(min(max(int32(float32(v+whole)-whole)+offset, math.MinInt8), math.MaxInt8))
+	}
+}
+
+// sumsAtOnce bounds the rows and columns of a block of sums.
+const sumsAtOnce = 4
+
+// columns computes columns [lo, hi) of Y.
+func (m *w8a8) columns(lo, hi int) {
+	p, k := m.p, activeInt8
+	var sums [sumsAtOnce * sumsAtOnce]int32
+	for n := lo; n < hi; n += k.cols {
+		cols := min(k.cols, hi-n)
+		for r := 0; r < p.M; r += k.rows {
+			rows := min(k.rows, p.M-r)
+			k.block(sums[:], m.q[r*p.K:(r+rows)*p.K], p.Weight[n*p.K:(n+cols)*p.K], m.sums[r:], p.K)
+			for i := range rows {
+				m.finish(r+i, n, sums[i*cols:][:cols])
+			}
+		}
+	}
+}
+
+// finish writes elements of a row, from column n on, of which it has the sums. Every operation is rounded.
+func (m *w8a8) finish(row, n int, sums []int32) {
+	p := m.p
+	y, scale := p.Y[row*p.N+n:][:len(sums)], p.Scale[n:][:len(sums)]
+	if p.Static {
+		for i, sum := range sums {
+			y[i] = float32(sum+p.QuantBias[n+i]) * scale[i]
+		}
+		return
+	}
+	s := m.scales[row]
+	for i, sum := range sums {
+		y[i] = float32(float32(float32(sum)*s) * scale[i])
+		if p.Bias != nil {
+			y[i] += p.Bias[n+i]
+		}
+	}
+}
+
+// int8Kernel computes blocks of sums of products of int8, for up to so many rows and columns.
+type int8Kernel struct {
+	name       string
+	rows, cols int
+	// block sets sums[i*cols+j] to the product of row i of q and row j of w, which have k elements each; of has the
+	// sums of the rows of q. How many rows there are, the lengths say.
+	block func(sums []int32, q, w []int8, of []int32, k int)
+}
+
+// int8Kernels are those that this CPU can run, the fastest first.
+var int8Kernels = append(int8Assembly(), &genericInt8)
+
+// activeInt8 is the one in use. Only tests set it again.
+var activeInt8 = int8Kernels[0]
+
+var genericInt8 = int8Kernel{name: "generic", rows: 1, cols: 1, block: func(sums []int32, q, w []int8, _ []int32, k int) {
+	sums[0] = dotInt8(q, w[:k])
+}}
+
+// dotInt8 is the product of two rows.
+func dotInt8(a, b []int8) int32 {
+	var sum int32
+	b = b[:len(a)]
+	for i, v := range a {
+		sum += int32(v) * int32(b[i])
+	}
+	return sum
+}

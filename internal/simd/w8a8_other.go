@@ -1,0 +1,6 @@
+//go:build noasm || !amd64
+
+package simd
+
+// int8Assembly returns nothing: there is plain Go alone.
+func int8Assembly() []*int8Kernel { return nil }

@@ -1,0 +1,160 @@
+package simd
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// eachInt8 runs f with every kernel of int8 products that this CPU has.
+func eachInt8[T interface {
+	testing.TB
+	Run(name string, f func(T)) bool
+}](t T, f func(T)) {
+	defer func(k *int8Kernel) { activeInt8 = k }(activeInt8)
+	for _, k := range int8Kernels {
+		activeInt8 = k
+		t.Run(k.name, f)
+	}
+}
+
+// quantisedPlainly is the definition, in float64 but for the quotient.
+func quantisedPlainly(x, scale float32, offset int32) int8 {
+	r := math.RoundToEven(float64(x / scale))
+	if r != r {
+		r = 0
+	}
+	return int8(max(-128, min(127, r+float64(offset))))
+}
+
+// TestW8A8EqualsItsFormula compares bits, at every length up to some vectors, for numbers of rows and columns that
+// leave all rests, between guard pages.
+func TestW8A8EqualsItsFormula(t *testing.T) {
+	eachInt8(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(1, 8))
+		for k := 1; k < 200; k++ {
+			for _, static := range []bool{false, true} {
+				p := randomW8A8(t, rng, 1+k%9, 1+k%11, k, static)
+				p.Multiply()
+				checkW8A8(t, p)
+			}
+		}
+		p := randomW8A8(t, rng, 37, 530, 1030, false) // several threads
+		p.Multiply()
+		checkW8A8(t, p)
+	})
+}
+
+// randomW8A8 has runs of the largest numbers in every second row, which saturate what is narrower than int32.
+func randomW8A8(t *testing.T, rng *rand.Rand, m, n, k int, static bool) W8A8 {
+	floats := func(n int) []float32 {
+		v := make([]float32, n)
+		for i := range v {
+			v[i] = float32(rng.NormFloat64())
+		}
+		return v
+	}
+	x, w := floats(m*k), make([]int8, n*k)
+	for i := range w {
+		if w[i] = int8(rng.IntN(256) - 128); i/k%2 == 0 {
+			w[i] = -128
+		}
+	}
+	for i := range x {
+		if i/k%2 == 0 {
+			x[i] = float32(math.Copysign(1000, float64(x[i/k*k])))
+		}
+	}
+	p := W8A8{M: m, N: n, K: k, X: guarded(t, x), Weight: guarded(t, w), Y: guarded(t, make([]float32, m*n)),
+		Scale: guarded(t, floats(n)), Bias: guarded(t, floats(n)), Static: static}
+	if static {
+		p.Bias, p.QuantBias, p.InputScale, p.InputOffset = nil, make([]int32, n), 0.03, int32(rng.IntN(256)-128)
+		for i := range p.QuantBias {
+			p.QuantBias[i] = int32(rng.IntN(1<<20) - 1<<19)
+		}
+	}
+	return p
+}
+
+func checkW8A8(t *testing.T, p W8A8) {
+	t.Helper()
+	for r := range p.M {
+		x, s := p.X[r*p.K:][:p.K], p.InputScale
+		if !p.Static {
+			s = 0
+			for _, v := range x {
+				s = max(s, float32(math.Abs(float64(v))))
+			}
+			s /= 127
+		}
+		for n := range p.N {
+			sum := int64(0)
+			for i, v := range x {
+				sum += int64(quantisedPlainly(v, s, p.InputOffset)) * int64(p.Weight[n*p.K+i])
+			}
+			var want float32
+			if p.Static {
+				want = float32(sum+int64(p.QuantBias[n])) * p.Scale[n]
+			} else {
+				want = float32(float32(float32(sum)*s)*p.Scale[n]) + p.Bias[n]
+			}
+			if got := p.Y[r*p.N+n]; got != want {
+				t.Fatalf("%dx%dx%d, static %v: [%d %d] is %v, want %v", p.M, p.N, p.K, p.Static, r, n, got, want)
+			}
+		}
+	}
+}
+
+func TestQuantiseAtTheEdges(t *testing.T) {
+	inf, nan := float32(math.Inf(1)), float32(math.NaN())
+	x := []float32{0.5, 1.5, 2.5, -0.5, -1.5, 126.5, 127.5, 1e30, -1e30, inf, -inf, nan, 3e38, 1023.5, -1024.5}
+	for _, offset := range []int32{-128, -17, 0, 3, 127} {
+		for _, scale := range []float32{1, 0.25, 1e-3, 3e-39} {
+			q := make([]int8, len(x))
+			QuantiseStatic(q, x, scale, offset)
+			for i, v := range x {
+				if want := quantisedPlainly(v, scale, offset); q[i] != want {
+					t.Errorf("%v / %v + %d is %d, want %d", v, scale, offset, q[i], want)
+				}
+			}
+		}
+	}
+	tiny := float32(math.SmallestNonzeroFloat32)
+	for _, c := range []struct {
+		x     []float32
+		scale float32
+		q     []int8
+	}{
+		{[]float32{0, 0}, 1, []int8{0, 0}},
+		{[]float32{tiny, -tiny}, 1, []int8{0, 0}}, // a 127th of which is 0
+		{[]float32{127, -127, 0.5, 1.5}, 1, []int8{127, -127, 0, 2}},
+		{[]float32{3, inf}, inf, []int8{0, 0}},
+	} {
+		q := make([]int8, len(c.x))
+		if s := QuantiseRow(q, c.x); s != c.scale || fmt.Sprint(q) != fmt.Sprint(c.q) {
+			t.Errorf("%v has the scale %v and is %v, want %v and %v", c.x, s, q, c.scale, c.q)
+		}
+	}
+	if s := QuantiseRow(make([]int8, 2), []float32{nan, 1}); s == s {
+		t.Errorf("a row with NaN has the scale %v", s)
+	}
+}
+
+// BenchmarkW8A8 reads a weight of 32 MiB for a row, and a smaller one for many.
+func BenchmarkW8A8(b *testing.B) {
+	for _, size := range [][3]int{{1, 8192, 4096}, {8, 8192, 4096}, {128, 3072, 1024}} {
+		m, n, k := size[0], size[1], size[2]
+		eachInt8(b, func(b *testing.B) {
+			p := W8A8{M: m, N: n, K: k, X: make([]float32, m*k), Weight: make([]int8, n*k), Y: make([]float32, m*n),
+				Scale: make([]float32, n)}
+			b.Run(fmt.Sprint(size), func(b *testing.B) {
+				b.SetBytes(int64(n * k))
+				for b.Loop() {
+					p.Multiply()
+				}
+				b.ReportMetric(2*float64(m*n*k)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GOP/s")
+			})
+		})
+	}
+}

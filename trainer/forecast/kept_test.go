@@ -1,0 +1,91 @@
+package forecast_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/reference"
+	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/forecast"
+	"github.com/seed98097648/tune/trainer/lora"
+	"github.com/seed98097648/tune/trainer/models"
+)
+
+func TestRoomIsWhatTheRunLeavesOrIsAllowed(t *testing.T) {
+	for _, tt := range []struct{ free, rest, most, want int64 }{
+		{100, 40, 0, 30},
+		{100, 40, 50, 50},
+		{100, 40, 70, 60},
+		{100, 40, -1, 0},
+		{100, 140, 50, 0},
+		{0, 40, 50, 50},
+		{0, 40, 0, math.MaxInt64},
+		{0, 40, -1, 0},
+	} {
+		if got := forecast.Room(tt.free, tt.rest, tt.most); got != tt.want {
+			t.Errorf("Room(%d, %d, %d) = %d, want %d", tt.free, tt.rest, tt.most, got, tt.want)
+		}
+	}
+}
+
+// keeping is the reference of linear, which says that it keeps something, or not.
+type keeping struct {
+	core.Kernel
+	keeps bool
+}
+
+func (k keeping) Info() core.Info {
+	i := k.Kernel.Info()
+	i.Keeps = k.keeps
+	return i
+}
+
+// adapted is a model whose 7 linear layers in each of 3 blocks have adapters, with a kernel at each.
+func adapted(t *testing.T, keeps bool) *models.Model {
+	t.Helper()
+	m, err := models.NewWith([]byte(config), autograd.Heap{}, models.LoadOptions{LoRA: lora.Config{Rank: 2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Free)
+	reg := core.NewRegistry()
+	if err := reg.Register(keeping{reference.Kernel(core.Linear), keeps}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := core.ApplyDefaultKernels(t.Context(), m, reg, "all"); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestWhatKernelsKeepIsForecast: panels in both directions, 6 bytes an element, of the layers, the embedding
+// and the head, whose 50 rows are filled up to 64.
+func TestWhatKernelsKeepIsForecast(t *testing.T) {
+	const all = 2 * 6 * (3*(4*32*32+3*32*64) + 2*64*32)
+	for _, tt := range []struct {
+		name       string
+		keeps      bool
+		free, most int64
+		want       int64
+	}{
+		{"all", true, 1 << 40, 0, all},
+		{"what is allowed", true, 1 << 40, 2 * 6 * 64 * 32, 2 * 6 * 64 * 32},
+		{"nothing is allowed", true, 1 << 40, -1, 0},
+		{"no memory is left", true, 1, 0, 0},
+		{"no kernel keeps", false, 1 << 40, 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := forecastOf(t, adapted(t, tt.keeps), forecast.Run{Batch: 2, Seq: 16, Free: tt.free, MaxKept: tt.most})
+			var got int64
+			for _, p := range f.Memory {
+				if p.Name == forecast.KeptPart {
+					got = p.Bytes
+				}
+			}
+			if got != tt.want {
+				t.Errorf("%d bytes, want %d", got, tt.want)
+			}
+		})
+	}
+}

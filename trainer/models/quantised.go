@@ -1,0 +1,206 @@
+package models
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/checkpoint"
+	"github.com/seed98097648/tune/trainer/models/hf"
+	"github.com/seed98097648/tune/trainer/nn"
+)
+
+// Quantisation is what config.json says of weights in int8, with the field names of the compressed-tensors format.
+// Weights have a scale for each row.
+type Quantisation struct {
+	Method string                       `json:"quant_method"`
+	Format string                       `json:"format"`
+	Status string                       `json:"quantization_status"`
+	Groups map[string]QuantisationGroup `json:"config_groups"`
+	Ignore []string                     `json:"ignore"` // layers that stay as they were
+}
+
+// QuantisationGroup says how layers of some kind are quantised.
+type QuantisationGroup struct {
+	Targets     []string     `json:"targets"`
+	Weights     *QuantisedTo `json:"weights"`
+	Activations *QuantisedTo `json:"input_activations"` // nil: they stay what they are
+	Outputs     *QuantisedTo `json:"output_activations"`
+}
+
+// QuantisedTo says to what numbers are quantised: those that share a scale.
+type QuantisedTo struct {
+	Bits      int    `json:"num_bits"`
+	Type      string `json:"type"`
+	Symmetric bool   `json:"symmetric"`
+	Strategy  string `json:"strategy"`
+	Dynamic   bool   `json:"dynamic"`
+}
+
+// The words of the format that tune knows.
+const (
+	compressedTensors = "compressed-tensors"
+	intQuantized      = "int-quantized"
+)
+
+// NewQuantisation describes a model whose linear layers, but those of ignore, have int8 weights, and whose activations
+// become int8 with the scaling, or stay as they are with none. dynamic are layers that have dynamic scaling in any case.
+func NewQuantisation(scaling core.Scaling, dynamic, ignore []string) Quantisation {
+	group := func(s core.Scaling, targets ...string) QuantisationGroup {
+		g := QuantisationGroup{Targets: targets, Weights: &QuantisedTo{8, "int", true, "channel", false}}
+		switch s {
+		case core.StaticScaling:
+			g.Activations = &QuantisedTo{8, "int", false, "tensor", false}
+		case core.DynamicScaling:
+			g.Activations = &QuantisedTo{8, "int", true, "token", true}
+		}
+		return g
+	}
+	groups := map[string]QuantisationGroup{"group_0": group(scaling, "Linear")}
+	if len(dynamic) > 0 {
+		groups["group_1"] = group(core.DynamicScaling, dynamic...)
+	}
+	return Quantisation{compressedTensors, intQuantized, "compressed", groups, ignore}
+}
+
+// quantisationOf reads the configuration's, nil for a model without.
+func quantisationOf(config []byte) (*Quantisation, error) {
+	var c struct {
+		Quantisation json.RawMessage `json:"quantization_config"`
+	}
+	if err := hf.Decode(config, &c); err != nil {
+		return nil, err
+	}
+	if len(c.Quantisation) == 0 || string(c.Quantisation) == "null" {
+		return nil, nil
+	}
+	q := &Quantisation{}
+	if err := json.Unmarshal(c.Quantisation, q); err != nil {
+		return nil, fmt.Errorf("config.json: quantization_config: %w", err)
+	}
+	return q, q.check()
+}
+
+// check refuses what tune does not know.
+func (q *Quantisation) check() error {
+	fail := func(format string, args ...any) error {
+		return fmt.Errorf("config.json: quantization_config: "+format+"; supported is what tune quantize writes", args...)
+	}
+	if q.Method != compressedTensors || q.Format != intQuantized {
+		return fail("quant_method %q with format %q", q.Method, q.Format)
+	}
+	for name, g := range q.Groups {
+		w, a := g.Weights, g.Activations
+		switch {
+		case w == nil || w.Bits != 8 || w.Type != "int" || !w.Symmetric || w.Strategy != "channel" || w.Dynamic:
+			return fail("weights of %s are not symmetric int of 8 bits for each channel", name)
+		case g.Outputs != nil:
+			return fail("output_activations of %s", name)
+		case a != nil && (a.Bits != 8 || a.Type != "int" || a.Dynamic && (!a.Symmetric || a.Strategy != "token") ||
+			!a.Dynamic && a.Strategy != "tensor"):
+			return fail("input_activations of %s are neither dynamic for each token nor static for each tensor, in 8 bits", name)
+		}
+	}
+	if len(q.Groups) == 0 {
+		return fail("no config_groups")
+	}
+	return nil
+}
+
+// scaling is how activations become int8, "" if they do not. Which group a layer is in, its file says: with static
+// scaling there is a scale beside the weight.
+func (q *Quantisation) scaling(hasScale bool) core.Scaling {
+	if hasScale {
+		return core.StaticScaling
+	}
+	var scaling core.Scaling
+	for _, g := range q.Groups {
+		switch {
+		case g.Activations == nil:
+		case g.Activations.Dynamic:
+			return core.DynamicScaling
+		default:
+			scaling = core.StaticScaling // the file lacks it, which is found later
+		}
+	}
+	return scaling
+}
+
+// errQuantised is why a quantised model is not trained.
+var errQuantised = errors.New("it is quantised, for generate and eval: train the model that it was made from, and run " +
+	"tune quantize on the result")
+
+// scales has the layers whose files have int8 multiply that.
+func (q *Quantisation) scales(b *nn.Builder, stored func(name string) core.DType) {
+	b.Scale(func(path string) core.Scaling {
+		if stored(path+".weight") != core.Int8 {
+			return ""
+		}
+		return q.scaling(stored(path+".input_scale") != core.InvalidDType)
+	})
+}
+
+// fillInt8 fills an entry from int8 of a file and the scales beside it.
+func fillInt8(set *checkpoint.Set, p *nn.Param, e nn.Entry, stored core.Tensor) (used string, err error) {
+	used = strings.TrimSuffix(e.Name, ".weight") + ".weight_scale"
+	scale, err := scalesOf(set, used, e.Shape[:len(e.Shape)-1].Elems())
+	if err != nil {
+		return used, err
+	}
+	return used, p.SetInt8(e, stored, scale)
+}
+
+// scalesOf reads so many numbers, in whatever shape.
+func scalesOf(set *checkpoint.Set, name string, n int) ([]float32, error) {
+	t, err := set.Tensor(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkpoint.CheckFinite(name, t); err != nil {
+		return nil, err
+	}
+	if t.Elems() != n {
+		return nil, fmt.Errorf("%s is %v, want %d numbers", name, t.Shape, n)
+	}
+	v := make([]float32, n)
+	switch t.DType {
+	case core.Float32, core.BFloat16, core.Float16:
+		t.Load(v, 0)
+		return v, nil
+	}
+	return nil, fmt.Errorf("%s is %s, want float32, bfloat16 or float16", name, t.DType)
+}
+
+// fillStatic fills what layers with static scaling have of their activations.
+func (m *Model) fillStatic(set *checkpoint.Set, used func(name string)) error {
+	for _, l := range m.Linears() {
+		if l.Scaling() != core.StaticScaling {
+			continue
+		}
+		name := l.Path() + ".input_scale"
+		used(name)
+		scale, err := scalesOf(set, name, 1)
+		if err != nil {
+			return err
+		}
+		offset := int32(0)
+		name = l.Path() + ".input_zero_point"
+		if dtype, _, ok := set.Lookup(name); ok {
+			t, err := set.Tensor(name)
+			if err != nil {
+				return err
+			}
+			if dtype != core.Int8 || t.Elems() != 1 {
+				return fmt.Errorf("%s is %s%v, want one int8", name, dtype, t.Shape)
+			}
+			used(name)
+			offset = int32(t.Int8s()[0])
+		}
+		if err := l.SetStatic(scale[0], offset); err != nil {
+			return err
+		}
+	}
+	return nil
+}

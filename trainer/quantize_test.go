@@ -1,0 +1,119 @@
+package trainer_test
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/plugintest"
+	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/checkpoint"
+	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/lora"
+	"github.com/seed98097648/tune/trainer/models"
+)
+
+// evaluated is the loss of a folder's model.
+func evaluated(t *testing.T, dir string) float64 {
+	t.Helper()
+	mem := plugintest.Memory(t)
+	m, err := models.LoadWith(dir, mem, models.LoadOptions{Frozen: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := trainer.NewEvaluator(m, mem, 2, 16, 16, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	batches, _ := data.Stream(rows(t, 16), 2)
+	loss, _, err := e.Loss(t.Context(), batches)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return loss
+}
+
+// quantized is a use of Quantize on a folder.
+func quantized(t *testing.T, from string, scheme trainer.Scheme, float ...string) (string, trainer.Quantized, error) {
+	t.Helper()
+	q := trainer.Quantization{Model: from, Out: filepath.Join(t.TempDir(), "q"), Scheme: scheme, Float: float}
+	if scheme == trainer.W8A8 {
+		q.Calibration, q.Batch, q.Seq = rows(t, 16), 2, 16
+	}
+	report, err := trainer.Quantize(t.Context(), q, plugintest.Memory(t))
+	return q.Out, report, err
+}
+
+// TestAQuantisedModelIsNearTheOneItWasMadeFrom: with every scheme the loss is near, and is not the same; fewer layers
+// in int8 are nearer.
+func TestAQuantisedModelIsNearTheOneItWasMadeFrom(t *testing.T) {
+	from := tinyFolder(t)
+	want := evaluated(t, from)
+	for _, scheme := range []trainer.Scheme{trainer.W8A8, trainer.W8A8Dynamic, trainer.Int8} {
+		t.Run(string(scheme), func(t *testing.T) {
+			out, report, err := quantized(t, from, scheme)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := evaluated(t, out); got == want || math.Abs(got-want) > 0.01*want {
+				t.Errorf("the loss is %v, of the model %v", got, want)
+			}
+			if len(report.Int8) < 2 || len(report.Float) != 1 || (report.Tokens > 0) != (scheme == trainer.W8A8) {
+				t.Errorf("%+v", report)
+			}
+			if err := checkpoint.Verify(out); err != nil {
+				t.Error(err)
+			}
+			_, err = models.LoadWith(out, plugintest.Memory(t), models.LoadOptions{})
+			wantText(t, err, "train the model that it was made from")
+			_, err = models.LoadWith(out, plugintest.Memory(t), models.LoadOptions{Frozen: true, LoRA: lora.Config{Adapter: out}})
+			wantText(t, err, "train the model that it was made from")
+			_, _, err = quantized(t, out, trainer.Int8)
+			wantText(t, err, "is quantised already")
+		})
+	}
+}
+
+func wantText(t *testing.T, err error, text string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), text) {
+		t.Errorf("error %v, want one with %q", err, text)
+	}
+}
+
+func TestLayersCanStayFloat(t *testing.T) {
+	from := tinyFolder(t)
+	_, all, err := quantized(t, from, trainer.Int8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, report, err := quantized(t, from, trainer.Int8, "*.down_proj")
+	if err != nil || len(report.Int8) == 0 || len(report.Int8)+len(report.Float) != len(all.Int8)+len(all.Float) {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	set, err := checkpoint.OpenDir(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	for _, name := range set.Names() {
+		dtype, _, _ := set.Lookup(name)
+		if strings.HasSuffix(name, "down_proj.weight") && dtype != core.BFloat16 {
+			t.Errorf("%s is %s", name, dtype)
+		}
+	}
+	config, err := os.ReadFile(filepath.Join(out, "config.json"))
+	if err != nil || !strings.Contains(string(config), ".down_proj") {
+		t.Errorf("config.json does not name what stayed: %s, %v", config, err)
+	}
+	_, _, err = quantized(t, from, trainer.Int8, "nothing")
+	wantText(t, err, `is called "nothing"`)
+	_, _, err = quantized(t, from, trainer.Int8, "*")
+	wantText(t, err, "no layer")
+	_, _, err = quantized(t, from, "int4")
+	wantText(t, err, "unknown scheme")
+}
