@@ -131,8 +131,8 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/demo", "core trainer trainer/data trainer/generate trainer/models trainer/tokenizer",
 		"core/reference trainer/autograd trainer/nn trainer/optim"},
 	{"trainer/generate",
-		"core internal/fields internal/plainjson trainer/autograd trainer/crosscheck trainer/models trainer/nn " +
-			"trainer/tokenizer", "plugins/linked core/kerneltest trainer/data"},
+		"core internal/fields internal/plainjson internal/simd trainer/autograd trainer/crosscheck trainer/models " +
+			"trainer/nn trainer/tokenizer", "plugins/linked core/kerneltest trainer/data"},
 	{"trainer/serve", "internal/fields internal/plainjson trainer/chat trainer/generate trainer/tokenizer",
 		"internal/browser trainer/autograd trainer/models"},
 	{"trainer/parity", "core internal/plainjson trainer trainer/...",
@@ -143,9 +143,9 @@ var policy = []struct{ pkg, imports, tests string }{
 
 	// Programs put the parts together.
 	{"cmd/tune", "core core/... " +
-		"internal/amount internal/ceiling internal/fields internal/os/hugepage internal/os/memory internal/nearest internal/opbench " +
-		"internal/ops internal/os/plainfile internal/plainjson internal/scaffold plugins/builtin plugins/linked " +
-		"internal/os/shm internal/simd trainer trainer/... " +
+		"internal/amount internal/ceiling internal/fields internal/os/hugepage internal/os/memory internal/nearest " +
+		"internal/opbench internal/ops internal/os/plainfile internal/plainjson internal/scaffold plugins/builtin " +
+		"plugins/linked internal/os/shm internal/simd trainer trainer/... " +
 		"github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/term golang.org/x/sys",
 		"internal/browser internal/plugintest github.com/rogpeppe/go-internal"},
 	{"docs", "", "trainer/models"},

@@ -59,6 +59,9 @@ func (p *Product) cutRows(tiles []tile, share int) []tile {
 		pieces = 4 * share
 	}
 	width := ceilDiv(ceilDiv(p.N, pieces), fewStep) * fewStep
+	if share > 1 {
+		width = min(width, fewCopied) // or some wait for the last one for milliseconds, as of a model's head
+	}
 	for j := 0; j < p.N; j += width {
 		tiles = append(tiles, tile{p, 0, p.M, j, min(j+width, p.N)})
 	}

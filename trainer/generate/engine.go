@@ -53,7 +53,7 @@ type Stats struct {
 // and is read again later.
 //
 // What a text becomes depends on its request alone, up to rounding: a product of few rows adds up in another order
-// than one of many. So logits have the same bits alone and in company as long as no more than 8 texts go on, and
+// than one of many. So logits have the same bits alone and in company as long as no more than 16 texts go on, and
 // neither a shared beginning nor a second reading cuts a prompt elsewhere.
 //
 // Its methods are safe for concurrent use. Patch the model before the first Generate, and Close the engine before

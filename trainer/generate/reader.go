@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/crosscheck"
 	"github.com/seed98097648/tune/trainer/models"
@@ -127,6 +128,9 @@ func (r *reader) graph(f form) (*graph, error) {
 
 // finite reports what is wrong with the logits after so many tokens.
 func finite(logits []float32, tokens int) error {
+	if s := simd.SumSquares(logits); !math.IsNaN(s) && !math.IsInf(s, 0) { // a tenth of the time of what follows
+		return nil
+	}
 	if v := float64(slices.Max(logits)); math.IsNaN(v) || math.IsInf(v, 0) {
 		return fmt.Errorf("generate: after %d tokens the largest logit is %g: the model's weights are damaged, or "+
 			"they overflow", tokens, v)
