@@ -74,7 +74,7 @@ func (w *worker) next() task {
 	if !spin(awake, given, func() bool { return sched.Rests() != rests }) {
 		atomic.StoreUint32(&w.asleep, 1)
 		for start := time.Now(); !given(); {
-			sched.Wait(&w.given, 0, sched.Slice)
+			sched.Wait(&w.given, 0, patience)
 			if !given() && time.Since(start) >= patience && w.leave() {
 				return nil
 			}

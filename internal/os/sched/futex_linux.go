@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"sync"
 	"time"
 	"unsafe"
 
@@ -16,13 +17,13 @@ const (
 // Wait sleeps while *word is old, at most d; 0 means without limit. It may also return
 // early. The word may lie in memory that processes share.
 //
-// Go's scheduler is not told of a sleep of at most Slice. It would have its monitor take the thread's
-// processor away, which for that wakes up every 90 us in the next 5 ms: an eighth of a core, while
-// another process computes on all of them. In return the scheduler has one processor less until
-// the slice is over, or a signal of its own ends the sleep.
+// Go's scheduler is not told of a sleep with a limit, of which Wait sleeps 5 ms at most then. It would have
+// its monitor take the thread's processor away, which for that wakes up every 90 us in the next 5 ms:
+// an eighth of a core, while another process computes on all of them. In return the scheduler has one processor less
+// until the sleep is over, or a signal of its own ends it. Where timers are late anyway, the monitor is cheap.
 func Wait(word *uint32, old uint32, d time.Duration) {
-	if d > 0 && d <= Slice {
-		limit := unix.NsecToTimespec(int64(d))
+	if d > 0 && !lateTimers() {
+		limit := unix.NsecToTimespec(int64(min(d, Slice)))
 		unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, uintptr(old),
 			uintptr(unsafe.Pointer(&limit)), 0, 0)
 		return
@@ -35,6 +36,12 @@ func Wait(word *uint32, old uint32, d time.Duration) {
 	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, uintptr(old), uintptr(unsafe.Pointer(ts)), 0,
 		0)
 }
+
+// lateTimers reports whether the process was started under CoarseTimers.
+var lateTimers = sync.OnceValue(func() bool {
+	late, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
+	return err == nil && late >= int(slack)
+})
 
 // Wake wakes one thread that sleeps on the word, if there is any.
 func Wake(word *uint32) {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Slice is how long a thread sleeps at a time that waits for what comes within milliseconds: for a
-// task, or for another process's answer.
+// Slice is how long a thread sleeps at a time that waits for what comes within milliseconds: for a task, or for
+// another process's answer.
 const Slice = 5 * time.Millisecond
 
 // rests counts the calls of Rest.
