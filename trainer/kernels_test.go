@@ -86,7 +86,8 @@ func TestNothingIsCopied(t *testing.T) {
 	newRun(t, mem, placed(t, reg)).steps(2)
 	newRun(t, mem, all(t, reg)).steps(3)
 	for _, k := range reg.Kernels() {
-		if h := k.(core.HealthReporter).Health(); h.Calls == 0 || h.Copies != 0 {
+		called := k.Info().Backward // the others are for inference
+		if h := k.(core.HealthReporter).Health(); h.Calls > 0 != called || h.Copies != 0 {
 			t.Errorf("%s: %+v; want calls and no copies", k.Info().Name, h)
 		}
 	}
