@@ -19,8 +19,9 @@ const (
 //
 // Go's scheduler is not told of a sleep with a limit, of which Wait sleeps 5 ms at most then. It would have
 // its monitor take the thread's processor away, which for that wakes up every 90 us in the next 5 ms: on a
-// virtual machine an eighth of a core, while another process computes on all of them. In return the scheduler has one
-// processor less until the sleep is over, or a signal of its own ends it. Where timers are late anyway, the monitor is cheap.
+// virtual machine an eighth of a core, while another process computes on all of them. In return the scheduler
+// has one processor less until the sleep is over, or a signal of its own ends it. Where timers are late anyway,
+// the monitor is cheap.
 func Wait(word *uint32, old uint32, d time.Duration) {
 	if d > 0 && !lateTimers() {
 		limit := unix.NsecToTimespec(int64(min(d, Slice)))
