@@ -49,6 +49,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/opdef", "core", ""},
 	{"internal/ops", "core internal/opdef ./...", ""},
 	{"internal/ops/...", "core internal/opdef internal/ops/...", "core/kerneltest"},
+	{"internal/ops/attention_pre", "core internal/opdef internal/ops/...", "core/kerneltest trainer/checkpoint"},
 	{"internal/opbench", "internal/amount core core/kerneltest internal/ceiling internal/ops",
 		"core/reference core/transport internal/plugintest plugins/linked"},
 	{"internal/growth", "core core/transport internal/ceiling trainer trainer/bench", ""},
