@@ -142,7 +142,7 @@ func place(t *testing.T, m *models.Model, selection string) {
 			t.Fatal(err)
 		}
 	}
-	report, err := core.ApplyDefaultKernels(t.Context(), m, reg, selection, core.Inference(),
+	report, err := core.ApplyDefaultKernels(t.Context(), m.ForInference(), reg, selection, core.Inference(),
 		core.Plain(core.Attention, "cached"))
 	if err != nil {
 		t.Fatal(err)
