@@ -54,7 +54,7 @@ func load(t *testing.T, dir string) *models.Model {
 	return m
 }
 
-func loadTokenizer(t *testing.T, dir string) *tokenizer.Tokenizer {
+func loadTokenizer(t testing.TB, dir string) *tokenizer.Tokenizer {
 	t.Helper()
 	tok, err := tokenizer.Load(dir)
 	if err != nil {

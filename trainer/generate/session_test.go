@@ -134,7 +134,7 @@ func TestCachedLogitsOfEveryFamily(t *testing.T) {
 }
 
 // place puts the project's kernels on the model, as tune generate does.
-func place(t *testing.T, m *models.Model, selection string) {
+func place(t testing.TB, m *models.Model, selection string) {
 	t.Helper()
 	reg := core.NewRegistry()
 	for _, k := range linked.Kernels() {

@@ -1,10 +1,11 @@
 package pre
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/kerneltest"
@@ -78,7 +79,12 @@ func TestBitsAreThoseOfTheSmallerKernels(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				want := apart(t, c)
+				calls, want := apart(t, c)
+				for _, p := range calls {
+					if err := core.Run(t.Context(), p.Kernel, p.Call); err != nil {
+						t.Fatal(err)
+					}
+				}
 				for _, name := range []string{"q", "k", "v", "h"} {
 					for i, v := range c.Output(name).Float32s() {
 						if w := want[name].Float32s()[i]; math.Float32bits(v) != math.Float32bits(w) {
@@ -91,42 +97,45 @@ func TestBitsAreThoseOfTheSmallerKernels(t *testing.T) {
 	}
 }
 
-// apart returns what kernels of the ops within a call give.
-func apart(t *testing.T, c *core.Call) map[string]core.Tensor {
+// part is a call of one of the smaller kernels.
+type part struct {
+	core.Kernel
+	*core.Call
+}
+
+// apart returns calls of the kernels of the ops within a call, in order, and the tensors that have its outputs then.
+func apart(t testing.TB, c *core.Call) (calls []part, out map[string]core.Tensor) {
 	t.Helper()
-	out := map[string]core.Tensor{}
-	run := func(k core.Kernel, f core.Facts, in map[string]core.Tensor, outputs ...string) {
-		part, err := core.NewCall(k.Info().Op, core.Forward, f)
+	out = map[string]core.Tensor{}
+	add := func(k core.Kernel, f core.Facts, in map[string]core.Tensor, outputs ...string) {
+		call, err := core.NewCall(k.Info().Op, core.Forward, f)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, a := range part.Sig.In {
-			part.Set(a.Name, in[a.Name])
+		for _, a := range call.Sig.In {
+			call.Set(a.Name, in[a.Name])
 		}
-		T := in[part.Sig.In[0].Name].Shape[0]
-		for i, a := range part.Sig.Out {
+		T := in[call.Sig.In[0].Name].Shape[0]
+		for i, a := range call.Sig.Out {
 			y := core.NewTensor(a.DType, a.Shape.Bind(T, 40)...)
-			part.Set(a.Name, y)
+			call.Set(a.Name, y)
 			if i < len(outputs) {
 				out[outputs[i]] = y
 			}
 		}
-		if err := core.Run(context.Background(), k, part); err != nil {
-			t.Fatal(err)
-		}
+		calls = append(calls, part{k, call})
 	}
 	f := c.Facts
 	norm := core.Facts{DType: f.DType, WeightDType: core.Float32, Dim: f.Dim, Eps: f.Eps, Cast: f.Cast}
-	run(&rmsnorm.Kernel{Add: true}, norm, map[string]core.Tensor{"x": c.Input("x"), "residual": c.Input("residual"),
+	add(&rmsnorm.Kernel{Add: true}, norm, map[string]core.Tensor{"x": c.Input("x"), "residual": c.Input("residual"),
 		"weight": c.Input("norm_weight")}, "n", "h")
-	in := map[string]core.Tensor{"x": out["n"]}
-	for _, a := range c.Sig.In {
-		if a.Name != "x" {
-			in[a.Name] = c.Input(a.Name)
-		}
+	in := map[string]core.Tensor{}
+	for i, a := range c.Sig.In {
+		in[a.Name] = c.In[i]
 	}
+	in["x"] = out["n"]
 	if f.Scaling == "" {
-		run(new(qkv.Kernel), core.Facts{DType: f.DType, WeightDType: f.WeightDType, Frozen: f.WeightDType == core.Int8,
+		add(new(qkv.Kernel), core.Facts{DType: f.DType, WeightDType: f.WeightDType, Frozen: true,
 			Dim: f.Dim, HeadDim: f.HeadDim, Heads: f.Heads, KVHeads: f.KVHeads, Bias: f.Bias}, in, parts...)
 	} else {
 		for _, part := range parts {
@@ -135,7 +144,7 @@ func apart(t *testing.T, c *core.Call) map[string]core.Tensor {
 			for _, name := range []string{"weight", "weight_scale", "bias", "deq_scale", "quant_bias"} {
 				one[name] = in[part+"_"+name]
 			}
-			run(new(w8a8.Kernel), core.Facts{DType: f.DType, Dim: f.Dim, Out: one["weight"].Shape[0], Scaling: f.Scaling,
+			add(new(w8a8.Kernel), core.Facts{DType: f.DType, Dim: f.Dim, Out: one["weight"].Shape[0], Scaling: f.Scaling,
 				Bias: f.Bias}, one, part)
 		}
 	}
@@ -144,14 +153,14 @@ func apart(t *testing.T, c *core.Call) map[string]core.Tensor {
 		y := out[part]
 		heads := y.Elems() / c.Tokens() / f.HeadDim
 		y.Shape = core.Shape{c.Tokens() * heads, f.HeadDim}
-		run(new(rmsnorm.Kernel), norm, map[string]core.Tensor{"x": y, "weight": in[part+"_norm_weight"]}, part)
+		add(new(rmsnorm.Kernel), norm, map[string]core.Tensor{"x": y, "weight": in[part+"_norm_weight"]}, part)
 		y = out[part]
 		y.Shape = core.Shape{c.Tokens(), heads, f.HeadDim}
 		in[part] = y
 	}
-	run(new(rope.Kernel), core.Facts{DType: f.DType, Pairing: f.Pairing, RotaryDim: f.RotaryDim, HeadDim: f.HeadDim,
+	add(new(rope.Kernel), core.Facts{DType: f.DType, Pairing: f.Pairing, RotaryDim: f.RotaryDim, HeadDim: f.HeadDim,
 		Heads: f.Heads, KVHeads: f.KVHeads}, in, "q", "k")
-	return out
+	return calls, out
 }
 
 func TestThereIsNoBackwardPass(t *testing.T) {
@@ -161,12 +170,40 @@ func TestThereIsNoBackwardPass(t *testing.T) {
 	}
 }
 
+// BenchmarkAttentionPre has it beside the smaller kernels, one after the other, with weights that stay as they are. It
+// reports the fastest call of each, taken in turn.
 func BenchmarkAttentionPre(b *testing.B) {
 	for _, tokens := range []int{1, 8, 512} {
-		for name, c := range uses(tokens) {
-			f := &c.Facts
+		for name, use := range uses(tokens) {
+			f := &use.Facts
 			f.Dim, f.HeadDim, f.RotaryDim, f.Heads, f.KVHeads, f.Bias = 1024, 128, 128, 16, 8, false
-			b.Run(name, func(b *testing.B) { kerneltest.Benchmark(b, new(Kernel), c, 0) })
+			b.Run(fmt.Sprintf("%s/%d", name, tokens), func(b *testing.B) {
+				k := new(Kernel)
+				c, _, err := kerneltest.Calls(b.Context(), k, use)
+				if err != nil {
+					b.Fatal(err)
+				}
+				for i := range c.In {
+					c.In[i].Content = uint64(i + 1)
+				}
+				smaller, _ := apart(b, c)
+				run := func(parts []part, fastest *time.Duration) {
+					from := time.Now()
+					for _, p := range parts {
+						if err := core.Run(b.Context(), p.Kernel, p.Call); err != nil {
+							b.Fatal(err)
+						}
+					}
+					*fastest = min(*fastest, time.Since(from))
+				}
+				one, several := time.Hour, time.Hour
+				for b.Loop() {
+					run([]part{{k, c}}, &one)
+					run(smaller, &several)
+				}
+				b.ReportMetric(float64(one.Microseconds()), "us-together")
+				b.ReportMetric(float64(several.Microseconds()), "us-apart")
+			})
 		}
 	}
 }
