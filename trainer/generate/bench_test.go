@@ -23,44 +23,49 @@ func BenchmarkWriting(b *testing.B) {
 	}
 	tok := loadTokenizer(b, dir)
 	for _, kernels := range []string{"none", "all,-npu_fused_attention_pre", "all"} {
-		m, err := models.LoadWith(dir, autograd.Heap{}, models.LoadOptions{Frozen: true})
-		if err != nil {
-			b.Fatal(err)
-		}
-		place(b, m, kernels)
-		ids := random(m.Vocab(), min(512, m.Config.MaxPositionEmbeddings))
-		s := generate.NewSession(m, autograd.Heap{}, 0)
-		feed := func(b *testing.B) {
-			s.Truncate(0)
-			if _, err := s.Feed(b.Context(), ids); err != nil {
-				b.Fatal(err)
-			}
-		}
-		feed(b)
-		b.Run(kernels+"/prompt", func(b *testing.B) {
-			for b.Loop() {
-				feed(b)
-			}
-			b.ReportMetric(float64(b.N*len(ids))/b.Elapsed().Seconds(), "tokens/s")
-		})
-		s.Close()
-		for _, texts := range []int{1, 8} {
-			e, err := generate.NewEngine(m, tok, autograd.Heap{}, generate.EngineConfig{MaxSequences: texts})
+		b.Run(kernels, func(b *testing.B) {
+			m, err := models.LoadWith(dir, autograd.Heap{}, models.LoadOptions{Frozen: true})
 			if err != nil {
 				b.Fatal(err)
 			}
-			together(b, e, ids[:32], texts, 4) // which compiles the graphs
-			b.Run(kernels+"/"+[]string{1: "one", 8: "eight"}[texts], func(b *testing.B) {
-				var took time.Duration
-				for b.Loop() {
-					took += together(b, e, ids[:32], texts, 32)
-				}
-				b.ReportMetric(float64(b.N*texts*31)/took.Seconds(), "tokens/s")
-			})
-			e.Close()
-		}
-		m.Free()
+			defer m.Free()
+			place(b, m, kernels)
+			ids := random(m.Vocab(), min(512, m.Config.MaxPositionEmbeddings))
+			b.Run("prompt", func(b *testing.B) { readPrompt(b, m, ids) })
+			for name, texts := range map[string]int{"one": 1, "eight": 8} {
+				b.Run(name, func(b *testing.B) {
+					e, err := generate.NewEngine(m, tok, autograd.Heap{}, generate.EngineConfig{MaxSequences: texts})
+					if err != nil {
+						b.Fatal(err)
+					}
+					defer e.Close()
+					together(b, e, ids[:32], texts, 4) // which compiles the graphs
+					var took time.Duration
+					for b.Loop() {
+						took += together(b, e, ids[:32], texts, 32)
+					}
+					b.ReportMetric(float64(b.N*texts*31)/took.Seconds(), "tokens/s")
+				})
+			}
+		})
 	}
+}
+
+// readPrompt has a session read a prompt over and over.
+func readPrompt(b *testing.B, m *models.Model, ids []int32) {
+	s := generate.NewSession(m, autograd.Heap{}, 0)
+	defer s.Close()
+	read := func() {
+		s.Truncate(0)
+		if _, err := s.Feed(b.Context(), ids); err != nil {
+			b.Fatal(err)
+		}
+	}
+	read() // which compiles the graphs
+	for b.Loop() {
+		read()
+	}
+	b.ReportMetric(float64(b.N*len(ids))/b.Elapsed().Seconds(), "tokens/s")
 }
 
 // together has an engine write texts of n tokens, and returns the longest time that one took after its first token.
