@@ -80,7 +80,7 @@ func (l *adapter) rounding(products core.DType) *adapter {
 // kernels cannot take it stays plain from then on.
 func (b *Body) Adapt(t Target, with Adaptation) (A, B *Param, err error) {
 	around := b.around(t.linear)
-	if b.use.graphs > 0 || t.site.patched() || t.linear.patched() || around.patched() {
+	if b.use.graphs > 0 || t.site.patched() || t.linear.patched() || slices.ContainsFunc(around, (*site).patched) {
 		return nil, nil, errors.New("nn: adapters come before kernels and programs")
 	}
 	r := with.Rank
@@ -100,8 +100,8 @@ func (b *Body) Adapt(t Target, with Adaptation) (A, B *Param, err error) {
 		t.linear.facts.Rank, t.linear.facts.Scale = r, with.Scale
 		siteOf(b.sites, t.linear).Facts = t.linear.facts
 	}
-	if around != nil {
-		siteOf(b.sites, around).Plain = "its layers carry adapters"
+	for _, larger := range around {
+		siteOf(b.sites, larger).Plain = "its layers carry adapters"
 	}
 	b.use.swaps++
 	return A, B, nil
