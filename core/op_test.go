@@ -44,6 +44,9 @@ func uses() map[string]use {
 	static := validFacts(core.LinearW8A8)
 	static.Scaling = core.StaticScaling
 	all["linear_w8a8 static"] = use{core.LinearW8A8, static}
+	shared := validFacts(core.SharedExpertFFN)
+	shared.Layout = core.Packed
+	all["shared_expert_ffn packed"] = use{core.SharedExpertFFN, shared}
 	return all
 }
 
@@ -136,6 +139,13 @@ func TestSignature(t *testing.T) {
 			"x float32[T 64], weight int8[96 64], input_scale float32[1], input_offset int32[1], deq_scale float32[96], quant_bias int32[96]",
 			"y float32[T 96]"},
 		{"linear_w8a8", core.Backward, "", ""},
+		{"shared_expert_ffn", core.Forward,
+			"x float32[T 64], gate int8[96 64], up int8[96 64], down int8[64 96], gate_scale float32[96], up_scale float32[96], down_scale float32[64]",
+			"y float32[T 64]"},
+		{"shared_expert_ffn packed", core.Forward,
+			"x float32[T 64], gate_up int8[192 64], down int8[64 96], gate_up_scale float32[192], down_scale float32[64]",
+			"y float32[T 64]"},
+		{"shared_expert_ffn", core.Backward, "", ""},
 		{"paged_attention", core.Forward,
 			"q float32[T 4 16], k_cache float32[P 8 2 16], v_cache float32[P 8 2 16], block_tables int32[B M], query_lens int32[B], seq_lens int32[B]",
 			"y float32[T 4 16]"},
