@@ -7,3 +7,8 @@ import "github.com/seed98097648/tune/internal/simd"
 // it takes InputScale, InputOffset and QuantBias; without, a scale for each row of X, and Bias unless that is nil. The
 // result has the same bits on every machine.
 type W8A8 = simd.W8A8
+
+// W8A8FFN is a feed-forward block that does so in both its products, as the op shared_expert_ffn has it: its method
+// Multiply computes Y [M, D] from X [M, D], the whole numbers of Gate and Up [I, D] and of Down [D, I], and the scales of
+// their rows.
+type W8A8FFN = simd.W8A8FFN

@@ -55,6 +55,7 @@ var Op = &opdef.Op{Name: core.SharedExpertFFN,
 		{Name: "x4096x1408", Facts: use(4096, 1408, core.Separate)}},
 	Tokens:     []int{1, 128, 1024},
 	Recordings: []string{"shared_expert_ffn_w8a8"}, Recorded: recorded,
+	Fast: opdef.Fast{Folder: "npu_fused_shared_expert/sharedexpert", Kernel: "new(Kernel)"},
 }
 
 func use(dim, intermediate int, layout core.Layout) core.Facts {
