@@ -68,8 +68,15 @@ func uses() []use {
 	int8GateUp.WeightDType, int8GateUp.Frozen = core.Int8, true
 	halfGateUp := again
 	halfGateUp.WeightDType, halfGateUp.Frozen = core.BFloat16, true
+	int8Layer := f32(core.Facts{Dim: 70, Out: 130, Scaling: core.DynamicScaling, Bias: true})
+	static := f32(core.Facts{Dim: 130, Out: 70, Scaling: core.StaticScaling})
+	shared := f32(core.Facts{Dim: 70, Intermediate: 130, Activation: "silu", Layout: core.Separate})
+	packedShared := shared
+	packedShared.Layout = core.Packed
 	rounded := func(f core.Facts) core.Facts { f.Products = core.BFloat16; return f }
 	return []use{
+		{core.LinearW8A8, int8Layer, 30}, {core.LinearW8A8, static, 37},
+		{core.SharedExpertFFN, shared, 60}, {core.SharedExpertFFN, packedShared, 9},
 		{core.QKV, heads, 90}, {core.QKV, int8Heads, 30},
 		{core.GateUpSwiGLU, gateUp, 90}, {core.GateUpSwiGLU, again, 60}, {core.GateUpSwiGLU, int8GateUp, 30},
 		{core.GateUpSwiGLU, halfGateUp, 37},
@@ -103,7 +110,7 @@ func calls(t testing.TB, k core.Kernel, u use, value func(*rand.Rand) float32) [
 	rng := rand.New(rand.NewPCG(3, uint64(u.tokens)))
 	given := map[string]core.Tensor{}
 	var out []*core.Call
-	for _, pass := range []core.Pass{core.Forward, core.Backward} {
+	for _, pass := range u.op.Passes() {
 		c, err := core.NewCall(u.op, pass, u.facts)
 		if err != nil {
 			t.Fatal(err)
@@ -167,6 +174,14 @@ func fill(rng *rand.Rand, u use, name string, x core.Tensor, value func(*rand.Ra
 				x.Float32s()[i] = float32(s)
 			}
 		}
+	case "input_scale": // which a calibration makes positive
+		x.Float32s()[0] = 0.03
+	case "input_offset":
+		x.Int32s()[0] = -17
+	case "quant_bias":
+		for i := range x.Int32s() {
+			x.Int32s()[i] = rng.Int32N(20001) - 10000
+		}
 	default:
 		v := make([]float32, x.Elems())
 		for i := range v {
@@ -208,7 +223,7 @@ func TestRightKernelsAreFoundRight(t *testing.T) {
 // one row, and wants it named.
 func TestEveryWrongOutputIsFound(t *testing.T) {
 	for _, u := range uses() {
-		for pass := range 2 {
+		for pass := range u.op.Passes() {
 			if u.op == core.LinearCrossEntropy && u.tokens >= 64 && pass == 0 {
 				continue // a sample; see below
 			}
