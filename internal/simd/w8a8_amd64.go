@@ -16,7 +16,7 @@ func int8Assembly() []*int8Kernel {
 var int8VNNI = int8Kernel{name: "vnni", rows: 4, cols: 4, block: func(sums []int32, q, w []int8, of []int32, k int) {
 	rows, cols := len(q)/k, len(w)/k
 	parts(rows, cols, 4, func(i, j, r, c int) {
-		var own [16]int32
+		own := room(sums, i, r, c, cols)
 		blocksVNNI[r/4][c/4](k, &q[i*k], &w[j*k], &own[0])
 		for a := range r {
 			for b := range c {

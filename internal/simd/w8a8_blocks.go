@@ -10,10 +10,7 @@ func inVectors(most int, blocks *blockFunctions) func(sums []int32, q, w []int8,
 	return func(sums []int32, q, w []int8, _ []int32, k int) {
 		rows, cols, whole := len(q)/k, len(w)/k, k&^15
 		parts(rows, cols, most, func(i, j, r, c int) {
-			own := sums[i*cols:]
-			if c < cols { // whose sums do not lie side by side
-				own = make([]int32, r)
-			}
+			own := room(sums, i, r, c, cols)
 			blocks[r/most][c/4](k, &q[i*k], &w[j*k], &own[0])
 			for a := range r {
 				for b := range c {
@@ -22,6 +19,15 @@ func inVectors(most int, blocks *blockFunctions) func(sums []int32, q, w []int8,
 			}
 		})
 	}
+}
+
+// room is where a part from row i on has its sums: in their place if it has all columns, since others do not lie side by
+// side there.
+func room(sums []int32, i, rows, cols, all int) []int32 {
+	if cols == all {
+		return sums[i*all:]
+	}
+	return make([]int32, rows*cols)
 }
 
 // parts calls f for each part of a block for which there is a function: of all rows it has or of one, and of four

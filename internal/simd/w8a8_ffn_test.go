@@ -1,6 +1,7 @@
 package simd
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 )
@@ -48,33 +49,43 @@ func TestW8A8FFNRefusesShortSlices(t *testing.T) {
 	p.Multiply()
 }
 
-// BenchmarkW8A8FFN reads weights of 17 MiB for a row, which are those of GLM-4.5-Air's shared expert, by itself and in
-// its parts.
+// BenchmarkW8A8FFN reads the shared experts of GLM-4.5-Air's layers in turn, 17 MiB each, by themselves and in their parts.
 func BenchmarkW8A8FFN(b *testing.B) {
-	const d, i = 4096, 1408
+	const d, i, layers = 4096, 1408, 16
+	weights, scales := make([]int8, layers*3*d*i), make([]float32, d)
+	for at := range weights {
+		weights[at] = int8(at)
+	}
 	for _, m := range []int{1, 8} {
 		x, h, u, y := make([]float32, m*d), make([]float32, m*i), make([]float32, m*i), make([]float32, m*d)
 		for at := range x {
 			x[at] = float32(at%17) - 8
 		}
-		weights, scales := [3][]int8{make([]int8, i*d), make([]int8, i*d), make([]int8, d*i)}, make([]float32, d)
-		b.Run("one", func(b *testing.B) {
-			p := W8A8FFN{M: m, D: d, I: i, X: x, Gate: weights[0], Up: weights[1], Down: weights[2], GateScale: scales,
-				UpScale: scales, DownScale: scales, Y: y}
+		next := 0
+		layer := func() (gate, up, down []int8) {
+			next = (next + 1) % layers
+			all := weights[next*3*d*i:][:3*d*i]
+			return all[:d*i], all[d*i : 2*d*i], all[2*d*i:]
+		}
+		b.Run(fmt.Sprintf("one call of %d", m), func(b *testing.B) {
 			b.SetBytes(3 * d * i)
 			for b.Loop() {
+				gate, up, down := layer()
+				p := W8A8FFN{M: m, D: d, I: i, X: x, Gate: gate, Up: up, Down: down, GateScale: scales, UpScale: scales,
+					DownScale: scales, Y: y}
 				p.Multiply()
 			}
 		})
-		b.Run("parts", func(b *testing.B) {
+		b.Run(fmt.Sprintf("parts of %d", m), func(b *testing.B) {
 			b.SetBytes(3 * d * i)
 			for b.Loop() {
-				for n, to := range [][]float32{h, u} {
-					p := W8A8{M: m, N: i, K: d, X: x, Weight: weights[n], Scale: scales, Y: to}
+				gate, up, down := layer()
+				for _, p := range []W8A8{{M: m, N: i, K: d, X: x, Weight: gate, Scale: scales, Y: h},
+					{M: m, N: i, K: d, X: x, Weight: up, Scale: scales, Y: u}} {
 					p.Multiply()
 				}
 				Stream(false).SwiGLU(h, h, u)
-				p := W8A8{M: m, N: d, K: i, X: h, Weight: weights[2], Scale: scales, Y: y}
+				p := W8A8{M: m, N: d, K: i, X: h, Weight: down, Scale: scales, Y: y}
 				p.Multiply()
 			}
 		})
