@@ -72,16 +72,17 @@ type Facts struct {
 	DType       DType `json:"dtype"`                  // storage of activations
 	WeightDType DType `json:"weight_dtype,omitempty"` // storage of weights
 
-	// norms, linear, linear_w8a8, qkv, gate_up_swiglu, moe_experts, linear_cross_entropy: D, size of the last axis
+	// norms, linear, linear_w8a8, qkv, gate_up_swiglu, moe_experts, shared_expert_ffn, linear_cross_entropy: D, size of the
+	// last axis
 	Dim          int `json:"dim,omitempty"`
 	Out          int `json:"out,omitempty"`          // linear, linear_w8a8: N, rows of the weight
-	Intermediate int `json:"intermediate,omitempty"` // swiglu, gate_up_swiglu, moe_experts: I
+	Intermediate int `json:"intermediate,omitempty"` // swiglu, gate_up_swiglu, moe_experts, shared_expert_ffn: I
 
 	Eps    float64   `json:"eps,omitempty"`    // rms_norm, add_rms_norm, attention_pre
 	Offset int       `json:"offset,omitempty"` // the same: 0, or 1 for weights stored around zero
 	Cast   CastOrder `json:"cast,omitempty"`   // the same
 
-	Activation string `json:"activation,omitempty"` // swiglu, gate_up_swiglu, moe_experts: "silu"
+	Activation string `json:"activation,omitempty"` // ops with Intermediate: "silu"
 	Layout     Layout `json:"layout,omitempty"`     // the same
 	// gate_up_swiglu: backward computes the products before swiglu again, which are not saved
 	Recompute bool `json:"recompute,omitempty"`

@@ -72,6 +72,10 @@ func TestValidateNamesTheFactThatIsWrong(t *testing.T) {
 		{core.AttentionPre, "bias is for dynamic", func(f *core.Facts) {
 			f.WeightDType, f.Scaling, f.Bias = core.Int8, core.StaticScaling, true
 		}},
+		{core.SharedExpertFFN, "dim and intermediate must", func(f *core.Facts) { f.Dim = 0 }},
+		{core.SharedExpertFFN, "dim and intermediate must", func(f *core.Facts) { f.Intermediate = 1 << 17 }},
+		{core.SharedExpertFFN, "layout must", func(f *core.Facts) { f.Layout = core.PerExpert }},
+		{core.SharedExpertFFN, "activation must", func(f *core.Facts) { f.Activation = "" }},
 		{core.Linear, "products can be", func(f *core.Facts) { f.Products = core.Float16 }},
 		{core.Linear, "products can be", func(f *core.Facts) { f.Products = core.DType(99) }},
 		{core.Linear, "products can be", func(f *core.Facts) { f.DType, f.Products = core.Float64, core.BFloat16 }},

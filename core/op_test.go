@@ -50,6 +50,9 @@ func uses() map[string]use {
 	pre.WeightDType, pre.Scaling, pre.Bias, pre.Residual = core.Int8, core.StaticScaling, false, false
 	pre.QKNorm, pre.NormBias = true, true
 	all["attention_pre static"] = use{core.AttentionPre, pre}
+	shared := validFacts(core.SharedExpertFFN)
+	shared.Layout = core.Packed
+	all["shared_expert_ffn packed"] = use{core.SharedExpertFFN, shared}
 	return all
 }
 
@@ -157,6 +160,13 @@ func TestSignature(t *testing.T) {
 				"cos float32[P 1], sin float32[P 1], positions int32[T]",
 			"q bfloat16[T 2 3], k bfloat16[T 1 3], v bfloat16[T 1 3]"},
 		{"attention_pre", core.Backward, "", ""},
+		{"shared_expert_ffn", core.Forward,
+			"x float32[T 64], gate int8[96 64], up int8[96 64], down int8[64 96], gate_scale float32[96], up_scale float32[96], down_scale float32[64]",
+			"y float32[T 64]"},
+		{"shared_expert_ffn packed", core.Forward,
+			"x float32[T 64], gate_up int8[192 64], down int8[64 96], gate_up_scale float32[192], down_scale float32[64]",
+			"y float32[T 64]"},
+		{"shared_expert_ffn", core.Backward, "", ""},
 		{"paged_attention", core.Forward,
 			"q float32[T 4 16], k_cache float32[P 8 2 16], v_cache float32[P 8 2 16], block_tables int32[B M], query_lens int32[B], seq_lens int32[B]",
 			"y float32[T 4 16]"},

@@ -22,9 +22,12 @@ import (
 )
 
 // tinyFolder writes the tiny model with matrices in bfloat16.
-func tinyFolder(t *testing.T) string {
+func tinyFolder(t *testing.T) string { return folderOf(t, tiny) }
+
+// folderOf is one of the model that a configuration describes.
+func folderOf(t *testing.T, config string) string {
 	t.Helper()
-	m, err := models.New([]byte(tiny), autograd.Heap{})
+	m, err := models.New([]byte(config), autograd.Heap{})
 	if err != nil {
 		t.Fatal(err)
 	}

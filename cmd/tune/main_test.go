@@ -68,6 +68,10 @@ var tinyConfigs = map[string]string{
 		"num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 8,
 		"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8, "mlp_only_layers": [0],
 		"norm_topk_prob": true, "max_position_embeddings": 64, "initializer_range": 0.1}`,
+	"glm4_moe": `{"model_type": "glm4_moe", "vocab_size": 257, "hidden_size": 16, "intermediate_size": 24,
+		"num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 8,
+		"n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8, "n_shared_experts": 2,
+		"first_k_dense_replace": 1, "max_position_embeddings": 64, "initializer_range": 0.1}`,
 }
 
 // writeModel makes a model folder with random weights and one token for each byte.

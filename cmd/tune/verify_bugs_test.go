@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/plugin"
+	references "github.com/seed98097648/tune/core/reference"
 	"github.com/seed98097648/tune/plugins/linked"
 )
 
@@ -29,6 +30,7 @@ func buggyPlugins() map[string]func() {
 	}
 	bugs := plantedBugs()
 	maps.Copy(bugs, processBugs())
+	maps.Copy(bugs, inferenceBugs())
 	for name, b := range bugs {
 		served[name] = func() { serveBug(name, b.op, b.bug) }
 	}
@@ -45,10 +47,13 @@ func serveBug(name string, op core.Op, bug func(func() error, *core.Call) error)
 	plugin.Serve(name, "1.0.0", buggy{right(op), bug})
 }
 
-// right is the project's own kernel for an op.
+// right is the project's own kernel for an op, or the reference.
 func right(op core.Op) core.Kernel {
 	all := linked.Kernels()
-	return all[slices.IndexFunc(all, func(k core.Kernel) bool { return k.Info().Op == op })]
+	if i := slices.IndexFunc(all, func(k core.Kernel) bool { return k.Info().Op == op }); i >= 0 {
+		return all[i]
+	}
+	return references.Single(op)
 }
 
 // buggy is a right kernel with a bug.

@@ -10,3 +10,8 @@ type W8A8 = simd.W8A8
 
 // MultiplyW8A8 computes layers of one X, whose rows become int8 once, as the first layer says.
 func MultiplyW8A8(layers ...*W8A8) { simd.MultiplyW8A8(layers...) }
+
+// W8A8FFN is a feed-forward block that does so in both its products, as the op shared_expert_ffn has it: its method
+// Multiply computes Y [M, D] from X [M, D], the whole numbers of Gate and Up [I, D] and of Down [D, I], and the scales of
+// their rows.
+type W8A8FFN = simd.W8A8FFN

@@ -18,6 +18,7 @@ import (
 	reshapeandcache "github.com/seed98097648/tune/internal/ops/reshape_and_cache"
 	rmsnorm "github.com/seed98097648/tune/internal/ops/rms_norm"
 	rope "github.com/seed98097648/tune/internal/ops/rope"
+	sharedexpertffn "github.com/seed98097648/tune/internal/ops/shared_expert_ffn"
 	swiglu "github.com/seed98097648/tune/internal/ops/swiglu"
 )
 
@@ -37,5 +38,6 @@ var all = []*opdef.Op{
 	reshapeandcache.Op,
 	rmsnorm.Op,
 	rope.Op,
+	sharedexpertffn.Op,
 	swiglu.Op,
 }

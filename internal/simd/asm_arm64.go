@@ -572,3 +572,91 @@ func toFloat16NEON(dst []uint16, src []float32)
 //
 //go:noescape
 func fromInt8NEON(dst []float32, src []int8, scale float32)
+
+// int8Block1x1NEON is
+//
+//	for i := range 1 {
+//		for j := range 1 {
+//			for at := range k &^ 15 { sums[i*1+j] += q[i*k+at] * w[j*k+at] }
+//		}
+//	}
+//
+//go:noescape
+func int8Block1x1NEON(k int, q, w *int8, sums *int32)
+
+// int8Block1x1DotNEON is
+//
+//	for i := range 1 {
+//		for j := range 1 {
+//			for at := range k &^ 15 { sums[i*1+j] += q[i*k+at] * w[j*k+at] }
+//		}
+//	}
+//
+//go:noescape
+func int8Block1x1DotNEON(k int, q, w *int8, sums *int32)
+
+// int8Block1x4NEON is
+//
+//	for i := range 1 {
+//		for j := range 4 {
+//			for at := range k &^ 15 { sums[i*4+j] += q[i*k+at] * w[j*k+at] }
+//		}
+//	}
+//
+//go:noescape
+func int8Block1x4NEON(k int, q, w *int8, sums *int32)
+
+// int8Block1x4DotNEON is
+//
+//	for i := range 1 {
+//		for j := range 4 {
+//			for at := range k &^ 15 { sums[i*4+j] += q[i*k+at] * w[j*k+at] }
+//		}
+//	}
+//
+//go:noescape
+func int8Block1x4DotNEON(k int, q, w *int8, sums *int32)
+
+// int8Block4x1NEON is
+//
+//	for i := range 4 {
+//		for j := range 1 {
+//			for at := range k &^ 15 { sums[i*1+j] += q[i*k+at] * w[j*k+at] }
+//		}
+//	}
+//
+//go:noescape
+func int8Block4x1NEON(k int, q, w *int8, sums *int32)
+
+// int8Block4x1DotNEON is
+//
+//	for i := range 4 {
+//		for j := range 1 {
+//			for at := range k &^ 15 { sums[i*1+j] += q[i*k+at] * w[j*k+at] }
+//		}
+//	}
+//
+//go:noescape
+func int8Block4x1DotNEON(k int, q, w *int8, sums *int32)
+
+// int8Block4x4NEON is
+//
+//	for i := range 4 {
+//		for j := range 4 {
+//			for at := range k &^ 15 { sums[i*4+j] += q[i*k+at] * w[j*k+at] }
+//		}
+//	}
+//
+//go:noescape
+func int8Block4x4NEON(k int, q, w *int8, sums *int32)
+
+// int8Block4x4DotNEON is
+//
+//	for i := range 4 {
+//		for j := range 4 {
+//			for at := range k &^ 15 { sums[i*4+j] += q[i*k+at] * w[j*k+at] }
+//		}
+//	}
+//
+//go:noescape
+func int8Block4x4DotNEON(k int, q, w *int8, sums *int32)

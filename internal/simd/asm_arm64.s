@@ -4748,3 +4748,430 @@ elements:
 
 done:
 	RET
+
+// func int8Block1x1NEON(k int, q, w *int8, sums *int32)
+TEXT ·int8Block1x1NEON(SB), NOSPLIT, $0-32
+	MOVD k+0(FP), R0
+	MOVD sums+24(FP), R1
+	MOVD q+8(FP), R2
+	MOVD w+16(FP), R3
+	VEOR V3.B16, V3.B16, V3.B16
+	SUBS $16, R0
+	BLT done
+
+vectors:
+	VLD1.P 16(R2), [V0.S4]
+	VLD1.P 16(R3), [V1.S4]
+	WORD $0x0e21c002 // smull v2.8h, v0.8b, v1.8b
+	WORD $0x4e606843 // sadalp v3.4s, v2.8h
+	WORD $0x4e21c002 // smull2 v2.8h, v0.16b, v1.16b
+	WORD $0x4e606843 // sadalp v3.4s, v2.8h
+	SUBS $16, R0
+	BGE vectors
+
+done:
+	WORD $0x4eb1b863 // addv s3, v3.4s
+	FMOVS.P F3, 4(R1)
+	RET
+
+// func int8Block1x1DotNEON(k int, q, w *int8, sums *int32)
+TEXT ·int8Block1x1DotNEON(SB), NOSPLIT, $0-32
+	MOVD k+0(FP), R0
+	MOVD sums+24(FP), R1
+	MOVD q+8(FP), R2
+	MOVD w+16(FP), R3
+	VEOR V3.B16, V3.B16, V3.B16
+	SUBS $16, R0
+	BLT done
+
+vectors:
+	VLD1.P 16(R2), [V0.S4]
+	VLD1.P 16(R3), [V1.S4]
+	WORD $0x4e819403 // sdot v3.4s, v0.16b, v1.16b
+	SUBS $16, R0
+	BGE vectors
+
+done:
+	WORD $0x4eb1b863 // addv s3, v3.4s
+	FMOVS.P F3, 4(R1)
+	RET
+
+// func int8Block1x4NEON(k int, q, w *int8, sums *int32)
+TEXT ·int8Block1x4NEON(SB), NOSPLIT, $0-32
+	MOVD k+0(FP), R0
+	MOVD sums+24(FP), R1
+	MOVD q+8(FP), R2
+	MOVD w+16(FP), R3
+	ADD R0, R3, R4
+	ADD R0, R4, R5
+	ADD R0, R5, R6
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	SUBS $16, R0
+	BLT done
+
+vectors:
+	VLD1.P 16(R2), [V0.S4]
+	VLD1.P 16(R3), [V1.S4]
+	WORD $0x0e21c002 // smull v2.8h, v0.8b, v1.8b
+	WORD $0x4e606843 // sadalp v3.4s, v2.8h
+	WORD $0x4e21c002 // smull2 v2.8h, v0.16b, v1.16b
+	WORD $0x4e606843 // sadalp v3.4s, v2.8h
+	VLD1.P 16(R4), [V1.S4]
+	WORD $0x0e21c002 // smull v2.8h, v0.8b, v1.8b
+	WORD $0x4e606844 // sadalp v4.4s, v2.8h
+	WORD $0x4e21c002 // smull2 v2.8h, v0.16b, v1.16b
+	WORD $0x4e606844 // sadalp v4.4s, v2.8h
+	VLD1.P 16(R5), [V1.S4]
+	WORD $0x0e21c002 // smull v2.8h, v0.8b, v1.8b
+	WORD $0x4e606845 // sadalp v5.4s, v2.8h
+	WORD $0x4e21c002 // smull2 v2.8h, v0.16b, v1.16b
+	WORD $0x4e606845 // sadalp v5.4s, v2.8h
+	VLD1.P 16(R6), [V1.S4]
+	WORD $0x0e21c002 // smull v2.8h, v0.8b, v1.8b
+	WORD $0x4e606846 // sadalp v6.4s, v2.8h
+	WORD $0x4e21c002 // smull2 v2.8h, v0.16b, v1.16b
+	WORD $0x4e606846 // sadalp v6.4s, v2.8h
+	SUBS $16, R0
+	BGE vectors
+
+done:
+	WORD $0x4ea4bc63 // addp v3.4s, v3.4s, v4.4s
+	WORD $0x4ea6bca5 // addp v5.4s, v5.4s, v6.4s
+	WORD $0x4ea5bc63 // addp v3.4s, v3.4s, v5.4s
+	VST1.P [V3.S4], 16(R1)
+	RET
+
+// func int8Block1x4DotNEON(k int, q, w *int8, sums *int32)
+TEXT ·int8Block1x4DotNEON(SB), NOSPLIT, $0-32
+	MOVD k+0(FP), R0
+	MOVD sums+24(FP), R1
+	MOVD q+8(FP), R2
+	MOVD w+16(FP), R3
+	ADD R0, R3, R4
+	ADD R0, R4, R5
+	ADD R0, R5, R6
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	SUBS $16, R0
+	BLT done
+
+vectors:
+	VLD1.P 16(R2), [V0.S4]
+	VLD1.P 16(R3), [V1.S4]
+	WORD $0x4e819403 // sdot v3.4s, v0.16b, v1.16b
+	VLD1.P 16(R4), [V1.S4]
+	WORD $0x4e819404 // sdot v4.4s, v0.16b, v1.16b
+	VLD1.P 16(R5), [V1.S4]
+	WORD $0x4e819405 // sdot v5.4s, v0.16b, v1.16b
+	VLD1.P 16(R6), [V1.S4]
+	WORD $0x4e819406 // sdot v6.4s, v0.16b, v1.16b
+	SUBS $16, R0
+	BGE vectors
+
+done:
+	WORD $0x4ea4bc63 // addp v3.4s, v3.4s, v4.4s
+	WORD $0x4ea6bca5 // addp v5.4s, v5.4s, v6.4s
+	WORD $0x4ea5bc63 // addp v3.4s, v3.4s, v5.4s
+	VST1.P [V3.S4], 16(R1)
+	RET
+
+// func int8Block4x1NEON(k int, q, w *int8, sums *int32)
+TEXT ·int8Block4x1NEON(SB), NOSPLIT, $0-32
+	MOVD k+0(FP), R0
+	MOVD sums+24(FP), R1
+	MOVD q+8(FP), R2
+	ADD R0, R2, R3
+	ADD R0, R3, R4
+	ADD R0, R4, R5
+	MOVD w+16(FP), R6
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	SUBS $16, R0
+	BLT done
+
+vectors:
+	VLD1.P 16(R2), [V0.S4]
+	VLD1.P 16(R3), [V1.S4]
+	VLD1.P 16(R4), [V2.S4]
+	VLD1.P 16(R5), [V3.S4]
+	VLD1.P 16(R6), [V4.S4]
+	WORD $0x0e24c005 // smull v5.8h, v0.8b, v4.8b
+	WORD $0x4e6068a6 // sadalp v6.4s, v5.8h
+	WORD $0x4e24c005 // smull2 v5.8h, v0.16b, v4.16b
+	WORD $0x4e6068a6 // sadalp v6.4s, v5.8h
+	WORD $0x0e24c025 // smull v5.8h, v1.8b, v4.8b
+	WORD $0x4e6068a7 // sadalp v7.4s, v5.8h
+	WORD $0x4e24c025 // smull2 v5.8h, v1.16b, v4.16b
+	WORD $0x4e6068a7 // sadalp v7.4s, v5.8h
+	WORD $0x0e24c045 // smull v5.8h, v2.8b, v4.8b
+	WORD $0x4e6068a8 // sadalp v8.4s, v5.8h
+	WORD $0x4e24c045 // smull2 v5.8h, v2.16b, v4.16b
+	WORD $0x4e6068a8 // sadalp v8.4s, v5.8h
+	WORD $0x0e24c065 // smull v5.8h, v3.8b, v4.8b
+	WORD $0x4e6068a9 // sadalp v9.4s, v5.8h
+	WORD $0x4e24c065 // smull2 v5.8h, v3.16b, v4.16b
+	WORD $0x4e6068a9 // sadalp v9.4s, v5.8h
+	SUBS $16, R0
+	BGE vectors
+
+done:
+	WORD $0x4eb1b8c6 // addv s6, v6.4s
+	FMOVS.P F6, 4(R1)
+	WORD $0x4eb1b8e7 // addv s7, v7.4s
+	FMOVS.P F7, 4(R1)
+	WORD $0x4eb1b908 // addv s8, v8.4s
+	FMOVS.P F8, 4(R1)
+	WORD $0x4eb1b929 // addv s9, v9.4s
+	FMOVS.P F9, 4(R1)
+	RET
+
+// func int8Block4x1DotNEON(k int, q, w *int8, sums *int32)
+TEXT ·int8Block4x1DotNEON(SB), NOSPLIT, $0-32
+	MOVD k+0(FP), R0
+	MOVD sums+24(FP), R1
+	MOVD q+8(FP), R2
+	ADD R0, R2, R3
+	ADD R0, R3, R4
+	ADD R0, R4, R5
+	MOVD w+16(FP), R6
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	SUBS $16, R0
+	BLT done
+
+vectors:
+	VLD1.P 16(R2), [V0.S4]
+	VLD1.P 16(R3), [V1.S4]
+	VLD1.P 16(R4), [V2.S4]
+	VLD1.P 16(R5), [V3.S4]
+	VLD1.P 16(R6), [V4.S4]
+	WORD $0x4e849406 // sdot v6.4s, v0.16b, v4.16b
+	WORD $0x4e849427 // sdot v7.4s, v1.16b, v4.16b
+	WORD $0x4e849448 // sdot v8.4s, v2.16b, v4.16b
+	WORD $0x4e849469 // sdot v9.4s, v3.16b, v4.16b
+	SUBS $16, R0
+	BGE vectors
+
+done:
+	WORD $0x4eb1b8c6 // addv s6, v6.4s
+	FMOVS.P F6, 4(R1)
+	WORD $0x4eb1b8e7 // addv s7, v7.4s
+	FMOVS.P F7, 4(R1)
+	WORD $0x4eb1b908 // addv s8, v8.4s
+	FMOVS.P F8, 4(R1)
+	WORD $0x4eb1b929 // addv s9, v9.4s
+	FMOVS.P F9, 4(R1)
+	RET
+
+// func int8Block4x4NEON(k int, q, w *int8, sums *int32)
+TEXT ·int8Block4x4NEON(SB), NOSPLIT, $0-32
+	MOVD k+0(FP), R0
+	MOVD sums+24(FP), R1
+	MOVD q+8(FP), R2
+	ADD R0, R2, R3
+	ADD R0, R3, R4
+	ADD R0, R4, R5
+	MOVD w+16(FP), R6
+	ADD R0, R6, R7
+	ADD R0, R7, R8
+	ADD R0, R8, R9
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	SUBS $16, R0
+	BLT done
+
+vectors:
+	VLD1.P 16(R2), [V0.S4]
+	VLD1.P 16(R3), [V1.S4]
+	VLD1.P 16(R4), [V2.S4]
+	VLD1.P 16(R5), [V3.S4]
+	VLD1.P 16(R6), [V4.S4]
+	WORD $0x0e24c005 // smull v5.8h, v0.8b, v4.8b
+	WORD $0x4e6068a6 // sadalp v6.4s, v5.8h
+	WORD $0x4e24c005 // smull2 v5.8h, v0.16b, v4.16b
+	WORD $0x4e6068a6 // sadalp v6.4s, v5.8h
+	WORD $0x0e24c025 // smull v5.8h, v1.8b, v4.8b
+	WORD $0x4e6068aa // sadalp v10.4s, v5.8h
+	WORD $0x4e24c025 // smull2 v5.8h, v1.16b, v4.16b
+	WORD $0x4e6068aa // sadalp v10.4s, v5.8h
+	WORD $0x0e24c045 // smull v5.8h, v2.8b, v4.8b
+	WORD $0x4e6068ae // sadalp v14.4s, v5.8h
+	WORD $0x4e24c045 // smull2 v5.8h, v2.16b, v4.16b
+	WORD $0x4e6068ae // sadalp v14.4s, v5.8h
+	WORD $0x0e24c065 // smull v5.8h, v3.8b, v4.8b
+	WORD $0x4e6068b2 // sadalp v18.4s, v5.8h
+	WORD $0x4e24c065 // smull2 v5.8h, v3.16b, v4.16b
+	WORD $0x4e6068b2 // sadalp v18.4s, v5.8h
+	VLD1.P 16(R7), [V4.S4]
+	WORD $0x0e24c005 // smull v5.8h, v0.8b, v4.8b
+	WORD $0x4e6068a7 // sadalp v7.4s, v5.8h
+	WORD $0x4e24c005 // smull2 v5.8h, v0.16b, v4.16b
+	WORD $0x4e6068a7 // sadalp v7.4s, v5.8h
+	WORD $0x0e24c025 // smull v5.8h, v1.8b, v4.8b
+	WORD $0x4e6068ab // sadalp v11.4s, v5.8h
+	WORD $0x4e24c025 // smull2 v5.8h, v1.16b, v4.16b
+	WORD $0x4e6068ab // sadalp v11.4s, v5.8h
+	WORD $0x0e24c045 // smull v5.8h, v2.8b, v4.8b
+	WORD $0x4e6068af // sadalp v15.4s, v5.8h
+	WORD $0x4e24c045 // smull2 v5.8h, v2.16b, v4.16b
+	WORD $0x4e6068af // sadalp v15.4s, v5.8h
+	WORD $0x0e24c065 // smull v5.8h, v3.8b, v4.8b
+	WORD $0x4e6068b3 // sadalp v19.4s, v5.8h
+	WORD $0x4e24c065 // smull2 v5.8h, v3.16b, v4.16b
+	WORD $0x4e6068b3 // sadalp v19.4s, v5.8h
+	VLD1.P 16(R8), [V4.S4]
+	WORD $0x0e24c005 // smull v5.8h, v0.8b, v4.8b
+	WORD $0x4e6068a8 // sadalp v8.4s, v5.8h
+	WORD $0x4e24c005 // smull2 v5.8h, v0.16b, v4.16b
+	WORD $0x4e6068a8 // sadalp v8.4s, v5.8h
+	WORD $0x0e24c025 // smull v5.8h, v1.8b, v4.8b
+	WORD $0x4e6068ac // sadalp v12.4s, v5.8h
+	WORD $0x4e24c025 // smull2 v5.8h, v1.16b, v4.16b
+	WORD $0x4e6068ac // sadalp v12.4s, v5.8h
+	WORD $0x0e24c045 // smull v5.8h, v2.8b, v4.8b
+	WORD $0x4e6068b0 // sadalp v16.4s, v5.8h
+	WORD $0x4e24c045 // smull2 v5.8h, v2.16b, v4.16b
+	WORD $0x4e6068b0 // sadalp v16.4s, v5.8h
+	WORD $0x0e24c065 // smull v5.8h, v3.8b, v4.8b
+	WORD $0x4e6068b4 // sadalp v20.4s, v5.8h
+	WORD $0x4e24c065 // smull2 v5.8h, v3.16b, v4.16b
+	WORD $0x4e6068b4 // sadalp v20.4s, v5.8h
+	VLD1.P 16(R9), [V4.S4]
+	WORD $0x0e24c005 // smull v5.8h, v0.8b, v4.8b
+	WORD $0x4e6068a9 // sadalp v9.4s, v5.8h
+	WORD $0x4e24c005 // smull2 v5.8h, v0.16b, v4.16b
+	WORD $0x4e6068a9 // sadalp v9.4s, v5.8h
+	WORD $0x0e24c025 // smull v5.8h, v1.8b, v4.8b
+	WORD $0x4e6068ad // sadalp v13.4s, v5.8h
+	WORD $0x4e24c025 // smull2 v5.8h, v1.16b, v4.16b
+	WORD $0x4e6068ad // sadalp v13.4s, v5.8h
+	WORD $0x0e24c045 // smull v5.8h, v2.8b, v4.8b
+	WORD $0x4e6068b1 // sadalp v17.4s, v5.8h
+	WORD $0x4e24c045 // smull2 v5.8h, v2.16b, v4.16b
+	WORD $0x4e6068b1 // sadalp v17.4s, v5.8h
+	WORD $0x0e24c065 // smull v5.8h, v3.8b, v4.8b
+	WORD $0x4e6068b5 // sadalp v21.4s, v5.8h
+	WORD $0x4e24c065 // smull2 v5.8h, v3.16b, v4.16b
+	WORD $0x4e6068b5 // sadalp v21.4s, v5.8h
+	SUBS $16, R0
+	BGE vectors
+
+done:
+	WORD $0x4ea7bcc6 // addp v6.4s, v6.4s, v7.4s
+	WORD $0x4ea9bd08 // addp v8.4s, v8.4s, v9.4s
+	WORD $0x4ea8bcc6 // addp v6.4s, v6.4s, v8.4s
+	VST1.P [V6.S4], 16(R1)
+	WORD $0x4eabbd4a // addp v10.4s, v10.4s, v11.4s
+	WORD $0x4eadbd8c // addp v12.4s, v12.4s, v13.4s
+	WORD $0x4eacbd4a // addp v10.4s, v10.4s, v12.4s
+	VST1.P [V10.S4], 16(R1)
+	WORD $0x4eafbdce // addp v14.4s, v14.4s, v15.4s
+	WORD $0x4eb1be10 // addp v16.4s, v16.4s, v17.4s
+	WORD $0x4eb0bdce // addp v14.4s, v14.4s, v16.4s
+	VST1.P [V14.S4], 16(R1)
+	WORD $0x4eb3be52 // addp v18.4s, v18.4s, v19.4s
+	WORD $0x4eb5be94 // addp v20.4s, v20.4s, v21.4s
+	WORD $0x4eb4be52 // addp v18.4s, v18.4s, v20.4s
+	VST1.P [V18.S4], 16(R1)
+	RET
+
+// func int8Block4x4DotNEON(k int, q, w *int8, sums *int32)
+TEXT ·int8Block4x4DotNEON(SB), NOSPLIT, $0-32
+	MOVD k+0(FP), R0
+	MOVD sums+24(FP), R1
+	MOVD q+8(FP), R2
+	ADD R0, R2, R3
+	ADD R0, R3, R4
+	ADD R0, R4, R5
+	MOVD w+16(FP), R6
+	ADD R0, R6, R7
+	ADD R0, R7, R8
+	ADD R0, R8, R9
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	SUBS $16, R0
+	BLT done
+
+vectors:
+	VLD1.P 16(R2), [V0.S4]
+	VLD1.P 16(R3), [V1.S4]
+	VLD1.P 16(R4), [V2.S4]
+	VLD1.P 16(R5), [V3.S4]
+	VLD1.P 16(R6), [V4.S4]
+	WORD $0x4e849406 // sdot v6.4s, v0.16b, v4.16b
+	WORD $0x4e84942a // sdot v10.4s, v1.16b, v4.16b
+	WORD $0x4e84944e // sdot v14.4s, v2.16b, v4.16b
+	WORD $0x4e849472 // sdot v18.4s, v3.16b, v4.16b
+	VLD1.P 16(R7), [V4.S4]
+	WORD $0x4e849407 // sdot v7.4s, v0.16b, v4.16b
+	WORD $0x4e84942b // sdot v11.4s, v1.16b, v4.16b
+	WORD $0x4e84944f // sdot v15.4s, v2.16b, v4.16b
+	WORD $0x4e849473 // sdot v19.4s, v3.16b, v4.16b
+	VLD1.P 16(R8), [V4.S4]
+	WORD $0x4e849408 // sdot v8.4s, v0.16b, v4.16b
+	WORD $0x4e84942c // sdot v12.4s, v1.16b, v4.16b
+	WORD $0x4e849450 // sdot v16.4s, v2.16b, v4.16b
+	WORD $0x4e849474 // sdot v20.4s, v3.16b, v4.16b
+	VLD1.P 16(R9), [V4.S4]
+	WORD $0x4e849409 // sdot v9.4s, v0.16b, v4.16b
+	WORD $0x4e84942d // sdot v13.4s, v1.16b, v4.16b
+	WORD $0x4e849451 // sdot v17.4s, v2.16b, v4.16b
+	WORD $0x4e849475 // sdot v21.4s, v3.16b, v4.16b
+	SUBS $16, R0
+	BGE vectors
+
+done:
+	WORD $0x4ea7bcc6 // addp v6.4s, v6.4s, v7.4s
+	WORD $0x4ea9bd08 // addp v8.4s, v8.4s, v9.4s
+	WORD $0x4ea8bcc6 // addp v6.4s, v6.4s, v8.4s
+	VST1.P [V6.S4], 16(R1)
+	WORD $0x4eabbd4a // addp v10.4s, v10.4s, v11.4s
+	WORD $0x4eadbd8c // addp v12.4s, v12.4s, v13.4s
+	WORD $0x4eacbd4a // addp v10.4s, v10.4s, v12.4s
+	VST1.P [V10.S4], 16(R1)
+	WORD $0x4eafbdce // addp v14.4s, v14.4s, v15.4s
+	WORD $0x4eb1be10 // addp v16.4s, v16.4s, v17.4s
+	WORD $0x4eb0bdce // addp v14.4s, v14.4s, v16.4s
+	VST1.P [V14.S4], 16(R1)
+	WORD $0x4eb3be52 // addp v18.4s, v18.4s, v19.4s
+	WORD $0x4eb5be94 // addp v20.4s, v20.4s, v21.4s
+	WORD $0x4eb4be52 // addp v18.4s, v18.4s, v20.4s
+	VST1.P [V18.S4], 16(R1)
+	RET

@@ -16,7 +16,7 @@ func int8Assembly() []*int8Kernel {
 var int8VNNI = int8Kernel{name: "vnni", rows: 4, cols: 4, block: func(sums []int32, q, w []int8, of []int32, k int) {
 	rows, cols := len(q)/k, len(w)/k
 	parts(rows, cols, 4, func(i, j, r, c int) {
-		var own [16]int32
+		own := room(sums, i, r, c, cols)
 		blocksVNNI[r/4][c/4](k, &q[i*k], &w[j*k], &own[0])
 		for a := range r {
 			for b := range c {
@@ -26,40 +26,12 @@ var int8VNNI = int8Kernel{name: "vnni", rows: 4, cols: 4, block: func(sums []int
 	})
 }}
 
-var int8AVX2 = int8Kernel{name: "avx2", rows: 2, cols: 4, block: func(sums []int32, q, w []int8, _ []int32, k int) {
-	rows, cols, whole := len(q)/k, len(w)/k, k&^15
-	parts(rows, cols, 2, func(i, j, r, c int) {
-		var own [8]int32
-		blocksInt8AVX2[r/2][c/4](k, &q[i*k], &w[j*k], &own[0])
-		for a := range r {
-			for b := range c {
-				sums[(i+a)*cols+j+b] = own[a*c+b] + dotInt8(q[(i+a)*k+whole:(i+a+1)*k], w[(j+b)*k+whole:(j+b+1)*k])
-			}
-		}
-	})
-}}
-
-// parts calls f for each part of a block for which there is a function: of all rows it has or of one, and of four
-// columns or of one.
-func parts(rows, cols, most int, f func(i, j, rows, cols int)) {
-	if rows < most {
-		most = 1
-	}
-	for i := 0; i < rows; i += most {
-		if cols == 4 {
-			f(i, 0, most, 4)
-			continue
-		}
-		for j := range cols {
-			f(i, j, most, 1)
-		}
-	}
-}
+var int8AVX2 = int8Kernel{name: "avx2", rows: 2, cols: 4, block: inVectors(2, &blocksInt8AVX2)}
 
 // The functions of blocks of one row or of all, and of one column or of four.
 var (
-	blocksVNNI = [2][2]func(k int, q, w *int8, sums *int32){
+	blocksVNNI = blockFunctions{
 		{int8Block1x1VNNI, int8Block1x4VNNI}, {int8Block4x1VNNI, int8Block4x4VNNI}}
-	blocksInt8AVX2 = [2][2]func(k int, q, w *int8, sums *int32){
+	blocksInt8AVX2 = blockFunctions{
 		{int8Block1x1AVX2, int8Block1x4AVX2}, {int8Block2x1AVX2, int8Block2x4AVX2}}
 )

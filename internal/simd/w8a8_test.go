@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"testing"
 )
 
@@ -16,6 +17,18 @@ func eachInt8[T interface {
 	for _, k := range int8Kernels {
 		activeInt8 = k
 		t.Run(k.name, f)
+	}
+}
+
+// TestInt8IsTheOneThatTheMachineIsFor compares with the name in TUNE_TEST_INT8, as TUNE_TEST_VARIANT says what the
+// variant has to be.
+func TestInt8IsTheOneThatTheMachineIsFor(t *testing.T) {
+	want := os.Getenv("TUNE_TEST_INT8")
+	if want == "" {
+		t.Skip("TUNE_TEST_INT8 does not say which")
+	}
+	if activeInt8.name != want {
+		t.Errorf("products of int8 are %s, want %s", activeInt8.name, want)
 	}
 }
 

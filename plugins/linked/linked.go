@@ -15,6 +15,7 @@ import (
 	"github.com/seed98097648/tune/plugins/npu_fused_moe/moe"
 	"github.com/seed98097648/tune/plugins/npu_fused_rmsnorm/rmsnorm"
 	"github.com/seed98097648/tune/plugins/npu_fused_rope/rope"
+	"github.com/seed98097648/tune/plugins/npu_fused_shared_expert/sharedexpert"
 	"github.com/seed98097648/tune/plugins/npu_fused_swiglu/swiglu"
 )
 
@@ -37,6 +38,7 @@ func Plugins() []Plugin {
 		{moe.Name, moe.Version, func() list { return list{new(moe.Kernel), new(gate.Kernel)} }},
 		{rmsnorm.Name, rmsnorm.Version, func() list { return list{new(rmsnorm.Kernel), &rmsnorm.Kernel{Add: true}} }},
 		{rope.Name, rope.Version, func() list { return list{new(rope.Kernel)} }},
+		{sharedexpert.Name, sharedexpert.Version, func() list { return list{new(sharedexpert.Kernel)} }},
 		{swiglu.Name, swiglu.Version, func() list { return list{new(swiglu.Kernel)} }},
 	}
 }

@@ -64,6 +64,7 @@ func Compare(c *core.Call) error {
 		core.RMSNorm: rmsNorm, core.AddRMSNorm: addRMSNorm, core.SwiGLU: swiglu, core.RoPE: rope,
 		core.MoEGate: moeGate, core.MoEExperts: moeExperts, core.Attention: attention, core.LinearCrossEntropy: crossEntropy,
 		core.Linear: linear, core.QKV: qkv, core.GateUpSwiGLU: gateUpSwiGLU, core.AttentionPre: attentionPre,
+		core.LinearW8A8: linearW8A8, core.SharedExpertFFN: sharedExpertFFN,
 	}[c.Op]
 	if compare == nil {
 		return fmt.Errorf("crosscheck: %w: nothing here knows %s", core.ErrNotSupported, c.Op)

@@ -77,10 +77,17 @@ func uses() []use {
 	dynamic.WeightDType, dynamic.Scaling, dynamic.NormBias = core.Int8, core.DynamicScaling, true
 	int8Pre := pre
 	int8Pre.WeightDType = core.Int8
+	int8Layer := f32(core.Facts{Dim: 70, Out: 130, Scaling: core.DynamicScaling, Bias: true})
+	int8Static := f32(core.Facts{Dim: 130, Out: 70, Scaling: core.StaticScaling})
+	shared := f32(core.Facts{Dim: 70, Intermediate: 130, Activation: "silu", Layout: core.Separate})
+	packedShared := shared
+	packedShared.Layout = core.Packed
 	rounded := func(f core.Facts) core.Facts { f.Products = core.BFloat16; return f }
 	return []use{
 		{core.AttentionPre, pre, 1}, {core.AttentionPre, pre, 16}, {core.AttentionPre, normed, 7},
 		{core.AttentionPre, static, 11}, {core.AttentionPre, dynamic, 9}, {core.AttentionPre, int8Pre, 16},
+		{core.LinearW8A8, int8Layer, 30}, {core.LinearW8A8, int8Static, 37},
+		{core.SharedExpertFFN, shared, 60}, {core.SharedExpertFFN, packedShared, 9},
 		{core.QKV, heads, 90}, {core.QKV, int8Heads, 30},
 		{core.GateUpSwiGLU, gateUp, 90}, {core.GateUpSwiGLU, again, 60}, {core.GateUpSwiGLU, int8GateUp, 30},
 		{core.GateUpSwiGLU, halfGateUp, 37},
@@ -159,12 +166,6 @@ func fill(rng *rand.Rand, u use, name string, x core.Tensor, value func(*rand.Ra
 				x.Int32s()[2*i+1] = int32(i - i%row)
 			}
 		}
-	case "input_scale":
-		x.Float32s()[0] = 0.03
-	case "input_offset", "q_quant_bias", "k_quant_bias", "v_quant_bias":
-		for i := range x.Int32s() {
-			x.Int32s()[i] = int32(rng.IntN(100))
-		}
 	case "labels":
 		for i := range x.Int32s() {
 			x.Int32s()[i] = int32(rng.IntN(u.facts.Vocab+20) - 20)
@@ -183,6 +184,14 @@ func fill(rng *rand.Rand, u use, name string, x core.Tensor, value func(*rand.Ra
 			if x.Float32s()[i] = float32(c); name == "sin" {
 				x.Float32s()[i] = float32(s)
 			}
+		}
+	case "input_scale": // which a calibration makes positive
+		x.Float32s()[0] = 0.03
+	case "input_offset":
+		x.Int32s()[0] = -17
+	case "quant_bias", "q_quant_bias", "k_quant_bias", "v_quant_bias":
+		for i := range x.Int32s() {
+			x.Int32s()[i] = rng.Int32N(20001) - 10000
 		}
 	default:
 		v := make([]float32, x.Elems())

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/seed98097648/tune/core"
@@ -78,35 +80,48 @@ func quantisationOf(config []byte) (*Quantisation, error) {
 	}
 	q := &Quantisation{}
 	if err := json.Unmarshal(c.Quantisation, q); err != nil {
-		return nil, fmt.Errorf("config.json: quantization_config: %w", err)
+		return nil, fmt.Errorf("config.json: quantization_config: %w%s", err, quantisationRemedy)
 	}
 	return q, q.check()
 }
 
+// quantisationRemedy ends what is said of a configuration that tune does not know.
+const quantisationRemedy = "; supported is what tune quantize writes: run it on the model that this one was made from"
+
 // check refuses what tune does not know.
 func (q *Quantisation) check() error {
 	fail := func(format string, args ...any) error {
-		return fmt.Errorf("config.json: quantization_config: "+format+"; supported is what tune quantize writes", args...)
+		return fmt.Errorf("config.json: quantization_config: "+format+quantisationRemedy, args...)
 	}
-	if q.Method != compressedTensors || q.Format != intQuantized {
-		return fail("quant_method %q with format %q", q.Method, q.Format)
+	switch {
+	case q.Method != compressedTensors:
+		return fail("quant_method is %q, want %q", q.Method, compressedTensors)
+	case q.Format != intQuantized:
+		return fail("format is %q, want %q", q.Format, intQuantized)
+	case len(q.Groups) == 0:
+		return fail("config_groups is empty")
 	}
-	for name, g := range q.Groups {
+	for _, name := range slices.Sorted(maps.Keys(q.Groups)) {
+		g, field := q.Groups[name], "config_groups."+name
 		w, a := g.Weights, g.Activations
 		switch {
-		case w == nil || w.Bits != 8 || w.Type != "int" || !w.Symmetric || w.Strategy != "channel" || w.Dynamic:
-			return fail("weights of %s are not symmetric int of 8 bits for each channel", name)
+		case w == nil:
+			return fail("%s.weights is missing", field)
+		case w.Bits != 8 || w.Type != "int" || !w.Symmetric || w.Strategy != "channel" || w.Dynamic:
+			return fail("%s.weights is %s, want symmetric int of 8 bits for each channel", field, w)
 		case g.Outputs != nil:
-			return fail("output_activations of %s", name)
+			return fail("%s.output_activations is there", field)
 		case a != nil && (a.Bits != 8 || a.Type != "int" || a.Dynamic && (!a.Symmetric || a.Strategy != "token") ||
 			!a.Dynamic && a.Strategy != "tensor"):
-			return fail("input_activations of %s are neither dynamic for each token nor static for each tensor, in 8 bits", name)
+			return fail("%s.input_activations is %s, want int of 8 bits, dynamic for each token or static for each tensor", field, a)
 		}
 	}
-	if len(q.Groups) == 0 {
-		return fail("no config_groups")
-	}
 	return nil
+}
+
+// String says what the numbers are.
+func (q *QuantisedTo) String() string {
+	return fmt.Sprintf("%s of %d bits, symmetric %v, strategy %q, dynamic %v", q.Type, q.Bits, q.Symmetric, q.Strategy, q.Dynamic)
 }
 
 // scaling is how activations become int8, "" if they do not. Which group a layer is in, its file says: with static

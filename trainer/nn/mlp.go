@@ -1,14 +1,18 @@
 package nn
 
 import (
+	"slices"
+
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/autograd"
 )
 
-// MLP is down(silu(gate(x)) * up(x)). Its site offers swiglu; that and what is before it have one together.
+// MLP is down(silu(gate(x)) * up(x)). Its site offers swiglu; that and what is before it have one together, or, where all
+// multiplies int8, the whole block.
 type MLP struct {
 	in     []*Linear // gate and up, or one layer that gives both, the gate first
-	gateUp *site     // offers gate_up_swiglu; nil where gate and up have a bias
+	gateUp *site     // offers gate_up_swiglu; nil where gate and up have a bias, and within block
+	block  *site     // offers shared_expert_ffn; nil unless every layer's activations get a scale for each token
 	down   *Linear
 	*site
 }
@@ -36,7 +40,7 @@ func swigluFacts(intermediate int, layout core.Layout) core.Facts {
 // gate_up_swiglu does not have.
 func newMLP(b *Builder, path, sitePath string, bias bool, swiglu core.Facts, hidden int, in func() []*Linear) *MLP {
 	m := &MLP{}
-	if bias {
+	if m.block = b.int8Block(path, sitePath, swiglu, hidden, bias); m.block != nil || bias {
 		m.in = in()
 	} else {
 		facts := swiglu
@@ -48,7 +52,13 @@ func newMLP(b *Builder, path, sitePath string, bias bool, swiglu core.Facts, hid
 	}
 	m.down = NewLinear(b, path+".down_proj", swiglu.Intermediate, hidden, bias)
 	m.site = b.site(sitePath, core.SwiGLU, swiglu)
-	if m.gateUp != nil {
+	switch {
+	case m.block != nil:
+		siteOf(b.sites, m.site).Within = m.block.path
+		for _, l := range m.layers() {
+			siteOf(b.sites, l.site).Within = m.block.path
+		}
+	case m.gateUp != nil:
 		siteOf(b.sites, m.site).Within = m.gateUp.path
 	}
 	return m
@@ -57,8 +67,14 @@ func newMLP(b *Builder, path, sitePath string, bias bool, swiglu core.Facts, hid
 // Forward records the block: x [T, D], y [T, D].
 func (m *MLP) Forward(c *Context, x *autograd.Value) *autograd.Value {
 	defer c.costly()
+	if m.block.patched() {
+		return m.block.fused(c, x.Shape()[0], operands(c, m.layers(), x)...)[0]
+	}
 	return m.down.Forward(c, m.hidden(c, x))
 }
+
+// layers are those that multiply, in order.
+func (m *MLP) layers() []*Linear { return append(slices.Clone(m.in), m.down) }
 
 // hidden records silu(gate(x)) * up(x). It is cheap from gate(x) and up(x) on, which are kept for that.
 func (m *MLP) hidden(c *Context, x *autograd.Value) *autograd.Value {

@@ -30,6 +30,7 @@ func probers() map[core.Op]func(*prober) []*autograd.Value {
 		core.AddRMSNorm:         probeAddRMSNorm,
 		core.Linear:             probeLinear,
 		core.LinearW8A8:         probeLinearW8A8,
+		core.SharedExpertFFN:    probeSharedExpertFFN,
 		core.QKV:                probeQKV,
 		core.AttentionPre:       probePre,
 		core.GateUpSwiGLU:       probeGateUp,
@@ -94,6 +95,25 @@ func (p *prober) int8Linear(s *site) *Linear {
 		l.Bias.Frozen = true
 	}
 	return l
+}
+
+// probeSharedExpertFFN measures at most probeElems elements of the three weights.
+func probeSharedExpertFFN(p *prober) []*autograd.Value {
+	f := &p.site.facts
+	f.Intermediate = min(f.Intermediate, max(1, probeElems/(3*f.Dim)))
+	layer := func(out, in int) *Linear {
+		weight := p.next(&Param{Tensor: core.Tensor{DType: core.Int8, Shape: core.Shape{out, in}}, Frozen: true})
+		return &Linear{Weight: weight, int8: &int8Layer{scaling: core.DynamicScaling},
+			site: &site{facts: core.Facts{DType: core.Float32, Dim: in, Out: out, Scaling: core.DynamicScaling}}}
+	}
+	m := &MLP{block: p.site, site: &site{facts: swigluFacts(f.Intermediate, f.Layout)}}
+	if f.Layout == core.Packed {
+		m.in = []*Linear{layer(2*f.Intermediate, f.Dim)}
+	} else {
+		m.in = []*Linear{layer(f.Intermediate, f.Dim), layer(f.Intermediate, f.Dim)}
+	}
+	m.down = layer(f.Dim, f.Intermediate)
+	return []*autograd.Value{p.after(m.Forward(p.Context, p.before(f.Dim)))}
 }
 
 // probeQKV measures at most probeElems elements of the weights, too.

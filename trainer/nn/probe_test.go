@@ -159,6 +159,61 @@ func TestProbeForInferenceHasNoBackwardPass(t *testing.T) {
 	}
 }
 
+// TestProbeOfABlockInInt8 in either layout runs the kernel, and the same plainly.
+func TestProbeOfABlockInInt8(t *testing.T) {
+	for name, build := range map[string]func(*Builder) *MLP{
+		"block":  func(b *Builder) *MLP { return NewMLP(b, "mlp", "mlp", 24, 40, false) },
+		"packed": func(b *Builder) *MLP { return NewPackedMLP(b, "mlp", "mlp", 24, 40) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := NewBuilder(autograd.Heap{})
+			b.Freeze(func(*Param) core.DType { return core.Int8 })
+			b.Scale(func(string) core.Scaling { return core.DynamicScaling })
+			m := build(b)
+			if b.Err() != nil {
+				t.Fatal(b.Err())
+			}
+			k := counting(core.SharedExpertFFN)
+			p, err := NewProbe(autograd.Heap{}, *siteOf(b.sites, m.block), k, 1, 8, 8, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			for _, fused := range []bool{false, true} {
+				if _, _, err := p.Run(t.Context(), fused); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if k.rows != 8 || k.forwards != 1 {
+				t.Errorf("%d calls of %d rows", k.forwards, k.rows)
+			}
+		})
+	}
+}
+
+// TestABlockInInt8NeedsAllItsLayers: with one that is not int8, or has a scale for all tokens, the site is not there.
+func TestABlockInInt8NeedsAllItsLayers(t *testing.T) {
+	for _, other := range []core.Scaling{core.StaticScaling, ""} {
+		b := NewBuilder(autograd.Heap{})
+		b.Freeze(func(p *Param) core.DType {
+			if other == "" && p.Name == "mlp.down_proj.weight" {
+				return core.Float32
+			}
+			return core.Int8
+		})
+		b.Scale(func(path string) core.Scaling {
+			if path == "mlp.down_proj" {
+				return other
+			}
+			return core.DynamicScaling
+		})
+		m := NewMLP(b, "mlp", "mlp", 24, 40, false)
+		if b.Err() != nil || m.block != nil || m.gateUp == nil {
+			t.Errorf("down_proj with scaling %q: %v, block %v", other, b.Err(), m.block)
+		}
+	}
+}
+
 func samePrograms(t *testing.T, p *Probe) {
 	t.Helper()
 	var losses [2]float64

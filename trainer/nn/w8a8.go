@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/seed98097648/tune/core"
@@ -61,6 +62,22 @@ func (l *Linear) offerInt8(b *Builder, path string, scaling core.Scaling) {
 			return
 		}
 	}
+}
+
+// int8Block adds the site of a whole MLP if each of its layers will multiply int8 with a scale for each token; nil if not,
+// or with a bias, which shared_expert_ffn has not.
+func (b *Builder) int8Block(path, sitePath string, swiglu core.Facts, hidden int, bias bool) *site {
+	layers := []string{".gate_proj", ".up_proj", ".down_proj"}
+	if swiglu.Layout == core.Packed {
+		layers = []string{".gate_up_proj", ".down_proj"}
+	}
+	if b.scaling == nil || bias || slices.ContainsFunc(layers, func(layer string) bool {
+		return b.scaling(path+layer) != core.DynamicScaling
+	}) {
+		return nil
+	}
+	swiglu.Dim = hidden
+	return b.site(sitePath+".block", core.SharedExpertFFN, swiglu)
 }
 
 // free gives the memory of static scaling back.

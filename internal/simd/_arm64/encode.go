@@ -60,6 +60,13 @@ var (
 	shll16 = encoding{0x2e613800, "shll", "4s 4h", "#16"}
 	shrn16 = encoding{0x0f108400, "shrn", "4h 4s", "#16"}
 
+	smull  = encoding{0x0e20c000, "smull", "8h 8b 8b", ""}
+	smull2 = encoding{0x4e20c000, "smull2", "8h 16b 16b", ""}
+	sadalp = encoding{0x4e606800, "sadalp", "4s 8h", ""}
+	sdot   = encoding{0x4e809400, "sdot", "4s 16b 16b", ""}
+	addp   = encoding{0x4ea0bc00, "addp", "4s 4s 4s", ""}
+	addAll = encoding{0x4eb1b800, "addv", "s 4s", ""}
+
 	trn1 = encoding{0x4e802800, "trn1", "4s 4s 4s", ""}
 	trn2 = encoding{0x4e806800, "trn2", "4s 4s 4s", ""}
 	zip1 = encoding{0x4ec03800, "zip1", "2d 2d 2d", ""}

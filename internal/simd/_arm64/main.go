@@ -41,7 +41,7 @@ func generate() (code, declarations string) {
 		all = append(all, block(rows), looseBlock(rows))
 	}
 	all = append(all, transpose(), copyPanels())
-	for _, part := range [][]*function{elementwise(), reductions(), exponentials(), fused(), gated(), halves()} {
+	for _, part := range [][]*function{elementwise(), reductions(), exponentials(), fused(), gated(), halves(), int8s()} {
 		all = append(all, part...)
 	}
 	var s, g strings.Builder
