@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/crosscheck"
 	"github.com/seed98097648/tune/trainer/models"
@@ -62,6 +61,7 @@ type reader struct {
 	graphs    map[form]*graph
 	check     *crosscheck.Checker
 	report    *core.Report // of the kernels that check may take off
+	sound     bool         // the largest of the last logits is a finite number
 }
 
 // newReader returns one for sequences of at most limit tokens, with a cache of at most so many blocks of so many.
@@ -95,7 +95,9 @@ func (r *reader) read(ctx context.Context, p ...nn.Piece) ([]float32, error) {
 			return err
 		}
 		if err = r.cache.Fill(g.Batch, p...); err == nil {
-			_, err = g.Forward(ctx)
+			var most float64
+			most, err = g.Forward(ctx)
+			r.sound = !math.IsNaN(most) && !math.IsInf(most, 0)
 		}
 		return err
 	})
@@ -126,9 +128,9 @@ func (r *reader) graph(f form) (*graph, error) {
 	return g, nil
 }
 
-// finite reports what is wrong with the logits after so many tokens.
-func finite(logits []float32, tokens int) error {
-	if s := simd.SumSquares(logits); !math.IsNaN(s) && !math.IsInf(s, 0) { // a tenth of the time of what follows
+// finite reports what is wrong with logits that read returned, after so many tokens.
+func (r *reader) finite(logits []float32, tokens int) error {
+	if r.sound { // which is known without another look at all of them
 		return nil
 	}
 	if v := float64(slices.Max(logits)); math.IsNaN(v) || math.IsInf(v, 0) {

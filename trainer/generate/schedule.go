@@ -199,7 +199,7 @@ func (e *Engine) advance(jobs []*job) {
 		if failed == nil && len(j.unread) == 0 {
 			vocab := e.model.Vocab()
 			row = logits[i*vocab:][:vocab]
-			failed = finite(row, j.sequence.Len())
+			failed = e.finite(row, j.sequence.Len())
 		}
 		if failed == nil && row != nil {
 			failed = e.choose(j, row)

@@ -67,7 +67,7 @@ func (s *Session) Feed(ctx context.Context, ids []int32) ([]float32, error) {
 			logits, err = s.read(ctx, p)
 		}
 		if err == nil {
-			err = finite(logits, s.sequence.Len()+len(p.IDs))
+			err = s.finite(logits, s.sequence.Len()+len(p.IDs))
 		}
 		if err != nil {
 			return nil, err

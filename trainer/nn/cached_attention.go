@@ -93,22 +93,16 @@ func (a cachedAttention) single(queries []query) {
 	eachRow(len(queries)*a.kv, 2*group*a.c*most, func(i int) {
 		u, g := queries[i/a.kv], i%a.kv
 		from, n := a.first(u.Len()), u.Len()+1-a.first(u.Len())
-		p := scores[i*group*most:][:group*most]
-		for j := range n {
-			key := a.pages.keys[a.pages.at(u.Sequence, from+j)+g*a.c:][:a.c]
-			for h := range group {
-				p[h*most+j] = simd.Dot(u.q[(g*group+h)*a.c:][:a.c], key)
-			}
-		}
+		p, q, y := scores[i*group*most:][:group*most], u.q[g*group*a.c:], u.y[g*group*a.c:]
+		a.pages.runs(u.Sequence, from, from+n, func(j, at, n int) {
+			simd.DotRows(group, n, a.c, q, a.c, a.pages.keys[at+g*a.c:], a.pages.width, p[j:], most)
+		})
 		for h := range group {
 			a.probabilities(p[h*most:][:n], 0, n)
 		}
-		for j := range n {
-			value := a.pages.values[a.pages.at(u.Sequence, from+j)+g*a.c:][:a.c]
-			for h := range group {
-				simd.Axpy(p[h*most+j], value, u.y[(g*group+h)*a.c:][:a.c])
-			}
-		}
+		a.pages.runs(u.Sequence, from, from+n, func(j, at, n int) {
+			simd.AddRows(group, n, a.c, p[j:], most, a.pages.values[at+g*a.c:], a.pages.width, y, a.c)
+		})
 	})
 }
 
