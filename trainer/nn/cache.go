@@ -132,11 +132,16 @@ func (c *Cache) Advance() {
 }
 
 // next records the logits of the last token that was fed, [1, V], or of each, given the model's
-// normed output. The loss is the largest of them, which is finite if the logits are.
+// normed output. The loss is the largest of them, which is finite if the logits are. A silent graph has none, and its
+// loss is the largest element that they would be computed from.
 func (d *Decoder) next(c *Context, out *Output) *Output {
 	last := out.Normed
 	if !c.each {
 		last = inPath(c, "last", func() *autograd.Value { return pickRow(c, out.Normed) })
+	}
+	if c.Silent {
+		out.Loss = inPath(c, "last", func() *autograd.Value { return maximum(c.G, last) })
+		return out
 	}
 	out.Logits = inPath(c, "lm_head", func() *autograd.Value { return d.head.Forward(c, last) })
 	out.Loss = inPath(c, "lm_head", func() *autograd.Value { return maximum(c.G, out.Logits) })
