@@ -17,7 +17,8 @@ import (
 const firstPositions = 256
 
 // pieces are the numbers of tokens of one sequence that graphs read at a time. As long as a prompt fills the
-// largest, or in company the next, it is cut into those; what is left is read by the smallest graph that takes it whole.
+// largest, or in company the next, it is cut into those; what is left is read by the smallest graph that takes it
+// whole.
 var pieces = []int{1, 16, inCompany, alone}
 
 // The largest pieces of a prompt while other texts wait for their next token, and while none does. Attention computes
