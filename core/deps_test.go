@@ -53,6 +53,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/opbench", "internal/amount core core/kerneltest internal/ceiling internal/ops",
 		"core/reference core/transport internal/plugintest plugins/linked"},
 	{"internal/growth", "core core/transport internal/ceiling trainer trainer/bench", ""},
+	{"internal/pace", "core internal/os/hugepage internal/simd trainer/generate trainer/models trainer/tokenizer", "internal/testdata"},
 	{"internal/chart", "", "internal/browser"},
 	{"internal/browser", "", ""},
 	{"internal/scaffold", "core examples internal/ops plugins", ""},

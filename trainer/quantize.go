@@ -6,14 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"path"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/models"
@@ -45,6 +42,7 @@ type Quantization struct {
 	Model, Out string // folders; Out must not exist or be empty
 	Scheme     Scheme
 	Float      []string // layers that stay as they are: paths in which * stands for anything
+	Head       bool     // the head becomes int8, too; a copy of its own, where it is the embedding
 	// Calibration, of W8A8 alone, are rows of Seq tokens that show how large activations are, read in batches.
 	Calibration data.Rows
 	Batch, Seq  int
@@ -57,7 +55,8 @@ type Quantized struct {
 	Tokens      int      // that activations were measured on
 }
 
-// Quantize writes a model folder whose linear layers, but the head, routers and those of Float, have weights in int8.
+// Quantize writes a model folder whose linear layers, but routers, those of Float and without Head the head, have
+// weights in int8.
 // The folder appears under its name only when it is complete. Memory is that of what it writes, and with W8A8
 // before that of the model and a batch.
 func Quantize(ctx context.Context, q Quantization, mem core.Memory) (report Quantized, err error) {
@@ -100,27 +99,10 @@ func Quantize(ctx context.Context, q Quantization, mem core.Memory) (report Quan
 
 // stays reports whether a layer keeps its dtype.
 func (q Quantization) stays(layer string) bool {
-	return layer == "lm_head" || slices.ContainsFunc(q.Float, func(pattern string) bool {
+	return layer == head && !q.Head || slices.ContainsFunc(q.Float, func(pattern string) bool {
 		is, err := path.Match(pattern, layer)
 		return is && err == nil
 	})
-}
-
-// span is the range of an activation, and how large its numbers are.
-type span struct {
-	low, high       float32
-	squares, values float64
-}
-
-// most is the noise of static scaling, as a share of an activation's mean square, from which on a layer gets a scale for
-// each token instead: a few numbers are so large that little of int8 is left for all others.
-// docs/quantization.md has what was measured.
-const most = 1.0 / 256
-
-// static reports whether one scale does. Rounding errs evenly between two of its multiples.
-func (s *span) static() bool {
-	scale, _ := s.scale()
-	return float64(scale)*float64(scale)/12 <= most*s.squares/s.values || s.squares == 0
 }
 
 // calibrate chooses the layers, and with W8A8 measures what they are given.
@@ -135,14 +117,19 @@ func (q Quantization) calibrate(ctx context.Context, report *Quantized, mem core
 	}
 	defer m.Free()
 	spans := map[string]*span{}
-	for _, l := range m.Linears() {
-		if p := l.Path(); l.Weight.Tensor.DType == core.Int8 {
+	for i, l := range m.Linears() {
+		p, s := l.Path(), &span{head: i == len(m.Linears())-1}
+		if s.head && q.Head {
+			p, s.tied = head, p != head
+		}
+		switch {
+		case l.Weight.Tensor.DType == core.Int8:
 			return nil, nil, fmt.Errorf("trainer: %s is quantised already: take the model that it was made from", q.Model)
-		} else if q.stays(p) || l.Weight == m.Linears()[len(m.Linears())-1].Weight {
+		case q.stays(p) || s.head && !q.Head:
 			report.Float = append(report.Float, p)
-		} else {
+		default:
 			report.Int8 = append(report.Int8, p)
-			spans[p] = &span{}
+			spans[l.Path()] = s
 		}
 	}
 	for _, pattern := range q.Float {
@@ -158,9 +145,13 @@ func (q Quantization) calibrate(ctx context.Context, report *Quantized, mem core
 		return spans, m.RawConfig, nil
 	}
 	report.Tokens, err = q.measure(ctx, m, mem, spans)
-	for _, p := range report.Int8 {
-		if !spans[p].static() {
-			report.Dynamic = append(report.Dynamic, p)
+	for _, l := range m.Linears() {
+		if s := spans[l.Path()]; s == nil || s.static() {
+			continue
+		} else if s.head {
+			report.Dynamic = append(report.Dynamic, head)
+		} else {
+			report.Dynamic = append(report.Dynamic, l.Path())
 		}
 	}
 	return spans, m.RawConfig, err
@@ -206,30 +197,6 @@ func (q Quantization) measure(ctx context.Context, m *models.Model, mem core.Mem
 	return tokens, nil
 }
 
-// take widens the span to the numbers of x.
-func (s *span) take(x []float32) {
-	var found sync.Mutex
-	simd.Parallel(len(x), 1<<14, func(lo, hi int) {
-		low, high, squares := float32(0), float32(0), 0.0
-		for _, v := range x[lo:hi] {
-			low, high = min(low, v), max(high, v)
-			squares += float64(v) * float64(v)
-		}
-		found.Lock()
-		defer found.Unlock()
-		s.squares, s.values = s.squares+squares, s.values+float64(hi-lo)
-		s.low, s.high = min(s.low, low), max(s.high, high)
-	})
-}
-
-// scale returns the scale and the offset with which int8 holds the span, 0 among its numbers.
-func (s *span) scale() (scale float32, offset int8) {
-	if scale = (s.high - s.low) / 255; scale == 0 || scale-scale != 0 {
-		return 1, 0
-	}
-	return scale, int8(min(max(math.RoundToEven(-128-float64(s.low/scale)), -128), 127))
-}
-
 // weights returns the tensors of the new folder.
 func (q Quantization) weights(ctx context.Context, spans map[string]*span) (all []checkpoint.Named, err error) {
 	set, err := checkpoint.OpenDir(q.Model)
@@ -239,19 +206,28 @@ func (q Quantization) weights(ctx context.Context, spans map[string]*span) (all 
 	defer func() { err = errors.Join(err, set.Close()) }()
 	var room checkpoint.Room
 	add := func(name string, t core.Tensor) { all = append(all, checkpoint.Named{Name: name, Tensor: t}) }
+	own := slices.ContainsFunc(slices.Collect(maps.Values(spans)), func(s *span) bool { return s.tied })
 	for _, name := range set.Names() {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		layer := strings.TrimSuffix(name, ".weight")
 		s := spans[layer]
-		if s == nil || layer == name {
+		if own && layer == head { // a copy of the embedding, which nobody reads
+			continue
+		}
+		if s == nil || layer == name || s.tied {
 			t, err := set.Tensor(name)
 			if err != nil {
 				return nil, err
 			}
 			add(name, t)
+		}
+		if s == nil || layer == name {
 			continue
+		}
+		if s.tied {
+			layer = head
 		}
 		t, err := set.TensorIn(&room, name)
 		if err == nil {
@@ -261,7 +237,7 @@ func (q Quantization) weights(ctx context.Context, spans map[string]*span) (all 
 			return nil, err
 		}
 		weight, scale := nn.Quantise(t)
-		add(name, weight)
+		add(layer+".weight", weight)
 		add(layer+".weight_scale", scale)
 		if q.Scheme == W8A8 && s.static() {
 			input, offset := s.scale()
@@ -284,7 +260,10 @@ func (q Quantization) config(raw []byte, report Quantized) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("trainer: config.json: %w", err)
 	}
-	maps.Copy(fields, map[string]json.RawMessage{"quantization_config": own})
+	fields["quantization_config"] = own
+	if slices.Contains(report.Int8, head) {
+		fields["tie_word_embeddings"] = json.RawMessage("false")
+	}
 	text, err := json.MarshalIndent(fields, "", "  ")
 	return append(text, '\n'), err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/plugintest"
+	"github.com/seed98097648/tune/internal/testdata"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/data"
@@ -116,4 +117,43 @@ func TestLayersCanStayFloat(t *testing.T) {
 	wantText(t, err, "no layer")
 	_, _, err = quantized(t, from, "int4")
 	wantText(t, err, "unknown scheme")
+}
+
+// TestTheHeadCanBecomeInt8: one of its own, and one that is the embedding, which stays for the tokens that are looked up.
+func TestTheHeadCanBecomeInt8(t *testing.T) {
+	for _, folder := range []string{"stories260K", "stories260K-untied"} {
+		from := testdata.Shared(t, "data", "models", folder)
+		for _, scheme := range []trainer.Scheme{trainer.W8A8, trainer.W8A8Dynamic, trainer.Int8} {
+			out, without, err := quantized(t, from, scheme)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := evaluated(t, out)
+			q := trainer.Quantization{Model: from, Out: filepath.Join(t.TempDir(), "q"), Scheme: scheme, Head: true}
+			if scheme == trainer.W8A8 {
+				q.Calibration, q.Batch, q.Seq = rows(t, 16), 2, 16
+			}
+			report, err := trainer.Quantize(t.Context(), q, plugintest.Memory(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(report.Int8) != len(without.Int8)+1 || len(report.Float) != 0 ||
+				len(report.Dynamic) != len(without.Dynamic)+map[bool]int{scheme == trainer.W8A8: 1}[true] {
+				t.Errorf("%s, %s: %+v", folder, scheme, report)
+			}
+			if got := evaluated(t, q.Out); got == before || math.Abs(got-before) > 0.02*before {
+				t.Errorf("%s, %s: the loss is %v, without %v", folder, scheme, got, before)
+			}
+			m, err := models.LoadWith(q.Out, plugintest.Memory(t), models.LoadOptions{Frozen: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			layers := m.Linears()
+			if l := layers[len(layers)-1]; l.Path() != "lm_head" || l.Weight.Tensor.DType != core.Int8 ||
+				m.Params()[0].Tensor.DType == core.Int8 {
+				t.Errorf("%s, %s: the head is %s, %s; the embedding %s", folder, scheme, l.Path(), l.Weight.Tensor.DType,
+					m.Params()[0].Tensor.DType)
+			}
+		}
+	}
 }

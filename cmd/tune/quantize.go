@@ -25,16 +25,17 @@ float32, for generate and eval. The schemes:
   w8a8-dynamic  activations become int8 with a scale for each token
   int8          activations stay float32
 
-The embedding, the head, routers and experts stay as they are, and so do the
-layers of --keep-float. The folder's config.json says what is in it, with the
-names of the compressed-tensors format. Such a folder cannot be trained: train
-first.`
+The embedding, routers and experts stay as they are, and so do the layers of
+--keep-float and, without --head, the head. The folder's config.json says what
+is in it, with the names of the compressed-tensors format. Such a folder cannot
+be trained: train first.`
 
 // quantizeFlags are the values of quantize's flags.
 type quantizeFlags struct {
 	trainer.Config
 	scheme string
 	float  []string
+	head   bool
 }
 
 func (a *app) quantizeCommand() *Command {
@@ -49,6 +50,7 @@ func (a *app) quantizeCommand() *Command {
 	f.StringVar(&q.scheme, "scheme", "", "what becomes int8: "+strings.Join(trainer.Schemes(), ", "))
 	f.StringArrayVar(&q.float, "keep-float", nil, "`LAYERS` that stay as they are, such as '*.down_proj'; may be given "+
 		"again")
+	f.BoolVar(&q.head, "head", false, "the head becomes int8, too, of which every token reads all")
 	in := c.Group("Calibration of w8a8")
 	in.StringArrayVar(&q.Data.Eval, "calibrate", nil, "a `FILE` or folder to calibrate with; may be given again")
 	addRows(in, &q.Config)
@@ -95,7 +97,7 @@ func (a *app) quantize(ctx context.Context, q *quantizeFlags) (err error) {
 	}
 	defer closing(mem, &err)
 	o := trainer.Quantization{Model: q.Model, Out: q.Out, Scheme: trainer.Scheme(q.scheme), Float: q.float,
-		Batch: q.Batch, Seq: q.Seq}
+		Head: q.head, Batch: q.Batch, Seq: q.Seq}
 	if o.Scheme == trainer.W8A8 {
 		tok, err := tokenizer.Load(q.Model)
 		if err != nil {

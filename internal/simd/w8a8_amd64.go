@@ -15,15 +15,26 @@ func int8Assembly() []*int8Kernel {
 
 var int8VNNI = int8Kernel{name: "vnni", rows: 4, cols: 4, block: func(sums []int32, q, w []int8, of []int32, k int) {
 	rows, cols := len(q)/k, len(w)/k
-	parts(rows, cols, 4, func(i, j, r, c int) {
-		own := room(sums, i, r, c, cols)
-		blocksVNNI[r/4][c/4](k, &q[i*k], &w[j*k], &own[0])
-		for a := range r {
-			for b := range c {
-				sums[(i+a)*cols+j+b] = own[a*c+b] - of[i+a]<<7
+	r, c := rows/4*3+1, cols/4*3+1 // all or one, of each
+	for i := 0; i < rows; i += r {
+		for j := 0; j < cols; j += c {
+			f := blocksVNNI[r/4][c/4]
+			if r == 1 || c == cols {
+				f(k, &q[i*k], &w[j*k], &sums[i*cols+j])
+				continue
+			}
+			var own [4]int32 // escapes, so not where there are whole blocks
+			f(k, &q[i*k], &w[j*k], &own[0])
+			for a, sum := range own {
+				sums[(i+a)*cols+j] = sum
 			}
 		}
-	})
+	}
+	for i := range rows {
+		for j := range cols {
+			sums[i*cols+j] -= of[i] << 7
+		}
+	}
 }}
 
 var int8AVX2 = int8Kernel{name: "avx2", rows: 2, cols: 4, block: inVectors(2, &blocksInt8AVX2)}

@@ -154,6 +154,40 @@ func TestLogitsHaveTheSameBitsInCompany(t *testing.T) {
 	all.Wait()
 }
 
+// TestALongPromptHasTheSameBitsInCompany: it is read in smaller pieces while others write.
+func TestALongPromptHasTheSameBitsInCompany(t *testing.T) {
+	tok := loadTokenizer(t, testdata.Shared(t, "data", "models", "stories15M"))
+	for _, name := range []string{"qwen3-tied", "qwen3-moe", "glm4-0414", "glm4-moe-air"} {
+		m := load(t, testdata.Shared(t, "golden", "models", name))
+		for _, length := range []int{512, 513, 1200} {
+			prompt := random(m.Vocab(), length)
+			e := engineOf(t, m, tok, generate.EngineConfig{Limit: 1400})
+			alone, err := write(t.Context(), e, prompt, 4, nil)
+			e.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			e = engineOf(t, m, tok, generate.EngineConfig{Limit: 1400})
+			ctx, leave := context.WithCancel(t.Context())
+			begun, other := make(chan struct{}), sync.WaitGroup{}
+			other.Go(func() {
+				first := sync.OnceFunc(func() { close(begun) })
+				if _, err := write(ctx, e, prompt[:1], 0, first); err != nil {
+					t.Error(err)
+				}
+			})
+			<-begun
+			got, err := write(t.Context(), e, prompt, 4, nil)
+			leave()
+			other.Wait()
+			e.Close()
+			if err != nil || !slices.Equal(got.logProbs, alone.logProbs) {
+				t.Errorf("%s, %d tokens: %v, %v; alone %v", name, length, got.logProbs, err, alone.logProbs)
+			}
+		}
+	}
+}
+
 // TestNothingIsLostWhereBlocksRunOut: the youngest text waits, and is what it would have been.
 func TestNothingIsLostWhereBlocksRunOut(t *testing.T) {
 	e, tok := newEngine(t, generate.EngineConfig{Blocks: 10, BlockSize: 4})

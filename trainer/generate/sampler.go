@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sort"
+
+	"github.com/seed98097648/tune/internal/simd"
 )
 
 // Sampling says how the next token is chosen. The steps and their order are those of
@@ -96,12 +98,14 @@ func (s *Sampler) Next(logits []float32, before []int32) int32 {
 
 // likeliest returns the first token of those with the largest logit.
 func likeliest(logits []float32) (id int32) {
-	for i, l := range logits {
-		if l > logits[id] {
-			id = int32(i)
+	const part = 1 << 12 // what is looked at token by token
+	most, at := float32(math.Inf(-1)), 0
+	for from := 0; from < len(logits); from += part {
+		if m := simd.Max(logits[from:min(from+part, len(logits))]); m > most {
+			most, at = m, from
 		}
 	}
-	return id
+	return int32(at + max(0, slices.Index(logits[at:], most)))
 }
 
 // penalizes reports whether tokens that were there before are less likely.

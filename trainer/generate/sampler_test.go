@@ -97,6 +97,26 @@ func TestWithoutTemperatureTheLikeliestIsTaken(t *testing.T) {
 	}
 }
 
+// TestTheFirstOfTheLikeliestIsTaken where there are more tokens than are looked at together.
+func TestTheFirstOfTheLikeliestIsTaken(t *testing.T) {
+	const n = 10_001
+	low := float32(math.Inf(-1))
+	for _, tt := range []struct {
+		best []int
+		of   float32
+		want int32
+	}{{nil, low, 0}, {[]int{n - 1}, -2, n - 1}, {[]int{4096, 5000}, 1, 4096}, {[]int{4095, 4096}, 0, 4095},
+		{[]int{7, 9000}, -1, 7}} {
+		logits := slices.Repeat([]float32{low}, n)
+		for _, i := range tt.best {
+			logits[i] = tt.of
+		}
+		if got := likeliest(logits); got != tt.want {
+			t.Errorf("of %v takes %d, want %d", tt.best, got, tt.want)
+		}
+	}
+}
+
 func TestTheSeedDecides(t *testing.T) {
 	logits := make([]float32, 100)
 	draws := func(seed uint64) []int32 {

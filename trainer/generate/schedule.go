@@ -17,6 +17,7 @@ type job struct {
 	done     chan struct{}
 	sequence *nn.Sequence // what is read of it
 	unread   []int32      // what is not
+	next     int          // how many of these there is room for, to be read in this step
 	since    time.Time    // when it began to be read, or its first token was chosen
 }
 
@@ -143,11 +144,15 @@ func (e *Engine) preempt() *job {
 func (e *Engine) step() {
 	var prompt *job
 	var singles []*job
+	most := alone
+	if slices.ContainsFunc(e.running, func(j *job) bool { return len(j.unread) == 1 }) {
+		most = inCompany // or they would wait for long
+	}
 	for _, j := range slices.Clone(e.running) {
 		switch {
 		case !slices.Contains(e.running, j): // an older one has its blocks
 		case len(j.unread) > 1 && prompt != nil:
-		case !e.reserve(j):
+		case !e.reserve(j, pieceOf(len(j.unread), most)):
 		case len(j.unread) > 1:
 			prompt = j
 		default:
@@ -162,12 +167,13 @@ func (e *Engine) step() {
 	}
 }
 
-// reserve makes room for what a text reads next; it takes that of the youngest. It returns false if the text
-// itself was the youngest, or has failed.
-func (e *Engine) reserve(j *job) bool {
+// reserve makes room for the tokens that a text reads next; it takes that of the youngest. It returns false if the
+// text itself was the youngest, or has failed.
+func (e *Engine) reserve(j *job, tokens int) bool {
 	for {
-		err := j.sequence.Reserve(j.piece())
+		err := j.sequence.Reserve(tokens)
 		if err == nil {
+			j.next = tokens
 			return true
 		}
 		if !errors.Is(err, nn.ErrNoBlocks) {
@@ -180,16 +186,13 @@ func (e *Engine) reserve(j *job) bool {
 	}
 }
 
-// piece is how many tokens a text reads in a step.
-func (j *job) piece() int { return min(len(j.unread), pieces[len(pieces)-1]) }
-
 // advance reads the next tokens of some texts, and chooses those that follow.
 func (e *Engine) advance(jobs []*job) {
 	var p []nn.Piece
 	for _, j := range jobs {
-		p = append(p, nn.Piece{Sequence: j.sequence, IDs: j.unread[:j.piece()]})
+		p = append(p, nn.Piece{Sequence: j.sequence, IDs: j.unread[:j.next]})
 	}
-	logits, err := e.read(e.ctx, p...)
+	logits, err := e.read(e.ctx, jobs[0].next == len(jobs[0].unread), p...)
 	if err == nil {
 		e.cache.Advance()
 	}
@@ -199,7 +202,7 @@ func (e *Engine) advance(jobs []*job) {
 		if failed == nil && len(j.unread) == 0 {
 			vocab := e.model.Vocab()
 			row = logits[i*vocab:][:vocab]
-			failed = finite(row, j.sequence.Len())
+			failed = e.finite(row, j.sequence.Len())
 		}
 		if failed == nil && row != nil {
 			failed = e.choose(j, row)

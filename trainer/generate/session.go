@@ -61,13 +61,13 @@ func (s *Session) Feed(ctx context.Context, ids []int32) ([]float32, error) {
 	}
 	var logits []float32
 	for len(ids) > 0 {
-		p := nn.Piece{Sequence: s.sequence, IDs: ids[:min(len(ids), pieces[len(pieces)-1])]}
+		p := nn.Piece{Sequence: s.sequence, IDs: ids[:pieceOf(len(ids), alone)]}
 		err := s.sequence.Reserve(len(p.IDs))
 		if err == nil {
-			logits, err = s.read(ctx, p)
+			logits, err = s.read(ctx, len(p.IDs) == len(ids), p)
 		}
 		if err == nil {
-			err = finite(logits, s.sequence.Len()+len(p.IDs))
+			err = s.finite(logits, s.sequence.Len()+len(p.IDs))
 		}
 		if err != nil {
 			return nil, err

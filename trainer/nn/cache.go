@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
@@ -131,11 +132,16 @@ func (c *Cache) Advance() {
 }
 
 // next records the logits of the last token that was fed, [1, V], or of each, given the model's
-// normed output. The loss is the largest of them, which is finite if the logits are.
+// normed output. The loss is the largest of them, which is finite if the logits are. A silent graph has none, and its
+// loss is the largest element that they would be computed from.
 func (d *Decoder) next(c *Context, out *Output) *Output {
 	last := out.Normed
 	if !c.each {
 		last = inPath(c, "last", func() *autograd.Value { return pickRow(c, out.Normed) })
+	}
+	if c.Silent {
+		out.Loss = inPath(c, "last", func() *autograd.Value { return maximum(c.G, last) })
+		return out
 	}
 	out.Logits = inPath(c, "lm_head", func() *autograd.Value { return d.head.Forward(c, last) })
 	out.Loss = inPath(c, "lm_head", func() *autograd.Value { return maximum(c.G, out.Logits) })
@@ -164,8 +170,21 @@ func maximum(g *autograd.Graph, x *autograd.Value) *autograd.Value {
 
 // maximumOf is slices.Max, which takes milliseconds for the tokens of a large vocabulary.
 func maximumOf(x []float32) float32 {
-	if sum := simd.SumSquares(x); math.IsNaN(sum) || math.IsInf(sum, 0) { // in float64, where squares of float32 are finite
+	const part = 1 << 12 // stays in the first-level cache
+	var found sync.Mutex
+	most, finite := float32(math.Inf(-1)), true
+	simd.Parallel(len(x), 16*part, func(lo, hi int) {
+		high, sum := float32(math.Inf(-1)), 0.0
+		for ; lo < hi; lo += part {
+			v := x[lo:min(lo+part, hi)]
+			high, sum = max(high, simd.Max(v)), sum+simd.SumSquares(v) // in float64, where squares of float32 are finite
+		}
+		found.Lock()
+		defer found.Unlock()
+		most, finite = max(most, high), finite && !math.IsNaN(sum) && !math.IsInf(sum, 0)
+	})
+	if !finite {
 		return slices.Max(x)
 	}
-	return simd.Max(x)
+	return most
 }

@@ -60,7 +60,6 @@ func (a cachedAttention) forward(pieces []Piece, q, k, v, y []float32) {
 		if n == 1 {
 			single = append(single, query{p.Sequence, q[at*width:][:width], y[at*width:][:width]})
 		} else {
-			a.s = n
 			a.piece(p, q[at*width:][:n*width], y[at*width:][:n*width])
 		}
 		at += n
@@ -93,40 +92,51 @@ func (a cachedAttention) single(queries []query) {
 	eachRow(len(queries)*a.kv, 2*group*a.c*most, func(i int) {
 		u, g := queries[i/a.kv], i%a.kv
 		from, n := a.first(u.Len()), u.Len()+1-a.first(u.Len())
-		p := scores[i*group*most:][:group*most]
-		for j := range n {
-			key := a.pages.keys[a.pages.at(u.Sequence, from+j)+g*a.c:][:a.c]
-			for h := range group {
-				p[h*most+j] = simd.Dot(u.q[(g*group+h)*a.c:][:a.c], key)
-			}
-		}
+		p, q, y := scores[i*group*most:][:group*most], u.q[g*group*a.c:], u.y[g*group*a.c:]
+		a.pages.runs(u.Sequence, from, from+n, func(j, at, n int) {
+			simd.DotRows(group, n, a.c, q, a.c, a.pages.keys[at+g*a.c:], a.pages.width, p[j:], most)
+		})
 		for h := range group {
 			a.probabilities(p[h*most:][:n], 0, n)
 		}
-		for j := range n {
-			value := a.pages.values[a.pages.at(u.Sequence, from+j)+g*a.c:][:a.c]
-			for h := range group {
-				simd.Axpy(p[h*most+j], value, u.y[(g*group+h)*a.c:][:a.c])
-			}
-		}
+		a.pages.runs(u.Sequence, from, from+n, func(j, at, n int) {
+			simd.AddRows(group, n, a.c, p[j:], most, a.pages.values[at+g*a.c:], a.pages.width, y, a.c)
+		})
 	})
 }
 
 // mostScores is how many scores there may be at a time: 16 MiB, unless one head has more.
 const mostScores = 4 << 20
 
-// piece computes y [S, H, C] of several tokens of a sequence, some heads at a time, by products with what lies in its blocks,
-// which is brought together before.
+// tileTokens is how many tokens of a piece are computed at a time. The bits of a token follow from how many keys are
+// multiplied at once, so those of a prompt are the same in pieces of any multiple of this.
+const tileTokens = 128
+
+// piece computes y [n, H, C] of several tokens of a sequence, by products with what lies in its blocks, which is brought
+// together before.
 func (a cachedAttention) piece(p Piece, q, y []float32) {
+	n, width := len(p.IDs), a.heads*a.c
 	lo := a.first(p.Len())
-	width := p.Len() + a.s - lo
-	keys, values := a.gather(p.Sequence, lo, width)
+	all := p.Len() + n - lo
+	keys, values := a.gather(p.Sequence, lo, all)
+	for t := 0; t < n; t += tileTokens {
+		a.s = min(tileTokens, n-t)
+		from := a.first(p.Len() + t)
+		skip := (from - lo) * a.c
+		a.tile(p.Len()+t, from, all, keys[skip:], values[skip:], q[t*width:], y[t*width:])
+	}
+}
+
+// tile computes y of S tokens from a position on, some heads at a time. The keys and values of a head are those from a token
+// on, and pitch of them lie before those of the next.
+func (a cachedAttention) tile(at, from, pitch int, keys, values, q, y []float32) {
+	width := at + a.s - from
 	group := min(a.heads, max(1, mostScores/(a.s*width)))
 	scores := grown(&a.room.scores, group*a.s*width)
 	for h0 := 0; h0 < a.heads; h0 += group {
 		var in, out []simd.Product
 		for h := h0; h < min(h0+group, a.heads); h++ {
-			own, key := (h-h0)*a.s*width, h/(a.heads/a.kv)*width*a.c
+			own, key := (h-h0)*a.s*width, h/(a.heads/a.kv)*pitch*a.c
 			d := a.head(y, h, a.heads)
 			in = append(in, simd.Product{M: a.s, N: width, K: a.c, A: a.head(q, h, a.heads), TransB: true, // p = q k^T
 				B: simd.Matrix{Data: keys[key:], Stride: a.c}, C: scores[own:], StrideC: width})
@@ -136,8 +146,8 @@ func (a cachedAttention) piece(p Piece, q, y []float32) {
 		}
 		simd.Multiply(in...)
 		eachRow(len(in)*a.s, width, func(r int) {
-			position := p.Len() + r%a.s
-			a.probabilities(scores[r*width:][:width], a.first(position)-lo, position+1-lo)
+			position := at + r%a.s
+			a.probabilities(scores[r*width:][:width], a.first(position)-from, position+1-from)
 		})
 		simd.Multiply(out...)
 	}

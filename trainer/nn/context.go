@@ -51,6 +51,7 @@ type Context struct {
 	G        *autograd.Graph
 	B, S     int
 	Training bool // adapters have dropout
+	Silent   bool // with a cache: nobody wants logits, since more of the prompt follows
 	// Sums is the memory of gradients that are summed over several batches; nil for those of
 	// each batch. See autograd.Graph.Accumulate.
 	Sums core.Memory

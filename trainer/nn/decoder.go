@@ -45,7 +45,7 @@ type Decoder struct {
 	layers []decoderLayer
 	norm   *RMSNorm
 	head   *Linear
-	loss   *site // the head and the loss together
+	loss   *site // the head and the loss together; nil where the head is int8, of which there is no such op
 }
 
 type decoderLayer struct {
@@ -71,11 +71,14 @@ func NewDecoder(b *Builder, cfg DecoderConfig) (*Decoder, error) {
 	} else { // not NewLinear: a head takes no adapter
 		d.head = &Linear{Weight: b.Param("lm_head.weight", cfg.Vocab, cfg.Hidden)}
 	}
-	d.loss = b.site("loss", core.LinearCrossEntropy,
-		core.Facts{WeightDType: d.head.Weight.Tensor.DType, Dim: cfg.Hidden, Vocab: cfg.Vocab,
-			Frozen: d.head.Weight.Frozen})
+	if w := d.head.Weight; w.Tensor.DType != core.Int8 {
+		d.loss = b.site("loss", core.LinearCrossEntropy,
+			core.Facts{WeightDType: w.Tensor.DType, Dim: cfg.Hidden, Vocab: cfg.Vocab, Frozen: w.Frozen})
+	}
 	d.head.offer(b, "lm_head")
-	siteOf(b.sites, d.head.site).Within = d.loss.path
+	if d.loss != nil {
+		siteOf(b.sites, d.head.site).Within = d.loss.path
+	}
 	b.layers = append(b.layers, d.head)
 	d.Body = b.Body()
 	if err := b.Err(); err != nil {

@@ -76,7 +76,7 @@ func (s *site) headLoss(c *Context, head *Linear, x, further *autograd.Value) (l
 	logits = inPath(c, "lm_head", func() *autograd.Value { return head.Forward(c, x) })
 	loss = inPath(c, "loss", func() *autograd.Value {
 		op, in := crossEntropyOp(c, logits), []*autograd.Value{logits, c.labels, c.divisor}
-		if s.kernel != nil {
+		if s != nil && s.kernel != nil {
 			op, in = fusedCrossEntropy(c, s, x, c.Leaf(head.Weight))
 		}
 		if further != nil && op.Backward != nil {

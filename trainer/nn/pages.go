@@ -41,6 +41,22 @@ func (l *pages) at(s *Sequence, j int) int {
 	return (int(s.table[j/size])*size + j%size) * l.width
 }
 
+// runs calls f for tokens [lo, hi) of a sequence: n of them lie one after the other, where is the first, which is
+// number j from lo. Blocks that follow each other are one run.
+func (l *pages) runs(s *Sequence, lo, hi int, f func(j, where, n int)) {
+	size := s.cache.size
+	for j := lo; j < hi; {
+		block := j / size
+		end := (block + 1) * size
+		for end < hi && s.table[block+1] == s.table[block]+1 {
+			block, end = block+1, end+size
+		}
+		end = min(end, hi)
+		f(j-lo, l.at(s, j), end-j)
+		j = end
+	}
+}
+
 // put stores keys or values of tokens that follow those of a sequence, x [n, heads*C].
 func (l *pages) put(dst []float32, s *Sequence, n int, x []float32) {
 	for t := range n {

@@ -90,8 +90,7 @@ func meanSquare(g *autograd.Graph, x *autograd.Value) *autograd.Value {
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
 			x, y := in[0].Float32s(), out[0].Float32s()
 			eachRow(t, d, func(r int) {
-				row := x[r*d : (r+1)*d]
-				y[r] = float32(dot64(row, row) / float64(d))
+				y[r] = float32(simd.SumSquares(x[r*d:(r+1)*d]) / float64(d))
 			})
 			return nil
 		},

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/autograd"
 )
 
@@ -77,10 +78,16 @@ func pair(f core.Facts, i int) (a, b int) {
 // quarterTurn records (a, b) -> (-b, a) for every pair, and zero for the elements of a
 // head that do not rotate: x [T, H, C].
 func quarterTurn(g *autograd.Graph, x *autograd.Value, f core.Facts) *autograd.Value {
+	half := f.RotaryDim / 2
 	turn := func(y, x []float32, sign float32) {
-		for i := range f.RotaryDim / 2 {
-			a, b := pair(f, i)
-			y[a], y[b] = -sign*x[b], sign*x[a]
+		if f.Pairing == core.Interleaved {
+			for i := range half {
+				a, b := pair(f, i)
+				y[a], y[b] = -sign*x[b], sign*x[a]
+			}
+		} else {
+			simd.Scale(y[:half], x[half:][:half], -sign)
+			simd.Scale(y[half:][:half], x[:half], sign)
 		}
 		clear(y[f.RotaryDim:])
 	}
@@ -98,12 +105,17 @@ func timesTable(c *Context, x, table *autograd.Value, f core.Facts, rest float32
 			return err
 		}
 		eachRow(len(pos), heads*f.HeadDim, func(t int) {
-			factors := table[int(pos[t])*half:]
+			factors := table[int(pos[t])*half:][:half]
 			for h := t * heads; h < (t+1)*heads; h++ {
 				y, x := y[h*f.HeadDim:(h+1)*f.HeadDim], x[h*f.HeadDim:(h+1)*f.HeadDim]
-				for i := range half {
-					a, b := pair(f, i)
-					y[a], y[b] = x[a]*factors[i], x[b]*factors[i]
+				if f.Pairing == core.Interleaved {
+					for i := range half {
+						a, b := pair(f, i)
+						y[a], y[b] = x[a]*factors[i], x[b]*factors[i]
+					}
+				} else {
+					simd.Mul(y[:half], x[:half], factors)
+					simd.Mul(y[half:][:half], x[half:][:half], factors)
 				}
 				for i := f.RotaryDim; i < f.HeadDim; i++ {
 					y[i] = rest * x[i]

@@ -67,10 +67,13 @@ func vnniBlock(rows, cols int) {
 		fmt.Sprintf("			for at := range k { sums[i*%d+j] += q[i*k+at] * (w[j*k+at] + 128) }", cols), "		}", "	}")
 	flip := ZMM()
 	VPBROADCASTD(bits(0x80808080), flip)
-	at, limit := GP64(), GP64()
+	at, limit, ahead := GP64(), GP64(), GP64()
 	XORQ(at, at)
 	MOVQ(l.k, limit)
 	SUBQ(Imm(64), limit)
+	if cols > 1 { // where the rows of the next block are, which are asked for meanwhile
+		LEAQ(Mem{Base: at, Index: l.k, Scale: 4}, ahead)
+	}
 	step := func(load func(from Mem, to reg.VecVirtual)) {
 		var q []reg.VecVirtual
 		for i := range rows {
@@ -91,6 +94,12 @@ func vnniBlock(rows, cols int) {
 	CMPQ(at, limit)
 	JG(LabelRef("rest"))
 	step(func(from Mem, to reg.VecVirtual) { VMOVDQU32(from, to) })
+	if cols > 1 {
+		for _, w := range l.w {
+			PREFETCHT0(Mem{Base: w, Index: ahead, Scale: 1})
+		}
+		ADDQ(Imm(64), ahead)
+	}
 	ADDQ(Imm(64), at)
 	JMP(LabelRef("vectors"))
 	Label("rest")
