@@ -12,7 +12,7 @@ import (
 	"github.com/seed98097648/tune/trainer/models"
 )
 
-var benchModel = flag.String("bench-model", "", "folder of BenchmarkWriting's model; without, one of the test data")
+var benchModel = flag.String("bench-model", "", "folder of BenchmarkWriting's model; stories15M without")
 
 // BenchmarkWriting reports tokens a second: of a prompt of 512, and of texts that go on, one alone and eight together,
 // after prompts of 32. The kernels are linked in.
