@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -37,7 +38,7 @@ func startServer(t *testing.T, flags ...string) (cmd *exec.Cmd, url string, stde
 		if at, ok := strings.CutPrefix(stderr.Text(), "tune: listening at "); ok {
 			url = at
 		}
-		if stderr.Text() == "tune: ready: m" {
+		if strings.HasPrefix(stderr.Text(), "tune: ready: m") {
 			return cmd, url, stderr
 		}
 	}
@@ -105,6 +106,58 @@ func TestAServerCutsTextsAtItsEnd(t *testing.T) {
 	if err != nil || !strings.Contains(string(b), "data: ") {
 		t.Errorf("%v\n%s", err, b)
 	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAServerAnswersWithAnAdapterAsGenerateDoes, and without it as well.
+func TestAServerAnswersWithAnAdapterAsGenerateDoes(t *testing.T) {
+	dir := t.TempDir()
+	if err := writeModel(filepath.Join(dir, "m"), "qwen3_moe"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "text.txt"), []byte(strings.Repeat("the quick brown fox ", 40)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) []byte {
+		cmd := exec.Command("tune", args...)
+		cmd.Dir = dir
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%q: %v\n%s", args, err, stderr.String())
+		}
+		return out
+	}
+	run("--kernels", "none", "--model", "m", "--data", "text.txt", "--seq", "16", "--steps", "8", "--lr", "5e-2",
+		"--lora-rank", "3", "--out", "fox")
+	cmd, url, _ := startServer(t, "--adapter", "fox="+filepath.Join(dir, "fox"), "--quiet")
+	texts := map[string]string{}
+	for name, flags := range map[string][]string{"m": nil, "fox": {"--adapter", "fox"}} {
+		var want struct{ Text string }
+		args := append([]string{"generate", "--model", "m", "--prompt", "the qu", "--max-new-tokens", "12", "--json"}, flags...)
+		if err := json.Unmarshal(run(args...), &want); err != nil {
+			t.Fatal(err)
+		}
+		r, err := http.Post(url+"/v1/completions", "application/json", strings.NewReader(
+			`{"model": "`+name+`", "prompt": "the qu", "max_tokens": 12}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		var got struct{ Choices []struct{ Text string } }
+		if err := json.NewDecoder(r.Body).Decode(&got); err != nil || len(got.Choices) != 1 || got.Choices[0].Text != want.Text {
+			t.Errorf("%s: %+v, %v; want %q", name, got, err, want.Text)
+		}
+		texts[want.Text] = name
+	}
+	if len(texts) != 2 {
+		t.Errorf("the adapter changes nothing: %q", texts)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	send(t, cmd, syscall.SIGTERM)
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}

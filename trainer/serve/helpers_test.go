@@ -100,16 +100,19 @@ var ready = func() chan struct{} {
 	return c
 }()
 
-// realEngine is one with a small model of random weights.
-func realEngine(t *testing.T) *generate.Engine {
+// realEngine is one with a small model of random weights, and adapters of such beside it.
+func realEngine(t *testing.T, adapters ...string) *generate.Engine {
 	t.Helper()
-	m, err := models.New([]byte(`{"model_type": "llama", "vocab_size": 257, "hidden_size": 16, "intermediate_size": 32,
-		"num_hidden_layers": 1, "num_attention_heads": 2, "max_position_embeddings": 256, "initializer_range": 0.5}`),
-		autograd.Heap{})
+	m, err := models.New([]byte(smallModel), autograd.Heap{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m.Init(1)
+	for i, name := range adapters {
+		if err := m.AddVariant(name, adapterFolder(t, 2+i)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	e, err := generate.NewEngine(m, byteTokenizer(t), autograd.Heap{}, generate.EngineConfig{})
 	if err != nil {
 		t.Fatal(err)
