@@ -137,14 +137,15 @@ type part struct {
 // down and up are the products of the rows with A and with B; few says that all products of the graph are of few rows.
 func (p part) down(few bool, x, u []float32) simd.Product {
 	r, in := p.sizes(p.a)
-	return simd.Product{M: p.rows, N: r, K: in, A: matrixAt(x, p.from, in), B: matrixAt(p.a.Tensor.Float32s(), p.expert*r, in),
-		TransB: true, Dots: few, C: u, StrideC: r}
+	return simd.Product{M: p.rows, N: r, K: in, A: matrixAt(x, p.from, in),
+		B: matrixAt(p.a.Tensor.Float32s(), p.expert*r, in), TransB: true, Dots: few, C: u, StrideC: r}
 }
 
 func (p part) up(few bool, u, y []float32) simd.Product {
 	out, r := p.sizes(p.b)
-	return simd.Product{M: p.rows, N: out, K: r, A: matrixAt(u, 0, r), B: matrixAt(p.b.Tensor.Float32s(), p.expert*out, r),
-		TransB: true, Dots: few, C: y[p.from*out:], StrideC: out, Accumulate: true}
+	return simd.Product{M: p.rows, N: out, K: r, A: matrixAt(u, 0, r),
+		B: matrixAt(p.b.Tensor.Float32s(), p.expert*out, r), TransB: true, Dots: few,
+		C: y[p.from*out:], StrideC: out, Accumulate: true}
 }
 
 // wholes are spans of a layer that has no experts.

@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/seed98097648/tune/internal/os/memory"
 	"github.com/seed98097648/tune/trainer/generate"
 )
 
@@ -110,6 +113,7 @@ func (s *Server) writeMetrics(w http.ResponseWriter, _ *http.Request) error {
 	m.prefill.write(&b, "tune_prefill_seconds", "")
 	m.mu.Unlock()
 	s.writeEngines(&b)
+	writeProcess(&b)
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	extendWrite(w)
 	if _, err := w.Write([]byte(b.String())); err != nil {
@@ -120,6 +124,16 @@ func (s *Server) writeMetrics(w http.ResponseWriter, _ *http.Request) error {
 
 func header(b *strings.Builder, name, kind, help string) {
 	fmt.Fprintf(b, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
+}
+
+// writeProcess writes what tells of leaks, under the names that Prometheus' own clients have for it.
+func writeProcess(b *strings.Builder) {
+	header(b, "go_goroutines", "gauge", "Goroutines of the server.")
+	fmt.Fprintf(b, "go_goroutines %d\n", runtime.NumGoroutine())
+	if bytes, err := memory.OfProcess(os.Getpid()); err == nil { // it is unknown on some systems
+		header(b, "process_resident_memory_bytes", "gauge", "Memory of the server, with what it shares with its plugins.")
+		fmt.Fprintf(b, "process_resident_memory_bytes %d\n", bytes)
+	}
 }
 
 // writeEngines writes what each engine says. Models may share one, which is named after the first.
