@@ -162,3 +162,65 @@ func TestAServerAnswersWithAnAdapterAsGenerateDoes(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestAServerEndsInTheMiddleOfStreams in order: those that have the time come to their end, the others end with an
+// error, and no stream ends without a word.
+func TestAServerEndsInTheMiddleOfStreams(t *testing.T) {
+	for grace, cut := range map[string]bool{"1ms": true, "1m": false} {
+		t.Run(grace, func(t *testing.T) {
+			cmd, url, stderr := startServer(t, "--grace", grace, "--quiet")
+			const streams = 8
+			ends := make(chan string, streams)
+			begun := make(chan struct{}, streams)
+			for range streams {
+				go func() {
+					r, err := http.Post(url+"/v1/completions", "application/json", strings.NewReader(
+						`{"prompt": "hi", "max_tokens": 2000, "stream": true}`))
+					if err != nil {
+						begun <- struct{}{}
+						ends <- err.Error()
+						return
+					}
+					defer r.Body.Close()
+					lines, last := bufio.NewScanner(r.Body), ""
+					for lines.Scan() {
+						if last == "" {
+							begun <- struct{}{}
+						}
+						if lines.Text() != "" {
+							last = lines.Text()
+						}
+					}
+					if lines.Err() != nil {
+						last += lines.Err().Error()
+					}
+					ends <- last
+				}()
+			}
+			for range streams {
+				<-begun
+			}
+			send(t, cmd, syscall.SIGTERM)
+			done, failed := 0, 0
+			for range streams {
+				switch end := <-ends; {
+				case end == "data: [DONE]":
+					done++
+				case strings.HasPrefix(end, `data: {"error":`) && strings.Contains(end, "the server is ending"):
+					failed++
+				default:
+					t.Errorf("a stream ends with %q", end)
+				}
+			}
+			if cut == (failed == 0) {
+				t.Errorf("%d streams came to their end, %d to an error", done, failed)
+			}
+			for stderr.Scan() {
+				t.Errorf("the server says %q", stderr.Text())
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -22,7 +22,7 @@ import (
 )
 
 // byteTokenizer has token b for byte b, and 256 ends a text.
-func byteTokenizer(t *testing.T) *tokenizer.Tokenizer {
+func byteTokenizer(t testing.TB) *tokenizer.Tokenizer {
 	t.Helper()
 	vocab, next := map[string]int{}, rune(256)
 	for b := range 256 {
@@ -103,7 +103,12 @@ var ready = func() chan struct{} {
 // realEngine is one with a small model of random weights, and adapters of such beside it.
 func realEngine(t *testing.T, adapters ...string) *generate.Engine {
 	t.Helper()
-	m, err := models.New([]byte(smallModel), autograd.Heap{})
+	return engineWith(t, smallModel, generate.EngineConfig{}, adapters...)
+}
+
+func engineWith(t *testing.T, model string, c generate.EngineConfig, adapters ...string) *generate.Engine {
+	t.Helper()
+	m, err := models.New([]byte(model), autograd.Heap{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +118,7 @@ func realEngine(t *testing.T, adapters ...string) *generate.Engine {
 			t.Fatal(err)
 		}
 	}
-	e, err := generate.NewEngine(m, byteTokenizer(t), autograd.Heap{}, generate.EngineConfig{})
+	e, err := generate.NewEngine(m, byteTokenizer(t), autograd.Heap{}, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +137,7 @@ const (
 </tool_call>{% endfor %}{{ '\n' }}{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}`
 )
 
-func template(t *testing.T, text string) *chat.Template {
+func template(t testing.TB, text string) *chat.Template {
 	t.Helper()
 	parsed, err := chat.Parse("template", text, nil)
 	if err != nil {
