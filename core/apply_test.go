@@ -10,9 +10,9 @@ import (
 	"github.com/seed98097648/tune/core"
 )
 
-func apply(t *testing.T, selection string, m core.Model, r *core.Registry) *core.Report {
+func apply(t *testing.T, selection string, m core.Model, r *core.Registry, opts ...core.Option) *core.Report {
 	t.Helper()
-	report, err := core.ApplyDefaultKernels(t.Context(), m, r, selection)
+	report, err := core.ApplyDefaultKernels(t.Context(), m, r, selection, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,6 +51,33 @@ func TestWithoutAKernelOfTheLargerOpTheSiteWithinGetsItsOwn(t *testing.T) {
 	}
 }
 
+// TestALargerOpCoversWhatLiesWithinWhatItCovers: a norm in a sum in something larger.
+func TestALargerOpCoversWhatLiesWithinWhatItCovers(t *testing.T) {
+	m := newModel(core.AttentionPre, core.AddRMSNorm, core.RMSNorm)
+	m[1].Within, m[2].Within = m[0].Path, m[1].Path
+	r := newRegistry(t, newKernel("pre", core.AttentionPre), newKernel("norm", core.RMSNorm),
+		newKernel("norm", core.AddRMSNorm))
+	report := apply(t, "all", m, r, core.Inference())
+	if got := m.kernels(); !slices.Equal(got, []string{"pre", "", ""}) {
+		t.Errorf("kernels %q", got)
+	}
+	for _, a := range report.Actions[1:] {
+		if a.CoveredBy != m[0].Path {
+			t.Errorf("%s is covered by %q", a.Site.Path, a.CoveredBy)
+		}
+	}
+	p, err := core.Repeat(t.Context(), m, r, report.Placements(), core.Inference())
+	if err != nil || p.Actions[2].CoveredBy != m[0].Path {
+		t.Errorf("repeated: %v", err)
+	}
+	other := newModel(core.AttentionPre, core.AddRMSNorm, core.RMSNorm)
+	other[1].Within, other[2].Within = other[0].Path, other[1].Path
+	apply(t, "all,-pre", other, r, core.Inference())
+	if got := other.kernels(); !slices.Equal(got, []string{"", "norm", ""}) {
+		t.Errorf("without the largest: kernels %q", got)
+	}
+}
+
 // TestASiteThatIsExceptedCoversNoOther: kernels are kept off the larger op alone.
 func TestASiteThatIsExceptedCoversNoOther(t *testing.T) {
 	m := overlapping()

@@ -49,6 +49,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"internal/opdef", "core", ""},
 	{"internal/ops", "core internal/opdef ./...", ""},
 	{"internal/ops/...", "core internal/opdef internal/ops/...", "core/kerneltest"},
+	{"internal/ops/attention_pre", "core internal/opdef internal/ops/...", "core/kerneltest trainer/checkpoint"},
 	{"internal/opbench", "internal/amount core core/kerneltest internal/ceiling internal/ops",
 		"core/reference core/transport internal/plugintest plugins/linked"},
 	{"internal/growth", "core core/transport internal/ceiling trainer trainer/bench", ""},
@@ -83,6 +84,8 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"plugins", "", ""},
 	{"plugins/...", "core core/keep core/plugin core/vector ./...",
 		"core/kerneltest core/reference internal/plugintest internal/simd/simdtest"},
+	{"plugins/npu_fused_attention_pre/pre", "core core/vector plugins/npu_fused_linear/qkv plugins/npu_fused_rmsnorm/rmsnorm " +
+		"plugins/npu_fused_rope/rope", "core/kerneltest internal/simd/simdtest plugins/npu_fused_linear/w8a8"},
 	{"plugins/blas_linear/blas", "core/vector internal/os/dynlib", ""},
 	{"plugins/blas_linear/blaslinear", "core core/vector plugins/blas_linear/blas plugins/npu_fused_linear/linear " +
 		"plugins/npu_fused_linear_cross_entropy/linearcrossentropy plugins/npu_fused_moe/moe", "core/kerneltest"},

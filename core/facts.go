@@ -77,7 +77,7 @@ type Facts struct {
 	Out          int `json:"out,omitempty"`          // linear, linear_w8a8: N, rows of the weight
 	Intermediate int `json:"intermediate,omitempty"` // swiglu, gate_up_swiglu, moe_experts: I
 
-	Eps    float64   `json:"eps,omitempty"`    // rms_norm, add_rms_norm
+	Eps    float64   `json:"eps,omitempty"`    // rms_norm, add_rms_norm, attention_pre
 	Offset int       `json:"offset,omitempty"` // the same: 0, or 1 for weights stored around zero
 	Cast   CastOrder `json:"cast,omitempty"`   // the same
 
@@ -110,7 +110,11 @@ type Facts struct {
 	// if they are multiplied as they are stored
 	Products DType `json:"products,omitempty"`
 
-	Scaling Scaling `json:"scaling,omitempty"` // linear_w8a8
+	Scaling Scaling `json:"scaling,omitempty"` // linear_w8a8, attention_pre
+
+	Residual bool `json:"residual,omitempty"`  // attention_pre: something is added to x before the norm
+	QKNorm   bool `json:"qk_norm,omitempty"`   // attention_pre: the heads of q and k have norms
+	NormBias bool `json:"norm_bias,omitempty"` // attention_pre: a bias is added to what each norm gives
 
 	// paged_attention, reshape_and_cache: tokens that a block has room for
 	BlockSize int `json:"block_size,omitempty"`

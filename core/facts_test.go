@@ -64,6 +64,14 @@ func TestValidateNamesTheFactThatIsWrong(t *testing.T) {
 		{core.LinearW8A8, "dim must", func(f *core.Facts) { f.Dim = 1 << 17 }},
 		{core.LinearW8A8, "out must", func(f *core.Facts) { f.Out = 0 }},
 		{core.LinearW8A8, "bias is for dynamic", func(f *core.Facts) { f.Scaling, f.Bias = core.StaticScaling, true }},
+		{core.AttentionPre, "eps must", func(f *core.Facts) { f.Eps = -1 }},
+		{core.AttentionPre, "head_dim, heads and kv_heads must", func(f *core.Facts) { f.KVHeads = 0 }},
+		{core.AttentionPre, "rotary_dim must", func(f *core.Facts) { f.RotaryDim = 3 }},
+		{core.AttentionPre, "weight_dtype must", func(f *core.Facts) { f.WeightDType = core.Int32 }},
+		{core.AttentionPre, "weights must be int8", func(f *core.Facts) { f.Scaling = core.DynamicScaling }},
+		{core.AttentionPre, "bias is for dynamic", func(f *core.Facts) {
+			f.WeightDType, f.Scaling, f.Bias = core.Int8, core.StaticScaling, true
+		}},
 		{core.Linear, "products can be", func(f *core.Facts) { f.Products = core.Float16 }},
 		{core.Linear, "products can be", func(f *core.Facts) { f.Products = core.DType(99) }},
 		{core.Linear, "products can be", func(f *core.Facts) { f.DType, f.Products = core.Float64, core.BFloat16 }},

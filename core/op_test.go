@@ -44,6 +44,12 @@ func uses() map[string]use {
 	static := validFacts(core.LinearW8A8)
 	static.Scaling = core.StaticScaling
 	all["linear_w8a8 static"] = use{core.LinearW8A8, static}
+	pre := core.Facts{DType: core.BFloat16, WeightDType: core.Float16, Dim: 4, Eps: 1e-6, Cast: core.CastBeforeWeight,
+		Pairing: core.Half, RotaryDim: 2, HeadDim: 3, Heads: 2, KVHeads: 1, Bias: true, Residual: true}
+	all["attention_pre"] = use{core.AttentionPre, pre}
+	pre.WeightDType, pre.Scaling, pre.Bias, pre.Residual = core.Int8, core.StaticScaling, false, false
+	pre.QKNorm, pre.NormBias = true, true
+	all["attention_pre static"] = use{core.AttentionPre, pre}
 	return all
 }
 
@@ -136,6 +142,21 @@ func TestSignature(t *testing.T) {
 			"x float32[T 64], weight int8[96 64], input_scale float32[1], input_offset int32[1], deq_scale float32[96], quant_bias int32[96]",
 			"y float32[T 96]"},
 		{"linear_w8a8", core.Backward, "", ""},
+		{"attention_pre", core.Forward,
+			"x bfloat16[T 4], residual bfloat16[T 4], norm_weight float32[4], " +
+				"q_weight float16[6 4], k_weight float16[3 4], v_weight float16[3 4], " +
+				"q_bias float32[6], k_bias float32[3], v_bias float32[3], " +
+				"cos float32[P 1], sin float32[P 1], positions int32[T]",
+			"q bfloat16[T 2 3], k bfloat16[T 1 3], v bfloat16[T 1 3], h bfloat16[T 4]"},
+		{"attention_pre static", core.Forward,
+			"x bfloat16[T 4], norm_weight float32[4], norm_bias float32[4], input_scale float32[1], input_offset int32[1], " +
+				"q_weight int8[6 4], q_deq_scale float32[6], q_quant_bias int32[6], " +
+				"k_weight int8[3 4], k_deq_scale float32[3], k_quant_bias int32[3], " +
+				"v_weight int8[3 4], v_deq_scale float32[3], v_quant_bias int32[3], " +
+				"q_norm_weight float32[3], q_norm_bias float32[3], k_norm_weight float32[3], k_norm_bias float32[3], " +
+				"cos float32[P 1], sin float32[P 1], positions int32[T]",
+			"q bfloat16[T 2 3], k bfloat16[T 1 3], v bfloat16[T 1 3]"},
+		{"attention_pre", core.Backward, "", ""},
 		{"paged_attention", core.Forward,
 			"q float32[T 4 16], k_cache float32[P 8 2 16], v_cache float32[P 8 2 16], block_tables int32[B M], query_lens int32[B], seq_lens int32[B]",
 			"y float32[T 4 16]"},

@@ -92,20 +92,23 @@ func NewPlan(ctx context.Context, m Model, r *Registry, sel Selection, opts ...O
 	}
 	p := &Plan{}
 	verified := map[verifyKey]error{} // most layers have the facts of another
-	placed := map[string]bool{}
+	by := map[string]string{}         // the site whose kernel does the work of a site
 	for _, site := range sites {
 		if err := site.Facts.Validate(site.Op); err != nil && site.Plain == "" {
 			return nil, fmt.Errorf("core: site %s: %w", site.Path, err)
 		}
-		if site.Within != "" && placed[site.Within] { // the larger site came first
-			p.Actions = append(p.Actions, Action{Site: site, CoveredBy: site.Within})
+		if at := by[site.Within]; at != "" { // the larger site came first, and may lie in a larger one
+			by[site.Path] = at
+			p.Actions = append(p.Actions, Action{Site: site, CoveredBy: at})
 			continue
 		}
 		a, err := choose(ctx, site, r, sel, o, verified)
 		if err != nil {
 			return nil, err
 		}
-		placed[site.Path] = a.Kernel != nil || site.Hook.Kernel() != nil
+		if a.Kernel != nil || site.Hook.Kernel() != nil {
+			by[site.Path] = site.Path
+		}
 		p.Actions = append(p.Actions, a)
 	}
 	if err := p.checkNamed(r, sel); err != nil {

@@ -39,7 +39,7 @@ func Repeat(ctx context.Context, m Model, r *Registry, was []Placement, opts ...
 	}
 	p := &Plan{}
 	verified := map[verifyKey]error{}
-	placed := map[string]bool{}
+	by := map[string]string{} // the site whose kernel does the work of a site
 	for i, site := range sites {
 		a := Action{Site: site, Reason: "plain in that run"}
 		if reason, plain := o.plain[site.Op]; plain {
@@ -50,9 +50,10 @@ func Repeat(ctx context.Context, m Model, r *Registry, was []Placement, opts ...
 				return nil, fmt.Errorf("core: %s had the kernel %s, which cannot be placed now: %w", site.Path, was[i].Kernel, err)
 			}
 			a.Kernel, a.Reason = k, ""
-			placed[site.Path] = true
-		} else if placed[site.Within] {
-			a.CoveredBy, a.Reason = site.Within, ""
+			by[site.Path] = site.Path
+		} else if at := by[site.Within]; at != "" {
+			by[site.Path] = at
+			a.CoveredBy, a.Reason = at, ""
 		}
 		p.Actions = append(p.Actions, a)
 	}

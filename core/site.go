@@ -17,7 +17,8 @@ type Site struct {
 	// has; empty if one may. A plan leaves the site alone and gives this as the reason.
 	Plain string
 	// Within is the path of an earlier site, of a larger op that this one is a part of, or
-	// "". A kernel there does the work of this site too, which then needs none.
+	// "". A kernel there does the work of this site too, which then needs none; and so does one at a site that the
+	// earlier one is within.
 	Within string
 }
 

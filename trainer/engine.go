@@ -10,6 +10,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/os/hugepage"
 	"github.com/seed98097648/tune/internal/os/memory"
+	"github.com/seed98097648/tune/internal/os/shm"
 	"github.com/seed98097648/tune/trainer/crosscheck"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/models"
@@ -51,6 +52,7 @@ type Engine struct {
 	host    hugepage.Memory // of what no kernel sees
 	freed   [][]byte        // of host
 	kept    int64           // what kernels may keep, at most
+	settled bool            // a step has touched all memory of the graph
 }
 
 // StepResult says what a step did.
@@ -174,6 +176,10 @@ func (e *Engine) Step(ctx context.Context, batches []data.Batch, lr float64) (St
 		p.Changed()
 	}
 	r.Optimizer += time.Since(start)
+	if !e.settled {
+		shm.Settle()
+		e.settled = true
+	}
 	return r, nil
 }
 

@@ -67,13 +67,18 @@ func saturates(run runFunc, c *core.Call) error {
 		}
 		s /= 127
 		for n := range f.Out {
-			lost := int32(0)
-			for i := 0; i+1 < f.Dim; i += 2 {
-				pair := (int32(row[i]/s)+128)*int32(w[n*f.Dim+i]) + (int32(row[i+1]/s)+128)*int32(w[n*f.Dim+i+1])
-				lost += pair - min(max(pair, -1<<15), 1<<15-1)
-			}
+			lost := lostInInt16(row, s, w[n*f.Dim:])
 			c.Output("y").Float32s()[t*f.Out+n] -= float32(lost) * s * c.Input("weight_scale").Float32s()[n]
 		}
 	}
 	return nil
+}
+
+// lostInInt16 is by how much the sum of a token's products with a row is too large for its pairs to fit int16.
+func lostInInt16(x []float32, s float32, w []int8) (lost int32) {
+	for i := 0; i+1 < len(x); i += 2 {
+		pair := (int32(x[i]/s)+128)*int32(w[i]) + (int32(x[i+1]/s)+128)*int32(w[i+1])
+		lost += pair - min(max(pair, -1<<15), 1<<15-1)
+	}
+	return lost
 }

@@ -19,6 +19,7 @@ func TestAgreesWithPublishedCode(t *testing.T) {
 		core.LinearW8A8: 1e-10,
 		core.Attention:  1e-10, core.LinearCrossEntropy: 0x1p-23,
 		core.PagedAttention: 1e-10,
+		core.AttentionPre:   0x1p-23,
 	}
 	for _, op := range core.Ops() {
 		t.Run(string(op), func(t *testing.T) {

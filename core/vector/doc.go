@@ -4,7 +4,7 @@
 //
 //	work over threads  Parallel, Threads, Grow
 //	storage            Load, Store, Round, Wide, Narrow
-//	layers of int8     W8A8
+//	layers of int8     W8A8, MultiplyW8A8
 //	element by element Add, Mul, MulAdd, Scale, Axpy, Sigmoid, SoftmaxGrad
 //	sums               Dot, Dot3, SumSquares, Max, ExpSum
 //	rows of layers     Stream and its methods, StreamFor

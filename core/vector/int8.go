@@ -7,3 +7,6 @@ import "github.com/seed98097648/tune/internal/simd"
 // it takes InputScale, InputOffset and QuantBias; without, a scale for each row of X, and Bias unless that is nil. The
 // result has the same bits on every machine.
 type W8A8 = simd.W8A8
+
+// MultiplyW8A8 computes layers of one X, whose rows become int8 once, as the first layer says.
+func MultiplyW8A8(layers ...*W8A8) { simd.MultiplyW8A8(layers...) }

@@ -40,7 +40,7 @@ func runFile(t *testing.T, k core.Kernel, dtype core.DType, limit float64, name 
 		t.Run(variant, func(t *testing.T) {
 			e := ops.Of(k.Info().Op).Recorded(f.variant(variant))
 			e.Facts.DType = dtype
-			if e.Facts.WeightDType != core.InvalidDType {
+			if e.Facts.WeightDType != core.InvalidDType && e.Facts.WeightDType != core.Int8 {
 				e.Facts.WeightDType = dtype
 			}
 			out := run(t, k, e)

@@ -6,6 +6,7 @@ import (
 	"github.com/seed98097648/tune/internal/opdef"
 	addrmsnorm "github.com/seed98097648/tune/internal/ops/add_rms_norm"
 	attention "github.com/seed98097648/tune/internal/ops/attention"
+	attentionpre "github.com/seed98097648/tune/internal/ops/attention_pre"
 	gateupswiglu "github.com/seed98097648/tune/internal/ops/gate_up_swiglu"
 	linear "github.com/seed98097648/tune/internal/ops/linear"
 	linearcrossentropy "github.com/seed98097648/tune/internal/ops/linear_cross_entropy"
@@ -24,6 +25,7 @@ import (
 var all = []*opdef.Op{
 	addrmsnorm.Op,
 	attention.Op,
+	attentionpre.Op,
 	gateupswiglu.Op,
 	linear.Op,
 	linearcrossentropy.Op,

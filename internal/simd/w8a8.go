@@ -22,15 +22,24 @@ type W8A8 struct {
 }
 
 // Multiply computes Y. An int32 holds the sums as long as K is below 2^17.
-func (p *W8A8) Multiply() {
-	if len(p.X) < p.M*p.K || len(p.Weight) < p.N*p.K || len(p.Y) < p.M*p.N || len(p.Scale) < p.N {
-		panic("simd: a slice of a product in int8 is shorter than its sizes say")
+func (p *W8A8) Multiply() { MultiplyW8A8(p) }
+
+// MultiplyW8A8 computes layers of one X, whose rows become int8 once, as the first layer says.
+func MultiplyW8A8(layers ...*W8A8) {
+	for _, p := range layers {
+		if len(p.X) < p.M*p.K || len(p.Weight) < p.N*p.K || len(p.Y) < p.M*p.N || len(p.Scale) < p.N {
+			panic("simd: a slice of a product in int8 is shorter than its sizes say")
+		}
 	}
 	m := w8a8s.Get().(*w8a8)
-	m.p = p
-	m.quantised.grow(p.M, p.K)
-	Parallel(p.M, max(1, grainInt8/max(p.K, 1)), m.quantise)
-	Parallel(p.N, max(1, grainInt8/max(p.K, 1)), m.multiply)
+	for i, p := range layers {
+		m.p = p
+		if i == 0 {
+			m.quantised.grow(p.M, p.K)
+			Parallel(p.M, max(1, grainInt8/max(p.K, 1)), m.quantise)
+		}
+		Parallel(p.N, max(1, grainInt8/max(p.K, 1)), m.multiply)
+	}
 	m.p = nil
 	w8a8s.Put(m)
 }

@@ -5,6 +5,7 @@ package linked
 import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/plugins/npu_fused_attention/attention"
+	"github.com/seed98097648/tune/plugins/npu_fused_attention_pre/pre"
 	"github.com/seed98097648/tune/plugins/npu_fused_linear/gateup"
 	"github.com/seed98097648/tune/plugins/npu_fused_linear/linear"
 	"github.com/seed98097648/tune/plugins/npu_fused_linear/qkv"
@@ -28,6 +29,7 @@ func Plugins() []Plugin {
 	type list = []core.Kernel
 	return []Plugin{
 		{attention.Name, attention.Version, func() list { return list{new(attention.Kernel)} }},
+		{pre.Name, pre.Version, func() list { return list{new(pre.Kernel)} }},
 		{linear.Name, linear.Version, func() list {
 			return list{new(linear.Kernel), new(qkv.Kernel), new(gateup.Kernel), new(w8a8.Kernel)}
 		}},

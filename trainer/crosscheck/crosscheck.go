@@ -6,7 +6,8 @@
 // Compare does that for one call, and a Checker for all calls of a run.
 //
 // What is compared is every element of every output, with two exceptions that keep the cost
-// below that of the call. Losses without gradients are compared for one token in four.
+// below that of the call. Losses without gradients are compared for one token in four, and q, k and v of attention_pre
+// for 16 tokens.
 // Products of large matrices, which are all outputs of linear and qkv but those of biases, dx and dweight of
 // linear_cross_entropy, and the gradients of gate_up_swiglu, and of moe_experts but drouting_weights, are
 // compared row by row in their products with a few random directions (R. Freivalds, "Probabilistic machines can use less running
@@ -62,7 +63,7 @@ func Compare(c *core.Call) error {
 	compare := map[core.Op]func(*core.Call) ([]worst, error){
 		core.RMSNorm: rmsNorm, core.AddRMSNorm: addRMSNorm, core.SwiGLU: swiglu, core.RoPE: rope,
 		core.MoEGate: moeGate, core.MoEExperts: moeExperts, core.Attention: attention, core.LinearCrossEntropy: crossEntropy,
-		core.Linear: linear, core.QKV: qkv, core.GateUpSwiGLU: gateUpSwiGLU,
+		core.Linear: linear, core.QKV: qkv, core.GateUpSwiGLU: gateUpSwiGLU, core.AttentionPre: attentionPre,
 	}[c.Op]
 	if compare == nil {
 		return fmt.Errorf("crosscheck: %w: nothing here knows %s", core.ErrNotSupported, c.Op)

@@ -68,8 +68,19 @@ func uses() []use {
 	int8GateUp.WeightDType, int8GateUp.Frozen = core.Int8, true
 	halfGateUp := again
 	halfGateUp.WeightDType, halfGateUp.Frozen = core.BFloat16, true
+	pre := norm(70)
+	pre.Residual, pre.Bias, pre.Pairing, pre.RotaryDim = true, true, core.Half, 8
+	pre.HeadDim, pre.Heads, pre.KVHeads = 16, 4, 2
+	normed, static, dynamic := pre, pre, pre
+	normed.QKNorm, normed.NormBias, normed.Residual, normed.Pairing = true, true, false, core.Interleaved
+	static.WeightDType, static.Scaling, static.Bias, static.QKNorm = core.Int8, core.StaticScaling, false, true
+	dynamic.WeightDType, dynamic.Scaling, dynamic.NormBias = core.Int8, core.DynamicScaling, true
+	int8Pre := pre
+	int8Pre.WeightDType = core.Int8
 	rounded := func(f core.Facts) core.Facts { f.Products = core.BFloat16; return f }
 	return []use{
+		{core.AttentionPre, pre, 1}, {core.AttentionPre, pre, 16}, {core.AttentionPre, normed, 7},
+		{core.AttentionPre, static, 11}, {core.AttentionPre, dynamic, 9}, {core.AttentionPre, int8Pre, 16},
 		{core.QKV, heads, 90}, {core.QKV, int8Heads, 30},
 		{core.GateUpSwiGLU, gateUp, 90}, {core.GateUpSwiGLU, again, 60}, {core.GateUpSwiGLU, int8GateUp, 30},
 		{core.GateUpSwiGLU, halfGateUp, 37},
@@ -103,7 +114,7 @@ func calls(t testing.TB, k core.Kernel, u use, value func(*rand.Rand) float32) [
 	rng := rand.New(rand.NewPCG(3, uint64(u.tokens)))
 	given := map[string]core.Tensor{}
 	var out []*core.Call
-	for _, pass := range []core.Pass{core.Forward, core.Backward} {
+	for _, pass := range u.op.Passes() {
 		c, err := core.NewCall(u.op, pass, u.facts)
 		if err != nil {
 			t.Fatal(err)
@@ -147,6 +158,12 @@ func fill(rng *rand.Rand, u use, name string, x core.Tensor, value func(*rand.Ra
 			if i%13 == 5 {
 				x.Int32s()[2*i+1] = int32(i - i%row)
 			}
+		}
+	case "input_scale":
+		x.Float32s()[0] = 0.03
+	case "input_offset", "q_quant_bias", "k_quant_bias", "v_quant_bias":
+		for i := range x.Int32s() {
+			x.Int32s()[i] = int32(rng.IntN(100))
 		}
 	case "labels":
 		for i := range x.Int32s() {
@@ -208,7 +225,7 @@ func TestRightKernelsAreFoundRight(t *testing.T) {
 // one row, and wants it named.
 func TestEveryWrongOutputIsFound(t *testing.T) {
 	for _, u := range uses() {
-		for pass := range 2 {
+		for pass := range u.op.Passes() {
 			if u.op == core.LinearCrossEntropy && u.tokens >= 64 && pass == 0 {
 				continue // a sample; see below
 			}

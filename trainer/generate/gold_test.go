@@ -54,7 +54,7 @@ func load(t *testing.T, dir string) *models.Model {
 	return m
 }
 
-func loadTokenizer(t *testing.T, dir string) *tokenizer.Tokenizer {
+func loadTokenizer(t testing.TB, dir string) *tokenizer.Tokenizer {
 	t.Helper()
 	tok, err := tokenizer.Load(dir)
 	if err != nil {
@@ -70,7 +70,7 @@ func TestGreedyTextIsTheRecordedOne(t *testing.T) {
 		"stories260K-as-qwen2": "stories260K", "stories15M": "stories15M"} {
 		dir := testdata.Shared(t, "data", "models", folder)
 		tok := loadTokenizer(t, dir)
-		for _, kernels := range []string{"none", "all"} {
+		for _, kernels := range []string{"none", "all", "all,-npu_fused_attention_pre"} {
 			m := load(t, dir)
 			place(t, m, kernels)
 			s := generate.NewSession(m, autograd.Heap{}, 0)

@@ -134,7 +134,7 @@ func TestCachedLogitsOfEveryFamily(t *testing.T) {
 }
 
 // place puts the project's kernels on the model, as tune generate does.
-func place(t *testing.T, m *models.Model, selection string) {
+func place(t testing.TB, m *models.Model, selection string) {
 	t.Helper()
 	reg := core.NewRegistry()
 	for _, k := range linked.Kernels() {
@@ -142,7 +142,7 @@ func place(t *testing.T, m *models.Model, selection string) {
 			t.Fatal(err)
 		}
 	}
-	report, err := core.ApplyDefaultKernels(t.Context(), m, reg, selection, core.Inference(),
+	report, err := core.ApplyDefaultKernels(t.Context(), m.ForInference(), reg, selection, core.Inference(),
 		core.Plain(core.Attention, "cached"))
 	if err != nil {
 		t.Fatal(err)

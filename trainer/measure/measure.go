@@ -67,7 +67,8 @@ func (r Run) options() []core.Option {
 // proportion to the rows, so more of them tell nothing new.
 const mostTokens = 4096
 
-// Plan is core.NewPlan for a selection as --kernels takes it, except that auto takes only
+// Plan is core.NewPlan for a selection as --kernels takes it, of a model of trainer/nn with its sites for inference if
+// the run is that, except that auto takes only
 // the kernels that a measurement finds worth it. It measures with as many threads as
 // package simd is set to. Plugins that get no site need no process then; see
 // core.Registry.Rest. The selection from:RUN
@@ -81,6 +82,9 @@ func Plan(ctx context.Context, m core.Model, reg *core.Registry, selection strin
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if sel.From != "" {
 		return repeat(ctx, m, reg, sel.From, r, o)
+	}
+	if whole, ok := m.(interface{ ForInference() core.Model }); ok && r.Inference {
+		m = whole.ForInference()
 	}
 	s := newSession(reg, r, o)
 	p, err := core.NewPlan(ctx, m, reg, sel, append(r.options(), core.Measured(s.measure))...)

@@ -94,7 +94,8 @@ func (b *Body) Adapt(t Target, with Adaptation) (A, B *Param, err error) {
 
 // newAdapter makes an A and a B of zeros for a target.
 func (b *Body) newAdapter(t Target, rank int) (A, B *Param, err error) {
-	if b.use.graphs > 0 || t.site.patched() || t.linear.patched() || b.around(t.linear).patched() {
+	if b.use.graphs > 0 || t.site.patched() || t.linear.patched() ||
+		slices.ContainsFunc(b.around(t.linear), (*site).patched) {
 		return nil, nil, errors.New("nn: adapters come before kernels and programs")
 	}
 	A, B = t.param(suffixA, rank, t.In), t.param(suffixB, t.Out, rank)
@@ -115,8 +116,8 @@ func (b *Body) keepPlain(t Target) {
 	if t.site != nil {
 		siteOf(b.sites, t.site).Plain = "its experts carry adapters"
 	}
-	if around := b.around(t.linear); around != nil {
-		siteOf(b.sites, around).Plain = "its layers carry adapters"
+	for _, larger := range b.around(t.linear) {
+		siteOf(b.sites, larger).Plain = "its layers carry adapters"
 	}
 	b.use.swaps++
 }

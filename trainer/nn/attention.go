@@ -64,19 +64,30 @@ func NewAttention(b *Builder, path, sitePath string, cfg AttentionConfig) *Atten
 
 // Forward records the block: x [T, D], y [T, D].
 func (a *Attention) Forward(c *Context, x *autograd.Value) *autograd.Value {
+	q, k, v := a.project(c, x)
+	return a.rest(c, q, k, v)
+}
+
+// project records what comes before attention: x [T, D], q [T, H, C], k and v [T, KV, C].
+func (a *Attention) project(c *Context, x *autograd.Value) (q, k, v *autograd.Value) {
 	t, f := c.T(), a.cfg
 	in := forwardAll(c, a.qkv, a.in, x)
 	c.costly()
 	if f.Packed {
 		in = split(c.G, in[0], f.Heads*f.HeadDim, f.KVHeads*f.HeadDim, f.KVHeads*f.HeadDim)
 	}
-	q, k, v := in[0].Reshape(t, f.Heads, f.HeadDim), in[1].Reshape(t, f.KVHeads, f.HeadDim),
+	q, k, v = in[0].Reshape(t, f.Heads, f.HeadDim), in[1].Reshape(t, f.KVHeads, f.HeadDim),
 		in[2].Reshape(t, f.KVHeads, f.HeadDim)
 	if f.QKNorm {
 		q, k = a.qNorm.Forward(c, q), a.kNorm.Forward(c, k)
 	}
 	q, k = a.rope.Forward(c, q, k)
-	return a.o.Forward(c, a.attend(c, q, k, v).Reshape(t, f.Heads*f.HeadDim))
+	return q, k, v
+}
+
+// rest records attention and the layer after it.
+func (a *Attention) rest(c *Context, q, k, v *autograd.Value) *autograd.Value {
+	return a.o.Forward(c, a.attend(c, q, k, v).Reshape(c.T(), a.cfg.Heads*a.cfg.HeadDim))
 }
 
 // attend records what the site offers: q [T, H, C], k and v [T, KV, C], y [T, H, C].

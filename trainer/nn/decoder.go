@@ -52,6 +52,7 @@ type decoderLayer struct {
 	attentionNorm, blockNorm         *RMSNorm
 	postAttentionNorm, postBlockNorm *RMSNorm // nil unless Sandwich
 	attention                        *Attention
+	pre                              *pre // attentionNorm and all of attention before that
 	block                            Block
 }
 
@@ -97,8 +98,11 @@ func newDecoderLayer(b *Builder, i int, cfg DecoderConfig) decoderLayer {
 		cfg.Attention.Window = cfg.Window(i)
 	}
 	var l decoderLayer
-	l.attentionNorm = norm("input_layernorm", first)
-	l.attention = NewAttention(b, path+".self_attn", site+".self_attn", cfg.Attention)
+	l.pre = newPre(b, site+".self_attn.pre", cfg.Attention, cfg.Eps, i == 0, func() (*RMSNorm, *Attention) {
+		l.attentionNorm = norm("input_layernorm", first)
+		l.attention = NewAttention(b, path+".self_attn", site+".self_attn", cfg.Attention)
+		return l.attentionNorm, l.attention
+	})
 	if cfg.Sandwich {
 		l.postAttentionNorm = norm("post_self_attn_layernorm", NewRMSNorm)
 	}
@@ -176,8 +180,8 @@ func (l decoderLayer) forward(c *Context, h, x *autograd.Value, next *RMSNorm) (
 	}
 	defer c.costly() // whatever the block has done
 	c.cheap()
-	before, y := addNorm(c, "input_layernorm", l.attentionNorm, h, x, true)
-	y = inPath(c, "self_attn", func() *autograd.Value { return l.attention.Forward(c, y) })
+	before, q, k, v := l.pre.forward(c, h, x)
+	y := inPath(c, "self_attn", func() *autograd.Value { return l.attention.rest(c, q, k, v) })
 	y = normed(c, "post_self_attn_layernorm", l.postAttentionNorm, y)
 	c.cheap()
 	h, y = addNorm(c, "post_attention_layernorm", l.blockNorm, before, y, !c.Checkpoint)

@@ -28,17 +28,18 @@ func (b *Builder) group(path string, op core.Op, facts core.Facts, build func() 
 	return s
 }
 
-// around returns the site of the larger op that a site is a part of, nil without one.
-func (b *Body) around(s *site) *site {
-	if s == nil {
-		return nil
+// around returns the sites of the larger ops that a site is a part of.
+func (b *Body) around(s *site) (larger []*site) {
+	for s != nil {
+		within := siteOf(b.sites, s).Within
+		i := slices.IndexFunc(b.sites, func(at core.Site) bool { return at.Path == within })
+		if i < 0 {
+			break
+		}
+		s = b.sites[i].Hook.(*site)
+		larger = append(larger, s)
 	}
-	within := siteOf(b.sites, s).Within
-	i := slices.IndexFunc(b.sites, func(at core.Site) bool { return at.Path == within })
-	if i < 0 {
-		return nil
-	}
-	return b.sites[i].Hook.(*site)
+	return larger
 }
 
 // patched reports whether there is a kernel.

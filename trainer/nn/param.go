@@ -153,8 +153,8 @@ func (b *Body) Trainable() []*Param {
 	return slices.DeleteFunc(slices.Clone(b.params), func(p *Param) bool { return p.Frozen })
 }
 
-// Sites implements core.Model.
-func (b *Body) Sites() []core.Site { return b.sites }
+// Sites implements core.Model: those that training has. See ForInference.
+func (b *Body) Sites() []core.Site { return trainingSites(b.sites) }
 
 // Memory returns where the parameters are.
 func (b *Body) Memory() core.Memory { return b.mem }
@@ -186,6 +186,9 @@ type site struct {
 	perToken int // rows of the op for each token; 0 means 1
 	kernel   core.Kernel
 	use      *use
+
+	inference bool          // training does not have the site
+	plain     func() string // why no kernel can take it once its weights are there, "" if one may; nil if one may always
 }
 
 var _ core.Hook = (*site)(nil)

@@ -31,6 +31,7 @@ func probers() map[core.Op]func(*prober) []*autograd.Value {
 		core.Linear:             probeLinear,
 		core.LinearW8A8:         probeLinearW8A8,
 		core.QKV:                probeQKV,
+		core.AttentionPre:       probePre,
 		core.GateUpSwiGLU:       probeGateUp,
 		core.SwiGLU:             probeSwiGLU,
 		core.RoPE:               probeRope,
@@ -74,8 +75,14 @@ func probeLinear(p *prober) []*autograd.Value {
 func probeLinearW8A8(p *prober) []*autograd.Value {
 	f := &p.site.facts
 	f.Out = min(f.Out, max(1, probeElems/f.Dim))
+	return []*autograd.Value{p.after(p.int8Linear(p.site).Forward(p.Context, p.before(f.Dim)))}
+}
+
+// int8Linear is a layer with the facts of linear_w8a8.
+func (p *prober) int8Linear(s *site) *Linear {
+	f := s.facts
 	weight := p.next(&Param{Tensor: core.Tensor{DType: core.Int8, Shape: core.Shape{f.Out, f.Dim}}, Frozen: true})
-	l := &Linear{Weight: weight, site: p.site, int8: &int8Layer{scaling: f.Scaling}}
+	l := &Linear{Weight: weight, site: s, int8: &int8Layer{scaling: f.Scaling}}
 	if f.Scaling == core.StaticScaling {
 		ints := func(n int) core.Tensor { // zeros do: values hardly matter
 			return p.next(&Param{Tensor: core.Tensor{DType: core.Int32, Shape: core.Shape{n}}, Frozen: true}).Tensor
@@ -86,7 +93,7 @@ func probeLinearW8A8(p *prober) []*autograd.Value {
 		l.Bias = p.input(f.Out)
 		l.Bias.Frozen = true
 	}
-	return []*autograd.Value{p.after(l.Forward(p.Context, p.before(f.Dim)))}
+	return l
 }
 
 // probeQKV measures at most probeElems elements of the weights, too.

@@ -86,6 +86,7 @@ func probedSites(t *testing.T) map[string]core.Site {
 	NewResidualNorm(b, "second", "second", 24, 1e-6)
 	NewAttention(b, "attn", "attn", AttentionConfig{Hidden: 24, Heads: 4, KVHeads: 2, HeadDim: 6, QKNorm: true, Eps: 1e-6,
 		Rope: &RopeTable{InvFreq: []float64{1, 0.1}, Scale: 1}, Pairing: core.Half})
+	newDecoderLayer(b, 1, tiny(withQKNorm, oneEps))
 	NewMLP(b, "mlp", "mlp", 24, 40, false)
 	NewPackedMLP(b, "packed", "packed", 24, 40)
 	NewMoE(b, "moe", "moe", MoEConfig{Hidden: 24, Intermediate: 10, Router: RouterConfig{Experts: 5, TopK: 2}})
@@ -141,7 +142,7 @@ func TestProbeRunsTheSameWorkBothWays(t *testing.T) {
 
 // TestProbeForInferenceHasNoBackwardPass, so that a kernel without one can be measured.
 func TestProbeForInferenceHasNoBackwardPass(t *testing.T) {
-	for _, path := range []string{"norm", "attn.rope", "mlp", "attn.qkv", "mlp.gate_up"} {
+	for _, path := range []string{"norm", "attn.rope", "mlp", "attn.qkv", "mlp.gate_up", "layers.1.self_attn.pre"} {
 		site := probedSites(t)[path]
 		k := counting(site.Op)
 		p, err := NewProbe(autograd.Heap{}, site, k, 1, 1, 8, true)

@@ -19,10 +19,8 @@ func (b *Body) Round(products core.DType) error {
 		}
 		at := siteOf(b.sites, l.site)
 		sites := []*core.Site{at}
-		for i := range b.sites {
-			if around := &b.sites[i]; around.Path == at.Within {
-				sites = append(sites, around)
-			}
+		for _, larger := range b.around(l.site) {
+			sites = append(sites, siteOf(b.sites, larger))
 		}
 		for _, s := range sites {
 			if b.use.graphs > 0 || s.Hook.Kernel() != nil {

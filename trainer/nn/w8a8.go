@@ -105,14 +105,8 @@ func (l *Linear) SetStatic(scale float32, offset int32) error {
 // multiplyInt8 records a layer that multiplies int8.
 func (l *Linear) multiplyInt8(c *Context, x *autograd.Value) *autograd.Value {
 	in := []*autograd.Value{x, c.Leaf(l.Weight)}
-	if i := l.int8; i.scaling == core.StaticScaling {
-		for _, t := range []struct {
-			name string
-			of   core.Tensor
-		}{{"input_scale", i.inputScale}, {"input_offset", i.inputOffset}, {"deq_scale", i.deqScale},
-			{"quant_bias", i.quantBias}} {
-			in = append(in, c.G.Input(l.Path()+"."+t.name, t.of))
-		}
+	if l.int8.scaling == core.StaticScaling {
+		in = append(in, l.static(c)...)
 	} else if in = append(in, c.scaleOf(l.Weight)); l.Bias != nil {
 		in = append(in, c.Leaf(l.Bias))
 	}
@@ -121,6 +115,18 @@ func (l *Linear) multiplyInt8(c *Context, x *autograd.Value) *autograd.Value {
 		return l.fused(c, t, in...)[0]
 	}
 	return c.G.Apply(int8Op(t, l.facts), in...)
+}
+
+// static are what static scaling has: input_scale, input_offset, deq_scale and quant_bias.
+func (l *Linear) static(c *Context) (in []*autograd.Value) {
+	for _, t := range []struct {
+		name string
+		of   core.Tensor
+	}{{"input_scale", l.int8.inputScale}, {"input_offset", l.int8.inputOffset}, {"deq_scale", l.int8.deqScale},
+		{"quant_bias", l.int8.quantBias}} {
+		in = append(in, c.G.Input(l.Path()+"."+t.name, t.of))
+	}
+	return in
 }
 
 func int8Op(t int, f core.Facts) autograd.Op {

@@ -69,7 +69,7 @@ var Op = &opdef.Op{Name: core.LinearW8A8,
 
 // fill keeps y near 1: q of standard normal values is near 40.
 func fill(in *opdef.Inputs, _ *rand.Rand, a core.Arg, v []float32) {
-	const size = 40 // of a usual q
+	const size = opdef.Int8Size // of a usual q
 	switch a.Name {
 	case "weight":
 		opdef.FillWeight(a, in.Facts.Dim, v)
@@ -92,26 +92,12 @@ func settle(in *opdef.Inputs, rng *rand.Rand) {
 	}
 	offset := int32(rng.IntN(61)) - 30
 	in.Named["input_offset"][0].Int32s()[0] = offset
-	bias, weight := in.Named["quant_bias"][0].Int32s(), in.Named["weight"][0].Int8s()
-	for n := range bias {
-		sum := int32(rng.IntN(2001)) - 1000
-		for _, w := range weight[n*in.Facts.Dim:][:in.Facts.Dim] {
-			sum -= offset * int32(w)
-		}
-		bias[n] = sum
-	}
+	opdef.FillQuantBias(rng, in.Named["quant_bias"][0].Int32s(), in.Named["weight"][0].Int8s(), offset)
 }
 
-// atTheEnds makes every second row of the weight, and numbers of every second token, the largest and smallest
-// that there are, of one sign in runs, so that sums which are kept in int16 on the way saturate.
+// atTheEnds has opdef.AtTheEnds of the weight, and numbers of every second token of the same signs.
 func atTheEnds(in map[string][]core.Tensor) {
-	weight := in["weight"][0]
-	dim := weight.Shape[1]
-	for i, w := 0, weight.Int8s(); i < len(w); i++ {
-		if i/dim%2 == 0 {
-			w[i] = [2]int8{127, -128}[i%dim/8%2]
-		}
-	}
+	opdef.AtTheEnds(in["weight"][0])
 	opdef.Each(func(t, i int, v float64) float64 {
 		if t%2 == 0 {
 			return 1000 * float64(1-2*(i/8%2))

@@ -83,14 +83,14 @@ func runRoPE[F opdef.Float](c *core.Call) {
 	}
 	for i, heads := range []int{c.Facts.Heads, c.Facts.KVHeads} {
 		x := opdef.Values[F](c.Input(names[i][0]))
-		rotate(c.Facts, heads, x, cos, sin, positions)
+		Rotate(c.Facts, heads, x, cos, sin, positions)
 		opdef.Store(c.Output(names[i][1]), x)
 	}
 }
 
-// rotate rotates x [T,heads,head_dim] in place by the tables' angles, cos and sin
+// Rotate rotates x [T,heads,head_dim] in place by the tables' angles, cos and sin
 // [P,rotary_dim/2]. What lies beyond rotary_dim in a head stays as it is.
-func rotate[F opdef.Float](f core.Facts, heads int, x, cos, sin []F, positions []int32) {
+func Rotate[F opdef.Float](f core.Facts, heads int, x, cos, sin []F, positions []int32) {
 	half := f.RotaryDim / 2
 	for t, p := range positions {
 		c, s := cos[int(p)*half:][:half], sin[int(p)*half:][:half]
@@ -196,7 +196,12 @@ func ropeExtremes(f core.Facts, add opdef.Adder) {
 
 func ropeTerms(in *opdef.Inputs, output string) []float64 {
 	name := map[string]string{"q_out": "q", "k_out": "k", "dq": "dq_out", "dk": "dk_out"}[output]
-	f, x, cos, sin := in.Facts, in.Wide(name), in.Wide("cos"), in.Wide("sin")
+	return Terms(in, in.Wide(name))
+}
+
+// Terms returns the size of the terms of x [T,heads,head_dim] after its rotation, given those of x.
+func Terms(in *opdef.Inputs, x []float64) []float64 {
+	f, cos, sin := in.Facts, in.Wide("cos"), in.Wide("sin")
 	half, positions := f.RotaryDim/2, in.Named["positions"][0].Int32s()
 	per := len(x) / max(len(positions), 1)
 	for t, p := range positions {

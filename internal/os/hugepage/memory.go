@@ -3,8 +3,8 @@
 //
 // A page of 2 MiB instead of 4 KiB is found 512 times as often in the processor's table of
 // recent pages, and touched for the first time in one fault instead of 512. Memory that
-// processes share does not get them on common systems, and Go's own heap does not ask for
-// them; besides, gigabytes on that heap would let as many of garbage gather before a
+// processes share gets them only afterwards on common systems (shm.Settle), and Go's own heap does not
+// ask for them; besides, gigabytes on that heap would let as many of garbage gather before a
 // collection.
 package hugepage
 

@@ -23,7 +23,7 @@ func (k *Kernel) Backward(_ context.Context, c *core.Call) error {
 			products = append(products, vector.Product{M: N, N: D, K: T, A: dy, TransA: true, B: vector.MatrixOf(c.Input("x")),
 				C: c.Output("d" + part + "_weight").Float32s(), StrideC: D, Accumulate: c.Adding("d" + part + "_weight")})
 		}
-		k.kept.Run(k.Multiply, [][]core.Tensor{weights(c, part)}, products...)
+		k.kept.Run(k.Multiply, [][]core.Tensor{weights(c, part, c.Facts.Frozen)}, products...)
 		if c.Facts.Bias && !c.Facts.Frozen {
 			vector.SumRows(c.Output("d"+part+"_bias").Float32s(), c.Input("d"+part))
 		}

@@ -68,9 +68,9 @@ func weight(c *core.Call, part string) vector.Matrix {
 }
 
 // weights are the inputs that one of the parts is made of, where it stays as it is from call to call.
-func weights(c *core.Call, part string) []core.Tensor {
+func weights(c *core.Call, part string, frozen bool) []core.Tensor {
 	switch w := c.Input(part + "_weight"); {
-	case !c.Facts.Frozen:
+	case !frozen:
 		return nil
 	case w.DType == core.Int8:
 		return []core.Tensor{w, c.Input(part + "_weight_scale")}

@@ -31,7 +31,7 @@ func (k *Kernel) Forward(_ context.Context, c *core.Call) error {
 					vector.Add(h, x, residual.Float32s()[t*D:][:D])
 					x = h
 				}
-				rstd[t] = reciprocalRoot(c.Facts, x)
+				rstd[t] = ReciprocalRoot(c.Facts, x)
 				stream.ScaleMul(y.Float32s()[t*D:][:D], x, w, rstd[t])
 				continue
 			}
@@ -42,7 +42,7 @@ func (k *Kernel) Forward(_ context.Context, c *core.Call) error {
 				vector.Store(h, row, t*D)
 				vector.Load(row, h, t*D)
 			}
-			rstd[t] = reciprocalRoot(c.Facts, row)
+			rstd[t] = ReciprocalRoot(c.Facts, row)
 			vector.Scale(row, row, rstd[t])
 			round(c.Facts, row, bits)
 			vector.Mul(row, row, w)
@@ -52,12 +52,14 @@ func (k *Kernel) Forward(_ context.Context, c *core.Call) error {
 	return nil
 }
 
-// gain returns offset + weight.
-func gain(c *core.Call) []float32 {
-	g := make([]float32, c.Facts.Dim)
-	c.Input("weight").Load(g, 0)
+func gain(c *core.Call) []float32 { return Gain(c.Facts, c.Input("weight")) }
+
+// Gain returns offset + weight.
+func Gain(f core.Facts, weight core.Tensor) []float32 {
+	g := make([]float32, weight.Elems())
+	weight.Load(g, 0)
 	for i := range g {
-		g[i] += float32(c.Facts.Offset)
+		g[i] += float32(f.Offset)
 	}
 	return g
 }
@@ -69,7 +71,7 @@ func round(f core.Facts, n []float32, bits []uint16) {
 	}
 }
 
-// reciprocalRoot returns rstd of one row.
-func reciprocalRoot(f core.Facts, x []float32) float32 {
-	return float32(1 / math.Sqrt(vector.SumSquares(x)/float64(f.Dim)+f.Eps))
+// ReciprocalRoot returns rstd of one row.
+func ReciprocalRoot(f core.Facts, x []float32) float32 {
+	return float32(1 / math.Sqrt(vector.SumSquares(x)/float64(len(x))+f.Eps))
 }

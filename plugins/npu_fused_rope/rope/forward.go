@@ -29,18 +29,18 @@ func rotate(c *core.Call, heads int, in, out core.Tensor, direction float32) {
 			at := int(positions[t]) * half
 			vector.Scale(s, sin[at:at+half], direction)
 			if c.Facts.DType == core.Float32 {
-				rotateRow(c.Facts, stream, out.Float32s()[t*width:][:width], in.Float32s()[t*width:][:width], cos[at:at+half], s)
+				RotateRow(c.Facts, stream, out.Float32s()[t*width:][:width], in.Float32s()[t*width:][:width], cos[at:at+half], s)
 				continue
 			}
 			vector.Load(row, in, t*width)
-			rotateRow(c.Facts, false, row, row, cos[at:at+half], s)
+			RotateRow(c.Facts, false, row, row, cos[at:at+half], s)
 			vector.Store(out, row, t*width)
 		}
 	})
 }
 
-// rotateRow rotates every head of one token; y may be x.
-func rotateRow(f core.Facts, stream vector.Stream, y, x, cos, sin []float32) {
+// RotateRow rotates every head of one token; y may be x.
+func RotateRow(f core.Facts, stream vector.Stream, y, x, cos, sin []float32) {
 	r := f.RotaryDim
 	if f.Pairing != core.Interleaved {
 		stream.RotateHeads(y, x, cos, sin, f.HeadDim)

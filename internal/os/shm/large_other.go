@@ -1,0 +1,6 @@
+//go:build !linux
+
+package shm
+
+// Settle is for Linux.
+func Settle() {}
