@@ -70,8 +70,8 @@ func saveAdapters(t *testing.T, dir string) map[string]string {
 	return folders
 }
 
-// together is a model with all adapters beside it.
-func together(t *testing.T, dir string, folders map[string]string) *models.Model {
+// besideAll is a model with all adapters beside it.
+func besideAll(t *testing.T, dir string, folders map[string]string) *models.Model {
 	t.Helper()
 	m := frozen(t, dir, "")
 	for name := range adapters {
@@ -94,7 +94,7 @@ func TestTextsOfSeveralAdaptersHaveTheirOwnBits(t *testing.T) {
 	for _, dir := range append(dirs, story) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			folders := saveAdapters(t, dir)
-			m := together(t, dir, folders)
+			m := besideAll(t, dir, folders)
 			prompts, n := asked(m.Vocab())
 			want := make([]written, len(prompts))
 			for first, name := range names {
@@ -133,7 +133,7 @@ func TestTextsOfSeveralAdaptersHaveTheirOwnBits(t *testing.T) {
 // TestAdaptersChangeTexts, each in its own way; otherwise the tests beside this one would show nothing.
 func TestAdaptersChangeTexts(t *testing.T) {
 	dir := testdata.Shared(t, "golden", "models", "qwen3-moe")
-	m := together(t, dir, saveAdapters(t, dir))
+	m := besideAll(t, dir, saveAdapters(t, dir))
 	e := engineOf(t, m, loadTokenizer(t, testdata.Shared(t, "data", "models", "stories15M")), generate.EngineConfig{})
 	defer e.Close()
 	seen := map[string]string{}
@@ -154,7 +154,7 @@ func TestAdaptersChangeTexts(t *testing.T) {
 func TestTextsOfSeveralAdaptersShareNothing(t *testing.T) {
 	dir := testdata.Shared(t, "data", "models", "stories15M")
 	folders := saveAdapters(t, dir)
-	m := together(t, dir, folders)
+	m := besideAll(t, dir, folders)
 	e := engineOf(t, m, loadTokenizer(t, dir), generate.EngineConfig{BlockSize: 4})
 	defer e.Close()
 	prompt := random(m.Vocab(), 41)
@@ -184,7 +184,7 @@ func TestTextsOfSeveralAdaptersAreTheSameWithKernels(t *testing.T) {
 	tok, folders := loadTokenizer(t, dir), saveAdapters(t, dir)
 	var want []written
 	for _, kernels := range []string{"none", "all"} {
-		m := together(t, dir, folders)
+		m := besideAll(t, dir, folders)
 		place(t, m, kernels)
 		e := engineOf(t, m, tok, generate.EngineConfig{})
 		prompts, n := asked(m.Vocab())
