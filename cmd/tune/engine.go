@@ -26,7 +26,6 @@ type writingEngine struct {
 type engineSize struct {
 	generate.EngineConfig
 	cacheTokens int // 0 for as many as there is memory for
-	engines     int // that share the memory
 }
 
 func (s *engineSize) add(f *pflag.FlagSet, of string) {
@@ -66,14 +65,15 @@ func (s *engineSize) config(m *models.Model) generate.EngineConfig {
 	bytes := int64(cacheBlock) * int64(m.Config.NumHiddenLayers*2*heads*width*4) // keys and values in float32
 	e.Blocks = all
 	if free := memory.Available(); free > 0 { // 0 where nothing tells
-		e.Blocks = int(max(1, min(int64(all), free/2/int64(max(s.engines, 1))/bytes)))
+		e.Blocks = int(max(1, min(int64(all), free/2/bytes)))
 	}
 	return e
 }
 
-// openEngine reads the model of the flags and starts its kernels. The caller closes what it returns.
-func (a *app) openEngine(ctx context.Context, c *Command, g *inferenceFlags, size engineSize,
-	quiet bool) (_ *writingEngine, err error) {
+// openEngine reads the model of the flags, with some adapters beside it, and starts its kernels. The caller closes what
+// it returns.
+func (a *app) openEngine(ctx context.Context, c *Command, g *inferenceFlags, size engineSize, quiet bool,
+	beside ...namedAdapter) (_ *writingEngine, err error) {
 	e := &writingEngine{}
 	defer func() {
 		if err != nil {
@@ -85,6 +85,11 @@ func (a *app) openEngine(ctx context.Context, c *Command, g *inferenceFlags, siz
 	}
 	if e.inference, err = g.open(ctx, a, c); err != nil {
 		return nil, err
+	}
+	for _, b := range beside {
+		if err = e.model.AddVariant(b.name, b.dir); err != nil {
+			return nil, fmt.Errorf("--adapter: %w", err)
+		}
 	}
 	if id, ok := e.tokenizer.EOS(); ok && !slices.Contains(e.defaults.EOS, id) {
 		e.defaults.EOS = append(e.defaults.EOS, id)

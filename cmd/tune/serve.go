@@ -45,7 +45,7 @@ type serveFlags struct {
 	inferenceFlags
 	serve.Config
 	adapters       []string // NAME=FOLDER
-	models         []namedModel
+	beside         []namedAdapter
 	name, template string
 	host           string
 	port           int
@@ -76,7 +76,7 @@ func (f *serveFlags) addModels(s *pflag.FlagSet) {
 	s.StringVar(&f.Model, "model", "", "the model `FOLDER`")
 	s.StringVar(&f.name, "served-model-name", "", "the `NAME` that clients call the model; without, its folder's")
 	s.StringArrayVar(&f.adapters, "adapter", nil, "an adapter, `NAME=FOLDER`, that answers to NAME, beside the model "+
-		"itself; may be given several times. Each has the memory of a model of its own")
+		"itself; may be given several times. All share the model's weights")
 	s.StringVar(&f.template, "template", "", "the built-in chat template with this `NAME`, instead of the model's: "+
 		strings.Join(chat.Names(), ", "))
 }
@@ -136,8 +136,8 @@ func (f *serveFlags) check(c *Command) error {
 	return f.nameModels(c)
 }
 
-// namedModel is the model with the adapter of a folder, or without if that is empty.
-type namedModel struct{ name, adapter string }
+// namedAdapter is the adapter of a folder.
+type namedAdapter struct{ name, dir string }
 
 // nameModels finds out what clients call the model and its adapters.
 func (f *serveFlags) nameModels(c *Command) error {
@@ -145,16 +145,16 @@ func (f *serveFlags) nameModels(c *Command) error {
 	if err != nil {
 		return fmt.Errorf("--model: %w", err)
 	}
-	f.models = []namedModel{{name: cmp.Or(f.name, filepath.Base(dir))}}
+	f.name = cmp.Or(f.name, filepath.Base(dir))
 	for _, adapter := range f.adapters {
 		name, dir, _ := strings.Cut(adapter, "=")
 		if name == "" || dir == "" {
 			return c.usagef("--adapter is %q; it takes NAME=FOLDER", adapter)
 		}
-		if slices.ContainsFunc(f.models, func(m namedModel) bool { return m.name == name }) {
+		if name == f.name || slices.ContainsFunc(f.beside, func(b namedAdapter) bool { return b.name == name }) {
 			return c.usagef("--adapter has the name %q, which another model has, too", name)
 		}
-		f.models = append(f.models, namedModel{name, dir})
+		f.beside = append(f.beside, namedAdapter{name, dir})
 	}
 	return nil
 }
@@ -201,7 +201,7 @@ func (a *app) serve(ctx context.Context, c *Command, f *serveFlags) (err error) 
 		stop()
 		return errors.Join(err, <-ended)
 	}
-	server.Ready(served.models())
+	server.Ready(served.models)
 	a.note("ready: %s", strings.Join(served.names(), ", "))
 	defer meanwhile(func(done <-chan struct{}) {
 		select {

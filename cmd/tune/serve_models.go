@@ -9,40 +9,38 @@ import (
 	"github.com/seed98097648/tune/trainer/serve"
 )
 
-// served are the models of a server.
-type served []servedModel
-
-type servedModel struct {
+// served is what a server answers with: an engine, and what clients may ask of it.
+type served struct {
 	*writingEngine
-	serve.Model
+	models []serve.Model
 }
 
 // openServed reads the model and its adapters. The caller closes what it returns, also beside an error.
-func (a *app) openServed(ctx context.Context, c *Command, f *serveFlags) (served, error) {
-	var all served
-	f.size.engines = len(f.models)
-	for _, named := range f.models {
-		g := f.inferenceFlags
-		g.LoRA.Adapter = named.adapter
-		e, err := a.openEngine(ctx, c, &g, f.size, f.quiet)
-		if err != nil {
-			return all, err
-		}
-		m := servedModel{e, serve.Model{Name: named.name, Engine: e.engine, Tokenizer: e.tokenizer,
-			Sampling: e.defaults.Sampling, EOS: e.defaults.EOS}}
-		all = append(all, m)
-		if all[len(all)-1].Template, err = a.servedTemplate(e, &g, f.template); err != nil {
-			return all, err
-		}
+func (a *app) openServed(ctx context.Context, c *Command, f *serveFlags) (*served, error) {
+	s := &served{}
+	var err error
+	if s.writingEngine, err = a.openEngine(ctx, c, &f.inferenceFlags, f.size, f.quiet, f.beside...); err != nil {
+		return s, err
 	}
-	return all, nil
+	m := serve.Model{Name: f.name, Engine: s.engine, Tokenizer: s.tokenizer, Sampling: s.defaults.Sampling,
+		EOS: s.defaults.EOS}
+	for _, b := range append([]namedAdapter{{f.name, ""}}, f.beside...) {
+		if m.Name = b.name; b.dir != "" {
+			m.Adapter = b.name
+		}
+		if m.Template, err = a.servedTemplate(s.writingEngine, f.Model, b, f.template); err != nil {
+			return s, err
+		}
+		s.models = append(s.models, m)
+	}
+	return s, nil
 }
 
-// servedTemplate returns that of a model, nil if it has none.
-func (a *app) servedTemplate(e *writingEngine, g *inferenceFlags, name string) (*chat.Template, error) {
-	t, err := trainer.ChatTemplate(g.Model, g.LoRA.Adapter, name)
+// servedTemplate returns that of the model or of an adapter, nil if it has none.
+func (a *app) servedTemplate(e *writingEngine, model string, of namedAdapter, name string) (*chat.Template, error) {
+	t, err := trainer.ChatTemplate(model, of.dir, name)
 	if errors.Is(err, chat.ErrNoTemplate) {
-		a.note("there is no chat template, so that conversations are refused; --template names a built-in one")
+		a.note("%s has no chat template, so that it refuses conversations; --template names a built-in one", of.name)
 		return nil, nil
 	}
 	if err == nil {
@@ -52,25 +50,16 @@ func (a *app) servedTemplate(e *writingEngine, g *inferenceFlags, name string) (
 }
 
 // Close gives everything back.
-func (s served) Close() error {
-	var errs []error
-	for _, m := range s {
-		errs = append(errs, m.Close())
+func (s *served) Close() error {
+	if s.writingEngine == nil {
+		return nil
 	}
-	return errors.Join(errs...)
+	return s.writingEngine.Close()
 }
 
-func (s served) models() []serve.Model {
-	var all []serve.Model
-	for _, m := range s {
-		all = append(all, m.Model)
-	}
-	return all
-}
-
-func (s served) names() []string {
+func (s *served) names() []string {
 	var all []string
-	for _, m := range s {
+	for _, m := range s.models {
 		all = append(all, m.Name)
 	}
 	return all

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -37,7 +38,7 @@ func startServer(t *testing.T, flags ...string) (cmd *exec.Cmd, url string, stde
 		if at, ok := strings.CutPrefix(stderr.Text(), "tune: listening at "); ok {
 			url = at
 		}
-		if stderr.Text() == "tune: ready: m" {
+		if strings.HasPrefix(stderr.Text(), "tune: ready: m") {
 			return cmd, url, stderr
 		}
 	}
@@ -107,5 +108,119 @@ func TestAServerCutsTextsAtItsEnd(t *testing.T) {
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAServerAnswersWithAnAdapterAsGenerateDoes, and without it as well.
+func TestAServerAnswersWithAnAdapterAsGenerateDoes(t *testing.T) {
+	dir := t.TempDir()
+	if err := writeModel(filepath.Join(dir, "m"), "qwen3_moe"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "text.txt"), []byte(strings.Repeat("the quick brown fox ", 40)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) []byte {
+		cmd := exec.Command("tune", args...)
+		cmd.Dir = dir
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%q: %v\n%s", args, err, stderr.String())
+		}
+		return out
+	}
+	run("--kernels", "none", "--model", "m", "--data", "text.txt", "--seq", "16", "--steps", "8", "--lr", "5e-2",
+		"--lora-rank", "3", "--out", "fox")
+	cmd, url, _ := startServer(t, "--adapter", "fox="+filepath.Join(dir, "fox"), "--quiet")
+	texts := map[string]string{}
+	for name, flags := range map[string][]string{"m": nil, "fox": {"--adapter", "fox"}} {
+		var want struct{ Text string }
+		args := append([]string{"generate", "--model", "m", "--prompt", "the qu", "--max-new-tokens", "12", "--json"}, flags...)
+		if err := json.Unmarshal(run(args...), &want); err != nil {
+			t.Fatal(err)
+		}
+		r, err := http.Post(url+"/v1/completions", "application/json", strings.NewReader(
+			`{"model": "`+name+`", "prompt": "the qu", "max_tokens": 12}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		var got struct{ Choices []struct{ Text string } }
+		if err := json.NewDecoder(r.Body).Decode(&got); err != nil || len(got.Choices) != 1 || got.Choices[0].Text != want.Text {
+			t.Errorf("%s: %+v, %v; want %q", name, got, err, want.Text)
+		}
+		texts[want.Text] = name
+	}
+	if len(texts) != 2 {
+		t.Errorf("the adapter changes nothing: %q", texts)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	send(t, cmd, syscall.SIGTERM)
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAServerEndsInTheMiddleOfStreams in order: those that have the time come to their end, the others end with an
+// error, and no stream ends without a word.
+func TestAServerEndsInTheMiddleOfStreams(t *testing.T) {
+	for grace, cut := range map[string]bool{"1ms": true, "1m": false} {
+		t.Run(grace, func(t *testing.T) {
+			cmd, url, stderr := startServer(t, "--grace", grace, "--quiet")
+			const streams = 8
+			ends := make(chan string, streams)
+			begun := make(chan struct{}, streams)
+			for range streams {
+				go func() {
+					r, err := http.Post(url+"/v1/completions", "application/json", strings.NewReader(
+						`{"prompt": "hi", "max_tokens": 2000, "stream": true}`))
+					if err != nil {
+						begun <- struct{}{}
+						ends <- err.Error()
+						return
+					}
+					defer r.Body.Close()
+					lines, last := bufio.NewScanner(r.Body), ""
+					for lines.Scan() {
+						if last == "" {
+							begun <- struct{}{}
+						}
+						if lines.Text() != "" {
+							last = lines.Text()
+						}
+					}
+					if lines.Err() != nil {
+						last += lines.Err().Error()
+					}
+					ends <- last
+				}()
+			}
+			for range streams {
+				<-begun
+			}
+			send(t, cmd, syscall.SIGTERM)
+			done, failed := 0, 0
+			for range streams {
+				switch end := <-ends; {
+				case end == "data: [DONE]":
+					done++
+				case strings.HasPrefix(end, `data: {"error":`) && strings.Contains(end, "the server is ending"):
+					failed++
+				default:
+					t.Errorf("a stream ends with %q", end)
+				}
+			}
+			if cut == (failed == 0) {
+				t.Errorf("%d streams came to their end, %d to an error", done, failed)
+			}
+			for stderr.Scan() {
+				t.Errorf("the server says %q", stderr.Text())
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -186,12 +186,13 @@ func (p *fewPart) multiply(kernels *fewKernels, w *byte, stride, j, n int) {
 	if p.M > most {
 		step = fewStep
 	}
-	for end := j + n; j < end; j += step {
+	for at := 0; at < n; at += step {
+		from := (*byte)(unsafe.Add(unsafe.Pointer(w), at*stride)) // not carried on: it would end outside of the memory
 		for i := 0; i < p.M; {
 			rows, kernel := kernels.of(p.M - i)
-			kernel(p.kn, &p.x[i*p.strideX], 4*p.strideX, w, stride, min(step, end-j), &p.block[i*fewColumns+j], 4*fewColumns)
+			kernel(p.kn, &p.x[i*p.strideX], 4*p.strideX, from, stride, min(step, n-at), &p.block[i*fewColumns+j+at],
+				4*fewColumns)
 			i += rows
 		}
-		w = (*byte)(unsafe.Add(unsafe.Pointer(w), min(step, end-j)*stride))
 	}
 }

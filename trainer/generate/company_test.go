@@ -23,7 +23,14 @@ type written struct {
 
 // write asks an engine for a text of n tokens; left is called after each token.
 func write(ctx context.Context, e *generate.Engine, prompt []int32, n int, each func()) (w written, err error) {
+	return writeAs(ctx, e, "", prompt, n, each)
+}
+
+// writeAs does so with an adapter.
+func writeAs(ctx context.Context, e *generate.Engine, adapter string, prompt []int32, n int,
+	each func()) (w written, err error) {
 	r, err := e.Generate(ctx, generate.Request{Prompt: prompt, Options: generate.Options{MaxNewTokens: n}, LogProbs: -1,
+		Adapter: adapter,
 		Token: func(k generate.Token) error {
 			w.logProbs = append(w.logProbs, k.LogProb)
 			if each != nil {

@@ -20,7 +20,7 @@ var ErrClosed = errors.New("the engine is closed")
 type Request struct {
 	Prompt  []int32 // tokens
 	Options Options // Emit is called as Token is
-	Adapter string  // the name of an adapter of the engine; empty for the model alone
+	Adapter string  // the name of an adapter of the model, see models.Model.AddVariant; empty for the model alone
 	// LogProbs is how many of the likeliest tokens each Token has, with the probability of its own; a negative
 	// number asks for its own alone, 0 for none.
 	LogProbs int
@@ -54,7 +54,9 @@ type Stats struct {
 //
 // What a text becomes depends on its request alone, up to rounding: a product of few rows adds up in another order
 // than one of many. So logits have the same bits alone and in company as long as no more than 16 texts go on, and
-// neither a shared beginning nor a second reading cuts a prompt elsewhere.
+// neither a shared beginning nor a second reading cuts a prompt elsewhere. They are those of a model that was loaded
+// with the text's adapter, without kernels; these add up in an order of their own. Texts of different adapters share
+// nothing of the cache.
 //
 // Its methods are safe for concurrent use. Patch the model before the first Generate, and Close the engine before
 // patching it again.
@@ -100,8 +102,9 @@ func (e *Engine) Limit() int { return e.limit }
 // Generate lets the model go on after a prompt, and returns when the text has ended. When ctx ends, the result has
 // the text so far; that is no error.
 func (e *Engine) Generate(ctx context.Context, q Request) (*Result, error) {
-	if q.Adapter != "" {
-		return nil, fmt.Errorf("generate: there is no adapter %q", q.Adapter)
+	variant, err := e.model.Variant(q.Adapter)
+	if err != nil {
+		return nil, fmt.Errorf("generate: %w", err)
 	}
 	for i, id := range q.Prompt {
 		if id < 0 || int(id) >= e.model.Vocab() {
@@ -112,7 +115,7 @@ func (e *Engine) Generate(ctx context.Context, q Request) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &job{text: t, ctx: ctx, done: make(chan struct{})}
+	j := &job{text: t, variant: variant, ctx: ctx, done: make(chan struct{})}
 	e.count(func(s *Stats) { s.Waiting++ })
 	select {
 	case e.requests <- j:

@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -12,6 +13,7 @@ import (
 // job is a text of an engine.
 type job struct {
 	*text
+	variant  *nn.Variant
 	ctx      context.Context
 	err      error
 	done     chan struct{}
@@ -102,7 +104,7 @@ func (e *Engine) admit() {
 	for len(e.waiting) > 0 && len(e.running) < e.most {
 		j := e.waiting[0]
 		if j.sequence == nil {
-			j.sequence = e.cache.NewSequence()
+			j.sequence = e.cache.NewSequenceOf(j.variant)
 		}
 		hits := j.sequence.Share(j.unread[:len(j.unread)-1])
 		if !e.fits(len(j.unread)-hits) && len(e.running) > 0 {
@@ -162,6 +164,8 @@ func (e *Engine) step() {
 	if prompt != nil {
 		e.advance([]*job{prompt})
 	}
+	// Texts of one adapter lie side by side, which is then read once.
+	slices.SortStableFunc(singles, func(a, b *job) int { return cmp.Compare(a.Adapter, b.Adapter) })
 	for some := range slices.Chunk(singles, batches[len(batches)-1]) {
 		e.advance(some)
 	}

@@ -27,6 +27,7 @@ type text struct {
 	sampler *Sampler
 	writer  *writer
 	result  *Result
+	said    strings.Builder // the text of the result, which would be copied for every token
 }
 
 // newText checks a request for a text of at most limit tokens, its prompt included.
@@ -85,7 +86,8 @@ func (t *text) interrupt() error {
 
 // put adds to the text.
 func (t *text) put(s string) error {
-	t.result.Text += s
+	t.said.WriteString(s)
+	t.result.Text = t.said.String()
 	if t.Options.Emit == nil || s == "" {
 		return nil
 	}

@@ -29,11 +29,11 @@ func New(body *nn.Body, c Config, base string, seed uint64) (*Adapter, error) {
 	c = c.complete()
 	targets, err := c.choose(body.Targets())
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("lora: %w", err)
 	}
-	a, err := attach(body, c, base, targets)
+	a, err := attach(body, body.Adapt, c, base, targets)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("lora: %w", err)
 	}
 	rng := rand.New(rand.NewPCG(seed, 0x6c6f7261))
 	for i, t := range a.targets {
@@ -46,12 +46,15 @@ func New(body *nn.Body, c Config, base string, seed uint64) (*Adapter, error) {
 	return a, nil
 }
 
-func attach(body *nn.Body, c Config, base string, targets []nn.Target) (*Adapter, error) {
+// adapt puts an adapter on a target.
+type adapt func(nn.Target, nn.Adaptation) (A, B *nn.Param, err error)
+
+func attach(body *nn.Body, put adapt, c Config, base string, targets []nn.Target) (*Adapter, error) {
 	a := &Adapter{config: c, base: base, body: body, targets: targets}
 	for _, t := range a.targets {
-		A, B, err := body.Adapt(t, c.adaptation())
+		A, B, err := put(t, c.adaptation())
 		if err != nil {
-			return nil, fmt.Errorf("lora: %s: %w", t.Name, err)
+			return nil, fmt.Errorf("%s: %w", t.Name, err)
 		}
 		a.a, a.b = append(a.a, A), append(a.b, B)
 	}

@@ -110,13 +110,13 @@ func (c Config) choose(all []nn.Target) ([]nn.Target, error) {
 		case len(t.Modules):
 			chosen = append(chosen, t)
 		default:
-			return nil, fmt.Errorf("lora: the targets name %d of the %d experts of %s; name all of them", n, len(t.Modules),
+			return nil, fmt.Errorf("the targets name %d of the %d experts of %s; name all of them", n, len(t.Modules),
 				t.Name)
 		}
 	}
 	for _, name := range c.Targets {
 		if !used[name] {
-			return nil, fmt.Errorf("lora: no linear layer is called %q; the model has %s (the head takes no adapter)", name,
+			return nil, fmt.Errorf("no linear layer is called %q; the model has %s (the head takes no adapter)", name,
 				strings.Join(lastNames(all), ", "))
 		}
 	}

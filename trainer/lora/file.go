@@ -142,7 +142,17 @@ func (a *Adapter) JSON() ([]byte, error) {
 
 // Load puts the adapters of a folder on a model. Every tensor of the file must have its
 // place, and every adapter its tensors.
-func Load(body *nn.Body, dir string) (_ *Adapter, err error) {
+func Load(body *nn.Body, dir string) (*Adapter, error) { return load(body, body.Adapt, dir) }
+
+// LoadVariant is Load for those sequences of a cache that are to have the adapters, beside others that have none, or
+// those of other folders.
+func LoadVariant(body *nn.Body, dir string) (*nn.Variant, error) {
+	v := body.Variant()
+	_, err := load(body, v.Adapt, dir)
+	return v, err
+}
+
+func load(body *nn.Body, put adapt, dir string) (_ *Adapter, err error) {
 	defer inFolder(&err, dir)
 	c, base, err := readConfig(dir)
 	if err != nil {
@@ -150,7 +160,7 @@ func Load(body *nn.Body, dir string) (_ *Adapter, err error) {
 	}
 	targets, err := c.choose(body.Targets())
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: field target_modules: %w%s", ConfigFile, err, madeFor(base))
 	}
 	f, err := checkpoint.Open(filepath.Join(dir, WeightsFile))
 	if err != nil {
@@ -161,15 +171,23 @@ func Load(body *nn.Body, dir string) (_ *Adapter, err error) {
 	for _, t := range targets {
 		for _, e := range t.Entries(c.Rank) {
 			if err := check(f, e); err != nil {
-				return nil, err
+				return nil, fmt.Errorf("%s: %w%s", WeightsFile, err, madeFor(base))
 			}
 		}
 	}
-	a, err := attach(body, c, base, targets)
+	a, err := attach(body, put, c, base, targets)
 	if err != nil {
 		return nil, err
 	}
 	return a, a.fill(f)
+}
+
+// madeFor says which model an adapter that does not fit is for, if its folder tells.
+func madeFor(base string) string {
+	if base == "" {
+		return ""
+	}
+	return fmt.Sprintf("; its base_model_name_or_path is %s", base)
 }
 
 // inFolder, deferred, says in an error which folder it is of.
@@ -227,7 +245,7 @@ func (a *Adapter) fill(f *checkpoint.File) error {
 	for _, p := range slices.Concat(a.a, a.b) {
 		for _, e := range p.Entries {
 			if err := check(f, e); err != nil {
-				return err
+				return fmt.Errorf("%s: %w", WeightsFile, err)
 			}
 			t, err := f.TensorIn(&room, prefix+e.Name)
 			if err != nil {
@@ -254,7 +272,7 @@ func check(f *checkpoint.File, e nn.Entry) error {
 	dtype, shape, ok := f.Lookup(prefix + e.Name)
 	switch {
 	case !ok:
-		return fmt.Errorf("%s has no tensor %s, which target_modules ask for", WeightsFile, prefix+e.Name)
+		return fmt.Errorf("it has no tensor %s, which target_modules of %s ask for", prefix+e.Name, ConfigFile)
 	case !shape.Equal(e.Shape):
 		return fmt.Errorf("%s is %v, want %v", prefix+e.Name, shape, e.Shape)
 	case dtype != core.Float32 && dtype != core.BFloat16 && dtype != core.Float16:

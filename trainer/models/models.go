@@ -19,8 +19,9 @@ import (
 type Model struct {
 	*nn.Decoder
 	Config    *hf.Config
-	RawConfig []byte                // config.json as it was read
-	Adapter   *lora.Adapter         // nil without adapters
+	RawConfig []byte        // config.json as it was read
+	Adapter   *lora.Adapter // nil without adapters
+	variants  map[string]*nn.Variant
 	stored    map[string]core.DType // dtype of each tensor in the files; empty for random weights
 	base      int                   // how many of the parameters, the first, are the model's own and not an adapter's
 }

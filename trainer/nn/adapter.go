@@ -79,32 +79,47 @@ func (l *adapter) rounding(products core.DType) *adapter {
 // .lora_A.weight and .lora_B.weight below the path of their module, are zero. A site whose
 // kernels cannot take it stays plain from then on.
 func (b *Body) Adapt(t Target, with Adaptation) (A, B *Param, err error) {
-	around := b.around(t.linear)
-	if b.use.graphs > 0 || t.site.patched() || t.linear.patched() || slices.ContainsFunc(around, (*site).patched) {
-		return nil, nil, errors.New("nn: adapters come before kernels and programs")
+	if A, B, err = b.newAdapter(t, with.Rank); err != nil {
+		return nil, nil, err
 	}
-	r := with.Rank
-	A, B = t.param(suffixA, r, t.In), t.param(suffixB, t.Out, r)
-	for _, p := range []*Param{A, B} {
-		if err := p.alloc(b.mem); err != nil {
-			return nil, nil, err
-		}
-		clear(p.Tensor.Data)
-		b.params = append(b.params, p)
-	}
+	b.params = append(b.params, A, B)
 	*t.at = &adapter{with, A, B, core.InvalidDType}
-	switch {
-	case t.site != nil:
-		siteOf(b.sites, t.site).Plain = "its experts carry adapters"
-	case t.linear != nil && with.Dropout == 0: // with it, the adapter is recorded beside the layer
-		t.linear.facts.Rank, t.linear.facts.Scale = r, with.Scale
+	if t.site == nil && t.linear != nil && with.Dropout == 0 { // with it, the adapter is recorded beside the layer
+		t.linear.facts.Rank, t.linear.facts.Scale = with.Rank, with.Scale
 		siteOf(b.sites, t.linear).Facts = t.linear.facts
 	}
-	for _, larger := range around {
+	b.keepPlain(t)
+	return A, B, nil
+}
+
+// newAdapter makes an A and a B of zeros for a target.
+func (b *Body) newAdapter(t Target, rank int) (A, B *Param, err error) {
+	if b.use.graphs > 0 || t.site.patched() || t.linear.patched() ||
+		slices.ContainsFunc(b.around(t.linear), (*site).patched) {
+		return nil, nil, errors.New("nn: adapters come before kernels and programs")
+	}
+	A, B = t.param(suffixA, rank, t.In), t.param(suffixB, t.Out, rank)
+	if err := A.alloc(b.mem); err != nil {
+		return nil, nil, err
+	}
+	if err := B.alloc(b.mem); err != nil {
+		b.mem.Free(A.Tensor.Data)
+		return nil, nil, err
+	}
+	clear(A.Tensor.Data)
+	clear(B.Tensor.Data)
+	return A, B, nil
+}
+
+// keepPlain keeps kernels off a target that has an adapter now, and that they cannot take.
+func (b *Body) keepPlain(t Target) {
+	if t.site != nil {
+		siteOf(b.sites, t.site).Plain = "its experts carry adapters"
+	}
+	for _, larger := range b.around(t.linear) {
 		siteOf(b.sites, larger).Plain = "its layers carry adapters"
 	}
 	b.use.swaps++
-	return A, B, nil
 }
 
 // Entries returns the tensors that an adapter of this rank has, those of A before those of B.
@@ -141,9 +156,10 @@ func (l *adapter) add(c *Context, x, y, offsets *autograd.Value) *autograd.Value
 	if offsets != nil {
 		down, up = append(down, offsets), append(up, offsets)
 	}
-	up[1] = c.G.Apply(l.downOp(x.Shape()[0], c.Training), down...)
+	few := c.T() <= simd.FewRows
+	up[1] = c.G.Apply(l.downOp(x.Shape()[0], few, c.Training), down...)
 	defer c.aside()() // the backward pass needs what A has made, which is small and a product
-	return c.G.Apply(l.upOp(x.Shape()[0]), up...)
+	return c.G.Apply(l.upOp(x.Shape()[0], few), up...)
 }
 
 // groups makes one product for the rows of each expert, or one for all rows.
@@ -164,8 +180,8 @@ func matrixAt(x []float32, row, cols int) simd.Matrix {
 	return simd.Matrix{Data: x[row*cols:], Stride: cols}
 }
 
-// downOp is u = scale * dropout(x) A^T, of x, A and the noise.
-func (l *adapter) downOp(t int, training bool) autograd.Op {
+// downOp is u = scale * dropout(x) A^T, of x, A and the noise. With few, no product has more rows than simd.FewRows.
+func (l *adapter) downOp(t int, few, training bool) autograd.Op {
 	r, in := l.sizes(l.a)
 	drop := newDropout(l.a.Name, 0)
 	inputs, scratch := []int{0, 1, 2}, []autograd.Spec{autograd.Float32(t, r)}
@@ -183,8 +199,7 @@ func (l *adapter) downOp(t int, training bool) autograd.Op {
 			mask := drop.with(args[2].Int32s())
 			groups(l.products, t, args[3:], func(e, from, m int) simd.Product {
 				return simd.Product{M: m, N: r, K: in, A: mask.of(args[0].Float32s(), from, in), B: matrixAt(a, e*r, in),
-					TransB: true,
-					C:      u[from*r:], StrideC: r}
+					TransB: true, Dots: few, C: u[from*r:], StrideC: r}
 			})
 			scaleAll(u, u, scale)
 			return nil
@@ -221,7 +236,7 @@ func (l *adapter) downOp(t int, training bool) autograd.Op {
 }
 
 // upOp is y + u B^T, of y, u and B.
-func (l *adapter) upOp(t int) autograd.Op {
+func (l *adapter) upOp(t int, few bool) autograd.Op {
 	out, r := l.sizes(l.b)
 	inputs := []int{1, 2}
 	if len(l.b.Tensor.Shape) == 3 {
@@ -236,7 +251,7 @@ func (l *adapter) upOp(t int) autograd.Op {
 			}
 			groups(l.products, t, args[3:], func(e, from, m int) simd.Product {
 				return simd.Product{M: m, N: out, K: r, A: matrixAt(u, from, r), B: matrixAt(b, e*out, r), TransB: true,
-					C: y[from*out:], StrideC: out, Accumulate: true}
+					Dots: few, C: y[from*out:], StrideC: out, Accumulate: true}
 			})
 			return nil
 		},

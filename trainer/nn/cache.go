@@ -19,7 +19,7 @@ var ErrNoBlocks = errors.New("nn: the cache has no block left")
 // Cache holds the rotated keys and the values of the tokens that a model has read, of any number of sequences,
 // so that a graph computes only the tokens that come next. It is made of blocks, each with room for as many
 // tokens as any other; a sequence has those that it needs, in any order, and sequences that begin with the same
-// tokens share the full blocks of that. Graphs for several numbers of tokens have one cache; see
+// tokens, and are of one Variant, share the full blocks of that. Graphs for several numbers of tokens have one cache; see
 // NewCachedContext. It is not safe for concurrent use.
 type Cache struct {
 	// Keeps says that what no sequence has any more can be found as long as there is memory for other blocks, up

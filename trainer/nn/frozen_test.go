@@ -47,7 +47,7 @@ func TestFrozenWeightsActAsTheSameNumbersInFloat32(t *testing.T) {
 			}},
 		"experts": {func(b *Builder) { b.Param("w", experts, out, in) },
 			func(c *Context, x *autograd.Value, p *Param) *autograd.Value {
-				return groupedLinear(c.G, x, c.Leaf(p), p.Scale,
+				return groupedLinear(c, x, c.Leaf(p), p.Scale,
 					c.G.Input("offsets", core.FromInt32([]int32{0, 5, 5, tokens}, experts+1)))
 			}},
 	}

@@ -55,6 +55,11 @@ func (l *Linear) offer(b *Builder, path string) {
 
 // Forward records the layer.
 func (l *Linear) Forward(c *Context, x *autograd.Value) *autograd.Value {
+	return c.variants(l.site, &l.adapter, x, l.forward(c, x), nil)
+}
+
+// forward records the layer without what variants add.
+func (l *Linear) forward(c *Context, x *autograd.Value) *autograd.Value {
 	if l.int8 != nil {
 		return l.multiplyInt8(c, x)
 	}

@@ -82,11 +82,17 @@ func (m *MoE) experts(c *Context, x, weights, ids *autograd.Value) *autograd.Val
 	// Sorted by expert, the tokens of each lie side by side: one product for each expert instead
 	// of one for each token.
 	rows := permute(c.G, x, ids, m.facts.Experts)
-	gate, up := halve(c.G, groupedLinear(c.G, rows.x, gateUp, m.gateUp.Scale, rows.offsets))
-	gate, up = m.adapters[0].add(c, rows.x, gate, rows.offsets), m.adapters[1].add(c, rows.x, up, rows.offsets)
+	gate, up := halve(c.G, groupedLinear(c, rows.x, gateUp, m.gateUp.Scale, rows.offsets))
+	gate, up = m.adapt(c, 0, rows.x, gate, &rows), m.adapt(c, 1, rows.x, up, &rows)
 	hidden := mul(c.G, silu(c.G, gate), up)
-	z := m.adapters[2].add(c, hidden, groupedLinear(c.G, hidden, down, m.down.Scale, rows.offsets), rows.offsets)
+	z := m.adapt(c, 2, hidden, groupedLinear(c, hidden, down, m.down.Scale, rows.offsets), &rows)
 	return unpermute(c.G, z, weights, rows.where)
+}
+
+// adapt records y plus what adapters make of x, of the given matrix of every expert.
+func (m *MoE) adapt(c *Context, matrix int, x, y *autograd.Value, rows *permuted) *autograd.Value {
+	y = m.adapters[matrix].add(c, x, y, rows.offsets)
+	return c.variants(m.site, &m.adapters[matrix], x, y, rows)
 }
 
 // permuted are tokens sorted by expert; assignment t*K + k became row where[t, k], and
@@ -137,15 +143,15 @@ func countingSort(ids, where, offsets []int32) {
 
 // groupedLinear records y = x * weight[e]^T for the rows of each expert e:
 // x [N, in], weight [E, out, in], y [N, out]. scale is that of a weight in int8.
-func groupedLinear(g *autograd.Graph, x, weight *autograd.Value, scale []float32,
-	offsets *autograd.Value) *autograd.Value {
+func groupedLinear(c *Context, x, weight *autograd.Value, scale []float32, offsets *autograd.Value) *autograd.Value {
 	n, out, in := x.Shape()[0], weight.Shape()[1], weight.Shape()[2]
 	one := products(1, n, out, in)
-	return g.Apply(autograd.Op{Name: "grouped_linear", Outputs: []autograd.Spec{autograd.Float32(n, out)}, Work: one,
+	few := c.T() <= simd.FewRows // then an expert has no more, whatever the router chooses
+	return c.G.Apply(autograd.Op{Name: "grouped_linear", Outputs: []autograd.Spec{autograd.Float32(n, out)}, Work: one,
 		Forward: func(_ context.Context, args, y []core.Tensor) error {
 			groups(core.InvalidDType, n, args[2:], func(e, from, m int) simd.Product {
 				return simd.Product{M: m, N: out, K: in, A: matrixAt(args[0].Float32s(), from, in),
-					B: operand(args[1], scale, e*out), TransB: true, Dots: n <= simd.FewRows,
+					B: operand(args[1], scale, e*out), TransB: true, Dots: few,
 					C: y[0].Float32s()[from*out:], StrideC: out}
 			})
 			return nil

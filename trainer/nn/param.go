@@ -57,6 +57,8 @@ type Builder struct {
 type use struct {
 	graphs int // compiled and not closed
 	swaps  int // changes of any site's kernel so far
+
+	variants []*Variant
 }
 
 // NewBuilder returns a builder that allocates parameters in mem.
@@ -159,7 +161,12 @@ func (b *Body) Memory() core.Memory { return b.mem }
 
 // Free gives the parameters' memory back.
 func (b *Body) Free() {
-	for _, p := range slices.Concat(b.params, b.buffers) {
+	params := slices.Concat(b.params, b.buffers)
+	for _, v := range b.use.variants {
+		params = append(params, v.params...)
+		v.params = nil
+	}
+	for _, p := range params {
 		b.mem.Free(p.Tensor.Data)
 		if p.Scale != nil {
 			b.mem.Free(p.scale.Data)

@@ -179,8 +179,8 @@ func plainExperts(c *Context, call *core.Call) (outs, wrt []*autograd.Value) {
 	wrt = leaves(c, call, core.Arg{Name: "x"}, core.Arg{Name: "routing_weights"}, core.Arg{Name: "gate_up"},
 		core.Arg{Name: "down"})
 	rows := permute(c.G, wrt[0], c.G.Input("expert_ids", call.Input("expert_ids")), call.Facts.Experts)
-	gate, up := halve(c.G, groupedLinear(c.G, rows.x, wrt[2], nil, rows.offsets))
-	z := groupedLinear(c.G, mul(c.G, silu(c.G, gate), up), wrt[3], nil, rows.offsets)
+	gate, up := halve(c.G, groupedLinear(c, rows.x, wrt[2], nil, rows.offsets))
+	z := groupedLinear(c, mul(c.G, silu(c.G, gate), up), wrt[3], nil, rows.offsets)
 	return []*autograd.Value{unpermute(c.G, z, wrt[1], rows.where)}, wrt
 }
 

@@ -3,14 +3,15 @@ package nn
 // Sequence is the tokens of one text that a model has read, and the blocks of a cache that have their keys and
 // values: token j lies in block table[j/size], in the place j%size.
 type Sequence struct {
-	cache  *Cache
-	tokens []int32
-	table  []int32
-	full   []content // what the first blocks hold, as far as they are full
+	cache   *Cache
+	variant *Variant // that reads it; nil for the model alone
+	tokens  []int32
+	table   []int32
+	full    []content // what the first blocks hold, as far as they are full
 }
 
 // NewSequence returns one without tokens.
-func (c *Cache) NewSequence() *Sequence { return &Sequence{cache: c} }
+func (c *Cache) NewSequence() *Sequence { return c.NewSequenceOf(nil) }
 
 // Len returns the number of tokens.
 func (s *Sequence) Len() int { return len(s.tokens) }
@@ -21,7 +22,7 @@ func (s *Sequence) Tokens() []int32 { return s.tokens }
 // Share lets an empty sequence begin with as many of the tokens as full blocks of the cache have, and returns how
 // many these are: other sequences have read them. The blocks are nobody's to write to any more.
 func (s *Sequence) Share(tokens []int32) int {
-	size, before := s.cache.size, content{}
+	size, before := s.cache.size, s.root()
 	for len(s.tokens)+size <= len(tokens) {
 		next := tokens[len(s.tokens):][:size]
 		before = before.after(next)
@@ -51,7 +52,7 @@ func (s *Sequence) advance(ids []int32) {
 	s.tokens = append(s.tokens, ids...)
 	for size := s.cache.size; s.cache.Keeps && (len(s.full)+1)*size <= len(s.tokens); {
 		n := len(s.full)
-		var before content
+		before := s.root()
 		if n > 0 {
 			before = s.full[n-1]
 		}

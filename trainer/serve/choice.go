@@ -26,6 +26,7 @@ type choice struct {
 	offset int              // of the next token in the answer, in characters
 	held   piece            // what has come, and is not given out yet
 	all    piece            // what was given out
+	said   strings.Builder  // of which all.text is what there is: a long answer would be copied for every piece
 	result *generate.Result // when it has ended
 }
 
@@ -57,7 +58,8 @@ func (c *choice) give(text string, end bool) piece {
 	}
 	p := c.held
 	c.held = piece{}
-	c.all.text += p.text
+	c.said.WriteString(p.text)
+	c.all.text = c.said.String()
 	c.all.tokens = append(c.all.tokens, p.tokens...)
 	c.all.calls = append(c.all.calls, p.calls...)
 	return p

@@ -22,7 +22,7 @@ import (
 )
 
 // byteTokenizer has token b for byte b, and 256 ends a text.
-func byteTokenizer(t *testing.T) *tokenizer.Tokenizer {
+func byteTokenizer(t testing.TB) *tokenizer.Tokenizer {
 	t.Helper()
 	vocab, next := map[string]int{}, rune(256)
 	for b := range 256 {
@@ -100,17 +100,25 @@ var ready = func() chan struct{} {
 	return c
 }()
 
-// realEngine is one with a small model of random weights.
-func realEngine(t *testing.T) *generate.Engine {
+// realEngine is one with a small model of random weights, and adapters of such beside it.
+func realEngine(t *testing.T, adapters ...string) *generate.Engine {
 	t.Helper()
-	m, err := models.New([]byte(`{"model_type": "llama", "vocab_size": 257, "hidden_size": 16, "intermediate_size": 32,
-		"num_hidden_layers": 1, "num_attention_heads": 2, "max_position_embeddings": 256, "initializer_range": 0.5}`),
-		autograd.Heap{})
+	return engineWith(t, smallModel, generate.EngineConfig{}, adapters...)
+}
+
+func engineWith(t *testing.T, model string, c generate.EngineConfig, adapters ...string) *generate.Engine {
+	t.Helper()
+	m, err := models.New([]byte(model), autograd.Heap{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m.Init(1)
-	e, err := generate.NewEngine(m, byteTokenizer(t), autograd.Heap{}, generate.EngineConfig{})
+	for i, name := range adapters {
+		if err := m.AddVariant(name, adapterFolder(t, 2+i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e, err := generate.NewEngine(m, byteTokenizer(t), autograd.Heap{}, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +137,7 @@ const (
 </tool_call>{% endfor %}{{ '\n' }}{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}`
 )
 
-func template(t *testing.T, text string) *chat.Template {
+func template(t testing.TB, text string) *chat.Template {
 	t.Helper()
 	parsed, err := chat.Parse("template", text, nil)
 	if err != nil {

@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/seed98097648/tune/internal/os/memory"
 	"github.com/seed98097648/tune/trainer/generate"
 )
 
@@ -17,7 +20,8 @@ type metrics struct {
 	mu       sync.Mutex
 	requests map[string]int // by the labels of their path and status
 	took     map[string]*histogram
-	reasons  map[generate.Reason]int
+	texts    map[string]map[generate.Reason]int // by the model that wrote them
+	tokens   map[string]int
 	prefill  histogram
 }
 
@@ -68,13 +72,17 @@ func (m *metrics) request(pattern string, status int, took time.Duration) {
 }
 
 // text counts one that has ended.
-func (m *metrics) text(r *generate.Result) {
+func (m *metrics) text(model string, r *generate.Result) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.reasons == nil {
-		m.reasons = map[generate.Reason]int{}
+	if m.texts == nil {
+		m.texts, m.tokens = map[string]map[generate.Reason]int{}, map[string]int{}
 	}
-	m.reasons[r.Reason]++
+	if m.texts[model] == nil {
+		m.texts[model] = map[generate.Reason]int{}
+	}
+	m.texts[model][r.Reason]++
+	m.tokens[model] += len(r.Tokens)
 	m.prefill.add(r.Prefill)
 }
 
@@ -91,14 +99,21 @@ func (s *Server) writeMetrics(w http.ResponseWriter, _ *http.Request) error {
 	for _, labels := range slices.Sorted(maps.Keys(m.took)) {
 		m.took[labels].write(&b, "tune_request_seconds", labels)
 	}
-	header(&b, "tune_texts_total", "counter", "Texts that have ended, by the reason.")
-	for _, reason := range slices.Sorted(maps.Keys(m.reasons)) {
-		fmt.Fprintf(&b, "tune_texts_total{reason=%q} %d\n", reason, m.reasons[reason])
+	header(&b, "tune_texts_total", "counter", "Texts that have ended, by the model or adapter and the reason.")
+	for _, model := range slices.Sorted(maps.Keys(m.texts)) {
+		for _, reason := range slices.Sorted(maps.Keys(m.texts[model])) {
+			fmt.Fprintf(&b, "tune_texts_total{model=%q,reason=%q} %d\n", model, reason, m.texts[model][reason])
+		}
+	}
+	header(&b, "tune_text_tokens_total", "counter", "Tokens of these texts, by the model or adapter.")
+	for _, model := range slices.Sorted(maps.Keys(m.tokens)) {
+		fmt.Fprintf(&b, "tune_text_tokens_total{model=%q} %d\n", model, m.tokens[model])
 	}
 	header(&b, "tune_prefill_seconds", "histogram", "How long the model read prompts.")
 	m.prefill.write(&b, "tune_prefill_seconds", "")
 	m.mu.Unlock()
 	s.writeEngines(&b)
+	writeProcess(&b)
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	extendWrite(w)
 	if _, err := w.Write([]byte(b.String())); err != nil {
@@ -109,6 +124,16 @@ func (s *Server) writeMetrics(w http.ResponseWriter, _ *http.Request) error {
 
 func header(b *strings.Builder, name, kind, help string) {
 	fmt.Fprintf(b, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
+}
+
+// writeProcess writes what tells of leaks, under the names that Prometheus' own clients have for it.
+func writeProcess(b *strings.Builder) {
+	header(b, "go_goroutines", "gauge", "Goroutines of the server.")
+	fmt.Fprintf(b, "go_goroutines %d\n", runtime.NumGoroutine())
+	if bytes, err := memory.OfProcess(os.Getpid()); err == nil { // it is unknown on some systems
+		header(b, "process_resident_memory_bytes", "gauge", "Memory of the server, with what it shares with its plugins.")
+		fmt.Fprintf(b, "process_resident_memory_bytes %d\n", bytes)
+	}
 }
 
 // writeEngines writes what each engine says. Models may share one, which is named after the first.

@@ -62,6 +62,9 @@ setTimeout(() => document.title = document.documentElement.scrollWidth - innerWi
 					t.Errorf("%q, want %q", a, want[i])
 				}
 			}
+			if !strings.Contains(p.DOM, "<small>m: 261 tokens in ") {
+				t.Error("an answer does not say whose it is")
+			}
 			if !strings.Contains(p.DOM, "<title>0</title>") {
 				t.Error("something is wider than the window: the page's title says by how much")
 			}

@@ -125,10 +125,16 @@ type modelObject struct {
 	Object  string `json:"object"`
 	Created int64  `json:"created"`
 	OwnedBy string `json:"owned_by"`
+	Parent  string `json:"parent,omitempty"` // of an adapter: the model that it is for
 }
 
-func (s *Server) object(m *Model) modelObject {
-	return modelObject{m.Name, "model", s.created.Unix(), "tune"}
+// object describes one of the models, whose first is the parent of adapters.
+func (s *Server) object(m, first *Model) modelObject {
+	o := modelObject{ID: m.Name, Object: "model", Created: s.created.Unix(), OwnedBy: "tune"}
+	if m.Adapter != "" {
+		o.Parent = first.Name
+	}
+	return o
 }
 
 func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) error {
@@ -141,7 +147,7 @@ func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) error {
 		Data   []modelObject `json:"data"`
 	}{Object: "list"}
 	for i := range models {
-		list.Data = append(list.Data, s.object(&models[i]))
+		list.Data = append(list.Data, s.object(&models[i], &models[0]))
 	}
 	return writeJSON(w, list)
 }
@@ -151,7 +157,7 @@ func (s *Server) showModel(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, s.object(m))
+	return writeJSON(w, s.object(m, &(*s.models.Load())[0]))
 }
 
 // model returns the one with that name, or the first for none.

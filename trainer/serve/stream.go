@@ -38,7 +38,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, j *job) error {
 		if e.result == nil {
 			return j.emit(out, c, c.next(e.token))
 		}
-		s.metrics.text(e.result)
+		s.metrics.text(j.model.Name, e.result)
 		if err := j.emit(out, c, c.end(e.result)); err != nil || !j.Stream {
 			return err
 		}

@@ -1,0 +1,103 @@
+package serve_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/seed98097648/tune/trainer/generate"
+)
+
+// loud is an engine that says more than the buffers of a connection take.
+type loud struct{ parrot }
+
+const loudTokens = 4000
+
+func (l *loud) Generate(_ context.Context, q generate.Request) (*generate.Result, error) {
+	l.add(1)
+	defer l.add(-1)
+	for range loudTokens {
+		if err := q.Token(generate.Token{ID: 'x', Text: strings.Repeat("x", 4096)}); err != nil {
+			return nil, err
+		}
+	}
+	return &generate.Result{PromptTokens: len(q.Prompt), Tokens: make([]int32, loudTokens), Reason: generate.EOS}, nil
+}
+
+// TestASlowReaderStopsNobodyElse: a client that reads nothing of a long answer makes neither the engine nor other
+// clients wait, and its connection ends with it.
+func TestASlowReaderStopsNobodyElse(t *testing.T) {
+	p := &loud{}
+	s := start(t, p, plainTemplate, nil)
+	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.(*net.TCPConn).SetReadBuffer(4096); err != nil {
+		t.Fatal(err)
+	}
+	const body = `{"prompt": "x", "stream": true, "max_tokens": 100000}`
+	fmt.Fprintf(c, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	if line, err := bufio.NewReaderSize(c, 16).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
+		t.Fatalf("%q, %v", line, err)
+	}
+	until(t, "the engine has begun and written the text that nobody reads", func() bool { return p.Stats().Running == 0 })
+	var others sync.WaitGroup
+	for range 4 {
+		others.Go(func() {
+			if n := len(s.stream("/v1/completions", body)); n != loudTokens+1 {
+				t.Errorf("another gets %d pieces of %d and an end", n, loudTokens)
+			}
+		})
+	}
+	others.Wait()
+	if n := s.get("/metrics"); strings.Contains(n, `tune_requests_total{path="/v1/completions",code="200"} 5`) {
+		t.Error("the slow one has everything already: this test shows nothing")
+	}
+	c.Close()
+	until(t, "the slow one is given up", func() bool {
+		return strings.Contains(s.get("/metrics"), `tune_requests_total{path="/v1/completions",code="200"} 5`)
+	})
+}
+
+// TestAClientThatLeavesFreesItsBlocksAtOnce, while others go on.
+func TestAClientThatLeavesFreesItsBlocksAtOnce(t *testing.T) {
+	e := engineWith(t, strings.Replace(smallModel, `"max_position_embeddings": 256`, `"max_position_embeddings": 500000`, 1),
+		generate.EngineConfig{Blocks: 20000})
+	s := start(t, e, plainTemplate, nil)
+	stream := func() *http.Response {
+		r, err := http.Post(s.url+"/v1/completions", "application/json",
+			strings.NewReader(`{"prompt": "x", "stream": true, "max_tokens": 300000}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if line, err := bufio.NewReader(r.Body).ReadString('\n'); err != nil || !strings.HasPrefix(line, "data: ") {
+			t.Fatalf("%q, %v", line, err)
+		}
+		return r
+	}
+	stays := stream()
+	defer stays.Body.Close()
+	for range 3 {
+		leaves := stream()
+		if n := e.Stats().Running; n != 2 {
+			t.Fatalf("%d texts go on", n)
+		}
+		leaves.Body.Close()
+		until(t, "its text has ended", func() bool { return e.Stats().Running == 1 })
+	}
+	stays.Body.Close()
+	until(t, "all blocks are free", func() bool {
+		st := e.Stats()
+		return st.Running+st.Waiting+st.BlocksUsed == 0
+	})
+	if n := e.Stats().Generated; n >= 300000 {
+		t.Errorf("%d tokens: the texts came to their end", n)
+	}
+}
