@@ -29,6 +29,7 @@ func buggyPlugins() map[string]func() {
 	}
 	bugs := plantedBugs()
 	maps.Copy(bugs, processBugs())
+	maps.Copy(bugs, pagedBugs())
 	for name, b := range bugs {
 		served[name] = func() { serveBug(name, b.op, b.bug) }
 	}
