@@ -132,7 +132,8 @@ var policy = []struct{ pkg, imports, tests string }{
 		"core/reference trainer/autograd trainer/nn trainer/optim"},
 	{"trainer/generate",
 		"core internal/fields internal/plainjson internal/simd trainer/autograd trainer/crosscheck trainer/models " +
-			"trainer/nn trainer/tokenizer", "plugins/linked core/kerneltest trainer/data"},
+			"trainer/nn trainer/tokenizer",
+		"plugins/linked core/kerneltest core/transport internal/plugintest trainer/data"},
 	{"trainer/serve", "internal/fields internal/plainjson trainer/chat trainer/generate trainer/tokenizer",
 		"internal/browser trainer/autograd trainer/models"},
 	{"trainer/parity", "core internal/plainjson trainer trainer/...",
