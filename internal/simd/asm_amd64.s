@@ -12,68 +12,72 @@ TEXT ·block1x16AVX512(SB), NOSPLIT, $0-73
 	MOVQ       b+32(FP), DX
 	MOVQ       lane+16(FP), BX
 	SHLQ       $0x02, BX
-	MOVQ       step+24(FP), BX
-	SHLQ       $0x02, BX
-	MOVQ       width+40(FP), SI
+	MOVQ       step+24(FP), SI
 	SHLQ       $0x02, SI
-	MOVQ       c+48(FP), DI
-	MOVQ       stride+56(FP), R8
-	SHLQ       $0x02, R8
-	PREFETCHT0 (DI)
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
 	VPXORD     Z0, Z0, Z0
-	MOVQ       AX, DI
+	MOVQ       AX, R8
 	ANDQ       $0x03, AX
-	SHRQ       $0x02, DI
+	SHRQ       $0x02, R8
 	JZ         rest
-	LEAQ       (DX)(SI*2), R10
-	ADDQ       SI, R10
-	CMPQ       BX, $0x04
+	LEAQ       (DX)(DI*2), R9
+	ADDQ       DI, R9
+	CMPQ       SI, $0x04
 	JNE        across
+	IMUL3Q     $0x01, BX, BX
+	ADDQ       CX, BX
 
 along:
+	PREFETCHT0   (BX)
 	VMOVUPS      (DX), Z1
 	VBROADCASTSS (CX), Z2
 	VFMADD231PS  Z1, Z2, Z0
-	VMOVUPS      (DX)(SI*1), Z1
+	VMOVUPS      (DX)(DI*1), Z1
 	VBROADCASTSS 4(CX), Z2
 	VFMADD231PS  Z1, Z2, Z0
-	VMOVUPS      (DX)(SI*2), Z1
+	VMOVUPS      (DX)(DI*2), Z1
 	VBROADCASTSS 8(CX), Z2
 	VFMADD231PS  Z1, Z2, Z0
-	VMOVUPS      (R10), Z1
+	VMOVUPS      (R9), Z1
 	VBROADCASTSS 12(CX), Z2
 	VFMADD231PS  Z1, Z2, Z0
+	ADDQ         $0x10, BX
 	ADDQ         $0x10, CX
-	LEAQ         (DX)(SI*4), DX
-	LEAQ         (R10)(SI*4), R10
-	DECQ         DI
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R9)(DI*4), R9
+	DECQ         R8
 	JNZ          along
 	JMP          rest
 
 across:
-	LEAQ (CX)(BX*2), R9
-	ADDQ BX, R9
-	MOVQ BX, R8
-	SHLQ $0x02, R8
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, BX
+	SHLQ $0x02, BX
 
 acrossloop:
 	VMOVUPS      (DX), Z1
 	VBROADCASTSS (CX), Z2
 	VFMADD231PS  Z1, Z2, Z0
-	VMOVUPS      (DX)(SI*1), Z1
-	VBROADCASTSS (CX)(BX*1), Z2
+	VMOVUPS      (DX)(DI*1), Z1
+	VBROADCASTSS (CX)(SI*1), Z2
 	VFMADD231PS  Z1, Z2, Z0
-	VMOVUPS      (DX)(SI*2), Z1
-	VBROADCASTSS (CX)(BX*2), Z2
+	VMOVUPS      (DX)(DI*2), Z1
+	VBROADCASTSS (CX)(SI*2), Z2
 	VFMADD231PS  Z1, Z2, Z0
-	VMOVUPS      (R10), Z1
-	VBROADCASTSS (R9), Z2
+	VMOVUPS      (R9), Z1
+	VBROADCASTSS (R10), Z2
 	VFMADD231PS  Z1, Z2, Z0
-	ADDQ         R8, CX
-	ADDQ         R8, R9
-	LEAQ         (DX)(SI*4), DX
-	LEAQ         (R10)(SI*4), R10
-	DECQ         DI
+	ADDQ         BX, CX
+	ADDQ         BX, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R9)(DI*4), R9
+	DECQ         R8
 	JNZ          acrossloop
 
 rest:
@@ -84,8 +88,8 @@ restloop:
 	VMOVUPS      (DX), Z1
 	VBROADCASTSS (CX), Z2
 	VFMADD231PS  Z1, Z2, Z0
-	ADDQ         BX, CX
-	ADDQ         SI, DX
+	ADDQ         SI, CX
+	ADDQ         DI, DX
 	DECQ         AX
 	JNZ          restloop
 
@@ -119,59 +123,63 @@ TEXT ·block1x32AVX512(SB), NOSPLIT, $0-73
 	MOVQ       b+32(FP), DX
 	MOVQ       lane+16(FP), BX
 	SHLQ       $0x02, BX
-	MOVQ       step+24(FP), BX
-	SHLQ       $0x02, BX
-	MOVQ       width+40(FP), SI
+	MOVQ       step+24(FP), SI
 	SHLQ       $0x02, SI
-	MOVQ       c+48(FP), DI
-	MOVQ       stride+56(FP), R8
-	SHLQ       $0x02, R8
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
-	MOVQ       AX, DI
+	MOVQ       AX, R8
 	ANDQ       $0x03, AX
-	SHRQ       $0x02, DI
+	SHRQ       $0x02, R8
 	JZ         rest
-	LEAQ       (DX)(SI*2), R10
-	ADDQ       SI, R10
-	CMPQ       BX, $0x04
+	LEAQ       (DX)(DI*2), R9
+	ADDQ       DI, R9
+	CMPQ       SI, $0x04
 	JNE        across
+	IMUL3Q     $0x01, BX, BX
+	ADDQ       CX, BX
 
 along:
+	PREFETCHT0   (BX)
 	VMOVUPS      (DX), Z2
 	VMOVUPS      64(DX), Z3
 	VBROADCASTSS (CX), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
-	VMOVUPS      (DX)(SI*1), Z2
-	VMOVUPS      64(DX)(SI*1), Z3
+	VMOVUPS      (DX)(DI*1), Z2
+	VMOVUPS      64(DX)(DI*1), Z3
 	VBROADCASTSS 4(CX), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
-	VMOVUPS      (DX)(SI*2), Z2
-	VMOVUPS      64(DX)(SI*2), Z3
+	VMOVUPS      (DX)(DI*2), Z2
+	VMOVUPS      64(DX)(DI*2), Z3
 	VBROADCASTSS 8(CX), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
-	VMOVUPS      (R10), Z2
-	VMOVUPS      64(R10), Z3
+	VMOVUPS      (R9), Z2
+	VMOVUPS      64(R9), Z3
 	VBROADCASTSS 12(CX), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
+	ADDQ         $0x10, BX
 	ADDQ         $0x10, CX
-	LEAQ         (DX)(SI*4), DX
-	LEAQ         (R10)(SI*4), R10
-	DECQ         DI
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R9)(DI*4), R9
+	DECQ         R8
 	JNZ          along
 	JMP          rest
 
 across:
-	LEAQ (CX)(BX*2), R9
-	ADDQ BX, R9
-	MOVQ BX, R8
-	SHLQ $0x02, R8
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, BX
+	SHLQ $0x02, BX
 
 acrossloop:
 	VMOVUPS      (DX), Z2
@@ -179,26 +187,26 @@ acrossloop:
 	VBROADCASTSS (CX), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
-	VMOVUPS      (DX)(SI*1), Z2
-	VMOVUPS      64(DX)(SI*1), Z3
-	VBROADCASTSS (CX)(BX*1), Z4
+	VMOVUPS      (DX)(DI*1), Z2
+	VMOVUPS      64(DX)(DI*1), Z3
+	VBROADCASTSS (CX)(SI*1), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
-	VMOVUPS      (DX)(SI*2), Z2
-	VMOVUPS      64(DX)(SI*2), Z3
-	VBROADCASTSS (CX)(BX*2), Z4
+	VMOVUPS      (DX)(DI*2), Z2
+	VMOVUPS      64(DX)(DI*2), Z3
+	VBROADCASTSS (CX)(SI*2), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
-	VMOVUPS      (R10), Z2
-	VMOVUPS      64(R10), Z3
-	VBROADCASTSS (R9), Z4
+	VMOVUPS      (R9), Z2
+	VMOVUPS      64(R9), Z3
+	VBROADCASTSS (R10), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
-	ADDQ         R8, CX
-	ADDQ         R8, R9
-	LEAQ         (DX)(SI*4), DX
-	LEAQ         (R10)(SI*4), R10
-	DECQ         DI
+	ADDQ         BX, CX
+	ADDQ         BX, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R9)(DI*4), R9
+	DECQ         R8
 	JNZ          acrossloop
 
 rest:
@@ -211,8 +219,8 @@ restloop:
 	VBROADCASTSS (CX), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
-	ADDQ         BX, CX
-	ADDQ         SI, DX
+	ADDQ         SI, CX
+	ADDQ         DI, DX
 	DECQ         AX
 	JNZ          restloop
 
@@ -248,29 +256,32 @@ TEXT ·block1x48AVX512(SB), NOSPLIT, $0-73
 	MOVQ       b+32(FP), DX
 	MOVQ       lane+16(FP), BX
 	SHLQ       $0x02, BX
-	MOVQ       step+24(FP), BX
-	SHLQ       $0x02, BX
-	MOVQ       width+40(FP), SI
+	MOVQ       step+24(FP), SI
 	SHLQ       $0x02, SI
-	MOVQ       c+48(FP), DI
-	MOVQ       stride+56(FP), R8
-	SHLQ       $0x02, R8
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 128(DI)
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
-	MOVQ       AX, DI
+	MOVQ       AX, R8
 	ANDQ       $0x03, AX
-	SHRQ       $0x02, DI
+	SHRQ       $0x02, R8
 	JZ         rest
-	LEAQ       (DX)(SI*2), R10
-	ADDQ       SI, R10
-	CMPQ       BX, $0x04
+	LEAQ       (DX)(DI*2), R9
+	ADDQ       DI, R9
+	CMPQ       SI, $0x04
 	JNE        across
+	IMUL3Q     $0x01, BX, BX
+	ADDQ       CX, BX
 
 along:
+	PREFETCHT0   (BX)
 	VMOVUPS      (DX), Z3
 	VMOVUPS      64(DX), Z4
 	VMOVUPS      128(DX), Z5
@@ -278,39 +289,40 @@ along:
 	VFMADD231PS  Z3, Z6, Z0
 	VFMADD231PS  Z4, Z6, Z1
 	VFMADD231PS  Z5, Z6, Z2
-	VMOVUPS      (DX)(SI*1), Z3
-	VMOVUPS      64(DX)(SI*1), Z4
-	VMOVUPS      128(DX)(SI*1), Z5
+	VMOVUPS      (DX)(DI*1), Z3
+	VMOVUPS      64(DX)(DI*1), Z4
+	VMOVUPS      128(DX)(DI*1), Z5
 	VBROADCASTSS 4(CX), Z6
 	VFMADD231PS  Z3, Z6, Z0
 	VFMADD231PS  Z4, Z6, Z1
 	VFMADD231PS  Z5, Z6, Z2
-	VMOVUPS      (DX)(SI*2), Z3
-	VMOVUPS      64(DX)(SI*2), Z4
-	VMOVUPS      128(DX)(SI*2), Z5
+	VMOVUPS      (DX)(DI*2), Z3
+	VMOVUPS      64(DX)(DI*2), Z4
+	VMOVUPS      128(DX)(DI*2), Z5
 	VBROADCASTSS 8(CX), Z6
 	VFMADD231PS  Z3, Z6, Z0
 	VFMADD231PS  Z4, Z6, Z1
 	VFMADD231PS  Z5, Z6, Z2
-	VMOVUPS      (R10), Z3
-	VMOVUPS      64(R10), Z4
-	VMOVUPS      128(R10), Z5
+	VMOVUPS      (R9), Z3
+	VMOVUPS      64(R9), Z4
+	VMOVUPS      128(R9), Z5
 	VBROADCASTSS 12(CX), Z6
 	VFMADD231PS  Z3, Z6, Z0
 	VFMADD231PS  Z4, Z6, Z1
 	VFMADD231PS  Z5, Z6, Z2
+	ADDQ         $0x10, BX
 	ADDQ         $0x10, CX
-	LEAQ         (DX)(SI*4), DX
-	LEAQ         (R10)(SI*4), R10
-	DECQ         DI
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R9)(DI*4), R9
+	DECQ         R8
 	JNZ          along
 	JMP          rest
 
 across:
-	LEAQ (CX)(BX*2), R9
-	ADDQ BX, R9
-	MOVQ BX, R8
-	SHLQ $0x02, R8
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, BX
+	SHLQ $0x02, BX
 
 acrossloop:
 	VMOVUPS      (DX), Z3
@@ -320,32 +332,32 @@ acrossloop:
 	VFMADD231PS  Z3, Z6, Z0
 	VFMADD231PS  Z4, Z6, Z1
 	VFMADD231PS  Z5, Z6, Z2
-	VMOVUPS      (DX)(SI*1), Z3
-	VMOVUPS      64(DX)(SI*1), Z4
-	VMOVUPS      128(DX)(SI*1), Z5
-	VBROADCASTSS (CX)(BX*1), Z6
+	VMOVUPS      (DX)(DI*1), Z3
+	VMOVUPS      64(DX)(DI*1), Z4
+	VMOVUPS      128(DX)(DI*1), Z5
+	VBROADCASTSS (CX)(SI*1), Z6
 	VFMADD231PS  Z3, Z6, Z0
 	VFMADD231PS  Z4, Z6, Z1
 	VFMADD231PS  Z5, Z6, Z2
-	VMOVUPS      (DX)(SI*2), Z3
-	VMOVUPS      64(DX)(SI*2), Z4
-	VMOVUPS      128(DX)(SI*2), Z5
-	VBROADCASTSS (CX)(BX*2), Z6
+	VMOVUPS      (DX)(DI*2), Z3
+	VMOVUPS      64(DX)(DI*2), Z4
+	VMOVUPS      128(DX)(DI*2), Z5
+	VBROADCASTSS (CX)(SI*2), Z6
 	VFMADD231PS  Z3, Z6, Z0
 	VFMADD231PS  Z4, Z6, Z1
 	VFMADD231PS  Z5, Z6, Z2
-	VMOVUPS      (R10), Z3
-	VMOVUPS      64(R10), Z4
-	VMOVUPS      128(R10), Z5
-	VBROADCASTSS (R9), Z6
+	VMOVUPS      (R9), Z3
+	VMOVUPS      64(R9), Z4
+	VMOVUPS      128(R9), Z5
+	VBROADCASTSS (R10), Z6
 	VFMADD231PS  Z3, Z6, Z0
 	VFMADD231PS  Z4, Z6, Z1
 	VFMADD231PS  Z5, Z6, Z2
-	ADDQ         R8, CX
-	ADDQ         R8, R9
-	LEAQ         (DX)(SI*4), DX
-	LEAQ         (R10)(SI*4), R10
-	DECQ         DI
+	ADDQ         BX, CX
+	ADDQ         BX, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R9)(DI*4), R9
+	DECQ         R8
 	JNZ          acrossloop
 
 rest:
@@ -360,8 +372,8 @@ restloop:
 	VFMADD231PS  Z3, Z6, Z0
 	VFMADD231PS  Z4, Z6, Z1
 	VFMADD231PS  Z5, Z6, Z2
-	ADDQ         BX, CX
-	ADDQ         SI, DX
+	ADDQ         SI, CX
+	ADDQ         DI, DX
 	DECQ         AX
 	JNZ          restloop
 
@@ -399,31 +411,34 @@ TEXT ·block1x64AVX512(SB), NOSPLIT, $0-73
 	MOVQ       b+32(FP), DX
 	MOVQ       lane+16(FP), BX
 	SHLQ       $0x02, BX
-	MOVQ       step+24(FP), BX
-	SHLQ       $0x02, BX
-	MOVQ       width+40(FP), SI
+	MOVQ       step+24(FP), SI
 	SHLQ       $0x02, SI
-	MOVQ       c+48(FP), DI
-	MOVQ       stride+56(FP), R8
-	SHLQ       $0x02, R8
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 128(DI)
-	PREFETCHT0 192(DI)
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	PREFETCHT0 192(R8)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
-	MOVQ       AX, DI
+	MOVQ       AX, R8
 	ANDQ       $0x03, AX
-	SHRQ       $0x02, DI
+	SHRQ       $0x02, R8
 	JZ         rest
-	LEAQ       (DX)(SI*2), R10
-	ADDQ       SI, R10
-	CMPQ       BX, $0x04
+	LEAQ       (DX)(DI*2), R9
+	ADDQ       DI, R9
+	CMPQ       SI, $0x04
 	JNE        across
+	IMUL3Q     $0x01, BX, BX
+	ADDQ       CX, BX
 
 along:
+	PREFETCHT0   (BX)
 	VMOVUPS      (DX), Z4
 	VMOVUPS      64(DX), Z5
 	VMOVUPS      128(DX), Z6
@@ -433,45 +448,46 @@ along:
 	VFMADD231PS  Z5, Z8, Z1
 	VFMADD231PS  Z6, Z8, Z2
 	VFMADD231PS  Z7, Z8, Z3
-	VMOVUPS      (DX)(SI*1), Z4
-	VMOVUPS      64(DX)(SI*1), Z5
-	VMOVUPS      128(DX)(SI*1), Z6
-	VMOVUPS      192(DX)(SI*1), Z7
+	VMOVUPS      (DX)(DI*1), Z4
+	VMOVUPS      64(DX)(DI*1), Z5
+	VMOVUPS      128(DX)(DI*1), Z6
+	VMOVUPS      192(DX)(DI*1), Z7
 	VBROADCASTSS 4(CX), Z8
 	VFMADD231PS  Z4, Z8, Z0
 	VFMADD231PS  Z5, Z8, Z1
 	VFMADD231PS  Z6, Z8, Z2
 	VFMADD231PS  Z7, Z8, Z3
-	VMOVUPS      (DX)(SI*2), Z4
-	VMOVUPS      64(DX)(SI*2), Z5
-	VMOVUPS      128(DX)(SI*2), Z6
-	VMOVUPS      192(DX)(SI*2), Z7
+	VMOVUPS      (DX)(DI*2), Z4
+	VMOVUPS      64(DX)(DI*2), Z5
+	VMOVUPS      128(DX)(DI*2), Z6
+	VMOVUPS      192(DX)(DI*2), Z7
 	VBROADCASTSS 8(CX), Z8
 	VFMADD231PS  Z4, Z8, Z0
 	VFMADD231PS  Z5, Z8, Z1
 	VFMADD231PS  Z6, Z8, Z2
 	VFMADD231PS  Z7, Z8, Z3
-	VMOVUPS      (R10), Z4
-	VMOVUPS      64(R10), Z5
-	VMOVUPS      128(R10), Z6
-	VMOVUPS      192(R10), Z7
+	VMOVUPS      (R9), Z4
+	VMOVUPS      64(R9), Z5
+	VMOVUPS      128(R9), Z6
+	VMOVUPS      192(R9), Z7
 	VBROADCASTSS 12(CX), Z8
 	VFMADD231PS  Z4, Z8, Z0
 	VFMADD231PS  Z5, Z8, Z1
 	VFMADD231PS  Z6, Z8, Z2
 	VFMADD231PS  Z7, Z8, Z3
+	ADDQ         $0x10, BX
 	ADDQ         $0x10, CX
-	LEAQ         (DX)(SI*4), DX
-	LEAQ         (R10)(SI*4), R10
-	DECQ         DI
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R9)(DI*4), R9
+	DECQ         R8
 	JNZ          along
 	JMP          rest
 
 across:
-	LEAQ (CX)(BX*2), R9
-	ADDQ BX, R9
-	MOVQ BX, R8
-	SHLQ $0x02, R8
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, BX
+	SHLQ $0x02, BX
 
 acrossloop:
 	VMOVUPS      (DX), Z4
@@ -483,38 +499,38 @@ acrossloop:
 	VFMADD231PS  Z5, Z8, Z1
 	VFMADD231PS  Z6, Z8, Z2
 	VFMADD231PS  Z7, Z8, Z3
-	VMOVUPS      (DX)(SI*1), Z4
-	VMOVUPS      64(DX)(SI*1), Z5
-	VMOVUPS      128(DX)(SI*1), Z6
-	VMOVUPS      192(DX)(SI*1), Z7
-	VBROADCASTSS (CX)(BX*1), Z8
+	VMOVUPS      (DX)(DI*1), Z4
+	VMOVUPS      64(DX)(DI*1), Z5
+	VMOVUPS      128(DX)(DI*1), Z6
+	VMOVUPS      192(DX)(DI*1), Z7
+	VBROADCASTSS (CX)(SI*1), Z8
 	VFMADD231PS  Z4, Z8, Z0
 	VFMADD231PS  Z5, Z8, Z1
 	VFMADD231PS  Z6, Z8, Z2
 	VFMADD231PS  Z7, Z8, Z3
-	VMOVUPS      (DX)(SI*2), Z4
-	VMOVUPS      64(DX)(SI*2), Z5
-	VMOVUPS      128(DX)(SI*2), Z6
-	VMOVUPS      192(DX)(SI*2), Z7
-	VBROADCASTSS (CX)(BX*2), Z8
+	VMOVUPS      (DX)(DI*2), Z4
+	VMOVUPS      64(DX)(DI*2), Z5
+	VMOVUPS      128(DX)(DI*2), Z6
+	VMOVUPS      192(DX)(DI*2), Z7
+	VBROADCASTSS (CX)(SI*2), Z8
 	VFMADD231PS  Z4, Z8, Z0
 	VFMADD231PS  Z5, Z8, Z1
 	VFMADD231PS  Z6, Z8, Z2
 	VFMADD231PS  Z7, Z8, Z3
-	VMOVUPS      (R10), Z4
-	VMOVUPS      64(R10), Z5
-	VMOVUPS      128(R10), Z6
-	VMOVUPS      192(R10), Z7
-	VBROADCASTSS (R9), Z8
+	VMOVUPS      (R9), Z4
+	VMOVUPS      64(R9), Z5
+	VMOVUPS      128(R9), Z6
+	VMOVUPS      192(R9), Z7
+	VBROADCASTSS (R10), Z8
 	VFMADD231PS  Z4, Z8, Z0
 	VFMADD231PS  Z5, Z8, Z1
 	VFMADD231PS  Z6, Z8, Z2
 	VFMADD231PS  Z7, Z8, Z3
-	ADDQ         R8, CX
-	ADDQ         R8, R9
-	LEAQ         (DX)(SI*4), DX
-	LEAQ         (R10)(SI*4), R10
-	DECQ         DI
+	ADDQ         BX, CX
+	ADDQ         BX, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R9)(DI*4), R9
+	DECQ         R8
 	JNZ          acrossloop
 
 rest:
@@ -531,8 +547,8 @@ restloop:
 	VFMADD231PS  Z5, Z8, Z1
 	VFMADD231PS  Z6, Z8, Z2
 	VFMADD231PS  Z7, Z8, Z3
-	ADDQ         BX, CX
-	ADDQ         SI, DX
+	ADDQ         SI, CX
+	ADDQ         DI, DX
 	DECQ         AX
 	JNZ          restloop
 
@@ -572,68 +588,72 @@ TEXT ·block1x8AVX2(SB), NOSPLIT, $0-73
 	MOVQ       b+32(FP), DX
 	MOVQ       lane+16(FP), BX
 	SHLQ       $0x02, BX
-	MOVQ       step+24(FP), BX
-	SHLQ       $0x02, BX
-	MOVQ       width+40(FP), SI
+	MOVQ       step+24(FP), SI
 	SHLQ       $0x02, SI
-	MOVQ       c+48(FP), DI
-	MOVQ       stride+56(FP), R8
-	SHLQ       $0x02, R8
-	PREFETCHT0 (DI)
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
 	VXORPS     X0, X0, X0
-	MOVQ       AX, DI
+	MOVQ       AX, R8
 	ANDQ       $0x03, AX
-	SHRQ       $0x02, DI
+	SHRQ       $0x02, R8
 	JZ         rest
-	LEAQ       (DX)(SI*2), R10
-	ADDQ       SI, R10
-	CMPQ       BX, $0x04
+	LEAQ       (DX)(DI*2), R9
+	ADDQ       DI, R9
+	CMPQ       SI, $0x04
 	JNE        across
+	IMUL3Q     $0x01, BX, BX
+	ADDQ       CX, BX
 
 along:
+	PREFETCHT0   (BX)
 	VMOVUPS      (DX), Y1
 	VBROADCASTSS (CX), Y2
 	VFMADD231PS  Y1, Y2, Y0
-	VMOVUPS      (DX)(SI*1), Y1
+	VMOVUPS      (DX)(DI*1), Y1
 	VBROADCASTSS 4(CX), Y2
 	VFMADD231PS  Y1, Y2, Y0
-	VMOVUPS      (DX)(SI*2), Y1
+	VMOVUPS      (DX)(DI*2), Y1
 	VBROADCASTSS 8(CX), Y2
 	VFMADD231PS  Y1, Y2, Y0
-	VMOVUPS      (R10), Y1
+	VMOVUPS      (R9), Y1
 	VBROADCASTSS 12(CX), Y2
 	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         $0x10, BX
 	ADDQ         $0x10, CX
-	LEAQ         (DX)(SI*4), DX
-	LEAQ         (R10)(SI*4), R10
-	DECQ         DI
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R9)(DI*4), R9
+	DECQ         R8
 	JNZ          along
 	JMP          rest
 
 across:
-	LEAQ (CX)(BX*2), R9
-	ADDQ BX, R9
-	MOVQ BX, R8
-	SHLQ $0x02, R8
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, BX
+	SHLQ $0x02, BX
 
 acrossloop:
 	VMOVUPS      (DX), Y1
 	VBROADCASTSS (CX), Y2
 	VFMADD231PS  Y1, Y2, Y0
-	VMOVUPS      (DX)(SI*1), Y1
-	VBROADCASTSS (CX)(BX*1), Y2
+	VMOVUPS      (DX)(DI*1), Y1
+	VBROADCASTSS (CX)(SI*1), Y2
 	VFMADD231PS  Y1, Y2, Y0
-	VMOVUPS      (DX)(SI*2), Y1
-	VBROADCASTSS (CX)(BX*2), Y2
+	VMOVUPS      (DX)(DI*2), Y1
+	VBROADCASTSS (CX)(SI*2), Y2
 	VFMADD231PS  Y1, Y2, Y0
-	VMOVUPS      (R10), Y1
-	VBROADCASTSS (R9), Y2
+	VMOVUPS      (R9), Y1
+	VBROADCASTSS (R10), Y2
 	VFMADD231PS  Y1, Y2, Y0
-	ADDQ         R8, CX
-	ADDQ         R8, R9
-	LEAQ         (DX)(SI*4), DX
-	LEAQ         (R10)(SI*4), R10
-	DECQ         DI
+	ADDQ         BX, CX
+	ADDQ         BX, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R9)(DI*4), R9
+	DECQ         R8
 	JNZ          acrossloop
 
 rest:
@@ -644,8 +664,8 @@ restloop:
 	VMOVUPS      (DX), Y1
 	VBROADCASTSS (CX), Y2
 	VFMADD231PS  Y1, Y2, Y0
-	ADDQ         BX, CX
-	ADDQ         SI, DX
+	ADDQ         SI, CX
+	ADDQ         DI, DX
 	DECQ         AX
 	JNZ          restloop
 
@@ -705,58 +725,62 @@ TEXT ·block1x16AVX2(SB), NOSPLIT, $0-73
 	MOVQ       b+32(FP), DX
 	MOVQ       lane+16(FP), BX
 	SHLQ       $0x02, BX
-	MOVQ       step+24(FP), BX
-	SHLQ       $0x02, BX
-	MOVQ       width+40(FP), SI
+	MOVQ       step+24(FP), SI
 	SHLQ       $0x02, SI
-	MOVQ       c+48(FP), DI
-	MOVQ       stride+56(FP), R8
-	SHLQ       $0x02, R8
-	PREFETCHT0 (DI)
+	MOVQ       width+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       c+48(FP), R8
+	MOVQ       stride+56(FP), R9
+	SHLQ       $0x02, R9
+	PREFETCHT0 (R8)
 	VXORPS     X0, X0, X0
 	VXORPS     X1, X1, X1
-	MOVQ       AX, DI
+	MOVQ       AX, R8
 	ANDQ       $0x03, AX
-	SHRQ       $0x02, DI
+	SHRQ       $0x02, R8
 	JZ         rest
-	LEAQ       (DX)(SI*2), R10
-	ADDQ       SI, R10
-	CMPQ       BX, $0x04
+	LEAQ       (DX)(DI*2), R9
+	ADDQ       DI, R9
+	CMPQ       SI, $0x04
 	JNE        across
+	IMUL3Q     $0x01, BX, BX
+	ADDQ       CX, BX
 
 along:
+	PREFETCHT0   (BX)
 	VMOVUPS      (DX), Y2
 	VMOVUPS      32(DX), Y3
 	VBROADCASTSS (CX), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
-	VMOVUPS      (DX)(SI*1), Y2
-	VMOVUPS      32(DX)(SI*1), Y3
+	VMOVUPS      (DX)(DI*1), Y2
+	VMOVUPS      32(DX)(DI*1), Y3
 	VBROADCASTSS 4(CX), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
-	VMOVUPS      (DX)(SI*2), Y2
-	VMOVUPS      32(DX)(SI*2), Y3
+	VMOVUPS      (DX)(DI*2), Y2
+	VMOVUPS      32(DX)(DI*2), Y3
 	VBROADCASTSS 8(CX), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
-	VMOVUPS      (R10), Y2
-	VMOVUPS      32(R10), Y3
+	VMOVUPS      (R9), Y2
+	VMOVUPS      32(R9), Y3
 	VBROADCASTSS 12(CX), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
+	ADDQ         $0x10, BX
 	ADDQ         $0x10, CX
-	LEAQ         (DX)(SI*4), DX
-	LEAQ         (R10)(SI*4), R10
-	DECQ         DI
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R9)(DI*4), R9
+	DECQ         R8
 	JNZ          along
 	JMP          rest
 
 across:
-	LEAQ (CX)(BX*2), R9
-	ADDQ BX, R9
-	MOVQ BX, R8
-	SHLQ $0x02, R8
+	LEAQ (CX)(SI*2), R10
+	ADDQ SI, R10
+	MOVQ SI, BX
+	SHLQ $0x02, BX
 
 acrossloop:
 	VMOVUPS      (DX), Y2
@@ -764,26 +788,26 @@ acrossloop:
 	VBROADCASTSS (CX), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
-	VMOVUPS      (DX)(SI*1), Y2
-	VMOVUPS      32(DX)(SI*1), Y3
-	VBROADCASTSS (CX)(BX*1), Y4
+	VMOVUPS      (DX)(DI*1), Y2
+	VMOVUPS      32(DX)(DI*1), Y3
+	VBROADCASTSS (CX)(SI*1), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
-	VMOVUPS      (DX)(SI*2), Y2
-	VMOVUPS      32(DX)(SI*2), Y3
-	VBROADCASTSS (CX)(BX*2), Y4
+	VMOVUPS      (DX)(DI*2), Y2
+	VMOVUPS      32(DX)(DI*2), Y3
+	VBROADCASTSS (CX)(SI*2), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
-	VMOVUPS      (R10), Y2
-	VMOVUPS      32(R10), Y3
-	VBROADCASTSS (R9), Y4
+	VMOVUPS      (R9), Y2
+	VMOVUPS      32(R9), Y3
+	VBROADCASTSS (R10), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
-	ADDQ         R8, CX
-	ADDQ         R8, R9
-	LEAQ         (DX)(SI*4), DX
-	LEAQ         (R10)(SI*4), R10
-	DECQ         DI
+	ADDQ         BX, CX
+	ADDQ         BX, R10
+	LEAQ         (DX)(DI*4), DX
+	LEAQ         (R9)(DI*4), R9
+	DECQ         R8
 	JNZ          acrossloop
 
 rest:
@@ -796,8 +820,8 @@ restloop:
 	VBROADCASTSS (CX), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
-	ADDQ         BX, CX
-	ADDQ         SI, DX
+	ADDQ         SI, CX
+	ADDQ         DI, DX
 	DECQ         AX
 	JNZ          restloop
 
@@ -871,8 +895,13 @@ TEXT ·block2x16AVX512(SB), NOSPLIT, $0-73
 	ADDQ       DI, R11
 	CMPQ       SI, $0x04
 	JNE        across
+	MOVQ       BX, R9
+	IMUL3Q     $0x02, R9, R9
+	ADDQ       CX, R9
 
 along:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
 	VMOVUPS      (DX), Z2
 	VBROADCASTSS (CX), Z3
 	VFMADD231PS  Z2, Z3, Z0
@@ -893,6 +922,7 @@ along:
 	VFMADD231PS  Z2, Z3, Z0
 	VBROADCASTSS 12(CX)(BX*1), Z3
 	VFMADD231PS  Z2, Z3, Z1
+	ADDQ         $0x10, R9
 	ADDQ         $0x10, CX
 	LEAQ         (DX)(DI*4), DX
 	LEAQ         (R11)(DI*4), R11
@@ -1007,8 +1037,13 @@ TEXT ·block2x32AVX512(SB), NOSPLIT, $0-73
 	ADDQ       DI, R11
 	CMPQ       SI, $0x04
 	JNE        across
+	MOVQ       BX, R9
+	IMUL3Q     $0x02, R9, R9
+	ADDQ       CX, R9
 
 along:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
 	VMOVUPS      (DX), Z4
 	VMOVUPS      64(DX), Z5
 	VBROADCASTSS (CX), Z6
@@ -1041,6 +1076,7 @@ along:
 	VBROADCASTSS 12(CX)(BX*1), Z6
 	VFMADD231PS  Z4, Z6, Z2
 	VFMADD231PS  Z5, Z6, Z3
+	ADDQ         $0x10, R9
 	ADDQ         $0x10, CX
 	LEAQ         (DX)(DI*4), DX
 	LEAQ         (R11)(DI*4), R11
@@ -1178,8 +1214,13 @@ TEXT ·block2x48AVX512(SB), NOSPLIT, $0-73
 	ADDQ       DI, R11
 	CMPQ       SI, $0x04
 	JNE        across
+	MOVQ       BX, R9
+	IMUL3Q     $0x02, R9, R9
+	ADDQ       CX, R9
 
 along:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
 	VMOVUPS      (DX), Z6
 	VMOVUPS      64(DX), Z7
 	VMOVUPS      128(DX), Z8
@@ -1224,6 +1265,7 @@ along:
 	VFMADD231PS  Z6, Z9, Z3
 	VFMADD231PS  Z7, Z9, Z4
 	VFMADD231PS  Z8, Z9, Z5
+	ADDQ         $0x10, R9
 	ADDQ         $0x10, CX
 	LEAQ         (DX)(DI*4), DX
 	LEAQ         (R11)(DI*4), R11
@@ -1384,8 +1426,13 @@ TEXT ·block2x64AVX512(SB), NOSPLIT, $0-73
 	ADDQ       DI, R11
 	CMPQ       SI, $0x04
 	JNE        across
+	MOVQ       BX, R9
+	IMUL3Q     $0x02, R9, R9
+	ADDQ       CX, R9
 
 along:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
 	VMOVUPS      (DX), Z8
 	VMOVUPS      64(DX), Z9
 	VMOVUPS      128(DX), Z10
@@ -1442,6 +1489,7 @@ along:
 	VFMADD231PS  Z9, Z12, Z5
 	VFMADD231PS  Z10, Z12, Z6
 	VFMADD231PS  Z11, Z12, Z7
+	ADDQ         $0x10, R9
 	ADDQ         $0x10, CX
 	LEAQ         (DX)(DI*4), DX
 	LEAQ         (R11)(DI*4), R11
@@ -1609,8 +1657,13 @@ TEXT ·block2x8AVX2(SB), NOSPLIT, $0-73
 	ADDQ       DI, R11
 	CMPQ       SI, $0x04
 	JNE        across
+	MOVQ       BX, R9
+	IMUL3Q     $0x02, R9, R9
+	ADDQ       CX, R9
 
 along:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
 	VMOVUPS      (DX), Y2
 	VBROADCASTSS (CX), Y3
 	VFMADD231PS  Y2, Y3, Y0
@@ -1631,6 +1684,7 @@ along:
 	VFMADD231PS  Y2, Y3, Y0
 	VBROADCASTSS 12(CX)(BX*1), Y3
 	VFMADD231PS  Y2, Y3, Y1
+	ADDQ         $0x10, R9
 	ADDQ         $0x10, CX
 	LEAQ         (DX)(DI*4), DX
 	LEAQ         (R11)(DI*4), R11
@@ -1764,8 +1818,13 @@ TEXT ·block2x16AVX2(SB), NOSPLIT, $0-73
 	ADDQ       DI, R11
 	CMPQ       SI, $0x04
 	JNE        across
+	MOVQ       BX, R9
+	IMUL3Q     $0x02, R9, R9
+	ADDQ       CX, R9
 
 along:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
 	VMOVUPS      (DX), Y4
 	VMOVUPS      32(DX), Y5
 	VBROADCASTSS (CX), Y6
@@ -1798,6 +1857,7 @@ along:
 	VBROADCASTSS 12(CX)(BX*1), Y6
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
+	ADDQ         $0x10, R9
 	ADDQ         $0x10, CX
 	LEAQ         (DX)(DI*4), DX
 	LEAQ         (R11)(DI*4), R11
@@ -1955,8 +2015,14 @@ TEXT ·block3x16AVX512(SB), NOSPLIT, $0-73
 	ADDQ       DI, R11
 	CMPQ       SI, $0x04
 	JNE        across
+	MOVQ       BX, R9
+	IMUL3Q     $0x03, R9, R9
+	ADDQ       CX, R9
 
 along:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
+	PREFETCHT0   (R9)(BX*2)
 	VMOVUPS      (DX), Z3
 	VBROADCASTSS (CX), Z4
 	VFMADD231PS  Z3, Z4, Z0
@@ -1985,6 +2051,7 @@ along:
 	VFMADD231PS  Z3, Z4, Z1
 	VBROADCASTSS 12(CX)(BX*2), Z4
 	VFMADD231PS  Z3, Z4, Z2
+	ADDQ         $0x10, R9
 	ADDQ         $0x10, CX
 	LEAQ         (DX)(DI*4), DX
 	LEAQ         (R11)(DI*4), R11
@@ -2118,8 +2185,14 @@ TEXT ·block3x32AVX512(SB), NOSPLIT, $0-73
 	ADDQ       DI, R11
 	CMPQ       SI, $0x04
 	JNE        across
+	MOVQ       BX, R9
+	IMUL3Q     $0x03, R9, R9
+	ADDQ       CX, R9
 
 along:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
+	PREFETCHT0   (R9)(BX*2)
 	VMOVUPS      (DX), Z6
 	VMOVUPS      64(DX), Z7
 	VBROADCASTSS (CX), Z8
@@ -2164,6 +2237,7 @@ along:
 	VBROADCASTSS 12(CX)(BX*2), Z8
 	VFMADD231PS  Z6, Z8, Z4
 	VFMADD231PS  Z7, Z8, Z5
+	ADDQ         $0x10, R9
 	ADDQ         $0x10, CX
 	LEAQ         (DX)(DI*4), DX
 	LEAQ         (R11)(DI*4), R11
@@ -2329,8 +2403,14 @@ TEXT ·block3x48AVX512(SB), NOSPLIT, $0-73
 	ADDQ       DI, R11
 	CMPQ       SI, $0x04
 	JNE        across
+	MOVQ       BX, R9
+	IMUL3Q     $0x03, R9, R9
+	ADDQ       CX, R9
 
 along:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
+	PREFETCHT0   (R9)(BX*2)
 	VMOVUPS      (DX), Z9
 	VMOVUPS      64(DX), Z10
 	VMOVUPS      128(DX), Z11
@@ -2391,6 +2471,7 @@ along:
 	VFMADD231PS  Z9, Z12, Z6
 	VFMADD231PS  Z10, Z12, Z7
 	VFMADD231PS  Z11, Z12, Z8
+	ADDQ         $0x10, R9
 	ADDQ         $0x10, CX
 	LEAQ         (DX)(DI*4), DX
 	LEAQ         (R11)(DI*4), R11
@@ -2588,8 +2669,14 @@ TEXT ·block3x64AVX512(SB), NOSPLIT, $0-73
 	ADDQ       DI, R11
 	CMPQ       SI, $0x04
 	JNE        across
+	MOVQ       BX, R9
+	IMUL3Q     $0x03, R9, R9
+	ADDQ       CX, R9
 
 along:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
+	PREFETCHT0   (R9)(BX*2)
 	VMOVUPS      (DX), Z12
 	VMOVUPS      64(DX), Z13
 	VMOVUPS      128(DX), Z14
@@ -2666,6 +2753,7 @@ along:
 	VFMADD231PS  Z13, Z16, Z9
 	VFMADD231PS  Z14, Z16, Z10
 	VFMADD231PS  Z15, Z16, Z11
+	ADDQ         $0x10, R9
 	ADDQ         $0x10, CX
 	LEAQ         (DX)(DI*4), DX
 	LEAQ         (R11)(DI*4), R11
@@ -2871,8 +2959,14 @@ TEXT ·block3x8AVX2(SB), NOSPLIT, $0-73
 	ADDQ       DI, R11
 	CMPQ       SI, $0x04
 	JNE        across
+	MOVQ       BX, R9
+	IMUL3Q     $0x03, R9, R9
+	ADDQ       CX, R9
 
 along:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
+	PREFETCHT0   (R9)(BX*2)
 	VMOVUPS      (DX), Y3
 	VBROADCASTSS (CX), Y4
 	VFMADD231PS  Y3, Y4, Y0
@@ -2901,6 +2995,7 @@ along:
 	VFMADD231PS  Y3, Y4, Y1
 	VBROADCASTSS 12(CX)(BX*2), Y4
 	VFMADD231PS  Y3, Y4, Y2
+	ADDQ         $0x10, R9
 	ADDQ         $0x10, CX
 	LEAQ         (DX)(DI*4), DX
 	LEAQ         (R11)(DI*4), R11
@@ -3057,8 +3152,14 @@ TEXT ·block3x16AVX2(SB), NOSPLIT, $0-73
 	ADDQ       DI, R11
 	CMPQ       SI, $0x04
 	JNE        across
+	MOVQ       BX, R9
+	IMUL3Q     $0x03, R9, R9
+	ADDQ       CX, R9
 
 along:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
+	PREFETCHT0   (R9)(BX*2)
 	VMOVUPS      (DX), Y6
 	VMOVUPS      32(DX), Y7
 	VBROADCASTSS (CX), Y8
@@ -3103,6 +3204,7 @@ along:
 	VBROADCASTSS 12(CX)(BX*2), Y8
 	VFMADD231PS  Y6, Y8, Y4
 	VFMADD231PS  Y7, Y8, Y5
+	ADDQ         $0x10, R9
 	ADDQ         $0x10, CX
 	LEAQ         (DX)(DI*4), DX
 	LEAQ         (R11)(DI*4), R11
@@ -3293,8 +3395,17 @@ TEXT ·block4x16AVX512(SB), NOSPLIT, $0-73
 	JNE        across
 	LEAQ       (CX)(BX*2), R10
 	ADDQ       BX, R10
+	MOVQ       BX, R9
+	IMUL3Q     $0x04, R9, R9
+	ADDQ       CX, R9
+	LEAQ       (R9)(BX*2), R12
+	ADDQ       BX, R12
 
 along:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
+	PREFETCHT0   (R9)(BX*2)
+	PREFETCHT0   (R12)
 	VMOVUPS      (DX), Z4
 	VBROADCASTSS (CX), Z5
 	VFMADD231PS  Z4, Z5, Z0
@@ -3331,6 +3442,8 @@ along:
 	VFMADD231PS  Z4, Z5, Z2
 	VBROADCASTSS 12(R10), Z5
 	VFMADD231PS  Z4, Z5, Z3
+	ADDQ         $0x10, R9
+	ADDQ         $0x10, R12
 	ADDQ         $0x10, CX
 	ADDQ         $0x10, R10
 	LEAQ         (DX)(DI*4), DX
@@ -3489,8 +3602,17 @@ TEXT ·block4x32AVX512(SB), NOSPLIT, $0-73
 	JNE        across
 	LEAQ       (CX)(BX*2), R10
 	ADDQ       BX, R10
+	MOVQ       BX, R9
+	IMUL3Q     $0x04, R9, R9
+	ADDQ       CX, R9
+	LEAQ       (R9)(BX*2), R12
+	ADDQ       BX, R12
 
 along:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
+	PREFETCHT0   (R9)(BX*2)
+	PREFETCHT0   (R12)
 	VMOVUPS      (DX), Z8
 	VMOVUPS      64(DX), Z9
 	VBROADCASTSS (CX), Z10
@@ -3547,6 +3669,8 @@ along:
 	VBROADCASTSS 12(R10), Z10
 	VFMADD231PS  Z8, Z10, Z6
 	VFMADD231PS  Z9, Z10, Z7
+	ADDQ         $0x10, R9
+	ADDQ         $0x10, R12
 	ADDQ         $0x10, CX
 	ADDQ         $0x10, R10
 	LEAQ         (DX)(DI*4), DX
@@ -3746,8 +3870,17 @@ TEXT ·block4x48AVX512(SB), NOSPLIT, $0-73
 	JNE        across
 	LEAQ       (CX)(BX*2), R10
 	ADDQ       BX, R10
+	MOVQ       BX, R9
+	IMUL3Q     $0x04, R9, R9
+	ADDQ       CX, R9
+	LEAQ       (R9)(BX*2), R12
+	ADDQ       BX, R12
 
 along:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
+	PREFETCHT0   (R9)(BX*2)
+	PREFETCHT0   (R12)
 	VMOVUPS      (DX), Z12
 	VMOVUPS      64(DX), Z13
 	VMOVUPS      128(DX), Z14
@@ -3824,6 +3957,8 @@ along:
 	VFMADD231PS  Z12, Z15, Z9
 	VFMADD231PS  Z13, Z15, Z10
 	VFMADD231PS  Z14, Z15, Z11
+	ADDQ         $0x10, R9
+	ADDQ         $0x10, R12
 	ADDQ         $0x10, CX
 	ADDQ         $0x10, R10
 	LEAQ         (DX)(DI*4), DX
@@ -4064,8 +4199,17 @@ TEXT ·block4x64AVX512(SB), NOSPLIT, $0-73
 	JNE        across
 	LEAQ       (CX)(BX*2), R10
 	ADDQ       BX, R10
+	MOVQ       BX, R9
+	IMUL3Q     $0x04, R9, R9
+	ADDQ       CX, R9
+	LEAQ       (R9)(BX*2), R12
+	ADDQ       BX, R12
 
 along:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
+	PREFETCHT0   (R9)(BX*2)
+	PREFETCHT0   (R12)
 	VMOVUPS      (DX), Z16
 	VMOVUPS      64(DX), Z17
 	VMOVUPS      128(DX), Z18
@@ -4162,6 +4306,8 @@ along:
 	VFMADD231PS  Z17, Z20, Z13
 	VFMADD231PS  Z18, Z20, Z14
 	VFMADD231PS  Z19, Z20, Z15
+	ADDQ         $0x10, R9
+	ADDQ         $0x10, R12
 	ADDQ         $0x10, CX
 	ADDQ         $0x10, R10
 	LEAQ         (DX)(DI*4), DX
@@ -4411,8 +4557,17 @@ TEXT ·block4x8AVX2(SB), NOSPLIT, $0-73
 	JNE        across
 	LEAQ       (CX)(BX*2), R10
 	ADDQ       BX, R10
+	MOVQ       BX, R9
+	IMUL3Q     $0x04, R9, R9
+	ADDQ       CX, R9
+	LEAQ       (R9)(BX*2), R12
+	ADDQ       BX, R12
 
 along:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
+	PREFETCHT0   (R9)(BX*2)
+	PREFETCHT0   (R12)
 	VMOVUPS      (DX), Y4
 	VBROADCASTSS (CX), Y5
 	VFMADD231PS  Y4, Y5, Y0
@@ -4449,6 +4604,8 @@ along:
 	VFMADD231PS  Y4, Y5, Y2
 	VBROADCASTSS 12(R10), Y5
 	VFMADD231PS  Y4, Y5, Y3
+	ADDQ         $0x10, R9
+	ADDQ         $0x10, R12
 	ADDQ         $0x10, CX
 	ADDQ         $0x10, R10
 	LEAQ         (DX)(DI*4), DX
@@ -4634,8 +4791,17 @@ TEXT ·block4x16AVX2(SB), NOSPLIT, $0-73
 	JNE        across
 	LEAQ       (CX)(BX*2), R10
 	ADDQ       BX, R10
+	MOVQ       BX, R9
+	IMUL3Q     $0x04, R9, R9
+	ADDQ       CX, R9
+	LEAQ       (R9)(BX*2), R12
+	ADDQ       BX, R12
 
 along:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
+	PREFETCHT0   (R9)(BX*2)
+	PREFETCHT0   (R12)
 	VMOVUPS      (DX), Y8
 	VMOVUPS      32(DX), Y9
 	VBROADCASTSS (CX), Y10
@@ -4692,6 +4858,8 @@ along:
 	VBROADCASTSS 12(R10), Y10
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         $0x10, R9
+	ADDQ         $0x10, R12
 	ADDQ         $0x10, CX
 	ADDQ         $0x10, R10
 	LEAQ         (DX)(DI*4), DX
@@ -4917,8 +5085,18 @@ TEXT ·block5x16AVX512(SB), NOSPLIT, $0-73
 	JNE        across
 	LEAQ       (CX)(BX*2), R10
 	ADDQ       BX, R10
+	MOVQ       BX, R9
+	IMUL3Q     $0x05, R9, R9
+	ADDQ       CX, R9
+	LEAQ       (R9)(BX*2), R12
+	ADDQ       BX, R12
 
 along:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
+	PREFETCHT0   (R9)(BX*2)
+	PREFETCHT0   (R12)
+	PREFETCHT0   (R12)(BX*1)
 	VMOVUPS      (DX), Z5
 	VBROADCASTSS (CX), Z6
 	VFMADD231PS  Z5, Z6, Z0
@@ -4963,6 +5141,8 @@ along:
 	VFMADD231PS  Z5, Z6, Z3
 	VBROADCASTSS 12(R10)(BX*1), Z6
 	VFMADD231PS  Z5, Z6, Z4
+	ADDQ         $0x10, R9
+	ADDQ         $0x10, R12
 	ADDQ         $0x10, CX
 	ADDQ         $0x10, R10
 	LEAQ         (DX)(DI*4), DX
@@ -5140,8 +5320,18 @@ TEXT ·block5x32AVX512(SB), NOSPLIT, $0-73
 	JNE        across
 	LEAQ       (CX)(BX*2), R10
 	ADDQ       BX, R10
+	MOVQ       BX, R9
+	IMUL3Q     $0x05, R9, R9
+	ADDQ       CX, R9
+	LEAQ       (R9)(BX*2), R12
+	ADDQ       BX, R12
 
 along:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
+	PREFETCHT0   (R9)(BX*2)
+	PREFETCHT0   (R12)
+	PREFETCHT0   (R12)(BX*1)
 	VMOVUPS      (DX), Z10
 	VMOVUPS      64(DX), Z11
 	VBROADCASTSS (CX), Z12
@@ -5210,6 +5400,8 @@ along:
 	VBROADCASTSS 12(R10)(BX*1), Z12
 	VFMADD231PS  Z10, Z12, Z8
 	VFMADD231PS  Z11, Z12, Z9
+	ADDQ         $0x10, R9
+	ADDQ         $0x10, R12
 	ADDQ         $0x10, CX
 	ADDQ         $0x10, R10
 	LEAQ         (DX)(DI*4), DX
@@ -5437,8 +5629,18 @@ TEXT ·block5x48AVX512(SB), NOSPLIT, $0-73
 	JNE        across
 	LEAQ       (CX)(BX*2), R10
 	ADDQ       BX, R10
+	MOVQ       BX, R9
+	IMUL3Q     $0x05, R9, R9
+	ADDQ       CX, R9
+	LEAQ       (R9)(BX*2), R12
+	ADDQ       BX, R12
 
 along:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
+	PREFETCHT0   (R9)(BX*2)
+	PREFETCHT0   (R12)
+	PREFETCHT0   (R12)(BX*1)
 	VMOVUPS      (DX), Z15
 	VMOVUPS      64(DX), Z16
 	VMOVUPS      128(DX), Z17
@@ -5531,6 +5733,8 @@ along:
 	VFMADD231PS  Z15, Z18, Z12
 	VFMADD231PS  Z16, Z18, Z13
 	VFMADD231PS  Z17, Z18, Z14
+	ADDQ         $0x10, R9
+	ADDQ         $0x10, R12
 	ADDQ         $0x10, CX
 	ADDQ         $0x10, R10
 	LEAQ         (DX)(DI*4), DX
@@ -5808,8 +6012,18 @@ TEXT ·block5x64AVX512(SB), NOSPLIT, $0-73
 	JNE        across
 	LEAQ       (CX)(BX*2), R10
 	ADDQ       BX, R10
+	MOVQ       BX, R9
+	IMUL3Q     $0x05, R9, R9
+	ADDQ       CX, R9
+	LEAQ       (R9)(BX*2), R12
+	ADDQ       BX, R12
 
 along:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
+	PREFETCHT0   (R9)(BX*2)
+	PREFETCHT0   (R12)
+	PREFETCHT0   (R12)(BX*1)
 	VMOVUPS      (DX), Z20
 	VMOVUPS      64(DX), Z21
 	VMOVUPS      128(DX), Z22
@@ -5926,6 +6140,8 @@ along:
 	VFMADD231PS  Z21, Z24, Z17
 	VFMADD231PS  Z22, Z24, Z18
 	VFMADD231PS  Z23, Z24, Z19
+	ADDQ         $0x10, R9
+	ADDQ         $0x10, R12
 	ADDQ         $0x10, CX
 	ADDQ         $0x10, R10
 	LEAQ         (DX)(DI*4), DX
@@ -6213,8 +6429,18 @@ TEXT ·block5x8AVX2(SB), NOSPLIT, $0-73
 	JNE        across
 	LEAQ       (CX)(BX*2), R10
 	ADDQ       BX, R10
+	MOVQ       BX, R9
+	IMUL3Q     $0x05, R9, R9
+	ADDQ       CX, R9
+	LEAQ       (R9)(BX*2), R12
+	ADDQ       BX, R12
 
 along:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
+	PREFETCHT0   (R9)(BX*2)
+	PREFETCHT0   (R12)
+	PREFETCHT0   (R12)(BX*1)
 	VMOVUPS      (DX), Y5
 	VBROADCASTSS (CX), Y6
 	VFMADD231PS  Y5, Y6, Y0
@@ -6259,6 +6485,8 @@ along:
 	VFMADD231PS  Y5, Y6, Y3
 	VBROADCASTSS 12(R10)(BX*1), Y6
 	VFMADD231PS  Y5, Y6, Y4
+	ADDQ         $0x10, R9
+	ADDQ         $0x10, R12
 	ADDQ         $0x10, CX
 	ADDQ         $0x10, R10
 	LEAQ         (DX)(DI*4), DX
@@ -6467,8 +6695,18 @@ TEXT ·block5x16AVX2(SB), NOSPLIT, $0-73
 	JNE        across
 	LEAQ       (CX)(BX*2), R10
 	ADDQ       BX, R10
+	MOVQ       BX, R9
+	IMUL3Q     $0x05, R9, R9
+	ADDQ       CX, R9
+	LEAQ       (R9)(BX*2), R12
+	ADDQ       BX, R12
 
 along:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
+	PREFETCHT0   (R9)(BX*2)
+	PREFETCHT0   (R12)
+	PREFETCHT0   (R12)(BX*1)
 	VMOVUPS      (DX), Y10
 	VMOVUPS      32(DX), Y11
 	VBROADCASTSS (CX), Y12
@@ -6537,6 +6775,8 @@ along:
 	VBROADCASTSS 12(R10)(BX*1), Y12
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
+	ADDQ         $0x10, R9
+	ADDQ         $0x10, R12
 	ADDQ         $0x10, CX
 	ADDQ         $0x10, R10
 	LEAQ         (DX)(DI*4), DX
@@ -6793,8 +7033,19 @@ TEXT ·block6x16AVX512(SB), NOSPLIT, $0-73
 	JNE        across
 	LEAQ       (CX)(BX*2), R10
 	ADDQ       BX, R10
+	MOVQ       BX, R9
+	IMUL3Q     $0x06, R9, R9
+	ADDQ       CX, R9
+	LEAQ       (R9)(BX*2), R12
+	ADDQ       BX, R12
 
 along:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
+	PREFETCHT0   (R9)(BX*2)
+	PREFETCHT0   (R12)
+	PREFETCHT0   (R12)(BX*1)
+	PREFETCHT0   (R12)(BX*2)
 	VMOVUPS      (DX), Z6
 	VBROADCASTSS (CX), Z7
 	VFMADD231PS  Z6, Z7, Z0
@@ -6847,6 +7098,8 @@ along:
 	VFMADD231PS  Z6, Z7, Z4
 	VBROADCASTSS 12(R10)(BX*2), Z7
 	VFMADD231PS  Z6, Z7, Z5
+	ADDQ         $0x10, R9
+	ADDQ         $0x10, R12
 	ADDQ         $0x10, CX
 	ADDQ         $0x10, R10
 	LEAQ         (DX)(DI*4), DX
@@ -7043,8 +7296,19 @@ TEXT ·block6x32AVX512(SB), NOSPLIT, $0-73
 	JNE        across
 	LEAQ       (CX)(BX*2), R10
 	ADDQ       BX, R10
+	MOVQ       BX, R9
+	IMUL3Q     $0x06, R9, R9
+	ADDQ       CX, R9
+	LEAQ       (R9)(BX*2), R12
+	ADDQ       BX, R12
 
 along:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
+	PREFETCHT0   (R9)(BX*2)
+	PREFETCHT0   (R12)
+	PREFETCHT0   (R12)(BX*1)
+	PREFETCHT0   (R12)(BX*2)
 	VMOVUPS      (DX), Z12
 	VMOVUPS      64(DX), Z13
 	VBROADCASTSS (CX), Z14
@@ -7125,6 +7389,8 @@ along:
 	VBROADCASTSS 12(R10)(BX*2), Z14
 	VFMADD231PS  Z12, Z14, Z10
 	VFMADD231PS  Z13, Z14, Z11
+	ADDQ         $0x10, R9
+	ADDQ         $0x10, R12
 	ADDQ         $0x10, CX
 	ADDQ         $0x10, R10
 	LEAQ         (DX)(DI*4), DX
@@ -7380,8 +7646,19 @@ TEXT ·block6x48AVX512(SB), NOSPLIT, $0-73
 	JNE        across
 	LEAQ       (CX)(BX*2), R10
 	ADDQ       BX, R10
+	MOVQ       BX, R9
+	IMUL3Q     $0x06, R9, R9
+	ADDQ       CX, R9
+	LEAQ       (R9)(BX*2), R12
+	ADDQ       BX, R12
 
 along:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
+	PREFETCHT0   (R9)(BX*2)
+	PREFETCHT0   (R12)
+	PREFETCHT0   (R12)(BX*1)
+	PREFETCHT0   (R12)(BX*2)
 	VMOVUPS      (DX), Z18
 	VMOVUPS      64(DX), Z19
 	VMOVUPS      128(DX), Z20
@@ -7490,6 +7767,8 @@ along:
 	VFMADD231PS  Z18, Z21, Z15
 	VFMADD231PS  Z19, Z21, Z16
 	VFMADD231PS  Z20, Z21, Z17
+	ADDQ         $0x10, R9
+	ADDQ         $0x10, R12
 	ADDQ         $0x10, CX
 	ADDQ         $0x10, R10
 	LEAQ         (DX)(DI*4), DX
@@ -7804,8 +8083,19 @@ TEXT ·block6x64AVX512(SB), NOSPLIT, $0-73
 	JNE        across
 	LEAQ       (CX)(BX*2), R10
 	ADDQ       BX, R10
+	MOVQ       BX, R9
+	IMUL3Q     $0x06, R9, R9
+	ADDQ       CX, R9
+	LEAQ       (R9)(BX*2), R12
+	ADDQ       BX, R12
 
 along:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
+	PREFETCHT0   (R9)(BX*2)
+	PREFETCHT0   (R12)
+	PREFETCHT0   (R12)(BX*1)
+	PREFETCHT0   (R12)(BX*2)
 	VMOVUPS      (DX), Z24
 	VMOVUPS      64(DX), Z25
 	VMOVUPS      128(DX), Z26
@@ -7942,6 +8232,8 @@ along:
 	VFMADD231PS  Z25, Z28, Z21
 	VFMADD231PS  Z26, Z28, Z22
 	VFMADD231PS  Z27, Z28, Z23
+	ADDQ         $0x10, R9
+	ADDQ         $0x10, R12
 	ADDQ         $0x10, CX
 	ADDQ         $0x10, R10
 	LEAQ         (DX)(DI*4), DX
@@ -8267,8 +8559,19 @@ TEXT ·block6x8AVX2(SB), NOSPLIT, $0-73
 	JNE        across
 	LEAQ       (CX)(BX*2), R10
 	ADDQ       BX, R10
+	MOVQ       BX, R9
+	IMUL3Q     $0x06, R9, R9
+	ADDQ       CX, R9
+	LEAQ       (R9)(BX*2), R12
+	ADDQ       BX, R12
 
 along:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
+	PREFETCHT0   (R9)(BX*2)
+	PREFETCHT0   (R12)
+	PREFETCHT0   (R12)(BX*1)
+	PREFETCHT0   (R12)(BX*2)
 	VMOVUPS      (DX), Y6
 	VBROADCASTSS (CX), Y7
 	VFMADD231PS  Y6, Y7, Y0
@@ -8321,6 +8624,8 @@ along:
 	VFMADD231PS  Y6, Y7, Y4
 	VBROADCASTSS 12(R10)(BX*2), Y7
 	VFMADD231PS  Y6, Y7, Y5
+	ADDQ         $0x10, R9
+	ADDQ         $0x10, R12
 	ADDQ         $0x10, CX
 	ADDQ         $0x10, R10
 	LEAQ         (DX)(DI*4), DX
@@ -8552,8 +8857,19 @@ TEXT ·block6x16AVX2(SB), NOSPLIT, $0-73
 	JNE        across
 	LEAQ       (CX)(BX*2), R10
 	ADDQ       BX, R10
+	MOVQ       BX, R9
+	IMUL3Q     $0x06, R9, R9
+	ADDQ       CX, R9
+	LEAQ       (R9)(BX*2), R12
+	ADDQ       BX, R12
 
 along:
+	PREFETCHT0   (R9)
+	PREFETCHT0   (R9)(BX*1)
+	PREFETCHT0   (R9)(BX*2)
+	PREFETCHT0   (R12)
+	PREFETCHT0   (R12)(BX*1)
+	PREFETCHT0   (R12)(BX*2)
 	VMOVUPS      (DX), Y12
 	VMOVUPS      32(DX), Y13
 	VBROADCASTSS (CX), Y14
@@ -8634,6 +8950,8 @@ along:
 	VBROADCASTSS 12(R10)(BX*2), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         $0x10, R9
+	ADDQ         $0x10, R12
 	ADDQ         $0x10, CX
 	ADDQ         $0x10, R10
 	LEAQ         (DX)(DI*4), DX

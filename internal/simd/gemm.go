@@ -53,6 +53,7 @@ type Product struct {
 	// goroutines, and where C is cut depends on their number, so it must treat each
 	// element by itself.
 	Finish func(c []float32, row, col int)
+	across bool // C is stored [N,M]; see turned
 }
 
 // Multiply computes independent products together, so that many small ones, such as
@@ -63,6 +64,7 @@ func Multiply(products ...Product) {
 	m.products = append(m.products[:0], products...)
 	for i := range m.products {
 		m.products[i].check()
+		m.products[i] = m.products[i].turned(active.gemm)
 	}
 	m.kernel = active.gemm
 	workers := m.split(Threads())

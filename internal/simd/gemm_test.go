@@ -77,7 +77,8 @@ func at(x Matrix, i, j int, trans bool) float64 {
 
 func sizes() [][3]int {
 	s := [][3]int{{1, 1, 1}, {1, 7, 300}, {97, 1, 5}, {100, 101, 257}, {3, 200, 513}, {193, 98, 31}, {2, 2, 0},
-		{113, 417, 385}, {14, 384, 8}, {29, 801, 17}, {5, 288, 9}, {4, 289, 9}, {15, 320, 3}}
+		{113, 417, 385}, {14, 384, 8}, {29, 801, 17}, {5, 288, 9}, {4, 289, 9}, {15, 320, 3},
+		{1, 8, 3}, {7, 104, 385}, {66, 160, 1030}, {131, 264, 20}}
 	for n := 1; n <= 10; n++ {
 		s = append(s, [3]int{n, 11 - n, 2*n + 1})
 	}
@@ -87,6 +88,29 @@ func sizes() [][3]int {
 // brief leaves out large products with -short, as on an emulated processor.
 func brief(sizes [][3]int) [][3]int {
 	return slices.DeleteFunc(sizes, func(s [3]int) bool { return testing.Short() && s[0]*s[1]*s[2] > 1<<20 })
+}
+
+// TestTurnedProductsHaveTheSameBits compares products of few rows with a wide weight, of which the rows are
+// packed and the weight is not, with themselves computed as all others are, which Finish makes them.
+func TestTurnedProductsHaveTheSameBits(t *testing.T) {
+	eachVariant(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(1, 2))
+		for _, s := range brief([][3]int{{1, 8, 3}, {7, 104, 385}, {66, 160, 1030}, {131, 264, 20}, {256, 512, 64}}) {
+			m, n, k := s[0], s[1], s[2]
+			a, b, c := operand(t, rng, m, k, 3, false), operand(t, rng, k, n, 5, true), random(rng, m*n)
+			p := Product{M: m, N: n, K: k, A: a, B: b, TransB: true, C: slices.Clone(c), StrideC: n, Accumulate: true}
+			q := p
+			q.C, q.Finish = slices.Clone(c), func([]float32, int, int) {}
+			if turned, not := p.turned(active.gemm), q.turned(active.gemm); active.gemm.part != nil && !turned.across || not.across {
+				t.Fatalf("%v: turned %v, and with Finish %v", s, turned.across, not.across)
+			}
+			Multiply(p)
+			Multiply(q)
+			if !slices.Equal(p.C, q.C) {
+				t.Errorf("%v: the bits differ", s)
+			}
+		}
+	})
 }
 
 // TestGemmAgreesWithFloat64Sums compares every variant with sums in float64. The limit

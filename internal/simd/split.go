@@ -40,11 +40,14 @@ func (p *Product) cut(tiles []tile, share int, kernel *gemmKernel) []tile {
 		return p.cutRows(tiles, share)
 	}
 	best, height, width := math.Inf(1), 0, 0
-	least := ceilDiv(p.N, p.widest(kernel))
+	least, rows := ceilDiv(p.N, p.widest(kernel)), kernel.rows
+	if p.across {
+		rows = acrossRows
+	}
 	for strips := least; strips <= least+share; strips++ {
 		w := ceilDiv(ceilDiv(p.N, strips), kernel.cols) * kernel.cols
 		for bands := 1; bands <= share; bands++ {
-			h := ceilDiv(ceilDiv(p.M, bands), kernel.rows) * kernel.rows
+			h := ceilDiv(ceilDiv(p.M, bands), rows) * rows
 			rounds := ceilDiv(ceilDiv(p.N, w)*ceilDiv(p.M, h), share)
 			if t := float64(rounds) * p.tileTime(min(h, p.M), w); t < best {
 				best, height, width = t, h, w

@@ -53,7 +53,8 @@ const (
 type scratch struct {
 	a, b  []float32                 // packed panels, on a boundary of 64 bytes
 	wide  [wideRows * tileK]float32 // rows of an operand, widened
-	block [32 * 32]float32          // a block of c that crosses the right edge
+	block [acrossRows * 64]float32  // a block of c that crosses the right edge, or is to be transposed
+	eight [8 * 64]float32           // rows of c that were, to be added
 }
 
 var scratches = sync.Pool{New: func() any {
@@ -127,6 +128,10 @@ func (t tile) multiply(kernel *gemmKernel, s *scratch, kn, k0 int) {
 
 // multiplyRows computes rows [i0, i1) of the tile.
 func (t tile) multiplyRows(kernel *gemmKernel, s *scratch, a left, i0, i1, kn, k0 int) {
+	if t.across {
+		t.multiplyAcross(kernel, s, a, i0, i1, kn, k0)
+		return
+	}
 	add := t.Accumulate || k0 > 0
 	for i, rows := i0, 0; i < i1; i += rows {
 		rows = kernel.height(i1-i, a)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/autograd"
 )
 
@@ -214,13 +215,28 @@ func NewProbe(mem core.Memory, at core.Site, k core.Kernel, b, s, maxPosition in
 	return p, nil
 }
 
+// atOtherSites keeps the host's threads at work for as long as the sites between two of one kernel do in
+// a small model. A plugin's threads fall asleep in that time, as they do in a run, where waking them
+// can take longer than a small op. Back to back they would be found awake.
+func atOtherSites() {
+	start := time.Now()
+	simd.Parallel(simd.Threads(), 1, func(lo, hi int) {
+		for time.Since(start) < time.Millisecond {
+		}
+	})
+}
+
 // Run runs a program, forward and, unless for inference, backward, and returns the time
 // that the op took, and that its neighbours took.
 func (p *Probe) Run(ctx context.Context, fused bool) (op, neighbours time.Duration, err error) {
 	program := p.program(fused)
 	program.ResetStats()
+	atOtherSites()
 	if _, err := program.Forward(ctx); err != nil {
 		return 0, 0, err
+	}
+	if !p.inputs.inference {
+		atOtherSites()
 	}
 	if err := program.Backward(ctx); err != nil {
 		return 0, 0, err

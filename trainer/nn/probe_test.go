@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/reference"
@@ -32,6 +33,50 @@ func (k *countingKernel) Backward(ctx context.Context, c *core.Call) error {
 }
 
 func counting(op core.Op) *countingKernel { return &countingKernel{Kernel: reference.Kernel(op)} }
+
+// restingKernel is the reference, and knows the shortest time between two of its calls.
+type restingKernel struct {
+	core.Kernel
+	last     time.Time
+	shortest time.Duration
+}
+
+func (k *restingKernel) called() func() {
+	if rest := time.Since(k.last); !k.last.IsZero() {
+		k.shortest = min(k.shortest, rest)
+	}
+	return func() { k.last = time.Now() }
+}
+
+func (k *restingKernel) Forward(ctx context.Context, c *core.Call) error {
+	defer k.called()()
+	return k.Kernel.Forward(ctx, c)
+}
+
+func (k *restingKernel) Backward(ctx context.Context, c *core.Call) error {
+	defer k.called()()
+	return k.Kernel.Backward(ctx, c)
+}
+
+// TestAProbedKernelRestsBetweenCalls, as it does in a run, where its process has gone to sleep.
+func TestAProbedKernelRestsBetweenCalls(t *testing.T) {
+	for _, inference := range []bool{false, true} {
+		k := &restingKernel{Kernel: reference.Kernel(core.RMSNorm), shortest: time.Hour}
+		p, err := NewProbe(autograd.Heap{}, probedSites(t)["norm"], k, 2, 7, 7, inference)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		for range 3 {
+			if _, _, err := p.Run(t.Context(), true); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if k.shortest < time.Millisecond {
+			t.Errorf("inference %v: called again after %v", inference, k.shortest)
+		}
+	}
+}
 
 // probedSites are uses of every op, by the path of their site.
 func probedSites(t *testing.T) map[string]core.Site {

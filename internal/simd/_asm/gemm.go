@@ -104,9 +104,17 @@ func (k *block) loops() {
 	JNE(LabelRef("across"))
 
 	k.fourth()
+	below, belowFar := k.below()
 	Label("along")
+	for i := range k.rows {
+		PREFETCHT0(row(i, below, belowFar, k.lane, 0))
+	}
 	for u := range unroll {
 		k.one(u, func(i int) Mem { return k.element(i, 4*u) })
+	}
+	ADDQ(Imm(4*unroll), below)
+	if k.rows > 3 {
+		ADDQ(Imm(4*unroll), belowFar)
 	}
 	ADDQ(Imm(4*unroll), k.a)
 	if k.rows > 3 {
@@ -174,12 +182,30 @@ func (k *block) fourth() {
 	}
 }
 
-// element is where that of a row is, when far points to the fourth.
-func (k *block) element(row, disp int) Mem {
-	if row < 3 {
-		return at(row, k.a, nil, k.lane, disp)
+// below points to the rows of a after those of the block, which are the next one's: they are short, and far
+// apart, so that the processor does not guess them.
+func (k *block) below() (first, fourth reg.Register) {
+	first = GP64()
+	MOVQ(k.lane, first)
+	IMUL3Q(Imm(uint64(k.rows)), first, first)
+	ADDQ(k.a, first)
+	if k.rows > 3 {
+		fourth = GP64()
+		LEAQ(Mem{Base: first, Index: k.lane, Scale: 2}, fourth)
+		ADDQ(k.lane, fourth)
 	}
-	return at(row-3, k.far, nil, k.lane, disp)
+	return first, fourth
+}
+
+// element is where that of a row is, when far points to the fourth.
+func (k *block) element(i, disp int) Mem { return row(i, k.a, k.far, k.lane, disp) }
+
+// row is disp bytes into the i-th of the rows that begin at first, when fourth points to that one.
+func row(i int, first, fourth, lane reg.Register, disp int) Mem {
+	if i < 3 {
+		return at(i, first, nil, lane, disp)
+	}
+	return at(i-3, fourth, nil, lane, disp)
 }
 
 // one emits a step: the u-th of those taken at once.
