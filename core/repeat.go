@@ -25,11 +25,11 @@ func (r *Report) Placements() []Placement {
 	return all
 }
 
-// Repeat plans what an earlier run had, site by site, whatever a selection would come to
-// today. It returns an error, and no plan, where the model has other sites, or where a
-// kernel is missing or cannot take its site: another forward would round differently.
-// Sites of an op that the option Plain names get no kernel, and neither do those of an op for inference where a run in
-// training is repeated with the option Inference; nothing is measured.
+// Repeat plans what an earlier run had, site by site, whatever a selection would come to today. It returns an
+// error, and no plan, where the model has other sites, or where a kernel is missing or cannot take its site:
+// another forward would round differently. Sites of an op that the option Plain names get no kernel, and
+// neither do those of an op for inference where a run in training is repeated with the option Inference;
+// nothing is measured.
 func Repeat(ctx context.Context, m Model, r *Registry, was []Placement, opts ...Option) (*Plan, error) {
 	o, sites, err := prepare(m, r, opts)
 	if err != nil {
@@ -63,7 +63,8 @@ func Repeat(ctx context.Context, m Model, r *Registry, was []Placement, opts ...
 	return p, nil
 }
 
-// withInference adds what a run in training does not have: sites of ops that are for inference alone, which are plain.
+// withInference adds what a run in training does not have: sites of ops that are for inference alone, which are
+// plain.
 func withInference(sites []Site, was []Placement) []Placement {
 	var all []Placement
 	for _, s := range sites {

@@ -5,8 +5,8 @@
 //
 // Compare does that for one call, and a Checker for all calls of a run.
 //
-// What is compared is every element of every output, with two exceptions that keep the cost
-// below that of the call. Losses without gradients are compared for one token in four.
+// What is compared is every element of every output, with exceptions that keep the cost
+// below that of the call. Of the caches of reshape_and_cache only the slots of the call are. Losses without gradients are compared for one token in four.
 // Products of large matrices, which are all outputs of linear and qkv but those of biases, dx and dweight of
 // linear_cross_entropy, and the gradients of gate_up_swiglu, and of moe_experts but drouting_weights, are
 // compared row by row in their products with a few random directions (R. Freivalds, "Probabilistic machines can use less running
@@ -63,6 +63,7 @@ func Compare(c *core.Call) error {
 		core.RMSNorm: rmsNorm, core.AddRMSNorm: addRMSNorm, core.SwiGLU: swiglu, core.RoPE: rope,
 		core.MoEGate: moeGate, core.MoEExperts: moeExperts, core.Attention: attention, core.LinearCrossEntropy: crossEntropy,
 		core.Linear: linear, core.QKV: qkv, core.GateUpSwiGLU: gateUpSwiGLU,
+		core.PagedAttention: pagedAttention, core.ReshapeAndCache: reshapeAndCache,
 	}[c.Op]
 	if compare == nil {
 		return fmt.Errorf("crosscheck: %w: nothing here knows %s", core.ErrNotSupported, c.Op)
