@@ -25,14 +25,18 @@ func (r *Report) Placements() []Placement {
 	return all
 }
 
-// Repeat plans what an earlier run had, site by site, whatever a selection would come to
-// today. It returns an error, and no plan, where the model has other sites, or where a
-// kernel is missing or cannot take its site: another forward would round differently.
-// Sites of an op that the option Plain names get no kernel, and nothing is measured.
+// Repeat plans what an earlier run had, site by site, whatever a selection would come to today. It returns an
+// error, and no plan, where the model has other sites, or where a kernel is missing or cannot take its site:
+// another forward would round differently. Sites of an op that the option Plain names get no kernel, and
+// neither do those of an op for inference where a run in training is repeated with the option Inference;
+// nothing is measured.
 func Repeat(ctx context.Context, m Model, r *Registry, was []Placement, opts ...Option) (*Plan, error) {
 	o, sites, err := prepare(m, r, opts)
 	if err != nil {
 		return nil, err
+	}
+	if o.inference {
+		was = withInference(sites, was)
 	}
 	if err := sameSites(sites, was); err != nil {
 		return nil, err
@@ -58,6 +62,21 @@ func Repeat(ctx context.Context, m Model, r *Registry, was []Placement, opts ...
 		p.Actions = append(p.Actions, a)
 	}
 	return p, nil
+}
+
+// withInference adds what a run in training does not have: sites of ops that are for inference alone, which are
+// plain.
+func withInference(sites []Site, was []Placement) []Placement {
+	var all []Placement
+	for _, s := range sites {
+		if len(was) > 0 && was[0].Path == s.Path && was[0].Op == s.Op || len(s.Op.Passes()) > 1 {
+			n := min(1, len(was))
+			all, was = append(all, was[:n]...), was[n:]
+			continue
+		}
+		all = append(all, Placement{Path: s.Path, Op: s.Op})
+	}
+	return append(all, was...)
 }
 
 // placeable returns the kernel that a site had, if it can have it now.

@@ -60,6 +60,21 @@ func TestRepeatLeavesOpsPlainThatTheCallerComputes(t *testing.T) {
 	}
 }
 
+// TestRepeatOfTrainingLeavesOpsForInferencePlain: a model that writes has sites that training has not.
+func TestRepeatOfTrainingLeavesOpsForInferencePlain(t *testing.T) {
+	r := newRegistry(t, newKernel("rope", core.RoPE))
+	writes := func() fakeModel { return newModel(core.PagedAttention, core.RoPE, core.ReshapeAndCache) }
+	m := writes()
+	was := []core.Placement{{Path: m[1].Path, Op: core.RoPE, Kernel: "rope"}}
+	repeated(t, m, r, was, core.Inference())
+	if got := m.kernels(); !slices.Equal(got, []string{"", "rope", ""}) {
+		t.Errorf("kernels %q", got)
+	}
+	if _, err := core.Repeat(t.Context(), writes(), r, was); !errors.Is(err, core.ErrNoSite) {
+		t.Errorf("in training: error %v, want one that wraps ErrNoSite", err)
+	}
+}
+
 func TestRepeatRefusesWhatCannotBeAsItWas(t *testing.T) {
 	norm := newKernel("norm", core.RMSNorm)
 	two := newModel(core.RMSNorm, core.SwiGLU)

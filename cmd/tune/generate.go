@@ -252,7 +252,7 @@ type writing struct {
 
 // withoutKernel are the ops that get none when a model writes, and why.
 var withoutKernel = map[core.Op]string{
-	core.Attention:          "attention over a cache of keys and values has a plain form only",
+	core.Attention:          "a model that writes has its keys and values in a cache",
 	core.LinearCrossEntropy: "a model that writes has no loss",
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/pflag"
 
@@ -57,6 +58,7 @@ type inference struct {
 	registry  *core.Registry
 	check     *crosscheck.Checker
 	report    *core.Report // which kernel went where; nil without kernels
+	stderr    io.Writer    // is told what went wrong with plugins
 }
 
 // open reads the model and starts the kernels. The caller closes what it returns.
@@ -65,7 +67,7 @@ func (f *inferenceFlags) open(ctx context.Context, a *app, c *Command) (_ *infer
 	if _, err := c.readConfig(&f.Config); err != nil {
 		return nil, err
 	}
-	in := &inference{}
+	in := &inference{stderr: a.stderr}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, in.Close())
@@ -106,8 +108,11 @@ func (in *inference) place(ctx context.Context, a *app, f *inferenceFlags, run m
 	return in.report, err
 }
 
-// Close ends the kernels and gives the memory back.
+// Close ends the kernels and gives the memory back. It says what went wrong with plugins and was dealt with.
 func (in *inference) Close() error {
+	if in.registry != nil {
+		printHealth(in.stderr, in.registry)
+	}
 	err := in.registry.Close()
 	if in.memory != nil {
 		err = errors.Join(err, in.memory.Close())

@@ -31,6 +31,7 @@ func buggyPlugins() map[string]func() {
 	bugs := plantedBugs()
 	maps.Copy(bugs, processBugs())
 	maps.Copy(bugs, inferenceBugs())
+	maps.Copy(bugs, pagedBugs())
 	for name, b := range bugs {
 		served[name] = func() { serveBug(name, b.op, b.bug) }
 	}

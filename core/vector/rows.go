@@ -1,6 +1,9 @@
 package vector
 
-import "github.com/seed98097648/tune/core"
+import (
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/simd"
+)
 
 // sumGrain is how many elements make it worth another thread.
 const sumGrain = 1 << 14
@@ -21,4 +24,18 @@ func SumRows(sum []float32, x core.Tensor) {
 			sum[lo+i] = float32(v)
 		}
 	})
+}
+
+// DotRows sets y[i][j] = x[i] . w[j] for rows i < m of x and j < n of w, of k elements each, which lie a stride
+// apart; y has one of its own. Each row of w is read once for several of x, and nothing is packed: it is for
+// few rows of x. A row of y has the same bits however many others there are.
+func DotRows(m, n, k int, x []float32, strideX int, w []float32, strideW int, y []float32, strideY int) {
+	simd.DotRows(m, n, k, x, strideX, w, strideW, y, strideY)
+}
+
+// AddRows adds p[i][j] * v[j] to y[i] for rows i < m of y and j < n of v, of k elements each, which lie a
+// stride apart; p has one of its own. Each row of v is read once, and the first is added first. A row of y has
+// the same bits however many others there are.
+func AddRows(m, n, k int, p []float32, strideP int, v []float32, strideV int, y []float32, strideY int) {
+	simd.AddRows(m, n, k, p, strideP, v, strideV, y, strideY)
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/seed98097648/tune/plugins/npu_fused_linear_cross_entropy/linearcrossentropy"
 	"github.com/seed98097648/tune/plugins/npu_fused_moe/gate"
 	"github.com/seed98097648/tune/plugins/npu_fused_moe/moe"
+	"github.com/seed98097648/tune/plugins/npu_fused_paged_attention/pagedattention"
+	"github.com/seed98097648/tune/plugins/npu_fused_paged_attention/reshapecache"
 	"github.com/seed98097648/tune/plugins/npu_fused_rmsnorm/rmsnorm"
 	"github.com/seed98097648/tune/plugins/npu_fused_rope/rope"
 	"github.com/seed98097648/tune/plugins/npu_fused_shared_expert/sharedexpert"
@@ -36,6 +38,9 @@ func Plugins() []Plugin {
 		}},
 		{linearcrossentropy.Name, linearcrossentropy.Version, func() list { return list{new(linearcrossentropy.Kernel)} }},
 		{moe.Name, moe.Version, func() list { return list{new(moe.Kernel), new(gate.Kernel)} }},
+		{pagedattention.Name, pagedattention.Version, func() list {
+			return list{new(pagedattention.Kernel), reshapecache.Kernel{}}
+		}},
 		{rmsnorm.Name, rmsnorm.Version, func() list { return list{new(rmsnorm.Kernel), &rmsnorm.Kernel{Add: true}} }},
 		{rope.Name, rope.Version, func() list { return list{new(rope.Kernel)} }},
 		{sharedexpert.Name, sharedexpert.Version, func() list { return list{new(sharedexpert.Kernel)} }},

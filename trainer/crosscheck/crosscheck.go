@@ -5,9 +5,9 @@
 //
 // Compare does that for one call, and a Checker for all calls of a run.
 //
-// What is compared is every element of every output, with two exceptions that keep the cost
-// below that of the call. Losses without gradients are compared for one token in four, and q, k and v of attention_pre
-// for 16 tokens.
+// What is compared is every element of every output, with exceptions that keep the cost
+// below that of the call. Of the caches of reshape_and_cache only the slots of the call are compared, losses
+// without gradients for one token in four, and q, k and v of attention_pre for 16 tokens.
 // Products of large matrices, which are all outputs of linear and qkv but those of biases, dx and dweight of
 // linear_cross_entropy, and the gradients of gate_up_swiglu, and of moe_experts but drouting_weights, are
 // compared row by row in their products with a few random directions (R. Freivalds, "Probabilistic machines can use less running
@@ -65,6 +65,7 @@ func Compare(c *core.Call) error {
 		core.MoEGate: moeGate, core.MoEExperts: moeExperts, core.Attention: attention, core.LinearCrossEntropy: crossEntropy,
 		core.Linear: linear, core.QKV: qkv, core.GateUpSwiGLU: gateUpSwiGLU, core.AttentionPre: attentionPre,
 		core.LinearW8A8: linearW8A8, core.SharedExpertFFN: sharedExpertFFN,
+		core.PagedAttention: pagedAttention, core.ReshapeAndCache: reshapeAndCache,
 	}[c.Op]
 	if compare == nil {
 		return fmt.Errorf("crosscheck: %w: nothing here knows %s", core.ErrNotSupported, c.Op)

@@ -33,6 +33,12 @@ func (l *late) Forward(ctx context.Context, c *core.Call) error {
 // TestAWrongKernelWritesNothing: one that is wrong for a single token alone, or for a whole
 // piece of the prompt, is taken off, and the logits are those of a model without it.
 func TestAWrongKernelWritesNothing(t *testing.T) {
+	for _, op := range []core.Op{core.SwiGLU, core.PagedAttention} {
+		t.Run(string(op), func(t *testing.T) { wrongKernelWritesNothing(t, op) })
+	}
+}
+
+func wrongKernelWritesNothing(t *testing.T, op core.Op) {
 	for name, wrong := range map[string]func(int) bool{
 		"a single token":       func(n int) bool { return n == 1 },
 		"a piece of a prompt":  func(n int) bool { return n == 128 },
@@ -43,13 +49,15 @@ func TestAWrongKernelWritesNothing(t *testing.T) {
 			m := load(t, testdata.Shared(t, "golden", "models", "qwen2-tied"))
 			var kernel core.Kernel
 			for _, k := range linked.Kernels() {
-				if k.Info().Op == core.SwiGLU {
+				if k.Info().Op == op {
 					kernel = kerneltest.Verified(k)
 				}
 			}
 			ids := random(m.Vocab(), 139)
 			logits := func(with bool) (all [][]float32, taken int) {
 				var report *core.Report
+				s := generate.NewSession(m, autograd.Heap{}, 0)
+				defer s.Close()
 				check := crosscheck.New(1000)
 				check.OnWrong = func(*core.KernelError, int) { taken++ }
 				if with {
@@ -62,9 +70,8 @@ func TestAWrongKernelWritesNothing(t *testing.T) {
 						t.Fatal(err)
 					}
 					defer report.Restore()
+					defer s.Close()
 				}
-				s := generate.NewSession(m, autograd.Heap{}, 0)
-				defer s.Close()
 				s.Check(check, report)
 				for _, piece := range [][]int32{ids[:128], ids[128:137], ids[137:138], ids[138:]} {
 					out, err := s.Feed(t.Context(), piece)

@@ -8,7 +8,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/testdata"
+	"github.com/seed98097648/tune/plugins/linked"
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/generate"
 	"github.com/seed98097648/tune/trainer/models"
@@ -87,9 +89,13 @@ func TestTextIsTheSameInCompany(t *testing.T) {
 			want = append(want, r.Tokens)
 		}
 		s.Close()
-		for _, size := range []int{1, 16, 128} {
-			t.Run(fmt.Sprintf("%s blocks of %d", filepath.Base(dir), size), func(t *testing.T) {
+		for i := range 6 {
+			size, kernels := []int{1, 16, 128}[i%3], []string{"none", "all"}[i/3]
+			t.Run(fmt.Sprintf("%s blocks of %d, %s", filepath.Base(dir), size, kernels), func(t *testing.T) {
 				e := engineOf(t, m, tok, generate.EngineConfig{BlockSize: size, Limit: 128})
+				if kernels == "all" {
+					defer pagedKernels(t, m, kernels).Restore()
+				}
 				defer e.Close()
 				var all sync.WaitGroup
 				all.Go(func() { leave(t, e, prompts[2]) })
@@ -116,6 +122,31 @@ func TestTextIsTheSameInCompany(t *testing.T) {
 	}
 }
 
+// pagedKernels places kernels of the project, and makes sure that a cache has them.
+func pagedKernels(t *testing.T, m *models.Model, selection string) *core.Report {
+	t.Helper()
+	reg := core.NewRegistry()
+	for _, k := range linked.Kernels() {
+		if err := reg.Register(k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	report, err := core.ApplyDefaultKernels(t.Context(), m, reg, selection, core.Inference())
+	if err != nil {
+		t.Fatal(err)
+	}
+	placed := map[core.Op]int{}
+	for _, s := range m.Sites() {
+		if s.Hook.Kernel() != nil {
+			placed[s.Op]++
+		}
+	}
+	if n := m.Config.NumHiddenLayers; placed[core.PagedAttention] != n || placed[core.ReshapeAndCache] != n {
+		t.Fatalf("of %d layers, %v have kernels", n, placed)
+	}
+	return report
+}
+
 // leave asks for a text and goes away after some tokens.
 func leave(t *testing.T, e *generate.Engine, prompt []int32) {
 	ctx, cancel := context.WithCancel(t.Context())
@@ -132,24 +163,41 @@ func leave(t *testing.T, e *generate.Engine, prompt []int32) {
 
 // TestLogitsHaveTheSameBitsInCompany holds for up to eight texts whose prompts are cut as they are alone.
 func TestLogitsHaveTheSameBitsInCompany(t *testing.T) {
+	for _, kernels := range []string{"none", "npu_fused_paged_attention"} {
+		t.Run(kernels, func(t *testing.T) { sameBitsInCompany(t, kernels) })
+	}
+}
+
+func sameBitsInCompany(t *testing.T, kernels string) {
 	tok := loadTokenizer(t, testdata.Shared(t, "data", "models", "stories15M"))
 	m := load(t, testdata.Shared(t, "data", "models", "stories15M"))
-	alone := func(prompt []int32, n, size int) written {
+	engine := func(size int) (*generate.Engine, func()) {
 		e := engineOf(t, m, tok, generate.EngineConfig{BlockSize: size})
-		defer e.Close()
+		if kernels == "none" {
+			return e, e.Close
+		}
+		report := pagedKernels(t, m, kernels)
+		return e, func() {
+			e.Close()
+			report.Restore()
+		}
+	}
+	alone := func(prompt []int32, n, size int) written {
+		e, end := engine(size)
+		defer end()
 		w, err := write(t.Context(), e, prompt, n, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return w
 	}
-	e := engineOf(t, m, tok, generate.EngineConfig{BlockSize: 128})
-	defer e.Close()
 	prompts, n := asked(m.Vocab())
 	var want []written
 	for i, p := range prompts {
 		want = append(want, alone(p, n[i], []int{1, 7, 16}[i%3]))
 	}
+	e, end := engine(128)
+	defer end()
 	var all sync.WaitGroup
 	for i, p := range prompts {
 		all.Go(func() {

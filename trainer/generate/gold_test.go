@@ -72,8 +72,8 @@ func TestGreedyTextIsTheRecordedOne(t *testing.T) {
 		tok := loadTokenizer(t, dir)
 		for _, kernels := range []string{"none", "all", "all,-npu_fused_attention_pre"} {
 			m := load(t, dir)
-			place(t, m, kernels)
 			s := generate.NewSession(m, autograd.Heap{}, 0)
+			place(t, m, kernels)
 			defer s.Close()
 			for _, c := range stories(t, gold) {
 				t.Run(folder+" "+kernels+"/"+c.Prompt, func(t *testing.T) { c.check(t, s, tok) })

@@ -80,6 +80,7 @@ type reader struct {
 
 // newReader returns one for sequences of at most limit tokens, with a cache of at most so many blocks of so many.
 func newReader(m *models.Model, mem core.Memory, limit, size, blocks int) *reader {
+	m.Paged(size)
 	return &reader{model: m, mem: mem, limit: limit, cache: nn.NewCache(mem, size, blocks),
 		positions: min(firstPositions, limit), graphs: map[form]*graph{}}
 }

@@ -31,6 +31,7 @@ type Attention struct {
 	qNorm, kNorm *RMSNorm // nil without QKNorm
 	rope         *Rope
 	*site
+	paged, store *site // offer paged_attention and reshape_and_cache over a cache; see Body.Paged
 }
 
 // NewAttention adds the parameters below path and the sites below sitePath.
@@ -59,6 +60,7 @@ func NewAttention(b *Builder, path, sitePath string, cfg AttentionConfig) *Atten
 	a.rope = NewRope(b, sitePath+".rope", cfg.Rope, cfg.Pairing, cfg.Heads, cfg.KVHeads, cfg.HeadDim)
 	a.site = b.site(sitePath+".attention", core.Attention,
 		core.Facts{HeadDim: cfg.HeadDim, Heads: cfg.Heads, KVHeads: cfg.KVHeads})
+	a.pagedSites(b, sitePath)
 	return a
 }
 
@@ -93,7 +95,7 @@ func (a *Attention) rest(c *Context, q, k, v *autograd.Value) *autograd.Value {
 // attend records what the site offers: q [T, H, C], k and v [T, KV, C], y [T, H, C].
 func (a *Attention) attend(c *Context, q, k, v *autograd.Value) *autograd.Value {
 	if c.cache != nil {
-		return c.cache.attend(c, a, q, k, v, a.cfg.Window)
+		return c.cache.attend(c, a, q, k, v)
 	}
 	keys := c.keysWithin(a.cfg.Window)
 	if a.kernel != nil {

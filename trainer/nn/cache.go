@@ -66,7 +66,7 @@ func (c *Cache) Used() (blocks, most int) { return c.blocks.used(), c.most }
 // Free gives the memory back. No graph of the cache may run afterwards, and its sequences are lost.
 func (c *Cache) Free() {
 	for _, l := range c.layers {
-		c.mem.Free(l.block)
+		l.mem.Free(l.block)
 	}
 	clear(c.layers)
 	c.blocks, c.room = blocks{found: map[content]int32{}}, room{}
@@ -77,7 +77,7 @@ func (c *Cache) take() (int32, error) {
 	n := len(c.blocks.users)
 	if more := min(max(n, firstBlocks), c.most-n); more > 0 && !c.blocks.idle() {
 		for _, l := range c.layers {
-			if err := l.grow(c.mem, n, n+more, c.size); err != nil {
+			if err := l.grow(l.mem, n, n+more, c.size); err != nil {
 				return 0, err
 			}
 		}
@@ -95,6 +95,14 @@ func NewCachedContext(mem core.Memory, cache *Cache, s, positions int, each bool
 		return nil, err
 	}
 	c.cache, c.each = cache, each
+	sequences := 1
+	if each {
+		sequences = s
+	}
+	if c.batch.paged, err = newPagedInput(c.G, sequences, (positions+cache.size-1)/cache.size, s); err != nil {
+		c.G.Release()
+		return nil, err
+	}
 	return c, nil
 }
 
@@ -120,6 +128,7 @@ func (c *Cache) Fill(b *Batch, pieces ...Piece) error {
 	clear(b.Positions[at:])
 	clear(b.Labels)
 	b.Labels[0] = int32(at - 1)
+	b.paged.fill(pieces, c.size)
 	return nil
 }
 

@@ -12,30 +12,72 @@ import (
 // attend records attention of the tokens that are fed over those of their sequences, after it has added
 // them to the cache: q [S, H, C], k and v [S, KV, C], y [S, H, C]. Each token sees itself and all before it in its
 // sequence; a window that is not 0 leaves the last so many of them.
-func (c *Cache) attend(ctx *Context, a *Attention, q, k, v *autograd.Value, window int) *autograd.Value {
+func (c *Cache) attend(ctx *Context, a *Attention, q, k, v *autograd.Value) *autograd.Value {
 	f := a.cfg
+	store, paged := a.store.kernelFor(ctx, c.size), a.paged.kernelFor(ctx, c.size)
+	l, err := c.pagesOf(a, store)
+	if err != nil {
+		ctx.fail(err)
+		return q
+	}
+	in, at := []*autograd.Value{q, k, v}, ctx.batch.paged
+	if store != nil {
+		op := ctx.pagedOp(a.store, store, autograd.Float32(1), func(call *core.Call, in, out []core.Tensor) {
+			call.In = append(call.In[:0], in[0], in[1], at.slots)
+			call.Out[0], call.Out[1] = l.tensors(c.size, f.KVHeads)
+			out[0].Float32s()[0] = 0
+		})
+		in = []*autograd.Value{q, ctx.G.Apply(op, k, v)} // which is nothing but before attention
+	}
+	y := autograd.Float32(ctx.S, f.Heads, f.HeadDim)
+	own := cachedAttention{attentionShape{b: 1, heads: f.Heads, kv: f.KVHeads, c: f.HeadDim}, l, f.Window, &c.room}
+	op := autograd.Op{Name: "cached_attention", Outputs: []autograd.Spec{y},
+		Forward: func(_ context.Context, in, out []core.Tensor) error {
+			clear(out[0].Float32s()) // places without a token see nothing
+			own.forward(c.pieces, in[0].Float32s(), out[0].Float32s())
+			return nil
+		}}
+	if paged != nil {
+		op = ctx.pagedOp(a.paged, paged, y, func(call *core.Call, in, out []core.Tensor) {
+			keys, values := l.tensors(c.size, f.KVHeads)
+			call.In = append(call.In[:0], in[0], keys, values, at.tables, at.queries, at.lens)
+			call.Out[0] = out[0]
+		})
+		op.Memory = core.OutputsOf(paged, nil)
+	}
+	forward := op.Forward
+	op.Forward = func(run context.Context, in, out []core.Tensor) error {
+		if len(c.pieces) == 0 {
+			return errors.New("nn: no tokens were fed; Fill the batch before the run")
+		}
+		if store == nil {
+			own.store(c.pieces, in[1].Float32s(), in[2].Float32s())
+		}
+		return forward(run, in, out)
+	}
+	return ctx.G.Apply(op, in...)
+}
+
+// pagesOf returns the pages of a layer. They lie where the kernel that stores can write, or in the cache's own memory
+// if there is none.
+func (c *Cache) pagesOf(a *Attention, store core.Kernel) (*pages, error) {
+	mem := c.mem
+	if store != nil {
+		mem = core.OutputsOf(store, mem)
+	}
 	l := c.layers[a]
 	if l == nil {
-		l = &pages{width: f.KVHeads * f.HeadDim}
-		if n := len(c.blocks.users); n > 0 {
-			if err := l.grow(c.mem, 0, n, c.size); err != nil {
-				ctx.fail(err)
-				return q
-			}
-		}
+		l = &pages{mem: mem, width: a.cfg.KVHeads * a.cfg.HeadDim}
 		c.layers[a] = l
 	}
-	at := cachedAttention{attentionShape{b: 1, heads: f.Heads, kv: f.KVHeads, c: f.HeadDim}, l, window, &c.room}
-	return ctx.G.Apply(autograd.Op{Name: "cached_attention",
-		Outputs: []autograd.Spec{autograd.Float32(ctx.S, f.Heads, f.HeadDim)},
-		Forward: func(_ context.Context, in, out []core.Tensor) error {
-			if len(c.pieces) == 0 {
-				return errors.New("nn: no tokens were fed; Fill the batch before the run")
-			}
-			clear(out[0].Float32s()) // places without a token see nothing
-			at.forward(c.pieces, in[0].Float32s(), in[1].Float32s(), in[2].Float32s(), out[0].Float32s())
-			return nil
-		}}, q, k, v)
+	n := len(c.blocks.users)
+	if n > 0 && (l.block == nil || l.mem != mem) {
+		if err := l.grow(mem, n, n, c.size); err != nil {
+			return nil, err
+		}
+	}
+	l.mem = mem
+	return l, nil
 }
 
 // room is memory for the attention of one run.
@@ -49,14 +91,23 @@ type cachedAttention struct {
 	*room
 }
 
-// forward stores k and v and computes y for q.
-func (a cachedAttention) forward(pieces []Piece, q, k, v, y []float32) {
-	var single []query
-	at, width := 0, a.heads*a.c
+// store stores k and v.
+func (a cachedAttention) store(pieces []Piece, k, v []float32) {
+	at := 0
 	for _, p := range pieces {
 		n := len(p.IDs)
 		a.pages.put(a.pages.keys, p.Sequence, n, k[at*a.pages.width:])
 		a.pages.put(a.pages.values, p.Sequence, n, v[at*a.pages.width:])
+		at += n
+	}
+}
+
+// forward computes y for q.
+func (a cachedAttention) forward(pieces []Piece, q, y []float32) {
+	var single []query
+	at, width := 0, a.heads*a.c
+	for _, p := range pieces {
+		n := len(p.IDs)
 		if n == 1 {
 			single = append(single, query{p.Sequence, q[at*width:][:width], y[at*width:][:width]})
 		} else {

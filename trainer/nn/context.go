@@ -19,6 +19,7 @@ type Batch struct {
 	// Divisor, one element, divides the summed loss: the number of targets of this batch,
 	// or of all the batches whose gradients are accumulated.
 	Divisor []float32
+	paged   *pagedInput // of a graph with a cache
 	// Noise, two words, decides what dropout takes away, where Context.Training is set:
 	// the same noise takes away the same elements.
 	Noise []int32

@@ -8,12 +8,13 @@ import (
 
 // pages are the keys and values of one layer, [blocks, size, heads, C] each.
 type pages struct {
+	mem          core.Memory // of block
 	block        []byte
 	keys, values []float32
 	width        int // heads*C: of one token
 }
 
-// grow makes room for more blocks and keeps the first n.
+// grow makes room for more blocks, in memory that may be another, and keeps the first n.
 func (l *pages) grow(mem core.Memory, n, blocks, size int) error {
 	old, shape := *l, core.Shape{2, blocks, size, l.width}
 	bytes, err := bytesOf(core.Float32, shape)
@@ -26,13 +27,22 @@ func (l *pages) grow(mem core.Memory, n, blocks, size int) error {
 	}
 	both := core.Tensor{DType: core.Float32, Shape: shape, Data: l.block}.Float32s()
 	l.keys, l.values = both[:len(both)/2], both[len(both)/2:]
+	l.mem = mem
 	if old.block == nil {
 		return nil
 	}
 	copy(l.keys, old.keys[:n*size*l.width])
 	copy(l.values, old.values[:n*size*l.width])
-	mem.Free(old.block)
+	old.mem.Free(old.block)
 	return nil
+}
+
+// tensors returns keys and values, [blocks, size, heads, C] each.
+func (l *pages) tensors(size, heads int) (keys, values core.Tensor) {
+	n := len(l.block) / 2
+	shape := core.Shape{len(l.keys) / (size * l.width), size, heads, l.width / heads}
+	return core.Tensor{DType: core.Float32, Shape: shape, Data: l.block[:n:n]},
+		core.Tensor{DType: core.Float32, Shape: shape, Data: l.block[n : 2*n : 2*n]}
 }
 
 // at returns where in keys and values those of token j of a sequence begin.

@@ -47,6 +47,7 @@ type Builder struct {
 	params  []*Param
 	buffers []*Param
 	sites   []core.Site
+	cached  []*site // of Body.Paged, two for each attention
 	targets []Target
 	layers  []*Linear // all but routers
 	use     *use
@@ -133,6 +134,7 @@ type Body struct {
 	params  []*Param
 	buffers []*Param
 	sites   []core.Site
+	cached  []*site // of Paged, two for each attention
 	targets []Target
 	layers  []*Linear
 	use     *use
@@ -142,7 +144,7 @@ var _ core.Model = (*Body)(nil)
 
 // Body returns what was built.
 func (b *Builder) Body() Body {
-	return Body{b.mem, b.params, b.buffers, b.sites, b.targets, b.layers, b.use}
+	return Body{b.mem, b.params, b.buffers, b.sites, b.cached, b.targets, b.layers, b.use}
 }
 
 // Params returns the parameters, in the order in which they were built.

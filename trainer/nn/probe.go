@@ -40,6 +40,8 @@ func probers() map[core.Op]func(*prober) []*autograd.Value {
 		core.MoEExperts:         probeMoE,
 		core.Attention:          probeAttention,
 		core.LinearCrossEntropy: probeLoss,
+		core.PagedAttention:     probePaged,
+		core.ReshapeAndCache:    probePaged,
 	}
 }
 
@@ -296,6 +298,10 @@ func (p *Probe) Close() {
 			program.Close()
 		}
 	}
+	for _, c := range p.inputs.caches {
+		c.Free()
+	}
+	p.inputs.caches = nil
 	for _, in := range p.inputs.params {
 		p.inputs.mem.Free(in.Tensor.Data)
 	}

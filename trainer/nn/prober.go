@@ -31,6 +31,7 @@ type probeInputs struct {
 	mem       core.Memory
 	rng       *rand.Rand
 	params    []*Param
+	caches    []*Cache            // of each program
 	leaves    [][]*autograd.Value // of each program: those with a gradient
 	gradients int                 // bytes of those that a program holds
 	inference bool                // without gradients

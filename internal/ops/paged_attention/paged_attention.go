@@ -67,6 +67,7 @@ var Op = &opdef.Op{Name: core.PagedAttention,
 	Tokens:     []int{32, 128},
 	Batch:      sequences(func(_, T int) (int, int) { return 1, T * 16 }), // as many as the cache has
 	Recordings: []string{"paged_attention", "paged_prefill"}, Recorded: recorded,
+	Fast: opdef.Fast{Folder: "npu_fused_paged_attention/pagedattention", Kernel: "new(Kernel)"},
 }
 
 // attention is the state of one call: q [T,H,d], caches [P,size,KV,d].

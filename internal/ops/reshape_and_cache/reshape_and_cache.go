@@ -56,6 +56,7 @@ var Op = &opdef.Op{Name: core.ReshapeAndCache,
 	},
 	Tokens:     []int{16, 128},
 	Recordings: []string{"reshape_and_cache"}, Recorded: recorded,
+	Fast: opdef.Fast{Folder: "npu_fused_paged_attention/reshapecache", Kernel: "Kernel{}"},
 }
 
 // slots are different ones in no order; some tokens have none.
