@@ -147,5 +147,6 @@ func placed(t *testing.T, reg *core.Registry, opts ...core.Option) func(*models.
 				t.Fatalf("%s keeps its plain forward: %s", a.Site.Path, a.Reason)
 			}
 		}
+		reg.Rest(report.Actions) // as a run does: whoever is not called would not notice that its plugin was killed
 	}
 }

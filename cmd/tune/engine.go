@@ -70,8 +70,8 @@ func (s *engineSize) config(m *models.Model) generate.EngineConfig {
 	return e
 }
 
-// openEngine reads the model of the flags, with some adapters beside it, and starts its kernels. The caller closes what
-// it returns.
+// openEngine reads the model of the flags, with some adapters beside it, and starts its kernels. The caller
+// closes what it returns.
 func (a *app) openEngine(ctx context.Context, c *Command, g *inferenceFlags, size engineSize, quiet bool,
 	beside ...namedAdapter) (_ *writingEngine, err error) {
 	e := &writingEngine{}

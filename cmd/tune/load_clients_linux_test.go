@@ -210,8 +210,8 @@ func (l *load) report() string {
 		slices.Sort(times)
 		return times[int(share*float64(len(times)-1))].Round(time.Millisecond)
 	}
-	return fmt.Sprintf("requests %v, answers %v; first piece of a stream p50 %v, p99 %v; whole answer p50 %v, p99 %v", l.counts,
-		l.answers, at(l.first, .5), at(l.first, .99), at(l.whole, .5), at(l.whole, .99))
+	return fmt.Sprintf("requests %v, answers %v; first piece of a stream p50 %v, p99 %v; whole answer p50 %v, p99 %v",
+		l.counts, l.answers, at(l.first, .5), at(l.first, .99), at(l.whole, .5), at(l.whole, .99))
 }
 
 // complete checks that each kind of request was made, and that the server has counted no fewer than were.

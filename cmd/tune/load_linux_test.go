@@ -24,9 +24,10 @@ import (
 // longer than everyday's.
 const loadVariable = "TUNE_TEST_LOAD"
 
-// TestAServerUnderLoad: 64 clients ask a server with two adapters and little room for texts of random lengths, leave in
-// the middle and make mistakes, in peace and while a plugin is killed every second. Every request gets what it should,
-// every text is what it is alone, and at the end neither blocks nor goroutines nor memory are left behind.
+// TestAServerUnderLoad: 64 clients ask a server with two adapters and little room for texts of random lengths,
+// leave in the middle and make mistakes, in peace and while a plugin is killed every second. Every request gets
+// what it should, every text is what it is alone, and at the end neither blocks nor goroutines nor memory are
+// left behind.
 func TestAServerUnderLoad(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes several seconds")
@@ -41,8 +42,8 @@ func TestAServerUnderLoad(t *testing.T) {
 	dir := t.TempDir()
 	model := testdata.Shared(t, "data", "models", "stories260K")
 	text := testdata.Shared(t, "data", "datasets", "text", "tinyshakespeare.txt")
-	args := []string{"serve", "--model", model, "--port", "0", "--quiet", "--max-requests", "256", "--cache-tokens", "1536",
-		"--max-body", "64KiB"}
+	args := []string{"serve", "--model", model, "--port", "0", "--quiet", "--max-requests", "256",
+		"--cache-tokens", "1536", "--max-body", "64KiB"}
 	for _, adapter := range []string{"q_proj,v_proj", "all-linear"} {
 		if err := tuneIn(t, dir, "--kernels", "none", "--model", model, "--data", text, "--seq", "64", "--steps", "4",
 			"--lr", "1e-2", "--lora-rank", "4", "--lora-target", adapter, "--out", adapter).Run(); err != nil {
@@ -95,8 +96,8 @@ func underLoad(t *testing.T, dir string, args, models []string, lasts time.Durat
 	after := s.settled(t, before)
 	t.Logf("%s of %d clients: %s; %d plugins killed", lasts, clients, l.report(), kills)
 	const mega = 1 << 20
-	t.Logf("memory %.1f MiB before, %.1f after a quarter of the time, %.1f at the end; %g goroutines before, %g at the end; "+
-		"%g of %g blocks in use", before[resident]/mega, quarter[resident]/mega, after[resident]/mega,
+	t.Logf("memory %.1f MiB before, %.1f after a quarter of the time, %.1f at the end; %g goroutines before, "+
+		"%g at the end; %g of %g blocks in use", before[resident]/mega, quarter[resident]/mega, after[resident]/mega,
 		before[goroutines], after[goroutines], after[blocks], after["tune_cache_blocks"])
 	if kill && kills == 0 {
 		t.Error("no plugin was killed")

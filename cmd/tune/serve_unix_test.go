@@ -117,7 +117,8 @@ func TestAServerAnswersWithAnAdapterAsGenerateDoes(t *testing.T) {
 	if err := writeModel(filepath.Join(dir, "m"), "qwen3_moe"); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "text.txt"), []byte(strings.Repeat("the quick brown fox ", 40)), 0o644); err != nil {
+	text := []byte(strings.Repeat("the quick brown fox ", 40))
+	if err := os.WriteFile(filepath.Join(dir, "text.txt"), text, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	run := func(args ...string) []byte {
@@ -137,7 +138,8 @@ func TestAServerAnswersWithAnAdapterAsGenerateDoes(t *testing.T) {
 	texts := map[string]string{}
 	for name, flags := range map[string][]string{"m": nil, "fox": {"--adapter", "fox"}} {
 		var want struct{ Text string }
-		args := append([]string{"generate", "--model", "m", "--prompt", "the qu", "--max-new-tokens", "12", "--json"}, flags...)
+		args := append([]string{"generate", "--model", "m", "--prompt", "the qu", "--max-new-tokens", "12", "--json"},
+			flags...)
 		if err := json.Unmarshal(run(args...), &want); err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +150,8 @@ func TestAServerAnswersWithAnAdapterAsGenerateDoes(t *testing.T) {
 		}
 		defer r.Body.Close()
 		var got struct{ Choices []struct{ Text string } }
-		if err := json.NewDecoder(r.Body).Decode(&got); err != nil || len(got.Choices) != 1 || got.Choices[0].Text != want.Text {
+		err = json.NewDecoder(r.Body).Decode(&got)
+		if err != nil || len(got.Choices) != 1 || got.Choices[0].Text != want.Text {
 			t.Errorf("%s: %+v, %v; want %q", name, got, err, want.Text)
 		}
 		texts[want.Text] = name

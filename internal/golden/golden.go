@@ -20,6 +20,11 @@ import (
 // than what limit allows, relative to the largest element, and in float32 further than
 // the published code's own float32 result.
 func Run(t *testing.T, k core.Kernel, dtype core.DType, limit float64) {
+	RunEach(t, k, dtype, func(string) float64 { return limit })
+}
+
+// RunEach is Run with a limit for each variant of the recordings.
+func RunEach(t *testing.T, k core.Kernel, dtype core.DType, limit func(variant string) float64) {
 	for _, file := range ops.Of(k.Info().Op).Recordings {
 		runFile(t, k, dtype, limit, file)
 	}
@@ -31,7 +36,7 @@ var others = []string{
 	"post_norm_add", // a norm before an addition
 }
 
-func runFile(t *testing.T, k core.Kernel, dtype core.DType, limit float64, name string) {
+func runFile(t *testing.T, k core.Kernel, dtype core.DType, limitOf func(string) float64, name string) {
 	f := open(t, filepath.Join(testdata.Shared(t, "golden", "ops"), name))
 	for _, variant := range f.variants() {
 		if slices.Contains(others, variant) {
@@ -47,7 +52,7 @@ func runFile(t *testing.T, k core.Kernel, dtype core.DType, limit float64, name 
 			if e.Got != nil {
 				out = e.Got(out)
 			}
-			limit := limit
+			limit := limitOf(variant)
 			if dtype != core.Float64 {
 				limit = max(limit, f.rounding(variant))
 			}

@@ -104,7 +104,8 @@ func TestAdaptersOfOneEngineAnswerToTheirNames(t *testing.T) {
 	}
 	metrics := s.get("/metrics")
 	for name := range want {
-		for _, line := range []string{`tune_texts_total{model=%q,reason="length"} 8`, `tune_text_tokens_total{model=%q} 160`} {
+		for _, line := range []string{`tune_texts_total{model=%q,reason="length"} 8`,
+			`tune_text_tokens_total{model=%q} 160`} {
 			if line = fmt.Sprintf(line, name); !strings.Contains(metrics, line+"\n") {
 				t.Errorf("there is no %s in\n%s", line, metrics)
 			}

@@ -30,7 +30,8 @@ func (s *strict) Generate(ctx context.Context, q generate.Request) (*generate.Re
 		return nil, err
 	}
 	if q.Options.MaxNewTokens < 0 || len(q.Options.Stop) > 16 || q.LogProbs < -1 || q.LogProbs > 20 {
-		return nil, fmt.Errorf("%d tokens, %d stops, %d probabilities", q.Options.MaxNewTokens, len(q.Options.Stop), q.LogProbs)
+		return nil, fmt.Errorf("%d tokens, %d stops, %d probabilities", q.Options.MaxNewTokens, len(q.Options.Stop),
+			q.LogProbs)
 	}
 	return s.parrot.Generate(ctx, q)
 }

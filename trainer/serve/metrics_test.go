@@ -48,7 +48,8 @@ func TestMetricsHaveTheFormOfPrometheus(t *testing.T) {
 	for _, want := range []string{`tune_requests_total{path="/v1/completions",code="200"} 2`,
 		`tune_requests_total{path="/v1/completions",code="400"} 1`, `tune_requests_total{path="/",code="404"} 1`,
 		`tune_request_seconds_count{path="/v1/completions"} 3`, `tune_request_seconds_bucket{path="/",le="+Inf"} 1`,
-		`tune_texts_total{model="m",reason="length"} 3`, `tune_text_tokens_total{model="m"} 9`, `tune_prefill_seconds_count 3`, `tune_texts_running{model="m"} 0`,
+		`tune_texts_total{model="m",reason="length"} 3`, `tune_text_tokens_total{model="m"} 9`,
+		`tune_prefill_seconds_count 3`, `tune_texts_running{model="m"} 0`,
 		`tune_prompt_tokens_total{model="m"} 5`, `tune_generated_tokens_total{model="m"} 9`} {
 		if !strings.Contains(string(b), want+"\n") {
 			t.Errorf("there is no %s in\n%s", want, b)

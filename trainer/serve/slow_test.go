@@ -68,7 +68,8 @@ func TestASlowReaderStopsNobodyElse(t *testing.T) {
 
 // TestAClientThatLeavesFreesItsBlocksAtOnce, while others go on.
 func TestAClientThatLeavesFreesItsBlocksAtOnce(t *testing.T) {
-	e := engineWith(t, strings.Replace(smallModel, `"max_position_embeddings": 256`, `"max_position_embeddings": 500000`, 1),
+	long := strings.Replace(smallModel, `"max_position_embeddings": 256`, `"max_position_embeddings": 500000`, 1)
+	e := engineWith(t, long,
 		generate.EngineConfig{Blocks: 20000})
 	s := start(t, e, plainTemplate, nil)
 	stream := func() *http.Response {

@@ -18,10 +18,15 @@ func TestConforms(t *testing.T) {
 	kerneltest.Run(t, new(Kernel), kerneltest.Cases(core.PagedAttention))
 }
 
-// TestAgreesWithPublishedCode allows one rounding of the largest scores in the recordings, which are about a
-// hundred: that is what makes most of the difference there, says their note.
+// TestAgreesWithPublishedCode has the limit of the attention of training, but where scores are about a hundred:
+// one rounding of such a score is a relative error of 64*2^-24 in its exponential.
 func TestAgreesWithPublishedCode(t *testing.T) {
-	golden.Run(t, new(Kernel), core.Float32, 64*0x1p-24)
+	golden.RunEach(t, new(Kernel), core.Float32, func(variant string) float64 {
+		if variant == "sharp" {
+			return 64 * 0x1p-24
+		}
+		return 0x1p-20
+	})
 }
 
 // sequence is the last tokens of so many.
