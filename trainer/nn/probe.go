@@ -242,13 +242,16 @@ func NewProbe(mem core.Memory, at core.Site, k core.Kernel, b, s, maxPosition in
 	return p, nil
 }
 
+// rest is longer than any thread of a plugin stays awake in case there is more to do.
+const rest = 300 * time.Microsecond
+
 // atOtherSites keeps the host's threads at work for as long as the sites between two of one kernel do in
 // a small model. A plugin's threads fall asleep in that time, as they do in a run, where waking them
 // can take longer than a small op. Back to back they would be found awake.
 func atOtherSites() {
 	start := time.Now()
 	simd.Parallel(simd.Threads(), 1, func(lo, hi int) {
-		for time.Since(start) < time.Millisecond {
+		for time.Since(start) < rest {
 		}
 	})
 }
