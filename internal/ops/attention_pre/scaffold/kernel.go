@@ -29,7 +29,7 @@ var _ core.Kernel = kernel{}
 // Info says what the kernel is.
 func (kernel) Info() core.Info {
 	return core.Info{Name: name, Op: core.AttentionPre, Version: version,
-		Summary: "attention_pre in plain Go", DTypes: []core.DType{core.Float32, core.BFloat16, core.Float16, core.Int8}}
+		Summary: "attention_pre in plain Go", DTypes: []core.DType{core.Float32, core.Int8}}
 }
 
 // Supports decides by facts alone: activations in float32.
