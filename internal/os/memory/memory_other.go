@@ -2,6 +2,11 @@
 
 package memory
 
+import (
+	"errors"
+	"fmt"
+)
+
 // Available returns 0: this system is not asked.
 func Available() int64 { return 0 }
 
@@ -19,3 +24,8 @@ func (*Process) Resident() int64 { return 0 }
 
 // Close does nothing.
 func (*Process) Close() error { return nil }
+
+// OfProcess returns an error: this system is not asked.
+func OfProcess(pid int) (int64, error) {
+	return 0, fmt.Errorf("memory: of process %d: %w", pid, errors.ErrUnsupported)
+}
