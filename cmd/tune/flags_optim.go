@@ -16,10 +16,14 @@ func addOptim(f *pflag.FlagSet, c *trainer.Config) {
 		strings.Join(optim.Kinds(), ", "))
 	f.Var((*momentum)(&c.Optimizer.Momentum), "momentum", "`DECAY` of the mean of gradients, for sgd, 0.9 unless given, "+
 		"and muon, 0.95")
-	f.BoolVar(&c.Optimizer.MuonMatchRMS, "muon-match-rms", false, "muon's steps are as large as AdamW's of the same "+
-		"learning rate")
 	f.BoolVar(&c.Optimizer.UpdateInBackward, "update-in-backward", false, "update each weight as soon as its gradient "+
 		"is complete, so that few gradients are in memory at a time; --clip then goes by the norm of the step before")
+}
+
+// addFactors adds those that make no difference to the time and memory of an update.
+func addFactors(f *pflag.FlagSet, c *trainer.Config) {
+	f.BoolVar(&c.Optimizer.MuonMatchRMS, "muon-match-rms", false, "muon's steps are as large as AdamW's of the same "+
+		"learning rate")
 	f.Float64Var(&c.Beta1, "adam-beta1", c.Beta1, "`DECAY` of AdamW's first moment; lion's beta1")
 	f.Float64Var(&c.Beta2, "adam-beta2", c.Beta2, "`DECAY` of AdamW's second moment; lion's beta2")
 	f.Float64Var(&c.Epsilon, "adam-epsilon", c.Epsilon, "`NUMBER` that is added to the root of AdamW's second moment")

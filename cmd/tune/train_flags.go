@@ -47,6 +47,7 @@ func (t *trainFlags) addOptimizer(f *pflag.FlagSet) {
 	f.Float64Var(&c.WarmupRatio, "warmup-ratio", c.WarmupRatio, "`SHARE` of all steps for the linear warm-up, unless "+
 		"--warmup gives steps")
 	addOptim(f, c)
+	addFactors(f, c)
 	addUpdate(f, c)
 	f.BoolVar(&c.DecayAll, "decay-all", c.DecayAll, "weight decay of norms and biases, too")
 }
