@@ -146,6 +146,6 @@ func (c Config) Validate() error {
 	if err := c.LoRA.Validate(); err != nil {
 		errs = append(errs, err)
 	}
-	errs = append(errs, c.Optimizer.validate(c.Accumulate), c.Checkpoints.validate(c.Out))
+	errs = append(errs, c.Optimizer.validate(c.Accumulate, c.LoRA.Enabled()), c.Checkpoints.validate(c.Out))
 	return errors.Join(errs...)
 }

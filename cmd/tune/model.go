@@ -42,7 +42,7 @@ func positions(config []byte) int {
 // nobody touches.
 func shape(t trainer.Config, mem core.Memory) (*models.Model, error) {
 	if t.LoRA.Enabled() {
-		return models.Shape(t.Model, mem, models.LoadOptions{LoRA: t.LoRA})
+		return models.Shape(t.Model, mem, models.LoadOptions{LoRA: t.LoRA, Narrow: t.Optimizer.Weights == trainer.BF16})
 	}
 	config, err := models.ReadConfig(t.Model)
 	if err != nil {

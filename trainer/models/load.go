@@ -24,6 +24,8 @@ type LoadOptions struct {
 	LoRA   lora.Config // adapters, new ones or those of a folder; all else is then frozen
 	Seed   uint64      // of new adapters
 	Frozen bool        // all is frozen: for a model that is not trained
+	// Narrow has what is trained stored in bfloat16 and saved so: matrices in memory, too, without another copy.
+	Narrow bool
 
 	// Check, if there is one, is asked about the model before its weights are read, and
 	// before it gets adapters. Its error ends the loading.
@@ -163,6 +165,8 @@ func (o LoadOptions) builder(mem core.Memory, stored func(name string) core.DTyp
 	b := nn.NewBuilder(mem)
 	if o.Frozen || o.LoRA.Enabled() {
 		b.Freeze(func(p *nn.Param) core.DType { return frozenDType(p, stored, o.LoRA.BaseInt8) })
+	} else if o.Narrow {
+		b.Narrow(core.BFloat16)
 	}
 	return b
 }
@@ -170,6 +174,12 @@ func (o LoadOptions) builder(mem core.Memory, stored func(name string) core.DTyp
 // adapted returns the model with adapters, if there are to be any.
 func (m *Model) adapted(o LoadOptions, dir string) (_ *Model, err error) {
 	switch {
+	case o.Narrow && !o.LoRA.Enabled():
+		for _, p := range m.Params() {
+			for _, e := range p.Entries {
+				m.stored[e.Name] = core.BFloat16
+			}
+		}
 	case o.LoRA.Adapter != "":
 		m.Adapter, err = lora.Load(&m.Body, o.LoRA.Adapter)
 	case o.LoRA.Enabled():
@@ -305,14 +315,17 @@ func (m *Model) Named() ([]checkpoint.Named, error) {
 		for _, e := range p.Entries {
 			t := e.View(p.Tensor)
 			switch t.DType {
-			case core.BFloat16, core.Float16: // frozen, as in the files
+			case core.BFloat16, core.Float16: // as in the files
+				if _, found := checkpoint.NonFinite(t); found {
+					return nil, notFinite(e.Name)
+				}
 				out = append(out, checkpoint.Named{Name: e.Name, Tensor: t})
 				continue
 			case core.Int8:
 				return nil, fmt.Errorf("%s is int8 and cannot be saved: load the model without lora.Config.BaseInt8", e.Name)
 			}
 			if _, found := checkpoint.NonFinite(t); found {
-				return nil, fmt.Errorf("%s has values that are not finite; if training made them, lower the learning rate", e.Name)
+				return nil, notFinite(e.Name)
 			}
 			if d := m.stored[e.Name]; d != core.InvalidDType && d != core.Float32 {
 				narrow := core.NewTensor(d, e.Shape...)
@@ -325,4 +338,8 @@ func (m *Model) Named() ([]checkpoint.Named, error) {
 		}
 	}
 	return out, nil
+}
+
+func notFinite(name string) error {
+	return fmt.Errorf("%s has values that are not finite; if training made them, lower the learning rate", name)
 }

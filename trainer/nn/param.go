@@ -43,6 +43,7 @@ func (e Entry) View(t core.Tensor) core.Tensor {
 type Builder struct {
 	mem     core.Memory
 	storage func(p *Param) core.DType // of frozen parameters; nil while parameters are trainable
+	narrow  core.DType                // of matrices that are trained; InvalidDType for float32
 	scaling func(path string) core.Scaling
 	params  []*Param
 	buffers []*Param
@@ -85,6 +86,8 @@ func (b *Builder) packed(name string, entries []Entry, shape ...int) *Param {
 	p := &Param{Name: name, Entries: entries, Tensor: core.Tensor{DType: core.Float32, Shape: shape}}
 	if b.storage != nil {
 		p.Frozen, p.Tensor.DType = true, b.storage(p)
+	} else if b.narrow != core.InvalidDType && len(shape) > 1 {
+		p.Tensor.DType = b.narrow
 	}
 	if b.err != nil {
 		return p // the model will not be used
