@@ -20,12 +20,13 @@ var notOfAStep = map[string]string{
 	"data": ofTheData, "eval-data": ofTheData, "eval-size": ofTheData, "data-format": ofTheData, "template": ofTheData,
 	"dataset-dir": ofTheData,
 	"max-samples": ofTheData, "skip-bad-rows": ofTheData, "train-on-prompt": ofTheData, "no-packing": ofTheData,
-	"cut-long": ofTheData,
+	"cut-long": ofTheData, "system": ofTheData, "template-args": ofTheData, "mask-history": ofTheData, "mix": ofTheData,
+	"mix-probs": ofTheData,
 
 	"out": ofTheRun, "epochs": ofTheRun, "save-every": ofTheRun, "keep": ofTheRun, "eval-every": ofTheRun,
 	"no-eval": ofTheRun, "load-best-at-end": ofTheRun,
 	"resume": ofTheRun, "force": ofTheRun, "tensorboard": ofTheRun, "serve": ofTheRun, "serve-token": ofTheRun,
-	"log":   ofTheRun,
+	"log": ofTheRun, "max-time": ofTheRun,
 	"steps": "that of bench says how many steps are measured",
 
 	"lr": ofTheSchedule, "schedule": ofTheSchedule, "schedule-args": ofTheSchedule, "warmup": ofTheSchedule,
