@@ -49,6 +49,8 @@ type Config struct {
 
 	LoRA lora.Config `json:"lora,omitzero"`
 
+	Objective nn.Objective `json:"objective,omitzero"` // what is added to the plain loss
+
 	GradientCheckpointing bool `json:"gradient_checkpointing,omitempty"` // see EngineConfig
 	// MaxKept is the most memory that kernels may keep packed weights in, which changes no bit: 0 for half of
 	// what the run leaves free, negative for none. It is of this machine, and so of no checkpoint.
@@ -149,6 +151,6 @@ func (c Config) Validate() error {
 	if err := c.LoRA.Validate(); err != nil {
 		errs = append(errs, err)
 	}
-	errs = append(errs, c.Checkpoints.validate(c.Out))
+	errs = append(errs, c.Objective.Validate(), c.Checkpoints.validate(c.Out))
 	return errors.Join(errs...)
 }

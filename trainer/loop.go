@@ -81,6 +81,9 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 			return nil, err
 		}
 	}
+	if err := j.Model.SetObjective(c.Objective); err != nil {
+		return nil, fmt.Errorf("trainer: %w", err)
+	}
 	if err := j.Model.Round(c.Precision.Products()); err != nil {
 		return nil, fmt.Errorf("trainer.Config.Precision is %s: %w", c.Precision, err)
 	}

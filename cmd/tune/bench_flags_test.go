@@ -9,6 +9,7 @@ import (
 const (
 	ofTheData     = "bench has no data: its rows are of random tokens, each one text, all of it learned"
 	ofTheRun      = "it is about what a run reads, writes, shows or repeats, and not about a step"
+	ofTheLoss     = "bench measures the plain loss"
 	ofTheSchedule = "it is a factor of the update, which takes as long with any"
 )
 
@@ -33,6 +34,9 @@ var notOfAStep = map[string]string{
 	"warmup-ratio": ofTheSchedule,
 	"adam-beta1":   ofTheSchedule, "adam-beta2": ofTheSchedule, "adam-epsilon": ofTheSchedule, "decay-all": ofTheSchedule,
 	"loraplus-lr-ratio": ofTheSchedule,
+
+	"neftune-noise-alpha": ofTheLoss, "label-smoothing": ofTheLoss, "router-aux-loss": ofTheLoss,
+	"router-z-loss": ofTheLoss,
 
 	"kernels":     "that of bench names several selections, its variants",
 	"check-every": "a check is of one step among many; bench measures the others",

@@ -38,6 +38,8 @@ var theirNames = map[string]string{
 	"mix_strategy":                "mix",
 	"interleave_probs":            "mix-probs",
 	"default_system":              "system",
+	"label_smoothing_factor":      "label-smoothing",
+	"moe_aux_loss_coef":           "router-aux-loss",
 	"enable_thinking":             "template-args",
 
 	"bf16":                           "precision",
