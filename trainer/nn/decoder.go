@@ -45,7 +45,9 @@ type Decoder struct {
 	layers []decoderLayer
 	norm   *RMSNorm
 	head   *Linear
-	loss   *site // the head and the loss together; nil where the head is int8, of which there is no such op
+	// what training adds; see SetObjective
+	objective Objective
+	loss      *site // the head and the loss together; nil where the head is int8, of which there is no such op
 }
 
 type decoderLayer struct {
@@ -128,7 +130,7 @@ type Output struct {
 	Logits   *autograd.Value   // [T, V]; never computed if nobody keeps it and the loss is fused
 	Loss     *autograd.Value   // scalar
 	// Balance [1] is the part of the loss that keeps the load of experts even, Switch
-	// Transformer's; nil without one.
+	// Transformer's, with the z-loss of routers; nil without either.
 	Balance *autograd.Value
 }
 
@@ -137,7 +139,7 @@ func (d *Decoder) Forward(c *Context) *Output {
 	var out Output
 	c.swaps = d.use.swaps
 	c.routed = nil
-	h := inPath(c, "embed_tokens", func() *autograd.Value { return d.embed.Forward(c) })
+	h := inPath(c, "embed_tokens", func() *autograd.Value { return d.objective.noisy(c, d.embed.Forward(c)) })
 	out.Embedded = h
 	var x *autograd.Value // what is still to be added to h
 	for i, l := range d.layers {
@@ -158,8 +160,12 @@ func (d *Decoder) Forward(c *Context) *Output {
 	if c.cache != nil {
 		return d.next(c, &out)
 	}
-	out.Balance = balance(c, d.cfg.Balance)
-	out.Logits, out.Loss = d.loss.headLoss(c, d.head, out.Normed, out.Balance)
+	more := d.objective
+	if !c.Training {
+		more = Objective{}
+	}
+	out.Balance = balance(c, d.cfg.Balance, more.RouterZ)
+	out.Logits, out.Loss = d.loss.headLoss(c, d.head, out.Normed, out.Balance, more.Smoothing)
 	return &out
 }
 
