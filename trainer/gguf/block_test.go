@@ -82,7 +82,8 @@ func TestBlocksAreTheNumbersOfTheFormat(t *testing.T) {
 	src[0], src[1], src[2], src[blockLen+3] = -127, 63.5, 0.5, 8
 	q8 := make([]byte, types[3].size(len(src)))
 	encodeQ8(q8, src)
-	if want := []byte{0x00, 0x3c, 0x81, 64, 1, 0}; !bytes.Equal(q8[:6], want) { // the scale is 1; halves go away from zero
+	// the scale is 1; halves go away from zero
+	if want := []byte{0x00, 0x3c, 0x81, 64, 1, 0}; !bytes.Equal(q8[:6], want) {
 		t.Errorf("q8_0 begins with %v, want %v", q8[:6], want)
 	}
 	q4 := make([]byte, types[4].size(len(src)))

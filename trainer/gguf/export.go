@@ -118,7 +118,8 @@ func save(path string, out *file) (int, error) {
 		return 0, err
 	}
 	if free, known := checkpoint.Free(path); known && free < uint64(size) {
-		return 0, fmt.Errorf("%s takes %s, and there are %s free", path, amount.Bytes(int64(size)), amount.Bytes(int64(free)))
+		return 0, fmt.Errorf("%s takes %s, and there are %s free", path, amount.Bytes(int64(size)),
+			amount.Bytes(int64(free)))
 	}
 	return size, checkpoint.WriteAtomic(path, 0o644, out.writeTo)
 }

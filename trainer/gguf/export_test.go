@@ -31,9 +31,11 @@ func TestAFileHasTheWeightsOfTheFolder(t *testing.T) {
 			t.Errorf("%s: %d tensors, want %d", kind, len(f.tensors), len(weights.Names()))
 		}
 		for gguf, name := range map[string]string{"token_embd.weight": "model.embed_tokens.weight",
-			"output.weight":         "lm_head.weight",
-			"blk.1.ffn_down.weight": "model.layers.1.mlp.down_proj.weight", "blk.0.ffn_norm.weight": "model.layers.0.post_attention_layernorm.weight",
-			"blk.0.attn_v.bias": "model.layers.0.self_attn.v_proj.bias", "blk.1.attn_output.weight": "model.layers.1.self_attn.o_proj.weight"} {
+			"output.weight":            "lm_head.weight",
+			"blk.1.ffn_down.weight":    "model.layers.1.mlp.down_proj.weight",
+			"blk.0.ffn_norm.weight":    "model.layers.0.post_attention_layernorm.weight",
+			"blk.0.attn_v.bias":        "model.layers.0.self_attn.v_proj.bias",
+			"blk.1.attn_output.weight": "model.layers.1.self_attn.o_proj.weight"} {
 			want, err := weights.Tensor(name)
 			if err != nil {
 				t.Fatal(err)
@@ -173,9 +175,10 @@ func TestTokenizersThatTheFormatCannotSayAreRefused(t *testing.T) {
 				map[string]any{"type": "Split", "behavior": "Isolated", "pattern": map[string]any{"Regex": `\p{L}+`}},
 				map[string]any{"type": "ByteLevel", "use_regex": false, "add_prefix_space": false}}}}, "no rule that is known"},
 		"a normalizer": {map[string]any{"normalizer": map[string]any{"type": "Lowercase"}}, "Lowercase"},
-		"too few byte tokens": {map[string]any{"normalizer": map[string]any{"type": "Replace",
-			"pattern": map[string]any{"String": " " +
-				""}, "content": "▁"}, "pre_tokenizer": nil, "model": map[string]any{"type": "BPE", "byte_fallback": true, "vocab": map[string]int{"</s>": 0}, "merges": []string{}}}, "<0x00>"},
+		"too few byte tokens": {map[string]any{
+			"normalizer": map[string]any{"type": "Replace", "pattern": map[string]any{"String": " "}, "content": "▁"},
+			"model": map[string]any{"type": "BPE", "byte_fallback": true, "vocab": map[string]int{"</s>": 0},
+				"merges": []string{}}}, "<0x00>"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := small(t, "llama", nil)
@@ -215,7 +218,8 @@ func TestNumbersThatATypeCannotHoldAreRefused(t *testing.T) {
 	if err := checkpoint.Write(filepath.Join(dir, checkpoint.SingleFile), named, nil); err != nil {
 		t.Fatal(err)
 	}
-	_, err = gguf.Export(gguf.Options{Model: dir, Type: "f16", Out: filepath.Join(t.TempDir(), "x.gguf")}, autograd.Heap{})
+	_, err = gguf.Export(gguf.Options{Model: dir, Type: "f16", Out: filepath.Join(t.TempDir(), "x.gguf")},
+		autograd.Heap{})
 	if err == nil || !strings.Contains(err.Error(), "-70000 is more than f16 can hold") ||
 		!strings.Contains(err.Error(), "1.mlp.up_proj") {
 		t.Errorf("error %v", err)

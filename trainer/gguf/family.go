@@ -40,7 +40,8 @@ var families = map[string]family{
 		return nil
 	}},
 	"glm4": {arch: "glm4", biases: true, partial: true, names: map[string]string{
-		"mlp.gate_up_proj": "ffn_up", "post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm"}},
+		"mlp.gate_up_proj": "ffn_up", "post_self_attn_layernorm": "post_attention_norm",
+		"post_mlp_layernorm": "post_ffw_norm"}},
 	"glm4_moe": {arch: "glm4moe", biases: true, qkNorm: true, partial: true, experts: glmExperts, keys: glmKeys,
 		names: map[string]string{
 			"post_attention_layernorm": "post_attention_norm"}},
@@ -51,7 +52,8 @@ var families = map[string]family{
 // layerNames are those of a layer's tensors, without .weight and .bias.
 var layerNames = map[string]string{
 	"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
-	"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
+	"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+	"self_attn.o_proj":   "attn_output",
 	"self_attn.qkv_proj": "attn_qkv", "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
 	"mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
 	"mlp.gate": "ffn_gate_inp", "mlp.experts.gate_proj": "ffn_gate_exps", "mlp.experts.up_proj": "ffn_up_exps",
@@ -61,7 +63,8 @@ var layerNames = map[string]string{
 
 // otherNames are those of the tensors that no layer has.
 var otherNames = map[string]string{
-	"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight", "lm_head.weight": "output.weight",
+	"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight",
+	"lm_head.weight": "output.weight",
 }
 
 // unsaid is the error of what a GGUF file cannot say.

@@ -164,14 +164,14 @@ func TestLlamaCppHasTheGoldenLogits(t *testing.T) {
 			}
 			file := export(t, withTokens(t, dir), "f32")
 			length, vocab := tokens.Shape[1], want.Shape[2]
-			real := []int64(nil)
+			var kept []int64
 			if mask, err := golden.Tensor("attention_mask"); err == nil {
-				real = mask.Int64s()
+				kept = mask.Int64s()
 			}
 			for row := range tokens.Shape[0] {
 				var in []int64
 				for i, id := range tokens.Int64s()[row*length : (row+1)*length] {
-					if real == nil || real[row*length+i] == 1 {
+					if kept == nil || kept[row*length+i] == 1 {
 						in = append(in, id)
 					}
 				}
