@@ -32,6 +32,7 @@ func (n ExpertNames) orUsual() ExpertNames {
 //
 // The experts of a layer lie packed in two parameters; files keep one tensor for each.
 type MoE struct {
+	cfg          MoEConfig
 	router       *Router
 	gateUp, down *Param      // [E, 2I, D], gate first; [E, D, I]
 	adapters     [3]*adapter // of gate, up and down
@@ -52,6 +53,7 @@ func NewMoE(b *Builder, path, sitePath string, cfg MoEConfig) *MoE {
 		down = append(down, Entry{name + names.Down + ".weight", x * d * i, core.Shape{d, i}})
 	}
 	m := &MoE{
+		cfg:    cfg,
 		router: NewRouter(b, path+".gate", sitePath+".gate", d, cfg.Router),
 		gateUp: b.packed(path+".experts.gate_up", gateUp, e, 2*i, d),
 		down:   b.packed(path+".experts.down", down, e, d, i),
