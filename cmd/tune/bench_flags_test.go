@@ -33,6 +33,7 @@ var notOfAStep = map[string]string{
 	"lr": ofTheSchedule, "schedule": ofTheSchedule, "schedule-args": ofTheSchedule, "warmup": ofTheSchedule,
 	"warmup-ratio": ofTheSchedule,
 	"adam-beta1":   ofTheSchedule, "adam-beta2": ofTheSchedule, "adam-epsilon": ofTheSchedule, "decay-all": ofTheSchedule,
+	"muon-match-rms":    ofTheSchedule,
 	"loraplus-lr-ratio": ofTheSchedule,
 
 	"neftune-noise-alpha": ofTheLoss, "label-smoothing": ofTheLoss, "router-aux-loss": ofTheLoss,

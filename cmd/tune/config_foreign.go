@@ -9,8 +9,8 @@ var foreign = []struct {
 	sentence string
 	keys     []string
 }{
-	{"the optimizer is AdamW, which has no such choice: leave it out", []string{
-		"optimizer", "optim_args", "optim_target_modules", "use_adam_mini", "use_muon", "use_apollo", "apollo_rank",
+	{"the optimizers are those of optim, which have no such choice: leave it out", []string{
+		"optimizer", "optim_args", "optim_target_modules", "use_adam_mini", "use_apollo", "apollo_rank",
 		"use_badam", "badam_mode", "use_galore", "galore_rank"}},
 	{"the schedule's parameters are lr_scheduler_kwargs, or schedule_args",
 		[]string{"min_lr_ratio", "min_lr", "num_cycles", "lr_end"}},

@@ -26,6 +26,7 @@ var theirNames = map[string]string{
 	"lr_scheduler_kwargs":         "schedule-args",
 	"max_grad_norm":               "clip",
 	"use_rslora":                  "lora-rslora",
+	"use_muon":                    "muon-match-rms",
 	"adapter_name_or_path":        "adapter",
 	"save_steps":                  "save-every",
 	"save_total_limit":            "keep",
@@ -69,7 +70,6 @@ var fixed = map[string][]string{
 	"do_eval":               {"true", "false"},
 	"do_predict":            {"false"},
 	"predict_with_generate": {"false"},
-	"optim":                 {"adamw_torch", "adamw_hf", "adamw_torch_fused"},
 	"use_dora":              {"false"},
 
 	"neat_packing": {"true", "false"}, // what is packed into a row never sees its neighbours
@@ -88,7 +88,6 @@ var remedies = map[string]string{
 	"save_strategy": "checkpoints are saved after every save_steps steps, or not at all: steps or no",
 	"stage": "preferences and rewards (dpo, kto, rm, ppo) cannot be trained on yet, and to learn the " +
 		"answers alone would be another training; take sft or pt",
-	"optim":                  "the optimizer is AdamW (adamw_torch); another one would be another training",
 	"resume_from_checkpoint": "leave it out, and resume with tune --resume --out DIR or --resume=CHECKPOINT",
 	"create_new_adapter":     "merge the adapter first, with tune merge, and train a new one on the result",
 }

@@ -159,6 +159,7 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags) (err error) 
 	if err := ctx.Err(); err != nil {
 		return err // interrupted while loading: there is nothing to save
 	}
+	a.noteUpdates(job.Config)
 	if err := t.view.attach(job); err != nil {
 		return err
 	}

@@ -272,6 +272,9 @@ func (m *Model) ignored(name string) bool {
 			return true
 		}
 	}
+	if extra := m.Config.ExtraNames; extra != "" && strings.Contains(name, extra) {
+		return true
+	}
 	return m.Config.TieWordEmbeddings && name == "lm_head.weight" || strings.HasSuffix(name, ".rotary_emb.inv_freq")
 }
 
