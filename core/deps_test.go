@@ -138,6 +138,8 @@ var policy = []struct{ pkg, imports, tests string }{
 		"core internal/fields internal/plainjson internal/simd trainer/autograd trainer/crosscheck " +
 			"trainer/models trainer/nn trainer/tokenizer", "plugins/linked core/kerneltest core/transport internal/plugintest trainer/checkpoint trainer/data " +
 			"trainer/lora"},
+	{"trainer/gguf", "core internal/amount internal/simd trainer/chat trainer/checkpoint trainer/generate trainer/lora trainer/models " +
+		"trainer/models/hf trainer/nn trainer/tokenizer", "internal/os/dynlib internal/testdata trainer/autograd trainer/data"},
 	{"trainer/serve", "internal/fields internal/os/memory internal/plainjson trainer/chat trainer/generate trainer/tokenizer",
 		"internal/browser trainer/autograd trainer/checkpoint trainer/lora trainer/models"},
 	{"trainer/parity", "core internal/plainjson trainer trainer/...",

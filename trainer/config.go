@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/data/corpus"
@@ -49,11 +50,16 @@ type Config struct {
 
 	LoRA lora.Config `json:"lora,omitzero"`
 
+	Objective nn.Objective `json:"objective,omitzero"` // what is added to the plain loss
+
 	GradientCheckpointing bool `json:"gradient_checkpointing,omitempty"` // see EngineConfig
 	// MaxKept is the most memory that kernels may keep packed weights in, which changes no bit: 0 for half of
 	// what the run leaves free, negative for none. It is of this machine, and so of no checkpoint.
 	MaxKept int64 `json:"-"`
 	Force   bool  `json:"-"` // no MemoryError; of this machine, and so of no checkpoint
+	// MaxTime ends the run as an interrupt does, after the step that exceeds it, which is the first of this process
+	// or a later one; 0 for no limit. It is of no checkpoint: a run that is resumed may have as long again.
+	MaxTime time.Duration `json:"-"`
 
 	Kernels string `json:"kernels"` // a selection; see core.ParseSelection
 	Strict  bool   `json:"strict"`  // a fall-back to the reference, or a kernel that is wrong, is an error
@@ -132,6 +138,7 @@ func (c Config) Validate() error {
 	need(c.WeightDecay >= 0 && finite(c.WeightDecay), "trainer.Config.WeightDecay is %g, must not be negative", c.WeightDecay)
 	need(c.Clip >= 0 && finite(c.Clip), "trainer.Config.Clip is %g, must not be negative", c.Clip)
 	need(c.CheckEvery >= 0, "trainer.Config.CheckEvery is %d, must not be negative; 0 compares no kernel with the plain forward", c.CheckEvery)
+	need(c.MaxTime >= 0, "trainer.Config.MaxTime is %s, must not be negative", c.MaxTime)
 	need(c.Threads >= 0, "trainer.Config.Threads is %d, must not be negative", c.Threads)
 	need(c.Threads <= simd.MaxThreads(), "trainer.Config.Threads is %d, must be at most %d; 0 takes all cores", c.Threads, simd.MaxThreads())
 	errs = append(errs, c.Data.Validate())
@@ -146,6 +153,6 @@ func (c Config) Validate() error {
 	if err := c.LoRA.Validate(); err != nil {
 		errs = append(errs, err)
 	}
-	errs = append(errs, c.Optimizer.validate(c.Accumulate, c.LoRA.Enabled()), c.Checkpoints.validate(c.Out))
+	errs = append(errs, c.Objective.Validate(), c.Optimizer.validate(c.Accumulate, c.LoRA.Enabled()), c.Checkpoints.validate(c.Out))
 	return errors.Join(errs...)
 }

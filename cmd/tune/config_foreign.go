@@ -33,8 +33,8 @@ var foreign = []struct {
 	{"tune trains on texts and answers, not on preferences: leave it out, and give data of another kind", []string{
 		"pref_beta", "pref_ftx", "pref_loss", "dpo_label_smoothing", "kto_chosen_weight", "kto_rejected_weight",
 		"simpo_gamma", "ref_model", "reward_model", "reward_model_type"}},
-	{"the loss is plain cross-entropy, without additions: leave it out", []string{
-		"neftune_noise_alpha", "label_smoothing_factor", "moe_aux_loss_coef", "use_dft_loss"}},
+	{"the loss is cross-entropy, with label_smoothing if that is given: leave it out", []string{
+		"use_dft_loss"}},
 	{"the weights of the base are quantised with quantization_bit: 8, or base_int8, and in no other way", []string{
 		"double_quantization", "quantization_method", "quantization_type", "load_in_4bit", "load_in_8bit"}},
 	{"the model keeps its positions, its vocabulary and its attention as config.json has them: leave it out", []string{

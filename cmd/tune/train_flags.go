@@ -27,6 +27,8 @@ func (t *trainFlags) addLength(f *pflag.FlagSet) {
 	c := &t.config
 	f.IntVar(&c.Steps, "steps", c.Steps, "optimizer `STEPS`; 0 for as many as --epochs gives")
 	f.Float64Var(&c.Epochs, "epochs", c.Epochs, "`PASSES` over the data, may be a fraction; --steps comes before it")
+	f.DurationVar(&c.MaxTime, "max-time", c.MaxTime, "the most `TIME` for steps, such as 1h30m: then the run ends as if it was "+
+		"interrupted, and its model is saved; 0 for no limit")
 	addBatch(f, c)
 }
 

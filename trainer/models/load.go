@@ -26,6 +26,8 @@ type LoadOptions struct {
 	Frozen bool        // all is frozen: for a model that is not trained
 	// Narrow has what is trained stored in bfloat16 and saved so: matrices in memory, too, without another copy.
 	Narrow bool
+	// Objective is what training adds to the plain loss.
+	Objective nn.Objective
 
 	// Check, if there is one, is asked about the model before its weights are read, and
 	// before it gets adapters. Its error ends the loading.
@@ -173,6 +175,10 @@ func (o LoadOptions) builder(mem core.Memory, stored func(name string) core.DTyp
 
 // adapted returns the model with adapters, if there are to be any.
 func (m *Model) adapted(o LoadOptions, dir string) (_ *Model, err error) {
+	if err = m.SetObjective(o.Objective); err != nil {
+		m.Free()
+		return nil, fmt.Errorf("models: %w", err)
+	}
 	switch {
 	case o.Narrow && !o.LoRA.Enabled():
 		for _, p := range m.Params() {
@@ -275,6 +281,9 @@ func (m *Model) ignored(name string) bool {
 		if i, err := strconv.Atoi(number); err == nil && i >= m.Config.NumHiddenLayers && i-m.Config.NumHiddenLayers < m.Config.ExtraLayers {
 			return true
 		}
+	}
+	if extra := m.Config.ExtraNames; extra != "" && strings.Contains(name, extra) {
+		return true
 	}
 	return m.Config.TieWordEmbeddings && name == "lm_head.weight" || strings.HasSuffix(name, ".rotary_emb.inv_freq")
 }
