@@ -1270,20 +1270,29 @@ func decodeCodesAVX512(dst []float32, src []uint8, values *float32, scale float3
 // encodeSignedAVX512 is
 //
 //	for i := range dst {
-//		dst[i] = nearest(x[i] / scale)
+//		dst[i] = nearest(by * x[i])
 //	}, len(dst) a multiple of 16, zero at 127
 //
 //go:noescape
-func encodeSignedAVX512(dst []uint8, x []float32, least *float32, borders *float32, scale float32)
+func encodeSignedAVX512(dst []uint8, x []float32, least *uint32, by float32)
 
 // encodeUnsignedAVX512 is
 //
 //	for i := range dst {
-//		dst[i] = nearest(x[i] / scale)
+//		dst[i] = nearest(by * x[i])
 //	}, len(dst) a multiple of 16, zero at 0
 //
 //go:noescape
-func encodeUnsignedAVX512(dst []uint8, x []float32, least *float32, borders *float32, scale float32)
+func encodeUnsignedAVX512(dst []uint8, x []float32, least *uint32, by float32)
+
+// roundRandomlyAVX512 is
+//
+//	for i := range dst {
+//		dst[i] = roundAt(src[i], key, from+i)
+//	}, len(dst) a multiple of 16
+//
+//go:noescape
+func roundRandomlyAVX512(dst []uint16, src []float32, key uint32, from uint32)
 
 // maxAbsAVX512 is
 //
@@ -1885,20 +1894,29 @@ func decodeCodesAVX2(dst []float32, src []uint8, values *float32, scale float32)
 // encodeSignedAVX2 is
 //
 //	for i := range dst {
-//		dst[i] = nearest(x[i] / scale)
+//		dst[i] = nearest(by * x[i])
 //	}, len(dst) a multiple of 16, zero at 127
 //
 //go:noescape
-func encodeSignedAVX2(dst []uint8, x []float32, least *float32, borders *float32, scale float32)
+func encodeSignedAVX2(dst []uint8, x []float32, least *uint32, by float32)
 
 // encodeUnsignedAVX2 is
 //
 //	for i := range dst {
-//		dst[i] = nearest(x[i] / scale)
+//		dst[i] = nearest(by * x[i])
 //	}, len(dst) a multiple of 16, zero at 0
 //
 //go:noescape
-func encodeUnsignedAVX2(dst []uint8, x []float32, least *float32, borders *float32, scale float32)
+func encodeUnsignedAVX2(dst []uint8, x []float32, least *uint32, by float32)
+
+// roundRandomlyAVX2 is
+//
+//	for i := range dst {
+//		dst[i] = roundAt(src[i], key, from+i)
+//	}, len(dst) a multiple of 16
+//
+//go:noescape
+func roundRandomlyAVX2(dst []uint16, src []float32, key uint32, from uint32)
 
 // maxAbsAVX2 is
 //

@@ -105,3 +105,21 @@ func maxAbsLooksAtBothSigns(t *testing.T) {
 		}
 	}
 }
+
+func TestRoundRandomlyIsTheSameInEveryVariant(t *testing.T) {
+	_, x := codesOf(true, 331)
+	x[5], x[6], x[7] = math.MaxFloat32, -math.MaxFloat32, 0
+	want := make([]uint16, len(x))
+	for i, v := range x {
+		want[i] = roundAt(v, 77, uint32(1000+i))
+	}
+	eachVariant(t, func(t *testing.T) {
+		got := guarded(t, make([]uint16, len(x)))
+		RoundRandomly(got, guarded(t, x), 77, 1000)
+		for i := range got {
+			if got[i] != want[i] {
+				t.Errorf("element %d, %g, is %#x, want %#x", i, x[i], got[i], want[i])
+			}
+		}
+	})
+}

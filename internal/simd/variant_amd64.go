@@ -118,6 +118,7 @@ var variantAVX512 = variant{
 	encodeSigned:   encodeSignedAVX512,
 	encodeUnsigned: encodeUnsignedAVX512,
 	maxAbs:         maxAbsAVX512,
+	roundRandomly:  roundRandomlyAVX512,
 }
 
 var variantAVX2 = variant{
@@ -183,6 +184,7 @@ var variantAVX2 = variant{
 	encodeSigned:   encodeSignedAVX2,
 	encodeUnsigned: encodeUnsignedAVX2,
 	maxAbs:         maxAbsAVX2,
+	roundRandomly:  roundRandomlyAVX2,
 }
 
 // whole makes a conversion out of one for whole vectors of eight and one for the rest.

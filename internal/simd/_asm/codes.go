@@ -27,6 +27,8 @@ func codes(v isa) {
 		encodeCodes(v, signed)
 	}
 
+	roundRandomly(v)
+
 	l = begin(v, "maxAbs", "func(x []float32) float32", []string{"x"},
 		"m := 0", "for _, v := range x {", "	m = max(m, abs(v))", "}", "return m")
 	s := l.sums(2)
@@ -44,29 +46,91 @@ func encodeCodes(v isa, signed bool) {
 	if signed {
 		name, zeroAt = "encodeSigned", "127"
 	}
-	l := begin(v, name, "func(dst []uint8, x []float32, least, borders *float32, scale float32)", []string{"dst", "x"},
-		"for i := range dst {", "	dst[i] = nearest(x[i] / scale)", "}, len(dst) a multiple of 16, zero at "+zeroAt)
+	l := begin(v, name, "func(dst []uint8, x []float32, least *uint32, by float32)", []string{"dst", "x"},
+		"for i := range dst {", "	dst[i] = nearest(by * x[i])", "}, len(dst) a multiple of 16, zero at "+zeroAt)
 	l.whole = true
-	scale := l.scalar("scale")
-	least, borders := Load(Param("least"), GP64()), Load(Param("borders"), GP64())
+	by := l.scalar("by")
+	least := Load(Param("least"), GP64())
 	l.run(1, func(int) {
 		q := l.load("x")
-		VDIVPS(scale, q, q)
-		size, key, n, border := v.reg(), v.reg(), v.reg(), v.reg()
-		l.magnitude(q, size)
-		VPSRLD(Imm(16), size, key)
+		VMULPS(by, q, q)
+		low, key, n, border := v.reg(), v.reg(), v.reg(), v.reg()
+		l.magnitude(q, low)
+		VPSRLD(Imm(16), low, key)
 		VPMAXUD(bits(0x3380), key, key)
 		VPMINUD(bits(0x3f80), key, key)
 		VPSUBD(bits(0x3380), key, key)
 		l.gather(least, key, n)
-		l.gather(borders, n, border)
-		l.countAbove(size, border, n)
+		VPSRLD(Imm(8), n, border)
+		l.and(bits(0xffff), low, low)
+		l.and(bits(0xff), n, n)
+		l.countAbove(low, border, n)
 		if signed {
 			l.withSign(q, n)
 		}
 		l.store8(n, "dst")
 	})
 	l.end()
+}
+
+// roundRandomly emits the rounding to bfloat16 by random numbers that follow from the index.
+func roundRandomly(v isa) {
+	l := begin(v, "roundRandomly", "func(dst []uint16, src []float32, key, from uint32)", []string{"dst", "src"},
+		"for i := range dst {", "	dst[i] = roundAt(src[i], key, from+i)", "}, len(dst) a multiple of 16")
+	l.whole = true
+	key, index := l.scalar("key"), l.scalar("from")
+	VPADDD(table("iota", func(i int) uint32 { return uint32(i) }), index, index)
+	l.run(1, func(int) {
+		h, t, x := v.reg(), v.reg(), l.load("src")
+		VPMULLD(bits(0x9e3779b1), index, h)
+		l.xor(key, h)
+		for _, step := range []struct {
+			shift uint8
+			by    uint32
+		}{{16, 0x85ebca6b}, {13, 0xc2b2ae35}} {
+			VPSRLD(Imm(uint64(step.shift)), h, t)
+			l.xor(t, h)
+			VPMULLD(bits(step.by), h, h)
+		}
+		VPSRLD(Imm(16), h, h)
+		VPADDD(x, h, h)
+		l.finiteOr(x, h)
+		VPSRLD(Imm(16), h, h)
+		l.storeBFloat16(h)
+		VPADDD(bits(uint32(v.lanes)), index, index)
+	})
+	l.end()
+}
+
+// finiteOr puts x into the lanes of r whose exponent is all ones.
+func (l *loop) finiteOr(x, r reg.VecVirtual) {
+	t := l.v.reg()
+	l.and(bits(0x7f800000), r, t)
+	if l.v.lanes == 16 {
+		k := K()
+		const equal = 0
+		VPCMPD(Imm(equal), bits(0x7f800000), t, k)
+		VPBLENDMD(x, r, k, r)
+		return
+	}
+	VPCMPEQD(bits(0x7f800000), t, t)
+	VBLENDVPS(t, x, r, r)
+}
+
+func (l *loop) and(a Op, b, r reg.VecVirtual) {
+	if l.v.lanes == 16 {
+		VPANDD(a, b, r)
+		return
+	}
+	VPAND(a, b, r)
+}
+
+func (l *loop) xor(a, r reg.VecVirtual) {
+	if l.v.lanes == 16 {
+		VPXORD(a, r, r)
+		return
+	}
+	VPXOR(a, r, r)
 }
 
 // magnitude clears the signs.
@@ -93,16 +157,16 @@ func (l *loop) gather(table Register, at, r reg.VecVirtual) {
 	VGATHERDPS(all, from, r)
 }
 
-// countAbove adds one to n where x is above the border.
+// countAbove adds one to n where x is above the border, both whole numbers.
 func (l *loop) countAbove(x, border, n reg.VecVirtual) {
-	const greater = 0x1e
 	if l.v.lanes == 16 {
+		const greater = 6
 		k := K()
-		VCMPPS(Imm(greater), border, x, k)
+		VPCMPD(Imm(greater), border, x, k)
 		VPADDD(bits(1), n, k, n)
 		return
 	}
-	VCMPPS(Imm(greater), border, x, border)
+	VPCMPGTD(border, x, border)
 	VPSUBD(border, n, n)
 }
 
