@@ -50,7 +50,8 @@ type Config struct {
 
 	LoRA lora.Config `json:"lora,omitzero"`
 
-	Objective nn.Objective `json:"objective,omitzero"` // what is added to the plain loss
+	Select    models.Selection `json:"selection,omitzero"` // which parameters are trained
+	Objective nn.Objective     `json:"objective,omitzero"` // what is added to the plain loss
 
 	GradientCheckpointing bool `json:"gradient_checkpointing,omitempty"` // see EngineConfig
 	// MaxKept is the most memory that kernels may keep packed weights in, which changes no bit: 0 for half of
@@ -153,6 +154,7 @@ func (c Config) Validate() error {
 	if err := c.LoRA.Validate(); err != nil {
 		errs = append(errs, err)
 	}
-	errs = append(errs, c.Objective.Validate(), c.Optimizer.validate(c.Accumulate), c.Checkpoints.validate(c.Out))
+	errs = append(errs, c.Objective.Validate(), c.Select.Validate(c.LoRA.Enabled()),
+		c.Optimizer.validate(c.Accumulate), c.Checkpoints.validate(c.Out))
 	return errors.Join(errs...)
 }

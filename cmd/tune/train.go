@@ -89,6 +89,7 @@ func newTrainFlags(c *Command) *trainFlags {
 	addDataLearning(c.Groups[len(c.Groups)-1].Flags, &t.config.Data)
 	t.addLength(c.Group("Length of the run"))
 	t.addOptimizer(c.Group("Optimizer"))
+	addSelection(c.Group("What is trained"), &t.config.Select)
 	addObjective(c.Group("Loss"), &t.config.Objective)
 	lora := c.Group("LoRA")
 	addLoRA(lora, &t.config.LoRA)
