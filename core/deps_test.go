@@ -111,6 +111,7 @@ var policy = []struct{ pkg, imports, tests string }{
 			"trainer/data/records", "trainer/tokenizer"},
 	{"trainer/checkpoint", "core core/vector internal/simd golang.org/x/sys", ""},
 	{"trainer/optim", "internal/simd", "core trainer/checkpoint"},
+	{"trainer/preference", "trainer/data", "core trainer/checkpoint"},
 	{"trainer/nn", "core internal/simd trainer/autograd trainer/data",
 		"core/reference core/kerneltest internal/opdef trainer/checkpoint"},
 	{"trainer/crosscheck", "core internal/simd", "core/kerneltest core/reference plugins/linked"},
