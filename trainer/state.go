@@ -17,6 +17,7 @@ import (
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/placement"
+	"github.com/seed98097648/tune/trainer/preference"
 )
 
 // StateFile is where a checkpoint has what is not a tensor.
@@ -73,7 +74,7 @@ func readState(dir string) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &State{Config: Config{complete: true}}
+	s := &State{Config: Config{Preference: preference.Default(), complete: true}}
 	if err := plainjson.Unmarshal(b, s); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -108,6 +109,7 @@ func (j *Job) fingerprint() (model, rows string, err error) {
 			for _, values := range [][]int32{row.IDs, row.Labels, row.Positions, row.Segments} {
 				_ = binary.Write(h, binary.LittleEndian, values) // a hash never fails
 			}
+			_ = binary.Write(h, binary.LittleEndian, row.Roles)
 		}
 		h.Write([]byte("end"))
 	}

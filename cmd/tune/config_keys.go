@@ -56,7 +56,6 @@ var theirValues = map[string]map[string]string{
 // fixed are keys of LLaMA-Factory that decide something which is not a choice here, with
 // the values that say what tune does anyway.
 var fixed = map[string][]string{
-	"stage":                 {"sft", "pt"},
 	"finetuning_type":       {methodLoRA, methodFull},
 	"do_train":              {"true"},
 	"do_eval":               {"true", "false"},
@@ -81,11 +80,9 @@ var fixed = map[string][]string{
 // remedies say what to do about other values of fixed keys, where it is not to take one of
 // those.
 var remedies = map[string]string{
-	"mix_strategy":     "all data sets are shuffled together; give them weights instead, as in dataset: a@0.3,b",
-	"interleave_probs": "give the data sets weights instead, as in dataset: a@0.3,b",
-	"save_strategy":    "checkpoints are saved after every save_steps steps, or not at all: steps or no",
-	"stage": "preferences and rewards (dpo, kto, rm, ppo) cannot be trained on yet, and to learn the " +
-		"answers alone would be another training; take sft or pt",
+	"mix_strategy":           "all data sets are shuffled together; give them weights instead, as in dataset: a@0.3,b",
+	"interleave_probs":       "give the data sets weights instead, as in dataset: a@0.3,b",
+	"save_strategy":          "checkpoints are saved after every save_steps steps, or not at all: steps or no",
 	"optim":                  "the optimizer is AdamW (adamw_torch); another one would be another training",
 	"resume_from_checkpoint": "leave it out, and resume with tune --resume --out DIR or --resume=CHECKPOINT",
 	"create_new_adapter":     "merge the adapter first, with tune merge, and train a new one on the result",

@@ -101,7 +101,11 @@ type Step struct {
 	Tokens   int       `json:"tokens"`    // padding included
 	Seconds  float64   `json:"seconds"`
 	Memory   int64     `json:"memory"` // bytes of this process, without plugins; 0 if unknown
+	Metrics  Metrics   `json:"metrics,omitempty"`
 }
+
+// Metrics are what a run measures beside its loss, by trl's names, such as rewards/chosen; nil for nothing.
+type Metrics map[string]float64
 
 // Rate is the tokens per second, 0 if the time is unknown.
 func (s Step) Rate() float64 {
@@ -117,6 +121,7 @@ type Eval struct {
 	Step    int       `json:"step"` // steps done before it
 	Loss    float64   `json:"eval_loss"`
 	Targets int       `json:"eval_targets"`
+	Metrics Metrics   `json:"metrics,omitempty"`
 }
 
 // Incident is what happened to a kernel during one step and was dealt with.

@@ -53,6 +53,14 @@ func Default() Config {
 	return Config{Stage: SFT, Loss: Sigmoid, Beta: 0.1, Gamma: 0.5, ChosenWeight: 1, RejectedWeight: 1}
 }
 
+// WithDefaults returns the configuration with Default's value where a field is zero.
+func (c Config) WithDefaults() Config {
+	d := Default()
+	c.Stage, c.Loss, c.Beta, c.Gamma = cmp.Or(c.Stage, d.Stage), cmp.Or(c.Loss, d.Loss), cmp.Or(c.Beta, d.Beta), cmp.Or(c.Gamma, d.Gamma)
+	c.ChosenWeight, c.RejectedWeight = cmp.Or(c.ChosenWeight, d.ChosenWeight), cmp.Or(c.RejectedWeight, d.RejectedWeight)
+	return c
+}
+
 // Enabled reports whether training is on preferences.
 func (c Config) Enabled() bool { return c.Stage != "" && c.Stage != SFT && c.Stage != PT }
 

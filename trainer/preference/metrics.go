@@ -21,6 +21,22 @@ type Metrics struct {
 	KL        float64 `json:"kl,omitempty"`              // of KTO
 }
 
+// Named returns the metrics by their names, without those that the stage does not have; nil of nil.
+func (m *Metrics) Named() map[string]float64 {
+	if m == nil {
+		return nil
+	}
+	all := map[string]float64{"rewards/chosen": m.Chosen, "rewards/rejected": m.Rejected, "rewards/margins": m.Margin,
+		"rewards/accuracies": m.Accuracy, "logps/chosen": m.ChosenLogProb, "logps/rejected": m.RejectedLogProb}
+	for name, v := range map[string]float64{"nll_loss": m.NLL, "log_odds_ratio": m.OddsRatio, "log_odds_chosen": m.Odds,
+		"kl": m.KL} {
+		if v != 0 {
+			all[name] = v
+		}
+	}
+	return all
+}
+
 // Sums add up what Metrics are the means of. The zero value is empty.
 type Sums struct {
 	chosen, rejected         float64 // rewards
