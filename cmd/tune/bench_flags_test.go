@@ -10,6 +10,7 @@ const (
 	ofTheData     = "bench has no data: its rows are of random tokens, each one text, all of it learned"
 	ofTheRun      = "it is about what a run reads, writes, shows or repeats, and not about a step"
 	ofTheSchedule = "it is a factor of the update, which takes as long with any"
+	ofTheLoss     = "bench's rows are answers to follow; a loss of preferences takes the head's forward pass twice, and no more"
 )
 
 // notOfAStep are the flags of train that bench does not take, with the reason.
@@ -32,6 +33,9 @@ var notOfAStep = map[string]string{
 	"warmup-ratio": ofTheSchedule,
 	"adam-beta1":   ofTheSchedule, "adam-beta2": ofTheSchedule, "adam-epsilon": ofTheSchedule, "decay-all": ofTheSchedule,
 	"loraplus-lr-ratio": ofTheSchedule,
+
+	"stage": ofTheLoss, "pref-loss": ofTheLoss, "pref-beta": ofTheLoss, "simpo-gamma": ofTheLoss, "dpo-label-smoothing": ofTheLoss,
+	"pref-ftx": ofTheLoss, "kto-chosen-weight": ofTheLoss, "kto-rejected-weight": ofTheLoss, "ref-cache": ofTheLoss,
 
 	"kernels":     "that of bench names several selections, its variants",
 	"check-every": "a check is of one step among many; bench measures the others",

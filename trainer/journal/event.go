@@ -9,6 +9,8 @@ package journal
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -227,7 +229,16 @@ func (s *Step) appendFields(b []byte) []byte {
 	b = appendFloat(append(b, `,"grad_norm":`...), s.GradNorm)
 	b = strconv.AppendInt(append(b, `,"tokens":`...), int64(s.Tokens), 10)
 	b = appendFloat(append(b, `,"seconds":`...), s.Seconds)
-	return strconv.AppendInt(append(b, `,"memory":`...), s.Memory, 10)
+	b = strconv.AppendInt(append(b, `,"memory":`...), s.Memory, 10)
+	if len(s.Metrics) == 0 {
+		return b
+	}
+	separator := `,"metrics":{"`
+	for _, name := range slices.Sorted(maps.Keys(s.Metrics)) {
+		b = append(append(append(b, separator...), name...), `":`...)
+		b, separator = appendFloat(b, s.Metrics[name]), `,"`
+	}
+	return append(b, '}')
 }
 
 // appendFloat writes the shortest digits that read back as v. What JSON has no number for

@@ -130,7 +130,7 @@ func (c Config) kto(answers []Answer, of Total, sums *Sums) float64 {
 			loss -= c.FTX * a.mean() / float64(of.Examples)
 			a.Slope -= c.FTX / float64(a.Tokens) / float64(of.Examples)
 		}
-		c.watchMarked(sums, *a, far)
+		c.watchMarked(sums, *a)
 	}
 	sums.kl, sums.batches = sums.kl+far, sums.batches+1
 	return loss

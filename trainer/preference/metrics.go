@@ -10,7 +10,7 @@ type Metrics struct {
 	Rejected float64 `json:"rewards/rejected"`
 	Margin   float64 `json:"rewards/margins"`
 	// Accuracy is the share of pairs whose chosen answer has the higher reward; trl has none for KTO, where
-	// here it is the share of answers whose reward has the right sign, measured from KL.
+	// here it is the share of answers whose reward has the right sign.
 	Accuracy        float64 `json:"rewards/accuracies"`
 	ChosenLogProb   float64 `json:"logps/chosen"`
 	RejectedLogProb float64 `json:"logps/rejected"`
@@ -87,15 +87,15 @@ func (c Config) watchPair(s *Sums, chosen, rejected Answer) {
 	}
 }
 
-// watchMarked adds a marked answer, where the model is so far from the reference.
-func (c Config) watchMarked(s *Sums, a Answer, far float64) {
+// watchMarked adds a marked answer.
+func (c Config) watchMarked(s *Sums, a Answer) {
 	reward := c.Beta * a.ratio()
-	right := a.ratio() > far
+	right := reward > 0
 	if a.Role == data.Chosen {
 		s.chosen, s.chosenLog, s.chosens = s.chosen+reward, s.chosenLog+a.LogProb, s.chosens+1
 	} else {
 		s.rejected, s.rejectedLog, s.rejecteds = s.rejected+reward, s.rejectedLog+a.LogProb, s.rejecteds+1
-		right = a.ratio() < far
+		right = reward < 0
 	}
 	if s.compared++; right {
 		s.right++
