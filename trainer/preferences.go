@@ -44,5 +44,9 @@ func (c Config) validatePreference() error {
 		errs = append(errs, errors.New("corpus.Config.Format is given, but the columns of preferences are told by their names: "+
 			"leave it out"))
 	}
+	if c.Preference.Enabled() && c.Objective.Smoothing > 0 {
+		errs = append(errs, errors.New("nn.Objective.Smoothing smooths the labels of answers to follow: leave it out, or smooth "+
+			"which answer is better with preference.Config.Smoothing"))
+	}
 	return errors.Join(errs...)
 }

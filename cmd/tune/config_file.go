@@ -132,7 +132,7 @@ func (s *settings) setMethod() error {
 
 // set carries one key over.
 func (s *settings) set(key string, node *yaml.Node) error {
-	if key == "lr_scheduler_kwargs" {
+	if key == "lr_scheduler_kwargs" || key == "template_args" {
 		node = pairs(node)
 	}
 	value, null, err := scalar(node)

@@ -71,6 +71,15 @@ func TestConfigFileSetsFlags(t *testing.T) {
 		{"weights in 8 bits", "quantization_bit: 8", "base-int8", "true"},
 		{"evaluations", "eval_steps: 50", "eval-every", "50"},
 		{"no resuming", "resume_from_checkpoint: null\nbatch: 2", "batch", "2"},
+		{"interleaving", "mix_strategy: interleave_under", "mix", "interleave_under"},
+		{"probabilities", "interleave_probs: 0.3,0.7", "mix-probs", "0.3,0.7"},
+		{"noise", "neftune_noise_alpha: 5", "neftune-noise-alpha", "5"},
+		{"smooth labels", "label_smoothing_factor: 0.1", "label-smoothing", "0.1"},
+		{"even experts", "moe_aux_loss_coef: 0.001", "router-aux-loss", "0.001"},
+		{"history", "mask_history: true", "mask-history", "true"},
+		{"a system prompt", "default_system: Be kind.", "system", "Be kind."},
+		{"thinking", "enable_thinking: false", "template-args", "[enable_thinking=false]"},
+		{"variables of the template", "template_args: {a: 1, b: x}", "template-args", "[a=1,b=x]"},
 		{"data sets in one list", "mix_strategy: concat\ndataset: a,b", "data", `["a,b"]`},
 	}
 	for _, tt := range tests {
@@ -131,8 +140,6 @@ func TestConfigFileErrorsNameLineKeyAndRemedy(t *testing.T) {
 		{"resuming by the file", "resume_from_checkpoint: out/checkpoint-5",
 			"run.yaml:1: resume_from_checkpoint: \"out/checkpoint-5\" is not supported; leave it out, and resume with tune " +
 				"--resume"},
-		{"interleaving", "mix_strategy: interleave_under", "give them weights instead, as in dataset: a@0.3,b"},
-		{"probabilities", "interleave_probs: 0.3,0.7", "give the data sets weights instead, as in dataset: a@0.3,b"},
 		{"a share that is none", "val_size: some", `val_size: "some" does not fit; it must be a number`},
 		{"a mapping", "lr: {a: 1}", "want a single value"},
 		{"nested lists", "kernels: [[a]]", "single values only"},

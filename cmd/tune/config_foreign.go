@@ -9,8 +9,8 @@ var foreign = []struct {
 	sentence string
 	keys     []string
 }{
-	{"the optimizer is AdamW, which has no such choice: leave it out", []string{
-		"optimizer", "optim_args", "optim_target_modules", "use_adam_mini", "use_muon", "use_apollo", "apollo_rank",
+	{"the optimizers are those of optim, which have no such choice: leave it out", []string{
+		"optimizer", "optim_args", "optim_target_modules", "use_adam_mini", "use_apollo", "apollo_rank",
 		"use_badam", "badam_mode", "use_galore", "galore_rank"}},
 	{"the schedule's parameters are lr_scheduler_kwargs, or schedule_args",
 		[]string{"min_lr_ratio", "min_lr", "num_cycles", "lr_end"}},
@@ -34,8 +34,8 @@ var foreign = []struct {
 		"ref_model", "ref_model_adapters", "ref_model_quantization_bit"}},
 	{"there is no model of rewards: preferences are trained on directly; leave it out", []string{
 		"reward_model", "reward_model_type", "reward_model_adapters", "pref_bco_weight"}},
-	{"the loss is plain cross-entropy, without additions: leave it out", []string{
-		"neftune_noise_alpha", "label_smoothing_factor", "moe_aux_loss_coef", "use_dft_loss"}},
+	{"the loss is cross-entropy, with label_smoothing if that is given: leave it out", []string{
+		"use_dft_loss"}},
 	{"the weights of the base are quantised with quantization_bit: 8, or base_int8, and in no other way", []string{
 		"double_quantization", "quantization_method", "quantization_type", "load_in_4bit", "load_in_8bit"}},
 	{"the model keeps its positions, its vocabulary and its attention as config.json has them: leave it out", []string{

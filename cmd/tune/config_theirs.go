@@ -13,6 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/seed98097648/tune/trainer/optim"
 	"github.com/seed98097648/tune/trainer/preference"
 )
 
@@ -74,7 +75,7 @@ func (s *settings) settle() error {
 		return nil
 	}
 	s.pack()
-	for _, set := range []func() error{s.evaluate, s.report, s.save, s.assume, s.share} {
+	for _, set := range []func() error{s.evaluate, s.report, s.save, s.optimize, s.assume, s.share} {
 		if err := set(); err != nil {
 			return fmt.Errorf("%s: %w", s.file, err)
 		}
@@ -171,6 +172,19 @@ func (s *settings) save() error {
 	}
 	s.from["save-every"] = "save_strategy"
 	return s.command.Flags.Lookup("save-every").Value.Set("0")
+}
+
+// optimize does what use_muon says, which comes before optim, and takes the momentum of torch.optim.SGD.
+func (s *settings) optimize() error {
+	if s.values["use_muon"] == "true" && !s.given["optim"] {
+		s.from["optim"] = "use_muon"
+		return s.command.Flags.Lookup("optim").Value.Set(string(optim.Muon))
+	}
+	if s.from["optim"] != "" && s.values["optim"] == string(optim.SGD) {
+		_, err := s.put("momentum", "0")
+		return err
+	}
+	return nil
 }
 
 // assume takes LLaMA-Factory's defaults, and says which.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/seed98097648/tune/core"
@@ -42,7 +43,7 @@ func positions(config []byte) int {
 // nobody touches.
 func shape(t trainer.Config, mem core.Memory) (*models.Model, error) {
 	if t.LoRA.Enabled() {
-		return models.Shape(t.Model, mem, models.LoadOptions{LoRA: t.LoRA})
+		return models.Shape(t.Model, mem, models.LoadOptions{LoRA: t.LoRA, Objective: t.Objective})
 	}
 	config, err := models.ReadConfig(t.Model)
 	if err != nil {
@@ -52,5 +53,5 @@ func shape(t trainer.Config, mem core.Memory) (*models.Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.Model, err)
 	}
-	return m, m.Config.CheckLength("--seq", t.Positions(t.Seq))
+	return m, errors.Join(m.SetObjective(t.Objective), m.Config.CheckLength("--seq", t.Positions(t.Seq)))
 }

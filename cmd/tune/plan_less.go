@@ -34,7 +34,7 @@ func (p *runPlan) lookForLess(s *smaller, m *models.Model) error {
 		if err := set.Close(); err != nil {
 			return err
 		}
-		m, err := models.Shape(s.config.Model, s.mem, models.LoadOptions{LoRA: c.config})
+		m, err := models.Shape(s.config.Model, s.mem, models.LoadOptions{LoRA: c.config, Objective: s.config.Objective})
 		if err != nil {
 			return err
 		}

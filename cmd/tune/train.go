@@ -91,6 +91,7 @@ func newTrainFlags(c *Command) *trainFlags {
 	t.addLength(c.Group("Length of the run"))
 	addPreference(c.Group("Preferences"), &t.config.Preference)
 	t.addOptimizer(c.Group("Optimizer"))
+	addObjective(c.Group("Loss"), &t.config.Objective)
 	lora := c.Group("LoRA")
 	addLoRA(lora, &t.config.LoRA)
 	lora.Float64Var(&t.config.LoRA.PlusRatio, "loraplus-lr-ratio", t.config.LoRA.PlusRatio,
@@ -160,6 +161,7 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags) (err error) 
 	if err := ctx.Err(); err != nil {
 		return err // interrupted while loading: there is nothing to save
 	}
+	a.noteUpdates(job.Config)
 	if err := t.view.attach(job); err != nil {
 		return err
 	}

@@ -24,6 +24,8 @@ type LoadOptions struct {
 	LoRA   lora.Config // adapters, new ones or those of a folder; all else is then frozen
 	Seed   uint64      // of new adapters
 	Frozen bool        // all is frozen: for a model that is not trained
+	// Objective is what training adds to the plain loss.
+	Objective nn.Objective
 
 	// Check, if there is one, is asked about the model before its weights are read, and
 	// before it gets adapters. Its error ends the loading.
@@ -169,6 +171,10 @@ func (o LoadOptions) builder(mem core.Memory, stored func(name string) core.DTyp
 
 // adapted returns the model with adapters, if there are to be any.
 func (m *Model) adapted(o LoadOptions, dir string) (_ *Model, err error) {
+	if err = m.SetObjective(o.Objective); err != nil {
+		m.Free()
+		return nil, fmt.Errorf("models: %w", err)
+	}
 	switch {
 	case o.LoRA.Adapter != "":
 		m.Adapter, err = lora.Load(&m.Body, o.LoRA.Adapter)
@@ -265,6 +271,9 @@ func (m *Model) ignored(name string) bool {
 		if i, err := strconv.Atoi(number); err == nil && i >= m.Config.NumHiddenLayers && i-m.Config.NumHiddenLayers < m.Config.ExtraLayers {
 			return true
 		}
+	}
+	if extra := m.Config.ExtraNames; extra != "" && strings.Contains(name, extra) {
+		return true
 	}
 	return m.Config.TieWordEmbeddings && name == "lm_head.weight" || strings.HasSuffix(name, ".rotary_emb.inv_freq")
 }

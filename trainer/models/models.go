@@ -95,7 +95,7 @@ func (m *Model) Init(seed uint64) {
 			switch {
 			case len(p.Tensor.Shape) > 1:
 				v[i] = std * float32(rng.NormFloat64())
-			case strings.HasSuffix(p.Name, ".bias"):
+			case strings.HasSuffix(p.Name, ".bias") || p.AroundZero:
 				v[i] = 0
 			default:
 				v[i] = 1

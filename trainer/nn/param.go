@@ -17,10 +17,12 @@ type Param struct {
 	Name    string
 	Tensor  core.Tensor
 	Entries []Entry
-	Frozen  bool      // it gets no gradient
-	Scale   []float32 // of an int8 tensor: what the elements of each row are multiplied by
-	scale   core.Tensor
-	buffer  bool // see Builder.Buffer
+	Frozen  bool // it gets no gradient
+	// AroundZero says that random weights begin at 0, not at 1 as those of other norms.
+	AroundZero bool
+	Scale      []float32 // of an int8 tensor: what the elements of each row are multiplied by
+	scale      core.Tensor
+	buffer     bool // see Builder.Buffer
 
 	content, scaleContent uint64 // see Changed
 }

@@ -27,6 +27,12 @@ type loader struct {
 	before   *format.Example // of marked answers, the one read last in a source,
 	first    records.Place   // where the first stands, until it is added
 	longest  int             // tokens of the longest example as it is used
+	vars     map[string]any
+}
+
+func newLoader(c Config, m Model) *loader {
+	vars, _ := c.Talk.Vars() // which Validate has seen
+	return &loader{config: c, model: m, store: data.NewStore(), vars: vars}
 }
 
 // mostReported is how many broken rows a report names, and mostPlaces of how many examples
@@ -159,6 +165,12 @@ func (l *loader) row(layout format.Layout, r records.Record) error {
 			return fmt.Errorf("%v is a conversation: %w", r.Place, err)
 		}
 		l.report.Missing = l.template.Missing(l.model.Encoder.Encode)
+	}
+	if err = l.config.Talk.apply(&e, l.vars); err == nil && e.Rejected != nil {
+		err = l.config.Talk.apply(e.Rejected, l.vars)
+	}
+	if err != nil {
+		return &records.Error{Place: r.Place, Err: err}
 	}
 	if l.model.Kind != Follow {
 		return l.preference(r.Place, e)

@@ -53,7 +53,7 @@ func (l *loader) addMarked(at records.Place, e, other format.Example) error {
 	}
 	last := len(e.Chat.Messages) - 1
 	messages := append(slices.Clone(e.Chat.Messages[:last]), other.Chat.Messages[len(other.Chat.Messages)-1])
-	mismatched := format.Example{Chat: &chat.Conversation{Messages: messages, Tools: e.Chat.Tools}, Mute: e.Mute}
+	mismatched := format.Example{Chat: &chat.Conversation{Messages: messages, Tools: e.Chat.Tools, Vars: e.Chat.Vars}, Mute: e.Mute}
 	return l.addPair(at, e, role, mismatched, data.Mismatched)
 }
 
