@@ -51,9 +51,9 @@ type Config struct {
 
 	LoRA lora.Config `json:"lora,omitzero"`
 
+	Select     models.Selection  `json:"selection,omitzero"` // which parameters are trained
+	Objective  nn.Objective      `json:"objective,omitzero"` // what is added to the plain loss
 	Preference preference.Config `json:"preference,omitzero"`
-
-	Objective nn.Objective `json:"objective,omitzero"` // what is added to the plain loss
 
 	GradientCheckpointing bool `json:"gradient_checkpointing,omitempty"` // see EngineConfig
 	// MaxKept is the most memory that kernels may keep packed weights in, which changes no bit: 0 for half of
@@ -159,6 +159,7 @@ func (c Config) Validate() error {
 		errs = append(errs, err)
 	}
 	errs = append(errs, c.Preference.Validate(), c.validatePreference())
-	errs = append(errs, c.Objective.Validate(), c.Optimizer.validate(c.Accumulate), c.Checkpoints.validate(c.Out))
+	errs = append(errs, c.Objective.Validate(), c.Select.Validate(c.LoRA.Enabled()),
+		c.Optimizer.validate(c.Accumulate), c.Checkpoints.validate(c.Out))
 	return errors.Join(errs...)
 }

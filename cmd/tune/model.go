@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/seed98097648/tune/core"
@@ -43,15 +42,15 @@ func positions(config []byte) int {
 // nobody touches.
 func shape(t trainer.Config, mem core.Memory) (*models.Model, error) {
 	if t.LoRA.Enabled() {
-		return models.Shape(t.Model, mem, models.LoadOptions{LoRA: t.LoRA, Objective: t.Objective})
+		return models.Shape(t.Model, mem, models.LoadOptions{LoRA: t.LoRA, Objective: t.Objective, Train: t.Select})
 	}
 	config, err := models.ReadConfig(t.Model)
 	if err != nil {
 		return nil, err
 	}
-	m, err := models.New(config, mem)
+	m, err := models.NewWith(config, mem, models.LoadOptions{Train: t.Select, Objective: t.Objective})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.Model, err)
 	}
-	return m, errors.Join(m.SetObjective(t.Objective), m.Config.CheckLength("--seq", t.Positions(t.Seq)))
+	return m, m.Config.CheckLength("--seq", t.Positions(t.Seq))
 }

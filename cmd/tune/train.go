@@ -91,6 +91,7 @@ func newTrainFlags(c *Command) *trainFlags {
 	t.addLength(c.Group("Length of the run"))
 	addPreference(c.Group("Preferences"), &t.config.Preference)
 	t.addOptimizer(c.Group("Optimizer"))
+	addSelection(c.Group("What is trained"), &t.config.Select)
 	addObjective(c.Group("Loss"), &t.config.Objective)
 	lora := c.Group("LoRA")
 	addLoRA(lora, &t.config.LoRA)
