@@ -129,6 +129,16 @@ func TestConfigurationErrorsNameTheField(t *testing.T) {
 		{"no local experts", family("mixtral", with("num_local_experts", 0)), "num_local_experts (0)"},
 		{"biases of experts", family("ernie4_5_moe", with("use_bias", true)), "use_bias is not supported by model_type ernie4_5_moe"},
 		{"no interval of experts", family("ernie4_5_moe", with("moe_layer_interval", 0)), "moe_layer_interval is 0"},
+		{"another gelu", family("gemma2", with("hidden_activation", "gelu")), `hidden_activation "gelu" is not supported`},
+		{"another hidden_act", family("gemma3_text", with("hidden_act", "silu")), `hidden_act "silu" is not supported; supported: gelu_pytorch_tanh`},
+		{"no scale of queries", family("gemma2", with("query_pre_attn_scalar", 0)), "query_pre_attn_scalar is 0"},
+		{"a negative cap", family("gemma2", with("attn_logit_softcapping", -50)), "attn_logit_softcapping is -50"},
+		{"no cap of logits", family("gemma2", with("final_logit_softcapping", 0)), "final_logit_softcapping is 0"},
+		{"tokens that see all", family("gemma3_text", with("use_bidirectional_attention", true)), "use_bidirectional_attention"},
+		{"no pattern of windows", family("gemma3_text", with("sliding_window_pattern", 0)), "sliding_window_pattern is 0"},
+		{"no local base", family("gemma3_text", with("rope_local_base_freq", 0)), "rope_local_base_freq is 0"},
+		{"no limit of an activation", family("gpt_oss", with("swiglu_limit", 0)), "swiglu_limit is 0"},
+		{"logits of a router", family("gpt_oss", with("output_router_logits", true)), "output_router_logits is not supported by model_type gpt_oss"},
 		{"experts in some layers", family("glm4_moe", with("moe_layer_freq", 2)), "moe_layer_freq 2"},
 	}
 	for _, tt := range tests {

@@ -85,6 +85,14 @@ func aroundZero(cfg *DecoderConfig) {
 	cfg.Norms = LayerNorms{"input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"}
 }
 
+// withCaps has Gemma 2's.
+func withCaps(cfg *DecoderConfig) {
+	cfg.Attention.Cap, cfg.LogitCap = 1.5, 4
+	cfg.Block = func(b *Builder, _ int, path, site string) Block { return NewGELUMLP(b, path, site, 10, 14) }
+}
+
+func withSinks(cfg *DecoderConfig) { cfg.Attention.Sinks = true }
+
 // withFactors has Granite's, and a layer without rotary positions.
 func withFactors(cfg *DecoderConfig) {
 	cfg.Scales = Scales{Embedding: 3, Residual: 0.4, Logits: 0.25}
@@ -151,6 +159,8 @@ func TestEveryParameterHasItsGradient(t *testing.T) {
 		"norms after, and of all heads":  tiny(withNormsAfter),
 		"norms around zero":              tiny(withQKNorm, aroundZero),
 		"factors, and no positions":      tiny(withFactors),
+		"caps, and a GELU":               tiny(withCaps),
+		"sinks, and a window":            tiny(withSinks, withWindow(2)),
 		"balanced experts":               tiny(oneLayer, withExperts(2, true), balanced(5)),
 	}
 	for name, cfg := range tests {
