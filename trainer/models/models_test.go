@@ -139,6 +139,11 @@ func TestConfigurationErrorsNameTheField(t *testing.T) {
 		{"no local base", family("gemma3_text", with("rope_local_base_freq", 0)), "rope_local_base_freq is 0"},
 		{"no limit of an activation", family("gpt_oss", with("swiglu_limit", 0)), "swiglu_limit is 0"},
 		{"logits of a router", family("gpt_oss", with("output_router_logits", true)), "output_router_logits is not supported by model_type gpt_oss"},
+		{"keys of fewer heads", family("deepseek_v3", with("num_key_value_heads", 2)), "num_key_value_heads 2 is not supported by model_type deepseek_v3"},
+		{"no rank of queries", family("deepseek_v3", with("q_lora_rank", 0)), "q_lora_rank is 0, must be positive, or null"},
+		{"no values", family("deepseek_v3", with("v_head_dim", 0)), "v_head_dim is 0"},
+		{"an odd part that rotates", family("deepseek_v3", with("qk_rope_head_dim", 3)), "give no even rotary size"},
+		{"another choice of deepseek", family("deepseek_v3", with("topk_method", "greedy")), `topk_method "greedy" is not supported by model_type deepseek_v3`},
 		{"experts in some layers", family("glm4_moe", with("moe_layer_freq", 2)), "moe_layer_freq 2"},
 	}
 	for _, tt := range tests {

@@ -21,6 +21,7 @@ type AttentionConfig struct {
 	Cap                             float64    // scores are Cap*tanh(score/Cap); 0 for none
 	Sinks                           bool       // each head has a score for nothing, a parameter, beside those of keys
 	Scale                           float64    // of the scores; 0 means 1/sqrt(HeadDim)
+	Latent                          *Latent    // q, k and v are made as it says; HeadDim is then set by it
 	Rope                            *RopeTable // nil for no positions
 	Pairing                         core.Pairing
 	Window                          int // tokens that a query sees, itself among them; 0 for all before it
@@ -36,19 +37,27 @@ type Attention struct {
 	qNorm, kNorm *RMSNorm // nil without QKNorm and QKNormAll
 	rope         *Rope    // nil without Rope
 	sinks        *Param   // [H], nil without Sinks
+	latent       *latent  // instead of in; nil without Latent
 	*site
 	paged, store *site // offer paged_attention and reshape_and_cache over a cache; see Body.Paged
 }
 
 // NewAttention adds the parameters below path and the sites below sitePath.
 func NewAttention(b *Builder, path, sitePath string, cfg AttentionConfig) *Attention {
+	if cfg.Latent != nil {
+		cfg.HeadDim = cfg.Latent.width()
+	}
 	a := &Attention{cfg: cfg}
 	linear := func(name string, heads int) {
 		a.in = append(a.in, NewLinear(b, path+name, cfg.Hidden, heads*cfg.HeadDim, cfg.Bias))
 	}
-	if cfg.Packed {
+	out := cfg.Heads * cfg.HeadDim
+	switch {
+	case cfg.Latent != nil:
+		a.latent, out = newLatent(b, path, sitePath, cfg), cfg.Heads*cfg.Latent.Value
+	case cfg.Packed:
 		linear(".qkv_proj", cfg.Heads+2*cfg.KVHeads)
-	} else {
+	default:
 		facts := core.Facts{Dim: cfg.Hidden, HeadDim: cfg.HeadDim, Heads: cfg.Heads, KVHeads: cfg.KVHeads, Bias: cfg.Bias}
 		a.qkv = b.group(sitePath+".qkv", core.QKV, facts, func() []*Linear {
 			linear(".q_proj", cfg.Heads)
@@ -57,7 +66,7 @@ func NewAttention(b *Builder, path, sitePath string, cfg AttentionConfig) *Atten
 			return a.in
 		})
 	}
-	a.o = NewLinear(b, path+".o_proj", cfg.Heads*cfg.HeadDim, cfg.Hidden, cfg.OutBias)
+	a.o = NewLinear(b, path+".o_proj", out, cfg.Hidden, cfg.OutBias)
 	norm := func(name string, dim int) *RMSNorm {
 		return newNorm(b, path+name, sitePath+name, normKind{dim, cfg.Eps, cfg.NormOffset}, false)
 	}
@@ -93,6 +102,12 @@ func (a *Attention) Forward(c *Context, x *autograd.Value) *autograd.Value {
 // project records what comes before attention: x [T, D], q [T, H, C], k and v [T, KV, C].
 func (a *Attention) project(c *Context, x *autograd.Value) (q, k, v *autograd.Value) {
 	t, f := c.T(), a.cfg
+	if a.latent != nil {
+		c.costly()
+		q, k, v = a.latent.project(c, x)
+		q, k = a.rope.Forward(c, q, k)
+		return q, k, v
+	}
 	in := forwardAll(c, a.qkv, a.in, x)
 	c.costly()
 	if f.Packed {
@@ -114,7 +129,11 @@ func (a *Attention) project(c *Context, x *autograd.Value) (q, k, v *autograd.Va
 
 // rest records attention and the layer after it.
 func (a *Attention) rest(c *Context, q, k, v *autograd.Value) *autograd.Value {
-	return a.o.Forward(c, a.attend(c, q, k, v).Reshape(c.T(), a.cfg.Heads*a.cfg.HeadDim))
+	y := a.attend(c, q, k, v)
+	if a.latent != nil {
+		return a.o.Forward(c, a.latent.values(c, y))
+	}
+	return a.o.Forward(c, y.Reshape(c.T(), a.cfg.Heads*a.cfg.HeadDim))
 }
 
 // attend records what the site offers: q [T, H, C], k and v [T, KV, C], y [T, H, C].

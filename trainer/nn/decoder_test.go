@@ -91,6 +91,21 @@ func withCaps(cfg *DecoderConfig) {
 	cfg.Block = func(b *Builder, _ int, path, site string) Block { return NewGELUMLP(b, path, site, 10, 14) }
 }
 
+// latentAttention has values shorter or longer than queries and keys, which have eight elements.
+func latentAttention(rank, value int) func(*DecoderConfig) {
+	return func(cfg *DecoderConfig) {
+		cfg.Attention.KVHeads, cfg.Attention.Scale = cfg.Attention.Heads, 0.3
+		cfg.Attention.Latent = &Latent{QRank: rank, KVRank: 7, Plain: 2, Rotary: 6, Value: value}
+	}
+}
+
+func withClampedExperts(cfg *DecoderConfig) {
+	cfg.Block = func(b *Builder, _ int, path, site string) Block {
+		return NewClampedMoE(b, path, site, MoEConfig{Hidden: 10, Intermediate: 7,
+			Router: RouterConfig{Experts: 4, TopK: 2, Normalize: true, LogitBias: true}}, 30)
+	}
+}
+
 func withSinks(cfg *DecoderConfig) { cfg.Attention.Sinks = true }
 
 // withFactors has Granite's, and a layer without rotary positions.
@@ -161,6 +176,9 @@ func TestEveryParameterHasItsGradient(t *testing.T) {
 		"factors, and no positions":      tiny(withFactors),
 		"caps, and a GELU":               tiny(withCaps),
 		"sinks, and a window":            tiny(withSinks, withWindow(2)),
+		"latent attention":               tiny(latentAttention(5, 3)),
+		"latent, of long values":         tiny(latentAttention(0, 11), withBiases),
+		"clamped experts":                tiny(oneLayer, withClampedExperts),
 		"balanced experts":               tiny(oneLayer, withExperts(2, true), balanced(5)),
 	}
 	for name, cfg := range tests {

@@ -17,6 +17,7 @@ var oracles = map[string]likeness{
 	"gemma2":       gemmaLike(gemma2Attention),
 	"gemma3_text":  gemmaLike(gemma3Attention),
 	"gpt_oss":      llamaLike(1e-5, gptOSSAttention, gptOSSExperts),
+	"deepseek_v3":  llamaLike(1e-6, deepseekAttention, deepseekExperts),
 	"ernie4_5_moe": llamaLike(1e-5, ernieAttention, ernieExperts),
 	"ernie4_5":     llamaLike(1e-5, ernieAttention, denseSiLU),
 }
@@ -284,6 +285,91 @@ func gptOSSExperts(o *oracle, layer int, x []float64) []float64 {
 		}
 		for j, v := range from("down_proj", e, hidden, d) {
 			y[j] += weights[i] * v
+		}
+	}
+	return y
+}
+
+// deepseekAttention: q and kv go through few numbers and a norm; the last elements of a head of q turn, as those of k,
+// which all heads share.
+func deepseekAttention(o *oracle, layer int, x [][]float64) [][]float64 {
+	path := fmt.Sprintf("model.layers.%d.self_attn.", layer)
+	rank, plain, rotary := o.count("kv_lora_rank", 0), o.count("qk_nope_head_dim", 0), o.count("qk_rope_head_dim", 0)
+	original := o.number("max_position_embeddings", 0)
+	const factor, all = 4, 0.7
+	pair := func(turns float64) float64 {
+		return float64(rotary) * math.Log(original/(turns*2*math.Pi)) / (2 * math.Log(10000))
+	}
+	low, high := max(math.Floor(pair(32)), 0), min(math.Ceil(pair(1)), float64(rotary-1))
+	inv := frequencies(1e4, rotary)
+	for i := range inv {
+		stretched := min(max((float64(i)-low)/(high-low), 0), 1)
+		inv[i] = inv[i]/factor*stretched + inv[i]*(1-stretched)
+	}
+	longer := func(by float64) float64 { return 0.1*by*math.Log(factor) + 1 }
+	turned := func(h []float64, t int) []float64 {
+		h = slices.Clone(h)
+		rotate(h, t, inv, true)
+		for i := range h {
+			h[i] *= longer(1) / longer(all)
+		}
+		return h
+	}
+	var q, k, v [][][]float64
+	for t, row := range x {
+		down := o.linear(path+"kv_a_proj_with_mqa", row)
+		up := heads(o.linear(path+"kv_b_proj", o.norm(path+"kv_a_layernorm", down[:rank])), plain+o.count("v_head_dim", 0))
+		queries := heads(o.linear(path+"q_b_proj", o.norm(path+"q_a_layernorm", o.linear(path+"q_a_proj", row))), plain+rotary)
+		var qt, kt, vt [][]float64
+		for i, h := range queries {
+			qt = append(qt, append(slices.Clone(h[:plain]), turned(h[plain:], t)...))
+			kt = append(kt, append(slices.Clone(up[i][:plain]), turned(down[rank:], t)...))
+			vt = append(vt, up[i][plain:])
+		}
+		q, k, v = append(q, qt), append(k, kt), append(v, vt)
+	}
+	y := attention(q, k, v, scores{scale: longer(all) * longer(all) / math.Sqrt(float64(plain+rotary))})
+	for t := range y {
+		y[t] = o.linear(path+"o_proj", y[t])
+	}
+	return y
+}
+
+// deepseekExperts ranks groups of experts by their two best, and takes the best of the best groups.
+func deepseekExperts(o *oracle, layer int, x []float64) []float64 {
+	path := fmt.Sprintf("model.layers.%d.mlp", layer)
+	if layer < o.count("first_k_dense_replace", 3) {
+		return denseSiLU(o, layer, x)
+	}
+	p := o.linear(path+".gate", x)
+	for e := range p {
+		p[e] = 1 / (1 + math.Exp(-p[e]))
+	}
+	choosing := slices.Clone(p)
+	for e, b := range o.tensor(path + ".gate.e_score_correction_bias") {
+		choosing[e] += b
+	}
+	groups := heads(choosing, len(p)/o.count("n_group", 1))
+	ranks := make([]float64, len(groups))
+	for i, g := range groups {
+		for _, e := range best(g, 2) {
+			ranks[i] += g[e]
+		}
+	}
+	kept := best(ranks, o.count("topk_group", 1))
+	for i, g := range groups {
+		if !slices.Contains(kept, i) {
+			clear(g)
+		}
+	}
+	chosen, sum := best(choosing, o.count("num_experts_per_tok", 8)), 0.0
+	for _, e := range chosen {
+		sum += p[e]
+	}
+	y := o.gated(path+".shared_experts", x, silu)
+	for _, e := range chosen {
+		for j, v := range o.gated(fmt.Sprintf("%s.experts.%d", path, e), x, silu) {
+			y[j] += o.number("routed_scaling_factor", 2.5) * p[e] / sum * v
 		}
 	}
 	return y
