@@ -234,7 +234,8 @@ func frozenDType(p *nn.Param, stored func(name string) core.DType, quantise bool
 		return core.Float32
 	}
 	apart := func(suffix string) bool { return strings.HasSuffix(p.Name, suffix) }
-	if quantise && !apart("embed_tokens.weight") && !apart("lm_head.weight") && !apart(".gate.weight") {
+	if quantise && !apart("embed_tokens.weight") && !apart("lm_head.weight") && !apart(".gate.weight") &&
+		!apart(".router.weight") && !apart("_bias") {
 		return core.Int8
 	}
 	dtype := core.InvalidDType
