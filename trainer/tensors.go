@@ -63,7 +63,7 @@ func readWeights(m *models.Model, dir string) error {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	for _, p := range m.Params() {
+	for _, p := range m.Trainable() { // the rest is as it was loaded
 		p.Written()
 		if err := fill(p, in); err != nil {
 			return fmt.Errorf("%s: %w", dir, err)

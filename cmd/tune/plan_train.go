@@ -38,7 +38,7 @@ func (a *app) advise(ctx context.Context, c trainer.Config, m *models.Model, reg
 	s := &smaller{mem, c, a.patcher(ctx, c, mem, reg)}
 	if c.Model != "" { // and not the built-in example
 		if m, err = models.Shape(c.Model, mem, models.LoadOptions{LoRA: c.LoRA, Objective: c.Objective,
-			Narrow: c.Optimizer.Weights == trainer.BF16}); err != nil {
+			Train: c.Select, Narrow: c.Optimizer.Weights == trainer.BF16}); err != nil {
 			return errors.Join(refused, err)
 		}
 	}
