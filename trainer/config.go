@@ -160,6 +160,6 @@ func (c Config) Validate() error {
 	}
 	errs = append(errs, c.Preference.Validate(), c.validatePreference())
 	errs = append(errs, c.Objective.Validate(), c.Select.Validate(c.LoRA.Enabled()),
-		c.Optimizer.validate(c.Accumulate), c.Checkpoints.validate(c.Out))
+		c.Optimizer.validate(c.Accumulate, c.LoRA.Enabled()), c.Checkpoints.validate(c.Out))
 	return errors.Join(errs...)
 }

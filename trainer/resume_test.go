@@ -84,6 +84,17 @@ func wider(t *testing.T, j *trainer.Job, mem core.Memory, kind optim.Kind) {
 	j.Model, j.Memory, j.Config.Optimizer.Kind = m, mem, kind
 }
 
+// narrowed makes the weights of a job's model bfloat16.
+func narrowed(t *testing.T, j *trainer.Job, mem core.Memory) {
+	t.Helper()
+	m, err := models.NewWith(j.Model.RawConfig, mem, models.LoadOptions{Narrow: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Init(1)
+	j.Model, j.Config.Optimizer.Weights = m, trainer.BF16
+}
+
 // times are the parts of a log that tell when and where a run was, not what it did.
 var times = regexp.MustCompile(`"tokens_per_s":[^,}]*|"out":"[^"]*"|"model":"/[^"]*"|"threads":[0-9]*`)
 
@@ -184,6 +195,10 @@ func TestAResumedRunEqualsAnUninterruptedOne(t *testing.T) {
 	modes["update in backward"] = func(j *trainer.Job) {
 		wider(t, j, mem, optim.AdamW8)
 		j.Config.Kernels, j.Registry, j.Config.Optimizer.UpdateInBackward = "all", reg, true
+	}
+	modes["weights in bfloat16"] = func(j *trainer.Job) {
+		modes["update in backward"](j)
+		narrowed(t, j, mem)
 	}
 	for name, change := range modes {
 		t.Run(name, func(t *testing.T) {

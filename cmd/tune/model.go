@@ -48,7 +48,8 @@ func shape(t trainer.Config, mem core.Memory) (*models.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := models.NewWith(config, mem, models.LoadOptions{Train: t.Select, Objective: t.Objective})
+	m, err := models.NewWith(config, mem, models.LoadOptions{Train: t.Select, Objective: t.Objective,
+		Narrow: t.Optimizer.Weights == trainer.BF16})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.Model, err)
 	}

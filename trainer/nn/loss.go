@@ -100,12 +100,21 @@ func crossEntropyOp(c *Context, logits *autograd.Value, share float64) autograd.
 	return op
 }
 
+// logitsOf records the logits of a head, x [T, D], capped if there is a cap.
+func logitsOf(c *Context, head *Linear, most float64, x *autograd.Value) *autograd.Value {
+	y := head.Forward(c, x)
+	if most > 0 {
+		return capped(c.G, y, most)
+	}
+	return y
+}
+
 // headLoss records the logits of the head, x [T, D], and the loss of them, to which a
 // further loss [1] is added unless it is nil, with labels smoothed by a share. With a kernel the loss does not need the
 // logits: they are computed if somebody keeps them.
-func (s *site) headLoss(c *Context, head *Linear, x, further *autograd.Value,
+func (s *site) headLoss(c *Context, head *Linear, most float64, x, further *autograd.Value,
 	share float64) (logits, loss *autograd.Value) {
-	logits = inPath(c, "lm_head", func() *autograd.Value { return head.Forward(c, x) })
+	logits = inPath(c, "lm_head", func() *autograd.Value { return logitsOf(c, head, most, x) })
 	loss = inPath(c, "loss", func() *autograd.Value {
 		op, in := crossEntropyOp(c, logits, share), []*autograd.Value{logits, c.labels, c.divisor}
 		if s != nil && s.kernel != nil {
