@@ -28,6 +28,7 @@ var notOfAStep = map[string]string{
 
 	"out": ofTheRun, "epochs": ofTheRun, "save-every": ofTheRun, "keep": ofTheRun, "eval-every": ofTheRun,
 	"no-eval": ofTheRun, "load-best-at-end": ofTheRun,
+	"save-epochs": ofTheRun, "eval-epochs": ofTheRun, "early-stopping": ofTheRun, "early-stopping-threshold": ofTheRun,
 	"resume": ofTheRun, "force": ofTheRun, "tensorboard": ofTheRun, "serve": ofTheRun, "serve-token": ofTheRun,
 	"log": ofTheRun, "max-time": ofTheRun,
 	"steps": "that of bench says how many steps are measured",

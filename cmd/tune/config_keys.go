@@ -36,6 +36,7 @@ var theirNames = map[string]string{
 	"packing":                     "no-packing",
 	"quantization_bit":            "base-int8",
 	"eval_strategy":               "no-eval",
+	"early_stopping_steps":        "early-stopping",
 	"mix_strategy":                "mix",
 	"interleave_probs":            "mix-probs",
 	"default_system":              "system",
@@ -56,7 +57,7 @@ var theirValues = map[string]map[string]string{
 	"lora_target":      {"all": "all-linear"},
 	"max_steps":        {"-1": "0"},
 	"quantization_bit": {"8": "true"},
-	"eval_strategy":    {"no": "true", "false": "true", "steps": "false"},
+	"eval_strategy":    {"no": "true", "false": "true", "steps": "false", "epoch": "false"},
 	"bf16":             {"true": "bf16", "false": "float32"},
 	"enable_thinking":  {"true": "enable_thinking=true", "false": "enable_thinking=false"},
 
@@ -79,7 +80,7 @@ var fixed = map[string][]string{
 
 	"neat_packing": {"true", "false"}, // what is packed into a row never sees its neighbours
 
-	"save_strategy":          {"steps", "no", "false"},
+	"save_strategy":          {"steps", "epoch", "no", "false"},
 	"dataloader_drop_last":   {"false"},
 	"resume_from_checkpoint": {"false"},
 	"create_new_adapter":     {"false"},
@@ -90,7 +91,7 @@ var fixed = map[string][]string{
 // remedies say what to do about other values of fixed keys, where it is not to take one of
 // those.
 var remedies = map[string]string{
-	"save_strategy":            "checkpoints are saved after every save_steps steps, or not at all: steps or no",
+	"save_strategy":            "checkpoints are saved after every save_steps steps, after every epoch, or not at all: steps, epoch or no",
 	"freeze_trainable_modules": "all of a layer is trained; freeze names modules that are not",
 	"resume_from_checkpoint":   "leave it out, and resume with tune --resume --out DIR or --resume=CHECKPOINT",
 	"create_new_adapter":       "merge the adapter first, with tune merge, and train a new one on the result",
