@@ -10,7 +10,9 @@ const (
 	ofTheData     = "bench has no data: its rows are of random tokens, each one text, all of it learned"
 	ofTheRun      = "it is about what a run reads, writes, shows or repeats, and not about a step"
 	ofTheLoss     = "bench measures the plain loss"
+	ofThePart     = "bench trains all weights, or adapters alone"
 	ofTheSchedule = "it is a factor of the update, which takes as long with any"
+	ofPreference  = "bench's rows are answers to follow; a loss of preferences takes the head's forward pass twice, and no more"
 )
 
 // notOfAStep are the flags of train that bench does not take, with the reason.
@@ -36,8 +38,13 @@ var notOfAStep = map[string]string{
 	"muon-match-rms":    ofTheSchedule,
 	"loraplus-lr-ratio": ofTheSchedule,
 
+	"stage": ofPreference, "pref-loss": ofPreference, "pref-beta": ofPreference, "simpo-gamma": ofPreference, "dpo-label-smoothing": ofPreference,
+	"pref-ftx": ofPreference, "kto-chosen-weight": ofPreference, "kto-rejected-weight": ofPreference, "ref-cache": ofPreference,
+
 	"neftune-noise-alpha": ofTheLoss, "label-smoothing": ofTheLoss, "router-aux-loss": ofTheLoss,
 	"router-z-loss": ofTheLoss,
+
+	"train-modules": ofThePart, "train-layers": ofThePart, "freeze": ofThePart,
 
 	"kernels":     "that of bench names several selections, its variants",
 	"check-every": "a check is of one step among many; bench measures the others",

@@ -123,9 +123,11 @@ func (s *settings) setMethod() error {
 	switch {
 	case s.method == methodLoRA && !adapts:
 		return flags.Set("lora-rank", theirRank)
-	case s.method == methodFull && adapts:
+	case s.method == methodFreeze && !adapts && s.from["train-layers"] == "" && !s.given["train-layers"]:
+		return flags.Set("train-layers", theirLayers)
+	case (s.method == methodFull || s.method == methodFreeze) && adapts:
 		return fmt.Errorf("%s: finetuning_type is %s, but %s is given too: leave one of them out",
-			s.file, methodFull, cmp.Or(s.from["lora-rank"], s.from["adapter"]))
+			s.file, s.method, cmp.Or(s.from["lora-rank"], s.from["adapter"]))
 	}
 	return nil
 }

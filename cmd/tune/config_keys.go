@@ -39,6 +39,10 @@ var theirNames = map[string]string{
 	"mix_strategy":                "mix",
 	"interleave_probs":            "mix-probs",
 	"default_system":              "system",
+	"additional_target":           "train-modules",
+	"modules_to_save":             "train-modules",
+	"freeze_trainable_layers":     "train-layers",
+	"freeze_extra_modules":        "train-modules",
 	"label_smoothing_factor":      "label-smoothing",
 	"moe_aux_loss_coef":           "router-aux-loss",
 	"enable_thinking":             "template-args",
@@ -64,13 +68,14 @@ var theirValues = map[string]map[string]string{
 // fixed are keys of LLaMA-Factory that decide something which is not a choice here, with
 // the values that say what tune does anyway.
 var fixed = map[string][]string{
-	"stage":                 {"sft", "pt"},
-	"finetuning_type":       {methodLoRA, methodFull},
+	"finetuning_type":       {methodLoRA, methodFull, methodFreeze},
 	"do_train":              {"true"},
 	"do_eval":               {"true", "false"},
 	"do_predict":            {"false"},
 	"predict_with_generate": {"false"},
 	"use_dora":              {"false"},
+
+	"freeze_trainable_modules": {"all"},
 
 	"neat_packing": {"true", "false"}, // what is packed into a row never sees its neighbours
 
@@ -85,18 +90,23 @@ var fixed = map[string][]string{
 // remedies say what to do about other values of fixed keys, where it is not to take one of
 // those.
 var remedies = map[string]string{
-	"save_strategy": "checkpoints are saved after every save_steps steps, or not at all: steps or no",
-	"stage": "preferences and rewards (dpo, kto, rm, ppo) cannot be trained on yet, and to learn the " +
-		"answers alone would be another training; take sft or pt",
-	"resume_from_checkpoint": "leave it out, and resume with tune --resume --out DIR or --resume=CHECKPOINT",
-	"create_new_adapter":     "merge the adapter first, with tune merge, and train a new one on the result",
+	"save_strategy":            "checkpoints are saved after every save_steps steps, or not at all: steps or no",
+	"freeze_trainable_modules": "all of a layer is trained; freeze names modules that are not",
+	"resume_from_checkpoint":   "leave it out, and resume with tune --resume --out DIR or --resume=CHECKPOINT",
+	"create_new_adapter":       "merge the adapter first, with tune merge, and train a new one on the result",
 }
 
 // The values of finetuning_type.
 const (
 	methodLoRA = "lora"
 	methodFull = "full"
+	// methodFreeze trains some layers.
+	methodFreeze = "freeze"
 )
+
+// theirLayers is how many of the last layers LLaMA-Factory trains with methodFreeze where its file
+// does not say.
+const theirLayers = "2"
 
 // theirRank is the rank of LLaMA-Factory's adapters where its file names none.
 const theirRank = "8"

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/seed98097648/tune/core"
@@ -24,7 +23,7 @@ func (c *Command) readConfig(t *trainer.Config) ([]byte, error) {
 // with a config.json is better said by whoever reads all of it.
 func (c *Command) fitSeq(t *trainer.Config, config []byte) {
 	if most := positions(config); !c.Flags.Changed("seq") && most > 1 {
-		t.Seq = min(t.Seq, most)
+		t.Seq = min(t.Seq, t.RowOf(most))
 	}
 }
 
@@ -43,15 +42,16 @@ func positions(config []byte) int {
 // nobody touches.
 func shape(t trainer.Config, mem core.Memory) (*models.Model, error) {
 	if t.LoRA.Enabled() {
-		return models.Shape(t.Model, mem, models.LoadOptions{LoRA: t.LoRA, Objective: t.Objective})
+		return models.Shape(t.Model, mem, models.LoadOptions{LoRA: t.LoRA, Objective: t.Objective, Train: t.Select})
 	}
 	config, err := models.ReadConfig(t.Model)
 	if err != nil {
 		return nil, err
 	}
-	m, err := models.New(config, mem)
+	m, err := models.NewWith(config, mem, models.LoadOptions{Train: t.Select, Objective: t.Objective,
+		Narrow: t.Optimizer.Weights == trainer.BF16})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.Model, err)
 	}
-	return m, errors.Join(m.SetObjective(t.Objective), m.Config.CheckLength("--seq", t.Seq))
+	return m, m.Config.CheckLength("--seq", t.Positions(t.Seq))
 }

@@ -20,6 +20,7 @@ type Adapter struct {
 	body    *nn.Body
 	targets []nn.Target
 	a, b    []*nn.Param // of each target
+	whole   []*nn.Param // trained as they are
 }
 
 // New puts fresh adapters on a model, which then gives what it gave before: A is uniform
@@ -58,7 +59,7 @@ func attach(body *nn.Body, put adapt, c Config, base string, targets []nn.Target
 		}
 		a.a, a.b = append(a.a, A), append(a.b, B)
 	}
-	return a, nil
+	return a, a.keep()
 }
 
 // Config returns the configuration, with its defaults filled in.
@@ -79,6 +80,12 @@ func (a *Adapter) Named() ([]checkpoint.Named, error) {
 			}
 			out = append(out, checkpoint.Named{Name: prefix + e.Name, Tensor: t})
 		}
+	}
+	for _, t := range a.wholeTensors() {
+		if _, bad := checkpoint.NonFinite(t.Tensor); bad {
+			return nil, fmt.Errorf("%s has values that are not finite: the training diverged; lower the learning rate", t.Name)
+		}
+		out = append(out, t)
 	}
 	return out, nil
 }
@@ -106,6 +113,22 @@ func (a *Adapter) Merge() error {
 		B.Written()
 	}
 	return nil
+}
+
+// Off has the adapters add nothing, until the function that it returns is called.
+func (a *Adapter) Off() (on func()) {
+	was := make([][]float32, len(a.b))
+	for i, p := range a.b {
+		was[i] = slices.Clone(p.Tensor.Float32s())
+		clear(p.Tensor.Data)
+		p.Written()
+	}
+	return func() {
+		for i, p := range a.b {
+			copy(p.Tensor.Float32s(), was[i])
+			p.Written()
+		}
+	}
 }
 
 // weight is a matrix [out, in] of the model.

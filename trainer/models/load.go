@@ -1,6 +1,7 @@
 package models
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,6 +25,10 @@ type LoadOptions struct {
 	LoRA   lora.Config // adapters, new ones or those of a folder; all else is then frozen
 	Seed   uint64      // of new adapters
 	Frozen bool        // all is frozen: for a model that is not trained
+	// Train says which parameters are trained; all of them, or, with adapters, none, by default.
+	Train Selection
+	// Narrow has what is trained stored in bfloat16 and saved so: matrices in memory, too, without another copy.
+	Narrow bool
 	// Objective is what training adds to the plain loss.
 	Objective nn.Objective
 
@@ -108,7 +113,10 @@ func Verify(dir, adapter string) error {
 }
 
 func (o LoadOptions) read(dir string, mem core.Memory, weights bool) (*Model, error) {
-	if err := o.LoRA.Validate(); err != nil {
+	if err := errors.Join(o.LoRA.Validate(), o.Train.Validate(o.LoRA.Enabled())); err != nil {
+		return nil, err
+	}
+	if err := o.ownModules(); err != nil {
 		return nil, err
 	}
 	config, err := ReadConfig(dir)
@@ -135,7 +143,7 @@ func (o LoadOptions) read(dir string, mem core.Memory, weights bool) (*Model, er
 		dtype, _, _ := set.Lookup(name)
 		return dtype
 	}
-	b := o.builder(allowed, stored)
+	b, chosen := o.builder(allowed, config, stored)
 	if quantised != nil {
 		quantised.scales(b, stored)
 	}
@@ -143,7 +151,10 @@ func (o LoadOptions) read(dir string, mem core.Memory, weights bool) (*Model, er
 	if err != nil {
 		return nil, fmt.Errorf("models: %s: %w", dir, err)
 	}
-	if weights && o.Check != nil {
+	if err = chosen.check(m); err != nil {
+		err = fmt.Errorf("models: %s: %w", dir, err)
+	}
+	if err == nil && weights && o.Check != nil {
 		err = o.Check(m)
 	}
 	if err == nil && weights {
@@ -159,14 +170,33 @@ func (o LoadOptions) read(dir string, mem core.Memory, weights bool) (*Model, er
 	return m.adapted(o, dir)
 }
 
-// builder returns one whose parameters are frozen, if they are to be. stored gives the
-// dtype of a tensor in the files.
-func (o LoadOptions) builder(mem core.Memory, stored func(name string) core.DType) *nn.Builder {
-	b := nn.NewBuilder(mem)
-	if o.Frozen || o.LoRA.Enabled() {
-		b.Freeze(func(p *nn.Param) core.DType { return frozenDType(p, stored, o.LoRA.BaseInt8) })
+// builder returns one whose parameters are frozen, if they are to be, and what decides that. stored gives
+// the dtype of a tensor in the files.
+func (o LoadOptions) builder(mem core.Memory, config []byte, stored func(name string) core.DType) (*nn.Builder,
+	*chooser) {
+	var c struct {
+		Layers int `json:"num_hidden_layers"`
 	}
-	return b
+	_ = json.Unmarshal(config, &c) // construct says what is wrong with it
+	b := nn.NewBuilder(mem)
+	if o.Narrow {
+		b.Narrow(core.BFloat16)
+	}
+	return b, o.freeze(b, c.Layers, stored)
+}
+
+// ownModules takes over what the folder of an adapter says was trained beside it.
+func (o *LoadOptions) ownModules() error {
+	if o.LoRA.Adapter == "" {
+		return nil
+	}
+	own, err := lora.Modules(o.LoRA.Adapter)
+	if err == nil && len(o.Train.Modules) > 0 && !slices.Equal(o.Train.Modules, own) {
+		err = errors.New("models.Selection.Modules: an adapter that is trained further brings its own, in its " +
+			"adapter_config.json: leave it out")
+	}
+	o.Train.Modules = own
+	return err
 }
 
 // adapted returns the model with adapters, if there are to be any.
@@ -176,9 +206,16 @@ func (m *Model) adapted(o LoadOptions, dir string) (_ *Model, err error) {
 		return nil, fmt.Errorf("models: %w", err)
 	}
 	switch {
+	case o.Narrow && !o.LoRA.Enabled():
+		for _, p := range m.Params() {
+			for _, e := range p.Entries {
+				m.stored[e.Name] = core.BFloat16
+			}
+		}
 	case o.LoRA.Adapter != "":
 		m.Adapter, err = lora.Load(&m.Body, o.LoRA.Adapter)
 	case o.LoRA.Enabled():
+		o.LoRA.Modules = o.Train.Modules
 		m.Adapter, err = lora.New(&m.Body, o.LoRA, dir, o.Seed)
 	}
 	if err != nil {
@@ -314,14 +351,17 @@ func (m *Model) Named() ([]checkpoint.Named, error) {
 		for _, e := range p.Entries {
 			t := e.View(p.Tensor)
 			switch t.DType {
-			case core.BFloat16, core.Float16: // frozen, as in the files
+			case core.BFloat16, core.Float16: // as in the files
+				if _, found := checkpoint.NonFinite(t); found {
+					return nil, notFinite(e.Name)
+				}
 				out = append(out, checkpoint.Named{Name: e.Name, Tensor: t})
 				continue
 			case core.Int8:
 				return nil, fmt.Errorf("%s is int8 and cannot be saved: load the model without lora.Config.BaseInt8", e.Name)
 			}
 			if _, found := checkpoint.NonFinite(t); found {
-				return nil, fmt.Errorf("%s has values that are not finite; if training made them, lower the learning rate", e.Name)
+				return nil, notFinite(e.Name)
 			}
 			if d := m.stored[e.Name]; d != core.InvalidDType && d != core.Float32 {
 				narrow := core.NewTensor(d, e.Shape...)
@@ -334,4 +374,8 @@ func (m *Model) Named() ([]checkpoint.Named, error) {
 		}
 	}
 	return out, nil
+}
+
+func notFinite(name string) error {
+	return fmt.Errorf("%s has values that are not finite; if training made them, lower the learning rate", name)
 }

@@ -65,6 +65,9 @@ type decoderLayer struct {
 // NewDecoder builds the model with the tensor names of Hugging Face.
 func NewDecoder(b *Builder, cfg DecoderConfig) (*Decoder, error) {
 	cfg.Norms, cfg.Attention.NormOffset = cfg.Norms.orLlamas(), cfg.NormOffset
+	if cfg.Tied {
+		b.tied = "lm_head.weight"
+	}
 	d := &Decoder{cfg: cfg, embed: NewEmbedding(b, "model.embed_tokens", cfg.Vocab, cfg.Hidden, cfg.Padding)}
 	for i := range cfg.Layers {
 		if b.Err() != nil {

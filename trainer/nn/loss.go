@@ -26,7 +26,7 @@ func CrossEntropy(c *Context, logits *autograd.Value) *autograd.Value {
 func crossEntropyOp(c *Context, logits *autograd.Value, share float64) autograd.Op {
 	t, v := logits.Shape()[0], logits.Shape()[1]
 	bufs := sync.Pool{New: func() any { return new([1 << 10]float32) }}
-	return autograd.Op{Name: "cross_entropy",
+	op := autograd.Op{Name: "cross_entropy",
 		Outputs: []autograd.Spec{autograd.Float32(), autograd.Float32(t, 2), autograd.Float32(t)},
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
 			x, labels, divisor := in[0].Float32s(), in[1].Int32s(), in[2].Float32s()[0]
@@ -50,6 +50,11 @@ func crossEntropyOp(c *Context, logits *autograd.Value, share float64) autograd.
 					}
 				}
 			})
+			if c.Weigh != nil {
+				loss, err := c.Weigh(losses, out[3].Float32s())
+				out[0].Float32s()[0] = float32(loss)
+				return err
+			}
 			out[0].Float32s()[0] = float32(sum64(losses) / float64(divisor))
 			return nil
 		},
@@ -57,11 +62,19 @@ func crossEntropyOp(c *Context, logits *autograd.Value, share float64) autograd.
 			Run: func(_ context.Context, g *autograd.Grads) error {
 				x, labels, saved, dx := g.In[0].Float32s(), g.In[1].Int32s(), g.Out[1].Float32s(), g.DIn[0].Float32s()
 				scale := float64(g.DOut[0].Float32s()[0]) / float64(g.In[2].Float32s()[0])
+				var slopes []float32 // with Weigh, instead of a share for all alike
+				if c.Weigh != nil {
+					slopes = g.Out[3].Float32s()
+				}
 				simd.Parallel(t, max(1, grain/v), func(lo, hi int) {
 					for r := lo; r < hi; r++ {
 						row := dx[r*v : (r+1)*v]
 						y := target(labels, r, c.S)
-						if y < 0 {
+						scale := scale
+						if slopes != nil {
+							scale = float64(g.DOut[0].Float32s()[0]) * float64(slopes[r])
+						}
+						if y < 0 || scale == 0 {
 							clear(row)
 							continue
 						}
@@ -80,6 +93,11 @@ func crossEntropyOp(c *Context, logits *autograd.Value, share float64) autograd.
 				return nil
 			}},
 	}
+	if c.Weigh != nil {
+		op.Outputs = append(op.Outputs, autograd.Float32(t))
+		op.Backward.Outputs = append(op.Backward.Outputs, 3)
+	}
+	return op
 }
 
 // headLoss records the logits of the head, x [T, D], and the loss of them, to which a
@@ -104,7 +122,7 @@ func (s *site) headLoss(c *Context, head *Linear, x, further *autograd.Value,
 // fusedCrossEntropy returns the loss of CrossEntropy for the logits x*weight^T as one
 // operation that has no logits, and its inputs: x [T, D], weight [V, D].
 func fusedCrossEntropy(c *Context, s *site, x, weight *autograd.Value) (autograd.Op, []*autograd.Value) {
-	op, err := autograd.KernelLoss(c.watched(s.kernel), s.facts, s.path, c.T())
+	op, err := autograd.KernelLoss(c.watched(s.kernel), s.facts, s.path, c.T(), c.Weigh)
 	if err != nil {
 		c.fail(fmt.Errorf("nn: %s: %w", s.path, err))
 		op = autograd.Op{Name: s.path, Outputs: []autograd.Spec{autograd.Float32()}}

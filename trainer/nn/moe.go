@@ -65,6 +65,8 @@ func NewMoE(b *Builder, path, sitePath string, cfg MoEConfig) *MoE {
 	switch {
 	case m.gateUp.Tensor.DType == core.Int8 || m.down.Tensor.DType == core.Int8:
 		b.stayPlain(m.site, "its weights are int8")
+	case m.gateUp.Frozen != m.down.Frozen:
+		b.stayPlain(m.site, halfFrozen)
 	case m.gateUp.Tensor.DType != m.down.Tensor.DType:
 		b.stayPlain(m.site, "its weights are of several dtypes")
 	}
