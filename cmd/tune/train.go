@@ -100,6 +100,7 @@ func newTrainFlags(c *Command) *trainFlags {
 	t.addCheckpoints(c.Group("Checkpoints and evaluation"))
 	kernels := c.Group("Kernels")
 	t.kernels.add(kernels, t.config.Kernels)
+	t.kernels.addVerbose(kernels)
 	addStrict(kernels, &t.config.Strict)
 	addCheck(kernels, &t.config.CheckEvery, "`STEPS`")
 	t.view.add(c.Group("Watching the run"))
@@ -169,7 +170,7 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags) (err error) 
 	if t.changed("warmup") || t.changed("warmup-ratio") {
 		job.Hooks.OnStart = a.noteWarmup
 	}
-	err = t.kernels.blame(a.runJob(ctx, job, reg, progress.Format(t.log), example))
+	err = t.kernels.blame(a.runJob(ctx, job, reg, progress.Format(t.log), example, t.kernels.placed))
 	return a.advise(ctx, t.config, job.Model, reg, err)
 }
 
@@ -262,8 +263,8 @@ func (a *app) noteWarmup(s trainer.Start) {
 
 // runJob runs a job and reports on it.
 func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, f progress.Format,
-	example *demo.Demo) error {
-	job.Registry, job.Measure.Logger, job.Abort = reg, a.logger(), a.abort
+	example *demo.Demo, placed func(*core.Report) string) error {
+	job.Registry, job.Measure.Logger, job.Measure.Limit, job.Abort = reg, a.logger(), measureLimit, a.abort
 	text := a.stdout
 	if f == progress.JSON {
 		text = a.stderr
@@ -291,7 +292,7 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 			fmt.Fprintln(text, "kernels: none, every site keeps its plain forward")
 			return
 		}
-		fmt.Fprint(text, r)
+		fmt.Fprint(text, placed(r))
 	}
 	a.progress.Attach(&job.Hooks, f)
 	s, err := job.Run(ctx)
