@@ -49,7 +49,9 @@ type Decoder struct {
 	layers []decoderLayer
 	norm   *RMSNorm
 	head   *Linear
-	loss   *site // the head and the loss together; nil where the head is int8, of which there is no such op
+	// what training adds; see SetObjective
+	objective Objective
+	loss      *site // the head and the loss together; nil where the head is int8, of which there is no such op
 }
 
 type decoderLayer struct {
@@ -64,6 +66,9 @@ type decoderLayer struct {
 // NewDecoder builds the model with the tensor names of Hugging Face.
 func NewDecoder(b *Builder, cfg DecoderConfig) (*Decoder, error) {
 	cfg.Norms, cfg.Attention.NormOffset = cfg.Norms.orLlamas(), cfg.NormOffset
+	if cfg.Tied {
+		b.tied = "lm_head.weight"
+	}
 	d := &Decoder{cfg: cfg, embed: NewEmbedding(b, "model.embed_tokens", cfg.Vocab, cfg.Hidden, cfg.Padding)}
 	for i := range cfg.Layers {
 		if b.Err() != nil {
@@ -108,7 +113,7 @@ type Output struct {
 	Logits   *autograd.Value   // [T, V]; never computed if nobody keeps it and the loss is fused
 	Loss     *autograd.Value   // scalar
 	// Balance [1] is the part of the loss that keeps the load of experts even, Switch
-	// Transformer's; nil without one.
+	// Transformer's, with the z-loss of routers; nil without either.
 	Balance *autograd.Value
 }
 
@@ -117,7 +122,7 @@ func (d *Decoder) Forward(c *Context) *Output {
 	var out Output
 	c.swaps = d.use.swaps
 	c.routed = nil
-	h := inPath(c, "embed_tokens", func() *autograd.Value { return d.embed.Forward(c) })
+	h := inPath(c, "embed_tokens", func() *autograd.Value { return d.objective.noisy(c, d.embed.Forward(c)) })
 	h = scaled(c, h, d.cfg.Scales.Embedding)
 	out.Embedded = h
 	var x *autograd.Value // what is still to be added to h
@@ -139,8 +144,13 @@ func (d *Decoder) Forward(c *Context) *Output {
 	if c.cache != nil {
 		return d.next(c, &out)
 	}
-	out.Balance = balance(c, d.cfg.Balance)
-	out.Logits, out.Loss = d.loss.headLoss(c, d.head, d.cfg.LogitCap, scaled(c, out.Normed, d.cfg.Scales.Logits), out.Balance)
+	more := d.objective
+	if !c.Training {
+		more = Objective{}
+	}
+	out.Balance = balance(c, d.cfg.Balance, more.RouterZ)
+	normed := scaled(c, out.Normed, d.cfg.Scales.Logits)
+	out.Logits, out.Loss = d.loss.headLoss(c, d.head, d.cfg.LogitCap, normed, out.Balance, more.Smoothing)
 	return &out
 }
 

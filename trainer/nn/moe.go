@@ -32,6 +32,7 @@ func (n ExpertNames) orUsual() ExpertNames {
 //
 // The experts of a layer lie packed in two parameters; files keep one tensor for each.
 type MoE struct {
+	cfg          MoEConfig
 	router       *Router
 	gateUp, down *Param      // [E, 2I, D], gate first; [E, D, I]
 	adapters     [3]*adapter // of gate, up and down
@@ -52,6 +53,7 @@ func NewMoE(b *Builder, path, sitePath string, cfg MoEConfig) *MoE {
 		down = append(down, Entry{name + names.Down + ".weight", x * d * i, core.Shape{d, i}})
 	}
 	m := &MoE{
+		cfg:    cfg,
 		router: NewRouter(b, path+".gate", sitePath+".gate", d, cfg.Router),
 		gateUp: b.packed(path+".experts.gate_up", gateUp, e, 2*i, d),
 		down:   b.packed(path+".experts.down", down, e, d, i),
@@ -63,6 +65,8 @@ func NewMoE(b *Builder, path, sitePath string, cfg MoEConfig) *MoE {
 	switch {
 	case m.gateUp.Tensor.DType == core.Int8 || m.down.Tensor.DType == core.Int8:
 		b.stayPlain(m.site, "its weights are int8")
+	case m.gateUp.Frozen != m.down.Frozen:
+		b.stayPlain(m.site, halfFrozen)
 	case m.gateUp.Tensor.DType != m.down.Tensor.DType:
 		b.stayPlain(m.site, "its weights are of several dtypes")
 	}
