@@ -38,6 +38,7 @@ type Config struct {
 	Beta1       float64     `json:"adam_beta1"`
 	Beta2       float64     `json:"adam_beta2"`
 	Epsilon     float64     `json:"adam_epsilon"`
+	Optimizer   Optimizer   `json:"optimizer,omitzero"`
 	WeightDecay float64     `json:"weight_decay"`
 	DecayAll    bool        `json:"decay_all,omitempty"` // weight decay of norms and biases, too; see Undecayed
 	Clip        float64     `json:"clip"`                // largest gradient norm; 0 for no clipping
@@ -49,6 +50,7 @@ type Config struct {
 
 	LoRA lora.Config `json:"lora,omitzero"`
 
+	Words     Words            `json:"words,omitzero"`     // tokens that are added to the model's
 	Select    models.Selection `json:"selection,omitzero"` // which parameters are trained
 	Objective nn.Objective     `json:"objective,omitzero"` // what is added to the plain loss
 
@@ -77,7 +79,7 @@ type Config struct {
 // add; without Out, nothing is saved.
 func Default() Config {
 	return Config{Epochs: 1, Batch: measure.DefaultBatch, Seq: measure.DefaultSeq, Accumulate: 1, LR: 1e-4, Schedule: optim.Cosine,
-		Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, WeightDecay: 0.01, Clip: 1, Precision: models.Float32, Kernels: "auto",
+		Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, Optimizer: Optimizer{Kind: optim.AdamW}, WeightDecay: 0.01, Clip: 1, Precision: models.Float32, Kernels: "auto",
 		CheckEvery:  1000,
 		Checkpoints: Checkpoints{Keep: 2}, complete: true}
 }
@@ -91,6 +93,7 @@ func (c Config) WithDefaults() Config {
 	c.Epochs, c.Batch, c.Seq = cmp.Or(c.Epochs, d.Epochs), cmp.Or(c.Batch, d.Batch), cmp.Or(c.Seq, d.Seq)
 	c.Accumulate, c.LR, c.Schedule = cmp.Or(c.Accumulate, d.Accumulate), cmp.Or(c.LR, d.LR), cmp.Or(c.Schedule, d.Schedule)
 	c.Beta1, c.Beta2, c.Epsilon = cmp.Or(c.Beta1, d.Beta1), cmp.Or(c.Beta2, d.Beta2), cmp.Or(c.Epsilon, d.Epsilon)
+	c.Optimizer.Kind = cmp.Or(c.Optimizer.Kind, d.Optimizer.Kind)
 	c.WeightDecay, c.Clip = cmp.Or(c.WeightDecay, d.WeightDecay), cmp.Or(c.Clip, d.Clip)
 	c.Precision = cmp.Or(c.Precision, d.Precision)
 	c.Kernels, c.CheckEvery = cmp.Or(c.Kernels, d.Kernels), cmp.Or(c.CheckEvery, d.CheckEvery)
@@ -152,6 +155,7 @@ func (c Config) Validate() error {
 	if err := c.LoRA.Validate(); err != nil {
 		errs = append(errs, err)
 	}
-	errs = append(errs, c.Objective.Validate(), c.Select.Validate(c.LoRA.Enabled()), c.Checkpoints.validate(c.Out))
+	errs = append(errs, c.Objective.Validate(), c.Words.Validate(), c.Select.Validate(c.LoRA.Enabled()), c.Optimizer.validate(c.Accumulate),
+		c.Checkpoints.validate(c.Out))
 	return errors.Join(errs...)
 }

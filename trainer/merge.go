@@ -37,6 +37,13 @@ func Merge(model, adapter, out string, mem core.Memory) (err error) {
 	if err != nil {
 		return err
 	}
+	_, _, extended, err := Config{Model: model, LoRA: lora.Config{Adapter: adapter}}.vocabulary()
+	if err != nil {
+		return err
+	}
+	if extended != nil {
+		files = withTokenizer(files, extended)
+	}
 	saved, err := m.Saved()
 	if err != nil {
 		return fmt.Errorf("trainer: save %s: %w", out, err)

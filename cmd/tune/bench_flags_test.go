@@ -34,11 +34,13 @@ var notOfAStep = map[string]string{
 	"lr": ofTheSchedule, "schedule": ofTheSchedule, "schedule-args": ofTheSchedule, "warmup": ofTheSchedule,
 	"warmup-ratio": ofTheSchedule,
 	"adam-beta1":   ofTheSchedule, "adam-beta2": ofTheSchedule, "adam-epsilon": ofTheSchedule, "decay-all": ofTheSchedule,
+	"muon-match-rms":    ofTheSchedule,
 	"loraplus-lr-ratio": ofTheSchedule,
 
 	"neftune-noise-alpha": ofTheLoss, "label-smoothing": ofTheLoss, "router-aux-loss": ofTheLoss,
 	"router-z-loss": ofTheLoss,
 
+	"add-tokens": ofThePart, "add-special-tokens": ofThePart, "add-template-tokens": ofThePart, "pad-vocab": ofThePart,
 	"train-modules": ofThePart, "train-layers": ofThePart, "freeze": ofThePart,
 
 	"kernels":     "that of bench names several selections, its variants",

@@ -26,6 +26,7 @@ var theirNames = map[string]string{
 	"lr_scheduler_kwargs":         "schedule-args",
 	"max_grad_norm":               "clip",
 	"use_rslora":                  "lora-rslora",
+	"use_muon":                    "muon-match-rms",
 	"adapter_name_or_path":        "adapter",
 	"save_steps":                  "save-every",
 	"save_total_limit":            "keep",
@@ -38,6 +39,8 @@ var theirNames = map[string]string{
 	"mix_strategy":                "mix",
 	"interleave_probs":            "mix-probs",
 	"default_system":              "system",
+	"new_special_tokens":          "add-special-tokens",
+	"resize_vocab":                "pad-vocab",
 	"additional_target":           "train-modules",
 	"modules_to_save":             "train-modules",
 	"freeze_trainable_layers":     "train-layers",
@@ -57,6 +60,7 @@ var theirValues = map[string]map[string]string{
 	"quantization_bit": {"8": "true"},
 	"eval_strategy":    {"no": "true", "false": "true", "steps": "false"},
 	"bf16":             {"true": "bf16", "false": "float32"},
+	"resize_vocab":     {"true": "64", "false": "0"},
 	"enable_thinking":  {"true": "enable_thinking=true", "false": "enable_thinking=false"},
 
 	// These say the opposite of our flags.
@@ -73,7 +77,6 @@ var fixed = map[string][]string{
 	"do_eval":               {"true", "false"},
 	"do_predict":            {"false"},
 	"predict_with_generate": {"false"},
-	"optim":                 {"adamw_torch", "adamw_hf", "adamw_torch_fused"},
 	"use_dora":              {"false"},
 
 	"freeze_trainable_modules": {"all"},
@@ -95,7 +98,6 @@ var remedies = map[string]string{
 	"stage": "preferences and rewards (dpo, kto, rm, ppo) cannot be trained on yet, and to learn the " +
 		"answers alone would be another training; take sft or pt",
 	"freeze_trainable_modules": "all of a layer is trained; freeze names modules that are not",
-	"optim":                    "the optimizer is AdamW (adamw_torch); another one would be another training",
 	"resume_from_checkpoint":   "leave it out, and resume with tune --resume --out DIR or --resume=CHECKPOINT",
 	"create_new_adapter":       "merge the adapter first, with tune merge, and train a new one on the result",
 }

@@ -89,6 +89,7 @@ func newTrainFlags(c *Command) *trainFlags {
 	addDataLearning(c.Groups[len(c.Groups)-1].Flags, &t.config.Data)
 	t.addLength(c.Group("Length of the run"))
 	t.addOptimizer(c.Group("Optimizer"))
+	addWords(c.Group("New tokens"), &t.config.Words)
 	addSelection(c.Group("What is trained"), &t.config.Select)
 	addObjective(c.Group("Loss"), &t.config.Objective)
 	lora := c.Group("LoRA")
@@ -160,6 +161,7 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags) (err error) 
 	if err := ctx.Err(); err != nil {
 		return err // interrupted while loading: there is nothing to save
 	}
+	a.noteUpdates(job.Config)
 	if err := t.view.attach(job); err != nil {
 		return err
 	}
@@ -209,6 +211,8 @@ func (t *trainFlags) check(c *Command) error {
 			"built-in example")
 	case t.config.Model == "" && len(t.config.Data.Eval) > 0:
 		return c.usagef("--eval-data is given without --model and --data: the built-in example has its own")
+	case t.config.Model == "" && (len(t.config.Words.Tokens)+len(t.config.Words.Special) > 0 || t.config.Words.Marks):
+		return c.usagef("new tokens need --model and --data: the built-in example has its own")
 	case t.config.Model == "" && t.config.LoRA.Enabled():
 		return c.usagef("LoRA needs --model and --data: the built-in example starts from random weights")
 	}

@@ -17,11 +17,13 @@ type Param struct {
 	Name    string
 	Tensor  core.Tensor
 	Entries []Entry
-	Frozen  bool      // it gets no gradient
-	Tied    string    // what files that do not tie call it besides: of an embedding that is the head, too
-	Scale   []float32 // of an int8 tensor: what the elements of each row are multiplied by
-	scale   core.Tensor
-	buffer  bool // see Builder.Buffer
+	Frozen  bool   // it gets no gradient
+	Tied    string // what files that do not tie call it besides: of an embedding that is the head, too
+	// AroundZero says that random weights begin at 0, not at 1 as those of other norms.
+	AroundZero bool
+	Scale      []float32 // of an int8 tensor: what the elements of each row are multiplied by
+	scale      core.Tensor
+	buffer     bool // see Builder.Buffer
 
 	content, scaleContent uint64 // see Changed
 }
