@@ -28,7 +28,7 @@ var notOfAStep = map[string]string{
 	"out": ofTheRun, "epochs": ofTheRun, "save-every": ofTheRun, "keep": ofTheRun, "eval-every": ofTheRun,
 	"no-eval": ofTheRun, "load-best-at-end": ofTheRun,
 	"resume": ofTheRun, "force": ofTheRun, "tensorboard": ofTheRun, "serve": ofTheRun, "serve-token": ofTheRun,
-	"log": ofTheRun, "max-time": ofTheRun,
+	"log": ofTheRun, "max-time": ofTheRun, "find-lr": ofTheRun,
 	"steps": "that of bench says how many steps are measured",
 
 	"lr": ofTheSchedule, "schedule": ofTheSchedule, "schedule-args": ofTheSchedule, "warmup": ofTheSchedule,

@@ -2,7 +2,7 @@ package main
 
 // notInFile are the flags that say where the file is and what to do with it, the one that
 // no run starts with, and those that are for one terminal or secret.
-var notInFile = []string{"config", "print-config", "resume", "serve", "serve-token", "help"}
+var notInFile = []string{"config", "print-config", "resume", "find-lr", "serve", "serve-token", "help"}
 
 // notWritten are flags that a file may have and that tune writes into none: on another
 // machine they would mean another thing.

@@ -69,6 +69,7 @@ type trainFlags struct {
 	from    string          // --resume
 	resume  *trainer.Resume // nil unless given
 	changed func(flag string) bool
+	findLR  bool // --find-lr
 	noData  bool // a run that is only planned needs none
 }
 
@@ -162,6 +163,9 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags) (err error) 
 		return err // interrupted while loading: there is nothing to save
 	}
 	a.noteUpdates(job.Config)
+	if t.findLR {
+		return t.kernels.blame(a.findRate(ctx, job, reg))
+	}
 	if err := t.view.attach(job); err != nil {
 		return err
 	}

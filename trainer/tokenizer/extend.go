@@ -66,11 +66,13 @@ func withAdded(data []byte, added []addedToken) ([]byte, error) {
 	}
 	var entries [][]byte
 	for _, a := range added {
-		entry, err := json.Marshal(a)
-		if err != nil {
+		var entry bytes.Buffer
+		e := json.NewEncoder(&entry)
+		e.SetEscapeHTML(false) // tokens are full of angle brackets
+		if err := e.Encode(a); err != nil {
 			return nil, err
 		}
-		entries = append(entries, entry)
+		entries = append(entries, bytes.TrimSpace(entry.Bytes()))
 	}
 	list := bytes.Join(entries, []byte(",\n    "))
 	for d.More() {
