@@ -102,6 +102,15 @@ func (r *session) writeCheckpoint(path string) (err error) {
 	if err := r.engine.writeOptimizer(f); err != nil {
 		return err
 	}
+	if ref := r.engine.reference; ref != nil {
+		text, err := ref.marshal()
+		if err != nil {
+			return err
+		}
+		if err := f.WriteFile(referenceFile, text); err != nil {
+			return err
+		}
+	}
 	if err := f.WriteFile(LogFile, r.out.lines.Bytes()); err != nil {
 		return err
 	}

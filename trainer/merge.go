@@ -3,6 +3,7 @@ package trainer
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/checkpoint"
@@ -37,7 +38,10 @@ func Merge(model, adapter, out string, mem core.Memory) (err error) {
 	if err != nil {
 		return err
 	}
-	_, _, extended, err := Config{Model: model, LoRA: lora.Config{Adapter: adapter}}.vocabulary()
+	var extended []byte
+	if slices.ContainsFunc(files, func(f File) bool { return f.Name == tokenizerFile }) {
+		_, _, extended, err = Config{Model: model, LoRA: lora.Config{Adapter: adapter}}.vocabulary()
+	}
 	if err != nil {
 		return err
 	}

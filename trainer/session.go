@@ -28,7 +28,8 @@ func (r *session) patch(ctx context.Context) error {
 		plan, err = j.Resume.plan(ctx, j.Model, reg)
 	} else {
 		plan, err = measure.Plan(ctx, j.Model, reg, c.Kernels, measure.Run{Memory: j.Memory, Batch: c.Batch, Seq: c.Seq,
-			Keepless: c.MaxKept < 0}, j.Measure)
+			MaxPosition: c.Positions(c.Seq),
+			Keepless:    c.MaxKept < 0}, j.Measure)
 	}
 	if err != nil {
 		return err

@@ -129,7 +129,8 @@ func withTokenizer(files []File, text []byte) []File {
 
 // LoadOptions says how a run that is only forecast loads its model.
 func (c Config) LoadOptions() (models.LoadOptions, error) {
-	o := models.LoadOptions{LoRA: c.LoRA, Seed: c.Seed, Objective: c.Objective, Train: c.Select}
+	o := models.LoadOptions{LoRA: c.LoRA, Seed: c.Seed, Objective: c.Objective, Train: c.Select,
+		Narrow: c.Optimizer.narrow()}
 	if !c.Words.any() {
 		return o, nil
 	}

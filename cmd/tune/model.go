@@ -23,7 +23,7 @@ func (c *Command) readConfig(t *trainer.Config) ([]byte, error) {
 // with a config.json is better said by whoever reads all of it.
 func (c *Command) fitSeq(t *trainer.Config, config []byte) {
 	if most := positions(config); !c.Flags.Changed("seq") && most > 1 {
-		t.Seq = min(t.Seq, most)
+		t.Seq = min(t.Seq, t.RowOf(most))
 	}
 }
 
@@ -56,5 +56,5 @@ func shape(t trainer.Config, mem core.Memory) (*models.Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.Model, err)
 	}
-	return m, m.Config.CheckLength("--seq", t.Seq)
+	return m, m.Config.CheckLength("--seq", t.Positions(t.Seq))
 }

@@ -17,13 +17,14 @@ type Param struct {
 	Name    string
 	Tensor  core.Tensor
 	Entries []Entry
-	Frozen  bool   // it gets no gradient
-	Tied    string // what files that do not tie call it besides: of an embedding that is the head, too
+	Frozen  bool // it gets no gradient
 	// AroundZero says that random weights begin at 0, not at 1 as those of other norms.
 	AroundZero bool
-	Scale      []float32 // of an int8 tensor: what the elements of each row are multiplied by
-	scale      core.Tensor
-	buffer     bool // see Builder.Buffer
+	// Tied is what files that do not tie call it besides: of an embedding that is the head, too.
+	Tied   string
+	Scale  []float32 // of an int8 tensor: what the elements of each row are multiplied by
+	scale  core.Tensor
+	buffer bool // see Builder.Buffer
 
 	content, scaleContent uint64 // see Changed
 }
@@ -46,6 +47,7 @@ func (e Entry) View(t core.Tensor) core.Tensor {
 type Builder struct {
 	mem     core.Memory
 	storage func(p *Param) core.DType // of frozen parameters; nil while parameters are trainable
+	narrow  core.DType                // of matrices that are trained; InvalidDType for float32
 	scaling func(path string) core.Scaling
 	params  []*Param
 	buffers []*Param
@@ -94,6 +96,9 @@ func (b *Builder) packed(name string, entries []Entry, shape ...int) *Param {
 		if dtype := b.storage(p); dtype != core.InvalidDType {
 			p.Frozen, p.Tensor.DType = true, dtype
 		}
+	}
+	if !p.Frozen && b.narrow != core.InvalidDType && len(shape) > 1 {
+		p.Tensor.DType = b.narrow
 	}
 	if b.err != nil {
 		return p // the model will not be used
