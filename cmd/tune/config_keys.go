@@ -2,7 +2,7 @@ package main
 
 // notInFile are the flags that say where the file is and what to do with it, the one that
 // no run starts with, and those that are for one terminal or secret.
-var notInFile = []string{"config", "print-config", "resume", "serve", "serve-token", "help"}
+var notInFile = []string{"config", "print-config", "resume", "find-lr", "serve", "serve-token", "help"}
 
 // notWritten are flags that a file may have and that tune writes into none: on another
 // machine they would mean another thing.
@@ -40,6 +40,8 @@ var theirNames = map[string]string{
 	"mix_strategy":                "mix",
 	"interleave_probs":            "mix-probs",
 	"default_system":              "system",
+	"new_special_tokens":          "add-special-tokens",
+	"resize_vocab":                "pad-vocab",
 	"additional_target":           "train-modules",
 	"modules_to_save":             "train-modules",
 	"freeze_trainable_layers":     "train-layers",
@@ -59,6 +61,7 @@ var theirValues = map[string]map[string]string{
 	"quantization_bit": {"8": "true"},
 	"eval_strategy":    {"no": "true", "false": "true", "steps": "false", "epoch": "false"},
 	"bf16":             {"true": "bf16", "false": "float32"},
+	"resize_vocab":     {"true": "64", "false": "0"},
 	"enable_thinking":  {"true": "enable_thinking=true", "false": "enable_thinking=false"},
 
 	// These say the opposite of our flags.

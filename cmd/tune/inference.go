@@ -74,7 +74,7 @@ func (f *inferenceFlags) open(ctx context.Context, a *app, c *Command) (_ *infer
 			err = errors.Join(err, in.Close())
 		}
 	}()
-	if in.tokenizer, err = tokenizer.Load(f.Model); err != nil {
+	if in.tokenizer, _, err = trainer.LoadTokenizer(f.Model, f.LoRA.Adapter); err != nil {
 		return nil, cmp.Or(models.Verify(f.Model, f.LoRA.Adapter), err)
 	}
 	if in.memory, err = memoryFor(f.kernels.kernels); err != nil {

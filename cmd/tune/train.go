@@ -70,6 +70,7 @@ type trainFlags struct {
 	from    string          // --resume
 	resume  *trainer.Resume // nil unless given
 	changed func(flag string) bool
+	findLR  bool // --find-lr
 	noData  bool // a run that is only planned needs none
 }
 
@@ -91,6 +92,7 @@ func newTrainFlags(c *Command) *trainFlags {
 	t.addLength(c.Group("Length of the run"))
 	addPreference(c.Group("Preferences"), &t.config.Preference)
 	t.addOptimizer(c.Group("Optimizer"))
+	addWords(c.Group("New tokens"), &t.config.Words)
 	addSelection(c.Group("What is trained"), &t.config.Select)
 	addObjective(c.Group("Loss"), &t.config.Objective)
 	lora := c.Group("LoRA")
@@ -164,6 +166,9 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags) (err error) 
 		return err // interrupted while loading: there is nothing to save
 	}
 	a.noteUpdates(job.Config)
+	if t.findLR {
+		return t.kernels.blame(a.findRate(ctx, job, reg))
+	}
 	if err := t.view.attach(job); err != nil {
 		return err
 	}
@@ -213,6 +218,8 @@ func (t *trainFlags) check(c *Command) error {
 			"built-in example")
 	case t.config.Model == "" && len(t.config.Data.Eval) > 0:
 		return c.usagef("--eval-data is given without --model and --data: the built-in example has its own")
+	case t.config.Model == "" && (len(t.config.Words.Tokens)+len(t.config.Words.Special) > 0 || t.config.Words.Marks):
+		return c.usagef("new tokens need --model and --data: the built-in example has its own")
 	case t.config.Model == "" && t.config.Preference.Enabled():
 		return c.usagef("--stage %s needs --model and --data: the built-in example has answers to follow", t.config.Preference.Stage)
 	case t.config.Model == "" && t.config.LoRA.Enabled():
