@@ -296,6 +296,9 @@ func deepseekAttention(o *oracle, layer int, x [][]float64) [][]float64 {
 	path := fmt.Sprintf("model.layers.%d.self_attn.", layer)
 	rank, plain, rotary := o.count("kv_lora_rank", 0), o.count("qk_nope_head_dim", 0), o.count("qk_rope_head_dim", 0)
 	original := o.number("max_position_embeddings", 0)
+	queries := func(row []float64) []float64 {
+		return o.linear(path+"q_b_proj", o.norm(path+"q_a_layernorm", o.linear(path+"q_a_proj", row)))
+	}
 	const factor, all = 4, 0.7
 	pair := func(turns float64) float64 {
 		return float64(rotary) * math.Log(original/(turns*2*math.Pi)) / (2 * math.Log(10000))
@@ -319,9 +322,8 @@ func deepseekAttention(o *oracle, layer int, x [][]float64) [][]float64 {
 	for t, row := range x {
 		down := o.linear(path+"kv_a_proj_with_mqa", row)
 		up := heads(o.linear(path+"kv_b_proj", o.norm(path+"kv_a_layernorm", down[:rank])), plain+o.count("v_head_dim", 0))
-		queries := heads(o.linear(path+"q_b_proj", o.norm(path+"q_a_layernorm", o.linear(path+"q_a_proj", row))), plain+rotary)
 		var qt, kt, vt [][]float64
-		for i, h := range queries {
+		for i, h := range heads(queries(row), plain+rotary) {
 			qt = append(qt, append(slices.Clone(h[:plain]), turned(h[plain:], t)...))
 			kt = append(kt, append(slices.Clone(up[i][:plain]), turned(down[rank:], t)...))
 			vt = append(vt, up[i][plain:])

@@ -23,10 +23,10 @@ type unigramSpec struct {
 	ByteFallback bool              `json:"byte_fallback"`
 }
 
-// unigram is a unigram language model (Kudo, https://aclanthology.org/P18-1007): each token has a score, the logarithm
-// of its probability, and a word is cut into those tokens whose scores have the largest sum. A character that is no
-// token by itself may stand alone, for less than any token has; neighbours of that kind are one unknown token, or one for
-// each of their bytes.
+// unigram is a unigram language model (Kudo, https://aclanthology.org/P18-1007): each token has a score, the
+// logarithm of its probability, and a word is cut into those tokens whose scores have the largest sum. A character
+// that is no token by itself may stand alone, for less than any token has; neighbours of that kind are one unknown
+// token, or one for each of their bytes.
 type unigram struct {
 	vocab   map[string]int32
 	sorted  []scored
@@ -85,7 +85,8 @@ func newUnigram(s *unigramSpec) (*unigram, error) {
 // ids implements model.
 func (m *unigram) ids() map[string]int32 { return m.vocab }
 
-// step is the best way to a place in a word: its last token and where that begins. An id of -1 is an unknown character.
+// step is the best way to a place in a word: its last token and where that begins. An id of -1 is an unknown
+// character.
 type step struct {
 	from  int
 	id    int32

@@ -62,7 +62,8 @@ func TestUnigramTakesTheLargestSum(t *testing.T) {
 
 func TestUnigramBytesBecomeTextAgain(t *testing.T) {
 	tok := unigramOf(t, true, [][]any{{"▁a", -1.0}, {"b", -1.0}, {"<0xC3>", -9.0}, {"<0xA4>", -9.0}}, map[string]any{
-		"normalizer": map[string]any{"type": "Sequence", "normalizers": []any{map[string]any{"type": "Prepend", "prepend": "▁"},
+		"normalizer": map[string]any{"type": "Sequence", "normalizers": []any{
+			map[string]any{"type": "Prepend", "prepend": "▁"},
 			map[string]any{"type": "Replace", "pattern": map[string]any{"String": " "}, "content": "▁"}}},
 		"decoder": map[string]any{"type": "Sequence", "decoders": []any{
 			map[string]any{"type": "Replace", "pattern": map[string]any{"String": "▁"}, "content": " "},
@@ -78,8 +79,8 @@ func TestUnigramBytesBecomeTextAgain(t *testing.T) {
 	}
 }
 
-// bruteForce returns the largest sum of scores over all ways to cut a text into tokens, and unknown characters where a
-// character is no token.
+// bruteForce returns the largest sum of scores over all ways to cut a text into tokens, and unknown characters where
+// a character is no token.
 func bruteForce(m *unigram, text string) float64 {
 	if text == "" {
 		return 0
@@ -143,8 +144,8 @@ func TestUnigramIsTheBestOfAllWays(t *testing.T) {
 
 // FuzzUnigram cuts any short text by a small vocabulary.
 func FuzzUnigram(f *testing.F) {
-	m := unigramOf(f, true, [][]any{{"a", -1.0}, {"aa", -1.5}, {"ab", -3.0}, {"ba", -0.5}, {"üa", -2.0}, {"<0x0A>", -8.0}},
-		nil).model.(*unigram)
+	m := unigramOf(f, true, [][]any{{"a", -1.0}, {"aa", -1.5}, {"ab", -3.0}, {"ba", -0.5}, {"üa", -2.0},
+		{"<0x0A>", -8.0}}, nil).model.(*unigram)
 	for _, seed := range []string{"", "aaba", "bab", "aüa\nb", "<0x0A>", "\xff"} {
 		f.Add(seed)
 	}
