@@ -51,6 +51,7 @@ type Config struct {
 
 	LoRA lora.Config `json:"lora,omitzero"`
 
+	Words      Words             `json:"words,omitzero"`     // tokens that are added to the model's
 	Select     models.Selection  `json:"selection,omitzero"` // which parameters are trained
 	Objective  nn.Objective      `json:"objective,omitzero"` // what is added to the plain loss
 	Preference preference.Config `json:"preference,omitzero"`
@@ -159,7 +160,7 @@ func (c Config) Validate() error {
 		errs = append(errs, err)
 	}
 	errs = append(errs, c.Preference.Validate(), c.validatePreference())
-	errs = append(errs, c.Objective.Validate(), c.Select.Validate(c.LoRA.Enabled()),
+	errs = append(errs, c.Objective.Validate(), c.Words.Validate(), c.Select.Validate(c.LoRA.Enabled()),
 		c.Optimizer.validate(c.Accumulate, c.LoRA.Enabled()), c.Checkpoints.validate(c.Out))
 	return errors.Join(errs...)
 }

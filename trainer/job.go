@@ -70,12 +70,12 @@ func Load(ctx context.Context, c Config, mem core.Memory) (*Job, error) {
 	}
 	fit := c.Seq == 0 && !c.complete
 	c = c.WithDefaults()
-	tok, err := tokenizer.Load(c.Model)
+	tok, vocabulary, extended, err := c.vocabulary()
 	if err != nil {
 		return nil, damage(c, err)
 	}
 	m, err := models.LoadWith(c.Model, mem, models.LoadOptions{LoRA: c.LoRA, Seed: c.Seed, Objective: c.Objective,
-		Train: c.Select, Narrow: c.Optimizer.narrow(),
+		Train: c.besides(vocabulary), Vocabulary: vocabulary, Narrow: c.Optimizer.narrow(),
 		Check: c.checkWeights})
 	if err != nil {
 		return nil, err
@@ -87,6 +87,9 @@ func Load(ctx context.Context, c Config, mem core.Memory) (*Job, error) {
 	if err := j.read(ctx, tok); err != nil {
 		m.Free()
 		return nil, err
+	}
+	if extended != nil {
+		j.Files = withTokenizer(j.Files, extended)
 	}
 	return j, nil
 }

@@ -3,6 +3,7 @@ package trainer
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/checkpoint"
@@ -36,6 +37,16 @@ func Merge(model, adapter, out string, mem core.Memory) (err error) {
 	files, err := folderFiles(model, adapter)
 	if err != nil {
 		return err
+	}
+	var extended []byte
+	if slices.ContainsFunc(files, func(f File) bool { return f.Name == tokenizerFile }) {
+		_, _, extended, err = Config{Model: model, LoRA: lora.Config{Adapter: adapter}}.vocabulary()
+	}
+	if err != nil {
+		return err
+	}
+	if extended != nil {
+		files = withTokenizer(files, extended)
 	}
 	saved, err := m.Saved()
 	if err != nil {

@@ -145,7 +145,7 @@ func (r *session) refer(ctx context.Context) error {
 		return nil
 	}
 	cache := c.Preference.RefCache
-	if cache != "" || j.Resume != nil || c.Checkpoints.SaveEvery > 0 {
+	if cache != "" || j.Resume != nil || c.Checkpoints.saves() {
 		model, _, err := j.fingerprint()
 		if err != nil {
 			return err

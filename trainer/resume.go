@@ -98,7 +98,8 @@ func older(dir string) string {
 // number, or, like the paths, what they stand for is compared by its content. Of the data
 // that is every field: the rows that come of them are compared.
 var free = []string{"model", "out", "threads", "strict", "check_every", "gradient_checkpointing",
-	"checkpoints.save_every", "checkpoints.keep", "checkpoints.load_best_at_end", "preference.ref_cache"}
+	"checkpoints.save_every", "checkpoints.keep", "checkpoints.load_best_at_end", "preference.ref_cache",
+	"checkpoints.early_stopping", "checkpoints.early_stopping_threshold"}
 
 // Check returns an error that names every field in which c differs from the configuration
 // of the run so far, in a way that would make the result another one.

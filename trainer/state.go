@@ -44,6 +44,8 @@ type State struct {
 	Before  *Eval   `json:"eval_before,omitempty"` // the evaluation before the first step
 	Eval    *Eval   `json:"eval,omitempty"`        // the newest
 	Best    *Eval   `json:"best,omitempty"`        // of those after a step
+	// NoBetter counts the newest evaluations that were no better than the best before them; see Checkpoints.Patience.
+	NoBetter int `json:"evals_no_better,omitempty"`
 
 	Config  Config            `json:"config"` // with every default filled in
 	Model   string            `json:"model_sha256,omitempty"`

@@ -28,8 +28,9 @@ var notOfAStep = map[string]string{
 
 	"out": ofTheRun, "epochs": ofTheRun, "save-every": ofTheRun, "keep": ofTheRun, "eval-every": ofTheRun,
 	"no-eval": ofTheRun, "load-best-at-end": ofTheRun,
+	"save-epochs": ofTheRun, "eval-epochs": ofTheRun, "early-stopping": ofTheRun, "early-stopping-threshold": ofTheRun,
 	"resume": ofTheRun, "force": ofTheRun, "tensorboard": ofTheRun, "serve": ofTheRun, "serve-token": ofTheRun,
-	"log": ofTheRun, "max-time": ofTheRun,
+	"log": ofTheRun, "max-time": ofTheRun, "find-lr": ofTheRun,
 	"steps": "that of bench says how many steps are measured",
 
 	"lr": ofTheSchedule, "schedule": ofTheSchedule, "schedule-args": ofTheSchedule, "warmup": ofTheSchedule,
@@ -44,6 +45,7 @@ var notOfAStep = map[string]string{
 	"neftune-noise-alpha": ofTheLoss, "label-smoothing": ofTheLoss, "router-aux-loss": ofTheLoss,
 	"router-z-loss": ofTheLoss,
 
+	"add-tokens": ofThePart, "add-special-tokens": ofThePart, "add-template-tokens": ofThePart, "pad-vocab": ofThePart,
 	"train-modules": ofThePart, "train-layers": ofThePart, "freeze": ofThePart,
 
 	"kernels":     "that of bench names several selections, its variants",

@@ -37,8 +37,8 @@ var foreign = []struct {
 		"use_dft_loss"}},
 	{"the weights of the base are quantised with quantization_bit: 8, or base_int8, and in no other way", []string{
 		"double_quantization", "quantization_method", "quantization_type", "load_in_4bit", "load_in_8bit"}},
-	{"the model keeps its positions, its vocabulary and its attention as config.json has them: leave it out", []string{
-		"rope_scaling", "shift_attn", "resize_vocab", "new_special_tokens", "add_tokens", "mixture_of_depths",
+	{"the model keeps its positions and its attention as config.json has them: leave it out", []string{
+		"rope_scaling", "shift_attn", "mixture_of_depths",
 		"train_from_scratch"}},
 	{"data is read from files that are here, and kept nowhere else: leave it out",
 		[]string{"cache_dir", "tokenized_path", "streaming", "buffer_size"}},
@@ -50,8 +50,8 @@ var foreign = []struct {
 		"infer_dtype"}},
 	{"an adapter is merged with tune merge: leave it out here", []string{"export_dir", "export_size", "export_device",
 		"export_quantization_bit"}},
-	{"a run ends after its steps or epochs; load_best_model_at_end saves the best evaluation's model",
-		[]string{"early_stopping_steps", "early_stopping_patience"}},
+	{"a run ends early with early_stopping_steps, or early_stopping, which count evaluations",
+		[]string{"early_stopping_patience"}},
 	{"the run evaluates the loss alone: leave it out", []string{"compute_metrics"}},
 	{"only text can be trained on: leave it out", []string{"image_max_pixels", "video_max_pixels", "freeze_vision_tower",
 		"freeze_multi_modal_projector", "visual_inputs"}},

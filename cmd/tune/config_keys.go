@@ -2,7 +2,7 @@ package main
 
 // notInFile are the flags that say where the file is and what to do with it, the one that
 // no run starts with, and those that are for one terminal or secret.
-var notInFile = []string{"config", "print-config", "resume", "serve", "serve-token", "help"}
+var notInFile = []string{"config", "print-config", "resume", "find-lr", "serve", "serve-token", "help"}
 
 // notWritten are flags that a file may have and that tune writes into none: on another
 // machine they would mean another thing.
@@ -36,9 +36,12 @@ var theirNames = map[string]string{
 	"packing":                     "no-packing",
 	"quantization_bit":            "base-int8",
 	"eval_strategy":               "no-eval",
+	"early_stopping_steps":        "early-stopping",
 	"mix_strategy":                "mix",
 	"interleave_probs":            "mix-probs",
 	"default_system":              "system",
+	"new_special_tokens":          "add-special-tokens",
+	"resize_vocab":                "pad-vocab",
 	"additional_target":           "train-modules",
 	"modules_to_save":             "train-modules",
 	"freeze_trainable_layers":     "train-layers",
@@ -56,8 +59,9 @@ var theirValues = map[string]map[string]string{
 	"lora_target":      {"all": "all-linear"},
 	"max_steps":        {"-1": "0"},
 	"quantization_bit": {"8": "true"},
-	"eval_strategy":    {"no": "true", "false": "true", "steps": "false"},
+	"eval_strategy":    {"no": "true", "false": "true", "steps": "false", "epoch": "false"},
 	"bf16":             {"true": "bf16", "false": "float32"},
+	"resize_vocab":     {"true": "64", "false": "0"},
 	"enable_thinking":  {"true": "enable_thinking=true", "false": "enable_thinking=false"},
 
 	// These say the opposite of our flags.
@@ -79,7 +83,7 @@ var fixed = map[string][]string{
 
 	"neat_packing": {"true", "false"}, // what is packed into a row never sees its neighbours
 
-	"save_strategy":          {"steps", "no", "false"},
+	"save_strategy":          {"steps", "epoch", "no", "false"},
 	"dataloader_drop_last":   {"false"},
 	"resume_from_checkpoint": {"false"},
 	"create_new_adapter":     {"false"},
@@ -90,7 +94,7 @@ var fixed = map[string][]string{
 // remedies say what to do about other values of fixed keys, where it is not to take one of
 // those.
 var remedies = map[string]string{
-	"save_strategy":            "checkpoints are saved after every save_steps steps, or not at all: steps or no",
+	"save_strategy":            "checkpoints are saved after every save_steps steps, after every epoch, or not at all: steps, epoch or no",
 	"freeze_trainable_modules": "all of a layer is trained; freeze names modules that are not",
 	"resume_from_checkpoint":   "leave it out, and resume with tune --resume --out DIR or --resume=CHECKPOINT",
 	"create_new_adapter":       "merge the adapter first, with tune merge, and train a new one on the result",

@@ -111,6 +111,13 @@ func (s *settings) pack() {
 // do_eval is one evaluation, after training.
 func (s *settings) evaluate() error {
 	key, every := "eval_strategy", cmp.Or(s.values["eval_steps"], s.values["logging_steps"], "500")
+	if s.values["eval_strategy"] == "epoch" {
+		if _, err := s.put("eval-epochs", "1"); err != nil {
+			return err
+		}
+		s.say("eval_strategy", "the model is evaluated before the first step, too, and eval_loss is the mean over all tokens")
+		return nil
+	}
 	if s.values["eval_strategy"] != "steps" {
 		if s.values["do_eval"] != "true" || s.given["no-eval"] || s.from["no-eval"] == "no_eval" {
 			return nil
@@ -167,6 +174,11 @@ func (s *settings) report() error {
 
 // save does what save_strategy says.
 func (s *settings) save() error {
+	if s.values["save_strategy"] == "epoch" {
+		if _, err := s.put("save-epochs", "1"); err != nil {
+			return err
+		}
+	}
 	if !off(s.values["save_strategy"]) || s.values["save_strategy"] == "" || s.given["save-every"] {
 		return nil
 	}

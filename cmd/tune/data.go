@@ -47,6 +47,7 @@ func (a *app) dataPreviewCommand() *Command {
 	f.Uint64Var(&p.config.Seed, "seed", p.config.Seed, "`SEED` of what is sampled and held out")
 	addDataReading(c.Group("Reading the data"), &p.config.Data)
 	addDataLearning(c.Groups[len(c.Groups)-1].Flags, &p.config.Data)
+	addWords(c.Group("New tokens"), &p.config.Words)
 	out := c.Group("Output")
 	out.IntVarP(&p.n, "examples", "n", 3, "`EXAMPLES` to show")
 	out.BoolVar(&p.asJSON, "json", false, "write JSON")
@@ -60,7 +61,7 @@ func (a *app) previewData(ctx context.Context, c *Command, p *previewFlags) (err
 	if _, err := c.readConfig(&p.config); err != nil {
 		return err
 	}
-	tok, err := tokenizer.Load(p.config.Model)
+	tok, err := p.config.Tokenizer()
 	if err != nil {
 		return err
 	}

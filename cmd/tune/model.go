@@ -41,15 +41,18 @@ func positions(config []byte) int {
 // shape builds the model that a run would train, without its weights, which are memory that
 // nobody touches.
 func shape(t trainer.Config, mem core.Memory) (*models.Model, error) {
+	options, err := t.LoadOptions()
+	if err != nil {
+		return nil, err
+	}
 	if t.LoRA.Enabled() {
-		return models.Shape(t.Model, mem, models.LoadOptions{LoRA: t.LoRA, Objective: t.Objective, Train: t.Select})
+		return models.Shape(t.Model, mem, options)
 	}
 	config, err := models.ReadConfig(t.Model)
 	if err != nil {
 		return nil, err
 	}
-	m, err := models.NewWith(config, mem, models.LoadOptions{Train: t.Select, Objective: t.Objective,
-		Narrow: t.Optimizer.Weights == trainer.BF16})
+	m, err := models.NewWith(config, mem, options)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.Model, err)
 	}

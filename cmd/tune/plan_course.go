@@ -9,7 +9,6 @@ import (
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/data/corpus"
 	"github.com/seed98097648/tune/trainer/models"
-	"github.com/seed98097648/tune/trainer/tokenizer"
 )
 
 // course is what a run will do with its data.
@@ -29,7 +28,7 @@ func (t *trainFlags) course(ctx context.Context, a *app, m *models.Model) (_ *co
 	if len(t.config.Data.Paths) == 0 {
 		return nil, nil
 	}
-	tok, err := tokenizer.Load(t.config.Model)
+	tok, err := t.config.Tokenizer()
 	if err != nil {
 		return nil, err
 	}

@@ -70,6 +70,7 @@ type trainFlags struct {
 	from    string          // --resume
 	resume  *trainer.Resume // nil unless given
 	changed func(flag string) bool
+	findLR  bool // --find-lr
 	noData  bool // a run that is only planned needs none
 }
 
@@ -91,6 +92,7 @@ func newTrainFlags(c *Command) *trainFlags {
 	t.addLength(c.Group("Length of the run"))
 	addPreference(c.Group("Preferences"), &t.config.Preference)
 	t.addOptimizer(c.Group("Optimizer"))
+	addWords(c.Group("New tokens"), &t.config.Words)
 	addSelection(c.Group("What is trained"), &t.config.Select)
 	addObjective(c.Group("Loss"), &t.config.Objective)
 	lora := c.Group("LoRA")
@@ -100,6 +102,7 @@ func newTrainFlags(c *Command) *trainFlags {
 	t.addCheckpoints(c.Group("Checkpoints and evaluation"))
 	kernels := c.Group("Kernels")
 	t.kernels.add(kernels, t.config.Kernels)
+	t.kernels.addVerbose(kernels)
 	addStrict(kernels, &t.config.Strict)
 	addCheck(kernels, &t.config.CheckEvery, "`STEPS`")
 	t.view.add(c.Group("Watching the run"))
@@ -163,13 +166,16 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags) (err error) 
 		return err // interrupted while loading: there is nothing to save
 	}
 	a.noteUpdates(job.Config)
+	if t.findLR {
+		return t.kernels.blame(a.findRate(ctx, job, reg))
+	}
 	if err := t.view.attach(job); err != nil {
 		return err
 	}
 	if t.changed("warmup") || t.changed("warmup-ratio") {
 		job.Hooks.OnStart = a.noteWarmup
 	}
-	err = t.kernels.blame(a.runJob(ctx, job, reg, progress.Format(t.log), example))
+	err = t.kernels.blame(a.runJob(ctx, job, reg, progress.Format(t.log), example, t.kernels.placed))
 	return a.advise(ctx, t.config, job.Model, reg, err)
 }
 
@@ -212,6 +218,8 @@ func (t *trainFlags) check(c *Command) error {
 			"built-in example")
 	case t.config.Model == "" && len(t.config.Data.Eval) > 0:
 		return c.usagef("--eval-data is given without --model and --data: the built-in example has its own")
+	case t.config.Model == "" && (len(t.config.Words.Tokens)+len(t.config.Words.Special) > 0 || t.config.Words.Marks):
+		return c.usagef("new tokens need --model and --data: the built-in example has its own")
 	case t.config.Model == "" && t.config.Preference.Enabled():
 		return c.usagef("--stage %s needs --model and --data: the built-in example has answers to follow", t.config.Preference.Stage)
 	case t.config.Model == "" && t.config.LoRA.Enabled():
@@ -262,8 +270,8 @@ func (a *app) noteWarmup(s trainer.Start) {
 
 // runJob runs a job and reports on it.
 func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, f progress.Format,
-	example *demo.Demo) error {
-	job.Registry, job.Measure.Logger, job.Abort = reg, a.logger(), a.abort
+	example *demo.Demo, placed func(*core.Report) string) error {
+	job.Registry, job.Measure.Logger, job.Measure.Limit, job.Abort = reg, a.logger(), measureLimit, a.abort
 	text := a.stdout
 	if f == progress.JSON {
 		text = a.stderr
@@ -291,7 +299,7 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 			fmt.Fprintln(text, "kernels: none, every site keeps its plain forward")
 			return
 		}
-		fmt.Fprint(text, r)
+		fmt.Fprint(text, placed(r))
 	}
 	a.progress.Attach(&job.Hooks, f)
 	s, err := job.Run(ctx)

@@ -35,6 +35,8 @@ func (t *trainFlags) addLength(f *pflag.FlagSet) {
 func (t *trainFlags) addOptimizer(f *pflag.FlagSet) {
 	c := &t.config
 	f.Float64Var(&c.LR, "lr", c.LR, "`PEAK` of the learning rate")
+	f.BoolVar(&t.findLR, "find-lr", false, "try learning rates from 1e-7 to 1 in 100 steps, show the loss at each and name "+
+		"one; nothing is saved")
 	f.StringVar((*string)(&c.Schedule), "schedule", string(c.Schedule),
 		"the `SHAPE` of the learning rate, by transformers' names: "+
 			strings.Join(optim.Decays(), ", "))

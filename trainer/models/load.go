@@ -27,6 +27,8 @@ type LoadOptions struct {
 	Frozen bool        // all is frozen: for a model that is not trained
 	// Train says which parameters are trained; all of them, or, with adapters, none, by default.
 	Train Selection
+	// Vocabulary is how the model grows by new tokens; an adapter's folder brings its own.
+	Vocabulary Vocabulary
 	// Narrow has what is trained stored in bfloat16 and saved so: matrices in memory, too, without another copy.
 	Narrow bool
 	// Objective is what training adds to the plain loss.
@@ -120,6 +122,9 @@ func (o LoadOptions) read(dir string, mem core.Memory, weights bool) (*Model, er
 		return nil, err
 	}
 	config, err := ReadConfig(dir)
+	if err == nil {
+		config, err = o.Vocabulary.grow(config)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("models: %w", err)
 	}
@@ -158,7 +163,7 @@ func (o LoadOptions) read(dir string, mem core.Memory, weights bool) (*Model, er
 		err = o.Check(m)
 	}
 	if err == nil && weights {
-		if err = m.fill(set); err != nil {
+		if err = m.fill(set, o.Vocabulary); err != nil {
 			err = fmt.Errorf("models: %s: %w", dir, err)
 		}
 	}
@@ -191,6 +196,9 @@ func (o *LoadOptions) ownModules() error {
 		return nil
 	}
 	own, err := lora.Modules(o.LoRA.Adapter)
+	if err == nil && len(own) > 0 {
+		err = o.Vocabulary.ofAdapter(o.LoRA.Adapter)
+	}
 	if err == nil && len(o.Train.Modules) > 0 && !slices.Equal(o.Train.Modules, own) {
 		err = errors.New("models.Selection.Modules: an adapter that is trained further brings its own, in its " +
 			"adapter_config.json: leave it out")
@@ -213,7 +221,9 @@ func (m *Model) adapted(o LoadOptions, dir string) (_ *Model, err error) {
 			}
 		}
 	case o.LoRA.Adapter != "":
-		m.Adapter, err = lora.Load(&m.Body, o.LoRA.Adapter)
+		if m.Adapter, err = lora.Load(&m.Body, o.LoRA.Adapter); err == nil {
+			err = o.Vocabulary.whole(m)
+		}
 	case o.LoRA.Enabled():
 		o.LoRA.Modules = o.Train.Modules
 		m.Adapter, err = lora.New(&m.Body, o.LoRA, dir, o.Seed)
@@ -252,7 +262,7 @@ func frozenDType(p *nn.Param, stored func(name string) core.DType, quantise bool
 	return core.Float32
 }
 
-func (m *Model) fill(set *checkpoint.Set) error {
+func (m *Model) fill(set *checkpoint.Set, vocabulary Vocabulary) error {
 	var missing, wrong []string
 	var room checkpoint.Room
 	unused := map[string]bool{}
@@ -288,12 +298,20 @@ func (m *Model) fill(set *checkpoint.Set) error {
 			if err := checkpoint.CheckFinite(e.Name, t); err != nil {
 				return err
 			}
+			if isVocabulary(p) && len(shape) > 0 {
+				m.known[p.Name] = shape[0]
+			}
+			if vocabulary.widen(p, e, t) {
+				m.stored[e.Name] = t.DType
+				continue
+			}
 			if err := read(p, e, t); err != nil {
 				wrong = append(wrong, err.Error())
 			}
 			m.stored[e.Name] = t.DType
 		}
 	}
+	vocabulary.start(m)
 	static := m.fillStatic(set, func(name string) { delete(unused, name) })
 	return errors.Join(static,
 		list("tensors are missing from the files", missing),

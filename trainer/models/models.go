@@ -23,6 +23,7 @@ type Model struct {
 	RawConfig []byte        // config.json as it was read
 	Adapter   *lora.Adapter // nil without adapters
 	variants  map[string]*nn.Variant
+	known     map[string]int        // rows in the files of what has one for each token
 	stored    map[string]core.DType // dtype of each tensor in the files; empty for random weights
 	base      int                   // how many of the parameters, the first, are the model's own and not an adapter's
 }
@@ -60,6 +61,10 @@ func NewWith(config []byte, mem core.Memory, o LoadOptions) (*Model, error) {
 		return nil, err
 	}
 	stored, _ := core.ParseDType(files.DType) // what cannot be stored is float32
+	config, err := o.Vocabulary.grow(config)
+	if err != nil {
+		return nil, err
+	}
 	b, chosen := o.builder(mem, config, func(string) core.DType { return stored })
 	m, err := construct(config, b)
 	if err != nil {
@@ -81,7 +86,7 @@ func construct(config []byte, b *nn.Builder) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Model{Decoder: d, Config: c, RawConfig: config, stored: map[string]core.DType{}, base: len(d.Params())}, nil
+	return &Model{Decoder: d, Config: c, RawConfig: config, stored: map[string]core.DType{}, known: map[string]int{}, base: len(d.Params())}, nil
 }
 
 // Init fills the weights as transformers initialises a new model: matrices from a normal

@@ -197,6 +197,10 @@ func (p *Printer) Summary(s *trainer.Summary) {
 		head = fmt.Sprintf("%s: %d of %s", why, s.Steps, amount.Of(p.start.Steps, "step"))
 		p.leaveBar(s.Last)
 	}
+	if s.Stopped {
+		head = fmt.Sprintf("stopped early: %d of %s, no better evaluation any more,", s.Steps, amount.Of(p.start.Steps, "step"))
+		p.leaveBar(s.Last)
+	}
 	c := p.start.Config
 	if before := p.start.Resumed; before > 0 {
 		head += fmt.Sprintf(", %d of them now,", s.Steps-before)

@@ -100,7 +100,7 @@ func newBPE(s *modelSpec, added []addedToken) (*bpe, error) {
 // check refuses the models that differ from the BPE below. Old files have no type.
 func (s *modelSpec) check() error {
 	if s.Type != nil && *s.Type != "BPE" {
-		return unsupported("type", *s.Type, "BPE")
+		return unsupported("type", *s.Type, "BPE", "Unigram")
 	}
 	if s.Merges == nil {
 		return errors.New("merges is absent; supported: a BPE model with merges")
@@ -151,6 +151,9 @@ func byteTokens(v map[string]int32) *[256]int32 {
 	}
 	return ids
 }
+
+// ids implements model.
+func (m *bpe) ids() map[string]int32 { return m.vocab }
 
 // encode appends the tokens of word to ids.
 func (m *bpe) encode(ids []int32, word string) []int32 {

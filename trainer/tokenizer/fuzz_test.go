@@ -15,6 +15,8 @@ func FuzzParse(f *testing.F) {
 			`"decoder":{"type":"ByteFallback"}}`,
 		`{"model":{"vocab":{"a":0},"merges":[["a","a"]],"byte_fallback":true},"added_tokens":[null,{"content":"a",` +
 			`"lstrip":true}]}`,
+		`{"model":{"type":"Unigram","unk_id":0,"byte_fallback":true,"vocab":[["<unk>",0],["a",-1],["aa",-1.5],["<0x0A>",-9]]},` +
+			`"pre_tokenizer":{"type":"Metaspace"},"decoder":{"type":"Sequence","decoders":[{"type":"ByteFallback"}]}}`,
 		`{"model":{"vocab":{"▁":0},"merges":[]},"pre_tokenizer":{"type":"Metaspace"},"decoder":{"type":"Metaspace"}}`,
 		`{"model":{"vocab":{"a":0},"merges":[]},"pre_tokenizer":{"type":"Split","pattern":{"String":"a"},` +
 			`"behavior":"MergedWithNext","invert":true}}`,

@@ -24,15 +24,11 @@ type file struct {
 
 // parse builds a tokenizer without roles; its errors begin with the JSON field.
 func parse(data []byte) (*Tokenizer, error) {
-	var f file
-	if err := plainjson.Unmarshal(data, &f); err != nil {
+	f, m, err := parseModel(data)
+	if err != nil {
 		return nil, err
 	}
-	t := new(Tokenizer)
-	var err error
-	if t.model, err = newBPE(&f.Model, f.AddedTokens); err != nil {
-		return nil, fmt.Errorf("model.%w", err)
-	}
+	t := &Tokenizer{model: m}
 	if err = t.index(f.AddedTokens); err != nil {
 		return nil, err
 	}
@@ -50,6 +46,41 @@ func parse(data []byte) (*Tokenizer, error) {
 		return nil, err
 	}
 	return t, nil
+}
+
+// model cuts a word into tokens.
+type model interface {
+	// encode appends the tokens of a word to ids.
+	encode(ids []int32, word string) []int32
+	// ids returns those of all tokens.
+	ids() map[string]int32
+}
+
+// parseModel reads the file, and builds its model.
+func parseModel(data []byte) (*file, model, error) {
+	var kind struct {
+		Model struct{ Type any } `json:"model"`
+	}
+	if err := json.Unmarshal(data, &kind); err == nil && kind.Model.Type == "Unigram" {
+		var f unigramFile
+		if err := plainjson.Unmarshal(data, &f); err != nil {
+			return nil, nil, err
+		}
+		m, err := newUnigram(&f.Model)
+		if err != nil {
+			return nil, nil, fmt.Errorf("model.%w", err)
+		}
+		return &f.file, m, nil
+	}
+	var f file
+	if err := plainjson.Unmarshal(data, &f); err != nil {
+		return nil, nil, err
+	}
+	m, err := newBPE(&f.Model, f.AddedTokens)
+	if err != nil {
+		return nil, nil, fmt.Errorf("model.%w", err)
+	}
+	return &f, m, nil
 }
 
 // unsupported reports a value that tokenizer.json may have and this package lacks.

@@ -2,14 +2,14 @@
 // described by the file tokenizer.json that Hugging Face models carry.
 //
 // It reads the byte-level BPE tokenizers (GPT-2, Llama 3, Qwen, GLM-4) and the
-// sentencepiece-style ones (Llama 2 and its kin), and gives the ids that Hugging
+// sentencepiece-style ones (Llama 2 and its kin, Gemma, and Unigram models), and gives the ids that Hugging
 // Face's own library gives. A text passes through five stages, each described by
 // one field of tokenizer.json and each in a file of its own here:
 //
 //	added_tokens    cuts out tokens such as <|im_end|>          added.go
 //	normalizer      rewrites the text between them, e.g. NFC    normalizer.go
 //	pre_tokenizer   cuts that into words                        pretokenizer.go
-//	model           merges each word's symbols into tokens      bpe.go
+//	model           cuts each word into tokens                  bpe.go, unigram.go
 //	post_processor  adds tokens around the text, e.g. <s>       postprocessor.go
 //
 // and decoder.go goes back. What a file asks for and this package lacks is an
@@ -34,7 +34,7 @@ type Tokenizer struct {
 	added       addedTokens
 	normalize   normalizer
 	preTokenize preTokenizer
-	model       *bpe
+	model       model
 	postProcess postProcessor
 	decode      decoder
 
@@ -161,7 +161,7 @@ func (t *Tokenizer) VocabSize() int { return t.vocabSize }
 // vocabulary " the" is spelt "Ġthe".
 func (t *Tokenizer) TokenID(token string) (id int32, ok bool) {
 	if id, ok = t.addedIDs[token]; !ok {
-		id, ok = t.model.vocab[token]
+		id, ok = t.model.ids()[token]
 	}
 	return id, ok
 }
@@ -185,8 +185,8 @@ func (t *Tokenizer) Pad() (id int32, ok bool) { return t.pad.id, t.pad.ok }
 
 // index fills the maps between all tokens and their ids.
 func (t *Tokenizer) index(added []addedToken) error {
-	t.tokens = make(map[int32]string, len(t.model.vocab)+len(added))
-	for token, id := range t.model.vocab {
+	t.tokens = make(map[int32]string, len(t.model.ids())+len(added))
+	for token, id := range t.model.ids() {
 		if other, ok := t.tokens[id]; ok {
 			return fmt.Errorf("model.vocab: the tokens %q and %q have the same id %d", token, other, id)
 		}
