@@ -69,6 +69,11 @@ func (e *Engine) pass(ctx context.Context, b data.Batch, r *StepResult) error {
 	a := &e.atOnce
 	a.squares, a.took = make([][]float64, len(e.model.Trainable())), 0
 	r.Loss = 0
+	of := e.judge.total(b)
+	e.judge.forget()
+	if err := e.judge.begin(b, of); err != nil {
+		return err
+	}
 	if err := e.forward(ctx, 0, b, r); err != nil {
 		return err
 	}
@@ -87,7 +92,7 @@ func (e *Engine) pass(ctx context.Context, b data.Batch, r *StepResult) error {
 			sum += s
 		}
 	}
-	r.GradNorm = math.Sqrt(sum)
+	r.GradNorm, r.Metrics = math.Sqrt(sum), e.judge.metrics()
 	return nil
 }
 
