@@ -38,7 +38,7 @@ func (c Config) checkWeights(m *models.Model) error {
 	}
 	var need int64
 	for _, p := range m.Params() {
-		need += int64(len(p.Tensor.Data) + 4*len(p.Scale))
+		need += p.Bytes()
 	}
 	for _, p := range m.Trainable() {
 		need += 3 * 4 * int64(p.Tensor.Elems()) // the gradient and two moments

@@ -40,11 +40,14 @@ var theirNames = map[string]string{
 	"disable_gradient_checkpointing": "gradient-checkpointing",
 }
 
+// byValue are flags that values of their keys stand for, where these are not theirNames'.
+var byValue = map[string]map[string]string{"quantization_bit": {"4": "base-nf4"}}
+
 // theirValues are LLaMA-Factory's spellings of values of ours, by its keys.
 var theirValues = map[string]map[string]string{
 	"lora_target":      {"all": "all-linear"},
 	"max_steps":        {"-1": "0"},
-	"quantization_bit": {"8": "true"},
+	"quantization_bit": {"8": "true", "4": "true"},
 	"eval_strategy":    {"no": "true", "false": "true", "steps": "false"},
 	"bf16":             {"true": "bf16", "false": "float32"},
 
@@ -64,6 +67,9 @@ var fixed = map[string][]string{
 	"predict_with_generate": {"false"},
 	"optim":                 {"adamw_torch", "adamw_hf", "adamw_torch_fused"},
 	"use_dora":              {"false"},
+	"quantization_method":   {"bnb", "bitsandbytes"},
+	"quantization_type":     {"nf4"},
+	"double_quantization":   {"true"},
 
 	"mix_strategy":     {"concat"},
 	"interleave_probs": nil,
@@ -86,6 +92,9 @@ var remedies = map[string]string{
 	"save_strategy":    "checkpoints are saved after every save_steps steps, or not at all: steps or no",
 	"stage": "preferences and rewards (dpo, kto, rm, ppo) cannot be trained on yet, and to learn the " +
 		"answers alone would be another training; take sft or pt",
+	"quantization_method":    "weights are quantised while they are loaded: bnb; quantization_bit is 4 for NF4 and 8 for int8",
+	"quantization_type":      "the four bits are NF4: nf4",
+	"double_quantization":    "what the blocks of NF4 are multiplied by is always quantised, too: leave it out",
 	"optim":                  "the optimizer is AdamW (adamw_torch); another one would be another training",
 	"resume_from_checkpoint": "leave it out, and resume with tune --resume --out DIR or --resume=CHECKPOINT",
 	"create_new_adapter":     "merge the adapter first, with tune merge, and train a new one on the result",

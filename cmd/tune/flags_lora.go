@@ -23,6 +23,7 @@ func addLoRA(f *pflag.FlagSet, c *lora.Config) {
 		"brings its rank, alpha, dropout and targets")
 	f.BoolVar(&c.BaseInt8, "base-int8", c.BaseInt8, "keep the weights that adapters are for in int8, a quarter of "+
 		"their size as float32")
+	f.BoolVar(&c.BaseNF4, "base-nf4", c.BaseNF4, "keep them in NF4 instead, an eighth of their size as float32 (QLoRA)")
 }
 
 // further returns the flags, as a shell takes them, that train once more what a run has saved.

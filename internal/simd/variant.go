@@ -33,6 +33,8 @@ type variant struct {
 	fromBFloat16, fromFloat16 func(dst []float32, src []uint16)
 	toBFloat16, toFloat16     func(dst []uint16, src []float32)
 	fromInt8                  func(dst []float32, src []int8, scale float32)
+	// fromNF4 widens pairs of codes: dst is twice as long as src.
+	fromNF4 func(dst []float32, src []byte, absmax float32)
 }
 
 // results are the functions whose results are as large as a layer's.
@@ -89,6 +91,7 @@ var generic = variant{
 	toBFloat16:   toBFloat16Generic,
 	toFloat16:    toFloat16Generic,
 	fromInt8:     fromInt8Generic,
+	fromNF4:      fromNF4Generic,
 }
 
 // variants are those that this CPU can run, the fastest first.

@@ -125,7 +125,7 @@ func (v *variant) bytes() Memory {
 	trained := int64(v.model.Elems() * core.Float32.Size())
 	m := Memory{Optimizer: 2 * trained, Program: int64(v.engine.Program().Bytes()), Kept: v.engine.Kept()}
 	for _, p := range v.model.Params() {
-		m.Parameters += int64(len(p.Tensor.Data) + 4*len(p.Scale))
+		m.Parameters += p.Bytes()
 	}
 	m.Total = m.Parameters + m.Optimizer + m.Program + m.Kept
 	return m

@@ -116,8 +116,11 @@ type weight struct {
 
 // add adds scale * b a: b [out, r], a [r, in].
 func (w weight) add(scale float32, b, a core.Tensor) error {
-	if w.param.Tensor.DType == core.Int8 {
+	switch w.param.Tensor.DType {
+	case core.Int8:
 		return fmt.Errorf("it is int8: load the model without lora.Config.BaseInt8")
+	case core.NF4:
+		return fmt.Errorf("it is nf4: load the model without lora.Config.BaseNF4")
 	}
 	out, in, r := b.Shape[0], a.Shape[1], a.Shape[0]
 	sum := make([]float32, out*in)

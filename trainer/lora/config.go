@@ -12,6 +12,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/nn"
 )
 
@@ -34,6 +35,18 @@ type Config struct {
 	// the folder of an adapter to start from; the fields above then come from there
 	Adapter  string `json:"adapter,omitempty"`
 	BaseInt8 bool   `json:"base_int8,omitempty"` // keep the matrices that adapters are for in int8
+	BaseNF4  bool   `json:"base_nf4,omitempty"`  // keep them in NF4, half a byte for each element
+}
+
+// Base returns what the matrices that adapters are for are kept in, nothing for what the files have.
+func (c Config) Base() core.DType {
+	switch {
+	case c.BaseInt8:
+		return core.Int8
+	case c.BaseNF4:
+		return core.NF4
+	}
+	return core.InvalidDType
 }
 
 // Enabled reports whether there are adapters.
@@ -66,6 +79,9 @@ func (c Config) Validate() error {
 	need(c.Enabled() || c.Rank < 0 || !given, "settings of LoRA are given without lora.Config.Rank, which turns it on")
 	need(c.Enabled() || !c.BaseInt8, "lora.Config.BaseInt8 is for LoRA, which leaves these weights as they are: give "+
 		"lora.Config.Rank or lora.Config.Adapter too")
+	need(c.Enabled() || !c.BaseNF4, "lora.Config.BaseNF4 is for LoRA, which leaves these weights as they are: give "+
+		"lora.Config.Rank or lora.Config.Adapter too")
+	need(!c.BaseInt8 || !c.BaseNF4, "lora.Config.BaseInt8 and lora.Config.BaseNF4 are given: choose one")
 	return errors.Join(errs...)
 }
 

@@ -205,6 +205,8 @@ func TestValidateNamesTheFlag(t *testing.T) {
 		"without lora.Config.Rank":              {Dropout: 0.5},
 		"lora.Config.Adapter has its rank":      {Rank: 2, Adapter: "dir"},
 		"lora.Config.BaseInt8 is for LoRA":      {BaseInt8: true},
+		"lora.Config.BaseNF4 is for LoRA":       {BaseNF4: true},
+		"choose one":                            {Rank: 1, BaseInt8: true, BaseNF4: true},
 	} {
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: error %v, want %q", c, err, want)

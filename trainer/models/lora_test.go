@@ -294,27 +294,34 @@ func merged(t *testing.T, m *models.Model, before []checkpoint.Named) (logits, l
 	return distance(got, want), math.Abs(gotLoss - wantLoss)
 }
 
-// TestInt8IsNearTheFilesAndKeepsWhatItIsNotFor: the embedding, the head and the router.
-func TestInt8IsNearTheFilesAndKeepsWhatItIsNotFor(t *testing.T) {
+// TestQuantisedBasesAreNearTheFilesAndKeepWhatTheyAreNotFor: the embedding, the head and the router.
+func TestQuantisedBasesAreNearTheFilesAndKeepWhatTheyAreNotFor(t *testing.T) {
 	for _, name := range types() {
 		dir := stored(t, name, core.BFloat16)
 		want, _ := evaluate(t, load(t, dir))
-		m := loadWith(t, dir, models.LoadOptions{LoRA: lora.Config{Rank: 2, BaseInt8: true}})
-		for _, p := range m.Params() {
-			apart := strings.Contains(p.Name, "embed") || strings.Contains(p.Name, "head") || strings.HasSuffix(p.Name, ".gate.weight")
-			if want := p.Frozen && len(p.Tensor.Shape) > 1 && !apart; (p.Tensor.DType == core.Int8) != want {
-				t.Errorf("%s: %s is %s", name, p.Name, p.Tensor.DType)
-			}
+		nearTheFiles(t, name, dir, want, lora.Config{Rank: 2, BaseInt8: true}, "lora.Config.BaseInt8", 0.06)
+		nearTheFiles(t, name, dir, want, lora.Config{Rank: 2, BaseNF4: true}, "lora.Config.BaseNF4", 0.6)
+	}
+}
+
+// nearTheFiles loads a folder with a quantised base and compares the logits.
+func nearTheFiles(t *testing.T, name, dir string, want []float32, c lora.Config, option string, most float64) {
+	t.Helper()
+	m := loadWith(t, dir, models.LoadOptions{LoRA: c})
+	for _, p := range m.Params() {
+		apart := strings.Contains(p.Name, "embed") || strings.Contains(p.Name, "head") || strings.HasSuffix(p.Name, ".gate.weight")
+		if want := p.Frozen && len(p.Tensor.Shape) > 1 && !apart; (p.Tensor.DType == c.Base()) != want {
+			t.Errorf("%s: %s is %s", name, p.Name, p.Tensor.DType)
 		}
-		if got, _ := evaluate(t, m); !(distance(got, want) < 0.06) || slices.Equal(got, want) {
-			t.Errorf("%s: the logits differ by %.3g", name, distance(got, want))
-		}
-		if _, err := m.Named(); err == nil || !strings.Contains(err.Error(), "lora.Config.BaseInt8") {
-			t.Errorf("%s: saved, %v", name, err)
-		}
-		if err := m.Merge(); err == nil || !strings.Contains(err.Error(), "lora.Config.BaseInt8") {
-			t.Errorf("%s: merged, %v", name, err)
-		}
+	}
+	if got, _ := evaluate(t, m); !(distance(got, want) < most) || slices.Equal(got, want) {
+		t.Errorf("%s: the logits differ by %.3g", name, distance(got, want))
+	}
+	if _, err := m.Named(); err == nil || !strings.Contains(err.Error(), option) {
+		t.Errorf("%s: saved, %v", name, err)
+	}
+	if err := m.Merge(); err == nil || !strings.Contains(err.Error(), option) {
+		t.Errorf("%s: merged, %v", name, err)
 	}
 }
 
@@ -330,6 +337,7 @@ func TestKernelsApplyUnderLoRA(t *testing.T) {
 		"attention":      {lora.Config{Rank: 2}, true, ""},
 		"all linear":     {lora.Config{Rank: 2, Dropout: 0.2}, false, "its experts carry adapters"},
 		"int8":           {lora.Config{Rank: 2, BaseInt8: true}, true, "its weights are int8"},
+		"nf4":            {lora.Config{Rank: 2, BaseNF4: true}, true, "its weights are nf4"},
 		"int8 and alike": {lora.Config{Rank: 2, BaseInt8: true}, false, "its experts carry adapters"},
 	}
 	for what, tt := range tests {

@@ -71,7 +71,7 @@ func (l *Linear) forward(c *Context, x *autograd.Value) *autograd.Value {
 	adapter := l.adapter.rounding(products)
 	in := []*autograd.Value{x, c.Leaf(l.Weight)}
 	if l.Weight.Scale != nil && !plain {
-		in = append(in, c.scaleOf(l.Weight))
+		in = append(in, c.scaleOf(l.Weight)...)
 	}
 	if l.Bias != nil {
 		in = append(in, c.Leaf(l.Bias))
@@ -101,7 +101,7 @@ func linearOp(t int, weight *Param, bias bool, rounded core.DType) autograd.Op {
 				eachRow(t, out, func(r int) { copy(dst[r*out:(r+1)*out], b) })
 			}
 			matmul(rounded, simd.Product{M: t, N: out, K: in, A: simd.Matrix{Data: args[0].Float32s(), Stride: in},
-				B: operand(args[1], weight.Scale, 0), TransB: true, Dots: true, C: dst, StrideC: out, Accumulate: bias})
+				B: weight.operand(args[1], 0), TransB: true, Dots: true, C: dst, StrideC: out, Accumulate: bias})
 			return nil
 		},
 		Backward: &autograd.Backward{Inputs: []int{0, 1}, Wrt: wrt, Accumulate: []int{0, 1}, Each: each,
@@ -109,7 +109,7 @@ func linearOp(t int, weight *Param, bias bool, rounded core.DType) autograd.Op {
 				dy := g.DOut[0].Float32s()
 				if d := g.DIn[0]; !d.IsZero() { // dx = dy * weight
 					matmul(rounded, simd.Product{M: t, N: in, K: out, A: simd.Matrix{Data: dy, Stride: out},
-						B: operand(g.In[1], weight.Scale, 0), C: d.Float32s(), StrideC: in, Accumulate: g.Add[0]})
+						B: weight.operand(g.In[1], 0), C: d.Float32s(), StrideC: in, Accumulate: g.Add[0]})
 				}
 				if d := g.DIn[1]; !d.IsZero() { // dweight = dy^T * x
 					matmul(rounded, simd.Product{M: out, N: in, K: t, A: simd.Matrix{Data: dy, Stride: out}, TransA: true,
