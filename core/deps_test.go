@@ -135,7 +135,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/demo", "core trainer trainer/data trainer/generate trainer/models trainer/tokenizer",
 		"core/reference trainer/autograd trainer/nn trainer/optim"},
 	{"trainer/generate",
-		"core internal/fields internal/os/shm internal/plainjson internal/simd trainer/autograd trainer/crosscheck " +
+		"core internal/fields internal/plainjson internal/simd trainer/autograd trainer/crosscheck " +
 			"trainer/models trainer/nn trainer/tokenizer", "plugins/linked core/kerneltest core/transport internal/plugintest trainer/checkpoint trainer/data " +
 			"trainer/lora"},
 	{"trainer/serve", "internal/fields internal/os/memory internal/plainjson trainer/chat trainer/generate trainer/tokenizer",

@@ -76,6 +76,14 @@ type Kernel interface {
 	Backward(ctx context.Context, c *Call) error
 }
 
+// ForwardOnly, embedded, gives a kernel of an op for inference the backward pass that no graph calls.
+type ForwardOnly struct{}
+
+// Backward implements Kernel; it is an error that wraps ErrNotSupported.
+func (ForwardOnly) Backward(_ context.Context, c *Call) error {
+	return fmt.Errorf("%w: %s has no backward pass", ErrNotSupported, c.Op)
+}
+
 // Run runs the pass that the call names, which is how kernels are called: what every
 // kernel relies on is checked here, once. A call that Info.Accepts refuses is an error that
 // wraps ErrBadCall, and a context that is done is its error.

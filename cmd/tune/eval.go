@@ -1,12 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"iter"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +18,6 @@ import (
 	"github.com/seed98097648/tune/trainer/data/corpus"
 	"github.com/seed98097648/tune/trainer/generate"
 	"github.com/seed98097648/tune/trainer/measure"
-	"github.com/seed98097648/tune/trainer/tokenizer"
 )
 
 const evalLong = `Measure how well a model knows a text: its mean loss for each token, and the
@@ -189,7 +188,7 @@ func ticking[T any](c *crosscheck.Checker, batches iter.Seq[T]) iter.Seq[T] {
 	}
 }
 
-// evalAnswers lets the model answer.
+// evalAnswers lets the model answer, several questions at once.
 func (a *app) evalAnswers(ctx context.Context, in *inference, e *evalFlags, questions []question,
 	r *evaluation) error {
 	defaults, err := generate.LoadDefaults(e.Model)
@@ -200,31 +199,33 @@ func (a *app) evalAnswers(ctx context.Context, in *inference, e *evalFlags, ques
 	if id, ok := in.tokenizer.EOS(); ok {
 		o.EOS = append(o.EOS, id)
 	}
-	s := generate.NewSession(in.model, in.memory, 0)
-	defer s.Close()
-	s.Check(in.check, in.report)
-	right, asked := 0, 0
-	for q := range counted(slices.Values(questions), func(n int) {
-		a.note("exact match: %d right of %d, %d to go", right, n, len(questions)-n)
-	}) {
-		own := o
+	engine, err := generate.NewEngine(in.model, in.tokenizer, in.memory, new(engineSize).config(in.model))
+	if err != nil {
+		return err
+	}
+	defer engine.Close()
+	engine.Check(in.check, in.report)
+	r.Right, r.Asked = new(int), new(int)
+	note := nowAndThen(func(n int) { a.note("exact match: %d right of %d, %d to go", *r.Right, n, len(questions)-n) })
+	return generate.InOrder(ctx, len(questions), func(ctx context.Context, i int) (answer, error) {
+		q, own := questions[i], o
 		own.EOS = append(o.EOS[:len(o.EOS):len(o.EOS)], q.stop...)
-		out, err := generate.Run(ctx, s, in.tokenizer, q.prompt, own)
-		if err != nil {
-			return fmt.Errorf("question %d: %w", asked+1, err)
-		}
-		if err := ctx.Err(); err != nil {
-			return err
+		out, err := engine.Generate(ctx, generate.Request{Prompt: q.prompt, Options: own})
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return answer{}, fmt.Errorf("question %d: %w", i+1, err)
 		}
 		got := answer{Want: q.answer, Got: strings.TrimSpace(out.Text)}
-		if got.Right = got.Got == got.Want; got.Right {
-			right++
+		got.Right = got.Got == got.Want
+		return got, nil
+	}, func(i int, got answer) error {
+		if got.Right {
+			*r.Right++
 		}
-		asked++
+		*r.Asked++
 		r.Answers = append(r.Answers, got)
-	}
-	r.Right, r.Asked = &right, &asked
-	return nil
+		note(i + 1)
+		return nil
+	})
 }
 
 // noteEvery is how long a measurement is silent.
@@ -232,59 +233,26 @@ const noteEvery = 5 * time.Second
 
 // counted calls note, now and then, with how many values have been taken.
 func counted[T any](values iter.Seq[T], note func(n int)) iter.Seq[T] {
+	note = nowAndThen(note)
 	return func(yield func(T) bool) {
-		n, last := 0, time.Now()
+		n := 0
 		for v := range values {
 			if !yield(v) {
 				return
 			}
-			if n++; time.Since(last) > noteEvery {
-				note(n)
-				last = time.Now()
-			}
+			n++
+			note(n)
 		}
 	}
 }
 
-// question is the prompt of a conversation and the answer that is expected.
-type question struct {
-	prompt []int32
-	answer string
-	stop   []int32 // the special token that ends the answer, if one does
-}
-
-// questions returns what a conversation asks first, for each conversation of the data.
-func questions(c *corpus.Corpus, tok *tokenizer.Tokenizer) ([]question, error) {
-	var all []question
-	for i := range c.Report.Examples {
-		_, ids, learn, err := c.Example(i)
-		if err != nil {
-			return nil, err
-		}
-		if q, ok := ask(ids, learn, tok); ok {
-			all = append(all, q)
+// nowAndThen returns note, which is silent for some time after each call.
+func nowAndThen(note func(n int)) func(n int) {
+	last := time.Now()
+	return func(n int) {
+		if time.Since(last) > noteEvery {
+			note(n)
+			last = time.Now()
 		}
 	}
-	return all, nil
-}
-
-// ask cuts a conversation where the model's first answer begins and ends. A document,
-// where everything is learned, asks nothing.
-func ask(ids []int32, learn []bool, tok *tokenizer.Tokenizer) (question, bool) {
-	from := 0
-	for from < len(learn) && !learn[from] {
-		from++
-	}
-	if from == 0 || from == len(learn) {
-		return question{}, false
-	}
-	to := from
-	for to < len(learn) && learn[to] {
-		to++
-	}
-	q := question{prompt: ids[:from], answer: strings.TrimSpace(tok.Decode(ids[from:to], true))}
-	if last := ids[to-1 : to]; tok.Decode(last, true) == "" {
-		q.stop = last
-	}
-	return q, q.answer != ""
 }

@@ -185,48 +185,25 @@ func (a *app) newBatchWriter(ctx context.Context, c *Command, g *generateFlags, 
 	return b, nil
 }
 
-// ahead is how many lines may be begun, of which the first is not written yet.
-const ahead = 64
-
 // run answers the lines that are missing, several at once, and writes them in their order. When ctx ends, what is
 // done up to the first line that is not stays.
 func (b *batchWriter) run(ctx context.Context, out *results, set func(done int)) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	answers := make(chan chan *resultLine, ahead)
-	end := meanwhile(func(<-chan struct{}) {
-		defer close(answers)
-		for i := out.done; i < len(b.prompts) && ctx.Err() == nil; i++ {
-			one := make(chan *resultLine, 1)
-			answers <- one
-			go func() {
-				r, err := b.answer(ctx, i)
-				if err != nil {
-					cancel(err)
-				}
-				one <- r
-			}()
-		}
-	})
-	defer end()
-	for one := range answers {
-		r := <-one
-		if r == nil || ctx.Err() != nil {
-			cancel(nil)
-			continue // let the others end
-		}
+	first := out.done
+	answer := func(ctx context.Context, i int) (*resultLine, error) { return b.answer(ctx, first+i) }
+	err := generate.InOrder(ctx, len(b.prompts)-first, answer, func(_ int, r *resultLine) error {
 		if err := out.add(r); err != nil {
-			cancel(fmt.Errorf("--out: %w", err))
+			return fmt.Errorf("--out: %w", err)
 		}
 		set(out.done)
+		return nil
+	})
+	if errors.Is(err, context.Canceled) {
+		return nil
 	}
-	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {
-		return err
-	}
-	return nil
+	return err
 }
 
-// answer answers one line. It is nil if ctx ended before.
+// answer answers one line.
 func (b *batchWriter) answer(ctx context.Context, i int) (*resultLine, error) {
 	p := &b.prompts[i]
 	ids, err := b.prompt(p)
@@ -239,7 +216,7 @@ func (b *batchWriter) answer(ctx context.Context, i int) (*resultLine, error) {
 	o := b.options
 	o.Sampling.Seed += uint64(i) // or lines that are alike would have the same answer
 	r, err := b.engine.Generate(ctx, generate.Request{Prompt: ids, Options: p.options(o)})
-	if err != nil || r.Reason == generate.Interrupted {
+	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return nil, err
 	}
 	return &resultLine{ID: p.ID, Text: &r.Text, Reason: r.Reason, Prompt: r.PromptTokens, New: len(r.Tokens)}, nil

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/internal/os/shm"
 	"github.com/seed98097648/tune/trainer/crosscheck"
 	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/tokenizer"
@@ -88,7 +87,6 @@ func NewEngine(m *models.Model, tok *tokenizer.Tokenizer, mem core.Memory, c Eng
 	e := &Engine{tokenizer: tok, most: most, size: size, reader: newReader(m, mem, min(limit, blocks*size), size, blocks),
 		requests: make(chan *job)}
 	e.cache.Keeps, e.stats.BlocksTotal = true, blocks
-	shm.Settle() // the weights are there
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.done.Go(e.loop)
 	return e, nil

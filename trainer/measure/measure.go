@@ -67,12 +67,10 @@ func (r Run) options() []core.Option {
 // proportion to the rows, so more of them tell nothing new.
 const mostTokens = 4096
 
-// Plan is core.NewPlan for a selection as --kernels takes it, of a model of trainer/nn with its sites for inference if
-// the run is that, except that auto takes only
-// the kernels that a measurement finds worth it. It measures with as many threads as
-// package simd is set to. Plugins that get no site need no process then; see
-// core.Registry.Rest. The selection from:RUN
-// measures nothing and repeats what that run had; see trainer/placement.
+// Plan is core.NewPlan for a selection as --kernels takes it, except that auto takes only the kernels that a
+// measurement finds worth it. A model of trainer/nn has its sites for inference if the run is that. It measures with
+// as many threads as package simd is set to. Plugins that get no site need no process then; see core.Registry.Rest.
+// The selection from:RUN measures nothing and repeats what that run had; see trainer/placement.
 func Plan(ctx context.Context, m core.Model, reg *core.Registry, selection string, r Run, o Options) (*core.Plan,
 	error) {
 	sel, err := core.ParseSelection(selection)

@@ -14,9 +14,6 @@
 package pre
 
 import (
-	"context"
-	"fmt"
-
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/vector"
 )
@@ -32,6 +29,7 @@ const grain = 1 << 14
 
 // Kernel implements core.Kernel; its zero value is ready. It keeps its scratch memory from call to call.
 type Kernel struct {
+	core.ForwardOnly
 	kept vector.KeptTiles // the weights, packed
 	n    []float32        // what the layers multiply
 	wide [3][]float32     // q, k and v before they are rounded to storage, unless that is float32
@@ -46,8 +44,3 @@ func (k *Kernel) Info() core.Info {
 
 // Supports implements core.Kernel: all that the op has, in float32, bfloat16 and float16, and weights in int8 as well.
 func (k *Kernel) Supports(f core.Facts) error { return k.Info().Supports(f) }
-
-// Backward is never called: the op is for inference.
-func (k *Kernel) Backward(_ context.Context, c *core.Call) error {
-	return fmt.Errorf("%s: %w: %s has no backward pass", Name, core.ErrNotSupported, c.Op)
-}

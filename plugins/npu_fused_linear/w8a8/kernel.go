@@ -11,7 +11,6 @@ package w8a8
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/vector"
@@ -25,6 +24,7 @@ const (
 
 // Kernel implements core.Kernel; its zero value is ready. It keeps its scratch memory from call to call.
 type Kernel struct {
+	core.ForwardOnly
 	x, y []float32 // of a call whose activations are not float32
 }
 
@@ -58,9 +58,4 @@ func (k *Kernel) Forward(_ context.Context, c *core.Call) error {
 	p.Multiply()
 	vector.Narrow(y, p.Y)
 	return nil
-}
-
-// Backward is never called: the op is for inference.
-func (k *Kernel) Backward(_ context.Context, c *core.Call) error {
-	return fmt.Errorf("%s: %w: %s has no backward pass", Name, core.ErrNotSupported, c.Op)
 }

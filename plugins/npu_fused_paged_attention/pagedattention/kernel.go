@@ -16,12 +16,7 @@
 // The bits of a token's y depend neither on the other sequences of the call nor on the size of blocks.
 package pagedattention
 
-import (
-	"context"
-	"fmt"
-
-	"github.com/seed98097648/tune/core"
-)
+import "github.com/seed98097648/tune/core"
 
 // Name and Version are the plugin's, and of the kernel when it is linked into a program.
 const (
@@ -32,6 +27,7 @@ const (
 // Kernel implements core.Kernel; its zero value is ready. It keeps its scratch memory from call to call: for
 // each thread a few times a part of a head's context, and what the parts of single tokens have come to.
 type Kernel struct {
+	core.ForwardOnly
 	workers []*worker
 	tasks   []task
 	sums    []float32 // of parts, until they are joined
@@ -47,8 +43,3 @@ func (*Kernel) Info() core.Info {
 
 // Supports implements core.Kernel: any heads, blocks and windows, in float32, bfloat16 and float16.
 func (k *Kernel) Supports(f core.Facts) error { return k.Info().Supports(f) }
-
-// Backward is never called: the op is for inference.
-func (k *Kernel) Backward(_ context.Context, c *core.Call) error {
-	return fmt.Errorf("%s: %w: %s has no backward pass", Name, core.ErrNotSupported, c.Op)
-}

@@ -8,7 +8,6 @@ package reshapecache
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/vector"
@@ -21,7 +20,7 @@ const (
 )
 
 // Kernel implements core.Kernel; its zero value is ready.
-type Kernel struct{}
+type Kernel struct{ core.ForwardOnly }
 
 // Info implements core.Kernel.
 func (Kernel) Info() core.Info {
@@ -50,9 +49,4 @@ func (Kernel) Forward(_ context.Context, c *core.Call) error {
 		}
 	})
 	return nil
-}
-
-// Backward is never called: the op is for inference.
-func (Kernel) Backward(_ context.Context, c *core.Call) error {
-	return fmt.Errorf("%s: %w: %s has no backward pass", Name, core.ErrNotSupported, c.Op)
 }

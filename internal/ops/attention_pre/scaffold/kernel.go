@@ -10,7 +10,6 @@
 package kernel
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/seed98097648/tune/core"
@@ -22,7 +21,7 @@ const (
 )
 
 // kernel implements core.Kernel.
-type kernel struct{}
+type kernel struct{ core.ForwardOnly }
 
 var _ core.Kernel = kernel{}
 
@@ -38,9 +37,4 @@ func (k kernel) Supports(f core.Facts) error {
 		return fmt.Errorf("%w: dtype %s, only float32", core.ErrNotSupported, f.DType)
 	}
 	return k.Info().Supports(f)
-}
-
-// Backward is never called: the op is for inference.
-func (kernel) Backward(_ context.Context, c *core.Call) error {
-	return fmt.Errorf("%s: %w: %s has no backward pass", name, core.ErrNotSupported, c.Op)
 }

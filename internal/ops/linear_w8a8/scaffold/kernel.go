@@ -7,12 +7,7 @@
 //	x [T,D], weight int8 [N,D], deq_scale, quant_bias, weight_scale, bias [N], y [T,N]
 package kernel
 
-import (
-	"context"
-	"fmt"
-
-	"github.com/seed98097648/tune/core"
-)
+import "github.com/seed98097648/tune/core"
 
 const (
 	name    = "my_kernel" // what --kernels takes
@@ -20,7 +15,7 @@ const (
 )
 
 // kernel implements core.Kernel.
-type kernel struct{}
+type kernel struct{ core.ForwardOnly }
 
 var _ core.Kernel = kernel{}
 
@@ -32,8 +27,3 @@ func (kernel) Info() core.Info {
 
 // Supports decides by facts alone: any size, both scalings, with or without bias.
 func (k kernel) Supports(f core.Facts) error { return k.Info().Supports(f) }
-
-// Backward is never called: the op is for inference.
-func (kernel) Backward(_ context.Context, c *core.Call) error {
-	return fmt.Errorf("%s: %w: %s has no backward pass", name, core.ErrNotSupported, c.Op)
-}

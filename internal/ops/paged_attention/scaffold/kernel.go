@@ -8,12 +8,7 @@
 //	q, y [T,H,C], k_cache, v_cache [P,block_size,KV,C], block_tables int32 [B,M], query_lens, seq_lens int32 [B]
 package kernel
 
-import (
-	"context"
-	"fmt"
-
-	"github.com/seed98097648/tune/core"
-)
+import "github.com/seed98097648/tune/core"
 
 const (
 	name    = "my_kernel" // what --kernels takes
@@ -21,7 +16,7 @@ const (
 )
 
 // kernel implements core.Kernel.
-type kernel struct{}
+type kernel struct{ core.ForwardOnly }
 
 var _ core.Kernel = kernel{}
 
@@ -33,8 +28,3 @@ func (kernel) Info() core.Info {
 
 // Supports decides by facts alone: any size, with or without a window.
 func (k kernel) Supports(f core.Facts) error { return k.Info().Supports(f) }
-
-// Backward is never called: the op is for inference.
-func (kernel) Backward(_ context.Context, c *core.Call) error {
-	return fmt.Errorf("%s: %w: %s has no backward pass", name, core.ErrNotSupported, c.Op)
-}

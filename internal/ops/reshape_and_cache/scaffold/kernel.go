@@ -5,12 +5,7 @@
 //	k_cache, v_cache [P,block_size,KV,C], of which all but those slots stays as it is
 package kernel
 
-import (
-	"context"
-	"fmt"
-
-	"github.com/seed98097648/tune/core"
-)
+import "github.com/seed98097648/tune/core"
 
 const (
 	name    = "my_kernel" // what --kernels takes
@@ -18,7 +13,7 @@ const (
 )
 
 // kernel implements core.Kernel.
-type kernel struct{}
+type kernel struct{ core.ForwardOnly }
 
 var _ core.Kernel = kernel{}
 
@@ -30,8 +25,3 @@ func (kernel) Info() core.Info {
 
 // Supports decides by facts alone: any size.
 func (k kernel) Supports(f core.Facts) error { return k.Info().Supports(f) }
-
-// Backward is never called: the op is for inference.
-func (kernel) Backward(_ context.Context, c *core.Call) error {
-	return fmt.Errorf("%s: %w: %s has no backward pass", name, core.ErrNotSupported, c.Op)
-}

@@ -9,12 +9,7 @@
 //	gate_up int8 [2I,D], gate_up_scale [2I], the gate first
 package kernel
 
-import (
-	"context"
-	"fmt"
-
-	"github.com/seed98097648/tune/core"
-)
+import "github.com/seed98097648/tune/core"
 
 const (
 	name    = "my_kernel" // what --kernels takes
@@ -22,7 +17,7 @@ const (
 )
 
 // kernel implements core.Kernel.
-type kernel struct{}
+type kernel struct{ core.ForwardOnly }
 
 var _ core.Kernel = kernel{}
 
@@ -34,8 +29,3 @@ func (kernel) Info() core.Info {
 
 // Supports decides by facts alone: any size, both layouts, silu.
 func (k kernel) Supports(f core.Facts) error { return k.Info().Supports(f) }
-
-// Backward is never called: the op is for inference.
-func (kernel) Backward(_ context.Context, c *core.Call) error {
-	return fmt.Errorf("%s: %w: %s has no backward pass", name, core.ErrNotSupported, c.Op)
-}
