@@ -35,8 +35,8 @@ var foreign = []struct {
 		"simpo_gamma", "ref_model", "reward_model", "reward_model_type"}},
 	{"the loss is plain cross-entropy, without additions: leave it out", []string{
 		"neftune_noise_alpha", "label_smoothing_factor", "moe_aux_loss_coef", "use_dft_loss"}},
-	{"the weights of the base are quantised with quantization_bit, or base_int8 and base_nf4, and in no other way", []string{
-		"load_in_4bit", "load_in_8bit"}},
+	{"the weights of the base are quantised with quantization_bit, or base_int8 and base_nf4, and in no other way",
+		[]string{"load_in_4bit", "load_in_8bit"}},
 	{"the model keeps its positions, its vocabulary and its attention as config.json has them: leave it out", []string{
 		"rope_scaling", "shift_attn", "resize_vocab", "new_special_tokens", "add_tokens", "mixture_of_depths",
 		"train_from_scratch"}},

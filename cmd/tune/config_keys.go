@@ -92,7 +92,7 @@ var remedies = map[string]string{
 	"save_strategy":    "checkpoints are saved after every save_steps steps, or not at all: steps or no",
 	"stage": "preferences and rewards (dpo, kto, rm, ppo) cannot be trained on yet, and to learn the " +
 		"answers alone would be another training; take sft or pt",
-	"quantization_method":    "weights are quantised while they are loaded: bnb; quantization_bit is 4 for NF4 and 8 for int8",
+	"quantization_method":    "weights are quantised as they are loaded: bnb; quantization_bit is 4 for NF4, 8 for int8",
 	"quantization_type":      "the four bits are NF4: nf4",
 	"double_quantization":    "what the blocks of NF4 are multiplied by is always quantised, too: leave it out",
 	"optim":                  "the optimizer is AdamW (adamw_torch); another one would be another training",
