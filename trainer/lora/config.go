@@ -27,6 +27,7 @@ type Config struct {
 	Dropout float64  `json:"lora_dropout,omitempty"` // in [0, 1), while training
 	Targets []string `json:"lora_target,omitempty"`  // names of layers, such as q_proj; none for AllLinear
 	RSLoRA  bool     `json:"lora_rslora,omitempty"`  // scale is alpha/sqrt(r) (Kalajdzievski, 2023)
+	DoRA    bool     `json:"lora_dora,omitempty"`    // adapters are of the weights' directions; see nn.Body.Decompose
 
 	// PlusRatio is how many times the learning rate B has; 0 for that of A. See Hayou et al.,
 	// "LoRA+: Efficient Low Rank Adaptation of Large Models" (2024).
@@ -69,9 +70,11 @@ func (c Config) Validate() error {
 		need(t != "", "lora.Config.Targets has an empty name; give names such as q_proj,v_proj, or %s", AllLinear)
 		need(t != AllLinear || len(c.Targets) == 1, "lora.Config.Targets: %s stands alone", AllLinear)
 	}
-	given := c.Rank != 0 || c.Alpha != 0 || c.Dropout != 0 || len(c.Targets) > 0 || c.RSLoRA
+	given := c.Rank != 0 || c.Alpha != 0 || c.Dropout != 0 || len(c.Targets) > 0 || c.RSLoRA || c.DoRA
 	need(c.Adapter == "" || !given, "lora.Config.Adapter has its rank, alpha, dropout and targets in its "+
 		"adapter_config.json: leave these out")
+	need(!c.DoRA || c.Dropout == 0, "lora.Config.DoRA multiplies whole rows, and has no dropout beside them: leave "+
+		"lora.Config.Dropout out")
 	need(c.PlusRatio >= 0 && c.PlusRatio <= math.MaxFloat32,
 		"lora.Config.PlusRatio is %g, must not be negative, and finite in float32", c.PlusRatio)
 	need(c.Enabled() || c.PlusRatio == 0, "lora.Config.PlusRatio is for LoRA: give lora.Config.Rank or "+

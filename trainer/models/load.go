@@ -154,7 +154,7 @@ func (o LoadOptions) read(dir string, mem core.Memory, weights bool) (*Model, er
 		return nil, err
 	}
 	allowed.lift()
-	return m.adapted(o, dir)
+	return m.adapted(o, dir, weights)
 }
 
 // builder returns one whose parameters are frozen, if they are to be. stored gives the
@@ -167,13 +167,15 @@ func (o LoadOptions) builder(mem core.Memory, stored func(name string) core.DTyp
 	return b
 }
 
-// adapted returns the model with adapters, if there are to be any.
-func (m *Model) adapted(o LoadOptions, dir string) (_ *Model, err error) {
+// adapted returns the model with adapters, if there are to be any. weights says that its own are there.
+func (m *Model) adapted(o LoadOptions, dir string, weights bool) (_ *Model, err error) {
 	switch {
 	case o.LoRA.Adapter != "":
 		m.Adapter, err = lora.Load(&m.Body, o.LoRA.Adapter)
 	case o.LoRA.Enabled():
-		m.Adapter, err = lora.New(&m.Body, o.LoRA, dir, o.Seed)
+		if m.Adapter, err = lora.New(&m.Body, o.LoRA, dir, o.Seed); err == nil && weights {
+			m.Adapter.Begin()
+		}
 	}
 	if err != nil {
 		m.Free()

@@ -34,7 +34,7 @@ func NewLinear(b *Builder, path string, in, out int, bias bool) *Linear {
 // target lets an adapter be put on the layer.
 func (l *Linear) target(b *Builder, path string) {
 	b.targets = append(b.targets, Target{Name: path, Modules: []string{path}, In: l.facts.Dim, Out: l.facts.Out,
-		at: &l.adapter, linear: l.site})
+		at: &l.adapter, linear: l.site, layer: l})
 }
 
 // sitePath is where in a model a module lies, given what its parameters' names begin with.
@@ -63,6 +63,11 @@ func (l *Linear) forward(c *Context, x *autograd.Value) *autograd.Value {
 	if l.int8 != nil {
 		return l.multiplyInt8(c, x)
 	}
+	return l.adapter.decomposed(c, l, l.multiply(c, x))
+}
+
+// multiply records the product, the bias, and what an adapter adds.
+func (l *Linear) multiply(c *Context, x *autograd.Value) *autograd.Value {
 	t, plain := x.Shape()[0], l.site == nil || l.kernel == nil
 	var products core.DType
 	if l.site != nil {
