@@ -13,8 +13,8 @@ const (
 	nf4Map    = 256 // what the code of an absmax stands for
 )
 
-// NF4Sizes returns what there is beside a matrix of so many elements in NF4, whose blocks go on from row to row: how many
-// blocks, each with a code of int8 for its absmax, and how many numbers these codes are made of: the 256 values of a
+// NF4Sizes returns what there is beside a matrix of so many elements in NF4, whose blocks go on from row to row: how
+// many blocks, each with a code of int8 for its absmax, and how many numbers these codes are made of: the 256 values of a
 // map, whose index is the bits of the code, the mean, and a scale for every NF4Nested blocks. Then
 // absmax = map[code] * scale + mean in float32, and an element is NF4Values[its code] * absmax.
 func NF4Sizes(elems int) (blocks, scales int) {

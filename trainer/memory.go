@@ -40,9 +40,16 @@ func (c Config) checkWeights(m *models.Model) error {
 	for _, p := range m.Params() {
 		need += p.Bytes()
 	}
+	var gradients, largest int64
 	for _, p := range m.Trainable() {
-		need += 3 * 4 * int64(p.Tensor.Elems()) // the gradient and two moments
+		n := 4 * int64(p.Tensor.Elems())
+		gradients, largest = gradients+n, max(largest, n)
 	}
+	if c.Optimizer.UpdateInBackward {
+		gradients = largest
+	}
+	need += gradients
+	need += c.OptimConfig().Bytes(forecast.Params(m))
 	return enough(need, memory.Available(), 0)
 }
 
@@ -54,7 +61,8 @@ func (r *session) checkMemory() error {
 		return nil
 	}
 	f, err := forecast.New(j.Model, j.Memory, forecast.Run{Batch: c.Batch, Seq: c.Seq, Accumulate: c.Accumulate,
-		GradientCheckpointing: c.GradientCheckpointing, Evaluates: rowsIn(j.Eval) > 0 && !c.Checkpoints.NoEval, Plugins: len(r.sum.Report.Applied())})
+		GradientCheckpointing: c.GradientCheckpointing, Evaluates: rowsIn(j.Eval) > 0 && !c.Checkpoints.NoEval, Plugins: len(r.sum.Report.Applied()),
+		Optim: c.OptimConfig(), UpdateInBackward: c.Optimizer.UpdateInBackward})
 	if err != nil {
 		return err
 	}

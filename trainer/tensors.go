@@ -16,14 +16,8 @@ import (
 
 // The files of a checkpoint that a model folder does not have.
 const (
-	optimizerFile = "optimizer.safetensors" // the moments, by the names of the model's tensors
+	optimizerFile = "optimizer.safetensors" // what the optimizer remembers, by the names of the model's tensors
 	masterFile    = "master.safetensors"    // float32 values of the tensors that the model's file has in half precision
-)
-
-// The names of the moments, as torch.optim.AdamW calls them.
-const (
-	firstMoment  = "exp_avg."
-	secondMoment = "exp_avg_sq."
 )
 
 // writeMaster writes what half precision would lose. Training goes on from these values.
@@ -69,9 +63,9 @@ func readWeights(m *models.Model, dir string) error {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	for _, p := range m.Params() {
+	for _, p := range m.Trainable() { // the rest is as it was loaded
 		p.Written()
-		if err := fill(p, p.Tensor, "", in); err != nil {
+		if err := fill(p, in); err != nil {
 			return fmt.Errorf("%s: %w", dir, err)
 		}
 	}
@@ -84,58 +78,42 @@ type source interface {
 	TensorIn(room *checkpoint.Room, name string) (core.Tensor, error)
 }
 
-// fill reads the entries of a parameter, under their names after a prefix, into a tensor
-// laid out like the parameter.
-func fill(p *nn.Param, into core.Tensor, prefix string, in func(name string) source) error {
+// fill reads the entries of a parameter.
+func fill(p *nn.Param, in func(name string) source) error {
 	for _, e := range p.Entries {
-		name := prefix + e.Name
-		switch dtype, shape, ok := in(name).Lookup(name); {
-		case !ok:
-			return fmt.Errorf("it lacks the tensor %s", name)
-		case dtype != core.Float32 || !shape.Equal(e.Shape):
-			return fmt.Errorf("%s is %s %v, want %s %v", name, dtype, shape, core.Float32, e.Shape)
-		}
-		t, err := in(name).TensorIn(checkpoint.RoomOf(e.View(into)), name)
-		if err == nil {
-			err = checkpoint.CheckFinite(name, t)
-		}
-		if err != nil {
+		if err := read(in(e.Name), e.Name, e.View(p.Tensor)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// moments calls use for both moments of each parameter, laid out like it.
-func (e *Engine) moments(use func(p *nn.Param, prefix string, values core.Tensor) error) error {
-	state := e.opt.State()
-	for i, p := range e.model.Trainable() {
-		for _, m := range []struct {
-			prefix string
-			values []float32
-		}{{firstMoment, state.M[i]}, {secondMoment, state.V[i]}} {
-			t := core.FromFloat32(m.values, p.Tensor.Shape...)
-			if err := use(p, m.prefix, t); err != nil {
-				return err
-			}
-		}
+// read reads one tensor, which must be of the type and shape of into.
+func read(from source, name string, into core.Tensor) error {
+	switch dtype, shape, ok := from.Lookup(name); {
+	case !ok:
+		return fmt.Errorf("it lacks the tensor %s", name)
+	case dtype != into.DType || !shape.Equal(into.Shape):
+		return fmt.Errorf("%s is %s %v, want %s %v", name, dtype, shape, into.DType, into.Shape)
 	}
-	return nil
+	t, err := from.TensorIn(checkpoint.RoomOf(into), name)
+	if err == nil {
+		err = checkpoint.CheckFinite(name, t)
+	}
+	return err
 }
 
 // writeOptimizer writes the optimizer's state.
 func (e *Engine) writeOptimizer(f *checkpoint.Folder) error {
 	var tensors []checkpoint.Named
-	err := e.moments(func(p *nn.Param, prefix string, values core.Tensor) error {
-		for _, entry := range p.Entries {
-			tensors = append(tensors, checkpoint.Named{Name: prefix + entry.Name, Tensor: entry.View(values)})
-		}
+	err := e.opt.Each(func(name string, t core.Tensor) error {
+		tensors = append(tensors, checkpoint.Named{Name: name, Tensor: t})
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	return f.WriteTensors(optimizerFile, tensors, map[string]string{"step": strconv.Itoa(e.opt.State().T)})
+	return f.WriteTensors(optimizerFile, tensors, map[string]string{"step": strconv.Itoa(e.opt.T())})
 }
 
 // readOptimizer takes over the state that was written after a step.
@@ -148,12 +126,9 @@ func (e *Engine) readOptimizer(path string, step int) error {
 	if got := f.Metadata()["step"]; got != strconv.Itoa(step) {
 		return fmt.Errorf("%s is of step %q, want %d: the checkpoint is damaged", path, got, step)
 	}
-	in := func(string) source { return f }
-	err = e.moments(func(p *nn.Param, prefix string, values core.Tensor) error { return fill(p, values, prefix, in) })
-	if err != nil {
+	if err := e.opt.Each(func(name string, t core.Tensor) error { return read(f, name, t) }); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	state := e.opt.State()
-	state.T = step
-	return e.opt.SetState(state) // the moments are in place; this sets the count of steps
+	e.opt.SetT(step)
+	return nil
 }

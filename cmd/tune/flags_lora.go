@@ -18,8 +18,13 @@ func addLoRA(f *pflag.FlagSet, c *lora.Config) {
 	f.StringSliceVar(&c.Targets, "lora-target", c.Targets, "`NAMES` of the layers that get adapters, such as "+
 		"q_proj,v_proj, or all-linear "+
 		"for every one but the head, which is the default")
+	f.Var(value{"string", func() string { return numberList(c.Layers) }, func(text string) (err error) {
+		c.Layers, err = parseNumbers(text)
+		return err
+	}}, "lora-layers", "`NUMBERS` of the layers that get adapters, from 0, such as 0,4-7; all, unless given")
 	f.BoolVar(&c.RSLoRA, "lora-rslora", c.RSLoRA, "divide alpha by the root of the rank instead")
-	f.BoolVar(&c.DoRA, "lora-dora", c.DoRA, "adapt the directions of the weights, and train how long their rows are beside it (DoRA)")
+	f.BoolVar(&c.DoRA, "lora-dora", c.DoRA, "adapt the directions of the weights, and train how long their rows "+
+		"are beside it (DoRA)")
 	f.StringVar(&c.Adapter, "adapter", c.Adapter, "the `FOLDER` of an adapter to train further, in PEFT's format; it "+
 		"brings its rank, alpha, dropout and targets")
 	f.BoolVar(&c.BaseInt8, "base-int8", c.BaseInt8, "keep the weights that adapters are for in int8, a quarter of "+

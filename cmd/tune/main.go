@@ -54,6 +54,7 @@ func (a *app) commands() []*Command {
 		a.trainCommand(),
 		a.mergeCommand(),
 		a.quantizeCommand(),
+		a.exportCommand(),
 		a.generateCommand(),
 		a.serveCommand(),
 		a.evalCommand(),

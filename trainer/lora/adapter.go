@@ -21,6 +21,7 @@ type Adapter struct {
 	targets []nn.Target
 	a, b    []*nn.Param // of each target
 	m       []*nn.Param // of each target, with DoRA; none without
+	whole   []*nn.Param // trained as they are
 }
 
 // New puts fresh adapters on a model, which then gives what it gave before: A is uniform
@@ -78,7 +79,7 @@ func attach(body *nn.Body, put adapt, c Config, base string, targets []nn.Target
 		}
 		a.m = append(a.m, M)
 	}
-	return a, nil
+	return a, a.keep()
 }
 
 // Config returns the configuration, with its defaults filled in.
@@ -100,12 +101,19 @@ func (a *Adapter) Named() ([]checkpoint.Named, error) {
 			out = append(out, checkpoint.Named{Name: prefix + e.Name, Tensor: t})
 		}
 	}
+	for _, t := range a.wholeTensors() {
+		if _, bad := checkpoint.NonFinite(t.Tensor); bad {
+			return nil, fmt.Errorf("%s has values that are not finite: the training diverged; lower the learning rate", t.Name)
+		}
+		out = append(out, t)
+	}
 	return out, nil
 }
 
 // Merge adds scale * B A to every weight W that has an adapter, with float32 arithmetic,
-// and makes B zero. With DoRA, rows get their magnitudes. W keeps its dtype. A weight in int8, or one whose dtype cannot hold the
-// sum, is an error that names it; the model must not be used after an error.
+// and makes B zero. With DoRA, rows then get their magnitudes. W keeps its dtype. A weight in int8
+// or NF4, or one whose dtype cannot hold the sum, is an error that names it; the model must not be
+// used after an error.
 func (a *Adapter) Merge() error {
 	weights := map[string]weight{}
 	for _, p := range a.body.Params() {
@@ -122,7 +130,8 @@ func (a *Adapter) Merge() error {
 			if a.m != nil {
 				magnitudes = a.m[i].Tensor.Float32s()
 			}
-			if err := weights[name].add(scale, B.Entries[e].View(B.Tensor), A.Entries[e].View(A.Tensor), magnitudes); err != nil {
+			b, a := B.Entries[e].View(B.Tensor), A.Entries[e].View(A.Tensor)
+			if err := weights[name].add(scale, b, a, magnitudes); err != nil {
 				return fmt.Errorf("lora: merge %s: %w", name, err)
 			}
 		}

@@ -16,8 +16,8 @@ const suffixM = ".lora_magnitude_vector"
 
 // Decompose makes the adapter of a target one of the direction of its weight alone (DoRA: Liu et al., "DoRA:
 // Weight-Decomposed Low-Rank Adaptation", 2024): row n of W + scale * B A, divided by its own norm, is multiplied by
-// element n of a trainable parameter [out], which it returns: the norms, until somebody sets it. The norm is a constant
-// of the backward pass, as the paper has it.
+// element n of a trainable parameter [out], which it returns: the norms, until somebody sets it. The norm is a
+// constant of the backward pass, as the paper has it.
 func (b *Body) Decompose(t Target) (M *Param, err error) {
 	l := *t.at
 	switch {
@@ -57,7 +57,8 @@ func (l *adapter) rowNorms(dst []float32, weight *Param) {
 	})
 }
 
-// Gain returns what a row is multiplied by that has a magnitude and a norm: 0 for a row of zeros, which has no direction.
+// Gain returns what a row is multiplied by that has a magnitude and a norm: 0 for a row of zeros, which has
+// no direction.
 func Gain(magnitude, norm float32) float32 {
 	if norm == 0 {
 		return 0
