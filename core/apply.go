@@ -53,15 +53,29 @@ func (r *Report) String() string { return FormatActions(r.Actions) }
 // and another line with the figures where auto has measured. The names of the project's
 // models and kernels fit 80 columns.
 func FormatActions(actions []Action) string {
-	var order []answer
-	counts := map[answer]int{}
-	patched, covered := 0, 0
+	patched, covered := countPlaced(actions)
+	text := table(actions) + fmt.Sprintf("%d of %d sites use a fused kernel", patched, len(actions)-covered)
+	if covered > 0 {
+		text += fmt.Sprintf("; it does the work of %d more", covered)
+	}
+	return text + "\n"
+}
+
+// Brief prints the report as one line, which says how many sites have a kernel, with the text more at its end;
+// before it
+// comes the table of the sites, if there are some, that have none because a kernel did something wrong.
+func (r *Report) Brief(more string) string {
+	patched, covered := countPlaced(r.Actions)
+	trouble := slices.DeleteFunc(slices.Clone(r.Actions), func(a Action) bool { return !a.Trouble })
+	text := ""
+	if len(trouble) > 0 {
+		text = table(trouble)
+	}
+	return text + fmt.Sprintf("%d of %d sites use a fused kernel%s\n", patched, len(r.Actions)-covered, more)
+}
+
+func countPlaced(actions []Action) (patched, covered int) {
 	for _, a := range actions {
-		g := newAnswer(a)
-		if counts[g] == 0 {
-			order = append(order, g)
-		}
-		counts[g]++
 		if a.Kernel != nil {
 			patched++
 		}
@@ -69,25 +83,34 @@ func FormatActions(actions []Action) string {
 			covered++
 		}
 	}
+	return patched, covered
+}
+
+// table is FormatActions without the last line.
+func table(actions []Action) string {
+	var order []answer
+	counts := map[answer]int{}
+	for _, a := range actions {
+		g := newAnswer(a)
+		if counts[g] == 0 {
+			order = append(order, g)
+		}
+		counts[g]++
+	}
 	order = neighbours(order, counts)
-	var table, out strings.Builder
-	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	var lines, out strings.Builder
+	w := tabwriter.NewWriter(&lines, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "N\tPATH\tFORWARD")
 	for _, g := range order {
 		fmt.Fprintf(w, "%d\t%s\t%s\n", counts[g], g.pattern, g.forward)
 	}
 	w.Flush() // a strings.Builder never fails
-	for i, line := range slices.Collect(strings.Lines(table.String())) {
+	for i, line := range slices.Collect(strings.Lines(lines.String())) {
 		wrap(&out, strings.TrimRight(line, "\n"))
 		if i > 0 && order[i-1].figures != "" {
 			wrap(&out, "    "+order[i-1].figures)
 		}
 	}
-	fmt.Fprintf(&out, "%d of %d sites use a fused kernel", patched, len(actions)-covered)
-	if covered > 0 {
-		fmt.Fprintf(&out, "; it does the work of %d more", covered)
-	}
-	out.WriteString("\n")
 	return out.String()
 }
 

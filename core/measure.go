@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -81,6 +82,10 @@ func milliseconds(d time.Duration) string {
 	return fmt.Sprintf("%.*f ms", digits, ms)
 }
 
+// ErrLater is the error of a Measure that has no time for a kernel now: the site stays plain, and there is nothing
+// wrong with the kernel.
+var ErrLater = errors.New("there was no time left")
+
 // Measure compares a kernel with the plain forward of a site. An error leaves the site
 // alone and becomes its reason. A plan asks for every site: remember the answer, as most
 // sites have the facts of another.
@@ -145,7 +150,9 @@ func (o options) weigh(ctx context.Context, a Action) (Action, error) {
 	case err != nil && ctx.Err() != nil:
 		return a, fmt.Errorf("core: measure %s on %s: %w", name, a.Site.Path, ctx.Err())
 	case err != nil:
-		return Action{Site: a.Site, Reason: fmt.Sprintf("%s: not measured: %v", name, err)}, nil
+		return Action{Site: a.Site, Reason: fmt.Sprintf("%s: not measured: %v", name, err), Trouble: !errors.Is(err,
+				ErrLater)},
+			nil
 	}
 	a.Measured = &m
 	if !m.Worth() {

@@ -43,6 +43,10 @@ type Action struct {
 	Kernel Kernel // nil: the plain forward stays
 	Reason string // why no kernel, or that it was in place already
 
+	// Trouble says that a kernel which fits the site was left out for what it has done: it failed its check, or could not
+	// be measured.
+	Trouble bool
+
 	// CoveredBy is the path of the site whose kernel does the work of this one too; see
 	// Site.Within. Whatever the site itself holds is then not used.
 	CoveredBy string
@@ -162,6 +166,7 @@ func choose(ctx context.Context, site Site, r *Registry, sel Selection, o option
 	}
 	var named, general []Kernel
 	var reasons []string
+	trouble := false
 	for _, k := range r.kernels {
 		info := k.Info()
 		isNamed := slices.Contains(sel.Names, info.Name)
@@ -176,6 +181,7 @@ func choose(ctx context.Context, site Site, r *Registry, sel Selection, o option
 				return Action{}, fmt.Errorf("core: kernel %s was named but cannot take %s: %w", info.Name, site.Path, err)
 			}
 			reasons = append(reasons, fmt.Sprintf("%s: %v", info.Name, err))
+			trouble = trouble || !errors.Is(err, ErrNotSupported)
 			continue
 		}
 		if isNamed {
@@ -198,7 +204,7 @@ func choose(ctx context.Context, site Site, r *Registry, sel Selection, o option
 	case len(candidates) == 1:
 		return Action{Site: site, Kernel: candidates[0]}, nil
 	case reasons != nil:
-		return Action{Site: site, Reason: strings.Join(reasons, "; ")}, nil
+		return Action{Site: site, Reason: strings.Join(reasons, "; "), Trouble: trouble}, nil
 	}
 	return Action{Site: site, Reason: absence(site.Op, r, sel)}, nil
 }

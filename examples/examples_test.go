@@ -165,5 +165,5 @@ func TestCKernel(t *testing.T) {
 	wantLines(t, tune("kernels", "verify", "c_rms_norm"), `^rms_norm: [0-9]+ ok, 0 failed`, `^c_rms_norm: ok, [0-9]+ cases`)
 	wantLines(t, tune("kernels", "verify", "c_swiglu"), `^swiglu: [0-9]+ ok, 0 failed`, `^c_swiglu: ok, [0-9]+ cases`,
 		`^ +CASE +FLOAT32 +BFLOAT16 +FLOAT16`, `^ +one token +10 .* 10 .* not run`)
-	wantLines(t, tune("--steps", "3", "--kernels", "c_swiglu", "--strict"), `mlp +plain -> c_swiglu$`, `^done: 3 steps`)
+	wantLines(t, tune("--steps", "3", "--kernels", "c_swiglu", "--strict", "--kernels-verbose"), `mlp +plain -> c_swiglu$`, `^done: 3 steps`)
 }

@@ -3,6 +3,7 @@ package trainer
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/seed98097648/tune/trainer/checkpoint"
 )
@@ -16,7 +17,31 @@ type Checkpoints struct {
 	EvalEvery int  `json:"eval_every,omitempty"`       // steps; 0 for a quarter of the run
 	NoEval    bool `json:"no_eval,omitempty"`          // evaluate nothing
 	LoadBest  bool `json:"load_best_at_end,omitempty"` // the model saved at the end is that of the best evaluation
+
+	// SaveEpochs and EvalEpochs say it in passes over the data, or parts of one, and come before the steps, which Run
+	// sets by them; 0 for steps.
+	SaveEpochs float64 `json:"save_epochs,omitempty"`
+	EvalEpochs float64 `json:"eval_epochs,omitempty"`
+
+	// Patience ends the run after so many evaluations, one after another, of which none is better than the best before
+	// by more than Threshold; 0 for never.
+	Patience  int     `json:"early_stopping,omitempty"`
+	Threshold float64 `json:"early_stopping_threshold,omitempty"`
 }
+
+// inSteps returns c with what it has in epochs of so many steps said in steps.
+func (c Checkpoints) inSteps(epoch int) Checkpoints {
+	if c.SaveEpochs > 0 {
+		c.SaveEvery = max(1, int(math.Round(c.SaveEpochs*float64(epoch))))
+	}
+	if c.EvalEpochs > 0 {
+		c.EvalEvery = max(1, int(math.Round(c.EvalEpochs*float64(epoch))))
+	}
+	return c
+}
+
+// saves reports whether there are to be checkpoints.
+func (c Checkpoints) saves() bool { return c.SaveEvery > 0 || c.SaveEpochs > 0 }
 
 func (c Checkpoints) validate(out string) error {
 	var errs []error
@@ -28,11 +53,19 @@ func (c Checkpoints) validate(out string) error {
 			errs = append(errs, fmt.Errorf("trainer.Checkpoints.%s is %d, must not be negative", n.field, n.value))
 		}
 	}
-	if c.SaveEvery > 0 && out == "" {
-		errs = append(errs, errors.New("trainer.Checkpoints.SaveEvery is given without trainer.Config.Out: name the folder for the checkpoints"))
+	for _, n := range []struct {
+		field string
+		value float64
+	}{{"SaveEpochs", c.SaveEpochs}, {"EvalEpochs", c.EvalEpochs}, {"Threshold", c.Threshold}, {"Patience", float64(c.Patience)}} {
+		if !(n.value >= 0) || math.IsInf(n.value, 0) {
+			errs = append(errs, fmt.Errorf("trainer.Checkpoints.%s is %g, must not be negative", n.field, n.value))
+		}
 	}
-	if c.LoadBest && c.SaveEvery == 0 {
-		errs = append(errs, errors.New("trainer.Checkpoints.LoadBest is given without trainer.Checkpoints.SaveEvery: the best model has to be kept meanwhile"))
+	if c.Patience > 0 && c.NoEval {
+		errs = append(errs, errors.New("trainer.Checkpoints.Patience is given with trainer.Checkpoints.NoEval: it counts evaluations"))
+	}
+	if c.saves() && out == "" {
+		errs = append(errs, errors.New("trainer.Checkpoints.SaveEvery is given without trainer.Config.Out: name the folder for the checkpoints"))
 	}
 	if c.LoadBest && c.NoEval {
 		errs = append(errs, errors.New("trainer.Checkpoints.LoadBest is given with trainer.Checkpoints.NoEval: the best model is that of the best evaluation"))
@@ -101,6 +134,15 @@ func (r *session) writeCheckpoint(path string) (err error) {
 	}
 	if err := r.engine.writeOptimizer(f); err != nil {
 		return err
+	}
+	if ref := r.engine.reference; ref != nil {
+		text, err := ref.marshal()
+		if err != nil {
+			return err
+		}
+		if err := f.WriteFile(referenceFile, text); err != nil {
+			return err
+		}
 	}
 	if err := f.WriteFile(LogFile, r.out.lines.Bytes()); err != nil {
 		return err

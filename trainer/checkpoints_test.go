@@ -236,11 +236,12 @@ func TestOneRunAtATimeHasAnOutputFolder(t *testing.T) {
 
 func TestCheckpointFlagsThatMakeNoSense(t *testing.T) {
 	for want, c := range map[string]trainer.Checkpoints{
-		"trainer.Checkpoints.SaveEvery is -1":         {SaveEvery: -1},
-		"trainer.Checkpoints.Keep is -1":              {Keep: -1},
-		"trainer.Checkpoints.EvalEvery is -1":         {EvalEvery: -1},
-		"without trainer.Config.Out":                  {SaveEvery: 1},
-		"given without trainer.Checkpoints.SaveEvery": {LoadBest: true},
+		"trainer.Checkpoints.SaveEvery is -1": {SaveEvery: -1},
+		"trainer.Checkpoints.Keep is -1":      {Keep: -1},
+		"trainer.Checkpoints.EvalEvery is -1": {EvalEvery: -1},
+		"without trainer.Config.Out":          {SaveEvery: 1},
+		"Patience is given with":              {Patience: 1, NoEval: true},
+		"Threshold is -1":                     {Threshold: -1},
 	} {
 		config := trainer.Default()
 		config.Checkpoints = c

@@ -16,51 +16,75 @@ import (
 type Evaluator struct {
 	model   *models.Model
 	program *nn.Compiled
-	updates int // that training has made
+	updates int    // that training has made
+	judge   *judge // nil without preferences
 }
 
 // NewEvaluator compiles the model's graph, with the kernels that its sites hold, for
 // batches of so many rows of seq tokens, whose positions stay below maxPosition. check
 // compares the kernels' calls with the plain forward; nil for no comparison.
 func NewEvaluator(m *models.Model, mem core.Memory, batch, seq, maxPosition int, check *crosscheck.Checker) (*Evaluator, error) {
+	return newEvaluator(m, mem, batch, seq, maxPosition, check, nil)
+}
+
+func newEvaluator(m *models.Model, mem core.Memory, batch, seq, maxPosition int, check *crosscheck.Checker,
+	judge *judge) (*Evaluator, error) {
 	c, err := nn.NewContext(mem, batch, seq, maxPosition)
 	if err != nil {
 		return nil, err
 	}
 	c.Watch = check.Watch
+	if judge != nil {
+		c.Weigh = judge.weigh
+	}
 	program, err := m.Compile(c, m.Forward(c).Loss, true)
 	if err != nil {
 		return nil, err
 	}
-	return &Evaluator{model: m, program: program}, nil
+	return &Evaluator{model: m, program: program, judge: judge}, nil
 }
 
-// Loss returns the mean loss over the targets of all batches, and their number. A loss
-// that is not finite gives an error that wraps ErrNonFinite, as in Engine.Step.
+// Loss returns the mean loss over the targets of all batches, or over their pairs or marked answers, and the
+// number of targets. A loss that is not finite gives an error that wraps ErrNonFinite, as in Engine.Step.
 func (e *Evaluator) Loss(ctx context.Context, batches func(yield func(data.Batch) bool)) (loss float64, targets int, err error) {
-	sum := 0.0
+	sum, weight := 0.0, 0
+	e.judge.forget()
 	for b := range batches {
 		n := b.Targets()
 		if n == 0 {
 			continue
 		}
-		if err := e.program.Batch.Fill(b, n); err != nil {
+		of, examples := e.judge.total(b), n
+		if e.judge != nil {
+			examples = of.Examples
+		}
+		if err := e.judge.begin(b, of); err != nil {
 			return 0, 0, err
 		}
-		l, err := e.program.Forward(ctx)
+		l, err := e.forward(ctx, b, n)
 		if err != nil {
 			return 0, 0, err
 		}
-		if !finite(l) {
-			return 0, 0, suspects{e.model, e.program, e.updates}.blame(ctx, "loss", l)
-		}
-		sum += l * float64(n)
+		sum += l * float64(examples)
+		weight += examples
 		targets += n
 	}
 	if targets == 0 {
 		return 0, 0, errors.New("trainer: the evaluation data has no targets")
 	}
-	return sum / float64(targets), targets, nil
+	return sum / float64(weight), targets, nil
+}
+
+// forward returns the loss of a batch with so many targets.
+func (e *Evaluator) forward(ctx context.Context, b data.Batch, targets int) (float64, error) {
+	if err := e.program.Batch.Fill(b, targets); err != nil {
+		return 0, err
+	}
+	l, err := e.program.Forward(ctx)
+	if err == nil && !finite(l) {
+		err = suspects{e.model, e.program, e.updates}.blame(ctx, "loss", l)
+	}
+	return l, err
 }
 
 // Close gives the graph's memory back and lets the model be patched again.

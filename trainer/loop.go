@@ -18,6 +18,7 @@ import (
 type Summary struct {
 	Steps       int     // done
 	Interrupted bool    // the context, or Config.MaxTime, ended before the last step
+	Stopped     bool    // evaluations have not become better for so long; see Checkpoints.Patience
 	TimeUp      bool    // it was Config.MaxTime
 	First, Last Step    // zero without steps
 	Loss        float64 // the mean of all steps' losses, as train_loss in transformers; 0 without steps
@@ -48,9 +49,10 @@ type session struct {
 	epoch    epoch
 	schedule optim.Schedule
 	state    State
-	logged   int     // bytes of the training log before the newest evaluation
-	losses   float64 // of all steps, added up
-	saved    int     // the step of the newest checkpoint
+	logged   int      // bytes of the training log before the newest evaluation
+	losses   float64  // of all steps, added up
+	saved    int      // the step of the newest checkpoint
+	best     [][]byte // what is trained, as it was at the best evaluation; nil unless Checkpoints.LoadBest has no checkpoints
 	sum      *Summary
 	journal  *recorder
 }
@@ -75,6 +77,7 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 		return nil, err
 	}
 	j.Config = j.Config.WithDefaults()
+	j.Config.Checkpoints = j.Config.Checkpoints.inSteps(epochOf(j.Train.Len(), j.Config).steps())
 	c := j.Config
 	if j.Resume != nil {
 		if err := j.Resume.Check(c); err != nil {
@@ -116,6 +119,9 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 	defer r.engine.Close()
 	rec := r.record()
 	defer func() { rec.close(err) }()
+	if err := r.refer(ctx); err != nil {
+		return nil, err
+	}
 	if err := r.begin(); err != nil {
 		return nil, err
 	}
@@ -150,8 +156,10 @@ func (r *session) loop(ctx context.Context) error {
 		limit := r.job.Config.MaxTime
 		r.sum.TimeUp = limit > 0 && r.state.Step > from && time.Since(begin) >= limit && !last
 		interrupted := (ctx.Err() != nil || r.sum.TimeUp) && !last
-		r.checkpointIfDue(interrupted)
-		if r.sum.Interrupted = interrupted; interrupted || last {
+		patience := r.job.Config.Checkpoints.Patience
+		r.sum.Stopped = patience > 0 && r.state.NoBetter >= patience && !last
+		r.checkpointIfDue(interrupted || r.sum.Stopped)
+		if r.sum.Interrupted = interrupted && !r.sum.Stopped; interrupted || r.sum.Stopped || last {
 			return nil
 		}
 		if err := r.step(whole); err != nil {
@@ -207,7 +215,7 @@ func (r *session) step(ctx context.Context) error {
 	s.Epoch = float64(s.Batches) / float64(r.epoch.batches)
 	took := time.Since(begin)
 	s.Last = Step{Step: s.Step, Loss: done.Loss, LR: lr, GradNorm: done.GradNorm, TokensPer: float64(done.Tokens) / took.Seconds(),
-		Tokens: done.Tokens, Took: took, Update: done.Optimizer}
+		Tokens: done.Tokens, Took: took, Update: done.Optimizer, Metrics: done.Metrics}
 	if s.Step == 1 {
 		s.First = s.Last
 	}
@@ -251,12 +259,11 @@ func (r *session) evaluateIfDue(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("evaluation after step %d: %w", s.Step, err)
 	}
-	s.Eval = &Eval{Step: s.Step, Loss: loss, Targets: targets}
-	switch {
-	case s.Step == 0:
+	s.Eval = &Eval{Step: s.Step, Loss: loss, Targets: targets, Metrics: r.engine.evalMetrics()}
+	if s.Step == 0 {
 		s.Before = s.Eval
-	case s.Best == nil || loss < s.Best.Loss:
-		s.Best = s.Eval
+	} else {
+		r.rank(loss)
 	}
 	r.logged = r.out.lines.Len()
 	r.out.log(s.Eval)

@@ -175,14 +175,14 @@ func TestSelectionsAreChecked(t *testing.T) {
 	base := filepath.Join(t.TempDir(), "base")
 	halves(t, long(t, ""), base)
 	for want, o := range map[string]models.LoadOptions{
-		`no parameter is called "q"`:             {Train: models.Selection{Freeze: []string{"q"}}},
-		`has "[", which is no pattern`:           {Train: models.Selection{Modules: []string{"["}}},
-		"Layers is 3, but the model has 2":       {Train: models.Selection{Layers: 3}},
-		"leaves nothing to train":                {Train: models.Selection{Freeze: []string{"*"}}},
-		"are for training without adapters":      {Train: models.Selection{Layers: 1}, LoRA: lora.Config{Rank: 1}},
-		"experts.0.down_proj names 1 of the 4 tensors":     {Train: models.Selection{Freeze: []string{"experts.0.down_proj"}}},
-		"would have an adapter and be trained":   {Train: models.Selection{Modules: []string{"q_proj"}}, LoRA: lora.Config{Rank: 1}},
-		"lora.Config.Layers has 7, but there is": {LoRA: lora.Config{Rank: 1, Layers: []int{7}}},
+		`no parameter is called "q"`:                   {Train: models.Selection{Freeze: []string{"q"}}},
+		`has "[", which is no pattern`:                 {Train: models.Selection{Modules: []string{"["}}},
+		"Layers is 3, but the model has 2":             {Train: models.Selection{Layers: 3}},
+		"leaves nothing to train":                      {Train: models.Selection{Freeze: []string{"*"}}},
+		"are for training without adapters":            {Train: models.Selection{Layers: 1}, LoRA: lora.Config{Rank: 1}},
+		"experts.0.down_proj names 1 of the 4 tensors": {Train: models.Selection{Freeze: []string{"experts.0.down_proj"}}},
+		"would have an adapter and be trained":         {Train: models.Selection{Modules: []string{"q_proj"}}, LoRA: lora.Config{Rank: 1}},
+		"lora.Config.Layers has 7, but there is":       {LoRA: lora.Config{Rank: 1, Layers: []int{7}}},
 	} {
 		if _, err := models.LoadWith(base, autograd.Heap{}, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)

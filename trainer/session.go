@@ -28,7 +28,8 @@ func (r *session) patch(ctx context.Context) error {
 		plan, err = j.Resume.plan(ctx, j.Model, reg)
 	} else {
 		plan, err = measure.Plan(ctx, j.Model, reg, c.Kernels, measure.Run{Memory: j.Memory, Batch: c.Batch, Seq: c.Seq,
-			Keepless: c.MaxKept < 0}, j.Measure)
+			MaxPosition: c.Positions(c.Seq),
+			Keepless:    c.MaxKept < 0}, j.Measure)
 	}
 	if err != nil {
 		return err
@@ -100,6 +101,7 @@ func (r *session) restore(from *Resume) error {
 	r.loader.Seek(was.Batches)
 	r.state.Step, r.state.Epoch, r.state.Batches = was.Step, was.Epoch, was.Batches
 	r.state.First, r.state.Last, r.state.Before, r.state.Eval, r.state.Best = was.First, was.Last, was.Before, was.Eval, was.Best
+	r.state.NoBetter = was.NoBetter
 	r.losses = lossesIn(from.log)
 	r.sum.Checkpoint = from.Dir
 	if same(from.Dir, checkpoint.StepDir(r.out.path, was.Step)) {
@@ -153,6 +155,14 @@ func (r *session) bestCheckpoint() string {
 // loadBest makes the best model the one to save, if it has a checkpoint. A disk that was
 // full for a while is no reason to lose the last one too.
 func (r *session) loadBest() error {
+	if r.best != nil {
+		for i, p := range r.job.Model.Trainable() {
+			copy(p.Tensor.Data, r.best[i])
+			p.Written()
+		}
+		r.sum.Loaded = true
+		return nil
+	}
 	dir := r.sum.BestCheckpoint
 	if dir == "" {
 		call(r.job.Hooks.OnWarning, fmt.Errorf("the best model, that of step %d, has no checkpoint: the last one is saved instead", r.sum.Best.Step))

@@ -12,6 +12,7 @@ const (
 	ofTheLoss     = "bench measures the plain loss"
 	ofThePart     = "bench trains all weights, or adapters alone"
 	ofTheSchedule = "it is a factor of the update, which takes as long with any"
+	ofPreference  = "bench's rows are answers to follow; a loss of preferences takes the head's forward pass twice, and no more"
 )
 
 // notOfAStep are the flags of train that bench does not take, with the reason.
@@ -27,6 +28,7 @@ var notOfAStep = map[string]string{
 
 	"out": ofTheRun, "epochs": ofTheRun, "save-every": ofTheRun, "keep": ofTheRun, "eval-every": ofTheRun,
 	"no-eval": ofTheRun, "load-best-at-end": ofTheRun,
+	"save-epochs": ofTheRun, "eval-epochs": ofTheRun, "early-stopping": ofTheRun, "early-stopping-threshold": ofTheRun,
 	"resume": ofTheRun, "force": ofTheRun, "tensorboard": ofTheRun, "serve": ofTheRun, "serve-token": ofTheRun,
 	"log": ofTheRun, "max-time": ofTheRun,
 	"steps": "that of bench says how many steps are measured",
@@ -36,6 +38,9 @@ var notOfAStep = map[string]string{
 	"adam-beta1":   ofTheSchedule, "adam-beta2": ofTheSchedule, "adam-epsilon": ofTheSchedule, "decay-all": ofTheSchedule,
 	"muon-match-rms":    ofTheSchedule,
 	"loraplus-lr-ratio": ofTheSchedule,
+
+	"stage": ofPreference, "pref-loss": ofPreference, "pref-beta": ofPreference, "simpo-gamma": ofPreference, "dpo-label-smoothing": ofPreference,
+	"pref-ftx": ofPreference, "kto-chosen-weight": ofPreference, "kto-rejected-weight": ofPreference, "ref-cache": ofPreference,
 
 	"neftune-noise-alpha": ofTheLoss, "label-smoothing": ofTheLoss, "router-aux-loss": ofTheLoss,
 	"router-z-loss": ofTheLoss,

@@ -37,6 +37,7 @@ var theirNames = map[string]string{
 	"packing":                     "no-packing",
 	"quantization_bit":            "base-int8",
 	"eval_strategy":               "no-eval",
+	"early_stopping_steps":        "early-stopping",
 	"mix_strategy":                "mix",
 	"interleave_probs":            "mix-probs",
 	"default_system":              "system",
@@ -60,7 +61,7 @@ var theirValues = map[string]map[string]string{
 	"lora_target":      {"all": "all-linear"},
 	"max_steps":        {"-1": "0"},
 	"quantization_bit": {"8": "true", "4": "true"},
-	"eval_strategy":    {"no": "true", "false": "true", "steps": "false"},
+	"eval_strategy":    {"no": "true", "false": "true", "steps": "false", "epoch": "false"},
 	"bf16":             {"true": "bf16", "false": "float32"},
 	"enable_thinking":  {"true": "enable_thinking=true", "false": "enable_thinking=false"},
 
@@ -72,7 +73,6 @@ var theirValues = map[string]map[string]string{
 // fixed are keys of LLaMA-Factory that decide something which is not a choice here, with
 // the values that say what tune does anyway.
 var fixed = map[string][]string{
-	"stage":                 {"sft", "pt"},
 	"finetuning_type":       {methodLoRA, methodFull, methodFreeze},
 	"do_train":              {"true"},
 	"do_eval":               {"true", "false"},
@@ -86,7 +86,7 @@ var fixed = map[string][]string{
 
 	"neat_packing": {"true", "false"}, // what is packed into a row never sees its neighbours
 
-	"save_strategy":          {"steps", "no", "false"},
+	"save_strategy":          {"steps", "epoch", "no", "false"},
 	"dataloader_drop_last":   {"false"},
 	"resume_from_checkpoint": {"false"},
 	"create_new_adapter":     {"false"},
@@ -97,9 +97,7 @@ var fixed = map[string][]string{
 // remedies say what to do about other values of fixed keys, where it is not to take one of
 // those.
 var remedies = map[string]string{
-	"save_strategy": "checkpoints are saved after every save_steps steps, or not at all: steps or no",
-	"stage": "preferences and rewards (dpo, kto, rm, ppo) cannot be trained on yet, and to learn the " +
-		"answers alone would be another training; take sft or pt",
+	"save_strategy":            "checkpoints are saved after every save_steps steps, after every epoch, or not at all: steps, epoch or no",
 	"quantization_method":      "weights are quantised as they are loaded: bnb; quantization_bit is 4 for NF4, 8 for int8",
 	"quantization_type":        "the four bits are NF4: nf4",
 	"double_quantization":      "what the blocks of NF4 are multiplied by is always quantised, too: leave it out",

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/seed98097648/tune/trainer/optim"
+	"github.com/seed98097648/tune/trainer/preference"
 )
 
 // A file with a key of LLaMA-Factory's means what it means there, also in what it leaves
@@ -74,7 +75,7 @@ func (s *settings) settle() error {
 		return nil
 	}
 	s.pack()
-	for _, set := range []func() error{s.evaluate, s.report, s.save, s.optimize, s.assume} {
+	for _, set := range []func() error{s.evaluate, s.report, s.save, s.optimize, s.assume, s.share} {
 		if err := set(); err != nil {
 			return fmt.Errorf("%s: %w", s.file, err)
 		}
@@ -110,6 +111,13 @@ func (s *settings) pack() {
 // do_eval is one evaluation, after training.
 func (s *settings) evaluate() error {
 	key, every := "eval_strategy", cmp.Or(s.values["eval_steps"], s.values["logging_steps"], "500")
+	if s.values["eval_strategy"] == "epoch" {
+		if _, err := s.put("eval-epochs", "1"); err != nil {
+			return err
+		}
+		s.say("eval_strategy", "the model is evaluated before the first step, too, and eval_loss is the mean over all tokens")
+		return nil
+	}
 	if s.values["eval_strategy"] != "steps" {
 		if s.values["do_eval"] != "true" || s.given["no-eval"] || s.from["no-eval"] == "no_eval" {
 			return nil
@@ -166,6 +174,11 @@ func (s *settings) report() error {
 
 // save does what save_strategy says.
 func (s *settings) save() error {
+	if s.values["save_strategy"] == "epoch" {
+		if _, err := s.put("save-epochs", "1"); err != nil {
+			return err
+		}
+	}
 	if !off(s.values["save_strategy"]) || s.values["save_strategy"] == "" || s.given["save-every"] {
 		return nil
 	}
@@ -225,6 +238,20 @@ func (s *settings) assume() error {
 		s.lines = append(s.lines, "what it leaves out is as in LLaMA-Factory: "+strings.Join(taken, ", "))
 	}
 	return nil
+}
+
+// share makes a row of a pair twice as long as LLaMA-Factory's cutoff_len, which is that of each answer.
+func (s *settings) share() error {
+	seq, stage := s.command.Flags.Lookup("seq"), s.command.Flags.Lookup("stage").Value.String()
+	if s.given["seq"] || s.from["seq"] == "seq" || !(preference.Config{Stage: stage}).Enabled() {
+		return nil
+	}
+	n, err := strconv.Atoi(seq.Value.String())
+	if err != nil {
+		return err
+	}
+	s.say("cutoff_len", "two answers share a row, which has twice as many tokens")
+	return seq.Value.Set(strconv.Itoa(2 * n))
 }
 
 // tell says a line for each key that does something else here.

@@ -102,7 +102,7 @@ func (a *app) openEngine(ctx context.Context, c *Command, g *inferenceFlags, siz
 		return nil, err
 	}
 	if report != nil && !quiet {
-		fmt.Fprint(a.stderr, report)
+		fmt.Fprint(a.stderr, g.kernels.placed(report))
 	}
 	e.engine.Check(e.check, report)
 	return e, nil

@@ -128,7 +128,7 @@ func (a *app) eval(ctx context.Context, c *Command, e *evalFlags) (err error) {
 		return err
 	}
 	if report != nil {
-		fmt.Fprint(a.stderr, report)
+		fmt.Fprint(a.stderr, e.kernels.placed(report))
 	}
 	r := &evaluation{Model: e.Model, Data: strings.Join(e.Data.Eval, ", "), Rows: held.Eval.Len()}
 	if err := a.evalLoss(ctx, in, e, held.Eval, r); err != nil {

@@ -280,7 +280,7 @@ func (a *app) newWriting(ctx context.Context, c *Command, g *generateFlags) (_ *
 		return nil, err
 	}
 	if report != nil && !g.quiet {
-		fmt.Fprint(a.stderr, report)
+		fmt.Fprint(a.stderr, g.kernels.placed(report))
 	}
 	w.session.Check(w.check, report)
 	return w, nil

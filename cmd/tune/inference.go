@@ -37,6 +37,7 @@ func (f *inferenceFlags) addModel(s *pflag.FlagSet) {
 
 func (f *inferenceFlags) addMachine(s *pflag.FlagSet, counted string) {
 	f.kernels.add(s, "none")
+	f.kernels.addVerbose(s)
 	addCheck(s, &f.CheckEvery, counted)
 	addStrict(s, &f.Strict)
 	addThreads(s, &f.Threads)
@@ -99,7 +100,7 @@ func (in *inference) place(ctx context.Context, a *app, f *inferenceFlags, run m
 		return nil, nil
 	}
 	run.Memory, run.Inference = in.memory, true
-	plan, err := measure.Plan(ctx, in.model, in.registry, f.kernels.kernels, run, measure.Options{Logger: a.logger()})
+	plan, err := measure.Plan(ctx, in.model, in.registry, f.kernels.kernels, run, measure.Options{Logger: a.logger(), Limit: measureLimit})
 	if err != nil {
 		return nil, f.kernels.blame(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -31,12 +32,29 @@ type kernelFlags struct {
 	plugins pluginFlags
 	source  string // where the selection comes from, for errors
 	fixed   bool   // $TUNE_KERNELS does not count
+	verbose bool   // every site is shown
 }
 
 func (k *kernelFlags) add(f *pflag.FlagSet, fallback string) {
 	f.StringVar(&k.kernels, "kernels", fallback, kernelsUsage)
 	k.plugins.addCalls(f)
 }
+
+// addVerbose is for the commands that say in one line what came of the kernels.
+func (k *kernelFlags) addVerbose(f *pflag.FlagSet) {
+	f.BoolVar(&k.verbose, "kernels-verbose", false, "show which kernel each site got, or why none")
+}
+
+// placed writes which kernels went where.
+func (k *kernelFlags) placed(r *core.Report) string {
+	if k.verbose {
+		return r.String()
+	}
+	return r.Brief("; --kernels-verbose says which, and why")
+}
+
+// measureLimit is how long a command measures kernels before it does what it is for.
+const measureLimit = 3 * time.Second
 
 // resolve fills in $TUNE_KERNELS and checks the form of the selection, and that there is the
 // run that it names.

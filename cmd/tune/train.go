@@ -28,7 +28,8 @@ transformers can load.
 shards, tokenizer.json. --data is text, or rows of Alpaca, ShareGPT, messages,
 questions and answers, or text, in JSONL, JSON, CSV or Parquet; or a folder of
 such files. "tune data preview" shows what is read. Of conversations only the
-assistant's words are learned. A part of the data is held out and evaluated
+assistant's words are learned. With --stage dpo, orpo, simpo or kto, training is
+on preferences: pairs of a better and a worse answer, or answers that are marked. A part of the data is held out and evaluated
 before, during and after, unless --eval-data is given. Without --model and
 --data, tune trains a small model on examples of its own, to show that
 everything works; flags that are given change that run too.
@@ -88,6 +89,7 @@ func newTrainFlags(c *Command) *trainFlags {
 	addDataReading(c.Group("Reading the data"), &t.config.Data)
 	addDataLearning(c.Groups[len(c.Groups)-1].Flags, &t.config.Data)
 	t.addLength(c.Group("Length of the run"))
+	addPreference(c.Group("Preferences"), &t.config.Preference)
 	t.addOptimizer(c.Group("Optimizer"))
 	addSelection(c.Group("What is trained"), &t.config.Select)
 	addObjective(c.Group("Loss"), &t.config.Objective)
@@ -98,6 +100,7 @@ func newTrainFlags(c *Command) *trainFlags {
 	t.addCheckpoints(c.Group("Checkpoints and evaluation"))
 	kernels := c.Group("Kernels")
 	t.kernels.add(kernels, t.config.Kernels)
+	t.kernels.addVerbose(kernels)
 	addStrict(kernels, &t.config.Strict)
 	addCheck(kernels, &t.config.CheckEvery, "`STEPS`")
 	t.view.add(c.Group("Watching the run"))
@@ -167,7 +170,7 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags) (err error) 
 	if t.changed("warmup") || t.changed("warmup-ratio") {
 		job.Hooks.OnStart = a.noteWarmup
 	}
-	err = t.kernels.blame(a.runJob(ctx, job, reg, progress.Format(t.log), example))
+	err = t.kernels.blame(a.runJob(ctx, job, reg, progress.Format(t.log), example, t.kernels.placed))
 	return a.advise(ctx, t.config, job.Model, reg, err)
 }
 
@@ -194,7 +197,7 @@ func (t *trainFlags) check(c *Command) error {
 	t.config.Kernels = t.kernels.kernels
 	err := cmp.Or(c.oneOf("log", t.log, progress.Formats()...),
 		c.oneOf("data-format", string(t.config.Data.Format), format.Formats()...),
-		c.oneOf("schedule", string(t.config.Schedule), optim.Decays()...), c.checkPrecision(&t.config))
+		c.oneOf("schedule", string(t.config.Schedule), optim.Decays()...), c.checkPrecision(&t.config), c.checkStage(t.config.Preference))
 	if err != nil {
 		return err
 	}
@@ -210,6 +213,8 @@ func (t *trainFlags) check(c *Command) error {
 			"built-in example")
 	case t.config.Model == "" && len(t.config.Data.Eval) > 0:
 		return c.usagef("--eval-data is given without --model and --data: the built-in example has its own")
+	case t.config.Model == "" && t.config.Preference.Enabled():
+		return c.usagef("--stage %s needs --model and --data: the built-in example has answers to follow", t.config.Preference.Stage)
 	case t.config.Model == "" && t.config.LoRA.Enabled():
 		return c.usagef("LoRA needs --model and --data: the built-in example starts from random weights")
 	}
@@ -229,9 +234,10 @@ func (t *trainFlags) fitModel(c *Command) error {
 		return nil
 	}
 	config, err := c.readConfig(&t.config)
-	if most := positions(config); t.file.cutoff && most > 1 && most < t.config.Seq {
-		t.file.note("%s: cutoff_len: the model has %d positions, and rows as many tokens", t.file.path, most)
-		t.config.Seq = most
+	if most := positions(config); t.file.cutoff && most > 1 && t.config.RowOf(most) < t.config.Seq {
+		t.file.note("%s: cutoff_len: the model has %d positions, and rows as many tokens%s", t.file.path, most,
+			map[bool]string{true: " for each answer"}[t.config.Preference.Enabled()])
+		t.config.Seq = t.config.RowOf(most)
 	}
 	return err
 }
@@ -257,8 +263,8 @@ func (a *app) noteWarmup(s trainer.Start) {
 
 // runJob runs a job and reports on it.
 func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, f progress.Format,
-	example *demo.Demo) error {
-	job.Registry, job.Measure.Logger, job.Abort = reg, a.logger(), a.abort
+	example *demo.Demo, placed func(*core.Report) string) error {
+	job.Registry, job.Measure.Logger, job.Measure.Limit, job.Abort = reg, a.logger(), measureLimit, a.abort
 	text := a.stdout
 	if f == progress.JSON {
 		text = a.stderr
@@ -286,7 +292,7 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 			fmt.Fprintln(text, "kernels: none, every site keeps its plain forward")
 			return
 		}
-		fmt.Fprint(text, r)
+		fmt.Fprint(text, placed(r))
 	}
 	a.progress.Attach(&job.Hooks, f)
 	s, err := job.Run(ctx)

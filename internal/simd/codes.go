@@ -9,11 +9,11 @@ import "math"
 type Codes struct {
 	Values [256]float32 // ascending
 	zero   int32        // the index of 0: 127 with a sign, otherwise 0
-	// Of the values from 0 on, by their distance from 0: least has for the upper halves of the bits
-	// of a number, from lowKey on, how many borders between neighbours are below all of them, and
-	// borders what the number has to exceed to be one more. No two borders share upper halves.
-	least   [highKey - lowKey + 1]int32
-	borders [256]float32
+	// Of the values from 0 on, by their distance from 0: for the upper halves of the bits of a number, from
+	// lowKey on, the lowest byte is how many borders between neighbours are below all numbers with these. No two
+	// borders share upper halves: above the byte is the lower half of the one that has these, beyond which a number
+	// is one more, or a half that no number exceeds.
+	least [highKey - lowKey + 1]uint32
 }
 
 // The upper halves of 2^-24, which is below every border, and of 1.
@@ -39,18 +39,17 @@ func NewCodes(signed bool) *Codes {
 	for i := range c.zero {
 		c.Values[c.zero-1-i] = -positive[i+1]
 	}
-	for i := range c.borders {
-		c.borders[i] = float32(math.Inf(1))
-		if i+1 < len(positive) {
-			c.borders[i] = below((float64(positive[i]) + float64(positive[i+1])) / 2)
-		}
-	}
-	passed := int32(0)
+	passed := 0
 	for key := range c.least {
-		for c.borders[passed] < math.Float32frombits(uint32(key+lowKey)<<16) {
+		c.least[key] = 0xffff<<8 | uint32(passed)
+		if passed+1 == len(positive) {
+			continue
+		}
+		border := math.Float32bits(below((float64(positive[passed]) + float64(positive[passed+1])) / 2))
+		if border>>16 == uint32(key+lowKey) {
+			c.least[key] = border&0xffff<<8 | uint32(passed)
 			passed++
 		}
-		c.least[key] = passed
 	}
 	return c
 }
@@ -67,40 +66,63 @@ func below(x float64) float32 {
 // Decode writes what codes stand for, times scale: dst[i] = scale * Values[src[i]].
 func (c *Codes) Decode(dst []float32, src []uint8, scale float32) {
 	same(len(dst), len(src))
+	n := 0
+	if f := active.decodeCodes; f != nil {
+		n = len(dst) &^ 15
+		f(dst[:n], src[:n], &c.Values[0], scale)
+	}
+	dst, src = dst[n:], src[n:]
 	for i, code := range src {
 		dst[i] = scale * c.Values[code]
 	}
 }
 
-// Encode writes the codes that are nearest to x[i] / scale, the one nearer to 0 of two that are as near.
+// Encode writes the codes that are nearest to x[i] times 1 / scale, the one nearer to 0 of two that are as near.
 // Where 0 is the nearest to a negative number it takes the code below, so that the sign stays. With a
 // scale of 0 all are 0.
 func (c *Codes) Encode(dst []uint8, x []float32, scale float32) {
 	same(len(dst), len(x))
+	const smallest = 0x1p-120 // whose reciprocal is a number
+	if scale < smallest {
+		for i, v := range x {
+			if dst[i] = uint8(c.zero); scale > 0 {
+				dst[i] = c.nearest(v / scale)
+			}
+		}
+		return
+	}
+	encode, n, by := active.encodeSigned, 0, 1/scale
+	if c.zero == 0 {
+		encode = active.encodeUnsigned
+	}
+	if encode != nil {
+		n = len(dst) &^ 15
+		encode(dst[:n], x[:n], &c.least[0], by)
+	}
+	dst, x = dst[n:], x[n:]
 	for i, v := range x {
-		dst[i] = c.nearest(v / scale)
+		dst[i] = c.nearest(by * v)
 	}
 }
 
-// nearest returns the code of a number between -1 and 1; of a NaN, that of 0.
+// nearest returns the code of a number between -1 and 1.
 func (c *Codes) nearest(v float32) uint8 {
-	size := float32(math.Abs(float64(v)))
-	key := min(max(math.Float32bits(size)>>16, lowKey), highKey) - lowKey
-	n := c.least[key]
-	if size > c.borders[n] {
+	bits := math.Float32bits(v) &^ (1 << 31)
+	least := c.least[min(max(bits>>16, lowKey), highKey)-lowKey]
+	n := int32(least & 0xff)
+	if bits&0xffff > least>>8 {
 		n++
 	}
-	switch {
-	case v != v:
-		return uint8(c.zero)
-	case v < 0:
+	if v < 0 {
 		return uint8(c.zero - min(max(n, 1), c.zero))
 	}
 	return uint8(c.zero + n)
 }
 
 // MaxAbs returns the largest magnitude, 0 of none.
-func MaxAbs(x []float32) float32 {
+func MaxAbs(x []float32) float32 { return active.maxAbs(x) }
+
+func maxAbsGeneric(x []float32) float32 {
 	m := float32(0)
 	for _, v := range x {
 		m = max(m, float32(math.Abs(float64(v))))

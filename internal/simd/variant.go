@@ -35,6 +35,12 @@ type variant struct {
 	fromInt8                  func(dst []float32, src []int8, scale float32)
 	// fromNF4 widens pairs of codes: dst is twice as long as src.
 	fromNF4 func(dst []float32, src []byte, absmax float32)
+
+	// Of Codes, for multiples of 16, but for maxAbs.
+	decodeCodes                  func(dst []float32, src []uint8, values *float32, scale float32)
+	encodeSigned, encodeUnsigned func(dst []uint8, x []float32, least *uint32, by float32)
+	maxAbs                       func(x []float32) float32
+	roundRandomly                func(dst []uint16, src []float32, key, from uint32) // multiples of 8
 }
 
 // results are the functions whose results are as large as a layer's.
@@ -92,6 +98,8 @@ var generic = variant{
 	toFloat16:    toFloat16Generic,
 	fromInt8:     fromInt8Generic,
 	fromNF4:      fromNF4Generic,
+
+	maxAbs: maxAbsGeneric, // Codes has the other loops in Go
 }
 
 // variants are those that this CPU can run, the fastest first.

@@ -114,6 +114,12 @@ var variantAVX512 = variant{
 	toFloat16:    toFloat16AVX512,
 	fromInt8:     fromInt8AVX512,
 	fromNF4:      wholeNF4(fromNF4AVX512, 16),
+
+	decodeCodes:    decodeCodesAVX512,
+	encodeSigned:   encodeSignedAVX512,
+	encodeUnsigned: encodeUnsignedAVX512,
+	maxAbs:         maxAbsAVX512,
+	roundRandomly:  roundRandomlyAVX512,
 }
 
 var variantAVX2 = variant{
@@ -175,6 +181,12 @@ var variantAVX2 = variant{
 	toFloat16:    whole(toFloat16AVX2, toFloat16Generic),
 	fromInt8:     wholeInt8,
 	fromNF4:      wholeNF4(fromNF4AVX2, 8),
+
+	decodeCodes:    decodeCodesAVX2,
+	encodeSigned:   encodeSignedAVX2,
+	encodeUnsigned: encodeUnsignedAVX2,
+	maxAbs:         maxAbsAVX2,
+	roundRandomly:  roundRandomlyAVX2,
 }
 
 // whole makes a conversion out of one for whole vectors of eight and one for the rest.

@@ -55,6 +55,8 @@ var variantNEON = variant{
 	toFloat16:    toFloat16NEON,
 	fromInt8:     fromInt8NEON,
 	fromNF4:      fromNF4Generic,
+
+	maxAbs: maxAbsGeneric,
 }
 
 // The kernels of blocks of 1, 2, ... rows.

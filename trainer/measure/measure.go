@@ -29,6 +29,10 @@ type Options struct {
 	// Placed are the actions of other plans, which stay in use: their plugins keep their
 	// processes.
 	Placed []core.Action
+	// Limit is how long measuring may take in all, but for the first measurement; 0 is no limit. Kernels for which
+	// there is
+	// no time left stay unused, and are measured by a later plan.
+	Limit time.Duration
 	// Logger is told how long measuring took, and of a CacheDir that cannot be written.
 	// nil means slog.Default().
 	Logger *slog.Logger
@@ -89,6 +93,10 @@ func Plan(ctx context.Context, m core.Model, reg *core.Registry, selection strin
 	if err == nil && s.fresh > 0 {
 		o.Logger.Info("measured kernels against the plain forward", "uses", s.fresh, "took",
 			time.Since(s.start).Round(100*time.Millisecond))
+		if s.late > 0 {
+			o.Logger.Info("not all kernels were measured in time: these stay unused now, and are measured by the next run",
+				"uses", s.late, "limit", o.Limit)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -124,6 +132,7 @@ type session struct {
 	seen  map[use]outcome
 	fresh int       // measurements made
 	start time.Time // of the first
+	late  int       // of those for which there was no time
 }
 
 // New returns what compares the kernels of a registry with the plain forward, for batches
@@ -181,6 +190,9 @@ func (s *session) remember(ctx context.Context, site core.Site, u use) (core.Mea
 	}
 	if s.fresh == 0 {
 		s.start = time.Now()
+	} else if s.opts.Limit > 0 && time.Since(s.start) > s.opts.Limit {
+		s.late++
+		return core.Measurement{}, fmt.Errorf("%w: the next run measures it", core.ErrLater)
 	}
 	s.fresh++
 	m, err := s.compare(ctx, site, u.kernel)

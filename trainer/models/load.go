@@ -27,6 +27,8 @@ type LoadOptions struct {
 	Frozen bool        // all is frozen: for a model that is not trained
 	// Train says which parameters are trained; all of them, or, with adapters, none, by default.
 	Train Selection
+	// Narrow has what is trained stored in bfloat16 and saved so: matrices in memory, too, without another copy.
+	Narrow bool
 	// Objective is what training adds to the plain loss.
 	Objective nn.Objective
 
@@ -177,6 +179,9 @@ func (o LoadOptions) builder(mem core.Memory, config []byte, stored func(name st
 	}
 	_ = json.Unmarshal(config, &c) // construct says what is wrong with it
 	b := nn.NewBuilder(mem)
+	if o.Narrow {
+		b.Narrow(core.BFloat16)
+	}
 	return b, o.freeze(b, c.Layers, stored)
 }
 
@@ -201,6 +206,12 @@ func (m *Model) adapted(o LoadOptions, dir string, weights bool) (_ *Model, err 
 		return nil, fmt.Errorf("models: %w", err)
 	}
 	switch {
+	case o.Narrow && !o.LoRA.Enabled():
+		for _, p := range m.Params() {
+			for _, e := range p.Entries {
+				m.stored[e.Name] = core.BFloat16
+			}
+		}
 	case o.LoRA.Adapter != "":
 		m.Adapter, err = lora.Load(&m.Body, o.LoRA.Adapter)
 	case o.LoRA.Enabled():
@@ -226,7 +237,8 @@ func frozenDType(p *nn.Param, stored func(name string) core.DType, base core.DTy
 	}
 	apart := func(suffix string) bool { return strings.HasSuffix(p.Name, suffix) }
 	holds := base != core.InvalidDType && (base != core.NF4 || p.HoldsNF4())
-	if holds && !apart("embed_tokens.weight") && !apart("lm_head.weight") && !apart(".gate.weight") {
+	if holds && !apart("embed_tokens.weight") && !apart("lm_head.weight") && !apart(".gate.weight") &&
+		!apart(".router.weight") && !apart("_bias") {
 		return base
 	}
 	dtype := core.InvalidDType
@@ -343,7 +355,10 @@ func (m *Model) Named() ([]checkpoint.Named, error) {
 		for _, e := range p.Entries {
 			t := e.View(p.Tensor)
 			switch t.DType {
-			case core.BFloat16, core.Float16: // frozen, as in the files
+			case core.BFloat16, core.Float16: // as in the files
+				if _, found := checkpoint.NonFinite(t); found {
+					return nil, notFinite(e.Name)
+				}
 				out = append(out, checkpoint.Named{Name: e.Name, Tensor: t})
 				continue
 			case core.Int8:
@@ -352,7 +367,7 @@ func (m *Model) Named() ([]checkpoint.Named, error) {
 				return nil, fmt.Errorf("%s is nf4 and cannot be saved: load the model without lora.Config.BaseNF4", e.Name)
 			}
 			if _, found := checkpoint.NonFinite(t); found {
-				return nil, fmt.Errorf("%s has values that are not finite; if training made them, lower the learning rate", e.Name)
+				return nil, notFinite(e.Name)
 			}
 			if d := m.stored[e.Name]; d != core.InvalidDType && d != core.Float32 {
 				narrow := core.NewTensor(d, e.Shape...)
@@ -365,4 +380,8 @@ func (m *Model) Named() ([]checkpoint.Named, error) {
 		}
 	}
 	return out, nil
+}
+
+func notFinite(name string) error {
+	return fmt.Errorf("%s has values that are not finite; if training made them, lower the learning rate", name)
 }

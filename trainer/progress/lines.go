@@ -8,7 +8,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Columns is the width that lines for people are wrapped at.
+// Columns is the width that lines for people are wrapped at where nothing else is known.
 const Columns = 80
 
 // IsTerminal reports whether somebody sees what is written.
@@ -19,11 +19,13 @@ func IsTerminal(w io.Writer) bool {
 
 // Wrapped breaks a line at spaces so that it fits a terminal where that is possible. What
 // follows the first line is indented.
-func Wrapped(line, indent string) string {
+func Wrapped(line, indent string) string { return wrapped(line, indent, Columns) }
+
+func wrapped(line, indent string, columns int) string {
 	var b strings.Builder
-	for len(line) > Columns {
+	for len(line) > columns {
 		start := len(line) - len(strings.TrimLeft(line, " "))
-		at := strings.LastIndex(line[:Columns+1], " ")
+		at := strings.LastIndex(line[:columns+1], " ")
 		if at < start { // a word that is too long
 			if at = start + strings.Index(line[start:], " "); at < start {
 				break
@@ -42,9 +44,21 @@ func fitting(w io.Writer, text, indent string) string {
 		return text
 	}
 	var b strings.Builder
+	columns := columnsOf(w)
 	for line := range strings.Lines(text) {
 		whole := strings.TrimSuffix(line, "\n")
-		b.WriteString(Wrapped(whole, indent) + line[len(whole):])
+		b.WriteString(wrapped(whole, indent, columns) + line[len(whole):])
 	}
 	return b.String()
+}
+
+// columnsOf returns the width of a terminal, or Columns where that is not known or senseless.
+func columnsOf(w io.Writer) int {
+	const fewest = 20
+	if f, ok := w.(*os.File); ok {
+		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n >= fewest {
+			return n
+		}
+	}
+	return Columns
 }

@@ -35,6 +35,7 @@ func main() {
 		halves(v)
 		bytes(v)
 		nf4(v)
+		codes(v)
 		emitFew(v)
 	}
 	Generate()

@@ -1,0 +1,205 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// codes emits the loops of Codes, for whole vectors, and the largest magnitude. The tables lie in the
+// cache of the first level.
+func codes(v isa) {
+	l := begin(v, "decodeCodes", "func(dst []float32, src []uint8, values *float32, scale float32)", []string{"dst", "src"},
+		"for i := range dst {", "	dst[i] = scale * values[src[i]]", "}, len(dst) a multiple of 16")
+	l.whole = true
+	scale := l.scalar("scale")
+	values := Load(Param("values"), GP64())
+	l.run(2, func(int) {
+		at, r := v.reg(), v.reg()
+		VPMOVZXBD(Mem{Base: l.base["src"], Index: l.at, Scale: 1, Disp: l.offset * v.lanes}, at)
+		l.gather(values, at, r)
+		VMULPS(scale, r, r)
+		l.store(r, "dst")
+	})
+	l.end()
+
+	for _, signed := range []bool{true, false} {
+		encodeCodes(v, signed)
+	}
+
+	roundRandomly(v)
+
+	l = begin(v, "maxAbs", "func(x []float32) float32", []string{"x"},
+		"m := 0", "for _, v := range x {", "	m = max(m, abs(v))", "}", "return m")
+	s := l.sums(2)
+	l.run(2, func(number int) {
+		r := l.load("x")
+		l.magnitude(r, r)
+		VMAXPS(s[number], r, s[number])
+	})
+	l.finish(append(s, l.sums(2)...), VMAXPS)
+}
+
+// encodeCodes emits the nearest codes: those of unsigned begin with 0, those of signed have it at 127.
+func encodeCodes(v isa, signed bool) {
+	name, zeroAt := "encodeUnsigned", "0"
+	if signed {
+		name, zeroAt = "encodeSigned", "127"
+	}
+	l := begin(v, name, "func(dst []uint8, x []float32, least *uint32, by float32)", []string{"dst", "x"},
+		"for i := range dst {", "	dst[i] = nearest(by * x[i])", "}, len(dst) a multiple of 16, zero at "+zeroAt)
+	l.whole = true
+	by := l.scalar("by")
+	least := Load(Param("least"), GP64())
+	l.run(1, func(int) {
+		q := l.load("x")
+		VMULPS(by, q, q)
+		low, key, n, border := v.reg(), v.reg(), v.reg(), v.reg()
+		l.magnitude(q, low)
+		VPSRLD(Imm(16), low, key)
+		VPMAXUD(bits(0x3380), key, key)
+		VPMINUD(bits(0x3f80), key, key)
+		VPSUBD(bits(0x3380), key, key)
+		l.gather(least, key, n)
+		VPSRLD(Imm(8), n, border)
+		l.and(bits(0xffff), low, low)
+		l.and(bits(0xff), n, n)
+		l.countAbove(low, border, n)
+		if signed {
+			l.withSign(q, n)
+		}
+		l.store8(n, "dst")
+	})
+	l.end()
+}
+
+// roundRandomly emits the rounding to bfloat16 by random numbers that follow from the index.
+func roundRandomly(v isa) {
+	l := begin(v, "roundRandomly", "func(dst []uint16, src []float32, key, from uint32)", []string{"dst", "src"},
+		"for i := range dst {", "	dst[i] = roundAt(src[i], key, from+i)", "}, len(dst) a multiple of 16")
+	l.whole = true
+	key, index := l.scalar("key"), l.scalar("from")
+	VPADDD(table("iota", func(i int) uint32 { return uint32(i) }), index, index)
+	l.run(1, func(int) {
+		h, t, x := v.reg(), v.reg(), l.load("src")
+		VPMULLD(bits(0x9e3779b1), index, h)
+		l.xor(key, h)
+		for _, step := range []struct {
+			shift uint8
+			by    uint32
+		}{{16, 0x85ebca6b}, {13, 0xc2b2ae35}} {
+			VPSRLD(Imm(uint64(step.shift)), h, t)
+			l.xor(t, h)
+			VPMULLD(bits(step.by), h, h)
+		}
+		VPSRLD(Imm(16), h, h)
+		VPADDD(x, h, h)
+		l.finiteOr(x, h)
+		VPSRLD(Imm(16), h, h)
+		l.storeBFloat16(h)
+		VPADDD(bits(uint32(v.lanes)), index, index)
+	})
+	l.end()
+}
+
+// finiteOr puts x into the lanes of r whose exponent is all ones.
+func (l *loop) finiteOr(x, r reg.VecVirtual) {
+	t := l.v.reg()
+	l.and(bits(0x7f800000), r, t)
+	if l.v.lanes == 16 {
+		k := K()
+		const equal = 0
+		VPCMPD(Imm(equal), bits(0x7f800000), t, k)
+		VPBLENDMD(x, r, k, r)
+		return
+	}
+	VPCMPEQD(bits(0x7f800000), t, t)
+	VBLENDVPS(t, x, r, r)
+}
+
+func (l *loop) and(a Op, b, r reg.VecVirtual) {
+	if l.v.lanes == 16 {
+		VPANDD(a, b, r)
+		return
+	}
+	VPAND(a, b, r)
+}
+
+func (l *loop) xor(a, r reg.VecVirtual) {
+	if l.v.lanes == 16 {
+		VPXORD(a, r, r)
+		return
+	}
+	VPXOR(a, r, r)
+}
+
+// magnitude clears the signs.
+func (l *loop) magnitude(x, r reg.VecVirtual) {
+	if l.v.lanes == 16 {
+		VPANDD(bits(0x7fffffff), x, r)
+		return
+	}
+	VANDPS(bits(0x7fffffff), x, r)
+}
+
+// gather reads the words of a table at indices.
+func (l *loop) gather(table Register, at, r reg.VecVirtual) {
+	from := Mem{Base: table, Index: at, Scale: 4}
+	zero(r) // so that it depends on nothing before
+	if l.v.lanes == 16 {
+		k := K()
+		KXNORW(k, k, k)
+		VGATHERDPS(from, k, r)
+		return
+	}
+	all := l.v.reg()
+	VPCMPEQD(all, all, all)
+	VGATHERDPS(all, from, r)
+}
+
+// countAbove adds one to n where x is above the border, both whole numbers.
+func (l *loop) countAbove(x, border, n reg.VecVirtual) {
+	if l.v.lanes == 16 {
+		const greater = 6
+		k := K()
+		VPCMPD(Imm(greater), border, x, k)
+		VPADDD(bits(1), n, k, n)
+		return
+	}
+	VPCMPGTD(border, x, border)
+	VPSUBD(border, n, n)
+}
+
+// withSign makes codes of the distances n from the one of 0: to the other side, by at least one, where
+// q is negative.
+func (l *loop) withSign(q, n reg.VecVirtual) {
+	const less = 0x11
+	none, below := l.v.reg(), l.v.reg()
+	zero(none)
+	VPMAXSD(bits(1), n, below)
+	VPMINSD(bits(127), below, below)
+	VPSUBD(below, none, below)
+	if l.v.lanes == 16 {
+		k := K()
+		VCMPPS(Imm(less), none, q, k)
+		VPBLENDMD(below, n, k, n)
+	} else {
+		VCMPPS(Imm(less), none, q, none)
+		VBLENDVPS(none, below, n, n)
+	}
+	VPADDD(bits(127), n, n)
+}
+
+// store8 writes the lowest bytes of the lanes.
+func (l *loop) store8(n reg.VecVirtual, name string) {
+	to := Mem{Base: l.base[name], Index: l.at, Scale: 1, Disp: l.offset * l.v.lanes}
+	if l.v.lanes == 16 {
+		VPMOVDB(n, to)
+		return
+	}
+	high := XMM()
+	VEXTRACTI128(Imm(1), n, high)
+	VPACKUSDW(high, n.AsX(), high)
+	VPACKUSWB(high, high, high)
+	VMOVQ(high, to)
+}
