@@ -151,8 +151,8 @@ func (f Facts) Validate(op Op) error {
 	}
 	isFloat := func(d DType) bool { return d == Float32 || d == BFloat16 || d == Float16 || d == Float64 }
 	need(isFloat(f.DType), "dtype must be a floating-point type")
-	if c.int8 && f.WeightDType == Int8 {
-		need(f.Frozen, "weights in int8 must be frozen")
+	if c.int8 && f.WeightDType == Int8 || c.nf4 && f.WeightDType == NF4 {
+		need(f.Frozen, "weights in "+f.WeightDType.String()+" must be frozen")
 	} else {
 		need(!c.weights || isFloat(f.WeightDType), "weight_dtype must be a floating-point type")
 	}

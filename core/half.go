@@ -27,6 +27,10 @@ func (t Tensor) Load(dst []float32, from int) {
 		for i, v := range t.Int8s()[from : from+len(dst)] {
 			dst[i] = float32(v)
 		}
+	case NF4:
+		for i := range dst {
+			dst[i] = NF4Values[t.Data[(from+i)/2]>>(4*(1-(from+i)%2))&15]
+		}
 	default:
 		panic(fmt.Sprintf("core: Load from a %s tensor", t.DType))
 	}
@@ -53,6 +57,11 @@ func (t Tensor) Store(src []float32, to int) {
 	case Int8:
 		for i, dst := 0, t.Int8s()[to:to+len(src)]; i < len(src); i++ {
 			dst[i] = int8(min(math.MaxInt8, max(math.MinInt8, math.RoundToEven(float64(src[i])))))
+		}
+	case NF4:
+		for i, v := range src {
+			b, shift := &t.Data[(to+i)/2], 4*(1-(to+i)%2)
+			*b = *b&^(15<<shift) | nf4Code(v)<<shift
 		}
 	default:
 		panic(fmt.Sprintf("core: Store to a %s tensor", t.DType))

@@ -10,6 +10,7 @@ type contract struct {
 	op      Op
 	weights bool // it multiplies by weights, which may be frozen
 	int8    bool // frozen ones may be int8
+	nf4     bool // and NF4
 	// it is for inference and has no backward pass; signature gives nothing for that
 	forwardOnly bool
 	// the factors of its products may be rounded, where the fact products says so

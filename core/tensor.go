@@ -24,10 +24,11 @@ const (
 	Float64
 	Int64
 	Int8 // quantised weights; what multiplies them is another tensor
+	NF4  // quantised weights, two to a byte, the first in its high half: numbers of NF4Values, which others multiply
 )
 
-var dtypeNames = [...]string{"invalid", "float32", "bfloat16", "float16", "int32", "float64", "int64", "int8"}
-var dtypeSizes = [...]int{0, 4, 2, 2, 4, 8, 8, 1}
+var dtypeNames = [...]string{"invalid", "float32", "bfloat16", "float16", "int32", "float64", "int64", "int8", "nf4"}
+var dtypeSizes = [...]int{0, 4, 2, 2, 4, 8, 8, 1, 1}
 
 // String returns the lower-case name, such as "bfloat16".
 func (d DType) String() string {
@@ -37,12 +38,20 @@ func (d DType) String() string {
 	return "dtype(" + strconv.Itoa(int(d)) + ")"
 }
 
-// Size returns the bytes of one element, 0 for an invalid type.
+// Size returns the bytes of one element, of NF4 the one that two share; 0 for an invalid type.
 func (d DType) Size() int {
 	if int(d) < len(dtypeSizes) {
 		return dtypeSizes[d]
 	}
 	return 0
+}
+
+// Bytes returns the bytes of so many elements, side by side.
+func (d DType) Bytes(elems int) int {
+	if d == NF4 {
+		return (elems + 1) / 2
+	}
+	return elems * d.Size()
 }
 
 // ParseDType is the inverse of DType.String.
@@ -104,7 +113,7 @@ func (s Shape) String() string { return fmt.Sprint([]int(s)) }
 type Tensor struct {
 	DType DType
 	Shape Shape
-	Data  []byte // len(Data) == Shape.Elems() * DType.Size()
+	Data  []byte // len(Data) == DType.Bytes(Shape.Elems())
 	// Content names the bytes, for kernels that keep what they have made of an input. Wherever
 	// and whenever a process sees a number again, the bytes are those that they were, also
 	// where others have been there meanwhile. 0 says nothing. Views of a part have none.
@@ -117,7 +126,7 @@ type Tensor struct {
 func NewTensor(d DType, shape ...int) Tensor {
 	s := Shape(slices.Clone(shape))
 	// Back the bytes by 8-byte words so that every element type is aligned.
-	n := s.Elems() * d.Size()
+	n := d.Bytes(s.Elems())
 	words := make([]uint64, (n+7)/8)
 	return Tensor{DType: d, Shape: s, Data: bytesOf(words)[:n:n]}
 }
@@ -134,7 +143,7 @@ func NewTensorIn(mem Memory, d DType, shape ...int) (Tensor, error) {
 	if err != nil {
 		return Tensor{}, err
 	}
-	if t.Data, err = mem.Alloc(t.Elems() * d.Size()); err != nil {
+	if t.Data, err = mem.Alloc(d.Bytes(t.Elems())); err != nil {
 		return Tensor{}, fmt.Errorf("core: tensor %s%v: %w", d, t.Shape, err)
 	}
 	return t, nil
@@ -169,9 +178,9 @@ func (t Tensor) Valid() error {
 	switch {
 	case err != nil:
 		return err
-	case len(t.Data) != t.Shape.Elems()*t.DType.Size():
+	case len(t.Data) != t.DType.Bytes(t.Shape.Elems()):
 		return fmt.Errorf("core: tensor %s%v needs %d bytes, has %d",
-			t.DType, t.Shape, t.Shape.Elems()*t.DType.Size(), len(t.Data))
+			t.DType, t.Shape, t.DType.Bytes(t.Shape.Elems()), len(t.Data))
 	case uintptr(unsafe.Pointer(unsafe.SliceData(t.Data)))%uintptr(t.DType.Size()) != 0:
 		return fmt.Errorf("core: tensor %s%v is not aligned to its element size", t.DType, t.Shape)
 	}
@@ -215,10 +224,10 @@ func (t Tensor) Uint16s() []uint16 {
 	return viewAs[uint16](t, Float16)
 }
 
-// Slice returns the view of elements [from, to) as a tensor of the given shape.
+// Slice returns the view of elements [from, to) as a tensor of the given shape. Those of NF4 must begin with a byte.
 func (t Tensor) Slice(from, to int, shape ...int) Tensor {
-	s := t.DType.Size()
-	return Tensor{DType: t.DType, Shape: slices.Clone(shape), Data: t.Data[from*s : to*s : to*s]}
+	lo, hi := t.DType.Bytes(from), t.DType.Bytes(to)
+	return Tensor{DType: t.DType, Shape: slices.Clone(shape), Data: t.Data[lo:hi:hi]}
 }
 
 // Reshape returns the same elements under another shape of the same size.

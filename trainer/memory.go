@@ -38,7 +38,7 @@ func (c Config) checkWeights(m *models.Model) error {
 	}
 	var need int64
 	for _, p := range m.Params() {
-		need += int64(len(p.Tensor.Data) + 4*len(p.Scale))
+		need += p.Bytes()
 	}
 	var gradients, largest int64
 	for _, p := range m.Trainable() {

@@ -161,7 +161,7 @@ func (s *settings) set(key string, node *yaml.Node) error {
 		s.ignored = append(s.ignored, key)
 		return nil
 	}
-	name := cmp.Or(theirNames[key], strings.ReplaceAll(key, "_", "-"))
+	name := cmp.Or(byValue[key][value], theirNames[key], strings.ReplaceAll(key, "_", "-"))
 	flag := s.command.Flags.Lookup(name)
 	if flag == nil || slices.Contains(notInFile, name) {
 		if sentence := foreignSentence(key); sentence != "" {

@@ -69,6 +69,7 @@ func TestConfigFileSetsFlags(t *testing.T) {
 		{"a list of targets", "lora_target: [q_proj, v_proj]", "lora-target", "[q_proj,v_proj]"},
 		{"an adapter", "adapter_name_or_path: a/b", "adapter", "a/b"},
 		{"weights in 8 bits", "quantization_bit: 8", "base-int8", "true"},
+		{"weights in 4 bits", "quantization_bit: 4", "base-nf4", "true"},
 		{"evaluations", "eval_steps: 50", "eval-every", "50"},
 		{"no resuming", "resume_from_checkpoint: null\nbatch: 2", "batch", "2"},
 		{"interleaving", "mix_strategy: interleave_under", "mix", "interleave_under"},
@@ -140,8 +141,8 @@ func TestConfigFileErrorsNameLineKeyAndRemedy(t *testing.T) {
 		{"what cannot be done", "do_predict: true", `do_predict: "true" is not supported; tune can do false here`},
 		{"packing that is neither", "packing: maybe", `packing: "maybe" does not fit; it must be false or true`},
 		{"packing by a number", "packing: 1", `packing: "1" does not fit; it must be false or true`},
-		{"a truth for bits", "quantization_bit: true", `quantization_bit: "true" does not fit; it must be 8`},
-		{"four bits", "quantization_bit: 4", `quantization_bit: "4" does not fit; it must be 8`},
+		{"a truth for bits", "quantization_bit: true", `quantization_bit: "true" does not fit; it must be 4 or 8`},
+		{"three bits", "quantization_bit: 3", `quantization_bit: "3" does not fit; it must be 4 or 8`},
 		{"another method", "finetuning_type: oft", `"oft" is not supported; tune can do lora, full, freeze here`},
 		{"layers and adapters", "finetuning_type: freeze\nlora_rank: 8", "finetuning_type is freeze, but lora_rank is given too"},
 		{"two methods", "finetuning_type: full\nlora_rank: 8", "run.yaml: finetuning_type is full, but lora_rank is " +

@@ -35,8 +35,8 @@ var foreign = []struct {
 		"reward_model", "reward_model_type", "reward_model_adapters", "pref_bco_weight"}},
 	{"the loss is cross-entropy, with label_smoothing if that is given: leave it out", []string{
 		"use_dft_loss"}},
-	{"the weights of the base are quantised with quantization_bit: 8, or base_int8, and in no other way", []string{
-		"double_quantization", "quantization_method", "quantization_type", "load_in_4bit", "load_in_8bit"}},
+	{"the weights of the base are quantised with quantization_bit, or base_int8 and base_nf4, and in no other way",
+		[]string{"load_in_4bit", "load_in_8bit"}},
 	{"the model keeps its positions and its attention as config.json has them: leave it out", []string{
 		"rope_scaling", "shift_attn", "mixture_of_depths",
 		"train_from_scratch"}},

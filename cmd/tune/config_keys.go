@@ -26,6 +26,7 @@ var theirNames = map[string]string{
 	"lr_scheduler_kwargs":         "schedule-args",
 	"max_grad_norm":               "clip",
 	"use_rslora":                  "lora-rslora",
+	"use_dora":                    "lora-dora",
 	"use_muon":                    "muon-match-rms",
 	"adapter_name_or_path":        "adapter",
 	"save_steps":                  "save-every",
@@ -54,11 +55,14 @@ var theirNames = map[string]string{
 	"disable_gradient_checkpointing": "gradient-checkpointing",
 }
 
+// byValue are flags that values of their keys stand for, where these are not theirNames'.
+var byValue = map[string]map[string]string{"quantization_bit": {"4": "base-nf4"}}
+
 // theirValues are LLaMA-Factory's spellings of values of ours, by its keys.
 var theirValues = map[string]map[string]string{
 	"lora_target":      {"all": "all-linear"},
 	"max_steps":        {"-1": "0"},
-	"quantization_bit": {"8": "true"},
+	"quantization_bit": {"8": "true", "4": "true"},
 	"eval_strategy":    {"no": "true", "false": "true", "steps": "false", "epoch": "false"},
 	"bf16":             {"true": "bf16", "false": "float32"},
 	"resize_vocab":     {"true": "64", "false": "0"},
@@ -77,7 +81,9 @@ var fixed = map[string][]string{
 	"do_eval":               {"true", "false"},
 	"do_predict":            {"false"},
 	"predict_with_generate": {"false"},
-	"use_dora":              {"false"},
+	"quantization_method":   {"bnb", "bitsandbytes"},
+	"quantization_type":     {"nf4"},
+	"double_quantization":   {"true"},
 
 	"freeze_trainable_modules": {"all"},
 
@@ -95,6 +101,9 @@ var fixed = map[string][]string{
 // those.
 var remedies = map[string]string{
 	"save_strategy":            "checkpoints are saved after every save_steps steps, after every epoch, or not at all: steps, epoch or no",
+	"quantization_method":      "weights are quantised as they are loaded: bnb; quantization_bit is 4 for NF4, 8 for int8",
+	"quantization_type":        "the four bits are NF4: nf4",
+	"double_quantization":      "what the blocks of NF4 are multiplied by is always quantised, too: leave it out",
 	"freeze_trainable_modules": "all of a layer is trained; freeze names modules that are not",
 	"resume_from_checkpoint":   "leave it out, and resume with tune --resume --out DIR or --resume=CHECKPOINT",
 	"create_new_adapter":       "merge the adapter first, with tune merge, and train a new one on the result",

@@ -23,10 +23,13 @@ func addLoRA(f *pflag.FlagSet, c *lora.Config) {
 		return err
 	}}, "lora-layers", "`NUMBERS` of the layers that get adapters, from 0, such as 0,4-7; all, unless given")
 	f.BoolVar(&c.RSLoRA, "lora-rslora", c.RSLoRA, "divide alpha by the root of the rank instead")
+	f.BoolVar(&c.DoRA, "lora-dora", c.DoRA, "adapt the directions of the weights, and train how long their rows "+
+		"are beside it (DoRA)")
 	f.StringVar(&c.Adapter, "adapter", c.Adapter, "the `FOLDER` of an adapter to train further, in PEFT's format; it "+
 		"brings its rank, alpha, dropout and targets")
 	f.BoolVar(&c.BaseInt8, "base-int8", c.BaseInt8, "keep the weights that adapters are for in int8, a quarter of "+
 		"their size as float32")
+	f.BoolVar(&c.BaseNF4, "base-nf4", c.BaseNF4, "keep them in NF4 instead, an eighth of their size as float32 (QLoRA)")
 }
 
 // further returns the flags, as a shell takes them, that train once more what a run has saved.

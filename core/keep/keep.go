@@ -47,7 +47,7 @@ var limit = sync.OnceValue(func() int64 {
 func Held() int64 { return held.Load() }
 
 // most inputs that a value may be made of.
-const most = 2
+const most = 3
 
 // key is what a value was made for, and the contents that it was made of.
 type key[U comparable] struct {
@@ -69,7 +69,7 @@ type Store[U comparable, T any] struct {
 	asked uint64
 }
 
-// Of returns what create has made of the inputs, one or two, now or in an earlier call. bytes is
+// Of returns what create has made of the inputs, three at most, now or in an earlier call. bytes is
 // the memory that the value takes. If nothing tells when an input changes, or there is no room, ok is
 // false, and nothing was made: the kernel does without.
 func (s *Store[U, T]) Of(use U, bytes int64, create func() T, inputs ...core.Tensor) (value T, ok bool) {

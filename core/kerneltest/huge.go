@@ -55,7 +55,7 @@ func widest(args []core.Arg) int {
 func size(args []core.Arg, tokens, positions int) int64 {
 	var n int64
 	for _, a := range args {
-		n += int64(a.Shape.Bind(tokens, positions).Elems()) * int64(a.DType.Size())
+		n += int64(a.DType.Bytes(a.Shape.Bind(tokens, positions).Elems()))
 	}
 	return n
 }
@@ -112,7 +112,7 @@ func (t *trial) runHuge(ctx context.Context) error {
 // allocate leaves the memory as it is, so that what nobody touches takes none.
 func allocate(m *memory, a core.Arg, tokens, positions int) (core.Tensor, error) {
 	shape := a.Shape.Bind(tokens, positions)
-	b, err := m.Alloc(shape.Elems() * a.DType.Size())
+	b, err := m.Alloc(a.DType.Bytes(shape.Elems()))
 	return core.Tensor{DType: a.DType, Shape: shape, Data: b}, err
 }
 

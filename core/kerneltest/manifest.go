@@ -50,7 +50,7 @@ func checkDTypes(dtypes []core.DType) error {
 		return fmt.Errorf("none is named")
 	}
 	for i, d := range dtypes {
-		if !slices.Contains([]core.DType{core.Float32, core.BFloat16, core.Float16, core.Float64, core.Int8}, d) {
+		if !slices.Contains([]core.DType{core.Float32, core.BFloat16, core.Float16, core.Float64, core.Int8, core.NF4}, d) {
 			return fmt.Errorf("%s is not a type of activations or weights", d)
 		}
 		if slices.Contains(dtypes[:i], d) {

@@ -25,7 +25,7 @@ type guarded struct {
 // newGuarded places a tensor in memory; shift moves its start off the 64-byte boundary
 // by that many elements.
 func newGuarded(m core.Memory, name string, d core.DType, shape core.Shape, shift int) (guarded, error) {
-	n := shape.Elems() * d.Size()
+	n := d.Bytes(shape.Elems())
 	whole, err := m.Alloc(n + 2*guardBytes + alignment)
 	if err != nil {
 		return guarded{}, err

@@ -41,7 +41,7 @@ func (k kernel) Info() core.Info {
 		Op:       k.op,
 		Version:  "1",
 		Summary:  "plain Go with float64 arithmetic",
-		DTypes:   []core.DType{core.Float32, core.BFloat16, core.Float16, core.Float64, core.Int8},
+		DTypes:   []core.DType{core.Float32, core.BFloat16, core.Float16, core.Float64, core.Int8, core.NF4},
 		Backward: len(k.op.Passes()) > 1,
 		Rounds:   []core.DType{core.BFloat16},
 

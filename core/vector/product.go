@@ -19,6 +19,8 @@ type Matrix struct {
 	// by Scale[r].
 	Int8  []int8
 	Scale []float32
+	// NF4, used instead of Data when set, is a weight in NF4; see NF4Of.
+	NF4 *NF4
 	// Rounded has each element rounded to bfloat16, to nearest even, on its way into the cache.
 	Rounded bool
 }
@@ -89,8 +91,12 @@ func (p *Product) product() simd.Product {
 }
 
 func (x Matrix) operand() simd.Matrix {
-	return simd.Matrix{Data: x.Data, Stride: x.Stride, BFloat16: x.BFloat16, Float16: x.Float16, Int8: x.Int8, Scale: x.Scale,
+	m := simd.Matrix{Data: x.Data, Stride: x.Stride, BFloat16: x.BFloat16, Float16: x.Float16, Int8: x.Int8, Scale: x.Scale,
 		Rounded: x.Rounded}
+	if x.NF4 != nil {
+		m.Load = x.NF4.load
+	}
+	return m
 }
 
 // Empty computes a product of nothing, for which the operands may have no memory: without rows or columns, or

@@ -29,6 +29,7 @@ enum {
 	TUNE_FLOAT64 = 5,
 	TUNE_INT64 = 6,
 	TUNE_INT8 = 7,
+	TUNE_NF4 = 8, /* two to a byte, the first in its high half */
 };
 
 enum {

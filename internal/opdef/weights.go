@@ -14,8 +14,11 @@ const Int8Size = 40
 // product, such that this stays near 1.
 func FillWeight(a core.Arg, terms int, v []float32) {
 	by := 1 / float32(math.Sqrt(float64(max(terms, 1))))
-	if a.DType == core.Int8 {
+	switch a.DType {
+	case core.Int8:
 		by = Int8Size
+	case core.NF4:
+		by = 0.5 // of the largest value
 	}
 	for i := range v {
 		v[i] *= by

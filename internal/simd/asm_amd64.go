@@ -1258,6 +1258,15 @@ func toBFloat16AVX512(dst []uint16, src []float32)
 //go:noescape
 func fromInt8AVX512(dst []float32, src []int8, scale float32)
 
+// fromNF4AVX512 is
+//
+//	for i, b := range src {
+//		dst[2*i], dst[2*i+1] = nf4Values[b>>4] * absmax, nf4Values[b&15] * absmax
+//	}, len(dst) a multiple of 16
+//
+//go:noescape
+func fromNF4AVX512(dst []float32, src []byte, absmax float32)
+
 // decodeCodesAVX512 is
 //
 //	for i := range dst {
@@ -1881,6 +1890,15 @@ func toBFloat16AVX2(dst []uint16, src []float32)
 //
 //go:noescape
 func fromInt8AVX2(dst []float32, src []int8, scale float32)
+
+// fromNF4AVX2 is
+//
+//	for i, b := range src {
+//		dst[2*i], dst[2*i+1] = nf4Values[b>>4] * absmax, nf4Values[b&15] * absmax
+//	}, len(dst) a multiple of 8
+//
+//go:noescape
+func fromNF4AVX2(dst []float32, src []byte, absmax float32)
 
 // decodeCodesAVX2 is
 //

@@ -15669,6 +15669,87 @@ done:
 	VZEROUPPER
 	RET
 
+// func fromNF4AVX512(dst []float32, src []byte, absmax float32)
+// Requires: AVX, AVX512F
+TEXT ·fromNF4AVX512(SB), NOSPLIT, $0-52
+	MOVQ         dst_base+0(FP), CX
+	MOVQ         src_base+24(FP), DX
+	MOVQ         dst_len+8(FP), BX
+	XORQ         AX, AX
+	VBROADCASTSS absmax+48(FP), Z0
+	VMOVUPS      nf4<>+0(SB), Z1
+	MOVQ         BX, DI
+	SUBQ         $0x00000040, DI
+
+blocks:
+	CMPQ      AX, DI
+	JG        blocksend
+	MOVQ      AX, SI
+	SHRQ      $0x01, SI
+	VPMOVZXBQ (DX)(SI*1), Z2
+	VPSLLQ    $0x20, Z2, Z3
+	VPSRLQ    $0x04, Z2, Z2
+	VPORQ     Z2, Z3, Z2
+	VPERMPS   Z1, Z2, Z2
+	VMULPS    Z0, Z2, Z2
+	VMOVUPS   Z2, (CX)(AX*4)
+	VPMOVZXBQ 8(DX)(SI*1), Z2
+	VPSLLQ    $0x20, Z2, Z3
+	VPSRLQ    $0x04, Z2, Z2
+	VPORQ     Z2, Z3, Z2
+	VPERMPS   Z1, Z2, Z2
+	VMULPS    Z0, Z2, Z2
+	VMOVUPS   Z2, 64(CX)(AX*4)
+	VPMOVZXBQ 16(DX)(SI*1), Z2
+	VPSLLQ    $0x20, Z2, Z3
+	VPSRLQ    $0x04, Z2, Z2
+	VPORQ     Z2, Z3, Z2
+	VPERMPS   Z1, Z2, Z2
+	VMULPS    Z0, Z2, Z2
+	VMOVUPS   Z2, 128(CX)(AX*4)
+	VPMOVZXBQ 24(DX)(SI*1), Z2
+	VPSLLQ    $0x20, Z2, Z3
+	VPSRLQ    $0x04, Z2, Z2
+	VPORQ     Z2, Z3, Z2
+	VPERMPS   Z1, Z2, Z2
+	VMULPS    Z0, Z2, Z2
+	VMOVUPS   Z2, 192(CX)(AX*4)
+	ADDQ      $0x00000040, AX
+	JMP       blocks
+
+blocksend:
+	MOVQ BX, DI
+	SUBQ $0x00000010, DI
+
+vectors:
+	CMPQ      AX, DI
+	JG        vectorsend
+	MOVQ      AX, SI
+	SHRQ      $0x01, SI
+	VPMOVZXBQ (DX)(SI*1), Z2
+	VPSLLQ    $0x20, Z2, Z3
+	VPSRLQ    $0x04, Z2, Z2
+	VPORQ     Z2, Z3, Z2
+	VPERMPS   Z1, Z2, Z2
+	VMULPS    Z0, Z2, Z2
+	VMOVUPS   Z2, (CX)(AX*4)
+	ADDQ      $0x00000010, AX
+	JMP       vectors
+
+vectorsend:
+	VZEROUPPER
+	RET
+
+DATA nf4<>+0(SB)/8, $0xbf3239b1bf800000
+DATA nf4<>+8(SB)/8, $0xbeca32a0bf066b30
+DATA nf4<>+16(SB)/8, $0xbe3d353fbe91a24d
+DATA nf4<>+24(SB)/8, $0x00000000bdba7871
+DATA nf4<>+32(SB)/8, $0x3e24cae33da2faff
+DATA nf4<>+40(SB)/8, $0x3ead033a3e7c04dd
+DATA nf4<>+48(SB)/8, $0x3f1007ab3ee1a4b8
+DATA nf4<>+56(SB)/8, $0x3f8000003f3913b3
+GLOBL nf4<>(SB), RODATA|NOPTR, $64
+
 // func decodeCodesAVX512(dst []float32, src []uint8, values *float32, scale float32)
 // Requires: AVX, AVX512F
 TEXT ·decodeCodesAVX512(SB), NOSPLIT, $0-60
@@ -23011,6 +23092,93 @@ vectors:
 	VCVTDQ2PS Y1, Y1
 	VMULPS    Y0, Y1, Y1
 	VMOVUPS   Y1, (CX)(AX*4)
+	ADDQ      $0x00000008, AX
+	JMP       vectors
+
+vectorsend:
+	VZEROUPPER
+	RET
+
+// func fromNF4AVX2(dst []float32, src []byte, absmax float32)
+// Requires: AVX, AVX2
+TEXT ·fromNF4AVX2(SB), NOSPLIT, $0-52
+	MOVQ         dst_base+0(FP), CX
+	MOVQ         src_base+24(FP), DX
+	MOVQ         dst_len+8(FP), BX
+	XORQ         AX, AX
+	VBROADCASTSS absmax+48(FP), Y0
+	VMOVUPS      nf4<>+0(SB), Y1
+	VMOVUPS      nf4<>+32(SB), Y2
+	MOVQ         BX, DI
+	SUBQ         $0x00000020, DI
+
+blocks:
+	CMPQ      AX, DI
+	JG        blocksend
+	MOVQ      AX, SI
+	SHRQ      $0x01, SI
+	VPMOVZXBQ (DX)(SI*1), Y3
+	VPSLLQ    $0x20, Y3, Y4
+	VPSRLQ    $0x04, Y3, Y3
+	VPOR      Y3, Y4, Y3
+	VPERMPS   Y1, Y3, Y4
+	VPERMPS   Y2, Y3, Y5
+	VPSLLD    $0x1c, Y3, Y3
+	VBLENDVPS Y3, Y5, Y4, Y3
+	VMULPS    Y0, Y3, Y3
+	VMOVUPS   Y3, (CX)(AX*4)
+	VPMOVZXBQ 4(DX)(SI*1), Y3
+	VPSLLQ    $0x20, Y3, Y4
+	VPSRLQ    $0x04, Y3, Y3
+	VPOR      Y3, Y4, Y3
+	VPERMPS   Y1, Y3, Y4
+	VPERMPS   Y2, Y3, Y5
+	VPSLLD    $0x1c, Y3, Y3
+	VBLENDVPS Y3, Y5, Y4, Y3
+	VMULPS    Y0, Y3, Y3
+	VMOVUPS   Y3, 32(CX)(AX*4)
+	VPMOVZXBQ 8(DX)(SI*1), Y3
+	VPSLLQ    $0x20, Y3, Y4
+	VPSRLQ    $0x04, Y3, Y3
+	VPOR      Y3, Y4, Y3
+	VPERMPS   Y1, Y3, Y4
+	VPERMPS   Y2, Y3, Y5
+	VPSLLD    $0x1c, Y3, Y3
+	VBLENDVPS Y3, Y5, Y4, Y3
+	VMULPS    Y0, Y3, Y3
+	VMOVUPS   Y3, 64(CX)(AX*4)
+	VPMOVZXBQ 12(DX)(SI*1), Y3
+	VPSLLQ    $0x20, Y3, Y4
+	VPSRLQ    $0x04, Y3, Y3
+	VPOR      Y3, Y4, Y3
+	VPERMPS   Y1, Y3, Y4
+	VPERMPS   Y2, Y3, Y5
+	VPSLLD    $0x1c, Y3, Y3
+	VBLENDVPS Y3, Y5, Y4, Y3
+	VMULPS    Y0, Y3, Y3
+	VMOVUPS   Y3, 96(CX)(AX*4)
+	ADDQ      $0x00000020, AX
+	JMP       blocks
+
+blocksend:
+	MOVQ BX, DI
+	SUBQ $0x00000008, DI
+
+vectors:
+	CMPQ      AX, DI
+	JG        vectorsend
+	MOVQ      AX, SI
+	SHRQ      $0x01, SI
+	VPMOVZXBQ (DX)(SI*1), Y3
+	VPSLLQ    $0x20, Y3, Y4
+	VPSRLQ    $0x04, Y3, Y3
+	VPOR      Y3, Y4, Y3
+	VPERMPS   Y1, Y3, Y4
+	VPERMPS   Y2, Y3, Y5
+	VPSLLD    $0x1c, Y3, Y3
+	VBLENDVPS Y3, Y5, Y4, Y3
+	VMULPS    Y0, Y3, Y3
+	VMOVUPS   Y3, (CX)(AX*4)
 	ADDQ      $0x00000008, AX
 	JMP       vectors
 

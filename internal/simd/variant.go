@@ -33,6 +33,8 @@ type variant struct {
 	fromBFloat16, fromFloat16 func(dst []float32, src []uint16)
 	toBFloat16, toFloat16     func(dst []uint16, src []float32)
 	fromInt8                  func(dst []float32, src []int8, scale float32)
+	// fromNF4 widens pairs of codes: dst is twice as long as src.
+	fromNF4 func(dst []float32, src []byte, absmax float32)
 
 	// Of Codes, for multiples of 16, but for maxAbs.
 	decodeCodes                  func(dst []float32, src []uint8, values *float32, scale float32)
@@ -95,6 +97,7 @@ var generic = variant{
 	toBFloat16:   toBFloat16Generic,
 	toFloat16:    toFloat16Generic,
 	fromInt8:     fromInt8Generic,
+	fromNF4:      fromNF4Generic,
 
 	maxAbs: maxAbsGeneric, // Codes has the other loops in Go
 }

@@ -113,6 +113,7 @@ var variantAVX512 = variant{
 	toBFloat16:   toBFloat16AVX512,
 	toFloat16:    toFloat16AVX512,
 	fromInt8:     fromInt8AVX512,
+	fromNF4:      wholeNF4(fromNF4AVX512, 16),
 
 	decodeCodes:    decodeCodesAVX512,
 	encodeSigned:   encodeSignedAVX512,
@@ -179,6 +180,7 @@ var variantAVX2 = variant{
 	toBFloat16:   whole(toBFloat16AVX2, toBFloat16Generic),
 	toFloat16:    whole(toFloat16AVX2, toFloat16Generic),
 	fromInt8:     wholeInt8,
+	fromNF4:      wholeNF4(fromNF4AVX2, 8),
 
 	decodeCodes:    decodeCodesAVX2,
 	encodeSigned:   encodeSignedAVX2,
@@ -201,6 +203,17 @@ func wholeInt8(dst []float32, src []int8, scale float32) {
 	n := len(src) &^ 7
 	fromInt8AVX2(dst[:n], src[:n], scale)
 	fromInt8Generic(dst[n:], src[n:], scale)
+}
+
+// wholeNF4 makes a conversion out of one for multiples of so many elements.
+func wholeNF4(vectors func(dst []float32, src []byte, absmax float32), lanes int) func([]float32, []byte, float32) {
+	return func(dst []float32, src []byte, absmax float32) {
+		n := len(dst) / lanes * lanes
+		vectors(dst[:n], src[:n/2], absmax)
+		if n < len(dst) {
+			fromNF4Generic(dst[n:], src[n/2:], absmax)
+		}
+	}
 }
 
 // wholePairs makes a rotation out of one for multiples of eight pairs.

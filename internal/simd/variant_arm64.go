@@ -54,6 +54,7 @@ var variantNEON = variant{
 	toBFloat16:   toBFloat16NEON,
 	toFloat16:    toFloat16NEON,
 	fromInt8:     fromInt8NEON,
+	fromNF4:      fromNF4Generic,
 
 	maxAbs: maxAbsGeneric,
 }

@@ -118,6 +118,9 @@ func ReadEntry(e []byte, shape core.Shape) (Entry, error) {
 		}
 		t.Bytes *= d
 	}
+	if t.DType == core.NF4 {
+		t.Bytes = (t.Bytes + 1) / 2
+	}
 	return t, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/ceiling"
 )
@@ -72,8 +73,8 @@ func (r *Result) title() string {
 		amount.Count(c.Parameters), c.Batch, c.Seq, c.Steps, r.Runs[0].Threads)
 	if l := c.LoRA; l.Enabled() {
 		title += fmt.Sprintf(",\nwith LoRA of rank %d, %s parameters trained", l.Rank, amount.Count(c.Trained))
-		if l.BaseInt8 {
-			title += ", on int8"
+		if base := l.Base(); base != core.InvalidDType {
+			title += ", on " + base.String()
 		}
 	}
 	if c.Accumulate > 1 {

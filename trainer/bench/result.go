@@ -139,7 +139,8 @@ func newResult(o Options, variants []*variant, limits ceiling.Ceilings) *Result 
 	}
 	if m.Adapter != nil {
 		r.Config.LoRA = m.Adapter.Config() // with what is left to defaults, or said by a folder
-		r.Config.LoRA.Adapter, r.Config.LoRA.BaseInt8 = o.LoRA.Adapter, o.LoRA.BaseInt8
+		r.Config.LoRA.Adapter = o.LoRA.Adapter
+		r.Config.LoRA.BaseInt8, r.Config.LoRA.BaseNF4 = o.LoRA.BaseInt8, o.LoRA.BaseNF4
 	}
 	for _, p := range m.Params() {
 		r.Config.Parameters += p.Tensor.Elems()

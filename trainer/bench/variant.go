@@ -124,7 +124,7 @@ func (v *variant) kernelHealth() core.Health {
 func (v *variant) bytes() Memory {
 	m := Memory{Optimizer: v.engine.StateBytes(), Program: int64(v.engine.Program().Bytes()), Kept: v.engine.Kept()}
 	for _, p := range v.model.Params() {
-		m.Parameters += int64(len(p.Tensor.Data) + 4*len(p.Scale))
+		m.Parameters += p.Bytes()
 	}
 	m.Total = m.Parameters + m.Optimizer + m.Program + m.Kept
 	return m

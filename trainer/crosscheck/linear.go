@@ -49,6 +49,11 @@ func newLayer(c *core.Call, y, weight, bias string) *layer {
 func storedWeight(c *core.Call, name string) (m simd.Matrix, norms []float64) {
 	w := c.Input(name)
 	rows, cols := w.Shape[0], w.Shape[1]
+	if w.DType == core.NF4 {
+		q := &simd.NF4{Codes: w.Data, Absmax: c.Input(name + "_absmax").Int8s(), Scale: c.Input(name + "_scale").Float32s(),
+			Matrices: 1}
+		return simd.Matrix{Load: q.Load, Stride: cols}, normsOf(q.Load, 0, rows, cols)
+	}
 	norms = rowNorms(w, 0, rows, cols)
 	if w.DType != core.Int8 {
 		return operand(w, 0, cols), norms

@@ -99,12 +99,15 @@ func operand(t core.Tensor, row, cols int) simd.Matrix {
 }
 
 // rowNorms returns the norms of n rows of a stored matrix from the given row on.
-func rowNorms(t core.Tensor, row, n, cols int) []float64 {
+func rowNorms(t core.Tensor, row, n, cols int) []float64 { return normsOf(t.Load, row, n, cols) }
+
+// normsOf is rowNorms of what load gives.
+func normsOf(load func(dst []float32, from int), row, n, cols int) []float64 {
 	norms := make([]float64, n)
 	simd.Parallel(n, max(1, grain/cols), func(lo, hi int) {
 		wide := make([]float32, cols)
 		for r := lo; r < hi; r++ {
-			t.Load(wide, (row+r)*cols)
+			load(wide, (row+r)*cols)
 			norms[r] = norm2(wide)
 		}
 	})

@@ -59,7 +59,7 @@ func New(m *models.Model, mem core.Memory, r Run) (*Forecast, error) {
 	var weights int64
 	for _, p := range m.Params() {
 		f.Parameters += int64(p.Tensor.Elems())
-		weights += int64(len(p.Tensor.Data) + 4*len(p.Scale))
+		weights += p.Bytes()
 	}
 	f.Trainable = int64(m.Elems())
 	train, err := size(m, mem, r, false)

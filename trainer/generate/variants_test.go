@@ -222,7 +222,7 @@ func TestAnAdapterOfAnotherModelIsRefused(t *testing.T) {
 		"targets": {func(c string) string { return strings.Replace(c, `"o_proj"`, `"c_proj"`, 1) },
 			[]string{`adapter "x"`, "adapter_config.json: field target_modules", `"c_proj"`, "base_model_name_or_path is "}},
 		"DoRA": {func(c string) string { return strings.Replace(c, `"use_dora": false`, `"use_dora": true`, 1) },
-			[]string{`adapter "x"`, "adapter_config.json: field use_dora is true, which is not supported"}},
+			[]string{`adapter "x"`, "it has magnitudes (use_dora), which only one adapter of a model can have"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(folders["some"], lora.ConfigFile)

@@ -20,6 +20,7 @@ type Adapter struct {
 	body    *nn.Body
 	targets []nn.Target
 	a, b    []*nn.Param // of each target
+	m       []*nn.Param // of each target, with DoRA; none without
 	whole   []*nn.Param // trained as they are
 }
 
@@ -47,6 +48,17 @@ func New(body *nn.Body, c Config, base string, seed uint64) (*Adapter, error) {
 	return a, nil
 }
 
+// Begin gives the magnitudes of fresh adapters, if they have any, the norms of the weights, which must be there.
+func (a *Adapter) Begin() {
+	for i, m := range a.m {
+		a.targets[i].RowNorms(m.Tensor.Float32s())
+		m.Written()
+	}
+}
+
+// params are those of all adapters.
+func (a *Adapter) params() []*nn.Param { return slices.Concat(a.a, a.b, a.m) }
+
 // adapt puts an adapter on a target.
 type adapt func(nn.Target, nn.Adaptation) (A, B *nn.Param, err error)
 
@@ -58,6 +70,14 @@ func attach(body *nn.Body, put adapt, c Config, base string, targets []nn.Target
 			return nil, fmt.Errorf("%s: %w", t.Name, err)
 		}
 		a.a, a.b = append(a.a, A), append(a.b, B)
+		if !c.DoRA {
+			continue
+		}
+		M, err := body.Decompose(t)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", t.Name, err)
+		}
+		a.m = append(a.m, M)
 	}
 	return a, a.keep()
 }
@@ -72,7 +92,7 @@ const prefix = "base_model.model."
 // is an error that names the tensor.
 func (a *Adapter) Named() ([]checkpoint.Named, error) {
 	var out []checkpoint.Named
-	for _, p := range slices.Concat(a.a, a.b) {
+	for _, p := range a.params() {
 		for _, e := range p.Entries {
 			t := e.View(p.Tensor)
 			if _, bad := checkpoint.NonFinite(t); bad {
@@ -91,8 +111,9 @@ func (a *Adapter) Named() ([]checkpoint.Named, error) {
 }
 
 // Merge adds scale * B A to every weight W that has an adapter, with float32 arithmetic,
-// and makes B zero. W keeps its dtype. A weight in int8, or one whose dtype cannot hold the
-// sum, is an error that names it; the model must not be used after an error.
+// and makes B zero. With DoRA, rows then get their magnitudes. W keeps its dtype. A weight in int8
+// or NF4, or one whose dtype cannot hold the sum, is an error that names it; the model must not be
+// used after an error.
 func (a *Adapter) Merge() error {
 	weights := map[string]weight{}
 	for _, p := range a.body.Params() {
@@ -105,7 +126,12 @@ func (a *Adapter) Merge() error {
 		A, B := a.a[i], a.b[i]
 		for e, module := range t.Modules {
 			name := module + ".weight"
-			if err := weights[name].add(scale, B.Entries[e].View(B.Tensor), A.Entries[e].View(A.Tensor)); err != nil {
+			var magnitudes []float32
+			if a.m != nil {
+				magnitudes = a.m[i].Tensor.Float32s()
+			}
+			b, a := B.Entries[e].View(B.Tensor), A.Entries[e].View(A.Tensor)
+			if err := weights[name].add(scale, b, a, magnitudes); err != nil {
 				return fmt.Errorf("lora: merge %s: %w", name, err)
 			}
 		}
@@ -137,10 +163,13 @@ type weight struct {
 	entry nn.Entry
 }
 
-// add adds scale * b a: b [out, r], a [r, in].
-func (w weight) add(scale float32, b, a core.Tensor) error {
-	if w.param.Tensor.DType == core.Int8 {
+// add adds scale * b a: b [out, r], a [r, in]. Rows of the sum then get magnitudes, if there are any.
+func (w weight) add(scale float32, b, a core.Tensor, magnitudes []float32) error {
+	switch w.param.Tensor.DType {
+	case core.Int8:
 		return fmt.Errorf("it is int8: load the model without lora.Config.BaseInt8")
+	case core.NF4:
+		return fmt.Errorf("it is nf4: load the model without lora.Config.BaseNF4")
 	}
 	out, in, r := b.Shape[0], a.Shape[1], a.Shape[0]
 	sum := make([]float32, out*in)
@@ -149,6 +178,10 @@ func (w weight) add(scale float32, b, a core.Tensor) error {
 	simd.Scale(scaled, b.Float32s(), scale)
 	simd.Multiply(simd.Product{M: out, N: in, K: r, A: simd.Matrix{Data: scaled, Stride: r},
 		B: simd.Matrix{Data: a.Float32s(), Stride: in}, C: sum, StrideC: in, Accumulate: true})
+	for n, m := range magnitudes {
+		row := sum[n*in:][:in]
+		simd.Scale(row, row, nn.Gain(m, float32(math.Sqrt(simd.SumSquares(row)))))
+	}
 	w.param.Set(w.entry, core.FromFloat32(sum, out, in))
 	w.param.Load(sum, w.entry.Offset) // as the weight's dtype has rounded it
 	if _, bad := checkpoint.NonFinite(core.FromFloat32(sum, out, in)); bad {

@@ -12,6 +12,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/nn"
 )
 
@@ -26,6 +27,7 @@ type Config struct {
 	Dropout float64  `json:"lora_dropout,omitempty"` // in [0, 1), while training
 	Targets []string `json:"lora_target,omitempty"`  // names of layers, such as q_proj; none for AllLinear
 	RSLoRA  bool     `json:"lora_rslora,omitempty"`  // scale is alpha/sqrt(r) (Kalajdzievski, 2023)
+	DoRA    bool     `json:"lora_dora,omitempty"`    // adapters are of the weights' directions; see nn.Body.Decompose
 	Layers  []int    `json:"lora_layers,omitempty"`  // the layers that get adapters, from 0; none for all
 
 	// Modules are what is trained as it is beside the adapters, as nn.Param.Named has it. Whoever loads
@@ -39,6 +41,18 @@ type Config struct {
 	// the folder of an adapter to start from; the fields above then come from there
 	Adapter  string `json:"adapter,omitempty"`
 	BaseInt8 bool   `json:"base_int8,omitempty"` // keep the matrices that adapters are for in int8
+	BaseNF4  bool   `json:"base_nf4,omitempty"`  // keep them in NF4, half a byte for each element
+}
+
+// Base returns what the matrices that adapters are for are kept in, nothing for what the files have.
+func (c Config) Base() core.DType {
+	switch {
+	case c.BaseInt8:
+		return core.Int8
+	case c.BaseNF4:
+		return core.NF4
+	}
+	return core.InvalidDType
 }
 
 // Enabled reports whether there are adapters.
@@ -64,9 +78,12 @@ func (c Config) Validate() error {
 	for _, l := range c.Layers {
 		need(l >= 0, "lora.Config.Layers has %d; layers are counted from 0", l)
 	}
-	given := c.Rank != 0 || c.Alpha != 0 || c.Dropout != 0 || len(c.Targets) > 0 || c.RSLoRA || len(c.Layers) > 0
+	given := c.Rank != 0 || c.Alpha != 0 || c.Dropout != 0 || len(c.Targets) > 0 || c.RSLoRA || len(c.Layers) > 0 ||
+		c.DoRA
 	need(c.Adapter == "" || !given, "lora.Config.Adapter has its rank, alpha, dropout, targets and layers in its "+
 		"adapter_config.json: leave these out")
+	need(!c.DoRA || c.Dropout == 0, "lora.Config.DoRA multiplies whole rows, and has no dropout beside them: leave "+
+		"lora.Config.Dropout out")
 	need(c.PlusRatio >= 0 && c.PlusRatio <= math.MaxFloat32,
 		"lora.Config.PlusRatio is %g, must not be negative, and finite in float32", c.PlusRatio)
 	need(c.Enabled() || c.PlusRatio == 0, "lora.Config.PlusRatio is for LoRA: give lora.Config.Rank or "+
@@ -74,6 +91,9 @@ func (c Config) Validate() error {
 	need(c.Enabled() || c.Rank < 0 || !given, "settings of LoRA are given without lora.Config.Rank, which turns it on")
 	need(c.Enabled() || !c.BaseInt8, "lora.Config.BaseInt8 is for LoRA, which leaves these weights as they are: give "+
 		"lora.Config.Rank or lora.Config.Adapter too")
+	need(c.Enabled() || !c.BaseNF4, "lora.Config.BaseNF4 is for LoRA, which leaves these weights as they are: give "+
+		"lora.Config.Rank or lora.Config.Adapter too")
+	need(!c.BaseInt8 || !c.BaseNF4, "lora.Config.BaseInt8 and lora.Config.BaseNF4 are given: choose one")
 	return errors.Join(errs...)
 }
 

@@ -64,7 +64,7 @@ func (n *names) UnmarshalJSON(b []byte) error {
 // harmless are fields that change nothing about what an adapter computes, whatever they
 // say; those of the struct are checked one by one.
 var harmless = []string{"auto_mapping", "base_model_name_or_path", "r", "lora_alpha", "lora_dropout", "target_modules",
-	"use_rslora", "peft_type", "modules_to_save", "layers_to_transform",
+	"use_rslora", "use_dora", "peft_type", "modules_to_save", "layers_to_transform",
 	"task_type", "bias", "inference_mode", "init_lora_weights", "revision", "peft_version", "megatron_core",
 	"loftq_config", "eva_config", "corda_config",
 	"qalora_group_size"}
@@ -102,7 +102,7 @@ func parse(b []byte) (Config, string, error) {
 		return Config{}, "", errors.New("field target_modules names no module")
 	}
 	c := Config{Rank: f.Rank, Alpha: f.Alpha, Dropout: f.Dropout, Targets: f.Targets, RSLoRA: f.RSLoRA,
-		Layers: f.Layers, Modules: f.Save}
+		DoRA: f.DoRA, Layers: f.Layers, Modules: f.Save}
 	return c, f.Base, c.Validate()
 }
 
@@ -137,7 +137,7 @@ func (a *Adapter) JSON() ([]byte, error) {
 		targets = lastNames(a.targets)
 	}
 	b, err := json.MarshalIndent(fields{Base: a.base, Rank: c.Rank, Alpha: c.Alpha, Dropout: c.Dropout, Targets: targets,
-		RSLoRA: c.RSLoRA, Save: a.wholeNames(), Layers: c.Layers,
+		RSLoRA: c.RSLoRA, DoRA: c.DoRA, Save: a.wholeNames(), Layers: c.Layers,
 		PEFTType: "LORA", TaskType: causal, Bias: "none", Inference: true, InitWeights: true}, "", "  ")
 	return append(b, '\n'), err
 }
@@ -149,6 +149,10 @@ func Load(body *nn.Body, dir string) (*Adapter, error) { return load(body, body.
 // LoadVariant is Load for those sequences of a cache that are to have the adapters, beside others that have none, or
 // those of other folders.
 func LoadVariant(body *nn.Body, dir string) (*nn.Variant, error) {
+	if c, _, err := readConfig(dir); err == nil && c.DoRA {
+		return nil, fmt.Errorf("lora: adapter %s: it has magnitudes (use_dora), which only one adapter of a model can "+
+			"have: merge it, or load it alone", dir)
+	}
 	v := body.Variant()
 	if whole, err := Modules(dir); err != nil || len(whole) > 0 {
 		if err == nil {
@@ -242,7 +246,8 @@ func (a *Adapter) Read(dir string) (err error) {
 
 // numbers names what an adapter computes, but for its targets, which its tensors show.
 func (c Config) numbers() string {
-	return fmt.Sprintf("r %d, lora_alpha %g, lora_dropout %g, use_rslora %v", c.Rank, c.Alpha, c.Dropout, c.RSLoRA)
+	return fmt.Sprintf("r %d, lora_alpha %g, lora_dropout %g, use_rslora %v, use_dora %v",
+		c.Rank, c.Alpha, c.Dropout, c.RSLoRA, c.DoRA)
 }
 
 // fill takes all tensors of a file over.
@@ -251,7 +256,7 @@ func (a *Adapter) fill(f *checkpoint.File) error {
 	for _, name := range f.Names() {
 		left[name] = true
 	}
-	for _, p := range slices.Concat(a.a, a.b) {
+	for _, p := range a.params() {
 		for _, e := range p.Entries {
 			if err := check(f, e); err != nil {
 				return fmt.Errorf("%s: %w", WeightsFile, err)

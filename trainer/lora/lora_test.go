@@ -58,7 +58,7 @@ func TestAConfigurationOfPEFTIsRead(t *testing.T) {
 
 func TestWhatIsNotSupportedIsRefusedByName(t *testing.T) {
 	for _, tt := range []struct{ field, value, want string }{
-		{"use_dora", "true", "field use_dora is true, which is not supported"},
+		{"use_qalora", "true", "field use_qalora is true, which is not supported"},
 		{"bias", `"all"`, `field bias is "all"`},
 		{"rank_pattern", `{"q_proj": 4}`, "field rank_pattern is"},
 		{"alpha_pattern", `{"q_proj": 4}`, "field alpha_pattern is"},
@@ -204,6 +204,9 @@ func TestValidateNamesTheFlag(t *testing.T) {
 		"without lora.Config.Rank":              {Dropout: 0.5},
 		"lora.Config.Adapter has its rank":      {Rank: 2, Adapter: "dir"},
 		"lora.Config.BaseInt8 is for LoRA":      {BaseInt8: true},
+		"lora.Config.BaseNF4 is for LoRA":       {BaseNF4: true},
+		"lora.Config.DoRA multiplies whole":     {Rank: 1, DoRA: true, Dropout: 0.1},
+		"choose one":                            {Rank: 1, BaseInt8: true, BaseNF4: true},
 	} {
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: error %v, want %q", c, err, want)

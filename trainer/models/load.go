@@ -172,7 +172,7 @@ func (o LoadOptions) read(dir string, mem core.Memory, weights bool) (*Model, er
 		return nil, err
 	}
 	allowed.lift()
-	return m.adapted(o, dir)
+	return m.adapted(o, dir, weights)
 }
 
 // builder returns one whose parameters are frozen, if they are to be, and what decides that. stored gives
@@ -207,8 +207,8 @@ func (o *LoadOptions) ownModules() error {
 	return err
 }
 
-// adapted returns the model with adapters, if there are to be any.
-func (m *Model) adapted(o LoadOptions, dir string) (_ *Model, err error) {
+// adapted returns the model with adapters, if there are to be any. weights says that its own are there.
+func (m *Model) adapted(o LoadOptions, dir string, weights bool) (_ *Model, err error) {
 	if err = m.SetObjective(o.Objective); err != nil {
 		m.Free()
 		return nil, fmt.Errorf("models: %w", err)
@@ -226,7 +226,9 @@ func (m *Model) adapted(o LoadOptions, dir string) (_ *Model, err error) {
 		}
 	case o.LoRA.Enabled():
 		o.LoRA.Modules = o.Train.Modules
-		m.Adapter, err = lora.New(&m.Body, o.LoRA, dir, o.Seed)
+		if m.Adapter, err = lora.New(&m.Body, o.LoRA, dir, o.Seed); err == nil && weights {
+			m.Adapter.Begin()
+		}
 	}
 	if err != nil {
 		m.Free()
@@ -236,17 +238,18 @@ func (m *Model) adapted(o LoadOptions, dir string) (_ *Model, err error) {
 }
 
 // frozenDType chooses how a frozen parameter is stored: as the files have it, unless that
-// is several dtypes; vectors, which are small, as float32; and with quantise all matrices
-// as int8 but for the embedding, the head, and routers, where a small difference sends a
+// is several dtypes; vectors, which are small, as float32; and all matrices
+// as base, if that is one and can hold them, but for the embedding, the head, and routers, where a small difference sends a
 // token elsewhere.
-func frozenDType(p *nn.Param, stored func(name string) core.DType, quantise bool) core.DType {
+func frozenDType(p *nn.Param, stored func(name string) core.DType, base core.DType) core.DType {
 	if len(p.Tensor.Shape) < 2 {
 		return core.Float32
 	}
 	apart := func(suffix string) bool { return strings.HasSuffix(p.Name, suffix) }
-	if quantise && !apart("embed_tokens.weight") && !apart("lm_head.weight") && !apart(".gate.weight") &&
+	holds := base != core.InvalidDType && (base != core.NF4 || p.HoldsNF4())
+	if holds && !apart("embed_tokens.weight") && !apart("lm_head.weight") && !apart(".gate.weight") &&
 		!apart(".router.weight") && !apart("_bias") {
-		return core.Int8
+		return base
 	}
 	dtype := core.InvalidDType
 	for _, e := range p.Entries {
@@ -363,7 +366,7 @@ func list(what string, names []string) error {
 // Named returns the tensors as files keep them: original names, and original dtypes for
 // a model that was loaded. The tensors of half precision are copies; one that has a value
 // its dtype cannot hold stays float32. A value that is not finite is an error that names the
-// tensor. Adapters are not among them, and a model in int8 has lost them.
+// tensor. Adapters are not among them, and a model in int8 or NF4 has lost them.
 func (m *Model) Named() ([]checkpoint.Named, error) {
 	var out []checkpoint.Named
 	for _, p := range slices.Concat(m.Params()[:m.base], m.Buffers()) {
@@ -378,6 +381,8 @@ func (m *Model) Named() ([]checkpoint.Named, error) {
 				continue
 			case core.Int8:
 				return nil, fmt.Errorf("%s is int8 and cannot be saved: load the model without lora.Config.BaseInt8", e.Name)
+			case core.NF4:
+				return nil, fmt.Errorf("%s is nf4 and cannot be saved: load the model without lora.Config.BaseNF4", e.Name)
 			}
 			if _, found := checkpoint.NonFinite(t); found {
 				return nil, notFinite(e.Name)

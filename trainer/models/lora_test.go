@@ -299,28 +299,65 @@ func merged(t *testing.T, m *models.Model, before []checkpoint.Named) (logits, l
 	return distance(got, want), math.Abs(gotLoss - wantLoss)
 }
 
-// TestInt8IsNearTheFilesAndKeepsWhatItIsNotFor: the embedding, the head and the router.
-func TestInt8IsNearTheFilesAndKeepsWhatItIsNotFor(t *testing.T) {
+// TestQuantisedBasesAreNearTheFilesAndKeepWhatTheyAreNotFor: the embedding, the head and the router.
+func TestQuantisedBasesAreNearTheFilesAndKeepWhatTheyAreNotFor(t *testing.T) {
 	for _, name := range types() {
 		dir := stored(t, name, core.BFloat16)
 		want, _ := evaluate(t, load(t, dir))
-		m := loadWith(t, dir, models.LoadOptions{LoRA: lora.Config{Rank: 2, BaseInt8: true}})
-		for _, p := range m.Params() {
-			apart := strings.Contains(p.Name, "embed") || strings.Contains(p.Name, "head") ||
-				strings.HasSuffix(p.Name, ".gate.weight") || strings.HasSuffix(p.Name, ".router.weight") || strings.HasSuffix(p.Name, "_bias")
-			if want := p.Frozen && len(p.Tensor.Shape) > 1 && !apart; (p.Tensor.DType == core.Int8) != want {
-				t.Errorf("%s: %s is %s", name, p.Name, p.Tensor.DType)
+		nearTheFiles(t, name, dir, want, lora.Config{Rank: 2, BaseInt8: true}, "lora.Config.BaseInt8", 0.06)
+		dir = stored(t, name, core.BFloat16, wholeBlocks)
+		c := lora.Config{Rank: 2, BaseNF4: true}
+		want, _ = evaluate(t, load(t, widened(t, loadWith(t, dir, models.LoadOptions{LoRA: c}))))
+		nearTheFiles(t, name, dir, want, c, "lora.Config.BaseNF4", 1e-5)
+	}
+}
+
+// widened writes a model folder with the numbers that a model's frozen weights stand for, in float32.
+func widened(t *testing.T, m *models.Model) string {
+	t.Helper()
+	var all []checkpoint.Named
+	for _, p := range append(m.Params(), m.Buffers()...) {
+		for _, e := range p.Entries {
+			if strings.Contains(e.Name, ".lora_") {
+				continue
 			}
+			v := make([]float32, e.Shape.Elems())
+			for cols, i := e.Shape[len(e.Shape)-1], 0; i < len(v); i += cols {
+				p.Load(v[i:i+cols], e.Offset+i)
+			}
+			all = append(all, checkpoint.Named{Name: e.Name, Tensor: core.FromFloat32(v, e.Shape...)})
 		}
-		if got, _ := evaluate(t, m); !(distance(got, want) < 0.06) || slices.Equal(got, want) {
-			t.Errorf("%s: the logits differ by %.3g", name, distance(got, want))
+	}
+	return folder(t, m.RawConfig, all)
+}
+
+// wholeBlocks gives experts sizes that NF4 can hold.
+func wholeBlocks(c map[string]any) {
+	if _, ok := c["moe_intermediate_size"]; ok {
+		c["moe_intermediate_size"] = 16
+	}
+}
+
+// nearTheFiles loads a folder with a quantised base and compares the logits.
+func nearTheFiles(t *testing.T, name, dir string, want []float32, c lora.Config, option string, most float64) {
+	t.Helper()
+	m := loadWith(t, dir, models.LoadOptions{LoRA: c})
+	for _, p := range m.Params() {
+		apart := strings.Contains(p.Name, "embed") || strings.Contains(p.Name, "head") ||
+			strings.HasSuffix(p.Name, ".gate.weight") || strings.HasSuffix(p.Name, ".router.weight") || strings.HasSuffix(p.Name, "_bias")
+		holds := c.Base() != core.NF4 || p.HoldsNF4()
+		if want := p.Frozen && len(p.Tensor.Shape) > 1 && !apart && holds; (p.Tensor.DType == c.Base()) != want {
+			t.Errorf("%s: %s is %s", name, p.Name, p.Tensor.DType)
 		}
-		if _, err := m.Named(); err == nil || !strings.Contains(err.Error(), "lora.Config.BaseInt8") {
-			t.Errorf("%s: saved, %v", name, err)
-		}
-		if err := m.Merge(); err == nil || !strings.Contains(err.Error(), "lora.Config.BaseInt8") {
-			t.Errorf("%s: merged, %v", name, err)
-		}
+	}
+	if got, _ := evaluate(t, m); !(distance(got, want) < most) {
+		t.Errorf("%s: the logits differ by %.3g", name, distance(got, want))
+	}
+	if _, err := m.Named(); err == nil || !strings.Contains(err.Error(), option) {
+		t.Errorf("%s: saved, %v", name, err)
+	}
+	if err := m.Merge(); err == nil || !strings.Contains(err.Error(), option) {
+		t.Errorf("%s: merged, %v", name, err)
 	}
 }
 
@@ -336,6 +373,7 @@ func TestKernelsApplyUnderLoRA(t *testing.T) {
 		"attention":      {lora.Config{Rank: 2}, true, ""},
 		"all linear":     {lora.Config{Rank: 2, Dropout: 0.2}, false, "its experts carry adapters"},
 		"int8":           {lora.Config{Rank: 2, BaseInt8: true}, true, "its weights are int8"},
+		"nf4":            {lora.Config{Rank: 2, BaseNF4: true}, true, ""}, // its experts are no whole blocks
 		"int8 and alike": {lora.Config{Rank: 2, BaseInt8: true}, false, "its experts carry adapters"},
 	}
 	for what, tt := range tests {
@@ -360,6 +398,8 @@ func TestKernelsApplyUnderLoRA(t *testing.T) {
 						want = tt.plain
 					case a.Site.Op == core.QKV, a.Site.Op == core.GateUpSwiGLU && !tt.attention:
 						want = "its layers carry adapters"
+					case a.Site.Op == core.GateUpSwiGLU && tt.config.BaseNF4:
+						want = "its weights are nf4, which gate_up_swiglu has not"
 					}
 					if a.Reason != want || (a.Kernel == nil && a.CoveredBy == "") != (want != "") {
 						t.Errorf("%s: kernel %v, reason %q; want %q", a.Site.Path, a.Kernel != nil, a.Reason, want)

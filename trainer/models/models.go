@@ -74,7 +74,7 @@ func NewWith(config []byte, mem core.Memory, o LoadOptions) (*Model, error) {
 		m.Free()
 		return nil, err
 	}
-	return m.adapted(o, "")
+	return m.adapted(o, "", false)
 }
 
 func construct(config []byte, b *nn.Builder) (*Model, error) {
@@ -91,7 +91,7 @@ func construct(config []byte, b *nn.Builder) (*Model, error) {
 
 // Init fills the weights as transformers initialises a new model: matrices from a normal
 // distribution with the configured standard deviation, norms with one, biases with zero.
-// Adapters stay as they are.
+// Adapters stay as they are, but for magnitudes, which are those of the weights.
 func (m *Model) Init(seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	std := float32(m.Config.InitStd())
@@ -117,6 +117,9 @@ func (m *Model) Init(seed uint64) {
 				p.Set(e, core.FromFloat32(v[e.Offset:][:e.Shape.Elems()], e.Shape...))
 			}
 		}
+	}
+	if m.Adapter != nil {
+		m.Adapter.Begin()
 	}
 }
 

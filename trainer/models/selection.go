@@ -141,7 +141,7 @@ func (o LoadOptions) freeze(b *nn.Builder, layers int, stored func(name string) 
 		case trained && !o.Frozen:
 			return core.InvalidDType
 		}
-		return frozenDType(p, stored, o.LoRA.BaseInt8)
+		return frozenDType(p, stored, o.LoRA.Base())
 	})
 	return c
 }

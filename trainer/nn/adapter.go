@@ -21,6 +21,7 @@ type Target struct {
 	at     **adapter
 	site   *site // of the experts, whose kernels know of no adapter; nil for none
 	linear *site // of the layer, whose kernels may; nil for none
+	layer  *Linear
 }
 
 // expertTargets adds the matrices of the experts.
@@ -62,6 +63,7 @@ type Adaptation struct {
 type adapter struct {
 	Adaptation
 	a, b     *Param
+	m        *Param     // magnitudes; nil unless it is decomposed
 	products core.DType // see core.Facts.Products; for experts none
 }
 
@@ -83,7 +85,7 @@ func (b *Body) Adapt(t Target, with Adaptation) (A, B *Param, err error) {
 		return nil, nil, err
 	}
 	b.params = append(b.params, A, B)
-	*t.at = &adapter{with, A, B, core.InvalidDType}
+	*t.at = &adapter{Adaptation: with, a: A, b: B}
 	if t.site == nil && t.linear != nil && with.Dropout == 0 { // with it, the adapter is recorded beside the layer
 		t.linear.facts.Rank, t.linear.facts.Scale = with.Rank, with.Scale
 		siteOf(b.sites, t.linear).Facts = t.linear.facts

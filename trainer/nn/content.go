@@ -9,7 +9,7 @@ import "github.com/seed98097648/tune/core"
 func (p *Param) Changed() {
 	p.content = core.NewContent()
 	if p.Scale != nil {
-		p.scaleContent = core.NewContent()
+		p.scaleContent, p.absmaxContent = core.NewContent(), core.NewContent()
 	}
 }
 

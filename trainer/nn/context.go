@@ -175,9 +175,12 @@ func (c *Context) fail(err error) {
 	}
 }
 
-// scaleOf returns the value of what the rows of a weight in int8 are multiplied by.
-func (c *Context) scaleOf(p *Param) *autograd.Value {
-	return c.G.Input(p.Name+".scale", p.scale).Named(&p.scaleContent)
+// scaleOf returns the values of what a weight in int8 or NF4 is multiplied by.
+func (c *Context) scaleOf(p *Param) (of []*autograd.Value) {
+	if p.Tensor.DType == core.NF4 {
+		of = append(of, c.G.Input(p.Name+".absmax", p.absmax).Named(&p.absmaxContent))
+	}
+	return append(of, c.G.Input(p.Name+".scale", p.scale).Named(&p.scaleContent))
 }
 
 // Leaf returns the value of a parameter or of a buffer in this graph.

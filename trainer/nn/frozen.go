@@ -9,7 +9,7 @@ import (
 )
 
 // Freeze makes the parameters that are added from now on frozen, but for those that storage returns
-// core.InvalidDType for. They are stored in the dtype that it returns: float32, bfloat16, float16, or int8 for a matrix
+// core.InvalidDType for. They are stored in the dtype that it returns: float32, bfloat16, float16, or int8 or NF4 for a matrix
 // that is only multiplied by. The parameter that it is given has no memory yet.
 func (b *Builder) Freeze(storage func(p *Param) core.DType) { b.storage = storage }
 
@@ -19,7 +19,7 @@ func (b *Builder) Narrow(dtype core.DType) { b.narrow = dtype }
 
 // Set fills an entry from a floating-point tensor of its shape. A parameter in the tensor's
 // own dtype gets the same bits. Int8 gets, for each row, the nearest multiples of a scale
-// such that the largest magnitude becomes 127.
+// such that the largest magnitude becomes 127; NF4 gets what simd.NF4.Quantise says.
 func (p *Param) Set(e Entry, from core.Tensor) {
 	p.Written()
 	to := e.View(p.Tensor)
@@ -30,6 +30,8 @@ func (p *Param) Set(e Entry, from core.Tensor) {
 		from.Load(to.Float32s(), 0)
 	case core.Int8:
 		p.quantise(e, from)
+	case core.NF4:
+		p.quantiseNF4(e, from)
 	default:
 		wide := make([]float32, from.Elems())
 		from.Load(wide, 0)
@@ -97,7 +99,11 @@ func quantiseRow(dst []int8, row []float32) (scale float32) {
 
 // Load widens elements [from, from+len(dst)) of one row to float32.
 func (p *Param) Load(dst []float32, from int) {
-	if p.Tensor.DType == core.Int8 {
+	switch p.Tensor.DType {
+	case core.NF4:
+		p.nf4(p.Tensor).Load(dst, from)
+		return
+	case core.Int8:
 		cols := p.Tensor.Shape[len(p.Tensor.Shape)-1]
 		simd.Int8ToFloat32(dst, p.Tensor.Int8s()[from:from+len(dst)], p.Scale[from/cols])
 		return
@@ -105,10 +111,9 @@ func (p *Param) Load(dst []float32, from int) {
 	p.Tensor.Load(dst, from)
 }
 
-// operand makes the rows of a weight from the given one on an operand of a product, which
-// widens them while they are packed. w is a parameter's tensor as an operation gets it,
-// scale what the parameter has.
-func operand(w core.Tensor, scale []float32, row int) simd.Matrix {
+// operand makes the rows of a parameter from the given one on an operand of a product, which
+// widens them while they are packed. w is its tensor as an operation gets it.
+func (p *Param) operand(w core.Tensor, row int) simd.Matrix {
 	cols := w.Shape[len(w.Shape)-1]
 	m, from := simd.Matrix{Stride: cols}, row*cols
 	switch w.DType {
@@ -117,9 +122,15 @@ func operand(w core.Tensor, scale []float32, row int) simd.Matrix {
 	case core.Float16:
 		m.Float16 = w.Uint16s()[from:]
 	case core.Int8:
-		m.Int8, m.Scale = w.Int8s()[from:], scale[row:]
+		m.Int8, m.Scale = w.Int8s()[from:], p.Scale[row:]
+	case core.NF4:
+		q := p.nf4(w)
+		m.Load = func(dst []float32, at int) { q.Load(dst, from+at) }
 	default:
 		m.Data = w.Float32s()[from:]
 	}
 	return m
 }
+
+// quantised reports whether others multiply what the parameter stores.
+func quantised(p *Param) bool { return p.Tensor.DType == core.Int8 || p.Tensor.DType == core.NF4 }

@@ -10,7 +10,7 @@ import (
 )
 
 // storages are the dtypes of frozen weights.
-var storages = []core.DType{core.Float32, core.BFloat16, core.Float16, core.Int8}
+var storages = []core.DType{core.Float32, core.BFloat16, core.Float16, core.Int8, core.NF4}
 
 // freeze makes the parameters that build adds frozen in a dtype, those of float32 the same
 // numbers, and returns both. Their values are random.
@@ -47,7 +47,7 @@ func TestFrozenWeightsActAsTheSameNumbersInFloat32(t *testing.T) {
 			}},
 		"experts": {func(b *Builder) { b.Param("w", experts, out, in) },
 			func(c *Context, x *autograd.Value, p *Param) *autograd.Value {
-				return groupedLinear(c, x, c.Leaf(p), p.Scale,
+				return groupedLinear(c, x, c.Leaf(p), p,
 					c.G.Input("offsets", core.FromInt32([]int32{0, 5, 5, tokens}, experts+1)))
 			}},
 	}

@@ -17,6 +17,9 @@ func (b *Builder) group(path string, op core.Op, facts core.Facts, build func() 
 	w := layers[0].Weight
 	s.facts.WeightDType, s.facts.Frozen = w.Tensor.DType, w.Frozen
 	siteOf(b.sites, s).Facts = s.facts
+	if w.Tensor.DType == core.NF4 {
+		b.stayPlain(s, "its weights are nf4, which "+string(op)+" has not")
+	}
 	for _, l := range layers {
 		siteOf(b.sites, l.site).Within = path
 		if l.int8 != nil {
@@ -65,7 +68,7 @@ func operands(c *Context, layers []*Linear, x *autograd.Value) []*autograd.Value
 	for _, l := range layers {
 		in = append(in, c.Leaf(l.Weight))
 		if l.Weight.Scale != nil {
-			scales = append(scales, c.scaleOf(l.Weight))
+			scales = append(scales, c.scaleOf(l.Weight)...)
 		}
 		if l.Bias != nil {
 			biases = append(biases, c.Leaf(l.Bias))

@@ -34,7 +34,7 @@ func NewLinear(b *Builder, path string, in, out int, bias bool) *Linear {
 // target lets an adapter be put on the layer.
 func (l *Linear) target(b *Builder, path string) {
 	b.targets = append(b.targets, Target{Name: path, Modules: []string{path}, In: l.facts.Dim, Out: l.facts.Out,
-		at: &l.adapter, linear: l.site})
+		at: &l.adapter, linear: l.site, layer: l})
 }
 
 // sitePath is where in a model a module lies, given what its parameters' names begin with.
@@ -69,6 +69,11 @@ func (l *Linear) forward(c *Context, x *autograd.Value) *autograd.Value {
 	if l.int8 != nil {
 		return l.multiplyInt8(c, x)
 	}
+	return l.adapter.decomposed(c, l, l.multiply(c, x))
+}
+
+// multiply records the product, the bias, and what an adapter adds.
+func (l *Linear) multiply(c *Context, x *autograd.Value) *autograd.Value {
 	t, plain := x.Shape()[0], l.site == nil || l.kernel == nil
 	var products core.DType
 	if l.site != nil {
@@ -77,7 +82,7 @@ func (l *Linear) forward(c *Context, x *autograd.Value) *autograd.Value {
 	adapter := l.adapter.rounding(products)
 	in := []*autograd.Value{x, c.Leaf(l.Weight)}
 	if l.Weight.Scale != nil && !plain {
-		in = append(in, c.scaleOf(l.Weight))
+		in = append(in, c.scaleOf(l.Weight)...)
 	}
 	if l.Bias != nil {
 		in = append(in, c.Leaf(l.Bias))
@@ -107,7 +112,7 @@ func linearOp(t int, weight *Param, bias bool, rounded core.DType) autograd.Op {
 				eachRow(t, out, func(r int) { copy(dst[r*out:(r+1)*out], b) })
 			}
 			matmul(rounded, simd.Product{M: t, N: out, K: in, A: simd.Matrix{Data: args[0].Float32s(), Stride: in},
-				B: operand(args[1], weight.Scale, 0), TransB: true, Dots: true, C: dst, StrideC: out, Accumulate: bias})
+				B: weight.operand(args[1], 0), TransB: true, Dots: true, C: dst, StrideC: out, Accumulate: bias})
 			return nil
 		},
 		Backward: &autograd.Backward{Inputs: []int{0, 1}, Wrt: wrt, Accumulate: []int{0, 1}, Each: each,
@@ -115,7 +120,7 @@ func linearOp(t int, weight *Param, bias bool, rounded core.DType) autograd.Op {
 				dy := g.DOut[0].Float32s()
 				if d := g.DIn[0]; !d.IsZero() { // dx = dy * weight
 					matmul(rounded, simd.Product{M: t, N: in, K: out, A: simd.Matrix{Data: dy, Stride: out},
-						B: operand(g.In[1], weight.Scale, 0), C: d.Float32s(), StrideC: in, Accumulate: g.Add[0]})
+						B: weight.operand(g.In[1], 0), C: d.Float32s(), StrideC: in, Accumulate: g.Add[0]})
 				}
 				if d := g.DIn[1]; !d.IsZero() { // dweight = dy^T * x
 					matmul(rounded, simd.Product{M: out, N: in, K: t, A: simd.Matrix{Data: dy, Stride: out}, TransA: true,

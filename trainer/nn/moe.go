@@ -63,8 +63,8 @@ func NewMoE(b *Builder, path, sitePath string, cfg MoEConfig) *MoE {
 			Activation: "silu", Layout: core.Packed, Experts: e, TopK: cfg.Router.TopK, Routing: cfg.Router.facts(),
 			Frozen: m.gateUp.Frozen})
 	switch {
-	case m.gateUp.Tensor.DType == core.Int8 || m.down.Tensor.DType == core.Int8:
-		b.stayPlain(m.site, "its weights are int8")
+	case quantised(m.gateUp) || quantised(m.down):
+		b.stayPlain(m.site, "its weights are "+m.gateUp.Tensor.DType.String())
 	case m.gateUp.Frozen != m.down.Frozen:
 		b.stayPlain(m.site, halfFrozen)
 	case m.gateUp.Tensor.DType != m.down.Tensor.DType:
@@ -98,10 +98,10 @@ func (m *MoE) experts(c *Context, x, weights, ids *autograd.Value) *autograd.Val
 	// Sorted by expert, the tokens of each lie side by side: one product for each expert instead
 	// of one for each token.
 	rows := permute(c.G, x, ids, m.facts.Experts)
-	gate, up := halve(c.G, groupedLinear(c, rows.x, gateUp, m.gateUp.Scale, rows.offsets))
+	gate, up := halve(c.G, groupedLinear(c, rows.x, gateUp, m.gateUp, rows.offsets))
 	gate, up = m.adapt(c, 0, rows.x, gate, &rows), m.adapt(c, 1, rows.x, up, &rows)
 	hidden := mul(c.G, silu(c.G, gate), up)
-	z := m.adapt(c, 2, hidden, groupedLinear(c, hidden, down, m.down.Scale, rows.offsets), &rows)
+	z := m.adapt(c, 2, hidden, groupedLinear(c, hidden, down, m.down, rows.offsets), &rows)
 	return unpermute(c.G, z, weights, rows.where)
 }
 
@@ -158,8 +158,8 @@ func countingSort(ids, where, offsets []int32) {
 }
 
 // groupedLinear records y = x * weight[e]^T for the rows of each expert e:
-// x [N, in], weight [E, out, in], y [N, out]. scale is that of a weight in int8.
-func groupedLinear(c *Context, x, weight *autograd.Value, scale []float32, offsets *autograd.Value) *autograd.Value {
+// x [N, in], weight [E, out, in], y [N, out]. p is the parameter that weight is.
+func groupedLinear(c *Context, x, weight *autograd.Value, p *Param, offsets *autograd.Value) *autograd.Value {
 	n, out, in := x.Shape()[0], weight.Shape()[1], weight.Shape()[2]
 	one := products(1, n, out, in)
 	few := c.T() <= simd.FewRows // then an expert has no more, whatever the router chooses
@@ -167,7 +167,7 @@ func groupedLinear(c *Context, x, weight *autograd.Value, scale []float32, offse
 		Forward: func(_ context.Context, args, y []core.Tensor) error {
 			groups(core.InvalidDType, n, args[2:], func(e, from, m int) simd.Product {
 				return simd.Product{M: m, N: out, K: in, A: matrixAt(args[0].Float32s(), from, in),
-					B: operand(args[1], scale, e*out), TransB: true, Dots: few,
+					B: p.operand(args[1], e*out), TransB: true, Dots: few,
 					C: y[0].Float32s()[from*out:], StrideC: out}
 			})
 			return nil
@@ -177,7 +177,7 @@ func groupedLinear(c *Context, x, weight *autograd.Value, scale []float32, offse
 				if d := g.DIn[0]; !d.IsZero() {
 					groups(core.InvalidDType, n, g.In[2:], func(e, from, m int) simd.Product {
 						return simd.Product{M: m, N: in, K: out, A: matrixAt(g.DOut[0].Float32s(), from, out),
-							B: operand(g.In[1], scale, e*out), C: d.Float32s()[from*in:], StrideC: in, Accumulate: g.Add[0]}
+							B: p.operand(g.In[1], e*out), C: d.Float32s()[from*in:], StrideC: in, Accumulate: g.Add[0]}
 					})
 				}
 				if d := g.DIn[1]; !d.IsZero() {

@@ -65,7 +65,7 @@ func (m *ClampedMoE) product(c *Context, x *autograd.Value, w, bias *Param, offs
 			}
 			each(args[3], func(e, from, rows int) simd.Product {
 				return simd.Product{M: rows, N: out, K: in, A: matrixAt(args[0].Float32s(), from, in),
-					B: operand(args[1], w.Scale, e*in), C: y[0].Float32s()[from*out:], StrideC: out, Accumulate: true}
+					B: w.operand(args[1], e*in), C: y[0].Float32s()[from*out:], StrideC: out, Accumulate: true}
 			})
 			return nil
 		},
@@ -74,7 +74,7 @@ func (m *ClampedMoE) product(c *Context, x *autograd.Value, w, bias *Param, offs
 				dy := g.DOut[0].Float32s()
 				if d := g.DIn[0]; !d.IsZero() {
 					each(g.In[3], func(e, from, rows int) simd.Product {
-						return simd.Product{M: rows, N: in, K: out, A: matrixAt(dy, from, out), B: operand(g.In[1], w.Scale, e*in),
+						return simd.Product{M: rows, N: in, K: out, A: matrixAt(dy, from, out), B: w.operand(g.In[1], e*in),
 							TransB: true, C: d.Float32s()[from*in:], StrideC: in, Accumulate: g.Add[0]}
 					})
 				}

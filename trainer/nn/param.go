@@ -11,7 +11,7 @@ import (
 )
 
 // Param is a tensor of a model: trainable and float32 in memory, or frozen, which may be in
-// half precision or int8. It may hold several tensors of a checkpoint side by side, such as
+// half precision, int8 or NF4. It may hold several tensors of a checkpoint side by side, such as
 // the experts of a layer, so that kernels see one packed matrix and files keep their names.
 type Param struct {
 	Name    string
@@ -22,11 +22,12 @@ type Param struct {
 	AroundZero bool
 	// Tied is what files that do not tie call it besides: of an embedding that is the head, too.
 	Tied   string
-	Scale  []float32 // of an int8 tensor: what the elements of each row are multiplied by
+	Scale  []float32 // of an int8 tensor: what the elements of each row are multiplied by; of one in NF4 see simd.NF4
 	scale  core.Tensor
-	buffer bool // see Builder.Buffer
+	absmax core.Tensor // of a tensor in NF4: the code of what each block is multiplied by
+	buffer bool        // see Builder.Buffer
 
-	content, scaleContent uint64 // see Changed
+	content, scaleContent, absmaxContent uint64 // see Changed
 }
 
 // Entry is a tensor of a checkpoint within a parameter.
@@ -120,14 +121,37 @@ func (p *Param) alloc(mem core.Memory) error {
 	if err != nil {
 		return fmt.Errorf("nn: parameter %s %v: %w", p.Name, p.Tensor.Shape, err)
 	}
-	if p.Tensor.DType == core.Int8 {
-		p.scale = core.Tensor{DType: core.Float32, Shape: core.Shape{p.Tensor.Rows()}}
-		if p.scale.Data, err = mem.Alloc(4 * p.Tensor.Rows()); err != nil {
-			return fmt.Errorf("nn: scale of parameter %s %v: %w", p.Name, p.Tensor.Shape, err)
-		}
-		p.Scale = p.scale.Float32s()
+	switch p.Tensor.DType {
+	case core.Int8:
+		err = p.allocScale(mem, p.Tensor.Rows())
+	case core.NF4:
+		err = p.allocNF4(mem)
+	}
+	if err != nil {
+		return fmt.Errorf("nn: scale of parameter %s %v: %w", p.Name, p.Tensor.Shape, err)
 	}
 	return nil
+}
+
+func (p *Param) allocScale(mem core.Memory, n int) (err error) {
+	if p.scale, err = core.NewTensorIn(mem, core.Float32, n); err == nil {
+		p.Scale = p.scale.Float32s()
+	}
+	return err
+}
+
+// Bytes returns how much memory the parameter takes.
+func (p *Param) Bytes() int64 {
+	return int64(len(p.Tensor.Data) + len(p.scale.Data) + len(p.absmax.Data))
+}
+
+// free gives it back.
+func (p *Param) free(mem core.Memory) {
+	for _, t := range []core.Tensor{p.Tensor, p.scale, p.absmax} {
+		if t.Data != nil {
+			mem.Free(t.Data)
+		}
+	}
 }
 
 // bytesOf returns the size of a tensor, whose shape may be nonsense from a file.
@@ -139,7 +163,7 @@ func bytesOf(dtype core.DType, shape core.Shape) (int, error) {
 		}
 		n *= d
 	}
-	return n, nil
+	return dtype.Bytes(n / dtype.Size()), nil
 }
 
 // Body is what every model has: its parameters and its sites. It implements core.Model.
@@ -183,10 +207,7 @@ func (b *Body) Free() {
 		v.params = nil
 	}
 	for _, p := range params {
-		b.mem.Free(p.Tensor.Data)
-		if p.Scale != nil {
-			b.mem.Free(p.scale.Data)
-		}
+		p.free(b.mem)
 	}
 	for _, l := range b.layers {
 		l.int8.free(b.mem)

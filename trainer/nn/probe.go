@@ -68,8 +68,8 @@ func probeLinear(p *prober) []*autograd.Value {
 		l.Bias.Frozen = f.Frozen
 	}
 	if f.Rank > 0 {
-		l.adapter = &adapter{Adaptation{Rank: f.Rank, Scale: f.Scale}, p.input(f.Rank, f.Dim), p.input(f.Out, f.Rank),
-			core.InvalidDType}
+		l.adapter = &adapter{Adaptation: Adaptation{Rank: f.Rank, Scale: f.Scale}, a: p.input(f.Rank, f.Dim),
+			b: p.input(f.Out, f.Rank)}
 	}
 	return []*autograd.Value{p.after(l.Forward(p.Context, p.before(f.Dim)))}
 }

@@ -124,7 +124,7 @@ func scatter(rng *rand.Rand, x core.Tensor) {
 		first[i] = rng.Float32() - 0.5
 	}
 	x.Store(first, 0)
-	for n := len(first) * x.DType.Size(); n < len(x.Data); n *= 2 {
+	for n := x.DType.Bytes(len(first)); n < len(x.Data); n *= 2 {
 		copy(x.Data[n:], x.Data[:n])
 	}
 }

@@ -36,7 +36,7 @@ func (v *Variant) Adapt(t Target, with Adaptation) (A, B *Param, err error) {
 		return nil, nil, err
 	}
 	v.params = append(v.params, A, B)
-	v.adapters[t.at] = &adapter{with, A, B, core.InvalidDType}
+	v.adapters[t.at] = &adapter{Adaptation: with, a: A, b: B}
 	v.body.keepPlain(t)
 	return A, B, nil
 }

@@ -124,7 +124,7 @@ func (l *Linear) multiplyInt8(c *Context, x *autograd.Value) *autograd.Value {
 	in := []*autograd.Value{x, c.Leaf(l.Weight)}
 	if l.int8.scaling == core.StaticScaling {
 		in = append(in, l.static(c)...)
-	} else if in = append(in, c.scaleOf(l.Weight)); l.Bias != nil {
+	} else if in = append(in, c.scaleOf(l.Weight)...); l.Bias != nil {
 		in = append(in, c.Leaf(l.Bias))
 	}
 	t := x.Shape()[0]

@@ -5,7 +5,7 @@ package core
 // Linear is y = x weight^T + bias + scale * (x A^T) B^T: a linear layer and its low-rank adapter.
 const Linear Op = "linear"
 
-var linear = contract{op: Linear, weights: true, int8: true, products: true,
+var linear = contract{op: Linear, weights: true, int8: true, nf4: true, products: true,
 	valid: func(f Facts, need func(ok bool, what string)) {
 		need(f.Dim > 0 && f.Out > 0, "dim and out must be positive")
 		need(f.Rank >= 0, "rank must not be negative")
@@ -16,16 +16,21 @@ var linear = contract{op: Linear, weights: true, int8: true, products: true,
 }
 
 // linearSignature: weights have their own storage, which for int8 is whole numbers, those of
-// each row to be multiplied by an element of weight_scale. Bias and adapter are float32, as they
-// are small, and as adapters are trained. A frozen weight without an adapter spares the backward
-// pass x.
+// each row to be multiplied by an element of weight_scale, and for NF4 what NF4Sizes says. Bias
+// and adapter are float32, as they are small, and as adapters are trained. A frozen weight without
+// an adapter spares the backward pass x.
 func linearSignature(pass Pass, f Facts) Signature {
 	x := Arg{Name: "x", DType: f.DType, Shape: Shape{DimT, f.Dim}}
 	y := Arg{Name: "y", DType: f.DType, Shape: Shape{DimT, f.Out}}
 	weight := Arg{Name: "weight", DType: f.WeightDType, Shape: Shape{f.Out, f.Dim}}
 	weights := []Arg{weight}
-	if f.WeightDType == Int8 {
+	switch f.WeightDType {
+	case Int8:
 		weights = append(weights, Arg{Name: "weight_scale", DType: Float32, Shape: Shape{f.Out}})
+	case NF4:
+		blocks, scales := NF4Sizes(f.Dim * f.Out)
+		weights = append(weights, Arg{Name: "weight_absmax", DType: Int8, Shape: Shape{blocks}},
+			Arg{Name: "weight_scale", DType: Float32, Shape: Shape{scales}})
 	}
 	bias := Arg{Name: "bias", DType: Float32, Shape: Shape{f.Out}}
 	a := Arg{Name: "lora_a", DType: Float32, Shape: Shape{f.Rank, f.Dim}}

@@ -25,6 +25,7 @@ var Op = &opdef.Op{Name: core.Linear,
 		func(f *core.Facts) { f.Bias = true },
 		func(f *core.Facts) { f.Rank, f.Scale = 8, 2 },
 		func(f *core.Facts) { f.WeightDType, f.Frozen = core.Int8, true },
+		func(f *core.Facts) { f.WeightDType, f.Frozen = core.NF4, true },
 		func(f *core.Facts) { f.Products = core.BFloat16 },
 	},
 	Kinds: []core.Facts{
@@ -36,6 +37,9 @@ var Op = &opdef.Op{Name: core.Linear,
 		{Dim: 33, Out: 64, Rank: 5, Scale: 0.25, Bias: true}, {Dim: 130, Out: 17, WeightDType: core.Float32},
 		{Dim: 37, Out: 70, WeightDType: core.Int8, Frozen: true, Rank: 3, Scale: 2},
 		{Dim: 64, Out: 5, WeightDType: core.Int8, Frozen: true, Bias: true},
+		{Dim: 37, Out: 71, WeightDType: core.NF4, Frozen: true, Rank: 3, Scale: 2},
+		{Dim: 128, Out: 130, WeightDType: core.NF4, Frozen: true, Bias: true},
+		{Dim: 96, Out: 18, WeightDType: core.NF4, Frozen: true, Rank: 2, Scale: 2, Products: core.BFloat16},
 		{Dim: 37, Out: 70, Bias: true, Products: core.BFloat16},
 		{Dim: 64, Out: 33, Rank: 5, Scale: 0.3, Products: core.BFloat16},
 		{Dim: 130, Out: 17, WeightDType: core.Int8, Frozen: true, Rank: 3, Scale: 2, Products: core.BFloat16},
@@ -81,19 +85,23 @@ var Op = &opdef.Op{Name: core.Linear,
 // fillLinear keeps y near 1.
 func fillLinear(in *opdef.Inputs, _ *rand.Rand, a core.Arg, v []float32) {
 	terms := map[string]int{"weight": in.Facts.Dim, "lora_a": in.Facts.Dim, "lora_b": in.Facts.Rank}[a.Name]
-	if a.Name == "weight_scale" {
+	switch {
+	case a.Name == "weight_scale" && in.Facts.WeightDType == core.NF4:
+		opdef.FillNF4Scale(in.Facts.Dim, v)
+	case a.Name == "weight_scale":
 		opdef.FillScale(in.Facts.Dim, v)
-		return
+	default:
+		opdef.FillWeight(a, terms, v)
 	}
-	opdef.FillWeight(a, terms, v)
 }
 
 // linearInputs are those of a call, nil where there is none.
 type linearInputs[F opdef.Float] struct {
 	core.Facts
-	scale                               F
-	x, weight, rowScale, bias, a, b, dy []F
-	added                               []F // dy as dbias adds it up
+	scale                     F
+	x, weight, bias, a, b, dy []F
+	absmax, stored            []F // what the weight is multiplied by, as it is stored
+	added                     []F // dy as dbias adds it up
 }
 
 func runLinear[F opdef.Float](c *core.Call) {
@@ -117,13 +125,13 @@ func runLinear[F opdef.Float](c *core.Call) {
 }
 
 func (in *linearInputs[F]) named() map[string]*[]F {
-	return map[string]*[]F{"x": &in.x, "weight": &in.weight, "weight_scale": &in.rowScale, "bias": &in.bias,
-		"lora_a": &in.a, "lora_b": &in.b, "dy": &in.dy}
+	return map[string]*[]F{"x": &in.x, "weight": &in.weight, "weight_absmax": &in.absmax, "weight_scale": &in.stored,
+		"bias": &in.bias, "lora_a": &in.a, "lora_b": &in.b, "dy": &in.dy}
 }
 
 // prepare makes of what is stored what is multiplied.
 func (in *linearInputs[F]) prepare() {
-	opdef.ScaleRows(in.weight, in.rowScale)
+	in.widen()
 	in.added = in.dy
 	if in.Products == core.BFloat16 {
 		in.dy = slices.Clone(in.dy)
@@ -131,6 +139,16 @@ func (in *linearInputs[F]) prepare() {
 			opdef.RoundBFloat16(factors)
 		}
 	}
+}
+
+// widen multiplies a weight that is not stored as it is, once.
+func (in *linearInputs[F]) widen() {
+	if in.absmax != nil {
+		opdef.WidenNF4(in.weight, in.absmax, in.stored)
+	} else {
+		opdef.ScaleRows(in.weight, in.stored)
+	}
+	in.absmax, in.stored = nil, nil
 }
 
 // forward returns y.

@@ -14,6 +14,9 @@ func linearTerms(in *opdef.Inputs, pass core.Pass, output string) []float64 {
 	squared.Products = core.InvalidDType
 	for name, to := range squared.named() {
 		*to = in.Wide(name)
+	}
+	squared.widen()
+	for _, to := range squared.named() {
 		for i, v := range *to {
 			(*to)[i] = v * v
 		}

@@ -34,6 +34,7 @@ func main() {
 		fused(v)
 		halves(v)
 		bytes(v)
+		nf4(v)
 		codes(v)
 		emitFew(v)
 	}

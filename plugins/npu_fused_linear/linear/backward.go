@@ -17,7 +17,7 @@ import (
 func (k *Kernel) Backward(_ context.Context, c *core.Call) error {
 	T, D, N, R := c.Tokens(), c.Facts.Dim, c.Facts.Out, c.Facts.Rank
 	dy, dx := vector.MatrixOf(c.Input("dy")), vector.Wide(&k.wide, c.Output("dx"))
-	products := []vector.Product{{M: T, N: D, K: N, A: dy, B: weight(c), C: dx, StrideC: D}}
+	products := []vector.Product{{M: T, N: D, K: N, A: dy, B: k.weight(c), C: dx, StrideC: D}}
 	if !c.Facts.Frozen {
 		p := transposed(N, D, T, dy, vector.MatrixOf(c.Input("x")), c.Output("dweight"))
 		p.Accumulate = c.Adding("dweight")

@@ -22,7 +22,7 @@ func (k *Kernel) Forward(_ context.Context, c *core.Call) error {
 			}
 		})
 	}
-	products := []vector.Product{{M: T, N: N, K: D, A: x, B: weight(c), TransB: true, Dots: true,
+	products := []vector.Product{{M: T, N: N, K: D, A: x, B: k.weight(c), TransB: true, Dots: true,
 		C: y, StrideC: N, Accumulate: c.Facts.Bias}}
 	if R == 0 {
 		k.multiply(c, true, products...)
@@ -37,9 +37,12 @@ func (k *Kernel) Forward(_ context.Context, c *core.Call) error {
 }
 
 // weight is that of the call, as an operand.
-func weight(c *core.Call) vector.Matrix {
+func (k *Kernel) weight(c *core.Call) vector.Matrix {
 	w := c.Input("weight")
-	if w.DType == core.Int8 {
+	switch w.DType {
+	case core.NF4:
+		return vector.NF4Of(&k.nf4, w, c.Input("weight_absmax"), c.Input("weight_scale"))
+	case core.Int8:
 		return vector.Matrix{Int8: w.Int8s(), Scale: c.Input("weight_scale").Float32s(), Stride: c.Facts.Dim}
 	}
 	return vector.MatrixOf(w)
@@ -47,7 +50,10 @@ func weight(c *core.Call) vector.Matrix {
 
 // weights are the inputs that the weight is made of.
 func weights(c *core.Call) []core.Tensor {
-	if c.Facts.WeightDType == core.Int8 {
+	switch c.Facts.WeightDType {
+	case core.NF4:
+		return []core.Tensor{c.Input("weight"), c.Input("weight_absmax"), c.Input("weight_scale")}
+	case core.Int8:
 		return []core.Tensor{c.Input("weight"), c.Input("weight_scale")}
 	}
 	return []core.Tensor{c.Input("weight")}

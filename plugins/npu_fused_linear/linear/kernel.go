@@ -4,7 +4,7 @@
 //	u = scale * x A^T
 //	y = x weight^T + bias + u B^T
 //
-//	x, dx [T,D]; y, dy [T,N] in storage precision; weight [N,D] in its own, which int8 has
+//	x, dx [T,D]; y, dy [T,N] in storage precision; weight [N,D] in its own, which int8 and NF4 have
 //	multiplied by weight_scale [N], a number for each row
 //	bias [N], A = lora_a [R,D], B = lora_b [N,R] and all gradients of weights float32
 //	saved: nothing but the inputs
@@ -30,7 +30,7 @@ const (
 
 var adds = []string{"dweight"}
 
-var dtypes = []core.DType{core.Float32, core.BFloat16, core.Float16, core.Int8}
+var dtypes = []core.DType{core.Float32, core.BFloat16, core.Float16, core.Int8, core.NF4}
 
 // Kernel implements core.Kernel; its zero value is ready. It keeps its scratch memory from call to
 // call.
@@ -41,7 +41,8 @@ type Kernel struct {
 	tiles []vector.TileProduct
 	kept  vector.KeptTiles // the weights that are frozen
 	u, v  []float32        // [T,R]: what A makes of x, and B of dy
-	wide  []float32        // [T,D] or [T,N]: dx or y before it is rounded to storage, unless that is float32
+	nf4   vector.NF4
+	wide  []float32 // [T,D] or [T,N]: dx or y before it is rounded to storage, unless that is float32
 }
 
 // Info implements core.Kernel.
@@ -57,7 +58,7 @@ func (k *Kernel) Info() core.Info {
 }
 
 // Supports implements core.Kernel: all that the op has, in float32, bfloat16 and float16, and weights in
-// int8 as well; products in bfloat16 where there are tiles.
+// int8 and NF4 as well; products in bfloat16 where there are tiles.
 func (k *Kernel) Supports(f core.Facts) error {
 	if f.Products == core.BFloat16 && !vector.HasTiles() {
 		return fmt.Errorf("%s: %w: products in bfloat16; this processor has no tiles for them, and without it gains nothing",
