@@ -48,9 +48,10 @@ var notOfAStep = map[string]string{
 	"add-tokens": ofThePart, "add-special-tokens": ofThePart, "add-template-tokens": ofThePart, "pad-vocab": ofThePart,
 	"train-modules": ofThePart, "train-layers": ofThePart, "freeze": ofThePart,
 
-	"kernels":     "that of bench names several selections, its variants",
-	"check-every": "a check is of one step among many; bench measures the others",
-	"strict":      "bench counts what the plain implementation did in place of a plugin, and warns of it",
+	"kernels-verbose": ofTheRun,
+	"kernels":         "that of bench names several selections, its variants",
+	"check-every":     "a check is of one step among many; bench measures the others",
+	"strict":          "bench counts what the plain implementation did in place of a plugin, and warns of it",
 }
 
 // TestBenchTakesEveryFlagOfAStep: a flag that is added to train is either defined for both
