@@ -13,6 +13,7 @@ import (
 	"github.com/seed98097648/tune/internal/os/shm"
 	"github.com/seed98097648/tune/trainer/crosscheck"
 	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/distributed"
 	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/nn"
 	"github.com/seed98097648/tune/trainer/optim"
@@ -37,6 +38,11 @@ type EngineConfig struct {
 	MaxKept int64 // bytes that kernels may keep of frozen weights; see Config
 
 	Check *crosscheck.Checker // compares the kernels' calls with the plain forward; nil for no comparison
+
+	// World is the ranks that make a step together: Batch and Accumulate are those of this rank, and so are the batches
+	// that Step gets. All ranks call the same methods. It is nil for an engine that trains alone.
+	World  *distributed.World
+	Reduce Reduction
 }
 
 // Engine runs training steps on one model: forward, backward, clipping, optimizer. Patch
@@ -53,6 +59,7 @@ type Engine struct {
 	freed   [][]byte        // of host
 	kept    int64           // what kernels may keep, at most
 	settled bool            // a step has touched all memory of the graph
+	ranks   *ranks          // nil for an engine that trains alone
 }
 
 // StepResult says what a step did.
@@ -63,6 +70,9 @@ type StepResult struct {
 	Targets  int
 
 	Forward, Backward, Optimizer time.Duration
+	Ranks                        RankTimes // of several ranks
+
+	losses []float64 // of this rank's batches
 }
 
 // ErrNonFinite is wrapped by the error of a step whose loss or gradients are not finite.
@@ -78,7 +88,11 @@ func NewEngine(m *models.Model, mem core.Memory, cfg EngineConfig) (*Engine, err
 	if err := e.compile(); err != nil {
 		return nil, err
 	}
-	if err := e.buildOptimizer(); err != nil {
+	err := e.meet()
+	if err == nil {
+		err = e.buildOptimizer()
+	}
+	if err != nil {
 		e.Close()
 		return nil, err
 	}
@@ -117,7 +131,10 @@ func (e *Engine) Repatch(change func() error) error {
 	if err := e.compile(); err != nil {
 		return err
 	}
-	return e.opt.SetGradients(e.grads)
+	if e.ranks != nil {
+		e.ranks.reducer.Bind(e.grads)
+	}
+	return e.opt.SetGradients(e.ranks.updated(e.grads))
 }
 
 func (e *Engine) buildOptimizer() error {
@@ -131,7 +148,7 @@ func (e *Engine) buildOptimizer() error {
 		params = append(params, param)
 	}
 	var err error
-	e.opt, err = optim.NewAdamWIn(e.cfg.Optim, params, e.allocHost)
+	e.opt, err = optim.NewAdamWIn(e.cfg.Optim, e.ranks.shardOf(params), e.allocHost)
 	return err
 }
 
@@ -158,6 +175,9 @@ func (e *Engine) Step(ctx context.Context, batches []data.Batch, lr float64) (St
 		r.Targets += b.Targets()
 		r.Tokens += b.B * b.S
 	}
+	if err := e.ranks.count(&r); err != nil {
+		return r, err
+	}
 	if r.Targets == 0 {
 		return r, errors.New("trainer: the batch has no targets; every label is ignored")
 	}
@@ -172,6 +192,9 @@ func (e *Engine) Step(ctx context.Context, batches []data.Batch, lr float64) (St
 	}
 	start := time.Now()
 	e.opt.Step(lr, optim.ClipCoefficient(r.GradNorm, e.cfg.Clip))
+	if err := e.ranks.spread(e.model.Trainable()); err != nil {
+		return r, err
+	}
 	for _, p := range e.model.Trainable() {
 		p.Changed()
 	}
@@ -183,22 +206,45 @@ func (e *Engine) Step(ctx context.Context, batches []data.Batch, lr float64) (St
 	return r, nil
 }
 
-// gradients computes those of all batches together.
+// gradients computes those of all batches together, of all ranks.
 func (e *Engine) gradients(ctx context.Context, batches []data.Batch, r *StepResult) error {
-	r.Loss = 0
+	r.Loss, r.losses = 0, r.losses[:0]
+	err := error(nil)
 	for i, b := range batches {
-		if err := e.accumulate(ctx, i, b, r); err != nil {
-			return err
+		if err = e.accumulate(ctx, i, i == len(batches)-1, b, r); err != nil {
+			break
 		}
 	}
-	return nil
+	if err = e.ranks.sum(err, r); err == nil && !finite(r.GradNorm) {
+		err = &notFinite{"gradient norm", r.GradNorm}
+	}
+	if !errors.Is(err, ErrNonFinite) {
+		return err
+	}
+	if bad := (*notFinite)(nil); errors.As(err, &bad) {
+		err = e.suspects().blame(ctx, bad.what, bad.value) // the program still has the batch at fault
+	}
+	return e.ranks.agree(err)
 }
 
-func (e *Engine) accumulate(ctx context.Context, i int, b data.Batch, r *StepResult) error {
+// notFinite is a number of a step that is to be explained.
+type notFinite struct {
+	what  string
+	value float64
+}
+
+// Error implements error.
+func (n *notFinite) Error() string { return fmt.Sprintf("%s is %g", n.what, n.value) }
+
+// Unwrap returns what it is.
+func (n *notFinite) Unwrap() error { return ErrNonFinite }
+
+func (e *Engine) accumulate(ctx context.Context, i int, last bool, b data.Batch, r *StepResult) error {
 	if err := e.program.Batch.Fill(b, r.Targets); err != nil {
 		return err
 	}
-	e.program.Batch.Draw(e.cfg.Seed, uint64(e.opt.State().T), uint64(i))
+	world := e.cfg.World
+	e.program.Batch.Draw(e.cfg.Seed, uint64(e.opt.State().T), uint64(i*world.Size()+world.Rank()))
 	e.program.Adding(i > 0)
 	start := time.Now()
 	loss, err := e.program.Forward(ctx)
@@ -206,21 +252,28 @@ func (e *Engine) accumulate(ctx context.Context, i int, b data.Batch, r *StepRes
 		return err
 	}
 	r.Loss += loss
+	r.losses = append(r.losses, loss)
 	if !finite(loss) {
-		return e.suspects().blame(ctx, "loss", loss)
+		return &notFinite{"loss", loss}
 	}
 	forward := time.Now()
+	if last {
+		defer e.ranks.beside(e.program)()
+	}
 	if err := e.program.Backward(ctx); err != nil {
 		return err
 	}
 	backward := time.Now()
 	r.Forward += forward.Sub(start)
 	r.Backward += backward.Sub(forward)
+	if last && e.ranks != nil {
+		return nil // the norm is that of all ranks' sum
+	}
 	// Asked after each batch, while the one at fault can still be run again.
 	r.GradNorm = optim.GlobalNorm(e.grads)
 	r.Optimizer += time.Since(backward)
 	if !finite(r.GradNorm) {
-		return e.suspects().blame(ctx, "gradient norm", r.GradNorm)
+		return &notFinite{"gradient norm", r.GradNorm}
 	}
 	return nil
 }
@@ -230,7 +283,7 @@ func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 // suspects are what this step can have gone wrong by.
 func (e *Engine) suspects() suspects { return suspects{e.model, e.program, e.opt.State().T} }
 
-// Evaluate is Evaluator.Loss with the engine's batch size; the evaluator is made at the
+// Evaluate is Evaluator.Loss, shared out among the ranks, with the engine's batch size; the evaluator is made at the
 // first call.
 func (e *Engine) Evaluate(ctx context.Context, batches func(yield func(data.Batch) bool)) (loss float64, targets int, err error) {
 	if e.eval == nil {
@@ -238,7 +291,7 @@ func (e *Engine) Evaluate(ctx context.Context, batches func(yield func(data.Batc
 			return 0, 0, err
 		}
 	}
-	e.eval.updates = e.opt.State().T
+	e.eval.updates, e.eval.world = e.opt.State().T, e.cfg.World
 	return e.eval.Loss(ctx, batches)
 }
 
@@ -248,6 +301,7 @@ func (e *Engine) Program() *nn.Compiled { return e.program }
 
 // Close gives the graphs' memory back and lets the model be patched again.
 func (e *Engine) Close() {
+	e.ranks.close()
 	e.closeGraphs()
 	for _, b := range e.freed {
 		e.host.Free(b)

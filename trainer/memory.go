@@ -53,10 +53,18 @@ func (r *session) checkMemory() error {
 	if c.Force {
 		return nil
 	}
-	f, err := forecast.New(j.Model, j.Memory, forecast.Run{Batch: c.Batch, Seq: c.Seq, Accumulate: c.Accumulate,
+	f, err := forecast.New(j.Model, j.Memory, forecast.Run{Batch: r.batch, Seq: c.Seq, Accumulate: r.accumulate,
 		GradientCheckpointing: c.GradientCheckpointing, Evaluates: rowsIn(j.Eval) > 0 && !c.Checkpoints.NoEval, Plugins: len(r.sum.Report.Applied())})
 	if err != nil {
 		return err
 	}
-	return enough(f.Bytes(), memory.Available(), f.Weights())
+	free, err := fairly(j.World, memory.Available())
+	if err != nil {
+		return err
+	}
+	need := f.Bytes()
+	if c.Ranks.Reduce.Shard { // both moments
+		need -= 2 * 4 * int64(j.Model.Elems()) * int64(j.World.Size()-1) / int64(j.World.Size())
+	}
+	return agree(j.World, enough(need, free, f.Weights()))
 }

@@ -106,34 +106,41 @@ func fill(p *nn.Param, into core.Tensor, prefix string, in func(name string) sou
 	return nil
 }
 
-// moments calls use for both moments of each parameter, laid out like it.
-func (e *Engine) moments(use func(p *nn.Param, prefix string, values core.Tensor) error) error {
+// moments are the optimizer's state in whole, one slice for each parameter; see optim.State.
+type moments struct{ m, v [][]float32 }
+
+// moments returns those of all ranks, or none to a rank that has no use for them. All ranks call it.
+func (e *Engine) moments() (moments, error) {
 	state := e.opt.State()
-	for i, p := range e.model.Trainable() {
-		for _, m := range []struct {
-			prefix string
-			values []float32
-		}{{firstMoment, state.M[i]}, {secondMoment, state.V[i]}} {
-			t := core.FromFloat32(m.values, p.Tensor.Shape...)
-			if err := use(p, m.prefix, t); err != nil {
-				return err
+	if !e.ranks.shards() {
+		return moments{state.M, state.V}, nil
+	}
+	var all moments
+	for _, of := range []struct {
+		own   [][]float32
+		whole *[][]float32
+	}{{state.M, &all.m}, {state.V, &all.v}} {
+		if e.cfg.World.Rank() == 0 {
+			for _, p := range e.model.Trainable() {
+				*of.whole = append(*of.whole, make([]float32, p.Tensor.Elems()))
 			}
 		}
+		if err := e.ranks.reducer.Collect(of.own, *of.whole); err != nil {
+			return moments{}, err
+		}
 	}
-	return nil
+	return all, nil
 }
 
 // writeOptimizer writes the optimizer's state.
-func (e *Engine) writeOptimizer(f *checkpoint.Folder) error {
+func (e *Engine) writeOptimizer(f *checkpoint.Folder, all moments) error {
 	var tensors []checkpoint.Named
-	err := e.moments(func(p *nn.Param, prefix string, values core.Tensor) error {
+	for i, p := range e.model.Trainable() {
+		first, second := core.FromFloat32(all.m[i], p.Tensor.Shape...), core.FromFloat32(all.v[i], p.Tensor.Shape...)
 		for _, entry := range p.Entries {
-			tensors = append(tensors, checkpoint.Named{Name: prefix + entry.Name, Tensor: entry.View(values)})
+			tensors = append(tensors, checkpoint.Named{Name: firstMoment + entry.Name, Tensor: entry.View(first)},
+				checkpoint.Named{Name: secondMoment + entry.Name, Tensor: entry.View(second)})
 		}
-		return nil
-	})
-	if err != nil {
-		return err
 	}
 	return f.WriteTensors(optimizerFile, tensors, map[string]string{"step": strconv.Itoa(e.opt.State().T)})
 }
@@ -149,11 +156,16 @@ func (e *Engine) readOptimizer(path string, step int) error {
 		return fmt.Errorf("%s is of step %q, want %d: the checkpoint is damaged", path, got, step)
 	}
 	in := func(string) source { return f }
-	err = e.moments(func(p *nn.Param, prefix string, values core.Tensor) error { return fill(p, values, prefix, in) })
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
 	state := e.opt.State()
+	for i, p := range e.model.Trainable() {
+		for prefix, own := range map[string][][]float32{firstMoment: state.M, secondMoment: state.V} {
+			values := e.ranks.room(own, i, p)
+			if err := fill(p, values, prefix, in); err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
+			e.ranks.keep(own, i, values)
+		}
+	}
 	state.T = step
 	return e.opt.SetState(state) // the moments are in place; this sets the count of steps
 }

@@ -9,6 +9,7 @@ import (
 const (
 	ofTheData     = "bench has no data: its rows are of random tokens, each one text, all of it learned"
 	ofTheRun      = "it is about what a run reads, writes, shows or repeats, and not about a step"
+	ofTheRanks    = "bench measures one process"
 	ofTheSchedule = "it is a factor of the update, which takes as long with any"
 )
 
@@ -32,6 +33,9 @@ var notOfAStep = map[string]string{
 	"warmup-ratio": ofTheSchedule,
 	"adam-beta1":   ofTheSchedule, "adam-beta2": ofTheSchedule, "adam-epsilon": ofTheSchedule, "decay-all": ofTheSchedule,
 	"loraplus-lr-ratio": ofTheSchedule,
+
+	"distributed": ofTheRanks, "reduce-dtype": ofTheRanks, "reduce-behind": ofTheRanks, "sync-check": ofTheRanks,
+	"shard-optimizer": ofTheRanks, "rank-timeout": ofTheRanks,
 
 	"kernels":     "that of bench names several selections, its variants",
 	"check-every": "a check is of one step among many; bench measures the others",

@@ -24,6 +24,8 @@ type Program struct {
 	sums   overRuns
 	blocks []block
 	stats  []*Stat
+
+	complete completion
 }
 
 // Stat says what the instructions of one kind cost.
@@ -137,6 +139,7 @@ func (g *Graph) program(loss *Value, params []*Value) (*Program, error) {
 	if g.sums != nil {
 		p.accumulate(g.sums)
 	}
+	p.marks()
 	live(p.tape)
 	byKind := map[Stat]*Stat{}
 	for _, in := range p.tape {
@@ -206,6 +209,7 @@ func (p *Program) exec(ctx context.Context, tape []*instr) error {
 		in.stat.Work = in.stat.Work.Plus(in.work)
 		in.stat.Time += now.Sub(start)
 		start = now
+		p.complete.after(in)
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func (w *World) NewReducer(sizes, order []int, wire Type) (*Reducer, error) {
 	}
 	most := min(max(w.least, nodeElems*len(r.top.nodes)), mostElems, max(total, 1))
 	r.buckets = fill(sizes, order, most)
-	err := w.same("the tensors that are trained, or the order in which they are computed, differ", r.buckets)
+	err := w.Same("the tensors that are trained, or the order in which they are computed, differ", r.buckets)
 	if err != nil {
 		return nil, err
 	}
@@ -92,8 +92,11 @@ func (w *World) NewReducer(sizes, order []int, wire Type) (*Reducer, error) {
 	return r, err
 }
 
-// same is an error unless v, formatted, is the same on all ranks.
-func (w *World) same(otherwise string, v any) error {
+// Same is an error, which says otherwise, unless v, formatted, is the same on all ranks.
+func (w *World) Same(otherwise string, v any) error {
+	if w == nil {
+		return nil
+	}
 	h := sha256.Sum256(fmt.Append(nil, v))
 	all, err := w.Exchange("a comparison of the ranks", h[:])
 	if err != nil {
@@ -251,6 +254,35 @@ func (r *Reducer) finish(p *pass, i int) {
 	}
 	all := a.sums[i%sets]
 	b.within(lo, hi, func(s segment, at int) { copy(r.values[s.tensor][s.from:s.to], all[at:]) })
+}
+
+// Collect gives the first rank in whole what each rank has its own elements of: pieces of them, as Own calls for them.
+// The other ranks have no whole.
+func (r *Reducer) Collect(pieces, whole [][]float32) error {
+	next := 0
+	for _, b := range r.buckets {
+		var mine []byte
+		lo, hi := r.top.own(b.elems)
+		b.within(lo, hi, func(segment, int) {
+			mine = append(mine, asBytes(pieces[next])...)
+			next++
+		})
+		all, err := r.world.Exchange("what the ranks have of the optimizer", mine)
+		if err != nil {
+			return err
+		}
+		for rank, m := range all {
+			if whole == nil {
+				break
+			}
+			of := arrange(r.world.hosts, rank)
+			from, to := of.own(b.elems)
+			b.within(from, to, func(s segment, at int) {
+				copy(asBytes(whole[s.tensor][s.from:s.to]), m[4*(at-from):])
+			})
+		}
+	}
+	return nil
 }
 
 // Close gives the memory back, after the last pass.

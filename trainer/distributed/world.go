@@ -103,7 +103,12 @@ func (w *World) Size() int {
 }
 
 // Version says which MPI it is.
-func (w *World) Version() string { return w.version }
+func (w *World) Version() string {
+	if w == nil {
+		return ""
+	}
+	return w.version
+}
 
 // Name names a rank for people: its number and its machine.
 func (w *World) Name(rank int) string { return fmt.Sprintf("rank %d (%s)", rank, w.hosts[rank]) }

@@ -101,6 +101,9 @@ type Step struct {
 	Tokens   int       `json:"tokens"`    // padding included
 	Seconds  float64   `json:"seconds"`
 	Memory   int64     `json:"memory"` // bytes of this process, without plugins; 0 if unknown
+
+	Waited  float64 `json:"waited,omitempty"`  // seconds in which the first of several ranks waited for others
+	Slowest int     `json:"slowest,omitempty"` // the rank that computed longest
 }
 
 // Rate is the tokens per second, 0 if the time is unknown.
