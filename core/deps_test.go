@@ -111,7 +111,7 @@ var policy = []struct{ pkg, imports, tests string }{
 			"trainer/data/records", "trainer/tokenizer"},
 	{"trainer/checkpoint", "core core/vector internal/simd golang.org/x/sys", ""},
 	{"trainer/distributed", "internal/os/dynlib internal/os/sched internal/os/shm internal/simd golang.org/x/sys", ""},
-	{"trainer/optim", "internal/simd", "core trainer/checkpoint"},
+	{"trainer/optim", "core internal/simd", "trainer/checkpoint"},
 	{"trainer/nn", "core internal/simd trainer/autograd trainer/data",
 		"core/reference core/kerneltest internal/opdef trainer/checkpoint"},
 	{"trainer/crosscheck", "core internal/simd", "core/kerneltest core/reference plugins/linked"},
@@ -128,7 +128,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/placement", "core internal/plainjson internal/simd trainer/journal", ""},
 	{"trainer/measure", "core internal/os/cpu internal/os/memory internal/os/self internal/simd trainer/checkpoint " +
 		"trainer/nn trainer/placement", "core/reference trainer/autograd"},
-	{"trainer/forecast", "core internal/ceiling trainer/autograd trainer/models trainer/nn", "core/reference trainer trainer/lora trainer/optim"},
+	{"trainer/forecast", "core internal/ceiling trainer/autograd trainer/models trainer/nn trainer/optim", "core/reference trainer trainer/lora"},
 	{"trainer/progress", "internal/amount internal/plainjson github.com/schollz/progressbar/v3 golang.org/x/term trainer",
 		"core trainer/data/corpus"},
 	{"trainer/bench", "internal/amount core internal/ceiling internal/chart internal/os/cpu internal/os/memory internal/opbench internal/simd trainer " +
@@ -139,6 +139,8 @@ var policy = []struct{ pkg, imports, tests string }{
 		"core internal/fields internal/plainjson internal/simd trainer/autograd trainer/crosscheck " +
 			"trainer/models trainer/nn trainer/tokenizer", "plugins/linked core/kerneltest core/transport internal/plugintest trainer/checkpoint trainer/data " +
 			"trainer/lora"},
+	{"trainer/gguf", "core internal/amount internal/simd trainer/chat trainer/checkpoint trainer/generate trainer/lora trainer/models " +
+		"trainer/models/hf trainer/nn trainer/tokenizer", "internal/os/dynlib internal/testdata trainer/autograd trainer/data"},
 	{"trainer/serve", "internal/fields internal/os/memory internal/plainjson trainer/chat trainer/generate trainer/tokenizer",
 		"internal/browser trainer/autograd trainer/checkpoint trainer/lora trainer/models"},
 	{"trainer/parity", "core internal/plainjson trainer trainer/...",

@@ -66,7 +66,7 @@ func (r *session) checkpointIfDue(interrupted bool) {
 	if every == 0 || step == 0 || step == r.saved || !(step%every == 0 || step == r.state.Steps || best || interrupted) {
 		return
 	}
-	all, err := r.engine.moments()
+	all, err := r.engine.optimizerState()
 	if !r.leads() {
 		return
 	}
@@ -89,7 +89,7 @@ func (r *session) checkpointIfDue(interrupted bool) {
 	}
 }
 
-func (r *session) writeCheckpoint(path string, all moments) (err error) {
+func (r *session) writeCheckpoint(path string, all []checkpoint.Named) (err error) {
 	f, err := checkpoint.NewFolder(path)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/data/corpus"
@@ -37,6 +38,7 @@ type Config struct {
 	Beta1       float64     `json:"adam_beta1"`
 	Beta2       float64     `json:"adam_beta2"`
 	Epsilon     float64     `json:"adam_epsilon"`
+	Optimizer   Optimizer   `json:"optimizer,omitzero"`
 	WeightDecay float64     `json:"weight_decay"`
 	DecayAll    bool        `json:"decay_all,omitempty"` // weight decay of norms and biases, too; see Undecayed
 	Clip        float64     `json:"clip"`                // largest gradient norm; 0 for no clipping
@@ -48,11 +50,17 @@ type Config struct {
 
 	LoRA lora.Config `json:"lora,omitzero"`
 
+	Select    models.Selection `json:"selection,omitzero"` // which parameters are trained
+	Objective nn.Objective     `json:"objective,omitzero"` // what is added to the plain loss
+
 	GradientCheckpointing bool `json:"gradient_checkpointing,omitempty"` // see EngineConfig
 	// MaxKept is the most memory that kernels may keep packed weights in, which changes no bit: 0 for half of
 	// what the run leaves free, negative for none. It is of this machine, and so of no checkpoint.
 	MaxKept int64 `json:"-"`
 	Force   bool  `json:"-"` // no MemoryError; of this machine, and so of no checkpoint
+	// MaxTime ends the run as an interrupt does, after the step that exceeds it, which is the first of this process
+	// or a later one; 0 for no limit. It is of no checkpoint: a run that is resumed may have as long again.
+	MaxTime time.Duration `json:"-"`
 
 	Kernels string `json:"kernels"` // a selection; see core.ParseSelection
 	Strict  bool   `json:"strict"`  // a fall-back to the reference, or a kernel that is wrong, is an error
@@ -72,7 +80,7 @@ type Config struct {
 // add; without Out, nothing is saved.
 func Default() Config {
 	return Config{Epochs: 1, Batch: measure.DefaultBatch, Seq: measure.DefaultSeq, Accumulate: 1, LR: 1e-4, Schedule: optim.Cosine,
-		Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, WeightDecay: 0.01, Clip: 1, Precision: models.Float32, Kernels: "auto",
+		Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, Optimizer: Optimizer{Kind: optim.AdamW}, WeightDecay: 0.01, Clip: 1, Precision: models.Float32, Kernels: "auto",
 		CheckEvery:  1000,
 		Checkpoints: Checkpoints{Keep: 2}, complete: true}
 }
@@ -86,6 +94,7 @@ func (c Config) WithDefaults() Config {
 	c.Epochs, c.Batch, c.Seq = cmp.Or(c.Epochs, d.Epochs), cmp.Or(c.Batch, d.Batch), cmp.Or(c.Seq, d.Seq)
 	c.Accumulate, c.LR, c.Schedule = cmp.Or(c.Accumulate, d.Accumulate), cmp.Or(c.LR, d.LR), cmp.Or(c.Schedule, d.Schedule)
 	c.Beta1, c.Beta2, c.Epsilon = cmp.Or(c.Beta1, d.Beta1), cmp.Or(c.Beta2, d.Beta2), cmp.Or(c.Epsilon, d.Epsilon)
+	c.Optimizer.Kind = cmp.Or(c.Optimizer.Kind, d.Optimizer.Kind)
 	c.WeightDecay, c.Clip = cmp.Or(c.WeightDecay, d.WeightDecay), cmp.Or(c.Clip, d.Clip)
 	c.Precision = cmp.Or(c.Precision, d.Precision)
 	c.Kernels, c.CheckEvery = cmp.Or(c.Kernels, d.Kernels), cmp.Or(c.CheckEvery, d.CheckEvery)
@@ -132,6 +141,7 @@ func (c Config) Validate() error {
 	need(c.WeightDecay >= 0 && finite(c.WeightDecay), "trainer.Config.WeightDecay is %g, must not be negative", c.WeightDecay)
 	need(c.Clip >= 0 && finite(c.Clip), "trainer.Config.Clip is %g, must not be negative", c.Clip)
 	need(c.CheckEvery >= 0, "trainer.Config.CheckEvery is %d, must not be negative; 0 compares no kernel with the plain forward", c.CheckEvery)
+	need(c.MaxTime >= 0, "trainer.Config.MaxTime is %s, must not be negative", c.MaxTime)
 	need(c.Threads >= 0, "trainer.Config.Threads is %d, must not be negative", c.Threads)
 	need(c.Threads <= simd.MaxThreads(), "trainer.Config.Threads is %d, must be at most %d; 0 takes all cores", c.Threads, simd.MaxThreads())
 	errs = append(errs, c.Data.Validate())
@@ -146,6 +156,7 @@ func (c Config) Validate() error {
 	if err := c.LoRA.Validate(); err != nil {
 		errs = append(errs, err)
 	}
-	errs = append(errs, c.Checkpoints.validate(c.Out))
+	errs = append(errs, c.Objective.Validate(), c.Select.Validate(c.LoRA.Enabled()),
+		c.Optimizer.validate(c.Accumulate), c.Checkpoints.validate(c.Out))
 	return errors.Join(errs...)
 }

@@ -10,7 +10,7 @@ import (
 // is trained, until the next step, and of the weights that are frozen as many as there is room for
 // beside the graph and the moments, most of which nobody has touched yet.
 func (e *Engine) nameContents(free int64) {
-	rest := int64(e.program.Bytes()) + 3*4*int64(e.model.Elems())
+	rest := int64(e.program.Bytes()) + 4*int64(e.model.Elems()) + e.StateBytes()
 	weights, bytes := forecast.Keep(e.model, forecast.Room(free, rest, e.cfg.MaxKept))
 	for _, p := range e.model.Params() {
 		if !p.Frozen || slices.Contains(weights, p) {

@@ -60,7 +60,7 @@ func Undecayed(p *nn.Param) bool {
 // Engine is what of the configuration an engine needs.
 func (c Config) Engine() EngineConfig {
 	e := EngineConfig{Batch: c.Batch, Seq: c.Seq, Accumulate: c.Accumulate, Clip: c.Clip, Seed: c.Seed,
-		Optim:   optim.Config{Beta1: c.Beta1, Beta2: c.Beta2, Eps: c.Epsilon, WeightDecay: c.WeightDecay},
+		Optim: c.OptimConfig(), UpdateInBackward: c.Optimizer.UpdateInBackward,
 		NoDecay: Undecayed, GradientCheckpointing: c.GradientCheckpointing, MaxKept: c.MaxKept}
 	if c.DecayAll {
 		e.NoDecay = nil

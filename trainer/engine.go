@@ -26,9 +26,11 @@ type EngineConfig struct {
 	Accumulate  int // batches whose gradients make one step; 0 means 1
 	Clip        float64
 	Optim       optim.Config
-	Seed        uint64                    // of the dropout of adapters
-	NoDecay     func(p *nn.Param) bool    // parameters without weight decay; nil for none
-	Rate        func(p *nn.Param) float64 // what the learning rate of a parameter is multiplied by; nil for 1
+	// UpdateInBackward has each parameter updated as soon as its gradient is complete; see atOnce.
+	UpdateInBackward bool
+	Seed             uint64                    // of the dropout of adapters
+	NoDecay          func(p *nn.Param) bool    // parameters without weight decay; nil for none
+	Rate             func(p *nn.Param) float64 // what the learning rate of a parameter is multiplied by; nil for 1
 
 	// GradientCheckpointing keeps only the residual stream between layers for the backward
 	// pass and computes the rest of a layer again: less memory, up to a third more time,
@@ -48,18 +50,21 @@ type EngineConfig struct {
 // Engine runs training steps on one model: forward, backward, clipping, optimizer. Patch
 // the model before the engine exists; Close the engine before patching again.
 type Engine struct {
-	cfg     EngineConfig
-	model   *models.Model
-	mem     core.Memory
-	program *nn.Compiled
-	eval    *Evaluator // made at the first Evaluate
-	opt     *optim.AdamW
-	grads   [][]float32     // what the optimizer reads, where the graph has it
-	host    hugepage.Memory // of what no kernel sees
-	freed   [][]byte        // of host
-	kept    int64           // what kernels may keep, at most
-	settled bool            // a step has touched all memory of the graph
-	ranks   *ranks          // nil for an engine that trains alone
+	cfg       EngineConfig
+	model     *models.Model
+	mem       core.Memory
+	program   *nn.Compiled
+	eval      *Evaluator // made at the first Evaluate
+	opt       *optim.Optimizer
+	grads     [][]float32     // what the optimizer reads, where the graph has it
+	tensorsOf [][]part        // what of each parameter the optimizer has for one
+	host      hugepage.Memory // of what no kernel sees
+	freed     [][]byte        // of host
+	kept      int64           // what kernels may keep, at most
+	settled   bool            // a step has touched all memory of the graph
+	atOnce    atOnce          // of UpdateInBackward
+	ranks     *ranks          // nil for an engine that trains alone
+	shard     []shard         // what the optimizer has for its parameters; nil unless it has a share only
 }
 
 // StepResult says what a step did.
@@ -81,10 +86,13 @@ var ErrNonFinite = errors.New("not a finite number")
 // NewEngine compiles the model's graph, with the kernels that its sites hold.
 func NewEngine(m *models.Model, mem core.Memory, cfg EngineConfig) (*Engine, error) {
 	cfg.Accumulate = max(cfg.Accumulate, 1)
+	if cfg.UpdateInBackward && cfg.Accumulate > 1 {
+		return nil, fmt.Errorf("trainer: %w", errSums)
+	}
 	if cfg.MaxPosition == 0 {
 		cfg.MaxPosition = cfg.Seq
 	}
-	e := &Engine{cfg: cfg, model: m, mem: mem}
+	e := &Engine{cfg: cfg, model: m, mem: mem, atOnce: atOnce{norm: math.NaN(), compared: -1}}
 	if err := e.compile(); err != nil {
 		return nil, err
 	}
@@ -110,10 +118,16 @@ func (e *Engine) compile() error {
 	if e.cfg.Accumulate > 1 {
 		c.Sums = &e.host
 	}
+	if e.cfg.UpdateInBackward {
+		c.Update = e.complete
+	}
 	if e.program, err = e.model.Compile(c, e.model.Forward(c).Loss, false); err != nil {
 		return err
 	}
 	e.grads = e.grads[:0]
+	if e.cfg.UpdateInBackward {
+		return nil
+	}
 	for _, p := range e.model.Trainable() {
 		e.grads = append(e.grads, e.program.Gradient(p))
 	}
@@ -131,35 +145,13 @@ func (e *Engine) Repatch(change func() error) error {
 	if err := e.compile(); err != nil {
 		return err
 	}
+	if e.cfg.UpdateInBackward {
+		return nil
+	}
 	if e.ranks != nil {
 		e.ranks.reducer.Bind(e.grads)
 	}
-	return e.opt.SetGradients(e.ranks.updated(e.grads))
-}
-
-func (e *Engine) buildOptimizer() error {
-	var params []optim.Param
-	for i, p := range e.model.Trainable() {
-		decay := e.cfg.NoDecay == nil || !e.cfg.NoDecay(p)
-		param := optim.Param{Name: p.Name, Value: p.Tensor.Float32s(), Grad: e.grads[i], Decay: decay}
-		if e.cfg.Rate != nil {
-			param.Rate = e.cfg.Rate(p)
-		}
-		params = append(params, param)
-	}
-	var err error
-	e.opt, err = optim.NewAdamWIn(e.cfg.Optim, e.ranks.shardOf(params), e.allocHost)
-	return err
-}
-
-// allocHost returns zeros in memory that no kernel sees, until Close.
-func (e *Engine) allocHost(n int) ([]float32, error) {
-	b, err := e.host.Alloc(4 * n)
-	if err != nil {
-		return nil, err
-	}
-	e.freed = append(e.freed, b)
-	return core.Tensor{DType: core.Float32, Shape: core.Shape{n}, Data: b}.Float32s(), nil
+	return e.opt.SetGradients(e.byTensor(e.grads))
 }
 
 // Step runs one optimizer step over as many batches as are accumulated, or fewer, as at the
@@ -181,6 +173,9 @@ func (e *Engine) Step(ctx context.Context, batches []data.Batch, lr float64) (St
 	if r.Targets == 0 {
 		return r, errors.New("trainer: the batch has no targets; every label is ignored")
 	}
+	if e.cfg.UpdateInBackward {
+		return r, e.stepAtOnce(ctx, batches[0], lr, &r)
+	}
 	err := e.gradients(ctx, batches, &r)
 	if errors.Is(err, core.ErrSpoiled) { // a plugin died while it was adding to them
 		e.program.Apart(true)
@@ -195,15 +190,20 @@ func (e *Engine) Step(ctx context.Context, batches []data.Batch, lr float64) (St
 	if err := e.ranks.spread(e.model.Trainable()); err != nil {
 		return r, err
 	}
+	r.Optimizer += time.Since(start)
+	e.updated()
+	return r, nil
+}
+
+// updated ends a step.
+func (e *Engine) updated() {
 	for _, p := range e.model.Trainable() {
 		p.Changed()
 	}
-	r.Optimizer += time.Since(start)
 	if !e.settled {
 		shm.Settle()
 		e.settled = true
 	}
-	return r, nil
 }
 
 // gradients computes those of all batches together, of all ranks.
@@ -221,10 +221,15 @@ func (e *Engine) gradients(ctx context.Context, batches []data.Batch, r *StepRes
 	if !errors.Is(err, ErrNonFinite) {
 		return err
 	}
+	return e.ranks.agree(e.explain(ctx, err))
+}
+
+// explain says where a number comes from that is not finite. The program still has the batch at fault.
+func (e *Engine) explain(ctx context.Context, err error) error {
 	if bad := (*notFinite)(nil); errors.As(err, &bad) {
-		err = e.suspects().blame(ctx, bad.what, bad.value) // the program still has the batch at fault
+		return e.suspects().blame(ctx, bad.what, bad.value)
 	}
-	return e.ranks.agree(err)
+	return err
 }
 
 // notFinite is a number of a step that is to be explained.
@@ -239,12 +244,13 @@ func (n *notFinite) Error() string { return fmt.Sprintf("%s is %g", n.what, n.va
 // Unwrap returns what it is.
 func (n *notFinite) Unwrap() error { return ErrNonFinite }
 
-func (e *Engine) accumulate(ctx context.Context, i int, last bool, b data.Batch, r *StepResult) error {
+// forward runs the forward pass on a batch, the i-th of the step.
+func (e *Engine) forward(ctx context.Context, i int, b data.Batch, r *StepResult) error {
 	if err := e.program.Batch.Fill(b, r.Targets); err != nil {
 		return err
 	}
 	world := e.cfg.World
-	e.program.Batch.Draw(e.cfg.Seed, uint64(e.opt.State().T), uint64(i*world.Size()+world.Rank()))
+	e.program.Batch.Draw(e.cfg.Seed, uint64(e.opt.T()), uint64(i*world.Size()+world.Rank()))
 	e.program.Adding(i > 0)
 	start := time.Now()
 	loss, err := e.program.Forward(ctx)
@@ -256,7 +262,15 @@ func (e *Engine) accumulate(ctx context.Context, i int, last bool, b data.Batch,
 	if !finite(loss) {
 		return &notFinite{"loss", loss}
 	}
-	forward := time.Now()
+	r.Forward += time.Since(start)
+	return nil
+}
+
+func (e *Engine) accumulate(ctx context.Context, i int, last bool, b data.Batch, r *StepResult) error {
+	if err := e.forward(ctx, i, b, r); err != nil {
+		return err
+	}
+	start := time.Now()
 	if last {
 		defer e.ranks.beside(e.program)()
 	}
@@ -264,8 +278,7 @@ func (e *Engine) accumulate(ctx context.Context, i int, last bool, b data.Batch,
 		return err
 	}
 	backward := time.Now()
-	r.Forward += forward.Sub(start)
-	r.Backward += backward.Sub(forward)
+	r.Backward += backward.Sub(start)
 	if last && e.ranks != nil {
 		return nil // the norm is that of all ranks' sum
 	}
@@ -281,7 +294,7 @@ func (e *Engine) accumulate(ctx context.Context, i int, last bool, b data.Batch,
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // suspects are what this step can have gone wrong by.
-func (e *Engine) suspects() suspects { return suspects{e.model, e.program, e.opt.State().T} }
+func (e *Engine) suspects() suspects { return suspects{e.model, e.program, e.opt.T()} }
 
 // Evaluate is Evaluator.Loss, shared out among the ranks, with the engine's batch size; the evaluator is made at the
 // first call.
@@ -291,7 +304,7 @@ func (e *Engine) Evaluate(ctx context.Context, batches func(yield func(data.Batc
 			return 0, 0, err
 		}
 	}
-	e.eval.updates, e.eval.world = e.opt.State().T, e.cfg.World
+	e.eval.updates, e.eval.world = e.opt.T(), e.cfg.World
 	return e.eval.Loss(ctx, batches)
 }
 

@@ -81,21 +81,26 @@ func rows(t *testing.T, seq int) data.Slice {
 func (r *run) steps(n int) *run {
 	r.t.Helper()
 	for range n {
-		var batches []data.Batch
-		for range max(r.batches, 1) {
-			batch, err := r.loader.Next()
-			if err != nil {
-				r.t.Fatal(err)
-			}
-			batches = append(batches, batch)
-		}
-		s, err := r.engine.Step(context.Background(), batches, 3e-3)
+		s, err := r.engine.Step(context.Background(), r.next(), 3e-3)
 		if err != nil {
 			r.t.Fatal(err)
 		}
 		r.losses = append(r.losses, s.Loss)
 	}
 	return r
+}
+
+// next deals the batches of a step.
+func (r *run) next() (batches []data.Batch) {
+	r.t.Helper()
+	for range max(r.batches, 1) {
+		batch, err := r.loader.Next()
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		batches = append(batches, batch)
+	}
+	return batches
 }
 
 // parameters returns every final parameter.

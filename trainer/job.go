@@ -76,7 +76,8 @@ func Load(ctx context.Context, c Config, mem core.Memory) (*Job, error) {
 	if err != nil {
 		return nil, damage(c, err)
 	}
-	m, err := models.LoadWith(c.Model, mem, models.LoadOptions{LoRA: c.LoRA, Seed: c.Seed, Check: c.checkWeights})
+	m, err := models.LoadWith(c.Model, mem, models.LoadOptions{LoRA: c.LoRA, Seed: c.Seed, Objective: c.Objective, Train: c.Select,
+		Check: c.checkWeights})
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,8 @@ import (
 // Summary is what a run came to. That of a run that was resumed is of the whole of it.
 type Summary struct {
 	Steps       int     // done
-	Interrupted bool    // the context ended before the last step
+	Interrupted bool    // the context, or Config.MaxTime, ended before the last step
+	TimeUp      bool    // it was Config.MaxTime
 	First, Last Step    // zero without steps
 	Loss        float64 // the mean of all steps' losses, as train_loss in transformers; 0 without steps
 	Before      *Eval   // nil without held-out rows
@@ -83,6 +84,9 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 			return nil, err
 		}
 	}
+	if err := j.Model.SetObjective(c.Objective); err != nil {
+		return nil, fmt.Errorf("trainer: %w", err)
+	}
 	if err := j.Model.Round(c.Precision.Products()); err != nil {
 		return nil, fmt.Errorf("trainer.Config.Precision is %s: %w", c.Precision, err)
 	}
@@ -97,7 +101,7 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 	}
 	defer out.abort()
 	r := &session{job: j, out: out, sum: &Summary{}}
-	if r.batch, r.accumulate, err = c.share(j.World.Size()); err != nil {
+	if r.batch, r.accumulate, err = c.share(j.World); err != nil {
 		return nil, err
 	}
 	if r.check = crosscheck.New(c.CheckEvery); r.check != nil {
@@ -137,6 +141,7 @@ func (r *session) loop(ctx context.Context) error {
 	// A step is never cut short by the end of ctx, which is seen between steps.
 	whole, stop := abortable(context.WithoutCancel(ctx), r.job.Abort)
 	defer stop()
+	begin, from := time.Now(), r.state.Step
 	for {
 		last := r.state.Step == r.state.Steps
 		within := ctx // whoever interrupts wants the end: what there is is saved at once
@@ -149,7 +154,9 @@ func (r *session) loop(ctx context.Context) error {
 		if err := whole.Err(); err != nil { // Abort was closed meanwhile
 			return err
 		}
-		interrupted, err := r.anybody(ctx.Err() != nil && !last)
+		limit := r.job.Config.MaxTime
+		r.sum.TimeUp = limit > 0 && r.state.Step > from && time.Since(begin) >= limit && !last
+		interrupted, err := r.anybody((ctx.Err() != nil || r.sum.TimeUp) && !last)
 		if err != nil {
 			return err
 		}

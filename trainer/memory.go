@@ -40,9 +40,16 @@ func (c Config) checkWeights(m *models.Model) error {
 	for _, p := range m.Params() {
 		need += int64(len(p.Tensor.Data) + 4*len(p.Scale))
 	}
+	var gradients, largest int64
 	for _, p := range m.Trainable() {
-		need += 3 * 4 * int64(p.Tensor.Elems()) // the gradient and two moments
+		n := 4 * int64(p.Tensor.Elems())
+		gradients, largest = gradients+n, max(largest, n)
 	}
+	if c.Optimizer.UpdateInBackward {
+		gradients = largest
+	}
+	need += gradients
+	need += c.OptimConfig().Bytes(forecast.Params(m))
 	return enough(need, memory.Available(), 0)
 }
 
@@ -54,7 +61,8 @@ func (r *session) checkMemory() error {
 		return nil
 	}
 	f, err := forecast.New(j.Model, j.Memory, forecast.Run{Batch: r.batch, Seq: c.Seq, Accumulate: r.accumulate,
-		GradientCheckpointing: c.GradientCheckpointing, Evaluates: rowsIn(j.Eval) > 0 && !c.Checkpoints.NoEval, Plugins: len(r.sum.Report.Applied())})
+		GradientCheckpointing: c.GradientCheckpointing, Evaluates: rowsIn(j.Eval) > 0 && !c.Checkpoints.NoEval, Plugins: len(r.sum.Report.Applied()),
+		Optim: c.OptimConfig(), UpdateInBackward: c.Optimizer.UpdateInBackward})
 	if err != nil {
 		return err
 	}
@@ -63,8 +71,8 @@ func (r *session) checkMemory() error {
 		return err
 	}
 	need := f.Bytes()
-	if c.Ranks.Reduce.Shard { // both moments
-		need -= 2 * 4 * int64(j.Model.Elems()) * int64(j.World.Size()-1) / int64(j.World.Size())
+	if n := int64(j.World.Size()); c.Ranks.Reduce.Shard {
+		need -= c.OptimConfig().Bytes(forecast.Params(j.Model)) * (n - 1) / n
 	}
 	return agree(j.World, enough(need, free, f.Weights()))
 }

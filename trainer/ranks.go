@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/distributed"
+	"github.com/seed98097648/tune/trainer/optim"
 )
 
 // Ranks says how several ranks train together; see Job.World.
@@ -20,15 +22,35 @@ type Ranks struct {
 	SyncCheck int // steps after which the ranks compare their parameters; 0 for never
 }
 
+// validate reports what several ranks cannot do.
+func (r Ranks) validate(c Config) error {
+	kind := cmp.Or(c.Optimizer.Kind, optim.AdamW)
+	switch {
+	case c.Optimizer.UpdateInBackward:
+		return errors.New("trainer.Optimizer.UpdateInBackward with several ranks: gradients are summed over the ranks " +
+			"before they are used; update after the backward pass, with trainer.Ranks.Reduce.Shard for less memory")
+	case r.Reduce.Shard && !slices.Contains(elementwise, kind):
+		return fmt.Errorf("trainer.Ranks.Reduce.Shard with the optimizer %s: what it remembers of an element depends on "+
+			"others; take one of %v", kind, elementwise)
+	}
+	return nil
+}
+
+// elementwise are the optimizers that can change any piece of a parameter by itself.
+var elementwise = []optim.Kind{optim.AdamW, optim.Lion, optim.SGD}
+
 // leads reports whether this rank prints, logs and saves.
 func (r *session) leads() bool { return r.job.World.Rank() == 0 }
 
 // share returns the rows of a batch and the batches of a step that each of several ranks has: a step has the same rows
 // whatever the number of ranks, Batch times Accumulate.
-func (c Config) share(ranks int) (batch, accumulate int, err error) {
-	rows := c.Batch * c.Accumulate
-	if ranks == 1 {
+func (c Config) share(w *distributed.World) (batch, accumulate int, err error) {
+	rows, ranks := c.Batch*c.Accumulate, w.Size()
+	if w == nil {
 		return c.Batch, c.Accumulate, nil
+	}
+	if err := c.Ranks.validate(c); err != nil {
+		return 0, 0, err
 	}
 	if rows%ranks != 0 {
 		return 0, 0, fmt.Errorf("trainer: a step of %d rows, trainer.Config.Batch %d times trainer.Config.Accumulate %d, "+

@@ -187,7 +187,7 @@ func (r *recorder) tellTimes(now time.Time) {
 		}
 	}
 	if r.update > 0 {
-		k.Calls = append(k.Calls, journal.Call{Op: "adamw", Pass: "update", Calls: r.updates, Seconds: r.update.Seconds()})
+		k.Calls = append(k.Calls, journal.Call{Op: r.job.Config.Optimizer.name(), Pass: "update", Calls: r.updates, Seconds: r.update.Seconds()})
 	}
 	r.send(k)
 }

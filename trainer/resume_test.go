@@ -17,6 +17,7 @@ import (
 	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/internal/plugintest"
 	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/lora"
@@ -69,6 +70,17 @@ func adapted(t *testing.T, j *trainer.Job, dir string, c lora.Config) {
 		t.Fatal(err)
 	}
 	j.Config.Model, j.Config.LoRA = dir, c
+}
+
+// wider makes the model of a job one with matrices of 4096 elements and more, and gives it an optimizer.
+func wider(t *testing.T, j *trainer.Job, mem core.Memory, kind optim.Kind) {
+	t.Helper()
+	m, err := models.New([]byte(strings.Replace(tiny, `"head_dim": 8`, `"head_dim": 32`, 1)), mem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Init(1)
+	j.Model, j.Memory, j.Config.Optimizer.Kind = m, mem, kind
 }
 
 // times are the parts of a log that tell when and where a run was, not what it did.
@@ -141,7 +153,7 @@ func dies(t *testing.T, j *trainer.Job, step int) {
 // next, and resumes it with another number of threads.
 func TestAResumedRunEqualsAnUninterruptedOne(t *testing.T) {
 	dir, base, reg, mem := t.TempDir(), tinyFolder(t), plugintest.Scan(t, transport.Options{}), plugintest.Memory(t)
-	for name, change := range map[string]func(*trainer.Job){
+	modes := map[string]func(*trainer.Job){
 		"float32":                func(*trainer.Job) {},
 		"bfloat16":               func(j *trainer.Job) { halves(t, j, filepath.Join(dir, "half")) },
 		"accumulated":            func(j *trainer.Job) { j.Config.Accumulate = 3 },
@@ -159,7 +171,15 @@ func TestAResumedRunEqualsAnUninterruptedOne(t *testing.T) {
 			m.Init(1)
 			j.Model, j.Memory, j.Config.Kernels, j.Registry = m, mem, "all", reg
 		},
-	} {
+	}
+	for _, kind := range optim.Kinds()[1:] {
+		modes[kind] = func(j *trainer.Job) { wider(t, j, autograd.Heap{}, optim.Kind(kind)) }
+	}
+	modes["update in backward"] = func(j *trainer.Job) {
+		wider(t, j, mem, optim.AdamW8)
+		j.Config.Kernels, j.Registry, j.Config.Optimizer.UpdateInBackward = "all", reg, true
+	}
+	for name, change := range modes {
 		t.Run(name, func(t *testing.T) {
 			fresh := func(out string) *trainer.Job {
 				j := long(t, filepath.Join(t.TempDir(), out))

@@ -105,6 +105,7 @@ func (r *session) restore(from *Resume) error {
 	if err := r.engine.readOptimizer(filepath.Join(from.Dir, optimizerFile), was.Step); err != nil {
 		return fmt.Errorf("trainer: resume: %w", err)
 	}
+	r.engine.atOnce.norm = was.Last.GradNorm
 	r.loader.Seek(was.Batches)
 	r.state.Step, r.state.Epoch, r.state.Batches = was.Step, was.Epoch, was.Batches
 	r.state.First, r.state.Last, r.state.Before, r.state.Eval, r.state.Best = was.First, was.Last, was.Before, was.Eval, was.Best

@@ -6,20 +6,22 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/trainer/checkpoint"
+	"github.com/seed98097648/tune/trainer/forecast"
 	"github.com/seed98097648/tune/trainer/models"
+	"github.com/seed98097648/tune/trainer/optim"
 )
 
 // diskNeed is what a run will write: the model, and a checkpoint, in bytes. Small files
 // do not count.
 type diskNeed struct{ model, checkpoint int }
 
-func needOf(m *models.Model) diskNeed {
-	var n diskNeed
+func needOf(m *models.Model, o optim.Config) diskNeed {
+	n := diskNeed{checkpoint: int(o.Bytes(forecast.Params(m)))}
 	for _, p := range m.Trainable() {
 		for _, e := range p.Entries {
 			elems, stored := e.Shape.Elems(), m.Stored(e.Name)
 			n.model += elems * stored.Size()
-			n.checkpoint += elems * (stored.Size() + 2*core.Float32.Size()) // with both moments
+			n.checkpoint += elems * stored.Size()
 			if stored != core.Float32 {
 				n.checkpoint += elems * core.Float32.Size()
 			}
@@ -67,7 +69,7 @@ func (j *Job) checkDisk(steps int) error {
 	if !known {
 		return nil
 	}
-	warning, err := needOf(j.Model).check(j.Config, steps, free)
+	warning, err := needOf(j.Model, j.Config.OptimConfig()).check(j.Config, steps, free)
 	if warning != nil {
 		call(j.Hooks.OnWarning, warning)
 	}

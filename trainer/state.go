@@ -16,6 +16,7 @@ import (
 	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/optim"
 	"github.com/seed98097648/tune/trainer/placement"
 )
 
@@ -73,7 +74,7 @@ func readState(dir string) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &State{Config: Config{complete: true}}
+	s := &State{Config: Config{Optimizer: Optimizer{Kind: optim.AdamW}, complete: true}} // that of older checkpoints
 	if err := plainjson.Unmarshal(b, s); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -16,14 +16,8 @@ import (
 
 // The files of a checkpoint that a model folder does not have.
 const (
-	optimizerFile = "optimizer.safetensors" // the moments, by the names of the model's tensors
+	optimizerFile = "optimizer.safetensors" // what the optimizer remembers, by the names of the model's tensors
 	masterFile    = "master.safetensors"    // float32 values of the tensors that the model's file has in half precision
-)
-
-// The names of the moments, as torch.optim.AdamW calls them.
-const (
-	firstMoment  = "exp_avg."
-	secondMoment = "exp_avg_sq."
 )
 
 // writeMaster writes what half precision would lose. Training goes on from these values.
@@ -69,9 +63,9 @@ func readWeights(m *models.Model, dir string) error {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	for _, p := range m.Params() {
+	for _, p := range m.Trainable() { // the rest is as it was loaded
 		p.Written()
-		if err := fill(p, p.Tensor, "", in); err != nil {
+		if err := fill(p, in); err != nil {
 			return fmt.Errorf("%s: %w", dir, err)
 		}
 	}
@@ -84,65 +78,34 @@ type source interface {
 	TensorIn(room *checkpoint.Room, name string) (core.Tensor, error)
 }
 
-// fill reads the entries of a parameter, under their names after a prefix, into a tensor
-// laid out like the parameter.
-func fill(p *nn.Param, into core.Tensor, prefix string, in func(name string) source) error {
+// fill reads the entries of a parameter.
+func fill(p *nn.Param, in func(name string) source) error {
 	for _, e := range p.Entries {
-		name := prefix + e.Name
-		switch dtype, shape, ok := in(name).Lookup(name); {
-		case !ok:
-			return fmt.Errorf("it lacks the tensor %s", name)
-		case dtype != core.Float32 || !shape.Equal(e.Shape):
-			return fmt.Errorf("%s is %s %v, want %s %v", name, dtype, shape, core.Float32, e.Shape)
-		}
-		t, err := in(name).TensorIn(checkpoint.RoomOf(e.View(into)), name)
-		if err == nil {
-			err = checkpoint.CheckFinite(name, t)
-		}
-		if err != nil {
+		if err := read(in(e.Name), e.Name, e.View(p.Tensor)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// moments are the optimizer's state in whole, one slice for each parameter; see optim.State.
-type moments struct{ m, v [][]float32 }
-
-// moments returns those of all ranks, or none to a rank that has no use for them. All ranks call it.
-func (e *Engine) moments() (moments, error) {
-	state := e.opt.State()
-	if !e.ranks.shards() {
-		return moments{state.M, state.V}, nil
+// read reads one tensor, which must be of the type and shape of into.
+func read(from source, name string, into core.Tensor) error {
+	switch dtype, shape, ok := from.Lookup(name); {
+	case !ok:
+		return fmt.Errorf("it lacks the tensor %s", name)
+	case dtype != into.DType || !shape.Equal(into.Shape):
+		return fmt.Errorf("%s is %s %v, want %s %v", name, dtype, shape, into.DType, into.Shape)
 	}
-	var all moments
-	for _, of := range []struct {
-		own   [][]float32
-		whole *[][]float32
-	}{{state.M, &all.m}, {state.V, &all.v}} {
-		if e.cfg.World.Rank() == 0 {
-			for _, p := range e.model.Trainable() {
-				*of.whole = append(*of.whole, make([]float32, p.Tensor.Elems()))
-			}
-		}
-		if err := e.ranks.reducer.Collect(of.own, *of.whole); err != nil {
-			return moments{}, err
-		}
+	t, err := from.TensorIn(checkpoint.RoomOf(into), name)
+	if err == nil {
+		err = checkpoint.CheckFinite(name, t)
 	}
-	return all, nil
+	return err
 }
 
 // writeOptimizer writes the optimizer's state.
-func (e *Engine) writeOptimizer(f *checkpoint.Folder, all moments) error {
-	var tensors []checkpoint.Named
-	for i, p := range e.model.Trainable() {
-		first, second := core.FromFloat32(all.m[i], p.Tensor.Shape...), core.FromFloat32(all.v[i], p.Tensor.Shape...)
-		for _, entry := range p.Entries {
-			tensors = append(tensors, checkpoint.Named{Name: firstMoment + entry.Name, Tensor: entry.View(first)},
-				checkpoint.Named{Name: secondMoment + entry.Name, Tensor: entry.View(second)})
-		}
-	}
-	return f.WriteTensors(optimizerFile, tensors, map[string]string{"step": strconv.Itoa(e.opt.State().T)})
+func (e *Engine) writeOptimizer(f *checkpoint.Folder, state []checkpoint.Named) error {
+	return f.WriteTensors(optimizerFile, state, map[string]string{"step": strconv.Itoa(e.opt.T())})
 }
 
 // readOptimizer takes over the state that was written after a step.
@@ -155,17 +118,9 @@ func (e *Engine) readOptimizer(path string, step int) error {
 	if got := f.Metadata()["step"]; got != strconv.Itoa(step) {
 		return fmt.Errorf("%s is of step %q, want %d: the checkpoint is damaged", path, got, step)
 	}
-	in := func(string) source { return f }
-	state := e.opt.State()
-	for i, p := range e.model.Trainable() {
-		for prefix, own := range map[string][][]float32{firstMoment: state.M, secondMoment: state.V} {
-			values := e.ranks.room(own, i, p)
-			if err := fill(p, values, prefix, in); err != nil {
-				return fmt.Errorf("%s: %w", path, err)
-			}
-			e.ranks.keep(own, i, values)
-		}
+	if err := e.readState(f); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
-	state.T = step
-	return e.opt.SetState(state) // the moments are in place; this sets the count of steps
+	e.opt.SetT(step)
+	return nil
 }

@@ -81,6 +81,7 @@ func (b *benchFlags) add(c *Command) {
 	step := c.Group("The step, as in train")
 	addBatch(step, &b.train)
 	addLoRA(step, &b.train.LoRA)
+	addOptim(step, &b.train)
 	addUpdate(step, &b.train)
 	addMemory(step, &b.train)
 	addPrecision(step, &b.train)

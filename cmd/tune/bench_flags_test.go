@@ -10,6 +10,8 @@ const (
 	ofTheData     = "bench has no data: its rows are of random tokens, each one text, all of it learned"
 	ofTheRun      = "it is about what a run reads, writes, shows or repeats, and not about a step"
 	ofTheRanks    = "bench measures one process"
+	ofTheLoss     = "bench measures the plain loss"
+	ofThePart     = "bench trains all weights, or adapters alone"
 	ofTheSchedule = "it is a factor of the update, which takes as long with any"
 )
 
@@ -21,21 +23,27 @@ var notOfAStep = map[string]string{
 	"data": ofTheData, "eval-data": ofTheData, "eval-size": ofTheData, "data-format": ofTheData, "template": ofTheData,
 	"dataset-dir": ofTheData,
 	"max-samples": ofTheData, "skip-bad-rows": ofTheData, "train-on-prompt": ofTheData, "no-packing": ofTheData,
-	"cut-long": ofTheData,
+	"cut-long": ofTheData, "system": ofTheData, "template-args": ofTheData, "mask-history": ofTheData, "mix": ofTheData,
+	"mix-probs": ofTheData,
 
 	"out": ofTheRun, "epochs": ofTheRun, "save-every": ofTheRun, "keep": ofTheRun, "eval-every": ofTheRun,
 	"no-eval": ofTheRun, "load-best-at-end": ofTheRun,
 	"resume": ofTheRun, "force": ofTheRun, "tensorboard": ofTheRun, "serve": ofTheRun, "serve-token": ofTheRun,
-	"log":   ofTheRun,
+	"log": ofTheRun, "max-time": ofTheRun,
 	"steps": "that of bench says how many steps are measured",
 
 	"lr": ofTheSchedule, "schedule": ofTheSchedule, "schedule-args": ofTheSchedule, "warmup": ofTheSchedule,
 	"warmup-ratio": ofTheSchedule,
 	"adam-beta1":   ofTheSchedule, "adam-beta2": ofTheSchedule, "adam-epsilon": ofTheSchedule, "decay-all": ofTheSchedule,
+	"muon-match-rms":    ofTheSchedule,
 	"loraplus-lr-ratio": ofTheSchedule,
 
 	"distributed": ofTheRanks, "reduce-dtype": ofTheRanks, "reduce-behind": ofTheRanks, "sync-check": ofTheRanks,
 	"shard-optimizer": ofTheRanks, "rank-timeout": ofTheRanks,
+	"neftune-noise-alpha": ofTheLoss, "label-smoothing": ofTheLoss, "router-aux-loss": ofTheLoss,
+	"router-z-loss": ofTheLoss,
+
+	"train-modules": ofThePart, "train-layers": ofThePart, "freeze": ofThePart,
 
 	"kernels":     "that of bench names several selections, its variants",
 	"check-every": "a check is of one step among many; bench measures the others",

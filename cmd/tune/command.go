@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed98097648/tune/internal/nearest"
+	"github.com/seed98097648/tune/trainer/optim"
 )
 
 // Command is a verb.
@@ -233,10 +234,12 @@ func (c *Command) flagError(err error) error {
 // valueKinds says what the types of flags take. The texts of the strconv package, which
 // pflag passes on, are for programmers.
 var valueKinds = map[string]string{
-	"int":     "a whole number",
-	"uint64":  "a whole number, not negative",
-	"float64": "a number",
-	"size":    "a size such as 512MiB or 2GiB",
+	"int":       "a whole number",
+	"uint64":    "a whole number, not negative",
+	"float64":   "a number",
+	"size":      "a size such as 512MiB or 2GiB",
+	"decay":     "a number from 0 to below 1",
+	"optimizer": "one of " + strings.Join(optim.Kinds(), ", ") + ", or transformers' name for one",
 }
 
 func (c *Command) flagNames() []string {

@@ -123,16 +123,18 @@ func (s *settings) setMethod() error {
 	switch {
 	case s.method == methodLoRA && !adapts:
 		return flags.Set("lora-rank", theirRank)
-	case s.method == methodFull && adapts:
+	case s.method == methodFreeze && !adapts && s.from["train-layers"] == "" && !s.given["train-layers"]:
+		return flags.Set("train-layers", theirLayers)
+	case (s.method == methodFull || s.method == methodFreeze) && adapts:
 		return fmt.Errorf("%s: finetuning_type is %s, but %s is given too: leave one of them out",
-			s.file, methodFull, cmp.Or(s.from["lora-rank"], s.from["adapter"]))
+			s.file, s.method, cmp.Or(s.from["lora-rank"], s.from["adapter"]))
 	}
 	return nil
 }
 
 // set carries one key over.
 func (s *settings) set(key string, node *yaml.Node) error {
-	if key == "lr_scheduler_kwargs" {
+	if key == "lr_scheduler_kwargs" || key == "template_args" {
 		node = pairs(node)
 	}
 	value, null, err := scalar(node)

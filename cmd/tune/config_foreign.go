@@ -9,8 +9,8 @@ var foreign = []struct {
 	sentence string
 	keys     []string
 }{
-	{"the optimizer is AdamW, which has no such choice: leave it out", []string{
-		"optimizer", "optim_args", "optim_target_modules", "use_adam_mini", "use_muon", "use_apollo", "apollo_rank",
+	{"the optimizers are those of optim, which have no such choice: leave it out", []string{
+		"optimizer", "optim_args", "optim_target_modules", "use_adam_mini", "use_apollo", "apollo_rank",
 		"use_badam", "badam_mode", "use_galore", "galore_rank"}},
 	{"the schedule's parameters are lr_scheduler_kwargs, or schedule_args",
 		[]string{"min_lr_ratio", "min_lr", "num_cycles", "lr_end"}},
@@ -22,19 +22,18 @@ var foreign = []struct {
 	{"a seed for the data alone does not exist; seed is for everything random", []string{"data_seed"}},
 	{"rows are always shuffled: leave it out", []string{"disable_shuffling", "group_by_length"}},
 	{"adapters are turned on by finetuning_type: lora, or by lora_rank", []string{"use_lora"}},
-	{"adapters are for linear layers and have no biases of their own; layers that are trained whole beside them are " +
-		"not supported", []string{
-		"lora_bias", "additional_target", "modules_to_save", "lora_modules_to_save"}},
+	{"adapters are for linear layers and have no biases of their own", []string{"lora_bias"}},
+	{"modules that are trained as they are, beside adapters, are train_modules, or additional_target",
+		[]string{"lora_modules_to_save"}},
 	{"this kind of adapter is not supported: leave it out", []string{"pissa_init", "pissa_iter", "pissa_convert",
 		"module_dropout", "oft_rank"}},
-	{"layers cannot be frozen by their number: train all weights, or adapters with lora_rank", []string{
-		"freeze_trainable_layers", "freeze_trainable_modules", "freeze_extra_modules", "num_layer_trainable",
-		"use_llama_pro"}},
+	{"the layers that are trained are train_layers, or freeze_trainable_layers", []string{"num_layer_trainable"}},
+	{"no layers are added to a model: leave it out", []string{"use_llama_pro"}},
 	{"tune trains on texts and answers, not on preferences: leave it out, and give data of another kind", []string{
 		"pref_beta", "pref_ftx", "pref_loss", "dpo_label_smoothing", "kto_chosen_weight", "kto_rejected_weight",
 		"simpo_gamma", "ref_model", "reward_model", "reward_model_type"}},
-	{"the loss is plain cross-entropy, without additions: leave it out", []string{
-		"neftune_noise_alpha", "label_smoothing_factor", "moe_aux_loss_coef", "use_dft_loss"}},
+	{"the loss is cross-entropy, with label_smoothing if that is given: leave it out", []string{
+		"use_dft_loss"}},
 	{"the weights of the base are quantised with quantization_bit: 8, or base_int8, and in no other way", []string{
 		"double_quantization", "quantization_method", "quantization_type", "load_in_4bit", "load_in_8bit"}},
 	{"the model keeps its positions, its vocabulary and its attention as config.json has them: leave it out", []string{

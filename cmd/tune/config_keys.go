@@ -26,6 +26,7 @@ var theirNames = map[string]string{
 	"lr_scheduler_kwargs":         "schedule-args",
 	"max_grad_norm":               "clip",
 	"use_rslora":                  "lora-rslora",
+	"use_muon":                    "muon-match-rms",
 	"adapter_name_or_path":        "adapter",
 	"save_steps":                  "save-every",
 	"save_total_limit":            "keep",
@@ -35,6 +36,16 @@ var theirNames = map[string]string{
 	"packing":                     "no-packing",
 	"quantization_bit":            "base-int8",
 	"eval_strategy":               "no-eval",
+	"mix_strategy":                "mix",
+	"interleave_probs":            "mix-probs",
+	"default_system":              "system",
+	"additional_target":           "train-modules",
+	"modules_to_save":             "train-modules",
+	"freeze_trainable_layers":     "train-layers",
+	"freeze_extra_modules":        "train-modules",
+	"label_smoothing_factor":      "label-smoothing",
+	"moe_aux_loss_coef":           "router-aux-loss",
+	"enable_thinking":             "template-args",
 
 	"bf16":                           "precision",
 	"disable_gradient_checkpointing": "gradient-checkpointing",
@@ -47,6 +58,7 @@ var theirValues = map[string]map[string]string{
 	"quantization_bit": {"8": "true"},
 	"eval_strategy":    {"no": "true", "false": "true", "steps": "false"},
 	"bf16":             {"true": "bf16", "false": "float32"},
+	"enable_thinking":  {"true": "enable_thinking=true", "false": "enable_thinking=false"},
 
 	// These say the opposite of our flags.
 	"packing":                        {"true": "false", "false": "true"},
@@ -57,18 +69,16 @@ var theirValues = map[string]map[string]string{
 // the values that say what tune does anyway.
 var fixed = map[string][]string{
 	"stage":                 {"sft", "pt"},
-	"finetuning_type":       {methodLoRA, methodFull},
+	"finetuning_type":       {methodLoRA, methodFull, methodFreeze},
 	"do_train":              {"true"},
 	"do_eval":               {"true", "false"},
 	"do_predict":            {"false"},
 	"predict_with_generate": {"false"},
-	"optim":                 {"adamw_torch", "adamw_hf", "adamw_torch_fused"},
 	"use_dora":              {"false"},
 
-	"mix_strategy":     {"concat"},
-	"interleave_probs": nil,
-	"mask_history":     {"false"},
-	"neat_packing":     {"true", "false"}, // what is packed into a row never sees its neighbours
+	"freeze_trainable_modules": {"all"},
+
+	"neat_packing": {"true", "false"}, // what is packed into a row never sees its neighbours
 
 	"save_strategy":          {"steps", "no", "false"},
 	"dataloader_drop_last":   {"false"},
@@ -81,21 +91,25 @@ var fixed = map[string][]string{
 // remedies say what to do about other values of fixed keys, where it is not to take one of
 // those.
 var remedies = map[string]string{
-	"mix_strategy":     "all data sets are shuffled together; give them weights instead, as in dataset: a@0.3,b",
-	"interleave_probs": "give the data sets weights instead, as in dataset: a@0.3,b",
-	"save_strategy":    "checkpoints are saved after every save_steps steps, or not at all: steps or no",
+	"save_strategy": "checkpoints are saved after every save_steps steps, or not at all: steps or no",
 	"stage": "preferences and rewards (dpo, kto, rm, ppo) cannot be trained on yet, and to learn the " +
 		"answers alone would be another training; take sft or pt",
-	"optim":                  "the optimizer is AdamW (adamw_torch); another one would be another training",
-	"resume_from_checkpoint": "leave it out, and resume with tune --resume --out DIR or --resume=CHECKPOINT",
-	"create_new_adapter":     "merge the adapter first, with tune merge, and train a new one on the result",
+	"freeze_trainable_modules": "all of a layer is trained; freeze names modules that are not",
+	"resume_from_checkpoint":   "leave it out, and resume with tune --resume --out DIR or --resume=CHECKPOINT",
+	"create_new_adapter":       "merge the adapter first, with tune merge, and train a new one on the result",
 }
 
 // The values of finetuning_type.
 const (
 	methodLoRA = "lora"
 	methodFull = "full"
+	// methodFreeze trains some layers.
+	methodFreeze = "freeze"
 )
+
+// theirLayers is how many of the last layers LLaMA-Factory trains with methodFreeze where its file
+// does not say.
+const theirLayers = "2"
 
 // theirRank is the rank of LLaMA-Factory's adapters where its file names none.
 const theirRank = "8"

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/seed98097648/tune/trainer/optim"
 )
 
 // A file with a key of LLaMA-Factory's means what it means there, also in what it leaves
@@ -72,7 +74,7 @@ func (s *settings) settle() error {
 		return nil
 	}
 	s.pack()
-	for _, set := range []func() error{s.evaluate, s.report, s.save, s.assume} {
+	for _, set := range []func() error{s.evaluate, s.report, s.save, s.optimize, s.assume} {
 		if err := set(); err != nil {
 			return fmt.Errorf("%s: %w", s.file, err)
 		}
@@ -169,6 +171,19 @@ func (s *settings) save() error {
 	}
 	s.from["save-every"] = "save_strategy"
 	return s.command.Flags.Lookup("save-every").Value.Set("0")
+}
+
+// optimize does what use_muon says, which comes before optim, and takes the momentum of torch.optim.SGD.
+func (s *settings) optimize() error {
+	if s.values["use_muon"] == "true" && !s.given["optim"] {
+		s.from["optim"] = "use_muon"
+		return s.command.Flags.Lookup("optim").Value.Set(string(optim.Muon))
+	}
+	if s.from["optim"] != "" && s.values["optim"] == string(optim.SGD) {
+		_, err := s.put("momentum", "0")
+		return err
+	}
+	return nil
 }
 
 // assume takes LLaMA-Factory's defaults, and says which.

@@ -52,6 +52,7 @@ func (a *app) evalCommand() *Command {
 	in.BoolVar(&e.exact, "exact-match", false, "let the model answer the prompts of the data, too")
 	in.IntVar(&e.newTokens, "max-new-tokens", 256, "the most `TOKENS` of an answer")
 	addDataReading(c.Group("Reading the data"), &e.Data)
+	addTalk(c.Groups[len(c.Groups)-1].Flags, &e.Data.Talk)
 	e.addMachine(c.Group("Machine and output"), "`BATCHES`")
 	c.Groups[2].Flags.BoolVar(&e.json, "json", false, "write one JSON object")
 	return c.finish(func(ctx context.Context, _ []string) error {

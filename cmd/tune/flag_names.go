@@ -20,6 +20,7 @@ var fieldName = regexp.MustCompile(`\b[a-z]+\.[A-Z]\w*\.[A-Z]\w*`)
 var flagNames = sync.OnceValue(func() map[string]string {
 	other := map[string]string{"data.paths": "data", "data.eval": "eval-data", "data.format": "data-format"}
 	all := map[string]string{
+		"trainer.Config.MaxTime":        "--max-time", // which no file of a run has
 		"transport.Options.MaxMemory":   "--plugin-memory",
 		"transport.Options.MaxCPUs":     "--plugin-cpus",
 		"transport.Options.CallTimeout": "--call-timeout",

@@ -58,6 +58,8 @@ func addDataLearning(f *pflag.FlagSet, c *corpus.Config) {
 		"conversations; otherwise it goes on in further rows")
 	f.BoolVar(&c.NoPacking, "no-packing", false, "give each example a row of its own; otherwise several share a row, "+
 		"and do not see each other")
+	addTalk(f, &c.Talk)
+	addMixing(f, &c.Mixing)
 }
 
 // noteData says what of the data was not used, or not as a whole.

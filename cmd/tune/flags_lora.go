@@ -18,6 +18,10 @@ func addLoRA(f *pflag.FlagSet, c *lora.Config) {
 	f.StringSliceVar(&c.Targets, "lora-target", c.Targets, "`NAMES` of the layers that get adapters, such as "+
 		"q_proj,v_proj, or all-linear "+
 		"for every one but the head, which is the default")
+	f.Var(value{"string", func() string { return numberList(c.Layers) }, func(text string) (err error) {
+		c.Layers, err = parseNumbers(text)
+		return err
+	}}, "lora-layers", "`NUMBERS` of the layers that get adapters, from 0, such as 0,4-7; all, unless given")
 	f.BoolVar(&c.RSLoRA, "lora-rslora", c.RSLoRA, "divide alpha by the root of the rank instead")
 	f.StringVar(&c.Adapter, "adapter", c.Adapter, "the `FOLDER` of an adapter to train further, in PEFT's format; it "+
 		"brings its rank, alpha, dropout and targets")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/chat"
+	"github.com/seed98097648/tune/trainer/data/corpus"
 	"github.com/seed98097648/tune/trainer/generate"
 )
 
@@ -22,6 +23,7 @@ import (
 type chatFlags struct {
 	on               bool
 	system, template string
+	args             corpus.Talk // its TemplateArgs
 }
 
 func (f *chatFlags) add(s *pflag.FlagSet) {
@@ -30,14 +32,18 @@ func (f *chatFlags) add(s *pflag.FlagSet) {
 	s.StringVar(&f.system, "system", "", "a `TEXT` that tells the model how to behave in the conversation")
 	s.StringVar(&f.template, "template", "", "the built-in chat template with this `NAME`, instead of the model's: "+
 		""+strings.Join(chat.Names(), ", "))
+	addTemplateArgs(s, &f.args.TemplateArgs)
 }
 
 // check validates what needs no file.
 func (f *chatFlags) check(c *Command) error {
-	for _, flag := range []string{"system", "template"} {
+	for _, flag := range []string{"system", "template", "template-args"} {
 		if c.Flags.Changed(flag) && !f.on && !c.Flags.Changed("prompts") {
 			return c.usagef("--%s is for conversations: give --chat, too", flag)
 		}
+	}
+	if err := f.args.Validate(); err != nil {
+		return c.misuse(err)
 	}
 	if f.template != "" {
 		return c.oneOf("template", f.template, chat.Names()...)
@@ -51,11 +57,15 @@ type conversation struct {
 	template *chat.Template
 	first    []chat.Message // what each conversation begins with
 	messages []chat.Message
+	vars     map[string]any // of the template
 }
 
 func (a *app) newConversation(w *writing, f *chatFlags, g *inferenceFlags) (*conversation, error) {
 	c := &conversation{writing: w}
 	var err error
+	if c.vars, err = f.args.Vars(); err != nil {
+		return nil, err
+	}
 	if c.template, err = trainer.ChatTemplate(g.Model, g.LoRA.Adapter, f.template); err != nil {
 		return nil, err
 	}
@@ -74,7 +84,7 @@ func (a *app) newConversation(w *writing, f *chatFlags, g *inferenceFlags) (*con
 // prompt returns the tokens of the conversation so far and of a question, up to where the
 // answer begins. The template writes the special tokens itself.
 func (c *conversation) prompt(question string) ([]int32, error) {
-	text, err := c.template.Render(chat.Conversation{Messages: c.with("user", question)}, true)
+	text, err := c.template.Render(chat.Conversation{Messages: c.with("user", question), Vars: c.vars}, true)
 	if err != nil {
 		return nil, err
 	}

@@ -117,6 +117,7 @@ type batchWriter struct {
 	options  generate.Options
 	template *chat.Template // nil if no line needs one
 	first    []chat.Message // what a conversation begins with that a line has only the question of
+	vars     map[string]any // of the template
 	asks     bool           // whether prompts are such questions
 }
 
@@ -166,6 +167,9 @@ func (a *app) newBatchWriter(ctx context.Context, c *Command, g *generateFlags, 
 		needs = needs || p.Messages != nil
 	}
 	var err error
+	if b.vars, err = g.chat.args.Vars(); err != nil {
+		return nil, err
+	}
 	if needs {
 		if b.template, err = trainer.ChatTemplate(g.Model, g.LoRA.Adapter, g.chat.template); err != nil {
 			return nil, err
@@ -231,6 +235,6 @@ func (b *batchWriter) prompt(p *promptLine) ([]int32, error) {
 	case messages == nil:
 		messages = append(b.first[:len(b.first):len(b.first)], chat.Message{Role: "user", Content: *p.Prompt})
 	}
-	text, err := b.template.Render(chat.Conversation{Messages: messages}, true)
+	text, err := b.template.Render(chat.Conversation{Messages: messages, Vars: b.vars}, true)
 	return b.tokenizer.Encode(text, false), err
 }

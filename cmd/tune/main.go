@@ -58,6 +58,7 @@ func (a *app) commands() []*Command {
 		a.trainCommand(),
 		a.mergeCommand(),
 		a.quantizeCommand(),
+		a.exportCommand(),
 		a.generateCommand(),
 		a.serveCommand(),
 		a.evalCommand(),

@@ -42,13 +42,13 @@ func positions(config []byte) int {
 // nobody touches.
 func shape(t trainer.Config, mem core.Memory) (*models.Model, error) {
 	if t.LoRA.Enabled() {
-		return models.Shape(t.Model, mem, models.LoadOptions{LoRA: t.LoRA})
+		return models.Shape(t.Model, mem, models.LoadOptions{LoRA: t.LoRA, Objective: t.Objective, Train: t.Select})
 	}
 	config, err := models.ReadConfig(t.Model)
 	if err != nil {
 		return nil, err
 	}
-	m, err := models.New(config, mem)
+	m, err := models.NewWith(config, mem, models.LoadOptions{Train: t.Select, Objective: t.Objective})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.Model, err)
 	}

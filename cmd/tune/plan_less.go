@@ -34,7 +34,8 @@ func (p *runPlan) lookForLess(s *smaller, m *models.Model) error {
 		if err := set.Close(); err != nil {
 			return err
 		}
-		m, err := models.Shape(s.config.Model, s.mem, models.LoadOptions{LoRA: c.config})
+		m, err := models.Shape(s.config.Model, s.mem, models.LoadOptions{LoRA: c.config, Objective: s.config.Objective,
+			Train: models.Selection{Modules: s.config.Select.Modules}})
 		if err != nil {
 			return err
 		}

@@ -34,8 +34,8 @@ func (r *rankFlags) add(f *pflag.FlagSet) {
 		"train one model together: auto or off. Without such a launcher nothing changes")
 	f.StringVar(&r.reduce, "reduce-dtype", string(distributed.Float32), "`TYPE` in which gradients travel between "+
 		"machines: float32 or bfloat16, which halves the bytes; on a machine sums are float32")
-	f.BoolVar(&r.shard, "shard-optimizer", false, "each rank keeps the optimizer's state of its own share of the weights, "+
-		"updates that and gets the rest from the others (ZeRO-1): less memory, the same weights but for rounding")
+	f.BoolVar(&r.shard, "shard-optimizer", false, "each rank keeps the optimizer's state of its own share of the "+
+		"weights, updates that and gets the rest from the others (ZeRO-1): less memory, the same weights but for rounding")
 	f.IntVar(&r.sync, "sync-check", 100, "compare the ranks' parameters after every so many `STEPS`, and end the run "+
 		"if they differ; 0 for never")
 	f.BoolVar(&r.behind, "reduce-behind", false, "sum gradients after the backward pass, not beside it, to see what "+

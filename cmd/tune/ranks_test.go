@@ -162,3 +162,44 @@ func TestRanksResumeAsAnyNumber(t *testing.T) {
 		}
 	}
 }
+
+// TestTheCommandsOfThePageRun runs what docs/distributed.md shows, but for launchers of several machines.
+func TestTheCommandsOfThePageRun(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "distributed.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := writeModel(filepath.Join(dir, "model"), "llama"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "text.txt"), []byte(sampleText()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	shell := func(line string) string {
+		cmd := exec.Command("sh", "-c", line)
+		cmd.Dir, cmd.Env = dir, append(launcher{}.command(t, 1).Env, "OMPI_MCA_rmaps_base_oversubscribe=1")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", line, err, out)
+		}
+		return string(out)
+	}
+	_, block, _ := strings.Cut(string(text), "```sh\n")
+	block, _, _ = strings.Cut(block, "```")
+	for line := range strings.Lines(block) {
+		if out := shell(line); !strings.Contains(out, "\n      1024 ") {
+			t.Errorf("%s does not chart 1024 ranks:\n%s", line, out)
+		}
+	}
+	if _, err := exec.LookPath("mpirun"); err != nil {
+		t.Skip("there is no mpirun; install Debian's openmpi-bin")
+	}
+	_, first, _ := strings.Cut(string(text), "\n\n    ")
+	first, _, _ = strings.Cut(first, "\n")
+	first = strings.NewReplacer("DIR", "model", "FILE", "text.txt").Replace(first)
+	out := shell(first + " --seq 16 --steps 2 --kernels none")
+	if !strings.Contains(out, "4 ranks on 1 machine") || !strings.Contains(out, "saved          my-model") {
+		t.Errorf("%s prints\n%s", first, out)
+	}
+}

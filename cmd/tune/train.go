@@ -91,6 +91,8 @@ func newTrainFlags(c *Command) *trainFlags {
 	addDataLearning(c.Groups[len(c.Groups)-1].Flags, &t.config.Data)
 	t.addLength(c.Group("Length of the run"))
 	t.addOptimizer(c.Group("Optimizer"))
+	addSelection(c.Group("What is trained"), &t.config.Select)
+	addObjective(c.Group("Loss"), &t.config.Objective)
 	lora := c.Group("LoRA")
 	addLoRA(lora, &t.config.LoRA)
 	lora.Float64Var(&t.config.LoRA.PlusRatio, "loraplus-lr-ratio", t.config.LoRA.PlusRatio,
@@ -164,6 +166,7 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags) (err error) 
 	if err := ctx.Err(); err != nil {
 		return err // interrupted while loading: there is nothing to save
 	}
+	a.noteUpdates(job.Config)
 	if !a.follows() {
 		if err := t.view.attach(job); err != nil {
 			return err

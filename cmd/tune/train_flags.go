@@ -27,6 +27,8 @@ func (t *trainFlags) addLength(f *pflag.FlagSet) {
 	c := &t.config
 	f.IntVar(&c.Steps, "steps", c.Steps, "optimizer `STEPS`; 0 for as many as --epochs gives")
 	f.Float64Var(&c.Epochs, "epochs", c.Epochs, "`PASSES` over the data, may be a fraction; --steps comes before it")
+	f.DurationVar(&c.MaxTime, "max-time", c.MaxTime, "the most `TIME` for steps, such as 1h30m: then the run ends as if it was "+
+		"interrupted, and its model is saved; 0 for no limit")
 	addBatch(f, c)
 }
 
@@ -46,9 +48,8 @@ func (t *trainFlags) addOptimizer(f *pflag.FlagSet) {
 		"has none")
 	f.Float64Var(&c.WarmupRatio, "warmup-ratio", c.WarmupRatio, "`SHARE` of all steps for the linear warm-up, unless "+
 		"--warmup gives steps")
-	f.Float64Var(&c.Beta1, "adam-beta1", c.Beta1, "`DECAY` of AdamW's first moment")
-	f.Float64Var(&c.Beta2, "adam-beta2", c.Beta2, "`DECAY` of AdamW's second moment")
-	f.Float64Var(&c.Epsilon, "adam-epsilon", c.Epsilon, "`NUMBER` that is added to the root of AdamW's second moment")
+	addOptim(f, c)
+	addFactors(f, c)
 	addUpdate(f, c)
 	f.BoolVar(&c.DecayAll, "decay-all", c.DecayAll, "weight decay of norms and biases, too")
 }
@@ -66,7 +67,7 @@ func addRows(f *pflag.FlagSet, c *trainer.Config) {
 }
 
 func addUpdate(f *pflag.FlagSet, c *trainer.Config) {
-	f.Float64Var(&c.WeightDecay, "weight-decay", c.WeightDecay, "decoupled weight `DECAY` of AdamW, of all weights "+
+	f.Float64Var(&c.WeightDecay, "weight-decay", c.WeightDecay, "weight `DECAY`, decoupled but for sgd, of all weights "+
 		"but those of norms and biases")
 	f.Float64Var(&c.Clip, "clip", c.Clip, "largest `NORM` of the gradient; 0 for no clipping")
 	f.Uint64Var(&c.Seed, "seed", c.Seed, "`SEED` of everything random: the same seed gives the same losses, to the "+

@@ -112,10 +112,11 @@ type Graph struct {
 	bySym  map[*gorgonia.Node]*slot // the buffer behind each node
 	added  map[*gorgonia.Node]bool  // gorgonia's additions seen so far
 	path   []string
-	region *region     // the innermost of Checkpoint
-	owned  []block     // memory of leaves that belong to the graph
-	sums   core.Memory // of gradients summed over several runs; nil for those of each run
-	one    *slot       // the gradient of the loss
+	region *region                                   // the innermost of Checkpoint
+	owned  []block                                   // memory of leaves that belong to the graph
+	sums   core.Memory                               // of gradients summed over several runs; nil for those of each run
+	update func(param int, gradient []float32) error // see Update; nil for gradients that stay
+	one    *slot                                     // the gradient of the loss
 	err    error
 }
 

@@ -26,6 +26,7 @@ type Program struct {
 	stats  []*Stat
 
 	complete completion
+	looking  bool // for what is not finite: nothing is updated
 }
 
 // Stat says what the instructions of one kind cost.
@@ -77,7 +78,7 @@ func (g *Graph) Compile(loss *Value, params ...*Value) (_ *Program, err error) {
 // Size is what a program would take and do, without being made.
 type Size struct {
 	Bytes     int    // of memory, for leaves that belong to the graph, activations and gradients
-	Gradients int    // bytes of these for the gradients of the parameters
+	Gradients int    // bytes of these for the gradients of the parameters, but for those of Update
 	Stats     []Stat // of one run of both passes, by kind and without times
 }
 
@@ -97,7 +98,9 @@ func (g *Graph) Size(loss *Value, params ...*Value) (Size, error) {
 		s.Bytes += layout(slots.slots)
 	}
 	for _, grad := range p.grads {
-		s.Gradients += grad.spec.bytes()
+		if grad.keep {
+			s.Gradients += grad.spec.bytes()
+		}
 	}
 	for _, in := range p.tape {
 		in.stat.Calls++
@@ -136,7 +139,10 @@ func (g *Graph) program(loss *Value, params []*Value) (*Program, error) {
 	if p.split < 0 {
 		p.split = len(p.tape)
 	}
-	if g.sums != nil {
+	switch {
+	case g.update != nil:
+		p.update(g.update)
+	case g.sums != nil:
 		p.accumulate(g.sums)
 	}
 	p.marks()
@@ -144,6 +150,9 @@ func (g *Graph) program(loss *Value, params []*Value) (*Program, error) {
 	byKind := map[Stat]*Stat{}
 	for _, in := range p.tape {
 		in.work = in.done()
+		if in.stat != nil {
+			continue
+		}
 		key := Stat{Op: in.op, Kernel: in.kernel, Pass: in.pass, Again: in.again}
 		if byKind[key] == nil {
 			s := key
@@ -222,6 +231,8 @@ var ErrFinite = errors.New("every value is finite")
 // several runs begin anew.
 func (p *Program) FirstNonFinite(ctx context.Context) (path, op string, err error) {
 	p.Adding(false)
+	p.looking = true
+	defer func() { p.looking = false }()
 	for _, in := range p.tape {
 		if err := in.run(ctx); err != nil {
 			return "", "", err

@@ -35,10 +35,10 @@ type Floor struct {
 	MS        float64 `json:"ms"`
 }
 
-// newFloor needs the products of a step, the elements that it trains, and the rate of
+// newFloor needs the products of a step, the bytes that its optimizer moves, and the rate of
 // products that somebody else has reached, if it is higher. Without a rate there is no floor.
-func newFloor(products float64, trained int, limits ceiling.Ceilings, rate float64) Floor {
-	f := Floor{Products: products, Bytes: float64(updateWork(trained, 1).Bytes)}
+func newFloor(products, moved float64, limits ceiling.Ceilings, rate float64) Floor {
+	f := Floor{Products: products, Bytes: moved}
 	if best := max(limits.Products, rate); limits.Threads > 0 && best > 0 {
 		f.Rate, f.Bandwidth = best, limits.Bandwidth
 		f.MS = f.computeMS() + f.updateMS()

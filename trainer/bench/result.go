@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"github.com/seed98097648/tune/core"
@@ -8,6 +9,7 @@ import (
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/lora"
 	"github.com/seed98097648/tune/trainer/models"
+	"github.com/seed98097648/tune/trainer/optim"
 )
 
 // Result is the outcome of a measurement.
@@ -46,7 +48,7 @@ type Measured struct {
 	Step      Spread    `json:"step_ms"` // a whole step, batch to updated weights
 	Forward   Spread    `json:"forward_ms"`
 	Backward  Spread    `json:"backward_ms"`
-	Optimizer Spread    `json:"optimizer_ms"`    // gradient norm, clipping and AdamW
+	Optimizer Spread    `json:"optimizer_ms"`    // gradient norm, clipping and update
 	Tokens    float64   `json:"tokens_per_s"`    // of the median step
 	OverFloor float64   `json:"step_over_floor"` // the median step divided by Result.Floor; 0 without ceilings
 	Steps     []Step    `json:"steps"`           // in the order they were made
@@ -88,7 +90,7 @@ type Step struct {
 // Memory is what a variant holds, exactly, as it was planned.
 type Memory struct {
 	Parameters int64 `json:"parameters"`
-	Optimizer  int64 `json:"optimizer"`      // the moments of AdamW
+	Optimizer  int64 `json:"optimizer"`      // what it remembers
 	Program    int64 `json:"program"`        // activations and gradients, on both sides of the boundary
 	Kept       int64 `json:"kept,omitempty"` // packed weights that kernels keep, at most
 	Total      int64 `json:"total"`
@@ -147,7 +149,7 @@ func newResult(o Options, variants []*variant, limits ceiling.Ceilings) *Result 
 	if o.Precision.Mixed() {
 		rated.Products = 0 // what was measured are products of float32, which these are faster than
 	}
-	r.Floor = newFloor(variants[0].needed, m.Elems(), rated, o.ProductRate)
+	r.Floor = newFloor(variants[0].needed, float64(updateWork(m.Elems(), 1, variants[0].engine.StateBytes()).Bytes), rated, o.ProductRate)
 	for _, v := range variants {
 		run := v.result(o, limits, variants[0])
 		if r.Floor.MS > 0 {
@@ -178,8 +180,8 @@ func (v *variant) result(o Options, limits ceiling.Ceilings, first *variant) Mea
 			r.PlainCalls = append(r.PlainCalls, c)
 		}
 	}
-	r.Update = newCall(Call{Op: "adamw", Pass: "update", Calls: len(v.steps), MS: sum(v.steps, optimizer),
-		Work: updateWork(v.model.Elems(), len(v.steps))}, limits)
+	r.Update = newCall(Call{Op: string(cmp.Or(o.Optimizer.Kind, optim.AdamW)), Pass: "update", Calls: len(v.steps), MS: sum(v.steps, optimizer),
+		Work: updateWork(v.model.Elems(), len(v.steps), v.engine.StateBytes())}, limits)
 	r.Products = r.newProducts(limits)
 	return r
 }
@@ -194,11 +196,11 @@ func newCall(c Call, limits ceiling.Ceilings) Call {
 }
 
 // updateWork is that of the optimizer for so many parameters: it reads each gradient to
-// find the norm of all, and then again with the parameter and two moments, which it
-// writes; it does 2 and 15 operations.
-func updateWork(params, steps int) core.Work {
+// find the norm of all, and then again with the parameter and what it remembers, which it
+// writes; AdamW does 2 and 15 operations.
+func updateWork(params, steps int, remembered int64) core.Work {
 	n := int64(params) * int64(steps)
-	return core.Work{Bytes: 8 * 4 * n, Elementwise: 17 * float64(n)}
+	return core.Work{Bytes: 4*4*n + 2*remembered*int64(steps), Elementwise: 17 * float64(n)}
 }
 
 func (v *Measured) newProducts(limits ceiling.Ceilings) Products {

@@ -118,12 +118,11 @@ func (v *variant) kernelHealth() core.Health {
 	return sum
 }
 
-// bytes returns what the variant holds: its parameters, the two moments of AdamW, and
+// bytes returns what the variant holds: its parameters, what the optimizer remembers, and
 // the planned memory of activations and gradients, which includes that in plugins and
 // that of gradients summed over several batches.
 func (v *variant) bytes() Memory {
-	trained := int64(v.model.Elems() * core.Float32.Size())
-	m := Memory{Optimizer: 2 * trained, Program: int64(v.engine.Program().Bytes()), Kept: v.engine.Kept()}
+	m := Memory{Optimizer: v.engine.StateBytes(), Program: int64(v.engine.Program().Bytes()), Kept: v.engine.Kept()}
 	for _, p := range v.model.Params() {
 		m.Parameters += int64(len(p.Tensor.Data) + 4*len(p.Scale))
 	}

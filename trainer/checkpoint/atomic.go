@@ -26,6 +26,14 @@ func WriteFileAtomic(path string, data []byte, perm fs.FileMode) error {
 	return nil
 }
 
+// WriteAtomic is WriteFileAtomic of what fill writes.
+func WriteAtomic(path string, perm fs.FileMode, fill func(io.Writer) error) error {
+	if err := replaceFile(path, perm, fill); err != nil {
+		return fmt.Errorf("checkpoint: cannot write %s: %w", path, err)
+	}
+	return nil
+}
+
 // replaceFile lets fill write a temporary file beside path, brings it to the disk and
 // renames it to path.
 func replaceFile(path string, perm fs.FileMode, fill func(io.Writer) error) error {

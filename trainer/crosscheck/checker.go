@@ -80,6 +80,14 @@ func (c *Checker) Again() {
 	}
 }
 
+// Round counts the times at which calls are compared anew; it is -1 of a nil Checker, which compares none.
+func (c *Checker) Round() int {
+	if c == nil {
+		return -1
+	}
+	return c.round
+}
+
 // Watch returns the kernel as one site of one graph uses it: what it gives in the calls that
 // are compared is handed on only if it is right. Otherwise the call fails with a
 // *core.KernelError that has the *Mismatch for its cause.

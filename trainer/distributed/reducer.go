@@ -256,16 +256,18 @@ func (r *Reducer) finish(p *pass, i int) {
 	b.within(lo, hi, func(s segment, at int) { copy(r.values[s.tensor][s.from:s.to], all[at:]) })
 }
 
-// Collect gives the first rank in whole what each rank has its own elements of: pieces of them, as Own calls for them.
-// The other ranks have no whole.
+// Collect gives the first rank in whole what each rank has its own elements of: in the order of Own, in pieces that
+// may be smaller. The other ranks have no whole.
 func (r *Reducer) Collect(pieces, whole [][]float32) error {
 	next := 0
 	for _, b := range r.buckets {
 		var mine []byte
 		lo, hi := r.top.own(b.elems)
-		b.within(lo, hi, func(segment, int) {
-			mine = append(mine, asBytes(pieces[next])...)
-			next++
+		b.within(lo, hi, func(s segment, _ int) {
+			for n := s.to - s.from; n > 0; next++ {
+				mine = append(mine, asBytes(pieces[next])...)
+				n -= len(pieces[next])
+			}
 		})
 		all, err := r.world.Exchange("what the ranks have of the optimizer", mine)
 		if err != nil {

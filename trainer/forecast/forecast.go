@@ -15,6 +15,7 @@ import (
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/nn"
+	"github.com/seed98097648/tune/trainer/optim"
 )
 
 // Run is what a forecast is made for.
@@ -22,6 +23,8 @@ type Run struct {
 	Batch, Seq            int  // rows of a batch, tokens of a row
 	Accumulate            int  // batches whose gradients make one step; 0 means 1
 	GradientCheckpointing bool // see trainer.EngineConfig
+	Optim                 optim.Config
+	UpdateInBackward      bool // see trainer.EngineConfig
 	Evaluates             bool // held-out data are evaluated, by a second graph
 	Plugins               int  // processes that have a site
 	// Free is the memory that is free, of which kernels keep packed weights, at most MaxKept bytes if that is
@@ -68,7 +71,7 @@ func New(m *models.Model, mem core.Memory, r Run) (*Forecast, error) {
 	f.Memory = []Part{
 		{"weights", weights},
 		{"gradients", gradients},
-		{"optimizer", 2 * 4 * f.Trainable}, // two moments in float32
+		{"optimizer", r.Optim.Bytes(Params(m))},
 		{"activations", activations},
 	}
 	if r.Evaluates {
@@ -84,7 +87,7 @@ func New(m *models.Model, mem core.Memory, r Run) (*Forecast, error) {
 			f.Memory = append(f.Memory, Part{KeptPart, kept})
 		}
 	}
-	f.work(train.Stats, r.Accumulate)
+	f.work(train.Stats, r.Accumulate, f.Memory[2].Bytes)
 	return f, nil
 }
 
@@ -96,6 +99,9 @@ func size(m *models.Model, mem core.Memory, r Run, forwardOnly bool) (autograd.S
 	c.Checkpoint, c.Training = r.GradientCheckpointing && !forwardOnly, !forwardOnly
 	if r.Accumulate > 1 {
 		c.Sums = mem
+	}
+	if r.UpdateInBackward && !forwardOnly {
+		c.Update = func(int, []float32) error { return nil }
 	}
 	s, err := m.Size(c, m.Forward(c).Loss, forwardOnly)
 	if err != nil {
@@ -112,15 +118,15 @@ func overheads(r Run) int64 {
 }
 
 // work adds up what a step has to do.
-func (f *Forecast) work(kinds []autograd.Stat, accumulate int) {
+func (f *Forecast) work(kinds []autograd.Stat, accumulate int, moments int64) {
 	for _, k := range kinds {
 		for range accumulate {
 			f.steps = append(f.steps, k.Work)
 		}
 	}
-	// The norm of the gradients reads them; AdamW reads and writes the weight and both
-	// moments, and reads the gradient.
-	f.steps = append(f.steps, core.Work{Bytes: 4 * 8 * f.Trainable})
+	// The norm of the gradients reads them; the optimizer reads and writes the weight and
+	// what it remembers, and reads the gradient.
+	f.steps = append(f.steps, core.Work{Bytes: 4*4*f.Trainable + 2*moments})
 }
 
 // Bytes returns the memory that the run will have in use, all parts together.
@@ -152,4 +158,16 @@ func (f *Forecast) Step(best, worst ceiling.Ceilings) (from, to time.Duration) {
 		from, to = from+least, to+most
 	}
 	return from, time.Duration(float64(to) / reached)
+}
+
+// Params returns the tensors that an optimizer of the model has to do with, by name and shape: those
+// of files, since a packed matrix of experts is several of them.
+func Params(m *models.Model) []optim.Param {
+	var all []optim.Param
+	for _, p := range m.Trainable() {
+		for _, e := range p.Entries {
+			all = append(all, optim.Param{Name: e.Name, Shape: e.Shape})
+		}
+	}
+	return all
 }

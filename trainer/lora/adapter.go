@@ -20,6 +20,7 @@ type Adapter struct {
 	body    *nn.Body
 	targets []nn.Target
 	a, b    []*nn.Param // of each target
+	whole   []*nn.Param // trained as they are
 }
 
 // New puts fresh adapters on a model, which then gives what it gave before: A is uniform
@@ -58,7 +59,7 @@ func attach(body *nn.Body, put adapt, c Config, base string, targets []nn.Target
 		}
 		a.a, a.b = append(a.a, A), append(a.b, B)
 	}
-	return a, nil
+	return a, a.keep()
 }
 
 // Config returns the configuration, with its defaults filled in.
@@ -79,6 +80,12 @@ func (a *Adapter) Named() ([]checkpoint.Named, error) {
 			}
 			out = append(out, checkpoint.Named{Name: prefix + e.Name, Tensor: t})
 		}
+	}
+	for _, t := range a.wholeTensors() {
+		if _, bad := checkpoint.NonFinite(t.Tensor); bad {
+			return nil, fmt.Errorf("%s has values that are not finite: the training diverged; lower the learning rate", t.Name)
+		}
+		out = append(out, t)
 	}
 	return out, nil
 }

@@ -26,6 +26,11 @@ type Config struct {
 	Dropout float64  `json:"lora_dropout,omitempty"` // in [0, 1), while training
 	Targets []string `json:"lora_target,omitempty"`  // names of layers, such as q_proj; none for AllLinear
 	RSLoRA  bool     `json:"lora_rslora,omitempty"`  // scale is alpha/sqrt(r) (Kalajdzievski, 2023)
+	Layers  []int    `json:"lora_layers,omitempty"`  // the layers that get adapters, from 0; none for all
+
+	// Modules are what is trained as it is beside the adapters, as nn.Param.Named has it. Whoever loads
+	// the model has seen to it that these are trained; see models.Selection.
+	Modules []string `json:"-"`
 
 	// PlusRatio is how many times the learning rate B has; 0 for that of A. See Hayou et al.,
 	// "LoRA+: Efficient Low Rank Adaptation of Large Models" (2024).
@@ -56,8 +61,11 @@ func (c Config) Validate() error {
 		need(t != "", "lora.Config.Targets has an empty name; give names such as q_proj,v_proj, or %s", AllLinear)
 		need(t != AllLinear || len(c.Targets) == 1, "lora.Config.Targets: %s stands alone", AllLinear)
 	}
-	given := c.Rank != 0 || c.Alpha != 0 || c.Dropout != 0 || len(c.Targets) > 0 || c.RSLoRA
-	need(c.Adapter == "" || !given, "lora.Config.Adapter has its rank, alpha, dropout and targets in its "+
+	for _, l := range c.Layers {
+		need(l >= 0, "lora.Config.Layers has %d; layers are counted from 0", l)
+	}
+	given := c.Rank != 0 || c.Alpha != 0 || c.Dropout != 0 || len(c.Targets) > 0 || c.RSLoRA || len(c.Layers) > 0
+	need(c.Adapter == "" || !given, "lora.Config.Adapter has its rank, alpha, dropout, targets and layers in its "+
 		"adapter_config.json: leave these out")
 	need(c.PlusRatio >= 0 && c.PlusRatio <= math.MaxFloat32,
 		"lora.Config.PlusRatio is %g, must not be negative, and finite in float32", c.PlusRatio)
@@ -90,6 +98,10 @@ func (c Config) adaptation() nn.Adaptation {
 
 // choose returns the targets that the names mean.
 func (c Config) choose(all []nn.Target) ([]nn.Target, error) {
+	all, err := c.within(all)
+	if err != nil {
+		return nil, err
+	}
 	if c.Targets[0] == AllLinear {
 		return all, nil
 	}

@@ -42,6 +42,7 @@ type fields struct {
 	RankPattern  struct{} `json:"rank_pattern"`
 	AlphaPattern struct{} `json:"alpha_pattern"`
 	Save         []string `json:"modules_to_save"`
+	Layers       numbers  `json:"layers_to_transform"`
 }
 
 // names is a list of names, or a single string.
@@ -63,7 +64,7 @@ func (n *names) UnmarshalJSON(b []byte) error {
 // harmless are fields that change nothing about what an adapter computes, whatever they
 // say; those of the struct are checked one by one.
 var harmless = []string{"auto_mapping", "base_model_name_or_path", "r", "lora_alpha", "lora_dropout", "target_modules",
-	"use_rslora", "peft_type",
+	"use_rslora", "peft_type", "modules_to_save", "layers_to_transform",
 	"task_type", "bias", "inference_mode", "init_lora_weights", "revision", "peft_version", "megatron_core",
 	"loftq_config", "eva_config", "corda_config",
 	"qalora_group_size"}
@@ -100,7 +101,8 @@ func parse(b []byte) (Config, string, error) {
 	case len(f.Targets) == 0:
 		return Config{}, "", errors.New("field target_modules names no module")
 	}
-	c := Config{Rank: f.Rank, Alpha: f.Alpha, Dropout: f.Dropout, Targets: f.Targets, RSLoRA: f.RSLoRA}
+	c := Config{Rank: f.Rank, Alpha: f.Alpha, Dropout: f.Dropout, Targets: f.Targets, RSLoRA: f.RSLoRA,
+		Layers: f.Layers, Modules: f.Save}
 	return c, f.Base, c.Validate()
 }
 
@@ -135,7 +137,7 @@ func (a *Adapter) JSON() ([]byte, error) {
 		targets = lastNames(a.targets)
 	}
 	b, err := json.MarshalIndent(fields{Base: a.base, Rank: c.Rank, Alpha: c.Alpha, Dropout: c.Dropout, Targets: targets,
-		RSLoRA:   c.RSLoRA,
+		RSLoRA: c.RSLoRA, Save: a.wholeNames(), Layers: c.Layers,
 		PEFTType: "LORA", TaskType: causal, Bias: "none", Inference: true, InitWeights: true}, "", "  ")
 	return append(b, '\n'), err
 }
@@ -148,6 +150,13 @@ func Load(body *nn.Body, dir string) (*Adapter, error) { return load(body, body.
 // those of other folders.
 func LoadVariant(body *nn.Body, dir string) (*nn.Variant, error) {
 	v := body.Variant()
+	if whole, err := Modules(dir); err != nil || len(whole) > 0 {
+		if err == nil {
+			err = fmt.Errorf("lora: adapter %s has modules_to_save (%s), which all texts of an engine would have: merge it into "+
+				"a model of its own", dir, strings.Join(whole, ", "))
+		}
+		return nil, err
+	}
 	_, err := load(body, v.Adapt, dir)
 	return v, err
 }
@@ -257,6 +266,9 @@ func (a *Adapter) fill(f *checkpoint.File) error {
 			p.Set(e, t)
 			delete(left, prefix+e.Name)
 		}
+	}
+	if err := a.fillWhole(f, left); err != nil {
+		return fmt.Errorf("%s: %w", WeightsFile, err)
 	}
 	if len(left) > 0 {
 		extra := slices.Sorted(maps.Keys(left))

@@ -60,10 +60,9 @@ func TestWhatIsNotSupportedIsRefusedByName(t *testing.T) {
 	for _, tt := range []struct{ field, value, want string }{
 		{"use_dora", "true", "field use_dora is true, which is not supported"},
 		{"bias", `"all"`, `field bias is "all"`},
-		{"modules_to_save", `["lm_head"]`, `field modules_to_save is ["lm_head"]`},
 		{"rank_pattern", `{"q_proj": 4}`, "field rank_pattern is"},
 		{"alpha_pattern", `{"q_proj": 4}`, "field alpha_pattern is"},
-		{"layers_to_transform", "[1]", "field layers_to_transform is [1]"},
+		{"layers_pattern", `["h"]`, `field layers_pattern is ["h"]`},
 		{"exclude_modules", `["q_proj"]`, "field exclude_modules is"},
 		{"target_parameters", `["mlp.experts.gate_up_proj"]`, "field target_parameters is"},
 		{"fan_in_fan_out", "true", "field fan_in_fan_out is true"},
@@ -265,6 +264,18 @@ func TestMergeRefusesASumThatTheWeightCannotHold(t *testing.T) {
 		}
 		if _, err := a.Named(); (err != nil) != (bad-bad != 0) {
 			t.Errorf("%v: saving gives %v", bad, err)
+		}
+	}
+}
+
+// What an adapter of some layers, or with modules of its own, says is read as PEFT writes it.
+func TestLayersAndModulesOfPEFTAreRead(t *testing.T) {
+	for layers, want := range map[string][]int{"null": nil, "3": {3}, "[0, 2]": {0, 2}} {
+		text := strings.Replace(peft, `"layers_to_transform": null`, `"layers_to_transform": `+layers, 1)
+		text = strings.Replace(text, `"modules_to_save": null`, `"modules_to_save": ["lm_head", "norm"]`, 1)
+		c, _, err := parse([]byte(text))
+		if err != nil || !slices.Equal(c.Layers, want) || !slices.Equal(c.Modules, []string{"lm_head", "norm"}) {
+			t.Errorf("%s: %+v, %v", layers, c, err)
 		}
 	}
 }

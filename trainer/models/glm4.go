@@ -24,7 +24,8 @@ type glm4 struct{ hf.Config }
 
 func (c *glm4) decoder() (nn.DecoderConfig, error) {
 	d, err := c.Decoder(hf.Traits{PartialRotary: true})
-	d.Sandwich = true
+	d.Norms = nn.LayerNorms{Attention: "input_layernorm", PostAttention: "post_self_attn_layernorm",
+		Block: "post_attention_layernorm", PostBlock: "post_mlp_layernorm"}
 	d.Attention.OutBias = false
 	d.Attention.Pairing = core.Interleaved
 	d.Block = c.PackedMLP

@@ -1,6 +1,7 @@
 package models
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,6 +25,10 @@ type LoadOptions struct {
 	LoRA   lora.Config // adapters, new ones or those of a folder; all else is then frozen
 	Seed   uint64      // of new adapters
 	Frozen bool        // all is frozen: for a model that is not trained
+	// Train says which parameters are trained; all of them, or, with adapters, none, by default.
+	Train Selection
+	// Objective is what training adds to the plain loss.
+	Objective nn.Objective
 
 	// Check, if there is one, is asked about the model before its weights are read, and
 	// before it gets adapters. Its error ends the loading.
@@ -106,7 +111,10 @@ func Verify(dir, adapter string) error {
 }
 
 func (o LoadOptions) read(dir string, mem core.Memory, weights bool) (*Model, error) {
-	if err := o.LoRA.Validate(); err != nil {
+	if err := errors.Join(o.LoRA.Validate(), o.Train.Validate(o.LoRA.Enabled())); err != nil {
+		return nil, err
+	}
+	if err := o.ownModules(); err != nil {
 		return nil, err
 	}
 	config, err := ReadConfig(dir)
@@ -133,7 +141,7 @@ func (o LoadOptions) read(dir string, mem core.Memory, weights bool) (*Model, er
 		dtype, _, _ := set.Lookup(name)
 		return dtype
 	}
-	b := o.builder(allowed, stored)
+	b, chosen := o.builder(allowed, config, stored)
 	if quantised != nil {
 		quantised.scales(b, stored)
 	}
@@ -141,7 +149,10 @@ func (o LoadOptions) read(dir string, mem core.Memory, weights bool) (*Model, er
 	if err != nil {
 		return nil, fmt.Errorf("models: %s: %w", dir, err)
 	}
-	if weights && o.Check != nil {
+	if err = chosen.check(m); err != nil {
+		err = fmt.Errorf("models: %s: %w", dir, err)
+	}
+	if err == nil && weights && o.Check != nil {
 		err = o.Check(m)
 	}
 	if err == nil && weights {
@@ -157,22 +168,43 @@ func (o LoadOptions) read(dir string, mem core.Memory, weights bool) (*Model, er
 	return m.adapted(o, dir)
 }
 
-// builder returns one whose parameters are frozen, if they are to be. stored gives the
-// dtype of a tensor in the files.
-func (o LoadOptions) builder(mem core.Memory, stored func(name string) core.DType) *nn.Builder {
-	b := nn.NewBuilder(mem)
-	if o.Frozen || o.LoRA.Enabled() {
-		b.Freeze(func(p *nn.Param) core.DType { return frozenDType(p, stored, o.LoRA.BaseInt8) })
+// builder returns one whose parameters are frozen, if they are to be, and what decides that. stored gives
+// the dtype of a tensor in the files.
+func (o LoadOptions) builder(mem core.Memory, config []byte, stored func(name string) core.DType) (*nn.Builder,
+	*chooser) {
+	var c struct {
+		Layers int `json:"num_hidden_layers"`
 	}
-	return b
+	_ = json.Unmarshal(config, &c) // construct says what is wrong with it
+	b := nn.NewBuilder(mem)
+	return b, o.freeze(b, c.Layers, stored)
+}
+
+// ownModules takes over what the folder of an adapter says was trained beside it.
+func (o *LoadOptions) ownModules() error {
+	if o.LoRA.Adapter == "" {
+		return nil
+	}
+	own, err := lora.Modules(o.LoRA.Adapter)
+	if err == nil && len(o.Train.Modules) > 0 && !slices.Equal(o.Train.Modules, own) {
+		err = errors.New("models.Selection.Modules: an adapter that is trained further brings its own, in its " +
+			"adapter_config.json: leave it out")
+	}
+	o.Train.Modules = own
+	return err
 }
 
 // adapted returns the model with adapters, if there are to be any.
 func (m *Model) adapted(o LoadOptions, dir string) (_ *Model, err error) {
+	if err = m.SetObjective(o.Objective); err != nil {
+		m.Free()
+		return nil, fmt.Errorf("models: %w", err)
+	}
 	switch {
 	case o.LoRA.Adapter != "":
 		m.Adapter, err = lora.Load(&m.Body, o.LoRA.Adapter)
 	case o.LoRA.Enabled():
+		o.LoRA.Modules = o.Train.Modules
 		m.Adapter, err = lora.New(&m.Body, o.LoRA, dir, o.Seed)
 	}
 	if err != nil {
@@ -265,6 +297,9 @@ func (m *Model) ignored(name string) bool {
 		if i, err := strconv.Atoi(number); err == nil && i >= m.Config.NumHiddenLayers && i-m.Config.NumHiddenLayers < m.Config.ExtraLayers {
 			return true
 		}
+	}
+	if extra := m.Config.ExtraNames; extra != "" && strings.Contains(name, extra) {
+		return true
 	}
 	return m.Config.TieWordEmbeddings && name == "lm_head.weight" || strings.HasSuffix(name, ".rotary_emb.inv_freq")
 }

@@ -186,6 +186,11 @@ func TestAdaptersHaveTheNamesAndShapesOfPEFT(t *testing.T) {
 			"base_model.model.model.layers.1.mlp.experts.0.down_proj.lora_A.weight": {3, 10},
 			"base_model.model.model.layers.1.mlp.experts.0.down_proj.lora_B.weight": {12, 3},
 		}},
+		{"mixtral", nil, 2 * 2 * (4 + 1 + 4*3), map[string]core.Shape{
+			"base_model.model.model.layers.1.block_sparse_moe.gate.lora_B.weight":         {4, 3},
+			"base_model.model.model.layers.1.block_sparse_moe.experts.3.w1.lora_A.weight": {3, 12},
+			"base_model.model.model.layers.1.block_sparse_moe.experts.3.w2.lora_B.weight": {12, 3},
+		}},
 		// Gate and up are one linear layer there, and so have one adapter.
 		{"glm4", nil, 2 * 2 * 6, map[string]core.Shape{
 			"base_model.model.model.layers.1.mlp.gate_up_proj.lora_A.weight": {3, 12},

@@ -5,6 +5,7 @@
 package models
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -46,7 +47,7 @@ func unquantised(config []byte) error {
 // NewWith is New with options. Frozen matrices have the dtype that config.json names as
 // that of its files.
 func NewWith(config []byte, mem core.Memory, o LoadOptions) (*Model, error) {
-	if err := o.LoRA.Validate(); err != nil {
+	if err := errors.Join(o.LoRA.Validate(), o.Train.Validate(o.LoRA.Enabled()), o.ownModules()); err != nil {
 		return nil, err
 	}
 	if err := unquantised(config); err != nil {
@@ -59,8 +60,13 @@ func NewWith(config []byte, mem core.Memory, o LoadOptions) (*Model, error) {
 		return nil, err
 	}
 	stored, _ := core.ParseDType(files.DType) // what cannot be stored is float32
-	m, err := construct(config, o.builder(mem, func(string) core.DType { return stored }))
+	b, chosen := o.builder(mem, config, func(string) core.DType { return stored })
+	m, err := construct(config, b)
 	if err != nil {
+		return nil, err
+	}
+	if err := chosen.check(m); err != nil {
+		m.Free()
 		return nil, err
 	}
 	return m.adapted(o, "")
@@ -95,7 +101,7 @@ func (m *Model) Init(seed uint64) {
 			switch {
 			case len(p.Tensor.Shape) > 1:
 				v[i] = std * float32(rng.NormFloat64())
-			case strings.HasSuffix(p.Name, ".bias"):
+			case strings.HasSuffix(p.Name, ".bias") || p.AroundZero:
 				v[i] = 0
 			default:
 				v[i] = 1

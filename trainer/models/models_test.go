@@ -120,6 +120,15 @@ func TestConfigurationErrorsNameTheField(t *testing.T) {
 		{"dropout of what is added", family("phi3", with("resid_pdrop", 0.1)), "resid_pdrop 0.1"},
 		{"another rope than longrope", family("phi3", with("rope_scaling", map[string]any{"type": "linear", "factor": 2})), `rope_type "linear" is not supported by model_type phi3`},
 		{"biases of packed projections", family("phi3", with("mlp_bias", true)), "mlp_bias is not supported by model_type phi3"},
+		{"fewer layers with positions than layers", family("smollm3", with("no_rope_layers", []int{1})), "no_rope_layers has 1 entries for num_hidden_layers 2"},
+		{"no interval of positions", family("smollm3", with("no_rope_layer_interval", 0)), "no_rope_layer_interval is 0"},
+		{"a window in a layer of full attention", family("smollm3", with("use_sliding_window", false), with("layer_types", []string{"sliding_attention", "full_attention"})), "layer 0 is sliding_attention, but no"},
+		{"no factor of logits", family("granite", with("logits_scaling", 0)), "logits_scaling is 0, must be positive"},
+		{"a factor beyond float32", family("granite", with("residual_multiplier", 1e300)), "residual_multiplier is 1e+300"},
+		{"noise of the router", family("mixtral", with("router_jitter_noise", 0.1)), "router_jitter_noise 0.1"},
+		{"no local experts", family("mixtral", with("num_local_experts", 0)), "num_local_experts (0)"},
+		{"biases of experts", family("ernie4_5_moe", with("use_bias", true)), "use_bias is not supported by model_type ernie4_5_moe"},
+		{"no interval of experts", family("ernie4_5_moe", with("moe_layer_interval", 0)), "moe_layer_interval is 0"},
 		{"experts in some layers", family("glm4_moe", with("moe_layer_freq", 2)), "moe_layer_freq 2"},
 	}
 	for _, tt := range tests {

@@ -57,7 +57,7 @@ func train(t *testing.T, m *models.Model, steps int) []float64 {
 	}
 	cfg := optim.DefaultConfig()
 	cfg.WeightDecay = 0.1
-	adam, err := optim.NewAdamW(cfg, params)
+	adam, err := optim.New(cfg, params, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

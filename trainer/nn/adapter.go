@@ -24,11 +24,11 @@ type Target struct {
 }
 
 // expertTargets adds the matrices of the experts.
-func (b *Builder) expertTargets(m *MoE, path string) {
+func (b *Builder) expertTargets(m *MoE, path string, names ExpertNames) {
 	d, i := m.site.facts.Dim, m.site.facts.Intermediate
-	for k, name := range []string{"gate_proj", "up_proj", "down_proj"} {
+	for k, name := range []string{names.Gate, names.Up, names.Down} {
 		t := Target{Name: path + ".experts." + name, In: d, Out: i, at: &m.adapters[k], site: m.site}
-		if name == "down_proj" {
+		if name == names.Down {
 			t.In, t.Out = i, d
 		}
 		for e := range m.site.facts.Experts {

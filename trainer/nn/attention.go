@@ -12,11 +12,14 @@ import (
 // AttentionConfig sizes a self-attention block.
 type AttentionConfig struct {
 	Hidden, Heads, KVHeads, HeadDim int
-	Bias, OutBias                   bool    // of q, k and v; of o
-	Packed                          bool    // q, k and v are one matrix, in that order
-	QKNorm                          bool    // an RMSNorm over each head of q and of k
-	Eps                             float64 // of those norms
-	Rope                            *RopeTable
+	Bias, OutBias                   bool       // of q, k and v; of o
+	Packed                          bool       // q, k and v are one matrix, in that order
+	QKNorm                          bool       // an RMSNorm over each head of q and of k
+	QKNormAll                       bool       // one over all heads of q together, and of k
+	Eps                             float64    // of those norms
+	NormOffset                      int        // see DecoderConfig
+	Scale                           float64    // of the scores; 0 means 1/sqrt(HeadDim)
+	Rope                            *RopeTable // nil for no positions
 	Pairing                         core.Pairing
 	Window                          int // tokens that a query sees, itself among them; 0 for all before it
 }
@@ -28,8 +31,8 @@ type Attention struct {
 	in           []*Linear // q, k and v, or one layer that gives all three
 	qkv          *site     // offers qkv; nil if they are one layer
 	o            *Linear
-	qNorm, kNorm *RMSNorm // nil without QKNorm
-	rope         *Rope
+	qNorm, kNorm *RMSNorm // nil without QKNorm and QKNormAll
+	rope         *Rope    // nil without Rope
 	*site
 	paged, store *site // offer paged_attention and reshape_and_cache over a cache; see Body.Paged
 }
@@ -52,12 +55,19 @@ func NewAttention(b *Builder, path, sitePath string, cfg AttentionConfig) *Atten
 		})
 	}
 	a.o = NewLinear(b, path+".o_proj", cfg.Heads*cfg.HeadDim, cfg.Hidden, cfg.OutBias)
-	if cfg.QKNorm {
-		a.qNorm = NewRMSNorm(b, path+".q_norm", sitePath+".q_norm", cfg.HeadDim, cfg.Eps)
-		a.kNorm = NewRMSNorm(b, path+".k_norm", sitePath+".k_norm", cfg.HeadDim, cfg.Eps)
-		a.qNorm.perToken, a.kNorm.perToken = cfg.Heads, cfg.KVHeads
+	norm := func(name string, dim int) *RMSNorm {
+		return newNorm(b, path+name, sitePath+name, normKind{dim, cfg.Eps, cfg.NormOffset}, false)
 	}
-	a.rope = NewRope(b, sitePath+".rope", cfg.Rope, cfg.Pairing, cfg.Heads, cfg.KVHeads, cfg.HeadDim)
+	switch {
+	case cfg.QKNorm:
+		a.qNorm, a.kNorm = norm(".q_norm", cfg.HeadDim), norm(".k_norm", cfg.HeadDim)
+		a.qNorm.perToken, a.kNorm.perToken = cfg.Heads, cfg.KVHeads
+	case cfg.QKNormAll:
+		a.qNorm, a.kNorm = norm(".q_norm", cfg.Heads*cfg.HeadDim), norm(".k_norm", cfg.KVHeads*cfg.HeadDim)
+	}
+	if cfg.Rope != nil {
+		a.rope = NewRope(b, sitePath+".rope", cfg.Rope, cfg.Pairing, cfg.Heads, cfg.KVHeads, cfg.HeadDim)
+	}
 	a.site = b.site(sitePath+".attention", core.Attention,
 		core.Facts{HeadDim: cfg.HeadDim, Heads: cfg.Heads, KVHeads: cfg.KVHeads})
 	a.pagedSites(b, sitePath)
@@ -78,12 +88,17 @@ func (a *Attention) project(c *Context, x *autograd.Value) (q, k, v *autograd.Va
 	if f.Packed {
 		in = split(c.G, in[0], f.Heads*f.HeadDim, f.KVHeads*f.HeadDim, f.KVHeads*f.HeadDim)
 	}
+	if f.QKNormAll {
+		in[0], in[1] = a.qNorm.Forward(c, in[0]), a.kNorm.Forward(c, in[1])
+	}
 	q, k, v = in[0].Reshape(t, f.Heads, f.HeadDim), in[1].Reshape(t, f.KVHeads, f.HeadDim),
 		in[2].Reshape(t, f.KVHeads, f.HeadDim)
 	if f.QKNorm {
 		q, k = a.qNorm.Forward(c, q), a.kNorm.Forward(c, k)
 	}
-	q, k = a.rope.Forward(c, q, k)
+	if a.rope != nil {
+		q, k = a.rope.Forward(c, q, k)
+	}
 	return q, k, v
 }
 
@@ -94,6 +109,9 @@ func (a *Attention) rest(c *Context, q, k, v *autograd.Value) *autograd.Value {
 
 // attend records what the site offers: q [T, H, C], k and v [T, KV, C], y [T, H, C].
 func (a *Attention) attend(c *Context, q, k, v *autograd.Value) *autograd.Value {
+	if a.cfg.Scale != 0 { // q takes it, so that what attends has one scale
+		q = scaled(c, q, a.cfg.Scale*math.Sqrt(float64(a.cfg.HeadDim)))
+	}
 	if c.cache != nil {
 		return c.cache.attend(c, a, q, k, v)
 	}

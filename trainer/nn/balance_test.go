@@ -48,7 +48,30 @@ func loadBalancing(logits [][]float64, ids [][]int32, counts []bool) float64 {
 // TestTheBalanceIsThePublishedLoss compares value and gradient with the formula and with
 // its differences in float64.
 func TestTheBalanceIsThePublishedLoss(t *testing.T) {
-	const tokens, experts, k, layers, weight = 12, 5, 2, 3, 0.7
+	for _, weights := range [][2]float64{{0.7, 0}, {0, 0.3}, {0.7, 0.3}} {
+		theBalance(t, weights[0], weights[1])
+	}
+}
+
+// logSquares is the mean of the squares of the rows' log-sums, of those that count.
+func logSquares(rows [][]float64, counts []bool) float64 {
+	sum, n := 0.0, 0.0
+	for i, row := range rows {
+		if !counts[i%len(counts)] {
+			continue
+		}
+		all := 0.0
+		for _, x := range row {
+			all += math.Exp(x)
+		}
+		sum, n = sum+math.Pow(math.Log(all), 2), n+1
+	}
+	return sum / n
+}
+
+func theBalance(t *testing.T, weight, z float64) {
+	t.Helper()
+	const tokens, experts, k, layers = 12, 5, 2, 3
 	c := newContext(t, 2, tokens/2)
 	rng := newRand(1)
 	b := randomBatch(rng, 2, tokens/2, 9)
@@ -71,13 +94,14 @@ func TestTheBalanceIsThePublishedLoss(t *testing.T) {
 			rows = append(rows, row)
 		}
 	}
-	y := balance(c, weight)
+	y := balance(c, weight, z)
 	prog := execute(t, c, []*autograd.Value{y}, [][]float32{{1.5}}, wrt...)
 	var ids [][]int32
 	for _, r := range c.routed {
 		ids = slices.AppendSeq(ids, slices.Chunk(prog.Tensor(r.ids).Int32s(), k))
 	}
-	near(t, "value", prog.Tensor(y).Float32s(), []float64{weight * loadBalancing(rows, ids, counts)}, 0x1p-22)
+	value := func() float64 { return weight*loadBalancing(rows, ids, counts) + z*logSquares(rows, counts) }
+	near(t, "value", prog.Tensor(y).Float32s(), []float64{value()}, 0x1p-22)
 	const h = 1e-5
 	for layer, logits := range wrt {
 		var want []float64
@@ -85,11 +109,11 @@ func TestTheBalanceIsThePublishedLoss(t *testing.T) {
 			v := &rows[layer*tokens+i/experts][i%experts]
 			start := *v
 			*v = start + h
-			above := loadBalancing(rows, ids, counts)
+			above := value()
 			*v = start - h
-			below := loadBalancing(rows, ids, counts)
+			below := value()
 			*v = start
-			want = append(want, 1.5*weight*(above-below)/(2*h))
+			want = append(want, 1.5*(above-below)/(2*h))
 		}
 		near(t, "gradient", prog.Grad(logits).Float32s(), want, 1e-6)
 	}

@@ -148,6 +148,7 @@ func (d *Decoder) next(c *Context, out *Output) *Output {
 	if !c.each {
 		last = inPath(c, "last", func() *autograd.Value { return pickRow(c, out.Normed) })
 	}
+	last = scaled(c, last, d.cfg.Scales.Logits)
 	if c.Silent {
 		out.Loss = inPath(c, "last", func() *autograd.Value { return maximum(c.G, last) })
 		return out

@@ -54,6 +54,9 @@ func (b *Body) trained(c *Context, forwardOnly bool) ([]*autograd.Value, error) 
 	if c.Sums != nil {
 		c.G.Accumulate(c.Sums)
 	}
+	if c.Update != nil {
+		c.G.Update(c.Update)
+	}
 	if !forwardOnly {
 		for _, p := range b.Trainable() {
 			wrt = append(wrt, c.Leaf(p))

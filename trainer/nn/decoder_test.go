@@ -64,8 +64,33 @@ func withSigmoids(cfg *DecoderConfig) {
 
 // withSandwich has GLM-4-0414's norms and its packed MLP.
 func withSandwich(cfg *DecoderConfig) {
-	cfg.Sandwich = true
+	sandwich(cfg)
 	cfg.Block = func(b *Builder, _ int, path, site string) Block { return NewPackedMLP(b, path, site, 10, 14) }
+}
+
+// sandwich are GLM-4-0414's norms.
+func sandwich(cfg *DecoderConfig) {
+	cfg.Norms = LayerNorms{"input_layernorm", "post_self_attn_layernorm", "post_attention_layernorm", "post_mlp_layernorm"}
+}
+
+// withNormsAfter has those of OLMo 2.
+func withNormsAfter(cfg *DecoderConfig) {
+	cfg.Norms = LayerNorms{PostAttention: "post_attention_layernorm", PostBlock: "post_feedforward_layernorm"}
+	cfg.Attention.QKNormAll = true
+}
+
+// aroundZero has norms as Gemma's.
+func aroundZero(cfg *DecoderConfig) {
+	cfg.NormOffset = 1
+	cfg.Norms = LayerNorms{"input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"}
+}
+
+// withFactors has Granite's, and a layer without rotary positions.
+func withFactors(cfg *DecoderConfig) {
+	cfg.Scales = Scales{Embedding: 3, Residual: 0.4, Logits: 0.25}
+	cfg.Attention.Scale = 0.2
+	rope := cfg.Attention.Rope
+	cfg.Rope = func(layer int) *RopeTable { return []*RopeTable{nil, rope}[layer] }
 }
 
 func withWindow(n int) func(*DecoderConfig) {
@@ -88,7 +113,7 @@ func newDecoder(t *testing.T, cfg DecoderConfig, seed uint64) *Decoder {
 		for i := range p.Tensor.Float32s() {
 			p.Tensor.Float32s()[i] = 0.3 * float32(rng.NormFloat64())
 			switch {
-			case strings.Contains(p.Name, "norm"):
+			case strings.Contains(p.Name, "norm") && !p.AroundZero:
 				p.Tensor.Float32s()[i]++
 			case strings.Contains(p.Name, "embed"):
 				p.Tensor.Float32s()[i] *= 3
@@ -123,6 +148,9 @@ func TestEveryParameterHasItsGradient(t *testing.T) {
 		"norms on both sides":            tiny(withSandwich, partialInterleaved),
 		"sigmoids, groups, shared":       tiny(oneLayer, withSigmoids),
 		"a window":                       tiny(withWindow(2)),
+		"norms after, and of all heads":  tiny(withNormsAfter),
+		"norms around zero":              tiny(withQKNorm, aroundZero),
+		"factors, and no positions":      tiny(withFactors),
 		"balanced experts":               tiny(oneLayer, withExperts(2, true), balanced(5)),
 	}
 	for name, cfg := range tests {

@@ -8,8 +8,8 @@ import (
 	"github.com/seed98097648/tune/internal/simd"
 )
 
-// Freeze makes all parameters that are added from now on frozen. They are stored in the
-// dtype that storage returns for them: float32, bfloat16, float16, or int8 for a matrix
+// Freeze makes the parameters that are added from now on frozen, but for those that storage returns
+// core.InvalidDType for. They are stored in the dtype that it returns: float32, bfloat16, float16, or int8 for a matrix
 // that is only multiplied by. The parameter that it is given has no memory yet.
 func (b *Builder) Freeze(storage func(p *Param) core.DType) { b.storage = storage }
 

@@ -21,6 +21,8 @@ func (b *Builder) group(path string, op core.Op, facts core.Facts, build func() 
 		siteOf(b.sites, l.site).Within = path
 		if l.int8 != nil {
 			b.stayPlain(s, "its layers multiply int8 activations, which "+string(op)+" has not")
+		} else if l.Weight.Frozen != w.Frozen || l.Bias != nil && l.Bias.Frozen != w.Frozen {
+			b.stayPlain(s, halfFrozen)
 		} else if l.Weight.Tensor.DType != w.Tensor.DType {
 			b.stayPlain(s, "its weights are of several dtypes")
 		}

@@ -40,6 +40,9 @@ func (l *Linear) target(b *Builder, path string) {
 // sitePath is where in a model a module lies, given what its parameters' names begin with.
 func sitePath(path string) string { return strings.TrimPrefix(path, "model.") }
 
+// halfFrozen is why a site has no kernel: the fact Frozen is of all weights of the op.
+const halfFrozen = "some of its weights are trained and others not"
+
 // offer adds the site.
 func (l *Linear) offer(b *Builder, path string) {
 	w := l.Weight.Tensor
@@ -51,6 +54,9 @@ func (l *Linear) offer(b *Builder, path string) {
 	}
 	l.site = b.site(path, core.Linear, core.Facts{WeightDType: w.DType, Dim: w.Shape[1], Out: w.Shape[0],
 		Bias: l.Bias != nil, Frozen: l.Weight.Frozen})
+	if l.Bias != nil && l.Bias.Frozen != l.Weight.Frozen {
+		b.stayPlain(l.site, halfFrozen)
+	}
 }
 
 // Forward records the layer.

@@ -17,10 +17,13 @@ import (
 // label t+1 of its row, ignored labels are left out, and the sum is divided by the
 // batch's Divisor: logits [T, V].
 func CrossEntropy(c *Context, logits *autograd.Value) *autograd.Value {
-	return c.G.Apply(crossEntropyOp(c, logits), logits, c.labels, c.divisor)
+	return c.G.Apply(crossEntropyOp(c, logits, 0), logits, c.labels, c.divisor)
 }
 
-func crossEntropyOp(c *Context, logits *autograd.Value) autograd.Op {
+// crossEntropyOp is the loss of CrossEntropy. Of a label that is smoothed, the share is every
+// token's alike: the loss of the token becomes (1 - share) of its own and share times the mean of
+// those of all tokens, as transformers' LabelSmoother has it.
+func crossEntropyOp(c *Context, logits *autograd.Value, share float64) autograd.Op {
 	t, v := logits.Shape()[0], logits.Shape()[1]
 	bufs := sync.Pool{New: func() any { return new([1 << 10]float32) }}
 	return autograd.Op{Name: "cross_entropy",
@@ -40,6 +43,10 @@ func crossEntropyOp(c *Context, logits *autograd.Value) autograd.Op {
 						high, sum := expSum(x[r*v:(r+1)*v], buf[:])
 						saved[2*r], saved[2*r+1] = high, float32(sum)
 						losses[r] = float32(float64(high-x[r*v+y]) + math.Log(sum))
+						if share > 0 {
+							mean := sum64(x[r*v:(r+1)*v]) / float64(v)
+							losses[r] = float32((1-share)*float64(high-x[r*v+y]) + share*(float64(high)-mean) + math.Log(sum))
+						}
 					}
 				}
 			})
@@ -61,7 +68,13 @@ func crossEntropyOp(c *Context, logits *autograd.Value) autograd.Op {
 						// Not exp(x - log sum): a logarithm near a large logit has few digits left.
 						simd.ExpSum(row, x[r*v:(r+1)*v], 1, saved[2*r])
 						simd.Scale(row, row, float32(scale/float64(saved[2*r+1])))
-						row[y] -= float32(scale)
+						row[y] -= float32((1 - share) * scale)
+						if share > 0 {
+							each := float32(share * scale / float64(v))
+							for i := range row {
+								row[i] -= each
+							}
+						}
 					}
 				})
 				return nil
@@ -70,12 +83,13 @@ func crossEntropyOp(c *Context, logits *autograd.Value) autograd.Op {
 }
 
 // headLoss records the logits of the head, x [T, D], and the loss of them, to which a
-// further loss [1] is added unless it is nil. With a kernel the loss does not need the
+// further loss [1] is added unless it is nil, with labels smoothed by a share. With a kernel the loss does not need the
 // logits: they are computed if somebody keeps them.
-func (s *site) headLoss(c *Context, head *Linear, x, further *autograd.Value) (logits, loss *autograd.Value) {
+func (s *site) headLoss(c *Context, head *Linear, x, further *autograd.Value,
+	share float64) (logits, loss *autograd.Value) {
 	logits = inPath(c, "lm_head", func() *autograd.Value { return head.Forward(c, x) })
 	loss = inPath(c, "loss", func() *autograd.Value {
-		op, in := crossEntropyOp(c, logits), []*autograd.Value{logits, c.labels, c.divisor}
+		op, in := crossEntropyOp(c, logits, share), []*autograd.Value{logits, c.labels, c.divisor}
 		if s != nil && s.kernel != nil {
 			op, in = fusedCrossEntropy(c, s, x, c.Leaf(head.Weight))
 		}

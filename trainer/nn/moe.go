@@ -14,6 +14,17 @@ type MoEConfig struct {
 	Hidden, Intermediate int // of each expert
 	Shared               int // intermediate size of the MLP that every token goes through besides; 0 for none
 	Router               RouterConfig
+	Names                ExpertNames
+}
+
+// ExpertNames are what files call the matrices of an expert; the zero value is gate_proj, up_proj and down_proj.
+type ExpertNames struct{ Gate, Up, Down string }
+
+func (n ExpertNames) orUsual() ExpertNames {
+	if n == (ExpertNames{}) {
+		return ExpertNames{"gate_proj", "up_proj", "down_proj"}
+	}
+	return n
 }
 
 // MoE sends every token through the experts that its router chooses, and sums what they
@@ -21,6 +32,7 @@ type MoEConfig struct {
 //
 // The experts of a layer lie packed in two parameters; files keep one tensor for each.
 type MoE struct {
+	cfg          MoEConfig
 	router       *Router
 	gateUp, down *Param      // [E, 2I, D], gate first; [E, D, I]
 	adapters     [3]*adapter // of gate, up and down
@@ -31,15 +43,17 @@ type MoE struct {
 // NewMoE adds the parameters below path and the sites below sitePath.
 func NewMoE(b *Builder, path, sitePath string, cfg MoEConfig) *MoE {
 	e, i, d := cfg.Router.Experts, cfg.Intermediate, cfg.Hidden
+	names := cfg.Names.orUsual()
 	var gateUp, down []Entry
 	for x := range e {
 		name := fmt.Sprintf("%s.experts.%d.", path, x)
 		gateUp = append(gateUp,
-			Entry{name + "gate_proj.weight", 2 * x * i * d, core.Shape{i, d}},
-			Entry{name + "up_proj.weight", (2*x + 1) * i * d, core.Shape{i, d}})
-		down = append(down, Entry{name + "down_proj.weight", x * d * i, core.Shape{d, i}})
+			Entry{name + names.Gate + ".weight", 2 * x * i * d, core.Shape{i, d}},
+			Entry{name + names.Up + ".weight", (2*x + 1) * i * d, core.Shape{i, d}})
+		down = append(down, Entry{name + names.Down + ".weight", x * d * i, core.Shape{d, i}})
 	}
 	m := &MoE{
+		cfg:    cfg,
 		router: NewRouter(b, path+".gate", sitePath+".gate", d, cfg.Router),
 		gateUp: b.packed(path+".experts.gate_up", gateUp, e, 2*i, d),
 		down:   b.packed(path+".experts.down", down, e, d, i),
@@ -51,10 +65,12 @@ func NewMoE(b *Builder, path, sitePath string, cfg MoEConfig) *MoE {
 	switch {
 	case m.gateUp.Tensor.DType == core.Int8 || m.down.Tensor.DType == core.Int8:
 		b.stayPlain(m.site, "its weights are int8")
+	case m.gateUp.Frozen != m.down.Frozen:
+		b.stayPlain(m.site, halfFrozen)
 	case m.gateUp.Tensor.DType != m.down.Tensor.DType:
 		b.stayPlain(m.site, "its weights are of several dtypes")
 	}
-	b.expertTargets(m, path)
+	b.expertTargets(m, path, names)
 	if cfg.Shared > 0 {
 		m.shared = NewMLP(b, path+".shared_experts", sitePath+".shared_experts", d, cfg.Shared, false)
 	}

@@ -17,10 +17,14 @@ type Param struct {
 	Name    string
 	Tensor  core.Tensor
 	Entries []Entry
-	Frozen  bool      // it gets no gradient
-	Scale   []float32 // of an int8 tensor: what the elements of each row are multiplied by
-	scale   core.Tensor
-	buffer  bool // see Builder.Buffer
+	Frozen  bool // it gets no gradient
+	// AroundZero says that random weights begin at 0, not at 1 as those of other norms.
+	AroundZero bool
+	// Tied is what files that do not tie call it besides: of an embedding that is the head, too.
+	Tied   string
+	Scale  []float32 // of an int8 tensor: what the elements of each row are multiplied by
+	scale  core.Tensor
+	buffer bool // see Builder.Buffer
 
 	content, scaleContent uint64 // see Changed
 }
@@ -51,6 +55,7 @@ type Builder struct {
 	targets []Target
 	layers  []*Linear // all but routers
 	use     *use
+	tied    string // of the next parameter; see Param.Tied
 	err     error
 }
 
@@ -83,8 +88,13 @@ func (b *Builder) Param(name string, shape ...int) *Param {
 // packed adds a parameter that holds several tensors of the checkpoint.
 func (b *Builder) packed(name string, entries []Entry, shape ...int) *Param {
 	p := &Param{Name: name, Entries: entries, Tensor: core.Tensor{DType: core.Float32, Shape: shape}}
+	if b.tied != "" {
+		p.Tied, b.tied = b.tied, ""
+	}
 	if b.storage != nil {
-		p.Frozen, p.Tensor.DType = true, b.storage(p)
+		if dtype := b.storage(p); dtype != core.InvalidDType {
+			p.Frozen, p.Tensor.DType = true, dtype
+		}
 	}
 	if b.err != nil {
 		return p // the model will not be used

@@ -11,22 +11,26 @@ import (
 // and rope. Its site offers attention_pre, which is for inference.
 type pre struct {
 	norm      *RMSNorm
+	name      string // of the norm
 	attention *Attention
-	*site     // nil where q, k and v are one layer, or the norms have an epsilon of their own
+	*site     // nil where there is no such op; see fitsPre
 }
 
 // newPre adds the site, before those of what build adds, and tells it what they are. The norm is that of a sum
 // unless the layer is the first.
-func newPre(b *Builder, path string, cfg AttentionConfig, eps float64, first bool,
+func newPre(b *Builder, path string, cfg AttentionConfig, d *DecoderConfig, first bool,
 	build func() (*RMSNorm, *Attention)) *pre {
-	if cfg.Packed || cfg.QKNorm && cfg.Eps != eps {
+	if !fitsPre(cfg, d) {
 		norm, attention := build()
-		return &pre{norm: norm, attention: attention}
+		return &pre{norm: norm, name: d.Norms.Attention, attention: attention}
 	}
-	facts := core.Facts{Dim: cfg.Hidden, Eps: eps, Cast: core.CastBeforeWeight, Residual: !first, QKNorm: cfg.QKNorm,
+	facts := core.Facts{Dim: cfg.Hidden, Eps: d.Eps, Offset: d.NormOffset, Cast: core.CastBeforeWeight, Residual: !first, QKNorm: cfg.QKNorm,
 		Bias: cfg.Bias, Pairing: cfg.Pairing, RotaryDim: 2 * len(cfg.Rope.InvFreq), HeadDim: cfg.HeadDim,
 		Heads: cfg.Heads, KVHeads: cfg.KVHeads}
-	p := &pre{site: b.site(path, core.AttentionPre, facts)}
+	if d.NormOffset != 0 {
+		facts.Cast = core.CastAfterWeight
+	}
+	p := &pre{name: d.Norms.Attention, site: b.site(path, core.AttentionPre, facts)}
 	p.inference, p.plain = true, p.unfit
 	p.norm, p.attention = build()
 	p.describe(b)
@@ -37,6 +41,12 @@ func newPre(b *Builder, path string, cfg AttentionConfig, eps float64, first boo
 		}
 	}
 	return p
+}
+
+// fitsPre reports whether attention_pre is what comes before attention: a norm, q, k and v by layers of their own, norms
+// of each of their heads with the same epsilon if any, and rope.
+func fitsPre(cfg AttentionConfig, d *DecoderConfig) bool {
+	return d.Norms.Attention != "" && !cfg.Packed && !cfg.QKNormAll && cfg.Rope != nil && (!cfg.QKNorm || cfg.Eps == d.Eps)
 }
 
 // largest returns the site of the sum and the norm, or that of the norm alone.
@@ -88,7 +98,7 @@ func (p *pre) unfit() string {
 // forward records h + x, its norm, and q [T, H, C], k and v [T, KV, C] of that; x may be nil, where h stays as it is.
 func (p *pre) forward(c *Context, h, x *autograd.Value) (sum, q, k, v *autograd.Value) {
 	if !p.site.patched() || p.facts.Residual != (x != nil) {
-		sum, y := addNorm(c, "input_layernorm", p.norm, h, x, true)
+		sum, y := addNorm(c, p.name, p.norm, h, x, true)
 		defer c.G.Enter("self_attn")()
 		q, k, v = p.attention.project(c, y)
 		return sum, q, k, v

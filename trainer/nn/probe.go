@@ -209,7 +209,7 @@ func probeLoss(p *prober) []*autograd.Value {
 	for i := range p.batch.Labels {
 		p.batch.Labels[i] = int32(i * 7919 % f.Vocab)
 	}
-	_, loss := p.site.headLoss(p.Context, &Linear{Weight: p.weight(f.Vocab, f.Dim)}, p.before(f.Dim), nil)
+	_, loss := p.site.headLoss(p.Context, &Linear{Weight: p.weight(f.Vocab, f.Dim)}, p.before(f.Dim), nil, 0)
 	return []*autograd.Value{loss}
 }
 

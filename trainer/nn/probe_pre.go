@@ -12,11 +12,11 @@ func probePre(p *prober) []*autograd.Value {
 		f.Heads, f.KVHeads = f.Heads/2, f.KVHeads/2
 	}
 	norm := func(dim, perToken int) *RMSNorm {
-		return &RMSNorm{Weight: p.input(dim), site: &site{facts: core.Facts{Dim: dim, Eps: f.Eps}, perToken: perToken}}
+		return &RMSNorm{Weight: p.input(dim), site: &site{facts: core.Facts{Dim: dim, Eps: f.Eps, Offset: f.Offset}, perToken: perToken}}
 	}
 	a := &Attention{cfg: AttentionConfig{Heads: f.Heads, KVHeads: f.KVHeads, HeadDim: f.HeadDim, QKNorm: f.QKNorm},
 		rope: &Rope{&RopeTable{InvFreq: make([]float64, f.RotaryDim/2), Scale: 1}, &site{facts: *f}}}
-	whole := &pre{norm: norm(f.Dim, 1), attention: a, site: p.site}
+	whole := &pre{norm: norm(f.Dim, 1), name: "norm", attention: a, site: p.site}
 	for _, heads := range []int{f.Heads, f.KVHeads, f.KVHeads} {
 		a.in = append(a.in, p.preLinear(heads*f.HeadDim))
 	}

@@ -86,7 +86,9 @@ func probedSites(t *testing.T) map[string]core.Site {
 	NewResidualNorm(b, "second", "second", 24, 1e-6)
 	NewAttention(b, "attn", "attn", AttentionConfig{Hidden: 24, Heads: 4, KVHeads: 2, HeadDim: 6, QKNorm: true, Eps: 1e-6,
 		Rope: &RopeTable{InvFreq: []float64{1, 0.1}, Scale: 1}, Pairing: core.Half})
-	newDecoderLayer(b, 1, tiny(withQKNorm, oneEps))
+	cfg := tiny(withQKNorm, oneEps)
+	cfg.Norms = cfg.Norms.orLlamas()
+	newDecoderLayer(b, 1, &cfg)
 	NewMLP(b, "mlp", "mlp", 24, 40, false)
 	NewPackedMLP(b, "packed", "packed", 24, 40)
 	NewMoE(b, "moe", "moe", MoEConfig{Hidden: 24, Intermediate: 10, Router: RouterConfig{Experts: 5, TopK: 2}})

@@ -9,7 +9,7 @@ import (
 	"github.com/seed98097648/tune/trainer/autograd"
 )
 
-// RMSNorm is y = x * rstd * weight over the last axis, rstd = 1/sqrt(mean(x^2) + eps).
+// RMSNorm is y = x * rstd * (offset + weight) over the last axis, rstd = 1/sqrt(mean(x^2) + eps).
 // Its site offers rms_norm.
 type RMSNorm struct {
 	Weight *Param // [D]
@@ -19,23 +19,45 @@ type RMSNorm struct {
 
 // NewRMSNorm adds the parameter path.weight and the site.
 func NewRMSNorm(b *Builder, path, sitePath string, dim int, eps float64) *RMSNorm {
-	return &RMSNorm{Weight: b.Param(path+".weight", dim), site: b.site(sitePath, core.RMSNorm, normFacts(b, dim, eps))}
+	return newNorm(b, path, sitePath, normKind{dim, eps, 0}, false)
 }
 
 // NewResidualNorm does so for a norm of the residual stream, right after a block's output
 // has been added to that. The addition and the norm together have a site as well, at
 // sitePath.add.
 func NewResidualNorm(b *Builder, path, sitePath string, dim int, eps float64) *RMSNorm {
-	sum := b.site(sitePath+".add", core.AddRMSNorm, normFacts(b, dim, eps))
-	n := NewRMSNorm(b, path, sitePath, dim, eps)
-	n.sum = sum
-	b.sites[len(b.sites)-1].Within = sum.path
-	return n
+	return newNorm(b, path, sitePath, normKind{dim, eps, 0}, true)
 }
 
-func normFacts(b *Builder, dim int, eps float64) core.Facts {
-	return core.Facts{WeightDType: core.Float32, Dim: dim, Eps: eps, Cast: core.CastBeforeWeight,
+// normKind is what norms differ in.
+type normKind struct {
+	dim    int
+	eps    float64
+	offset int // 0, or 1 where the weights are stored around zero
+}
+
+func (k normKind) facts(b *Builder) core.Facts {
+	f := core.Facts{WeightDType: core.Float32, Dim: k.dim, Eps: k.eps, Offset: k.offset, Cast: core.CastBeforeWeight,
 		Frozen: b.storage != nil}
+	if k.offset != 0 {
+		f.Cast = core.CastAfterWeight
+	}
+	return f
+}
+
+// newNorm adds the parameter and the site of a norm, and that of the sum for one of the residual stream.
+func newNorm(b *Builder, path, sitePath string, k normKind, residual bool) *RMSNorm {
+	n := &RMSNorm{}
+	if residual {
+		n.sum = b.site(sitePath+".add", core.AddRMSNorm, k.facts(b))
+	}
+	n.Weight = b.Param(path+".weight", k.dim)
+	n.Weight.AroundZero = k.offset != 0
+	n.site = b.site(sitePath, core.RMSNorm, k.facts(b))
+	if residual {
+		b.sites[len(b.sites)-1].Within = n.sum.path
+	}
+	return n
 }
 
 // Forward records the norm over rows of D elements, whatever the shape of x.
@@ -47,11 +69,11 @@ func (n *RMSNorm) Forward(c *Context, x *autograd.Value) *autograd.Value {
 		return n.fused(c, rows, flat, c.Leaf(n.Weight))[0].Reshape(x.Shape()...)
 	}
 	rstd := rsqrt(c.G, meanSquare(c.G, flat), n.facts.Eps)
-	return scaleColumns(c.G, scaleRows(c.G, flat, rstd), c.Leaf(n.Weight)).Reshape(x.Shape()...)
+	return scaleColumns(c.G, scaleRows(c.G, flat, rstd), plusOffset(c, n)).Reshape(x.Shape()...)
 }
 
 // addsItself reports whether a kernel computes the sum that the norm is of.
-func (n *RMSNorm) addsItself() bool { return n.sum != nil && n.sum.kernel != nil }
+func (n *RMSNorm) addsItself() bool { return n != nil && n.sum != nil && n.sum.kernel != nil }
 
 // ofSum records h = residual + x and the norm of h, both [T, D]. If the terms are recorded
 // outside the region that the norm is in, they are not kept for it: where it is computed
@@ -63,21 +85,43 @@ func (n *RMSNorm) ofSum(c *Context, residual, x *autograd.Value, outside bool) (
 	}
 	var again *autograd.Again
 	if outside {
-		again = normAgain(residual.Shape()[0], n.facts.Dim)
+		again = normAgain(residual.Shape()[0], n.facts.Dim, float32(n.facts.Offset))
 	}
 	out := n.sum.fusedAgain(c, residual.Shape()[0], again, x, residual, c.Leaf(n.Weight))
 	return out[1], out[0]
 }
 
-// normAgain computes y = h * rstd * weight from the outputs h and rstd of add_rms_norm:
+// plusOffset records what a norm multiplies by, of its weight.
+func plusOffset(c *Context, n *RMSNorm) *autograd.Value {
+	w, offset := c.Leaf(n.Weight), float32(n.facts.Offset)
+	if offset == 0 {
+		return w
+	}
+	return c.G.Apply(autograd.Op{Name: "plus_offset", Outputs: []autograd.Spec{autograd.Float32(n.facts.Dim)},
+		Forward: func(_ context.Context, in, out []core.Tensor) error {
+			y := out[0].Float32s()
+			for i, v := range in[0].Float32s() {
+				y[i] = offset + v
+			}
+			return nil
+		},
+		Backward: &autograd.Backward{Through: []int{0}},
+	}, w)
+}
+
+// normAgain computes y = h * rstd * (offset + weight) from the outputs h and rstd of add_rms_norm:
 // the weight is its input 2, and y, h and rstd are its outputs. A kernel that rounds in
 // other places than float32 arithmetic from left to right has other bits in y than this.
-func normAgain(t, d int) *autograd.Again {
+func normAgain(t, d int, offset float32) *autograd.Again {
+	gain := make([]float32, d)
 	return &autograd.Again{Inputs: []int{2}, Outputs: []int{1, 2}, Writes: []int{0},
 		Run: func(_ context.Context, in, out []core.Tensor) error {
-			w, h, rstd, y := in[0].Float32s(), in[1].Float32s(), in[2].Float32s(), out[0].Float32s()
+			h, rstd, y := in[1].Float32s(), in[2].Float32s(), out[0].Float32s()
+			for i, v := range in[0].Float32s() {
+				gain[i] = offset + v
+			}
 			eachRow(t, d, func(r int) {
-				simd.Stream(false).ScaleMul(y[r*d:][:d], h[r*d:][:d], w, rstd[r])
+				simd.Stream(false).ScaleMul(y[r*d:][:d], h[r*d:][:d], gain, rstd[r])
 			})
 			return nil
 		}}

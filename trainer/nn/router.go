@@ -15,6 +15,8 @@ type RouterConfig struct {
 	// Bias adds a number for each expert to the scores that choose, and not to those that
 	// weigh. No gradient reaches it: it is a buffer of the model.
 	Bias bool
+	// BiasName is what files call the bias, a matrix of one row there, if it is no part of the router's module.
+	BiasName string
 	// Groups, above 1, divides the experts into so many groups, in order. A token chooses
 	// TopGroups of them by the sum of their two best scores; the scores of experts in other
 	// groups count as 0, which can still be chosen before a negative one.
@@ -65,18 +67,22 @@ type Router struct {
 type routes struct{ logits, weights, ids *autograd.Value }
 
 // NewRouter adds the parameter path.weight and, if asked, the buffer
-// path.e_score_correction_bias, and the site.
+// path.e_score_correction_bias, or BiasName, and the site.
 func NewRouter(b *Builder, path, sitePath string, hidden int, cfg RouterConfig) *Router {
 	r := &Router{cfg: cfg, gate: &Linear{Weight: b.Param(path+".weight", cfg.Experts, hidden)}}
 	r.gate.offer(b, sitePath+".logits")
 	r.site = b.site(sitePath, core.MoEGate, cfg.moeGate())
-	if !cfg.Bias {
-		r.gate.target(b, path)
+	switch {
+	case cfg.Bias && cfg.BiasName == "":
+		// No target: with the bias it is a module of its own in the published code, which
+		// PEFT refuses to adapt.
+		r.bias = b.Buffer(path+".e_score_correction_bias", cfg.Experts)
 		return r
+	case cfg.Bias:
+		r.bias = b.Buffer(cfg.BiasName, cfg.Experts)
+		r.bias.Entries[0].Shape = core.Shape{1, cfg.Experts}
 	}
-	// No target: with the bias it is a module of its own in the published code, which
-	// PEFT refuses to adapt.
-	r.bias = b.Buffer(path+".e_score_correction_bias", cfg.Experts)
+	r.gate.target(b, path)
 	return r
 }
 

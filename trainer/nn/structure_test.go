@@ -13,9 +13,9 @@ import (
 // left out, doubled, or taken for its neighbour changes them by more than rounding.
 func TestTheResidualStreamIsThatOfTheFamily(t *testing.T) {
 	for name, cfg := range map[string]DecoderConfig{
-		"pre-norm": tiny(), "pre-norm, packed": tiny(withSandwich, func(cfg *DecoderConfig) { cfg.Sandwich = false }),
+		"pre-norm": tiny(), "pre-norm, packed": tiny(withSandwich, func(cfg *DecoderConfig) { cfg.Norms = LayerNorms{} }),
 		"q, k and v packed": tiny(withBiases, packed), "sandwich": tiny(withSandwich),
-		"sandwich, gate and up apart": tiny(func(cfg *DecoderConfig) { cfg.Sandwich = true }),
+		"sandwich, gate and up apart": tiny(sandwich),
 	} {
 		for _, form := range []string{"plain", "kernels", "checkpoint", "kernels and checkpoint"} {
 			t.Run(name+"/"+form, func(t *testing.T) {

@@ -31,6 +31,18 @@ func GlobalNorm(grads [][]float32) float64 {
 	return math.Sqrt(total)
 }
 
+// Squares returns the sums of the squares of parts of a gradient: GlobalNorm is the root of the sum of
+// all of them, one gradient after the other.
+func Squares(grad []float32) []float64 {
+	sums := make([]float64, (len(grad)+normBlock-1)/normBlock)
+	simd.Parallel(len(sums), 1, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			sums[i] = simd.SumSquares(grad[i*normBlock : min((i+1)*normBlock, len(grad))])
+		}
+	})
+	return sums
+}
+
 // ClipCoefficient returns the factor that brings gradients of this norm down to max,
 // as torch.nn.utils.clip_grad_norm_ does: min(1, max/(norm+1e-6)). A max of 0 or less
 // turns clipping off. A norm that is NaN gives NaN: such gradients must not be used.

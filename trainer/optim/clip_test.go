@@ -20,7 +20,7 @@ func TestClippingMatchesTorch(t *testing.T) {
 			if rel := math.Abs(norm-want[0]) / want[0]; rel > 1e-14 {
 				t.Errorf("norm %v, want %v", norm, want[0])
 			}
-			scale := float32(ClipCoefficient(norm, variant.Params["max_norm"]))
+			scale := float32(ClipCoefficient(norm, variant.numbers()["max_norm"]))
 			for grad, in := range map[string][]float64{"a": a, "b": b} {
 				clipped := narrow(in)
 				for i := range clipped {

@@ -7,9 +7,9 @@ import (
 )
 
 // The optimizer changes the parameters in place.
-func ExampleAdamW_Step() {
+func ExampleOptimizer_Step() {
 	value, grad := []float32{1, 1}, []float32{0.5, -0.5}
-	adam, err := optim.NewAdamW(optim.DefaultConfig(), []optim.Param{{Name: "w", Value: value, Grad: grad}})
+	adam, err := optim.New(optim.DefaultConfig(), []optim.Param{{Name: "w", Value: value, Grad: grad}}, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -16,11 +16,31 @@ import (
 type golden struct {
 	file *checkpoint.File
 	meta struct {
-		Variants map[string]struct {
-			Params map[string]float64
-			Rel    map[string]float64 `json:"f32_vs_f64_rel"` // how far torch's float32 is from its float64
+		Variants map[string]goldenVariant
+	}
+}
+
+// goldenVariant is one case of a file.
+type goldenVariant struct {
+	Params map[string]any
+	Rel    map[string]float64 `json:"f32_vs_f64_rel"` // how far torch's float32 is from its float64
+	Worst  float64            `json:"f32_vs_f64_rel_worst_block_params_last"`
+}
+
+// numbers returns the constants; true is 1.
+func (v goldenVariant) numbers() map[string]float64 {
+	all := map[string]float64{}
+	for name, x := range v.Params {
+		switch x := x.(type) {
+		case float64:
+			all[name] = x
+		case bool:
+			if x {
+				all[name] = 1
+			}
 		}
 	}
+	return all
 }
 
 func openGolden(t *testing.T, op string) *golden {

@@ -177,7 +177,11 @@ func (p *Printer) Summary(s *trainer.Summary) {
 	w := p.text()
 	head := "done: " + amount.Of(s.Steps, "step")
 	if s.Interrupted {
-		head = fmt.Sprintf("interrupted: %d of %s", s.Steps, amount.Of(p.start.Steps, "step"))
+		why := "interrupted"
+		if s.TimeUp {
+			why = "the time is up"
+		}
+		head = fmt.Sprintf("%s: %d of %s", why, s.Steps, amount.Of(p.start.Steps, "step"))
 		p.leaveBar(s.Last)
 	}
 	c := p.start.Config

@@ -43,6 +43,9 @@ type Config struct {
 	SkipBadRows bool `json:"skip_bad_rows,omitempty"` // leave them out and count them
 	// read only so many examples of each data set; 0 for all
 	MaxSamples int `json:"max_samples,omitempty"`
+
+	Talk   Talk         `json:"talk,omitzero"`
+	Mixing Interleaving `json:"mixing,omitzero"`
 }
 
 // Validate reports the field that makes no sense.
@@ -50,7 +53,7 @@ func (c Config) Validate() error {
 	if c.MaxSamples < 0 {
 		return fmt.Errorf("corpus.Config.MaxSamples is %d, must not be negative", c.MaxSamples)
 	}
-	if err := c.validateEvalSize(); err != nil {
+	if err := errors.Join(c.validateEvalSize(), c.Talk.Validate(), c.Mixing.Validate()); err != nil {
 		return err
 	}
 	if f := string(c.Format); f != "" && !slices.Contains(format.Formats(), f) {
@@ -189,7 +192,10 @@ func Load(ctx context.Context, c Config, m Model) (_ *Corpus, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("evaluation data: %w", err)
 	}
-	l := &loader{config: c, model: m, store: data.NewStore()}
+	if err := c.Mixing.fits(len(train)); err != nil {
+		return nil, err
+	}
+	l := newLoader(c, m)
 	defer func() {
 		if err != nil {
 			_ = l.store.Close() // the error at hand says more
@@ -210,7 +216,11 @@ func Load(ctx context.Context, c Config, m Model) (_ *Corpus, err error) {
 	}
 	l.shorten()
 	corpus.Seq = l.model.Seq
-	if corpus.Train, err = l.pack(mix.examples(m.Seed)); err != nil {
+	examples, err := mix.examples(c.Mixing, m.Seed)
+	if err == nil {
+		corpus.Train, err = l.pack(examples)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
 	switch {
@@ -218,7 +228,7 @@ func Load(ctx context.Context, c Config, m Model) (_ *Corpus, err error) {
 		if corpus.Eval, err = l.pack(held); err != nil {
 			return nil, fmt.Errorf("evaluation data: %w", err)
 		}
-	case c.holdsOut() && corpus.Train.Len() > 1 && !mix.repeats(): // or a row would be in both
+	case c.holdsOut() && corpus.Train.Len() > 1 && !mix.repeats(c.Mixing): // or a row would be in both
 		if corpus.Train, corpus.Eval, err = holdOutRows(c, corpus.Train, m.Seed); err != nil {
 			return nil, err
 		}
@@ -237,7 +247,7 @@ func LoadEval(ctx context.Context, c Config, m Model) (_ *Corpus, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
-	l := &loader{config: c, model: m, store: data.NewStore()}
+	l := newLoader(c, m)
 	corpus := &Corpus{store: l.store, Train: data.Slice(nil)}
 	defer func() {
 		if err != nil {

@@ -34,6 +34,9 @@ type plain struct{}
 
 func (plain) Spans(c chat.Conversation) ([]chat.Span, error) {
 	var spans []chat.Span
+	if think, ok := c.Vars["think"]; ok {
+		spans = append(spans, chat.Span{Text: fmt.Sprintf("think=%v|", think)})
+	}
 	for _, m := range c.Messages {
 		if m.Content == "boom" {
 			return nil, errors.New("the template refuses it")
@@ -442,5 +445,129 @@ func TestTokensThatTheTemplateWritesAndTheTokenizerLacks(t *testing.T) {
 				t.Errorf("missing %q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// talkRow has two answers, the first of them muted on request, and no system prompt.
+const talkRow = `{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"},
+{"role": "user", "content": "c"}, {"role": "assistant", "content": "d"}]}`
+
+func TestTalk(t *testing.T) {
+	row := strings.ReplaceAll(talkRow, "\n", " ") + "\n"
+	system := strings.Replace(row, `[{`, `[{"role": "system", "content": "own"}, {`, 1)
+	for name, c := range map[string]struct {
+		row, want string
+		talk      Talk
+	}{
+		"the last answer alone": {row, "user>a|assistant>b|user>c|assistant>[d|]", Talk{MaskHistory: true}},
+		"a system prompt":       {row, "system>s|user>a|assistant>[b|]user>c|assistant>[d|]", Talk{System: "s"}},
+		"one that is there":     {system, "system>own|user>a|assistant>[b|]user>c|assistant>[d|]", Talk{System: "s"}},
+		"both": {row, "system>s|user>a|assistant>b|user>c|assistant>[d|]",
+			Talk{System: "s", MaskHistory: true}},
+		"both, and a weight of 0": {strings.Replace(row, `"b"`, `"b", "weight": 0`, 1),
+			"system>s|user>a|assistant>b|user>c|assistant>[d|]", Talk{System: "s"}},
+		"variables": {row, "think=false|user>a|assistant>[b|]user>c|assistant>[d|]",
+			Talk{TemplateArgs: []string{"think=false"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(folder(t, map[string]string{"a.jsonl": c.row}), "a.jsonl")
+			corpus := load(t, Config{Paths: []string{path}, Talk: c.talk}, model(64))
+			if got := texts(t, corpus.Train); !slices.Equal(got, []string{c.want}) {
+				t.Errorf("rows %q, want %q", got, c.want)
+			}
+		})
+	}
+	for args, want := range map[string]string{"a": "want name=value", "tools=1": "its own tools", "a=1 a=2": "a twice"} {
+		if err := (Talk{TemplateArgs: strings.Fields(args)}).Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", args, err, want)
+		}
+	}
+}
+
+// TestInterleaving: the numbers are those of interleave_datasets in Hugging Face's datasets.
+func TestInterleaving(t *testing.T) {
+	for name, c := range map[string]struct {
+		how  Interleaving
+		sets [][]int
+		want []int // nil for what is drawn at random
+	}{
+		"until the shortest ends": {Interleaving{Mix: MixUnder}, [][]int{{0, 1, 2}, {10, 11}}, []int{0, 10, 1, 11}},
+		"until the longest ends":  {Interleaving{Mix: MixOver}, [][]int{{0, 1, 2}, {10, 11}}, []int{0, 10, 1, 11, 2, 10}},
+		"nearly all of the first": {Interleaving{Mix: MixUnder, Probs: []float64{1 - 1e-9, 1e-9}}, [][]int{{0, 1, 2}, {10}},
+			[]int{0, 1, 2}},
+		"under, by chance": {Interleaving{Mix: MixUnder, Probs: []float64{0.75, 0.25}}, [][]int{count(3000), count(3000)}, nil},
+		"over, by chance":  {Interleaving{Mix: MixOver, Probs: []float64{0.75, 0.25}}, [][]int{count(3000), count(1000)}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for i := range c.sets[0] {
+				c.sets[0][i] = -c.sets[0][i] // to be told apart
+			}
+			for i := range c.want {
+				if c.want[i] < 10 {
+					c.want[i] = -c.want[i]
+				}
+			}
+			got, err := c.how.examples(c.sets, 7)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.want != nil {
+				if !slices.Equal(got, c.want) {
+					t.Errorf("%v, want %v", got, c.want)
+				}
+				return
+			}
+			first, seen := 0, map[int]bool{}
+			for _, e := range got {
+				seen[e] = true
+				if e < 0 {
+					first++
+				}
+			}
+			if share := float64(first) / float64(len(got)); math.Abs(share-0.75) > 0.03 {
+				t.Errorf("%g of %d are of the first", share, len(got))
+			}
+			if all := len(seen) >= 3998; c.how.Mix == MixOver && !all {
+				t.Errorf("%d examples seen", len(seen))
+			}
+			if again, _ := c.how.examples(c.sets, 7); !slices.Equal(again, got) {
+				t.Error("the same seed draws others")
+			}
+		})
+	}
+}
+
+func count(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i + 1
+	}
+	return all
+}
+
+func TestInterleavingIsChecked(t *testing.T) {
+	dir := folder(t, map[string]string{"a.jsonl": strings.Repeat(fmt.Sprintf(pairRow, "q", "x"), 30),
+		"b.jsonl": strings.Repeat(fmt.Sprintf(pairRow, "q", "y"), 4)})
+	paths := []string{filepath.Join(dir, "a.jsonl"), filepath.Join(dir, "b.jsonl")}
+	for _, c := range []struct {
+		how  Interleaving
+		want string
+	}{
+		{Interleaving{Mix: "stir"}, "corpus.Interleaving.Mix is \"stir\"; it takes concat, interleave_under"},
+		{Interleaving{Probs: []float64{0.5, 0.5}}, "are for interleaving"},
+		{Interleaving{Mix: MixOver, Probs: []float64{0.5, 0.6}}, "come to 1.1"},
+		{Interleaving{Mix: MixOver, Probs: []float64{1.5, -0.5}}, "has -0.5; each must be above 0"},
+		{Interleaving{Mix: MixOver, Probs: []float64{1}}, "1 numbers for 2 data sets"},
+	} {
+		if _, err := Load(t.Context(), Config{Paths: paths, Mixing: c.how}, model(32)); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: error %v, want %q", c.how, err, c.want)
+		}
+	}
+	zero := 0.0
+	corpus := load(t, Config{Paths: paths, NoPacking: true, EvalSize: &zero, Mixing: Interleaving{Mix: MixUnder}},
+		model(32))
+	if n := corpus.Train.Len(); n != 8 {
+		t.Errorf("%d rows, want 4 of each", n)
 	}
 }

@@ -23,6 +23,12 @@ type loader struct {
 	cutOff int // examples of which the end of the row left nothing to learn
 
 	template Template // nil until there is a conversation
+	vars     map[string]any
+}
+
+func newLoader(c Config, m Model) *loader {
+	vars, _ := c.Talk.Vars() // which Validate has seen
+	return &loader{config: c, model: m, store: data.NewStore(), vars: vars}
 }
 
 // mostReported is how many broken rows a report names, and mostPlaces of how many examples
@@ -147,6 +153,9 @@ func (l *loader) row(layout format.Layout, r records.Record) error {
 			return fmt.Errorf("%v is a conversation: %w", r.Place, err)
 		}
 		l.report.Missing = l.template.Missing(l.model.Encoder.Encode)
+	}
+	if err = l.config.Talk.apply(&e, l.vars); err != nil {
+		return &records.Error{Place: r.Place, Err: err}
 	}
 	ids, learn, err := l.conversation(e)
 	if err != nil {

@@ -55,8 +55,8 @@ func (l *loader) evaluation(ctx context.Context, sources []Source) ([]int, error
 }
 
 // repeats reports whether a pass over the data has some examples more than once.
-func (m mixture) repeats() bool {
-	return slices.ContainsFunc(m, func(p part) bool { return p.weight > 1 })
+func (m mixture) repeats(i Interleaving) bool {
+	return i.on() || slices.ContainsFunc(m, func(p part) bool { return p.weight > 1 })
 }
 
 // holdOut takes examples out of the mixture to evaluate on; nil if there are too few, or
@@ -69,7 +69,7 @@ func (m mixture) holdOut(c Config, seed uint64) ([]int, error) {
 	for _, p := range m {
 		all = append(all, p.examples...)
 	}
-	if len(all) < enough && !m.repeats() || len(all) < 2 {
+	if len(all) < enough && !m.repeats(c.Mixing) || len(all) < 2 {
 		return nil, nil
 	}
 	train, held, err := holdOut(c, all, seed)
@@ -94,19 +94,25 @@ func (p part) last() int {
 }
 
 // examples returns what a pass over the data has.
-func (m mixture) examples(seed uint64) []int {
-	if len(m) == 1 && m[0].weight == 1 {
-		return m[0].examples
-	}
-	var all []int
+func (m mixture) examples(i Interleaving, seed uint64) ([]int, error) {
+	var sets [][]int
 	for _, p := range m {
-		whole := math.Floor(p.weight)
-		for range int(whole) {
-			all = append(all, p.examples...)
-		}
-		if rest := p.weight - whole; rest > 0 && len(p.examples) > 0 {
-			all = append(all, sample(p.examples, rest, seed+uint64(p.examples[0]))...)
-		}
+		sets = append(sets, p.weighed(seed))
+	}
+	if i.on() {
+		return i.examples(sets, seed)
+	}
+	return slices.Concat(sets...), nil
+}
+
+// weighed returns the examples as often as their weight says.
+func (p part) weighed(seed uint64) (all []int) {
+	whole := math.Floor(p.weight)
+	for range int(whole) {
+		all = append(all, p.examples...)
+	}
+	if rest := p.weight - whole; rest > 0 && len(p.examples) > 0 {
+		all = append(all, sample(p.examples, rest, seed+uint64(p.examples[0]))...)
 	}
 	return all
 }

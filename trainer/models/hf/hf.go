@@ -48,8 +48,12 @@ type Config struct {
 
 	// ExtraLayers is how many layers the files may hold after the last one that are no part
 	// of the model, as those that GLM-4.5 predicts several tokens with; set by its family.
-	ExtraLayers int  `json:"-"`
-	shortRope   bool // MaxPositionEmbeddings is the original
+	ExtraLayers int `json:"-"`
+	// ExtraNames are in the names of tensors that are no part of the model either; set by its family.
+	ExtraNames string `json:"-"`
+	// DefaultTheta is the base of the rotary embedding for files that have none; 0 means 10000. Set by the family.
+	DefaultTheta float64 `json:"-"`
+	shortRope    bool    // MaxPositionEmbeddings is the original
 }
 
 // Shared returns the shared fields of a configuration that embeds them.

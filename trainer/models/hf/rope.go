@@ -115,7 +115,7 @@ func (c *Config) ropeTable() (*nn.RopeTable, error) {
 		return nil, err
 	}
 	s, dim := c.scaling(), c.rotaryDim()
-	base := cmp.Or(s.RopeTheta, c.RopeTheta, 10000)
+	base := cmp.Or(s.RopeTheta, c.RopeTheta, c.DefaultTheta, 10000)
 	if base <= 0 || dim <= 0 || dim > c.HeadDim || dim%2 != 0 {
 		return nil, configError("rope_theta %g and partial_rotary_factor %g of head_dim %d give no even rotary size", base,
 			c.partialRotary(), c.HeadDim)

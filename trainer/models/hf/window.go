@@ -64,3 +64,11 @@ func (c *Config) windows(s Sliding) (func(layer int) int, error) {
 		return 0
 	}, nil
 }
+
+// LayerType returns what layer_types calls a layer with or without a sliding window.
+func LayerType(sliding bool) string {
+	if sliding {
+		return slidingAttention
+	}
+	return fullAttention
+}

@@ -1,0 +1,96 @@
+package simd
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// nearestCode looks at all values, with the rule for negative numbers near 0.
+func nearestCode(c *Codes, x float32) (least, most uint8) {
+	best := math.Inf(1)
+	for i, v := range c.Values {
+		switch d := math.Abs(float64(x) - float64(v)); {
+		case d < best:
+			best, least, most = d, uint8(i), uint8(i)
+		case d == best:
+			most = uint8(i)
+		}
+	}
+	if x < 0 && int32(least) == c.zero && c.zero > 0 {
+		least, most = least-1, least-1
+	}
+	return least, most
+}
+
+func codesOf(signed bool, n int) (c *Codes, x []float32) {
+	c = NewCodes(signed)
+	rng := rand.New(rand.NewPCG(3, 1))
+	for range n {
+		v := float32(math.Pow(10, -8*rng.Float64()))
+		if signed && rng.IntN(2) == 0 {
+			v = -v
+		}
+		x = append(x, v)
+	}
+	x[0], x[1], x[2] = 0, 1, c.Values[0]
+	for i := range min(n-3, 254) { // borders, and what is just above
+		border := c.Values[i+1]/2 + c.Values[i+2]/2
+		if x[i+3] = border; i%2 == 0 {
+			x[i+3] = math.Nextafter32(border, 2)
+		}
+	}
+	return c, x
+}
+
+func TestEncodeTakesTheNearestCode(t *testing.T) {
+	for _, signed := range []bool{true, false} {
+		c, x := codesOf(signed, 5000)
+		const scale = 0.25
+		got, scaled := make([]uint8, len(x)), make([]float32, len(x))
+		for i, v := range x {
+			scaled[i] = scale * v
+		}
+		c.Encode(got, scaled, scale)
+		for i, v := range x {
+			if least, most := nearestCode(c, v); got[i] < least || got[i] > most {
+				t.Errorf("signed %t: the code of %g is %d, want %d to %d", signed, v, got[i], least, most)
+			}
+		}
+	}
+}
+
+func TestValuesComeBackFromTheirCodes(t *testing.T) {
+	for _, signed := range []bool{true, false} {
+		c := NewCodes(signed)
+		codes, back := make([]uint8, 256), make([]float32, 256)
+		c.Encode(codes, c.Values[:], 1)
+		c.Decode(back, codes, 2)
+		for i, v := range c.Values {
+			if back[i] != 2*v {
+				t.Errorf("signed %t: %g comes back as %g", signed, v, back[i]/2)
+			}
+		}
+	}
+}
+
+func TestNothingIsEncodedByZero(t *testing.T) {
+	c := NewCodes(true)
+	codes, back := make([]uint8, 20), make([]float32, 20)
+	c.Encode(codes, make([]float32, 20), 0)
+	if c.Decode(back, codes, 0); back[0] != 0 || back[19] != 0 {
+		t.Errorf("a block of zeros comes back as %v", back)
+	}
+}
+
+func TestMaxAbsLooksAtBothSigns(t *testing.T) {
+	for n := range 70 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(i%7) - 3
+		}
+		if want := min(float32(n), 1) * 3; MaxAbs(x) != want { // the first is -3
+			t.Errorf("of %d elements it is %g, want %g", n, MaxAbs(x), want)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package trainer_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/reference"
+	"github.com/seed98097648/tune/core/transport"
+	"github.com/seed98097648/tune/internal/plugintest"
+	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/crosscheck"
+	"github.com/seed98097648/tune/trainer/models"
+	"github.com/seed98097648/tune/trainer/optim"
+)
+
+func atOnce(c *trainer.EngineConfig) { c.UpdateInBackward = true }
+
+func unclipped(c *trainer.EngineConfig) { c.Clip = 0 }
+
+// TestUpdatingInTheBackwardPassChangesNoBit is of runs without clipping, plain, with layers that are computed
+// again, where reading a weight after its update would show, and with plugins.
+func TestUpdatingInTheBackwardPassChangesNoBit(t *testing.T) {
+	mem := plugintest.Memory(t)
+	kernels := all(t, plugintest.Scan(t, transport.Options{}))
+	for name, patch := range map[string]func(*models.Model){"plain": nil, "kernels": kernels} {
+		for _, checkpointing := range []bool{false, true} {
+			again := func(c *trainer.EngineConfig) { c.GradientCheckpointing = checkpointing }
+			got := newRun(t, mem, patch, again, unclipped, atOnce).steps(4)
+			want := newRun(t, mem, patch, again, unclipped).steps(4)
+			if t.Run(name, func(t *testing.T) { sameBits(t, got, want) }); got.engine.Program().Bytes() >= want.engine.Program().Bytes() {
+				t.Errorf("%s: %d bytes of activations and gradients, no less than %d", name, got.engine.Program().Bytes(),
+					want.engine.Program().Bytes())
+			}
+		}
+	}
+}
+
+// TestClippingGoesByTheNormOfTheStepBefore compares with a run whose learning rates make up for it: SGD's step
+// is proportional to both.
+func TestClippingGoesByTheNormOfTheStepBefore(t *testing.T) {
+	sgd := func(c *trainer.EngineConfig) { c.Optim.Kind, c.Clip = optim.SGD, 0.5 }
+	got, want := newRun(t, autograd.Heap{}, nil, sgd, atOnce), newRun(t, autograd.Heap{}, nil, sgd, unclipped)
+	norm := 0.0
+	for i := range 4 {
+		b := got.next()
+		r, err := got.engine.Step(t.Context(), b, 0.1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if norm == 0 {
+			norm = r.GradNorm // of the first step itself
+		}
+		plain, err := want.engine.Step(t.Context(), b, 0.1*optim.ClipCoefficient(norm, 0.5))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if norm <= 0.5 {
+			t.Fatalf("step %d: a norm of %g is not clipped at all", i, norm)
+		}
+		if math.Abs(r.Loss-plain.Loss) > 1e-5 || math.Abs(r.GradNorm-plain.GradNorm) > 1e-4*plain.GradNorm {
+			t.Errorf("step %d: loss %g and norm %g, want %g and %g", i, r.Loss, r.GradNorm, plain.Loss, plain.GradNorm)
+		}
+		norm = r.GradNorm
+	}
+}
+
+// spoils is a kernel whose gradient is wrong from some call on.
+type spoils struct {
+	core.Kernel
+	calls *int
+	from  int
+	with  float32
+}
+
+func (s spoils) Backward(ctx context.Context, c *core.Call) error {
+	err := s.Kernel.Backward(ctx, c)
+	if *s.calls++; *s.calls >= s.from && err == nil {
+		c.Out[0].Float32s()[0] = s.with
+	}
+	return err
+}
+
+// TestAWrongKernelIsTakenOffBeforeAnythingIsUpdated: the step in which kernels are compared is tried before.
+func TestAWrongKernelIsTakenOffBeforeAnythingIsUpdated(t *testing.T) {
+	reg := core.NewRegistry()
+	if err := reg.Register(spoils{reference.Kernel(core.RMSNorm), new(int), 1, 100}); err != nil {
+		t.Fatal(err)
+	}
+	j := job(t)
+	j.Config.Kernels, j.Registry, j.Config.Optimizer.UpdateInBackward = "all", reg, true
+	got := run1(t, j)
+	plain := job(t)
+	plain.Config.Optimizer.UpdateInBackward = true
+	if want := run1(t, plain); len(got.Wrong) != 1 || got.Last.Loss != want.Last.Loss {
+		t.Errorf("%d wrong kernels, last loss %g; want 1 and that of a run without it, %g", len(got.Wrong), got.Last.Loss, want.Last.Loss)
+	}
+}
+
+// TestAStepInPartIsNotMadeAgain: an infinity in the last layers' gradients of the second step comes after the head
+// was updated.
+func TestAStepInPartIsNotMadeAgain(t *testing.T) {
+	calls, reg := new(int), core.NewRegistry()
+	if err := reg.Register(spoils{reference.Kernel(core.SwiGLU), calls, 3, float32(math.Inf(1))}); err != nil {
+		t.Fatal(err)
+	}
+	r := newRun(t, autograd.Heap{}, func(m *models.Model) {
+		if _, err := core.ApplyDefaultKernels(t.Context(), m, reg, "all"); err != nil {
+			t.Fatal(err)
+		}
+	}, unclipped, atOnce)
+	var err error
+	for range 10 {
+		if _, err = r.engine.Step(t.Context(), r.next(), 1e-3); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, trainer.ErrNonFinite) || !strings.Contains(err.Error(), "go on from a checkpoint") {
+		t.Fatalf("error %v", err)
+	}
+	seen := *calls
+	if _, again := r.engine.Step(t.Context(), r.next(), 1e-3); again == nil || *calls != seen {
+		t.Errorf("the step is made again: %v", again)
+	}
+	if crosscheck.Wrong(err) != nil {
+		t.Error("the error asks for the kernel to be taken off")
+	}
+}
+
+func TestSumsOfBatchesAreNotUpdatedAtOnce(t *testing.T) {
+	c := trainer.Default()
+	c.Accumulate, c.Optimizer.UpdateInBackward = 2, true
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "take one larger batch") {
+		t.Errorf("error %v", err)
+	}
+}

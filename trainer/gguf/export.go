@@ -1,0 +1,145 @@
+package gguf
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/amount"
+	"github.com/seed98097648/tune/trainer/checkpoint"
+	"github.com/seed98097648/tune/trainer/models"
+)
+
+// Options say what is written.
+type Options struct {
+	Model string // the folder
+	Type  string // of the matrices; empty for that of the embedding in the folder, so that nothing is lost
+	Out   string // the file, which must not exist
+}
+
+// Result is what has been written.
+type Result struct {
+	Arch    string // what llama.cpp calls the architecture
+	Type    string
+	Tensors int
+	Bytes   int
+	Float16 []string // matrices whose rows are no whole blocks, and which are float16 therefore
+	Notes   []string // what llama.cpp does otherwise and what to do about it
+}
+
+// Export writes a model. The file appears under its name only when it is complete. A model
+// that llama.cpp would compute otherwise is an error. mem holds what a model of its shape takes,
+// and no weights.
+func Export(o Options, mem core.Memory) (*Result, error) {
+	if err := vacant(o.Out); err != nil {
+		return nil, err
+	}
+	if err := models.Verify(o.Model, ""); err != nil {
+		return nil, err
+	}
+	m, err := models.Shape(o.Model, mem, models.LoadOptions{Frozen: true})
+	if err != nil {
+		return nil, err
+	}
+	defer m.Free()
+	set, err := checkpoint.OpenDir(o.Model)
+	if err != nil {
+		return nil, err
+	}
+	r, err := export(o, m, set)
+	if err = errors.Join(err, set.Close()); err != nil {
+		return nil, fmt.Errorf("gguf: %s: %w", o.Model, err)
+	}
+	return r, nil
+}
+
+func export(o Options, m *models.Model, set *checkpoint.Set) (*Result, error) {
+	f, err := familyOf(m)
+	if err != nil {
+		return nil, err
+	}
+	dtype, _, _ := set.Lookup("model.embed_tokens.weight")
+	as := typeOf(dtype)
+	if o.Type != "" {
+		if as, err = ParseType(o.Type); err != nil {
+			return nil, err
+		}
+	}
+	out, r := new(file), &Result{Arch: f.arch, Type: as.name}
+	out.set("general.architecture", f.arch)
+	out.set("general.type", "model")
+	out.set("general.name", nameOf(o.Model))
+	out.set("general.file_type", as.file)
+	if as.block > 1 {
+		out.set("general.quantization_version", uint32(2))
+	}
+	var raw struct {
+		Positions int `json:"max_position_embeddings"` // longrope lowers that of m.Config
+	}
+	if err := json.Unmarshal(m.RawConfig, &raw); err != nil {
+		return nil, err
+	}
+	positions, windowed := context(m, max(raw.Positions, m.Config.MaxPositionEmbeddings))
+	if windowed {
+		r.Notes = append(r.Notes, fmt.Sprintf("the file says that texts have at most %d tokens: llama.cpp has no "+
+			"sliding window here", positions))
+	}
+	f.hyper(out, m, positions)
+	if err := f.rope(out, m.Config, m.Decoder.Config()); err != nil {
+		return nil, err
+	}
+	notes, err := vocabulary(out, o.Model, "", m.Decoder.Config().Vocab)
+	if err != nil {
+		return nil, err
+	}
+	r.Notes = append(r.Notes, notes...)
+	if err := f.matrices(out, m, set, as); err != nil {
+		return nil, err
+	}
+	for _, t := range out.tensors {
+		if len(t.shape) > 1 && as.block > 1 && t.as.id == f16.id {
+			r.Float16 = append(r.Float16, t.name)
+		}
+	}
+	r.Tensors = len(out.tensors)
+	r.Bytes, err = save(o.Out, out)
+	return r, err
+}
+
+// save writes the file, if there is room for it.
+func save(path string, out *file) (int, error) {
+	size, err := out.bytes()
+	if err != nil {
+		return 0, err
+	}
+	if free, known := checkpoint.Free(path); known && free < uint64(size) {
+		return 0, fmt.Errorf("%s takes %s, and there are %s free", path, amount.Bytes(int64(size)),
+			amount.Bytes(int64(free)))
+	}
+	return size, checkpoint.WriteAtomic(path, 0o644, out.writeTo)
+}
+
+// vacant refuses a file that is there: it may be hours of somebody's work.
+func vacant(path string) error {
+	_, err := os.Lstat(path)
+	switch {
+	case err == nil:
+		return fmt.Errorf("gguf: %s exists: choose another name, or remove it", path)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	}
+	return fmt.Errorf("gguf: %w", err)
+}
+
+// nameOf is what programs show of the model.
+func nameOf(dir string) string {
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	return strings.TrimSpace(filepath.Base(dir))
+}

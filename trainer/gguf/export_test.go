@@ -1,0 +1,239 @@
+package gguf_test
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/checkpoint"
+	"github.com/seed98097648/tune/trainer/gguf"
+	"github.com/seed98097648/tune/trainer/models"
+)
+
+// TestAFileHasTheWeightsOfTheFolder reads files of every type back: each tensor must be there, under its
+// name, with the numbers of the folder to within half a step of the type.
+func TestAFileHasTheWeightsOfTheFolder(t *testing.T) {
+	dir := small(t, "llama", map[string]any{"hidden_size": 64, "intermediate_size": 96, "head_dim": 16})
+	weights, err := checkpoint.OpenDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer weights.Close()
+	for kind, within := range map[string]float64{"f32": 0, "f16": 1.0 / 2048, "bf16": 1.0 / 256, "q8_0": 1.0 / 250,
+		"q4_0": 1.0 / 7} {
+		f := readFile(t, export(t, dir, kind))
+		if len(f.tensors) != len(weights.Names()) {
+			t.Errorf("%s: %d tensors, want %d", kind, len(f.tensors), len(weights.Names()))
+		}
+		for gguf, name := range map[string]string{"token_embd.weight": "model.embed_tokens.weight",
+			"output.weight":            "lm_head.weight",
+			"blk.1.ffn_down.weight":    "model.layers.1.mlp.down_proj.weight",
+			"blk.0.ffn_norm.weight":    "model.layers.0.post_attention_layernorm.weight",
+			"blk.0.attn_v.bias":        "model.layers.0.self_attn.v_proj.bias",
+			"blk.1.attn_output.weight": "model.layers.1.self_attn.o_proj.weight"} {
+			want, err := weights.Tensor(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := f.tensors[gguf]
+			if !want.Shape.Equal(got.shape) {
+				t.Fatalf("%s: %s is %v, want %v", kind, gguf, got.shape, want.Shape)
+			}
+			most := 0.0
+			for _, v := range want.Float32s() {
+				most = max(most, math.Abs(float64(v)))
+			}
+			within := within
+			if len(want.Shape) == 1 {
+				within = 0
+			}
+			for i, v := range got.float32s() {
+				if d := math.Abs(float64(v - want.Float32s()[i])); !(d <= within*most) {
+					t.Fatalf("%s: %s[%d] is %g, want %g", kind, gguf, i, v, want.Float32s()[i])
+				}
+			}
+		}
+	}
+}
+
+func TestQueriesAndKeysHaveNeighboursThatRotateTogether(t *testing.T) {
+	dir := small(t, "llama", nil) // heads of 6
+	f := readFile(t, export(t, dir, "f32"))
+	weights, err := checkpoint.OpenDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer weights.Close()
+	for gguf, name := range map[string]string{"blk.0.attn_q.weight": "q_proj.weight",
+		"blk.0.attn_k.weight": "k_proj.weight", "blk.0.attn_k.bias": "k_proj.bias"} {
+		want, err := weights.Tensor("model.layers.0.self_attn." + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cols := want.Elems() / want.Shape[0]
+		got := f.tensors[gguf].float32s()
+		for row := range want.Shape[0] {
+			from := row/6*6 + []int{0, 3, 1, 4, 2, 5}[row%6]
+			if !slices.Equal(got[row*cols:(row+1)*cols], want.Float32s()[from*cols:(from+1)*cols]) {
+				t.Errorf("row %d of %s is not row %d", row, gguf, from)
+			}
+		}
+	}
+}
+
+func TestExpertsOfALayerAreOneTensor(t *testing.T) {
+	dir := small(t, "qwen3_moe", map[string]any{"mlp_only_layers": []int{}})
+	f := readFile(t, export(t, dir, "f32"))
+	if got := f.tensors["blk.1.ffn_down_exps.weight"].shape; !slices.Equal(got, []int{4, 12, 10}) {
+		t.Fatalf("the experts are %v", got)
+	}
+	weights, err := checkpoint.OpenDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer weights.Close()
+	want, err := weights.Tensor("model.layers.1.mlp.experts.2.up_proj.weight")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := f.tensors["blk.1.ffn_up_exps.weight"].float32s()[2*120:][:120]; !slices.Equal(got, want.Float32s()) {
+		t.Error("expert 2 is another one in the file")
+	}
+}
+
+func TestWithoutATypeAFileKeepsWhatTheFolderHas(t *testing.T) {
+	dir := small(t, "qwen3", nil)
+	weights, err := checkpoint.OpenDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var halves []checkpoint.Named
+	for _, name := range weights.Names() {
+		v, err := weights.Tensor(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		half := core.NewTensor(core.BFloat16, v.Shape...)
+		half.Store(v.Float32s(), 0)
+		halves = append(halves, checkpoint.Named{Name: name, Tensor: half})
+	}
+	weights.Close()
+	if err := checkpoint.Write(filepath.Join(dir, checkpoint.SingleFile), halves, nil); err != nil {
+		t.Fatal(err)
+	}
+	f := readFile(t, export(t, dir, ""))
+	if got := f.tensors["blk.0.attn_q.weight"].kind; got != 30 {
+		t.Errorf("a folder in bfloat16 becomes type %d", got)
+	}
+	if f.keys["general.file_type"] != uint32(32) || f.keys["general.architecture"] != "qwen3" {
+		t.Errorf("keys %v, %v", f.keys["general.file_type"], f.keys["general.architecture"])
+	}
+}
+
+func TestWhatLlamaCppComputesOtherwiseIsRefusedByName(t *testing.T) {
+	for name, tt := range map[string]struct {
+		family string
+		change map[string]any
+		want   string
+	}{
+		"weights of experts that are not normalised": {"qwen3_moe", map[string]any{"mlp_only_layers": []int{},
+			"norm_topk_prob": false}, "norm_topk_prob is false"},
+		"layers without experts": {"qwen3_moe", nil, "layer 0 has no experts"},
+		"groups of experts":      {"glm4_moe", nil, "n_group is 4"},
+		"heads of another size":  {"qwen2", nil, "head_dim is 6"},
+		"biases":                 {"qwen3", map[string]any{"attention_bias": true}, "attention_bias"},
+		"a rope of another family": {"glm4",
+			map[string]any{"rope_scaling": map[string]any{"rope_type": "linear", "factor": 2}}, "rope_scaling linear"},
+		"yarn with other betas": {"qwen3", map[string]any{"rope_scaling": map[string]any{"rope_type": "yarn", "factor": 4,
+			"original_max_position_embeddings": 16, "beta_fast": 16}}, "beta_fast 16"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := filepath.Join(t.TempDir(), "x.gguf")
+			_, err := gguf.Export(gguf.Options{Model: small(t, tt.family, tt.change), Out: out}, autograd.Heap{})
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "config.json") {
+				t.Errorf("error %v, want one with %q", err, tt.want)
+			}
+			if _, err := os.Stat(out); err == nil {
+				t.Error("there is a file all the same")
+			}
+		})
+	}
+}
+
+func TestTokenizersThatTheFormatCannotSayAreRefused(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change map[string]any
+		want   string
+	}{
+		"an unknown way to cut words": {map[string]any{"pre_tokenizer": map[string]any{"type": "Sequence",
+			"pretokenizers": []any{
+				map[string]any{"type": "Split", "behavior": "Isolated", "pattern": map[string]any{"Regex": `\p{L}+`}},
+				map[string]any{"type": "ByteLevel", "use_regex": false, "add_prefix_space": false}}}}, "no rule that is known"},
+		"a normalizer": {map[string]any{"normalizer": map[string]any{"type": "Lowercase"}}, "Lowercase"},
+		"too few byte tokens": {map[string]any{
+			"normalizer": map[string]any{"type": "Replace", "pattern": map[string]any{"String": " "}, "content": "▁"},
+			"model": map[string]any{"type": "BPE", "byte_fallback": true, "vocab": map[string]int{"</s>": 0},
+				"merges": []string{}}}, "<0x00>"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := small(t, "llama", nil)
+			all := map[string]any{"model": map[string]any{"type": "BPE", "vocab": map[string]int{"</s>": 0, "<s>": 1},
+				"merges": []string{}}}
+			for k, v := range tt.change {
+				all[k] = v
+			}
+			write(t, dir, "tokenizer.json", all)
+			write(t, dir, "tokenizer_config.json", map[string]any{"eos_token": "</s>"})
+			_, err := gguf.Export(gguf.Options{Model: dir, Out: filepath.Join(t.TempDir(), "x.gguf")}, autograd.Heap{})
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want one with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestNumbersThatATypeCannotHoldAreRefused(t *testing.T) {
+	dir := small(t, "qwen3", nil)
+	weights, err := checkpoint.OpenDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var named []checkpoint.Named
+	for _, name := range weights.Names() {
+		v, err := weights.Tensor(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(name, "1.mlp.up_proj.weight") {
+			v.Float32s()[5] = -70000
+		}
+		named = append(named, checkpoint.Named{Name: name, Tensor: v})
+	}
+	weights.Close()
+	if err := checkpoint.Write(filepath.Join(dir, checkpoint.SingleFile), named, nil); err != nil {
+		t.Fatal(err)
+	}
+	_, err = gguf.Export(gguf.Options{Model: dir, Type: "f16", Out: filepath.Join(t.TempDir(), "x.gguf")},
+		autograd.Heap{})
+	if err == nil || !strings.Contains(err.Error(), "-70000 is more than f16 can hold") ||
+		!strings.Contains(err.Error(), "1.mlp.up_proj") {
+		t.Errorf("error %v", err)
+	}
+	export(t, dir, "bf16")
+}
+
+func TestEveryFamilyIsExportedOrSaysWhyNot(t *testing.T) {
+	for _, f := range models.Families() {
+		out := filepath.Join(t.TempDir(), "x.gguf")
+		_, err := gguf.Export(gguf.Options{Model: small(t, f.Type, nil), Out: out}, autograd.Heap{})
+		if err != nil && (!strings.Contains(err.Error(), "config.json: ") || !strings.HasSuffix(err.Error(),
+			"cannot be exported")) {
+			t.Errorf("%s: %v", f.Type, err)
+		}
+	}
+}

@@ -1,0 +1,239 @@
+package gguf
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/seed98097648/tune/trainer/models"
+	"github.com/seed98097648/tune/trainer/models/hf"
+	"github.com/seed98097648/tune/trainer/nn"
+)
+
+// family is what the format and llama.cpp make of a model_type.
+type family struct {
+	arch  string
+	names map[string]string // of a layer's tensors, where they differ from layerNames
+	pairs bool              // llama.cpp rotates neighbouring pairs of q and k where the files have halves
+	// what llama.cpp's graph of the family has
+	biases, outBias, mlpBias, qkNorm bool
+	partial                          bool     // part of a head may rotate
+	ropes                            []string // kinds of rope_scaling
+	experts                          func(m nn.MoEConfig) error
+	keys                             func(set func(key string, value any), m *models.Model)
+}
+
+// families by model_type.
+var families = map[string]family{
+	"llama": {arch: "llama", pairs: true, biases: true, outBias: true, mlpBias: true, ropes: []string{"linear",
+		"llama3", "yarn"}},
+	"mistral": {arch: "llama", pairs: true, ropes: []string{"linear", "llama3", "yarn"}},
+	"qwen2":   {arch: "qwen2", biases: true, ropes: []string{"linear", "yarn"}},
+	"qwen3":   {arch: "qwen3", qkNorm: true, ropes: []string{"linear", "yarn"}},
+	"qwen3_moe": {arch: "qwen3moe", qkNorm: true, ropes: []string{"linear", "yarn"}, experts: func(m nn.MoEConfig) error {
+		if !m.Router.Normalize {
+			return unsaid("norm_topk_prob is false, and llama.cpp always divides the weights of a token's experts by their sum")
+		}
+		return nil
+	}},
+	"glm4": {arch: "glm4", biases: true, partial: true, names: map[string]string{
+		"mlp.gate_up_proj": "ffn_up", "post_self_attn_layernorm": "post_attention_norm",
+		"post_mlp_layernorm": "post_ffw_norm"}},
+	"glm4_moe": {arch: "glm4moe", biases: true, qkNorm: true, partial: true, experts: glmExperts, keys: glmKeys,
+		names: map[string]string{
+			"post_attention_layernorm": "post_attention_norm"}},
+	"phi3": {arch: "phi3", partial: true, ropes: []string{"longrope", "su", "yarn"}, names: map[string]string{
+		"mlp.gate_up_proj": "ffn_up"}},
+}
+
+// layerNames are those of a layer's tensors, without .weight and .bias.
+var layerNames = map[string]string{
+	"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
+	"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+	"self_attn.o_proj":   "attn_output",
+	"self_attn.qkv_proj": "attn_qkv", "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
+	"mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
+	"mlp.gate": "ffn_gate_inp", "mlp.experts.gate_proj": "ffn_gate_exps", "mlp.experts.up_proj": "ffn_up_exps",
+	"mlp.experts.down_proj": "ffn_down_exps", "mlp.shared_experts.gate_proj": "ffn_gate_shexp",
+	"mlp.shared_experts.up_proj": "ffn_up_shexp", "mlp.shared_experts.down_proj": "ffn_down_shexp",
+}
+
+// otherNames are those of the tensors that no layer has.
+var otherNames = map[string]string{
+	"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight",
+	"lm_head.weight": "output.weight",
+}
+
+// unsaid is the error of what a GGUF file cannot say.
+func unsaid(format string, args ...any) error {
+	return fmt.Errorf("config.json: "+format+"; such a model cannot be exported", args...)
+}
+
+// familyOf returns the family of a model, which must be one that llama.cpp computes as tune does.
+func familyOf(m *models.Model) (family, error) {
+	c := m.Config
+	f, ok := families[c.ModelType]
+	if !ok {
+		return f, unsaid("model_type %q has no form in GGUF here (%s have one)", c.ModelType,
+			strings.Join(slices.Sorted(maps.Keys(families)), ", "))
+	}
+	d := m.Decoder.Config()
+	a := d.Attention
+	switch rotates := 2 * len(a.Rope.InvFreq); {
+	case a.Bias && !f.biases || a.OutBias && !f.outBias:
+		return f, unsaid("attention_bias: llama.cpp's %s has no such biases", f.arch)
+	case c.MLPBias && !f.mlpBias:
+		return f, unsaid("mlp_bias: llama.cpp's %s has no such biases", f.arch)
+	case a.QKNorm && !f.qkNorm:
+		return f, unsaid("llama.cpp's %s has no norm of q and k", f.arch)
+	case rotates != a.HeadDim && !f.partial:
+		return f, unsaid("partial_rotary_factor: in llama.cpp's %s the whole head rotates", f.arch)
+	case (f.arch == "qwen2" || f.arch == "phi3") && a.Heads*a.HeadDim != a.Hidden:
+		return f, unsaid("head_dim is %d: in llama.cpp's %s it is hidden_size/num_attention_heads", a.HeadDim, f.arch)
+	}
+	if kind := c.RopeType(); kind != "" && kind != "default" && !slices.Contains(f.ropes, kind) {
+		return f, unsaid("rope_scaling %s has not been tried with llama.cpp's %s", kind, f.arch)
+	}
+	for i := range d.Layers {
+		e, sparse := m.Experts(i)
+		switch {
+		case sparse && f.experts != nil:
+			if err := f.experts(e); err != nil {
+				return f, err
+			}
+		case f.arch == "qwen3moe":
+			return f, unsaid("layer %d has no experts (mlp_only_layers, decoder_sparse_step): in llama.cpp's qwen3moe "+
+				"every layer has", i)
+		}
+	}
+	return f, nil
+}
+
+func glmExperts(m nn.MoEConfig) error {
+	if m.Router.Groups > 1 {
+		return unsaid("n_group is %d: llama.cpp never chooses an expert outside the best groups, and transformers does "+
+			"where "+
+			"the corrected scores within are negative", m.Router.Groups)
+	}
+	return nil
+}
+
+// dense returns the number of layers before the first with experts, and the experts of that.
+func dense(m *models.Model) (int, nn.MoEConfig) {
+	for i := range m.Decoder.Config().Layers {
+		if e, sparse := m.Experts(i); sparse {
+			return i, e
+		}
+	}
+	return m.Decoder.Config().Layers, nn.MoEConfig{}
+}
+
+func glmKeys(set func(key string, value any), m *models.Model) {
+	first, e := dense(m)
+	const sigmoid = 2
+	set("leading_dense_block_count", uint32(first))
+	if e.Intermediate > 0 {
+		set("expert_shared_count", uint32(e.Shared/e.Intermediate))
+	}
+	set("expert_gating_func", uint32(sigmoid))
+	set("expert_weights_scale", float32(cmp.Or(e.Router.Scale, 1)))
+	set("expert_weights_norm", e.Router.Normalize)
+}
+
+// hyper sets the keys of the model's sizes. The context is no longer than a sliding window, which
+// llama.cpp's graphs of these families do not have: within it both see the same.
+func (f family) hyper(out *file, m *models.Model, positions int) {
+	c, d := m.Config, m.Decoder.Config()
+	a := d.Attention
+	set := func(key string, value any) { out.set(f.arch+"."+key, value) }
+	set("context_length", uint32(positions))
+	set("embedding_length", uint32(d.Hidden))
+	set("block_count", uint32(d.Layers))
+	set("feed_forward_length", uint32(c.IntermediateSize))
+	set("vocab_size", uint32(d.Vocab))
+	set("attention.head_count", uint32(a.Heads))
+	set("attention.head_count_kv", uint32(a.KVHeads))
+	set("attention.key_length", uint32(a.HeadDim))
+	set("attention.value_length", uint32(a.HeadDim))
+	set("attention.layer_norm_rms_epsilon", float32(d.Eps))
+	set("rope.dimension_count", uint32(2*len(a.Rope.InvFreq)))
+	if _, e := dense(m); e.Router.Experts > 0 {
+		set("expert_count", uint32(e.Router.Experts))
+		set("expert_used_count", uint32(e.Router.TopK))
+		set("expert_feed_forward_length", uint32(e.Intermediate))
+	}
+	if f.keys != nil {
+		f.keys(set, m)
+	}
+}
+
+// context returns how many tokens a text may have, and whether a sliding window is the reason.
+func context(m *models.Model, positions int) (int, bool) {
+	d := m.Decoder.Config()
+	windowed := false
+	for i := range d.Layers {
+		if d.Window == nil {
+			break
+		}
+		if w := d.Window(i); w > 0 && w < positions {
+			positions, windowed = w, true
+		}
+	}
+	return positions, windowed
+}
+
+// rope sets the keys of the rotary embedding, and adds the tensors that say it.
+func (f family) rope(out *file, c *hf.Config, d nn.DecoderConfig) error {
+	s := hf.RopeScaling{}
+	for _, given := range []*hf.RopeScaling{c.RopeParameters, c.RopeScaling} {
+		if given != nil {
+			s = *given
+		}
+	}
+	set := func(key string, value any) { out.set(f.arch+".rope."+key, value) }
+	base, table := cmp.Or(s.RopeTheta, c.RopeTheta, 10000), d.Attention.Rope
+	set("freq_base", float32(base))
+	switch kind := c.RopeType(); {
+	case kind == "" || kind == "default":
+	case len(s.ShortFactor) > 0:
+		set("scaling.original_context_length", uint32(c.OriginalMaxPositionEmbeddings))
+		set("scaling.attn_factor", float32(table.Scale))
+		out.vector("rope_factors_long.weight", narrow(s.LongFactor))
+		out.vector("rope_factors_short.weight", narrow(s.ShortFactor))
+	case kind == "llama3": // no key says it: each frequency is divided by a number of a tensor
+		factors := make([]float64, len(table.InvFreq))
+		for i, f := range table.InvFreq {
+			factors[i] = math.Pow(base, -float64(2*i)/float64(2*len(factors))) / f
+		}
+		out.vector("rope_freqs.weight", narrow(factors))
+	case kind == "linear":
+		set("scaling.type", "linear")
+		set("scaling.factor", float32(s.Factor))
+	case kind == "yarn":
+		if fast, slow := cmp.Or(s.BetaFast, 32), cmp.Or(s.BetaSlow, 1); fast != 32 || slow != 1 || s.Truncate != nil &&
+			!*s.Truncate {
+			return unsaid("rope_scaling has beta_fast %g, beta_slow %g or truncate false: llama.cpp's %s has 32, 1 and true",
+				fast, slow, f.arch)
+		}
+		original := cmp.Or(s.OriginalMaxPositionEmbeddings, c.MaxPositionEmbeddings)
+		factor := cmp.Or(s.Factor, float64(c.MaxPositionEmbeddings)/float64(original))
+		set("scaling.type", "yarn")
+		set("scaling.factor", float32(factor))
+		set("scaling.original_context_length", uint32(original))
+		if by := table.Scale / (0.1*math.Log(factor) + 1); math.Abs(by-1) > 1e-9 {
+			set("scaling.attn_factor", float32(by))
+		}
+	}
+	return nil
+}
+
+func narrow(v []float64) []float32 {
+	out := make([]float32, len(v))
+	for i, x := range v {
+		out[i] = float32(x)
+	}
+	return out
+}

@@ -1,0 +1,160 @@
+package gguf_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/checkpoint"
+	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/gguf"
+	"github.com/seed98097648/tune/trainer/models"
+	"github.com/seed98097648/tune/trainer/nn"
+)
+
+// export writes the folder's model and returns the file.
+func export(t *testing.T, dir, kind string) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "model.gguf")
+	if _, err := gguf.Export(gguf.Options{Model: dir, Type: kind, Out: out}, autograd.Heap{}); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// withTokens returns a folder with the files of dir and a made-up tokenizer of as many tokens as the model has.
+func withTokens(t *testing.T, dir string) string {
+	t.Helper()
+	to := t.TempDir()
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if err := os.Symlink(filepath.Join(dir, f.Name()), filepath.Join(to, f.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var c struct {
+		Vocab int `json:"vocab_size"`
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	if err == nil {
+		err = json.Unmarshal(b, &c)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeTokens(t, to, c.Vocab)
+	return to
+}
+
+func writeTokens(t *testing.T, dir string, size int) {
+	t.Helper()
+	vocab := map[string]int{"<unk>": 0, "<s>": 1, "</s>": 2, "a": 3, "b": 4, "ab": 5}
+	for i := len(vocab); i < size; i++ {
+		vocab[fmt.Sprintf("t%d", i)] = i
+	}
+	write(t, dir, "tokenizer.json", map[string]any{
+		"model":         map[string]any{"type": "BPE", "vocab": vocab, "merges": []string{"a b"}},
+		"pre_tokenizer": map[string]any{"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},
+		"decoder":       map[string]any{"type": "ByteLevel"},
+	})
+	write(t, dir, "tokenizer_config.json", map[string]any{"bos_token": "<s>", "eos_token": "</s>"})
+}
+
+func write(t *testing.T, dir, name string, v any) {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, name), b, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// small writes a small model of a family with random weights, and returns its folder.
+func small(t *testing.T, family string, change map[string]any) string {
+	t.Helper()
+	for _, f := range models.Families() {
+		if f.Type != family {
+			continue
+		}
+		config := f.Small()
+		maps.Copy(config, change)
+		b, err := json.Marshal(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := models.New(b, autograd.Heap{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Init(7)
+		dir := t.TempDir()
+		write(t, dir, "config.json", config)
+		writeTokens(t, dir, m.Vocab())
+		named, err := m.Named()
+		if err == nil {
+			err = checkpoint.Write(filepath.Join(dir, checkpoint.SingleFile), named, nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	t.Fatalf("there is no family %s", family)
+	return ""
+}
+
+// logits returns what tune gives for each token: the logits of all.
+func logits(t *testing.T, dir string, o models.LoadOptions, ids []int32) [][]float32 {
+	t.Helper()
+	m, err := models.LoadWith(dir, autograd.Heap{}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := data.Pack([][]int32{ids}, len(ids), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc, err := nn.NewContext(autograd.Heap{}, 1, len(ids), len(ids))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := m.Forward(nc)
+	out.Logits.Keep()
+	p, err := m.Compile(nc, out.Loss, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for b := range data.Batches(rows, 1) {
+		if err := p.Batch.Fill(b, b.Targets()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := p.Forward(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return split(p.Tensor(out.Logits).Float32s(), m.Vocab())
+}
+
+func split(flat []float32, n int) (rows [][]float32) {
+	for ; len(flat) > 0; flat = flat[n:] {
+		rows = append(rows, flat[:n])
+	}
+	return rows
+}
+
+func ids(vocab, n int) (out []int32) {
+	for i := range n {
+		out = append(out, int32((i*i*7+3*i+1)%vocab))
+	}
+	return out
+}

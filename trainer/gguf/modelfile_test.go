@@ -1,0 +1,57 @@
+package gguf
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/internal/testdata"
+	"github.com/seed98097648/tune/trainer/chat"
+)
+
+// TestChatTemplatesBecomeOllamas renders with both; newForm itself compares four conversations.
+func TestChatTemplatesBecomeOllamas(t *testing.T) {
+	for name, bos := range map[string]string{"chatml": "", "qwen": "", "llama3": "<|begin_of_text|>", "phi": ""} {
+		source, err := chat.Source(name)
+		if err != nil {
+			continue // another name in this version
+		}
+		tmpl, err := chat.Parse(name, source, map[string]string{"bos_token": bos, "eos_token": "</s>"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		form, err := newForm(tmpl, bos)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		m := []chat.Message{{Role: "system", Content: "a"}, {Role: "user", Content: "b {{ c }}"}}
+		want, err := tmpl.Render(chat.Conversation{Messages: m}, true)
+		if got := execute(form, m); err != nil || bos+got != want {
+			t.Errorf("%s: %q, want %q, %v", name, got, want, err)
+		}
+	}
+}
+
+func TestATemplateThatAModelfileCannotSayIsLeftOut(t *testing.T) {
+	tmpl, err := chat.Parse("x", `{% for m in messages %}{{ loop.index }}{{ m.role }}: {{ m.content }}\n{% endfor %}`,
+		nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if form, err := newForm(tmpl, ""); err == nil {
+		t.Errorf("it became %q", form)
+	}
+}
+
+func TestAModelfileSaysHowAndUntilWhen(t *testing.T) {
+	text, without, err := Modelfile(testdata.Shared(t, "data", "tokenizers", "qwen2_5"), "out/m.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(without)
+	for _, want := range []string{"FROM ./m.gguf\n", "PARAMETER temperature "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the text has no %q:\n%s", want, text)
+		}
+	}
+}

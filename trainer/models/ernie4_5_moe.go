@@ -1,0 +1,88 @@
+package models
+
+import (
+	"fmt"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/models/hf"
+	"github.com/seed98097648/tune/trainer/nn"
+)
+
+func init() {
+	register(Family{Type: "ernie4_5_moe", Models: "ERNIE 4.5 21B-A3B and 300B-A47B",
+		Differs: "as ernie4_5, and top-k experts by a softmax with a correction bias, in the layers from `moe_layer_start_index` on; " +
+			"experts shared by all tokens",
+		Sample: `{"moe_num_experts": 6, "moe_k": 2, "moe_intermediate_size": 10, "pad_token_id": 0, "tie_word_embeddings": false}`,
+		defaults: func() familyConfig {
+			return &ernie45MoE{Config: hf.Config{NumKeyValueHeads: 4, MaxPositionEmbeddings: 131072, RMSNormEps: new(1e-5),
+				DefaultTheta: 5e5, TieWordEmbeddings: true, PadTokenID: new(0)},
+				MoENumExperts: 64, MoEK: 6, MoEIntermediateSize: 1536, MoENumSharedExperts: 2, MoELayerStartIndex: 1, MoELayerEndIndex: -1,
+				MoELayerInterval: 1, MoENormMin: 1e-12, RouterAuxLossCoef: 0.001}
+		}})
+}
+
+// ernie45MoE is ernie45 without biases, of which some layers have experts: a bias corrects the
+// softmax for the choice alone. What the files hold to predict several tokens at a time is left
+// out, as in transformers.
+type ernie45MoE struct {
+	hf.Config
+	UseBias             bool    `json:"use_bias"`
+	MoENumExperts       int     `json:"moe_num_experts"`
+	MoEK                int     `json:"moe_k"`
+	MoEIntermediateSize int     `json:"moe_intermediate_size"`
+	MoENumSharedExperts int     `json:"moe_num_shared_experts"` // 0 for none
+	MoELayerStartIndex  int     `json:"moe_layer_start_index"`
+	MoELayerEndIndex    int     `json:"moe_layer_end_index"` // the last with experts, -1 for the last of all
+	MoELayerInterval    int     `json:"moe_layer_interval"`
+	MoENormMin          float64 `json:"moe_norm_min"`
+	OutputRouterLogits  bool    `json:"output_router_logits"`
+	RouterAuxLossCoef   float64 `json:"router_aux_loss_coef"` // with output_router_logits
+}
+
+func (c *ernie45MoE) decoder() (nn.DecoderConfig, error) {
+	if err := c.check(); err != nil {
+		return nn.DecoderConfig{}, err
+	}
+	c.ExtraNames = "mtp"
+	d, err := c.Decoder(hf.Traits{})
+	d.Attention.Bias, d.Attention.OutBias = false, false // whatever attention_bias says
+	d.Attention.Pairing = core.Interleaved
+	dense := d.Block
+	d.Block = func(b *nn.Builder, layer int, path, site string) nn.Block {
+		if !c.sparse(layer) {
+			return dense(b, layer, path, site)
+		}
+		return nn.NewMoE(b, path, site, nn.MoEConfig{Hidden: c.HiddenSize, Intermediate: c.MoEIntermediateSize,
+			Shared: c.MoENumSharedExperts * c.MoEIntermediateSize,
+			Router: nn.RouterConfig{Experts: c.MoENumExperts, TopK: c.MoEK, Normalize: true, Bias: true,
+				BiasName: path + ".moe_statics.e_score_correction_bias"}})
+	}
+	if c.OutputRouterLogits {
+		d.Balance = c.RouterAuxLossCoef
+	}
+	return d, err
+}
+
+func (c *ernie45MoE) check() error {
+	if err := hf.CheckExperts("moe_num_experts", c.MoENumExperts, c.MoEK, c.MoEIntermediateSize); err != nil {
+		return err
+	}
+	switch {
+	case c.UseBias:
+		return fmt.Errorf("config.json: use_bias is not supported by model_type %s", c.ModelType)
+	case c.MoENumSharedExperts < 0 || c.MoENumSharedExperts > hf.MostExperts:
+		return fmt.Errorf("config.json: moe_num_shared_experts is %d, must be between 0 and %d", c.MoENumSharedExperts, hf.MostExperts)
+	case c.MoELayerInterval < 1:
+		return fmt.Errorf("config.json: moe_layer_interval is %d, must be positive", c.MoELayerInterval)
+	case c.MoENormMin > 1/float64(hf.MostExperts): // which the sum of the k largest of a softmax is above
+		return fmt.Errorf("config.json: moe_norm_min %g is not supported; supported: at most 1e-4", c.MoENormMin)
+	case !(c.RouterAuxLossCoef >= 0):
+		return fmt.Errorf("config.json: router_aux_loss_coef is %g, must not be negative", c.RouterAuxLossCoef)
+	}
+	return nil
+}
+
+// sparse reports whether a layer has experts.
+func (c *ernie45MoE) sparse(layer int) bool {
+	return (layer+1)%c.MoELayerInterval == 0 && layer >= c.MoELayerStartIndex && (c.MoELayerEndIndex == -1 || layer <= c.MoELayerEndIndex)
+}

@@ -1,0 +1,13 @@
+package nn
+
+// Config returns what the model was built from, for who writes it in another format.
+func (d *Decoder) Config() DecoderConfig { return d.cfg }
+
+// Experts returns what the experts of a layer were built from, false for a layer without.
+func (d *Decoder) Experts(layer int) (MoEConfig, bool) {
+	m, ok := d.layers[layer].block.(*MoE)
+	if !ok {
+		return MoEConfig{}, false
+	}
+	return m.cfg, true
+}

@@ -1,0 +1,112 @@
+package trainer
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/seed98097648/tune/trainer/forecast"
+	"github.com/seed98097648/tune/trainer/optim"
+)
+
+// Optimizer says how a run updates its parameters.
+type Optimizer struct {
+	Kind optim.Kind `json:"optim"`
+	// Momentum is that of SGD and Muon: 0 for the usual one, negative for none.
+	Momentum     float64 `json:"momentum,omitempty"`
+	MuonMatchRMS bool    `json:"muon_match_rms,omitempty"` // see optim.Config.MatchRMS
+
+	UpdateInBackward bool `json:"update_in_backward,omitempty"` // see EngineConfig
+}
+
+// name returns that of the optimizer.
+func (o Optimizer) name() string { return string(cmp.Or(o.Kind, optim.AdamW)) }
+
+func (o Optimizer) validate(accumulate int) error {
+	if _, err := optim.ParseKind(o.name()); err != nil {
+		return fmt.Errorf("trainer.Optimizer.Kind: %w", err)
+	}
+	if !(o.Momentum < 1) {
+		return fmt.Errorf("trainer.Optimizer.Momentum is %g, must be below 1", o.Momentum)
+	}
+	if o.Momentum != 0 && o.Kind != optim.SGD && o.Kind != optim.Muon {
+		return fmt.Errorf("trainer.Optimizer.Momentum is given for %s: only sgd and muon have one", o.name())
+	}
+	if o.MuonMatchRMS && o.Kind != optim.Muon {
+		return fmt.Errorf("trainer.Optimizer.MuonMatchRMS is given for %s: it is for muon alone", o.name())
+	}
+	if o.UpdateInBackward && accumulate > 1 {
+		return fmt.Errorf("trainer.Optimizer.UpdateInBackward with trainer.Config.Accumulate of %d: %w", accumulate, errSums)
+	}
+	return nil
+}
+
+// OptimConfig returns what the optimizer of the run is.
+func (c Config) OptimConfig() optim.Config {
+	o := optim.Config{Kind: c.Optimizer.Kind, Beta1: c.Beta1, Beta2: c.Beta2, Eps: c.Epsilon, WeightDecay: c.WeightDecay,
+		MatchRMS: c.Optimizer.MuonMatchRMS, Momentum: max(c.Optimizer.Momentum, 0), Seed: c.Seed}
+	if c.Optimizer.Momentum == 0 {
+		o.Momentum = o.Kind.DefaultMomentum()
+	}
+	return o
+}
+
+// buildOptimizer makes the optimizer, of the tensors that forecast.Params says.
+func (e *Engine) buildOptimizer() error {
+	params := forecast.Params(e.model)
+	var grads [][]float32
+	if !e.cfg.UpdateInBackward {
+		grads = e.byTensor(e.grads)
+	}
+	i := 0
+	for _, p := range e.model.Trainable() {
+		decay, rate := e.cfg.NoDecay == nil || !e.cfg.NoDecay(p), 0.0
+		if e.cfg.Rate != nil {
+			rate = e.cfg.Rate(p)
+		}
+		var parts []part
+		for _, entry := range p.Entries {
+			parts = append(parts, part{i, entry.Offset, entry.Offset + entry.Shape.Elems()})
+			o := &params[i]
+			o.Value, o.Decay, o.Rate = entry.View(p.Tensor).Float32s(), decay, rate
+			if grads != nil {
+				o.Grad = grads[i]
+			}
+			i++
+		}
+		e.tensorsOf = append(e.tensorsOf, parts)
+	}
+	params, err := e.shardOf(params)
+	if err == nil {
+		e.opt, err = optim.New(e.cfg.Optim, params, e.allocHost)
+	}
+	return err
+}
+
+// byTensor divides gradients of the parameters into those of the tensors of files.
+func (e *Engine) byTensor(grads [][]float32) [][]float32 {
+	var all [][]float32
+	if e.ranks.shards() && e.opt != nil {
+		for _, s := range e.shard {
+			all = append(all, grads[s.param][s.from:s.to])
+		}
+		return all
+	}
+	for i, p := range e.model.Trainable() {
+		for _, entry := range p.Entries {
+			all = append(all, grads[i][entry.Offset:][:entry.Shape.Elems()])
+		}
+	}
+	return all
+}
+
+// allocHost returns zeros in memory that no kernel sees, until Close.
+func (e *Engine) allocHost(n int) ([]byte, error) {
+	b, err := e.host.Alloc(n)
+	if err == nil {
+		e.freed = append(e.freed, b)
+	}
+	return b, err
+}
+
+// StateBytes returns the memory that the optimizer takes besides parameters and gradients.
+func (e *Engine) StateBytes() int64 { return e.cfg.Optim.Bytes(forecast.Params(e.model)) }
