@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
@@ -305,6 +306,12 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 	job.Hooks.OnPatch = func(r *core.Report) {
 		forget = context.AfterFunc(ctx, func() {
 			a.told.Store(true)
+			if a.world != nil { // a launcher ends the ranks in the same way when one has died, and then kills them
+				time.Sleep(2 * headStart)
+			}
+			if a.follows() {
+				return
+			}
 			a.note("interrupted: finishing the step and saving; interrupt again to give up at once")
 		})
 		if job.Config.Kernels == "none" {
