@@ -112,6 +112,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/checkpoint", "core core/vector internal/simd golang.org/x/sys", ""},
 	{"trainer/distributed", "internal/os/dynlib internal/os/sched internal/os/shm internal/simd golang.org/x/sys", ""},
 	{"trainer/optim", "core internal/simd", "trainer/checkpoint"},
+	{"trainer/preference", "trainer/data", "core trainer/checkpoint"},
 	{"trainer/nn", "core internal/simd trainer/autograd trainer/data",
 		"core/reference core/kerneltest internal/opdef trainer/checkpoint"},
 	{"trainer/crosscheck", "core internal/simd", "core/kerneltest core/reference plugins/linked"},
@@ -129,7 +130,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/measure", "core internal/os/cpu internal/os/memory internal/os/self internal/simd trainer/checkpoint " +
 		"trainer/nn trainer/placement", "core/reference trainer/autograd"},
 	{"trainer/forecast", "core internal/ceiling trainer/autograd trainer/models trainer/nn trainer/optim", "core/reference trainer trainer/lora"},
-	{"trainer/progress", "internal/amount internal/plainjson github.com/schollz/progressbar/v3 golang.org/x/term trainer",
+	{"trainer/progress", "internal/amount internal/plainjson github.com/schollz/progressbar/v3 golang.org/x/term trainer trainer/preference",
 		"core trainer/data/corpus"},
 	{"trainer/bench", "internal/amount core internal/ceiling internal/chart internal/os/cpu internal/os/memory internal/opbench internal/simd trainer " +
 		"trainer/...", "core/reference core/transport internal/plugintest"},

@@ -65,6 +65,14 @@ const (
 	DynamicScaling Scaling = "dynamic" // a scale for each token, of its largest magnitude
 )
 
+// Activations of gated ops, by their names in the fact.
+const (
+	SiLU = "silu" // x * sigmoid(x)
+	// GELUTanh is x * sigmoid(2*sqrt(2/pi) * (x + 0.044715 x^3)): the approximation by a tanh of Hendrycks and Gimpel,
+	// "Gaussian Error Linear Units", 2016. swiglu alone has it.
+	GELUTanh = "gelu_tanh"
+)
+
 // Facts distinguish one use of an op from another. A field that the op does not have
 // is zero. Facts are comparable, so they can key a map, and they say all that a
 // kernel may decide on: never a class name, never the values of weights.
@@ -82,7 +90,7 @@ type Facts struct {
 	Offset int       `json:"offset,omitempty"` // the same: 0, or 1 for weights stored around zero
 	Cast   CastOrder `json:"cast,omitempty"`   // the same
 
-	Activation string `json:"activation,omitempty"` // ops with Intermediate: "silu"
+	Activation string `json:"activation,omitempty"` // ops with Intermediate: SiLU, or another that swiglu may have
 	Layout     Layout `json:"layout,omitempty"`     // the same
 	// gate_up_swiglu: backward computes the products before swiglu again, which are not saved
 	Recompute bool `json:"recompute,omitempty"`

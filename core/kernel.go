@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -31,11 +32,13 @@ type Info struct {
 	// Rounds are the values of the fact products that Supports takes: what the kernel rounds the factors of
 	// products to. Nobody else asks.
 	Rounds []DType `json:"-"`
+	// Activations are the values of the fact activation that Supports takes besides SiLU.
+	Activations []string `json:"-"`
 }
 
 // Supports is what most kernels have for Kernel.Supports: it refuses facts that are not
 // valid for the op, that have a tensor stored as none of i.DTypes, products of factors rounded to none
-// of i.Rounds, or an activation other than silu, the only one that the contract defines. Errors wrap ErrNotSupported and say
+// of i.Rounds, or an activation other than silu and i.Activations. Errors wrap ErrNotSupported and say
 // which fact is at fault.
 func (i Info) Supports(f Facts) error {
 	if err := f.Validate(i.Op); err != nil {
@@ -53,8 +56,9 @@ func (i Info) Supports(f Facts) error {
 	if f.Products != InvalidDType && !slices.Contains(i.Rounds, f.Products) {
 		return fmt.Errorf("%s: %w: products in %s; it multiplies factors as they are stored", i.Name, ErrNotSupported, f.Products)
 	}
-	if f.Activation != "" && f.Activation != "silu" {
-		return fmt.Errorf("%s: %w: activation %q; it can be silu", i.Name, ErrNotSupported, f.Activation)
+	if f.Activation != "" && f.Activation != SiLU && !slices.Contains(i.Activations, f.Activation) {
+		return fmt.Errorf("%s: %w: activation %q; it can be %s", i.Name, ErrNotSupported, f.Activation,
+			strings.Join(append([]string{SiLU}, i.Activations...), ", "))
 	}
 	return nil
 }

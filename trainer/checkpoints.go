@@ -109,6 +109,15 @@ func (r *session) writeCheckpoint(path string, all []checkpoint.Named) (err erro
 	if err := r.engine.writeOptimizer(f, all); err != nil {
 		return err
 	}
+	if ref := r.engine.reference; ref != nil {
+		text, err := ref.marshal()
+		if err != nil {
+			return err
+		}
+		if err := f.WriteFile(referenceFile, text); err != nil {
+			return err
+		}
+	}
 	if err := f.WriteFile(LogFile, r.out.lines.Bytes()); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/nn"
 	"github.com/seed98097648/tune/trainer/optim"
+	"github.com/seed98097648/tune/trainer/preference"
 )
 
 // Config is everything that decides a training run. In a literal, the zero value of a field
@@ -50,8 +51,9 @@ type Config struct {
 
 	LoRA lora.Config `json:"lora,omitzero"`
 
-	Select    models.Selection `json:"selection,omitzero"` // which parameters are trained
-	Objective nn.Objective     `json:"objective,omitzero"` // what is added to the plain loss
+	Select     models.Selection  `json:"selection,omitzero"` // which parameters are trained
+	Objective  nn.Objective      `json:"objective,omitzero"` // what is added to the plain loss
+	Preference preference.Config `json:"preference,omitzero"`
 
 	GradientCheckpointing bool `json:"gradient_checkpointing,omitempty"` // see EngineConfig
 	// MaxKept is the most memory that kernels may keep packed weights in, which changes no bit: 0 for half of
@@ -82,6 +84,7 @@ func Default() Config {
 	return Config{Epochs: 1, Batch: measure.DefaultBatch, Seq: measure.DefaultSeq, Accumulate: 1, LR: 1e-4, Schedule: optim.Cosine,
 		Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, Optimizer: Optimizer{Kind: optim.AdamW}, WeightDecay: 0.01, Clip: 1, Precision: models.Float32, Kernels: "auto",
 		CheckEvery:  1000,
+		Preference:  preference.Default(),
 		Checkpoints: Checkpoints{Keep: 2}, complete: true}
 }
 
@@ -96,6 +99,7 @@ func (c Config) WithDefaults() Config {
 	c.Beta1, c.Beta2, c.Epsilon = cmp.Or(c.Beta1, d.Beta1), cmp.Or(c.Beta2, d.Beta2), cmp.Or(c.Epsilon, d.Epsilon)
 	c.Optimizer.Kind = cmp.Or(c.Optimizer.Kind, d.Optimizer.Kind)
 	c.WeightDecay, c.Clip = cmp.Or(c.WeightDecay, d.WeightDecay), cmp.Or(c.Clip, d.Clip)
+	c.Preference = c.Preference.WithDefaults()
 	c.Precision = cmp.Or(c.Precision, d.Precision)
 	c.Kernels, c.CheckEvery = cmp.Or(c.Kernels, d.Kernels), cmp.Or(c.CheckEvery, d.CheckEvery)
 	c.Checkpoints.Keep = cmp.Or(c.Checkpoints.Keep, d.Checkpoints.Keep)
@@ -156,7 +160,8 @@ func (c Config) Validate() error {
 	if err := c.LoRA.Validate(); err != nil {
 		errs = append(errs, err)
 	}
+	errs = append(errs, c.Preference.Validate(), c.validatePreference())
 	errs = append(errs, c.Objective.Validate(), c.Select.Validate(c.LoRA.Enabled()),
-		c.Optimizer.validate(c.Accumulate), c.Checkpoints.validate(c.Out))
+		c.Optimizer.validate(c.Accumulate, c.LoRA.Enabled()), c.Checkpoints.validate(c.Out))
 	return errors.Join(errs...)
 }

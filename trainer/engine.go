@@ -17,6 +17,7 @@ import (
 	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/nn"
 	"github.com/seed98097648/tune/trainer/optim"
+	"github.com/seed98097648/tune/trainer/preference"
 )
 
 // EngineConfig sizes the compiled graphs and sets the optimizer.
@@ -38,6 +39,9 @@ type EngineConfig struct {
 	GradientCheckpointing bool
 
 	MaxKept int64 // bytes that kernels may keep of frozen weights; see Config
+
+	Preference preference.Config // the loss; the zero value is that of following answers
+	Trained    bool              // the model's adapter has been trained before: the reference is the model without it
 
 	Check *crosscheck.Checker // compares the kernels' calls with the plain forward; nil for no comparison
 
@@ -65,6 +69,9 @@ type Engine struct {
 	atOnce    atOnce          // of UpdateInBackward
 	ranks     *ranks          // nil for an engine that trains alone
 	shard     []shard         // what the optimizer has for its parameters; nil unless it has a share only
+
+	judge     *judge     // nil without preferences
+	reference *Reference // likewise, and where the loss needs none
 }
 
 // StepResult says what a step did.
@@ -73,6 +80,7 @@ type StepResult struct {
 	GradNorm float64 // before clipping
 	Tokens   int     // positions processed, padding included
 	Targets  int
+	Metrics  *preference.Metrics // nil without preferences
 
 	Forward, Backward, Optimizer time.Duration
 	Ranks                        RankTimes // of several ranks
@@ -93,6 +101,10 @@ func NewEngine(m *models.Model, mem core.Memory, cfg EngineConfig) (*Engine, err
 		cfg.MaxPosition = cfg.Seq
 	}
 	e := &Engine{cfg: cfg, model: m, mem: mem, atOnce: atOnce{norm: math.NaN(), compared: -1}}
+	if cfg.Preference.NeedsReference() {
+		e.reference = &Reference{logProbs: map[answerKey]float64{}}
+	}
+	e.judge = newJudge(cfg.Preference, e.reference)
 	if err := e.compile(); err != nil {
 		return nil, err
 	}
@@ -117,6 +129,9 @@ func (e *Engine) compile() error {
 	c.Checkpoint, c.Training, c.Watch = e.cfg.GradientCheckpointing, true, e.cfg.Check.Watch
 	if e.cfg.Accumulate > 1 {
 		c.Sums = &e.host
+	}
+	if e.judge != nil {
+		c.Weigh = e.judge.weigh
 	}
 	if e.cfg.UpdateInBackward {
 		c.Update = e.complete
@@ -209,9 +224,14 @@ func (e *Engine) updated() {
 // gradients computes those of all batches together, of all ranks.
 func (e *Engine) gradients(ctx context.Context, batches []data.Batch, r *StepResult) error {
 	r.Loss, r.losses = 0, r.losses[:0]
+	of := e.judge.total(batches...)
+	e.judge.forget()
 	err := error(nil)
 	for i, b := range batches {
-		if err = e.accumulate(ctx, i, i == len(batches)-1, b, r); err != nil {
+		if err = e.judge.begin(b, of); err == nil {
+			err = e.accumulate(ctx, i, i == len(batches)-1, b, r)
+		}
+		if err != nil {
 			break
 		}
 	}
@@ -219,6 +239,7 @@ func (e *Engine) gradients(ctx context.Context, batches []data.Batch, r *StepRes
 		err = &notFinite{"gradient norm", r.GradNorm}
 	}
 	if !errors.Is(err, ErrNonFinite) {
+		r.Metrics = e.judge.metrics()
 		return err
 	}
 	return e.ranks.agree(e.explain(ctx, err))
@@ -296,16 +317,29 @@ func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 // suspects are what this step can have gone wrong by.
 func (e *Engine) suspects() suspects { return suspects{e.model, e.program, e.opt.T()} }
 
-// Evaluate is Evaluator.Loss, shared out among the ranks, with the engine's batch size; the evaluator is made at the
+// Evaluate is Evaluator.Loss, shared out among the ranks, with the engine's batch size and loss; it is made at the
 // first call.
 func (e *Engine) Evaluate(ctx context.Context, batches func(yield func(data.Batch) bool)) (loss float64, targets int, err error) {
-	if e.eval == nil {
-		if e.eval, err = NewEvaluator(e.model, e.mem, e.cfg.Batch, e.cfg.Seq, e.cfg.MaxPosition, e.cfg.Check); err != nil {
-			return 0, 0, err
-		}
+	if err := e.evaluator(); err != nil {
+		return 0, 0, err
 	}
-	e.eval.updates, e.eval.world = e.opt.T(), e.cfg.World
+	e.eval.world = e.cfg.World
 	return e.eval.Loss(ctx, batches)
+}
+
+// evalMetrics returns those of the evaluation before.
+func (e *Engine) evalMetrics() *preference.Metrics { return e.eval.judge.metrics() }
+
+// evaluator makes the evaluator, if there is none yet.
+func (e *Engine) evaluator() (err error) {
+	if e.eval == nil {
+		e.eval, err = newEvaluator(e.model, e.mem, e.cfg.Batch, e.cfg.Seq, e.cfg.MaxPosition, e.cfg.Check,
+			newJudge(e.cfg.Preference, e.reference))
+	}
+	if err == nil {
+		e.eval.updates = e.opt.T()
+	}
+	return err
 }
 
 // Program returns the compiled training graph, for its statistics; nil after a Repatch that

@@ -17,7 +17,8 @@ import (
 type Evaluator struct {
 	model   *models.Model
 	program *nn.Compiled
-	updates int // that training has made
+	updates int    // that training has made
+	judge   *judge // nil without preferences
 	world   *distributed.World
 }
 
@@ -25,63 +26,87 @@ type Evaluator struct {
 // batches of so many rows of seq tokens, whose positions stay below maxPosition. check
 // compares the kernels' calls with the plain forward; nil for no comparison.
 func NewEvaluator(m *models.Model, mem core.Memory, batch, seq, maxPosition int, check *crosscheck.Checker) (*Evaluator, error) {
+	return newEvaluator(m, mem, batch, seq, maxPosition, check, nil)
+}
+
+func newEvaluator(m *models.Model, mem core.Memory, batch, seq, maxPosition int, check *crosscheck.Checker,
+	judge *judge) (*Evaluator, error) {
 	c, err := nn.NewContext(mem, batch, seq, maxPosition)
 	if err != nil {
 		return nil, err
 	}
 	c.Watch = check.Watch
+	if judge != nil {
+		c.Weigh = judge.weigh
+	}
 	program, err := m.Compile(c, m.Forward(c).Loss, true)
 	if err != nil {
 		return nil, err
 	}
-	return &Evaluator{model: m, program: program}, nil
+	return &Evaluator{model: m, program: program, judge: judge}, nil
 }
 
-// Loss returns the mean loss over the targets of all batches, and their number. A loss
-// that is not finite gives an error that wraps ErrNonFinite, as in Engine.Step.
+// Loss returns the mean loss over the targets of all batches, or over their pairs or marked answers, and the
+// number of targets. A loss that is not finite gives an error that wraps ErrNonFinite, as in Engine.Step.
 func (e *Evaluator) Loss(ctx context.Context, batches func(yield func(data.Batch) bool)) (loss float64, targets int, err error) {
-	i, losses, counts := 0, []float64(nil), []float64(nil)
+	e.judge.forget()
+	i, losses, weights, counts := 0, []float64(nil), []float64(nil), []float64(nil)
 	for b := range batches {
 		if mine := i%e.world.Size() == e.world.Rank(); mine && err == nil {
-			l, n, failed := e.batch(ctx, b)
-			losses, counts, err = append(losses, l), append(counts, float64(n)), failed
+			l, weight, n, failed := e.batch(ctx, b)
+			losses, weights, err = append(losses, l), append(weights, float64(weight)), failed
+			counts = append(counts, float64(n))
 		}
 		if i++; err != nil && e.world == nil {
 			break
 		}
 	}
 	if losses, err = everybody(e.world, "an evaluation", losses, err); err == nil {
+		weights, err = everybody(e.world, "an evaluation", weights, nil)
+	}
+	if err == nil {
 		counts, err = everybody(e.world, "an evaluation", counts, nil)
 	}
 	if err != nil {
 		return 0, 0, err
 	}
-	sum := 0.0
+	sum, weight := 0.0, 0.0
 	for i, l := range losses {
-		sum += l * counts[i]
+		sum += l * weights[i]
+		weight += weights[i]
 		targets += int(counts[i])
 	}
 	if targets == 0 {
 		return 0, 0, errors.New("trainer: the evaluation data has no targets")
 	}
-	return sum / float64(targets), targets, nil
+	return sum / weight, targets, nil
 }
 
-// batch returns the mean loss over the targets of a batch, and their number.
-func (e *Evaluator) batch(ctx context.Context, b data.Batch) (loss float64, targets int, err error) {
-	if targets = b.Targets(); targets == 0 {
-		return 0, 0, nil
-	}
+// forward returns the loss of a batch with so many targets.
+func (e *Evaluator) forward(ctx context.Context, b data.Batch, targets int) (float64, error) {
 	if err := e.program.Batch.Fill(b, targets); err != nil {
-		return 0, 0, err
+		return 0, err
 	}
-	if loss, err = e.program.Forward(ctx); err != nil {
-		return 0, 0, err
+	l, err := e.program.Forward(ctx)
+	if err == nil && !finite(l) {
+		err = suspects{e.model, e.program, e.updates}.blame(ctx, "loss", l)
 	}
-	if !finite(loss) {
-		return 0, 0, suspects{e.model, e.program, e.updates}.blame(ctx, "loss", loss)
+	return l, err
+}
+
+// batch returns the mean loss of a batch, of how many targets, pairs or marked answers it is, and its targets.
+func (e *Evaluator) batch(ctx context.Context, b data.Batch) (loss float64, weight, targets int, err error) {
+	if targets = b.Targets(); targets == 0 {
+		return 0, 0, 0, nil
 	}
-	return loss, targets, nil
+	of := e.judge.total(b)
+	if weight = targets; e.judge != nil {
+		weight = of.Examples
+	}
+	if err = e.judge.begin(b, of); err == nil {
+		loss, err = e.forward(ctx, b, targets)
+	}
+	return loss, weight, targets, err
 }
 
 // Close gives the graph's memory back and lets the model be patched again.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/preference"
 )
 
 // Hooks tell an observer what the loop does, in its own goroutine. Any may be nil. The
@@ -34,11 +35,12 @@ type Start struct {
 
 // Step is one optimizer step.
 type Step struct {
-	Step      int     `json:"step"` // from 1
-	Loss      float64 `json:"loss"`
-	LR        float64 `json:"lr"`
-	GradNorm  float64 `json:"grad_norm"`
-	TokensPer float64 `json:"tokens_per_s"`
+	Step                int     `json:"step"` // from 1
+	Loss                float64 `json:"loss"`
+	LR                  float64 `json:"lr"`
+	GradNorm            float64 `json:"grad_norm"`
+	TokensPer           float64 `json:"tokens_per_s"`
+	*preference.Metrics         // nil without preferences
 
 	Tokens int           `json:"-"` // processed, padding included
 	Took   time.Duration `json:"-"`
@@ -48,9 +50,10 @@ type Step struct {
 
 // Eval is an evaluation on the held-out rows.
 type Eval struct {
-	Step    int     `json:"step"` // steps done before it
-	Loss    float64 `json:"eval_loss"`
-	Targets int     `json:"eval_targets"`
+	Step                int                        `json:"step"` // steps done before it
+	Loss                float64                    `json:"eval_loss"`
+	Targets             int                        `json:"eval_targets"`
+	*preference.Metrics `json:"metrics,omitempty"` // nil without preferences
 }
 
 // Checkpoint is a checkpoint that was written.

@@ -76,13 +76,14 @@ func Load(ctx context.Context, c Config, mem core.Memory) (*Job, error) {
 	if err != nil {
 		return nil, damage(c, err)
 	}
-	m, err := models.LoadWith(c.Model, mem, models.LoadOptions{LoRA: c.LoRA, Seed: c.Seed, Objective: c.Objective, Train: c.Select,
+	m, err := models.LoadWith(c.Model, mem, models.LoadOptions{LoRA: c.LoRA, Seed: c.Seed, Objective: c.Objective,
+		Train: c.Select, Narrow: c.Optimizer.narrow(),
 		Check: c.checkWeights})
 	if err != nil {
 		return nil, err
 	}
 	if limit := m.Config.MaxPositionEmbeddings; fit && limit > 0 {
-		c.Seq = min(c.Seq, limit)
+		c.Seq = min(c.Seq, c.RowOf(limit))
 	}
 	j := &Job{Config: c, Model: m, Memory: mem}
 	if err := j.read(ctx, tok); err != nil {
@@ -108,7 +109,7 @@ func (j *Job) Close() error {
 
 func (j *Job) read(ctx context.Context, tok *tokenizer.Tokenizer) (err error) {
 	c := j.Config
-	if err := j.Model.Config.CheckLength("trainer.Config.Seq", c.Seq); err != nil {
+	if err := j.Model.Config.CheckLength("trainer.Config.Seq", c.Positions(c.Seq)); err != nil {
 		return err
 	}
 	if tok.VocabSize() > j.Model.Vocab() {
@@ -144,7 +145,7 @@ func savedFiles(c Config) ([]File, error) {
 
 // DataModel returns what the rows of a run depend on besides its data.
 func DataModel(c Config, tok *tokenizer.Tokenizer) corpus.Model {
-	m := corpus.Model{Encoder: tok, EOS: data.None, Pad: data.None, Seq: c.Seq, Seed: c.Seed}
+	m := corpus.Model{Encoder: tok, EOS: data.None, Pad: data.None, Seq: c.Seq, Seed: c.Seed, Kind: c.kind()}
 	if id, ok := tok.EOS(); ok {
 		m.EOS = id
 	}

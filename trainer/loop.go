@@ -123,6 +123,9 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 	defer r.engine.Close()
 	rec := r.record()
 	defer func() { rec.close(err) }()
+	if err := r.refer(ctx); err != nil {
+		return nil, err
+	}
 	if err := r.begin(); err != nil {
 		return nil, err
 	}
@@ -215,7 +218,7 @@ func (r *session) step(ctx context.Context) error {
 	s.Epoch = float64(s.Batches) / float64(r.epoch.batches)
 	took := time.Since(begin)
 	s.Last = Step{Step: s.Step, Loss: done.Loss, LR: lr, GradNorm: done.GradNorm, TokensPer: float64(done.Tokens) / took.Seconds(),
-		Tokens: done.Tokens, Took: took, Update: done.Optimizer, Ranks: done.Ranks}
+		Tokens: done.Tokens, Took: took, Update: done.Optimizer, Metrics: done.Metrics, Ranks: done.Ranks}
 	if s.Step == 1 {
 		s.First = s.Last
 	}
@@ -265,7 +268,7 @@ func (r *session) evaluateIfDue(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("evaluation after step %d: %w", s.Step, err)
 	}
-	s.Eval = &Eval{Step: s.Step, Loss: loss, Targets: targets}
+	s.Eval = &Eval{Step: s.Step, Loss: loss, Targets: targets, Metrics: r.engine.evalMetrics()}
 	switch {
 	case s.Step == 0:
 		s.Before = s.Eval

@@ -29,6 +29,12 @@ func (r Ranks) validate(c Config) error {
 	case c.Optimizer.UpdateInBackward:
 		return errors.New("trainer.Optimizer.UpdateInBackward with several ranks: gradients are summed over the ranks " +
 			"before they are used; update after the backward pass, with trainer.Ranks.Reduce.Shard for less memory")
+	case c.Preference.Enabled():
+		return errors.New("trainer.Config.Preference with several ranks: its losses count pairs and marked answers, not " +
+			"tokens, which ranks do not share out yet; train with one")
+	case r.Reduce.Shard && c.Optimizer.narrow():
+		return errors.New("trainer.Ranks.Reduce.Shard with trainer.Optimizer.Weights of bf16: only float32 is shared out; " +
+			"leave one of them out")
 	case r.Reduce.Shard && !slices.Contains(elementwise, kind):
 		return fmt.Errorf("trainer.Ranks.Reduce.Shard with the optimizer %s: what it remembers of an element depends on "+
 			"others; take one of %v", kind, elementwise)

@@ -51,7 +51,7 @@ func (r *session) record() *recorder {
 	follow(&job.Hooks.OnStart, rec.onStart)
 	follow(&job.Hooks.OnStep, rec.onStep)
 	follow(&job.Hooks.OnEval, func(e Eval) {
-		rec.send(&journal.Eval{Time: time.Now(), Step: e.Step, Loss: e.Loss, Targets: e.Targets})
+		rec.send(&journal.Eval{Time: time.Now(), Step: e.Step, Loss: e.Loss, Targets: e.Targets, Metrics: e.Metrics.Named()})
 	})
 	follow(&job.Hooks.OnCheckpoint, func(c Checkpoint) {
 		rec.send(&journal.Checkpoint{Time: time.Now(), Step: c.Step, Path: c.Path})
@@ -153,7 +153,7 @@ func (r *recorder) onStep(s Step) {
 	r.update += s.Update
 	now := time.Now()
 	r.step = journal.Step{Time: now, Step: s.Step, Loss: s.Loss, LR: s.LR, GradNorm: s.GradNorm, Tokens: s.Tokens, Seconds: s.Took.Seconds(),
-		Memory: r.memory.Resident(), Waited: s.Ranks.Waited.Seconds(), Slowest: s.Ranks.Slowest}
+		Memory: r.memory.Resident(), Metrics: s.Metrics.Named(), Waited: s.Ranks.Waited.Seconds(), Slowest: s.Ranks.Slowest}
 	r.send(&r.step)
 	for i := range r.health {
 		r.ask(&r.health[i])

@@ -57,6 +57,9 @@ func OpenCheckpoint(path string) (*Resume, error) {
 	return &Resume{dir, *s, log}, nil
 }
 
+// file returns the path of a file of the checkpoint.
+func (r *Resume) file(name string) string { return filepath.Join(r.Dir, name) }
+
 // readWhole reads the state of a checkpoint, of which no file differs from its checksum. One
 // of an earlier program has none.
 func readWhole(dir string) (*State, error) {
@@ -95,7 +98,7 @@ func older(dir string) string {
 // number, or, like the paths, what they stand for is compared by its content. Of the data
 // that is every field: the rows that come of them are compared.
 var free = []string{"model", "out", "threads", "strict", "check_every", "gradient_checkpointing",
-	"checkpoints.save_every", "checkpoints.keep", "checkpoints.load_best_at_end"}
+	"checkpoints.save_every", "checkpoints.keep", "checkpoints.load_best_at_end", "preference.ref_cache"}
 
 // Check returns an error that names every field in which c differs from the configuration
 // of the run so far, in a way that would make the result another one.

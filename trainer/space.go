@@ -22,7 +22,7 @@ func needOf(m *models.Model, o optim.Config) diskNeed {
 			elems, stored := e.Shape.Elems(), m.Stored(e.Name)
 			n.model += elems * stored.Size()
 			n.checkpoint += elems * stored.Size()
-			if stored != core.Float32 {
+			if p.Tensor.DType == core.Float32 && stored != core.Float32 {
 				n.checkpoint += elems * core.Float32.Size()
 			}
 		}

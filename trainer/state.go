@@ -18,6 +18,7 @@ import (
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/optim"
 	"github.com/seed98097648/tune/trainer/placement"
+	"github.com/seed98097648/tune/trainer/preference"
 )
 
 // StateFile is where a checkpoint has what is not a tensor.
@@ -74,7 +75,7 @@ func readState(dir string) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &State{Config: Config{Optimizer: Optimizer{Kind: optim.AdamW}, complete: true}} // that of older checkpoints
+	s := &State{Config: Config{Optimizer: Optimizer{Kind: optim.AdamW}, Preference: preference.Default(), complete: true}} // that of older checkpoints
 	if err := plainjson.Unmarshal(b, s); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -109,6 +110,7 @@ func (j *Job) fingerprint() (model, rows string, err error) {
 			for _, values := range [][]int32{row.IDs, row.Labels, row.Positions, row.Segments} {
 				_ = binary.Write(h, binary.LittleEndian, values) // a hash never fails
 			}
+			_ = binary.Write(h, binary.LittleEndian, row.Roles)
 		}
 		h.Write([]byte("end"))
 	}

@@ -25,7 +25,7 @@ func writeMaster(f *checkpoint.Folder, m *models.Model) error {
 	var tensors []checkpoint.Named
 	for _, p := range m.Trainable() {
 		for _, e := range p.Entries {
-			if m.Stored(e.Name) != core.Float32 {
+			if p.Tensor.DType == core.Float32 && m.Stored(e.Name) != core.Float32 {
 				tensors = append(tensors, checkpoint.Named{Name: e.Name, Tensor: e.View(p.Tensor)})
 			}
 		}

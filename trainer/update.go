@@ -2,8 +2,11 @@ package trainer
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/forecast"
 	"github.com/seed98097648/tune/trainer/optim"
 )
@@ -15,13 +18,34 @@ type Optimizer struct {
 	Momentum     float64 `json:"momentum,omitempty"`
 	MuonMatchRMS bool    `json:"muon_match_rms,omitempty"` // see optim.Config.MatchRMS
 
+	// Weights is BF16 for matrices that are stored and updated in bfloat16 alone, and saved so, or float32 or "".
+	Weights string `json:"weights,omitempty"`
+
 	UpdateInBackward bool `json:"update_in_backward,omitempty"` // see EngineConfig
 }
 
 // name returns that of the optimizer.
 func (o Optimizer) name() string { return string(cmp.Or(o.Kind, optim.AdamW)) }
 
-func (o Optimizer) validate(accumulate int) error {
+// The types of weights.
+const (
+	F32  = "float32"
+	BF16 = "bf16"
+)
+
+// WeightTypes returns them all.
+func WeightTypes() []string { return []string{F32, BF16} }
+
+func (o Optimizer) narrow() bool { return o.Weights == BF16 }
+
+func (o Optimizer) validate(accumulate int, adapters bool) error {
+	if o.Weights != "" && !slices.Contains(WeightTypes(), o.Weights) {
+		return fmt.Errorf("trainer.Optimizer.Weights is %q; known: %s and %s", o.Weights, F32, BF16)
+	}
+	if o.narrow() && adapters {
+		return errors.New("trainer.Optimizer.Weights is bf16, but adapters are trained, which are float32; their base is " +
+			"stored as its files have it: leave it out")
+	}
 	if _, err := optim.ParseKind(o.name()); err != nil {
 		return fmt.Errorf("trainer.Optimizer.Kind: %w", err)
 	}
@@ -67,7 +91,12 @@ func (e *Engine) buildOptimizer() error {
 		for _, entry := range p.Entries {
 			parts = append(parts, part{i, entry.Offset, entry.Offset + entry.Shape.Elems()})
 			o := &params[i]
-			o.Value, o.Decay, o.Rate = entry.View(p.Tensor).Float32s(), decay, rate
+			if view := entry.View(p.Tensor); view.DType == core.BFloat16 {
+				o.Half = view.Uint16s()
+			} else {
+				o.Value = view.Float32s()
+			}
+			o.Decay, o.Rate = decay, rate
 			if grads != nil {
 				o.Grad = grads[i]
 			}

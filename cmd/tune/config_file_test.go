@@ -134,8 +134,7 @@ func TestConfigFileErrorsNameLineKeyAndRemedy(t *testing.T) {
 		{"not true or false", "strict: maybe", `strict: "maybe" does not fit; it must be true or false`},
 		{"two names of one flag", "lr: 1\nlearning_rate: 1", "run.yaml:2: learning_rate: lr has set it already"},
 		{"one key twice", "lr: 1\nlr: 1", "lr has set it already"},
-		{"what cannot be done", "stage: " +
-			"dpo", `stage: "dpo" is not supported; preferences and rewards (dpo, kto, rm, ppo) cannot be trained on yet`},
+		{"what cannot be done", "do_predict: true", `do_predict: "true" is not supported; tune can do false here`},
 		{"packing that is neither", "packing: maybe", `packing: "maybe" does not fit; it must be false or true`},
 		{"packing by a number", "packing: 1", `packing: "1" does not fit; it must be false or true`},
 		{"a truth for bits", "quantization_bit: true", `quantization_bit: "true" does not fit; it must be 8`},

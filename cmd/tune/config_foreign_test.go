@@ -9,11 +9,11 @@ import (
 func TestForeignKeysAreTold(t *testing.T) {
 	for key, want := range map[string]string{
 		"temperature": "run.yaml:1: temperature: a model writes with tune generate: leave it out here", // not template
-		"use_galore":  "run.yaml:1: use_galore: the optimizer is AdamW, which has no such choice",      // not use_rslora
+		"use_galore":  "run.yaml:1: use_galore: the optimizers are those of optim",                     // not use_rslora
 		"use_lora":    "adapters are turned on by finetuning_type: lora, or by lora_rank",
-		"pref_loss":   "run.yaml:1: pref_loss: tune trains on texts and answers, not on preferences", // not plot_loss
+		"ref_model":   "run.yaml:1: ref_model: the reference is the model that the run starts from",
 		"batch_size":  "the rows of a batch are per_device_train_batch_size, or batch",
-		"optimizer":   "run.yaml:1: optimizer: the optimizer is AdamW",
+		"optimizer":   "run.yaml:1: optimizer: the optimizers are those of optim",
 	} {
 		if _, _, err := trainWith(t, key+": 1"); err == nil || !strings.Contains(err.Error(), want) ||
 			strings.Contains(err.Error(), "did you mean") {

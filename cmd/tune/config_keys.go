@@ -68,7 +68,6 @@ var theirValues = map[string]map[string]string{
 // fixed are keys of LLaMA-Factory that decide something which is not a choice here, with
 // the values that say what tune does anyway.
 var fixed = map[string][]string{
-	"stage":                 {"sft", "pt"},
 	"finetuning_type":       {methodLoRA, methodFull, methodFreeze},
 	"do_train":              {"true"},
 	"do_eval":               {"true", "false"},
@@ -91,9 +90,7 @@ var fixed = map[string][]string{
 // remedies say what to do about other values of fixed keys, where it is not to take one of
 // those.
 var remedies = map[string]string{
-	"save_strategy": "checkpoints are saved after every save_steps steps, or not at all: steps or no",
-	"stage": "preferences and rewards (dpo, kto, rm, ppo) cannot be trained on yet, and to learn the " +
-		"answers alone would be another training; take sft or pt",
+	"save_strategy":            "checkpoints are saved after every save_steps steps, or not at all: steps or no",
 	"freeze_trainable_modules": "all of a layer is trained; freeze names modules that are not",
 	"resume_from_checkpoint":   "leave it out, and resume with tune --resume --out DIR or --resume=CHECKPOINT",
 	"create_new_adapter":       "merge the adapter first, with tune merge, and train a new one on the result",

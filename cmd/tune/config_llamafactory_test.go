@@ -296,12 +296,31 @@ func TestPublishedFull(t *testing.T) {
 	}
 }
 
-// What would be another training than the one that was asked for is refused.
 func TestPublishedDPO(t *testing.T) {
-	_, _, err := jobOf(t, published(t, "lora_dpo"), smallLlama(t))
-	if err == nil || !strings.Contains(err.Error(),
-		`run.yaml:6: stage: "dpo" is not supported; preferences and rewards (dpo, kto, rm, ppo) cannot be trained on yet`) {
-		t.Errorf("DPO: %v", err)
+	job, notes, err := jobOf(t, published(t, "lora_dpo"), smallLlama(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := job.Config
+	if p := c.Preference; p.Stage != "dpo" || p.Method() != "sigmoid" || p.Beta != 0.1 || c.LoRA.Rank != 8 || c.Batch != 1 ||
+		c.Accumulate != 8 || job.Corpus.Report.Examples != 298 || job.Train.Len() != 298 || !c.Data.NoPacking {
+		t.Errorf("%+v, %+v", c, job.Corpus.Report)
+	}
+	// An answer with its prompt has up to cutoff_len tokens, and two share a row, which is no longer than need be.
+	if c.Seq > 2*2048 || c.Positions(c.Seq) > 2048 || job.Corpus.Report.Truncated != 5 || job.Corpus.Report.Empty != 2 {
+		t.Errorf("rows of %d tokens, %d cut", c.Seq, job.Corpus.Report.Truncated)
+	}
+	if !strings.Contains(notes, "cutoff_len: two answers share a row, which has twice as many tokens") {
+		t.Errorf("notes %s", notes)
+	}
+	for _, line := range strings.Split(notes, "\n") {
+		if strings.Contains(line, "of no effect") && (strings.Contains(line, "pref") || strings.Contains(line, "stage")) {
+			t.Errorf("note %s", line)
+		}
+	}
+	_, _, err = jobOf(t, strings.Replace(published(t, "lora_dpo"), "stage: dpo", "stage: rm", 1), smallLlama(t))
+	if err == nil || !strings.Contains(err.Error(), `--stage is "rm"; it takes sft, pt, dpo`) {
+		t.Errorf("a stage that there is not: %v", err)
 	}
 }
 

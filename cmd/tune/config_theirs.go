@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/seed98097648/tune/trainer/optim"
+	"github.com/seed98097648/tune/trainer/preference"
 )
 
 // A file with a key of LLaMA-Factory's means what it means there, also in what it leaves
@@ -74,7 +75,7 @@ func (s *settings) settle() error {
 		return nil
 	}
 	s.pack()
-	for _, set := range []func() error{s.evaluate, s.report, s.save, s.optimize, s.assume} {
+	for _, set := range []func() error{s.evaluate, s.report, s.save, s.optimize, s.assume, s.share} {
 		if err := set(); err != nil {
 			return fmt.Errorf("%s: %w", s.file, err)
 		}
@@ -225,6 +226,20 @@ func (s *settings) assume() error {
 		s.lines = append(s.lines, "what it leaves out is as in LLaMA-Factory: "+strings.Join(taken, ", "))
 	}
 	return nil
+}
+
+// share makes a row of a pair twice as long as LLaMA-Factory's cutoff_len, which is that of each answer.
+func (s *settings) share() error {
+	seq, stage := s.command.Flags.Lookup("seq"), s.command.Flags.Lookup("stage").Value.String()
+	if s.given["seq"] || s.from["seq"] == "seq" || !(preference.Config{Stage: stage}).Enabled() {
+		return nil
+	}
+	n, err := strconv.Atoi(seq.Value.String())
+	if err != nil {
+		return err
+	}
+	s.say("cutoff_len", "two answers share a row, which has twice as many tokens")
+	return seq.Value.Set(strconv.Itoa(2 * n))
 }
 
 // tell says a line for each key that does something else here.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/data/corpus"
 	"github.com/seed98097648/tune/trainer/data/format"
 	"github.com/seed98097648/tune/trainer/tokenizer"
@@ -18,7 +19,9 @@ const dataPreviewLong = `Show what a model would be trained on: the first exampl
 with the model's own chat template, and counts of all.
 
 What is learned is bold and green on a terminal, and special tokens are blue;
-elsewhere, or with $NO_COLOR set, it stands between the brackets ⟦ and ⟧.
+elsewhere, or with $NO_COLOR set, it stands between the brackets ⟦ and ⟧. With a
+--stage of preferences, each example is two answers, of which the rejected one is
+red, and one that belongs to another prompt yellow.
 
 All data is read as a training run reads it, so that its errors are found here;
 the model's weights are not needed.`
@@ -39,6 +42,7 @@ func (a *app) dataPreviewCommand() *Command {
 	f := c.Group("Model and data")
 	f.StringVar(&p.config.Model, "model", "", "the model `FOLDER`; config.json and the tokenizer's files are enough")
 	addDataPaths(f, &p.config.Data)
+	addStage(f, &p.config.Preference)
 	f.IntVar(&p.config.Seq, "seq", p.config.Seq, "`TOKENS` of a row; by default no more than the model can take")
 	f.Uint64Var(&p.config.Seed, "seed", p.config.Seed, "`SEED` of what is sampled and held out")
 	addDataReading(c.Group("Reading the data"), &p.config.Data)
@@ -88,7 +92,8 @@ func (p *previewFlags) check(c *Command) error {
 	case p.n < 0:
 		return c.usagef("--examples is %d, must not be negative", p.n)
 	}
-	known := c.oneOf("data-format", string(p.config.Data.Format), format.Formats()...)
+	known := cmp.Or(c.checkStage(p.config.Preference),
+		c.oneOf("data-format", string(p.config.Data.Format), format.Formats()...))
 	return cmp.Or(known, c.misuse(p.config.Validate()))
 }
 
@@ -114,6 +119,7 @@ type preview struct {
 // example is a tokenised example as text, in pieces.
 type example struct {
 	Place   string      `json:"place,omitempty"`
+	Role    string      `json:"role,omitempty"` // of an answer among preferences
 	Tokens  int         `json:"tokens"`
 	Learned int         `json:"learned"`
 	Pieces  []textPiece `json:"pieces"`
@@ -126,24 +132,29 @@ type textPiece struct {
 	Special bool   `json:"special,omitempty"` // one special token
 }
 
-// examplesOf returns the first n examples.
+// roleNames are what answers are in training on preferences.
+var roleNames = map[data.Role]string{data.Chosen: "chosen", data.Rejected: "rejected", data.Mismatched: "mismatched"}
+
+// examplesOf returns the first n examples, of which one of preferences is two answers.
 func examplesOf(read *corpus.Corpus, tok *tokenizer.Tokenizer, n int) ([]example, error) {
 	shown := []example{}
 	for i := range min(n, read.Report.Examples) {
-		place, ids, learn, err := read.Example(i)
+		place, parts, err := read.Example(i)
 		if err != nil {
 			return nil, err
 		}
-		e := example{Tokens: len(ids), Pieces: piecesOf(tok, ids, learn)}
-		if place.File != "" {
-			e.Place = place.String()
-		}
-		for k, yes := range learn {
-			if yes && k > 0 {
-				e.Learned++
+		for _, part := range parts {
+			e := example{Role: roleNames[part.Role], Tokens: len(part.IDs), Pieces: piecesOf(tok, part.IDs, part.Learn)}
+			if place.File != "" {
+				e.Place = place.String()
 			}
+			for k, yes := range part.Learn {
+				if yes && k > 0 {
+					e.Learned++
+				}
+			}
+			shown = append(shown, e)
 		}
-		shown = append(shown, e)
 	}
 	return shown, nil
 }
@@ -171,9 +182,24 @@ func piecesOf(tok *tokenizer.Tokenizer, ids []int32, learn []bool) []textPiece {
 	return pieces
 }
 
+// colour is that of what is learned: green, but of answers that are not to be followed.
+func (e example) colour() string {
+	switch e.Role {
+	case roleNames[data.Rejected]:
+		return "1;31"
+	case roleNames[data.Mismatched]:
+		return "33"
+	}
+	return "1;32"
+}
+
 // print writes an example. What is learned is coloured, or else in brackets.
 func (e example) print(w io.Writer, colours palette) {
-	fmt.Fprintf(w, "--- %s: %s, %d learned\n", e.Place, amount.Of(e.Tokens, "token"), e.Learned)
+	what := "learned"
+	if e.Role != "" {
+		what = "of the " + e.Role + " answer"
+	}
+	fmt.Fprintf(w, "--- %s: %s, %d %s\n", e.Place, amount.Of(e.Tokens, "token"), e.Learned, what)
 	inside := false // brackets
 	for _, p := range e.Pieces {
 		text := printable(p.Text)
@@ -182,7 +208,7 @@ func (e example) print(w io.Writer, colours palette) {
 			inside = p.Learned
 			text = map[bool]string{true: "⟦", false: "⟧"}[inside] + text
 		case p.Learned:
-			text = colours.paint("1;32", text)
+			text = colours.paint(e.colour(), text)
 		case p.Special:
 			text = colours.paint("34", text)
 		}

@@ -18,11 +18,11 @@ type question struct {
 func questions(c *corpus.Corpus, tok *tokenizer.Tokenizer) ([]question, error) {
 	var all []question
 	for i := range c.Report.Examples {
-		_, ids, learn, err := c.Example(i)
+		_, parts, err := c.Example(i)
 		if err != nil {
 			return nil, err
 		}
-		if q, ok := ask(ids, learn, tok); ok {
+		if q, ok := ask(parts[0].IDs, parts[0].Learn, tok); ok {
 			all = append(all, q)
 		}
 	}

@@ -16,6 +16,8 @@ func addOptim(f *pflag.FlagSet, c *trainer.Config) {
 		strings.Join(optim.Kinds(), ", "))
 	f.Var((*momentum)(&c.Optimizer.Momentum), "momentum", "`DECAY` of the mean of gradients, for sgd, 0.9 unless given, "+
 		"and muon, 0.95")
+	f.StringVar(&c.Optimizer.Weights, "weights", trainer.F32, "`TYPE` in which the weights are stored while they are trained: "+
+		"float32, or bf16 for matrices in bfloat16 alone, rounded at random after each update, and saved so")
 	f.BoolVar(&c.Optimizer.UpdateInBackward, "update-in-backward", false, "update each weight as soon as its gradient "+
 		"is complete, so that few gradients are in memory at a time; --clip then goes by the norm of the step before")
 }

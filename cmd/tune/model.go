@@ -23,7 +23,7 @@ func (c *Command) readConfig(t *trainer.Config) ([]byte, error) {
 // with a config.json is better said by whoever reads all of it.
 func (c *Command) fitSeq(t *trainer.Config, config []byte) {
 	if most := positions(config); !c.Flags.Changed("seq") && most > 1 {
-		t.Seq = min(t.Seq, most)
+		t.Seq = min(t.Seq, t.RowOf(most))
 	}
 }
 
@@ -48,9 +48,10 @@ func shape(t trainer.Config, mem core.Memory) (*models.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := models.NewWith(config, mem, models.LoadOptions{Train: t.Select, Objective: t.Objective})
+	m, err := models.NewWith(config, mem, models.LoadOptions{Train: t.Select, Objective: t.Objective,
+		Narrow: t.Optimizer.Weights == trainer.BF16})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.Model, err)
 	}
-	return m, m.Config.CheckLength("--seq", t.Seq)
+	return m, m.Config.CheckLength("--seq", t.Positions(t.Seq))
 }

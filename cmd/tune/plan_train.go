@@ -37,7 +37,8 @@ func (a *app) advise(ctx context.Context, c trainer.Config, m *models.Model, reg
 	}
 	s := &smaller{mem, c, a.patcher(ctx, c, mem, reg)}
 	if c.Model != "" { // and not the built-in example
-		if m, err = models.Shape(c.Model, mem, models.LoadOptions{LoRA: c.LoRA, Objective: c.Objective, Train: c.Select}); err != nil {
+		if m, err = models.Shape(c.Model, mem, models.LoadOptions{LoRA: c.LoRA, Objective: c.Objective,
+			Train: c.Select, Narrow: c.Optimizer.Weights == trainer.BF16}); err != nil {
 			return errors.Join(refused, err)
 		}
 	}

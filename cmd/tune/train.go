@@ -30,7 +30,8 @@ transformers can load.
 shards, tokenizer.json. --data is text, or rows of Alpaca, ShareGPT, messages,
 questions and answers, or text, in JSONL, JSON, CSV or Parquet; or a folder of
 such files. "tune data preview" shows what is read. Of conversations only the
-assistant's words are learned. A part of the data is held out and evaluated
+assistant's words are learned. With --stage dpo, orpo, simpo or kto, training is
+on preferences: pairs of a better and a worse answer, or answers that are marked. A part of the data is held out and evaluated
 before, during and after, unless --eval-data is given. Without --model and
 --data, tune trains a small model on examples of its own, to show that
 everything works; flags that are given change that run too.
@@ -91,6 +92,7 @@ func newTrainFlags(c *Command) *trainFlags {
 	addDataReading(c.Group("Reading the data"), &t.config.Data)
 	addDataLearning(c.Groups[len(c.Groups)-1].Flags, &t.config.Data)
 	t.addLength(c.Group("Length of the run"))
+	addPreference(c.Group("Preferences"), &t.config.Preference)
 	t.addOptimizer(c.Group("Optimizer"))
 	addSelection(c.Group("What is trained"), &t.config.Select)
 	addObjective(c.Group("Loss"), &t.config.Objective)
@@ -220,7 +222,8 @@ func (t *trainFlags) check(c *Command) error {
 	t.config.Kernels = t.kernels.kernels
 	err := cmp.Or(c.oneOf("log", t.log, progress.Formats()...),
 		c.oneOf("data-format", string(t.config.Data.Format), format.Formats()...),
-		c.oneOf("schedule", string(t.config.Schedule), optim.Decays()...), c.checkPrecision(&t.config), t.ranks.check(c))
+		c.oneOf("schedule", string(t.config.Schedule), optim.Decays()...), c.checkPrecision(&t.config),
+		c.checkStage(t.config.Preference), t.ranks.check(c))
 	if err != nil {
 		return err
 	}
@@ -236,6 +239,8 @@ func (t *trainFlags) check(c *Command) error {
 			"built-in example")
 	case t.config.Model == "" && len(t.config.Data.Eval) > 0:
 		return c.usagef("--eval-data is given without --model and --data: the built-in example has its own")
+	case t.config.Model == "" && t.config.Preference.Enabled():
+		return c.usagef("--stage %s needs --model and --data: the built-in example has answers to follow", t.config.Preference.Stage)
 	case t.config.Model == "" && t.config.LoRA.Enabled():
 		return c.usagef("LoRA needs --model and --data: the built-in example starts from random weights")
 	}
@@ -255,9 +260,10 @@ func (t *trainFlags) fitModel(c *Command) error {
 		return nil
 	}
 	config, err := c.readConfig(&t.config)
-	if most := positions(config); t.file.cutoff && most > 1 && most < t.config.Seq {
-		t.file.note("%s: cutoff_len: the model has %d positions, and rows as many tokens", t.file.path, most)
-		t.config.Seq = most
+	if most := positions(config); t.file.cutoff && most > 1 && t.config.RowOf(most) < t.config.Seq {
+		t.file.note("%s: cutoff_len: the model has %d positions, and rows as many tokens%s", t.file.path, most,
+			map[bool]string{true: " for each answer"}[t.config.Preference.Enabled()])
+		t.config.Seq = t.config.RowOf(most)
 	}
 	return err
 }

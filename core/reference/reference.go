@@ -32,6 +32,10 @@ type kernel struct {
 
 // Info implements core.Kernel.
 func (k kernel) Info() core.Info {
+	var activations []string
+	if k.op == core.SwiGLU {
+		activations = []string{core.GELUTanh}
+	}
 	return core.Info{
 		Name:     "reference",
 		Op:       k.op,
@@ -40,6 +44,8 @@ func (k kernel) Info() core.Info {
 		DTypes:   []core.DType{core.Float32, core.BFloat16, core.Float16, core.Float64, core.Int8},
 		Backward: len(k.op.Passes()) > 1,
 		Rounds:   []core.DType{core.BFloat16},
+
+		Activations: activations,
 	}
 }
 

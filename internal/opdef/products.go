@@ -1,6 +1,10 @@
 package opdef
 
-import "math"
+import (
+	"math"
+
+	"github.com/seed98097648/tune/core"
+)
 
 // Product returns m v, m [len(m)/len(v), len(v)].
 func Product[F Float](m, v []F) []F {
@@ -120,6 +124,16 @@ func SwiGLUGradient[F Float](dy, gate, up []F) (dgate, dup []F) {
 
 // Sigmoid never overflows to NaN: exp of a large number is +Inf, and 1/(1+Inf) is 0.
 func Sigmoid[F Float](g F) F { return 1 / (1 + F(math.Exp(float64(-g)))) }
+
+// Gate returns what the sigmoid of an activation is taken of, and the slope of that. The activation is its argument
+// times the sigmoid.
+func Gate[F Float](activation string, x F) (of, slope F) {
+	if activation != core.GELUTanh {
+		return x, 1
+	}
+	k, cube := F(2*math.Sqrt(2/math.Pi)), F(0.044715)
+	return k * (x + cube*x*x*x), k * (1 + 3*cube*x*x)
+}
 
 // SiluTerms is the size of the terms of silu's derivative s + g*s*(1-s).
 func SiluTerms(g float64) float64 {

@@ -1258,6 +1258,44 @@ func toBFloat16AVX512(dst []uint16, src []float32)
 //go:noescape
 func fromInt8AVX512(dst []float32, src []int8, scale float32)
 
+// decodeCodesAVX512 is
+//
+//	for i := range dst {
+//		dst[i] = scale * values[src[i]]
+//	}, len(dst) a multiple of 16
+//
+//go:noescape
+func decodeCodesAVX512(dst []float32, src []uint8, values *float32, scale float32)
+
+// encodeSignedAVX512 is
+//
+//	for i := range dst {
+//		dst[i] = nearest(x[i] / scale)
+//	}, len(dst) a multiple of 16, zero at 127
+//
+//go:noescape
+func encodeSignedAVX512(dst []uint8, x []float32, least *float32, borders *float32, scale float32)
+
+// encodeUnsignedAVX512 is
+//
+//	for i := range dst {
+//		dst[i] = nearest(x[i] / scale)
+//	}, len(dst) a multiple of 16, zero at 0
+//
+//go:noescape
+func encodeUnsignedAVX512(dst []uint8, x []float32, least *float32, borders *float32, scale float32)
+
+// maxAbsAVX512 is
+//
+//	m := 0
+//	for _, v := range x {
+//		m = max(m, abs(v))
+//	}
+//	return m
+//
+//go:noescape
+func maxAbsAVX512(x []float32) float32
+
 // few1AVX512 computes 1 rows of a product of few rows; strides are in bytes.
 //
 //	for i := range 1 {
@@ -1834,6 +1872,44 @@ func toBFloat16AVX2(dst []uint16, src []float32)
 //
 //go:noescape
 func fromInt8AVX2(dst []float32, src []int8, scale float32)
+
+// decodeCodesAVX2 is
+//
+//	for i := range dst {
+//		dst[i] = scale * values[src[i]]
+//	}, len(dst) a multiple of 16
+//
+//go:noescape
+func decodeCodesAVX2(dst []float32, src []uint8, values *float32, scale float32)
+
+// encodeSignedAVX2 is
+//
+//	for i := range dst {
+//		dst[i] = nearest(x[i] / scale)
+//	}, len(dst) a multiple of 16, zero at 127
+//
+//go:noescape
+func encodeSignedAVX2(dst []uint8, x []float32, least *float32, borders *float32, scale float32)
+
+// encodeUnsignedAVX2 is
+//
+//	for i := range dst {
+//		dst[i] = nearest(x[i] / scale)
+//	}, len(dst) a multiple of 16, zero at 0
+//
+//go:noescape
+func encodeUnsignedAVX2(dst []uint8, x []float32, least *float32, borders *float32, scale float32)
+
+// maxAbsAVX2 is
+//
+//	m := 0
+//	for _, v := range x {
+//		m = max(m, abs(v))
+//	}
+//	return m
+//
+//go:noescape
+func maxAbsAVX2(x []float32) float32
 
 // few1AVX2 computes 1 rows of a product of few rows; strides are in bytes.
 //

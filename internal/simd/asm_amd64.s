@@ -15669,6 +15669,245 @@ done:
 	VZEROUPPER
 	RET
 
+// func decodeCodesAVX512(dst []float32, src []uint8, values *float32, scale float32)
+// Requires: AVX, AVX512F
+TEXT ·decodeCodesAVX512(SB), NOSPLIT, $0-60
+	MOVQ         dst_base+0(FP), CX
+	MOVQ         src_base+24(FP), DX
+	MOVQ         dst_len+8(FP), BX
+	XORQ         AX, AX
+	VBROADCASTSS scale+56(FP), Z0
+	MOVQ         values+48(FP), SI
+	MOVQ         BX, DI
+	SUBQ         $0x00000020, DI
+
+blocks:
+	CMPQ       AX, DI
+	JG         blocksend
+	VPMOVZXBD  (DX)(AX*1), Z1
+	VPXORD     Z2, Z2, Z2
+	KXNORW     K1, K1, K1
+	VGATHERDPS (SI)(Z1*4), K1, Z2
+	VMULPS     Z0, Z2, Z2
+	VMOVUPS    Z2, (CX)(AX*4)
+	VPMOVZXBD  16(DX)(AX*1), Z1
+	VPXORD     Z3, Z3, Z3
+	KXNORW     K2, K2, K2
+	VGATHERDPS (SI)(Z1*4), K2, Z3
+	VMULPS     Z0, Z3, Z3
+	VMOVUPS    Z3, 64(CX)(AX*4)
+	ADDQ       $0x00000020, AX
+	JMP        blocks
+
+blocksend:
+	MOVQ BX, DI
+	SUBQ $0x00000010, DI
+
+vectors:
+	CMPQ       AX, DI
+	JG         vectorsend
+	VPMOVZXBD  (DX)(AX*1), Z1
+	VPXORD     Z4, Z4, Z4
+	KXNORW     K3, K3, K3
+	VGATHERDPS (SI)(Z1*4), K3, Z4
+	VMULPS     Z0, Z4, Z4
+	VMOVUPS    Z4, (CX)(AX*4)
+	ADDQ       $0x00000010, AX
+	JMP        vectors
+
+vectorsend:
+	VZEROUPPER
+	RET
+
+// func encodeSignedAVX512(dst []uint8, x []float32, least *float32, borders *float32, scale float32)
+// Requires: AVX, AVX512F
+TEXT ·encodeSignedAVX512(SB), NOSPLIT, $0-68
+	MOVQ         dst_base+0(FP), CX
+	MOVQ         x_base+24(FP), DX
+	MOVQ         dst_len+8(FP), BX
+	XORQ         AX, AX
+	VBROADCASTSS scale+64(FP), Z0
+	MOVQ         least+48(FP), SI
+	MOVQ         borders+56(FP), DI
+	SUBQ         $0x00000010, BX
+
+vectors:
+	CMPQ       AX, BX
+	JG         vectorsend
+	VMOVUPS    (DX)(AX*4), Z1
+	VDIVPS     Z0, Z1, Z1
+	VPANDD     c7fffffff<>+0(SB), Z1, Z2
+	VPSRLD     $0x10, Z2, Z3
+	VPMAXUD    c00003380<>+0(SB), Z3, Z3
+	VPMINUD    c00003f80<>+0(SB), Z3, Z3
+	VPSUBD     c00003380<>+0(SB), Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	KXNORW     K1, K1, K1
+	VGATHERDPS (SI)(Z3*4), K1, Z4
+	VPXORD     Z5, Z5, Z5
+	KXNORW     K2, K2, K2
+	VGATHERDPS (DI)(Z4*4), K2, Z5
+	VCMPPS     $0x1e, Z5, Z2, K3
+	VPADDD     c00000001<>+0(SB), Z4, K3, Z4
+	VPXORD     Z6, Z6, Z6
+	VPMAXSD    c00000001<>+0(SB), Z4, Z2
+	VPMINSD    c0000007f<>+0(SB), Z2, Z2
+	VPSUBD     Z2, Z6, Z2
+	VCMPPS     $0x11, Z6, Z1, K3
+	VPBLENDMD  Z2, Z4, K3, Z4
+	VPADDD     c0000007f<>+0(SB), Z4, Z4
+	VPMOVDB    Z4, (CX)(AX*1)
+	ADDQ       $0x00000010, AX
+	JMP        vectors
+
+vectorsend:
+	VZEROUPPER
+	RET
+
+DATA c7fffffff<>+0(SB)/8, $0x7fffffff7fffffff
+DATA c7fffffff<>+8(SB)/8, $0x7fffffff7fffffff
+DATA c7fffffff<>+16(SB)/8, $0x7fffffff7fffffff
+DATA c7fffffff<>+24(SB)/8, $0x7fffffff7fffffff
+DATA c7fffffff<>+32(SB)/8, $0x7fffffff7fffffff
+DATA c7fffffff<>+40(SB)/8, $0x7fffffff7fffffff
+DATA c7fffffff<>+48(SB)/8, $0x7fffffff7fffffff
+DATA c7fffffff<>+56(SB)/8, $0x7fffffff7fffffff
+GLOBL c7fffffff<>(SB), RODATA|NOPTR, $64
+
+DATA c00003380<>+0(SB)/8, $0x0000338000003380
+DATA c00003380<>+8(SB)/8, $0x0000338000003380
+DATA c00003380<>+16(SB)/8, $0x0000338000003380
+DATA c00003380<>+24(SB)/8, $0x0000338000003380
+DATA c00003380<>+32(SB)/8, $0x0000338000003380
+DATA c00003380<>+40(SB)/8, $0x0000338000003380
+DATA c00003380<>+48(SB)/8, $0x0000338000003380
+DATA c00003380<>+56(SB)/8, $0x0000338000003380
+GLOBL c00003380<>(SB), RODATA|NOPTR, $64
+
+DATA c00003f80<>+0(SB)/8, $0x00003f8000003f80
+DATA c00003f80<>+8(SB)/8, $0x00003f8000003f80
+DATA c00003f80<>+16(SB)/8, $0x00003f8000003f80
+DATA c00003f80<>+24(SB)/8, $0x00003f8000003f80
+DATA c00003f80<>+32(SB)/8, $0x00003f8000003f80
+DATA c00003f80<>+40(SB)/8, $0x00003f8000003f80
+DATA c00003f80<>+48(SB)/8, $0x00003f8000003f80
+DATA c00003f80<>+56(SB)/8, $0x00003f8000003f80
+GLOBL c00003f80<>(SB), RODATA|NOPTR, $64
+
+DATA c0000007f<>+0(SB)/8, $0x0000007f0000007f
+DATA c0000007f<>+8(SB)/8, $0x0000007f0000007f
+DATA c0000007f<>+16(SB)/8, $0x0000007f0000007f
+DATA c0000007f<>+24(SB)/8, $0x0000007f0000007f
+DATA c0000007f<>+32(SB)/8, $0x0000007f0000007f
+DATA c0000007f<>+40(SB)/8, $0x0000007f0000007f
+DATA c0000007f<>+48(SB)/8, $0x0000007f0000007f
+DATA c0000007f<>+56(SB)/8, $0x0000007f0000007f
+GLOBL c0000007f<>(SB), RODATA|NOPTR, $64
+
+// func encodeUnsignedAVX512(dst []uint8, x []float32, least *float32, borders *float32, scale float32)
+// Requires: AVX, AVX512F
+TEXT ·encodeUnsignedAVX512(SB), NOSPLIT, $0-68
+	MOVQ         dst_base+0(FP), CX
+	MOVQ         x_base+24(FP), DX
+	MOVQ         dst_len+8(FP), BX
+	XORQ         AX, AX
+	VBROADCASTSS scale+64(FP), Z0
+	MOVQ         least+48(FP), SI
+	MOVQ         borders+56(FP), DI
+	SUBQ         $0x00000010, BX
+
+vectors:
+	CMPQ       AX, BX
+	JG         vectorsend
+	VMOVUPS    (DX)(AX*4), Z1
+	VDIVPS     Z0, Z1, Z1
+	VPANDD     c7fffffff<>+0(SB), Z1, Z1
+	VPSRLD     $0x10, Z1, Z4
+	VPMAXUD    c00003380<>+0(SB), Z4, Z4
+	VPMINUD    c00003f80<>+0(SB), Z4, Z4
+	VPSUBD     c00003380<>+0(SB), Z4, Z4
+	VPXORD     Z2, Z2, Z2
+	KXNORW     K1, K1, K1
+	VGATHERDPS (SI)(Z4*4), K1, Z2
+	VPXORD     Z3, Z3, Z3
+	KXNORW     K2, K2, K2
+	VGATHERDPS (DI)(Z2*4), K2, Z3
+	VCMPPS     $0x1e, Z3, Z1, K3
+	VPADDD     c00000001<>+0(SB), Z2, K3, Z2
+	VPMOVDB    Z2, (CX)(AX*1)
+	ADDQ       $0x00000010, AX
+	JMP        vectors
+
+vectorsend:
+	VZEROUPPER
+	RET
+
+// func maxAbsAVX512(x []float32) float32
+// Requires: AVX, AVX512F, BMI2
+TEXT ·maxAbsAVX512(SB), NOSPLIT, $0-28
+	MOVQ   x_base+0(FP), CX
+	MOVQ   x_len+8(FP), DX
+	XORQ   AX, AX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	MOVQ   DX, BX
+	SUBQ   $0x00000020, BX
+
+blocks:
+	CMPQ    AX, BX
+	JG      blocksend
+	VMOVUPS (CX)(AX*4), Z2
+	VPANDD  c7fffffff<>+0(SB), Z2, Z2
+	VMAXPS  Z0, Z2, Z0
+	VMOVUPS 64(CX)(AX*4), Z2
+	VPANDD  c7fffffff<>+0(SB), Z2, Z2
+	VMAXPS  Z1, Z2, Z1
+	ADDQ    $0x00000020, AX
+	JMP     blocks
+
+blocksend:
+	MOVQ DX, BX
+	SUBQ $0x00000010, BX
+
+vectors:
+	CMPQ    AX, BX
+	JG      vectorsend
+	VMOVUPS (CX)(AX*4), Z2
+	VPANDD  c7fffffff<>+0(SB), Z2, Z2
+	VMAXPS  Z0, Z2, Z0
+	ADDQ    $0x00000010, AX
+	JMP     vectors
+
+vectorsend:
+	SUBQ      AX, DX
+	JZ        done
+	MOVL      $0x0000ffff, BX
+	MOVL      $0x00000010, SI
+	SUBL      DX, SI
+	SHRXL     SI, BX, BX
+	KMOVW     BX, K1
+	VMOVUPS.Z (CX)(AX*4), K1, Z2
+	VPANDD    c7fffffff<>+0(SB), Z2, Z2
+	VMAXPS    Z0, Z2, Z0
+
+done:
+	VPXORD        Z3, Z3, Z3
+	VPXORD        Z4, Z4, Z4
+	VMAXPS        Z1, Z0, Z0
+	VMAXPS        Z4, Z3, Z3
+	VMAXPS        Z3, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VMAXPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VMAXPS        X1, X0, X0
+	VMOVHLPS      X0, X0, X1
+	VMAXPS        X1, X0, X0
+	VMOVSHDUP     X0, X1
+	VMAXPS        X1, X0, X0
+	VMOVSS        X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
 // func few1AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·few1AVX512(SB), NOSPLIT, $0-64
@@ -21195,16 +21434,6 @@ done:
 	VZEROUPPER
 	RET
 
-DATA c0000007f<>+0(SB)/8, $0x0000007f0000007f
-DATA c0000007f<>+8(SB)/8, $0x0000007f0000007f
-DATA c0000007f<>+16(SB)/8, $0x0000007f0000007f
-DATA c0000007f<>+24(SB)/8, $0x0000007f0000007f
-DATA c0000007f<>+32(SB)/8, $0x0000007f0000007f
-DATA c0000007f<>+40(SB)/8, $0x0000007f0000007f
-DATA c0000007f<>+48(SB)/8, $0x0000007f0000007f
-DATA c0000007f<>+56(SB)/8, $0x0000007f0000007f
-GLOBL c0000007f<>(SB), RODATA|NOPTR, $64
-
 // func sigmoidAVX2(dst []float32, x []float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·sigmoidAVX2(SB), NOSPLIT, $0-48
@@ -22669,6 +22898,207 @@ vectors:
 	JMP       vectors
 
 vectorsend:
+	VZEROUPPER
+	RET
+
+// func decodeCodesAVX2(dst []float32, src []uint8, values *float32, scale float32)
+// Requires: AVX, AVX2
+TEXT ·decodeCodesAVX2(SB), NOSPLIT, $0-60
+	MOVQ         dst_base+0(FP), CX
+	MOVQ         src_base+24(FP), DX
+	MOVQ         dst_len+8(FP), BX
+	XORQ         AX, AX
+	VBROADCASTSS scale+56(FP), Y0
+	MOVQ         values+48(FP), SI
+	MOVQ         BX, DI
+	SUBQ         $0x00000010, DI
+
+blocks:
+	CMPQ       AX, DI
+	JG         blocksend
+	VPMOVZXBD  (DX)(AX*1), Y1
+	VXORPS     X2, X2, X2
+	VPCMPEQD   Y3, Y3, Y3
+	VGATHERDPS Y3, (SI)(Y1*4), Y2
+	VMULPS     Y0, Y2, Y2
+	VMOVUPS    Y2, (CX)(AX*4)
+	VPMOVZXBD  8(DX)(AX*1), Y1
+	VXORPS     X4, X4, X4
+	VPCMPEQD   Y3, Y3, Y3
+	VGATHERDPS Y3, (SI)(Y1*4), Y4
+	VMULPS     Y0, Y4, Y4
+	VMOVUPS    Y4, 32(CX)(AX*4)
+	ADDQ       $0x00000010, AX
+	JMP        blocks
+
+blocksend:
+	MOVQ BX, DI
+	SUBQ $0x00000008, DI
+
+vectors:
+	CMPQ       AX, DI
+	JG         vectorsend
+	VPMOVZXBD  (DX)(AX*1), Y1
+	VXORPS     X5, X5, X5
+	VPCMPEQD   Y2, Y2, Y2
+	VGATHERDPS Y2, (SI)(Y1*4), Y5
+	VMULPS     Y0, Y5, Y5
+	VMOVUPS    Y5, (CX)(AX*4)
+	ADDQ       $0x00000008, AX
+	JMP        vectors
+
+vectorsend:
+	VZEROUPPER
+	RET
+
+// func encodeSignedAVX2(dst []uint8, x []float32, least *float32, borders *float32, scale float32)
+// Requires: AVX, AVX2
+TEXT ·encodeSignedAVX2(SB), NOSPLIT, $0-68
+	MOVQ         dst_base+0(FP), CX
+	MOVQ         x_base+24(FP), DX
+	MOVQ         dst_len+8(FP), BX
+	XORQ         AX, AX
+	VBROADCASTSS scale+64(FP), Y0
+	MOVQ         least+48(FP), SI
+	MOVQ         borders+56(FP), DI
+	SUBQ         $0x00000008, BX
+
+vectors:
+	CMPQ         AX, BX
+	JG           vectorsend
+	VMOVUPS      (DX)(AX*4), Y1
+	VDIVPS       Y0, Y1, Y1
+	VANDPS       c7fffffff<>+0(SB), Y1, Y2
+	VPSRLD       $0x10, Y2, Y3
+	VPMAXUD      c00003380<>+0(SB), Y3, Y3
+	VPMINUD      c00003f80<>+0(SB), Y3, Y3
+	VPSUBD       c00003380<>+0(SB), Y3, Y3
+	VXORPS       X4, X4, X4
+	VPCMPEQD     Y6, Y6, Y6
+	VGATHERDPS   Y6, (SI)(Y3*4), Y4
+	VXORPS       X5, X5, X5
+	VPCMPEQD     Y3, Y3, Y3
+	VGATHERDPS   Y3, (DI)(Y4*4), Y5
+	VCMPPS       $0x1e, Y5, Y2, Y5
+	VPSUBD       Y5, Y4, Y4
+	VXORPS       X7, X7, X7
+	VPMAXSD      c00000001<>+0(SB), Y4, Y2
+	VPMINSD      c0000007f<>+0(SB), Y2, Y2
+	VPSUBD       Y2, Y7, Y2
+	VCMPPS       $0x11, Y7, Y1, Y7
+	VBLENDVPS    Y7, Y2, Y4, Y4
+	VPADDD       c0000007f<>+0(SB), Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X1
+	VPACKUSDW    X1, X4, X1
+	VPACKUSWB    X1, X1, X1
+	VMOVQ        X1, (CX)(AX*1)
+	ADDQ         $0x00000008, AX
+	JMP          vectors
+
+vectorsend:
+	VZEROUPPER
+	RET
+
+// func encodeUnsignedAVX2(dst []uint8, x []float32, least *float32, borders *float32, scale float32)
+// Requires: AVX, AVX2
+TEXT ·encodeUnsignedAVX2(SB), NOSPLIT, $0-68
+	MOVQ         dst_base+0(FP), CX
+	MOVQ         x_base+24(FP), DX
+	MOVQ         dst_len+8(FP), BX
+	XORQ         AX, AX
+	VBROADCASTSS scale+64(FP), Y0
+	MOVQ         least+48(FP), SI
+	MOVQ         borders+56(FP), DI
+	SUBQ         $0x00000008, BX
+
+vectors:
+	CMPQ         AX, BX
+	JG           vectorsend
+	VMOVUPS      (DX)(AX*4), Y1
+	VDIVPS       Y0, Y1, Y1
+	VANDPS       c7fffffff<>+0(SB), Y1, Y1
+	VPSRLD       $0x10, Y1, Y4
+	VPMAXUD      c00003380<>+0(SB), Y4, Y4
+	VPMINUD      c00003f80<>+0(SB), Y4, Y4
+	VPSUBD       c00003380<>+0(SB), Y4, Y4
+	VXORPS       X2, X2, X2
+	VPCMPEQD     Y5, Y5, Y5
+	VGATHERDPS   Y5, (SI)(Y4*4), Y2
+	VXORPS       X3, X3, X3
+	VPCMPEQD     Y4, Y4, Y4
+	VGATHERDPS   Y4, (DI)(Y2*4), Y3
+	VCMPPS       $0x1e, Y3, Y1, Y3
+	VPSUBD       Y3, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X1
+	VPACKUSDW    X1, X2, X1
+	VPACKUSWB    X1, X1, X1
+	VMOVQ        X1, (CX)(AX*1)
+	ADDQ         $0x00000008, AX
+	JMP          vectors
+
+vectorsend:
+	VZEROUPPER
+	RET
+
+// func maxAbsAVX2(x []float32) float32
+// Requires: AVX
+TEXT ·maxAbsAVX2(SB), NOSPLIT, $0-28
+	MOVQ   x_base+0(FP), CX
+	MOVQ   x_len+8(FP), DX
+	XORQ   AX, AX
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	MOVQ   DX, BX
+	SUBQ   $0x00000010, BX
+
+blocks:
+	CMPQ    AX, BX
+	JG      blocksend
+	VMOVUPS (CX)(AX*4), Y2
+	VANDPS  c7fffffff<>+0(SB), Y2, Y2
+	VMAXPS  Y0, Y2, Y0
+	VMOVUPS 32(CX)(AX*4), Y2
+	VANDPS  c7fffffff<>+0(SB), Y2, Y2
+	VMAXPS  Y1, Y2, Y1
+	ADDQ    $0x00000010, AX
+	JMP     blocks
+
+blocksend:
+	MOVQ DX, BX
+	SUBQ $0x00000008, BX
+
+vectors:
+	CMPQ    AX, BX
+	JG      vectorsend
+	VMOVUPS (CX)(AX*4), Y2
+	VANDPS  c7fffffff<>+0(SB), Y2, Y2
+	VMAXPS  Y0, Y2, Y0
+	ADDQ    $0x00000008, AX
+	JMP     vectors
+
+vectorsend:
+	SUBQ       AX, DX
+	JZ         done
+	LEAQ       mask<>+0(SB), BX
+	NEGQ       DX
+	VMOVUPS    32(BX)(DX*4), Y2
+	VMASKMOVPS (CX)(AX*4), Y2, Y2
+	VANDPS     c7fffffff<>+0(SB), Y2, Y2
+	VMAXPS     Y0, Y2, Y0
+
+done:
+	VXORPS       X3, X3, X3
+	VXORPS       X4, X4, X4
+	VMAXPS       Y1, Y0, Y0
+	VMAXPS       Y4, Y3, Y3
+	VMAXPS       Y3, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VMAXPS       X1, X0, X0
+	VMOVHLPS     X0, X0, X1
+	VMAXPS       X1, X0, X0
+	VMOVSHDUP    X0, X1
+	VMAXPS       X1, X0, X0
+	VMOVSS       X0, ret+24(FP)
 	VZEROUPPER
 	RET
 

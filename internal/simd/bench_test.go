@@ -205,3 +205,15 @@ func numbers(rng *rand.Rand, rows, cols int, trans bool) Matrix {
 	}
 	return Matrix{Data: random(rng, rows*cols), Stride: cols}
 }
+
+func BenchmarkCodes(b *testing.B) {
+	c, x := codesOf(true, 256)
+	codes := make([]uint8, len(x))
+	eachVariant(b, func(b *testing.B) {
+		b.SetBytes(int64(4 * len(x)))
+		for b.Loop() {
+			c.Encode(codes, x, MaxAbs(x))
+			c.Decode(x, codes, 1)
+		}
+	})
+}

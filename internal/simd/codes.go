@@ -12,7 +12,8 @@ type Codes struct {
 	// Of the values from 0 on, by their distance from 0: least has for the upper halves of the bits
 	// of a number, from lowKey on, how many borders between neighbours are below all of them, and
 	// borders what the number has to exceed to be one more. No two borders share upper halves.
-	least   [highKey - lowKey + 1]int32
+	// What least has are whole numbers, as bits.
+	least   [highKey - lowKey + 1]float32
 	borders [256]float32
 }
 
@@ -50,7 +51,7 @@ func NewCodes(signed bool) *Codes {
 		for c.borders[passed] < math.Float32frombits(uint32(key+lowKey)<<16) {
 			passed++
 		}
-		c.least[key] = passed
+		c.least[key] = math.Float32frombits(uint32(passed))
 	}
 	return c
 }
@@ -67,6 +68,12 @@ func below(x float64) float32 {
 // Decode writes what codes stand for, times scale: dst[i] = scale * Values[src[i]].
 func (c *Codes) Decode(dst []float32, src []uint8, scale float32) {
 	same(len(dst), len(src))
+	n := 0
+	if f := active.decodeCodes; f != nil {
+		n = len(dst) &^ 15
+		f(dst[:n], src[:n], &c.Values[0], scale)
+	}
+	dst, src = dst[n:], src[n:]
 	for i, code := range src {
 		dst[i] = scale * c.Values[code]
 	}
@@ -77,30 +84,44 @@ func (c *Codes) Decode(dst []float32, src []uint8, scale float32) {
 // scale of 0 all are 0.
 func (c *Codes) Encode(dst []uint8, x []float32, scale float32) {
 	same(len(dst), len(x))
+	if scale == 0 {
+		for i := range dst {
+			dst[i] = uint8(c.zero)
+		}
+		return
+	}
+	encode, n := active.encodeSigned, 0
+	if c.zero == 0 {
+		encode = active.encodeUnsigned
+	}
+	if encode != nil {
+		n = len(dst) &^ 15
+		encode(dst[:n], x[:n], &c.least[0], &c.borders[0], scale)
+	}
+	dst, x = dst[n:], x[n:]
 	for i, v := range x {
 		dst[i] = c.nearest(v / scale)
 	}
 }
 
-// nearest returns the code of a number between -1 and 1; of a NaN, that of 0.
+// nearest returns the code of a number between -1 and 1.
 func (c *Codes) nearest(v float32) uint8 {
 	size := float32(math.Abs(float64(v)))
 	key := min(max(math.Float32bits(size)>>16, lowKey), highKey) - lowKey
-	n := c.least[key]
+	n := int32(math.Float32bits(c.least[key]))
 	if size > c.borders[n] {
 		n++
 	}
-	switch {
-	case v != v:
-		return uint8(c.zero)
-	case v < 0:
+	if v < 0 {
 		return uint8(c.zero - min(max(n, 1), c.zero))
 	}
 	return uint8(c.zero + n)
 }
 
 // MaxAbs returns the largest magnitude, 0 of none.
-func MaxAbs(x []float32) float32 {
+func MaxAbs(x []float32) float32 { return active.maxAbs(x) }
+
+func maxAbsGeneric(x []float32) float32 {
 	m := float32(0)
 	for _, v := range x {
 		m = max(m, float32(math.Abs(float64(v))))

@@ -33,6 +33,11 @@ type variant struct {
 	fromBFloat16, fromFloat16 func(dst []float32, src []uint16)
 	toBFloat16, toFloat16     func(dst []uint16, src []float32)
 	fromInt8                  func(dst []float32, src []int8, scale float32)
+
+	// Of Codes, for multiples of 16, but for maxAbs.
+	decodeCodes                  func(dst []float32, src []uint8, values *float32, scale float32)
+	encodeSigned, encodeUnsigned func(dst []uint8, x []float32, least, borders *float32, scale float32)
+	maxAbs                       func(x []float32) float32
 }
 
 // results are the functions whose results are as large as a layer's.
@@ -89,6 +94,8 @@ var generic = variant{
 	toBFloat16:   toBFloat16Generic,
 	toFloat16:    toFloat16Generic,
 	fromInt8:     fromInt8Generic,
+
+	maxAbs: maxAbsGeneric, // Codes has the other loops in Go
 }
 
 // variants are those that this CPU can run, the fastest first.

@@ -113,6 +113,11 @@ var variantAVX512 = variant{
 	toBFloat16:   toBFloat16AVX512,
 	toFloat16:    toFloat16AVX512,
 	fromInt8:     fromInt8AVX512,
+
+	decodeCodes:    decodeCodesAVX512,
+	encodeSigned:   encodeSignedAVX512,
+	encodeUnsigned: encodeUnsignedAVX512,
+	maxAbs:         maxAbsAVX512,
 }
 
 var variantAVX2 = variant{
@@ -173,6 +178,11 @@ var variantAVX2 = variant{
 	toBFloat16:   whole(toBFloat16AVX2, toBFloat16Generic),
 	toFloat16:    whole(toFloat16AVX2, toFloat16Generic),
 	fromInt8:     wholeInt8,
+
+	decodeCodes:    decodeCodesAVX2,
+	encodeSigned:   encodeSignedAVX2,
+	encodeUnsigned: encodeUnsignedAVX2,
+	maxAbs:         maxAbsAVX2,
 }
 
 // whole makes a conversion out of one for whole vectors of eight and one for the rest.

@@ -54,6 +54,8 @@ var variantNEON = variant{
 	toBFloat16:   toBFloat16NEON,
 	toFloat16:    toFloat16NEON,
 	fromInt8:     fromInt8NEON,
+
+	maxAbs: maxAbsGeneric,
 }
 
 // The kernels of blocks of 1, 2, ... rows.

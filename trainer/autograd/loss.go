@@ -6,6 +6,9 @@ import (
 	"github.com/seed98097648/tune/core"
 )
 
+// Weigh returns a loss that is a function of the losses of tokens, and sets its derivative by each of them.
+type Weigh func(losses, slopes []float32) (loss float64, err error)
+
 // KernelLoss returns the operation that calls a kernel of linear_cross_entropy: the loss
 // is the sum of every token's loss times its share. Its inputs are x, weight and labels,
 // as of the op's forward signature, and share, float32 [T].
@@ -14,7 +17,10 @@ import (
 // the losses too, is all there is: the upstream gradient of each token's loss is its
 // share, which is known beforehand. Without, it calls the kernel's forward pass. A frozen
 // weight gets no gradient.
-func KernelLoss(k core.Kernel, f core.Facts, site string, tokens int) (Op, error) {
+//
+// A loss that is another function of the tokens' losses is what weigh gives, unless that is nil. Their
+// upstream gradients are known only then, so that the kernel's forward pass is called before its backward pass.
+func KernelLoss(k core.Kernel, f core.Facts, site string, tokens int, weigh Weigh) (Op, error) {
 	fwd, err := core.NewCall(core.LinearCrossEntropy, core.Forward, f)
 	if err != nil {
 		return Op{}, err
@@ -32,9 +38,30 @@ func KernelLoss(k core.Kernel, f core.Facts, site string, tokens int) (Op, error
 	if f.Frozen {
 		o.Backward.Ahead = []int{0}
 	}
+	if weigh != nil {
+		o.Outputs = append(o.Outputs, Float32(tokens))
+		o.Backward.Work = o.Backward.Work.Plus(o.Work)
+	}
+	results := len(o.Outputs)
 	o.Forward = func(ctx context.Context, in, out []core.Tensor) error {
 		x, weight, labels, share := in[0], in[1], in[2], in[3]
-		loss, losses, gradients := out[0].Float32s(), out[1], out[2:]
+		loss, losses, gradients := out[0].Float32s(), out[1], out[results:]
+		run := func(call *core.Call) error {
+			call.Set("x", x)
+			call.Set("weight", weight)
+			call.Set("labels", labels)
+			call.Set("losses", losses)
+			return core.Run(ctx, k, call)
+		}
+		if weigh != nil {
+			if err := run(fwd); err != nil {
+				return err
+			}
+			value, err := weigh(losses.Float32s(), out[2].Float32s())
+			if loss[0], share = float32(value), out[2]; err != nil || len(gradients) == 0 {
+				return err
+			}
+		}
 		call := fwd
 		if len(gradients) > 0 {
 			call = bwd
@@ -44,11 +71,7 @@ func KernelLoss(k core.Kernel, f core.Facts, site string, tokens int) (Op, error
 				call.Set("dweight", gradients[1])
 			}
 		}
-		call.Set("x", x)
-		call.Set("weight", weight)
-		call.Set("labels", labels)
-		call.Set("losses", losses)
-		if err := core.Run(ctx, k, call); err != nil {
+		if err := run(call); err != nil || weigh != nil {
 			return err
 		}
 		sum := 0.0

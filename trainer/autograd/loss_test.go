@@ -129,7 +129,7 @@ func TestATiedWeightsGradientIsCompletedWhereItBegan(t *testing.T) {
 
 func TestKernelLossRefusesImpossibleFacts(t *testing.T) {
 	k := reference.Kernel(core.LinearCrossEntropy)
-	if _, err := KernelLoss(k, core.Facts{DType: core.Float32}, "loss", 3); err == nil ||
+	if _, err := KernelLoss(k, core.Facts{DType: core.Float32}, "loss", 3, nil); err == nil ||
 		!strings.Contains(err.Error(), "vocab must be positive") {
 		t.Errorf("error %v", err)
 	}

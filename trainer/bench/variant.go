@@ -30,7 +30,7 @@ type variant struct {
 func newVariant(ctx context.Context, o Options, selection string) (*variant, error) {
 	v := &variant{kernels: selection}
 	var err error
-	options := models.LoadOptions{LoRA: o.LoRA, Seed: o.Seed}
+	options := models.LoadOptions{LoRA: o.LoRA, Seed: o.Seed, Narrow: o.Optimizer.Weights == trainer.BF16}
 	if o.Model != "" {
 		v.model, err = models.LoadWith(o.Model, o.Memory, options)
 	} else if v.model, err = models.NewWith(o.ModelJSON, o.Memory, options); err == nil {

@@ -7,14 +7,14 @@ import (
 	"github.com/seed98097648/tune/internal/simd"
 )
 
-// swiglu compares y = g*s*up, with s = 1/(1+exp(-g)), and the gradients. A kernel may
+// swiglu compares y = g*s*up, with s = 1/(1+exp(-a)), where a is g or what gated makes of it, and the gradients. A kernel may
 // compute s with an error relative to 1, as through a tanh, so the size of a term is that
 // with 1 for s.
 func swiglu(c *core.Call) ([]worst, error) {
 	gate, up := halves(c.Inputs, c.Facts, "")
 	if c.Pass == core.Forward {
 		found, y := named("y"), alone("y", c.Output("y"))
-		eachSigmoid(found, c.Tokens(), gate, func(t int, s []float32, found []worst) {
+		eachSigmoid(found, c, gate, func(t int, s []float32, found []worst) {
 			at, y, up := y.first(t), y.row(t), up.row(t)
 			for i, g := range gate.row(t) {
 				gu := float64(g) * float64(up[i])
@@ -25,24 +25,44 @@ func swiglu(c *core.Call) ([]worst, error) {
 	}
 	dgate, dup := halves(c.Outputs, c.Facts, "d")
 	found, dy := named(dgate.name, dup.name), alone("dy", c.Input("dy"))
-	eachSigmoid(found, c.Tokens(), gate, func(t int, s []float32, found []worst) {
+	eachSigmoid(found, c, gate, func(t int, s []float32, found []worst) {
 		dy, up, dg, du := dy.row(t), up.row(t), dgate.row(t), dup.row(t)
 		atGate, atUp := dgate.first(t), dup.first(t)
 		for i, g32 := range gate.row(t) {
 			g, s, d := float64(g32), float64(s[i]), float64(dy[i])
 			ofGate, ofUp := d*float64(up[i]), d*g
-			found[0].see(atGate+i, float64(dg[i]), ofGate*(s+g*s*(1-s)), within(few, math.Abs(ofGate)*(1+math.Abs(g))))
+			_, slope := gated(c.Facts.Activation, g)
+			found[0].see(atGate+i, float64(dg[i]), ofGate*(s+g*s*(1-s)*slope),
+				within(few, math.Abs(ofGate)*(1+math.Abs(g)*slope)))
 			found[1].see(atUp+i, float64(du[i]), ofUp*s, within(few, math.Abs(ofUp)))
 		}
 	})
 	return found, nil
 }
 
+// gated returns what the sigmoid of an activation is taken of, and the slope of that: g itself, or for gelu_tanh
+// 2 sqrt(2/pi) (g + 0.044715 g^3).
+func gated(activation string, g float64) (a, slope float64) {
+	if activation != core.GELUTanh {
+		return g, 1
+	}
+	const twice, cube = 2 * 0.7978845608028654, 0.044715
+	return twice * (g + cube*g*g*g), twice * (1 + 3*cube*g*g)
+}
+
 // eachSigmoid calls f for every token with the sigmoids of its gate.
-func eachSigmoid(found []worst, tokens int, gate half, f func(t int, s []float32, found []worst)) {
-	each(found, tokens, 4*gate.width, func(lo, hi int, found []worst) {
+func eachSigmoid(found []worst, c *core.Call, gate half, f func(t int, s []float32, found []worst)) {
+	each(found, c.Tokens(), 4*gate.width, func(lo, hi int, found []worst) {
 		s := make([]float32, gate.width)
 		for t := lo; t < hi; t++ {
+			if c.Facts.Activation == core.GELUTanh {
+				for i, g := range gate.row(t) {
+					a, _ := gated(c.Facts.Activation, float64(g))
+					s[i] = float32(1 / (1 + math.Exp(-a)))
+				}
+				f(t, s, found)
+				continue
+			}
 			simd.Sigmoid(s, gate.row(t))
 			f(t, s, found)
 		}

@@ -7,6 +7,7 @@ import "iter"
 type Batch struct {
 	B, S                             int
 	IDs, Labels, Positions, Segments []int32
+	Roles                            [][]Role // of each row; nil if all are Plain
 }
 
 // Targets returns the number of tokens that the batch asks the model to predict: the
@@ -36,6 +37,14 @@ func stack(rows []Row) Batch {
 	b.Labels = join(func(r Row) []int32 { return r.Labels })
 	b.Positions = join(func(r Row) []int32 { return r.Positions })
 	b.Segments = join(func(r Row) []int32 { return r.Segments })
+	for i, r := range rows {
+		if r.Roles != nil && b.Roles == nil {
+			b.Roles = make([][]Role, b.B)
+		}
+		if r.Roles != nil {
+			b.Roles[i] = r.Roles
+		}
+	}
 	return b
 }
 

@@ -45,6 +45,13 @@ func (p *Packed) Row(i int) (Row, error) {
 			return Row{}, err
 		}
 		r.add(tokens, int32(k+1))
+		if pair := p.store.pair(int(piece.example)); pair != nil {
+			role := pair.roles[0]
+			if piece.from > 0 {
+				role = pair.roles[1]
+			}
+			r.Roles = append(r.Roles, role)
+		}
 	}
 	r.fill(p.pad)
 	return r, nil
@@ -82,11 +89,27 @@ func (p *Packed) endRow() {
 	p.pieces = p.pieces[:start]
 }
 
-// Single gives each example a row of its own, or several if it is longer than a row.
+// Single gives each example a row of its own, or several if it is longer than a row and has not two
+// answers.
 func (p *Packed) Single(examples []int) {
-	for i := range examples {
-		p.Concat(examples[i : i+1])
+	for i, e := range examples {
+		if p.store.pair(e) == nil {
+			p.Concat(examples[i : i+1])
+			continue
+		}
+		p.whole(e)
+		p.endRow()
 	}
+}
+
+// whole adds as much of an example as a row takes. Two answers are two pieces.
+func (p *Packed) whole(e int) {
+	n := int32(min(p.store.Tokens(e), p.seq))
+	if pair := p.store.pair(e); pair != nil && pair.first < n {
+		p.pieces = append(p.pieces, piece{int32(e), 0, pair.first}, piece{int32(e), pair.first, n - pair.first})
+		return
+	}
+	p.pieces = append(p.pieces, piece{int32(e), 0, n})
 }
 
 // BestFit lays whole examples into rows so that few places stay empty: the longest first,
@@ -110,7 +133,7 @@ func (p *Packed) BestFit(examples []int) {
 		if k > 0 && bin[i] != bin[places[k-1]] {
 			p.endRow()
 		}
-		p.pieces = append(p.pieces, piece{int32(examples[i]), 0, int32(length(examples[i]))})
+		p.whole(examples[i])
 	}
 	p.endRow()
 }

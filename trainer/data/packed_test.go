@@ -169,7 +169,7 @@ func TestRowsOnDiskEqualRowsInMemory(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rows[i] = append(rows[i], Row{b.IDs, b.Labels, b.Positions, b.Segments})
+			rows[i] = append(rows[i], Row{b.IDs, b.Labels, b.Positions, b.Segments, nil})
 		}
 	}
 	if !reflect.DeepEqual(rows[0], rows[1]) {

@@ -8,8 +8,8 @@ const Ignore int32 = -100
 // None stands for a token that a vocabulary does not have.
 const None int32 = -1
 
-// Row is one sequence of a batch, made of examples or parts of them. All slices have
-// the same length.
+// Row is one sequence of a batch, made of examples or parts of them. All slices but
+// Roles have the same length.
 type Row struct {
 	IDs []int32
 	// Labels are not shifted: the model scores its output at t against Labels[t+1].
@@ -20,6 +20,9 @@ type Row struct {
 	// Segments number the parts of the row from 1; 0 is padding. Tokens attend only
 	// within their segment.
 	Segments []int32
+	// Roles are what the parts are in training on preferences, where each is a whole answer with its
+	// prompt; nil if all are Plain. It is as long as there are parts.
+	Roles []Role
 }
 
 // Rows are rows of equal length, numbered from 0. Row may fail where the rows are not in
@@ -64,7 +67,7 @@ func (s Subset) Row(i int) (Row, error) { return s.Of.Row(s.Numbers[i]) }
 func newRow(seq int) Row {
 	all := make([]int32, 4*seq) // one allocation for the four slices
 	slice := func(i int) []int32 { return all[i*seq : i*seq : (i+1)*seq] }
-	return Row{slice(0), slice(1), slice(2), slice(3)}
+	return Row{slice(0), slice(1), slice(2), slice(3), nil}
 }
 
 // add appends a part of an example, encoded as in a Store; the row has room for it.

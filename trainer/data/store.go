@@ -18,6 +18,20 @@ type Store struct {
 	limit int     // of tokens in memory
 	file  *os.File
 	bytes []byte // to read and write the file with
+	pairs []pair // of each example, if there are examples of two answers
+}
+
+// Part is an answer with its prompt.
+type Part struct {
+	IDs   []int32
+	Learn []bool // of each token
+	Role  Role
+}
+
+// pair says where the second answer of an example begins, and what both are.
+type pair struct {
+	first int32
+	roles [2]Role
 }
 
 // inMemory is the number of tokens that the stores of NewStore keep in memory: 16 MiB of them.
@@ -54,6 +68,31 @@ func (s *Store) Add(ids []int32, learn []bool) error {
 		return s.spill()
 	}
 	return nil
+}
+
+// AddPair appends an example of two answers, whose tokens do not see each other.
+func (s *Store) AddPair(first, second Part) error {
+	s.pairs = append(s.pairs, make([]pair, s.Len()-len(s.pairs))...)
+	s.pairs = append(s.pairs, pair{int32(len(first.IDs)), [2]Role{first.Role, second.Role}})
+	return s.Add(slices.Concat(first.IDs, second.IDs), slices.Concat(first.Learn, second.Learn))
+}
+
+// pair returns what AddPair was told of example i; nil if it is one text.
+func (s *Store) pair(i int) *pair {
+	if i < len(s.pairs) && s.pairs[i].first > 0 {
+		return &s.pairs[i]
+	}
+	return nil
+}
+
+// Parts returns example i as one part, or as the two that AddPair took.
+func (s *Store) Parts(i int) ([]Part, error) {
+	ids, learn, err := s.Example(i)
+	p := s.pair(i)
+	if p == nil || err != nil {
+		return []Part{{ids, learn, Plain}}, err
+	}
+	return []Part{{ids[:p.first], learn[:p.first], p.roles[0]}, {ids[p.first:], learn[p.first:], p.roles[1]}}, nil
 }
 
 // Len returns the number of examples.

@@ -9,6 +9,8 @@ package journal
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -101,10 +103,14 @@ type Step struct {
 	Tokens   int       `json:"tokens"`    // padding included
 	Seconds  float64   `json:"seconds"`
 	Memory   int64     `json:"memory"` // bytes of this process, without plugins; 0 if unknown
+	Metrics  Metrics   `json:"metrics,omitempty"`
 
 	Waited  float64 `json:"waited,omitempty"`  // seconds in which the first of several ranks waited for others
 	Slowest int     `json:"slowest,omitempty"` // the rank that computed longest
 }
+
+// Metrics are what a run measures beside its loss, by trl's names, such as rewards/chosen; nil for nothing.
+type Metrics map[string]float64
 
 // Rate is the tokens per second, 0 if the time is unknown.
 func (s Step) Rate() float64 {
@@ -120,6 +126,7 @@ type Eval struct {
 	Step    int       `json:"step"` // steps done before it
 	Loss    float64   `json:"eval_loss"`
 	Targets int       `json:"eval_targets"`
+	Metrics Metrics   `json:"metrics,omitempty"`
 }
 
 // Incident is what happened to a kernel during one step and was dealt with.
@@ -225,7 +232,20 @@ func (s *Step) appendFields(b []byte) []byte {
 	b = appendFloat(append(b, `,"grad_norm":`...), s.GradNorm)
 	b = strconv.AppendInt(append(b, `,"tokens":`...), int64(s.Tokens), 10)
 	b = appendFloat(append(b, `,"seconds":`...), s.Seconds)
-	return strconv.AppendInt(append(b, `,"memory":`...), s.Memory, 10)
+	b = strconv.AppendInt(append(b, `,"memory":`...), s.Memory, 10)
+	if s.Waited > 0 {
+		b = appendFloat(append(b, `,"waited":`...), s.Waited)
+		b = strconv.AppendInt(append(b, `,"slowest":`...), int64(s.Slowest), 10)
+	}
+	if len(s.Metrics) == 0 {
+		return b
+	}
+	separator := `,"metrics":{"`
+	for _, name := range slices.Sorted(maps.Keys(s.Metrics)) {
+		b = append(append(append(b, separator...), name...), `":`...)
+		b, separator = appendFloat(b, s.Metrics[name]), `,"`
+	}
+	return append(b, '}')
 }
 
 // appendFloat writes the shortest digits that read back as v. What JSON has no number for

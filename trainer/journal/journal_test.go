@@ -66,6 +66,7 @@ func TestEveryEventComesBack(t *testing.T) {
 	hostile := "</script>\n\"\\\u2028"
 	events := []Event{start(0), step(1, math.Pi),
 		&Step{Time: noon, Step: 2, Loss: 1e-300, LR: 5e-324, GradNorm: math.MaxFloat64},
+		&Step{Time: noon, Step: 3, Loss: 1, Metrics: Metrics{"rewards/chosen": 0.5, "kl": 1e-9}},
 		&Eval{Time: noon, Step: 2, Loss: 3, Targets: 4},
 		&Incident{Time: noon, Step: 2, Kernel: "k", Op: "rope", Deaths: 1, Repeats: 1, Error: hostile},
 		&Checkpoint{Time: noon, Step: 2, Path: hostile}, &Warning{Time: noon, Step: 2, Text: hostile},
@@ -82,7 +83,7 @@ func TestEveryEventComesBack(t *testing.T) {
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Run{})); diff != "" {
 		t.Errorf("what is read differs from what was recorded (-want +got):\n%s", diff)
 	}
-	if len(got.Steps) != 2 || got.End.Error != hostile || got.Incidents[0].Deaths != 1 {
+	if len(got.Steps) != 3 || got.End.Error != hostile || got.Incidents[0].Deaths != 1 {
 		t.Errorf("events are missing: %+v", got)
 	}
 }

@@ -115,6 +115,22 @@ func (a *Adapter) Merge() error {
 	return nil
 }
 
+// Off has the adapters add nothing, until the function that it returns is called.
+func (a *Adapter) Off() (on func()) {
+	was := make([][]float32, len(a.b))
+	for i, p := range a.b {
+		was[i] = slices.Clone(p.Tensor.Float32s())
+		clear(p.Tensor.Data)
+		p.Written()
+	}
+	return func() {
+		for i, p := range a.b {
+			copy(p.Tensor.Float32s(), was[i])
+			p.Written()
+		}
+	}
+}
+
 // weight is a matrix [out, in] of the model.
 type weight struct {
 	param *nn.Param

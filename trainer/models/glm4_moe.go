@@ -86,13 +86,14 @@ func (c *glm4MoE) check() error {
 	case c.NumNextNPredictLayers < 0:
 		return fmt.Errorf("config.json: num_nextn_predict_layers is %d, must not be negative", c.NumNextNPredictLayers)
 	case c.ScoringFunc != "" && c.ScoringFunc != "sigmoid":
-		return fmt.Errorf("config.json: scoring_func %q is not supported by model_type glm4_moe; supported: sigmoid", c.ScoringFunc)
+		return fmt.Errorf("config.json: scoring_func %q is not supported by model_type %s; supported: sigmoid", c.ScoringFunc, c.ModelType)
 	case c.TopKMethod != "" && c.TopKMethod != "noaux_tc":
-		return fmt.Errorf("config.json: topk_method %q is not supported by model_type glm4_moe; supported: noaux_tc", c.TopKMethod)
+		return fmt.Errorf("config.json: topk_method %q is not supported by model_type %s; supported: noaux_tc", c.TopKMethod, c.ModelType)
 	case c.MoELayerFreq != 0 && c.MoELayerFreq != 1:
-		return fmt.Errorf("config.json: moe_layer_freq %d is not supported by model_type glm4_moe; supported: 1", c.MoELayerFreq)
+		return fmt.Errorf("config.json: moe_layer_freq %d is not supported by model_type %s; supported: 1", c.MoELayerFreq, c.ModelType)
 	case c.OutputRouterLogits:
-		return fmt.Errorf("config.json: output_router_logits is not supported by model_type glm4_moe: it has no auxiliary loss, its e_score_correction_bias balances the experts")
+		return fmt.Errorf("config.json: output_router_logits is not supported by model_type %s: it has no auxiliary loss, its e_score_correction_bias balances the experts",
+			c.ModelType)
 	}
 	return nil
 }

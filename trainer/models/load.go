@@ -27,6 +27,8 @@ type LoadOptions struct {
 	Frozen bool        // all is frozen: for a model that is not trained
 	// Train says which parameters are trained; all of them, or, with adapters, none, by default.
 	Train Selection
+	// Narrow has what is trained stored in bfloat16 and saved so: matrices in memory, too, without another copy.
+	Narrow bool
 	// Objective is what training adds to the plain loss.
 	Objective nn.Objective
 
@@ -177,6 +179,9 @@ func (o LoadOptions) builder(mem core.Memory, config []byte, stored func(name st
 	}
 	_ = json.Unmarshal(config, &c) // construct says what is wrong with it
 	b := nn.NewBuilder(mem)
+	if o.Narrow {
+		b.Narrow(core.BFloat16)
+	}
 	return b, o.freeze(b, c.Layers, stored)
 }
 
@@ -201,6 +206,12 @@ func (m *Model) adapted(o LoadOptions, dir string) (_ *Model, err error) {
 		return nil, fmt.Errorf("models: %w", err)
 	}
 	switch {
+	case o.Narrow && !o.LoRA.Enabled():
+		for _, p := range m.Params() {
+			for _, e := range p.Entries {
+				m.stored[e.Name] = core.BFloat16
+			}
+		}
 	case o.LoRA.Adapter != "":
 		m.Adapter, err = lora.Load(&m.Body, o.LoRA.Adapter)
 	case o.LoRA.Enabled():
@@ -223,7 +234,8 @@ func frozenDType(p *nn.Param, stored func(name string) core.DType, quantise bool
 		return core.Float32
 	}
 	apart := func(suffix string) bool { return strings.HasSuffix(p.Name, suffix) }
-	if quantise && !apart("embed_tokens.weight") && !apart("lm_head.weight") && !apart(".gate.weight") {
+	if quantise && !apart("embed_tokens.weight") && !apart("lm_head.weight") && !apart(".gate.weight") &&
+		!apart(".router.weight") && !apart("_bias") {
 		return core.Int8
 	}
 	dtype := core.InvalidDType
@@ -340,14 +352,17 @@ func (m *Model) Named() ([]checkpoint.Named, error) {
 		for _, e := range p.Entries {
 			t := e.View(p.Tensor)
 			switch t.DType {
-			case core.BFloat16, core.Float16: // frozen, as in the files
+			case core.BFloat16, core.Float16: // as in the files
+				if _, found := checkpoint.NonFinite(t); found {
+					return nil, notFinite(e.Name)
+				}
 				out = append(out, checkpoint.Named{Name: e.Name, Tensor: t})
 				continue
 			case core.Int8:
 				return nil, fmt.Errorf("%s is int8 and cannot be saved: load the model without lora.Config.BaseInt8", e.Name)
 			}
 			if _, found := checkpoint.NonFinite(t); found {
-				return nil, fmt.Errorf("%s has values that are not finite; if training made them, lower the learning rate", e.Name)
+				return nil, notFinite(e.Name)
 			}
 			if d := m.stored[e.Name]; d != core.InvalidDType && d != core.Float32 {
 				narrow := core.NewTensor(d, e.Shape...)
@@ -360,4 +375,8 @@ func (m *Model) Named() ([]checkpoint.Named, error) {
 		}
 	}
 	return out, nil
+}
+
+func notFinite(name string) error {
+	return fmt.Errorf("%s has values that are not finite; if training made them, lower the learning rate", name)
 }

@@ -99,9 +99,9 @@ func (m *Model) Init(seed uint64) {
 		}
 		for i := range v {
 			switch {
-			case len(p.Tensor.Shape) > 1:
+			case len(p.Tensor.Shape) > 1 && !strings.HasSuffix(p.Name, "_bias"):
 				v[i] = std * float32(rng.NormFloat64())
-			case strings.HasSuffix(p.Name, ".bias") || p.AroundZero:
+			case strings.HasSuffix(p.Name, "bias") || p.AroundZero:
 				v[i] = 0
 			default:
 				v[i] = 1

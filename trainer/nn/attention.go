@@ -18,7 +18,10 @@ type AttentionConfig struct {
 	QKNormAll                       bool       // one over all heads of q together, and of k
 	Eps                             float64    // of those norms
 	NormOffset                      int        // see DecoderConfig
+	Cap                             float64    // scores are Cap*tanh(score/Cap); 0 for none
+	Sinks                           bool       // each head has a score for nothing, a parameter, beside those of keys
 	Scale                           float64    // of the scores; 0 means 1/sqrt(HeadDim)
+	Latent                          *Latent    // q, k and v are made as it says; HeadDim is then set by it
 	Rope                            *RopeTable // nil for no positions
 	Pairing                         core.Pairing
 	Window                          int // tokens that a query sees, itself among them; 0 for all before it
@@ -33,19 +36,28 @@ type Attention struct {
 	o            *Linear
 	qNorm, kNorm *RMSNorm // nil without QKNorm and QKNormAll
 	rope         *Rope    // nil without Rope
+	sinks        *Param   // [H], nil without Sinks
+	latent       *latent  // instead of in; nil without Latent
 	*site
 	paged, store *site // offer paged_attention and reshape_and_cache over a cache; see Body.Paged
 }
 
 // NewAttention adds the parameters below path and the sites below sitePath.
 func NewAttention(b *Builder, path, sitePath string, cfg AttentionConfig) *Attention {
+	if cfg.Latent != nil {
+		cfg.HeadDim = cfg.Latent.width()
+	}
 	a := &Attention{cfg: cfg}
 	linear := func(name string, heads int) {
 		a.in = append(a.in, NewLinear(b, path+name, cfg.Hidden, heads*cfg.HeadDim, cfg.Bias))
 	}
-	if cfg.Packed {
+	out := cfg.Heads * cfg.HeadDim
+	switch {
+	case cfg.Latent != nil:
+		a.latent, out = newLatent(b, path, sitePath, cfg), cfg.Heads*cfg.Latent.Value
+	case cfg.Packed:
 		linear(".qkv_proj", cfg.Heads+2*cfg.KVHeads)
-	} else {
+	default:
 		facts := core.Facts{Dim: cfg.Hidden, HeadDim: cfg.HeadDim, Heads: cfg.Heads, KVHeads: cfg.KVHeads, Bias: cfg.Bias}
 		a.qkv = b.group(sitePath+".qkv", core.QKV, facts, func() []*Linear {
 			linear(".q_proj", cfg.Heads)
@@ -54,7 +66,7 @@ func NewAttention(b *Builder, path, sitePath string, cfg AttentionConfig) *Atten
 			return a.in
 		})
 	}
-	a.o = NewLinear(b, path+".o_proj", cfg.Heads*cfg.HeadDim, cfg.Hidden, cfg.OutBias)
+	a.o = NewLinear(b, path+".o_proj", out, cfg.Hidden, cfg.OutBias)
 	norm := func(name string, dim int) *RMSNorm {
 		return newNorm(b, path+name, sitePath+name, normKind{dim, cfg.Eps, cfg.NormOffset}, false)
 	}
@@ -70,7 +82,14 @@ func NewAttention(b *Builder, path, sitePath string, cfg AttentionConfig) *Atten
 	}
 	a.site = b.site(sitePath+".attention", core.Attention,
 		core.Facts{HeadDim: cfg.HeadDim, Heads: cfg.Heads, KVHeads: cfg.KVHeads})
+	if cfg.Sinks {
+		a.sinks = b.Param(path+".sinks", cfg.Heads)
+		a.sinks.AroundZero = true
+	}
 	a.pagedSites(b, sitePath)
+	if reason := cfg.unlikeKernels(); reason != "" {
+		b.stayPlain(a.site, reason)
+	}
 	return a
 }
 
@@ -83,6 +102,12 @@ func (a *Attention) Forward(c *Context, x *autograd.Value) *autograd.Value {
 // project records what comes before attention: x [T, D], q [T, H, C], k and v [T, KV, C].
 func (a *Attention) project(c *Context, x *autograd.Value) (q, k, v *autograd.Value) {
 	t, f := c.T(), a.cfg
+	if a.latent != nil {
+		c.costly()
+		q, k, v = a.latent.project(c, x)
+		q, k = a.rope.Forward(c, q, k)
+		return q, k, v
+	}
 	in := forwardAll(c, a.qkv, a.in, x)
 	c.costly()
 	if f.Packed {
@@ -104,7 +129,11 @@ func (a *Attention) project(c *Context, x *autograd.Value) (q, k, v *autograd.Va
 
 // rest records attention and the layer after it.
 func (a *Attention) rest(c *Context, q, k, v *autograd.Value) *autograd.Value {
-	return a.o.Forward(c, a.attend(c, q, k, v).Reshape(c.T(), a.cfg.Heads*a.cfg.HeadDim))
+	y := a.attend(c, q, k, v)
+	if a.latent != nil {
+		return a.o.Forward(c, a.latent.values(c, y))
+	}
+	return a.o.Forward(c, y.Reshape(c.T(), a.cfg.Heads*a.cfg.HeadDim))
 }
 
 // attend records what the site offers: q [T, H, C], k and v [T, KV, C], y [T, H, C].
@@ -119,40 +148,83 @@ func (a *Attention) attend(c *Context, q, k, v *autograd.Value) *autograd.Value 
 	if a.kernel != nil {
 		return a.fused(c, c.T(), q, k, v, keys)[0]
 	}
-	return c.G.ApplyAll(attentionOp(c.B, c.S, a.cfg), q, k, v, keys)[0]
+	in := []*autograd.Value{q, k, v, keys}
+	if a.sinks != nil {
+		in = append(in, c.Leaf(a.sinks))
+	}
+	return c.G.ApplyAll(attentionOp(c.B, c.S, a.cfg), in...)[0]
 }
 
 // attentionOp is softmax(q k^T / sqrt(C)) v, where a query sees a range of the keys of its
-// own row. It saves the probabilities [B, H, S, S] for the backward.
+// own row, and with sinks a further score of its head, which has no value. It saves the
+// probabilities [B, H, S, S] for the backward, and those of the sinks [B, H, S].
 func attentionOp(b, s int, f AttentionConfig) autograd.Op {
-	at := attentionShape{b: b, s: s, heads: f.Heads, kv: f.KVHeads, c: f.HeadDim}
+	at := shapeOf(b, s, f)
 	probs := autograd.Float32(b, f.Heads, s, s)
-	return autograd.Op{Name: "attention", Outputs: []autograd.Spec{autograd.Float32(b*s, f.Heads, f.HeadDim), probs},
-		Work: at.work(2, f.Window),
-		Forward: func(_ context.Context, in, out []core.Tensor) error {
-			q, k, v, p := in[0].Float32s(), in[1].Float32s(), in[2].Float32s(), out[1].Float32s()
-			simd.Multiply(at.products(func(h, g int) simd.Product { // p = q k^T
-				return simd.Product{M: s, N: s, K: at.c, A: at.head(q, h, at.heads), B: at.head(k, g, at.kv), TransB: true,
-					C: p[h*s*s:], StrideC: s}
-			})...)
-			at.softmax(p, in[3].Int32s())
-			simd.Multiply(at.products(func(h, g int) simd.Product { // y = p v
-				y := at.head(out[0].Float32s(), h, at.heads)
-				return simd.Product{M: s, N: at.c, K: s, A: at.scores(p, h), B: at.head(v, g, at.kv), C: y.Data, StrideC: y.Stride}
-			})...)
-			return nil
-		},
-		Backward: &autograd.Backward{Inputs: []int{0, 1, 2, 3}, Outputs: []int{1}, Wrt: []int{0, 1, 2}, All: true,
-			Scratch: []autograd.Spec{probs},
-			Work:    at.work(4, f.Window),
-			Run: func(_ context.Context, g *autograd.Grads) error {
-				at.backward(g)
-				return nil
-			}},
+	op := autograd.Op{Name: "attention", Outputs: []autograd.Spec{autograd.Float32(b*s, f.Heads, f.HeadDim), probs},
+		Work: at.work(2, f.Window)}
+	back := &autograd.Backward{Inputs: []int{0, 1, 2, 3}, Outputs: []int{1}, Wrt: []int{0, 1, 2}, All: true,
+		Scratch: []autograd.Spec{probs}, Work: at.work(4, f.Window)}
+	if f.Sinks {
+		sunk := autograd.Float32(b, f.Heads, s)
+		op.Outputs, back.Outputs = append(op.Outputs, sunk), append(back.Outputs, 2)
+		back.Wrt, back.Scratch = append(back.Wrt, 4), append(back.Scratch, sunk)
 	}
+	if f.Cap > 0 {
+		back.Scratch = append(back.Scratch, probs)
+		back.Work = at.work(5, f.Window)
+	}
+	op.Forward = func(_ context.Context, in, out []core.Tensor) error {
+		at.forward(in, out)
+		return nil
+	}
+	back.Run = func(_ context.Context, g *autograd.Grads) error {
+		at.backward(g)
+		return nil
+	}
+	op.Backward = back
+	return op
 }
 
-type attentionShape struct{ b, s, heads, kv, c int }
+// shapeOf is the attention of batches of b rows of s.
+func shapeOf(b, s int, f AttentionConfig) attentionShape {
+	return attentionShape{b: b, s: s, heads: f.Heads, kv: f.KVHeads, c: f.HeadDim, cap: f.Cap, sinks: f.Sinks}
+}
+
+// forward: p = softmax(q k^T), y = p v.
+func (a attentionShape) forward(in, out []core.Tensor) {
+	q, k, v, p := in[0].Float32s(), in[1].Float32s(), in[2].Float32s(), out[1].Float32s()
+	a.scores(p, q, k)
+	var sinks, sunk []float32
+	if a.sinks {
+		sinks, sunk = in[4].Float32s(), out[2].Float32s()
+	}
+	a.eachQuery(in[3].Int32s(), func(at, first, end int) {
+		r := at / a.s
+		lost := a.weigh(p[at:][:a.s], first, end, r/a.s%a.heads, sinks)
+		if sunk != nil {
+			sunk[r] = lost
+		}
+	})
+	simd.Multiply(a.products(func(h, g int) simd.Product {
+		y := a.head(out[0].Float32s(), h, a.heads)
+		return simd.Product{M: a.s, N: a.c, K: a.s, A: a.ofHead(p, h), B: a.head(v, g, a.kv), C: y.Data, StrideC: y.Stride}
+	})...)
+}
+
+// scores writes q k^T to p.
+func (a attentionShape) scores(p, q, k []float32) {
+	simd.Multiply(a.products(func(h, g int) simd.Product {
+		return simd.Product{M: a.s, N: a.s, K: a.c, A: a.head(q, h, a.heads), B: a.head(k, g, a.kv), TransB: true,
+			C: p[h*a.s*a.s:], StrideC: a.s}
+	})...)
+}
+
+type attentionShape struct {
+	b, s, heads, kv, c int
+	cap                float64 // see AttentionConfig, as the next
+	sinks              bool
+}
 
 // work is that of n products for each head over pairs of a query and a key: of the s*s
 // pairs, only those have to be computed whose key is not later than the query, and within
@@ -171,7 +243,7 @@ func (a attentionShape) head(x []float32, h, heads int) simd.Matrix {
 	return simd.Matrix{Data: x[(row*heads+col)*a.c:], Stride: heads * a.c}
 }
 
-func (a attentionShape) scores(p []float32, h int) simd.Matrix {
+func (a attentionShape) ofHead(p []float32, h int) simd.Matrix {
 	return simd.Matrix{Data: p[h*a.s*a.s:], Stride: a.s}
 }
 
@@ -182,11 +254,6 @@ func (a attentionShape) products(product func(h, g int) simd.Product) []simd.Pro
 		out = append(out, product(h, h/a.heads*a.kv+h%a.heads/(a.heads/a.kv)))
 	}
 	return out
-}
-
-// softmax turns scores into probabilities in place.
-func (a attentionShape) softmax(p []float32, keys []int32) {
-	a.eachQuery(keys, func(at, first, end int) { a.probabilities(p[at:][:a.s], first, end) })
 }
 
 // probabilities turns the scores of one query, which sees keys [first, end), into those.
@@ -214,7 +281,7 @@ func (a attentionShape) scale() float32 { return float32(1 / math.Sqrt(float64(a
 
 // backward: with P the probabilities, dV = P^T dY, dP = dY V^T,
 // dS = P * (dP - rowsum(dP * P)) / sqrt(C), dQ = dS K, dK = dS^T Q; the key and value
-// gradients sum over the query heads that share them.
+// gradients sum over the query heads that share them. With a cap, dS is times its slope.
 func (a attentionShape) backward(g *autograd.Grads) {
 	q, k, v, p := g.In[0].Float32s(), g.In[1].Float32s(), g.In[2].Float32s(), g.Out[1].Float32s()
 	dy, ds := g.DOut[0].Float32s(), g.Scratch[0].Float32s()
@@ -224,15 +291,33 @@ func (a attentionShape) backward(g *autograd.Grads) {
 		return simd.Product{M: s, N: s, K: a.c, A: a.head(dy, h, a.heads), B: a.head(v, g, a.kv), TransB: true,
 			C: ds[h*s*s:], StrideC: s}
 	})...)
+	var capped, dots []float32
+	if a.cap > 0 {
+		capped = g.Scratch[len(g.Scratch)-1].Float32s()
+		a.scores(capped, q, k)
+	}
+	if a.sinks {
+		dots = g.Scratch[1].Float32s()
+	}
 	a.eachQuery(g.In[3].Int32s(), func(at, first, end int) {
 		clear(ds[at:][:first])
 		clear(ds[at:][end:s])
 		p, row := p[at:][first:end], ds[at:][first:end]
-		simd.SoftmaxGrad(row, p, row, simd.Dot(p, row), a.scale())
+		dot := simd.Dot(p, row)
+		simd.SoftmaxGrad(row, p, row, dot, a.scale())
+		if capped != nil {
+			a.cappedSlopes(row, capped[at:][first:end])
+		}
+		if dots != nil {
+			dots[at/s] = dot
+		}
 	})
+	if a.sinks && !g.DIn[4].IsZero() {
+		a.sinkGradients(g.DIn[4].Float32s(), g.Out[2].Float32s(), dots)
+	}
 	simd.Multiply(a.products(func(h, g int) simd.Product {
 		d := a.head(dq, h, a.heads)
-		return simd.Product{M: s, N: a.c, K: s, A: a.scores(ds, h), B: a.head(k, g, a.kv), C: d.Data, StrideC: d.Stride}
+		return simd.Product{M: s, N: a.c, K: s, A: a.ofHead(ds, h), B: a.head(k, g, a.kv), C: d.Data, StrideC: d.Stride}
 	})...)
 	a.sumGroups(dk, ds, q)
 	a.sumGroups(dv, p, dy)
@@ -246,7 +331,7 @@ func (a attentionShape) sumGroups(dst, left, right []float32) {
 		for g := range a.b * a.kv {
 			h := g/a.kv*a.heads + g%a.kv*group + member
 			d := a.head(dst, g, a.kv)
-			ps = append(ps, simd.Product{M: a.s, N: a.c, K: a.s, A: a.scores(left, h), TransA: true,
+			ps = append(ps, simd.Product{M: a.s, N: a.c, K: a.s, A: a.ofHead(left, h), TransA: true,
 				B: a.head(right, h, a.heads),
 				C: d.Data, StrideC: d.Stride, Accumulate: member > 0})
 		}

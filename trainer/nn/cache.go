@@ -153,7 +153,7 @@ func (d *Decoder) next(c *Context, out *Output) *Output {
 		out.Loss = inPath(c, "last", func() *autograd.Value { return maximum(c.G, last) })
 		return out
 	}
-	out.Logits = inPath(c, "lm_head", func() *autograd.Value { return d.head.Forward(c, last) })
+	out.Logits = inPath(c, "lm_head", func() *autograd.Value { return logitsOf(c, d.head, d.cfg.LogitCap, last) })
 	out.Loss = inPath(c, "lm_head", func() *autograd.Value { return maximum(c.G, out.Logits) })
 	return out
 }

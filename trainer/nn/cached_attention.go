@@ -30,7 +30,10 @@ func (c *Cache) attend(ctx *Context, a *Attention, q, k, v *autograd.Value) *aut
 		in = []*autograd.Value{q, ctx.G.Apply(op, k, v)} // which is nothing but before attention
 	}
 	y := autograd.Float32(ctx.S, f.Heads, f.HeadDim)
-	own := cachedAttention{attentionShape{b: 1, heads: f.Heads, kv: f.KVHeads, c: f.HeadDim}, l, f.Window, &c.room}
+	own := cachedAttention{attentionShape: shapeOf(1, 0, f), pages: l, window: f.Window, room: &c.room}
+	if a.sinks != nil {
+		own.sinks = a.sinks.Tensor.Float32s()
+	}
 	op := autograd.Op{Name: "cached_attention", Outputs: []autograd.Spec{y},
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
 			clear(out[0].Float32s()) // places without a token see nothing
@@ -88,6 +91,7 @@ type cachedAttention struct {
 	attentionShape // of one piece
 	pages          *pages
 	window         int
+	sinks          []float32 // of each head; nil for none
 	*room
 }
 
@@ -148,7 +152,7 @@ func (a cachedAttention) single(queries []query) {
 			simd.DotRows(group, n, a.c, q, a.c, a.pages.keys[at+g*a.c:], a.pages.width, p[j:], most)
 		})
 		for h := range group {
-			a.probabilities(p[h*most:][:n], 0, n)
+			a.weigh(p[h*most:][:n], 0, n, g*group+h, a.sinks)
 		}
 		a.pages.runs(u.Sequence, from, from+n, func(j, at, n int) {
 			simd.AddRows(group, n, a.c, p[j:], most, a.pages.values[at+g*a.c:], a.pages.width, y, a.c)
@@ -198,7 +202,7 @@ func (a cachedAttention) tile(at, from, pitch int, keys, values, q, y []float32)
 		simd.Multiply(in...)
 		eachRow(len(in)*a.s, width, func(r int) {
 			position := at + r%a.s
-			a.probabilities(scores[r*width:][:width], a.first(position)-from, position+1-from)
+			a.weigh(scores[r*width:][:width], a.first(position)-from, position+1-from, h0+r/a.s, a.sinks)
 		})
 		simd.Multiply(out...)
 	}

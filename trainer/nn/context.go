@@ -62,6 +62,9 @@ type Context struct {
 	// Watch returns what is called in the place of a site's kernel, to look at what it
 	// gives; nil for the kernel itself.
 	Watch func(core.Kernel) core.Kernel
+	// Weigh, if not nil, gives the loss of the batch in place of the mean: it is told the loss of each token [T],
+	// 0 where there is no target, and sets what each changes the loss by.
+	Weigh autograd.Weigh
 	// Observe, if not nil, is shown the input of each linear layer without a kernel.
 	Observe func(l *Linear, x []float32)
 	// compute what lies within a decoder's layers again for the backward pass; see autograd.Graph.Checkpoint

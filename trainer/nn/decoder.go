@@ -26,6 +26,7 @@ type DecoderConfig struct {
 	NormOffset int
 	Norms      LayerNorms // the zero value is Llama's
 	Scales     Scales
+	LogitCap   float64 // logits are LogitCap*tanh(logit/LogitCap); 0 for none
 	Attention  AttentionConfig
 	// Window returns the sliding window of a layer's attention, instead of Attention's own;
 	// nil if all layers are alike.
@@ -84,6 +85,9 @@ func NewDecoder(b *Builder, cfg DecoderConfig) (*Decoder, error) {
 	if w := d.head.Weight; w.Tensor.DType != core.Int8 {
 		d.loss = b.site("loss", core.LinearCrossEntropy,
 			core.Facts{WeightDType: w.Tensor.DType, Dim: cfg.Hidden, Vocab: cfg.Vocab, Frozen: w.Frozen})
+	}
+	if d.loss != nil && cfg.LogitCap > 0 {
+		b.stayPlain(d.loss, "its logits are capped, which linear_cross_entropy has not")
 	}
 	d.head.offer(b, "lm_head")
 	if d.loss != nil {
@@ -146,7 +150,7 @@ func (d *Decoder) Forward(c *Context) *Output {
 	}
 	out.Balance = balance(c, d.cfg.Balance, more.RouterZ)
 	normed := scaled(c, out.Normed, d.cfg.Scales.Logits)
-	out.Logits, out.Loss = d.loss.headLoss(c, d.head, normed, out.Balance, more.Smoothing)
+	out.Logits, out.Loss = d.loss.headLoss(c, d.head, d.cfg.LogitCap, normed, out.Balance, more.Smoothing)
 	return &out
 }
 

@@ -85,6 +85,29 @@ func aroundZero(cfg *DecoderConfig) {
 	cfg.Norms = LayerNorms{"input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"}
 }
 
+// withCaps has Gemma 2's.
+func withCaps(cfg *DecoderConfig) {
+	cfg.Attention.Cap, cfg.LogitCap = 1.5, 4
+	cfg.Block = func(b *Builder, _ int, path, site string) Block { return NewGELUMLP(b, path, site, 10, 14) }
+}
+
+// latentAttention has values shorter or longer than queries and keys, which have eight elements.
+func latentAttention(rank, value int) func(*DecoderConfig) {
+	return func(cfg *DecoderConfig) {
+		cfg.Attention.KVHeads, cfg.Attention.Scale = cfg.Attention.Heads, 0.3
+		cfg.Attention.Latent = &Latent{QRank: rank, KVRank: 7, Plain: 2, Rotary: 6, Value: value}
+	}
+}
+
+func withClampedExperts(cfg *DecoderConfig) {
+	cfg.Block = func(b *Builder, _ int, path, site string) Block {
+		return NewClampedMoE(b, path, site, MoEConfig{Hidden: 10, Intermediate: 7,
+			Router: RouterConfig{Experts: 4, TopK: 2, Normalize: true, LogitBias: true}}, 30)
+	}
+}
+
+func withSinks(cfg *DecoderConfig) { cfg.Attention.Sinks = true }
+
 // withFactors has Granite's, and a layer without rotary positions.
 func withFactors(cfg *DecoderConfig) {
 	cfg.Scales = Scales{Embedding: 3, Residual: 0.4, Logits: 0.25}
@@ -151,6 +174,11 @@ func TestEveryParameterHasItsGradient(t *testing.T) {
 		"norms after, and of all heads":  tiny(withNormsAfter),
 		"norms around zero":              tiny(withQKNorm, aroundZero),
 		"factors, and no positions":      tiny(withFactors),
+		"caps, and a GELU":               tiny(withCaps),
+		"sinks, and a window":            tiny(withSinks, withWindow(2)),
+		"latent attention":               tiny(latentAttention(5, 3)),
+		"latent, of long values":         tiny(latentAttention(0, 11), withBiases),
+		"clamped experts":                tiny(oneLayer, withClampedExperts),
 		"balanced experts":               tiny(oneLayer, withExperts(2, true), balanced(5)),
 	}
 	for name, cfg := range tests {

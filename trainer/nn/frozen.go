@@ -13,6 +13,10 @@ import (
 // that is only multiplied by. The parameter that it is given has no memory yet.
 func (b *Builder) Freeze(storage func(p *Param) core.DType) { b.storage = storage }
 
+// Narrow has the matrices that are added from now on and are trained stored in a type of half precision, with
+// no other copy. Their gradients are float32, and so are vectors.
+func (b *Builder) Narrow(dtype core.DType) { b.narrow = dtype }
+
 // Set fills an entry from a floating-point tensor of its shape. A parameter in the tensor's
 // own dtype gets the same bits. Int8 gets, for each row, the nearest multiples of a scale
 // such that the largest magnitude becomes 127.

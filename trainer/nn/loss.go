@@ -26,7 +26,7 @@ func CrossEntropy(c *Context, logits *autograd.Value) *autograd.Value {
 func crossEntropyOp(c *Context, logits *autograd.Value, share float64) autograd.Op {
 	t, v := logits.Shape()[0], logits.Shape()[1]
 	bufs := sync.Pool{New: func() any { return new([1 << 10]float32) }}
-	return autograd.Op{Name: "cross_entropy",
+	op := autograd.Op{Name: "cross_entropy",
 		Outputs: []autograd.Spec{autograd.Float32(), autograd.Float32(t, 2), autograd.Float32(t)},
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
 			x, labels, divisor := in[0].Float32s(), in[1].Int32s(), in[2].Float32s()[0]
@@ -50,6 +50,11 @@ func crossEntropyOp(c *Context, logits *autograd.Value, share float64) autograd.
 					}
 				}
 			})
+			if c.Weigh != nil {
+				loss, err := c.Weigh(losses, out[3].Float32s())
+				out[0].Float32s()[0] = float32(loss)
+				return err
+			}
 			out[0].Float32s()[0] = float32(sum64(losses) / float64(divisor))
 			return nil
 		},
@@ -57,11 +62,19 @@ func crossEntropyOp(c *Context, logits *autograd.Value, share float64) autograd.
 			Run: func(_ context.Context, g *autograd.Grads) error {
 				x, labels, saved, dx := g.In[0].Float32s(), g.In[1].Int32s(), g.Out[1].Float32s(), g.DIn[0].Float32s()
 				scale := float64(g.DOut[0].Float32s()[0]) / float64(g.In[2].Float32s()[0])
+				var slopes []float32 // with Weigh, instead of a share for all alike
+				if c.Weigh != nil {
+					slopes = g.Out[3].Float32s()
+				}
 				simd.Parallel(t, max(1, grain/v), func(lo, hi int) {
 					for r := lo; r < hi; r++ {
 						row := dx[r*v : (r+1)*v]
 						y := target(labels, r, c.S)
-						if y < 0 {
+						scale := scale
+						if slopes != nil {
+							scale = float64(g.DOut[0].Float32s()[0]) * float64(slopes[r])
+						}
+						if y < 0 || scale == 0 {
 							clear(row)
 							continue
 						}
@@ -80,14 +93,28 @@ func crossEntropyOp(c *Context, logits *autograd.Value, share float64) autograd.
 				return nil
 			}},
 	}
+	if c.Weigh != nil {
+		op.Outputs = append(op.Outputs, autograd.Float32(t))
+		op.Backward.Outputs = append(op.Backward.Outputs, 3)
+	}
+	return op
+}
+
+// logitsOf records the logits of a head, x [T, D], capped if there is a cap.
+func logitsOf(c *Context, head *Linear, most float64, x *autograd.Value) *autograd.Value {
+	y := head.Forward(c, x)
+	if most > 0 {
+		return capped(c.G, y, most)
+	}
+	return y
 }
 
 // headLoss records the logits of the head, x [T, D], and the loss of them, to which a
 // further loss [1] is added unless it is nil, with labels smoothed by a share. With a kernel the loss does not need the
 // logits: they are computed if somebody keeps them.
-func (s *site) headLoss(c *Context, head *Linear, x, further *autograd.Value,
+func (s *site) headLoss(c *Context, head *Linear, most float64, x, further *autograd.Value,
 	share float64) (logits, loss *autograd.Value) {
-	logits = inPath(c, "lm_head", func() *autograd.Value { return head.Forward(c, x) })
+	logits = inPath(c, "lm_head", func() *autograd.Value { return logitsOf(c, head, most, x) })
 	loss = inPath(c, "loss", func() *autograd.Value {
 		op, in := crossEntropyOp(c, logits, share), []*autograd.Value{logits, c.labels, c.divisor}
 		if s != nil && s.kernel != nil {
@@ -104,7 +131,7 @@ func (s *site) headLoss(c *Context, head *Linear, x, further *autograd.Value,
 // fusedCrossEntropy returns the loss of CrossEntropy for the logits x*weight^T as one
 // operation that has no logits, and its inputs: x [T, D], weight [V, D].
 func fusedCrossEntropy(c *Context, s *site, x, weight *autograd.Value) (autograd.Op, []*autograd.Value) {
-	op, err := autograd.KernelLoss(c.watched(s.kernel), s.facts, s.path, c.T())
+	op, err := autograd.KernelLoss(c.watched(s.kernel), s.facts, s.path, c.T(), c.Weigh)
 	if err != nil {
 		c.fail(fmt.Errorf("nn: %s: %w", s.path, err))
 		op = autograd.Op{Name: s.path, Outputs: []autograd.Spec{autograd.Float32()}}

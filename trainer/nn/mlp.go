@@ -7,7 +7,7 @@ import (
 	"github.com/seed98097648/tune/trainer/autograd"
 )
 
-// MLP is down(silu(gate(x)) * up(x)). Its site offers swiglu; that and what is before it have one together, or, where all
+// MLP is down(act(gate(x)) * up(x)), act being silu or another activation of swiglu. Its site offers swiglu; that and what is before it have one together, or, where all
 // multiplies int8, the whole block.
 type MLP struct {
 	in     []*Linear // gate and up, or one layer that gives both, the gate first
@@ -32,8 +32,18 @@ func NewPackedMLP(b *Builder, path, sitePath string, hidden, intermediate int) *
 	})
 }
 
+// NewGELUMLP does so for an MLP without biases whose activation is core.GELUTanh.
+func NewGELUMLP(b *Builder, path, sitePath string, hidden, intermediate int) *MLP {
+	facts := swigluFacts(intermediate, core.Separate)
+	facts.Activation = core.GELUTanh
+	return newMLP(b, path, sitePath, false, facts, hidden, func() []*Linear {
+		return []*Linear{NewLinear(b, path+".gate_proj", hidden, intermediate, false),
+			NewLinear(b, path+".up_proj", hidden, intermediate, false)}
+	})
+}
+
 func swigluFacts(intermediate int, layout core.Layout) core.Facts {
-	return core.Facts{Intermediate: intermediate, Activation: "silu", Layout: layout}
+	return core.Facts{Intermediate: intermediate, Activation: core.SiLU, Layout: layout}
 }
 
 // newMLP builds the layers before swiglu with in. There is no larger site with a bias, which
@@ -49,6 +59,9 @@ func newMLP(b *Builder, path, sitePath string, bias bool, swiglu core.Facts, hid
 			m.in = in()
 			return m.in
 		})
+		if swiglu.Activation != core.SiLU {
+			b.stayPlain(m.gateUp, "its activation is "+swiglu.Activation+", which gate_up_swiglu has not")
+		}
 	}
 	m.down = NewLinear(b, path+".down_proj", swiglu.Intermediate, hidden, bias)
 	m.site = b.site(sitePath, core.SwiGLU, swiglu)
@@ -76,7 +89,7 @@ func (m *MLP) Forward(c *Context, x *autograd.Value) *autograd.Value {
 // layers are those that multiply, in order.
 func (m *MLP) layers() []*Linear { return append(slices.Clone(m.in), m.down) }
 
-// hidden records silu(gate(x)) * up(x). It is cheap from gate(x) and up(x) on, which are kept for that.
+// hidden records act(gate(x)) * up(x). It is cheap from gate(x) and up(x) on, which are kept for that.
 func (m *MLP) hidden(c *Context, x *autograd.Value) *autograd.Value {
 	if m.gateUp != nil && m.gateUp.kernel != nil {
 		return m.fusedHidden(c, x)
@@ -87,7 +100,7 @@ func (m *MLP) hidden(c *Context, x *autograd.Value) *autograd.Value {
 	return m.activate(c, in...)
 }
 
-// activate records silu(gate) * up: of gate and up [T, I], or of both in one [T, 2I].
+// activate records act(gate) * up: of gate and up [T, I], or of both in one [T, 2I].
 func (m *MLP) activate(c *Context, in ...*autograd.Value) *autograd.Value {
 	if m.kernel != nil {
 		return m.fused(c, c.T(), in...)[0]
@@ -96,5 +109,9 @@ func (m *MLP) activate(c *Context, in ...*autograd.Value) *autograd.Value {
 		gate, up := halve(c.G, in[0])
 		in = []*autograd.Value{gate, up}
 	}
-	return mul(c.G, silu(c.G, in[0]), in[1])
+	act := silu
+	if m.facts.Activation == core.GELUTanh {
+		act = geluTanh
+	}
+	return mul(c.G, act(c.G, in[0]), in[1])
 }

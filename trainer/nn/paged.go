@@ -41,7 +41,11 @@ func (b *Body) Paged(size int) {
 			if own.kernel == nil {
 				own.facts.BlockSize = size
 			}
-			sites = append(sites, core.Site{Path: own.path, Op: own.op, Facts: own.facts, Hook: own})
+			plain := ""
+			if own.op == core.PagedAttention {
+				plain = s.Plain
+			}
+			sites = append(sites, core.Site{Path: own.path, Op: own.op, Facts: own.facts, Hook: own, Plain: plain})
 		}
 		next = next[2:]
 	}

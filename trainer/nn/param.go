@@ -47,6 +47,7 @@ func (e Entry) View(t core.Tensor) core.Tensor {
 type Builder struct {
 	mem     core.Memory
 	storage func(p *Param) core.DType // of frozen parameters; nil while parameters are trainable
+	narrow  core.DType                // of matrices that are trained; InvalidDType for float32
 	scaling func(path string) core.Scaling
 	params  []*Param
 	buffers []*Param
@@ -95,6 +96,9 @@ func (b *Builder) packed(name string, entries []Entry, shape ...int) *Param {
 		if dtype := b.storage(p); dtype != core.InvalidDType {
 			p.Frozen, p.Tensor.DType = true, dtype
 		}
+	}
+	if !p.Frozen && b.narrow != core.InvalidDType && len(shape) > 1 {
+		p.Tensor.DType = b.narrow
 	}
 	if b.err != nil {
 		return p // the model will not be used

@@ -26,7 +26,7 @@ func (p plain) Info() core.Info {
 }
 
 func (p plain) Supports(f core.Facts) error {
-	if f.DType != core.Float32 || f.WeightDType > core.Float32 || f.Offset != 0 || f.Layout == core.PerExpert {
+	if f.DType != core.Float32 || f.WeightDType > core.Float32 || f.Layout == core.PerExpert {
 		return fmt.Errorf("%w: the modules have no such site", core.ErrNotSupported)
 	}
 	return nil
@@ -96,7 +96,8 @@ func leaves(c *Context, call *core.Call, args ...core.Arg) []*autograd.Value {
 }
 
 func plainNorm(c *Context, call *core.Call) (outs, wrt []*autograd.Value) {
-	norm := NewRMSNorm(NewBuilder(autograd.Heap{}), "norm", "norm", call.Facts.Dim, call.Facts.Eps)
+	f := call.Facts
+	norm := newNorm(NewBuilder(autograd.Heap{}), "norm", "norm", normKind{f.Dim, f.Eps, f.Offset}, false)
 	copy(norm.Weight.Tensor.Data, call.Input("weight").Data)
 	norm.Weight.Frozen = call.Facts.Frozen
 	wrt = append(leaves(c, call, core.Arg{Name: "x"}), c.Leaf(norm.Weight))
@@ -106,7 +107,8 @@ func plainNorm(c *Context, call *core.Call) (outs, wrt []*autograd.Value) {
 // plainSum has h for one of its terms in a backward call, which has neither, and zero for
 // the other.
 func plainSum(c *Context, call *core.Call) (outs, wrt []*autograd.Value) {
-	norm := NewResidualNorm(NewBuilder(autograd.Heap{}), "norm", "norm", call.Facts.Dim, call.Facts.Eps)
+	f := call.Facts
+	norm := newNorm(NewBuilder(autograd.Heap{}), "norm", "norm", normKind{f.Dim, f.Eps, f.Offset}, true)
 	copy(norm.Weight.Tensor.Data, call.Input("weight").Data)
 	norm.Weight.Frozen = call.Facts.Frozen
 	shape := core.Shape{core.DimT, call.Facts.Dim}
@@ -128,7 +130,9 @@ func plainSwiGLU(c *Context, call *core.Call) (outs, wrt []*autograd.Value) {
 		wrt = leaves(c, call, core.Arg{Name: "gate"}, core.Arg{Name: "up"})
 		gate, up = wrt[0], wrt[1]
 	}
-	return []*autograd.Value{mul(c.G, silu(c.G, gate), up)}, wrt
+	m := &MLP{site: &site{facts: call.Facts}}
+	m.facts.Layout = core.Separate
+	return []*autograd.Value{m.activate(c, gate, up)}, wrt
 }
 
 // plainLinear has what is trained after x, in the order of the outputs.

@@ -46,7 +46,7 @@ func newPre(b *Builder, path string, cfg AttentionConfig, d *DecoderConfig, firs
 // fitsPre reports whether attention_pre is what comes before attention: a norm, q, k and v by layers of their own, norms
 // of each of their heads with the same epsilon if any, and rope.
 func fitsPre(cfg AttentionConfig, d *DecoderConfig) bool {
-	return d.Norms.Attention != "" && !cfg.Packed && !cfg.QKNormAll && cfg.Rope != nil && (!cfg.QKNorm || cfg.Eps == d.Eps)
+	return d.Norms.Attention != "" && cfg.Latent == nil && !cfg.Packed && !cfg.QKNormAll && cfg.Rope != nil && (!cfg.QKNorm || cfg.Eps == d.Eps)
 }
 
 // largest returns the site of the sum and the norm, or that of the norm alone.

@@ -155,7 +155,7 @@ func probeGateUp(p *prober) []*autograd.Value {
 }
 
 func probeSwiGLU(p *prober) []*autograd.Value {
-	m := &MLP{site: p.site}
+	m := &MLP{site: p.site} // with the activation of its facts
 	i := p.site.facts.Intermediate
 	if p.site.facts.Layout == core.Packed {
 		return []*autograd.Value{p.after(m.activate(p.Context, p.before(2*i)))}
@@ -209,7 +209,7 @@ func probeLoss(p *prober) []*autograd.Value {
 	for i := range p.batch.Labels {
 		p.batch.Labels[i] = int32(i * 7919 % f.Vocab)
 	}
-	_, loss := p.site.headLoss(p.Context, &Linear{Weight: p.weight(f.Vocab, f.Dim)}, p.before(f.Dim), nil, 0)
+	_, loss := p.site.headLoss(p.Context, &Linear{Weight: p.weight(f.Vocab, f.Dim)}, 0, p.before(f.Dim), nil, 0)
 	return []*autograd.Value{loss}
 }
 

@@ -15,6 +15,9 @@ type RouterConfig struct {
 	// Bias adds a number for each expert to the scores that choose, and not to those that
 	// weigh. No gradient reaches it: it is a buffer of the model.
 	Bias bool
+	// LogitBias adds a parameter, path.bias, to the logits. The published code then has no linear layer for the router,
+	// and so no place for an adapter.
+	LogitBias bool
 	// BiasName is what files call the bias, a matrix of one row there, if it is no part of the router's module.
 	BiasName string
 	// Groups, above 1, divides the experts into so many groups, in order. A token chooses
@@ -70,6 +73,9 @@ type routes struct{ logits, weights, ids *autograd.Value }
 // path.e_score_correction_bias, or BiasName, and the site.
 func NewRouter(b *Builder, path, sitePath string, hidden int, cfg RouterConfig) *Router {
 	r := &Router{cfg: cfg, gate: &Linear{Weight: b.Param(path+".weight", cfg.Experts, hidden)}}
+	if cfg.LogitBias {
+		r.gate.Bias = b.Param(path+".bias", cfg.Experts)
+	}
 	r.gate.offer(b, sitePath+".logits")
 	r.site = b.site(sitePath, core.MoEGate, cfg.moeGate())
 	switch {
@@ -82,7 +88,9 @@ func NewRouter(b *Builder, path, sitePath string, hidden int, cfg RouterConfig) 
 		r.bias = b.Buffer(cfg.BiasName, cfg.Experts)
 		r.bias.Entries[0].Shape = core.Shape{1, cfg.Experts}
 	}
-	r.gate.target(b, path)
+	if !cfg.LogitBias {
+		r.gate.target(b, path)
+	}
 	return r
 }
 

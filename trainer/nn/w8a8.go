@@ -65,13 +65,13 @@ func (l *Linear) offerInt8(b *Builder, path string, scaling core.Scaling) {
 }
 
 // int8Block adds the site of a whole MLP if each of its layers will multiply int8 with a scale for each token; nil if not,
-// or with a bias, which shared_expert_ffn has not.
+// or with a bias or another activation than silu, which shared_expert_ffn has not.
 func (b *Builder) int8Block(path, sitePath string, swiglu core.Facts, hidden int, bias bool) *site {
 	layers := []string{".gate_proj", ".up_proj", ".down_proj"}
 	if swiglu.Layout == core.Packed {
 		layers = []string{".gate_up_proj", ".down_proj"}
 	}
-	if b.scaling == nil || bias || slices.ContainsFunc(layers, func(layer string) bool {
+	if b.scaling == nil || bias || swiglu.Activation != core.SiLU || slices.ContainsFunc(layers, func(layer string) bool {
 		return b.scaling(path+layer) != core.DynamicScaling
 	}) {
 		return nil

@@ -2,6 +2,7 @@ package optim
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/seed98097648/tune/core"
@@ -129,6 +130,14 @@ func scaleAll(dst, x []float32, by float32) {
 
 // sumSquares returns that of the value.
 func (p *Param) sumSquares() float64 {
+	if p.Half != nil {
+		wide, sum := make([]float32, block), 0.0
+		for part := range slices.Chunk(p.Half, block) {
+			simd.BFloat16ToFloat32(wide[:len(part)], part)
+			sum += simd.SumSquares(wide[:len(part)])
+		}
+		return sum
+	}
 	norm := GlobalNorm([][]float32{p.Value})
 	return norm * norm
 }

@@ -183,9 +183,24 @@ func (o *Optimizer) Update(i int, grad []float32, lr, gradScale float64) {
 	}
 	change := o.rule.change(s, &p, o.state[i])
 	n := p.elems()
+	round := rounding{}
+	if p.Half != nil {
+		round = newRounding(o.config.Seed, o.t, p.Name)
+	}
 	simd.Parallel((n+block-1)/block, grain/block, func(lo, hi int) {
 		lo, hi = lo*block, min(hi*block, n)
-		change(p.Value[lo:hi], lo, hi)
+		if p.Half == nil {
+			change(p.Value[lo:hi], lo, hi)
+			return
+		}
+		wide := make([]float32, min(4*block, hi-lo))
+		for ; lo < hi; lo += len(wide) {
+			part := wide[:min(len(wide), hi-lo)]
+			half := p.Half[lo : lo+len(part)]
+			simd.BFloat16ToFloat32(part, half)
+			change(part, lo, lo+len(part))
+			round.store(half, part, lo)
+		}
 	})
 }
 

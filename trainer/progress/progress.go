@@ -16,6 +16,7 @@ import (
 	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/preference"
 )
 
 // Format is how steps are written.
@@ -137,8 +138,8 @@ func (p *Printer) onStep(s trainer.Step) {
 	every := (steps + 19) / 20 // beside the first and the last, about twenty lines between them
 	if p.lines && (s.Step == 1 || s.Step == steps || s.Step%every == 0) {
 		p.hideBar()
-		fmt.Fprintf(p.out, "step %*d/%d  loss %.4f  lr %.2e  grad norm %.3g  %s tokens/s\n",
-			len(fmt.Sprint(p.start.Steps)), s.Step, p.start.Steps, s.Loss, s.LR, s.GradNorm, amount.Count(s.TokensPer))
+		fmt.Fprintf(p.out, "step %*d/%d  loss %.4f  %slr %.2e  grad norm %.3g  %s tokens/s\n", len(fmt.Sprint(p.start.Steps)),
+			s.Step, p.start.Steps, s.Loss, rewards(s.Metrics), s.LR, s.GradNorm, amount.Count(s.TokensPer))
 	}
 	// The bar's own throttle would show a count and a loss of different steps.
 	const redraw = 100 * time.Millisecond
@@ -154,6 +155,14 @@ func describe(s trainer.Step) string {
 	return fmt.Sprintf("loss %.3f lr %.1e norm %.2g %s tok/s", s.Loss, s.LR, s.GradNorm, amount.Count(s.TokensPer))
 }
 
+// rewards says how well a model that trains on preferences tells good answers from bad ones.
+func rewards(m *preference.Metrics) string {
+	if m == nil {
+		return ""
+	}
+	return fmt.Sprintf("accuracy %.2f  margin %.3f  ", m.Accuracy, m.Margin)
+}
+
 func (p *Printer) onEval(e trainer.Eval) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -166,6 +175,10 @@ func (p *Printer) onEval(e trainer.Eval) {
 		when += ", again: without what was taken off"
 	}
 	p.evaluated = true
+	if e.Metrics != nil {
+		fmt.Fprintf(p.text(), "held-out loss %.4f, %s%s\n", e.Loss, rewards(e.Metrics), when)
+		return
+	}
 	fmt.Fprintf(p.text(), "held-out loss %.4f (perplexity %.4g) %s\n", e.Loss, math.Exp(e.Loss), when)
 }
 

@@ -94,7 +94,7 @@ func (p *page) fill(r *journal.Run, now time.Time) {
 	}
 	p.Tiles = tiles(r)
 	p.Loss = lossPlot(r)
-	p.Others = otherPlots(r)
+	p.Others = append(preferencePlots(r), otherPlots(r)...)
 	p.Times, p.Calls = kernelTimes(r.Calls)
 	p.Patch = newPatch(r.Start)
 	p.Accident = newAccidents(r.Incidents)

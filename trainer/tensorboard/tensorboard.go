@@ -22,9 +22,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -76,14 +78,22 @@ func (w *Writer) Record(e journal.Event) error {
 		w.begin(e.Time, e.Step)
 		s := appendValue(appendValue(nil, TagLoss, e.Loss), TagLR, e.LR)
 		s = appendValue(appendValue(s, TagGradNorm, e.GradNorm), TagRate, e.Rate())
-		w.event = appendBytes(w.event, 5, s)
+		w.event = appendBytes(w.event, 5, appendMetrics(s, "train/", e.Metrics))
 		return w.write()
 	case *journal.Eval:
 		w.begin(e.Time, e.Step)
-		w.event = appendBytes(w.event, 5, appendValue(nil, TagEval, e.Loss))
+		w.event = appendBytes(w.event, 5, appendMetrics(appendValue(nil, TagEval, e.Loss), "eval/", e.Metrics))
 		return w.write()
 	}
 	return nil
+}
+
+// appendMetrics adds scalars by their names.
+func appendMetrics(summary []byte, prefix string, m journal.Metrics) []byte {
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		summary = appendValue(summary, prefix+name, m[name])
+	}
+	return summary
 }
 
 // start says at which step the file begins: TensorBoard drops what an earlier one has from

@@ -1,7 +1,9 @@
 // Package swiglu is the op swiglu,
 //
-//	y = gate*s(gate)*up
-//	dgate = dy*up*(s + gate*s*(1-s));  dup = dy*gate*s
+//	y = gate*s(a)*up
+//	dgate = dy*up*(s + gate*s*(1-s)*a');  dup = dy*gate*s
+//
+// where a is gate, or for gelu_tanh another function of it: see opdef.Gate.
 package swiglu
 
 import (
@@ -23,6 +25,7 @@ var Op = &opdef.Op{Name: core.SwiGLU,
 	Kinds: []core.Facts{
 		{Intermediate: 9, Activation: "silu", Layout: core.Separate},
 		{Intermediate: 9, Activation: "silu", Layout: core.Packed},
+		{Intermediate: 9, Activation: core.GELUTanh, Layout: core.Separate},
 	},
 	Variants:  swigluVariants(),
 	NotFinite: opdef.NotFinite("gate", "up", "gate_up", "dy"),
@@ -67,7 +70,9 @@ func swigluShape(intermediate int, layout core.Layout) opdef.Shape {
 func swigluVariants() (all []core.Facts) {
 	for _, layout := range []core.Layout{core.Separate, core.Packed} {
 		for _, I := range []int{1, 7, 64, 131, 1027} {
-			all = append(all, core.Facts{Intermediate: I, Activation: "silu", Layout: layout})
+			for _, activation := range []string{core.SiLU, core.GELUTanh} {
+				all = append(all, core.Facts{Intermediate: I, Activation: activation, Layout: layout})
+			}
 		}
 	}
 	return all
@@ -76,10 +81,21 @@ func swigluVariants() (all []core.Facts) {
 func runSwiGLU[F opdef.Float](c *core.Call) {
 	gate, up := gateUp[F](c)
 	if c.Pass == core.Forward {
-		opdef.Store(c.Output("y"), opdef.SwiGLU(gate, up))
+		y := make([]F, len(gate))
+		for i, g := range gate {
+			a, _ := opdef.Gate(c.Facts.Activation, g)
+			y[i] = g * opdef.Sigmoid(a) * up[i]
+		}
+		opdef.Store(c.Output("y"), y)
 		return
 	}
-	dgate, dup := opdef.SwiGLUGradient(opdef.Values[F](c.Input("dy")), gate, up)
+	dy, dgate, dup := opdef.Values[F](c.Input("dy")), make([]F, len(gate)), make([]F, len(gate))
+	for i, g := range gate {
+		a, slope := opdef.Gate(c.Facts.Activation, g)
+		s := opdef.Sigmoid(a)
+		dgate[i] = dy[i] * up[i] * (s + g*s*(1-s)*slope)
+		dup[i] = dy[i] * g * s
+	}
 	if c.Facts.Layout == core.Packed {
 		opdef.Store(c.Output("dgate_up"), opdef.InterleaveRows(dgate, dup, c.Facts.Intermediate))
 		return
@@ -125,10 +141,12 @@ func swigluTerms(in *opdef.Inputs, output string) []float64 {
 	}
 	y, dgate, dup := make([]float64, len(gate)), make([]float64, len(gate)), make([]float64, len(gate))
 	for i, g := range gate {
-		silu := math.Abs(g / (1 + math.Exp(-g)))
-		y[i] = math.Abs(up[i]) * silu * (1 + math.Abs(g))
-		dgate[i] = math.Abs(dy[i]*up[i]) * opdef.SiluTerms(g) * (1 + math.Abs(g))
-		dup[i] = math.Abs(dy[i]) * silu * (1 + math.Abs(g))
+		a, slope := opdef.Gate(in.Facts.Activation, g)
+		s := opdef.Sigmoid(a)
+		act := math.Abs(g * s)
+		y[i] = math.Abs(up[i]) * act * (1 + math.Abs(a))
+		dgate[i] = math.Abs(dy[i]*up[i]) * math.Hypot(s, g*s*(1-s)*slope) * (1 + math.Abs(a))
+		dup[i] = math.Abs(dy[i]) * act * (1 + math.Abs(a))
 	}
 	switch {
 	case output == "dgate_up":

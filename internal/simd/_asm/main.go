@@ -34,6 +34,7 @@ func main() {
 		fused(v)
 		halves(v)
 		bytes(v)
+		codes(v)
 		emitFew(v)
 	}
 	Generate()

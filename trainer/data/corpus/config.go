@@ -108,7 +108,19 @@ type Model struct {
 	Pad      int32                    // fills up rows; data.None for any token
 	Seq      int                      // tokens of a row
 	Seed     uint64                   // of what is sampled and held out
+	Kind     Kind                     // of examples
 }
+
+// Kind is what examples are for.
+type Kind int
+
+// The kinds of examples: texts and answers to follow, pairs of a better and a worse answer, or
+// answers that are marked as good or bad.
+const (
+	Follow Kind = iota
+	Pairs
+	Marked
+)
 
 // Corpus is the rows of a run.
 type Corpus struct {
@@ -277,12 +289,12 @@ func holdOutRows(c Config, rows data.Rows, seed uint64) (train, eval data.Rows, 
 }
 
 // Example returns example i in the order of reading, as it was tokenised, and where it
-// stands; of examples far from the beginning the place is not known. There are
-// Report.Examples of them.
-func (c *Corpus) Example(i int) (at records.Place, ids []int32, learn []bool, err error) {
+// stands; of examples far from the beginning the place is not known. It is one part, or two if it has
+// two answers. There are Report.Examples of them.
+func (c *Corpus) Example(i int) (at records.Place, parts []data.Part, err error) {
 	if i < len(c.places) {
 		at = c.places[i]
 	}
-	ids, learn, err = c.store.Example(i)
-	return at, ids, learn, err
+	parts, err = c.store.Parts(i)
+	return at, parts, err
 }

@@ -418,8 +418,12 @@ func TestExamplesAreKnownByTheirPlace(t *testing.T) {
 	path := filepath.Join(folder(t, map[string]string{"a.jsonl": fmt.Sprintf(pairRow, "a", "b") +
 		fmt.Sprintf(pairRow, "c", "d")}), "a.jsonl")
 	corpus := load(t, Config{Paths: []string{path}}, model(32))
-	at, ids, learn, err := corpus.Example(1)
-	if err != nil || at.String() != path+":2" || string(byte(ids[5])) != "c" || slices.Contains(learn[:17], true) ||
+	at, parts, err := corpus.Example(1)
+	if err != nil || len(parts) != 1 {
+		t.Fatalf("%v, %v", parts, err)
+	}
+	ids, learn := parts[0].IDs, parts[0].Learn
+	if at.String() != path+":2" || string(byte(ids[5])) != "c" || slices.Contains(learn[:17], true) ||
 		!learn[17] {
 		t.Errorf("%v %v %v %v", at, ids, learn, err)
 	}

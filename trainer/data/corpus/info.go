@@ -82,6 +82,9 @@ func (e *entry) fill(s *Source, dir string) (err error) {
 	}
 	s.Samples = e.Samples
 	s.describe = func(first records.Record) (format.Layout, error) {
+		if e.Ranking || e.Columns["kto_tag"] != "" {
+			return format.DescribedPreference(e.Formatting, e.Columns, e.Tags, first)
+		}
 		return format.Described(e.Formatting, e.Columns, e.Tags, first)
 	}
 	return nil
@@ -105,10 +108,6 @@ func (e *entry) refused() error {
 	switch {
 	case e.File == "":
 		return errors.New("no file_name")
-	case e.Ranking:
-		return fmt.Errorf("ranking is true: these are preference pairs (DPO): %w", format.ErrPreference)
-	case e.Columns["kto_tag"] != "":
-		return fmt.Errorf("columns has kto_tag: these are answers marked good or bad (KTO): %w", format.ErrPreference)
 	case e.Split != "" && e.Split != "train":
 		return fmt.Errorf("split is %q, but a file has no split other than train; name the file of that split with "+
 			"file_name", e.Split)

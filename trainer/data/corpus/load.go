@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,10 @@ type loader struct {
 	pieces pieces
 	cutOff int // examples of which the end of the row left nothing to learn
 
-	template Template // nil until there is a conversation
+	template Template        // nil until there is a conversation
+	before   *format.Example // of marked answers, the one read last in a source,
+	first    records.Place   // where the first stands, until it is added
+	longest  int             // tokens of the longest example as it is used
 	vars     map[string]any
 }
 
@@ -41,6 +45,7 @@ const (
 // read adds the examples of a source.
 func (l *loader) read(ctx context.Context, s Source) error {
 	before, first, cutOff := l.report, l.seen(), l.cutOff
+	l.before, l.first = nil, records.Place{}
 	for _, file := range s.Files {
 		if l.isEnough(first) {
 			break
@@ -52,6 +57,9 @@ func (l *loader) read(ctx context.Context, s Source) error {
 	switch {
 	case l.report.Examples > before.Examples:
 		return nil
+	case l.before != nil && l.report.Empty == before.Empty:
+		return fmt.Errorf("%s: one marked answer alone: how far the model has moved is measured on the answers to other "+
+			"prompts; give two or more", s.Name)
 	case l.report.Bad > before.Bad:
 		return fmt.Errorf("%s: all rows are bad%s", s.Name, firstOf(l.report.FirstBad[len(before.FirstBad):]))
 	case l.report.Empty > before.Empty && l.cutOff == cutOff:
@@ -112,7 +120,11 @@ func (l *loader) readFile(ctx context.Context, s Source, file string, first int)
 
 func (l *loader) layout(s Source, first records.Record) (format.Layout, error) {
 	if s.describe != nil {
-		return s.describe(first)
+		layout, err := s.describe(first)
+		return layout, cmp.Or(err, l.fits(layout.Format))
+	}
+	if l.model.Kind != Follow {
+		return format.DetectPreference(l.model.Kind == Marked, first)
 	}
 	if l.config.Format == "" {
 		return format.Detect(format.Auto, first)
@@ -154,8 +166,14 @@ func (l *loader) row(layout format.Layout, r records.Record) error {
 		}
 		l.report.Missing = l.template.Missing(l.model.Encoder.Encode)
 	}
-	if err = l.config.Talk.apply(&e, l.vars); err != nil {
+	if err = l.config.Talk.apply(&e, l.vars); err == nil && e.Rejected != nil {
+		err = l.config.Talk.apply(e.Rejected, l.vars)
+	}
+	if err != nil {
 		return &records.Error{Place: r.Place, Err: err}
+	}
+	if l.model.Kind != Follow {
+		return l.preference(r.Place, e)
 	}
 	ids, learn, err := l.conversation(e)
 	if err != nil {
@@ -173,31 +191,46 @@ func (l *loader) add(at records.Place, ids []int32, learn []bool, whole bool) er
 	}
 	learned := max(len(ids)-1, 0)
 	if learn != nil {
-		learned = 0
-		for _, yes := range learn[min(1, len(learn)):] { // nothing comes before the first token
-			if yes {
-				learned++
-			}
-		}
-		if learned == 0 {
-			l.report.Empty++
-			if cut {
-				l.cutOff++
-			}
+		if learned = learnedOf(learn); learned == 0 {
+			l.empty(cut)
 			return nil
 		}
 	}
+	l.count(at, len(ids), learned, cut, whole)
+	return l.store.Add(ids, learn)
+}
+
+// learnedOf counts the tokens to learn; nothing comes before the first.
+func learnedOf(learn []bool) (n int) {
+	for _, yes := range learn[min(1, len(learn)):] {
+		if yes {
+			n++
+		}
+	}
+	return n
+}
+
+// empty counts an example that is left out, because it has nothing to learn or was cut so.
+func (l *loader) empty(cut bool) {
+	l.report.Empty++
+	if cut {
+		l.cutOff++
+	}
+}
+
+// count counts an example that is used.
+func (l *loader) count(at records.Place, tokens, learned int, cut, whole bool) {
 	if cut {
 		l.report.Truncated++
 	}
 	l.report.Examples++
-	l.report.Tokens += int64(len(ids))
+	l.report.Tokens += int64(tokens)
 	l.report.Learned += int64(learned)
+	l.longest = max(l.longest, tokens)
 	l.whole = append(l.whole, whole)
 	if len(l.places) < mostPlaces {
 		l.places = append(l.places, at)
 	}
-	return l.store.Add(ids, learn)
 }
 
 // shorten makes rows that each have one example no longer than the longest of these needs:
@@ -205,7 +238,7 @@ func (l *loader) add(at records.Place, ids []int32, learn []bool, whole bool) er
 func (l *loader) shorten() {
 	const multiple = 8
 	if l.config.NoPacking {
-		l.model.Seq = min(l.model.Seq, (l.report.Longest+multiple-1)/multiple*multiple)
+		l.model.Seq = min(l.model.Seq, (l.longest+multiple-1)/multiple*multiple)
 	}
 }
 

@@ -1,6 +1,7 @@
 package format
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,9 +10,9 @@ import (
 	"github.com/seed98097648/tune/trainer/data/records"
 )
 
-// ErrPreference is what is wrong with data of preferences: there are no single right
-// answers in it to learn.
-var ErrPreference = errors.New("training on preferences is not supported, only on examples to follow")
+// ErrPreference is what is wrong with data of preferences for training on answers to follow: there are
+// no single right ones in it.
+var ErrPreference = errors.New("to train on preferences, choose a stage with preference.Config.Stage")
 
 // names are the columns that a meaning is looked for in, for each part of a layout.
 var names = struct{ prompts, responses, chats []string }{
@@ -73,11 +74,11 @@ func refused(r records.Record) error {
 	has := func(column string) bool { _, ok := r.Fields[column]; return ok }
 	for _, pair := range [][2]string{{"chosen", "rejected"}, {"chosen_messages", "rejected_messages"}} {
 		if has(pair[0]) && has(pair[1]) {
-			return fmt.Errorf("columns %q and %q: these are preference pairs (DPO): %w", pair[0], pair[1], ErrPreference)
+			return fmt.Errorf("columns %q and %q: these are preference pairs (dpo, orpo, simpo): %w", pair[0], pair[1], ErrPreference)
 		}
 	}
 	if label := string(r.Fields["label"]); has("kto_tag") || label == "true" || label == "false" {
-		return fmt.Errorf("columns %q: these are answers marked good or bad (KTO): %w", r.Columns(), ErrPreference)
+		return fmt.Errorf("columns %q: these are answers marked good or bad (kto): %w", r.Columns(), ErrPreference)
 	}
 	for _, media := range []string{"image", "images", "video", "videos", "audio", "audios"} {
 		if raw := string(r.Fields[media]); raw != "" && raw != "null" && raw != "[]" && raw != `""` {
@@ -179,19 +180,18 @@ func conversations(r records.Record) (Layout, error) {
 		"%.40s; name the tags in a dataset_info.json and give corpus.Config.Dir", column, r.Fields[column])
 }
 
+// described returns the columns, with LLaMA-Factory's defaults.
+func described(columns map[string]string) Columns {
+	return Columns{System: columns["system"], Tools: columns["tools"], History: columns["history"],
+		Prompt: cmp.Or(columns["prompt"], "instruction"), Query: cmp.Or(columns["query"], "input"),
+		Response: cmp.Or(columns["response"], "output"), Messages: cmp.Or(columns["messages"], "conversations")}
+}
+
 // Described returns the layout that LLaMA-Factory's dataset_info.json gives with its
 // formatting, columns and tags, for a file with this first row. Names that it does not
 // give have its defaults.
 func Described(formatting string, columns, tags map[string]string, r records.Record) (Layout, error) {
-	name := func(m map[string]string, key, fallback string) string {
-		if v := m[key]; v != "" {
-			return v
-		}
-		return fallback
-	}
-	c := Columns{System: columns["system"], Tools: columns["tools"], History: columns["history"],
-		Prompt: name(columns, "prompt", "instruction"), Query: name(columns, "query", "input"),
-		Response: name(columns, "response", "output"), Messages: name(columns, "messages", "conversations")}
+	c := described(columns)
 	switch formatting {
 	case "", "alpaca":
 		if r.Fields == nil {
@@ -202,7 +202,7 @@ func Described(formatting string, columns, tags map[string]string, r records.Rec
 		}
 		return Layout{Format: Alpaca, Columns: c}, nil
 	case "sharegpt":
-		t := Tags{Role: name(tags, "role_tag", "from"), Content: name(tags, "content_tag", "value"),
+		t := Tags{Role: cmp.Or(tags["role_tag"], "from"), Content: cmp.Or(tags["content_tag"], "value"),
 			Roles: map[string]string{}}
 		for tag, role := range map[string]string{"user_tag": user, "assistant_tag": assistant, "observation_tag": tool,
 			"function_tag": call, "system_tag": system} {

@@ -50,6 +50,9 @@ type Columns struct {
 	Messages string // of ShareGPT and Messages
 	System   string
 	Tools    string
+	Chosen   string // of Pairs
+	Rejected string
+	Mark     string // of Marked
 }
 
 // Tags are the names inside a conversation. Roles adds to the names of roles that are
@@ -64,6 +67,9 @@ type Example struct {
 	Text string             // a document, if Chat is nil; blank ones are to be left out
 	Chat *chat.Conversation // or a conversation
 	Mute []bool             // which of its messages are not to be learned; nil is none
+
+	Rejected *Example // of a pair, of which the rest is what was chosen
+	Good     *bool    // the mark of an answer that has one
 }
 
 // Example reads a row. Errors do not say where it stands.
@@ -80,6 +86,8 @@ func (l Layout) Example(r records.Record) (Example, error) {
 		return Example{Text: text}, err
 	case Alpaca, Prompt:
 		return l.pairs(r)
+	case Pairs, Marked:
+		return l.preference(r)
 	}
 	return l.conversation(r)
 }
@@ -150,35 +158,45 @@ const (
 
 // pairs reads Alpaca and Prompt: a question and its answer, and what came before.
 func (l Layout) pairs(r records.Record) (Example, error) {
-	var parts [4]string
-	for i, c := range []struct {
-		column string
-		read   func(records.Record, string) (string, error)
-	}{{l.Columns.Prompt, l.required}, {l.Columns.Query, l.optional}, {l.Columns.Response, l.required},
-		{l.Columns.System, l.optional}} {
-		var err error
-		if parts[i], err = c.read(r, c.column); err != nil {
-			return Example{}, err
-		}
+	prompt, err := l.question(r)
+	if err != nil {
+		return Example{}, err
 	}
-	prompt, query, response := parts[0], parts[1], parts[2]
+	response, err := l.required(r, l.Columns.Response)
+	if err != nil {
+		return Example{}, err
+	}
+	first, err := l.optional(r, l.Columns.System)
+	if err != nil {
+		return Example{}, err
+	}
 	history, err := l.history(r)
 	if err != nil {
 		return Example{}, err
 	}
-	if query != "" {
-		prompt = strings.TrimPrefix(prompt+"\n"+query, "\n")
-	}
 	if strings.TrimSpace(response) == "" {
 		return Example{}, fmt.Errorf("field %q is empty: there is nothing to learn", l.Columns.Response)
 	}
-	c := &chat.Conversation{Messages: systemMessage(parts[3])}
+	c := &chat.Conversation{Messages: systemMessage(first)}
 	c.Messages = append(append(c.Messages, history...), chat.Message{Role: user, Content: prompt},
 		chat.Message{Role: assistant, Content: response})
 	if c.Tools, err = l.tools(r); err != nil {
 		return Example{}, err
 	}
 	return Example{Chat: c}, nil
+}
+
+// question reads what the user says last.
+func (l Layout) question(r records.Record) (string, error) {
+	prompt, err := l.required(r, l.Columns.Prompt)
+	if err != nil {
+		return "", err
+	}
+	query, err := l.optional(r, l.Columns.Query)
+	if query != "" {
+		prompt = strings.TrimPrefix(prompt+"\n"+query, "\n")
+	}
+	return prompt, err
 }
 
 func systemMessage(text string) []chat.Message {

@@ -151,10 +151,10 @@ func TestWhatCannotBeReadIsRefusedByName(t *testing.T) {
 		"two questions": {Auto, `{"question": "x", "prompt": "y", "answer": "z"}`,
 			[]string{`["prompt" "question"]`, "mean the same"}},
 		"DPO pairs": {Auto, `{"conversations": [], "chosen": {}, "rejected": {}}`, []string{"preference " +
-			"pairs (DPO)"}},
+			"pairs (dpo, orpo, simpo)"}},
 		"DPO pairs of version 1": {Auto, `{"chosen_messages": [], "rejected_messages": []}`, []string{"preference " +
-			"pairs (DPO)"}},
-		"KTO":      {Auto, `{"messages": [], "label": true}`, []string{"good or bad (KTO)"}},
+			"pairs (dpo, orpo, simpo)"}},
+		"KTO":      {Auto, `{"messages": [], "label": true}`, []string{"good or bad (kto)"}},
 		"pictures": {Auto, `{"messages": [], "images": ["a.png"]}`, []string{`"images"`, "only text"}},
 		"no messages": {Auto, `{"messages": [{"speaker": "x", "said": "y"}]}`,
 			[]string{`"messages" is not a list of messages`, "dataset_info.json"}},

@@ -51,6 +51,8 @@ type Config struct {
 	ExtraLayers int `json:"-"`
 	// ExtraNames are in the names of tensors that are no part of the model either; set by its family.
 	ExtraNames string `json:"-"`
+	// Activation is what hidden_act must be; "" means silu. Set by the family.
+	Activation string `json:"-"`
 	// DefaultTheta is the base of the rotary embedding for files that have none; 0 means 10000. Set by the family.
 	DefaultTheta float64 `json:"-"`
 	shortRope    bool    // MaxPositionEmbeddings is the original
@@ -103,7 +105,8 @@ func (c *Config) Complete() error {
 	c.HeadDim = cmp.Or(c.HeadDim, c.HiddenSize/c.NumAttentionHeads)
 	c.MaxPositionEmbeddings = cmp.Or(c.MaxPositionEmbeddings, 2048)
 	c.RMSNormEps = cmp.Or(c.RMSNormEps, new(1e-6))
-	c.HiddenAct = cmp.Or(c.HiddenAct, "silu")
+	c.Activation = cmp.Or(c.Activation, "silu")
+	c.HiddenAct = cmp.Or(c.HiddenAct, c.Activation)
 	positive("head_dim", c.HeadDim)
 	need(c.NumAttentionHeads <= mostHeads, "num_attention_heads is %d, at most %d make sense", c.NumAttentionHeads,
 		mostHeads)
@@ -112,7 +115,7 @@ func (c *Config) Complete() error {
 		"num_attention_heads (%d) must be a multiple of num_key_value_heads (%d)", c.NumAttentionHeads, c.NumKeyValueHeads)
 	need(c.MaxPositionEmbeddings > 0, "max_position_embeddings is %d, must be positive", c.MaxPositionEmbeddings)
 	need(*c.RMSNormEps >= 0, "rms_norm_eps is %g, must not be negative", *c.RMSNormEps)
-	need(c.HiddenAct == "silu", "hidden_act %q is not supported; supported: silu", c.HiddenAct)
+	need(c.HiddenAct == c.Activation, "hidden_act %q is not supported; supported: %s", c.HiddenAct, c.Activation)
 	need(c.AttentionDropout == 0, "attention_dropout %g is not supported; supported: 0", c.AttentionDropout)
 	need(c.IsCausal == nil || *c.IsCausal, "is_causal false is not supported: every token sees only those before it")
 	need(!c.UseMRope, "use_mrope is not supported: positions have one axis")

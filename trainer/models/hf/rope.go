@@ -227,19 +227,28 @@ func (s RopeScaling) yarn(inv []float64, base float64) (*nn.RopeTable, error) {
 }
 
 func (s RopeScaling) attentionFactor() float64 {
-	mscale := func(by float64) float64 {
-		if s.Factor <= 1 {
-			return 1
-		}
-		return float64(0.1*by*math.Log(s.Factor)) + 1
-	}
 	switch {
 	case s.AttentionFactor != nil:
 		return *s.AttentionFactor
 	case s.MScale != 0 && s.MScaleAllDim != 0:
-		return mscale(s.MScale) / mscale(s.MScaleAllDim)
+		return s.mscale(s.MScale) / s.mscale(s.MScaleAllDim)
 	}
-	return mscale(1)
+	return s.mscale(1)
+}
+
+// mscale is YaRN's factor for queries and keys, given how much it is to count.
+func (s RopeScaling) mscale(by float64) float64 {
+	if s.Factor <= 1 {
+		return 1
+	}
+	return float64(0.1*by*math.Log(s.Factor)) + 1
+}
+
+// ScoreScale returns what DeepSeek-V3 multiplies queries and keys by besides: mscale_all_dim of rope_scaling says how
+// much a longer context counts, 0 not at all.
+func (c *Config) ScoreScale() float64 {
+	s := c.scaling()
+	return s.mscale(s.MScaleAllDim)
 }
 
 func orDefault(v *float64, d float64) float64 {

@@ -1,0 +1,129 @@
+package trainer
+
+import (
+	"errors"
+
+	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/preference"
+)
+
+// judge makes the loss of preferences of the losses of tokens, for one graph. A nil judge leaves the
+// loss to the graph.
+type judge struct {
+	config    preference.Config
+	reference *Reference // nil if the loss needs none
+	measuring bool       // the answers' log-probabilities become those of the reference
+
+	answers []preference.Answer // of the batch at hand
+	spans   [][2]int            // where each one's tokens lie in it
+	keys    []answerKey         // of each, with a reference
+	batch   data.Batch
+	of      preference.Total
+	sums    preference.Sums
+}
+
+func newJudge(c preference.Config, reference *Reference) *judge {
+	if !c.Enabled() {
+		return nil
+	}
+	return &judge{config: c, reference: reference}
+}
+
+// total returns what the loss of a step with these batches is a mean of.
+func (j *judge) total(batches ...data.Batch) (of preference.Total) {
+	if j == nil {
+		return of
+	}
+	for _, b := range batches {
+		j.read(b)
+		j.config.Count(&of, j.answers)
+	}
+	return of
+}
+
+// read finds the answers of a batch.
+func (j *judge) read(b data.Batch) {
+	j.batch, j.answers, j.spans = b, j.answers[:0], j.spans[:0]
+	for row, roles := range b.Roles {
+		at := row * b.S
+		for part, role := range roles {
+			from := at
+			for at < (row+1)*b.S && b.Segments[at] == int32(part+1) {
+				at++
+			}
+			a := preference.Answer{Role: role}
+			for t := from; t+1 < at; t++ {
+				if b.Labels[t+1] != data.Ignore {
+					a.Tokens++
+				}
+			}
+			j.answers, j.spans = append(j.answers, a), append(j.spans, [2]int{from, at})
+		}
+	}
+}
+
+// begin prepares the loss of a batch, as a part of a step. It fails where the reference does not know an answer.
+func (j *judge) begin(b data.Batch, of preference.Total) error {
+	if j == nil {
+		return nil
+	}
+	if j.read(b); len(j.answers) == 0 && b.Targets() > 0 {
+		return errors.New("trainer: the rows have answers to follow, and no preferences, as preference.Config.Stage asks for")
+	}
+	j.of, j.keys = of, j.keys[:0]
+	if j.reference == nil {
+		return nil
+	}
+	for i, span := range j.spans {
+		key, known := j.reference.find(b, span)
+		if j.keys = append(j.keys, key); !known && !j.measuring {
+			return errors.New("trainer: the reference has not seen an answer of the batch: call Engine.Refer before the first step")
+		}
+		j.answers[i].Reference = j.reference.logProbs[key]
+	}
+	return nil
+}
+
+// weigh is the autograd.Weigh of the graph.
+func (j *judge) weigh(losses, slopes []float32) (float64, error) {
+	for i, span := range j.spans {
+		sum := 0.0
+		for t := span[0]; t+1 < span[1]; t++ {
+			if j.batch.Labels[t+1] != data.Ignore {
+				sum -= float64(losses[t])
+			}
+		}
+		j.answers[i].LogProb = sum
+	}
+	clear(slopes)
+	if j.measuring {
+		for i, a := range j.answers {
+			j.reference.logProbs[j.keys[i]] = a.LogProb
+		}
+		return 0, nil
+	}
+	loss := j.config.Add(j.answers, j.of, &j.sums)
+	for i, span := range j.spans {
+		for t := span[0]; t+1 < span[1]; t++ {
+			if j.batch.Labels[t+1] != data.Ignore {
+				slopes[t] = float32(-j.answers[i].Slope)
+			}
+		}
+	}
+	return loss, nil
+}
+
+// forget begins the metrics anew.
+func (j *judge) forget() {
+	if j != nil {
+		j.sums = preference.Sums{}
+	}
+}
+
+// metrics returns those since forget; nil without preferences.
+func (j *judge) metrics() *preference.Metrics {
+	if j == nil {
+		return nil
+	}
+	return j.sums.Metrics()
+}

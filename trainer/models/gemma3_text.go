@@ -1,0 +1,53 @@
+package models
+
+import (
+	"fmt"
+
+	"github.com/seed98097648/tune/trainer/models/hf"
+	"github.com/seed98097648/tune/trainer/nn"
+)
+
+func init() {
+	register(Family{Type: "gemma3_text", Models: "Gemma 3 270M and 1B, and the text part of the larger",
+		Differs: "as gemma2, but for the caps; a norm over each head of q and k; five layers of six have a window, and a rotary base of their " +
+			"own, `rope_local_base_freq`",
+		Sample: `{"sliding_window": 4, "sliding_window_pattern": 2, "query_pre_attn_scalar": 10, "pad_token_id": 0,
+			"rope_scaling": {"rope_type": "linear", "factor": 8}}`,
+		defaults: func() familyConfig {
+			return &gemma3Text{gemma: gemma{Config: gemmaConfig(131072, 1e6), QueryPreAttnScalar: 256}, RopeLocalBaseFreq: 1e4,
+				SlidingWindowPattern: 6}
+		}})
+}
+
+// gemma3Text has a norm over each head, and two rotary embeddings: one for layers that see all
+// tokens before, and one, which is not stretched, for those with a window.
+type gemma3Text struct {
+	gemma
+	RopeLocalBaseFreq    float64 `json:"rope_local_base_freq"`
+	SlidingWindowPattern int     `json:"sliding_window_pattern"` // each so many-th layer has no window
+}
+
+func (c *gemma3Text) decoder() (nn.DecoderConfig, error) {
+	if c.SlidingWindowPattern < 1 {
+		return nn.DecoderConfig{}, fmt.Errorf("config.json: sliding_window_pattern is %d, must be positive", c.SlidingWindowPattern)
+	}
+	d, err := c.build(c.SlidingWindowPattern)
+	if err != nil {
+		return d, err
+	}
+	if !(c.RopeLocalBaseFreq > 0) {
+		return d, fmt.Errorf("config.json: rope_local_base_freq is %g, must be positive", c.RopeLocalBaseFreq)
+	}
+	plain := c.Config
+	plain.RopeTheta, plain.RopeScaling, plain.RopeParameters = c.RopeLocalBaseFreq, nil, &hf.RopeScaling{}
+	local, err := plain.RopeTable()
+	global, window := d.Attention.Rope, d.Window
+	d.Attention.QKNorm = true
+	d.Rope = func(layer int) *nn.RopeTable {
+		if window(layer) > 0 {
+			return local
+		}
+		return global
+	}
+	return d, err
+}

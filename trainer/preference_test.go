@@ -1,0 +1,197 @@
+package trainer_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/lora"
+	"github.com/seed98097648/tune/trainer/models"
+	"github.com/seed98097648/tune/trainer/optim"
+	"github.com/seed98097648/tune/trainer/preference"
+)
+
+// preferences are rows in which good answers count up and bad ones down: pairs of both, or with marked one of them
+// beside the answer to another prompt.
+func preferences(t *testing.T, marked bool) data.Slice {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(9, 9))
+	store := data.NewStore()
+	answer := func(role data.Role, first, step int) data.Part {
+		p := data.Part{Role: role}
+		for i := range 3 + 3 + rng.IntN(4) {
+			id := 2 + i
+			if i >= 3 {
+				id = (64 + first + step*i) % 64
+			}
+			p.IDs, p.Learn = append(p.IDs, int32(id)), append(p.Learn, i >= 3)
+		}
+		return p
+	}
+	var all []int
+	for i := range 24 {
+		first := 10 + rng.IntN(40)
+		a, b := answer(data.Chosen, first, 1), answer(data.Rejected, first, -1)
+		if marked && i%2 == 1 {
+			a = b
+		}
+		if marked {
+			b = answer(data.Mismatched, rng.IntN(64), 1-2*(i%2))
+		}
+		if err := store.AddPair(a, b); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, i)
+	}
+	packed, err := data.NewPacked(store, 40, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed.BestFit(all)
+	var rows data.Slice
+	for i := range packed.Len() {
+		row, err := packed.Row(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// preferring makes a job one of training on preferences.
+func preferring(t *testing.T, j *trainer.Job, c preference.Config) {
+	t.Helper()
+	c.Beta, c.Gamma, c.ChosenWeight, c.RejectedWeight = 0.3, 0.5, 1, 1
+	all := preferences(t, c.Marked())
+	j.Config.Preference, j.Config.Seq, j.Train, j.Eval = c, 40, all[2:], all[:2]
+}
+
+func TestEveryLossOfPreferencesIsLearned(t *testing.T) {
+	for _, c := range []preference.Config{{Stage: preference.DPO}, {Stage: preference.DPO, Loss: preference.IPO},
+		{Stage: preference.DPO, Loss: preference.Hinge}, {Stage: preference.DPO, Smoothing: 0.1, FTX: 0.1}, {Stage: preference.ORPO},
+		{Stage: preference.SimPO}, {Stage: preference.KTO}} {
+		t.Run(c.Stage+" "+c.Loss, func(t *testing.T) {
+			j := job(t)
+			preferring(t, j, c)
+			j.Config.Steps, j.Config.LR, j.Config.Accumulate = 16, 3e-3, 2
+			var first, last trainer.Step
+			j.Hooks.OnStep = func(s trainer.Step) {
+				if last = s; s.Step == 1 {
+					first = s
+				}
+			}
+			s := run1(t, j)
+			if !(s.After.Loss < s.Before.Loss) {
+				t.Errorf("held-out loss %g -> %g", s.Before.Loss, s.After.Loss)
+			}
+			if b, a := s.Before.Metrics, s.After.Metrics; !(a.Accuracy > b.Accuracy) || !(a.Margin > b.Margin) {
+				t.Errorf("before %+v, after %+v", *b, *a)
+			}
+			if c.NeedsReference() && (first.Metrics.Chosen != 0 || first.Metrics.Margin != 0) {
+				t.Errorf("before the first step the model is not its own reference: %+v", *first.Metrics)
+			}
+			if last.Metrics.Accuracy < 0.9 {
+				t.Errorf("the last step has %+v", *last.Metrics)
+			}
+		})
+	}
+}
+
+// TestTheReferenceOfATrainedAdapterIsTheModelWithoutIt computes that model by itself.
+func TestTheReferenceOfATrainedAdapterIsTheModelWithoutIt(t *testing.T) {
+	dir := tinyFolder(t)
+	c := preference.Default()
+	c.Stage = preference.DPO
+	all := preferences(t, false)
+	metrics := func(adapted, trained bool) *preference.Metrics {
+		o := models.LoadOptions{Seed: 2}
+		if adapted {
+			o.LoRA = lora.Config{Rank: 2}
+		}
+		m, err := models.LoadWith(dir, autograd.Heap{}, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range m.Trainable() {
+			if strings.Contains(p.Name, "lora_B") {
+				for i := range p.Tensor.Float32s() {
+					p.Tensor.Float32s()[i] = 0.1
+				}
+			}
+		}
+		e, err := trainer.NewEngine(m, autograd.Heap{}, trainer.EngineConfig{Batch: len(all), Seq: 40, Optim: optim.DefaultConfig(),
+			Preference: c, Trained: trained})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		if n, err := e.Refer(t.Context(), all); n != 1 || err != nil {
+			t.Fatalf("%d batches, %v", n, err)
+		}
+		for batch := range data.Batches(all, len(all)) {
+			s, err := e.Step(t.Context(), []data.Batch{batch}, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s.Metrics
+		}
+		return nil
+	}
+	base, own, off := metrics(false, false), metrics(true, false), metrics(true, true)
+	if own.Chosen != 0 || off.Chosen == 0 || off.ChosenLogProb != own.ChosenLogProb {
+		t.Errorf("with an adapter %+v, of one that was trained %+v", *own, *off)
+	}
+	if d := off.ChosenLogProb - off.Chosen/c.Beta - base.ChosenLogProb; math.Abs(d) > 1e-4 {
+		t.Errorf("the reference differs from the model without the adapter by %g", d)
+	}
+}
+
+func TestTheReferenceIsKeptInAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ref.json")
+	with := func(out string) *trainer.Job {
+		j := job(t)
+		preferring(t, j, preference.Config{Stage: preference.DPO, RefCache: path})
+		j.Config.Out = filepath.Join(t.TempDir(), out)
+		return j
+	}
+	want := run1(t, with("first"))
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := run1(t, with("second"))
+	if after, err := os.Stat(path); err != nil || !after.ModTime().Equal(info.ModTime()) {
+		t.Errorf("the file was written again: %v", err)
+	}
+	if got.Last.Loss != want.Last.Loss {
+		t.Errorf("losses %g and %g", got.Last.Loss, want.Last.Loss)
+	}
+	other := with("third")
+	other.Config.Precision = models.BF16
+	if _, err := other.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "ref.json is of another model") {
+		t.Errorf("error %v", err)
+	}
+	for _, damage := range []string{"{", `{"version": 7}`} {
+		if err := os.WriteFile(path, []byte(damage), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := with("fourth").Run(t.Context()); err == nil || !strings.Contains(err.Error(), "preference.Config.RefCache") {
+			t.Errorf("%s: error %v", damage, err)
+		}
+	}
+}
+
+func TestRowsOfTheOtherKindAreRefused(t *testing.T) {
+	j := job(t)
+	j.Config.Preference.Stage = preference.ORPO
+	if _, err := j.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "the rows have answers to follow") {
+		t.Errorf("error %v", err)
+	}
+}

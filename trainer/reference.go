@@ -1,0 +1,184 @@
+package trainer
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/seed98097648/tune/internal/plainjson"
+	"github.com/seed98097648/tune/trainer/checkpoint"
+	"github.com/seed98097648/tune/trainer/data"
+)
+
+// Reference has the log-probabilities that the reference model gives to answers. They are computed before
+// the first step, so that no second model lies in memory, and found by the answers' own tokens.
+type Reference struct {
+	model    string // what the numbers are of
+	logProbs map[answerKey]float64
+}
+
+// answerKey is the beginning of the SHA-256 of an answer with its prompt.
+type answerKey [16]byte
+
+// find returns the key of an answer, which lies so in a batch, and whether its log-probability is known.
+func (r *Reference) find(b data.Batch, span [2]int) (key answerKey, known bool) {
+	h := sha256.New()
+	for _, values := range [][]int32{b.IDs, b.Labels} {
+		_ = binary.Write(h, binary.LittleEndian, values[span[0]:span[1]]) // a hash never fails
+	}
+	copy(key[:], h.Sum(nil))
+	_, known = r.logProbs[key]
+	return key, known
+}
+
+// Refer computes the reference's log-probabilities of all answers in rows that it does not know yet, with
+// the model as it is now, without its adapter if that has been trained before. It returns how many batches it computed.
+func (e *Engine) Refer(ctx context.Context, rows data.Rows) (computed int, err error) {
+	r := e.reference
+	if r == nil || rowsIn(rows) == 0 {
+		return 0, nil
+	}
+	if err := e.evaluator(); err != nil {
+		return 0, err
+	}
+	if a := e.model.Adapter; a != nil && e.cfg.Trained {
+		defer a.Off()()
+	}
+	j := e.eval.judge
+	j.measuring = true
+	defer func() { j.measuring = false }()
+	batches, failed := data.Stream(rows, e.cfg.Batch)
+	for b := range batches {
+		if err := ctx.Err(); err != nil {
+			return computed, err
+		}
+		if err := j.begin(b, j.total(b)); err != nil {
+			return computed, err
+		}
+		known := true
+		for _, span := range j.spans {
+			_, has := r.find(b, span)
+			known = known && has
+		}
+		if known {
+			continue
+		}
+		if computed++; b.Targets() == 0 {
+			continue
+		}
+		if _, err := e.eval.forward(ctx, b, b.Targets()); err != nil {
+			return computed, err
+		}
+	}
+	return computed, failed()
+}
+
+// referenceFile is where a checkpoint has the reference's log-probabilities.
+const referenceFile = "reference.json"
+
+// written is the form of a Reference in a file.
+type written struct {
+	Version  int                `json:"version"`
+	Model    string             `json:"model"`
+	LogProbs map[string]float64 `json:"log_probs"` // by the hexadecimal key of the answer
+}
+
+const writtenVersion = 1
+
+func (r *Reference) marshal() ([]byte, error) {
+	w := written{writtenVersion, r.model, map[string]float64{}}
+	for key, p := range r.logProbs {
+		w.LogProbs[hex.EncodeToString(key[:])] = p
+	}
+	b, err := json.MarshalIndent(w, "", " ")
+	return append(b, '\n'), err
+}
+
+// load adds what a file holds. One that does not exist holds nothing.
+func (r *Reference) load(path string) error {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var w written
+	if err := plainjson.Unmarshal(text, &w); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if w.Version != writtenVersion {
+		return fmt.Errorf("%s: version is %d, this program reads %d: remove it", path, w.Version, writtenVersion)
+	}
+	if w.Model != r.model {
+		return fmt.Errorf("%s is of another model, or of other arithmetic (%s): remove it, or name another file (this run: %s)",
+			path, w.Model, r.model)
+	}
+	for name, p := range w.LogProbs {
+		b, err := hex.DecodeString(name)
+		if len(b) != len(answerKey{}) || err != nil || !finite(p) {
+			return fmt.Errorf("%s: %q: %g is not the log-probability of an answer: remove the file", path, name, p)
+		}
+		r.logProbs[answerKey(b)] = p
+	}
+	return nil
+}
+
+func (r *Reference) save(path string) error {
+	text, err := r.marshal()
+	if err != nil {
+		return err
+	}
+	return checkpoint.WriteFileAtomic(path, text, 0o644)
+}
+
+// refer gives the engine the reference's log-probabilities of all rows of the job: from files, or computed.
+func (r *session) refer(ctx context.Context) error {
+	e, j, c := r.engine.reference, r.job, r.job.Config
+	if e == nil {
+		return nil
+	}
+	cache := c.Preference.RefCache
+	if cache != "" || j.Resume != nil || c.Checkpoints.SaveEvery > 0 {
+		model, _, err := j.fingerprint()
+		if err != nil {
+			return err
+		}
+		e.model = fmt.Sprintf("SHA-256 %s, precision %s, int8 %v", model, c.Precision, c.LoRA.BaseInt8)
+	}
+	if j.Resume != nil {
+		if err := e.load(j.Resume.file(referenceFile)); err != nil {
+			return fmt.Errorf("trainer: resume: %w", err)
+		}
+	}
+	if cache != "" {
+		if err := e.load(cache); err != nil {
+			return fmt.Errorf("preference.Config.RefCache: %w", err)
+		}
+	}
+	computed := 0
+	for _, rows := range []data.Rows{j.Train, j.Eval} {
+		err := r.rightly(func() error {
+			return r.compared(func() error {
+				n, err := r.engine.Refer(ctx, rows)
+				computed += n
+				return err
+			})
+		})
+		if err != nil {
+			return fmt.Errorf("the reference's log-probabilities: %w", err)
+		}
+	}
+	if cache != "" && computed > 0 {
+		if err := e.save(cache); err != nil {
+			return fmt.Errorf("preference.Config.RefCache: %w", err)
+		}
+	}
+	return nil
+}
