@@ -110,6 +110,7 @@ var policy = []struct{ pkg, imports, tests string }{
 		"internal/nearest internal/os/plainfile internal/plainjson trainer/chat trainer/data trainer/data/format " +
 			"trainer/data/records", "trainer/tokenizer"},
 	{"trainer/checkpoint", "core core/vector internal/simd golang.org/x/sys", ""},
+	{"trainer/distributed", "internal/os/dynlib internal/os/sched internal/os/shm internal/simd golang.org/x/sys", ""},
 	{"trainer/optim", "core internal/simd", "trainer/checkpoint"},
 	{"trainer/preference", "trainer/data", "core trainer/checkpoint"},
 	{"trainer/nn", "core internal/simd trainer/autograd trainer/data",

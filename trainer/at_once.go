@@ -75,7 +75,7 @@ func (e *Engine) pass(ctx context.Context, b data.Batch, r *StepResult) error {
 		return err
 	}
 	if err := e.forward(ctx, 0, b, r); err != nil {
-		return err
+		return e.explain(ctx, err)
 	}
 	if !a.trial {
 		e.opt.Begin()

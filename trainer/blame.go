@@ -26,8 +26,15 @@ func (s suspects) blame(ctx context.Context, what string, value float64) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("trainer: %s is %g: %w; %s: %s", what, value, ErrNonFinite, where, why)
+	err = fmt.Errorf("trainer: %s is %g: %w; %s: %s", what, value, ErrNonFinite, where, why)
+	if where == summed {
+		return &elsewhere{err.Error(), errors.Join(ErrNonFinite, errInnocent)}
+	}
+	return err
 }
+
+// summed is where a number became infinite that no module has made so.
+const summed = "it appeared while summing what is finite"
 
 func (s suspects) find(ctx context.Context) (where, why string, err error) {
 	most, in, bad := s.weights()
@@ -40,7 +47,7 @@ func (s suspects) find(ctx context.Context) (where, why string, err error) {
 	path, op, err := s.program.FirstNonFinite(ctx)
 	switch {
 	case errors.Is(err, autograd.ErrFinite):
-		where = "it appeared while summing what is finite"
+		where = summed
 	case err != nil:
 		return "", "", err
 	default:

@@ -99,8 +99,15 @@ func (r *session) checkpointIfDue(interrupted bool) {
 	if every == 0 || step == 0 || step == r.saved || !(step%every == 0 || step == r.state.Steps || best || interrupted) {
 		return
 	}
+	all, err := r.engine.optimizerState()
+	if !r.leads() {
+		return
+	}
 	path := checkpoint.StepDir(r.out.path, step)
-	if err := r.writeCheckpoint(path); err != nil {
+	if err == nil {
+		err = r.writeCheckpoint(path, all)
+	}
+	if err != nil {
 		call(r.job.Hooks.OnWarning, fmt.Errorf("step %d: no checkpoint was saved, the run goes on: %w", step, err))
 		return
 	}
@@ -115,7 +122,7 @@ func (r *session) checkpointIfDue(interrupted bool) {
 	}
 }
 
-func (r *session) writeCheckpoint(path string) (err error) {
+func (r *session) writeCheckpoint(path string, all []checkpoint.Named) (err error) {
 	f, err := checkpoint.NewFolder(path)
 	if err != nil {
 		return err
@@ -132,7 +139,7 @@ func (r *session) writeCheckpoint(path string) (err error) {
 	if err := writeMaster(f, r.job.Model); err != nil {
 		return err
 	}
-	if err := r.engine.writeOptimizer(f); err != nil {
+	if err := r.engine.writeOptimizer(f, all); err != nil {
 		return err
 	}
 	if ref := r.engine.reference; ref != nil {

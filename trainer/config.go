@@ -74,6 +74,8 @@ type Config struct {
 
 	Checkpoints Checkpoints `json:"checkpoints"`
 
+	Ranks Ranks `json:"-"` // of this machine, and so of no checkpoint
+
 	complete bool // the defaults are in: a zero is meant
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/seed98097648/tune/internal/os/shm"
 	"github.com/seed98097648/tune/trainer/crosscheck"
 	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/distributed"
 	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/nn"
 	"github.com/seed98097648/tune/trainer/optim"
@@ -43,6 +44,11 @@ type EngineConfig struct {
 	Trained    bool              // the model's adapter has been trained before: the reference is the model without it
 
 	Check *crosscheck.Checker // compares the kernels' calls with the plain forward; nil for no comparison
+
+	// World is the ranks that make a step together: Batch and Accumulate are those of this rank, and so are the batches
+	// that Step gets. All ranks call the same methods. It is nil for an engine that trains alone.
+	World  *distributed.World
+	Reduce Reduction
 }
 
 // Engine runs training steps on one model: forward, backward, clipping, optimizer. Patch
@@ -61,6 +67,8 @@ type Engine struct {
 	kept      int64           // what kernels may keep, at most
 	settled   bool            // a step has touched all memory of the graph
 	atOnce    atOnce          // of UpdateInBackward
+	ranks     *ranks          // nil for an engine that trains alone
+	shard     []shard         // what the optimizer has for its parameters; nil unless it has a share only
 
 	judge     *judge     // nil without preferences
 	reference *Reference // likewise, and where the loss needs none
@@ -75,6 +83,9 @@ type StepResult struct {
 	Metrics  *preference.Metrics // nil without preferences
 
 	Forward, Backward, Optimizer time.Duration
+	Ranks                        RankTimes // of several ranks
+
+	losses []float64 // of this rank's batches
 }
 
 // ErrNonFinite is wrapped by the error of a step whose loss or gradients are not finite.
@@ -97,7 +108,11 @@ func NewEngine(m *models.Model, mem core.Memory, cfg EngineConfig) (*Engine, err
 	if err := e.compile(); err != nil {
 		return nil, err
 	}
-	if err := e.buildOptimizer(); err != nil {
+	err := e.meet()
+	if err == nil {
+		err = e.buildOptimizer()
+	}
+	if err != nil {
 		e.Close()
 		return nil, err
 	}
@@ -148,6 +163,9 @@ func (e *Engine) Repatch(change func() error) error {
 	if e.cfg.UpdateInBackward {
 		return nil
 	}
+	if e.ranks != nil {
+		e.ranks.reducer.Bind(e.grads)
+	}
 	return e.opt.SetGradients(e.byTensor(e.grads))
 }
 
@@ -163,6 +181,9 @@ func (e *Engine) Step(ctx context.Context, batches []data.Batch, lr float64) (St
 	for _, b := range batches {
 		r.Targets += b.Targets()
 		r.Tokens += b.B * b.S
+	}
+	if err := e.ranks.count(&r); err != nil {
+		return r, err
 	}
 	if r.Targets == 0 {
 		return r, errors.New("trainer: the batch has no targets; every label is ignored")
@@ -181,6 +202,9 @@ func (e *Engine) Step(ctx context.Context, batches []data.Batch, lr float64) (St
 	}
 	start := time.Now()
 	e.opt.Step(lr, optim.ClipCoefficient(r.GradNorm, e.cfg.Clip))
+	if err := e.ranks.spread(e.model.Trainable()); err != nil {
+		return r, err
+	}
 	r.Optimizer += time.Since(start)
 	e.updated()
 	return r, nil
@@ -197,29 +221,57 @@ func (e *Engine) updated() {
 	}
 }
 
-// gradients computes those of all batches together.
+// gradients computes those of all batches together, of all ranks.
 func (e *Engine) gradients(ctx context.Context, batches []data.Batch, r *StepResult) error {
-	r.Loss = 0
+	r.Loss, r.losses = 0, r.losses[:0]
 	of := e.judge.total(batches...)
 	e.judge.forget()
+	err := error(nil)
 	for i, b := range batches {
-		if err := e.judge.begin(b, of); err != nil {
-			return err
+		if err = e.judge.begin(b, of); err == nil {
+			err = e.accumulate(ctx, i, i == len(batches)-1, b, r)
 		}
-		if err := e.accumulate(ctx, i, b, r); err != nil {
-			return err
+		if err != nil {
+			break
 		}
 	}
-	r.Metrics = e.judge.metrics()
-	return nil
+	if err = e.ranks.sum(err, r); err == nil && !finite(r.GradNorm) {
+		err = &notFinite{"gradient norm", r.GradNorm}
+	}
+	if !errors.Is(err, ErrNonFinite) {
+		r.Metrics = e.judge.metrics()
+		return err
+	}
+	return e.ranks.agree(e.explain(ctx, err))
 }
+
+// explain says where a number comes from that is not finite. The program still has the batch at fault.
+func (e *Engine) explain(ctx context.Context, err error) error {
+	if bad := (*notFinite)(nil); errors.As(err, &bad) {
+		return e.suspects().blame(ctx, bad.what, bad.value)
+	}
+	return err
+}
+
+// notFinite is a number of a step that is to be explained.
+type notFinite struct {
+	what  string
+	value float64
+}
+
+// Error implements error.
+func (n *notFinite) Error() string { return fmt.Sprintf("%s is %g", n.what, n.value) }
+
+// Unwrap returns what it is.
+func (n *notFinite) Unwrap() error { return ErrNonFinite }
 
 // forward runs the forward pass on a batch, the i-th of the step.
 func (e *Engine) forward(ctx context.Context, i int, b data.Batch, r *StepResult) error {
 	if err := e.program.Batch.Fill(b, r.Targets); err != nil {
 		return err
 	}
-	e.program.Batch.Draw(e.cfg.Seed, uint64(e.opt.T()), uint64(i))
+	world := e.cfg.World
+	e.program.Batch.Draw(e.cfg.Seed, uint64(e.opt.T()), uint64(i*world.Size()+world.Rank()))
 	e.program.Adding(i > 0)
 	start := time.Now()
 	loss, err := e.program.Forward(ctx)
@@ -227,28 +279,35 @@ func (e *Engine) forward(ctx context.Context, i int, b data.Batch, r *StepResult
 		return err
 	}
 	r.Loss += loss
+	r.losses = append(r.losses, loss)
 	if !finite(loss) {
-		return e.suspects().blame(ctx, "loss", loss)
+		return &notFinite{"loss", loss}
 	}
 	r.Forward += time.Since(start)
 	return nil
 }
 
-func (e *Engine) accumulate(ctx context.Context, i int, b data.Batch, r *StepResult) error {
+func (e *Engine) accumulate(ctx context.Context, i int, last bool, b data.Batch, r *StepResult) error {
 	if err := e.forward(ctx, i, b, r); err != nil {
 		return err
 	}
 	start := time.Now()
+	if last {
+		defer e.ranks.beside(e.program)()
+	}
 	if err := e.program.Backward(ctx); err != nil {
 		return err
 	}
 	backward := time.Now()
 	r.Backward += backward.Sub(start)
+	if last && e.ranks != nil {
+		return nil // the norm is that of all ranks' sum
+	}
 	// Asked after each batch, while the one at fault can still be run again.
 	r.GradNorm = optim.GlobalNorm(e.grads)
 	r.Optimizer += time.Since(backward)
 	if !finite(r.GradNorm) {
-		return e.suspects().blame(ctx, "gradient norm", r.GradNorm)
+		return &notFinite{"gradient norm", r.GradNorm}
 	}
 	return nil
 }
@@ -258,12 +317,13 @@ func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 // suspects are what this step can have gone wrong by.
 func (e *Engine) suspects() suspects { return suspects{e.model, e.program, e.opt.T()} }
 
-// Evaluate is Evaluator.Loss with the engine's batch size and loss; the evaluator is made at the
+// Evaluate is Evaluator.Loss, shared out among the ranks, with the engine's batch size and loss; it is made at the
 // first call.
 func (e *Engine) Evaluate(ctx context.Context, batches func(yield func(data.Batch) bool)) (loss float64, targets int, err error) {
 	if err := e.evaluator(); err != nil {
 		return 0, 0, err
 	}
+	e.eval.world = e.cfg.World
 	return e.eval.Loss(ctx, batches)
 }
 
@@ -288,6 +348,7 @@ func (e *Engine) Program() *nn.Compiled { return e.program }
 
 // Close gives the graphs' memory back and lets the model be patched again.
 func (e *Engine) Close() {
+	e.ranks.close()
 	e.closeGraphs()
 	for _, b := range e.freed {
 		e.host.Free(b)

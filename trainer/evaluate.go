@@ -7,6 +7,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/crosscheck"
 	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/distributed"
 	"github.com/seed98097648/tune/trainer/models"
 	"github.com/seed98097648/tune/trainer/nn"
 )
@@ -18,6 +19,7 @@ type Evaluator struct {
 	program *nn.Compiled
 	updates int    // that training has made
 	judge   *judge // nil without preferences
+	world   *distributed.World
 }
 
 // NewEvaluator compiles the model's graph, with the kernels that its sites hold, for
@@ -47,32 +49,37 @@ func newEvaluator(m *models.Model, mem core.Memory, batch, seq, maxPosition int,
 // Loss returns the mean loss over the targets of all batches, or over their pairs or marked answers, and the
 // number of targets. A loss that is not finite gives an error that wraps ErrNonFinite, as in Engine.Step.
 func (e *Evaluator) Loss(ctx context.Context, batches func(yield func(data.Batch) bool)) (loss float64, targets int, err error) {
-	sum, weight := 0.0, 0
 	e.judge.forget()
+	i, losses, weights, counts := 0, []float64(nil), []float64(nil), []float64(nil)
 	for b := range batches {
-		n := b.Targets()
-		if n == 0 {
-			continue
+		if mine := i%e.world.Size() == e.world.Rank(); mine && err == nil {
+			l, weight, n, failed := e.batch(ctx, b)
+			losses, weights, err = append(losses, l), append(weights, float64(weight)), failed
+			counts = append(counts, float64(n))
 		}
-		of, examples := e.judge.total(b), n
-		if e.judge != nil {
-			examples = of.Examples
+		if i++; err != nil && e.world == nil {
+			break
 		}
-		if err := e.judge.begin(b, of); err != nil {
-			return 0, 0, err
-		}
-		l, err := e.forward(ctx, b, n)
-		if err != nil {
-			return 0, 0, err
-		}
-		sum += l * float64(examples)
-		weight += examples
-		targets += n
+	}
+	if losses, err = everybody(e.world, "an evaluation", losses, err); err == nil {
+		weights, err = everybody(e.world, "an evaluation", weights, nil)
+	}
+	if err == nil {
+		counts, err = everybody(e.world, "an evaluation", counts, nil)
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	sum, weight := 0.0, 0.0
+	for i, l := range losses {
+		sum += l * weights[i]
+		weight += weights[i]
+		targets += int(counts[i])
 	}
 	if targets == 0 {
 		return 0, 0, errors.New("trainer: the evaluation data has no targets")
 	}
-	return sum / float64(weight), targets, nil
+	return sum / weight, targets, nil
 }
 
 // forward returns the loss of a batch with so many targets.
@@ -85,6 +92,21 @@ func (e *Evaluator) forward(ctx context.Context, b data.Batch, targets int) (flo
 		err = suspects{e.model, e.program, e.updates}.blame(ctx, "loss", l)
 	}
 	return l, err
+}
+
+// batch returns the mean loss of a batch, of how many targets, pairs or marked answers it is, and its targets.
+func (e *Evaluator) batch(ctx context.Context, b data.Batch) (loss float64, weight, targets int, err error) {
+	if targets = b.Targets(); targets == 0 {
+		return 0, 0, 0, nil
+	}
+	of := e.judge.total(b)
+	if weight = targets; e.judge != nil {
+		weight = of.Examples
+	}
+	if err = e.judge.begin(b, of); err == nil {
+		loss, err = e.forward(ctx, b, targets)
+	}
+	return loss, weight, targets, err
 }
 
 // Close gives the graph's memory back and lets the model be patched again.

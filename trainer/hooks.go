@@ -45,6 +45,7 @@ type Step struct {
 	Tokens int           `json:"-"` // processed, padding included
 	Took   time.Duration `json:"-"`
 	Update time.Duration `json:"-"` // of that in the optimizer
+	Ranks  RankTimes     `json:"-"` // of several ranks
 }
 
 // Eval is an evaluation on the held-out rows.

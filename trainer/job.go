@@ -12,6 +12,7 @@ import (
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/data/corpus"
+	"github.com/seed98097648/tune/trainer/distributed"
 	"github.com/seed98097648/tune/trainer/journal"
 	"github.com/seed98097648/tune/trainer/measure"
 	"github.com/seed98097648/tune/trainer/models"
@@ -30,9 +31,10 @@ type Job struct {
 	Corpus   *corpus.Corpus // where the rows come from; nil if not from files
 	Files    []File         // copied into the saved folder: the tokenizer and what belongs to it
 	Hooks    Hooks
-	Journal  []journal.Sink    // besides that in the output folder, which every run keeps
-	Claim    *checkpoint.Claim // to Config.Out, where the caller has it already; nil lets Run claim it
-	Abort    <-chan struct{}   // closing it makes Run give up at once, saving nothing more; may be nil
+	Journal  []journal.Sink     // besides that in the output folder, which every run keeps
+	Claim    *checkpoint.Claim  // to Config.Out, where the caller has it already; nil lets Run claim it
+	World    *distributed.World // the ranks that train together, each with a job of its own; nil for one that trains alone
+	Abort    <-chan struct{}    // closing it makes Run give up at once, saving nothing more; may be nil
 
 	// Resume makes Run go on from a checkpoint, as if the run had never ended: the same
 	// losses and weights, to the bit, and the same log but for the times. The job is made

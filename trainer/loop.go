@@ -34,27 +34,30 @@ type Summary struct {
 	Report  *core.Report        // which kernel went where, and which was taken off
 	Checked crosscheck.Stats    // the comparisons of kernels with the plain forward; see Config.CheckEvery
 	Wrong   []*core.KernelError // the kernels that were taken off for what they gave
+	Waited  time.Duration       // by this rank for others, in all steps
 	Elapsed time.Duration       // training and evaluation, without loading and what was done before resuming
 }
 
 // session is one process's part of a run.
 type session struct {
-	job      *Job
-	engine   *Engine
-	check    *crosscheck.Checker // nil without
-	stale    bool                // the evaluation before training was with a kernel that is wrong
-	widened  []string            // what was said to be saved as float32
-	out      *output
-	loader   *data.Loader
-	epoch    epoch
-	schedule optim.Schedule
-	state    State
-	logged   int      // bytes of the training log before the newest evaluation
-	losses   float64  // of all steps, added up
-	saved    int      // the step of the newest checkpoint
-	best     [][]byte // what is trained, as it was at the best evaluation; nil unless Checkpoints.LoadBest has no checkpoints
-	sum      *Summary
-	journal  *recorder
+	job        *Job
+	engine     *Engine
+	check      *crosscheck.Checker // nil without
+	stale      bool                // the evaluation before training was with a kernel that is wrong
+	widened    []string            // what was said to be saved as float32
+	batch      int                 // rows of a batch of this rank
+	accumulate int                 // batches of a step of this rank
+	out        *output
+	loader     *data.Loader
+	epoch      epoch
+	schedule   optim.Schedule
+	state      State
+	logged     int      // bytes of the training log before the newest evaluation
+	losses     float64  // of all steps, added up
+	saved      int      // the step of the newest checkpoint
+	best       [][]byte // what is trained, as it was at the best evaluation; nil unless Checkpoints.LoadBest has no checkpoints
+	sum        *Summary
+	journal    *recorder
 }
 
 // Run patches the model, trains it, evaluates it before, on the way and after, and saves
@@ -101,6 +104,9 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 	}
 	defer out.abort()
 	r := &session{job: j, out: out, sum: &Summary{}}
+	if r.batch, r.accumulate, err = c.share(j.World); err != nil {
+		return nil, err
+	}
 	if r.check = crosscheck.New(c.CheckEvery); r.check != nil {
 		r.check.Strict, r.check.OnWrong = c.Strict, r.onWrong
 	}
@@ -111,7 +117,8 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 		return nil, err
 	}
 	config := j.Config.Engine()
-	config.Check = r.check
+	config.Batch, config.Accumulate, config.Check = r.batch, r.accumulate, r.check
+	config.World, config.Reduce = j.World, c.Ranks.Reduce
 	r.engine, err = NewEngine(j.Model, j.Memory, config)
 	if err != nil {
 		return nil, err
@@ -144,7 +151,7 @@ func (r *session) loop(ctx context.Context) error {
 	for {
 		last := r.state.Step == r.state.Steps
 		within := ctx // whoever interrupts wants the end: what there is is saved at once
-		if last {
+		if last || r.job.World != nil {
 			within = whole
 		}
 		if err := r.evaluateIfDue(within); err != nil {
@@ -155,7 +162,10 @@ func (r *session) loop(ctx context.Context) error {
 		}
 		limit := r.job.Config.MaxTime
 		r.sum.TimeUp = limit > 0 && r.state.Step > from && time.Since(begin) >= limit && !last
-		interrupted := (ctx.Err() != nil || r.sum.TimeUp) && !last
+		interrupted, err := r.anybody((ctx.Err() != nil || r.sum.TimeUp) && !last)
+		if err != nil {
+			return err
+		}
 		patience := r.job.Config.Checkpoints.Patience
 		r.sum.Stopped = patience > 0 && r.state.NoBetter >= patience && !last
 		r.checkpointIfDue(interrupted || r.sum.Stopped)
@@ -185,16 +195,14 @@ func abortable(ctx context.Context, abort <-chan struct{}) (context.Context, fun
 // step runs one optimizer step.
 func (r *session) step(ctx context.Context) error {
 	begin, lr := time.Now(), r.schedule.At(r.state.Step)
-	batches := make([]data.Batch, r.epoch.batchesOf(r.state.Step))
-	for k := range batches {
-		var err error
-		if batches[k], err = r.loader.Next(); err != nil {
-			return err
-		}
+	dealt := r.epoch.batchesOf(r.state.Step)
+	batches, err := r.loader.Share(dealt, r.batch, r.job.World.Rank(), r.job.World.Size())
+	if err = agree(r.job.World, err); err != nil {
+		return err
 	}
 	r.check.Tick()
 	var done StepResult
-	err := r.rightly(func() (err error) {
+	err = r.rightly(func() (err error) {
 		if err := r.evaluateAgain(ctx); err != nil {
 			return err
 		}
@@ -211,15 +219,21 @@ func (r *session) step(ctx context.Context) error {
 	}
 	s := &r.state
 	s.Step++
-	s.Batches += len(batches)
+	s.Batches += dealt
 	s.Epoch = float64(s.Batches) / float64(r.epoch.batches)
 	took := time.Since(begin)
 	s.Last = Step{Step: s.Step, Loss: done.Loss, LR: lr, GradNorm: done.GradNorm, TokensPer: float64(done.Tokens) / took.Seconds(),
-		Tokens: done.Tokens, Took: took, Update: done.Optimizer, Metrics: done.Metrics}
+		Tokens: done.Tokens, Took: took, Update: done.Optimizer, Metrics: done.Metrics, Ranks: done.Ranks}
 	if s.Step == 1 {
 		s.First = s.Last
 	}
 	r.losses += done.Loss
+	r.sum.Waited += done.Ranks.Waited
+	if every := r.job.Config.Ranks.SyncCheck; every > 0 && s.Step%every == 0 {
+		if err := r.inSync(); err != nil {
+			return err
+		}
+	}
 	r.out.log(s.Last)
 	call(r.job.Hooks.OnStep, s.Last)
 	return nil
@@ -246,7 +260,7 @@ func (r *session) evaluateIfDue(ctx context.Context) error {
 	var targets int
 	err := r.rightly(func() error {
 		return r.compared(func() (err error) {
-			batches, failed := data.Stream(j.Eval, j.Config.Batch)
+			batches, failed := data.Stream(j.Eval, r.batch)
 			if loss, targets, err = r.engine.Evaluate(ctx, batches); err == nil {
 				err = failed()
 			}

@@ -60,11 +60,19 @@ func (r *session) checkMemory() error {
 	if c.Force {
 		return nil
 	}
-	f, err := forecast.New(j.Model, j.Memory, forecast.Run{Batch: c.Batch, Seq: c.Seq, Accumulate: c.Accumulate,
+	f, err := forecast.New(j.Model, j.Memory, forecast.Run{Batch: r.batch, Seq: c.Seq, Accumulate: r.accumulate,
 		GradientCheckpointing: c.GradientCheckpointing, Evaluates: rowsIn(j.Eval) > 0 && !c.Checkpoints.NoEval, Plugins: len(r.sum.Report.Applied()),
 		Optim: c.OptimConfig(), UpdateInBackward: c.Optimizer.UpdateInBackward})
 	if err != nil {
 		return err
 	}
-	return enough(f.Bytes(), memory.Available(), f.Weights())
+	free, err := fairly(j.World, memory.Available())
+	if err != nil {
+		return err
+	}
+	need := f.Bytes()
+	if n := int64(j.World.Size()); c.Ranks.Reduce.Shard {
+		need -= c.OptimConfig().Bytes(forecast.Params(j.Model)) * (n - 1) / n
+	}
+	return agree(j.World, enough(need, free, f.Weights()))
 }

@@ -153,7 +153,7 @@ func (r *recorder) onStep(s Step) {
 	r.update += s.Update
 	now := time.Now()
 	r.step = journal.Step{Time: now, Step: s.Step, Loss: s.Loss, LR: s.LR, GradNorm: s.GradNorm, Tokens: s.Tokens, Seconds: s.Took.Seconds(),
-		Memory: r.memory.Resident(), Metrics: s.Metrics.Named()}
+		Memory: r.memory.Resident(), Metrics: s.Metrics.Named(), Waited: s.Ranks.Waited.Seconds(), Slowest: s.Ranks.Slowest}
 	r.send(&r.step)
 	for i := range r.health {
 		r.ask(&r.health[i])

@@ -34,6 +34,9 @@ type output struct {
 // newOutput claims the folder.
 func (j *Job) newOutput() (_ *output, err error) {
 	c, from := j.Config, j.Resume
+	if j.World.Rank() > 0 {
+		return &output{}, nil // the first rank saves
+	}
 	o := &output{path: c.Out}
 	if c.Out != "" && j.Claim == nil {
 		if o.claim, err = checkpoint.NewClaim(c.Out); err != nil {

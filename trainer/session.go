@@ -24,14 +24,15 @@ func (r *session) patch(ctx context.Context) error {
 	}
 	var plan *core.Plan
 	var err error
-	if j.Resume != nil {
+	switch {
+	case j.Resume != nil:
 		plan, err = j.Resume.plan(ctx, j.Model, reg)
-	} else {
-		plan, err = measure.Plan(ctx, j.Model, reg, c.Kernels, measure.Run{Memory: j.Memory, Batch: c.Batch, Seq: c.Seq,
+	case j.World.Rank() == 0: // for all
+		plan, err = measure.Plan(ctx, j.Model, reg, c.Kernels, measure.Run{Memory: j.Memory, Batch: r.batch, Seq: c.Seq,
 			MaxPosition: c.Positions(c.Seq),
 			Keepless:    c.MaxKept < 0}, j.Measure)
 	}
-	if err != nil {
+	if plan, err = j.placeAlike(ctx, plan, reg, err); err != nil {
 		return err
 	}
 	if r.sum.Report, err = plan.Apply(); err != nil {
@@ -55,14 +56,19 @@ func (r *session) begin() error {
 		return err
 	}
 	steps := r.schedule.Steps
-	if err := j.checkDisk(steps); err != nil {
-		return err
+	if r.leads() {
+		if err := j.checkDisk(steps); err != nil {
+			return err
+		}
 	}
 	r.state.Version, r.state.Sums, r.state.Config, r.state.Steps, r.state.Rows = stateVersion, true, c, steps, j.Train.Len()
 	if c.Checkpoints.SaveEvery > 0 || j.Resume != nil {
 		if r.state.Model, r.state.Data, err = j.fingerprint(); err != nil {
 			return err
 		}
+	}
+	if err := r.checkRanks(); err != nil {
+		return err
 	}
 	start := Start{Model: j.Model.Config.ModelType, Trainable: j.Model.Elems(), Rows: j.Train.Len(), EvalRows: rowsIn(j.Eval), Steps: steps, Config: c}
 	for _, p := range j.Model.Params() {
@@ -71,6 +77,9 @@ func (r *session) begin() error {
 	if j.Resume == nil {
 		r.out.log(start)
 	} else if err := r.restore(j.Resume); err != nil {
+		return err
+	}
+	if err := r.inSync(); err != nil {
 		return err
 	}
 	start.Resumed = r.state.Step
@@ -104,7 +113,7 @@ func (r *session) restore(from *Resume) error {
 	r.state.NoBetter = was.NoBetter
 	r.losses = lossesIn(from.log)
 	r.sum.Checkpoint = from.Dir
-	if same(from.Dir, checkpoint.StepDir(r.out.path, was.Step)) {
+	if same(from.Dir, checkpoint.StepDir(r.job.Config.Out, was.Step)) {
 		r.saved = was.Step
 	}
 	return nil
@@ -117,6 +126,9 @@ func (r *session) finish(ctx context.Context) (err error) {
 	s.Before, s.Best, s.Loss = r.state.Before, r.state.Best, r.trained().Loss
 	if e := r.state.Eval; e != nil && !s.Interrupted && e.Step == s.Steps {
 		s.After = e
+	}
+	if !r.leads() {
+		return nil
 	}
 	s.BestCheckpoint = r.bestCheckpoint()
 	if j.Config.Checkpoints.LoadBest && !s.Interrupted && s.Best != nil && s.Best.Step != s.Steps {

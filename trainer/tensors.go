@@ -104,16 +104,8 @@ func read(from source, name string, into core.Tensor) error {
 }
 
 // writeOptimizer writes the optimizer's state.
-func (e *Engine) writeOptimizer(f *checkpoint.Folder) error {
-	var tensors []checkpoint.Named
-	err := e.opt.Each(func(name string, t core.Tensor) error {
-		tensors = append(tensors, checkpoint.Named{Name: name, Tensor: t})
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return f.WriteTensors(optimizerFile, tensors, map[string]string{"step": strconv.Itoa(e.opt.T())})
+func (e *Engine) writeOptimizer(f *checkpoint.Folder, state []checkpoint.Named) error {
+	return f.WriteTensors(optimizerFile, state, map[string]string{"step": strconv.Itoa(e.opt.T())})
 }
 
 // readOptimizer takes over the state that was written after a step.
@@ -126,7 +118,7 @@ func (e *Engine) readOptimizer(path string, step int) error {
 	if got := f.Metadata()["step"]; got != strconv.Itoa(step) {
 		return fmt.Errorf("%s is of step %q, want %d: the checkpoint is damaged", path, got, step)
 	}
-	if err := e.opt.Each(func(name string, t core.Tensor) error { return read(f, name, t) }); err != nil {
+	if err := e.readState(f); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	e.opt.SetT(step)

@@ -104,14 +104,22 @@ func (e *Engine) buildOptimizer() error {
 		}
 		e.tensorsOf = append(e.tensorsOf, parts)
 	}
-	var err error
-	e.opt, err = optim.New(e.cfg.Optim, params, e.allocHost)
+	params, err := e.shardOf(params)
+	if err == nil {
+		e.opt, err = optim.New(e.cfg.Optim, params, e.allocHost)
+	}
 	return err
 }
 
 // byTensor divides gradients of the parameters into those of the tensors of files.
 func (e *Engine) byTensor(grads [][]float32) [][]float32 {
 	var all [][]float32
+	if e.ranks.shards() && e.opt != nil {
+		for _, s := range e.shard {
+			all = append(all, grads[s.param][s.from:s.to])
+		}
+		return all
+	}
 	for i, p := range e.model.Trainable() {
 		for _, entry := range p.Entries {
 			all = append(all, grads[i][entry.Offset:][:entry.Shape.Elems()])

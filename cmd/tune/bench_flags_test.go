@@ -9,6 +9,7 @@ import (
 const (
 	ofTheData     = "bench has no data: its rows are of random tokens, each one text, all of it learned"
 	ofTheRun      = "it is about what a run reads, writes, shows or repeats, and not about a step"
+	ofTheRanks    = "bench measures one process"
 	ofTheLoss     = "bench measures the plain loss"
 	ofThePart     = "bench trains all weights, or adapters alone"
 	ofTheSchedule = "it is a factor of the update, which takes as long with any"
@@ -39,6 +40,8 @@ var notOfAStep = map[string]string{
 	"muon-match-rms":    ofTheSchedule,
 	"loraplus-lr-ratio": ofTheSchedule,
 
+	"distributed": ofTheRanks, "reduce-dtype": ofTheRanks, "reduce-behind": ofTheRanks, "sync-check": ofTheRanks,
+	"shard-optimizer": ofTheRanks, "rank-timeout": ofTheRanks,
 	"stage": ofPreference, "pref-loss": ofPreference, "pref-beta": ofPreference, "simpo-gamma": ofPreference, "dpo-label-smoothing": ofPreference,
 	"pref-ftx": ofPreference, "kto-chosen-weight": ofPreference, "kto-rejected-weight": ofPreference, "ref-cache": ofPreference,
 

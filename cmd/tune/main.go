@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/plugins/builtin"
+	"github.com/seed98097648/tune/trainer/distributed"
 	"github.com/seed98097648/tune/trainer/progress"
 )
 
@@ -46,6 +47,9 @@ type app struct {
 	waiting                 string      // what was said last about a model that cannot be saved
 	saves                   bool        // whether the command has something to save
 	told                    atomic.Bool // that it was interrupted
+
+	launch distributed.Launch // of the ranks that train together
+	world  *distributed.World // which are these; nil for none
 }
 
 // commands is the table of verbs, in the order of the help.
@@ -81,13 +85,17 @@ func run(args []string, stdout, stderr io.Writer) int {
 	defer stop()
 	a := &app{stdout: stdout, stderr: p, progress: p, abort: abort}
 	defer a.tellOfInterrupt(ctx, time.Second)()
-	return a.report(a.dispatch(ctx, args))
+	defer a.abortAll()
+	return a.leave(a.report(a.dispatch(ctx, args)))
 }
 
 // report prints an error, one line for each cause, and chooses the exit code.
 func (a *app) report(err error) int {
 	if err == nil {
 		return exitOK
+	}
+	if a.follows() {
+		time.Sleep(headStart)
 	}
 	var usage *usageError
 	switch {

@@ -41,12 +41,17 @@ func (a *app) planCommand() *Command {
 		Examples: "tune plan --model DIR --batch 8 --seq 512\ntune plan --config run.yaml --gradient-checkpointing --json\n"}
 	t := newTrainFlags(c)
 	t.noData = true
+	ranks := &ranksPlan{}
+	ranks.add(c.Group("Several machines"))
 	json := c.Group("Form of the plan").Bool("json", false, "write JSON")
 	return c.finish(func(ctx context.Context, _ []string) error {
 		if printed, err := t.ready(a, c); printed || err != nil {
 			return err
 		}
-		return a.planRun(ctx, c, t, *json)
+		if err := ranks.check(c); err != nil {
+			return err
+		}
+		return a.planRun(ctx, c, t, ranks, *json)
 	})
 }
 
@@ -54,16 +59,18 @@ func (a *app) planCommand() *Command {
 type runPlan struct {
 	Model string `json:"model"` // the model_type
 	*forecast.Forecast
-	Bytes     int64            `json:"bytes"`
-	Available int64            `json:"available_bytes"` // 0 if unknown
-	Fits      bool             `json:"fits"`
-	Others    []otherRun       `json:"alternatives,omitempty"` // when it does not fit
-	From      float64          `json:"step_from_s"`            // a step is likely to take from this
-	To        float64          `json:"step_to_s"`              // to that
-	Busy      float64          `json:"busy_cores"`             // that other programs kept before; 0 if unknown
-	Ceilings  ceiling.Ceilings `json:"ceilings"`
-	Kernels   map[string]int   `json:"kernels_applied"`  // sites of each
-	Course    *course          `json:"course,omitempty"` // with data
+	Bytes     int64              `json:"bytes"`
+	Available int64              `json:"available_bytes"` // 0 if unknown
+	Fits      bool               `json:"fits"`
+	Others    []otherRun         `json:"alternatives,omitempty"` // when it does not fit
+	From      float64            `json:"step_from_s"`            // a step is likely to take from this
+	To        float64            `json:"step_to_s"`              // to that
+	Busy      float64            `json:"busy_cores"`             // that other programs kept before; 0 if unknown
+	Ceilings  ceiling.Ceilings   `json:"ceilings"`
+	Kernels   map[string]int     `json:"kernels_applied"`  // sites of each
+	Course    *course            `json:"course,omitempty"` // with data
+	Ranks     []forecast.OfRanks `json:"ranks,omitempty"`  // of several machines
+	moments   int64              // bytes that the optimizer remembers
 	config    trainer.Config
 	report    *core.Report
 	run       forecast.Run
@@ -76,7 +83,7 @@ type otherRun struct {
 	Fits   bool   `json:"fits"`
 }
 
-func (a *app) planRun(ctx context.Context, c *Command, t *trainFlags, json bool) (err error) {
+func (a *app) planRun(ctx context.Context, c *Command, t *trainFlags, ranks *ranksPlan, json bool) (err error) {
 	if err := t.fitModel(c); err != nil {
 		return err
 	}
@@ -104,6 +111,9 @@ func (a *app) planRun(ctx context.Context, c *Command, t *trainFlags, json bool)
 		return t.kernels.blame(err)
 	}
 	p.Course, p.config = course, t.config
+	if p.To > 0 || ranks.step > 0 { // one that does not fit has no time
+		p.Ranks = ranks.forecast(p, t)
+	}
 	if json {
 		err = a.writeJSON(p)
 	} else {
@@ -129,7 +139,7 @@ func (a *app) makeRunPlan(ctx context.Context, t *trainFlags, m *models.Model, m
 	if p.Forecast, err = forecast.New(m, mem, p.run); err != nil {
 		return nil, err
 	}
-	p.Bytes = p.Forecast.Bytes()
+	p.Bytes, p.moments = p.Forecast.Bytes(), c.OptimConfig().Bytes(forecast.Params(m))
 	if p.Fits = p.Available == 0 || p.Bytes <= p.Available; !p.Fits {
 		return p, p.lookForLess(&smaller{mem, t.config, patch}, m)
 	}
@@ -187,6 +197,7 @@ func (p *runPlan) print(w io.Writer) {
 		fmt.Fprintf(w, "  %-12s %10s with%s\n", "", amount.Bytes(o.Bytes), o.Change)
 	}
 	p.printTime(w)
+	p.printRanks(w)
 	fmt.Fprintf(w, "\nkernels\n%s", paletteOf(w).actions(p.report.String()))
 }
 

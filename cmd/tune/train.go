@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
@@ -17,6 +18,7 @@ import (
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/data/format"
 	"github.com/seed98097648/tune/trainer/demo"
+	"github.com/seed98097648/tune/trainer/distributed"
 	"github.com/seed98097648/tune/trainer/optim"
 	"github.com/seed98097648/tune/trainer/progress"
 )
@@ -65,6 +67,7 @@ type trainFlags struct {
 	config  trainer.Config
 	kernels kernelFlags
 	view    viewFlags
+	ranks   rankFlags
 	file    configFile
 	log     string
 	from    string          // --resume
@@ -106,6 +109,7 @@ func newTrainFlags(c *Command) *trainFlags {
 	addStrict(kernels, &t.config.Strict)
 	addCheck(kernels, &t.config.CheckEvery, "`STEPS`")
 	t.view.add(c.Group("Watching the run"))
+	t.ranks.add(c.Group("Several ranks"))
 	machine := c.Group("Machine and output")
 	addThreads(machine, &t.config.Threads)
 	addMemory(machine, &t.config)
@@ -118,21 +122,22 @@ func newTrainFlags(c *Command) *trainFlags {
 
 func (a *app) train(ctx context.Context, c *Command, t *trainFlags) (err error) {
 	defer func() { err = needLess(err) }()
+	if t.ranks.distributed != distributedOff {
+		a.launch = distributed.Detect()
+	}
 	if printed, err := t.ready(a, c); printed || err != nil {
 		return err
 	}
+	if err := a.join(t); err != nil {
+		return err
+	}
 	var claim *checkpoint.Claim
-	a.saves = true
-	if t.config.Out, claim, err = t.chooseOut(a, c); err != nil {
-		return err
-	}
-	defer closing(claim, &err)
-	if err := t.view.open(ctx, a, c, t.config.Out); err != nil {
-		return err
-	}
-	defer closing(&t.view, &err)
-	if left := unfinished(t.config.Out); left != nil {
-		a.note("%s: left by a run that was killed, and can be removed", strings.Join(left, ", "))
+	if !a.follows() {
+		if claim, err = t.place(ctx, a, c); err != nil {
+			return err
+		}
+		defer closing(claim, &err)
+		defer closing(&t.view, &err)
 	}
 	if err := t.fitModel(c); err != nil {
 		return err
@@ -148,13 +153,15 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags) (err error) 
 		return a.advise(ctx, t.config, nil, nil, err)
 	}
 	defer closing(job, &err)
-	job.Resume, job.Claim, job.Unsaved = t.resume, claim, a.unsaved
+	job.Resume, job.Claim, job.Unsaved, job.World = t.resume, claim, a.unsaved, a.world
 	a.pluginFlags = t.kernels.plugins.given()
 	if err := t.keepConfig(c, job); err != nil {
 		return err
 	}
-	if err := a.noteData(job.Config.Data, job.Corpus); err != nil {
-		return err
+	if !a.follows() {
+		if err := a.noteData(job.Config.Data, job.Corpus); err != nil {
+			return err
+		}
 	}
 	reg, err := t.kernels.open(ctx, a, transport.Options{Threads: t.config.Threads, Strict: t.config.Strict,
 		MaxKept: t.config.MaxKept})
@@ -169,14 +176,33 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags) (err error) 
 	if t.findLR {
 		return t.kernels.blame(a.findRate(ctx, job, reg))
 	}
-	if err := t.view.attach(job); err != nil {
-		return err
+	if !a.follows() {
+		if err := t.view.attach(job); err != nil {
+			return err
+		}
+	} else {
+		example = nil
 	}
 	if t.changed("warmup") || t.changed("warmup-ratio") {
 		job.Hooks.OnStart = a.noteWarmup
 	}
 	err = t.kernels.blame(a.runJob(ctx, job, reg, progress.Format(t.log), example, t.kernels.placed))
 	return a.advise(ctx, t.config, job.Model, reg, err)
+}
+
+// place claims the folder to save, and opens what watches the run.
+func (t *trainFlags) place(ctx context.Context, a *app, c *Command) (claim *checkpoint.Claim, err error) {
+	a.saves = true
+	if t.config.Out, claim, err = t.chooseOut(a, c); err != nil {
+		return nil, err
+	}
+	if err := t.view.open(ctx, a, c, t.config.Out); err != nil {
+		return nil, errors.Join(err, claim.Close())
+	}
+	if left := unfinished(t.config.Out); left != nil {
+		a.note("%s: left by a run that was killed, and can be removed", strings.Join(left, ", "))
+	}
+	return claim, nil
 }
 
 // ready gathers what the flags say together with the files of --config and --resume, and
@@ -202,7 +228,8 @@ func (t *trainFlags) check(c *Command) error {
 	t.config.Kernels = t.kernels.kernels
 	err := cmp.Or(c.oneOf("log", t.log, progress.Formats()...),
 		c.oneOf("data-format", string(t.config.Data.Format), format.Formats()...),
-		c.oneOf("schedule", string(t.config.Schedule), optim.Decays()...), c.checkPrecision(&t.config), c.checkStage(t.config.Preference))
+		c.oneOf("schedule", string(t.config.Schedule), optim.Decays()...), c.checkPrecision(&t.config),
+		c.checkStage(t.config.Preference), t.ranks.check(c))
 	if err != nil {
 		return err
 	}
@@ -293,6 +320,12 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 	job.Hooks.OnPatch = func(r *core.Report) {
 		forget = context.AfterFunc(ctx, func() {
 			a.told.Store(true)
+			if a.world != nil { // a launcher ends the ranks in the same way when one has died, and then kills them
+				time.Sleep(2 * headStart)
+			}
+			if a.follows() {
+				return
+			}
 			a.note("interrupted: finishing the step and saving; interrupt again to give up at once")
 		})
 		if job.Config.Kernels == "none" {
@@ -301,12 +334,15 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 		}
 		fmt.Fprint(text, placed(r))
 	}
-	a.progress.Attach(&job.Hooks, f)
+	if !a.follows() {
+		a.progress.Attach(&job.Hooks, f)
+	}
 	s, err := job.Run(ctx)
 	if s == nil || s.Out == "" {
 		return err
 	}
 	a.progress.Summary(s)
+	a.printRanks(text, s)
 	printHealth(text, reg)
 	fmt.Fprintf(text, "  saved          %s\n", s.Out)
 	if example != nil && !s.Interrupted {

@@ -25,7 +25,8 @@ type Program struct {
 	blocks []block
 	stats  []*Stat
 
-	looking bool // for what is not finite: nothing is updated
+	complete completion
+	looking  bool // for what is not finite: nothing is updated
 }
 
 // Stat says what the instructions of one kind cost.
@@ -144,6 +145,7 @@ func (g *Graph) program(loss *Value, params []*Value) (*Program, error) {
 	case g.sums != nil:
 		p.accumulate(g.sums)
 	}
+	p.marks()
 	live(p.tape)
 	byKind := map[Stat]*Stat{}
 	for _, in := range p.tape {
@@ -216,6 +218,7 @@ func (p *Program) exec(ctx context.Context, tape []*instr) error {
 		in.stat.Work = in.stat.Work.Plus(in.work)
 		in.stat.Time += now.Sub(start)
 		start = now
+		p.complete.after(in)
 	}
 	return nil
 }

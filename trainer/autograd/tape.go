@@ -48,16 +48,17 @@ type instr struct {
 	in, out []ref
 	// over has, for the outputs that are added to a sum instead of being written, the
 	// buffer of the sum so far, which is the output's own place; nil if there are none.
-	over    []*slot
-	adds    []int // the outputs for which that is possible
-	whole   []int // those that can be added to a sum over runs
-	onto    []int // those that are, unless the sum begins anew
-	sums    *overRuns
-	sum     bool // out[0] is the sum of in
-	scratch int  // how many outputs, the last, are only used while it runs
-	work    core.Work
-	inPlace bool   // out[0] may take the place of in[0]
-	cheaper *Again // in which a region may compute outputs again; nil: as in the first place
+	over      []*slot
+	adds      []int // the outputs for which that is possible
+	whole     []int // those that can be added to a sum over runs
+	onto      []int // those that are, unless the sum begins anew
+	sums      *overRuns
+	sum       bool  // out[0] is the sum of in
+	completes []int // the parameters whose gradients nothing changes any more behind it
+	scratch   int   // how many outputs, the last, are only used while it runs
+	work      core.Work
+	inPlace   bool   // out[0] may take the place of in[0]
+	cheaper   *Again // in which a region may compute outputs again; nil: as in the first place
 
 	// bind resolves the buffers to tensors, once they are planned.
 	bind func(in *instr) (run func(ctx context.Context) error)

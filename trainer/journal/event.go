@@ -104,6 +104,9 @@ type Step struct {
 	Seconds  float64   `json:"seconds"`
 	Memory   int64     `json:"memory"` // bytes of this process, without plugins; 0 if unknown
 	Metrics  Metrics   `json:"metrics,omitempty"`
+
+	Waited  float64 `json:"waited,omitempty"`  // seconds in which the first of several ranks waited for others
+	Slowest int     `json:"slowest,omitempty"` // the rank that computed longest
 }
 
 // Metrics are what a run measures beside its loss, by trl's names, such as rewards/chosen; nil for nothing.
@@ -230,6 +233,10 @@ func (s *Step) appendFields(b []byte) []byte {
 	b = strconv.AppendInt(append(b, `,"tokens":`...), int64(s.Tokens), 10)
 	b = appendFloat(append(b, `,"seconds":`...), s.Seconds)
 	b = strconv.AppendInt(append(b, `,"memory":`...), s.Memory, 10)
+	if s.Waited > 0 {
+		b = appendFloat(append(b, `,"waited":`...), s.Waited)
+		b = strconv.AppendInt(append(b, `,"slowest":`...), int64(s.Slowest), 10)
+	}
 	if len(s.Metrics) == 0 {
 		return b
 	}

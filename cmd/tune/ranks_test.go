@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// launcher starts ranks.
+type launcher struct {
+	name string
+	args []string // before the number of ranks
+}
+
+// launchers are the MPIs of this machine; a test without any is skipped.
+func launchers(t *testing.T) []launcher {
+	t.Helper()
+	var found []launcher
+	for _, l := range []launcher{
+		{"mpirun.openmpi", []string{"--oversubscribe", "--bind-to", "none", "-n"}},
+		{"mpirun.mpich", []string{"-n"}},
+	} {
+		if _, err := exec.LookPath(l.name); err == nil {
+			found = append(found, l)
+		}
+	}
+	if len(found) == 0 {
+		t.Skip("there is neither mpirun.openmpi nor mpirun.mpich; install Debian's openmpi-bin and mpich")
+	}
+	return found
+}
+
+// command returns tune as n ranks, or as it is for one.
+func (l launcher) command(t *testing.T, n int, args ...string) *exec.Cmd {
+	t.Helper()
+	tune, err := exec.LookPath("tune")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := append([]string{tune}, args...)
+	if n > 1 {
+		line = slices.Concat([]string{l.name}, l.args, []string{fmt.Sprint(n)}, line)
+	}
+	cmd := exec.Command(line[0], line[1:]...)
+	cmd.WaitDelay = 10 * time.Second
+	cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+		"XDG_CACHE_HOME="+t.TempDir(), "XDG_CONFIG_HOME="+t.TempDir())
+	return cmd
+}
+
+// steps runs tune as n ranks and returns the losses of its steps.
+func (l launcher) steps(t *testing.T, n int, args ...string) []float64 {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd := l.command(t, n, append(args, "--log", "json")...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v: %v\n%s%s", cmd.Args, err, &stdout, &stderr)
+	}
+	var losses []float64
+	for line := range bytes.Lines(stdout.Bytes()) {
+		var s struct{ Loss float64 }
+		if err := json.Unmarshal(line, &s); err != nil {
+			t.Fatalf("%v prints %q: %v", cmd.Args, line, err)
+		}
+		losses = append(losses, s.Loss)
+	}
+	return losses
+}
+
+// trainable makes a folder with a tiny model and a text, and returns the flags for them.
+func trainable(t *testing.T, modelType string) []string {
+	t.Helper()
+	dir := t.TempDir()
+	model, text := filepath.Join(dir, "model"), filepath.Join(dir, "text.txt")
+	if err := writeModel(model, modelType); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(text, []byte(sampleText()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"--model", model, "--data", text, "--threads", "1", "--seq", "24", "--lr", "3e-3"}
+}
+
+// differ returns the largest distance between two lists of losses.
+func differ(t *testing.T, a, b []float64) float64 {
+	t.Helper()
+	if len(a) != len(b) || len(a) == 0 {
+		t.Fatalf("%d losses and %d", len(a), len(b))
+	}
+	most := 0.0
+	for i := range a {
+		most = max(most, math.Abs(a[i]-b[i]))
+	}
+	return most
+}
+
+// TestRanksHaveTheLossesOfOne: whatever the number of ranks, a step has the same rows, and each learned token counts
+// the same.
+func TestRanksHaveTheLossesOfOne(t *testing.T) {
+	all := launchers(t)
+	plugins := pluginDir(t)
+	for _, tt := range []struct{ name, model, flags string }{
+		{"dense, full, none", "llama", "--kernels none"},
+		{"moe, full, all", "qwen3_moe", "--kernels all"},
+		{"dense, LoRA, all", "llama", "--kernels all --lora-rank 4"},
+		{"moe, LoRA, none", "glm4_moe", "--kernels none --lora-rank 4 --lora-dropout 0.1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			flags := append(trainable(t, tt.model), strings.Fields(tt.flags)...)
+			flags = append(flags, "--batch", "2", "--grad-accum", "4", "--steps", "30", "--plugin-dir", plugins)
+			out := func() []string { return append(flags, "--out", filepath.Join(t.TempDir(), "out")) }
+			one := launcher{}.steps(t, 1, out()...)
+			for _, l := range all {
+				// Each number of ranks with and without, if both MPIs are there.
+				sharded := map[bool]int{true: 2, false: 4}[l.name == "mpirun.mpich"]
+				for _, n := range []int{2, 4} {
+					args := out()
+					if n == sharded {
+						args = append(args, "--shard-optimizer")
+					}
+					if d := differ(t, l.steps(t, n, args...), one); d > 1e-5 {
+						t.Errorf("%s, %d ranks, %d sharded: losses differ by %g from those of one", l.name, n, sharded, d)
+					}
+				}
+			}
+			l := all[0]
+			if d := differ(t, l.steps(t, 2, out()...), l.steps(t, 2, out()...)); d != 0 {
+				t.Errorf("%s: losses of two runs differ by %g", l.name, d)
+			}
+		})
+	}
+}
+
+// TestRanksResumeAsAnyNumber: a checkpoint of two ranks, each with its share of the optimizer, is one of a run.
+func TestRanksResumeAsAnyNumber(t *testing.T) {
+	l := launchers(t)[0]
+	flags := append(trainable(t, "llama"), "--kernels", "none", "--batch", "2", "--grad-accum", "4", "--steps", "12",
+		"--save-every", "4", "--keep", "0")
+	dir := t.TempDir()
+	whole := filepath.Join(dir, "whole")
+	want := l.steps(t, 2, append(flags, "--shard-optimizer", "--out", whole)...)
+	for _, tt := range []struct {
+		ranks int
+		more  []string
+	}{{1, nil}, {2, []string{"--shard-optimizer"}}, {4, []string{"--shard-optimizer"}}, {4, nil}} {
+		out := filepath.Join(dir, fmt.Sprint(tt.ranks, len(tt.more)))
+		args := append([]string{"--resume=" + filepath.Join(whole, "checkpoint-4"), "--out", out}, tt.more...)
+		got := l.steps(t, tt.ranks, args...)
+		d := differ(t, got, want[4:])
+		if d > 1e-5 || tt.ranks == 2 && d != 0 {
+			t.Errorf("%d ranks %v: losses differ by %g from those of the run that was not interrupted", tt.ranks, tt.more, d)
+		}
+	}
+}
+
+// TestTheCommandsOfThePageRun runs what docs/distributed.md shows, but for launchers of several machines.
+func TestTheCommandsOfThePageRun(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "distributed.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := writeModel(filepath.Join(dir, "model"), "llama"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "text.txt"), []byte(sampleText()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	shell := func(line string) string {
+		cmd := exec.Command("sh", "-c", line)
+		cmd.Dir, cmd.Env = dir, append(launcher{}.command(t, 1).Env, "OMPI_MCA_rmaps_base_oversubscribe=1")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", line, err, out)
+		}
+		return string(out)
+	}
+	_, block, _ := strings.Cut(string(text), "```sh\n")
+	block, _, _ = strings.Cut(block, "```")
+	for line := range strings.Lines(block) {
+		if out := shell(line); !strings.Contains(out, "\n      1024 ") {
+			t.Errorf("%s does not chart 1024 ranks:\n%s", line, out)
+		}
+	}
+	if _, err := exec.LookPath("mpirun"); err != nil {
+		t.Skip("there is no mpirun; install Debian's openmpi-bin")
+	}
+	_, first, _ := strings.Cut(string(text), "\n\n    ")
+	first, _, _ = strings.Cut(first, "\n")
+	first = strings.NewReplacer("DIR", "model", "FILE", "text.txt").Replace(first)
+	out := shell(first + " --seq 16 --steps 2 --kernels none")
+	if !strings.Contains(out, "4 ranks on 1 machine") || !strings.Contains(out, "saved          my-model") {
+		t.Errorf("%s prints\n%s", first, out)
+	}
+}

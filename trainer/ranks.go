@@ -1,0 +1,171 @@
+package trainer
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc64"
+	"slices"
+	"strings"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/distributed"
+	"github.com/seed98097648/tune/trainer/optim"
+)
+
+// Ranks says how several ranks train together; see Job.World.
+type Ranks struct {
+	Reduce    Reduction
+	SyncCheck int // steps after which the ranks compare their parameters; 0 for never
+}
+
+// validate reports what several ranks cannot do.
+func (r Ranks) validate(c Config) error {
+	kind := cmp.Or(c.Optimizer.Kind, optim.AdamW)
+	switch {
+	case c.Optimizer.UpdateInBackward:
+		return errors.New("trainer.Optimizer.UpdateInBackward with several ranks: gradients are summed over the ranks " +
+			"before they are used; update after the backward pass, with trainer.Ranks.Reduce.Shard for less memory")
+	case c.Preference.Enabled():
+		return errors.New("trainer.Config.Preference with several ranks: its losses count pairs and marked answers, not " +
+			"tokens, which ranks do not share out yet; train with one")
+	case r.Reduce.Shard && c.Optimizer.narrow():
+		return errors.New("trainer.Ranks.Reduce.Shard with trainer.Optimizer.Weights of bf16: only float32 is shared out; " +
+			"leave one of them out")
+	case r.Reduce.Shard && !slices.Contains(elementwise, kind):
+		return fmt.Errorf("trainer.Ranks.Reduce.Shard with the optimizer %s: what it remembers of an element depends on "+
+			"others; take one of %v", kind, elementwise)
+	}
+	return nil
+}
+
+// elementwise are the optimizers that can change any piece of a parameter by itself.
+var elementwise = []optim.Kind{optim.AdamW, optim.Lion, optim.SGD}
+
+// leads reports whether this rank prints, logs and saves.
+func (r *session) leads() bool { return r.job.World.Rank() == 0 }
+
+// share returns the rows of a batch and the batches of a step that each of several ranks has: a step has the same rows
+// whatever the number of ranks, Batch times Accumulate.
+func (c Config) share(w *distributed.World) (batch, accumulate int, err error) {
+	rows, ranks := c.Batch*c.Accumulate, w.Size()
+	if w == nil {
+		return c.Batch, c.Accumulate, nil
+	}
+	if err := c.Ranks.validate(c); err != nil {
+		return 0, 0, err
+	}
+	if rows%ranks != 0 {
+		return 0, 0, fmt.Errorf("trainer: a step of %d rows, trainer.Config.Batch %d times trainer.Config.Accumulate %d, "+
+			"cannot be shared out to %d ranks: make it a multiple of them", rows, c.Batch, c.Accumulate, ranks)
+	}
+	rows /= ranks
+	for batch = min(c.Batch, rows); rows%batch != 0; {
+		batch--
+	}
+	return batch, rows / batch, nil
+}
+
+// placeAlike makes the plan of the first rank that of all.
+func (j *Job) placeAlike(ctx context.Context, plan *core.Plan, reg *core.Registry, failed error) (*core.Plan, error) {
+	if j.World == nil || failed != nil && j.World.Rank() > 0 {
+		return plan, failed
+	}
+	var mine []byte
+	if j.World.Rank() == 0 && failed == nil {
+		mine, failed = json.Marshal((&core.Report{Actions: plan.Actions}).Placements())
+	}
+	all, err := j.World.Exchange("the places of the kernels", mine)
+	if err = errors.Join(failed, err); err == nil && plan == nil && len(all[0]) > 0 {
+		var placed []core.Placement
+		if err = json.Unmarshal(all[0], &placed); err == nil {
+			plan, err = core.Repeat(ctx, j.Model, reg, placed)
+		}
+		if err == nil {
+			reg.Rest(plan.Actions)
+		}
+	}
+	return plan, agree(j.World, err)
+}
+
+// checkRanks is an error unless all ranks train the same on the same.
+func (r *session) checkRanks() error {
+	w, j := r.job.World, r.job
+	if w == nil {
+		return nil
+	}
+	config := flatten(j.Config)
+	for name := range config {
+		if slices.Contains(free, name) {
+			delete(config, name)
+		}
+	}
+	return w.Same("their flags, models or data differ", fmt.Sprint(config, j.Model.Elems(), j.Train.Len(), rowsIn(j.Eval),
+		r.state.Model, r.state.Data, r.state.Step))
+}
+
+// inSync is an error unless all ranks have the same parameters, to the bit.
+func (r *session) inSync() error {
+	w := r.job.World
+	if w == nil {
+		return nil
+	}
+	sum := crc64.New(crc64.MakeTable(crc64.ECMA))
+	for _, p := range r.job.Model.Trainable() {
+		sum.Write(p.Tensor.Data)
+	}
+	all, err := w.Exchange("a comparison of the parameters", sum.Sum(nil))
+	var differ []string
+	for rank, s := range all {
+		if !bytes.Equal(s, all[0]) {
+			differ = append(differ, w.Name(rank))
+		}
+	}
+	if differ != nil {
+		return fmt.Errorf("trainer: after step %d the parameters of %s are not those of %s: its memory, processor or files "+
+			"are to be looked at; resume from a checkpoint without it", r.state.Step, strings.Join(differ, ", "), w.Name(0))
+	}
+	return err
+}
+
+// anybody reports whether it is so on any rank.
+func (r *session) anybody(so bool) (bool, error) {
+	if r.job.World == nil {
+		return so, nil
+	}
+	mine := []byte{0}
+	if so {
+		mine[0] = 1
+	}
+	all, err := r.job.World.Exchange("whether to go on", mine)
+	return slices.ContainsFunc(all, func(m []byte) bool { return m[0] == 1 }), err
+}
+
+// everybody gathers numbers that each rank has one after the other, in turn, unless a rank has failed.
+func everybody(w *distributed.World, what string, mine []float64, failed error) ([]float64, error) {
+	if w == nil {
+		return mine, failed
+	}
+	all, err := (&ranks{world: w}).tell(what, failed, mine)
+	if err != nil {
+		return nil, err
+	}
+	var numbers []float64
+	for k := range all[0] {
+		for _, of := range all {
+			if k < len(of) {
+				numbers = append(numbers, of[k])
+			}
+		}
+	}
+	return numbers, nil
+}
+
+// fairly returns a rank's share of what is free on its machine, once all know what that is.
+func fairly(w *distributed.World, free int64) (int64, error) {
+	_, err := w.Exchange("the memory that is free", nil)
+	return free / int64(len(w.Node())), err
+}
