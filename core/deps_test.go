@@ -154,7 +154,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"cmd/tune", "core core/... " +
 		"internal/amount internal/ceiling internal/fields internal/os/hugepage internal/os/memory internal/nearest " +
 		"internal/opbench internal/ops internal/os/plainfile internal/plainjson internal/scaffold plugins/builtin " +
-		"plugins/linked internal/os/shm internal/simd trainer trainer/... " +
+		"plugins/linked internal/chart internal/os/shm internal/simd trainer trainer/... " +
 		"github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/term golang.org/x/sys",
 		"internal/browser internal/plugintest github.com/rogpeppe/go-internal"},
 	{"docs", "", "trainer/models"},

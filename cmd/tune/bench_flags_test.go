@@ -13,7 +13,8 @@ const (
 	ofTheLoss     = "bench measures the plain loss"
 	ofThePart     = "bench trains all weights, or adapters alone"
 	ofTheSchedule = "it is a factor of the update, which takes as long with any"
-	ofPreference  = "bench's rows are answers to follow; a loss of preferences takes the head's forward pass twice, and no more"
+	ofPreference  = "bench's rows are answers to follow; a loss of preferences takes the head's forward pass twice, " +
+		"and no more"
 )
 
 // notOfAStep are the flags of train that bench does not take, with the reason.
@@ -42,8 +43,10 @@ var notOfAStep = map[string]string{
 
 	"distributed": ofTheRanks, "reduce-dtype": ofTheRanks, "reduce-behind": ofTheRanks, "sync-check": ofTheRanks,
 	"shard-optimizer": ofTheRanks, "rank-timeout": ofTheRanks,
-	"stage": ofPreference, "pref-loss": ofPreference, "pref-beta": ofPreference, "simpo-gamma": ofPreference, "dpo-label-smoothing": ofPreference,
-	"pref-ftx": ofPreference, "kto-chosen-weight": ofPreference, "kto-rejected-weight": ofPreference, "ref-cache": ofPreference,
+	"stage": ofPreference, "pref-loss": ofPreference, "pref-beta": ofPreference, "simpo-gamma": ofPreference,
+	"dpo-label-smoothing": ofPreference,
+	"pref-ftx":            ofPreference, "kto-chosen-weight": ofPreference, "kto-rejected-weight": ofPreference,
+	"ref-cache": ofPreference,
 
 	"neftune-noise-alpha": ofTheLoss, "label-smoothing": ofTheLoss, "router-aux-loss": ofTheLoss,
 	"router-z-loss": ofTheLoss,

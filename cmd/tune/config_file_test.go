@@ -144,7 +144,8 @@ func TestConfigFileErrorsNameLineKeyAndRemedy(t *testing.T) {
 		{"a truth for bits", "quantization_bit: true", `quantization_bit: "true" does not fit; it must be 4 or 8`},
 		{"three bits", "quantization_bit: 3", `quantization_bit: "3" does not fit; it must be 4 or 8`},
 		{"another method", "finetuning_type: oft", `"oft" is not supported; tune can do lora, full, freeze here`},
-		{"layers and adapters", "finetuning_type: freeze\nlora_rank: 8", "finetuning_type is freeze, but lora_rank is given too"},
+		{"layers and adapters", "finetuning_type: freeze\nlora_rank: 8", "finetuning_type is freeze, but lora_rank is " +
+			"given too"},
 		{"two methods", "finetuning_type: full\nlora_rank: 8", "run.yaml: finetuning_type is full, but lora_rank is " +
 			"given too: leave one of them out"},
 		{"resuming by the file", "resume_from_checkpoint: out/checkpoint-5",

@@ -29,8 +29,9 @@ var foreign = []struct {
 		"module_dropout", "oft_rank"}},
 	{"the layers that are trained are train_layers, or freeze_trainable_layers", []string{"num_layer_trainable"}},
 	{"no layers are added to a model: leave it out", []string{"use_llama_pro"}},
-	{"the reference is the model that the run starts from, or for adapters the model without them: leave it out", []string{
-		"ref_model", "ref_model_adapters", "ref_model_quantization_bit"}},
+	{"the reference is the model that the run starts from, or for adapters the model without them: leave it out",
+		[]string{
+			"ref_model", "ref_model_adapters", "ref_model_quantization_bit"}},
 	{"there is no model of rewards: preferences are trained on directly; leave it out", []string{
 		"reward_model", "reward_model_type", "reward_model_adapters", "pref_bco_weight"}},
 	{"the loss is cross-entropy, with label_smoothing if that is given: leave it out", []string{

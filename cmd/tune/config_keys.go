@@ -100,8 +100,10 @@ var fixed = map[string][]string{
 // remedies say what to do about other values of fixed keys, where it is not to take one of
 // those.
 var remedies = map[string]string{
-	"save_strategy":            "checkpoints are saved after every save_steps steps, after every epoch, or not at all: steps, epoch or no",
-	"quantization_method":      "weights are quantised as they are loaded: bnb; quantization_bit is 4 for NF4, 8 for int8",
+	"save_strategy": "checkpoints are saved after every save_steps steps, after every epoch, or not at " +
+		"all: steps, epoch or no",
+	"quantization_method": "weights are quantised as they are loaded: bnb; quantization_bit is 4 for NF4, 8 for " +
+		"int8",
 	"quantization_type":        "the four bits are NF4: nf4",
 	"double_quantization":      "what the blocks of NF4 are multiplied by is always quantised, too: leave it out",
 	"freeze_trainable_modules": "all of a layer is trained; freeze names modules that are not",

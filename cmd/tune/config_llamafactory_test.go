@@ -302,7 +302,8 @@ func TestPublishedDPO(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := job.Config
-	if p := c.Preference; p.Stage != "dpo" || p.Method() != "sigmoid" || p.Beta != 0.1 || c.LoRA.Rank != 8 || c.Batch != 1 ||
+	if p := c.Preference; p.Stage != "dpo" || p.Method() != "sigmoid" || p.Beta != 0.1 || c.LoRA.Rank != 8 ||
+		c.Batch != 1 ||
 		c.Accumulate != 8 || job.Corpus.Report.Examples != 298 || job.Train.Len() != 298 || !c.Data.NoPacking {
 		t.Errorf("%+v, %+v", c, job.Corpus.Report)
 	}

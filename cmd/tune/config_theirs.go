@@ -115,7 +115,8 @@ func (s *settings) evaluate() error {
 		if _, err := s.put("eval-epochs", "1"); err != nil {
 			return err
 		}
-		s.say("eval_strategy", "the model is evaluated before the first step, too, and eval_loss is the mean over all tokens")
+		s.say("eval_strategy", "the model is evaluated before the first step, too, and eval_loss is the mean over all "+
+			"tokens")
 		return nil
 	}
 	if s.values["eval_strategy"] != "steps" {

@@ -100,7 +100,8 @@ func (in *inference) place(ctx context.Context, a *app, f *inferenceFlags, run m
 		return nil, nil
 	}
 	run.Memory, run.Inference = in.memory, true
-	plan, err := measure.Plan(ctx, in.model, in.registry, f.kernels.kernels, run, measure.Options{Logger: a.logger(), Limit: measureLimit})
+	plan, err := measure.Plan(ctx, in.model, in.registry, f.kernels.kernels, run, measure.Options{Logger: a.logger(),
+		Limit: measureLimit})
 	if err != nil {
 		return nil, f.kernels.blame(err)
 	}

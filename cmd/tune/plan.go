@@ -167,7 +167,8 @@ func (a *app) patcher(ctx context.Context, c trainer.Config, mem core.Memory,
 
 // forecastOf is what to forecast of a run with kernels in place.
 func forecastOf(c trainer.Config, placed *core.Report) forecast.Run {
-	return forecast.Run{Optim: c.OptimConfig(), UpdateInBackward: c.Optimizer.UpdateInBackward, Batch: c.Batch, Seq: c.Seq, Accumulate: c.Accumulate,
+	return forecast.Run{Optim: c.OptimConfig(), UpdateInBackward: c.Optimizer.UpdateInBackward, Batch: c.Batch,
+		Seq: c.Seq, Accumulate: c.Accumulate,
 		GradientCheckpointing: c.GradientCheckpointing,
 		MaxKept:               c.MaxKept, Evaluates: true, Plugins: len(placed.Applied())}
 }

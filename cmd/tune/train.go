@@ -31,10 +31,11 @@ shards, tokenizer.json. --data is text, or rows of Alpaca, ShareGPT, messages,
 questions and answers, or text, in JSONL, JSON, CSV or Parquet; or a folder of
 such files. "tune data preview" shows what is read. Of conversations only the
 assistant's words are learned. With --stage dpo, orpo, simpo or kto, training is
-on preferences: pairs of a better and a worse answer, or answers that are marked. A part of the data is held out and evaluated
-before, during and after, unless --eval-data is given. Without --model and
---data, tune trains a small model on examples of its own, to show that
-everything works; flags that are given change that run too.
+on preferences: pairs of a better and a worse answer, or answers that are
+marked. A part of the data is held out and evaluated before, during and after,
+unless --eval-data is given. Without --model and --data, tune trains a small
+model on examples of its own, to show that everything works; flags that are
+given change that run too.
 
 --config reads any of these flags from a YAML file, where a key is the flag's
 name with underscores, or LLaMA-Factory's name for it; --print-config shows what
@@ -248,7 +249,8 @@ func (t *trainFlags) check(c *Command) error {
 	case t.config.Model == "" && (len(t.config.Words.Tokens)+len(t.config.Words.Special) > 0 || t.config.Words.Marks):
 		return c.usagef("new tokens need --model and --data: the built-in example has its own")
 	case t.config.Model == "" && t.config.Preference.Enabled():
-		return c.usagef("--stage %s needs --model and --data: the built-in example has answers to follow", t.config.Preference.Stage)
+		return c.usagef("--stage %s needs --model and --data: the built-in example has answers to follow",
+			t.config.Preference.Stage)
 	case t.config.Model == "" && t.config.LoRA.Enabled():
 		return c.usagef("LoRA needs --model and --data: the built-in example starts from random weights")
 	}

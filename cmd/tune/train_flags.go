@@ -27,7 +27,8 @@ func (t *trainFlags) addLength(f *pflag.FlagSet) {
 	c := &t.config
 	f.IntVar(&c.Steps, "steps", c.Steps, "optimizer `STEPS`; 0 for as many as --epochs gives")
 	f.Float64Var(&c.Epochs, "epochs", c.Epochs, "`PASSES` over the data, may be a fraction; --steps comes before it")
-	f.DurationVar(&c.MaxTime, "max-time", c.MaxTime, "the most `TIME` for steps, such as 1h30m: then the run ends as if it was "+
+	f.DurationVar(&c.MaxTime, "max-time", c.MaxTime, "the most `TIME` for steps, such as 1h30m: then the run ends as "+
+		"if it was "+
 		"interrupted, and its model is saved; 0 for no limit")
 	addBatch(f, c)
 }
@@ -35,7 +36,8 @@ func (t *trainFlags) addLength(f *pflag.FlagSet) {
 func (t *trainFlags) addOptimizer(f *pflag.FlagSet) {
 	c := &t.config
 	f.Float64Var(&c.LR, "lr", c.LR, "`PEAK` of the learning rate")
-	f.BoolVar(&t.findLR, "find-lr", false, "try learning rates from 1e-7 to 1 in 100 steps, show the loss at each and name "+
+	f.BoolVar(&t.findLR, "find-lr", false, "try learning rates from 1e-7 to 1 in 100 steps, show the loss at each "+
+		"and name "+
 		"one; nothing is saved")
 	f.StringVar((*string)(&c.Schedule), "schedule", string(c.Schedule),
 		"the `SHAPE` of the learning rate, by transformers' names: "+

@@ -101,7 +101,7 @@ func (c *Codes) Encode(dst []uint8, x []float32, scale float32) {
 	}
 	dst, x = dst[n:], x[n:]
 	for i, v := range x {
-		dst[i] = c.nearest(by * v)
+		dst[i] = c.nearest(float32(by * v))
 	}
 }
 

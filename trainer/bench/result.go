@@ -150,7 +150,8 @@ func newResult(o Options, variants []*variant, limits ceiling.Ceilings) *Result 
 	if o.Precision.Mixed() {
 		rated.Products = 0 // what was measured are products of float32, which these are faster than
 	}
-	r.Floor = newFloor(variants[0].needed, float64(updateWork(m.Elems(), 1, variants[0].engine.StateBytes()).Bytes), rated, o.ProductRate)
+	r.Floor = newFloor(variants[0].needed, float64(updateWork(m.Elems(), 1, variants[0].engine.StateBytes()).Bytes),
+		rated, o.ProductRate)
 	for _, v := range variants {
 		run := v.result(o, limits, variants[0])
 		if r.Floor.MS > 0 {
@@ -181,7 +182,8 @@ func (v *variant) result(o Options, limits ceiling.Ceilings, first *variant) Mea
 			r.PlainCalls = append(r.PlainCalls, c)
 		}
 	}
-	r.Update = newCall(Call{Op: string(cmp.Or(o.Optimizer.Kind, optim.AdamW)), Pass: "update", Calls: len(v.steps), MS: sum(v.steps, optimizer),
+	r.Update = newCall(Call{Op: string(cmp.Or(o.Optimizer.Kind, optim.AdamW)), Pass: "update", Calls: len(v.steps),
+		MS:   sum(v.steps, optimizer),
 		Work: updateWork(v.model.Elems(), len(v.steps), v.engine.StateBytes())}, limits)
 	r.Products = r.newProducts(limits)
 	return r

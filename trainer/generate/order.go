@@ -8,7 +8,8 @@ import (
 // ahead is how many values may be begun, of which the first is not taken yet.
 const ahead = 64
 
-// InOrder calls do for each of 0 to n-1, several at the same time, as texts of an engine are best written, and take with
+// InOrder calls do for each of 0 to n-1, several at the same time, as texts of an engine are best written, and take
+// with
 // what each gave, in their order. The first error ends all of them and is returned, as is what ended ctx; nothing is
 // taken after that.
 func InOrder[T any](ctx context.Context, n int, do func(ctx context.Context, i int) (T, error),

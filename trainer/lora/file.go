@@ -156,7 +156,8 @@ func LoadVariant(body *nn.Body, dir string) (*nn.Variant, error) {
 	v := body.Variant()
 	if whole, err := Modules(dir); err != nil || len(whole) > 0 {
 		if err == nil {
-			err = fmt.Errorf("lora: adapter %s has modules_to_save (%s), which all texts of an engine would have: merge it into "+
+			err = fmt.Errorf("lora: adapter %s has modules_to_save (%s), which all texts of an engine would have: merge it "+
+				"into "+
 				"a model of its own", dir, strings.Join(whole, ", "))
 		}
 		return nil, err

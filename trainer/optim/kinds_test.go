@@ -23,7 +23,8 @@ func each(t *testing.T, run func(t *testing.T, c Config, params func() []Param))
 			c := Config{Kind: Kind(name), Beta1: 0.9, Beta2: 0.99, Eps: 1e-8, WeightDecay: 0.1}
 			c.Momentum = c.Kind.DefaultMomentum()
 			run(t, c, func() []Param {
-				wide, tall, vector, embed := randomParam(1, 72*130), randomParam(2, 70*40), randomParam(3, 50), randomParam(4, 30*7)
+				wide, tall, vector, embed := randomParam(1, 72*130), randomParam(2, 70*40), randomParam(3, 50), randomParam(4,
+					30*7)
 				wide.Shape, tall.Shape, embed.Shape = core.Shape{72, 130}, core.Shape{70, 40}, core.Shape{30, 7}
 				embed.Name = "embed_tokens.weight"
 				return []Param{wide, tall, vector, embed}

@@ -105,7 +105,8 @@ func (m *muon) orthogonalise(rows, cols int) []float32 {
 	square := simd.Matrix{Data: a, Stride: side}
 	for range muonSteps {
 		of := simd.Matrix{Data: x, Stride: cols}
-		simd.Multiply(simd.Product{M: side, N: side, K: n / side, A: of, B: of, TransA: tall, TransB: !tall, C: a, StrideC: side})
+		simd.Multiply(simd.Product{M: side, N: side, K: n / side, A: of, B: of, TransA: tall, TransB: !tall, C: a,
+			StrideC: side})
 		simd.Multiply(simd.Product{M: side, N: side, K: side, A: square, B: square, C: b, StrideC: side})
 		simd.Parallel(len(b), grain, func(lo, hi int) {
 			simd.Scale(b[lo:hi], b[lo:hi], muonC)

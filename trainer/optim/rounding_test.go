@@ -8,7 +8,8 @@ import (
 	"github.com/seed98097648/tune/core"
 )
 
-// TestRoundingIsRightOnAverage: of a number a quarter of the way from one bfloat16 to the next, a quarter is rounded up.
+// TestRoundingIsRightOnAverage: of a number a quarter of the way from one bfloat16 to the next, a quarter is
+// rounded up.
 func TestRoundingIsRightOnAverage(t *testing.T) {
 	const n, low, high = 1 << 16, 0x3f80, 0x3f81 // 1 and the next
 	src, dst, ups := make([]float32, n), make([]uint16, n), 0
@@ -63,7 +64,8 @@ func TestRoundingDiffersByStepNameAndSeed(t *testing.T) {
 	}
 }
 
-// TestEveryOptimizerTrainsBFloat16: a step from the same values is, but for the rounding of the result, that of float32.
+// TestEveryOptimizerTrainsBFloat16: a step from the same values is, but for the rounding of the result, that of
+// float32.
 func TestEveryOptimizerTrainsBFloat16(t *testing.T) {
 	each(t, func(t *testing.T, c Config, params func() []Param) {
 		wide, half := params(), params()

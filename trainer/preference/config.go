@@ -56,7 +56,8 @@ func Default() Config {
 // WithDefaults returns the configuration with Default's value where a field is zero.
 func (c Config) WithDefaults() Config {
 	d := Default()
-	c.Stage, c.Loss, c.Beta, c.Gamma = cmp.Or(c.Stage, d.Stage), cmp.Or(c.Loss, d.Loss), cmp.Or(c.Beta, d.Beta), cmp.Or(c.Gamma, d.Gamma)
+	c.Stage, c.Loss, c.Beta, c.Gamma = cmp.Or(c.Stage, d.Stage), cmp.Or(c.Loss, d.Loss), cmp.Or(c.Beta, d.Beta),
+		cmp.Or(c.Gamma, d.Gamma)
 	c.ChosenWeight, c.RejectedWeight = cmp.Or(c.ChosenWeight, d.ChosenWeight), cmp.Or(c.RejectedWeight, d.RejectedWeight)
 	return c
 }
@@ -98,8 +99,10 @@ func (c Config) Validate() error {
 			"preference.Config.Stage such as dpo")
 		return errors.Join(errs...)
 	}
-	need(c.Loss == "" || slices.Contains(Losses(), c.Loss), "Loss is %q; it takes %s", c.Loss, strings.Join(Losses(), ", "))
-	need(c.Stage == DPO || c.Loss == "" || c.Loss == Sigmoid || c.Loss == c.Stage, "Loss is %s, but the stage is %s, which has "+
+	need(c.Loss == "" || slices.Contains(Losses(), c.Loss), "Loss is %q; it takes %s", c.Loss, strings.Join(Losses(),
+		", "))
+	need(c.Stage == DPO || c.Loss == "" || c.Loss == Sigmoid || c.Loss == c.Stage, "Loss is %s, but the stage is %s, "+
+		"which has "+
 		"its own: leave it out", c.Loss, c.Stage)
 	for _, n := range []struct {
 		name  string

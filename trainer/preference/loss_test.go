@@ -12,10 +12,12 @@ import (
 
 // TestSlopesEqualFiniteDifferences: of every loss, of steps of which this is one batch of two.
 func TestSlopesEqualFiniteDifferences(t *testing.T) {
-	for _, test := range []struct{ stage, loss string }{{DPO, Sigmoid}, {DPO, Hinge}, {DPO, IPO}, {DPO, ORPO}, {DPO, SimPO},
+	for _, test := range []struct{ stage, loss string }{{DPO, Sigmoid}, {DPO, Hinge}, {DPO, IPO}, {DPO, ORPO}, {DPO,
+		SimPO},
 		{ORPO, ""}, {SimPO, ""}, {KTO, ""}} {
 		t.Run(test.stage+" "+test.loss, func(t *testing.T) {
-			c := Config{Stage: test.stage, Loss: test.loss, Beta: 0.3, Gamma: 0.4, FTX: 0.2, ChosenWeight: 1.2, RejectedWeight: 0.7}
+			c := Config{Stage: test.stage, Loss: test.loss, Beta: 0.3, Gamma: 0.4, FTX: 0.2, ChosenWeight: 1.2,
+				RejectedWeight: 0.7}
 			rng := rand.New(rand.NewPCG(1, 2))
 			var answers []Answer
 			for i := range 8 {

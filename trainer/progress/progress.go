@@ -138,7 +138,8 @@ func (p *Printer) onStep(s trainer.Step) {
 	every := (steps + 19) / 20 // beside the first and the last, about twenty lines between them
 	if p.lines && (s.Step == 1 || s.Step == steps || s.Step%every == 0) {
 		p.hideBar()
-		fmt.Fprintf(p.out, "step %*d/%d  loss %.4f  %slr %.2e  grad norm %.3g  %s tokens/s\n", len(fmt.Sprint(p.start.Steps)),
+		fmt.Fprintf(p.out, "step %*d/%d  loss %.4f  %slr %.2e  grad norm %.3g  %s tokens/s\n",
+			len(fmt.Sprint(p.start.Steps)),
 			s.Step, p.start.Steps, s.Loss, rewards(s.Metrics), s.LR, s.GradNorm, amount.Count(s.TokensPer))
 	}
 	// The bar's own throttle would show a count and a loss of different steps.
@@ -198,7 +199,8 @@ func (p *Printer) Summary(s *trainer.Summary) {
 		p.leaveBar(s.Last)
 	}
 	if s.Stopped {
-		head = fmt.Sprintf("stopped early: %d of %s, no better evaluation any more,", s.Steps, amount.Of(p.start.Steps, "step"))
+		head = fmt.Sprintf("stopped early: %d of %s, no better evaluation any more,", s.Steps, amount.Of(p.start.Steps,
+			"step"))
 		p.leaveBar(s.Last)
 	}
 	c := p.start.Config

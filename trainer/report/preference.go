@@ -20,9 +20,13 @@ func preferencePlots(r *journal.Run) []plot {
 	chosen := series(r, "chosen", "c0", metric("rewards/chosen"))
 	rejected := series(r, "rejected", "c1", metric("rewards/rejected"))
 	axes := chart.Axes{X: "step", Y: chart.Number, Zero: true}
-	axes.Label = fmt.Sprintf("Rewards by step, margin %s at step %d", chart.Number(last.Metrics["rewards/margins"]), last.Step)
-	all := []plot{{"Rewards", "what answers have gained on the reference, times beta", chart.NewPlot(axes, chosen, rejected)}}
-	axes.Label = fmt.Sprintf("Accuracy by step, %s at step %d", chart.Number(last.Metrics["rewards/accuracies"]), last.Step)
+	axes.Label = fmt.Sprintf("Rewards by step, margin %s at step %d", chart.Number(last.Metrics["rewards/margins"]),
+		last.Step)
+	all := []plot{{"Rewards", "what answers have gained on the reference, times beta", chart.NewPlot(axes, chosen,
+		rejected)}}
+	axes.Label = fmt.Sprintf("Accuracy by step, %s at step %d", chart.Number(last.Metrics["rewards/accuracies"]),
+		last.Step)
 	accuracy := series(r, "accuracy", "c2", metric("rewards/accuracies"))
-	return append(all, plot{"Accuracy", "the share of answers whose reward is on the right side", chart.NewPlot(axes, accuracy)})
+	return append(all, plot{"Accuracy", "the share of answers whose reward is on the right side", chart.NewPlot(axes,
+		accuracy)})
 }

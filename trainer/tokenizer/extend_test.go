@@ -15,14 +15,15 @@ func TestAddedTokensAreAdded(t *testing.T) {
 	no := false
 	added := []addedToken{{ID: 5, Content: "<a>", Special: true, Normalized: &no}, {ID: 6, Content: "é"}}
 	for before, want := range map[string]string{
-		`{"a": [1, {"added_tokens": []}], "added_tokens": [], "b": 2}`: `{"a": [1, {"added_tokens": []}], "added_tokens": [+], "b": 2}`,
-		"{\"added_tokens\": [\n {\"id\": 1}\n ]\n}":                    "{\"added_tokens\": [\n {\"id\": 1},\n    +\n  ]\n}",
-		`{"added_tokens": null}`:                                       `{"added_tokens": [+]}`,
-		`{"b": 2}`:                                                     `{"added_tokens": [+],"b": 2}`,
+		`{"a": [1, {"added_tokens": []}], "added_tokens": [], "b": 2}`: `{"a": [1, {"added_tokens": []}], ` +
+			`"added_tokens": [+], "b": 2}`,
+		"{\"added_tokens\": [\n {\"id\": 1}\n ]\n}": "{\"added_tokens\": [\n {\"id\": 1},\n    +\n  ]\n}",
+		`{"added_tokens": null}`:                    `{"added_tokens": [+]}`,
+		`{"b": 2}`:                                  `{"added_tokens": [+],"b": 2}`,
 	} {
 		got, err := withAdded([]byte(before), added)
-		entries := `{"id":5,"content":"<a>","single_word":false,"lstrip":false,"rstrip":false,"special":true,"normalized":false}` +
-			",\n    " +
+		entries := `{"id":5,"content":"<a>","single_word":false,"lstrip":false,"rstrip":false,"special":true,` +
+			`"normalized":false}` + ",\n    " +
 			`{"id":6,"content":"é","single_word":false,"lstrip":false,"rstrip":false,"special":false,"normalized":null}`
 		if want = strings.Replace(want, "+", entries, 1); err != nil || string(got) != want {
 			t.Errorf("%s became\n%s, %v; want\n%s", before, got, err, want)
@@ -56,7 +57,8 @@ func TestAnExtendedTokenizer(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(again, tokenizerFile), file, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if same, data, err := Extend(again, []Word{{"<|think_end|>", true}}); err != nil || same.VocabSize() != after.VocabSize() ||
+	if same, data, err := Extend(again, []Word{{"<|think_end|>", true}}); err != nil ||
+		same.VocabSize() != after.VocabSize() ||
 		string(data) != string(file) {
 		t.Errorf("a token that is there changes something: %v", err)
 	}

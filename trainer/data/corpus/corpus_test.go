@@ -499,8 +499,10 @@ func TestInterleaving(t *testing.T) {
 		"until the longest ends":  {Interleaving{Mix: MixOver}, [][]int{{0, 1, 2}, {10, 11}}, []int{0, 10, 1, 11, 2, 10}},
 		"nearly all of the first": {Interleaving{Mix: MixUnder, Probs: []float64{1 - 1e-9, 1e-9}}, [][]int{{0, 1, 2}, {10}},
 			[]int{0, 1, 2}},
-		"under, by chance": {Interleaving{Mix: MixUnder, Probs: []float64{0.75, 0.25}}, [][]int{count(3000), count(3000)}, nil},
-		"over, by chance":  {Interleaving{Mix: MixOver, Probs: []float64{0.75, 0.25}}, [][]int{count(3000), count(1000)}, nil},
+		"under, by chance": {Interleaving{Mix: MixUnder, Probs: []float64{0.75, 0.25}}, [][]int{count(3000), count(3000)},
+			nil},
+		"over, by chance": {Interleaving{Mix: MixOver, Probs: []float64{0.75, 0.25}}, [][]int{count(3000), count(1000)},
+			nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for i := range c.sets[0] {

@@ -39,7 +39,8 @@ func (i Interleaving) Validate() error {
 		return fmt.Errorf("corpus.Interleaving.Mix is %q; it takes %s", i.Mix, strings.Join(Mixes(), ", "))
 	}
 	if len(i.Probs) > 0 && !i.on() {
-		return fmt.Errorf("corpus.Interleaving.Probs are for interleaving: give corpus.Interleaving.Mix %s or %s too", MixUnder,
+		return fmt.Errorf("corpus.Interleaving.Probs are for interleaving: give corpus.Interleaving.Mix %s or %s too",
+			MixUnder,
 			MixOver)
 	}
 	sum := 0.0

@@ -53,12 +53,14 @@ func (l *loader) addMarked(at records.Place, e, other format.Example) error {
 	}
 	last := len(e.Chat.Messages) - 1
 	messages := append(slices.Clone(e.Chat.Messages[:last]), other.Chat.Messages[len(other.Chat.Messages)-1])
-	mismatched := format.Example{Chat: &chat.Conversation{Messages: messages, Tools: e.Chat.Tools, Vars: e.Chat.Vars}, Mute: e.Mute}
+	mismatched := format.Example{Chat: &chat.Conversation{Messages: messages, Tools: e.Chat.Tools, Vars: e.Chat.Vars},
+		Mute: e.Mute}
 	return l.addPair(at, e, role, mismatched, data.Mismatched)
 }
 
 // addPair stores two answers, each of which is cut to half a row.
-func (l *loader) addPair(at records.Place, a format.Example, roleA data.Role, b format.Example, roleB data.Role) error {
+func (l *loader) addPair(at records.Place, a format.Example, roleA data.Role, b format.Example,
+	roleB data.Role) error {
 	parts := []data.Part{{Role: roleA}, {Role: roleB}}
 	tokens, learned, cut, empty := 0, 0, false, false
 	for i, e := range []format.Example{a, b} {

@@ -74,7 +74,8 @@ func refused(r records.Record) error {
 	has := func(column string) bool { _, ok := r.Fields[column]; return ok }
 	for _, pair := range [][2]string{{"chosen", "rejected"}, {"chosen_messages", "rejected_messages"}} {
 		if has(pair[0]) && has(pair[1]) {
-			return fmt.Errorf("columns %q and %q: these are preference pairs (dpo, orpo, simpo): %w", pair[0], pair[1], ErrPreference)
+			return fmt.Errorf("columns %q and %q: these are preference pairs (dpo, orpo, simpo): %w", pair[0], pair[1],
+				ErrPreference)
 		}
 	}
 	if label := string(r.Fields["label"]); has("kto_tag") || label == "true" || label == "false" {

@@ -17,7 +17,8 @@ const (
 	Marked Format = "marked" // one answer, with a mark that says whether it is good
 )
 
-const knownPreferences = "chosen and rejected, beside instruction and input, prompt, conversations or messages, or each with its " +
+const knownPreferences = "chosen and rejected, beside instruction and input, prompt, conversations or messages, " +
+	"or each with its " +
 	"prompt (pairs); an answer and label or kto_tag (marked)"
 
 // DetectPreference is Detect for data of preferences: of marked answers, or of pairs.
@@ -40,7 +41,8 @@ func DetectPreference(marked bool, r records.Record) (Layout, error) {
 		err = l.findPrompt(r)
 	}
 	if err != nil {
-		return Layout{}, fmt.Errorf("the columns %q are not those of preferences: %w; known: %s", r.Columns(), err, knownPreferences)
+		return Layout{}, fmt.Errorf("the columns %q are not those of preferences: %w; known: %s", r.Columns(), err,
+			knownPreferences)
 	}
 	return l, nil
 }

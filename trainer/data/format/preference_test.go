@@ -17,7 +17,8 @@ func TestRowsOfPreferencesBecomeExamples(t *testing.T) {
 	for name, c := range map[string]struct{ row, chosen, rejected string }{
 		"alpaca": {`{"instruction": "a", "input": "1", "chosen": "b", "rejected": "c"}`,
 			"user \"a\\n1\"\nassistant \"b\"\n", "user \"a\\n1\"\nassistant \"c\"\n"},
-		"alpaca with system and history": {`{"instruction": "a", "system": "s", "history": [["x", "y"]], "chosen": "b", "rejected": "c"}`,
+		"alpaca with system and history": {`{"instruction": "a", "system": "s", "history": [["x", "y"]],
+			"chosen": "b", "rejected": "c"}`,
 			"system \"s\"\nuser \"x\"\n-assistant \"y\"\n" + common,
 			"system \"s\"\nuser \"x\"\n-assistant \"y\"\nuser \"a\"\nassistant \"c\"\n"},
 		"prompt and texts": {`{"prompt": "a", "chosen": "b", "rejected": "c"}`, common, "user \"a\"\nassistant \"c\"\n"},
@@ -28,7 +29,8 @@ func TestRowsOfPreferencesBecomeExamples(t *testing.T) {
 		"a prompt that the answers have, too": {`{"prompt": "a", "chosen": [{"role": "user", "content": "a"},
 			{"role": "assistant", "content": "b"}], "rejected": [{"role": "user", "content": "a"},
 			{"role": "assistant", "content": "c"}]}`, common, "user \"a\"\nassistant \"c\"\n"},
-		"whole conversations": {`{"chosen_messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"},
+		"whole conversations": {`{"chosen_messages": [{"role": "user", "content": "a"},
+			{"role": "assistant", "content": "b"},
 			{"role": "user", "content": "d"}, {"role": "assistant", "content": "e"}], "rejected_messages": [
 			{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "d"},
 			{"role": "assistant", "content": "f"}]}`, "user \"a\"\n-assistant \"b\"\nuser \"d\"\nassistant \"e\"\n",
@@ -57,10 +59,12 @@ func TestMarkedRowsBecomeExamples(t *testing.T) {
 		row  string
 		good bool
 	}{
-		"messages":           {`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "label": true}`, true},
-		"prompt":             {`{"prompt": "a", "completion": "b", "label": false}`, false},
-		"alpaca":             {`{"instruction": "a", "output": "b", "kto_tag": 1}`, true},
-		"messages in halves": {`{"prompt": [{"role": "user", "content": "a"}], "completion": [{"role": "assistant", "content": "b"}], "label": "False"}`, false},
+		"messages": {`{"messages": [{"role": "user", "content": "a"},
+			{"role": "assistant", "content": "b"}], "label": true}`, true},
+		"prompt": {`{"prompt": "a", "completion": "b", "label": false}`, false},
+		"alpaca": {`{"instruction": "a", "output": "b", "kto_tag": 1}`, true},
+		"messages in halves": {`{"prompt": [{"role": "user", "content": "a"}],
+			"completion": [{"role": "assistant", "content": "b"}], "label": "False"}`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := row(t, c.row)
@@ -81,12 +85,14 @@ func TestPreferencesThatCannotBeReadAreRefused(t *testing.T) {
 		marked    bool
 		row, want string
 	}{
-		"answers to follow":       {false, `{"prompt": "a", "completion": "b"}`, "no chosen and rejected; known: "},
-		"no mark":                 {true, `{"prompt": "a", "completion": "b"}`, "no label or kto_tag"},
-		"texts without a prompt":  {false, `{"chosen": "b", "rejected": "c"}`, "there is no prompt"},
-		"no answer":               {true, `{"prompt": "a", "label": true}`, "no prompt or no answer"},
-		"another mark":            {true, `{"prompt": "a", "completion": "b", "label": "news"}`, `"label" is neither true nor false`},
-		"the user's last word":    {false, `{"chosen": [{"role": "user", "content": "a"}], "rejected": [{"role": "user", "content": "a"}]}`, "not an answer"},
+		"answers to follow":      {false, `{"prompt": "a", "completion": "b"}`, "no chosen and rejected; known: "},
+		"no mark":                {true, `{"prompt": "a", "completion": "b"}`, "no label or kto_tag"},
+		"texts without a prompt": {false, `{"chosen": "b", "rejected": "c"}`, "there is no prompt"},
+		"no answer":              {true, `{"prompt": "a", "label": true}`, "no prompt or no answer"},
+		"another mark": {true, `{"prompt": "a", "completion": "b", "label": "news"}`,
+			`"label" is neither true nor false`},
+		"the user's last word": {false, `{"chosen": [{"role": "user", "content": "a"}],
+			"rejected": [{"role": "user", "content": "a"}]}`, "not an answer"},
 		"a number for an answer":  {false, `{"prompt": "a", "chosen": 1, "rejected": 2}`, `"chosen"`},
 		"a mark without a column": {true, `{"messages": [], "kto_tag": true, "label": true}`, "mean the same"},
 	} {
@@ -114,7 +120,8 @@ func TestRealPreferences(t *testing.T) {
 		formatting    string
 		columns, tags strings
 	}{
-		"dpo_en_demo.json": {false, 300, "sharegpt", strings{"messages": "conversations", "chosen": "chosen", "rejected": "rejected"}, nil},
+		"dpo_en_demo.json": {false, 300, "sharegpt", strings{"messages": "conversations", "chosen": "chosen",
+			"rejected": "rejected"}, nil},
 		"kto_en_demo.json": {true, 300, "sharegpt", strings{"messages": "messages", "kto_tag": "label"},
 			strings{"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant"}},
 		"v1_dpo_demo.jsonl": {false, 10, "", nil, nil},
