@@ -19,9 +19,10 @@ const dataPreviewLong = `Show what a model would be trained on: the first exampl
 with the model's own chat template, and counts of all.
 
 What is learned is bold and green on a terminal, and special tokens are blue;
-elsewhere, or with $NO_COLOR set, it stands between the brackets ⟦ and ⟧. With a
---stage of preferences, each example is two answers, of which the rejected one is
-red, and one that belongs to another prompt yellow.
+elsewhere, or with $NO_COLOR set, it stands between the brackets ⟦ and ⟧.
+
+With a --stage of preferences each example is two answers: the rejected one is
+red, and one that belongs to another prompt is yellow.
 
 All data is read as a training run reads it, so that its errors are found here;
 the model's weights are not needed.`
