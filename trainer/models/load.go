@@ -118,13 +118,7 @@ func (o LoadOptions) read(dir string, mem core.Memory, weights bool) (*Model, er
 	if err := errors.Join(o.LoRA.Validate(), o.Train.Validate(o.LoRA.Enabled())); err != nil {
 		return nil, err
 	}
-	if err := o.ownModules(); err != nil {
-		return nil, err
-	}
 	config, err := ReadConfig(dir)
-	if err == nil {
-		config, err = o.Vocabulary.grow(config)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("models: %w", err)
 	}
@@ -137,6 +131,12 @@ func (o LoadOptions) read(dir string, mem core.Memory, weights bool) (*Model, er
 	}
 	if err != nil {
 		return nil, fmt.Errorf("models: %s: %w", dir, err)
+	}
+	if err := o.ownModules(); err != nil {
+		return nil, err
+	}
+	if config, err = o.Vocabulary.grow(config); err != nil {
+		return nil, fmt.Errorf("models: %w", err)
 	}
 	set, err := checkpoint.OpenDir(dir)
 	if err != nil {

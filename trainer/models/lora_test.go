@@ -398,7 +398,7 @@ func TestKernelsApplyUnderLoRA(t *testing.T) {
 						want = tt.plain
 					case a.Site.Op == core.QKV, a.Site.Op == core.GateUpSwiGLU && !tt.attention:
 						want = "its layers carry adapters"
-					case a.Site.Op == core.GateUpSwiGLU && tt.config.BaseNF4:
+					case a.Site.Op == core.GateUpSwiGLU && tt.config.BaseNF4 && want == "":
 						want = "its weights are nf4, which gate_up_swiglu has not"
 					}
 					if a.Reason != want || (a.Kernel == nil && a.CoveredBy == "") != (want != "") {
