@@ -135,7 +135,10 @@ func (o LoadOptions) read(dir string, mem core.Memory, weights bool) (*Model, er
 	if err := o.ownModules(); err != nil {
 		return nil, err
 	}
-	if config, err = o.Vocabulary.grow(config); err != nil {
+	if config, err = o.Vocabulary.grow(config); err == nil && o.Narrow && !o.LoRA.Enabled() {
+		config, err = narrowed(config)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("models: %w", err)
 	}
 	set, err := checkpoint.OpenDir(dir)
@@ -188,6 +191,17 @@ func (o LoadOptions) builder(mem core.Memory, config []byte, stored func(name st
 		b.Narrow(core.BFloat16)
 	}
 	return b, o.freeze(b, c.Layers, stored)
+}
+
+// narrowed has a config.json say that its weights are in bfloat16, by both names that transformers has had for that.
+func narrowed(config []byte) ([]byte, error) {
+	var err error
+	for _, name := range []string{"torch_dtype", "dtype"} {
+		if err == nil {
+			config, _, err = spliced(config, name, func(string) string { return `"bfloat16"` })
+		}
+	}
+	return config, err
 }
 
 // ownModules takes over what the folder of an adapter says was trained beside it.

@@ -36,9 +36,25 @@ func (v Vocabulary) grow(config []byte) ([]byte, error) {
 	if v.Tokens == 0 {
 		return config, nil
 	}
+	config, found, err := spliced(config, "vocab_size", func(value string) string {
+		have, err := strconv.Atoi(value)
+		if err != nil {
+			return value // what reads it says so
+		}
+		return strconv.Itoa(v.rows(have))
+	})
+	if err == nil && !found {
+		err = errors.New("config.json: it has no vocab_size of its own, so that no tokens can be added")
+	}
+	return config, err
+}
+
+// spliced replaces the value of one key of a JSON object, and leaves every other byte as it is. It reports whether
+// there is the key.
+func spliced(config []byte, name string, change func(value string) string) ([]byte, bool, error) {
 	d := json.NewDecoder(bytes.NewReader(config))
 	if _, err := d.Token(); err != nil {
-		return nil, fmt.Errorf("config.json: %w", err)
+		return nil, false, fmt.Errorf("config.json: %w", err)
 	}
 	for d.More() {
 		key, err := d.Token()
@@ -47,16 +63,14 @@ func (v Vocabulary) grow(config []byte) ([]byte, error) {
 			err = d.Decode(&value)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("config.json: %w", err)
+			return nil, false, fmt.Errorf("config.json: %w", err)
 		}
-		have, err := strconv.Atoi(string(value))
-		if key != "vocab_size" || err != nil {
-			continue
+		if key == name {
+			end := int(d.InputOffset())
+			return slices.Concat(config[:end-len(value)], []byte(change(string(value))), config[end:]), true, nil
 		}
-		end := int(d.InputOffset())
-		return slices.Concat(config[:end-len(value)], []byte(strconv.Itoa(v.rows(have))), config[end:]), nil
 	}
-	return nil, errors.New("config.json: it has no vocab_size of its own, so that no tokens can be added")
+	return config, false, nil
 }
 
 // ofAdapter takes over how many rows the embedding of an adapter's folder has.
