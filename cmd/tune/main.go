@@ -64,6 +64,7 @@ func (a *app) commands() []*Command {
 		a.evalCommand(),
 		a.dataPreviewCommand(),
 		a.reportCommand(),
+		a.runsCommand(),
 		a.planCommand(),
 		a.kernelsNewCommand(),
 		a.kernelsListCommand(),
