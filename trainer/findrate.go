@@ -41,6 +41,9 @@ func (j *Job) FindRate(ctx context.Context, steps int) (*Rates, error) {
 	if steps < least {
 		return nil, fmt.Errorf("trainer: the learning rate is looked for with %d steps; it takes %d or more", steps, least)
 	}
+	if j.World != nil {
+		return nil, errors.New("trainer: the learning rate is looked for by one rank: leave mpirun out")
+	}
 	if err := j.Config.Validate(); err != nil {
 		return nil, err
 	}
@@ -54,7 +57,7 @@ func (j *Job) FindRate(ctx context.Context, steps int) (*Rates, error) {
 		return nil, fmt.Errorf("trainer.Config.Threads is %d: %w", c.Threads, err)
 	}
 	defer release()
-	r := &session{job: j, out: &output{}, sum: &Summary{}}
+	r := &session{job: j, out: &output{}, batch: c.Batch, accumulate: c.Accumulate, sum: &Summary{}}
 	if err := errors.Join(r.patch(ctx), r.checkMemory()); err != nil {
 		return nil, err
 	}

@@ -214,7 +214,8 @@ func TestResumingWithAnotherAdapterConfigurationIsRefused(t *testing.T) {
 	if err := os.Remove(filepath.Join(first, checkpoint.SumsFile)); err != nil { // as one does who means it
 		t.Fatal(err)
 	}
-	const want = "says r 2, lora_alpha 4, lora_dropout 0, use_rslora false, but the adapter to fill has r 2, lora_alpha 8"
+	const want = "says r 2, lora_alpha 4, lora_dropout 0, use_rslora false, use_dora false, but the adapter to fill has " +
+		"r 2, lora_alpha 8"
 	if _, err := resumed(t, further(out)).Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want %q", err, want)
 	}
