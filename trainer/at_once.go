@@ -52,11 +52,13 @@ func (e *Engine) stepAtOnce(ctx context.Context, b data.Batch, lr float64, r *St
 		}
 	}
 	a.lr, a.begun = lr, false
+	steps := e.opt.T()
 	if err := e.pass(ctx, b, r); err != nil {
 		if a.begun {
 			a.failed = inPart(err)
 			return a.failed
 		}
+		e.opt.SetT(steps) // the step has not been made
 		return err
 	}
 	a.norm = r.GradNorm

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -99,6 +100,38 @@ func TestAWrongKernelIsTakenOffBeforeAnythingIsUpdated(t *testing.T) {
 	if want := run1(t, plain); len(got.Wrong) != 1 || got.Last.Loss != want.Last.Loss {
 		t.Errorf("%d wrong kernels, last loss %g; want 1 and that of a run without it, %g", len(got.Wrong), got.Last.Loss, want.Last.Loss)
 	}
+}
+
+// spoilsHead is a kernel whose first complete gradient, that of the head, is no number from some call on.
+type spoilsHead struct{ spoils }
+
+func (s spoilsHead) Backward(ctx context.Context, c *core.Call) error {
+	err := s.Kernel.Backward(ctx, c)
+	if *s.calls++; *s.calls >= s.from && err == nil {
+		c.Output("dweight").Float32s()[0] = s.with
+	}
+	return err
+}
+
+// TestAStepThatFailsBeforeItsFirstUpdateIsNotCounted: it is made again without the kernel, and its checkpoint has as
+// many steps as were made.
+func TestAStepThatFailsBeforeItsFirstUpdateIsNotCounted(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	run := func(steps int, k core.Kernel) *trainer.Summary {
+		reg := core.NewRegistry()
+		if err := reg.Register(k); err != nil {
+			t.Fatal(err)
+		}
+		j := long(t, out)
+		j.Config.Steps, j.Config.Schedule, j.Config.Optimizer.UpdateInBackward, j.Config.Clip = steps, optim.Constant, true, 0
+		j.Config.Kernels, j.Registry = "all", reg
+		return run1(t, resumed(t, j))
+	}
+	right := reference.Kernel(core.LinearCrossEntropy)
+	if got := run(7, spoilsHead{spoils{right, new(int), 5, float32(math.NaN())}}); len(got.Wrong) != 1 {
+		t.Fatalf("%d kernels are wrong", len(got.Wrong))
+	}
+	run(9, right)
 }
 
 // TestAStepInPartIsNotMadeAgain: an infinity in the last layers' gradients of the second step comes after the head

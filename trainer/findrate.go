@@ -65,6 +65,9 @@ func (j *Job) FindRate(ctx context.Context, steps int) (*Rates, error) {
 		return nil, err
 	}
 	defer r.engine.Close()
+	if _, err := r.engine.Refer(ctx, j.Train); err != nil {
+		return nil, fmt.Errorf("the reference's log-probabilities: %w", err)
+	}
 	if r.loader, err = data.NewLoader(j.Train, c.Batch, c.Seed); err != nil {
 		return nil, err
 	}

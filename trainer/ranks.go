@@ -103,7 +103,7 @@ func (r *session) checkRanks() error {
 			delete(config, name)
 		}
 	}
-	return w.Same("their flags, models or data differ", fmt.Sprint(config, j.Model.Elems(), j.Train.Len(), rowsIn(j.Eval),
+	return w.Same("their flags, models or data differ", fmt.Sprint(config, j.Config.Checkpoints, j.Config.Ranks, j.Model.Elems(), j.Train.Len(), rowsIn(j.Eval),
 		r.state.Model, r.state.Data, r.state.Step))
 }
 

@@ -10,10 +10,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/seed98097648/tune/internal/plainjson"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/lora"
 )
 
 // Reference has the log-probabilities that the reference model gives to answers. They are computed before
@@ -151,6 +153,12 @@ func (r *session) refer(ctx context.Context) error {
 			return err
 		}
 		e.model = fmt.Sprintf("SHA-256 %s, precision %s, int8 %v", model, c.Precision, c.LoRA.BaseInt8)
+		if c.LoRA.BaseNF4 {
+			e.model += ", nf4"
+		}
+		if e.model, err = besideAdapter(e.model, c.LoRA.Adapter); err != nil {
+			return err
+		}
 	}
 	if j.Resume != nil {
 		if err := e.load(j.Resume.file(referenceFile)); err != nil {
@@ -181,4 +189,20 @@ func (r *session) refer(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// besideAdapter adds what a folder's adapter has whole, which is of the reference, to what says which model that is.
+func besideAdapter(model, dir string) (string, error) {
+	if dir == "" {
+		return model, nil
+	}
+	whole, err := lora.Modules(dir)
+	if err != nil || len(whole) == 0 {
+		return model, err
+	}
+	text, err := os.ReadFile(filepath.Join(dir, lora.WeightsFile))
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s, modules of %x", model, sha256.Sum256(text)), nil
 }

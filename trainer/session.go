@@ -62,7 +62,7 @@ func (r *session) begin() error {
 		}
 	}
 	r.state.Version, r.state.Sums, r.state.Config, r.state.Steps, r.state.Rows = stateVersion, true, c, steps, j.Train.Len()
-	if c.Checkpoints.SaveEvery > 0 || j.Resume != nil {
+	if c.Checkpoints.SaveEvery > 0 || j.Resume != nil || j.World != nil {
 		if r.state.Model, r.state.Data, err = j.fingerprint(); err != nil {
 			return err
 		}

@@ -143,14 +143,18 @@ func (a *Adapter) Merge() error {
 
 // Off has the adapters add nothing, until the function that it returns is called.
 func (a *Adapter) Off() (on func()) {
-	was := make([][]float32, len(a.b))
-	for i, p := range a.b {
+	changed := slices.Concat(a.b, a.m)
+	was := make([][]float32, len(changed))
+	for i, p := range changed {
 		was[i] = slices.Clone(p.Tensor.Float32s())
+	}
+	for _, p := range a.b {
 		clear(p.Tensor.Data)
 		p.Written()
 	}
+	a.Begin() // the magnitudes of the weights alone
 	return func() {
-		for i, p := range a.b {
+		for i, p := range changed {
 			copy(p.Tensor.Float32s(), was[i])
 			p.Written()
 		}

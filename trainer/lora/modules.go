@@ -81,6 +81,25 @@ func (a *Adapter) keep() error {
 		}
 		a.whole = append(a.whole, p)
 	}
+	return a.keepsWhole()
+}
+
+// keepsWhole is an error if a module would be kept in part, which modules_to_save cannot say.
+func (a *Adapter) keepsWhole() error {
+	paths := a.wholeNames()
+	for _, p := range a.body.Params() {
+		if slices.Contains(a.whole, p) {
+			continue
+		}
+		for _, e := range p.Entries {
+			for _, path := range paths {
+				if strings.HasPrefix(e.Name, path+".") {
+					return fmt.Errorf("%s would be trained as it is, but for its %s, and an adapter's folder has whole modules: name %s "+
+						"in lora.Config.Modules, or leave it out", path, strings.TrimPrefix(e.Name, path+"."), path)
+				}
+			}
+		}
+	}
 	return nil
 }
 

@@ -159,7 +159,7 @@ func (o LoadOptions) read(dir string, mem core.Memory, weights bool) (*Model, er
 	if err != nil {
 		return nil, fmt.Errorf("models: %s: %w", dir, err)
 	}
-	if err = chosen.check(m); err != nil {
+	if err = errors.Join(chosen.check(m), o.Vocabulary.trained(m, o)); err != nil {
 		err = fmt.Errorf("models: %s: %w", dir, err)
 	}
 	if err == nil && weights && o.Check != nil {

@@ -91,6 +91,20 @@ func isVocabulary(p *nn.Param) bool {
 	return p.Name == "model.embed_tokens.weight" || p.Name == "lm_head.weight"
 }
 
+// trained is an error if tokens are added whose rows would never be trained.
+func (v Vocabulary) trained(m *Model, o LoadOptions) error {
+	if v.Known == 0 || o.Frozen {
+		return nil
+	}
+	for _, p := range m.Params() {
+		if isVocabulary(p) && p.Frozen {
+			return fmt.Errorf("tokens are added, but %s is not trained, and so their rows would stay as they begin: name it in "+
+				"models.Selection.Modules, too", p.Name)
+		}
+	}
+	return nil
+}
+
 // widen reads a tensor that has fewer rows than the parameter has now; false for any other.
 func (v Vocabulary) widen(p *nn.Param, e nn.Entry, stored core.Tensor) bool {
 	if v.Tokens == 0 || !isVocabulary(p) || len(stored.Shape) != 2 || stored.Shape[1] != e.Shape[1] ||

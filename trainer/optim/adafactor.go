@@ -36,7 +36,7 @@ func sides(p *Param) (rows, cols int, ok bool) {
 	return p.elems() / cols, cols, len(p.Shape) == 2
 }
 
-// A tensor of more axes than a matrix has is kept whole; no model has one.
+// A tensor of more axes than a matrix has, such as packed experts, is kept whole.
 func (adafactor) keeps(p *Param) []slot {
 	rows, cols, ok := sides(p)
 	if !ok {

@@ -37,7 +37,8 @@ const (
 
 // orthogonal reports whether Muon itself changes the parameter.
 func orthogonal(p *Param) bool {
-	return len(p.Shape) == 2 && !strings.Contains(p.Name, embedName) && !strings.Contains(p.Name, headName)
+	return len(p.Shape) == 2 && !strings.HasSuffix(p.Name, "bias") && // such as those of packed experts
+		!strings.Contains(p.Name, embedName) && !strings.Contains(p.Name, headName)
 }
 
 func (m *muon) keeps(p *Param) []slot {
