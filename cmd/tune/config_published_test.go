@@ -26,9 +26,6 @@ func TestPublishedFilesTrain(t *testing.T) {
 	for _, path := range files {
 		name := strings.TrimSuffix(filepath.Base(path), ".yaml")
 		t.Run(name, func(t *testing.T) {
-			if (&app{}).trainCommand().Flags.Lookup("stage") == nil && name == "lora_dpo" {
-				t.Skip("preferences cannot be trained on yet; see TestPublishedDPO")
-			}
 			model := smallLlama
 			if strings.Contains(name, "full") {
 				model = smallQwen
