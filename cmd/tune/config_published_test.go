@@ -19,7 +19,7 @@ var harmlessKeys = []string{"trust_remote_code", "overwrite_cache", "preprocessi
 // TestPublishedFilesTrain: each file trains a small model, and every key in it does what it says or
 // matters to no number.
 func TestPublishedFilesTrain(t *testing.T) {
-	files, err := filepath.Glob(testdata.Shared(t, "data", "configs", "*.yaml"))
+	files, err := filepath.Glob(filepath.Join(testdata.Shared(t, "data", "configs"), "*.yaml"))
 	if err != nil || len(files) < 5 {
 		t.Fatalf("%d files, %v", len(files), err)
 	}
