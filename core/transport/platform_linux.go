@@ -62,9 +62,18 @@ func awaitEnd(cmd *exec.Cmd) error {
 	return cmd.Wait()
 }
 
-// firstHeld is the lowest number of the descriptor of an executable that is to be
-// started: those below are replaced in the new process by what it inherits.
-const firstHeld = 64
+// firstHeld returns the lowest number of the descriptor of an executable that is to be
+// started. Those below are replaced in the new process: the first ones by what it inherits,
+// and a few after the highest of what it inherits, which Go's runtime moves there for a
+// moment. So it is far above what is open otherwise, as far as the limit of open files lets it.
+func firstHeld() int {
+	const least, most = 64, 1 << 13 // the kernel's table of files is as long as the highest number
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return least
+	}
+	return int(min(max(limit.Cur/2, least), most))
+}
 
 // openHeld opens a file for reading and, where the file system and the owner of the file
 // allow it, keeps others from writing to it until it is closed: they wait. From when it
@@ -75,7 +84,7 @@ func openHeld(path string) (*os.File, error) {
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	fd, err := unix.FcntlInt(uintptr(low), unix.F_DUPFD_CLOEXEC, firstHeld)
+	fd, err := unix.FcntlInt(uintptr(low), unix.F_DUPFD_CLOEXEC, firstHeld())
 	if err != nil {
 		fd = low // no process may have so many files here: see runnable
 	} else {
@@ -90,7 +99,7 @@ func openHeld(path string) (*os.File, error) {
 // runnable returns a name of the open file that keeps its meaning in a process just
 // forked, until its program is replaced; or the path, where there is no such name.
 func runnable(f *os.File, path string) string {
-	if f.Fd() < firstHeld {
+	if int(f.Fd()) < firstHeld() {
 		return path
 	}
 	name := fmt.Sprintf("/proc/self/fd/%d", f.Fd())

@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// Available returns the bytes of memory that a new process can have: what the machine
-// can make free, or what the limits of its control groups leave, if that is less. It is 0
-// where nothing tells.
+// Available returns the bytes of memory that this process and those that it starts can have: what the machine
+// can make free, or what the limits of its control groups or of its addresses (RLIMIT_AS) leave, if that is less.
+// It is 0 where nothing tells.
 func Available() int64 { return available(os.DirFS("/")) }
 
 // Total returns the bytes of memory that the machine has, with its swap, or that the limits
@@ -54,7 +54,27 @@ func available(root fs.FS) int64 {
 			free = left
 		}
 	}
+	if limit := addresses(root); limit > 0 {
+		left := max(limit-field(root, "proc/self/status", "VmSize:")<<10, 1)
+		if free == 0 || left < free {
+			free = left
+		}
+	}
 	return free
+}
+
+// addresses returns the most bytes of address space that this process may have; 0 for no limit.
+func addresses(root fs.FS) int64 {
+	text, _ := fs.ReadFile(root, "proc/self/limits")
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "Max address space"); ok {
+			if f := strings.Fields(rest); len(f) > 0 {
+				n, _ := strconv.ParseInt(f[0], 10, 64) // or unlimited
+				return n
+			}
+		}
+	}
+	return 0
 }
 
 func total(root fs.FS) int64 {

@@ -10,9 +10,9 @@ const (
 	gib = 1 << 30
 )
 
-// TestLimitsOfControlGroups reads trees as containers, systemd and old kernels have them, on
+// TestLimits reads trees as containers, systemd and old kernels have them, on
 // a machine with 16 GiB of which 10 can be made free, and 2 GiB of swap.
-func TestLimitsOfControlGroups(t *testing.T) {
+func TestLimits(t *testing.T) {
 	const meminfo = "MemTotal:       16777216 kB\nMemFree:  1 kB\nMemAvailable:   10485760 kB\nSwapTotal:       " +
 		"2097152 kB\n"
 	for name, tc := range map[string]struct {
@@ -71,6 +71,17 @@ func TestLimitsOfControlGroups(t *testing.T) {
 		"version 1, no limit in an old kernel's words": {map[string]string{
 			"sys/fs/cgroup/memory/memory.limit_in_bytes": "18446744073709551615",
 			"sys/fs/cgroup/memory/memory.usage_in_bytes": "1",
+		}, 10 * gib, 18 * gib},
+		"addresses are limited": {map[string]string{
+			"proc/self/limits": "Limit                     Soft Limit           Hard Limit           Units     \n" +
+				"Max address space         6442450944           unlimited            bytes     \n",
+			"proc/self/status":             "Name:\ttune\nVmSize:\t 1048576 kB\n",
+			"sys/fs/cgroup/memory.max":     "6442450944",
+			"sys/fs/cgroup/memory.current": "0",
+		}, 5 * gib, 8 * gib},
+		"addresses are not limited": {map[string]string{
+			"proc/self/limits": "Max address space         unlimited            unlimited            bytes     \n",
+			"proc/self/status": "VmSize:\t 1048576 kB\n",
 		}, 10 * gib, 18 * gib},
 		"nonsense": {map[string]string{
 			"proc/self/cgroup":         "\n::\n0::../../..\nmemory\n1:memory:no/slash",

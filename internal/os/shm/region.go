@@ -3,6 +3,7 @@ package shm
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"sync/atomic"
 	"unsafe"
@@ -146,7 +147,10 @@ func (r *Region) release() error {
 	}
 	errs = append(errs, r.file.Close())
 	if r.path != "" {
-		errs = append(errs, os.Remove(r.path))
+		// Closed, it is unlocked, and whoever sweeps at that moment removes it.
+		if err := os.Remove(r.path); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }

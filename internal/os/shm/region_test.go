@@ -104,3 +104,30 @@ func BenchmarkLocate(b *testing.B) {
 		}
 	}
 }
+
+// TestAFileSweptWhileItClosesIsClosed: other processes may remove a file as soon as it is unlocked.
+func TestAFileSweptWhileItClosesIsClosed(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				Sweep()
+			}
+		}
+	}()
+	defer func() { close(stop); <-ended }()
+	for range 3000 {
+		r, err := NewFile("swept", 4096, HostOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
