@@ -117,8 +117,9 @@ func (e *Engine) admit() {
 			j.since, j.result.Reused = time.Now(), hits
 		}
 		e.waiting, e.running = e.waiting[1:], append(e.running, j)
-		e.count(func(s *Stats) {
+		e.count(func(s *Stats) { // before its first token is out: whoever has that counts it among the running
 			s.Waiting--
+			s.Running = len(e.running)
 			s.PrefixHits += int64(hits)
 		})
 	}
