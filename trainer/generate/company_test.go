@@ -2,6 +2,7 @@ package generate_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -77,53 +78,86 @@ func TestTextIsTheSameInCompany(t *testing.T) {
 	}
 	tok := loadTokenizer(t, testdata.Shared(t, "data", "models", "stories15M"))
 	for _, dir := range append(folders, testdata.Shared(t, "data", "models", "stories15M")) {
-		m := load(t, dir)
-		prompts, n := asked(m.Vocab())
-		s := generate.NewSession(m, autograd.Heap{}, 0)
-		var want [][]int32
-		for i, p := range prompts {
-			r, err := generate.Run(t.Context(), s, tok, p, generate.Options{MaxNewTokens: n[i]})
-			if err != nil {
-				t.Fatal(err)
-			}
-			want = append(want, r.Tokens)
-		}
-		s.Close()
-		for i := range 6 {
-			size, kernels := []int{1, 16, 128}[i%3], []string{"none", "all"}[i/3]
-			t.Run(fmt.Sprintf("%s blocks of %d, %s", filepath.Base(dir), size, kernels), func(t *testing.T) {
-				e := engineOf(t, m, tok, generate.EngineConfig{BlockSize: size, Limit: 128})
-				if kernels == "all" {
-					defer pagedKernels(t, m, kernels).Restore()
-				}
-				defer e.Close()
-				var all sync.WaitGroup
-				all.Go(func() { leave(t, e, prompts[2]) })
-				for i, p := range prompts {
-					all.Go(func() {
-						if w, err := write(t.Context(), e, p, n[i], nil); err != nil || !slices.Equal(w.tokens, want[i]) {
-							t.Errorf("text %d: %v, %v; alone %v", i, w.tokens, err, want[i])
-						}
-					})
-				}
-				all.Wait()
-				before := e.Stats()
-				if before.Running+before.Waiting+before.BlocksUsed != 0 {
-					t.Errorf("afterwards: %+v", before)
-				}
-				if w, err := write(t.Context(), e, prompts[2], n[2], nil); err != nil || !slices.Equal(w.tokens, want[2]) {
-					t.Errorf("once more: %v, %v; alone %v", w.tokens, err, want[2])
-				}
-				if hits := e.Stats().PrefixHits - before.PrefixHits; int(hits) != (len(prompts[2])-1)/size*size {
-					t.Errorf("%d of its %d tokens were in the cache", hits, len(prompts[2]))
-				}
-			})
-		}
+		sameInCompany(t, filepath.Base(dir), load(t, dir), tok, pagedKernels)
 	}
 }
 
-// pagedKernels places kernels of the project, and makes sure that a cache has them.
-func pagedKernels(t *testing.T, m *models.Model, selection string) *core.Report {
+// TestTextOfEveryFamilyIsTheSameInCompany has what no reference model has: sinks, capped scores, windows in some
+// layers, layers without positions, and latent attention, in a cache of blocks.
+func TestTextOfEveryFamilyIsTheSameInCompany(t *testing.T) {
+	tok := loadTokenizer(t, testdata.Shared(t, "data", "models", "stories15M"))
+	for _, f := range models.Families() {
+		c := f.Small()
+		c["max_position_embeddings"] = 128
+		if _, has := c["original_max_position_embeddings"]; has {
+			c["original_max_position_embeddings"] = 128 // a text has no more
+		}
+		config, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := models.New(config, autograd.Heap{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Init(1)
+		sameInCompany(t, f.Type, m, tok, placeKernels)
+	}
+}
+
+// sameInCompany compares texts of an engine with those of sessions, plain and with what kernels places.
+func sameInCompany(t *testing.T, name string, m *models.Model, tok *tokenizer.Tokenizer,
+	place func(*testing.T, *models.Model, string) *core.Report) {
+	prompts, n := asked(m.Vocab())
+	s := generate.NewSession(m, autograd.Heap{}, 0)
+	var want [][]int32
+	for i, p := range prompts {
+		r, err := generate.Run(t.Context(), s, tok, p, generate.Options{MaxNewTokens: n[i]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, r.Tokens)
+	}
+	s.Close()
+	for i := range 6 {
+		size, kernels := []int{1, 16, 128}[i%3], []string{"none", "all"}[i/3]
+		t.Run(fmt.Sprintf("%s blocks of %d, %s", name, size, kernels), func(t *testing.T) {
+			e := engineOf(t, m, tok, generate.EngineConfig{BlockSize: size, Limit: 128})
+			if kernels == "all" {
+				defer place(t, m, kernels).Restore()
+			}
+			defer e.Close()
+			inCompany(t, e, prompts, n, want, size)
+		})
+	}
+}
+
+// inCompany asks for all texts at once, and for one of them again.
+func inCompany(t *testing.T, e *generate.Engine, prompts [][]int32, n []int, want [][]int32, size int) {
+	var all sync.WaitGroup
+	all.Go(func() { leave(t, e, prompts[2]) })
+	for i, p := range prompts {
+		all.Go(func() {
+			if w, err := write(t.Context(), e, p, n[i], nil); err != nil || !slices.Equal(w.tokens, want[i]) {
+				t.Errorf("text %d: %v, %v; alone %v", i, w.tokens, err, want[i])
+			}
+		})
+	}
+	all.Wait()
+	before := e.Stats()
+	if before.Running+before.Waiting+before.BlocksUsed != 0 {
+		t.Errorf("afterwards: %+v", before)
+	}
+	if w, err := write(t.Context(), e, prompts[2], n[2], nil); err != nil || !slices.Equal(w.tokens, want[2]) {
+		t.Errorf("once more: %v, %v; alone %v", w.tokens, err, want[2])
+	}
+	if hits := e.Stats().PrefixHits - before.PrefixHits; int(hits) != (len(prompts[2])-1)/size*size {
+		t.Errorf("%d of its %d tokens were in the cache", hits, len(prompts[2]))
+	}
+}
+
+// placeKernels places kernels of the project where they fit.
+func placeKernels(t *testing.T, m *models.Model, selection string) *core.Report {
 	t.Helper()
 	reg := core.NewRegistry()
 	for _, k := range linked.Kernels() {
@@ -135,6 +169,13 @@ func pagedKernels(t *testing.T, m *models.Model, selection string) *core.Report 
 	if err != nil {
 		t.Fatal(err)
 	}
+	return report
+}
+
+// pagedKernels does so, and makes sure that a cache has them.
+func pagedKernels(t *testing.T, m *models.Model, selection string) *core.Report {
+	t.Helper()
+	report := placeKernels(t, m, selection)
 	placed := map[core.Op]int{}
 	for _, s := range m.Sites() {
 		if s.Hook.Kernel() != nil {

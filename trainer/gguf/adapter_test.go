@@ -68,6 +68,18 @@ func TestLlamaCppComputesBaseAndAdapter(t *testing.T) {
 			lora.Config{Rank: 4}},
 		{"glm4_moe, attention", "glm4_moe", map[string]any{"n_group": 1, "topk_group": 1},
 			lora.Config{Rank: 4, Targets: []string{"q_proj", "k_proj", "v_proj", "o_proj"}}},
+		{"mixtral, attention", "mixtral", map[string]any{"sliding_window": nil},
+			lora.Config{Rank: 4, Targets: []string{"q_proj", "k_proj", "v_proj", "o_proj"}}},
+		{"qwen3_moe, attention", "qwen3_moe", map[string]any{"mlp_only_layers": []int{}},
+			lora.Config{Rank: 4, Targets: []string{"q_proj", "k_proj", "v_proj", "o_proj"}}},
+		{"mistral", "mistral", map[string]any{"sliding_window": nil}, lora.Config{Rank: 4}},
+		{"olmo2", "olmo2", map[string]any{"attention_bias": false, "hidden_size": 24}, lora.Config{Rank: 4}},
+		{"granite", "granite", nil, lora.Config{Rank: 4}},
+		{"ernie4_5", "ernie4_5", map[string]any{"use_bias": false}, lora.Config{Rank: 4}},
+		{"smollm3", "smollm3", map[string]any{"num_hidden_layers": 4, "no_rope_layer_interval": 4,
+			"use_sliding_window": false, "attention_bias": false, "mlp_bias": false}, lora.Config{Rank: 4}},
+		{"gemma2", "gemma2", gemma("sliding_window", 4), lora.Config{Rank: 4}},
+		{"gemma3_text", "gemma3_text", gemma("sliding_window", 4), lora.Config{Rank: 4}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := small(t, tt.family, tt.change)

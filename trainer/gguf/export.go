@@ -84,10 +84,13 @@ func export(o Options, m *models.Model, set *checkpoint.Set) (*Result, error) {
 	if err := json.Unmarshal(m.RawConfig, &raw); err != nil {
 		return nil, err
 	}
-	positions, windowed := context(m, max(raw.Positions, m.Config.MaxPositionEmbeddings))
+	positions, windowed := f.context(m, max(raw.Positions, m.Config.MaxPositionEmbeddings))
 	if windowed {
 		r.Notes = append(r.Notes, fmt.Sprintf("the file says that texts have at most %d tokens: llama.cpp has no "+
 			"sliding window here", positions))
+	}
+	if f.note != "" {
+		r.Notes = append(r.Notes, f.note)
 	}
 	f.hyper(out, m, positions)
 	if err := f.rope(out, m.Config, m.Decoder.Config()); err != nil {

@@ -135,6 +135,14 @@ func TestWithoutATypeAFileKeepsWhatTheFolderHas(t *testing.T) {
 	}
 }
 
+// gemma is a change of a small model that llama.cpp would compute as it is otherwise.
+func gemma(key string, value any) map[string]any {
+	c := map[string]any{"query_pre_attn_scalar": 6, "attention_bias": false, "num_hidden_layers": 7,
+		"sliding_window_pattern": 6}
+	c[key] = value
+	return c
+}
+
 func TestWhatLlamaCppComputesOtherwiseIsRefusedByName(t *testing.T) {
 	for name, tt := range map[string]struct {
 		family string
@@ -151,6 +159,20 @@ func TestWhatLlamaCppComputesOtherwiseIsRefusedByName(t *testing.T) {
 			map[string]any{"rope_scaling": map[string]any{"rope_type": "linear", "factor": 2}}, "rope_scaling linear"},
 		"yarn with other betas": {"qwen3", map[string]any{"rope_scaling": map[string]any{"rope_type": "yarn", "factor": 4,
 			"original_max_position_embeddings": 16, "beta_fast": 16}}, "beta_fast 16"},
+		"biases everywhere":                 {"ernie4_5", nil, "use_bias"},
+		"biases of OLMo":                    {"olmo2", map[string]any{"hidden_size": 24}, "attention_bias"},
+		"heads of another size than OLMo's": {"olmo2", map[string]any{"attention_bias": false}, "head_dim is 6"},
+		"positions in every other layer": {"smollm3", map[string]any{"attention_bias": false, "mlp_bias": false},
+			"no_rope_layers"},
+		"a scale of its own":   {"gemma2", map[string]any{"attention_bias": false}, "query_pre_attn_scalar"},
+		"no caps":              {"gemma2", gemma("attn_logit_softcapping", nil), "attn_logit_softcapping"},
+		"caps":                 {"gemma3_text", gemma("final_logit_softcapping", 5), "final_logit_softcapping"},
+		"a head of its own":    {"gemma2", gemma("tie_word_embeddings", false), "tie_word_embeddings"},
+		"another local base":   {"gemma3_text", gemma("rope_local_base_freq", 5000), "rope_local_base_freq"},
+		"windows of its own":   {"gemma3_text", gemma("sliding_window_pattern", 2), "sliding_window_pattern"},
+		"sinks":                {"gpt_oss", nil, "gpt_oss"},
+		"latent attention":     {"deepseek_v3", nil, "deepseek_v3"},
+		"a correction of bias": {"ernie4_5_moe", nil, "ernie4_5_moe"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := filepath.Join(t.TempDir(), "x.gguf")

@@ -21,9 +21,12 @@ type family struct {
 	// what llama.cpp's graph of the family has
 	biases, outBias, mlpBias, qkNorm bool
 	partial                          bool     // part of a head may rotate
+	windows                          bool     // sliding windows, in some layers
 	ropes                            []string // kinds of rope_scaling
 	experts                          func(m nn.MoEConfig) error
 	keys                             func(set func(key string, value any), m *models.Model)
+	check                            func(m *models.Model) error // what else llama.cpp computes otherwise
+	note                             string                      // what it computes less exactly
 }
 
 // families by model_type.
@@ -45,9 +48,35 @@ var families = map[string]family{
 	"glm4_moe": {arch: "glm4moe", biases: true, qkNorm: true, partial: true, experts: glmExperts, keys: glmKeys,
 		names: map[string]string{
 			"post_attention_layernorm": "post_attention_norm"}},
+	"ernie4_5": {arch: "ernie4_5", biases: true, outBias: true, ropes: []string{"linear", "yarn"}, check: ernieCheck},
+	"gemma2": {arch: "gemma2", windows: true, names: gemmaNames, keys: gemmaKeys, note: roundedGELU,
+		check: func(m *models.Model) error { return gemmaCheck(m, 2, 46, true) }},
+	"gemma3_text": {arch: "gemma3", windows: true, qkNorm: true, ropes: []string{"linear"}, names: gemmaNames,
+		keys: gemmaKeys, note: roundedGELU, check: func(m *models.Model) error { return gemmaCheck(m, 6, 62, false) }},
+	"granite": {arch: "granite", pairs: true, biases: true, outBias: true, mlpBias: true,
+		ropes: []string{"linear", "yarn"}, keys: func(set func(key string, value any), m *models.Model) {
+			d := m.Decoder.Config()
+			set("embedding_scale", float32(d.Scales.Embedding))
+			set("residual_scale", float32(d.Scales.Residual))
+			set("attention.scale", float32(d.Attention.Scale))
+			set("logit_scale", float32(1/d.Scales.Logits))
+		}},
+	"mixtral": {arch: "llama", pairs: true, ropes: []string{"linear", "yarn"},
+		experts: func(nn.MoEConfig) error { return nil },
+		names: map[string]string{"block_sparse_moe.gate": "ffn_gate_inp", "block_sparse_moe.experts.w1": "ffn_gate_exps",
+			"block_sparse_moe.experts.w3": "ffn_up_exps", "block_sparse_moe.experts.w2": "ffn_down_exps"}},
+	"olmo2": {arch: "olmo2", qkNorm: true, ropes: []string{"linear", "yarn"}, names: map[string]string{
+		"post_attention_layernorm": "post_attention_norm", "post_feedforward_layernorm": "post_ffw_norm"}},
+	"smollm3": {arch: "smollm3", pairs: true, ropes: []string{"linear", "yarn"}, check: smolCheck},
 	"phi3": {arch: "phi3", partial: true, ropes: []string{"longrope", "su", "yarn"}, names: map[string]string{
 		"mlp.gate_up_proj": "ffn_up"}},
 }
+
+const roundedGELU = "on a processor, llama.cpp rounds the GELU's argument and value to float16, so that its logits " +
+	"differ a little"
+
+var gemmaNames = map[string]string{"post_attention_layernorm": "post_attention_norm",
+	"pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm"}
 
 // layerNames are those of a layer's tensors, without .weight and .bias.
 var layerNames = map[string]string{
@@ -87,15 +116,20 @@ func familyOf(m *models.Model) (family, error) {
 		return f, unsaid("attention_bias: llama.cpp's %s has no such biases", f.arch)
 	case c.MLPBias && !f.mlpBias:
 		return f, unsaid("mlp_bias: llama.cpp's %s has no such biases", f.arch)
-	case a.QKNorm && !f.qkNorm:
+	case (a.QKNorm || a.QKNormAll) && !f.qkNorm:
 		return f, unsaid("llama.cpp's %s has no norm of q and k", f.arch)
 	case rotates != a.HeadDim && !f.partial:
 		return f, unsaid("partial_rotary_factor: in llama.cpp's %s the whole head rotates", f.arch)
-	case (f.arch == "qwen2" || f.arch == "phi3") && a.Heads*a.HeadDim != a.Hidden:
+	case slices.Contains([]string{"qwen2", "phi3", "olmo2"}, f.arch) && a.Heads*a.HeadDim != a.Hidden:
 		return f, unsaid("head_dim is %d: in llama.cpp's %s it is hidden_size/num_attention_heads", a.HeadDim, f.arch)
 	}
 	if kind := c.RopeType(); kind != "" && kind != "default" && !slices.Contains(f.ropes, kind) {
 		return f, unsaid("rope_scaling %s has not been tried with llama.cpp's %s", kind, f.arch)
+	}
+	if f.check != nil {
+		if err := f.check(m); err != nil {
+			return f, err
+		}
 	}
 	for i := range d.Layers {
 		e, sparse := m.Experts(i)
@@ -110,6 +144,67 @@ func familyOf(m *models.Model) (family, error) {
 		}
 	}
 	return f, nil
+}
+
+// ernieCheck refuses biases, which use_bias sets everywhere.
+func ernieCheck(m *models.Model) error {
+	if m.Decoder.Config().Attention.Bias {
+		return unsaid("use_bias: llama.cpp's ernie4_5 has no biases of the MLP")
+	}
+	return nil
+}
+
+// smolCheck wants positions where llama.cpp has them.
+func smolCheck(m *models.Model) error {
+	const every = 4
+	d := m.Decoder.Config()
+	for i := range d.Layers {
+		if without := d.Rope(i) == nil; without != ((i+1)%every == 0) {
+			return unsaid("no_rope_layers: in llama.cpp's smollm3 each fourth layer has no positions, and all others have; "+
+				"layer %d is not so", i)
+		}
+	}
+	return nil
+}
+
+// gemmaCheck wants a window in each layer but every so many-th, and the scale of scores that llama.cpp takes: by the
+// number of layers it knows the 27B models, which have another.
+func gemmaCheck(m *models.Model, every, layersOf27B int, capped bool) error {
+	d := m.Decoder.Config()
+	a := d.Attention
+	width := a.HeadDim
+	if d.Layers == layersOf27B {
+		width = d.Hidden / a.Heads
+	}
+	switch local := d.Rope; {
+	case math.Abs(a.Scale*math.Sqrt(float64(width))-1) > 1e-6:
+		return unsaid("query_pre_attn_scalar: in llama.cpp it is %d for such a model", width)
+	case capped && (a.Cap == 0 || d.LogitCap == 0):
+		return unsaid("attn_logit_softcapping or final_logit_softcapping is null: llama.cpp caps both")
+	case !capped && (a.Cap != 0 || d.LogitCap != 0):
+		return unsaid("attn_logit_softcapping or final_logit_softcapping is given: llama.cpp's gemma3 has no caps")
+	case !d.Tied:
+		return unsaid("tie_word_embeddings is false: in llama.cpp the head is the embedding")
+	case local != nil && math.Abs(local(0).InvFreq[len(a.Rope.InvFreq)-1]/
+		math.Pow(10000, -2*float64(len(a.Rope.InvFreq)-1)/float64(a.HeadDim))-1) > 1e-9:
+		return unsaid("rope_local_base_freq: in llama.cpp it is 10000")
+	}
+	for i := range d.Layers {
+		if (d.Window(i) > 0) != ((i+1)%every != 0) {
+			return unsaid("layer_types or sliding_window_pattern: in llama.cpp each layer has a window but every %d.; layer "+
+				"%d is not so", every, i)
+		}
+	}
+	return nil
+}
+
+func gemmaKeys(set func(key string, value any), m *models.Model) {
+	d := m.Decoder.Config()
+	set("attention.sliding_window", uint32(d.Window(0)))
+	if d.LogitCap != 0 {
+		set("attn_logit_softcapping", float32(d.Attention.Cap))
+		set("final_logit_softcapping", float32(d.LogitCap))
+	}
 }
 
 func glmExperts(m nn.MoEConfig) error {
@@ -171,11 +266,11 @@ func (f family) hyper(out *file, m *models.Model, positions int) {
 }
 
 // context returns how many tokens a text may have, and whether a sliding window is the reason.
-func context(m *models.Model, positions int) (int, bool) {
+func (f family) context(m *models.Model, positions int) (int, bool) {
 	d := m.Decoder.Config()
 	windowed := false
 	for i := range d.Layers {
-		if d.Window == nil {
+		if d.Window == nil || f.windows {
 			break
 		}
 		if w := d.Window(i); w > 0 && w < positions {
@@ -194,7 +289,7 @@ func (f family) rope(out *file, c *hf.Config, d nn.DecoderConfig) error {
 		}
 	}
 	set := func(key string, value any) { out.set(f.arch+".rope."+key, value) }
-	base, table := cmp.Or(s.RopeTheta, c.RopeTheta, 10000), d.Attention.Rope
+	base, table := cmp.Or(s.RopeTheta, c.RopeTheta, c.DefaultTheta, 10000), d.Attention.Rope
 	set("freq_base", float32(base))
 	switch kind := c.RopeType(); {
 	case kind == "" || kind == "default":

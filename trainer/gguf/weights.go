@@ -78,10 +78,17 @@ func (f family) matrices(out *file, m *models.Model, files source, as Type) erro
 		}
 		t := &tensor{name: name, shape: shape, as: stored(name, shape, as)}
 		order := f.order(m, name)
+		more := float32(0) // in the file, norms are of all of what multiplies
+		if len(shape) == 1 && strings.HasSuffix(name, "norm.weight") {
+			more = float32(m.Decoder.Config().NormOffset)
+		}
 		t.write = func(w io.Writer) error {
 			var room checkpoint.Room
 			for _, part := range parts[name] {
 				v, err := files.TensorIn(&room, part)
+				if err == nil && more != 0 {
+					v = raised(v, more)
+				}
 				if err == nil {
 					err = write(w, t.as, v, order)
 				}
@@ -94,6 +101,17 @@ func (f family) matrices(out *file, m *models.Model, files source, as Type) erro
 		out.tensors = append(out.tensors, t)
 	}
 	return nil
+}
+
+// raised returns a vector with a number added to each element, in float32.
+func raised(v core.Tensor, by float32) core.Tensor {
+	sum := core.NewTensor(core.Float32, v.Shape...)
+	row := sum.Float32s()
+	v.Load(row, 0)
+	for i := range row {
+		row[i] += by
+	}
+	return sum
 }
 
 // readable refuses a tensor that the files do not have, of another shape, or of numbers that are quantised.
