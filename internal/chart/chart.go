@@ -17,6 +17,9 @@ import (
 //go:embed chart.html
 var pieces string
 
+//go:embed palette.css
+var palette string
+
 //go:embed chart.css
 var style string
 
@@ -51,7 +54,7 @@ func New(name, page string, funcs template.FuncMap) (*template.Template, error) 
 }
 
 // Style returns the style of all pages, and more after it.
-func Style(more string) template.CSS { return template.CSS(style + more) }
+func Style(more string) template.CSS { return template.CSS(palette + style + more) }
 
 // Policy returns a Content-Security-Policy that lets a page have this style and this script
 // within it, and nothing else but images that are part of the page. Sources, if any, is

@@ -2,8 +2,10 @@ package chart_test
 
 import (
 	"bytes"
+	"encoding/xml"
 	"fmt"
 	"html/template"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -173,5 +175,37 @@ out.textContent += tip.hidden + " " + document.querySelectorAll(".guide").length
 	}
 	if p.Console != nil {
 		t.Errorf("the console has %q", p.Console)
+	}
+}
+
+// TestAPictureIsAFileOfItsOwn: a browser finds nothing amiss, and has every curve, key and tick.
+func TestAPictureIsAFileOfItsOwn(t *testing.T) {
+	p := chart.NewPlot(chart.Axes{Label: `losses of "a" & b`, X: "step"},
+		chart.Series{Name: "a <1>", Class: chart.Class(0), X: []float64{0, 50, 100}, Y: []float64{3, 2, 1.5}, Dots: true},
+		chart.Series{Name: "b", Class: chart.Class(8) + " dashed", X: []float64{0, 100}, Y: []float64{3, 2.5}})
+	text, err := chart.Picture(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := xml.NewDecoder(bytes.NewReader(text))
+	for err == nil {
+		_, err = d.Token()
+	}
+	if err != io.EOF {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "picture.svg")
+	if err := os.WriteFile(path, text, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	page := browser.Open(t, "file://"+path, time.Second)
+	if len(page.Console) > 0 {
+		t.Errorf("console: %q", page.Console)
+	}
+	for _, want := range []string{`aria-label="losses of &quot;a&quot; &amp; b"`, ">a &lt;1&gt;</text>", ">b</text>",
+		`class="c0 dashed key"`, `d="M0.00 0.00L50.00 66.67L100.00 100.00"`, ">1.5</text>", ">step</text>"} {
+		if !strings.Contains(page.DOM, want) {
+			t.Errorf("the picture has no %s:\n%s", want, page.DOM)
+		}
 	}
 }

@@ -44,9 +44,10 @@ type Start struct {
 
 	Model      string          `json:"model"` // the model_type
 	Parameters int             `json:"parameters"`
-	Rows       int             `json:"rows"`      // of training data
-	EvalRows   int             `json:"eval_rows"` // held out
-	Steps      int             `json:"steps"`     // of the whole run
+	Rows       int             `json:"rows"`            // of training data
+	EvalRows   int             `json:"eval_rows"`       // held out
+	Steps      int             `json:"steps"`           // of the whole run
+	Ranks      []string        `json:"ranks,omitempty"` // the machine of each rank; nil for a process that trains alone
 	Config     json.RawMessage `json:"config"`
 
 	Environment Environment `json:"environment"`

@@ -67,6 +67,27 @@ func (r *Run) start(e *Start) {
 	r.Checkpoints = until(r.Checkpoints, e.Resumed+1, Checkpoint.number)
 }
 
+// The states of a run.
+const (
+	Unended     = "open" // it goes on, or was killed
+	Ended       = "ended"
+	Interrupted = "interrupted"
+	Failed      = "failed"
+)
+
+// State returns how the run stands.
+func (r *Run) State() string {
+	switch {
+	case r.End == nil:
+		return Unended
+	case r.End.Error != "":
+		return Failed
+	case r.End.Interrupted:
+		return Interrupted
+	}
+	return Ended
+}
+
 // Loss returns the mean loss of the steps, as train_loss in transformers; 0 without any.
 func (r *Run) Loss() float64 {
 	sum := 0.0

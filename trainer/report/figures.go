@@ -22,26 +22,22 @@ func tiles(r *journal.Run) []tile {
 			loss(r.Steps[n-1].Loss)))
 	}
 	if n := len(r.Evals); n > 0 {
-		detail, trained := fmt.Sprintf("perplexity %.4g", math.Exp(r.Evals[n-1].Loss)), r.Evals
-		if trained[0].Step == 0 { // before the first step
-			trained = trained[1:]
-		}
-		if len(trained) > 0 {
-			best := slices.MinFunc(trained, func(a, b journal.Eval) int { return cmp.Compare(a.Loss, b.Loss) })
-			detail += fmt.Sprintf("; best %s after step %d", loss(best.Loss), best.Step)
+		detail := fmt.Sprintf("perplexity %.4g", math.Exp(r.Evals[n-1].Loss))
+		if e, ok := best(r); ok {
+			detail += fmt.Sprintf("; best %s after step %d", loss(e.Loss), e.Step)
 		}
 		add("Held-out loss", loss(r.Evals[n-1].Loss), detail)
 	}
-	tokens, seconds, memory := 0, 0.0, int64(0)
-	for _, s := range r.Steps {
-		tokens, seconds, memory = tokens+s.Tokens, seconds+s.Seconds, max(memory, s.Memory)
+	sum := total(r)
+	if sum.seconds > 0 {
+		add("Speed", amount.Count(float64(sum.tokens)/sum.seconds)+" tokens/s",
+			fmt.Sprintf("%s tokens in %s of steps", amount.Count(float64(sum.tokens)), duration(sum.seconds)))
 	}
-	if seconds > 0 {
-		add("Speed", amount.Count(float64(tokens)/seconds)+" tokens/s",
-			fmt.Sprintf("%s tokens in %s of steps", amount.Count(float64(tokens)), duration(seconds)))
+	if sum.memory > 0 {
+		add("Memory", amount.Bytes(float64(sum.memory)), "at its highest, without plugins")
 	}
-	if memory > 0 {
-		add("Memory", amount.Bytes(float64(memory)), "at its highest, without plugins")
+	if t, several := ranksTile(r); several {
+		all = append(all, t)
 	}
 	fused, plain := 0, 0
 	for _, s := range r.Start.Sites {
@@ -56,6 +52,33 @@ func tiles(r *journal.Run) []tile {
 	return all
 }
 
+// totals are of all steps of a run.
+type totals struct {
+	tokens  int
+	seconds float64
+	memory  int64 // at its highest
+}
+
+func total(r *journal.Run) totals {
+	var t totals
+	for _, s := range r.Steps {
+		t = totals{t.tokens + s.Tokens, t.seconds + s.Seconds, max(t.memory, s.Memory)}
+	}
+	return t
+}
+
+// best returns the evaluation with the lowest loss, of those after a step.
+func best(r *journal.Run) (journal.Eval, bool) {
+	trained := r.Evals
+	if len(trained) > 0 && trained[0].Step == 0 { // before the first step
+		trained = trained[1:]
+	}
+	if len(trained) == 0 {
+		return journal.Eval{}, false
+	}
+	return slices.MinFunc(trained, func(a, b journal.Eval) int { return cmp.Compare(a.Loss, b.Loss) }), true
+}
+
 // lossPlot shows the loss of each step, smoothed where there are many, and evaluations.
 func lossPlot(r *journal.Run) chart.Plot {
 	train := series(r, "training", "c0", func(s journal.Step) float64 { return s.Loss })
@@ -63,18 +86,29 @@ func lossPlot(r *journal.Run) chart.Plot {
 	for _, e := range r.Evals {
 		held.X, held.Y = append(held.X, float64(e.Step)), append(held.Y, e.Loss)
 	}
-	all := []chart.Series{train, held}
-	const enough = 40 // steps to smooth
-	if n := len(train.Y); n >= enough {
-		all = []chart.Series{{Name: "training", Class: "c0", X: train.X, Y: train.Y, Faint: true},
-			{Name: "training, smoothed", Class: "c0", X: train.X, Y: smooth(train.Y, n/20)}, held}
+	all := smoothed(train)
+	if len(all) > 1 {
+		all[1].Name += ", smoothed"
 	}
+	all = append(all, held)
 	label := "Loss by step"
 	if n := len(r.Steps); n > 0 {
 		label = fmt.Sprintf("Loss by step: training from %s at step %d to %s at step %d", loss(r.Steps[0].Loss),
 			r.Steps[0].Step, loss(r.Steps[n-1].Loss), r.Steps[n-1].Step)
 	}
 	return chart.NewPlot(chart.Axes{Label: label, X: "step", Y: loss, Tick: chart.Number}, all...)
+}
+
+// smoothed returns a series alone, or one with many points behind its smoothed form.
+func smoothed(s chart.Series) []chart.Series {
+	const enough = 40
+	n := len(s.Y)
+	if n < enough {
+		return []chart.Series{s}
+	}
+	even := s
+	even.Y, s.Faint = smooth(s.Y, n/20), true
+	return []chart.Series{s, even}
 }
 
 // smooth returns the means over so many values on either side, as far as there are any: the

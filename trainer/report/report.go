@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"html/template"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/seed98097648/tune/internal/chart"
@@ -94,7 +95,7 @@ func (p *page) fill(r *journal.Run, now time.Time) {
 	}
 	p.Tiles = tiles(r)
 	p.Loss = lossPlot(r)
-	p.Others = append(preferencePlots(r), otherPlots(r)...)
+	p.Others = slices.Concat(preferencePlots(r), otherPlots(r), waitPlot(r))
 	p.Times, p.Calls = kernelTimes(r.Calls)
 	p.Patch = newPatch(r.Start)
 	p.Accident = newAccidents(r.Incidents)

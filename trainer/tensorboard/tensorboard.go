@@ -22,25 +22,14 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/seed98097648/tune/trainer/journal"
-)
-
-// The tags of the scalars. TensorBoard groups them by what is before the slash.
-const (
-	TagLoss     = "train/loss"
-	TagLR       = "train/learning_rate"
-	TagGradNorm = "train/grad_norm"
-	TagRate     = "train/tokens_per_second"
-	TagEval     = "eval/loss"
 )
 
 // Writer writes an event file. As a sink it takes steps and evaluations from a run.
@@ -71,29 +60,20 @@ func New(dir string, now time.Time) (*Writer, error) {
 
 // Record implements journal.Sink.
 func (w *Writer) Record(e journal.Event) error {
-	switch e := e.(type) {
-	case *journal.Start:
-		return w.start(e)
-	case *journal.Step:
-		w.begin(e.Time, e.Step)
-		s := appendValue(appendValue(nil, TagLoss, e.Loss), TagLR, e.LR)
-		s = appendValue(appendValue(s, TagGradNorm, e.GradNorm), TagRate, e.Rate())
-		w.event = appendBytes(w.event, 5, appendMetrics(s, "train/", e.Metrics))
-		return w.write()
-	case *journal.Eval:
-		w.begin(e.Time, e.Step)
-		w.event = appendBytes(w.event, 5, appendMetrics(appendValue(nil, TagEval, e.Loss), "eval/", e.Metrics))
-		return w.write()
+	if start, ok := e.(*journal.Start); ok {
+		return w.start(start)
 	}
-	return nil
-}
-
-// appendMetrics adds scalars by their names.
-func appendMetrics(summary []byte, prefix string, m journal.Metrics) []byte {
-	for _, name := range slices.Sorted(maps.Keys(m)) {
-		summary = appendValue(summary, prefix+name, m[name])
+	row, ok := journal.RowOf(e)
+	if !ok {
+		return nil
 	}
-	return summary
+	w.begin(row.Time, row.Step)
+	var summary []byte
+	for _, s := range row.Scalars {
+		summary = appendValue(summary, s.Name, s.Value)
+	}
+	w.event = appendBytes(w.event, 5, summary)
+	return w.write()
 }
 
 // start says at which step the file begins: TensorBoard drops what an earlier one has from
