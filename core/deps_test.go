@@ -116,7 +116,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/nn", "core internal/simd trainer/autograd trainer/data",
 		"core/reference core/kerneltest internal/opdef trainer/checkpoint"},
 	{"trainer/crosscheck", "core internal/simd", "core/kerneltest core/reference plugins/linked"},
-	{"trainer/lora", "core internal/plainjson internal/simd trainer/checkpoint trainer/nn",
+	{"trainer/lora", "gonum.org/v1/gonum core internal/plainjson internal/simd trainer/checkpoint trainer/nn",
 		"trainer/autograd trainer/data trainer/models"},
 	{"trainer/models", "core internal/os/plainfile trainer/autograd trainer/checkpoint trainer/data trainer/lora " +
 		"trainer/measure trainer/nn trainer/models/...", "core/reference plugins/npu_fused_linear/gateup trainer/optim"},
@@ -126,10 +126,12 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"trainer/journal", "core internal/plainjson", ""},
 	{"trainer/report", "core internal/amount internal/chart internal/plainjson trainer/journal", "internal/browser"},
 	{"trainer/tensorboard", "trainer/journal google.golang.org/protobuf", ""},
+	{"trainer/trackio", "trainer/journal", ""},
+	{"trainer/wandb", "trainer/journal google.golang.org/protobuf", ""},
 	{"trainer/placement", "core internal/plainjson internal/simd trainer/journal", ""},
 	{"trainer/measure", "core internal/os/cpu internal/os/memory internal/os/self internal/simd trainer/checkpoint " +
 		"trainer/nn trainer/placement", "core/reference trainer/autograd"},
-	{"trainer/forecast", "core internal/ceiling trainer/autograd trainer/models trainer/nn trainer/optim", "core/reference trainer trainer/lora"},
+	{"trainer/forecast", "core core/vector internal/ceiling trainer/autograd trainer/models trainer/nn trainer/optim", "core/reference trainer trainer/lora"},
 	{"trainer/progress", "internal/amount internal/plainjson github.com/schollz/progressbar/v3 golang.org/x/term trainer trainer/preference",
 		"core trainer/data/corpus"},
 	{"trainer/bench", "internal/amount core internal/ceiling internal/chart internal/os/cpu internal/os/memory internal/opbench internal/simd trainer " +
@@ -140,6 +142,8 @@ var policy = []struct{ pkg, imports, tests string }{
 		"core internal/fields internal/plainjson internal/simd trainer/autograd trainer/crosscheck " +
 			"trainer/models trainer/nn trainer/tokenizer", "plugins/linked core/kerneltest core/transport internal/plugintest trainer/checkpoint trainer/data " +
 			"trainer/lora"},
+	{"trainer/metric", "core internal/plainjson trainer/crosscheck trainer/data trainer/generate trainer/models trainer/tokenizer",
+		"internal/testdata trainer/autograd"},
 	{"trainer/gguf", "core internal/amount internal/simd trainer/chat trainer/checkpoint trainer/generate trainer/lora trainer/models " +
 		"trainer/models/hf trainer/nn trainer/tokenizer", "internal/os/dynlib internal/testdata trainer/autograd trainer/data"},
 	{"trainer/serve", "internal/fields internal/os/memory internal/plainjson trainer/chat trainer/generate trainer/tokenizer",

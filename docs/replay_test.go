@@ -37,6 +37,45 @@ func TestWritingAKernel(t *testing.T) {
 	replay(t, steps)
 }
 
+// TestRecipes does what each of docs/recipes says, with a published small model and data for its MODEL, chat.json and
+// pairs.json.
+func TestRecipes(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the pages are written for a shell")
+	}
+	model := testdata.Shared(t, "data", "models", "stories260K")
+	sets := testdata.Shared(t, "data", "datasets", "llamafactory")
+	pages, err := filepath.Glob(filepath.Join("recipes", "*.md"))
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("%d recipes, %v", len(pages), err)
+	}
+	home := t.TempDir()
+	env := append(environment(t, home), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+	if out, _, err := shell(t, testdata.Root(t), home, env, "go install ./cmd/tune"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, page := range pages {
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			text, err := os.ReadFile(page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			steps, err := stepsOf(string(text))
+			if err != nil || len(steps) == 0 {
+				t.Fatalf("%d commands, %v", len(steps), err)
+			}
+			dir := t.TempDir()
+			for name, of := range map[string]string{"MODEL": model, "chat.json": filepath.Join(sets, "alpaca_en_demo.json"),
+				"pairs.json": filepath.Join(sets, "dpo_en_demo.json")} {
+				if err := os.Symlink(of, filepath.Join(dir, name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			replayIn(t, steps, home, dir, env)
+		})
+	}
+}
+
 // missing returns the first of the programs that is not there, "" if all are.
 func missing(programs ...string) string {
 	for _, p := range programs {
@@ -52,6 +91,7 @@ func missing(programs ...string) string {
 //	sh            commands, run in the folder where those before ended up
 //	sh checkout   commands, run in the checkout of tune
 //	sh c          commands that need a C compiler and make, left out where these are not
+//	sh mpi        commands that need an MPI, likewise
 //	go FILE       the new contents of a file
 //	go            a quotation from a file of that folder
 //	text          after commands: what they print
@@ -75,7 +115,7 @@ func stepsOf(page string) ([]step, error) {
 		line := 1 + strings.Count(page[:m[0]], "\n")
 		words, text := strings.Fields(page[m[2]:m[3]]), page[m[4]:m[5]]
 		switch kind := strings.Join(words, " "); {
-		case kind == "sh" || kind == "sh checkout" || kind == "sh c":
+		case kind == "sh" || kind == "sh checkout" || needed[kind].programs != nil:
 			steps = append(steps, step{line: line, kind: kind, text: text})
 		case len(words) == 2 && words[0] == "go":
 			steps = append(steps, step{line: line, kind: "file", file: words[1], text: text})
@@ -94,8 +134,22 @@ func stepsOf(page string) ([]step, error) {
 // replay runs the steps. Commands must succeed, and print what the page shows, up to
 // figures: see sameOutput.
 func replay(t *testing.T, steps []step) {
-	home, dir := t.TempDir(), t.TempDir()
-	env := environment(t, home)
+	home := t.TempDir()
+	replayIn(t, steps, home, t.TempDir(), environment(t, home))
+}
+
+// needed are the programs that commands of a kind need, and where they come from.
+var needed = map[string]struct {
+	programs []string
+	from     string
+}{
+	"sh c":   {[]string{"cc", "make"}, "Debian's gcc and make"},
+	"sh mpi": {[]string{"mpirun"}, "Debian's openmpi-bin"},
+}
+
+// replayIn runs the steps in a folder.
+func replayIn(t *testing.T, steps []step, home, dir string, env []string) {
+	t.Helper()
 	for _, s := range steps {
 		var err error
 		switch s.kind {
@@ -105,9 +159,10 @@ func replay(t *testing.T, steps []step) {
 			err = quoted(dir, s.text)
 		case "sh":
 			dir, err = s.run(t, dir, home, env)
-		case "sh c":
-			if missing := missing("cc", "make"); missing != "" {
-				t.Logf("line %d is left out: there is no %s; install one, such as Debian's gcc and make", s.line, missing)
+		case "sh c", "sh mpi":
+			need := needed[s.kind]
+			if missing := missing(need.programs...); missing != "" {
+				t.Logf("line %d is left out: there is no %s; install one, such as %s", s.line, missing, need.from)
 				continue
 			}
 			dir, err = s.run(t, dir, home, env)

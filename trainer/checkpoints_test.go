@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -66,7 +67,7 @@ func TestTheBestCheckpointStays(t *testing.T) {
 			t.Fatalf("%d evaluations, the best after step %d: the test wants 9 and an early one", len(all), want.Step)
 		}
 		best := checkpoint.StepDir(j.Config.Out, want.Step)
-		if *s.Best != want || s.BestCheckpoint != best || s.Loaded != load {
+		if !reflect.DeepEqual(*s.Best, want) || s.BestCheckpoint != best || s.Loaded != load {
 			t.Errorf("summary %+v, want the best to be %+v", s, want)
 		}
 		if steps, err := checkpoint.Steps(j.Config.Out); err != nil || !slices.Equal(steps, []int{want.Step, 8}) {

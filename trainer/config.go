@@ -56,7 +56,8 @@ type Config struct {
 	Objective  nn.Objective      `json:"objective,omitzero"` // what is added to the plain loss
 	Preference preference.Config `json:"preference,omitzero"`
 
-	GradientCheckpointing bool `json:"gradient_checkpointing,omitempty"` // see EngineConfig
+	GradientCheckpointing bool  `json:"gradient_checkpointing,omitempty"` // see EngineConfig
+	CheckpointLayers      []int `json:"checkpoint_layers,omitempty"`      // likewise
 	// MaxKept is the most memory that kernels may keep packed weights in, which changes no bit: 0 for half of
 	// what the run leaves free, negative for none. It is of this machine, and so of no checkpoint.
 	MaxKept int64 `json:"-"`
@@ -73,6 +74,7 @@ type Config struct {
 	CheckEvery int `json:"check_every"`
 
 	Checkpoints Checkpoints `json:"checkpoints"`
+	Metric      Metric      `json:"metric,omitzero"`
 
 	Ranks Ranks `json:"-"` // of this machine, and so of no checkpoint
 
@@ -86,7 +88,7 @@ func Default() Config {
 		Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, Optimizer: Optimizer{Kind: optim.AdamW}, WeightDecay: 0.01, Clip: 1, Precision: models.Float32, Kernels: "auto",
 		CheckEvery:  1000,
 		Preference:  preference.Default(),
-		Checkpoints: Checkpoints{Keep: 2}, complete: true}
+		Checkpoints: Checkpoints{Keep: 2}, Metric: Metric{MaxNewTokens: defaultNewTokens}, complete: true}
 }
 
 // WithDefaults returns the configuration with the defaults filled in, as Load and Run do.
@@ -104,6 +106,7 @@ func (c Config) WithDefaults() Config {
 	c.Precision = cmp.Or(c.Precision, d.Precision)
 	c.Kernels, c.CheckEvery = cmp.Or(c.Kernels, d.Kernels), cmp.Or(c.CheckEvery, d.CheckEvery)
 	c.Checkpoints.Keep = cmp.Or(c.Checkpoints.Keep, d.Checkpoints.Keep)
+	c.Metric.MaxNewTokens = cmp.Or(c.Metric.MaxNewTokens, d.Metric.MaxNewTokens)
 	c.complete = true
 	return c
 }
@@ -149,6 +152,9 @@ func (c Config) Validate() error {
 	need(c.MaxTime >= 0, "trainer.Config.MaxTime is %s, must not be negative", c.MaxTime)
 	need(c.Threads >= 0, "trainer.Config.Threads is %d, must not be negative", c.Threads)
 	need(c.Threads <= simd.MaxThreads(), "trainer.Config.Threads is %d, must be at most %d; 0 takes all cores", c.Threads, simd.MaxThreads())
+	for _, l := range c.CheckpointLayers {
+		need(l >= 0, "trainer.Config.CheckpointLayers has %d; layers are counted from 0", l)
+	}
 	errs = append(errs, c.Data.Validate())
 	if _, err := optim.ParseDecay(string(c.Schedule)); err != nil {
 		errs = append(errs, fmt.Errorf("trainer.Config.Schedule: %w", err))
@@ -163,6 +169,6 @@ func (c Config) Validate() error {
 	}
 	errs = append(errs, c.Preference.Validate(), c.validatePreference())
 	errs = append(errs, c.Objective.Validate(), c.Words.Validate(), c.Select.Validate(c.LoRA.Enabled()),
-		c.Optimizer.validate(c.Accumulate, c.LoRA.Enabled()), c.Checkpoints.validate(c.Out))
+		c.Optimizer.validate(c.Accumulate, c.LoRA.Enabled()), c.Checkpoints.validate(c.Out), c.validateMetric())
 	return errors.Join(errs...)
 }

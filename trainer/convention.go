@@ -61,7 +61,8 @@ func Undecayed(p *nn.Param) bool {
 func (c Config) Engine() EngineConfig {
 	e := EngineConfig{Batch: c.Batch, Seq: c.Seq, Accumulate: c.Accumulate, Clip: c.Clip, Seed: c.Seed,
 		Optim: c.OptimConfig(), UpdateInBackward: c.Optimizer.UpdateInBackward,
-		NoDecay: Undecayed, GradientCheckpointing: c.GradientCheckpointing, MaxKept: c.MaxKept,
+		NoDecay: Undecayed, GradientCheckpointing: c.GradientCheckpointing,
+		CheckpointLayers: c.CheckpointLayers, MaxKept: c.MaxKept,
 		MaxPosition: c.Positions(c.Seq), Preference: c.Preference, Trained: c.LoRA.Adapter != ""}
 	if c.DecayAll {
 		e.NoDecay = nil

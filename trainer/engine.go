@@ -37,11 +37,15 @@ type EngineConfig struct {
 	// pass and computes the rest of a layer again: less memory, up to a third more time,
 	// the same bits.
 	GradientCheckpointing bool
+	CheckpointLayers      []int // the layers of which GradientCheckpointing is; nil for all
 
 	MaxKept int64 // bytes that kernels may keep of frozen weights; see Config
 
 	Preference preference.Config // the loss; the zero value is that of following answers
 	Trained    bool              // the model's adapter has been trained before: the reference is the model without it
+
+	// Seen, unless it is nil, is shown what Evaluate finds the likeliest; see NewPredictor.
+	Seen func(b data.Batch, next []int32)
 
 	Check *crosscheck.Checker // compares the kernels' calls with the plain forward; nil for no comparison
 
@@ -126,7 +130,8 @@ func (e *Engine) compile() error {
 	if err != nil {
 		return err
 	}
-	c.Checkpoint, c.Training, c.Watch = e.cfg.GradientCheckpointing, true, e.cfg.Check.Watch
+	c.Checkpoint, c.CheckpointLayers = e.cfg.GradientCheckpointing, e.cfg.CheckpointLayers
+	c.Training, c.Watch = true, e.cfg.Check.Watch
 	if e.cfg.Accumulate > 1 {
 		c.Sums = &e.host
 	}
@@ -317,8 +322,8 @@ func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 // suspects are what this step can have gone wrong by.
 func (e *Engine) suspects() suspects { return suspects{e.model, e.program, e.opt.T()} }
 
-// Evaluate is Evaluator.Loss, shared out among the ranks, with the engine's batch size and loss; it is made at the
-// first call.
+// Evaluate is Evaluator.Loss with the engine's batch size and loss; it is made at the first call. Each of several ranks
+// has its own share of the batches, which are dealt in turn, and all get the result.
 func (e *Engine) Evaluate(ctx context.Context, batches func(yield func(data.Batch) bool)) (loss float64, targets int, err error) {
 	if err := e.evaluator(); err != nil {
 		return 0, 0, err
@@ -334,7 +339,7 @@ func (e *Engine) evalMetrics() *preference.Metrics { return e.eval.judge.metrics
 func (e *Engine) evaluator() (err error) {
 	if e.eval == nil {
 		e.eval, err = newEvaluator(e.model, e.mem, e.cfg.Batch, e.cfg.Seq, e.cfg.MaxPosition, e.cfg.Check,
-			newJudge(e.cfg.Preference, e.reference))
+			&Evaluator{judge: newJudge(e.cfg.Preference, e.reference), seen: e.cfg.Seen})
 	}
 	if err == nil {
 		e.eval.updates = e.opt.T()

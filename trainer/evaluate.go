@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/crosscheck"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/distributed"
@@ -15,49 +16,65 @@ import (
 // Evaluator measures the loss of a model without training it. Patch the model before the
 // evaluator exists; Close it before patching again.
 type Evaluator struct {
-	model   *models.Model
-	program *nn.Compiled
-	updates int    // that training has made
-	judge   *judge // nil without preferences
-	world   *distributed.World
+	model    *models.Model
+	program  *nn.Compiled
+	updates  int    // that training has made
+	judge    *judge // nil without preferences
+	world    *distributed.World
+	measured []measured // of each batch of the last Loss, of all ranks
+
+	seen      func(b data.Batch, next []int32) // nil unless somebody looks at the likeliest tokens
+	likeliest *autograd.Value
 }
+
+// measured is the mean loss of a batch, and what it is a mean of.
+type measured struct{ loss, weight, targets float64 }
 
 // NewEvaluator compiles the model's graph, with the kernels that its sites hold, for
 // batches of so many rows of seq tokens, whose positions stay below maxPosition. check
 // compares the kernels' calls with the plain forward; nil for no comparison.
 func NewEvaluator(m *models.Model, mem core.Memory, batch, seq, maxPosition int, check *crosscheck.Checker) (*Evaluator, error) {
-	return newEvaluator(m, mem, batch, seq, maxPosition, check, nil)
+	return newEvaluator(m, mem, batch, seq, maxPosition, check, &Evaluator{})
 }
 
+// NewPredictor is NewEvaluator of one that shows seen each batch with the likeliest token after each of its tokens, -1
+// where nothing is to be predicted. The logits are in memory for that, whatever kernel the loss has.
+func NewPredictor(m *models.Model, mem core.Memory, batch, seq, maxPosition int, check *crosscheck.Checker,
+	seen func(b data.Batch, next []int32)) (*Evaluator, error) {
+	return newEvaluator(m, mem, batch, seq, maxPosition, check, &Evaluator{seen: seen})
+}
+
+// newEvaluator makes the graph of e.
 func newEvaluator(m *models.Model, mem core.Memory, batch, seq, maxPosition int, check *crosscheck.Checker,
-	judge *judge) (*Evaluator, error) {
+	e *Evaluator) (*Evaluator, error) {
 	c, err := nn.NewContext(mem, batch, seq, maxPosition)
 	if err != nil {
 		return nil, err
 	}
 	c.Watch = check.Watch
-	if judge != nil {
-		c.Weigh = judge.weigh
+	if e.judge != nil {
+		c.Weigh = e.judge.weigh
 	}
-	program, err := m.Compile(c, m.Forward(c).Loss, true)
-	if err != nil {
+	out := m.Forward(c)
+	if e.seen != nil {
+		e.likeliest = nn.Likeliest(c, out.Logits)
+	}
+	if e.program, err = m.Compile(c, out.Loss, true); err != nil {
 		return nil, err
 	}
-	return &Evaluator{model: m, program: program, judge: judge}, nil
+	e.model = m
+	return e, nil
 }
 
 // Loss returns the mean loss over the targets of all batches, or over their pairs or marked answers, and the
 // number of targets. A loss that is not finite gives an error that wraps ErrNonFinite, as in Engine.Step.
 func (e *Evaluator) Loss(ctx context.Context, batches func(yield func(data.Batch) bool)) (loss float64, targets int, err error) {
 	e.judge.forget()
-	i, losses, weights, counts := 0, []float64(nil), []float64(nil), []float64(nil)
+	var losses, weights, counts []float64
 	for b := range batches {
-		if mine := i%e.world.Size() == e.world.Rank(); mine && err == nil {
-			l, weight, n, failed := e.batch(ctx, b)
-			losses, weights, err = append(losses, l), append(weights, float64(weight)), failed
-			counts = append(counts, float64(n))
-		}
-		if i++; err != nil && e.world == nil {
+		l, weight, n, failed := e.batch(ctx, b)
+		losses, weights, counts = append(losses, l), append(weights, float64(weight)), append(counts, float64(n))
+		if err = failed; err != nil {
 			break
 		}
 	}
@@ -70,16 +87,28 @@ func (e *Evaluator) Loss(ctx context.Context, batches func(yield func(data.Batch
 	if err != nil {
 		return 0, 0, err
 	}
-	sum, weight := 0.0, 0.0
+	e.measured = e.measured[:0]
 	for i, l := range losses {
-		sum += l * weights[i]
-		weight += weights[i]
-		targets += int(counts[i])
+		e.measured = append(e.measured, measured{l, weights[i], counts[i]})
 	}
-	if targets == 0 {
+	if loss, targets = meanOf(e.measured); targets == 0 {
 		return 0, 0, errors.New("trainer: the evaluation data has no targets")
 	}
-	return sum / weight, targets, nil
+	return loss, targets, nil
+}
+
+// meanOf returns the mean loss of batches, and their targets.
+func meanOf(batches []measured) (loss float64, targets int) {
+	sum, weight := 0.0, 0.0
+	for _, b := range batches {
+		sum += b.loss * b.weight
+		weight += b.weight
+		targets += int(b.targets)
+	}
+	if weight == 0 {
+		return 0, 0
+	}
+	return sum / weight, targets
 }
 
 // forward returns the loss of a batch with so many targets.
@@ -90,6 +119,9 @@ func (e *Evaluator) forward(ctx context.Context, b data.Batch, targets int) (flo
 	l, err := e.program.Forward(ctx)
 	if err == nil && !finite(l) {
 		err = suspects{e.model, e.program, e.updates}.blame(ctx, "loss", l)
+	}
+	if err == nil && e.seen != nil {
+		e.seen(b, e.program.Tensor(e.likeliest).Int32s())
 	}
 	return l, err
 }

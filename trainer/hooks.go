@@ -54,6 +54,37 @@ type Eval struct {
 	Loss                float64                    `json:"eval_loss"`
 	Targets             int                        `json:"eval_targets"`
 	*preference.Metrics `json:"metrics,omitempty"` // nil without preferences
+	Scores              map[string]float64         `json:"scores,omitempty"` // by the names of metrics; nil without one
+	Sets                []SetEval                  `json:"sets,omitempty"`   // where there are several; Loss is of all
+}
+
+// SetEval is an evaluation on one of several sets.
+type SetEval struct {
+	Name    string             `json:"name"`
+	Loss    float64            `json:"eval_loss"`
+	Targets int                `json:"eval_targets"`
+	Scores  map[string]float64 `json:"scores,omitempty"`
+}
+
+// named returns what an evaluation has besides its loss, by names: those of a set begin with that set's.
+func (e Eval) named() map[string]float64 {
+	all := e.Metrics.Named()
+	put := func(name string, v float64) {
+		if all == nil {
+			all = map[string]float64{}
+		}
+		all[name] = v
+	}
+	for name, v := range e.Scores {
+		put(name, v)
+	}
+	for _, s := range e.Sets {
+		put(s.Name+"/loss", s.Loss)
+		for name, v := range s.Scores {
+			put(s.Name+"/"+name, v)
+		}
+	}
+	return all
 }
 
 // Checkpoint is a checkpoint that was written.

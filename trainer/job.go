@@ -28,13 +28,16 @@ type Job struct {
 	Measure  measure.Options // how auto measures them
 	Train    data.Rows
 	Eval     data.Rows      // nil for no evaluation
+	Sets     []corpus.Set   // what Eval is made of, in its order, if these are to be told apart; nil for one set
 	Corpus   *corpus.Corpus // where the rows come from; nil if not from files
-	Files    []File         // copied into the saved folder: the tokenizer and what belongs to it
-	Hooks    Hooks
-	Journal  []journal.Sink     // besides that in the output folder, which every run keeps
-	Claim    *checkpoint.Claim  // to Config.Out, where the caller has it already; nil lets Run claim it
-	World    *distributed.World // the ranks that train together, each with a job of its own; nil for one that trains alone
-	Abort    <-chan struct{}    // closing it makes Run give up at once, saving nothing more; may be nil
+	// Tokenizer is for Config.Metric, which compares texts; nil without one.
+	Tokenizer *tokenizer.Tokenizer
+	Files     []File // copied into the saved folder: the tokenizer and what belongs to it
+	Hooks     Hooks
+	Journal   []journal.Sink     // besides that in the output folder, which every run keeps
+	Claim     *checkpoint.Claim  // to Config.Out, where the caller has it already; nil lets Run claim it
+	World     *distributed.World // the ranks that train together, each with a job of its own; nil for one that trains alone
+	Abort     <-chan struct{}    // closing it makes Run give up at once, saving nothing more; may be nil
 
 	// Resume makes Run go on from a checkpoint, as if the run had never ended: the same
 	// losses and weights, to the bit, and the same log but for the times. The job is made
@@ -126,6 +129,7 @@ func (j *Job) read(ctx context.Context, tok *tokenizer.Tokenizer) (err error) {
 		return err
 	}
 	j.Train, j.Eval, j.Config.Seq = j.Corpus.Train, j.Corpus.Eval, j.Corpus.Seq
+	j.Sets, j.Tokenizer = j.Corpus.Sets, tok
 	return nil
 }
 

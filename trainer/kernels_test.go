@@ -72,8 +72,13 @@ func TestPlainAndFusedTrainAlike(t *testing.T) {
 func TestCheckpointingGivesTheSameBits(t *testing.T) {
 	mem, reg := plugintest.Memory(t), plugintest.Scan(t, transport.Options{})
 	again := func(c *trainer.EngineConfig) { c.GradientCheckpointing = true }
-	sameBits(t, newRun(t, mem, nil, again).steps(6), newRun(t, mem, nil).steps(6))
-	sameBits(t, newRun(t, mem, all(t, reg), again).steps(6), newRun(t, mem, all(t, reg)).steps(6))
+	some := func(c *trainer.EngineConfig) { c.GradientCheckpointing, c.CheckpointLayers = true, []int{1} }
+	for _, patch := range []func(*models.Model){nil, all(t, reg)} {
+		want := newRun(t, mem, patch).steps(6)
+		sameBits(t, newRun(t, mem, patch, again).steps(6), want)
+		sameBits(t, newRun(t, mem, patch, some).steps(6), want)
+		sameBits(t, newRun(t, mem, patch, some, unclipped, atOnce).steps(6), newRun(t, mem, patch, unclipped).steps(6))
+	}
 	for _, k := range reg.Kernels() {
 		if h := k.(core.HealthReporter).Health(); h.Copies != 0 {
 			t.Errorf("%s: %d tensors were copied", k.Info().Name, h.Copies)

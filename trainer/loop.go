@@ -11,6 +11,7 @@ import (
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/crosscheck"
 	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/metric"
 	"github.com/seed98097648/tune/trainer/optim"
 )
 
@@ -58,6 +59,7 @@ type session struct {
 	best       [][]byte // what is trained, as it was at the best evaluation; nil unless Checkpoints.LoadBest has no checkpoints
 	sum        *Summary
 	journal    *recorder
+	scores     scores // of Config.Metric
 }
 
 // Run patches the model, trains it, evaluates it before, on the way and after, and saves
@@ -119,6 +121,12 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 	config := j.Config.Engine()
 	config.Batch, config.Accumulate, config.Check = r.batch, r.accumulate, r.check
 	config.World, config.Reduce = j.World, c.Ranks.Reduce
+	if err := r.ask(); err != nil {
+		return nil, err
+	}
+	if r.scores.name == metric.TokenAccuracy {
+		config.Seen = r.scores.see
+	}
 	r.engine, err = NewEngine(j.Model, j.Memory, config)
 	if err != nil {
 		return nil, err
@@ -256,14 +264,10 @@ func (r *session) evaluateIfDue(ctx context.Context) error {
 	if rowsIn(j.Eval) == 0 || !j.Config.Checkpoints.evalDue(s.Step, s.Steps) || s.Eval != nil && s.Eval.Step == s.Step {
 		return nil
 	}
-	var loss float64
-	var targets int
+	var e *Eval
 	err := r.rightly(func() error {
 		return r.compared(func() (err error) {
-			batches, failed := data.Stream(j.Eval, r.batch)
-			if loss, targets, err = r.engine.Evaluate(ctx, batches); err == nil {
-				err = failed()
-			}
+			e, err = r.evaluate(ctx)
 			return err
 		})
 	})
@@ -273,11 +277,11 @@ func (r *session) evaluateIfDue(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("evaluation after step %d: %w", s.Step, err)
 	}
-	s.Eval = &Eval{Step: s.Step, Loss: loss, Targets: targets, Metrics: r.engine.evalMetrics()}
+	s.Eval = e
 	if s.Step == 0 {
 		s.Before = s.Eval
 	} else {
-		r.rank(loss)
+		r.rank()
 	}
 	r.logged = r.out.lines.Len()
 	r.out.log(s.Eval)

@@ -6,6 +6,7 @@ import (
 	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/os/memory"
 	"github.com/seed98097648/tune/trainer/forecast"
+	"github.com/seed98097648/tune/trainer/metric"
 	"github.com/seed98097648/tune/trainer/models"
 )
 
@@ -61,8 +62,10 @@ func (r *session) checkMemory() error {
 		return nil
 	}
 	f, err := forecast.New(j.Model, j.Memory, forecast.Run{Batch: r.batch, Seq: c.Seq, Accumulate: r.accumulate,
-		GradientCheckpointing: c.GradientCheckpointing, Evaluates: rowsIn(j.Eval) > 0 && !c.Checkpoints.NoEval, Plugins: len(r.sum.Report.Applied()),
-		Optim: c.OptimConfig(), UpdateInBackward: c.Optimizer.UpdateInBackward})
+		GradientCheckpointing: c.GradientCheckpointing, CheckpointLayers: c.CheckpointLayers,
+		Evaluates: rowsIn(j.Eval) > 0 && !c.Checkpoints.NoEval, Predicts: c.Metric.Name == metric.TokenAccuracy,
+		Answers: c.Answers(), Plugins: len(r.sum.Report.Applied()), Optim: c.OptimConfig(),
+		UpdateInBackward: c.Optimizer.UpdateInBackward})
 	if err != nil {
 		return err
 	}

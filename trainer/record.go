@@ -51,7 +51,7 @@ func (r *session) record() *recorder {
 	follow(&job.Hooks.OnStart, rec.onStart)
 	follow(&job.Hooks.OnStep, rec.onStep)
 	follow(&job.Hooks.OnEval, func(e Eval) {
-		rec.send(&journal.Eval{Time: time.Now(), Step: e.Step, Loss: e.Loss, Targets: e.Targets, Metrics: e.Metrics.Named()})
+		rec.send(&journal.Eval{Time: time.Now(), Step: e.Step, Loss: e.Loss, Targets: e.Targets, Metrics: e.named()})
 	})
 	follow(&job.Hooks.OnCheckpoint, func(c Checkpoint) {
 		rec.send(&journal.Checkpoint{Time: time.Now(), Step: c.Step, Path: c.Path})
@@ -95,7 +95,8 @@ func (r *recorder) onStart(s Start) {
 	r.started = time.Now()
 	r.timed = r.started
 	r.send(&journal.Start{Time: r.started, Version: journal.Version, Resumed: s.Resumed, Model: s.Model, Parameters: s.Parameters,
-		Rows: s.Rows, EvalRows: s.EvalRows, Steps: s.Steps, Config: config, Environment: environment(), Memory: r.planned(),
+		Rows: s.Rows, EvalRows: s.EvalRows, Steps: s.Steps, Ranks: r.job.World.Hosts(),
+		Config: config, Environment: environment(), Memory: r.planned(),
 		Sites: sites(r.sum.Report), Plugins: r.plugins()})
 }
 
@@ -253,6 +254,9 @@ func (r *recorder) close(err error) {
 	}
 	if steps, err := checkpoint.Steps(r.out.path); err == nil && len(steps) == 0 {
 		if err := os.Remove(r.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			call(r.warn, err)
+		}
+		if err := os.RemoveAll(r.out.file(PredictionsDir)); err != nil {
 			call(r.warn, err)
 		}
 	}

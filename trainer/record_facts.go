@@ -20,6 +20,9 @@ func (r *recorder) planned() journal.Memory {
 	for _, p := range r.job.Model.Trainable() {
 		m.Optimizer += 2 * int64(core.Float32.Size()*p.Tensor.Elems())
 	}
+	if r.job.Config.Ranks.Reduce.Shard {
+		m.Optimizer /= int64(r.job.World.Size())
+	}
 	return m
 }
 

@@ -156,6 +156,9 @@ func (r *session) refer(ctx context.Context) error {
 		if c.LoRA.BaseNF4 {
 			e.model += ", nf4"
 		}
+		if c.LoRA.Init != "" { // rounded or quantised without the part that adapters have
+			e.model += fmt.Sprintf(", %s of rank %d", c.LoRA.Init, c.LoRA.Rank)
+		}
 		if e.model, err = besideAdapter(e.model, c.LoRA.Adapter); err != nil {
 			return err
 		}

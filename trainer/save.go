@@ -49,7 +49,14 @@ func (j *Job) newOutput() (_ *output, err error) {
 		o.folder, err = checkpoint.NewFolder(c.Out)
 	default:
 		own := from != nil && same(filepath.Dir(filepath.Clean(from.Dir)), c.Out)
-		o.run, err = checkpoint.OpenRun(c.Out, !own, journal.File)
+		left := []string{journal.File} // by a run that was killed before it had a checkpoint
+		if _, err := os.Lstat(filepath.Join(c.Out, journal.File)); err == nil {
+			left = append(left, PredictionsDir)
+		}
+		o.run, err = checkpoint.OpenRun(c.Out, !own, left...)
+		if err == nil && !own {
+			err = os.RemoveAll(filepath.Join(c.Out, PredictionsDir))
+		}
 		if err == nil && own {
 			err = isNewest(c.Out, from.State.Step)
 		}

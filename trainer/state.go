@@ -77,7 +77,8 @@ func readState(dir string) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &State{Config: Config{Optimizer: Optimizer{Kind: optim.AdamW}, Preference: preference.Default(), complete: true}} // that of older checkpoints
+	s := &State{Config: Config{Optimizer: Optimizer{Kind: optim.AdamW}, Preference: preference.Default(),
+		Metric: Metric{MaxNewTokens: defaultNewTokens}, complete: true}} // that of older checkpoints
 	if err := plainjson.Unmarshal(b, s); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

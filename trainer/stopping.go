@@ -1,15 +1,21 @@
 package trainer
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // rank compares an evaluation with the best before it, as transformers' EarlyStoppingCallback does, and
 // keeps the model if it is better and nothing else would.
-func (r *session) rank(loss float64) {
-	s, c := &r.state, r.job.Config.Checkpoints
-	if s.NoBetter++; s.Best == nil || s.Best.Loss-loss > c.Threshold {
+func (r *session) rank() {
+	s, c, gain := &r.state, r.job.Config.Checkpoints, math.Inf(1)
+	if s.Best != nil {
+		gain = r.job.Config.Metric.gain(*s.Best, *s.Eval)
+	}
+	if s.NoBetter++; gain > c.Threshold {
 		s.NoBetter = 0
 	}
-	if s.Best != nil && !(loss < s.Best.Loss) {
+	if !(gain > 0) {
 		return
 	}
 	s.Best = s.Eval

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -169,7 +170,7 @@ func finish(t *testing.T, j *trainer.Job) (outcome, *trainer.Summary) {
 
 func same(t *testing.T, got, want outcome) {
 	t.Helper()
-	if !slices.Equal(got.steps, want.steps) || !slices.Equal(got.evals, want.evals) {
+	if !slices.Equal(got.steps, want.steps) || !reflect.DeepEqual(got.evals, want.evals) {
 		t.Errorf("other losses:\n got %v %v\nwant %v %v", got.steps, got.evals, want.steps, want.evals)
 	}
 	if !slices.EqualFunc(got.final, want.final, slices.Equal) {

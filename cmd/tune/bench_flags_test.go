@@ -31,7 +31,9 @@ var notOfAStep = map[string]string{
 	"out": ofTheRun, "epochs": ofTheRun, "save-every": ofTheRun, "keep": ofTheRun, "eval-every": ofTheRun,
 	"no-eval": ofTheRun, "load-best-at-end": ofTheRun,
 	"save-epochs": ofTheRun, "eval-epochs": ofTheRun, "early-stopping": ofTheRun, "early-stopping-threshold": ofTheRun,
-	"resume": ofTheRun, "force": ofTheRun, "tensorboard": ofTheRun, "serve": ofTheRun, "serve-token": ofTheRun,
+	"metric": ofTheRun, "best-metric": ofTheRun, "max-new-tokens": ofTheRun,
+	"resume": ofTheRun, "force": ofTheRun, "tensorboard": ofTheRun, "report-to": ofTheRun,
+	"serve": ofTheRun, "serve-token": ofTheRun,
 	"log": ofTheRun, "max-time": ofTheRun, "find-lr": ofTheRun,
 	"steps": "that of bench says how many steps are measured",
 
@@ -54,10 +56,12 @@ var notOfAStep = map[string]string{
 	"add-tokens": ofThePart, "add-special-tokens": ofThePart, "add-template-tokens": ofThePart, "pad-vocab": ofThePart,
 	"train-modules": ofThePart, "train-layers": ofThePart, "freeze": ofThePart,
 
-	"kernels-verbose": ofTheRun,
-	"kernels":         "that of bench names several selections, its variants",
-	"check-every":     "a check is of one step among many; bench measures the others",
-	"strict":          "bench counts what the plain implementation did in place of a plugin, and warns of it",
+	"kernels-verbose":        ofTheRun,
+	"gradient-checkpointing": "that of bench is on or off: no limit chooses the layers",
+	"memory":                 "bench measures the step that is asked for, and changes nothing of it",
+	"kernels":                "that of bench names several selections, its variants",
+	"check-every":            "a check is of one step among many; bench measures the others",
+	"strict":                 "bench counts what the plain implementation did in place of a plugin, and warns of it",
 }
 
 // TestBenchTakesEveryFlagOfAStep: a flag that is added to train is either defined for both

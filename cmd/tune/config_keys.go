@@ -1,5 +1,10 @@
 package main
 
+import (
+	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/metric"
+)
+
 // notInFile are the flags that say where the file is and what to do with it, the one that
 // no run starts with, and those that are for one terminal or secret.
 var notInFile = []string{"config", "print-config", "resume", "find-lr", "serve", "serve-token", "help"}
@@ -27,12 +32,15 @@ var theirNames = map[string]string{
 	"max_grad_norm":               "clip",
 	"use_rslora":                  "lora-rslora",
 	"use_dora":                    "lora-dora",
+	"pissa_init":                  "lora-init",
 	"use_muon":                    "muon-match-rms",
 	"adapter_name_or_path":        "adapter",
 	"save_steps":                  "save-every",
 	"save_total_limit":            "keep",
 	"eval_steps":                  "eval-every",
 	"load_best_model_at_end":      "load-best-at-end",
+	"metric_for_best_model":       "best-metric",
+	"compute_accuracy":            "metric",
 	"val_size":                    "eval-size",
 	"packing":                     "no-packing",
 	"quantization_bit":            "base-int8",
@@ -63,10 +71,16 @@ var theirValues = map[string]map[string]string{
 	"lora_target":      {"all": "all-linear"},
 	"max_steps":        {"-1": "0"},
 	"quantization_bit": {"8": "true", "4": "true"},
+	"pissa_init":       {"true": "pissa", "false": ""},
 	"eval_strategy":    {"no": "true", "false": "true", "steps": "false", "epoch": "false"},
 	"bf16":             {"true": "bf16", "false": "float32"},
 	"resize_vocab":     {"true": "64", "false": "0"},
-	"enable_thinking":  {"true": "enable_thinking=true", "false": "enable_thinking=false"},
+	"compute_accuracy": {"true": string(metric.TokenAccuracy), "false": ""},
+	"metric_for_best_model": {"eval_loss": trainer.BestLoss, "accuracy": string(metric.TokenAccuracy),
+		"eval_accuracy": string(metric.TokenAccuracy), "rouge-l": string(metric.RougeL),
+		"eval_rouge-l": string(metric.RougeL), "eval_rouge_l": string(metric.RougeL),
+		"eval_exact_match": string(metric.ExactMatch)},
+	"enable_thinking": {"true": "enable_thinking=true", "false": "enable_thinking=false"},
 
 	// These say the opposite of our flags.
 	"packing":                        {"true": "false", "false": "true"},
@@ -93,8 +107,7 @@ var fixed = map[string][]string{
 	"dataloader_drop_last":   {"false"},
 	"resume_from_checkpoint": {"false"},
 	"create_new_adapter":     {"false"},
-	"metric_for_best_model":  {"eval_loss", "loss"},
-	"greater_is_better":      {"false"},
+	"eval_on_each_dataset":   {"true", "false"}, // each is told by its name, and all together
 }
 
 // remedies say what to do about other values of fixed keys, where it is not to take one of

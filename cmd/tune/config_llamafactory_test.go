@@ -355,10 +355,15 @@ func TestTheirDefaultsAndWhatChangesThem(t *testing.T) {
 		{"unless no_eval says not to", head + "val_size: 0.1\ndo_eval: true\nno_eval: true", "no-eval", "true"},
 		{"with nothing to evaluate on", head + "do_eval: true", "no-eval", "true"},
 		{"a key without effect keeps our defaults", "model: m\ndata: d\nlogging_steps: 10", "batch", "4"},
-		{"events", head + "report_to: tensorboard", "tensorboard", "runs/NAME"},
+		{"events", head + "report_to: tensorboard", "report-to", "[tensorboard]"},
 		{"events among others, in a folder", head + "report_to: [wandb, tensorboard]\nlogging_dir: logs", "tensorboard",
 			"logs"},
-		{"no events", head + "report_to: none", "tensorboard", ""},
+		{"several", head + "report_to: [wandb, tensorboard, trackio, swanlab]", "report-to",
+			"[wandb-offline,tensorboard,trackio]"},
+		{"several, with commas", head + "report_to: wandb,tensorboard", "report-to", "[wandb-offline,tensorboard]"},
+		{"ours, in a folder", "model: m\nreport_to: wandb-offline=w", "report-to", "[wandb-offline=w]"},
+		{"ours keeps our defaults", "model: m\nreport_to: jsonl", "batch", "4"},
+		{"no events", head + "report_to: none", "report-to", "[]"},
 		{"checkpoints", head, "save-every", "500"},
 		{"no checkpoints", head + "save_strategy: no\nsave_steps: 5", "save-every", "0"},
 		{"adapters", head, "lora-rank", "8"},
@@ -392,11 +397,12 @@ func TestTheirDefaultsAndWhatChangesThem(t *testing.T) {
 	if err != nil || c.Flags.Lookup("no-eval").Value.String() != "true" {
 		t.Errorf("do_eval wins over the command line: %v", err)
 	}
-	_, notes, err = trainWith(t, head+"report_to: wandb\npacking: true\neval_strategy: steps")
+	_, notes, err = trainWith(t, head+"report_to: [wandb, swanlab]\npacking: true\neval_strategy: steps")
 	if err != nil {
 		t.Fatal(err)
 	}
-	has(t, notes, "report_to wandb: the run is told in its output folder",
+	has(t, notes, "report_to wandb: the run is written offline",
+		"report_to swanlab: the run is told in its output folder",
 		"packing: examples that share a row never see each other",
 		"eval_strategy: there is nothing to evaluate on")
 }

@@ -13,6 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/optim"
 	"github.com/seed98097648/tune/trainer/preference"
 )
@@ -38,28 +39,29 @@ var differs = map[string]string{
 	"fp16": inFloat32, "pure_bf16": inFloat32,
 	"use_kernels": ownKernels, "kernel_name": ownKernels, "enable_liger_kernel": ownKernels,
 	"use_liger_kernel": ownKernels, "use_unsloth": ownKernels,
-	"deepspeed":            "tune is one process on one machine",
-	"compute_accuracy":     "evaluations measure the loss alone",
-	"ignore_data_skip":     "a run that is resumed goes on with the rows that it has not seen",
-	"use_swanlab":          ownReports,
-	"eval_on_each_dataset": "evaluations are of all data sets together",
+	"pissa_iter":       "weights are taken apart until another iteration changes nothing",
+	"pissa_convert":    "the adapter is always saved for the weights as the model's files have them",
+	"deepspeed":        "tune is one process on one machine",
+	"ignore_data_skip": "a run that is resumed goes on with the rows that it has not seen",
+	"use_swanlab":      ownReports,
 }
 
 const (
 	inFloat32  = "tune computes in float32, or with bf16 in part in bfloat16, and saves in the dtype of the model's files"
 	ownKernels = "fused kernels are tune's own plugins, chosen with the key kernels"
-	ownReports = "the run is told in its output folder, and shown by tune report, serve and tensorboard"
+	ownReports = "the run is told in its output folder, and shown by tune report and serve; report_to takes " +
+		"tensorboard, trackio and wandb too"
 )
 
 // together are keys that mean something only with others; see settle.
-var together = []string{"report_to", "logging_dir"}
+var together = []string{"report_to", "logging_dir", "greater_is_better"}
 
 // isTheirs reports whether a key is LLaMA-Factory's and not ours. One that has no effect here
 // does not change what the others mean.
 func isTheirs(key string) bool {
 	_, isFixed := fixed[key]
 	_, isDifferent := differs[key]
-	return theirNames[key] != "" || isFixed || isDifferent || slices.Contains(together, key)
+	return theirNames[key] != "" || isFixed || isDifferent || key == "logging_dir"
 }
 
 // off reports whether a value asks for nothing.
@@ -71,11 +73,14 @@ func off(value string) bool {
 // example, which has no model to name, keeps its own defaults.
 func (s *settings) settle() error {
 	theirs := slices.ContainsFunc(slices.Collect(maps.Keys(s.values)), isTheirs)
+	if err := s.report(theirs); err != nil {
+		return fmt.Errorf("%s: %w", s.file, err)
+	}
 	if !theirs || s.command.Flags.Lookup("model").Value.String() == "" {
 		return nil
 	}
 	s.pack()
-	for _, set := range []func() error{s.evaluate, s.report, s.save, s.optimize, s.assume, s.share} {
+	for _, set := range []func() error{s.evaluate, s.score, s.save, s.optimize, s.assume, s.share} {
 		if err := set(); err != nil {
 			return fmt.Errorf("%s: %w", s.file, err)
 		}
@@ -146,6 +151,25 @@ func (s *settings) evaluate() error {
 	return err
 }
 
+// score does what metric_for_best_model says beside compute_accuracy. greater_is_better can only say what is so.
+func (s *settings) score() error {
+	if s.values["compute_accuracy"] == "true" {
+		s.say("compute_accuracy", "each token counts the same, whatever answer it is in")
+	}
+	best := s.command.Flags.Lookup("best-metric").Value.String()
+	loss := best == "" || best == trainer.BestLoss
+	if !loss {
+		if _, err := s.put("metric", best); err != nil {
+			return err
+		}
+	}
+	if greater := s.values["greater_is_better"]; greater != "" && (greater == "true") == loss {
+		return fmt.Errorf("greater_is_better is %s, but %s is better the %s it is", greater, cmp.Or(best, trainer.BestLoss),
+			map[bool]string{true: "lower", false: "higher"}[loss])
+	}
+	return nil
+}
+
 // holdsOut reports whether there is something to evaluate on.
 func (s *settings) holdsOut() bool {
 	for flag, none := range map[string][]string{"eval-data": {"", "[]"}, "eval-size": {"", "0"}} {
@@ -157,17 +181,30 @@ func (s *settings) holdsOut() bool {
 	return false
 }
 
-// report does what report_to says.
-func (s *settings) report() error {
+// report does what report_to says, which is a key of ours, too. In a file of theirs, what is not known is no error,
+// and wandb is its offline form.
+func (s *settings) report(theirs bool) error {
 	for to := range strings.SplitSeq(s.values["report_to"], ",") {
-		switch to = strings.TrimSpace(to); {
+		to = strings.TrimSpace(to)
+		name, _, _ := strings.Cut(to, "=")
+		_, known := reporters[name]
+		switch {
 		case off(to):
-		case to == "tensorboard":
-			if _, err := s.put("tensorboard", cmp.Or(s.values["logging_dir"], byName)); err != nil {
+			continue
+		case to == "wandb":
+			s.say("report_to wandb", "the run is written offline, as wandb-offline, and uploaded by wandb sync")
+			to = "wandb-offline"
+		case to == "tensorboard" && s.values["logging_dir"] != "": // which is the whole name
+			if _, err := s.put("tensorboard", s.values["logging_dir"]); err != nil {
 				return err
 			}
-		default:
+			continue
+		case theirs && !known:
 			s.say("report_to "+to, ownReports)
+			continue
+		}
+		if _, err := s.put("report-to", to); err != nil {
+			return err
 		}
 	}
 	return nil

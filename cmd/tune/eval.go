@@ -1,12 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"iter"
-	"math"
 	"strings"
 	"time"
 
@@ -16,41 +14,50 @@ import (
 	"github.com/seed98097648/tune/trainer/crosscheck"
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/data/corpus"
-	"github.com/seed98097648/tune/trainer/generate"
 	"github.com/seed98097648/tune/trainer/measure"
+	"github.com/seed98097648/tune/trainer/metric"
+	"github.com/seed98097648/tune/trainer/progress"
 )
 
 const evalLong = `Measure how well a model knows a text: its mean loss for each token, and the
 perplexity, which is exp(loss). Documents are packed into rows as for training.
 
 A conversation, in any of the formats that train takes, is scored on the
-assistant's words alone. With --exact-match the model also answers what each
-conversation asks first, by its likeliest tokens, and the answer counts if it is
-the expected one, white space around them aside.
+assistant's words alone. With --metric its answers are scored, too. For
+exact_match and rouge_l the model answers what each conversation asks first, by
+its likeliest tokens: an answer is right if it is the expected one, white space
+around them aside, or as near as ROUGE-L says. token_accuracy is the share of
+tokens to predict that are the likeliest after the right ones before them.
 
 With --json the result is one object, with the fields model, data, rows,
-targets, loss, perplexity, and with --exact-match also right, asked and answers.`
+targets, loss, perplexity, of several files also sets, with --metric also
+metric, score and predictions, and with --exact-match also right, asked and
+answers.`
 
 // evalFlags are the values of eval's flags.
 type evalFlags struct {
 	inferenceFlags
-	exact     bool
-	newTokens int
-	json      bool
+	exact       bool
+	json        bool
+	predictions string // the file for these
 }
 
 func (a *app) evalCommand() *Command {
 	c := &Command{Name: "eval", Usage: "--model DIR --data FILE [FLAGS]",
 		Short: "measure a model's loss on a text, and its answers", Long: evalLong,
-		Examples: "tune eval --model DIR --data test.txt\ntune eval --model DIR --data test.jsonl --exact-match --json\n"}
+		Examples: "tune eval --model DIR --data test.txt\n" +
+			"tune eval --model DIR --data maths=a.jsonl --data b.jsonl --metric rouge_l \\\n  --predictions out.jsonl\n"}
 	e := &evalFlags{inferenceFlags: newInferenceFlags()}
 	in := c.Group("Model and data")
 	e.addModel(in)
 	in.StringArrayVar(&e.Data.Eval, "data", nil, "a `FILE` or folder to measure on, or a name of --dataset-dir; may "+
-		"be given again")
+		"be given again, and as NAME=FILE: each is told by its name")
 	addRows(in, &e.Config)
-	in.BoolVar(&e.exact, "exact-match", false, "let the model answer the prompts of the data, too")
-	in.IntVar(&e.newTokens, "max-new-tokens", 256, "the most `TOKENS` of an answer")
+	addMetric(in, &e.Metric.Name, "the data")
+	in.BoolVar(&e.exact, "exact-match", false, "the same as --metric exact_match, with the answers in the result")
+	addNewTokens(in, &e.Metric.MaxNewTokens)
+	in.StringVar(&e.predictions, "predictions", "", "write what --metric scores to this `FILE`: a JSON object a line, "+
+		"with prompt, expected, generated and score")
 	addDataReading(c.Group("Reading the data"), &e.Data)
 	addTalk(c.Groups[len(c.Groups)-1].Flags, &e.Data.Talk)
 	e.addMachine(c.Group("Machine and output"), "`BATCHES`")
@@ -65,14 +72,22 @@ func (a *app) evalCommand() *Command {
 
 // check validates what needs no file.
 func (e *evalFlags) check(c *Command) error {
+	switch {
+	case e.exact && e.Metric.Name != "" && e.Metric.Name != metric.ExactMatch:
+		return c.usagef("--exact-match is given with --metric %s: leave one of them out", e.Metric.Name)
+	case e.exact:
+		e.Metric.Name = metric.ExactMatch
+	case e.Metric.Name == "" && e.predictions != "":
+		return c.usagef("--predictions is given without --metric: there is nothing to write")
+	}
 	if err := e.inferenceFlags.check(c); err != nil {
 		return err
 	}
-	switch {
-	case len(e.Data.Eval) == 0:
+	if len(e.Data.Eval) == 0 {
 		return c.usagef("--data is not given: name the text to measure on")
-	case e.newTokens < 1:
-		return c.usagef("--max-new-tokens is %d, must be positive", e.newTokens)
+	}
+	if err := checkWritable(e.predictions); err != nil {
+		return fmt.Errorf("--predictions: %w", err)
 	}
 	return nil
 }
@@ -88,6 +103,12 @@ type evaluation struct {
 	Right      *int     `json:"right,omitempty"` // with --exact-match
 	Asked      *int     `json:"asked,omitempty"`
 	Answers    []answer `json:"answers,omitempty"`
+
+	Metric      metric.Name         `json:"metric,omitempty"` // with --metric
+	Score       *float64            `json:"score,omitempty"`
+	Predictions []metric.Prediction `json:"predictions,omitempty"`
+
+	Sets []trainer.SetEval `json:"sets,omitempty"` // of several
 }
 
 // answer is what a model made of a prompt.
@@ -114,14 +135,9 @@ func (a *app) eval(ctx context.Context, c *Command, e *evalFlags) (err error) {
 	if err := a.noteData(e.Data, held); err != nil {
 		return err
 	}
-	var asked []question
-	if e.exact {
-		if asked, err = questions(held, in.tokenizer); err != nil {
-			return err
-		}
-		if len(asked) == 0 {
-			return fmt.Errorf("--exact-match: %s has no conversations, and asks nothing", strings.Join(e.Data.Eval, ", "))
-		}
+	asked, err := e.questions(held, in)
+	if err != nil {
+		return err
 	}
 	report, err := in.place(ctx, a, &e.inferenceFlags, measure.Run{Batch: e.Batch, Seq: e.Seq})
 	if err != nil {
@@ -131,11 +147,11 @@ func (a *app) eval(ctx context.Context, c *Command, e *evalFlags) (err error) {
 		fmt.Fprint(a.stderr, e.kernels.placed(report))
 	}
 	r := &evaluation{Model: e.Model, Data: strings.Join(e.Data.Eval, ", "), Rows: held.Eval.Len()}
-	if err := a.evalLoss(ctx, in, e, held.Eval, r); err != nil {
+	if err := a.evalSets(ctx, in, e, held, r); err != nil {
 		return err
 	}
-	if e.exact {
-		if err := a.evalAnswers(ctx, in, e, asked, r); err != nil {
+	if e.Metric.Name != "" {
+		if err := a.score(ctx, in, e, asked, r); err != nil {
 			return err
 		}
 	}
@@ -149,19 +165,36 @@ func (a *app) eval(ctx context.Context, c *Command, e *evalFlags) (err error) {
 func (r *evaluation) print(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "%s: %s, %s\n  loss         %.6f\n  perplexity   %.4f\n", r.Data, amount.Of(r.Rows, "row"),
 		amount.Of(r.Targets, "target"), r.Loss, r.Perplexity)
-	if err == nil && r.Asked != nil {
+	for i := 0; err == nil && i < len(r.Sets); i++ {
+		s := r.Sets[i]
+		_, err = fmt.Fprintf(w, "  %-12s loss %.6f, %s%s\n", s.Name, s.Loss, amount.Of(s.Targets, "target"),
+			progress.Scores(s.Scores))
+	}
+	switch {
+	case err != nil:
+	case r.Asked != nil:
 		_, err = fmt.Fprintf(w, "  exact match  %d of %d (%.1f%%)\n", *r.Right, *r.Asked,
 			100*float64(*r.Right)/float64(*r.Asked))
+	case r.Metric != "":
+		_, err = fmt.Fprintf(w, "  %-12s %.4f\n", r.Metric, *r.Score)
 	}
 	return err
 }
 
-// evalLoss measures the loss.
-func (a *app) evalLoss(ctx context.Context, in *inference, e *evalFlags, rows data.Rows, r *evaluation) error {
+// evalLoss measures the loss, and takes what is the likeliest where that is scored.
+func (a *app) evalLoss(ctx context.Context, in *inference, e *evalFlags, rows data.Rows, r *trainer.SetEval,
+	found *[]metric.Prediction) error {
 	total := (rows.Len() + e.Batch - 1) / e.Batch
 	repatch := func(change func() error) error { return change() } // the evaluator is closed
-	err := in.check.Rightly(in.report, repatch, func() error {
-		ev, err := trainer.NewEvaluator(in.model, in.memory, e.Batch, e.Seq, e.Seq, in.check)
+	return in.check.Rightly(in.report, repatch, func() error {
+		var seen func(b data.Batch, next []int32)
+		if e.Metric.Name == metric.TokenAccuracy {
+			*found = nil
+			seen = func(b data.Batch, next []int32) {
+				*found = append(*found, metric.Tokens(b, next, in.tokenizer)...)
+			}
+		}
+		ev, err := trainer.NewPredictor(in.model, in.memory, e.Batch, e.Seq, e.Seq, in.check, seen)
 		if err != nil {
 			return err
 		}
@@ -173,8 +206,6 @@ func (a *app) evalLoss(ctx context.Context, in *inference, e *evalFlags, rows da
 		}
 		return failed()
 	})
-	r.Perplexity = math.Exp(r.Loss)
-	return err
 }
 
 // ticking tells the checker of each batch.
@@ -187,46 +218,6 @@ func ticking[T any](c *crosscheck.Checker, batches iter.Seq[T]) iter.Seq[T] {
 			}
 		}
 	}
-}
-
-// evalAnswers lets the model answer, several questions at once.
-func (a *app) evalAnswers(ctx context.Context, in *inference, e *evalFlags, questions []question,
-	r *evaluation) error {
-	defaults, err := generate.LoadDefaults(e.Model)
-	if err != nil {
-		return err
-	}
-	o := generate.Options{MaxNewTokens: e.newTokens, EOS: defaults.EOS}
-	if id, ok := in.tokenizer.EOS(); ok {
-		o.EOS = append(o.EOS, id)
-	}
-	engine, err := generate.NewEngine(in.model, in.tokenizer, in.memory, new(engineSize).config(in.model))
-	if err != nil {
-		return err
-	}
-	defer engine.Close()
-	engine.Check(in.check, in.report)
-	r.Right, r.Asked = new(int), new(int)
-	note := nowAndThen(func(n int) { a.note("exact match: %d right of %d, %d to go", *r.Right, n, len(questions)-n) })
-	return generate.InOrder(ctx, len(questions), func(ctx context.Context, i int) (answer, error) {
-		q, own := questions[i], o
-		own.EOS = append(o.EOS[:len(o.EOS):len(o.EOS)], q.stop...)
-		out, err := engine.Generate(ctx, generate.Request{Prompt: q.prompt, Options: own})
-		if err = cmp.Or(err, ctx.Err()); err != nil {
-			return answer{}, fmt.Errorf("question %d: %w", i+1, err)
-		}
-		got := answer{Want: q.answer, Got: strings.TrimSpace(out.Text)}
-		got.Right = got.Got == got.Want
-		return got, nil
-	}, func(i int, got answer) error {
-		if got.Right {
-			*r.Right++
-		}
-		*r.Asked++
-		r.Answers = append(r.Answers, got)
-		note(i + 1)
-		return nil
-	})
 }
 
 // noteEvery is how long a measurement is silent.

@@ -18,7 +18,8 @@ var fieldName = regexp.MustCompile(`\b[a-z]+\.[A-Z]\w*\.[A-Z]\w*`)
 // flagNames has the flag of each field. They are called as in the files of a run, but for a
 // few.
 var flagNames = sync.OnceValue(func() map[string]string {
-	other := map[string]string{"data.paths": "data", "data.eval": "eval-data", "data.format": "data-format"}
+	other := map[string]string{"data.paths": "data", "data.eval": "eval-data", "data.format": "data-format",
+		"checkpoint_layers": "gradient-checkpointing"}
 	all := map[string]string{
 		"trainer.Config.MaxTime":        "--max-time", // which no file of a run has
 		"transport.Options.MaxMemory":   "--plugin-memory",

@@ -36,9 +36,13 @@ func (t *trainFlags) addCheckpoints(f *pflag.FlagSet) {
 	f.IntVar(&c.Patience, "early-stopping", c.Patience, "end the run after so many `EVALUATIONS`, one after another, "+
 		"without a "+
 		"better one; 0 for never")
-	f.Float64Var(&c.Threshold, "early-stopping-threshold", c.Threshold, "by how much `LOSS` an evaluation has to be "+
-		"below the best "+
-		"to count as better for --early-stopping")
+	f.Float64Var(&c.Threshold, "early-stopping-threshold", c.Threshold, "by how much `LOSS`, or score, an evaluation "+
+		"has to be better than the best to count as better for --early-stopping")
+	m := &t.config.Metric
+	addMetric(f, &m.Name, "every evaluation")
+	f.StringVar(&m.Best, "best-metric", m.Best, "what the best evaluation is the best by, for --early-stopping and "+
+		"--load-best-at-end: `NAME` of --metric, or loss, which it is by default")
+	addNewTokens(f, &m.MaxNewTokens)
 	f.StringVar(&t.from, "resume", "", "go on from the newest checkpoint of the output folder, or from the one in "+
 		"`DIR`, given as --resume=DIR; other flags need not be repeated")
 	f.Lookup("resume").NoOptDefVal = newest
@@ -66,6 +70,7 @@ func (t *trainFlags) adopt(c *Command) error {
 	}
 	given := givenFlags(c)
 	t.config = t.resume.State.Config
+	t.config.LoRA.Start = t.resume.Dir
 	if t.kernels.fixed = true; !t.changed("kernels") {
 		t.kernels.kernels = t.config.Kernels
 	}

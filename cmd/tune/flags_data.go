@@ -19,8 +19,8 @@ func addDataPaths(f *pflag.FlagSet, c *corpus.Config) {
 	f.StringArrayVar(&c.Paths, "data", nil, "a `FILE` or folder to train on, or a name of --dataset-dir; may be given "+
 		"again, or have commas, "+
 		"and a weight: notes.jsonl@0.3 takes three of ten examples, @2 each twice")
-	f.StringArrayVar(&c.Eval, "eval-data", nil, "a `FILE` to evaluate on, likewise; otherwise a part of the data is "+
-		"held out")
+	f.StringArrayVar(&c.Eval, "eval-data", nil, "a `FILE` to evaluate on, likewise, or NAME=FILE: of several, each is "+
+		"told by its name, too; otherwise a part of the data is held out")
 	f.Var(value{"float64", func() string {
 		if c.EvalSize == nil {
 			return ""
@@ -67,11 +67,15 @@ func (a *app) noteData(c corpus.Config, read *corpus.Corpus) error {
 	if read == nil { // the built-in example
 		return nil
 	}
-	sources, err := corpus.Resolve(append(c.Paths[:len(c.Paths):len(c.Paths)], c.Eval...), c.Dir)
+	sources, err := corpus.Resolve(c.Paths, c.Dir)
 	if err != nil {
 		return err
 	}
-	for _, s := range sources {
+	eval, err := corpus.ResolveEval(c.Eval, c.Dir)
+	if err != nil {
+		return err
+	}
+	for _, s := range append(sources, eval...) {
 		if len(s.Skipped) > 0 {
 			a.note("%s: read %s only; skipped %s", s.Name, records.Extensions(), strings.Join(s.Skipped, ", "))
 		}

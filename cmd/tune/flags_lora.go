@@ -25,6 +25,8 @@ func addLoRA(f *pflag.FlagSet, c *lora.Config) {
 	f.BoolVar(&c.RSLoRA, "lora-rslora", c.RSLoRA, "divide alpha by the root of the rank instead")
 	f.BoolVar(&c.DoRA, "lora-dora", c.DoRA, "adapt the directions of the weights, and train how long their rows "+
 		"are beside it (DoRA)")
+	f.StringVar(&c.Init, "lora-init", c.Init, "`WHAT` the adapters begin with: pissa, the principal part of each "+
+		"weight, which is taken off it; by default they add nothing at first")
 	f.StringVar(&c.Adapter, "adapter", c.Adapter, "the `FOLDER` of an adapter to train further, in PEFT's format; it "+
 		"brings its rank, alpha, dropout and targets")
 	f.BoolVar(&c.BaseInt8, "base-int8", c.BaseInt8, "keep the weights that adapters are for in int8, a quarter of "+

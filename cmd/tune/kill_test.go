@@ -61,15 +61,21 @@ func TestARunThatIsKilledGoesOnToTheSameEnd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes several seconds")
 	}
-	t.Run("all weights", func(t *testing.T) { killed(t, []string{checkpoint.SingleFile, "config.json"}) })
+	t.Run("all weights", func(t *testing.T) { killed(t, 80, 10, wholeFiles) })
 	t.Run("LoRA", func(t *testing.T) {
-		killed(t, []string{lora.WeightsFile, lora.ConfigFile}, "--lora-rank", "4", "--lora-dropout", "0.3")
+		killed(t, 80, 10, adapterFiles, "--lora-rank", "4", "--lora-dropout", "0.3")
 	})
 }
 
-// killed compares these files, and others, of a run that is killed with those of one that
-// is not.
-func killed(t *testing.T, files []string, flags ...string) {
+// What a run saves, its weights first.
+var (
+	wholeFiles   = []string{checkpoint.SingleFile, "config.json"}
+	adapterFiles = []string{lora.WeightsFile, lora.ConfigFile}
+)
+
+// killed compares these files, and others, of a run of so many steps that is killed so often
+// with those of one that is not. It returns the first of them.
+func killed(t *testing.T, steps, kills int, files []string, flags ...string) (weights []byte) {
 	dir := t.TempDir()
 	if err := writeModel(filepath.Join(dir, "m"), "qwen3_moe"); err != nil {
 		t.Fatal(err)
@@ -77,9 +83,9 @@ func killed(t *testing.T, files []string, flags ...string) {
 	if err := os.WriteFile(filepath.Join(dir, "text.txt"), []byte(sampleText()), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	const steps, kills, most = "80", 10, 6 // steps between two kills
-	args := []string{"--kernels", "none", "--model", "m", "--data", "text.txt", "--seq", "16", "--steps", steps, "--lr",
-		"1e-2", "--grad-accum", "2",
+	const most = 6 // steps between two kills
+	args := []string{"--kernels", "none", "--model", "m", "--data", "text.txt", "--seq", "16",
+		"--steps", fmt.Sprint(steps), "--lr", "1e-2", "--grad-accum", "2",
 		"--eval-every", "10", "--save-every", "1", "--log", "json"}
 	args = append(args, flags...)
 	if err := tuneIn(t, dir, append(args, "--out", "whole")...).Run(); err != nil {
@@ -90,10 +96,11 @@ func killed(t *testing.T, files []string, flags ...string) {
 	t.Logf("seed %d", seed)
 	args = slices.Clip(args)
 	next, out := append(args, "--out", "killed"), filepath.Join(dir, "killed")
-	for range kills {
+	for resumed := 0; resumed < kills; {
 		over := killAfter(t, tuneIn(t, dir, next...), 1+rng.IntN(most), time.Duration(rng.IntN(int(10*time.Millisecond))))
 		if !over && loadable(t, dir, out) > 0 {
 			next = []string{"--resume", "--out", "killed", "--log", "json"}
+			resumed++
 			continue
 		}
 		// The run was faster than this process, or killed before its first checkpoint.
@@ -119,6 +126,8 @@ func killed(t *testing.T, files []string, flags ...string) {
 	if err != nil || left != nil {
 		t.Errorf("left behind: %q, %v", left, err)
 	}
+	weights, _ = os.ReadFile(filepath.Join(out, files[0]))
+	return weights
 }
 
 // TestFiftyKillsLoseNothingThatWasFinished kills runs at random moments of their lives: while

@@ -199,7 +199,12 @@ func (s *loaded) settled(t *testing.T, before map[string]float64) map[string]flo
 
 // killPlugin kills one of the server's plugins and reports whether there was one.
 func (s *loaded) killPlugin() bool {
-	var children []int
+	children := childrenOf(s.cmd.Process.Pid)
+	return len(children) > 0 && syscall.Kill(children[rand.IntN(len(children))], syscall.SIGKILL) == nil
+}
+
+// childrenOf returns the processes that a process has started and that run.
+func childrenOf(parent int) (children []int) {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range stats {
 		stat, err := os.ReadFile(path)
@@ -209,9 +214,9 @@ func (s *loaded) killPlugin() bool {
 		// After the name in parentheses come the state and the parent.
 		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 		if pid, _ := strconv.Atoi(strings.Split(path, "/")[2]); len(fields) > 1 && fields[0] != "Z" &&
-			fields[1] == fmt.Sprint(s.cmd.Process.Pid) {
+			fields[1] == fmt.Sprint(parent) {
 			children = append(children, pid)
 		}
 	}
-	return len(children) > 0 && syscall.Kill(children[rand.IntN(len(children))], syscall.SIGKILL) == nil
+	return children
 }

@@ -56,6 +56,7 @@ type app struct {
 func (a *app) commands() []*Command {
 	return []*Command{
 		a.trainCommand(),
+		a.initCommand(),
 		a.mergeCommand(),
 		a.quantizeCommand(),
 		a.exportCommand(),
@@ -115,7 +116,7 @@ func (a *app) report(err error) int {
 	case errors.Is(err, errReported):
 		return exitFailed
 	}
-	for line := range strings.Lines(flagged(err.Error())) {
+	for line := range strings.Lines(a.named(flagged(err.Error()))) {
 		fmt.Fprintln(a.stderr, "tune:", strings.TrimSpace(line))
 	}
 	if a.checkpoint != "" {

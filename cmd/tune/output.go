@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/seed98097648/tune/internal/os/plainfile"
+	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/journal"
 )
@@ -44,8 +45,10 @@ func (a *app) chooseOut(given string, isGiven bool) (string, *checkpoint.Claim, 
 func vacant(given string) error {
 	entries, err := os.ReadDir(given)
 	// A run that was killed before its first checkpoint has left nothing else.
+	killed := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == journal.File })
 	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
-		return e.Name() == journal.File || checkpoint.Unfinished(e.Name())
+		left := e.Name() == journal.File || e.Name() == trainer.PredictionsDir
+		return killed && left || checkpoint.Unfinished(e.Name())
 	})
 	switch {
 	case err == nil && len(entries) > 0 && hasCheckpoints(given):

@@ -7,17 +7,18 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/internal/ceiling"
-	"github.com/seed98097648/tune/internal/os/memory"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/forecast"
 	"github.com/seed98097648/tune/trainer/measure"
+	"github.com/seed98097648/tune/trainer/metric"
 	"github.com/seed98097648/tune/trainer/models"
 )
 
@@ -45,7 +46,7 @@ func (a *app) planCommand() *Command {
 	ranks.add(c.Group("Several machines"))
 	json := c.Group("Form of the plan").Bool("json", false, "write JSON")
 	return c.finish(func(ctx context.Context, _ []string) error {
-		if printed, err := t.ready(a, c); printed || err != nil {
+		if printed, err := t.ready(ctx, a, c); printed || err != nil {
 			return err
 		}
 		if err := ranks.check(c); err != nil {
@@ -70,6 +71,8 @@ type runPlan struct {
 	Kernels   map[string]int     `json:"kernels_applied"`  // sites of each
 	Course    *course            `json:"course,omitempty"` // with data
 	Ranks     []forecast.OfRanks `json:"ranks,omitempty"`  // of several machines
+	Chosen    *fitted            `json:"chosen,omitempty"` // for --memory
+	limited   bool               // Available is what --memory says
 	moments   int64              // bytes that the optimizer remembers
 	config    trainer.Config
 	report    *core.Report
@@ -92,25 +95,29 @@ func (a *app) planRun(ctx context.Context, c *Command, t *trainFlags, ranks *ran
 		return err
 	}
 	defer closing(mem, &err)
-	m, err := shape(t.config, mem)
-	if err != nil {
-		return err
-	}
 	reg, err := t.kernels.open(ctx, a, transport.Options{Threads: t.config.Threads, MaxKept: t.config.MaxKept})
 	if err != nil {
 		return err
 	}
 	defer closing(reg, &err)
+	fitted, err := a.fit(ctx, c, t, reg)
+	if err != nil {
+		return err
+	}
+	m, err := shape(t.config, mem)
+	if err != nil {
+		return err
+	}
 	simd.SetThreads(t.config.Threads)
 	course, err := t.course(ctx, a, m)
 	if err != nil {
 		return err
 	}
-	p, err := a.makeRunPlan(ctx, t, m, mem, reg)
+	p, err := a.makeRunPlan(ctx, c, t, m, mem, reg)
 	if err != nil {
 		return t.kernels.blame(err)
 	}
-	p.Course, p.config = course, t.config
+	p.Course, p.config, p.Chosen = course, t.config, fitted
 	if p.To > 0 || ranks.step > 0 { // one that does not fit has no time
 		p.Ranks = ranks.forecast(p, t)
 	}
@@ -125,10 +132,10 @@ func (a *app) planRun(ctx context.Context, c *Command, t *trainFlags, ranks *ran
 	return err
 }
 
-func (a *app) makeRunPlan(ctx context.Context, t *trainFlags, m *models.Model, mem core.Memory,
+func (a *app) makeRunPlan(ctx context.Context, command *Command, t *trainFlags, m *models.Model, mem core.Memory,
 	reg *core.Registry) (*runPlan, error) {
 	c, patch := t.config, a.patcher(ctx, t.config, mem, reg)
-	p := &runPlan{Model: m.Config.ModelType, Available: memory.Available()}
+	p := &runPlan{Model: m.Config.ModelType, Available: t.limit(a.world != nil), limited: t.memory.bytes > 0}
 	var err error
 	if p.report, err = patch(m); err != nil {
 		return nil, err
@@ -141,7 +148,7 @@ func (a *app) makeRunPlan(ctx context.Context, t *trainFlags, m *models.Model, m
 	}
 	p.Bytes, p.moments = p.Forecast.Bytes(), c.OptimConfig().Bytes(forecast.Params(m))
 	if p.Fits = p.Available == 0 || p.Bytes <= p.Available; !p.Fits {
-		return p, p.lookForLess(&smaller{mem, t.config, patch}, m)
+		return p, p.lookForFit(a.fitter(ctx, command, t, c, mem, reg), &smaller{mem, c, patch}, m)
 	}
 	return p, p.time(ctx, c.Threads)
 }
@@ -169,8 +176,15 @@ func (a *app) patcher(ctx context.Context, c trainer.Config, mem core.Memory,
 func forecastOf(c trainer.Config, placed *core.Report) forecast.Run {
 	return forecast.Run{Optim: c.OptimConfig(), UpdateInBackward: c.Optimizer.UpdateInBackward, Batch: c.Batch,
 		Seq: c.Seq, Accumulate: c.Accumulate,
-		GradientCheckpointing: c.GradientCheckpointing,
-		MaxKept:               c.MaxKept, Evaluates: true, Plugins: len(placed.Applied())}
+		GradientCheckpointing: c.GradientCheckpointing, CheckpointLayers: c.CheckpointLayers,
+		MaxKept: c.MaxKept, Evaluates: evaluates(c), Predicts: c.Metric.Name == metric.TokenAccuracy,
+		Answers: c.Answers(), Plugins: len(placed.Applied())}
+}
+
+// evaluates reports whether a run may evaluate anything.
+func evaluates(c trainer.Config) bool {
+	held := c.Data.EvalSize == nil || *c.Data.EvalSize > 0 || len(c.Data.Eval) > 0
+	return held && !c.Checkpoints.NoEval
 }
 
 func (p *runPlan) print(w io.Writer) {
@@ -191,11 +205,15 @@ func (p *runPlan) print(w io.Writer) {
 	}
 	fmt.Fprintf(w, "  %-12s %10s", "together", amount.Bytes(p.Bytes))
 	if p.Available > 0 {
-		fmt.Fprintf(w, " of %s that are free", amount.Bytes(p.Available))
+		are := map[bool]string{true: "allowed", false: "free"}[p.limited]
+		fmt.Fprintf(w, " of %s that are %s", amount.Bytes(p.Available), are)
 	}
 	fmt.Fprintln(w)
 	for _, o := range p.Others {
 		fmt.Fprintf(w, "  %-12s %10s with%s\n", "", amount.Bytes(o.Bytes), o.Change)
+	}
+	if lines := p.Chosen.lines(); lines != nil {
+		fmt.Fprintf(w, "\n%s\n", strings.Join(lines, "\n"))
 	}
 	p.printTime(w)
 	p.printRanks(w)

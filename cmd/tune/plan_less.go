@@ -20,6 +20,18 @@ type smaller struct {
 	patch  func(*models.Model) (*core.Report, error)
 }
 
+// lookForFit finds out what --memory would change so that the run fits, and if that is not enough, what else makes it
+// smaller.
+func (p *runPlan) lookForFit(f *fitter, s *smaller, m *models.Model) error {
+	f.limit = p.Available
+	_, best, fits, err := f.choose()
+	if err == nil && fits && len(best.Changes) > 0 {
+		p.Others = append(p.Others, otherRun{" " + flagsOf(best.Changes) + ", as --memory auto chooses", best.Bytes, true})
+		return nil
+	}
+	return p.lookForLess(s, m)
+}
+
 // lookForLess finds out what makes the run smaller: the same training in smaller parts, and
 // if that is not enough, or only for shorter rows, adapters in place of the weights.
 func (p *runPlan) lookForLess(s *smaller, m *models.Model) error {
@@ -107,7 +119,7 @@ func (p *runPlan) cut(s *smaller, m *models.Model, r forecast.Run, change string
 		}
 	}
 	before := change
-	for next := r; next.Batch > 1; {
+	for next := r; next.Batch > 1 && divisible(s.config); {
 		next.Batch, next.Accumulate = (next.Batch+1)/2, max(next.Accumulate, 1)*2
 		if fits, err := try(next, fmt.Sprintf("%s --batch %d --grad-accum %d", before, next.Batch,
 			next.Accumulate)); fits || err != nil {

@@ -21,8 +21,9 @@ func (p *runPlan) refusal() error {
 
 // advise says what would make a run fit that was refused for its memory. A run that was
 // refused before it had kernels is taken as one without.
-func (a *app) advise(ctx context.Context, c trainer.Config, m *models.Model, reg *core.Registry,
+func (a *app) advise(ctx context.Context, command *Command, t *trainFlags, m *models.Model, reg *core.Registry,
 	refused error) (err error) {
+	c := t.config
 	var short *trainer.MemoryError
 	if !errors.As(refused, &short) {
 		return refused
@@ -32,9 +33,6 @@ func (a *app) advise(ctx context.Context, c trainer.Config, m *models.Model, reg
 		return errors.Join(refused, err)
 	}
 	defer closing(mem, &err)
-	if reg == nil {
-		reg, c.Kernels = core.NewRegistry(), "none"
-	}
 	s := &smaller{mem, c, a.patcher(ctx, c, mem, reg)}
 	if c.Model != "" { // and not the built-in example
 		options, err := c.LoadOptions()
@@ -52,7 +50,11 @@ func (a *app) advise(ctx context.Context, c trainer.Config, m *models.Model, reg
 		}
 	}
 	p.run = forecastOf(c, p.report)
-	if err := p.lookForLess(s, m); err != nil {
+	look := func() error { return p.lookForLess(s, m) }
+	if c.Model != "" {
+		look = func() error { return p.lookForFit(a.fitter(ctx, command, t, c, mem, reg), s, m) }
+	}
+	if err := look(); err != nil {
 		return errors.Join(refused, err)
 	}
 	return p.refusal()

@@ -125,6 +125,19 @@ func (w *ofRank) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// named says that a failure is the first rank's, unless it names a rank.
+func (a *app) named(failure string) string {
+	if a.world == nil || a.follows() {
+		return failure
+	}
+	for rank := range a.world.Size() {
+		if strings.Contains(failure, a.world.Name(rank)) {
+			return failure
+		}
+	}
+	return a.world.Name(0) + ": " + failure
+}
+
 // headStart is how much earlier the first rank tells of an error than the others: what all have is said once, since
 // the first to leave ends them all.
 const headStart = time.Second

@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/journal"
 )
 
 // launcher starts ranks.
@@ -163,6 +166,36 @@ func TestRanksResumeAsAnyNumber(t *testing.T) {
 	}
 }
 
+// TestRanksShareTheAnswers: each rank scores some of the held-out data, and the file of the first has all of it.
+func TestRanksShareTheAnswers(t *testing.T) {
+	l, dir := launchers(t)[0], t.TempDir()
+	data := filepath.Join(dir, "chat.jsonl")
+	var text strings.Builder
+	for i := range 7 {
+		fmt.Fprintf(&text, "{\"question\": \"%d?\", \"answer\": \" %d\"}\n", i, i%3)
+	}
+	if err := os.WriteFile(data, []byte(text.String()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"rouge_l", "token_accuracy"} {
+		flags := append(trainable(t, "llama"), "--eval-data", data, "--template", "default", "--kernels", "none",
+			"--batch", "2", "--grad-accum", "3", "--steps", "2", "--metric", name, "--max-new-tokens", "3", "--no-packing")
+		var files [][]byte
+		for _, n := range []int{1, 3} {
+			out := filepath.Join(dir, fmt.Sprint(name, n))
+			l.steps(t, n, append(flags, "--out", out)...)
+			b, err := os.ReadFile(filepath.Join(out, "predictions", "step-2.jsonl"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, b)
+		}
+		if n := bytes.Count(files[0], []byte("\n")); n != 7 || !bytes.Equal(files[0], files[1]) {
+			t.Errorf("%s: one rank has\n%s\nthree have\n%s", name, files[0], files[1])
+		}
+	}
+}
+
 // TestTheCommandsOfThePageRun runs what docs/distributed.md shows, but for launchers of several machines.
 func TestTheCommandsOfThePageRun(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "distributed.md"))
@@ -201,5 +234,73 @@ func TestTheCommandsOfThePageRun(t *testing.T) {
 	out := shell(first + " --seq 16 --steps 2 --kernels none")
 	if !strings.Contains(out, "4 ranks on 1 machine") || !strings.Contains(out, "saved          my-model") {
 		t.Errorf("%s prints\n%s", first, out)
+	}
+}
+
+// bugVariable names a file: what it says befalls the plugin bug_on_demand, of the process that has the variable.
+const bugVariable = "TUNE_TEST_BUG"
+
+// bugOnDemand is right until the file is there.
+func bugOnDemand(run func() error, c *core.Call) error {
+	err := run()
+	switch what, _ := os.ReadFile(os.Getenv(bugVariable)); string(what) {
+	case "wrong":
+		clear(c.Out[0].Data)
+	case "ends":
+		os.Exit(3)
+	}
+	return err
+}
+
+// TestRanksEvaluateAsOne: each has a share of the held-out rows, and all get the result.
+func TestRanksEvaluateAsOne(t *testing.T) {
+	flags := append(trainable(t, "llama"), "--kernels", "none", "--batch", "2", "--grad-accum", "2", "--steps", "6",
+		"--eval-every", "2", "--metric", "token_accuracy")
+	for i, documents := range []int{13, 8} { // an odd number of batches, and others behind them
+		name := []string{"first", "second"}[i]
+		file := filepath.Join(t.TempDir(), name+".txt")
+		text := strings.Join(strings.SplitAfter(sampleText(), "<|endoftext|>\n")[:documents], "")
+		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		flags = append(flags, "--eval-data", name+"="+file)
+	}
+	evals := func(l launcher, n int) []journal.Eval {
+		out := filepath.Join(t.TempDir(), "out")
+		l.steps(t, n, append(flags, "--out", out)...)
+		r, err := journal.Read(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ranks := len(r.Start.Ranks); ranks != n && n > 1 || n == 1 && ranks > 0 {
+			t.Errorf("the journal of %d ranks has %q", n, r.Start.Ranks)
+		}
+		for _, s := range r.Steps {
+			if (s.Waited > 0) != (n > 1) || s.Waited >= s.Seconds || s.Slowest >= n {
+				t.Errorf("%d ranks: the first waited %g of %g s in step %d, rank %d is the slowest", n, s.Waited, s.Seconds,
+					s.Step, s.Slowest)
+			}
+		}
+		return r.Evals
+	}
+	want := evals(launcher{}, 1)
+	for _, l := range launchers(t) {
+		got := evals(l, 2)
+		if len(got) != 4 || len(want) != 4 {
+			t.Fatalf("%s: %d evaluations, %d of one rank, want 4", l.name, len(got), len(want))
+		}
+		for i, w := range want {
+			if g := got[i]; g.Step != w.Step || g.Targets != w.Targets || math.Abs(g.Loss-w.Loss) > 1e-5 {
+				t.Errorf("%s: after step %d the loss is %g over %d, of one rank %g over %d", l.name, g.Step, g.Loss, g.Targets,
+					w.Loss, w.Targets)
+			}
+			for _, name := range []string{"first/loss", "second/loss", "token_accuracy", "first/token_accuracy",
+				"second/token_accuracy"} {
+				g, is := got[i].Metrics[name]
+				if of, was := w.Metrics[name]; !is || !was || math.Abs(g-of) > 1e-5 {
+					t.Errorf("%s: of %v %s is not that of one rank, %v", l.name, got[i].Metrics, name, w.Metrics)
+				}
+			}
+		}
 	}
 }

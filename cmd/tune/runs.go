@@ -9,6 +9,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -20,7 +21,7 @@ import (
 const runsLong = `List the training runs in folders, the newest first: what was trained, how far
 it has come, its last loss and its best held-out loss. A run is a folder with a
 journal; the folders that are named are looked at, and those in them, three
-deep.
+deep. One that was resumed is one run, with its number of sessions.
 
 A run that has neither ended nor failed goes on, or was killed: "tune train
 --resume --out RUN" goes on with one that has checkpoints.`
@@ -104,7 +105,7 @@ func depth(path string) int {
 
 func entryOf(path string, r *journal.Run) runEntry {
 	e := runEntry{Run: path, Began: r.Began, Model: r.Start.Model, Parameters: r.Start.Parameters, Steps: r.Start.Steps,
-		State: "open", Sessions: r.Sessions}
+		State: r.State(), Sessions: r.Sessions}
 	if n := len(r.Steps); n > 0 {
 		e.Step, e.Loss = r.Steps[n-1].Step, number(r.Steps[n-1].Loss)
 	}
@@ -112,14 +113,8 @@ func entryOf(path string, r *journal.Run) runEntry {
 		best := slices.MinFunc(r.Evals, func(a, b journal.Eval) int { return cmp.Compare(a.Loss, b.Loss) })
 		e.Best = number(best.Loss)
 	}
-	switch {
-	case r.End == nil:
-	case r.End.Error != "":
-		e.State, e.Error = "failed", r.End.Error
-	case r.End.Interrupted:
-		e.State = "interrupted"
-	default:
-		e.State = "ended"
+	if e.State == journal.Failed {
+		e.Error = r.End.Error
 	}
 	return e
 }
@@ -141,12 +136,16 @@ func (a *app) printRuns(all []runEntry) error {
 			a.note("%s", e.Error)
 			continue
 		}
-		state := e.State
-		if state == "ended" {
-			state = ""
+		var state []string
+		if e.State != journal.Ended {
+			state = append(state, e.State)
+		}
+		if e.Sessions > 1 {
+			state = append(state, amount.Of(e.Sessions, "session"))
 		}
 		fmt.Fprintf(w, "%s\t%s %s\t%s\t%d/%d\t%s\t%s\t%s\n", short(e.Run), e.Model, amount.Count(e.Parameters),
-			e.Began.Local().Format("2006-01-02 15:04"), e.Step, e.Steps, lossText(e.Loss), lossText(e.Best), state)
+			e.Began.Local().Format("2006-01-02 15:04"), e.Step, e.Steps, lossText(e.Loss), lossText(e.Best),
+			strings.Join(state, ", "))
 	}
 	return w.Flush()
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +23,7 @@ import (
 //	status N ARGS...    run tune, which must exit with N
 //	model DIR TYPE      make a tiny model folder
 //	steps N             stdout must be N JSON lines of --log json and nothing else
+//	export DIR FILE     export a model, or be told why not
 //	json KEYS...        stdout must be one JSON value; an object with exactly these keys
 //
 // $PLUGINS is a folder with the project's plugins, $BLAS and $ONEDNN are ones with blas_linear and with onednn_linear
@@ -83,9 +85,20 @@ func scripts(t *testing.T) testscript.Params {
 			"model": func(ts *testscript.TestScript, _ bool, args []string) {
 				ts.Check(writeModel(ts.MkAbs(args[0]), args[1]))
 			},
-			"steps": checkSteps,
-			"json":  checkJSON,
+			"steps":  checkSteps,
+			"json":   checkJSON,
+			"export": exportOrWhyNot,
 		},
+	}
+}
+
+// exportOrWhyNot exports a model; what cannot be must name the field of config.json that says so.
+func exportOrWhyNot(ts *testscript.TestScript, _ bool, args []string) {
+	err := ts.Exec("tune", "export", "--model", args[0], "--gguf", args[1])
+	_, missing := os.Stat(ts.MkAbs(args[1]))
+	why := regexp.MustCompile(`config\.json: .+; such a model cannot be exported`)
+	if refused := err != nil; refused != (missing != nil) || refused && !why.MatchString(ts.ReadFile("stderr")) {
+		ts.Fatalf("the export ended with %v, the file with %v", err, missing)
 	}
 }
 

@@ -71,11 +71,14 @@ type trainFlags struct {
 	ranks   rankFlags
 	file    configFile
 	log     string
-	from    string          // --resume
-	resume  *trainer.Resume // nil unless given
-	changed func(flag string) bool
-	findLR  bool // --find-lr
-	noData  bool // a run that is only planned needs none
+	memory  memoryLimit
+	// recompute is of --gradient-checkpointing.
+	recompute recomputing
+	from      string          // --resume
+	resume    *trainer.Resume // nil unless given
+	changed   func(flag string) bool
+	findLR    bool // --find-lr
+	noData    bool // a run that is only planned needs none
 }
 
 func (a *app) trainCommand() *Command {
@@ -113,7 +116,13 @@ func newTrainFlags(c *Command) *trainFlags {
 	t.ranks.add(c.Group("Several ranks"))
 	machine := c.Group("Machine and output")
 	addThreads(machine, &t.config.Threads)
-	addMemory(machine, &t.config)
+	t.recompute.config = &t.config
+	machine.Var(&t.recompute, recomputeFlag, recomputeHelp+"; auto for as few layers as fit into --memory, or else what "+
+		"is free, which takes less time")
+	machine.Lookup(recomputeFlag).NoOptDefVal = "true"
+	machine.Var(&t.memory, "memory", "the most memory that the run may take, plugins and all: a `SIZE` such as 6GiB, or "+
+		"auto for what is free; of what the flags leave open, as much is changed as makes it fit, and said")
+	addMaxKept(machine, &t.config)
 	addPrecision(machine, &t.config)
 	machine.BoolVar(&t.config.Force, "force", false,
 		"train even if the run is forecast to need more memory than is free")
@@ -126,7 +135,7 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags) (err error) 
 	if t.ranks.distributed != distributedOff {
 		a.launch = distributed.Detect()
 	}
-	if printed, err := t.ready(a, c); printed || err != nil {
+	if printed, err := t.ready(ctx, a, c); printed || err != nil {
 		return err
 	}
 	if err := a.join(t); err != nil {
@@ -149,9 +158,22 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags) (err error) 
 		return err
 	}
 	defer closing(mem, &err)
+	reg, err := t.kernels.open(ctx, a, transport.Options{Threads: t.config.Threads, Strict: t.config.Strict,
+		MaxKept: t.config.MaxKept})
+	if err != nil {
+		return err
+	}
+	defer closing(reg, &err)
+	fitted, err := a.fit(ctx, c, t, reg)
+	if err != nil {
+		return err
+	}
+	for _, line := range fitted.lines() {
+		a.note0("%s", line)
+	}
 	job, example, err := t.load(ctx, mem)
 	if err != nil {
-		return a.advise(ctx, t.config, nil, nil, err)
+		return a.advise(ctx, c, t, nil, reg, err)
 	}
 	defer closing(job, &err)
 	job.Resume, job.Claim, job.Unsaved, job.World = t.resume, claim, a.unsaved, a.world
@@ -164,12 +186,6 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags) (err error) 
 			return err
 		}
 	}
-	reg, err := t.kernels.open(ctx, a, transport.Options{Threads: t.config.Threads, Strict: t.config.Strict,
-		MaxKept: t.config.MaxKept})
-	if err != nil {
-		return err
-	}
-	defer closing(reg, &err)
 	if err := ctx.Err(); err != nil {
 		return err // interrupted while loading: there is nothing to save
 	}
@@ -178,17 +194,15 @@ func (a *app) train(ctx context.Context, c *Command, t *trainFlags) (err error) 
 		return t.kernels.blame(a.findRate(ctx, job, reg))
 	}
 	if !a.follows() {
-		if err := t.view.attach(job); err != nil {
+		if err := t.view.attach(a, job); err != nil {
 			return err
 		}
-	} else {
-		example = nil
 	}
 	if t.changed("warmup") || t.changed("warmup-ratio") {
 		job.Hooks.OnStart = a.noteWarmup
 	}
 	err = t.kernels.blame(a.runJob(ctx, job, reg, progress.Format(t.log), example, t.kernels.placed))
-	return a.advise(ctx, t.config, job.Model, reg, err)
+	return a.advise(ctx, c, t, job.Model, reg, err)
 }
 
 // place claims the folder to save, and opens what watches the run.
@@ -208,7 +222,7 @@ func (t *trainFlags) place(ctx context.Context, a *app, c *Command) (claim *chec
 
 // ready gathers what the flags say together with the files of --config and --resume, and
 // checks it. It reports whether that is all there is to do, for --print-config.
-func (t *trainFlags) ready(a *app, c *Command) (printed bool, err error) {
+func (t *trainFlags) ready(ctx context.Context, a *app, c *Command) (printed bool, err error) {
 	if err := t.file.apply(c, a.note); err != nil {
 		return false, err
 	}
@@ -218,7 +232,13 @@ func (t *trainFlags) ready(a *app, c *Command) (printed bool, err error) {
 	if err := t.check(c); err != nil || !t.file.print {
 		return false, err
 	}
-	return true, errors.Join(t.fitModel(c), t.file.write(a.stdout, c))
+	if err := t.fitModel(c); err != nil {
+		return false, err
+	}
+	if err := t.fitForPrint(ctx, a, c); err != nil {
+		return false, err
+	}
+	return true, t.file.write(a.stdout, c)
 }
 
 // check validates everything that needs no file.
@@ -302,7 +322,7 @@ func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, 
 	example *demo.Demo, placed func(*core.Report) string) error {
 	job.Registry, job.Measure.Logger, job.Measure.Limit, job.Abort = reg, a.logger(), measureLimit, a.abort
 	text := a.stdout
-	if f == progress.JSON {
+	if f == progress.JSON && !a.follows() {
 		text = a.stderr
 	}
 	if example != nil {

@@ -25,8 +25,9 @@ func buggyPlugins() map[string]func() {
 		"bug_none": func() {
 			serveBug("bug_none", core.RMSNorm, func(run func() error, _ *core.Call) error { return run() })
 		},
-		"bug_manifest": func() { plugin.Serve("bug_manifest", "", described{right(core.SwiGLU)}) },
-		"bug_silent":   func() { fmt.Println("hello") },
+		"bug_manifest":  func() { plugin.Serve("bug_manifest", "", described{right(core.SwiGLU)}) },
+		"bug_silent":    func() { fmt.Println("hello") },
+		"bug_on_demand": func() { serveBug("bug_on_demand", core.RMSNorm, bugOnDemand) },
 	}
 	bugs := plantedBugs()
 	maps.Copy(bugs, processBugs())

@@ -80,6 +80,14 @@ type Size struct {
 	Bytes     int    // of memory, for leaves that belong to the graph, activations and gradients
 	Gradients int    // bytes of these for the gradients of the parameters, but for those of Update
 	Stats     []Stat // of one run of both passes, by kind and without times
+
+	Between map[string]Between // the passes, by path
+}
+
+// Between is what operations recorded under one path leave for the backward pass.
+type Between struct {
+	Kept  int       // bytes that stay in memory from the forward pass
+	Again core.Work // what is computed again; see Graph.Checkpoint
 }
 
 // Size returns what the program that Compile would make comes to. It takes no memory, and
@@ -109,7 +117,25 @@ func (g *Graph) Size(loss *Value, params ...*Value) (Size, error) {
 	for _, stat := range p.stats {
 		s.Stats = append(s.Stats, *stat)
 	}
+	s.Between = p.between()
 	return s, nil
+}
+
+func (p *Program) between() map[string]Between {
+	all := map[string]Between{}
+	for i, in := range p.tape {
+		b := all[in.path]
+		if in.again {
+			b.Again = b.Again.Plus(in.work)
+		}
+		for _, s := range in.writes {
+			if i < p.split && s.root == s && s.last >= p.split {
+				b.Kept += s.spec.bytes()
+			}
+		}
+		all[in.path] = b
+	}
+	return all
 }
 
 // program makes the tape, without memory.

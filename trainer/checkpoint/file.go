@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"github.com/seed98097648/tune/core"
@@ -66,7 +67,7 @@ func open(path string) (*File, error) {
 func (f *File) Names() []string { return slices.Sorted(maps.Keys(f.header.entries)) }
 
 // Lookup returns the type and shape of a tensor without reading it, and false if the file
-// has none of the given name.
+// has none of the given name. The type of bytes, which Bytes reads, is InvalidDType.
 func (f *File) Lookup(name string) (core.DType, core.Shape, bool) {
 	e, ok := f.header.entries[name]
 	return e.dtype, slices.Clone(e.shape), ok
@@ -83,6 +84,11 @@ func (f *File) TensorIn(room *Room, name string) (core.Tensor, error) {
 	if !ok {
 		return core.Tensor{}, fmt.Errorf("checkpoint: %s has no tensor %s", f.path, name)
 	}
+	if e.dtype == core.InvalidDType {
+		known := strings.Join(slices.Sorted(maps.Keys(dtypes())), ", ")
+		return core.Tensor{}, fmt.Errorf("checkpoint: tensor %s of %s is %s, and not of a model that was quantised in "+
+			"a way that is known here; convert it to one of %s", name, f.path, e.dtypeName, known)
+	}
 	size := e.end - e.begin
 	if cap(room.bytes) < size {
 		// Elements of 8 bytes have the alignment that every tensor needs.
@@ -93,6 +99,20 @@ func (f *File) TensorIn(room *Room, name string) (core.Tensor, error) {
 		return core.Tensor{}, fmt.Errorf("checkpoint: cannot read tensor %s of %s: %w", name, f.path, err)
 	}
 	return core.Tensor{DType: e.dtype, Shape: slices.Clone(e.shape), Data: data}, nil
+}
+
+// Bytes reads a tensor of unsigned bytes (U8), which stand for something else. Of a tensor of another type, or where
+// there is none, it returns false.
+func (f *File) Bytes(name string) ([]byte, bool, error) {
+	e, ok := f.header.entries[name]
+	if !ok || e.dtypeName != byteName {
+		return nil, false, nil
+	}
+	b := make([]byte, e.end-e.begin)
+	if err := readAt(f.data, b, e.begin); err != nil {
+		return nil, true, fmt.Errorf("checkpoint: cannot read tensor %s of %s: %w", name, f.path, err)
+	}
+	return b, true, nil
 }
 
 // readAt fills b from a place in a file, in parts of a few pages that all threads share: what the

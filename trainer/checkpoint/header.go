@@ -27,12 +27,15 @@ type header struct {
 // entry is one tensor: bytes [begin, end) of the data that follows the header.
 type entry struct {
 	dtypeName  string
-	dtype      core.DType // InvalidDType if we have none for dtypeName
+	dtype      core.DType // InvalidDType if we have none for dtypeName, which is then byteName
 	shape      core.Shape
 	begin, end int
 }
 
-// dtypes maps the format's names to ours. Other names (U8, F8_E4M3, ...) are refused.
+// byteName is the dtype of bytes that no tensor of ours holds; see File.Bytes.
+const byteName = "U8"
+
+// dtypes maps the format's names to ours. Other names (F8_E4M3, ...) are refused.
 func dtypes() map[string]core.DType {
 	return map[string]core.DType{
 		"F32": core.Float32, "BF16": core.BFloat16, "F16": core.Float16,
@@ -119,7 +122,7 @@ func decodeEntry(dec *json.Decoder) (e entry, err error) {
 func (h *header) checkDTypes() error {
 	var bad []string
 	for _, name := range slices.Sorted(maps.Keys(h.entries)) {
-		if e := h.entries[name]; e.dtype == core.InvalidDType {
+		if e := h.entries[name]; e.dtype == core.InvalidDType && e.dtypeName != byteName {
 			bad = append(bad, fmt.Sprintf("%q (%s)", name, e.dtypeName))
 		}
 	}
@@ -163,7 +166,11 @@ func (e entry) check(size int) error {
 		return fmt.Errorf("data_offsets [%d, %d] lie outside the file's %d bytes of data; download or save it again",
 			e.begin, e.end, size)
 	}
-	need, err := byteSize(e.dtype, e.shape)
+	each := e.dtype.Size()
+	if e.dtypeName == byteName {
+		each = 1
+	}
+	need, err := byteSize(each, e.shape)
 	if err != nil {
 		return err
 	}
@@ -175,8 +182,8 @@ func (e entry) check(size int) error {
 
 // byteSize returns the bytes of a tensor; core.Shape.Elems would wrap around on a
 // hostile shape.
-func byteSize(d core.DType, s core.Shape) (int, error) {
-	n := uint64(d.Size())
+func byteSize(each int, s core.Shape) (int, error) {
+	n := uint64(each)
 	for _, axis := range s {
 		if axis < 0 {
 			return 0, fmt.Errorf("shape %v has a negative axis", s)

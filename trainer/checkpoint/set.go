@@ -92,6 +92,14 @@ func (s *Set) TensorIn(room *Room, name string) (core.Tensor, error) {
 	return f.TensorIn(room, name)
 }
 
+// Bytes is File.Bytes of the file that has the tensor.
+func (s *Set) Bytes(name string) ([]byte, bool, error) {
+	if f, ok := s.where[name]; ok {
+		return f.Bytes(name)
+	}
+	return nil, false, nil
+}
+
 // Metadata returns the metadata of all files together. Where two files disagree, the
 // one whose name sorts first wins.
 func (s *Set) Metadata() map[string]string {

@@ -89,7 +89,7 @@ func checkNamed(tensors []Named) error {
 			return fmt.Errorf("two tensors are called %q", t.Name)
 		}
 		seen[t.Name] = true
-		_, err := byteSize(t.Tensor.DType, t.Tensor.Shape)
+		_, err := byteSize(t.Tensor.DType.Size(), t.Tensor.Shape)
 		if err := cmp.Or(err, t.Tensor.Valid()); err != nil {
 			return fmt.Errorf("tensor %q: %w", t.Name, err)
 		}

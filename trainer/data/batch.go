@@ -73,10 +73,16 @@ func filled(batch, n int, row func(i int) (Row, error)) ([]Row, error) {
 //
 // When a row cannot be read, the batches end before it, and failed returns the error.
 func Stream(rows Rows, batch int) (batches iter.Seq[Batch], failed func() error) {
+	return StreamPart(rows, batch, 0, 1)
+}
+
+// StreamPart is Stream of the batches of one of several parts, to which they are dealt in turn. Rows of the others are
+// not read.
+func StreamPart(rows Rows, batch, part, parts int) (batches iter.Seq[Batch], failed func() error) {
 	batch = max(batch, 1)
 	var failure error
 	return func(yield func(Batch) bool) {
-		for i := 0; i < rows.Len(); i += batch {
+		for i := batch * part; i < rows.Len(); i += batch * parts {
 			var chunk []Row
 			chunk, failure = filled(batch, min(batch, rows.Len()-i), func(k int) (Row, error) { return rows.Row(i + k) })
 			if failure != nil || !yield(stack(chunk)) {

@@ -57,6 +57,13 @@ func (p *Packed) Row(i int) (Row, error) {
 	return r, nil
 }
 
+func (p *Packed) examples(i int) (all []int) {
+	for _, piece := range p.pieces[p.starts[i]:p.starts[i+1]] {
+		all = append(all, int(piece.example))
+	}
+	return all
+}
+
 // Concat lays examples end to end and cuts the result into rows. An example that meets the
 // end of a row goes on in the next one, as a part of its own that cannot see the first. A
 // row without anything to predict is left out: one whose parts are single tokens.

@@ -64,6 +64,49 @@ func (s Subset) Len() int { return len(s.Numbers) }
 // Row returns row i of the subset.
 func (s Subset) Row(i int) (Row, error) { return s.Of.Row(s.Numbers[i]) }
 
+// Joined is the rows of several Rows, one after the other.
+type Joined []Rows
+
+// Len returns the number of rows.
+func (j Joined) Len() (n int) {
+	for _, rows := range j {
+		n += rows.Len()
+	}
+	return n
+}
+
+// Row returns row i of all.
+func (j Joined) Row(i int) (Row, error) {
+	rows, i := j.find(i)
+	return rows.Row(i)
+}
+
+func (j Joined) find(i int) (Rows, int) {
+	for _, rows := range j[:len(j)-1] {
+		if i < rows.Len() {
+			return rows, i
+		}
+		i -= rows.Len()
+	}
+	return j[len(j)-1], i
+}
+
+func (j Joined) examples(i int) []int {
+	rows, i := j.find(i)
+	return Examples(rows, i)
+}
+
+// Examples returns the numbers, in the order of reading, of the examples that the parts of row i are of; nil for
+// rows that were not made of a Store.
+func Examples(rows Rows, i int) []int {
+	if r, ok := rows.(interface{ examples(i int) []int }); ok {
+		return r.examples(i)
+	}
+	return nil
+}
+
+func (s Subset) examples(i int) []int { return Examples(s.Of, s.Numbers[i]) }
+
 func newRow(seq int) Row {
 	all := make([]int32, 4*seq) // one allocation for the four slices
 	slice := func(i int) []int32 { return all[i*seq : i*seq : (i+1)*seq] }

@@ -73,3 +73,55 @@ func firsts(b Batch) []int32 {
 	}
 	return ids
 }
+
+// readRows tells which rows were read.
+type readRows struct {
+	Slice
+	read []int
+}
+
+func (r *readRows) Row(i int) (Row, error) {
+	r.read = append(r.read, i)
+	return r.Slice.Row(i)
+}
+
+func TestAPartOfAStreamReadsItsOwnRows(t *testing.T) {
+	for _, tt := range []struct{ rows, batch, parts int }{{7, 2, 3}, {8, 2, 2}, {3, 4, 2}, {5, 1, 1}} {
+		var whole [][]int32
+		for b := range Batches(rowsOf(tt.rows), tt.batch) {
+			whole = append(whole, b.IDs)
+		}
+		read := make([]int, tt.rows)
+		for part := range tt.parts {
+			rows := &readRows{Slice: rowsOf(tt.rows)}
+			batches, failed := StreamPart(rows, tt.batch, part, tt.parts)
+			at := part
+			for b := range batches {
+				if !slices.Equal(b.IDs, whole[at]) {
+					t.Errorf("%+v: part %d has %v where the stream has %v", tt, part, b.IDs, whole[at])
+				}
+				at += tt.parts
+			}
+			if err := failed(); err != nil || at < len(whole) {
+				t.Errorf("%+v: part %d ends before batch %d of %d: %v", tt, part, at, len(whole), err)
+			}
+			for _, i := range rows.read {
+				read[i]++
+			}
+		}
+		if slices.Max(read) != 1 || slices.Min(read) != 1 {
+			t.Errorf("%+v: the rows were read %v times", tt, read)
+		}
+	}
+}
+
+// rowsOf returns rows whose tokens are their numbers.
+func rowsOf(n int) Slice {
+	var rows Slice
+	for i := range n {
+		r := newRow(3)
+		r.fill(int32(i))
+		rows = append(rows, r)
+	}
+	return rows
+}

@@ -69,6 +69,7 @@ func New(c trainer.Config, mem core.Memory) (*Demo, error) {
 	if d.tok, err = tokenizer.Parse("tokenizer.json", folder["tokenizer.json"]); err != nil {
 		return nil, fmt.Errorf("demo: %w", err)
 	}
+	d.Job.Tokenizer = d.tok
 	d.eos, _ = d.tok.TokenID("</s>")
 	d.pad, _ = d.tok.TokenID("<pad>")
 	train, held := corpus()

@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed98097648/tune/internal/os/sched"
@@ -18,8 +19,9 @@ type job struct {
 
 // thread owns the link.
 type thread struct {
-	jobs chan *job
-	done sync.WaitGroup
+	jobs  chan *job
+	done  sync.WaitGroup
+	awake atomic.Bool // what is under way is looked at without a pause
 }
 
 func startThread() *thread {
@@ -81,7 +83,7 @@ func (t *thread) take(pending, idle int, timer *time.Timer) (more []*job, open b
 	switch {
 	case pending == 0:
 		first, open = <-t.jobs
-	case idle < yields:
+	case idle < yields || t.awake.Load():
 		sched.Yield()
 		return nil, true
 	default:

@@ -113,6 +113,14 @@ func (w *World) Version() string {
 // Name names a rank for people: its number and its machine.
 func (w *World) Name(rank int) string { return fmt.Sprintf("rank %d (%s)", rank, w.hosts[rank]) }
 
+// Hosts returns the machine of each rank, nil for a nil World.
+func (w *World) Hosts() []string {
+	if w == nil {
+		return nil
+	}
+	return w.hosts
+}
+
 // Node returns the ranks of this rank's machine, itself among them, in their order.
 func (w *World) Node() []int {
 	if w == nil {
@@ -192,8 +200,12 @@ func (w *World) fail(err error) {
 	w.Abort(1)
 }
 
+// lastOutput is the time that a launcher has to pass on what was written: MPICH's loses the rest when it ends ranks.
+const lastOutput = 500 * time.Millisecond
+
 // Abort ends all ranks with an exit code, and does not return.
 func (w *World) Abort(code int) {
+	time.Sleep(lastOutput)
 	time.AfterFunc(killPatience, func() { os.Exit(code) })
 	if w != nil && w.link != nil {
 		_ = w.thread.do(func() error { w.link.kill(code); return nil })
@@ -201,7 +213,7 @@ func (w *World) Abort(code int) {
 	os.Exit(code)
 }
 
-// Close leaves the job, for which it waits for all ranks.
+// Close leaves the job, for which it waits for all ranks. The process is to end then.
 func (w *World) Close() error {
 	if w == nil {
 		return nil
@@ -209,10 +221,28 @@ func (w *World) Close() error {
 	if _, err := w.Exchange("the end of all ranks", nil); err != nil {
 		return err
 	}
-	err := w.do("leaving the job", w.link.leave)
-	w.thread.stop()
-	return err
+	// MPICH 4.0 over UCX's TCP hangs in MPI_Finalize unless all have just been looking on without a pause.
+	w.thread.awake.Store(true)
+	for range lastWords {
+		if _, err := w.Exchange("the end of all ranks", nil); err != nil {
+			return err
+		}
+	}
+	left := make(chan error, 1)
+	go func() { left <- w.thread.do(w.link.leave) }()
+	select {
+	case err := <-left:
+		w.thread.stop()
+		return err
+	case <-time.After(leavePatience):
+		return nil
+	}
 }
+
+const lastWords = 20
+
+// leavePatience is how long MPI may take to let this process go, once all ranks are at their end.
+const leavePatience = 10 * time.Second
 
 // short is how long a message may be that needs one collective, not two.
 const short = 248

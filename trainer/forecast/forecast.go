@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/vector"
 	"github.com/seed98097648/tune/internal/ceiling"
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/models"
@@ -23,9 +24,12 @@ type Run struct {
 	Batch, Seq            int  // rows of a batch, tokens of a row
 	Accumulate            int  // batches whose gradients make one step; 0 means 1
 	GradientCheckpointing bool // see trainer.EngineConfig
+	CheckpointLayers      []int
 	Optim                 optim.Config
 	UpdateInBackward      bool // see trainer.EngineConfig
 	Evaluates             bool // held-out data are evaluated, by a second graph
+	Predicts              bool // which tells the likeliest tokens, too; see trainer.NewPredictor
+	Answers               int  // tokens that an answer may have with its question, where evaluations have them written
 	Plugins               int  // processes that have a site
 	// Free is the memory that is free, of which kernels keep packed weights, at most MaxKept bytes if that is
 	// not 0; see Room. 0: nothing is known of it, and they are left out.
@@ -48,7 +52,8 @@ type Forecast struct {
 	Memory     []Part `json:"memory"`
 	Tokens     int    `json:"tokens"` // of a step
 
-	steps []core.Work // what takes time in a step, by kind
+	steps  []core.Work   // what takes time in a step, by kind
+	layers map[int]layer // by number
 }
 
 // New builds the graphs of a run in mem and returns what they come to. The model must be
@@ -66,6 +71,7 @@ func New(m *models.Model, mem core.Memory, r Run) (*Forecast, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.layers = byLayer(train.Between)
 	gradients := int64(train.Gradients)
 	activations := int64(train.Bytes) - gradients
 	f.Memory = []Part{
@@ -81,7 +87,10 @@ func New(m *models.Model, mem core.Memory, r Run) (*Forecast, error) {
 		}
 		f.Memory = append(f.Memory, Part{"evaluation", int64(eval.Bytes)})
 	}
-	f.Memory = append(f.Memory, Part{"programs", overheads(r)})
+	if r.Evaluates && r.Answers > 0 {
+		f.Memory = append(f.Memory, Part{"answers", answers(m, r.Answers)})
+	}
+	f.Memory = append(f.Memory, Part{"programs", overheads(r) + lossScratch(m, r.Batch*r.Seq)})
 	if r.Free > 0 {
 		if _, kept := Keep(m, Room(r.Free, f.Bytes(), r.MaxKept)); kept > 0 {
 			f.Memory = append(f.Memory, Part{KeptPart, kept})
@@ -97,24 +106,67 @@ func size(m *models.Model, mem core.Memory, r Run, forwardOnly bool) (autograd.S
 		return autograd.Size{}, fmt.Errorf("forecast: %w", err)
 	}
 	c.Checkpoint, c.Training = r.GradientCheckpointing && !forwardOnly, !forwardOnly
+	c.CheckpointLayers = r.CheckpointLayers
 	if r.Accumulate > 1 {
 		c.Sums = mem
 	}
 	if r.UpdateInBackward && !forwardOnly {
 		c.Update = func(int, []float32) error { return nil }
 	}
-	s, err := m.Size(c, m.Forward(c).Loss, forwardOnly)
+	out := m.Forward(c)
+	if r.Predicts && forwardOnly {
+		nn.Likeliest(c, out.Logits)
+	}
+	s, err := m.Size(c, out.Loss, forwardOnly)
 	if err != nil {
 		return s, fmt.Errorf("forecast: %w", err)
 	}
 	return s, nil
 }
 
+// answers is what the keys and values of so many tokens take in each of the texts that metric.Writer has written at
+// once. While a cache grows, a layer of it is there twice.
+func answers(m *models.Model, tokens int) int64 {
+	const together = 16 // see metric.Fit
+	d := m.Decoder.Config()
+	if most := m.Config.MaxPositionEmbeddings; most > 0 {
+		tokens = min(tokens, most)
+	}
+	a := d.Attention
+	return int64(core.Float32.Size()*2*a.KVHeads*a.HeadDim*(d.Layers+1)) * int64(together*tokens)
+}
+
 // overheads is what the processes take besides tensors: the program, Go's runtime, of
 // which plugins share little, and what threads pack matrices into.
 func overheads(r Run) int64 {
-	const host, plugin = 32 << 20, 12 << 20
+	const host, plugin = 32 << 20, 8 << 20
 	return host + int64(r.Plugins)*plugin
+}
+
+// lossScratch is what the kernel of linear_cross_entropy keeps the logits of a chunk of tokens in: all of them
+// take turns, but for as many as the gradient of the weight has room for. The sizes are those of
+// npu_fused_linear_cross_entropy.
+func lossScratch(m *models.Model, tokens int) int64 {
+	const row = 4 // bytes of a logit
+	for _, s := range m.Sites() {
+		if s.Op != core.LinearCrossEntropy || s.Hook.Kernel() == nil {
+			continue
+		}
+		most, rest := 16<<20, tokens-s.Facts.Dim
+		if s.Facts.Frozen {
+			most, rest = 160<<20, tokens
+			if vector.HasTiles() {
+				most *= 2
+			}
+		}
+		if rest <= 0 {
+			return 0
+		}
+		chunk := max(112, most/row/s.Facts.Vocab)
+		chunks := (rest + chunk - 1) / chunk
+		return row * int64(s.Facts.Vocab+2*s.Facts.Dim) * int64((rest+chunks-1)/chunks)
+	}
+	return 0
 }
 
 // work adds up what a step has to do.

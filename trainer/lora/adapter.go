@@ -22,6 +22,8 @@ type Adapter struct {
 	a, b    []*nn.Param // of each target
 	m       []*nn.Param // of each target, with DoRA; none without
 	whole   []*nn.Param // trained as they are
+
+	begun [][]float32 // with PiSSA, what A and B of each target began with, those of A first
 }
 
 // New puts fresh adapters on a model, which then gives what it gave before: A is uniform
@@ -91,21 +93,29 @@ const prefix = "base_model.model."
 // Named returns the tensors of the adapters under PEFT's names. A value that is not finite
 // is an error that names the tensor.
 func (a *Adapter) Named() ([]checkpoint.Named, error) {
-	var out []checkpoint.Named
-	for _, p := range a.params() {
-		for _, e := range p.Entries {
-			t := e.View(p.Tensor)
-			if _, bad := checkpoint.NonFinite(t); bad {
-				return nil, fmt.Errorf("%s has values that are not finite: the training diverged; lower the learning rate", e.Name)
-			}
-			out = append(out, checkpoint.Named{Name: prefix + e.Name, Tensor: t})
+	out, err := a.matrices()
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, a.wholeTensors()...)
+	for _, t := range out {
+		if _, bad := checkpoint.NonFinite(t.Tensor); bad {
+			return nil, fmt.Errorf("%s has values that are not finite: the training diverged; lower the learning rate",
+				strings.TrimPrefix(t.Name, prefix))
 		}
 	}
-	for _, t := range a.wholeTensors() {
-		if _, bad := checkpoint.NonFinite(t.Tensor); bad {
-			return nil, fmt.Errorf("%s has values that are not finite: the training diverged; lower the learning rate", t.Name)
+	return out, nil
+}
+
+// matrices are the tensors of the adapters that are saved.
+func (a *Adapter) matrices() (out []checkpoint.Named, err error) {
+	if a.config.Init == PiSSA {
+		return a.convertedTensors()
+	}
+	for _, p := range a.params() {
+		for _, e := range p.Entries {
+			out = append(out, checkpoint.Named{Name: prefix + e.Name, Tensor: e.View(p.Tensor)})
 		}
-		out = append(out, t)
 	}
 	return out, nil
 }
@@ -141,15 +151,22 @@ func (a *Adapter) Merge() error {
 	return nil
 }
 
-// Off has the adapters add nothing, until the function that it returns is called.
+// Off has the adapters change nothing, until the function that it returns is called.
 func (a *Adapter) Off() (on func()) {
 	changed := slices.Concat(a.b, a.m)
+	if a.begun != nil {
+		changed = slices.Concat(a.a, a.b)
+	}
 	was := make([][]float32, len(changed))
 	for i, p := range changed {
 		was[i] = slices.Clone(p.Tensor.Float32s())
 	}
-	for _, p := range a.b {
-		clear(p.Tensor.Data)
+	for i, p := range changed {
+		if a.begun != nil { // which the weights lack
+			copy(p.Tensor.Float32s(), a.begun[i])
+		} else {
+			clear(p.Tensor.Data)
+		}
 		p.Written()
 	}
 	a.Begin() // the magnitudes of the weights alone
@@ -171,9 +188,11 @@ type weight struct {
 func (w weight) add(scale float32, b, a core.Tensor, magnitudes []float32) error {
 	switch w.param.Tensor.DType {
 	case core.Int8:
-		return fmt.Errorf("it is int8: load the model without lora.Config.BaseInt8")
+		return fmt.Errorf("it is int8, which would round the sum: take the model that was not quantised, without " +
+			"lora.Config.BaseInt8")
 	case core.NF4:
-		return fmt.Errorf("it is nf4: load the model without lora.Config.BaseNF4")
+		return fmt.Errorf("it is nf4, which would round the sum: take the model that was not quantised, without " +
+			"lora.Config.BaseNF4")
 	}
 	out, in, r := b.Shape[0], a.Shape[1], a.Shape[0]
 	sum := make([]float32, out*in)

@@ -29,6 +29,11 @@ type Config struct {
 	RSLoRA  bool     `json:"lora_rslora,omitempty"`  // scale is alpha/sqrt(r) (Kalajdzievski, 2023)
 	DoRA    bool     `json:"lora_dora,omitempty"`    // adapters are of the weights' directions; see nn.Body.Decompose
 	Layers  []int    `json:"lora_layers,omitempty"`  // the layers that get adapters, from 0; none for all
+	Init    string   `json:"lora_init,omitempty"`    // what adapters begin with: "" for A random and B zero, or PiSSA
+
+	// Start is, with PiSSA, a folder that a run with this configuration has saved: what it began with comes from there,
+	// and so the run goes on to the bit wherever that was computed.
+	Start string `json:"-"`
 
 	// Modules are what is trained as it is beside the adapters, as nn.Param.Named has it. Whoever loads
 	// the model has seen to it that these are trained; see models.Selection.
@@ -78,8 +83,11 @@ func (c Config) Validate() error {
 	for _, l := range c.Layers {
 		need(l >= 0, "lora.Config.Layers has %d; layers are counted from 0", l)
 	}
+	need(c.Init == "" || c.Init == PiSSA, "lora.Config.Init is %q; known: %s", c.Init, PiSSA)
+	need(c.Init == "" || !c.DoRA, "lora.Config.Init is %s, which an adapter with lora.Config.DoRA cannot be saved with: "+
+		"choose one", c.Init)
 	given := c.Rank != 0 || c.Alpha != 0 || c.Dropout != 0 || len(c.Targets) > 0 || c.RSLoRA || len(c.Layers) > 0 ||
-		c.DoRA
+		c.DoRA || c.Init != ""
 	need(c.Adapter == "" || !given, "lora.Config.Adapter has its rank, alpha, dropout, targets and layers in its "+
 		"adapter_config.json: leave these out")
 	need(!c.DoRA || c.Dropout == 0, "lora.Config.DoRA multiplies whole rows, and has no dropout beside them: leave "+

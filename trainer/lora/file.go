@@ -131,7 +131,7 @@ func short(v json.RawMessage) string {
 
 // JSON returns the adapter_config.json.
 func (a *Adapter) JSON() ([]byte, error) {
-	c := a.config
+	c := a.config.converted()
 	targets := slices.Sorted(slices.Values(c.Targets))
 	if c.Targets[0] == AllLinear {
 		targets = lastNames(a.targets)
@@ -234,7 +234,7 @@ func (a *Adapter) Read(dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	if was, is := saved.numbers(), a.config.numbers(); was != is {
+	if was, is := saved.numbers(), a.config.converted().numbers(); was != is {
 		return fmt.Errorf("%s says %s, but the adapter to fill has %s", ConfigFile, was, is)
 	}
 	f, err := checkpoint.Open(filepath.Join(dir, WeightsFile))
@@ -253,27 +253,19 @@ func (c Config) numbers() string {
 
 // fill takes all tensors of a file over.
 func (a *Adapter) fill(f *checkpoint.File) error {
-	left, room := map[string]bool{}, checkpoint.Room{}
+	left := map[string]bool{}
 	for _, name := range f.Names() {
 		left[name] = true
 	}
-	for _, p := range a.params() {
-		for _, e := range p.Entries {
-			if err := check(f, e); err != nil {
-				return fmt.Errorf("%s: %w", WeightsFile, err)
-			}
-			t, err := f.TensorIn(&room, prefix+e.Name)
-			if err != nil {
-				return err
-			}
-			if err := checkpoint.CheckFinite(prefix+e.Name, t); err != nil {
-				return fmt.Errorf("%s: %w", WeightsFile, err)
-			}
-			p.Set(e, t)
-			delete(left, prefix+e.Name)
-		}
+	fill := a.fillMatrices
+	if a.config.Init == PiSSA {
+		fill = a.fillConverted
 	}
-	if err := a.fillWhole(f, left); err != nil {
+	err := fill(f, left)
+	if err == nil {
+		err = a.fillWhole(f, left)
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", WeightsFile, err)
 	}
 	if len(left) > 0 {
@@ -281,6 +273,28 @@ func (a *Adapter) fill(f *checkpoint.File) error {
 		return fmt.Errorf("%d tensors of %s have no place in this model with these target_modules, such as %s", len(extra),
 			WeightsFile,
 			strings.Join(extra[:min(len(extra), 3)], ", "))
+	}
+	return nil
+}
+
+// fillMatrices takes over the adapters' own tensors, whose names it removes from left.
+func (a *Adapter) fillMatrices(f *checkpoint.File, left map[string]bool) error {
+	var room checkpoint.Room
+	for _, p := range a.params() {
+		for _, e := range p.Entries {
+			if err := check(f, e); err != nil {
+				return err
+			}
+			t, err := f.TensorIn(&room, prefix+e.Name)
+			if err != nil {
+				return err
+			}
+			if err := checkpoint.CheckFinite(prefix+e.Name, t); err != nil {
+				return err
+			}
+			p.Set(e, t)
+			delete(left, prefix+e.Name)
+		}
 	}
 	return nil
 }

@@ -196,17 +196,20 @@ func TestTheScaleIsAlphaOverTheRank(t *testing.T) {
 
 func TestValidateNamesTheFlag(t *testing.T) {
 	for want, c := range map[string]Config{
-		"lora.Config.Rank is -1":                {Rank: -1},
-		"lora.Config.Alpha is -2":               {Rank: 2, Alpha: -2},
-		"lora.Config.Dropout is 1,":             {Rank: 2, Dropout: 1},
-		"lora.Config.Targets has an empty name": {Rank: 2, Targets: []string{"q", ""}},
-		"all-linear stands alone":               {Rank: 2, Targets: []string{"q", AllLinear}},
-		"without lora.Config.Rank":              {Dropout: 0.5},
-		"lora.Config.Adapter has its rank":      {Rank: 2, Adapter: "dir"},
-		"lora.Config.BaseInt8 is for LoRA":      {BaseInt8: true},
-		"lora.Config.BaseNF4 is for LoRA":       {BaseNF4: true},
-		"lora.Config.DoRA multiplies whole":     {Rank: 1, DoRA: true, Dropout: 0.1},
-		"choose one":                            {Rank: 1, BaseInt8: true, BaseNF4: true},
+		"lora.Config.Rank is -1":                 {Rank: -1},
+		"lora.Config.Alpha is -2":                {Rank: 2, Alpha: -2},
+		"lora.Config.Dropout is 1,":              {Rank: 2, Dropout: 1},
+		"lora.Config.Targets has an empty name":  {Rank: 2, Targets: []string{"q", ""}},
+		"all-linear stands alone":                {Rank: 2, Targets: []string{"q", AllLinear}},
+		"without lora.Config.Rank":               {Dropout: 0.5},
+		"lora.Config.Adapter has its rank":       {Rank: 2, Adapter: "dir"},
+		"lora.Config.BaseInt8 is for LoRA":       {BaseInt8: true},
+		"lora.Config.BaseNF4 is for LoRA":        {BaseNF4: true},
+		"lora.Config.DoRA multiplies whole":      {Rank: 1, DoRA: true, Dropout: 0.1},
+		"choose one":                             {Rank: 1, BaseInt8: true, BaseNF4: true},
+		"lora.Config.Init is \"olora\"; known":   {Rank: 1, Init: "olora"},
+		"which an adapter with lora.Config.DoRA": {Rank: 1, Init: PiSSA, DoRA: true},
+		"without lora.Config.Rank, which":        {Init: PiSSA},
 	} {
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: error %v, want %q", c, err, want)

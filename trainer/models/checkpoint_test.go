@@ -13,14 +13,14 @@ import (
 	"github.com/seed98097648/tune/trainer/nn"
 )
 
-// compileWith compiles a training graph that computes layers again, or not.
-func compileWith(t *testing.T, m *models.Model, checkpoint bool) *nn.Compiled {
+// compileWith compiles a training graph that computes layers again, all unless some are given, or not.
+func compileWith(t *testing.T, m *models.Model, checkpoint bool, layers ...int) *nn.Compiled {
 	t.Helper()
 	c, err := nn.NewContext(autograd.Heap{}, rows, length, length)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Checkpoint = checkpoint
+	c.Checkpoint, c.CheckpointLayers = checkpoint, layers
 	prog, err := m.Compile(c, m.Forward(c).Loss, false)
 	if err != nil {
 		t.Fatal(err)
@@ -29,9 +29,9 @@ func compileWith(t *testing.T, m *models.Model, checkpoint bool) *nn.Compiled {
 }
 
 // gradients runs both passes and returns the loss and every gradient.
-func gradients(t *testing.T, m *models.Model, checkpoint bool) []float32 {
+func gradients(t *testing.T, m *models.Model, checkpoint bool, layers ...int) []float32 {
 	t.Helper()
-	prog := compileWith(t, m, checkpoint)
+	prog := compileWith(t, m, checkpoint, layers...)
 	defer prog.Close()
 	b := batch(rand.New(rand.NewPCG(5, 0)), m.Vocab())
 	if err := prog.Batch.Fill(b, b.Targets()); err != nil {
@@ -67,8 +67,11 @@ func TestCheckpointingChangesNoBit(t *testing.T) {
 			t.Run(name+" "+selection, func(t *testing.T) {
 				m := newModel(t, family(name), 1)
 				apply(t, m, selection, kernels(t, inFloat32))
-				if !slices.Equal(gradients(t, m, true), gradients(t, m, false)) {
-					t.Error("the loss or a gradient differs")
+				want := gradients(t, m, false)
+				for _, layers := range [][]int{nil, {0}, {1}} {
+					if !slices.Equal(gradients(t, m, true, layers...), want) {
+						t.Errorf("layers %v: the loss or a gradient differs", layers)
+					}
 				}
 			})
 		}
@@ -102,5 +105,33 @@ func TestCheckpointingHoldsOneLayerAndTheStream(t *testing.T) {
 	t.Logf("8 layers: %d bytes, with checkpointing %d", without, with)
 	if 3*with >= 2*without {
 		t.Errorf("8 layers take %d bytes, with checkpointing %d", without, with)
+	}
+}
+
+// TestEachLayerTakesLessMemory: with each layer more that is computed again a program is smaller, until the layers
+// are not what is largest in it.
+func TestEachLayerTakesLessMemory(t *testing.T) {
+	const layers = 6
+	m := newModel(t, family("llama", with("num_hidden_layers", layers)), 1)
+	size := func(checkpoint bool, again ...int) int {
+		prog := compileWith(t, m, checkpoint, again...)
+		defer prog.Close()
+		return prog.Bytes()
+	}
+	var first []int
+	sizes := []int{size(false)}
+	for n := range layers {
+		first = append(first, n)
+		sizes = append(sizes, size(true, first...))
+	}
+	t.Logf("bytes %v", sizes)
+	all := size(true)
+	for n, next := range sizes[1:] {
+		if before := sizes[n]; next > before || next == before && next > all {
+			t.Errorf("%d bytes with %d layers, %d with one less", next, n+1, before)
+		}
+	}
+	if sizes[layers] != all || sizes[2] >= sizes[0]*9/10 {
+		t.Errorf("bytes %v, with all layers %d", sizes, all)
 	}
 }

@@ -126,8 +126,8 @@ func (o LoadOptions) read(dir string, mem core.Memory, weights bool) (*Model, er
 		return nil, fmt.Errorf("models: %s: %w", dir, err)
 	}
 	quantised, err := quantisationOf(config)
-	if err == nil && quantised != nil && (!o.Frozen || o.LoRA.Enabled()) {
-		err = errQuantised
+	if err == nil && quantised != nil {
+		err = quantised.trains(o)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("models: %s: %w", dir, err)
@@ -149,6 +149,9 @@ func (o LoadOptions) read(dir string, mem core.Memory, weights bool) (*Model, er
 	allowed := newAllowance(mem, set)
 	stored := func(name string) core.DType {
 		dtype, _, _ := set.Lookup(name)
+		if quantised != nil && quantised.bnb.isNF4(set, name) {
+			return core.NF4
+		}
 		return dtype
 	}
 	b, chosen := o.builder(allowed, config, stored)
@@ -165,8 +168,12 @@ func (o LoadOptions) read(dir string, mem core.Memory, weights bool) (*Model, er
 	if err == nil && weights && o.Check != nil {
 		err = o.Check(m)
 	}
+	var apart *lora.Decomposition
 	if err == nil && weights {
-		if err = m.fill(set, o.Vocabulary); err != nil {
+		if apart, err = lora.NewDecomposition(&m.Body, o.LoRA); err == nil {
+			err = m.fill(set, o.Vocabulary, apart, quantised)
+		}
+		if err != nil {
 			err = fmt.Errorf("models: %s: %w", dir, err)
 		}
 	}
@@ -175,7 +182,7 @@ func (o LoadOptions) read(dir string, mem core.Memory, weights bool) (*Model, er
 		return nil, err
 	}
 	allowed.lift()
-	return m.adapted(o, dir, weights)
+	return m.adapted(o, dir, weights, apart)
 }
 
 // builder returns one whose parameters are frozen, if they are to be, and what decides that. stored gives
@@ -221,8 +228,9 @@ func (o *LoadOptions) ownModules() error {
 	return err
 }
 
-// adapted returns the model with adapters, if there are to be any. weights says that its own are there.
-func (m *Model) adapted(o LoadOptions, dir string, weights bool) (_ *Model, err error) {
+// adapted returns the model with adapters, if there are to be any. weights says that its own are there, and apart has
+// what was taken off them.
+func (m *Model) adapted(o LoadOptions, dir string, weights bool, apart *lora.Decomposition) (_ *Model, err error) {
 	if err = m.SetObjective(o.Objective); err != nil {
 		m.Free()
 		return nil, fmt.Errorf("models: %w", err)
@@ -242,6 +250,9 @@ func (m *Model) adapted(o LoadOptions, dir string, weights bool) (_ *Model, err 
 		o.LoRA.Modules = o.Train.Modules
 		if m.Adapter, err = lora.New(&m.Body, o.LoRA, dir, o.Seed); err == nil && weights {
 			m.Adapter.Begin()
+		}
+		if err == nil && apart != nil {
+			err = m.Adapter.BeginWith(apart)
 		}
 	}
 	if err != nil {
@@ -273,13 +284,14 @@ func frozenDType(p *nn.Param, stored func(name string) core.DType, base core.DTy
 		}
 		dtype = d
 	}
-	if dtype == core.BFloat16 || dtype == core.Float16 || dtype == core.Int8 {
+	switch dtype {
+	case core.BFloat16, core.Float16, core.Int8, core.NF4:
 		return dtype
 	}
 	return core.Float32
 }
 
-func (m *Model) fill(set *checkpoint.Set, vocabulary Vocabulary) error {
+func (m *Model) fill(set *checkpoint.Set, vocabulary Vocabulary, apart *lora.Decomposition, q *Quantisation) error {
 	var missing, wrong []string
 	var room checkpoint.Room
 	unused := map[string]bool{}
@@ -293,6 +305,16 @@ func (m *Model) fill(set *checkpoint.Set, vocabulary Vocabulary) error {
 			dtype, shape, ok := set.Lookup(e.Name)
 			if !ok {
 				missing = append(missing, e.Name)
+				continue
+			}
+			if q != nil && q.bnb.has(set, e.Name) {
+				used, err := q.bnb.fill(set, p, e)
+				for _, name := range append(used, e.Name) {
+					delete(unused, name)
+				}
+				if err != nil {
+					wrong = append(wrong, err.Error())
+				}
 				continue
 			}
 			into := &room
@@ -322,10 +344,13 @@ func (m *Model) fill(set *checkpoint.Set, vocabulary Vocabulary) error {
 				m.stored[e.Name] = t.DType
 				continue
 			}
+			m.stored[e.Name] = t.DType
+			if t, err = apart.Rest(e.Name, t); err != nil {
+				return err
+			}
 			if err := read(p, e, t); err != nil {
 				wrong = append(wrong, err.Error())
 			}
-			m.stored[e.Name] = t.DType
 		}
 	}
 	vocabulary.start(m)
@@ -394,9 +419,9 @@ func (m *Model) Named() ([]checkpoint.Named, error) {
 				out = append(out, checkpoint.Named{Name: e.Name, Tensor: t})
 				continue
 			case core.Int8:
-				return nil, fmt.Errorf("%s is int8 and cannot be saved: load the model without lora.Config.BaseInt8", e.Name)
+				return nil, fmt.Errorf("%s is int8 and cannot be saved: take the model that was not quantised, without lora.Config.BaseInt8", e.Name)
 			case core.NF4:
-				return nil, fmt.Errorf("%s is nf4 and cannot be saved: load the model without lora.Config.BaseNF4", e.Name)
+				return nil, fmt.Errorf("%s is nf4 and cannot be saved: take the model that was not quantised, without lora.Config.BaseNF4", e.Name)
 			}
 			if _, found := checkpoint.NonFinite(t); found {
 				return nil, notFinite(e.Name)

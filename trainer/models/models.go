@@ -74,7 +74,7 @@ func NewWith(config []byte, mem core.Memory, o LoadOptions) (*Model, error) {
 		m.Free()
 		return nil, err
 	}
-	return m.adapted(o, "", false)
+	return m.adapted(o, "", false, nil)
 }
 
 func construct(config []byte, b *nn.Builder) (*Model, error) {

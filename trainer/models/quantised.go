@@ -22,6 +22,8 @@ type Quantisation struct {
 	Status string                       `json:"quantization_status"`
 	Groups map[string]QuantisationGroup `json:"config_groups"`
 	Ignore []string                     `json:"ignore"` // layers that stay as they were
+
+	bnb *bitsAndBytes // of another format, which has none of these; nil for none
 }
 
 // QuantisationGroup says how layers of some kind are quantised.
@@ -64,7 +66,7 @@ func NewQuantisation(scaling core.Scaling, dynamic, ignore []string) Quantisatio
 	if len(dynamic) > 0 {
 		groups["group_1"] = group(core.DynamicScaling, dynamic...)
 	}
-	return Quantisation{compressedTensors, intQuantized, "compressed", groups, ignore}
+	return Quantisation{Method: compressedTensors, Format: intQuantized, Status: "compressed", Groups: groups, Ignore: ignore}
 }
 
 // quantisationOf reads the configuration's, nil for a model without.
@@ -77,6 +79,9 @@ func quantisationOf(config []byte) (*Quantisation, error) {
 	}
 	if len(c.Quantisation) == 0 || string(c.Quantisation) == "null" {
 		return nil, nil
+	}
+	if bnb, err := bitsAndBytesOf(c.Quantisation); bnb != nil || err != nil {
+		return &Quantisation{Method: bitsandbytes, bnb: bnb}, err
 	}
 	q := &Quantisation{}
 	if err := json.Unmarshal(c.Quantisation, q); err != nil {
@@ -143,12 +148,34 @@ func (q *Quantisation) scaling(hasScale bool) core.Scaling {
 	return scaling
 }
 
+// trains refuses what cannot be done with a quantised model; of bitsandbytes', adapters are trained.
+func (q *Quantisation) trains(o LoadOptions) error {
+	switch {
+	case q.bnb == nil && (!o.Frozen || o.LoRA.Enabled()):
+		return errQuantised
+	case q.bnb == nil:
+		return nil
+	case !o.Frozen && !o.LoRA.Enabled():
+		return errors.New("its weights are quantised by bitsandbytes, and stay as they are: train adapters, with " +
+			"lora.Config.Rank, or the model that this one was made from")
+	case o.LoRA.Base() != core.InvalidDType:
+		return errors.New("its weights are quantised by bitsandbytes: leave lora.Config.BaseInt8 and lora.Config.BaseNF4 out")
+	case o.LoRA.Init != "":
+		return fmt.Errorf("its weights are quantised by bitsandbytes, and nothing can be taken off them: leave "+
+			"lora.Config.Init out, or take the model that this one was made from, with lora.Config.Base%s", q.bnb.base())
+	}
+	return nil
+}
+
 // errQuantised is why a quantised model is not trained.
 var errQuantised = errors.New("it is quantised, for generate and eval: train the model that it was made from, and run " +
 	"tune quantize on the result")
 
 // scales has the layers whose files have int8 multiply that.
 func (q *Quantisation) scales(b *nn.Builder, stored func(name string) core.DType) {
+	if q.bnb != nil { // whose activations stay what they are
+		return
+	}
 	b.Scale(func(path string) core.Scaling {
 		if stored(path+".weight") != core.Int8 {
 			return ""

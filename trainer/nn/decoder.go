@@ -56,6 +56,7 @@ type Decoder struct {
 
 type decoderLayer struct {
 	cfg                              *DecoderConfig
+	number                           int
 	attentionNorm, blockNorm         *RMSNorm // nil where Norms has no name for them
 	postAttentionNorm, postBlockNorm *RMSNorm
 	attention                        *Attention

@@ -51,7 +51,7 @@ func newDecoderLayer(b *Builder, i int, cfg *DecoderConfig) decoderLayer {
 	if cfg.Rope != nil {
 		at.Rope = cfg.Rope(i)
 	}
-	l := decoderLayer{cfg: cfg}
+	l := decoderLayer{cfg: cfg, number: i}
 	l.pre = newPre(b, site+".self_attn.pre", at, cfg, i == 0, func() (*RMSNorm, *Attention) {
 		l.attentionNorm = norm(cfg.Norms.Attention, i > 0) // nothing has been added to the embedding
 		l.attention = NewAttention(b, path+".self_attn", site+".self_attn", at)
@@ -85,10 +85,7 @@ func addNorm(c *Context, name string, norm *RMSNorm, h, x *autograd.Value,
 // be added to it. It returns the stream at its start, and the same two for next, the norm
 // after the layer, which may be nil.
 func (l decoderLayer) forward(c *Context, h, x *autograd.Value, next *RMSNorm) (before, after, rest *autograd.Value) {
-	if c.Checkpoint {
-		defer c.G.Checkpoint()()
-	}
-	defer c.costly() // whatever the block has done
+	defer c.enterLayer(l.number)()
 	norms := l.cfg.Norms
 	c.cheap()
 	before, q, k, v := l.pre.forward(c, h, x)
@@ -97,10 +94,10 @@ func (l decoderLayer) forward(c *Context, h, x *autograd.Value, next *RMSNorm) (
 	if l.blockNorm != nil {
 		c.cheap()
 	}
-	h, y = addNorm(c, norms.Block, l.blockNorm, before, y, !c.Checkpoint)
+	h, y = addNorm(c, norms.Block, l.blockNorm, before, y, !c.again)
 	y = inPath(c, "mlp", func() *autograd.Value { return l.block.Forward(c, y) })
 	y = scaled(c, normed(c, norms.PostBlock, l.postBlockNorm, y), l.cfg.Scales.Residual)
-	if c.Checkpoint && !next.addsItself() {
+	if c.again && !next.addsItself() {
 		return before, Add(c.G, h, y), nil // so that one value is kept between layers, not two
 	}
 	return before, h, y

@@ -81,7 +81,7 @@ func operands(c *Context, layers []*Linear, x *autograd.Value) []*autograd.Value
 // computed from them again, unless a whole layer is: that starts from its input.
 func (m *MLP) fusedHidden(c *Context, x *autograd.Value) *autograd.Value {
 	var again *autograd.Again
-	if !m.gateUp.facts.Recompute && !c.Checkpoint {
+	if !m.gateUp.facts.Recompute && !c.again {
 		again = hiddenAgain(x.Shape()[0], m.gateUp.facts.Intermediate)
 		if c.leave == nil {
 			c.cheap()

@@ -2,6 +2,7 @@ package nn
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
@@ -36,6 +37,35 @@ func (p *Param) allocNF4(mem core.Memory) (err error) {
 // nf4 is the parameter, with codes as an operation gets them.
 func (p *Param) nf4(codes core.Tensor) *simd.NF4 {
 	return &simd.NF4{Codes: codes.Data, Absmax: p.absmax.Int8s(), Scale: p.Scale, Matrices: max(1, len(p.Entries))}
+}
+
+// SetNF4 fills an entry from codes and what their blocks are multiplied by, which is a code as well:
+// values[code] * scale + mean, where simd.NF4Nested of them have one scale. All entries have the same 256 values.
+func (p *Param) SetNF4(e Entry, codes, absmax []byte, values, scale []float32, mean float32) error {
+	if p.Tensor.DType != core.NF4 {
+		return fmt.Errorf("nn: %s is %s, and not nf4", e.Name, p.Tensor.DType)
+	}
+	n := e.Shape.Elems()
+	q, blocks, own := p.nf4(p.Tensor), simd.NF4Blocks(n), p.Scale[:len(values)]
+	nested := p.Scale[simd.NF4Scales(e.Offset/n, n):simd.NF4Scales(e.Offset/n+1, n)]
+	switch {
+	case len(codes) != (n+1)/2 || len(absmax) != blocks || len(scale) != len(nested)-1:
+		return fmt.Errorf("nn: %s has %d codes, %d of blocks and %d scales, want %d, %d and %d", e.Name, len(codes),
+			len(absmax), len(scale), (n+1)/2, blocks, len(nested)-1)
+	case len(values) != simd.NF4Scales(0, n):
+		return fmt.Errorf("nn: %s has %d values of blocks, want %d", e.Name, len(values), simd.NF4Scales(0, n))
+	case e.Offset > 0 && !slices.Equal(own, values):
+		return fmt.Errorf("nn: %s has other values of blocks than the tensors that it lies beside", e.Name)
+	}
+	p.Written()
+	copy(own, values)
+	nested[0] = mean
+	copy(nested[1:], scale)
+	copy(q.Codes[e.Offset/2:], codes)
+	for i, code := range absmax {
+		q.Absmax[e.Offset/n*blocks+i] = int8(code)
+	}
+	return nil
 }
 
 func (p *Param) quantiseNF4(e Entry, from core.Tensor) {

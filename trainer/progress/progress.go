@@ -6,8 +6,10 @@ package progress
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -178,9 +180,26 @@ func (p *Printer) onEval(e trainer.Eval) {
 	p.evaluated = true
 	if e.Metrics != nil {
 		fmt.Fprintf(p.text(), "held-out loss %.4f, %s%s\n", e.Loss, rewards(e.Metrics), when)
+		p.sets(e)
 		return
 	}
-	fmt.Fprintf(p.text(), "held-out loss %.4f (perplexity %.4g) %s\n", e.Loss, math.Exp(e.Loss), when)
+	fmt.Fprintf(p.text(), "held-out loss %.4f (perplexity %.4g)%s %s\n", e.Loss, math.Exp(e.Loss), Scores(e.Scores), when)
+	p.sets(e)
+}
+
+// sets tells of each set of an evaluation.
+func (p *Printer) sets(e trainer.Eval) {
+	for _, s := range e.Sets {
+		fmt.Fprintf(p.text(), "  %s  loss %.4f%s\n", s.Name, s.Loss, Scores(s.Scores))
+	}
+}
+
+// Scores returns scores as they follow a loss in a line.
+func Scores(all map[string]float64) (text string) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		text += fmt.Sprintf(", %s %.4f", name, all[name])
+	}
+	return text
 }
 
 // Summary prints what a run came to.
@@ -217,6 +236,13 @@ func (p *Printer) Summary(s *trainer.Summary) {
 	}
 	if s.Before != nil && s.After != nil {
 		fmt.Fprintf(w, "  held-out loss  %.4f -> %.4f\n", s.Before.Loss, s.After.Loss)
+		for name, after := range s.After.Scores { // one at most
+			if before, ok := s.Before.Scores[name]; ok {
+				fmt.Fprintf(w, "  %-14s %.4f -> %.4f\n", name, before, after)
+			} else { // of a run that has it since it was resumed
+				fmt.Fprintf(w, "  %-14s %.4f\n", name, after)
+			}
+		}
 	}
 	if s.Checked.Calls > 0 || len(s.Checked.Left) > 0 {
 		fmt.Fprintf(w, "  checked        %s\n", s.Checked)
@@ -234,7 +260,11 @@ func (p *Printer) Summary(s *trainer.Summary) {
 		case s.BestCheckpoint != "":
 			where = ": " + s.BestCheckpoint
 		}
-		fmt.Fprintf(w, "  best           %.4f after step %d%s\n", s.Best.Loss, s.Best.Step, where)
+		value := s.Best.Loss
+		if score, ok := s.Best.Scores[c.Metric.Best]; ok {
+			value = score
+		}
+		fmt.Fprintf(w, "  best           %.4f after step %d%s\n", value, s.Best.Step, where)
 	}
 }
 

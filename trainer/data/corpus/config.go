@@ -27,7 +27,7 @@ type Config struct {
 	// Paths are files, folders, or names in the dataset_info.json of Dir; each may have a
 	// weight, as in notes.jsonl@0.3, and several may be in one string with commas between.
 	Paths []string `json:"paths,omitempty"`
-	// Eval is the same for evaluation. Without it, a part of the data is held out.
+	// Eval is the same for evaluation, see ResolveEval. Without it, a part of the data is held out.
 	Eval []string `json:"eval,omitempty"`
 	// EvalSize is how much is held out without Eval: below 1 a share of the examples, or of
 	// the rows if examples are few; from 1 on a number of them. nil is the default.
@@ -126,6 +126,7 @@ const (
 type Corpus struct {
 	Train  data.Rows
 	Eval   data.Rows // no rows if there was only one to hold out from
+	Sets   []Set     // what Eval is made of, if that is several sets
 	Seq    int       // tokens of a row: those of the longest example, if each has rows of its own
 	Report Report
 
@@ -200,7 +201,7 @@ func Load(ctx context.Context, c Config, m Model) (_ *Corpus, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
-	eval, err := Resolve(c.Eval, c.Dir)
+	eval, err := ResolveEval(c.Eval, c.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("evaluation data: %w", err)
 	}
@@ -218,13 +219,16 @@ func Load(ctx context.Context, c Config, m Model) (_ *Corpus, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
-	var held []int
+	var names []string
+	var held [][]int // of each set
 	if len(eval) > 0 {
-		if held, err = l.evaluation(ctx, eval); err != nil {
+		if names, held, err = l.evaluationSets(ctx, eval); err != nil {
 			return nil, fmt.Errorf("evaluation data: %w", err)
 		}
-	} else if held, err = mix.holdOut(c, m.Seed); err != nil {
+	} else if some, err := mix.holdOut(c, m.Seed); err != nil {
 		return nil, err
+	} else if some != nil {
+		names, held = []string{""}, [][]int{some}
 	}
 	l.shorten()
 	corpus.Seq = l.model.Seq
@@ -237,7 +241,7 @@ func Load(ctx context.Context, c Config, m Model) (_ *Corpus, err error) {
 	}
 	switch {
 	case held != nil:
-		if corpus.Eval, err = l.pack(held); err != nil {
+		if corpus.Eval, corpus.Sets, err = l.packSets(names, held); err != nil {
 			return nil, fmt.Errorf("evaluation data: %w", err)
 		}
 	case c.holdsOut() && corpus.Train.Len() > 1 && !mix.repeats(c.Mixing): // or a row would be in both
@@ -255,7 +259,7 @@ func LoadEval(ctx context.Context, c Config, m Model) (_ *Corpus, err error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	sources, err := Resolve(c.Eval, c.Dir)
+	sources, err := ResolveEval(c.Eval, c.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
@@ -267,11 +271,11 @@ func LoadEval(ctx context.Context, c Config, m Model) (_ *Corpus, err error) {
 			err = fmt.Errorf("data: %w", err)
 		}
 	}()
-	examples, err := l.evaluation(ctx, sources)
+	names, examples, err := l.evaluationSets(ctx, sources)
 	if err != nil {
 		return nil, err
 	}
-	if corpus.Eval, err = l.pack(examples); err != nil {
+	if corpus.Eval, corpus.Sets, err = l.packSets(names, examples); err != nil {
 		return nil, err
 	}
 	corpus.Report, corpus.places = l.report, l.places

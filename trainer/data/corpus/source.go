@@ -23,6 +23,7 @@ import (
 // Source is one data set: the files of a path, or an entry of a dataset_info.json.
 type Source struct {
 	Name    string // as it was given, without the weight
+	Set     string // of evaluation data, what its figures are told under; see ResolveEval
 	Files   []string
 	Skipped []string // what else is in the folder, by name
 	Weight  float64  // the share of its examples that a pass over the data has

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/seed98097648/tune/trainer/checkpoint"
+)
+
+// twoMachines returns a command for scripts/two-machines, which it has made two machines of this one, for the time of
+// the test. That takes privileges that most users do not have.
+func twoMachines(t *testing.T) func(args ...string) *exec.Cmd {
+	t.Helper()
+	script, err := filepath.Abs(filepath.Join("..", "..", "scripts", "two-machines"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := func(args ...string) *exec.Cmd { return exec.Command(script, args...) }
+	if out, err := command("up", "1gbit").CombinedOutput(); err != nil {
+		t.Skipf("no two machines can be made of this one: %v: %s", err, out)
+	}
+	t.Cleanup(func() {
+		if out, err := command("down").CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+	return command
+}
+
+// TestALinkThatIsLostEndsAllRanks cuts the link between two machines, or has it lose everything without a word. The
+// run goes on once it is back, and comes to its end.
+func TestALinkThatIsLostEndsAllRanks(t *testing.T) {
+	machines := twoMachines(t)
+	do := func(args ...string) {
+		t.Helper()
+		if out, err := machines(args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+	}
+	for _, l := range launchers(t) {
+		_, mpi, _ := strings.Cut(l.name, ".")
+		for _, how := range []string{"cut", "drop"} {
+			if (mpi == "openmpi") == (how == "drop") && os.Getenv(killsVariable) == "" {
+				continue // the longer form of the test has all four
+			}
+			t.Run(mpi+" "+how, func(t *testing.T) {
+				out := filepath.Join(t.TempDir(), "out")
+				tune := l.command(t, 1, append(trainable(t, "llama"), "--kernels", "none", "--batch", "2", "--grad-accum", "2",
+					"--save-every", "2", "--steps", "1000000", "--no-eval", "--schedule", "constant", "--out", out,
+					"--rank-timeout", "3s")...)
+				run := func(args ...string) (*exec.Cmd, *bytes.Buffer) {
+					cmd := machines(append([]string{"run", mpi, "2"}, args...)...)
+					var text bytes.Buffer
+					cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &text, &text, tune.WaitDelay
+					cmd.Env = append(tune.Env, "TUNE_TEST_MARK="+out)
+					if err := cmd.Start(); err != nil {
+						t.Fatal(err)
+					}
+					return cmd, &text
+				}
+				cmd, text := run(tune.Args...)
+				eventually(t, func() bool { return hasCheckpoints(out) })
+				do(how)
+				err := cmd.Wait()
+				gone := eventually(t, func() bool { return len(processesOf(t, "TUNE_TEST_MARK="+out, "")) == 0 })
+				do("mend")
+				want := " has not finished for 3s: another rank"
+				if err == nil || !gone || !strings.Contains(text.String(), want) {
+					t.Fatalf("the run ends with %v, all its processes: %v; want %q:\n%s", err, gone, want, text)
+				}
+				steps, err := checkpoint.Steps(out)
+				if err != nil || len(steps) == 0 {
+					t.Fatalf("no checkpoint is left: %v", err)
+				}
+				last := steps[len(steps)-1]
+				if err := checkpoint.Verify(checkpoint.StepDir(out, last)); err != nil {
+					t.Error(err)
+				}
+				cmd, text = run(tune.Args[0], "--resume", "--out", out, "--steps", fmt.Sprint(last+2))
+				if err := cmd.Wait(); err != nil {
+					t.Fatalf("the resumed run: %v\n%s", err, text)
+				}
+				wantModel(t, out)
+			})
+		}
+	}
+}
