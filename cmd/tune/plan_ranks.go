@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed98097648/tune/internal/amount"
+	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/distributed"
 	"github.com/seed98097648/tune/trainer/forecast"
 )
@@ -44,7 +45,8 @@ func (r *ranksPlan) check(c *Command) error {
 
 // forecast is what to expect of 1, 2, 4 ... ranks.
 func (r *ranksPlan) forecast(p *runPlan, t *trainFlags) []forecast.OfRanks {
-	of := forecast.Ranks{Step: r.step, Bandwidth: r.bandwidth * 1e9 / 8, Element: 4, Shard: t.ranks.shard}
+	of := forecast.Ranks{Step: r.step, Bandwidth: r.bandwidth * 1e9 / 8, Element: 4, Shard: t.ranks.shard,
+		Threads: simd.Threads()}
 	if of.Step == 0 {
 		of.Step = time.Duration(p.To * float64(time.Second))
 	}

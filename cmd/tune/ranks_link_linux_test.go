@@ -12,11 +12,11 @@ import (
 	"github.com/seed98097648/tune/trainer/checkpoint"
 )
 
-// twoMachines returns a command for scripts/two-machines, which it has made two machines of this one, for the time of
+// twoMachines returns a command for scripts/machines, which it has made two machines of this one, for the time of
 // the test. That takes privileges that most users do not have.
 func twoMachines(t *testing.T) func(args ...string) *exec.Cmd {
 	t.Helper()
-	script, err := filepath.Abs(filepath.Join("..", "..", "scripts", "two-machines"))
+	script, err := filepath.Abs(filepath.Join("..", "..", "scripts", "machines"))
 	if err != nil {
 		t.Fatal(err)
 	}

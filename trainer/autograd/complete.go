@@ -3,6 +3,8 @@ package autograd
 import (
 	"cmp"
 	"slices"
+
+	"github.com/seed98097648/tune/core"
 )
 
 // OnGradient has f told of each parameter's gradient, by its place among the parameters of Compile, as soon as nothing
@@ -24,6 +26,27 @@ func (p *Program) GradientOrder() []int {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(at[a], at[b]) })
 	return order
+}
+
+// Complete is what becomes complete of the gradients at one moment of a run.
+type Complete struct {
+	Elems int       // elements of gradients
+	After core.Work // what is done from the moment before to this one
+}
+
+func (p *Program) completes() []Complete {
+	var all []Complete
+	var c Complete
+	for _, in := range p.tape {
+		c.After = c.After.Plus(in.work)
+		for _, i := range in.completes {
+			c.Elems += p.grads[p.params[i]].spec.bytes() / core.Float32.Size()
+		}
+		if c.Elems > 0 {
+			all, c = append(all, c), Complete{}
+		}
+	}
+	return append(all, c)
 }
 
 // completion is who wants to know of gradients.

@@ -82,6 +82,9 @@ type Size struct {
 	Stats     []Stat // of one run of both passes, by kind and without times
 
 	Between map[string]Between // the passes, by path
+	// Completes is when in one run of both passes the gradients become complete, in their order, and what is done behind
+	// the last of them.
+	Completes []Complete
 }
 
 // Between is what operations recorded under one path leave for the backward pass.
@@ -117,7 +120,7 @@ func (g *Graph) Size(loss *Value, params ...*Value) (Size, error) {
 	for _, stat := range p.stats {
 		s.Stats = append(s.Stats, *stat)
 	}
-	s.Between = p.between()
+	s.Between, s.Completes = p.between(), p.completes()
 	return s, nil
 }
 

@@ -19,6 +19,20 @@ const (
 	nodeElems  = 1 << 16
 )
 
+// BucketElems returns how many elements a bucket has, where so many nodes sum so many.
+func BucketElems(nodes, total int) int { return sized(leastElems, nodes, total) }
+
+func sized(least, nodes, total int) int {
+	return min(max(least, nodeElems*nodes), mostElems, max(total, 1))
+}
+
+// BufferBytes returns the memory that sums over so many nodes take in each of them, in float32: those of the buckets
+// under way, what the others have sent for this node's part of them, and what comes back.
+func BufferBytes(nodes, total int) int64 {
+	const buffers, element = 3, 4
+	return buffers * sets * element * int64(BucketElems(nodes, total))
+}
+
 // fill lays tensors of so many elements into buckets, in the order in which they become complete.
 func fill(sizes, order []int, most int) []bucket {
 	var buckets []bucket

@@ -69,7 +69,7 @@ func (w *World) NewReducer(sizes, order []int, wire Type) (*Reducer, error) {
 	for _, n := range sizes {
 		total += n
 	}
-	most := min(max(w.least, nodeElems*len(r.top.nodes)), mostElems, max(total, 1))
+	most := sized(w.least, len(r.top.nodes), total)
 	r.buckets = fill(sizes, order, most)
 	err := w.Same("the tensors that are trained, or the order in which they are computed, differ", r.buckets)
 	if err != nil {

@@ -52,8 +52,10 @@ type Forecast struct {
 	Memory     []Part `json:"memory"`
 	Tokens     int    `json:"tokens"` // of a step
 
-	steps  []core.Work   // what takes time in a step, by kind
-	layers map[int]layer // by number
+	steps      []core.Work   // what takes time in a step, by kind
+	layers     map[int]layer // by number
+	accumulate int
+	completes  []autograd.Complete
 }
 
 // New builds the graphs of a run in mem and returns what they come to. The model must be
@@ -71,7 +73,7 @@ func New(m *models.Model, mem core.Memory, r Run) (*Forecast, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.layers = byLayer(train.Between)
+	f.layers, f.completes, f.accumulate = byLayer(train.Between), train.Completes, r.Accumulate
 	gradients := int64(train.Gradients)
 	activations := int64(train.Bytes) - gradients
 	f.Memory = []Part{
@@ -178,7 +180,11 @@ func (f *Forecast) work(kinds []autograd.Stat, accumulate int, moments int64) {
 	}
 	// The norm of the gradients reads them; the optimizer reads and writes the weight and
 	// what it remembers, and reads the gradient.
-	f.steps = append(f.steps, core.Work{Bytes: 4*4*f.Trainable + 2*moments})
+	f.steps = append(f.steps, f.update(moments))
+}
+
+func (f *Forecast) update(moments int64) core.Work {
+	return core.Work{Bytes: 4*4*f.Trainable + 2*moments}
 }
 
 // Bytes returns the memory that the run will have in use, all parts together.
