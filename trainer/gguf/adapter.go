@@ -102,11 +102,11 @@ func (f family) adapted(m *models.Model, n checkpoint.Named, as Type) (*tensor, 
 	if err != nil {
 		return nil, err
 	}
-	order := f.order(m, name)
-	if a {
-		order = nil
+	p := part{shape: n.Tensor.Shape}
+	if order := f.order(m, name); order != nil && !a {
+		p.at = func(row int) int { return order(row) * p.shape[1] }
 	}
-	return &tensor{name: name + end, shape: n.Tensor.Shape, as: as, write: func(w io.Writer) error {
-		return write(w, as, n.Tensor, order)
+	return &tensor{name: name + end, shape: p.shape, as: as, write: func(w io.Writer) error {
+		return write(w, as, n.Tensor, p)
 	}}, nil
 }

@@ -24,9 +24,12 @@ type family struct {
 	windows                          bool     // sliding windows, in some layers
 	ropes                            []string // kinds of rope_scaling
 	experts                          func(m nn.MoEConfig) error
-	keys                             func(set func(key string, value any), m *models.Model)
-	check                            func(m *models.Model) error // what else llama.cpp computes otherwise
-	note                             string                      // what it computes less exactly
+	// split returns the parts of a tensor of a layer that is not one tensor of the file, named without the layer, nil
+	// for any other.
+	split func(m *models.Model, path string, shape []int) []part
+	keys  func(set func(key string, value any), m *models.Model)
+	check func(m *models.Model) error // what else llama.cpp computes otherwise
+	note  string                      // what it computes less exactly
 }
 
 // families by model_type.
@@ -53,6 +56,8 @@ var families = map[string]family{
 		check: func(m *models.Model) error { return gemmaCheck(m, 2, 46, true) }},
 	"gemma3_text": {arch: "gemma3", windows: true, qkNorm: true, ropes: []string{"linear"}, names: gemmaNames,
 		keys: gemmaKeys, note: roundedGELU, check: func(m *models.Model) error { return gemmaCheck(m, 6, 62, false) }},
+	"ernie4_5_moe": {arch: "ernie4_5-moe", ropes: []string{"linear", "yarn"}, check: ernieMoECheck, keys: ernieMoEKeys,
+		experts: func(nn.MoEConfig) error { return nil }},
 	"granite": {arch: "granite", pairs: true, biases: true, outBias: true, mlpBias: true,
 		ropes: []string{"linear", "yarn"}, keys: func(set func(key string, value any), m *models.Model) {
 			d := m.Decoder.Config()
@@ -131,6 +136,9 @@ func familyOf(m *models.Model) (family, error) {
 			return f, err
 		}
 	}
+	if first, _ := dense(m); f.experts != nil && first == d.Layers {
+		return f, unsaid("no layer has experts, and llama.cpp's %s wants some", f.arch)
+	}
 	for i := range d.Layers {
 		e, sparse := m.Experts(i)
 		switch {
@@ -152,6 +160,27 @@ func ernieCheck(m *models.Model) error {
 		return unsaid("use_bias: llama.cpp's ernie4_5 has no biases of the MLP")
 	}
 	return nil
+}
+
+// ernieMoECheck wants experts in every layer from the first that has them.
+func ernieMoECheck(m *models.Model) error {
+	first, _ := dense(m)
+	for i := range m.Decoder.Config().Layers {
+		if _, sparse := m.Experts(i); sparse != (i >= first) {
+			return unsaid("moe_layer_interval or moe_layer_end_index: in llama.cpp's ernie4_5-moe every layer from the first "+
+				"with experts has them; layer %d has none", i)
+		}
+	}
+	return nil
+}
+
+func ernieMoEKeys(set func(key string, value any), m *models.Model) {
+	first, e := dense(m)
+	set("leading_dense_block_count", uint32(first))
+	set("interleave_moe_layer_step", uint32(1))
+	if e.Shared > 0 {
+		set("expert_shared_feed_forward_length", uint32(e.Shared))
+	}
 }
 
 // smolCheck wants positions where llama.cpp has them.
