@@ -78,6 +78,7 @@ func TestLlamaCppComputesBaseAndAdapter(t *testing.T) {
 		{"ernie4_5", "ernie4_5", map[string]any{"use_bias": false}, lora.Config{Rank: 4}},
 		{"ernie4_5_moe, attention", "ernie4_5_moe", nil,
 			lora.Config{Rank: 4, Targets: []string{"q_proj", "k_proj", "v_proj", "o_proj"}}},
+		{"gpt_oss", "gpt_oss", map[string]any{"swiglu_limit": 7}, lora.Config{Rank: 4}},
 		{"smollm3", "smollm3", map[string]any{"num_hidden_layers": 4, "no_rope_layer_interval": 4,
 			"use_sliding_window": false, "attention_bias": false, "mlp_bias": false}, lora.Config{Rank: 4}},
 		{"gemma2", "gemma2", gemma("sliding_window", 4), lora.Config{Rank: 4}},

@@ -58,6 +58,8 @@ var families = map[string]family{
 		keys: gemmaKeys, note: roundedGELU, check: func(m *models.Model) error { return gemmaCheck(m, 6, 62, false) }},
 	"ernie4_5_moe": {arch: "ernie4_5-moe", ropes: []string{"linear", "yarn"}, check: ernieMoECheck, keys: ernieMoEKeys,
 		experts: func(nn.MoEConfig) error { return nil }},
+	"gpt_oss": {arch: "gpt-oss", biases: true, outBias: true, windows: true, ropes: []string{"linear", "yarn"},
+		names: gptOSSNames, split: gptOSSSplit, check: gptOSSCheck, experts: gptOSSExperts, keys: gptOSSKeys},
 	"granite": {arch: "granite", pairs: true, biases: true, outBias: true, mlpBias: true,
 		ropes: []string{"linear", "yarn"}, keys: func(set func(key string, value any), m *models.Model) {
 			d := m.Decoder.Config()
@@ -337,10 +339,10 @@ func (f family) rope(out *file, c *hf.Config, d nn.DecoderConfig) error {
 		set("scaling.type", "linear")
 		set("scaling.factor", float32(s.Factor))
 	case kind == "yarn":
-		if fast, slow := cmp.Or(s.BetaFast, 32), cmp.Or(s.BetaSlow, 1); fast != 32 || slow != 1 || s.Truncate != nil &&
-			!*s.Truncate {
-			return unsaid("rope_scaling has beta_fast %g, beta_slow %g or truncate false: llama.cpp's %s has 32, 1 and true",
-				fast, slow, f.arch)
+		if plain, err := plainYarn(c); err != nil || !slices.Equal(plain, table.InvFreq) {
+			return unsaid("rope_scaling has beta_fast %g, beta_slow %g or truncate false: llama.cpp's %s has 32, 1 and true, "+
+				"which turn by other angles here; say so in config.json to train and export what it computes",
+				cmp.Or(s.BetaFast, 32), cmp.Or(s.BetaSlow, 1), f.arch)
 		}
 		original := cmp.Or(s.OriginalMaxPositionEmbeddings, c.MaxPositionEmbeddings)
 		factor := cmp.Or(s.Factor, float64(c.MaxPositionEmbeddings)/float64(original))
@@ -352,6 +354,24 @@ func (f family) rope(out *file, c *hf.Config, d nn.DecoderConfig) error {
 		}
 	}
 	return nil
+}
+
+// plainYarn returns the frequencies that llama.cpp has, whose betas are the defaults, and which rounds the dimensions
+// between which it ramps.
+func plainYarn(c *hf.Config) ([]float64, error) {
+	plain := *c
+	for _, given := range []**hf.RopeScaling{&plain.RopeParameters, &plain.RopeScaling} {
+		if *given != nil {
+			s := **given
+			s.BetaFast, s.BetaSlow, s.Truncate = 0, 0, nil
+			*given = &s
+		}
+	}
+	table, err := plain.RopeTable()
+	if err != nil {
+		return nil, err
+	}
+	return table.InvFreq, nil
 }
 
 func narrow(v []float64) []float32 {
