@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/seed98097648/tune/core"
@@ -97,6 +98,10 @@ func (f family) adapted(m *models.Model, n checkpoint.Named, as Type) (*tensor, 
 		return nil, fmt.Errorf("tensor %s is of a single expert, which GGUF has no adapters for; merge it with tune "+
 			"merge, and "+
 			"export the model", n.Name)
+	}
+	if layer := module[strings.LastIndexByte(module, '.')+1:]; slices.Contains(f.unadapted, layer) {
+		return nil, fmt.Errorf("tensor %s: llama.cpp's %s ignores adapters of %s; merge it with tune merge, and export the "+
+			"model", n.Name, f.arch, layer)
 	}
 	name, err := f.rename(module + ".weight")
 	if err != nil {

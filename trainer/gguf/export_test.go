@@ -227,7 +227,14 @@ func TestWhatLlamaCppComputesOtherwiseIsRefusedByName(t *testing.T) {
 		"a ramp between no whole dimensions": {"gpt_oss", map[string]any{"swiglu_limit": 7, "max_position_embeddings": 16384,
 			"rope_scaling": map[string]any{"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 4096,
 				"truncate": false}}, "truncate false"},
-		"latent attention": {"deepseek_v3", nil, "deepseek_v3"},
+		"biases of latent attention": {"deepseek_v3", nil, "attention_bias"},
+		"another epsilon":            {"deepseek_v3", latent("rms_norm_eps", 1e-5), "rms_norm_eps is 1e-05"},
+		"a smaller model's layers":   {"deepseek_v3", latent("num_hidden_layers", 27), "q_lora_rank is 8"},
+		"longer scores without yarn": {"deepseek_v3", latent("rope_scaling", map[string]any{"rope_type": "default",
+			"factor": 4, "mscale_all_dim": 1}), "mscale_all_dim"},
+		"a factor of nothing": {"deepseek_v3", latent("rope_scaling", map[string]any{"rope_type": "yarn", "factor": 1,
+			"attention_factor": 1.2}), "attention_factor 1.2"},
+		"groups of DeepSeek's experts": {"deepseek_v3", latent("n_group", 4, "topk_group", 2), "n_group is 4"},
 		"experts in every other layer": {"ernie4_5_moe", map[string]any{"num_hidden_layers": 5, "moe_layer_interval": 2},
 			"layer 2 has none"},
 		"a last layer without experts": {"ernie4_5_moe", map[string]any{"num_hidden_layers": 3, "moe_layer_end_index": 1},
@@ -281,26 +288,12 @@ func TestTokenizersThatTheFormatCannotSayAreRefused(t *testing.T) {
 
 func TestNumbersThatATypeCannotHoldAreRefused(t *testing.T) {
 	dir := small(t, "qwen3", nil)
-	weights, err := checkpoint.OpenDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var named []checkpoint.Named
-	for _, name := range weights.Names() {
-		v, err := weights.Tensor(name)
-		if err != nil {
-			t.Fatal(err)
+	rewrite(t, dir, func(v checkpoint.Named) {
+		if strings.HasSuffix(v.Name, "1.mlp.up_proj.weight") {
+			v.Tensor.Float32s()[5] = -70000
 		}
-		if strings.HasSuffix(name, "1.mlp.up_proj.weight") {
-			v.Float32s()[5] = -70000
-		}
-		named = append(named, checkpoint.Named{Name: name, Tensor: v})
-	}
-	weights.Close()
-	if err := checkpoint.Write(filepath.Join(dir, checkpoint.SingleFile), named, nil); err != nil {
-		t.Fatal(err)
-	}
-	_, err = gguf.Export(gguf.Options{Model: dir, Type: "f16", Out: filepath.Join(t.TempDir(), "x.gguf")},
+	})
+	_, err := gguf.Export(gguf.Options{Model: dir, Type: "f16", Out: filepath.Join(t.TempDir(), "x.gguf")},
 		autograd.Heap{})
 	if err == nil || !strings.Contains(err.Error(), "-70000 is more than f16 can hold") ||
 		!strings.Contains(err.Error(), "1.mlp.up_proj") {

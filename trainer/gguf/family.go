@@ -26,10 +26,11 @@ type family struct {
 	experts                          func(m nn.MoEConfig) error
 	// split returns the parts of a tensor of a layer that is not one tensor of the file, named without the layer, nil
 	// for any other.
-	split func(m *models.Model, path string, shape []int) []part
-	keys  func(set func(key string, value any), m *models.Model)
-	check func(m *models.Model) error // what else llama.cpp computes otherwise
-	note  string                      // what it computes less exactly
+	split     func(m *models.Model, path string, shape []int) []part
+	keys      func(set func(key string, value any), m *models.Model)
+	check     func(m *models.Model) error // what else llama.cpp computes otherwise
+	note      string                      // what it computes less exactly
+	unadapted []string                    // layers whose adapters it ignores
 }
 
 // families by model_type.
@@ -48,7 +49,7 @@ var families = map[string]family{
 	"glm4": {arch: "glm4", biases: true, partial: true, names: map[string]string{
 		"mlp.gate_up_proj": "ffn_up", "post_self_attn_layernorm": "post_attention_norm",
 		"post_mlp_layernorm": "post_ffw_norm"}},
-	"glm4_moe": {arch: "glm4moe", biases: true, qkNorm: true, partial: true, experts: glmExperts, keys: glmKeys,
+	"glm4_moe": {arch: "glm4moe", biases: true, qkNorm: true, partial: true, experts: anyExperts, keys: glmKeys,
 		names: map[string]string{
 			"post_attention_layernorm": "post_attention_norm"}},
 	"ernie4_5": {arch: "ernie4_5", biases: true, outBias: true, ropes: []string{"linear", "yarn"}, check: ernieCheck},
@@ -57,9 +58,11 @@ var families = map[string]family{
 	"gemma3_text": {arch: "gemma3", windows: true, qkNorm: true, ropes: []string{"linear"}, names: gemmaNames,
 		keys: gemmaKeys, note: roundedGELU, check: func(m *models.Model) error { return gemmaCheck(m, 6, 62, false) }},
 	"ernie4_5_moe": {arch: "ernie4_5-moe", ropes: []string{"linear", "yarn"}, check: ernieMoECheck, keys: ernieMoEKeys,
-		experts: func(nn.MoEConfig) error { return nil }},
+		experts: anyExperts},
 	"gpt_oss": {arch: "gpt-oss", biases: true, outBias: true, windows: true, ropes: []string{"linear", "yarn"},
 		names: gptOSSNames, split: gptOSSSplit, check: gptOSSCheck, experts: gptOSSExperts, keys: gptOSSKeys},
+	"deepseek_v3": {arch: "deepseek2", ropes: []string{"yarn"}, names: latentNames, split: latentSplit,
+		check: latentCheck, experts: anyExperts, keys: latentKeys, unadapted: latentUnadapted},
 	"granite": {arch: "granite", pairs: true, biases: true, outBias: true, mlpBias: true,
 		ropes: []string{"linear", "yarn"}, keys: func(set func(key string, value any), m *models.Model) {
 			d := m.Decoder.Config()
@@ -69,7 +72,7 @@ var families = map[string]family{
 			set("logit_scale", float32(1/d.Scales.Logits))
 		}},
 	"mixtral": {arch: "llama", pairs: true, ropes: []string{"linear", "yarn"},
-		experts: func(nn.MoEConfig) error { return nil },
+		experts: anyExperts,
 		names: map[string]string{"block_sparse_moe.gate": "ffn_gate_inp", "block_sparse_moe.experts.w1": "ffn_gate_exps",
 			"block_sparse_moe.experts.w3": "ffn_up_exps", "block_sparse_moe.experts.w2": "ffn_down_exps"}},
 	"olmo2": {arch: "olmo2", qkNorm: true, ropes: []string{"linear", "yarn"}, names: map[string]string{
@@ -164,27 +167,6 @@ func ernieCheck(m *models.Model) error {
 	return nil
 }
 
-// ernieMoECheck wants experts in every layer from the first that has them.
-func ernieMoECheck(m *models.Model) error {
-	first, _ := dense(m)
-	for i := range m.Decoder.Config().Layers {
-		if _, sparse := m.Experts(i); sparse != (i >= first) {
-			return unsaid("moe_layer_interval or moe_layer_end_index: in llama.cpp's ernie4_5-moe every layer from the first "+
-				"with experts has them; layer %d has none", i)
-		}
-	}
-	return nil
-}
-
-func ernieMoEKeys(set func(key string, value any), m *models.Model) {
-	first, e := dense(m)
-	set("leading_dense_block_count", uint32(first))
-	set("interleave_moe_layer_step", uint32(1))
-	if e.Shared > 0 {
-		set("expert_shared_feed_forward_length", uint32(e.Shared))
-	}
-}
-
 // smolCheck wants positions where llama.cpp has them.
 func smolCheck(m *models.Model) error {
 	const every = 4
@@ -238,37 +220,6 @@ func gemmaKeys(set func(key string, value any), m *models.Model) {
 	}
 }
 
-func glmExperts(m nn.MoEConfig) error {
-	if m.Router.Groups > 1 {
-		return unsaid("n_group is %d: llama.cpp never chooses an expert outside the best groups, and transformers does "+
-			"where "+
-			"the corrected scores within are negative", m.Router.Groups)
-	}
-	return nil
-}
-
-// dense returns the number of layers before the first with experts, and the experts of that.
-func dense(m *models.Model) (int, nn.MoEConfig) {
-	for i := range m.Decoder.Config().Layers {
-		if e, sparse := m.Experts(i); sparse {
-			return i, e
-		}
-	}
-	return m.Decoder.Config().Layers, nn.MoEConfig{}
-}
-
-func glmKeys(set func(key string, value any), m *models.Model) {
-	first, e := dense(m)
-	const sigmoid = 2
-	set("leading_dense_block_count", uint32(first))
-	if e.Intermediate > 0 {
-		set("expert_shared_count", uint32(e.Shared/e.Intermediate))
-	}
-	set("expert_gating_func", uint32(sigmoid))
-	set("expert_weights_scale", float32(cmp.Or(e.Router.Scale, 1)))
-	set("expert_weights_norm", e.Router.Normalize)
-}
-
 // hyper sets the keys of the model's sizes. The context is no longer than a sliding window, which
 // llama.cpp's graphs of these families do not have: within it both see the same.
 func (f family) hyper(out *file, m *models.Model, positions int) {
@@ -281,9 +232,13 @@ func (f family) hyper(out *file, m *models.Model, positions int) {
 	set("feed_forward_length", uint32(c.IntermediateSize))
 	set("vocab_size", uint32(d.Vocab))
 	set("attention.head_count", uint32(a.Heads))
-	set("attention.head_count_kv", uint32(a.KVHeads))
-	set("attention.key_length", uint32(a.HeadDim))
-	set("attention.value_length", uint32(a.HeadDim))
+	heads, key, value := a.KVHeads, a.HeadDim, a.HeadDim
+	if l := a.Latent; l != nil { // what keys and values of all heads are made of is those of one
+		heads, key, value = 1, l.KVRank+l.Rotary, l.KVRank
+	}
+	set("attention.head_count_kv", uint32(heads))
+	set("attention.key_length", uint32(key))
+	set("attention.value_length", uint32(value))
 	set("attention.layer_norm_rms_epsilon", float32(d.Eps))
 	set("rope.dimension_count", uint32(2*len(a.Rope.InvFreq)))
 	if _, e := dense(m); e.Router.Experts > 0 {
@@ -349,7 +304,16 @@ func (f family) rope(out *file, c *hf.Config, d nn.DecoderConfig) error {
 		set("scaling.type", "yarn")
 		set("scaling.factor", float32(factor))
 		set("scaling.original_context_length", uint32(original))
-		if by := table.Scale / (0.1*math.Log(factor) + 1); math.Abs(by-1) > 1e-9 {
+		by := table.Scale / (0.1*math.Log(factor) + 1)
+		if more := latentScale(d.Attention)/table.Scale - 1; d.Attention.Latent != nil && math.Abs(more) > 1e-9 {
+			if factor == 1 {
+				return unsaid("rope_scaling has attention_factor %g with a factor of 1, which llama.cpp's %s counts in the "+
+					"scores, too", table.Scale, f.arch)
+			}
+			set("scaling.yarn_log_multiplier", float32(more/math.Log(factor)))
+			by = table.Scale
+		}
+		if math.Abs(by-1) > 1e-9 {
 			set("scaling.attn_factor", float32(by))
 		}
 	}

@@ -185,6 +185,9 @@ func stored(name string, shape []int, as Type) Type {
 // order returns the row of the folder's tensor that is a row of the file's, nil for the same.
 func (f family) order(m *models.Model, name string) func(row int) int {
 	a := m.Decoder.Config().Attention
+	if a.Latent != nil {
+		return latentOrder(a, name)
+	}
 	if !f.pairs || !strings.Contains(name, ".attn_q.") && !strings.Contains(name, ".attn_k.") {
 		return nil
 	}
