@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/seed98097648/tune/core"
@@ -98,15 +99,19 @@ func (f family) adapted(m *models.Model, n checkpoint.Named, as Type) (*tensor, 
 			"merge, and "+
 			"export the model", n.Name)
 	}
+	if layer := module[strings.LastIndexByte(module, '.')+1:]; slices.Contains(f.unadapted, layer) {
+		return nil, fmt.Errorf("tensor %s: llama.cpp's %s ignores adapters of %s; merge it with tune merge, and export the "+
+			"model", n.Name, f.arch, layer)
+	}
 	name, err := f.rename(module + ".weight")
 	if err != nil {
 		return nil, err
 	}
-	order := f.order(m, name)
-	if a {
-		order = nil
+	p := part{shape: n.Tensor.Shape}
+	if order := f.order(m, name); order != nil && !a {
+		p.at = func(row int) int { return order(row) * p.shape[1] }
 	}
-	return &tensor{name: name + end, shape: n.Tensor.Shape, as: as, write: func(w io.Writer) error {
-		return write(w, as, n.Tensor, order)
+	return &tensor{name: name + end, shape: p.shape, as: as, write: func(w io.Writer) error {
+		return write(w, as, n.Tensor, p)
 	}}, nil
 }

@@ -76,6 +76,10 @@ func TestLlamaCppComputesBaseAndAdapter(t *testing.T) {
 		{"olmo2", "olmo2", map[string]any{"attention_bias": false, "hidden_size": 24}, lora.Config{Rank: 4}},
 		{"granite", "granite", nil, lora.Config{Rank: 4}},
 		{"ernie4_5", "ernie4_5", map[string]any{"use_bias": false}, lora.Config{Rank: 4}},
+		{"ernie4_5_moe, attention", "ernie4_5_moe", nil,
+			lora.Config{Rank: 4, Targets: []string{"q_proj", "k_proj", "v_proj", "o_proj"}}},
+		{"gpt_oss", "gpt_oss", map[string]any{"swiglu_limit": 7}, lora.Config{Rank: 4}},
+		{"deepseek_v3, what llama.cpp adapts", "deepseek_v3", latent(), lora.Config{Rank: 4, Targets: []string{"o_proj"}}},
 		{"smollm3", "smollm3", map[string]any{"num_hidden_layers": 4, "no_rope_layer_interval": 4,
 			"use_sliding_window": false, "attention_bias": false, "mlp_bias": false}, lora.Config{Rank: 4}},
 		{"gemma2", "gemma2", gemma("sliding_window", 4), lora.Config{Rank: 4}},
@@ -132,6 +136,14 @@ func TestAdaptersThatTheFormatHasNoPlaceForAreRefused(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "of a single expert") || !strings.Contains(err.Error(),
 		"tune merge") {
 		t.Errorf("error %v", err)
+	}
+	for _, target := range []string{"q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj"} {
+		dir := small(t, "deepseek_v3", latent())
+		ignored := adapter(t, dir, lora.Config{Rank: 2, Targets: []string{target}})
+		_, err = gguf.ExportAdapter(gguf.Options{Model: dir, Out: out}, ignored, autograd.Heap{})
+		if err == nil || !strings.Contains(err.Error(), target) || !strings.Contains(err.Error(), "ignores") {
+			t.Errorf("%s: error %v", target, err)
+		}
 	}
 	_, err = gguf.ExportAdapter(gguf.Options{Model: dir, Out: out, Type: "q8_0"}, folder, autograd.Heap{})
 	if err == nil || !strings.Contains(err.Error(), "an adapter is f32 or f16") {

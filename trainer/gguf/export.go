@@ -60,6 +60,9 @@ func Export(o Options, mem core.Memory) (*Result, error) {
 
 func export(o Options, m *models.Model, set *checkpoint.Set) (*Result, error) {
 	f, err := familyOf(m)
+	if err == nil {
+		err = groups(m, set)
+	}
 	if err != nil {
 		return nil, err
 	}

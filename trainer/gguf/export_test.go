@@ -106,6 +106,50 @@ func TestExpertsOfALayerAreOneTensor(t *testing.T) {
 	}
 }
 
+func TestPackedExpertsAreTakenApart(t *testing.T) {
+	const experts, hidden, inner = 4, 12, 20
+	dir := small(t, "gpt_oss", map[string]any{"swiglu_limit": 7})
+	f := readFile(t, export(t, dir, "f32"))
+	weights, err := checkpoint.OpenDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer weights.Close()
+	folder := func(name string) []float32 {
+		v, err := weights.Tensor("model.layers.1.mlp.experts." + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v.Float32s()
+	}
+	both, biases, down := folder("gate_up_proj"), folder("gate_up_proj_bias"), folder("down_proj")
+	for e := range experts {
+		for i := range inner {
+			for half, name := range []string{"gate", "up"} {
+				bias := f.tensors["blk.1.ffn_"+name+"_exps.bias"]
+				if got, want := bias.float32s()[e*inner+i], biases[(e*inner+i)*2+half]; got != want {
+					t.Fatalf("bias %d of %s of expert %d is %g, want %g", i, name, e, got, want)
+				}
+				for h := range hidden {
+					got := f.tensors["blk.1.ffn_"+name+"_exps.weight"].float32s()[(e*inner+i)*hidden+h]
+					if want := both[(e*hidden+h)*2*inner+2*i+half]; got != want {
+						t.Fatalf("%s of expert %d [%d, %d] is %g, want %g", name, e, i, h, got, want)
+					}
+				}
+			}
+			for h := range hidden {
+				got := f.tensors["blk.1.ffn_down_exps.weight"].float32s()[(e*hidden+h)*inner+i]
+				if want := down[(e*inner+i)*hidden+h]; got != want {
+					t.Fatalf("down of expert %d [%d, %d] is %g, want %g", e, h, i, got, want)
+				}
+			}
+		}
+	}
+	if got := f.tensors["blk.0.ffn_up_exps.weight"].shape; !slices.Equal(got, []int{experts, inner, hidden}) {
+		t.Errorf("the experts are %v", got)
+	}
+}
+
 func TestWithoutATypeAFileKeepsWhatTheFolderHas(t *testing.T) {
 	dir := small(t, "qwen3", nil)
 	weights, err := checkpoint.OpenDir(dir)
@@ -143,6 +187,11 @@ func gemma(key string, value any) map[string]any {
 	return c
 }
 
+// gptOSS is a change of a small model that llama.cpp would compute as it is otherwise.
+func gptOSS(key string, value any) map[string]any {
+	return map[string]any{"swiglu_limit": 7, key: value}
+}
+
 func TestWhatLlamaCppComputesOtherwiseIsRefusedByName(t *testing.T) {
 	for name, tt := range map[string]struct {
 		family string
@@ -158,21 +207,39 @@ func TestWhatLlamaCppComputesOtherwiseIsRefusedByName(t *testing.T) {
 		"a rope of another family": {"glm4",
 			map[string]any{"rope_scaling": map[string]any{"rope_type": "linear", "factor": 2}}, "rope_scaling linear"},
 		"yarn with other betas": {"qwen3", map[string]any{"rope_scaling": map[string]any{"rope_type": "yarn", "factor": 4,
-			"original_max_position_embeddings": 16, "beta_fast": 16}}, "beta_fast 16"},
+			"original_max_position_embeddings": 16, "beta_slow": 0.01}}, "beta_slow 0.01"},
 		"biases everywhere":                 {"ernie4_5", nil, "use_bias"},
 		"biases of OLMo":                    {"olmo2", map[string]any{"hidden_size": 24}, "attention_bias"},
 		"heads of another size than OLMo's": {"olmo2", map[string]any{"attention_bias": false}, "head_dim is 6"},
 		"positions in every other layer": {"smollm3", map[string]any{"attention_bias": false, "mlp_bias": false},
 			"no_rope_layers"},
-		"a scale of its own":   {"gemma2", map[string]any{"attention_bias": false}, "query_pre_attn_scalar"},
-		"no caps":              {"gemma2", gemma("attn_logit_softcapping", nil), "attn_logit_softcapping"},
-		"caps":                 {"gemma3_text", gemma("final_logit_softcapping", 5), "final_logit_softcapping"},
-		"a head of its own":    {"gemma2", gemma("tie_word_embeddings", false), "tie_word_embeddings"},
-		"another local base":   {"gemma3_text", gemma("rope_local_base_freq", 5000), "rope_local_base_freq"},
-		"windows of its own":   {"gemma3_text", gemma("sliding_window_pattern", 2), "sliding_window_pattern"},
-		"sinks":                {"gpt_oss", nil, "gpt_oss"},
-		"latent attention":     {"deepseek_v3", nil, "deepseek_v3"},
-		"a correction of bias": {"ernie4_5_moe", nil, "ernie4_5_moe"},
+		"a scale of its own": {"gemma2", map[string]any{"attention_bias": false}, "query_pre_attn_scalar"},
+		"no caps":            {"gemma2", gemma("attn_logit_softcapping", nil), "attn_logit_softcapping"},
+		"caps":               {"gemma3_text", gemma("final_logit_softcapping", 5), "final_logit_softcapping"},
+		"a head of its own":  {"gemma2", gemma("tie_word_embeddings", false), "tie_word_embeddings"},
+		"another local base": {"gemma3_text", gemma("rope_local_base_freq", 5000), "rope_local_base_freq"},
+		"windows of its own": {"gemma3_text", gemma("sliding_window_pattern", 2), "sliding_window_pattern"},
+		"another clamp":      {"gpt_oss", nil, "swiglu_limit is 1.5"},
+		"no biases":          {"gpt_oss", gptOSS("attention_bias", false), "attention_bias is false"},
+		"a tied head":        {"gpt_oss", gptOSS("tie_word_embeddings", true), "tie_word_embeddings is true"},
+		"no windows": {"gpt_oss", gptOSS("layer_types", []string{"full_attention", "full_attention"}),
+			"no layer has a sliding window"},
+		"a ramp between no whole dimensions": {"gpt_oss", map[string]any{"swiglu_limit": 7, "max_position_embeddings": 16384,
+			"rope_scaling": map[string]any{"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 4096,
+				"truncate": false}}, "truncate false"},
+		"biases of latent attention": {"deepseek_v3", nil, "attention_bias"},
+		"another epsilon":            {"deepseek_v3", latent("rms_norm_eps", 1e-5), "rms_norm_eps is 1e-05"},
+		"a smaller model's layers":   {"deepseek_v3", latent("num_hidden_layers", 27), "q_lora_rank is 8"},
+		"longer scores without yarn": {"deepseek_v3", latent("rope_scaling", map[string]any{"rope_type": "default",
+			"factor": 4, "mscale_all_dim": 1}), "mscale_all_dim"},
+		"a factor of nothing": {"deepseek_v3", latent("rope_scaling", map[string]any{"rope_type": "yarn", "factor": 1,
+			"attention_factor": 1.2}), "attention_factor 1.2"},
+		"groups of DeepSeek's experts": {"deepseek_v3", latent("n_group", 4, "topk_group", 2), "n_group is 4"},
+		"experts in every other layer": {"ernie4_5_moe", map[string]any{"num_hidden_layers": 5, "moe_layer_interval": 2},
+			"layer 2 has none"},
+		"a last layer without experts": {"ernie4_5_moe", map[string]any{"num_hidden_layers": 3, "moe_layer_end_index": 1},
+			"layer 2 has none"},
+		"no experts": {"ernie4_5_moe", map[string]any{"moe_layer_start_index": 2}, "no layer has experts"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := filepath.Join(t.TempDir(), "x.gguf")
@@ -221,26 +288,12 @@ func TestTokenizersThatTheFormatCannotSayAreRefused(t *testing.T) {
 
 func TestNumbersThatATypeCannotHoldAreRefused(t *testing.T) {
 	dir := small(t, "qwen3", nil)
-	weights, err := checkpoint.OpenDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var named []checkpoint.Named
-	for _, name := range weights.Names() {
-		v, err := weights.Tensor(name)
-		if err != nil {
-			t.Fatal(err)
+	rewrite(t, dir, func(v checkpoint.Named) {
+		if strings.HasSuffix(v.Name, "1.mlp.up_proj.weight") {
+			v.Tensor.Float32s()[5] = -70000
 		}
-		if strings.HasSuffix(name, "1.mlp.up_proj.weight") {
-			v.Float32s()[5] = -70000
-		}
-		named = append(named, checkpoint.Named{Name: name, Tensor: v})
-	}
-	weights.Close()
-	if err := checkpoint.Write(filepath.Join(dir, checkpoint.SingleFile), named, nil); err != nil {
-		t.Fatal(err)
-	}
-	_, err = gguf.Export(gguf.Options{Model: dir, Type: "f16", Out: filepath.Join(t.TempDir(), "x.gguf")},
+	})
+	_, err := gguf.Export(gguf.Options{Model: dir, Type: "f16", Out: filepath.Join(t.TempDir(), "x.gguf")},
 		autograd.Heap{})
 	if err == nil || !strings.Contains(err.Error(), "-70000 is more than f16 can hold") ||
 		!strings.Contains(err.Error(), "1.mlp.up_proj") {

@@ -24,9 +24,13 @@ type family struct {
 	windows                          bool     // sliding windows, in some layers
 	ropes                            []string // kinds of rope_scaling
 	experts                          func(m nn.MoEConfig) error
-	keys                             func(set func(key string, value any), m *models.Model)
-	check                            func(m *models.Model) error // what else llama.cpp computes otherwise
-	note                             string                      // what it computes less exactly
+	// split returns the parts of a tensor of a layer that is not one tensor of the file, named without the layer, nil
+	// for any other.
+	split     func(m *models.Model, path string, shape []int) []part
+	keys      func(set func(key string, value any), m *models.Model)
+	check     func(m *models.Model) error // what else llama.cpp computes otherwise
+	note      string                      // what it computes less exactly
+	unadapted []string                    // layers whose adapters it ignores
 }
 
 // families by model_type.
@@ -45,7 +49,7 @@ var families = map[string]family{
 	"glm4": {arch: "glm4", biases: true, partial: true, names: map[string]string{
 		"mlp.gate_up_proj": "ffn_up", "post_self_attn_layernorm": "post_attention_norm",
 		"post_mlp_layernorm": "post_ffw_norm"}},
-	"glm4_moe": {arch: "glm4moe", biases: true, qkNorm: true, partial: true, experts: glmExperts, keys: glmKeys,
+	"glm4_moe": {arch: "glm4moe", biases: true, qkNorm: true, partial: true, experts: anyExperts, keys: glmKeys,
 		names: map[string]string{
 			"post_attention_layernorm": "post_attention_norm"}},
 	"ernie4_5": {arch: "ernie4_5", biases: true, outBias: true, ropes: []string{"linear", "yarn"}, check: ernieCheck},
@@ -53,6 +57,12 @@ var families = map[string]family{
 		check: func(m *models.Model) error { return gemmaCheck(m, 2, 46, true) }},
 	"gemma3_text": {arch: "gemma3", windows: true, qkNorm: true, ropes: []string{"linear"}, names: gemmaNames,
 		keys: gemmaKeys, note: roundedGELU, check: func(m *models.Model) error { return gemmaCheck(m, 6, 62, false) }},
+	"ernie4_5_moe": {arch: "ernie4_5-moe", ropes: []string{"linear", "yarn"}, check: ernieMoECheck, keys: ernieMoEKeys,
+		experts: anyExperts},
+	"gpt_oss": {arch: "gpt-oss", biases: true, outBias: true, windows: true, ropes: []string{"linear", "yarn"},
+		names: gptOSSNames, split: gptOSSSplit, check: gptOSSCheck, experts: gptOSSExperts, keys: gptOSSKeys},
+	"deepseek_v3": {arch: "deepseek2", ropes: []string{"yarn"}, names: latentNames, split: latentSplit,
+		check: latentCheck, experts: anyExperts, keys: latentKeys, unadapted: latentUnadapted},
 	"granite": {arch: "granite", pairs: true, biases: true, outBias: true, mlpBias: true,
 		ropes: []string{"linear", "yarn"}, keys: func(set func(key string, value any), m *models.Model) {
 			d := m.Decoder.Config()
@@ -62,7 +72,7 @@ var families = map[string]family{
 			set("logit_scale", float32(1/d.Scales.Logits))
 		}},
 	"mixtral": {arch: "llama", pairs: true, ropes: []string{"linear", "yarn"},
-		experts: func(nn.MoEConfig) error { return nil },
+		experts: anyExperts,
 		names: map[string]string{"block_sparse_moe.gate": "ffn_gate_inp", "block_sparse_moe.experts.w1": "ffn_gate_exps",
 			"block_sparse_moe.experts.w3": "ffn_up_exps", "block_sparse_moe.experts.w2": "ffn_down_exps"}},
 	"olmo2": {arch: "olmo2", qkNorm: true, ropes: []string{"linear", "yarn"}, names: map[string]string{
@@ -130,6 +140,9 @@ func familyOf(m *models.Model) (family, error) {
 		if err := f.check(m); err != nil {
 			return f, err
 		}
+	}
+	if first, _ := dense(m); f.experts != nil && first == d.Layers {
+		return f, unsaid("no layer has experts, and llama.cpp's %s wants some", f.arch)
 	}
 	for i := range d.Layers {
 		e, sparse := m.Experts(i)
@@ -207,37 +220,6 @@ func gemmaKeys(set func(key string, value any), m *models.Model) {
 	}
 }
 
-func glmExperts(m nn.MoEConfig) error {
-	if m.Router.Groups > 1 {
-		return unsaid("n_group is %d: llama.cpp never chooses an expert outside the best groups, and transformers does "+
-			"where "+
-			"the corrected scores within are negative", m.Router.Groups)
-	}
-	return nil
-}
-
-// dense returns the number of layers before the first with experts, and the experts of that.
-func dense(m *models.Model) (int, nn.MoEConfig) {
-	for i := range m.Decoder.Config().Layers {
-		if e, sparse := m.Experts(i); sparse {
-			return i, e
-		}
-	}
-	return m.Decoder.Config().Layers, nn.MoEConfig{}
-}
-
-func glmKeys(set func(key string, value any), m *models.Model) {
-	first, e := dense(m)
-	const sigmoid = 2
-	set("leading_dense_block_count", uint32(first))
-	if e.Intermediate > 0 {
-		set("expert_shared_count", uint32(e.Shared/e.Intermediate))
-	}
-	set("expert_gating_func", uint32(sigmoid))
-	set("expert_weights_scale", float32(cmp.Or(e.Router.Scale, 1)))
-	set("expert_weights_norm", e.Router.Normalize)
-}
-
 // hyper sets the keys of the model's sizes. The context is no longer than a sliding window, which
 // llama.cpp's graphs of these families do not have: within it both see the same.
 func (f family) hyper(out *file, m *models.Model, positions int) {
@@ -250,9 +232,13 @@ func (f family) hyper(out *file, m *models.Model, positions int) {
 	set("feed_forward_length", uint32(c.IntermediateSize))
 	set("vocab_size", uint32(d.Vocab))
 	set("attention.head_count", uint32(a.Heads))
-	set("attention.head_count_kv", uint32(a.KVHeads))
-	set("attention.key_length", uint32(a.HeadDim))
-	set("attention.value_length", uint32(a.HeadDim))
+	heads, key, value := a.KVHeads, a.HeadDim, a.HeadDim
+	if l := a.Latent; l != nil { // what keys and values of all heads are made of is those of one
+		heads, key, value = 1, l.KVRank+l.Rotary, l.KVRank
+	}
+	set("attention.head_count_kv", uint32(heads))
+	set("attention.key_length", uint32(key))
+	set("attention.value_length", uint32(value))
 	set("attention.layer_norm_rms_epsilon", float32(d.Eps))
 	set("rope.dimension_count", uint32(2*len(a.Rope.InvFreq)))
 	if _, e := dense(m); e.Router.Experts > 0 {
@@ -308,21 +294,48 @@ func (f family) rope(out *file, c *hf.Config, d nn.DecoderConfig) error {
 		set("scaling.type", "linear")
 		set("scaling.factor", float32(s.Factor))
 	case kind == "yarn":
-		if fast, slow := cmp.Or(s.BetaFast, 32), cmp.Or(s.BetaSlow, 1); fast != 32 || slow != 1 || s.Truncate != nil &&
-			!*s.Truncate {
-			return unsaid("rope_scaling has beta_fast %g, beta_slow %g or truncate false: llama.cpp's %s has 32, 1 and true",
-				fast, slow, f.arch)
+		if plain, err := plainYarn(c); err != nil || !slices.Equal(plain, table.InvFreq) {
+			return unsaid("rope_scaling has beta_fast %g, beta_slow %g or truncate false: llama.cpp's %s has 32, 1 and true, "+
+				"which turn by other angles here; say so in config.json to train and export what it computes",
+				cmp.Or(s.BetaFast, 32), cmp.Or(s.BetaSlow, 1), f.arch)
 		}
 		original := cmp.Or(s.OriginalMaxPositionEmbeddings, c.MaxPositionEmbeddings)
 		factor := cmp.Or(s.Factor, float64(c.MaxPositionEmbeddings)/float64(original))
 		set("scaling.type", "yarn")
 		set("scaling.factor", float32(factor))
 		set("scaling.original_context_length", uint32(original))
-		if by := table.Scale / (0.1*math.Log(factor) + 1); math.Abs(by-1) > 1e-9 {
+		by := table.Scale / (0.1*math.Log(factor) + 1)
+		if more := latentScale(d.Attention)/table.Scale - 1; d.Attention.Latent != nil && math.Abs(more) > 1e-9 {
+			if factor == 1 {
+				return unsaid("rope_scaling has attention_factor %g with a factor of 1, which llama.cpp's %s counts in the "+
+					"scores, too", table.Scale, f.arch)
+			}
+			set("scaling.yarn_log_multiplier", float32(more/math.Log(factor)))
+			by = table.Scale
+		}
+		if math.Abs(by-1) > 1e-9 {
 			set("scaling.attn_factor", float32(by))
 		}
 	}
 	return nil
+}
+
+// plainYarn returns the frequencies that llama.cpp has, whose betas are the defaults, and which rounds the dimensions
+// between which it ramps.
+func plainYarn(c *hf.Config) ([]float64, error) {
+	plain := *c
+	for _, given := range []**hf.RopeScaling{&plain.RopeParameters, &plain.RopeScaling} {
+		if *given != nil {
+			s := **given
+			s.BetaFast, s.BetaSlow, s.Truncate = 0, 0, nil
+			*given = &s
+		}
+	}
+	table, err := plain.RopeTable()
+	if err != nil {
+		return nil, err
+	}
+	return table.InvFreq, nil
 }
 
 func narrow(v []float64) []float32 {

@@ -116,11 +116,34 @@ func small(t *testing.T, family string, change map[string]any) string {
 	return ""
 }
 
+// rewrite changes the weights of a folder.
+func rewrite(t *testing.T, dir string, change func(v checkpoint.Named)) {
+	t.Helper()
+	weights, err := checkpoint.OpenDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var named []checkpoint.Named
+	for _, name := range weights.Names() {
+		v, err := weights.Tensor(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		named = append(named, checkpoint.Named{Name: name, Tensor: v})
+		change(named[len(named)-1])
+	}
+	weights.Close()
+	if err := checkpoint.Write(filepath.Join(dir, checkpoint.SingleFile), named, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // vary makes norms, which begin alike, differ from one another, and biases from zero. The last norm of an MLP whose
 // activation is a GELU lets little of it through: see TestLlamaCppComputesEveryFamily.
 func vary(named []checkpoint.Named) {
 	for n, v := range named {
-		if len(v.Tensor.Shape) != 1 || v.Tensor.DType != core.Float32 {
+		one := v.Tensor.Shape[0] == v.Tensor.Elems() || v.Tensor.Shape[0] == 1 || strings.HasSuffix(v.Name, "_bias")
+		if !one || v.Tensor.DType != core.Float32 {
 			continue
 		}
 		for i, x := range v.Tensor.Float32s() {
@@ -178,4 +201,22 @@ func ids(vocab, n int) (out []int32) {
 		out = append(out, int32((i*i*7+3*i+1)%vocab))
 	}
 	return out
+}
+
+// latent is a change of a small model of deepseek_v3, by keys and values, that llama.cpp computes as it is.
+func latent(more ...any) map[string]any {
+	c := map[string]any{"attention_bias": false, "n_group": 1, "topk_group": 1, "rms_norm_eps": 1e-6}
+	return with(c, more)
+}
+
+// latentYarn is its rope_scaling.
+func latentYarn(more ...any) map[string]any {
+	return with(map[string]any{"type": "yarn", "factor": 4, "original_max_position_embeddings": 16}, more)
+}
+
+func with(c map[string]any, more []any) map[string]any {
+	for i := 0; i < len(more); i += 2 {
+		c[more[i].(string)] = more[i+1]
+	}
+	return c
 }

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -228,6 +229,34 @@ func TestLlamaCppComputesEveryFamily(t *testing.T) {
 		{"granite without, untied", "granite", map[string]any{"attention_bias": false, "mlp_bias": false,
 			"tie_word_embeddings": false}, 24},
 		{"ernie4_5", "ernie4_5", map[string]any{"use_bias": false}, 24},
+		{"ernie4_5_moe", "ernie4_5_moe", nil, 24},
+		{"ernie4_5_moe, all layers with experts", "ernie4_5_moe", map[string]any{"moe_layer_start_index": 0,
+			"moe_num_shared_experts": 0, "tie_word_embeddings": true}, 24},
+		{"ernie4_5_moe, yarn", "ernie4_5_moe", rope("yarn", map[string]any{"original_max_position_embeddings": 16}), 24},
+		{"ernie4_5_moe, linear", "ernie4_5_moe", rope("linear", nil), 24},
+		{"gpt_oss", "gpt_oss", map[string]any{"swiglu_limit": 7, "rope_scaling": nil}, 24},
+		{"gpt_oss, clamped", "gpt_oss", map[string]any{"rope_scaling": nil, "initializer_range": 0.8, "swiglu_limit": 7},
+			24},
+		{"gpt_oss, windows of its own", "gpt_oss", map[string]any{"swiglu_limit": 7, "num_hidden_layers": 3,
+			"layer_types": []string{"full_attention", "sliding_attention", "sliding_attention"}, "rope_scaling": map[string]any{
+				"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 16}}, 24},
+		{"gpt_oss, linear", "gpt_oss", map[string]any{"swiglu_limit": 7,
+			"rope_scaling": map[string]any{"rope_type": "linear", "factor": 4}}, 24},
+		{"deepseek_v3", "deepseek_v3", latent("rope_scaling", nil), 24},
+		{"deepseek_v3, queries by one layer", "deepseek_v3", latent("q_lora_rank", nil), 24},
+		{"deepseek_v3, rotating in halves", "deepseek_v3", latent("rope_interleave", false), 24},
+		{"deepseek_v3, queries by one layer in halves", "deepseek_v3", map[string]any{"attention_bias": false, "n_group": 1,
+			"topk_group": 1, "rope_interleave": false, "q_lora_rank": nil}, 24},
+		{"deepseek_v3, all groups", "deepseek_v3", latent("topk_group", 4, "n_group", 4), 24},
+		{"deepseek_v3, yarn as published", "deepseek_v3", latent("rope_scaling", latentYarn("mscale", 1,
+			"mscale_all_dim", 1)), 24},
+		{"deepseek_v3, yarn without mscale", "deepseek_v3", latent("rope_scaling", latentYarn()), 24},
+		{"deepseek_v3, yarn with mscale_all_dim alone", "deepseek_v3", latent("rope_scaling",
+			latentYarn("mscale_all_dim", 0.6)), 24},
+		{"deepseek_v3, yarn with a factor of its own", "deepseek_v3", latent("rope_scaling", latentYarn("mscale", 1,
+			"mscale_all_dim", 0.7, "attention_factor", 1.4)), 24},
+		{"deepseek_v3, no scale of weights", "deepseek_v3", latent("norm_topk_prob", false, "tie_word_embeddings", true,
+			"first_k_dense_replace", 0), 24},
 		{"smollm3, five layers", "smollm3", map[string]any{"num_hidden_layers": 5, "no_rope_layer_interval": 4,
 			"use_sliding_window": false, "attention_bias": false, "mlp_bias": false}, 24},
 		{"gemma2", "gemma2", map[string]any{"query_pre_attn_scalar": 6, "attention_bias": false}, 24},
@@ -239,6 +268,28 @@ func TestLlamaCppComputesEveryFamily(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := small(t, tt.family, tt.change)
 			tokens := ids(29, tt.tokens)
+			a := l.ask(t, map[string]any{"file": export(t, dir, "f32"), "ids": tokens})
+			equal(t, a.Logits, logits(t, dir, models.LoadOptions{Frozen: true}, tokens), 2e-5)
+		})
+	}
+}
+
+// TestLlamaCppChoosesExpertsOfGroups has corrections that are not negative: only then do all scores within the best
+// groups come before those outside, which transformers counts as 0.
+func TestLlamaCppChoosesExpertsOfGroups(t *testing.T) {
+	l := start(t)
+	for name, change := range map[string]map[string]any{"glm4_moe": nil,
+		"deepseek_v3": latent("n_group", 4, "topk_group", 2, "initializer_range", 0.6)} {
+		t.Run(name, func(t *testing.T) {
+			dir := small(t, name, change)
+			rewrite(t, dir, func(v checkpoint.Named) {
+				if strings.HasSuffix(v.Name, "e_score_correction_bias") {
+					for i, x := range v.Tensor.Float32s() {
+						v.Tensor.Float32s()[i] = float32(math.Abs(float64(x)))
+					}
+				}
+			})
+			tokens := ids(29, 24)
 			a := l.ask(t, map[string]any{"file": export(t, dir, "f32"), "ids": tokens})
 			equal(t, a.Logits, logits(t, dir, models.LoadOptions{Frozen: true}, tokens), 2e-5)
 		})

@@ -1,6 +1,7 @@
 package gguf
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/checkpoint"
 	"github.com/seed98097648/tune/trainer/models"
+	"github.com/seed98097648/tune/trainer/nn"
 )
 
 // source gives the tensors of a model folder.
@@ -21,6 +23,9 @@ type source interface {
 
 // layerTensor takes the name of a tensor apart: the layer, the path in it, the expert if it is of one, and the end.
 var layerTensor = regexp.MustCompile(`^model\.layers\.(\d+)\.(.+)\.(weight|bias|e_score_correction_bias)$`)
+
+// layerPart takes the name of any tensor of a layer apart: the layer and the path in it.
+var layerPart = regexp.MustCompile(`^model\.layers\.(\d+)\.(.+)$`)
 
 var expert = regexp.MustCompile(`\.experts\.\d+\.`)
 
@@ -48,52 +53,87 @@ func (f family) rename(name string) (string, error) {
 	return "blk." + layer + "." + short + "." + end, nil
 }
 
+// part is a tensor of the file or, of an expert's matrix, some of it, and what it is made of: its rows are stretches
+// of a tensor of the folder.
+type part struct {
+	name   string // in the file
+	of     string // in the folder
+	shape  []int
+	turned bool              // rows and columns of the folder's matrices change places first
+	cols   int               // in a row; 0 for the last dimension of the shape
+	at     func(row int) int // the element at which a row begins; nil where one follows the other
+}
+
+// partsOf returns what a tensor of the folder becomes: one part, but for those that the family splits.
+func (f family) partsOf(m *models.Model, e nn.Entry) ([]part, error) {
+	if at := layerPart.FindStringSubmatch(e.Name); at != nil && f.split != nil {
+		if parts := f.split(m, at[2], e.Shape); parts != nil {
+			for i := range parts {
+				parts[i].name, parts[i].of = "blk."+at[1]+"."+parts[i].name, e.Name
+			}
+			return parts, nil
+		}
+	}
+	name, err := f.rename(e.Name)
+	p := part{name: name, of: e.Name, shape: e.Shape}
+	if strings.HasSuffix(name, ".bias") { // ERNIE's correction of scores is a matrix of one row
+		p.shape = []int{e.Shape.Elems()}
+	}
+	if order := f.order(m, name); order != nil {
+		p.cols = 1
+		if len(p.shape) > 1 {
+			p.cols = p.shape[1]
+		}
+		p.at = func(row int) int { return order(row) * p.cols }
+	}
+	return []part{p}, err
+}
+
 // matrices adds the tensors of the model, whose numbers come from files; matrices are stored as the
 // type says, and vectors and routers as float32, as llama.cpp asks for.
 func (f family) matrices(out *file, m *models.Model, files source, as Type) error {
-	parts := map[string][]string{} // by the name in the file: the tensors of the folder that make it up
+	all := map[string][]part{} // by the name in the file
 	var names []string
-	shapes := map[string][]int{}
 	for _, p := range slices.Concat(m.Params(), m.Buffers()) {
 		for _, e := range p.Entries {
-			name, err := f.rename(e.Name)
+			parts, err := f.partsOf(m, e)
+			if err == nil {
+				err = readable(files, e.Name, e.Shape)
+			}
 			if err != nil {
 				return err
 			}
-			if parts[name] == nil {
-				names, shapes[name] = append(names, name), e.Shape
+			for _, p := range parts {
+				if all[p.name] == nil {
+					names = append(names, p.name)
+				}
+				all[p.name] = append(all[p.name], p)
 			}
-			parts[name] = append(parts[name], e.Name)
 		}
 	}
 	for _, name := range names {
-		shape := slices.Clone(shapes[name])
-		if strings.Contains(name, "_exps.") {
-			shape = slices.Concat([]int{len(parts[name])}, shape)
-		}
-		for _, part := range parts[name] {
-			if err := readable(files, part, shapes[name]); err != nil {
-				return err
-			}
+		parts := all[name]
+		shape := parts[0].shape
+		if strings.HasSuffix(name, "_exps.weight") && len(shape) == 2 { // an expert's
+			shape = slices.Concat([]int{len(parts)}, shape)
 		}
 		t := &tensor{name: name, shape: shape, as: stored(name, shape, as)}
-		order := f.order(m, name)
 		more := float32(0) // in the file, norms are of all of what multiplies
 		if len(shape) == 1 && strings.HasSuffix(name, "norm.weight") {
 			more = float32(m.Decoder.Config().NormOffset)
 		}
 		t.write = func(w io.Writer) error {
 			var room checkpoint.Room
-			for _, part := range parts[name] {
-				v, err := files.TensorIn(&room, part)
+			for _, p := range parts {
+				v, err := files.TensorIn(&room, p.of)
 				if err == nil && more != 0 {
 					v = raised(v, more)
 				}
 				if err == nil {
-					err = write(w, t.as, v, order)
+					err = write(w, t.as, v, p)
 				}
 				if err != nil {
-					return fmt.Errorf("%s: %w", part, err)
+					return fmt.Errorf("%s: %w", p.of, err)
 				}
 			}
 			return nil
@@ -134,7 +174,7 @@ func readable(files source, name string, want core.Shape) error {
 // stored returns how a tensor is stored. Rows that are no whole blocks are float16.
 func stored(name string, shape []int, as Type) Type {
 	switch {
-	case len(shape) == 1 || strings.Contains(name, "ffn_gate_inp."):
+	case len(shape) == 1 || strings.Contains(name, "ffn_gate_inp.") || strings.HasSuffix(name, ".bias"):
 		return f32
 	case shape[len(shape)-1]%as.block != 0:
 		return f16
@@ -145,6 +185,9 @@ func stored(name string, shape []int, as Type) Type {
 // order returns the row of the folder's tensor that is a row of the file's, nil for the same.
 func (f family) order(m *models.Model, name string) func(row int) int {
 	a := m.Decoder.Config().Attention
+	if a.Latent != nil {
+		return latentOrder(a, name)
+	}
 	if !f.pairs || !strings.Contains(name, ".attn_q.") && !strings.Contains(name, ".attn_k.") {
 		return nil
 	}
@@ -160,24 +203,57 @@ func neighbours(headDim int) func(row int) int {
 	}
 }
 
-// write writes the rows of a tensor, in the order if there is one.
-func write(w io.Writer, as Type, v core.Tensor, order func(row int) int) error {
+// write writes the rows of a part, whose numbers are of v.
+func write(w io.Writer, as Type, v core.Tensor, p part) error {
 	if i, bad := checkpoint.NonFinite(v); bad {
 		return fmt.Errorf("element %d is not finite", i)
 	}
-	rows, cols := v.Rows(), v.Shape[len(v.Shape)-1]
-	if len(v.Shape) == 1 {
-		rows, cols = cols, 1
-		if order == nil {
-			rows, cols = 1, rows
+	if !p.turned {
+		return writeRows(w, as, v, p, core.Shape(p.shape).Elems())
+	}
+	rows, cols := v.Shape[len(v.Shape)-2], v.Shape[len(v.Shape)-1]
+	size := rows * cols
+	for first := 0; first < v.Elems(); first += size {
+		each := core.Shape(p.shape).Elems() / (v.Elems() / size)
+		if err := writeRows(w, as, turned(v.Slice(first, first+size, rows, cols)), p, each); err != nil {
+			return err
 		}
 	}
-	const numbers = 1 << 20 // at a time
-	step := max(1, numbers/cols)
+	return nil
+}
+
+// turned returns a matrix [R, C] as float32 [C, R].
+func turned(v core.Tensor) core.Tensor {
+	const most = 64 // columns at a time, whose numbers are written side by side
+	rows, cols := v.Shape[0], v.Shape[1]
+	t := core.NewTensor(core.Float32, cols, rows)
+	simd.Parallel(cols, most, func(lo, hi int) {
+		var room [most]float32
+		for ; lo < hi; lo += most {
+			some := room[:min(most, hi-lo)]
+			for r := range rows {
+				v.Load(some, r*cols+lo)
+				for i, x := range some {
+					t.Float32s()[(lo+i)*rows+r] = x
+				}
+			}
+		}
+	})
+	return t
+}
+
+// writeRows writes so many numbers of a part, in rows.
+func writeRows(w io.Writer, as Type, v core.Tensor, p part, numbers int) error {
+	cols, at := cmp.Or(p.cols, p.shape[len(p.shape)-1]), p.at
+	if at == nil {
+		at = func(row int) int { return row * cols }
+	}
+	const most = 1 << 20 // numbers at a time
+	rows, step := numbers/cols, max(1, most/cols)
 	room := make([]byte, as.size(min(step, rows)*cols))
 	for first := 0; first < rows; first += step {
 		n := min(step, rows-first)
-		beyond := encodeRows(room, as, v, first, n, cols, order)
+		beyond := encodeRows(room, as, v, n, cols, func(i int) int { return at(first + i) })
 		if beyond != 0 {
 			return fmt.Errorf("%g is more than %s can hold; choose another type, such as bf16", beyond, as)
 		}
@@ -188,17 +264,13 @@ func write(w io.Writer, as Type, v core.Tensor, order func(row int) int) error {
 	return nil
 }
 
-// encodeRows encodes some rows with all threads, and returns a number that is too large for the type, 0 for none.
-func encodeRows(room []byte, as Type, v core.Tensor, first, n, cols int, order func(row int) int) float32 {
+// encodeRows encodes n rows with all threads, and returns a number that is too large for the type, 0 for none.
+func encodeRows(room []byte, as Type, v core.Tensor, n, cols int, at func(row int) int) float32 {
 	large := make([]float32, n)
 	simd.Parallel(n, max(1, 1<<14/cols), func(lo, hi int) {
 		row := make([]float32, cols)
 		for i := lo; i < hi; i++ {
-			from := first + i
-			if order != nil {
-				from = order(from)
-			}
-			v.Load(row, from*cols)
+			v.Load(row, at(i))
 			if most := largest(row, true); most > as.most || most < -as.most {
 				large[i] = most
 			}

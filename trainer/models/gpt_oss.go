@@ -42,7 +42,8 @@ func (c *gptOSS) decoder() (nn.DecoderConfig, error) {
 	d.Attention.Sinks = true
 	d.Block = func(b *nn.Builder, _ int, path, site string) nn.Block {
 		return nn.NewClampedMoE(b, path, site, nn.MoEConfig{Hidden: c.HiddenSize, Intermediate: c.IntermediateSize,
-			Router: nn.RouterConfig{Experts: c.NumLocalExperts, TopK: c.NumExpertsPerTok, Normalize: true, LogitBias: true}}, c.SwiGLULimit)
+			Router: nn.RouterConfig{Experts: c.NumLocalExperts, TopK: c.NumExpertsPerTok, Normalize: true, LogitBias: true},
+			Limit:  c.SwiGLULimit})
 	}
 	return d, err
 }

@@ -102,7 +102,7 @@ func latentAttention(rank, value int) func(*DecoderConfig) {
 func withClampedExperts(cfg *DecoderConfig) {
 	cfg.Block = func(b *Builder, _ int, path, site string) Block {
 		return NewClampedMoE(b, path, site, MoEConfig{Hidden: 10, Intermediate: 7,
-			Router: RouterConfig{Experts: 4, TopK: 2, Normalize: true, LogitBias: true}}, 30)
+			Router: RouterConfig{Experts: 4, TopK: 2, Normalize: true, LogitBias: true}, Limit: 30})
 	}
 }
 

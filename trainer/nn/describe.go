@@ -5,9 +5,11 @@ func (d *Decoder) Config() DecoderConfig { return d.cfg }
 
 // Experts returns what the experts of a layer were built from, false for a layer without.
 func (d *Decoder) Experts(layer int) (MoEConfig, bool) {
-	m, ok := d.layers[layer].block.(*MoE)
-	if !ok {
-		return MoEConfig{}, false
+	switch m := d.layers[layer].block.(type) {
+	case *MoE:
+		return m.cfg, true
+	case *ClampedMoE:
+		return m.cfg, true
 	}
-	return m.cfg, true
+	return MoEConfig{}, false
 }

@@ -15,6 +15,7 @@ type MoEConfig struct {
 	Shared               int // intermediate size of the MLP that every token goes through besides; 0 for none
 	Router               RouterConfig
 	Names                ExpertNames
+	Limit                float64 // of gate and up, in ClampedMoE alone
 }
 
 // ExpertNames are what files call the matrices of an expert; the zero value is gate_proj, up_proj and down_proj.

@@ -16,18 +16,16 @@ import (
 // No kernel has that: its site is there to say so. Adapters do not go to its experts, which are no linear layers in the
 // published code, nor to the router.
 type ClampedMoE struct {
-	router                       *Router
-	gateUp, gateUpBias           *Param // [E, D, 2I], [E, 2I]
-	down, downBias               *Param // [E, I, D], [E, D]
-	experts, intermediate, width int
-	limit                        float64
+	router             *Router
+	gateUp, gateUpBias *Param // [E, D, 2I], [E, 2I]
+	down, downBias     *Param // [E, I, D], [E, D]
+	cfg                MoEConfig
 }
 
 // NewClampedMoE adds the parameters below path and the sites below sitePath.
-func NewClampedMoE(b *Builder, path, sitePath string, cfg MoEConfig, limit float64) *ClampedMoE {
+func NewClampedMoE(b *Builder, path, sitePath string, cfg MoEConfig) *ClampedMoE {
 	e, i, d := cfg.Router.Experts, cfg.Intermediate, cfg.Hidden
-	m := &ClampedMoE{router: NewRouter(b, path+".router", sitePath+".router", d, cfg.Router), experts: e, intermediate: i,
-		width: d, limit: limit}
+	m := &ClampedMoE{router: NewRouter(b, path+".router", sitePath+".router", d, cfg.Router), cfg: cfg}
 	m.gateUp, m.gateUpBias = b.Param(path+".experts.gate_up_proj", e, d, 2*i), b.Param(path+".experts.gate_up_proj_bias", e, 2*i)
 	m.down, m.downBias = b.Param(path+".experts.down_proj", e, i, d), b.Param(path+".experts.down_proj_bias", e, d)
 	s := b.site(sitePath+".experts", core.MoEExperts, core.Facts{WeightDType: m.gateUp.Tensor.DType, Dim: d, Intermediate: i,
@@ -42,9 +40,9 @@ func (m *ClampedMoE) Forward(c *Context, x *autograd.Value) *autograd.Value {
 	c.costly()
 	r := m.router.Forward(c, x)
 	c.routed = append(c.routed, r)
-	rows := permute(c.G, x, r.ids, m.experts)
+	rows := permute(c.G, x, r.ids, m.cfg.Router.Experts)
 	both := m.product(c, rows.x, m.gateUp, m.gateUpBias, rows.offsets)
-	z := m.product(c, clampedGate(c.G, both, float32(m.limit)), m.down, m.downBias, rows.offsets)
+	z := m.product(c, clampedGate(c.G, both, float32(m.cfg.Limit)), m.down, m.downBias, rows.offsets)
 	return unpermute(c.G, z, r.weights, rows.where)
 }
 
@@ -58,7 +56,7 @@ func (m *ClampedMoE) product(c *Context, x *autograd.Value, w, bias *Param, offs
 	return c.G.Apply(autograd.Op{Name: "expert_linear", Outputs: []autograd.Spec{autograd.Float32(n, out)}, Work: one,
 		Forward: func(_ context.Context, args, y []core.Tensor) error {
 			addends, offsets := args[2], args[3].Int32s()
-			for e := range m.experts {
+			for e := range m.cfg.Router.Experts {
 				eachRow(int(offsets[e+1]-offsets[e]), out, func(r int) {
 					addends.Load(y[0].Float32s()[(int(offsets[e])+r)*out:][:out], e*out)
 				})
@@ -86,7 +84,7 @@ func (m *ClampedMoE) product(c *Context, x *autograd.Value, w, bias *Param, offs
 				}
 				if d := g.DIn[2]; !d.IsZero() {
 					offsets := g.In[3].Int32s()
-					for e := range m.experts {
+					for e := range m.cfg.Router.Experts {
 						from := int(offsets[e])
 						columnSums(d.Float32s()[e*out:][:out], int(offsets[e+1])-from, func(sum []float64, r, lo int) {
 							for i, v := range dy[(from+r)*out+lo:][:len(sum)] {
