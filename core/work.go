@@ -21,6 +21,11 @@ func (w Work) Plus(v Work) Work {
 	return Work{w.Bytes + v.Bytes, w.Products + v.Products, w.Elementwise + v.Elementwise}
 }
 
+// Minus returns the work without v's.
+func (w Work) Minus(v Work) Work {
+	return Work{w.Bytes - v.Bytes, w.Products - v.Products, w.Elementwise - v.Elementwise}
+}
+
 // Work returns what the call has to do. Its tensors must be set.
 func (c *Call) Work() Work {
 	w := NewWork(c.Op, c.Pass, c.Facts, c.Tokens(), c.Tokens())

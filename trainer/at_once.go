@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/data"
+	"github.com/seed98097648/tune/trainer/forecast"
 	"github.com/seed98097648/tune/trainer/optim"
 )
 
@@ -98,12 +100,21 @@ func (e *Engine) pass(ctx context.Context, b data.Batch, r *StepResult) error {
 	return nil
 }
 
-// complete takes a complete gradient.
-func (e *Engine) complete(param int, grad []float32) error {
+// partElems is how many elements of a large gradient are in memory at a time; 0 for as many as are fast.
+var partElems int
+
+// updates has gradients be used as they become complete.
+func (e *Engine) updates() *autograd.Updates {
+	return &autograd.Updates{Use: e.complete, Unit: forecast.Units(e.model, e.cfg.Optim), Part: partElems}
+}
+
+// complete takes a complete gradient, or a part of one, from an element on.
+func (e *Engine) complete(param, from int, grad []float32) error {
 	a, start := &e.atOnce, time.Now()
 	defer func() { a.took += time.Since(start) }()
-	a.squares[param] = optim.Squares(grad)
-	for _, s := range a.squares[param] {
+	squares := optim.Squares(grad)
+	a.squares[param] = append(a.squares[param], squares...)
+	for _, s := range squares {
 		if !finite(s) {
 			return e.suspects().blame(context.Background(), "gradient norm", s)
 		}
@@ -114,7 +125,9 @@ func (e *Engine) complete(param int, grad []float32) error {
 	a.begun = true
 	scale := optim.ClipCoefficient(a.norm, e.cfg.Clip)
 	for _, t := range e.tensorsOf[param] {
-		e.opt.Update(t.index, grad[t.from:t.to], a.lr, scale)
+		if lo, hi := max(t.from, from), min(t.to, from+len(grad)); lo < hi {
+			e.opt.Update(t.index, lo-t.from, grad[lo-from:hi-from], a.lr, scale)
+		}
 	}
 	return nil
 }

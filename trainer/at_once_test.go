@@ -41,6 +41,50 @@ func TestUpdatingInTheBackwardPassChangesNoBit(t *testing.T) {
 	}
 }
 
+// TestPartsOfAGradientChangeNoBit: of a large gradient, as that of a head or of experts, a part is used after the other;
+// where the head is the embedding, all but the rows of the batch's tokens.
+func TestPartsOfAGradientChangeNoBit(t *testing.T) {
+	tied := strings.NewReplacer(`"hidden_size": 32`, `"hidden_size": 256, "tie_word_embeddings": true`).Replace(tiny)
+	for name, config := range map[string]string{"experts": tiny, "tied": tied} {
+		for _, kind := range optim.Kinds() {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				of := func(c *trainer.EngineConfig) { c.Optim.Kind, c.Optim.WeightDecay = optim.Kind(kind), 0.1 }
+				elements := optim.Config{Kind: optim.Kind(kind)}.Unit() > 0
+				want := newRunOf(t, config, autograd.Heap{}, nil, of, unclipped).steps(3)
+				whole := newRunOf(t, config, autograd.Heap{}, nil, of, unclipped, atOnce).steps(3)
+				defer trainer.PartsOf(0)
+				trainer.PartsOf(1100)
+				got := newRunOf(t, config, autograd.Heap{}, nil, of, unclipped, atOnce).steps(3)
+				sameBits(t, got, want)
+				// What computes parts is a call of its own. Of experts, each is a tensor, of which all optimizers can do with one.
+				more, experts := calls(got)-calls(whole), 3*2
+				if more < experts || (more > experts) != elements {
+					t.Errorf("%d more calls than for whole gradients, %d of them for experts; want some for others: %v", more, experts, elements)
+				}
+				r, err := got.engine.Step(t.Context(), got.next(), 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				plain, err := want.engine.Step(t.Context(), want.next(), 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if math.Abs(r.GradNorm-plain.GradNorm) > 1e-12*plain.GradNorm {
+					t.Errorf("norm %v, want %v", r.GradNorm, plain.GradNorm)
+				}
+			})
+		}
+	}
+}
+
+// calls counts those of all instructions.
+func calls(r *run) (n int) {
+	for _, s := range r.engine.Program().Stats() {
+		n += s.Calls
+	}
+	return n
+}
+
 // TestClippingGoesByTheNormOfTheStepBefore compares with a run whose learning rates make up for it: SGD's step
 // is proportional to both.
 func TestClippingGoesByTheNormOfTheStepBefore(t *testing.T) {

@@ -139,7 +139,7 @@ func (e *Engine) compile() error {
 		c.Weigh = e.judge.weigh
 	}
 	if e.cfg.UpdateInBackward {
-		c.Update = e.complete
+		c.Update = e.updates()
 	}
 	if e.program, err = e.model.Compile(c, e.model.Forward(c).Loss, false); err != nil {
 		return err

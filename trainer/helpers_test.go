@@ -35,7 +35,14 @@ type run struct {
 // newRun builds the model from seed 1 and lets patch put kernels into it.
 func newRun(t *testing.T, mem core.Memory, patch func(*models.Model), change ...func(*trainer.EngineConfig)) *run {
 	t.Helper()
-	m, err := models.New([]byte(tiny), mem)
+	return newRunOf(t, tiny, mem, patch, change...)
+}
+
+// newRunOf is newRun of another model with as many tokens.
+func newRunOf(t *testing.T, config string, mem core.Memory, patch func(*models.Model),
+	change ...func(*trainer.EngineConfig)) *run {
+	t.Helper()
+	m, err := models.New([]byte(config), mem)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,6 +71,9 @@ type Backward struct {
 	// Each is what every gradient in Wrt adds to Work where it is needed; nil if Work has
 	// it all.
 	Each []core.Work
+	// InPlace says that the gradient of input 0, the first in Wrt, may overwrite input 0, which Run reads, when nothing
+	// needs that afterwards.
+	InPlace bool
 	// Ahead lists inputs whose gradients Forward computes itself: when the graph has a
 	// backward pass, its out has one more tensor for each of them. That is for a loss
 	// alone, whose own gradient is known beforehand to be 1; Compile refuses to
@@ -84,9 +87,28 @@ type Backward struct {
 	// AddsWhole lists inputs whose gradient Run can add to what is there, when Grads.Add
 	// tells it to, by one addition once it is complete; see Graph.Accumulate.
 	AddsWhole []int
+	// Parts is another way to the gradient of one input, a parameter's, of which Run then gives the others; nil without.
+	Parts *Parts
+	// Looked says that the gradient of an input, a matrix that rows were looked up in, has at each of these rows the sum of
+	// output 0's gradients for it, in their order, and zeros elsewhere; nil for another. Run gives it all the same.
+	Looked *Looked
 	// Run writes every element of every gradient in DIn that is present, or adds to it.
 	// It may be nil when Wrt is empty.
 	Run func(ctx context.Context, g *Grads) error
+}
+
+// Parts computes some rows of a gradient at a time, with the bits that Run would give them; see Graph.Update.
+type Parts struct {
+	Of   int       // the input whose gradient it is
+	Work core.Work // of all of them
+	// Run writes rows [from, to), along the first axis, to dst.
+	Run func(g *Grads, from, to int, dst []float32)
+}
+
+// Looked are the rows of an input that were looked up.
+type Looked struct {
+	Of, Rows int // inputs: the matrix, and the rows' numbers
+	Skip     int // a number that nothing is looked up for; negative for none
 }
 
 // Grads are the tensors of one backward call, under the indices of the forward.
@@ -112,11 +134,11 @@ type Graph struct {
 	bySym  map[*gorgonia.Node]*slot // the buffer behind each node
 	added  map[*gorgonia.Node]bool  // gorgonia's additions seen so far
 	path   []string
-	region *region                                   // the innermost of Checkpoint
-	owned  []block                                   // memory of leaves that belong to the graph
-	sums   core.Memory                               // of gradients summed over several runs; nil for those of each run
-	update func(param int, gradient []float32) error // see Update; nil for gradients that stay
-	one    *slot                                     // the gradient of the loss
+	region *region     // the innermost of Checkpoint
+	owned  []block     // memory of leaves that belong to the graph
+	sums   core.Memory // of gradients summed over several runs; nil for those of each run
+	update *Updates    // nil for gradients that stay
+	one    *slot       // the gradient of the loss
 	err    error
 }
 

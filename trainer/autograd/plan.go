@@ -45,8 +45,8 @@ func live(tape []*instr) {
 				in.in[0], in.in[k] = in.in[k], in.in[0]
 			}
 		}
-		if overwritable(in.in, in.in[0].slot, in.out[0].slot, i) {
-			takeOver(in.in[0].slot, in.out[0].slot)
+		if s := in.in[in.place].slot; overwritable(in.in, s, in.out[0].slot, i) {
+			takeOver(s, in.out[0].slot)
 		}
 	}
 	for _, in := range tape {
@@ -72,7 +72,7 @@ func overwritable(in []ref, s, out *slot, i int) bool {
 	}
 	times := 0 // an input that comes twice is still being read
 	for _, r := range in {
-		if !r.slot.leaf && r.slot.root == s.root {
+		if r.slot != nil && !r.slot.leaf && r.slot.root == s.root {
 			times++
 		}
 	}

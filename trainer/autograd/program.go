@@ -245,7 +245,7 @@ func (p *Program) exec(ctx context.Context, tape []*instr) error {
 		now := time.Now()
 		in.stat.Calls++
 		in.stat.Work = in.stat.Work.Plus(in.work)
-		in.stat.Time += now.Sub(start)
+		in.stat.Time += now.Sub(start) - in.elsewhere
 		start = now
 		p.complete.after(in)
 	}

@@ -3,6 +3,7 @@ package autograd
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
@@ -57,8 +58,13 @@ type instr struct {
 	completes []int // the parameters whose gradients nothing changes any more behind it
 	scratch   int   // how many outputs, the last, are only used while it runs
 	work      core.Work
-	inPlace   bool   // out[0] may take the place of in[0]
-	cheaper   *Again // in which a region may compute outputs again; nil: as in the first place
+	inPlace   bool // out[0] may take the place of in[place]
+	place     int  // 0 unless it is a backward instruction
+	byParts   *byParts
+	looked    *looked
+	replaced  bool          // by instructions after it, see updateByParts
+	elsewhere time.Duration // of the last run, what its Stat does not count
+	cheaper   *Again        // in which a region may compute outputs again; nil: as in the first place
 
 	// bind resolves the buffers to tensors, once they are planned.
 	bind func(in *instr) (run func(ctx context.Context) error)
@@ -159,13 +165,18 @@ func newBackward(s *symbol, dout, din []ref, work core.Work) *instr {
 	for i, spec := range b.Scratch {
 		scratch[i] = s.g.newSlot(spec, nil)
 	}
-	return &instr{op: s.op.Name, kernel: s.op.Kernel, path: s.path, pass: core.Backward,
+	reads := func(i *instr) ([]core.Tensor, *Grads) {
+		read := tensors(i.in)
+		return read, &Grads{DOut: read[:len(dout)], In: read[len(dout):][:len(in)], Out: read[len(dout)+len(in):],
+			DIn: make([]core.Tensor, len(din)), Add: make([]bool, len(din))}
+	}
+	i := &instr{op: s.op.Name, kernel: s.op.Kernel, path: s.path, pass: core.Backward,
 		in: slices.Concat(dout, in, out), out: slices.Concat(din, refs(scratch)), adds: b.Accumulate, whole: b.AddsWhole,
-		scratch: len(scratch), work: work,
+		scratch: len(scratch), work: work, inPlace: b.InPlace && din[0].slot != nil, place: len(dout),
 		bind: func(i *instr) func(context.Context) error {
-			read, written := tensors(i.in), tensors(i.out)
-			g := &Grads{DOut: read[:len(dout)], In: read[len(dout):][:len(in)], Out: read[len(dout)+len(in):],
-				DIn: written[:len(din)], Add: make([]bool, len(din)), Scratch: written[len(din):]}
+			written := tensors(i.out)
+			read, g := reads(i)
+			g.DIn, g.Scratch = written[:len(din)], written[len(din):]
 			for k := range g.Add {
 				g.Add[k] = i.addsTo(k)
 			}
@@ -177,6 +188,13 @@ func newBackward(s *symbol, dout, din []ref, work core.Work) *instr {
 				return b.Run(ctx, g)
 			}
 		}}
+	if b.Parts != nil {
+		i.byParts = &byParts{*b.Parts, reads}
+	}
+	if b.Looked != nil {
+		i.looked = &looked{of: b.Looked.Of, rows: in[b.Looked.Rows], skip: int32(b.Looked.Skip), dout: dout[0]}
+	}
+	return i
 }
 
 // sum returns the buffer that holds the sum of the terms; one term is its own sum.

@@ -113,7 +113,7 @@ func size(m *models.Model, mem core.Memory, r Run, forwardOnly bool) (autograd.S
 		c.Sums = mem
 	}
 	if r.UpdateInBackward && !forwardOnly {
-		c.Update = func(int, []float32) error { return nil }
+		c.Update = &autograd.Updates{Unit: Units(m, r.Optim)}
 	}
 	out := m.Forward(c)
 	if r.Predicts && forwardOnly {
@@ -216,6 +216,29 @@ func (f *Forecast) Step(best, worst ceiling.Ceilings) (from, to time.Duration) {
 		from, to = from+least, to+most
 	}
 	return from, time.Duration(float64(to) / reached)
+}
+
+// Units returns what the ends of parts of a parameter's gradient must be multiples of to be of use to the
+// optimizer, by the parameter's place among those that are trained; see autograd.Updates. Whole tensors of files
+// always are.
+func Units(m *models.Model, o optim.Config) func(param int) int {
+	trained := m.Trainable()
+	return func(param int) int {
+		entries := trained[param].Entries
+		unit, each := o.Unit(), entries[0].Shape.Elems()
+		for _, e := range entries {
+			if e.Shape.Elems() != each {
+				return 0
+			}
+		}
+		switch {
+		case unit > 0 && each%unit == 0:
+			return unit
+		case len(entries) > 1:
+			return each
+		}
+		return 0
+	}
 }
 
 // Params returns the tensors that an optimizer of the model has to do with, by name and shape: those

@@ -170,9 +170,14 @@ func groups(rounded core.DType, t int, offsets []core.Tensor, product func(e, fr
 		matmul(rounded, product(0, 0, t))
 		return
 	}
+	groupsOf(rounded, offsets[0], 0, offsets[0].Elems()-1, product)
+}
+
+// groupsOf computes the products of groups [from, to).
+func groupsOf(rounded core.DType, offsets core.Tensor, from, to int, product func(e, from, rows int) simd.Product) {
 	var ps []simd.Product
-	ends := offsets[0].Int32s()
-	for e := range len(ends) - 1 {
+	ends := offsets.Int32s()
+	for e := from; e < to; e++ {
 		ps = append(ps, product(e, int(ends[e]), int(ends[e+1]-ends[e])))
 	}
 	matmul(rounded, ps...)

@@ -113,6 +113,9 @@ func (a *Attention) project(c *Context, x *autograd.Value) (q, k, v *autograd.Va
 	if f.Packed {
 		in = split(c.G, in[0], f.Heads*f.HeadDim, f.KVHeads*f.HeadDim, f.KVHeads*f.HeadDim)
 	}
+	if !a.site.patched() { // plain attention is cheap beside what it would keep, the probabilities of all pairs of tokens
+		c.cheap()
+	}
 	if f.QKNormAll {
 		in[0], in[1] = a.qNorm.Forward(c, in[0]), a.kNorm.Forward(c, in[1])
 	}
@@ -129,6 +132,7 @@ func (a *Attention) project(c *Context, x *autograd.Value) (q, k, v *autograd.Va
 
 // rest records attention and the layer after it.
 func (a *Attention) rest(c *Context, q, k, v *autograd.Value) *autograd.Value {
+	defer c.costly()
 	y := a.attend(c, q, k, v)
 	if a.latent != nil {
 		return a.o.Forward(c, a.latent.values(c, y))

@@ -55,7 +55,7 @@ func (b *Body) trained(c *Context, forwardOnly bool) ([]*autograd.Value, error) 
 		c.G.Accumulate(c.Sums)
 	}
 	if c.Update != nil {
-		c.G.Update(c.Update)
+		c.G.Update(*c.Update)
 	}
 	if !forwardOnly {
 		for _, p := range b.Trainable() {

@@ -57,9 +57,9 @@ type Context struct {
 	// Sums is the memory of gradients that are summed over several batches; nil for those of
 	// each batch. See autograd.Graph.Accumulate.
 	Sums core.Memory
-	// Update is called with each gradient as soon as it is complete; nil for gradients that stay. See
+	// Update says what becomes of each gradient as soon as it is complete; nil for gradients that stay. See
 	// autograd.Graph.Update.
-	Update func(param int, gradient []float32) error
+	Update *autograd.Updates
 	// Watch returns what is called in the place of a site's kernel, to look at what it
 	// gives; nil for the kernel itself.
 	Watch func(core.Kernel) core.Kernel

@@ -104,6 +104,12 @@ func linearOp(t int, weight *Param, bias bool, rounded core.DType) autograd.Op {
 	if bias {
 		wrt, each = append(wrt, 2), append(each, core.Work{})
 	}
+	// dweight = dy^T * x, rows [from, to) of it
+	weightGradient := func(g *autograd.Grads, from, to int, dst []float32, add bool) {
+		matmul(rounded, simd.Product{M: to - from, N: in, K: t,
+			A: simd.Matrix{Data: g.DOut[0].Float32s()[from:], Stride: out}, TransA: true,
+			B: matrixAt(g.In[0].Float32s(), 0, in), C: dst, StrideC: in, Accumulate: add})
+	}
 	return autograd.Op{Name: "linear", Outputs: []autograd.Spec{autograd.Float32(t, out)}, Work: one,
 		Forward: func(_ context.Context, args, y []core.Tensor) error {
 			dst := y[0].Float32s()
@@ -116,15 +122,17 @@ func linearOp(t int, weight *Param, bias bool, rounded core.DType) autograd.Op {
 			return nil
 		},
 		Backward: &autograd.Backward{Inputs: []int{0, 1}, Wrt: wrt, Accumulate: []int{0, 1}, Each: each,
+			Parts: &autograd.Parts{Of: 1, Work: one, Run: func(g *autograd.Grads, from, to int, dst []float32) {
+				weightGradient(g, from, to, dst, false)
+			}},
 			Run: func(_ context.Context, g *autograd.Grads) error {
 				dy := g.DOut[0].Float32s()
 				if d := g.DIn[0]; !d.IsZero() { // dx = dy * weight
 					matmul(rounded, simd.Product{M: t, N: in, K: out, A: simd.Matrix{Data: dy, Stride: out},
 						B: weight.operand(g.In[1], 0), C: d.Float32s(), StrideC: in, Accumulate: g.Add[0]})
 				}
-				if d := g.DIn[1]; !d.IsZero() { // dweight = dy^T * x
-					matmul(rounded, simd.Product{M: out, N: in, K: t, A: simd.Matrix{Data: dy, Stride: out}, TransA: true,
-						B: matrixAt(g.In[0].Float32s(), 0, in), C: d.Float32s(), StrideC: in, Accumulate: g.Add[1]})
+				if d := g.DIn[1]; !d.IsZero() {
+					weightGradient(g, 0, out, d.Float32s(), g.Add[1])
 				}
 				if bias && !g.DIn[2].IsZero() {
 					columnSums(g.DIn[2].Float32s(), t, func(sum []float64, r, lo int) {
@@ -168,6 +176,7 @@ func (e *Embedding) Forward(c *Context) *autograd.Value {
 			return nil
 		},
 		Backward: &autograd.Backward{Inputs: []int{1}, Wrt: []int{0}, Accumulate: []int{0},
+			Looked: &autograd.Looked{Of: 0, Rows: 1, Skip: e.Padding},
 			Run: func(_ context.Context, g *autograd.Grads) error {
 				dw, ids, dy := g.DIn[0].Float32s(), g.In[1].Int32s(), g.DOut[0].Float32s()
 				if !g.Add[0] {

@@ -58,7 +58,7 @@ func crossEntropyOp(c *Context, logits *autograd.Value, share float64) autograd.
 			out[0].Float32s()[0] = float32(sum64(losses) / float64(divisor))
 			return nil
 		},
-		Backward: &autograd.Backward{Inputs: []int{0, 1, 2}, Outputs: []int{1}, Wrt: []int{0},
+		Backward: &autograd.Backward{Inputs: []int{0, 1, 2}, Outputs: []int{1}, Wrt: []int{0}, InPlace: true,
 			Run: func(_ context.Context, g *autograd.Grads) error {
 				x, labels, saved, dx := g.In[0].Float32s(), g.In[1].Int32s(), g.Out[1].Float32s(), g.DIn[0].Float32s()
 				scale := float64(g.DOut[0].Float32s()[0]) / float64(g.In[2].Float32s()[0])

@@ -80,7 +80,9 @@ func NewMoE(b *Builder, path, sitePath string, cfg MoEConfig) *MoE {
 
 // Forward records the block: x [T, D], y [T, D].
 func (m *MoE) Forward(c *Context, x *autograd.Value) *autograd.Value {
-	c.costly()
+	if m.kernel != nil || m.shared != nil || m.router.patched() || m.router.gate.patched() {
+		c.costly()
+	}
 	r := m.router.Forward(c, x)
 	c.routed = append(c.routed, r)
 	y := m.experts(c, x, r.weights, r.ids)
@@ -93,16 +95,23 @@ func (m *MoE) Forward(c *Context, x *autograd.Value) *autograd.Value {
 // experts records what the experts of each token make of it: weights and ids [T, K].
 func (m *MoE) experts(c *Context, x, weights, ids *autograd.Value) *autograd.Value {
 	gateUp, down := c.Leaf(m.gateUp), c.Leaf(m.down)
+	defer c.costly()
 	if m.kernel != nil {
 		return m.fused(c, c.T(), x, ids, weights, gateUp, down)[0]
 	}
 	// Sorted by expert, the tokens of each lie side by side: one product for each expert instead
-	// of one for each token.
+	// of one for each token. The copies, as many times the tokens as there are choices, are made again.
+	if c.leave == nil {
+		c.cheap()
+	}
 	rows := permute(c.G, x, ids, m.facts.Experts)
-	gate, up := halve(c.G, groupedLinear(c, rows.x, gateUp, m.gateUp, rows.offsets))
+	both := groupedLinear(c, rows.x, gateUp, m.gateUp, rows.offsets)
+	c.cheap()
+	gate, up := halve(c.G, both)
 	gate, up = m.adapt(c, 0, rows.x, gate, &rows), m.adapt(c, 1, rows.x, up, &rows)
 	hidden := mul(c.G, silu(c.G, gate), up)
 	z := m.adapt(c, 2, hidden, groupedLinear(c, hidden, down, m.down, rows.offsets), &rows)
+	c.costly()
 	return unpermute(c.G, z, weights, rows.where)
 }
 
@@ -164,6 +173,13 @@ func groupedLinear(c *Context, x, weight *autograd.Value, p *Param, offsets *aut
 	n, out, in := x.Shape()[0], weight.Shape()[1], weight.Shape()[2]
 	one := products(1, n, out, in)
 	few := c.T() <= simd.FewRows // then an expert has no more, whatever the router chooses
+	// of experts [from, to); one that no token chose has a product, too: of no rows, which clears the gradient
+	weightGradient := func(g *autograd.Grads, from, to int, dst []float32) {
+		groupsOf(core.InvalidDType, g.In[2], from, to, func(e, row, m int) simd.Product {
+			return simd.Product{M: out, N: in, K: m, A: matrixAt(g.DOut[0].Float32s(), row, out), TransA: true,
+				B: matrixAt(g.In[0].Float32s(), row, in), C: dst[(e-from)*out*in:], StrideC: in}
+		})
+	}
 	return c.G.Apply(autograd.Op{Name: "grouped_linear", Outputs: []autograd.Spec{autograd.Float32(n, out)}, Work: one,
 		Forward: func(_ context.Context, args, y []core.Tensor) error {
 			groups(core.InvalidDType, n, args[2:], func(e, from, m int) simd.Product {
@@ -174,7 +190,8 @@ func groupedLinear(c *Context, x, weight *autograd.Value, p *Param, offsets *aut
 			return nil
 		},
 		Backward: &autograd.Backward{Inputs: []int{0, 1, 2}, Wrt: []int{0, 1}, Accumulate: []int{0},
-			Each: []core.Work{one, one}, Run: func(_ context.Context, g *autograd.Grads) error {
+			Parts: &autograd.Parts{Of: 1, Work: one, Run: weightGradient},
+			Each:  []core.Work{one, one}, Run: func(_ context.Context, g *autograd.Grads) error {
 				if d := g.DIn[0]; !d.IsZero() {
 					groups(core.InvalidDType, n, g.In[2:], func(e, from, m int) simd.Product {
 						return simd.Product{M: m, N: in, K: out, A: matrixAt(g.DOut[0].Float32s(), from, out),
@@ -182,11 +199,7 @@ func groupedLinear(c *Context, x, weight *autograd.Value, p *Param, offsets *aut
 					})
 				}
 				if d := g.DIn[1]; !d.IsZero() {
-					// An expert that no token chose has a product, too: one of no rows, which clears the gradient.
-					groups(core.InvalidDType, n, g.In[2:], func(e, from, m int) simd.Product {
-						return simd.Product{M: out, N: in, K: m, A: matrixAt(g.DOut[0].Float32s(), from, out), TransA: true,
-							B: matrixAt(g.In[0].Float32s(), from, in), C: d.Float32s()[e*out*in:], StrideC: in}
-					})
+					weightGradient(g, 0, weight.Shape()[0], d.Float32s())
 				}
 				return nil
 			}},

@@ -24,7 +24,7 @@ func (adamW) keeps(p *Param) []slot {
 
 func (a adamW) change(s *step, p *Param, state []core.Tensor) func(value []float32, lo, hi int) {
 	c, m, v := a.coefficients(s), state[0].Float32s(), state[1].Float32s()
-	return func(value []float32, lo, hi int) { c.Update(value, p.Grad[lo:hi], m[lo:hi], v[lo:hi]) }
+	return func(value []float32, lo, hi int) { c.Update(value, p.gradient(lo, hi), m[lo:hi], v[lo:hi]) }
 }
 
 // coefficients are the numbers of one step that all elements share.

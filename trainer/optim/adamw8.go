@@ -44,7 +44,7 @@ func (a adamW8) change(s *step, p *Param, state []core.Tensor) func(value []floa
 			b := at / block
 			a.signed.Decode(m, code1[at:to], max1[b])
 			a.unsigned.Decode(v, code2[at:to], max2[b])
-			c.Update(value[at-lo:to-lo], p.Grad[at:to], m, v)
+			c.Update(value[at-lo:to-lo], p.gradient(at, to), m, v)
 			max1[b], max2[b] = simd.MaxAbs(m), simd.MaxAbs(v)
 			a.signed.Encode(code1[at:to], m, max1[b])
 			a.unsigned.Encode(code2[at:to], v, max2[b])

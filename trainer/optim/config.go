@@ -111,6 +111,18 @@ func (c Config) rule() rule {
 	return adamW{c}
 }
 
+// Unit returns what the ends of a part of a parameter, but for its own end, must be multiples of for Update to
+// change it by itself, in elements; 0 where an element's change depends on all of the gradient.
+func (c Config) Unit() int {
+	switch c.Kind {
+	case AdamW8:
+		return block
+	case Adafactor, Muon:
+		return 0
+	}
+	return 1
+}
+
 // Bytes returns the memory that an optimizer of these parameters takes besides them and their
 // gradients. Of a parameter, Name and Shape count.
 func (c Config) Bytes(params []Param) int64 {

@@ -15,7 +15,7 @@ func (l lion) change(s *step, p *Param, state []core.Tensor) func(value []float3
 	keep, lr, scale := s.keep(), float32(s.lr), float32(s.scale)
 	beta1, new1, beta2, new2 := float32(l.Beta1), float32(1-l.Beta1), float32(l.Beta2), float32(1-l.Beta2)
 	return func(value []float32, lo, hi int) {
-		m, g := state[0].Float32s()[lo:hi], p.Grad[lo:hi]
+		m, g := state[0].Float32s()[lo:hi], p.gradient(lo, hi)
 		for i, x := range value {
 			x, g := float32(keep*x), float32(scale*g[i])
 			switch c := float32(beta1*m[i]) + float32(new1*g); {

@@ -18,7 +18,11 @@ type Param struct {
 	Grad  []float32  // as long as the value; only read; nil where Update gets it
 	Decay bool       // whether weight decay applies
 	Rate  float64    // what the learning rate is multiplied by; 0 means 1
+	from  int        // the element that Grad begins with
 }
+
+// gradient returns that of elements [lo, hi).
+func (p *Param) gradient(lo, hi int) []float32 { return p.Grad[lo-p.from : hi-p.from] }
 
 // elems returns how many elements the parameter has.
 func (p *Param) elems() int {
@@ -166,29 +170,30 @@ const block, grain = 256, 1 << 13
 func (o *Optimizer) Step(lr, gradScale float64) {
 	o.Begin()
 	for i := range o.params {
-		o.Update(i, o.params[i].Grad, lr, gradScale)
+		o.Update(i, 0, o.params[i].Grad, lr, gradScale)
 	}
 }
 
-// Begin begins a step, in which Update is called once for each parameter.
+// Begin begins a step, in which Update is called once for each element of each parameter.
 func (o *Optimizer) Begin() { o.t++ }
 
-// Update changes parameter i, in the order given to New, from its gradient times gradScale.
-func (o *Optimizer) Update(i int, grad []float32, lr, gradScale float64) {
+// Update changes parameter i, in the order given to New, from its gradient times gradScale: all of it, or the
+// elements from one on that there is a gradient of; see Config.Unit.
+func (o *Optimizer) Update(i, from int, grad []float32, lr, gradScale float64) {
 	p := o.params[i]
-	p.Grad = grad
+	p.Grad, p.from = grad, from
 	s := &step{t: o.t, lr: lr * cmp.Or(p.Rate, 1), scale: gradScale}
 	if p.Decay {
 		s.decay = o.config.WeightDecay
 	}
 	change := o.rule.change(s, &p, o.state[i])
-	n := p.elems()
+	n := from + len(grad)
 	round := rounding{}
 	if p.Half != nil {
 		round = newRounding(o.config.Seed, o.t, p.Name)
 	}
-	simd.Parallel((n+block-1)/block, grain/block, func(lo, hi int) {
-		lo, hi = lo*block, min(hi*block, n)
+	simd.Parallel((len(grad)+block-1)/block, grain/block, func(lo, hi int) {
+		lo, hi = from+lo*block, min(from+hi*block, n)
 		if p.Half == nil {
 			change(p.Value[lo:hi], lo, hi)
 			return

@@ -21,14 +21,14 @@ func (r sgd) change(s *step, p *Param, state []core.Tensor) func(value []float32
 	lr, scale, decay, momentum := float32(s.lr), float32(s.scale), float32(s.decay), float32(r.Momentum)
 	if state == nil {
 		return func(value []float32, lo, hi int) {
-			for i, g := range p.Grad[lo:hi] {
+			for i, g := range p.gradient(lo, hi) {
 				value[i] -= float32(lr * (float32(scale*g) + float32(decay*value[i])))
 			}
 		}
 	}
 	return func(value []float32, lo, hi int) {
 		m := state[0].Float32s()[lo:hi]
-		for i, g := range p.Grad[lo:hi] {
+		for i, g := range p.gradient(lo, hi) {
 			m[i] = float32(momentum*m[i]) + (float32(scale*g) + float32(decay*value[i]))
 			value[i] -= float32(lr * m[i])
 		}
