@@ -50,10 +50,8 @@ func (p *Program) updateByParts(g *parting, after map[int][]*instr) bool {
 		return false
 	}
 	in, later := p.tape[u.writer], (*instr)(nil)
-	first := g.grad
 	if in.looked != nil && in.looked.of == u.out && in.addsTo(u.out) {
-		later, first = in, in.over[u.out]
-		u = g.uses[first]
+		later, u = in, g.uses[in.over[u.out]]
 		in = p.tape[u.writer]
 		if len(u.readers) != 1 || g.columns%g.updates.Unit(g.param) != 0 {
 			return false
@@ -67,8 +65,8 @@ func (p *Program) updateByParts(g *parting, after map[int][]*instr) bool {
 	parts := p.parts(in, g)
 	if later != nil {
 		wait := p.wait(g, later)
-		parts.out = append(parts.out, refs([]*slot{wait.slot})...)
-		parts.in = append(parts.in, later.looked.rows)
+		parts.out, parts.scratch = append(parts.out, refs([]*slot{wait.slot})...), 2
+		parts.in = append(parts.in, later.looked.rows) // behind all that the operation reads
 		parts.bind = p.bindParts(in.byParts, g, wait)
 		later.replaced = true
 		at := g.uses[g.grad].writer
@@ -116,6 +114,10 @@ func (p *Program) bindParts(by *byParts, g *parting, wait *waiting) func(in *ins
 			in.elsewhere = 0
 			if wait != nil {
 				wait.find()
+			}
+			if p.looking { // at all of these, of which not all may be written
+				clear(part)
+				wait.clear()
 			}
 			for from := 0; from < g.rows; from += g.step {
 				if err := ctx.Err(); err != nil {
@@ -182,6 +184,13 @@ func (w *waiting) find() {
 	w.rows = append(w.rows[:0], w.looked.rows.tensor().Int32s()...)
 	slices.Sort(w.rows)
 	w.rows = slices.DeleteFunc(slices.Compact(w.rows), func(row int32) bool { return row == w.looked.skip })
+}
+
+// clear clears all rows that may be.
+func (w *waiting) clear() {
+	if w != nil {
+		clear(w.slot.tensor.Float32s())
+	}
 }
 
 // row returns the gradient of the i-th of the rows.

@@ -20,9 +20,12 @@ func withSilentBlocks(cfg *DecoderConfig) {
 }
 
 // again counts the operations that are computed again for the backward pass, by their name.
-func again(t *testing.T, d *Decoder, b data.Batch) map[string]int {
+func again(t *testing.T, d *Decoder, b data.Batch, change ...func(c *Context)) map[string]int {
 	t.Helper()
 	c := newContext(t, b.B, b.S)
+	for _, f := range change {
+		f(c)
+	}
 	fill(t, c, b)
 	p, err := d.Compile(c, d.Forward(c).Loss, false)
 	if err != nil {
@@ -45,17 +48,17 @@ func again(t *testing.T, d *Decoder, b data.Batch) map[string]int {
 }
 
 // TestWhatIsComputedAgainEndsWithItsBlock: a block that says nothing is itself computed
-// again, and nothing after it is but plain attention.
+// again, and nothing after it is.
 func TestWhatIsComputedAgainEndsWithItsBlock(t *testing.T) {
 	plain := func(cfg *DecoderConfig) { cfg.Layers = 3 }
 	b := randomBatch(newRand(5), 2, 6, tiny().Vocab)
-	if counts := again(t, newDecoder(t, tiny(withSilentBlocks), 9), b); counts["attention"] != 3 ||
+	if counts := again(t, newDecoder(t, tiny(withSilentBlocks), 9), b); counts["attention"] != 0 ||
 		counts["linear"] != 3*2 {
-		t.Errorf("computed again: %v; want two linear layers of each block, and attention", counts)
+		t.Errorf("computed again: %v; want two linear layers of each block, and no attention", counts)
 	}
-	if counts := again(t, newDecoder(t, tiny(plain), 9), b); counts["attention"] != 3 || counts["linear"] != 0 ||
+	if counts := again(t, newDecoder(t, tiny(plain), 9), b); counts["attention"] != 0 || counts["linear"] != 0 ||
 		counts["silu"] != 3 {
-		t.Errorf("computed again: %v; want the activation of each MLP, attention, and no linear layer", counts)
+		t.Errorf("computed again: %v; want the activation of each MLP, and no product", counts)
 	}
 	loss, grads := trained(t, newDecoder(t, tiny(withSilentBlocks), 9), b, false)
 	want, wantGrads := trained(t, newDecoder(t, tiny(plain), 9), b, false)
@@ -64,5 +67,17 @@ func TestWhatIsComputedAgainEndsWithItsBlock(t *testing.T) {
 	}
 	for name, g := range grads {
 		equal(t, name, g, wantGrads[name])
+	}
+}
+
+// TestPlainAttentionIsComputedAgainWhereGradientsDoNotStay, and no product before it.
+func TestPlainAttentionIsComputedAgainWhereGradientsDoNotStay(t *testing.T) {
+	used := func(c *Context) {
+		c.Update = &autograd.Updates{Use: func(int, int, []float32) error { return nil }}
+	}
+	b := randomBatch(newRand(5), 2, 6, tiny().Vocab)
+	counts := again(t, newDecoder(t, tiny(withQKNorm), 9), b, used)
+	if n := tiny(withQKNorm).Layers; counts["attention"] != n || counts["linear"] != 0 {
+		t.Errorf("computed again: %v; want attention of %d layers, and no linear layer", counts, n)
 	}
 }
