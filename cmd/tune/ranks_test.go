@@ -114,6 +114,7 @@ func TestRanksHaveTheLossesOfOne(t *testing.T) {
 	for _, tt := range []struct{ name, model, flags string }{
 		{"dense, full, none", "llama", "--kernels none"},
 		{"moe, full, all", "qwen3_moe", "--kernels all"},
+		{"dense, rows of several lengths", "llama", "--kernels all --no-packing --group-by-length"},
 		{"dense, LoRA, all", "llama", "--kernels all --lora-rank 4"},
 		{"moe, LoRA, none", "glm4_moe", "--kernels none --lora-rank 4 --lora-dropout 0.1"},
 	} {
