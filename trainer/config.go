@@ -30,6 +30,8 @@ type Config struct {
 	Batch      int     `json:"batch"`  // rows of a batch
 	Seq        int     `json:"seq"`    // tokens of a row
 	Accumulate int     `json:"grad_accum"`
+	// GroupByLength has rows of similar lengths in a step: see data.Loader.Group. It takes rows of one example each.
+	GroupByLength bool `json:"group_by_length,omitempty"`
 
 	LR          float64     `json:"lr"`
 	Schedule    optim.Decay `json:"schedule"`
@@ -140,6 +142,9 @@ func (c Config) Validate() error {
 	need(c.Seq > 1, "trainer.Config.Seq is %d, must be at least 2: the model predicts each token from those before it", c.Seq)
 	need(c.Batch <= nn.MaxTokens/max(c.Seq, 1), "trainer.Config.Batch %d of trainer.Config.Seq %d is more than %d tokens at once", c.Batch, c.Seq, nn.MaxTokens)
 	need(c.Accumulate > 0 && c.Accumulate <= mostAccumulate, "trainer.Config.Accumulate is %d, must be between 1 and %d", c.Accumulate, mostAccumulate)
+	need(!c.GroupByLength || c.Data.NoPacking, "trainer.Config.GroupByLength is given, but examples share rows until "+
+		"these are full, and so there is no padding to spare: leave it out, or give each example a row of its own with "+
+		"corpus.Config.NoPacking")
 	need(c.LR > 0 && finite(c.LR), "trainer.Config.LR is %g, must be positive", c.LR)
 	need(c.Warmup >= 0, "trainer.Config.Warmup is %d, must not be negative", c.Warmup)
 	need(c.WarmupRatio >= 0 && c.WarmupRatio <= 1, "trainer.Config.WarmupRatio is %g, must be between 0 and 1", c.WarmupRatio)

@@ -27,6 +27,9 @@ type EngineConfig struct {
 	Accumulate  int // batches whose gradients make one step; 0 means 1
 	Clip        float64
 	Optim       optim.Config
+	// Lengths are those below Seq to which batches are cut where that takes padding alone away, so that they take less
+	// time; see data.Lengths. There is a graph for each, made when a batch first needs it, in the memory of that for Seq.
+	Lengths []int
 	// UpdateInBackward has each parameter updated as soon as its gradient is complete; see atOnce.
 	UpdateInBackward bool
 	Seed             uint64                    // of the dropout of adapters
@@ -61,7 +64,9 @@ type Engine struct {
 	cfg       EngineConfig
 	model     *models.Model
 	mem       core.Memory
-	program   *nn.Compiled
+	graphs    *graphs
+	program   *graph     // of graphs, that of the newest batch
+	apart     bool       // see autograd.Program.Apart
 	eval      *Evaluator // made at the first Evaluate
 	opt       *optim.Optimizer
 	grads     [][]float32     // what the optimizer reads, where the graph has it
@@ -124,26 +129,13 @@ func NewEngine(m *models.Model, mem core.Memory, cfg EngineConfig) (*Engine, err
 	return e, nil
 }
 
-// compile makes the training graph.
-func (e *Engine) compile() error {
-	c, err := nn.NewContext(e.mem, e.cfg.Batch, e.cfg.Seq, e.cfg.MaxPosition)
-	if err != nil {
+// compile makes the training graph for the longest rows.
+func (e *Engine) compile() (err error) {
+	if e.graphs, err = newGraphs(e.cfg.Seq, e.cfg.Lengths, e.graph); err != nil {
+		e.graphs = nil
 		return err
 	}
-	c.Checkpoint, c.CheckpointLayers = e.cfg.GradientCheckpointing, e.cfg.CheckpointLayers
-	c.Training, c.Watch = true, e.cfg.Check.Watch
-	if e.cfg.Accumulate > 1 {
-		c.Sums = &e.host
-	}
-	if e.judge != nil {
-		c.Weigh = e.judge.weigh
-	}
-	if e.cfg.UpdateInBackward {
-		c.Update = e.updates()
-	}
-	if e.program, err = e.model.Compile(c, e.model.Forward(c).Loss, false); err != nil {
-		return err
-	}
+	e.program = e.graphs.longest()
 	e.grads = e.grads[:0]
 	if e.cfg.UpdateInBackward {
 		return nil
@@ -183,6 +175,10 @@ func (e *Engine) Step(ctx context.Context, batches []data.Batch, lr float64) (St
 	if n := len(batches); n < 1 || n > e.cfg.Accumulate {
 		return r, fmt.Errorf("trainer: a step takes up to %d batches, got %d", e.cfg.Accumulate, n)
 	}
+	batches, err := e.fit(batches)
+	if err != nil {
+		return r, err
+	}
 	for _, b := range batches {
 		r.Targets += b.Targets()
 		r.Tokens += b.B * b.S
@@ -196,11 +192,11 @@ func (e *Engine) Step(ctx context.Context, batches []data.Batch, lr float64) (St
 	if e.cfg.UpdateInBackward {
 		return r, e.stepAtOnce(ctx, batches[0], lr, &r)
 	}
-	err := e.gradients(ctx, batches, &r)
+	err = e.gradients(ctx, batches, &r)
 	if errors.Is(err, core.ErrSpoiled) { // a plugin died while it was adding to them
-		e.program.Apart(true)
+		e.apart = true
 		err = e.gradients(ctx, batches, &r)
-		e.program.Apart(false)
+		e.apart = false
 	}
 	if err != nil {
 		return r, err
@@ -272,12 +268,14 @@ func (n *notFinite) Unwrap() error { return ErrNonFinite }
 
 // forward runs the forward pass on a batch, the i-th of the step.
 func (e *Engine) forward(ctx context.Context, i int, b data.Batch, r *StepResult) error {
+	e.program = e.graphs.at(b.S)
 	if err := e.program.Batch.Fill(b, r.Targets); err != nil {
 		return err
 	}
 	world := e.cfg.World
 	e.program.Batch.Draw(e.cfg.Seed, uint64(e.opt.T()), uint64(i*world.Size()+world.Rank()))
 	e.program.Adding(i > 0)
+	e.program.Apart(e.apart)
 	start := time.Now()
 	loss, err := e.program.Forward(ctx)
 	if err != nil {
@@ -298,7 +296,7 @@ func (e *Engine) accumulate(ctx context.Context, i int, last bool, b data.Batch,
 	}
 	start := time.Now()
 	if last {
-		defer e.ranks.beside(e.program)()
+		defer e.ranks.beside(e.program.Compiled)()
 	}
 	if err := e.program.Backward(ctx); err != nil {
 		return err
@@ -320,7 +318,7 @@ func (e *Engine) accumulate(ctx context.Context, i int, last bool, b data.Batch,
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // suspects are what this step can have gone wrong by.
-func (e *Engine) suspects() suspects { return suspects{e.model, e.program, e.opt.T()} }
+func (e *Engine) suspects() suspects { return suspects{e.model, e.program.Compiled, e.opt.T()} }
 
 // Evaluate is Evaluator.Loss with the engine's batch size and loss; it is made at the first call. Each of several ranks
 // has its own share of the batches, which are dealt in turn, and all get the result.
@@ -338,8 +336,8 @@ func (e *Engine) evalMetrics() *preference.Metrics { return e.eval.judge.metrics
 // evaluator makes the evaluator, if there is none yet.
 func (e *Engine) evaluator() (err error) {
 	if e.eval == nil {
-		e.eval, err = newEvaluator(e.model, e.mem, e.cfg.Batch, e.cfg.Seq, e.cfg.MaxPosition, e.cfg.Check,
-			&Evaluator{judge: newJudge(e.cfg.Preference, e.reference), seen: e.cfg.Seen})
+		e.eval, err = newEvaluator(e.model, e.mem, e.cfg, &Evaluator{judge: newJudge(e.cfg.Preference, e.reference),
+			seen: e.cfg.Seen})
 	}
 	if err == nil {
 		e.eval.updates = e.opt.T()
@@ -347,9 +345,14 @@ func (e *Engine) evaluator() (err error) {
 	return err
 }
 
-// Program returns the compiled training graph, for its statistics; nil after a Repatch that
-// has failed.
-func (e *Engine) Program() *nn.Compiled { return e.program }
+// Program returns the compiled training graph for the longest rows, for its statistics, in which those for shorter ones
+// are counted; nil after a Repatch that has failed.
+func (e *Engine) Program() *nn.Compiled {
+	if longest := e.graphs.longest(); longest != nil {
+		return longest.Compiled
+	}
+	return nil
+}
 
 // Close gives the graphs' memory back and lets the model be patched again.
 func (e *Engine) Close() {
@@ -362,11 +365,9 @@ func (e *Engine) Close() {
 }
 
 func (e *Engine) closeGraphs() {
-	if e.program != nil {
-		e.program.Close()
-	}
+	e.graphs.close()
 	if e.eval != nil {
 		e.eval.Close()
 	}
-	e.program, e.eval = nil, nil
+	e.graphs, e.program, e.eval = nil, nil, nil
 }

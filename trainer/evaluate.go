@@ -17,14 +17,13 @@ import (
 // evaluator exists; Close it before patching again.
 type Evaluator struct {
 	model    *models.Model
-	program  *nn.Compiled
+	graphs   *graphs
 	updates  int    // that training has made
 	judge    *judge // nil without preferences
 	world    *distributed.World
 	measured []measured // of each batch of the last Loss, of all ranks
 
-	seen      func(b data.Batch, next []int32) // nil unless somebody looks at the likeliest tokens
-	likeliest *autograd.Value
+	seen func(b data.Batch, next []int32) // nil unless somebody looks at the likeliest tokens
 }
 
 // measured is the mean loss of a batch, and what it is a mean of.
@@ -34,35 +33,42 @@ type measured struct{ loss, weight, targets float64 }
 // batches of so many rows of seq tokens, whose positions stay below maxPosition. check
 // compares the kernels' calls with the plain forward; nil for no comparison.
 func NewEvaluator(m *models.Model, mem core.Memory, batch, seq, maxPosition int, check *crosscheck.Checker) (*Evaluator, error) {
-	return newEvaluator(m, mem, batch, seq, maxPosition, check, &Evaluator{})
+	return NewPredictor(m, mem, batch, seq, maxPosition, check, nil)
 }
 
 // NewPredictor is NewEvaluator of one that shows seen each batch with the likeliest token after each of its tokens, -1
 // where nothing is to be predicted. The logits are in memory for that, whatever kernel the loss has.
 func NewPredictor(m *models.Model, mem core.Memory, batch, seq, maxPosition int, check *crosscheck.Checker,
 	seen func(b data.Batch, next []int32)) (*Evaluator, error) {
-	return newEvaluator(m, mem, batch, seq, maxPosition, check, &Evaluator{seen: seen})
+	cfg := EngineConfig{Batch: batch, Seq: seq, MaxPosition: maxPosition, Check: check}
+	return newEvaluator(m, mem, cfg, &Evaluator{seen: seen})
 }
 
-// newEvaluator makes the graph of e.
-func newEvaluator(m *models.Model, mem core.Memory, batch, seq, maxPosition int, check *crosscheck.Checker,
-	e *Evaluator) (*Evaluator, error) {
-	c, err := nn.NewContext(mem, batch, seq, maxPosition)
+// newEvaluator makes the graph of e for the longest rows.
+func newEvaluator(m *models.Model, mem core.Memory, cfg EngineConfig, e *Evaluator) (_ *Evaluator, err error) {
+	e.model = m
+	e.graphs, err = newGraphs(cfg.Seq, cfg.Lengths, func(seq int, within *autograd.Program) (*graph, error) {
+		c, err := nn.NewContext(mem, cfg.Batch, seq, min(seq, cfg.MaxPosition))
+		if err != nil {
+			return nil, err
+		}
+		c.G.Within(within)
+		c.Watch = cfg.Check.Watch
+		if e.judge != nil {
+			c.Weigh = e.judge.weigh
+		}
+		out, g := m.Forward(c), &graph{}
+		if e.seen != nil {
+			g.likeliest = nn.Likeliest(c, out.Logits)
+		}
+		if g.Compiled, err = m.Compile(c, out.Loss, true); err != nil {
+			return nil, err
+		}
+		return g, nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	c.Watch = check.Watch
-	if e.judge != nil {
-		c.Weigh = e.judge.weigh
-	}
-	out := m.Forward(c)
-	if e.seen != nil {
-		e.likeliest = nn.Likeliest(c, out.Logits)
-	}
-	if e.program, err = m.Compile(c, out.Loss, true); err != nil {
-		return nil, err
-	}
-	e.model = m
 	return e, nil
 }
 
@@ -113,15 +119,16 @@ func meanOf(batches []measured) (loss float64, targets int) {
 
 // forward returns the loss of a batch with so many targets.
 func (e *Evaluator) forward(ctx context.Context, b data.Batch, targets int) (float64, error) {
-	if err := e.program.Batch.Fill(b, targets); err != nil {
+	g := e.graphs.at(b.S)
+	if err := g.Batch.Fill(b, targets); err != nil {
 		return 0, err
 	}
-	l, err := e.program.Forward(ctx)
+	l, err := g.Forward(ctx)
 	if err == nil && !finite(l) {
-		err = suspects{e.model, e.program, e.updates}.blame(ctx, "loss", l)
+		err = suspects{e.model, g.Compiled, e.updates}.blame(ctx, "loss", l)
 	}
 	if err == nil && e.seen != nil {
-		e.seen(b, e.program.Tensor(e.likeliest).Int32s())
+		e.seen(b, g.Tensor(g.likeliest).Int32s())
 	}
 	return l, err
 }
@@ -130,6 +137,9 @@ func (e *Evaluator) forward(ctx context.Context, b data.Batch, targets int) (flo
 func (e *Evaluator) batch(ctx context.Context, b data.Batch) (loss float64, weight, targets int, err error) {
 	if targets = b.Targets(); targets == 0 {
 		return 0, 0, 0, nil
+	}
+	if b, _, err = e.graphs.fit(b); err != nil {
+		return 0, 0, 0, err
 	}
 	of := e.judge.total(b)
 	if weight = targets; e.judge != nil {
@@ -142,4 +152,4 @@ func (e *Evaluator) batch(ctx context.Context, b data.Batch) (loss float64, weig
 }
 
 // Close gives the graph's memory back and lets the model be patched again.
-func (e *Evaluator) Close() { e.program.Close() }
+func (e *Evaluator) Close() { e.graphs.close() }

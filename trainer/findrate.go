@@ -58,18 +58,20 @@ func (j *Job) FindRate(ctx context.Context, steps int) (*Rates, error) {
 	}
 	defer release()
 	r := &session{job: j, out: &output{}, batch: c.Batch, accumulate: c.Accumulate, sum: &Summary{}}
+	if r.loader, r.lengths, err = j.Deal(); err != nil {
+		return nil, err
+	}
 	if err := errors.Join(r.patch(ctx), r.checkMemory()); err != nil {
 		return nil, err
 	}
-	if r.engine, err = NewEngine(j.Model, j.Memory, c.Engine()); err != nil {
+	config := c.Engine()
+	config.Lengths = r.lengths
+	if r.engine, err = NewEngine(j.Model, j.Memory, config); err != nil {
 		return nil, err
 	}
 	defer r.engine.Close()
 	if _, err := r.engine.Refer(ctx, j.Train); err != nil {
 		return nil, fmt.Errorf("the reference's log-probabilities: %w", err)
-	}
-	if r.loader, err = data.NewLoader(j.Train, c.Batch, c.Seed); err != nil {
-		return nil, err
 	}
 	return r.rise(ctx, steps)
 }

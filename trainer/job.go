@@ -150,6 +150,26 @@ func savedFiles(c Config) ([]File, error) {
 	return append(files, File{templateFile, []byte(text)}), nil
 }
 
+// Deal returns what deals the rows to train on, and the lengths below Seq for which graphs are worth making. Rows that
+// examples share have none: they are full.
+func (j *Job) Deal() (l *data.Loader, shorter []int, err error) {
+	c := j.Config
+	if l, err = data.NewLoader(j.Train, c.Batch, c.Seed); err != nil || !c.Data.NoPacking {
+		return l, nil, err
+	}
+	if c.GroupByLength {
+		if err := l.Group(c.Batch * c.Accumulate); err != nil {
+			return nil, nil, err
+		}
+	}
+	longest, err := l.Longest()
+	if err != nil {
+		return nil, nil, err
+	}
+	lengths := data.Lengths(longest, c.Seq)
+	return l, lengths[:len(lengths)-1], nil
+}
+
 // DataModel returns what the rows of a run depend on besides its data.
 func DataModel(c Config, tok *tokenizer.Tokenizer) corpus.Model {
 	m := corpus.Model{Encoder: tok, EOS: data.None, Pad: data.None, Seq: c.Seq, Seed: c.Seed, Kind: c.kind()}

@@ -50,6 +50,7 @@ type session struct {
 	accumulate int                 // batches of a step of this rank
 	out        *output
 	loader     *data.Loader
+	lengths    []int // see EngineConfig
 	epoch      epoch
 	schedule   optim.Schedule
 	state      State
@@ -112,6 +113,9 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 	if r.check = crosscheck.New(c.CheckEvery); r.check != nil {
 		r.check.Strict, r.check.OnWrong = c.Strict, r.onWrong
 	}
+	if r.loader, r.lengths, err = j.Deal(); err != nil {
+		return nil, err
+	}
 	if err := r.patch(ctx); err != nil {
 		return nil, err
 	}
@@ -119,7 +123,7 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 		return nil, err
 	}
 	config := j.Config.Engine()
-	config.Batch, config.Accumulate, config.Check = r.batch, r.accumulate, r.check
+	config.Batch, config.Accumulate, config.Check, config.Lengths = r.batch, r.accumulate, r.check, r.lengths
 	config.World, config.Reduce = j.World, c.Ranks.Reduce
 	if err := r.ask(); err != nil {
 		return nil, err

@@ -61,7 +61,7 @@ func (r *session) checkMemory() error {
 	if c.Force {
 		return nil
 	}
-	f, err := forecast.New(j.Model, j.Memory, forecast.Run{Batch: r.batch, Seq: c.Seq, Accumulate: r.accumulate,
+	f, err := forecast.New(j.Model, j.Memory, forecast.Run{Batch: r.batch, Seq: c.Seq, Lengths: r.lengths, Accumulate: r.accumulate,
 		GradientCheckpointing: c.GradientCheckpointing, CheckpointLayers: c.CheckpointLayers,
 		Evaluates: rowsIn(j.Eval) > 0 && !c.Checkpoints.NoEval, Predicts: c.Metric.Name == metric.TokenAccuracy,
 		Answers: c.Answers(), Plugins: len(r.sum.Report.Applied()), Optim: c.OptimConfig(),

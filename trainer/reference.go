@@ -60,7 +60,11 @@ func (e *Engine) Refer(ctx context.Context, rows data.Rows) (computed int, err e
 		if err := ctx.Err(); err != nil {
 			return computed, err
 		}
-		if err := j.begin(b, j.total(b)); err != nil {
+		b, _, err := e.eval.graphs.fit(b)
+		if err == nil {
+			err = j.begin(b, j.total(b))
+		}
+		if err != nil {
 			return computed, err
 		}
 		known := true

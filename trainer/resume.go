@@ -96,7 +96,7 @@ func older(dir string) string {
 
 // free are the fields of a Config that may differ when a run is resumed: they change no
 // number, or, like the paths, what they stand for is compared by its content. Of the data
-// that is every field: the rows that come of them are compared.
+// that is every field but NoPacking, by which batches are cut: the rows that come of them are compared.
 var free = []string{"model", "out", "threads", "strict", "check_every", "gradient_checkpointing", "checkpoint_layers",
 	"checkpoints.save_every", "checkpoints.keep", "checkpoints.load_best_at_end", "preference.ref_cache",
 	"checkpoints.early_stopping", "checkpoints.early_stopping_threshold", "metric.metric", "metric.max_new_tokens",
@@ -122,7 +122,7 @@ func (r *Resume) Check(c Config) error {
 	known := fields.Names(reflect.TypeFor[Config]())
 	var errs []error
 	for _, name := range names {
-		isFree := slices.Contains(free, name) || strings.HasPrefix(name, "data.")
+		isFree := slices.Contains(free, name) || strings.HasPrefix(name, "data.") && name != "data.no_packing"
 		if was[name] == is[name] || isFree || constant && (name == "steps" || name == "epochs") || shortened && name == "seq" {
 			continue
 		}

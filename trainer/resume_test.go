@@ -189,6 +189,10 @@ func TestAResumedRunEqualsAnUninterruptedOne(t *testing.T) {
 			j.Model, j.Memory, j.Config.Kernels, j.Registry = m, mem, "all", reg
 		},
 	}
+	modes["rows of several lengths"] = func(j *trainer.Job) {
+		modes["kernels"](j)
+		grouped(t, j)
+	}
 	for _, kind := range optim.Kinds()[1:] {
 		modes[kind] = func(j *trainer.Job) { wider(t, j, autograd.Heap{}, optim.Kind(kind)) }
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/trainer/checkpoint"
-	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/measure"
 	"github.com/seed98097648/tune/trainer/placement"
 )
@@ -48,9 +47,6 @@ func (r *session) patch(ctx context.Context) error {
 func (r *session) begin() error {
 	j, c := r.job, r.job.Config
 	var err error
-	if r.loader, err = data.NewLoader(j.Train, c.Batch, c.Seed); err != nil {
-		return err
-	}
 	r.epoch, r.schedule = epochOf(j.Train.Len(), c), j.Schedule()
 	if err := r.schedule.Validate(); err != nil {
 		return err

@@ -52,6 +52,9 @@ func TestConfigFileSetsFlags(t *testing.T) {
 		{"an alias", "batch: &n 7\ngrad_accum: *n", "grad-accum", "7"},
 		{"packing is the opposite of a flag", "packing: true", "no-packing", "false"},
 		{"and its opposite", "packing: False", "no-packing", "true"},
+		{"rows by their lengths", "packing: false\ngroup_by_length: true", "group-by-length", "true"},
+		{"which has two names", "packing: false\ntrain_sampling_strategy: group_by_length", "group-by-length", "true"},
+		{"and an opposite", "train_sampling_strategy: random", "group-by-length", "false"},
 		{"checkpointing not disabled", "disable_gradient_checkpointing: false", "gradient-checkpointing", "true"},
 		{"a share to evaluate on", "val_size: 0.1", "eval-size", "0.1"},
 		{"a number to evaluate on", "val_size: 500", "eval-size", "500"},
@@ -141,6 +144,8 @@ func TestConfigFileErrorsNameLineKeyAndRemedy(t *testing.T) {
 		{"what cannot be done", "do_predict: true", `do_predict: "true" is not supported; tune can do false here`},
 		{"packing that is neither", "packing: maybe", `packing: "maybe" does not fit; it must be false or true`},
 		{"packing by a number", "packing: 1", `packing: "1" does not fit; it must be false or true`},
+		{"another order", "train_sampling_strategy: sequential", `"sequential" does not fit; it must be ` +
+			`group_by_length or random`},
 		{"a truth for bits", "quantization_bit: true", `quantization_bit: "true" does not fit; it must be 4 or 8`},
 		{"three bits", "quantization_bit: 3", `quantization_bit: "3" does not fit; it must be 4 or 8`},
 		{"another method", "finetuning_type: oft", `"oft" is not supported; tune can do lora, full, freeze here`},

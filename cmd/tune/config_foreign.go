@@ -20,7 +20,7 @@ var foreign = []struct {
 	{"the rows of a batch are per_device_train_batch_size, or batch",
 		[]string{"batch_size", "micro_batch_size", "train_batch_size"}},
 	{"a seed for the data alone does not exist; seed is for everything random", []string{"data_seed"}},
-	{"rows are always shuffled: leave it out", []string{"disable_shuffling", "group_by_length"}},
+	{"rows are always shuffled: leave it out", []string{"disable_shuffling"}},
 	{"adapters are turned on by finetuning_type: lora, or by lora_rank", []string{"use_lora"}},
 	{"adapters are for linear layers and have no biases of their own", []string{"lora_bias"}},
 	{"modules that are trained as they are, beside adapters, are train_modules, or additional_target",

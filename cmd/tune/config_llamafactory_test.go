@@ -340,6 +340,8 @@ func TestTheirDefaultsAndWhatChangesThem(t *testing.T) {
 		{"rows are not packed", head, "no-packing", "true"},
 		{"unless told", head + "packing: true", "no-packing", "false"},
 		{"or neatly", head + "neat_packing: true", "no-packing", "false"},
+		{"nor sorted then", head + "packing: true\ngroup_by_length: true", "group-by-length", "false"},
+		{"as they are otherwise", head + "group_by_length: true", "group-by-length", "true"},
 		{"and then go on in the next row", head + "packing: true", "cut-long", "false"},
 		{"nothing is held out", head, "eval-size", "0"},
 		{"nor evaluated", head + "val_size: 0.1", "no-eval", "true"},
@@ -397,13 +399,15 @@ func TestTheirDefaultsAndWhatChangesThem(t *testing.T) {
 	if err != nil || c.Flags.Lookup("no-eval").Value.String() != "true" {
 		t.Errorf("do_eval wins over the command line: %v", err)
 	}
-	_, notes, err = trainWith(t, head+"report_to: [wandb, swanlab]\npacking: true\neval_strategy: steps")
+	_, notes, err = trainWith(t, head+"report_to: [wandb, swanlab]\npacking: true\neval_strategy: steps\n"+
+		"group_by_length: true")
 	if err != nil {
 		t.Fatal(err)
 	}
 	has(t, notes, "report_to wandb: the run is written offline",
 		"report_to swanlab: the run is told in its output folder",
 		"packing: examples that share a row never see each other",
+		"group_by_length: packed rows are full",
 		"eval_strategy: there is nothing to evaluate on")
 }
 

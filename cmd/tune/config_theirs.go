@@ -79,8 +79,7 @@ func (s *settings) settle() error {
 	if !theirs || s.command.Flags.Lookup("model").Value.String() == "" {
 		return nil
 	}
-	s.pack()
-	for _, set := range []func() error{s.evaluate, s.score, s.save, s.optimize, s.assume, s.share} {
+	for _, set := range []func() error{s.pack, s.evaluate, s.score, s.save, s.optimize, s.assume, s.share} {
 		if err := set(); err != nil {
 			return fmt.Errorf("%s: %w", s.file, err)
 		}
@@ -98,8 +97,9 @@ func (s *settings) put(flag, value string) (bool, error) {
 	return true, s.command.Flags.Lookup(flag).Value.Set(value)
 }
 
-// pack says what LLaMA-Factory's ways of packing are not.
-func (s *settings) pack() {
+// pack says what LLaMA-Factory's ways of packing are not, and does not sort rows that are all full, which changes
+// nothing there.
+func (s *settings) pack() error {
 	neat := s.values["neat_packing"] == "true"
 	switch packing := s.values["packing"]; {
 	case packing == "true" && !neat:
@@ -110,6 +110,12 @@ func (s *settings) pack() {
 		s.say("stage pt", "each text has a row of its own, and is cut at its end, unless packing is true; newer versions "+
 			"of LLaMA-Factory pack in this stage by themselves")
 	}
+	key, group := s.from["group-by-length"], s.command.Flags.Lookup("group-by-length").Value
+	if s.values["packing"] != "true" || key == "" || group.String() != "true" {
+		return nil
+	}
+	s.say(key, "packed rows are full, and not sorted by their lengths")
+	return group.Set("false")
 }
 
 // evaluate does what eval_strategy, eval_steps and do_eval say together. Without a strategy,

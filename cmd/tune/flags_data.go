@@ -51,6 +51,12 @@ func addDataReading(f *pflag.FlagSet, c *corpus.Config) {
 		"the first ends the run")
 }
 
+// addGrouping adds the flag that says which rows come together.
+func addGrouping(f *pflag.FlagSet, group *bool) {
+	f.BoolVar(group, "group-by-length", false, "with --no-packing, put rows of similar lengths into a step, so that "+
+		"there is less padding to compute")
+}
+
 // addDataLearning adds the flags that say what of the data is learned, and in which rows.
 func addDataLearning(f *pflag.FlagSet, c *corpus.Config) {
 	f.BoolVar(&c.TrainOnPrompt, "train-on-prompt", false, "learn all of a conversation, not only the assistant's words")

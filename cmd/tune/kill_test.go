@@ -65,6 +65,9 @@ func TestARunThatIsKilledGoesOnToTheSameEnd(t *testing.T) {
 	t.Run("LoRA", func(t *testing.T) {
 		killed(t, 80, 10, adapterFiles, "--lora-rank", "4", "--lora-dropout", "0.3")
 	})
+	t.Run("rows of several lengths", func(t *testing.T) {
+		killed(t, 40, 5, wholeFiles, "--no-packing", "--group-by-length")
+	})
 }
 
 // What a run saves, its weights first.

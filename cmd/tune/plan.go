@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/seed98097648/tune/internal/ceiling"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer"
+	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/forecast"
 	"github.com/seed98097648/tune/trainer/measure"
 	"github.com/seed98097648/tune/trainer/metric"
@@ -113,11 +115,11 @@ func (a *app) planRun(ctx context.Context, c *Command, t *trainFlags, ranks *ran
 	if err != nil {
 		return err
 	}
-	p, err := a.makeRunPlan(ctx, c, t, m, mem, reg)
+	p, err := a.makeRunPlan(ctx, c, t, m, mem, reg, course)
 	if err != nil {
 		return t.kernels.blame(err)
 	}
-	p.Course, p.config, p.Chosen = course, t.config, fitted
+	p.config, p.Chosen = t.config, fitted
 	if p.To > 0 || ranks.step > 0 { // one that does not fit has no time
 		p.Ranks = ranks.forecast(p, t)
 	}
@@ -133,16 +135,19 @@ func (a *app) planRun(ctx context.Context, c *Command, t *trainFlags, ranks *ran
 }
 
 func (a *app) makeRunPlan(ctx context.Context, command *Command, t *trainFlags, m *models.Model, mem core.Memory,
-	reg *core.Registry) (*runPlan, error) {
+	reg *core.Registry, course *course) (*runPlan, error) {
 	c, patch := t.config, a.patcher(ctx, t.config, mem, reg)
-	p := &runPlan{Model: m.Config.ModelType, Available: t.limit(a.world != nil), limited: t.memory.bytes > 0}
+	p := &runPlan{Model: m.Config.ModelType, Course: course, Available: t.limit(a.world != nil),
+		limited: t.memory.bytes > 0}
 	var err error
 	if p.report, err = patch(m); err != nil {
 		return nil, err
 	}
 	p.Kernels = p.report.Applied()
 	p.run = forecastOf(c, p.report)
-	p.run.Free = p.Available
+	if p.run.Free = p.Available; p.Course != nil {
+		p.run.Lengths = p.Course.Lengths
+	}
 	if p.Forecast, err = forecast.New(m, mem, p.run); err != nil {
 		return nil, err
 	}
@@ -172,13 +177,18 @@ func (a *app) patcher(ctx context.Context, c trainer.Config, mem core.Memory,
 	}
 }
 
-// forecastOf is what to forecast of a run with kernels in place.
+// forecastOf is what to forecast of a run with kernels in place. Of a run whose data are not known, batches may have
+// as many lengths as there can be.
 func forecastOf(c trainer.Config, placed *core.Report) forecast.Run {
-	return forecast.Run{Optim: c.OptimConfig(), UpdateInBackward: c.Optimizer.UpdateInBackward, Batch: c.Batch,
+	r := forecast.Run{Optim: c.OptimConfig(), UpdateInBackward: c.Optimizer.UpdateInBackward, Batch: c.Batch,
 		Seq: c.Seq, Accumulate: c.Accumulate,
 		GradientCheckpointing: c.GradientCheckpointing, CheckpointLayers: c.CheckpointLayers,
 		MaxKept: c.MaxKept, Evaluates: evaluates(c), Predicts: c.Metric.Name == metric.TokenAccuracy,
 		Answers: c.Answers(), Plugins: len(placed.Applied())}
+	if c.Data.NoPacking {
+		r.Lengths = slices.Repeat([]int{c.Seq}, data.MostLengths-1)
+	}
+	return r
 }
 
 // evaluates reports whether a run may evaluate anything.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/seed98097648/tune/internal/amount"
 	"github.com/seed98097648/tune/trainer"
@@ -17,8 +19,10 @@ type course struct {
 	EvalRows int       `json:"eval_rows"` // held out, or those of --eval-data
 	Steps    int       `json:"steps"`
 	Warmup   int       `json:"warmup_steps"`
-	Rates    []float64 `json:"learning_rates"` // of each step
-	Decayed  []string  `json:"decayed"`        // trained tensors with weight decay
+	Lengths  []int     `json:"shorter_rows,omitempty"` // the lengths of other graphs, below the longest
+	Row      float64   `json:"tokens_a_row,omitempty"` // the mean of the first epoch; 0 where all are the longest
+	Rates    []float64 `json:"learning_rates"`         // of each step
+	Decayed  []string  `json:"decayed"`                // trained tensors with weight decay
 	Others   []string  `json:"not_decayed"`
 }
 
@@ -41,12 +45,16 @@ func (t *trainFlags) course(ctx context.Context, a *app, m *models.Model) (_ *co
 		return nil, err
 	}
 	t.config.Seq = read.Seq
-	s := (&trainer.Job{Config: t.config, Train: read.Train}).Schedule()
+	job := &trainer.Job{Config: t.config, Train: read.Train}
+	s := job.Schedule()
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
 	c := &course{Rows: read.Train.Len(), EvalRows: read.Eval.Len(), Steps: s.Steps, Warmup: s.Warmup,
 		Decayed: []string{}, Others: []string{}}
+	if err := c.deal(job); err != nil {
+		return nil, err
+	}
 	for n := range s.Steps {
 		c.Rates = append(c.Rates, s.At(n))
 	}
@@ -62,8 +70,30 @@ func (t *trainFlags) course(ctx context.Context, a *app, m *models.Model) (_ *co
 	return c, nil
 }
 
+// deal says how long the rows of batches are.
+func (c *course) deal(job *trainer.Job) error {
+	loader, shorter, err := job.Deal()
+	if err != nil || len(shorter) == 0 {
+		return err
+	}
+	longest, err := loader.Longest()
+	c.Lengths = shorter
+	for _, n := range longest {
+		length := job.Config.Seq
+		if i, _ := slices.BinarySearch(shorter, n); i < len(shorter) {
+			length = shorter[i]
+		}
+		c.Row += float64(length) / float64(len(longest))
+	}
+	return err
+}
+
 func (c *course) print(w io.Writer, config trainer.Config) {
 	fmt.Fprintf(w, "data         %s to train on, %d to evaluate on\n", amount.Of(c.Rows, "row"), c.EvalRows)
+	if c.Lengths != nil {
+		fmt.Fprintf(w, "lengths      rows of %s or %d tokens, of %.0f on the mean\n",
+			strings.Trim(strings.ReplaceAll(fmt.Sprint(c.Lengths), " ", ", "), "[]"), config.Seq, c.Row)
+	}
 	fmt.Fprintf(w, "run          %s, %d of warm-up; %s at a rate of %g\n", amount.Of(c.Steps, "step"),
 		min(c.Warmup, c.Steps), config.Schedule, config.LR)
 	fmt.Fprintf(w, "decay        %g, of %d of the %s that are trained\n", config.WeightDecay, len(c.Decayed),

@@ -122,6 +122,7 @@ func TestRanksHaveTheLossesOfOne(t *testing.T) {
 	}{
 		{"dense, full, none", "llama", "--kernels none", true},
 		{"moe, full, all", "qwen3_moe", "--kernels all", true},
+		{"dense, rows of several lengths", "llama", "--kernels all --no-packing --group-by-length", true},
 		{"dense, LoRA, all", "llama", "--kernels all --lora-rank 4", true},
 		{"moe, LoRA, none", "glm4_moe", "--kernels none --lora-rank 4 --lora-dropout 0.1", true},
 		{"dense, full, all", "llama", "--kernels all", false},

@@ -96,6 +96,7 @@ func newTrainFlags(c *Command) *trainFlags {
 	t.addData(c.Group("Model and data"))
 	addDataReading(c.Group("Reading the data"), &t.config.Data)
 	addDataLearning(c.Groups[len(c.Groups)-1].Flags, &t.config.Data)
+	addGrouping(c.Groups[len(c.Groups)-1].Flags, &t.config.GroupByLength)
 	t.addLength(c.Group("Length of the run"))
 	addPreference(c.Group("Preferences"), &t.config.Preference)
 	t.addOptimizer(c.Group("Optimizer"))

@@ -138,6 +138,7 @@ type Graph struct {
 	owned  []block     // memory of leaves that belong to the graph
 	sums   core.Memory // of gradients summed over several runs; nil for those of each run
 	update *Updates    // nil for gradients that stay
+	within *Program    // see Within; nil for memory of its own
 	one    *slot       // the gradient of the loss
 	err    error
 }

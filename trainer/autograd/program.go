@@ -22,6 +22,7 @@ type Program struct {
 	params []*slot
 	grads  map[*slot]*slot // of each parameter
 	sums   overRuns
+	within *Program // see Graph.Within
 	blocks []block
 	stats  []*Stat
 
@@ -64,7 +65,12 @@ func (g *Graph) Compile(loss *Value, params ...*Value) (_ *Program, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.blocks, err = place(p.tape); err != nil {
+	if p.within != nil {
+		err = p.lieIn(p.within)
+	} else {
+		p.blocks, err = place(p.tape)
+	}
+	if err != nil {
 		return nil, err
 	}
 	p.blocks = append(p.blocks, g.owned...)
@@ -78,6 +84,7 @@ func (g *Graph) Compile(loss *Value, params ...*Value) (_ *Program, err error) {
 // Size is what a program would take and do, without being made.
 type Size struct {
 	Bytes     int    // of memory, for leaves that belong to the graph, activations and gradients
+	Leaves    int    // bytes of these for leaves, which is all that a program takes within another
 	Gradients int    // bytes of these for the gradients of the parameters, but for those of Update
 	Stats     []Stat // of one run of both passes, by kind and without times
 
@@ -103,8 +110,9 @@ func (g *Graph) Size(loss *Value, params ...*Value) (Size, error) {
 	}
 	var s Size
 	for _, b := range g.owned {
-		s.Bytes += len(b.data)
+		s.Leaves += len(b.data)
 	}
+	s.Bytes = s.Leaves
 	for _, slots := range roots(p.tape) {
 		s.Bytes += layout(slots.slots)
 	}
@@ -150,7 +158,7 @@ func (g *Graph) program(loss *Value, params []*Value) (*Program, error) {
 		return nil, fmt.Errorf("autograd: the loss must be a scalar, not %v", loss.shape)
 	}
 	loss.Keep()
-	p := &Program{loss: loss.slot, grads: map[*slot]*slot{}}
+	p := &Program{loss: loss.slot, grads: map[*slot]*slot{}, within: g.within}
 	for _, v := range params {
 		p.params = append(p.params, v.slot)
 	}

@@ -28,7 +28,10 @@ func (p *Program) Adding(on bool) { p.sums.adding = on }
 func (p *Program) Apart(on bool) { p.sums.apart = on }
 
 // overRuns is how gradients are summed over several runs.
-type overRuns struct{ adding, apart bool }
+type overRuns struct {
+	adding, apart bool
+	written       map[*slot]bool // the sums that kernels add to themselves
+}
 
 // accumulate makes the gradients sums over several runs: in their own place, or by an instruction
 // of their own as soon as a run's gradient is complete.
@@ -36,10 +39,16 @@ func (p *Program) accumulate(mem core.Memory) {
 	uses := usage(p.tape)
 	sums := map[*slot]*slot{}
 	after := map[int][]*instr{} // what comes behind each instruction
-	for _, param := range p.params {
+	p.sums.written = map[*slot]bool{}
+	for i, param := range p.params {
 		grad := p.grads[param]
 		if sums[grad] == nil {
-			sums[grad] = p.sumOf(grad, uses[grad], mem, after)
+			u := uses[grad]
+			if p.addsWhole(i, u) {
+				sums[grad] = p.written(grad, u)
+			} else {
+				sums[grad] = p.sumOf(grad, u, mem, after)
+			}
 		}
 		p.grads[param] = sums[grad]
 	}
@@ -50,15 +59,27 @@ func (p *Program) accumulate(mem core.Memory) {
 	p.tape = tape
 }
 
-// sumOf returns the sum over runs of a gradient, written as u says.
+// addsWhole reports whether the instruction that writes a gradient can add it to the sum over runs. It might, of fewer
+// tokens, where that of the program around this one cannot; then the sum is not its kernel's.
+func (p *Program) addsWhole(param int, u *use) bool {
+	if u == nil || p.within != nil && !p.within.sums.written[p.within.grads[p.within.params[param]]] {
+		return false
+	}
+	in := p.tape[u.writer]
+	return slices.Contains(in.whole, u.out) && !in.addsTo(u.out) && len(u.readers) == 0
+}
+
+// written has the instruction that writes a gradient add it to the sum over runs, and returns that.
+func (p *Program) written(grad *slot, u *use) *slot {
+	in := p.tape[u.writer]
+	in.onto, in.sums, grad.lasting, p.sums.written[grad] = append(in.onto, u.out), &p.sums, true, true
+	return grad
+}
+
+// sumOf returns the sum over runs of a gradient, written as u says, to which an instruction of its own adds.
 func (p *Program) sumOf(grad *slot, u *use, mem core.Memory, after map[int][]*instr) *slot {
 	at := p.split - 1
 	if u != nil {
-		in := p.tape[u.writer]
-		if slices.Contains(in.whole, u.out) && !in.addsTo(u.out) && len(u.readers) == 0 {
-			in.onto, in.sums, grad.lasting = append(in.onto, u.out), &p.sums, true
-			return grad
-		}
 		at = max(at, u.writer)
 	}
 	sum := &slot{spec: grad.spec, mem: mem, keep: true, lasting: true}

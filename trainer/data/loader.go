@@ -19,6 +19,9 @@ type Loader struct {
 
 	epoch int   // the epoch that order belongs to
 	order []int // a permutation of the rows
+
+	lengths []int32 // of each row, for Group; nil without
+	step    int     // rows of a step, likewise
 }
 
 // NewLoader returns a Loader at its first batch. The rows must have equal lengths, as
@@ -66,4 +69,7 @@ func (l *Loader) Next() (Batch, error) {
 func (l *Loader) shuffle(epoch int) {
 	l.epoch = epoch
 	l.order = rand.New(rand.NewPCG(l.seed, uint64(epoch))).Perm(l.rows.Len())
+	if l.step > 0 {
+		l.group()
+	}
 }

@@ -21,9 +21,10 @@ import (
 
 // Run is what a forecast is made for.
 type Run struct {
-	Batch, Seq            int  // rows of a batch, tokens of a row
-	Accumulate            int  // batches whose gradients make one step; 0 means 1
-	GradientCheckpointing bool // see trainer.EngineConfig
+	Batch, Seq            int   // rows of a batch, tokens of a row
+	Lengths               []int // of rows of other graphs; see trainer.EngineConfig
+	Accumulate            int   // batches whose gradients make one step; 0 means 1
+	GradientCheckpointing bool  // see trainer.EngineConfig
 	CheckpointLayers      []int
 	Optim                 optim.Config
 	UpdateInBackward      bool // see trainer.EngineConfig
@@ -74,8 +75,12 @@ func New(m *models.Model, mem core.Memory, r Run) (*Forecast, error) {
 		return nil, err
 	}
 	f.layers, f.completes, f.accumulate = byLayer(train.Between), train.Completes, r.Accumulate
+	leaves, err := r.leaves(m, mem)
+	if err != nil {
+		return nil, err
+	}
 	gradients := int64(train.Gradients)
-	activations := int64(train.Bytes) - gradients
+	activations := int64(train.Bytes) - gradients + leaves
 	f.Memory = []Part{
 		{"weights", weights},
 		{"gradients", gradients},
@@ -87,7 +92,7 @@ func New(m *models.Model, mem core.Memory, r Run) (*Forecast, error) {
 		if err != nil {
 			return nil, err
 		}
-		f.Memory = append(f.Memory, Part{"evaluation", int64(eval.Bytes)})
+		f.Memory = append(f.Memory, Part{"evaluation", int64(eval.Bytes) + leaves})
 	}
 	if r.Evaluates && r.Answers > 0 {
 		f.Memory = append(f.Memory, Part{"answers", answers(m, r.Answers)})
@@ -100,6 +105,24 @@ func New(m *models.Model, mem core.Memory, r Run) (*Forecast, error) {
 	}
 	f.work(train.Stats, r.Accumulate, f.Memory[2].Bytes)
 	return f, nil
+}
+
+// leaves is what the graphs for shorter rows take, which have all but their leaves in the memory of the longest.
+func (r Run) leaves(m *models.Model, mem core.Memory) (bytes int64, err error) {
+	of := map[int]int{}
+	for _, n := range r.Lengths {
+		if _, known := of[n]; !known {
+			shorter := r
+			shorter.Seq = n
+			s, err := size(m, mem, shorter, true)
+			if err != nil {
+				return 0, err
+			}
+			of[n] = s.Leaves
+		}
+		bytes += int64(of[n])
+	}
+	return bytes, nil
 }
 
 func size(m *models.Model, mem core.Memory, r Run, forwardOnly bool) (autograd.Size, error) {
