@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"encoding/base64"
 	"testing"
 	"unicode/utf8"
 )
@@ -35,6 +36,24 @@ func FuzzParse(f *testing.F) {
 		}
 		tok.Decode([]int32{0, 1, -1, int32(tok.VocabSize())}, true)
 		tok.Encode("a aa\n<s> 日1", true)
+	})
+}
+
+// FuzzCharsmap feeds hostile rules of a SentencePiece model: what is accepted rewrites any text without panic.
+func FuzzCharsmap(f *testing.F) {
+	for _, rules := range []map[string]string{{"a": "b"}, someRules} {
+		data, err := base64.StdEncoding.DecodeString(encodeRules(rules))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data, "a\u0301 \r\n\uff76\uff9e")
+	}
+	f.Add([]byte{4, 0, 0, 0, 'a', 1, 0, 0}, "a")
+	f.Fuzz(func(t *testing.T, data []byte, text string) {
+		rules, err := newCharsmap(base64.StdEncoding.EncodeToString(data))
+		if err == nil {
+			rules.normalize(lossyUTF8(text))
+		}
 	})
 }
 

@@ -20,6 +20,7 @@ type normalizerSpec struct {
 	Content     *string          `json:"content"`     // Replace
 	StripLeft   bool             `json:"strip_left"`  // Strip
 	StripRight  bool             `json:"strip_right"` // Strip
+	Charsmap    *string          `json:"precompiled_charsmap"`
 }
 
 // newNormalizer builds the normalizer that the field at path describes.
@@ -44,11 +45,26 @@ func newNormalizer(s *normalizerSpec, path string) (normalizer, error) {
 		return newPrepend(s.Prepend, path)
 	case "Replace":
 		return newReplace(s.Pattern, s.Content, path)
+	case "Precompiled":
+		return newPrecompiled(s.Charsmap, path)
 	case "Sequence":
 		return chain(s.Normalizers, path, "normalizers", newNormalizer)
 	}
 	return nil, unsupported(path+".type", s.Type,
-		"NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Strip", "Prepend", "Replace", "Sequence")
+		"NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Strip", "Prepend", "Replace", "Precompiled",
+		"Sequence")
+}
+
+// newPrecompiled rewrites by the rules of a SentencePiece model.
+func newPrecompiled(encoded *string, path string) (normalizer, error) {
+	if encoded == nil {
+		return nil, fmt.Errorf("%s.precompiled_charsmap is absent", path)
+	}
+	rules, err := newCharsmap(*encoded)
+	if err != nil {
+		return nil, fmt.Errorf("%s.precompiled_charsmap: %w", path, err)
+	}
+	return rules.normalize, nil
 }
 
 // newStrip removes white space at the ends.

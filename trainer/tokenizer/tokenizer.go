@@ -7,7 +7,7 @@
 // one field of tokenizer.json and each in a file of its own here:
 //
 //	added_tokens    cuts out tokens such as <|im_end|>          added.go
-//	normalizer      rewrites the text between them, e.g. NFC    normalizer.go
+//	normalizer      rewrites the text between them, e.g. NFC    normalizer.go, precompiled.go
 //	pre_tokenizer   cuts that into words                        pretokenizer.go
 //	model           cuts each word into tokens                  bpe.go, unigram.go
 //	post_processor  adds tokens around the text, e.g. <s>       postprocessor.go
