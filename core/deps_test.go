@@ -84,7 +84,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	// Plugins stand on the contract alone: a program and, below it, its kernel.
 	{"plugins", "", ""},
 	{"plugins/...", "core core/keep core/plugin core/vector ./...",
-		"core/kerneltest core/reference internal/plugintest internal/simd/simdtest"},
+		"core/kerneltest core/reference internal/plugintest internal/simd internal/simd/simdtest"},
 	{"plugins/npu_fused_attention_pre/pre", "core core/vector plugins/npu_fused_linear/qkv plugins/npu_fused_rmsnorm/rmsnorm " +
 		"plugins/npu_fused_rope/rope", "core/kerneltest internal/simd/simdtest plugins/npu_fused_linear/w8a8"},
 	{"plugins/blas_linear/blas", "core/vector internal/os/dynlib", ""},
