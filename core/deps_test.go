@@ -78,7 +78,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"core/transport/proto", "google.golang.org/grpc google.golang.org/protobuf", ""},
 
 	// What a plugin links must stay small: nothing of the host's side, and no other module's library.
-	{"core/plugin", "core internal/os/shm internal/wire golang.org/x/sys",
+	{"core/plugin", "core internal/os/memory internal/os/shm internal/wire golang.org/x/sys",
 		"core/reference core/transport/proto google.golang.org/protobuf"},
 
 	// Plugins stand on the contract alone: a program and, below it, its kernel.

@@ -18,7 +18,6 @@ import (
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/forecast"
 	"github.com/seed98097648/tune/trainer/measure"
-	"github.com/seed98097648/tune/trainer/metric"
 	"github.com/seed98097648/tune/trainer/models"
 )
 
@@ -174,17 +173,8 @@ func (a *app) patcher(ctx context.Context, c trainer.Config, mem core.Memory,
 
 // forecastOf is what to forecast of a run with kernels in place.
 func forecastOf(c trainer.Config, placed *core.Report) forecast.Run {
-	return forecast.Run{Optim: c.OptimConfig(), UpdateInBackward: c.Optimizer.UpdateInBackward, Batch: c.Batch,
-		Seq: c.Seq, Accumulate: c.Accumulate,
-		GradientCheckpointing: c.GradientCheckpointing, CheckpointLayers: c.CheckpointLayers,
-		MaxKept: c.MaxKept, Evaluates: evaluates(c), Predicts: c.Metric.Name == metric.TokenAccuracy,
-		Answers: c.Answers(), Plugins: len(placed.Applied())}
-}
-
-// evaluates reports whether a run may evaluate anything.
-func evaluates(c trainer.Config) bool {
 	held := c.Data.EvalSize == nil || *c.Data.EvalSize > 0 || len(c.Data.Eval) > 0
-	return held && !c.Checkpoints.NoEval
+	return c.Forecast(held, len(placed.Applied()))
 }
 
 func (p *runPlan) print(w io.Writer) {
