@@ -21,7 +21,6 @@ const peaksVariable = "TUNE_TEST_PEAKS"
 type peakRun struct {
 	flags    string
 	kernels  string // all unless it is given
-	data     string // of the shared datasets; the stories unless it is given
 	everyday bool   // taken by each run of the tests
 }
 
@@ -46,8 +45,6 @@ var peakRuns = map[string]peakRun{
 	"pissa":          {flags: "--lora-rank 64 --lora-init pissa"},
 	"pissa, nf4":     {flags: "--lora-rank 64 --lora-init pissa --base-nf4"},
 	"summed batches": {flags: "--grad-accum 2"},
-	"dpo":            {flags: "--stage dpo", data: "llamafactory/dpo_en_demo.json"},
-	"dpo, lora":      {flags: "--stage dpo --lora-rank 8", data: "llamafactory/dpo_en_demo.json"},
 }
 
 // TestThePeakIsThePlan trains stories15M in every mode, with evaluations and checkpoints, and compares the most memory
@@ -86,10 +83,8 @@ func TestThePeakIsThePlan(t *testing.T) {
 
 // args are the flags of the run but for the folder that it saves.
 func (r peakRun) args(t *testing.T) []string {
-	data, kernels := "tinystories/tinystories_2MiB.text.jsonl", "all"
-	if r.data != "" {
-		data = r.data
-	}
+	const data = "tinystories/tinystories_2MiB.text.jsonl"
+	kernels := "all"
 	if r.kernels != "" {
 		kernels = r.kernels
 	}
