@@ -78,13 +78,13 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"core/transport/proto", "google.golang.org/grpc google.golang.org/protobuf", ""},
 
 	// What a plugin links must stay small: nothing of the host's side, and no other module's library.
-	{"core/plugin", "core internal/os/shm internal/wire golang.org/x/sys",
+	{"core/plugin", "core internal/os/memory internal/os/shm internal/wire golang.org/x/sys",
 		"core/reference core/transport/proto google.golang.org/protobuf"},
 
 	// Plugins stand on the contract alone: a program and, below it, its kernel.
 	{"plugins", "", ""},
 	{"plugins/...", "core core/keep core/plugin core/vector ./...",
-		"core/kerneltest core/reference internal/plugintest internal/simd/simdtest"},
+		"core/kerneltest core/reference internal/plugintest internal/simd internal/simd/simdtest"},
 	{"plugins/npu_fused_attention_pre/pre", "core core/vector plugins/npu_fused_linear/qkv plugins/npu_fused_rmsnorm/rmsnorm " +
 		"plugins/npu_fused_rope/rope", "core/kerneltest internal/simd/simdtest plugins/npu_fused_linear/w8a8"},
 	{"plugins/blas_linear/blas", "core/vector internal/os/dynlib", ""},

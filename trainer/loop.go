@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/os/memory"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer/crosscheck"
 	"github.com/seed98097648/tune/trainer/data"
@@ -144,6 +145,7 @@ func (j *Job) Run(ctx context.Context) (_ *Summary, err error) {
 	if err := r.begin(); err != nil {
 		return nil, err
 	}
+	memory.GiveBack() // what it took to load the model and the data
 	start := time.Now()
 	err = r.loop(ctx)
 	// A last evaluation that fails does not undo the training.

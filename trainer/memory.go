@@ -54,6 +54,15 @@ func (c Config) checkWeights(m *models.Model) error {
 	return enough(need, memory.Available(), 0)
 }
 
+// Forecast returns what to forecast of the run, with held-out rows or without, and kernels of so many plugins. How much
+// memory is free, which kernels keep packed weights in, it leaves open.
+func (c Config) Forecast(held bool, plugins int) forecast.Run {
+	return forecast.Run{Optim: c.OptimConfig(), UpdateInBackward: c.Optimizer.UpdateInBackward, Batch: c.Batch, Seq: c.Seq,
+		Accumulate: c.Accumulate, GradientCheckpointing: c.GradientCheckpointing, CheckpointLayers: c.CheckpointLayers,
+		Evaluates: held && !c.Checkpoints.NoEval, Predicts: c.Metric.Name == metric.TokenAccuracy, Answers: c.Answers(),
+		KeepsBest: c.Checkpoints.LoadBest && !c.Checkpoints.saves(), Plugins: plugins, Threads: c.Threads, MaxKept: c.MaxKept}
+}
+
 // checkMemory refuses a run that the free memory cannot hold. The model is in memory
 // already, and its kernels are where the run has them.
 func (r *session) checkMemory() error {
@@ -61,11 +70,9 @@ func (r *session) checkMemory() error {
 	if c.Force {
 		return nil
 	}
-	f, err := forecast.New(j.Model, j.Memory, forecast.Run{Batch: r.batch, Seq: c.Seq, Lengths: r.lengths, Accumulate: r.accumulate,
-		GradientCheckpointing: c.GradientCheckpointing, CheckpointLayers: c.CheckpointLayers,
-		Evaluates: rowsIn(j.Eval) > 0 && !c.Checkpoints.NoEval, Predicts: c.Metric.Name == metric.TokenAccuracy,
-		Answers: c.Answers(), Plugins: len(r.sum.Report.Applied()), Optim: c.OptimConfig(),
-		UpdateInBackward: c.Optimizer.UpdateInBackward})
+	run := c.Forecast(rowsIn(j.Eval) > 0, len(r.sum.Report.Applied()))
+	run.Batch, run.Accumulate, run.Lengths = r.batch, r.accumulate, r.lengths
+	f, err := forecast.New(j.Model, j.Memory, run)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/forecast"
 	"github.com/seed98097648/tune/trainer/measure"
-	"github.com/seed98097648/tune/trainer/metric"
 	"github.com/seed98097648/tune/trainer/models"
 )
 
@@ -180,21 +179,12 @@ func (a *app) patcher(ctx context.Context, c trainer.Config, mem core.Memory,
 // forecastOf is what to forecast of a run with kernels in place. Of a run whose data are not known, batches may have
 // as many lengths as there can be.
 func forecastOf(c trainer.Config, placed *core.Report) forecast.Run {
-	r := forecast.Run{Optim: c.OptimConfig(), UpdateInBackward: c.Optimizer.UpdateInBackward, Batch: c.Batch,
-		Seq: c.Seq, Accumulate: c.Accumulate,
-		GradientCheckpointing: c.GradientCheckpointing, CheckpointLayers: c.CheckpointLayers,
-		MaxKept: c.MaxKept, Evaluates: evaluates(c), Predicts: c.Metric.Name == metric.TokenAccuracy,
-		Answers: c.Answers(), Plugins: len(placed.Applied())}
+	held := c.Data.EvalSize == nil || *c.Data.EvalSize > 0 || len(c.Data.Eval) > 0
+	r := c.Forecast(held, len(placed.Applied()))
 	if c.Data.NoPacking {
 		r.Lengths = slices.Repeat([]int{c.Seq}, data.MostLengths-1)
 	}
 	return r
-}
-
-// evaluates reports whether a run may evaluate anything.
-func evaluates(c trainer.Config) bool {
-	held := c.Data.EvalSize == nil || *c.Data.EvalSize > 0 || len(c.Data.Eval) > 0
-	return held && !c.Checkpoints.NoEval
 }
 
 func (p *runPlan) print(w io.Writer) {

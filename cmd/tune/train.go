@@ -13,6 +13,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/transport"
 	"github.com/seed98097648/tune/internal/amount"
+	"github.com/seed98097648/tune/internal/os/memory"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/checkpoint"
@@ -321,6 +322,7 @@ func (a *app) noteWarmup(s trainer.Start) {
 // runJob runs a job and reports on it.
 func (a *app) runJob(ctx context.Context, job *trainer.Job, reg *core.Registry, f progress.Format,
 	example *demo.Demo, placed func(*core.Report) string) error {
+	memory.Save() // of what is loaded by now, most stays
 	job.Registry, job.Measure.Logger, job.Measure.Limit, job.Abort = reg, a.logger(), measureLimit, a.abort
 	text := a.stdout
 	if f == progress.JSON && !a.follows() {

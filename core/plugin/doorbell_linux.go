@@ -7,9 +7,14 @@ import (
 	"os"
 	"time"
 
+	"github.com/seed98097648/tune/internal/os/memory"
 	"github.com/seed98097648/tune/internal/os/shm"
 	"github.com/seed98097648/tune/internal/wire"
 )
+
+// readyCalls bounds the calls after which a plugin gives back the memory that it has needed to start, to bind and to
+// verify: each that is a power of two, as kernels are bound and verified among the first ones.
+const readyCalls = 1 << 10
 
 // answerDoorbell answers whatever is rung for, for as long as the process lives.
 func answerDoorbell(s *server) error {
@@ -33,8 +38,8 @@ func answerDoorbell(s *server) error {
 			a = s.asked(kind, text)
 		}
 		bells.Give(number, a)
-		if calls <= imageCalls && calls&(calls-1) == 0 {
-			rest()
+		if calls <= readyCalls && calls&(calls-1) == 0 {
+			memory.GiveBack()
 		}
 	}
 }

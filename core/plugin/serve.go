@@ -22,10 +22,10 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"runtime/debug"
 	"strconv"
 
 	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/internal/os/memory"
 	"github.com/seed98097648/tune/internal/wire"
 )
 
@@ -54,17 +54,11 @@ func BuiltIn() (name string, asked bool) {
 	return name, asked && os.Getenv(wire.CookieKey) == wire.CookieValue
 }
 
-// garbage is how large the garbage of a plugin may be, in percent of what is in use. That
-// is mostly scratch memory, which stays: collecting is cheap, and memory is not.
-const garbage = 20
-
 func serve(s *server) error {
 	if n, err := strconv.Atoi(os.Getenv(wire.EnvThreads)); err == nil && n > 0 {
 		runtime.GOMAXPROCS(n)
 	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(garbage)
-	}
+	memory.Save()
 	signal.Ignore(os.Interrupt) // typed at the terminal, it is for the host
 	if err := followHost(s); err != nil {
 		return err

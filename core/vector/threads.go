@@ -1,6 +1,10 @@
 package vector
 
-import "github.com/seed98097648/tune/internal/simd"
+import (
+	"runtime/debug"
+
+	"github.com/seed98097648/tune/internal/simd"
+)
 
 // Parallel calls f on consecutive ranges [lo, hi) that cover [0, n), at most one range
 // per thread, each of at least grain elements unless n is smaller, and returns when all
@@ -14,10 +18,17 @@ func Parallel(n, grain int, f func(lo, hi int)) { simd.Parallel(n, grain, f) }
 // uses.
 func Threads() int { return simd.Threads() }
 
+// isMuch is from how many elements of scratch memory on it is given back before there is more: 16 MiB.
+const isMuch = 4 << 20
+
 // Grow returns n elements of scratch memory that a kernel keeps from call to call, with
 // what they held before. It replaces *buf where that is too small.
 func Grow(buf *[]float32, n int) []float32 {
 	if cap(*buf) < n {
+		if cap(*buf) >= isMuch {
+			*buf = nil
+			debug.FreeOSMemory() // or both would be in memory until the next collection
+		}
 		*buf = make([]float32, n)
 	}
 	return (*buf)[:n]

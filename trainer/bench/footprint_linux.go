@@ -1,11 +1,8 @@
 package bench
 
 import (
-	"bytes"
-	"fmt"
 	"os"
 	"runtime/debug"
-	"strconv"
 
 	"github.com/seed98097648/tune/internal/os/memory"
 )
@@ -15,49 +12,5 @@ import (
 // 0 if any of them cannot be read.
 func footprint() int64 {
 	debug.FreeOSMemory()
-	total := int64(0)
-	for _, pid := range family(os.Getpid(), parents()) {
-		n := memory.Proportional(pid)
-		if n == 0 {
-			return 0
-		}
-		total += n
-	}
-	return total
-}
-
-// parents returns the parent of every running process.
-func parents() map[int]int {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil
-	}
-	of := map[int]int{}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			continue // it has ended
-		}
-		// "pid (name) state ppid ...", where the name may hold anything.
-		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-		if len(fields) > 1 && string(fields[0]) != "Z" {
-			of[pid], _ = strconv.Atoi(string(fields[1]))
-		}
-	}
-	return of
-}
-
-// family returns pid and its descendants.
-func family(pid int, parents map[int]int) []int {
-	all := []int{pid}
-	for child, parent := range parents {
-		if parent == pid {
-			all = append(all, family(child, parents)...)
-		}
-	}
-	return all
+	return memory.OfFamily(os.Getpid())
 }

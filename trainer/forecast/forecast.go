@@ -2,8 +2,8 @@
 // memory, part by part, and the time of a step.
 //
 // The memory is not estimated from formulas: the model is built, in address space that
-// nobody touches, its graphs are recorded, and their buffers are planned. Only what lies outside the graphs is a
-// constant; see overheads.
+// nobody touches, its graphs are recorded, and their buffers are planned. Only what lies outside the graphs is
+// estimated; see rest.
 package forecast
 
 import (
@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/seed98097648/tune/core"
-	"github.com/seed98097648/tune/core/vector"
 	"github.com/seed98097648/tune/internal/ceiling"
 	"github.com/seed98097648/tune/trainer/autograd"
 	"github.com/seed98097648/tune/trainer/models"
@@ -31,7 +30,9 @@ type Run struct {
 	Evaluates             bool // held-out data are evaluated, by a second graph
 	Predicts              bool // which tells the likeliest tokens, too; see trainer.NewPredictor
 	Answers               int  // tokens that an answer may have with its question, where evaluations have them written
+	KeepsBest             bool // the best weights so far lie in memory, not in a checkpoint
 	Plugins               int  // processes that have a site
+	Threads               int  // of each process; 0 for as many as this one has
 	// Free is the memory that is free, of which kernels keep packed weights, at most MaxKept bytes if that is
 	// not 0; see Room. 0: nothing is known of it, and they are left out.
 	Free, MaxKept int64
@@ -97,7 +98,7 @@ func New(m *models.Model, mem core.Memory, r Run) (*Forecast, error) {
 	if r.Evaluates && r.Answers > 0 {
 		f.Memory = append(f.Memory, Part{"answers", answers(m, r.Answers)})
 	}
-	f.Memory = append(f.Memory, Part{"programs", overheads(r) + lossScratch(m, r.Batch*r.Seq)})
+	f.Memory = append(f.Memory, rest(m, r)...)
 	if r.Free > 0 {
 		if _, kept := Keep(m, Room(r.Free, f.Bytes(), r.MaxKept)); kept > 0 {
 			f.Memory = append(f.Memory, Part{KeptPart, kept})
@@ -159,39 +160,6 @@ func answers(m *models.Model, tokens int) int64 {
 	}
 	a := d.Attention
 	return int64(core.Float32.Size()*2*a.KVHeads*a.HeadDim*(d.Layers+1)) * int64(together*tokens)
-}
-
-// overheads is what the processes take besides tensors: the program, Go's runtime, of
-// which plugins share little, and what threads pack matrices into.
-func overheads(r Run) int64 {
-	const host, plugin = 32 << 20, 8 << 20
-	return host + int64(r.Plugins)*plugin
-}
-
-// lossScratch is what the kernel of linear_cross_entropy keeps the logits of a chunk of tokens in: all of them
-// take turns, but for as many as the gradient of the weight has room for. The sizes are those of
-// npu_fused_linear_cross_entropy.
-func lossScratch(m *models.Model, tokens int) int64 {
-	const row = 4 // bytes of a logit
-	for _, s := range m.Sites() {
-		if s.Op != core.LinearCrossEntropy || s.Hook.Kernel() == nil {
-			continue
-		}
-		most, rest := 16<<20, tokens-s.Facts.Dim
-		if s.Facts.Frozen {
-			most, rest = 160<<20, tokens
-			if vector.HasTiles() {
-				most *= 2
-			}
-		}
-		if rest <= 0 {
-			return 0
-		}
-		chunk := max(112, most/row/s.Facts.Vocab)
-		chunks := (rest + chunk - 1) / chunk
-		return row * int64(s.Facts.Vocab+2*s.Facts.Dim) * int64((rest+chunks-1)/chunks)
-	}
-	return 0
 }
 
 // work adds up what a step has to do.

@@ -85,6 +85,19 @@ func TestLessMemoryIsForecastForSmallerRuns(t *testing.T) {
 	}
 }
 
+// TestTheBestWeightsAreForecast where a run keeps them in memory.
+func TestTheBestWeightsAreForecast(t *testing.T) {
+	m := model(t)
+	f := forecastOf(t, m, forecast.Run{Batch: 2, Seq: 16, KeepsBest: true})
+	if got, want := part(t, f, "best weights"), 4*m.Elems(); got != want {
+		t.Errorf("forecast %d bytes for the best weights, want %d", got, want)
+	}
+	plain := forecastOf(t, m, forecast.Run{Batch: 2, Seq: 16})
+	if got, want := f.Bytes()-plain.Bytes(), int64(4*m.Elems()); got != want {
+		t.Errorf("a run that keeps them takes %d bytes more than one that does not, want %d", got, want)
+	}
+}
+
 // TestStepIsTheSumOfItsFloors: twice as fast a machine takes half the time, and the
 // batches of an accumulated step add up, but for the optimizer.
 func TestStepIsTheSumOfItsFloors(t *testing.T) {

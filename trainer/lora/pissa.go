@@ -136,6 +136,18 @@ func (a *Adapter) BeginWith(d *Decomposition) error {
 	return nil
 }
 
+// BegunBytes returns what an adapter that begins with a part of the weights keeps of that, and, while it is saved,
+// takes for the adapter of twice the rank that takes it off again; 0 of any other, or none.
+func (a *Adapter) BegunBytes() (n int64) {
+	if a == nil || a.config.Init != PiSSA {
+		return 0
+	}
+	for _, p := range slices.Concat(a.a, a.b) {
+		n += 3 * p.Bytes()
+	}
+	return n
+}
+
 // copied returns what A and B are, those of A first.
 func (a *Adapter) copied() (all [][]float32) {
 	for _, p := range slices.Concat(a.a, a.b) {

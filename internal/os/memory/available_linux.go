@@ -39,9 +39,9 @@ func OfProcess(pid int) (int64, error) {
 	return (field(root, path, "Rss:") + field(root, path, "Swap:")) << 10, nil
 }
 
-// Proportional returns the proportional set size of a process, in which each page is divided
+// proportional returns the proportional set size of a process, in which each page is divided
 // by the number of processes that map it, see proc(5); 0 if it is unknown.
-func Proportional(pid int) int64 {
+func proportional(pid int) int64 {
 	return field(os.DirFS("/"), fmt.Sprintf("proc/%d/smaps_rollup", pid), "Pss:") << 10
 }
 

@@ -20,45 +20,9 @@ const backwardKeys = 512
 //	dv_j = sum over t of p_tj * dy_t
 func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
 	call := newCall(c)
-	all := tasks(c.Facts, call.keys)
-	k.share(all, c.Facts.HeadDim)
-	if err := k.run(ctx, call, all, (*worker).backward); err != nil {
-		return err
-	}
-	var shared []task
-	for _, t := range all {
-		if t.parts > 1 && t.part == 0 {
-			shared = append(shared, t)
-		}
-	}
-	return k.run(ctx, call, shared, (*worker).join)
-}
-
-// share gives tasks that share a key head room for their parts of dk and dv, those of a
-// head one after the other.
-func (k *Kernel) share(all []task, C int) {
-	size := 0
-	for _, t := range all {
-		if t.parts > 1 {
-			size += 2 * (t.hi - t.lo) * C
-		}
-	}
-	room := vector.Grow(&k.parts, size)
-	for i, t := range all {
-		if t.parts > 1 {
-			n := 2 * (t.hi - t.lo) * C
-			all[i].sum, room = room[:n*(t.parts-t.part)], room[n:]
-		}
-	}
-}
-
-// join adds up the parts of a key head, to which the first part's room reaches.
-func (w *worker) join(t task) {
-	n := len(t.sum) / t.parts
-	for p := 1; p < t.parts; p++ {
-		vector.Add(t.sum[:n], t.sum[:n], t.sum[p*n:(p+1)*n])
-	}
-	w.store(t, t.sum[:n])
+	k.rooms.begin(2 * c.Facts.HeadDim * call.keys.len())
+	call.rooms = &k.rooms
+	return k.run(ctx, call, tasks(c.Facts, call.keys), (*worker).backward)
 }
 
 // store writes the gradients of a key head.
@@ -76,16 +40,19 @@ func (w *worker) backward(t task) {
 	w.keysAcross.Pack(C, n, rows, stride, true)
 	w.keysAlong.Pack(n, C, rows, stride, false)
 	rows, stride = w.v.keyRows(&w.wide, t)
-	w.valuesAcross.Pack(C, n, rows, stride, true)
-	sum := t.sum
-	if t.parts == 1 {
+	w.values.Pack(C, n, rows, stride, true)
+	var sum []float32
+	if t.shared == nil {
 		sum = vector.Grow(&w.sum, 2*n*C)
+	} else {
+		sum = w.rooms.take(2 * n * C)
 	}
-	sum = sum[:2*n*C]
 	clear(sum)
 	t.blocks(w.facts, func(b, next queries) { w.backwardQueries(block{task: t, queries: b, next: next}, sum) })
-	if t.parts == 1 {
+	if t.shared == nil {
 		w.store(t, sum)
+	} else {
+		w.join(t, sum)
 	}
 }
 
@@ -147,7 +114,7 @@ func (w *worker) exponentials(b block, at, last int) {
 		s.A, s.C = b.q[r*C:], b.p[to:]
 		w.keysAcross.Multiply(s)
 		s.A, s.C = b.dy[r*C:], b.ds[to:]
-		w.valuesAcross.Multiply(s)
+		w.values.Multiply(s)
 		for t := lo; t < hi; t++ {
 			r, n := t-b.from, last-at
 			p, dp := b.p[r*b.stride+at-b.first:][:n], b.ds[r*b.stride+at-b.first:][:n]

@@ -14,6 +14,7 @@ type call struct {
 	scale                      float32 // of scores
 	q, k, v, y, dy, dq, dk, dv heads
 	lse                        []float32 // [T,H]
+	rooms                      *rooms    // of Backward
 }
 
 func newCall(c *core.Call) *call {

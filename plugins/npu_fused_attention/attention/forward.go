@@ -23,7 +23,7 @@ func (w *worker) forward(t task) {
 	rows, stride := w.k.keyRows(&w.wide, t)
 	w.keysAcross.Pack(C, n, rows, stride, true)
 	rows, stride = w.v.keyRows(&w.wide, t)
-	w.valuesAlong.Pack(n, C, rows, stride, false)
+	w.values.Pack(n, C, rows, stride, false)
 	t.blocks(w.facts, func(b, next queries) {
 		q := w.q.queryRows(&w.queries, b, w.scale)
 		for at := b.from; at < b.to; at += vector.PanelRows() {
@@ -54,7 +54,7 @@ func (w *worker) forwardQueries(t task, q []float32, head, from, to int) {
 			w.softmax(r, scores[r*stride:][:last-at], y[r*C:][:C], from+r, t.lo+at)
 		}
 		lo := max(at, first)
-		w.valuesAlong.Multiply(vector.Strip{M: to - from, K0: lo, K1: last, N1: C, A: scores[lo-at:], StrideA: stride, C: y, StrideC: C, Accumulate: true})
+		w.values.Multiply(vector.Strip{M: to - from, K0: lo, K1: last, N1: C, A: scores[lo-at:], StrideA: stride, C: y, StrideC: C, Accumulate: true})
 	}
 	for r := range to - from {
 		w.finish(r, y[r*C:][:C], head, from+r)

@@ -30,7 +30,7 @@ var dtypes = []core.DType{core.Float32, core.BFloat16, core.Float16}
 // from call to call: for each thread a few times the keys of one head.
 type Kernel struct {
 	workers []*worker
-	parts   []float32 // dk and dv of tasks that share a key head
+	rooms   rooms // for dk and dv of tasks that share a key head
 }
 
 // Info implements core.Kernel.

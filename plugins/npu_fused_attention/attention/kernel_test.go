@@ -11,6 +11,7 @@ import (
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/core/kerneltest"
 	"github.com/seed98097648/tune/internal/golden"
+	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/internal/simd/simdtest"
 )
 
@@ -45,6 +46,26 @@ func TestKeysOfManyChunks(t *testing.T) {
 	} {
 		kerneltest.Run(t, new(Kernel), []kerneltest.Case{c})
 		simdtest.SameBits(t, new(Kernel), c)
+	}
+}
+
+// TestRoomIsForTheTasksInHand: of one thread, the sums of the parts before and of the one that it computes are in
+// memory, whatever the number of parts, and a call finds the memory of those before it.
+func TestRoomIsForTheTasksInHand(t *testing.T) {
+	defer simd.SetThreads(0)
+	simd.SetThreads(1)
+	k, c := new(Kernel), use(core.Float32, 1, 12*blockRows, 3, 3, 8)
+	for range 2 {
+		_, backward, err := kerneltest.Calls(t.Context(), k, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := k.Backward(t.Context(), backward); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(k.rooms.all); n != 2 {
+			t.Errorf("%d rooms, want 2: of %d tasks", n, len(tasks(c.Facts, backward.Input("keys").Int32s())))
+		}
 	}
 }
 

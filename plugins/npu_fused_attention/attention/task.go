@@ -29,7 +29,7 @@ type task struct {
 	segment
 	group       int // the key head
 	part, parts int
-	sum         []float32 // dk, then dv of the segment, or nil for a worker's own
+	shared      *shared // nil for a whole head
 }
 
 // tasks returns those of one key head one after the other, in the order of its parts.
@@ -41,8 +41,12 @@ func tasks(f core.Facts, keys ranges) []task {
 		blocks := f.Heads / f.KVHeads * ((s.hi-s.lo-1)/blockRows + 1)
 		for g := range f.KVHeads {
 			parts := min(wanted, blocks)
+			var several *shared
+			if parts > 1 {
+				several = &shared{sums: make([][]float32, parts)}
+			}
 			for p := range parts {
-				all = append(all, task{segment: s, group: g, part: p, parts: parts})
+				all = append(all, task{segment: s, group: g, part: p, parts: parts, shared: several})
 			}
 		}
 	}

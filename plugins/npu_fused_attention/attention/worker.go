@@ -9,8 +9,7 @@ type worker struct {
 
 	wide                  []float32     // [n,C]: a head of k or v that is not stored as float32
 	keysAcross, keysAlong vector.Panels // k^T [C,n] and k [n,C]
-	valuesAcross          vector.Panels // v^T [C,n], of Backward
-	valuesAlong           vector.Panels // v [n,C], of Forward
+	values                vector.Panels // v [n,C] of Forward, v^T [C,n] of Backward
 	queries, gradients    []float32     // [b,C]: q/sqrt(C) and dy
 	queriesPacked         vector.Panels // the same, of Backward
 	gradientsPacked       vector.Panels

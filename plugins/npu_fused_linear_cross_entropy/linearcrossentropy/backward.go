@@ -52,17 +52,20 @@ func (k *Kernel) Backward(ctx context.Context, c *core.Call) error {
 	k.find(c)
 	clear(c.Output("losses").Data)
 	clear(c.Output("dx").Data)
-	rest := k.targets
+	rest, tokens := k.targets, c.Input("labels").Elems()
 	if !c.Facts.Frozen {
 		n := min(c.Facts.Dim, len(rest))
 		if err := k.first(ctx, c, rest[:n]); err != nil {
 			return err
 		}
-		rest = rest[n:]
+		rest, tokens = rest[n:], max(tokens-c.Facts.Dim, 0)
 	}
-	for targets := range slices.Chunk(rest, evenly(len(rest), rowsOf(c.Facts))) {
+	// With room for as many targets as there may be, so that no later call needs more.
+	most := evenly(tokens, rowsOf(c.Facts))
+	for targets := range slices.Chunk(rest, evenly(len(rest), most)) {
 		n := len(targets)
-		if err := k.backward(ctx, c, targets, room{vector.Grow(&k.logits, n*c.Facts.Vocab), n}, true); err != nil {
+		logits := vector.Grow(&k.logits, most*c.Facts.Vocab)[:n*c.Facts.Vocab]
+		if err := k.backward(ctx, c, targets, room{logits, n}, true); err != nil {
 			return err
 		}
 	}

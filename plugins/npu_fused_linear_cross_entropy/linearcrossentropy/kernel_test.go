@@ -103,6 +103,41 @@ func TestTargetsOfAFrozenWeight(t *testing.T) {
 	}
 }
 
+// TestRoomIsForAsManyTargetsAsThereMayBe: calls with fewer and more labels than those before find the memory that
+// the first has taken.
+func TestRoomIsForAsManyTargetsAsThereMayBe(t *testing.T) {
+	const rows, tokens = 3 * chunkRows, 4 * chunkRows // in two chunks, and fewer labels would fill a larger one
+	k, first := new(Kernel), 0
+	for _, labels := range []int{chunkRows, tokens, rows, 1} {
+		c := use(core.Float32, tokens, 2, frozenBytes/4/rows)
+		if vector.HasTiles() {
+			c.Facts.Vocab *= 2
+		}
+		c.Facts.Frozen = true
+		if got := rowsOf(c.Facts); got != rows {
+			t.Fatalf("chunks of %d rows, the test wants %d", got, rows)
+		}
+		c.Edit = func(in map[string][]core.Tensor) {
+			for i := range in["labels"][0].Int32s()[labels:] {
+				in["labels"][0].Int32s()[labels+i] = -1
+			}
+		}
+		_, backward, err := kerneltest.Calls(t.Context(), k, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := k.Backward(t.Context(), backward); err != nil {
+			t.Fatal(err)
+		}
+		if first == 0 {
+			first = cap(k.logits)
+		}
+		if want := tokens / 2 * c.Facts.Vocab; first != want || cap(k.logits) != first {
+			t.Errorf("%d labels: room for %d logits, %d at first, want %d", labels, cap(k.logits), first, want)
+		}
+	}
+}
+
 // spanned is a use whose logits are in dweight, in two spans, the second one narrow. The
 // labels are at both ends of each.
 func spanned(d core.DType) kerneltest.Case {

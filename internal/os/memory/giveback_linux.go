@@ -1,4 +1,4 @@
-package plugin
+package memory
 
 import (
 	"bufio"
@@ -7,23 +7,19 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
-// imageCalls bounds the calls after which a plugin gives back the memory of its program:
-// each that is a power of two, as kernels are bound and verified among the first ones.
-const imageCalls = 1 << 10
-
-// rest gives back the memory that a plugin needed to start, to bind and to verify.
-func rest() {
+// GiveBack gives back the memory that this process has needed to get ready, and may not need again: garbage, and the
+// pages of its program that have served once.
+func GiveBack() {
 	debug.FreeOSMemory()
 	dropImage()
 }
 
 // dropImage takes the pages of the program's file, which are never written, out of this
-// process's memory. Most of them have served once, at the start and in the handshake:
-// some 10 MiB for each plugin. Those that are still needed come back from the system's
+// process's memory. Most of them have served once, at the start and, of a plugin, in the handshake:
+// some 10 MiB for each plugin, and 30 for the host. Those that are still needed come back from the system's
 // cache of the file on first use.
 func dropImage() {
 	exe, err := os.Executable()
@@ -36,7 +32,7 @@ func dropImage() {
 	}
 	defer maps.Close()
 	for _, m := range unwritten(maps, exe) {
-		unix.Syscall(unix.SYS_MADVISE, m.from, m.to-m.from, unix.MADV_DONTNEED)
+		syscall.Syscall(syscall.SYS_MADVISE, m.from, m.to-m.from, syscall.MADV_DONTNEED)
 	}
 }
 
@@ -56,7 +52,7 @@ func unwritten(smaps io.Reader, file string) []mapping {
 		if len(f) < 2 {
 			continue
 		}
-		if m, ok := addresses(f[0]); ok {
+		if m, ok := between(f[0]); ok {
 			if ours = len(f) == 6 && f[5] == file && !strings.Contains(f[1], "w"); ours {
 				all = append(all, m)
 			}
@@ -69,8 +65,8 @@ func unwritten(smaps io.Reader, file string) []mapping {
 	return all
 }
 
-// addresses reads "from-to".
-func addresses(s string) (mapping, bool) {
+// between reads "from-to".
+func between(s string) (mapping, bool) {
 	from, to, _ := strings.Cut(s, "-")
 	lo, err1 := strconv.ParseUint(from, 16, 64)
 	hi, err2 := strconv.ParseUint(to, 16, 64)

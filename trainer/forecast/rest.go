@@ -1,0 +1,93 @@
+package forecast
+
+import (
+	"github.com/seed98097648/tune/core"
+	"github.com/seed98097648/tune/core/vector"
+	"github.com/seed98097648/tune/trainer/models"
+)
+
+// rest returns what a run has in memory besides the tensors of its graphs.
+func rest(m *models.Model, r Run) []Part {
+	parts := []Part{{"tokenizer", int64(m.Vocab()) * tokenBytes}}
+	if r.KeepsBest {
+		var n int64
+		for _, p := range m.Trainable() {
+			n += p.Bytes()
+		}
+		parts = append(parts, Part{"best weights", n})
+	}
+	if n := m.Adapter.BegunBytes(); n > 0 {
+		parts = append(parts, Part{"beginnings", n})
+	}
+	if n := scratch(m, r); n > 0 {
+		parts = append(parts, Part{"scratch", n})
+	}
+	return append(parts, Part{"programs", programs(r)})
+}
+
+// tokenBytes is what a token takes in the tokenizer, with the text of its files, which a run saves with the model: 170
+// to 350 bytes of six tokenizers of 32,000 to 152,000 tokens.
+const tokenBytes = 320
+
+// programs is what the processes take by themselves: those parts of a program that are used, and Go's runtime, of
+// which plugins share little, with what threads pack matrices into.
+func programs(r Run) int64 {
+	const host, plugin = 40 << 20, 8 << 20
+	return host + int64(r.Plugins)*plugin
+}
+
+// scratch is what kernels take for themselves that grows with a batch. Each kernel is in a process of its own, and
+// keeps it from call to call.
+func scratch(m *models.Model, r Run) int64 {
+	return lossScratch(m, r.Batch*r.Seq) + attentionScratch(m, r)
+}
+
+// lossScratch is what the kernel of linear_cross_entropy keeps the logits of a chunk of tokens in: all of them
+// take turns, but for as many as the gradient of the weight has room for. The sizes are those of
+// npu_fused_linear_cross_entropy.
+func lossScratch(m *models.Model, tokens int) int64 {
+	const row = 4 // bytes of a logit
+	for _, s := range m.Sites() {
+		if s.Op != core.LinearCrossEntropy || s.Hook.Kernel() == nil {
+			continue
+		}
+		most, rest := 16<<20, tokens-s.Facts.Dim
+		if s.Facts.Frozen {
+			most, rest = 160<<20, tokens
+			if vector.HasTiles() {
+				most *= 2
+			}
+		}
+		if rest <= 0 {
+			return 0
+		}
+		chunk := max(112, most/row/s.Facts.Vocab)
+		chunks := (rest + chunk - 1) / chunk
+		return row * int64(s.Facts.Vocab+2*s.Facts.Dim) * int64((rest+chunks-1)/chunks)
+	}
+	return 0
+}
+
+// attentionScratch is what the kernel of attention needs for a row: each thread packs the keys and values of a head,
+// and has a block of queries meet all of them; and the gradients of keys and values are summed by thread, or where
+// several tasks share a head, in about twice as many parts. The sizes are those of npu_fused_attention.
+func attentionScratch(m *models.Model, r Run) (most int64) {
+	const number, block, gap, tasks = 4, 56, 16, 16 // bytes; queries; between rows of scores; at least
+	threads := r.Threads
+	if threads == 0 {
+		threads = vector.Threads()
+	}
+	for _, s := range m.Sites() {
+		if s.Op != core.Attention || s.Hook.Kernel() == nil {
+			continue
+		}
+		head := r.Seq * s.Facts.HeadDim
+		sums, heads := threads, r.Batch*s.Facts.KVHeads
+		if heads < tasks {
+			sums = min(2*threads, tasks)
+		}
+		each := 3*head + 2*block*(r.Seq+gap)
+		most = max(most, number*int64(threads*each+2*head*sums))
+	}
+	return most
+}
