@@ -206,11 +206,14 @@ func resident(t *testing.T) int {
 func TestSameBitsEachTime(t *testing.T) {
 	l := open(t)
 	p := product(1, 259, 130, 1030, true, false, false, false)
-	l.Multiply(rounded(p))
+	if l.BFloat16() {
+		p = rounded(p)
+	}
+	l.Multiply(p)
 	first := slices.Clone(p.C)
 	for range 20 {
 		clear(p.C)
-		l.Multiply(rounded(p))
+		l.Multiply(p)
 		if !slices.Equal(p.C, first) {
 			t.Fatal("the same product has other bits")
 		}
