@@ -22,14 +22,13 @@ import (
 // A step that has begun to update cannot be made again. So whatever may have to be, because kernels are
 // compared with the plain forward in it, is tried without updates before.
 type atOnce struct {
-	norm     float64     // of the gradients of the step before; NaN for a first step
-	compared int         // the round of comparisons that a step was tried for
-	trial    bool        // nothing is updated
-	begun    bool        // something was
-	lr       float64     // of the step at hand
-	squares  [][]float64 // of each parameter's gradient
-	took     time.Duration
-	failed   error // of a step that was made in part
+	norm    float64     // of the gradients of the step before; NaN for a first step
+	trial   bool        // nothing is updated
+	begun   bool        // something was
+	lr      float64     // of the step at hand
+	squares [][]float64 // of each parameter's gradient
+	took    time.Duration
+	failed  error // of a step that was made in part
 }
 
 var errSums = errors.New("gradients of several batches are summed before they are used, which updating in the " +
@@ -41,14 +40,15 @@ func (e *Engine) stepAtOnce(ctx context.Context, b data.Batch, lr float64, r *St
 	if a.failed != nil {
 		return a.failed
 	}
-	if round := e.cfg.Check.Round(); round > a.compared || e.cfg.Clip > 0 && math.IsNaN(a.norm) {
+	g := e.graphs.at(b.S) // each graph's calls are compared in each round
+	if round := e.cfg.Check.Round() + 1; round > g.tried || e.cfg.Clip > 0 && math.IsNaN(a.norm) {
 		a.trial = true
 		err := e.pass(ctx, b, r)
 		a.trial = false
 		if err != nil {
 			return err
 		}
-		a.compared = round
+		g.tried = round
 		if math.IsNaN(a.norm) {
 			a.norm = r.GradNorm
 		}

@@ -109,7 +109,7 @@ func NewEngine(m *models.Model, mem core.Memory, cfg EngineConfig) (*Engine, err
 	if cfg.MaxPosition == 0 {
 		cfg.MaxPosition = cfg.Seq
 	}
-	e := &Engine{cfg: cfg, model: m, mem: mem, atOnce: atOnce{norm: math.NaN(), compared: -1}}
+	e := &Engine{cfg: cfg, model: m, mem: mem, atOnce: atOnce{norm: math.NaN()}}
 	if cfg.Preference.NeedsReference() {
 		e.reference = &Reference{logProbs: map[answerKey]float64{}}
 	}

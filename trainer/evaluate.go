@@ -48,7 +48,7 @@ func NewPredictor(m *models.Model, mem core.Memory, batch, seq, maxPosition int,
 func newEvaluator(m *models.Model, mem core.Memory, cfg EngineConfig, e *Evaluator) (_ *Evaluator, err error) {
 	e.model = m
 	e.graphs, err = newGraphs(cfg.Seq, cfg.Lengths, func(seq int, within *autograd.Program) (*graph, error) {
-		c, err := nn.NewContext(mem, cfg.Batch, seq, min(seq, cfg.MaxPosition))
+		c, err := nn.NewContext(mem, cfg.Batch, seq, cfg.positions(seq))
 		if err != nil {
 			return nil, err
 		}
@@ -138,7 +138,7 @@ func (e *Evaluator) batch(ctx context.Context, b data.Batch) (loss float64, weig
 	if targets = b.Targets(); targets == 0 {
 		return 0, 0, 0, nil
 	}
-	if b, _, err = e.graphs.fit(b); err != nil {
+	if b, err = e.graphs.fit(b); err != nil {
 		return 0, 0, 0, err
 	}
 	of := e.judge.total(b)

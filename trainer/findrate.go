@@ -58,6 +58,7 @@ func (j *Job) FindRate(ctx context.Context, steps int) (*Rates, error) {
 	}
 	defer release()
 	r := &session{job: j, out: &output{}, batch: c.Batch, accumulate: c.Accumulate, sum: &Summary{}}
+	j.Config.GroupByLength = false // a loss that follows the lengths of rows says nothing of a rate
 	if r.loader, r.lengths, err = j.Deal(); err != nil {
 		return nil, err
 	}

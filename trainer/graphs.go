@@ -14,6 +14,7 @@ import (
 type graph struct {
 	*nn.Compiled
 	likeliest *autograd.Value // nil unless somebody looks at the likeliest tokens
+	tried     int             // the round of comparisons, from 1 on, that a step was tried for; see Engine.stepAtOnce
 }
 
 // graphs are the model's graph for rows of seq tokens and, in its memory, those for shorter rows. Each of these is made
@@ -47,11 +48,11 @@ func (g *graphs) longest() *graph {
 	return g.of[len(g.of)-1]
 }
 
-// fit cuts a batch to the least length that its rows need, of those that there are, and makes the graph for it. made
-// says that it was not there before. A length for which the graph is of other operations is there no more.
-func (g *graphs) fit(b data.Batch) (_ data.Batch, made bool, err error) {
+// fit cuts a batch to the least length that its rows need, of those that there are, and makes the graph for it.
+// A length for which the graph is of other operations is there no more.
+func (g *graphs) fit(b data.Batch) (_ data.Batch, err error) {
 	if len(g.lengths) == 1 || b.S != g.lengths[len(g.lengths)-1] {
-		return b, false, nil
+		return b, nil
 	}
 	longest := b.Longest()
 	for i := 0; ; i++ {
@@ -64,9 +65,8 @@ func (g *graphs) fit(b data.Batch) (_ data.Batch, made bool, err error) {
 				i--
 				continue
 			}
-			made = true
 		}
-		return b.Cut(g.lengths[i]), made, err
+		return b.Cut(g.lengths[i]), err
 	}
 }
 
@@ -94,7 +94,7 @@ func (g *graphs) close() {
 
 // graph makes a training graph, in memory of its own unless it is within another one.
 func (e *Engine) graph(seq int, within *autograd.Program) (*graph, error) {
-	c, err := nn.NewContext(e.mem, e.cfg.Batch, seq, min(seq, e.cfg.MaxPosition))
+	c, err := nn.NewContext(e.mem, e.cfg.Batch, seq, e.cfg.positions(seq))
 	if err != nil {
 		return nil, err
 	}
@@ -117,6 +117,14 @@ func (e *Engine) graph(seq int, within *autograd.Program) (*graph, error) {
 	return &graph{Compiled: program}, nil
 }
 
+// positions returns below what the positions of rows of so many tokens stay.
+func (c EngineConfig) positions(seq int) int {
+	if c.MaxPosition > c.Seq { // rows may begin anywhere
+		return c.MaxPosition
+	}
+	return min(seq, c.MaxPosition)
+}
+
 // fit cuts the batches of a step to the lengths that they need.
 func (e *Engine) fit(batches []data.Batch) ([]data.Batch, error) {
 	if len(e.cfg.Lengths) == 0 {
@@ -125,11 +133,8 @@ func (e *Engine) fit(batches []data.Batch) ([]data.Batch, error) {
 	batches = slices.Clone(batches)
 	var failed error
 	for i, b := range batches {
-		fitted, made, err := e.graphs.fit(b)
-		if batches[i] = fitted; made {
-			e.atOnce.compared = -1 // the first calls of a graph are compared
-		}
-		failed = cmp.Or(failed, err)
+		fitted, err := e.graphs.fit(b)
+		batches[i], failed = fitted, cmp.Or(failed, err)
 	}
 	return batches, e.ranks.agree(failed)
 }

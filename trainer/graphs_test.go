@@ -252,37 +252,71 @@ func (c *counted) Free(b []byte) {
 	c.Memory.Free(b)
 }
 
-// TestTheFirstStepOfAGraphIsTriedBeforeAnUpdate: a kernel that is wrong for few tokens alone is found out when the first
-// short batch comes, before anything is updated, although it has been right about long ones in an earlier step.
+// TestTheFirstStepOfAGraphIsTriedBeforeAnUpdate: a kernel that is wrong for one length of rows alone is found out when
+// the first batch of that length comes, in each round of comparisons, before anything is updated.
 func TestTheFirstStepOfAGraphIsTriedBeforeAnUpdate(t *testing.T) {
-	reg := core.NewRegistry()
-	if err := reg.Register(&faulty{reference.Kernel(core.RMSNorm), "few", func(c *core.Call) {
-		if c.Pass == core.Backward && c.Tokens() < 3*longest {
-			c.Out[0].Float32s()[0] += 100
-		}
-	}}); err != nil {
-		t.Fatal(err)
-	}
-	patch := func(m *models.Model) {
-		if _, err := core.ApplyDefaultKernels(t.Context(), m, reg, "all"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r := newRun(t, autograd.Heap{}, patch, inSeveral, unclipped, atOnce,
-		func(c *trainer.EngineConfig) { c.Check = crosscheck.New(1000) })
-	batches := slices.Collect(data.Batches(rowsOf(t, uneven(t)), 3))
-	slices.SortStableFunc(batches, func(a, b data.Batch) int { return b.Longest() - a.Longest() })
-	if _, err := r.engine.Step(t.Context(), batches[:1], 0.1); err != nil {
-		t.Fatal(err)
-	}
-	before := r.parameters()
-	_, err := r.engine.Step(t.Context(), batches[len(batches)-1:], 0.1)
-	if crosscheck.Wrong(err) == nil || strings.Contains(err.Error(), "cannot be made again") {
-		t.Fatalf("error %v", err)
-	}
-	for i, p := range r.parameters() {
-		if !slices.Equal(p, before[i]) {
-			t.Errorf("%s was updated", r.model.Params()[i].Name)
-		}
+	long := func(c *core.Call) bool { return c.Tokens() == 3*longest }
+	short := func(c *core.Call) bool { return c.Tokens() < 3*longest }
+	for _, tt := range []struct {
+		name  string
+		wrong func(c *core.Call) bool
+		right []int // lengths of steps before it goes wrong, 1 for the longest: what a round of comparisons finds right
+		steps []int // of those afterwards; it is found out in the last
+		again bool  // comparisons begin again before these
+	}{
+		{"short", short, nil, []int{1, 0}, false},
+		{"long", long, nil, []int{0, 1}, false},
+		{"short, in a later round", short, []int{1, 0, 1, 0}, []int{1, 0}, true},
+		{"long, in a later round", long, []int{1, 0, 1, 0}, []int{0, 1}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			goesWrong := false
+			reg := core.NewRegistry()
+			if err := reg.Register(&faulty{reference.Kernel(core.RMSNorm), "one_length", func(c *core.Call) {
+				if goesWrong && c.Pass == core.Backward && tt.wrong(c) {
+					c.Out[0].Float32s()[0] += 100
+				}
+			}}); err != nil {
+				t.Fatal(err)
+			}
+			patch := func(m *models.Model) {
+				if _, err := core.ApplyDefaultKernels(t.Context(), m, reg, "all"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			check := crosscheck.New(1000)
+			r := newRun(t, autograd.Heap{}, patch, inSeveral, unclipped, atOnce,
+				func(c *trainer.EngineConfig) { c.Check = check })
+			batches := slices.Collect(data.Batches(rowsOf(t, uneven(t)), 3))
+			slices.SortStableFunc(batches, func(a, b data.Batch) int { return a.Longest() - b.Longest() })
+			step := func(length int) error {
+				at := length * (len(batches) - 1)
+				_, err := r.engine.Step(t.Context(), batches[at:at+1], 0.1)
+				return err
+			}
+			for _, length := range tt.right {
+				if err := step(length); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if goesWrong = true; tt.again {
+				check.Again()
+			}
+			for _, length := range tt.steps[:len(tt.steps)-1] {
+				if err := step(length); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := r.parameters()
+			err := step(tt.steps[len(tt.steps)-1])
+			if crosscheck.Wrong(err) == nil || strings.Contains(err.Error(), "cannot be made again") {
+				t.Fatalf("error %v", err)
+			}
+			for i, p := range r.parameters() {
+				if !slices.Equal(p, before[i]) {
+					t.Errorf("%s was updated", r.model.Params()[i].Name)
+				}
+			}
+		})
 	}
 }

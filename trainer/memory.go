@@ -60,7 +60,8 @@ func (c Config) Forecast(held bool, plugins int) forecast.Run {
 	return forecast.Run{Optim: c.OptimConfig(), UpdateInBackward: c.Optimizer.UpdateInBackward, Batch: c.Batch, Seq: c.Seq,
 		Accumulate: c.Accumulate, GradientCheckpointing: c.GradientCheckpointing, CheckpointLayers: c.CheckpointLayers,
 		Evaluates: held && !c.Checkpoints.NoEval, Predicts: c.Metric.Name == metric.TokenAccuracy, Answers: c.Answers(),
-		KeepsBest: c.Checkpoints.LoadBest && !c.Checkpoints.saves(), Plugins: plugins, Threads: c.Threads, MaxKept: c.MaxKept}
+		KeepsBest: c.Checkpoints.LoadBest && !c.Checkpoints.saves() && held && !c.Checkpoints.NoEval,
+		Plugins:   plugins, Threads: c.Threads, MaxKept: c.MaxKept}
 }
 
 // checkMemory refuses a run that the free memory cannot hold. The model is in memory

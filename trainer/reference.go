@@ -60,7 +60,7 @@ func (e *Engine) Refer(ctx context.Context, rows data.Rows) (computed int, err e
 		if err := ctx.Err(); err != nil {
 			return computed, err
 		}
-		b, _, err := e.eval.graphs.fit(b)
+		b, err := e.eval.graphs.fit(b)
 		if err == nil {
 			err = j.begin(b, j.total(b))
 		}

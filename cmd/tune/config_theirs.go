@@ -111,7 +111,8 @@ func (s *settings) pack() error {
 			"of LLaMA-Factory pack in this stage by themselves")
 	}
 	key, group := s.from["group-by-length"], s.command.Flags.Lookup("group-by-length").Value
-	if s.values["packing"] != "true" || key == "" || group.String() != "true" {
+	unpacked := s.command.Flags.Lookup("no-packing").Value.String() == "true" // on the command line, too
+	if s.values["packing"] != "true" || unpacked || key == "" || group.String() != "true" {
 		return nil
 	}
 	s.say(key, "packed rows are full, and not sorted by their lengths")

@@ -50,7 +50,7 @@ func (a *app) planCommand() *Command {
 		if printed, err := t.ready(ctx, a, c); printed || err != nil {
 			return err
 		}
-		if err := ranks.check(c); err != nil {
+		if err := ranks.check(c, t); err != nil {
 			return err
 		}
 		return a.planRun(ctx, c, t, ranks, *json)

@@ -30,13 +30,16 @@ func (r *ranksPlan) add(f *pflag.FlagSet) {
 		"that is forecast")
 }
 
-func (r *ranksPlan) check(c *Command) error {
+func (r *ranksPlan) check(c *Command, t *trainFlags) error {
 	const most = 1 << 16
 	switch {
 	case r.ranks < 0 || r.ranks > most:
 		return c.usagef("--ranks is %d, must be between 0 and %d", r.ranks, most)
 	case !(r.bandwidth > 0):
 		return c.usagef("--bandwidth is %g, must be positive", r.bandwidth)
+	case r.ranks > 1 && t.config.Optimizer.UpdateInBackward:
+		return c.usagef("--update-in-backward is not for several ranks yet, whose gradients are summed first: leave it " +
+			"or --ranks out")
 	case r.step < 0:
 		return c.usagef("--step-time is %v, must not be negative", r.step)
 	}

@@ -56,7 +56,7 @@ func (f *Forecast) Ranks(n int, r Ranks, moments int64) OfRanks {
 			o.Bytes -= moments * int64(n-1) / int64(n)
 			o.Step -= w.others * t.update
 		} else {
-			o.Waits = w.last(t.completes, first+second) - t.run
+			o.Waits = max(0, w.last(t.completes, first+second)-t.run)
 		}
 		moved := 2 * w.others * float64(f.Trainable*int64(sent))
 		o.Step += carrying * moved / float64(max(1, r.Threads))

@@ -35,6 +35,9 @@ func ExportAdapter(o Options, adapter string, mem core.Memory) (*Result, error) 
 		return nil, err
 	}
 	defer m.Free()
+	if err := groupsOf(o.Model, m); err != nil { // the model that it is for
+		return nil, fmt.Errorf("gguf: %s: %w", o.Model, err)
+	}
 	r, err := exportAdapter(o, adapter, m, as)
 	if err != nil {
 		return nil, fmt.Errorf("gguf: %s: %w", adapter, err)

@@ -2,6 +2,7 @@ package gguf
 
 import (
 	"cmp"
+	"errors"
 	"strings"
 
 	"github.com/seed98097648/tune/trainer/checkpoint"
@@ -40,6 +41,15 @@ func groups(m *models.Model, files source) error {
 		}
 	}
 	return nil
+}
+
+// groupsOf is groups with the model's folder.
+func groupsOf(dir string, m *models.Model) error {
+	set, err := checkpoint.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(groups(m, set), set.Close())
 }
 
 // dense returns the number of layers before the first with experts, and the experts of that.

@@ -19,6 +19,7 @@ type rooms struct {
 func (r *rooms) begin(size int) {
 	if r.size < size {
 		r.size, r.all = size, nil
+		clear(r.free) // they are smaller, and nobody else holds on to them
 	}
 	r.free = append(r.free[:0], r.all...)
 }
