@@ -2,7 +2,6 @@ package generate_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -92,15 +91,7 @@ func TestTextOfEveryFamilyIsTheSameInCompany(t *testing.T) {
 		if _, has := c["original_max_position_embeddings"]; has {
 			c["original_max_position_embeddings"] = 128 // a text has no more
 		}
-		config, err := json.Marshal(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m, err := models.New(config, autograd.Heap{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		m.Init(1)
+		m := ofRandom(t, c)
 		sameInCompany(t, f.Type, m, tok, placeKernels)
 	}
 }

@@ -119,15 +119,7 @@ func TestCachedLogitsOfEveryFamily(t *testing.T) {
 		t.Run(f.Type, func(t *testing.T) {
 			c := f.Small()
 			c["max_position_embeddings"] = 128
-			config, err := json.Marshal(c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			m, err := models.New(config, autograd.Heap{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			m.Init(1)
+			m := ofRandom(t, c)
 			feedAll(t, m, random(m.Vocab(), min(60, m.Config.MaxPositionEmbeddings)))
 		})
 	}
@@ -237,3 +229,18 @@ func (c *counting) Alloc(n int) ([]byte, error) {
 }
 
 func (c *counting) Free(b []byte) { delete(c.live, &b[0]) }
+
+// ofRandom returns a model of a configuration with random weights.
+func ofRandom(t *testing.T, config map[string]any) *models.Model {
+	t.Helper()
+	text, err := json.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := models.New(text, autograd.Heap{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Init(1)
+	return m
+}
