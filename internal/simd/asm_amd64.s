@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func block1x16AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·block1x16AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -29,11 +29,14 @@ TEXT ·block1x16AVX512(SB), NOSPLIT, $0-73
 	ADDQ       DI, R9
 	CMPQ       SI, $0x04
 	JNE        across
-	IMUL3Q     $0x01, BX, BX
-	ADDQ       CX, BX
+	MOVQ       BX, R10
+	IMUL3Q     $0x01, R10, R10
+	ADDQ       CX, R10
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R10
 
 along:
-	PREFETCHT0   (BX)
+	PREFETCHT0   (R10)
 	VMOVUPS      (DX), Z1
 	VBROADCASTSS (CX), Z2
 	VFMADD231PS  Z1, Z2, Z0
@@ -46,7 +49,7 @@ along:
 	VMOVUPS      (R9), Z1
 	VBROADCASTSS 12(CX), Z2
 	VFMADD231PS  Z1, Z2, Z0
-	ADDQ         $0x10, BX
+	ADDQ         $0x10, R10
 	ADDQ         $0x10, CX
 	LEAQ         (DX)(DI*4), DX
 	LEAQ         (R9)(DI*4), R9
@@ -116,7 +119,7 @@ partly:
 	RET
 
 // func block1x32AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·block1x32AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -142,11 +145,14 @@ TEXT ·block1x32AVX512(SB), NOSPLIT, $0-73
 	ADDQ       DI, R9
 	CMPQ       SI, $0x04
 	JNE        across
-	IMUL3Q     $0x01, BX, BX
-	ADDQ       CX, BX
+	MOVQ       BX, R10
+	IMUL3Q     $0x01, R10, R10
+	ADDQ       CX, R10
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R10
 
 along:
-	PREFETCHT0   (BX)
+	PREFETCHT0   (R10)
 	VMOVUPS      (DX), Z2
 	VMOVUPS      64(DX), Z3
 	VBROADCASTSS (CX), Z4
@@ -167,7 +173,7 @@ along:
 	VBROADCASTSS 12(CX), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
-	ADDQ         $0x10, BX
+	ADDQ         $0x10, R10
 	ADDQ         $0x10, CX
 	LEAQ         (DX)(DI*4), DX
 	LEAQ         (R9)(DI*4), R9
@@ -249,7 +255,7 @@ partly:
 	RET
 
 // func block1x48AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·block1x48AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -277,11 +283,14 @@ TEXT ·block1x48AVX512(SB), NOSPLIT, $0-73
 	ADDQ       DI, R9
 	CMPQ       SI, $0x04
 	JNE        across
-	IMUL3Q     $0x01, BX, BX
-	ADDQ       CX, BX
+	MOVQ       BX, R10
+	IMUL3Q     $0x01, R10, R10
+	ADDQ       CX, R10
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R10
 
 along:
-	PREFETCHT0   (BX)
+	PREFETCHT0   (R10)
 	VMOVUPS      (DX), Z3
 	VMOVUPS      64(DX), Z4
 	VMOVUPS      128(DX), Z5
@@ -310,7 +319,7 @@ along:
 	VFMADD231PS  Z3, Z6, Z0
 	VFMADD231PS  Z4, Z6, Z1
 	VFMADD231PS  Z5, Z6, Z2
-	ADDQ         $0x10, BX
+	ADDQ         $0x10, R10
 	ADDQ         $0x10, CX
 	LEAQ         (DX)(DI*4), DX
 	LEAQ         (R9)(DI*4), R9
@@ -404,7 +413,7 @@ partly:
 	RET
 
 // func block1x64AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·block1x64AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -434,11 +443,14 @@ TEXT ·block1x64AVX512(SB), NOSPLIT, $0-73
 	ADDQ       DI, R9
 	CMPQ       SI, $0x04
 	JNE        across
-	IMUL3Q     $0x01, BX, BX
-	ADDQ       CX, BX
+	MOVQ       BX, R10
+	IMUL3Q     $0x01, R10, R10
+	ADDQ       CX, R10
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R10
 
 along:
-	PREFETCHT0   (BX)
+	PREFETCHT0   (R10)
 	VMOVUPS      (DX), Z4
 	VMOVUPS      64(DX), Z5
 	VMOVUPS      128(DX), Z6
@@ -475,7 +487,7 @@ along:
 	VFMADD231PS  Z5, Z8, Z1
 	VFMADD231PS  Z6, Z8, Z2
 	VFMADD231PS  Z7, Z8, Z3
-	ADDQ         $0x10, BX
+	ADDQ         $0x10, R10
 	ADDQ         $0x10, CX
 	LEAQ         (DX)(DI*4), DX
 	LEAQ         (R9)(DI*4), R9
@@ -581,7 +593,7 @@ partly:
 	RET
 
 // func block1x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, CMOV, FMA3, MMX+
 TEXT ·block1x8AVX2(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -605,11 +617,14 @@ TEXT ·block1x8AVX2(SB), NOSPLIT, $0-73
 	ADDQ       DI, R9
 	CMPQ       SI, $0x04
 	JNE        across
-	IMUL3Q     $0x01, BX, BX
-	ADDQ       CX, BX
+	MOVQ       BX, R10
+	IMUL3Q     $0x01, R10, R10
+	ADDQ       CX, R10
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R10
 
 along:
-	PREFETCHT0   (BX)
+	PREFETCHT0   (R10)
 	VMOVUPS      (DX), Y1
 	VBROADCASTSS (CX), Y2
 	VFMADD231PS  Y1, Y2, Y0
@@ -622,7 +637,7 @@ along:
 	VMOVUPS      (R9), Y1
 	VBROADCASTSS 12(CX), Y2
 	VFMADD231PS  Y1, Y2, Y0
-	ADDQ         $0x10, BX
+	ADDQ         $0x10, R10
 	ADDQ         $0x10, CX
 	LEAQ         (DX)(DI*4), DX
 	LEAQ         (R9)(DI*4), R9
@@ -718,7 +733,7 @@ DATA mask<>+56(SB)/8, $0x0000000000000000
 GLOBL mask<>(SB), RODATA|NOPTR, $64
 
 // func block1x16AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, CMOV, FMA3, MMX+
 TEXT ·block1x16AVX2(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -743,11 +758,14 @@ TEXT ·block1x16AVX2(SB), NOSPLIT, $0-73
 	ADDQ       DI, R9
 	CMPQ       SI, $0x04
 	JNE        across
-	IMUL3Q     $0x01, BX, BX
-	ADDQ       CX, BX
+	MOVQ       BX, R10
+	IMUL3Q     $0x01, R10, R10
+	ADDQ       CX, R10
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R10
 
 along:
-	PREFETCHT0   (BX)
+	PREFETCHT0   (R10)
 	VMOVUPS      (DX), Y2
 	VMOVUPS      32(DX), Y3
 	VBROADCASTSS (CX), Y4
@@ -768,7 +786,7 @@ along:
 	VBROADCASTSS 12(CX), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
-	ADDQ         $0x10, BX
+	ADDQ         $0x10, R10
 	ADDQ         $0x10, CX
 	LEAQ         (DX)(DI*4), DX
 	LEAQ         (R9)(DI*4), R9
@@ -868,7 +886,7 @@ wholly:
 	RET
 
 // func block2x16AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·block2x16AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -898,6 +916,8 @@ TEXT ·block2x16AVX512(SB), NOSPLIT, $0-73
 	MOVQ       BX, R9
 	IMUL3Q     $0x02, R9, R9
 	ADDQ       CX, R9
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R9
 
 along:
 	PREFETCHT0   (R9)
@@ -1006,7 +1026,7 @@ partly:
 	RET
 
 // func block2x32AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·block2x32AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -1040,6 +1060,8 @@ TEXT ·block2x32AVX512(SB), NOSPLIT, $0-73
 	MOVQ       BX, R9
 	IMUL3Q     $0x02, R9, R9
 	ADDQ       CX, R9
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R9
 
 along:
 	PREFETCHT0   (R9)
@@ -1179,7 +1201,7 @@ partly:
 	RET
 
 // func block2x48AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·block2x48AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -1217,6 +1239,8 @@ TEXT ·block2x48AVX512(SB), NOSPLIT, $0-73
 	MOVQ       BX, R9
 	IMUL3Q     $0x02, R9, R9
 	ADDQ       CX, R9
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R9
 
 along:
 	PREFETCHT0   (R9)
@@ -1387,7 +1411,7 @@ partly:
 	RET
 
 // func block2x64AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·block2x64AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -1429,6 +1453,8 @@ TEXT ·block2x64AVX512(SB), NOSPLIT, $0-73
 	MOVQ       BX, R9
 	IMUL3Q     $0x02, R9, R9
 	ADDQ       CX, R9
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R9
 
 along:
 	PREFETCHT0   (R9)
@@ -1630,7 +1656,7 @@ partly:
 	RET
 
 // func block2x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, CMOV, FMA3, MMX+
 TEXT ·block2x8AVX2(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -1660,6 +1686,8 @@ TEXT ·block2x8AVX2(SB), NOSPLIT, $0-73
 	MOVQ       BX, R9
 	IMUL3Q     $0x02, R9, R9
 	ADDQ       CX, R9
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R9
 
 along:
 	PREFETCHT0   (R9)
@@ -1789,7 +1817,7 @@ wholly:
 	RET
 
 // func block2x16AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, CMOV, FMA3, MMX+
 TEXT ·block2x16AVX2(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -1821,6 +1849,8 @@ TEXT ·block2x16AVX2(SB), NOSPLIT, $0-73
 	MOVQ       BX, R9
 	IMUL3Q     $0x02, R9, R9
 	ADDQ       CX, R9
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R9
 
 along:
 	PREFETCHT0   (R9)
@@ -1985,7 +2015,7 @@ wholly:
 	RET
 
 // func block3x16AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·block3x16AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -2018,6 +2048,8 @@ TEXT ·block3x16AVX512(SB), NOSPLIT, $0-73
 	MOVQ       BX, R9
 	IMUL3Q     $0x03, R9, R9
 	ADDQ       CX, R9
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R9
 
 along:
 	PREFETCHT0   (R9)
@@ -2149,7 +2181,7 @@ partly:
 	RET
 
 // func block3x32AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·block3x32AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -2188,6 +2220,8 @@ TEXT ·block3x32AVX512(SB), NOSPLIT, $0-73
 	MOVQ       BX, R9
 	IMUL3Q     $0x03, R9, R9
 	ADDQ       CX, R9
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R9
 
 along:
 	PREFETCHT0   (R9)
@@ -2361,7 +2395,7 @@ partly:
 	RET
 
 // func block3x48AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·block3x48AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -2406,6 +2440,8 @@ TEXT ·block3x48AVX512(SB), NOSPLIT, $0-73
 	MOVQ       BX, R9
 	IMUL3Q     $0x03, R9, R9
 	ADDQ       CX, R9
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R9
 
 along:
 	PREFETCHT0   (R9)
@@ -2621,7 +2657,7 @@ partly:
 	RET
 
 // func block3x64AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·block3x64AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -2672,6 +2708,8 @@ TEXT ·block3x64AVX512(SB), NOSPLIT, $0-73
 	MOVQ       BX, R9
 	IMUL3Q     $0x03, R9, R9
 	ADDQ       CX, R9
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R9
 
 along:
 	PREFETCHT0   (R9)
@@ -2929,7 +2967,7 @@ partly:
 	RET
 
 // func block3x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, CMOV, FMA3, MMX+
 TEXT ·block3x8AVX2(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -2962,6 +3000,8 @@ TEXT ·block3x8AVX2(SB), NOSPLIT, $0-73
 	MOVQ       BX, R9
 	IMUL3Q     $0x03, R9, R9
 	ADDQ       CX, R9
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R9
 
 along:
 	PREFETCHT0   (R9)
@@ -3119,7 +3159,7 @@ wholly:
 	RET
 
 // func block3x16AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, CMOV, FMA3, MMX+
 TEXT ·block3x16AVX2(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -3155,6 +3195,8 @@ TEXT ·block3x16AVX2(SB), NOSPLIT, $0-73
 	MOVQ       BX, R9
 	IMUL3Q     $0x03, R9, R9
 	ADDQ       CX, R9
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R9
 
 along:
 	PREFETCHT0   (R9)
@@ -3360,7 +3402,7 @@ wholly:
 	RET
 
 // func block4x16AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·block4x16AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -3400,6 +3442,9 @@ TEXT ·block4x16AVX512(SB), NOSPLIT, $0-73
 	ADDQ       CX, R9
 	LEAQ       (R9)(BX*2), R12
 	ADDQ       BX, R12
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R9
+	CMOVQEQ    R10, R12
 
 along:
 	PREFETCHT0   (R9)
@@ -3559,7 +3604,7 @@ partly:
 	RET
 
 // func block4x32AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·block4x32AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -3607,6 +3652,9 @@ TEXT ·block4x32AVX512(SB), NOSPLIT, $0-73
 	ADDQ       CX, R9
 	LEAQ       (R9)(BX*2), R12
 	ADDQ       BX, R12
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R9
+	CMOVQEQ    R10, R12
 
 along:
 	PREFETCHT0   (R9)
@@ -3819,7 +3867,7 @@ partly:
 	RET
 
 // func block4x48AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·block4x48AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -3875,6 +3923,9 @@ TEXT ·block4x48AVX512(SB), NOSPLIT, $0-73
 	ADDQ       CX, R9
 	LEAQ       (R9)(BX*2), R12
 	ADDQ       BX, R12
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R9
+	CMOVQEQ    R10, R12
 
 along:
 	PREFETCHT0   (R9)
@@ -4140,7 +4191,7 @@ partly:
 	RET
 
 // func block4x64AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·block4x64AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -4204,6 +4255,9 @@ TEXT ·block4x64AVX512(SB), NOSPLIT, $0-73
 	ADDQ       CX, R9
 	LEAQ       (R9)(BX*2), R12
 	ADDQ       BX, R12
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R9
+	CMOVQEQ    R10, R12
 
 along:
 	PREFETCHT0   (R9)
@@ -4522,7 +4576,7 @@ partly:
 	RET
 
 // func block4x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, CMOV, FMA3, MMX+
 TEXT ·block4x8AVX2(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -4562,6 +4616,9 @@ TEXT ·block4x8AVX2(SB), NOSPLIT, $0-73
 	ADDQ       CX, R9
 	LEAQ       (R9)(BX*2), R12
 	ADDQ       BX, R12
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R9
+	CMOVQEQ    R10, R12
 
 along:
 	PREFETCHT0   (R9)
@@ -4752,7 +4809,7 @@ wholly:
 	RET
 
 // func block4x16AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, CMOV, FMA3, MMX+
 TEXT ·block4x16AVX2(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -4796,6 +4853,9 @@ TEXT ·block4x16AVX2(SB), NOSPLIT, $0-73
 	ADDQ       CX, R9
 	LEAQ       (R9)(BX*2), R12
 	ADDQ       BX, R12
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R9
+	CMOVQEQ    R10, R12
 
 along:
 	PREFETCHT0   (R9)
@@ -5047,7 +5107,7 @@ wholly:
 	RET
 
 // func block5x16AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·block5x16AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -5090,6 +5150,9 @@ TEXT ·block5x16AVX512(SB), NOSPLIT, $0-73
 	ADDQ       CX, R9
 	LEAQ       (R9)(BX*2), R12
 	ADDQ       BX, R12
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R9
+	CMOVQEQ    R10, R12
 
 along:
 	PREFETCHT0   (R9)
@@ -5272,7 +5335,7 @@ partly:
 	RET
 
 // func block5x32AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·block5x32AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -5325,6 +5388,9 @@ TEXT ·block5x32AVX512(SB), NOSPLIT, $0-73
 	ADDQ       CX, R9
 	LEAQ       (R9)(BX*2), R12
 	ADDQ       BX, R12
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R9
+	CMOVQEQ    R10, R12
 
 along:
 	PREFETCHT0   (R9)
@@ -5571,7 +5637,7 @@ partly:
 	RET
 
 // func block5x48AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·block5x48AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -5634,6 +5700,9 @@ TEXT ·block5x48AVX512(SB), NOSPLIT, $0-73
 	ADDQ       CX, R9
 	LEAQ       (R9)(BX*2), R12
 	ADDQ       BX, R12
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R9
+	CMOVQEQ    R10, R12
 
 along:
 	PREFETCHT0   (R9)
@@ -5944,7 +6013,7 @@ partly:
 	RET
 
 // func block5x64AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·block5x64AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -6017,6 +6086,9 @@ TEXT ·block5x64AVX512(SB), NOSPLIT, $0-73
 	ADDQ       CX, R9
 	LEAQ       (R9)(BX*2), R12
 	ADDQ       BX, R12
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R9
+	CMOVQEQ    R10, R12
 
 along:
 	PREFETCHT0   (R9)
@@ -6391,7 +6463,7 @@ partly:
 	RET
 
 // func block5x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, CMOV, FMA3, MMX+
 TEXT ·block5x8AVX2(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -6434,6 +6506,9 @@ TEXT ·block5x8AVX2(SB), NOSPLIT, $0-73
 	ADDQ       CX, R9
 	LEAQ       (R9)(BX*2), R12
 	ADDQ       BX, R12
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R9
+	CMOVQEQ    R10, R12
 
 along:
 	PREFETCHT0   (R9)
@@ -6652,7 +6727,7 @@ wholly:
 	RET
 
 // func block5x16AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, CMOV, FMA3, MMX+
 TEXT ·block5x16AVX2(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -6700,6 +6775,9 @@ TEXT ·block5x16AVX2(SB), NOSPLIT, $0-73
 	ADDQ       CX, R9
 	LEAQ       (R9)(BX*2), R12
 	ADDQ       BX, R12
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R9
+	CMOVQEQ    R10, R12
 
 along:
 	PREFETCHT0   (R9)
@@ -6992,7 +7070,7 @@ wholly:
 	RET
 
 // func block6x16AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·block6x16AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -7038,6 +7116,9 @@ TEXT ·block6x16AVX512(SB), NOSPLIT, $0-73
 	ADDQ       CX, R9
 	LEAQ       (R9)(BX*2), R12
 	ADDQ       BX, R12
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R9
+	CMOVQEQ    R10, R12
 
 along:
 	PREFETCHT0   (R9)
@@ -7243,7 +7324,7 @@ partly:
 	RET
 
 // func block6x32AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·block6x32AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -7301,6 +7382,9 @@ TEXT ·block6x32AVX512(SB), NOSPLIT, $0-73
 	ADDQ       CX, R9
 	LEAQ       (R9)(BX*2), R12
 	ADDQ       BX, R12
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R9
+	CMOVQEQ    R10, R12
 
 along:
 	PREFETCHT0   (R9)
@@ -7581,7 +7665,7 @@ partly:
 	RET
 
 // func block6x48AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·block6x48AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -7651,6 +7735,9 @@ TEXT ·block6x48AVX512(SB), NOSPLIT, $0-73
 	ADDQ       CX, R9
 	LEAQ       (R9)(BX*2), R12
 	ADDQ       BX, R12
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R9
+	CMOVQEQ    R10, R12
 
 along:
 	PREFETCHT0   (R9)
@@ -8006,7 +8093,7 @@ partly:
 	RET
 
 // func block6x64AVX512(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·block6x64AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -8088,6 +8175,9 @@ TEXT ·block6x64AVX512(SB), NOSPLIT, $0-73
 	ADDQ       CX, R9
 	LEAQ       (R9)(BX*2), R12
 	ADDQ       BX, R12
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R9
+	CMOVQEQ    R10, R12
 
 along:
 	PREFETCHT0   (R9)
@@ -8518,7 +8608,7 @@ partly:
 	RET
 
 // func block6x8AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, CMOV, FMA3, MMX+
 TEXT ·block6x8AVX2(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -8564,6 +8654,9 @@ TEXT ·block6x8AVX2(SB), NOSPLIT, $0-73
 	ADDQ       CX, R9
 	LEAQ       (R9)(BX*2), R12
 	ADDQ       BX, R12
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R9
+	CMOVQEQ    R10, R12
 
 along:
 	PREFETCHT0   (R9)
@@ -8810,7 +8903,7 @@ wholly:
 	RET
 
 // func block6x16AVX2(k int, a *float32, lane int, step int, b *float32, width int, c *float32, stride int, cols int, add bool)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, CMOV, FMA3, MMX+
 TEXT ·block6x16AVX2(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
@@ -8862,6 +8955,9 @@ TEXT ·block6x16AVX2(SB), NOSPLIT, $0-73
 	ADDQ       CX, R9
 	LEAQ       (R9)(BX*2), R12
 	ADDQ       BX, R12
+	TESTQ      $0x00000fff, BX
+	CMOVQEQ    CX, R9
+	CMOVQEQ    R10, R12
 
 along:
 	PREFETCHT0   (R9)
@@ -13006,6 +13102,9 @@ TEXT ·transpose8AVX2(SB), NOSPLIT, $0-48
 	LEAQ    (R13)(DX*1), R14
 	CMPQ    BX, $0x07
 	CMOVQLE R13, R14
+	XORQ    BX, BX
+	TESTQ   $0x00000fff, DX
+	CMOVQEQ BX, DX
 
 squares:
 	CMPQ        SI, $0x08

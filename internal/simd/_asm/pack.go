@@ -35,11 +35,18 @@ func transpose8() {
 		CMOVQLE(row[r-1], row[r])
 	}
 
+	// The next eight rows are too far apart to be guessed, but would drive these out if all shared one set of the
+	// first-level cache; see block.below.
+	crowded := GP64()
+	XORQ(crowded, crowded)
+	TESTQ(U32(4095), stride)
+	CMOVQEQ(crowded, stride)
+
 	Label("squares")
 	CMPQ(n, Imm(8))
 	JL(LabelRef("columns"))
 	for r := range row {
-		PREFETCHT0(Mem{Base: row[r], Index: stride, Scale: 8}) // the next eight rows are too far apart to be guessed
+		PREFETCHT0(Mem{Base: row[r], Index: stride, Scale: 8})
 	}
 	square(row, dst, step)
 	for r := range row {
