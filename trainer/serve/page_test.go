@@ -33,15 +33,29 @@ func TestThePageOpensInABrowser(t *testing.T) {
 // TestThePageTalks: what is asked is answered there, mistakes are told, and nothing is wider than the window.
 func TestThePageTalks(t *testing.T) {
 	s := start(t, &parrot{says: "It rains & " + strings.Repeat("pours", 50), wait: ready}, plainTemplate, nil)
+	// The browser's clock does not wait for answers that come in pieces, but it does for /moment.
 	const script = `<script>
 const ask = what => { text.value = what; $('ask').requestSubmit(); };
-setTimeout(() => ask('<b>Rain?</b>'), 500);
-setTimeout(() => { $('model').value = 'base'; ask('Again?'); }, 1500);
-setTimeout(() => document.title = document.documentElement.scrollWidth - innerWidth, 2500);
+const when = (ready, then) => {
+	if (ready()) return then();
+	const moment = new XMLHttpRequest();
+	moment.open('GET', '/moment', false);
+	moment.send();
+	setTimeout(when, 100, ready, then);
+};
+when(() => $('model').value, () => {
+	ask('<b>Rain?</b>');
+	when(() => !running, () => {
+		$('model').value = 'base';
+		ask('Again?');
+		when(() => !running, () => document.title = document.documentElement.scrollWidth - innerWidth);
+	});
+});
 </script>`
 	// The policy would not let this script run.
 	mux := http.NewServeMux()
 	mux.Handle("/v1/", s)
+	mux.HandleFunc("/moment", func(http.ResponseWriter, *http.Request) { time.Sleep(20 * time.Millisecond) })
 	mux.HandleFunc("/{$}", func(w http.ResponseWriter, r *http.Request) {
 		page := httptest.NewRecorder()
 		s.ServeHTTP(page, r)
@@ -50,7 +64,7 @@ setTimeout(() => document.title = document.documentElement.scrollWidth - innerWi
 	url := newListener(t, mux)
 	for name, flags := range widths {
 		t.Run(name, func(t *testing.T) {
-			p := browser.Open(t, url, 4*time.Second, flags...)
+			p := browser.Open(t, url, 5*time.Minute, flags...)
 			articles := regexp.MustCompile(`(?s)<article class="(\w+)">(.*?)</article>`).FindAllStringSubmatch(p.DOM, -1)
 			want := [][2]string{{"user", "&lt;b&gt;Rain?&lt;/b&gt;"}, {"assistant", "It rains &amp; pours"},
 				{"user", "Again?"}, {"error", "has no chat template"}}
