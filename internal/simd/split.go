@@ -65,11 +65,16 @@ func (p *Product) cut(tiles []tile, share int, kernel *gemmKernel) []tile {
 // widest returns how many columns a tile may have: as many as keep its part of b in its
 // room. A short inner dimension makes them wide, so that a is read less often.
 func (p *Product) widest(kernel *gemmKernel) int {
-	room := roomB
-	if !p.TransA {
-		room = room / wideN * tileN
+	columns := tileN
+	switch {
+	case kernel.narrow && p.TransA:
+		columns = narrowWideN
+	case kernel.narrow:
+		columns = narrowTileN
+	case p.TransA:
+		columns = wideN
 	}
-	width := room / panelPitch(kernel.cols*innerStep(p.K)) * kernel.cols
+	width := roomB / wideN * columns / panelPitch(kernel.cols*innerStep(p.K)) * kernel.cols
 	if !p.B.plain() && !p.TransB {
 		width = min(width, tileK/kernel.cols*kernel.cols) // what a row may have to be widened
 	}

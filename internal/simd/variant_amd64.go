@@ -124,7 +124,7 @@ var variantAVX512 = variant{
 
 var variantAVX2 = variant{
 	name: "avx2",
-	gemm: &gemmKernel{rows: 6, cols: 16, lanes: 8, step: 8, unit: 8, transpose: transpose8AVX2,
+	gemm: &gemmKernel{rows: 6, cols: 16, lanes: 8, step: 8, unit: 8, narrow: true, transpose: transpose8AVX2,
 		copyPanels: copyPanelsAVX2,
 		part: func(rows, cols, k int, a *float32, lane, step int, b *float32, width int, c *float32, stride int, add bool) {
 			blocksAVX2[rows-1][(cols-1)/8](k, a, lane, step, b, width, c, stride, cols, add)
