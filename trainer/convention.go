@@ -63,7 +63,7 @@ func (c Config) Engine() EngineConfig {
 		Optim: c.OptimConfig(), UpdateInBackward: c.Optimizer.UpdateInBackward,
 		NoDecay: Undecayed, GradientCheckpointing: c.GradientCheckpointing,
 		CheckpointLayers: c.CheckpointLayers, MaxKept: c.MaxKept,
-		MaxPosition: c.Positions(c.Seq), Preference: c.Preference, Trained: c.LoRA.Adapter != ""}
+		Preference: c.Preference, Trained: c.LoRA.Adapter != ""}
 	if c.DecayAll {
 		e.NoDecay = nil
 	}

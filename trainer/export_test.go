@@ -1,4 +1,9 @@
 package trainer
 
+import "github.com/seed98097648/tune/trainer/data/corpus"
+
 // PartsOf has so many elements of a large gradient be in memory at a time.
 func PartsOf(elems int) { partElems = elems }
+
+// ForksOf returns where two answers may have their prompt once.
+func ForksOf(c Config) corpus.Forks { return c.forks() }

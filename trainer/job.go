@@ -172,7 +172,8 @@ func (j *Job) Deal() (l *data.Loader, shorter []int, err error) {
 
 // DataModel returns what the rows of a run depend on besides its data.
 func DataModel(c Config, tok *tokenizer.Tokenizer) corpus.Model {
-	m := corpus.Model{Encoder: tok, EOS: data.None, Pad: data.None, Seq: c.Seq, Seed: c.Seed, Kind: c.kind()}
+	m := corpus.Model{Encoder: tok, EOS: data.None, Pad: data.None, Seq: c.Seq, Seed: c.Seed, Kind: c.kind(),
+		Forks: c.forks}
 	if id, ok := tok.EOS(); ok {
 		m.EOS = id
 	}

@@ -15,7 +15,7 @@ type judge struct {
 	measuring bool       // the answers' log-probabilities become those of the reference
 
 	answers []preference.Answer // of the batch at hand
-	spans   [][2]int            // where each one's tokens lie in it
+	spans   []data.Span         // where each one's tokens lie in it
 	keys    []answerKey         // of each, with a reference
 	batch   data.Batch
 	of      preference.Total
@@ -45,19 +45,14 @@ func (j *judge) total(batches ...data.Batch) (of preference.Total) {
 func (j *judge) read(b data.Batch) {
 	j.batch, j.answers, j.spans = b, j.answers[:0], j.spans[:0]
 	for row, roles := range b.Roles {
-		at := row * b.S
-		for part, role := range roles {
-			from := at
-			for at < (row+1)*b.S && b.Segments[at] == int32(part+1) {
-				at++
-			}
-			a := preference.Answer{Role: role}
-			for t := from; t+1 < at; t++ {
-				if b.Labels[t+1] != data.Ignore {
+		for part, span := range b.Spans(row) {
+			a := preference.Answer{Role: roles[part]}
+			for t := span.From; t < span.End; t++ {
+				if b.Scored(t) {
 					a.Tokens++
 				}
 			}
-			j.answers, j.spans = append(j.answers, a), append(j.spans, [2]int{from, at})
+			j.answers, j.spans = append(j.answers, a), append(j.spans, span)
 		}
 	}
 }
@@ -88,8 +83,8 @@ func (j *judge) begin(b data.Batch, of preference.Total) error {
 func (j *judge) weigh(losses, slopes []float32) (float64, error) {
 	for i, span := range j.spans {
 		sum := 0.0
-		for t := span[0]; t+1 < span[1]; t++ {
-			if j.batch.Labels[t+1] != data.Ignore {
+		for t := span.From; t < span.End; t++ {
+			if j.batch.Scored(t) {
 				sum -= float64(losses[t])
 			}
 		}
@@ -104,8 +99,8 @@ func (j *judge) weigh(losses, slopes []float32) (float64, error) {
 	}
 	loss := j.config.Add(j.answers, j.of, &j.sums)
 	for i, span := range j.spans {
-		for t := span[0]; t+1 < span[1]; t++ {
-			if j.batch.Labels[t+1] != data.Ignore {
+		for t := span.From; t < span.End; t++ {
+			if j.batch.Scored(t) {
 				slopes[t] = float32(-j.answers[i].Slope)
 			}
 		}

@@ -1,11 +1,13 @@
 package trainer_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/seed98097648/tune/internal/testdata"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/autograd"
+	"github.com/seed98097648/tune/trainer/data"
 	"github.com/seed98097648/tune/trainer/data/corpus"
 	"github.com/seed98097648/tune/trainer/lora"
 )
@@ -40,5 +42,46 @@ func TestEveryStageLearnsThePublishedPreferences(t *testing.T) {
 					after.Accuracy)
 			}
 		})
+	}
+}
+
+// TestAPublishedPromptThatIsThereOnceChangesNoLoss: before any step, a published model gives the published pairs that are
+// held out the same losses and rewards, whether a row has each prompt once or twice, and whatever rows they share.
+func TestAPublishedPromptThatIsThereOnceChangesNoLoss(t *testing.T) {
+	dir := testdata.Shared(t, "data", "datasets", "llamafactory")
+	before, places := map[bool]*trainer.Eval{}, map[bool]int{}
+	for _, repeat := range []bool{false, true} {
+		c := trainer.Default()
+		c.Model, c.Kernels = testdata.Shared(t, "data", "models", "stories260K"), "none"
+		c.Steps, c.Batch, c.Seq, c.Preference.Stage, c.CheckEvery = 1, 2, 512, "simpo", 0
+		c.Data = corpus.Config{Paths: []string{"dpo_en_demo"}, Eval: []string{"dpo_en_demo"}, Dir: dir, Template: "alpaca",
+			MaxSamples: 30, RepeatPrompt: repeat}
+		job, err := trainer.Load(t.Context(), c, autograd.Heap{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer job.Close()
+		before[repeat] = run1(t, job).Before
+		for i := range job.Eval.Len() {
+			n, err := data.Length(job.Eval, i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			places[repeat] += n
+		}
+	}
+	once, twice := before[false], before[true]
+	t.Logf("%d tokens of loss %.7f, with each prompt twice %d of %.7f", places[false], once.Loss, places[true], twice.Loss)
+	if places[false] >= places[true] || once.Targets != twice.Targets {
+		t.Errorf("%d tokens of %d targets, with each prompt twice %d of %d", places[false], once.Targets, places[true],
+			twice.Targets)
+	}
+	if d := math.Abs(once.Loss - twice.Loss); !(d <= rounding*twice.Loss) {
+		t.Errorf("loss %.9g, with each prompt twice %.9g", once.Loss, twice.Loss)
+	}
+	for name, want := range twice.Named() {
+		if got := once.Named()[name]; !(math.Abs(got-want) <= rounding*(1+math.Abs(want))) {
+			t.Errorf("%s %.9g, with each prompt twice %.9g", name, got, want)
+		}
 	}
 }

@@ -44,7 +44,7 @@ func preferences(t *testing.T, marked bool) data.Slice {
 		if marked {
 			b = answer(data.Mismatched, rng.IntN(64), 1-2*(i%2))
 		}
-		if err := store.AddPair(a, b); err != nil {
+		if err := store.AddPair(a, b, data.Common(a, b)); err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, i)

@@ -28,11 +28,13 @@ type Reference struct {
 // answerKey is the beginning of the SHA-256 of an answer with its prompt.
 type answerKey [16]byte
 
-// find returns the key of an answer, which lies so in a batch, and whether its log-probability is known.
-func (r *Reference) find(b data.Batch, span [2]int) (key answerKey, known bool) {
+// find returns the key of an answer, which lies so in a batch, and whether its log-probability is known. The key is the
+// same however the answer lies.
+func (r *Reference) find(b data.Batch, span data.Span) (key answerKey, known bool) {
 	h := sha256.New()
-	for _, values := range [][]int32{b.IDs, b.Labels} {
-		_ = binary.Write(h, binary.LittleEndian, values[span[0]:span[1]]) // a hash never fails
+	ids, labels := b.Part(span)
+	for _, values := range [][]int32{ids, labels} {
+		_ = binary.Write(h, binary.LittleEndian, values) // a hash never fails
 	}
 	copy(key[:], h.Sum(nil))
 	_, known = r.logProbs[key]

@@ -28,8 +28,7 @@ func (r *session) patch(ctx context.Context) error {
 		plan, err = j.Resume.plan(ctx, j.Model, reg)
 	case j.World.Rank() == 0: // for all
 		plan, err = measure.Plan(ctx, j.Model, reg, c.Kernels, measure.Run{Memory: j.Memory, Batch: r.batch, Seq: c.Seq,
-			MaxPosition: c.Positions(c.Seq),
-			Keepless:    c.MaxKept < 0}, j.Measure)
+			Keepless: c.MaxKept < 0}, j.Measure)
 	}
 	if plan, err = j.placeAlike(ctx, plan, reg, err); err != nil {
 		return err

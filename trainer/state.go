@@ -114,6 +114,7 @@ func (j *Job) fingerprint() (model, rows string, err error) {
 				_ = binary.Write(h, binary.LittleEndian, values) // a hash never fails
 			}
 			_ = binary.Write(h, binary.LittleEndian, row.Roles)
+			_ = binary.Write(h, binary.LittleEndian, row.Forks)
 		}
 		h.Write([]byte("end"))
 	}

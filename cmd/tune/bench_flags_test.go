@@ -26,8 +26,8 @@ var notOfAStep = map[string]string{
 	"dataset-dir": ofTheData,
 	"max-samples": ofTheData, "skip-bad-rows": ofTheData, "train-on-prompt": ofTheData, "no-packing": ofTheData,
 	"cut-long": ofTheData, "system": ofTheData, "template-args": ofTheData, "mask-history": ofTheData, "mix": ofTheData,
-	"group-by-length": ofTheData,
-	"mix-probs":       ofTheData,
+	"group-by-length": ofTheData, "repeat-prompt": ofTheData,
+	"mix-probs": ofTheData,
 
 	"out": ofTheRun, "epochs": ofTheRun, "save-every": ofTheRun, "keep": ofTheRun, "eval-every": ofTheRun,
 	"no-eval": ofTheRun, "load-best-at-end": ofTheRun,

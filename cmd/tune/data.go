@@ -106,6 +106,9 @@ func printReport(w io.Writer, r corpus.Report, seq int) {
 	share := 100 * float64(r.Learned) / float64(max(r.Tokens, 1))
 	fmt.Fprintf(w, "examples   %d, the longest of %s\n", r.Examples, amount.Of(r.Longest, "token"))
 	fmt.Fprintf(w, "tokens     %d, of which %d (%.0f%%) are learned\n", r.Tokens, r.Learned, share)
+	if r.Shared > 0 {
+		fmt.Fprintf(w, "shared     %d tokens of prompts stand in a row once for two answers\n", r.Shared)
+	}
 	fmt.Fprintf(w, "truncated  %d, and %d left out that have nothing to learn within a row\n", r.Truncated, r.Empty)
 	fmt.Fprintf(w, "bad rows   %d\n", r.Bad)
 	fmt.Fprintf(w, "rows       %d of %s to train on, %d to evaluate on\n", r.TrainRows, amount.Of(seq, "token"),

@@ -64,6 +64,8 @@ func addDataLearning(f *pflag.FlagSet, c *corpus.Config) {
 		"conversations; otherwise it goes on in further rows")
 	f.BoolVar(&c.NoPacking, "no-packing", false, "give each example a row of its own; otherwise several share a row, "+
 		"and do not see each other")
+	f.BoolVar(&c.RepeatPrompt, "repeat-prompt", false, "with a --stage of preferences, compute a prompt for each of "+
+		"its two answers, even where once for both gives the same")
 	addTalk(f, &c.Talk)
 	addMixing(f, &c.Mixing)
 }
@@ -112,6 +114,10 @@ func dataNotes(r corpus.Report) []string {
 	if r.Empty > 0 {
 		notes = append(notes, fmt.Sprintf("%s left out: nothing to learn within a row; see --seq",
 			amount.Of(r.Empty, "conversation")))
+	}
+	if r.Repeated > 0 {
+		notes = append(notes, fmt.Sprintf("%s %s the prompt twice, once for each answer: %s", amount.Of(r.Repeated, "pair"),
+			map[bool]string{true: "has", false: "have"}[r.Repeated == 1], flagged(r.RepeatedWhy)))
 	}
 	if r.Bad > 0 {
 		notes = append(notes, fmt.Sprintf("%s left out; the first:", amount.Of(r.Bad, "bad row")))

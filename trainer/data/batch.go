@@ -7,16 +7,21 @@ import "iter"
 type Batch struct {
 	B, S                             int
 	IDs, Labels, Positions, Segments []int32
-	Roles                            [][]Role // of each row; nil if all are Plain
+	Roles                            [][]Role  // of each row; nil if all are Plain
+	Forks                            [][]int32 // of each row; nil if there are none
 }
+
+// Scored reports whether the model's output at place t of the batch is scored, which is against Labels[t+1]. That of
+// the last place of a row is not.
+func (b Batch) Scored(t int) bool { return (t+1)%b.S != 0 && b.Labels[t+1] != Ignore }
 
 // Targets returns the number of tokens that the batch asks the model to predict: the
 // labels that are not Ignore, but for the first of each row, which has no token
 // before it.
 func (b Batch) Targets() int {
 	n := 0
-	for i, label := range b.Labels {
-		if label != Ignore && i%b.S != 0 {
+	for t := range b.Labels {
+		if b.Scored(t) {
 			n++
 		}
 	}
@@ -43,6 +48,12 @@ func stack(rows []Row) Batch {
 		}
 		if r.Roles != nil {
 			b.Roles[i] = r.Roles
+		}
+		if r.Forks != nil && b.Forks == nil {
+			b.Forks = make([][]int32, b.B)
+		}
+		if r.Forks != nil {
+			b.Forks[i] = r.Forks
 		}
 	}
 	return b

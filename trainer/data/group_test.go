@@ -11,7 +11,7 @@ func ofLengths(seq int, lengths []int) Slice {
 	var rows Slice
 	for i, n := range lengths {
 		r := newRow(seq)
-		r.add(slices.Repeat([]int32{int32(i)}, n), 1)
+		r.add(slices.Repeat([]int32{int32(i)}, n), 1, Ignore)
 		r.fill(0)
 		rows = append(rows, r)
 	}

@@ -55,7 +55,7 @@ func (b Batch) Cut(s int) Batch {
 		return all
 	}
 	return Batch{B: b.B, S: s, IDs: cut(b.IDs), Labels: cut(b.Labels), Positions: cut(b.Positions),
-		Segments: cut(b.Segments), Roles: b.Roles}
+		Segments: cut(b.Segments), Roles: b.Roles, Forks: b.Forks}
 }
 
 // MostLengths is how many Lengths there are at most, since each has a graph that takes memory.

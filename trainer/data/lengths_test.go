@@ -36,13 +36,13 @@ func TestLengthIsThatOfTheTokens(t *testing.T) {
 
 func TestCutLeavesOnlyPaddingOut(t *testing.T) {
 	rows := ofLengths(16, []int{3, 9})
-	rows[1].Roles = []Role{Chosen}
+	rows[1].Roles, rows[1].Forks = []Role{Chosen}, []int32{0}
 	b := stack(rows)
 	if n := b.Longest(); n != 9 {
 		t.Errorf("the longest row has %d tokens", n)
 	}
 	want := stack(ofLengths(10, []int{3, 9}))
-	want.Roles = [][]Role{nil, {Chosen}}
+	want.Roles, want.Forks = [][]Role{nil, {Chosen}}, [][]int32{nil, {0}}
 	if got := b.Cut(10); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}

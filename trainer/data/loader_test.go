@@ -134,8 +134,8 @@ func TestBatchesYieldsAllRowsInOrderInOneShape(t *testing.T) {
 	const x = Ignore
 	got := slices.Collect(Batches(numbered(t, 3), 2))
 	want := []Batch{
-		{2, 2, []int32{0, 1000, 1, 1001}, []int32{x, 1000, x, 1001}, []int32{0, 1, 0, 1}, []int32{1, 1, 1, 1}, nil},
-		{2, 2, []int32{2, 1002, 0, 0}, []int32{x, 1002, x, x}, []int32{0, 1, 0, 0}, []int32{1, 1, 0, 0}, nil},
+		{2, 2, []int32{0, 1000, 1, 1001}, []int32{x, 1000, x, 1001}, []int32{0, 1, 0, 1}, []int32{1, 1, 1, 1}, nil, nil},
+		{2, 2, []int32{2, 1002, 0, 0}, []int32{x, 1002, x, x}, []int32{0, 1, 0, 0}, []int32{1, 1, 0, 0}, nil, nil},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)

@@ -20,22 +20,22 @@ func TestPack(t *testing.T) {
 			Segments:  []int32{1, 1, 1, 2, 2, 0},
 		}}},
 		"a long document goes on in the next rows": {[][]int32{{1, 2}, {3, 4, 5, 6, 7, 8, 9}}, 3, []Row{
-			{[]int32{1, 2, 3}, []int32{x, 2, x}, []int32{0, 1, 0}, []int32{1, 1, 2}, nil},
-			{[]int32{4, 5, 6}, []int32{x, 5, 6}, []int32{0, 1, 2}, []int32{1, 1, 1}, nil},
-			{[]int32{7, 8, 9}, []int32{x, 8, 9}, []int32{0, 1, 2}, []int32{1, 1, 1}, nil},
+			{[]int32{1, 2, 3}, []int32{x, 2, x}, []int32{0, 1, 0}, []int32{1, 1, 2}, nil, nil},
+			{[]int32{4, 5, 6}, []int32{x, 5, 6}, []int32{0, 1, 2}, []int32{1, 1, 1}, nil, nil},
+			{[]int32{7, 8, 9}, []int32{x, 8, 9}, []int32{0, 1, 2}, []int32{1, 1, 1}, nil, nil},
 		}},
 		"segments start again in each row": {[][]int32{{1, 2}, {3, 4}, {5, 6, 7}}, 4, []Row{
-			{[]int32{1, 2, 3, 4}, []int32{x, 2, x, 4}, []int32{0, 1, 0, 1}, []int32{1, 1, 2, 2}, nil},
-			{[]int32{5, 6, 7, 99}, []int32{x, 6, 7, x}, []int32{0, 1, 2, 0}, []int32{1, 1, 1, 0}, nil},
+			{[]int32{1, 2, 3, 4}, []int32{x, 2, x, 4}, []int32{0, 1, 0, 1}, []int32{1, 1, 2, 2}, nil, nil},
+			{[]int32{5, 6, 7, 99}, []int32{x, 6, 7, x}, []int32{0, 1, 2, 0}, []int32{1, 1, 1, 0}, nil, nil},
 		}},
 		"a last row of one token is dropped": {[][]int32{{1, 2}, {3}}, 2, []Row{
-			{[]int32{1, 2}, []int32{x, 2}, []int32{0, 1}, []int32{1, 1}, nil},
+			{[]int32{1, 2}, []int32{x, 2}, []int32{0, 1}, []int32{1, 1}, nil, nil},
 		}},
 		"a row of single tokens teaches nothing": {[][]int32{{1}, {2}, {3, 4}}, 2, []Row{
-			{[]int32{3, 4}, []int32{x, 4}, []int32{0, 1}, []int32{1, 1}, nil},
+			{[]int32{3, 4}, []int32{x, 4}, []int32{0, 1}, []int32{1, 1}, nil, nil},
 		}},
 		"empty documents are left out": {[][]int32{{}, {1}, {}, {2, 3}, nil}, 3, []Row{
-			{[]int32{1, 2, 3}, []int32{x, x, 3}, []int32{0, 0, 1}, []int32{1, 2, 2}, nil},
+			{[]int32{1, 2, 3}, []int32{x, x, 3}, []int32{0, 0, 1}, []int32{1, 2, 2}, nil, nil},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

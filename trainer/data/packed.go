@@ -39,18 +39,29 @@ func (p *Packed) Len() int { return len(p.starts) - 1 }
 // Row reads row i.
 func (p *Packed) Row(i int) (Row, error) {
 	r := newRow(p.seq)
-	for k, piece := range p.pieces[p.starts[i]:p.starts[i+1]] {
+	pieces, label := p.pieces[p.starts[i]:p.starts[i+1]], Ignore // that of the next place
+	for k, piece := range pieces {
 		tokens, err := p.store.read(int(piece.example), int(piece.from), int(piece.n))
 		if err != nil {
 			return Row{}, err
 		}
-		r.add(tokens, int32(k+1))
+		common := int32(0)
 		if pair := p.store.pair(int(piece.example)); pair != nil {
-			role := pair.roles[0]
-			if piece.from > 0 {
-				role = pair.roles[1]
+			role := pair.roles[1]
+			if piece.from < pair.first {
+				role, common = pair.roles[0], piece.from
 			}
 			r.Roles = append(r.Roles, role)
+		}
+		if common > 0 {
+			label = r.fork(tokens, int32(k+1), common)
+			if r.Forks == nil {
+				r.Forks = make([]int32, len(pieces))
+			}
+			r.Forks[k] = common
+		} else {
+			r.add(tokens, int32(k+1), label)
+			label = Ignore
 		}
 	}
 	r.fill(p.pad)
@@ -109,11 +120,16 @@ func (p *Packed) Single(examples []int) {
 	}
 }
 
-// whole adds as much of an example as a row takes. Two answers are two pieces.
+// whole adds as much of an example as a row takes. Two answers are two pieces, of which the first has what is its own
+// if a row takes both.
 func (p *Packed) whole(e int) {
-	n := int32(min(p.store.Tokens(e), p.seq))
-	if pair := p.store.pair(e); pair != nil && pair.first < n {
-		p.pieces = append(p.pieces, piece{int32(e), 0, pair.first}, piece{int32(e), pair.first, n - pair.first})
+	n, pair, common := int32(min(p.store.Tokens(e), p.seq)), p.store.pair(e), int32(0)
+	if pair != nil && p.store.Places(e) <= p.seq {
+		n, common = int32(p.store.Tokens(e)), pair.common
+	}
+	if pair != nil && pair.first < n {
+		p.pieces = append(p.pieces, piece{int32(e), common, pair.first - common},
+			piece{int32(e), pair.first, n - pair.first})
 		return
 	}
 	p.pieces = append(p.pieces, piece{int32(e), 0, n})
@@ -123,7 +139,7 @@ func (p *Packed) whole(e int) {
 // each into the row with the least room that it fits in (best-fit decreasing). Of an example
 // longer than a row only the beginning is used.
 func (p *Packed) BestFit(examples []int) {
-	length := func(e int) int { return min(p.store.Tokens(e), p.seq) }
+	length := func(e int) int { return min(p.store.Places(e), p.seq) }
 	places := make([]int32, len(examples))
 	for i := range places {
 		places[i] = int32(i)

@@ -169,7 +169,8 @@ func TestRowsOnDiskEqualRowsInMemory(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rows[i] = append(rows[i], Row{b.IDs, b.Labels, b.Positions, b.Segments, nil})
+			rows[i] = append(rows[i], Row{IDs: b.IDs, Labels: b.Labels, Positions: b.Positions,
+				Segments: b.Segments})
 		}
 	}
 	if !reflect.DeepEqual(rows[0], rows[1]) {

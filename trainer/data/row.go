@@ -13,9 +13,9 @@ const None int32 = -1
 type Row struct {
 	IDs []int32
 	// Labels are not shifted: the model scores its output at t against Labels[t+1].
-	// The first token of each part is Ignore, since nothing before it belongs to it.
+	// The first token of each part is Ignore, since nothing before it belongs to it, but for that after a fork.
 	Labels []int32
-	// Positions count the tokens of each part from 0.
+	// Positions count the tokens of each part from 0, those that it has in common with the next among them.
 	Positions []int32
 	// Segments number the parts of the row from 1; 0 is padding. Tokens attend only
 	// within their segment.
@@ -23,6 +23,9 @@ type Row struct {
 	// Roles are what the parts are in training on preferences, where each is a whole answer with its
 	// prompt; nil if all are Plain. It is as long as there are parts.
 	Roles []Role
+	// Forks are, of each part, how many tokens it has in common with the next one, whose beginning they are and
+	// where alone they stand; nil if no part has any. See fork.go. It is as long as there are parts.
+	Forks []int32
 }
 
 // Rows are rows of equal length, numbered from 0. Row may fail where the rows are not in
@@ -110,14 +113,17 @@ func (s Subset) examples(i int) []int { return Examples(s.Of, s.Numbers[i]) }
 func newRow(seq int) Row {
 	all := make([]int32, 4*seq) // one allocation for the four slices
 	slice := func(i int) []int32 { return all[i*seq : i*seq : (i+1)*seq] }
-	return Row{slice(0), slice(1), slice(2), slice(3), nil}
+	return Row{IDs: slice(0), Labels: slice(1), Positions: slice(2), Segments: slice(3)}
 }
 
-// add appends a part of an example, encoded as in a Store; the row has room for it.
-func (r *Row) add(part []int32, segment int32) {
+// add appends a part of an example, encoded as in a Store, whose first place has the given label; the row has room
+// for it.
+func (r *Row) add(part []int32, segment, label int32) {
 	for i, v := range part {
 		id, learn := decode(v)
-		label := Ignore
+		if i > 0 {
+			label = Ignore
+		}
 		if learn && i > 0 {
 			label = id
 		}

@@ -10,7 +10,7 @@ func TestSharesAreTheRowsOfTheBatches(t *testing.T) {
 	var rows Slice
 	for i := range 23 {
 		r := newRow(3)
-		r.add([]int32{int32(i), int32(i), int32(i)}, 1)
+		r.add([]int32{int32(i), int32(i), int32(i)}, 1, Ignore)
 		rows = append(rows, r)
 	}
 	const batch, accumulate = 4, 2

@@ -28,10 +28,11 @@ type Part struct {
 	Role  Role
 }
 
-// pair says where the second answer of an example begins, and what both are.
+// pair says where the second answer of an example begins, with how many tokens both do that a row has once, and what
+// they are.
 type pair struct {
-	first int32
-	roles [2]Role
+	first, common int32
+	roles         [2]Role
 }
 
 // inMemory is the number of tokens that the stores of NewStore keep in memory: 16 MiB of them.
@@ -70,10 +71,11 @@ func (s *Store) Add(ids []int32, learn []bool) error {
 	return nil
 }
 
-// AddPair appends an example of two answers, whose tokens do not see each other.
-func (s *Store) AddPair(first, second Part) error {
+// AddPair appends an example of two answers, whose tokens do not see each other. The first so many tokens, no more
+// than Common says, stand in a row once.
+func (s *Store) AddPair(first, second Part, common int) error {
 	s.pairs = append(s.pairs, make([]pair, s.Len()-len(s.pairs))...)
-	s.pairs = append(s.pairs, pair{int32(len(first.IDs)), [2]Role{first.Role, second.Role}})
+	s.pairs = append(s.pairs, pair{int32(len(first.IDs)), int32(common), [2]Role{first.Role, second.Role}})
 	return s.Add(slices.Concat(first.IDs, second.IDs), slices.Concat(first.Learn, second.Learn))
 }
 
@@ -100,6 +102,14 @@ func (s *Store) Len() int { return len(s.ends) }
 
 // Tokens returns the number of tokens of example i.
 func (s *Store) Tokens(i int) int { return int(s.ends[i] - s.start(i)) }
+
+// Places returns the number of places that example i takes in a row.
+func (s *Store) Places(i int) int {
+	if p := s.pair(i); p != nil {
+		return s.Tokens(i) - int(p.common)
+	}
+	return s.Tokens(i)
+}
 
 func (s *Store) start(i int) int64 {
 	if i == 0 {

@@ -59,10 +59,16 @@ func (n *numbers) UnmarshalJSON(b []byte) error {
 }
 
 // Modules returns what the folder of an adapter has whole, as its modules_to_save says.
-func Modules(dir string) (_ []string, err error) {
-	defer inFolder(&err, dir)
-	c, _, err := readConfig(dir)
+func Modules(dir string) ([]string, error) {
+	c, err := ReadConfig(dir)
 	return c.Modules, err
+}
+
+// ReadConfig returns the configuration of an adapter in a folder.
+func ReadConfig(dir string) (c Config, err error) {
+	defer inFolder(&err, dir)
+	c, _, err = readConfig(dir)
+	return c, err
 }
 
 // keep finds what is trained as it is.

@@ -85,19 +85,34 @@ func route(config []byte) (Family, error) {
 	return f, nil
 }
 
-// build makes the decoder that config.json describes.
-func (f Family) build(data []byte, b *nn.Builder) (*nn.Decoder, *hf.Config, error) {
+// Describe returns the decoder that a config.json describes.
+func Describe(config []byte) (nn.DecoderConfig, error) {
+	f, err := route(config)
+	if err != nil {
+		return nn.DecoderConfig{}, err
+	}
+	d, _, err := f.describe(config)
+	return d, err
+}
+
+func (f Family) describe(data []byte) (d nn.DecoderConfig, _ *hf.Config, err error) {
 	c := f.defaults()
 	if err := hf.Decode(data, c); err != nil {
-		return nil, nil, err
+		return d, nil, err
 	}
 	if err := c.Shared().Complete(); err != nil {
-		return nil, nil, err
+		return d, nil, err
 	}
-	d, err := c.decoder()
+	d, err = c.decoder()
+	return d, c.Shared(), err
+}
+
+// build makes the decoder that config.json describes.
+func (f Family) build(data []byte, b *nn.Builder) (*nn.Decoder, *hf.Config, error) {
+	d, c, err := f.describe(data)
 	if err != nil {
 		return nil, nil, err
 	}
 	m, err := nn.NewDecoder(b, d)
-	return m, c.Shared(), err
+	return m, c, err
 }

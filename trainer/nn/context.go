@@ -34,7 +34,11 @@ func (b *Batch) Fill(from data.Batch, divisor int) error {
 	}
 	for row := range b.B {
 		lo, hi := row*b.S, (row+1)*b.S
-		if err := setKeys(b.Keys[2*lo:2*hi], from.Segments[lo:hi], lo); err != nil {
+		err := setKeys(b.Keys[2*lo:2*hi], from.Segments[lo:hi], lo)
+		if err == nil && from.Forks != nil {
+			err = b.setForks(b.Keys[2*lo:2*hi], from.Segments[lo:hi], from.Forks[row], lo)
+		}
+		if err != nil {
 			return fmt.Errorf("nn: row %d of the batch: %w", row, err)
 		}
 	}

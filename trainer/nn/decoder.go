@@ -41,6 +41,20 @@ type DecoderConfig struct {
 	Balance float64
 }
 
+// Narrowest returns the fewest tokens that a layer's attention sees, as by a sliding window; 0 if every layer sees all.
+func (cfg DecoderConfig) Narrowest() (least int) {
+	for i := range cfg.Layers {
+		window := cfg.Attention.Window
+		if cfg.Window != nil {
+			window = cfg.Window(i)
+		}
+		if window > 0 && (least == 0 || window < least) {
+			least = window
+		}
+	}
+	return least
+}
+
 // Decoder is a causal language model.
 type Decoder struct {
 	Body

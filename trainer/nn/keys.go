@@ -34,5 +34,34 @@ func setKeys(keys, segments []int32, base int) error {
 	return nil
 }
 
+// setForks changes the keys of documents that fork off the next one: each of their tokens sees those after it in the
+// document, which were written before it, and the first tokens of the next document. See data.Row.
+func (b *Batch) setForks(keys, segments, forks []int32, base int) error {
+	at := 0
+	for part, common := range forks {
+		from := at
+		for at < len(segments) && int(segments[at]) == part+1 {
+			at++
+		}
+		if common == 0 {
+			continue
+		}
+		end := at + int(common)
+		if from == at || end > len(segments) || segments[end-1] != int32(part+2) {
+			return fmt.Errorf("document %d forks off the next one after %d tokens, which that does not have", part+1, common)
+		}
+		for _, w := range b.windows {
+			if w.size < end-from {
+				return fmt.Errorf("document %d, of %d tokens, forks off the next one, but layers see %d tokens only: give it a "+
+					"beginning of its own", part+1, end-from, w.size)
+			}
+		}
+		for i := from; i < at; i++ {
+			keys[2*i], keys[2*i+1] = int32(base+i), int32(base+end)
+		}
+	}
+	return nil
+}
+
 // isReal reports whether a token of this segment is no padding.
 func isReal(segment int32) bool { return segment != 0 }

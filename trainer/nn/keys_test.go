@@ -71,3 +71,52 @@ func TestKeysCountOverTheBatch(t *testing.T) {
 		t.Errorf("keys %v, want %v", c.Batch().Keys, want)
 	}
 }
+
+// TestAForkSeesItselfAndItsBeginning has three documents, of which the first forks off the second after two tokens: the
+// tokens of a text are a document's own, by their order in it, and before them those that it has in common.
+func TestAForkSeesItselfAndItsBeginning(t *testing.T) {
+	const s = 10
+	c := newContext(t, 2, s)
+	b := plainBatch(2, s)
+	segments := []int32{1, 1, 1, 2, 2, 2, 2, 3, 3, 0}
+	copy(b.Segments[s:], segments)
+	b.Forks = [][]int32{nil, {2, 0, 0}}
+	fill(t, c, b)
+	texts := [][]int{{3, 4, 2, 1, 0}, {3, 4, 5, 6}, {7, 8}} // the places of each one's tokens
+	for place := range s - 1 {
+		own := texts[segments[place]-1]
+		want := slices.Clone(own[:slices.Index(own, place)+1])
+		slices.Sort(want)
+		var got []int
+		for j := c.Batch().Keys[2*(s+place)]; j < c.Batch().Keys[2*(s+place)+1]; j++ {
+			got = append(got, int(j)-s)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("the token at %d sees %v, want %v", place, got, want)
+		}
+	}
+	if c.Batch().Keys[2*(s-1)] != 0 || c.Batch().Keys[2*(s-1)+1] != s {
+		t.Errorf("a row without forks: the last token sees %v", c.Batch().Keys[2*(s-1):2*s])
+	}
+}
+
+func TestForksThatAreNoRangesAreRefused(t *testing.T) {
+	for want, change := range map[string]struct {
+		forks    []int32
+		segments []int32
+		window   int
+	}{
+		"document 1 forks off the next one after 3": {[]int32{3, 0}, []int32{1, 1, 2, 2}, 0},
+		"document 2 forks off the next one after 1": {[]int32{0, 1}, []int32{1, 1, 2, 2}, 0},
+		"document 3 forks off the next one after 1": {[]int32{0, 0, 1}, []int32{1, 1, 2, 2}, 0},
+		"but layers see 3 tokens only":              {[]int32{2, 0}, []int32{1, 1, 2, 2}, 3},
+	} {
+		c := newContext(t, 1, 4)
+		c.keysWithin(change.window)
+		b := plainBatch(1, 4)
+		b.Segments, b.Forks = change.segments, [][]int32{change.forks}
+		if err := c.Batch().Fill(b, 1); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("segments %v, forks %v: error %v, want one with %q", change.segments, change.forks, err, want)
+		}
+	}
+}

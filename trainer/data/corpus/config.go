@@ -39,8 +39,10 @@ type Config struct {
 	TrainOnPrompt bool          `json:"train_on_prompt,omitempty"` // learn all of a conversation
 	NoPacking     bool          `json:"no_packing,omitempty"`      // an example a row
 	// of a text longer than a row, learn the beginning alone
-	CutLong     bool `json:"cut_long,omitempty"`
-	SkipBadRows bool `json:"skip_bad_rows,omitempty"` // leave them out and count them
+	CutLong bool `json:"cut_long,omitempty"`
+	// of two answers to one prompt, each has the prompt for itself, even where one for both gives the same
+	RepeatPrompt bool `json:"repeat_prompt,omitempty"`
+	SkipBadRows  bool `json:"skip_bad_rows,omitempty"` // leave them out and count them
 	// read only so many examples of each data set; 0 for all
 	MaxSamples int `json:"max_samples,omitempty"`
 
@@ -109,6 +111,14 @@ type Model struct {
 	Seq      int                      // tokens of a row
 	Seed     uint64                   // of what is sampled and held out
 	Kind     Kind                     // of examples
+	// Forks says where two answers may have their prompt once; nil for nowhere. It is asked when there is a pair.
+	Forks func() Forks
+}
+
+// Forks are where a row may have what two answers begin with once: where training gives the same as with two copies.
+type Forks struct {
+	Longest int    // tokens of the first answer with its prompt, at most; 0 for no pair at all
+	Why     string // not more
 }
 
 // Kind is what examples are for.
@@ -149,6 +159,12 @@ type Report struct {
 	Empty     int   `json:"empty"`      // left out because, so cut, they have nothing to learn
 	TrainRows int   `json:"train_rows"` // after packing
 	EvalRows  int   `json:"eval_rows"`
+
+	// Shared is how many of the tokens are in no row, because a prompt stands there once for two answers. Of the others,
+	// Repeated pairs, RepeatedWhy says why they have it twice.
+	Shared      int64  `json:"shared,omitempty"`
+	Repeated    int    `json:"repeated_prompts,omitempty"`
+	RepeatedWhy string `json:"repeated_why,omitempty"`
 
 	Bad      int      `json:"bad_rows"`            // left out by SkipBadRows
 	FirstBad []string `json:"first_bad,omitempty"` // what is wrong with the first of them

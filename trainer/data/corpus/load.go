@@ -26,7 +26,7 @@ type loader struct {
 	template Template        // nil until there is a conversation
 	before   *format.Example // of marked answers, the one read last in a source,
 	first    records.Place   // where the first stands, until it is added
-	longest  int             // tokens of the longest example as it is used
+	forks    *Forks          // nil until there is a pair
 	vars     map[string]any
 }
 
@@ -226,7 +226,6 @@ func (l *loader) count(at records.Place, tokens, learned int, cut, whole bool) {
 	l.report.Examples++
 	l.report.Tokens += int64(tokens)
 	l.report.Learned += int64(learned)
-	l.longest = max(l.longest, tokens)
 	l.whole = append(l.whole, whole)
 	if len(l.places) < mostPlaces {
 		l.places = append(l.places, at)
@@ -238,7 +237,11 @@ func (l *loader) count(at records.Place, tokens, learned int, cut, whole bool) {
 func (l *loader) shorten() {
 	const multiple = 8
 	if l.config.NoPacking {
-		l.model.Seq = min(l.model.Seq, (l.longest+multiple-1)/multiple*multiple)
+		longest := 0
+		for i := range l.store.Len() {
+			longest = max(longest, l.store.Places(i))
+		}
+		l.model.Seq = min(l.model.Seq, (longest+multiple-1)/multiple*multiple)
 	}
 }
 

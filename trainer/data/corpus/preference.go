@@ -80,5 +80,23 @@ func (l *loader) addPair(at records.Place, a format.Example, roleA data.Role, b 
 		return nil
 	}
 	l.count(at, tokens, learned, cut, true)
-	return l.store.AddPair(parts[0], parts[1])
+	return l.store.AddPair(parts[0], parts[1], l.common(parts[0], parts[1]))
+}
+
+// common returns how many tokens at the beginning of two answers a row is to have once.
+func (l *loader) common(first, second data.Part) int {
+	n := data.Common(first, second)
+	if n == 0 || l.config.RepeatPrompt || l.model.Forks == nil {
+		return 0
+	}
+	if l.forks == nil {
+		forks := l.model.Forks()
+		l.forks = &forks
+	}
+	if len(first.IDs) > l.forks.Longest {
+		l.report.Repeated, l.report.RepeatedWhy = l.report.Repeated+1, l.forks.Why
+		return 0
+	}
+	l.report.Shared += int64(n)
+	return n
 }
