@@ -91,7 +91,8 @@ func testsWith(t *testing.T, root string, replace map[string]string, run string,
 	if err := os.WriteFile(path, overlay, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "go", append([]string{"test", "-vet=off", "-overlay", path, "-v", "-run", run}, packages...)...)
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"test", "-vet=off", "-overlay", path, "-v", "-run", run},
+		packages...)...)
 	cmd.Dir = root
 	out, err := cmd.CombinedOutput()
 	if err != nil {
