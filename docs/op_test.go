@@ -50,9 +50,11 @@ func TestAddingAnOp(t *testing.T) {
 		name = filepath.FromSlash(name)
 		replace[filepath.Join(root, name)] = filepath.Join(tree, name)
 	}
-	out := testsWith(t, root, replace, "TestCheck|TestWork|TestValidFacts|TestReferencesPass/squared_relu$|TestReferenceGradients|TestEveryOp",
-		"./core", "./core/kerneltest", "./internal/ops")
+	const run = "TestCheck|TestWork|TestValidFacts|TestReferencesPass/squared_relu$|TestReferenceGradients/squared_relu$|" +
+		"TestEveryOp"
+	out := testsWith(t, root, replace, run, "./core", "./core/kerneltest", "./internal/ops")
 	for _, want := range []string{"TestCheckNoticesEveryWrongTensor/squared_relu_backward", "TestReferencesPass/squared_relu",
+		"TestReferenceGradientsAgreeWithDifferences/squared_relu",
 		"TestEveryOpSaysAllThatEveryOpHas/squared_relu"} {
 		if !strings.Contains(out, "--- PASS: "+want+" ") {
 			t.Errorf("%s does not pass, or does not find the op", want)

@@ -55,7 +55,7 @@ func TestKilledPluginsChangeNothing(t *testing.T) {
 			if h.Fallbacks != 0 || h.Deaths != uint64(kills) {
 				t.Errorf("%d fall-backs and %d deaths, want none and %d", h.Fallbacks, h.Deaths, kills)
 			}
-			for range 100 {
+			for range 6000 {
 				if openFiles(t) <= files && runtime.NumGoroutine() <= goroutines {
 					break
 				}

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // TestAnInterruptKeepsTheLinesThatAreDone, and the same command goes on to what it would have come to alone.
@@ -45,11 +44,8 @@ func TestAnInterruptKeepsTheLinesThatAreDone(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { first.Process.Kill() }) // in case the test fails before it ends
-	for deadline := time.Now().Add(time.Minute); bytes.Count(read("out.jsonl"), []byte("\n")) < 3; {
-		if time.Now().After(deadline) {
-			t.Fatal("no lines are written")
-		}
-		time.Sleep(time.Millisecond)
+	if !eventually(t, func() bool { return bytes.Count(read("out.jsonl"), []byte("\n")) >= 3 }) {
+		t.Fatal("no lines are written")
 	}
 	send(t, first, syscall.SIGINT)
 	err := first.Wait()

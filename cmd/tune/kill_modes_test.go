@@ -2,7 +2,10 @@
 
 package main
 
-import "testing"
+import (
+	"sync"
+	"testing"
+)
 
 // TestEveryModeGoesOnAfterAKill kills runs of each optimizer, each way to keep weights and each kind of adapter,
 // and resumes them: each comes to the bits of a run that was not killed. That no two modes come to the same bits shows
@@ -39,14 +42,18 @@ func TestEveryModeGoesOnAfterAKill(t *testing.T) {
 		{"DoRA", true, []string{"--lora-dora", attention}},
 		{"DoRA, nf4", true, []string{"--lora-dora", "--base-nf4", attention}},
 	}
+	var mu sync.Mutex
 	seen := map[string]string{}
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
 			files, flags := wholeFiles, m.flags
 			if m.adapter {
 				files, flags = adapterFiles, append([]string{"--lora-rank", "4"}, flags...)
 			}
 			weights := string(killed(t, 16, 2, files, flags...))
+			mu.Lock()
+			defer mu.Unlock()
 			if other, same := seen[weights]; same {
 				t.Errorf("it comes to the bits of %s", other)
 			}

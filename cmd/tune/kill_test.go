@@ -61,11 +61,16 @@ func TestARunThatIsKilledGoesOnToTheSameEnd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes several seconds")
 	}
-	t.Run("all weights", func(t *testing.T) { killed(t, 80, 10, wholeFiles) })
+	t.Run("all weights", func(t *testing.T) {
+		t.Parallel()
+		killed(t, 80, 10, wholeFiles)
+	})
 	t.Run("LoRA", func(t *testing.T) {
+		t.Parallel()
 		killed(t, 80, 10, adapterFiles, "--lora-rank", "4", "--lora-dropout", "0.3")
 	})
 	t.Run("rows of several lengths", func(t *testing.T) {
+		t.Parallel()
 		killed(t, 40, 5, wholeFiles, "--no-packing", "--group-by-length")
 	})
 }
@@ -140,6 +145,7 @@ func TestFiftyKillsLoseNothingThatWasFinished(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes several seconds")
 	}
+	t.Parallel()
 	dir := t.TempDir()
 	if err := writeModel(filepath.Join(dir, "m"), "llama"); err != nil {
 		t.Fatal(err)

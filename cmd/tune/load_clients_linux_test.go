@@ -112,6 +112,16 @@ func (l *load) right(q loadQuestion, end string) {
 	l.answers[q.model]++
 }
 
+// made returns how many requests are over.
+func (l *load) made() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, of := range l.counts {
+		n += of
+	}
+	return n
+}
+
 func (l *load) over(as string, right bool, body string, status int, err error) {
 	if !right {
 		l.t.Errorf("%s: status %d, %v", body, status, err)

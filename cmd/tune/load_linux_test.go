@@ -10,9 +10,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -52,9 +54,13 @@ func TestAServerUnderLoad(t *testing.T) {
 		args = append(args, "--adapter", adapter+"="+filepath.Join(dir, adapter))
 	}
 	models := []string{"stories260K", "q_proj,v_proj", "all-linear"}
-	t.Run("in peace", func(t *testing.T) { underLoad(t, dir, args, models, lasts, false) })
+	t.Run("in peace", func(t *testing.T) {
+		t.Parallel()
+		underLoad(t, dir, slices.Clip(args), models, lasts, false)
+	})
 	t.Run("plugins killed", func(t *testing.T) {
-		underLoad(t, dir, append(args, "--kernels", "all", "--plugin-dir", pluginDir(t)), models, lasts, true)
+		t.Parallel()
+		underLoad(t, dir, append(slices.Clip(args), "--kernels", "all", "--plugin-dir", pluginDir(t)), models, lasts, true)
 	})
 }
 
@@ -64,33 +70,31 @@ func underLoad(t *testing.T, dir string, args, models []string, lasts time.Durat
 	l.alone()
 	before, start := s.metrics(t), time.Now()
 	var all, others sync.WaitGroup
-	end := make(chan struct{})
+	var end atomic.Bool
 	kills, quarter := 0, map[string]float64{}
+	// However slow the machine, clients have made some requests when the first quarter is over, and more at the end.
 	others.Go(func() {
-		for tick := time.NewTicker(time.Second); ; {
-			select {
-			case <-end:
-				return
-			case <-tick.C:
-			}
-			if len(quarter) == 0 && time.Since(start) >= lasts/4 {
+		for tick := time.NewTicker(time.Second); !end.Load(); {
+			<-tick.C
+			if len(quarter) == 0 && time.Since(start) >= lasts/4 && l.made() >= clients {
 				quarter = s.metrics(t)
 			}
 			if kill && s.killPlugin() {
 				kills++
 			}
+			end.Store(t.Failed() ||
+				time.Since(start) >= lasts && len(quarter) > 0 && l.made() >= 4*clients && (kills > 0 || !kill))
 		}
 	})
 	for i := range clients {
 		all.Go(func() {
 			random := rand.New(rand.NewPCG(7, uint64(i)))
-			for time.Since(start) < lasts {
+			for !end.Load() {
 				l.ask(random)
 			}
 		})
 	}
 	all.Wait()
-	close(end)
 	others.Wait()
 	l.client.CloseIdleConnections()
 	after := s.settled(t, before)
@@ -99,9 +103,6 @@ func underLoad(t *testing.T, dir string, args, models []string, lasts time.Durat
 	t.Logf("memory %.1f MiB before, %.1f after a quarter of the time, %.1f at the end; %g goroutines before, "+
 		"%g at the end; %g of %g blocks in use", before[resident]/mega, quarter[resident]/mega, after[resident]/mega,
 		before[goroutines], after[goroutines], after[blocks], after["tune_cache_blocks"])
-	if kill && kills == 0 {
-		t.Error("no plugin was killed")
-	}
 	if most := quarter[resident] + 32*mega; after[resident] > most {
 		t.Errorf("%g bytes of memory at the end, %g after a quarter of the time", after[resident], quarter[resident])
 	}
@@ -132,7 +133,7 @@ type loaded struct {
 func startLoaded(t *testing.T, dir string, args []string) *loaded {
 	t.Helper()
 	s := &loaded{cmd: exec.Command("tune", args...)}
-	s.cmd.Dir, s.cmd.Env = dir, append(os.Environ(), "TUNE_KERNELS=", "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))
+	s.cmd.Dir, s.cmd.Env = dir, append(os.Environ(), "TUNE_KERNELS=", "XDG_CACHE_HOME="+cacheDir(t))
 	pipe, err := s.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -186,7 +187,7 @@ func (s *loaded) metrics(t *testing.T) map[string]float64 {
 // settled waits until the server has nothing to do, and as many goroutines as before.
 func (s *loaded) settled(t *testing.T, before map[string]float64) map[string]float64 {
 	var m map[string]float64
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		if m = s.metrics(t); m[blocks] == 0 && m["tune_texts_running"] == 0 && m["tune_texts_waiting"] == 0 &&
 			m[goroutines] <= before[goroutines] {
 			return m

@@ -59,6 +59,13 @@ func pluginDir(t *testing.T) string {
 	return dir
 }
 
+// cacheDir returns a folder for what is remembered of the project's plugins, so that each use is verified once, and not
+// by every test.
+func cacheDir(t *testing.T) string {
+	t.Helper()
+	return filepath.Join(filepath.Dir(pluginDir(t)), "cache")
+}
+
 // tinyConfigs are models whose sizes tests know, by their model_type.
 var tinyConfigs = map[string]string{
 	"llama": `{"model_type": "llama", "vocab_size": 257, "hidden_size": 16, "intermediate_size": 24,

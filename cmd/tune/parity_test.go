@@ -19,9 +19,10 @@ func runTune(args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
+// TestParityOfAReferenceModel is of the command; the tests of trainer/parity have all models with the same plugins.
 func TestParityOfAReferenceModel(t *testing.T) {
-	dir := testdata.Shared(t, "golden", "models", "qwen3-moe")
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	dir := testdata.Shared(t, "golden", "models", "llama-tiny")
+	t.Setenv("XDG_CACHE_HOME", cacheDir(t))
 	code, stdout, stderr := runTune("parity", dir, "--kernels", "all", "--json", "--plugin-dir", pluginDir(t))
 	if code != exitOK {
 		t.Fatalf("exit code %d\n%s", code, stderr)
@@ -30,8 +31,8 @@ func TestParityOfAReferenceModel(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &r); err != nil {
 		t.Fatalf("%v\n%s", err, stdout)
 	}
-	if !r.Pass || r.Case != "qwen3-moe" || r.Kernels != "all" || r.GradsCompared == 0 ||
-		r.KernelsApplied["npu_fused_moe"] == 0 {
+	if !r.Pass || r.Case != "llama-tiny" || r.Kernels != "all" || r.GradsCompared == 0 ||
+		r.KernelsApplied["npu_fused_rmsnorm"] == 0 {
 		t.Errorf("got %+v", r)
 	}
 }

@@ -89,7 +89,7 @@ func (r peakRun) args(t *testing.T) []string {
 		kernels = r.kernels
 	}
 	args := []string{"--model", testdata.Shared(t, "data", "models", "stories15M"),
-		"--data", testdata.Shared(t, "data", "datasets", data), "--eval-size", "16", "--eval-every", "2",
+		"--data", testdata.Shared(t, "data", "datasets", data), "--eval-size", "8", "--eval-every", "2",
 		"--seq", "256", "--batch", "8", "--steps", "3", "--threads", "2", "--max-kept", "0", "--check-every", "0",
 		"--plugin-dir", pluginDir(t), "--kernels", kernels}
 	if !strings.Contains(r.flags, "--save-every") {

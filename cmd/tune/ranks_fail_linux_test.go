@@ -127,28 +127,40 @@ func hostName(t *testing.T) string {
 	return host
 }
 
-// eachLauncher runs a test with each MPI.
+// eachLauncher runs a test with each MPI, beside others: ranks wait for each other.
 func eachLauncher(t *testing.T, f func(t *testing.T, l launcher)) {
 	for _, l := range launchers(t) {
-		t.Run(l.name, func(t *testing.T) { f(t, l) })
+		t.Run(l.name, func(t *testing.T) {
+			t.Parallel()
+			f(t, l)
+		})
 	}
 }
+
+// rankTimeout is how long a rank waits for another that does not come: long enough for one that starts on a machine
+// that is busy, or stands still for a while.
+const rankTimeout = "15s"
 
 // TestARankThatHangsEndsAll stops each rank: the other says how long it has waited, and for what.
 func TestARankThatHangsEndsAll(t *testing.T) {
 	eachLauncher(t, func(t *testing.T, l launcher) {
 		for stopped := range 2 {
-			r := beginRanks(t, l, filepath.Join(t.TempDir(), "out"), "", "--kernels", "none", "--rank-timeout", "3s")
-			r.until("a checkpoint", r.saved)
-			pids := rankProcess(t, r.mark, stopped)
-			if len(pids) != 1 {
-				t.Fatalf("rank %d is %d processes", stopped, len(pids))
-			}
-			if err := syscall.Kill(pids[0], syscall.SIGSTOP); err != nil {
-				t.Fatal(err)
-			}
-			r.ends(fmt.Sprintf("rank %d (%s): ", 1-stopped, hostName(t)), " has not finished for 3s: another rank")
-			r.goesOn("--rank-timeout", "10m")
+			t.Run(fmt.Sprint("rank ", stopped), func(t *testing.T) {
+				t.Parallel() // they wait
+				r := beginRanks(t, l, filepath.Join(t.TempDir(), "out"), "", "--kernels", "none",
+					"--rank-timeout", rankTimeout)
+				r.until("a checkpoint", r.saved)
+				pids := rankProcess(t, r.mark, stopped)
+				if len(pids) != 1 {
+					t.Fatalf("rank %d is %d processes", stopped, len(pids))
+				}
+				if err := syscall.Kill(pids[0], syscall.SIGSTOP); err != nil {
+					t.Fatal(err)
+				}
+				r.ends(fmt.Sprintf("rank %d (%s): ", 1-stopped, hostName(t)),
+					" has not finished for "+rankTimeout+": another rank")
+				r.goesOn("--rank-timeout", "10m")
+			})
 		}
 	})
 }
@@ -159,8 +171,10 @@ func TestAFullDiskOfTheFirstRankCostsNoCheckpoint(t *testing.T) {
 		disk, full := smallDisk(t, t.TempDir())
 		r := beginRanks(t, l, filepath.Join(disk, "out"), "")
 		r.until("a checkpoint", r.saved)
-		full()
-		r.until("a warning", func() bool { return strings.Contains(r.text(), "no checkpoint was saved, the run goes on") })
+		r.until("a warning", func() bool {
+			full() // again, as a checkpoint that was removed meanwhile leaves room for another
+			return strings.Contains(r.text(), "no checkpoint was saved, the run goes on")
+		})
 		for _, pid := range rankProcess(t, r.mark, 0) {
 			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 				t.Fatal(err)

@@ -36,6 +36,7 @@ func TestKilledRanksLoseNothing(t *testing.T) {
 	}
 	for _, l := range launchers(t) {
 		t.Run(l.name, func(t *testing.T) {
+			t.Parallel()
 			k := &rankKiller{launcher: l, t: t, dir: t.TempDir(), others: []int{1, 4}, args: append(trainable(t, "llama"),
 				"--kernels", "none", "--batch", "2", "--grad-accum", "4", "--steps", "60", "--save-every", "2", "--keep", "0")}
 			if l.name == "mpirun.mpich" {

@@ -35,6 +35,7 @@ func twoMachines(t *testing.T) func(args ...string) *exec.Cmd {
 // TestALinkThatIsLostEndsAllRanks cuts the link between two machines, or has it lose everything without a word. The
 // run goes on once it is back, and comes to its end.
 func TestALinkThatIsLostEndsAllRanks(t *testing.T) {
+	t.Parallel() // it waits
 	machines := twoMachines(t)
 	do := func(args ...string) {
 		t.Helper()
@@ -52,7 +53,7 @@ func TestALinkThatIsLostEndsAllRanks(t *testing.T) {
 				out := filepath.Join(t.TempDir(), "out")
 				tune := l.command(t, 1, append(trainable(t, "llama"), "--kernels", "none", "--batch", "2", "--grad-accum", "2",
 					"--save-every", "2", "--steps", "1000000", "--no-eval", "--schedule", "constant", "--out", out,
-					"--rank-timeout", "3s")...)
+					"--rank-timeout", rankTimeout)...)
 				run := func(args ...string) (*exec.Cmd, *bytes.Buffer) {
 					cmd := machines(append([]string{"run", mpi, "2"}, args...)...)
 					var text bytes.Buffer
@@ -69,7 +70,7 @@ func TestALinkThatIsLostEndsAllRanks(t *testing.T) {
 				err := cmd.Wait()
 				gone := eventually(t, func() bool { return len(processesOf(t, "TUNE_TEST_MARK="+out, "")) == 0 })
 				do("mend")
-				want := " has not finished for 3s: another rank"
+				want := " has not finished for " + rankTimeout + ": another rank"
 				if err == nil || !gone || !strings.Contains(text.String(), want) {
 					t.Fatalf("the run ends with %v, all its processes: %v; want %q:\n%s", err, gone, want, text)
 				}

@@ -55,7 +55,7 @@ func (l launcher) command(t *testing.T, n int, args ...string) *exec.Cmd {
 	cmd := exec.Command(line[0], line[1:]...)
 	cmd.WaitDelay = 10 * time.Second
 	cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-		"XDG_CACHE_HOME="+t.TempDir(), "XDG_CONFIG_HOME="+t.TempDir())
+		"XDG_CACHE_HOME="+cacheDir(t), "XDG_CONFIG_HOME="+t.TempDir())
 	return cmd
 }
 
@@ -136,7 +136,7 @@ func TestRanksHaveTheLossesOfOne(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			flags := append(trainable(t, tt.model), strings.Fields(tt.flags)...)
-			flags = append(flags, "--batch", "2", "--grad-accum", "4", "--steps", "30", "--plugin-dir", plugins)
+			flags = append(flags, "--batch", "2", "--grad-accum", "4", "--steps", "12", "--plugin-dir", plugins)
 			out := func() []string { return append(flags, "--out", filepath.Join(t.TempDir(), "out")) }
 			one := launcher{}.steps(t, 1, out()...)
 			for i, l := range all {

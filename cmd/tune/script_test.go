@@ -39,6 +39,7 @@ func TestScripts(t *testing.T) {
 func TestEveryFamilyTrains(t *testing.T) {
 	for _, f := range models.Families() {
 		t.Run(f.Type, func(t *testing.T) {
+			t.Parallel()
 			c := f.Small()
 			c["vocab_size"], c["hidden_size"], c["intermediate_size"], c["head_dim"], c["initializer_range"] = 257, 32, 48, 8,
 				0.02
@@ -75,7 +76,7 @@ func scripts(t *testing.T) testscript.Params {
 			e.Setenv("BLAS", filepath.Join(filepath.Dir(dir), "blas"))
 			e.Setenv("ONEDNN", filepath.Join(filepath.Dir(dir), "onednn"))
 			e.Setenv("TUNE", tune)
-			e.Setenv("XDG_CACHE_HOME", filepath.Join(filepath.Dir(dir), "cache"))
+			e.Setenv("XDG_CACHE_HOME", cacheDir(t))
 			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, "config"))
 			e.Setenv("GOCACHE", strings.TrimSpace(string(gocache)))
 			return os.WriteFile(filepath.Join(e.WorkDir, "text.txt"), []byte(sampleText()), 0o666)

@@ -14,6 +14,7 @@ import (
 func TestReferencesPass(t *testing.T) {
 	for _, op := range core.Ops() {
 		t.Run(string(op), func(t *testing.T) {
+			t.Parallel()
 			kerneltest.Run(t, reference.Single(op), kerneltest.Cases(op))
 		})
 	}
@@ -21,20 +22,23 @@ func TestReferencesPass(t *testing.T) {
 
 func TestReferenceGradientsAgreeWithDifferences(t *testing.T) {
 	for _, op := range core.Ops() {
-		checked := 0
-		for _, c := range kerneltest.Cases(op) {
-			if c.Facts.DType != core.Float32 || c.Tokens != 1 || c.Facts.Dim > 10 || c.Facts.HeadDim > 10 {
-				continue
+		t.Run(string(op), func(t *testing.T) {
+			t.Parallel()
+			checked := 0
+			for _, c := range kerneltest.Cases(op) {
+				if c.Facts.DType != core.Float32 || c.Tokens != 1 || c.Facts.Dim > 10 || c.Facts.HeadDim > 10 {
+					continue
+				}
+				checked++
+				c.Tokens = 3
+				if err := kerneltest.GradCheck(reference.Kernel(op), c); err != nil {
+					t.Error(err)
+				}
 			}
-			checked++
-			c.Tokens = 3
-			if err := kerneltest.GradCheck(reference.Kernel(op), c); err != nil {
-				t.Error(err)
+			if checked == 0 {
+				t.Error("no case checked")
 			}
-		}
-		if checked == 0 {
-			t.Errorf("%s: no case checked", op)
-		}
+		})
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -70,15 +69,16 @@ func TestOpenSaysWhatIsWrongWithABarePlugin(t *testing.T) {
 		is        error
 		text      string
 	}{
-		"says no more":    {ProtocolVersion, "bare", "sleep 1000", core.ErrPluginExited, "did not answer within 1s"},
+		"says no more":    {ProtocolVersion, "bare", "sleep 1000", core.ErrPluginExited, "did not answer within 7s"},
 		"ends":            {ProtocolVersion, "bare", "exit 5", core.ErrPluginExited, "exit status 5"},
 		"another version": {ProtocolVersion + 1, "bare", "sleep 1000", core.ErrIncompatible, "rebuild the plugin"},
 		"another way":     {ProtocolVersion, "morse", "sleep 1000", core.ErrIncompatible, "not a kernel plugin"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			path := bareScript(t, tc.version, tc.way, tc.then)
-			_, err := quiet(Options{StartTimeout: time.Second}).Open(context.Background(), path)
+			path := bareScript(t, tc.version, tc.way, tc.then) // while no other test starts a process that has it open
+			t.Parallel()                                       // one waits
+			_, err := quiet(Options{StartTimeout: patience(tc.text)}).Open(context.Background(), path)
 			if !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.text) || !strings.Contains(err.Error(), path) {
 				t.Errorf("error %v, want %v that says %q", err, tc.is, tc.text)
 			}

@@ -54,6 +54,17 @@ func (p opened) wantHealth(t *testing.T, want core.Health) {
 	}
 }
 
+// wantDeaths is wantHealth where calls have a deadline, which on a machine that stands still for a while also ends
+// calls that do not hang: there may be more deaths, of which each is followed by a repeated call.
+func (p opened) wantDeaths(t *testing.T, want core.Health) {
+	t.Helper()
+	if more := p.norm.Health().Deaths; more > want.Deaths {
+		want.Repeats += more - want.Deaths
+		want.Deaths = more
+	}
+	p.wantHealth(t, want)
+}
+
 func TestDeathDuringACallIsRepeated(t *testing.T) {
 	onEachPath(t, func(t *testing.T, o Options) {
 		counted(t)
@@ -160,7 +171,7 @@ func TestDeadlineEndsAHungCall(t *testing.T) {
 		o.CallTimeout = time.Second
 		p := open(t, o)
 		p.mustForward(t, "hang once")
-		p.wantHealth(t, core.Health{Calls: 1, Deaths: 1, Repeats: 1})
+		p.wantDeaths(t, core.Health{Calls: 1, Deaths: 1, Repeats: 1})
 		if h := p.norm.Health(); !strings.Contains(h.LastError, "longer than 1s") {
 			t.Errorf("last error %q", h.LastError)
 		}
@@ -207,6 +218,7 @@ func TestCancelDuringAHungCall(t *testing.T) {
 func TestCancelDuringAShortCallKeepsTheProcess(t *testing.T) {
 	onEachPath(t, func(t *testing.T, o Options) {
 		calls := counted(t)
+		o.cancelGrace = time.Hour // on a busy machine a call of 100 ms is not short
 		p := open(t, o)
 		pid := p.pid()
 		ctx, cancel := context.WithCancel(context.Background())

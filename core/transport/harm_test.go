@@ -53,7 +53,7 @@ func TestHarmInBackwardIsRepeated(t *testing.T) {
 			}
 			wantReference(t, c)
 			n := uint64(i + 1)
-			p.wantHealth(t, core.Health{Calls: n, Deaths: n, Repeats: n})
+			p.wantDeaths(t, core.Health{Calls: n, Deaths: n, Repeats: n})
 		}
 	})
 }

@@ -72,6 +72,8 @@ type Options struct {
 	// Verify compares a kernel with the reference. nil means kerneltest.Verify.
 	Verify func(context.Context, core.Kernel, core.Facts) error
 
+	cancelGrace time.Duration // how long a call may go on whose context is done; 0 means cancelGrace
+
 	how     platform      // chosen by withDefaults
 	program func() string // the checksum of this program, "" if unknown
 }
@@ -87,6 +89,7 @@ func (o Options) withDefaults() Options {
 	if o.CallTimeout <= 0 {
 		o.CallTimeout = 60 * time.Second
 	}
+	o.cancelGrace = cmp.Or(o.cancelGrace, cancelGrace)
 	if o.Spin == 0 && runtime.NumCPU() > 1 {
 		o.Spin = 30 * time.Microsecond
 	}

@@ -118,7 +118,7 @@ func (p *process) call(ctx context.Context, n int, slow func(waited time.Duratio
 		now := time.Now()
 		if !given && ctx.Err() != nil {
 			given = true
-			if d := now.Add(cancelGrace); d.Before(deadline) {
+			if d := now.Add(p.opts.cancelGrace); d.Before(deadline) {
 				deadline = d
 			}
 		}

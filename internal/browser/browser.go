@@ -33,7 +33,7 @@ var consoleLine = regexp.MustCompile(`(?m)^.*:CONSOLE[:(].*$`)
 func Open(t *testing.T, url string, scripts time.Duration, more ...string) Page {
 	t.Helper()
 	exe := find(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // it is slow to start where much else runs
 	defer cancel()
 	args := append(append([]string{}, flags...), "--user-data-dir="+profile(t), "--dump-dom",
 		fmt.Sprintf("--virtual-time-budget=%d", scripts.Milliseconds()))

@@ -3,9 +3,11 @@ package plugintest
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -14,7 +16,8 @@ import (
 	"github.com/seed98097648/tune/internal/testdata"
 )
 
-var build = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "tune-plugins-") })
+// root holds all that the tests of a binary share.
+var root = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "tune-plugins-") })
 
 var compiled sync.Once
 
@@ -22,29 +25,57 @@ var compiled sync.Once
 // Main removes it.
 func Dir(t testing.TB) string {
 	t.Helper()
-	dir, err := build()
+	root, err := root()
 	if err != nil {
 		t.Fatal(err)
 	}
+	dir := filepath.Join(root, "plugins")
 	compiled.Do(func() { Compile(t, dir, "./plugins/npu_...") })
 	return dir
 }
 
-// Compile builds packages of this module into dir.
+// builtVariable names the environment variable with a folder that has the executables of ./plugins/... of this tree
+// already, as .ci/run has: linking them takes each package that has tests with plugins some ten seconds.
+const builtVariable = "TUNE_TEST_BUILT"
+
+// Compile builds packages of this module into dir. No test needs what debuggers do.
 func Compile(t testing.TB, dir string, packages ...string) {
 	t.Helper()
-	cmd := exec.Command("go", append([]string{"build", "-o", dir + string(filepath.Separator)}, packages...)...)
+	to := dir + string(filepath.Separator)
+	cmd := exec.Command("go", append([]string{"build", "-ldflags=-s -w", "-o", to}, packages...)...)
+	if built := builtOf(packages); built != nil {
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		// By another process: this one could start a third that has an executable open for writing, which then cannot run.
+		cmd = exec.Command("cp", append(built, to)...)
+	}
 	cmd.Dir = testdata.Root(t)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build %v: %v\n%s", packages, err, out)
+		t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
 	}
 }
 
-// Scan opens every plugin of the project, and closes them after the test.
+// builtOf returns the executables of packages, which are patterns, where they are all built already.
+func builtOf(packages []string) (built []string) {
+	dir := os.Getenv(builtVariable)
+	for _, p := range packages {
+		name, ok := strings.CutPrefix(p, "./plugins/")
+		found, err := filepath.Glob(filepath.Join(dir, strings.Replace(name, "...", "*", 1)))
+		if dir == "" || !ok || err != nil || found == nil {
+			return nil
+		}
+		built = append(built, found...)
+	}
+	return built
+}
+
+// Scan opens every plugin of the project, and closes them after the test. Each use of a kernel is verified once over
+// each transport, and not by every test.
 func Scan(t testing.TB, opts transport.Options) *core.Registry {
 	t.Helper()
 	if opts.CacheDir == "" {
-		opts.CacheDir = "off"
+		opts.CacheDir = filepath.Join(filepath.Dir(Dir(t)), fmt.Sprintf("verified, portable %v", opts.Portable))
 	}
 	reg, err := core.ScanAllKernels(context.Background(), []string{Dir(t)}, opts.Open)
 	if err != nil {
@@ -77,7 +108,7 @@ func Memory(t testing.TB) core.Memory {
 // Main runs the tests of a package that uses Dir and cleans up: call it from TestMain.
 func Main(m *testing.M) {
 	code := m.Run()
-	if dir, err := build(); err == nil {
+	if dir, err := root(); err == nil {
 		os.RemoveAll(dir)
 	}
 	os.Exit(code)

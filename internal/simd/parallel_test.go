@@ -92,7 +92,7 @@ func TestWorkersEndWhenThereIsNothingToDo(t *testing.T) {
 	defer SetThreads(0)
 	before := runtime.NumGoroutine()
 	Parallel(4, 1, func(lo, hi int) {})
-	for range 1000 {
+	for range 60_000 {
 		if runtime.NumGoroutine() <= before {
 			return
 		}

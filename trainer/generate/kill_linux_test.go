@@ -150,9 +150,11 @@ func TestATextGoesOnWithoutItsPlugin(t *testing.T) {
 			}
 		}
 	}()
-	for i, w := range writeAll(t, e, vocab) {
-		if !slices.Equal(w.tokens, want[i].tokens) {
-			t.Errorf("text %d: %v, with the plugin %v", i, w.tokens, want[i].tokens)
+	for try := 0; try < 100 && health(t, reg).Fallbacks == 0; try++ { // it may be killed too seldom to be given up
+		for i, w := range writeAll(t, e, vocab) {
+			if !slices.Equal(w.tokens, want[i].tokens) {
+				t.Errorf("text %d: %v, with the plugin %v", i, w.tokens, want[i].tokens)
+			}
 		}
 	}
 	close(killing)

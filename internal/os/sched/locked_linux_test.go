@@ -24,7 +24,7 @@ func TestAThreadThatCannotBeFreedEnds(t *testing.T) {
 		id = <-ids
 	}
 	path := fmt.Sprint("/proc/self/task/", id)
-	for range 10_000 {
+	for range 100_000 {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			return
 		}
