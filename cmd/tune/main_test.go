@@ -59,8 +59,8 @@ func pluginDir(t *testing.T) string {
 	return dir
 }
 
-// cacheDir returns a folder for what is remembered of the project's plugins, so that each use is verified once, and not
-// by every test.
+// cacheDir returns a folder for what is remembered of the project's plugins, so that each use is verified once,
+// and not by every test.
 func cacheDir(t *testing.T) string {
 	t.Helper()
 	return filepath.Join(filepath.Dir(pluginDir(t)), "cache")
