@@ -235,7 +235,7 @@ func TestAMergedFolderHasTheTemplateOfItsAdapter(t *testing.T) {
 	}
 	merged := func(out string) string {
 		out = filepath.Join(t.TempDir(), out)
-		if err := trainer.Merge(base, adapter, out, autograd.Heap{}); err != nil {
+		if _, err := trainer.Merge(base, adapter, out, autograd.Heap{}); err != nil {
 			t.Fatal(err)
 		}
 		b, err := os.ReadFile(filepath.Join(out, name))

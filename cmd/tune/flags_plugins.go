@@ -64,7 +64,7 @@ func (p *pluginFlags) addCalls(to *pflag.FlagSet) {
 	p.add(to)
 	p.flags.DurationVar(&p.timeout, "call-timeout", defaultCallTimeout,
 		"the most `TIME` that one call of a plugin may take, "+
-			"such as 90s or 5m; one that takes longer is ended and started again")
+			"such as 90s or 5m, or longer if it is very large; one that takes longer is ended and started again")
 	to.AddFlagSet(p.flags)
 }
 

@@ -9,7 +9,9 @@ import (
 
 const mergeLong = `Merge an adapter into the weights of its model: write a model folder whose model
 gives what the model of --model gives with the adapter of --adapter, in the same
-dtypes. The adapter is a folder that tune train --lora-rank or PEFT has saved.`
+dtypes. The adapter is a folder that tune train --lora-rank or PEFT has saved.
+A model that bitsandbytes has quantised is quantised again, with a warning that
+says how much that rounds.`
 
 func (a *app) mergeCommand() *Command {
 	c := &Command{Name: "merge", Usage: "--model DIR --adapter DIR --out DIR",
@@ -32,8 +34,12 @@ func (a *app) mergeCommand() *Command {
 			return err
 		}
 		defer closing(mem, &err)
-		if err := trainer.Merge(model, adapter, out, mem); err != nil {
+		warning, err := trainer.Merge(model, adapter, out, mem)
+		if err != nil {
 			return err
+		}
+		if warning != "" {
+			fmt.Fprintf(a.stderr, "warning: %s\n", warning)
 		}
 		fmt.Fprintf(a.stdout, "saved %s\n", out)
 		return nil

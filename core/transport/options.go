@@ -30,7 +30,8 @@ type Options struct {
 	// StartTimeout limits the handshake of a plugin; 0 means 10 s.
 	StartTimeout time.Duration
 	// CallTimeout limits one call; 0 means 60 s. A plugin that exceeds it is stopped,
-	// which counts as a death.
+	// which counts as a death. A call with much to do gets longer: a second for each 4 billion
+	// operations and for each 200 MB that it reads or writes.
 	CallTimeout time.Duration
 	// Spin is how long both sides of a call wait actively before they sleep: it spares
 	// a few microseconds a call on an idle machine and costs them on a busy one. 0

@@ -96,11 +96,14 @@ const cancelGrace = 200 * time.Millisecond
 
 // call runs the first n bytes of the link's record. An error says that there is no
 // answer: the process died, was stopped for exceeding the deadline, or ctx is done. Slow
-// is told now and then how long an answer has been waited for.
-func (p *process) call(ctx context.Context, n int, slow func(waited time.Duration)) (answer, error) {
+// is told now and then how long an answer has been waited for, and limit, which is asked only when
+// Options.CallTimeout is over, says how long this call may take.
+func (p *process) call(ctx context.Context, n int, limit func() time.Duration,
+	slow func(waited time.Duration)) (answer, error) {
 	p.link.start(n)
 	start, next := time.Now(), slowAfter
-	deadline := start.Add(p.opts.CallTimeout)
+	most := p.opts.CallTimeout
+	deadline := start.Add(most)
 	given := false // the caller gave up
 	for {
 		gone := p.gone() // asked before the wait: an answer given before death counts
@@ -133,6 +136,10 @@ func (p *process) call(ctx context.Context, n int, slow func(waited time.Duratio
 			p.end()
 			return answer{}, ctx.Err()
 		}
-		return answer{}, p.died(fmt.Sprintf("a call took longer than %v", p.opts.CallTimeout))
+		if longer := limit(); longer > most { // once: it says the same each time
+			most, deadline = longer, start.Add(longer)
+			continue
+		}
+		return answer{}, p.died(fmt.Sprintf("a call took longer than %v", most))
 	}
 }

@@ -11,10 +11,23 @@ import (
 // it has been waited for twice as long.
 const slowAfter = 3 * time.Second
 
-// sayWaiting tells that a call is not answered yet. A process that somebody has stopped is
+// What a plugin is taken to do in a second at least: a small part of what one core does, since other programs may have
+// nearly all of the machine.
+const (
+	leastFlops = 4e9
+	leastBytes = 200e6
+)
+
+// limit returns the most time that a call with so much to do may take: CallTimeout, or more if it is a large one.
+func (o Options) limit(w core.Work) time.Duration {
+	seconds := w.Flops()/leastFlops + float64(w.Bytes)/leastBytes
+	return max(o.CallTimeout, time.Duration(seconds*float64(time.Second)).Round(time.Second))
+}
+
+// sayWaiting tells that a call is not answered yet, and what its limit is. A process that somebody has stopped is
 // always told of; one that goes on only if it takes twice as long as any call was said to
 // take, because large calls may be slow.
-func (p *plugin) sayWaiting(c *core.Call, waited time.Duration) {
+func (p *plugin) sayWaiting(c *core.Call, waited, limit time.Duration) {
 	doing, stopped := p.proc.doing()
 	if !stopped && waited < p.patience {
 		return
@@ -23,7 +36,7 @@ func (p *plugin) sayWaiting(c *core.Call, waited time.Duration) {
 		p.patience = 2 * waited
 	}
 	text := fmt.Sprintf("waiting for a plugin's call; after %v it is ended and started again "+
-		"(transport.Options.CallTimeout)", p.opts.CallTimeout)
+		"(transport.Options.CallTimeout)", limit)
 	p.opts.Logger.Warn(text, "plugin", p.manifest.Name, "op", c.Op, "pass", c.Pass, "site", c.Site,
 		"waited", waited.Round(time.Second), "process", doing)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/seed98097648/tune/core"
 )
@@ -74,12 +75,12 @@ func TestASlowCallIsSaidOnce(t *testing.T) {
 	c := makeCall(t, core.RMSNorm, core.Forward, normFacts(), p.host, p.output)
 	p.mustForward(t, "")
 	for range 3 {
-		p.sayWaiting(c, slowAfter)
+		p.sayWaiting(c, slowAfter, time.Minute)
 	}
 	if n := strings.Count(log.String(), "waiting for a plugin"); n != 1 {
 		t.Errorf("said %d times", n)
 	}
-	p.sayWaiting(c, 2*slowAfter)
+	p.sayWaiting(c, 2*slowAfter, time.Minute)
 	if n := strings.Count(log.String(), "waiting for a plugin"); n != 2 {
 		t.Errorf("said %d times after one that takes longer", n)
 	}

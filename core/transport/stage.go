@@ -59,8 +59,9 @@ func (p *plugin) invoke(ctx context.Context, k *kernel, c *core.Call) (copies in
 			at++
 		}
 	}
-	a, err := p.proc.call(ctx, wire.RecordSize(len(c.In)+len(c.Out)),
-		func(waited time.Duration) { p.sayWaiting(c, waited) })
+	limit := func() time.Duration { return p.opts.limit(c.Work()) }
+	a, err := p.proc.call(ctx, wire.RecordSize(len(c.In)+len(c.Out)), limit,
+		func(waited time.Duration) { p.sayWaiting(c, waited, limit()) })
 	if err == nil {
 		err = statusError(a)
 	}

@@ -9,13 +9,16 @@ import (
 	"github.com/seed98097648/tune/internal/simd"
 )
 
-// partElems is how many elements a part of a gradient has: 8 MiB. A product of fewer rows packs its other operand more
-// often.
+// partElems is how many elements a part of a gradient has at most: 8 MiB. A product of fewer rows packs its other operand
+// more often.
 const partElems = 2 << 20
 
 // evenRows is what the rows of a part are a multiple of, if it has more: then products, and sums of squares, are cut where
 // those of the whole gradient are.
 const evenRows = 512
+
+// mostRows is how many rows a part has at most: what packing takes of a product of so many hardly shows.
+const mostRows = 2 * evenRows
 
 // byParts is how a backward instruction's gradient is computed by parts.
 type byParts struct {
@@ -88,7 +91,7 @@ func (g *parting) cut() bool {
 	}
 	g.rows = shape[0]
 	g.columns = shape.Elems() / g.rows
-	g.step = max(1, most/g.columns)
+	g.step = min(max(1, most/g.columns), mostRows)
 	if g.step > evenRows {
 		g.step -= g.step % evenRows
 	}

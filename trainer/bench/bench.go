@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/ceiling"
+	"github.com/seed98097648/tune/internal/os/memory"
 	"github.com/seed98097648/tune/internal/simd"
 	"github.com/seed98097648/tune/trainer"
 	"github.com/seed98097648/tune/trainer/autograd"
@@ -149,6 +150,7 @@ func (o Options) measure(ctx context.Context, limits *limits) ([]*variant, error
 		if warmUp == nil {
 			warmUp = o.randomBatches(batches, v.model.Vocab())
 		}
+		memory.GiveBack() // what it took to make the model, as a run gives it back
 		if err := v.warmUp(ctx, o, warmUp); err != nil {
 			return variants, err
 		}

@@ -96,7 +96,8 @@ func TestTensorsAreAlignedWhereverTheyLieInTheFile(t *testing.T) {
 func TestAFileThatIsCutShortWhileItIsOpen(t *testing.T) {
 	const size = 1 << 20 // many pages
 	path := filepath.Join(t.TempDir(), "m.safetensors")
-	mustWriteTensors(t, path, Named{"a", random(core.Float32, size/4)}, Named{"b", random(core.Float32, size/4)})
+	mustWriteTensors(t, path, Named{Name: "a", Tensor: random(core.Float32, size/4)},
+		Named{Name: "b", Tensor: random(core.Float32, size/4)})
 	f := mustOpen(t, path)
 	if err := os.Truncate(path, size+size/2); err != nil {
 		t.Fatal(err)
@@ -112,7 +113,8 @@ func TestAFileThatIsCutShortWhileItIsOpen(t *testing.T) {
 
 func TestRoomIsUsedAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.safetensors")
-	mustWriteTensors(t, path, Named{"large", random(core.Float32, 100)}, Named{"small", random(core.BFloat16, 3)})
+	mustWriteTensors(t, path, Named{Name: "large", Tensor: random(core.Float32, 100)},
+		Named{Name: "small", Tensor: random(core.BFloat16, 3)})
 	f := mustOpen(t, path)
 	var room Room
 	large, err := f.TensorIn(&room, "large")
@@ -268,7 +270,7 @@ func FuzzSplit(f *testing.F) {
 				t.Fatalf("tensor %q: %v", name, err)
 			}
 			total += len(x.Data)
-			list = append(list, Named{name, x})
+			list = append(list, Named{Name: name, Tensor: x})
 		}
 		if size := int(data.(*io.SectionReader).Size()); total != size {
 			t.Fatalf("tensors have %d bytes, the file %d", total, size)

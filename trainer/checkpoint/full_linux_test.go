@@ -24,7 +24,7 @@ func TestDiskReallyFull(t *testing.T) {
 		}
 	}()
 	path := writeImage(t, filepath.Join(dir, "m.safetensors"), []byte("old"))
-	if err := Write(path, []Named{{"w", random(core.Float32, 1<<15)}}, nil); !errors.Is(err, unix.ENOSPC) {
+	if err := Write(path, []Named{{Name: "w", Tensor: random(core.Float32, 1<<15)}}, nil); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("error %v, want %v", err, unix.ENOSPC)
 	}
 	if got, _ := os.ReadFile(path); string(got) != "old" {

@@ -62,7 +62,7 @@ func TestWriteEqualsTheFormatsOwnWriter(t *testing.T) {
 		var list []Named
 		for _, name := range f.Names() {
 			x, _ := f.Tensor(name)
-			list = append(list, Named{name, x})
+			list = append(list, Named{Name: name, Tensor: x})
 		}
 		again := filepath.Join(t.TempDir(), "again.safetensors")
 		if err := Write(again, list, f.Metadata()); err != nil {

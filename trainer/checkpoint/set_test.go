@@ -14,7 +14,7 @@ func mustWrite(t testing.TB, path string, meta map[string]string, names ...strin
 	t.Helper()
 	var list []Named
 	for i, name := range names {
-		list = append(list, Named{name, core.FromFloat32([]float32{float32(i)}, 1)})
+		list = append(list, Named{Name: name, Tensor: core.FromFloat32([]float32{float32(i)}, 1)})
 	}
 	if err := Write(path, list, meta); err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func TestElemsCountsTheElementsOfAllShards(t *testing.T) {
 	for shard, shapes := range map[string][]core.Shape{"1.safetensors": {{2, 3}, {0, 7}}, "2.safetensors": {{}, {5}}} {
 		var list []Named
 		for i, shape := range shapes {
-			list = append(list, Named{shard + string(rune('a'+i)), core.NewTensor(core.Float16, shape...)})
+			list = append(list, Named{Name: shard + string(rune('a'+i)), Tensor: core.NewTensor(core.Float16, shape...)})
 		}
 		if err := Write(filepath.Join(dir, shard), list, nil); err != nil {
 			t.Fatal(err)

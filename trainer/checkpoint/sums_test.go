@@ -24,7 +24,8 @@ func summed(t *testing.T) string {
 	for _, err := range []error{f.WriteFile("config.json", []byte("{}")), f.WriteFile("empty", nil),
 		f.WriteFile("tune.yaml", []byte("seed: 1")), f.WriteFile("training_log.jsonl", []byte("{}\n")),
 		f.WriteFile("trainer_state.json", []byte("{}")),
-		f.WriteTensors(SingleFile, []Named{{"w", random(core.Float32, 1<<15)}, {"b", random(core.Float32, 3)}}, nil),
+		f.WriteTensors(SingleFile, []Named{{Name: "w", Tensor: random(core.Float32, 1<<15)},
+			{Name: "b", Tensor: random(core.Float32, 3)}}, nil),
 		f.Commit()} {
 		if err != nil {
 			t.Fatal(err)
@@ -123,7 +124,8 @@ func TestChecksumsAreThoseOfSHA256SUM(t *testing.T) {
 func BenchmarkChecksums(b *testing.B) {
 	const bytes = 256 << 20
 	dir := b.TempDir()
-	tensors := []Named{{"a", random(core.Float32, bytes/8)}, {"b", random(core.Float32, bytes/8)}}
+	tensors := []Named{{Name: "a", Tensor: random(core.Float32, bytes/8)},
+		{Name: "b", Tensor: random(core.Float32, bytes/8)}}
 	head, err := encodeHeader(tensors, nil)
 	if err != nil {
 		b.Fatal(err)

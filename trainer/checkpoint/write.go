@@ -19,8 +19,9 @@ import (
 
 // Named is a tensor and the name that it has in a checkpoint.
 type Named struct {
-	Name   string
-	Tensor core.Tensor
+	Name     string
+	Tensor   core.Tensor
+	Unsigned bool // the tensor's int8 are bytes that stand for something else (U8); see File.Bytes
 }
 
 // Write writes a safetensors file, atomically: whatever goes wrong before the new
@@ -111,13 +112,17 @@ func encodeHeader(tensors []Named, metadata map[string]string) ([]byte, error) {
 	head := append([]byte(`{"`+metadataKey+`":`), marshal(meta)...)
 	begin := 0
 	for _, t := range tensors {
+		dtype := names[t.Tensor.DType]
+		if t.Unsigned {
+			dtype = byteName
+		}
 		end := begin + len(t.Tensor.Data)
 		head = append(append(append(head, ','), marshal(t.Name)...), ':')
 		head = append(head, marshal(struct {
 			DType   string `json:"dtype"`
 			Shape   []int  `json:"shape"`
 			Offsets [2]int `json:"data_offsets"`
-		}{names[t.Tensor.DType], append([]int{}, t.Tensor.Shape...), [2]int{begin, end}})...)
+		}{dtype, append([]int{}, t.Tensor.Shape...), [2]int{begin, end}})...)
 		begin = end
 	}
 	head = append(head, '}')

@@ -43,10 +43,11 @@ func folderNames(t testing.TB, dir string) []string {
 func TestWriteThenOpenIsBitExact(t *testing.T) {
 	var list []Named
 	for _, d := range dtypes() {
-		list = append(list, Named{d.String() + ".matrix", random(d, 3, 5)}, Named{d.String() + ".scalar", random(d)},
-			Named{d.String() + ".empty", random(d, 0, 4)})
+		list = append(list, Named{Name: d.String() + ".matrix", Tensor: random(d, 3, 5)},
+			Named{Name: d.String() + ".scalar", Tensor: random(d)},
+			Named{Name: d.String() + ".empty", Tensor: random(d, 0, 4)})
 	}
-	list = append(list, Named{"odd <name> \"quoted\" \u00e9\u2028", random(core.BFloat16, 7)})
+	list = append(list, Named{Name: "odd <name> \"quoted\" \u00e9\u2028", Tensor: random(core.BFloat16, 7)})
 	path := filepath.Join(t.TempDir(), "m.safetensors")
 	if err := Write(path, list, map[string]string{"step": "12"}); err != nil {
 		t.Fatal(err)
@@ -70,7 +71,8 @@ func TestWriteThenOpenIsBitExact(t *testing.T) {
 
 func TestWriteAlignsEveryTensor(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.safetensors")
-	list := []Named{{"a", random(core.BFloat16, 3)}, {"b", random(core.Float32, 3)}, {"c", random(core.Float64, 1)}}
+	list := []Named{{Name: "a", Tensor: random(core.BFloat16, 3)}, {Name: "b", Tensor: random(core.Float32, 3)},
+		{Name: "c", Tensor: random(core.Float64, 1)}}
 	if err := Write(path, list, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -98,16 +100,18 @@ func TestWriteRefusesWhatCannotBeRead(t *testing.T) {
 		meta map[string]string
 		want string
 	}{
-		"no name":       {[]Named{{"", one}}, nil, "name of a tensor"},
-		"reserved name": {[]Named{{metadataKey, one}}, nil, "name of a tensor"},
-		"invalid name":  {[]Named{{"\xff", one}}, nil, "name of a tensor"},
-		"same name":     {[]Named{{"w", one}, {"w", one}}, nil, `two tensors are called "w"`},
-		"zero tensor":   {[]Named{{"w", core.Tensor{}}}, nil, `tensor "w"`},
-		"wrong size": {[]Named{{"w", core.Tensor{DType: core.Float32, Shape: core.Shape{2}, Data: make([]byte, 4)}}},
+		"no name":       {[]Named{{Name: "", Tensor: one}}, nil, "name of a tensor"},
+		"reserved name": {[]Named{{Name: metadataKey, Tensor: one}}, nil, "name of a tensor"},
+		"invalid name":  {[]Named{{Name: "\xff", Tensor: one}}, nil, "name of a tensor"},
+		"same name":     {[]Named{{Name: "w", Tensor: one}, {Name: "w", Tensor: one}}, nil, `two tensors are called "w"`},
+		"zero tensor":   {[]Named{{Name: "w", Tensor: core.Tensor{}}}, nil, `tensor "w"`},
+		"wrong size": {[]Named{{Name: "w",
+			Tensor: core.Tensor{DType: core.Float32, Shape: core.Shape{2}, Data: make([]byte, 4)}}},
 			nil, `tensor "w"`},
-		"wrapping shape": {[]Named{{"w", core.Tensor{DType: core.Float32, Shape: core.Shape{math.MaxInt, 2}}}}, nil,
+		"wrapping shape": {[]Named{{Name: "w",
+			Tensor: core.Tensor{DType: core.Float32, Shape: core.Shape{math.MaxInt, 2}}}}, nil,
 			`too large`},
-		"invalid meta": {[]Named{{"w", one}}, map[string]string{"a": "\xff"}, "metadata"},
+		"invalid meta": {[]Named{{Name: "w", Tensor: one}}, map[string]string{"a": "\xff"}, "metadata"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "m.safetensors")
@@ -141,7 +145,7 @@ func (f *full) Write(b []byte) (int, error) {
 }
 
 func TestDiskFullKeepsTheOldFileAndNothingElse(t *testing.T) {
-	list := []Named{{"w", random(core.Float32, 64)}}
+	list := []Named{{Name: "w", Tensor: random(core.Float32, 64)}}
 	head, err := encodeHeader(list, nil)
 	if err != nil {
 		t.Fatal(err)

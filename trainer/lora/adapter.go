@@ -124,7 +124,13 @@ func (a *Adapter) matrices() (out []checkpoint.Named, err error) {
 // and makes B zero. With DoRA, rows then get their magnitudes. W keeps its dtype. A weight in int8
 // or NF4, or one whose dtype cannot hold the sum, is an error that names it; the model must not be
 // used after an error.
-func (a *Adapter) Merge() error {
+func (a *Adapter) Merge() error { return a.merge(nil) }
+
+// MergeQuantised is Merge for weights of which some are quantised: those are quantised again, and how much that takes
+// off the sums is what it returns.
+func (a *Adapter) MergeQuantised() (r Rounding, err error) { return r, a.merge(&r) }
+
+func (a *Adapter) merge(r *Rounding) error {
 	weights := map[string]weight{}
 	for _, p := range a.body.Params() {
 		for _, e := range p.Entries {
@@ -141,7 +147,7 @@ func (a *Adapter) Merge() error {
 				magnitudes = a.m[i].Tensor.Float32s()
 			}
 			b, a := B.Entries[e].View(B.Tensor), A.Entries[e].View(A.Tensor)
-			if err := weights[name].add(scale, b, a, magnitudes); err != nil {
+			if err := weights[name].add(scale, b, a, magnitudes, r); err != nil {
 				return fmt.Errorf("lora: merge %s: %w", name, err)
 			}
 		}
@@ -184,19 +190,23 @@ type weight struct {
 	entry nn.Entry
 }
 
-// add adds scale * b a: b [out, r], a [r, in]. Rows of the sum then get magnitudes, if there are any.
-func (w weight) add(scale float32, b, a core.Tensor, magnitudes []float32) error {
-	switch w.param.Tensor.DType {
-	case core.Int8:
+// add adds scale * b a: b [out, r], a [r, in]. Rows of the sum then get magnitudes, if there are any. What is
+// quantised is counted by rounding, and refused without.
+func (w weight) add(scale float32, b, a core.Tensor, magnitudes []float32, rounding *Rounding) error {
+	quantised := false
+	switch dtype := w.param.Tensor.DType; {
+	case rounding != nil:
+		quantised = dtype == core.Int8 || dtype == core.NF4
+	case dtype == core.Int8:
 		return fmt.Errorf("it is int8, which would round the sum: take the model that was not quantised, without " +
 			"lora.Config.BaseInt8")
-	case core.NF4:
+	case dtype == core.NF4:
 		return fmt.Errorf("it is nf4, which would round the sum: take the model that was not quantised, without " +
 			"lora.Config.BaseNF4")
 	}
 	out, in, r := b.Shape[0], a.Shape[1], a.Shape[0]
 	sum := make([]float32, out*in)
-	w.param.Load(sum, w.entry.Offset)
+	w.load(sum)
 	scaled := make([]float32, out*r)
 	simd.Scale(scaled, b.Float32s(), scale)
 	simd.Multiply(simd.Product{M: out, N: in, K: r, A: simd.Matrix{Data: scaled, Stride: r},
@@ -205,12 +215,27 @@ func (w weight) add(scale float32, b, a core.Tensor, magnitudes []float32) error
 		row := sum[n*in:][:in]
 		simd.Scale(row, row, nn.Gain(m, float32(math.Sqrt(simd.SumSquares(row)))))
 	}
+	exact := sum
 	w.param.Set(w.entry, core.FromFloat32(sum, out, in))
-	w.param.Load(sum, w.entry.Offset) // as the weight's dtype has rounded it
+	if quantised {
+		sum = make([]float32, out*in)
+	}
+	w.load(sum) // as the weight's dtype has rounded it
+	if quantised {
+		rounding.add(exact, sum)
+	}
 	if _, bad := checkpoint.NonFinite(core.FromFloat32(sum, out, in)); bad {
 		return fmt.Errorf("the sum is more than %s can hold", w.param.Tensor.DType)
 	}
 	return nil
+}
+
+// load widens the matrix.
+func (w weight) load(dst []float32) {
+	in := w.entry.Shape[len(w.entry.Shape)-1]
+	for at := 0; at < len(dst); at += in { // int8 has a scale for each row
+		w.param.Load(dst[at:at+in], w.entry.Offset+at)
+	}
 }
 
 // lastNames returns the last elements of the modules' paths, each once, sorted.

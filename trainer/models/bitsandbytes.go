@@ -18,6 +18,8 @@ type bitsAndBytes struct {
 	Four   bool   `json:"load_in_4bit"`
 	Eight  bool   `json:"load_in_8bit"`
 	Type   string `json:"bnb_4bit_quant_type"`
+
+	dtypes map[string]string // of each weight in 4 bits, what it was before
 }
 
 // What bitsandbytes calls itself, its tensors, and what it stores how.
@@ -32,12 +34,12 @@ const (
 
 // bitsAndBytesOf reads a quantization_config, nil for one of another method.
 func bitsAndBytesOf(text []byte) (*bitsAndBytes, error) {
-	b := &bitsAndBytes{}
+	b := &bitsAndBytes{dtypes: map[string]string{}}
 	if json.Unmarshal(text, b) != nil || b.Method != bitsandbytes {
 		return nil, nil
 	}
-	remedy := "; supported of bitsandbytes are 8 bits, and 4 bits with bnb_4bit_quant_type nf4 and " +
-		"bnb_4bit_use_double_quant: take the model that this one was made from"
+	remedy := "; supported of bitsandbytes are 8 bits, and 4 bits with bnb_4bit_quant_type nf4: " +
+		"take the model that this one was made from"
 	switch {
 	case b.Four == b.Eight:
 		return nil, fmt.Errorf("config.json: quantization_config: load_in_4bit is %v and load_in_8bit %v, want one of them%s",
@@ -65,6 +67,15 @@ func (b *bitsAndBytes) isNF4(set *checkpoint.Set, name string) bool {
 	return found
 }
 
+// storedAs is how a tensor that isNF4 is stored in memory: as it is, where the numbers of its blocks are codes too, and
+// otherwise, as nothing here has a place for them in float32, widened.
+func (b *bitsAndBytes) storedAs(set *checkpoint.Set, name string) core.DType {
+	if dtype, _, found := set.Lookup(name + ".absmax"); found && dtype == core.Float32 {
+		return core.Float32
+	}
+	return core.NF4
+}
+
 // has reports whether a tensor of the files stands for others.
 func (b *bitsAndBytes) has(set *checkpoint.Set, name string) bool {
 	if b == nil {
@@ -82,6 +93,8 @@ func (b *bitsAndBytes) fill(set *checkpoint.Set, p *nn.Param, e nn.Entry) (used 
 		return b.fillInt8(set, p, e)
 	case dtype == core.InvalidDType && p.Tensor.DType == core.NF4:
 		return b.fillNF4(set, p, e)
+	case b.isNF4(set, e.Name) && p.Tensor.DType == core.Float32 && b.storedAs(set, e.Name) == core.Float32:
+		return b.fillWidened(set, p, e)
 	case dtype == core.InvalidDType && !b.isNF4(set, e.Name):
 		return nil, fmt.Errorf("%s is bytes without %s%snf4 beside it, which says what they are", e.Name, e.Name, stateSuffix)
 	}
@@ -113,13 +126,15 @@ func (b *bitsAndBytes) fillInt8(set *checkpoint.Set, p *nn.Param, e nn.Entry) (u
 type quantState struct {
 	Type        string  `json:"quant_type"`
 	Block       int     `json:"blocksize"`
+	DType       string  `json:"dtype"`
 	Shape       []int   `json:"shape"`
 	NestedBlock int     `json:"nested_blocksize"`
+	NestedDType string  `json:"nested_dtype"`
 	Offset      float32 `json:"nested_offset"`
 }
 
-// check compares it with what NF4 is here.
-func (s quantState) check(e nn.Entry) error {
+// check compares it with what NF4 is here, whose blocks' numbers are codes if they are nested.
+func (s quantState) check(e nn.Entry, nested bool) error {
 	switch {
 	case s.Type != "nf4":
 		return fmt.Errorf("quant_type is %q, want \"nf4\"", s.Type)
@@ -127,58 +142,89 @@ func (s quantState) check(e nn.Entry) error {
 		return fmt.Errorf("blocksize is %d, want %d", s.Block, block)
 	case !slices.Equal(s.Shape, []int(e.Shape)):
 		return fmt.Errorf("shape is %v, want %v", s.Shape, e.Shape)
-	case s.NestedBlock == 0:
-		return fmt.Errorf("nested_blocksize is missing: without bnb_4bit_use_double_quant, absmax is float32, which has no " +
-			"place here; quantise the model again with it")
-	case s.NestedBlock != nestedBlock:
+	case nested && s.NestedBlock != nestedBlock:
 		return fmt.Errorf("nested_blocksize is %d, want %d", s.NestedBlock, nestedBlock)
+	case !nested && s.NestedBlock != 0:
+		return fmt.Errorf("nested_blocksize is %d, but absmax is float32, and no code", s.NestedBlock)
 	}
 	return nil
 }
 
-// fillNF4 fills an entry from codes of NF4, and codes of what their blocks are multiplied by.
-func (b *bitsAndBytes) fillNF4(set *checkpoint.Set, p *nn.Param, e nn.Entry) (used []string, err error) {
-	state := e.Name + stateSuffix + "nf4"
-	for _, name := range []string{"absmax", "quant_map", "nested_absmax", "nested_quant_map"} {
-		used = append(used, e.Name+"."+name)
-	}
-	absmax, table, nested, values := used[0], used[1], used[2], used[3]
-	used = append(used, state)
-	var s quantState
+// codes reads the codes of an entry, once it is clear what they are, and what is said of them.
+func (b *bitsAndBytes) codes(set *checkpoint.Set, e nn.Entry, nested bool) (codes []byte, s quantState, err error) {
+	state, table := e.Name+stateSuffix+"nf4", e.Name+".quant_map"
 	text, err := b.bytes(set, state)
 	if err == nil {
 		err = json.Unmarshal(text, &s)
 	}
 	if err == nil {
-		err = s.check(e)
+		err = s.check(e, nested)
 	}
 	if err != nil {
-		return used, fmt.Errorf("%s: %w", state, err)
-	}
-	codes, err := b.bytes(set, e.Name)
-	if err != nil {
-		return used, err
-	}
-	blocks, err := b.bytes(set, absmax)
-	if err != nil {
-		return used, err
+		return nil, s, fmt.Errorf("%s: %w", state, err)
 	}
 	known, err := scalesOf(set, table, len(core.NF4Values))
 	if err == nil && !slices.Equal(known, core.NF4Values[:]) {
 		err = fmt.Errorf("%s has other values than NF4", table)
 	}
 	if err != nil {
-		return used, err
+		return nil, s, err
 	}
-	scale, err := scalesOf(set, nested, (len(blocks)+nestedBlock-1)/nestedBlock)
+	b.dtypes[e.Name] = s.DType
+	codes, err = b.bytes(set, e.Name)
+	return codes, s, err
+}
+
+// beside are the names of the tensors beside the codes of an entry.
+func beside(e nn.Entry, names ...string) (all []string) {
+	for _, name := range append(names, "quant_map") {
+		all = append(all, e.Name+"."+name)
+	}
+	return append(all, e.Name+stateSuffix+"nf4")
+}
+
+// fillNF4 fills an entry from codes of NF4, and codes of what their blocks are multiplied by.
+func (b *bitsAndBytes) fillNF4(set *checkpoint.Set, p *nn.Param, e nn.Entry) (used []string, err error) {
+	used = beside(e, "absmax", "nested_absmax", "nested_quant_map")
+	codes, s, err := b.codes(set, e, true)
 	if err != nil {
 		return used, err
 	}
-	of, err := scalesOf(set, values, 256)
+	blocks, err := b.bytes(set, used[0])
+	if err != nil {
+		return used, err
+	}
+	scale, err := scalesOf(set, used[1], (len(blocks)+nestedBlock-1)/nestedBlock)
+	if err != nil {
+		return used, err
+	}
+	of, err := scalesOf(set, used[2], 256)
 	if err != nil {
 		return used, err
 	}
 	return used, p.SetNF4(e, codes, blocks, of, scale, s.Offset)
+}
+
+// fillWidened fills an entry in float32 with what codes of NF4 stand for, whose blocks are multiplied by numbers in float32.
+func (b *bitsAndBytes) fillWidened(set *checkpoint.Set, p *nn.Param, e nn.Entry) (used []string, err error) {
+	used = beside(e, "absmax")
+	codes, _, err := b.codes(set, e, false)
+	if err != nil {
+		return used, err
+	}
+	to := e.View(p.Tensor).Float32s()
+	absmax, err := scalesOf(set, used[0], (len(to)+block-1)/block)
+	if err != nil {
+		return used, err
+	}
+	if len(codes) != (len(to)+1)/2 {
+		return used, fmt.Errorf("%s has %d bytes, want %d", e.Name, len(codes), (len(to)+1)/2)
+	}
+	p.Written()
+	for i := range to {
+		to[i] = core.NF4Values[codes[i/2]>>(4*(1-i%2))&15] * absmax[i/block]
+	}
+	return used, nil
 }
 
 // bytes reads a tensor that must be bytes.

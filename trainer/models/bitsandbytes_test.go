@@ -179,6 +179,36 @@ func TestFourBitsOfBitsAndBytesAreReadToTheBit(t *testing.T) {
 	}
 }
 
+// TestFourBitsWithoutDoubleQuantisationAreWidened: to what published code says, to the bit; and nothing writes them back.
+func TestFourBitsWithoutDoubleQuantisationAreWidened(t *testing.T) {
+	w := recordedWeight(t, "nf4")
+	m := newModel(t, family("llama", with("hidden_size", 128), with("num_attention_heads", 2),
+		with("num_key_value_heads", 2), with("head_dim", 8)), 1)
+	tensors := plainTensors(t, m)
+	const name = "model.layers.0.self_attn.k_proj.weight"
+	packed := low(w("out.packed").Int64s())
+	tensors[name] = raw(core.Shape{len(packed), 1}, packed...)
+	tensors[name+".absmax"], tensors[name+".quant_map"] = w("f32.absmax"), w("in.nf4_table")
+	text := []byte(`{"quant_type": "nf4", "blocksize": 64, "dtype": "float32", "shape": [16, 128]}`)
+	tensors[name+".quant_state.bitsandbytes__nf4"] = raw(core.Shape{len(text)}, text...)
+	config := fourBits()
+	config["bnb_4bit_use_double_quant"] = false
+	dir := bnbFolder(t, m.RawConfig, config, tensors, name, name+".quant_state.bitsandbytes__nf4")
+	for _, o := range []models.LoadOptions{{Frozen: true}, {LoRA: lora.Config{Rank: 2}}} {
+		m := loadWith(t, dir, o)
+		if got, want := weightOf(t, m, name), w("f32.dequant").Float32s(); !slices.Equal(got, want) {
+			t.Errorf("%+v: the weight differs by %.3g", o, distance(got, want))
+		}
+		if logits, loss := evaluate(t, m); len(logits) == 0 || math.IsNaN(loss) {
+			t.Errorf("the loss is %g", loss)
+		}
+		if _, err := m.Named(); err == nil || !strings.Contains(err.Error(), name+" is nf4 in its file") {
+			t.Errorf("what a folder would keep: error %v", err)
+		}
+	}
+	refused(t, dir, models.LoadOptions{}, "train adapters, with lora.Config.Rank")
+}
+
 // TestEightBitsOfBitsAndBytesAreRead: 127 stands for the largest magnitude of a row.
 func TestEightBitsOfBitsAndBytesAreRead(t *testing.T) {
 	m := newModel(t, family("llama"), 1)
@@ -224,16 +254,22 @@ func TestWhatBitsAndBytesSavesOtherwiseIsRefusedByName(t *testing.T) {
 		"shape is [128 132], want [132 128]": func(_ map[string]core.Tensor, s map[string]any) {
 			s["shape"] = []int{128, 132}
 		},
-		"quantise the model again with it": func(x map[string]core.Tensor, s map[string]any) {
+		"nested_blocksize is 0, want 256": func(_ map[string]core.Tensor, s map[string]any) { delete(s, "nested_blocksize") },
+		"nested_blocksize is 256, but absmax is float32": func(x map[string]core.Tensor, _ map[string]any) {
+			x[name+".absmax"] = core.NewTensor(core.Float32, 264)
+		},
+		"no place in this model: " + name + ".nested_absmax": func(x map[string]core.Tensor, s map[string]any) {
 			delete(s, "nested_blocksize")
 			x[name+".absmax"] = core.NewTensor(core.Float32, 264)
 		},
-		"nested_blocksize is 64":             func(_ map[string]core.Tensor, s map[string]any) { s["nested_blocksize"] = 64 },
-		name + ".quant_map has other values": func(x map[string]core.Tensor, _ map[string]any) { x[name+".quant_map"].Float32s()[3]++ },
-		name + ".nested_quant_map":           func(x map[string]core.Tensor, _ map[string]any) { delete(x, name+".nested_quant_map") },
-		name + ".absmax is missing, or not of": func(x map[string]core.Tensor, _ map[string]any) {
-			x[name+".absmax"] = core.NewTensor(core.Float32, 264)
+		"absmax is [263], want 264 numbers": func(x map[string]core.Tensor, s map[string]any) {
+			delete(s, "nested_blocksize")
+			x[name+".absmax"] = core.NewTensor(core.Float32, 263)
 		},
+		"nested_blocksize is 64":               func(_ map[string]core.Tensor, s map[string]any) { s["nested_blocksize"] = 64 },
+		name + ".quant_map has other values":   func(x map[string]core.Tensor, _ map[string]any) { x[name+".quant_map"].Float32s()[3]++ },
+		name + ".nested_quant_map":             func(x map[string]core.Tensor, _ map[string]any) { delete(x, name+".nested_quant_map") },
+		name + ".absmax is missing, or not of": func(x map[string]core.Tensor, _ map[string]any) { delete(x, name+".absmax") },
 		"have no place in this model: " + name: func(x map[string]core.Tensor, _ map[string]any) { x[name+".more"] = core.NewTensor(core.Float32, 1) },
 		"nested_absmax is [1], want 2 numbers": func(x map[string]core.Tensor, _ map[string]any) {
 			x[name+".nested_absmax"] = core.NewTensor(core.Float32, 1)

@@ -150,7 +150,7 @@ func (o LoadOptions) read(dir string, mem core.Memory, weights bool) (*Model, er
 	stored := func(name string) core.DType {
 		dtype, _, _ := set.Lookup(name)
 		if quantised != nil && quantised.bnb.isNF4(set, name) {
-			return core.NF4
+			return quantised.bnb.storedAs(set, name)
 		}
 		return dtype
 	}
@@ -295,6 +295,9 @@ func (m *Model) fill(set *checkpoint.Set, vocabulary Vocabulary, apart *lora.Dec
 	var missing, wrong []string
 	var room checkpoint.Room
 	unused := map[string]bool{}
+	if q != nil {
+		m.bnb = q.bnb
+	}
 	for _, name := range set.Names() {
 		if !m.ignored(name) {
 			unused[name] = true
@@ -314,6 +317,9 @@ func (m *Model) fill(set *checkpoint.Set, vocabulary Vocabulary, apart *lora.Dec
 				}
 				if err != nil {
 					wrong = append(wrong, err.Error())
+				}
+				if q.bnb.isNF4(set, e.Name) {
+					m.stored[e.Name] = core.NF4
 				}
 				continue
 			}
@@ -418,10 +424,19 @@ func (m *Model) Named() ([]checkpoint.Named, error) {
 				}
 				out = append(out, checkpoint.Named{Name: e.Name, Tensor: t})
 				continue
-			case core.Int8:
-				return nil, fmt.Errorf("%s is int8 and cannot be saved: take the model that was not quantised, without lora.Config.BaseInt8", e.Name)
-			case core.NF4:
-				return nil, fmt.Errorf("%s is nf4 and cannot be saved: take the model that was not quantised, without lora.Config.BaseNF4", e.Name)
+			case core.Int8, core.NF4:
+				if m.Rounding == nil {
+					return nil, lost(e.Name, t.DType)
+				}
+				quantised, err := m.bnb.save(p, e)
+				if err != nil {
+					return nil, err
+				}
+				out = append(out, quantised...)
+				continue
+			}
+			if m.stored[e.Name] == core.NF4 {
+				return nil, fmt.Errorf("%s is nf4 in its file and cannot be saved: take the model that was not quantised", e.Name)
 			}
 			if _, found := checkpoint.NonFinite(t); found {
 				return nil, notFinite(e.Name)

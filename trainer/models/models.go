@@ -25,6 +25,8 @@ type Model struct {
 	variants  map[string]*nn.Variant
 	known     map[string]int        // rows in the files of what has one for each token
 	stored    map[string]core.DType // dtype of each tensor in the files; empty for random weights
+	bnb       *bitsAndBytes         // where bitsandbytes has quantised the files; else nil
+	Rounding  *lora.Rounding        // of Merge, where that has quantised weights again, as bitsandbytes would; else nil
 	base      int                   // how many of the parameters, the first, are the model's own and not an adapter's
 }
 

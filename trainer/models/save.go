@@ -9,8 +9,16 @@ import (
 // Merge adds the adapter to the weights, which keep their dtype, and does away with it.
 // After an error the model must not be used.
 func (m *Model) Merge() error {
-	if err := m.Adapter.Merge(); err != nil {
-		return err
+	if m.bnb == nil {
+		if err := m.Adapter.Merge(); err != nil {
+			return err
+		}
+	} else {
+		rounding, err := m.Adapter.MergeQuantised()
+		if err != nil {
+			return err
+		}
+		m.Rounding = &rounding
 	}
 	m.Adapter = nil
 	return nil

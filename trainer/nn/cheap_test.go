@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/seed98097648/tune/trainer/autograd"
@@ -79,5 +80,28 @@ func TestPlainAttentionIsComputedAgainWhereGradientsDoNotStay(t *testing.T) {
 	counts := again(t, newDecoder(t, tiny(withQKNorm), 9), b, used)
 	if n := tiny(withQKNorm).Layers; counts["attention"] != n || counts["linear"] != 0 {
 		t.Errorf("computed again: %v; want attention of %d layers, and no linear layer", counts, n)
+	}
+}
+
+// TestExpertsKeepNothingBehindTheirActivation: of each token's choice no more than gate and up, and some numbers of the router.
+func TestExpertsKeepNothingBehindTheirActivation(t *testing.T) {
+	kept := func(choices int) (bytes int) {
+		d := newDecoder(t, tiny(withExperts(choices, true)), 9)
+		c := newContext(t, 2, 6)
+		s, err := d.Size(c, d.Forward(c).Loss, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for path, b := range s.Between {
+			if strings.HasPrefix(path, "layers.0.mlp") {
+				bytes += b.Kept
+			}
+		}
+		return bytes
+	}
+	const tokens, gateAndUp, hidden, number = 2 * 6, 2 * 7, 10, 4
+	each := float64(kept(2)-kept(1)) / number / tokens
+	if each < gateAndUp || each >= gateAndUp+hidden {
+		t.Errorf("each choice keeps %v numbers, want %d of gate and up, and less than the %d of a row", each, gateAndUp, hidden)
 	}
 }

@@ -100,7 +100,9 @@ func (m *MoE) experts(c *Context, x, weights, ids *autograd.Value) *autograd.Val
 		return m.fused(c, c.T(), x, ids, weights, gateUp, down)[0]
 	}
 	// Sorted by expert, the tokens of each lie side by side: one product for each expert instead
-	// of one for each token. The copies, as many times the tokens as there are choices, are made again.
+	// of one for each token. The copies, as many times the tokens as there are choices, are made again. What an
+	// expert makes of a token is multiplied by the token's weight before the last product, which is linear, so that
+	// the gradient of the weight needs nothing that the product gave.
 	if c.leave == nil {
 		c.cheap()
 	}
@@ -109,10 +111,10 @@ func (m *MoE) experts(c *Context, x, weights, ids *autograd.Value) *autograd.Val
 	c.cheap()
 	gate, up := halve(c.G, both)
 	gate, up = m.adapt(c, 0, rows.x, gate, &rows), m.adapt(c, 1, rows.x, up, &rows)
-	hidden := mul(c.G, silu(c.G, gate), up)
+	hidden := weigh(c.G, mul(c.G, silu(c.G, gate), up), weights, rows.where)
 	z := m.adapt(c, 2, hidden, groupedLinear(c, hidden, down, m.down, rows.offsets), &rows)
 	c.costly()
-	return unpermute(c.G, z, weights, rows.where)
+	return unpermute(c.G, z, rows.where)
 }
 
 // adapt records y plus what adapters make of x, of the given matrix of every expert.
@@ -143,7 +145,7 @@ func permute(g *autograd.Graph, x, ids *autograd.Value, experts int) permuted {
 		Backward: &autograd.Backward{Outputs: []int{1}, Wrt: []int{0},
 			Run: func(_ context.Context, g *autograd.Grads) error {
 				dy, where, dx := g.DOut[0].Float32s(), g.Out[1].Int32s(), g.DIn[0].Float32s()
-				sumRows(dx, dy, nil, where, t, d) // the token was copied to k rows
+				sumRows(dx, dy, where, t, d) // the token was copied to k rows
 				return nil
 			}},
 	}, x, ids)
@@ -206,46 +208,61 @@ func groupedLinear(c *Context, x, weight *autograd.Value, p *Param, offsets *aut
 	}, x, weight, offsets)
 }
 
-// sumRows writes to each of t rows of dst the sum of its assignments' rows of src, times their
-// weights if there are any, in the order of the choices.
-func sumRows(dst, src, weights []float32, where []int32, t, d int) {
+// sumRows writes to each of t rows of dst the sum of its assignments' rows of src, in the order of the choices.
+func sumRows(dst, src []float32, where []int32, t, d int) {
 	k := len(where) / t
 	eachRow(t, k*d, func(r int) {
 		sum := dst[r*d : (r+1)*d]
 		clear(sum)
-		for a := r * k; a < (r+1)*k; a++ {
-			w := float32(1)
-			if weights != nil {
-				w = weights[a]
-			}
-			simd.Axpy(w, src[int(where[a])*d:][:d], sum)
+		for _, row := range where[r*k : (r+1)*k] {
+			simd.Add(sum, sum, src[int(row)*d:][:d])
 		}
 	})
 }
 
-// unpermute records y[t] = sum over k of weights[t, k] * z[where[t, k]]: z [N, D], y [T, D].
-func unpermute(g *autograd.Graph, z, weights, where *autograd.Value) *autograd.Value {
-	t, k, d := weights.Shape()[0], weights.Shape()[1], z.Shape()[1]
-	return g.Apply(autograd.Op{Name: "unpermute", Outputs: []autograd.Spec{autograd.Float32(t, d)},
+// weigh records y[where[t, k]] = weights[t, k] * x[where[t, k]]: x and y [N, D].
+func weigh(g *autograd.Graph, x, weights, where *autograd.Value) *autograd.Value {
+	n, d := x.Shape()[0], x.Shape()[1]
+	return g.Apply(autograd.Op{Name: "weigh", Outputs: []autograd.Spec{autograd.Float32(n, d)}, InPlace: true,
 		Forward: func(_ context.Context, in, out []core.Tensor) error {
-			z, w, where, y := in[0].Float32s(), in[1].Float32s(), in[2].Int32s(), out[0].Float32s()
-			sumRows(y, z, w, where, t, d)
+			x, w, where, y := in[0].Float32s(), in[1].Float32s(), in[2].Int32s(), out[0].Float32s()
+			eachRow(n, d, func(a int) {
+				row := int(where[a]) * d
+				simd.Scale(y[row:row+d], x[row:row+d], w[a])
+			})
 			return nil
 		},
 		Backward: &autograd.Backward{Inputs: []int{0, 1, 2}, Wrt: []int{0, 1}, All: true,
 			Run: func(_ context.Context, g *autograd.Grads) error {
-				z, w, where, dy := g.In[0].Float32s(), g.In[1].Float32s(), g.In[2].Int32s(), g.DOut[0].Float32s()
-				dz, dw := g.DIn[0].Float32s(), g.DIn[1].Float32s()
-				eachRow(t*k, d, func(a int) {
-					row, src := int(where[a]), dy[a/k*d:(a/k+1)*d]
+				x, w, where, dy := g.In[0].Float32s(), g.In[1].Float32s(), g.In[2].Int32s(), g.DOut[0].Float32s()
+				dx, dw := g.DIn[0].Float32s(), g.DIn[1].Float32s()
+				eachRow(n, d, func(a int) {
+					row := int(where[a]) * d
 					var dot float64 // wide, as the terms of a weight's gradient may cancel
-					for i, v := range z[row*d : (row+1)*d] {
-						dot += float64(v) * float64(src[i])
-						dz[row*d+i] = w[a] * src[i]
+					for i, v := range x[row : row+d] {
+						dot += float64(v) * float64(dy[row+i])
 					}
 					dw[a] = float32(dot)
+					simd.Scale(dx[row:row+d], dy[row:row+d], w[a])
 				})
 				return nil
 			}},
-	}, z, weights, where)
+	}, x, weights, where)
+}
+
+// unpermute records y[t] = sum over k of z[where[t, k]]: z [N, D], y [T, D].
+func unpermute(g *autograd.Graph, z, where *autograd.Value) *autograd.Value {
+	t, k, d := where.Shape()[0], where.Shape()[1], z.Shape()[1]
+	return g.Apply(autograd.Op{Name: "unpermute", Outputs: []autograd.Spec{autograd.Float32(t, d)},
+		Forward: func(_ context.Context, in, out []core.Tensor) error {
+			sumRows(out[0].Float32s(), in[0].Float32s(), in[1].Int32s(), t, d)
+			return nil
+		},
+		Backward: &autograd.Backward{Inputs: []int{1}, Wrt: []int{0},
+			Run: func(_ context.Context, g *autograd.Grads) error {
+				where, dy, dz := g.In[1].Int32s(), g.DOut[0].Float32s(), g.DIn[0].Float32s()
+				eachRow(t*k, d, func(a int) { copy(dz[int(where[a])*d:][:d], dy[a/k*d:]) })
+				return nil
+			}},
+	}, z, where)
 }

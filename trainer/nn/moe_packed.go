@@ -43,7 +43,7 @@ func (m *ClampedMoE) Forward(c *Context, x *autograd.Value) *autograd.Value {
 	rows := permute(c.G, x, r.ids, m.cfg.Router.Experts)
 	both := m.product(c, rows.x, m.gateUp, m.gateUpBias, rows.offsets)
 	z := m.product(c, clampedGate(c.G, both, float32(m.cfg.Limit)), m.down, m.downBias, rows.offsets)
-	return unpermute(c.G, z, r.weights, rows.where)
+	return unpermute(c.G, weigh(c.G, z, r.weights, rows.where), rows.where)
 }
 
 // product records y = x weight[e] + bias[e] for the rows of each expert e: x [N, in], y [N, out].

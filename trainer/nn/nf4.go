@@ -69,6 +69,40 @@ func (p *Param) SetNF4(e Entry, codes, absmax []byte, values, scale []float32, m
 }
 
 func (p *Param) quantiseNF4(e Entry, from core.Tensor) {
-	n := e.Shape.Elems()
-	p.nf4(p.Tensor).Quantise(e.Offset/n, n, from.Load)
+	n, q := e.Shape.Elems(), p.nf4(p.Tensor)
+	p.ownMap(e)
+	q.Quantise(e.Offset/n, n, from.Load)
+}
+
+// ownMap makes the values that blocks' numbers are codes of those that Quantise wants, where SetNF4 has brought others. The entries
+// but for e, which have the same values, are quantised again.
+func (p *Param) ownMap(e Entry) {
+	own := p.Scale[:simd.NF4Scales(0, 0)]
+	linear := make([]float32, len(own))
+	if simd.LinearNF4Map(linear); slices.Equal(own, linear) {
+		return
+	}
+	n, q := e.Shape.Elems(), p.nf4(p.Tensor)
+	wide := map[int][]float32{}
+	for _, other := range p.Entries {
+		if other.Offset != e.Offset {
+			wide[other.Offset/n] = make([]float32, n)
+			q.Load(wide[other.Offset/n], other.Offset)
+		}
+	}
+	copy(own, linear)
+	for i, w := range wide {
+		q.Quantise(i, n, func(dst []float32, from int) { copy(dst, w[from:]) })
+	}
+}
+
+// NF4Of returns what SetNF4 was given, or would be, to fill an entry so.
+func (p *Param) NF4Of(e Entry) (codes, absmax []byte, values, scale []float32, mean float32) {
+	n, q := e.Shape.Elems(), p.nf4(p.Tensor)
+	blocks := simd.NF4Blocks(n)
+	for _, code := range q.Absmax[e.Offset/n*blocks:][:blocks] {
+		absmax = append(absmax, byte(code))
+	}
+	nested := p.Scale[simd.NF4Scales(e.Offset/n, n):simd.NF4Scales(e.Offset/n+1, n)]
+	return q.Codes[e.Offset/2:][:(n+1)/2], absmax, p.Scale[:simd.NF4Scales(0, n)], nested[1:], nested[0]
 }

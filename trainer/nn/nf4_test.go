@@ -59,3 +59,43 @@ func TestNF4IsForTensorsThatBeginWithABlock(t *testing.T) {
 		}
 	}
 }
+
+// TestValuesOfBlocksFromAFileGiveWay where one of two tensors is quantised again: it gets what it would get alone, and the other
+// keeps its numbers but for the rounding of its blocks'.
+func TestValuesOfBlocksFromAFileGiveWay(t *testing.T) {
+	packed := func() *Param {
+		b := NewBuilder(autograd.Heap{})
+		b.Freeze(func(*Param) core.DType { return core.NF4 })
+		return b.packed("w", []Entry{{"w.0", 0, core.Shape{4, 64}}, {"w.1", 256, core.Shape{4, 64}}}, 2, 4, 64)
+	}
+	const elems, largest = 256, 3
+	rng := newRand(3)
+	first := core.FromFloat32(normal(rng, elems), 4, 64)
+	alone := packed()
+	alone.Set(alone.Entries[0], first)
+	p, values := packed(), make([]float32, 1<<8)
+	for i := range values {
+		values[i] = float32(i%7) / 7
+	}
+	codes := make([]byte, elems/2)
+	for i := range codes {
+		codes[i] = byte(rng.Uint32())
+	}
+	for _, e := range p.Entries {
+		if err := p.SetNF4(e, codes, []byte{1, 2, 3, 6}, values, []float32{2}, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	was, got, want := make([]float32, elems), make([]float32, elems), make([]float32, elems)
+	p.Load(was, elems)
+	p.Set(p.Entries[0], first)
+	p.Load(got, 0)
+	alone.Load(want, 0)
+	equal(t, "what is quantised again", got, want)
+	p.Load(got, elems)
+	for i := range got {
+		if d := got[i] - was[i]; !(d*d < largest*largest/128./128.) {
+			t.Fatalf("element %d of the other was %g and is %g", i, was[i], got[i])
+		}
+	}
+}

@@ -184,8 +184,9 @@ func plainExperts(c *Context, call *core.Call) (outs, wrt []*autograd.Value) {
 		core.Arg{Name: "down"})
 	rows := permute(c.G, wrt[0], c.G.Input("expert_ids", call.Input("expert_ids")), call.Facts.Experts)
 	gate, up := halve(c.G, groupedLinear(c, rows.x, wrt[2], nil, rows.offsets))
-	z := groupedLinear(c, mul(c.G, silu(c.G, gate), up), wrt[3], nil, rows.offsets)
-	return []*autograd.Value{unpermute(c.G, z, wrt[1], rows.where)}, wrt
+	hidden := weigh(c.G, mul(c.G, silu(c.G, gate), up), wrt[1], rows.where)
+	z := groupedLinear(c, hidden, wrt[3], nil, rows.offsets)
+	return []*autograd.Value{unpermute(c.G, z, rows.where)}, wrt
 }
 
 func plainAttention(c *Context, call *core.Call) (outs, wrt []*autograd.Value) {

@@ -88,7 +88,8 @@ func TestUnpermuteUndoesPermute(t *testing.T) {
 		}
 		px := param(c, "x", x, tokens, width)
 		rows := permute(c.G, px, c.G.Input("ids", core.FromInt32(ids, tokens, k)), 4)
-		back := unpermute(c.G, rows.x, c.G.Input("weights", core.FromFloat32(weights, tokens, k)), rows.where)
+		weighed := weigh(c.G, rows.x, c.G.Input("weights", core.FromFloat32(weights, tokens, k)), rows.where)
+		back := unpermute(c.G, weighed, rows.where)
 		dy := normal(rng, tokens*width)
 		values, grads := run(t, c, []*autograd.Value{back}, [][]float32{dy}, px)
 		equal(t, "tokens", values[0], x)
