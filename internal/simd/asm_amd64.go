@@ -889,6 +889,59 @@ func int8Block2x1AVX2(k int, q *int8, w *int8, sums *int32)
 //go:noescape
 func int8Block2x4AVX2(k int, q *int8, w *int8, sums *int32)
 
+// int8Columns1AVX2 is
+//
+//	for i := range 1 {
+//		for j := range n {
+//			sums[i*n+j] = 0
+//			for at := range k { sums[i*n+j] += q[i*k+at] * w[j*k+at] }
+//		}
+//	}, k a multiple of 64 and n of 4
+//
+//go:noescape
+func int8Columns1AVX2(k int, n int, q *int8, w *int8, sums *int32)
+
+// int8Columns2AVX2 is
+//
+//	for i := range 2 {
+//		for j := range n {
+//			sums[i*n+j] = 0
+//			for at := range k { sums[i*n+j] += q[i*k+at] * w[j*k+at] }
+//		}
+//	}, k a multiple of 64 and n of 4
+//
+//go:noescape
+func int8Columns2AVX2(k int, n int, q *int8, w *int8, sums *int32)
+
+// scaleSumsAVX2 is
+//
+//	for i := range dst {
+//		dst[i] = float32(sums[i]) * s * scale[i]
+//	}
+//
+//go:noescape
+func scaleSumsAVX2(dst []float32, sums []int32, scale []float32, s float32)
+
+// largestBitsAVX2 is
+//
+//	m := 0
+//	for _, v := range x {
+//		m = max(m, bits(v) without the sign)
+//	}
+//	return m
+//
+//go:noescape
+func largestBitsAVX2(x []float32) uint32
+
+// quantiseAVX2 is
+//
+//	for i := range q {
+//		q[i] = int8(clamp(round(clamp(x[i]/scale)) + offset))
+//	}, len(q) a multiple of 32; NaN counts as 0
+//
+//go:noescape
+func quantiseAVX2(q []int8, x []float32, scale float32, offset int32)
+
 // transpose8AVX2 writes rows 0 to rows-1 (1 to 8) of src side by side; what it writes for the rows up to 8 is undefined:
 //
 //	for p := range n {
@@ -1992,6 +2045,21 @@ func few2AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *fl
 //go:noescape
 func few4AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 
+// few8AVX2 computes 8 rows of a product of few rows; strides are in bytes.
+//
+//	for i := range 8 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+
 // few1BFloat16AVX2 computes 1 rows of a product of few rows; strides are in bytes. k is a multiple of 8.
 //
 //	for i := range 1 {
@@ -2036,6 +2104,21 @@ func few2BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n in
 //
 //go:noescape
 func few4BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+
+// few8BFloat16AVX2 computes 8 rows of a product of few rows; strides are in bytes. k is a multiple of 8.
+//
+//	for i := range 8 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few8BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 
 // few1Float16AVX2 computes 1 rows of a product of few rows; strides are in bytes. k is a multiple of 8.
 //
@@ -2082,6 +2165,21 @@ func few2Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int
 //go:noescape
 func few4Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 
+// few8Float16AVX2 computes 8 rows of a product of few rows; strides are in bytes. k is a multiple of 8.
+//
+//	for i := range 8 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few8Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+
 // few1Int8AVX2 computes 1 rows of a product of few rows; strides are in bytes. k is a multiple of 8.
 //
 //	for i := range 1 {
@@ -2126,3 +2224,18 @@ func few2Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y
 //
 //go:noescape
 func few4Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
+
+// few8Int8AVX2 computes 8 rows of a product of few rows; strides are in bytes. k is a multiple of 8.
+//
+//	for i := range 8 {
+//		for j := range n {
+//			var sum [lanes]float32
+//			for p := range k {
+//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			}
+//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
+//		}
+//	}
+//
+//go:noescape
+func few8Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)

@@ -14,9 +14,10 @@ const FewRows = 16
 
 // What dots does at a time.
 const (
-	fewColumns = 64   // columns of c
-	fewCopied  = 512  // of these, where rows of a are copied for them
+	fewColumns = 48   // columns of c, a multiple of what kernels compute at once: 2, 3 or 4
+	fewCopied  = 480  // of these, where rows of a are copied for them
 	fewStep    = 4    // of these, where the rows take several kernels: b is in the cache for all but the first
+	fewUnit    = 12   // what pieces of b are multiples of
 	rowBlock   = 1024 // terms; tileK where b is widened
 )
 
@@ -32,12 +33,13 @@ type fewKernels [4]fewKernel
 // out. All but plain want k to be a multiple of lanes, or are not there.
 type fewRows struct {
 	lanes                          int
+	step                           int // multiples of fewStep, see there
 	plain, bfloat16, float16, int8 fewKernels
 }
 
 // dotRows makes the kernel of one row out of a dot product.
 func dotRows(dot func(a, b []float32) float32) fewRows {
-	return fewRows{plain: fewKernels{func(k int, x *float32, _ int, w *byte, strideW, n int, y *float32, _ int) {
+	return fewRows{step: fewStep, plain: fewKernels{func(k int, x *float32, _ int, w *byte, strideW, n int, y *float32, _ int) {
 		out := unsafe.Slice(y, n)
 		for j := range out {
 			b := (*float32)(unsafe.Add(unsafe.Pointer(w), j*strideW))
@@ -58,7 +60,7 @@ func (p *Product) cutRows(tiles []tile, share int) []tile {
 	if share > 1 {
 		pieces = 4 * share
 	}
-	width := ceilDiv(ceilDiv(p.N, pieces), fewStep) * fewStep
+	width := ceilDiv(ceilDiv(p.N, pieces), fewUnit) * fewUnit
 	if share > 1 {
 		width = min(width, fewCopied) // or some wait for the last one for milliseconds, as of a model's head
 	}
@@ -181,10 +183,9 @@ func (p *fewPart) widened(j0, j1 int) {
 
 // multiply computes n columns of the block, from column j on, with rows that begin at w.
 func (p *fewPart) multiply(kernels *fewKernels, w *byte, stride, j, n int) {
-	most, _ := kernels.of(FewRows)
 	step := n
-	if p.M > most {
-		step = fewStep
+	if rows, _ := kernels.of(p.M); rows < p.M {
+		step = active.few.step
 	}
 	for at := 0; at < n; at += step {
 		from := (*byte)(unsafe.Add(unsafe.Pointer(w), at*stride)) // not carried on: it would end outside of the memory

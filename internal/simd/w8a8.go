@@ -3,6 +3,7 @@ package simd
 import (
 	"math"
 	"sync"
+	"sync/atomic"
 )
 
 // W8A8 is a linear layer that multiplies int8 by int8, the op linear_w8a8: y = x weight^T. Its result is the same to
@@ -38,20 +39,27 @@ func MultiplyW8A8(layers ...*W8A8) {
 			m.quantised.grow(p.M, p.K)
 			Parallel(p.M, max(1, grainInt8/max(p.K, 1)), m.quantise)
 		}
-		Parallel(p.N, max(1, grainInt8/max(p.K, 1)), m.multiply)
+		m.spread()
 	}
 	m.p = nil
 	w8a8s.Put(m)
 }
 
-// grainInt8 is how many bytes of a weight make it worth another thread.
-const grainInt8 = 1 << 14
+// grainInt8 is how many bytes of a weight make it worth another thread, and pieceInt8 the most that a thread takes at a
+// time: they do not all get the same share of the memory's bandwidth.
+const (
+	grainInt8 = 1 << 14
+	pieceInt8 = 1 << 19
+)
 
 // w8a8 is what a product needs beside its operands.
 type w8a8 struct {
 	p *W8A8
 	quantised
-	quantise, multiply func(lo, hi int)
+	quantise func(lo, hi int)
+	width    int          // columns that a thread takes at a time
+	next     atomic.Int64 // the first of those that nobody has taken
+	take     func(worker int)
 }
 
 // quantised are rows of int8.
@@ -74,9 +82,31 @@ func (r *quantised) grow(rows, k int) {
 var w8a8s = sync.Pool{New: func() any {
 	m := &w8a8{}
 	m.quantise = m.quantiseRows
-	m.multiply = m.columns
+	m.take = m.pieces
 	return m
 }}
+
+// spread computes Y of what is quantised, by several threads.
+func (m *w8a8) spread() {
+	k := max(m.p.K, 1)
+	workers := max(1, min(Threads(), m.p.N*k/grainInt8))
+	m.width = min(ceilDiv(m.p.N, 4*workers), max(1, pieceInt8/k))
+	m.width = max(1, ceilDiv(m.width, sumsAtOnce)) * sumsAtOnce
+	m.next.Store(0)
+	run(workers, m.take)
+}
+
+// pieces computes columns of Y until others have the rest.
+func (m *w8a8) pieces(int) {
+	for {
+		hi := int(m.next.Add(int64(m.width)))
+		if lo := hi - m.width; lo < m.p.N {
+			m.columns(lo, min(hi, m.p.N))
+			continue
+		}
+		return
+	}
+}
 
 // quantiseRows makes int8 of rows of x.
 func (m *w8a8) quantiseRows(lo, hi int) {
@@ -89,8 +119,10 @@ func (m *w8a8) quantiseRows(lo, hi int) {
 			m.scales[r] = QuantiseRow(q, x)
 		}
 		m.sums[r] = 0
-		for _, v := range q {
-			m.sums[r] += int32(v)
+		if activeInt8.needsSums {
+			for _, v := range q {
+				m.sums[r] += int32(v)
+			}
 		}
 	}
 }
@@ -98,10 +130,7 @@ func (m *w8a8) quantiseRows(lo, hi int) {
 // QuantiseRow sets q to the multiples of scale = max|x|/127 that are nearest to x, halves to even. The scale is 1
 // where that is 0; that of a row which is not finite is not either, and its multiples are 0.
 func QuantiseRow(q []int8, x []float32) (scale float32) {
-	most := uint32(0) // of bits without a sign, which order as the numbers do, and NaN above all
-	for _, v := range x {
-		most = max(most, math.Float32bits(v)&^(1<<31))
-	}
+	most := activeInt8.largest(x)
 	if scale = math.Float32frombits(most) / math.MaxInt8; scale == 0 {
 		scale = 1
 	}
@@ -113,9 +142,22 @@ func QuantiseRow(q []int8, x []float32) (scale float32) {
 	return scale
 }
 
+// largestBits returns the largest bits of a number without its sign: they order as the numbers do, and NaN above all.
+func largestBits(x []float32) (most uint32) {
+	for _, v := range x {
+		most = max(most, math.Float32bits(v)&^(1<<31))
+	}
+	return most
+}
+
 // QuantiseStatic sets q[i] = clamp(round(x[i]/scale) + offset) to int8, halves to even. A quotient that is NaN counts as 0.
 func QuantiseStatic(q []int8, x []float32, scale float32, offset int32) {
 	same(len(q), len(x))
+	if f := activeInt8.quantise; f != nil {
+		n := len(x) &^ 31
+		f(q[:n], x[:n], scale, offset)
+		q, x = q[n:], x[n:]
+	}
 	const far = 1 << 10
 	for i, v := range x {
 		v /= scale
@@ -139,6 +181,11 @@ const sumsAtOnce = 4
 // columns computes columns [lo, hi) of Y.
 func (m *w8a8) columns(lo, hi int) {
 	p, k := m.p, activeInt8
+	if k.long[0] != nil && p.K > 0 && p.K%longTerms == 0 {
+		if lo = m.longColumns(lo, hi); lo == hi {
+			return
+		}
+	}
 	var sums [sumsAtOnce * sumsAtOnce]int32
 	for n := lo; n < hi; n += k.cols {
 		cols := min(k.cols, hi-n)
@@ -162,40 +209,14 @@ func (m *w8a8) finish(row, n int, sums []int32) {
 		}
 		return
 	}
-	s := m.scales[row]
+	activeInt8.scaleSums(y, sums, scale, m.scales[row])
+	if p.Bias != nil {
+		active.add(y, y, p.Bias[n:][:len(y)])
+	}
+}
+
+func scaleSums(dst []float32, sums []int32, scale []float32, s float32) {
 	for i, sum := range sums {
-		y[i] = float32(float32(float32(sum)*s) * scale[i])
-		if p.Bias != nil {
-			y[i] += p.Bias[n+i]
-		}
+		dst[i] = float32(float32(float32(sum)*s) * scale[i])
 	}
-}
-
-// int8Kernel computes blocks of sums of products of int8, for up to so many rows and columns.
-type int8Kernel struct {
-	name       string
-	rows, cols int
-	// block sets sums[i*cols+j] to the product of row i of q and row j of w, which have k elements each; of has the
-	// sums of the rows of q. How many rows there are, the lengths say.
-	block func(sums []int32, q, w []int8, of []int32, k int)
-}
-
-// int8Kernels are those that this CPU can run, the fastest first.
-var int8Kernels = append(int8Assembly(), &genericInt8)
-
-// activeInt8 is the one in use. Only tests set it again.
-var activeInt8 = int8Kernels[0]
-
-var genericInt8 = int8Kernel{name: "generic", rows: 1, cols: 1, block: func(sums []int32, q, w []int8, _ []int32, k int) {
-	sums[0] = dotInt8(q, w[:k])
-}}
-
-// dotInt8 is the product of two rows.
-func dotInt8(a, b []int8) int32 {
-	var sum int32
-	b = b[:len(a)]
-	for i, v := range a {
-		sum += int32(v) * int32(b[i])
-	}
-	return sum
 }

@@ -14,8 +14,10 @@ func int8Assembly() []*int8Kernel {
 }
 
 var (
-	int8Dot  = int8Kernel{name: "dotprod", rows: 4, cols: 4, block: inVectors(4, &blocksInt8Dot)}
-	int8NEON = int8Kernel{name: "neon", rows: 4, cols: 4, block: inVectors(4, &blocksInt8NEON)}
+	int8Dot = int8Kernel{name: "dotprod", rows: 4, cols: 4, block: inVectors(4, &blocksInt8Dot), largest: largestBits,
+		scaleSums: scaleSums}
+	int8NEON = int8Kernel{name: "neon", rows: 4, cols: 4, block: inVectors(4, &blocksInt8NEON), largest: largestBits,
+		scaleSums: scaleSums}
 
 	blocksInt8Dot  = blockFunctions{{int8Block1x1DotNEON, int8Block1x4DotNEON}, {int8Block4x1DotNEON, int8Block4x4DotNEON}}
 	blocksInt8NEON = blockFunctions{{int8Block1x1NEON, int8Block1x4NEON}, {int8Block4x1NEON, int8Block4x4NEON}}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 )
 
@@ -53,9 +54,11 @@ func TestW8A8EqualsItsFormula(t *testing.T) {
 				checkW8A8(t, p)
 			}
 		}
-		p := randomW8A8(t, rng, 37, 530, 1030, false) // several threads
-		p.Multiply()
-		checkW8A8(t, p)
+		for _, k := range []int{1030, 1024} { // several threads
+			p := randomW8A8(t, rng, 37, 530, k, false)
+			p.Multiply()
+			checkW8A8(t, p)
+		}
 	})
 }
 
@@ -119,39 +122,53 @@ func checkW8A8(t *testing.T, p W8A8) {
 	}
 }
 
+// TestQuantiseAtTheEdges has each number in every place of a vector.
 func TestQuantiseAtTheEdges(t *testing.T) {
-	inf, nan := float32(math.Inf(1)), float32(math.NaN())
-	x := []float32{0.5, 1.5, 2.5, -0.5, -1.5, 126.5, 127.5, 1e30, -1e30, inf, -inf, nan, 3e38, 1023.5, -1024.5}
-	for _, offset := range []int32{-128, -17, 0, 3, 127} {
-		for _, scale := range []float32{1, 0.25, 1e-3, 3e-39} {
-			q := make([]int8, len(x))
-			QuantiseStatic(q, x, scale, offset)
-			for i, v := range x {
-				if want := quantisedPlainly(v, scale, offset); q[i] != want {
-					t.Errorf("%v / %v + %d is %d, want %d", v, scale, offset, q[i], want)
+	eachInt8(t, func(t *testing.T) {
+		inf, nan := float32(math.Inf(1)), float32(math.NaN())
+		x := []float32{0.5, 1.5, 2.5, -0.5, -1.5, 126.5, 127.5, 1e30, -1e30, inf, -inf, nan, 3e38, 1023.5, -1024.5}
+		x = slices.Repeat(x, 33)
+		for _, offset := range []int32{-128, -17, 0, 3, 127} {
+			for _, scale := range []float32{1, 0.25, 1e-3, 3e-39} {
+				q := make([]int8, len(x))
+				QuantiseStatic(q, x, scale, offset)
+				for i, v := range x {
+					if want := quantisedPlainly(v, scale, offset); q[i] != want {
+						t.Fatalf("%v / %v + %d is %d, want %d", v, scale, offset, q[i], want)
+					}
 				}
 			}
 		}
-	}
-	tiny := float32(math.SmallestNonzeroFloat32)
-	for _, c := range []struct {
-		x     []float32
-		scale float32
-		q     []int8
-	}{
-		{[]float32{0, 0}, 1, []int8{0, 0}},
-		{[]float32{tiny, -tiny}, 1, []int8{0, 0}}, // a 127th of which is 0
-		{[]float32{127, -127, 0.5, 1.5}, 1, []int8{127, -127, 0, 2}},
-		{[]float32{3, inf}, inf, []int8{0, 0}},
-	} {
-		q := make([]int8, len(c.x))
-		if s := QuantiseRow(q, c.x); s != c.scale || fmt.Sprint(q) != fmt.Sprint(c.q) {
-			t.Errorf("%v has the scale %v and is %v, want %v and %v", c.x, s, q, c.scale, c.q)
+		tiny := float32(math.SmallestNonzeroFloat32)
+		for _, c := range []struct {
+			x     []float32
+			scale float32
+			q     []int8
+		}{
+			{[]float32{0, 0}, 1, []int8{0, 0}},
+			{[]float32{tiny, -tiny}, 1, []int8{0, 0}}, // a 127th of which is 0
+			{[]float32{127, -127, 0.5, 1.5}, 1, []int8{127, -127, 0, 2}},
+			{[]float32{3, inf}, inf, []int8{0, 0}},
+		} {
+			for _, times := range []int{1, 5, 50} {
+				x, want := slices.Repeat(c.x, times), slices.Repeat(c.q, times)
+				q := make([]int8, len(x))
+				if s := QuantiseRow(q, x); s != c.scale || !slices.Equal(q, want) {
+					t.Errorf("%d times %v has the scale %v and is %v, want %v and %v", times, c.x, s, q, c.scale, c.q)
+				}
+			}
 		}
-	}
-	if s := QuantiseRow(make([]int8, 2), []float32{nan, 1}); s == s {
-		t.Errorf("a row with NaN has the scale %v", s)
-	}
+		for place := range 70 {
+			x := make([]float32, 70)
+			x[place] = nan
+			if s := QuantiseRow(make([]int8, len(x)), x); s == s {
+				t.Errorf("a row with NaN at %d has the scale %v", place, s)
+			}
+			if x[place] = -254; QuantiseRow(make([]int8, len(x)), x) != 2 {
+				t.Errorf("-254 at %d is not the largest", place)
+			}
+		}
+	})
 }
 
 // BenchmarkW8A8 reads a weight of 32 MiB for a row, and a smaller one for many.

@@ -21,6 +21,7 @@ func main() {
 	emitAllTiles()
 	emitSplitters()
 	emitInt8()
+	emitInt8Rows()
 	transpose8()
 	copyPanels()
 	fence()
