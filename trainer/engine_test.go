@@ -111,7 +111,7 @@ func TestNaNStopsTheStepAndNamesItsCause(t *testing.T) {
 	}{
 		"NaN in a norm":           {"model.layers.1.input_layernorm.weight", float32(math.NaN()), "the weight model.layers.1.input_layernorm.weight has NaN at element 0 of"},
 		"infinity in a matrix":    {"model.layers.0.mlp.down_proj.weight", float32(math.Inf(1)), "the weight model.layers.0.mlp.down_proj.weight has an infinity at element 0 of"},
-		"overflow in the experts": {"model.layers.1.mlp.experts.down", math.MaxFloat32, "first produced by layers.1.mlp"},
+		"overflow in the experts": {"model.layers.1.mlp.experts.gate_up", math.MaxFloat32, "first produced by layers.1.mlp"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, e := engine(t, 2, 1)

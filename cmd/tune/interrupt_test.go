@@ -77,12 +77,18 @@ func send(t *testing.T, cmd *exec.Cmd, s os.Signal) {
 	}
 }
 
+// needs skips a test of what a signal does that nothing started from here would get.
+func needs(t *testing.T, s os.Signal) {
+	t.Helper()
+	if signal.Ignored(s) {
+		t.Skip("these tests were started with the signal ignored, as by nohup, and what they start ignores it too")
+	}
+}
+
 func TestAnInterruptSavesAndSucceeds(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(s.String(), func(t *testing.T) {
-			if signal.Ignored(s) {
-				t.Skip("these tests were started with the signal ignored, as by nohup, and what they start ignores it too")
-			}
+			needs(t, s)
 			dir := t.TempDir()
 			cmd, stderr := startLong(t, dir)
 			plugins := children(t, cmd.Process.Pid)
@@ -132,6 +138,7 @@ func TestASecondInterruptLeavesNothing(t *testing.T) {
 
 // TestClosingTheTerminalSaves sends what a terminal that goes away sends.
 func TestClosingTheTerminalSaves(t *testing.T) {
+	needs(t, syscall.SIGHUP)
 	dir := t.TempDir()
 	cmd, out, stderr := startUnread(t, dir)
 	send(t, cmd, syscall.SIGSTOP)
