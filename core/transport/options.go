@@ -73,7 +73,7 @@ type Options struct {
 	// Verify compares a kernel with the reference. nil means kerneltest.Verify.
 	Verify func(context.Context, core.Kernel, core.Facts) error
 
-	cancelGrace time.Duration // how long a call may go on whose context is done; 0 means cancelGrace
+	cancelGrace time.Duration // how long a call may go on whose context is done; 0 means the constant of that name
 
 	how     platform      // chosen by withDefaults
 	program func() string // the checksum of this program, "" if unknown
