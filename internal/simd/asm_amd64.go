@@ -1320,14 +1320,14 @@ func fromInt8AVX512(dst []float32, src []int8, scale float32)
 //go:noescape
 func fromNF4AVX512(dst []float32, src []byte, absmax float32)
 
-// decodeCodesAVX512 is
+// decodeSignedAVX512 is
 //
 //	for i := range dst {
 //		dst[i] = scale * values[src[i]]
 //	}, len(dst) a multiple of 16
 //
 //go:noescape
-func decodeCodesAVX512(dst []float32, src []uint8, values *float32, scale float32)
+func decodeSignedAVX512(dst []float32, src []uint8, scale float32)
 
 // encodeSignedAVX512 is
 //
@@ -1337,6 +1337,15 @@ func decodeCodesAVX512(dst []float32, src []uint8, values *float32, scale float3
 //
 //go:noescape
 func encodeSignedAVX512(dst []uint8, x []float32, least *uint32, by float32)
+
+// decodeUnsignedAVX512 is
+//
+//	for i := range dst {
+//		dst[i] = scale * values[src[i]]
+//	}, len(dst) a multiple of 16
+//
+//go:noescape
+func decodeUnsignedAVX512(dst []float32, src []uint8, scale float32)
 
 // encodeUnsignedAVX512 is
 //
@@ -1953,14 +1962,14 @@ func fromInt8AVX2(dst []float32, src []int8, scale float32)
 //go:noescape
 func fromNF4AVX2(dst []float32, src []byte, absmax float32)
 
-// decodeCodesAVX2 is
+// decodeSignedAVX2 is
 //
 //	for i := range dst {
 //		dst[i] = scale * values[src[i]]
 //	}, len(dst) a multiple of 16
 //
 //go:noescape
-func decodeCodesAVX2(dst []float32, src []uint8, values *float32, scale float32)
+func decodeSignedAVX2(dst []float32, src []uint8, scale float32)
 
 // encodeSignedAVX2 is
 //
@@ -1970,6 +1979,15 @@ func decodeCodesAVX2(dst []float32, src []uint8, values *float32, scale float32)
 //
 //go:noescape
 func encodeSignedAVX2(dst []uint8, x []float32, least *uint32, by float32)
+
+// decodeUnsignedAVX2 is
+//
+//	for i := range dst {
+//		dst[i] = scale * values[src[i]]
+//	}, len(dst) a multiple of 16
+//
+//go:noescape
+func decodeUnsignedAVX2(dst []float32, src []uint8, scale float32)
 
 // encodeUnsignedAVX2 is
 //

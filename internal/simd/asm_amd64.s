@@ -16324,55 +16324,163 @@ DATA nf4<>+48(SB)/8, $0x3f1007ab3ee1a4b8
 DATA nf4<>+56(SB)/8, $0x3f8000003f3913b3
 GLOBL nf4<>(SB), RODATA|NOPTR, $64
 
-// func decodeCodesAVX512(dst []float32, src []uint8, values *float32, scale float32)
+// func decodeSignedAVX512(dst []float32, src []uint8, scale float32)
 // Requires: AVX, AVX512F
-TEXT ·decodeCodesAVX512(SB), NOSPLIT, $0-60
+TEXT ·decodeSignedAVX512(SB), NOSPLIT, $0-52
 	MOVQ         dst_base+0(FP), CX
 	MOVQ         src_base+24(FP), DX
 	MOVQ         dst_len+8(FP), BX
 	XORQ         AX, AX
-	VBROADCASTSS scale+56(FP), Z0
-	MOVQ         values+48(FP), SI
-	MOVQ         BX, DI
-	SUBQ         $0x00000020, DI
+	VBROADCASTSS scale+48(FP), Z0
+	VMOVUPS      decodeSignedHi<>+0(SB), Z1
+	VMOVUPS      decodeSignedLo<>+0(SB), Z2
+	VBROADCASTSS c0000007f<>+0(SB), Z3
+	VBROADCASTSS c80000000<>+0(SB), Z4
+	VBROADCASTSS c3f000000<>+0(SB), Z5
+	VBROADCASTSS c007fffff<>+0(SB), Z6
+	VBROADCASTSS c3f800000<>+0(SB), Z7
+	VBROADCASTSS c41100000<>+0(SB), Z8
+	VBROADCASTSS c41000000<>+0(SB), Z9
+	MOVQ         BX, SI
+	SUBQ         $0x00000020, SI
 
 blocks:
-	CMPQ       AX, DI
-	JG         blocksend
-	VPMOVZXBD  (DX)(AX*1), Z1
-	VPXORD     Z2, Z2, Z2
-	KXNORW     K1, K1, K1
-	VGATHERDPS (SI)(Z1*4), K1, Z2
-	VMULPS     Z0, Z2, Z2
-	VMOVUPS    Z2, (CX)(AX*4)
-	VPMOVZXBD  16(DX)(AX*1), Z1
-	VPXORD     Z3, Z3, Z3
-	KXNORW     K2, K2, K2
-	VGATHERDPS (SI)(Z1*4), K2, Z3
-	VMULPS     Z0, Z3, Z3
-	VMOVUPS    Z3, 64(CX)(AX*4)
-	ADDQ       $0x00000020, AX
-	JMP        blocks
+	CMPQ        AX, SI
+	JG          blocksend
+	VPMOVZXBD   (DX)(AX*1), Z10
+	VPSUBD      Z3, Z10, Z10
+	VPABSD      Z10, Z11
+	VCVTDQ2PS   Z11, Z11
+	VADDPS      Z5, Z11, Z11
+	VMOVDQA32   Z11, Z12
+	VPTERNLOGD  $0xea, Z7, Z6, Z12
+	VPSRLD      $0x17, Z11, Z11
+	VPERMPS     Z2, Z11, Z13
+	VPERMPS     Z1, Z11, Z11
+	VFMSUB213PS Z9, Z8, Z12
+	VMULPS      Z12, Z13, Z13
+	VFMADD231PS Z11, Z12, Z13
+	VMULPS      Z0, Z13, Z13
+	VPTERNLOGD  $0x78, Z4, Z10, Z13
+	VMOVUPS     Z13, (CX)(AX*4)
+	VPMOVZXBD   16(DX)(AX*1), Z10
+	VPSUBD      Z3, Z10, Z10
+	VPABSD      Z10, Z11
+	VCVTDQ2PS   Z11, Z11
+	VADDPS      Z5, Z11, Z11
+	VMOVDQA32   Z11, Z12
+	VPTERNLOGD  $0xea, Z7, Z6, Z12
+	VPSRLD      $0x17, Z11, Z11
+	VPERMPS     Z2, Z11, Z13
+	VPERMPS     Z1, Z11, Z11
+	VFMSUB213PS Z9, Z8, Z12
+	VMULPS      Z12, Z13, Z13
+	VFMADD231PS Z11, Z12, Z13
+	VMULPS      Z0, Z13, Z13
+	VPTERNLOGD  $0x78, Z4, Z10, Z13
+	VMOVUPS     Z13, 64(CX)(AX*4)
+	ADDQ        $0x00000020, AX
+	JMP         blocks
 
 blocksend:
-	MOVQ BX, DI
-	SUBQ $0x00000010, DI
+	MOVQ BX, SI
+	SUBQ $0x00000010, SI
 
 vectors:
-	CMPQ       AX, DI
-	JG         vectorsend
-	VPMOVZXBD  (DX)(AX*1), Z1
-	VPXORD     Z4, Z4, Z4
-	KXNORW     K3, K3, K3
-	VGATHERDPS (SI)(Z1*4), K3, Z4
-	VMULPS     Z0, Z4, Z4
-	VMOVUPS    Z4, (CX)(AX*4)
-	ADDQ       $0x00000010, AX
-	JMP        vectors
+	CMPQ        AX, SI
+	JG          vectorsend
+	VPMOVZXBD   (DX)(AX*1), Z10
+	VPSUBD      Z3, Z10, Z10
+	VPABSD      Z10, Z11
+	VCVTDQ2PS   Z11, Z11
+	VADDPS      Z5, Z11, Z11
+	VMOVDQA32   Z11, Z12
+	VPTERNLOGD  $0xea, Z7, Z6, Z12
+	VPSRLD      $0x17, Z11, Z11
+	VPERMPS     Z2, Z11, Z13
+	VPERMPS     Z1, Z11, Z11
+	VFMSUB213PS Z9, Z8, Z12
+	VMULPS      Z12, Z13, Z13
+	VFMADD231PS Z11, Z12, Z13
+	VMULPS      Z0, Z13, Z13
+	VPTERNLOGD  $0x78, Z4, Z10, Z13
+	VMOVUPS     Z13, (CX)(AX*4)
+	ADDQ        $0x00000010, AX
+	JMP         vectors
 
 vectorsend:
 	VZEROUPPER
 	RET
+
+DATA decodeSignedHi<>+0(SB)/8, $0x3727c5ac358637bd
+DATA decodeSignedHi<>+8(SB)/8, $0x3a83126f38d1b717
+DATA decodeSignedHi<>+16(SB)/8, $0x3dcccccd3c23d70a
+DATA decodeSignedHi<>+24(SB)/8, $0x33d6bf953f774e40
+DATA decodeSignedHi<>+32(SB)/8, $0x3727c5ac358637bd
+DATA decodeSignedHi<>+40(SB)/8, $0x3a83126f38d1b717
+DATA decodeSignedHi<>+48(SB)/8, $0x3dcccccd3c23d70a
+DATA decodeSignedHi<>+56(SB)/8, $0x33d6bf9500000000
+GLOBL decodeSignedHi<>(SB), RODATA|NOPTR, $64
+
+DATA decodeSignedLo<>+0(SB)/8, $0x2a8e368f2735ed8d
+DATA decodeSignedLo<>+8(SB)/8, $0xae50e5602c31c433
+DATA decodeSignedLo<>+16(SB)/8, $0xb0cccccd2f75c28f
+DATA decodeSignedLo<>+24(SB)/8, $0xa6a86a17b2774e40
+DATA decodeSignedLo<>+32(SB)/8, $0x2a8e368f2735ed8d
+DATA decodeSignedLo<>+40(SB)/8, $0xae50e5602c31c433
+DATA decodeSignedLo<>+48(SB)/8, $0xb0cccccd2f75c28f
+DATA decodeSignedLo<>+56(SB)/8, $0xa6a86a1700000000
+GLOBL decodeSignedLo<>(SB), RODATA|NOPTR, $64
+
+DATA c0000007f<>+0(SB)/8, $0x0000007f0000007f
+DATA c0000007f<>+8(SB)/8, $0x0000007f0000007f
+DATA c0000007f<>+16(SB)/8, $0x0000007f0000007f
+DATA c0000007f<>+24(SB)/8, $0x0000007f0000007f
+DATA c0000007f<>+32(SB)/8, $0x0000007f0000007f
+DATA c0000007f<>+40(SB)/8, $0x0000007f0000007f
+DATA c0000007f<>+48(SB)/8, $0x0000007f0000007f
+DATA c0000007f<>+56(SB)/8, $0x0000007f0000007f
+GLOBL c0000007f<>(SB), RODATA|NOPTR, $64
+
+DATA c80000000<>+0(SB)/8, $0x8000000080000000
+DATA c80000000<>+8(SB)/8, $0x8000000080000000
+DATA c80000000<>+16(SB)/8, $0x8000000080000000
+DATA c80000000<>+24(SB)/8, $0x8000000080000000
+DATA c80000000<>+32(SB)/8, $0x8000000080000000
+DATA c80000000<>+40(SB)/8, $0x8000000080000000
+DATA c80000000<>+48(SB)/8, $0x8000000080000000
+DATA c80000000<>+56(SB)/8, $0x8000000080000000
+GLOBL c80000000<>(SB), RODATA|NOPTR, $64
+
+DATA c007fffff<>+0(SB)/8, $0x007fffff007fffff
+DATA c007fffff<>+8(SB)/8, $0x007fffff007fffff
+DATA c007fffff<>+16(SB)/8, $0x007fffff007fffff
+DATA c007fffff<>+24(SB)/8, $0x007fffff007fffff
+DATA c007fffff<>+32(SB)/8, $0x007fffff007fffff
+DATA c007fffff<>+40(SB)/8, $0x007fffff007fffff
+DATA c007fffff<>+48(SB)/8, $0x007fffff007fffff
+DATA c007fffff<>+56(SB)/8, $0x007fffff007fffff
+GLOBL c007fffff<>(SB), RODATA|NOPTR, $64
+
+DATA c41100000<>+0(SB)/8, $0x4110000041100000
+DATA c41100000<>+8(SB)/8, $0x4110000041100000
+DATA c41100000<>+16(SB)/8, $0x4110000041100000
+DATA c41100000<>+24(SB)/8, $0x4110000041100000
+DATA c41100000<>+32(SB)/8, $0x4110000041100000
+DATA c41100000<>+40(SB)/8, $0x4110000041100000
+DATA c41100000<>+48(SB)/8, $0x4110000041100000
+DATA c41100000<>+56(SB)/8, $0x4110000041100000
+GLOBL c41100000<>(SB), RODATA|NOPTR, $64
+
+DATA c41000000<>+0(SB)/8, $0x4100000041000000
+DATA c41000000<>+8(SB)/8, $0x4100000041000000
+DATA c41000000<>+16(SB)/8, $0x4100000041000000
+DATA c41000000<>+24(SB)/8, $0x4100000041000000
+DATA c41000000<>+32(SB)/8, $0x4100000041000000
+DATA c41000000<>+40(SB)/8, $0x4100000041000000
+DATA c41000000<>+48(SB)/8, $0x4100000041000000
+DATA c41000000<>+56(SB)/8, $0x4100000041000000
+GLOBL c41000000<>(SB), RODATA|NOPTR, $64
 
 // func encodeSignedAVX512(dst []uint8, x []float32, least *uint32, by float32)
 // Requires: AVX, AVX512F
@@ -16458,15 +16566,112 @@ DATA c000000ff<>+48(SB)/8, $0x000000ff000000ff
 DATA c000000ff<>+56(SB)/8, $0x000000ff000000ff
 GLOBL c000000ff<>(SB), RODATA|NOPTR, $64
 
-DATA c0000007f<>+0(SB)/8, $0x0000007f0000007f
-DATA c0000007f<>+8(SB)/8, $0x0000007f0000007f
-DATA c0000007f<>+16(SB)/8, $0x0000007f0000007f
-DATA c0000007f<>+24(SB)/8, $0x0000007f0000007f
-DATA c0000007f<>+32(SB)/8, $0x0000007f0000007f
-DATA c0000007f<>+40(SB)/8, $0x0000007f0000007f
-DATA c0000007f<>+48(SB)/8, $0x0000007f0000007f
-DATA c0000007f<>+56(SB)/8, $0x0000007f0000007f
-GLOBL c0000007f<>(SB), RODATA|NOPTR, $64
+// func decodeUnsignedAVX512(dst []float32, src []uint8, scale float32)
+// Requires: AVX, AVX512F
+TEXT ·decodeUnsignedAVX512(SB), NOSPLIT, $0-52
+	MOVQ         dst_base+0(FP), CX
+	MOVQ         src_base+24(FP), DX
+	MOVQ         dst_len+8(FP), BX
+	XORQ         AX, AX
+	VBROADCASTSS scale+48(FP), Z0
+	VMOVUPS      decodeUnsignedHi<>+0(SB), Z1
+	VMOVUPS      decodeUnsignedLo<>+0(SB), Z2
+	VBROADCASTSS c3fc00000<>+0(SB), Z3
+	VBROADCASTSS c007fffff<>+0(SB), Z4
+	VBROADCASTSS c3f800000<>+0(SB), Z5
+	VBROADCASTSS c41100000<>+0(SB), Z6
+	VBROADCASTSS c41000000<>+0(SB), Z7
+	MOVQ         BX, SI
+	SUBQ         $0x00000020, SI
+
+blocks:
+	CMPQ        AX, SI
+	JG          blocksend
+	VPMOVZXBD   (DX)(AX*1), Z8
+	VCVTDQ2PS   Z8, Z8
+	VADDPS      Z3, Z8, Z8
+	VMOVDQA32   Z8, Z9
+	VPTERNLOGD  $0xea, Z5, Z4, Z9
+	VPSRLD      $0x17, Z8, Z8
+	VPERMPS     Z2, Z8, Z10
+	VPERMPS     Z1, Z8, Z8
+	VFMSUB213PS Z7, Z6, Z9
+	VMULPS      Z9, Z10, Z10
+	VFMADD231PS Z8, Z9, Z10
+	VMULPS      Z0, Z10, Z10
+	VMOVUPS     Z10, (CX)(AX*4)
+	VPMOVZXBD   16(DX)(AX*1), Z8
+	VCVTDQ2PS   Z8, Z8
+	VADDPS      Z3, Z8, Z8
+	VMOVDQA32   Z8, Z9
+	VPTERNLOGD  $0xea, Z5, Z4, Z9
+	VPSRLD      $0x17, Z8, Z8
+	VPERMPS     Z2, Z8, Z10
+	VPERMPS     Z1, Z8, Z8
+	VFMSUB213PS Z7, Z6, Z9
+	VMULPS      Z9, Z10, Z10
+	VFMADD231PS Z8, Z9, Z10
+	VMULPS      Z0, Z10, Z10
+	VMOVUPS     Z10, 64(CX)(AX*4)
+	ADDQ        $0x00000020, AX
+	JMP         blocks
+
+blocksend:
+	MOVQ BX, SI
+	SUBQ $0x00000010, SI
+
+vectors:
+	CMPQ        AX, SI
+	JG          vectorsend
+	VPMOVZXBD   (DX)(AX*1), Z8
+	VCVTDQ2PS   Z8, Z8
+	VADDPS      Z3, Z8, Z8
+	VMOVDQA32   Z8, Z9
+	VPTERNLOGD  $0xea, Z5, Z4, Z9
+	VPSRLD      $0x17, Z8, Z8
+	VPERMPS     Z2, Z8, Z10
+	VPERMPS     Z1, Z8, Z8
+	VFMSUB213PS Z7, Z6, Z9
+	VMULPS      Z9, Z10, Z10
+	VFMADD231PS Z8, Z9, Z10
+	VMULPS      Z0, Z10, Z10
+	VMOVUPS     Z10, (CX)(AX*4)
+	ADDQ        $0x00000010, AX
+	JMP         vectors
+
+vectorsend:
+	VZEROUPPER
+	RET
+
+DATA decodeUnsignedHi<>+0(SB)/8, $0x358637bd33d6bf95
+DATA decodeUnsignedHi<>+8(SB)/8, $0x38d1b7173727c5ac
+DATA decodeUnsignedHi<>+16(SB)/8, $0x3c23d70a3a83126f
+DATA decodeUnsignedHi<>+24(SB)/8, $0x3f7b93e63dcccccd
+DATA decodeUnsignedHi<>+32(SB)/8, $0x358637bd33d6bf95
+DATA decodeUnsignedHi<>+40(SB)/8, $0x38d1b7173727c5ac
+DATA decodeUnsignedHi<>+48(SB)/8, $0x3c23d70a3a83126f
+DATA decodeUnsignedHi<>+56(SB)/8, $0x000000003dcccccd
+GLOBL decodeUnsignedHi<>(SB), RODATA|NOPTR, $64
+
+DATA decodeUnsignedLo<>+0(SB)/8, $0x2735ed8da6a86a17
+DATA decodeUnsignedLo<>+8(SB)/8, $0x2c31c4332a8e368f
+DATA decodeUnsignedLo<>+16(SB)/8, $0x2f75c28fae50e560
+DATA decodeUnsignedLo<>+24(SB)/8, $0x32e5f531b0cccccd
+DATA decodeUnsignedLo<>+32(SB)/8, $0x2735ed8da6a86a17
+DATA decodeUnsignedLo<>+40(SB)/8, $0x2c31c4332a8e368f
+DATA decodeUnsignedLo<>+48(SB)/8, $0x2f75c28fae50e560
+DATA decodeUnsignedLo<>+56(SB)/8, $0x00000000b0cccccd
+GLOBL decodeUnsignedLo<>(SB), RODATA|NOPTR, $64
+
+DATA c3fc00000<>+0(SB)/8, $0x3fc000003fc00000
+DATA c3fc00000<>+8(SB)/8, $0x3fc000003fc00000
+DATA c3fc00000<>+16(SB)/8, $0x3fc000003fc00000
+DATA c3fc00000<>+24(SB)/8, $0x3fc000003fc00000
+DATA c3fc00000<>+32(SB)/8, $0x3fc000003fc00000
+DATA c3fc00000<>+40(SB)/8, $0x3fc000003fc00000
+DATA c3fc00000<>+48(SB)/8, $0x3fc000003fc00000
+DATA c3fc00000<>+56(SB)/8, $0x3fc000003fc00000
+GLOBL c3fc00000<>(SB), RODATA|NOPTR, $64
 
 // func encodeUnsignedAVX512(dst []uint8, x []float32, least *uint32, by float32)
 // Requires: AVX, AVX512F
@@ -23781,51 +23986,97 @@ vectorsend:
 	VZEROUPPER
 	RET
 
-// func decodeCodesAVX2(dst []float32, src []uint8, values *float32, scale float32)
-// Requires: AVX, AVX2
-TEXT ·decodeCodesAVX2(SB), NOSPLIT, $0-60
+// func decodeSignedAVX2(dst []float32, src []uint8, scale float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·decodeSignedAVX2(SB), NOSPLIT, $0-52
 	MOVQ         dst_base+0(FP), CX
 	MOVQ         src_base+24(FP), DX
 	MOVQ         dst_len+8(FP), BX
 	XORQ         AX, AX
-	VBROADCASTSS scale+56(FP), Y0
-	MOVQ         values+48(FP), SI
-	MOVQ         BX, DI
-	SUBQ         $0x00000010, DI
+	VBROADCASTSS scale+48(FP), Y0
+	VMOVUPS      decodeSignedHi<>+0(SB), Y1
+	VMOVUPS      decodeSignedLo<>+0(SB), Y2
+	MOVQ         BX, SI
+	SUBQ         $0x00000010, SI
 
 blocks:
-	CMPQ       AX, DI
-	JG         blocksend
-	VPMOVZXBD  (DX)(AX*1), Y1
-	VXORPS     X2, X2, X2
-	VPCMPEQD   Y3, Y3, Y3
-	VGATHERDPS Y3, (SI)(Y1*4), Y2
-	VMULPS     Y0, Y2, Y2
-	VMOVUPS    Y2, (CX)(AX*4)
-	VPMOVZXBD  8(DX)(AX*1), Y1
-	VXORPS     X4, X4, X4
-	VPCMPEQD   Y3, Y3, Y3
-	VGATHERDPS Y3, (SI)(Y1*4), Y4
-	VMULPS     Y0, Y4, Y4
-	VMOVUPS    Y4, 32(CX)(AX*4)
-	ADDQ       $0x00000010, AX
-	JMP        blocks
+	CMPQ        AX, SI
+	JG          blocksend
+	VPMOVZXBD   (DX)(AX*1), Y3
+	VPSUBD      c0000007f<>+0(SB), Y3, Y3
+	VPABSD      Y3, Y4
+	VCVTDQ2PS   Y4, Y4
+	VADDPS      c3f000000<>+0(SB), Y4, Y4
+	VPAND       c007fffff<>+0(SB), Y4, Y5
+	VPOR        c3f800000<>+0(SB), Y5, Y5
+	VPSRLD      $0x17, Y4, Y4
+	VPERMPS     Y2, Y4, Y6
+	VPERMPS     Y1, Y4, Y4
+	VMULPS      c41100000<>+0(SB), Y5, Y5
+	VSUBPS      c41000000<>+0(SB), Y5, Y5
+	VMULPS      Y5, Y6, Y6
+	VFMADD231PS Y4, Y5, Y6
+	VXORPS      X7, X7, X7
+	VPCMPEQD    Y7, Y3, Y7
+	VPANDN      Y6, Y7, Y6
+	VMULPS      Y0, Y6, Y6
+	VPAND       c80000000<>+0(SB), Y3, Y3
+	VPXOR       Y3, Y6, Y6
+	VMOVUPS     Y6, (CX)(AX*4)
+	VPMOVZXBD   8(DX)(AX*1), Y3
+	VPSUBD      c0000007f<>+0(SB), Y3, Y3
+	VPABSD      Y3, Y4
+	VCVTDQ2PS   Y4, Y4
+	VADDPS      c3f000000<>+0(SB), Y4, Y4
+	VPAND       c007fffff<>+0(SB), Y4, Y5
+	VPOR        c3f800000<>+0(SB), Y5, Y5
+	VPSRLD      $0x17, Y4, Y4
+	VPERMPS     Y2, Y4, Y6
+	VPERMPS     Y1, Y4, Y4
+	VMULPS      c41100000<>+0(SB), Y5, Y5
+	VSUBPS      c41000000<>+0(SB), Y5, Y5
+	VMULPS      Y5, Y6, Y6
+	VFMADD231PS Y4, Y5, Y6
+	VXORPS      X8, X8, X8
+	VPCMPEQD    Y8, Y3, Y8
+	VPANDN      Y6, Y8, Y6
+	VMULPS      Y0, Y6, Y6
+	VPAND       c80000000<>+0(SB), Y3, Y3
+	VPXOR       Y3, Y6, Y6
+	VMOVUPS     Y6, 32(CX)(AX*4)
+	ADDQ        $0x00000010, AX
+	JMP         blocks
 
 blocksend:
-	MOVQ BX, DI
-	SUBQ $0x00000008, DI
+	MOVQ BX, SI
+	SUBQ $0x00000008, SI
 
 vectors:
-	CMPQ       AX, DI
-	JG         vectorsend
-	VPMOVZXBD  (DX)(AX*1), Y1
-	VXORPS     X5, X5, X5
-	VPCMPEQD   Y2, Y2, Y2
-	VGATHERDPS Y2, (SI)(Y1*4), Y5
-	VMULPS     Y0, Y5, Y5
-	VMOVUPS    Y5, (CX)(AX*4)
-	ADDQ       $0x00000008, AX
-	JMP        vectors
+	CMPQ        AX, SI
+	JG          vectorsend
+	VPMOVZXBD   (DX)(AX*1), Y3
+	VPSUBD      c0000007f<>+0(SB), Y3, Y3
+	VPABSD      Y3, Y4
+	VCVTDQ2PS   Y4, Y4
+	VADDPS      c3f000000<>+0(SB), Y4, Y4
+	VPAND       c007fffff<>+0(SB), Y4, Y5
+	VPOR        c3f800000<>+0(SB), Y5, Y5
+	VPSRLD      $0x17, Y4, Y4
+	VPERMPS     Y2, Y4, Y6
+	VPERMPS     Y1, Y4, Y4
+	VMULPS      c41100000<>+0(SB), Y5, Y5
+	VSUBPS      c41000000<>+0(SB), Y5, Y5
+	VMULPS      Y5, Y6, Y6
+	VFMADD231PS Y4, Y5, Y6
+	VXORPS      X9, X9, X9
+	VPCMPEQD    Y9, Y3, Y9
+	VPANDN      Y6, Y9, Y6
+	VMULPS      Y0, Y6, Y6
+	VPAND       c80000000<>+0(SB), Y3, Y3
+	VPXOR       Y3, Y6, Y6
+	VMOVUPS     Y6, (CX)(AX*4)
+	ADDQ        $0x00000008, AX
+	JMP         vectors
 
 vectorsend:
 	VZEROUPPER
@@ -23873,6 +24124,90 @@ vectors:
 	VMOVQ        X1, (CX)(AX*1)
 	ADDQ         $0x00000008, AX
 	JMP          vectors
+
+vectorsend:
+	VZEROUPPER
+	RET
+
+// func decodeUnsignedAVX2(dst []float32, src []uint8, scale float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·decodeUnsignedAVX2(SB), NOSPLIT, $0-52
+	MOVQ         dst_base+0(FP), CX
+	MOVQ         src_base+24(FP), DX
+	MOVQ         dst_len+8(FP), BX
+	XORQ         AX, AX
+	VBROADCASTSS scale+48(FP), Y0
+	VMOVUPS      decodeUnsignedHi<>+0(SB), Y1
+	VMOVUPS      decodeUnsignedLo<>+0(SB), Y2
+	MOVQ         BX, SI
+	SUBQ         $0x00000010, SI
+
+blocks:
+	CMPQ        AX, SI
+	JG          blocksend
+	VPMOVZXBD   (DX)(AX*1), Y3
+	VCVTDQ2PS   Y3, Y4
+	VADDPS      c3fc00000<>+0(SB), Y4, Y4
+	VPAND       c007fffff<>+0(SB), Y4, Y5
+	VPOR        c3f800000<>+0(SB), Y5, Y5
+	VPSRLD      $0x17, Y4, Y4
+	VPERMPS     Y2, Y4, Y6
+	VPERMPS     Y1, Y4, Y4
+	VMULPS      c41100000<>+0(SB), Y5, Y5
+	VSUBPS      c41000000<>+0(SB), Y5, Y5
+	VMULPS      Y5, Y6, Y6
+	VFMADD231PS Y4, Y5, Y6
+	VXORPS      X7, X7, X7
+	VPCMPEQD    Y7, Y3, Y7
+	VPANDN      Y6, Y7, Y6
+	VMULPS      Y0, Y6, Y6
+	VMOVUPS     Y6, (CX)(AX*4)
+	VPMOVZXBD   8(DX)(AX*1), Y3
+	VCVTDQ2PS   Y3, Y4
+	VADDPS      c3fc00000<>+0(SB), Y4, Y4
+	VPAND       c007fffff<>+0(SB), Y4, Y5
+	VPOR        c3f800000<>+0(SB), Y5, Y5
+	VPSRLD      $0x17, Y4, Y4
+	VPERMPS     Y2, Y4, Y6
+	VPERMPS     Y1, Y4, Y4
+	VMULPS      c41100000<>+0(SB), Y5, Y5
+	VSUBPS      c41000000<>+0(SB), Y5, Y5
+	VMULPS      Y5, Y6, Y6
+	VFMADD231PS Y4, Y5, Y6
+	VXORPS      X8, X8, X8
+	VPCMPEQD    Y8, Y3, Y8
+	VPANDN      Y6, Y8, Y6
+	VMULPS      Y0, Y6, Y6
+	VMOVUPS     Y6, 32(CX)(AX*4)
+	ADDQ        $0x00000010, AX
+	JMP         blocks
+
+blocksend:
+	MOVQ BX, SI
+	SUBQ $0x00000008, SI
+
+vectors:
+	CMPQ        AX, SI
+	JG          vectorsend
+	VPMOVZXBD   (DX)(AX*1), Y3
+	VCVTDQ2PS   Y3, Y4
+	VADDPS      c3fc00000<>+0(SB), Y4, Y4
+	VPAND       c007fffff<>+0(SB), Y4, Y5
+	VPOR        c3f800000<>+0(SB), Y5, Y5
+	VPSRLD      $0x17, Y4, Y4
+	VPERMPS     Y2, Y4, Y6
+	VPERMPS     Y1, Y4, Y4
+	VMULPS      c41100000<>+0(SB), Y5, Y5
+	VSUBPS      c41000000<>+0(SB), Y5, Y5
+	VMULPS      Y5, Y6, Y6
+	VFMADD231PS Y4, Y5, Y6
+	VXORPS      X9, X9, X9
+	VPCMPEQD    Y9, Y3, Y9
+	VPANDN      Y6, Y9, Y6
+	VMULPS      Y0, Y6, Y6
+	VMOVUPS     Y6, (CX)(AX*4)
+	ADDQ        $0x00000008, AX
+	JMP         vectors
 
 vectorsend:
 	VZEROUPPER

@@ -66,10 +66,13 @@ func below(x float64) float32 {
 // Decode writes what codes stand for, times scale: dst[i] = scale * Values[src[i]].
 func (c *Codes) Decode(dst []float32, src []uint8, scale float32) {
 	same(len(dst), len(src))
-	n := 0
-	if f := active.decodeCodes; f != nil {
+	decode, n := active.decodeSigned, 0
+	if c.zero == 0 {
+		decode = active.decodeUnsigned
+	}
+	if decode != nil {
 		n = len(dst) &^ 15
-		f(dst[:n], src[:n], &c.Values[0], scale)
+		decode(dst[:n], src[:n], scale)
 	}
 	dst, src = dst[n:], src[n:]
 	for i, code := range src {

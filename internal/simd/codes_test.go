@@ -81,6 +81,29 @@ func valuesComeBackFromTheirCodes(t *testing.T) {
 	}
 }
 
+func TestEveryCodeStandsForItsValueInEveryVariant(t *testing.T) {
+	eachVariant(t, everyCodeStandsForItsValue)
+}
+
+func everyCodeStandsForItsValue(t *testing.T) {
+	for _, signed := range []bool{true, false} {
+		c := NewCodes(signed)
+		for _, scale := range []float32{1, 0.3, 1e-30, 0} {
+			codes := guarded(t, make([]uint8, 256))
+			for i := range codes {
+				codes[i] = uint8(i)
+			}
+			got := guarded(t, make([]float32, 256))
+			c.Decode(got, codes, scale)
+			for i, v := range got {
+				if want := scale * c.Values[i]; math.Float32bits(v) != math.Float32bits(want) {
+					t.Errorf("signed %t: code %d times %g is %g, want %g", signed, i, scale, v, want)
+				}
+			}
+		}
+	}
+}
+
 func TestNothingIsEncodedByZero(t *testing.T) { eachVariant(t, nothingIsEncodedByZero) }
 
 func nothingIsEncodedByZero(t *testing.T) {

@@ -37,7 +37,7 @@ type variant struct {
 	fromNF4 func(dst []float32, src []byte, absmax float32)
 
 	// Of Codes, for multiples of 16, but for maxAbs.
-	decodeCodes                  func(dst []float32, src []uint8, values *float32, scale float32)
+	decodeSigned, decodeUnsigned func(dst []float32, src []uint8, scale float32)
 	encodeSigned, encodeUnsigned func(dst []uint8, x []float32, least *uint32, by float32)
 	maxAbs                       func(x []float32) float32
 	roundRandomly                func(dst []uint16, src []float32, key, from uint32) // multiples of 8

@@ -115,7 +115,8 @@ var variantAVX512 = variant{
 	fromInt8:     fromInt8AVX512,
 	fromNF4:      wholeNF4(fromNF4AVX512, 16),
 
-	decodeCodes:    decodeCodesAVX512,
+	decodeSigned:   decodeSignedAVX512,
+	decodeUnsigned: decodeUnsignedAVX512,
 	encodeSigned:   encodeSignedAVX512,
 	encodeUnsigned: encodeUnsignedAVX512,
 	maxAbs:         maxAbsAVX512,
@@ -182,7 +183,8 @@ var variantAVX2 = variant{
 	fromInt8:     wholeInt8,
 	fromNF4:      wholeNF4(fromNF4AVX2, 8),
 
-	decodeCodes:    decodeCodesAVX2,
+	decodeSigned:   decodeSignedAVX2,
+	decodeUnsigned: decodeUnsignedAVX2,
 	encodeSigned:   encodeSignedAVX2,
 	encodeUnsigned: encodeUnsignedAVX2,
 	maxAbs:         maxAbsAVX2,

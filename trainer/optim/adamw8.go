@@ -1,6 +1,8 @@
 package optim
 
 import (
+	"sync"
+
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
 )
@@ -30,6 +32,9 @@ func (a adamW8) keeps(p *Param) []slot {
 		{"absmax1", core.Float32, blocks}, {"absmax2", core.Float32, blocks}}
 }
 
+// moments are those of a block while it is updated.
+var moments = sync.Pool{New: func() any { return new([2][block]float32) }}
+
 func (a adamW8) change(s *step, p *Param, state []core.Tensor) func(value []float32, lo, hi int) {
 	if p.elems() < smallest {
 		return a.adamW.change(s, p, state)
@@ -37,10 +42,11 @@ func (a adamW8) change(s *step, p *Param, state []core.Tensor) func(value []floa
 	c := a.coefficients(s)
 	code1, code2, max1, max2 := state[0].Data, state[1].Data, state[2].Float32s(), state[3].Float32s()
 	return func(value []float32, lo, hi int) {
-		var first, second [block]float32
+		of := moments.Get().(*[2][block]float32)
+		defer moments.Put(of)
 		for at := lo; at < hi; at += block {
 			to := min(at+block, hi)
-			m, v := first[:to-at], second[:to-at]
+			m, v := of[0][:to-at], of[1][:to-at]
 			b := at / block
 			a.signed.Decode(m, code1[at:to], max1[b])
 			a.unsigned.Decode(v, code2[at:to], max2[b])

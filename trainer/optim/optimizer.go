@@ -3,6 +3,7 @@ package optim
 import (
 	"cmp"
 	"fmt"
+	"sync"
 
 	"github.com/seed98097648/tune/core"
 	"github.com/seed98097648/tune/internal/simd"
@@ -198,7 +199,8 @@ func (o *Optimizer) Update(i, from int, grad []float32, lr, gradScale float64) {
 			change(p.Value[lo:hi], lo, hi)
 			return
 		}
-		wide := make([]float32, min(4*block, hi-lo))
+		wide := widened.Get().(*[4 * block]float32)
+		defer widened.Put(wide)
 		for ; lo < hi; lo += len(wide) {
 			part := wide[:min(len(wide), hi-lo)]
 			half := p.Half[lo : lo+len(part)]
@@ -208,6 +210,9 @@ func (o *Optimizer) Update(i, from int, grad []float32, lr, gradScale float64) {
 		}
 	})
 }
+
+// widened are elements of bfloat16 as an update sees them: too large for a stack, and there are many updates.
+var widened = sync.Pool{New: func() any { return new([4 * block]float32) }}
 
 // float32s is a slot of as many float32 as the parameter has, and of its shape.
 func (p *Param) float32s(name string) slot { return slot{name, core.Float32, p.shape()} }

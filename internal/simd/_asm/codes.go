@@ -6,30 +6,16 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// codes emits the loops of Codes, for whole vectors, and the largest magnitude. The tables lie in the
-// cache of the first level.
+// codes emits the loops of Codes, for whole vectors, and the largest magnitude.
 func codes(v isa) {
-	l := begin(v, "decodeCodes", "func(dst []float32, src []uint8, values *float32, scale float32)", []string{"dst", "src"},
-		"for i := range dst {", "	dst[i] = scale * values[src[i]]", "}, len(dst) a multiple of 16")
-	l.whole = true
-	scale := l.scalar("scale")
-	values := Load(Param("values"), GP64())
-	l.run(2, func(int) {
-		at, r := v.reg(), v.reg()
-		VPMOVZXBD(Mem{Base: l.base["src"], Index: l.at, Scale: 1, Disp: l.offset * v.lanes}, at)
-		l.gather(values, at, r)
-		VMULPS(scale, r, r)
-		l.store(r, "dst")
-	})
-	l.end()
-
 	for _, signed := range []bool{true, false} {
+		decodeCodes(v, signed)
 		encodeCodes(v, signed)
 	}
 
 	roundRandomly(v)
 
-	l = begin(v, "maxAbs", "func(x []float32) float32", []string{"x"},
+	l := begin(v, "maxAbs", "func(x []float32) float32", []string{"x"},
 		"m := 0", "for _, v := range x {", "	m = max(m, abs(v))", "}", "return m")
 	s := l.sums(2)
 	l.run(2, func(number int) {
@@ -38,39 +24,6 @@ func codes(v isa) {
 		VMAXPS(s[number], r, s[number])
 	})
 	l.finish(append(s, l.sums(2)...), VMAXPS)
-}
-
-// encodeCodes emits the nearest codes: those of unsigned begin with 0, those of signed have it at 127.
-func encodeCodes(v isa, signed bool) {
-	name, zeroAt := "encodeUnsigned", "0"
-	if signed {
-		name, zeroAt = "encodeSigned", "127"
-	}
-	l := begin(v, name, "func(dst []uint8, x []float32, least *uint32, by float32)", []string{"dst", "x"},
-		"for i := range dst {", "	dst[i] = nearest(by * x[i])", "}, len(dst) a multiple of 16, zero at "+zeroAt)
-	l.whole = true
-	by := l.scalar("by")
-	least := Load(Param("least"), GP64())
-	l.run(1, func(int) {
-		q := l.load("x")
-		VMULPS(by, q, q)
-		low, key, n, border := v.reg(), v.reg(), v.reg(), v.reg()
-		l.magnitude(q, low)
-		VPSRLD(Imm(16), low, key)
-		VPMAXUD(bits(0x3380), key, key)
-		VPMINUD(bits(0x3f80), key, key)
-		VPSUBD(bits(0x3380), key, key)
-		l.gather(least, key, n)
-		VPSRLD(Imm(8), n, border)
-		l.and(bits(0xffff), low, low)
-		l.and(bits(0xff), n, n)
-		l.countAbove(low, border, n)
-		if signed {
-			l.withSign(q, n)
-		}
-		l.store8(n, "dst")
-	})
-	l.end()
 }
 
 // roundRandomly emits the rounding to bfloat16 by random numbers that follow from the index.

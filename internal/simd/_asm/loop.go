@@ -18,9 +18,9 @@ type loop struct {
 	offset int           // vectors after it
 	masked bool
 	mask   reg.Register
-	whole  bool // only whole vectors are wanted
-	stride int  // elements of the first slice in a vector
-	kept   map[float32]reg.VecVirtual
+	whole  bool                      // only whole vectors are wanted
+	stride int                       // elements of the first slice in a vector
+	kept   map[uint32]reg.VecVirtual // numbers by their bits
 }
 
 // Register is what the parameters are loaded to.
@@ -36,7 +36,7 @@ func begin(v isa, name, signature string, slices []string, doc ...string) *loop 
 	}
 	Doc(lines...)
 	Pragma("noescape")
-	l := &loop{v: v, base: map[string]Register{}, at: GP64(), kept: map[float32]reg.VecVirtual{}, stride: v.lanes}
+	l := &loop{v: v, base: map[string]Register{}, at: GP64(), kept: map[uint32]reg.VecVirtual{}, stride: v.lanes}
 	for _, s := range slices {
 		l.base[s] = Load(Param(s).Base(), GP64())
 	}
@@ -138,24 +138,33 @@ func table(name string, word func(i int) uint32) Mem {
 
 // constant returns a number in every lane: in a register if it is kept there, else in
 // memory.
-func (l *loop) constant(x float32) Op {
-	if r, ok := l.kept[x]; ok {
+func (l *loop) constant(x float32) Op { return l.word(math.Float32bits(x)) }
+
+// word is constant of the bits.
+func (l *loop) word(u uint32) Op {
+	if r, ok := l.kept[u]; ok {
 		return r
 	}
-	return bits(math.Float32bits(x))
+	return bits(u)
 }
 
 // keep puts numbers into registers before the loop, with AVX-512, which has plenty: a
 // vector in memory would cross a cache line half of the time, since the linker aligns to
 // 32 bytes at most.
 func (l *loop) keep(numbers ...float32) {
-	if l.v.lanes < 16 {
-		return
-	}
 	for _, x := range numbers {
-		r := l.v.reg()
-		VBROADCASTSS(bits(math.Float32bits(x)), r)
-		l.kept[x] = r
+		l.hold(math.Float32bits(x))
+	}
+}
+
+// hold is keep of the bits of numbers.
+func (l *loop) hold(words ...uint32) {
+	for _, u := range words {
+		if _, ok := l.kept[u]; ok || l.v.lanes < 16 {
+			continue
+		}
+		l.kept[u] = l.v.reg()
+		VBROADCASTSS(bits(u), l.kept[u])
 	}
 }
 
