@@ -1336,7 +1336,7 @@ func decodeSignedAVX512(dst []float32, src []uint8, scale float32)
 //	}, len(dst) a multiple of 16, zero at 127
 //
 //go:noescape
-func encodeSignedAVX512(dst []uint8, x []float32, least *uint32, by float32)
+func encodeSignedAVX512(dst []uint8, x []float32, borders *float32, by float32)
 
 // decodeUnsignedAVX512 is
 //
@@ -1354,7 +1354,7 @@ func decodeUnsignedAVX512(dst []float32, src []uint8, scale float32)
 //	}, len(dst) a multiple of 16, zero at 0
 //
 //go:noescape
-func encodeUnsignedAVX512(dst []uint8, x []float32, least *uint32, by float32)
+func encodeUnsignedAVX512(dst []uint8, x []float32, borders *float32, by float32)
 
 // roundRandomlyAVX512 is
 //
@@ -1978,7 +1978,7 @@ func decodeSignedAVX2(dst []float32, src []uint8, scale float32)
 //	}, len(dst) a multiple of 16, zero at 127
 //
 //go:noescape
-func encodeSignedAVX2(dst []uint8, x []float32, least *uint32, by float32)
+func encodeSignedAVX2(dst []uint8, x []float32, borders *float32, by float32)
 
 // decodeUnsignedAVX2 is
 //
@@ -1996,7 +1996,7 @@ func decodeUnsignedAVX2(dst []float32, src []uint8, scale float32)
 //	}, len(dst) a multiple of 16, zero at 0
 //
 //go:noescape
-func encodeUnsignedAVX2(dst []uint8, x []float32, least *uint32, by float32)
+func encodeUnsignedAVX2(dst []uint8, x []float32, borders *float32, by float32)
 
 // roundRandomlyAVX2 is
 //

@@ -16482,7 +16482,7 @@ DATA c41000000<>+48(SB)/8, $0x4100000041000000
 DATA c41000000<>+56(SB)/8, $0x4100000041000000
 GLOBL c41000000<>(SB), RODATA|NOPTR, $64
 
-// func encodeSignedAVX512(dst []uint8, x []float32, least *uint32, by float32)
+// func encodeSignedAVX512(dst []uint8, x []float32, borders *float32, by float32)
 // Requires: AVX, AVX512F
 TEXT ·encodeSignedAVX512(SB), NOSPLIT, $0-60
 	MOVQ         dst_base+0(FP), CX
@@ -16490,41 +16490,96 @@ TEXT ·encodeSignedAVX512(SB), NOSPLIT, $0-60
 	MOVQ         dst_len+8(FP), BX
 	XORQ         AX, AX
 	VBROADCASTSS by+56(FP), Z0
-	MOVQ         least+48(FP), SI
+	MOVQ         borders+48(FP), SI
+	VMOVUPS      (SI), Z1
+	VMOVUPS      128(SI), Z2
+	VMOVUPS      64(SI), Z3
+	VMOVUPS      192(SI), Z4
+	VMOVUPS      256(SI), Z5
+	VMOVUPS      320(SI), Z6
+	VMOVUPS      384(SI), Z7
+	VBROADCASTSS c7fffffff<>+0(SB), Z8
+	VBROADCASTSS c34000000<>+0(SB), Z9
+	VBROADCASTSS c3f800000<>+0(SB), Z10
+	VBROADCASTSS c00000001<>+0(SB), Z11
+	VBROADCASTSS c0000fff0<>+0(SB), Z12
+	VBROADCASTSS c0000007f<>+0(SB), Z13
 	SUBQ         $0x00000010, BX
 
 vectors:
-	CMPQ       AX, BX
-	JG         vectorsend
-	VMOVUPS    (DX)(AX*4), Z1
-	VMULPS     Z0, Z1, Z1
-	VPANDD     c7fffffff<>+0(SB), Z1, Z2
-	VPSRLD     $0x10, Z2, Z3
-	VPMAXUD    c00003380<>+0(SB), Z3, Z3
-	VPMINUD    c00003f80<>+0(SB), Z3, Z3
-	VPSUBD     c00003380<>+0(SB), Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	KXNORW     K1, K1, K1
-	VGATHERDPS (SI)(Z3*4), K1, Z4
-	VPSRLD     $0x08, Z4, Z3
-	VPANDD     c0000ffff<>+0(SB), Z2, Z2
-	VPANDD     c000000ff<>+0(SB), Z4, Z4
-	VPCMPD     $0x06, Z3, Z2, K2
-	VPADDD     c00000001<>+0(SB), Z4, K2, Z4
-	VPXORD     Z5, Z5, Z5
-	VPMAXSD    c00000001<>+0(SB), Z4, Z2
-	VPMINSD    c0000007f<>+0(SB), Z2, Z2
-	VPSUBD     Z2, Z5, Z2
-	VCMPPS     $0x11, Z5, Z1, K2
-	VPBLENDMD  Z2, Z4, K2, Z4
-	VPADDD     c0000007f<>+0(SB), Z4, Z4
-	VPMOVDB    Z4, (CX)(AX*1)
-	ADDQ       $0x00000010, AX
-	JMP        vectors
+	CMPQ        AX, BX
+	JG          vectorsend
+	VMOVUPS     (DX)(AX*4), Z14
+	VMULPS      Z0, Z14, Z14
+	VPANDD      Z8, Z14, Z15
+	VPMAXUD     Z9, Z15, Z15
+	VPMINUD     Z10, Z15, Z15
+	VPSRLD      $0x17, Z15, Z16
+	VMOVDQA32   Z16, Z17
+	VPERMI2PS   Z3, Z1, Z17
+	VCMPPS      $0x1e, Z17, Z15, K1
+	VPERMI2PS   Z4, Z2, Z16
+	VPADDD      Z11, Z16, K1, Z16
+	VPERMPS     Z5, Z16, Z20
+	VPERMPS     Z6, Z16, Z17
+	VPERMPS     Z7, Z16, Z16
+	VFMADD231PS Z20, Z15, Z17
+	VMINPS      Z16, Z17, Z17
+	VCVTPS2DQ   Z17, Z16
+	VPTESTMD    Z12, Z16, K1
+	VPSRLD      $0x10, Z16, Z16
+	KORTESTW    K1, K1
+	JCC         near
+
+counted:
+	VPXORD    Z18, Z18, Z18
+	VPMAXSD   Z11, Z16, Z15
+	VPMINSD   Z13, Z15, Z15
+	VPSUBD    Z15, Z18, Z15
+	VCMPPS    $0x11, Z18, Z14, K1
+	VPBLENDMD Z15, Z16, K1, Z16
+	VPADDD    Z13, Z16, Z16
+	VPMOVDB   Z16, (CX)(AX*1)
+	ADDQ      $0x00000010, AX
+	JMP       vectors
 
 vectorsend:
 	VZEROUPPER
 	RET
+
+near:
+	VPSRLD     $0x10, Z15, Z16
+	VPSUBD     c00003380<>+0(SB), Z16, Z16
+	VPXORD     Z19, Z19, Z19
+	KXNORW     K2, K2, K2
+	VGATHERDPS 448(SI)(Z16*4), K2, Z19
+	VPSRLD     $0x08, Z19, Z17
+	VPANDD     c0000ffff<>+0(SB), Z15, Z16
+	VPANDD     c000000ff<>+0(SB), Z19, Z19
+	VPCMPD     $0x06, Z17, Z16, K1
+	VPADDD     Z11, Z19, K1, Z19
+	VMOVDQA32  Z19, Z16
+	JMP        counted
+
+DATA c34000000<>+0(SB)/8, $0x3400000034000000
+DATA c34000000<>+8(SB)/8, $0x3400000034000000
+DATA c34000000<>+16(SB)/8, $0x3400000034000000
+DATA c34000000<>+24(SB)/8, $0x3400000034000000
+DATA c34000000<>+32(SB)/8, $0x3400000034000000
+DATA c34000000<>+40(SB)/8, $0x3400000034000000
+DATA c34000000<>+48(SB)/8, $0x3400000034000000
+DATA c34000000<>+56(SB)/8, $0x3400000034000000
+GLOBL c34000000<>(SB), RODATA|NOPTR, $64
+
+DATA c0000fff0<>+0(SB)/8, $0x0000fff00000fff0
+DATA c0000fff0<>+8(SB)/8, $0x0000fff00000fff0
+DATA c0000fff0<>+16(SB)/8, $0x0000fff00000fff0
+DATA c0000fff0<>+24(SB)/8, $0x0000fff00000fff0
+DATA c0000fff0<>+32(SB)/8, $0x0000fff00000fff0
+DATA c0000fff0<>+40(SB)/8, $0x0000fff00000fff0
+DATA c0000fff0<>+48(SB)/8, $0x0000fff00000fff0
+DATA c0000fff0<>+56(SB)/8, $0x0000fff00000fff0
+GLOBL c0000fff0<>(SB), RODATA|NOPTR, $64
 
 DATA c00003380<>+0(SB)/8, $0x0000338000003380
 DATA c00003380<>+8(SB)/8, $0x0000338000003380
@@ -16535,16 +16590,6 @@ DATA c00003380<>+40(SB)/8, $0x0000338000003380
 DATA c00003380<>+48(SB)/8, $0x0000338000003380
 DATA c00003380<>+56(SB)/8, $0x0000338000003380
 GLOBL c00003380<>(SB), RODATA|NOPTR, $64
-
-DATA c00003f80<>+0(SB)/8, $0x00003f8000003f80
-DATA c00003f80<>+8(SB)/8, $0x00003f8000003f80
-DATA c00003f80<>+16(SB)/8, $0x00003f8000003f80
-DATA c00003f80<>+24(SB)/8, $0x00003f8000003f80
-DATA c00003f80<>+32(SB)/8, $0x00003f8000003f80
-DATA c00003f80<>+40(SB)/8, $0x00003f8000003f80
-DATA c00003f80<>+48(SB)/8, $0x00003f8000003f80
-DATA c00003f80<>+56(SB)/8, $0x00003f8000003f80
-GLOBL c00003f80<>(SB), RODATA|NOPTR, $64
 
 DATA c0000ffff<>+0(SB)/8, $0x0000ffff0000ffff
 DATA c0000ffff<>+8(SB)/8, $0x0000ffff0000ffff
@@ -16673,7 +16718,7 @@ DATA c3fc00000<>+48(SB)/8, $0x3fc000003fc00000
 DATA c3fc00000<>+56(SB)/8, $0x3fc000003fc00000
 GLOBL c3fc00000<>(SB), RODATA|NOPTR, $64
 
-// func encodeUnsignedAVX512(dst []uint8, x []float32, least *uint32, by float32)
+// func encodeUnsignedAVX512(dst []uint8, x []float32, borders *float32, by float32)
 // Requires: AVX, AVX512F
 TEXT ·encodeUnsignedAVX512(SB), NOSPLIT, $0-60
 	MOVQ         dst_base+0(FP), CX
@@ -16681,34 +16726,68 @@ TEXT ·encodeUnsignedAVX512(SB), NOSPLIT, $0-60
 	MOVQ         dst_len+8(FP), BX
 	XORQ         AX, AX
 	VBROADCASTSS by+56(FP), Z0
-	MOVQ         least+48(FP), SI
+	MOVQ         borders+48(FP), SI
+	VMOVUPS      (SI), Z1
+	VMOVUPS      128(SI), Z2
+	VMOVUPS      64(SI), Z3
+	VMOVUPS      192(SI), Z4
+	VMOVUPS      256(SI), Z5
+	VMOVUPS      320(SI), Z6
+	VMOVUPS      384(SI), Z7
+	VBROADCASTSS c7fffffff<>+0(SB), Z8
+	VBROADCASTSS c34000000<>+0(SB), Z9
+	VBROADCASTSS c3f800000<>+0(SB), Z10
+	VBROADCASTSS c00000001<>+0(SB), Z11
+	VBROADCASTSS c0000fff0<>+0(SB), Z12
 	SUBQ         $0x00000010, BX
 
 vectors:
-	CMPQ       AX, BX
-	JG         vectorsend
-	VMOVUPS    (DX)(AX*4), Z1
-	VMULPS     Z0, Z1, Z1
-	VPANDD     c7fffffff<>+0(SB), Z1, Z1
-	VPSRLD     $0x10, Z1, Z3
-	VPMAXUD    c00003380<>+0(SB), Z3, Z3
-	VPMINUD    c00003f80<>+0(SB), Z3, Z3
-	VPSUBD     c00003380<>+0(SB), Z3, Z3
-	VPXORD     Z2, Z2, Z2
-	KXNORW     K1, K1, K1
-	VGATHERDPS (SI)(Z3*4), K1, Z2
-	VPSRLD     $0x08, Z2, Z3
-	VPANDD     c0000ffff<>+0(SB), Z1, Z1
-	VPANDD     c000000ff<>+0(SB), Z2, Z2
-	VPCMPD     $0x06, Z3, Z1, K2
-	VPADDD     c00000001<>+0(SB), Z2, K2, Z2
-	VPMOVDB    Z2, (CX)(AX*1)
-	ADDQ       $0x00000010, AX
-	JMP        vectors
+	CMPQ        AX, BX
+	JG          vectorsend
+	VMOVUPS     (DX)(AX*4), Z13
+	VMULPS      Z0, Z13, Z13
+	VPANDD      Z8, Z13, Z13
+	VPMAXUD     Z9, Z13, Z13
+	VPMINUD     Z10, Z13, Z13
+	VPSRLD      $0x17, Z13, Z15
+	VMOVDQA32   Z15, Z16
+	VPERMI2PS   Z3, Z1, Z16
+	VCMPPS      $0x1e, Z16, Z13, K1
+	VPERMI2PS   Z4, Z2, Z15
+	VPADDD      Z11, Z15, K1, Z15
+	VPERMPS     Z5, Z15, Z17
+	VPERMPS     Z6, Z15, Z16
+	VPERMPS     Z7, Z15, Z15
+	VFMADD231PS Z17, Z13, Z16
+	VMINPS      Z15, Z16, Z16
+	VCVTPS2DQ   Z16, Z15
+	VPTESTMD    Z12, Z15, K1
+	VPSRLD      $0x10, Z15, Z15
+	KORTESTW    K1, K1
+	JCC         near
+
+counted:
+	VPMOVDB Z15, (CX)(AX*1)
+	ADDQ    $0x00000010, AX
+	JMP     vectors
 
 vectorsend:
 	VZEROUPPER
 	RET
+
+near:
+	VPSRLD     $0x10, Z13, Z15
+	VPSUBD     c00003380<>+0(SB), Z15, Z15
+	VPXORD     Z14, Z14, Z14
+	KXNORW     K2, K2, K2
+	VGATHERDPS 448(SI)(Z15*4), K2, Z14
+	VPSRLD     $0x08, Z14, Z16
+	VPANDD     c0000ffff<>+0(SB), Z13, Z15
+	VPANDD     c000000ff<>+0(SB), Z14, Z14
+	VPCMPD     $0x06, Z16, Z15, K1
+	VPADDD     Z11, Z14, K1, Z14
+	VMOVDQA32  Z14, Z15
+	JMP        counted
 
 // func roundRandomlyAVX512(dst []uint16, src []float32, key uint32, from uint32)
 // Requires: AVX, AVX512F
@@ -24082,7 +24161,7 @@ vectorsend:
 	VZEROUPPER
 	RET
 
-// func encodeSignedAVX2(dst []uint8, x []float32, least *uint32, by float32)
+// func encodeSignedAVX2(dst []uint8, x []float32, borders *float32, by float32)
 // Requires: AVX, AVX2
 TEXT ·encodeSignedAVX2(SB), NOSPLIT, $0-60
 	MOVQ         dst_base+0(FP), CX
@@ -24090,7 +24169,7 @@ TEXT ·encodeSignedAVX2(SB), NOSPLIT, $0-60
 	MOVQ         dst_len+8(FP), BX
 	XORQ         AX, AX
 	VBROADCASTSS by+56(FP), Y0
-	MOVQ         least+48(FP), SI
+	MOVQ         borders+48(FP), SI
 	SUBQ         $0x00000008, BX
 
 vectors:
@@ -24099,18 +24178,18 @@ vectors:
 	VMOVUPS      (DX)(AX*4), Y1
 	VMULPS       Y0, Y1, Y1
 	VANDPS       c7fffffff<>+0(SB), Y1, Y2
+	VPMAXUD      c34000000<>+0(SB), Y2, Y2
+	VPMINUD      c3f800000<>+0(SB), Y2, Y2
 	VPSRLD       $0x10, Y2, Y3
-	VPMAXUD      c00003380<>+0(SB), Y3, Y3
-	VPMINUD      c00003f80<>+0(SB), Y3, Y3
 	VPSUBD       c00003380<>+0(SB), Y3, Y3
 	VXORPS       X4, X4, X4
 	VPCMPEQD     Y5, Y5, Y5
-	VGATHERDPS   Y5, (SI)(Y3*4), Y4
-	VPSRLD       $0x08, Y4, Y3
-	VPAND        c0000ffff<>+0(SB), Y2, Y2
+	VGATHERDPS   Y5, 448(SI)(Y3*4), Y4
+	VPSRLD       $0x08, Y4, Y5
+	VPAND        c0000ffff<>+0(SB), Y2, Y3
 	VPAND        c000000ff<>+0(SB), Y4, Y4
-	VPCMPGTD     Y3, Y2, Y3
-	VPSUBD       Y3, Y4, Y4
+	VPCMPGTD     Y5, Y3, Y5
+	VPSUBD       Y5, Y4, Y4
 	VXORPS       X6, X6, X6
 	VPMAXSD      c00000001<>+0(SB), Y4, Y2
 	VPMINSD      c0000007f<>+0(SB), Y2, Y2
@@ -24213,7 +24292,7 @@ vectorsend:
 	VZEROUPPER
 	RET
 
-// func encodeUnsignedAVX2(dst []uint8, x []float32, least *uint32, by float32)
+// func encodeUnsignedAVX2(dst []uint8, x []float32, borders *float32, by float32)
 // Requires: AVX, AVX2
 TEXT ·encodeUnsignedAVX2(SB), NOSPLIT, $0-60
 	MOVQ         dst_base+0(FP), CX
@@ -24221,7 +24300,7 @@ TEXT ·encodeUnsignedAVX2(SB), NOSPLIT, $0-60
 	MOVQ         dst_len+8(FP), BX
 	XORQ         AX, AX
 	VBROADCASTSS by+56(FP), Y0
-	MOVQ         least+48(FP), SI
+	MOVQ         borders+48(FP), SI
 	SUBQ         $0x00000008, BX
 
 vectors:
@@ -24230,18 +24309,18 @@ vectors:
 	VMOVUPS      (DX)(AX*4), Y1
 	VMULPS       Y0, Y1, Y1
 	VANDPS       c7fffffff<>+0(SB), Y1, Y1
+	VPMAXUD      c34000000<>+0(SB), Y1, Y1
+	VPMINUD      c3f800000<>+0(SB), Y1, Y1
 	VPSRLD       $0x10, Y1, Y3
-	VPMAXUD      c00003380<>+0(SB), Y3, Y3
-	VPMINUD      c00003f80<>+0(SB), Y3, Y3
 	VPSUBD       c00003380<>+0(SB), Y3, Y3
 	VXORPS       X2, X2, X2
 	VPCMPEQD     Y4, Y4, Y4
-	VGATHERDPS   Y4, (SI)(Y3*4), Y2
-	VPSRLD       $0x08, Y2, Y3
-	VPAND        c0000ffff<>+0(SB), Y1, Y1
+	VGATHERDPS   Y4, 448(SI)(Y3*4), Y2
+	VPSRLD       $0x08, Y2, Y4
+	VPAND        c0000ffff<>+0(SB), Y1, Y3
 	VPAND        c000000ff<>+0(SB), Y2, Y2
-	VPCMPGTD     Y3, Y1, Y3
-	VPSUBD       Y3, Y2, Y2
+	VPCMPGTD     Y4, Y3, Y4
+	VPSUBD       Y4, Y2, Y2
 	VEXTRACTI128 $0x01, Y2, X1
 	VPACKUSDW    X1, X2, X1
 	VPACKUSWB    X1, X1, X1

@@ -7,14 +7,31 @@ import "math"
 // bitsandbytes. They have seven decades, of which each larger one has twice as many of them, evenly
 // spaced, and 0 and 1 besides; of those with a sign, half are negative.
 type Codes struct {
-	Values [256]float32 // ascending
-	zero   int32        // the index of 0: 127 with a sign, otherwise 0
-	// Of the values from 0 on, by their distance from 0: for the upper halves of the bits of a number, from
-	// lowKey on, the lowest byte is how many borders between neighbours are below all numbers with these. No two
-	// borders share upper halves: above the byte is the lower half of the one that has these, beyond which a number
-	// is one more, or a half that no number exceeds.
+	Values  [256]float32 // ascending
+	zero    int32        // the index of 0: 127 with a sign, otherwise 0
+	borders borders
+}
+
+// borders say which of the values from 0 on is nearest to a number, by its distance from 0. Between two decades, or
+// between one and 0 or 1 at their ends, lies an edge, and within each the borders are evenly spaced but for rounding.
+// The nine parts that the edges make are counted from 0, which is what has 0 nearest. Assembly knows where the fields
+// lie.
+type borders struct {
+	// By the last five bits of the exponent of a number from 2^-23 to 1: the edge among those with this exponent,
+	// which no number exceeds if there is none, and the part below that.
+	edge [32]float32
+	part [32]uint32
+	// By part: the line whose whole part is the number of borders below x is slope*x + start, but no more than most;
+	// all in units of 1/lineUnit, with lineNear added, since rounding takes it less than that from the truth.
+	slope, start, most [16]float32
+	// Of the upper halves of the bits of a number, from lowKey on, the lowest byte is how many borders between
+	// neighbours are below all numbers with these. No two borders share upper halves: above the byte is the lower half
+	// of the one that has these, beyond which a number is one more, or a half that no number exceeds.
 	least [highKey - lowKey + 1]uint32
 }
+
+// lineUnit and lineNear are what the fields of borders are in, and how far they may be off.
+const lineUnit, lineNear = 1 << 16, 8
 
 // The upper halves of 2^-24, which is below every border, and of 1.
 const lowKey, highKey = 0x3380, 0x3f80
@@ -39,19 +56,55 @@ func NewCodes(signed bool) *Codes {
 	for i := range c.zero {
 		c.Values[c.zero-1-i] = -positive[i+1]
 	}
+	c.borders.fill(positive, signed)
+	return c
+}
+
+// fill sets the borders between neighbours of ascending values.
+func (b *borders) fill(values []float32, signed bool) {
+	border := func(i int) float32 { return below((float64(values[i-1]) + float64(values[i])) / 2) }
 	passed := 0
-	for key := range c.least {
-		c.least[key] = 0xffff<<8 | uint32(passed)
-		if passed+1 == len(positive) {
+	for key := range b.least {
+		b.least[key] = 0xffff<<8 | uint32(passed)
+		if passed+1 == len(values) {
 			continue
 		}
-		border := math.Float32bits(below((float64(positive[passed]) + float64(positive[passed+1])) / 2))
-		if border>>16 == uint32(key+lowKey) {
-			c.least[key] = border&0xffff<<8 | uint32(passed)
+		if bits := math.Float32bits(border(passed + 1)); bits>>16 == uint32(key+lowKey) {
+			b.least[key] = bits&0xffff<<8 | uint32(passed)
 			passed++
 		}
 	}
-	return c
+	for i := range b.edge {
+		b.edge[i] = math.MaxFloat32
+	}
+	edge := func(part, at int) {
+		exponent := math.Float32bits(border(at)) >> 23
+		b.edge[exponent&31] = border(at)
+		for i := exponent + 1; i <= 127; i++ {
+			b.part[i&31] = uint32(part)
+		}
+	}
+	b.constant(0, 0)
+	edge(1, 1)
+	first := 1
+	for decade := range 7 {
+		n := 1 << decade
+		if !signed {
+			n *= 2
+		}
+		b.slope[decade+1] = float32(lineUnit * float64(n) / 9 * math.Pow10(7-decade))
+		b.start[decade+1] = float32(lineUnit*(float64(first)-float64(n)/9) + lineNear)
+		first += n
+		b.most[decade+1] = lineUnit * (float32(first) - 0.5)
+		edge(decade+2, first)
+	}
+	b.constant(8, first)
+}
+
+// constant makes all numbers in a part have as many borders below them.
+func (b *borders) constant(part, borders int) {
+	b.slope[part], b.start[part] = 0, lineUnit*(float32(borders)+0.5)
+	b.most[part] = b.start[part]
 }
 
 // below returns the largest float32 that is not above x.
@@ -100,7 +153,7 @@ func (c *Codes) Encode(dst []uint8, x []float32, scale float32) {
 	}
 	if encode != nil {
 		n = len(dst) &^ 15
-		encode(dst[:n], x[:n], &c.least[0], by)
+		encode(dst[:n], x[:n], &c.borders.edge[0], by)
 	}
 	dst, x = dst[n:], x[n:]
 	for i, v := range x {
@@ -111,7 +164,7 @@ func (c *Codes) Encode(dst []uint8, x []float32, scale float32) {
 // nearest returns the code of a number between -1 and 1.
 func (c *Codes) nearest(v float32) uint8 {
 	bits := math.Float32bits(v) &^ (1 << 31)
-	least := c.least[min(max(bits>>16, lowKey), highKey)-lowKey]
+	least := c.borders.least[min(max(bits>>16, lowKey), highKey)-lowKey]
 	n := int32(least & 0xff)
 	if bits&0xffff > least>>8 {
 		n++

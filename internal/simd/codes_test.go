@@ -62,6 +62,30 @@ func encodeTakesTheNearestCode(t *testing.T) {
 	}
 }
 
+func TestEncodeIsExactAroundEveryBorder(t *testing.T) { eachVariant(t, encodeIsExactAroundEveryBorder) }
+
+// encodeIsExactAroundEveryBorder takes so many numbers on either side of a border that the first and the last of them
+// are not near to it.
+func encodeIsExactAroundEveryBorder(t *testing.T) {
+	const around = 2048
+	x, got := guarded(t, make([]float32, 2*around)), guarded(t, make([]uint8, 2*around))
+	for _, signed := range []bool{true, false} {
+		c := NewCodes(signed)
+		for i, v := range c.Values[1:] {
+			border := c.Values[i]/2 + v/2
+			for k := range x {
+				x[k] = math.Float32frombits(math.Float32bits(border) + uint32(k) - around)
+			}
+			c.Encode(got, x, 1)
+			for k, v := range x {
+				if want := c.nearest(v); got[k] != want {
+					t.Fatalf("signed %t: the code of %g is %d, want %d", signed, v, got[k], want)
+				}
+			}
+		}
+	}
+}
+
 func TestValuesComeBackFromTheirCodes(t *testing.T) { eachVariant(t, valuesComeBackFromTheirCodes) }
 
 func valuesComeBackFromTheirCodes(t *testing.T) {

@@ -38,7 +38,7 @@ type variant struct {
 
 	// Of Codes, for multiples of 16, but for maxAbs.
 	decodeSigned, decodeUnsigned func(dst []float32, src []uint8, scale float32)
-	encodeSigned, encodeUnsigned func(dst []uint8, x []float32, least *uint32, by float32)
+	encodeSigned, encodeUnsigned func(dst []uint8, x []float32, borders *float32, by float32) // borders.edge and what follows
 	maxAbs                       func(x []float32) float32
 	roundRandomly                func(dst []uint16, src []float32, key, from uint32) // multiples of 8
 }

@@ -89,15 +89,14 @@ func (l *loop) xor(a, r reg.VecVirtual) {
 // magnitude clears the signs.
 func (l *loop) magnitude(x, r reg.VecVirtual) {
 	if l.v.lanes == 16 {
-		VPANDD(bits(0x7fffffff), x, r)
+		VPANDD(l.word(0x7fffffff), x, r)
 		return
 	}
-	VANDPS(bits(0x7fffffff), x, r)
+	VANDPS(l.word(0x7fffffff), x, r)
 }
 
-// gather reads the words of a table at indices.
-func (l *loop) gather(table Register, at, r reg.VecVirtual) {
-	from := Mem{Base: table, Index: at, Scale: 4}
+// gather reads the words at what a vector of indices says.
+func (l *loop) gather(from Mem, r reg.VecVirtual) {
 	zero(r) // so that it depends on nothing before
 	if l.v.lanes == 16 {
 		k := K()
@@ -116,7 +115,7 @@ func (l *loop) countAbove(x, border, n reg.VecVirtual) {
 		const greater = 6
 		k := K()
 		VPCMPD(Imm(greater), border, x, k)
-		VPADDD(bits(1), n, k, n)
+		VPADDD(l.word(1), n, k, n)
 		return
 	}
 	VPCMPGTD(border, x, border)
@@ -129,8 +128,8 @@ func (l *loop) withSign(q, n reg.VecVirtual) {
 	const less = 0x11
 	none, below := l.v.reg(), l.v.reg()
 	zero(none)
-	VPMAXSD(bits(1), n, below)
-	VPMINSD(bits(127), below, below)
+	VPMAXSD(l.word(1), n, below)
+	VPMINSD(l.word(127), below, below)
 	VPSUBD(below, none, below)
 	if l.v.lanes == 16 {
 		k := K()
@@ -140,7 +139,7 @@ func (l *loop) withSign(q, n reg.VecVirtual) {
 		VCMPPS(Imm(less), none, q, none)
 		VBLENDVPS(none, below, n, n)
 	}
-	VPADDD(bits(127), n, n)
+	VPADDD(l.word(127), n, n)
 }
 
 // store8 writes the lowest bytes of the lanes.

@@ -3,7 +3,52 @@ package main
 import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
 )
+
+// encoder finds the code nearest to a number. With AVX-512 it takes the line of the number's decade, and looks into the
+// table of borders only where that comes too near to one to tell; with AVX2 it always does.
+type encoder struct {
+	l                  *loop
+	signed             bool
+	tables             Register // the borders of a map
+	edge, part         [2]reg.VecVirtual
+	slope, start, most reg.VecVirtual
+}
+
+// Where the parts of the borders of a map begin, in bytes.
+const (
+	edgeAt  = 0
+	partAt  = edgeAt + 4*32
+	slopeAt = partAt + 4*32
+	startAt = slopeAt + 4*16
+	mostAt  = startAt + 4*16
+	leastAt = mostAt + 4*16
+)
+
+// nearMask has the bits of 65536 * (y + 2^-13) that are all zero where y is within 2^-13 of a whole number.
+const nearMask = 0xfff0
+
+func newEncoder(l *loop, tables Register, signed bool) *encoder {
+	e := &encoder{l: l, signed: signed, tables: tables}
+	if l.v.lanes < 16 {
+		return e
+	}
+	at := func(offset int) reg.VecVirtual {
+		r := ZMM()
+		VMOVUPS(Mem{Base: tables, Disp: offset}, r)
+		return r
+	}
+	for i := range 2 {
+		e.edge[i], e.part[i] = at(edgeAt+64*i), at(partAt+64*i)
+	}
+	e.slope, e.start, e.most = at(slopeAt), at(startAt), at(mostAt)
+	l.hold(0x7fffffff, 0x34000000, 0x3f800000, 1, nearMask)
+	if signed {
+		l.hold(127)
+	}
+	return e
+}
 
 // encodeCodes emits the nearest codes: those of unsigned begin with 0, those of signed have it at 127.
 func encodeCodes(v isa, signed bool) {
@@ -11,29 +56,72 @@ func encodeCodes(v isa, signed bool) {
 	if signed {
 		name, zeroAt = "encodeSigned", "127"
 	}
-	l := begin(v, name, "func(dst []uint8, x []float32, least *uint32, by float32)", []string{"dst", "x"},
+	l := begin(v, name, "func(dst []uint8, x []float32, borders *float32, by float32)", []string{"dst", "x"},
 		"for i := range dst {", "	dst[i] = nearest(by * x[i])", "}, len(dst) a multiple of 16, zero at "+zeroAt)
 	l.whole = true
 	by := l.scalar("by")
-	least := Load(Param("least"), GP64())
+	e := newEncoder(l, Load(Param("borders"), GP64()), signed)
+	var low, n reg.VecVirtual
 	l.run(1, func(int) {
 		q := l.load("x")
 		VMULPS(by, q, q)
-		low, key, n, border := v.reg(), v.reg(), v.reg(), v.reg()
+		low = v.reg()
 		l.magnitude(q, low)
-		VPSRLD(Imm(16), low, key)
-		VPMAXUD(bits(0x3380), key, key)
-		VPMINUD(bits(0x3f80), key, key)
-		VPSUBD(bits(0x3380), key, key)
-		l.gather(least, key, n)
-		VPSRLD(Imm(8), n, border)
-		l.and(bits(0xffff), low, low)
-		l.and(bits(0xff), n, n)
-		l.countAbove(low, border, n)
+		VPMAXUD(l.word(0x34000000), low, low) // 2^-23, which is below every border
+		VPMINUD(l.word(0x3f800000), low, low)
+		if v.lanes == 16 {
+			n = e.byLine(low)
+		} else {
+			n = e.byTable(low)
+		}
 		if signed {
 			l.withSign(q, n)
 		}
 		l.store8(n, "dst")
 	})
 	l.end()
+	if v.lanes == 16 {
+		Label("near")
+		VMOVDQA32(e.byTable(low), n)
+		JMP(LabelRef("counted"))
+	}
+}
+
+// byLine returns how many borders are below each number: the whole part of a line in its decade.
+func (e *encoder) byLine(low reg.VecVirtual) reg.VecVirtual {
+	const greater = 0x1e
+	at, edge, y, most, n, k := ZMM(), ZMM(), ZMM(), ZMM(), ZMM(), K()
+	VPSRLD(Imm(23), low, at)
+	VMOVDQA32(at, edge)
+	VPERMI2PS(e.edge[1], e.edge[0], edge)
+	VCMPPS(Imm(greater), edge, low, k)
+	VPERMI2PS(e.part[1], e.part[0], at)
+	VPADDD(e.l.word(1), at, k, at)
+	slope := ZMM()
+	VPERMPS(e.slope, at, slope)
+	VPERMPS(e.start, at, y)
+	VPERMPS(e.most, at, most)
+	VFMADD231PS(slope, low, y)
+	VMINPS(most, y, y)
+	VCVTPS2DQ(y, n)
+	VPTESTMD(e.l.word(nearMask), n, k)
+	VPSRLD(Imm(16), n, n)
+	KORTESTW(k, k)
+	JCC(LabelRef("near"))
+	Label("counted")
+	return n
+}
+
+// byTable returns the same from the table of all borders.
+func (e *encoder) byTable(low reg.VecVirtual) reg.VecVirtual {
+	l := e.l
+	key, n, border := l.v.reg(), l.v.reg(), l.v.reg()
+	VPSRLD(Imm(16), low, key)
+	VPSUBD(bits(0x3380), key, key)
+	l.gather(Mem{Base: e.tables, Disp: leastAt, Index: key, Scale: 4}, n)
+	VPSRLD(Imm(8), n, border)
+	l.and(bits(0xffff), low, key)
+	l.and(bits(0xff), n, n)
+	l.countAbove(key, border, n)
+	return n
 }
