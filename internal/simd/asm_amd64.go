@@ -1356,6 +1356,18 @@ func decodeUnsignedAVX512(dst []float32, src []uint8, scale float32)
 //go:noescape
 func encodeUnsignedAVX512(dst []uint8, x []float32, borders *float32, by float32)
 
+// adamW8AVX512 is
+//
+//	decodeSigned(m, code1, max1)
+//	decodeUnsigned(v, code2, max2)
+//	adamW(p, g, m, v, scale, keep, beta1, new1, beta2, new2, step, root2, eps)
+//	return maxAbs(m), maxAbs(v)
+//
+//	for len(p) a multiple of 16
+//
+//go:noescape
+func adamW8AVX512(p []float32, g []float32, m []float32, v []float32, code1 *uint8, code2 *uint8, max1 float32, max2 float32, scale float32, keep float32, beta1 float32, new1 float32, beta2 float32, new2 float32, step float32, root2 float32, eps float32) (most1 float32, most2 float32)
+
 // roundRandomlyAVX512 is
 //
 //	for i := range dst {

@@ -17,10 +17,10 @@ type Codes struct {
 // The nine parts that the edges make are counted from 0, which is what has 0 nearest. Assembly knows where the fields
 // lie.
 type borders struct {
-	// By the last five bits of the exponent of a number from 2^-23 to 1: the edge among those with this exponent,
-	// which no number exceeds if there is none, and the part below that.
-	edge [32]float32
-	part [32]uint32
+	// By the exponent of a number from 2^-23 to 1, but for its first and its last bit: the edge among those, which no
+	// number exceeds if there is none, and the part below that.
+	edge [16]float32
+	part [16]uint32
 	// By part: the line whose whole part is the number of borders below x is slope*x + start, but no more than most;
 	// all in units of 1/lineUnit, with lineNear added, since rounding takes it less than that from the truth.
 	slope, start, most [16]float32
@@ -78,10 +78,10 @@ func (b *borders) fill(values []float32, signed bool) {
 		b.edge[i] = math.MaxFloat32
 	}
 	edge := func(part, at int) {
-		exponent := math.Float32bits(border(at)) >> 23
-		b.edge[exponent&31] = border(at)
-		for i := exponent + 1; i <= 127; i++ {
-			b.part[i&31] = uint32(part)
+		exponent := math.Float32bits(border(at)) >> 24 & 15
+		b.edge[exponent] = border(at)
+		for i := exponent + 1; i < 16; i++ {
+			b.part[i] = uint32(part)
 		}
 	}
 	b.constant(0, 0)
@@ -93,7 +93,7 @@ func (b *borders) fill(values []float32, signed bool) {
 			n *= 2
 		}
 		b.slope[decade+1] = float32(lineUnit * float64(n) / 9 * math.Pow10(7-decade))
-		b.start[decade+1] = float32(lineUnit*(float64(first)-float64(n)/9) + lineNear)
+		b.start[decade+1] = float32(float64(lineUnit*(float64(first)-float64(n)/9)) + lineNear)
 		first += n
 		b.most[decade+1] = lineUnit * (float32(first) - 0.5)
 		edge(decade+2, first)

@@ -35,7 +35,7 @@ func TestAssemblyThatOtherMachinesRefuse(t *testing.T) {
 		{"a mask in a suffix", "fAVX2", "VMOVUPS.Z (AX), Y0\nVZEROUPPER\nRET", "needs AVX512F"},
 		{"XOR of a high register", "fAVX512", "VXORPS X16, X16, X16\nRET", "needs AVX512DQ"},
 		{"XOR of 512 bits", "fAVX512", "VXORPS Z1, Z1, Z1\nVZEROUPPER\nRET", "needs AVX512DQ"},
-		{"bytes in AVX-512", "fAVX512", "VPADDB Z1, Z1, Z1\nVZEROUPPER\nRET", "needs AVX512BW"},
+		{"products of bytes", "fAVX512", "VPDPBUSD Z1, Z1, Z1\nVZEROUPPER\nRET", "needs AVX512_VNNI"},
 		{"a shift without flags", "fAVX2", "SHRXL AX, BX, CX\nRET", "needs BMI2"},
 		{"vectors where every amd64 is meant", "fenceAMD64", "VXORPS X0, X0, X0\nRET", "needs AVX"},
 		{"an instruction that nobody knows", "fAVX512", "VNEW X0, X0\nRET", "say what VNEW needs"},

@@ -30,6 +30,11 @@ type variant struct {
 
 	adamW func(p, g, m, v []float32, scale, keep, beta1, new1, beta2, new2, step, root2, eps float32)
 
+	// adamW8 is adamW of multiples of 16 elements with moments in codes, which it decodes into m and v; it returns the
+	// largest magnitudes of both. nil: one after the other.
+	adamW8 func(p, g, m, v []float32, code1, code2 *uint8, max1, max2 float32,
+		scale, keep, beta1, new1, beta2, new2, step, root2, eps float32) (most1, most2 float32)
+
 	fromBFloat16, fromFloat16 func(dst []float32, src []uint16)
 	toBFloat16, toFloat16     func(dst []uint16, src []float32)
 	fromInt8                  func(dst []float32, src []int8, scale float32)

@@ -24,7 +24,7 @@ var instructionSets = []instructionSet{
 	{"AMX", []string{"AVX", "AVX2", "FMA", "F16C", "BMI2", "AVX512F", "AVX512VL", "AVX512BW", "AVX512_VNNI", "AMX_TILE",
 		"AMX_BF16"}, nil, nil},
 	{"VNNI", []string{"AVX", "AVX2", "FMA", "F16C", "BMI2", "AVX512F", "AVX512VL", "AVX512BW", "AVX512_VNNI"}, nil, &int8VNNI},
-	{"AVX512", []string{"AVX", "AVX2", "FMA", "F16C", "BMI2", "AVX512F", "AVX512VL"}, &variantAVX512, nil},
+	{"AVX512", []string{"AVX", "AVX2", "FMA", "F16C", "BMI2", "AVX512F", "AVX512VL", "AVX512BW"}, &variantAVX512, nil},
 	{"AVX2", []string{"AVX", "AVX2", "FMA", "F16C"}, &variantAVX2, &int8AVX2},
 }
 
@@ -106,7 +106,8 @@ var variantAVX512 = variant{
 	fence:    fenceAMD64,
 	prefetch: prefetchAMD64,
 
-	adamW: adamWAVX512,
+	adamW:  adamWAVX512,
+	adamW8: adamW8AVX512,
 
 	fromBFloat16: fromBFloat16AVX512,
 	fromFloat16:  fromFloat16AVX512,

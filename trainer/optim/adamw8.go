@@ -48,12 +48,8 @@ func (a adamW8) change(s *step, p *Param, state []core.Tensor) func(value []floa
 			to := min(at+block, hi)
 			m, v := of[0][:to-at], of[1][:to-at]
 			b := at / block
-			a.signed.Decode(m, code1[at:to], max1[b])
-			a.unsigned.Decode(v, code2[at:to], max2[b])
-			c.Update(value[at-lo:to-lo], p.gradient(at, to), m, v)
-			max1[b], max2[b] = simd.MaxAbs(m), simd.MaxAbs(v)
-			a.signed.Encode(code1[at:to], m, max1[b])
-			a.unsigned.Encode(code2[at:to], v, max2[b])
+			c.Update8(value[at-lo:to-lo], p.gradient(at, to), simd.Moment{Codes: a.signed, Bytes: code1[at:to], Max: &max1[b]},
+				simd.Moment{Codes: a.unsigned, Bytes: code2[at:to], Max: &max2[b]}, m, v)
 		}
 	}
 }

@@ -9,18 +9,16 @@ import (
 // encoder finds the code nearest to a number. With AVX-512 it takes the line of the number's decade, and looks into the
 // table of borders only where that comes too near to one to tell; with AVX2 it always does.
 type encoder struct {
-	l                  *loop
-	signed             bool
-	tables             Register // the borders of a map
-	edge, part         [2]reg.VecVirtual
-	slope, start, most reg.VecVirtual
+	l                                    *loop
+	tables                               Register // the borders of a map
+	edge, part, slope, start, most, none reg.VecVirtual
 }
 
 // Where the parts of the borders of a map begin, in bytes.
 const (
 	edgeAt  = 0
-	partAt  = edgeAt + 4*32
-	slopeAt = partAt + 4*32
+	partAt  = edgeAt + 4*16
+	slopeAt = partAt + 4*16
 	startAt = slopeAt + 4*16
 	mostAt  = startAt + 4*16
 	leastAt = mostAt + 4*16
@@ -30,7 +28,8 @@ const (
 const nearMask = 0xfff0
 
 func newEncoder(l *loop, tables Register, signed bool) *encoder {
-	e := &encoder{l: l, signed: signed, tables: tables}
+	e := &encoder{l: l, tables: tables, none: l.v.reg()}
+	zero(e.none)
 	if l.v.lanes < 16 {
 		return e
 	}
@@ -39,13 +38,11 @@ func newEncoder(l *loop, tables Register, signed bool) *encoder {
 		VMOVUPS(Mem{Base: tables, Disp: offset}, r)
 		return r
 	}
-	for i := range 2 {
-		e.edge[i], e.part[i] = at(edgeAt+64*i), at(partAt+64*i)
-	}
+	e.edge, e.part = at(edgeAt), at(partAt)
 	e.slope, e.start, e.most = at(slopeAt), at(startAt), at(mostAt)
-	l.hold(0x7fffffff, 0x34000000, 0x3f800000, 1, nearMask)
+	l.hold(0x34000000, 0x3f800000, 1, nearMask)
 	if signed {
-		l.hold(127)
+		l.hold(0x7fffffff, 126, 127, 254)
 	}
 	return e
 }
@@ -60,22 +57,26 @@ func encodeCodes(v isa, signed bool) {
 		"for i := range dst {", "	dst[i] = nearest(by * x[i])", "}, len(dst) a multiple of 16, zero at "+zeroAt)
 	l.whole = true
 	by := l.scalar("by")
+	l.narrow8()
 	e := newEncoder(l, Load(Param("borders"), GP64()), signed)
 	var low, n reg.VecVirtual
 	l.run(1, func(int) {
 		q := l.load("x")
 		VMULPS(by, q, q)
-		low = v.reg()
-		l.magnitude(q, low)
-		VPMAXUD(l.word(0x34000000), low, low) // 2^-23, which is below every border
-		VPMINUD(l.word(0x3f800000), low, low)
+		low = q
+		if signed {
+			low = v.reg()
+			l.magnitude(q, low)
+		}
+		VPMAXSD(l.word(0x34000000), low, low) // 2^-23, which is below every border
+		VPMINSD(l.word(0x3f800000), low, low)
 		if v.lanes == 16 {
 			n = e.byLine(low)
 		} else {
 			n = e.byTable(low)
 		}
 		if signed {
-			l.withSign(q, n)
+			e.withSign(q, n)
 		}
 		l.store8(n, "dst")
 	})
@@ -91,11 +92,10 @@ func encodeCodes(v isa, signed bool) {
 func (e *encoder) byLine(low reg.VecVirtual) reg.VecVirtual {
 	const greater = 0x1e
 	at, edge, y, most, n, k := ZMM(), ZMM(), ZMM(), ZMM(), ZMM(), K()
-	VPSRLD(Imm(23), low, at)
-	VMOVDQA32(at, edge)
-	VPERMI2PS(e.edge[1], e.edge[0], edge)
+	VPSRLD(Imm(24), low, at)
+	VPERMPS(e.edge, at, edge)
 	VCMPPS(Imm(greater), edge, low, k)
-	VPERMI2PS(e.part[1], e.part[0], at)
+	VPERMPS(e.part, at, at)
 	VPADDD(e.l.word(1), at, k, at)
 	slope := ZMM()
 	VPERMPS(e.slope, at, slope)
@@ -124,4 +124,27 @@ func (e *encoder) byTable(low reg.VecVirtual) reg.VecVirtual {
 	l.and(bits(0xff), n, n)
 	l.countAbove(key, border, n)
 	return n
+}
+
+// withSign makes codes of the distances n from the one of 0: to the other side, by at least one, where
+// q is negative.
+func (e *encoder) withSign(q, n reg.VecVirtual) {
+	const less = 0x11
+	l := e.l
+	VPADDD(l.word(127), n, n)
+	if l.v.lanes == 16 {
+		k := K()
+		VCMPPS(Imm(less), e.none, q, k)
+		VPSUBD(n, l.word(254), k, n)
+		VPMINSD(l.word(126), n, k, n)
+		VPMAXSD(e.none, n, k, n)
+		return
+	}
+	below := l.v.reg()
+	VMOVUPS(l.word(254), below)
+	VPSUBD(n, below, below)
+	VPMINSD(l.word(126), below, below)
+	VPMAXSD(e.none, below, below)
+	VCMPPS(Imm(less), e.none, q, q)
+	VBLENDVPS(q, below, n, n)
 }

@@ -110,40 +110,44 @@ func fused(v isa) {
 		[]string{"p", "g", "m", "v"},
 		"for i := range p {", "	x := scale * g[i]", "	m[i] = beta1*m[i] + new1*x", "	v[i] = beta2*v[i] + new2*x*x",
 		"	p[i] = keep*p[i] - step*m[i]/(sqrt(v[i])/root2+eps)", "}")
-	l.adamW()
+	u := l.adamWScalars()
+	l.run(1, func(int) { l.adamW(u, l.load("m"), l.load("v"), func(_, _ reg.VecVirtual) {}) })
 	l.end()
 }
 
+// adamWScalars are the parameters of adamW that are numbers.
+type adamWScalars struct{ scale, keep, beta1, new1, beta2, new2, step, root2, eps reg.VecVirtual }
+
+func (l *loop) adamWScalars() adamWScalars {
+	return adamWScalars{l.scalar("scale"), l.scalar("keep"), l.scalar("beta1"), l.scalar("new1"), l.scalar("beta2"),
+		l.scalar("new2"), l.scalar("step"), l.scalar("root2"), l.scalar("eps")}
+}
+
 // adamW emits the body of an optimizer step, operation by operation as the Go loop has
-// them, so that it gives the same bits.
-func (l *loop) adamW() {
-	scale, keep, beta1, new1 := l.scalar("scale"), l.scalar("keep"), l.scalar("beta1"), l.scalar("new1")
-	beta2, new2 := l.scalar("beta2"), l.scalar("new2")
-	step, root2, eps := l.scalar("step"), l.scalar("root2"), l.scalar("eps")
-	l.run(1, func(int) {
-		x, m := l.load("g"), l.load("m")
-		VMULPS(scale, x, x)
-		t := l.v.reg()
-		VMULPS(beta1, m, m)
-		VMULPS(new1, x, t)
-		VADDPS(t, m, m)
-		l.store(m, "m")
-		VMULPS(new2, x, t)
-		VMULPS(x, t, t)
-		v := l.load("v")
-		VMULPS(beta2, v, v)
-		VADDPS(t, v, v)
-		l.store(v, "v")
-		VSQRTPS(v, v)
-		VDIVPS(root2, v, v)
-		VADDPS(eps, v, v)
-		VMULPS(step, m, m)
-		VDIVPS(v, m, m)
-		p := l.load("p")
-		VMULPS(keep, p, p)
-		VSUBPS(m, p, p)
-		l.store(p, "p")
-	})
+// them, so that it gives the same bits; updated may look at the new moments.
+func (l *loop) adamW(u adamWScalars, m, v reg.VecVirtual, updated func(m, v reg.VecVirtual)) {
+	x := l.load("g")
+	VMULPS(u.scale, x, x)
+	t := l.v.reg()
+	VMULPS(u.beta1, m, m)
+	VMULPS(u.new1, x, t)
+	VADDPS(t, m, m)
+	l.store(m, "m")
+	VMULPS(u.new2, x, t)
+	VMULPS(x, t, t)
+	VMULPS(u.beta2, v, v)
+	VADDPS(t, v, v)
+	l.store(v, "v")
+	updated(m, v)
+	VSQRTPS(v, v)
+	VDIVPS(u.root2, v, v)
+	VADDPS(u.eps, v, v)
+	VMULPS(u.step, m, m)
+	VDIVPS(v, m, m)
+	p := l.load("p")
+	VMULPS(u.keep, p, p)
+	VSUBPS(m, p, p)
+	l.store(p, "p")
 }
 
 // rotatePairs emits the rotation of neighbours. Each angle is spread over two lanes; the

@@ -21,6 +21,8 @@ type loop struct {
 	whole  bool                      // only whole vectors are wanted
 	stride int                       // elements of the first slice in a vector
 	kept   map[uint32]reg.VecVirtual // numbers by their bits
+	lowest reg.VecVirtual            // of narrow8
+	order  reg.VecVirtual            // of narrow8 and narrow16
 }
 
 // Register is what the parameters are loaded to.
@@ -166,6 +168,13 @@ func (l *loop) hold(words ...uint32) {
 		l.kept[u] = l.v.reg()
 		VBROADCASTSS(bits(u), l.kept[u])
 	}
+}
+
+// fix puts a table into a register before the loop, with AVX-512.
+func (l *loop) fix(name string, word func(i int) uint32) reg.VecVirtual {
+	r := l.v.reg()
+	VMOVUPS(table(name, word), r)
+	return r
 }
 
 func bits(u uint32) Mem { return table(fmt.Sprintf("c%08x", u), func(int) uint32 { return u }) }

@@ -130,31 +130,42 @@ func (l *loop) fold(s []reg.VecVirtual, join func(...Op)) reg.Register {
 	join(s[1], s[0], s[0])
 	join(s[3], s[2], s[2])
 	join(s[2], s[0], s[0])
-	if l.v.lanes == 16 {
-		y := l.v.half(s[0], 1)
-		join(y, s[0].AsY(), s[0].AsY())
-	}
+	return l.foldHalves(s[0], join)
+}
+
+func (l *loop) foldHalves(r reg.VecVirtual, join func(...Op)) reg.Register {
 	x := XMM()
-	VEXTRACTF128(Imm(1), s[0].AsY(), x)
-	join(x, s[0].AsX(), s[0].AsX())
-	return s[0].AsX()
+	if l.v.lanes == 16 {
+		y := l.v.half(r, 1)
+		join(y, r.AsY(), r.AsY())
+		VEXTRACTF32X4(Imm(1), r.AsY(), x)
+	} else {
+		VEXTRACTF128(Imm(1), r.AsY(), x)
+	}
+	join(x, r.AsX(), r.AsX())
+	return r.AsX()
 }
 
 // finish returns four vectors of float32, joined.
 func (l *loop) finish(s []reg.VecVirtual, join func(...Op)) {
-	x, y := l.fold(s, join), XMM()
+	storeJoined(l.fold(s, join), join, 0)
+	l.end()
+}
+
+// storeJoined joins the four lanes of x and makes them the result with the given number.
+func storeJoined(x reg.Register, join func(...Op), number int) {
+	y := XMM()
 	VMOVHLPS(x, x, y)
 	join(y, x, x)
 	VMOVSHDUP(x, y)
 	join(y, x, x)
-	VMOVSS(x, result())
-	l.end()
+	VMOVSS(x, result(number))
 }
 
-// result is where a function's only result goes. avo's Store would take an old instruction,
+// result is where a function's result with the given number goes. avo's Store would take an old instruction,
 // for which some processors stall while the upper halves of vectors are in use.
-func result() Mem {
-	r, err := ReturnIndex(0).Resolve()
+func result(number int) Mem {
+	r, err := ReturnIndex(number).Resolve()
 	if err != nil {
 		panic(err)
 	}
@@ -166,6 +177,6 @@ func (l *loop) finish64(s []reg.VecVirtual) {
 	x, y := l.fold(s, VADDPD), XMM()
 	VMOVHLPS(x, x, y)
 	VADDSD(y, x, x)
-	VMOVSD(x, result())
+	VMOVSD(x, result(0))
 	l.end()
 }
