@@ -124,11 +124,13 @@ func (e *Engine) complete(param, from int, grad []float32) error {
 	}
 	a.begun = true
 	scale := optim.ClipCoefficient(a.norm, e.cfg.Clip)
+	var pieces []optim.Piece
 	for _, t := range e.tensorsOf[param] {
 		if lo, hi := max(t.from, from), min(t.to, from+len(grad)); lo < hi {
-			e.opt.Update(t.index, lo-t.from, grad[lo-from:hi-from], a.lr, scale)
+			pieces = append(pieces, optim.Piece{Param: t.index, From: lo - t.from, Grad: grad[lo-from : hi-from]})
 		}
 	}
+	e.opt.Update(a.lr, scale, pieces...)
 	return nil
 }
 

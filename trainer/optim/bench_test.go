@@ -38,7 +38,7 @@ func BenchmarkUpdate(b *testing.B) {
 				b.ReportAllocs()
 				for step := 0; b.Loop(); step++ {
 					o.Begin()
-					o.Update(0, 0, grads[step%len(grads)], 1e-3, 1)
+					o.Update(1e-3, 1, Piece{Grad: grads[step%len(grads)]})
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/element")
 			})

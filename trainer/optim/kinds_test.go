@@ -153,3 +153,27 @@ func TestKindsHaveTransformersNames(t *testing.T) {
 		t.Errorf("%d aliases", len(got))
 	}
 }
+
+// TestPiecesAtOnceAreThoseOneByOne has ranges of threads end within pieces.
+func TestPiecesAtOnceAreThoseOneByOne(t *testing.T) {
+	defer simd.SetThreads(0)
+	each(t, func(t *testing.T, c Config, params func() []Param) {
+		big := func() []Param {
+			return append(params(), randomParam(9, 3*grain+77), randomParam(10, grain+5))
+		}
+		simd.SetThreads(1)
+		one, all := big(), big()
+		first, second := newAdamW(t, c, one...), newAdamW(t, c, all...)
+		first.Step(1e-2, 0.5)
+		simd.SetThreads(3)
+		var pieces []Piece
+		for i, p := range all {
+			pieces = append(pieces, Piece{Param: i, Grad: p.Grad})
+		}
+		second.Begin()
+		second.Update(1e-2, 0.5, pieces...)
+		if !slices.Equal(values(one), values(all)) {
+			t.Error("pieces that are updated at once differ from those that are one after the other")
+		}
+	})
+}

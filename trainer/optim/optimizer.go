@@ -171,44 +171,87 @@ const block, grain = 256, 1 << 13
 func (o *Optimizer) Step(lr, gradScale float64) {
 	o.Begin()
 	for i := range o.params {
-		o.Update(i, 0, o.params[i].Grad, lr, gradScale)
+		o.Update(lr, gradScale, Piece{Param: i, Grad: o.params[i].Grad})
 	}
 }
 
 // Begin begins a step, in which Update is called once for each element of each parameter.
 func (o *Optimizer) Begin() { o.t++ }
 
-// Update changes parameter i, in the order given to New, from its gradient times gradScale: all of it, or the
-// elements from one on that there is a gradient of; see Config.Unit.
-func (o *Optimizer) Update(i, from int, grad []float32, lr, gradScale float64) {
-	p := o.params[i]
-	p.Grad, p.from = grad, from
+// Piece is what there is a gradient of at once: all of a parameter, or its elements from one on; see Config.Unit.
+type Piece struct {
+	Param int // in the order given to New
+	From  int // the element that Grad begins with
+	Grad  []float32
+}
+
+// Update changes pieces of parameters from their gradients times gradScale. Several at once take less time than
+// one after the other, since threads wait for each other only at the end.
+func (o *Optimizer) Update(lr, gradScale float64, pieces ...Piece) {
+	if o.config.Unit() == 0 { // each has scratch memory of its own
+		for _, p := range pieces {
+			each := o.begin(p, lr, gradScale)
+			simd.Parallel(each.blocks(), grain/block, each.change)
+		}
+		return
+	}
+	all, total := make([]changes, len(pieces)), 0
+	for i, p := range pieces {
+		all[i] = o.begin(p, lr, gradScale)
+		total += all[i].blocks()
+	}
+	simd.Parallel(total, grain/block, func(lo, hi int) {
+		for i := range all {
+			n := all[i].blocks()
+			if lo < min(n, hi) {
+				all[i].change(lo, min(n, hi))
+			}
+			lo, hi = max(lo-n, 0), max(hi-n, 0)
+		}
+	})
+}
+
+// changes is the update of one piece.
+type changes struct {
+	Piece
+	param  *Param
+	values func(value []float32, lo, hi int)
+	round  rounding
+}
+
+// begin prepares the update of a piece.
+func (o *Optimizer) begin(piece Piece, lr, gradScale float64) changes {
+	p := o.params[piece.Param]
+	p.Grad, p.from = piece.Grad, piece.From
 	s := &step{t: o.t, lr: lr * cmp.Or(p.Rate, 1), scale: gradScale}
 	if p.Decay {
 		s.decay = o.config.WeightDecay
 	}
-	change := o.rule.change(s, &p, o.state[i])
-	n := from + len(grad)
-	round := rounding{}
+	c := changes{Piece: piece, param: &p, values: o.rule.change(s, &p, o.state[piece.Param])}
 	if p.Half != nil {
-		round = newRounding(o.config.Seed, o.t, p.Name)
+		c.round = newRounding(o.config.Seed, o.t, p.Name)
 	}
-	simd.Parallel((len(grad)+block-1)/block, grain/block, func(lo, hi int) {
-		lo, hi = from+lo*block, min(from+hi*block, n)
-		if p.Half == nil {
-			change(p.Value[lo:hi], lo, hi)
-			return
-		}
-		wide := widened.Get().(*[4 * block]float32)
-		defer widened.Put(wide)
-		for ; lo < hi; lo += len(wide) {
-			part := wide[:min(len(wide), hi-lo)]
-			half := p.Half[lo : lo+len(part)]
-			simd.BFloat16ToFloat32(part, half)
-			change(part, lo, lo+len(part))
-			round.store(half, part, lo)
-		}
-	})
+	return c
+}
+
+func (c *changes) blocks() int { return (len(c.Grad) + block - 1) / block }
+
+// change changes blocks [lo, hi) of the piece.
+func (c *changes) change(lo, hi int) {
+	lo, hi = c.From+lo*block, min(c.From+hi*block, c.From+len(c.Grad))
+	if c.param.Half == nil {
+		c.values(c.param.Value[lo:hi], lo, hi)
+		return
+	}
+	wide := widened.Get().(*[4 * block]float32)
+	defer widened.Put(wide)
+	for ; lo < hi; lo += len(wide) {
+		part := wide[:min(len(wide), hi-lo)]
+		half := c.param.Half[lo : lo+len(part)]
+		simd.BFloat16ToFloat32(part, half)
+		c.values(part, lo, lo+len(part))
+		c.round.store(half, part, lo)
+	}
 }
 
 // widened are elements of bfloat16 as an update sees them: too large for a stack, and there are many updates.
