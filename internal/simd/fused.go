@@ -28,10 +28,10 @@ type Moment struct {
 	Max   *float32
 }
 
-// encode stores the moments x, of which the largest magnitude is max.
-func (m *Moment) encode(x []float32, max float32) {
-	*m.Max = max
-	m.Codes.Encode(m.Bytes, x, max)
+// encode stores the moments x, of which the largest magnitude is most.
+func (m *Moment) encode(x []float32, most float32) {
+	*m.Max = most
+	m.Codes.Encode(m.Bytes, x, most)
 }
 
 // Update8 is Update of moments in 8 bits, the first of Codes with a sign, the second without. They are rounded after
