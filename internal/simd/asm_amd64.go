@@ -1371,11 +1371,13 @@ func maxAbsAVX512(x []float32) float32
 //
 //	for i := range 1 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -1386,11 +1388,13 @@ func few1AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *
 //
 //	for i := range 2 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -1401,11 +1405,13 @@ func few2AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *
 //
 //	for i := range 4 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -1416,11 +1422,13 @@ func few4AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *
 //
 //	for i := range 8 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -1431,11 +1439,13 @@ func few8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *
 //
 //	for i := range 1 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -1446,11 +1456,13 @@ func few1BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n 
 //
 //	for i := range 2 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -1461,11 +1473,13 @@ func few2BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n 
 //
 //	for i := range 4 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -1476,11 +1490,13 @@ func few4BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n 
 //
 //	for i := range 8 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -1491,11 +1507,13 @@ func few8BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n 
 //
 //	for i := range 1 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -1506,11 +1524,13 @@ func few1Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n i
 //
 //	for i := range 2 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -1521,11 +1541,13 @@ func few2Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n i
 //
 //	for i := range 4 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -1536,11 +1558,13 @@ func few4Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n i
 //
 //	for i := range 8 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -1551,11 +1575,13 @@ func few8Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n i
 //
 //	for i := range 1 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -1566,11 +1592,13 @@ func few1Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int,
 //
 //	for i := range 2 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -1581,11 +1609,13 @@ func few2Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int,
 //
 //	for i := range 4 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -1596,11 +1626,13 @@ func few4Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int,
 //
 //	for i := range 8 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2004,11 +2036,13 @@ func maxAbsAVX2(x []float32) float32
 //
 //	for i := range 1 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2019,11 +2053,13 @@ func few1AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *fl
 //
 //	for i := range 2 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2034,11 +2070,13 @@ func few2AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *fl
 //
 //	for i := range 4 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2049,11 +2087,13 @@ func few4AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *fl
 //
 //	for i := range 8 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2064,11 +2104,13 @@ func few8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *fl
 //
 //	for i := range 1 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2079,11 +2121,13 @@ func few1BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n in
 //
 //	for i := range 2 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2094,11 +2138,13 @@ func few2BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n in
 //
 //	for i := range 4 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2109,11 +2155,13 @@ func few4BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n in
 //
 //	for i := range 8 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2124,11 +2172,13 @@ func few8BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n in
 //
 //	for i := range 1 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2139,11 +2189,13 @@ func few1Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int
 //
 //	for i := range 2 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2154,11 +2206,13 @@ func few2Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int
 //
 //	for i := range 4 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2169,11 +2223,13 @@ func few4Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int
 //
 //	for i := range 8 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2184,11 +2240,13 @@ func few8Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int
 //
 //	for i := range 1 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2199,11 +2257,13 @@ func few1Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y
 //
 //	for i := range 2 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2214,11 +2274,13 @@ func few2Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y
 //
 //	for i := range 4 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2229,11 +2291,13 @@ func few4Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y
 //
 //	for i := range 8 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //

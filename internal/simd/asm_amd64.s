@@ -16671,28 +16671,45 @@ done:
 	RET
 
 // func few1AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·few1AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	MOVQ w+24(FP), CX
-	MOVQ strideW+32(FP), DX
-	LEAQ (DX)(DX*2), BX
-	LEAQ (BX)(DX*2), SI
-	LEAQ (SI)(DX*2), DI
+// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·few1AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	MOVQ    w+24(FP), CX
+	MOVQ    strideW+32(FP), DX
+	LEAQ    (DX)(DX*2), BX
+	MOVQ    k+0(FP), SI
+	SHLQ    $0x02, SI
+	MOVQ    DX, DI
+	XORQ    R9, R9
+	MOVQ    $0x00000040, R8
+	CMPQ    SI, DX
+	CMOVQEQ R8, DI
+	CMOVQEQ R8, R9
+	LEAQ    (DI)(DI*2), R8
+	TESTQ   R9, R9
+	JZ      block
 
-block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z4, Z4, Z4
-	VPXORD Z6, Z6, Z6
-	VPXORD Z8, Z8, Z8
-	MOVQ   k+0(FP), R8
+silent:
+	CMPQ n+40(FP), $0x04
+	JL   silentend
+	MOVQ k+0(FP), SI
+	MOVQ SI, (SP)
 
-block0by1:
-	SUBQ        $0x00000010, R8
-	JL          block0by1end
+silent0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z8, Z8, Z8
+	MOVQ    (SP), SI
+	MOVQ    $0x00000200, R10
+	CMPQ    SI, R10
+	CMOVQGT R10, SI
+	SUBQ    SI, (SP)
+
+silent0by1:
+	SUBQ        $0x00000010, SI
+	JL          silent0by1end
 	VMOVUPS     (CX), Z1
 	VMOVUPS     (CX)(DX*1), Z3
 	VMOVUPS     (CX)(DX*2), Z5
@@ -16702,22 +16719,17 @@ block0by1:
 	VFMADD231PS Z3, Z0, Z4
 	VFMADD231PS Z5, Z0, Z6
 	VFMADD231PS Z7, Z0, Z8
-	PREFETCHT0  (CX)(DX*4)
-	PREFETCHT0  (CX)(SI*1)
-	PREFETCHT0  (CX)(BX*2)
-	PREFETCHT0  (CX)(DI*1)
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, CX
-	JMP         block0by1
+	JMP         silent0by1
 
-block0by1end:
-	ADDQ        $0x00000010, R8
-	TESTQ       R8, R8
-	JZ          block0whole
-	MOVQ        R8, R9
+silent0by1end:
+	ADDQ        $0x00000010, SI
+	TESTQ       SI, SI
+	JZ          silent0whole
 	MOVL        $0x0000ffff, R10
 	MOVL        $0x00000010, R11
-	SUBL        R9, R11
+	SUBL        SI, R11
 	SHRXL       R11, R10, R10
 	KMOVW       R10, K1
 	VMOVUPS.Z   (CX), K1, Z0
@@ -16733,15 +16745,9 @@ block0by1end:
 	VMOVUPS.Z   (AX), K1, Z1
 	VFMADD231PS Z0, Z1, Z8
 
-block0whole:
-	MOVQ          k+0(FP), R9
-	SUBQ          R8, R9
-	LEAQ          (R9)(R9*1), R8
-	ADDQ          R8, R8
-	SUBQ          R8, CX
-	SUBQ          R8, AX
-	MOVQ          y+48(FP), R8
-	MOVQ          strideY+56(FP), R9
+silent0whole:
+	MOVQ          y+48(FP), SI
+	MOVQ          strideY+56(FP), R10
 	VUNPCKLPS     Z4, Z2, Z0
 	VUNPCKHPS     Z4, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -16755,7 +16761,119 @@ block0whole:
 	VADDPS        Y0, Y3, Y3
 	VEXTRACTF32X4 $0x01, Y3, X0
 	VADDPS        X0, X3, X3
-	VMOVUPS       X3, (R8)
+	VADDPS        (SI), X3, X3
+	VMOVUPS       X3, (SI)
+	CMPQ          (SP), $0x00
+	JG            silent0terms
+	MOVQ          k+0(FP), SI
+	ANDQ          $-16, SI
+	ADDQ          SI, SI
+	ADDQ          SI, SI
+	SUBQ          SI, CX
+	SUBQ          SI, AX
+	ADDQ          SI, SI
+	ADDQ          $0x10, y+48(FP)
+	ADDQ          DX, CX
+	ADDQ          DX, CX
+	ADDQ          DX, CX
+	ADDQ          DX, CX
+	SUBQ          $0x04, n+40(FP)
+	JMP           silent
+
+silentend:
+block:
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	LEAQ 64(R9)(R9*2), R10
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z8, Z8, Z8
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
+
+block0by1:
+	SUBQ        $0x00000010, R11
+	JL          block0by1end
+	VMOVUPS     (CX), Z1
+	VMOVUPS     (CX)(DX*1), Z3
+	VMOVUPS     (CX)(DX*2), Z5
+	VMOVUPS     (CX)(BX*1), Z7
+	VMOVUPS     (AX), Z0
+	VFMADD231PS Z1, Z0, Z2
+	VFMADD231PS Z3, Z0, Z4
+	VFMADD231PS Z5, Z0, Z6
+	VFMADD231PS Z7, Z0, Z8
+	PREFETCHT0  (SI)
+	PREFETCHT0  (SI)(DI*1)
+	PREFETCHT0  (SI)(DI*2)
+	PREFETCHT0  (SI)(R8*1)
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000040, CX
+	ADDQ        R10, SI
+	JMP         block0by1
+
+block0by1end:
+	ADDQ        $0x00000010, R11
+	TESTQ       R11, R11
+	JZ          block0whole
+	MOVL        $0x0000ffff, R12
+	MOVL        $0x00000010, R13
+	SUBL        R11, R13
+	SHRXL       R13, R12, R12
+	KMOVW       R12, K1
+	VMOVUPS.Z   (CX), K1, Z0
+	VMOVUPS.Z   (AX), K1, Z1
+	VFMADD231PS Z0, Z1, Z2
+	VMOVUPS.Z   (CX)(DX*1), K1, Z0
+	VMOVUPS.Z   (AX), K1, Z1
+	VFMADD231PS Z0, Z1, Z4
+	VMOVUPS.Z   (CX)(DX*2), K1, Z0
+	VMOVUPS.Z   (AX), K1, Z1
+	VFMADD231PS Z0, Z1, Z6
+	VMOVUPS.Z   (CX)(BX*1), K1, Z0
+	VMOVUPS.Z   (AX), K1, Z1
+	VFMADD231PS Z0, Z1, Z8
+
+block0whole:
+	MOVQ          y+48(FP), R11
+	MOVQ          strideY+56(FP), R12
+	VUNPCKLPS     Z4, Z2, Z0
+	VUNPCKHPS     Z4, Z2, Z1
+	VADDPS        Z1, Z0, Z0
+	VUNPCKLPS     Z8, Z6, Z1
+	VUNPCKHPS     Z8, Z6, Z3
+	VADDPS        Z3, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z3
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z3, Z3
+	VEXTRACTF64X4 $0x01, Z3, Y0
+	VADDPS        Y0, Y3, Y3
+	VEXTRACTF32X4 $0x01, Y3, X0
+	VADDPS        X0, X3, X3
+	VADDPS        (R11), X3, X3
+	VMOVUPS       X3, (R11)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), SI
+	ANDQ          $-16, SI
+	ADDQ          SI, SI
+	ADDQ          SI, SI
+	SUBQ          SI, CX
+	SUBQ          SI, AX
+	ADDQ          SI, SI
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          DX, CX
 	ADDQ          DX, CX
@@ -16766,10 +16884,21 @@ block0whole:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	MOVQ   k+0(FP), BX
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), BX
+	MOVQ BX, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	MOVQ    (SP), BX
+	MOVQ    $0x00000200, DI
+	CMPQ    BX, DI
+	CMOVQGT DI, BX
+	SUBQ    BX, (SP)
 
 column0by1:
 	SUBQ        $0x00000010, BX
@@ -16777,19 +16906,19 @@ column0by1:
 	VMOVUPS     (CX), Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (CX)(DX*1)
+	PREFETCHT0  (SI)
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, CX
+	ADDQ        R10, SI
 	JMP         column0by1
 
 column0by1end:
 	ADDQ        $0x00000010, BX
 	TESTQ       BX, BX
 	JZ          column0whole
-	MOVQ        BX, SI
 	MOVL        $0x0000ffff, DI
 	MOVL        $0x00000010, R8
-	SUBL        SI, R8
+	SUBL        BX, R8
 	SHRXL       R8, DI, DI
 	KMOVW       DI, K1
 	VMOVUPS.Z   (CX), K1, Z0
@@ -16797,14 +16926,8 @@ column0by1end:
 	VFMADD231PS Z0, Z1, Z2
 
 column0whole:
-	MOVQ          k+0(FP), SI
-	SUBQ          BX, SI
-	LEAQ          (SI)(SI*1), BX
-	ADDQ          BX, BX
-	SUBQ          BX, CX
-	SUBQ          BX, AX
 	MOVQ          y+48(FP), BX
-	MOVQ          strideY+56(FP), SI
+	MOVQ          strideY+56(FP), DI
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -16815,7 +16938,17 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (BX), X1, X1
 	VMOVSS        X1, (BX)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), BX
+	ANDQ          $-16, BX
+	ADDQ          BX, BX
+	ADDQ          BX, BX
+	SUBQ          BX, CX
+	SUBQ          BX, AX
+	ADDQ          BX, BX
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          DX, CX
 	SUBQ          $0x01, n+40(FP)
@@ -16826,31 +16959,52 @@ columnend:
 	RET
 
 // func few2AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·few2AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	MOVQ w+24(FP), DX
-	MOVQ strideW+32(FP), BX
-	LEAQ (BX)(BX*2), SI
-	LEAQ (SI)(BX*2), DI
-	LEAQ (DI)(BX*2), R8
+// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·few2AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	MOVQ    w+24(FP), DX
+	MOVQ    strideW+32(FP), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    k+0(FP), DI
+	SHLQ    $0x02, DI
+	MOVQ    BX, R8
+	XORQ    R10, R10
+	MOVQ    $0x00000040, R9
+	CMPQ    DI, BX
+	CMOVQEQ R9, R8
+	CMOVQEQ R9, R10
+	LEAQ    (R8)(R8*2), R9
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z5, Z5, Z5
-	VPXORD Z8, Z8, Z8
-	VPXORD Z11, Z11, Z11
-	VPXORD Z3, Z3, Z3
-	VPXORD Z6, Z6, Z6
-	VPXORD Z9, Z9, Z9
-	VPXORD Z12, Z12, Z12
-	MOVQ   k+0(FP), R9
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	LEAQ 64(R10)(R10*2), R11
+	MOVQ k+0(FP), R12
+	MOVQ R12, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z12, Z12, Z12
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block0by1:
-	SUBQ        $0x00000010, R9
+	SUBQ        $0x00000010, R12
 	JL          block0by1end
 	VMOVUPS     (DX), Z1
 	VMOVUPS     (DX)(BX*1), Z4
@@ -16861,29 +17015,29 @@ block0by1:
 	VFMADD231PS Z4, Z0, Z5
 	VFMADD231PS Z7, Z0, Z8
 	VFMADD231PS Z10, Z0, Z11
-	PREFETCHT0  (DX)(BX*4)
+	PREFETCHT0  (DI)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z4, Z0, Z6
 	VFMADD231PS Z7, Z0, Z9
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT0  (DX)(DI*1)
-	PREFETCHT0  (DX)(SI*2)
-	PREFETCHT0  (DX)(R8*1)
+	PREFETCHT0  (DI)(R8*1)
+	PREFETCHT0  (DI)(R8*2)
+	PREFETCHT0  (DI)(R9*1)
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, DX
+	ADDQ        R11, DI
 	JMP         block0by1
 
 block0by1end:
-	ADDQ        $0x00000010, R9
-	TESTQ       R9, R9
+	ADDQ        $0x00000010, R12
+	TESTQ       R12, R12
 	JZ          block0whole
-	MOVQ        R9, R10
-	MOVL        $0x0000ffff, R11
-	MOVL        $0x00000010, R12
-	SUBL        R10, R12
-	SHRXL       R12, R11, R11
-	KMOVW       R11, K1
+	MOVL        $0x0000ffff, R13
+	MOVL        $0x00000010, R14
+	SUBL        R12, R14
+	SHRXL       R14, R13, R13
+	KMOVW       R13, K1
 	VMOVUPS.Z   (DX), K1, Z0
 	VMOVUPS.Z   (AX), K1, Z1
 	VFMADD231PS Z0, Z1, Z2
@@ -16906,14 +17060,8 @@ block0by1end:
 	VFMADD231PS Z0, Z1, Z12
 
 block0whole:
-	MOVQ          k+0(FP), R10
-	SUBQ          R9, R10
-	LEAQ          (R10)(R10*1), R9
-	ADDQ          R9, R9
-	SUBQ          R9, DX
-	SUBQ          R9, AX
-	MOVQ          y+48(FP), R9
-	MOVQ          strideY+56(FP), R10
+	MOVQ          y+48(FP), R12
+	MOVQ          strideY+56(FP), R13
 	VUNPCKLPS     Z5, Z2, Z0
 	VUNPCKHPS     Z5, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -16927,8 +17075,9 @@ block0whole:
 	VADDPS        Y0, Y4, Y4
 	VEXTRACTF32X4 $0x01, Y4, X0
 	VADDPS        X0, X4, X4
-	VMOVUPS       X4, (R9)
-	ADDQ          R10, R9
+	VADDPS        (R12), X4, X4
+	VMOVUPS       X4, (R12)
+	ADDQ          R13, R12
 	VUNPCKLPS     Z6, Z3, Z0
 	VUNPCKHPS     Z6, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -16942,7 +17091,17 @@ block0whole:
 	VADDPS        Y0, Y4, Y4
 	VEXTRACTF32X4 $0x01, Y4, X0
 	VADDPS        X0, X4, X4
-	VMOVUPS       X4, (R9)
+	VADDPS        (R12), X4, X4
+	VMOVUPS       X4, (R12)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), DI
+	ANDQ          $-16, DI
+	ADDQ          DI, DI
+	ADDQ          DI, DI
+	SUBQ          DI, DX
+	SUBQ          DI, AX
+	ADDQ          DI, DI
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          BX, DX
 	ADDQ          BX, DX
@@ -16953,11 +17112,22 @@ block0whole:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	MOVQ   k+0(FP), SI
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	MOVQ $0x00000040, R11
+	MOVQ k+0(FP), SI
+	MOVQ SI, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	MOVQ    (SP), SI
+	MOVQ    $0x00000200, R8
+	CMPQ    SI, R8
+	CMOVQGT R8, SI
+	SUBQ    SI, (SP)
 
 column0by1:
 	SUBQ        $0x00000010, SI
@@ -16965,21 +17135,21 @@ column0by1:
 	VMOVUPS     (DX), Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (DX)(BX*1)
+	PREFETCHT0  (DI)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, DX
+	ADDQ        R11, DI
 	JMP         column0by1
 
 column0by1end:
 	ADDQ        $0x00000010, SI
 	TESTQ       SI, SI
 	JZ          column0whole
-	MOVQ        SI, DI
 	MOVL        $0x0000ffff, R8
 	MOVL        $0x00000010, R9
-	SUBL        DI, R9
+	SUBL        SI, R9
 	SHRXL       R9, R8, R8
 	KMOVW       R8, K1
 	VMOVUPS.Z   (DX), K1, Z0
@@ -16989,14 +17159,8 @@ column0by1end:
 	VFMADD231PS Z0, Z1, Z3
 
 column0whole:
-	MOVQ          k+0(FP), DI
-	SUBQ          SI, DI
-	LEAQ          (DI)(DI*1), SI
-	ADDQ          SI, SI
-	SUBQ          SI, DX
-	SUBQ          SI, AX
 	MOVQ          y+48(FP), SI
-	MOVQ          strideY+56(FP), DI
+	MOVQ          strideY+56(FP), R8
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17007,8 +17171,9 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (SI), X1, X1
 	VMOVSS        X1, (SI)
-	ADDQ          DI, SI
+	ADDQ          R8, SI
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17019,7 +17184,17 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (SI), X1, X1
 	VMOVSS        X1, (SI)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), SI
+	ANDQ          $-16, SI
+	ADDQ          SI, SI
+	ADDQ          SI, SI
+	SUBQ          SI, DX
+	SUBQ          SI, AX
+	ADDQ          SI, SI
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          BX, DX
 	SUBQ          $0x01, n+40(FP)
@@ -17030,40 +17205,61 @@ columnend:
 	RET
 
 // func few4AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·few4AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	LEAQ (CX)(CX*2), DX
-	MOVQ w+24(FP), BX
-	MOVQ strideW+32(FP), SI
-	LEAQ (SI)(SI*2), DI
-	LEAQ (DI)(SI*2), R8
-	LEAQ (R8)(SI*2), R9
+// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·few4AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	LEAQ    (CX)(CX*2), DX
+	MOVQ    w+24(FP), BX
+	MOVQ    strideW+32(FP), SI
+	LEAQ    (SI)(SI*2), DI
+	MOVQ    k+0(FP), R8
+	SHLQ    $0x02, R8
+	MOVQ    SI, R9
+	XORQ    R11, R11
+	MOVQ    $0x00000040, R10
+	CMPQ    R8, SI
+	CMOVQEQ R10, R9
+	CMOVQEQ R10, R11
+	LEAQ    (R9)(R9*2), R10
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z7, Z7, Z7
-	VPXORD Z12, Z12, Z12
-	VPXORD Z17, Z17, Z17
-	VPXORD Z3, Z3, Z3
-	VPXORD Z8, Z8, Z8
-	VPXORD Z13, Z13, Z13
-	VPXORD Z18, Z18, Z18
-	VPXORD Z4, Z4, Z4
-	VPXORD Z9, Z9, Z9
-	VPXORD Z14, Z14, Z14
-	VPXORD Z19, Z19, Z19
-	VPXORD Z5, Z5, Z5
-	VPXORD Z10, Z10, Z10
-	VPXORD Z15, Z15, Z15
-	VPXORD Z20, Z20, Z20
-	MOVQ   k+0(FP), R10
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ BX, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	LEAQ 64(R11)(R11*2), R12
+	MOVQ k+0(FP), R13
+	MOVQ R13, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z17, Z17, Z17
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z18, Z18, Z18
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z19, Z19, Z19
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z15, Z15, Z15
+	VPXORD  Z20, Z20, Z20
+	MOVQ    (SP), R13
+	MOVQ    $0x00000200, R14
+	CMPQ    R13, R14
+	CMOVQGT R14, R13
+	SUBQ    R13, (SP)
 
 block0by1:
-	SUBQ        $0x00000010, R10
+	SUBQ        $0x00000010, R13
 	JL          block0by1end
 	VMOVUPS     (BX), Z1
 	VMOVUPS     (BX)(SI*1), Z6
@@ -17074,39 +17270,39 @@ block0by1:
 	VFMADD231PS Z6, Z0, Z7
 	VFMADD231PS Z11, Z0, Z12
 	VFMADD231PS Z16, Z0, Z17
-	PREFETCHT0  (BX)(SI*4)
+	PREFETCHT0  (R8)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z6, Z0, Z8
 	VFMADD231PS Z11, Z0, Z13
 	VFMADD231PS Z16, Z0, Z18
-	PREFETCHT0  (BX)(R8*1)
+	PREFETCHT0  (R8)(R9*1)
 	VMOVUPS     (AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z6, Z0, Z9
 	VFMADD231PS Z11, Z0, Z14
 	VFMADD231PS Z16, Z0, Z19
-	PREFETCHT0  (BX)(DI*2)
+	PREFETCHT0  (R8)(R9*2)
 	VMOVUPS     (AX)(DX*1), Z0
 	VFMADD231PS Z1, Z0, Z5
 	VFMADD231PS Z6, Z0, Z10
 	VFMADD231PS Z11, Z0, Z15
 	VFMADD231PS Z16, Z0, Z20
-	PREFETCHT0  (BX)(R9*1)
+	PREFETCHT0  (R8)(R10*1)
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, BX
+	ADDQ        R12, R8
 	JMP         block0by1
 
 block0by1end:
-	ADDQ        $0x00000010, R10
-	TESTQ       R10, R10
+	ADDQ        $0x00000010, R13
+	TESTQ       R13, R13
 	JZ          block0whole
-	MOVQ        R10, R11
-	MOVL        $0x0000ffff, R12
-	MOVL        $0x00000010, R13
-	SUBL        R11, R13
-	SHRXL       R13, R12, R12
-	KMOVW       R12, K1
+	MOVL        $0x0000ffff, R14
+	MOVL        $0x00000010, R15
+	SUBL        R13, R15
+	SHRXL       R15, R14, R14
+	KMOVW       R14, K1
 	VMOVUPS.Z   (BX), K1, Z0
 	VMOVUPS.Z   (AX), K1, Z1
 	VFMADD231PS Z0, Z1, Z2
@@ -17145,14 +17341,8 @@ block0by1end:
 	VFMADD231PS Z0, Z1, Z20
 
 block0whole:
-	MOVQ          k+0(FP), R11
-	SUBQ          R10, R11
-	LEAQ          (R11)(R11*1), R10
-	ADDQ          R10, R10
-	SUBQ          R10, BX
-	SUBQ          R10, AX
-	MOVQ          y+48(FP), R10
-	MOVQ          strideY+56(FP), R11
+	MOVQ          y+48(FP), R13
+	MOVQ          strideY+56(FP), R14
 	VUNPCKLPS     Z7, Z2, Z0
 	VUNPCKHPS     Z7, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17166,8 +17356,9 @@ block0whole:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
-	ADDQ          R11, R10
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z8, Z3, Z0
 	VUNPCKHPS     Z8, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17181,8 +17372,9 @@ block0whole:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
-	ADDQ          R11, R10
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z9, Z4, Z0
 	VUNPCKHPS     Z9, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17196,8 +17388,9 @@ block0whole:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
-	ADDQ          R11, R10
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z10, Z5, Z0
 	VUNPCKHPS     Z10, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17211,7 +17404,17 @@ block0whole:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), R8
+	ANDQ          $-16, R8
+	ADDQ          R8, R8
+	ADDQ          R8, R8
+	SUBQ          R8, BX
+	SUBQ          R8, AX
+	ADDQ          R8, R8
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          SI, BX
 	ADDQ          SI, BX
@@ -17222,13 +17425,24 @@ block0whole:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	MOVQ   k+0(FP), DI
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ BX, R8
+	ADDQ SI, R8
+	MOVQ $0x00000040, R12
+	MOVQ k+0(FP), DI
+	MOVQ DI, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	MOVQ    (SP), DI
+	MOVQ    $0x00000200, R9
+	CMPQ    DI, R9
+	CMOVQGT R9, DI
+	SUBQ    DI, (SP)
 
 column0by1:
 	SUBQ        $0x00000010, DI
@@ -17236,7 +17450,7 @@ column0by1:
 	VMOVUPS     (BX), Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (BX)(SI*1)
+	PREFETCHT0  (R8)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VMOVUPS     (AX)(CX*2), Z0
@@ -17245,16 +17459,16 @@ column0by1:
 	VFMADD231PS Z1, Z0, Z5
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, BX
+	ADDQ        R12, R8
 	JMP         column0by1
 
 column0by1end:
 	ADDQ        $0x00000010, DI
 	TESTQ       DI, DI
 	JZ          column0whole
-	MOVQ        DI, R8
 	MOVL        $0x0000ffff, R9
 	MOVL        $0x00000010, R10
-	SUBL        R8, R10
+	SUBL        DI, R10
 	SHRXL       R10, R9, R9
 	KMOVW       R9, K1
 	VMOVUPS.Z   (BX), K1, Z0
@@ -17268,14 +17482,8 @@ column0by1end:
 	VFMADD231PS Z0, Z1, Z5
 
 column0whole:
-	MOVQ          k+0(FP), R8
-	SUBQ          DI, R8
-	LEAQ          (R8)(R8*1), DI
-	ADDQ          DI, DI
-	SUBQ          DI, BX
-	SUBQ          DI, AX
 	MOVQ          y+48(FP), DI
-	MOVQ          strideY+56(FP), R8
+	MOVQ          strideY+56(FP), R9
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17286,8 +17494,9 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R8, DI
+	ADDQ          R9, DI
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17298,8 +17507,9 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R8, DI
+	ADDQ          R9, DI
 	VUNPCKLPS     Z4, Z4, Z0
 	VUNPCKHPS     Z4, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17310,8 +17520,9 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R8, DI
+	ADDQ          R9, DI
 	VUNPCKLPS     Z5, Z5, Z0
 	VUNPCKHPS     Z5, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17322,7 +17533,17 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), DI
+	ANDQ          $-16, DI
+	ADDQ          DI, DI
+	ADDQ          DI, DI
+	SUBQ          DI, BX
+	SUBQ          DI, AX
+	ADDQ          DI, DI
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          SI, BX
 	SUBQ          $0x01, n+40(FP)
@@ -17333,51 +17554,71 @@ columnend:
 	RET
 
 // func few8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·few8AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	LEAQ (CX)(CX*2), DX
-	LEAQ (DX)(CX*2), BX
-	LEAQ (BX)(CX*2), SI
-	MOVQ w+24(FP), DI
-	MOVQ strideW+32(FP), R8
-	LEAQ (R8)(R8*2), R9
+// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·few8AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	LEAQ    (CX)(CX*2), DX
+	LEAQ    (DX)(CX*2), BX
+	LEAQ    (BX)(CX*2), SI
+	MOVQ    w+24(FP), DI
+	MOVQ    strideW+32(FP), R8
+	MOVQ    k+0(FP), R9
+	SHLQ    $0x02, R9
+	MOVQ    R8, R10
+	XORQ    R11, R11
+	MOVQ    $0x00000040, R12
+	CMPQ    R9, R8
+	CMOVQEQ R12, R10
+	CMOVQEQ R12, R11
+	LEAQ    (R10)(R10*2), R9
 
 block:
-	CMPQ   n+40(FP), $0x02
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z11, Z11, Z11
-	VPXORD Z3, Z3, Z3
-	VPXORD Z12, Z12, Z12
-	VPXORD Z4, Z4, Z4
-	VPXORD Z13, Z13, Z13
-	VPXORD Z5, Z5, Z5
-	VPXORD Z14, Z14, Z14
-	VPXORD Z6, Z6, Z6
-	VPXORD Z15, Z15, Z15
-	VPXORD Z7, Z7, Z7
-	VPXORD Z16, Z16, Z16
-	VPXORD Z8, Z8, Z8
-	VPXORD Z17, Z17, Z17
-	VPXORD Z9, Z9, Z9
-	VPXORD Z18, Z18, Z18
-	MOVQ   k+0(FP), R10
+	CMPQ n+40(FP), $0x02
+	JL   blockend
+	MOVQ DI, R9
+	ADDQ R8, R9
+	ADDQ R8, R9
+	LEAQ 64(R11), R12
+	MOVQ k+0(FP), R13
+	MOVQ R13, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z15, Z15, Z15
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z16, Z16, Z16
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z17, Z17, Z17
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z18, Z18, Z18
+	MOVQ    (SP), R13
+	MOVQ    $0x00000200, R14
+	CMPQ    R13, R14
+	CMOVQGT R14, R13
+	SUBQ    R13, (SP)
 
 block0by1:
-	SUBQ        $0x00000010, R10
+	SUBQ        $0x00000010, R13
 	JL          block0by1end
 	VMOVUPS     (DI), Z1
 	VMOVUPS     (DI)(R8*1), Z10
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	VFMADD231PS Z10, Z0, Z11
-	PREFETCHT0  (DI)(R8*2)
+	PREFETCHT0  (R9)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT0  (DI)(R9*1)
+	PREFETCHT0  (R9)(R10*1)
 	VMOVUPS     (AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z10, Z0, Z13
@@ -17398,18 +17639,18 @@ block0by1:
 	VFMADD231PS Z10, Z0, Z18
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, DI
+	ADDQ        R12, R9
 	JMP         block0by1
 
 block0by1end:
-	ADDQ        $0x00000010, R10
-	TESTQ       R10, R10
+	ADDQ        $0x00000010, R13
+	TESTQ       R13, R13
 	JZ          block0whole
-	MOVQ        R10, R11
-	MOVL        $0x0000ffff, R12
-	MOVL        $0x00000010, R13
-	SUBL        R11, R13
-	SHRXL       R13, R12, R12
-	KMOVW       R12, K1
+	MOVL        $0x0000ffff, R14
+	MOVL        $0x00000010, R15
+	SUBL        R13, R15
+	SHRXL       R15, R14, R14
+	KMOVW       R14, K1
 	VMOVUPS.Z   (DI), K1, Z0
 	VMOVUPS.Z   (AX), K1, Z1
 	VFMADD231PS Z0, Z1, Z2
@@ -17446,14 +17687,8 @@ block0by1end:
 	VFMADD231PS Z0, Z1, Z18
 
 block0whole:
-	MOVQ          k+0(FP), R11
-	SUBQ          R10, R11
-	LEAQ          (R11)(R11*1), R10
-	ADDQ          R10, R10
-	SUBQ          R10, DI
-	SUBQ          R10, AX
-	MOVQ          y+48(FP), R10
-	MOVQ          strideY+56(FP), R11
+	MOVQ          y+48(FP), R13
+	MOVQ          strideY+56(FP), R14
 	VUNPCKLPS     Z11, Z2, Z0
 	VUNPCKHPS     Z11, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17464,8 +17699,10 @@ block0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z12, Z3, Z0
 	VUNPCKHPS     Z12, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17476,8 +17713,10 @@ block0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z13, Z4, Z0
 	VUNPCKHPS     Z13, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17488,8 +17727,10 @@ block0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z14, Z5, Z0
 	VUNPCKHPS     Z14, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17500,8 +17741,10 @@ block0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z15, Z6, Z0
 	VUNPCKHPS     Z15, Z6, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17512,8 +17755,10 @@ block0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z16, Z7, Z0
 	VUNPCKHPS     Z16, Z7, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17524,8 +17769,10 @@ block0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z17, Z8, Z0
 	VUNPCKHPS     Z17, Z8, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17536,8 +17783,10 @@ block0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z18, Z9, Z0
 	VUNPCKHPS     Z18, Z9, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17548,7 +17797,18 @@ block0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), R9
+	ANDQ          $-16, R9
+	ADDQ          R9, R9
+	ADDQ          R9, R9
+	SUBQ          R9, DI
+	SUBQ          R9, AX
+	ADDQ          R9, R9
 	ADDQ          $0x08, y+48(FP)
 	ADDQ          R8, DI
 	ADDQ          R8, DI
@@ -17557,25 +17817,36 @@ block0whole:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	MOVQ   k+0(FP), R9
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ DI, R9
+	ADDQ R8, R9
+	MOVQ $0x00000040, R12
+	MOVQ k+0(FP), R10
+	MOVQ R10, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	MOVQ    (SP), R10
+	MOVQ    $0x00000200, R11
+	CMPQ    R10, R11
+	CMOVQGT R11, R10
+	SUBQ    R10, (SP)
 
 column0by1:
-	SUBQ        $0x00000010, R9
+	SUBQ        $0x00000010, R10
 	JL          column0by1end
 	VMOVUPS     (DI), Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (DI)(R8*1)
+	PREFETCHT0  (R9)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VMOVUPS     (AX)(CX*2), Z0
@@ -17592,17 +17863,17 @@ column0by1:
 	VFMADD231PS Z1, Z0, Z9
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, DI
+	ADDQ        R12, R9
 	JMP         column0by1
 
 column0by1end:
-	ADDQ        $0x00000010, R9
-	TESTQ       R9, R9
+	ADDQ        $0x00000010, R10
+	TESTQ       R10, R10
 	JZ          column0whole
-	MOVQ        R9, R10
 	MOVL        $0x0000ffff, R11
-	MOVL        $0x00000010, R12
-	SUBL        R10, R12
-	SHRXL       R12, R11, R11
+	MOVL        $0x00000010, R13
+	SUBL        R10, R13
+	SHRXL       R13, R11, R11
 	KMOVW       R11, K1
 	VMOVUPS.Z   (DI), K1, Z0
 	VMOVUPS.Z   (AX), K1, Z1
@@ -17623,14 +17894,8 @@ column0by1end:
 	VFMADD231PS Z0, Z1, Z9
 
 column0whole:
-	MOVQ          k+0(FP), R10
-	SUBQ          R9, R10
-	LEAQ          (R10)(R10*1), R9
-	ADDQ          R9, R9
-	SUBQ          R9, DI
-	SUBQ          R9, AX
-	MOVQ          y+48(FP), R9
-	MOVQ          strideY+56(FP), R10
+	MOVQ          y+48(FP), R10
+	MOVQ          strideY+56(FP), R11
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17641,8 +17906,9 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17653,8 +17919,9 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z4, Z4, Z0
 	VUNPCKHPS     Z4, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17665,8 +17932,9 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z5, Z5, Z0
 	VUNPCKHPS     Z5, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17677,8 +17945,9 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z6, Z6, Z0
 	VUNPCKHPS     Z6, Z6, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17689,8 +17958,9 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z7, Z7, Z0
 	VUNPCKHPS     Z7, Z7, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17701,8 +17971,9 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z8, Z8, Z0
 	VUNPCKHPS     Z8, Z8, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17713,8 +17984,9 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z9, Z9, Z0
 	VUNPCKHPS     Z9, Z9, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17725,7 +17997,17 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), R9
+	ANDQ          $-16, R9
+	ADDQ          R9, R9
+	ADDQ          R9, R9
+	SUBQ          R9, DI
+	SUBQ          R9, AX
+	ADDQ          R9, R9
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          R8, DI
 	SUBQ          $0x01, n+40(FP)
@@ -17736,27 +18018,48 @@ columnend:
 	RET
 
 // func few1BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, MMX+
-TEXT ·few1BFloat16AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	MOVQ w+24(FP), CX
-	MOVQ strideW+32(FP), DX
-	LEAQ (DX)(DX*2), BX
-	LEAQ (BX)(DX*2), SI
-	LEAQ (SI)(DX*2), DI
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·few1BFloat16AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	MOVQ    w+24(FP), CX
+	MOVQ    strideW+32(FP), DX
+	LEAQ    (DX)(DX*2), BX
+	MOVQ    k+0(FP), SI
+	SHLQ    $0x01, SI
+	MOVQ    DX, DI
+	XORQ    R9, R9
+	MOVQ    $0x00000040, R8
+	CMPQ    SI, DX
+	CMOVQEQ R8, DI
+	CMOVQEQ R8, R9
+	LEAQ    (DI)(DI*2), R8
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z4, Z4, Z4
-	VPXORD Z6, Z6, Z6
-	VPXORD Z8, Z8, Z8
-	MOVQ   k+0(FP), R8
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	LEAQ 64(R9)(R9*2), R10
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z8, Z8, Z8
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
 
 block0by2:
-	SUBQ        $0x00000020, R8
+	SUBQ        $0x00000020, R11
 	JL          block0by2end
 	VPMOVZXWD   (CX), Z1
 	VPSLLD      $0x10, Z1, Z1
@@ -17771,8 +18074,8 @@ block0by2:
 	VFMADD231PS Z3, Z0, Z4
 	VFMADD231PS Z5, Z0, Z6
 	VFMADD231PS Z7, Z0, Z8
-	PREFETCHT0  (CX)(DX*4)
-	PREFETCHT0  (CX)(SI*1)
+	PREFETCHT0  (SI)
+	PREFETCHT0  (SI)(DI*1)
 	VPMOVZXWD   32(CX), Z1
 	VPSLLD      $0x10, Z1, Z1
 	VPMOVZXWD   32(CX)(DX*1), Z3
@@ -17786,17 +18089,18 @@ block0by2:
 	VFMADD231PS Z3, Z0, Z4
 	VFMADD231PS Z5, Z0, Z6
 	VFMADD231PS Z7, Z0, Z8
-	PREFETCHT0  (CX)(BX*2)
-	PREFETCHT0  (CX)(DI*1)
+	PREFETCHT0  (SI)(DI*2)
+	PREFETCHT0  (SI)(R8*1)
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, CX
+	ADDQ        R10, SI
 	JMP         block0by2
 
 block0by2end:
-	ADDQ $0x00000020, R8
+	ADDQ $0x00000020, R11
 
 block0by1:
-	SUBQ        $0x00000010, R8
+	SUBQ        $0x00000010, R11
 	JL          block0by1end
 	VPMOVZXWD   (CX), Z1
 	VPSLLD      $0x10, Z1, Z1
@@ -17816,15 +18120,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R8
-	MOVQ          k+0(FP), R9
-	SUBQ          R8, R9
-	LEAQ          (R9)(R9*1), R8
-	SUBQ          R8, CX
-	ADDQ          R8, R8
-	SUBQ          R8, AX
-	MOVQ          y+48(FP), R8
-	MOVQ          strideY+56(FP), R9
+	ADDQ          $0x00000010, R11
+	MOVQ          y+48(FP), R11
+	MOVQ          strideY+56(FP), R12
 	VUNPCKLPS     Z4, Z2, Z0
 	VUNPCKHPS     Z4, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17838,7 +18136,17 @@ block0by1end:
 	VADDPS        Y0, Y3, Y3
 	VEXTRACTF32X4 $0x01, Y3, X0
 	VADDPS        X0, X3, X3
-	VMOVUPS       X3, (R8)
+	VADDPS        (R11), X3, X3
+	VMOVUPS       X3, (R11)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), SI
+	ANDQ          $-16, SI
+	ADDQ          SI, SI
+	SUBQ          SI, CX
+	ADDQ          SI, SI
+	SUBQ          SI, AX
+	ADDQ          SI, SI
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          DX, CX
 	ADDQ          DX, CX
@@ -17849,10 +18157,21 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	MOVQ   k+0(FP), BX
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), BX
+	MOVQ BX, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	MOVQ    (SP), BX
+	MOVQ    $0x00000200, DI
+	CMPQ    BX, DI
+	CMOVQGT DI, BX
+	SUBQ    BX, (SP)
 
 column0by2:
 	SUBQ        $0x00000020, BX
@@ -17861,13 +18180,14 @@ column0by2:
 	VPSLLD      $0x10, Z1, Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (CX)(DX*1)
+	PREFETCHT0  (SI)
 	VPMOVZXWD   32(CX), Z1
 	VPSLLD      $0x10, Z1, Z1
 	VMOVUPS     64(AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, CX
+	ADDQ        R10, SI
 	JMP         column0by2
 
 column0by2end:
@@ -17886,14 +18206,8 @@ column0by1:
 
 column0by1end:
 	ADDQ          $0x00000010, BX
-	MOVQ          k+0(FP), SI
-	SUBQ          BX, SI
-	LEAQ          (SI)(SI*1), BX
-	SUBQ          BX, CX
-	ADDQ          BX, BX
-	SUBQ          BX, AX
 	MOVQ          y+48(FP), BX
-	MOVQ          strideY+56(FP), SI
+	MOVQ          strideY+56(FP), DI
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17904,7 +18218,17 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (BX), X1, X1
 	VMOVSS        X1, (BX)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), BX
+	ANDQ          $-16, BX
+	ADDQ          BX, BX
+	SUBQ          BX, CX
+	ADDQ          BX, BX
+	SUBQ          BX, AX
+	ADDQ          BX, BX
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          DX, CX
 	SUBQ          $0x01, n+40(FP)
@@ -17915,31 +18239,52 @@ columnend:
 	RET
 
 // func few2BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, MMX+
-TEXT ·few2BFloat16AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	MOVQ w+24(FP), DX
-	MOVQ strideW+32(FP), BX
-	LEAQ (BX)(BX*2), SI
-	LEAQ (SI)(BX*2), DI
-	LEAQ (DI)(BX*2), R8
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·few2BFloat16AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	MOVQ    w+24(FP), DX
+	MOVQ    strideW+32(FP), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    k+0(FP), DI
+	SHLQ    $0x01, DI
+	MOVQ    BX, R8
+	XORQ    R10, R10
+	MOVQ    $0x00000040, R9
+	CMPQ    DI, BX
+	CMOVQEQ R9, R8
+	CMOVQEQ R9, R10
+	LEAQ    (R8)(R8*2), R9
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z5, Z5, Z5
-	VPXORD Z8, Z8, Z8
-	VPXORD Z11, Z11, Z11
-	VPXORD Z3, Z3, Z3
-	VPXORD Z6, Z6, Z6
-	VPXORD Z9, Z9, Z9
-	VPXORD Z12, Z12, Z12
-	MOVQ   k+0(FP), R9
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	LEAQ 64(R10)(R10*2), R11
+	MOVQ k+0(FP), R12
+	MOVQ R12, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z12, Z12, Z12
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block0by2:
-	SUBQ        $0x00000020, R9
+	SUBQ        $0x00000020, R12
 	JL          block0by2end
 	VPMOVZXWD   (DX), Z1
 	VPSLLD      $0x10, Z1, Z1
@@ -17954,13 +18299,13 @@ block0by2:
 	VFMADD231PS Z4, Z0, Z5
 	VFMADD231PS Z7, Z0, Z8
 	VFMADD231PS Z10, Z0, Z11
-	PREFETCHT0  (DX)(BX*4)
+	PREFETCHT0  (DI)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z4, Z0, Z6
 	VFMADD231PS Z7, Z0, Z9
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT0  (DX)(DI*1)
+	PREFETCHT0  (DI)(R8*1)
 	VPMOVZXWD   32(DX), Z1
 	VPSLLD      $0x10, Z1, Z1
 	VPMOVZXWD   32(DX)(BX*1), Z4
@@ -17979,17 +18324,18 @@ block0by2:
 	VFMADD231PS Z4, Z0, Z6
 	VFMADD231PS Z7, Z0, Z9
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT0  (DX)(SI*2)
-	PREFETCHT0  (DX)(R8*1)
+	PREFETCHT0  (DI)(R8*2)
+	PREFETCHT0  (DI)(R9*1)
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, DX
+	ADDQ        R11, DI
 	JMP         block0by2
 
 block0by2end:
-	ADDQ $0x00000020, R9
+	ADDQ $0x00000020, R12
 
 block0by1:
-	SUBQ        $0x00000010, R9
+	SUBQ        $0x00000010, R12
 	JL          block0by1end
 	VPMOVZXWD   (DX), Z1
 	VPSLLD      $0x10, Z1, Z1
@@ -18014,15 +18360,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R9
-	MOVQ          k+0(FP), R10
-	SUBQ          R9, R10
-	LEAQ          (R10)(R10*1), R9
-	SUBQ          R9, DX
-	ADDQ          R9, R9
-	SUBQ          R9, AX
-	MOVQ          y+48(FP), R9
-	MOVQ          strideY+56(FP), R10
+	ADDQ          $0x00000010, R12
+	MOVQ          y+48(FP), R12
+	MOVQ          strideY+56(FP), R13
 	VUNPCKLPS     Z5, Z2, Z0
 	VUNPCKHPS     Z5, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18036,8 +18376,9 @@ block0by1end:
 	VADDPS        Y0, Y4, Y4
 	VEXTRACTF32X4 $0x01, Y4, X0
 	VADDPS        X0, X4, X4
-	VMOVUPS       X4, (R9)
-	ADDQ          R10, R9
+	VADDPS        (R12), X4, X4
+	VMOVUPS       X4, (R12)
+	ADDQ          R13, R12
 	VUNPCKLPS     Z6, Z3, Z0
 	VUNPCKHPS     Z6, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18051,7 +18392,17 @@ block0by1end:
 	VADDPS        Y0, Y4, Y4
 	VEXTRACTF32X4 $0x01, Y4, X0
 	VADDPS        X0, X4, X4
-	VMOVUPS       X4, (R9)
+	VADDPS        (R12), X4, X4
+	VMOVUPS       X4, (R12)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), DI
+	ANDQ          $-16, DI
+	ADDQ          DI, DI
+	SUBQ          DI, DX
+	ADDQ          DI, DI
+	SUBQ          DI, AX
+	ADDQ          DI, DI
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          BX, DX
 	ADDQ          BX, DX
@@ -18062,11 +18413,22 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	MOVQ   k+0(FP), SI
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	MOVQ $0x00000040, R11
+	MOVQ k+0(FP), SI
+	MOVQ SI, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	MOVQ    (SP), SI
+	MOVQ    $0x00000200, R8
+	CMPQ    SI, R8
+	CMOVQGT R8, SI
+	SUBQ    SI, (SP)
 
 column0by2:
 	SUBQ        $0x00000020, SI
@@ -18075,7 +18437,7 @@ column0by2:
 	VPSLLD      $0x10, Z1, Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (DX)(BX*1)
+	PREFETCHT0  (DI)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VPMOVZXWD   32(DX), Z1
@@ -18086,6 +18448,7 @@ column0by2:
 	VFMADD231PS Z1, Z0, Z3
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, DX
+	ADDQ        R11, DI
 	JMP         column0by2
 
 column0by2end:
@@ -18106,14 +18469,8 @@ column0by1:
 
 column0by1end:
 	ADDQ          $0x00000010, SI
-	MOVQ          k+0(FP), DI
-	SUBQ          SI, DI
-	LEAQ          (DI)(DI*1), SI
-	SUBQ          SI, DX
-	ADDQ          SI, SI
-	SUBQ          SI, AX
 	MOVQ          y+48(FP), SI
-	MOVQ          strideY+56(FP), DI
+	MOVQ          strideY+56(FP), R8
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18124,8 +18481,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (SI), X1, X1
 	VMOVSS        X1, (SI)
-	ADDQ          DI, SI
+	ADDQ          R8, SI
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18136,7 +18494,17 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (SI), X1, X1
 	VMOVSS        X1, (SI)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), SI
+	ANDQ          $-16, SI
+	ADDQ          SI, SI
+	SUBQ          SI, DX
+	ADDQ          SI, SI
+	SUBQ          SI, AX
+	ADDQ          SI, SI
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          BX, DX
 	SUBQ          $0x01, n+40(FP)
@@ -18147,40 +18515,61 @@ columnend:
 	RET
 
 // func few4BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, MMX+
-TEXT ·few4BFloat16AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	LEAQ (CX)(CX*2), DX
-	MOVQ w+24(FP), BX
-	MOVQ strideW+32(FP), SI
-	LEAQ (SI)(SI*2), DI
-	LEAQ (DI)(SI*2), R8
-	LEAQ (R8)(SI*2), R9
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·few4BFloat16AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	LEAQ    (CX)(CX*2), DX
+	MOVQ    w+24(FP), BX
+	MOVQ    strideW+32(FP), SI
+	LEAQ    (SI)(SI*2), DI
+	MOVQ    k+0(FP), R8
+	SHLQ    $0x01, R8
+	MOVQ    SI, R9
+	XORQ    R11, R11
+	MOVQ    $0x00000040, R10
+	CMPQ    R8, SI
+	CMOVQEQ R10, R9
+	CMOVQEQ R10, R11
+	LEAQ    (R9)(R9*2), R10
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z7, Z7, Z7
-	VPXORD Z12, Z12, Z12
-	VPXORD Z17, Z17, Z17
-	VPXORD Z3, Z3, Z3
-	VPXORD Z8, Z8, Z8
-	VPXORD Z13, Z13, Z13
-	VPXORD Z18, Z18, Z18
-	VPXORD Z4, Z4, Z4
-	VPXORD Z9, Z9, Z9
-	VPXORD Z14, Z14, Z14
-	VPXORD Z19, Z19, Z19
-	VPXORD Z5, Z5, Z5
-	VPXORD Z10, Z10, Z10
-	VPXORD Z15, Z15, Z15
-	VPXORD Z20, Z20, Z20
-	MOVQ   k+0(FP), R10
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ BX, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	LEAQ 64(R11)(R11*2), R12
+	MOVQ k+0(FP), R13
+	MOVQ R13, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z17, Z17, Z17
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z18, Z18, Z18
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z19, Z19, Z19
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z15, Z15, Z15
+	VPXORD  Z20, Z20, Z20
+	MOVQ    (SP), R13
+	MOVQ    $0x00000200, R14
+	CMPQ    R13, R14
+	CMOVQGT R14, R13
+	SUBQ    R13, (SP)
 
 block0by2:
-	SUBQ        $0x00000020, R10
+	SUBQ        $0x00000020, R13
 	JL          block0by2end
 	VPMOVZXWD   (BX), Z1
 	VPSLLD      $0x10, Z1, Z1
@@ -18195,13 +18584,13 @@ block0by2:
 	VFMADD231PS Z6, Z0, Z7
 	VFMADD231PS Z11, Z0, Z12
 	VFMADD231PS Z16, Z0, Z17
-	PREFETCHT0  (BX)(SI*4)
+	PREFETCHT0  (R8)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z6, Z0, Z8
 	VFMADD231PS Z11, Z0, Z13
 	VFMADD231PS Z16, Z0, Z18
-	PREFETCHT0  (BX)(R8*1)
+	PREFETCHT0  (R8)(R9*1)
 	VMOVUPS     (AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z6, Z0, Z9
@@ -18235,22 +18624,23 @@ block0by2:
 	VFMADD231PS Z6, Z0, Z9
 	VFMADD231PS Z11, Z0, Z14
 	VFMADD231PS Z16, Z0, Z19
-	PREFETCHT0  (BX)(DI*2)
+	PREFETCHT0  (R8)(R9*2)
 	VMOVUPS     64(AX)(DX*1), Z0
 	VFMADD231PS Z1, Z0, Z5
 	VFMADD231PS Z6, Z0, Z10
 	VFMADD231PS Z11, Z0, Z15
 	VFMADD231PS Z16, Z0, Z20
-	PREFETCHT0  (BX)(R9*1)
+	PREFETCHT0  (R8)(R10*1)
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, BX
+	ADDQ        R12, R8
 	JMP         block0by2
 
 block0by2end:
-	ADDQ $0x00000020, R10
+	ADDQ $0x00000020, R13
 
 block0by1:
-	SUBQ        $0x00000010, R10
+	SUBQ        $0x00000010, R13
 	JL          block0by1end
 	VPMOVZXWD   (BX), Z1
 	VPSLLD      $0x10, Z1, Z1
@@ -18285,15 +18675,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R10
-	MOVQ          k+0(FP), R11
-	SUBQ          R10, R11
-	LEAQ          (R11)(R11*1), R10
-	SUBQ          R10, BX
-	ADDQ          R10, R10
-	SUBQ          R10, AX
-	MOVQ          y+48(FP), R10
-	MOVQ          strideY+56(FP), R11
+	ADDQ          $0x00000010, R13
+	MOVQ          y+48(FP), R13
+	MOVQ          strideY+56(FP), R14
 	VUNPCKLPS     Z7, Z2, Z0
 	VUNPCKHPS     Z7, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18307,8 +18691,9 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
-	ADDQ          R11, R10
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z8, Z3, Z0
 	VUNPCKHPS     Z8, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18322,8 +18707,9 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
-	ADDQ          R11, R10
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z9, Z4, Z0
 	VUNPCKHPS     Z9, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18337,8 +18723,9 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
-	ADDQ          R11, R10
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z10, Z5, Z0
 	VUNPCKHPS     Z10, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18352,7 +18739,17 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), R8
+	ANDQ          $-16, R8
+	ADDQ          R8, R8
+	SUBQ          R8, BX
+	ADDQ          R8, R8
+	SUBQ          R8, AX
+	ADDQ          R8, R8
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          SI, BX
 	ADDQ          SI, BX
@@ -18363,13 +18760,24 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	MOVQ   k+0(FP), DI
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ BX, R8
+	ADDQ SI, R8
+	MOVQ $0x00000040, R12
+	MOVQ k+0(FP), DI
+	MOVQ DI, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	MOVQ    (SP), DI
+	MOVQ    $0x00000200, R9
+	CMPQ    DI, R9
+	CMOVQGT R9, DI
+	SUBQ    DI, (SP)
 
 column0by2:
 	SUBQ        $0x00000020, DI
@@ -18378,7 +18786,7 @@ column0by2:
 	VPSLLD      $0x10, Z1, Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (BX)(SI*1)
+	PREFETCHT0  (R8)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VMOVUPS     (AX)(CX*2), Z0
@@ -18397,6 +18805,7 @@ column0by2:
 	VFMADD231PS Z1, Z0, Z5
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, BX
+	ADDQ        R12, R8
 	JMP         column0by2
 
 column0by2end:
@@ -18421,14 +18830,8 @@ column0by1:
 
 column0by1end:
 	ADDQ          $0x00000010, DI
-	MOVQ          k+0(FP), R8
-	SUBQ          DI, R8
-	LEAQ          (R8)(R8*1), DI
-	SUBQ          DI, BX
-	ADDQ          DI, DI
-	SUBQ          DI, AX
 	MOVQ          y+48(FP), DI
-	MOVQ          strideY+56(FP), R8
+	MOVQ          strideY+56(FP), R9
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18439,8 +18842,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R8, DI
+	ADDQ          R9, DI
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18451,8 +18855,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R8, DI
+	ADDQ          R9, DI
 	VUNPCKLPS     Z4, Z4, Z0
 	VUNPCKHPS     Z4, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18463,8 +18868,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R8, DI
+	ADDQ          R9, DI
 	VUNPCKLPS     Z5, Z5, Z0
 	VUNPCKHPS     Z5, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18475,7 +18881,17 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), DI
+	ANDQ          $-16, DI
+	ADDQ          DI, DI
+	SUBQ          DI, BX
+	ADDQ          DI, DI
+	SUBQ          DI, AX
+	ADDQ          DI, DI
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          SI, BX
 	SUBQ          $0x01, n+40(FP)
@@ -18486,40 +18902,60 @@ columnend:
 	RET
 
 // func few8BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, MMX+
-TEXT ·few8BFloat16AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	LEAQ (CX)(CX*2), DX
-	LEAQ (DX)(CX*2), BX
-	LEAQ (BX)(CX*2), SI
-	MOVQ w+24(FP), DI
-	MOVQ strideW+32(FP), R8
-	LEAQ (R8)(R8*2), R9
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·few8BFloat16AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	LEAQ    (CX)(CX*2), DX
+	LEAQ    (DX)(CX*2), BX
+	LEAQ    (BX)(CX*2), SI
+	MOVQ    w+24(FP), DI
+	MOVQ    strideW+32(FP), R8
+	MOVQ    k+0(FP), R9
+	SHLQ    $0x01, R9
+	MOVQ    R8, R10
+	XORQ    R11, R11
+	MOVQ    $0x00000040, R12
+	CMPQ    R9, R8
+	CMOVQEQ R12, R10
+	CMOVQEQ R12, R11
+	LEAQ    (R10)(R10*2), R9
 
 block:
-	CMPQ   n+40(FP), $0x02
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z11, Z11, Z11
-	VPXORD Z3, Z3, Z3
-	VPXORD Z12, Z12, Z12
-	VPXORD Z4, Z4, Z4
-	VPXORD Z13, Z13, Z13
-	VPXORD Z5, Z5, Z5
-	VPXORD Z14, Z14, Z14
-	VPXORD Z6, Z6, Z6
-	VPXORD Z15, Z15, Z15
-	VPXORD Z7, Z7, Z7
-	VPXORD Z16, Z16, Z16
-	VPXORD Z8, Z8, Z8
-	VPXORD Z17, Z17, Z17
-	VPXORD Z9, Z9, Z9
-	VPXORD Z18, Z18, Z18
-	MOVQ   k+0(FP), R10
+	CMPQ n+40(FP), $0x02
+	JL   blockend
+	MOVQ DI, R9
+	ADDQ R8, R9
+	ADDQ R8, R9
+	LEAQ 64(R11), R12
+	MOVQ k+0(FP), R13
+	MOVQ R13, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z15, Z15, Z15
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z16, Z16, Z16
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z17, Z17, Z17
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z18, Z18, Z18
+	MOVQ    (SP), R13
+	MOVQ    $0x00000200, R14
+	CMPQ    R13, R14
+	CMOVQGT R14, R13
+	SUBQ    R13, (SP)
 
 block0by2:
-	SUBQ        $0x00000020, R10
+	SUBQ        $0x00000020, R13
 	JL          block0by2end
 	VPMOVZXWD   (DI), Z1
 	VPSLLD      $0x10, Z1, Z1
@@ -18528,7 +18964,7 @@ block0by2:
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	VFMADD231PS Z10, Z0, Z11
-	PREFETCHT0  (DI)(R8*2)
+	PREFETCHT0  (R9)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z10, Z0, Z12
@@ -18560,7 +18996,7 @@ block0by2:
 	VMOVUPS     64(AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT0  (DI)(R9*1)
+	PREFETCHT0  (R9)(R10*1)
 	VMOVUPS     64(AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z10, Z0, Z13
@@ -18581,13 +19017,14 @@ block0by2:
 	VFMADD231PS Z10, Z0, Z18
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, DI
+	ADDQ        R12, R9
 	JMP         block0by2
 
 block0by2end:
-	ADDQ $0x00000020, R10
+	ADDQ $0x00000020, R13
 
 block0by1:
-	SUBQ        $0x00000010, R10
+	SUBQ        $0x00000010, R13
 	JL          block0by1end
 	VPMOVZXWD   (DI), Z1
 	VPSLLD      $0x10, Z1, Z1
@@ -18622,15 +19059,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R10
-	MOVQ          k+0(FP), R11
-	SUBQ          R10, R11
-	LEAQ          (R11)(R11*1), R10
-	SUBQ          R10, DI
-	ADDQ          R10, R10
-	SUBQ          R10, AX
-	MOVQ          y+48(FP), R10
-	MOVQ          strideY+56(FP), R11
+	ADDQ          $0x00000010, R13
+	MOVQ          y+48(FP), R13
+	MOVQ          strideY+56(FP), R14
 	VUNPCKLPS     Z11, Z2, Z0
 	VUNPCKHPS     Z11, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18641,8 +19072,10 @@ block0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z12, Z3, Z0
 	VUNPCKHPS     Z12, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18653,8 +19086,10 @@ block0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z13, Z4, Z0
 	VUNPCKHPS     Z13, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18665,8 +19100,10 @@ block0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z14, Z5, Z0
 	VUNPCKHPS     Z14, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18677,8 +19114,10 @@ block0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z15, Z6, Z0
 	VUNPCKHPS     Z15, Z6, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18689,8 +19128,10 @@ block0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z16, Z7, Z0
 	VUNPCKHPS     Z16, Z7, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18701,8 +19142,10 @@ block0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z17, Z8, Z0
 	VUNPCKHPS     Z17, Z8, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18713,8 +19156,10 @@ block0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z18, Z9, Z0
 	VUNPCKHPS     Z18, Z9, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18725,7 +19170,18 @@ block0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), R9
+	ANDQ          $-16, R9
+	ADDQ          R9, R9
+	SUBQ          R9, DI
+	ADDQ          R9, R9
+	SUBQ          R9, AX
+	ADDQ          R9, R9
 	ADDQ          $0x08, y+48(FP)
 	ADDQ          R8, DI
 	ADDQ          R8, DI
@@ -18734,26 +19190,37 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	MOVQ   k+0(FP), R9
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ DI, R9
+	ADDQ R8, R9
+	MOVQ $0x00000040, R12
+	MOVQ k+0(FP), R10
+	MOVQ R10, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	MOVQ    (SP), R10
+	MOVQ    $0x00000200, R11
+	CMPQ    R10, R11
+	CMOVQGT R11, R10
+	SUBQ    R10, (SP)
 
 column0by2:
-	SUBQ        $0x00000020, R9
+	SUBQ        $0x00000020, R10
 	JL          column0by2end
 	VPMOVZXWD   (DI), Z1
 	VPSLLD      $0x10, Z1, Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (DI)(R8*1)
+	PREFETCHT0  (R9)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VMOVUPS     (AX)(CX*2), Z0
@@ -18788,13 +19255,14 @@ column0by2:
 	VFMADD231PS Z1, Z0, Z9
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, DI
+	ADDQ        R12, R9
 	JMP         column0by2
 
 column0by2end:
-	ADDQ $0x00000020, R9
+	ADDQ $0x00000020, R10
 
 column0by1:
-	SUBQ        $0x00000010, R9
+	SUBQ        $0x00000010, R10
 	JL          column0by1end
 	VPMOVZXWD   (DI), Z1
 	VPSLLD      $0x10, Z1, Z1
@@ -18819,15 +19287,9 @@ column0by1:
 	JMP         column0by1
 
 column0by1end:
-	ADDQ          $0x00000010, R9
-	MOVQ          k+0(FP), R10
-	SUBQ          R9, R10
-	LEAQ          (R10)(R10*1), R9
-	SUBQ          R9, DI
-	ADDQ          R9, R9
-	SUBQ          R9, AX
-	MOVQ          y+48(FP), R9
-	MOVQ          strideY+56(FP), R10
+	ADDQ          $0x00000010, R10
+	MOVQ          y+48(FP), R10
+	MOVQ          strideY+56(FP), R11
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18838,8 +19300,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18850,8 +19313,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z4, Z4, Z0
 	VUNPCKHPS     Z4, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18862,8 +19326,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z5, Z5, Z0
 	VUNPCKHPS     Z5, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18874,8 +19339,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z6, Z6, Z0
 	VUNPCKHPS     Z6, Z6, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18886,8 +19352,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z7, Z7, Z0
 	VUNPCKHPS     Z7, Z7, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18898,8 +19365,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z8, Z8, Z0
 	VUNPCKHPS     Z8, Z8, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18910,8 +19378,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z9, Z9, Z0
 	VUNPCKHPS     Z9, Z9, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18922,7 +19391,17 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), R9
+	ANDQ          $-16, R9
+	ADDQ          R9, R9
+	SUBQ          R9, DI
+	ADDQ          R9, R9
+	SUBQ          R9, AX
+	ADDQ          R9, R9
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          R8, DI
 	SUBQ          $0x01, n+40(FP)
@@ -18933,27 +19412,48 @@ columnend:
 	RET
 
 // func few1Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, MMX+
-TEXT ·few1Float16AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	MOVQ w+24(FP), CX
-	MOVQ strideW+32(FP), DX
-	LEAQ (DX)(DX*2), BX
-	LEAQ (BX)(DX*2), SI
-	LEAQ (SI)(DX*2), DI
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·few1Float16AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	MOVQ    w+24(FP), CX
+	MOVQ    strideW+32(FP), DX
+	LEAQ    (DX)(DX*2), BX
+	MOVQ    k+0(FP), SI
+	SHLQ    $0x01, SI
+	MOVQ    DX, DI
+	XORQ    R9, R9
+	MOVQ    $0x00000040, R8
+	CMPQ    SI, DX
+	CMOVQEQ R8, DI
+	CMOVQEQ R8, R9
+	LEAQ    (DI)(DI*2), R8
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z4, Z4, Z4
-	VPXORD Z6, Z6, Z6
-	VPXORD Z8, Z8, Z8
-	MOVQ   k+0(FP), R8
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	LEAQ 64(R9)(R9*2), R10
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z8, Z8, Z8
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
 
 block0by2:
-	SUBQ        $0x00000020, R8
+	SUBQ        $0x00000020, R11
 	JL          block0by2end
 	VCVTPH2PS   (CX), Z1
 	VCVTPH2PS   (CX)(DX*1), Z3
@@ -18964,8 +19464,8 @@ block0by2:
 	VFMADD231PS Z3, Z0, Z4
 	VFMADD231PS Z5, Z0, Z6
 	VFMADD231PS Z7, Z0, Z8
-	PREFETCHT0  (CX)(DX*4)
-	PREFETCHT0  (CX)(SI*1)
+	PREFETCHT0  (SI)
+	PREFETCHT0  (SI)(DI*1)
 	VCVTPH2PS   32(CX), Z1
 	VCVTPH2PS   32(CX)(DX*1), Z3
 	VCVTPH2PS   32(CX)(DX*2), Z5
@@ -18975,17 +19475,18 @@ block0by2:
 	VFMADD231PS Z3, Z0, Z4
 	VFMADD231PS Z5, Z0, Z6
 	VFMADD231PS Z7, Z0, Z8
-	PREFETCHT0  (CX)(BX*2)
-	PREFETCHT0  (CX)(DI*1)
+	PREFETCHT0  (SI)(DI*2)
+	PREFETCHT0  (SI)(R8*1)
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, CX
+	ADDQ        R10, SI
 	JMP         block0by2
 
 block0by2end:
-	ADDQ $0x00000020, R8
+	ADDQ $0x00000020, R11
 
 block0by1:
-	SUBQ        $0x00000010, R8
+	SUBQ        $0x00000010, R11
 	JL          block0by1end
 	VCVTPH2PS   (CX), Z1
 	VCVTPH2PS   (CX)(DX*1), Z3
@@ -19001,15 +19502,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R8
-	MOVQ          k+0(FP), R9
-	SUBQ          R8, R9
-	LEAQ          (R9)(R9*1), R8
-	SUBQ          R8, CX
-	ADDQ          R8, R8
-	SUBQ          R8, AX
-	MOVQ          y+48(FP), R8
-	MOVQ          strideY+56(FP), R9
+	ADDQ          $0x00000010, R11
+	MOVQ          y+48(FP), R11
+	MOVQ          strideY+56(FP), R12
 	VUNPCKLPS     Z4, Z2, Z0
 	VUNPCKHPS     Z4, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19023,7 +19518,17 @@ block0by1end:
 	VADDPS        Y0, Y3, Y3
 	VEXTRACTF32X4 $0x01, Y3, X0
 	VADDPS        X0, X3, X3
-	VMOVUPS       X3, (R8)
+	VADDPS        (R11), X3, X3
+	VMOVUPS       X3, (R11)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), SI
+	ANDQ          $-16, SI
+	ADDQ          SI, SI
+	SUBQ          SI, CX
+	ADDQ          SI, SI
+	SUBQ          SI, AX
+	ADDQ          SI, SI
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          DX, CX
 	ADDQ          DX, CX
@@ -19034,10 +19539,21 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	MOVQ   k+0(FP), BX
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), BX
+	MOVQ BX, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	MOVQ    (SP), BX
+	MOVQ    $0x00000200, DI
+	CMPQ    BX, DI
+	CMOVQGT DI, BX
+	SUBQ    BX, (SP)
 
 column0by2:
 	SUBQ        $0x00000020, BX
@@ -19045,12 +19561,13 @@ column0by2:
 	VCVTPH2PS   (CX), Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (CX)(DX*1)
+	PREFETCHT0  (SI)
 	VCVTPH2PS   32(CX), Z1
 	VMOVUPS     64(AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, CX
+	ADDQ        R10, SI
 	JMP         column0by2
 
 column0by2end:
@@ -19068,14 +19585,8 @@ column0by1:
 
 column0by1end:
 	ADDQ          $0x00000010, BX
-	MOVQ          k+0(FP), SI
-	SUBQ          BX, SI
-	LEAQ          (SI)(SI*1), BX
-	SUBQ          BX, CX
-	ADDQ          BX, BX
-	SUBQ          BX, AX
 	MOVQ          y+48(FP), BX
-	MOVQ          strideY+56(FP), SI
+	MOVQ          strideY+56(FP), DI
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19086,7 +19597,17 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (BX), X1, X1
 	VMOVSS        X1, (BX)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), BX
+	ANDQ          $-16, BX
+	ADDQ          BX, BX
+	SUBQ          BX, CX
+	ADDQ          BX, BX
+	SUBQ          BX, AX
+	ADDQ          BX, BX
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          DX, CX
 	SUBQ          $0x01, n+40(FP)
@@ -19097,31 +19618,52 @@ columnend:
 	RET
 
 // func few2Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, MMX+
-TEXT ·few2Float16AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	MOVQ w+24(FP), DX
-	MOVQ strideW+32(FP), BX
-	LEAQ (BX)(BX*2), SI
-	LEAQ (SI)(BX*2), DI
-	LEAQ (DI)(BX*2), R8
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·few2Float16AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	MOVQ    w+24(FP), DX
+	MOVQ    strideW+32(FP), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    k+0(FP), DI
+	SHLQ    $0x01, DI
+	MOVQ    BX, R8
+	XORQ    R10, R10
+	MOVQ    $0x00000040, R9
+	CMPQ    DI, BX
+	CMOVQEQ R9, R8
+	CMOVQEQ R9, R10
+	LEAQ    (R8)(R8*2), R9
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z5, Z5, Z5
-	VPXORD Z8, Z8, Z8
-	VPXORD Z11, Z11, Z11
-	VPXORD Z3, Z3, Z3
-	VPXORD Z6, Z6, Z6
-	VPXORD Z9, Z9, Z9
-	VPXORD Z12, Z12, Z12
-	MOVQ   k+0(FP), R9
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	LEAQ 64(R10)(R10*2), R11
+	MOVQ k+0(FP), R12
+	MOVQ R12, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z12, Z12, Z12
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block0by2:
-	SUBQ        $0x00000020, R9
+	SUBQ        $0x00000020, R12
 	JL          block0by2end
 	VCVTPH2PS   (DX), Z1
 	VCVTPH2PS   (DX)(BX*1), Z4
@@ -19132,13 +19674,13 @@ block0by2:
 	VFMADD231PS Z4, Z0, Z5
 	VFMADD231PS Z7, Z0, Z8
 	VFMADD231PS Z10, Z0, Z11
-	PREFETCHT0  (DX)(BX*4)
+	PREFETCHT0  (DI)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z4, Z0, Z6
 	VFMADD231PS Z7, Z0, Z9
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT0  (DX)(DI*1)
+	PREFETCHT0  (DI)(R8*1)
 	VCVTPH2PS   32(DX), Z1
 	VCVTPH2PS   32(DX)(BX*1), Z4
 	VCVTPH2PS   32(DX)(BX*2), Z7
@@ -19153,17 +19695,18 @@ block0by2:
 	VFMADD231PS Z4, Z0, Z6
 	VFMADD231PS Z7, Z0, Z9
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT0  (DX)(SI*2)
-	PREFETCHT0  (DX)(R8*1)
+	PREFETCHT0  (DI)(R8*2)
+	PREFETCHT0  (DI)(R9*1)
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, DX
+	ADDQ        R11, DI
 	JMP         block0by2
 
 block0by2end:
-	ADDQ $0x00000020, R9
+	ADDQ $0x00000020, R12
 
 block0by1:
-	SUBQ        $0x00000010, R9
+	SUBQ        $0x00000010, R12
 	JL          block0by1end
 	VCVTPH2PS   (DX), Z1
 	VCVTPH2PS   (DX)(BX*1), Z4
@@ -19184,15 +19727,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R9
-	MOVQ          k+0(FP), R10
-	SUBQ          R9, R10
-	LEAQ          (R10)(R10*1), R9
-	SUBQ          R9, DX
-	ADDQ          R9, R9
-	SUBQ          R9, AX
-	MOVQ          y+48(FP), R9
-	MOVQ          strideY+56(FP), R10
+	ADDQ          $0x00000010, R12
+	MOVQ          y+48(FP), R12
+	MOVQ          strideY+56(FP), R13
 	VUNPCKLPS     Z5, Z2, Z0
 	VUNPCKHPS     Z5, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19206,8 +19743,9 @@ block0by1end:
 	VADDPS        Y0, Y4, Y4
 	VEXTRACTF32X4 $0x01, Y4, X0
 	VADDPS        X0, X4, X4
-	VMOVUPS       X4, (R9)
-	ADDQ          R10, R9
+	VADDPS        (R12), X4, X4
+	VMOVUPS       X4, (R12)
+	ADDQ          R13, R12
 	VUNPCKLPS     Z6, Z3, Z0
 	VUNPCKHPS     Z6, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19221,7 +19759,17 @@ block0by1end:
 	VADDPS        Y0, Y4, Y4
 	VEXTRACTF32X4 $0x01, Y4, X0
 	VADDPS        X0, X4, X4
-	VMOVUPS       X4, (R9)
+	VADDPS        (R12), X4, X4
+	VMOVUPS       X4, (R12)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), DI
+	ANDQ          $-16, DI
+	ADDQ          DI, DI
+	SUBQ          DI, DX
+	ADDQ          DI, DI
+	SUBQ          DI, AX
+	ADDQ          DI, DI
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          BX, DX
 	ADDQ          BX, DX
@@ -19232,11 +19780,22 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	MOVQ   k+0(FP), SI
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	MOVQ $0x00000040, R11
+	MOVQ k+0(FP), SI
+	MOVQ SI, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	MOVQ    (SP), SI
+	MOVQ    $0x00000200, R8
+	CMPQ    SI, R8
+	CMOVQGT R8, SI
+	SUBQ    SI, (SP)
 
 column0by2:
 	SUBQ        $0x00000020, SI
@@ -19244,7 +19803,7 @@ column0by2:
 	VCVTPH2PS   (DX), Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (DX)(BX*1)
+	PREFETCHT0  (DI)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VCVTPH2PS   32(DX), Z1
@@ -19254,6 +19813,7 @@ column0by2:
 	VFMADD231PS Z1, Z0, Z3
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, DX
+	ADDQ        R11, DI
 	JMP         column0by2
 
 column0by2end:
@@ -19273,14 +19833,8 @@ column0by1:
 
 column0by1end:
 	ADDQ          $0x00000010, SI
-	MOVQ          k+0(FP), DI
-	SUBQ          SI, DI
-	LEAQ          (DI)(DI*1), SI
-	SUBQ          SI, DX
-	ADDQ          SI, SI
-	SUBQ          SI, AX
 	MOVQ          y+48(FP), SI
-	MOVQ          strideY+56(FP), DI
+	MOVQ          strideY+56(FP), R8
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19291,8 +19845,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (SI), X1, X1
 	VMOVSS        X1, (SI)
-	ADDQ          DI, SI
+	ADDQ          R8, SI
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19303,7 +19858,17 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (SI), X1, X1
 	VMOVSS        X1, (SI)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), SI
+	ANDQ          $-16, SI
+	ADDQ          SI, SI
+	SUBQ          SI, DX
+	ADDQ          SI, SI
+	SUBQ          SI, AX
+	ADDQ          SI, SI
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          BX, DX
 	SUBQ          $0x01, n+40(FP)
@@ -19314,40 +19879,61 @@ columnend:
 	RET
 
 // func few4Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, MMX+
-TEXT ·few4Float16AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	LEAQ (CX)(CX*2), DX
-	MOVQ w+24(FP), BX
-	MOVQ strideW+32(FP), SI
-	LEAQ (SI)(SI*2), DI
-	LEAQ (DI)(SI*2), R8
-	LEAQ (R8)(SI*2), R9
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·few4Float16AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	LEAQ    (CX)(CX*2), DX
+	MOVQ    w+24(FP), BX
+	MOVQ    strideW+32(FP), SI
+	LEAQ    (SI)(SI*2), DI
+	MOVQ    k+0(FP), R8
+	SHLQ    $0x01, R8
+	MOVQ    SI, R9
+	XORQ    R11, R11
+	MOVQ    $0x00000040, R10
+	CMPQ    R8, SI
+	CMOVQEQ R10, R9
+	CMOVQEQ R10, R11
+	LEAQ    (R9)(R9*2), R10
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z7, Z7, Z7
-	VPXORD Z12, Z12, Z12
-	VPXORD Z17, Z17, Z17
-	VPXORD Z3, Z3, Z3
-	VPXORD Z8, Z8, Z8
-	VPXORD Z13, Z13, Z13
-	VPXORD Z18, Z18, Z18
-	VPXORD Z4, Z4, Z4
-	VPXORD Z9, Z9, Z9
-	VPXORD Z14, Z14, Z14
-	VPXORD Z19, Z19, Z19
-	VPXORD Z5, Z5, Z5
-	VPXORD Z10, Z10, Z10
-	VPXORD Z15, Z15, Z15
-	VPXORD Z20, Z20, Z20
-	MOVQ   k+0(FP), R10
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ BX, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	LEAQ 64(R11)(R11*2), R12
+	MOVQ k+0(FP), R13
+	MOVQ R13, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z17, Z17, Z17
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z18, Z18, Z18
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z19, Z19, Z19
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z15, Z15, Z15
+	VPXORD  Z20, Z20, Z20
+	MOVQ    (SP), R13
+	MOVQ    $0x00000200, R14
+	CMPQ    R13, R14
+	CMOVQGT R14, R13
+	SUBQ    R13, (SP)
 
 block0by2:
-	SUBQ        $0x00000020, R10
+	SUBQ        $0x00000020, R13
 	JL          block0by2end
 	VCVTPH2PS   (BX), Z1
 	VCVTPH2PS   (BX)(SI*1), Z6
@@ -19358,13 +19944,13 @@ block0by2:
 	VFMADD231PS Z6, Z0, Z7
 	VFMADD231PS Z11, Z0, Z12
 	VFMADD231PS Z16, Z0, Z17
-	PREFETCHT0  (BX)(SI*4)
+	PREFETCHT0  (R8)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z6, Z0, Z8
 	VFMADD231PS Z11, Z0, Z13
 	VFMADD231PS Z16, Z0, Z18
-	PREFETCHT0  (BX)(R8*1)
+	PREFETCHT0  (R8)(R9*1)
 	VMOVUPS     (AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z6, Z0, Z9
@@ -19394,22 +19980,23 @@ block0by2:
 	VFMADD231PS Z6, Z0, Z9
 	VFMADD231PS Z11, Z0, Z14
 	VFMADD231PS Z16, Z0, Z19
-	PREFETCHT0  (BX)(DI*2)
+	PREFETCHT0  (R8)(R9*2)
 	VMOVUPS     64(AX)(DX*1), Z0
 	VFMADD231PS Z1, Z0, Z5
 	VFMADD231PS Z6, Z0, Z10
 	VFMADD231PS Z11, Z0, Z15
 	VFMADD231PS Z16, Z0, Z20
-	PREFETCHT0  (BX)(R9*1)
+	PREFETCHT0  (R8)(R10*1)
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, BX
+	ADDQ        R12, R8
 	JMP         block0by2
 
 block0by2end:
-	ADDQ $0x00000020, R10
+	ADDQ $0x00000020, R13
 
 block0by1:
-	SUBQ        $0x00000010, R10
+	SUBQ        $0x00000010, R13
 	JL          block0by1end
 	VCVTPH2PS   (BX), Z1
 	VCVTPH2PS   (BX)(SI*1), Z6
@@ -19440,15 +20027,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R10
-	MOVQ          k+0(FP), R11
-	SUBQ          R10, R11
-	LEAQ          (R11)(R11*1), R10
-	SUBQ          R10, BX
-	ADDQ          R10, R10
-	SUBQ          R10, AX
-	MOVQ          y+48(FP), R10
-	MOVQ          strideY+56(FP), R11
+	ADDQ          $0x00000010, R13
+	MOVQ          y+48(FP), R13
+	MOVQ          strideY+56(FP), R14
 	VUNPCKLPS     Z7, Z2, Z0
 	VUNPCKHPS     Z7, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19462,8 +20043,9 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
-	ADDQ          R11, R10
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z8, Z3, Z0
 	VUNPCKHPS     Z8, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19477,8 +20059,9 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
-	ADDQ          R11, R10
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z9, Z4, Z0
 	VUNPCKHPS     Z9, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19492,8 +20075,9 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
-	ADDQ          R11, R10
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z10, Z5, Z0
 	VUNPCKHPS     Z10, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19507,7 +20091,17 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), R8
+	ANDQ          $-16, R8
+	ADDQ          R8, R8
+	SUBQ          R8, BX
+	ADDQ          R8, R8
+	SUBQ          R8, AX
+	ADDQ          R8, R8
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          SI, BX
 	ADDQ          SI, BX
@@ -19518,13 +20112,24 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	MOVQ   k+0(FP), DI
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ BX, R8
+	ADDQ SI, R8
+	MOVQ $0x00000040, R12
+	MOVQ k+0(FP), DI
+	MOVQ DI, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	MOVQ    (SP), DI
+	MOVQ    $0x00000200, R9
+	CMPQ    DI, R9
+	CMOVQGT R9, DI
+	SUBQ    DI, (SP)
 
 column0by2:
 	SUBQ        $0x00000020, DI
@@ -19532,7 +20137,7 @@ column0by2:
 	VCVTPH2PS   (BX), Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (BX)(SI*1)
+	PREFETCHT0  (R8)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VMOVUPS     (AX)(CX*2), Z0
@@ -19550,6 +20155,7 @@ column0by2:
 	VFMADD231PS Z1, Z0, Z5
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, BX
+	ADDQ        R12, R8
 	JMP         column0by2
 
 column0by2end:
@@ -19573,14 +20179,8 @@ column0by1:
 
 column0by1end:
 	ADDQ          $0x00000010, DI
-	MOVQ          k+0(FP), R8
-	SUBQ          DI, R8
-	LEAQ          (R8)(R8*1), DI
-	SUBQ          DI, BX
-	ADDQ          DI, DI
-	SUBQ          DI, AX
 	MOVQ          y+48(FP), DI
-	MOVQ          strideY+56(FP), R8
+	MOVQ          strideY+56(FP), R9
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19591,8 +20191,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R8, DI
+	ADDQ          R9, DI
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19603,8 +20204,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R8, DI
+	ADDQ          R9, DI
 	VUNPCKLPS     Z4, Z4, Z0
 	VUNPCKHPS     Z4, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19615,8 +20217,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R8, DI
+	ADDQ          R9, DI
 	VUNPCKLPS     Z5, Z5, Z0
 	VUNPCKHPS     Z5, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19627,7 +20230,17 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), DI
+	ANDQ          $-16, DI
+	ADDQ          DI, DI
+	SUBQ          DI, BX
+	ADDQ          DI, DI
+	SUBQ          DI, AX
+	ADDQ          DI, DI
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          SI, BX
 	SUBQ          $0x01, n+40(FP)
@@ -19638,47 +20251,67 @@ columnend:
 	RET
 
 // func few8Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, MMX+
-TEXT ·few8Float16AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	LEAQ (CX)(CX*2), DX
-	LEAQ (DX)(CX*2), BX
-	LEAQ (BX)(CX*2), SI
-	MOVQ w+24(FP), DI
-	MOVQ strideW+32(FP), R8
-	LEAQ (R8)(R8*2), R9
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·few8Float16AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	LEAQ    (CX)(CX*2), DX
+	LEAQ    (DX)(CX*2), BX
+	LEAQ    (BX)(CX*2), SI
+	MOVQ    w+24(FP), DI
+	MOVQ    strideW+32(FP), R8
+	MOVQ    k+0(FP), R9
+	SHLQ    $0x01, R9
+	MOVQ    R8, R10
+	XORQ    R11, R11
+	MOVQ    $0x00000040, R12
+	CMPQ    R9, R8
+	CMOVQEQ R12, R10
+	CMOVQEQ R12, R11
+	LEAQ    (R10)(R10*2), R9
 
 block:
-	CMPQ   n+40(FP), $0x02
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z11, Z11, Z11
-	VPXORD Z3, Z3, Z3
-	VPXORD Z12, Z12, Z12
-	VPXORD Z4, Z4, Z4
-	VPXORD Z13, Z13, Z13
-	VPXORD Z5, Z5, Z5
-	VPXORD Z14, Z14, Z14
-	VPXORD Z6, Z6, Z6
-	VPXORD Z15, Z15, Z15
-	VPXORD Z7, Z7, Z7
-	VPXORD Z16, Z16, Z16
-	VPXORD Z8, Z8, Z8
-	VPXORD Z17, Z17, Z17
-	VPXORD Z9, Z9, Z9
-	VPXORD Z18, Z18, Z18
-	MOVQ   k+0(FP), R10
+	CMPQ n+40(FP), $0x02
+	JL   blockend
+	MOVQ DI, R9
+	ADDQ R8, R9
+	ADDQ R8, R9
+	LEAQ 64(R11), R12
+	MOVQ k+0(FP), R13
+	MOVQ R13, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z15, Z15, Z15
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z16, Z16, Z16
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z17, Z17, Z17
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z18, Z18, Z18
+	MOVQ    (SP), R13
+	MOVQ    $0x00000200, R14
+	CMPQ    R13, R14
+	CMOVQGT R14, R13
+	SUBQ    R13, (SP)
 
 block0by2:
-	SUBQ        $0x00000020, R10
+	SUBQ        $0x00000020, R13
 	JL          block0by2end
 	VCVTPH2PS   (DI), Z1
 	VCVTPH2PS   (DI)(R8*1), Z10
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	VFMADD231PS Z10, Z0, Z11
-	PREFETCHT0  (DI)(R8*2)
+	PREFETCHT0  (R9)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z10, Z0, Z12
@@ -19708,7 +20341,7 @@ block0by2:
 	VMOVUPS     64(AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT0  (DI)(R9*1)
+	PREFETCHT0  (R9)(R10*1)
 	VMOVUPS     64(AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z10, Z0, Z13
@@ -19729,13 +20362,14 @@ block0by2:
 	VFMADD231PS Z10, Z0, Z18
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, DI
+	ADDQ        R12, R9
 	JMP         block0by2
 
 block0by2end:
-	ADDQ $0x00000020, R10
+	ADDQ $0x00000020, R13
 
 block0by1:
-	SUBQ        $0x00000010, R10
+	SUBQ        $0x00000010, R13
 	JL          block0by1end
 	VCVTPH2PS   (DI), Z1
 	VCVTPH2PS   (DI)(R8*1), Z10
@@ -19768,15 +20402,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R10
-	MOVQ          k+0(FP), R11
-	SUBQ          R10, R11
-	LEAQ          (R11)(R11*1), R10
-	SUBQ          R10, DI
-	ADDQ          R10, R10
-	SUBQ          R10, AX
-	MOVQ          y+48(FP), R10
-	MOVQ          strideY+56(FP), R11
+	ADDQ          $0x00000010, R13
+	MOVQ          y+48(FP), R13
+	MOVQ          strideY+56(FP), R14
 	VUNPCKLPS     Z11, Z2, Z0
 	VUNPCKHPS     Z11, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19787,8 +20415,10 @@ block0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z12, Z3, Z0
 	VUNPCKHPS     Z12, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19799,8 +20429,10 @@ block0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z13, Z4, Z0
 	VUNPCKHPS     Z13, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19811,8 +20443,10 @@ block0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z14, Z5, Z0
 	VUNPCKHPS     Z14, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19823,8 +20457,10 @@ block0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z15, Z6, Z0
 	VUNPCKHPS     Z15, Z6, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19835,8 +20471,10 @@ block0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z16, Z7, Z0
 	VUNPCKHPS     Z16, Z7, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19847,8 +20485,10 @@ block0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z17, Z8, Z0
 	VUNPCKHPS     Z17, Z8, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19859,8 +20499,10 @@ block0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z18, Z9, Z0
 	VUNPCKHPS     Z18, Z9, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19871,7 +20513,18 @@ block0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), R9
+	ANDQ          $-16, R9
+	ADDQ          R9, R9
+	SUBQ          R9, DI
+	ADDQ          R9, R9
+	SUBQ          R9, AX
+	ADDQ          R9, R9
 	ADDQ          $0x08, y+48(FP)
 	ADDQ          R8, DI
 	ADDQ          R8, DI
@@ -19880,25 +20533,36 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	MOVQ   k+0(FP), R9
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ DI, R9
+	ADDQ R8, R9
+	MOVQ $0x00000040, R12
+	MOVQ k+0(FP), R10
+	MOVQ R10, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	MOVQ    (SP), R10
+	MOVQ    $0x00000200, R11
+	CMPQ    R10, R11
+	CMOVQGT R11, R10
+	SUBQ    R10, (SP)
 
 column0by2:
-	SUBQ        $0x00000020, R9
+	SUBQ        $0x00000020, R10
 	JL          column0by2end
 	VCVTPH2PS   (DI), Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (DI)(R8*1)
+	PREFETCHT0  (R9)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VMOVUPS     (AX)(CX*2), Z0
@@ -19932,13 +20596,14 @@ column0by2:
 	VFMADD231PS Z1, Z0, Z9
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, DI
+	ADDQ        R12, R9
 	JMP         column0by2
 
 column0by2end:
-	ADDQ $0x00000020, R9
+	ADDQ $0x00000020, R10
 
 column0by1:
-	SUBQ        $0x00000010, R9
+	SUBQ        $0x00000010, R10
 	JL          column0by1end
 	VCVTPH2PS   (DI), Z1
 	VMOVUPS     (AX), Z0
@@ -19962,15 +20627,9 @@ column0by1:
 	JMP         column0by1
 
 column0by1end:
-	ADDQ          $0x00000010, R9
-	MOVQ          k+0(FP), R10
-	SUBQ          R9, R10
-	LEAQ          (R10)(R10*1), R9
-	SUBQ          R9, DI
-	ADDQ          R9, R9
-	SUBQ          R9, AX
-	MOVQ          y+48(FP), R9
-	MOVQ          strideY+56(FP), R10
+	ADDQ          $0x00000010, R10
+	MOVQ          y+48(FP), R10
+	MOVQ          strideY+56(FP), R11
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19981,8 +20640,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19993,8 +20653,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z4, Z4, Z0
 	VUNPCKHPS     Z4, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20005,8 +20666,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z5, Z5, Z0
 	VUNPCKHPS     Z5, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20017,8 +20679,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z6, Z6, Z0
 	VUNPCKHPS     Z6, Z6, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20029,8 +20692,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z7, Z7, Z0
 	VUNPCKHPS     Z7, Z7, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20041,8 +20705,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z8, Z8, Z0
 	VUNPCKHPS     Z8, Z8, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20053,8 +20718,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z9, Z9, Z0
 	VUNPCKHPS     Z9, Z9, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20065,7 +20731,17 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), R9
+	ANDQ          $-16, R9
+	ADDQ          R9, R9
+	SUBQ          R9, DI
+	ADDQ          R9, R9
+	SUBQ          R9, AX
+	ADDQ          R9, R9
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          R8, DI
 	SUBQ          $0x01, n+40(FP)
@@ -20076,27 +20752,47 @@ columnend:
 	RET
 
 // func few1Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, MMX+
-TEXT ·few1Int8AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	MOVQ w+24(FP), CX
-	MOVQ strideW+32(FP), DX
-	LEAQ (DX)(DX*2), BX
-	LEAQ (BX)(DX*2), SI
-	LEAQ (SI)(DX*2), DI
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·few1Int8AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	MOVQ    w+24(FP), CX
+	MOVQ    strideW+32(FP), DX
+	LEAQ    (DX)(DX*2), BX
+	MOVQ    k+0(FP), SI
+	MOVQ    DX, DI
+	XORQ    R9, R9
+	MOVQ    $0x00000040, R8
+	CMPQ    SI, DX
+	CMOVQEQ R8, DI
+	CMOVQEQ R8, R9
+	LEAQ    (DI)(DI*2), R8
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z4, Z4, Z4
-	VPXORD Z6, Z6, Z6
-	VPXORD Z8, Z8, Z8
-	MOVQ   k+0(FP), R8
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	LEAQ 64(R9)(R9*2), R10
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z8, Z8, Z8
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
 
 block0by4:
-	SUBQ        $0x00000040, R8
+	SUBQ        $0x00000040, R11
 	JL          block0by4end
 	VPMOVSXBD   (CX), Z1
 	VCVTDQ2PS   Z1, Z1
@@ -20111,7 +20807,7 @@ block0by4:
 	VFMADD231PS Z3, Z0, Z4
 	VFMADD231PS Z5, Z0, Z6
 	VFMADD231PS Z7, Z0, Z8
-	PREFETCHT0  (CX)(DX*4)
+	PREFETCHT0  (SI)
 	VPMOVSXBD   16(CX), Z1
 	VCVTDQ2PS   Z1, Z1
 	VPMOVSXBD   16(CX)(DX*1), Z3
@@ -20125,7 +20821,7 @@ block0by4:
 	VFMADD231PS Z3, Z0, Z4
 	VFMADD231PS Z5, Z0, Z6
 	VFMADD231PS Z7, Z0, Z8
-	PREFETCHT0  (CX)(SI*1)
+	PREFETCHT0  (SI)(DI*1)
 	VPMOVSXBD   32(CX), Z1
 	VCVTDQ2PS   Z1, Z1
 	VPMOVSXBD   32(CX)(DX*1), Z3
@@ -20139,7 +20835,7 @@ block0by4:
 	VFMADD231PS Z3, Z0, Z4
 	VFMADD231PS Z5, Z0, Z6
 	VFMADD231PS Z7, Z0, Z8
-	PREFETCHT0  (CX)(BX*2)
+	PREFETCHT0  (SI)(DI*2)
 	VPMOVSXBD   48(CX), Z1
 	VCVTDQ2PS   Z1, Z1
 	VPMOVSXBD   48(CX)(DX*1), Z3
@@ -20153,16 +20849,17 @@ block0by4:
 	VFMADD231PS Z3, Z0, Z4
 	VFMADD231PS Z5, Z0, Z6
 	VFMADD231PS Z7, Z0, Z8
-	PREFETCHT0  (CX)(DI*1)
+	PREFETCHT0  (SI)(R8*1)
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, CX
+	ADDQ        R10, SI
 	JMP         block0by4
 
 block0by4end:
-	ADDQ $0x00000040, R8
+	ADDQ $0x00000040, R11
 
 block0by1:
-	SUBQ        $0x00000010, R8
+	SUBQ        $0x00000010, R11
 	JL          block0by1end
 	VPMOVSXBD   (CX), Z1
 	VCVTDQ2PS   Z1, Z1
@@ -20182,15 +20879,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R8
-	MOVQ          k+0(FP), R9
-	SUBQ          R8, R9
-	LEAQ          (R9)(R9*1), R8
-	SUBQ          R9, CX
-	ADDQ          R8, R8
-	SUBQ          R8, AX
-	MOVQ          y+48(FP), R8
-	MOVQ          strideY+56(FP), R9
+	ADDQ          $0x00000010, R11
+	MOVQ          y+48(FP), R11
+	MOVQ          strideY+56(FP), R12
 	VUNPCKLPS     Z4, Z2, Z0
 	VUNPCKHPS     Z4, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20204,7 +20895,17 @@ block0by1end:
 	VADDPS        Y0, Y3, Y3
 	VEXTRACTF32X4 $0x01, Y3, X0
 	VADDPS        X0, X3, X3
-	VMOVUPS       X3, (R8)
+	VADDPS        (R11), X3, X3
+	VMOVUPS       X3, (R11)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), SI
+	ANDQ          $-16, SI
+	SUBQ          SI, CX
+	ADDQ          SI, SI
+	ADDQ          SI, SI
+	SUBQ          SI, AX
+	ADDQ          SI, SI
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          DX, CX
 	ADDQ          DX, CX
@@ -20215,10 +20916,21 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	MOVQ   k+0(FP), BX
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), BX
+	MOVQ BX, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	MOVQ    (SP), BX
+	MOVQ    $0x00000200, DI
+	CMPQ    BX, DI
+	CMOVQGT DI, BX
+	SUBQ    BX, (SP)
 
 column0by4:
 	SUBQ        $0x00000040, BX
@@ -20227,7 +20939,7 @@ column0by4:
 	VCVTDQ2PS   Z1, Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (CX)(DX*1)
+	PREFETCHT0  (SI)
 	VPMOVSXBD   16(CX), Z1
 	VCVTDQ2PS   Z1, Z1
 	VMOVUPS     64(AX), Z0
@@ -20242,6 +20954,7 @@ column0by4:
 	VFMADD231PS Z1, Z0, Z2
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, CX
+	ADDQ        R10, SI
 	JMP         column0by4
 
 column0by4end:
@@ -20260,14 +20973,8 @@ column0by1:
 
 column0by1end:
 	ADDQ          $0x00000010, BX
-	MOVQ          k+0(FP), SI
-	SUBQ          BX, SI
-	LEAQ          (SI)(SI*1), BX
-	SUBQ          SI, CX
-	ADDQ          BX, BX
-	SUBQ          BX, AX
 	MOVQ          y+48(FP), BX
-	MOVQ          strideY+56(FP), SI
+	MOVQ          strideY+56(FP), DI
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20278,7 +20985,17 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (BX), X1, X1
 	VMOVSS        X1, (BX)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), BX
+	ANDQ          $-16, BX
+	SUBQ          BX, CX
+	ADDQ          BX, BX
+	ADDQ          BX, BX
+	SUBQ          BX, AX
+	ADDQ          BX, BX
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          DX, CX
 	SUBQ          $0x01, n+40(FP)
@@ -20289,31 +21006,51 @@ columnend:
 	RET
 
 // func few2Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, MMX+
-TEXT ·few2Int8AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	MOVQ w+24(FP), DX
-	MOVQ strideW+32(FP), BX
-	LEAQ (BX)(BX*2), SI
-	LEAQ (SI)(BX*2), DI
-	LEAQ (DI)(BX*2), R8
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·few2Int8AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	MOVQ    w+24(FP), DX
+	MOVQ    strideW+32(FP), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    k+0(FP), DI
+	MOVQ    BX, R8
+	XORQ    R10, R10
+	MOVQ    $0x00000040, R9
+	CMPQ    DI, BX
+	CMOVQEQ R9, R8
+	CMOVQEQ R9, R10
+	LEAQ    (R8)(R8*2), R9
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z5, Z5, Z5
-	VPXORD Z8, Z8, Z8
-	VPXORD Z11, Z11, Z11
-	VPXORD Z3, Z3, Z3
-	VPXORD Z6, Z6, Z6
-	VPXORD Z9, Z9, Z9
-	VPXORD Z12, Z12, Z12
-	MOVQ   k+0(FP), R9
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	LEAQ 64(R10)(R10*2), R11
+	MOVQ k+0(FP), R12
+	MOVQ R12, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z12, Z12, Z12
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block0by4:
-	SUBQ        $0x00000040, R9
+	SUBQ        $0x00000040, R12
 	JL          block0by4end
 	VPMOVSXBD   (DX), Z1
 	VCVTDQ2PS   Z1, Z1
@@ -20328,7 +21065,7 @@ block0by4:
 	VFMADD231PS Z4, Z0, Z5
 	VFMADD231PS Z7, Z0, Z8
 	VFMADD231PS Z10, Z0, Z11
-	PREFETCHT0  (DX)(BX*4)
+	PREFETCHT0  (DI)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z4, Z0, Z6
@@ -20352,7 +21089,7 @@ block0by4:
 	VFMADD231PS Z4, Z0, Z6
 	VFMADD231PS Z7, Z0, Z9
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT0  (DX)(DI*1)
+	PREFETCHT0  (DI)(R8*1)
 	VPMOVSXBD   32(DX), Z1
 	VCVTDQ2PS   Z1, Z1
 	VPMOVSXBD   32(DX)(BX*1), Z4
@@ -20371,7 +21108,7 @@ block0by4:
 	VFMADD231PS Z4, Z0, Z6
 	VFMADD231PS Z7, Z0, Z9
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT0  (DX)(SI*2)
+	PREFETCHT0  (DI)(R8*2)
 	VPMOVSXBD   48(DX), Z1
 	VCVTDQ2PS   Z1, Z1
 	VPMOVSXBD   48(DX)(BX*1), Z4
@@ -20390,16 +21127,17 @@ block0by4:
 	VFMADD231PS Z4, Z0, Z6
 	VFMADD231PS Z7, Z0, Z9
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT0  (DX)(R8*1)
+	PREFETCHT0  (DI)(R9*1)
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, DX
+	ADDQ        R11, DI
 	JMP         block0by4
 
 block0by4end:
-	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R12
 
 block0by1:
-	SUBQ        $0x00000010, R9
+	SUBQ        $0x00000010, R12
 	JL          block0by1end
 	VPMOVSXBD   (DX), Z1
 	VCVTDQ2PS   Z1, Z1
@@ -20424,15 +21162,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R9
-	MOVQ          k+0(FP), R10
-	SUBQ          R9, R10
-	LEAQ          (R10)(R10*1), R9
-	SUBQ          R10, DX
-	ADDQ          R9, R9
-	SUBQ          R9, AX
-	MOVQ          y+48(FP), R9
-	MOVQ          strideY+56(FP), R10
+	ADDQ          $0x00000010, R12
+	MOVQ          y+48(FP), R12
+	MOVQ          strideY+56(FP), R13
 	VUNPCKLPS     Z5, Z2, Z0
 	VUNPCKHPS     Z5, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20446,8 +21178,9 @@ block0by1end:
 	VADDPS        Y0, Y4, Y4
 	VEXTRACTF32X4 $0x01, Y4, X0
 	VADDPS        X0, X4, X4
-	VMOVUPS       X4, (R9)
-	ADDQ          R10, R9
+	VADDPS        (R12), X4, X4
+	VMOVUPS       X4, (R12)
+	ADDQ          R13, R12
 	VUNPCKLPS     Z6, Z3, Z0
 	VUNPCKHPS     Z6, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20461,7 +21194,17 @@ block0by1end:
 	VADDPS        Y0, Y4, Y4
 	VEXTRACTF32X4 $0x01, Y4, X0
 	VADDPS        X0, X4, X4
-	VMOVUPS       X4, (R9)
+	VADDPS        (R12), X4, X4
+	VMOVUPS       X4, (R12)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), DI
+	ANDQ          $-16, DI
+	SUBQ          DI, DX
+	ADDQ          DI, DI
+	ADDQ          DI, DI
+	SUBQ          DI, AX
+	ADDQ          DI, DI
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          BX, DX
 	ADDQ          BX, DX
@@ -20472,11 +21215,22 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	MOVQ   k+0(FP), SI
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	MOVQ $0x00000040, R11
+	MOVQ k+0(FP), SI
+	MOVQ SI, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	MOVQ    (SP), SI
+	MOVQ    $0x00000200, R8
+	CMPQ    SI, R8
+	CMOVQGT R8, SI
+	SUBQ    SI, (SP)
 
 column0by4:
 	SUBQ        $0x00000040, SI
@@ -20485,7 +21239,7 @@ column0by4:
 	VCVTDQ2PS   Z1, Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (DX)(BX*1)
+	PREFETCHT0  (DI)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VPMOVSXBD   16(DX), Z1
@@ -20508,6 +21262,7 @@ column0by4:
 	VFMADD231PS Z1, Z0, Z3
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, DX
+	ADDQ        R11, DI
 	JMP         column0by4
 
 column0by4end:
@@ -20528,14 +21283,8 @@ column0by1:
 
 column0by1end:
 	ADDQ          $0x00000010, SI
-	MOVQ          k+0(FP), DI
-	SUBQ          SI, DI
-	LEAQ          (DI)(DI*1), SI
-	SUBQ          DI, DX
-	ADDQ          SI, SI
-	SUBQ          SI, AX
 	MOVQ          y+48(FP), SI
-	MOVQ          strideY+56(FP), DI
+	MOVQ          strideY+56(FP), R8
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20546,8 +21295,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (SI), X1, X1
 	VMOVSS        X1, (SI)
-	ADDQ          DI, SI
+	ADDQ          R8, SI
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20558,7 +21308,17 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (SI), X1, X1
 	VMOVSS        X1, (SI)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), SI
+	ANDQ          $-16, SI
+	SUBQ          SI, DX
+	ADDQ          SI, SI
+	ADDQ          SI, SI
+	SUBQ          SI, AX
+	ADDQ          SI, SI
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          BX, DX
 	SUBQ          $0x01, n+40(FP)
@@ -20569,40 +21329,60 @@ columnend:
 	RET
 
 // func few4Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, MMX+
-TEXT ·few4Int8AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	LEAQ (CX)(CX*2), DX
-	MOVQ w+24(FP), BX
-	MOVQ strideW+32(FP), SI
-	LEAQ (SI)(SI*2), DI
-	LEAQ (DI)(SI*2), R8
-	LEAQ (R8)(SI*2), R9
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·few4Int8AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	LEAQ    (CX)(CX*2), DX
+	MOVQ    w+24(FP), BX
+	MOVQ    strideW+32(FP), SI
+	LEAQ    (SI)(SI*2), DI
+	MOVQ    k+0(FP), R8
+	MOVQ    SI, R9
+	XORQ    R11, R11
+	MOVQ    $0x00000040, R10
+	CMPQ    R8, SI
+	CMOVQEQ R10, R9
+	CMOVQEQ R10, R11
+	LEAQ    (R9)(R9*2), R10
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z7, Z7, Z7
-	VPXORD Z12, Z12, Z12
-	VPXORD Z17, Z17, Z17
-	VPXORD Z3, Z3, Z3
-	VPXORD Z8, Z8, Z8
-	VPXORD Z13, Z13, Z13
-	VPXORD Z18, Z18, Z18
-	VPXORD Z4, Z4, Z4
-	VPXORD Z9, Z9, Z9
-	VPXORD Z14, Z14, Z14
-	VPXORD Z19, Z19, Z19
-	VPXORD Z5, Z5, Z5
-	VPXORD Z10, Z10, Z10
-	VPXORD Z15, Z15, Z15
-	VPXORD Z20, Z20, Z20
-	MOVQ   k+0(FP), R10
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ BX, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	LEAQ 64(R11)(R11*2), R12
+	MOVQ k+0(FP), R13
+	MOVQ R13, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z17, Z17, Z17
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z18, Z18, Z18
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z19, Z19, Z19
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z15, Z15, Z15
+	VPXORD  Z20, Z20, Z20
+	MOVQ    (SP), R13
+	MOVQ    $0x00000200, R14
+	CMPQ    R13, R14
+	CMOVQGT R14, R13
+	SUBQ    R13, (SP)
 
 block0by4:
-	SUBQ        $0x00000040, R10
+	SUBQ        $0x00000040, R13
 	JL          block0by4end
 	VPMOVSXBD   (BX), Z1
 	VCVTDQ2PS   Z1, Z1
@@ -20617,7 +21397,7 @@ block0by4:
 	VFMADD231PS Z6, Z0, Z7
 	VFMADD231PS Z11, Z0, Z12
 	VFMADD231PS Z16, Z0, Z17
-	PREFETCHT0  (BX)(SI*4)
+	PREFETCHT0  (R8)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z6, Z0, Z8
@@ -20651,7 +21431,7 @@ block0by4:
 	VFMADD231PS Z6, Z0, Z8
 	VFMADD231PS Z11, Z0, Z13
 	VFMADD231PS Z16, Z0, Z18
-	PREFETCHT0  (BX)(R8*1)
+	PREFETCHT0  (R8)(R9*1)
 	VMOVUPS     64(AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z6, Z0, Z9
@@ -20685,7 +21465,7 @@ block0by4:
 	VFMADD231PS Z6, Z0, Z9
 	VFMADD231PS Z11, Z0, Z14
 	VFMADD231PS Z16, Z0, Z19
-	PREFETCHT0  (BX)(DI*2)
+	PREFETCHT0  (R8)(R9*2)
 	VMOVUPS     128(AX)(DX*1), Z0
 	VFMADD231PS Z1, Z0, Z5
 	VFMADD231PS Z6, Z0, Z10
@@ -20719,16 +21499,17 @@ block0by4:
 	VFMADD231PS Z6, Z0, Z10
 	VFMADD231PS Z11, Z0, Z15
 	VFMADD231PS Z16, Z0, Z20
-	PREFETCHT0  (BX)(R9*1)
+	PREFETCHT0  (R8)(R10*1)
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, BX
+	ADDQ        R12, R8
 	JMP         block0by4
 
 block0by4end:
-	ADDQ $0x00000040, R10
+	ADDQ $0x00000040, R13
 
 block0by1:
-	SUBQ        $0x00000010, R10
+	SUBQ        $0x00000010, R13
 	JL          block0by1end
 	VPMOVSXBD   (BX), Z1
 	VCVTDQ2PS   Z1, Z1
@@ -20763,15 +21544,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R10
-	MOVQ          k+0(FP), R11
-	SUBQ          R10, R11
-	LEAQ          (R11)(R11*1), R10
-	SUBQ          R11, BX
-	ADDQ          R10, R10
-	SUBQ          R10, AX
-	MOVQ          y+48(FP), R10
-	MOVQ          strideY+56(FP), R11
+	ADDQ          $0x00000010, R13
+	MOVQ          y+48(FP), R13
+	MOVQ          strideY+56(FP), R14
 	VUNPCKLPS     Z7, Z2, Z0
 	VUNPCKHPS     Z7, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20785,8 +21560,9 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
-	ADDQ          R11, R10
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z8, Z3, Z0
 	VUNPCKHPS     Z8, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20800,8 +21576,9 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
-	ADDQ          R11, R10
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z9, Z4, Z0
 	VUNPCKHPS     Z9, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20815,8 +21592,9 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
-	ADDQ          R11, R10
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z10, Z5, Z0
 	VUNPCKHPS     Z10, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20830,7 +21608,17 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), R8
+	ANDQ          $-16, R8
+	SUBQ          R8, BX
+	ADDQ          R8, R8
+	ADDQ          R8, R8
+	SUBQ          R8, AX
+	ADDQ          R8, R8
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          SI, BX
 	ADDQ          SI, BX
@@ -20841,13 +21629,24 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	MOVQ   k+0(FP), DI
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ BX, R8
+	ADDQ SI, R8
+	MOVQ $0x00000040, R12
+	MOVQ k+0(FP), DI
+	MOVQ DI, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	MOVQ    (SP), DI
+	MOVQ    $0x00000200, R9
+	CMPQ    DI, R9
+	CMOVQGT R9, DI
+	SUBQ    DI, (SP)
 
 column0by4:
 	SUBQ        $0x00000040, DI
@@ -20856,7 +21655,7 @@ column0by4:
 	VCVTDQ2PS   Z1, Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (BX)(SI*1)
+	PREFETCHT0  (R8)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VMOVUPS     (AX)(CX*2), Z0
@@ -20895,6 +21694,7 @@ column0by4:
 	VFMADD231PS Z1, Z0, Z5
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, BX
+	ADDQ        R12, R8
 	JMP         column0by4
 
 column0by4end:
@@ -20919,14 +21719,8 @@ column0by1:
 
 column0by1end:
 	ADDQ          $0x00000010, DI
-	MOVQ          k+0(FP), R8
-	SUBQ          DI, R8
-	LEAQ          (R8)(R8*1), DI
-	SUBQ          R8, BX
-	ADDQ          DI, DI
-	SUBQ          DI, AX
 	MOVQ          y+48(FP), DI
-	MOVQ          strideY+56(FP), R8
+	MOVQ          strideY+56(FP), R9
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20937,8 +21731,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R8, DI
+	ADDQ          R9, DI
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20949,8 +21744,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R8, DI
+	ADDQ          R9, DI
 	VUNPCKLPS     Z4, Z4, Z0
 	VUNPCKHPS     Z4, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20961,8 +21757,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R8, DI
+	ADDQ          R9, DI
 	VUNPCKLPS     Z5, Z5, Z0
 	VUNPCKHPS     Z5, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20973,7 +21770,17 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), DI
+	ANDQ          $-16, DI
+	SUBQ          DI, BX
+	ADDQ          DI, DI
+	ADDQ          DI, DI
+	SUBQ          DI, AX
+	ADDQ          DI, DI
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          SI, BX
 	SUBQ          $0x01, n+40(FP)
@@ -20984,40 +21791,59 @@ columnend:
 	RET
 
 // func few8Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, MMX+
-TEXT ·few8Int8AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	LEAQ (CX)(CX*2), DX
-	LEAQ (DX)(CX*2), BX
-	LEAQ (BX)(CX*2), SI
-	MOVQ w+24(FP), DI
-	MOVQ strideW+32(FP), R8
-	LEAQ (R8)(R8*2), R9
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·few8Int8AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	LEAQ    (CX)(CX*2), DX
+	LEAQ    (DX)(CX*2), BX
+	LEAQ    (BX)(CX*2), SI
+	MOVQ    w+24(FP), DI
+	MOVQ    strideW+32(FP), R8
+	MOVQ    k+0(FP), R9
+	MOVQ    R8, R10
+	XORQ    R11, R11
+	MOVQ    $0x00000040, R12
+	CMPQ    R9, R8
+	CMOVQEQ R12, R10
+	CMOVQEQ R12, R11
+	LEAQ    (R10)(R10*2), R9
 
 block:
-	CMPQ   n+40(FP), $0x02
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z11, Z11, Z11
-	VPXORD Z3, Z3, Z3
-	VPXORD Z12, Z12, Z12
-	VPXORD Z4, Z4, Z4
-	VPXORD Z13, Z13, Z13
-	VPXORD Z5, Z5, Z5
-	VPXORD Z14, Z14, Z14
-	VPXORD Z6, Z6, Z6
-	VPXORD Z15, Z15, Z15
-	VPXORD Z7, Z7, Z7
-	VPXORD Z16, Z16, Z16
-	VPXORD Z8, Z8, Z8
-	VPXORD Z17, Z17, Z17
-	VPXORD Z9, Z9, Z9
-	VPXORD Z18, Z18, Z18
-	MOVQ   k+0(FP), R10
+	CMPQ n+40(FP), $0x02
+	JL   blockend
+	MOVQ DI, R9
+	ADDQ R8, R9
+	ADDQ R8, R9
+	LEAQ 64(R11), R12
+	MOVQ k+0(FP), R13
+	MOVQ R13, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z15, Z15, Z15
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z16, Z16, Z16
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z17, Z17, Z17
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z18, Z18, Z18
+	MOVQ    (SP), R13
+	MOVQ    $0x00000200, R14
+	CMPQ    R13, R14
+	CMOVQGT R14, R13
+	SUBQ    R13, (SP)
 
 block0by4:
-	SUBQ        $0x00000040, R10
+	SUBQ        $0x00000040, R13
 	JL          block0by4end
 	VPMOVSXBD   (DI), Z1
 	VCVTDQ2PS   Z1, Z1
@@ -21026,7 +21852,7 @@ block0by4:
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	VFMADD231PS Z10, Z0, Z11
-	PREFETCHT0  (DI)(R8*2)
+	PREFETCHT0  (R9)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z10, Z0, Z12
@@ -21086,7 +21912,7 @@ block0by4:
 	VMOVUPS     128(AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT0  (DI)(R9*1)
+	PREFETCHT0  (R9)(R10*1)
 	VMOVUPS     128(AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z10, Z0, Z13
@@ -21135,13 +21961,14 @@ block0by4:
 	VFMADD231PS Z10, Z0, Z18
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, DI
+	ADDQ        R12, R9
 	JMP         block0by4
 
 block0by4end:
-	ADDQ $0x00000040, R10
+	ADDQ $0x00000040, R13
 
 block0by1:
-	SUBQ        $0x00000010, R10
+	SUBQ        $0x00000010, R13
 	JL          block0by1end
 	VPMOVSXBD   (DI), Z1
 	VCVTDQ2PS   Z1, Z1
@@ -21176,15 +22003,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R10
-	MOVQ          k+0(FP), R11
-	SUBQ          R10, R11
-	LEAQ          (R11)(R11*1), R10
-	SUBQ          R11, DI
-	ADDQ          R10, R10
-	SUBQ          R10, AX
-	MOVQ          y+48(FP), R10
-	MOVQ          strideY+56(FP), R11
+	ADDQ          $0x00000010, R13
+	MOVQ          y+48(FP), R13
+	MOVQ          strideY+56(FP), R14
 	VUNPCKLPS     Z11, Z2, Z0
 	VUNPCKHPS     Z11, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21195,8 +22016,10 @@ block0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z12, Z3, Z0
 	VUNPCKHPS     Z12, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21207,8 +22030,10 @@ block0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z13, Z4, Z0
 	VUNPCKHPS     Z13, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21219,8 +22044,10 @@ block0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z14, Z5, Z0
 	VUNPCKHPS     Z14, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21231,8 +22058,10 @@ block0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z15, Z6, Z0
 	VUNPCKHPS     Z15, Z6, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21243,8 +22072,10 @@ block0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z16, Z7, Z0
 	VUNPCKHPS     Z16, Z7, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21255,8 +22086,10 @@ block0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z17, Z8, Z0
 	VUNPCKHPS     Z17, Z8, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21267,8 +22100,10 @@ block0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z18, Z9, Z0
 	VUNPCKHPS     Z18, Z9, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21279,7 +22114,18 @@ block0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
+	VMOVSD        (R13), X0
+	VADDPS        X0, X1, X1
+	VMOVSD        X1, (R13)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), R9
+	ANDQ          $-16, R9
+	SUBQ          R9, DI
+	ADDQ          R9, R9
+	ADDQ          R9, R9
+	SUBQ          R9, AX
+	ADDQ          R9, R9
 	ADDQ          $0x08, y+48(FP)
 	ADDQ          R8, DI
 	ADDQ          R8, DI
@@ -21288,26 +22134,37 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	MOVQ   k+0(FP), R9
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ DI, R9
+	ADDQ R8, R9
+	MOVQ $0x00000040, R12
+	MOVQ k+0(FP), R10
+	MOVQ R10, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	MOVQ    (SP), R10
+	MOVQ    $0x00000200, R11
+	CMPQ    R10, R11
+	CMOVQGT R11, R10
+	SUBQ    R10, (SP)
 
 column0by4:
-	SUBQ        $0x00000040, R9
+	SUBQ        $0x00000040, R10
 	JL          column0by4end
 	VPMOVSXBD   (DI), Z1
 	VCVTDQ2PS   Z1, Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (DI)(R8*1)
+	PREFETCHT0  (R9)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VMOVUPS     (AX)(CX*2), Z0
@@ -21378,13 +22235,14 @@ column0by4:
 	VFMADD231PS Z1, Z0, Z9
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, DI
+	ADDQ        R12, R9
 	JMP         column0by4
 
 column0by4end:
-	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
 
 column0by1:
-	SUBQ        $0x00000010, R9
+	SUBQ        $0x00000010, R10
 	JL          column0by1end
 	VPMOVSXBD   (DI), Z1
 	VCVTDQ2PS   Z1, Z1
@@ -21409,15 +22267,9 @@ column0by1:
 	JMP         column0by1
 
 column0by1end:
-	ADDQ          $0x00000010, R9
-	MOVQ          k+0(FP), R10
-	SUBQ          R9, R10
-	LEAQ          (R10)(R10*1), R9
-	SUBQ          R10, DI
-	ADDQ          R9, R9
-	SUBQ          R9, AX
-	MOVQ          y+48(FP), R9
-	MOVQ          strideY+56(FP), R10
+	ADDQ          $0x00000010, R10
+	MOVQ          y+48(FP), R10
+	MOVQ          strideY+56(FP), R11
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21428,8 +22280,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21440,8 +22293,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z4, Z4, Z0
 	VUNPCKHPS     Z4, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21452,8 +22306,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z5, Z5, Z0
 	VUNPCKHPS     Z5, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21464,8 +22319,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z6, Z6, Z0
 	VUNPCKHPS     Z6, Z6, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21476,8 +22332,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z7, Z7, Z0
 	VUNPCKHPS     Z7, Z7, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21488,8 +22345,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z8, Z8, Z0
 	VUNPCKHPS     Z8, Z8, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21500,8 +22358,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z9, Z9, Z0
 	VUNPCKHPS     Z9, Z9, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21512,7 +22371,17 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), R9
+	ANDQ          $-16, R9
+	SUBQ          R9, DI
+	ADDQ          R9, R9
+	ADDQ          R9, R9
+	SUBQ          R9, AX
+	ADDQ          R9, R9
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          R8, DI
 	SUBQ          $0x01, n+40(FP)
@@ -24033,7 +24902,7 @@ done:
 
 // func few1AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, CMOV, FMA3, MMX+
-TEXT ·few1AVX2(SB), NOSPLIT, $0-64
+TEXT ·few1AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), CX
@@ -24052,13 +24921,21 @@ TEXT ·few1AVX2(SB), NOSPLIT, $0-64
 	JZ      block
 
 silent:
-	CMPQ   n+40(FP), $0x04
-	JL     silentend
-	VXORPS X2, X2, X2
-	VXORPS X4, X4, X4
-	VXORPS X6, X6, X6
-	VXORPS X8, X8, X8
-	MOVQ   k+0(FP), SI
+	CMPQ n+40(FP), $0x04
+	JL   silentend
+	MOVQ k+0(FP), SI
+	MOVQ SI, (SP)
+
+silent0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X4, X4, X4
+	VXORPS  X6, X6, X6
+	VXORPS  X8, X8, X8
+	MOVQ    (SP), SI
+	MOVQ    $0x00000200, R10
+	CMPQ    SI, R10
+	CMOVQGT R10, SI
+	SUBQ    SI, (SP)
 
 silent0by2:
 	SUBQ        $0x00000010, SI
@@ -24108,10 +24985,9 @@ silent0by1end:
 	ADDQ        $0x00000008, SI
 	TESTQ       SI, SI
 	JZ          silent0whole
-	MOVQ        SI, R10
-	LEAQ        mask<>+0(SB), R11
-	NEGQ        R10
-	VMOVUPS     32(R11)(R10*4), Y0
+	LEAQ        mask<>+0(SB), R10
+	NEGQ        SI
+	VMOVUPS     32(R10)(SI*4), Y0
 	VMASKMOVPS  (CX), Y0, Y1
 	VMASKMOVPS  (AX), Y0, Y3
 	VFMADD231PS Y1, Y3, Y2
@@ -24126,12 +25002,6 @@ silent0by1end:
 	VFMADD231PS Y1, Y0, Y8
 
 silent0whole:
-	MOVQ         k+0(FP), R10
-	SUBQ         SI, R10
-	LEAQ         (R10)(R10*1), SI
-	ADDQ         SI, SI
-	SUBQ         SI, CX
-	SUBQ         SI, AX
 	MOVQ         y+48(FP), SI
 	MOVQ         strideY+56(FP), R10
 	VUNPCKLPS    Y4, Y2, Y0
@@ -24145,7 +25015,17 @@ silent0whole:
 	VADDPS       Y0, Y3, Y3
 	VEXTRACTF128 $0x01, Y3, X0
 	VADDPS       X0, X3, X3
+	VADDPS       (SI), X3, X3
 	VMOVUPS      X3, (SI)
+	CMPQ         (SP), $0x00
+	JG           silent0terms
+	MOVQ         k+0(FP), SI
+	ANDQ         $-8, SI
+	ADDQ         SI, SI
+	ADDQ         SI, SI
+	SUBQ         SI, CX
+	SUBQ         SI, AX
+	ADDQ         SI, SI
 	ADDQ         $0x10, y+48(FP)
 	ADDQ         DX, CX
 	ADDQ         DX, CX
@@ -24156,19 +25036,27 @@ silent0whole:
 
 silentend:
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X4, X4, X4
-	VXORPS X6, X6, X6
-	VXORPS X8, X8, X8
-	MOVQ   CX, SI
-	ADDQ   DX, SI
-	ADDQ   DX, SI
-	ADDQ   DX, SI
-	ADDQ   DX, SI
-	LEAQ   64(R9)(R9*2), R10
-	MOVQ   k+0(FP), R11
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	LEAQ 64(R9)(R9*2), R10
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X4, X4, X4
+	VXORPS  X6, X6, X6
+	VXORPS  X8, X8, X8
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
 
 block0by2:
 	SUBQ        $0x00000010, R11
@@ -24223,10 +25111,9 @@ block0by1end:
 	ADDQ        $0x00000008, R11
 	TESTQ       R11, R11
 	JZ          block0whole
-	MOVQ        R11, SI
-	LEAQ        mask<>+0(SB), R10
-	NEGQ        SI
-	VMOVUPS     32(R10)(SI*4), Y0
+	LEAQ        mask<>+0(SB), R12
+	NEGQ        R11
+	VMOVUPS     32(R12)(R11*4), Y0
 	VMASKMOVPS  (CX), Y0, Y1
 	VMASKMOVPS  (AX), Y0, Y3
 	VFMADD231PS Y1, Y3, Y2
@@ -24241,14 +25128,8 @@ block0by1end:
 	VFMADD231PS Y1, Y0, Y8
 
 block0whole:
-	MOVQ         k+0(FP), SI
-	SUBQ         R11, SI
-	LEAQ         (SI)(SI*1), R11
-	ADDQ         R11, R11
-	SUBQ         R11, CX
-	SUBQ         R11, AX
-	MOVQ         y+48(FP), SI
-	MOVQ         strideY+56(FP), R10
+	MOVQ         y+48(FP), R11
+	MOVQ         strideY+56(FP), R12
 	VUNPCKLPS    Y4, Y2, Y0
 	VUNPCKHPS    Y4, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -24260,7 +25141,17 @@ block0whole:
 	VADDPS       Y0, Y3, Y3
 	VEXTRACTF128 $0x01, Y3, X0
 	VADDPS       X0, X3, X3
-	VMOVUPS      X3, (SI)
+	VADDPS       (R11), X3, X3
+	VMOVUPS      X3, (R11)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), SI
+	ANDQ         $-8, SI
+	ADDQ         SI, SI
+	ADDQ         SI, SI
+	SUBQ         SI, CX
+	SUBQ         SI, AX
+	ADDQ         SI, SI
 	ADDQ         $0x10, y+48(FP)
 	ADDQ         DX, CX
 	ADDQ         DX, CX
@@ -24271,13 +25162,21 @@ block0whole:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	MOVQ   CX, SI
-	ADDQ   DX, SI
-	MOVQ   $0x00000040, R10
-	MOVQ   k+0(FP), BX
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), BX
+	MOVQ BX, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	MOVQ    (SP), BX
+	MOVQ    $0x00000200, DI
+	CMPQ    BX, DI
+	CMOVQGT DI, BX
+	SUBQ    BX, (SP)
 
 column0by2:
 	SUBQ        $0x00000010, BX
@@ -24311,23 +25210,16 @@ column0by1end:
 	ADDQ        $0x00000008, BX
 	TESTQ       BX, BX
 	JZ          column0whole
-	MOVQ        BX, SI
 	LEAQ        mask<>+0(SB), DI
-	NEGQ        SI
-	VMOVUPS     32(DI)(SI*4), Y0
+	NEGQ        BX
+	VMOVUPS     32(DI)(BX*4), Y0
 	VMASKMOVPS  (CX), Y0, Y1
 	VMASKMOVPS  (AX), Y0, Y0
 	VFMADD231PS Y1, Y0, Y2
 
 column0whole:
-	MOVQ         k+0(FP), SI
-	SUBQ         BX, SI
-	LEAQ         (SI)(SI*1), BX
-	ADDQ         BX, BX
-	SUBQ         BX, CX
-	SUBQ         BX, AX
 	MOVQ         y+48(FP), BX
-	MOVQ         strideY+56(FP), SI
+	MOVQ         strideY+56(FP), DI
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -24336,7 +25228,17 @@ column0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
+	VADDSS       (BX), X1, X1
 	VMOVSS       X1, (BX)
+	CMPQ         (SP), $0x00
+	JG           column0terms
+	MOVQ         k+0(FP), BX
+	ANDQ         $-8, BX
+	ADDQ         BX, BX
+	ADDQ         BX, BX
+	SUBQ         BX, CX
+	SUBQ         BX, AX
+	ADDQ         BX, BX
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         DX, CX
 	SUBQ         $0x01, n+40(FP)
@@ -24348,7 +25250,7 @@ columnend:
 
 // func few2AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, CMOV, FMA3, MMX+
-TEXT ·few2AVX2(SB), NOSPLIT, $0-64
+TEXT ·few2AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), DX
@@ -24365,23 +25267,31 @@ TEXT ·few2AVX2(SB), NOSPLIT, $0-64
 	LEAQ    (R8)(R8*2), R9
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X5, X5, X5
-	VXORPS X8, X8, X8
-	VXORPS X11, X11, X11
-	VXORPS X3, X3, X3
-	VXORPS X6, X6, X6
-	VXORPS X9, X9, X9
-	VXORPS X12, X12, X12
-	MOVQ   DX, DI
-	ADDQ   BX, DI
-	ADDQ   BX, DI
-	ADDQ   BX, DI
-	ADDQ   BX, DI
-	LEAQ   64(R10)(R10*2), R11
-	MOVQ   k+0(FP), R12
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	LEAQ 64(R10)(R10*2), R11
+	MOVQ k+0(FP), R12
+	MOVQ R12, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X5, X5, X5
+	VXORPS  X8, X8, X8
+	VXORPS  X11, X11, X11
+	VXORPS  X3, X3, X3
+	VXORPS  X6, X6, X6
+	VXORPS  X9, X9, X9
+	VXORPS  X12, X12, X12
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block0by2:
 	SUBQ        $0x00000010, R12
@@ -24451,10 +25361,9 @@ block0by1end:
 	ADDQ        $0x00000008, R12
 	TESTQ       R12, R12
 	JZ          block0whole
-	MOVQ        R12, DI
-	LEAQ        mask<>+0(SB), R11
-	NEGQ        DI
-	VMOVUPS     32(R11)(DI*4), Y0
+	LEAQ        mask<>+0(SB), R13
+	NEGQ        R12
+	VMOVUPS     32(R13)(R12*4), Y0
 	VMASKMOVPS  (DX), Y0, Y1
 	VMASKMOVPS  (AX), Y0, Y4
 	VFMADD231PS Y1, Y4, Y2
@@ -24477,14 +25386,8 @@ block0by1end:
 	VFMADD231PS Y1, Y0, Y12
 
 block0whole:
-	MOVQ         k+0(FP), DI
-	SUBQ         R12, DI
-	LEAQ         (DI)(DI*1), R12
-	ADDQ         R12, R12
-	SUBQ         R12, DX
-	SUBQ         R12, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R11
+	MOVQ         y+48(FP), R12
+	MOVQ         strideY+56(FP), R13
 	VUNPCKLPS    Y5, Y2, Y0
 	VUNPCKHPS    Y5, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -24496,8 +25399,9 @@ block0whole:
 	VADDPS       Y0, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X0
 	VADDPS       X0, X4, X4
-	VMOVUPS      X4, (DI)
-	ADDQ         R11, DI
+	VADDPS       (R12), X4, X4
+	VMOVUPS      X4, (R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y6, Y3, Y0
 	VUNPCKHPS    Y6, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -24509,7 +25413,17 @@ block0whole:
 	VADDPS       Y0, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X0
 	VADDPS       X0, X4, X4
-	VMOVUPS      X4, (DI)
+	VADDPS       (R12), X4, X4
+	VMOVUPS      X4, (R12)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	ADDQ         DI, DI
+	SUBQ         DI, DX
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	ADDQ         $0x10, y+48(FP)
 	ADDQ         BX, DX
 	ADDQ         BX, DX
@@ -24520,14 +25434,22 @@ block0whole:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	VXORPS X3, X3, X3
-	MOVQ   DX, DI
-	ADDQ   BX, DI
-	MOVQ   $0x00000040, R11
-	MOVQ   k+0(FP), SI
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	MOVQ $0x00000040, R11
+	MOVQ k+0(FP), SI
+	MOVQ SI, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	MOVQ    (SP), SI
+	MOVQ    $0x00000200, R8
+	CMPQ    SI, R8
+	CMOVQGT R8, SI
+	SUBQ    SI, (SP)
 
 column0by2:
 	SUBQ        $0x00000010, SI
@@ -24567,10 +25489,9 @@ column0by1end:
 	ADDQ        $0x00000008, SI
 	TESTQ       SI, SI
 	JZ          column0whole
-	MOVQ        SI, DI
 	LEAQ        mask<>+0(SB), R8
-	NEGQ        DI
-	VMOVUPS     32(R8)(DI*4), Y0
+	NEGQ        SI
+	VMOVUPS     32(R8)(SI*4), Y0
 	VMASKMOVPS  (DX), Y0, Y1
 	VMASKMOVPS  (AX), Y0, Y4
 	VFMADD231PS Y1, Y4, Y2
@@ -24578,14 +25499,8 @@ column0by1end:
 	VFMADD231PS Y1, Y0, Y3
 
 column0whole:
-	MOVQ         k+0(FP), DI
-	SUBQ         SI, DI
-	LEAQ         (DI)(DI*1), SI
-	ADDQ         SI, SI
-	SUBQ         SI, DX
-	SUBQ         SI, AX
 	MOVQ         y+48(FP), SI
-	MOVQ         strideY+56(FP), DI
+	MOVQ         strideY+56(FP), R8
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -24594,8 +25509,9 @@ column0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
+	VADDSS       (SI), X1, X1
 	VMOVSS       X1, (SI)
-	ADDQ         DI, SI
+	ADDQ         R8, SI
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -24604,7 +25520,17 @@ column0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
+	VADDSS       (SI), X1, X1
 	VMOVSS       X1, (SI)
+	CMPQ         (SP), $0x00
+	JG           column0terms
+	MOVQ         k+0(FP), SI
+	ANDQ         $-8, SI
+	ADDQ         SI, SI
+	ADDQ         SI, SI
+	SUBQ         SI, DX
+	SUBQ         SI, AX
+	ADDQ         SI, SI
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         BX, DX
 	SUBQ         $0x01, n+40(FP)
@@ -24616,7 +25542,7 @@ columnend:
 
 // func few4AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, CMOV, FMA3, MMX+
-TEXT ·few4AVX2(SB), NOSPLIT, $0-64
+TEXT ·few4AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
@@ -24633,21 +25559,29 @@ TEXT ·few4AVX2(SB), NOSPLIT, $0-64
 	LEAQ    (R8)(R8*2), DI
 
 block:
-	CMPQ   n+40(FP), $0x02
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X7, X7, X7
-	VXORPS X3, X3, X3
-	VXORPS X8, X8, X8
-	VXORPS X4, X4, X4
-	VXORPS X9, X9, X9
-	VXORPS X5, X5, X5
-	VXORPS X10, X10, X10
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	ADDQ   SI, DI
-	LEAQ   64(R9), R10
-	MOVQ   k+0(FP), R11
+	CMPQ n+40(FP), $0x02
+	JL   blockend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	LEAQ 64(R9), R10
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X7, X7, X7
+	VXORPS  X3, X3, X3
+	VXORPS  X8, X8, X8
+	VXORPS  X4, X4, X4
+	VXORPS  X9, X9, X9
+	VXORPS  X5, X5, X5
+	VXORPS  X10, X10, X10
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
 
 block0by2:
 	SUBQ        $0x00000010, R11
@@ -24715,10 +25649,9 @@ block0by1end:
 	ADDQ        $0x00000008, R11
 	TESTQ       R11, R11
 	JZ          block0whole
-	MOVQ        R11, DI
-	LEAQ        mask<>+0(SB), R10
-	NEGQ        DI
-	VMOVUPS     32(R10)(DI*4), Y0
+	LEAQ        mask<>+0(SB), R12
+	NEGQ        R11
+	VMOVUPS     32(R12)(R11*4), Y0
 	VMASKMOVPS  (BX), Y0, Y1
 	VMASKMOVPS  (AX), Y0, Y6
 	VFMADD231PS Y1, Y6, Y2
@@ -24739,14 +25672,8 @@ block0by1end:
 	VFMADD231PS Y1, Y0, Y10
 
 block0whole:
-	MOVQ         k+0(FP), DI
-	SUBQ         R11, DI
-	LEAQ         (DI)(DI*1), R11
-	ADDQ         R11, R11
-	SUBQ         R11, BX
-	SUBQ         R11, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R10
+	MOVQ         y+48(FP), R11
+	MOVQ         strideY+56(FP), R12
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -24755,8 +25682,10 @@ block0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
-	ADDQ         R10, DI
+	VMOVSD       (R11), X0
+	VADDPS       X0, X1, X1
+	VMOVSD       X1, (R11)
+	ADDQ         R12, R11
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -24765,8 +25694,10 @@ block0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
-	ADDQ         R10, DI
+	VMOVSD       (R11), X0
+	VADDPS       X0, X1, X1
+	VMOVSD       X1, (R11)
+	ADDQ         R12, R11
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -24775,8 +25706,10 @@ block0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
-	ADDQ         R10, DI
+	VMOVSD       (R11), X0
+	VADDPS       X0, X1, X1
+	VMOVSD       X1, (R11)
+	ADDQ         R12, R11
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -24785,7 +25718,18 @@ block0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
+	VMOVSD       (R11), X0
+	VADDPS       X0, X1, X1
+	VMOVSD       X1, (R11)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	ADDQ         $0x08, y+48(FP)
 	ADDQ         SI, BX
 	ADDQ         SI, BX
@@ -24794,16 +25738,24 @@ block0whole:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	VXORPS X3, X3, X3
-	VXORPS X4, X4, X4
-	VXORPS X5, X5, X5
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	MOVQ   $0x00000040, R10
-	MOVQ   k+0(FP), R8
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), R8
+	MOVQ R8, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    (SP), R8
+	MOVQ    $0x00000200, R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	SUBQ    R8, (SP)
 
 column0by2:
 	SUBQ        $0x00000010, R8
@@ -24855,10 +25807,9 @@ column0by1end:
 	ADDQ        $0x00000008, R8
 	TESTQ       R8, R8
 	JZ          column0whole
-	MOVQ        R8, DI
 	LEAQ        mask<>+0(SB), R9
-	NEGQ        DI
-	VMOVUPS     32(R9)(DI*4), Y0
+	NEGQ        R8
+	VMOVUPS     32(R9)(R8*4), Y0
 	VMASKMOVPS  (BX), Y0, Y1
 	VMASKMOVPS  (AX), Y0, Y6
 	VFMADD231PS Y1, Y6, Y2
@@ -24870,14 +25821,8 @@ column0by1end:
 	VFMADD231PS Y1, Y0, Y5
 
 column0whole:
-	MOVQ         k+0(FP), DI
-	SUBQ         R8, DI
-	LEAQ         (DI)(DI*1), R8
-	ADDQ         R8, R8
-	SUBQ         R8, BX
-	SUBQ         R8, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R8
+	MOVQ         y+48(FP), R8
+	MOVQ         strideY+56(FP), R9
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -24886,8 +25831,9 @@ column0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -24896,8 +25842,9 @@ column0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -24906,8 +25853,9 @@ column0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -24916,7 +25864,17 @@ column0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	CMPQ         (SP), $0x00
+	JG           column0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         SI, BX
 	SUBQ         $0x01, n+40(FP)
@@ -24928,7 +25886,7 @@ columnend:
 
 // func few8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, CMOV, FMA3, MMX+
-TEXT ·few8AVX2(SB), NOSPLIT, $0-64
+TEXT ·few8AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
@@ -24946,26 +25904,34 @@ TEXT ·few8AVX2(SB), NOSPLIT, $0-64
 	MOVQ    AX, R11
 
 block:
-	CMPQ   n+40(FP), $0x03
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X7, X7, X7
-	VXORPS X12, X12, X12
-	VXORPS X3, X3, X3
-	VXORPS X8, X8, X8
-	VXORPS X13, X13, X13
-	VXORPS X4, X4, X4
-	VXORPS X9, X9, X9
-	VXORPS X14, X14, X14
-	VXORPS X5, X5, X5
-	VXORPS X10, X10, X10
-	VXORPS X15, X15, X15
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	ADDQ   SI, DI
-	ADDQ   SI, DI
-	LEAQ   64(R9), R10
-	MOVQ   k+0(FP), R12
+	CMPQ n+40(FP), $0x03
+	JL   blockend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	LEAQ 64(R9), R10
+	MOVQ k+0(FP), R12
+	MOVQ R12, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X7, X7, X7
+	VXORPS  X12, X12, X12
+	VXORPS  X3, X3, X3
+	VXORPS  X8, X8, X8
+	VXORPS  X13, X13, X13
+	VXORPS  X4, X4, X4
+	VXORPS  X9, X9, X9
+	VXORPS  X14, X14, X14
+	VXORPS  X5, X5, X5
+	VXORPS  X10, X10, X10
+	VXORPS  X15, X15, X15
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block0by2:
 	SUBQ        $0x00000010, R12
@@ -25048,10 +26014,9 @@ block0by1end:
 	ADDQ        $0x00000008, R12
 	TESTQ       R12, R12
 	JZ          block0whole
-	MOVQ        R12, DI
-	LEAQ        mask<>+0(SB), R10
-	NEGQ        DI
-	VMOVUPS     32(R10)(DI*4), Y0
+	LEAQ        mask<>+0(SB), R13
+	NEGQ        R12
+	VMOVUPS     32(R13)(R12*4), Y0
 	VMASKMOVPS  (BX), Y0, Y1
 	VMASKMOVPS  (AX), Y0, Y6
 	VFMADD231PS Y1, Y6, Y2
@@ -25081,14 +26046,8 @@ block0by1end:
 	VFMADD231PS Y1, Y0, Y15
 
 block0whole:
-	MOVQ         k+0(FP), DI
-	SUBQ         R12, DI
-	LEAQ         (DI)(DI*1), R12
-	ADDQ         R12, R12
-	SUBQ         R12, BX
-	SUBQ         R12, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R10
+	MOVQ         y+48(FP), R12
+	MOVQ         strideY+56(FP), R13
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25100,9 +26059,12 @@ block0whole:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
-	ADDQ         R10, DI
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25114,9 +26076,12 @@ block0whole:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
-	ADDQ         R10, DI
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25128,9 +26093,12 @@ block0whole:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
-	ADDQ         R10, DI
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25142,21 +26110,21 @@ block0whole:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	LEAQ         (AX)(CX*4), AX
-	VXORPS       X2, X2, X2
-	VXORPS       X7, X7, X7
-	VXORPS       X12, X12, X12
-	VXORPS       X3, X3, X3
-	VXORPS       X8, X8, X8
-	VXORPS       X13, X13, X13
-	VXORPS       X4, X4, X4
-	VXORPS       X9, X9, X9
-	VXORPS       X14, X14, X14
-	VXORPS       X5, X5, X5
-	VXORPS       X10, X10, X10
-	VXORPS       X15, X15, X15
 	MOVQ         BX, DI
 	ADDQ         SI, DI
 	ADDQ         SI, DI
@@ -25165,6 +26133,26 @@ block0whole:
 	ADDQ         SI, DI
 	MOVQ         $0x00000040, R10
 	MOVQ         k+0(FP), R12
+	MOVQ         R12, (SP)
+
+block1terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X7, X7, X7
+	VXORPS  X12, X12, X12
+	VXORPS  X3, X3, X3
+	VXORPS  X8, X8, X8
+	VXORPS  X13, X13, X13
+	VXORPS  X4, X4, X4
+	VXORPS  X9, X9, X9
+	VXORPS  X14, X14, X14
+	VXORPS  X5, X5, X5
+	VXORPS  X10, X10, X10
+	VXORPS  X15, X15, X15
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block1by2:
 	SUBQ        $0x00000010, R12
@@ -25246,10 +26234,9 @@ block1by1end:
 	ADDQ        $0x00000008, R12
 	TESTQ       R12, R12
 	JZ          block1whole
-	MOVQ        R12, DI
-	LEAQ        mask<>+0(SB), R10
-	NEGQ        DI
-	VMOVUPS     32(R10)(DI*4), Y0
+	LEAQ        mask<>+0(SB), R13
+	NEGQ        R12
+	VMOVUPS     32(R13)(R12*4), Y0
 	VMASKMOVPS  (BX), Y0, Y1
 	VMASKMOVPS  (AX), Y0, Y6
 	VFMADD231PS Y1, Y6, Y2
@@ -25279,15 +26266,9 @@ block1by1end:
 	VFMADD231PS Y1, Y0, Y15
 
 block1whole:
-	MOVQ         k+0(FP), DI
-	SUBQ         R12, DI
-	LEAQ         (DI)(DI*1), R12
-	ADDQ         R12, R12
-	SUBQ         R12, BX
-	SUBQ         R12, AX
-	MOVQ         y+48(FP), AX
-	MOVQ         strideY+56(FP), DI
-	LEAQ         (AX)(DI*4), AX
+	MOVQ         y+48(FP), R12
+	MOVQ         strideY+56(FP), R13
+	LEAQ         (R12)(R13*4), R12
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25299,9 +26280,12 @@ block1whole:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
-	ADDQ         DI, AX
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25313,9 +26297,12 @@ block1whole:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
-	ADDQ         DI, AX
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25327,9 +26314,12 @@ block1whole:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
-	ADDQ         DI, AX
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25341,8 +26331,20 @@ block1whole:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	CMPQ         (SP), $0x00
+	JG           block1terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	MOVQ         R11, AX
 	ADDQ         $0x0c, y+48(FP)
 	ADDQ         SI, BX
@@ -25353,16 +26355,24 @@ block1whole:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	VXORPS X3, X3, X3
-	VXORPS X4, X4, X4
-	VXORPS X5, X5, X5
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	MOVQ   $0x00000040, R10
-	MOVQ   k+0(FP), R8
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), R8
+	MOVQ R8, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    (SP), R8
+	MOVQ    $0x00000200, R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	SUBQ    R8, (SP)
 
 column0by2:
 	SUBQ        $0x00000010, R8
@@ -25414,10 +26424,9 @@ column0by1end:
 	ADDQ        $0x00000008, R8
 	TESTQ       R8, R8
 	JZ          column0whole
-	MOVQ        R8, DI
 	LEAQ        mask<>+0(SB), R9
-	NEGQ        DI
-	VMOVUPS     32(R9)(DI*4), Y0
+	NEGQ        R8
+	VMOVUPS     32(R9)(R8*4), Y0
 	VMASKMOVPS  (BX), Y0, Y1
 	VMASKMOVPS  (AX), Y0, Y6
 	VFMADD231PS Y1, Y6, Y2
@@ -25429,14 +26438,8 @@ column0by1end:
 	VFMADD231PS Y1, Y0, Y5
 
 column0whole:
-	MOVQ         k+0(FP), DI
-	SUBQ         R8, DI
-	LEAQ         (DI)(DI*1), R8
-	ADDQ         R8, R8
-	SUBQ         R8, BX
-	SUBQ         R8, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R8
+	MOVQ         y+48(FP), R8
+	MOVQ         strideY+56(FP), R9
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25445,8 +26448,9 @@ column0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25455,8 +26459,9 @@ column0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25465,8 +26470,9 @@ column0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25475,13 +26481,31 @@ column0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	LEAQ         (AX)(CX*4), AX
-	VXORPS       X2, X2, X2
-	VXORPS       X3, X3, X3
-	VXORPS       X4, X4, X4
-	VXORPS       X5, X5, X5
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	CMPQ         (SP), $0x00
+	JG           column0terms
 	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	SUBQ         DI, AX
+	ADDQ         DI, DI
+	LEAQ         (AX)(CX*4), AX
+	MOVQ         k+0(FP), DI
+	MOVQ         DI, (SP)
+
+column1terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    (SP), DI
+	MOVQ    $0x00000200, R8
+	CMPQ    DI, R8
+	CMOVQGT R8, DI
+	SUBQ    DI, (SP)
 
 column1by2:
 	SUBQ        $0x00000010, DI
@@ -25531,10 +26555,9 @@ column1by1end:
 	ADDQ        $0x00000008, DI
 	TESTQ       DI, DI
 	JZ          column1whole
-	MOVQ        DI, R8
-	LEAQ        mask<>+0(SB), R9
-	NEGQ        R8
-	VMOVUPS     32(R9)(R8*4), Y0
+	LEAQ        mask<>+0(SB), R8
+	NEGQ        DI
+	VMOVUPS     32(R8)(DI*4), Y0
 	VMASKMOVPS  (BX), Y0, Y1
 	VMASKMOVPS  (AX), Y0, Y6
 	VFMADD231PS Y1, Y6, Y2
@@ -25546,15 +26569,9 @@ column1by1end:
 	VFMADD231PS Y1, Y0, Y5
 
 column1whole:
-	MOVQ         k+0(FP), R8
-	SUBQ         DI, R8
-	LEAQ         (R8)(R8*1), DI
-	ADDQ         DI, DI
-	SUBQ         DI, BX
-	SUBQ         DI, AX
-	MOVQ         y+48(FP), AX
-	MOVQ         strideY+56(FP), DI
-	LEAQ         (AX)(DI*4), AX
+	MOVQ         y+48(FP), DI
+	MOVQ         strideY+56(FP), R8
+	LEAQ         (DI)(R8*4), DI
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25563,8 +26580,9 @@ column1whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         DI, AX
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	ADDQ         R8, DI
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25573,8 +26591,9 @@ column1whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         DI, AX
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	ADDQ         R8, DI
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25583,8 +26602,9 @@ column1whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         DI, AX
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	ADDQ         R8, DI
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25593,7 +26613,17 @@ column1whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	CMPQ         (SP), $0x00
+	JG           column1terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	MOVQ         R11, AX
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         SI, BX
@@ -25606,7 +26636,7 @@ columnend:
 
 // func few1BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·few1BFloat16AVX2(SB), NOSPLIT, $0-64
+TEXT ·few1BFloat16AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), CX
@@ -25623,19 +26653,27 @@ TEXT ·few1BFloat16AVX2(SB), NOSPLIT, $0-64
 	LEAQ    (DI)(DI*2), R8
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X4, X4, X4
-	VXORPS X6, X6, X6
-	VXORPS X8, X8, X8
-	MOVQ   CX, SI
-	ADDQ   DX, SI
-	ADDQ   DX, SI
-	ADDQ   DX, SI
-	ADDQ   DX, SI
-	LEAQ   64(R9)(R9*2), R10
-	MOVQ   k+0(FP), R11
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	LEAQ 64(R9)(R9*2), R10
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X4, X4, X4
+	VXORPS  X6, X6, X6
+	VXORPS  X8, X8, X8
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
 
 block0by4:
 	SUBQ        $0x00000020, R11
@@ -25726,14 +26764,8 @@ block0by1:
 
 block0by1end:
 	ADDQ         $0x00000008, R11
-	MOVQ         k+0(FP), SI
-	SUBQ         R11, SI
-	LEAQ         (SI)(SI*1), R11
-	SUBQ         R11, CX
-	ADDQ         R11, R11
-	SUBQ         R11, AX
-	MOVQ         y+48(FP), SI
-	MOVQ         strideY+56(FP), R10
+	MOVQ         y+48(FP), R11
+	MOVQ         strideY+56(FP), R12
 	VUNPCKLPS    Y4, Y2, Y0
 	VUNPCKHPS    Y4, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25745,7 +26777,17 @@ block0by1end:
 	VADDPS       Y0, Y3, Y3
 	VEXTRACTF128 $0x01, Y3, X0
 	VADDPS       X0, X3, X3
-	VMOVUPS      X3, (SI)
+	VADDPS       (R11), X3, X3
+	VMOVUPS      X3, (R11)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), SI
+	ANDQ         $-8, SI
+	ADDQ         SI, SI
+	SUBQ         SI, CX
+	ADDQ         SI, SI
+	SUBQ         SI, AX
+	ADDQ         SI, SI
 	ADDQ         $0x10, y+48(FP)
 	ADDQ         DX, CX
 	ADDQ         DX, CX
@@ -25756,13 +26798,21 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	MOVQ   CX, SI
-	ADDQ   DX, SI
-	MOVQ   $0x00000040, R10
-	MOVQ   k+0(FP), BX
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), BX
+	MOVQ BX, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	MOVQ    (SP), BX
+	MOVQ    $0x00000200, DI
+	CMPQ    BX, DI
+	CMOVQGT DI, BX
+	SUBQ    BX, (SP)
 
 column0by4:
 	SUBQ        $0x00000020, BX
@@ -25805,14 +26855,8 @@ column0by1:
 
 column0by1end:
 	ADDQ         $0x00000008, BX
-	MOVQ         k+0(FP), SI
-	SUBQ         BX, SI
-	LEAQ         (SI)(SI*1), BX
-	SUBQ         BX, CX
-	ADDQ         BX, BX
-	SUBQ         BX, AX
 	MOVQ         y+48(FP), BX
-	MOVQ         strideY+56(FP), SI
+	MOVQ         strideY+56(FP), DI
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25821,7 +26865,17 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
+	VADDSS       (BX), X1, X1
 	VMOVSS       X1, (BX)
+	CMPQ         (SP), $0x00
+	JG           column0terms
+	MOVQ         k+0(FP), BX
+	ANDQ         $-8, BX
+	ADDQ         BX, BX
+	SUBQ         BX, CX
+	ADDQ         BX, BX
+	SUBQ         BX, AX
+	ADDQ         BX, BX
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         DX, CX
 	SUBQ         $0x01, n+40(FP)
@@ -25833,7 +26887,7 @@ columnend:
 
 // func few2BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·few2BFloat16AVX2(SB), NOSPLIT, $0-64
+TEXT ·few2BFloat16AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), DX
@@ -25850,23 +26904,31 @@ TEXT ·few2BFloat16AVX2(SB), NOSPLIT, $0-64
 	LEAQ    (R8)(R8*2), R9
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X5, X5, X5
-	VXORPS X8, X8, X8
-	VXORPS X11, X11, X11
-	VXORPS X3, X3, X3
-	VXORPS X6, X6, X6
-	VXORPS X9, X9, X9
-	VXORPS X12, X12, X12
-	MOVQ   DX, DI
-	ADDQ   BX, DI
-	ADDQ   BX, DI
-	ADDQ   BX, DI
-	ADDQ   BX, DI
-	LEAQ   64(R10)(R10*2), R11
-	MOVQ   k+0(FP), R12
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	LEAQ 64(R10)(R10*2), R11
+	MOVQ k+0(FP), R12
+	MOVQ R12, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X5, X5, X5
+	VXORPS  X8, X8, X8
+	VXORPS  X11, X11, X11
+	VXORPS  X3, X3, X3
+	VXORPS  X6, X6, X6
+	VXORPS  X9, X9, X9
+	VXORPS  X12, X12, X12
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block0by4:
 	SUBQ        $0x00000020, R12
@@ -25982,14 +27044,8 @@ block0by1:
 
 block0by1end:
 	ADDQ         $0x00000008, R12
-	MOVQ         k+0(FP), DI
-	SUBQ         R12, DI
-	LEAQ         (DI)(DI*1), R12
-	SUBQ         R12, DX
-	ADDQ         R12, R12
-	SUBQ         R12, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R11
+	MOVQ         y+48(FP), R12
+	MOVQ         strideY+56(FP), R13
 	VUNPCKLPS    Y5, Y2, Y0
 	VUNPCKHPS    Y5, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26001,8 +27057,9 @@ block0by1end:
 	VADDPS       Y0, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X0
 	VADDPS       X0, X4, X4
-	VMOVUPS      X4, (DI)
-	ADDQ         R11, DI
+	VADDPS       (R12), X4, X4
+	VMOVUPS      X4, (R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y6, Y3, Y0
 	VUNPCKHPS    Y6, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26014,7 +27071,17 @@ block0by1end:
 	VADDPS       Y0, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X0
 	VADDPS       X0, X4, X4
-	VMOVUPS      X4, (DI)
+	VADDPS       (R12), X4, X4
+	VMOVUPS      X4, (R12)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	SUBQ         DI, DX
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	ADDQ         $0x10, y+48(FP)
 	ADDQ         BX, DX
 	ADDQ         BX, DX
@@ -26025,14 +27092,22 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	VXORPS X3, X3, X3
-	MOVQ   DX, DI
-	ADDQ   BX, DI
-	MOVQ   $0x00000040, R11
-	MOVQ   k+0(FP), SI
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	MOVQ $0x00000040, R11
+	MOVQ k+0(FP), SI
+	MOVQ SI, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	MOVQ    (SP), SI
+	MOVQ    $0x00000200, R8
+	CMPQ    SI, R8
+	CMOVQGT R8, SI
+	SUBQ    SI, (SP)
 
 column0by4:
 	SUBQ        $0x00000020, SI
@@ -26085,14 +27160,8 @@ column0by1:
 
 column0by1end:
 	ADDQ         $0x00000008, SI
-	MOVQ         k+0(FP), DI
-	SUBQ         SI, DI
-	LEAQ         (DI)(DI*1), SI
-	SUBQ         SI, DX
-	ADDQ         SI, SI
-	SUBQ         SI, AX
 	MOVQ         y+48(FP), SI
-	MOVQ         strideY+56(FP), DI
+	MOVQ         strideY+56(FP), R8
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26101,8 +27170,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
+	VADDSS       (SI), X1, X1
 	VMOVSS       X1, (SI)
-	ADDQ         DI, SI
+	ADDQ         R8, SI
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26111,7 +27181,17 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
+	VADDSS       (SI), X1, X1
 	VMOVSS       X1, (SI)
+	CMPQ         (SP), $0x00
+	JG           column0terms
+	MOVQ         k+0(FP), SI
+	ANDQ         $-8, SI
+	ADDQ         SI, SI
+	SUBQ         SI, DX
+	ADDQ         SI, SI
+	SUBQ         SI, AX
+	ADDQ         SI, SI
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         BX, DX
 	SUBQ         $0x01, n+40(FP)
@@ -26123,7 +27203,7 @@ columnend:
 
 // func few4BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·few4BFloat16AVX2(SB), NOSPLIT, $0-64
+TEXT ·few4BFloat16AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
@@ -26140,21 +27220,29 @@ TEXT ·few4BFloat16AVX2(SB), NOSPLIT, $0-64
 	LEAQ    (R8)(R8*2), DI
 
 block:
-	CMPQ   n+40(FP), $0x02
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X7, X7, X7
-	VXORPS X3, X3, X3
-	VXORPS X8, X8, X8
-	VXORPS X4, X4, X4
-	VXORPS X9, X9, X9
-	VXORPS X5, X5, X5
-	VXORPS X10, X10, X10
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	ADDQ   SI, DI
-	LEAQ   64(R9), R10
-	MOVQ   k+0(FP), R11
+	CMPQ n+40(FP), $0x02
+	JL   blockend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	LEAQ 64(R9), R10
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X7, X7, X7
+	VXORPS  X3, X3, X3
+	VXORPS  X8, X8, X8
+	VXORPS  X4, X4, X4
+	VXORPS  X9, X9, X9
+	VXORPS  X5, X5, X5
+	VXORPS  X10, X10, X10
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
 
 block0by4:
 	SUBQ        $0x00000020, R11
@@ -26258,14 +27346,8 @@ block0by1:
 
 block0by1end:
 	ADDQ         $0x00000008, R11
-	MOVQ         k+0(FP), DI
-	SUBQ         R11, DI
-	LEAQ         (DI)(DI*1), R11
-	SUBQ         R11, BX
-	ADDQ         R11, R11
-	SUBQ         R11, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R10
+	MOVQ         y+48(FP), R11
+	MOVQ         strideY+56(FP), R12
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26274,8 +27356,10 @@ block0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
-	ADDQ         R10, DI
+	VMOVSD       (R11), X0
+	VADDPS       X0, X1, X1
+	VMOVSD       X1, (R11)
+	ADDQ         R12, R11
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26284,8 +27368,10 @@ block0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
-	ADDQ         R10, DI
+	VMOVSD       (R11), X0
+	VADDPS       X0, X1, X1
+	VMOVSD       X1, (R11)
+	ADDQ         R12, R11
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26294,8 +27380,10 @@ block0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
-	ADDQ         R10, DI
+	VMOVSD       (R11), X0
+	VADDPS       X0, X1, X1
+	VMOVSD       X1, (R11)
+	ADDQ         R12, R11
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26304,7 +27392,18 @@ block0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
+	VMOVSD       (R11), X0
+	VADDPS       X0, X1, X1
+	VMOVSD       X1, (R11)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	ADDQ         $0x08, y+48(FP)
 	ADDQ         SI, BX
 	ADDQ         SI, BX
@@ -26313,16 +27412,24 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	VXORPS X3, X3, X3
-	VXORPS X4, X4, X4
-	VXORPS X5, X5, X5
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	MOVQ   $0x00000040, R10
-	MOVQ   k+0(FP), R8
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), R8
+	MOVQ R8, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    (SP), R8
+	MOVQ    $0x00000200, R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	SUBQ    R8, (SP)
 
 column0by4:
 	SUBQ        $0x00000020, R8
@@ -26395,14 +27502,8 @@ column0by1:
 
 column0by1end:
 	ADDQ         $0x00000008, R8
-	MOVQ         k+0(FP), DI
-	SUBQ         R8, DI
-	LEAQ         (DI)(DI*1), R8
-	SUBQ         R8, BX
-	ADDQ         R8, R8
-	SUBQ         R8, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R8
+	MOVQ         y+48(FP), R8
+	MOVQ         strideY+56(FP), R9
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26411,8 +27512,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26421,8 +27523,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26431,8 +27534,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26441,7 +27545,17 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	CMPQ         (SP), $0x00
+	JG           column0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         SI, BX
 	SUBQ         $0x01, n+40(FP)
@@ -26453,7 +27567,7 @@ columnend:
 
 // func few8BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·few8BFloat16AVX2(SB), NOSPLIT, $0-64
+TEXT ·few8BFloat16AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
@@ -26471,26 +27585,34 @@ TEXT ·few8BFloat16AVX2(SB), NOSPLIT, $0-64
 	MOVQ    AX, R11
 
 block:
-	CMPQ   n+40(FP), $0x03
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X7, X7, X7
-	VXORPS X12, X12, X12
-	VXORPS X3, X3, X3
-	VXORPS X8, X8, X8
-	VXORPS X13, X13, X13
-	VXORPS X4, X4, X4
-	VXORPS X9, X9, X9
-	VXORPS X14, X14, X14
-	VXORPS X5, X5, X5
-	VXORPS X10, X10, X10
-	VXORPS X15, X15, X15
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	ADDQ   SI, DI
-	ADDQ   SI, DI
-	LEAQ   64(R9), R10
-	MOVQ   k+0(FP), R12
+	CMPQ n+40(FP), $0x03
+	JL   blockend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	LEAQ 64(R9), R10
+	MOVQ k+0(FP), R12
+	MOVQ R12, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X7, X7, X7
+	VXORPS  X12, X12, X12
+	VXORPS  X3, X3, X3
+	VXORPS  X8, X8, X8
+	VXORPS  X13, X13, X13
+	VXORPS  X4, X4, X4
+	VXORPS  X9, X9, X9
+	VXORPS  X14, X14, X14
+	VXORPS  X5, X5, X5
+	VXORPS  X10, X10, X10
+	VXORPS  X15, X15, X15
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block0by4:
 	SUBQ        $0x00000020, R12
@@ -26624,14 +27746,8 @@ block0by1:
 
 block0by1end:
 	ADDQ         $0x00000008, R12
-	MOVQ         k+0(FP), DI
-	SUBQ         R12, DI
-	LEAQ         (DI)(DI*1), R12
-	SUBQ         R12, BX
-	ADDQ         R12, R12
-	SUBQ         R12, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R10
+	MOVQ         y+48(FP), R12
+	MOVQ         strideY+56(FP), R13
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26643,9 +27759,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
-	ADDQ         R10, DI
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26657,9 +27776,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
-	ADDQ         R10, DI
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26671,9 +27793,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
-	ADDQ         R10, DI
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26685,21 +27810,21 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	LEAQ         (AX)(CX*4), AX
-	VXORPS       X2, X2, X2
-	VXORPS       X7, X7, X7
-	VXORPS       X12, X12, X12
-	VXORPS       X3, X3, X3
-	VXORPS       X8, X8, X8
-	VXORPS       X13, X13, X13
-	VXORPS       X4, X4, X4
-	VXORPS       X9, X9, X9
-	VXORPS       X14, X14, X14
-	VXORPS       X5, X5, X5
-	VXORPS       X10, X10, X10
-	VXORPS       X15, X15, X15
 	MOVQ         BX, DI
 	ADDQ         SI, DI
 	ADDQ         SI, DI
@@ -26708,6 +27833,26 @@ block0by1end:
 	ADDQ         SI, DI
 	MOVQ         $0x00000040, R10
 	MOVQ         k+0(FP), R12
+	MOVQ         R12, (SP)
+
+block1terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X7, X7, X7
+	VXORPS  X12, X12, X12
+	VXORPS  X3, X3, X3
+	VXORPS  X8, X8, X8
+	VXORPS  X13, X13, X13
+	VXORPS  X4, X4, X4
+	VXORPS  X9, X9, X9
+	VXORPS  X14, X14, X14
+	VXORPS  X5, X5, X5
+	VXORPS  X10, X10, X10
+	VXORPS  X15, X15, X15
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block1by4:
 	SUBQ        $0x00000020, R12
@@ -26840,15 +27985,9 @@ block1by1:
 
 block1by1end:
 	ADDQ         $0x00000008, R12
-	MOVQ         k+0(FP), DI
-	SUBQ         R12, DI
-	LEAQ         (DI)(DI*1), R12
-	SUBQ         R12, BX
-	ADDQ         R12, R12
-	SUBQ         R12, AX
-	MOVQ         y+48(FP), AX
-	MOVQ         strideY+56(FP), DI
-	LEAQ         (AX)(DI*4), AX
+	MOVQ         y+48(FP), R12
+	MOVQ         strideY+56(FP), R13
+	LEAQ         (R12)(R13*4), R12
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26860,9 +27999,12 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
-	ADDQ         DI, AX
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26874,9 +28016,12 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
-	ADDQ         DI, AX
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26888,9 +28033,12 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
-	ADDQ         DI, AX
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26902,8 +28050,20 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	CMPQ         (SP), $0x00
+	JG           block1terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	MOVQ         R11, AX
 	ADDQ         $0x0c, y+48(FP)
 	ADDQ         SI, BX
@@ -26914,16 +28074,24 @@ block1by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	VXORPS X3, X3, X3
-	VXORPS X4, X4, X4
-	VXORPS X5, X5, X5
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	MOVQ   $0x00000040, R10
-	MOVQ   k+0(FP), R8
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), R8
+	MOVQ R8, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    (SP), R8
+	MOVQ    $0x00000200, R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	SUBQ    R8, (SP)
 
 column0by4:
 	SUBQ        $0x00000020, R8
@@ -26996,14 +28164,8 @@ column0by1:
 
 column0by1end:
 	ADDQ         $0x00000008, R8
-	MOVQ         k+0(FP), DI
-	SUBQ         R8, DI
-	LEAQ         (DI)(DI*1), R8
-	SUBQ         R8, BX
-	ADDQ         R8, R8
-	SUBQ         R8, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R8
+	MOVQ         y+48(FP), R8
+	MOVQ         strideY+56(FP), R9
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27012,8 +28174,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27022,8 +28185,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27032,8 +28196,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27042,13 +28207,31 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	LEAQ         (AX)(CX*4), AX
-	VXORPS       X2, X2, X2
-	VXORPS       X3, X3, X3
-	VXORPS       X4, X4, X4
-	VXORPS       X5, X5, X5
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	CMPQ         (SP), $0x00
+	JG           column0terms
 	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
+	LEAQ         (AX)(CX*4), AX
+	MOVQ         k+0(FP), DI
+	MOVQ         DI, (SP)
+
+column1terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    (SP), DI
+	MOVQ    $0x00000200, R8
+	CMPQ    DI, R8
+	CMOVQGT R8, DI
+	SUBQ    DI, (SP)
 
 column1by4:
 	SUBQ        $0x00000020, DI
@@ -27119,15 +28302,9 @@ column1by1:
 
 column1by1end:
 	ADDQ         $0x00000008, DI
-	MOVQ         k+0(FP), R8
-	SUBQ         DI, R8
-	LEAQ         (R8)(R8*1), DI
-	SUBQ         DI, BX
-	ADDQ         DI, DI
-	SUBQ         DI, AX
-	MOVQ         y+48(FP), AX
-	MOVQ         strideY+56(FP), DI
-	LEAQ         (AX)(DI*4), AX
+	MOVQ         y+48(FP), DI
+	MOVQ         strideY+56(FP), R8
+	LEAQ         (DI)(R8*4), DI
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27136,8 +28313,9 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         DI, AX
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	ADDQ         R8, DI
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27146,8 +28324,9 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         DI, AX
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	ADDQ         R8, DI
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27156,8 +28335,9 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         DI, AX
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	ADDQ         R8, DI
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27166,7 +28346,17 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	CMPQ         (SP), $0x00
+	JG           column1terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	MOVQ         R11, AX
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         SI, BX
@@ -27179,7 +28369,7 @@ columnend:
 
 // func few1Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, CMOV, F16C, FMA3, MMX+
-TEXT ·few1Float16AVX2(SB), NOSPLIT, $0-64
+TEXT ·few1Float16AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), CX
@@ -27196,19 +28386,27 @@ TEXT ·few1Float16AVX2(SB), NOSPLIT, $0-64
 	LEAQ    (DI)(DI*2), R8
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X4, X4, X4
-	VXORPS X6, X6, X6
-	VXORPS X8, X8, X8
-	MOVQ   CX, SI
-	ADDQ   DX, SI
-	ADDQ   DX, SI
-	ADDQ   DX, SI
-	ADDQ   DX, SI
-	LEAQ   64(R9)(R9*2), R10
-	MOVQ   k+0(FP), R11
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	LEAQ 64(R9)(R9*2), R10
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X4, X4, X4
+	VXORPS  X6, X6, X6
+	VXORPS  X8, X8, X8
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
 
 block0by4:
 	SUBQ        $0x00000020, R11
@@ -27279,14 +28477,8 @@ block0by1:
 
 block0by1end:
 	ADDQ         $0x00000008, R11
-	MOVQ         k+0(FP), SI
-	SUBQ         R11, SI
-	LEAQ         (SI)(SI*1), R11
-	SUBQ         R11, CX
-	ADDQ         R11, R11
-	SUBQ         R11, AX
-	MOVQ         y+48(FP), SI
-	MOVQ         strideY+56(FP), R10
+	MOVQ         y+48(FP), R11
+	MOVQ         strideY+56(FP), R12
 	VUNPCKLPS    Y4, Y2, Y0
 	VUNPCKHPS    Y4, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27298,7 +28490,17 @@ block0by1end:
 	VADDPS       Y0, Y3, Y3
 	VEXTRACTF128 $0x01, Y3, X0
 	VADDPS       X0, X3, X3
-	VMOVUPS      X3, (SI)
+	VADDPS       (R11), X3, X3
+	VMOVUPS      X3, (R11)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), SI
+	ANDQ         $-8, SI
+	ADDQ         SI, SI
+	SUBQ         SI, CX
+	ADDQ         SI, SI
+	SUBQ         SI, AX
+	ADDQ         SI, SI
 	ADDQ         $0x10, y+48(FP)
 	ADDQ         DX, CX
 	ADDQ         DX, CX
@@ -27309,13 +28511,21 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	MOVQ   CX, SI
-	ADDQ   DX, SI
-	MOVQ   $0x00000040, R10
-	MOVQ   k+0(FP), BX
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), BX
+	MOVQ BX, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	MOVQ    (SP), BX
+	MOVQ    $0x00000200, DI
+	CMPQ    BX, DI
+	CMOVQGT DI, BX
+	SUBQ    BX, (SP)
 
 column0by4:
 	SUBQ        $0x00000020, BX
@@ -27353,14 +28563,8 @@ column0by1:
 
 column0by1end:
 	ADDQ         $0x00000008, BX
-	MOVQ         k+0(FP), SI
-	SUBQ         BX, SI
-	LEAQ         (SI)(SI*1), BX
-	SUBQ         BX, CX
-	ADDQ         BX, BX
-	SUBQ         BX, AX
 	MOVQ         y+48(FP), BX
-	MOVQ         strideY+56(FP), SI
+	MOVQ         strideY+56(FP), DI
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27369,7 +28573,17 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
+	VADDSS       (BX), X1, X1
 	VMOVSS       X1, (BX)
+	CMPQ         (SP), $0x00
+	JG           column0terms
+	MOVQ         k+0(FP), BX
+	ANDQ         $-8, BX
+	ADDQ         BX, BX
+	SUBQ         BX, CX
+	ADDQ         BX, BX
+	SUBQ         BX, AX
+	ADDQ         BX, BX
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         DX, CX
 	SUBQ         $0x01, n+40(FP)
@@ -27381,7 +28595,7 @@ columnend:
 
 // func few2Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, CMOV, F16C, FMA3, MMX+
-TEXT ·few2Float16AVX2(SB), NOSPLIT, $0-64
+TEXT ·few2Float16AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), DX
@@ -27398,23 +28612,31 @@ TEXT ·few2Float16AVX2(SB), NOSPLIT, $0-64
 	LEAQ    (R8)(R8*2), R9
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X5, X5, X5
-	VXORPS X8, X8, X8
-	VXORPS X11, X11, X11
-	VXORPS X3, X3, X3
-	VXORPS X6, X6, X6
-	VXORPS X9, X9, X9
-	VXORPS X12, X12, X12
-	MOVQ   DX, DI
-	ADDQ   BX, DI
-	ADDQ   BX, DI
-	ADDQ   BX, DI
-	ADDQ   BX, DI
-	LEAQ   64(R10)(R10*2), R11
-	MOVQ   k+0(FP), R12
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	LEAQ 64(R10)(R10*2), R11
+	MOVQ k+0(FP), R12
+	MOVQ R12, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X5, X5, X5
+	VXORPS  X8, X8, X8
+	VXORPS  X11, X11, X11
+	VXORPS  X3, X3, X3
+	VXORPS  X6, X6, X6
+	VXORPS  X9, X9, X9
+	VXORPS  X12, X12, X12
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block0by4:
 	SUBQ        $0x00000020, R12
@@ -27510,14 +28732,8 @@ block0by1:
 
 block0by1end:
 	ADDQ         $0x00000008, R12
-	MOVQ         k+0(FP), DI
-	SUBQ         R12, DI
-	LEAQ         (DI)(DI*1), R12
-	SUBQ         R12, DX
-	ADDQ         R12, R12
-	SUBQ         R12, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R11
+	MOVQ         y+48(FP), R12
+	MOVQ         strideY+56(FP), R13
 	VUNPCKLPS    Y5, Y2, Y0
 	VUNPCKHPS    Y5, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27529,8 +28745,9 @@ block0by1end:
 	VADDPS       Y0, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X0
 	VADDPS       X0, X4, X4
-	VMOVUPS      X4, (DI)
-	ADDQ         R11, DI
+	VADDPS       (R12), X4, X4
+	VMOVUPS      X4, (R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y6, Y3, Y0
 	VUNPCKHPS    Y6, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27542,7 +28759,17 @@ block0by1end:
 	VADDPS       Y0, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X0
 	VADDPS       X0, X4, X4
-	VMOVUPS      X4, (DI)
+	VADDPS       (R12), X4, X4
+	VMOVUPS      X4, (R12)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	SUBQ         DI, DX
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	ADDQ         $0x10, y+48(FP)
 	ADDQ         BX, DX
 	ADDQ         BX, DX
@@ -27553,14 +28780,22 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	VXORPS X3, X3, X3
-	MOVQ   DX, DI
-	ADDQ   BX, DI
-	MOVQ   $0x00000040, R11
-	MOVQ   k+0(FP), SI
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	MOVQ $0x00000040, R11
+	MOVQ k+0(FP), SI
+	MOVQ SI, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	MOVQ    (SP), SI
+	MOVQ    $0x00000200, R8
+	CMPQ    SI, R8
+	CMOVQGT R8, SI
+	SUBQ    SI, (SP)
 
 column0by4:
 	SUBQ        $0x00000020, SI
@@ -27608,14 +28843,8 @@ column0by1:
 
 column0by1end:
 	ADDQ         $0x00000008, SI
-	MOVQ         k+0(FP), DI
-	SUBQ         SI, DI
-	LEAQ         (DI)(DI*1), SI
-	SUBQ         SI, DX
-	ADDQ         SI, SI
-	SUBQ         SI, AX
 	MOVQ         y+48(FP), SI
-	MOVQ         strideY+56(FP), DI
+	MOVQ         strideY+56(FP), R8
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27624,8 +28853,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
+	VADDSS       (SI), X1, X1
 	VMOVSS       X1, (SI)
-	ADDQ         DI, SI
+	ADDQ         R8, SI
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27634,7 +28864,17 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
+	VADDSS       (SI), X1, X1
 	VMOVSS       X1, (SI)
+	CMPQ         (SP), $0x00
+	JG           column0terms
+	MOVQ         k+0(FP), SI
+	ANDQ         $-8, SI
+	ADDQ         SI, SI
+	SUBQ         SI, DX
+	ADDQ         SI, SI
+	SUBQ         SI, AX
+	ADDQ         SI, SI
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         BX, DX
 	SUBQ         $0x01, n+40(FP)
@@ -27646,7 +28886,7 @@ columnend:
 
 // func few4Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, CMOV, F16C, FMA3, MMX+
-TEXT ·few4Float16AVX2(SB), NOSPLIT, $0-64
+TEXT ·few4Float16AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
@@ -27663,21 +28903,29 @@ TEXT ·few4Float16AVX2(SB), NOSPLIT, $0-64
 	LEAQ    (R8)(R8*2), DI
 
 block:
-	CMPQ   n+40(FP), $0x02
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X7, X7, X7
-	VXORPS X3, X3, X3
-	VXORPS X8, X8, X8
-	VXORPS X4, X4, X4
-	VXORPS X9, X9, X9
-	VXORPS X5, X5, X5
-	VXORPS X10, X10, X10
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	ADDQ   SI, DI
-	LEAQ   64(R9), R10
-	MOVQ   k+0(FP), R11
+	CMPQ n+40(FP), $0x02
+	JL   blockend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	LEAQ 64(R9), R10
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X7, X7, X7
+	VXORPS  X3, X3, X3
+	VXORPS  X8, X8, X8
+	VXORPS  X4, X4, X4
+	VXORPS  X9, X9, X9
+	VXORPS  X5, X5, X5
+	VXORPS  X10, X10, X10
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
 
 block0by4:
 	SUBQ        $0x00000020, R11
@@ -27771,14 +29019,8 @@ block0by1:
 
 block0by1end:
 	ADDQ         $0x00000008, R11
-	MOVQ         k+0(FP), DI
-	SUBQ         R11, DI
-	LEAQ         (DI)(DI*1), R11
-	SUBQ         R11, BX
-	ADDQ         R11, R11
-	SUBQ         R11, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R10
+	MOVQ         y+48(FP), R11
+	MOVQ         strideY+56(FP), R12
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27787,8 +29029,10 @@ block0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
-	ADDQ         R10, DI
+	VMOVSD       (R11), X0
+	VADDPS       X0, X1, X1
+	VMOVSD       X1, (R11)
+	ADDQ         R12, R11
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27797,8 +29041,10 @@ block0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
-	ADDQ         R10, DI
+	VMOVSD       (R11), X0
+	VADDPS       X0, X1, X1
+	VMOVSD       X1, (R11)
+	ADDQ         R12, R11
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27807,8 +29053,10 @@ block0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
-	ADDQ         R10, DI
+	VMOVSD       (R11), X0
+	VADDPS       X0, X1, X1
+	VMOVSD       X1, (R11)
+	ADDQ         R12, R11
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27817,7 +29065,18 @@ block0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
+	VMOVSD       (R11), X0
+	VADDPS       X0, X1, X1
+	VMOVSD       X1, (R11)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	ADDQ         $0x08, y+48(FP)
 	ADDQ         SI, BX
 	ADDQ         SI, BX
@@ -27826,16 +29085,24 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	VXORPS X3, X3, X3
-	VXORPS X4, X4, X4
-	VXORPS X5, X5, X5
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	MOVQ   $0x00000040, R10
-	MOVQ   k+0(FP), R8
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), R8
+	MOVQ R8, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    (SP), R8
+	MOVQ    $0x00000200, R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	SUBQ    R8, (SP)
 
 column0by4:
 	SUBQ        $0x00000020, R8
@@ -27903,14 +29170,8 @@ column0by1:
 
 column0by1end:
 	ADDQ         $0x00000008, R8
-	MOVQ         k+0(FP), DI
-	SUBQ         R8, DI
-	LEAQ         (DI)(DI*1), R8
-	SUBQ         R8, BX
-	ADDQ         R8, R8
-	SUBQ         R8, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R8
+	MOVQ         y+48(FP), R8
+	MOVQ         strideY+56(FP), R9
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27919,8 +29180,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27929,8 +29191,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27939,8 +29202,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27949,7 +29213,17 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	CMPQ         (SP), $0x00
+	JG           column0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         SI, BX
 	SUBQ         $0x01, n+40(FP)
@@ -27961,7 +29235,7 @@ columnend:
 
 // func few8Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, CMOV, F16C, FMA3, MMX+
-TEXT ·few8Float16AVX2(SB), NOSPLIT, $0-64
+TEXT ·few8Float16AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
@@ -27979,26 +29253,34 @@ TEXT ·few8Float16AVX2(SB), NOSPLIT, $0-64
 	MOVQ    AX, R11
 
 block:
-	CMPQ   n+40(FP), $0x03
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X7, X7, X7
-	VXORPS X12, X12, X12
-	VXORPS X3, X3, X3
-	VXORPS X8, X8, X8
-	VXORPS X13, X13, X13
-	VXORPS X4, X4, X4
-	VXORPS X9, X9, X9
-	VXORPS X14, X14, X14
-	VXORPS X5, X5, X5
-	VXORPS X10, X10, X10
-	VXORPS X15, X15, X15
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	ADDQ   SI, DI
-	ADDQ   SI, DI
-	LEAQ   64(R9), R10
-	MOVQ   k+0(FP), R12
+	CMPQ n+40(FP), $0x03
+	JL   blockend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	LEAQ 64(R9), R10
+	MOVQ k+0(FP), R12
+	MOVQ R12, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X7, X7, X7
+	VXORPS  X12, X12, X12
+	VXORPS  X3, X3, X3
+	VXORPS  X8, X8, X8
+	VXORPS  X13, X13, X13
+	VXORPS  X4, X4, X4
+	VXORPS  X9, X9, X9
+	VXORPS  X14, X14, X14
+	VXORPS  X5, X5, X5
+	VXORPS  X10, X10, X10
+	VXORPS  X15, X15, X15
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block0by4:
 	SUBQ        $0x00000020, R12
@@ -28117,14 +29399,8 @@ block0by1:
 
 block0by1end:
 	ADDQ         $0x00000008, R12
-	MOVQ         k+0(FP), DI
-	SUBQ         R12, DI
-	LEAQ         (DI)(DI*1), R12
-	SUBQ         R12, BX
-	ADDQ         R12, R12
-	SUBQ         R12, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R10
+	MOVQ         y+48(FP), R12
+	MOVQ         strideY+56(FP), R13
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28136,9 +29412,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
-	ADDQ         R10, DI
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28150,9 +29429,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
-	ADDQ         R10, DI
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28164,9 +29446,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
-	ADDQ         R10, DI
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28178,21 +29463,21 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	LEAQ         (AX)(CX*4), AX
-	VXORPS       X2, X2, X2
-	VXORPS       X7, X7, X7
-	VXORPS       X12, X12, X12
-	VXORPS       X3, X3, X3
-	VXORPS       X8, X8, X8
-	VXORPS       X13, X13, X13
-	VXORPS       X4, X4, X4
-	VXORPS       X9, X9, X9
-	VXORPS       X14, X14, X14
-	VXORPS       X5, X5, X5
-	VXORPS       X10, X10, X10
-	VXORPS       X15, X15, X15
 	MOVQ         BX, DI
 	ADDQ         SI, DI
 	ADDQ         SI, DI
@@ -28201,6 +29486,26 @@ block0by1end:
 	ADDQ         SI, DI
 	MOVQ         $0x00000040, R10
 	MOVQ         k+0(FP), R12
+	MOVQ         R12, (SP)
+
+block1terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X7, X7, X7
+	VXORPS  X12, X12, X12
+	VXORPS  X3, X3, X3
+	VXORPS  X8, X8, X8
+	VXORPS  X13, X13, X13
+	VXORPS  X4, X4, X4
+	VXORPS  X9, X9, X9
+	VXORPS  X14, X14, X14
+	VXORPS  X5, X5, X5
+	VXORPS  X10, X10, X10
+	VXORPS  X15, X15, X15
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block1by4:
 	SUBQ        $0x00000020, R12
@@ -28318,15 +29623,9 @@ block1by1:
 
 block1by1end:
 	ADDQ         $0x00000008, R12
-	MOVQ         k+0(FP), DI
-	SUBQ         R12, DI
-	LEAQ         (DI)(DI*1), R12
-	SUBQ         R12, BX
-	ADDQ         R12, R12
-	SUBQ         R12, AX
-	MOVQ         y+48(FP), AX
-	MOVQ         strideY+56(FP), DI
-	LEAQ         (AX)(DI*4), AX
+	MOVQ         y+48(FP), R12
+	MOVQ         strideY+56(FP), R13
+	LEAQ         (R12)(R13*4), R12
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28338,9 +29637,12 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
-	ADDQ         DI, AX
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28352,9 +29654,12 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
-	ADDQ         DI, AX
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28366,9 +29671,12 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
-	ADDQ         DI, AX
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28380,8 +29688,20 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	CMPQ         (SP), $0x00
+	JG           block1terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	MOVQ         R11, AX
 	ADDQ         $0x0c, y+48(FP)
 	ADDQ         SI, BX
@@ -28392,16 +29712,24 @@ block1by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	VXORPS X3, X3, X3
-	VXORPS X4, X4, X4
-	VXORPS X5, X5, X5
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	MOVQ   $0x00000040, R10
-	MOVQ   k+0(FP), R8
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), R8
+	MOVQ R8, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    (SP), R8
+	MOVQ    $0x00000200, R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	SUBQ    R8, (SP)
 
 column0by4:
 	SUBQ        $0x00000020, R8
@@ -28469,14 +29797,8 @@ column0by1:
 
 column0by1end:
 	ADDQ         $0x00000008, R8
-	MOVQ         k+0(FP), DI
-	SUBQ         R8, DI
-	LEAQ         (DI)(DI*1), R8
-	SUBQ         R8, BX
-	ADDQ         R8, R8
-	SUBQ         R8, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R8
+	MOVQ         y+48(FP), R8
+	MOVQ         strideY+56(FP), R9
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28485,8 +29807,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28495,8 +29818,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28505,8 +29829,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28515,13 +29840,31 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	LEAQ         (AX)(CX*4), AX
-	VXORPS       X2, X2, X2
-	VXORPS       X3, X3, X3
-	VXORPS       X4, X4, X4
-	VXORPS       X5, X5, X5
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	CMPQ         (SP), $0x00
+	JG           column0terms
 	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
+	LEAQ         (AX)(CX*4), AX
+	MOVQ         k+0(FP), DI
+	MOVQ         DI, (SP)
+
+column1terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    (SP), DI
+	MOVQ    $0x00000200, R8
+	CMPQ    DI, R8
+	CMOVQGT R8, DI
+	SUBQ    DI, (SP)
 
 column1by4:
 	SUBQ        $0x00000020, DI
@@ -28587,15 +29930,9 @@ column1by1:
 
 column1by1end:
 	ADDQ         $0x00000008, DI
-	MOVQ         k+0(FP), R8
-	SUBQ         DI, R8
-	LEAQ         (R8)(R8*1), DI
-	SUBQ         DI, BX
-	ADDQ         DI, DI
-	SUBQ         DI, AX
-	MOVQ         y+48(FP), AX
-	MOVQ         strideY+56(FP), DI
-	LEAQ         (AX)(DI*4), AX
+	MOVQ         y+48(FP), DI
+	MOVQ         strideY+56(FP), R8
+	LEAQ         (DI)(R8*4), DI
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28604,8 +29941,9 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         DI, AX
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	ADDQ         R8, DI
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28614,8 +29952,9 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         DI, AX
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	ADDQ         R8, DI
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28624,8 +29963,9 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         DI, AX
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	ADDQ         R8, DI
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28634,7 +29974,17 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	CMPQ         (SP), $0x00
+	JG           column1terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	MOVQ         R11, AX
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         SI, BX
@@ -28647,7 +29997,7 @@ columnend:
 
 // func few1Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·few1Int8AVX2(SB), NOSPLIT, $0-64
+TEXT ·few1Int8AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), CX
@@ -28663,19 +30013,27 @@ TEXT ·few1Int8AVX2(SB), NOSPLIT, $0-64
 	LEAQ    (DI)(DI*2), R8
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X4, X4, X4
-	VXORPS X6, X6, X6
-	VXORPS X8, X8, X8
-	MOVQ   CX, SI
-	ADDQ   DX, SI
-	ADDQ   DX, SI
-	ADDQ   DX, SI
-	ADDQ   DX, SI
-	LEAQ   64(R9)(R9*2), R10
-	MOVQ   k+0(FP), R11
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	LEAQ 64(R9)(R9*2), R10
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X4, X4, X4
+	VXORPS  X6, X6, X6
+	VXORPS  X8, X8, X8
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
 
 block0by8:
 	SUBQ        $0x00000040, R11
@@ -28818,14 +30176,8 @@ block0by1:
 
 block0by1end:
 	ADDQ         $0x00000008, R11
-	MOVQ         k+0(FP), SI
-	SUBQ         R11, SI
-	LEAQ         (SI)(SI*1), R11
-	SUBQ         SI, CX
-	ADDQ         R11, R11
-	SUBQ         R11, AX
-	MOVQ         y+48(FP), SI
-	MOVQ         strideY+56(FP), R10
+	MOVQ         y+48(FP), R11
+	MOVQ         strideY+56(FP), R12
 	VUNPCKLPS    Y4, Y2, Y0
 	VUNPCKHPS    Y4, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28837,7 +30189,17 @@ block0by1end:
 	VADDPS       Y0, Y3, Y3
 	VEXTRACTF128 $0x01, Y3, X0
 	VADDPS       X0, X3, X3
-	VMOVUPS      X3, (SI)
+	VADDPS       (R11), X3, X3
+	VMOVUPS      X3, (R11)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), SI
+	ANDQ         $-8, SI
+	SUBQ         SI, CX
+	ADDQ         SI, SI
+	ADDQ         SI, SI
+	SUBQ         SI, AX
+	ADDQ         SI, SI
 	ADDQ         $0x10, y+48(FP)
 	ADDQ         DX, CX
 	ADDQ         DX, CX
@@ -28848,13 +30210,21 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	MOVQ   CX, SI
-	ADDQ   DX, SI
-	MOVQ   $0x00000040, R10
-	MOVQ   k+0(FP), BX
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), BX
+	MOVQ BX, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	MOVQ    (SP), BX
+	MOVQ    $0x00000200, DI
+	CMPQ    BX, DI
+	CMOVQGT DI, BX
+	SUBQ    BX, (SP)
 
 column0by8:
 	SUBQ        $0x00000040, BX
@@ -28913,14 +30283,8 @@ column0by1:
 
 column0by1end:
 	ADDQ         $0x00000008, BX
-	MOVQ         k+0(FP), SI
-	SUBQ         BX, SI
-	LEAQ         (SI)(SI*1), BX
-	SUBQ         SI, CX
-	ADDQ         BX, BX
-	SUBQ         BX, AX
 	MOVQ         y+48(FP), BX
-	MOVQ         strideY+56(FP), SI
+	MOVQ         strideY+56(FP), DI
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28929,7 +30293,17 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
+	VADDSS       (BX), X1, X1
 	VMOVSS       X1, (BX)
+	CMPQ         (SP), $0x00
+	JG           column0terms
+	MOVQ         k+0(FP), BX
+	ANDQ         $-8, BX
+	SUBQ         BX, CX
+	ADDQ         BX, BX
+	ADDQ         BX, BX
+	SUBQ         BX, AX
+	ADDQ         BX, BX
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         DX, CX
 	SUBQ         $0x01, n+40(FP)
@@ -28941,7 +30315,7 @@ columnend:
 
 // func few2Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·few2Int8AVX2(SB), NOSPLIT, $0-64
+TEXT ·few2Int8AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), DX
@@ -28957,23 +30331,31 @@ TEXT ·few2Int8AVX2(SB), NOSPLIT, $0-64
 	LEAQ    (R8)(R8*2), R9
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X5, X5, X5
-	VXORPS X8, X8, X8
-	VXORPS X11, X11, X11
-	VXORPS X3, X3, X3
-	VXORPS X6, X6, X6
-	VXORPS X9, X9, X9
-	VXORPS X12, X12, X12
-	MOVQ   DX, DI
-	ADDQ   BX, DI
-	ADDQ   BX, DI
-	ADDQ   BX, DI
-	ADDQ   BX, DI
-	LEAQ   64(R10)(R10*2), R11
-	MOVQ   k+0(FP), R12
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	LEAQ 64(R10)(R10*2), R11
+	MOVQ k+0(FP), R12
+	MOVQ R12, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X5, X5, X5
+	VXORPS  X8, X8, X8
+	VXORPS  X11, X11, X11
+	VXORPS  X3, X3, X3
+	VXORPS  X6, X6, X6
+	VXORPS  X9, X9, X9
+	VXORPS  X12, X12, X12
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block0by8:
 	SUBQ        $0x00000040, R12
@@ -29161,14 +30543,8 @@ block0by1:
 
 block0by1end:
 	ADDQ         $0x00000008, R12
-	MOVQ         k+0(FP), DI
-	SUBQ         R12, DI
-	LEAQ         (DI)(DI*1), R12
-	SUBQ         DI, DX
-	ADDQ         R12, R12
-	SUBQ         R12, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R11
+	MOVQ         y+48(FP), R12
+	MOVQ         strideY+56(FP), R13
 	VUNPCKLPS    Y5, Y2, Y0
 	VUNPCKHPS    Y5, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29180,8 +30556,9 @@ block0by1end:
 	VADDPS       Y0, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X0
 	VADDPS       X0, X4, X4
-	VMOVUPS      X4, (DI)
-	ADDQ         R11, DI
+	VADDPS       (R12), X4, X4
+	VMOVUPS      X4, (R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y6, Y3, Y0
 	VUNPCKHPS    Y6, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29193,7 +30570,17 @@ block0by1end:
 	VADDPS       Y0, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X0
 	VADDPS       X0, X4, X4
-	VMOVUPS      X4, (DI)
+	VADDPS       (R12), X4, X4
+	VMOVUPS      X4, (R12)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	SUBQ         DI, DX
+	ADDQ         DI, DI
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	ADDQ         $0x10, y+48(FP)
 	ADDQ         BX, DX
 	ADDQ         BX, DX
@@ -29204,14 +30591,22 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	VXORPS X3, X3, X3
-	MOVQ   DX, DI
-	ADDQ   BX, DI
-	MOVQ   $0x00000040, R11
-	MOVQ   k+0(FP), SI
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	MOVQ $0x00000040, R11
+	MOVQ k+0(FP), SI
+	MOVQ SI, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	MOVQ    (SP), SI
+	MOVQ    $0x00000200, R8
+	CMPQ    SI, R8
+	CMOVQGT R8, SI
+	SUBQ    SI, (SP)
 
 column0by8:
 	SUBQ        $0x00000040, SI
@@ -29288,14 +30683,8 @@ column0by1:
 
 column0by1end:
 	ADDQ         $0x00000008, SI
-	MOVQ         k+0(FP), DI
-	SUBQ         SI, DI
-	LEAQ         (DI)(DI*1), SI
-	SUBQ         DI, DX
-	ADDQ         SI, SI
-	SUBQ         SI, AX
 	MOVQ         y+48(FP), SI
-	MOVQ         strideY+56(FP), DI
+	MOVQ         strideY+56(FP), R8
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29304,8 +30693,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
+	VADDSS       (SI), X1, X1
 	VMOVSS       X1, (SI)
-	ADDQ         DI, SI
+	ADDQ         R8, SI
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29314,7 +30704,17 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
+	VADDSS       (SI), X1, X1
 	VMOVSS       X1, (SI)
+	CMPQ         (SP), $0x00
+	JG           column0terms
+	MOVQ         k+0(FP), SI
+	ANDQ         $-8, SI
+	SUBQ         SI, DX
+	ADDQ         SI, SI
+	ADDQ         SI, SI
+	SUBQ         SI, AX
+	ADDQ         SI, SI
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         BX, DX
 	SUBQ         $0x01, n+40(FP)
@@ -29326,7 +30726,7 @@ columnend:
 
 // func few4Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·few4Int8AVX2(SB), NOSPLIT, $0-64
+TEXT ·few4Int8AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
@@ -29342,21 +30742,29 @@ TEXT ·few4Int8AVX2(SB), NOSPLIT, $0-64
 	LEAQ    (R8)(R8*2), DI
 
 block:
-	CMPQ   n+40(FP), $0x02
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X7, X7, X7
-	VXORPS X3, X3, X3
-	VXORPS X8, X8, X8
-	VXORPS X4, X4, X4
-	VXORPS X9, X9, X9
-	VXORPS X5, X5, X5
-	VXORPS X10, X10, X10
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	ADDQ   SI, DI
-	LEAQ   64(R9), R10
-	MOVQ   k+0(FP), R11
+	CMPQ n+40(FP), $0x02
+	JL   blockend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	LEAQ 64(R9), R10
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X7, X7, X7
+	VXORPS  X3, X3, X3
+	VXORPS  X8, X8, X8
+	VXORPS  X4, X4, X4
+	VXORPS  X9, X9, X9
+	VXORPS  X5, X5, X5
+	VXORPS  X10, X10, X10
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
 
 block0by8:
 	SUBQ        $0x00000040, R11
@@ -29524,14 +30932,8 @@ block0by1:
 
 block0by1end:
 	ADDQ         $0x00000008, R11
-	MOVQ         k+0(FP), DI
-	SUBQ         R11, DI
-	LEAQ         (DI)(DI*1), R11
-	SUBQ         DI, BX
-	ADDQ         R11, R11
-	SUBQ         R11, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R10
+	MOVQ         y+48(FP), R11
+	MOVQ         strideY+56(FP), R12
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29540,8 +30942,10 @@ block0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
-	ADDQ         R10, DI
+	VMOVSD       (R11), X0
+	VADDPS       X0, X1, X1
+	VMOVSD       X1, (R11)
+	ADDQ         R12, R11
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29550,8 +30954,10 @@ block0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
-	ADDQ         R10, DI
+	VMOVSD       (R11), X0
+	VADDPS       X0, X1, X1
+	VMOVSD       X1, (R11)
+	ADDQ         R12, R11
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29560,8 +30966,10 @@ block0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
-	ADDQ         R10, DI
+	VMOVSD       (R11), X0
+	VADDPS       X0, X1, X1
+	VMOVSD       X1, (R11)
+	ADDQ         R12, R11
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29570,7 +30978,18 @@ block0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
+	VMOVSD       (R11), X0
+	VADDPS       X0, X1, X1
+	VMOVSD       X1, (R11)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	ADDQ         $0x08, y+48(FP)
 	ADDQ         SI, BX
 	ADDQ         SI, BX
@@ -29579,16 +30998,24 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	VXORPS X3, X3, X3
-	VXORPS X4, X4, X4
-	VXORPS X5, X5, X5
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	MOVQ   $0x00000040, R10
-	MOVQ   k+0(FP), R8
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), R8
+	MOVQ R8, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    (SP), R8
+	MOVQ    $0x00000200, R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	SUBQ    R8, (SP)
 
 column0by8:
 	SUBQ        $0x00000040, R8
@@ -29701,14 +31128,8 @@ column0by1:
 
 column0by1end:
 	ADDQ         $0x00000008, R8
-	MOVQ         k+0(FP), DI
-	SUBQ         R8, DI
-	LEAQ         (DI)(DI*1), R8
-	SUBQ         DI, BX
-	ADDQ         R8, R8
-	SUBQ         R8, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R8
+	MOVQ         y+48(FP), R8
+	MOVQ         strideY+56(FP), R9
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29717,8 +31138,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29727,8 +31149,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29737,8 +31160,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29747,7 +31171,17 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	CMPQ         (SP), $0x00
+	JG           column0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         SI, BX
 	SUBQ         $0x01, n+40(FP)
@@ -29759,7 +31193,7 @@ columnend:
 
 // func few8Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·few8Int8AVX2(SB), NOSPLIT, $0-64
+TEXT ·few8Int8AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
@@ -29776,26 +31210,34 @@ TEXT ·few8Int8AVX2(SB), NOSPLIT, $0-64
 	MOVQ    AX, R11
 
 block:
-	CMPQ   n+40(FP), $0x03
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X7, X7, X7
-	VXORPS X12, X12, X12
-	VXORPS X3, X3, X3
-	VXORPS X8, X8, X8
-	VXORPS X13, X13, X13
-	VXORPS X4, X4, X4
-	VXORPS X9, X9, X9
-	VXORPS X14, X14, X14
-	VXORPS X5, X5, X5
-	VXORPS X10, X10, X10
-	VXORPS X15, X15, X15
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	ADDQ   SI, DI
-	ADDQ   SI, DI
-	LEAQ   64(R9), R10
-	MOVQ   k+0(FP), R12
+	CMPQ n+40(FP), $0x03
+	JL   blockend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	LEAQ 64(R9), R10
+	MOVQ k+0(FP), R12
+	MOVQ R12, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X7, X7, X7
+	VXORPS  X12, X12, X12
+	VXORPS  X3, X3, X3
+	VXORPS  X8, X8, X8
+	VXORPS  X13, X13, X13
+	VXORPS  X4, X4, X4
+	VXORPS  X9, X9, X9
+	VXORPS  X14, X14, X14
+	VXORPS  X5, X5, X5
+	VXORPS  X10, X10, X10
+	VXORPS  X15, X15, X15
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block0by8:
 	SUBQ        $0x00000040, R12
@@ -30017,14 +31459,8 @@ block0by1:
 
 block0by1end:
 	ADDQ         $0x00000008, R12
-	MOVQ         k+0(FP), DI
-	SUBQ         R12, DI
-	LEAQ         (DI)(DI*1), R12
-	SUBQ         DI, BX
-	ADDQ         R12, R12
-	SUBQ         R12, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R10
+	MOVQ         y+48(FP), R12
+	MOVQ         strideY+56(FP), R13
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30036,9 +31472,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
-	ADDQ         R10, DI
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30050,9 +31489,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
-	ADDQ         R10, DI
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30064,9 +31506,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
-	ADDQ         R10, DI
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30078,21 +31523,21 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	LEAQ         (AX)(CX*4), AX
-	VXORPS       X2, X2, X2
-	VXORPS       X7, X7, X7
-	VXORPS       X12, X12, X12
-	VXORPS       X3, X3, X3
-	VXORPS       X8, X8, X8
-	VXORPS       X13, X13, X13
-	VXORPS       X4, X4, X4
-	VXORPS       X9, X9, X9
-	VXORPS       X14, X14, X14
-	VXORPS       X5, X5, X5
-	VXORPS       X10, X10, X10
-	VXORPS       X15, X15, X15
 	MOVQ         BX, DI
 	ADDQ         SI, DI
 	ADDQ         SI, DI
@@ -30101,6 +31546,26 @@ block0by1end:
 	ADDQ         SI, DI
 	MOVQ         $0x00000040, R10
 	MOVQ         k+0(FP), R12
+	MOVQ         R12, (SP)
+
+block1terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X7, X7, X7
+	VXORPS  X12, X12, X12
+	VXORPS  X3, X3, X3
+	VXORPS  X8, X8, X8
+	VXORPS  X13, X13, X13
+	VXORPS  X4, X4, X4
+	VXORPS  X9, X9, X9
+	VXORPS  X14, X14, X14
+	VXORPS  X5, X5, X5
+	VXORPS  X10, X10, X10
+	VXORPS  X15, X15, X15
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block1by8:
 	SUBQ        $0x00000040, R12
@@ -30321,15 +31786,9 @@ block1by1:
 
 block1by1end:
 	ADDQ         $0x00000008, R12
-	MOVQ         k+0(FP), DI
-	SUBQ         R12, DI
-	LEAQ         (DI)(DI*1), R12
-	SUBQ         DI, BX
-	ADDQ         R12, R12
-	SUBQ         R12, AX
-	MOVQ         y+48(FP), AX
-	MOVQ         strideY+56(FP), DI
-	LEAQ         (AX)(DI*4), AX
+	MOVQ         y+48(FP), R12
+	MOVQ         strideY+56(FP), R13
+	LEAQ         (R12)(R13*4), R12
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30341,9 +31800,12 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
-	ADDQ         DI, AX
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30355,9 +31817,12 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
-	ADDQ         DI, AX
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30369,9 +31834,12 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
-	ADDQ         DI, AX
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30383,8 +31851,20 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	CMPQ         (SP), $0x00
+	JG           block1terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	MOVQ         R11, AX
 	ADDQ         $0x0c, y+48(FP)
 	ADDQ         SI, BX
@@ -30395,16 +31875,24 @@ block1by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	VXORPS X3, X3, X3
-	VXORPS X4, X4, X4
-	VXORPS X5, X5, X5
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	MOVQ   $0x00000040, R10
-	MOVQ   k+0(FP), R8
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), R8
+	MOVQ R8, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    (SP), R8
+	MOVQ    $0x00000200, R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	SUBQ    R8, (SP)
 
 column0by8:
 	SUBQ        $0x00000040, R8
@@ -30517,14 +32005,8 @@ column0by1:
 
 column0by1end:
 	ADDQ         $0x00000008, R8
-	MOVQ         k+0(FP), DI
-	SUBQ         R8, DI
-	LEAQ         (DI)(DI*1), R8
-	SUBQ         DI, BX
-	ADDQ         R8, R8
-	SUBQ         R8, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R8
+	MOVQ         y+48(FP), R8
+	MOVQ         strideY+56(FP), R9
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30533,8 +32015,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30543,8 +32026,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30553,8 +32037,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30563,13 +32048,31 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	LEAQ         (AX)(CX*4), AX
-	VXORPS       X2, X2, X2
-	VXORPS       X3, X3, X3
-	VXORPS       X4, X4, X4
-	VXORPS       X5, X5, X5
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	CMPQ         (SP), $0x00
+	JG           column0terms
 	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
+	LEAQ         (AX)(CX*4), AX
+	MOVQ         k+0(FP), DI
+	MOVQ         DI, (SP)
+
+column1terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    (SP), DI
+	MOVQ    $0x00000200, R8
+	CMPQ    DI, R8
+	CMOVQGT R8, DI
+	SUBQ    DI, (SP)
 
 column1by8:
 	SUBQ        $0x00000040, DI
@@ -30680,15 +32183,9 @@ column1by1:
 
 column1by1end:
 	ADDQ         $0x00000008, DI
-	MOVQ         k+0(FP), R8
-	SUBQ         DI, R8
-	LEAQ         (R8)(R8*1), DI
-	SUBQ         R8, BX
-	ADDQ         DI, DI
-	SUBQ         DI, AX
-	MOVQ         y+48(FP), AX
-	MOVQ         strideY+56(FP), DI
-	LEAQ         (AX)(DI*4), AX
+	MOVQ         y+48(FP), DI
+	MOVQ         strideY+56(FP), R8
+	LEAQ         (DI)(R8*4), DI
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30697,8 +32194,9 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         DI, AX
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	ADDQ         R8, DI
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30707,8 +32205,9 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         DI, AX
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	ADDQ         R8, DI
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30717,8 +32216,9 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         DI, AX
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	ADDQ         R8, DI
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30727,7 +32227,17 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	CMPQ         (SP), $0x00
+	JG           column1terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	MOVQ         R11, AX
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         SI, BX

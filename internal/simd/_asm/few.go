@@ -12,6 +12,9 @@ import (
 // weight at a time, and ask for one of each row of the next block.
 const line = 64
 
+// fewTerms is internal/simd's.
+const fewTerms = 512
+
 // weightType is how the elements of a weight are stored, and how a vector of them is widened.
 type weightType struct {
 	name string
@@ -47,12 +50,13 @@ type few struct {
 	ahead      []int // which rows of the weight a pass asks for, counted from the first of the block
 	next       nextBlock
 	silent     bool // asks for nothing
+	left       Mem  // terms of a pass
 }
 
 // nextBlock is where a pass asks for lines of the next block. Where the rows of the weight lie one after the other, lines are
 // asked for in the order of their addresses, not one of each row: on AMD's Zen 3 that is up to 1.6 times as fast.
 type nextBlock struct {
-	at     reg.Register // nil: one of each row
+	at     reg.Register
 	stride reg.Register // from one line to the next that is asked for with it
 	three  reg.Register // times that
 	more   reg.Register // bytes, in an order of addresses; else 0
@@ -121,19 +125,17 @@ func (f *few) emit() {
 	Doc(fmt.Sprintf("%s computes %d rows of a product of few rows; strides are in bytes.%s", name, rows, multiple), "",
 		fmt.Sprintf("	for i := range %d {", rows),
 		"		for j := range n {",
-		"			var sum [lanes]float32",
-		"			for p := range k {",
-		fmt.Sprintf("				sum[p%%lanes] = fma(x[i][p], %s, sum[p%%lanes])", element),
+		fmt.Sprintf("			for from := 0; from < k; from += %d {", fewTerms),
+		"				var sum [lanes]float32",
+		fmt.Sprintf("				for p := from; p < min(from+%d, k); p++ {", fewTerms),
+		fmt.Sprintf("					sum[p%%lanes] = fma(x[i][p], %s, sum[p%%lanes])", element),
+		"				}",
+		"				y[i][j] += the sum of all in sum, in an order that lanes alone decides",
 		"			}",
-		"			y[i][j] = the sum of all in sum, in an order that lanes alone decides",
 		"		}",
 		"	}")
 	Pragma("noescape")
-	rowsOfW := 2 * f.cols
-	if f.v.lanes == 8 { // the next block has its own
-		rowsOfW = f.cols
-	}
-	f.x, f.w = newRows("x", "strideX", f.rows), newRows("w", "strideW", rowsOfW)
+	f.x, f.w, f.left = newRows("x", "strideX", f.rows), newRows("w", "strideW", f.cols), AllocLocal(8)
 	f.all, f.ws, f.xs = make([][]reg.VecVirtual, f.rows), nil, f.v.reg()
 	for range f.cols {
 		f.ws = append(f.ws, f.v.reg())
@@ -146,7 +148,7 @@ func (f *few) emit() {
 	if f.passes > 1 {
 		MOVQ(f.x.base, first)
 	}
-	if f.next.at != nil && rows == 1 && f.t.size == 4 { // which has read them in order long before, and asks for none
+	if rows == 1 && f.t.size == 4 { // which has read them in order long before, and asks for none
 		TESTQ(f.next.more, f.next.more)
 		JZ(LabelRef("block"))
 		f.silent = true
@@ -161,10 +163,6 @@ func (f *few) emit() {
 
 // order finds in which order lines are asked for.
 func (f *few) order() {
-	if f.v.lanes == 16 {
-		f.next = nextBlock{}
-		return
-	}
 	f.next = nextBlock{GP64(), GP64(), GP64(), GP64(), GP64()}
 	bytes, one := Load(Param("k"), GP64()), GP64()
 	if f.t.size > 1 {
@@ -181,7 +179,7 @@ func (f *few) order() {
 
 // beginNext has a pass over so many columns ask for its lines.
 func (f *few) beginNext(cols int) {
-	if f.next.at == nil || len(f.ahead) == 0 {
+	if len(f.ahead) == 0 {
 		return
 	}
 	MOVQ(f.w.base, f.next.at)
@@ -201,9 +199,6 @@ func (f *few) beginNext(cols int) {
 
 // line is where the n-th line is that a pass asks for at a time.
 func (f *few) line(n int) Mem {
-	if f.next.at == nil {
-		return f.w.row(f.ahead[n], 0)
-	}
 	return rowsAt{f.next.at, map[int]reg.Register{1: f.next.stride, 3: f.next.three}}.row(n, 0)
 }
 
@@ -249,19 +244,32 @@ func (f *few) pass(label string, number, cols int) {
 	f.sums = nil
 	for _, row := range f.all {
 		f.sums = append(f.sums, row[:cols])
-		for _, r := range row[:cols] {
+	}
+	f.beginNext(cols)
+	MOVQ(Load(Param("k"), GP64()), f.left)
+	Label(label + "terms")
+	for _, row := range f.sums {
+		for _, r := range row {
 			zero(r)
 		}
 	}
-	f.beginNext(cols)
 	f.terms(label, cols)
 	f.write(number*f.rows, cols)
+	CMPQ(f.left, Imm(0))
+	JG(LabelRef(label + "terms"))
+	f.rewind()
 }
 
-// terms emits the loops over the inner dimension, after which x and w point to its beginning again.
+// terms emits the loops over the next terms of the inner dimension.
 func (f *few) terms(label string, cols int) {
-	left, vector := Load(Param("k"), GP64()), f.v.lanes*f.t.size
-	steps := []int{line / vector}
+	left, most := GP64(), GP64()
+	MOVQ(f.left, left)
+	MOVQ(U32(fewTerms), most)
+	CMPQ(left, most)
+	CMOVQGT(most, left)
+	SUBQ(left, f.left)
+	vector := f.v.lanes * f.t.size
+	steps := []int{max(1, line/vector)}
 	if line > vector {
 		steps = append(steps, 1)
 	}
@@ -275,7 +283,7 @@ func (f *few) terms(label string, cols int) {
 		}
 		ADDQ(U32(uint64(4*copies*f.v.lanes)), f.x.base)
 		ADDQ(U32(uint64(copies*vector)), f.w.base)
-		if f.next.at != nil && len(f.ahead) > 0 && copies*vector == line {
+		if len(f.ahead) > 0 && copies*vector == line {
 			ADDQ(f.next.step, f.next.at)
 		}
 		JMP(LabelRef(at))
@@ -285,29 +293,26 @@ func (f *few) terms(label string, cols int) {
 	if f.t.size == 4 {
 		TESTQ(left, left)
 		JZ(LabelRef(label + "whole"))
-		lanes := GP64()
-		MOVQ(left, lanes)
 		l := &loop{v: f.v}
-		l.makeMask(lanes)
+		l.makeMask(left)
 		f.rest(cols, l.mask)
 		Label(label + "whole")
 	}
+}
+
+// rewind has x and w point to the beginning of the inner dimension again, after its whole vectors.
+func (f *few) rewind() {
 	k := Load(Param("k"), GP64())
-	SUBQ(left, k)
-	LEAQ(Mem{Base: k, Index: k, Scale: 1}, left) // twice what was added up
-	switch f.t.size {
-	case 4:
-		ADDQ(left, left)
-		SUBQ(left, f.w.base)
-		SUBQ(left, f.x.base)
-		return
-	case 2:
-		SUBQ(left, f.w.base)
-	case 1:
-		SUBQ(k, f.w.base)
+	ANDQ(I32(int32(-f.v.lanes)), k)
+	for size := 1; size <= 4; size *= 2 {
+		if size == f.t.size {
+			SUBQ(k, f.w.base)
+		}
+		if size == 4 {
+			SUBQ(k, f.x.base)
+		}
+		ADDQ(k, k)
 	}
-	ADDQ(left, left)
-	SUBQ(left, f.x.base)
 }
 
 // step emits the products of a vector of each row and each column.
@@ -373,20 +378,33 @@ func (f *few) write(from, cols int) {
 			VEXTRACTF128(Imm(1), s, high)
 		}
 		VADDPS(high, s.AsX(), s.AsX())
-		switch cols {
-		case 1:
-			VMOVSS(s.AsX(), Mem{Base: y})
-		case 2:
-			VMOVSD(s.AsX(), Mem{Base: y})
-		case 3:
-			VMOVSD(s.AsX(), Mem{Base: y})
-			VEXTRACTPS(Imm(2), s.AsX(), Mem{Base: y, Disp: 8})
-		default:
-			VMOVUPS(s.AsX(), Mem{Base: y})
-		}
+		f.addTo(Mem{Base: y}, s.AsX(), cols)
 		if i < f.rows-1 {
 			ADDQ(stride, y)
 		}
+	}
+}
+
+// addTo adds the first lanes of s to as many numbers.
+func (f *few) addTo(y Mem, s reg.Register, lanes int) {
+	third, before := y.Offset(8), XMM()
+	switch lanes {
+	case 1:
+		VADDSS(y, s, s)
+		VMOVSS(s, y)
+	case 2, 3:
+		VMOVSD(y, before)
+		if lanes == 3 {
+			VINSERTPS(Imm(2<<4), third, before, before)
+		}
+		VADDPS(before, s, s)
+		VMOVSD(s, y)
+		if lanes == 3 {
+			VEXTRACTPS(Imm(2), s, third)
+		}
+	default:
+		VADDPS(y, s, s)
+		VMOVUPS(s, y)
 	}
 }
 
