@@ -9,8 +9,12 @@ import (
 )
 
 // line is the size of a cache line. The loops of the kernels of few rows take one of each row of the
-// weight at a time, and ask for one of each row of the next block.
+// weight at a time, and ask for one of each row of a later block.
 const line = 64
+
+// far is how many blocks of columns on the lines are that are asked for, by PREFETCHT1, for the cache of the second level:
+// of the first level few can be on their way at a time, and then reading and computing take as long as one after the other.
+const far = 2
 
 // fewTerms is internal/simd's.
 const fewTerms = 512
@@ -49,11 +53,10 @@ type few struct {
 	xs         reg.VecVirtual
 	ahead      []int // which rows of the weight a pass asks for, counted from the first of the block
 	next       nextBlock
-	silent     bool // asks for nothing
-	left       Mem  // terms of a pass
+	left       Mem // terms of a pass
 }
 
-// nextBlock is where a pass asks for lines of the next block. Where the rows of the weight lie one after the other, lines are
+// nextBlock is where a pass asks for lines of a later block. Where the rows of the weight lie one after the other, lines are
 // asked for in the order of their addresses, not one of each row: on AMD's Zen 3 that is up to 1.6 times as fast.
 type nextBlock struct {
 	at     reg.Register
@@ -103,12 +106,12 @@ func emitFew(v isa) {
 	for _, t := range weightTypes {
 		for rows := 1; rows <= most; rows *= 2 {
 			cols := 4
-			if rows == most {
-				cols = 2
+			if rows == most { // with which all registers are taken
+				cols = 3
 			}
 			(&few{v: v, t: t, rows: rows, cols: cols, passes: 1}).emit()
 		}
-		if most < 8 { // three columns have twelve sums, with which all registers are taken
+		if most < 8 {
 			(&few{v: v, t: t, rows: most, cols: 3, passes: 8 / most}).emit()
 		}
 	}
@@ -147,13 +150,6 @@ func (f *few) emit() {
 	first := GP64()
 	if f.passes > 1 {
 		MOVQ(f.x.base, first)
-	}
-	if rows == 1 && f.t.size == 4 { // which has read them in order long before, and asks for none
-		TESTQ(f.next.more, f.next.more)
-		JZ(LabelRef("block"))
-		f.silent = true
-		f.columns("silent", f.cols, first)
-		f.silent = false
 	}
 	f.columns("block", f.cols, first)
 	f.columns("column", 1, first)
@@ -217,8 +213,8 @@ func (f *few) columns(label string, cols int, first reg.Register) {
 		}
 		f.ahead = nil
 		for c := range cols {
-			if c*f.passes/cols == pass && !f.silent {
-				f.ahead = append(f.ahead, cols+c)
+			if c*f.passes/cols == pass {
+				f.ahead = append(f.ahead, far*cols+c)
 			}
 		}
 		f.pass(fmt.Sprint(label, pass), pass, cols)
@@ -328,7 +324,7 @@ func (f *few) step(cols, u, copies int) {
 		}
 		for n := range f.ahead { // asked for here, the next block's lines do not go before those of this one
 			if copies*f.v.lanes*f.t.size == line && n*copies/len(f.ahead) == u && i == min(n, f.rows-1) {
-				PREFETCHT0(f.line(n))
+				PREFETCHT1(f.line(n))
 			}
 		}
 	}
@@ -351,68 +347,4 @@ func (f *few) rest(cols int, mask reg.Register) {
 			VFMADD231PS(w, load(f.x.row(i, 0)), sums[c])
 		}
 	}
-}
-
-// write emits the end of a pass: of each row, from one on, the sums of the lanes of all its vectors, in the same order
-// however many there are.
-func (f *few) write(from, cols int) {
-	y, stride := Load(Param("y"), GP64()), Load(Param("strideY"), GP64())
-	if from > 0 {
-		LEAQ(Mem{Base: y, Index: stride, Scale: uint8(from)}, y)
-	}
-	for i, sums := range f.sums {
-		pairs := []reg.VecVirtual{f.halve(sums[0], sums[min(1, cols-1)], VUNPCKLPS, VUNPCKHPS)}
-		if cols > 2 {
-			pairs = append(pairs, f.halve(sums[2], sums[cols-1], VUNPCKLPS, VUNPCKHPS))
-		}
-		s := f.halve(pairs[0], pairs[len(pairs)-1], VUNPCKLPD, VUNPCKHPD)
-		if f.v.lanes == 16 {
-			high := YMM()
-			VEXTRACTF64X4(Imm(1), s, high)
-			VADDPS(high, s.AsY(), s.AsY())
-		}
-		high := XMM()
-		if f.v.lanes == 16 {
-			VEXTRACTF32X4(Imm(1), s.AsY(), high)
-		} else {
-			VEXTRACTF128(Imm(1), s, high)
-		}
-		VADDPS(high, s.AsX(), s.AsX())
-		f.addTo(Mem{Base: y}, s.AsX(), cols)
-		if i < f.rows-1 {
-			ADDQ(stride, y)
-		}
-	}
-}
-
-// addTo adds the first lanes of s to as many numbers.
-func (f *few) addTo(y Mem, s reg.Register, lanes int) {
-	third, before := y.Offset(8), XMM()
-	switch lanes {
-	case 1:
-		VADDSS(y, s, s)
-		VMOVSS(s, y)
-	case 2, 3:
-		VMOVSD(y, before)
-		if lanes == 3 {
-			VINSERTPS(Imm(2<<4), third, before, before)
-		}
-		VADDPS(before, s, s)
-		VMOVSD(s, y)
-		if lanes == 3 {
-			VEXTRACTPS(Imm(2), s, third)
-		}
-	default:
-		VADDPS(y, s, s)
-		VMOVUPS(s, y)
-	}
-}
-
-// halve adds half of the lanes of a to the other half, and those of b, side by side.
-func (f *few) halve(a, b reg.VecVirtual, low, high func(...Op)) reg.VecVirtual {
-	l, h := f.v.reg(), f.v.reg()
-	low(b, a, l)
-	high(b, a, h)
-	VADDPS(h, l, l)
-	return l
 }
