@@ -899,7 +899,7 @@ func int8Block2x4AVX2(k int, q *int8, w *int8, sums *int32)
 //	}, k a multiple of 64 and n of 4
 //
 //go:noescape
-func int8Columns1AVX2(k int, n int, q *int8, w *int8, sums *int32)
+func int8Columns1AVX2(k int, n int, q *int8, w *int8, of *int32, sums *int32)
 
 // int8Columns2AVX2 is
 //
@@ -911,7 +911,43 @@ func int8Columns1AVX2(k int, n int, q *int8, w *int8, sums *int32)
 //	}, k a multiple of 64 and n of 4
 //
 //go:noescape
-func int8Columns2AVX2(k int, n int, q *int8, w *int8, sums *int32)
+func int8Columns2AVX2(k int, n int, q *int8, w *int8, of *int32, sums *int32)
+
+// int8Columns1VNNI is
+//
+//	for i := range 1 {
+//		for j := range n {
+//			sums[i*n+j] = 0
+//			for at := range k { sums[i*n+j] += q[i*k+at] * w[j*k+at] }
+//		}
+//	}, with 128*of[i] taken away before, k a multiple of 64 and n of 4
+//
+//go:noescape
+func int8Columns1VNNI(k int, n int, q *int8, w *int8, of *int32, sums *int32)
+
+// int8Columns2VNNI is
+//
+//	for i := range 2 {
+//		for j := range n {
+//			sums[i*n+j] = 0
+//			for at := range k { sums[i*n+j] += q[i*k+at] * w[j*k+at] }
+//		}
+//	}, with 128*of[i] taken away before, k a multiple of 64 and n of 4
+//
+//go:noescape
+func int8Columns2VNNI(k int, n int, q *int8, w *int8, of *int32, sums *int32)
+
+// int8Columns4VNNI is
+//
+//	for i := range 4 {
+//		for j := range n {
+//			sums[i*n+j] = 0
+//			for at := range k { sums[i*n+j] += q[i*k+at] * w[j*k+at] }
+//		}
+//	}, with 128*of[i] taken away before, k a multiple of 64 and n of 4
+//
+//go:noescape
+func int8Columns4VNNI(k int, n int, q *int8, w *int8, of *int32, sums *int32)
 
 // scaleSumsAVX2 is
 //
