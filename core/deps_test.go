@@ -68,7 +68,7 @@ var policy = []struct{ pkg, imports, tests string }{
 	{"core/reference", "core internal/ops", ""},
 	{"core/kerneltest", "core core/reference internal/opdef internal/ops", ""},
 	{"core/trust", "core", ""},
-	{"core/vector", "core core/keep internal/simd", ""},
+	{"core/vector", "core core/keep internal/os/hugepage internal/simd", ""},
 	{"core/keep", "core internal/os/memory internal/wire", ""},
 	{"core/transport", "core core/reference core/kerneltest core/transport/proto core/trust internal/os/cpu " +
 		"internal/os/memory internal/os/sched internal/os/self internal/os/shm internal/os/temp " +

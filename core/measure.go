@@ -26,15 +26,15 @@ const (
 	// noise is what two medians of the same work differ by on a machine that is otherwise
 	// idle. A gain below it may be none, and the plain forward needs no other process.
 	noise = 0.03
-	// memoryPrice is how much slower a kernel may be that spares much memory, because
-	// memory decides which batch and which model fit at all: it at least halves what the
-	// site takes, and by more than memoryFloor, below which nobody would notice.
-	memoryPrice = 0.10
+	// memoryPrice is how much slower a kernel may be that spares much memory: it at least halves what the
+	// site takes, and by more than memoryFloor, below which nobody would notice. It is little, since the loss of a large
+	// vocabulary is half of a step; where memory decides what fits at all, there is none for a comparison.
+	memoryPrice = 0.01
 	memoryFloor = 16 << 20
 )
 
-// Worth reports whether auto takes the kernel: it is faster by more than noise, or not
-// much slower and spares much memory.
+// Worth reports whether auto takes the kernel: it is faster by more than noise, or hardly
+// slower and spares much memory.
 func (m Measurement) Worth() bool {
 	if float64(m.Kernel) < (1-noise)*float64(m.Plain) {
 		return true

@@ -27,8 +27,8 @@ func TestWorthIsFasterOrMuchSmaller(t *testing.T) {
 		{"as fast with half the memory", ms, ms, 100, 50, true},
 		{"as fast with more than half the memory", ms, ms, 100, 51, false},
 		{"as fast with half of little memory", ms, ms, 32, 16, false},
-		{"a little slower with half the memory", 100 * ms, 109 * ms, 100, 50, true},
-		{"slower with half the memory", 100 * ms, 111 * ms, 100, 50, false},
+		{"hardly slower with half the memory", 200 * ms, 201 * ms, 100, 50, true},
+		{"slower with half the memory", 100 * ms, 102 * ms, 100, 50, false},
 		{"not timed, with half the memory", 0, 0, 100, 50, true},
 		{"not timed, with as much memory", 0, 0, 100, 100, false},
 	}

@@ -899,7 +899,7 @@ func int8Block2x4AVX2(k int, q *int8, w *int8, sums *int32)
 //	}, k a multiple of 64 and n of 4
 //
 //go:noescape
-func int8Columns1AVX2(k int, n int, q *int8, w *int8, sums *int32)
+func int8Columns1AVX2(k int, n int, q *int8, w *int8, of *int32, sums *int32)
 
 // int8Columns2AVX2 is
 //
@@ -911,7 +911,43 @@ func int8Columns1AVX2(k int, n int, q *int8, w *int8, sums *int32)
 //	}, k a multiple of 64 and n of 4
 //
 //go:noescape
-func int8Columns2AVX2(k int, n int, q *int8, w *int8, sums *int32)
+func int8Columns2AVX2(k int, n int, q *int8, w *int8, of *int32, sums *int32)
+
+// int8Columns1VNNI is
+//
+//	for i := range 1 {
+//		for j := range n {
+//			sums[i*n+j] = 0
+//			for at := range k { sums[i*n+j] += q[i*k+at] * w[j*k+at] }
+//		}
+//	}, with 128*of[i] taken away before, k a multiple of 64 and n of 4
+//
+//go:noescape
+func int8Columns1VNNI(k int, n int, q *int8, w *int8, of *int32, sums *int32)
+
+// int8Columns2VNNI is
+//
+//	for i := range 2 {
+//		for j := range n {
+//			sums[i*n+j] = 0
+//			for at := range k { sums[i*n+j] += q[i*k+at] * w[j*k+at] }
+//		}
+//	}, with 128*of[i] taken away before, k a multiple of 64 and n of 4
+//
+//go:noescape
+func int8Columns2VNNI(k int, n int, q *int8, w *int8, of *int32, sums *int32)
+
+// int8Columns4VNNI is
+//
+//	for i := range 4 {
+//		for j := range n {
+//			sums[i*n+j] = 0
+//			for at := range k { sums[i*n+j] += q[i*k+at] * w[j*k+at] }
+//		}
+//	}, with 128*of[i] taken away before, k a multiple of 64 and n of 4
+//
+//go:noescape
+func int8Columns4VNNI(k int, n int, q *int8, w *int8, of *int32, sums *int32)
 
 // scaleSumsAVX2 is
 //
@@ -1392,11 +1428,13 @@ func maxAbsAVX512(x []float32) float32
 //
 //	for i := range 1 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -1407,11 +1445,13 @@ func few1AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *
 //
 //	for i := range 2 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -1422,11 +1462,13 @@ func few2AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *
 //
 //	for i := range 4 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -1437,11 +1479,13 @@ func few4AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *
 //
 //	for i := range 8 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -1452,11 +1496,13 @@ func few8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *
 //
 //	for i := range 1 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -1467,11 +1513,13 @@ func few1BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n 
 //
 //	for i := range 2 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -1482,11 +1530,13 @@ func few2BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n 
 //
 //	for i := range 4 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -1497,11 +1547,13 @@ func few4BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n 
 //
 //	for i := range 8 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -1512,11 +1564,13 @@ func few8BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n 
 //
 //	for i := range 1 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -1527,11 +1581,13 @@ func few1Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n i
 //
 //	for i := range 2 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -1542,11 +1598,13 @@ func few2Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n i
 //
 //	for i := range 4 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -1557,11 +1615,13 @@ func few4Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n i
 //
 //	for i := range 8 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -1572,11 +1632,13 @@ func few8Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n i
 //
 //	for i := range 1 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -1587,11 +1649,13 @@ func few1Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int,
 //
 //	for i := range 2 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -1602,11 +1666,13 @@ func few2Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int,
 //
 //	for i := range 4 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -1617,11 +1683,13 @@ func few4Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int,
 //
 //	for i := range 8 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2034,11 +2102,13 @@ func maxAbsAVX2(x []float32) float32
 //
 //	for i := range 1 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2049,11 +2119,13 @@ func few1AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *fl
 //
 //	for i := range 2 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2064,11 +2136,13 @@ func few2AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *fl
 //
 //	for i := range 4 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2079,11 +2153,13 @@ func few4AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *fl
 //
 //	for i := range 8 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], w[j][p], sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2094,11 +2170,13 @@ func few8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *fl
 //
 //	for i := range 1 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2109,11 +2187,13 @@ func few1BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n in
 //
 //	for i := range 2 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2124,11 +2204,13 @@ func few2BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n in
 //
 //	for i := range 4 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2139,11 +2221,13 @@ func few4BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n in
 //
 //	for i := range 8 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2154,11 +2238,13 @@ func few8BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n in
 //
 //	for i := range 1 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2169,11 +2255,13 @@ func few1Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int
 //
 //	for i := range 2 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2184,11 +2272,13 @@ func few2Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int
 //
 //	for i := range 4 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2199,11 +2289,13 @@ func few4Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int
 //
 //	for i := range 8 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2214,11 +2306,13 @@ func few8Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int
 //
 //	for i := range 1 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2229,11 +2323,13 @@ func few1Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y
 //
 //	for i := range 2 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2244,11 +2340,13 @@ func few2Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y
 //
 //	for i := range 4 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //
@@ -2259,11 +2357,13 @@ func few4Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y
 //
 //	for i := range 8 {
 //		for j := range n {
-//			var sum [lanes]float32
-//			for p := range k {
-//				sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//			for from := 0; from < k; from += 512 {
+//				var sum [lanes]float32
+//				for p := from; p < min(from+512, k); p++ {
+//					sum[p%lanes] = fma(x[i][p], float32(w[j][p]), sum[p%lanes])
+//				}
+//				y[i][j] += the sum of all in sum, in an order that lanes alone decides
 //			}
-//			y[i][j] = the sum of all in sum, in an order that lanes alone decides
 //		}
 //	}
 //

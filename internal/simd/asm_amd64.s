@@ -13070,27 +13070,33 @@ done:
 	VZEROUPPER
 	RET
 
-// func int8Columns1AVX2(k int, n int, q *int8, w *int8, sums *int32)
+// func int8Columns1AVX2(k int, n int, q *int8, w *int8, of *int32, sums *int32)
 // Requires: AVX, AVX2, MMX+
-TEXT ·int8Columns1AVX2(SB), NOSPLIT, $0-40
+TEXT ·int8Columns1AVX2(SB), NOSPLIT, $0-48
 	MOVQ k+0(FP), AX
 	MOVQ n+8(FP), CX
-	MOVQ sums+32(FP), DX
 	LEAQ (AX)(AX*2), BX
 	MOVQ q+16(FP), SI
 	MOVQ w+24(FP), DI
-	LEAQ (DI)(AX*4), R8
-	LEAQ (DX)(CX*4), R9
+	MOVQ sums+40(FP), R8
+	MOVQ CX, DX
+	SHLQ $0x02, DX
+	LEAQ (DX)(DX*2), DX
+	LEAQ (DI)(AX*8), R9
+	MOVQ of+32(FP), DX
 
 columns:
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
-	MOVQ   AX, R9
+	MOVQ   AX, DX
 
 terms:
-	PREFETCHT0   (R8)
+	PREFETCHT1   (R9)
+	PREFETCHT1   64(R9)
+	PREFETCHT1   128(R9)
+	PREFETCHT1   192(R9)
 	VPMOVSXBW    (SI), Y4
 	VPMOVSXBW    (DI), Y5
 	VPMADDWD     Y4, Y5, Y5
@@ -13104,7 +13110,6 @@ terms:
 	VPMOVSXBW    (DI)(BX*1), Y5
 	VPMADDWD     Y4, Y5, Y4
 	VPADDD       Y4, Y3, Y3
-	PREFETCHT0   64(R8)
 	VPMOVSXBW    16(SI), Y4
 	VPMOVSXBW    16(DI), Y5
 	VPMADDWD     Y4, Y5, Y5
@@ -13118,7 +13123,6 @@ terms:
 	VPMOVSXBW    16(DI)(BX*1), Y5
 	VPMADDWD     Y4, Y5, Y4
 	VPADDD       Y4, Y3, Y3
-	PREFETCHT0   128(R8)
 	VPMOVSXBW    32(SI), Y4
 	VPMOVSXBW    32(DI), Y5
 	VPMADDWD     Y4, Y5, Y5
@@ -13132,7 +13136,6 @@ terms:
 	VPMOVSXBW    32(DI)(BX*1), Y5
 	VPMADDWD     Y4, Y5, Y4
 	VPADDD       Y4, Y3, Y3
-	PREFETCHT0   192(R8)
 	VPMOVSXBW    48(SI), Y4
 	VPMOVSXBW    48(DI), Y5
 	VPMADDWD     Y4, Y5, Y5
@@ -13148,8 +13151,8 @@ terms:
 	VPADDD       Y4, Y3, Y3
 	ADDQ         $0x40, SI
 	ADDQ         $0x40, DI
-	ADDQ         $0x00000100, R8
-	SUBQ         $0x40, R9
+	ADDQ         $0x00000100, R9
+	SUBQ         $0x40, DX
 	JNZ          terms
 	VPUNPCKLDQ   Y1, Y0, Y4
 	VPUNPCKHDQ   Y1, Y0, Y5
@@ -13162,8 +13165,8 @@ terms:
 	VPADDD       Y4, Y6, Y6
 	VEXTRACTI128 $0x01, Y6, X0
 	VPADDD       X0, X6, X0
-	VMOVDQU      X0, (DX)
-	ADDQ         $0x10, DX
+	VMOVUPS      X0, (R8)
+	ADDQ         $0x10, R8
 	SUBQ         AX, SI
 	ADDQ         BX, DI
 	SUBQ         $0x04, CX
@@ -13171,17 +13174,20 @@ terms:
 	VZEROUPPER
 	RET
 
-// func int8Columns2AVX2(k int, n int, q *int8, w *int8, sums *int32)
+// func int8Columns2AVX2(k int, n int, q *int8, w *int8, of *int32, sums *int32)
 // Requires: AVX, AVX2, MMX+
-TEXT ·int8Columns2AVX2(SB), NOSPLIT, $0-40
+TEXT ·int8Columns2AVX2(SB), NOSPLIT, $0-48
 	MOVQ k+0(FP), AX
 	MOVQ n+8(FP), CX
-	MOVQ sums+32(FP), DX
 	LEAQ (AX)(AX*2), BX
 	MOVQ q+16(FP), SI
 	MOVQ w+24(FP), DI
-	LEAQ (DI)(AX*4), R8
-	LEAQ (DX)(CX*4), R9
+	MOVQ sums+40(FP), R8
+	MOVQ CX, R9
+	SHLQ $0x02, R9
+	LEAQ (R9)(R9*2), DX
+	LEAQ (DI)(AX*8), R10
+	MOVQ of+32(FP), DX
 
 columns:
 	VXORPS X0, X0, X0
@@ -13192,10 +13198,13 @@ columns:
 	VXORPS X5, X5, X5
 	VXORPS X6, X6, X6
 	VXORPS X7, X7, X7
-	MOVQ   AX, R10
+	MOVQ   AX, DX
 
 terms:
-	PREFETCHT0   (R8)
+	PREFETCHT1   (R10)
+	PREFETCHT1   64(R10)
+	PREFETCHT1   128(R10)
+	PREFETCHT1   192(R10)
 	VPMOVSXBW    (SI), Y8
 	VPMOVSXBW    (SI)(AX*1), Y9
 	VPMOVSXBW    (DI), Y10
@@ -13218,7 +13227,6 @@ terms:
 	VPADDD       Y8, Y3, Y3
 	VPMADDWD     Y9, Y10, Y8
 	VPADDD       Y8, Y7, Y7
-	PREFETCHT0   64(R8)
 	VPMOVSXBW    16(SI), Y8
 	VPMOVSXBW    16(SI)(AX*1), Y9
 	VPMOVSXBW    16(DI), Y10
@@ -13241,7 +13249,6 @@ terms:
 	VPADDD       Y8, Y3, Y3
 	VPMADDWD     Y9, Y10, Y8
 	VPADDD       Y8, Y7, Y7
-	PREFETCHT0   128(R8)
 	VPMOVSXBW    32(SI), Y8
 	VPMOVSXBW    32(SI)(AX*1), Y9
 	VPMOVSXBW    32(DI), Y10
@@ -13264,7 +13271,6 @@ terms:
 	VPADDD       Y8, Y3, Y3
 	VPMADDWD     Y9, Y10, Y8
 	VPADDD       Y8, Y7, Y7
-	PREFETCHT0   192(R8)
 	VPMOVSXBW    48(SI), Y8
 	VPMOVSXBW    48(SI)(AX*1), Y9
 	VPMOVSXBW    48(DI), Y10
@@ -13289,8 +13295,8 @@ terms:
 	VPADDD       Y8, Y7, Y7
 	ADDQ         $0x40, SI
 	ADDQ         $0x40, DI
-	ADDQ         $0x00000100, R8
-	SUBQ         $0x40, R10
+	ADDQ         $0x00000100, R10
+	SUBQ         $0x40, DX
 	JNZ          terms
 	VPUNPCKLDQ   Y1, Y0, Y8
 	VPUNPCKHDQ   Y1, Y0, Y9
@@ -13303,8 +13309,7 @@ terms:
 	VPADDD       Y8, Y10, Y10
 	VEXTRACTI128 $0x01, Y10, X0
 	VPADDD       X0, X10, X0
-	VMOVDQU      X0, (DX)
-	ADDQ         $0x10, DX
+	VMOVUPS      X0, (R8)
 	VPUNPCKLDQ   Y5, Y4, Y8
 	VPUNPCKHDQ   Y5, Y4, Y9
 	VPADDD       Y9, Y8, Y8
@@ -13316,12 +13321,371 @@ terms:
 	VPADDD       Y8, Y10, Y10
 	VEXTRACTI128 $0x01, Y10, X0
 	VPADDD       X0, X10, X0
-	VMOVDQU      X0, (R9)
-	ADDQ         $0x10, R9
+	VMOVUPS      X0, (R8)(R9*1)
+	ADDQ         $0x10, R8
 	SUBQ         AX, SI
 	ADDQ         BX, DI
 	SUBQ         $0x04, CX
 	JNZ          columns
+	VZEROUPPER
+	RET
+
+// func int8Columns1VNNI(k int, n int, q *int8, w *int8, of *int32, sums *int32)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512VNNI, MMX+
+TEXT ·int8Columns1VNNI(SB), NOSPLIT, $0-48
+	MOVQ         k+0(FP), AX
+	MOVQ         n+8(FP), CX
+	LEAQ         (AX)(AX*2), BX
+	MOVQ         q+16(FP), SI
+	MOVQ         w+24(FP), DI
+	MOVQ         sums+40(FP), R8
+	MOVQ         CX, DX
+	SHLQ         $0x02, DX
+	LEAQ         (DX)(DX*2), DX
+	LEAQ         (DI)(AX*8), R9
+	MOVQ         of+32(FP), R10
+	VPBROADCASTD c80808080<>+0(SB), Z0
+
+columns:
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	MOVQ   AX, DX
+
+terms:
+	PREFETCHT1    (R9)
+	PREFETCHT1    64(R9)
+	PREFETCHT1    128(R9)
+	PREFETCHT1    192(R9)
+	VMOVDQU32     (SI), Z5
+	VMOVDQU32     (DI), Z6
+	VPXORD        Z0, Z6, Z6
+	VPDPBUSD      Z5, Z6, Z1
+	VMOVDQU32     (DI)(AX*1), Z6
+	VPXORD        Z0, Z6, Z6
+	VPDPBUSD      Z5, Z6, Z2
+	VMOVDQU32     (DI)(AX*2), Z6
+	VPXORD        Z0, Z6, Z6
+	VPDPBUSD      Z5, Z6, Z3
+	VMOVDQU32     (DI)(BX*1), Z6
+	VPXORD        Z0, Z6, Z6
+	VPDPBUSD      Z5, Z6, Z4
+	ADDQ          $0x40, SI
+	ADDQ          $0x40, DI
+	ADDQ          $0x00000100, R9
+	SUBQ          $0x40, DX
+	JNZ           terms
+	VEXTRACTI64X4 $0x01, Z1, Y5
+	VPADDD        Y5, Y1, Y5
+	VEXTRACTI64X4 $0x01, Z2, Y6
+	VPADDD        Y6, Y2, Y6
+	VEXTRACTI64X4 $0x01, Z3, Y7
+	VPADDD        Y7, Y3, Y7
+	VEXTRACTI64X4 $0x01, Z4, Y8
+	VPADDD        Y8, Y4, Y8
+	VPUNPCKLDQ    Y6, Y5, Y9
+	VPUNPCKHDQ    Y6, Y5, Y5
+	VPADDD        Y5, Y9, Y9
+	VPUNPCKLDQ    Y8, Y7, Y5
+	VPUNPCKHDQ    Y8, Y7, Y6
+	VPADDD        Y6, Y5, Y5
+	VPUNPCKLQDQ   Y5, Y9, Y6
+	VPUNPCKHQDQ   Y5, Y9, Y5
+	VPADDD        Y5, Y6, Y6
+	VEXTRACTI32X4 $0x01, Y6, X5
+	VPADDD        X5, X6, X5
+	VPBROADCASTD  (R10), X6
+	VPSLLD        $0x07, X6, X6
+	VPSUBD        X6, X5, X5
+	VMOVUPS       X5, (R8)
+	ADDQ          $0x10, R8
+	SUBQ          AX, SI
+	ADDQ          BX, DI
+	SUBQ          $0x04, CX
+	JNZ           columns
+	VZEROUPPER
+	RET
+
+// func int8Columns2VNNI(k int, n int, q *int8, w *int8, of *int32, sums *int32)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512VNNI, MMX+
+TEXT ·int8Columns2VNNI(SB), NOSPLIT, $0-48
+	MOVQ         k+0(FP), AX
+	MOVQ         n+8(FP), CX
+	LEAQ         (AX)(AX*2), BX
+	MOVQ         q+16(FP), SI
+	MOVQ         w+24(FP), DI
+	MOVQ         sums+40(FP), R8
+	MOVQ         CX, R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), DX
+	LEAQ         (DI)(AX*8), R10
+	MOVQ         of+32(FP), R11
+	VPBROADCASTD c80808080<>+0(SB), Z0
+
+columns:
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	MOVQ   AX, DX
+
+terms:
+	PREFETCHT1    (R10)
+	PREFETCHT1    64(R10)
+	PREFETCHT1    128(R10)
+	PREFETCHT1    192(R10)
+	VMOVDQU32     (SI), Z9
+	VMOVDQU32     (SI)(AX*1), Z10
+	VMOVDQU32     (DI), Z11
+	VPXORD        Z0, Z11, Z11
+	VPDPBUSD      Z9, Z11, Z1
+	VPDPBUSD      Z10, Z11, Z5
+	VMOVDQU32     (DI)(AX*1), Z11
+	VPXORD        Z0, Z11, Z11
+	VPDPBUSD      Z9, Z11, Z2
+	VPDPBUSD      Z10, Z11, Z6
+	VMOVDQU32     (DI)(AX*2), Z11
+	VPXORD        Z0, Z11, Z11
+	VPDPBUSD      Z9, Z11, Z3
+	VPDPBUSD      Z10, Z11, Z7
+	VMOVDQU32     (DI)(BX*1), Z11
+	VPXORD        Z0, Z11, Z11
+	VPDPBUSD      Z9, Z11, Z4
+	VPDPBUSD      Z10, Z11, Z8
+	ADDQ          $0x40, SI
+	ADDQ          $0x40, DI
+	ADDQ          $0x00000100, R10
+	SUBQ          $0x40, DX
+	JNZ           terms
+	VEXTRACTI64X4 $0x01, Z1, Y9
+	VPADDD        Y9, Y1, Y9
+	VEXTRACTI64X4 $0x01, Z2, Y10
+	VPADDD        Y10, Y2, Y10
+	VEXTRACTI64X4 $0x01, Z3, Y11
+	VPADDD        Y11, Y3, Y11
+	VEXTRACTI64X4 $0x01, Z4, Y12
+	VPADDD        Y12, Y4, Y12
+	VPUNPCKLDQ    Y10, Y9, Y13
+	VPUNPCKHDQ    Y10, Y9, Y9
+	VPADDD        Y9, Y13, Y13
+	VPUNPCKLDQ    Y12, Y11, Y9
+	VPUNPCKHDQ    Y12, Y11, Y10
+	VPADDD        Y10, Y9, Y9
+	VPUNPCKLQDQ   Y9, Y13, Y10
+	VPUNPCKHQDQ   Y9, Y13, Y9
+	VPADDD        Y9, Y10, Y10
+	VEXTRACTI32X4 $0x01, Y10, X9
+	VPADDD        X9, X10, X9
+	VPBROADCASTD  (R11), X10
+	VPSLLD        $0x07, X10, X10
+	VPSUBD        X10, X9, X9
+	VMOVUPS       X9, (R8)
+	VEXTRACTI64X4 $0x01, Z5, Y9
+	VPADDD        Y9, Y5, Y9
+	VEXTRACTI64X4 $0x01, Z6, Y10
+	VPADDD        Y10, Y6, Y10
+	VEXTRACTI64X4 $0x01, Z7, Y11
+	VPADDD        Y11, Y7, Y11
+	VEXTRACTI64X4 $0x01, Z8, Y12
+	VPADDD        Y12, Y8, Y12
+	VPUNPCKLDQ    Y10, Y9, Y13
+	VPUNPCKHDQ    Y10, Y9, Y9
+	VPADDD        Y9, Y13, Y13
+	VPUNPCKLDQ    Y12, Y11, Y9
+	VPUNPCKHDQ    Y12, Y11, Y10
+	VPADDD        Y10, Y9, Y9
+	VPUNPCKLQDQ   Y9, Y13, Y10
+	VPUNPCKHQDQ   Y9, Y13, Y9
+	VPADDD        Y9, Y10, Y10
+	VEXTRACTI32X4 $0x01, Y10, X9
+	VPADDD        X9, X10, X9
+	VPBROADCASTD  4(R11), X10
+	VPSLLD        $0x07, X10, X10
+	VPSUBD        X10, X9, X9
+	VMOVUPS       X9, (R8)(R9*1)
+	ADDQ          $0x10, R8
+	SUBQ          AX, SI
+	ADDQ          BX, DI
+	SUBQ          $0x04, CX
+	JNZ           columns
+	VZEROUPPER
+	RET
+
+// func int8Columns4VNNI(k int, n int, q *int8, w *int8, of *int32, sums *int32)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512VNNI, MMX+
+TEXT ·int8Columns4VNNI(SB), NOSPLIT, $0-48
+	MOVQ         k+0(FP), AX
+	MOVQ         n+8(FP), CX
+	LEAQ         (AX)(AX*2), BX
+	MOVQ         q+16(FP), SI
+	MOVQ         w+24(FP), DI
+	MOVQ         sums+40(FP), R8
+	MOVQ         CX, R9
+	SHLQ         $0x02, R9
+	LEAQ         (R9)(R9*2), R10
+	LEAQ         (DI)(AX*8), R11
+	MOVQ         of+32(FP), R12
+	VPBROADCASTD c80808080<>+0(SB), Z0
+
+columns:
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	MOVQ   AX, DX
+
+terms:
+	PREFETCHT1    (R11)
+	PREFETCHT1    64(R11)
+	PREFETCHT1    128(R11)
+	PREFETCHT1    192(R11)
+	VMOVDQU32     (SI), Z17
+	VMOVDQU32     (SI)(AX*1), Z18
+	VMOVDQU32     (SI)(AX*2), Z19
+	VMOVDQU32     (SI)(BX*1), Z20
+	VMOVDQU32     (DI), Z21
+	VPXORD        Z0, Z21, Z21
+	VPDPBUSD      Z17, Z21, Z1
+	VPDPBUSD      Z18, Z21, Z5
+	VPDPBUSD      Z19, Z21, Z9
+	VPDPBUSD      Z20, Z21, Z13
+	VMOVDQU32     (DI)(AX*1), Z21
+	VPXORD        Z0, Z21, Z21
+	VPDPBUSD      Z17, Z21, Z2
+	VPDPBUSD      Z18, Z21, Z6
+	VPDPBUSD      Z19, Z21, Z10
+	VPDPBUSD      Z20, Z21, Z14
+	VMOVDQU32     (DI)(AX*2), Z21
+	VPXORD        Z0, Z21, Z21
+	VPDPBUSD      Z17, Z21, Z3
+	VPDPBUSD      Z18, Z21, Z7
+	VPDPBUSD      Z19, Z21, Z11
+	VPDPBUSD      Z20, Z21, Z15
+	VMOVDQU32     (DI)(BX*1), Z21
+	VPXORD        Z0, Z21, Z21
+	VPDPBUSD      Z17, Z21, Z4
+	VPDPBUSD      Z18, Z21, Z8
+	VPDPBUSD      Z19, Z21, Z12
+	VPDPBUSD      Z20, Z21, Z16
+	ADDQ          $0x40, SI
+	ADDQ          $0x40, DI
+	ADDQ          $0x00000100, R11
+	SUBQ          $0x40, DX
+	JNZ           terms
+	VEXTRACTI64X4 $0x01, Z1, Y17
+	VPADDD        Y17, Y1, Y17
+	VEXTRACTI64X4 $0x01, Z2, Y18
+	VPADDD        Y18, Y2, Y18
+	VEXTRACTI64X4 $0x01, Z3, Y19
+	VPADDD        Y19, Y3, Y19
+	VEXTRACTI64X4 $0x01, Z4, Y20
+	VPADDD        Y20, Y4, Y20
+	VPUNPCKLDQ    Y18, Y17, Y21
+	VPUNPCKHDQ    Y18, Y17, Y17
+	VPADDD        Y17, Y21, Y21
+	VPUNPCKLDQ    Y20, Y19, Y17
+	VPUNPCKHDQ    Y20, Y19, Y18
+	VPADDD        Y18, Y17, Y17
+	VPUNPCKLQDQ   Y17, Y21, Y18
+	VPUNPCKHQDQ   Y17, Y21, Y17
+	VPADDD        Y17, Y18, Y18
+	VEXTRACTI32X4 $0x01, Y18, X17
+	VPADDD        X17, X18, X17
+	VPBROADCASTD  (R12), X18
+	VPSLLD        $0x07, X18, X18
+	VPSUBD        X18, X17, X17
+	VMOVUPS       X17, (R8)
+	VEXTRACTI64X4 $0x01, Z5, Y17
+	VPADDD        Y17, Y5, Y17
+	VEXTRACTI64X4 $0x01, Z6, Y18
+	VPADDD        Y18, Y6, Y18
+	VEXTRACTI64X4 $0x01, Z7, Y19
+	VPADDD        Y19, Y7, Y19
+	VEXTRACTI64X4 $0x01, Z8, Y20
+	VPADDD        Y20, Y8, Y20
+	VPUNPCKLDQ    Y18, Y17, Y21
+	VPUNPCKHDQ    Y18, Y17, Y17
+	VPADDD        Y17, Y21, Y21
+	VPUNPCKLDQ    Y20, Y19, Y17
+	VPUNPCKHDQ    Y20, Y19, Y18
+	VPADDD        Y18, Y17, Y17
+	VPUNPCKLQDQ   Y17, Y21, Y18
+	VPUNPCKHQDQ   Y17, Y21, Y17
+	VPADDD        Y17, Y18, Y18
+	VEXTRACTI32X4 $0x01, Y18, X17
+	VPADDD        X17, X18, X17
+	VPBROADCASTD  4(R12), X18
+	VPSLLD        $0x07, X18, X18
+	VPSUBD        X18, X17, X17
+	VMOVUPS       X17, (R8)(R9*1)
+	VEXTRACTI64X4 $0x01, Z9, Y17
+	VPADDD        Y17, Y9, Y17
+	VEXTRACTI64X4 $0x01, Z10, Y18
+	VPADDD        Y18, Y10, Y18
+	VEXTRACTI64X4 $0x01, Z11, Y19
+	VPADDD        Y19, Y11, Y19
+	VEXTRACTI64X4 $0x01, Z12, Y20
+	VPADDD        Y20, Y12, Y20
+	VPUNPCKLDQ    Y18, Y17, Y21
+	VPUNPCKHDQ    Y18, Y17, Y17
+	VPADDD        Y17, Y21, Y21
+	VPUNPCKLDQ    Y20, Y19, Y17
+	VPUNPCKHDQ    Y20, Y19, Y18
+	VPADDD        Y18, Y17, Y17
+	VPUNPCKLQDQ   Y17, Y21, Y18
+	VPUNPCKHQDQ   Y17, Y21, Y17
+	VPADDD        Y17, Y18, Y18
+	VEXTRACTI32X4 $0x01, Y18, X17
+	VPADDD        X17, X18, X17
+	VPBROADCASTD  8(R12), X18
+	VPSLLD        $0x07, X18, X18
+	VPSUBD        X18, X17, X17
+	VMOVUPS       X17, (R8)(R9*2)
+	VEXTRACTI64X4 $0x01, Z13, Y17
+	VPADDD        Y17, Y13, Y17
+	VEXTRACTI64X4 $0x01, Z14, Y18
+	VPADDD        Y18, Y14, Y18
+	VEXTRACTI64X4 $0x01, Z15, Y19
+	VPADDD        Y19, Y15, Y19
+	VEXTRACTI64X4 $0x01, Z16, Y20
+	VPADDD        Y20, Y16, Y20
+	VPUNPCKLDQ    Y18, Y17, Y21
+	VPUNPCKHDQ    Y18, Y17, Y17
+	VPADDD        Y17, Y21, Y21
+	VPUNPCKLDQ    Y20, Y19, Y17
+	VPUNPCKHDQ    Y20, Y19, Y18
+	VPADDD        Y18, Y17, Y17
+	VPUNPCKLQDQ   Y17, Y21, Y18
+	VPUNPCKHQDQ   Y17, Y21, Y17
+	VPADDD        Y17, Y18, Y18
+	VEXTRACTI32X4 $0x01, Y18, X17
+	VPADDD        X17, X18, X17
+	VPBROADCASTD  12(R12), X18
+	VPSLLD        $0x07, X18, X18
+	VPSUBD        X18, X17, X17
+	VMOVUPS       X17, (R8)(R10*1)
+	ADDQ          $0x10, R8
+	SUBQ          AX, SI
+	ADDQ          BX, DI
+	SUBQ          $0x04, CX
+	JNZ           columns
 	VZEROUPPER
 	RET
 
@@ -17127,27 +17491,52 @@ done:
 	RET
 
 // func few1AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·few1AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	MOVQ w+24(FP), CX
-	MOVQ strideW+32(FP), DX
-	LEAQ (DX)(DX*2), BX
-	LEAQ (BX)(DX*2), SI
-	LEAQ (SI)(DX*2), DI
+// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·few1AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	MOVQ    w+24(FP), CX
+	MOVQ    strideW+32(FP), DX
+	LEAQ    (DX)(DX*2), BX
+	MOVQ    k+0(FP), SI
+	SHLQ    $0x02, SI
+	MOVQ    DX, DI
+	XORQ    R9, R9
+	MOVQ    $0x00000040, R8
+	CMPQ    SI, DX
+	CMOVQEQ R8, DI
+	CMOVQEQ R8, R9
+	LEAQ    (DI)(DI*2), R8
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z4, Z4, Z4
-	VPXORD Z6, Z6, Z6
-	VPXORD Z8, Z8, Z8
-	MOVQ   k+0(FP), R8
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	LEAQ 64(R9)(R9*2), R10
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z8, Z8, Z8
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
 
 block0by1:
-	SUBQ        $0x00000010, R8
+	SUBQ        $0x00000010, R11
 	JL          block0by1end
 	VMOVUPS     (CX), Z1
 	VMOVUPS     (CX)(DX*1), Z3
@@ -17158,24 +17547,24 @@ block0by1:
 	VFMADD231PS Z3, Z0, Z4
 	VFMADD231PS Z5, Z0, Z6
 	VFMADD231PS Z7, Z0, Z8
-	PREFETCHT0  (CX)(DX*4)
-	PREFETCHT0  (CX)(SI*1)
-	PREFETCHT0  (CX)(BX*2)
-	PREFETCHT0  (CX)(DI*1)
+	PREFETCHT1  (SI)
+	PREFETCHT1  (SI)(DI*1)
+	PREFETCHT1  (SI)(DI*2)
+	PREFETCHT1  (SI)(R8*1)
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, CX
+	ADDQ        R10, SI
 	JMP         block0by1
 
 block0by1end:
-	ADDQ        $0x00000010, R8
-	TESTQ       R8, R8
+	ADDQ        $0x00000010, R11
+	TESTQ       R11, R11
 	JZ          block0whole
-	MOVQ        R8, R9
-	MOVL        $0x0000ffff, R10
-	MOVL        $0x00000010, R11
-	SUBL        R9, R11
-	SHRXL       R11, R10, R10
-	KMOVW       R10, K1
+	MOVL        $0x0000ffff, R12
+	MOVL        $0x00000010, R13
+	SUBL        R11, R13
+	SHRXL       R13, R12, R12
+	KMOVW       R12, K1
 	VMOVUPS.Z   (CX), K1, Z0
 	VMOVUPS.Z   (AX), K1, Z1
 	VFMADD231PS Z0, Z1, Z2
@@ -17190,14 +17579,8 @@ block0by1end:
 	VFMADD231PS Z0, Z1, Z8
 
 block0whole:
-	MOVQ          k+0(FP), R9
-	SUBQ          R8, R9
-	LEAQ          (R9)(R9*1), R8
-	ADDQ          R8, R8
-	SUBQ          R8, CX
-	SUBQ          R8, AX
-	MOVQ          y+48(FP), R8
-	MOVQ          strideY+56(FP), R9
+	MOVQ          y+48(FP), R11
+	MOVQ          strideY+56(FP), R12
 	VUNPCKLPS     Z4, Z2, Z0
 	VUNPCKHPS     Z4, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17211,7 +17594,17 @@ block0whole:
 	VADDPS        Y0, Y3, Y3
 	VEXTRACTF32X4 $0x01, Y3, X0
 	VADDPS        X0, X3, X3
-	VMOVUPS       X3, (R8)
+	VADDPS        (R11), X3, X3
+	VMOVUPS       X3, (R11)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), SI
+	ANDQ          $-16, SI
+	ADDQ          SI, SI
+	ADDQ          SI, SI
+	SUBQ          SI, CX
+	SUBQ          SI, AX
+	ADDQ          SI, SI
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          DX, CX
 	ADDQ          DX, CX
@@ -17222,10 +17615,22 @@ block0whole:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	MOVQ   k+0(FP), BX
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), BX
+	MOVQ BX, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	MOVQ    (SP), BX
+	MOVQ    $0x00000200, DI
+	CMPQ    BX, DI
+	CMOVQGT DI, BX
+	SUBQ    BX, (SP)
 
 column0by1:
 	SUBQ        $0x00000010, BX
@@ -17233,19 +17638,19 @@ column0by1:
 	VMOVUPS     (CX), Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (CX)(DX*1)
+	PREFETCHT1  (SI)
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, CX
+	ADDQ        R10, SI
 	JMP         column0by1
 
 column0by1end:
 	ADDQ        $0x00000010, BX
 	TESTQ       BX, BX
 	JZ          column0whole
-	MOVQ        BX, SI
 	MOVL        $0x0000ffff, DI
 	MOVL        $0x00000010, R8
-	SUBL        SI, R8
+	SUBL        BX, R8
 	SHRXL       R8, DI, DI
 	KMOVW       DI, K1
 	VMOVUPS.Z   (CX), K1, Z0
@@ -17253,14 +17658,8 @@ column0by1end:
 	VFMADD231PS Z0, Z1, Z2
 
 column0whole:
-	MOVQ          k+0(FP), SI
-	SUBQ          BX, SI
-	LEAQ          (SI)(SI*1), BX
-	ADDQ          BX, BX
-	SUBQ          BX, CX
-	SUBQ          BX, AX
 	MOVQ          y+48(FP), BX
-	MOVQ          strideY+56(FP), SI
+	MOVQ          strideY+56(FP), DI
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17271,7 +17670,17 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (BX), X1, X1
 	VMOVSS        X1, (BX)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), BX
+	ANDQ          $-16, BX
+	ADDQ          BX, BX
+	ADDQ          BX, BX
+	SUBQ          BX, CX
+	SUBQ          BX, AX
+	ADDQ          BX, BX
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          DX, CX
 	SUBQ          $0x01, n+40(FP)
@@ -17282,31 +17691,56 @@ columnend:
 	RET
 
 // func few2AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·few2AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	MOVQ w+24(FP), DX
-	MOVQ strideW+32(FP), BX
-	LEAQ (BX)(BX*2), SI
-	LEAQ (SI)(BX*2), DI
-	LEAQ (DI)(BX*2), R8
+// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·few2AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	MOVQ    w+24(FP), DX
+	MOVQ    strideW+32(FP), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    k+0(FP), DI
+	SHLQ    $0x02, DI
+	MOVQ    BX, R8
+	XORQ    R10, R10
+	MOVQ    $0x00000040, R9
+	CMPQ    DI, BX
+	CMOVQEQ R9, R8
+	CMOVQEQ R9, R10
+	LEAQ    (R8)(R8*2), R9
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z5, Z5, Z5
-	VPXORD Z8, Z8, Z8
-	VPXORD Z11, Z11, Z11
-	VPXORD Z3, Z3, Z3
-	VPXORD Z6, Z6, Z6
-	VPXORD Z9, Z9, Z9
-	VPXORD Z12, Z12, Z12
-	MOVQ   k+0(FP), R9
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	LEAQ 64(R10)(R10*2), R11
+	MOVQ k+0(FP), R12
+	MOVQ R12, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z12, Z12, Z12
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block0by1:
-	SUBQ        $0x00000010, R9
+	SUBQ        $0x00000010, R12
 	JL          block0by1end
 	VMOVUPS     (DX), Z1
 	VMOVUPS     (DX)(BX*1), Z4
@@ -17317,29 +17751,29 @@ block0by1:
 	VFMADD231PS Z4, Z0, Z5
 	VFMADD231PS Z7, Z0, Z8
 	VFMADD231PS Z10, Z0, Z11
-	PREFETCHT0  (DX)(BX*4)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z4, Z0, Z6
 	VFMADD231PS Z7, Z0, Z9
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT0  (DX)(DI*1)
-	PREFETCHT0  (DX)(SI*2)
-	PREFETCHT0  (DX)(R8*1)
+	PREFETCHT1  (DI)(R8*1)
+	PREFETCHT1  (DI)(R8*2)
+	PREFETCHT1  (DI)(R9*1)
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, DX
+	ADDQ        R11, DI
 	JMP         block0by1
 
 block0by1end:
-	ADDQ        $0x00000010, R9
-	TESTQ       R9, R9
+	ADDQ        $0x00000010, R12
+	TESTQ       R12, R12
 	JZ          block0whole
-	MOVQ        R9, R10
-	MOVL        $0x0000ffff, R11
-	MOVL        $0x00000010, R12
-	SUBL        R10, R12
-	SHRXL       R12, R11, R11
-	KMOVW       R11, K1
+	MOVL        $0x0000ffff, R13
+	MOVL        $0x00000010, R14
+	SUBL        R12, R14
+	SHRXL       R14, R13, R13
+	KMOVW       R13, K1
 	VMOVUPS.Z   (DX), K1, Z0
 	VMOVUPS.Z   (AX), K1, Z1
 	VFMADD231PS Z0, Z1, Z2
@@ -17362,14 +17796,8 @@ block0by1end:
 	VFMADD231PS Z0, Z1, Z12
 
 block0whole:
-	MOVQ          k+0(FP), R10
-	SUBQ          R9, R10
-	LEAQ          (R10)(R10*1), R9
-	ADDQ          R9, R9
-	SUBQ          R9, DX
-	SUBQ          R9, AX
-	MOVQ          y+48(FP), R9
-	MOVQ          strideY+56(FP), R10
+	MOVQ          y+48(FP), R12
+	MOVQ          strideY+56(FP), R13
 	VUNPCKLPS     Z5, Z2, Z0
 	VUNPCKHPS     Z5, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17383,8 +17811,9 @@ block0whole:
 	VADDPS        Y0, Y4, Y4
 	VEXTRACTF32X4 $0x01, Y4, X0
 	VADDPS        X0, X4, X4
-	VMOVUPS       X4, (R9)
-	ADDQ          R10, R9
+	VADDPS        (R12), X4, X4
+	VMOVUPS       X4, (R12)
+	ADDQ          R13, R12
 	VUNPCKLPS     Z6, Z3, Z0
 	VUNPCKHPS     Z6, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17398,7 +17827,17 @@ block0whole:
 	VADDPS        Y0, Y4, Y4
 	VEXTRACTF32X4 $0x01, Y4, X0
 	VADDPS        X0, X4, X4
-	VMOVUPS       X4, (R9)
+	VADDPS        (R12), X4, X4
+	VMOVUPS       X4, (R12)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), DI
+	ANDQ          $-16, DI
+	ADDQ          DI, DI
+	ADDQ          DI, DI
+	SUBQ          DI, DX
+	SUBQ          DI, AX
+	ADDQ          DI, DI
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          BX, DX
 	ADDQ          BX, DX
@@ -17409,11 +17848,23 @@ block0whole:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	MOVQ   k+0(FP), SI
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	MOVQ $0x00000040, R11
+	MOVQ k+0(FP), SI
+	MOVQ SI, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	MOVQ    (SP), SI
+	MOVQ    $0x00000200, R8
+	CMPQ    SI, R8
+	CMOVQGT R8, SI
+	SUBQ    SI, (SP)
 
 column0by1:
 	SUBQ        $0x00000010, SI
@@ -17421,21 +17872,21 @@ column0by1:
 	VMOVUPS     (DX), Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (DX)(BX*1)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, DX
+	ADDQ        R11, DI
 	JMP         column0by1
 
 column0by1end:
 	ADDQ        $0x00000010, SI
 	TESTQ       SI, SI
 	JZ          column0whole
-	MOVQ        SI, DI
 	MOVL        $0x0000ffff, R8
 	MOVL        $0x00000010, R9
-	SUBL        DI, R9
+	SUBL        SI, R9
 	SHRXL       R9, R8, R8
 	KMOVW       R8, K1
 	VMOVUPS.Z   (DX), K1, Z0
@@ -17445,14 +17896,8 @@ column0by1end:
 	VFMADD231PS Z0, Z1, Z3
 
 column0whole:
-	MOVQ          k+0(FP), DI
-	SUBQ          SI, DI
-	LEAQ          (DI)(DI*1), SI
-	ADDQ          SI, SI
-	SUBQ          SI, DX
-	SUBQ          SI, AX
 	MOVQ          y+48(FP), SI
-	MOVQ          strideY+56(FP), DI
+	MOVQ          strideY+56(FP), R8
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17463,8 +17908,9 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (SI), X1, X1
 	VMOVSS        X1, (SI)
-	ADDQ          DI, SI
+	ADDQ          R8, SI
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17475,7 +17921,17 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (SI), X1, X1
 	VMOVSS        X1, (SI)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), SI
+	ANDQ          $-16, SI
+	ADDQ          SI, SI
+	ADDQ          SI, SI
+	SUBQ          SI, DX
+	SUBQ          SI, AX
+	ADDQ          SI, SI
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          BX, DX
 	SUBQ          $0x01, n+40(FP)
@@ -17486,40 +17942,65 @@ columnend:
 	RET
 
 // func few4AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·few4AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	LEAQ (CX)(CX*2), DX
-	MOVQ w+24(FP), BX
-	MOVQ strideW+32(FP), SI
-	LEAQ (SI)(SI*2), DI
-	LEAQ (DI)(SI*2), R8
-	LEAQ (R8)(SI*2), R9
+// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·few4AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	LEAQ    (CX)(CX*2), DX
+	MOVQ    w+24(FP), BX
+	MOVQ    strideW+32(FP), SI
+	LEAQ    (SI)(SI*2), DI
+	MOVQ    k+0(FP), R8
+	SHLQ    $0x02, R8
+	MOVQ    SI, R9
+	XORQ    R11, R11
+	MOVQ    $0x00000040, R10
+	CMPQ    R8, SI
+	CMOVQEQ R10, R9
+	CMOVQEQ R10, R11
+	LEAQ    (R9)(R9*2), R10
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z7, Z7, Z7
-	VPXORD Z12, Z12, Z12
-	VPXORD Z17, Z17, Z17
-	VPXORD Z3, Z3, Z3
-	VPXORD Z8, Z8, Z8
-	VPXORD Z13, Z13, Z13
-	VPXORD Z18, Z18, Z18
-	VPXORD Z4, Z4, Z4
-	VPXORD Z9, Z9, Z9
-	VPXORD Z14, Z14, Z14
-	VPXORD Z19, Z19, Z19
-	VPXORD Z5, Z5, Z5
-	VPXORD Z10, Z10, Z10
-	VPXORD Z15, Z15, Z15
-	VPXORD Z20, Z20, Z20
-	MOVQ   k+0(FP), R10
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ BX, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	LEAQ 64(R11)(R11*2), R12
+	MOVQ k+0(FP), R13
+	MOVQ R13, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z17, Z17, Z17
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z18, Z18, Z18
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z19, Z19, Z19
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z15, Z15, Z15
+	VPXORD  Z20, Z20, Z20
+	MOVQ    (SP), R13
+	MOVQ    $0x00000200, R14
+	CMPQ    R13, R14
+	CMOVQGT R14, R13
+	SUBQ    R13, (SP)
 
 block0by1:
-	SUBQ        $0x00000010, R10
+	SUBQ        $0x00000010, R13
 	JL          block0by1end
 	VMOVUPS     (BX), Z1
 	VMOVUPS     (BX)(SI*1), Z6
@@ -17530,39 +18011,39 @@ block0by1:
 	VFMADD231PS Z6, Z0, Z7
 	VFMADD231PS Z11, Z0, Z12
 	VFMADD231PS Z16, Z0, Z17
-	PREFETCHT0  (BX)(SI*4)
+	PREFETCHT1  (R8)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z6, Z0, Z8
 	VFMADD231PS Z11, Z0, Z13
 	VFMADD231PS Z16, Z0, Z18
-	PREFETCHT0  (BX)(R8*1)
+	PREFETCHT1  (R8)(R9*1)
 	VMOVUPS     (AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z6, Z0, Z9
 	VFMADD231PS Z11, Z0, Z14
 	VFMADD231PS Z16, Z0, Z19
-	PREFETCHT0  (BX)(DI*2)
+	PREFETCHT1  (R8)(R9*2)
 	VMOVUPS     (AX)(DX*1), Z0
 	VFMADD231PS Z1, Z0, Z5
 	VFMADD231PS Z6, Z0, Z10
 	VFMADD231PS Z11, Z0, Z15
 	VFMADD231PS Z16, Z0, Z20
-	PREFETCHT0  (BX)(R9*1)
+	PREFETCHT1  (R8)(R10*1)
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, BX
+	ADDQ        R12, R8
 	JMP         block0by1
 
 block0by1end:
-	ADDQ        $0x00000010, R10
-	TESTQ       R10, R10
+	ADDQ        $0x00000010, R13
+	TESTQ       R13, R13
 	JZ          block0whole
-	MOVQ        R10, R11
-	MOVL        $0x0000ffff, R12
-	MOVL        $0x00000010, R13
-	SUBL        R11, R13
-	SHRXL       R13, R12, R12
-	KMOVW       R12, K1
+	MOVL        $0x0000ffff, R14
+	MOVL        $0x00000010, R15
+	SUBL        R13, R15
+	SHRXL       R15, R14, R14
+	KMOVW       R14, K1
 	VMOVUPS.Z   (BX), K1, Z0
 	VMOVUPS.Z   (AX), K1, Z1
 	VFMADD231PS Z0, Z1, Z2
@@ -17601,14 +18082,8 @@ block0by1end:
 	VFMADD231PS Z0, Z1, Z20
 
 block0whole:
-	MOVQ          k+0(FP), R11
-	SUBQ          R10, R11
-	LEAQ          (R11)(R11*1), R10
-	ADDQ          R10, R10
-	SUBQ          R10, BX
-	SUBQ          R10, AX
-	MOVQ          y+48(FP), R10
-	MOVQ          strideY+56(FP), R11
+	MOVQ          y+48(FP), R13
+	MOVQ          strideY+56(FP), R14
 	VUNPCKLPS     Z7, Z2, Z0
 	VUNPCKHPS     Z7, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17622,8 +18097,9 @@ block0whole:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
-	ADDQ          R11, R10
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z8, Z3, Z0
 	VUNPCKHPS     Z8, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17637,8 +18113,9 @@ block0whole:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
-	ADDQ          R11, R10
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z9, Z4, Z0
 	VUNPCKHPS     Z9, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17652,8 +18129,9 @@ block0whole:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
-	ADDQ          R11, R10
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z10, Z5, Z0
 	VUNPCKHPS     Z10, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17667,7 +18145,17 @@ block0whole:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), R8
+	ANDQ          $-16, R8
+	ADDQ          R8, R8
+	ADDQ          R8, R8
+	SUBQ          R8, BX
+	SUBQ          R8, AX
+	ADDQ          R8, R8
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          SI, BX
 	ADDQ          SI, BX
@@ -17678,13 +18166,25 @@ block0whole:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	MOVQ   k+0(FP), DI
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ BX, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	MOVQ $0x00000040, R12
+	MOVQ k+0(FP), DI
+	MOVQ DI, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	MOVQ    (SP), DI
+	MOVQ    $0x00000200, R9
+	CMPQ    DI, R9
+	CMOVQGT R9, DI
+	SUBQ    DI, (SP)
 
 column0by1:
 	SUBQ        $0x00000010, DI
@@ -17692,7 +18192,7 @@ column0by1:
 	VMOVUPS     (BX), Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (BX)(SI*1)
+	PREFETCHT1  (R8)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VMOVUPS     (AX)(CX*2), Z0
@@ -17701,16 +18201,16 @@ column0by1:
 	VFMADD231PS Z1, Z0, Z5
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, BX
+	ADDQ        R12, R8
 	JMP         column0by1
 
 column0by1end:
 	ADDQ        $0x00000010, DI
 	TESTQ       DI, DI
 	JZ          column0whole
-	MOVQ        DI, R8
 	MOVL        $0x0000ffff, R9
 	MOVL        $0x00000010, R10
-	SUBL        R8, R10
+	SUBL        DI, R10
 	SHRXL       R10, R9, R9
 	KMOVW       R9, K1
 	VMOVUPS.Z   (BX), K1, Z0
@@ -17724,14 +18224,8 @@ column0by1end:
 	VFMADD231PS Z0, Z1, Z5
 
 column0whole:
-	MOVQ          k+0(FP), R8
-	SUBQ          DI, R8
-	LEAQ          (R8)(R8*1), DI
-	ADDQ          DI, DI
-	SUBQ          DI, BX
-	SUBQ          DI, AX
 	MOVQ          y+48(FP), DI
-	MOVQ          strideY+56(FP), R8
+	MOVQ          strideY+56(FP), R9
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17742,8 +18236,9 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R8, DI
+	ADDQ          R9, DI
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17754,8 +18249,9 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R8, DI
+	ADDQ          R9, DI
 	VUNPCKLPS     Z4, Z4, Z0
 	VUNPCKHPS     Z4, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17766,8 +18262,9 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R8, DI
+	ADDQ          R9, DI
 	VUNPCKLPS     Z5, Z5, Z0
 	VUNPCKHPS     Z5, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -17778,7 +18275,17 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), DI
+	ANDQ          $-16, DI
+	ADDQ          DI, DI
+	ADDQ          DI, DI
+	SUBQ          DI, BX
+	SUBQ          DI, AX
+	ADDQ          DI, DI
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          SI, BX
 	SUBQ          $0x01, n+40(FP)
@@ -17789,83 +18296,125 @@ columnend:
 	RET
 
 // func few8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·few8AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	LEAQ (CX)(CX*2), DX
-	LEAQ (DX)(CX*2), BX
-	LEAQ (BX)(CX*2), SI
-	MOVQ w+24(FP), DI
-	MOVQ strideW+32(FP), R8
-	LEAQ (R8)(R8*2), R9
+// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·few8AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	LEAQ    (CX)(CX*2), DX
+	LEAQ    (DX)(CX*2), BX
+	LEAQ    (BX)(CX*2), SI
+	MOVQ    w+24(FP), DI
+	MOVQ    strideW+32(FP), R8
+	MOVQ    k+0(FP), R9
+	SHLQ    $0x02, R9
+	MOVQ    R8, R10
+	XORQ    R11, R11
+	MOVQ    $0x00000040, R12
+	CMPQ    R9, R8
+	CMOVQEQ R12, R10
+	CMOVQEQ R12, R11
+	LEAQ    (R10)(R10*2), R9
 
 block:
-	CMPQ   n+40(FP), $0x02
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z11, Z11, Z11
-	VPXORD Z3, Z3, Z3
-	VPXORD Z12, Z12, Z12
-	VPXORD Z4, Z4, Z4
-	VPXORD Z13, Z13, Z13
-	VPXORD Z5, Z5, Z5
-	VPXORD Z14, Z14, Z14
-	VPXORD Z6, Z6, Z6
-	VPXORD Z15, Z15, Z15
-	VPXORD Z7, Z7, Z7
-	VPXORD Z16, Z16, Z16
-	VPXORD Z8, Z8, Z8
-	VPXORD Z17, Z17, Z17
-	VPXORD Z9, Z9, Z9
-	VPXORD Z18, Z18, Z18
-	MOVQ   k+0(FP), R10
+	CMPQ n+40(FP), $0x03
+	JL   blockend
+	MOVQ DI, R9
+	ADDQ R8, R9
+	ADDQ R8, R9
+	ADDQ R8, R9
+	ADDQ R8, R9
+	ADDQ R8, R9
+	ADDQ R8, R9
+	LEAQ 64(R11), R12
+	MOVQ k+0(FP), R13
+	MOVQ R13, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z20, Z20, Z20
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z21, Z21, Z21
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z22, Z22, Z22
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z23, Z23, Z23
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z15, Z15, Z15
+	VPXORD  Z24, Z24, Z24
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z16, Z16, Z16
+	VPXORD  Z25, Z25, Z25
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z17, Z17, Z17
+	VPXORD  Z26, Z26, Z26
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z18, Z18, Z18
+	VPXORD  Z27, Z27, Z27
+	MOVQ    (SP), R13
+	MOVQ    $0x00000200, R14
+	CMPQ    R13, R14
+	CMOVQGT R14, R13
+	SUBQ    R13, (SP)
 
 block0by1:
-	SUBQ        $0x00000010, R10
+	SUBQ        $0x00000010, R13
 	JL          block0by1end
 	VMOVUPS     (DI), Z1
 	VMOVUPS     (DI)(R8*1), Z10
+	VMOVUPS     (DI)(R8*2), Z19
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	VFMADD231PS Z10, Z0, Z11
-	PREFETCHT0  (DI)(R8*2)
+	VFMADD231PS Z19, Z0, Z20
+	PREFETCHT1  (R9)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT0  (DI)(R9*1)
+	VFMADD231PS Z19, Z0, Z21
+	PREFETCHT1  (R9)(R10*1)
 	VMOVUPS     (AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z10, Z0, Z13
+	VFMADD231PS Z19, Z0, Z22
+	PREFETCHT1  (R9)(R10*2)
 	VMOVUPS     (AX)(DX*1), Z0
 	VFMADD231PS Z1, Z0, Z5
 	VFMADD231PS Z10, Z0, Z14
+	VFMADD231PS Z19, Z0, Z23
 	VMOVUPS     (AX)(CX*4), Z0
 	VFMADD231PS Z1, Z0, Z6
 	VFMADD231PS Z10, Z0, Z15
+	VFMADD231PS Z19, Z0, Z24
 	VMOVUPS     (AX)(BX*1), Z0
 	VFMADD231PS Z1, Z0, Z7
 	VFMADD231PS Z10, Z0, Z16
+	VFMADD231PS Z19, Z0, Z25
 	VMOVUPS     (AX)(DX*2), Z0
 	VFMADD231PS Z1, Z0, Z8
 	VFMADD231PS Z10, Z0, Z17
+	VFMADD231PS Z19, Z0, Z26
 	VMOVUPS     (AX)(SI*1), Z0
 	VFMADD231PS Z1, Z0, Z9
 	VFMADD231PS Z10, Z0, Z18
+	VFMADD231PS Z19, Z0, Z27
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, DI
+	ADDQ        R12, R9
 	JMP         block0by1
 
 block0by1end:
-	ADDQ        $0x00000010, R10
-	TESTQ       R10, R10
+	ADDQ        $0x00000010, R13
+	TESTQ       R13, R13
 	JZ          block0whole
-	MOVQ        R10, R11
-	MOVL        $0x0000ffff, R12
-	MOVL        $0x00000010, R13
-	SUBL        R11, R13
-	SHRXL       R13, R12, R12
-	KMOVW       R12, K1
+	MOVL        $0x0000ffff, R14
+	MOVL        $0x00000010, R15
+	SUBL        R13, R15
+	SHRXL       R15, R14, R14
+	KMOVW       R14, K1
 	VMOVUPS.Z   (DI), K1, Z0
 	VMOVUPS.Z   (AX), K1, Z1
 	VFMADD231PS Z0, Z1, Z2
@@ -17900,138 +18449,227 @@ block0by1end:
 	VFMADD231PS Z0, Z1, Z17
 	VMOVUPS.Z   (AX)(SI*1), K1, Z1
 	VFMADD231PS Z0, Z1, Z18
+	VMOVUPS.Z   (DI)(R8*2), K1, Z0
+	VMOVUPS.Z   (AX), K1, Z1
+	VFMADD231PS Z0, Z1, Z20
+	VMOVUPS.Z   (AX)(CX*1), K1, Z1
+	VFMADD231PS Z0, Z1, Z21
+	VMOVUPS.Z   (AX)(CX*2), K1, Z1
+	VFMADD231PS Z0, Z1, Z22
+	VMOVUPS.Z   (AX)(DX*1), K1, Z1
+	VFMADD231PS Z0, Z1, Z23
+	VMOVUPS.Z   (AX)(CX*4), K1, Z1
+	VFMADD231PS Z0, Z1, Z24
+	VMOVUPS.Z   (AX)(BX*1), K1, Z1
+	VFMADD231PS Z0, Z1, Z25
+	VMOVUPS.Z   (AX)(DX*2), K1, Z1
+	VFMADD231PS Z0, Z1, Z26
+	VMOVUPS.Z   (AX)(SI*1), K1, Z1
+	VFMADD231PS Z0, Z1, Z27
 
 block0whole:
-	MOVQ          k+0(FP), R11
-	SUBQ          R10, R11
-	LEAQ          (R11)(R11*1), R10
-	ADDQ          R10, R10
-	SUBQ          R10, DI
-	SUBQ          R10, AX
-	MOVQ          y+48(FP), R10
-	MOVQ          strideY+56(FP), R11
+	MOVQ          y+48(FP), R13
+	MOVQ          strideY+56(FP), R14
 	VUNPCKLPS     Z11, Z2, Z0
 	VUNPCKHPS     Z11, Z2, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VUNPCKLPS     Z20, Z20, Z1
+	VUNPCKHPS     Z20, Z20, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z12, Z3, Z0
 	VUNPCKHPS     Z12, Z3, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VUNPCKLPS     Z21, Z21, Z1
+	VUNPCKHPS     Z21, Z21, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z13, Z4, Z0
 	VUNPCKHPS     Z13, Z4, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VUNPCKLPS     Z22, Z22, Z1
+	VUNPCKHPS     Z22, Z22, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z14, Z5, Z0
 	VUNPCKHPS     Z14, Z5, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VUNPCKLPS     Z23, Z23, Z1
+	VUNPCKHPS     Z23, Z23, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z15, Z6, Z0
 	VUNPCKHPS     Z15, Z6, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VUNPCKLPS     Z24, Z24, Z1
+	VUNPCKHPS     Z24, Z24, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z16, Z7, Z0
 	VUNPCKHPS     Z16, Z7, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VUNPCKLPS     Z25, Z25, Z1
+	VUNPCKHPS     Z25, Z25, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z17, Z8, Z0
 	VUNPCKHPS     Z17, Z8, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VUNPCKLPS     Z26, Z26, Z1
+	VUNPCKHPS     Z26, Z26, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z18, Z9, Z0
 	VUNPCKHPS     Z18, Z9, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          $0x08, y+48(FP)
+	VUNPCKLPS     Z27, Z27, Z1
+	VUNPCKHPS     Z27, Z27, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), R9
+	ANDQ          $-16, R9
+	ADDQ          R9, R9
+	ADDQ          R9, R9
+	SUBQ          R9, DI
+	SUBQ          R9, AX
+	ADDQ          R9, R9
+	ADDQ          $0x0c, y+48(FP)
 	ADDQ          R8, DI
 	ADDQ          R8, DI
-	SUBQ          $0x02, n+40(FP)
+	ADDQ          R8, DI
+	SUBQ          $0x03, n+40(FP)
 	JMP           block
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	MOVQ   k+0(FP), R9
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ DI, R9
+	ADDQ R8, R9
+	ADDQ R8, R9
+	MOVQ $0x00000040, R12
+	MOVQ k+0(FP), R10
+	MOVQ R10, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	MOVQ    (SP), R10
+	MOVQ    $0x00000200, R11
+	CMPQ    R10, R11
+	CMOVQGT R11, R10
+	SUBQ    R10, (SP)
 
 column0by1:
-	SUBQ        $0x00000010, R9
+	SUBQ        $0x00000010, R10
 	JL          column0by1end
 	VMOVUPS     (DI), Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (DI)(R8*1)
+	PREFETCHT1  (R9)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VMOVUPS     (AX)(CX*2), Z0
@@ -18048,17 +18686,17 @@ column0by1:
 	VFMADD231PS Z1, Z0, Z9
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, DI
+	ADDQ        R12, R9
 	JMP         column0by1
 
 column0by1end:
-	ADDQ        $0x00000010, R9
-	TESTQ       R9, R9
+	ADDQ        $0x00000010, R10
+	TESTQ       R10, R10
 	JZ          column0whole
-	MOVQ        R9, R10
 	MOVL        $0x0000ffff, R11
-	MOVL        $0x00000010, R12
-	SUBL        R10, R12
-	SHRXL       R12, R11, R11
+	MOVL        $0x00000010, R13
+	SUBL        R10, R13
+	SHRXL       R13, R11, R11
 	KMOVW       R11, K1
 	VMOVUPS.Z   (DI), K1, Z0
 	VMOVUPS.Z   (AX), K1, Z1
@@ -18079,14 +18717,8 @@ column0by1end:
 	VFMADD231PS Z0, Z1, Z9
 
 column0whole:
-	MOVQ          k+0(FP), R10
-	SUBQ          R9, R10
-	LEAQ          (R10)(R10*1), R9
-	ADDQ          R9, R9
-	SUBQ          R9, DI
-	SUBQ          R9, AX
-	MOVQ          y+48(FP), R9
-	MOVQ          strideY+56(FP), R10
+	MOVQ          y+48(FP), R10
+	MOVQ          strideY+56(FP), R11
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18097,8 +18729,9 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18109,8 +18742,9 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z4, Z4, Z0
 	VUNPCKHPS     Z4, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18121,8 +18755,9 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z5, Z5, Z0
 	VUNPCKHPS     Z5, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18133,8 +18768,9 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z6, Z6, Z0
 	VUNPCKHPS     Z6, Z6, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18145,8 +18781,9 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z7, Z7, Z0
 	VUNPCKHPS     Z7, Z7, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18157,8 +18794,9 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z8, Z8, Z0
 	VUNPCKHPS     Z8, Z8, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18169,8 +18807,9 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z9, Z9, Z0
 	VUNPCKHPS     Z9, Z9, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18181,7 +18820,17 @@ column0whole:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), R9
+	ANDQ          $-16, R9
+	ADDQ          R9, R9
+	ADDQ          R9, R9
+	SUBQ          R9, DI
+	SUBQ          R9, AX
+	ADDQ          R9, R9
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          R8, DI
 	SUBQ          $0x01, n+40(FP)
@@ -18192,27 +18841,52 @@ columnend:
 	RET
 
 // func few1BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, MMX+
-TEXT ·few1BFloat16AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	MOVQ w+24(FP), CX
-	MOVQ strideW+32(FP), DX
-	LEAQ (DX)(DX*2), BX
-	LEAQ (BX)(DX*2), SI
-	LEAQ (SI)(DX*2), DI
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·few1BFloat16AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	MOVQ    w+24(FP), CX
+	MOVQ    strideW+32(FP), DX
+	LEAQ    (DX)(DX*2), BX
+	MOVQ    k+0(FP), SI
+	SHLQ    $0x01, SI
+	MOVQ    DX, DI
+	XORQ    R9, R9
+	MOVQ    $0x00000040, R8
+	CMPQ    SI, DX
+	CMOVQEQ R8, DI
+	CMOVQEQ R8, R9
+	LEAQ    (DI)(DI*2), R8
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z4, Z4, Z4
-	VPXORD Z6, Z6, Z6
-	VPXORD Z8, Z8, Z8
-	MOVQ   k+0(FP), R8
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	LEAQ 64(R9)(R9*2), R10
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z8, Z8, Z8
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
 
 block0by2:
-	SUBQ        $0x00000020, R8
+	SUBQ        $0x00000020, R11
 	JL          block0by2end
 	VPMOVZXWD   (CX), Z1
 	VPSLLD      $0x10, Z1, Z1
@@ -18227,8 +18901,8 @@ block0by2:
 	VFMADD231PS Z3, Z0, Z4
 	VFMADD231PS Z5, Z0, Z6
 	VFMADD231PS Z7, Z0, Z8
-	PREFETCHT0  (CX)(DX*4)
-	PREFETCHT0  (CX)(SI*1)
+	PREFETCHT1  (SI)
+	PREFETCHT1  (SI)(DI*1)
 	VPMOVZXWD   32(CX), Z1
 	VPSLLD      $0x10, Z1, Z1
 	VPMOVZXWD   32(CX)(DX*1), Z3
@@ -18242,17 +18916,18 @@ block0by2:
 	VFMADD231PS Z3, Z0, Z4
 	VFMADD231PS Z5, Z0, Z6
 	VFMADD231PS Z7, Z0, Z8
-	PREFETCHT0  (CX)(BX*2)
-	PREFETCHT0  (CX)(DI*1)
+	PREFETCHT1  (SI)(DI*2)
+	PREFETCHT1  (SI)(R8*1)
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, CX
+	ADDQ        R10, SI
 	JMP         block0by2
 
 block0by2end:
-	ADDQ $0x00000020, R8
+	ADDQ $0x00000020, R11
 
 block0by1:
-	SUBQ        $0x00000010, R8
+	SUBQ        $0x00000010, R11
 	JL          block0by1end
 	VPMOVZXWD   (CX), Z1
 	VPSLLD      $0x10, Z1, Z1
@@ -18272,15 +18947,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R8
-	MOVQ          k+0(FP), R9
-	SUBQ          R8, R9
-	LEAQ          (R9)(R9*1), R8
-	SUBQ          R8, CX
-	ADDQ          R8, R8
-	SUBQ          R8, AX
-	MOVQ          y+48(FP), R8
-	MOVQ          strideY+56(FP), R9
+	ADDQ          $0x00000010, R11
+	MOVQ          y+48(FP), R11
+	MOVQ          strideY+56(FP), R12
 	VUNPCKLPS     Z4, Z2, Z0
 	VUNPCKHPS     Z4, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18294,7 +18963,17 @@ block0by1end:
 	VADDPS        Y0, Y3, Y3
 	VEXTRACTF32X4 $0x01, Y3, X0
 	VADDPS        X0, X3, X3
-	VMOVUPS       X3, (R8)
+	VADDPS        (R11), X3, X3
+	VMOVUPS       X3, (R11)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), SI
+	ANDQ          $-16, SI
+	ADDQ          SI, SI
+	SUBQ          SI, CX
+	ADDQ          SI, SI
+	SUBQ          SI, AX
+	ADDQ          SI, SI
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          DX, CX
 	ADDQ          DX, CX
@@ -18305,10 +18984,22 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	MOVQ   k+0(FP), BX
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), BX
+	MOVQ BX, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	MOVQ    (SP), BX
+	MOVQ    $0x00000200, DI
+	CMPQ    BX, DI
+	CMOVQGT DI, BX
+	SUBQ    BX, (SP)
 
 column0by2:
 	SUBQ        $0x00000020, BX
@@ -18317,13 +19008,14 @@ column0by2:
 	VPSLLD      $0x10, Z1, Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (CX)(DX*1)
+	PREFETCHT1  (SI)
 	VPMOVZXWD   32(CX), Z1
 	VPSLLD      $0x10, Z1, Z1
 	VMOVUPS     64(AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, CX
+	ADDQ        R10, SI
 	JMP         column0by2
 
 column0by2end:
@@ -18342,14 +19034,8 @@ column0by1:
 
 column0by1end:
 	ADDQ          $0x00000010, BX
-	MOVQ          k+0(FP), SI
-	SUBQ          BX, SI
-	LEAQ          (SI)(SI*1), BX
-	SUBQ          BX, CX
-	ADDQ          BX, BX
-	SUBQ          BX, AX
 	MOVQ          y+48(FP), BX
-	MOVQ          strideY+56(FP), SI
+	MOVQ          strideY+56(FP), DI
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18360,7 +19046,17 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (BX), X1, X1
 	VMOVSS        X1, (BX)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), BX
+	ANDQ          $-16, BX
+	ADDQ          BX, BX
+	SUBQ          BX, CX
+	ADDQ          BX, BX
+	SUBQ          BX, AX
+	ADDQ          BX, BX
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          DX, CX
 	SUBQ          $0x01, n+40(FP)
@@ -18371,31 +19067,56 @@ columnend:
 	RET
 
 // func few2BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, MMX+
-TEXT ·few2BFloat16AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	MOVQ w+24(FP), DX
-	MOVQ strideW+32(FP), BX
-	LEAQ (BX)(BX*2), SI
-	LEAQ (SI)(BX*2), DI
-	LEAQ (DI)(BX*2), R8
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·few2BFloat16AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	MOVQ    w+24(FP), DX
+	MOVQ    strideW+32(FP), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    k+0(FP), DI
+	SHLQ    $0x01, DI
+	MOVQ    BX, R8
+	XORQ    R10, R10
+	MOVQ    $0x00000040, R9
+	CMPQ    DI, BX
+	CMOVQEQ R9, R8
+	CMOVQEQ R9, R10
+	LEAQ    (R8)(R8*2), R9
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z5, Z5, Z5
-	VPXORD Z8, Z8, Z8
-	VPXORD Z11, Z11, Z11
-	VPXORD Z3, Z3, Z3
-	VPXORD Z6, Z6, Z6
-	VPXORD Z9, Z9, Z9
-	VPXORD Z12, Z12, Z12
-	MOVQ   k+0(FP), R9
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	LEAQ 64(R10)(R10*2), R11
+	MOVQ k+0(FP), R12
+	MOVQ R12, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z12, Z12, Z12
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block0by2:
-	SUBQ        $0x00000020, R9
+	SUBQ        $0x00000020, R12
 	JL          block0by2end
 	VPMOVZXWD   (DX), Z1
 	VPSLLD      $0x10, Z1, Z1
@@ -18410,13 +19131,13 @@ block0by2:
 	VFMADD231PS Z4, Z0, Z5
 	VFMADD231PS Z7, Z0, Z8
 	VFMADD231PS Z10, Z0, Z11
-	PREFETCHT0  (DX)(BX*4)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z4, Z0, Z6
 	VFMADD231PS Z7, Z0, Z9
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT0  (DX)(DI*1)
+	PREFETCHT1  (DI)(R8*1)
 	VPMOVZXWD   32(DX), Z1
 	VPSLLD      $0x10, Z1, Z1
 	VPMOVZXWD   32(DX)(BX*1), Z4
@@ -18435,17 +19156,18 @@ block0by2:
 	VFMADD231PS Z4, Z0, Z6
 	VFMADD231PS Z7, Z0, Z9
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT0  (DX)(SI*2)
-	PREFETCHT0  (DX)(R8*1)
+	PREFETCHT1  (DI)(R8*2)
+	PREFETCHT1  (DI)(R9*1)
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, DX
+	ADDQ        R11, DI
 	JMP         block0by2
 
 block0by2end:
-	ADDQ $0x00000020, R9
+	ADDQ $0x00000020, R12
 
 block0by1:
-	SUBQ        $0x00000010, R9
+	SUBQ        $0x00000010, R12
 	JL          block0by1end
 	VPMOVZXWD   (DX), Z1
 	VPSLLD      $0x10, Z1, Z1
@@ -18470,15 +19192,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R9
-	MOVQ          k+0(FP), R10
-	SUBQ          R9, R10
-	LEAQ          (R10)(R10*1), R9
-	SUBQ          R9, DX
-	ADDQ          R9, R9
-	SUBQ          R9, AX
-	MOVQ          y+48(FP), R9
-	MOVQ          strideY+56(FP), R10
+	ADDQ          $0x00000010, R12
+	MOVQ          y+48(FP), R12
+	MOVQ          strideY+56(FP), R13
 	VUNPCKLPS     Z5, Z2, Z0
 	VUNPCKHPS     Z5, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18492,8 +19208,9 @@ block0by1end:
 	VADDPS        Y0, Y4, Y4
 	VEXTRACTF32X4 $0x01, Y4, X0
 	VADDPS        X0, X4, X4
-	VMOVUPS       X4, (R9)
-	ADDQ          R10, R9
+	VADDPS        (R12), X4, X4
+	VMOVUPS       X4, (R12)
+	ADDQ          R13, R12
 	VUNPCKLPS     Z6, Z3, Z0
 	VUNPCKHPS     Z6, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18507,7 +19224,17 @@ block0by1end:
 	VADDPS        Y0, Y4, Y4
 	VEXTRACTF32X4 $0x01, Y4, X0
 	VADDPS        X0, X4, X4
-	VMOVUPS       X4, (R9)
+	VADDPS        (R12), X4, X4
+	VMOVUPS       X4, (R12)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), DI
+	ANDQ          $-16, DI
+	ADDQ          DI, DI
+	SUBQ          DI, DX
+	ADDQ          DI, DI
+	SUBQ          DI, AX
+	ADDQ          DI, DI
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          BX, DX
 	ADDQ          BX, DX
@@ -18518,11 +19245,23 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	MOVQ   k+0(FP), SI
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	MOVQ $0x00000040, R11
+	MOVQ k+0(FP), SI
+	MOVQ SI, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	MOVQ    (SP), SI
+	MOVQ    $0x00000200, R8
+	CMPQ    SI, R8
+	CMOVQGT R8, SI
+	SUBQ    SI, (SP)
 
 column0by2:
 	SUBQ        $0x00000020, SI
@@ -18531,7 +19270,7 @@ column0by2:
 	VPSLLD      $0x10, Z1, Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (DX)(BX*1)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VPMOVZXWD   32(DX), Z1
@@ -18542,6 +19281,7 @@ column0by2:
 	VFMADD231PS Z1, Z0, Z3
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, DX
+	ADDQ        R11, DI
 	JMP         column0by2
 
 column0by2end:
@@ -18562,14 +19302,8 @@ column0by1:
 
 column0by1end:
 	ADDQ          $0x00000010, SI
-	MOVQ          k+0(FP), DI
-	SUBQ          SI, DI
-	LEAQ          (DI)(DI*1), SI
-	SUBQ          SI, DX
-	ADDQ          SI, SI
-	SUBQ          SI, AX
 	MOVQ          y+48(FP), SI
-	MOVQ          strideY+56(FP), DI
+	MOVQ          strideY+56(FP), R8
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18580,8 +19314,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (SI), X1, X1
 	VMOVSS        X1, (SI)
-	ADDQ          DI, SI
+	ADDQ          R8, SI
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18592,7 +19327,17 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (SI), X1, X1
 	VMOVSS        X1, (SI)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), SI
+	ANDQ          $-16, SI
+	ADDQ          SI, SI
+	SUBQ          SI, DX
+	ADDQ          SI, SI
+	SUBQ          SI, AX
+	ADDQ          SI, SI
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          BX, DX
 	SUBQ          $0x01, n+40(FP)
@@ -18603,40 +19348,65 @@ columnend:
 	RET
 
 // func few4BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, MMX+
-TEXT ·few4BFloat16AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	LEAQ (CX)(CX*2), DX
-	MOVQ w+24(FP), BX
-	MOVQ strideW+32(FP), SI
-	LEAQ (SI)(SI*2), DI
-	LEAQ (DI)(SI*2), R8
-	LEAQ (R8)(SI*2), R9
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·few4BFloat16AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	LEAQ    (CX)(CX*2), DX
+	MOVQ    w+24(FP), BX
+	MOVQ    strideW+32(FP), SI
+	LEAQ    (SI)(SI*2), DI
+	MOVQ    k+0(FP), R8
+	SHLQ    $0x01, R8
+	MOVQ    SI, R9
+	XORQ    R11, R11
+	MOVQ    $0x00000040, R10
+	CMPQ    R8, SI
+	CMOVQEQ R10, R9
+	CMOVQEQ R10, R11
+	LEAQ    (R9)(R9*2), R10
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z7, Z7, Z7
-	VPXORD Z12, Z12, Z12
-	VPXORD Z17, Z17, Z17
-	VPXORD Z3, Z3, Z3
-	VPXORD Z8, Z8, Z8
-	VPXORD Z13, Z13, Z13
-	VPXORD Z18, Z18, Z18
-	VPXORD Z4, Z4, Z4
-	VPXORD Z9, Z9, Z9
-	VPXORD Z14, Z14, Z14
-	VPXORD Z19, Z19, Z19
-	VPXORD Z5, Z5, Z5
-	VPXORD Z10, Z10, Z10
-	VPXORD Z15, Z15, Z15
-	VPXORD Z20, Z20, Z20
-	MOVQ   k+0(FP), R10
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ BX, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	LEAQ 64(R11)(R11*2), R12
+	MOVQ k+0(FP), R13
+	MOVQ R13, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z17, Z17, Z17
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z18, Z18, Z18
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z19, Z19, Z19
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z15, Z15, Z15
+	VPXORD  Z20, Z20, Z20
+	MOVQ    (SP), R13
+	MOVQ    $0x00000200, R14
+	CMPQ    R13, R14
+	CMOVQGT R14, R13
+	SUBQ    R13, (SP)
 
 block0by2:
-	SUBQ        $0x00000020, R10
+	SUBQ        $0x00000020, R13
 	JL          block0by2end
 	VPMOVZXWD   (BX), Z1
 	VPSLLD      $0x10, Z1, Z1
@@ -18651,13 +19421,13 @@ block0by2:
 	VFMADD231PS Z6, Z0, Z7
 	VFMADD231PS Z11, Z0, Z12
 	VFMADD231PS Z16, Z0, Z17
-	PREFETCHT0  (BX)(SI*4)
+	PREFETCHT1  (R8)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z6, Z0, Z8
 	VFMADD231PS Z11, Z0, Z13
 	VFMADD231PS Z16, Z0, Z18
-	PREFETCHT0  (BX)(R8*1)
+	PREFETCHT1  (R8)(R9*1)
 	VMOVUPS     (AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z6, Z0, Z9
@@ -18691,22 +19461,23 @@ block0by2:
 	VFMADD231PS Z6, Z0, Z9
 	VFMADD231PS Z11, Z0, Z14
 	VFMADD231PS Z16, Z0, Z19
-	PREFETCHT0  (BX)(DI*2)
+	PREFETCHT1  (R8)(R9*2)
 	VMOVUPS     64(AX)(DX*1), Z0
 	VFMADD231PS Z1, Z0, Z5
 	VFMADD231PS Z6, Z0, Z10
 	VFMADD231PS Z11, Z0, Z15
 	VFMADD231PS Z16, Z0, Z20
-	PREFETCHT0  (BX)(R9*1)
+	PREFETCHT1  (R8)(R10*1)
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, BX
+	ADDQ        R12, R8
 	JMP         block0by2
 
 block0by2end:
-	ADDQ $0x00000020, R10
+	ADDQ $0x00000020, R13
 
 block0by1:
-	SUBQ        $0x00000010, R10
+	SUBQ        $0x00000010, R13
 	JL          block0by1end
 	VPMOVZXWD   (BX), Z1
 	VPSLLD      $0x10, Z1, Z1
@@ -18741,15 +19512,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R10
-	MOVQ          k+0(FP), R11
-	SUBQ          R10, R11
-	LEAQ          (R11)(R11*1), R10
-	SUBQ          R10, BX
-	ADDQ          R10, R10
-	SUBQ          R10, AX
-	MOVQ          y+48(FP), R10
-	MOVQ          strideY+56(FP), R11
+	ADDQ          $0x00000010, R13
+	MOVQ          y+48(FP), R13
+	MOVQ          strideY+56(FP), R14
 	VUNPCKLPS     Z7, Z2, Z0
 	VUNPCKHPS     Z7, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18763,8 +19528,9 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
-	ADDQ          R11, R10
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z8, Z3, Z0
 	VUNPCKHPS     Z8, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18778,8 +19544,9 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
-	ADDQ          R11, R10
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z9, Z4, Z0
 	VUNPCKHPS     Z9, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18793,8 +19560,9 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
-	ADDQ          R11, R10
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z10, Z5, Z0
 	VUNPCKHPS     Z10, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18808,7 +19576,17 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), R8
+	ANDQ          $-16, R8
+	ADDQ          R8, R8
+	SUBQ          R8, BX
+	ADDQ          R8, R8
+	SUBQ          R8, AX
+	ADDQ          R8, R8
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          SI, BX
 	ADDQ          SI, BX
@@ -18819,13 +19597,25 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	MOVQ   k+0(FP), DI
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ BX, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	MOVQ $0x00000040, R12
+	MOVQ k+0(FP), DI
+	MOVQ DI, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	MOVQ    (SP), DI
+	MOVQ    $0x00000200, R9
+	CMPQ    DI, R9
+	CMOVQGT R9, DI
+	SUBQ    DI, (SP)
 
 column0by2:
 	SUBQ        $0x00000020, DI
@@ -18834,7 +19624,7 @@ column0by2:
 	VPSLLD      $0x10, Z1, Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (BX)(SI*1)
+	PREFETCHT1  (R8)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VMOVUPS     (AX)(CX*2), Z0
@@ -18853,6 +19643,7 @@ column0by2:
 	VFMADD231PS Z1, Z0, Z5
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, BX
+	ADDQ        R12, R8
 	JMP         column0by2
 
 column0by2end:
@@ -18877,14 +19668,8 @@ column0by1:
 
 column0by1end:
 	ADDQ          $0x00000010, DI
-	MOVQ          k+0(FP), R8
-	SUBQ          DI, R8
-	LEAQ          (R8)(R8*1), DI
-	SUBQ          DI, BX
-	ADDQ          DI, DI
-	SUBQ          DI, AX
 	MOVQ          y+48(FP), DI
-	MOVQ          strideY+56(FP), R8
+	MOVQ          strideY+56(FP), R9
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18895,8 +19680,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R8, DI
+	ADDQ          R9, DI
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18907,8 +19693,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R8, DI
+	ADDQ          R9, DI
 	VUNPCKLPS     Z4, Z4, Z0
 	VUNPCKHPS     Z4, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18919,8 +19706,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R8, DI
+	ADDQ          R9, DI
 	VUNPCKLPS     Z5, Z5, Z0
 	VUNPCKHPS     Z5, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -18931,7 +19719,17 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), DI
+	ANDQ          $-16, DI
+	ADDQ          DI, DI
+	SUBQ          DI, BX
+	ADDQ          DI, DI
+	SUBQ          DI, AX
+	ADDQ          DI, DI
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          SI, BX
 	SUBQ          $0x01, n+40(FP)
@@ -18942,274 +19740,410 @@ columnend:
 	RET
 
 // func few8BFloat16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, MMX+
-TEXT ·few8BFloat16AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	LEAQ (CX)(CX*2), DX
-	LEAQ (DX)(CX*2), BX
-	LEAQ (BX)(CX*2), SI
-	MOVQ w+24(FP), DI
-	MOVQ strideW+32(FP), R8
-	LEAQ (R8)(R8*2), R9
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·few8BFloat16AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	LEAQ    (CX)(CX*2), DX
+	LEAQ    (DX)(CX*2), BX
+	LEAQ    (BX)(CX*2), SI
+	MOVQ    w+24(FP), DI
+	MOVQ    strideW+32(FP), R8
+	MOVQ    k+0(FP), R9
+	SHLQ    $0x01, R9
+	MOVQ    R8, R10
+	XORQ    R11, R11
+	MOVQ    $0x00000040, R12
+	CMPQ    R9, R8
+	CMOVQEQ R12, R10
+	CMOVQEQ R12, R11
+	LEAQ    (R10)(R10*2), R9
 
 block:
-	CMPQ   n+40(FP), $0x02
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z11, Z11, Z11
-	VPXORD Z3, Z3, Z3
-	VPXORD Z12, Z12, Z12
-	VPXORD Z4, Z4, Z4
-	VPXORD Z13, Z13, Z13
-	VPXORD Z5, Z5, Z5
-	VPXORD Z14, Z14, Z14
-	VPXORD Z6, Z6, Z6
-	VPXORD Z15, Z15, Z15
-	VPXORD Z7, Z7, Z7
-	VPXORD Z16, Z16, Z16
-	VPXORD Z8, Z8, Z8
-	VPXORD Z17, Z17, Z17
-	VPXORD Z9, Z9, Z9
-	VPXORD Z18, Z18, Z18
-	MOVQ   k+0(FP), R10
+	CMPQ n+40(FP), $0x03
+	JL   blockend
+	MOVQ DI, R9
+	ADDQ R8, R9
+	ADDQ R8, R9
+	ADDQ R8, R9
+	ADDQ R8, R9
+	ADDQ R8, R9
+	ADDQ R8, R9
+	LEAQ 64(R11), R12
+	MOVQ k+0(FP), R13
+	MOVQ R13, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z20, Z20, Z20
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z21, Z21, Z21
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z22, Z22, Z22
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z23, Z23, Z23
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z15, Z15, Z15
+	VPXORD  Z24, Z24, Z24
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z16, Z16, Z16
+	VPXORD  Z25, Z25, Z25
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z17, Z17, Z17
+	VPXORD  Z26, Z26, Z26
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z18, Z18, Z18
+	VPXORD  Z27, Z27, Z27
+	MOVQ    (SP), R13
+	MOVQ    $0x00000200, R14
+	CMPQ    R13, R14
+	CMOVQGT R14, R13
+	SUBQ    R13, (SP)
 
 block0by2:
-	SUBQ        $0x00000020, R10
+	SUBQ        $0x00000020, R13
 	JL          block0by2end
 	VPMOVZXWD   (DI), Z1
 	VPSLLD      $0x10, Z1, Z1
 	VPMOVZXWD   (DI)(R8*1), Z10
 	VPSLLD      $0x10, Z10, Z10
+	VPMOVZXWD   (DI)(R8*2), Z19
+	VPSLLD      $0x10, Z19, Z19
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	VFMADD231PS Z10, Z0, Z11
-	PREFETCHT0  (DI)(R8*2)
+	VFMADD231PS Z19, Z0, Z20
+	PREFETCHT1  (R9)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z10, Z0, Z12
+	VFMADD231PS Z19, Z0, Z21
+	PREFETCHT1  (R9)(R10*1)
 	VMOVUPS     (AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z10, Z0, Z13
+	VFMADD231PS Z19, Z0, Z22
 	VMOVUPS     (AX)(DX*1), Z0
 	VFMADD231PS Z1, Z0, Z5
 	VFMADD231PS Z10, Z0, Z14
+	VFMADD231PS Z19, Z0, Z23
 	VMOVUPS     (AX)(CX*4), Z0
 	VFMADD231PS Z1, Z0, Z6
 	VFMADD231PS Z10, Z0, Z15
+	VFMADD231PS Z19, Z0, Z24
 	VMOVUPS     (AX)(BX*1), Z0
 	VFMADD231PS Z1, Z0, Z7
 	VFMADD231PS Z10, Z0, Z16
+	VFMADD231PS Z19, Z0, Z25
 	VMOVUPS     (AX)(DX*2), Z0
 	VFMADD231PS Z1, Z0, Z8
 	VFMADD231PS Z10, Z0, Z17
+	VFMADD231PS Z19, Z0, Z26
 	VMOVUPS     (AX)(SI*1), Z0
 	VFMADD231PS Z1, Z0, Z9
 	VFMADD231PS Z10, Z0, Z18
+	VFMADD231PS Z19, Z0, Z27
 	VPMOVZXWD   32(DI), Z1
 	VPSLLD      $0x10, Z1, Z1
 	VPMOVZXWD   32(DI)(R8*1), Z10
 	VPSLLD      $0x10, Z10, Z10
+	VPMOVZXWD   32(DI)(R8*2), Z19
+	VPSLLD      $0x10, Z19, Z19
 	VMOVUPS     64(AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	VFMADD231PS Z10, Z0, Z11
+	VFMADD231PS Z19, Z0, Z20
 	VMOVUPS     64(AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT0  (DI)(R9*1)
+	VFMADD231PS Z19, Z0, Z21
 	VMOVUPS     64(AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z10, Z0, Z13
+	VFMADD231PS Z19, Z0, Z22
+	PREFETCHT1  (R9)(R10*2)
 	VMOVUPS     64(AX)(DX*1), Z0
 	VFMADD231PS Z1, Z0, Z5
 	VFMADD231PS Z10, Z0, Z14
+	VFMADD231PS Z19, Z0, Z23
 	VMOVUPS     64(AX)(CX*4), Z0
 	VFMADD231PS Z1, Z0, Z6
 	VFMADD231PS Z10, Z0, Z15
+	VFMADD231PS Z19, Z0, Z24
 	VMOVUPS     64(AX)(BX*1), Z0
 	VFMADD231PS Z1, Z0, Z7
 	VFMADD231PS Z10, Z0, Z16
+	VFMADD231PS Z19, Z0, Z25
 	VMOVUPS     64(AX)(DX*2), Z0
 	VFMADD231PS Z1, Z0, Z8
 	VFMADD231PS Z10, Z0, Z17
+	VFMADD231PS Z19, Z0, Z26
 	VMOVUPS     64(AX)(SI*1), Z0
 	VFMADD231PS Z1, Z0, Z9
 	VFMADD231PS Z10, Z0, Z18
+	VFMADD231PS Z19, Z0, Z27
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, DI
+	ADDQ        R12, R9
 	JMP         block0by2
 
 block0by2end:
-	ADDQ $0x00000020, R10
+	ADDQ $0x00000020, R13
 
 block0by1:
-	SUBQ        $0x00000010, R10
+	SUBQ        $0x00000010, R13
 	JL          block0by1end
 	VPMOVZXWD   (DI), Z1
 	VPSLLD      $0x10, Z1, Z1
 	VPMOVZXWD   (DI)(R8*1), Z10
 	VPSLLD      $0x10, Z10, Z10
+	VPMOVZXWD   (DI)(R8*2), Z19
+	VPSLLD      $0x10, Z19, Z19
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	VFMADD231PS Z10, Z0, Z11
+	VFMADD231PS Z19, Z0, Z20
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z10, Z0, Z12
+	VFMADD231PS Z19, Z0, Z21
 	VMOVUPS     (AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z10, Z0, Z13
+	VFMADD231PS Z19, Z0, Z22
 	VMOVUPS     (AX)(DX*1), Z0
 	VFMADD231PS Z1, Z0, Z5
 	VFMADD231PS Z10, Z0, Z14
+	VFMADD231PS Z19, Z0, Z23
 	VMOVUPS     (AX)(CX*4), Z0
 	VFMADD231PS Z1, Z0, Z6
 	VFMADD231PS Z10, Z0, Z15
+	VFMADD231PS Z19, Z0, Z24
 	VMOVUPS     (AX)(BX*1), Z0
 	VFMADD231PS Z1, Z0, Z7
 	VFMADD231PS Z10, Z0, Z16
+	VFMADD231PS Z19, Z0, Z25
 	VMOVUPS     (AX)(DX*2), Z0
 	VFMADD231PS Z1, Z0, Z8
 	VFMADD231PS Z10, Z0, Z17
+	VFMADD231PS Z19, Z0, Z26
 	VMOVUPS     (AX)(SI*1), Z0
 	VFMADD231PS Z1, Z0, Z9
 	VFMADD231PS Z10, Z0, Z18
+	VFMADD231PS Z19, Z0, Z27
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000020, DI
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R10
-	MOVQ          k+0(FP), R11
-	SUBQ          R10, R11
-	LEAQ          (R11)(R11*1), R10
-	SUBQ          R10, DI
-	ADDQ          R10, R10
-	SUBQ          R10, AX
-	MOVQ          y+48(FP), R10
-	MOVQ          strideY+56(FP), R11
+	ADDQ          $0x00000010, R13
+	MOVQ          y+48(FP), R13
+	MOVQ          strideY+56(FP), R14
 	VUNPCKLPS     Z11, Z2, Z0
 	VUNPCKHPS     Z11, Z2, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VUNPCKLPS     Z20, Z20, Z1
+	VUNPCKHPS     Z20, Z20, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z12, Z3, Z0
 	VUNPCKHPS     Z12, Z3, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VUNPCKLPS     Z21, Z21, Z1
+	VUNPCKHPS     Z21, Z21, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z13, Z4, Z0
 	VUNPCKHPS     Z13, Z4, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VUNPCKLPS     Z22, Z22, Z1
+	VUNPCKHPS     Z22, Z22, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z14, Z5, Z0
 	VUNPCKHPS     Z14, Z5, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VUNPCKLPS     Z23, Z23, Z1
+	VUNPCKHPS     Z23, Z23, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z15, Z6, Z0
 	VUNPCKHPS     Z15, Z6, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VUNPCKLPS     Z24, Z24, Z1
+	VUNPCKHPS     Z24, Z24, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z16, Z7, Z0
 	VUNPCKHPS     Z16, Z7, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VUNPCKLPS     Z25, Z25, Z1
+	VUNPCKHPS     Z25, Z25, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z17, Z8, Z0
 	VUNPCKHPS     Z17, Z8, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VUNPCKLPS     Z26, Z26, Z1
+	VUNPCKHPS     Z26, Z26, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z18, Z9, Z0
 	VUNPCKHPS     Z18, Z9, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          $0x08, y+48(FP)
+	VUNPCKLPS     Z27, Z27, Z1
+	VUNPCKHPS     Z27, Z27, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), R9
+	ANDQ          $-16, R9
+	ADDQ          R9, R9
+	SUBQ          R9, DI
+	ADDQ          R9, R9
+	SUBQ          R9, AX
+	ADDQ          R9, R9
+	ADDQ          $0x0c, y+48(FP)
 	ADDQ          R8, DI
 	ADDQ          R8, DI
-	SUBQ          $0x02, n+40(FP)
+	ADDQ          R8, DI
+	SUBQ          $0x03, n+40(FP)
 	JMP           block
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	MOVQ   k+0(FP), R9
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ DI, R9
+	ADDQ R8, R9
+	ADDQ R8, R9
+	MOVQ $0x00000040, R12
+	MOVQ k+0(FP), R10
+	MOVQ R10, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	MOVQ    (SP), R10
+	MOVQ    $0x00000200, R11
+	CMPQ    R10, R11
+	CMOVQGT R11, R10
+	SUBQ    R10, (SP)
 
 column0by2:
-	SUBQ        $0x00000020, R9
+	SUBQ        $0x00000020, R10
 	JL          column0by2end
 	VPMOVZXWD   (DI), Z1
 	VPSLLD      $0x10, Z1, Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (DI)(R8*1)
+	PREFETCHT1  (R9)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VMOVUPS     (AX)(CX*2), Z0
@@ -19244,13 +20178,14 @@ column0by2:
 	VFMADD231PS Z1, Z0, Z9
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, DI
+	ADDQ        R12, R9
 	JMP         column0by2
 
 column0by2end:
-	ADDQ $0x00000020, R9
+	ADDQ $0x00000020, R10
 
 column0by1:
-	SUBQ        $0x00000010, R9
+	SUBQ        $0x00000010, R10
 	JL          column0by1end
 	VPMOVZXWD   (DI), Z1
 	VPSLLD      $0x10, Z1, Z1
@@ -19275,15 +20210,9 @@ column0by1:
 	JMP         column0by1
 
 column0by1end:
-	ADDQ          $0x00000010, R9
-	MOVQ          k+0(FP), R10
-	SUBQ          R9, R10
-	LEAQ          (R10)(R10*1), R9
-	SUBQ          R9, DI
-	ADDQ          R9, R9
-	SUBQ          R9, AX
-	MOVQ          y+48(FP), R9
-	MOVQ          strideY+56(FP), R10
+	ADDQ          $0x00000010, R10
+	MOVQ          y+48(FP), R10
+	MOVQ          strideY+56(FP), R11
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19294,8 +20223,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19306,8 +20236,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z4, Z4, Z0
 	VUNPCKHPS     Z4, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19318,8 +20249,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z5, Z5, Z0
 	VUNPCKHPS     Z5, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19330,8 +20262,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z6, Z6, Z0
 	VUNPCKHPS     Z6, Z6, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19342,8 +20275,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z7, Z7, Z0
 	VUNPCKHPS     Z7, Z7, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19354,8 +20288,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z8, Z8, Z0
 	VUNPCKHPS     Z8, Z8, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19366,8 +20301,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z9, Z9, Z0
 	VUNPCKHPS     Z9, Z9, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19378,7 +20314,17 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), R9
+	ANDQ          $-16, R9
+	ADDQ          R9, R9
+	SUBQ          R9, DI
+	ADDQ          R9, R9
+	SUBQ          R9, AX
+	ADDQ          R9, R9
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          R8, DI
 	SUBQ          $0x01, n+40(FP)
@@ -19389,27 +20335,52 @@ columnend:
 	RET
 
 // func few1Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, MMX+
-TEXT ·few1Float16AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	MOVQ w+24(FP), CX
-	MOVQ strideW+32(FP), DX
-	LEAQ (DX)(DX*2), BX
-	LEAQ (BX)(DX*2), SI
-	LEAQ (SI)(DX*2), DI
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·few1Float16AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	MOVQ    w+24(FP), CX
+	MOVQ    strideW+32(FP), DX
+	LEAQ    (DX)(DX*2), BX
+	MOVQ    k+0(FP), SI
+	SHLQ    $0x01, SI
+	MOVQ    DX, DI
+	XORQ    R9, R9
+	MOVQ    $0x00000040, R8
+	CMPQ    SI, DX
+	CMOVQEQ R8, DI
+	CMOVQEQ R8, R9
+	LEAQ    (DI)(DI*2), R8
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z4, Z4, Z4
-	VPXORD Z6, Z6, Z6
-	VPXORD Z8, Z8, Z8
-	MOVQ   k+0(FP), R8
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	LEAQ 64(R9)(R9*2), R10
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z8, Z8, Z8
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
 
 block0by2:
-	SUBQ        $0x00000020, R8
+	SUBQ        $0x00000020, R11
 	JL          block0by2end
 	VCVTPH2PS   (CX), Z1
 	VCVTPH2PS   (CX)(DX*1), Z3
@@ -19420,8 +20391,8 @@ block0by2:
 	VFMADD231PS Z3, Z0, Z4
 	VFMADD231PS Z5, Z0, Z6
 	VFMADD231PS Z7, Z0, Z8
-	PREFETCHT0  (CX)(DX*4)
-	PREFETCHT0  (CX)(SI*1)
+	PREFETCHT1  (SI)
+	PREFETCHT1  (SI)(DI*1)
 	VCVTPH2PS   32(CX), Z1
 	VCVTPH2PS   32(CX)(DX*1), Z3
 	VCVTPH2PS   32(CX)(DX*2), Z5
@@ -19431,17 +20402,18 @@ block0by2:
 	VFMADD231PS Z3, Z0, Z4
 	VFMADD231PS Z5, Z0, Z6
 	VFMADD231PS Z7, Z0, Z8
-	PREFETCHT0  (CX)(BX*2)
-	PREFETCHT0  (CX)(DI*1)
+	PREFETCHT1  (SI)(DI*2)
+	PREFETCHT1  (SI)(R8*1)
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, CX
+	ADDQ        R10, SI
 	JMP         block0by2
 
 block0by2end:
-	ADDQ $0x00000020, R8
+	ADDQ $0x00000020, R11
 
 block0by1:
-	SUBQ        $0x00000010, R8
+	SUBQ        $0x00000010, R11
 	JL          block0by1end
 	VCVTPH2PS   (CX), Z1
 	VCVTPH2PS   (CX)(DX*1), Z3
@@ -19457,15 +20429,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R8
-	MOVQ          k+0(FP), R9
-	SUBQ          R8, R9
-	LEAQ          (R9)(R9*1), R8
-	SUBQ          R8, CX
-	ADDQ          R8, R8
-	SUBQ          R8, AX
-	MOVQ          y+48(FP), R8
-	MOVQ          strideY+56(FP), R9
+	ADDQ          $0x00000010, R11
+	MOVQ          y+48(FP), R11
+	MOVQ          strideY+56(FP), R12
 	VUNPCKLPS     Z4, Z2, Z0
 	VUNPCKHPS     Z4, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19479,7 +20445,17 @@ block0by1end:
 	VADDPS        Y0, Y3, Y3
 	VEXTRACTF32X4 $0x01, Y3, X0
 	VADDPS        X0, X3, X3
-	VMOVUPS       X3, (R8)
+	VADDPS        (R11), X3, X3
+	VMOVUPS       X3, (R11)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), SI
+	ANDQ          $-16, SI
+	ADDQ          SI, SI
+	SUBQ          SI, CX
+	ADDQ          SI, SI
+	SUBQ          SI, AX
+	ADDQ          SI, SI
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          DX, CX
 	ADDQ          DX, CX
@@ -19490,10 +20466,22 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	MOVQ   k+0(FP), BX
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), BX
+	MOVQ BX, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	MOVQ    (SP), BX
+	MOVQ    $0x00000200, DI
+	CMPQ    BX, DI
+	CMOVQGT DI, BX
+	SUBQ    BX, (SP)
 
 column0by2:
 	SUBQ        $0x00000020, BX
@@ -19501,12 +20489,13 @@ column0by2:
 	VCVTPH2PS   (CX), Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (CX)(DX*1)
+	PREFETCHT1  (SI)
 	VCVTPH2PS   32(CX), Z1
 	VMOVUPS     64(AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, CX
+	ADDQ        R10, SI
 	JMP         column0by2
 
 column0by2end:
@@ -19524,14 +20513,8 @@ column0by1:
 
 column0by1end:
 	ADDQ          $0x00000010, BX
-	MOVQ          k+0(FP), SI
-	SUBQ          BX, SI
-	LEAQ          (SI)(SI*1), BX
-	SUBQ          BX, CX
-	ADDQ          BX, BX
-	SUBQ          BX, AX
 	MOVQ          y+48(FP), BX
-	MOVQ          strideY+56(FP), SI
+	MOVQ          strideY+56(FP), DI
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19542,7 +20525,17 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (BX), X1, X1
 	VMOVSS        X1, (BX)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), BX
+	ANDQ          $-16, BX
+	ADDQ          BX, BX
+	SUBQ          BX, CX
+	ADDQ          BX, BX
+	SUBQ          BX, AX
+	ADDQ          BX, BX
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          DX, CX
 	SUBQ          $0x01, n+40(FP)
@@ -19553,31 +20546,56 @@ columnend:
 	RET
 
 // func few2Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, MMX+
-TEXT ·few2Float16AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	MOVQ w+24(FP), DX
-	MOVQ strideW+32(FP), BX
-	LEAQ (BX)(BX*2), SI
-	LEAQ (SI)(BX*2), DI
-	LEAQ (DI)(BX*2), R8
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·few2Float16AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	MOVQ    w+24(FP), DX
+	MOVQ    strideW+32(FP), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    k+0(FP), DI
+	SHLQ    $0x01, DI
+	MOVQ    BX, R8
+	XORQ    R10, R10
+	MOVQ    $0x00000040, R9
+	CMPQ    DI, BX
+	CMOVQEQ R9, R8
+	CMOVQEQ R9, R10
+	LEAQ    (R8)(R8*2), R9
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z5, Z5, Z5
-	VPXORD Z8, Z8, Z8
-	VPXORD Z11, Z11, Z11
-	VPXORD Z3, Z3, Z3
-	VPXORD Z6, Z6, Z6
-	VPXORD Z9, Z9, Z9
-	VPXORD Z12, Z12, Z12
-	MOVQ   k+0(FP), R9
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	LEAQ 64(R10)(R10*2), R11
+	MOVQ k+0(FP), R12
+	MOVQ R12, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z12, Z12, Z12
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block0by2:
-	SUBQ        $0x00000020, R9
+	SUBQ        $0x00000020, R12
 	JL          block0by2end
 	VCVTPH2PS   (DX), Z1
 	VCVTPH2PS   (DX)(BX*1), Z4
@@ -19588,13 +20606,13 @@ block0by2:
 	VFMADD231PS Z4, Z0, Z5
 	VFMADD231PS Z7, Z0, Z8
 	VFMADD231PS Z10, Z0, Z11
-	PREFETCHT0  (DX)(BX*4)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z4, Z0, Z6
 	VFMADD231PS Z7, Z0, Z9
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT0  (DX)(DI*1)
+	PREFETCHT1  (DI)(R8*1)
 	VCVTPH2PS   32(DX), Z1
 	VCVTPH2PS   32(DX)(BX*1), Z4
 	VCVTPH2PS   32(DX)(BX*2), Z7
@@ -19609,17 +20627,18 @@ block0by2:
 	VFMADD231PS Z4, Z0, Z6
 	VFMADD231PS Z7, Z0, Z9
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT0  (DX)(SI*2)
-	PREFETCHT0  (DX)(R8*1)
+	PREFETCHT1  (DI)(R8*2)
+	PREFETCHT1  (DI)(R9*1)
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, DX
+	ADDQ        R11, DI
 	JMP         block0by2
 
 block0by2end:
-	ADDQ $0x00000020, R9
+	ADDQ $0x00000020, R12
 
 block0by1:
-	SUBQ        $0x00000010, R9
+	SUBQ        $0x00000010, R12
 	JL          block0by1end
 	VCVTPH2PS   (DX), Z1
 	VCVTPH2PS   (DX)(BX*1), Z4
@@ -19640,15 +20659,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R9
-	MOVQ          k+0(FP), R10
-	SUBQ          R9, R10
-	LEAQ          (R10)(R10*1), R9
-	SUBQ          R9, DX
-	ADDQ          R9, R9
-	SUBQ          R9, AX
-	MOVQ          y+48(FP), R9
-	MOVQ          strideY+56(FP), R10
+	ADDQ          $0x00000010, R12
+	MOVQ          y+48(FP), R12
+	MOVQ          strideY+56(FP), R13
 	VUNPCKLPS     Z5, Z2, Z0
 	VUNPCKHPS     Z5, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19662,8 +20675,9 @@ block0by1end:
 	VADDPS        Y0, Y4, Y4
 	VEXTRACTF32X4 $0x01, Y4, X0
 	VADDPS        X0, X4, X4
-	VMOVUPS       X4, (R9)
-	ADDQ          R10, R9
+	VADDPS        (R12), X4, X4
+	VMOVUPS       X4, (R12)
+	ADDQ          R13, R12
 	VUNPCKLPS     Z6, Z3, Z0
 	VUNPCKHPS     Z6, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19677,7 +20691,17 @@ block0by1end:
 	VADDPS        Y0, Y4, Y4
 	VEXTRACTF32X4 $0x01, Y4, X0
 	VADDPS        X0, X4, X4
-	VMOVUPS       X4, (R9)
+	VADDPS        (R12), X4, X4
+	VMOVUPS       X4, (R12)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), DI
+	ANDQ          $-16, DI
+	ADDQ          DI, DI
+	SUBQ          DI, DX
+	ADDQ          DI, DI
+	SUBQ          DI, AX
+	ADDQ          DI, DI
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          BX, DX
 	ADDQ          BX, DX
@@ -19688,11 +20712,23 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	MOVQ   k+0(FP), SI
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	MOVQ $0x00000040, R11
+	MOVQ k+0(FP), SI
+	MOVQ SI, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	MOVQ    (SP), SI
+	MOVQ    $0x00000200, R8
+	CMPQ    SI, R8
+	CMOVQGT R8, SI
+	SUBQ    SI, (SP)
 
 column0by2:
 	SUBQ        $0x00000020, SI
@@ -19700,7 +20736,7 @@ column0by2:
 	VCVTPH2PS   (DX), Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (DX)(BX*1)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VCVTPH2PS   32(DX), Z1
@@ -19710,6 +20746,7 @@ column0by2:
 	VFMADD231PS Z1, Z0, Z3
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, DX
+	ADDQ        R11, DI
 	JMP         column0by2
 
 column0by2end:
@@ -19729,14 +20766,8 @@ column0by1:
 
 column0by1end:
 	ADDQ          $0x00000010, SI
-	MOVQ          k+0(FP), DI
-	SUBQ          SI, DI
-	LEAQ          (DI)(DI*1), SI
-	SUBQ          SI, DX
-	ADDQ          SI, SI
-	SUBQ          SI, AX
 	MOVQ          y+48(FP), SI
-	MOVQ          strideY+56(FP), DI
+	MOVQ          strideY+56(FP), R8
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19747,8 +20778,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (SI), X1, X1
 	VMOVSS        X1, (SI)
-	ADDQ          DI, SI
+	ADDQ          R8, SI
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19759,7 +20791,17 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (SI), X1, X1
 	VMOVSS        X1, (SI)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), SI
+	ANDQ          $-16, SI
+	ADDQ          SI, SI
+	SUBQ          SI, DX
+	ADDQ          SI, SI
+	SUBQ          SI, AX
+	ADDQ          SI, SI
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          BX, DX
 	SUBQ          $0x01, n+40(FP)
@@ -19770,40 +20812,65 @@ columnend:
 	RET
 
 // func few4Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, MMX+
-TEXT ·few4Float16AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	LEAQ (CX)(CX*2), DX
-	MOVQ w+24(FP), BX
-	MOVQ strideW+32(FP), SI
-	LEAQ (SI)(SI*2), DI
-	LEAQ (DI)(SI*2), R8
-	LEAQ (R8)(SI*2), R9
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·few4Float16AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	LEAQ    (CX)(CX*2), DX
+	MOVQ    w+24(FP), BX
+	MOVQ    strideW+32(FP), SI
+	LEAQ    (SI)(SI*2), DI
+	MOVQ    k+0(FP), R8
+	SHLQ    $0x01, R8
+	MOVQ    SI, R9
+	XORQ    R11, R11
+	MOVQ    $0x00000040, R10
+	CMPQ    R8, SI
+	CMOVQEQ R10, R9
+	CMOVQEQ R10, R11
+	LEAQ    (R9)(R9*2), R10
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z7, Z7, Z7
-	VPXORD Z12, Z12, Z12
-	VPXORD Z17, Z17, Z17
-	VPXORD Z3, Z3, Z3
-	VPXORD Z8, Z8, Z8
-	VPXORD Z13, Z13, Z13
-	VPXORD Z18, Z18, Z18
-	VPXORD Z4, Z4, Z4
-	VPXORD Z9, Z9, Z9
-	VPXORD Z14, Z14, Z14
-	VPXORD Z19, Z19, Z19
-	VPXORD Z5, Z5, Z5
-	VPXORD Z10, Z10, Z10
-	VPXORD Z15, Z15, Z15
-	VPXORD Z20, Z20, Z20
-	MOVQ   k+0(FP), R10
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ BX, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	LEAQ 64(R11)(R11*2), R12
+	MOVQ k+0(FP), R13
+	MOVQ R13, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z17, Z17, Z17
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z18, Z18, Z18
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z19, Z19, Z19
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z15, Z15, Z15
+	VPXORD  Z20, Z20, Z20
+	MOVQ    (SP), R13
+	MOVQ    $0x00000200, R14
+	CMPQ    R13, R14
+	CMOVQGT R14, R13
+	SUBQ    R13, (SP)
 
 block0by2:
-	SUBQ        $0x00000020, R10
+	SUBQ        $0x00000020, R13
 	JL          block0by2end
 	VCVTPH2PS   (BX), Z1
 	VCVTPH2PS   (BX)(SI*1), Z6
@@ -19814,13 +20881,13 @@ block0by2:
 	VFMADD231PS Z6, Z0, Z7
 	VFMADD231PS Z11, Z0, Z12
 	VFMADD231PS Z16, Z0, Z17
-	PREFETCHT0  (BX)(SI*4)
+	PREFETCHT1  (R8)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z6, Z0, Z8
 	VFMADD231PS Z11, Z0, Z13
 	VFMADD231PS Z16, Z0, Z18
-	PREFETCHT0  (BX)(R8*1)
+	PREFETCHT1  (R8)(R9*1)
 	VMOVUPS     (AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z6, Z0, Z9
@@ -19850,22 +20917,23 @@ block0by2:
 	VFMADD231PS Z6, Z0, Z9
 	VFMADD231PS Z11, Z0, Z14
 	VFMADD231PS Z16, Z0, Z19
-	PREFETCHT0  (BX)(DI*2)
+	PREFETCHT1  (R8)(R9*2)
 	VMOVUPS     64(AX)(DX*1), Z0
 	VFMADD231PS Z1, Z0, Z5
 	VFMADD231PS Z6, Z0, Z10
 	VFMADD231PS Z11, Z0, Z15
 	VFMADD231PS Z16, Z0, Z20
-	PREFETCHT0  (BX)(R9*1)
+	PREFETCHT1  (R8)(R10*1)
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, BX
+	ADDQ        R12, R8
 	JMP         block0by2
 
 block0by2end:
-	ADDQ $0x00000020, R10
+	ADDQ $0x00000020, R13
 
 block0by1:
-	SUBQ        $0x00000010, R10
+	SUBQ        $0x00000010, R13
 	JL          block0by1end
 	VCVTPH2PS   (BX), Z1
 	VCVTPH2PS   (BX)(SI*1), Z6
@@ -19896,15 +20964,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R10
-	MOVQ          k+0(FP), R11
-	SUBQ          R10, R11
-	LEAQ          (R11)(R11*1), R10
-	SUBQ          R10, BX
-	ADDQ          R10, R10
-	SUBQ          R10, AX
-	MOVQ          y+48(FP), R10
-	MOVQ          strideY+56(FP), R11
+	ADDQ          $0x00000010, R13
+	MOVQ          y+48(FP), R13
+	MOVQ          strideY+56(FP), R14
 	VUNPCKLPS     Z7, Z2, Z0
 	VUNPCKHPS     Z7, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19918,8 +20980,9 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
-	ADDQ          R11, R10
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z8, Z3, Z0
 	VUNPCKHPS     Z8, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19933,8 +20996,9 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
-	ADDQ          R11, R10
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z9, Z4, Z0
 	VUNPCKHPS     Z9, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19948,8 +21012,9 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
-	ADDQ          R11, R10
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z10, Z5, Z0
 	VUNPCKHPS     Z10, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -19963,7 +21028,17 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), R8
+	ANDQ          $-16, R8
+	ADDQ          R8, R8
+	SUBQ          R8, BX
+	ADDQ          R8, R8
+	SUBQ          R8, AX
+	ADDQ          R8, R8
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          SI, BX
 	ADDQ          SI, BX
@@ -19974,13 +21049,25 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	MOVQ   k+0(FP), DI
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ BX, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	MOVQ $0x00000040, R12
+	MOVQ k+0(FP), DI
+	MOVQ DI, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	MOVQ    (SP), DI
+	MOVQ    $0x00000200, R9
+	CMPQ    DI, R9
+	CMOVQGT R9, DI
+	SUBQ    DI, (SP)
 
 column0by2:
 	SUBQ        $0x00000020, DI
@@ -19988,7 +21075,7 @@ column0by2:
 	VCVTPH2PS   (BX), Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (BX)(SI*1)
+	PREFETCHT1  (R8)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VMOVUPS     (AX)(CX*2), Z0
@@ -20006,6 +21093,7 @@ column0by2:
 	VFMADD231PS Z1, Z0, Z5
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, BX
+	ADDQ        R12, R8
 	JMP         column0by2
 
 column0by2end:
@@ -20029,14 +21117,8 @@ column0by1:
 
 column0by1end:
 	ADDQ          $0x00000010, DI
-	MOVQ          k+0(FP), R8
-	SUBQ          DI, R8
-	LEAQ          (R8)(R8*1), DI
-	SUBQ          DI, BX
-	ADDQ          DI, DI
-	SUBQ          DI, AX
 	MOVQ          y+48(FP), DI
-	MOVQ          strideY+56(FP), R8
+	MOVQ          strideY+56(FP), R9
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20047,8 +21129,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R8, DI
+	ADDQ          R9, DI
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20059,8 +21142,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R8, DI
+	ADDQ          R9, DI
 	VUNPCKLPS     Z4, Z4, Z0
 	VUNPCKHPS     Z4, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20071,8 +21155,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R8, DI
+	ADDQ          R9, DI
 	VUNPCKLPS     Z5, Z5, Z0
 	VUNPCKHPS     Z5, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20083,7 +21168,17 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), DI
+	ANDQ          $-16, DI
+	ADDQ          DI, DI
+	SUBQ          DI, BX
+	ADDQ          DI, DI
+	SUBQ          DI, AX
+	ADDQ          DI, DI
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          SI, BX
 	SUBQ          $0x01, n+40(FP)
@@ -20094,267 +21189,400 @@ columnend:
 	RET
 
 // func few8Float16AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, MMX+
-TEXT ·few8Float16AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	LEAQ (CX)(CX*2), DX
-	LEAQ (DX)(CX*2), BX
-	LEAQ (BX)(CX*2), SI
-	MOVQ w+24(FP), DI
-	MOVQ strideW+32(FP), R8
-	LEAQ (R8)(R8*2), R9
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·few8Float16AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	LEAQ    (CX)(CX*2), DX
+	LEAQ    (DX)(CX*2), BX
+	LEAQ    (BX)(CX*2), SI
+	MOVQ    w+24(FP), DI
+	MOVQ    strideW+32(FP), R8
+	MOVQ    k+0(FP), R9
+	SHLQ    $0x01, R9
+	MOVQ    R8, R10
+	XORQ    R11, R11
+	MOVQ    $0x00000040, R12
+	CMPQ    R9, R8
+	CMOVQEQ R12, R10
+	CMOVQEQ R12, R11
+	LEAQ    (R10)(R10*2), R9
 
 block:
-	CMPQ   n+40(FP), $0x02
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z11, Z11, Z11
-	VPXORD Z3, Z3, Z3
-	VPXORD Z12, Z12, Z12
-	VPXORD Z4, Z4, Z4
-	VPXORD Z13, Z13, Z13
-	VPXORD Z5, Z5, Z5
-	VPXORD Z14, Z14, Z14
-	VPXORD Z6, Z6, Z6
-	VPXORD Z15, Z15, Z15
-	VPXORD Z7, Z7, Z7
-	VPXORD Z16, Z16, Z16
-	VPXORD Z8, Z8, Z8
-	VPXORD Z17, Z17, Z17
-	VPXORD Z9, Z9, Z9
-	VPXORD Z18, Z18, Z18
-	MOVQ   k+0(FP), R10
+	CMPQ n+40(FP), $0x03
+	JL   blockend
+	MOVQ DI, R9
+	ADDQ R8, R9
+	ADDQ R8, R9
+	ADDQ R8, R9
+	ADDQ R8, R9
+	ADDQ R8, R9
+	ADDQ R8, R9
+	LEAQ 64(R11), R12
+	MOVQ k+0(FP), R13
+	MOVQ R13, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z20, Z20, Z20
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z21, Z21, Z21
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z22, Z22, Z22
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z23, Z23, Z23
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z15, Z15, Z15
+	VPXORD  Z24, Z24, Z24
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z16, Z16, Z16
+	VPXORD  Z25, Z25, Z25
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z17, Z17, Z17
+	VPXORD  Z26, Z26, Z26
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z18, Z18, Z18
+	VPXORD  Z27, Z27, Z27
+	MOVQ    (SP), R13
+	MOVQ    $0x00000200, R14
+	CMPQ    R13, R14
+	CMOVQGT R14, R13
+	SUBQ    R13, (SP)
 
 block0by2:
-	SUBQ        $0x00000020, R10
+	SUBQ        $0x00000020, R13
 	JL          block0by2end
 	VCVTPH2PS   (DI), Z1
 	VCVTPH2PS   (DI)(R8*1), Z10
+	VCVTPH2PS   (DI)(R8*2), Z19
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	VFMADD231PS Z10, Z0, Z11
-	PREFETCHT0  (DI)(R8*2)
+	VFMADD231PS Z19, Z0, Z20
+	PREFETCHT1  (R9)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z10, Z0, Z12
+	VFMADD231PS Z19, Z0, Z21
+	PREFETCHT1  (R9)(R10*1)
 	VMOVUPS     (AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z10, Z0, Z13
+	VFMADD231PS Z19, Z0, Z22
 	VMOVUPS     (AX)(DX*1), Z0
 	VFMADD231PS Z1, Z0, Z5
 	VFMADD231PS Z10, Z0, Z14
+	VFMADD231PS Z19, Z0, Z23
 	VMOVUPS     (AX)(CX*4), Z0
 	VFMADD231PS Z1, Z0, Z6
 	VFMADD231PS Z10, Z0, Z15
+	VFMADD231PS Z19, Z0, Z24
 	VMOVUPS     (AX)(BX*1), Z0
 	VFMADD231PS Z1, Z0, Z7
 	VFMADD231PS Z10, Z0, Z16
+	VFMADD231PS Z19, Z0, Z25
 	VMOVUPS     (AX)(DX*2), Z0
 	VFMADD231PS Z1, Z0, Z8
 	VFMADD231PS Z10, Z0, Z17
+	VFMADD231PS Z19, Z0, Z26
 	VMOVUPS     (AX)(SI*1), Z0
 	VFMADD231PS Z1, Z0, Z9
 	VFMADD231PS Z10, Z0, Z18
+	VFMADD231PS Z19, Z0, Z27
 	VCVTPH2PS   32(DI), Z1
 	VCVTPH2PS   32(DI)(R8*1), Z10
+	VCVTPH2PS   32(DI)(R8*2), Z19
 	VMOVUPS     64(AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	VFMADD231PS Z10, Z0, Z11
+	VFMADD231PS Z19, Z0, Z20
 	VMOVUPS     64(AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT0  (DI)(R9*1)
+	VFMADD231PS Z19, Z0, Z21
 	VMOVUPS     64(AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z10, Z0, Z13
+	VFMADD231PS Z19, Z0, Z22
+	PREFETCHT1  (R9)(R10*2)
 	VMOVUPS     64(AX)(DX*1), Z0
 	VFMADD231PS Z1, Z0, Z5
 	VFMADD231PS Z10, Z0, Z14
+	VFMADD231PS Z19, Z0, Z23
 	VMOVUPS     64(AX)(CX*4), Z0
 	VFMADD231PS Z1, Z0, Z6
 	VFMADD231PS Z10, Z0, Z15
+	VFMADD231PS Z19, Z0, Z24
 	VMOVUPS     64(AX)(BX*1), Z0
 	VFMADD231PS Z1, Z0, Z7
 	VFMADD231PS Z10, Z0, Z16
+	VFMADD231PS Z19, Z0, Z25
 	VMOVUPS     64(AX)(DX*2), Z0
 	VFMADD231PS Z1, Z0, Z8
 	VFMADD231PS Z10, Z0, Z17
+	VFMADD231PS Z19, Z0, Z26
 	VMOVUPS     64(AX)(SI*1), Z0
 	VFMADD231PS Z1, Z0, Z9
 	VFMADD231PS Z10, Z0, Z18
+	VFMADD231PS Z19, Z0, Z27
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, DI
+	ADDQ        R12, R9
 	JMP         block0by2
 
 block0by2end:
-	ADDQ $0x00000020, R10
+	ADDQ $0x00000020, R13
 
 block0by1:
-	SUBQ        $0x00000010, R10
+	SUBQ        $0x00000010, R13
 	JL          block0by1end
 	VCVTPH2PS   (DI), Z1
 	VCVTPH2PS   (DI)(R8*1), Z10
+	VCVTPH2PS   (DI)(R8*2), Z19
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	VFMADD231PS Z10, Z0, Z11
+	VFMADD231PS Z19, Z0, Z20
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z10, Z0, Z12
+	VFMADD231PS Z19, Z0, Z21
 	VMOVUPS     (AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z10, Z0, Z13
+	VFMADD231PS Z19, Z0, Z22
 	VMOVUPS     (AX)(DX*1), Z0
 	VFMADD231PS Z1, Z0, Z5
 	VFMADD231PS Z10, Z0, Z14
+	VFMADD231PS Z19, Z0, Z23
 	VMOVUPS     (AX)(CX*4), Z0
 	VFMADD231PS Z1, Z0, Z6
 	VFMADD231PS Z10, Z0, Z15
+	VFMADD231PS Z19, Z0, Z24
 	VMOVUPS     (AX)(BX*1), Z0
 	VFMADD231PS Z1, Z0, Z7
 	VFMADD231PS Z10, Z0, Z16
+	VFMADD231PS Z19, Z0, Z25
 	VMOVUPS     (AX)(DX*2), Z0
 	VFMADD231PS Z1, Z0, Z8
 	VFMADD231PS Z10, Z0, Z17
+	VFMADD231PS Z19, Z0, Z26
 	VMOVUPS     (AX)(SI*1), Z0
 	VFMADD231PS Z1, Z0, Z9
 	VFMADD231PS Z10, Z0, Z18
+	VFMADD231PS Z19, Z0, Z27
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000020, DI
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R10
-	MOVQ          k+0(FP), R11
-	SUBQ          R10, R11
-	LEAQ          (R11)(R11*1), R10
-	SUBQ          R10, DI
-	ADDQ          R10, R10
-	SUBQ          R10, AX
-	MOVQ          y+48(FP), R10
-	MOVQ          strideY+56(FP), R11
+	ADDQ          $0x00000010, R13
+	MOVQ          y+48(FP), R13
+	MOVQ          strideY+56(FP), R14
 	VUNPCKLPS     Z11, Z2, Z0
 	VUNPCKHPS     Z11, Z2, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VUNPCKLPS     Z20, Z20, Z1
+	VUNPCKHPS     Z20, Z20, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z12, Z3, Z0
 	VUNPCKHPS     Z12, Z3, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VUNPCKLPS     Z21, Z21, Z1
+	VUNPCKHPS     Z21, Z21, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z13, Z4, Z0
 	VUNPCKHPS     Z13, Z4, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VUNPCKLPS     Z22, Z22, Z1
+	VUNPCKHPS     Z22, Z22, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z14, Z5, Z0
 	VUNPCKHPS     Z14, Z5, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VUNPCKLPS     Z23, Z23, Z1
+	VUNPCKHPS     Z23, Z23, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z15, Z6, Z0
 	VUNPCKHPS     Z15, Z6, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VUNPCKLPS     Z24, Z24, Z1
+	VUNPCKHPS     Z24, Z24, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z16, Z7, Z0
 	VUNPCKHPS     Z16, Z7, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VUNPCKLPS     Z25, Z25, Z1
+	VUNPCKHPS     Z25, Z25, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z17, Z8, Z0
 	VUNPCKHPS     Z17, Z8, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VUNPCKLPS     Z26, Z26, Z1
+	VUNPCKHPS     Z26, Z26, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z18, Z9, Z0
 	VUNPCKHPS     Z18, Z9, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          $0x08, y+48(FP)
+	VUNPCKLPS     Z27, Z27, Z1
+	VUNPCKHPS     Z27, Z27, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), R9
+	ANDQ          $-16, R9
+	ADDQ          R9, R9
+	SUBQ          R9, DI
+	ADDQ          R9, R9
+	SUBQ          R9, AX
+	ADDQ          R9, R9
+	ADDQ          $0x0c, y+48(FP)
 	ADDQ          R8, DI
 	ADDQ          R8, DI
-	SUBQ          $0x02, n+40(FP)
+	ADDQ          R8, DI
+	SUBQ          $0x03, n+40(FP)
 	JMP           block
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	MOVQ   k+0(FP), R9
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ DI, R9
+	ADDQ R8, R9
+	ADDQ R8, R9
+	MOVQ $0x00000040, R12
+	MOVQ k+0(FP), R10
+	MOVQ R10, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	MOVQ    (SP), R10
+	MOVQ    $0x00000200, R11
+	CMPQ    R10, R11
+	CMOVQGT R11, R10
+	SUBQ    R10, (SP)
 
 column0by2:
-	SUBQ        $0x00000020, R9
+	SUBQ        $0x00000020, R10
 	JL          column0by2end
 	VCVTPH2PS   (DI), Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (DI)(R8*1)
+	PREFETCHT1  (R9)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VMOVUPS     (AX)(CX*2), Z0
@@ -20388,13 +21616,14 @@ column0by2:
 	VFMADD231PS Z1, Z0, Z9
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, DI
+	ADDQ        R12, R9
 	JMP         column0by2
 
 column0by2end:
-	ADDQ $0x00000020, R9
+	ADDQ $0x00000020, R10
 
 column0by1:
-	SUBQ        $0x00000010, R9
+	SUBQ        $0x00000010, R10
 	JL          column0by1end
 	VCVTPH2PS   (DI), Z1
 	VMOVUPS     (AX), Z0
@@ -20418,15 +21647,9 @@ column0by1:
 	JMP         column0by1
 
 column0by1end:
-	ADDQ          $0x00000010, R9
-	MOVQ          k+0(FP), R10
-	SUBQ          R9, R10
-	LEAQ          (R10)(R10*1), R9
-	SUBQ          R9, DI
-	ADDQ          R9, R9
-	SUBQ          R9, AX
-	MOVQ          y+48(FP), R9
-	MOVQ          strideY+56(FP), R10
+	ADDQ          $0x00000010, R10
+	MOVQ          y+48(FP), R10
+	MOVQ          strideY+56(FP), R11
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20437,8 +21660,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20449,8 +21673,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z4, Z4, Z0
 	VUNPCKHPS     Z4, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20461,8 +21686,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z5, Z5, Z0
 	VUNPCKHPS     Z5, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20473,8 +21699,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z6, Z6, Z0
 	VUNPCKHPS     Z6, Z6, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20485,8 +21712,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z7, Z7, Z0
 	VUNPCKHPS     Z7, Z7, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20497,8 +21725,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z8, Z8, Z0
 	VUNPCKHPS     Z8, Z8, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20509,8 +21738,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z9, Z9, Z0
 	VUNPCKHPS     Z9, Z9, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20521,7 +21751,17 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), R9
+	ANDQ          $-16, R9
+	ADDQ          R9, R9
+	SUBQ          R9, DI
+	ADDQ          R9, R9
+	SUBQ          R9, AX
+	ADDQ          R9, R9
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          R8, DI
 	SUBQ          $0x01, n+40(FP)
@@ -20532,27 +21772,51 @@ columnend:
 	RET
 
 // func few1Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, MMX+
-TEXT ·few1Int8AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	MOVQ w+24(FP), CX
-	MOVQ strideW+32(FP), DX
-	LEAQ (DX)(DX*2), BX
-	LEAQ (BX)(DX*2), SI
-	LEAQ (SI)(DX*2), DI
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·few1Int8AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	MOVQ    w+24(FP), CX
+	MOVQ    strideW+32(FP), DX
+	LEAQ    (DX)(DX*2), BX
+	MOVQ    k+0(FP), SI
+	MOVQ    DX, DI
+	XORQ    R9, R9
+	MOVQ    $0x00000040, R8
+	CMPQ    SI, DX
+	CMOVQEQ R8, DI
+	CMOVQEQ R8, R9
+	LEAQ    (DI)(DI*2), R8
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z4, Z4, Z4
-	VPXORD Z6, Z6, Z6
-	VPXORD Z8, Z8, Z8
-	MOVQ   k+0(FP), R8
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	LEAQ 64(R9)(R9*2), R10
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z8, Z8, Z8
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
 
 block0by4:
-	SUBQ        $0x00000040, R8
+	SUBQ        $0x00000040, R11
 	JL          block0by4end
 	VPMOVSXBD   (CX), Z1
 	VCVTDQ2PS   Z1, Z1
@@ -20567,7 +21831,7 @@ block0by4:
 	VFMADD231PS Z3, Z0, Z4
 	VFMADD231PS Z5, Z0, Z6
 	VFMADD231PS Z7, Z0, Z8
-	PREFETCHT0  (CX)(DX*4)
+	PREFETCHT1  (SI)
 	VPMOVSXBD   16(CX), Z1
 	VCVTDQ2PS   Z1, Z1
 	VPMOVSXBD   16(CX)(DX*1), Z3
@@ -20581,7 +21845,7 @@ block0by4:
 	VFMADD231PS Z3, Z0, Z4
 	VFMADD231PS Z5, Z0, Z6
 	VFMADD231PS Z7, Z0, Z8
-	PREFETCHT0  (CX)(SI*1)
+	PREFETCHT1  (SI)(DI*1)
 	VPMOVSXBD   32(CX), Z1
 	VCVTDQ2PS   Z1, Z1
 	VPMOVSXBD   32(CX)(DX*1), Z3
@@ -20595,7 +21859,7 @@ block0by4:
 	VFMADD231PS Z3, Z0, Z4
 	VFMADD231PS Z5, Z0, Z6
 	VFMADD231PS Z7, Z0, Z8
-	PREFETCHT0  (CX)(BX*2)
+	PREFETCHT1  (SI)(DI*2)
 	VPMOVSXBD   48(CX), Z1
 	VCVTDQ2PS   Z1, Z1
 	VPMOVSXBD   48(CX)(DX*1), Z3
@@ -20609,16 +21873,17 @@ block0by4:
 	VFMADD231PS Z3, Z0, Z4
 	VFMADD231PS Z5, Z0, Z6
 	VFMADD231PS Z7, Z0, Z8
-	PREFETCHT0  (CX)(DI*1)
+	PREFETCHT1  (SI)(R8*1)
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, CX
+	ADDQ        R10, SI
 	JMP         block0by4
 
 block0by4end:
-	ADDQ $0x00000040, R8
+	ADDQ $0x00000040, R11
 
 block0by1:
-	SUBQ        $0x00000010, R8
+	SUBQ        $0x00000010, R11
 	JL          block0by1end
 	VPMOVSXBD   (CX), Z1
 	VCVTDQ2PS   Z1, Z1
@@ -20638,15 +21903,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R8
-	MOVQ          k+0(FP), R9
-	SUBQ          R8, R9
-	LEAQ          (R9)(R9*1), R8
-	SUBQ          R9, CX
-	ADDQ          R8, R8
-	SUBQ          R8, AX
-	MOVQ          y+48(FP), R8
-	MOVQ          strideY+56(FP), R9
+	ADDQ          $0x00000010, R11
+	MOVQ          y+48(FP), R11
+	MOVQ          strideY+56(FP), R12
 	VUNPCKLPS     Z4, Z2, Z0
 	VUNPCKHPS     Z4, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20660,7 +21919,17 @@ block0by1end:
 	VADDPS        Y0, Y3, Y3
 	VEXTRACTF32X4 $0x01, Y3, X0
 	VADDPS        X0, X3, X3
-	VMOVUPS       X3, (R8)
+	VADDPS        (R11), X3, X3
+	VMOVUPS       X3, (R11)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), SI
+	ANDQ          $-16, SI
+	SUBQ          SI, CX
+	ADDQ          SI, SI
+	ADDQ          SI, SI
+	SUBQ          SI, AX
+	ADDQ          SI, SI
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          DX, CX
 	ADDQ          DX, CX
@@ -20671,10 +21940,22 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	MOVQ   k+0(FP), BX
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), BX
+	MOVQ BX, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	MOVQ    (SP), BX
+	MOVQ    $0x00000200, DI
+	CMPQ    BX, DI
+	CMOVQGT DI, BX
+	SUBQ    BX, (SP)
 
 column0by4:
 	SUBQ        $0x00000040, BX
@@ -20683,7 +21964,7 @@ column0by4:
 	VCVTDQ2PS   Z1, Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (CX)(DX*1)
+	PREFETCHT1  (SI)
 	VPMOVSXBD   16(CX), Z1
 	VCVTDQ2PS   Z1, Z1
 	VMOVUPS     64(AX), Z0
@@ -20698,6 +21979,7 @@ column0by4:
 	VFMADD231PS Z1, Z0, Z2
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, CX
+	ADDQ        R10, SI
 	JMP         column0by4
 
 column0by4end:
@@ -20716,14 +21998,8 @@ column0by1:
 
 column0by1end:
 	ADDQ          $0x00000010, BX
-	MOVQ          k+0(FP), SI
-	SUBQ          BX, SI
-	LEAQ          (SI)(SI*1), BX
-	SUBQ          SI, CX
-	ADDQ          BX, BX
-	SUBQ          BX, AX
 	MOVQ          y+48(FP), BX
-	MOVQ          strideY+56(FP), SI
+	MOVQ          strideY+56(FP), DI
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20734,7 +22010,17 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (BX), X1, X1
 	VMOVSS        X1, (BX)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), BX
+	ANDQ          $-16, BX
+	SUBQ          BX, CX
+	ADDQ          BX, BX
+	ADDQ          BX, BX
+	SUBQ          BX, AX
+	ADDQ          BX, BX
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          DX, CX
 	SUBQ          $0x01, n+40(FP)
@@ -20745,31 +22031,55 @@ columnend:
 	RET
 
 // func few2Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, MMX+
-TEXT ·few2Int8AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	MOVQ w+24(FP), DX
-	MOVQ strideW+32(FP), BX
-	LEAQ (BX)(BX*2), SI
-	LEAQ (SI)(BX*2), DI
-	LEAQ (DI)(BX*2), R8
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·few2Int8AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	MOVQ    w+24(FP), DX
+	MOVQ    strideW+32(FP), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    k+0(FP), DI
+	MOVQ    BX, R8
+	XORQ    R10, R10
+	MOVQ    $0x00000040, R9
+	CMPQ    DI, BX
+	CMOVQEQ R9, R8
+	CMOVQEQ R9, R10
+	LEAQ    (R8)(R8*2), R9
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z5, Z5, Z5
-	VPXORD Z8, Z8, Z8
-	VPXORD Z11, Z11, Z11
-	VPXORD Z3, Z3, Z3
-	VPXORD Z6, Z6, Z6
-	VPXORD Z9, Z9, Z9
-	VPXORD Z12, Z12, Z12
-	MOVQ   k+0(FP), R9
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	LEAQ 64(R10)(R10*2), R11
+	MOVQ k+0(FP), R12
+	MOVQ R12, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z12, Z12, Z12
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block0by4:
-	SUBQ        $0x00000040, R9
+	SUBQ        $0x00000040, R12
 	JL          block0by4end
 	VPMOVSXBD   (DX), Z1
 	VCVTDQ2PS   Z1, Z1
@@ -20784,7 +22094,7 @@ block0by4:
 	VFMADD231PS Z4, Z0, Z5
 	VFMADD231PS Z7, Z0, Z8
 	VFMADD231PS Z10, Z0, Z11
-	PREFETCHT0  (DX)(BX*4)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z4, Z0, Z6
@@ -20808,7 +22118,7 @@ block0by4:
 	VFMADD231PS Z4, Z0, Z6
 	VFMADD231PS Z7, Z0, Z9
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT0  (DX)(DI*1)
+	PREFETCHT1  (DI)(R8*1)
 	VPMOVSXBD   32(DX), Z1
 	VCVTDQ2PS   Z1, Z1
 	VPMOVSXBD   32(DX)(BX*1), Z4
@@ -20827,7 +22137,7 @@ block0by4:
 	VFMADD231PS Z4, Z0, Z6
 	VFMADD231PS Z7, Z0, Z9
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT0  (DX)(SI*2)
+	PREFETCHT1  (DI)(R8*2)
 	VPMOVSXBD   48(DX), Z1
 	VCVTDQ2PS   Z1, Z1
 	VPMOVSXBD   48(DX)(BX*1), Z4
@@ -20846,16 +22156,17 @@ block0by4:
 	VFMADD231PS Z4, Z0, Z6
 	VFMADD231PS Z7, Z0, Z9
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT0  (DX)(R8*1)
+	PREFETCHT1  (DI)(R9*1)
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, DX
+	ADDQ        R11, DI
 	JMP         block0by4
 
 block0by4end:
-	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R12
 
 block0by1:
-	SUBQ        $0x00000010, R9
+	SUBQ        $0x00000010, R12
 	JL          block0by1end
 	VPMOVSXBD   (DX), Z1
 	VCVTDQ2PS   Z1, Z1
@@ -20880,15 +22191,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R9
-	MOVQ          k+0(FP), R10
-	SUBQ          R9, R10
-	LEAQ          (R10)(R10*1), R9
-	SUBQ          R10, DX
-	ADDQ          R9, R9
-	SUBQ          R9, AX
-	MOVQ          y+48(FP), R9
-	MOVQ          strideY+56(FP), R10
+	ADDQ          $0x00000010, R12
+	MOVQ          y+48(FP), R12
+	MOVQ          strideY+56(FP), R13
 	VUNPCKLPS     Z5, Z2, Z0
 	VUNPCKHPS     Z5, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20902,8 +22207,9 @@ block0by1end:
 	VADDPS        Y0, Y4, Y4
 	VEXTRACTF32X4 $0x01, Y4, X0
 	VADDPS        X0, X4, X4
-	VMOVUPS       X4, (R9)
-	ADDQ          R10, R9
+	VADDPS        (R12), X4, X4
+	VMOVUPS       X4, (R12)
+	ADDQ          R13, R12
 	VUNPCKLPS     Z6, Z3, Z0
 	VUNPCKHPS     Z6, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -20917,7 +22223,17 @@ block0by1end:
 	VADDPS        Y0, Y4, Y4
 	VEXTRACTF32X4 $0x01, Y4, X0
 	VADDPS        X0, X4, X4
-	VMOVUPS       X4, (R9)
+	VADDPS        (R12), X4, X4
+	VMOVUPS       X4, (R12)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), DI
+	ANDQ          $-16, DI
+	SUBQ          DI, DX
+	ADDQ          DI, DI
+	ADDQ          DI, DI
+	SUBQ          DI, AX
+	ADDQ          DI, DI
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          BX, DX
 	ADDQ          BX, DX
@@ -20928,11 +22244,23 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	MOVQ   k+0(FP), SI
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	MOVQ $0x00000040, R11
+	MOVQ k+0(FP), SI
+	MOVQ SI, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	MOVQ    (SP), SI
+	MOVQ    $0x00000200, R8
+	CMPQ    SI, R8
+	CMOVQGT R8, SI
+	SUBQ    SI, (SP)
 
 column0by4:
 	SUBQ        $0x00000040, SI
@@ -20941,7 +22269,7 @@ column0by4:
 	VCVTDQ2PS   Z1, Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (DX)(BX*1)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VPMOVSXBD   16(DX), Z1
@@ -20964,6 +22292,7 @@ column0by4:
 	VFMADD231PS Z1, Z0, Z3
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, DX
+	ADDQ        R11, DI
 	JMP         column0by4
 
 column0by4end:
@@ -20984,14 +22313,8 @@ column0by1:
 
 column0by1end:
 	ADDQ          $0x00000010, SI
-	MOVQ          k+0(FP), DI
-	SUBQ          SI, DI
-	LEAQ          (DI)(DI*1), SI
-	SUBQ          DI, DX
-	ADDQ          SI, SI
-	SUBQ          SI, AX
 	MOVQ          y+48(FP), SI
-	MOVQ          strideY+56(FP), DI
+	MOVQ          strideY+56(FP), R8
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21002,8 +22325,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (SI), X1, X1
 	VMOVSS        X1, (SI)
-	ADDQ          DI, SI
+	ADDQ          R8, SI
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21014,7 +22338,17 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (SI), X1, X1
 	VMOVSS        X1, (SI)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), SI
+	ANDQ          $-16, SI
+	SUBQ          SI, DX
+	ADDQ          SI, SI
+	ADDQ          SI, SI
+	SUBQ          SI, AX
+	ADDQ          SI, SI
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          BX, DX
 	SUBQ          $0x01, n+40(FP)
@@ -21025,40 +22359,64 @@ columnend:
 	RET
 
 // func few4Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, MMX+
-TEXT ·few4Int8AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	LEAQ (CX)(CX*2), DX
-	MOVQ w+24(FP), BX
-	MOVQ strideW+32(FP), SI
-	LEAQ (SI)(SI*2), DI
-	LEAQ (DI)(SI*2), R8
-	LEAQ (R8)(SI*2), R9
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·few4Int8AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	LEAQ    (CX)(CX*2), DX
+	MOVQ    w+24(FP), BX
+	MOVQ    strideW+32(FP), SI
+	LEAQ    (SI)(SI*2), DI
+	MOVQ    k+0(FP), R8
+	MOVQ    SI, R9
+	XORQ    R11, R11
+	MOVQ    $0x00000040, R10
+	CMPQ    R8, SI
+	CMOVQEQ R10, R9
+	CMOVQEQ R10, R11
+	LEAQ    (R9)(R9*2), R10
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z7, Z7, Z7
-	VPXORD Z12, Z12, Z12
-	VPXORD Z17, Z17, Z17
-	VPXORD Z3, Z3, Z3
-	VPXORD Z8, Z8, Z8
-	VPXORD Z13, Z13, Z13
-	VPXORD Z18, Z18, Z18
-	VPXORD Z4, Z4, Z4
-	VPXORD Z9, Z9, Z9
-	VPXORD Z14, Z14, Z14
-	VPXORD Z19, Z19, Z19
-	VPXORD Z5, Z5, Z5
-	VPXORD Z10, Z10, Z10
-	VPXORD Z15, Z15, Z15
-	VPXORD Z20, Z20, Z20
-	MOVQ   k+0(FP), R10
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ BX, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	LEAQ 64(R11)(R11*2), R12
+	MOVQ k+0(FP), R13
+	MOVQ R13, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z17, Z17, Z17
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z18, Z18, Z18
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z19, Z19, Z19
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z15, Z15, Z15
+	VPXORD  Z20, Z20, Z20
+	MOVQ    (SP), R13
+	MOVQ    $0x00000200, R14
+	CMPQ    R13, R14
+	CMOVQGT R14, R13
+	SUBQ    R13, (SP)
 
 block0by4:
-	SUBQ        $0x00000040, R10
+	SUBQ        $0x00000040, R13
 	JL          block0by4end
 	VPMOVSXBD   (BX), Z1
 	VCVTDQ2PS   Z1, Z1
@@ -21073,7 +22431,7 @@ block0by4:
 	VFMADD231PS Z6, Z0, Z7
 	VFMADD231PS Z11, Z0, Z12
 	VFMADD231PS Z16, Z0, Z17
-	PREFETCHT0  (BX)(SI*4)
+	PREFETCHT1  (R8)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z6, Z0, Z8
@@ -21107,7 +22465,7 @@ block0by4:
 	VFMADD231PS Z6, Z0, Z8
 	VFMADD231PS Z11, Z0, Z13
 	VFMADD231PS Z16, Z0, Z18
-	PREFETCHT0  (BX)(R8*1)
+	PREFETCHT1  (R8)(R9*1)
 	VMOVUPS     64(AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z6, Z0, Z9
@@ -21141,7 +22499,7 @@ block0by4:
 	VFMADD231PS Z6, Z0, Z9
 	VFMADD231PS Z11, Z0, Z14
 	VFMADD231PS Z16, Z0, Z19
-	PREFETCHT0  (BX)(DI*2)
+	PREFETCHT1  (R8)(R9*2)
 	VMOVUPS     128(AX)(DX*1), Z0
 	VFMADD231PS Z1, Z0, Z5
 	VFMADD231PS Z6, Z0, Z10
@@ -21175,16 +22533,17 @@ block0by4:
 	VFMADD231PS Z6, Z0, Z10
 	VFMADD231PS Z11, Z0, Z15
 	VFMADD231PS Z16, Z0, Z20
-	PREFETCHT0  (BX)(R9*1)
+	PREFETCHT1  (R8)(R10*1)
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, BX
+	ADDQ        R12, R8
 	JMP         block0by4
 
 block0by4end:
-	ADDQ $0x00000040, R10
+	ADDQ $0x00000040, R13
 
 block0by1:
-	SUBQ        $0x00000010, R10
+	SUBQ        $0x00000010, R13
 	JL          block0by1end
 	VPMOVSXBD   (BX), Z1
 	VCVTDQ2PS   Z1, Z1
@@ -21219,15 +22578,9 @@ block0by1:
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R10
-	MOVQ          k+0(FP), R11
-	SUBQ          R10, R11
-	LEAQ          (R11)(R11*1), R10
-	SUBQ          R11, BX
-	ADDQ          R10, R10
-	SUBQ          R10, AX
-	MOVQ          y+48(FP), R10
-	MOVQ          strideY+56(FP), R11
+	ADDQ          $0x00000010, R13
+	MOVQ          y+48(FP), R13
+	MOVQ          strideY+56(FP), R14
 	VUNPCKLPS     Z7, Z2, Z0
 	VUNPCKHPS     Z7, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21241,8 +22594,9 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
-	ADDQ          R11, R10
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z8, Z3, Z0
 	VUNPCKHPS     Z8, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21256,8 +22610,9 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
-	ADDQ          R11, R10
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z9, Z4, Z0
 	VUNPCKHPS     Z9, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21271,8 +22626,9 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
-	ADDQ          R11, R10
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z10, Z5, Z0
 	VUNPCKHPS     Z10, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21286,7 +22642,17 @@ block0by1end:
 	VADDPS        Y0, Y6, Y6
 	VEXTRACTF32X4 $0x01, Y6, X0
 	VADDPS        X0, X6, X6
-	VMOVUPS       X6, (R10)
+	VADDPS        (R13), X6, X6
+	VMOVUPS       X6, (R13)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), R8
+	ANDQ          $-16, R8
+	SUBQ          R8, BX
+	ADDQ          R8, R8
+	ADDQ          R8, R8
+	SUBQ          R8, AX
+	ADDQ          R8, R8
 	ADDQ          $0x10, y+48(FP)
 	ADDQ          SI, BX
 	ADDQ          SI, BX
@@ -21297,13 +22663,25 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	MOVQ   k+0(FP), DI
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ BX, R8
+	ADDQ SI, R8
+	ADDQ SI, R8
+	MOVQ $0x00000040, R12
+	MOVQ k+0(FP), DI
+	MOVQ DI, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	MOVQ    (SP), DI
+	MOVQ    $0x00000200, R9
+	CMPQ    DI, R9
+	CMOVQGT R9, DI
+	SUBQ    DI, (SP)
 
 column0by4:
 	SUBQ        $0x00000040, DI
@@ -21312,7 +22690,7 @@ column0by4:
 	VCVTDQ2PS   Z1, Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (BX)(SI*1)
+	PREFETCHT1  (R8)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VMOVUPS     (AX)(CX*2), Z0
@@ -21351,6 +22729,7 @@ column0by4:
 	VFMADD231PS Z1, Z0, Z5
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, BX
+	ADDQ        R12, R8
 	JMP         column0by4
 
 column0by4end:
@@ -21375,14 +22754,8 @@ column0by1:
 
 column0by1end:
 	ADDQ          $0x00000010, DI
-	MOVQ          k+0(FP), R8
-	SUBQ          DI, R8
-	LEAQ          (R8)(R8*1), DI
-	SUBQ          R8, BX
-	ADDQ          DI, DI
-	SUBQ          DI, AX
 	MOVQ          y+48(FP), DI
-	MOVQ          strideY+56(FP), R8
+	MOVQ          strideY+56(FP), R9
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21393,8 +22766,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R8, DI
+	ADDQ          R9, DI
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21405,8 +22779,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R8, DI
+	ADDQ          R9, DI
 	VUNPCKLPS     Z4, Z4, Z0
 	VUNPCKHPS     Z4, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21417,8 +22792,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
-	ADDQ          R8, DI
+	ADDQ          R9, DI
 	VUNPCKLPS     Z5, Z5, Z0
 	VUNPCKHPS     Z5, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21429,7 +22805,17 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
+	VADDSS        (DI), X1, X1
 	VMOVSS        X1, (DI)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), DI
+	ANDQ          $-16, DI
+	SUBQ          DI, BX
+	ADDQ          DI, DI
+	ADDQ          DI, DI
+	SUBQ          DI, AX
+	ADDQ          DI, DI
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          SI, BX
 	SUBQ          $0x01, n+40(FP)
@@ -21440,330 +22826,485 @@ columnend:
 	RET
 
 // func few8Int8AVX512(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
-// Requires: AVX, AVX512F, AVX512VL, MMX+
-TEXT ·few8Int8AVX512(SB), NOSPLIT, $0-64
-	MOVQ x+8(FP), AX
-	MOVQ strideX+16(FP), CX
-	LEAQ (CX)(CX*2), DX
-	LEAQ (DX)(CX*2), BX
-	LEAQ (BX)(CX*2), SI
-	MOVQ w+24(FP), DI
-	MOVQ strideW+32(FP), R8
-	LEAQ (R8)(R8*2), R9
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·few8Int8AVX512(SB), NOSPLIT, $8-64
+	MOVQ    x+8(FP), AX
+	MOVQ    strideX+16(FP), CX
+	LEAQ    (CX)(CX*2), DX
+	LEAQ    (DX)(CX*2), BX
+	LEAQ    (BX)(CX*2), SI
+	MOVQ    w+24(FP), DI
+	MOVQ    strideW+32(FP), R8
+	MOVQ    k+0(FP), R9
+	MOVQ    R8, R10
+	XORQ    R11, R11
+	MOVQ    $0x00000040, R12
+	CMPQ    R9, R8
+	CMOVQEQ R12, R10
+	CMOVQEQ R12, R11
+	LEAQ    (R10)(R10*2), R9
 
 block:
-	CMPQ   n+40(FP), $0x02
-	JL     blockend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z11, Z11, Z11
-	VPXORD Z3, Z3, Z3
-	VPXORD Z12, Z12, Z12
-	VPXORD Z4, Z4, Z4
-	VPXORD Z13, Z13, Z13
-	VPXORD Z5, Z5, Z5
-	VPXORD Z14, Z14, Z14
-	VPXORD Z6, Z6, Z6
-	VPXORD Z15, Z15, Z15
-	VPXORD Z7, Z7, Z7
-	VPXORD Z16, Z16, Z16
-	VPXORD Z8, Z8, Z8
-	VPXORD Z17, Z17, Z17
-	VPXORD Z9, Z9, Z9
-	VPXORD Z18, Z18, Z18
-	MOVQ   k+0(FP), R10
+	CMPQ n+40(FP), $0x03
+	JL   blockend
+	MOVQ DI, R9
+	ADDQ R8, R9
+	ADDQ R8, R9
+	ADDQ R8, R9
+	ADDQ R8, R9
+	ADDQ R8, R9
+	ADDQ R8, R9
+	LEAQ 64(R11), R12
+	MOVQ k+0(FP), R13
+	MOVQ R13, (SP)
+
+block0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z20, Z20, Z20
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z21, Z21, Z21
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z22, Z22, Z22
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z23, Z23, Z23
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z15, Z15, Z15
+	VPXORD  Z24, Z24, Z24
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z16, Z16, Z16
+	VPXORD  Z25, Z25, Z25
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z17, Z17, Z17
+	VPXORD  Z26, Z26, Z26
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z18, Z18, Z18
+	VPXORD  Z27, Z27, Z27
+	MOVQ    (SP), R13
+	MOVQ    $0x00000200, R14
+	CMPQ    R13, R14
+	CMOVQGT R14, R13
+	SUBQ    R13, (SP)
 
 block0by4:
-	SUBQ        $0x00000040, R10
+	SUBQ        $0x00000040, R13
 	JL          block0by4end
 	VPMOVSXBD   (DI), Z1
 	VCVTDQ2PS   Z1, Z1
 	VPMOVSXBD   (DI)(R8*1), Z10
 	VCVTDQ2PS   Z10, Z10
+	VPMOVSXBD   (DI)(R8*2), Z19
+	VCVTDQ2PS   Z19, Z19
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	VFMADD231PS Z10, Z0, Z11
-	PREFETCHT0  (DI)(R8*2)
+	VFMADD231PS Z19, Z0, Z20
+	PREFETCHT1  (R9)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z10, Z0, Z12
+	VFMADD231PS Z19, Z0, Z21
 	VMOVUPS     (AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z10, Z0, Z13
+	VFMADD231PS Z19, Z0, Z22
 	VMOVUPS     (AX)(DX*1), Z0
 	VFMADD231PS Z1, Z0, Z5
 	VFMADD231PS Z10, Z0, Z14
+	VFMADD231PS Z19, Z0, Z23
 	VMOVUPS     (AX)(CX*4), Z0
 	VFMADD231PS Z1, Z0, Z6
 	VFMADD231PS Z10, Z0, Z15
+	VFMADD231PS Z19, Z0, Z24
 	VMOVUPS     (AX)(BX*1), Z0
 	VFMADD231PS Z1, Z0, Z7
 	VFMADD231PS Z10, Z0, Z16
+	VFMADD231PS Z19, Z0, Z25
 	VMOVUPS     (AX)(DX*2), Z0
 	VFMADD231PS Z1, Z0, Z8
 	VFMADD231PS Z10, Z0, Z17
+	VFMADD231PS Z19, Z0, Z26
 	VMOVUPS     (AX)(SI*1), Z0
 	VFMADD231PS Z1, Z0, Z9
 	VFMADD231PS Z10, Z0, Z18
+	VFMADD231PS Z19, Z0, Z27
 	VPMOVSXBD   16(DI), Z1
 	VCVTDQ2PS   Z1, Z1
 	VPMOVSXBD   16(DI)(R8*1), Z10
 	VCVTDQ2PS   Z10, Z10
+	VPMOVSXBD   16(DI)(R8*2), Z19
+	VCVTDQ2PS   Z19, Z19
 	VMOVUPS     64(AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	VFMADD231PS Z10, Z0, Z11
+	VFMADD231PS Z19, Z0, Z20
 	VMOVUPS     64(AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z10, Z0, Z12
+	VFMADD231PS Z19, Z0, Z21
+	PREFETCHT1  (R9)(R10*1)
 	VMOVUPS     64(AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z10, Z0, Z13
+	VFMADD231PS Z19, Z0, Z22
 	VMOVUPS     64(AX)(DX*1), Z0
 	VFMADD231PS Z1, Z0, Z5
 	VFMADD231PS Z10, Z0, Z14
+	VFMADD231PS Z19, Z0, Z23
 	VMOVUPS     64(AX)(CX*4), Z0
 	VFMADD231PS Z1, Z0, Z6
 	VFMADD231PS Z10, Z0, Z15
+	VFMADD231PS Z19, Z0, Z24
 	VMOVUPS     64(AX)(BX*1), Z0
 	VFMADD231PS Z1, Z0, Z7
 	VFMADD231PS Z10, Z0, Z16
+	VFMADD231PS Z19, Z0, Z25
 	VMOVUPS     64(AX)(DX*2), Z0
 	VFMADD231PS Z1, Z0, Z8
 	VFMADD231PS Z10, Z0, Z17
+	VFMADD231PS Z19, Z0, Z26
 	VMOVUPS     64(AX)(SI*1), Z0
 	VFMADD231PS Z1, Z0, Z9
 	VFMADD231PS Z10, Z0, Z18
+	VFMADD231PS Z19, Z0, Z27
 	VPMOVSXBD   32(DI), Z1
 	VCVTDQ2PS   Z1, Z1
 	VPMOVSXBD   32(DI)(R8*1), Z10
 	VCVTDQ2PS   Z10, Z10
+	VPMOVSXBD   32(DI)(R8*2), Z19
+	VCVTDQ2PS   Z19, Z19
 	VMOVUPS     128(AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	VFMADD231PS Z10, Z0, Z11
+	VFMADD231PS Z19, Z0, Z20
 	VMOVUPS     128(AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z10, Z0, Z12
-	PREFETCHT0  (DI)(R9*1)
+	VFMADD231PS Z19, Z0, Z21
 	VMOVUPS     128(AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z10, Z0, Z13
+	VFMADD231PS Z19, Z0, Z22
+	PREFETCHT1  (R9)(R10*2)
 	VMOVUPS     128(AX)(DX*1), Z0
 	VFMADD231PS Z1, Z0, Z5
 	VFMADD231PS Z10, Z0, Z14
+	VFMADD231PS Z19, Z0, Z23
 	VMOVUPS     128(AX)(CX*4), Z0
 	VFMADD231PS Z1, Z0, Z6
 	VFMADD231PS Z10, Z0, Z15
+	VFMADD231PS Z19, Z0, Z24
 	VMOVUPS     128(AX)(BX*1), Z0
 	VFMADD231PS Z1, Z0, Z7
 	VFMADD231PS Z10, Z0, Z16
+	VFMADD231PS Z19, Z0, Z25
 	VMOVUPS     128(AX)(DX*2), Z0
 	VFMADD231PS Z1, Z0, Z8
 	VFMADD231PS Z10, Z0, Z17
+	VFMADD231PS Z19, Z0, Z26
 	VMOVUPS     128(AX)(SI*1), Z0
 	VFMADD231PS Z1, Z0, Z9
 	VFMADD231PS Z10, Z0, Z18
+	VFMADD231PS Z19, Z0, Z27
 	VPMOVSXBD   48(DI), Z1
 	VCVTDQ2PS   Z1, Z1
 	VPMOVSXBD   48(DI)(R8*1), Z10
 	VCVTDQ2PS   Z10, Z10
+	VPMOVSXBD   48(DI)(R8*2), Z19
+	VCVTDQ2PS   Z19, Z19
 	VMOVUPS     192(AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	VFMADD231PS Z10, Z0, Z11
+	VFMADD231PS Z19, Z0, Z20
 	VMOVUPS     192(AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z10, Z0, Z12
+	VFMADD231PS Z19, Z0, Z21
 	VMOVUPS     192(AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z10, Z0, Z13
+	VFMADD231PS Z19, Z0, Z22
 	VMOVUPS     192(AX)(DX*1), Z0
 	VFMADD231PS Z1, Z0, Z5
 	VFMADD231PS Z10, Z0, Z14
+	VFMADD231PS Z19, Z0, Z23
 	VMOVUPS     192(AX)(CX*4), Z0
 	VFMADD231PS Z1, Z0, Z6
 	VFMADD231PS Z10, Z0, Z15
+	VFMADD231PS Z19, Z0, Z24
 	VMOVUPS     192(AX)(BX*1), Z0
 	VFMADD231PS Z1, Z0, Z7
 	VFMADD231PS Z10, Z0, Z16
+	VFMADD231PS Z19, Z0, Z25
 	VMOVUPS     192(AX)(DX*2), Z0
 	VFMADD231PS Z1, Z0, Z8
 	VFMADD231PS Z10, Z0, Z17
+	VFMADD231PS Z19, Z0, Z26
 	VMOVUPS     192(AX)(SI*1), Z0
 	VFMADD231PS Z1, Z0, Z9
 	VFMADD231PS Z10, Z0, Z18
+	VFMADD231PS Z19, Z0, Z27
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, DI
+	ADDQ        R12, R9
 	JMP         block0by4
 
 block0by4end:
-	ADDQ $0x00000040, R10
+	ADDQ $0x00000040, R13
 
 block0by1:
-	SUBQ        $0x00000010, R10
+	SUBQ        $0x00000010, R13
 	JL          block0by1end
 	VPMOVSXBD   (DI), Z1
 	VCVTDQ2PS   Z1, Z1
 	VPMOVSXBD   (DI)(R8*1), Z10
 	VCVTDQ2PS   Z10, Z10
+	VPMOVSXBD   (DI)(R8*2), Z19
+	VCVTDQ2PS   Z19, Z19
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
 	VFMADD231PS Z10, Z0, Z11
+	VFMADD231PS Z19, Z0, Z20
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VFMADD231PS Z10, Z0, Z12
+	VFMADD231PS Z19, Z0, Z21
 	VMOVUPS     (AX)(CX*2), Z0
 	VFMADD231PS Z1, Z0, Z4
 	VFMADD231PS Z10, Z0, Z13
+	VFMADD231PS Z19, Z0, Z22
 	VMOVUPS     (AX)(DX*1), Z0
 	VFMADD231PS Z1, Z0, Z5
 	VFMADD231PS Z10, Z0, Z14
+	VFMADD231PS Z19, Z0, Z23
 	VMOVUPS     (AX)(CX*4), Z0
 	VFMADD231PS Z1, Z0, Z6
 	VFMADD231PS Z10, Z0, Z15
+	VFMADD231PS Z19, Z0, Z24
 	VMOVUPS     (AX)(BX*1), Z0
 	VFMADD231PS Z1, Z0, Z7
 	VFMADD231PS Z10, Z0, Z16
+	VFMADD231PS Z19, Z0, Z25
 	VMOVUPS     (AX)(DX*2), Z0
 	VFMADD231PS Z1, Z0, Z8
 	VFMADD231PS Z10, Z0, Z17
+	VFMADD231PS Z19, Z0, Z26
 	VMOVUPS     (AX)(SI*1), Z0
 	VFMADD231PS Z1, Z0, Z9
 	VFMADD231PS Z10, Z0, Z18
+	VFMADD231PS Z19, Z0, Z27
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000010, DI
 	JMP         block0by1
 
 block0by1end:
-	ADDQ          $0x00000010, R10
-	MOVQ          k+0(FP), R11
-	SUBQ          R10, R11
-	LEAQ          (R11)(R11*1), R10
-	SUBQ          R11, DI
-	ADDQ          R10, R10
-	SUBQ          R10, AX
-	MOVQ          y+48(FP), R10
-	MOVQ          strideY+56(FP), R11
+	ADDQ          $0x00000010, R13
+	MOVQ          y+48(FP), R13
+	MOVQ          strideY+56(FP), R14
 	VUNPCKLPS     Z11, Z2, Z0
 	VUNPCKHPS     Z11, Z2, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VUNPCKLPS     Z20, Z20, Z1
+	VUNPCKHPS     Z20, Z20, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z12, Z3, Z0
 	VUNPCKHPS     Z12, Z3, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VUNPCKLPS     Z21, Z21, Z1
+	VUNPCKHPS     Z21, Z21, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z13, Z4, Z0
 	VUNPCKHPS     Z13, Z4, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VUNPCKLPS     Z22, Z22, Z1
+	VUNPCKHPS     Z22, Z22, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z14, Z5, Z0
 	VUNPCKHPS     Z14, Z5, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VUNPCKLPS     Z23, Z23, Z1
+	VUNPCKHPS     Z23, Z23, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z15, Z6, Z0
 	VUNPCKHPS     Z15, Z6, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VUNPCKLPS     Z24, Z24, Z1
+	VUNPCKHPS     Z24, Z24, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z16, Z7, Z0
 	VUNPCKHPS     Z16, Z7, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VUNPCKLPS     Z25, Z25, Z1
+	VUNPCKHPS     Z25, Z25, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z17, Z8, Z0
 	VUNPCKHPS     Z17, Z8, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          R11, R10
+	VUNPCKLPS     Z26, Z26, Z1
+	VUNPCKHPS     Z26, Z26, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	ADDQ          R14, R13
 	VUNPCKLPS     Z18, Z9, Z0
 	VUNPCKHPS     Z18, Z9, Z1
 	VADDPS        Z1, Z0, Z0
-	VUNPCKLPD     Z0, Z0, Z1
-	VUNPCKHPD     Z0, Z0, Z0
-	VADDPS        Z0, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPS        Y0, Y1, Y1
-	VEXTRACTF32X4 $0x01, Y1, X0
-	VADDPS        X0, X1, X1
-	VMOVSD        X1, (R10)
-	ADDQ          $0x08, y+48(FP)
+	VUNPCKLPS     Z27, Z27, Z1
+	VUNPCKHPS     Z27, Z27, Z10
+	VADDPS        Z10, Z1, Z1
+	VUNPCKLPD     Z1, Z0, Z10
+	VUNPCKHPD     Z1, Z0, Z0
+	VADDPS        Z0, Z10, Z10
+	VEXTRACTF64X4 $0x01, Z10, Y0
+	VADDPS        Y0, Y10, Y10
+	VEXTRACTF32X4 $0x01, Y10, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        (R13), X0
+	VINSERTPS     $0x20, 8(R13), X0, X0
+	VADDPS        X0, X10, X10
+	VMOVSD        X10, (R13)
+	VEXTRACTPS    $0x02, X10, 8(R13)
+	CMPQ          (SP), $0x00
+	JG            block0terms
+	MOVQ          k+0(FP), R9
+	ANDQ          $-16, R9
+	SUBQ          R9, DI
+	ADDQ          R9, R9
+	ADDQ          R9, R9
+	SUBQ          R9, AX
+	ADDQ          R9, R9
+	ADDQ          $0x0c, y+48(FP)
 	ADDQ          R8, DI
 	ADDQ          R8, DI
-	SUBQ          $0x02, n+40(FP)
+	ADDQ          R8, DI
+	SUBQ          $0x03, n+40(FP)
 	JMP           block
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	MOVQ   k+0(FP), R9
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ DI, R9
+	ADDQ R8, R9
+	ADDQ R8, R9
+	MOVQ $0x00000040, R12
+	MOVQ k+0(FP), R10
+	MOVQ R10, (SP)
+
+column0terms:
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	MOVQ    (SP), R10
+	MOVQ    $0x00000200, R11
+	CMPQ    R10, R11
+	CMOVQGT R11, R10
+	SUBQ    R10, (SP)
 
 column0by4:
-	SUBQ        $0x00000040, R9
+	SUBQ        $0x00000040, R10
 	JL          column0by4end
 	VPMOVSXBD   (DI), Z1
 	VCVTDQ2PS   Z1, Z1
 	VMOVUPS     (AX), Z0
 	VFMADD231PS Z1, Z0, Z2
-	PREFETCHT0  (DI)(R8*1)
+	PREFETCHT1  (R9)
 	VMOVUPS     (AX)(CX*1), Z0
 	VFMADD231PS Z1, Z0, Z3
 	VMOVUPS     (AX)(CX*2), Z0
@@ -21834,13 +23375,14 @@ column0by4:
 	VFMADD231PS Z1, Z0, Z9
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, DI
+	ADDQ        R12, R9
 	JMP         column0by4
 
 column0by4end:
-	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
 
 column0by1:
-	SUBQ        $0x00000010, R9
+	SUBQ        $0x00000010, R10
 	JL          column0by1end
 	VPMOVSXBD   (DI), Z1
 	VCVTDQ2PS   Z1, Z1
@@ -21865,15 +23407,9 @@ column0by1:
 	JMP         column0by1
 
 column0by1end:
-	ADDQ          $0x00000010, R9
-	MOVQ          k+0(FP), R10
-	SUBQ          R9, R10
-	LEAQ          (R10)(R10*1), R9
-	SUBQ          R10, DI
-	ADDQ          R9, R9
-	SUBQ          R9, AX
-	MOVQ          y+48(FP), R9
-	MOVQ          strideY+56(FP), R10
+	ADDQ          $0x00000010, R10
+	MOVQ          y+48(FP), R10
+	MOVQ          strideY+56(FP), R11
 	VUNPCKLPS     Z2, Z2, Z0
 	VUNPCKHPS     Z2, Z2, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21884,8 +23420,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z3, Z3, Z0
 	VUNPCKHPS     Z3, Z3, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21896,8 +23433,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z4, Z4, Z0
 	VUNPCKHPS     Z4, Z4, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21908,8 +23446,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z5, Z5, Z0
 	VUNPCKHPS     Z5, Z5, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21920,8 +23459,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z6, Z6, Z0
 	VUNPCKHPS     Z6, Z6, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21932,8 +23472,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z7, Z7, Z0
 	VUNPCKHPS     Z7, Z7, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21944,8 +23485,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z8, Z8, Z0
 	VUNPCKHPS     Z8, Z8, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21956,8 +23498,9 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
-	ADDQ          R10, R9
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	ADDQ          R11, R10
 	VUNPCKLPS     Z9, Z9, Z0
 	VUNPCKHPS     Z9, Z9, Z1
 	VADDPS        Z1, Z0, Z0
@@ -21968,7 +23511,17 @@ column0by1end:
 	VADDPS        Y0, Y1, Y1
 	VEXTRACTF32X4 $0x01, Y1, X0
 	VADDPS        X0, X1, X1
-	VMOVSS        X1, (R9)
+	VADDSS        (R10), X1, X1
+	VMOVSS        X1, (R10)
+	CMPQ          (SP), $0x00
+	JG            column0terms
+	MOVQ          k+0(FP), R9
+	ANDQ          $-16, R9
+	SUBQ          R9, DI
+	ADDQ          R9, R9
+	ADDQ          R9, R9
+	SUBQ          R9, AX
+	ADDQ          R9, R9
 	ADDQ          $0x04, y+48(FP)
 	ADDQ          R8, DI
 	SUBQ          $0x01, n+40(FP)
@@ -24620,7 +26173,7 @@ done:
 
 // func few1AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, CMOV, FMA3, MMX+
-TEXT ·few1AVX2(SB), NOSPLIT, $0-64
+TEXT ·few1AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), CX
@@ -24635,127 +26188,33 @@ TEXT ·few1AVX2(SB), NOSPLIT, $0-64
 	CMOVQEQ R8, DI
 	CMOVQEQ R8, R9
 	LEAQ    (DI)(DI*2), R8
-	TESTQ   R9, R9
-	JZ      block
 
-silent:
-	CMPQ   n+40(FP), $0x04
-	JL     silentend
-	VXORPS X2, X2, X2
-	VXORPS X4, X4, X4
-	VXORPS X6, X6, X6
-	VXORPS X8, X8, X8
-	MOVQ   k+0(FP), SI
-
-silent0by2:
-	SUBQ        $0x00000010, SI
-	JL          silent0by2end
-	VMOVUPS     (CX), Y1
-	VMOVUPS     (CX)(DX*1), Y3
-	VMOVUPS     (CX)(DX*2), Y5
-	VMOVUPS     (CX)(BX*1), Y7
-	VMOVUPS     (AX), Y0
-	VFMADD231PS Y1, Y0, Y2
-	VFMADD231PS Y3, Y0, Y4
-	VFMADD231PS Y5, Y0, Y6
-	VFMADD231PS Y7, Y0, Y8
-	VMOVUPS     32(CX), Y1
-	VMOVUPS     32(CX)(DX*1), Y3
-	VMOVUPS     32(CX)(DX*2), Y5
-	VMOVUPS     32(CX)(BX*1), Y7
-	VMOVUPS     32(AX), Y0
-	VFMADD231PS Y1, Y0, Y2
-	VFMADD231PS Y3, Y0, Y4
-	VFMADD231PS Y5, Y0, Y6
-	VFMADD231PS Y7, Y0, Y8
-	ADDQ        $0x00000040, AX
-	ADDQ        $0x00000040, CX
-	JMP         silent0by2
-
-silent0by2end:
-	ADDQ $0x00000010, SI
-
-silent0by1:
-	SUBQ        $0x00000008, SI
-	JL          silent0by1end
-	VMOVUPS     (CX), Y1
-	VMOVUPS     (CX)(DX*1), Y3
-	VMOVUPS     (CX)(DX*2), Y5
-	VMOVUPS     (CX)(BX*1), Y7
-	VMOVUPS     (AX), Y0
-	VFMADD231PS Y1, Y0, Y2
-	VFMADD231PS Y3, Y0, Y4
-	VFMADD231PS Y5, Y0, Y6
-	VFMADD231PS Y7, Y0, Y8
-	ADDQ        $0x00000020, AX
-	ADDQ        $0x00000020, CX
-	JMP         silent0by1
-
-silent0by1end:
-	ADDQ        $0x00000008, SI
-	TESTQ       SI, SI
-	JZ          silent0whole
-	MOVQ        SI, R10
-	LEAQ        mask<>+0(SB), R11
-	NEGQ        R10
-	VMOVUPS     32(R11)(R10*4), Y0
-	VMASKMOVPS  (CX), Y0, Y1
-	VMASKMOVPS  (AX), Y0, Y3
-	VFMADD231PS Y1, Y3, Y2
-	VMASKMOVPS  (CX)(DX*1), Y0, Y1
-	VMASKMOVPS  (AX), Y0, Y3
-	VFMADD231PS Y1, Y3, Y4
-	VMASKMOVPS  (CX)(DX*2), Y0, Y1
-	VMASKMOVPS  (AX), Y0, Y3
-	VFMADD231PS Y1, Y3, Y6
-	VMASKMOVPS  (CX)(BX*1), Y0, Y1
-	VMASKMOVPS  (AX), Y0, Y0
-	VFMADD231PS Y1, Y0, Y8
-
-silent0whole:
-	MOVQ         k+0(FP), R10
-	SUBQ         SI, R10
-	LEAQ         (R10)(R10*1), SI
-	ADDQ         SI, SI
-	SUBQ         SI, CX
-	SUBQ         SI, AX
-	MOVQ         y+48(FP), SI
-	MOVQ         strideY+56(FP), R10
-	VUNPCKLPS    Y4, Y2, Y0
-	VUNPCKHPS    Y4, Y2, Y1
-	VADDPS       Y1, Y0, Y0
-	VUNPCKLPS    Y8, Y6, Y1
-	VUNPCKHPS    Y8, Y6, Y3
-	VADDPS       Y3, Y1, Y1
-	VUNPCKLPD    Y1, Y0, Y3
-	VUNPCKHPD    Y1, Y0, Y0
-	VADDPS       Y0, Y3, Y3
-	VEXTRACTF128 $0x01, Y3, X0
-	VADDPS       X0, X3, X3
-	VMOVUPS      X3, (SI)
-	ADDQ         $0x10, y+48(FP)
-	ADDQ         DX, CX
-	ADDQ         DX, CX
-	ADDQ         DX, CX
-	ADDQ         DX, CX
-	SUBQ         $0x04, n+40(FP)
-	JMP          silent
-
-silentend:
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X4, X4, X4
-	VXORPS X6, X6, X6
-	VXORPS X8, X8, X8
-	MOVQ   CX, SI
-	ADDQ   DX, SI
-	ADDQ   DX, SI
-	ADDQ   DX, SI
-	ADDQ   DX, SI
-	LEAQ   64(R9)(R9*2), R10
-	MOVQ   k+0(FP), R11
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	LEAQ 64(R9)(R9*2), R10
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X4, X4, X4
+	VXORPS  X6, X6, X6
+	VXORPS  X8, X8, X8
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
 
 block0by2:
 	SUBQ        $0x00000010, R11
@@ -24769,8 +26228,8 @@ block0by2:
 	VFMADD231PS Y3, Y0, Y4
 	VFMADD231PS Y5, Y0, Y6
 	VFMADD231PS Y7, Y0, Y8
-	PREFETCHT0  (SI)
-	PREFETCHT0  (SI)(DI*1)
+	PREFETCHT1  (SI)
+	PREFETCHT1  (SI)(DI*1)
 	VMOVUPS     32(CX), Y1
 	VMOVUPS     32(CX)(DX*1), Y3
 	VMOVUPS     32(CX)(DX*2), Y5
@@ -24780,8 +26239,8 @@ block0by2:
 	VFMADD231PS Y3, Y0, Y4
 	VFMADD231PS Y5, Y0, Y6
 	VFMADD231PS Y7, Y0, Y8
-	PREFETCHT0  (SI)(DI*2)
-	PREFETCHT0  (SI)(R8*1)
+	PREFETCHT1  (SI)(DI*2)
+	PREFETCHT1  (SI)(R8*1)
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, CX
 	ADDQ        R10, SI
@@ -24810,10 +26269,9 @@ block0by1end:
 	ADDQ        $0x00000008, R11
 	TESTQ       R11, R11
 	JZ          block0whole
-	MOVQ        R11, SI
-	LEAQ        mask<>+0(SB), R10
-	NEGQ        SI
-	VMOVUPS     32(R10)(SI*4), Y0
+	LEAQ        mask<>+0(SB), R12
+	NEGQ        R11
+	VMOVUPS     32(R12)(R11*4), Y0
 	VMASKMOVPS  (CX), Y0, Y1
 	VMASKMOVPS  (AX), Y0, Y3
 	VFMADD231PS Y1, Y3, Y2
@@ -24828,14 +26286,8 @@ block0by1end:
 	VFMADD231PS Y1, Y0, Y8
 
 block0whole:
-	MOVQ         k+0(FP), SI
-	SUBQ         R11, SI
-	LEAQ         (SI)(SI*1), R11
-	ADDQ         R11, R11
-	SUBQ         R11, CX
-	SUBQ         R11, AX
-	MOVQ         y+48(FP), SI
-	MOVQ         strideY+56(FP), R10
+	MOVQ         y+48(FP), R11
+	MOVQ         strideY+56(FP), R12
 	VUNPCKLPS    Y4, Y2, Y0
 	VUNPCKHPS    Y4, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -24847,7 +26299,17 @@ block0whole:
 	VADDPS       Y0, Y3, Y3
 	VEXTRACTF128 $0x01, Y3, X0
 	VADDPS       X0, X3, X3
-	VMOVUPS      X3, (SI)
+	VADDPS       (R11), X3, X3
+	VMOVUPS      X3, (R11)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), SI
+	ANDQ         $-8, SI
+	ADDQ         SI, SI
+	ADDQ         SI, SI
+	SUBQ         SI, CX
+	SUBQ         SI, AX
+	ADDQ         SI, SI
 	ADDQ         $0x10, y+48(FP)
 	ADDQ         DX, CX
 	ADDQ         DX, CX
@@ -24858,13 +26320,22 @@ block0whole:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	MOVQ   CX, SI
-	ADDQ   DX, SI
-	MOVQ   $0x00000040, R10
-	MOVQ   k+0(FP), BX
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), BX
+	MOVQ BX, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	MOVQ    (SP), BX
+	MOVQ    $0x00000200, DI
+	CMPQ    BX, DI
+	CMOVQGT DI, BX
+	SUBQ    BX, (SP)
 
 column0by2:
 	SUBQ        $0x00000010, BX
@@ -24872,7 +26343,7 @@ column0by2:
 	VMOVUPS     (CX), Y1
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
-	PREFETCHT0  (SI)
+	PREFETCHT1  (SI)
 	VMOVUPS     32(CX), Y1
 	VMOVUPS     32(AX), Y0
 	VFMADD231PS Y1, Y0, Y2
@@ -24898,23 +26369,16 @@ column0by1end:
 	ADDQ        $0x00000008, BX
 	TESTQ       BX, BX
 	JZ          column0whole
-	MOVQ        BX, SI
 	LEAQ        mask<>+0(SB), DI
-	NEGQ        SI
-	VMOVUPS     32(DI)(SI*4), Y0
+	NEGQ        BX
+	VMOVUPS     32(DI)(BX*4), Y0
 	VMASKMOVPS  (CX), Y0, Y1
 	VMASKMOVPS  (AX), Y0, Y0
 	VFMADD231PS Y1, Y0, Y2
 
 column0whole:
-	MOVQ         k+0(FP), SI
-	SUBQ         BX, SI
-	LEAQ         (SI)(SI*1), BX
-	ADDQ         BX, BX
-	SUBQ         BX, CX
-	SUBQ         BX, AX
 	MOVQ         y+48(FP), BX
-	MOVQ         strideY+56(FP), SI
+	MOVQ         strideY+56(FP), DI
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -24923,7 +26387,17 @@ column0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
+	VADDSS       (BX), X1, X1
 	VMOVSS       X1, (BX)
+	CMPQ         (SP), $0x00
+	JG           column0terms
+	MOVQ         k+0(FP), BX
+	ANDQ         $-8, BX
+	ADDQ         BX, BX
+	ADDQ         BX, BX
+	SUBQ         BX, CX
+	SUBQ         BX, AX
+	ADDQ         BX, BX
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         DX, CX
 	SUBQ         $0x01, n+40(FP)
@@ -24935,7 +26409,7 @@ columnend:
 
 // func few2AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, CMOV, FMA3, MMX+
-TEXT ·few2AVX2(SB), NOSPLIT, $0-64
+TEXT ·few2AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), DX
@@ -24952,23 +26426,35 @@ TEXT ·few2AVX2(SB), NOSPLIT, $0-64
 	LEAQ    (R8)(R8*2), R9
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X5, X5, X5
-	VXORPS X8, X8, X8
-	VXORPS X11, X11, X11
-	VXORPS X3, X3, X3
-	VXORPS X6, X6, X6
-	VXORPS X9, X9, X9
-	VXORPS X12, X12, X12
-	MOVQ   DX, DI
-	ADDQ   BX, DI
-	ADDQ   BX, DI
-	ADDQ   BX, DI
-	ADDQ   BX, DI
-	LEAQ   64(R10)(R10*2), R11
-	MOVQ   k+0(FP), R12
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	LEAQ 64(R10)(R10*2), R11
+	MOVQ k+0(FP), R12
+	MOVQ R12, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X5, X5, X5
+	VXORPS  X8, X8, X8
+	VXORPS  X11, X11, X11
+	VXORPS  X3, X3, X3
+	VXORPS  X6, X6, X6
+	VXORPS  X9, X9, X9
+	VXORPS  X12, X12, X12
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block0by2:
 	SUBQ        $0x00000010, R12
@@ -24982,13 +26468,13 @@ block0by2:
 	VFMADD231PS Y4, Y0, Y5
 	VFMADD231PS Y7, Y0, Y8
 	VFMADD231PS Y10, Y0, Y11
-	PREFETCHT0  (DI)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y4, Y0, Y6
 	VFMADD231PS Y7, Y0, Y9
 	VFMADD231PS Y10, Y0, Y12
-	PREFETCHT0  (DI)(R8*1)
+	PREFETCHT1  (DI)(R8*1)
 	VMOVUPS     32(DX), Y1
 	VMOVUPS     32(DX)(BX*1), Y4
 	VMOVUPS     32(DX)(BX*2), Y7
@@ -25003,8 +26489,8 @@ block0by2:
 	VFMADD231PS Y4, Y0, Y6
 	VFMADD231PS Y7, Y0, Y9
 	VFMADD231PS Y10, Y0, Y12
-	PREFETCHT0  (DI)(R8*2)
-	PREFETCHT0  (DI)(R9*1)
+	PREFETCHT1  (DI)(R8*2)
+	PREFETCHT1  (DI)(R9*1)
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, DX
 	ADDQ        R11, DI
@@ -25038,10 +26524,9 @@ block0by1end:
 	ADDQ        $0x00000008, R12
 	TESTQ       R12, R12
 	JZ          block0whole
-	MOVQ        R12, DI
-	LEAQ        mask<>+0(SB), R11
-	NEGQ        DI
-	VMOVUPS     32(R11)(DI*4), Y0
+	LEAQ        mask<>+0(SB), R13
+	NEGQ        R12
+	VMOVUPS     32(R13)(R12*4), Y0
 	VMASKMOVPS  (DX), Y0, Y1
 	VMASKMOVPS  (AX), Y0, Y4
 	VFMADD231PS Y1, Y4, Y2
@@ -25064,14 +26549,8 @@ block0by1end:
 	VFMADD231PS Y1, Y0, Y12
 
 block0whole:
-	MOVQ         k+0(FP), DI
-	SUBQ         R12, DI
-	LEAQ         (DI)(DI*1), R12
-	ADDQ         R12, R12
-	SUBQ         R12, DX
-	SUBQ         R12, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R11
+	MOVQ         y+48(FP), R12
+	MOVQ         strideY+56(FP), R13
 	VUNPCKLPS    Y5, Y2, Y0
 	VUNPCKHPS    Y5, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25083,8 +26562,9 @@ block0whole:
 	VADDPS       Y0, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X0
 	VADDPS       X0, X4, X4
-	VMOVUPS      X4, (DI)
-	ADDQ         R11, DI
+	VADDPS       (R12), X4, X4
+	VMOVUPS      X4, (R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y6, Y3, Y0
 	VUNPCKHPS    Y6, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25096,7 +26576,17 @@ block0whole:
 	VADDPS       Y0, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X0
 	VADDPS       X0, X4, X4
-	VMOVUPS      X4, (DI)
+	VADDPS       (R12), X4, X4
+	VMOVUPS      X4, (R12)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	ADDQ         DI, DI
+	SUBQ         DI, DX
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	ADDQ         $0x10, y+48(FP)
 	ADDQ         BX, DX
 	ADDQ         BX, DX
@@ -25107,14 +26597,23 @@ block0whole:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	VXORPS X3, X3, X3
-	MOVQ   DX, DI
-	ADDQ   BX, DI
-	MOVQ   $0x00000040, R11
-	MOVQ   k+0(FP), SI
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	MOVQ $0x00000040, R11
+	MOVQ k+0(FP), SI
+	MOVQ SI, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	MOVQ    (SP), SI
+	MOVQ    $0x00000200, R8
+	CMPQ    SI, R8
+	CMOVQGT R8, SI
+	SUBQ    SI, (SP)
 
 column0by2:
 	SUBQ        $0x00000010, SI
@@ -25122,7 +26621,7 @@ column0by2:
 	VMOVUPS     (DX), Y1
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
-	PREFETCHT0  (DI)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VMOVUPS     32(DX), Y1
@@ -25154,10 +26653,9 @@ column0by1end:
 	ADDQ        $0x00000008, SI
 	TESTQ       SI, SI
 	JZ          column0whole
-	MOVQ        SI, DI
 	LEAQ        mask<>+0(SB), R8
-	NEGQ        DI
-	VMOVUPS     32(R8)(DI*4), Y0
+	NEGQ        SI
+	VMOVUPS     32(R8)(SI*4), Y0
 	VMASKMOVPS  (DX), Y0, Y1
 	VMASKMOVPS  (AX), Y0, Y4
 	VFMADD231PS Y1, Y4, Y2
@@ -25165,14 +26663,8 @@ column0by1end:
 	VFMADD231PS Y1, Y0, Y3
 
 column0whole:
-	MOVQ         k+0(FP), DI
-	SUBQ         SI, DI
-	LEAQ         (DI)(DI*1), SI
-	ADDQ         SI, SI
-	SUBQ         SI, DX
-	SUBQ         SI, AX
 	MOVQ         y+48(FP), SI
-	MOVQ         strideY+56(FP), DI
+	MOVQ         strideY+56(FP), R8
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25181,8 +26673,9 @@ column0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
+	VADDSS       (SI), X1, X1
 	VMOVSS       X1, (SI)
-	ADDQ         DI, SI
+	ADDQ         R8, SI
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25191,7 +26684,17 @@ column0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
+	VADDSS       (SI), X1, X1
 	VMOVSS       X1, (SI)
+	CMPQ         (SP), $0x00
+	JG           column0terms
+	MOVQ         k+0(FP), SI
+	ANDQ         $-8, SI
+	ADDQ         SI, SI
+	ADDQ         SI, SI
+	SUBQ         SI, DX
+	SUBQ         SI, AX
+	ADDQ         SI, SI
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         BX, DX
 	SUBQ         $0x01, n+40(FP)
@@ -25203,7 +26706,7 @@ columnend:
 
 // func few4AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, CMOV, FMA3, MMX+
-TEXT ·few4AVX2(SB), NOSPLIT, $0-64
+TEXT ·few4AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
@@ -25220,55 +26723,82 @@ TEXT ·few4AVX2(SB), NOSPLIT, $0-64
 	LEAQ    (R8)(R8*2), DI
 
 block:
-	CMPQ   n+40(FP), $0x02
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X7, X7, X7
-	VXORPS X3, X3, X3
-	VXORPS X8, X8, X8
-	VXORPS X4, X4, X4
-	VXORPS X9, X9, X9
-	VXORPS X5, X5, X5
-	VXORPS X10, X10, X10
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	ADDQ   SI, DI
-	LEAQ   64(R9), R10
-	MOVQ   k+0(FP), R11
+	CMPQ n+40(FP), $0x03
+	JL   blockend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	LEAQ 64(R9), R10
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X7, X7, X7
+	VXORPS  X12, X12, X12
+	VXORPS  X3, X3, X3
+	VXORPS  X8, X8, X8
+	VXORPS  X13, X13, X13
+	VXORPS  X4, X4, X4
+	VXORPS  X9, X9, X9
+	VXORPS  X14, X14, X14
+	VXORPS  X5, X5, X5
+	VXORPS  X10, X10, X10
+	VXORPS  X15, X15, X15
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
 
 block0by2:
 	SUBQ        $0x00000010, R11
 	JL          block0by2end
 	VMOVUPS     (BX), Y1
 	VMOVUPS     (BX)(SI*1), Y6
+	VMOVUPS     (BX)(SI*2), Y11
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	VFMADD231PS Y6, Y0, Y7
-	PREFETCHT0  (DI)
+	VFMADD231PS Y11, Y0, Y12
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
+	VFMADD231PS Y11, Y0, Y13
+	PREFETCHT1  (DI)(R8*1)
 	VMOVUPS     (AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
+	VFMADD231PS Y11, Y0, Y14
 	VMOVUPS     (AX)(DX*1), Y0
 	VFMADD231PS Y1, Y0, Y5
 	VFMADD231PS Y6, Y0, Y10
+	VFMADD231PS Y11, Y0, Y15
 	VMOVUPS     32(BX), Y1
 	VMOVUPS     32(BX)(SI*1), Y6
+	VMOVUPS     32(BX)(SI*2), Y11
 	VMOVUPS     32(AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	VFMADD231PS Y6, Y0, Y7
+	VFMADD231PS Y11, Y0, Y12
 	VMOVUPS     32(AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
-	PREFETCHT0  (DI)(R8*1)
+	VFMADD231PS Y11, Y0, Y13
 	VMOVUPS     32(AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
+	VFMADD231PS Y11, Y0, Y14
+	PREFETCHT1  (DI)(R8*2)
 	VMOVUPS     32(AX)(DX*1), Y0
 	VFMADD231PS Y1, Y0, Y5
 	VFMADD231PS Y6, Y0, Y10
+	VFMADD231PS Y11, Y0, Y15
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, BX
 	ADDQ        R10, DI
@@ -25282,18 +26812,23 @@ block0by1:
 	JL          block0by1end
 	VMOVUPS     (BX), Y1
 	VMOVUPS     (BX)(SI*1), Y6
+	VMOVUPS     (BX)(SI*2), Y11
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	VFMADD231PS Y6, Y0, Y7
+	VFMADD231PS Y11, Y0, Y12
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
+	VFMADD231PS Y11, Y0, Y13
 	VMOVUPS     (AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
+	VFMADD231PS Y11, Y0, Y14
 	VMOVUPS     (AX)(DX*1), Y0
 	VFMADD231PS Y1, Y0, Y5
 	VFMADD231PS Y6, Y0, Y10
+	VFMADD231PS Y11, Y0, Y15
 	ADDQ        $0x00000020, AX
 	ADDQ        $0x00000020, BX
 	JMP         block0by1
@@ -25302,10 +26837,9 @@ block0by1end:
 	ADDQ        $0x00000008, R11
 	TESTQ       R11, R11
 	JZ          block0whole
-	MOVQ        R11, DI
-	LEAQ        mask<>+0(SB), R10
-	NEGQ        DI
-	VMOVUPS     32(R10)(DI*4), Y0
+	LEAQ        mask<>+0(SB), R12
+	NEGQ        R11
+	VMOVUPS     32(R12)(R11*4), Y0
 	VMASKMOVPS  (BX), Y0, Y1
 	VMASKMOVPS  (AX), Y0, Y6
 	VFMADD231PS Y1, Y6, Y2
@@ -25322,75 +26856,125 @@ block0by1end:
 	VFMADD231PS Y1, Y6, Y8
 	VMASKMOVPS  (AX)(CX*2), Y0, Y6
 	VFMADD231PS Y1, Y6, Y9
+	VMASKMOVPS  (AX)(DX*1), Y0, Y6
+	VFMADD231PS Y1, Y6, Y10
+	VMASKMOVPS  (BX)(SI*2), Y0, Y1
+	VMASKMOVPS  (AX), Y0, Y6
+	VFMADD231PS Y1, Y6, Y12
+	VMASKMOVPS  (AX)(CX*1), Y0, Y6
+	VFMADD231PS Y1, Y6, Y13
+	VMASKMOVPS  (AX)(CX*2), Y0, Y6
+	VFMADD231PS Y1, Y6, Y14
 	VMASKMOVPS  (AX)(DX*1), Y0, Y0
-	VFMADD231PS Y1, Y0, Y10
+	VFMADD231PS Y1, Y0, Y15
 
 block0whole:
-	MOVQ         k+0(FP), DI
-	SUBQ         R11, DI
-	LEAQ         (DI)(DI*1), R11
-	ADDQ         R11, R11
-	SUBQ         R11, BX
-	SUBQ         R11, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R10
+	MOVQ         y+48(FP), R11
+	MOVQ         strideY+56(FP), R12
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
-	VUNPCKLPD    Y0, Y0, Y1
-	VUNPCKHPD    Y0, Y0, Y0
-	VADDPS       Y0, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
-	ADDQ         R10, DI
+	VUNPCKLPS    Y12, Y12, Y1
+	VUNPCKHPS    Y12, Y12, Y6
+	VADDPS       Y6, Y1, Y1
+	VUNPCKLPD    Y1, Y0, Y6
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y0, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       (R11), X0
+	VINSERTPS    $0x20, 8(R11), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R11)
+	VEXTRACTPS   $0x02, X6, 8(R11)
+	ADDQ         R12, R11
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
-	VUNPCKLPD    Y0, Y0, Y1
-	VUNPCKHPD    Y0, Y0, Y0
-	VADDPS       Y0, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
-	ADDQ         R10, DI
+	VUNPCKLPS    Y13, Y13, Y1
+	VUNPCKHPS    Y13, Y13, Y6
+	VADDPS       Y6, Y1, Y1
+	VUNPCKLPD    Y1, Y0, Y6
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y0, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       (R11), X0
+	VINSERTPS    $0x20, 8(R11), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R11)
+	VEXTRACTPS   $0x02, X6, 8(R11)
+	ADDQ         R12, R11
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
-	VUNPCKLPD    Y0, Y0, Y1
-	VUNPCKHPD    Y0, Y0, Y0
-	VADDPS       Y0, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
-	ADDQ         R10, DI
+	VUNPCKLPS    Y14, Y14, Y1
+	VUNPCKHPS    Y14, Y14, Y6
+	VADDPS       Y6, Y1, Y1
+	VUNPCKLPD    Y1, Y0, Y6
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y0, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       (R11), X0
+	VINSERTPS    $0x20, 8(R11), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R11)
+	VEXTRACTPS   $0x02, X6, 8(R11)
+	ADDQ         R12, R11
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
-	VUNPCKLPD    Y0, Y0, Y1
-	VUNPCKHPD    Y0, Y0, Y0
-	VADDPS       Y0, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
-	ADDQ         $0x08, y+48(FP)
+	VUNPCKLPS    Y15, Y15, Y1
+	VUNPCKHPS    Y15, Y15, Y6
+	VADDPS       Y6, Y1, Y1
+	VUNPCKLPD    Y1, Y0, Y6
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y0, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       (R11), X0
+	VINSERTPS    $0x20, 8(R11), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R11)
+	VEXTRACTPS   $0x02, X6, 8(R11)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	SUBQ         DI, AX
+	ADDQ         DI, DI
+	ADDQ         $0x0c, y+48(FP)
 	ADDQ         SI, BX
 	ADDQ         SI, BX
-	SUBQ         $0x02, n+40(FP)
+	ADDQ         SI, BX
+	SUBQ         $0x03, n+40(FP)
 	JMP          block
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	VXORPS X3, X3, X3
-	VXORPS X4, X4, X4
-	VXORPS X5, X5, X5
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	MOVQ   $0x00000040, R10
-	MOVQ   k+0(FP), R8
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), R8
+	MOVQ R8, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    (SP), R8
+	MOVQ    $0x00000200, R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	SUBQ    R8, (SP)
 
 column0by2:
 	SUBQ        $0x00000010, R8
@@ -25398,7 +26982,7 @@ column0by2:
 	VMOVUPS     (BX), Y1
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
-	PREFETCHT0  (DI)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VMOVUPS     (AX)(CX*2), Y0
@@ -25442,10 +27026,9 @@ column0by1end:
 	ADDQ        $0x00000008, R8
 	TESTQ       R8, R8
 	JZ          column0whole
-	MOVQ        R8, DI
 	LEAQ        mask<>+0(SB), R9
-	NEGQ        DI
-	VMOVUPS     32(R9)(DI*4), Y0
+	NEGQ        R8
+	VMOVUPS     32(R9)(R8*4), Y0
 	VMASKMOVPS  (BX), Y0, Y1
 	VMASKMOVPS  (AX), Y0, Y6
 	VFMADD231PS Y1, Y6, Y2
@@ -25457,14 +27040,8 @@ column0by1end:
 	VFMADD231PS Y1, Y0, Y5
 
 column0whole:
-	MOVQ         k+0(FP), DI
-	SUBQ         R8, DI
-	LEAQ         (DI)(DI*1), R8
-	ADDQ         R8, R8
-	SUBQ         R8, BX
-	SUBQ         R8, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R8
+	MOVQ         y+48(FP), R8
+	MOVQ         strideY+56(FP), R9
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25473,8 +27050,9 @@ column0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25483,8 +27061,9 @@ column0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25493,8 +27072,9 @@ column0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25503,7 +27083,17 @@ column0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	CMPQ         (SP), $0x00
+	JG           column0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         SI, BX
 	SUBQ         $0x01, n+40(FP)
@@ -25515,7 +27105,7 @@ columnend:
 
 // func few8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, CMOV, FMA3, MMX+
-TEXT ·few8AVX2(SB), NOSPLIT, $0-64
+TEXT ·few8AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
@@ -25533,26 +27123,37 @@ TEXT ·few8AVX2(SB), NOSPLIT, $0-64
 	MOVQ    AX, R11
 
 block:
-	CMPQ   n+40(FP), $0x03
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X7, X7, X7
-	VXORPS X12, X12, X12
-	VXORPS X3, X3, X3
-	VXORPS X8, X8, X8
-	VXORPS X13, X13, X13
-	VXORPS X4, X4, X4
-	VXORPS X9, X9, X9
-	VXORPS X14, X14, X14
-	VXORPS X5, X5, X5
-	VXORPS X10, X10, X10
-	VXORPS X15, X15, X15
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	ADDQ   SI, DI
-	ADDQ   SI, DI
-	LEAQ   64(R9), R10
-	MOVQ   k+0(FP), R12
+	CMPQ n+40(FP), $0x03
+	JL   blockend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	LEAQ 64(R9), R10
+	MOVQ k+0(FP), R12
+	MOVQ R12, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X7, X7, X7
+	VXORPS  X12, X12, X12
+	VXORPS  X3, X3, X3
+	VXORPS  X8, X8, X8
+	VXORPS  X13, X13, X13
+	VXORPS  X4, X4, X4
+	VXORPS  X9, X9, X9
+	VXORPS  X14, X14, X14
+	VXORPS  X5, X5, X5
+	VXORPS  X10, X10, X10
+	VXORPS  X15, X15, X15
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block0by2:
 	SUBQ        $0x00000010, R12
@@ -25564,7 +27165,7 @@ block0by2:
 	VFMADD231PS Y1, Y0, Y2
 	VFMADD231PS Y6, Y0, Y7
 	VFMADD231PS Y11, Y0, Y12
-	PREFETCHT0  (DI)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
@@ -25588,7 +27189,7 @@ block0by2:
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
 	VFMADD231PS Y11, Y0, Y13
-	PREFETCHT0  (DI)(R8*1)
+	PREFETCHT1  (DI)(R8*1)
 	VMOVUPS     32(AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
@@ -25635,10 +27236,9 @@ block0by1end:
 	ADDQ        $0x00000008, R12
 	TESTQ       R12, R12
 	JZ          block0whole
-	MOVQ        R12, DI
-	LEAQ        mask<>+0(SB), R10
-	NEGQ        DI
-	VMOVUPS     32(R10)(DI*4), Y0
+	LEAQ        mask<>+0(SB), R13
+	NEGQ        R12
+	VMOVUPS     32(R13)(R12*4), Y0
 	VMASKMOVPS  (BX), Y0, Y1
 	VMASKMOVPS  (AX), Y0, Y6
 	VFMADD231PS Y1, Y6, Y2
@@ -25668,14 +27268,8 @@ block0by1end:
 	VFMADD231PS Y1, Y0, Y15
 
 block0whole:
-	MOVQ         k+0(FP), DI
-	SUBQ         R12, DI
-	LEAQ         (DI)(DI*1), R12
-	ADDQ         R12, R12
-	SUBQ         R12, BX
-	SUBQ         R12, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R10
+	MOVQ         y+48(FP), R12
+	MOVQ         strideY+56(FP), R13
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25687,9 +27281,12 @@ block0whole:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
-	ADDQ         R10, DI
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25701,9 +27298,12 @@ block0whole:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
-	ADDQ         R10, DI
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25715,9 +27315,12 @@ block0whole:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
-	ADDQ         R10, DI
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25729,22 +27332,25 @@ block0whole:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	LEAQ         (AX)(CX*4), AX
-	VXORPS       X2, X2, X2
-	VXORPS       X7, X7, X7
-	VXORPS       X12, X12, X12
-	VXORPS       X3, X3, X3
-	VXORPS       X8, X8, X8
-	VXORPS       X13, X13, X13
-	VXORPS       X4, X4, X4
-	VXORPS       X9, X9, X9
-	VXORPS       X14, X14, X14
-	VXORPS       X5, X5, X5
-	VXORPS       X10, X10, X10
-	VXORPS       X15, X15, X15
 	MOVQ         BX, DI
+	ADDQ         SI, DI
+	ADDQ         SI, DI
+	ADDQ         SI, DI
 	ADDQ         SI, DI
 	ADDQ         SI, DI
 	ADDQ         SI, DI
@@ -25752,6 +27358,26 @@ block0whole:
 	ADDQ         SI, DI
 	MOVQ         $0x00000040, R10
 	MOVQ         k+0(FP), R12
+	MOVQ         R12, (SP)
+
+block1terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X7, X7, X7
+	VXORPS  X12, X12, X12
+	VXORPS  X3, X3, X3
+	VXORPS  X8, X8, X8
+	VXORPS  X13, X13, X13
+	VXORPS  X4, X4, X4
+	VXORPS  X9, X9, X9
+	VXORPS  X14, X14, X14
+	VXORPS  X5, X5, X5
+	VXORPS  X10, X10, X10
+	VXORPS  X15, X15, X15
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block1by2:
 	SUBQ        $0x00000010, R12
@@ -25763,7 +27389,7 @@ block1by2:
 	VFMADD231PS Y1, Y0, Y2
 	VFMADD231PS Y6, Y0, Y7
 	VFMADD231PS Y11, Y0, Y12
-	PREFETCHT0  (DI)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
@@ -25833,10 +27459,9 @@ block1by1end:
 	ADDQ        $0x00000008, R12
 	TESTQ       R12, R12
 	JZ          block1whole
-	MOVQ        R12, DI
-	LEAQ        mask<>+0(SB), R10
-	NEGQ        DI
-	VMOVUPS     32(R10)(DI*4), Y0
+	LEAQ        mask<>+0(SB), R13
+	NEGQ        R12
+	VMOVUPS     32(R13)(R12*4), Y0
 	VMASKMOVPS  (BX), Y0, Y1
 	VMASKMOVPS  (AX), Y0, Y6
 	VFMADD231PS Y1, Y6, Y2
@@ -25866,15 +27491,9 @@ block1by1end:
 	VFMADD231PS Y1, Y0, Y15
 
 block1whole:
-	MOVQ         k+0(FP), DI
-	SUBQ         R12, DI
-	LEAQ         (DI)(DI*1), R12
-	ADDQ         R12, R12
-	SUBQ         R12, BX
-	SUBQ         R12, AX
-	MOVQ         y+48(FP), AX
-	MOVQ         strideY+56(FP), DI
-	LEAQ         (AX)(DI*4), AX
+	MOVQ         y+48(FP), R12
+	MOVQ         strideY+56(FP), R13
+	LEAQ         (R12)(R13*4), R12
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25886,9 +27505,12 @@ block1whole:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
-	ADDQ         DI, AX
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25900,9 +27522,12 @@ block1whole:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
-	ADDQ         DI, AX
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25914,9 +27539,12 @@ block1whole:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
-	ADDQ         DI, AX
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -25928,8 +27556,20 @@ block1whole:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	CMPQ         (SP), $0x00
+	JG           block1terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	MOVQ         R11, AX
 	ADDQ         $0x0c, y+48(FP)
 	ADDQ         SI, BX
@@ -25940,16 +27580,25 @@ block1whole:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	VXORPS X3, X3, X3
-	VXORPS X4, X4, X4
-	VXORPS X5, X5, X5
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	MOVQ   $0x00000040, R10
-	MOVQ   k+0(FP), R8
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), R8
+	MOVQ R8, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    (SP), R8
+	MOVQ    $0x00000200, R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	SUBQ    R8, (SP)
 
 column0by2:
 	SUBQ        $0x00000010, R8
@@ -25957,7 +27606,7 @@ column0by2:
 	VMOVUPS     (BX), Y1
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
-	PREFETCHT0  (DI)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VMOVUPS     (AX)(CX*2), Y0
@@ -26001,10 +27650,9 @@ column0by1end:
 	ADDQ        $0x00000008, R8
 	TESTQ       R8, R8
 	JZ          column0whole
-	MOVQ        R8, DI
 	LEAQ        mask<>+0(SB), R9
-	NEGQ        DI
-	VMOVUPS     32(R9)(DI*4), Y0
+	NEGQ        R8
+	VMOVUPS     32(R9)(R8*4), Y0
 	VMASKMOVPS  (BX), Y0, Y1
 	VMASKMOVPS  (AX), Y0, Y6
 	VFMADD231PS Y1, Y6, Y2
@@ -26016,14 +27664,8 @@ column0by1end:
 	VFMADD231PS Y1, Y0, Y5
 
 column0whole:
-	MOVQ         k+0(FP), DI
-	SUBQ         R8, DI
-	LEAQ         (DI)(DI*1), R8
-	ADDQ         R8, R8
-	SUBQ         R8, BX
-	SUBQ         R8, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R8
+	MOVQ         y+48(FP), R8
+	MOVQ         strideY+56(FP), R9
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26032,8 +27674,9 @@ column0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26042,8 +27685,9 @@ column0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26052,8 +27696,9 @@ column0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26062,13 +27707,31 @@ column0whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	LEAQ         (AX)(CX*4), AX
-	VXORPS       X2, X2, X2
-	VXORPS       X3, X3, X3
-	VXORPS       X4, X4, X4
-	VXORPS       X5, X5, X5
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	CMPQ         (SP), $0x00
+	JG           column0terms
 	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	SUBQ         DI, AX
+	ADDQ         DI, DI
+	LEAQ         (AX)(CX*4), AX
+	MOVQ         k+0(FP), DI
+	MOVQ         DI, (SP)
+
+column1terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    (SP), DI
+	MOVQ    $0x00000200, R8
+	CMPQ    DI, R8
+	CMOVQGT R8, DI
+	SUBQ    DI, (SP)
 
 column1by2:
 	SUBQ        $0x00000010, DI
@@ -26118,10 +27781,9 @@ column1by1end:
 	ADDQ        $0x00000008, DI
 	TESTQ       DI, DI
 	JZ          column1whole
-	MOVQ        DI, R8
-	LEAQ        mask<>+0(SB), R9
-	NEGQ        R8
-	VMOVUPS     32(R9)(R8*4), Y0
+	LEAQ        mask<>+0(SB), R8
+	NEGQ        DI
+	VMOVUPS     32(R8)(DI*4), Y0
 	VMASKMOVPS  (BX), Y0, Y1
 	VMASKMOVPS  (AX), Y0, Y6
 	VFMADD231PS Y1, Y6, Y2
@@ -26133,15 +27795,9 @@ column1by1end:
 	VFMADD231PS Y1, Y0, Y5
 
 column1whole:
-	MOVQ         k+0(FP), R8
-	SUBQ         DI, R8
-	LEAQ         (R8)(R8*1), DI
-	ADDQ         DI, DI
-	SUBQ         DI, BX
-	SUBQ         DI, AX
-	MOVQ         y+48(FP), AX
-	MOVQ         strideY+56(FP), DI
-	LEAQ         (AX)(DI*4), AX
+	MOVQ         y+48(FP), DI
+	MOVQ         strideY+56(FP), R8
+	LEAQ         (DI)(R8*4), DI
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26150,8 +27806,9 @@ column1whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         DI, AX
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	ADDQ         R8, DI
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26160,8 +27817,9 @@ column1whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         DI, AX
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	ADDQ         R8, DI
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26170,8 +27828,9 @@ column1whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         DI, AX
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	ADDQ         R8, DI
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26180,7 +27839,17 @@ column1whole:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	CMPQ         (SP), $0x00
+	JG           column1terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	MOVQ         R11, AX
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         SI, BX
@@ -26193,7 +27862,7 @@ columnend:
 
 // func few1BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·few1BFloat16AVX2(SB), NOSPLIT, $0-64
+TEXT ·few1BFloat16AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), CX
@@ -26210,19 +27879,31 @@ TEXT ·few1BFloat16AVX2(SB), NOSPLIT, $0-64
 	LEAQ    (DI)(DI*2), R8
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X4, X4, X4
-	VXORPS X6, X6, X6
-	VXORPS X8, X8, X8
-	MOVQ   CX, SI
-	ADDQ   DX, SI
-	ADDQ   DX, SI
-	ADDQ   DX, SI
-	ADDQ   DX, SI
-	LEAQ   64(R9)(R9*2), R10
-	MOVQ   k+0(FP), R11
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	LEAQ 64(R9)(R9*2), R10
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X4, X4, X4
+	VXORPS  X6, X6, X6
+	VXORPS  X8, X8, X8
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
 
 block0by4:
 	SUBQ        $0x00000020, R11
@@ -26240,7 +27921,7 @@ block0by4:
 	VFMADD231PS Y3, Y0, Y4
 	VFMADD231PS Y5, Y0, Y6
 	VFMADD231PS Y7, Y0, Y8
-	PREFETCHT0  (SI)
+	PREFETCHT1  (SI)
 	VPMOVZXWD   16(CX), Y1
 	VPSLLD      $0x10, Y1, Y1
 	VPMOVZXWD   16(CX)(DX*1), Y3
@@ -26254,7 +27935,7 @@ block0by4:
 	VFMADD231PS Y3, Y0, Y4
 	VFMADD231PS Y5, Y0, Y6
 	VFMADD231PS Y7, Y0, Y8
-	PREFETCHT0  (SI)(DI*1)
+	PREFETCHT1  (SI)(DI*1)
 	VPMOVZXWD   32(CX), Y1
 	VPSLLD      $0x10, Y1, Y1
 	VPMOVZXWD   32(CX)(DX*1), Y3
@@ -26268,7 +27949,7 @@ block0by4:
 	VFMADD231PS Y3, Y0, Y4
 	VFMADD231PS Y5, Y0, Y6
 	VFMADD231PS Y7, Y0, Y8
-	PREFETCHT0  (SI)(DI*2)
+	PREFETCHT1  (SI)(DI*2)
 	VPMOVZXWD   48(CX), Y1
 	VPSLLD      $0x10, Y1, Y1
 	VPMOVZXWD   48(CX)(DX*1), Y3
@@ -26282,7 +27963,7 @@ block0by4:
 	VFMADD231PS Y3, Y0, Y4
 	VFMADD231PS Y5, Y0, Y6
 	VFMADD231PS Y7, Y0, Y8
-	PREFETCHT0  (SI)(R8*1)
+	PREFETCHT1  (SI)(R8*1)
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, CX
 	ADDQ        R10, SI
@@ -26313,14 +27994,8 @@ block0by1:
 
 block0by1end:
 	ADDQ         $0x00000008, R11
-	MOVQ         k+0(FP), SI
-	SUBQ         R11, SI
-	LEAQ         (SI)(SI*1), R11
-	SUBQ         R11, CX
-	ADDQ         R11, R11
-	SUBQ         R11, AX
-	MOVQ         y+48(FP), SI
-	MOVQ         strideY+56(FP), R10
+	MOVQ         y+48(FP), R11
+	MOVQ         strideY+56(FP), R12
 	VUNPCKLPS    Y4, Y2, Y0
 	VUNPCKHPS    Y4, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26332,7 +28007,17 @@ block0by1end:
 	VADDPS       Y0, Y3, Y3
 	VEXTRACTF128 $0x01, Y3, X0
 	VADDPS       X0, X3, X3
-	VMOVUPS      X3, (SI)
+	VADDPS       (R11), X3, X3
+	VMOVUPS      X3, (R11)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), SI
+	ANDQ         $-8, SI
+	ADDQ         SI, SI
+	SUBQ         SI, CX
+	ADDQ         SI, SI
+	SUBQ         SI, AX
+	ADDQ         SI, SI
 	ADDQ         $0x10, y+48(FP)
 	ADDQ         DX, CX
 	ADDQ         DX, CX
@@ -26343,13 +28028,22 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	MOVQ   CX, SI
-	ADDQ   DX, SI
-	MOVQ   $0x00000040, R10
-	MOVQ   k+0(FP), BX
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), BX
+	MOVQ BX, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	MOVQ    (SP), BX
+	MOVQ    $0x00000200, DI
+	CMPQ    BX, DI
+	CMOVQGT DI, BX
+	SUBQ    BX, (SP)
 
 column0by4:
 	SUBQ        $0x00000020, BX
@@ -26358,7 +28052,7 @@ column0by4:
 	VPSLLD      $0x10, Y1, Y1
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
-	PREFETCHT0  (SI)
+	PREFETCHT1  (SI)
 	VPMOVZXWD   16(CX), Y1
 	VPSLLD      $0x10, Y1, Y1
 	VMOVUPS     32(AX), Y0
@@ -26392,14 +28086,8 @@ column0by1:
 
 column0by1end:
 	ADDQ         $0x00000008, BX
-	MOVQ         k+0(FP), SI
-	SUBQ         BX, SI
-	LEAQ         (SI)(SI*1), BX
-	SUBQ         BX, CX
-	ADDQ         BX, BX
-	SUBQ         BX, AX
 	MOVQ         y+48(FP), BX
-	MOVQ         strideY+56(FP), SI
+	MOVQ         strideY+56(FP), DI
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26408,7 +28096,17 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
+	VADDSS       (BX), X1, X1
 	VMOVSS       X1, (BX)
+	CMPQ         (SP), $0x00
+	JG           column0terms
+	MOVQ         k+0(FP), BX
+	ANDQ         $-8, BX
+	ADDQ         BX, BX
+	SUBQ         BX, CX
+	ADDQ         BX, BX
+	SUBQ         BX, AX
+	ADDQ         BX, BX
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         DX, CX
 	SUBQ         $0x01, n+40(FP)
@@ -26420,7 +28118,7 @@ columnend:
 
 // func few2BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·few2BFloat16AVX2(SB), NOSPLIT, $0-64
+TEXT ·few2BFloat16AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), DX
@@ -26437,23 +28135,35 @@ TEXT ·few2BFloat16AVX2(SB), NOSPLIT, $0-64
 	LEAQ    (R8)(R8*2), R9
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X5, X5, X5
-	VXORPS X8, X8, X8
-	VXORPS X11, X11, X11
-	VXORPS X3, X3, X3
-	VXORPS X6, X6, X6
-	VXORPS X9, X9, X9
-	VXORPS X12, X12, X12
-	MOVQ   DX, DI
-	ADDQ   BX, DI
-	ADDQ   BX, DI
-	ADDQ   BX, DI
-	ADDQ   BX, DI
-	LEAQ   64(R10)(R10*2), R11
-	MOVQ   k+0(FP), R12
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	LEAQ 64(R10)(R10*2), R11
+	MOVQ k+0(FP), R12
+	MOVQ R12, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X5, X5, X5
+	VXORPS  X8, X8, X8
+	VXORPS  X11, X11, X11
+	VXORPS  X3, X3, X3
+	VXORPS  X6, X6, X6
+	VXORPS  X9, X9, X9
+	VXORPS  X12, X12, X12
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block0by4:
 	SUBQ        $0x00000020, R12
@@ -26471,7 +28181,7 @@ block0by4:
 	VFMADD231PS Y4, Y0, Y5
 	VFMADD231PS Y7, Y0, Y8
 	VFMADD231PS Y10, Y0, Y11
-	PREFETCHT0  (DI)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y4, Y0, Y6
@@ -26495,7 +28205,7 @@ block0by4:
 	VFMADD231PS Y4, Y0, Y6
 	VFMADD231PS Y7, Y0, Y9
 	VFMADD231PS Y10, Y0, Y12
-	PREFETCHT0  (DI)(R8*1)
+	PREFETCHT1  (DI)(R8*1)
 	VPMOVZXWD   32(DX), Y1
 	VPSLLD      $0x10, Y1, Y1
 	VPMOVZXWD   32(DX)(BX*1), Y4
@@ -26514,7 +28224,7 @@ block0by4:
 	VFMADD231PS Y4, Y0, Y6
 	VFMADD231PS Y7, Y0, Y9
 	VFMADD231PS Y10, Y0, Y12
-	PREFETCHT0  (DI)(R8*2)
+	PREFETCHT1  (DI)(R8*2)
 	VPMOVZXWD   48(DX), Y1
 	VPSLLD      $0x10, Y1, Y1
 	VPMOVZXWD   48(DX)(BX*1), Y4
@@ -26533,7 +28243,7 @@ block0by4:
 	VFMADD231PS Y4, Y0, Y6
 	VFMADD231PS Y7, Y0, Y9
 	VFMADD231PS Y10, Y0, Y12
-	PREFETCHT0  (DI)(R9*1)
+	PREFETCHT1  (DI)(R9*1)
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, DX
 	ADDQ        R11, DI
@@ -26569,14 +28279,8 @@ block0by1:
 
 block0by1end:
 	ADDQ         $0x00000008, R12
-	MOVQ         k+0(FP), DI
-	SUBQ         R12, DI
-	LEAQ         (DI)(DI*1), R12
-	SUBQ         R12, DX
-	ADDQ         R12, R12
-	SUBQ         R12, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R11
+	MOVQ         y+48(FP), R12
+	MOVQ         strideY+56(FP), R13
 	VUNPCKLPS    Y5, Y2, Y0
 	VUNPCKHPS    Y5, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26588,8 +28292,9 @@ block0by1end:
 	VADDPS       Y0, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X0
 	VADDPS       X0, X4, X4
-	VMOVUPS      X4, (DI)
-	ADDQ         R11, DI
+	VADDPS       (R12), X4, X4
+	VMOVUPS      X4, (R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y6, Y3, Y0
 	VUNPCKHPS    Y6, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26601,7 +28306,17 @@ block0by1end:
 	VADDPS       Y0, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X0
 	VADDPS       X0, X4, X4
-	VMOVUPS      X4, (DI)
+	VADDPS       (R12), X4, X4
+	VMOVUPS      X4, (R12)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	SUBQ         DI, DX
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	ADDQ         $0x10, y+48(FP)
 	ADDQ         BX, DX
 	ADDQ         BX, DX
@@ -26612,14 +28327,23 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	VXORPS X3, X3, X3
-	MOVQ   DX, DI
-	ADDQ   BX, DI
-	MOVQ   $0x00000040, R11
-	MOVQ   k+0(FP), SI
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	MOVQ $0x00000040, R11
+	MOVQ k+0(FP), SI
+	MOVQ SI, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	MOVQ    (SP), SI
+	MOVQ    $0x00000200, R8
+	CMPQ    SI, R8
+	CMOVQGT R8, SI
+	SUBQ    SI, (SP)
 
 column0by4:
 	SUBQ        $0x00000020, SI
@@ -26628,7 +28352,7 @@ column0by4:
 	VPSLLD      $0x10, Y1, Y1
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
-	PREFETCHT0  (DI)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VPMOVZXWD   16(DX), Y1
@@ -26672,14 +28396,8 @@ column0by1:
 
 column0by1end:
 	ADDQ         $0x00000008, SI
-	MOVQ         k+0(FP), DI
-	SUBQ         SI, DI
-	LEAQ         (DI)(DI*1), SI
-	SUBQ         SI, DX
-	ADDQ         SI, SI
-	SUBQ         SI, AX
 	MOVQ         y+48(FP), SI
-	MOVQ         strideY+56(FP), DI
+	MOVQ         strideY+56(FP), R8
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26688,8 +28406,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
+	VADDSS       (SI), X1, X1
 	VMOVSS       X1, (SI)
-	ADDQ         DI, SI
+	ADDQ         R8, SI
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26698,7 +28417,17 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
+	VADDSS       (SI), X1, X1
 	VMOVSS       X1, (SI)
+	CMPQ         (SP), $0x00
+	JG           column0terms
+	MOVQ         k+0(FP), SI
+	ANDQ         $-8, SI
+	ADDQ         SI, SI
+	SUBQ         SI, DX
+	ADDQ         SI, SI
+	SUBQ         SI, AX
+	ADDQ         SI, SI
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         BX, DX
 	SUBQ         $0x01, n+40(FP)
@@ -26710,7 +28439,7 @@ columnend:
 
 // func few4BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·few4BFloat16AVX2(SB), NOSPLIT, $0-64
+TEXT ·few4BFloat16AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
@@ -26727,21 +28456,37 @@ TEXT ·few4BFloat16AVX2(SB), NOSPLIT, $0-64
 	LEAQ    (R8)(R8*2), DI
 
 block:
-	CMPQ   n+40(FP), $0x02
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X7, X7, X7
-	VXORPS X3, X3, X3
-	VXORPS X8, X8, X8
-	VXORPS X4, X4, X4
-	VXORPS X9, X9, X9
-	VXORPS X5, X5, X5
-	VXORPS X10, X10, X10
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	ADDQ   SI, DI
-	LEAQ   64(R9), R10
-	MOVQ   k+0(FP), R11
+	CMPQ n+40(FP), $0x03
+	JL   blockend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	LEAQ 64(R9), R10
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X7, X7, X7
+	VXORPS  X12, X12, X12
+	VXORPS  X3, X3, X3
+	VXORPS  X8, X8, X8
+	VXORPS  X13, X13, X13
+	VXORPS  X4, X4, X4
+	VXORPS  X9, X9, X9
+	VXORPS  X14, X14, X14
+	VXORPS  X5, X5, X5
+	VXORPS  X10, X10, X10
+	VXORPS  X15, X15, X15
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
 
 block0by4:
 	SUBQ        $0x00000020, R11
@@ -26750,68 +28495,93 @@ block0by4:
 	VPSLLD      $0x10, Y1, Y1
 	VPMOVZXWD   (BX)(SI*1), Y6
 	VPSLLD      $0x10, Y6, Y6
+	VPMOVZXWD   (BX)(SI*2), Y11
+	VPSLLD      $0x10, Y11, Y11
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	VFMADD231PS Y6, Y0, Y7
-	PREFETCHT0  (DI)
+	VFMADD231PS Y11, Y0, Y12
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
+	VFMADD231PS Y11, Y0, Y13
 	VMOVUPS     (AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
+	VFMADD231PS Y11, Y0, Y14
 	VMOVUPS     (AX)(DX*1), Y0
 	VFMADD231PS Y1, Y0, Y5
 	VFMADD231PS Y6, Y0, Y10
+	VFMADD231PS Y11, Y0, Y15
 	VPMOVZXWD   16(BX), Y1
 	VPSLLD      $0x10, Y1, Y1
 	VPMOVZXWD   16(BX)(SI*1), Y6
 	VPSLLD      $0x10, Y6, Y6
+	VPMOVZXWD   16(BX)(SI*2), Y11
+	VPSLLD      $0x10, Y11, Y11
 	VMOVUPS     32(AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	VFMADD231PS Y6, Y0, Y7
+	VFMADD231PS Y11, Y0, Y12
 	VMOVUPS     32(AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
+	VFMADD231PS Y11, Y0, Y13
+	PREFETCHT1  (DI)(R8*1)
 	VMOVUPS     32(AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
+	VFMADD231PS Y11, Y0, Y14
 	VMOVUPS     32(AX)(DX*1), Y0
 	VFMADD231PS Y1, Y0, Y5
 	VFMADD231PS Y6, Y0, Y10
+	VFMADD231PS Y11, Y0, Y15
 	VPMOVZXWD   32(BX), Y1
 	VPSLLD      $0x10, Y1, Y1
 	VPMOVZXWD   32(BX)(SI*1), Y6
 	VPSLLD      $0x10, Y6, Y6
+	VPMOVZXWD   32(BX)(SI*2), Y11
+	VPSLLD      $0x10, Y11, Y11
 	VMOVUPS     64(AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	VFMADD231PS Y6, Y0, Y7
+	VFMADD231PS Y11, Y0, Y12
 	VMOVUPS     64(AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
-	PREFETCHT0  (DI)(R8*1)
+	VFMADD231PS Y11, Y0, Y13
 	VMOVUPS     64(AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
+	VFMADD231PS Y11, Y0, Y14
+	PREFETCHT1  (DI)(R8*2)
 	VMOVUPS     64(AX)(DX*1), Y0
 	VFMADD231PS Y1, Y0, Y5
 	VFMADD231PS Y6, Y0, Y10
+	VFMADD231PS Y11, Y0, Y15
 	VPMOVZXWD   48(BX), Y1
 	VPSLLD      $0x10, Y1, Y1
 	VPMOVZXWD   48(BX)(SI*1), Y6
 	VPSLLD      $0x10, Y6, Y6
+	VPMOVZXWD   48(BX)(SI*2), Y11
+	VPSLLD      $0x10, Y11, Y11
 	VMOVUPS     96(AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	VFMADD231PS Y6, Y0, Y7
+	VFMADD231PS Y11, Y0, Y12
 	VMOVUPS     96(AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
+	VFMADD231PS Y11, Y0, Y13
 	VMOVUPS     96(AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
+	VFMADD231PS Y11, Y0, Y14
 	VMOVUPS     96(AX)(DX*1), Y0
 	VFMADD231PS Y1, Y0, Y5
 	VFMADD231PS Y6, Y0, Y10
+	VFMADD231PS Y11, Y0, Y15
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, BX
 	ADDQ        R10, DI
@@ -26827,89 +28597,136 @@ block0by1:
 	VPSLLD      $0x10, Y1, Y1
 	VPMOVZXWD   (BX)(SI*1), Y6
 	VPSLLD      $0x10, Y6, Y6
+	VPMOVZXWD   (BX)(SI*2), Y11
+	VPSLLD      $0x10, Y11, Y11
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	VFMADD231PS Y6, Y0, Y7
+	VFMADD231PS Y11, Y0, Y12
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
+	VFMADD231PS Y11, Y0, Y13
 	VMOVUPS     (AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
+	VFMADD231PS Y11, Y0, Y14
 	VMOVUPS     (AX)(DX*1), Y0
 	VFMADD231PS Y1, Y0, Y5
 	VFMADD231PS Y6, Y0, Y10
+	VFMADD231PS Y11, Y0, Y15
 	ADDQ        $0x00000020, AX
 	ADDQ        $0x00000010, BX
 	JMP         block0by1
 
 block0by1end:
 	ADDQ         $0x00000008, R11
-	MOVQ         k+0(FP), DI
-	SUBQ         R11, DI
-	LEAQ         (DI)(DI*1), R11
-	SUBQ         R11, BX
-	ADDQ         R11, R11
-	SUBQ         R11, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R10
+	MOVQ         y+48(FP), R11
+	MOVQ         strideY+56(FP), R12
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
-	VUNPCKLPD    Y0, Y0, Y1
-	VUNPCKHPD    Y0, Y0, Y0
-	VADDPS       Y0, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
-	ADDQ         R10, DI
+	VUNPCKLPS    Y12, Y12, Y1
+	VUNPCKHPS    Y12, Y12, Y6
+	VADDPS       Y6, Y1, Y1
+	VUNPCKLPD    Y1, Y0, Y6
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y0, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       (R11), X0
+	VINSERTPS    $0x20, 8(R11), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R11)
+	VEXTRACTPS   $0x02, X6, 8(R11)
+	ADDQ         R12, R11
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
-	VUNPCKLPD    Y0, Y0, Y1
-	VUNPCKHPD    Y0, Y0, Y0
-	VADDPS       Y0, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
-	ADDQ         R10, DI
+	VUNPCKLPS    Y13, Y13, Y1
+	VUNPCKHPS    Y13, Y13, Y6
+	VADDPS       Y6, Y1, Y1
+	VUNPCKLPD    Y1, Y0, Y6
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y0, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       (R11), X0
+	VINSERTPS    $0x20, 8(R11), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R11)
+	VEXTRACTPS   $0x02, X6, 8(R11)
+	ADDQ         R12, R11
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
-	VUNPCKLPD    Y0, Y0, Y1
-	VUNPCKHPD    Y0, Y0, Y0
-	VADDPS       Y0, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
-	ADDQ         R10, DI
+	VUNPCKLPS    Y14, Y14, Y1
+	VUNPCKHPS    Y14, Y14, Y6
+	VADDPS       Y6, Y1, Y1
+	VUNPCKLPD    Y1, Y0, Y6
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y0, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       (R11), X0
+	VINSERTPS    $0x20, 8(R11), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R11)
+	VEXTRACTPS   $0x02, X6, 8(R11)
+	ADDQ         R12, R11
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
-	VUNPCKLPD    Y0, Y0, Y1
-	VUNPCKHPD    Y0, Y0, Y0
-	VADDPS       Y0, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
-	ADDQ         $0x08, y+48(FP)
+	VUNPCKLPS    Y15, Y15, Y1
+	VUNPCKHPS    Y15, Y15, Y6
+	VADDPS       Y6, Y1, Y1
+	VUNPCKLPD    Y1, Y0, Y6
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y0, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       (R11), X0
+	VINSERTPS    $0x20, 8(R11), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R11)
+	VEXTRACTPS   $0x02, X6, 8(R11)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
+	ADDQ         $0x0c, y+48(FP)
 	ADDQ         SI, BX
 	ADDQ         SI, BX
-	SUBQ         $0x02, n+40(FP)
+	ADDQ         SI, BX
+	SUBQ         $0x03, n+40(FP)
 	JMP          block
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	VXORPS X3, X3, X3
-	VXORPS X4, X4, X4
-	VXORPS X5, X5, X5
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	MOVQ   $0x00000040, R10
-	MOVQ   k+0(FP), R8
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), R8
+	MOVQ R8, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    (SP), R8
+	MOVQ    $0x00000200, R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	SUBQ    R8, (SP)
 
 column0by4:
 	SUBQ        $0x00000020, R8
@@ -26918,7 +28735,7 @@ column0by4:
 	VPSLLD      $0x10, Y1, Y1
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
-	PREFETCHT0  (DI)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VMOVUPS     (AX)(CX*2), Y0
@@ -26982,14 +28799,8 @@ column0by1:
 
 column0by1end:
 	ADDQ         $0x00000008, R8
-	MOVQ         k+0(FP), DI
-	SUBQ         R8, DI
-	LEAQ         (DI)(DI*1), R8
-	SUBQ         R8, BX
-	ADDQ         R8, R8
-	SUBQ         R8, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R8
+	MOVQ         y+48(FP), R8
+	MOVQ         strideY+56(FP), R9
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -26998,8 +28809,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27008,8 +28820,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27018,8 +28831,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27028,7 +28842,17 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	CMPQ         (SP), $0x00
+	JG           column0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         SI, BX
 	SUBQ         $0x01, n+40(FP)
@@ -27040,7 +28864,7 @@ columnend:
 
 // func few8BFloat16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·few8BFloat16AVX2(SB), NOSPLIT, $0-64
+TEXT ·few8BFloat16AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
@@ -27058,26 +28882,37 @@ TEXT ·few8BFloat16AVX2(SB), NOSPLIT, $0-64
 	MOVQ    AX, R11
 
 block:
-	CMPQ   n+40(FP), $0x03
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X7, X7, X7
-	VXORPS X12, X12, X12
-	VXORPS X3, X3, X3
-	VXORPS X8, X8, X8
-	VXORPS X13, X13, X13
-	VXORPS X4, X4, X4
-	VXORPS X9, X9, X9
-	VXORPS X14, X14, X14
-	VXORPS X5, X5, X5
-	VXORPS X10, X10, X10
-	VXORPS X15, X15, X15
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	ADDQ   SI, DI
-	ADDQ   SI, DI
-	LEAQ   64(R9), R10
-	MOVQ   k+0(FP), R12
+	CMPQ n+40(FP), $0x03
+	JL   blockend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	LEAQ 64(R9), R10
+	MOVQ k+0(FP), R12
+	MOVQ R12, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X7, X7, X7
+	VXORPS  X12, X12, X12
+	VXORPS  X3, X3, X3
+	VXORPS  X8, X8, X8
+	VXORPS  X13, X13, X13
+	VXORPS  X4, X4, X4
+	VXORPS  X9, X9, X9
+	VXORPS  X14, X14, X14
+	VXORPS  X5, X5, X5
+	VXORPS  X10, X10, X10
+	VXORPS  X15, X15, X15
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block0by4:
 	SUBQ        $0x00000020, R12
@@ -27092,7 +28927,7 @@ block0by4:
 	VFMADD231PS Y1, Y0, Y2
 	VFMADD231PS Y6, Y0, Y7
 	VFMADD231PS Y11, Y0, Y12
-	PREFETCHT0  (DI)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
@@ -27141,7 +28976,7 @@ block0by4:
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
 	VFMADD231PS Y11, Y0, Y13
-	PREFETCHT0  (DI)(R8*1)
+	PREFETCHT1  (DI)(R8*1)
 	VMOVUPS     64(AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
@@ -27211,14 +29046,8 @@ block0by1:
 
 block0by1end:
 	ADDQ         $0x00000008, R12
-	MOVQ         k+0(FP), DI
-	SUBQ         R12, DI
-	LEAQ         (DI)(DI*1), R12
-	SUBQ         R12, BX
-	ADDQ         R12, R12
-	SUBQ         R12, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R10
+	MOVQ         y+48(FP), R12
+	MOVQ         strideY+56(FP), R13
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27230,9 +29059,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
-	ADDQ         R10, DI
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27244,9 +29076,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
-	ADDQ         R10, DI
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27258,9 +29093,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
-	ADDQ         R10, DI
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27272,22 +29110,25 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	LEAQ         (AX)(CX*4), AX
-	VXORPS       X2, X2, X2
-	VXORPS       X7, X7, X7
-	VXORPS       X12, X12, X12
-	VXORPS       X3, X3, X3
-	VXORPS       X8, X8, X8
-	VXORPS       X13, X13, X13
-	VXORPS       X4, X4, X4
-	VXORPS       X9, X9, X9
-	VXORPS       X14, X14, X14
-	VXORPS       X5, X5, X5
-	VXORPS       X10, X10, X10
-	VXORPS       X15, X15, X15
 	MOVQ         BX, DI
+	ADDQ         SI, DI
+	ADDQ         SI, DI
+	ADDQ         SI, DI
 	ADDQ         SI, DI
 	ADDQ         SI, DI
 	ADDQ         SI, DI
@@ -27295,6 +29136,26 @@ block0by1end:
 	ADDQ         SI, DI
 	MOVQ         $0x00000040, R10
 	MOVQ         k+0(FP), R12
+	MOVQ         R12, (SP)
+
+block1terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X7, X7, X7
+	VXORPS  X12, X12, X12
+	VXORPS  X3, X3, X3
+	VXORPS  X8, X8, X8
+	VXORPS  X13, X13, X13
+	VXORPS  X4, X4, X4
+	VXORPS  X9, X9, X9
+	VXORPS  X14, X14, X14
+	VXORPS  X5, X5, X5
+	VXORPS  X10, X10, X10
+	VXORPS  X15, X15, X15
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block1by4:
 	SUBQ        $0x00000020, R12
@@ -27309,7 +29170,7 @@ block1by4:
 	VFMADD231PS Y1, Y0, Y2
 	VFMADD231PS Y6, Y0, Y7
 	VFMADD231PS Y11, Y0, Y12
-	PREFETCHT0  (DI)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
@@ -27427,15 +29288,9 @@ block1by1:
 
 block1by1end:
 	ADDQ         $0x00000008, R12
-	MOVQ         k+0(FP), DI
-	SUBQ         R12, DI
-	LEAQ         (DI)(DI*1), R12
-	SUBQ         R12, BX
-	ADDQ         R12, R12
-	SUBQ         R12, AX
-	MOVQ         y+48(FP), AX
-	MOVQ         strideY+56(FP), DI
-	LEAQ         (AX)(DI*4), AX
+	MOVQ         y+48(FP), R12
+	MOVQ         strideY+56(FP), R13
+	LEAQ         (R12)(R13*4), R12
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27447,9 +29302,12 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
-	ADDQ         DI, AX
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27461,9 +29319,12 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
-	ADDQ         DI, AX
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27475,9 +29336,12 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
-	ADDQ         DI, AX
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27489,8 +29353,20 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	CMPQ         (SP), $0x00
+	JG           block1terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	MOVQ         R11, AX
 	ADDQ         $0x0c, y+48(FP)
 	ADDQ         SI, BX
@@ -27501,16 +29377,25 @@ block1by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	VXORPS X3, X3, X3
-	VXORPS X4, X4, X4
-	VXORPS X5, X5, X5
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	MOVQ   $0x00000040, R10
-	MOVQ   k+0(FP), R8
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), R8
+	MOVQ R8, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    (SP), R8
+	MOVQ    $0x00000200, R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	SUBQ    R8, (SP)
 
 column0by4:
 	SUBQ        $0x00000020, R8
@@ -27519,7 +29404,7 @@ column0by4:
 	VPSLLD      $0x10, Y1, Y1
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
-	PREFETCHT0  (DI)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VMOVUPS     (AX)(CX*2), Y0
@@ -27583,14 +29468,8 @@ column0by1:
 
 column0by1end:
 	ADDQ         $0x00000008, R8
-	MOVQ         k+0(FP), DI
-	SUBQ         R8, DI
-	LEAQ         (DI)(DI*1), R8
-	SUBQ         R8, BX
-	ADDQ         R8, R8
-	SUBQ         R8, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R8
+	MOVQ         y+48(FP), R8
+	MOVQ         strideY+56(FP), R9
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27599,8 +29478,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27609,8 +29489,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27619,8 +29500,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27629,13 +29511,31 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	LEAQ         (AX)(CX*4), AX
-	VXORPS       X2, X2, X2
-	VXORPS       X3, X3, X3
-	VXORPS       X4, X4, X4
-	VXORPS       X5, X5, X5
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	CMPQ         (SP), $0x00
+	JG           column0terms
 	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
+	LEAQ         (AX)(CX*4), AX
+	MOVQ         k+0(FP), DI
+	MOVQ         DI, (SP)
+
+column1terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    (SP), DI
+	MOVQ    $0x00000200, R8
+	CMPQ    DI, R8
+	CMOVQGT R8, DI
+	SUBQ    DI, (SP)
 
 column1by4:
 	SUBQ        $0x00000020, DI
@@ -27706,15 +29606,9 @@ column1by1:
 
 column1by1end:
 	ADDQ         $0x00000008, DI
-	MOVQ         k+0(FP), R8
-	SUBQ         DI, R8
-	LEAQ         (R8)(R8*1), DI
-	SUBQ         DI, BX
-	ADDQ         DI, DI
-	SUBQ         DI, AX
-	MOVQ         y+48(FP), AX
-	MOVQ         strideY+56(FP), DI
-	LEAQ         (AX)(DI*4), AX
+	MOVQ         y+48(FP), DI
+	MOVQ         strideY+56(FP), R8
+	LEAQ         (DI)(R8*4), DI
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27723,8 +29617,9 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         DI, AX
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	ADDQ         R8, DI
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27733,8 +29628,9 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         DI, AX
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	ADDQ         R8, DI
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27743,8 +29639,9 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         DI, AX
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	ADDQ         R8, DI
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27753,7 +29650,17 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	CMPQ         (SP), $0x00
+	JG           column1terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	MOVQ         R11, AX
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         SI, BX
@@ -27766,7 +29673,7 @@ columnend:
 
 // func few1Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, CMOV, F16C, FMA3, MMX+
-TEXT ·few1Float16AVX2(SB), NOSPLIT, $0-64
+TEXT ·few1Float16AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), CX
@@ -27783,19 +29690,31 @@ TEXT ·few1Float16AVX2(SB), NOSPLIT, $0-64
 	LEAQ    (DI)(DI*2), R8
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X4, X4, X4
-	VXORPS X6, X6, X6
-	VXORPS X8, X8, X8
-	MOVQ   CX, SI
-	ADDQ   DX, SI
-	ADDQ   DX, SI
-	ADDQ   DX, SI
-	ADDQ   DX, SI
-	LEAQ   64(R9)(R9*2), R10
-	MOVQ   k+0(FP), R11
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	LEAQ 64(R9)(R9*2), R10
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X4, X4, X4
+	VXORPS  X6, X6, X6
+	VXORPS  X8, X8, X8
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
 
 block0by4:
 	SUBQ        $0x00000020, R11
@@ -27809,7 +29728,7 @@ block0by4:
 	VFMADD231PS Y3, Y0, Y4
 	VFMADD231PS Y5, Y0, Y6
 	VFMADD231PS Y7, Y0, Y8
-	PREFETCHT0  (SI)
+	PREFETCHT1  (SI)
 	VCVTPH2PS   16(CX), Y1
 	VCVTPH2PS   16(CX)(DX*1), Y3
 	VCVTPH2PS   16(CX)(DX*2), Y5
@@ -27819,7 +29738,7 @@ block0by4:
 	VFMADD231PS Y3, Y0, Y4
 	VFMADD231PS Y5, Y0, Y6
 	VFMADD231PS Y7, Y0, Y8
-	PREFETCHT0  (SI)(DI*1)
+	PREFETCHT1  (SI)(DI*1)
 	VCVTPH2PS   32(CX), Y1
 	VCVTPH2PS   32(CX)(DX*1), Y3
 	VCVTPH2PS   32(CX)(DX*2), Y5
@@ -27829,7 +29748,7 @@ block0by4:
 	VFMADD231PS Y3, Y0, Y4
 	VFMADD231PS Y5, Y0, Y6
 	VFMADD231PS Y7, Y0, Y8
-	PREFETCHT0  (SI)(DI*2)
+	PREFETCHT1  (SI)(DI*2)
 	VCVTPH2PS   48(CX), Y1
 	VCVTPH2PS   48(CX)(DX*1), Y3
 	VCVTPH2PS   48(CX)(DX*2), Y5
@@ -27839,7 +29758,7 @@ block0by4:
 	VFMADD231PS Y3, Y0, Y4
 	VFMADD231PS Y5, Y0, Y6
 	VFMADD231PS Y7, Y0, Y8
-	PREFETCHT0  (SI)(R8*1)
+	PREFETCHT1  (SI)(R8*1)
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, CX
 	ADDQ        R10, SI
@@ -27866,14 +29785,8 @@ block0by1:
 
 block0by1end:
 	ADDQ         $0x00000008, R11
-	MOVQ         k+0(FP), SI
-	SUBQ         R11, SI
-	LEAQ         (SI)(SI*1), R11
-	SUBQ         R11, CX
-	ADDQ         R11, R11
-	SUBQ         R11, AX
-	MOVQ         y+48(FP), SI
-	MOVQ         strideY+56(FP), R10
+	MOVQ         y+48(FP), R11
+	MOVQ         strideY+56(FP), R12
 	VUNPCKLPS    Y4, Y2, Y0
 	VUNPCKHPS    Y4, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27885,7 +29798,17 @@ block0by1end:
 	VADDPS       Y0, Y3, Y3
 	VEXTRACTF128 $0x01, Y3, X0
 	VADDPS       X0, X3, X3
-	VMOVUPS      X3, (SI)
+	VADDPS       (R11), X3, X3
+	VMOVUPS      X3, (R11)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), SI
+	ANDQ         $-8, SI
+	ADDQ         SI, SI
+	SUBQ         SI, CX
+	ADDQ         SI, SI
+	SUBQ         SI, AX
+	ADDQ         SI, SI
 	ADDQ         $0x10, y+48(FP)
 	ADDQ         DX, CX
 	ADDQ         DX, CX
@@ -27896,13 +29819,22 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	MOVQ   CX, SI
-	ADDQ   DX, SI
-	MOVQ   $0x00000040, R10
-	MOVQ   k+0(FP), BX
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), BX
+	MOVQ BX, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	MOVQ    (SP), BX
+	MOVQ    $0x00000200, DI
+	CMPQ    BX, DI
+	CMOVQGT DI, BX
+	SUBQ    BX, (SP)
 
 column0by4:
 	SUBQ        $0x00000020, BX
@@ -27910,7 +29842,7 @@ column0by4:
 	VCVTPH2PS   (CX), Y1
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
-	PREFETCHT0  (SI)
+	PREFETCHT1  (SI)
 	VCVTPH2PS   16(CX), Y1
 	VMOVUPS     32(AX), Y0
 	VFMADD231PS Y1, Y0, Y2
@@ -27940,14 +29872,8 @@ column0by1:
 
 column0by1end:
 	ADDQ         $0x00000008, BX
-	MOVQ         k+0(FP), SI
-	SUBQ         BX, SI
-	LEAQ         (SI)(SI*1), BX
-	SUBQ         BX, CX
-	ADDQ         BX, BX
-	SUBQ         BX, AX
 	MOVQ         y+48(FP), BX
-	MOVQ         strideY+56(FP), SI
+	MOVQ         strideY+56(FP), DI
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -27956,7 +29882,17 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
+	VADDSS       (BX), X1, X1
 	VMOVSS       X1, (BX)
+	CMPQ         (SP), $0x00
+	JG           column0terms
+	MOVQ         k+0(FP), BX
+	ANDQ         $-8, BX
+	ADDQ         BX, BX
+	SUBQ         BX, CX
+	ADDQ         BX, BX
+	SUBQ         BX, AX
+	ADDQ         BX, BX
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         DX, CX
 	SUBQ         $0x01, n+40(FP)
@@ -27968,7 +29904,7 @@ columnend:
 
 // func few2Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, CMOV, F16C, FMA3, MMX+
-TEXT ·few2Float16AVX2(SB), NOSPLIT, $0-64
+TEXT ·few2Float16AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), DX
@@ -27985,23 +29921,35 @@ TEXT ·few2Float16AVX2(SB), NOSPLIT, $0-64
 	LEAQ    (R8)(R8*2), R9
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X5, X5, X5
-	VXORPS X8, X8, X8
-	VXORPS X11, X11, X11
-	VXORPS X3, X3, X3
-	VXORPS X6, X6, X6
-	VXORPS X9, X9, X9
-	VXORPS X12, X12, X12
-	MOVQ   DX, DI
-	ADDQ   BX, DI
-	ADDQ   BX, DI
-	ADDQ   BX, DI
-	ADDQ   BX, DI
-	LEAQ   64(R10)(R10*2), R11
-	MOVQ   k+0(FP), R12
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	LEAQ 64(R10)(R10*2), R11
+	MOVQ k+0(FP), R12
+	MOVQ R12, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X5, X5, X5
+	VXORPS  X8, X8, X8
+	VXORPS  X11, X11, X11
+	VXORPS  X3, X3, X3
+	VXORPS  X6, X6, X6
+	VXORPS  X9, X9, X9
+	VXORPS  X12, X12, X12
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block0by4:
 	SUBQ        $0x00000020, R12
@@ -28015,7 +29963,7 @@ block0by4:
 	VFMADD231PS Y4, Y0, Y5
 	VFMADD231PS Y7, Y0, Y8
 	VFMADD231PS Y10, Y0, Y11
-	PREFETCHT0  (DI)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y4, Y0, Y6
@@ -28035,7 +29983,7 @@ block0by4:
 	VFMADD231PS Y4, Y0, Y6
 	VFMADD231PS Y7, Y0, Y9
 	VFMADD231PS Y10, Y0, Y12
-	PREFETCHT0  (DI)(R8*1)
+	PREFETCHT1  (DI)(R8*1)
 	VCVTPH2PS   32(DX), Y1
 	VCVTPH2PS   32(DX)(BX*1), Y4
 	VCVTPH2PS   32(DX)(BX*2), Y7
@@ -28050,7 +29998,7 @@ block0by4:
 	VFMADD231PS Y4, Y0, Y6
 	VFMADD231PS Y7, Y0, Y9
 	VFMADD231PS Y10, Y0, Y12
-	PREFETCHT0  (DI)(R8*2)
+	PREFETCHT1  (DI)(R8*2)
 	VCVTPH2PS   48(DX), Y1
 	VCVTPH2PS   48(DX)(BX*1), Y4
 	VCVTPH2PS   48(DX)(BX*2), Y7
@@ -28065,7 +30013,7 @@ block0by4:
 	VFMADD231PS Y4, Y0, Y6
 	VFMADD231PS Y7, Y0, Y9
 	VFMADD231PS Y10, Y0, Y12
-	PREFETCHT0  (DI)(R9*1)
+	PREFETCHT1  (DI)(R9*1)
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, DX
 	ADDQ        R11, DI
@@ -28097,14 +30045,8 @@ block0by1:
 
 block0by1end:
 	ADDQ         $0x00000008, R12
-	MOVQ         k+0(FP), DI
-	SUBQ         R12, DI
-	LEAQ         (DI)(DI*1), R12
-	SUBQ         R12, DX
-	ADDQ         R12, R12
-	SUBQ         R12, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R11
+	MOVQ         y+48(FP), R12
+	MOVQ         strideY+56(FP), R13
 	VUNPCKLPS    Y5, Y2, Y0
 	VUNPCKHPS    Y5, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28116,8 +30058,9 @@ block0by1end:
 	VADDPS       Y0, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X0
 	VADDPS       X0, X4, X4
-	VMOVUPS      X4, (DI)
-	ADDQ         R11, DI
+	VADDPS       (R12), X4, X4
+	VMOVUPS      X4, (R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y6, Y3, Y0
 	VUNPCKHPS    Y6, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28129,7 +30072,17 @@ block0by1end:
 	VADDPS       Y0, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X0
 	VADDPS       X0, X4, X4
-	VMOVUPS      X4, (DI)
+	VADDPS       (R12), X4, X4
+	VMOVUPS      X4, (R12)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	SUBQ         DI, DX
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	ADDQ         $0x10, y+48(FP)
 	ADDQ         BX, DX
 	ADDQ         BX, DX
@@ -28140,14 +30093,23 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	VXORPS X3, X3, X3
-	MOVQ   DX, DI
-	ADDQ   BX, DI
-	MOVQ   $0x00000040, R11
-	MOVQ   k+0(FP), SI
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	MOVQ $0x00000040, R11
+	MOVQ k+0(FP), SI
+	MOVQ SI, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	MOVQ    (SP), SI
+	MOVQ    $0x00000200, R8
+	CMPQ    SI, R8
+	CMOVQGT R8, SI
+	SUBQ    SI, (SP)
 
 column0by4:
 	SUBQ        $0x00000020, SI
@@ -28155,7 +30117,7 @@ column0by4:
 	VCVTPH2PS   (DX), Y1
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
-	PREFETCHT0  (DI)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VCVTPH2PS   16(DX), Y1
@@ -28195,14 +30157,8 @@ column0by1:
 
 column0by1end:
 	ADDQ         $0x00000008, SI
-	MOVQ         k+0(FP), DI
-	SUBQ         SI, DI
-	LEAQ         (DI)(DI*1), SI
-	SUBQ         SI, DX
-	ADDQ         SI, SI
-	SUBQ         SI, AX
 	MOVQ         y+48(FP), SI
-	MOVQ         strideY+56(FP), DI
+	MOVQ         strideY+56(FP), R8
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28211,8 +30167,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
+	VADDSS       (SI), X1, X1
 	VMOVSS       X1, (SI)
-	ADDQ         DI, SI
+	ADDQ         R8, SI
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28221,7 +30178,17 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
+	VADDSS       (SI), X1, X1
 	VMOVSS       X1, (SI)
+	CMPQ         (SP), $0x00
+	JG           column0terms
+	MOVQ         k+0(FP), SI
+	ANDQ         $-8, SI
+	ADDQ         SI, SI
+	SUBQ         SI, DX
+	ADDQ         SI, SI
+	SUBQ         SI, AX
+	ADDQ         SI, SI
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         BX, DX
 	SUBQ         $0x01, n+40(FP)
@@ -28233,7 +30200,7 @@ columnend:
 
 // func few4Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, CMOV, F16C, FMA3, MMX+
-TEXT ·few4Float16AVX2(SB), NOSPLIT, $0-64
+TEXT ·few4Float16AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
@@ -28250,83 +30217,120 @@ TEXT ·few4Float16AVX2(SB), NOSPLIT, $0-64
 	LEAQ    (R8)(R8*2), DI
 
 block:
-	CMPQ   n+40(FP), $0x02
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X7, X7, X7
-	VXORPS X3, X3, X3
-	VXORPS X8, X8, X8
-	VXORPS X4, X4, X4
-	VXORPS X9, X9, X9
-	VXORPS X5, X5, X5
-	VXORPS X10, X10, X10
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	ADDQ   SI, DI
-	LEAQ   64(R9), R10
-	MOVQ   k+0(FP), R11
+	CMPQ n+40(FP), $0x03
+	JL   blockend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	LEAQ 64(R9), R10
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X7, X7, X7
+	VXORPS  X12, X12, X12
+	VXORPS  X3, X3, X3
+	VXORPS  X8, X8, X8
+	VXORPS  X13, X13, X13
+	VXORPS  X4, X4, X4
+	VXORPS  X9, X9, X9
+	VXORPS  X14, X14, X14
+	VXORPS  X5, X5, X5
+	VXORPS  X10, X10, X10
+	VXORPS  X15, X15, X15
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
 
 block0by4:
 	SUBQ        $0x00000020, R11
 	JL          block0by4end
 	VCVTPH2PS   (BX), Y1
 	VCVTPH2PS   (BX)(SI*1), Y6
+	VCVTPH2PS   (BX)(SI*2), Y11
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	VFMADD231PS Y6, Y0, Y7
-	PREFETCHT0  (DI)
+	VFMADD231PS Y11, Y0, Y12
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
+	VFMADD231PS Y11, Y0, Y13
 	VMOVUPS     (AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
+	VFMADD231PS Y11, Y0, Y14
 	VMOVUPS     (AX)(DX*1), Y0
 	VFMADD231PS Y1, Y0, Y5
 	VFMADD231PS Y6, Y0, Y10
+	VFMADD231PS Y11, Y0, Y15
 	VCVTPH2PS   16(BX), Y1
 	VCVTPH2PS   16(BX)(SI*1), Y6
+	VCVTPH2PS   16(BX)(SI*2), Y11
 	VMOVUPS     32(AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	VFMADD231PS Y6, Y0, Y7
+	VFMADD231PS Y11, Y0, Y12
 	VMOVUPS     32(AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
+	VFMADD231PS Y11, Y0, Y13
+	PREFETCHT1  (DI)(R8*1)
 	VMOVUPS     32(AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
+	VFMADD231PS Y11, Y0, Y14
 	VMOVUPS     32(AX)(DX*1), Y0
 	VFMADD231PS Y1, Y0, Y5
 	VFMADD231PS Y6, Y0, Y10
+	VFMADD231PS Y11, Y0, Y15
 	VCVTPH2PS   32(BX), Y1
 	VCVTPH2PS   32(BX)(SI*1), Y6
+	VCVTPH2PS   32(BX)(SI*2), Y11
 	VMOVUPS     64(AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	VFMADD231PS Y6, Y0, Y7
+	VFMADD231PS Y11, Y0, Y12
 	VMOVUPS     64(AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
-	PREFETCHT0  (DI)(R8*1)
+	VFMADD231PS Y11, Y0, Y13
 	VMOVUPS     64(AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
+	VFMADD231PS Y11, Y0, Y14
+	PREFETCHT1  (DI)(R8*2)
 	VMOVUPS     64(AX)(DX*1), Y0
 	VFMADD231PS Y1, Y0, Y5
 	VFMADD231PS Y6, Y0, Y10
+	VFMADD231PS Y11, Y0, Y15
 	VCVTPH2PS   48(BX), Y1
 	VCVTPH2PS   48(BX)(SI*1), Y6
+	VCVTPH2PS   48(BX)(SI*2), Y11
 	VMOVUPS     96(AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	VFMADD231PS Y6, Y0, Y7
+	VFMADD231PS Y11, Y0, Y12
 	VMOVUPS     96(AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
+	VFMADD231PS Y11, Y0, Y13
 	VMOVUPS     96(AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
+	VFMADD231PS Y11, Y0, Y14
 	VMOVUPS     96(AX)(DX*1), Y0
 	VFMADD231PS Y1, Y0, Y5
 	VFMADD231PS Y6, Y0, Y10
+	VFMADD231PS Y11, Y0, Y15
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000040, BX
 	ADDQ        R10, DI
@@ -28340,89 +30344,135 @@ block0by1:
 	JL          block0by1end
 	VCVTPH2PS   (BX), Y1
 	VCVTPH2PS   (BX)(SI*1), Y6
+	VCVTPH2PS   (BX)(SI*2), Y11
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	VFMADD231PS Y6, Y0, Y7
+	VFMADD231PS Y11, Y0, Y12
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
+	VFMADD231PS Y11, Y0, Y13
 	VMOVUPS     (AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
+	VFMADD231PS Y11, Y0, Y14
 	VMOVUPS     (AX)(DX*1), Y0
 	VFMADD231PS Y1, Y0, Y5
 	VFMADD231PS Y6, Y0, Y10
+	VFMADD231PS Y11, Y0, Y15
 	ADDQ        $0x00000020, AX
 	ADDQ        $0x00000010, BX
 	JMP         block0by1
 
 block0by1end:
 	ADDQ         $0x00000008, R11
-	MOVQ         k+0(FP), DI
-	SUBQ         R11, DI
-	LEAQ         (DI)(DI*1), R11
-	SUBQ         R11, BX
-	ADDQ         R11, R11
-	SUBQ         R11, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R10
+	MOVQ         y+48(FP), R11
+	MOVQ         strideY+56(FP), R12
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
-	VUNPCKLPD    Y0, Y0, Y1
-	VUNPCKHPD    Y0, Y0, Y0
-	VADDPS       Y0, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
-	ADDQ         R10, DI
+	VUNPCKLPS    Y12, Y12, Y1
+	VUNPCKHPS    Y12, Y12, Y6
+	VADDPS       Y6, Y1, Y1
+	VUNPCKLPD    Y1, Y0, Y6
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y0, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       (R11), X0
+	VINSERTPS    $0x20, 8(R11), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R11)
+	VEXTRACTPS   $0x02, X6, 8(R11)
+	ADDQ         R12, R11
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
-	VUNPCKLPD    Y0, Y0, Y1
-	VUNPCKHPD    Y0, Y0, Y0
-	VADDPS       Y0, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
-	ADDQ         R10, DI
+	VUNPCKLPS    Y13, Y13, Y1
+	VUNPCKHPS    Y13, Y13, Y6
+	VADDPS       Y6, Y1, Y1
+	VUNPCKLPD    Y1, Y0, Y6
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y0, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       (R11), X0
+	VINSERTPS    $0x20, 8(R11), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R11)
+	VEXTRACTPS   $0x02, X6, 8(R11)
+	ADDQ         R12, R11
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
-	VUNPCKLPD    Y0, Y0, Y1
-	VUNPCKHPD    Y0, Y0, Y0
-	VADDPS       Y0, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
-	ADDQ         R10, DI
+	VUNPCKLPS    Y14, Y14, Y1
+	VUNPCKHPS    Y14, Y14, Y6
+	VADDPS       Y6, Y1, Y1
+	VUNPCKLPD    Y1, Y0, Y6
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y0, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       (R11), X0
+	VINSERTPS    $0x20, 8(R11), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R11)
+	VEXTRACTPS   $0x02, X6, 8(R11)
+	ADDQ         R12, R11
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
-	VUNPCKLPD    Y0, Y0, Y1
-	VUNPCKHPD    Y0, Y0, Y0
-	VADDPS       Y0, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
-	ADDQ         $0x08, y+48(FP)
+	VUNPCKLPS    Y15, Y15, Y1
+	VUNPCKHPS    Y15, Y15, Y6
+	VADDPS       Y6, Y1, Y1
+	VUNPCKLPD    Y1, Y0, Y6
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y0, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       (R11), X0
+	VINSERTPS    $0x20, 8(R11), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R11)
+	VEXTRACTPS   $0x02, X6, 8(R11)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
+	ADDQ         $0x0c, y+48(FP)
 	ADDQ         SI, BX
 	ADDQ         SI, BX
-	SUBQ         $0x02, n+40(FP)
+	ADDQ         SI, BX
+	SUBQ         $0x03, n+40(FP)
 	JMP          block
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	VXORPS X3, X3, X3
-	VXORPS X4, X4, X4
-	VXORPS X5, X5, X5
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	MOVQ   $0x00000040, R10
-	MOVQ   k+0(FP), R8
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), R8
+	MOVQ R8, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    (SP), R8
+	MOVQ    $0x00000200, R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	SUBQ    R8, (SP)
 
 column0by4:
 	SUBQ        $0x00000020, R8
@@ -28430,7 +30480,7 @@ column0by4:
 	VCVTPH2PS   (BX), Y1
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
-	PREFETCHT0  (DI)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VMOVUPS     (AX)(CX*2), Y0
@@ -28490,14 +30540,8 @@ column0by1:
 
 column0by1end:
 	ADDQ         $0x00000008, R8
-	MOVQ         k+0(FP), DI
-	SUBQ         R8, DI
-	LEAQ         (DI)(DI*1), R8
-	SUBQ         R8, BX
-	ADDQ         R8, R8
-	SUBQ         R8, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R8
+	MOVQ         y+48(FP), R8
+	MOVQ         strideY+56(FP), R9
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28506,8 +30550,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28516,8 +30561,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28526,8 +30572,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28536,7 +30583,17 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	CMPQ         (SP), $0x00
+	JG           column0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         SI, BX
 	SUBQ         $0x01, n+40(FP)
@@ -28548,7 +30605,7 @@ columnend:
 
 // func few8Float16AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, CMOV, F16C, FMA3, MMX+
-TEXT ·few8Float16AVX2(SB), NOSPLIT, $0-64
+TEXT ·few8Float16AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
@@ -28566,26 +30623,37 @@ TEXT ·few8Float16AVX2(SB), NOSPLIT, $0-64
 	MOVQ    AX, R11
 
 block:
-	CMPQ   n+40(FP), $0x03
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X7, X7, X7
-	VXORPS X12, X12, X12
-	VXORPS X3, X3, X3
-	VXORPS X8, X8, X8
-	VXORPS X13, X13, X13
-	VXORPS X4, X4, X4
-	VXORPS X9, X9, X9
-	VXORPS X14, X14, X14
-	VXORPS X5, X5, X5
-	VXORPS X10, X10, X10
-	VXORPS X15, X15, X15
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	ADDQ   SI, DI
-	ADDQ   SI, DI
-	LEAQ   64(R9), R10
-	MOVQ   k+0(FP), R12
+	CMPQ n+40(FP), $0x03
+	JL   blockend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	LEAQ 64(R9), R10
+	MOVQ k+0(FP), R12
+	MOVQ R12, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X7, X7, X7
+	VXORPS  X12, X12, X12
+	VXORPS  X3, X3, X3
+	VXORPS  X8, X8, X8
+	VXORPS  X13, X13, X13
+	VXORPS  X4, X4, X4
+	VXORPS  X9, X9, X9
+	VXORPS  X14, X14, X14
+	VXORPS  X5, X5, X5
+	VXORPS  X10, X10, X10
+	VXORPS  X15, X15, X15
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block0by4:
 	SUBQ        $0x00000020, R12
@@ -28597,7 +30665,7 @@ block0by4:
 	VFMADD231PS Y1, Y0, Y2
 	VFMADD231PS Y6, Y0, Y7
 	VFMADD231PS Y11, Y0, Y12
-	PREFETCHT0  (DI)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
@@ -28640,7 +30708,7 @@ block0by4:
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
 	VFMADD231PS Y11, Y0, Y13
-	PREFETCHT0  (DI)(R8*1)
+	PREFETCHT1  (DI)(R8*1)
 	VMOVUPS     64(AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
@@ -28704,14 +30772,8 @@ block0by1:
 
 block0by1end:
 	ADDQ         $0x00000008, R12
-	MOVQ         k+0(FP), DI
-	SUBQ         R12, DI
-	LEAQ         (DI)(DI*1), R12
-	SUBQ         R12, BX
-	ADDQ         R12, R12
-	SUBQ         R12, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R10
+	MOVQ         y+48(FP), R12
+	MOVQ         strideY+56(FP), R13
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28723,9 +30785,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
-	ADDQ         R10, DI
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28737,9 +30802,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
-	ADDQ         R10, DI
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28751,9 +30819,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
-	ADDQ         R10, DI
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28765,22 +30836,25 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	LEAQ         (AX)(CX*4), AX
-	VXORPS       X2, X2, X2
-	VXORPS       X7, X7, X7
-	VXORPS       X12, X12, X12
-	VXORPS       X3, X3, X3
-	VXORPS       X8, X8, X8
-	VXORPS       X13, X13, X13
-	VXORPS       X4, X4, X4
-	VXORPS       X9, X9, X9
-	VXORPS       X14, X14, X14
-	VXORPS       X5, X5, X5
-	VXORPS       X10, X10, X10
-	VXORPS       X15, X15, X15
 	MOVQ         BX, DI
+	ADDQ         SI, DI
+	ADDQ         SI, DI
+	ADDQ         SI, DI
 	ADDQ         SI, DI
 	ADDQ         SI, DI
 	ADDQ         SI, DI
@@ -28788,6 +30862,26 @@ block0by1end:
 	ADDQ         SI, DI
 	MOVQ         $0x00000040, R10
 	MOVQ         k+0(FP), R12
+	MOVQ         R12, (SP)
+
+block1terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X7, X7, X7
+	VXORPS  X12, X12, X12
+	VXORPS  X3, X3, X3
+	VXORPS  X8, X8, X8
+	VXORPS  X13, X13, X13
+	VXORPS  X4, X4, X4
+	VXORPS  X9, X9, X9
+	VXORPS  X14, X14, X14
+	VXORPS  X5, X5, X5
+	VXORPS  X10, X10, X10
+	VXORPS  X15, X15, X15
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block1by4:
 	SUBQ        $0x00000020, R12
@@ -28799,7 +30893,7 @@ block1by4:
 	VFMADD231PS Y1, Y0, Y2
 	VFMADD231PS Y6, Y0, Y7
 	VFMADD231PS Y11, Y0, Y12
-	PREFETCHT0  (DI)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
@@ -28905,15 +30999,9 @@ block1by1:
 
 block1by1end:
 	ADDQ         $0x00000008, R12
-	MOVQ         k+0(FP), DI
-	SUBQ         R12, DI
-	LEAQ         (DI)(DI*1), R12
-	SUBQ         R12, BX
-	ADDQ         R12, R12
-	SUBQ         R12, AX
-	MOVQ         y+48(FP), AX
-	MOVQ         strideY+56(FP), DI
-	LEAQ         (AX)(DI*4), AX
+	MOVQ         y+48(FP), R12
+	MOVQ         strideY+56(FP), R13
+	LEAQ         (R12)(R13*4), R12
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28925,9 +31013,12 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
-	ADDQ         DI, AX
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28939,9 +31030,12 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
-	ADDQ         DI, AX
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28953,9 +31047,12 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
-	ADDQ         DI, AX
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -28967,8 +31064,20 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	CMPQ         (SP), $0x00
+	JG           block1terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	MOVQ         R11, AX
 	ADDQ         $0x0c, y+48(FP)
 	ADDQ         SI, BX
@@ -28979,16 +31088,25 @@ block1by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	VXORPS X3, X3, X3
-	VXORPS X4, X4, X4
-	VXORPS X5, X5, X5
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	MOVQ   $0x00000040, R10
-	MOVQ   k+0(FP), R8
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), R8
+	MOVQ R8, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    (SP), R8
+	MOVQ    $0x00000200, R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	SUBQ    R8, (SP)
 
 column0by4:
 	SUBQ        $0x00000020, R8
@@ -28996,7 +31114,7 @@ column0by4:
 	VCVTPH2PS   (BX), Y1
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
-	PREFETCHT0  (DI)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VMOVUPS     (AX)(CX*2), Y0
@@ -29056,14 +31174,8 @@ column0by1:
 
 column0by1end:
 	ADDQ         $0x00000008, R8
-	MOVQ         k+0(FP), DI
-	SUBQ         R8, DI
-	LEAQ         (DI)(DI*1), R8
-	SUBQ         R8, BX
-	ADDQ         R8, R8
-	SUBQ         R8, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R8
+	MOVQ         y+48(FP), R8
+	MOVQ         strideY+56(FP), R9
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29072,8 +31184,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29082,8 +31195,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29092,8 +31206,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29102,13 +31217,31 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	LEAQ         (AX)(CX*4), AX
-	VXORPS       X2, X2, X2
-	VXORPS       X3, X3, X3
-	VXORPS       X4, X4, X4
-	VXORPS       X5, X5, X5
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	CMPQ         (SP), $0x00
+	JG           column0terms
 	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
+	LEAQ         (AX)(CX*4), AX
+	MOVQ         k+0(FP), DI
+	MOVQ         DI, (SP)
+
+column1terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    (SP), DI
+	MOVQ    $0x00000200, R8
+	CMPQ    DI, R8
+	CMOVQGT R8, DI
+	SUBQ    DI, (SP)
 
 column1by4:
 	SUBQ        $0x00000020, DI
@@ -29174,15 +31307,9 @@ column1by1:
 
 column1by1end:
 	ADDQ         $0x00000008, DI
-	MOVQ         k+0(FP), R8
-	SUBQ         DI, R8
-	LEAQ         (R8)(R8*1), DI
-	SUBQ         DI, BX
-	ADDQ         DI, DI
-	SUBQ         DI, AX
-	MOVQ         y+48(FP), AX
-	MOVQ         strideY+56(FP), DI
-	LEAQ         (AX)(DI*4), AX
+	MOVQ         y+48(FP), DI
+	MOVQ         strideY+56(FP), R8
+	LEAQ         (DI)(R8*4), DI
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29191,8 +31318,9 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         DI, AX
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	ADDQ         R8, DI
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29201,8 +31329,9 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         DI, AX
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	ADDQ         R8, DI
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29211,8 +31340,9 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         DI, AX
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	ADDQ         R8, DI
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29221,7 +31351,17 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	CMPQ         (SP), $0x00
+	JG           column1terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	ADDQ         DI, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	MOVQ         R11, AX
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         SI, BX
@@ -29234,7 +31374,7 @@ columnend:
 
 // func few1Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·few1Int8AVX2(SB), NOSPLIT, $0-64
+TEXT ·few1Int8AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), CX
@@ -29250,19 +31390,31 @@ TEXT ·few1Int8AVX2(SB), NOSPLIT, $0-64
 	LEAQ    (DI)(DI*2), R8
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X4, X4, X4
-	VXORPS X6, X6, X6
-	VXORPS X8, X8, X8
-	MOVQ   CX, SI
-	ADDQ   DX, SI
-	ADDQ   DX, SI
-	ADDQ   DX, SI
-	ADDQ   DX, SI
-	LEAQ   64(R9)(R9*2), R10
-	MOVQ   k+0(FP), R11
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	LEAQ 64(R9)(R9*2), R10
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X4, X4, X4
+	VXORPS  X6, X6, X6
+	VXORPS  X8, X8, X8
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
 
 block0by8:
 	SUBQ        $0x00000040, R11
@@ -29280,7 +31432,7 @@ block0by8:
 	VFMADD231PS Y3, Y0, Y4
 	VFMADD231PS Y5, Y0, Y6
 	VFMADD231PS Y7, Y0, Y8
-	PREFETCHT0  (SI)
+	PREFETCHT1  (SI)
 	VPMOVSXBD   8(CX), Y1
 	VCVTDQ2PS   Y1, Y1
 	VPMOVSXBD   8(CX)(DX*1), Y3
@@ -29307,7 +31459,7 @@ block0by8:
 	VFMADD231PS Y3, Y0, Y4
 	VFMADD231PS Y5, Y0, Y6
 	VFMADD231PS Y7, Y0, Y8
-	PREFETCHT0  (SI)(DI*1)
+	PREFETCHT1  (SI)(DI*1)
 	VPMOVSXBD   24(CX), Y1
 	VCVTDQ2PS   Y1, Y1
 	VPMOVSXBD   24(CX)(DX*1), Y3
@@ -29334,7 +31486,7 @@ block0by8:
 	VFMADD231PS Y3, Y0, Y4
 	VFMADD231PS Y5, Y0, Y6
 	VFMADD231PS Y7, Y0, Y8
-	PREFETCHT0  (SI)(DI*2)
+	PREFETCHT1  (SI)(DI*2)
 	VPMOVSXBD   40(CX), Y1
 	VCVTDQ2PS   Y1, Y1
 	VPMOVSXBD   40(CX)(DX*1), Y3
@@ -29361,7 +31513,7 @@ block0by8:
 	VFMADD231PS Y3, Y0, Y4
 	VFMADD231PS Y5, Y0, Y6
 	VFMADD231PS Y7, Y0, Y8
-	PREFETCHT0  (SI)(R8*1)
+	PREFETCHT1  (SI)(R8*1)
 	VPMOVSXBD   56(CX), Y1
 	VCVTDQ2PS   Y1, Y1
 	VPMOVSXBD   56(CX)(DX*1), Y3
@@ -29405,14 +31557,8 @@ block0by1:
 
 block0by1end:
 	ADDQ         $0x00000008, R11
-	MOVQ         k+0(FP), SI
-	SUBQ         R11, SI
-	LEAQ         (SI)(SI*1), R11
-	SUBQ         SI, CX
-	ADDQ         R11, R11
-	SUBQ         R11, AX
-	MOVQ         y+48(FP), SI
-	MOVQ         strideY+56(FP), R10
+	MOVQ         y+48(FP), R11
+	MOVQ         strideY+56(FP), R12
 	VUNPCKLPS    Y4, Y2, Y0
 	VUNPCKHPS    Y4, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29424,7 +31570,17 @@ block0by1end:
 	VADDPS       Y0, Y3, Y3
 	VEXTRACTF128 $0x01, Y3, X0
 	VADDPS       X0, X3, X3
-	VMOVUPS      X3, (SI)
+	VADDPS       (R11), X3, X3
+	VMOVUPS      X3, (R11)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), SI
+	ANDQ         $-8, SI
+	SUBQ         SI, CX
+	ADDQ         SI, SI
+	ADDQ         SI, SI
+	SUBQ         SI, AX
+	ADDQ         SI, SI
 	ADDQ         $0x10, y+48(FP)
 	ADDQ         DX, CX
 	ADDQ         DX, CX
@@ -29435,13 +31591,22 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	MOVQ   CX, SI
-	ADDQ   DX, SI
-	MOVQ   $0x00000040, R10
-	MOVQ   k+0(FP), BX
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ CX, SI
+	ADDQ DX, SI
+	ADDQ DX, SI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), BX
+	MOVQ BX, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	MOVQ    (SP), BX
+	MOVQ    $0x00000200, DI
+	CMPQ    BX, DI
+	CMOVQGT DI, BX
+	SUBQ    BX, (SP)
 
 column0by8:
 	SUBQ        $0x00000040, BX
@@ -29450,7 +31615,7 @@ column0by8:
 	VCVTDQ2PS   Y1, Y1
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
-	PREFETCHT0  (SI)
+	PREFETCHT1  (SI)
 	VPMOVSXBD   8(CX), Y1
 	VCVTDQ2PS   Y1, Y1
 	VMOVUPS     32(AX), Y0
@@ -29500,14 +31665,8 @@ column0by1:
 
 column0by1end:
 	ADDQ         $0x00000008, BX
-	MOVQ         k+0(FP), SI
-	SUBQ         BX, SI
-	LEAQ         (SI)(SI*1), BX
-	SUBQ         SI, CX
-	ADDQ         BX, BX
-	SUBQ         BX, AX
 	MOVQ         y+48(FP), BX
-	MOVQ         strideY+56(FP), SI
+	MOVQ         strideY+56(FP), DI
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29516,7 +31675,17 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
+	VADDSS       (BX), X1, X1
 	VMOVSS       X1, (BX)
+	CMPQ         (SP), $0x00
+	JG           column0terms
+	MOVQ         k+0(FP), BX
+	ANDQ         $-8, BX
+	SUBQ         BX, CX
+	ADDQ         BX, BX
+	ADDQ         BX, BX
+	SUBQ         BX, AX
+	ADDQ         BX, BX
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         DX, CX
 	SUBQ         $0x01, n+40(FP)
@@ -29528,7 +31697,7 @@ columnend:
 
 // func few2Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·few2Int8AVX2(SB), NOSPLIT, $0-64
+TEXT ·few2Int8AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	MOVQ    w+24(FP), DX
@@ -29544,23 +31713,35 @@ TEXT ·few2Int8AVX2(SB), NOSPLIT, $0-64
 	LEAQ    (R8)(R8*2), R9
 
 block:
-	CMPQ   n+40(FP), $0x04
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X5, X5, X5
-	VXORPS X8, X8, X8
-	VXORPS X11, X11, X11
-	VXORPS X3, X3, X3
-	VXORPS X6, X6, X6
-	VXORPS X9, X9, X9
-	VXORPS X12, X12, X12
-	MOVQ   DX, DI
-	ADDQ   BX, DI
-	ADDQ   BX, DI
-	ADDQ   BX, DI
-	ADDQ   BX, DI
-	LEAQ   64(R10)(R10*2), R11
-	MOVQ   k+0(FP), R12
+	CMPQ n+40(FP), $0x04
+	JL   blockend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	LEAQ 64(R10)(R10*2), R11
+	MOVQ k+0(FP), R12
+	MOVQ R12, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X5, X5, X5
+	VXORPS  X8, X8, X8
+	VXORPS  X11, X11, X11
+	VXORPS  X3, X3, X3
+	VXORPS  X6, X6, X6
+	VXORPS  X9, X9, X9
+	VXORPS  X12, X12, X12
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block0by8:
 	SUBQ        $0x00000040, R12
@@ -29578,7 +31759,7 @@ block0by8:
 	VFMADD231PS Y4, Y0, Y5
 	VFMADD231PS Y7, Y0, Y8
 	VFMADD231PS Y10, Y0, Y11
-	PREFETCHT0  (DI)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y4, Y0, Y6
@@ -29620,7 +31801,7 @@ block0by8:
 	VFMADD231PS Y4, Y0, Y6
 	VFMADD231PS Y7, Y0, Y9
 	VFMADD231PS Y10, Y0, Y12
-	PREFETCHT0  (DI)(R8*1)
+	PREFETCHT1  (DI)(R8*1)
 	VPMOVSXBD   24(DX), Y1
 	VCVTDQ2PS   Y1, Y1
 	VPMOVSXBD   24(DX)(BX*1), Y4
@@ -29657,7 +31838,7 @@ block0by8:
 	VFMADD231PS Y4, Y0, Y6
 	VFMADD231PS Y7, Y0, Y9
 	VFMADD231PS Y10, Y0, Y12
-	PREFETCHT0  (DI)(R8*2)
+	PREFETCHT1  (DI)(R8*2)
 	VPMOVSXBD   40(DX), Y1
 	VCVTDQ2PS   Y1, Y1
 	VPMOVSXBD   40(DX)(BX*1), Y4
@@ -29694,7 +31875,7 @@ block0by8:
 	VFMADD231PS Y4, Y0, Y6
 	VFMADD231PS Y7, Y0, Y9
 	VFMADD231PS Y10, Y0, Y12
-	PREFETCHT0  (DI)(R9*1)
+	PREFETCHT1  (DI)(R9*1)
 	VPMOVSXBD   56(DX), Y1
 	VCVTDQ2PS   Y1, Y1
 	VPMOVSXBD   56(DX)(BX*1), Y4
@@ -29748,14 +31929,8 @@ block0by1:
 
 block0by1end:
 	ADDQ         $0x00000008, R12
-	MOVQ         k+0(FP), DI
-	SUBQ         R12, DI
-	LEAQ         (DI)(DI*1), R12
-	SUBQ         DI, DX
-	ADDQ         R12, R12
-	SUBQ         R12, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R11
+	MOVQ         y+48(FP), R12
+	MOVQ         strideY+56(FP), R13
 	VUNPCKLPS    Y5, Y2, Y0
 	VUNPCKHPS    Y5, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29767,8 +31942,9 @@ block0by1end:
 	VADDPS       Y0, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X0
 	VADDPS       X0, X4, X4
-	VMOVUPS      X4, (DI)
-	ADDQ         R11, DI
+	VADDPS       (R12), X4, X4
+	VMOVUPS      X4, (R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y6, Y3, Y0
 	VUNPCKHPS    Y6, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29780,7 +31956,17 @@ block0by1end:
 	VADDPS       Y0, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X0
 	VADDPS       X0, X4, X4
-	VMOVUPS      X4, (DI)
+	VADDPS       (R12), X4, X4
+	VMOVUPS      X4, (R12)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	SUBQ         DI, DX
+	ADDQ         DI, DI
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	ADDQ         $0x10, y+48(FP)
 	ADDQ         BX, DX
 	ADDQ         BX, DX
@@ -29791,14 +31977,23 @@ block0by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	VXORPS X3, X3, X3
-	MOVQ   DX, DI
-	ADDQ   BX, DI
-	MOVQ   $0x00000040, R11
-	MOVQ   k+0(FP), SI
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ DX, DI
+	ADDQ BX, DI
+	ADDQ BX, DI
+	MOVQ $0x00000040, R11
+	MOVQ k+0(FP), SI
+	MOVQ SI, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	MOVQ    (SP), SI
+	MOVQ    $0x00000200, R8
+	CMPQ    SI, R8
+	CMOVQGT R8, SI
+	SUBQ    SI, (SP)
 
 column0by8:
 	SUBQ        $0x00000040, SI
@@ -29807,7 +32002,7 @@ column0by8:
 	VCVTDQ2PS   Y1, Y1
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
-	PREFETCHT0  (DI)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VPMOVSXBD   8(DX), Y1
@@ -29875,14 +32070,8 @@ column0by1:
 
 column0by1end:
 	ADDQ         $0x00000008, SI
-	MOVQ         k+0(FP), DI
-	SUBQ         SI, DI
-	LEAQ         (DI)(DI*1), SI
-	SUBQ         DI, DX
-	ADDQ         SI, SI
-	SUBQ         SI, AX
 	MOVQ         y+48(FP), SI
-	MOVQ         strideY+56(FP), DI
+	MOVQ         strideY+56(FP), R8
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29891,8 +32080,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
+	VADDSS       (SI), X1, X1
 	VMOVSS       X1, (SI)
-	ADDQ         DI, SI
+	ADDQ         R8, SI
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -29901,7 +32091,17 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
+	VADDSS       (SI), X1, X1
 	VMOVSS       X1, (SI)
+	CMPQ         (SP), $0x00
+	JG           column0terms
+	MOVQ         k+0(FP), SI
+	ANDQ         $-8, SI
+	SUBQ         SI, DX
+	ADDQ         SI, SI
+	ADDQ         SI, SI
+	SUBQ         SI, AX
+	ADDQ         SI, SI
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         BX, DX
 	SUBQ         $0x01, n+40(FP)
@@ -29913,7 +32113,7 @@ columnend:
 
 // func few4Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·few4Int8AVX2(SB), NOSPLIT, $0-64
+TEXT ·few4Int8AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
@@ -29929,21 +32129,37 @@ TEXT ·few4Int8AVX2(SB), NOSPLIT, $0-64
 	LEAQ    (R8)(R8*2), DI
 
 block:
-	CMPQ   n+40(FP), $0x02
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X7, X7, X7
-	VXORPS X3, X3, X3
-	VXORPS X8, X8, X8
-	VXORPS X4, X4, X4
-	VXORPS X9, X9, X9
-	VXORPS X5, X5, X5
-	VXORPS X10, X10, X10
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	ADDQ   SI, DI
-	LEAQ   64(R9), R10
-	MOVQ   k+0(FP), R11
+	CMPQ n+40(FP), $0x03
+	JL   blockend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	LEAQ 64(R9), R10
+	MOVQ k+0(FP), R11
+	MOVQ R11, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X7, X7, X7
+	VXORPS  X12, X12, X12
+	VXORPS  X3, X3, X3
+	VXORPS  X8, X8, X8
+	VXORPS  X13, X13, X13
+	VXORPS  X4, X4, X4
+	VXORPS  X9, X9, X9
+	VXORPS  X14, X14, X14
+	VXORPS  X5, X5, X5
+	VXORPS  X10, X10, X10
+	VXORPS  X15, X15, X15
+	MOVQ    (SP), R11
+	MOVQ    $0x00000200, R12
+	CMPQ    R11, R12
+	CMOVQGT R12, R11
+	SUBQ    R11, (SP)
 
 block0by8:
 	SUBQ        $0x00000040, R11
@@ -29952,132 +32168,181 @@ block0by8:
 	VCVTDQ2PS   Y1, Y1
 	VPMOVSXBD   (BX)(SI*1), Y6
 	VCVTDQ2PS   Y6, Y6
+	VPMOVSXBD   (BX)(SI*2), Y11
+	VCVTDQ2PS   Y11, Y11
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	VFMADD231PS Y6, Y0, Y7
-	PREFETCHT0  (DI)
+	VFMADD231PS Y11, Y0, Y12
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
+	VFMADD231PS Y11, Y0, Y13
 	VMOVUPS     (AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
+	VFMADD231PS Y11, Y0, Y14
 	VMOVUPS     (AX)(DX*1), Y0
 	VFMADD231PS Y1, Y0, Y5
 	VFMADD231PS Y6, Y0, Y10
+	VFMADD231PS Y11, Y0, Y15
 	VPMOVSXBD   8(BX), Y1
 	VCVTDQ2PS   Y1, Y1
 	VPMOVSXBD   8(BX)(SI*1), Y6
 	VCVTDQ2PS   Y6, Y6
+	VPMOVSXBD   8(BX)(SI*2), Y11
+	VCVTDQ2PS   Y11, Y11
 	VMOVUPS     32(AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	VFMADD231PS Y6, Y0, Y7
+	VFMADD231PS Y11, Y0, Y12
 	VMOVUPS     32(AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
+	VFMADD231PS Y11, Y0, Y13
 	VMOVUPS     32(AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
+	VFMADD231PS Y11, Y0, Y14
 	VMOVUPS     32(AX)(DX*1), Y0
 	VFMADD231PS Y1, Y0, Y5
 	VFMADD231PS Y6, Y0, Y10
+	VFMADD231PS Y11, Y0, Y15
 	VPMOVSXBD   16(BX), Y1
 	VCVTDQ2PS   Y1, Y1
 	VPMOVSXBD   16(BX)(SI*1), Y6
 	VCVTDQ2PS   Y6, Y6
+	VPMOVSXBD   16(BX)(SI*2), Y11
+	VCVTDQ2PS   Y11, Y11
 	VMOVUPS     64(AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	VFMADD231PS Y6, Y0, Y7
+	VFMADD231PS Y11, Y0, Y12
 	VMOVUPS     64(AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
+	VFMADD231PS Y11, Y0, Y13
+	PREFETCHT1  (DI)(R8*1)
 	VMOVUPS     64(AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
+	VFMADD231PS Y11, Y0, Y14
 	VMOVUPS     64(AX)(DX*1), Y0
 	VFMADD231PS Y1, Y0, Y5
 	VFMADD231PS Y6, Y0, Y10
+	VFMADD231PS Y11, Y0, Y15
 	VPMOVSXBD   24(BX), Y1
 	VCVTDQ2PS   Y1, Y1
 	VPMOVSXBD   24(BX)(SI*1), Y6
 	VCVTDQ2PS   Y6, Y6
+	VPMOVSXBD   24(BX)(SI*2), Y11
+	VCVTDQ2PS   Y11, Y11
 	VMOVUPS     96(AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	VFMADD231PS Y6, Y0, Y7
+	VFMADD231PS Y11, Y0, Y12
 	VMOVUPS     96(AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
+	VFMADD231PS Y11, Y0, Y13
 	VMOVUPS     96(AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
+	VFMADD231PS Y11, Y0, Y14
 	VMOVUPS     96(AX)(DX*1), Y0
 	VFMADD231PS Y1, Y0, Y5
 	VFMADD231PS Y6, Y0, Y10
+	VFMADD231PS Y11, Y0, Y15
 	VPMOVSXBD   32(BX), Y1
 	VCVTDQ2PS   Y1, Y1
 	VPMOVSXBD   32(BX)(SI*1), Y6
 	VCVTDQ2PS   Y6, Y6
+	VPMOVSXBD   32(BX)(SI*2), Y11
+	VCVTDQ2PS   Y11, Y11
 	VMOVUPS     128(AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	VFMADD231PS Y6, Y0, Y7
+	VFMADD231PS Y11, Y0, Y12
 	VMOVUPS     128(AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
-	PREFETCHT0  (DI)(R8*1)
+	VFMADD231PS Y11, Y0, Y13
 	VMOVUPS     128(AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
+	VFMADD231PS Y11, Y0, Y14
 	VMOVUPS     128(AX)(DX*1), Y0
 	VFMADD231PS Y1, Y0, Y5
 	VFMADD231PS Y6, Y0, Y10
+	VFMADD231PS Y11, Y0, Y15
 	VPMOVSXBD   40(BX), Y1
 	VCVTDQ2PS   Y1, Y1
 	VPMOVSXBD   40(BX)(SI*1), Y6
 	VCVTDQ2PS   Y6, Y6
+	VPMOVSXBD   40(BX)(SI*2), Y11
+	VCVTDQ2PS   Y11, Y11
 	VMOVUPS     160(AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	VFMADD231PS Y6, Y0, Y7
+	VFMADD231PS Y11, Y0, Y12
 	VMOVUPS     160(AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
+	VFMADD231PS Y11, Y0, Y13
 	VMOVUPS     160(AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
+	VFMADD231PS Y11, Y0, Y14
+	PREFETCHT1  (DI)(R8*2)
 	VMOVUPS     160(AX)(DX*1), Y0
 	VFMADD231PS Y1, Y0, Y5
 	VFMADD231PS Y6, Y0, Y10
+	VFMADD231PS Y11, Y0, Y15
 	VPMOVSXBD   48(BX), Y1
 	VCVTDQ2PS   Y1, Y1
 	VPMOVSXBD   48(BX)(SI*1), Y6
 	VCVTDQ2PS   Y6, Y6
+	VPMOVSXBD   48(BX)(SI*2), Y11
+	VCVTDQ2PS   Y11, Y11
 	VMOVUPS     192(AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	VFMADD231PS Y6, Y0, Y7
+	VFMADD231PS Y11, Y0, Y12
 	VMOVUPS     192(AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
+	VFMADD231PS Y11, Y0, Y13
 	VMOVUPS     192(AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
+	VFMADD231PS Y11, Y0, Y14
 	VMOVUPS     192(AX)(DX*1), Y0
 	VFMADD231PS Y1, Y0, Y5
 	VFMADD231PS Y6, Y0, Y10
+	VFMADD231PS Y11, Y0, Y15
 	VPMOVSXBD   56(BX), Y1
 	VCVTDQ2PS   Y1, Y1
 	VPMOVSXBD   56(BX)(SI*1), Y6
 	VCVTDQ2PS   Y6, Y6
+	VPMOVSXBD   56(BX)(SI*2), Y11
+	VCVTDQ2PS   Y11, Y11
 	VMOVUPS     224(AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	VFMADD231PS Y6, Y0, Y7
+	VFMADD231PS Y11, Y0, Y12
 	VMOVUPS     224(AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
+	VFMADD231PS Y11, Y0, Y13
 	VMOVUPS     224(AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
+	VFMADD231PS Y11, Y0, Y14
 	VMOVUPS     224(AX)(DX*1), Y0
 	VFMADD231PS Y1, Y0, Y5
 	VFMADD231PS Y6, Y0, Y10
+	VFMADD231PS Y11, Y0, Y15
 	ADDQ        $0x00000100, AX
 	ADDQ        $0x00000040, BX
 	ADDQ        R10, DI
@@ -30093,89 +32358,136 @@ block0by1:
 	VCVTDQ2PS   Y1, Y1
 	VPMOVSXBD   (BX)(SI*1), Y6
 	VCVTDQ2PS   Y6, Y6
+	VPMOVSXBD   (BX)(SI*2), Y11
+	VCVTDQ2PS   Y11, Y11
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
 	VFMADD231PS Y6, Y0, Y7
+	VFMADD231PS Y11, Y0, Y12
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
+	VFMADD231PS Y11, Y0, Y13
 	VMOVUPS     (AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
+	VFMADD231PS Y11, Y0, Y14
 	VMOVUPS     (AX)(DX*1), Y0
 	VFMADD231PS Y1, Y0, Y5
 	VFMADD231PS Y6, Y0, Y10
+	VFMADD231PS Y11, Y0, Y15
 	ADDQ        $0x00000020, AX
 	ADDQ        $0x00000008, BX
 	JMP         block0by1
 
 block0by1end:
 	ADDQ         $0x00000008, R11
-	MOVQ         k+0(FP), DI
-	SUBQ         R11, DI
-	LEAQ         (DI)(DI*1), R11
-	SUBQ         DI, BX
-	ADDQ         R11, R11
-	SUBQ         R11, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R10
+	MOVQ         y+48(FP), R11
+	MOVQ         strideY+56(FP), R12
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
-	VUNPCKLPD    Y0, Y0, Y1
-	VUNPCKHPD    Y0, Y0, Y0
-	VADDPS       Y0, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
-	ADDQ         R10, DI
+	VUNPCKLPS    Y12, Y12, Y1
+	VUNPCKHPS    Y12, Y12, Y6
+	VADDPS       Y6, Y1, Y1
+	VUNPCKLPD    Y1, Y0, Y6
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y0, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       (R11), X0
+	VINSERTPS    $0x20, 8(R11), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R11)
+	VEXTRACTPS   $0x02, X6, 8(R11)
+	ADDQ         R12, R11
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
-	VUNPCKLPD    Y0, Y0, Y1
-	VUNPCKHPD    Y0, Y0, Y0
-	VADDPS       Y0, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
-	ADDQ         R10, DI
+	VUNPCKLPS    Y13, Y13, Y1
+	VUNPCKHPS    Y13, Y13, Y6
+	VADDPS       Y6, Y1, Y1
+	VUNPCKLPD    Y1, Y0, Y6
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y0, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       (R11), X0
+	VINSERTPS    $0x20, 8(R11), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R11)
+	VEXTRACTPS   $0x02, X6, 8(R11)
+	ADDQ         R12, R11
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
-	VUNPCKLPD    Y0, Y0, Y1
-	VUNPCKHPD    Y0, Y0, Y0
-	VADDPS       Y0, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
-	ADDQ         R10, DI
+	VUNPCKLPS    Y14, Y14, Y1
+	VUNPCKHPS    Y14, Y14, Y6
+	VADDPS       Y6, Y1, Y1
+	VUNPCKLPD    Y1, Y0, Y6
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y0, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       (R11), X0
+	VINSERTPS    $0x20, 8(R11), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R11)
+	VEXTRACTPS   $0x02, X6, 8(R11)
+	ADDQ         R12, R11
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
-	VUNPCKLPD    Y0, Y0, Y1
-	VUNPCKHPD    Y0, Y0, Y0
-	VADDPS       Y0, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPS       X0, X1, X1
-	VMOVSD       X1, (DI)
-	ADDQ         $0x08, y+48(FP)
+	VUNPCKLPS    Y15, Y15, Y1
+	VUNPCKHPS    Y15, Y15, Y6
+	VADDPS       Y6, Y1, Y1
+	VUNPCKLPD    Y1, Y0, Y6
+	VUNPCKHPD    Y1, Y0, Y0
+	VADDPS       Y0, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       (R11), X0
+	VINSERTPS    $0x20, 8(R11), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R11)
+	VEXTRACTPS   $0x02, X6, 8(R11)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
+	ADDQ         $0x0c, y+48(FP)
 	ADDQ         SI, BX
 	ADDQ         SI, BX
-	SUBQ         $0x02, n+40(FP)
+	ADDQ         SI, BX
+	SUBQ         $0x03, n+40(FP)
 	JMP          block
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	VXORPS X3, X3, X3
-	VXORPS X4, X4, X4
-	VXORPS X5, X5, X5
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	MOVQ   $0x00000040, R10
-	MOVQ   k+0(FP), R8
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), R8
+	MOVQ R8, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    (SP), R8
+	MOVQ    $0x00000200, R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	SUBQ    R8, (SP)
 
 column0by8:
 	SUBQ        $0x00000040, R8
@@ -30184,7 +32496,7 @@ column0by8:
 	VCVTDQ2PS   Y1, Y1
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
-	PREFETCHT0  (DI)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VMOVUPS     (AX)(CX*2), Y0
@@ -30288,14 +32600,8 @@ column0by1:
 
 column0by1end:
 	ADDQ         $0x00000008, R8
-	MOVQ         k+0(FP), DI
-	SUBQ         R8, DI
-	LEAQ         (DI)(DI*1), R8
-	SUBQ         DI, BX
-	ADDQ         R8, R8
-	SUBQ         R8, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R8
+	MOVQ         y+48(FP), R8
+	MOVQ         strideY+56(FP), R9
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30304,8 +32610,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30314,8 +32621,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30324,8 +32632,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30334,7 +32643,17 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	CMPQ         (SP), $0x00
+	JG           column0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         SI, BX
 	SUBQ         $0x01, n+40(FP)
@@ -30346,7 +32665,7 @@ columnend:
 
 // func few8Int8AVX2(k int, x *float32, strideX int, w *byte, strideW int, n int, y *float32, strideY int)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+
-TEXT ·few8Int8AVX2(SB), NOSPLIT, $0-64
+TEXT ·few8Int8AVX2(SB), NOSPLIT, $8-64
 	MOVQ    x+8(FP), AX
 	MOVQ    strideX+16(FP), CX
 	LEAQ    (CX)(CX*2), DX
@@ -30363,26 +32682,37 @@ TEXT ·few8Int8AVX2(SB), NOSPLIT, $0-64
 	MOVQ    AX, R11
 
 block:
-	CMPQ   n+40(FP), $0x03
-	JL     blockend
-	VXORPS X2, X2, X2
-	VXORPS X7, X7, X7
-	VXORPS X12, X12, X12
-	VXORPS X3, X3, X3
-	VXORPS X8, X8, X8
-	VXORPS X13, X13, X13
-	VXORPS X4, X4, X4
-	VXORPS X9, X9, X9
-	VXORPS X14, X14, X14
-	VXORPS X5, X5, X5
-	VXORPS X10, X10, X10
-	VXORPS X15, X15, X15
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	ADDQ   SI, DI
-	ADDQ   SI, DI
-	LEAQ   64(R9), R10
-	MOVQ   k+0(FP), R12
+	CMPQ n+40(FP), $0x03
+	JL   blockend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	LEAQ 64(R9), R10
+	MOVQ k+0(FP), R12
+	MOVQ R12, (SP)
+
+block0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X7, X7, X7
+	VXORPS  X12, X12, X12
+	VXORPS  X3, X3, X3
+	VXORPS  X8, X8, X8
+	VXORPS  X13, X13, X13
+	VXORPS  X4, X4, X4
+	VXORPS  X9, X9, X9
+	VXORPS  X14, X14, X14
+	VXORPS  X5, X5, X5
+	VXORPS  X10, X10, X10
+	VXORPS  X15, X15, X15
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block0by8:
 	SUBQ        $0x00000040, R12
@@ -30397,7 +32727,7 @@ block0by8:
 	VFMADD231PS Y1, Y0, Y2
 	VFMADD231PS Y6, Y0, Y7
 	VFMADD231PS Y11, Y0, Y12
-	PREFETCHT0  (DI)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
@@ -30490,7 +32820,7 @@ block0by8:
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
 	VFMADD231PS Y11, Y0, Y13
-	PREFETCHT0  (DI)(R8*1)
+	PREFETCHT1  (DI)(R8*1)
 	VMOVUPS     128(AX)(CX*2), Y0
 	VFMADD231PS Y1, Y0, Y4
 	VFMADD231PS Y6, Y0, Y9
@@ -30604,14 +32934,8 @@ block0by1:
 
 block0by1end:
 	ADDQ         $0x00000008, R12
-	MOVQ         k+0(FP), DI
-	SUBQ         R12, DI
-	LEAQ         (DI)(DI*1), R12
-	SUBQ         DI, BX
-	ADDQ         R12, R12
-	SUBQ         R12, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R10
+	MOVQ         y+48(FP), R12
+	MOVQ         strideY+56(FP), R13
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30623,9 +32947,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
-	ADDQ         R10, DI
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30637,9 +32964,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
-	ADDQ         R10, DI
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30651,9 +32981,12 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
-	ADDQ         R10, DI
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30665,22 +32998,25 @@ block0by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (DI)
-	VEXTRACTPS   $0x02, X6, 8(DI)
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	CMPQ         (SP), $0x00
+	JG           block0terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	LEAQ         (AX)(CX*4), AX
-	VXORPS       X2, X2, X2
-	VXORPS       X7, X7, X7
-	VXORPS       X12, X12, X12
-	VXORPS       X3, X3, X3
-	VXORPS       X8, X8, X8
-	VXORPS       X13, X13, X13
-	VXORPS       X4, X4, X4
-	VXORPS       X9, X9, X9
-	VXORPS       X14, X14, X14
-	VXORPS       X5, X5, X5
-	VXORPS       X10, X10, X10
-	VXORPS       X15, X15, X15
 	MOVQ         BX, DI
+	ADDQ         SI, DI
+	ADDQ         SI, DI
+	ADDQ         SI, DI
 	ADDQ         SI, DI
 	ADDQ         SI, DI
 	ADDQ         SI, DI
@@ -30688,6 +33024,26 @@ block0by1end:
 	ADDQ         SI, DI
 	MOVQ         $0x00000040, R10
 	MOVQ         k+0(FP), R12
+	MOVQ         R12, (SP)
+
+block1terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X7, X7, X7
+	VXORPS  X12, X12, X12
+	VXORPS  X3, X3, X3
+	VXORPS  X8, X8, X8
+	VXORPS  X13, X13, X13
+	VXORPS  X4, X4, X4
+	VXORPS  X9, X9, X9
+	VXORPS  X14, X14, X14
+	VXORPS  X5, X5, X5
+	VXORPS  X10, X10, X10
+	VXORPS  X15, X15, X15
+	MOVQ    (SP), R12
+	MOVQ    $0x00000200, R13
+	CMPQ    R12, R13
+	CMOVQGT R13, R12
+	SUBQ    R12, (SP)
 
 block1by8:
 	SUBQ        $0x00000040, R12
@@ -30702,7 +33058,7 @@ block1by8:
 	VFMADD231PS Y1, Y0, Y2
 	VFMADD231PS Y6, Y0, Y7
 	VFMADD231PS Y11, Y0, Y12
-	PREFETCHT0  (DI)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VFMADD231PS Y6, Y0, Y8
@@ -30908,15 +33264,9 @@ block1by1:
 
 block1by1end:
 	ADDQ         $0x00000008, R12
-	MOVQ         k+0(FP), DI
-	SUBQ         R12, DI
-	LEAQ         (DI)(DI*1), R12
-	SUBQ         DI, BX
-	ADDQ         R12, R12
-	SUBQ         R12, AX
-	MOVQ         y+48(FP), AX
-	MOVQ         strideY+56(FP), DI
-	LEAQ         (AX)(DI*4), AX
+	MOVQ         y+48(FP), R12
+	MOVQ         strideY+56(FP), R13
+	LEAQ         (R12)(R13*4), R12
 	VUNPCKLPS    Y7, Y2, Y0
 	VUNPCKHPS    Y7, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30928,9 +33278,12 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
-	ADDQ         DI, AX
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y8, Y3, Y0
 	VUNPCKHPS    Y8, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30942,9 +33295,12 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
-	ADDQ         DI, AX
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y9, Y4, Y0
 	VUNPCKHPS    Y9, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30956,9 +33312,12 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
-	ADDQ         DI, AX
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	ADDQ         R13, R12
 	VUNPCKLPS    Y10, Y5, Y0
 	VUNPCKHPS    Y10, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -30970,8 +33329,20 @@ block1by1end:
 	VADDPS       Y0, Y6, Y6
 	VEXTRACTF128 $0x01, Y6, X0
 	VADDPS       X0, X6, X6
-	VMOVSD       X6, (AX)
-	VEXTRACTPS   $0x02, X6, 8(AX)
+	VMOVSD       (R12), X0
+	VINSERTPS    $0x20, 8(R12), X0, X0
+	VADDPS       X0, X6, X6
+	VMOVSD       X6, (R12)
+	VEXTRACTPS   $0x02, X6, 8(R12)
+	CMPQ         (SP), $0x00
+	JG           block1terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	MOVQ         R11, AX
 	ADDQ         $0x0c, y+48(FP)
 	ADDQ         SI, BX
@@ -30982,16 +33353,25 @@ block1by1end:
 
 blockend:
 column:
-	CMPQ   n+40(FP), $0x01
-	JL     columnend
-	VXORPS X2, X2, X2
-	VXORPS X3, X3, X3
-	VXORPS X4, X4, X4
-	VXORPS X5, X5, X5
-	MOVQ   BX, DI
-	ADDQ   SI, DI
-	MOVQ   $0x00000040, R10
-	MOVQ   k+0(FP), R8
+	CMPQ n+40(FP), $0x01
+	JL   columnend
+	MOVQ BX, DI
+	ADDQ SI, DI
+	ADDQ SI, DI
+	MOVQ $0x00000040, R10
+	MOVQ k+0(FP), R8
+	MOVQ R8, (SP)
+
+column0terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    (SP), R8
+	MOVQ    $0x00000200, R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	SUBQ    R8, (SP)
 
 column0by8:
 	SUBQ        $0x00000040, R8
@@ -31000,7 +33380,7 @@ column0by8:
 	VCVTDQ2PS   Y1, Y1
 	VMOVUPS     (AX), Y0
 	VFMADD231PS Y1, Y0, Y2
-	PREFETCHT0  (DI)
+	PREFETCHT1  (DI)
 	VMOVUPS     (AX)(CX*1), Y0
 	VFMADD231PS Y1, Y0, Y3
 	VMOVUPS     (AX)(CX*2), Y0
@@ -31104,14 +33484,8 @@ column0by1:
 
 column0by1end:
 	ADDQ         $0x00000008, R8
-	MOVQ         k+0(FP), DI
-	SUBQ         R8, DI
-	LEAQ         (DI)(DI*1), R8
-	SUBQ         DI, BX
-	ADDQ         R8, R8
-	SUBQ         R8, AX
-	MOVQ         y+48(FP), DI
-	MOVQ         strideY+56(FP), R8
+	MOVQ         y+48(FP), R8
+	MOVQ         strideY+56(FP), R9
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -31120,8 +33494,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -31130,8 +33505,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -31140,8 +33516,9 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	ADDQ         R8, DI
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	ADDQ         R9, R8
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -31150,13 +33527,31 @@ column0by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (DI)
-	LEAQ         (AX)(CX*4), AX
-	VXORPS       X2, X2, X2
-	VXORPS       X3, X3, X3
-	VXORPS       X4, X4, X4
-	VXORPS       X5, X5, X5
+	VADDSS       (R8), X1, X1
+	VMOVSS       X1, (R8)
+	CMPQ         (SP), $0x00
+	JG           column0terms
 	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
+	LEAQ         (AX)(CX*4), AX
+	MOVQ         k+0(FP), DI
+	MOVQ         DI, (SP)
+
+column1terms:
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    (SP), DI
+	MOVQ    $0x00000200, R8
+	CMPQ    DI, R8
+	CMOVQGT R8, DI
+	SUBQ    DI, (SP)
 
 column1by8:
 	SUBQ        $0x00000040, DI
@@ -31267,15 +33662,9 @@ column1by1:
 
 column1by1end:
 	ADDQ         $0x00000008, DI
-	MOVQ         k+0(FP), R8
-	SUBQ         DI, R8
-	LEAQ         (R8)(R8*1), DI
-	SUBQ         R8, BX
-	ADDQ         DI, DI
-	SUBQ         DI, AX
-	MOVQ         y+48(FP), AX
-	MOVQ         strideY+56(FP), DI
-	LEAQ         (AX)(DI*4), AX
+	MOVQ         y+48(FP), DI
+	MOVQ         strideY+56(FP), R8
+	LEAQ         (DI)(R8*4), DI
 	VUNPCKLPS    Y2, Y2, Y0
 	VUNPCKHPS    Y2, Y2, Y1
 	VADDPS       Y1, Y0, Y0
@@ -31284,8 +33673,9 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         DI, AX
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	ADDQ         R8, DI
 	VUNPCKLPS    Y3, Y3, Y0
 	VUNPCKHPS    Y3, Y3, Y1
 	VADDPS       Y1, Y0, Y0
@@ -31294,8 +33684,9 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         DI, AX
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	ADDQ         R8, DI
 	VUNPCKLPS    Y4, Y4, Y0
 	VUNPCKHPS    Y4, Y4, Y1
 	VADDPS       Y1, Y0, Y0
@@ -31304,8 +33695,9 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         DI, AX
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	ADDQ         R8, DI
 	VUNPCKLPS    Y5, Y5, Y0
 	VUNPCKHPS    Y5, Y5, Y1
 	VADDPS       Y1, Y0, Y0
@@ -31314,7 +33706,17 @@ column1by1end:
 	VADDPS       Y0, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X0
 	VADDPS       X0, X1, X1
-	VMOVSS       X1, (AX)
+	VADDSS       (DI), X1, X1
+	VMOVSS       X1, (DI)
+	CMPQ         (SP), $0x00
+	JG           column1terms
+	MOVQ         k+0(FP), DI
+	ANDQ         $-8, DI
+	SUBQ         DI, BX
+	ADDQ         DI, DI
+	ADDQ         DI, DI
+	SUBQ         DI, AX
+	ADDQ         DI, DI
 	MOVQ         R11, AX
 	ADDQ         $0x04, y+48(FP)
 	ADDQ         SI, BX

@@ -14,16 +14,17 @@ const FewRows = 16
 
 // What dots does at a time.
 const (
-	fewColumns = 48   // columns of c, a multiple of what kernels compute at once: 2, 3 or 4
-	fewCopied  = 480  // of these, where rows of a are copied for them
-	fewStep    = 4    // of these, where the rows take several kernels: b is in the cache for all but the first
-	fewUnit    = 12   // what pieces of b are multiples of
-	rowBlock   = 1024 // terms; tileK where b is widened
+	fewColumns = 48  // columns of c, a multiple of what kernels compute at once: 1, 2, 3 or 4
+	fewMost    = 480 // columns of a tile: with more, some wait for the last one for milliseconds, as of a model's head
+	fewUnit    = 12  // what pieces of b are multiples of
+	fewTerms   = 512 // terms whose sum is added to that of the ones before; a multiple of the lanes of all variants
+	// fewCached is how many elements of rows of a stay in the first-level cache, while b is read once.
+	fewCached = 4096
 )
 
 // fewKernel computes up to 8 rows of a product with rows of b as they are stored: for rows i and
-// j < n, y[i][j] = x[i][0]*w[j][0] + x[i][1]*w[j][1] + ..., of k terms. Strides are in bytes. The
-// order of a sum follows from k alone, in all kernels of a type of a variant.
+// j < n, y[i][j] += x[i][0]*w[j][0] + x[i][1]*w[j][1] + ..., of k terms, fewTerms of them after the other. Strides are in bytes.
+// The order of a sum follows from k alone, in all kernels of a type of a variant.
 type fewKernel func(k int, x *float32, strideX int, w *byte, strideW, n int, y *float32, strideY int)
 
 // fewKernels are those of 1, 2, 4 and 8 rows; there may be only the first ones.
@@ -33,17 +34,19 @@ type fewKernels [4]fewKernel
 // out. All but plain want k to be a multiple of lanes, or are not there.
 type fewRows struct {
 	lanes                          int
-	step                           int // multiples of fewStep, see there
 	plain, bfloat16, float16, int8 fewKernels
 }
 
 // dotRows makes the kernel of one row out of a dot product.
 func dotRows(dot func(a, b []float32) float32) fewRows {
-	return fewRows{step: fewStep, plain: fewKernels{func(k int, x *float32, _ int, w *byte, strideW, n int, y *float32, _ int) {
-		out := unsafe.Slice(y, n)
+	return fewRows{plain: fewKernels{func(k int, x *float32, _ int, w *byte, strideW, n int, y *float32, _ int) {
+		out, a := unsafe.Slice(y, n), unsafe.Slice(x, k)
 		for j := range out {
-			b := (*float32)(unsafe.Add(unsafe.Pointer(w), j*strideW))
-			out[j] = dot(unsafe.Slice(x, k), unsafe.Slice(b, k))
+			b := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(w), j*strideW)), k)
+			for at := 0; at < k; at += fewTerms {
+				end := min(at+fewTerms, k)
+				out[j] += dot(a[at:end], b[at:end])
+			}
 		}
 	}}}
 }
@@ -62,7 +65,7 @@ func (p *Product) cutRows(tiles []tile, share int) []tile {
 	}
 	width := ceilDiv(ceilDiv(p.N, pieces), fewUnit) * fewUnit
 	if share > 1 {
-		width = min(width, fewCopied) // or some wait for the last one for milliseconds, as of a model's head
+		width = min(width, fewMost)
 	}
 	for j := 0; j < p.N; j += width {
 		tiles = append(tiles, tile{p, 0, p.M, j, min(j+width, p.N)})
@@ -72,46 +75,42 @@ func (p *Product) cutRows(tiles []tile, share int) []tile {
 
 // dots computes a tile of few rows.
 func (t tile) dots(s *scratch) {
-	width := fewColumns
-	if t.M > 1 {
-		width = fewCopied
+	p := fewPart{tile: t, scratch: s, kernels: t.B.fewKernels(t.K), terms: fewTerms}
+	if p.kernels != nil {
+		p.terms = max(fewTerms, fewCached/t.M&^(fewTerms-1))
 	}
-	for j := t.j0; j < t.j1; j += width {
-		tile{t.Product, 0, t.M, j, min(j+width, t.j1)}.dotsAt(s)
-	}
-}
-
-// dotsAt is dots of the columns for which the rows of the left operand are copied.
-func (t tile) dotsAt(s *scratch) {
-	for k0, kn := 0, 0; k0 < t.K; k0 += kn {
-		p := fewPart{tile: t, scratch: s, k0: k0}
-		p.kernels, kn = t.B.fewKernels(t.K - k0)
-		p.kn = kn
-		p.left()
-		for j := t.j0; j < t.j1; j += fewColumns {
-			end := min(j+fewColumns, t.j1)
-			p.columns(j, end)
-			store(t.C[j:], t.StrideC, s.block[:], fewColumns, t.M, end-j, t.Accumulate || k0 > 0)
+	p.left()
+	for j := t.j0; j < t.j1; j += fewColumns {
+		end := min(j+fewColumns, t.j1)
+		clear(s.block[:t.M*fewColumns])
+		for k0 := 0; k0 < t.K; k0 += p.terms {
+			p.columns(j, end, k0, min(p.terms, t.K-k0))
 		}
+		if p.kernels == &active.few.int8 {
+			for i := range t.M {
+				sums := s.block[i*fewColumns:][:end-j]
+				active.mul(sums, sums, t.B.Scale[j:end])
+			}
+		}
+		store(t.C[j:], t.StrideC, s.block[:], fewColumns, t.M, end-j, t.Accumulate)
 	}
 	t.finish(0, t.M)
 }
 
-// fewKernels returns the kernels that read the rows as they are stored, nil if there are none, and how
-// many of the terms that are left may be added up at once.
-func (x Matrix) fewKernels(left int) (k *fewKernels, terms int) {
-	few, n := &active.few, min(left, rowBlock)
+// fewKernels returns the kernels that read rows of so many elements as they are stored, nil if there are none.
+func (x Matrix) fewKernels(k int) *fewKernels {
+	few := &active.few
 	switch {
 	case x.plain():
-		return &few.plain, n
-	case x.Load != nil || x.Rounded || few.lanes == 0 || n%few.lanes > 0:
-		return nil, min(left, tileK)
+		return &few.plain
+	case x.Load != nil || x.Rounded || few.lanes == 0 || k%few.lanes > 0:
+		return nil
 	case x.BFloat16 != nil:
-		return &few.bfloat16, n
+		return &few.bfloat16
 	case x.Int8 != nil:
-		return &few.int8, n
+		return &few.int8
 	}
-	return &few.float16, n
+	return &few.float16
 }
 
 // of returns the kernel of the most of these rows that there is one for.
@@ -123,77 +122,75 @@ func (k *fewKernels) of(rows int) (int, fewKernel) {
 	}
 }
 
-// fewPart is some terms [k0, k0+kn) of a tile of few rows.
+// fewPart is a tile of few rows, computed from some columns and terms at a time.
 type fewPart struct {
 	tile
 	*scratch
 	kernels *fewKernels // nil: b is widened first
-	k0, kn  int
-	x       []float32 // rows of the left operand
-	strideX int
+	terms   int         // at a time; what there are of them in all rows of a stays in the first-level cache
+	copied  bool        // the rows of a are
 }
 
-// left finds the rows of the left operand. Several are copied, because those of models lie a large power
-// of 2 apart, as those of the weight do: all would share few places of a cache.
+// left copies the rows of the left operand, if there is room, because those of models lie a large power of 2 apart, as
+// those of the weight do: all would share few places of a cache. Of each terms there are all rows, one after the other.
 func (p *fewPart) left() {
-	p.x, p.strideX = p.A.Data[p.k0:], p.A.Stride
-	if p.M == 1 {
+	pitch := panelPitch(p.terms)
+	if p.copied = p.M > 1 && ceilDiv(p.K, p.terms)*p.M*pitch <= len(p.a); !p.copied {
 		return
 	}
-	p.strideX = panelPitch(p.kn)
-	for i := range p.M {
-		copy(p.a[i*p.strideX:], p.A.Data[i*p.A.Stride+p.k0:][:p.kn])
+	for k0, at := 0, 0; k0 < p.K; k0 += p.terms {
+		for i := range p.M {
+			copy(p.a[at:], p.A.Data[i*p.A.Stride+k0:][:min(p.terms, p.K-k0)])
+			at += pitch
+		}
 	}
-	p.x = p.a
 }
 
-// columns computes columns [j0, j1), in the block.
-func (p *fewPart) columns(j0, j1 int) {
-	at := j0*p.B.Stride + p.k0
+// rows returns terms of the left operand from k0 on, of all rows, and how far these lie apart.
+func (p *fewPart) rows(k0 int) (x []float32, stride int) {
+	if !p.copied {
+		return p.A.Data[k0:], p.A.Stride
+	}
+	pitch := panelPitch(p.terms)
+	return p.a[k0/p.terms*p.M*pitch:], pitch
+}
+
+// columns adds terms [k0, k0+kn) to columns [j0, j1), in the block.
+func (p *fewPart) columns(j0, j1, k0, kn int) {
+	at := j0*p.B.Stride + k0
 	switch p.kernels {
 	case nil:
-		p.widened(j0, j1)
+		p.widened(j0, j1, k0, kn)
 	case &active.few.bfloat16:
-		p.multiply(p.kernels, bytesAt(p.B.BFloat16, at), 2*p.B.Stride, 0, j1-j0)
+		p.multiply(p.kernels, bytesAt(p.B.BFloat16, at), 2*p.B.Stride, 0, j1-j0, k0, kn)
 	case &active.few.float16:
-		p.multiply(p.kernels, bytesAt(p.B.Float16, at), 2*p.B.Stride, 0, j1-j0)
+		p.multiply(p.kernels, bytesAt(p.B.Float16, at), 2*p.B.Stride, 0, j1-j0, k0, kn)
 	case &active.few.int8:
-		p.multiply(p.kernels, bytesAt(p.B.Int8, at), p.B.Stride, 0, j1-j0)
-		for i := range p.M {
-			sums := p.block[i*fewColumns:][:j1-j0]
-			active.mul(sums, sums, p.B.Scale[j0:j1])
-		}
+		p.multiply(p.kernels, bytesAt(p.B.Int8, at), p.B.Stride, 0, j1-j0, k0, kn)
 	default:
-		p.multiply(p.kernels, bytesAt(p.B.Data, at), 4*p.B.Stride, 0, j1-j0)
+		p.multiply(p.kernels, bytesAt(p.B.Data, at), 4*p.B.Stride, 0, j1-j0, k0, kn)
 	}
 }
 
 func bytesAt[T any](x []T, at int) *byte { return (*byte)(unsafe.Pointer(&x[at])) }
 
-// widened computes columns whose rows of b no kernel reads as they are stored.
-func (p *fewPart) widened(j0, j1 int) {
+// widened is columns whose rows of b no kernel reads as they are stored.
+func (p *fewPart) widened(j0, j1, k0, kn int) {
 	for j := j0; j < j1; j += wideRows {
 		rows := min(wideRows, j1-j)
 		for r := range rows {
-			p.B.widen(p.wide[r*tileK:][:p.kn], (j+r)*p.B.Stride+p.k0)
+			p.B.widen(p.wide[r*tileK:][:kn], (j+r)*p.B.Stride+k0)
 		}
-		p.multiply(&active.few.plain, bytesAt(p.wide[:], 0), 4*tileK, j-j0, rows)
+		p.multiply(&active.few.plain, bytesAt(p.wide[:], 0), 4*tileK, j-j0, rows, k0, kn)
 	}
 }
 
-// multiply computes n columns of the block, from column j on, with rows that begin at w.
-func (p *fewPart) multiply(kernels *fewKernels, w *byte, stride, j, n int) {
-	step := n
-	if rows, _ := kernels.of(p.M); rows < p.M {
-		step = active.few.step
-	}
-	for at := 0; at < n; at += step {
-		from := (*byte)(unsafe.Add(unsafe.Pointer(w), at*stride)) // not carried on: it would end outside of the memory
-		for i := 0; i < p.M; {
-			rows, kernel := kernels.of(p.M - i)
-			kernel(p.kn, &p.x[i*p.strideX], 4*p.strideX, from, stride, min(step, n-at), &p.block[i*fewColumns+j+at],
-				4*fewColumns)
-			i += rows
-		}
+// multiply adds terms [k0, k0+kn) to n columns of the block, from column j on, with rows that begin at w.
+func (p *fewPart) multiply(kernels *fewKernels, w *byte, stride, j, n, k0, kn int) {
+	x, strideX := p.rows(k0)
+	for i := 0; i < p.M; {
+		rows, kernel := kernels.of(p.M - i)
+		kernel(kn, &x[i*strideX], 4*strideX, w, stride, n, &p.block[i*fewColumns+j], 4*fewColumns)
+		i += rows
 	}
 }

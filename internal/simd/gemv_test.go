@@ -51,8 +51,8 @@ func TestFewRowsAgreeWithFloat64Sums(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	for name, store := range weightStorage {
 		eachVariant(t, func(t *testing.T) {
-			for _, s := range brief([][3]int{{1, 1, 1}, {1, 37, 100}, {2, 5, rowBlock + 3}, {FewRows, 130, 2*rowBlock + 1},
-				{FewRows, 9, 40}, {3, 1, 40}, {4, 70, 48}, {7, fewCopied + 66, 32}, {8, 6, 2 * rowBlock}, {11, 3, 15}, {5, 2, 8}}) {
+			for _, s := range brief([][3]int{{1, 1, 1}, {1, 37, 100}, {2, 5, fewTerms + 3}, {FewRows, 130, 3*fewTerms + 1},
+				{FewRows, 9, 40}, {3, 1, 40}, {4, 70, 48}, {7, fewMost + 66, 32}, {8, 6, 2 * fewTerms}, {11, 3, 15}, {5, 2, 8}}) {
 				m, n, k := s[0], s[1], s[2]
 				a, b := operand(t, rng, m, k, 3, false), operand(t, rng, k, n, 2*rng.IntN(2), true)
 				stored := store(t, b)
@@ -102,10 +102,10 @@ func TestARowHasTheSameBitsInCompany(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	for name, store := range weightStorage {
 		eachVariant(t, func(t *testing.T) {
-			for _, k := range []int{1, 2, 7, 8, 15, 16, 17, 31, 33, 64, 100, 128, 1023, rowBlock + 16, 2*rowBlock + 5} {
-				n := 1 + rng.IntN(2*fewStep)
+			for _, k := range []int{1, 2, 7, 8, 15, 16, 17, 31, 33, 64, 100, 128, 1023, fewTerms + 16, 3*fewTerms + 5} {
+				n := 1 + rng.IntN(8)
 				if k == 64 {
-					n = fewColumns + fewStep + 1
+					n = fewColumns + 5
 				}
 				a, b := operand(t, rng, FewRows, k, 1, false), operand(t, rng, k, n, rng.IntN(2), true)
 				stored := store(t, b)

@@ -9,12 +9,10 @@ func DotRows(m, n, k int, x []float32, strideX int, w []float32, strideW int, y 
 	if m == 0 || n == 0 {
 		return
 	}
-	for i := 0; i < m; {
-		if k == 0 {
-			clear(y[i*strideY:][:n])
-			i++
-			continue
-		}
+	for i := range m {
+		clear(y[i*strideY:][:n])
+	}
+	for i := 0; i < m && k > 0; {
 		rows, kernel := active.few.plain.of(m - i)
 		kernel(k, &x[i*strideX], 4*strideX, bytesAt(w, 0), 4*strideW, n, &y[i*strideY], 4*strideY)
 		i += rows

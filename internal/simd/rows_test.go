@@ -15,7 +15,7 @@ func TestRowsAgreeWithFloat64Sums(t *testing.T) {
 		for _, s := range [][3]int{{1, 1, 1}, {2, 16, 128}, {3, 5, 37}, {8, 7, 64}, {11, 20, 17}, {2, 3, 0}, {0, 2, 4}, {4, 0, 4}} {
 			m, n, k := s[0], s[1], s[2]
 			x, w, p := operand(t, rng, m, k, 3, false), operand(t, rng, n, k, 5, false), operand(t, rng, m, n, 2, false)
-			dots, sums := guarded(t, make([]float32, m*n)), guarded(t, make([]float32, m*k))
+			dots, sums := guarded(t, random(rng, m*n)), guarded(t, make([]float32, m*k)) // the former are overwritten
 			DotRows(m, n, k, x.Data, x.Stride, w.Data, w.Stride, dots, n)
 			AddRows(m, n, k, p.Data, p.Stride, w.Data, w.Stride, sums, k)
 			again, first := make([]float32, m*n), n/3

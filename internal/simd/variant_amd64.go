@@ -62,7 +62,7 @@ var variantAVX512 = variant{
 		part: func(rows, cols, k int, a *float32, lane, step int, b *float32, width int, c *float32, stride int, add bool) {
 			blocksAVX512[rows-1][(cols-1)/16](k, a, lane, step, b, width, c, stride, cols, add)
 		}},
-	few: fewRows{lanes: 16, step: fewStep,
+	few: fewRows{lanes: 16,
 		plain:    fewKernels{few1AVX512, few2AVX512, few4AVX512, few8AVX512},
 		bfloat16: fewKernels{few1BFloat16AVX512, few2BFloat16AVX512, few4BFloat16AVX512, few8BFloat16AVX512},
 		float16:  fewKernels{few1Float16AVX512, few2Float16AVX512, few4Float16AVX512, few8Float16AVX512},
@@ -131,7 +131,7 @@ var variantAVX2 = variant{
 		part: func(rows, cols, k int, a *float32, lane, step int, b *float32, width int, c *float32, stride int, add bool) {
 			blocksAVX2[rows-1][(cols-1)/8](k, a, lane, step, b, width, c, stride, cols, add)
 		}},
-	few: fewRows{lanes: 8, step: 12,
+	few: fewRows{lanes: 8,
 		plain:    fewKernels{few1AVX2, few2AVX2, few4AVX2, few8AVX2},
 		bfloat16: fewKernels{few1BFloat16AVX2, few2BFloat16AVX2, few4BFloat16AVX2, few8BFloat16AVX2},
 		float16:  fewKernels{few1Float16AVX2, few2Float16AVX2, few4Float16AVX2, few8Float16AVX2},

@@ -14,6 +14,7 @@ func int8Assembly() []*int8Kernel {
 }
 
 var int8VNNI = int8Kernel{name: "vnni", rows: 4, cols: 4, needsSums: true, quantise: quantiseAVX2,
+	long:    [3]func(k, n int, q, w *int8, of, sums *int32){int8Columns1VNNI, int8Columns2VNNI, int8Columns4VNNI},
 	largest: largestBitsAVX2, scaleSums: scaleSumsAVX2, block: func(sums []int32, q, w []int8, of []int32, k int) {
 		rows, cols := len(q)/k, len(w)/k
 		r, c := rows/4*3+1, cols/4*3+1 // all or one, of each
@@ -39,7 +40,7 @@ var int8VNNI = int8Kernel{name: "vnni", rows: 4, cols: 4, needsSums: true, quant
 	}}
 
 var int8AVX2 = int8Kernel{name: "avx2", rows: 2, cols: 4, block: inVectors(2, &blocksInt8AVX2),
-	long: [2]func(k, n int, q, w *int8, sums *int32){int8Columns1AVX2, int8Columns2AVX2}, quantise: quantiseAVX2,
+	long: [3]func(k, n int, q, w *int8, of, sums *int32){int8Columns1AVX2, int8Columns2AVX2}, quantise: quantiseAVX2,
 	largest: largestBitsAVX2, scaleSums: scaleSumsAVX2}
 
 // The functions of blocks of one row or of all, and of one column or of four.

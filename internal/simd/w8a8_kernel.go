@@ -8,9 +8,9 @@ type int8Kernel struct {
 	// sums of the rows of q. How many rows there are, the lengths say.
 	block     func(sums []int32, q, w []int8, of []int32, k int)
 	needsSums bool // of the rows of q
-	// long are those of one row and of two, for n columns, a multiple of sumsAtOnce, of which k is a multiple of longTerms:
-	// sums[i*n+j] is the product of row i of q and row j of w. nil: there are none.
-	long [2]func(k, n int, q, w *int8, sums *int32)
+	// long are those of one row, of two and of four, for n columns, a multiple of sumsAtOnce, of which k is a multiple of
+	// longTerms: sums[i*n+j] is the product of row i of q and row j of w. Those that are not there are nil.
+	long [3]func(k, n int, q, w *int8, of, sums *int32)
 	// quantise does so for multiples of 32, see QuantiseStatic; nil: there is none.
 	quantise func(q []int8, x []float32, scale float32, offset int32)
 	largest  func(x []float32) uint32 // see largestBits
@@ -42,7 +42,7 @@ func dotInt8(a, b []int8) int32 {
 const longTerms = 64
 
 // What longColumns does at a time: columns, and bytes of the weight where there are more than two rows. All but the first
-// two then find these in the first-level cache.
+// ones then find these in the first-level cache.
 const (
 	longAtOnce = 64
 	longBytes  = 1 << 14
@@ -54,15 +54,23 @@ func (m *w8a8) longColumns(lo, hi int) int {
 	if p.M > 2 {
 		width = min(width, max(1, longBytes/p.K/sumsAtOnce)*sumsAtOnce)
 	}
-	var sums [2 * longAtOnce]int32
+	most := len(activeInt8.long) - 1
+	for activeInt8.long[most] == nil {
+		most--
+	}
+	var sums [4 * longAtOnce]int32
 	for end := lo + (hi-lo)/sumsAtOnce*sumsAtOnce; lo < end; {
 		n := min(width, end-lo)
-		for r := 0; r < p.M; r += 2 {
-			rows := min(2, p.M-r)
-			activeInt8.long[rows-1](p.K, n, &m.q[r*p.K], &p.Weight[lo*p.K], &sums[0])
+		for r := 0; r < p.M; {
+			level, rows := 0, 1
+			for level < most && 2*rows <= p.M-r {
+				level, rows = level+1, 2*rows
+			}
+			activeInt8.long[level](p.K, n, &m.q[r*p.K], &p.Weight[lo*p.K], &m.sums[r], &sums[0])
 			for i := range rows {
 				m.finish(r+i, lo, sums[i*n:][:n])
 			}
+			r += rows
 		}
 		lo += n
 	}

@@ -61,3 +61,18 @@ func TestFreedMemoryIsGone(t *testing.T) {
 	_ = b[len(b)/2]
 	t.Log(b[len(b)/2])
 }
+
+func TestAdviceChangesNoByte(t *testing.T) {
+	for _, n := range []int{0, 1, pageSize, 2*pageSize - 1, 2 * pageSize, 5*pageSize + 123} {
+		b := make([]byte, n)
+		for i := 0; i < n; i += 1000 {
+			b[i] = byte(i)
+		}
+		Advise(b)
+		for i := range b {
+			if want := byte(i); i%1000 == 0 && b[i] != want || i%1000 > 0 && b[i] != 0 {
+				t.Fatalf("byte %d of %d is %d", i, n, b[i])
+			}
+		}
+	}
+}

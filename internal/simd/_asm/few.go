@@ -9,8 +9,15 @@ import (
 )
 
 // line is the size of a cache line. The loops of the kernels of few rows take one of each row of the
-// weight at a time, and ask for one of each row of the next block.
+// weight at a time, and ask for one of each row of a later block.
 const line = 64
+
+// far is how many blocks of columns on the lines are that are asked for, by PREFETCHT1, for the cache of the second level:
+// of the first level few can be on their way at a time, and then reading and computing take as long as one after the other.
+const far = 2
+
+// fewTerms is internal/simd's.
+const fewTerms = 512
 
 // weightType is how the elements of a weight are stored, and how a vector of them is widened.
 type weightType struct {
@@ -46,13 +53,13 @@ type few struct {
 	xs         reg.VecVirtual
 	ahead      []int // which rows of the weight a pass asks for, counted from the first of the block
 	next       nextBlock
-	silent     bool // asks for nothing
+	left       Mem // terms of a pass
 }
 
-// nextBlock is where a pass asks for lines of the next block. Where the rows of the weight lie one after the other, lines are
+// nextBlock is where a pass asks for lines of a later block. Where the rows of the weight lie one after the other, lines are
 // asked for in the order of their addresses, not one of each row: on AMD's Zen 3 that is up to 1.6 times as fast.
 type nextBlock struct {
-	at     reg.Register // nil: one of each row
+	at     reg.Register
 	stride reg.Register // from one line to the next that is asked for with it
 	three  reg.Register // times that
 	more   reg.Register // bytes, in an order of addresses; else 0
@@ -99,12 +106,12 @@ func emitFew(v isa) {
 	for _, t := range weightTypes {
 		for rows := 1; rows <= most; rows *= 2 {
 			cols := 4
-			if rows == most {
-				cols = 2
+			if rows == most { // with which all registers are taken
+				cols = 3
 			}
 			(&few{v: v, t: t, rows: rows, cols: cols, passes: 1}).emit()
 		}
-		if most < 8 { // three columns have twelve sums, with which all registers are taken
+		if most < 8 {
 			(&few{v: v, t: t, rows: most, cols: 3, passes: 8 / most}).emit()
 		}
 	}
@@ -121,19 +128,17 @@ func (f *few) emit() {
 	Doc(fmt.Sprintf("%s computes %d rows of a product of few rows; strides are in bytes.%s", name, rows, multiple), "",
 		fmt.Sprintf("	for i := range %d {", rows),
 		"		for j := range n {",
-		"			var sum [lanes]float32",
-		"			for p := range k {",
-		fmt.Sprintf("				sum[p%%lanes] = fma(x[i][p], %s, sum[p%%lanes])", element),
+		fmt.Sprintf("			for from := 0; from < k; from += %d {", fewTerms),
+		"				var sum [lanes]float32",
+		fmt.Sprintf("				for p := from; p < min(from+%d, k); p++ {", fewTerms),
+		fmt.Sprintf("					sum[p%%lanes] = fma(x[i][p], %s, sum[p%%lanes])", element),
+		"				}",
+		"				y[i][j] += the sum of all in sum, in an order that lanes alone decides",
 		"			}",
-		"			y[i][j] = the sum of all in sum, in an order that lanes alone decides",
 		"		}",
 		"	}")
 	Pragma("noescape")
-	rowsOfW := 2 * f.cols
-	if f.v.lanes == 8 { // the next block has its own
-		rowsOfW = f.cols
-	}
-	f.x, f.w = newRows("x", "strideX", f.rows), newRows("w", "strideW", rowsOfW)
+	f.x, f.w, f.left = newRows("x", "strideX", f.rows), newRows("w", "strideW", f.cols), AllocLocal(8)
 	f.all, f.ws, f.xs = make([][]reg.VecVirtual, f.rows), nil, f.v.reg()
 	for range f.cols {
 		f.ws = append(f.ws, f.v.reg())
@@ -146,13 +151,6 @@ func (f *few) emit() {
 	if f.passes > 1 {
 		MOVQ(f.x.base, first)
 	}
-	if f.next.at != nil && rows == 1 && f.t.size == 4 { // which has read them in order long before, and asks for none
-		TESTQ(f.next.more, f.next.more)
-		JZ(LabelRef("block"))
-		f.silent = true
-		f.columns("silent", f.cols, first)
-		f.silent = false
-	}
 	f.columns("block", f.cols, first)
 	f.columns("column", 1, first)
 	VZEROUPPER()
@@ -161,10 +159,6 @@ func (f *few) emit() {
 
 // order finds in which order lines are asked for.
 func (f *few) order() {
-	if f.v.lanes == 16 {
-		f.next = nextBlock{}
-		return
-	}
 	f.next = nextBlock{GP64(), GP64(), GP64(), GP64(), GP64()}
 	bytes, one := Load(Param("k"), GP64()), GP64()
 	if f.t.size > 1 {
@@ -181,7 +175,7 @@ func (f *few) order() {
 
 // beginNext has a pass over so many columns ask for its lines.
 func (f *few) beginNext(cols int) {
-	if f.next.at == nil || len(f.ahead) == 0 {
+	if len(f.ahead) == 0 {
 		return
 	}
 	MOVQ(f.w.base, f.next.at)
@@ -201,9 +195,6 @@ func (f *few) beginNext(cols int) {
 
 // line is where the n-th line is that a pass asks for at a time.
 func (f *few) line(n int) Mem {
-	if f.next.at == nil {
-		return f.w.row(f.ahead[n], 0)
-	}
 	return rowsAt{f.next.at, map[int]reg.Register{1: f.next.stride, 3: f.next.three}}.row(n, 0)
 }
 
@@ -222,8 +213,8 @@ func (f *few) columns(label string, cols int, first reg.Register) {
 		}
 		f.ahead = nil
 		for c := range cols {
-			if c*f.passes/cols == pass && !f.silent {
-				f.ahead = append(f.ahead, cols+c)
+			if c*f.passes/cols == pass {
+				f.ahead = append(f.ahead, far*cols+c)
 			}
 		}
 		f.pass(fmt.Sprint(label, pass), pass, cols)
@@ -249,19 +240,32 @@ func (f *few) pass(label string, number, cols int) {
 	f.sums = nil
 	for _, row := range f.all {
 		f.sums = append(f.sums, row[:cols])
-		for _, r := range row[:cols] {
+	}
+	f.beginNext(cols)
+	MOVQ(Load(Param("k"), GP64()), f.left)
+	Label(label + "terms")
+	for _, row := range f.sums {
+		for _, r := range row {
 			zero(r)
 		}
 	}
-	f.beginNext(cols)
 	f.terms(label, cols)
 	f.write(number*f.rows, cols)
+	CMPQ(f.left, Imm(0))
+	JG(LabelRef(label + "terms"))
+	f.rewind()
 }
 
-// terms emits the loops over the inner dimension, after which x and w point to its beginning again.
+// terms emits the loops over the next terms of the inner dimension.
 func (f *few) terms(label string, cols int) {
-	left, vector := Load(Param("k"), GP64()), f.v.lanes*f.t.size
-	steps := []int{line / vector}
+	left, most := GP64(), GP64()
+	MOVQ(f.left, left)
+	MOVQ(U32(fewTerms), most)
+	CMPQ(left, most)
+	CMOVQGT(most, left)
+	SUBQ(left, f.left)
+	vector := f.v.lanes * f.t.size
+	steps := []int{max(1, line/vector)}
 	if line > vector {
 		steps = append(steps, 1)
 	}
@@ -275,7 +279,7 @@ func (f *few) terms(label string, cols int) {
 		}
 		ADDQ(U32(uint64(4*copies*f.v.lanes)), f.x.base)
 		ADDQ(U32(uint64(copies*vector)), f.w.base)
-		if f.next.at != nil && len(f.ahead) > 0 && copies*vector == line {
+		if len(f.ahead) > 0 && copies*vector == line {
 			ADDQ(f.next.step, f.next.at)
 		}
 		JMP(LabelRef(at))
@@ -285,29 +289,26 @@ func (f *few) terms(label string, cols int) {
 	if f.t.size == 4 {
 		TESTQ(left, left)
 		JZ(LabelRef(label + "whole"))
-		lanes := GP64()
-		MOVQ(left, lanes)
 		l := &loop{v: f.v}
-		l.makeMask(lanes)
+		l.makeMask(left)
 		f.rest(cols, l.mask)
 		Label(label + "whole")
 	}
+}
+
+// rewind has x and w point to the beginning of the inner dimension again, after its whole vectors.
+func (f *few) rewind() {
 	k := Load(Param("k"), GP64())
-	SUBQ(left, k)
-	LEAQ(Mem{Base: k, Index: k, Scale: 1}, left) // twice what was added up
-	switch f.t.size {
-	case 4:
-		ADDQ(left, left)
-		SUBQ(left, f.w.base)
-		SUBQ(left, f.x.base)
-		return
-	case 2:
-		SUBQ(left, f.w.base)
-	case 1:
-		SUBQ(k, f.w.base)
+	ANDQ(I32(int32(-f.v.lanes)), k)
+	for size := 1; size <= 4; size *= 2 {
+		if size == f.t.size {
+			SUBQ(k, f.w.base)
+		}
+		if size == 4 {
+			SUBQ(k, f.x.base)
+		}
+		ADDQ(k, k)
 	}
-	ADDQ(left, left)
-	SUBQ(left, f.x.base)
 }
 
 // step emits the products of a vector of each row and each column.
@@ -323,7 +324,7 @@ func (f *few) step(cols, u, copies int) {
 		}
 		for n := range f.ahead { // asked for here, the next block's lines do not go before those of this one
 			if copies*f.v.lanes*f.t.size == line && n*copies/len(f.ahead) == u && i == min(n, f.rows-1) {
-				PREFETCHT0(f.line(n))
+				PREFETCHT1(f.line(n))
 			}
 		}
 	}
@@ -346,55 +347,4 @@ func (f *few) rest(cols int, mask reg.Register) {
 			VFMADD231PS(w, load(f.x.row(i, 0)), sums[c])
 		}
 	}
-}
-
-// write emits the end of a pass: of each row, from one on, the sums of the lanes of all its vectors, in the same order
-// however many there are.
-func (f *few) write(from, cols int) {
-	y, stride := Load(Param("y"), GP64()), Load(Param("strideY"), GP64())
-	if from > 0 {
-		LEAQ(Mem{Base: y, Index: stride, Scale: uint8(from)}, y)
-	}
-	for i, sums := range f.sums {
-		pairs := []reg.VecVirtual{f.halve(sums[0], sums[min(1, cols-1)], VUNPCKLPS, VUNPCKHPS)}
-		if cols > 2 {
-			pairs = append(pairs, f.halve(sums[2], sums[cols-1], VUNPCKLPS, VUNPCKHPS))
-		}
-		s := f.halve(pairs[0], pairs[len(pairs)-1], VUNPCKLPD, VUNPCKHPD)
-		if f.v.lanes == 16 {
-			high := YMM()
-			VEXTRACTF64X4(Imm(1), s, high)
-			VADDPS(high, s.AsY(), s.AsY())
-		}
-		high := XMM()
-		if f.v.lanes == 16 {
-			VEXTRACTF32X4(Imm(1), s.AsY(), high)
-		} else {
-			VEXTRACTF128(Imm(1), s, high)
-		}
-		VADDPS(high, s.AsX(), s.AsX())
-		switch cols {
-		case 1:
-			VMOVSS(s.AsX(), Mem{Base: y})
-		case 2:
-			VMOVSD(s.AsX(), Mem{Base: y})
-		case 3:
-			VMOVSD(s.AsX(), Mem{Base: y})
-			VEXTRACTPS(Imm(2), s.AsX(), Mem{Base: y, Disp: 8})
-		default:
-			VMOVUPS(s.AsX(), Mem{Base: y})
-		}
-		if i < f.rows-1 {
-			ADDQ(stride, y)
-		}
-	}
-}
-
-// halve adds half of the lanes of a to the other half, and those of b, side by side.
-func (f *few) halve(a, b reg.VecVirtual, low, high func(...Op)) reg.VecVirtual {
-	l, h := f.v.reg(), f.v.reg()
-	low(b, a, l)
-	high(b, a, h)
-	VADDPS(h, l, l)
-	return l
 }

@@ -9,90 +9,150 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// emitInt8Rows emits what products of few rows of int8 spend their time in with AVX2: sums of many columns, and what
+// emitInt8Rows emits what products of few rows of int8 spend their time in: sums of many columns, and what
 // makes int8 of float32 and the other way round.
 func emitInt8Rows() {
 	for _, rows := range []int{1, 2} {
-		int8Columns(rows)
+		(&int8Columns{rows: rows}).emit()
+	}
+	for _, rows := range []int{1, 2, 4} {
+		(&int8Columns{rows: rows, vnni: true}).emit()
 	}
 	scaleSums()
 	largestBits()
 	quantise()
 }
 
-// int8Columns goes over four columns at a time as widenedBlock does, and asks for the next four meanwhile, one line after
-// the other: four streams of short rows were half as fast on AMD's Zen 3.
-func int8Columns(rows int) {
+// int8Columns goes over four columns at a time as widenedBlock or vnniBlock does, and asks for later ones meanwhile, one line after
+// the other: four streams of short rows were half as fast on AMD's Zen 3, and the cache of the first level asked for
+// three quarters on Zen 4; see far.
+type int8Columns struct {
+	rows int
+	vnni bool
+	flip reg.VecVirtual
+	q, w rowsAt
+	sums [][]reg.VecVirtual
+}
+
+func (c *int8Columns) vector() reg.VecVirtual {
+	if c.vnni {
+		return ZMM()
+	}
+	return YMM()
+}
+
+func (c *int8Columns) emit() {
 	const cols = 4
-	name := fmt.Sprintf("int8Columns%dAVX2", rows)
-	TEXT(name, NOSPLIT, "func(k, n int, q, w *int8, sums *int32)")
-	Doc(name+" is", "", fmt.Sprintf("	for i := range %d {", rows), "		for j := range n {", "			sums[i*n+j] = 0",
+	name, bytes, less := fmt.Sprintf("int8Columns%dAVX2", c.rows), 16, ""
+	if c.vnni {
+		name, bytes, less = fmt.Sprintf("int8Columns%dVNNI", c.rows), line, " with 128*of[i] taken away before,"
+	}
+	TEXT(name, NOSPLIT, "func(k, n int, q, w *int8, of, sums *int32)")
+	Doc(name+" is", "", fmt.Sprintf("	for i := range %d {", c.rows), "		for j := range n {", "			sums[i*n+j] = 0",
 		"			for at := range k { sums[i*n+j] += q[i*k+at] * w[j*k+at] }", "		}",
-		"	}, k a multiple of 64 and n of 4")
+		"	},"+less+" k a multiple of 64 and n of 4")
 	Pragma("noescape")
-	k, n, result := Load(Param("k"), GP64()), Load(Param("n"), GP64()), Load(Param("sums"), GP64())
+	k, n, left := Load(Param("k"), GP64()), Load(Param("n"), GP64()), GP64()
 	three := GP64()
 	LEAQ(Mem{Base: k, Index: k, Scale: 2}, three)
 	strides := map[int]reg.Register{1: k, 3: three}
-	q, w := rowsAt{Load(Param("q"), GP64()), strides}, rowsAt{Load(Param("w"), GP64()), strides}
+	c.q, c.w = rowsAt{Load(Param("q"), GP64()), strides}, rowsAt{Load(Param("w"), GP64()), strides}
+	result := rowsAt{Load(Param("sums"), GP64()), map[int]reg.Register{1: GP64(), 3: GP64()}}
+	MOVQ(n, result.strides[1])
+	SHLQ(Imm(2), result.strides[1])
+	LEAQ(Mem{Base: result.strides[1], Index: result.strides[1], Scale: 2}, result.strides[3])
 	ahead := GP64()
-	LEAQ(Mem{Base: w.base, Index: k, Scale: cols}, ahead)
-	second, left, sums := GP64(), GP64(), make([][]reg.VecVirtual, rows)
-	LEAQ(Mem{Base: result, Index: n, Scale: 4}, second)
+	LEAQ(Mem{Base: c.w.base, Index: k, Scale: far * cols}, ahead)
+	of := Load(Param("of"), GP64())
+	if c.vnni {
+		c.flip = ZMM()
+		VPBROADCASTD(bits(0x80808080), c.flip)
+	}
 	Label("columns")
-	for i := range sums {
-		sums[i] = sums[i][:0]
+	c.sums = make([][]reg.VecVirtual, c.rows)
+	for i := range c.sums {
 		for range cols {
-			s := YMM()
+			s := c.vector()
 			zero(s)
-			sums[i] = append(sums[i], s)
+			c.sums[i] = append(c.sums[i], s)
 		}
 	}
 	MOVQ(k, left)
 	Label("terms")
-	for u := range line / 16 {
-		PREFETCHT0(Mem{Base: ahead, Disp: line * u})
-		int8Terms(q, w, sums, 16*u)
+	for u := range cols {
+		PREFETCHT1(Mem{Base: ahead, Disp: line * u})
 	}
-	ADDQ(Imm(line), q.base)
-	ADDQ(Imm(line), w.base)
+	for at := 0; at < line; at += bytes {
+		c.terms(at)
+	}
+	ADDQ(Imm(line), c.q.base)
+	ADDQ(Imm(line), c.w.base)
 	ADDQ(U32(cols*line), ahead)
 	SUBQ(Imm(line), left)
 	JNZ(LabelRef("terms"))
-	for i, s := range sums {
-		at := []reg.Register{result, second}[i]
-		VMOVDQU(fourSums(s), Mem{Base: at})
-		ADDQ(Imm(4*cols), at)
+	for i, s := range c.sums {
+		sums := fourSums(s)
+		if c.vnni {
+			offset := XMM()
+			VPBROADCASTD(Mem{Base: of, Disp: 4 * i}, offset)
+			VPSLLD(Imm(7), offset, offset)
+			VPSUBD(offset, sums, sums)
+		}
+		VMOVUPS(sums, result.row(i, 0)) // which has a form for all registers
 	}
-	SUBQ(k, q.base)
-	ADDQ(three, w.base)
+	ADDQ(Imm(4*cols), result.base)
+	SUBQ(k, c.q.base)
+	ADDQ(three, c.w.base)
 	SUBQ(Imm(cols), n)
 	JNZ(LabelRef("columns"))
 	VZEROUPPER()
 	RET()
 }
 
-// int8Terms adds sixteen products to each sum.
-func int8Terms(q, w rowsAt, sums [][]reg.VecVirtual, at int) {
-	var x []reg.VecVirtual
-	for i := range sums {
-		r := YMM()
-		VPMOVSXBW(q.row(i, at), r)
-		x = append(x, r)
+// terms adds a vector of products to each sum: sixteen, which are widened before, or 64.
+func (c *int8Columns) terms(at int) {
+	load := func(from Mem) reg.VecVirtual {
+		r := c.vector()
+		if c.vnni {
+			VMOVDQU32(from, r)
+		} else {
+			VPMOVSXBW(from, r)
+		}
+		return r
 	}
-	for j := range sums[0] {
-		r := YMM()
-		VPMOVSXBW(w.row(j, at), r)
-		for i := range sums {
+	var x []reg.VecVirtual
+	for i := range c.sums {
+		x = append(x, load(c.q.row(i, at)))
+	}
+	for j := range c.sums[0] {
+		r := load(c.w.row(j, at))
+		if c.vnni {
+			VPXORD(c.flip, r, r)
+		}
+		for i := range c.sums {
+			if c.vnni {
+				VPDPBUSD(x[i], r, c.sums[i][j])
+				continue
+			}
 			product := YMM()
 			VPMADDWD(x[i], r, product)
-			VPADDD(product, sums[i][j], sums[i][j])
+			VPADDD(product, c.sums[i][j], c.sums[i][j])
 		}
 	}
 }
 
 // fourSums returns the sums of the lanes of four vectors, side by side.
 func fourSums(s []reg.VecVirtual) reg.VecVirtual {
+	quarter := func(of, x reg.Register) { VEXTRACTI128(Imm(1), of, x) }
+	for i, r := range s {
+		if r.Size() == line { // and registers from 16 on
+			quarter = func(of, x reg.Register) { VEXTRACTI32X4(Imm(1), of, x) }
+			half := YMM()
+			VEXTRACTI64X4(Imm(1), r, half)
+			VPADDD(half, r.AsY(), half)
+			s[i] = half
+		}
+	}
 	halve := func(a, b reg.VecVirtual, low, high func(...Op)) reg.VecVirtual {
 		l, h := YMM(), YMM()
 		low(b, a, l)
@@ -103,7 +163,7 @@ func fourSums(s []reg.VecVirtual) reg.VecVirtual {
 	both := halve(halve(s[0], s[1], VPUNPCKLDQ, VPUNPCKHDQ), halve(s[2], s[3], VPUNPCKLDQ, VPUNPCKHDQ), VPUNPCKLQDQ,
 		VPUNPCKHQDQ)
 	x := XMM()
-	VEXTRACTI128(Imm(1), both, x)
+	quarter(both, x)
 	VPADDD(x, both.AsX(), x)
 	return x
 }
