@@ -152,22 +152,31 @@ func eachRow(rows, width int, f func(r int)) {
 	})
 }
 
-// columnSums writes the sum of f(r, c) over the rows to each column, in float64, in
-// the order of the rows whatever the number of threads. add must add row r, columns
-// [lo, lo+len(sum)), to sum.
-func columnSums(dst []float32, rows int, add func(sum []float64, r, lo int)) {
-	simd.Parallel(len(dst), max(1, grain/max(rows, 1)), func(lo, hi int) {
-		buf := accumulators.Get().(*[]float64)
-		sum := append((*buf)[:0], make([]float64, hi-lo)...) // which allocates only if it has to grow
-		for r := range rows {
-			add(sum, r, lo)
+// columnSums writes the sum of f(r, c) over the rows to each column, in float64: blocks of rows, whose sizes follow from
+// their number alone, are summed in the order of their rows, and then added one after the other, whatever the number of
+// threads. add must add all columns of row r to sum.
+func columnSums(dst []float32, rows int, add func(sum []float64, r int)) {
+	const least, most = 64, 32 // rows of a block, and blocks
+	size := max(least, (rows+most-1)/most)
+	blocks, n := (rows+size-1)/size, len(dst)
+	buf := accumulators.Get().(*[]float64)
+	sums := append((*buf)[:0], make([]float64, blocks*n)...) // which allocates only if it has to grow
+	simd.Parallel(blocks, max(1, grain/(size*max(n, 1))), func(lo, hi int) {
+		for r := lo * size; r < min(hi*size, rows); r++ {
+			add(sums[r/size*n:][:n], r)
 		}
-		for i, s := range sum {
-			dst[lo+i] = float32(s)
-		}
-		*buf = sum
-		accumulators.Put(buf)
 	})
+	for at := n; at < len(sums); at += n {
+		for i, v := range sums[at:][:n] {
+			sums[i] += v
+		}
+	}
+	clear(dst) // for no rows
+	for i, v := range sums[:min(n, len(sums))] {
+		dst[i] = float32(v)
+	}
+	*buf = sums
+	accumulators.Put(buf)
 }
 
 // accumulators are what columnSums adds in, used again by the next.

@@ -204,11 +204,11 @@ func scaleColumns(g *autograd.Graph, x, w *autograd.Value) *autograd.Value {
 					return nil
 				}
 				dx, w := orNone(g.DIn[0]), g.In[1].Float32s()
-				columnSums(g.DIn[1].Float32s(), t, func(sum []float64, r, lo int) {
-					from, to := r*d+lo, r*d+lo+len(sum)
-					simd.AddProducts(sum, dy[from:to], x[from:to])
+				columnSums(g.DIn[1].Float32s(), t, func(sum []float64, r int) {
+					x, dy := x[r*d:(r+1)*d], dy[r*d:(r+1)*d]
+					simd.AddProducts(sum, dy, x)
 					if dx != nil { // while the row of dy is in the cache
-						simd.Mul(dx[from:to], dy[from:to], w[lo:][:len(sum)])
+						simd.Mul(dx[r*d:(r+1)*d], dy, w)
 					}
 				})
 				return nil
