@@ -25,9 +25,10 @@ func PanelRows() int { return simd.PanelRows() }
 // It depends on the processor.
 func PanelStart(col int) int { return simd.PanelStart(col) }
 
-// PanelEnd returns the smallest column from col on that is a PanelStart. A product whose
-// columns end there, also beyond those of the panels, computes no part of a panel by
-// itself, which takes longer; what it writes there is undefined.
+// PanelEnd returns the smallest column from col on that a product with panels had better
+// end at, also beyond those of the panels: up to there a vector is computed anyway, or a
+// panel where the processor has no kernel for a part of one. What a product writes beyond
+// the columns that there are is undefined.
 func PanelEnd(col int) int { return simd.PanelEnd(col) }
 
 // Strip is a product with a part of some panels: C = op(A)*B[K0:K1,N0:N1], or C += that.

@@ -1101,6 +1101,26 @@ func maximumAVX512(x []float32) float32
 //go:noescape
 func sumSquaresAVX512(x []float32) float64
 
+// dotWideAVX512 is
+//
+//	var sum [4][lanes]float64
+//	for i := range a {
+//		sum[i/lanes%4][i%lanes] += float64(a[i]) * float64(b[i])
+//	}
+//	return the sum of all in sum
+//
+//go:noescape
+func dotWideAVX512(a []float32, b []float32) float64
+
+// addProductsAVX512 is
+//
+//	for i := range whole vectors of a {
+//		sum[i] += float64(a[i]) * float64(b[i])
+//	}
+//
+//go:noescape
+func addProductsAVX512(sum []float64, a []float32, b []float32)
+
 // expSumAVX512 is
 //
 //	var sum [4][lanes]float32
@@ -1786,6 +1806,26 @@ func maximumAVX2(x []float32) float32
 //
 //go:noescape
 func sumSquaresAVX2(x []float32) float64
+
+// dotWideAVX2 is
+//
+//	var sum [4][lanes]float64
+//	for i := range a {
+//		sum[i/lanes%4][i%lanes] += float64(a[i]) * float64(b[i])
+//	}
+//	return the sum of all in sum
+//
+//go:noescape
+func dotWideAVX2(a []float32, b []float32) float64
+
+// addProductsAVX2 is
+//
+//	for i := range whole vectors of a {
+//		sum[i] += float64(a[i]) * float64(b[i])
+//	}
+//
+//go:noescape
+func addProductsAVX2(sum []float64, a []float32, b []float32)
 
 // expSumAVX2 is
 //

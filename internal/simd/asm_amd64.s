@@ -14727,6 +14727,154 @@ done:
 	VZEROUPPER
 	RET
 
+// func dotWideAVX512(a []float32, b []float32) float64
+// Requires: AVX, AVX512F, BMI2
+TEXT ·dotWideAVX512(SB), NOSPLIT, $0-56
+	MOVQ   a_base+0(FP), CX
+	MOVQ   b_base+24(FP), DX
+	MOVQ   a_len+8(FP), BX
+	XORQ   AX, AX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   BX, SI
+	SUBQ   $0x00000020, SI
+
+blocks:
+	CMPQ          AX, SI
+	JG            blocksend
+	VMOVUPS       (CX)(AX*4), Z4
+	VMOVUPS       (DX)(AX*4), Z5
+	VCVTPS2PD     Y4, Z6
+	VCVTPS2PD     Y5, Z7
+	VFMADD231PD   Z6, Z7, Z0
+	VEXTRACTF64X4 $0x01, Z4, Y4
+	VCVTPS2PD     Y4, Z4
+	VEXTRACTF64X4 $0x01, Z5, Y5
+	VCVTPS2PD     Y5, Z5
+	VFMADD231PD   Z4, Z5, Z1
+	VMOVUPS       64(CX)(AX*4), Z4
+	VMOVUPS       64(DX)(AX*4), Z5
+	VCVTPS2PD     Y4, Z6
+	VCVTPS2PD     Y5, Z7
+	VFMADD231PD   Z6, Z7, Z2
+	VEXTRACTF64X4 $0x01, Z4, Y4
+	VCVTPS2PD     Y4, Z4
+	VEXTRACTF64X4 $0x01, Z5, Y5
+	VCVTPS2PD     Y5, Z5
+	VFMADD231PD   Z4, Z5, Z3
+	ADDQ          $0x00000020, AX
+	JMP           blocks
+
+blocksend:
+	MOVQ BX, SI
+	SUBQ $0x00000010, SI
+
+vectors:
+	CMPQ          AX, SI
+	JG            vectorsend
+	VMOVUPS       (CX)(AX*4), Z4
+	VMOVUPS       (DX)(AX*4), Z5
+	VCVTPS2PD     Y4, Z6
+	VCVTPS2PD     Y5, Z7
+	VFMADD231PD   Z6, Z7, Z0
+	VEXTRACTF64X4 $0x01, Z4, Y4
+	VCVTPS2PD     Y4, Z4
+	VEXTRACTF64X4 $0x01, Z5, Y5
+	VCVTPS2PD     Y5, Z5
+	VFMADD231PD   Z4, Z5, Z1
+	ADDQ          $0x00000010, AX
+	JMP           vectors
+
+vectorsend:
+	SUBQ          AX, BX
+	JZ            done
+	MOVL          $0x0000ffff, SI
+	MOVL          $0x00000010, DI
+	SUBL          BX, DI
+	SHRXL         DI, SI, SI
+	KMOVW         SI, K1
+	VMOVUPS.Z     (CX)(AX*4), K1, Z4
+	VMOVUPS.Z     (DX)(AX*4), K1, Z5
+	VCVTPS2PD     Y4, Z6
+	VCVTPS2PD     Y5, Z7
+	VFMADD231PD   Z6, Z7, Z0
+	VEXTRACTF64X4 $0x01, Z4, Y4
+	VCVTPS2PD     Y4, Z4
+	VEXTRACTF64X4 $0x01, Z5, Y5
+	VCVTPS2PD     Y5, Z5
+	VFMADD231PD   Z4, Z5, Z1
+
+done:
+	VADDPD        Z1, Z0, Z0
+	VADDPD        Z3, Z2, Z2
+	VADDPD        Z2, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPD        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPD        X1, X0, X0
+	VMOVHLPS      X0, X0, X1
+	VADDSD        X1, X0, X0
+	VMOVSD        X0, ret+48(FP)
+	VZEROUPPER
+	RET
+
+// func addProductsAVX512(sum []float64, a []float32, b []float32)
+// Requires: AVX, AVX512F
+TEXT ·addProductsAVX512(SB), NOSPLIT, $0-72
+	MOVQ a_base+24(FP), CX
+	MOVQ b_base+48(FP), DX
+	MOVQ sum_base+0(FP), BX
+	MOVQ a_len+32(FP), SI
+	XORQ AX, AX
+	MOVQ SI, DI
+	SUBQ $0x00000020, DI
+
+blocks:
+	CMPQ        AX, DI
+	JG          blocksend
+	VCVTPS2PD   (CX)(AX*4), Z0
+	VCVTPS2PD   (DX)(AX*4), Z1
+	VFMADD213PD (BX)(AX*8), Z0, Z1
+	VMOVUPD     Z1, (BX)(AX*8)
+	VCVTPS2PD   32(CX)(AX*4), Z0
+	VCVTPS2PD   32(DX)(AX*4), Z1
+	VFMADD213PD 64(BX)(AX*8), Z0, Z1
+	VMOVUPD     Z1, 64(BX)(AX*8)
+	VCVTPS2PD   64(CX)(AX*4), Z0
+	VCVTPS2PD   64(DX)(AX*4), Z1
+	VFMADD213PD 128(BX)(AX*8), Z0, Z1
+	VMOVUPD     Z1, 128(BX)(AX*8)
+	VCVTPS2PD   96(CX)(AX*4), Z0
+	VCVTPS2PD   96(DX)(AX*4), Z1
+	VFMADD213PD 192(BX)(AX*8), Z0, Z1
+	VMOVUPD     Z1, 192(BX)(AX*8)
+	ADDQ        $0x00000020, AX
+	JMP         blocks
+
+blocksend:
+	MOVQ SI, DI
+	SUBQ $0x00000010, DI
+
+vectors:
+	CMPQ        AX, DI
+	JG          vectorsend
+	VCVTPS2PD   (CX)(AX*4), Z0
+	VCVTPS2PD   (DX)(AX*4), Z1
+	VFMADD213PD (BX)(AX*8), Z0, Z1
+	VMOVUPD     Z1, (BX)(AX*8)
+	VCVTPS2PD   32(CX)(AX*4), Z0
+	VCVTPS2PD   32(DX)(AX*4), Z1
+	VFMADD213PD 64(BX)(AX*8), Z0, Z1
+	VMOVUPD     Z1, 64(BX)(AX*8)
+	ADDQ        $0x00000010, AX
+	JMP         vectors
+
+vectorsend:
+	VZEROUPPER
+	RET
+
 // func expSumAVX512(dst []float32, x []float32, scale float32, shift float32) float32
 // Requires: AVX, AVX512F, AVX512VL, BMI2
 TEXT ·expSumAVX512(SB), NOSPLIT, $0-60
@@ -23998,6 +24146,150 @@ done:
 	VMOVHLPS     X0, X0, X1
 	VADDSD       X1, X0, X0
 	VMOVSD       X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func dotWideAVX2(a []float32, b []float32) float64
+// Requires: AVX, FMA3
+TEXT ·dotWideAVX2(SB), NOSPLIT, $0-56
+	MOVQ   a_base+0(FP), CX
+	MOVQ   b_base+24(FP), DX
+	MOVQ   a_len+8(FP), BX
+	XORQ   AX, AX
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	MOVQ   BX, SI
+	SUBQ   $0x00000010, SI
+
+blocks:
+	CMPQ         AX, SI
+	JG           blocksend
+	VMOVUPS      (CX)(AX*4), Y4
+	VMOVUPS      (DX)(AX*4), Y5
+	VCVTPS2PD    X4, Y6
+	VCVTPS2PD    X5, Y7
+	VFMADD231PD  Y6, Y7, Y0
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTPS2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTPS2PD    X5, Y5
+	VFMADD231PD  Y4, Y5, Y1
+	VMOVUPS      32(CX)(AX*4), Y4
+	VMOVUPS      32(DX)(AX*4), Y5
+	VCVTPS2PD    X4, Y6
+	VCVTPS2PD    X5, Y7
+	VFMADD231PD  Y6, Y7, Y2
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTPS2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTPS2PD    X5, Y5
+	VFMADD231PD  Y4, Y5, Y3
+	ADDQ         $0x00000010, AX
+	JMP          blocks
+
+blocksend:
+	MOVQ BX, SI
+	SUBQ $0x00000008, SI
+
+vectors:
+	CMPQ         AX, SI
+	JG           vectorsend
+	VMOVUPS      (CX)(AX*4), Y4
+	VMOVUPS      (DX)(AX*4), Y5
+	VCVTPS2PD    X4, Y6
+	VCVTPS2PD    X5, Y7
+	VFMADD231PD  Y6, Y7, Y0
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTPS2PD    X4, Y4
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTPS2PD    X5, Y5
+	VFMADD231PD  Y4, Y5, Y1
+	ADDQ         $0x00000008, AX
+	JMP          vectors
+
+vectorsend:
+	SUBQ         AX, BX
+	JZ           done
+	LEAQ         mask<>+0(SB), SI
+	NEGQ         BX
+	VMOVUPS      32(SI)(BX*4), Y4
+	VMASKMOVPS   (CX)(AX*4), Y4, Y5
+	VMASKMOVPS   (DX)(AX*4), Y4, Y4
+	VCVTPS2PD    X5, Y6
+	VCVTPS2PD    X4, Y7
+	VFMADD231PD  Y6, Y7, Y0
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTPS2PD    X5, Y5
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTPS2PD    X4, Y4
+	VFMADD231PD  Y5, Y4, Y1
+
+done:
+	VADDPD       Y1, Y0, Y0
+	VADDPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X1, X0, X0
+	VMOVHLPS     X0, X0, X1
+	VADDSD       X1, X0, X0
+	VMOVSD       X0, ret+48(FP)
+	VZEROUPPER
+	RET
+
+// func addProductsAVX2(sum []float64, a []float32, b []float32)
+// Requires: AVX, FMA3
+TEXT ·addProductsAVX2(SB), NOSPLIT, $0-72
+	MOVQ a_base+24(FP), CX
+	MOVQ b_base+48(FP), DX
+	MOVQ sum_base+0(FP), BX
+	MOVQ a_len+32(FP), SI
+	XORQ AX, AX
+	MOVQ SI, DI
+	SUBQ $0x00000010, DI
+
+blocks:
+	CMPQ        AX, DI
+	JG          blocksend
+	VCVTPS2PD   (CX)(AX*4), Y0
+	VCVTPS2PD   (DX)(AX*4), Y1
+	VFMADD213PD (BX)(AX*8), Y0, Y1
+	VMOVUPD     Y1, (BX)(AX*8)
+	VCVTPS2PD   16(CX)(AX*4), Y0
+	VCVTPS2PD   16(DX)(AX*4), Y1
+	VFMADD213PD 32(BX)(AX*8), Y0, Y1
+	VMOVUPD     Y1, 32(BX)(AX*8)
+	VCVTPS2PD   32(CX)(AX*4), Y0
+	VCVTPS2PD   32(DX)(AX*4), Y1
+	VFMADD213PD 64(BX)(AX*8), Y0, Y1
+	VMOVUPD     Y1, 64(BX)(AX*8)
+	VCVTPS2PD   48(CX)(AX*4), Y0
+	VCVTPS2PD   48(DX)(AX*4), Y1
+	VFMADD213PD 96(BX)(AX*8), Y0, Y1
+	VMOVUPD     Y1, 96(BX)(AX*8)
+	ADDQ        $0x00000010, AX
+	JMP         blocks
+
+blocksend:
+	MOVQ SI, DI
+	SUBQ $0x00000008, DI
+
+vectors:
+	CMPQ        AX, DI
+	JG          vectorsend
+	VCVTPS2PD   (CX)(AX*4), Y0
+	VCVTPS2PD   (DX)(AX*4), Y1
+	VFMADD213PD (BX)(AX*8), Y0, Y1
+	VMOVUPD     Y1, (BX)(AX*8)
+	VCVTPS2PD   16(CX)(AX*4), Y0
+	VCVTPS2PD   16(DX)(AX*4), Y1
+	VFMADD213PD 32(BX)(AX*8), Y0, Y1
+	VMOVUPD     Y1, 32(BX)(AX*8)
+	ADDQ        $0x00000008, AX
+	JMP         vectors
+
+vectorsend:
 	VZEROUPPER
 	RET
 

@@ -16,14 +16,14 @@
 // beside any number of others, up to FewRows in all.
 //
 // Some functions have the same bits in every variant, on every processor and from every
-// compiler: Add, Mul, MulAdd, Scale, Axpy, SoftmaxGrad, ScaleMul, NormGrad, RotateHalves,
+// compiler: Add, Mul, MulAdd, AddProducts, Scale, Axpy, SoftmaxGrad, ScaleMul, NormGrad, RotateHalves,
 // RotatePairs, AdamWStep.Update and the conversions of 8 and 16 bits, and those of them
 // that Stream has. Each of their operations is rounded, in the order of their comments,
 // which assembly achieves by not fusing any, and Go by float32(x*y): without the conversion
 // a compiler may fuse the product with an addition, and does so for arm64 and with
 // GOAMD64=v3. A test finds products that lack it.
 //
-// The others are matrix products, Dot, Dot3, SumSquares and all that stands on an
+// The others are matrix products, Dot, Dot3, SumSquares, DotWide and all that stands on an
 // exponential. They fuse where the CPU can, and add in an order that suits its vectors. In
 // one program on one machine they always give the same bits; otherwise they agree within
 // the roundings that their tests allow.

@@ -33,10 +33,16 @@ func PanelRows() int { return active.gemm.rows }
 // PanelStart returns the largest column up to col that a product with panels may start at.
 func PanelStart(col int) int { return col / active.gemm.cols * active.gemm.cols }
 
-// PanelEnd returns the smallest column from col on that is a PanelStart. A product whose
-// columns end there, also beyond those of the panels, computes no part of a panel by
-// itself, which takes longer; what it writes there is undefined.
-func PanelEnd(col int) int { return PanelStart(col + active.gemm.cols - 1) }
+// PanelEnd returns the smallest column from col on that a product with panels had better end at, also beyond those of
+// the panels: up to there a vector is computed anyway, or a panel where the processor has no kernel for a part of one.
+// What a product writes beyond the columns that there are is undefined.
+func PanelEnd(col int) int {
+	kernel := active.gemm
+	if kernel.part == nil {
+		return PanelStart(col + kernel.cols - 1)
+	}
+	return kernel.width(col)
+}
 
 // Strip is a product with a part of some panels: C = op(A)*B[K0:K1,N0:N1], or C += that.
 // op(A) is M by K1-K0, C is M by N1-N0, and N0 is a PanelStart. A needs no packing, but

@@ -19,6 +19,8 @@ var free = map[string]string{
 	"dot3Generic":        "a sum, within a tolerance",
 	"sumGeneric":         "a sum, within a tolerance",
 	"looseGeneric":       "a sum, within a tolerance",
+	"addProductsGeneric": "the product of two float32 is exact in float64",
+	"dotWideGeneric":     "the product of two float32 is exact in float64",
 	"sumSquaresGeneric":  "the product of two float32 is exact in float64",
 	"expSumGeneric":      "the product of two float32 is exact in float64",
 	"exp":                "an approximation, within a tolerance",

@@ -13,6 +13,8 @@ type variant struct {
 	dot3             func(a, b, c []float32) float32
 	maximum          func(x []float32) float32
 	sumSquares       func(x []float32) float64
+	dotWide          func(a, b []float32) float64
+	addProducts      func(sum []float64, a, b []float32)
 	add, mul, mulAdd func(dst, a, b []float32)
 	scale            func(dst, x []float32, s float32)
 	axpy             func(alpha float32, x, y []float32)
@@ -75,15 +77,17 @@ var generic = variant{
 	gemm: &genericGemm,
 	few:  dotRows(dotGeneric),
 
-	dot:        dotGeneric,
-	dot3:       dot3Generic,
-	maximum:    maximumGeneric,
-	sumSquares: sumSquaresGeneric,
-	add:        addGeneric,
-	mul:        mulGeneric,
-	mulAdd:     mulAddGeneric,
-	scale:      scaleGeneric,
-	axpy:       axpyGeneric,
+	dot:         dotGeneric,
+	dot3:        dot3Generic,
+	maximum:     maximumGeneric,
+	sumSquares:  sumSquaresGeneric,
+	dotWide:     dotWideGeneric,
+	addProducts: addProductsGeneric,
+	add:         addGeneric,
+	mul:         mulGeneric,
+	mulAdd:      mulAddGeneric,
+	scale:       scaleGeneric,
+	axpy:        axpyGeneric,
 
 	sigmoid:     sigmoidGeneric,
 	silu:        siluGeneric,

@@ -69,15 +69,17 @@ var variantAVX512 = variant{
 		int8:     fewKernels{few1Int8AVX512, few2Int8AVX512, few4Int8AVX512, few8Int8AVX512},
 	},
 
-	dot:        dotAVX512,
-	dot3:       dot3AVX512,
-	maximum:    maximumAVX512,
-	sumSquares: sumSquaresAVX512,
-	add:        addAVX512,
-	mul:        mulAVX512,
-	mulAdd:     mulAddAVX512,
-	scale:      scaleAVX512,
-	axpy:       axpyAVX512,
+	dot:         dotAVX512,
+	dot3:        dot3AVX512,
+	maximum:     maximumAVX512,
+	sumSquares:  sumSquaresAVX512,
+	dotWide:     dotWideAVX512,
+	addProducts: wholeProducts(addProductsAVX512, 16),
+	add:         addAVX512,
+	mul:         mulAVX512,
+	mulAdd:      mulAddAVX512,
+	scale:       scaleAVX512,
+	axpy:        axpyAVX512,
 
 	sigmoid:     sigmoidAVX512,
 	silu:        siluAVX512,
@@ -138,15 +140,17 @@ var variantAVX2 = variant{
 		int8:     fewKernels{few1Int8AVX2, few2Int8AVX2, few4Int8AVX2, few8Int8AVX2},
 	},
 
-	dot:        dotAVX2,
-	dot3:       dot3AVX2,
-	maximum:    maximumAVX2,
-	sumSquares: sumSquaresAVX2,
-	add:        addAVX2,
-	mul:        mulAVX2,
-	mulAdd:     mulAddAVX2,
-	scale:      scaleAVX2,
-	axpy:       axpyAVX2,
+	dot:         dotAVX2,
+	dot3:        dot3AVX2,
+	maximum:     maximumAVX2,
+	sumSquares:  sumSquaresAVX2,
+	dotWide:     dotWideAVX2,
+	addProducts: wholeProducts(addProductsAVX2, 8),
+	add:         addAVX2,
+	mul:         mulAVX2,
+	mulAdd:      mulAddAVX2,
+	scale:       scaleAVX2,
+	axpy:        axpyAVX2,
 
 	sigmoid:     sigmoidAVX2,
 	silu:        siluAVX2,
@@ -206,6 +210,15 @@ func wholeInt8(dst []float32, src []int8, scale float32) {
 	n := len(src) &^ 7
 	fromInt8AVX2(dst[:n], src[:n], scale)
 	fromInt8Generic(dst[n:], src[n:], scale)
+}
+
+// wholeProducts makes addProducts out of one for whole vectors of so many elements.
+func wholeProducts(vectors func([]float64, []float32, []float32), lanes int) func(sum []float64, a, b []float32) {
+	return func(sum []float64, a, b []float32) {
+		n := len(a) / lanes * lanes
+		vectors(sum[:n], a[:n], b[:n])
+		addProductsGeneric(sum[n:], a[n:], b[n:])
+	}
 }
 
 // wholeNF4 makes a conversion out of one for multiples of so many elements.

@@ -42,6 +42,18 @@ func Dot3(a, b, c []float32) float32 {
 // SumSquares returns the sum of x[i]*x[i], multiplied and added in float64.
 func SumSquares(x []float32) float64 { return active.sumSquares(x) }
 
+// DotWide returns the sum of a[i]*b[i], multiplied and added in float64.
+func DotWide(a, b []float32) float64 {
+	same(len(a), len(b))
+	return active.dotWide(a, b)
+}
+
+// AddProducts adds a[i]*b[i] to sum[i], multiplied and added in float64.
+func AddProducts(sum []float64, a, b []float32) {
+	same(len(sum), len(a), len(b))
+	active.addProducts(sum, a, b)
+}
+
 // Max returns the largest element, -Inf of none. With a NaN among them it may be any.
 func Max(x []float32) float32 {
 	if len(x) == 0 {

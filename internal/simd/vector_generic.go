@@ -47,6 +47,22 @@ func sumSquaresGeneric(x []float32) float64 {
 	return sum
 }
 
+func dotWideGeneric(a, b []float32) float64 {
+	var sum float64
+	b = b[:len(a)]
+	for i, v := range a {
+		sum += float64(v) * float64(b[i])
+	}
+	return sum
+}
+
+func addProductsGeneric(sum []float64, a, b []float32) {
+	sum, b = sum[:len(a)], b[:len(a)]
+	for i, v := range a {
+		sum[i] += float64(v) * float64(b[i])
+	}
+}
+
 func addGeneric(dst, a, b []float32) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {

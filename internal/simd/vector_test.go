@@ -59,6 +59,8 @@ var cachedOps = []vectorOp{
 		func(e []float64) []float64 { return []float64{e[0] * e[1] * e[2]} }, 2, largest, false},
 	{"SumSquares", 1, 0, func(s [][]float32) float64 { return SumSquares(s[0]) },
 		func(e []float64) []float64 { return []float64{e[0] * e[0]} }, 0x1p-28, largest, false},
+	{"DotWide", 2, 0, func(s [][]float32) float64 { return DotWide(s[0], s[1]) },
+		func(e []float64) []float64 { return []float64{e[0] * e[1]} }, 0x1p-28, largest, false},
 	{"Exp", 2, 1, func(s [][]float32) float64 { ExpSum(s[0], s[1], 1, 0); return 0 },
 		func(e []float64) []float64 { return []float64{math.Exp(e[1])} }, 4,
 		func(e []float64) float64 { return math.Exp(e[1]) }, false},
@@ -371,4 +373,25 @@ func TestVectorLengthsMustAgree(t *testing.T) {
 			f()
 		}()
 	}
+}
+
+// TestAddProductsHasTheSameBitsEverywhere compares with the loop in Go, as a fused addition of an exact product has no
+// rounding of its own.
+func TestAddProductsHasTheSameBitsEverywhere(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	eachVariant(t, func(t *testing.T) {
+		for n := range 70 {
+			a, b, sum := guarded(t, random(rng, n)), guarded(t, random(rng, n)), guarded(t, make([]float64, n))
+			want := make([]float64, n)
+			for range 3 {
+				AddProducts(sum, a, b)
+				for i := range want {
+					want[i] += float64(a[i]) * float64(b[i])
+				}
+			}
+			if !slices.Equal(sum, want) {
+				t.Fatalf("length %d: %v, want %v", n, sum, want)
+			}
+		}
+	})
 }

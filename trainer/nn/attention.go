@@ -197,35 +197,6 @@ func shapeOf(b, s int, f AttentionConfig) attentionShape {
 	return attentionShape{b: b, s: s, heads: f.Heads, kv: f.KVHeads, c: f.HeadDim, cap: f.Cap, sinks: f.Sinks}
 }
 
-// forward: p = softmax(q k^T), y = p v.
-func (a attentionShape) forward(in, out []core.Tensor) {
-	q, k, v, p := in[0].Float32s(), in[1].Float32s(), in[2].Float32s(), out[1].Float32s()
-	a.scores(p, q, k)
-	var sinks, sunk []float32
-	if a.sinks {
-		sinks, sunk = in[4].Float32s(), out[2].Float32s()
-	}
-	a.eachQuery(in[3].Int32s(), func(at, first, end int) {
-		r := at / a.s
-		lost := a.weigh(p[at:][:a.s], first, end, r/a.s%a.heads, sinks)
-		if sunk != nil {
-			sunk[r] = lost
-		}
-	})
-	simd.Multiply(a.products(func(h, g int) simd.Product {
-		y := a.head(out[0].Float32s(), h, a.heads)
-		return simd.Product{M: a.s, N: a.c, K: a.s, A: a.ofHead(p, h), B: a.head(v, g, a.kv), C: y.Data, StrideC: y.Stride}
-	})...)
-}
-
-// scores writes q k^T to p.
-func (a attentionShape) scores(p, q, k []float32) {
-	simd.Multiply(a.products(func(h, g int) simd.Product {
-		return simd.Product{M: a.s, N: a.s, K: a.c, A: a.head(q, h, a.heads), B: a.head(k, g, a.kv), TransB: true,
-			C: p[h*a.s*a.s:], StrideC: a.s}
-	})...)
-}
-
 type attentionShape struct {
 	b, s, heads, kv, c int
 	cap                float64 // see AttentionConfig, as the next
@@ -249,19 +220,6 @@ func (a attentionShape) head(x []float32, h, heads int) simd.Matrix {
 	return simd.Matrix{Data: x[(row*heads+col)*a.c:], Stride: heads * a.c}
 }
 
-func (a attentionShape) ofHead(p []float32, h int) simd.Matrix {
-	return simd.Matrix{Data: p[h*a.s*a.s:], Stride: a.s}
-}
-
-// products makes one product for each query head h of the batch and its key head g.
-func (a attentionShape) products(product func(h, g int) simd.Product) []simd.Product {
-	var out []simd.Product
-	for h := range a.b * a.heads {
-		out = append(out, product(h, h/a.heads*a.kv+h%a.heads/(a.heads/a.kv)))
-	}
-	return out
-}
-
 // probabilities turns the scores of one query, which sees keys [first, end), into those.
 func (a attentionShape) probabilities(row []float32, first, end int) {
 	clear(row[:first])
@@ -272,75 +230,5 @@ func (a attentionShape) probabilities(row []float32, first, end int) {
 	}
 }
 
-// eachQuery calls f for every query of every head, whose scores begin at element at, and
-// the keys of its row that it sees.
-func (a attentionShape) eachQuery(keys []int32, f func(at, first, end int)) {
-	eachRow(a.b*a.heads*a.s, a.s, func(r int) {
-		row := r / (a.heads * a.s) * a.s // its first token
-		seen := keys[2*(row+r%a.s):][:2]
-		f(r*a.s, int(seen[0])-row, int(seen[1])-row)
-	})
-}
-
 // scale is what scores are multiplied by.
 func (a attentionShape) scale() float32 { return float32(1 / math.Sqrt(float64(a.c))) }
-
-// backward: with P the probabilities, dV = P^T dY, dP = dY V^T,
-// dS = P * (dP - rowsum(dP * P)) / sqrt(C), dQ = dS K, dK = dS^T Q; the key and value
-// gradients sum over the query heads that share them. With a cap, dS is times its slope.
-func (a attentionShape) backward(g *autograd.Grads) {
-	q, k, v, p := g.In[0].Float32s(), g.In[1].Float32s(), g.In[2].Float32s(), g.Out[1].Float32s()
-	dy, ds := g.DOut[0].Float32s(), g.Scratch[0].Float32s()
-	dq, dk, dv := g.DIn[0].Float32s(), g.DIn[1].Float32s(), g.DIn[2].Float32s()
-	s := a.s
-	simd.Multiply(a.products(func(h, g int) simd.Product {
-		return simd.Product{M: s, N: s, K: a.c, A: a.head(dy, h, a.heads), B: a.head(v, g, a.kv), TransB: true,
-			C: ds[h*s*s:], StrideC: s}
-	})...)
-	var capped, dots []float32
-	if a.cap > 0 {
-		capped = g.Scratch[len(g.Scratch)-1].Float32s()
-		a.scores(capped, q, k)
-	}
-	if a.sinks {
-		dots = g.Scratch[1].Float32s()
-	}
-	a.eachQuery(g.In[3].Int32s(), func(at, first, end int) {
-		clear(ds[at:][:first])
-		clear(ds[at:][end:s])
-		p, row := p[at:][first:end], ds[at:][first:end]
-		dot := simd.Dot(p, row)
-		simd.SoftmaxGrad(row, p, row, dot, a.scale())
-		if capped != nil {
-			a.cappedSlopes(row, capped[at:][first:end])
-		}
-		if dots != nil {
-			dots[at/s] = dot
-		}
-	})
-	if a.sinks && !g.DIn[4].IsZero() {
-		a.sinkGradients(g.DIn[4].Float32s(), g.Out[2].Float32s(), dots)
-	}
-	simd.Multiply(a.products(func(h, g int) simd.Product {
-		d := a.head(dq, h, a.heads)
-		return simd.Product{M: s, N: a.c, K: s, A: a.ofHead(ds, h), B: a.head(k, g, a.kv), C: d.Data, StrideC: d.Stride}
-	})...)
-	a.sumGroups(dk, ds, q)
-	a.sumGroups(dv, p, dy)
-}
-
-// sumGroups writes dst[g] = sum over the query heads h of key head g of left[h]^T right[h].
-func (a attentionShape) sumGroups(dst, left, right []float32) {
-	group := a.heads / a.kv
-	for member := range group {
-		var ps []simd.Product
-		for g := range a.b * a.kv {
-			h := g/a.kv*a.heads + g%a.kv*group + member
-			d := a.head(dst, g, a.kv)
-			ps = append(ps, simd.Product{M: a.s, N: a.c, K: a.s, A: a.ofHead(left, h), TransA: true,
-				B: a.head(right, h, a.heads),
-				C: d.Data, StrideC: d.Stride, Accumulate: member > 0})
-		}
-		simd.Multiply(ps...)
-	}
-}

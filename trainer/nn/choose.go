@@ -18,7 +18,7 @@ func softmaxRows(g *autograd.Graph, x *autograd.Value) *autograd.Value {
 			simd.Scale(y, y, float32(1/sum))
 		},
 		func(dx, dy, _, y []float32) { // dx = y * (dy - sum(y * dy))
-			dot := dot64(y, dy)
+			dot := simd.DotWide(y, dy)
 			for i := range dx {
 				dx[i] = float32(float64(y[i]) * (float64(dy[i]) - dot))
 			}
@@ -76,7 +76,7 @@ func normalizeRows(g *autograd.Graph, x *autograd.Value, least float64) *autogra
 			}
 		},
 		func(dx, dy, x, y []float32) { // dx = (dy - sum(y * dy)) / s
-			s, dot := sum64(x)+least, dot64(y, dy)
+			s, dot := sum64(x)+least, simd.DotWide(y, dy)
 			for i, v := range dy {
 				dx[i] = float32((float64(v) - dot) / s)
 			}
@@ -180,15 +180,6 @@ func times(g *autograd.Graph, x *autograd.Value, s float32) *autograd.Value {
 	return rowwise(g, "times", x, autograd.Backward{},
 		func(y, x []float32) { simd.Scale(y, x, s) },
 		func(dx, dy, _, _ []float32) { simd.Scale(dx, dy, s) })
-}
-
-// dot64 returns the sum of a[i]*b[i], added in float64.
-func dot64(a, b []float32) float64 {
-	var s float64
-	for i, v := range a {
-		s += float64(v) * float64(b[i])
-	}
-	return s
 }
 
 func sum64(x []float32) float64 {

@@ -129,15 +129,14 @@ func doraOp(t, out int, bias bool) autograd.Op {
 			}
 			if d := g.DIn[1]; !d.IsZero() {
 				norm, b := g.In[2].Float32s(), biasOf(g.In)
-				columnSums(d.Float32s(), t, func(sum []float64, r, lo int) {
-					for i := range sum {
-						n := lo + i
+				columnSums(d.Float32s(), t, func(sum []float64, r int) {
+					for n := range sum {
 						v := float64(y[r*out+n])
 						if b != nil {
 							v -= float64(b[n])
 						}
 						if norm[n] != 0 {
-							sum[i] += float64(dz[r*out+n]) * v / float64(norm[n])
+							sum[n] += float64(dz[r*out+n]) * v / float64(norm[n])
 						}
 					}
 				})

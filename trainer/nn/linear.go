@@ -135,8 +135,8 @@ func linearOp(t int, weight *Param, bias bool, rounded core.DType) autograd.Op {
 					weightGradient(g, 0, out, d.Float32s(), g.Add[1])
 				}
 				if bias && !g.DIn[2].IsZero() {
-					columnSums(g.DIn[2].Float32s(), t, func(sum []float64, r, lo int) {
-						for i, v := range dy[r*out+lo : r*out+lo+len(sum)] {
+					columnSums(g.DIn[2].Float32s(), t, func(sum []float64, r int) {
+						for i, v := range dy[r*out : (r+1)*out] {
 							sum[i] += float64(v)
 						}
 					})

@@ -238,11 +238,8 @@ func weigh(g *autograd.Graph, x, weights, where *autograd.Value) *autograd.Value
 				dx, dw := g.DIn[0].Float32s(), g.DIn[1].Float32s()
 				eachRow(n, d, func(a int) {
 					row := int(where[a]) * d
-					var dot float64 // wide, as the terms of a weight's gradient may cancel
-					for i, v := range x[row : row+d] {
-						dot += float64(v) * float64(dy[row+i])
-					}
-					dw[a] = float32(dot)
+					// wide, as the terms of a weight's gradient may cancel
+					dw[a] = float32(simd.DotWide(x[row:row+d], dy[row:row+d]))
 					simd.Scale(dx[row:row+d], dy[row:row+d], w[a])
 				})
 				return nil

@@ -86,8 +86,8 @@ func (m *ClampedMoE) product(c *Context, x *autograd.Value, w, bias *Param, offs
 					offsets := g.In[3].Int32s()
 					for e := range m.cfg.Router.Experts {
 						from := int(offsets[e])
-						columnSums(d.Float32s()[e*out:][:out], int(offsets[e+1])-from, func(sum []float64, r, lo int) {
-							for i, v := range dy[(from+r)*out+lo:][:len(sum)] {
+						columnSums(d.Float32s()[e*out:][:out], int(offsets[e+1])-from, func(sum []float64, r int) {
+							for i, v := range dy[(from+r)*out:][:out] {
 								sum[i] += float64(v)
 							}
 						})

@@ -180,7 +180,7 @@ func scaleRows(g *autograd.Graph, x, s *autograd.Value) *autograd.Value {
 				x, s, dy := g.In[0].Float32s(), g.In[1].Float32s(), g.DOut[0].Float32s()
 				dx, ds := g.DIn[0].Float32s(), g.DIn[1].Float32s()
 				eachRow(t, d, func(r int) {
-					ds[r] = float32(dot64(dy[r*d:(r+1)*d], x[r*d:(r+1)*d]))
+					ds[r] = float32(simd.DotWide(dy[r*d:(r+1)*d], x[r*d:(r+1)*d]))
 					scaleInto(dx[r*d:(r+1)*d], dy[r*d:(r+1)*d], s[r], g.Add[0])
 				})
 				return nil
@@ -199,16 +199,18 @@ func scaleColumns(g *autograd.Graph, x, w *autograd.Value) *autograd.Value {
 		Backward: &autograd.Backward{Inputs: []int{0, 1}, Wrt: []int{0, 1},
 			Run: func(_ context.Context, g *autograd.Grads) error {
 				x, dy := g.In[0].Float32s(), g.DOut[0].Float32s()
-				if dx := g.DIn[0]; !dx.IsZero() {
-					scaleByRow(dx.Float32s(), dy, g.In[1].Float32s(), t, d)
+				if g.DIn[1].IsZero() {
+					scaleByRow(g.DIn[0].Float32s(), dy, g.In[1].Float32s(), t, d)
+					return nil
 				}
-				if dw := g.DIn[1]; !dw.IsZero() {
-					columnSums(dw.Float32s(), t, func(sum []float64, r, lo int) {
-						for i := range sum {
-							sum[i] += float64(dy[r*d+lo+i]) * float64(x[r*d+lo+i])
-						}
-					})
-				}
+				dx, w := orNone(g.DIn[0]), g.In[1].Float32s()
+				columnSums(g.DIn[1].Float32s(), t, func(sum []float64, r int) {
+					x, dy := x[r*d:(r+1)*d], dy[r*d:(r+1)*d]
+					simd.AddProducts(sum, dy, x)
+					if dx != nil { // while the row of dy is in the cache
+						simd.Mul(dx[r*d:(r+1)*d], dy, w)
+					}
+				})
 				return nil
 			}},
 	}, x, w)

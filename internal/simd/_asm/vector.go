@@ -106,6 +106,36 @@ func reductions(v isa) {
 		}
 	})
 	l.finish64(s)
+
+	l = begin(v, "dotWide", "func(a, b []float32) float64", []string{"a", "b"},
+		"var sum [4][lanes]float64", "for i := range a {", "	sum[i/lanes%4][i%lanes] += float64(a[i]) * float64(b[i])", "}",
+		"return the sum of all in sum")
+	s = l.sums(4)
+	l.run(2, func(number int) {
+		a, b := l.load("a"), l.load("b")
+		for h := range 2 {
+			x, y := v.reg(), v.reg()
+			VCVTPS2PD(v.half(a, h), x)
+			VCVTPS2PD(v.half(b, h), y)
+			VFMADD231PD(x, y, s[2*number+h])
+		}
+	})
+	l.finish64(s)
+
+	l = begin(v, "addProducts", "func(sum []float64, a, b []float32)", []string{"a", "b", "sum"},
+		"for i := range whole vectors of a {", "	sum[i] += float64(a[i]) * float64(b[i])", "}")
+	l.whole = true
+	l.run(2, func(int) {
+		for h := range 2 {
+			x, y := v.reg(), v.reg()
+			VCVTPS2PD(l.mem("a").Offset(h*v.bytes()/2), x)
+			VCVTPS2PD(l.mem("b").Offset(h*v.bytes()/2), y)
+			sum := Mem{Base: l.base["sum"], Index: l.at, Scale: 8, Disp: (2*l.offset + h) * v.bytes()}
+			VFMADD213PD(sum, x, y)
+			VMOVUPD(y, sum)
+		}
+	})
+	l.end()
 }
 
 // half returns half h, 0 or 1, of a vector.

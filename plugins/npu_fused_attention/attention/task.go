@@ -11,7 +11,7 @@ import (
 const (
 	// blockRows is how many queries are a piece of work. It is the inner dimension of the
 	// products that give the gradients of keys, and their scores are there at once.
-	blockRows = 56
+	blockRows = 60
 	// leastTasks is how many tasks there should be, for threads to share: a key head of a
 	// segment is one, or several when that gives too few. It decides in which order
 	// gradients of keys are summed, so it must not depend on the number of threads.
