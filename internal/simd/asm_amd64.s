@@ -14728,7 +14728,7 @@ done:
 	RET
 
 // func dotWideAVX512(a []float32, b []float32) float64
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, AVX512VL, BMI2
 TEXT ·dotWideAVX512(SB), NOSPLIT, $0-56
 	MOVQ   a_base+0(FP), CX
 	MOVQ   b_base+24(FP), DX
@@ -14812,7 +14812,7 @@ done:
 	VADDPD        Z2, Z0, Z0
 	VEXTRACTF64X4 $0x01, Z0, Y1
 	VADDPD        Y1, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X1
+	VEXTRACTF32X4 $0x01, Y0, X1
 	VADDPD        X1, X0, X0
 	VMOVHLPS      X0, X0, X1
 	VADDSD        X1, X0, X0
