@@ -17074,15 +17074,15 @@ vectorsend:
 	RET
 
 near:
-	VPSRLD     $0x10, Z18, Z19
-	VPSUBD     c00003380<>+0(SB), Z19, Z19
+	VPSRLD     $0x10, Z18, Z20
+	VPSUBD     c00003380<>+0(SB), Z20, Z20
 	VPXORD     Z21, Z21, Z21
 	KXNORW     K2, K2, K2
-	VGATHERDPS 320(SI)(Z19*4), K2, Z21
-	VPSRLD     $0x08, Z21, Z20
-	VPANDD     c0000ffff<>+0(SB), Z18, Z19
+	VGATHERDPS 320(SI)(Z20*4), K2, Z21
+	VPSRLD     $0x08, Z21, Z19
+	VPANDD     c0000ffff<>+0(SB), Z18, Z20
 	VPANDD     c000000ff<>+0(SB), Z21, Z21
-	VPCMPD     $0x06, Z20, Z19, K1
+	VPCMPD     $0x06, Z19, Z20, K1
 	VPADDD     Z11, Z21, K1, Z21
 	VMOVDQA32  Z21, Z19
 	JMP        counted
@@ -17342,15 +17342,15 @@ vectorsend:
 	RET
 
 near:
-	VPSRLD     $0x10, Z13, Z14
-	VPSUBD     c00003380<>+0(SB), Z14, Z14
+	VPSRLD     $0x10, Z13, Z15
+	VPSUBD     c00003380<>+0(SB), Z15, Z15
 	VPXORD     Z4, Z4, Z4
 	KXNORW     K2, K2, K2
-	VGATHERDPS 320(SI)(Z14*4), K2, Z4
-	VPSRLD     $0x08, Z4, Z15
-	VPANDD     c0000ffff<>+0(SB), Z13, Z14
+	VGATHERDPS 320(SI)(Z15*4), K2, Z4
+	VPSRLD     $0x08, Z4, Z14
+	VPANDD     c0000ffff<>+0(SB), Z13, Z15
 	VPANDD     c000000ff<>+0(SB), Z4, Z4
-	VPCMPD     $0x06, Z15, Z14, K1
+	VPCMPD     $0x06, Z14, Z15, K1
 	VPADDD     Z11, Z4, K1, Z4
 	VMOVDQA32  Z4, Z14
 	JMP        counted
@@ -26198,25 +26198,25 @@ vectors:
 	VANDPS       c7fffffff<>+0(SB), Y2, Y3
 	VPMAXSD      c34000000<>+0(SB), Y3, Y3
 	VPMINSD      c3f800000<>+0(SB), Y3, Y3
-	VPSRLD       $0x10, Y3, Y4
-	VPSUBD       c00003380<>+0(SB), Y4, Y4
-	VXORPS       X5, X5, X5
-	VPCMPEQD     Y6, Y6, Y6
-	VGATHERDPS   Y6, 320(SI)(Y4*4), Y5
-	VPSRLD       $0x08, Y5, Y6
-	VPAND        c0000ffff<>+0(SB), Y3, Y4
-	VPAND        c000000ff<>+0(SB), Y5, Y5
-	VPCMPGTD     Y6, Y4, Y6
-	VPSUBD       Y6, Y5, Y5
-	VPADDD       c0000007f<>+0(SB), Y5, Y5
+	VPSRLD       $0x10, Y3, Y15
+	VPSUBD       c00003380<>+0(SB), Y15, Y15
+	VXORPS       X4, X4, X4
+	VPCMPEQD     Y5, Y5, Y5
+	VGATHERDPS   Y5, 320(SI)(Y15*4), Y4
+	VPSRLD       $0x08, Y4, Y5
+	VPAND        c0000ffff<>+0(SB), Y3, Y3
+	VPAND        c000000ff<>+0(SB), Y4, Y4
+	VPCMPGTD     Y5, Y3, Y5
+	VPSUBD       Y5, Y4, Y4
+	VPADDD       c0000007f<>+0(SB), Y4, Y4
 	VMOVUPS      c000000fe<>+0(SB), Y3
-	VPSUBD       Y5, Y3, Y3
+	VPSUBD       Y4, Y3, Y3
 	VPMINSD      c0000007e<>+0(SB), Y3, Y3
 	VPMAXSD      Y1, Y3, Y3
 	VCMPPS       $0x11, Y1, Y2, Y2
-	VBLENDVPS    Y2, Y3, Y5, Y5
-	VEXTRACTI128 $0x01, Y5, X2
-	VPACKUSDW    X2, X5, X2
+	VBLENDVPS    Y2, Y3, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X2
+	VPACKUSDW    X2, X4, X2
 	VPACKUSWB    X2, X2, X2
 	VMOVQ        X2, (CX)(AX*1)
 	ADDQ         $0x00000008, AX
@@ -26329,18 +26329,18 @@ vectors:
 	VMULPS       Y0, Y1, Y1
 	VPMAXSD      c34000000<>+0(SB), Y1, Y1
 	VPMINSD      c3f800000<>+0(SB), Y1, Y1
-	VPSRLD       $0x10, Y1, Y2
-	VPSUBD       c00003380<>+0(SB), Y2, Y2
-	VXORPS       X3, X3, X3
-	VPCMPEQD     Y4, Y4, Y4
-	VGATHERDPS   Y4, 320(SI)(Y2*4), Y3
-	VPSRLD       $0x08, Y3, Y4
-	VPAND        c0000ffff<>+0(SB), Y1, Y2
-	VPAND        c000000ff<>+0(SB), Y3, Y3
-	VPCMPGTD     Y4, Y2, Y4
-	VPSUBD       Y4, Y3, Y3
-	VEXTRACTI128 $0x01, Y3, X1
-	VPACKUSDW    X1, X3, X1
+	VPSRLD       $0x10, Y1, Y15
+	VPSUBD       c00003380<>+0(SB), Y15, Y15
+	VXORPS       X2, X2, X2
+	VPCMPEQD     Y3, Y3, Y3
+	VGATHERDPS   Y3, 320(SI)(Y15*4), Y2
+	VPSRLD       $0x08, Y2, Y3
+	VPAND        c0000ffff<>+0(SB), Y1, Y1
+	VPAND        c000000ff<>+0(SB), Y2, Y2
+	VPCMPGTD     Y3, Y1, Y3
+	VPSUBD       Y3, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X1
+	VPACKUSDW    X1, X2, X1
 	VPACKUSWB    X1, X1, X1
 	VMOVQ        X1, (CX)(AX*1)
 	ADDQ         $0x00000008, AX
