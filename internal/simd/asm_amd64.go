@@ -1316,11 +1316,11 @@ func softmaxGradAVX512(dst []float32, p []float32, dp []float32, dot float32, sc
 //		x := scale * g[i]
 //		m[i] = beta1*m[i] + new1*x
 //		v[i] = beta2*v[i] + new2*x*x
-//		p[i] = keep*p[i] - step*m[i]/(sqrt(v[i])/root2+eps)
+//		p[i] = keep*p[i] - step*m[i]/(sqrt(v[i])+eps)
 //	}
 //
 //go:noescape
-func adamWAVX512(p []float32, g []float32, m []float32, v []float32, scale float32, keep float32, beta1 float32, new1 float32, beta2 float32, new2 float32, step float32, root2 float32, eps float32)
+func adamWAVX512(p []float32, g []float32, m []float32, v []float32, scale float32, keep float32, beta1 float32, new1 float32, beta2 float32, new2 float32, step float32, eps float32)
 
 // fromBFloat16AVX512 is
 //
@@ -1388,11 +1388,11 @@ func decodeSignedAVX512(dst []float32, src []uint8, scale float32)
 // encodeSignedAVX512 is
 //
 //	for i := range dst {
-//		dst[i] = nearest(by * x[i])
+//		dst[i] = nearest(1 / scales[i/256] * x[i])
 //	}, len(dst) a multiple of 16, zero at 127
 //
 //go:noescape
-func encodeSignedAVX512(dst []uint8, x []float32, borders *float32, by float32)
+func encodeSignedAVX512(dst []uint8, x []float32, borders *float32, scales []float32)
 
 // decodeUnsignedAVX512 is
 //
@@ -1406,23 +1406,27 @@ func decodeUnsignedAVX512(dst []float32, src []uint8, scale float32)
 // encodeUnsignedAVX512 is
 //
 //	for i := range dst {
-//		dst[i] = nearest(by * x[i])
+//		dst[i] = nearest(1 / scales[i/256] * x[i])
 //	}, len(dst) a multiple of 16, zero at 0
 //
 //go:noescape
-func encodeUnsignedAVX512(dst []uint8, x []float32, borders *float32, by float32)
+func encodeUnsignedAVX512(dst []uint8, x []float32, borders *float32, scales []float32)
 
 // adamW8AVX512 is
 //
-//	decodeSigned(m, code1, max1)
-//	decodeUnsigned(v, code2, max2)
-//	adamW(p, g, m, v, scale, keep, beta1, new1, beta2, new2, step, root2, eps)
-//	return maxAbs(m), maxAbs(v)
+//	for i := range len(p) / 256 {
+//		of the elements of block i of each {
+//			decodeSigned(m, code1, max1[i])
+//			decodeUnsigned(v, code2, max2[i])
+//			adamW(p, g, m, v, scale, keep, beta1, new1, beta2, new2, step, eps)
+//			max1[i], max2[i] = maxAbs(m), maxAbs(v)
+//		}
+//	}
 //
-//	for len(p) a multiple of 16
+//	for len(p) a positive multiple of 256
 //
 //go:noescape
-func adamW8AVX512(p []float32, g []float32, m []float32, v []float32, code1 *uint8, code2 *uint8, max1 float32, max2 float32, scale float32, keep float32, beta1 float32, new1 float32, beta2 float32, new2 float32, step float32, root2 float32, eps float32) (most1 float32, most2 float32)
+func adamW8AVX512(p []float32, g []float32, m []float32, v []float32, code1 []uint8, code2 []uint8, max1 []float32, max2 []float32, scale float32, keep float32, beta1 float32, new1 float32, beta2 float32, new2 float32, step float32, eps float32)
 
 // roundRandomlyAVX512 is
 //
@@ -2022,11 +2026,11 @@ func softmaxGradAVX2(dst []float32, p []float32, dp []float32, dot float32, scal
 //		x := scale * g[i]
 //		m[i] = beta1*m[i] + new1*x
 //		v[i] = beta2*v[i] + new2*x*x
-//		p[i] = keep*p[i] - step*m[i]/(sqrt(v[i])/root2+eps)
+//		p[i] = keep*p[i] - step*m[i]/(sqrt(v[i])+eps)
 //	}
 //
 //go:noescape
-func adamWAVX2(p []float32, g []float32, m []float32, v []float32, scale float32, keep float32, beta1 float32, new1 float32, beta2 float32, new2 float32, step float32, root2 float32, eps float32)
+func adamWAVX2(p []float32, g []float32, m []float32, v []float32, scale float32, keep float32, beta1 float32, new1 float32, beta2 float32, new2 float32, step float32, eps float32)
 
 // fromBFloat16AVX2 is
 //
@@ -2094,11 +2098,11 @@ func decodeSignedAVX2(dst []float32, src []uint8, scale float32)
 // encodeSignedAVX2 is
 //
 //	for i := range dst {
-//		dst[i] = nearest(by * x[i])
+//		dst[i] = nearest(1 / scales[i/256] * x[i])
 //	}, len(dst) a multiple of 16, zero at 127
 //
 //go:noescape
-func encodeSignedAVX2(dst []uint8, x []float32, borders *float32, by float32)
+func encodeSignedAVX2(dst []uint8, x []float32, borders *float32, scales []float32)
 
 // decodeUnsignedAVX2 is
 //
@@ -2112,11 +2116,11 @@ func decodeUnsignedAVX2(dst []float32, src []uint8, scale float32)
 // encodeUnsignedAVX2 is
 //
 //	for i := range dst {
-//		dst[i] = nearest(by * x[i])
+//		dst[i] = nearest(1 / scales[i/256] * x[i])
 //	}, len(dst) a multiple of 16, zero at 0
 //
 //go:noescape
-func encodeUnsignedAVX2(dst []uint8, x []float32, borders *float32, by float32)
+func encodeUnsignedAVX2(dst []uint8, x []float32, borders *float32, scales []float32)
 
 // roundRandomlyAVX2 is
 //

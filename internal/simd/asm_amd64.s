@@ -16435,9 +16435,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func adamWAVX512(p []float32, g []float32, m []float32, v []float32, scale float32, keep float32, beta1 float32, new1 float32, beta2 float32, new2 float32, step float32, root2 float32, eps float32)
+// func adamWAVX512(p []float32, g []float32, m []float32, v []float32, scale float32, keep float32, beta1 float32, new1 float32, beta2 float32, new2 float32, step float32, eps float32)
 // Requires: AVX, AVX512F, BMI2
-TEXT ·adamWAVX512(SB), NOSPLIT, $0-132
+TEXT ·adamWAVX512(SB), NOSPLIT, $0-128
 	MOVQ         p_base+0(FP), CX
 	MOVQ         g_base+24(FP), DX
 	MOVQ         m_base+48(FP), BX
@@ -16451,36 +16451,34 @@ TEXT ·adamWAVX512(SB), NOSPLIT, $0-132
 	VBROADCASTSS beta2+112(FP), Z4
 	VBROADCASTSS new2+116(FP), Z5
 	VBROADCASTSS step+120(FP), Z6
-	VBROADCASTSS root2+124(FP), Z7
-	VBROADCASTSS eps+128(FP), Z8
+	VBROADCASTSS eps+124(FP), Z7
 	MOVQ         DI, R8
 	SUBQ         $0x00000010, R8
 
 vectors:
 	CMPQ    AX, R8
 	JG      vectorsend
-	VMOVUPS (BX)(AX*4), Z9
-	VMOVUPS (SI)(AX*4), Z10
-	VMOVUPS (DX)(AX*4), Z11
-	VMULPS  Z0, Z11, Z11
-	VMULPS  Z2, Z9, Z9
-	VMULPS  Z3, Z11, Z12
-	VADDPS  Z12, Z9, Z9
-	VMOVUPS Z9, (BX)(AX*4)
-	VMULPS  Z5, Z11, Z12
-	VMULPS  Z11, Z12, Z12
-	VMULPS  Z4, Z10, Z10
-	VADDPS  Z12, Z10, Z10
-	VMOVUPS Z10, (SI)(AX*4)
-	VSQRTPS Z10, Z10
-	VDIVPS  Z7, Z10, Z10
-	VADDPS  Z8, Z10, Z10
-	VMULPS  Z6, Z9, Z9
-	VDIVPS  Z10, Z9, Z9
-	VMOVUPS (CX)(AX*4), Z10
-	VMULPS  Z1, Z10, Z10
-	VSUBPS  Z9, Z10, Z10
-	VMOVUPS Z10, (CX)(AX*4)
+	VMOVUPS (BX)(AX*4), Z8
+	VMOVUPS (SI)(AX*4), Z9
+	VMOVUPS (DX)(AX*4), Z10
+	VMULPS  Z0, Z10, Z10
+	VMULPS  Z2, Z8, Z8
+	VMULPS  Z3, Z10, Z11
+	VADDPS  Z11, Z8, Z8
+	VMOVUPS Z8, (BX)(AX*4)
+	VMULPS  Z5, Z10, Z11
+	VMULPS  Z10, Z11, Z11
+	VMULPS  Z4, Z9, Z9
+	VADDPS  Z11, Z9, Z9
+	VMOVUPS Z9, (SI)(AX*4)
+	VSQRTPS Z9, Z9
+	VADDPS  Z7, Z9, Z9
+	VMULPS  Z6, Z8, Z8
+	VDIVPS  Z9, Z8, Z8
+	VMOVUPS (CX)(AX*4), Z9
+	VMULPS  Z1, Z9, Z9
+	VSUBPS  Z8, Z9, Z9
+	VMOVUPS Z9, (CX)(AX*4)
 	ADDQ    $0x00000010, AX
 	JMP     vectors
 
@@ -16492,27 +16490,26 @@ vectorsend:
 	SUBL      DI, R9
 	SHRXL     R9, R8, R8
 	KMOVW     R8, K1
-	VMOVUPS.Z (BX)(AX*4), K1, Z9
-	VMOVUPS.Z (SI)(AX*4), K1, Z10
-	VMOVUPS.Z (DX)(AX*4), K1, Z11
-	VMULPS    Z0, Z11, Z11
-	VMULPS    Z2, Z9, Z9
-	VMULPS    Z3, Z11, Z0
+	VMOVUPS.Z (BX)(AX*4), K1, Z8
+	VMOVUPS.Z (SI)(AX*4), K1, Z9
+	VMOVUPS.Z (DX)(AX*4), K1, Z10
+	VMULPS    Z0, Z10, Z10
+	VMULPS    Z2, Z8, Z8
+	VMULPS    Z3, Z10, Z0
+	VADDPS    Z0, Z8, Z8
+	VMOVUPS   Z8, K1, (BX)(AX*4)
+	VMULPS    Z5, Z10, Z0
+	VMULPS    Z10, Z0, Z0
+	VMULPS    Z4, Z9, Z9
 	VADDPS    Z0, Z9, Z9
-	VMOVUPS   Z9, K1, (BX)(AX*4)
-	VMULPS    Z5, Z11, Z0
-	VMULPS    Z11, Z0, Z0
-	VMULPS    Z4, Z10, Z10
-	VADDPS    Z0, Z10, Z10
-	VMOVUPS   Z10, K1, (SI)(AX*4)
-	VSQRTPS   Z10, Z10
-	VDIVPS    Z7, Z10, Z10
-	VADDPS    Z8, Z10, Z10
-	VMULPS    Z6, Z9, Z9
-	VDIVPS    Z10, Z9, Z9
+	VMOVUPS   Z9, K1, (SI)(AX*4)
+	VSQRTPS   Z9, Z9
+	VADDPS    Z7, Z9, Z9
+	VMULPS    Z6, Z8, Z8
+	VDIVPS    Z9, Z8, Z8
 	VMOVUPS.Z (CX)(AX*4), K1, Z0
 	VMULPS    Z1, Z0, Z0
-	VSUBPS    Z9, Z0, Z0
+	VSUBPS    Z8, Z0, Z0
 	VMOVUPS   Z0, K1, (CX)(AX*4)
 
 done:
@@ -17006,23 +17003,23 @@ DATA c41000000<>+48(SB)/8, $0x4100000041000000
 DATA c41000000<>+56(SB)/8, $0x4100000041000000
 GLOBL c41000000<>(SB), RODATA|NOPTR, $64
 
-// func encodeSignedAVX512(dst []uint8, x []float32, borders *float32, by float32)
-// Requires: AVX, AVX512BW, AVX512F
-TEXT ·encodeSignedAVX512(SB), NOSPLIT, $0-60
+// func encodeSignedAVX512(dst []uint8, x []float32, borders *float32, scales []float32)
+// Requires: AVX, AVX512BW, AVX512F, CMOV
+TEXT ·encodeSignedAVX512(SB), NOSPLIT, $0-80
 	MOVQ         dst_base+0(FP), CX
 	MOVQ         x_base+24(FP), DX
-	MOVQ         dst_len+8(FP), BX
+	MOVQ         scales_base+56(FP), BX
+	MOVQ         dst_len+8(FP), SI
 	XORQ         AX, AX
-	VBROADCASTSS by+56(FP), Z0
 	VMOVUPS      lowBytes<>+0(SB), Z1
 	VMOVUPS      everyFourth<>+0(SB), Z2
-	MOVQ         borders+48(FP), SI
+	MOVQ         borders+48(FP), DI
 	VPXORD       Z3, Z3, Z3
-	VMOVUPS      (SI), Z4
-	VMOVUPS      64(SI), Z5
-	VMOVUPS      128(SI), Z6
-	VMOVUPS      192(SI), Z7
-	VMOVUPS      256(SI), Z8
+	VMOVUPS      (DI), Z4
+	VMOVUPS      64(DI), Z5
+	VMOVUPS      128(DI), Z6
+	VMOVUPS      192(DI), Z7
+	VMOVUPS      256(DI), Z8
 	VBROADCASTSS c34000000<>+0(SB), Z9
 	VBROADCASTSS c3f800000<>+0(SB), Z10
 	VBROADCASTSS c00000001<>+0(SB), Z11
@@ -17031,60 +17028,71 @@ TEXT ·encodeSignedAVX512(SB), NOSPLIT, $0-60
 	VBROADCASTSS c0000007e<>+0(SB), Z14
 	VBROADCASTSS c0000007f<>+0(SB), Z15
 	VBROADCASTSS c000000fe<>+0(SB), Z16
-	SUBQ         $0x00000010, BX
+
+block:
+	LEAQ         256(AX), R8
+	CMPQ         R8, SI
+	CMOVQGT      SI, R8
+	VMOVUPS      c3f800000<>+0(SB), Z0
+	VBROADCASTSS (BX), Z17
+	VDIVPS       Z17, Z0, Z0
+	ADDQ         $0x04, BX
+	SUBQ         $0x00000010, R8
 
 vectors:
-	CMPQ        AX, BX
+	CMPQ        AX, R8
 	JG          vectorsend
 	VMOVUPS     (DX)(AX*4), Z17
 	VMULPS      Z0, Z17, Z17
-	VPANDD      Z13, Z17, Z18
-	VPMAXSD     Z9, Z18, Z18
-	VPMINSD     Z10, Z18, Z18
-	VPSRLD      $0x18, Z18, Z19
-	VPERMPS     Z4, Z19, Z20
-	VCMPPS      $0x1e, Z20, Z18, K1
-	VPERMPS     Z5, Z19, Z19
-	VPADDD      Z11, Z19, K1, Z19
-	VPERMPS     Z6, Z19, Z22
-	VPERMPS     Z7, Z19, Z20
-	VPERMPS     Z8, Z19, Z19
-	VFMADD231PS Z22, Z18, Z20
-	VMINPS      Z19, Z20, Z20
-	VCVTPS2DQ   Z20, Z19
-	VPTESTMD    Z12, Z19, K1
-	VPSRLD      $0x10, Z19, Z19
+	VPANDD      Z13, Z17, Z19
+	VPMAXSD     Z9, Z19, Z19
+	VPMINSD     Z10, Z19, Z19
+	VPSRLD      $0x18, Z19, Z20
+	VPERMPS     Z4, Z20, Z21
+	VCMPPS      $0x1e, Z21, Z19, K1
+	VPERMPS     Z5, Z20, Z20
+	VPADDD      Z11, Z20, K1, Z20
+	VPERMPS     Z6, Z20, Z22
+	VPERMPS     Z7, Z20, Z21
+	VPERMPS     Z8, Z20, Z20
+	VFMADD231PS Z22, Z19, Z21
+	VMINPS      Z20, Z21, Z21
+	VCVTPS2DQ   Z21, Z20
+	VPTESTMD    Z12, Z20, K1
+	VPSRLD      $0x10, Z20, Z20
 	KORTESTW    K1, K1
 	JCC         near
 
 counted:
-	VPADDD  Z15, Z19, Z19
+	VPADDD  Z15, Z20, Z20
 	VCMPPS  $0x11, Z3, Z17, K1
-	VPSUBD  Z19, Z16, K1, Z19
-	VPMINSD Z14, Z19, K1, Z19
-	VPMAXSD Z3, Z19, K1, Z19
-	VPSHUFB Z1, Z19, Z19
-	VPERMD  Z19, Z2, Z19
-	VMOVUPS X19, (CX)(AX*1)
+	VPSUBD  Z20, Z16, K1, Z20
+	VPMINSD Z14, Z20, K1, Z20
+	VPMAXSD Z3, Z20, K1, Z20
+	VPSHUFB Z1, Z20, Z20
+	VPERMD  Z20, Z2, Z20
+	VMOVUPS X20, (CX)(AX*1)
 	ADDQ    $0x00000010, AX
 	JMP     vectors
 
 vectorsend:
+	CMPQ AX, SI
+	JL   block
 	VZEROUPPER
 	RET
 
 near:
-	VPSRLD     $0x10, Z18, Z20
-	VPSUBD     c00003380<>+0(SB), Z20, Z20
-	VPXORD     Z21, Z21, Z21
+	VPSRLD     $0x10, Z19, Z21
+	VPSUBD     c00003380<>+0(SB), Z21, Z21
+	VPXORD     Z18, Z18, Z18
 	KXNORW     K2, K2, K2
-	VGATHERDPS 320(SI)(Z20*4), K2, Z21
-	VPSRLD     $0x08, Z21, Z19
-	VPANDD     c0000ffff<>+0(SB), Z18, Z20
-	VPANDD     c000000ff<>+0(SB), Z21, Z21
-	VPCMPD     $0x06, Z19, Z20, K1
-	VPADDD     Z11, Z21, K1, Z21
-	VMOVDQA32  Z21, Z19
+	VGATHERDPS 320(DI)(Z21*4), K2, Z18
+	VPSRLD     $0x08, Z18, Z20
+	VPANDD     c0000ffff<>+0(SB), Z19, Z21
+	VPANDD     c000000ff<>+0(SB), Z18, Z18
+	VPCMPD     $0x06, Z20, Z21, K1
+	VPADDD     Z11, Z18, K1, Z18
+	VMOVDQA32  Z18, Z20
 	JMP        counted
 
 DATA lowBytes<>+0(SB)/8, $0x800000000c080400
@@ -17284,48 +17292,57 @@ DATA c3fc00000<>+48(SB)/8, $0x3fc000003fc00000
 DATA c3fc00000<>+56(SB)/8, $0x3fc000003fc00000
 GLOBL c3fc00000<>(SB), RODATA|NOPTR, $64
 
-// func encodeUnsignedAVX512(dst []uint8, x []float32, borders *float32, by float32)
-// Requires: AVX, AVX512BW, AVX512F
-TEXT ·encodeUnsignedAVX512(SB), NOSPLIT, $0-60
+// func encodeUnsignedAVX512(dst []uint8, x []float32, borders *float32, scales []float32)
+// Requires: AVX, AVX512BW, AVX512F, CMOV
+TEXT ·encodeUnsignedAVX512(SB), NOSPLIT, $0-80
 	MOVQ         dst_base+0(FP), CX
 	MOVQ         x_base+24(FP), DX
-	MOVQ         dst_len+8(FP), BX
+	MOVQ         scales_base+56(FP), BX
+	MOVQ         dst_len+8(FP), SI
 	XORQ         AX, AX
-	VBROADCASTSS by+56(FP), Z0
 	VMOVUPS      lowBytes<>+0(SB), Z1
 	VMOVUPS      everyFourth<>+0(SB), Z2
-	MOVQ         borders+48(FP), SI
-	VPXORD       Z3, Z3, Z3
-	VMOVUPS      (SI), Z3
-	VMOVUPS      64(SI), Z5
-	VMOVUPS      128(SI), Z6
-	VMOVUPS      192(SI), Z7
-	VMOVUPS      256(SI), Z8
-	VBROADCASTSS c34000000<>+0(SB), Z9
-	VBROADCASTSS c3f800000<>+0(SB), Z10
-	VBROADCASTSS c00000001<>+0(SB), Z11
-	VBROADCASTSS c0000fff0<>+0(SB), Z12
-	SUBQ         $0x00000010, BX
+	MOVQ         borders+48(FP), DI
+	VPXORD       Z0, Z0, Z0
+	VMOVUPS      (DI), Z3
+	VMOVUPS      64(DI), Z4
+	VMOVUPS      128(DI), Z5
+	VMOVUPS      192(DI), Z6
+	VMOVUPS      256(DI), Z7
+	VBROADCASTSS c34000000<>+0(SB), Z8
+	VBROADCASTSS c3f800000<>+0(SB), Z9
+	VBROADCASTSS c00000001<>+0(SB), Z10
+	VBROADCASTSS c0000fff0<>+0(SB), Z11
+
+block:
+	LEAQ         256(AX), R8
+	CMPQ         R8, SI
+	CMOVQGT      SI, R8
+	VMOVUPS      c3f800000<>+0(SB), Z0
+	VBROADCASTSS (BX), Z12
+	VDIVPS       Z12, Z0, Z0
+	ADDQ         $0x04, BX
+	SUBQ         $0x00000010, R8
 
 vectors:
-	CMPQ        AX, BX
+	CMPQ        AX, R8
 	JG          vectorsend
-	VMOVUPS     (DX)(AX*4), Z13
-	VMULPS      Z0, Z13, Z13
-	VPMAXSD     Z9, Z13, Z13
-	VPMINSD     Z10, Z13, Z13
-	VPSRLD      $0x18, Z13, Z14
+	VMOVUPS     (DX)(AX*4), Z12
+	VMULPS      Z0, Z12, Z12
+	VPMAXSD     Z8, Z12, Z12
+	VPMINSD     Z9, Z12, Z12
+	VPSRLD      $0x18, Z12, Z14
 	VPERMPS     Z3, Z14, Z15
-	VCMPPS      $0x1e, Z15, Z13, K1
-	VPERMPS     Z5, Z14, Z14
-	VPADDD      Z11, Z14, K1, Z14
-	VPERMPS     Z6, Z14, Z16
-	VPERMPS     Z7, Z14, Z15
-	VPERMPS     Z8, Z14, Z14
-	VFMADD231PS Z16, Z13, Z15
+	VCMPPS      $0x1e, Z15, Z12, K1
+	VPERMPS     Z4, Z14, Z14
+	VPADDD      Z10, Z14, K1, Z14
+	VPERMPS     Z5, Z14, Z16
+	VPERMPS     Z6, Z14, Z15
+	VPERMPS     Z7, Z14, Z14
+	VFMADD231PS Z16, Z12, Z15
 	VMINPS      Z14, Z15, Z15
 	VCVTPS2DQ   Z15, Z14
-	VPTESTMD    Z12, Z14, K1
+	VPTESTMD    Z11, Z14, K1
 	VPSRLD      $0x10, Z14, Z14
 	KORTESTW    K1, K1
 	JCC         near
@@ -17338,34 +17355,38 @@ counted:
 	JMP     vectors
 
 vectorsend:
+	CMPQ AX, SI
+	JL   block
 	VZEROUPPER
 	RET
 
 near:
-	VPSRLD     $0x10, Z13, Z15
+	VPSRLD     $0x10, Z12, Z15
 	VPSUBD     c00003380<>+0(SB), Z15, Z15
-	VPXORD     Z4, Z4, Z4
+	VPXORD     Z13, Z13, Z13
 	KXNORW     K2, K2, K2
-	VGATHERDPS 320(SI)(Z15*4), K2, Z4
-	VPSRLD     $0x08, Z4, Z14
-	VPANDD     c0000ffff<>+0(SB), Z13, Z15
-	VPANDD     c000000ff<>+0(SB), Z4, Z4
+	VGATHERDPS 320(DI)(Z15*4), K2, Z13
+	VPSRLD     $0x08, Z13, Z14
+	VPANDD     c0000ffff<>+0(SB), Z12, Z15
+	VPANDD     c000000ff<>+0(SB), Z13, Z13
 	VPCMPD     $0x06, Z14, Z15, K1
-	VPADDD     Z11, Z4, K1, Z4
-	VMOVDQA32  Z4, Z14
+	VPADDD     Z10, Z13, K1, Z13
+	VMOVDQA32  Z13, Z14
 	JMP        counted
 
-// func adamW8AVX512(p []float32, g []float32, m []float32, v []float32, code1 *uint8, code2 *uint8, max1 float32, max2 float32, scale float32, keep float32, beta1 float32, new1 float32, beta2 float32, new2 float32, step float32, root2 float32, eps float32) (most1 float32, most2 float32)
-// Requires: AVX, AVX512F, AVX512VL
-TEXT ·adamW8AVX512(SB), NOSPLIT, $0-168
+// func adamW8AVX512(p []float32, g []float32, m []float32, v []float32, code1 []uint8, code2 []uint8, max1 []float32, max2 []float32, scale float32, keep float32, beta1 float32, new1 float32, beta2 float32, new2 float32, step float32, eps float32)
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
+TEXT ·adamW8AVX512(SB), NOSPLIT, $0-224
 	MOVQ         p_base+0(FP), CX
 	MOVQ         g_base+24(FP), DX
 	MOVQ         m_base+48(FP), BX
 	MOVQ         v_base+72(FP), SI
-	MOVQ         p_len+8(FP), DI
+	MOVQ         code1_base+96(FP), DI
+	MOVQ         code2_base+120(FP), R8
+	MOVQ         max1_base+144(FP), R9
+	MOVQ         max2_base+168(FP), R10
+	MOVQ         p_len+8(FP), R11
 	XORQ         AX, AX
-	MOVQ         code1+96(FP), R8
-	MOVQ         code2+104(FP), R9
 	VMOVUPS      decodeSignedHi<>+0(SB), Z0
 	VMOVUPS      decodeSignedLo<>+0(SB), Z1
 	VBROADCASTSS c0000007f<>+0(SB), Z2
@@ -17378,101 +17399,120 @@ TEXT ·adamW8AVX512(SB), NOSPLIT, $0-168
 	VMOVUPS      decodeUnsignedHi<>+0(SB), Z9
 	VMOVUPS      decodeUnsignedLo<>+0(SB), Z10
 	VBROADCASTSS c3fc00000<>+0(SB), Z11
-	VBROADCASTSS max1+112(FP), Z12
-	VBROADCASTSS max2+116(FP), Z13
-	VBROADCASTSS scale+120(FP), Z14
-	VBROADCASTSS keep+124(FP), Z15
-	VBROADCASTSS beta1+128(FP), Z16
-	VBROADCASTSS new1+132(FP), Z17
-	VBROADCASTSS beta2+136(FP), Z18
-	VBROADCASTSS new2+140(FP), Z19
-	VBROADCASTSS step+144(FP), Z20
-	VBROADCASTSS root2+148(FP), Z21
-	VBROADCASTSS eps+152(FP), Z22
+	VBROADCASTSS scale+192(FP), Z12
+	VBROADCASTSS keep+196(FP), Z13
+	VBROADCASTSS beta1+200(FP), Z14
+	VBROADCASTSS new1+204(FP), Z15
+	VBROADCASTSS beta2+208(FP), Z16
+	VBROADCASTSS new2+212(FP), Z17
+	VBROADCASTSS step+216(FP), Z18
+	VBROADCASTSS eps+220(FP), Z19
+	VPXORD       Z22, Z22, Z22
 	VPXORD       Z23, Z23, Z23
-	VPXORD       Z24, Z24, Z24
-	SUBQ         $0x00000010, DI
+
+block:
+	LEAQ         256(AX), R12
+	CMPQ         R12, R11
+	CMOVQGT      R11, R12
+	VBROADCASTSS (R9), Z20
+	VBROADCASTSS (R10), Z21
+	VPXORD       Z22, Z22, Z22
+	VPXORD       Z23, Z23, Z23
+	PREFETCHT0   1024(DI)(AX*1)
+	PREFETCHT0   1024(R8)(AX*1)
+	PREFETCHT0   1088(DI)(AX*1)
+	PREFETCHT0   1088(R8)(AX*1)
+	PREFETCHT0   1152(DI)(AX*1)
+	PREFETCHT0   1152(R8)(AX*1)
+	PREFETCHT0   1216(DI)(AX*1)
+	PREFETCHT0   1216(R8)(AX*1)
+	SUBQ         $0x00000010, R12
 
 vectors:
-	CMPQ        AX, DI
+	CMPQ        AX, R12
 	JG          vectorsend
-	VPMOVZXBD   (R8)(AX*1), Z25
-	VPSUBD      Z2, Z25, Z25
-	VPABSD      Z25, Z26
-	VCVTDQ2PS   Z26, Z26
-	VADDPS      Z4, Z26, Z26
-	VMOVDQA32   Z26, Z27
-	VPTERNLOGD  $0xea, Z6, Z5, Z27
-	VPSRLD      $0x17, Z26, Z26
-	VPERMPS     Z1, Z26, Z28
-	VPERMPS     Z0, Z26, Z26
-	VFMSUB213PS Z8, Z7, Z27
-	VMULPS      Z27, Z28, Z28
-	VFMADD231PS Z26, Z27, Z28
-	VMULPS      Z12, Z28, Z28
-	VPTERNLOGD  $0x78, Z3, Z25, Z28
-	VPMOVZXBD   (R9)(AX*1), Z25
+	PREFETCHT0  4096(DX)(AX*4)
+	PREFETCHT0  4096(CX)(AX*4)
+	VPMOVZXBD   (DI)(AX*1), Z24
+	VPSUBD      Z2, Z24, Z24
+	VPABSD      Z24, Z25
 	VCVTDQ2PS   Z25, Z25
-	VADDPS      Z11, Z25, Z25
+	VADDPS      Z4, Z25, Z25
 	VMOVDQA32   Z25, Z26
 	VPTERNLOGD  $0xea, Z6, Z5, Z26
 	VPSRLD      $0x17, Z25, Z25
-	VPERMPS     Z10, Z25, Z27
-	VPERMPS     Z9, Z25, Z25
+	VPERMPS     Z1, Z25, Z27
+	VPERMPS     Z0, Z25, Z25
 	VFMSUB213PS Z8, Z7, Z26
 	VMULPS      Z26, Z27, Z27
 	VFMADD231PS Z25, Z26, Z27
-	VMULPS      Z13, Z27, Z27
-	VMOVUPS     (DX)(AX*4), Z25
-	VMULPS      Z14, Z25, Z25
-	VMULPS      Z16, Z28, Z28
-	VMULPS      Z17, Z25, Z26
-	VADDPS      Z26, Z28, Z28
-	VMOVUPS     Z28, (BX)(AX*4)
-	VMULPS      Z19, Z25, Z26
+	VMULPS      Z20, Z27, Z27
+	VPTERNLOGD  $0x78, Z3, Z24, Z27
+	VPMOVZXBD   (R8)(AX*1), Z24
+	VCVTDQ2PS   Z24, Z24
+	VADDPS      Z11, Z24, Z24
+	VMOVDQA32   Z24, Z25
+	VPTERNLOGD  $0xea, Z6, Z5, Z25
+	VPSRLD      $0x17, Z24, Z24
+	VPERMPS     Z10, Z24, Z26
+	VPERMPS     Z9, Z24, Z24
+	VFMSUB213PS Z8, Z7, Z25
 	VMULPS      Z25, Z26, Z26
+	VFMADD231PS Z24, Z25, Z26
+	VMULPS      Z21, Z26, Z26
+	VMOVUPS     (DX)(AX*4), Z24
+	VMULPS      Z12, Z24, Z24
+	VMULPS      Z14, Z27, Z27
+	VMULPS      Z15, Z24, Z25
+	VADDPS      Z25, Z27, Z27
+	VMOVUPS     Z27, (BX)(AX*4)
+	VMULPS      Z17, Z24, Z25
+	VMULPS      Z24, Z25, Z25
+	VMULPS      Z16, Z26, Z26
+	VADDPS      Z25, Z26, Z26
+	VMOVUPS     Z26, (SI)(AX*4)
+	VPANDD      c7fffffff<>+0(SB), Z27, Z24
+	VMAXPS      Z22, Z24, Z22
+	VMAXPS      Z23, Z26, Z23
+	VSQRTPS     Z26, Z26
+	VADDPS      Z19, Z26, Z26
 	VMULPS      Z18, Z27, Z27
-	VADDPS      Z26, Z27, Z27
-	VMOVUPS     Z27, (SI)(AX*4)
-	VPANDD      c7fffffff<>+0(SB), Z28, Z25
-	VMAXPS      Z23, Z25, Z23
-	VMAXPS      Z24, Z27, Z24
-	VSQRTPS     Z27, Z27
-	VDIVPS      Z21, Z27, Z27
-	VADDPS      Z22, Z27, Z27
-	VMULPS      Z20, Z28, Z28
-	VDIVPS      Z27, Z28, Z28
-	VMOVUPS     (CX)(AX*4), Z25
-	VMULPS      Z15, Z25, Z25
-	VSUBPS      Z28, Z25, Z25
-	VMOVUPS     Z25, (CX)(AX*4)
+	VDIVPS      Z26, Z27, Z27
+	VMOVUPS     (CX)(AX*4), Z24
+	VMULPS      Z13, Z24, Z24
+	VSUBPS      Z27, Z24, Z24
+	VMOVUPS     Z24, (CX)(AX*4)
 	ADDQ        $0x00000010, AX
 	JMP         vectors
 
 vectorsend:
-	VEXTRACTF64X4 $0x01, Z23, Y0
-	VMAXPS        Y0, Y23, Y23
-	VEXTRACTF32X4 $0x01, Y23, X0
-	VMAXPS        X0, X23, X23
-	VMOVHLPS      X23, X23, X0
-	VMAXPS        X0, X23, X23
-	VMOVSHDUP     X23, X0
-	VMAXPS        X0, X23, X23
-	VMOVSS        X23, most1+160(FP)
-	VEXTRACTF64X4 $0x01, Z24, Y0
-	VMAXPS        Y0, Y24, Y24
-	VEXTRACTF32X4 $0x01, Y24, X0
-	VMAXPS        X0, X24, X24
-	VMOVHLPS      X24, X24, X0
-	VMAXPS        X0, X24, X24
-	VMOVSHDUP     X24, X0
-	VMAXPS        X0, X24, X24
-	VMOVSS        X24, most2+164(FP)
+	VEXTRACTF64X4 $0x01, Z22, Y20
+	VMAXPS        Y20, Y22, Y22
+	VEXTRACTF32X4 $0x01, Y22, X20
+	VMAXPS        X20, X22, X22
+	VMOVHLPS      X22, X22, X20
+	VMAXPS        X20, X22, X22
+	VMOVSHDUP     X22, X20
+	VMAXPS        X20, X22, X22
+	VMOVSS        X22, (R9)
+	ADDQ          $0x04, R9
+	VEXTRACTF64X4 $0x01, Z23, Y20
+	VMAXPS        Y20, Y23, Y23
+	VEXTRACTF32X4 $0x01, Y23, X20
+	VMAXPS        X20, X23, X23
+	VMOVHLPS      X23, X23, X20
+	VMAXPS        X20, X23, X23
+	VMOVSHDUP     X23, X20
+	VMAXPS        X20, X23, X23
+	VMOVSS        X23, (R10)
+	ADDQ          $0x04, R10
+	CMPQ          AX, R11
+	JL            block
 	VZEROUPPER
 	RET
 
 // func roundRandomlyAVX512(dst []uint16, src []float32, key uint32, from uint32)
-// Requires: AVX, AVX512BW, AVX512F
+// Requires: AVX, AVX512BW, AVX512F, MMX+
 TEXT ·roundRandomlyAVX512(SB), NOSPLIT, $0-56
 	MOVQ         dst_base+0(FP), CX
 	MOVQ         src_base+24(FP), DX
@@ -17485,28 +17525,29 @@ TEXT ·roundRandomlyAVX512(SB), NOSPLIT, $0-56
 	SUBQ         $0x00000010, BX
 
 vectors:
-	CMPQ      AX, BX
-	JG        vectorsend
-	VMOVUPS   (DX)(AX*4), Z5
-	VPMULLD   c9e3779b1<>+0(SB), Z2, Z3
-	VPXORD    Z1, Z3, Z3
-	VPSRLD    $0x10, Z3, Z4
-	VPXORD    Z4, Z3, Z3
-	VPMULLD   c85ebca6b<>+0(SB), Z3, Z3
-	VPSRLD    $0x0d, Z3, Z4
-	VPXORD    Z4, Z3, Z3
-	VPMULLD   cc2b2ae35<>+0(SB), Z3, Z3
-	VPSRLD    $0x10, Z3, Z3
-	VPADDD    Z5, Z3, Z3
-	VPANDD    c7f800000<>+0(SB), Z3, Z4
-	VPCMPD    $0x00, c7f800000<>+0(SB), Z4, K1
-	VPBLENDMD Z5, Z3, K1, Z3
-	VPSRLD    $0x10, Z3, Z3
-	VPERMW    Z3, Z0, Z3
-	VMOVUPS   Y3, (CX)(AX*2)
-	VPADDD    c00000010<>+0(SB), Z2, Z2
-	ADDQ      $0x00000010, AX
-	JMP       vectors
+	CMPQ       AX, BX
+	JG         vectorsend
+	PREFETCHT0 2048(CX)(AX*2)
+	VMOVUPS    (DX)(AX*4), Z5
+	VPMULLD    c9e3779b1<>+0(SB), Z2, Z3
+	VPXORD     Z1, Z3, Z3
+	VPSRLD     $0x10, Z3, Z4
+	VPXORD     Z4, Z3, Z3
+	VPMULLD    c85ebca6b<>+0(SB), Z3, Z3
+	VPSRLD     $0x0d, Z3, Z4
+	VPXORD     Z4, Z3, Z3
+	VPMULLD    cc2b2ae35<>+0(SB), Z3, Z3
+	VPSRLD     $0x10, Z3, Z3
+	VPADDD     Z5, Z3, Z3
+	VPANDD     c7f800000<>+0(SB), Z3, Z4
+	VPCMPD     $0x00, c7f800000<>+0(SB), Z4, K1
+	VPBLENDMD  Z5, Z3, K1, Z3
+	VPSRLD     $0x10, Z3, Z3
+	VPERMW     Z3, Z0, Z3
+	VMOVUPS    Y3, (CX)(AX*2)
+	VPADDD     c00000010<>+0(SB), Z2, Z2
+	ADDQ       $0x00000010, AX
+	JMP        vectors
 
 vectorsend:
 	VZEROUPPER
@@ -25775,9 +25816,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func adamWAVX2(p []float32, g []float32, m []float32, v []float32, scale float32, keep float32, beta1 float32, new1 float32, beta2 float32, new2 float32, step float32, root2 float32, eps float32)
+// func adamWAVX2(p []float32, g []float32, m []float32, v []float32, scale float32, keep float32, beta1 float32, new1 float32, beta2 float32, new2 float32, step float32, eps float32)
 // Requires: AVX
-TEXT ·adamWAVX2(SB), NOSPLIT, $0-132
+TEXT ·adamWAVX2(SB), NOSPLIT, $0-128
 	MOVQ         p_base+0(FP), CX
 	MOVQ         g_base+24(FP), DX
 	MOVQ         m_base+48(FP), BX
@@ -25791,36 +25832,34 @@ TEXT ·adamWAVX2(SB), NOSPLIT, $0-132
 	VBROADCASTSS beta2+112(FP), Y4
 	VBROADCASTSS new2+116(FP), Y5
 	VBROADCASTSS step+120(FP), Y6
-	VBROADCASTSS root2+124(FP), Y7
-	VBROADCASTSS eps+128(FP), Y8
+	VBROADCASTSS eps+124(FP), Y7
 	MOVQ         DI, R8
 	SUBQ         $0x00000008, R8
 
 vectors:
 	CMPQ    AX, R8
 	JG      vectorsend
-	VMOVUPS (BX)(AX*4), Y9
-	VMOVUPS (SI)(AX*4), Y10
-	VMOVUPS (DX)(AX*4), Y11
-	VMULPS  Y0, Y11, Y11
-	VMULPS  Y2, Y9, Y9
-	VMULPS  Y3, Y11, Y12
-	VADDPS  Y12, Y9, Y9
-	VMOVUPS Y9, (BX)(AX*4)
-	VMULPS  Y5, Y11, Y12
-	VMULPS  Y11, Y12, Y12
-	VMULPS  Y4, Y10, Y10
-	VADDPS  Y12, Y10, Y10
-	VMOVUPS Y10, (SI)(AX*4)
-	VSQRTPS Y10, Y10
-	VDIVPS  Y7, Y10, Y10
-	VADDPS  Y8, Y10, Y10
-	VMULPS  Y6, Y9, Y9
-	VDIVPS  Y10, Y9, Y9
-	VMOVUPS (CX)(AX*4), Y10
-	VMULPS  Y1, Y10, Y10
-	VSUBPS  Y9, Y10, Y10
-	VMOVUPS Y10, (CX)(AX*4)
+	VMOVUPS (BX)(AX*4), Y8
+	VMOVUPS (SI)(AX*4), Y9
+	VMOVUPS (DX)(AX*4), Y10
+	VMULPS  Y0, Y10, Y10
+	VMULPS  Y2, Y8, Y8
+	VMULPS  Y3, Y10, Y11
+	VADDPS  Y11, Y8, Y8
+	VMOVUPS Y8, (BX)(AX*4)
+	VMULPS  Y5, Y10, Y11
+	VMULPS  Y10, Y11, Y11
+	VMULPS  Y4, Y9, Y9
+	VADDPS  Y11, Y9, Y9
+	VMOVUPS Y9, (SI)(AX*4)
+	VSQRTPS Y9, Y9
+	VADDPS  Y7, Y9, Y9
+	VMULPS  Y6, Y8, Y8
+	VDIVPS  Y9, Y8, Y8
+	VMOVUPS (CX)(AX*4), Y9
+	VMULPS  Y1, Y9, Y9
+	VSUBPS  Y8, Y9, Y9
+	VMOVUPS Y9, (CX)(AX*4)
 	ADDQ    $0x00000008, AX
 	JMP     vectors
 
@@ -25829,29 +25868,28 @@ vectorsend:
 	JZ         done
 	LEAQ       mask<>+0(SB), R8
 	NEGQ       DI
-	VMOVUPS    32(R8)(DI*4), Y9
-	VMASKMOVPS (BX)(AX*4), Y9, Y10
-	VMASKMOVPS (SI)(AX*4), Y9, Y11
-	VMASKMOVPS (DX)(AX*4), Y9, Y12
-	VMULPS     Y0, Y12, Y12
-	VMULPS     Y2, Y10, Y10
-	VMULPS     Y3, Y12, Y0
+	VMOVUPS    32(R8)(DI*4), Y8
+	VMASKMOVPS (BX)(AX*4), Y8, Y9
+	VMASKMOVPS (SI)(AX*4), Y8, Y10
+	VMASKMOVPS (DX)(AX*4), Y8, Y11
+	VMULPS     Y0, Y11, Y11
+	VMULPS     Y2, Y9, Y9
+	VMULPS     Y3, Y11, Y0
+	VADDPS     Y0, Y9, Y9
+	VMASKMOVPS Y9, Y8, (BX)(AX*4)
+	VMULPS     Y5, Y11, Y0
+	VMULPS     Y11, Y0, Y0
+	VMULPS     Y4, Y10, Y10
 	VADDPS     Y0, Y10, Y10
-	VMASKMOVPS Y10, Y9, (BX)(AX*4)
-	VMULPS     Y5, Y12, Y0
-	VMULPS     Y12, Y0, Y0
-	VMULPS     Y4, Y11, Y11
-	VADDPS     Y0, Y11, Y11
-	VMASKMOVPS Y11, Y9, (SI)(AX*4)
-	VSQRTPS    Y11, Y11
-	VDIVPS     Y7, Y11, Y11
-	VADDPS     Y8, Y11, Y11
-	VMULPS     Y6, Y10, Y10
-	VDIVPS     Y11, Y10, Y10
-	VMASKMOVPS (CX)(AX*4), Y9, Y0
+	VMASKMOVPS Y10, Y8, (SI)(AX*4)
+	VSQRTPS    Y10, Y10
+	VADDPS     Y7, Y10, Y10
+	VMULPS     Y6, Y9, Y9
+	VDIVPS     Y10, Y9, Y9
+	VMASKMOVPS (CX)(AX*4), Y8, Y0
 	VMULPS     Y1, Y0, Y0
-	VSUBPS     Y10, Y0, Y0
-	VMASKMOVPS Y0, Y9, (CX)(AX*4)
+	VSUBPS     Y9, Y0, Y0
+	VMASKMOVPS Y0, Y8, (CX)(AX*4)
 
 done:
 	VZEROUPPER
@@ -26178,20 +26216,29 @@ vectorsend:
 	VZEROUPPER
 	RET
 
-// func encodeSignedAVX2(dst []uint8, x []float32, borders *float32, by float32)
-// Requires: AVX, AVX2
-TEXT ·encodeSignedAVX2(SB), NOSPLIT, $0-60
-	MOVQ         dst_base+0(FP), CX
-	MOVQ         x_base+24(FP), DX
-	MOVQ         dst_len+8(FP), BX
-	XORQ         AX, AX
-	VBROADCASTSS by+56(FP), Y0
-	MOVQ         borders+48(FP), SI
-	VXORPS       X1, X1, X1
-	SUBQ         $0x00000008, BX
+// func encodeSignedAVX2(dst []uint8, x []float32, borders *float32, scales []float32)
+// Requires: AVX, AVX2, CMOV
+TEXT ·encodeSignedAVX2(SB), NOSPLIT, $0-80
+	MOVQ   dst_base+0(FP), CX
+	MOVQ   x_base+24(FP), DX
+	MOVQ   scales_base+56(FP), BX
+	MOVQ   dst_len+8(FP), SI
+	XORQ   AX, AX
+	MOVQ   borders+48(FP), DI
+	VXORPS X1, X1, X1
+
+block:
+	LEAQ         256(AX), R8
+	CMPQ         R8, SI
+	CMOVQGT      SI, R8
+	VMOVUPS      c3f800000<>+0(SB), Y0
+	VBROADCASTSS (BX), Y2
+	VDIVPS       Y2, Y0, Y0
+	ADDQ         $0x04, BX
+	SUBQ         $0x00000008, R8
 
 vectors:
-	CMPQ         AX, BX
+	CMPQ         AX, R8
 	JG           vectorsend
 	VMOVUPS      (DX)(AX*4), Y2
 	VMULPS       Y0, Y2, Y2
@@ -26202,7 +26249,7 @@ vectors:
 	VPSUBD       c00003380<>+0(SB), Y15, Y15
 	VXORPS       X4, X4, X4
 	VPCMPEQD     Y5, Y5, Y5
-	VGATHERDPS   Y5, 320(SI)(Y15*4), Y4
+	VGATHERDPS   Y5, 320(DI)(Y15*4), Y4
 	VPSRLD       $0x08, Y4, Y5
 	VPAND        c0000ffff<>+0(SB), Y3, Y3
 	VPAND        c000000ff<>+0(SB), Y4, Y4
@@ -26223,6 +26270,8 @@ vectors:
 	JMP          vectors
 
 vectorsend:
+	CMPQ AX, SI
+	JL   block
 	VZEROUPPER
 	RET
 
@@ -26310,20 +26359,29 @@ vectorsend:
 	VZEROUPPER
 	RET
 
-// func encodeUnsignedAVX2(dst []uint8, x []float32, borders *float32, by float32)
-// Requires: AVX, AVX2
-TEXT ·encodeUnsignedAVX2(SB), NOSPLIT, $0-60
-	MOVQ         dst_base+0(FP), CX
-	MOVQ         x_base+24(FP), DX
-	MOVQ         dst_len+8(FP), BX
-	XORQ         AX, AX
-	VBROADCASTSS by+56(FP), Y0
-	MOVQ         borders+48(FP), SI
-	VXORPS       X1, X1, X1
-	SUBQ         $0x00000008, BX
+// func encodeUnsignedAVX2(dst []uint8, x []float32, borders *float32, scales []float32)
+// Requires: AVX, AVX2, CMOV
+TEXT ·encodeUnsignedAVX2(SB), NOSPLIT, $0-80
+	MOVQ   dst_base+0(FP), CX
+	MOVQ   x_base+24(FP), DX
+	MOVQ   scales_base+56(FP), BX
+	MOVQ   dst_len+8(FP), SI
+	XORQ   AX, AX
+	MOVQ   borders+48(FP), DI
+	VXORPS X0, X0, X0
+
+block:
+	LEAQ         256(AX), R8
+	CMPQ         R8, SI
+	CMOVQGT      SI, R8
+	VMOVUPS      c3f800000<>+0(SB), Y0
+	VBROADCASTSS (BX), Y1
+	VDIVPS       Y1, Y0, Y0
+	ADDQ         $0x04, BX
+	SUBQ         $0x00000008, R8
 
 vectors:
-	CMPQ         AX, BX
+	CMPQ         AX, R8
 	JG           vectorsend
 	VMOVUPS      (DX)(AX*4), Y1
 	VMULPS       Y0, Y1, Y1
@@ -26333,7 +26391,7 @@ vectors:
 	VPSUBD       c00003380<>+0(SB), Y15, Y15
 	VXORPS       X2, X2, X2
 	VPCMPEQD     Y3, Y3, Y3
-	VGATHERDPS   Y3, 320(SI)(Y15*4), Y2
+	VGATHERDPS   Y3, 320(DI)(Y15*4), Y2
 	VPSRLD       $0x08, Y2, Y3
 	VPAND        c0000ffff<>+0(SB), Y1, Y1
 	VPAND        c000000ff<>+0(SB), Y2, Y2
@@ -26347,11 +26405,13 @@ vectors:
 	JMP          vectors
 
 vectorsend:
+	CMPQ AX, SI
+	JL   block
 	VZEROUPPER
 	RET
 
 // func roundRandomlyAVX2(dst []uint16, src []float32, key uint32, from uint32)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·roundRandomlyAVX2(SB), NOSPLIT, $0-56
 	MOVQ         dst_base+0(FP), CX
 	MOVQ         src_base+24(FP), DX
@@ -26365,6 +26425,7 @@ TEXT ·roundRandomlyAVX2(SB), NOSPLIT, $0-56
 vectors:
 	CMPQ         AX, BX
 	JG           vectorsend
+	PREFETCHT0   2048(CX)(AX*2)
 	VMOVUPS      (DX)(AX*4), Y4
 	VPMULLD      c9e3779b1<>+0(SB), Y1, Y2
 	VPXOR        Y0, Y2, Y2

@@ -501,11 +501,11 @@ func softmaxGradNEON(dst, p, dp []float32, dot, scale float32)
 //		x := scale * g[i]
 //		m[i] = float32(beta1*m[i]) + float32(new1*x)
 //		v[i] = float32(beta2*v[i]) + float32(new2*x*x)
-//		p[i] = float32(keep*p[i]) - step*m[i]/(sqrt(v[i])/root2+eps)
+//		p[i] = float32(keep*p[i]) - step*m[i]/(sqrt(v[i])+eps)
 //	}
 //
 //go:noescape
-func adamWNEON(p, g, m, v []float32, scale, keep, beta1, new1, beta2, new2, step, root2, eps float32)
+func adamWNEON(p, g, m, v []float32, scale, keep, beta1, new1, beta2, new2, step, eps float32)
 
 // swigluNEON is
 //

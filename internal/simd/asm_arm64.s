@@ -3987,8 +3987,8 @@ elements:
 done:
 	RET
 
-// func adamWNEON(p, g, m, v []float32, scale, keep, beta1, new1, beta2, new2, step, root2, eps float32)
-TEXT ·adamWNEON(SB), NOSPLIT, $0-132
+// func adamWNEON(p, g, m, v []float32, scale, keep, beta1, new1, beta2, new2, step, eps float32)
+TEXT ·adamWNEON(SB), NOSPLIT, $0-128
 	MOVD p_base+0(FP), R0
 	MOVD g_base+24(FP), R1
 	MOVD m_base+48(FP), R2
@@ -4008,51 +4008,47 @@ TEXT ·adamWNEON(SB), NOSPLIT, $0-132
 	VDUP V5.S[0], V5.S4
 	FMOVS step+120(FP), F6
 	VDUP V6.S[0], V6.S4
-	FMOVS root2+124(FP), F7
+	FMOVS eps+124(FP), F7
 	VDUP V7.S[0], V7.S4
-	FMOVS eps+128(FP), F8
-	VDUP V8.S[0], V8.S4
 	SUBS $8, R4
 	BLT rest
 
 blocks:
-	FLDPQ 0(R1), (F9, F10)
-	FLDPQ 0(R2), (F11, F12)
-	FLDPQ 0(R3), (F13, F14)
-	FLDPQ 0(R0), (F15, F16)
+	FLDPQ 0(R1), (F8, F9)
+	FLDPQ 0(R2), (F10, F11)
+	FLDPQ 0(R3), (F12, F13)
+	FLDPQ 0(R0), (F14, F15)
+	WORD $0x6e28dc08 // fmul v8.4s, v0.4s, v8.4s
+	WORD $0x6e2adc4a // fmul v10.4s, v2.4s, v10.4s
+	WORD $0x6e28dc70 // fmul v16.4s, v3.4s, v8.4s
+	WORD $0x4e30d54a // fadd v10.4s, v10.4s, v16.4s
+	WORD $0x6e28dcb0 // fmul v16.4s, v5.4s, v8.4s
+	WORD $0x6e28de10 // fmul v16.4s, v16.4s, v8.4s
+	WORD $0x6e2cdc8c // fmul v12.4s, v4.4s, v12.4s
+	WORD $0x4e30d58c // fadd v12.4s, v12.4s, v16.4s
+	WORD $0x6ea1f988 // fsqrt v8.4s, v12.4s
+	WORD $0x4e27d508 // fadd v8.4s, v8.4s, v7.4s
+	WORD $0x6e2adcd0 // fmul v16.4s, v6.4s, v10.4s
+	WORD $0x6e28fe10 // fdiv v16.4s, v16.4s, v8.4s
+	WORD $0x6e2edc2e // fmul v14.4s, v1.4s, v14.4s
+	WORD $0x4eb0d5ce // fsub v14.4s, v14.4s, v16.4s
 	WORD $0x6e29dc09 // fmul v9.4s, v0.4s, v9.4s
 	WORD $0x6e2bdc4b // fmul v11.4s, v2.4s, v11.4s
 	WORD $0x6e29dc71 // fmul v17.4s, v3.4s, v9.4s
 	WORD $0x4e31d56b // fadd v11.4s, v11.4s, v17.4s
+	FSTPQ (F10, F11), 0(R2)
 	WORD $0x6e29dcb1 // fmul v17.4s, v5.4s, v9.4s
 	WORD $0x6e29de31 // fmul v17.4s, v17.4s, v9.4s
 	WORD $0x6e2ddc8d // fmul v13.4s, v4.4s, v13.4s
 	WORD $0x4e31d5ad // fadd v13.4s, v13.4s, v17.4s
+	FSTPQ (F12, F13), 0(R3)
 	WORD $0x6ea1f9a9 // fsqrt v9.4s, v13.4s
-	WORD $0x6e27fd29 // fdiv v9.4s, v9.4s, v7.4s
-	WORD $0x4e28d529 // fadd v9.4s, v9.4s, v8.4s
+	WORD $0x4e27d529 // fadd v9.4s, v9.4s, v7.4s
 	WORD $0x6e2bdcd1 // fmul v17.4s, v6.4s, v11.4s
 	WORD $0x6e29fe31 // fdiv v17.4s, v17.4s, v9.4s
 	WORD $0x6e2fdc2f // fmul v15.4s, v1.4s, v15.4s
 	WORD $0x4eb1d5ef // fsub v15.4s, v15.4s, v17.4s
-	WORD $0x6e2adc0a // fmul v10.4s, v0.4s, v10.4s
-	WORD $0x6e2cdc4c // fmul v12.4s, v2.4s, v12.4s
-	WORD $0x6e2adc72 // fmul v18.4s, v3.4s, v10.4s
-	WORD $0x4e32d58c // fadd v12.4s, v12.4s, v18.4s
-	FSTPQ (F11, F12), 0(R2)
-	WORD $0x6e2adcb2 // fmul v18.4s, v5.4s, v10.4s
-	WORD $0x6e2ade52 // fmul v18.4s, v18.4s, v10.4s
-	WORD $0x6e2edc8e // fmul v14.4s, v4.4s, v14.4s
-	WORD $0x4e32d5ce // fadd v14.4s, v14.4s, v18.4s
-	FSTPQ (F13, F14), 0(R3)
-	WORD $0x6ea1f9ca // fsqrt v10.4s, v14.4s
-	WORD $0x6e27fd4a // fdiv v10.4s, v10.4s, v7.4s
-	WORD $0x4e28d54a // fadd v10.4s, v10.4s, v8.4s
-	WORD $0x6e2cdcd2 // fmul v18.4s, v6.4s, v12.4s
-	WORD $0x6e2afe52 // fdiv v18.4s, v18.4s, v10.4s
-	WORD $0x6e30dc30 // fmul v16.4s, v1.4s, v16.4s
-	WORD $0x4eb2d610 // fsub v16.4s, v16.4s, v18.4s
-	FSTPQ (F15, F16), 0(R0)
+	FSTPQ (F14, F15), 0(R0)
 	ADD $32, R0
 	ADD $32, R1
 	ADD $32, R2
@@ -4065,28 +4061,27 @@ rest:
 	BLT tail
 
 vectors:
-	FMOVQ 0(R1), F9
-	FMOVQ 0(R2), F10
-	FMOVQ 0(R3), F11
-	FMOVQ 0(R0), F12
-	WORD $0x6e29dc09 // fmul v9.4s, v0.4s, v9.4s
-	WORD $0x6e2adc4a // fmul v10.4s, v2.4s, v10.4s
-	WORD $0x6e29dc6d // fmul v13.4s, v3.4s, v9.4s
-	WORD $0x4e2dd54a // fadd v10.4s, v10.4s, v13.4s
-	FMOVQ F10, 0(R2)
-	WORD $0x6e29dcad // fmul v13.4s, v5.4s, v9.4s
-	WORD $0x6e29ddad // fmul v13.4s, v13.4s, v9.4s
-	WORD $0x6e2bdc8b // fmul v11.4s, v4.4s, v11.4s
-	WORD $0x4e2dd56b // fadd v11.4s, v11.4s, v13.4s
-	FMOVQ F11, 0(R3)
-	WORD $0x6ea1f969 // fsqrt v9.4s, v11.4s
-	WORD $0x6e27fd29 // fdiv v9.4s, v9.4s, v7.4s
-	WORD $0x4e28d529 // fadd v9.4s, v9.4s, v8.4s
-	WORD $0x6e2adccd // fmul v13.4s, v6.4s, v10.4s
-	WORD $0x6e29fdad // fdiv v13.4s, v13.4s, v9.4s
-	WORD $0x6e2cdc2c // fmul v12.4s, v1.4s, v12.4s
-	WORD $0x4eadd58c // fsub v12.4s, v12.4s, v13.4s
-	FMOVQ F12, 0(R0)
+	FMOVQ 0(R1), F8
+	FMOVQ 0(R2), F9
+	FMOVQ 0(R3), F10
+	FMOVQ 0(R0), F11
+	WORD $0x6e28dc08 // fmul v8.4s, v0.4s, v8.4s
+	WORD $0x6e29dc49 // fmul v9.4s, v2.4s, v9.4s
+	WORD $0x6e28dc6c // fmul v12.4s, v3.4s, v8.4s
+	WORD $0x4e2cd529 // fadd v9.4s, v9.4s, v12.4s
+	FMOVQ F9, 0(R2)
+	WORD $0x6e28dcac // fmul v12.4s, v5.4s, v8.4s
+	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
+	WORD $0x6e2adc8a // fmul v10.4s, v4.4s, v10.4s
+	WORD $0x4e2cd54a // fadd v10.4s, v10.4s, v12.4s
+	FMOVQ F10, 0(R3)
+	WORD $0x6ea1f948 // fsqrt v8.4s, v10.4s
+	WORD $0x4e27d508 // fadd v8.4s, v8.4s, v7.4s
+	WORD $0x6e29dccc // fmul v12.4s, v6.4s, v9.4s
+	WORD $0x6e28fd8c // fdiv v12.4s, v12.4s, v8.4s
+	WORD $0x6e2bdc2b // fmul v11.4s, v1.4s, v11.4s
+	WORD $0x4eacd56b // fsub v11.4s, v11.4s, v12.4s
+	FMOVQ F11, 0(R0)
 	ADD $16, R0
 	ADD $16, R1
 	ADD $16, R2
@@ -4099,28 +4094,27 @@ tail:
 	BLT done
 
 elements:
-	FMOVS 0(R1), F9
-	FMOVS 0(R2), F10
-	FMOVS 0(R3), F11
-	FMOVS 0(R0), F12
-	WORD $0x6e29dc09 // fmul v9.4s, v0.4s, v9.4s
-	WORD $0x6e2adc4a // fmul v10.4s, v2.4s, v10.4s
-	WORD $0x6e29dc6d // fmul v13.4s, v3.4s, v9.4s
-	WORD $0x4e2dd54a // fadd v10.4s, v10.4s, v13.4s
-	FMOVS F10, 0(R2)
-	WORD $0x6e29dcad // fmul v13.4s, v5.4s, v9.4s
-	WORD $0x6e29ddad // fmul v13.4s, v13.4s, v9.4s
-	WORD $0x6e2bdc8b // fmul v11.4s, v4.4s, v11.4s
-	WORD $0x4e2dd56b // fadd v11.4s, v11.4s, v13.4s
-	FMOVS F11, 0(R3)
-	WORD $0x6ea1f969 // fsqrt v9.4s, v11.4s
-	WORD $0x6e27fd29 // fdiv v9.4s, v9.4s, v7.4s
-	WORD $0x4e28d529 // fadd v9.4s, v9.4s, v8.4s
-	WORD $0x6e2adccd // fmul v13.4s, v6.4s, v10.4s
-	WORD $0x6e29fdad // fdiv v13.4s, v13.4s, v9.4s
-	WORD $0x6e2cdc2c // fmul v12.4s, v1.4s, v12.4s
-	WORD $0x4eadd58c // fsub v12.4s, v12.4s, v13.4s
-	FMOVS F12, 0(R0)
+	FMOVS 0(R1), F8
+	FMOVS 0(R2), F9
+	FMOVS 0(R3), F10
+	FMOVS 0(R0), F11
+	WORD $0x6e28dc08 // fmul v8.4s, v0.4s, v8.4s
+	WORD $0x6e29dc49 // fmul v9.4s, v2.4s, v9.4s
+	WORD $0x6e28dc6c // fmul v12.4s, v3.4s, v8.4s
+	WORD $0x4e2cd529 // fadd v9.4s, v9.4s, v12.4s
+	FMOVS F9, 0(R2)
+	WORD $0x6e28dcac // fmul v12.4s, v5.4s, v8.4s
+	WORD $0x6e28dd8c // fmul v12.4s, v12.4s, v8.4s
+	WORD $0x6e2adc8a // fmul v10.4s, v4.4s, v10.4s
+	WORD $0x4e2cd54a // fadd v10.4s, v10.4s, v12.4s
+	FMOVS F10, 0(R3)
+	WORD $0x6ea1f948 // fsqrt v8.4s, v10.4s
+	WORD $0x4e27d508 // fadd v8.4s, v8.4s, v7.4s
+	WORD $0x6e29dccc // fmul v12.4s, v6.4s, v9.4s
+	WORD $0x6e28fd8c // fdiv v12.4s, v12.4s, v8.4s
+	WORD $0x6e2bdc2b // fmul v11.4s, v1.4s, v11.4s
+	WORD $0x4eacd56b // fsub v11.4s, v11.4s, v12.4s
+	FMOVS F11, 0(R0)
 	ADD $4, R0
 	ADD $4, R1
 	ADD $4, R2

@@ -212,7 +212,7 @@ func BenchmarkCodes(b *testing.B) {
 	eachVariant(b, func(b *testing.B) {
 		b.SetBytes(int64(4 * len(x)))
 		for b.Loop() {
-			c.Encode(codes, x, MaxAbs(x))
+			c.Encode(codes, x, []float32{MaxAbs(x)})
 			c.Decode(x, codes, 1)
 		}
 	})

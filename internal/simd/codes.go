@@ -133,31 +133,63 @@ func (c *Codes) Decode(dst []float32, src []uint8, scale float32) {
 	}
 }
 
-// Encode writes the codes that are nearest to x[i] times 1 / scale, the one nearer to 0 of two that are as near.
-// Where 0 is the nearest to a negative number it takes the code below, so that the sign stays. With a
+// CodeBlock is how many elements share the number that their codes are multiplied by.
+const CodeBlock = 256
+
+// blocks returns how many blocks n elements are.
+func blocks(n int) int { return (n + CodeBlock - 1) / CodeBlock }
+
+// Encode writes the codes that are nearest to x[i] divided by the scale of its block, the one nearer to 0 of two that are
+// as near. Where 0 is the nearest to a negative number it takes the code below, so that the sign stays. With a
 // scale of 0 all are 0.
-func (c *Codes) Encode(dst []uint8, x []float32, scale float32) {
+func (c *Codes) Encode(dst []uint8, x, scales []float32) {
 	same(len(dst), len(x))
-	const smallest = 0x1p-120 // whose reciprocal is a number
-	if scale < smallest {
-		for i, v := range x {
-			if dst[i] = uint8(c.zero); scale > 0 {
-				dst[i] = c.nearest(v / scale)
-			}
-		}
-		return
-	}
-	encode, n, by := active.encodeSigned, 0, 1/scale
+	same(blocks(len(x)), len(scales))
+	encode := active.encodeSigned
 	if c.zero == 0 {
 		encode = active.encodeUnsigned
 	}
-	if encode != nil {
-		n = len(dst) &^ 15
-		encode(dst[:n], x[:n], &c.borders.edge[0], by)
+	for len(scales) > 0 {
+		fit := normal(scales)
+		if fit == 0 {
+			n := min(CodeBlock, len(x))
+			c.encodeSmall(dst[:n], x, scales[0])
+			dst, x, scales = dst[n:], x[n:], scales[1:]
+			continue
+		}
+		n, done := min(fit*CodeBlock, len(x)), 0
+		if encode != nil {
+			done = n &^ 15
+			encode(dst[:done], x[:done], &c.borders.edge[0], scales[:fit])
+		}
+		for i := done; i < n; i++ {
+			dst[i] = c.nearest(float32(1 / scales[i/CodeBlock] * x[i]))
+		}
+		dst, x, scales = dst[n:], x[n:], scales[fit:]
 	}
-	dst, x = dst[n:], x[n:]
-	for i, v := range x {
-		dst[i] = c.nearest(float32(by * v))
+}
+
+// normal returns how many scales there are before the first whose reciprocal is no number.
+func normal(scales []float32) int {
+	const smallest = 0x1p-120
+	for i, s := range scales {
+		if s < smallest {
+			return i
+		}
+	}
+	return len(scales)
+}
+
+// encodeSmall writes the codes of a block whose scale has no reciprocal.
+func (c *Codes) encodeSmall(dst []uint8, x []float32, scale float32) {
+	if scale == 0 {
+		for i := range dst {
+			dst[i] = uint8(c.zero)
+		}
+		return
+	}
+	for i := range dst {
+		dst[i] = c.nearest(x[i] / scale)
 	}
 }
 

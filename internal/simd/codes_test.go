@@ -3,6 +3,7 @@ package simd
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -43,6 +44,9 @@ func codesOf(signed bool, n int) (c *Codes, x []float32) {
 	return c, x
 }
 
+// everyBlock returns one scale for all blocks of n elements.
+func everyBlock(n int, scale float32) []float32 { return slices.Repeat([]float32{scale}, blocks(n)) }
+
 func TestEncodeTakesTheNearestCode(t *testing.T) { eachVariant(t, encodeTakesTheNearestCode) }
 
 func encodeTakesTheNearestCode(t *testing.T) {
@@ -53,7 +57,7 @@ func encodeTakesTheNearestCode(t *testing.T) {
 		for i, v := range x {
 			scaled[i] = scale * v
 		}
-		c.Encode(got, scaled, scale)
+		c.Encode(got, scaled, everyBlock(len(got), scale))
 		for i, v := range x {
 			if least, most := nearestCode(c, v); got[i] < least || got[i] > most {
 				t.Errorf("signed %t: the code of %g is %d, want %d to %d", signed, v, got[i], least, most)
@@ -76,7 +80,7 @@ func encodeIsExactAroundEveryBorder(t *testing.T) {
 			for k := range x {
 				x[k] = math.Float32frombits(math.Float32bits(border) + uint32(k) - around)
 			}
-			c.Encode(got, x, 1)
+			c.Encode(got, x, everyBlock(len(x), 1))
 			for k, v := range x {
 				if want := c.nearest(v); got[k] != want {
 					t.Fatalf("signed %t: the code of %g is %d, want %d", signed, v, got[k], want)
@@ -94,7 +98,7 @@ func valuesComeBackFromTheirCodes(t *testing.T) {
 		for n := range 40 {
 			values := c.Values[n*256/40:]
 			codes, back := guarded(t, make([]uint8, len(values))), guarded(t, values)
-			c.Encode(codes, guarded(t, values), 1)
+			c.Encode(codes, guarded(t, values), everyBlock(len(codes), 1))
 			c.Decode(back, codes, 2)
 			for i, v := range values {
 				if back[i] != 2*v {
@@ -133,7 +137,7 @@ func TestNothingIsEncodedByZero(t *testing.T) { eachVariant(t, nothingIsEncodedB
 func nothingIsEncodedByZero(t *testing.T) {
 	c := NewCodes(true)
 	codes, back := make([]uint8, 20), make([]float32, 20)
-	c.Encode(codes, make([]float32, 20), 0)
+	c.Encode(codes, make([]float32, 20), []float32{0})
 	if c.Decode(back, codes, 0); back[0] != 0 || back[19] != 0 {
 		t.Errorf("a block of zeros comes back as %v", back)
 	}

@@ -35,13 +35,13 @@ func rotatePairsGeneric(cos, sin, dst, x []float32) {
 	}
 }
 
-func adamWGeneric(p, g, m, v []float32, scale, keep, beta1, new1, beta2, new2, step, root2, eps float32) {
+func adamWGeneric(p, g, m, v []float32, scale, keep, beta1, new1, beta2, new2, step, eps float32) {
 	g, m, v = g[:len(p)], m[:len(p)], v[:len(p)]
 	for i := range p {
 		x := float32(scale * g[i])
 		m[i] = float32(beta1*m[i]) + float32(new1*x)
 		v[i] = float32(beta2*v[i]) + float32(float32(new2*x)*x)
 		root := float32(math.Sqrt(float64(v[i])))
-		p[i] = float32(keep*p[i]) - step*m[i]/(root/root2+eps)
+		p[i] = float32(keep*p[i]) - step*m[i]/(root+eps)
 	}
 }

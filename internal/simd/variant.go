@@ -30,12 +30,12 @@ type variant struct {
 	// prefetch asks for what is at least an element to be brought to the caches; nil: it cannot.
 	prefetch func(x []float32)
 
-	adamW func(p, g, m, v []float32, scale, keep, beta1, new1, beta2, new2, step, root2, eps float32)
+	adamW func(p, g, m, v []float32, scale, keep, beta1, new1, beta2, new2, step, eps float32)
 
-	// adamW8 is adamW of multiples of 16 elements with moments in codes, which it decodes into m and v; it returns the
-	// largest magnitudes of both. nil: one after the other.
-	adamW8 func(p, g, m, v []float32, code1, code2 *uint8, max1, max2 float32,
-		scale, keep, beta1, new1, beta2, new2, step, root2, eps float32) (most1, most2 float32)
+	// adamW8 is adamW of whole blocks of elements with moments in codes, which it decodes into m and v; it leaves the
+	// largest magnitudes of both in max1 and max2. nil: one after the other.
+	adamW8 func(p, g, m, v []float32, code1, code2 []uint8, max1, max2 []float32,
+		scale, keep, beta1, new1, beta2, new2, step, eps float32)
 
 	fromBFloat16, fromFloat16 func(dst []float32, src []uint16)
 	toBFloat16, toFloat16     func(dst []uint16, src []float32)
@@ -45,7 +45,8 @@ type variant struct {
 
 	// Of Codes, for multiples of 16, but for maxAbs.
 	decodeSigned, decodeUnsigned func(dst []float32, src []uint8, scale float32)
-	encodeSigned, encodeUnsigned func(dst []uint8, x []float32, borders *float32, by float32) // borders.edge and what follows
+	// borders is borders.edge and what follows.
+	encodeSigned, encodeUnsigned func(dst []uint8, x []float32, borders *float32, scales []float32)
 	maxAbs                       func(x []float32) float32
 	roundRandomly                func(dst []uint16, src []float32, key, from uint32) // multiples of 8
 }

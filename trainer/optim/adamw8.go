@@ -32,8 +32,8 @@ func (a adamW8) keeps(p *Param) []slot {
 		{"absmax1", core.Float32, blocks}, {"absmax2", core.Float32, blocks}}
 }
 
-// moments are those of a block while it is updated.
-var moments = sync.Pool{New: func() any { return new([2][block]float32) }}
+// moments are those of some blocks while they are updated.
+var moments = sync.Pool{New: func() any { return new([2][atOnce + 64]float32) }}
 
 func (a adamW8) change(s *step, p *Param, state []core.Tensor) func(value []float32, lo, hi int) {
 	if p.elems() < smallest {
@@ -42,14 +42,14 @@ func (a adamW8) change(s *step, p *Param, state []core.Tensor) func(value []floa
 	c := a.coefficients(s)
 	code1, code2, max1, max2 := state[0].Data, state[1].Data, state[2].Float32s(), state[3].Float32s()
 	return func(value []float32, lo, hi int) {
-		of := moments.Get().(*[2][block]float32)
+		of := moments.Get().(*[2][atOnce + 64]float32)
 		defer moments.Put(of)
-		for at := lo; at < hi; at += block {
-			to := min(at+block, hi)
-			m, v := of[0][:to-at], of[1][:to-at]
-			b := at / block
-			c.Update8(value[at-lo:to-lo], p.gradient(at, to), simd.Moment{Codes: a.signed, Bytes: code1[at:to], Max: &max1[b]},
-				simd.Moment{Codes: a.unsigned, Bytes: code2[at:to], Max: &max2[b]}, m, v)
+		for at := lo; at < hi; at += atOnce {
+			to := min(at+atOnce, hi)
+			from, end := at/block, (to+block-1)/block
+			c.Update8(value[at-lo:to-lo], p.gradient(at, to),
+				simd.Moments{Codes: a.signed, Bytes: code1[at:to], Max: max1[from:end]},
+				simd.Moments{Codes: a.unsigned, Bytes: code2[at:to], Max: max2[from:end]}, of[0][:to-at], of[1][:to-at])
 		}
 	}
 }

@@ -162,9 +162,9 @@ func (o *Optimizer) Each(use func(name string, t core.Tensor) error) error {
 	return nil
 }
 
-// block is a number of elements that are always changed together, and grain the least that
-// is worth a goroutine of its own.
-const block, grain = 256, 1 << 13
+// block is a number of elements that are always changed together, atOnce how many are changed by one call where it
+// has scratch memory for them, and grain the least that is worth a goroutine of its own.
+const block, atOnce, grain = simd.CodeBlock, 4 * block, 1 << 13
 
 // Step updates every parameter from its gradient times gradScale, which is what
 // ClipCoefficient returns: clipping costs no pass over the gradients of its own.
@@ -243,7 +243,7 @@ func (c *changes) change(lo, hi int) {
 		c.values(c.param.Value[lo:hi], lo, hi)
 		return
 	}
-	wide := widened.Get().(*[4 * block]float32)
+	wide := widened.Get().(*[atOnce]float32)
 	defer widened.Put(wide)
 	for ; lo < hi; lo += len(wide) {
 		part := wide[:min(len(wide), hi-lo)]
@@ -255,7 +255,7 @@ func (c *changes) change(lo, hi int) {
 }
 
 // widened are elements of bfloat16 as an update sees them: too large for a stack, and there are many updates.
-var widened = sync.Pool{New: func() any { return new([4 * block]float32) }}
+var widened = sync.Pool{New: func() any { return new([atOnce]float32) }}
 
 // float32s is a slot of as many float32 as the parameter has, and of its shape.
 func (p *Param) float32s(name string) slot { return slot{name, core.Float32, p.shape()} }

@@ -49,7 +49,7 @@ func BenchmarkAdamW(b *testing.B) {
 				v[i] = 1
 				m[i] = 0
 			}
-			step := simd.AdamWStep{Scale: 1, Keep: 1, Beta1: 0.9, New1: 0.1, Beta2: 0.999, New2: 0.001, Step: 1e-5, Root2: 1,
+			step := simd.AdamWStep{Scale: 1, Keep: 1, Beta1: 0.9, New1: 0.1, Beta2: 0.999, New2: 0.001, Step: 1e-5,
 				Eps: 1e-8}
 			b.SetBytes(7 * 4 * n)
 			for b.Loop() {

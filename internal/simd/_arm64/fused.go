@@ -104,14 +104,14 @@ func softmaxGrad() *function {
 // adamW emits an optimizer step, operation by operation as the Go loop has them, so that
 // it gives the same bits.
 func adamW() *function {
-	l := begin("adamW", "func(p, g, m, v []float32, scale, keep, beta1, new1, beta2, new2, step, root2, eps float32)",
+	l := begin("adamW", "func(p, g, m, v []float32, scale, keep, beta1, new1, beta2, new2, step, eps float32)",
 		[]string{"p", "g", "m", "v"},
 		"for i := range p {", "	x := scale * g[i]", "	m[i] = float32(beta1*m[i]) + float32(new1*x)",
 		"	v[i] = float32(beta2*v[i]) + float32(new2*x*x)",
-		"	p[i] = float32(keep*p[i]) - step*m[i]/(sqrt(v[i])/root2+eps)", "}")
+		"	p[i] = float32(keep*p[i]) - step*m[i]/(sqrt(v[i])+eps)", "}")
 	scale, keep, beta1, new1 := l.scalar("scale"), l.scalar("keep"), l.scalar("beta1"), l.scalar("new1")
 	beta2, new2 := l.scalar("beta2"), l.scalar("new2")
-	step, root2, eps := l.scalar("step"), l.scalar("root2"), l.scalar("eps")
+	step, eps := l.scalar("step"), l.scalar("eps")
 	l.run(2, func(int) {
 		x, m, v, p, t := l.load("g"), l.load("m"), l.load("v"), l.load("p"), l.vec()
 		l.do(fmul, x, scale, x)
@@ -125,7 +125,6 @@ func adamW() *function {
 		l.do(fadd, v, v, t)
 		l.store(v, "v")
 		l.do(fsqrt, x, v)
-		l.do(fdiv, x, x, root2)
 		l.do(fadd, x, x, eps)
 		l.do(fmul, t, step, m)
 		l.do(fdiv, t, t, x)

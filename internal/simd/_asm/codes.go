@@ -37,6 +37,7 @@ func roundRandomly(v isa) {
 	key, index := l.scalar("key"), l.scalar("from")
 	VPADDD(table("iota", func(i int) uint32 { return uint32(i) }), index, index)
 	l.run(1, func(int) {
+		PREFETCHT0(Mem{Base: l.base["dst"], Index: l.at, Scale: 2, Disp: 2 * ahead})
 		h, t, x := v.reg(), v.reg(), l.load("src")
 		VPMULLD(bits(0x9e3779b1), index, h)
 		l.xor(key, h)

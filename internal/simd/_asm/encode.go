@@ -53,14 +53,20 @@ func encodeCodes(v isa, signed bool) {
 	if signed {
 		name, zeroAt = "encodeSigned", "127"
 	}
-	l := begin(v, name, "func(dst []uint8, x []float32, borders *float32, by float32)", []string{"dst", "x"},
-		"for i := range dst {", "	dst[i] = nearest(by * x[i])", "}, len(dst) a multiple of 16, zero at "+zeroAt)
+	l := begin(v, name, "func(dst []uint8, x []float32, borders *float32, scales []float32)", []string{"dst", "x", "scales"},
+		"for i := range dst {", "	dst[i] = nearest(1 / scales[i/256] * x[i])", "}, len(dst) a multiple of 16, zero at "+zeroAt)
 	l.whole = true
-	by := l.scalar("by")
+	by := v.reg()
 	l.narrow8()
 	e := newEncoder(l, Load(Param("borders"), GP64()), signed)
 	var low, n reg.VecVirtual
-	l.run(1, func(int) {
+	l.eachBlock(func() {
+		VMOVUPS(bits(0x3f800000), by)
+		scale := v.reg()
+		VBROADCASTSS(Mem{Base: l.base["scales"]}, scale)
+		VDIVPS(scale, by, by)
+		ADDQ(Imm(4), l.base["scales"])
+	}, func() {
 		q := l.load("x")
 		VMULPS(by, q, q)
 		low = q
@@ -79,7 +85,7 @@ func encodeCodes(v isa, signed bool) {
 			e.withSign(q, n)
 		}
 		l.store8(n, "dst")
-	})
+	}, func() {})
 	l.end()
 	if v.lanes == 16 {
 		Label("near")

@@ -106,21 +106,21 @@ func fused(v isa) {
 	})
 	l.end()
 
-	l = begin(v, "adamW", "func(p, g, m, v []float32, scale, keep, beta1, new1, beta2, new2, step, root2, eps float32)",
+	l = begin(v, "adamW", "func(p, g, m, v []float32, scale, keep, beta1, new1, beta2, new2, step, eps float32)",
 		[]string{"p", "g", "m", "v"},
 		"for i := range p {", "	x := scale * g[i]", "	m[i] = beta1*m[i] + new1*x", "	v[i] = beta2*v[i] + new2*x*x",
-		"	p[i] = keep*p[i] - step*m[i]/(sqrt(v[i])/root2+eps)", "}")
+		"	p[i] = keep*p[i] - step*m[i]/(sqrt(v[i])+eps)", "}")
 	u := l.adamWScalars()
 	l.run(1, func(int) { l.adamW(u, l.load("m"), l.load("v"), func(_, _ reg.VecVirtual) {}) })
 	l.end()
 }
 
 // adamWScalars are the parameters of adamW that are numbers.
-type adamWScalars struct{ scale, keep, beta1, new1, beta2, new2, step, root2, eps reg.VecVirtual }
+type adamWScalars struct{ scale, keep, beta1, new1, beta2, new2, step, eps reg.VecVirtual }
 
 func (l *loop) adamWScalars() adamWScalars {
 	return adamWScalars{l.scalar("scale"), l.scalar("keep"), l.scalar("beta1"), l.scalar("new1"), l.scalar("beta2"),
-		l.scalar("new2"), l.scalar("step"), l.scalar("root2"), l.scalar("eps")}
+		l.scalar("new2"), l.scalar("step"), l.scalar("eps")}
 }
 
 // adamW emits the body of an optimizer step, operation by operation as the Go loop has
@@ -140,7 +140,6 @@ func (l *loop) adamW(u adamWScalars, m, v reg.VecVirtual, updated func(m, v reg.
 	l.store(v, "v")
 	updated(m, v)
 	VSQRTPS(v, v)
-	VDIVPS(u.root2, v, v)
 	VADDPS(u.eps, v, v)
 	VMULPS(u.step, m, m)
 	VDIVPS(v, m, m)

@@ -178,18 +178,18 @@ func (l *loop) foldHalves(r reg.VecVirtual, join func(...Op)) reg.Register {
 
 // finish returns four vectors of float32, joined.
 func (l *loop) finish(s []reg.VecVirtual, join func(...Op)) {
-	storeJoined(l.fold(s, join), join, 0)
+	storeJoined(l.fold(s, join), join, result(0))
 	l.end()
 }
 
-// storeJoined joins the four lanes of x and makes them the result with the given number.
-func storeJoined(x reg.Register, join func(...Op), number int) {
+// storeJoined joins the four lanes of x and stores them as one.
+func storeJoined(x reg.Register, join func(...Op), at Mem) {
 	y := XMM()
 	VMOVHLPS(x, x, y)
 	join(y, x, x)
 	VMOVSHDUP(x, y)
 	join(y, x, x)
-	VMOVSS(x, result(number))
+	VMOVSS(x, at)
 }
 
 // result is where a function's result with the given number goes. avo's Store would take an old instruction,
