@@ -18,12 +18,12 @@ type Codes struct {
 // lie.
 type borders struct {
 	// By the exponent of a number from 2^-23 to 1, but for its first and its last bit: the edge among those, which no
-	// number exceeds if there is none, and the part below that.
+	// number exceeds if there is none.
 	edge [16]float32
-	part [16]uint32
-	// By part: the line whose whole part is the number of borders below x is slope*x + start, but no more than most;
-	// all in units of 1/lineUnit, with lineNear added, since rounding takes it less than that from the truth.
-	slope, start, most [16]float32
+	// By the same, first of numbers up to the edge, then of those above: the line whose whole part is the code, which is
+	// slope*x + start, but no more than most; all in units of 1/lineUnit, with lineNear added, since rounding takes it
+	// less than that from the truth.
+	slope, start, most [2][16]float32
 	// Of the upper halves of the bits of a number, from lowKey on, the lowest byte is how many borders between
 	// neighbours are below all numbers with these. No two borders share upper halves: above the byte is the lower half
 	// of the one that has these, beyond which a number is one more, or a half that no number exceeds.
@@ -56,12 +56,13 @@ func NewCodes(signed bool) *Codes {
 	for i := range c.zero {
 		c.Values[c.zero-1-i] = -positive[i+1]
 	}
-	c.borders.fill(positive, signed)
+	c.borders.fill(positive, int(c.zero))
 	return c
 }
 
-// fill sets the borders between neighbours of ascending values.
-func (b *borders) fill(values []float32, signed bool) {
+// fill sets the borders between neighbours of ascending values, the first of which is 0, and has the code zero.
+func (b *borders) fill(values []float32, zero int) {
+	signed := zero > 0
 	border := func(i int) float32 { return below((float64(values[i-1]) + float64(values[i])) / 2) }
 	passed := 0
 	for key := range b.least {
@@ -77,34 +78,45 @@ func (b *borders) fill(values []float32, signed bool) {
 	for i := range b.edge {
 		b.edge[i] = math.MaxFloat32
 	}
-	edge := func(part, at int) {
-		exponent := math.Float32bits(border(at)) >> 24 & 15
+	for i := range 16 {
+		b.line(0, i, constant(zero))
+	}
+	// edge begins a part above a border.
+	edge := func(at int, l line) {
+		exponent := int(math.Float32bits(border(at)) >> 24 & 15)
 		b.edge[exponent] = border(at)
+		b.line(1, exponent, l)
 		for i := exponent + 1; i < 16; i++ {
-			b.part[i] = uint32(part)
+			b.line(0, i, l)
 		}
 	}
-	b.constant(0, 0)
-	edge(1, 1)
 	first := 1
 	for decade := range 7 {
 		n := 1 << decade
 		if !signed {
 			n *= 2
 		}
-		b.slope[decade+1] = float32(lineUnit * float64(n) / 9 * math.Pow10(7-decade))
-		b.start[decade+1] = float32(float64(lineUnit*(float64(first)-float64(n)/9)) + lineNear)
+		edge(first, line{
+			slope: float64(float64(n) / 9 * math.Pow10(7-decade)),
+			start: float64(zero+first) - float64(n)/9,
+			most:  float64(zero+first+n) - 0.5,
+		})
 		first += n
-		b.most[decade+1] = lineUnit * (float32(first) - 0.5)
-		edge(decade+2, first)
 	}
-	b.constant(8, first)
+	edge(first, constant(zero+first))
 }
 
-// constant makes all numbers in a part have as many borders below them.
-func (b *borders) constant(part, borders int) {
-	b.slope[part], b.start[part] = 0, lineUnit*(float32(borders)+0.5)
-	b.most[part] = b.start[part]
+// line is slope*x + start, but no more than most.
+type line struct{ slope, start, most float64 }
+
+// constant makes all numbers of a part have one code.
+func constant(code int) line { return line{0, float64(code) + 0.5, float64(code) + 0.5} }
+
+// line sets that of one exponent, up to its edge or, with side 1, above.
+func (b *borders) line(side, exponent int, l line) {
+	b.slope[side][exponent] = float32(lineUnit * l.slope)
+	b.start[side][exponent] = float32(float64(lineUnit*l.start) + lineNear)
+	b.most[side][exponent] = float32(lineUnit * l.most)
 }
 
 // below returns the largest float32 that is not above x.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -28,33 +30,37 @@ func codes(v isa) {
 	l.finish(append(s, l.sums(2)...), VMAXPS)
 }
 
-// roundRandomly emits the rounding to bfloat16 by random numbers that follow from the index.
+// roundRandomly emits the rounding to bfloat16 by random numbers that follow from the index, which is multiplied step
+// by step.
 func roundRandomly(v isa) {
+	const by = 0x9e3779b1
 	l := begin(v, "roundRandomly", "func(dst []uint16, src []float32, key, from uint32)", []string{"dst", "src"},
 		"for i := range dst {", "	dst[i] = roundAt(src[i], key, from+i)", "}, len(dst) a multiple of 16")
 	l.whole = true
-	l.narrow16()
-	key, index := l.scalar("key"), l.scalar("from")
-	VPADDD(table("iota", func(i int) uint32 { return uint32(i) }), index, index)
+	l.narrow16(1)
+	key, product, next := l.scalar("key"), l.scalar("from"), bits(uint32(by*v.lanes&math.MaxUint32))
+	VPADDD(table("iota", func(i int) uint32 { return uint32(i) }), product, product)
+	VPMULLD(bits(by), product, product)
 	l.run(1, func(int) {
 		PREFETCHT0(Mem{Base: l.base["dst"], Index: l.at, Scale: 2, Disp: 2 * ahead})
 		h, t, x := v.reg(), v.reg(), l.load("src")
-		VPMULLD(bits(0x9e3779b1), index, h)
-		l.xor(key, h)
+		l.xor(product, key, h)
 		for _, step := range []struct {
 			shift uint8
 			by    uint32
 		}{{16, 0x85ebca6b}, {13, 0xc2b2ae35}} {
 			VPSRLD(Imm(uint64(step.shift)), h, t)
-			l.xor(t, h)
+			l.xor(t, h, h)
 			VPMULLD(bits(step.by), h, h)
 		}
 		VPSRLD(Imm(16), h, h)
 		VPADDD(x, h, h)
 		l.finiteOr(x, h)
-		VPSRLD(Imm(16), h, h)
+		if v.lanes == 8 {
+			VPSRLD(Imm(16), h, h)
+		}
 		l.storeBFloat16(h)
-		VPADDD(bits(uint32(v.lanes)), index, index)
+		VPADDD(next, product, product)
 	})
 	l.end()
 }
@@ -82,12 +88,12 @@ func (l *loop) and(a Op, b, r reg.VecVirtual) {
 	VPAND(a, b, r)
 }
 
-func (l *loop) xor(a, r reg.VecVirtual) {
+func (l *loop) xor(a, b, r reg.VecVirtual) {
 	if l.v.lanes == 16 {
-		VPXORD(a, r, r)
+		VPXORD(a, b, r)
 		return
 	}
-	VPXOR(a, r, r)
+	VPXOR(a, b, r)
 }
 
 // magnitude clears the signs.
@@ -126,19 +132,22 @@ func (l *loop) countAbove(x, border, n reg.VecVirtual) {
 	VPSUBD(border, n, n)
 }
 
-// narrow8 is to be called before a loop with store8.
-func (l *loop) narrow8() {
+// narrow8 is to be called before a loop with store8. It says which byte of the lanes is meant, with AVX-512;
+// with AVX2 it is the lowest, and the only one.
+func (l *loop) narrow8(which uint32) {
 	if l.v.lanes == 16 {
-		l.lowest = l.fix("lowBytes", func(i int) uint32 { return [4]uint32{0x0c080400, 1 << 31, 1 << 31, 1 << 31}[i%4] })
+		l.byte = l.fix("oneByte", func(i int) uint32 {
+			return [4]uint32{0x0c080400 + which*0x01010101, 1 << 31, 1 << 31, 1 << 31}[i%4]
+		})
 		l.order = l.fix("everyFourth", func(i int) uint32 { return uint32(4 * i & 15) })
 	}
 }
 
-// store8 writes the lowest bytes of the lanes.
+// store8 writes one byte of each lane.
 func (l *loop) store8(n reg.VecVirtual, name string) {
 	to := Mem{Base: l.base[name], Index: l.at, Scale: 1, Disp: l.offset * l.v.lanes}
 	if l.v.lanes == 16 { // VPMOVDB takes several times as long on a Zen 4
-		VPSHUFB(l.lowest, n, n)
+		VPSHUFB(l.byte, n, n)
 		VPERMD(n, l.order, n)
 		VMOVUPS(n.AsX(), to)
 		return

@@ -6,29 +6,34 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// encoder finds the code nearest to a number. With AVX-512 it takes the line of the number's decade, and looks into the
-// table of borders only where that comes too near to one to tell; with AVX2 it always does.
+// encoder finds the code nearest to a number. With AVX-512 it takes the line of the number's part, and looks into the
+// table of borders only where that comes too near to one to tell; with AVX2 it always does. With AVX-512 codes are
+// the upper halves of words, whose lower ones mean nothing.
 type encoder struct {
-	l                                    *loop
-	tables                               Register // the borders of a map
-	edge, part, slope, start, most, none reg.VecVirtual
+	l                  *loop
+	signed             bool
+	tables             Register // the borders of a map
+	edge, none         reg.VecVirtual
+	slope, start, most [2]reg.VecVirtual
 }
 
 // Where the parts of the borders of a map begin, in bytes.
 const (
 	edgeAt  = 0
-	partAt  = edgeAt + 4*16
-	slopeAt = partAt + 4*16
-	startAt = slopeAt + 4*16
-	mostAt  = startAt + 4*16
-	leastAt = mostAt + 4*16
+	slopeAt = edgeAt + 4*16
+	startAt = slopeAt + 2*4*16
+	mostAt  = startAt + 2*4*16
+	leastAt = mostAt + 2*4*16
 )
 
 // nearMask has the bits of 65536 * (y + 2^-13) that are all zero where y is within 2^-13 of a whole number.
 const nearMask = 0xfff0
 
+// tiny is 2^-23, which is below every border.
+const tiny = 0x34000000
+
 func newEncoder(l *loop, tables Register, signed bool) *encoder {
-	e := &encoder{l: l, tables: tables, none: l.v.reg()}
+	e := &encoder{l: l, signed: signed, tables: tables, none: l.v.reg()}
 	zero(e.none)
 	if l.v.lanes < 16 {
 		return e
@@ -38,13 +43,23 @@ func newEncoder(l *loop, tables Register, signed bool) *encoder {
 		VMOVUPS(Mem{Base: tables, Disp: offset}, r)
 		return r
 	}
-	e.edge, e.part = at(edgeAt), at(partAt)
-	e.slope, e.start, e.most = at(slopeAt), at(startAt), at(mostAt)
-	l.hold(0x34000000, 0x3f800000, 1, nearMask)
+	e.edge = at(edgeAt)
+	for side := range 2 {
+		e.slope[side], e.start[side], e.most[side] = at(slopeAt+64*side), at(startAt+64*side), at(mostAt+64*side)
+	}
+	l.hold(tiny, nearMask, otherSide)
 	if signed {
-		l.hold(0x7fffffff, 126, 127, 254)
+		l.hold(0x7fffffff, e.code(126), e.code(254))
 	}
 	return e
+}
+
+// code returns the largest word that means a code.
+func (e *encoder) code(number uint32) uint32 {
+	if e.l.v.lanes == 16 {
+		return number<<16 | 0xffff
+	}
+	return number
 }
 
 // encodeCodes emits the nearest codes: those of unsigned begin with 0, those of signed have it at 127.
@@ -57,7 +72,7 @@ func encodeCodes(v isa, signed bool) {
 		"for i := range dst {", "	dst[i] = nearest(1 / scales[i/256] * x[i])", "}, len(dst) a multiple of 16, zero at "+zeroAt)
 	l.whole = true
 	by := v.reg()
-	l.narrow8()
+	l.narrow8(2)
 	e := newEncoder(l, Load(Param("borders"), GP64()), signed)
 	var low, n reg.VecVirtual
 	l.eachBlock(func() {
@@ -74,8 +89,7 @@ func encodeCodes(v isa, signed bool) {
 			low = v.reg()
 			l.magnitude(q, low)
 		}
-		VPMAXSD(l.word(0x34000000), low, low) // 2^-23, which is below every border
-		VPMINSD(l.word(0x3f800000), low, low)
+		VPMAXSD(l.word(tiny), low, low)
 		if v.lanes == 16 {
 			n = e.byLine(low)
 		} else {
@@ -89,36 +103,41 @@ func encodeCodes(v isa, signed bool) {
 	l.end()
 	if v.lanes == 16 {
 		Label("near")
-		VMOVDQA32(e.byTable(low), n)
+		VPSLLD(Imm(16), e.byTable(low), n)
 		JMP(LabelRef("counted"))
 	}
 }
 
-// byLine returns how many borders are below each number: the whole part of a line in its decade.
+// otherSide takes an index from a line up to an edge, of which bit 4 is set, to the one above: 2^-23 to 2 have 0x34 to
+// 0x3f as the first eight bits.
+const otherSide = 16
+
+// byLine returns the codes of numbers of the side of 0 and above: the whole part of a line.
 func (e *encoder) byLine(low reg.VecVirtual) reg.VecVirtual {
 	const greater = 0x1e
-	at, edge, y, most, n, k := ZMM(), ZMM(), ZMM(), ZMM(), ZMM(), K()
+	at, edge, n, k := ZMM(), ZMM(), ZMM(), K()
 	VPSRLD(Imm(24), low, at)
 	VPERMPS(e.edge, at, edge)
 	VCMPPS(Imm(greater), edge, low, k)
-	VPERMPS(e.part, at, at)
-	VPADDD(e.l.word(1), at, k, at)
-	slope := ZMM()
-	VPERMPS(e.slope, at, slope)
-	VPERMPS(e.start, at, y)
-	VPERMPS(e.most, at, most)
-	VFMADD231PS(slope, low, y)
-	VMINPS(most, y, y)
+	VPADDD(e.l.word(otherSide), at, k, at)
+	take := func(of [2]reg.VecVirtual) reg.VecVirtual {
+		r := ZMM()
+		VMOVDQA32(at, r)
+		VPERMI2PS(of[0], of[1], r)
+		return r
+	}
+	y, start := take(e.slope), take(e.start)
+	VFMADD213PS(start, low, y)
+	VMINPS(take(e.most), y, y)
 	VCVTPS2DQ(y, n)
 	VPTESTMD(e.l.word(nearMask), n, k)
-	VPSRLD(Imm(16), n, n)
 	KORTESTW(k, k)
 	JCC(LabelRef("near"))
 	Label("counted")
 	return n
 }
 
-// byTable returns the same from the table of all borders.
+// byTable returns the same from the table of all borders, as lower halves.
 func (e *encoder) byTable(low reg.VecVirtual) reg.VecVirtual {
 	l := e.l
 	n, border, rest := l.v.reg(), l.v.reg(), l.v.reg()
@@ -126,6 +145,7 @@ func (e *encoder) byTable(low reg.VecVirtual) reg.VecVirtual {
 	if l.v.lanes == 8 { // QEMU 7.2, on which the gate runs this, takes the fourth register as an index for none
 		key = reg.Y15
 	}
+	VPMINSD(bits(0x3f800000), low, low) // what is not finite is in the table, too
 	VPSRLD(Imm(16), low, key)
 	VPSUBD(bits(0x3380), key, key)
 	l.gather(Mem{Base: e.tables, Disp: leastAt, Index: key, Scale: 4}, n)
@@ -133,27 +153,28 @@ func (e *encoder) byTable(low reg.VecVirtual) reg.VecVirtual {
 	l.and(bits(0xffff), low, rest)
 	l.and(bits(0xff), n, n)
 	l.countAbove(rest, border, n)
+	if e.signed {
+		VPADDD(bits(127), n, n)
+	}
 	return n
 }
 
-// withSign makes codes of the distances n from the one of 0: to the other side, by at least one, where
-// q is negative.
+// withSign takes codes to the other side of 0, and at least one from there, where q is negative.
 func (e *encoder) withSign(q, n reg.VecVirtual) {
 	const less = 0x11
-	l := e.l
-	VPADDD(l.word(127), n, n)
+	l, most, twice := e.l, e.l.word(e.code(126)), e.l.word(e.code(254))
 	if l.v.lanes == 16 {
 		k := K()
 		VCMPPS(Imm(less), e.none, q, k)
-		VPSUBD(n, l.word(254), k, n)
-		VPMINSD(l.word(126), n, k, n)
+		VPSUBD(n, twice, k, n)
+		VPMINSD(most, n, k, n)
 		VPMAXSD(e.none, n, k, n)
 		return
 	}
 	below := l.v.reg()
-	VMOVUPS(l.word(254), below)
+	VMOVUPS(twice, below)
 	VPSUBD(n, below, below)
-	VPMINSD(l.word(126), below, below)
+	VPMINSD(most, below, below)
 	VPMAXSD(e.none, below, below)
 	VCMPPS(Imm(less), e.none, q, q)
 	VBLENDVPS(q, below, n, n)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -46,7 +48,7 @@ func halves(v isa) {
 	l.end()
 
 	l = start("toBFloat16", narrow, "bfloat16")
-	l.narrow16()
+	l.narrow16(0)
 	l.run(1, func(int) { l.storeBFloat16(l.roundBFloat16(l.load("src"))) })
 	l.end()
 }
@@ -94,14 +96,17 @@ func (l *loop) roundBFloat16(x reg.VecVirtual) reg.VecVirtual {
 	return u
 }
 
-// narrow16 is to be called before a loop with storeBFloat16.
-func (l *loop) narrow16() {
+// narrow16 is to be called before a loop with storeBFloat16. It says which half of the lanes is meant, with AVX-512;
+// with AVX2 it is the lower, and the other is 0.
+func (l *loop) narrow16(which uint32) {
 	if l.v.lanes == 16 {
-		l.order = l.fix("everySecond", func(i int) uint32 { return uint32(4*i) | uint32(4*i+2)<<16 })
+		l.order = l.fix(fmt.Sprintf("everySecond%d", which), func(i int) uint32 {
+			return uint32(4*i) + which | (uint32(4*i+2)+which)<<16
+		})
 	}
 }
 
-// storeBFloat16 writes the lower halves of the lanes.
+// storeBFloat16 writes one half of each lane.
 func (l *loop) storeBFloat16(u reg.VecVirtual) {
 	switch {
 	case l.masked:

@@ -21,7 +21,7 @@ type loop struct {
 	whole  bool                      // only whole vectors are wanted
 	stride int                       // elements of the first slice in a vector
 	kept   map[uint32]reg.VecVirtual // numbers by their bits
-	lowest reg.VecVirtual            // of narrow8
+	byte   reg.VecVirtual            // of narrow8
 	order  reg.VecVirtual            // of narrow8 and narrow16
 }
 
